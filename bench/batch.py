@@ -6,6 +6,9 @@ a request asks for, its control not counted. Beside the batches that ran is the 
 no order of them comes: the longest chain of blocks of each kind. The bound of what is gained is
 that of the same blocks alone, in batches as large: nothing is recorded or gathered for them. DyNet
 batches the same TreeLSTM where it can be installed (bench/requirements-dynet.txt).
+
+Two models of bench/loops.py are ONNX files: a decoder's requests of different prompts together over
+one by one, and an encoder with early exits over ONNX Runtime in a loop.
 """
 import json
 import os
@@ -28,6 +31,10 @@ FOR_MANY = 0.95                              # of a request alone: a plain artef
 LEAST = ("tree_lstm", "mv_rnn", "bilstm")    # which are to run no more batches than their chains
 SHARE, CONTROL_NS = 0.75, 30
 OVER_DYNET, OVER_UNBATCHED = {64: 6, 128: 4, 256: 2, 512: 2}, 12
+LOOPS = {                                    # requests, and what they are to be faster than
+    "decoder": (16, "plain", 4.5, 6.0),
+    "exits": (32, "onnxruntime", 1.5, 3.0),
+}
 DYNET = BUILD / "venv-dynet/bin/python"
 FLAGS = ("0", "1", "2")
 
@@ -91,6 +98,25 @@ def control(bench: Bench, names: list[str]) -> None:
                         CONTROL_NS, most=True)
 
 
+def with_loops(bench: Bench, names: list[str]) -> None:
+    bench.facts()
+    bench.table.head("ONNX with control, 1 thread", "together ms", "plain ms", "ONNX Runtime ms",
+                     "gain", "mean batch")
+    for name in names:
+        count, other, floor, aim = LOOPS[name]
+        try:
+            row = script(bench, sys.executable, "loops_run.py", name,
+                         "small" if bench.quick else "large", count, bench.rounds,
+                         bench.machine_file, bench.folder)
+        except RuntimeError as error:
+            bench.table.fail(name, str(error))
+            continue
+        gain = row[other] / row["together"]
+        cells = [f"{row[k] * 1e3:.1f}" for k in ("together", "plain", "onnxruntime")]
+        cells += [f"{gain:.2f}", f"{row['asked'] / row['batches']:.1f}"]
+        bench.table.add(f"{name}, {count} requests", cells, row | dict(gain=gain), gain, floor, aim)
+
+
 def beside_dynet(bench: Bench, ours: dict[int, list[dict]], theirs: dict[int, dict]) -> None:
     bench.table.head("tree_lstm beside DyNet", "Tenon us", "unbatched us", "agenda us", "depths us",
                      "over best", "over unbatched")
@@ -134,6 +160,8 @@ def batch(bench: Bench, names: list[str], hidden, batches) -> None:
                 continue
             for row in rows:
                 show(bench, name, h, row)
+    if wanted(LOOPS):
+        with_loops(bench, wanted(LOOPS))
     if wanted(CONTROL):
         control(bench, wanted(CONTROL))
     if theirs:

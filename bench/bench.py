@@ -21,6 +21,7 @@
     sparse       attention under masks against the share of it that each shows, and against
                  FlexAttention where bench/requirements-torch.txt is installed;
                  --rule: blocks of keys against rows
+    layers       an encoder layer under masks, and decoders' first step, which the causal mask halves
     ragged       padded batches computed for their tokens alone against the work that padding is
     batch        requests with control of their own run together against one by one, and DyNet
 
@@ -38,6 +39,7 @@ import time
 import batch
 import decoding
 import fusion
+import layers
 import ragged
 import real
 import sizes
@@ -369,13 +371,18 @@ def pick_sparse(bench: Bench, o) -> None:
             sparse.sparse(bench, o.names, threads, o.heads, o.size, o.lengths)
 
 
+def pick_layers(bench: Bench, o) -> None:
+    for threads in thread_counts(bench, argparse.Namespace(threads=o.threads or [1])):
+        layers.layers(bench, o.names, threads, filled)
+
+
 def pick_ragged(bench: Bench, o) -> None:
     for threads in thread_counts(bench, argparse.Namespace(threads=o.threads or [1])):
-        ragged.ragged(bench, o.names, threads)
+        ragged.ragged(bench, o.names, threads, o.batches)
 
 
 def pick_batch(bench: Bench, o) -> None:
-    batch.batch(bench, rows([*batch.NAMES, *batch.CONTROL], o.names), o.size, o.batches)
+    batch.batch(bench, rows([*batch.NAMES, *batch.LOOPS, *batch.CONTROL], o.names), o.size, o.batches)
 
 
 # ---- the door -----------------------------------------------------------------------------------------------------
@@ -387,7 +394,7 @@ def everything(bench: Bench, o) -> None:
 
 
 WHAT = {"all": everything, "models": models, "nets": nets, "attention": attention, "ops": ops, "threads": threads_gain,
-        "compiler": compiler, "profile": profile, "formats": pick_formats, "fusion": pick_fusion, "choices": pick_choices, "dynamic": dynamic, "real": pick_real, "sparse": pick_sparse,
+        "compiler": compiler, "profile": profile, "formats": pick_formats, "fusion": pick_fusion, "choices": pick_choices, "dynamic": dynamic, "real": pick_real, "sparse": pick_sparse, "layers": pick_layers,
         "ragged": pick_ragged, "batch": pick_batch}
 
 
@@ -419,7 +426,8 @@ def main() -> None:
                        help="sparse: heads of queries and of keys (default 12/12)")
     words.add_argument("--size", type=numbers, metavar="N,…",
                        help="sparse: sizes of a head (default 64); batch: of hidden states")
-    words.add_argument("--batches", type=numbers, metavar="N,…", help="batch: requests together")
+    words.add_argument("--batches", type=numbers, metavar="N,…",
+                       help="batch: requests together; ragged: sequences (default 8,32)")
     words.add_argument("--lengths", type=numbers, metavar="N,…",
                        help="sparse: rows (default 128,1000,1024,4096; --quick: 128,1024)")
     words.add_argument("--rule", action="store_true",

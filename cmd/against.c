@@ -1,5 +1,5 @@
-/* against: what ONNX Runtime makes of the same inputs. It is run by Python, which gets a small program
- * (against.py) and hands tensors over as files in a temporary folder.
+/* against: what ONNX Runtime makes of the same inputs. It is run by Python, which gets a small
+ * program (against.py) and hands tensors over as files in a temporary folder.
  */
 #include "cmd.h"
 
@@ -33,11 +33,14 @@ python(const Options *o, const char *what, const char *model, const char *folder
     int why = posix_spawnp(&pid, name, &files, NULL, (char *const *)argv, environ);
     posix_spawn_file_actions_destroy(&files);
     if (why)
-        return usage_error("--against onnxruntime: %s: %s. Name a Python that has onnxruntime with --python", name, strerror(why));
+        return usage_error(
+            "--against onnxruntime: %s: %s. Name a Python that has onnxruntime with --python", name,
+            strerror(why));
     while (waitpid(pid, &status, 0) < 0)
         if (errno != EINTR)
             return usage_error("%s: %s", name, strerror(errno));
-    return status ? usage_error("ONNX Runtime did not run %s; what it said is above", model) : TN_OK;
+    return status ? usage_error("ONNX Runtime did not run %s; what it said is above", model)
+                  : TN_OK;
 }
 
 static int
@@ -60,7 +63,8 @@ against_mark(const Options *o, const char *folder)
 }
 
 int
-against_run(TnContext *ctx, const Options *o, const char *model, const char *folder, const Tensors *t, TnTensor *out)
+against_run(TnContext *ctx, const Options *o, const char *model, const char *folder,
+            const Tensors *t, TnTensor *out)
 {
     char path[8192];
 

@@ -1,24 +1,36 @@
 """What ONNX Runtime computes, for `tenon verify --against onnxruntime`.
 
-    run MODEL FOLDER    inputs are FOLDER/input_K.npy; what comes out goes to FOLDER/output_K.npy
-    mark MODEL FOLDER   FOLDER/marked.onnx becomes MODEL with every value between as an output too, in the order of the
-                        nodes, and FOLDER/nodes the node that makes each
+run MODEL FOLDER    inputs are FOLDER/input_K.npy; what comes out goes to FOLDER/output_K.npy
+mark MODEL FOLDER   FOLDER/marked.onnx becomes MODEL with every value between as an output too, in
+the order of the
+                    nodes, and FOLDER/nodes the node that makes each
 """
+
 import os
 import sys
 
 
 def missing(error):
-    sys.exit(f"{error}; for {sys.executable}: pip install onnx onnxruntime numpy, or name another Python with --python")
+    sys.exit(
+        f"{error}; for {sys.executable}: pip install onnx onnxruntime numpy, or name another "
+        "Python with --python"
+    )
 
 
 def parts(np, value):
-    """A value as Tenon gives it: of maps a table and its columns' labels, of a sequence all elements and the items' shapes."""
+    """A value as Tenon gives it: of maps a table and its columns' labels, of a sequence all
+    elements and the items' shapes."""
     if isinstance(value, np.ndarray) or value is None:
         return [np.asarray(value)]
     if value and isinstance(value[0], dict):
-        return [np.array([list(one.values()) for one in value], np.float32), np.array(list(value[0]))]
-    return [np.concatenate([np.ravel(item) for item in value]) if value else np.zeros(0), np.array([np.shape(item) for item in value], np.int64)]
+        return [
+            np.array([list(one.values()) for one in value], np.float32),
+            np.array(list(value[0])),
+        ]
+    return [
+        np.concatenate([np.ravel(item) for item in value]) if value else np.zeros(0),
+        np.array([np.shape(item) for item in value], np.int64),
+    ]
 
 
 def run(path, folder):
@@ -27,8 +39,13 @@ def run(path, folder):
     options = ort.SessionOptions()
     options.log_severity_level = 3
     session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    given = {value.name: np.load(f"{folder}/input_{k}.npy") for k, value in enumerate(session.get_inputs())}
-    for k, array in enumerate(part for value in session.run(None, given) for part in parts(np, value)):
+    given = {
+        value.name: np.load(f"{folder}/input_{k}.npy")
+        for k, value in enumerate(session.get_inputs())
+    }
+    for k, array in enumerate(
+        part for value in session.run(None, given) for part in parts(np, value)
+    ):
         np.save(f"{folder}/output_{k}.npy", array)
 
 
@@ -43,7 +60,9 @@ def mark(path, folder):
     order = []
     for name, node in made:
         if name not in outputs and name in kinds and kinds[name].HasField("tensor_type"):
-            outputs[name] = helper.make_value_info(name, helper.make_tensor_type_proto(kinds[name].tensor_type.elem_type, None))
+            outputs[name] = helper.make_value_info(
+                name, helper.make_tensor_type_proto(kinds[name].tensor_type.elem_type, None)
+            )
         if name in outputs:
             order.append((outputs.pop(name), f'{node.op_type} "{node.name}"'))
     order += [(o, "") for o in outputs.values()]         # inputs and constants that are outputs

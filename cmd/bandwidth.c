@@ -1,5 +1,5 @@
-/* bandwidth: how fast this machine reads memory right now, on so many threads. Memory that others use too is slower for
- * minutes, so it is measured beside what is held to it.
+/* bandwidth: how fast this machine reads memory now, on n threads. Memory that other
+ * programs use too is slower for minutes, so it is measured beside the runs compared with it.
  */
 #include "cmd.h"
 
@@ -9,9 +9,11 @@
 #include <sys/mman.h>
 
 enum { RUNS = 4, MOST_THREADS = 256, HUGE_PAGE = 2 << 20 };
-#define BYTES ((size_t)256 << 20)        /* beyond the caches that one core has; each thread reads its part */
+/* beyond the caches that one core has; each thread reads its part */
+#define BYTES ((size_t)256 << 20)
 
-typedef float Vec __attribute__((vector_size(16)));          /* every processor of the kind has these */
+/* every processor of the kind has these */
+typedef float Vec __attribute__((vector_size(16)));
 typedef struct { const Vec *from; size_t n; double kept; } Part;
 
 static void *

@@ -72,17 +72,6 @@ mean_size(const TnBlockUse *b)
 
 /* ---- a table ---------------------------------------------------------------------------- */
 
-/* Of a terminal: a character of UTF-8 takes one. */
-static int
-columns(const char *s)
-{
-    int n = 0;
-
-    for (; *s; s++)
-        n += (*s & 0xc0) != 0x80;
-    return n;
-}
-
 static void
 print_name(const char *name, int width)
 {

@@ -1,8 +1,8 @@
-/* tenon bench: the times of one run, over many; on one number of threads or several, of one model or of two
- * in turn.
+/* tenon bench: the times of one run, over many; on one number of threads or several, of one model
+ * or of two in turn.
  *
- * Two models are measured in short slices, one after the other, so that whatever else the machine does
- * meanwhile happens to both.
+ * Two models are measured in short slices, one after the other, so that whatever else the machine
+ * does meanwhile happens to both.
  */
 #include "cmd.h"
 
@@ -69,7 +69,7 @@ summarise(Times *t, Speed *s)
     s->per_second = 1e3 / s->mean;
 }
 
-/* ---- running ------------------------------------------------------------------------------------------ */
+/* ---- running --------------------------------------------------------------------------------- */
 
 /* In memory now, of the whole process; 0: not known. */
 static int64_t
@@ -90,7 +90,9 @@ static TnStatus
 run_once(Subject *s)
 {
     TnStatus status = tn_session_state_reset(s->session);
-    return status != TN_OK ? status : tn_run(s->session, s->tensors.in, s->tensors.nin, s->tensors.out, s->tensors.nout);
+    return status != TN_OK
+               ? status
+               : tn_run(s->session, s->tensors.in, s->tensors.nin, s->tensors.out, s->tensors.nout);
 }
 
 static bool
@@ -98,7 +100,8 @@ is_done(const Subject *s)
 {
     double duration = s->o.duration < 0 ? DURATION : s->o.duration;
 
-    return s->o.iterations >= 0 ? s->times.n >= s->o.iterations : s->times.n >= LEAST_RUNS && s->times.sum >= 1e3 * duration;
+    return s->o.iterations >= 0 ? s->times.n >= s->o.iterations
+                                : s->times.n >= LEAST_RUNS && s->times.sum >= 1e3 * duration;
 }
 
 /* A model's turn: a slice of time where others wait for theirs, else until it is done. */
@@ -109,7 +112,8 @@ measure_slice(Subject *s, bool alone, Progress *p, Profile *profile)
     TnStatus status = TN_OK;
     int looked = TN_OK;
 
-    while (status == TN_OK && looked == TN_OK && !is_done(s) && (alone || seconds() - begin < SLICE)) {
+    while (status == TN_OK && looked == TN_OK && !is_done(s) &&
+           (alone || seconds() - begin < SLICE)) {
         double start = seconds();
         status = run_once(s);
         add_time(&s->times, 1e3 * (seconds() - start));
@@ -130,7 +134,8 @@ measure(Subject *s, int n, Profile *profile)
     bool all = false;
 
     for (int k = 0; k < n; k++)
-        for (int64_t i = 0; i < (s[k].o.warmup < 0 ? WARMUP : s[k].o.warmup) && status == TN_OK; i++)
+        for (int64_t i = 0; i < (s[k].o.warmup < 0 ? WARMUP : s[k].o.warmup) && status == TN_OK;
+             i++)
             status = report(s[k].ctx, run_once(&s[k]));
     if (profile && status == TN_OK)
         status = profile_begin(s->ctx, s->session, profile);
@@ -145,7 +150,7 @@ measure(Subject *s, int n, Profile *profile)
     return status;
 }
 
-/* ---- one model on one number of threads -------------------------------------------------------------- */
+/* ---- one model on one number of threads ------------------------------------------------------ */
 
 static int
 subject_open(TnContext *ctx, const Options *o, TnModel *m, Subject *s)
@@ -204,7 +209,7 @@ look_into(Subject *s, Profile *profile)
     return status;
 }
 
-/* ---- all of them ------------------------------------------------------------------------------------------ */
+/* ---- all of them ----------------------------------------------------------------------------- */
 
 typedef struct {
     const char *path[MOST_MODELS];
@@ -213,9 +218,10 @@ typedef struct {
     int n;
 } Models;
 
-/* Every model on so many threads (0: as many as may be); `speed` gets a line of each. */
+/* Every model on `threads` threads (0: all that may be used); `speed` gets a line of each. */
 static int
-bench_threads(TnContext *ctx, const Options *o, const Models *m, int64_t threads, Speed *speed, Profile *profile)
+bench_threads(TnContext *ctx, const Options *o, const Models *m, int64_t threads, Speed *speed,
+              Profile *profile)
 {
     Subject s[MOST_MODELS] = { 0 };
     Options how = *o;
@@ -260,7 +266,8 @@ bench(TnContext *ctx, const Options *o, const Models *m)
 int
 cmd_bench(TnContext *ctx, const Options *o)
 {
-    Models m = { .path = { o->compare ? o->compare : o->model, o->model }, .n = o->compare ? 2 : 1 };
+    Models m = { .path = { o->compare ? o->compare : o->model, o->model },
+                 .n = o->compare ? 2 : 1 };
     Options how = *o;
     int status = TN_OK;
 
@@ -269,7 +276,8 @@ cmd_bench(TnContext *ctx, const Options *o)
     if (o->iterations == 0)
         return usage_error("--iterations 0: at least one run is needed");
     if ((o->profile || o->trace) && (o->compare || o->sweep.n > 1))
-        return usage_error("--%s looks into one model on one number of threads: leave out %s", o->profile ? "profile" : "trace",
+        return usage_error("--%s looks into one model on one number of threads: leave out %s",
+                           o->profile ? "profile" : "trace",
                            o->compare ? "--compare" : "all but one of --threads");
     for (int k = 0; k < m.n && status == TN_OK; k++) {
         how.model = m.path[k];

@@ -1,5 +1,5 @@
-/* cmd: the `tenon` command. It uses include/tenon.h and the C library, nothing else: whatever it can
- * do, a program that links libtenon can do.
+/* cmd: the `tenon` command. It uses include/tenon.h and the C library, nothing else: whatever it
+ * can do, a program that links libtenon can do.
  *
  * main.c finds the verb; options.c reads the command line from one table; each verb is a file.
  */
@@ -11,7 +11,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-enum { EXIT_DIFFERS = 1 };       /* run --expect, run --data, verify: an output is not what was expected */
+/* run --expect, run --data, verify: an output is not what was expected */
+enum { EXIT_DIFFERS = 1 };
 
 typedef enum {
     VERB_COMPILE, VERB_RUN, VERB_BENCH, VERB_INSPECT, VERB_EXPLAIN, VERB_LEARN, VERB_VERIFY,
@@ -26,10 +27,14 @@ typedef struct { int64_t *at; int n; } Counts;           /* 1,2,4 */
 typedef struct {
     const char *model;
     /* compiling */
-    const char *output, *emit, *target, *machine, *choices, *nests, *library, *fuse, *formats, *cc, *cache_dir, *dump, *dump_dir, *stop_after, *prefix, *ragged;
-    int64_t jobs, cores, alternatives, max_memory, max_model, max_nodes, max_depth, max_trips, max_calls, max_arena;
+    const char *output, *emit, *target, *machine, *choices, *nests, *library, *fuse, *formats, *cc,
+        *cache_dir, *dump, *dump_dir, *stop_after, *prefix, *ragged;
+    int64_t jobs, cores, alternatives, max_memory, max_model, max_nodes, max_depth, max_trips,
+        max_calls, max_arena;
     double max_time;                 /* seconds; 0: not given */
-    bool no_cache, plain, quick, exact, keep_denormals, fast_math, many, time, list_passes, example;
+    double density;                  /* 0: not given */
+    bool no_cache, plain, quick, exact, keep_denormals, fast_math, many, packed, time,
+        list_passes, example;
     const char *how;                 /* but compile: an option given that is about compiling */
     Pairs dim, dim_hint, shape, format, io_format, state;
     int64_t state_capacity, weights_growth, variants, fuse_bisect;
@@ -112,15 +117,21 @@ Progress progress_begin(void);
 void progress_show(void *progress, const char *what, int64_t done, int64_t total);
 void progress_end(Progress *p);
 double seconds(void);
-void *need(void *p);                                     /* p, or the end of the program for lack of memory */
+/* p, or the end of the program for lack of memory */
+void *need(void *p);
 void print_json_string(const char *s);
+/* Element i as JSON if its type has values that no double holds: texts and 64-bit integers. */
+bool print_if_no_double(const TnTensor *x, int64_t i);
+int columns(const char *text);                           /* of a terminal, that UTF-8 takes */
 void print_size(int64_t bytes);                          /* 48 B, 97.5 MB */
 
 /* ---- stop.c: interrupted, nothing is left behind ---- */
 
-void stop_defer(void);                                   /* signals that end the command wait from here … */
+/* signals that end the command wait from here … */
+void stop_defer(void);
 void stop_now(void);                                     /* … to here */
-int32_t stop_asked(void *user);                          /* did one come? For TnCompileOptions.stopped */
+/* did one come? For TnCompileOptions.stopped */
+int32_t stop_asked(void *user);
 typedef struct { char path[4096]; int fd; } Temporary;   /* a folder of this command alone */
 bool temporary_open(Temporary *t);                       /* or printed */
 void temporary_close(Temporary *t);
@@ -130,16 +141,19 @@ void temporary_close(Temporary *t);
 /* Compile options from the command line. TN_OK or printed; to be freed either way. */
 int compile_options_of(const Options *o, Progress *p, TnCompileOptions *out);
 void compile_options_free(TnCompileOptions *c);
-/* The same for compiling what is run at once: Tenon's text keeps its symbols, --dim and --shape size inputs alone. */
+/* The same for compiling what is run at once: Tenon's text keeps its symbols, --dim and --shape
+ * size inputs alone. */
 int compile_options_to_run(const Options *o, Progress *p, TnCompileOptions *out);
 bool is_artefact(const char *path);
-/* Of artefacts and Tenon's text: --dim and --shape size their inputs and are no part of compiling. */
+/* Of artefacts and Tenon's text: --dim and --shape size their inputs and are no part of
+ * compiling. */
 bool compiled_with_open_dims(const char *path);
-/* Load an artefact, or compile the model to a temporary one and load that; load_ms, what loading took, may be NULL.
- * TN_OK or printed. */
+/* Load an artefact, or compile the model to a temporary one and load that; load_ms, what loading
+ * took, may be NULL. TN_OK or printed. */
 int model_open(TnContext *ctx, const Options *o, TnModel **out, double *load_ms);
 /* Open it, use it, free it. What `use` returns, if it comes that far. */
-int model_with(TnContext *ctx, const Options *o, int (*use)(TnContext *ctx, const Options *o, TnModel *m));
+int model_with(TnContext *ctx, const Options *o,
+               int (*use)(TnContext *ctx, const Options *o, TnModel *m));
 
 /* ---- solve.c: sizes of symbols ---- */
 
@@ -147,7 +161,8 @@ typedef struct { char *symbol; int64_t size; } Size;
 typedef struct { Size *at; int n; } Sizes;
 const int64_t *size_of(const Sizes *s, const char *symbol, size_t n);        /* NULL: not known */
 void size_bind(Sizes *s, const char *symbol, size_t n, int64_t size);
-bool size_evaluate(const Sizes *s, const char *text, int64_t *out);          /* "past + seq"; false: not known */
+/* "past + seq"; false: not known */
+bool size_evaluate(const Sizes *s, const char *text, int64_t *out);
 /* Bind what follows from the model's checks. */
 void sizes_derive(Sizes *s, const TnModel *m);
 void sizes_free(Sizes *s);
@@ -164,10 +179,12 @@ typedef struct {
 int inputs_make(TnContext *ctx, const Options *o, const TnModel *m, Tensors *t);
 /* Empty outputs with their names. */
 void outputs_make(const TnModel *m, Tensors *t);
-/* A session on --threads threads with its tensors made. TN_OK or printed; both to be freed either way. */
+/* A session on --threads threads with its tensors made. TN_OK or printed; both to be freed either
+ * way. */
 int session_open(TnContext *ctx, const Options *o, TnModel *m, Tensors *t, TnSession **out);
-/* Inputs in memory of their own, as an application that is fast has them: they begin with a cache line (a product of 256 cubed takes 0.23 ms on a
- * Cascade Lake, 0.29 where its right side does not), and large ones do not lie in small pages, as what is mapped does. */
+/* Inputs in memory of their own, as an application that is fast has them: they begin with a cache
+ * line (a product of 256 cubed takes 0.23 ms on a Cascade Lake, 0.29 where its right side does
+ * not), and large ones do not lie in small pages, as what is mapped does. */
 void inputs_own(Tensors *t);
 void tensors_free(Tensors *t);
 /* NAME.npy in a folder, with characters unfit for a file name replaced. */
@@ -251,38 +268,48 @@ void profile_free(Profile *p);
 /* ---- decode.c, bandwidth.c: a token after the other ---- */
 
 int bench_decode(TnContext *ctx, const Options *o);      /* --decode */
-double read_bandwidth(int threads);                      /* bytes a second that are read from memory, now */
+/* bytes a second that are read from memory, now */
+double read_bandwidth(int threads);
 
 /* ---- speeds.c: what bench found ---- */
 
-typedef struct {                     /* of one model on one number of threads; milliseconds of a run */
+/* of one model on one number of threads; milliseconds of a run */
+typedef struct {
     const char *model;
     int threads;
     int64_t runs;
     double min, median, mean, p90, p99, max, per_second;
-    double load_ms, first_ms;        /* of loading; of a session's first run, which takes its memory */
+    /* of loading; of a session's first run, which takes its memory */
+    double load_ms, first_ms;
     int64_t arena_bytes, resident_bytes;         /* of a session; of the process, 0: not known */
 } Speed;
 /* Print at[times][models], or write it where --json says. */
-int speeds_tell(const Options *o, const Speed *at, int times, int models, const Profile *profile /* or NULL */);
-/* A file written beside and renamed, as everything that tenon writes; `write` puts its text. TN_OK or printed. */
-int write_beside(const char *option, const char *path, int (*write)(void *user, FILE *to), void *user);
+int speeds_tell(const Options *o, const Speed *at, int times, int models,
+                const Profile *profile /* or NULL */);
+/* A file written beside and renamed, as everything that tenon writes; `write` puts its text. TN_OK
+ * or printed. */
+int write_beside(const char *option, const char *path, int (*write)(void *user, FILE *to),
+                 void *user);
 
 /* ---- against.c: what ONNX Runtime makes of it, through files in a folder ---- */
 
 /* FOLDER/marked.onnx: the model with every value between as an output too. TN_OK or printed. */
 int against_mark(const Options *o, const char *folder);
 /* Run `model` on t's inputs; its outputs, as many and in the order of t's. TN_OK or printed. */
-int against_run(TnContext *ctx, const Options *o, const char *model, const char *folder, const Tensors *t, TnTensor *out);
+int against_run(TnContext *ctx, const Options *o, const char *model, const char *folder,
+                const Tensors *t, TnTensor *out);
 /* The node that makes output i of a marked model: to be freed; NULL: not known. */
 char *against_node(const char *folder, int32_t i);
 
 /* ---- compare.c ---- */
 
 /* Within --atol and --rtol? TN_OK, or printed: the two cannot be compared. */
-int compare_outputs(TnContext *ctx, const Options *o, const TnTensor *x, const TnTensor *want, TnDifference *d, bool *agrees);
-/* Members of a JSON object, each after a comma: "agrees", "max_abs", "max_rel", "at", "value", "expected". */
+int compare_outputs(TnContext *ctx, const Options *o, const TnTensor *x, const TnTensor *want,
+                    TnDifference *d, bool *agrees);
+/* Members of a JSON object, each after a comma: "agrees", "max_abs", "max_rel", "at", "value",
+ * "expected". */
 void print_json_difference(const TnDifference *d, bool agrees);
-void print_difference(FILE *to, const TnTensor *x, const char *verdict, const TnDifference *d, bool agrees);
+void print_difference(FILE *to, const TnTensor *x, const char *verdict, const TnDifference *d,
+                      bool agrees);
 
 #endif

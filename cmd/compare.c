@@ -9,7 +9,8 @@
 #include <math.h>
 #include <string.h>
 
-/* What sums of a type's rounding errors come to in a network of some depth. Integers agree or do not. */
+/* What sums of a type's rounding errors come to in a network of some depth. Integers agree or do
+ * not. */
 typedef struct { const char *dtype; double atol, rtol; } Tolerance;
 static const Tolerance tolerance[] = {
     { "f64", 1e-10, 1e-9 }, { "f32", 1e-5, 1e-4 }, { "f16", 1e-3, 1e-2 }, { "bf16", 1e-2, 5e-2 },
@@ -25,7 +26,8 @@ tolerance_of(const char *dtype)
 }
 
 int
-compare_outputs(TnContext *ctx, const Options *o, const TnTensor *x, const TnTensor *want, TnDifference *d, bool *agrees)
+compare_outputs(TnContext *ctx, const Options *o, const TnTensor *x, const TnTensor *want,
+                TnDifference *d, bool *agrees)
 {
     Tolerance usual = tolerance_of(x->dtype);
     double atol = o->atol < 0 ? usual.atol : o->atol, rtol = o->rtol < 0 ? usual.rtol : o->rtol;
@@ -53,9 +55,11 @@ print_index(FILE *to, const TnTensor *x, int64_t at)
 }
 
 void
-print_difference(FILE *to, const TnTensor *x, const char *verdict, const TnDifference *d, bool agrees)
+print_difference(FILE *to, const TnTensor *x, const char *verdict, const TnDifference *d,
+                 bool agrees)
 {
-    fprintf(to, "%s: %s, largest error %.3g (%.3g of the largest value)", x->name, verdict, d->max_abs, d->max_rel);
+    fprintf(to, "%s: %s, largest error %.3g (%.3g of the largest value)", x->name, verdict,
+            d->max_abs, d->max_rel);
     if (!agrees) {
         fputs(" at ", to);
         print_index(to, x, d->at);

@@ -55,7 +55,8 @@ print_report(const Options *o, const char *path, const TnCompileReport *r)
         print_size(r->artefact_bytes);
         printf(" in %.1f s", r->seconds);
         if (r->cached_units)
-            printf(", %lld of %lld units from the cache", (long long)r->cached_units, (long long)(r->cached_units + r->compiled_units));
+            printf(", %lld of %lld units from the cache", (long long)r->cached_units,
+                   (long long)(r->cached_units + r->compiled_units));
         putchar('\n');
         return;
     }
@@ -63,17 +64,20 @@ print_report(const Options *o, const char *path, const TnCompileReport *r)
     print_json_string(path);
     printf(", \"summary\": ");
     print_json_string(r->summary);
-    printf(", \"seconds\": %.3f, \"artefact_bytes\": %lld, \"kernels\": %lld, \"distinct_kernels\": %lld, "
+    printf(", \"seconds\": %.3f, \"artefact_bytes\": %lld, \"kernels\": %lld, "
+           "\"distinct_kernels\": %lld, "
            "\"compiled_units\": %lld, \"cached_units\": %lld}\n",
-           r->seconds, (long long)r->artefact_bytes, (long long)r->kernels, (long long)r->distinct_kernels,
-           (long long)r->compiled_units, (long long)r->cached_units);
+           r->seconds, (long long)r->artefact_bytes, (long long)r->kernels,
+           (long long)r->distinct_kernels, (long long)r->compiled_units,
+           (long long)r->cached_units);
 }
 
 static void
 print_stopped(const Options *o, double after)
 {
     if (!o->json) {
-        fprintf(stderr, "%s: stopped after %s, in %.1f s; nothing was written\n", o->model, o->stop_after, after);
+        fprintf(stderr, "%s: stopped after %s, in %.1f s; nothing was written\n", o->model,
+                o->stop_after, after);
         return;
     }
     printf("{\"stopped_after\": ");
@@ -91,11 +95,12 @@ cmd_compile(TnContext *ctx, const Options *o)
     if (o->list_passes)
         return list_passes(o->json);
     if (o->profile_file && !o->explain_formats)
-        return usage_error("--profile gives --explain-formats the times that were measured: give both");
+        return usage_error(
+            "--profile gives --explain-formats the times that were measured: give both");
     int status = compile_options_of(o, &p, &options);
     options.page_profile = o->profile_file;
     if (!options.emit && o->output && ends_with(o->output, ".c"))
-        options.emit = "c";          /* nobody wants a library of that name */
+        options.emit = "c";          /* no library has that name */
     if (status == TN_OK) {
         char *path = o->output ? need(strdup(o->output)) : default_output(o);
         bool writes = !o->stop_after || !strcmp(o->stop_after, "build");

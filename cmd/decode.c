@@ -1,8 +1,10 @@
-/* tenon bench --decode: tokens, one after the other, of a model whose cache is a state (--state): how many a second, and what
- * share that is of the speed at which this machine reads memory, since every weight and all of the cache is read for each.
+/* tenon bench --decode: tokens, one after the other, of a model whose cache is a state (--state):
+ * how many a second, and what share that is of the speed at which this machine reads memory, since
+ * every weight and all of the cache is read for each.
  *
- * The prompt is run once to have everything in memory, once for its time; then the session has room for all that is to come,
- * and step after step is timed. What memory gives is measured before, between and after.
+ * The prompt is run once to have everything in memory, once for its time; then the session has room
+ * for all that is to come, and step after step is timed. What memory gives is measured before,
+ * between and after.
  */
 #include "cmd.h"
 
@@ -34,7 +36,7 @@ by_value(const void *x, const void *y)
     return (a > b) - (a < b);
 }
 
-/* ---- sizes ------------------------------------------------------------------------------------------------ */
+/* ---- sizes ----------------------------------------------------------------------------------- */
 
 static bool
 is_of_states(const TnModel *m, const char *text)
@@ -49,7 +51,8 @@ is_of_states(const TnModel *m, const char *text)
     return false;
 }
 
-/* The size that says how many rows are new: the first open one of the inputs' that is none of a state's. */
+/* The size that says how many rows are new: the first open one of the inputs' that is none of a
+ * state's. */
 static const char *
 new_rows(const TnModel *m)
 {
@@ -57,7 +60,8 @@ new_rows(const TnModel *m)
         TnValueInfo v = TN_INIT(TnValueInfo);
         tn_model_input(m, i, &v);
         for (int32_t d = 0; d < v.rank; d++)
-            if (v.dims[d] < 0 && !strpbrk(v.dim_text[d], " +-*/%(),") && !is_of_states(m, v.dim_text[d]))
+            if (v.dims[d] < 0 && !strpbrk(v.dim_text[d], " +-*/%(),") &&
+                !is_of_states(m, v.dim_text[d]))
                 return v.dim_text[d];
     }
     return NULL;
@@ -86,7 +90,9 @@ name_sizes(Decode *k)
     }
     k->nstate = k->ndim - given->n;
     if (!k->nstate)
-        return usage_error("--decode: %s keeps nothing between runs that grows; compile it with --state, as --state 'past_key_values.*=present.*'", k->o->model);
+        return usage_error("--decode: %s keeps nothing between runs that grows; compile it with "
+                           "--state, as --state 'past_key_values.*=present.*'",
+                           k->o->model);
     if (!fresh)
         return usage_error("--decode: no input of %s tells how many rows are new", k->o->model);
     k->dim[k->ndim++] = (Pair){ (char *)fresh, k->fresh };
@@ -120,7 +126,7 @@ inputs_of(Decode *k, int64_t past, int64_t fresh, Tensors *t)
     return status;
 }
 
-/* ---- runs -------------------------------------------------------------------------------------------------- */
+/* ---- runs ------------------------------------------------------------------------------------ */
 
 static int
 add_rows(Decode *k, int64_t past, int64_t fresh, double *ms)
@@ -188,7 +194,8 @@ measure(Decode *k)
     k->ms = need(calloc((size_t)steps, sizeof *k->ms));
     for (int r = 0; r <= ROUNDS && status == TN_OK; r++) {
         rate[r] = read_bandwidth(k->threads);
-        for (int64_t i = steps * r / ROUNDS; r < ROUNDS && i < steps * (r + 1) / ROUNDS && status == TN_OK; i++)
+        for (int64_t i = steps * r / ROUNDS;
+             r < ROUNDS && i < steps * (r + 1) / ROUNDS && status == TN_OK; i++)
             status = add_rows(k, k->o->context + i, 1, &k->ms[i]);
     }
     if (status != TN_OK)
@@ -215,7 +222,7 @@ look_into(Decode *k, Profile *p)
     return status == TN_OK ? profile_end(k->ctx, k->o, k->threads, p) : status;
 }
 
-/* ---- what was found ------------------------------------------------------------------------------------------ */
+/* ---- what was found -------------------------------------------------------------------------- */
 
 typedef struct { const Decode *k; const Profile *profile; } Found;
 
@@ -237,11 +244,17 @@ write_json(void *user, FILE *to)
     fputs("{\n  \"model\": \"", to);
     for (const char *c = k->o->model; *c; c++)
         fprintf(to, *c == '"' || *c == '\\' ? "\\%c" : "%c", *c);
-    fprintf(to, "\",\n  \"threads\": %d,\n  \"context\": %lld,\n  \"steps\": %lld,\n", k->threads, (long long)k->o->context, (long long)k->o->decode);
-    fprintf(to, "  \"tokens_per_s\": %.6f,\n  \"step_ms\": %.6f,\n  \"prefill_tokens_per_s\": %.6f,\n", 1e3 * (double)k->tokens / ms, ms,
+    fprintf(to, "\",\n  \"threads\": %d,\n  \"context\": %lld,\n  \"steps\": %lld,\n", k->threads,
+            (long long)k->o->context, (long long)k->o->decode);
+    fprintf(to,
+            "  \"tokens_per_s\": %.6f,\n  \"step_ms\": %.6f,\n  \"prefill_tokens_per_s\": %.6f,\n",
+            1e3 * (double)k->tokens / ms, ms,
             1e3 * (double)(k->tokens * k->o->context) / k->prefill_ms);
-    fprintf(to, "  \"bytes_per_step\": %.0f,\n  \"bandwidth_share\": %.6f,\n  \"read_bytes_per_s\": %.0f,\n  \"state_bytes\": %lld", k->bytes,
-            1e3 * k->bytes / ms / k->read, k->read, (long long)tn_session_state_bytes(k->session));
+    fprintf(to,
+            "  \"bytes_per_step\": %.0f,\n  \"bandwidth_share\": %.6f,\n  \"read_bytes_per_s\": "
+            "%.0f,\n  \"state_bytes\": %lld",
+            k->bytes, 1e3 * k->bytes / ms / k->read, k->read,
+            (long long)tn_session_state_bytes(k->session));
     if (f->profile)
         profile_json(to, f->profile);
     fputs("\n}\n", to);
@@ -253,12 +266,16 @@ print_found(const Decode *k)
 {
     double ms = median(k);
 
-    printf("decode, context %lld, %lld steps of %lld token%s, %d thread%s\n", (long long)k->o->context, (long long)k->o->decode, (long long)k->tokens,
+    printf("decode, context %lld, %lld steps of %lld token%s, %d thread%s\n",
+           (long long)k->o->context, (long long)k->o->decode, (long long)k->tokens,
            k->tokens == 1 ? "" : "s", k->threads, k->threads == 1 ? "" : "s");
-    printf("  %.4g tokens/s: a step takes %.4g ms (median; %.4g to %.4g)\n", 1e3 * (double)k->tokens / ms, ms, k->ms[0], k->ms[k->o->decode - 1]);
-    printf("  %.3g tokens/s of the prompt\n  ", 1e3 * (double)(k->tokens * k->o->context) / k->prefill_ms);
+    printf("  %.4g tokens/s: a step takes %.4g ms (median; %.4g to %.4g)\n",
+           1e3 * (double)k->tokens / ms, ms, k->ms[0], k->ms[k->o->decode - 1]);
+    printf("  %.3g tokens/s of the prompt\n  ",
+           1e3 * (double)(k->tokens * k->o->context) / k->prefill_ms);
     print_size((int64_t)k->bytes);
-    printf(" a step: %.3g GB/s, %.1f %% of the %.3g GB/s at which memory is read\n  ", 1e-6 * k->bytes / ms, 1e5 * k->bytes / ms / k->read, 1e-9 * k->read);
+    printf(" a step: %.3g GB/s, %.1f %% of the %.3g GB/s at which memory is read\n  ",
+           1e-6 * k->bytes / ms, 1e5 * k->bytes / ms / k->read, 1e-9 * k->read);
     print_size(tn_session_state_bytes(k->session));
     printf(" in states, arena ");
     print_size(tn_session_arena_bytes(k->session));
@@ -283,7 +300,8 @@ decode(TnContext *ctx, const Options *o, TnModel *m)
 {
     Decode k = { .ctx = ctx, .o = o, .model = m };
     Profile profile = { 0 };
-    TnSessionOptions how = { .size = sizeof how, .threads = o->sweep.n ? (int32_t)o->sweep.at[0] : 0 };
+    TnSessionOptions how = { .size = sizeof how,
+                             .threads = o->sweep.n ? (int32_t)o->sweep.at[0] : 0 };
 
     int status = name_sizes(&k);
     if (status == TN_OK)
@@ -306,9 +324,12 @@ int
 bench_decode(TnContext *ctx, const Options *o)
 {
     if (o->context < 1)
-        return usage_error("--context %lld: the prompt has one token or more", (long long)o->context);
+        return usage_error("--context %lld: the prompt has one token or more",
+                           (long long)o->context);
     if (o->compare || o->trace || o->sweep.n > 1)
-        return usage_error("--decode is of one model on one number of threads: leave out %s", o->compare ? "--compare" : o->trace ? "--trace"
-                           : "all but one of --threads");
+        return usage_error("--decode is of one model on one number of threads: leave out %s",
+                           o->compare ? "--compare"
+                           : o->trace ? "--trace"
+                                      : "all but one of --threads");
     return model_with(ctx, o, decode);
 }

@@ -1,12 +1,12 @@
-/* describe: what --help says, for other readers: man, bash and zsh. All from the tables of main.c and
- * options.c, so that none of them can be out of date.
+/* describe: what --help says, for other readers: man, bash and zsh. All from the tables of main.c
+ * and options.c, so that none of them can be out of date.
  */
 #include "cmd.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* ---- man ------------------------------------------------------------------------------------------------- */
+/* ---- man ------------------------------------------------------------------------------------- */
 
 /* Text as roff takes it: dashes that stay dashes, and no line that looks like a request. */
 static void
@@ -69,7 +69,8 @@ man_overview(void)
 {
     man_head("tenon", "compile deep-learning models to native code");
     section("SYNOPSIS", "tenon VERB [arguments]");
-    section("DESCRIPTION", "tenon compiles trained deep-learning models (ONNX) to fast native code, and runs, measures and explains them.");
+    section("DESCRIPTION", "tenon compiles trained deep-learning models (ONNX) to fast native "
+                           "code, and runs, measures and explains them.");
     puts(".SH VERBS");
     for (int i = 0; i < VERB_COUNT; i++) {
         printf(".TP\n\\fBtenon\\-%s\\fR(1)\n", verbs[i].name);
@@ -101,7 +102,7 @@ man_verb(VerbId verb)
     puts(".fi\n.SH SEE ALSO\n\\fBtenon\\fR(1)");
 }
 
-/* ---- shells ------------------------------------------------------------------------------------------------- */
+/* ---- shells ---------------------------------------------------------------------------------- */
 
 /* The words that a value is one of ("so|c"), with blanks between; NULL if it is no such list. */
 static const char *
@@ -133,7 +134,8 @@ complete_bash(void)
     for (int v = 0; v < VERB_COUNT; v++)
         for (int i = 0; option_text((VerbId)v, i, &o); i++)
             if (choices(o.value, words, sizeof words))
-                printf("        %s:--%s) COMPREPLY=($(compgen -W '%s' -- \"$word\")); return ;;\n", verbs[v].name, o.name, words);
+                printf("        %s:--%s) COMPREPLY=($(compgen -W '%s' -- \"$word\")); return ;;\n",
+                       verbs[v].name, o.name, words);
     puts("    esac\n    case ${COMP_WORDS[1]} in");
     for (int v = 0; v < VERB_COUNT; v++) {
         printf("        %s) options='", verbs[v].name);
@@ -198,7 +200,7 @@ complete_zsh(void)
     puts("esac");
 }
 
-/* ---- the verb ------------------------------------------------------------------------------------------------- */
+/* ---- the verb -------------------------------------------------------------------------------- */
 
 static int
 no_such(const char *word)

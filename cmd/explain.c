@@ -25,7 +25,8 @@ cmd_explain(TnContext *ctx, const Options *o)
     if (o->profile_file && !o->html)
         return usage_error("--profile goes onto the page that --html writes: give both");
     if (o->html && (o->plan || o->why || o->json))
-        return usage_error("--html writes a page with everything on it: leave out --plan, --why, --json");
+        return usage_error(
+            "--html writes a page with everything on it: leave out --plan, --why, --json");
     int status = compile_options_of(o, &p, &options);
     options.stop_after = o->html ? "layout" : "fuse";    /* the page also tells how values lie */
     options.explain = o->plan ? 3 : o->json ? 2 : 1;

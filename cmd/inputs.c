@@ -52,7 +52,7 @@ output_path(const char *folder, const char *name)
     return path;
 }
 
-/* ---- symbols ------------------------------------------------------------------------------------------ */
+/* ---- symbols --------------------------------------------------------------------------------- */
 
 static const int64_t *
 find_bound(const Maker *m, const char *symbol)
@@ -96,14 +96,18 @@ find_input(const Maker *m, const char *name)
 static int
 no_such_input(const Maker *m, const char *option, const char *name)
 {
-    fprintf(stderr, "tenon: error: %s %s: the model has no such input. Its inputs are", option, name);
+    fprintf(stderr, "tenon: error: %s %s: the model has no such input. Its inputs are", option,
+            name);
     for (int32_t i = 0; i < m->t->nin; i++)
         fprintf(stderr, "%s %s", i ? "," : "", input_info(m, i).name);
-    fprintf(stderr, ". (One for which the model has a value of its own is a constant, unless it is compiled with --given %s.)\n", name);
+    fprintf(stderr,
+            ". (One for which the model has a value of its own is a constant, unless it is "
+            "compiled with --given %s.)\n",
+            name);
     return TN_USAGE;
 }
 
-/* ---- from files ------------------------------------------------------------------------------------------ */
+/* ---- from files ------------------------------------------------------------------------------ */
 
 static int
 read_into(Maker *m, int32_t i, const char *path)
@@ -146,7 +150,8 @@ read_folder(Maker *m)
         if (access(path, F_OK)) {
             if (k)
                 break;
-            return usage_error("--data %s: there is no input_0.pb in it (%s)", m->o->data, strerror(errno));
+            return usage_error("--data %s: there is no input_0.pb in it (%s)", m->o->data,
+                               strerror(errno));
         }
         int status = report(m->ctx, tn_tensor_read(m->ctx, path, &probe));
         if (status != TN_OK)
@@ -159,19 +164,23 @@ read_folder(Maker *m)
     return TN_OK;
 }
 
-/* ---- sizes from options ---------------------------------------------------------------------------------------- */
+/* ---- sizes from options ---------------------------------------------------------------------- */
 
-/* Where a dimension of this text has this size: an input given, or one of the first n shapes. False: nowhere by itself. */
+/* Where a dimension of this text has this size: an input given, or one of the first n shapes.
+ * False: nowhere by itself. */
 static bool
-find_size(const Maker *m, const TnShape *shape, int n, const char *text, int64_t size, const char **name, int32_t *dim)
+find_size(const Maker *m, const TnShape *shape, int n, const char *text, int64_t size,
+          const char **name, int32_t *dim)
 {
     for (int32_t k = 0; k < n + m->t->nin; k++) {
         int i = k < n ? find_input(m, shape[k].input) : k - n;
         TnValueInfo info = input_info(m, i);
         if (k >= n && !m->given[i])
             continue;
-        for (*dim = 0; *dim < info.rank && *dim < (k < n ? shape[k].rank : m->t->in[i].rank); ++*dim)
-            if (info.dims[*dim] < 0 && !strcmp(info.dim_text[*dim], text) && (k < n ? shape[k].dims : m->t->in[i].dims)[*dim] == size) {
+        for (*dim = 0; *dim < info.rank && *dim < (k < n ? shape[k].rank : m->t->in[i].rank);
+             ++*dim)
+            if (info.dims[*dim] < 0 && !strcmp(info.dim_text[*dim], text) &&
+                (k < n ? shape[k].dims : m->t->in[i].dims)[*dim] == size) {
                 *name = info.name;
                 return true;
             }
@@ -191,14 +200,19 @@ bind_shape(Maker *m, const TnShape *shape, int n)
         return no_such_input(m, "--shape", s->input);
     TnValueInfo info = input_info(m, i);
     if (info.rank != s->rank)
-        return usage_error("--shape %s: %d dimensions given, the input has %d", info.name, s->rank, info.rank);
+        return usage_error("--shape %s: %d dimensions given, the input has %d", info.name, s->rank,
+                           info.rank);
     for (int32_t d = 0; d < info.rank; d++) {
         const int64_t *size = info.dims[d] < 0 ? find_bound(m, info.dim_text[d]) : &info.dims[d];
         if (info.dims[d] >= 0 && *size != s->dims[d])
-            return usage_error("--shape %s: dimension %d is %lld, the model has %lld there", info.name, d, (long long)s->dims[d], (long long)*size);
-        if (size && *size != s->dims[d] && find_size(m, shape, n + 1, info.dim_text[d], *size, &other, &at))
-            return usage_error("--shape %s: dimension %d (%s) is %lld, but %s is %lld as dimension %d of input %s; both must be the same", info.name, d, info.dim_text[d],
-                               (long long)s->dims[d], info.dim_text[d], (long long)*size, at, other);
+            return usage_error("--shape %s: dimension %d is %lld, the model has %lld there",
+                               info.name, d, (long long)s->dims[d], (long long)*size);
+        if (size && *size != s->dims[d] &&
+            find_size(m, shape, n + 1, info.dim_text[d], *size, &other, &at))
+            return usage_error("--shape %s: dimension %d (%s) is %lld, but %s is %lld as dimension "
+                               "%d of input %s; both must be the same",
+                               info.name, d, info.dim_text[d], (long long)s->dims[d],
+                               info.dim_text[d], (long long)*size, at, other);
         if (info.dims[d] < 0)
             bind(m, info.dim_text[d], s->dims[d]);
     }
@@ -218,8 +232,10 @@ check_shapes(const Maker *m)
         const TnTensor *x = &m->t->in[i];
         for (int32_t d = 0; d < c.shapes[k].rank && d < x->rank && status == TN_OK; d++)
             if (x->dims[d] != c.shapes[k].dims[d])
-                status = usage_error("--shape %s: dimension %d (%s) is %lld, but %lld %s", info.name, d, info.dim_text[d], (long long)c.shapes[k].dims[d],
-                                     (long long)x->dims[d], m->given[i] ? "in the file given" : "by what else is given");
+                status = usage_error("--shape %s: dimension %d (%s) is %lld, but %lld %s",
+                                     info.name, d, info.dim_text[d], (long long)c.shapes[k].dims[d],
+                                     (long long)x->dims[d],
+                                     m->given[i] ? "in the file given" : "by what else is given");
     }
     compile_options_free(&c);
     return status;
@@ -250,7 +266,8 @@ check_dim(const Maker *m, const char *symbol)
     }
     if (!open)
         return usage_error("--dim %s: every dimension of this model's inputs is fixed", symbol);
-    return usage_error("--dim %s: no input has a dimension of that name; see: tenon inspect %s", symbol, m->o->model);
+    return usage_error("--dim %s: no input has a dimension of that name; see: tenon inspect %s",
+                       symbol, m->o->model);
 }
 
 /* The same words as for compiling, for symbols that were left open then. */
@@ -262,7 +279,8 @@ bind_options(Maker *m)
     int status = compile_options_of(m->o, NULL, &c);
     for (int k = 0; k < c.nshapes && status == TN_OK; k++)
         status = bind_shape(m, c.shapes, k);
-    for (int k = 0; k < c.nranges; k++)              /* of a range the least, where nothing else is said */
+    /* of a range the least, where nothing else is said */
+    for (int k = 0; k < c.nranges; k++)
         if (c.ranges[k].least > 1)
             bind(m, c.ranges[k].symbol, c.ranges[k].least);
     for (int k = 0; k < c.ndims && status == TN_OK; k++) {
@@ -270,7 +288,8 @@ bind_options(Maker *m)
         const int64_t *size = find_bound(m, name);
         status = check_dim(m, name);
         if (status == TN_OK && size && *size != c.dims[k].value)
-            status = usage_error("--dim %s=%lld: an input given or its --shape has %lld there", name, (long long)c.dims[k].value, (long long)*size);
+            status = usage_error("--dim %s=%lld: an input given or its --shape has %lld there",
+                                 name, (long long)c.dims[k].value, (long long)*size);
         bind(m, name, c.dims[k].value);
     }
     compile_options_free(&c);
@@ -289,7 +308,7 @@ bind_states(Maker *m)
     }
 }
 
-/* ---- random ------------------------------------------------------------------------------------------------------ */
+/* ---- random ---------------------------------------------------------------------------------- */
 
 static int
 high_of(const Maker *m, const char *name, int64_t *high)
@@ -302,17 +321,21 @@ high_of(const Maker *m, const char *name, int64_t *high)
         if (i < 0)
             return no_such_input(m, "--max-int", p->name);
         if (input_info(m, i).dtype[0] == 'f' || !strncmp(input_info(m, i).dtype, "bf", 2))
-            return usage_error("--max-int %s: the input is %s, and random numbers of that type are normal ones", p->name, input_info(m, i).dtype);
+            return usage_error(
+                "--max-int %s: the input is %s, and random numbers of that type are normal ones",
+                p->name, input_info(m, i).dtype);
         long long v = strtoll(p->value, &end, 10);
         if (*end || v < 1)
-            return usage_error("--max-int %s=%s: a whole number of 1 or more is needed", p->name, p->value);
+            return usage_error("--max-int %s=%s: a whole number of 1 or more is needed", p->name,
+                               p->value);
         if (!strcmp(p->name, name))
             *high = v;
     }
     return TN_OK;
 }
 
-/* Of an open dimension: what was given, what follows from that, or 1, and then what follows from that. */
+/* Of an open dimension: what was given, what follows from that, or 1, and then what follows from
+ * that. */
 static int64_t
 size_wanted(Maker *m, const TnValueInfo *info, int32_t d)
 {
@@ -325,7 +348,8 @@ size_wanted(Maker *m, const TnValueInfo *info, int32_t d)
     if (size_evaluate(&m->sizes, text, &size) && size >= 0)
         return size;
     if (!m->o->told)
-        note("dimension %s of input %s is not given: taken as 1 (--dim %s=SIZE)", text, info->name, text);
+        note("dimension %s of input %s is not given: taken as 1 (--dim %s=SIZE)", text, info->name,
+             text);
     bind(m, text, 1);
     return 1;
 }
@@ -340,11 +364,13 @@ make_random(Maker *m, int32_t i)
     m->t->dims[i] = dims;
     for (int32_t d = 0; d < info.rank; d++)
         dims[d] = info.dims[d] >= 0 ? info.dims[d] : size_wanted(m, &info, d);
-    *x = (TnTensor){ .size = sizeof *x, .name = info.name, .dtype = info.dtype, .rank = info.rank, .dims = dims };
+    *x = (TnTensor){ .size = sizeof *x, .name = info.name, .dtype = info.dtype,
+                     .rank = info.rank, .dims = dims };
     int status = high_of(m, info.name, &high);
     if (status != TN_OK)
         return status;
-    return report(m->ctx, tn_tensor_random(m->ctx, (uint64_t)m->o->seed + 1000003u * (uint64_t)i, high, x));
+    return report(m->ctx,
+                  tn_tensor_random(m->ctx, (uint64_t)m->o->seed + 1000003u * (uint64_t)i, high, x));
 }
 
 int
@@ -385,7 +411,9 @@ outputs_make(const TnModel *m, Tensors *t)
     for (int32_t i = 0; i < t->nout; i++) {
         TnValueInfo info = TN_INIT(TnValueInfo);
         tn_model_output(m, i, &info);
-        t->out[i] = (TnTensor){ .size = sizeof *t->out, .name = info.name, .dtype = info.dtype, .rank = info.rank };
+        t->out[i] = (TnTensor){
+            .size = sizeof *t->out, .name = info.name, .dtype = info.dtype, .rank = info.rank
+        };
     }
 }
 
@@ -412,7 +440,8 @@ inputs_own(Tensors *t)
         TnTensor *x = &t->in[i];
         if (!x->data || !x->bytes || !strcmp(x->dtype, "str"))
             continue;
-        size_t unit = x->bytes < HUGE_PAGE ? LINE : HUGE_PAGE, bytes = ((size_t)x->bytes + unit - 1) / unit * unit;
+        size_t unit = x->bytes < HUGE_PAGE ? LINE : HUGE_PAGE,
+               bytes = ((size_t)x->bytes + unit - 1) / unit * unit;
         t->own[i] = need(aligned_alloc(unit, bytes));
         if (unit == HUGE_PAGE)
             madvise(t->own[i], bytes, MADV_HUGEPAGE);

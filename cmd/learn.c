@@ -74,7 +74,7 @@ write_table(const char *path, const char *table)
     return TN_OK;
 }
 
-/* So many requests at a time. */
+/* All requests, `batch` at a time. */
 static int
 run_parts(TnContext *ctx, TnSession *s, const Requests *all, int64_t batch)
 {

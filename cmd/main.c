@@ -8,25 +8,31 @@
 
 const Verb verbs[VERB_COUNT] = {
     [VERB_COMPILE] = {
-        "compile", "compile MODEL [-o FILE] [options]", "an ONNX model to a native shared library or a C file",
-        "Compile MODEL (.onnx, or Tenon's own text, .tn) to a shared library that libtenon-run, `tenon run`\n"
-        "or your own program can load. One line says what was chosen: target, kernels, bytes of weights, and\n"
-        "the arena, the memory that a run needs besides inputs and outputs.",
+        "compile", "compile MODEL [-o FILE] [options]",
+        "an ONNX model to a native shared library or a C file",
+        "Compile MODEL (.onnx, or Tenon's own text, .tn) to a shared library that libtenon-run,\n"
+        "`tenon run` or your own program can load. One line says what was chosen: target,\n"
+        "kernels, bytes of weights, and the arena, the memory that a run needs besides inputs\n"
+        "and outputs.",
         "  tenon compile digits.onnx -o digits.so\n"
         "  tenon compile resnet50.onnx --target x86-64-v3 -o resnet50.so   # for any AVX2 machine\n"
-        "  tenon compile bert.onnx --dim batch=1 -o bert.so                 # one dimension fixed, others free\n"
-        "  tenon compile digits.onnx --emit c -o digits.c                  # C to read or to take along, and digits.h\n"
-        "  tenon compile digits.onnx --emit c --prefix digits --main -o digits.c   # with an example program\n"
+        "  tenon compile bert.onnx --dim batch=1 -o bert.so"
+        "                 # one dimension fixed, others free\n"
+        "  tenon compile digits.onnx --emit c -o digits.c"
+        "                  # C to read or to take along, and digits.h\n"
+        "  tenon compile digits.onnx --emit c --prefix digits --main -o digits.c"
+        "   # with an example program\n"
         "  tenon compile digits.onnx --dump=all --dump-dir dumps           # every stage as text\n",
         true, cmd_compile,
     },
     [VERB_RUN] = {
         "run", "run MODEL [--input X=@FILE]… [--many FILE] [options]",
         "run a model once on given or random inputs",
-        "Run MODEL (.onnx, .tn or a compiled .so) once. Inputs that are not given are random: normal numbers,\n"
-        "integers in [0, 2) or as --max-int says; symbolic dimensions that nothing fixes are 1.\n"
-        "Exit code 1 means that an output differs from what --expect or --data says: its largest error is over\n"
-        "atol + rtol * (its largest value).\n"
+        "Run MODEL (.onnx, .tn or a compiled .so) once. Inputs that are not given are random:\n"
+        "normal numbers, integers in [0, 2) or as --max-int says; symbolic dimensions that\n"
+        "nothing fixes are 1.\n"
+        "Exit code 1 means that an output differs from what --expect or --data says: its\n"
+        "largest error is over atol + rtol * (its largest value).\n"
         "--many runs the requests of a file together, if MODEL was compiled so: each line is a\n"
         "JSON object of inputs by name and gets a line of outputs, or {\"error\": …}.",
         "  tenon run digits.so --input image=@image.npy --output-dir out\n"
@@ -39,23 +45,27 @@ const Verb verbs[VERB_COUNT] = {
     },
     [VERB_BENCH] = {
         "bench", "bench MODEL [--threads N,…] [--compare OTHER] [options]", "how fast a model runs",
-        "Run MODEL (.onnx, .tn or a compiled .so) again and again and print the times of one run in\n"
-        "milliseconds, the runs in a second, what loading and the first run took, and the memory. Inputs are chosen\n"
-        "as for `tenon run`. --compare runs two models in turn. --profile runs MODEL as often again and tells of\n"
-        "each kernel its time, its rates, and the share of what the machine could do (its roof). States are empty\n"
-        "as each run begins; --decode goes on from what they hold.",
+        "Run MODEL (.onnx, .tn or a compiled .so) again and again and print the times of one\n"
+        "run in milliseconds, the runs in a second, what loading and the first run took, and\n"
+        "the memory. Inputs are chosen as for `tenon run`. --compare runs two models in turn.\n"
+        "--profile runs MODEL as often again and tells of each kernel its time, its rates, and\n"
+        "the share of what the machine could do (its roof). States are empty as each run\n"
+        "begins; --decode goes on from what they hold.",
         "  tenon bench resnet50.so --threads 1\n"
         "  tenon bench resnet50.onnx --duration 10 --json times.json\n"
         "  tenon bench resnet50.so --threads 1,2,4\n"
         "  tenon bench --compare old.so new.so --threads 1\n"
         "  tenon bench bert.so --dim batch=1 --dim seq=128 --iterations 200\n"
-        "  tenon bench resnet50.so --threads 2 --profile --machine here.machine --trace resnet50.trace\n",
+        "  tenon bench resnet50.so --threads 2 --profile --machine here.machine --trace "
+        "resnet50.trace\n",
         true, cmd_bench,
     },
     [VERB_INSPECT] = {
-        "inspect", "inspect MODEL [--html FILE] [--json]", "what a model file holds, and what cannot be compiled",
-        "Tell MODEL's (.onnx, .tn or a compiled .so) inputs and outputs with their types, its symbolic\n"
-        "dimensions, operators, weights, and every node that cannot be compiled, with the reason.",
+        "inspect", "inspect MODEL [--html FILE] [--json]",
+        "what a model file holds, and what cannot be compiled",
+        "Tell MODEL's (.onnx, .tn or a compiled .so) inputs and outputs with their types, its\n"
+        "symbolic dimensions, operators, weights, and every node that cannot be compiled, with\n"
+        "the reason.",
         "  tenon inspect model.onnx\n"
         "  tenon inspect model.onnx --html model.html\n"
         "  tenon inspect model.so --json\n",
@@ -64,14 +74,16 @@ const Verb verbs[VERB_COUNT] = {
     [VERB_EXPLAIN] = {
         "explain", "explain MODEL [--why A,B] [--html FILE] [--plan] [--batches] [--json]",
         "which nodes became one kernel, and why others did not",
-        "Tell the kernels that MODEL (.onnx or .tn) is fused into: their operators, what each is predicted to take, the\n"
-        "bytes that it keeps out of memory; and of every two kernels between which a value passes, why they are not one:\n"
-        "order (a way round), pair (no kernel computes both), visible, capacity, unproven, cost, with both prices, or\n"
-        "rival (what wants one of them gains more). --batches tells what requests run together.",
+        "Tell the kernels that MODEL (.onnx or .tn) is fused into: their operators, what each\n"
+        "is predicted to take, the bytes that it keeps out of memory; and of every two kernels\n"
+        "between which a value passes, why they are not one: order (a way round), pair (no\n"
+        "kernel computes both), visible, capacity, unproven, cost, with both prices, or rival\n"
+        "(what wants one of them gains more). --batches tells what requests run together.",
         "  tenon explain model.onnx\n"
         "  tenon explain model.onnx --why conv1,relu1\n"
         "  tenon explain model.onnx --html fusion.html\n"
-        "  tenon explain model.onnx --plan > model.plan && tenon compile model.onnx --fuse-plan model.plan -o model.so\n"
+        "  tenon explain model.onnx --plan > model.plan && tenon compile model.onnx "
+        "--fuse-plan model.plan -o model.so\n"
         "  tenon explain model.onnx --fuse tvm --json\n"
         "  tenon explain model.so --batches --requests requests.jsonl\n",
         true, cmd_explain,
@@ -90,12 +102,14 @@ const Verb verbs[VERB_COUNT] = {
         true, cmd_learn,
     },
     [VERB_VERIFY] = {
-        "verify", "verify MODEL [--against onnxruntime] [options]", "compiled code against the interpreter, or ONNX Runtime",
-        "Compile MODEL (.onnx or .tn), run it, run the interpreter on the same inputs, and compare: the error\n"
-        "of each output, and the first that differs. An output agrees when its largest error is at most\n"
-        "atol + rtol * (its largest value). Exit code 1 means that one does not. Inputs are chosen as for\n"
-        "`tenon run`. The interpreter is slow: large models take minutes. ONNX Runtime is not; with --intermediate\n"
-        "the values between the nodes are outputs too, which keeps nodes apart that would be one kernel.",
+        "verify", "verify MODEL [--against onnxruntime] [options]",
+        "compiled code against the interpreter, or ONNX Runtime",
+        "Compile MODEL (.onnx or .tn), run it, run the interpreter on the same inputs, and\n"
+        "compare: the error of each output, and the first that differs. An output agrees when\n"
+        "its largest error is at most atol + rtol * (its largest value). Exit code 1 means that\n"
+        "one does not. Inputs are chosen as for `tenon run`. The interpreter is slow: large\n"
+        "models take minutes. ONNX Runtime is not; with --intermediate the values between the\n"
+        "nodes are outputs too, which keeps nodes apart that would be one kernel.",
         "  tenon verify digits.onnx\n"
         "  tenon verify bert.onnx --dim batch=2 --dim seq=7 --max-int input_ids=1000\n"
         "  tenon verify model.onnx --target x86-64-v3 --seed 7\n"
@@ -104,9 +118,10 @@ const Verb verbs[VERB_COUNT] = {
     },
     [VERB_MACHINE] = {
         "machine", "machine [-o FILE]", "measure this processor, for code that fits it",
-        "Measure what this processor offers, in under 20 seconds and undisturbed: arithmetic by type, bandwidth\n"
-        "by cache level for one thread and for all, what waking a worker and calling a kernel cost. FILE gets\n"
-        "one fact a line; a program compiled with --machine FILE is the same wherever it is compiled.",
+        "Measure what this processor offers, in under 20 seconds and undisturbed: arithmetic by\n"
+        "type, bandwidth by cache level for one thread and for all, what waking a worker and\n"
+        "calling a kernel cost. FILE gets one fact a line; a program compiled with --machine\n"
+        "FILE is the same wherever it is compiled.",
         "  tenon machine\n"
         "  tenon machine -o here.machine\n"
         "  tenon compile model.onnx --machine here.machine -o model.so\n",
@@ -121,8 +136,9 @@ const Verb verbs[VERB_COUNT] = {
     },
     [VERB_OPERATORS] = {
         "operators", "operators", "the operators that a model may have",
-        "A table of ONNX's operators (and of those that ONNX Runtime adds) that can be compiled: Tenon's name, the\n"
-        "number of inputs, the attributes with their defaults, and the meaning. It is the table of doc/operators.md.",
+        "A table of ONNX's operators (and of those that ONNX Runtime adds) that can be\n"
+        "compiled: Tenon's name, the number of inputs, the attributes with their defaults, and\n"
+        "the meaning. It is the table of doc/operators.md.",
         "  tenon operators\n"
         "  tenon operators | grep -i pool\n",
         false, cmd_operators,
@@ -130,7 +146,8 @@ const Verb verbs[VERB_COUNT] = {
 };
 
 const char exit_codes[] =
-    "exit codes: 0 fine, 1 outputs differ, 2 usage or inputs, 3 malformed model, 4 unsupported model,\n"
+    "exit codes: 0 fine, 1 outputs differ, 2 usage or inputs, 3 malformed model, 4 unsupported "
+    "model,\n"
     "            5 a limit, memory or disk, 6 the C compiler, 7 a fault of tenon's own\n";
 
 static void
@@ -140,7 +157,10 @@ help(FILE *to)
                 "usage: tenon VERB [arguments]\n\n");
     for (int i = 0; i < VERB_COUNT; i++)
         fprintf(to, "  %-9s %s\n", verbs[i].name, verbs[i].summary);
-    fprintf(to, "\ntenon help VERB tells more, with examples. tenon --version prints the version.\n\n%s", exit_codes);
+    fprintf(
+        to,
+        "\ntenon help VERB tells more, with examples. tenon --version prints the version.\n\n%s",
+        exit_codes);
 }
 
 static int
@@ -151,7 +171,8 @@ unknown_verb(const char *word)
     for (int i = 0; i < VERB_COUNT; i++)
         names[i] = verbs[i].name;
     const char *meant = closest(word, names);
-    return usage_error("%s: no such verb%s%s%s. See: tenon --help", word, meant ? ", did you mean " : "", meant ? meant : "", meant ? "?" : "");
+    return usage_error("%s: no such verb%s%s%s. See: tenon --help", word,
+                       meant ? ", did you mean " : "", meant ? meant : "", meant ? "?" : "");
 }
 
 static int
@@ -174,7 +195,8 @@ run_verb(VerbId verb, const Options *o)
 static void
 print_failure(int status)
 {
-    printf("{\"error\": {\"status\": %d, \"name\": \"%s\", \"message\": ", status, tn_status_name((TnStatus)status));
+    printf("{\"error\": {\"status\": %d, \"name\": \"%s\", \"message\": ", status,
+           tn_status_name((TnStatus)status));
     print_json_string(reported());
     puts("}}");
 }
@@ -209,7 +231,8 @@ main(int argc, char **argv)
 {
     const char *word = argc > 1 ? argv[1] : NULL;
 
-    signal(SIGXFSZ, SIG_IGN);        /* a file size limit is then an error of write, reported as such */
+    /* a file size limit is then an error of write, reported as such */
+    signal(SIGXFSZ, SIG_IGN);
     if (!word) {
         help(stderr);
         return TN_USAGE;

@@ -38,15 +38,10 @@ print_float(double v, bool is_double)
 static void
 print_element(const TnTensor *x, int64_t i)
 {
-    if (!strcmp(x->dtype, "str")) {
-        const char *s = ((const char *const *)x->data)[i];
-        print_json_string(s ? s : "");
-    } else if (!strcmp(x->dtype, "bool"))
+    if (print_if_no_double(x, i))
+        return;
+    if (!strcmp(x->dtype, "bool"))
         fputs(tn_tensor_number(x, i) ? "true" : "false", stdout);
-    else if (!strcmp(x->dtype, "i64"))
-        printf("%lld", (long long)((const int64_t *)x->data)[i]);
-    else if (!strcmp(x->dtype, "u64"))
-        printf("%llu", (unsigned long long)((const uint64_t *)x->data)[i]);
     else if (strchr("fb", *x->dtype))
         print_float(tn_tensor_number(x, i), !strcmp(x->dtype, "f64"));
     else
@@ -125,7 +120,7 @@ check(const Options *o)
     return TN_OK;
 }
 
-/* Requests run one by one, which is not what somebody expects who asks for --many. Of a model that
+/* Requests run one by one, which a user of --many does not expect. Of a model that
  * is compiled now, the compiler says so. */
 static void
 tell_single(const Options *o, const TnModel *m)

@@ -44,7 +44,8 @@ read_dims(const Options *o, TnCompileOptions *out)
             continue;
         }
         if (strncmp(end, "..", 2) || read_size("--dim", end + 2, &end, &most) || *end)
-            return usage_error("--dim %s=%s: one number is needed, or a range such as 1..2048", p->name, p->value);
+            return usage_error("--dim %s=%s: one number is needed, or a range such as 1..2048",
+                               p->name, p->value);
         if (most < size)
             return usage_error("--dim %s=%s: the range ends before it begins", p->name, p->value);
         ranges[out->nranges++] = (TnRange){ p->name, size, most };
@@ -70,7 +71,9 @@ read_hints(const Options *o, TnCompileOptions *out)
             if (!*s)
                 break;
             if (*s != ',')
-                return usage_error("--dim-hint %s=%s: sizes with commas between them are wanted, such as 1,128", p->name, p->value);
+                return usage_error(
+                    "--dim-hint %s=%s: sizes with commas between them are wanted, such as 1,128",
+                    p->name, p->value);
         }
     }
     return TN_OK;
@@ -88,14 +91,16 @@ read_shape(const Pair *p, TnShape *out)
         return TN_OK;
     for (;;) {
         if (out->rank == MAX_RANK)
-            return usage_error("--shape %s=%s: more than %d dimensions", p->name, p->value, MAX_RANK);
+            return usage_error("--shape %s=%s: more than %d dimensions", p->name, p->value,
+                               MAX_RANK);
         if (read_size("--shape", s, &s, &dims[out->rank]))
             return TN_USAGE;
         out->rank++;
         if (!*s)
             return TN_OK;
         if (*s++ != 'x')
-            return usage_error("--shape %s=%s: sizes are separated by x, as in 1x3x224x224", p->name, p->value);
+            return usage_error("--shape %s=%s: sizes are separated by x, as in 1x3x224x224",
+                               p->name, p->value);
     }
 }
 
@@ -157,16 +162,66 @@ int
 compile_options_of(const Options *o, Progress *p, TnCompileOptions *out)
 {
     *out = (TnCompileOptions){
-        .size = sizeof *out, .target = o->target, .machine = o->machine, .choices = o->choices, .nests = o->nests, .library = o->library, .ragged = o->ragged, .many = o->many || o->requests || o->batches, .given = o->given ? need(strdup(o->given)) : NULL, .formats = o->formats, .alternatives = (int32_t)o->alternatives, .cores = (int32_t)o->cores, .emit = o->emit, .plain_schedule = o->plain, .fuse = o->fuse, .must_fuse = o->must_fuse, .keep = o->keep, .fuse_plan = o->fuse_plan, .fuse_bisect = (int32_t)o->fuse_bisect, .exact = o->exact, .keep_denormals = o->keep_denormals, .fast_math = o->fast_math, .weights_growth = (int32_t)o->weights_growth, .variants = (int32_t)o->variants, .weights = o->weights, .weights_keep = o->weights_keep, .quick = o->quick,
-        .dump = o->dump, .dump_dir = o->dump_dir, .stop_after = o->stop_after, .cc = o->cc,
-        .cache_dir = o->no_cache ? "" : o->cache_dir, .jobs = (int32_t)o->jobs, .max_model_bytes = o->max_model,
-        .max_nodes = o->max_nodes, .max_memory_bytes = o->max_memory, .progress = progress_show,
+        .size = sizeof *out,
+        .target = o->target,
+        .machine = o->machine,
+        .choices = o->choices,
+        .nests = o->nests,
+        .library = o->library,
+        .ragged = o->ragged,
+        .packed = o->packed,
+        .density = o->density,
+        .many = o->many || o->requests || o->batches,
+        .given = o->given ? need(strdup(o->given)) : NULL,
+        .formats = o->formats,
+        .alternatives = (int32_t)o->alternatives,
+        .cores = (int32_t)o->cores,
+        .emit = o->emit,
+        .plain_schedule = o->plain,
+        .fuse = o->fuse,
+        .must_fuse = o->must_fuse,
+        .keep = o->keep,
+        .fuse_plan = o->fuse_plan,
+        .fuse_bisect = (int32_t)o->fuse_bisect,
+        .exact = o->exact,
+        .keep_denormals = o->keep_denormals,
+        .fast_math = o->fast_math,
+        .weights_growth = (int32_t)o->weights_growth,
+        .variants = (int32_t)o->variants,
+        .weights = o->weights,
+        .weights_keep = o->weights_keep,
+        .quick = o->quick,
+        .dump = o->dump,
+        .dump_dir = o->dump_dir,
+        .stop_after = o->stop_after,
+        .cc = o->cc,
+        .cache_dir = o->no_cache ? "" : o->cache_dir,
+        .jobs = (int32_t)o->jobs,
+        .max_model_bytes = o->max_model,
+        .max_nodes = o->max_nodes,
+        .max_memory_bytes = o->max_memory,
+        .progress = progress_show,
         .print = o->json || o->requests || to_stdout(o->json_file) ? print_text_aside : print_text,
-        .user = p, .time = o->time, .max_seconds = o->max_time, .max_depth = o->max_depth, .stopped = stop_asked,
+        .user = p,
+        .time = o->time,
+        .max_seconds = o->max_time,
+        .max_depth = o->max_depth,
+        .stopped = stop_asked,
         .policy = o->policy,
-        .max_trips = o->max_trips, .max_calls = o->max_calls, .max_arena_bytes = o->max_arena, .seed = o->seed, .prefix = o->prefix, .example = o->example,
-        .format = read_orders(&o->format), .nformat = o->format.n, .io_format = read_orders(&o->io_format), .nio_format = o->io_format.n,
-        .explain_formats = o->explain_formats, .state = read_states(&o->state), .nstate = o->state.n, .state_capacity = o->state_capacity,
+        .max_trips = o->max_trips,
+        .max_calls = o->max_calls,
+        .max_arena_bytes = o->max_arena,
+        .seed = o->seed,
+        .prefix = o->prefix,
+        .example = o->example,
+        .format = read_orders(&o->format),
+        .nformat = o->format.n,
+        .io_format = read_orders(&o->io_format),
+        .nio_format = o->io_format.n,
+        .explain_formats = o->explain_formats,
+        .state = read_states(&o->state),
+        .nstate = o->state.n,
+        .state_capacity = o->state_capacity,
     };
     int status = read_dims(o, out);
     status = status ? status : read_hints(o, out);
@@ -288,7 +343,9 @@ model_open(TnContext *ctx, const Options *o, TnModel **out, double *load_ms)
     char path[sizeof folder.path + 16];
 
     if (is_artefact(o->model) && o->how)
-        return usage_error("--%s is about compiling, and %s is compiled already. Leave it out, or give the model", o->how, o->model);
+        return usage_error(
+            "--%s is about compiling, and %s is compiled already. Leave it out, or give the model",
+            o->how, o->model);
     if (is_artefact(o->model))
         return load(ctx, o->model, out, load_ms);
     stop_defer();
@@ -303,7 +360,8 @@ model_open(TnContext *ctx, const Options *o, TnModel **out, double *load_ms)
 }
 
 int
-model_with(TnContext *ctx, const Options *o, int (*use)(TnContext *ctx, const Options *o, TnModel *m))
+model_with(TnContext *ctx, const Options *o,
+           int (*use)(TnContext *ctx, const Options *o, TnModel *m))
 {
     TnModel *m = NULL;
 

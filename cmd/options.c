@@ -14,15 +14,21 @@
 #include <string.h>
 
 enum {
-    C = 1 << VERB_COMPILE, R = 1 << VERB_RUN, B = 1 << VERB_BENCH, I = 1 << VERB_INSPECT, V = 1 << VERB_VERIFY, M = 1 << VERB_MACHINE, K = 1 << VERB_CACHE,
-    O = 1 << VERB_OPERATORS, X = 1 << VERB_EXPLAIN,
+    C = 1 << VERB_COMPILE, R = 1 << VERB_RUN, B = 1 << VERB_BENCH, I = 1 << VERB_INSPECT,
+    V = 1 << VERB_VERIFY, M = 1 << VERB_MACHINE, K = 1 << VERB_CACHE, O = 1 << VERB_OPERATORS,
+    X = 1 << VERB_EXPLAIN,
     L = 1 << VERB_LEARN,
-    RUNNING = R | B | V, ALL = C | R | B | I | X | L | V | M | K | O,
-    HOW = 1 << VERB_COUNT,           /* of how a model is compiled: in a group of its own in --help */
+    RUNNING = R | B | V,
+    ALL = C | R | B | I | X | L | V | M | K | O,
+    /* of how a model is compiled: in a group of its own in --help */
+    HOW = 1 << VERB_COUNT,
     COMPILING = C | X | L | RUNNING | HOW,
 };
 
-typedef enum { TAKES_FLAG, TAKES_TEXT, TAKES_COUNT, TAKES_COUNTS, TAKES_BYTES, TAKES_REAL, TAKES_PAIR } Takes;
+typedef enum {
+    TAKES_FLAG, TAKES_TEXT, TAKES_COUNT, TAKES_COUNTS, TAKES_BYTES, TAKES_REAL, TAKES_SHARE,
+    TAKES_PAIR
+} Takes;
 
 typedef struct {
     const char *name;
@@ -36,131 +42,219 @@ typedef struct {
 #define FIELD(name) offsetof(Options, name)
 
 static const Row rows[] = {
-    { "output",      'o', C,         TAKES_TEXT,  FIELD(output),     "FILE",    "where to write; default: the model's name with .so (or .c)" },
-    { "output",      'o', M,         TAKES_TEXT,  FIELD(output),     "FILE",    "write the facts to FILE, for --machine" },
+    { "output",      'o', C,         TAKES_TEXT,  FIELD(output),     "FILE",
+      "where to write; default: the model's name with .so (or .c)" },
+    { "output",      'o', M,         TAKES_TEXT,  FIELD(output),     "FILE",
+      "write the facts to FILE, for --machine" },
     { "output",      'o', L,         TAKES_TEXT,  FIELD(output),     "FILE",
       "where to write a table; default: the model's name with .policy, where one is best" },
     { "requests",    0,   L,         TAKES_TEXT,  FIELD(requests),   "FILE",
       "requests like those to come, a line of JSON each as for run --many; -: standard input" },
     { "batch",       0,   L,         TAKES_COUNT, FIELD(batch),      "N",
-      "so many requests at a time, as will be when they are served (default: all)" },
-    { "emit",        0,   C,         TAKES_TEXT,  FIELD(emit),       "so|c",    "a shared library (default), or one readable C file with its header" },
-    { "prefix",      0,   C,         TAKES_TEXT,  FIELD(prefix),     "NAME",    "with --emit c: the model is NAME_manifest(), so that a program may have several" },
-    { "main",        0,   C,         TAKES_FLAG,  FIELD(example),    NULL,      "with --emit c: write an example program too, NAME-main.c" },
-    { "input",       'i', RUNNING,   TAKES_PAIR,  FIELD(input),      "X=@FILE", "input X from FILE: .npy, .npz:member or .pb; repeat for more" },
-    { "data",        0,   R | V,     TAKES_TEXT,  FIELD(data),       "DIR",     "inputs from DIR/input_0.pb, …; outputs compared with DIR/output_0.pb, …" },
-    { "output-dir",  0,   R,         TAKES_TEXT,  FIELD(output_dir), "DIR",     "write each output to DIR/NAME.npy" },
-    { "stats",       0,   R,         TAKES_FLAG,  FIELD(stats),      NULL,      "tell each output's least, largest and mean element, and the time of the run" },
-    { "top",         0,   R,         TAKES_COUNT, FIELD(top),        "K",       "tell the K largest elements of each row along the last axis, for 4 rows" },
-    { "expect",      0,   R,         TAKES_PAIR,  FIELD(expect),     "Y=@FILE", "compare output Y with FILE; exit code 1 if it differs" },
-    { "against",     0,   V,         TAKES_TEXT,  FIELD(against),    "RUNTIME", "compare with ONNX Runtime, which Python runs, instead of the interpreter" },
-    { "intermediate", 0,  V,         TAKES_FLAG,  FIELD(intermediate), NULL,    "with --against: every value between too, in the order of the nodes" },
-    { "python",      0,   V,         TAKES_TEXT,  FIELD(python),     "PROGRAM", "the Python that has onnx and onnxruntime (default python3)" },
-    { "atol",        0,   R | V,     TAKES_REAL,  FIELD(atol),       "E",       "largest error allowed, atol + rtol * largest value (default by type: f32 1e-5, integers 0)" },
-    { "rtol",        0,   R | V,     TAKES_REAL,  FIELD(rtol),       "E",       "the same, relative to the output's largest value (f32 1e-4, f16 1e-2, integers 0)" },
-    { "dim",         'd', C | X | RUNNING, TAKES_PAIR,  FIELD(dim),        "N=SIZE",  "fix the symbolic dimension N, or bound it: N=1..2048; repeat for more" },
-    { "dim-hint",    0,   COMPILING, TAKES_PAIR,  FIELD(dim_hint),   "N=SIZE,…", "sizes that dimension N usually has, 1,128: choices are made for these; others run as well" },
-    { "shape",       's', C | X | RUNNING, TAKES_PAIR,  FIELD(shape),      "X=AxBxC", "fix the dimensions of input X: --shape x=1x3x224x224" },
+      "the number of requests at a time when they are served (default: all)" },
+    { "emit",        0,   C,         TAKES_TEXT,  FIELD(emit),       "so|c",
+      "a shared library (default), or one readable C file with its header" },
+    { "prefix",      0,   C,         TAKES_TEXT,  FIELD(prefix),     "NAME",
+      "with --emit c: the model is NAME_manifest(), so that a program may have several" },
+    { "main",        0,   C,         TAKES_FLAG,  FIELD(example),    NULL,
+      "with --emit c: write an example program too, NAME-main.c" },
+    { "input",       'i', RUNNING,   TAKES_PAIR,  FIELD(input),      "X=@FILE",
+      "input X from FILE: .npy, .npz:member or .pb; repeat for more" },
+    { "data",        0,   R | V,     TAKES_TEXT,  FIELD(data),       "DIR",
+      "inputs from DIR/input_0.pb, …; outputs compared with DIR/output_0.pb, …" },
+    { "output-dir",  0,   R,         TAKES_TEXT,  FIELD(output_dir), "DIR",
+      "write each output to DIR/NAME.npy" },
+    { "stats",       0,   R,         TAKES_FLAG,  FIELD(stats),      NULL,
+      "tell each output's least, largest and mean element, and the time of the run" },
+    { "top",         0,   R,         TAKES_COUNT, FIELD(top),        "K",
+      "tell the K largest elements of each row along the last axis, for 4 rows" },
+    { "expect",      0,   R,         TAKES_PAIR,  FIELD(expect),     "Y=@FILE",
+      "compare output Y with FILE; exit code 1 if it differs" },
+    { "against",     0,   V,         TAKES_TEXT,  FIELD(against),    "RUNTIME",
+      "compare with ONNX Runtime, which Python runs, instead of the interpreter" },
+    { "intermediate", 0,  V,         TAKES_FLAG,  FIELD(intermediate), NULL,
+      "with --against: every value between too, in the order of the nodes" },
+    { "python",      0,   V,         TAKES_TEXT,  FIELD(python),     "PROGRAM",
+      "the Python that has onnx and onnxruntime (default python3)" },
+    { "atol",        0,   R | V,     TAKES_REAL,  FIELD(atol),       "E",
+      "largest error allowed, atol + rtol * largest value (default by type: f32 1e-5, integers "
+      "0)" },
+    { "rtol",        0,   R | V,     TAKES_REAL,  FIELD(rtol),       "E",
+      "the same, relative to the output's largest value (f32 1e-4, f16 1e-2, integers 0)" },
+    { "dim",         'd', C | X | RUNNING, TAKES_PAIR,  FIELD(dim),        "N=SIZE",
+      "fix the symbolic dimension N, or bound it: N=1..2048; repeat for more" },
+    { "dim-hint",    0,   COMPILING, TAKES_PAIR,  FIELD(dim_hint),   "N=SIZE,…",
+      "sizes that dimension N usually has, 1,128: choices are made for these; others run as "
+      "well" },
+    { "shape",       's', C | X | RUNNING, TAKES_PAIR,  FIELD(shape),      "X=AxBxC",
+      "fix the dimensions of input X: --shape x=1x3x224x224" },
     { "seed",        0,   L,         TAKES_COUNT, FIELD(seed),       "N",
       "of learning, which is the same for the same (default 0)" },
-    { "seed",        0,   C | RUNNING, TAKES_COUNT, FIELD(seed),       "N",       "of inputs not given, and of random operators that have no seed of their own (default 0)" },
-    { "max-int",     0,   RUNNING,   TAKES_PAIR,  FIELD(max_int),    "X=N",     "random integers of input X lie in [0, N); default [0, 2)" },
+    { "seed",        0,   C | RUNNING, TAKES_COUNT, FIELD(seed),       "N",
+      "of inputs not given, and of random operators that have no seed of their own (default 0)" },
+    { "max-int",     0,   RUNNING,   TAKES_PAIR,  FIELD(max_int),    "X=N",
+      "random integers of input X lie in [0, N); default [0, 2)" },
     { "threads",     't', L,         TAKES_COUNT, FIELD(threads),    "N",
       "threads to run on; default: all" },
-    { "threads",     't', R | V,     TAKES_COUNT, FIELD(threads),    "N",       "threads to run on; default: all this process may use" },
-    { "threads",     't', B,         TAKES_COUNTS, FIELD(sweep),     "N,…",     "threads to run on, or several numbers of them: 1,2,4; default: all" },
-    { "compare",     0,   B,         TAKES_TEXT,  FIELD(compare),    "OTHER",   "measure OTHER too, in turn, and tell how many times as fast MODEL is" },
-    { "decode",      0,   B,         TAKES_COUNT, FIELD(decode),     "N",       "time N steps of a token each, of a model with states, after --context of them" },
-    { "context",     0,   B,         TAKES_COUNT, FIELD(context),    "L",       "with --decode: tokens of the prompt (default 128)" },
-    { "iterations",  'n', B,         TAKES_COUNT, FIELD(iterations), "N",       "run exactly N times" },
-    { "duration",    0,   B,         TAKES_REAL,  FIELD(duration),   "SECONDS", "run for about so long (default 3)" },
-    { "warmup",      0,   B,         TAKES_COUNT, FIELD(warmup),     "N",       "runs before the clock starts (default 5)" },
-    { "target",      0,   COMPILING, TAKES_TEXT,  FIELD(target),     "NAME",    "processor to compile for (default native, this one)" },
-    { "target",      0,   M,         TAKES_TEXT,  FIELD(target),     "NAME",    "measure as this target (default native)" },
-    { "profile",     0,   B,         TAKES_FLAG,  FIELD(profile),    NULL,      "the time of each kernel, beside what the machine could do" },
-    { "trace",       0,   B,         TAKES_TEXT,  FIELD(trace),      "FILE",    "what each thread did when, for Perfetto (ui.perfetto.dev)" },
-    { "machine",     0,   B,         TAKES_TEXT,  FIELD(machine),    "FILE",    "facts of this processor, as tenon machine wrote them: for --profile, and for compiling" },
-    { "machine",     0,   COMPILING & ~B, TAKES_TEXT,  FIELD(machine),    "FILE",    "facts of the processor to compile for, as tenon machine wrote them" },
-    { "machine",     0,   M,         TAKES_TEXT,  FIELD(machine),    "FILE",    "show what FILE says, and measure nothing" },
-    { "cores",       0,   COMPILING, TAKES_COUNT, FIELD(cores),      "N",       "cores that kernels are shared out among (default: as the machine has)" },
-    { "fuse",        0,   COMPILING, TAKES_TEXT,  FIELD(fuse),       "HOW",     "which nests become one kernel: dp (default: least time, exact), greedy, tvm, dnnf, none" },
-    { "must-fuse",   0,   COMPILING, TAKES_TEXT,  FIELD(must_fuse),  "A,B",     "with --fuse dp, the default: these two in one kernel, by names of operators or values" },
-    { "fuse-plan",   0,   COMPILING, TAKES_TEXT,  FIELD(fuse_plan),  "FILE",    "the kernels that FILE says, as explain --plan prints them" },
-    { "fuse-bisect", 0,   COMPILING, TAKES_COUNT, FIELD(fuse_bisect), "N",      "only the first N joins of the plan: to find the one that makes a difference" },
-    { "keep",        0,   COMPILING, TAKES_TEXT,  FIELD(keep),       "V",       "value V stays in memory between kernels, as an output does" },
-    { "variants",    0,   COMPILING, TAKES_COUNT, FIELD(variants),   "N",       "programs of a kernel at most, for one row, few, one thread; 1: one for all (default 4)" },
-    { "formats",     0,   COMPILING, TAKES_TEXT,  FIELD(formats),    "HOW",     "who lays values: search (default), layouts, greedy, chain, nchw, nhwc, nchwc, none" },
-    { "format",      0,   COMPILING, TAKES_PAIR,  FIELD(format),     "V=nhwc",  "value V between kernels lies so; or 0,2,3,1, nchw16c, nhwc+h1w1; repeat for more" },
-    { "io-format",   0,   COMPILING, TAKES_PAIR,  FIELD(io_format),  "X=nhwc",  "input or output X comes so: a camera's frame needs no transposing; or 0,2,3,1" },
-    { "state",       0,   COMPILING, TAKES_PAIR,  FIELD(state),      "X=Y",     "input X is output Y of the run before, kept in between: 'past.*=present.*'" },
-    { "state-capacity", 0, COMPILING, TAKES_COUNT, FIELD(state_capacity), "N",  "of a state: rows that it holds at most (default: as memory allows)" },
-    { "ragged",      0,   COMPILING, TAKES_TEXT,  FIELD(ragged),     "X",       "input X is 1 of tokens, 0 of padding [batch, length]: padding is not computed" },
+    { "threads",     't', R | V,     TAKES_COUNT, FIELD(threads),    "N",
+      "threads to run on; default: all this process may use" },
+    { "threads",     't', B,         TAKES_COUNTS, FIELD(sweep),     "N,…",
+      "threads to run on, or several numbers of them: 1,2,4; default: all" },
+    { "compare",     0,   B,         TAKES_TEXT,  FIELD(compare),    "OTHER",
+      "measure OTHER too, in turn, and tell how many times as fast MODEL is" },
+    { "decode",      0,   B,         TAKES_COUNT, FIELD(decode),     "N",
+      "time N steps of a token each, of a model with states, after --context of them" },
+    { "context",     0,   B,         TAKES_COUNT, FIELD(context),    "L",
+      "with --decode: tokens of the prompt (default 128)" },
+    { "iterations",  'n', B,         TAKES_COUNT, FIELD(iterations), "N",
+      "run exactly N times" },
+    { "duration",    0,   B,         TAKES_REAL,  FIELD(duration),   "SECONDS",
+      "run for about so long (default 3)" },
+    { "warmup",      0,   B,         TAKES_COUNT, FIELD(warmup),     "N",
+      "runs before the clock starts (default 5)" },
+    { "target",      0,   COMPILING, TAKES_TEXT,  FIELD(target),     "NAME",
+      "processor to compile for (default native, this one)" },
+    { "target",      0,   M,         TAKES_TEXT,  FIELD(target),     "NAME",
+      "measure as this target (default native)" },
+    { "profile",     0,   B,         TAKES_FLAG,  FIELD(profile),    NULL,
+      "the time of each kernel, beside what the machine could do" },
+    { "trace",       0,   B,         TAKES_TEXT,  FIELD(trace),      "FILE",
+      "what each thread did when, for Perfetto (ui.perfetto.dev)" },
+    { "machine",     0,   B,         TAKES_TEXT,  FIELD(machine),    "FILE",
+      "facts of this processor, as tenon machine wrote them: for --profile, and for compiling" },
+    { "machine",     0,   COMPILING & ~B, TAKES_TEXT,  FIELD(machine),    "FILE",
+      "facts of the processor to compile for, as tenon machine wrote them" },
+    { "machine",     0,   M,         TAKES_TEXT,  FIELD(machine),    "FILE",
+      "show what FILE says, and measure nothing" },
+    { "cores",       0,   COMPILING, TAKES_COUNT, FIELD(cores),      "N",
+      "cores that kernels are shared out among (default: as the machine has)" },
+    { "fuse",        0,   COMPILING, TAKES_TEXT,  FIELD(fuse),       "HOW",
+      "which nests become one kernel: dp (default: least time, exact), greedy, tvm, dnnf, none" },
+    { "must-fuse",   0,   COMPILING, TAKES_TEXT,  FIELD(must_fuse),  "A,B",
+      "with --fuse dp, the default: these two in one kernel, by names of operators or values" },
+    { "fuse-plan",   0,   COMPILING, TAKES_TEXT,  FIELD(fuse_plan),  "FILE",
+      "the kernels that FILE says, as explain --plan prints them" },
+    { "fuse-bisect", 0,   COMPILING, TAKES_COUNT, FIELD(fuse_bisect), "N",
+      "only the first N joins of the plan: to find the one that makes a difference" },
+    { "keep",        0,   COMPILING, TAKES_TEXT,  FIELD(keep),       "V",
+      "value V stays in memory between kernels, as an output does" },
+    { "variants",    0,   COMPILING, TAKES_COUNT, FIELD(variants),   "N",
+      "programs of a kernel at most, for one row, few, one thread; 1: one for all (default 4)" },
+    { "formats",     0,   COMPILING, TAKES_TEXT,  FIELD(formats),    "HOW",
+      "who lays values: search (default), layouts, greedy, chain, nchw, nhwc, nchwc, none" },
+    { "format",      0,   COMPILING, TAKES_PAIR,  FIELD(format),     "V=nhwc",
+      "value V between kernels lies so; or 0,2,3,1, nchw16c, nhwc+h1w1; repeat for more" },
+    { "io-format",   0,   COMPILING, TAKES_PAIR,  FIELD(io_format),  "X=nhwc",
+      "input or output X comes so: a camera's frame needs no transposing; or 0,2,3,1" },
+    { "state",       0,   COMPILING, TAKES_PAIR,  FIELD(state),      "X=Y",
+      "input X is output Y of the run before, kept in between: 'past.*=present.*'" },
+    { "state-capacity", 0, COMPILING, TAKES_COUNT, FIELD(state_capacity), "N",
+      "of a state: rows that it holds at most (default: as memory allows)" },
+    { "ragged",      0,   COMPILING, TAKES_TEXT,  FIELD(ragged),     "X",
+      "input X is 1 of tokens, 0 of padding [batch, length]: padding is not computed" },
+    { "packed",      0,   COMPILING, TAKES_FLAG,  FIELD(packed),     NULL,
+      "with --ragged: inputs and outputs are [tokens, …]; X.offsets [batch + 1] stands for X" },
+    { "density",     0,   COMPILING, TAKES_SHARE, FIELD(density),    "D",
+      "choose for masks that leave the share D of what they are given for (default 0.5)" },
     { "many",        0,   R,         TAKES_TEXT,  FIELD(requests),   "FILE",
       "run requests in FILE together, a line of JSON each, {\"x\": [[1, 2]]}; -: standard input" },
-    { "many",        0,   C,         TAKES_FLAG,  FIELD(many),       NULL,      "requests can run together: tenon run --many FILE, session.run_many" },
+    { "many",        0,   C,         TAKES_FLAG,  FIELD(many),       NULL,
+      "requests can run together: tenon run --many FILE, session.run_many" },
     { "policy",      0,   C | R | X, TAKES_TEXT,  FIELD(policy),     "HOW",
       "with --many, the order of blocks: depth (default), agenda, greedy, fsm:FILE (see learn)" },
-    { "explain-formats", 0, C,       TAKES_FLAG,  FIELD(explain_formats), NULL, "tell how each value lies, why, what the second best would cost, and where orders change" },
-    { "exact",       0,   COMPILING, TAKES_FLAG,  FIELD(exact),      NULL,      "sums as the model says: no transform domain (Winograd), nothing behind a mask left out" },
-    { "keep-denormals", 0, COMPILING, TAKES_FLAG, FIELD(keep_denormals), NULL, "compute with floats below 2^-126, which is slow; they count as 0 otherwise" },
-    { "fast-math",   0,   COMPILING, TAKES_FLAG,  FIELD(fast_math),  NULL,      "algebra as of real numbers: scales moved and merged, the last bits change" },
-    { "weights-growth", 0, COMPILING, TAKES_COUNT, FIELD(weights_growth), "N", "weights may grow by N % for speed, in transform domains or for a second order (default 100)" },
-    { "weights",     0,   COMPILING, TAKES_TEXT,  FIELD(weights),    "HOW",     "weights of products in fewer bits: bf16, f16, int8, int4,group=32,activations=f32" },
-    { "weights-keep", 0,  COMPILING, TAKES_TEXT,  FIELD(weights_keep), "NAME,…", "with --weights: these stay, by names of constants or operators; * stands for anything" },
-    { "library",     0,   COMPILING, TAKES_TEXT,  FIELD(library),    "FILE|blas", "operators of your own in a shared library, or products by OpenBLAS (see doc/operators.md)" },
-    { "given",       0,   COMPILING, TAKES_TEXT,  FIELD(given),      "NAME,…",  "inputs for which the model has values are given in every run; * stands for all such" },
-    { "nests",       0,   COMPILING, TAKES_TEXT,  FIELD(nests),      "FILE",    "operators of your own, as nests in a file (see doc/operators.md)" },
-    { "choices",     0,   COMPILING, TAKES_TEXT,  FIELD(choices),    "FILE",    "schedules for kernels, as --dump=choose shows them: %VALUE { steps }" },
-    { "alternatives", 0,  C,         TAKES_COUNT, FIELD(alternatives), "N",     "--dump=choose shows the N cheapest schedules of each kernel in full" },
-    { "plain",       0,   COMPILING, TAKES_FLAG,  FIELD(plain),      NULL,      "plain loops: no tiles, no vectors" },
-    { "quick",       0,   COMPILING, TAKES_FLAG,  FIELD(quick),      NULL,      "compile in less time, all kernels as one unit; runs slower" },
-    { "cc",          0,   COMPILING | M, TAKES_TEXT,  FIELD(cc),         "PROGRAM", "the C compiler (default $CC, then cc, gcc, clang)" },
-    { "jobs",        'j', COMPILING, TAKES_COUNT, FIELD(jobs),       "N",       "C compilers at once; default: as many as processors" },
-    { "cache-dir",   0,   COMPILING | M | K, TAKES_TEXT, FIELD(cache_dir), "DIR",   "the cache of objects (default $TENON_CACHE_DIR, then ~/.cache/tenon)" },
-    { "no-cache",    0,   COMPILING | M, TAKES_FLAG,  FIELD(no_cache),   NULL,      "neither use nor fill the cache" },
-    { "max-memory",  0,   COMPILING, TAKES_BYTES, FIELD(max_memory), "SIZE",    "refuse to use more memory while compiling: 500M, 8G" },
-    { "max-model",   0,   COMPILING, TAKES_BYTES, FIELD(max_model),  "SIZE",    "refuse larger model files" },
-    { "max-nodes",   0,   COMPILING, TAKES_COUNT, FIELD(max_nodes),  "N",       "refuse models of more operators" },
-    { "max-depth",   0,   COMPILING, TAKES_COUNT, FIELD(max_depth),  "N",       "refuse models nested deeper (default 200, at most 1000)" },
-    { "max-time",    0,   COMPILING, TAKES_REAL,  FIELD(max_time),   "SECONDS", "give up compiling after so long" },
-    { "max-trips",   0,   COMPILING, TAKES_COUNT, FIELD(max_trips),  "N",       "stop a run whose loop makes more turns (default 2^30)" },
-    { "max-calls",   0,   COMPILING, TAKES_COUNT, FIELD(max_calls),  "N",       "stop a run whose functions call each other deeper (default 1000)" },
-    { "max-arena",   0,   COMPILING, TAKES_BYTES, FIELD(max_arena),  "SIZE",    "values between kernels take no more at once in a run: 4M; they lie as is fastest so" },
-    { "dump",        0,   COMPILING, TAKES_TEXT,  FIELD(dump),       "STAGE",   "show the model after STAGE, or after all; see --list-passes" },
-    { "dump-dir",    0,   COMPILING, TAKES_TEXT,  FIELD(dump_dir),   "DIR",     "dumps go to files DIR/MODEL.NN-STAGE.tn (.txt, .c)" },
-    { "stop-after",  0,   C,         TAKES_TEXT,  FIELD(stop_after), "STAGE",   "stop there and write nothing" },
-    { "list-passes", 0,   C,         TAKES_FLAG,  FIELD(list_passes), NULL,     "list the stages and what each does" },
-    { "time",        0,   COMPILING, TAKES_FLAG,  FIELD(time),       NULL,      "print the seconds of each stage" },
-    { "json",        0,   B,         TAKES_TEXT,  FIELD(json_file),  "FILE",    "write the numbers to FILE as JSON; - is standard output" },
+    { "explain-formats", 0, C,       TAKES_FLAG,  FIELD(explain_formats), NULL,
+      "tell how each value lies, why, what the second best would cost, and where orders change" },
+    { "exact",       0,   COMPILING, TAKES_FLAG,  FIELD(exact),      NULL,
+      "sums as the model says: no transform domain (Winograd), nothing behind a mask left out" },
+    { "keep-denormals", 0, COMPILING, TAKES_FLAG, FIELD(keep_denormals), NULL,
+      "compute with floats below 2^-126, which is slow; they count as 0 otherwise" },
+    { "fast-math",   0,   COMPILING, TAKES_FLAG,  FIELD(fast_math),  NULL,
+      "algebra as of real numbers: scales moved and merged, the last bits change" },
+    { "weights-growth", 0, COMPILING, TAKES_COUNT, FIELD(weights_growth), "N",
+      "weights may grow by N % for speed, in transform domains or for a second order (default "
+      "100)" },
+    { "weights",     0,   COMPILING, TAKES_TEXT,  FIELD(weights),    "HOW",
+      "weights of products in fewer bits: bf16, f16, int8, int4,group=32,activations=f32" },
+    { "weights-keep", 0,  COMPILING, TAKES_TEXT,  FIELD(weights_keep), "NAME,…",
+      "with --weights: these stay, by names of constants or operators; * stands for anything" },
+    { "library",     0,   COMPILING, TAKES_TEXT,  FIELD(library),    "FILE|blas",
+      "operators of your own in a shared library, or products by OpenBLAS (see "
+      "doc/operators.md)" },
+    { "given",       0,   COMPILING, TAKES_TEXT,  FIELD(given),      "NAME,…",
+      "inputs for which the model has values are given in every run; * stands for all such" },
+    { "nests",       0,   COMPILING, TAKES_TEXT,  FIELD(nests),      "FILE",
+      "operators of your own, as nests in a file (see doc/operators.md)" },
+    { "choices",     0,   COMPILING, TAKES_TEXT,  FIELD(choices),    "FILE",
+      "schedules for kernels, as --dump=choose shows them: %VALUE { steps }" },
+    { "alternatives", 0,  C,         TAKES_COUNT, FIELD(alternatives), "N",
+      "--dump=choose shows the N cheapest schedules of each kernel in full" },
+    { "plain",       0,   COMPILING, TAKES_FLAG,  FIELD(plain),      NULL,
+      "plain loops: no tiles, no vectors" },
+    { "quick",       0,   COMPILING, TAKES_FLAG,  FIELD(quick),      NULL,
+      "compile in less time, all kernels as one unit; runs slower" },
+    { "cc",          0,   COMPILING | M, TAKES_TEXT,  FIELD(cc),         "PROGRAM",
+      "the C compiler (default $CC, then cc, gcc, clang)" },
+    { "jobs",        'j', COMPILING, TAKES_COUNT, FIELD(jobs),       "N",
+      "C compilers at once; default: the number of processors" },
+    { "cache-dir",   0,   COMPILING | M | K, TAKES_TEXT, FIELD(cache_dir), "DIR",
+      "the cache of objects (default $TENON_CACHE_DIR, then ~/.cache/tenon)" },
+    { "no-cache",    0,   COMPILING | M, TAKES_FLAG,  FIELD(no_cache),   NULL,
+      "neither use nor fill the cache" },
+    { "max-memory",  0,   COMPILING, TAKES_BYTES, FIELD(max_memory), "SIZE",
+      "refuse to use more memory while compiling: 500M, 8G" },
+    { "max-model",   0,   COMPILING, TAKES_BYTES, FIELD(max_model),  "SIZE",
+      "refuse larger model files" },
+    { "max-nodes",   0,   COMPILING, TAKES_COUNT, FIELD(max_nodes),  "N",
+      "refuse models of more operators" },
+    { "max-depth",   0,   COMPILING, TAKES_COUNT, FIELD(max_depth),  "N",
+      "refuse models nested deeper (default 200, at most 1000)" },
+    { "max-time",    0,   COMPILING, TAKES_REAL,  FIELD(max_time),   "SECONDS",
+      "give up compiling after so long" },
+    { "max-trips",   0,   COMPILING, TAKES_COUNT, FIELD(max_trips),  "N",
+      "stop a run whose loop makes more turns (default 2^30)" },
+    { "max-calls",   0,   COMPILING, TAKES_COUNT, FIELD(max_calls),  "N",
+      "stop a run whose functions call each other deeper (default 1000)" },
+    { "max-arena",   0,   COMPILING, TAKES_BYTES, FIELD(max_arena),  "SIZE",
+      "values between kernels take no more at once in a run: 4M; they lie as is fastest so" },
+    { "dump",        0,   COMPILING, TAKES_TEXT,  FIELD(dump),       "STAGE",
+      "show the model after STAGE, or after all; see --list-passes" },
+    { "dump-dir",    0,   COMPILING, TAKES_TEXT,  FIELD(dump_dir),   "DIR",
+      "dumps go to files DIR/MODEL.NN-STAGE.tn (.txt, .c)" },
+    { "stop-after",  0,   C,         TAKES_TEXT,  FIELD(stop_after), "STAGE",
+      "stop there and write nothing" },
+    { "list-passes", 0,   C,         TAKES_FLAG,  FIELD(list_passes), NULL,
+      "list the stages and what each does" },
+    { "time",        0,   COMPILING, TAKES_FLAG,  FIELD(time),       NULL,
+      "print the seconds of each stage" },
+    { "json",        0,   B,         TAKES_TEXT,  FIELD(json_file),  "FILE",
+      "write the numbers to FILE as JSON; - is standard output" },
     { "json",        0,   L,         TAKES_FLAG,  FIELD(json),       NULL,
       "print JSON instead of text" },
-    { "json",        0,   C | R | I | X | V | K, TAKES_FLAG, FIELD(json), NULL,     "print JSON instead of text" },
-    { "why",         0,   X,         TAKES_TEXT,  FIELD(why),        "A,B",     "why these two nodes are together or apart, by names of operators or values" },
-    { "plan",        0,   X,         TAKES_FLAG,  FIELD(plan),       NULL,      "print the plan as text, for --fuse-plan" },
+    { "json",        0,   C | R | I | X | V | K, TAKES_FLAG, FIELD(json), NULL,
+      "print JSON instead of text" },
+    { "why",         0,   X,         TAKES_TEXT,  FIELD(why),        "A,B",
+      "why these two nodes are together or apart, by names of operators or values" },
+    { "plan",        0,   X,         TAKES_FLAG,  FIELD(plan),       NULL,
+      "print the plan as text, for --fuse-plan" },
     { "batches",     0,   X,         TAKES_FLAG,  FIELD(batches),    NULL,
       "the blocks that requests run together (--many); of a compiled .so too" },
     { "requests",    0,   X,         TAKES_TEXT,  FIELD(requests),   "FILE",
       "with --batches: run the requests in FILE as run --many does, and count batches" },
-    { "html",        0,   I,         TAKES_TEXT,  FIELD(html),       "FILE",    "write a page to look at: graph, every stage, memory; not of a compiled .so" },
-    { "html",        0,   X,         TAKES_TEXT,  FIELD(html),       "FILE",    "write a page to look at: kernels, the bytes between them, reasons, times" },
-    { "profile",     0,   I | X,     TAKES_TEXT,  FIELD(profile_file), "FILE",  "with --html: the times of kernels too, which bench --profile --json FILE wrote" },
-    { "profile",     0,   C,         TAKES_TEXT,  FIELD(profile_file), "FILE",  "with --explain-formats: measured times too, which bench --profile --json FILE wrote" },
-    { "clear",       0,   K,         TAKES_FLAG,  FIELD(clear),      NULL,      "remove every cached object" },
+    { "html",        0,   I,         TAKES_TEXT,  FIELD(html),       "FILE",
+      "write a page to look at: graph, every stage, memory; not of a compiled .so" },
+    { "html",        0,   X,         TAKES_TEXT,  FIELD(html),       "FILE",
+      "write a page to look at: kernels, the bytes between them, reasons, times" },
+    { "profile",     0,   I | X,     TAKES_TEXT,  FIELD(profile_file), "FILE",
+      "with --html: the times of kernels too, which bench --profile --json FILE wrote" },
+    { "profile",     0,   C,         TAKES_TEXT,  FIELD(profile_file), "FILE",
+      "with --explain-formats: measured times too, which bench --profile --json FILE wrote" },
+    { "clear",       0,   K,         TAKES_FLAG,  FIELD(clear),      NULL,
+      "remove every cached object" },
     { "help",        'h', ALL,       TAKES_FLAG,  FIELD(help),       NULL,      "this text" },
 };
 enum { NROW = sizeof rows / sizeof *rows };
 
-/* ---- help ------------------------------------------------------------------------------------------ */
-
-/* Columns of a terminal that a text in UTF-8 takes; every character of ours takes one. */
-static int
-columns(const char *text)
-{
-    int n = 0;
-    for (; *text; text++)
-        n += (*text & 0xc0) != 0x80;
-    return n;
-}
+/* ---- help ------------------------------------------------------------------------------------ */
 
 static void
 help_rows(VerbId verb, bool how)
@@ -173,7 +267,8 @@ help_rows(VerbId verb, bool how)
             continue;
         if (r->letter)
             snprintf(letter, sizeof letter, "-%c, ", r->letter);
-        snprintf(left, sizeof left, "%s--%s%s%s", letter, r->name, r->value ? " " : "", r->value ? r->value : "");
+        snprintf(left, sizeof left, "%s--%s%s%s", letter, r->name, r->value ? " " : "",
+                 r->value ? r->value : "");
         printf("  %s%*s %s\n", left, columns(left) < 26 ? 26 - columns(left) : 0, "", r->help);
     }
 }
@@ -186,7 +281,8 @@ options_help(VerbId verb)
     printf("usage: tenon %s\n\n%s\n\noptions:\n", v->usage, v->text);
     help_rows(verb, false);
     if (verb == VERB_RUN || verb == VERB_BENCH || verb == VERB_VERIFY) {
-        printf("\n%s:\n", verb == VERB_VERIFY ? "how it is compiled" : "how it is compiled, where MODEL is no .so");
+        printf("\n%s:\n", verb == VERB_VERIFY ? "how it is compiled"
+                                              : "how it is compiled, where MODEL is no .so");
         help_rows(verb, true);
     }
     printf("\nexamples:\n%s", v->examples);
@@ -203,7 +299,7 @@ option_text(VerbId verb, int at, OptionText *out)
     return false;
 }
 
-/* ---- what was mistyped --------------------------------------------------------------------------------- */
+/* ---- what was mistyped ----------------------------------------------------------------------- */
 
 /* Edits (insert, drop, replace, swap neighbours) that make one word of the other. */
 static int
@@ -225,7 +321,8 @@ edit_distance(const char *a, const char *b)
                 best = d[i - 1][j] + 1;
             if (d[i][j - 1] + 1 < best)
                 best = d[i][j - 1] + 1;
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && d[i - 2][j - 2] + 1 < best)
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
+                d[i - 2][j - 2] + 1 < best)
                 best = d[i - 2][j - 2] + 1;
             d[i][j] = best;
         }
@@ -263,13 +360,15 @@ unknown_option(VerbId verb, const char *given)
     snprintf(word, sizeof word, "%.*s", (int)strcspn(start, "="), start);
     for (int i = 0; i < NROW; i++)
         if (!strcmp(rows[i].name, word) && !(rows[i].verbs & (1u << verb)))
-            return usage_error("--%s is not an option of %s. See: tenon %s --help", word, verbs[verb].name, verbs[verb].name);
+            return usage_error("--%s is not an option of %s. See: tenon %s --help", word,
+                               verbs[verb].name, verbs[verb].name);
     const char *meant = closest(word, names);
-    return usage_error("%s: no such option%s%s%s. See: tenon %s --help", given, meant ? ", did you mean --" : "", meant ? meant : "",
-                       meant ? "?" : "", verbs[verb].name);
+    return usage_error("%s: no such option%s%s%s. See: tenon %s --help", given,
+                       meant ? ", did you mean --" : "", meant ? meant : "", meant ? "?" : "",
+                       verbs[verb].name);
 }
 
-/* ---- values ----------------------------------------------------------------------------------------------- */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 static int
 read_count(const Row *r, const char *text, int64_t *out)
@@ -295,7 +394,9 @@ read_counts(const Row *r, const char *text, Counts *out)
         errno = 0;
         long long v = strtoll(s, &end, 10);
         if (end == s || (*end && *end != ',') || errno || v < 1)
-            return usage_error("--%s %s: numbers of 1 or more are needed, with commas between: 1,2,4", r->name, text);
+            return usage_error(
+                "--%s %s: numbers of 1 or more are needed, with commas between: 1,2,4", r->name,
+                text);
         out->at = need(realloc(out->at, (size_t)(out->n + 1) * sizeof *out->at));
         out->at[out->n++] = v;
         if (!*end)
@@ -337,7 +438,19 @@ read_real(const Row *r, const char *text, double *out)
     return TN_OK;
 }
 
-/* Names may hold an equals sign: values of the form @FILE begin after "=@", others that are no files after the last. */
+static int
+read_share(const Row *r, const char *text, double *out)
+{
+    char *end;
+
+    *out = strtod(text, &end);
+    if (end == text || *end || !(*out > 0) || !(*out <= 1))
+        return usage_error("--%s %s: a share above 0 and at most 1 is needed", r->name, text);
+    return TN_OK;
+}
+
+/* Names may hold an equals sign: values of the form @FILE begin after "=@", others that are no
+ * files after the last. */
 static int
 read_pair(const Row *r, const char *text, Pairs *out)
 {
@@ -350,8 +463,10 @@ read_pair(const Row *r, const char *text, Pairs *out)
     if (!at || at == text || !at[skip])
         return usage_error("--%s %s: write --%s %s", r->name, text, r->name, r->value);
     for (int i = 0; i < out->n; i++)
-        if (strlen(out->at[i].name) == (size_t)(at - text) && !memcmp(out->at[i].name, text, (size_t)(at - text)))
-            return usage_error("--%s %s: %s was given before, as %s", r->name, text, out->at[i].name, out->at[i].value);
+        if (strlen(out->at[i].name) == (size_t)(at - text) &&
+            !memcmp(out->at[i].name, text, (size_t)(at - text)))
+            return usage_error("--%s %s: %s was given before, as %s", r->name, text,
+                               out->at[i].name, out->at[i].value);
     out->at = need(realloc(out->at, (size_t)(out->n + 1) * sizeof *out->at));
     out->at[out->n++] = (Pair){ need(strndup(text, (size_t)(at - text))), need(strdup(at + skip)) };
     return TN_OK;
@@ -369,15 +484,17 @@ set(const Row *r, const char *value, Options *o)
     case TAKES_COUNTS: return read_counts(r, value, field);
     case TAKES_BYTES: return read_bytes(r, value, field);
     case TAKES_REAL: return read_real(r, value, field);
+    case TAKES_SHARE: return read_share(r, value, field);
     case TAKES_PAIR: return read_pair(r, value, field);
     }
     return TN_INTERNAL;
 }
 
-/* ---- reading -------------------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static int
-read_all(VerbId verb, int argc, char **argv, const struct option *longs, const char *shorts, Options *o)
+read_all(VerbId verb, int argc, char **argv, const struct option *longs, const char *shorts,
+         Options *o)
 {
     enum { FIRST_ID = 256 };
     int id, status = TN_OK;
@@ -386,12 +503,14 @@ read_all(VerbId verb, int argc, char **argv, const struct option *longs, const c
     optind = 1;
     while (status == TN_OK && (id = getopt_long(argc, argv, shorts, longs, NULL)) != -1) {
         if (id == ':')
-            return usage_error("%s needs a value. See: tenon %s --help", argv[optind - 1], verbs[verb].name);
+            return usage_error("%s needs a value. See: tenon %s --help", argv[optind - 1],
+                               verbs[verb].name);
         if (id == '?') {
             char letter[3] = { '-', (char)optopt, 0 };
             bool is_flag_with_value = optopt >= FIRST_ID;
             if (is_flag_with_value)
-                return usage_error("--%s takes no value. See: tenon %s --help", rows[optopt - FIRST_ID].name, verbs[verb].name);
+                return usage_error("--%s takes no value. See: tenon %s --help",
+                                   rows[optopt - FIRST_ID].name, verbs[verb].name);
             return unknown_option(verb, optopt ? letter : argv[optind - 1]);
         }
         const Row *r = NULL;
@@ -415,11 +534,13 @@ read_model(VerbId verb, int argc, char **argv, Options *o)
     if (optind < argc && v->wants_model)
         o->model = argv[optind++];
     if (optind < argc)
-        return usage_error("%s: one argument too many. See: tenon %s --help", argv[optind], v->name);
+        return usage_error("%s: one argument too many. See: tenon %s --help", argv[optind],
+                           v->name);
     if (v->wants_model && !o->model)
         return usage_error("which model? usage: tenon %s", v->usage);
     if (o->dump_dir && !o->dump)
-        return usage_error("--dump-dir says where, --dump=STAGE or --dump=all says what: give both");
+        return usage_error(
+            "--dump-dir says where, --dump=STAGE or --dump=all says what: give both");
     return TN_OK;
 }
 
@@ -455,12 +576,15 @@ options_read(VerbId verb, int argc, char **argv, Options *o)
     char shorts[2 * NROW + 2] = ":";
     int n = 0, k = 1;
 
-    *o = (Options){ .atol = -1, .rtol = -1, .iterations = -1, .warmup = -1, .duration = -1, .context = 128 };
+    *o = (Options){ .atol = -1, .rtol = -1, .iterations = -1, .warmup = -1, .duration = -1,
+                    .context = 128 };
     for (int i = 0; i < NROW; i++) {
         const Row *r = &rows[i];
         if (!(r->verbs & (1u << verb)))
             continue;
-        longs[n++] = (struct option){ r->name, r->takes == TAKES_FLAG ? no_argument : required_argument, NULL, 256 + i };
+        longs[n++] = (struct option){ r->name,
+                                      r->takes == TAKES_FLAG ? no_argument : required_argument,
+                                      NULL, 256 + i };
         if (r->letter) {
             shorts[k++] = r->letter;
             if (r->takes != TAKES_FLAG)

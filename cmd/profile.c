@@ -1,5 +1,5 @@
-/* profile: the kernels of a model, by time. Kernels that are the same code make one row; its time is the
- * median, over the runs, of what all its calls of one run take.
+/* profile: the kernels of a model, by time. Kernels that are the same code make one row; its time
+ * is the median, over the runs, of what all its calls of one run take.
  */
 #include "cmd.h"
 
@@ -21,14 +21,15 @@ profile_of(TnContext *ctx, TnSession *s, int32_t i, TnKernelProfile *k)
     return report(ctx, tn_session_kernel(s, i, k));
 }
 
-/* ---- runs --------------------------------------------------------------------------------------------- */
+/* ---- runs ------------------------------------------------------------------------------------ */
 
 int
 profile_begin(TnContext *ctx, TnSession *s, Profile *p)
 {
     int32_t n = kernel_count(s);
 
-    *p = (Profile){ .row = need(calloc((size_t)n + 1, sizeof *p->row)), .row_of = need(calloc((size_t)n + 1, sizeof *p->row_of)),
+    *p = (Profile){ .row = need(calloc((size_t)n + 1, sizeof *p->row)),
+                    .row_of = need(calloc((size_t)n + 1, sizeof *p->row_of)),
                     .kernel = need(calloc((size_t)n + 1, sizeof *p->kernel)), .kernels = n };
     int status = report(ctx, tn_session_profile(s, MOST_EVENTS));
     for (int32_t i = 0; i < n && status == TN_OK; i++) {
@@ -38,7 +39,10 @@ profile_begin(TnContext *ctx, TnSession *s, Profile *p)
         while (at < p->n && p->row[at].function != k.function)
             at++;
         if (status == TN_OK && at == p->n)
-            p->row[p->n++] = (ProfileRow){ .name = k.name, .origin = k.origin, .function = k.function, .dtype = k.dtype,
+            p->row[p->n++] = (ProfileRow){ .name = k.name,
+                                           .origin = k.origin,
+                                           .function = k.function,
+                                           .dtype = k.dtype,
                                            .ms = need(calloc(MOST_RUNS, sizeof(double))) };
         p->row[at].kernels++;
         p->row_of[i] = at;
@@ -68,7 +72,8 @@ profile_run(TnContext *ctx, TnSession *s, Profile *p)
         row->seconds += k.seconds;
         p->kernel[i] = (ProfileKernel){ k.origin, k.seconds };
         row->calls += k.calls;
-        double calls = (double)k.calls / (p->runs + 1);      /* of one run; loops may differ from run to run */
+        /* of one run; loops may differ from run to run */
+        double calls = (double)k.calls / (p->runs + 1);
         row->operations += calls * k.operations;
         row->bytes += calls * k.bytes;
         row->predicted_ms += calls * k.predicted_seconds * 1e3;
@@ -79,7 +84,7 @@ profile_run(TnContext *ctx, TnSession *s, Profile *p)
     return TN_OK;
 }
 
-/* ---- rows ----------------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 static int
 by_number(const void *x, const void *y)
@@ -110,7 +115,10 @@ profile_end(TnContext *ctx, const Options *o, int threads, Profile *p)
         qsort(row->ms, (size_t)p->runs, sizeof *row->ms, by_number);
         row->median_ms = p->runs ? row->ms[p->runs / 2] : 0;
         p->sum_ms += row->median_ms;
-        roof[r] = (TnRoof){ .size = sizeof *roof, .dtype = row->dtype, .operations = row->operations, .bytes = row->bytes };
+        roof[r] = (TnRoof){ .size = sizeof *roof,
+                            .dtype = row->dtype,
+                            .operations = row->operations,
+                            .bytes = row->bytes };
     }
     int status = compile_options_of(o, &progress, &options);
     if (status == TN_OK)
@@ -133,7 +141,7 @@ profile_free(Profile *p)
     free(p->kernel);
 }
 
-/* ---- telling ---------------------------------------------------------------------------------------------- */
+/* ---- telling --------------------------------------------------------------------------------- */
 
 static double
 per_second(double count, double ms)
@@ -157,17 +165,20 @@ fit(const char *s, int room)
 void
 profile_print(const Profile *p)
 {
-    printf("\n%d runs of %d different kernels; share of %.4g ms, roof by %s\n", p->runs, p->n, p->sum_ms, p->machine);
-    printf("%10s %7s %6s %9s %8s %6s %10s  %s\n", "ms", "share", "calls", "GFLOP/s", "GB/s", "roof", "predicted", "kernel, and where it comes from");
+    printf("\n%d runs of %d different kernels; share of %.4g ms, roof by %s\n", p->runs, p->n,
+           p->sum_ms, p->machine);
+    printf("%10s %7s %6s %9s %8s %6s %10s  %s\n", "ms", "share", "calls", "GFLOP/s", "GB/s", "roof",
+           "predicted", "kernel, and where it comes from");
     for (int r = 0; r < p->n; r++) {
         const ProfileRow *row = &p->row[r];
         char predicted[32] = "";
         if (row->predicted_ms > 0)
             snprintf(predicted, sizeof predicted, "%.4g", row->predicted_ms);
         printf("%10.4g %5.1f %% %6.4g %9.2f %8.2f %4.0f %% %10s  %s  %.*s", row->median_ms,
-               p->sum_ms > 0 ? 100 * row->median_ms / p->sum_ms : 0, p->runs ? (double)row->calls / p->runs : 0,
-               per_second(row->operations, row->median_ms), per_second(row->bytes, row->median_ms), 100 * row->roof, predicted,
-               row->name, fit(row->origin, 60), row->origin);
+               p->sum_ms > 0 ? 100 * row->median_ms / p->sum_ms : 0,
+               p->runs ? (double)row->calls / p->runs : 0,
+               per_second(row->operations, row->median_ms), per_second(row->bytes, row->median_ms),
+               100 * row->roof, predicted, row->name, fit(row->origin, 60), row->origin);
         printf(row->kernels > 1 ? " and %d more\n" : "\n", row->kernels - 1);
     }
 }
@@ -194,24 +205,29 @@ profile_json(FILE *to, const Profile *p)
         const ProfileRow *row = &p->row[r];
         fprintf(to, "%s\n    {\"name\": ", r ? "," : "");
         json_string(to, row->name);
-        fprintf(to, ", \"calls\": %g, \"ms\": %.6f, \"share\": %.5f, \"gflops\": %.4f, \"gbps\": %.4f, \"roof\": %.4f, \"predicted_ms\": %.6f, "
-                    "\"operations\": %.0f, \"bytes\": %.0f, \"origin\": ",
-                p->runs ? (double)row->calls / p->runs : 0, row->median_ms, p->sum_ms > 0 ? row->median_ms / p->sum_ms : 0,
-                per_second(row->operations, row->median_ms), per_second(row->bytes, row->median_ms), row->roof, row->predicted_ms,
-                row->operations, row->bytes);
+        fprintf(to,
+                ", \"calls\": %g, \"ms\": %.6f, \"share\": %.5f, \"gflops\": %.4f, \"gbps\": %.4f, "
+                "\"roof\": %.4f, \"predicted_ms\": %.6f, "
+                "\"operations\": %.0f, \"bytes\": %.0f, \"origin\": ",
+                p->runs ? (double)row->calls / p->runs : 0, row->median_ms,
+                p->sum_ms > 0 ? row->median_ms / p->sum_ms : 0,
+                per_second(row->operations, row->median_ms), per_second(row->bytes, row->median_ms),
+                row->roof, row->predicted_ms, row->operations, row->bytes);
         json_string(to, row->origin);
         fputc('}', to);
     }
     fprintf(to, "%s],\n  \"each\": [", p->n ? "\n  " : "");
     for (int i = 0; i < p->kernels; i++) {
-        fprintf(to, "%s\n    {\"ms\": %.6f, \"origin\": ", i ? "," : "", p->runs ? 1e3 * p->kernel[i].seconds / p->runs : 0);
+        fprintf(to, "%s\n    {\"ms\": %.6f, \"origin\": ", i ? "," : "",
+                p->runs ? 1e3 * p->kernel[i].seconds / p->runs : 0);
         json_string(to, p->kernel[i].origin ? p->kernel[i].origin : "");
         fputc('}', to);
     }
     fprintf(to, "%s]", p->kernels ? "\n  " : "");
 }
 
-/* The format of Perfetto and of chrome://tracing: one complete event for every range, microseconds. */
+/* The format of Perfetto and of chrome://tracing: one complete event for every range,
+ * microseconds. */
 int
 profile_trace(TnContext *ctx, TnSession *s, FILE *to)
 {
@@ -227,8 +243,11 @@ profile_trace(TnContext *ctx, TnSession *s, FILE *to)
         zero = i ? zero : e.start;
         fprintf(to, "%s\n{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": ", i ? "," : "");
         json_string(to, k.name);
-        fprintf(to, ", \"pid\": 1, \"tid\": %lld, \"ts\": %.3f, \"dur\": %.3f, \"args\": {\"begin\": %lld, \"end\": %lld, \"from\": ", (long long)e.thread,
-                1e6 * (e.start - zero), 1e6 * e.seconds, (long long)e.begin, (long long)e.end);
+        fprintf(to,
+                ", \"pid\": 1, \"tid\": %lld, \"ts\": %.3f, \"dur\": %.3f, \"args\": {\"begin\": "
+                "%lld, \"end\": %lld, \"from\": ",
+                (long long)e.thread, 1e6 * (e.start - zero), 1e6 * e.seconds, (long long)e.begin,
+                (long long)e.end);
         json_string(to, k.origin);
         fputs("}}", to);
     }

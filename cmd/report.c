@@ -107,7 +107,33 @@ print_json_string(const char *s)
     putchar('"');
 }
 
-/* ---- progress ---------------------------------------------------------------------------------- */
+bool
+print_if_no_double(const TnTensor *x, int64_t i)
+{
+    if (!strcmp(x->dtype, "str")) {
+        const char *s = ((const char *const *)x->data)[i];
+        print_json_string(s ? s : "");
+    } else if (!strcmp(x->dtype, "i64"))
+        printf("%lld", (long long)((const int64_t *)x->data)[i]);
+    else if (!strcmp(x->dtype, "u64"))
+        printf("%llu", (unsigned long long)((const uint64_t *)x->data)[i]);
+    else
+        return false;
+    return true;
+}
+
+/* Every character takes one column. */
+int
+columns(const char *text)
+{
+    int n = 0;
+
+    for (; *text; text++)
+        n += (*text & 0xc0) != 0x80;
+    return n;
+}
+
+/* ---- progress -------------------------------------------------------------------------------- */
 
 #define QUIET_SECONDS 2.0
 #define EVERY_SECONDS 0.1
@@ -128,7 +154,8 @@ progress_show(void *progress, const char *what, int64_t done, int64_t total)
         return;
     p->shown = now;
     p->visible = true;
-    fprintf(stderr, "\r\033[K%s: %lld of %lld, %.0f s", what, (long long)done, (long long)total, now - p->start);
+    fprintf(stderr, "\r\033[K%s: %lld of %lld, %.0f s", what, (long long)done, (long long)total,
+            now - p->start);
     fflush(stderr);
 }
 

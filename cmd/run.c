@@ -9,22 +9,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- what came out ---------------------------------------------------------------------------------- */
+/* ---- what came out --------------------------------------------------------------------------- */
 
 enum { SHOWN = 6 };
 
-/* Doubles hold every other type's numbers. */
 static void
 print_element(const TnTensor *x, int64_t i)
 {
-    if (!strcmp(x->dtype, "str")) {
-        const char *s = ((const char *const *)x->data)[i];
-        print_json_string(s ? s : "");
-    } else if (!strcmp(x->dtype, "i64"))
-        printf("%lld", (long long)((const int64_t *)x->data)[i]);
-    else if (!strcmp(x->dtype, "u64"))
-        printf("%llu", (unsigned long long)((const uint64_t *)x->data)[i]);
-    else
+    if (!print_if_no_double(x, i))
         printf(strchr("fb", x->dtype[0]) ? "%.6g" : "%.0f", tn_tensor_number(x, i));
 }
 
@@ -104,10 +96,12 @@ print_top(const TnTensor *x, int64_t k)
         for (int64_t i = 0; i < k && i < n; i++) {
             int64_t best = -1;
             for (int64_t j = 0; j < n; j++)
-                if (!taken[j] && (best < 0 || tn_tensor_number(x, r * n + j) > tn_tensor_number(x, r * n + best)))
+                if (!taken[j] && (best < 0 || tn_tensor_number(x, r * n + j) >
+                                                  tn_tensor_number(x, r * n + best)))
                     best = j;
             taken[best] = true;
-            printf("%s %lld (%.6g)", i ? "," : "", (long long)best, tn_tensor_number(x, r * n + best));
+            printf("%s %lld (%.6g)", i ? "," : "", (long long)best,
+                   tn_tensor_number(x, r * n + best));
         }
         puts(rows > ROWS && r + 1 == ROWS ? " …" : "");
         free(taken);
@@ -179,7 +173,7 @@ write_outputs(TnContext *ctx, const Options *o, const Tensors *t)
     return status;
 }
 
-/* ---- what should have come out -------------------------------------------------------------------------- */
+/* ---- what should have come out --------------------------------------------------------------- */
 
 static bool
 same_type(const TnTensor *x, const TnTensor *y)
@@ -230,7 +224,8 @@ check_expected(const Options *o, const Tensors *t)
     for (int k = 0; k < o->expect.n; k++) {
         if (find_output(t, o->expect.at[k].name) < t->nout)
             continue;
-        fprintf(stderr, "tenon: error: --expect %s: the model has no such output. Its outputs are", o->expect.at[k].name);
+        fprintf(stderr, "tenon: error: --expect %s: the model has no such output. Its outputs are",
+                o->expect.at[k].name);
         for (int32_t i = 0; i < t->nout; i++)
             fprintf(stderr, "%s %s", i ? "," : "", t->out[i].name);
         fputc('\n', stderr);
@@ -268,7 +263,7 @@ compare_all(TnContext *ctx, const Options *o, const Tensors *t, Verdict *verdict
     return worst;
 }
 
-/* ---- the verb ---------------------------------------------------------------------------------------------- */
+/* ---- the verb -------------------------------------------------------------------------------- */
 
 static int
 tell(TnContext *ctx, const Options *o, const Tensors *t, double ms)

@@ -1,6 +1,7 @@
-/* solve: sizes that follow from others. A model that says "total == past + seq" and is given two of the
- * three has the third. The texts are those of the model's checks and dimensions; one that this small
- * reader does not understand solves nothing, and the model's own check at entry has the last word.
+/* solve: sizes that follow from others. A model that says "total == past + seq" and is given two of
+ * the three has the third. The texts are those of the model's checks and dimensions; one that this
+ * small reader does not understand solves nothing, and the model's own check at entry has the last
+ * word.
  */
 #include "cmd.h"
 
@@ -24,7 +25,8 @@ size_of(const Sizes *s, const char *symbol, size_t n)
     return NULL;
 }
 
-/* ---- sum: product (+ or - product)*; product: factor (* or // or % factor)*; factor: number, name, ( sum ) ------ */
+/* ---- sum: product (+ or - product)*; product: factor (* or // or % factor)*; factor: number,
+ * name, ( sum )  */
 
 static int64_t sum(Reader *r);
 
@@ -99,7 +101,8 @@ product(Reader *r)
     int64_t v = factor(r);
 
     while (r->ok) {
-        bool times = take(r, "*"), div = !times && take(r, "//"), mod = !times && !div && take(r, "%");
+        bool times = take(r, "*"), div = !times && take(r, "//"),
+             mod = !times && !div && take(r, "%");
         if (!times && !div && !mod)
             break;
         int64_t w = factor(r);
@@ -158,9 +161,10 @@ sizes_free(Sizes *s)
     free(s->at);
 }
 
-/* ---- equations --------------------------------------------------------------------------------------------- */
+/* ---- equations ------------------------------------------------------------------------------- */
 
-/* The one name in a text that has no size yet; *n 0 if there is none, false if there are several. */
+/* The one name in a text that has no size yet; *n 0 if there is none, false if there are
+ * several. */
 static bool
 unknown_name(const Sizes *s, const char *text, const char **name, size_t *n)
 {
@@ -185,7 +189,8 @@ difference(Sizes *s, const char *left, size_t nleft, const char *right, int64_t 
     int64_t a, b;
 
     s->at[s->n - 1].size = size;
-    return evaluate(s, left, nleft, &a) && evaluate(s, right, strlen(right), &b) && !__builtin_sub_overflow(a, b, out);
+    return evaluate(s, left, nleft, &a) && evaluate(s, right, strlen(right), &b) &&
+           !__builtin_sub_overflow(a, b, out);
 }
 
 /* left == right is solved for the one unknown where it is linear in it, which three points tell. */
@@ -195,9 +200,12 @@ solve(Sizes *s, const char *left, size_t nleft, const char *right, const char *n
     int64_t at0 = 0, at1 = 0, at2 = 0, slope = 0;
 
     size_bind(s, name, n, 0);
-    bool ok = difference(s, left, nleft, right, 0, &at0) && difference(s, left, nleft, right, 1, &at1)
-           && difference(s, left, nleft, right, 2, &at2) && !__builtin_sub_overflow(at1, at0, &slope);
-    ok = ok && slope && at2 - at1 == slope && at0 % slope == 0 && (at0 == 0 || (at0 < 0) != (slope < 0));
+    bool ok = difference(s, left, nleft, right, 0, &at0) &&
+              difference(s, left, nleft, right, 1, &at1) &&
+              difference(s, left, nleft, right, 2, &at2) &&
+              !__builtin_sub_overflow(at1, at0, &slope);
+    ok = ok && slope && at2 - at1 == slope && at0 % slope == 0 &&
+         (at0 == 0 || (at0 < 0) != (slope < 0));
     if (ok)
         s->at[s->n - 1].size = -(at0 / slope);
     else
@@ -205,7 +213,8 @@ solve(Sizes *s, const char *left, size_t nleft, const char *right, const char *n
     return ok;
 }
 
-/* "Add \"/m/Add\": axis 1 of both inputs: total == past + seq", which may go on ", or one of them is 1". */
+/* "Add \"/m/Add\": axis 1 of both inputs: total == past + seq", which may go on ", or one of them
+ * is 1". */
 static bool
 solve_check(Sizes *s, const char *check, bool may_be_one)
 {
@@ -214,13 +223,16 @@ solve_check(Sizes *s, const char *check, bool may_be_one)
 
     if (!equal || (strstr(equal, ", or ") != NULL) != may_be_one)
         return false;
-    for (const char *colon = strstr(check, ": "); colon && colon < equal; colon = strstr(colon + 2, ": "))
+    for (const char *colon = strstr(check, ": "); colon && colon < equal;
+         colon = strstr(colon + 2, ": "))
         left = colon + 2;
-    char *both = need(strdup(left)), *right = both + (equal - left) + 4, *more = strstr(right, ", or ");
+    char *both = need(strdup(left)), *right = both + (equal - left) + 4,
+         *more = strstr(right, ", or ");
     if (more)
         *more = '\0';
     memset(right - 4, ' ', 4);
-    bool ok = unknown_name(s, both, &name, &n) && n && solve(s, left, (size_t)(equal - left), right, name, n);
+    bool ok = unknown_name(s, both, &name, &n) && n &&
+              solve(s, left, (size_t)(equal - left), right, name, n);
     free(both);
     return ok;
 }
@@ -234,7 +246,8 @@ sizes_derive(Sizes *s, const TnModel *m)
         more = false;
         for (int32_t i = 0; i < tn_model_checks(m); i++)
             more |= solve_check(s, tn_model_check(m, i), false);
-        for (int32_t i = 0; i < tn_model_checks(m) && !more; i++)        /* equal, where it need not be: of what must be, nothing follows any more */
+        /* equal, where it need not be: of what must be, nothing follows any more */
+        for (int32_t i = 0; i < tn_model_checks(m) && !more; i++)
             more |= solve_check(s, tn_model_check(m, i), true);
     }
 }

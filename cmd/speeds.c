@@ -21,7 +21,7 @@ ratio(const Speeds *s, int i)
     return first->median / first[s->models - 1].median;
 }
 
-/* ---- JSON -------------------------------------------------------------------------------------------------- */
+/* ---- JSON ------------------------------------------------------------------------------------ */
 
 static void
 json_members(FILE *to, const Speed *s, const char *indent)
@@ -29,14 +29,24 @@ json_members(FILE *to, const Speed *s, const char *indent)
     fprintf(to, "%s\"model\": \"", indent);
     for (const char *c = s->model; *c; c++)
         fprintf(to, *c == '"' || *c == '\\' ? "\\%c" : "%c", *c);
-    fprintf(to, "\",\n%s\"threads\": %d,\n%s\"iterations\": %lld,\n", indent, s->threads, indent, (long long)s->runs);
-    const struct { const char *name; double value; } number[] = {
-        { "min_ms", s->min }, { "median_ms", s->median }, { "mean_ms", s->mean }, { "p90_ms", s->p90 }, { "p99_ms", s->p99 }, { "max_ms", s->max },
-        { "runs_per_second", s->per_second }, { "load_ms", s->load_ms }, { "first_ms", s->first_ms },
+    fprintf(to, "\",\n%s\"threads\": %d,\n%s\"iterations\": %lld,\n", indent, s->threads, indent,
+            (long long)s->runs);
+    const struct { const char *name; double value;
+    } number[] = {
+        { "min_ms", s->min },
+        { "median_ms", s->median },
+        { "mean_ms", s->mean },
+        { "p90_ms", s->p90 },
+        { "p99_ms", s->p99 },
+        { "max_ms", s->max },
+        { "runs_per_second", s->per_second },
+        { "load_ms", s->load_ms },
+        { "first_ms", s->first_ms },
     };
     for (size_t i = 0; i < sizeof number / sizeof *number; i++)
         fprintf(to, "%s\"%s\": %.6f,\n", indent, number[i].name, number[i].value);
-    fprintf(to, "%s\"arena_bytes\": %lld,\n%s\"resident_bytes\": %lld", indent, (long long)s->arena_bytes, indent, (long long)s->resident_bytes);
+    fprintf(to, "%s\"arena_bytes\": %lld,\n%s\"resident_bytes\": %lld", indent,
+            (long long)s->arena_bytes, indent, (long long)s->resident_bytes);
 }
 
 /* One result is an object, several are an array of such objects. */
@@ -83,10 +93,11 @@ write_beside(const char *option, const char *path, int (*write)(void *user, FILE
     free(beside);
     if (ok || status != TN_OK)
         return status;
-    return usage_error("--%s %s: %s", option, path, strerror(why)), why == ENOSPC || why == EFBIG ? TN_LIMIT : TN_USAGE;
+    return usage_error("--%s %s: %s", option, path, strerror(why)),
+           why == ENOSPC || why == EFBIG ? TN_LIMIT : TN_USAGE;
 }
 
-/* ---- for people ------------------------------------------------------------------------------------------- */
+/* ---- for people ------------------------------------------------------------------------------ */
 
 static int
 name_width(const Speeds *s)
@@ -119,17 +130,21 @@ print_speeds(const Speeds *s)
     int width = name_width(s), n = s->times * s->models;
 
     printf("milliseconds of a run; %lld runs\n%-*s", (long long)s->at->runs, width, "");
-    printf("%8s %10s %10s %10s %10s %10s %10s %10s\n", "threads", "min", "median", "mean", "p90", "p99", "max", "runs/s");
+    printf("%8s %10s %10s %10s %10s %10s %10s %10s\n", "threads", "min", "median", "mean", "p90",
+           "p99", "max", "runs/s");
     for (int i = 0; i < n; i++) {
         const Speed *v = &s->at[i];
-        printf("%-*s%8d %10.4g %10.4g %10.4g %10.4g %10.4g %10.4g %10.*f\n", width, width ? v->model : "", v->threads, v->min, v->median, v->mean,
-               v->p90, v->p99, v->max, v->per_second < 100 ? 2 : 0, v->per_second);
+        printf("%-*s%8d %10.4g %10.4g %10.4g %10.4g %10.4g %10.4g %10.*f\n", width,
+               width ? v->model : "", v->threads, v->min, v->median, v->mean, v->p90, v->p99,
+               v->max, v->per_second < 100 ? 2 : 0, v->per_second);
     }
-    for (int k = 0; k < s->models; k++)          /* of the first threads: later runs find everything in memory */
+    /* of the first threads: later runs find everything in memory */
+    for (int k = 0; k < s->models; k++)
         print_memory(&s->at[k], s->models > 1);
     for (int i = 0; i < s->times && s->models > 1; i++)
-        printf("on %d thread%s %s is %.3f times as fast as %s\n", s->at[i * s->models].threads, s->at[i * s->models].threads == 1 ? "" : "s",
-               s->at[s->models - 1].model, ratio(s, i), s->at->model);
+        printf("on %d thread%s %s is %.3f times as fast as %s\n", s->at[i * s->models].threads,
+               s->at[i * s->models].threads == 1 ? "" : "s", s->at[s->models - 1].model,
+               ratio(s, i), s->at->model);
 }
 
 int

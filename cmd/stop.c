@@ -1,9 +1,10 @@
 /* stop: interrupted, the command leaves nothing behind.
  *
- * While a model is compiled there are temporary files and compilers running. SIGINT, SIGTERM and SIGHUP
- * then only leave a mark, which the compiler asks for and cleans up; afterwards the command ends by that
- * signal, as whoever sent it expects. At any other time, and the second time, they end it at once. A temporary folder is held
- * by a lock, so that the next command can tell one that SIGKILL left from one in use.
+ * While a model is compiled there are temporary files and compilers running. SIGINT, SIGTERM and
+ * SIGHUP then only leave a mark, which the compiler asks for and cleans up; afterwards the command
+ * ends by that signal, as its sender expects. At any other time, and the second time, they end
+ * it at once. A temporary folder is held by a lock, so that the next command can tell one that
+ * SIGKILL left from one in use.
  */
 #include "cmd.h"
 
@@ -17,7 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- signals --------------------------------------------------------------------------------------- */
+/* ---- signals --------------------------------------------------------------------------------- */
 
 static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
 enum { NSIGNAL = sizeof signals / sizeof *signals };
@@ -35,7 +36,7 @@ mark(int sent)
     came = sent;
 }
 
-/* Whoever has them ignored (nohup) keeps that. */
+/* Ignored signals (nohup) stay ignored. */
 void
 stop_defer(void)
 {
@@ -64,11 +65,12 @@ stop_asked(void *user)
     return came != 0;
 }
 
-/* ---- a temporary folder ------------------------------------------------------------------------------ */
+/* ---- a temporary folder ---------------------------------------------------------------------- */
 
 #define PREFIX "tenon-run-"
 
-/* Where a temporary artefact of perhaps hundreds of megabytes may lie: rather a disk than memory. */
+/* Where a temporary artefact of perhaps hundreds of megabytes may lie: rather a disk than
+ * memory. */
 static const char *
 temporary_folder(void)
 {
@@ -127,12 +129,14 @@ temporary_open(Temporary *t)
         if (t->fd < 0)
             break;
         bool locked = !flock(t->fd, LOCK_EX | LOCK_NB) || (errno != EWOULDBLOCK && errno != EINTR);
-        if (locked && !access(t->path, F_OK))        /* nobody took it for left behind meanwhile */
+        if (locked && !access(t->path, F_OK))        /* no other process removed it as left behind */
             return true;
         close(t->fd);
     }
-    fprintf(stderr, "tenon: error: cannot make a temporary folder in %s: %s. Set TMPDIR to a folder that can be written\n", parent,
-            strerror(errno));
+    fprintf(stderr,
+            "tenon: error: cannot make a temporary folder in %s: %s. Set TMPDIR to a folder that "
+            "can be written\n",
+            parent, strerror(errno));
     return false;
 }
 

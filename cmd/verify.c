@@ -1,4 +1,5 @@
-/* tenon verify: compiled code against the interpreter, or against ONNX Runtime, on the same inputs. */
+/* tenon verify: compiled code against the interpreter, or against ONNX Runtime, on the same
+ * inputs. */
 #include "cmd.h"
 
 #include <stdio.h>
@@ -45,11 +46,16 @@ tell_first(const Judge *j, const TnTensor *first, int32_t at)
 {
     char *node = j->marked ? against_node(j->folder, at) : NULL;
 
-    fprintf(stderr, "tenon: the compiled model does not compute what %s does; the first %s that differs is %s", j->folder ? "ONNX Runtime" : "the interpreter",
-            j->marked ? "value" : "output", first->name);
+    fprintf(
+        stderr,
+        "tenon: the compiled model does not compute what %s does; the first %s that differs is %s",
+        j->folder ? "ONNX Runtime" : "the interpreter", j->marked ? "value" : "output",
+        first->name);
     if (node && *node)
         fprintf(stderr, ", which %s makes", node);
-    fputs(j->folder ? ". Does it agree with the interpreter (verify without --against)?\n" : ". Please report it with the model\n", stderr);
+    fputs(j->folder ? ". Does it agree with the interpreter (verify without --against)?\n"
+                    : ". Please report it with the model\n",
+          stderr);
     free(node);
 }
 
@@ -92,7 +98,8 @@ verify_session(TnContext *ctx, const Options *o, const Judge *j, TnModel *m)
         status = report(ctx, tn_run(session, t.in, t.nin, t.out, t.nout));
     }
     if (status == TN_OK)
-        status = j->folder ? against_run(ctx, o, o->model, j->folder, &t, want) : interpret(ctx, o, &t, want);
+        status = j->folder ? against_run(ctx, o, o->model, j->folder, &t, want)
+                           : interpret(ctx, o, &t, want);
     if (status == TN_OK)
         status = compare(ctx, o, j, &t, want);
     tn_session_free(session);
@@ -113,7 +120,8 @@ verify(TnContext *ctx, const Options *o, const Judge *j)
     return status;
 }
 
-/* With --intermediate a copy of the model is compared, in which every value between is an output. */
+/* With --intermediate a copy of the model is compared, in which every value between is an
+ * output. */
 static int
 verify_against(TnContext *ctx, const Options *o)
 {
@@ -122,7 +130,9 @@ verify_against(TnContext *ctx, const Options *o)
     char marked[sizeof folder.path + 16];
 
     if (strcmp(o->against, "onnxruntime"))
-        return usage_error("--against %s is not known: onnxruntime is, and without --against the interpreter", o->against);
+        return usage_error(
+            "--against %s is not known: onnxruntime is, and without --against the interpreter",
+            o->against);
     stop_defer();
     int status = temporary_open(&folder) ? TN_OK : TN_LIMIT;
     if (status == TN_OK) {
@@ -144,8 +154,11 @@ int
 cmd_verify(TnContext *ctx, const Options *o)
 {
     if (is_artefact(o->model))
-        return usage_error("%s is compiled already: verify wants the model it was compiled from (.onnx or .tn)", o->model);
+        return usage_error(
+            "%s is compiled already: verify wants the model it was compiled from (.onnx or .tn)",
+            o->model);
     if (o->intermediate && !o->against)
-        return usage_error("--intermediate is about another runtime: give --against onnxruntime too");
+        return usage_error(
+            "--intermediate is about another runtime: give --against onnxruntime too");
     return o->against ? verify_against(ctx, o) : verify(ctx, o, &(Judge){ NULL, false });
 }

@@ -374,6 +374,11 @@ typedef struct TnCompileOptions {
     const char *ragged;              /* an input [batch, length], 1 of each token and 0 of padding: padding is not computed, and is 0 in outputs; NULL: all is */
     int32_t many;                    /* not 0: requests can run together, tn_run_many */
     const char *policy;              /* with many: the order of blocks where a session says none */
+    int32_t packed;                  /* with ragged 1: inputs and outputs of tokens have no padding,
+                                        [tokens, …]; "MASK.offsets" i64[batch + 1] stands for the
+                                        mask: sequence b is rows offsets[b] up to offsets[b + 1] */
+    double density;                  /* the share that a mask leaves which only a run knows, above 0
+                                        and at most 1: what is chosen is fast at it; 0: a half */
 } TnCompileOptions;
 
 typedef struct TnCompileReport {

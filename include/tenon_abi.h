@@ -28,21 +28,22 @@ extern "C" {
 enum {
     TN_FAULT_NONE, TN_FAULT_DIM, TN_FAULT_CONSTRAINT, TN_FAULT_INDEX, TN_FAULT_SIZE, TN_FAULT_WEIGHTS,
     TN_FAULT_SYMBOL, TN_FAULT_MEMORY, TN_FAULT_TRIPS, TN_FAULT_DEPTH,
-    TN_FAULT_VALUE, TN_FAULT_FRAME, TN_FAULT_LIBRARY, TN_FAULT_FUNCTION   /* C++98 has no comma here */
+    TN_FAULT_VALUE, TN_FAULT_FRAME, TN_FAULT_LIBRARY, TN_FAULT_FUNCTION, TN_FAULT_STACK   /* C++98 has no comma here */
 };
 enum { TN_FRAME_SIZE, TN_FRAME_INPUT, TN_FRAME_OUTPUT, TN_FRAME_SYM, TN_FRAME_WEIGHTS, TN_FRAME_ARENA, TN_FRAME_SCRATCH };
 
 typedef struct TnFault {         /* the first thing that went wrong; code 0: nothing did */
     int32_t code;                /* TN_FAULT_* */
     int32_t where;               /* DIM: input number; CONSTRAINT, SYMBOL: its number; INDEX, VALUE, LIBRARY, FUNCTION: kernel number */
-    int32_t dim;                 /* DIM: which dimension; CONSTRAINT: 1 where its text says all,
-                                    0 where both sides do; INDEX: 1 where a negative one is an
-                                    error, 0 where it counts from the end */
+    int32_t dim;                 /* DIM: which dimension; CONSTRAINT: 0 where both sides say all, 1 where
+                                    its text does, 1 + n where that is about element n, its {at};
+                                    INDEX: 1 where a negative one is an error, 0 where it counts
+                                    from the end */
     int32_t reserved;
     int64_t got, want;           /* DIM: sizes; CONSTRAINT: both sides; INDEX: the index, the extent;
                                     WEIGHTS: none were given and the library has none: their bytes;
                                     SYMBOL: a size that data gave, the nearest possible one; MEMORY: bytes;
-                                    TRIPS, DEPTH: how many, the limit; VALUE: a number from data, the most it may be;
+                                    TRIPS, DEPTH, STACK: how many, the limit, if it is a number; VALUE: a number from data, the most it may be;
                                     FRAME: what it lacks, see TnFrame; LIBRARY: the name of one that the kernel needs and
                                     that is not there, without "lib", as 16 characters; FUNCTION: what it returned */
 } TnFault;

@@ -1,8 +1,8 @@
 /* model: loaded models and sessions.
  *
- * A Model owns a context and an artefact, a Session a context and a session of a Model that it keeps
- * alive: contexts are for one thread at a time, and a session's lock sees to that. Python's own lock is
- * released while a model runs.
+ * A Model owns a context and an artefact, a Session a context and a session of a Model that it
+ * keeps alive: contexts are for one thread at a time, and a session's lock sees to that. Python's
+ * own lock is released while a model runs.
  */
 #include "native.h"
 
@@ -30,7 +30,7 @@ typedef struct {
     TnTensor *in, *out;              /* what tn_run takes */
 } SessionObject;
 
-/* ---- models ---------------------------------------------------------------------------------------------- */
+/* ---- models ---------------------------------------------------------------------------------- */
 
 static PyObject *
 model_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
@@ -41,7 +41,8 @@ model_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     PyObject *encoded;
     TnStatus status;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&|z", names, PyUnicode_FSConverter, &encoded, &name))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&|z", names, PyUnicode_FSConverter, &encoded,
+                                     &name))
         return NULL;
     path = PyBytes_AsString(encoded);
     allocfunc alloc = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
@@ -85,14 +86,16 @@ model_dealloc(PyObject *self)
     free_object(self);
 }
 
-/* ((name, dtype, (dim, …), format), …): a dimension is a number, or the text of a symbolic one; the format a text or None. */
+/* ((name, dtype, (dim, …), format), …): a dimension is a number, or the text of a symbolic one; the
+ * format a text or None. */
 static PyObject *
 value_tuple(const TnValueInfo *v)
 {
     PyObject *dims = PyTuple_New(v->rank);
 
     for (int32_t d = 0; d < v->rank && dims; d++) {
-        PyObject *dim = v->dims[d] < 0 ? PyUnicode_FromString(v->dim_text[d]) : PyLong_FromLongLong(v->dims[d]);
+        PyObject *dim = v->dims[d] < 0 ? PyUnicode_FromString(v->dim_text[d])
+                                       : PyLong_FromLongLong(v->dims[d]);
         if (!dim)
             Py_CLEAR(dims);
         else
@@ -185,7 +188,9 @@ model_states(PyObject *self, void *unused)
         PyObject *dims = PyTuple_New(s.rank);
         for (int32_t d = 0; d < s.rank && dims; d++)
             PyTuple_SetItem(dims, d, PyUnicode_FromString(s.dim_text[d]));
-        PyObject *one = dims ? Py_BuildValue("(sssNiO)", s.input, s.output, s.dtype, dims, (int)s.axis, s.in_place ? Py_True : Py_False) : NULL;
+        PyObject *one = dims ? Py_BuildValue("(sssNiO)", s.input, s.output, s.dtype, dims,
+                                             (int)s.axis, s.in_place ? Py_True : Py_False)
+                             : NULL;
         if (!one)
             Py_CLEAR(all);
         else
@@ -199,7 +204,8 @@ static PyGetSetDef model_fields[] = {
     { "outputs", model_outputs, NULL, "((name, dtype, dims), ...) of each output", NULL },
     { "summary", model_summary, NULL, "target, kernels, weights, in one line", NULL },
     { "single", model_single, NULL, "why requests run one by one, or None", NULL },
-    { "states", model_states, NULL, "((input, output, dtype, dims, axis, in_place), ...) of what a session keeps", NULL },
+    { "states", model_states, NULL,
+      "((input, output, dtype, dims, axis, in_place), ...) of what a session keeps", NULL },
     { "kernels", model_kernels, NULL, "the nodes that each kernel came from", NULL },
     { 0 }
 };
@@ -210,9 +216,10 @@ static PyType_Slot model_slots[] = {
     { Py_tp_getset, model_fields },
     { 0, NULL }
 };
-static PyType_Spec model_spec = { "tenon._native.Model", sizeof(ModelObject), 0, Py_TPFLAGS_DEFAULT, model_slots };
+static PyType_Spec model_spec = { "tenon._native.Model", sizeof(ModelObject), 0, Py_TPFLAGS_DEFAULT,
+                                  model_slots };
 
-/* ---- sessions -------------------------------------------------------------------------------------------- */
+/* ---- sessions -------------------------------------------------------------------------------- */
 
 static bool
 fill_session(SessionObject *o, TnModel *m)
@@ -256,10 +263,12 @@ session_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     int threads = 0;
     TnStatus status;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!|iL", names, s->model_type, &owner, &threads, &capacity))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!|iL", names, s->model_type, &owner, &threads,
+                                     &capacity))
         return NULL;
     if (threads < 0)
-        return refuse(s, "threads=%d: 1 or more, or 0 for as many as this process may use", threads);
+        return refuse(s, "threads=%d: 1 or more, or 0 for as many as this process may use",
+                      threads);
     allocfunc alloc = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
     SessionObject *o = (SessionObject *)alloc(type, 0);
     if (!o)
@@ -304,9 +313,9 @@ session_dealloc(PyObject *self)
     free_object(self);
 }
 
-/* ---- one run ---------------------------------------------------------------------------------------------- */
+/* ---- one run --------------------------------------------------------------------------------- */
 
-/* One run at a time; whoever waits lets other Python threads go on. */
+/* One run at a time; a waiting thread lets other Python threads run. */
 static void
 lock(SessionObject *o)
 {
@@ -316,6 +325,19 @@ lock(SessionObject *o)
     PyThread_acquire_lock(o->lock, WAIT_LOCK);
     Py_END_ALLOW_THREADS
 }
+
+static PyObject *
+unlock_with(SessionObject *o, TnStatus status)
+{
+    PyObject *result = status == TN_OK ? Py_None : raise(o->state, status, o->ctx);
+
+    Py_XINCREF(status == TN_OK ? result : NULL);
+    PyThread_release_lock(o->lock);
+    return result;
+}
+
+/* None, or the error that a call of the library gives, made while the session is locked. */
+#define LOCKED(o, call) (lock(o), unlock_with(o, call))
 
 static bool
 borrow_input(State *s, SessionObject *o, int32_t i, PyObject *x)
@@ -343,7 +365,9 @@ refuse_name(State *s, const SessionObject *o, PyObject *name)
 {
     char names[512];
 
-    refuse(s, "the model has no input %R; its inputs are %s (one for which the model has a value of its own is a constant, unless it is compiled with given=%R)",
+    refuse(s,
+           "the model has no input %R; its inputs are %s (one for which the model has a value of "
+           "its own is a constant, unless it is compiled with given=%R)",
            name, input_list(o, names, sizeof names), name);
     return false;
 }
@@ -359,7 +383,9 @@ take_inputs(State *s, SessionObject *o, PyObject *args, PyObject *kwargs)
         while (named && PyDict_Next(kwargs, &at, &key, &value))
             if (!PyDict_GetItemWithError(o->place, key))
                 return !PyErr_Occurred() && refuse_name(s, o, key);
-        return refuse(s, "%zd inputs were given, the model has %d: %s", given + named, o->nin, input_list(o, names, sizeof names)), false;
+        return refuse(s, "%zd inputs were given, the model has %d: %s", given + named, o->nin,
+                      input_list(o, names, sizeof names)),
+               false;
     }
     for (int32_t i = 0; i < given; i++)
         if (!borrow_input(s, o, i, PyTuple_GetItem(args, i)))
@@ -392,7 +418,8 @@ use_output(State *s, SessionObject *o, int32_t i, PyObject *x)
     if (!same) {
         PyObject *is = shape_tuple(&b->tensor), *wanted = shape_tuple(want);
         if (is && wanted)
-            refuse(s, "out: output %s is %s%R, the array given is %s%R", want->name, want->dtype, wanted, b->tensor.dtype, is);
+            refuse(s, "out: output %s is %s%R, the array given is %s%R", want->name, want->dtype,
+                   wanted, b->tensor.dtype, is);
         Py_XDECREF(is);
         Py_XDECREF(wanted);
         return NULL;
@@ -403,7 +430,8 @@ use_output(State *s, SessionObject *o, int32_t i, PyObject *x)
     return x;
 }
 
-/* What the output's sizes are before the run, which tells those that data decide; false: there is no number that they are below. */
+/* What the output's sizes are before the run, which tells those that data decide; false: there is
+ * no number that they are below. */
 static bool
 remember_sizes(SessionObject *o, int32_t i)
 {
@@ -457,11 +485,14 @@ make_outputs(State *s, SessionObject *o, PyObject *out)
 
     if (out && PyTuple_Size(out) != o->nout) {
         Py_XDECREF(all);
-        return refuse(s, "out: %zd arrays were given, the model has %d outputs", PyTuple_Size(out), o->nout);
+        return refuse(s, "out: %zd arrays were given, the model has %d outputs", PyTuple_Size(out),
+                      o->nout);
     }
     for (int32_t i = 0; i < o->nout && all; i++) {
         PyObject *given = out ? PyTuple_GetItem(out, i) : NULL;
-        PyObject *one = given && given != Py_None ? use_output(s, o, i, given) : remember_sizes(o, i) ? new_array(s, &o->out[i]) : no_array(&o->out[i]);
+        PyObject *one = given && given != Py_None ? use_output(s, o, i, given)
+                        : remember_sizes(o, i)    ? new_array(s, &o->out[i])
+                                                  : no_array(&o->out[i]);
         if (!one)
             Py_CLEAR(all);
         else
@@ -626,7 +657,8 @@ taken_error(void)
 
 /* What each request gave: a tuple of outputs, or the exception that it met. */
 static PyObject *
-many_results(State *s, SessionObject *o, Held *held, PyObject **error, const TnRequest *request, Py_ssize_t n)
+many_results(State *s, SessionObject *o, Held *held, PyObject **error, const TnRequest *request,
+             Py_ssize_t n)
 {
     PyObject *list = PyList_New(n);
 
@@ -650,7 +682,8 @@ many_results(State *s, SessionObject *o, Held *held, PyObject **error, const TnR
     return list;
 }
 
-/* _run_many([(args, kwargs), …]): of each request its outputs in a tuple, or the exception that it met. */
+/* _run_many([(args, kwargs), …]): of each request its outputs in a tuple, or the exception that it
+ * met. */
 static PyObject *
 session_run_many(PyObject *self, PyObject *requests)
 {
@@ -667,7 +700,8 @@ session_run_many(PyObject *self, PyObject *requests)
         lock(o);
         for (Py_ssize_t i = 0; i < n; i++) {
             if (hold(o->state, o, PyList_GetItem(requests, i), &held[i]))
-                request[ready++] = (TnRequest){ sizeof *request, held[i].in, held[i].out, o->nin, o->nout, TN_OK, NULL };
+                request[ready++] = (TnRequest){ sizeof *request, held[i].in, held[i].out, o->nin,
+                                                o->nout,         TN_OK,      NULL };
             else
                 error[i] = taken_error();
         }
@@ -701,14 +735,14 @@ session_blocks(PyObject *self, void *closure)
     for (int32_t i = 0; i < n && all; i++) {
         TnBlockUse use = TN_INIT(TnBlockUse);
         TnStatus status = tn_session_block(o->session, i, &use);
-        PyObject *one = status == TN_OK ? Py_BuildValue("siiLL", use.name, use.nodes, use.host, (long long)use.asked, (long long)use.ran) : raise(o->state, status, o->ctx);
+        PyObject *one = status == TN_OK ? Py_BuildValue("siiLL", use.name, use.nodes, use.host,
+                                                        (long long)use.asked, (long long)use.ran)
+                                        : raise(o->state, status, o->ctx);
         if (!one || PyTuple_SetItem(all, i, one))
             Py_CLEAR(all);
     }
     return all;
 }
-
-static PyObject *told(SessionObject *o, TnStatus status);
 
 /* _order(policy): in which order blocks run. */
 static PyObject *
@@ -719,8 +753,7 @@ session_order(PyObject *self, PyObject *policy)
 
     if (!text && policy != Py_None)
         return NULL;
-    lock(o);
-    return told(o, tn_session_policy(o->session, text));
+    return LOCKED(o, tn_session_policy(o->session, text));
 }
 
 static PyObject *
@@ -729,8 +762,7 @@ session_record(PyObject *self, PyObject *unused)
     SessionObject *o = (SessionObject *)self;
 
     (void)unused;
-    lock(o);
-    return told(o, tn_session_record(o->session));
+    return LOCKED(o, tn_session_record(o->session));
 }
 
 /* _learn(seed): (nodes, bound, depth, agenda, greedy, fsm, states, episodes, table, best) */
@@ -804,16 +836,6 @@ session_state_length(PyObject *self, void *unused)
 }
 
 static PyObject *
-told(SessionObject *o, TnStatus status)
-{
-    PyObject *result = status == TN_OK ? Py_None : raise(o->state, status, o->ctx);
-
-    Py_XINCREF(status == TN_OK ? result : NULL);
-    PyThread_release_lock(o->lock);
-    return result;
-}
-
-static PyObject *
 session_drop(PyObject *self, PyObject *rows)
 {
     SessionObject *o = (SessionObject *)self;
@@ -821,8 +843,7 @@ session_drop(PyObject *self, PyObject *rows)
 
     if (n == -1 && PyErr_Occurred())
         return NULL;
-    lock(o);
-    return told(o, tn_session_state_drop(o->session, n));
+    return LOCKED(o, tn_session_state_drop(o->session, n));
 }
 
 static PyObject *
@@ -831,8 +852,7 @@ session_reset(PyObject *self, PyObject *unused)
     SessionObject *o = (SessionObject *)self;
 
     (void)unused;
-    lock(o);
-    return told(o, tn_session_state_reset(o->session));
+    return LOCKED(o, tn_session_state_reset(o->session));
 }
 
 /* _fork(other): neither runs meanwhile. Two locks are always taken in one order. */
@@ -842,14 +862,15 @@ session_fork(PyObject *self, PyObject *other)
     SessionObject *to = (SessionObject *)self, *from = (SessionObject *)other;
 
     if (!PyObject_TypeCheck(other, (PyTypeObject *)to->state->session_type)) {
-        PyErr_SetString(PyExc_TypeError, "a session can be forked into another session, and into nothing else");
+        PyErr_SetString(PyExc_TypeError,
+                        "a session can be forked into another session, and into nothing else");
         return NULL;
     }
     if (to == from)
         Py_RETURN_NONE;
     lock(to < from ? to : from);
     lock(to < from ? from : to);
-    PyObject *result = told(to, tn_session_state_fork(to->session, from->session));
+    PyObject *result = unlock_with(to, tn_session_state_fork(to->session, from->session));
     PyThread_release_lock(from->lock);
     return result;
 }
@@ -866,14 +887,20 @@ session_arrange(PyObject *self, PyObject *args)
 
     if (!PyArg_ParseTuple(args, "sy*LO", &dim, &of, &length, &rows))
         return NULL;
-    TnArrangement a = { .size = sizeof a, .dim = dim, .sequences = of.len / (Py_ssize_t)sizeof(int64_t), .of = of.buf, .length = length };
+    TnArrangement a = { .size = sizeof a,
+                        .dim = dim,
+                        .sequences = of.len / (Py_ssize_t)sizeof(int64_t),
+                        .of = of.buf,
+                        .length = length };
     if (rows == Py_None || !PyObject_GetBuffer(rows, &from, PyBUF_SIMPLE)) {
         a.from = rows == Py_None ? NULL : from.buf;
-        if (a.from && (length < 0 || (a.sequences && length != from.len / (Py_ssize_t)sizeof(int64_t) / a.sequences))) {
-            PyErr_SetString(PyExc_ValueError, "rows: as many of each sequence as `length` says are possible");
+        if (a.from &&
+            (length < 0 ||
+             (a.sequences && length != from.len / (Py_ssize_t)sizeof(int64_t) / a.sequences))) {
+            PyErr_SetString(PyExc_ValueError,
+                            "rows: as many of each sequence as `length` says are possible");
         } else {
-            lock(o);
-            result = told(o, tn_session_state_arrange(o->session, &a));
+            result = LOCKED(o, tn_session_state_arrange(o->session, &a));
         }
     }
     if (from.obj)
@@ -883,22 +910,28 @@ session_arrange(PyObject *self, PyObject *args)
 }
 
 static PyMethodDef session_methods[] = {
-    { "_arrange", session_arrange, METH_VARARGS, "_arrange(dim, of, length, rows): the states' sequences and rows in another order" },
+    { "_arrange", session_arrange, METH_VARARGS,
+      "_arrange(dim, of, length, rows): the states' sequences and rows in another order" },
     { "_fork", session_fork, METH_O, "_fork(other): the states hold what those of the other hold" },
     { "drop", session_drop, METH_O, "drop(n): the states that grow lose their last n rows" },
     { "reset", session_reset, METH_NOARGS, "reset(): the states are empty again" },
     { "_order", session_order, METH_O, "_order(policy): in which order blocks run" },
     { "_record", session_record, METH_NOARGS, "_record(): what requests ask for, from now on" },
     { "_learn", session_learn, METH_O, "_learn(seed): a table of what was recorded" },
-    { "_run_many", session_run_many, METH_O, "_run_many([(args, kwargs), ...]): of each its outputs in a tuple, or the exception that it met" },
+    { "_run_many", session_run_many, METH_O,
+      "_run_many([(args, kwargs), ...]): of each its outputs in a tuple, or the exception that it "
+      "met" },
     { "_run", session_run, METH_VARARGS, "_run(args, kwargs, out): every output, in a tuple" },
-    { "_sizes", session_sizes, METH_VARARGS, "_sizes(args, kwargs): ((dtype, shape), ...) of the outputs; nothing runs" },
+    { "_sizes", session_sizes, METH_VARARGS,
+      "_sizes(args, kwargs): ((dtype, shape), ...) of the outputs; nothing runs" },
     { 0 }
 };
 static PyGetSetDef session_fields[] = {
     { "threads", session_threads, NULL, "threads that a run uses", NULL },
-    { "state_length", session_state_length, NULL, "rows in the states: tokens of a decoder's cache", NULL },
-    { "_blocks", session_blocks, NULL, "((name, nodes, host, asked, ran), ...) of what requests run together", NULL },
+    { "state_length", session_state_length, NULL, "rows in the states: tokens of a decoder's cache",
+      NULL },
+    { "_blocks", session_blocks, NULL,
+      "((name, nodes, host, asked, ran), ...) of what requests run together", NULL },
     { "arena_bytes", session_arena, NULL, "memory between kernels, of the last run's sizes", NULL },
     { 0 }
 };
@@ -912,13 +945,14 @@ static PyType_Slot session_slots[] = {
     { 0, NULL }
 };
 static PyType_Spec session_spec = {
-    "tenon._native.Session", sizeof(SessionObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, session_slots,
+    "tenon._native.Session", sizeof(SessionObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+    session_slots,
 };
 
-/* ---- what Python's Model is made from ------------------------------------------------------------------------ */
+/* ---- what Python's Model is made from -------------------------------------------------------- */
 
-/* It calls the session that its `session()` makes when it is first wanted. Calling goes straight to it: through a
- * method written in Python it would cost as much as everything else. */
+/* It calls the session that its `session()` makes when it is first wanted. Calling goes straight to
+ * it: through a method written in Python it would cost as much as everything else. */
 typedef struct {
     PyObject_HEAD
     PyObject *session;
@@ -972,7 +1006,8 @@ static PyType_Slot caller_slots[] = {
     { 0, NULL }
 };
 static PyType_Spec caller_spec = {
-    "tenon._native.Caller", sizeof(CallerObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, caller_slots,
+    "tenon._native.Caller", sizeof(CallerObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+    caller_slots,
 };
 
 bool
@@ -980,7 +1015,9 @@ add_model_types(PyObject *module, State *s)
 {
     s->model_type = PyType_FromModuleAndSpec(module, &model_spec, NULL);
     s->session_type = s->model_type ? PyType_FromModuleAndSpec(module, &session_spec, NULL) : NULL;
-    PyObject *caller = s->session_type ? PyType_FromModuleAndSpec(module, &caller_spec, NULL) : NULL;
-    return caller && !PyModule_AddObject(module, "Caller", caller) && !PyModule_AddObjectRef(module, "Model", s->model_type)
-        && !PyModule_AddObjectRef(module, "Session", s->session_type);
+    PyObject *caller = s->session_type ? PyType_FromModuleAndSpec(module, &caller_spec, NULL)
+                                       : NULL;
+    return caller && !PyModule_AddObject(module, "Caller", caller) &&
+           !PyModule_AddObjectRef(module, "Model", s->model_type) &&
+           !PyModule_AddObjectRef(module, "Session", s->session_type);
 }

@@ -6,14 +6,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- exceptions -------------------------------------------------------------------------------------------- */
+/* ---- exceptions ------------------------------------------------------------------------------ */
 
-static const struct { const char *name, *base, *doc; } error_class[NSTATUS] = {
-    [TN_OK] = { "tenon.Error", NULL, "What every exception of Tenon is; `status` is the number of the C API." },
+static const struct { const char *name, *base, *doc;
+} error_class[NSTATUS] = {
+    [TN_OK] = { "tenon.Error", NULL,
+                "What every exception of Tenon is; `status` is the number of the C API." },
     [1] = { NULL, NULL, NULL },
-    [TN_USAGE] = { "tenon.UsageError", "ValueError", "An argument, or an input's name, type, rank or size." },
+    [TN_USAGE] = { "tenon.UsageError", "ValueError",
+                   "An argument, or an input's name, type, rank or size." },
     [TN_MODEL] = { "tenon.ModelError", NULL, "The model is malformed." },
-    [TN_UNSUPPORTED] = { "tenon.UnsupportedError", "NotImplementedError", "The model is fine, Tenon cannot compile it." },
+    [TN_UNSUPPORTED] = { "tenon.UnsupportedError", "NotImplementedError",
+                         "The model is fine, Tenon cannot compile it." },
     [TN_LIMIT] = { "tenon.LimitError", "MemoryError", "A named limit, memory or disk." },
     [TN_TOOLCHAIN] = { "tenon.ToolchainError", NULL, "The C compiler is missing or failed." },
     [TN_INTERNAL] = { "tenon.InternalError", NULL, "A fault of Tenon's own: please report it." },
@@ -22,7 +26,8 @@ static const struct { const char *name, *base, *doc; } error_class[NSTATUS] = {
 State *
 state_of_type(PyTypeObject *type)
 {
-    for (; type; type = PyType_GetSlot(type, Py_tp_base)) {       /* a subclass made in Python has no module of ours */
+    /* a subclass made in Python has no module of ours */
+    for (; type; type = PyType_GetSlot(type, Py_tp_base)) {
         State *s = PyType_GetModuleState(type);
         if (s)
             return s;
@@ -34,7 +39,9 @@ state_of_type(PyTypeObject *type)
 PyObject *
 raise(const State *s, TnStatus status, TnContext *ctx)
 {
-    PyObject *class = status > TN_OK && status < NSTATUS && s->error[status] ? s->error[status] : s->error[TN_INTERNAL];
+    PyObject *class = status > TN_OK && status < NSTATUS && s->error[status]
+                          ? s->error[status]
+                          : s->error[TN_INTERNAL];
     const char *text = tn_error(ctx);
 
     PyErr_SetString(class, strncmp(text, "error: ", 7) ? text : text + 7);
@@ -61,20 +68,25 @@ add_errors(PyObject *module, State *s)
     for (int i = 0; i < NSTATUS && ok; i++) {
         if (!error_class[i].name)
             continue;
-        PyObject *also = error_class[i].base ? PyObject_GetAttrString(builtins, error_class[i].base) : NULL;
-        PyObject *bases = i == TN_OK ? NULL : also ? PyTuple_Pack(2, s->error[TN_OK], also) : PyTuple_Pack(1, s->error[TN_OK]);
+        PyObject *also = error_class[i].base ? PyObject_GetAttrString(builtins, error_class[i].base)
+                                             : NULL;
+        PyObject *bases = i == TN_OK ? NULL
+                          : also     ? PyTuple_Pack(2, s->error[TN_OK], also)
+                                     : PyTuple_Pack(1, s->error[TN_OK]);
         PyObject *fields = Py_BuildValue("{s:i}", "status", i);
-        s->error[i] = PyErr_NewExceptionWithDoc(error_class[i].name, error_class[i].doc, bases, fields);
+        s->error[i] = PyErr_NewExceptionWithDoc(error_class[i].name, error_class[i].doc, bases,
+                                                fields);
         Py_XDECREF(also);
         Py_XDECREF(bases);
         Py_XDECREF(fields);
-        ok = s->error[i] && !PyModule_AddObjectRef(module, strrchr(error_class[i].name, '.') + 1, s->error[i]);
+        ok = s->error[i] &&
+             !PyModule_AddObjectRef(module, strrchr(error_class[i].name, '.') + 1, s->error[i]);
     }
     Py_XDECREF(builtins);
     return ok;
 }
 
-/* ---- compiling ---------------------------------------------------------------------------------------------- */
+/* ---- compiling ------------------------------------------------------------------------------- */
 
 typedef struct {
     PyObject *progress, *print;      /* callables, or NULL */
@@ -113,15 +125,60 @@ on_print(void *user, const char *text)
 }
 
 /* Options by name, from a dict: strings, and numbers. */
-typedef struct { const char *name; size_t at; char kind; } Field;        /* kind: s, i (int32), l (int64), d (double) */
+/* kind: s, i (int32), l (int64), d (double) */
+typedef struct { const char *name; size_t at; char kind; } Field;
 #define FIELD(name, kind) { #name, offsetof(TnCompileOptions, name), kind }
 static const Field field[] = {
-    FIELD(target, 's'), FIELD(emit, 's'), FIELD(plain_schedule, 'i'), FIELD(quick, 'i'), FIELD(machine, 's'), FIELD(cores, 'i'), FIELD(dump, 's'), FIELD(dump_dir, 's'),
-    FIELD(stop_after, 's'), FIELD(page, 's'), FIELD(page_profile, 's'), FIELD(cc, 's'), FIELD(cache_dir, 's'), FIELD(cache_bytes, 'l'), FIELD(jobs, 'i'),
-    FIELD(max_model_bytes, 'l'), FIELD(max_nodes, 'l'), FIELD(max_memory_bytes, 'l'), FIELD(max_arena_bytes, 'l'), FIELD(time, 'i'),
-    FIELD(max_seconds, 'd'), FIELD(max_depth, 'l'), FIELD(choices, 's'), FIELD(nests, 's'), FIELD(library, 's'), FIELD(max_trips, 'l'),
-    FIELD(max_calls, 'l'), FIELD(seed, 'l'), FIELD(formats, 's'), FIELD(explain_formats, 'i'), FIELD(exact, 'i'), FIELD(ragged, 's'), FIELD(many, 'i'), FIELD(keep_denormals, 'i'), FIELD(fast_math, 'i'), FIELD(state_capacity, 'l'),
-    FIELD(fuse, 's'), FIELD(weights_growth, 'i'), FIELD(variants, 'i'), FIELD(weights, 's'), FIELD(weights_keep, 's'), FIELD(given, 's'), FIELD(explain, 'i'), FIELD(why, 's'), FIELD(must_fuse, 's'), FIELD(keep, 's'), FIELD(fuse_plan, 's'), FIELD(fuse_bisect, 'i'),
+    FIELD(target, 's'),
+    FIELD(emit, 's'),
+    FIELD(plain_schedule, 'i'),
+    FIELD(quick, 'i'),
+    FIELD(machine, 's'),
+    FIELD(cores, 'i'),
+    FIELD(dump, 's'),
+    FIELD(dump_dir, 's'),
+    FIELD(stop_after, 's'),
+    FIELD(page, 's'),
+    FIELD(page_profile, 's'),
+    FIELD(cc, 's'),
+    FIELD(cache_dir, 's'),
+    FIELD(cache_bytes, 'l'),
+    FIELD(jobs, 'i'),
+    FIELD(max_model_bytes, 'l'),
+    FIELD(max_nodes, 'l'),
+    FIELD(max_memory_bytes, 'l'),
+    FIELD(max_arena_bytes, 'l'),
+    FIELD(time, 'i'),
+    FIELD(max_seconds, 'd'),
+    FIELD(max_depth, 'l'),
+    FIELD(choices, 's'),
+    FIELD(nests, 's'),
+    FIELD(library, 's'),
+    FIELD(max_trips, 'l'),
+    FIELD(max_calls, 'l'),
+    FIELD(seed, 'l'),
+    FIELD(formats, 's'),
+    FIELD(explain_formats, 'i'),
+    FIELD(exact, 'i'),
+    FIELD(ragged, 's'),
+    FIELD(packed, 'i'),
+    FIELD(density, 'd'),
+    FIELD(many, 'i'),
+    FIELD(keep_denormals, 'i'),
+    FIELD(fast_math, 'i'),
+    FIELD(state_capacity, 'l'),
+    FIELD(fuse, 's'),
+    FIELD(weights_growth, 'i'),
+    FIELD(variants, 'i'),
+    FIELD(weights, 's'),
+    FIELD(weights_keep, 's'),
+    FIELD(given, 's'),
+    FIELD(explain, 'i'),
+    FIELD(why, 's'),
+    FIELD(must_fuse, 's'),
+    FIELD(keep, 's'),
+    FIELD(fuse_plan, 's'),
+    FIELD(fuse_bisect, 'i'),
     FIELD(policy, 's'),
 };
 enum { NFIELD = sizeof field / sizeof *field };
@@ -185,7 +242,8 @@ read_sizes(PyObject *from, const char *option, const char *what, Py_ssize_t most
     Py_ssize_t count = PySequence_Size(from);
 
     if (count > most)
-        PyErr_Format(PyExc_ValueError, "%s: %zd sizes of one %s, at most %zd are possible", option, count, what, most);
+        PyErr_Format(PyExc_ValueError, "%s: %zd sizes of one %s, at most %zd are possible", option,
+                     count, what, most);
     for (Py_ssize_t i = 0; i < count && !PyErr_Occurred(); i++) {
         PyObject *size = PySequence_GetItem(from, i);
         out[i] = size ? PyLong_AsLongLong(size) : 0;
@@ -242,7 +300,8 @@ set_orders(const TnOrder **out, int32_t *n, PyObject *dict)
 
     *out = order;
     for (; order && PyDict_Next(dict, &at, &key, &value); ++*n) {
-        order[*n] = (TnOrder){ PyUnicode_AsUTF8AndSize(key, NULL), PyUnicode_AsUTF8AndSize(value, NULL) };
+        order[*n] = (TnOrder){ PyUnicode_AsUTF8AndSize(key, NULL),
+                               PyUnicode_AsUTF8AndSize(value, NULL) };
         if (PyErr_Occurred())
             return false;
     }
@@ -259,7 +318,8 @@ set_states(TnCompileOptions *o, PyObject *dict)
 
     o->state = state;
     for (; state && PyDict_Next(dict, &at, &key, &value); o->nstate++) {
-        state[o->nstate] = (TnStateNames){ PyUnicode_AsUTF8AndSize(key, NULL), PyUnicode_AsUTF8AndSize(value, NULL) };
+        state[o->nstate] = (TnStateNames){ PyUnicode_AsUTF8AndSize(key, NULL),
+                                           PyUnicode_AsUTF8AndSize(value, NULL) };
         if (PyErr_Occurred())
             return false;
     }
@@ -306,10 +366,11 @@ tell(const State *s, TnStatus status, TnContext *ctx, const TnCompileReport *r, 
     }
     if (status != TN_OK)
         return raise(s, status, ctx);
-    return Py_BuildValue("{s:s,s:d,s:L,s:L,s:L,s:L,s:L,s:s}", "summary", r->summary, "seconds", r->seconds,
-                         "artefact_bytes", (long long)r->artefact_bytes, "kernels", (long long)r->kernels,
-                         "distinct_kernels", (long long)r->distinct_kernels, "compiled_units", (long long)r->compiled_units,
-                         "cached_units", (long long)r->cached_units, "notes", tn_error(ctx));
+    return Py_BuildValue("{s:s,s:d,s:L,s:L,s:L,s:L,s:L,s:s}", "summary", r->summary, "seconds",
+                         r->seconds, "artefact_bytes", (long long)r->artefact_bytes, "kernels",
+                         (long long)r->kernels, "distinct_kernels", (long long)r->distinct_kernels,
+                         "compiled_units", (long long)r->compiled_units, "cached_units",
+                         (long long)r->cached_units, "notes", tn_error(ctx));
 }
 
 /* compile(model, out, options, progress, print) -> dict */
@@ -324,7 +385,8 @@ compile(PyObject *module, PyObject *args)
     TnContext *ctx;
     TnStatus status = TN_OK;
 
-    if (!PyArg_ParseTuple(args, "O&O&O!OO", PyUnicode_FSConverter, &model, PyUnicode_FSConverter, &out, &PyDict_Type, &options, &c.progress, &c.print))
+    if (!PyArg_ParseTuple(args, "O&O&O!OO", PyUnicode_FSConverter, &model, PyUnicode_FSConverter,
+                          &out, &PyDict_Type, &options, &c.progress, &c.print))
         return NULL;
     if (c.progress != Py_None)
         o.progress = on_progress;
@@ -385,14 +447,17 @@ targets(PyObject *module, PyObject *unused)
     return names;
 }
 
-/* ---- the module ----------------------------------------------------------------------------------------------- */
+/* ---- the module ------------------------------------------------------------------------------ */
 
 static int
 fill_module(PyObject *module)
 {
     State *s = PyModule_GetState(module);
 
-    return add_errors(module, s) && add_model_types(module, s) && !PyModule_AddStringConstant(module, "version", TN_VERSION) ? 0 : -1;
+    return add_errors(module, s) && add_model_types(module, s) &&
+                   !PyModule_AddStringConstant(module, "version", TN_VERSION)
+               ? 0
+               : -1;
 }
 
 static PyMethodDef functions[] = {
@@ -403,7 +468,8 @@ static PyMethodDef functions[] = {
 };
 static PyModuleDef_Slot slots[] = { { Py_mod_exec, fill_module }, { 0, NULL } };
 static PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, .m_name = "tenon._native", .m_doc = "Tenon's C API.", .m_size = sizeof(State), .m_methods = functions, .m_slots = slots,
+    PyModuleDef_HEAD_INIT,   .m_name = "tenon._native", .m_doc = "Tenon's C API.",
+    .m_size = sizeof(State), .m_methods = functions,    .m_slots = slots,
 };
 
 PyMODINIT_FUNC

@@ -15,12 +15,21 @@ from typing import TYPE_CHECKING
 
 from ._compile import compile, inspect, targets
 from ._model import Block, Learnt, Model, Session, Value, load
-from ._native import (Error, InternalError, LimitError, ModelError, ToolchainError, UnsupportedError,
-                      UsageError, version as __version__)
+from ._native import (
+    Error,
+    InternalError,
+    LimitError,
+    ModelError,
+    ToolchainError,
+    UnsupportedError,
+    UsageError,
+    version as __version__,
+)
 
-__all__ = ["compile", "load", "inspect", "targets", "data", "function", "Function", "cell", "Cell", "ops", "Model", "Session", "Value", "Block", "Learnt",
-           "Ragged", "Note", "Error", "UsageError", "ModelError", "UnsupportedError", "LimitError",
-           "ToolchainError", "InternalError"]
+__all__ = ["compile", "load", "inspect", "targets", "data", "function", "Function", "cell", "Cell",
+           "ops", "Model", "Session", "Value", "Block", "Learnt", "Ragged", "Note", "Error",
+           "UsageError", "ModelError", "UnsupportedError", "LimitError", "ToolchainError",
+           "InternalError"]
 
 
 if TYPE_CHECKING:
@@ -28,12 +37,14 @@ if TYPE_CHECKING:
     from ._function import Cell, Function, cell, function, ops
     from ._ragged import Ragged
 
-_LATER = {"Ragged": "_ragged", "data": "_data"} | dict.fromkeys(("function", "Function", "cell", "Cell", "ops"), "_function")
+_LATER = {"Ragged": "_ragged", "data": "_data"} | dict.fromkeys(
+    ("function", "Function", "cell", "Cell", "ops"), "_function"
+)
 
 
 def __getattr__(name: str):
-    """Ragged brings NumPy, data types bring dataclasses, which take longer to import than all else here: they come when
-    they are asked for."""
+    """Ragged brings NumPy, data types bring dataclasses, which take longer to import than all else
+    here: they come when they are asked for."""
     if name in _LATER:
         import importlib
         return getattr(importlib.import_module(f".{_LATER[name]}", __name__), name)

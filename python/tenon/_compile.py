@@ -13,7 +13,8 @@ Progress = Callable[[str, int, int], Any]
 
 
 def find_cc() -> str | None:
-    """The C compiler to use: None leaves it to Tenon ($CC, cc, gcc, clang); else the one of ``tenon[cc]``."""
+    """The C compiler to use: None leaves it to Tenon ($CC, cc, gcc, clang); else the one of
+    ``tenon[cc]``."""
     import shutil
     if os.environ.get("CC") or any(map(shutil.which, ("cc", "gcc", "clang"))):
         return None
@@ -42,32 +43,53 @@ def _contents(model: Any) -> bytes | None:
     return None
 
 
-def compile(model: str | os.PathLike | bytes | Any, out: str | os.PathLike | None = None, *, target: str | None = None,
-            dims: Mapping[str, int | tuple[int, int]] | None = None, dim_hints: Mapping[str, Sequence[int]] | None = None,
-            shapes: Mapping[str, Sequence[int]] | None = None,
-            io_format: Mapping[str, str] | None = None, format: Mapping[str, str] | None = None,
-            state: Mapping[str, str] | None = None, cc: str | None = None, cache_dir: str | None = None, jobs: int | None = None,
-            many: bool | None = None, progress: Progress | bool | None = None,
-            **options: Any) -> Model:
+def compile(
+    model: str | os.PathLike | bytes | Any,
+    out: str | os.PathLike | None = None,
+    *,
+    target: str | None = None,
+    dims: Mapping[str, int | tuple[int, int]] | None = None,
+    dim_hints: Mapping[str, Sequence[int]] | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    io_format: Mapping[str, str] | None = None,
+    format: Mapping[str, str] | None = None,
+    state: Mapping[str, str] | None = None,
+    cc: str | None = None,
+    cache_dir: str | None = None,
+    jobs: int | None = None,
+    many: bool | None = None,
+    progress: Progress | bool | None = None,
+    **options: Any,
+) -> Model:
     """Compile a model and load it.
 
-    model     a path (ONNX or Tenon's text), the bytes of one, an ``onnx.ModelProto``, or a ``tenon.function``
+    model     a path (ONNX or Tenon's text), the bytes of one, an ``onnx.ModelProto``, or a
+              ``tenon.function``
     out       where to write the artefact; by default a temporary file that goes with the Model
     target    a processor to compile for; ``tenon.targets()`` has them; by default this one
-    dims      symbolic dimensions to fix, ``{"batch": 1}``, or to bound, ``{"seq": (1, 2048)}``; the others stay open
-    dim_hints sizes that open dimensions usually have, ``{"seq": (1, 128)}``: choices are made for these, others run as well
+    dims      symbolic dimensions to fix, ``{"batch": 1}``, or to bound, ``{"seq": (1, 2048)}``; the
+              others stay open
+    dim_hints sizes that open dimensions usually have, ``{"seq": (1, 128)}``: choices are made for
+              these, others run as well
     shapes    dimensions of inputs to fix: ``{"x": (1, 3, 224, 224)}``
-    io_format inputs and outputs that lie otherwise than the model says: ``{"x": "nhwc"}`` takes a camera's frames
+    io_format inputs and outputs that lie otherwise than the model says: ``{"x": "nhwc"}`` takes a
+              camera's frames
     format    the same of values inside, which are otherwise laid as is fastest
     state     inputs that a session keeps from run to run, and the outputs that they are afterwards:
               ``{"past_key_values.*": "present.*"}``, what stands for * being the same
     many      True: requests can run together, by ``session.run_many``, whatever branches each
               takes; ``Model.single`` says why where they cannot
-    cc        the C compiler; by default $CC, cc, gcc, clang, then that of ``pip install 'tenon[cc]'``
+    cc        the C compiler; by default $CC, cc, gcc, clang, then that of ``pip install
+              'tenon[cc]'``
     progress  called with (what, done, total); True draws a bar, False none; by default a bar where
               a person watches: a terminal or a notebook
 
-    Other options are the fields of ``TnCompileOptions`` in tenon.h: ``max_memory_bytes``, ``fuse``, ….
+    ``ragged="mask"`` names an input [batch, length], 1 of each token and 0 of padding, which is
+    then not computed; with ``packed=True`` inputs and outputs of tokens have none: `Ragged`.
+    ``density=0.3`` is the share that a mask leaves which only a run knows.
+
+    Other options are the fields of ``TnCompileOptions`` in tenon.h: ``max_memory_bytes``, ``fuse``,
+    ….
     """
     import tempfile
     data = _contents(model)
@@ -75,11 +97,20 @@ def compile(model: str | os.PathLike | bytes | Any, out: str | os.PathLike | Non
     given = {"target": target, "cc": cc if cc is not None else find_cc(), "cache_dir": cache_dir,
              "jobs": jobs, "many": many, **options}
     given = {k: v for k, v in given.items() if v is not None} | {
-        "dims": dict(dims or {}), "dim_hints": dict(dim_hints or {}), "shapes": dict(shapes or {}), "io_format": dict(io_format or {}), "format": dict(format or {}),
-        "state": dict(state or {})}
+        "dims": dict(dims or {}),
+        "dim_hints": dict(dim_hints or {}),
+        "shapes": dict(shapes or {}),
+        "io_format": dict(io_format or {}),
+        "format": dict(format or {}),
+        "state": dict(state or {}),
+    }
     folder = None
     if data is not None or program or out is None:
-        folder = tempfile.mkdtemp(prefix="tenon-", dir=os.environ.get("TMPDIR") or ("/var/tmp" if os.access("/var/tmp", os.W_OK) else None))
+        folder = tempfile.mkdtemp(
+            prefix="tenon-",
+            dir=os.environ.get("TMPDIR")
+            or ("/var/tmp" if os.access("/var/tmp", os.W_OK) else None),
+        )
     try:
         made = _compile_in(folder, model, program, data, out, given, progress)
     except BaseException:
@@ -96,8 +127,15 @@ def _remove(folder: str | None) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _compile_in(folder: str | None, model: Any, program: Any, data: bytes | None, out: Any,
-                given: dict, progress: Any) -> Model:
+def _compile_in(
+    folder: str | None,
+    model: Any,
+    program: Any,
+    data: bytes | None,
+    out: Any,
+    given: dict,
+    progress: Any,
+) -> Model:
     from ._notebook import bar_for
     if data is not None:
         path = os.path.join(folder, "model.onnx")
@@ -131,7 +169,8 @@ def _compile_in(folder: str | None, model: Any, program: Any, data: bytes | None
 
 
 def inspect(path: str | os.PathLike) -> dict[str, Any]:
-    """What a model file or an artefact holds: inputs, outputs, operators, and what cannot be compiled, with the reason."""
+    """What a model file or an artefact holds: inputs, outputs, operators, and what cannot be
+    compiled, with the reason."""
     import json
     return json.loads(_native.inspect(path))
 

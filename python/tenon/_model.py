@@ -4,15 +4,20 @@ from __future__ import annotations
 import os
 from array import array
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _native
 
+if TYPE_CHECKING:
+    from ._ragged import Ragged
+
 
 class Value(NamedTuple):
-    """An input or an output. A dimension is a number, or the text of one that is open: ``"batch"``, ``"2*n + 1"``.
+    """An input or an output. A dimension is a number, or the text of one that is open: ``"batch"``,
+    ``"2*n + 1"``.
 
-    ``format`` is how the dimensions lie where ``io_format`` said so, ``"nhwc"``; None: as in the model.
+    ``format`` is how the dimensions lie where ``io_format`` said so, ``"nhwc"``; None: as in the
+    model.
     """
     name: str
     dtype: str
@@ -20,14 +25,16 @@ class Value(NamedTuple):
     format: str | None = None
 
     def __str__(self) -> str:
-        return f"{self.name}: {self.dtype}[{', '.join(map(str, self.shape))}]{f' as {self.format}' if self.format else ''}"
+        layout = f" as {self.format}" if self.format else ""
+        return f"{self.name}: {self.dtype}[{', '.join(map(str, self.shape))}]{layout}"
 
 
 class Block(NamedTuple):
-    """A part of a model that requests run together: ``asked`` for so many times, it ``ran`` so often.
+    """A part of a model that requests run together: ``asked`` counts requests, ``ran``
+    runs.
 
-    ``name`` is the node that it ends in, ``nodes`` how many nests it has. ``host`` is what control asks for: it runs for one request at
-    a time.
+    ``name`` is the node that it ends in, ``nodes`` how many nests it has. ``host`` is what control
+    asks for: it runs for one request at a time.
     """
     name: str
     nodes: int
@@ -60,7 +67,8 @@ class Learnt(NamedTuple):
 
 
 class State(NamedTuple):
-    """An output that is an input of the next run. It grows along ``axis`` of ``shape``, as it lies; -1: it is replaced."""
+    """An output that is an input of the next run. It grows along ``axis`` of ``shape``, as it lies;
+    -1: it is replaced."""
     input: str
     output: str
     dtype: str
@@ -73,12 +81,22 @@ class State(NamedTuple):
 
 _PARTS = {".values": ".keys", ".items": ".sizes"}
 _NUMPY = {"str": "object", "bool": "bool"}
-_ML = {"bf16": "bfloat16", "f8e8m0": "float8_e8m0fnu", "f6e2m3": "float6_e2m3fn", "f6e3m2": "float6_e3m2fn", "f4e2m1": "float4_e2m1fn",
-       "i4": "int4", "i2": "int2", "u4": "uint4", "u2": "uint2"}
+_ML = {
+    "bf16": "bfloat16",
+    "f8e8m0": "float8_e8m0fnu",
+    "f6e2m3": "float6_e2m3fn",
+    "f6e3m2": "float6_e3m2fn",
+    "f4e2m1": "float4_e2m1fn",
+    "i4": "int4",
+    "i2": "int2",
+    "u4": "uint4",
+    "u2": "uint2",
+}
 
 
 def _dtype(name: str) -> Any:
-    """NumPy's type of these elements; that of ml_dtypes where it has none, or bytes without that package."""
+    """NumPy's type of these elements; that of ml_dtypes where it has none, or bytes without that
+    package."""
     if name in _ML or name.startswith("f8"):
         try:
             import ml_dtypes
@@ -98,16 +116,28 @@ def _is_split(names: Sequence[str], i: int) -> str | None:
 
 
 def _split(name: str, x: Any, inputs: Mapping[str, Value]) -> dict[str, Any]:
-    """A dict or a list of arrays as the two inputs that a map or a sequence of the model is; other values as they are."""
+    """A dict or a list of arrays as the two inputs that a map or a sequence of the model is; other
+    values as they are."""
     import numpy as np
     if isinstance(x, Mapping) and f"{name}.keys" in inputs:
-        return {part: np.array(list(items), _dtype(inputs[part].dtype)) for part, items in ((f"{name}.keys", x), (f"{name}.values", x.values()))}
+        return {
+            part: np.array(list(items), _dtype(inputs[part].dtype))
+            for part, items in ((f"{name}.keys", x), (f"{name}.values", x.values()))
+        }
     if (x is None or isinstance(x, (list, tuple))) and f"{name}.sizes" in inputs:
         arrays = [np.asarray(item, _dtype(inputs[f"{name}.items"].dtype)) for item in x or ()]
         rank = inputs[f"{name}.sizes"].shape[1]
-        sizes = np.array([a.shape for a in arrays], "int64").reshape(len(arrays), -1 if arrays else rank if isinstance(rank, int) else 0)
-        return {f"{name}.items": np.concatenate([a.ravel() for a in arrays]) if arrays else np.empty(0, _dtype(inputs[f"{name}.items"].dtype)),
-                f"{name}.sizes": sizes}
+        sizes = np.array([a.shape for a in arrays], "int64").reshape(
+            len(arrays), -1 if arrays else rank if isinstance(rank, int) else 0
+        )
+        return {
+            f"{name}.items": (
+                np.concatenate([a.ravel() for a in arrays])
+                if arrays
+                else np.empty(0, _dtype(inputs[f"{name}.items"].dtype))
+            ),
+            f"{name}.sizes": sizes,
+        }
     return {name: x}
 
 
@@ -139,7 +169,53 @@ def _shown(names: Sequence[str], arrays: Sequence[Any]) -> dict[str, Any]:
     return made
 
 
-def _arguments(inputs: Mapping[str, Any] | Sequence[Any], known: Mapping[str, Value]) -> tuple[tuple, dict]:
+def _packed(inputs: Any, known: Mapping[str, Value]) -> dict[str, Ragged]:
+    """Those of ``inputs`` that are batches without padding, by name."""
+    if not any(name.endswith(".offsets") for name in known):
+        return {}
+    from ._ragged import Ragged
+    named = _by_name(inputs, known).items()
+    return {
+        name: x if isinstance(x, Ragged) else Ragged(*x)
+        for name, x in named
+        if isinstance(x, (Ragged, tuple))
+    }
+
+
+def _by_name(inputs: Any, known: Mapping[str, Value], named: int = 0) -> dict[str, Any]:
+    """Of a list, beside which ``named`` others are given, offsets may be left out."""
+    if isinstance(inputs, Mapping):
+        return dict(inputs)
+    short = len(inputs) + named < len(known)
+    return dict(zip((n for n in known if not (short and n.endswith(".offsets"))), inputs))
+
+
+def _unpacked(inputs: Any, known: Mapping[str, Value]) -> Any:
+    """Packed batches as the rows and the offsets that the model has inputs of."""
+    import numpy as np
+    packed = _packed(inputs, known)
+    if not packed:
+        return inputs
+    offsets = next(iter(packed.values())).offsets
+    for name, x in packed.items():
+        if len(x.offsets) != len(offsets):
+            raise _native.UsageError(
+                f"input {name}: {len(x)} sequences are given, {len(offsets) - 1} in another input"
+            )
+        for b in np.flatnonzero(x.offsets != offsets)[:1]:
+            raise _native.UsageError(
+                f"input {name}: sequence {b} begins at row {x.offsets[b]}, and at row "
+                f"{offsets[b]} in another input"
+            )
+    given = {name: x.values for name, x in packed.items()}
+    source = next(name for name in known if name.endswith(".offsets"))
+    return {source: np.ascontiguousarray(offsets, "int64")} | _by_name(inputs, known) | given
+
+
+def _arguments(
+    inputs: Mapping[str, Any] | Sequence[Any], known: Mapping[str, Value]
+) -> tuple[tuple, dict]:
+    inputs = _unpacked(inputs, known)
     if not isinstance(inputs, Mapping):
         return tuple(inputs), {}
     given = {}
@@ -153,9 +229,10 @@ class Session(_native.Session):
 
     Called with arrays, by position or by name, it gives the output, or a tuple of several.
 
-    States of the model (``compile(state=…)``) are the session's own: ``state_length`` tells how much they hold,
-    ``drop(n)`` takes the last n rows, ``reset()`` all, ``fork()`` makes a session that goes on from here by itself, ``arrange`` lets
-    sequences of a batch begin and end apart from each other.
+    States of the model (``compile(state=…)``) are the session's own: ``state_length`` tells how
+    much they hold, ``drop(n)`` takes the last n rows, ``reset()`` all, ``fork()`` makes a session
+    that goes on from here by itself, ``arrange`` lets sequences of a batch begin and end apart from
+    each other.
     """
 
     def __init__(self, model: Model, threads: int = 0, state_capacity: int = 0):
@@ -164,11 +241,16 @@ class Session(_native.Session):
         self._policy: str | None = None
         self._names = tuple(o.name for o in model.outputs)
         self._inputs = {i.name: i for i in model.inputs}
+        self._rows = {o.name: o.shape[0] for o in model.outputs if o.shape}
         self._program = model._program
 
     def __new__(cls, model: Model, threads: int = 0, state_capacity: int = 0) -> Session:
         names = [tuple(v.name for v in values) for values in (model.inputs, model.outputs)]
-        if cls is Session and (model._program is not None or any(_is_split(all, i) for all in names for i in range(len(all)))):
+        if cls is Session and (
+            model._program is not None
+            or any(_is_split(all, i) for all in names for i in range(len(all)))
+            or any(name.endswith(".offsets") for name in names[0])
+        ):
             cls = _JoiningSession
         return super().__new__(cls, model._native, threads, state_capacity)
 
@@ -180,19 +262,28 @@ class Session(_native.Session):
         return _arguments(inputs, self._inputs)
 
     def fork(self, into: Session | None = None) -> Session:
-        """A session whose states hold what those of this one hold: ``into``, another one of the same model, or a new one.
+        """A session whose states hold what those of this one hold: ``into``, another one of the
+        same model, or a new one.
 
-        What both begin with is in memory once, so a long prompt is run once and gone on from by many.
+        What both begin with is in memory once, so a long prompt is run once and gone on from by
+        many.
         """
         session = Session(*self._made_with) if into is None else into
         session._fork(self)
         return session
 
-    def arrange(self, of: Sequence[int], rows: Sequence[Sequence[int]] | int | None = None, dim: str = "batch") -> None:
-        """What the states hold, in another order: sequence b is what sequence ``of[b]`` was, or new, zeros, where that is -1.
+    def arrange(
+        self,
+        of: Sequence[int],
+        rows: Sequence[Sequence[int]] | int | None = None,
+        dim: str = "batch",
+    ) -> None:
+        """What the states hold, in another order: sequence b is what sequence ``of[b]`` was, or
+        new, zeros, where that is -1.
 
-        ``rows``: which of its rows each sequence has now, in order, -1 for zeros, as many for all; or how many of its first;
-        None: all. ``dim`` is what the model calls the dimension that counts sequences.
+        ``rows``: which of its rows each sequence has now, in order, -1 for zeros, as many for all;
+        or how many of its first; None: all. ``dim`` is what the model calls the dimension that
+        counts sequences.
 
             session.arrange([0, 2, 2])          # the second has ended, the third goes on twice
         """
@@ -201,31 +292,45 @@ class Session(_native.Session):
             return
         lengths = {len(r) for r in rows} or {0}
         if len(rows) != len(of) or len(lengths) > 1:
-            raise ValueError(f"rows: {len(rows)} lists of {', '.join(map(str, sorted(lengths)))} rows were given; {len(of)} of one length are wanted")
-        self._arrange(dim, array("q", of), lengths.pop(), array("q", [r for each in rows for r in each]))
+            raise ValueError(
+                f"rows: {len(rows)} lists of {', '.join(map(str, sorted(lengths)))} rows were "
+                f"given; {len(of)} of one length are wanted"
+            )
+        self._arrange(
+            dim, array("q", of), lengths.pop(), array("q", [r for each in rows for r in each])
+        )
 
-    def run(self, inputs: Mapping[str, Any] | Sequence[Any], out: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    def run(
+        self, inputs: Mapping[str, Any] | Sequence[Any], out: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
         """Run on ``inputs``, by name or in order; outputs by name.
 
-        A map of the model is given as a dict, a sequence as a list of arrays; so they come out, what ``ZipMap`` makes as a list of
-        dicts.
+        A map of the model is given as a dict, a sequence as a list of arrays; so they come out,
+        what ``ZipMap`` makes as a list of dicts.
 
-        ``out`` has arrays to write some outputs to: contiguous, of just the right size. ``sizes`` tells it.
+        ``out`` has arrays to write some outputs to: contiguous, of just the right size. ``sizes``
+        tells it.
         """
         args, kwargs = self._arguments(inputs)
         given = None
         if out is not None:
             unknown = set(out) - set(self._names)
             if unknown:
-                raise _native.UsageError(f"out: the model has no output {sorted(unknown)[0]!r}; its outputs are {', '.join(self._names)}")
+                raise _native.UsageError(
+                    f"out: the model has no output {sorted(unknown)[0]!r}; its outputs are "
+                    f"{', '.join(self._names)}"
+                )
             given = tuple(out.get(name) for name in self._names)
         return _shown(self._names, self._run(args, kwargs, given))
 
-    def run_many(self, requests: Sequence[Mapping[str, Any] | Sequence[Any]]) -> list[dict[str, Any] | Exception]:
-        """Run many requests; of each its outputs by name, or the exception that it met, which takes none of the others with it.
+    def run_many(
+        self, requests: Sequence[Mapping[str, Any] | Sequence[Any]]
+    ) -> list[dict[str, Any] | Exception]:
+        """Run many requests; of each its outputs by name, or the exception that it met, which takes
+        none of the others with it.
 
-        Compiled with ``many=True``, requests of equal sizes run together, block by block, whatever branches they take; else they
-        run one by one. Each gets the bits that ``run`` gives it.
+        Compiled with ``many=True``, requests of equal sizes run together, block by block, whatever
+        branches they take; else they run one by one. Each gets the bits that ``run`` gives it.
         """
         given: list[Any] = []
         for inputs in requests:
@@ -256,7 +361,7 @@ class Session(_native.Session):
               seed: int = 0) -> Learnt:
         """Learn in which order blocks run in fewest batches, from ``requests`` like those to come.
 
-        They run ``batch`` at a time, 0: all at once; as many as will run together are best. Nothing
+        They run ``batch`` at a time, 0: all at once; the number that runs together is best. Nothing
         changes until a policy is set:
 
             session.policy = session.learn(requests).best
@@ -270,9 +375,14 @@ class Session(_native.Session):
     @property
     def blocks(self) -> tuple[Block, ...]:
         """What requests run together, and how often they did."""
-        return tuple(Block(name, nodes, bool(host), asked, ran) for name, nodes, host, asked, ran in self._blocks)
+        return tuple(
+            Block(name, nodes, bool(host), asked, ran)
+            for name, nodes, host, asked, ran in self._blocks
+        )
 
-    def sizes(self, inputs: Mapping[str, Any] | Sequence[Any]) -> dict[str, tuple[str, tuple[int, ...]]]:
+    def sizes(
+        self, inputs: Mapping[str, Any] | Sequence[Any]
+    ) -> dict[str, tuple[str, tuple[int, ...]]]:
         """Element type and shape of each output for these inputs; nothing is run."""
         args, kwargs = self._arguments(inputs)
         return dict(zip(self._names, self._sizes(args, kwargs)))
@@ -282,17 +392,55 @@ class Session(_native.Session):
 
 
 class _JoiningSession(Session):
-    """One whose model has maps, sequences or values of data types: a call takes and gives them as Python has them."""
+    """One whose model has maps, sequences, packed batches or values of data types: a call takes and
+    gives them as Python has them."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        made = tuple(self.run(args or kwargs).values())
+        both: Any = args or kwargs
+        if args and kwargs:
+            both = {**_by_name(args, self._inputs, len(kwargs)), **kwargs}
+        made = tuple(self.run(both).values())
         return made[0] if len(made) == 1 else made
+
+    def run(
+        self, inputs: Mapping[str, Any] | Sequence[Any], out: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        return self._ragged(inputs, super().run(inputs, out))
+
+    def run_many(
+        self, requests: Sequence[Mapping[str, Any] | Sequence[Any]]
+    ) -> list[dict[str, Any] | Exception]:
+        made = super().run_many(requests)
+        return [
+            one if isinstance(one, Exception) else self._ragged(inputs, one)
+            for inputs, one in zip(requests, made)
+        ]
+
+    def _ragged(self, inputs: Any, made: dict[str, Any]) -> dict[str, Any]:
+        """Outputs that have a row for each token are Ragged if inputs were."""
+        packed = _packed(inputs, self._inputs)
+        if not packed:
+            return made
+        from ._ragged import Ragged
+        offsets = next(iter(packed.values())).offsets
+        tokens = {self._inputs[name].shape[0] for name in packed}
+        return {
+            name: Ragged(x, offsets) if self._rows.get(name) in tokens else x
+            for name, x in made.items()
+        }
 
 
 class Model(_native.Caller):
     """A compiled model. Calling it runs it: ``y = model(x)``, ``model(x=x, mask=m)``."""
 
-    def __init__(self, path: str | os.PathLike, *, name: str | None = None, report: dict | None = None, program: Any = None):
+    def __init__(
+        self,
+        path: str | os.PathLike,
+        *,
+        name: str | None = None,
+        report: dict | None = None,
+        program: Any = None,
+    ):
         self._program = program      # of a tenon.function: how values of data types become rows
         self._native = _native.Model(path, name)
         #: where the artefact lies
@@ -317,7 +465,8 @@ class Model(_native.Caller):
     def single(self) -> str | None:
         """Why requests run one by one, though the model was compiled with ``many=True``.
 
-        None: they run together, in the blocks of ``session.blocks``, or nobody asked for that.
+        None: they run together, in the blocks of ``session.blocks``, or the model was not compiled
+        with ``many``.
         """
         return self._native.single
 
@@ -329,11 +478,14 @@ class Model(_native.Caller):
     def session(self, threads: int = 0, state_capacity: int = 0) -> Session:
         """Memory and threads of their own; 0: as many threads as this process may use.
 
-        ``state_capacity`` bounds the rows of states that grow; 0: as compiled, else as memory allows.
+        ``state_capacity`` bounds the rows of states that grow; 0: as compiled, else as memory
+        allows.
         """
         return Session(self, threads, state_capacity)
 
-    def run(self, inputs: Mapping[str, Any] | Sequence[Any], out: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    def run(
+        self, inputs: Mapping[str, Any] | Sequence[Any], out: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
         """Run on ``inputs``, by name or in order; outputs by name. See `Session.run`."""
         return self._session.run(inputs, out)
 
@@ -361,5 +513,6 @@ class Model(_native.Caller):
 
 
 def load(path: str | os.PathLike) -> Model:
-    """Load what ``tenon compile`` or ``Model.save`` wrote. Needs no compiler; the weights are mapped, not read."""
+    """Load what ``tenon compile`` or ``Model.save`` wrote. Needs no compiler; the weights are
+    mapped, not read."""
     return Model(path)

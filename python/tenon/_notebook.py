@@ -13,13 +13,21 @@ def model_html(model: Any) -> str:
     """Inputs, outputs and kernels of a model."""
     def rows(title: str, values: Any) -> str:
         left = ' style="text-align: left"'
-        return "".join(f"<tr><th{left}>{title if i == 0 else ''}</th><td{left}><code>{html.escape(v.name)}</code></td>"
-                       f"<td{left}><code>{html.escape(v.dtype)}[{html.escape(', '.join(map(str, v.shape)))}]</code></td></tr>"
-                       for i, v in enumerate(values))
+        return "".join(
+            f"<tr><th{left}>{title if i == 0 else ''}</th>"
+            f"<td{left}><code>{html.escape(v.name)}</code></td>"
+            f"<td{left}><code>{html.escape(v.dtype)}"
+            f"[{html.escape(', '.join(map(str, v.shape)))}]</code></td></tr>"
+            for i, v in enumerate(values)
+        )
     kernels = "".join(f"<li><code>{html.escape(k)}</code></li>" for k in model.kernels)
-    return (f'<div class="tenon-model"><b>tenon.Model</b> {html.escape(model.summary)}'
-            f'<table>{rows("inputs", model.inputs)}{rows("outputs", model.outputs)}</table>'
-            f'<details><summary>{len(model.kernels)} kernel{"s" if len(model.kernels) != 1 else ""}</summary><ol>{kernels}</ol></details></div>')
+    return (
+        f'<div class="tenon-model"><b>tenon.Model</b> {html.escape(model.summary)}'
+        f'<table>{rows("inputs", model.inputs)}{rows("outputs", model.outputs)}</table>'
+        f'<details><summary>{len(model.kernels)} '
+        f'kernel{"s" if len(model.kernels) != 1 else ""}</summary>'
+        f'<ol>{kernels}</ol></details></div>'
+    )
 
 
 class TerminalBar:
@@ -58,7 +66,10 @@ class NotebookBar:
         if now - self.start < QUIET_SECONDS or now - self.shown < 0.1:
             return
         self.shown = now
-        view = HTML(f'<progress value="{done}" max="{total}"></progress> {html.escape(what)}: {done} of {total}')
+        view = HTML(
+            f'<progress value="{done}" max="{total}"></progress> {html.escape(what)}: {done} of '
+            f'{total}'
+        )
         if self.handle is None:
             self.handle = display(view, display_id=True)
         else:

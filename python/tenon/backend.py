@@ -1,4 +1,6 @@
-"""ONNX's Backend interface: ``tenon.backend.prepare(model).run(inputs)``, as the ONNX test runner uses it."""
+"""ONNX's Backend interface: ``tenon.backend.prepare(model).run(inputs)``, as the ONNX test runner
+uses it."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -44,15 +46,39 @@ class TenonBackend(Backend):
         return TenonRep(compile(model, progress=False, **kwargs))
 
     @classmethod
-    def run_node(cls, node: Any, inputs: Any, device: str = "CPU", outputs_info: Any = None, **kwargs: Any) -> tuple[Any, ...]:
-        """One node on these inputs: a model is made around it. ``outputs_info`` has (dtype, shape) of each output."""
+    def run_node(
+        cls, node: Any, inputs: Any, device: str = "CPU", outputs_info: Any = None, **kwargs: Any
+    ) -> tuple[Any, ...]:
+        """One node on these inputs: a model is made around it. ``outputs_info`` has (dtype, shape)
+        of each output."""
         import numpy as np
         super().run_node(node, inputs, device, outputs_info, **kwargs)
-        named = dict(zip((n for n in node.input if n), inputs)) if not isinstance(inputs, dict) else inputs
-        ins = [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(np.asarray(x).dtype), np.asarray(x).shape) for n, x in named.items()]
-        outs = [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(np.dtype(outputs_info[i][0])), outputs_info[i][1]) if outputs_info
-                else helper.make_empty_tensor_value_info(n) for i, n in enumerate(node.output)]
-        kwargs.setdefault("opset_imports", [helper.make_opsetid("", min(onnx_opset_version(), OPSET))])
+        named = (
+            dict(zip((n for n in node.input if n), inputs))
+            if not isinstance(inputs, dict)
+            else inputs
+        )
+        ins = [
+            helper.make_tensor_value_info(
+                n, helper.np_dtype_to_tensor_dtype(np.asarray(x).dtype), np.asarray(x).shape
+            )
+            for n, x in named.items()
+        ]
+        outs = [
+            (
+                helper.make_tensor_value_info(
+                    n,
+                    helper.np_dtype_to_tensor_dtype(np.dtype(outputs_info[i][0])),
+                    outputs_info[i][1],
+                )
+                if outputs_info
+                else helper.make_empty_tensor_value_info(n)
+            )
+            for i, n in enumerate(node.output)
+        ]
+        kwargs.setdefault(
+            "opset_imports", [helper.make_opsetid("", min(onnx_opset_version(), OPSET))]
+        )
         model = helper.make_model(helper.make_graph([node], "node", ins, outs), **kwargs)
         return cls.prepare(model, device).run(list(named.values()))
 

@@ -3,11 +3,13 @@
     import torch, tenon.torch
     fast = torch.compile(module, backend="tenon")
 
-TorchDynamo hands over the parts of a program that it could trace, with a graph break wherever it could
-not; each part is exported to ONNX and compiled when it is first called (and once more, with open sizes, when
-sizes change), and a part that Tenon cannot compile runs as PyTorch would run it, with a `tenon.Note` that says why. Inference on the CPU only: where
-gradients are wanted PyTorch keeps the part.
+TorchDynamo hands over the parts of a program that it could trace, with a graph break wherever it
+could not; each part is exported to ONNX and compiled when it is first called (and once more, with
+open sizes, when sizes change), and a part that Tenon cannot compile runs as PyTorch would run it,
+with a `tenon.Note` that says why. Inference on the CPU only: where gradients are wanted PyTorch
+keeps the part.
 """
+
 from __future__ import annotations
 
 import io
@@ -25,19 +27,35 @@ from ._native import UsageError
 
 def _is_weight(x: Any) -> bool:
     """A parameter or a buffer of the program's, whose changes can be told."""
-    return isinstance(x, torch.Tensor) and getattr(x, "_dynamo_static_input_type", None) is not None and not x.is_inference()
+    return (
+        isinstance(x, torch.Tensor)
+        and getattr(x, "_dynamo_static_input_type", None) is not None
+        and not x.is_inference()
+    )
 
 
 class _Part(torch.nn.Module):
-    """A part as a function of the tensors that change from call to call: weights are its own, open sizes are read off the tensors."""
+    """A part as a function of the tensors that change from call to call: weights are its own, open
+    sizes are read off the tensors."""
 
     def __init__(self, module: Any, example: Sequence[Any]):
         super().__init__()
         self.module = module
-        traced = [n.meta.get("example_value") for n in module.graph.nodes if n.op == "placeholder"]      # these know which sizes are open
-        tensors = [t for x, t in zip(example, traced) if isinstance(x, torch.Tensor) and not _is_weight(x)]
-        sizes = {str(n): (i, d) for i, t in enumerate(tensors) for d, n in enumerate(t.shape) if not isinstance(n, int)}
-        self.plan: list[Any] = []    # of each argument: None for a tensor that is given, a weight's name, (tensor, dimension) of a size
+        traced = [
+            n.meta.get("example_value") for n in module.graph.nodes if n.op == "placeholder"
+        ]  # these know which sizes are open
+        tensors = [
+            t for x, t in zip(example, traced) if isinstance(x, torch.Tensor) and not _is_weight(x)
+        ]
+        sizes = {
+            str(n): (i, d)
+            for i, t in enumerate(tensors)
+            for d, n in enumerate(t.shape)
+            if not isinstance(n, int)
+        }
+        # of each argument: None for a tensor that is given, a weight's name, (tensor, dimension)
+        # of a size
+        self.plan: list[Any] = []
         for i, x in enumerate(example):
             if _is_weight(x):
                 self.register_buffer(f"weight{i}", x.detach())
@@ -52,7 +70,11 @@ class _Part(torch.nn.Module):
     def forward(self, *tensors: Any) -> Any:
         args, n = [], 0
         for p in self.plan:
-            args.append(tensors[n] if p is None else getattr(self, p) if isinstance(p, str) else tensors[p[0]].shape[p[1]])
+            args.append(
+                tensors[n]
+                if p is None
+                else getattr(self, p) if isinstance(p, str) else tensors[p[0]].shape[p[1]]
+            )
             n += p is None
         return self.module(*args)
 
@@ -60,22 +82,36 @@ class _Part(torch.nn.Module):
         """As ONNX, through torch.export, for tensors of these sizes."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")      # of the exporter's own affairs
-            program = torch.onnx.export(self, tuple(torch.zeros_like(t) for t in tensors), dynamo=True, verbose=False)
+            program = torch.onnx.export(
+                self, tuple(torch.zeros_like(t) for t in tensors), dynamo=True, verbose=False
+            )
         file = io.BytesIO()
         program.save(file)
         return file.getvalue()
 
 
 class Compiled:
-    """A compiled part, called with tensors; tensors come back. Nothing is copied on the way in or out.
+    """A compiled part, called with tensors; tensors come back. Nothing is copied on the way in or
+    out.
 
-    Weights are constants of it: when one was changed in place, by an optimiser's step or a loaded state, it is compiled anew. Where
-    TorchDynamo left sizes open it is compiled for each that comes, MOST of them; other ones run as PyTorch runs them.
+    Weights are constants of it: when one was changed in place, by an optimiser's step or a loaded
+    state, it is compiled anew. Where TorchDynamo left sizes open it is compiled for each that
+    comes, MOST of them; other ones run as PyTorch runs them.
     """
 
     MOST = 8
-    DTYPE = {"f32": torch.float32, "f64": torch.float64, "f16": torch.float16, "bf16": torch.bfloat16, "i8": torch.int8,
-             "i16": torch.int16, "i32": torch.int32, "i64": torch.int64, "u8": torch.uint8, "bool": torch.bool}
+    DTYPE = {
+        "f32": torch.float32,
+        "f64": torch.float64,
+        "f16": torch.float16,
+        "bf16": torch.bfloat16,
+        "i8": torch.int8,
+        "i16": torch.int16,
+        "i32": torch.int32,
+        "i64": torch.int64,
+        "u8": torch.uint8,
+        "bool": torch.bool,
+    }
 
     def __init__(self, module: Any, example: Sequence[Any], options: dict[str, Any]):
         self.part, self.options = _Part(module, example), options
@@ -92,7 +128,9 @@ class Compiled:
         if sizes not in self.sessions and len(self.sessions) < self.MOST:
             model = compile(self.part.export(tensors), progress=False, **self.options)
             if len(model.inputs) != len(tensors):
-                raise UsageError(f"{len(tensors)} tensors go in, the exported model takes {len(model.inputs)}")
+                raise UsageError(
+                    f"{len(tensors)} tensors go in, the exported model takes {len(model.inputs)}"
+                )
             self.sessions[sizes] = model.session()
         return self.sessions.get(sizes)
 
@@ -101,14 +139,18 @@ class Compiled:
         session = self._session_for(args)
         if session is None:
             return self.part.module(*inputs)
-        out = tuple(torch.empty(shape, dtype=self.DTYPE[dtype]) for dtype, shape in session._sizes(args, {}))
+        out = tuple(
+            torch.empty(shape, dtype=self.DTYPE[dtype]) for dtype, shape in session._sizes(args, {})
+        )
         session._run(args, {}, out)
         return out
 
 
 def _wants_gradients(module: Any, inputs: Sequence[Any]) -> bool:
     tensors = [*inputs, *module.parameters()]
-    return torch.is_grad_enabled() and any(isinstance(x, torch.Tensor) and x.requires_grad for x in tensors)
+    return torch.is_grad_enabled() and any(
+        isinstance(x, torch.Tensor) and x.requires_grad for x in tensors
+    )
 
 
 def _gives_numbers(module: Any) -> bool:
@@ -119,13 +161,17 @@ def _gives_numbers(module: Any) -> bool:
 
 def backend(module: Any, example: Sequence[Any], **options: Any) -> Callable[..., Any]:
     """The function that ``torch.compile`` calls with each traced part."""
-    if any(isinstance(x, torch.Tensor) and x.device.type != "cpu" for x in example) or _wants_gradients(module, example):
+    if any(
+        isinstance(x, torch.Tensor) and x.device.type != "cpu" for x in example
+    ) or _wants_gradients(module, example):
         return module.forward
     try:
         if _gives_numbers(module):
             raise UsageError("a number comes out")
         return Compiled(module, example, options)
-    except Exception as why:         # the exporter raises whatever it meets; no part may bring a program down
+    except (
+        Exception
+    ) as why:  # the exporter raises whatever it meets; no part may bring a program down
         warnings.warn(f"a part of the program stays with PyTorch: {why}", Note, stacklevel=2)
         return module.forward
 

@@ -147,6 +147,10 @@ compile_options(TnContext *ctx, const Call *call, const TnCompileOptions *given,
     *out = (DriverOptions){ 0 };
     if (!given)
         return true;
+    if (!(o->density >= 0 && o->density <= 1))
+        return diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){ 0 },
+                          "density %g: a share above 0 and at most 1 is possible, or 0 for the default",
+                          o->density);
     if (!TN_CHECK_GROWN(ctx, TnCompileOptions, given, time))
         return false;
     if (!(o->max_seconds >= 0) || o->max_memory_bytes < 0 || o->max_arena_bytes < 0 || o->max_nodes < 0 || o->max_model_bytes < 0 || o->max_depth < 0 || o->weights_growth < 0 || o->variants < 0)
@@ -167,6 +171,7 @@ compile_options(TnContext *ctx, const Call *call, const TnCompileOptions *given,
     out->explain_formats = o->explain_formats != 0;
     out->state_rows = o->state_capacity;
     out->ragged = o->ragged;
+    out->packed = o->packed != 0;
     out->many = o->many != 0;
     out->policy = o->policy;
     return copy_ranges(ctx, call->arena, o, out) && copy_hints(ctx, call->arena, o, out) && copy_states(ctx, call->arena, o, out) && copy_dims(ctx, call->arena, o, &out->import) && copy_shapes(ctx, call->arena, o, &out->import)
@@ -241,6 +246,7 @@ call_begin(TnContext *ctx, Call *call, const TnCompileOptions *o)
         call->watch.until = time_seconds() + call->options.max_seconds;
     ctx->c.max_depth = call->options.max_depth < DEPTH_MOST ? (uint32_t)call->options.max_depth : DEPTH_MOST;
     ctx->c.exact = call->options.exact != 0;
+    ctx->c.density = call->options.density;
     call->watch.stopped = call->options.stopped ? is_stopped : NULL;
     call->watch.user = &call->options;
     call->bounded = (Allocator){ bounded_alloc, bounded_release, call };

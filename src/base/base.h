@@ -105,6 +105,8 @@ typedef struct { Arena *arena; char *s; size_t n, cap; } Text;    /* s is 0-term
 void text_add(Text *t, const char *s);
 void text_bytes(Text *t, const char *s, size_t n);
 void text_printf(Text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* A sentence with {at}, {got} and {want} in it, of these numbers. */
+void text_numbers(Text *t, const char *sentence, int64_t at, int64_t got, int64_t want);
 const char *text_str(const Text *t);                              /* "" when empty */
 void text_size(Text *t, int64_t bytes);                           /* 48 B, 12.0 KB, 97.5 MB: powers of 1024 */
 void text_json(Text *t, const char *s);                            /* quoted, as JSON reads it */
@@ -156,6 +158,7 @@ typedef struct Ctx {
     Oom oom;
     uint32_t max_depth;              /* named limit; 0: DEPTH_DEFAULT */
     bool exact;                      /* infinities and NaNs behind a mask count: nothing is left out (nest/support.h) */
+    double density;                  /* the share that masks of a run leave; 0: not known */
     struct SymTable *syms;
     struct ExprTable *exprs;
     struct TypeTable *types;

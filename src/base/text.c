@@ -54,6 +54,25 @@ text_printf(Text *t, const char *format, ...)
     va_end(again);
 }
 
+void
+text_numbers(Text *t, const char *sentence, int64_t at, int64_t got, int64_t want)
+{
+    const struct { const char *name; int64_t is; } number[] = {
+        { "{at}", at }, { "{got}", got }, { "{want}", want },
+    };
+
+    for (const char *s = sentence; *s;) {
+        const char *from = s;
+        for (int i = 0; i < 3; i++)
+            if (s == from && !strncmp(s, number[i].name, strlen(number[i].name))) {
+                text_printf(t, "%lld", (long long)number[i].is);
+                s += strlen(number[i].name);
+            }
+        if (s == from)
+            text_printf(t, "%c", *s++);
+    }
+}
+
 const char *
 text_str(const Text *t)
 {

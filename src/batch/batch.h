@@ -1,7 +1,7 @@
 /* batch: a model that was made for one request, as a program for many (graph/batch.h says what that is).
  *
  * From a graph of nests with branches, loops and calls it makes blocks and control. One analysis decides what becomes of a
- * value (batch.c):
+ * value (values.c), another which sizes only control tells (sizes.c):
  *
  *     shared     made of constants and sizes alone: has no axis of instances, and is computed where a block reads it
  *     host       whole numbers made of a request's own, which control asks for: computed as control walks

@@ -54,7 +54,7 @@ batch_nest(Ctx *c, const Nest *n, const Expr *instances, const bool *shared)
     for (uint32_t x = n->naxis; x-- > 0; )
         e.axis[x + 1] = e.axis[x];
     e.nest.naxis++;
-    e.axis[0] = (Axis){ nest_fresh_axis(c, &e, sym(c, "instance")), AXIS_PARALLEL, expr_int(c, 0), instances };
+    e.axis[0] = (Axis){ nest_fresh_axis(c, &e, sym(c, "instance")), AXIS_PARALLEL, instances };
     for (uint32_t i = 0; i < n->nin + n->nout; i++)
         if (i >= n->nin || !shared[i])
             e.param[i].type = batch_type(c, n->param[i].type, instances);

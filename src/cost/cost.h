@@ -70,6 +70,8 @@ typedef struct {
 } CostFormula;
 /* Cost  some microseconds. Arena  a: of the result and of scratch. */
 CostFormula cost_formula(Ctx *c, Arena *a, const Nest *n, const Machine *m);
+/* Of the points of a nest's sum along these axes, the share that its support leaves; 1: nearly all (share.c). */
+double cost_share(Ctx *c, Arena *a, const Nest *n, AxisSet sum);
 /* `batch` products of [rows, sum] and [sum, columns] by the library that a machine was measured with; far: an operand comes from memory.
  * The mean of one core alone and of all cores at it, as of a schedule's price. */
 typedef struct { DType dtype; double batch, rows, columns, sum; bool far_a, far_b; } LibraryProduct;

@@ -168,8 +168,9 @@ lies_apart(const Formula *f, const Scalar *load, AxisSet lane, AxisSet or)
     return false;
 }
 
-/* Does a choice by place fall between the lanes of a vector? Vectors begin at multiples of their lanes. */
-typedef struct { const Formula *f; bool any; } Torn;
+/* Does a choice by place fall between the lanes of a vector? Vectors begin at multiples of their lanes.
+ * beside: reads that a number stands beside in such a choice; lanes of both are blended. */
+typedef struct { const Formula *f; bool any; Map beside; } Torn;
 
 static void
 seek_torn(void *user, const Scalar *s)
@@ -179,7 +180,9 @@ seek_torn(void *user, const Scalar *s)
 
     if (s->op != S_SELECT || s->arg[0]->op < S_EQ || s->arg[0]->op > S_GE)
         return;
-    const Scalar *a = s->arg[0]->arg[0], *b = s->arg[0]->arg[1];
+    const Scalar *a = s->arg[0]->arg[0], *b = s->arg[0]->arg[1], *yes = s->arg[1], *no = s->arg[2];
+    if (yes->op == S_CONST || no->op == S_CONST)
+        map_put(&t->beside, MAP_PTR(yes->op == S_CONST ? no : yes), 1);
     if (a->op == S_INDEX && b->op == S_CONST)
         t->any |= s->arg[0]->op <= S_NE || (b->u.bits + (s->arg[0]->op == S_LE || s->arg[0]->op == S_GT)) % lanes;
     else
@@ -199,6 +202,20 @@ times_ready(const Formula *f, AxisSet columns, double bytes)
     return tasks;
 }
 
+/* Axes of more points than windows have: of a window borders leave out a part whatever it is fused
+ * with. */
+static AxisSet
+long_axes(const Formula *f, AxisSet axes)
+{
+    enum { LONGEST_WINDOW = 15 };
+    AxisSet set = 0;
+
+    for (uint32_t k = 0; k < f->n->naxis; k++)
+        if ((axes >> k & 1) && cost_usual(f->c, f->n->axis[k].extent) > LONGEST_WINDOW)
+            set |= axis_one(k);
+    return set;
+}
+
 CostFormula
 cost_formula(Ctx *c, Arena *a, const Nest *n, const Machine *m)
 {
@@ -206,7 +223,8 @@ cost_formula(Ctx *c, Arena *a, const Nest *n, const Machine *m)
     CostFormula out = { .bytes = NEW_ARRAY(a, double, n->nin + n->nout + 1), .factor = NEW_ARRAY(a, bool, n->nin + n->nout + 1) };
     AxisSet outer = nest_axes_of_kind(n, AXIS_PARALLEL) | nest_axes_of_kind(n, AXIS_SCAN), lane = lane_axis(&f);
     Accesses reads = nest_accesses(c, a, n);
-    Torn torn = { .f = &f };
+    Ranges ranges = nest_ranges(c, a, n);
+    Torn torn = { .f = &f, .beside.arena = a };
 
     for (uint32_t i = 0; i < n->nwrite; i++)
         scalar_visit(c, n->write[i].value, seek_torn, &torn);
@@ -222,7 +240,12 @@ cost_formula(Ctx *c, Arena *a, const Nest *n, const Machine *m)
     }
     out.trips = points_of(&f, outer);
     arithmetic(&f, a, &out);
-    out.least = f.product ? points_of(&f, f.view.batch | f.view.row | f.view.col | f.view.sum) / m->fma_per_cycle / machine_lanes(m, DT_F32) * m->cycle_seconds : 0;
+    if (f.product) {
+        double points = points_of(&f, f.view.batch | f.view.row | f.view.col | f.view.sum);
+        double whole = points / m->fma_per_cycle / machine_lanes(m, DT_F32) * m->cycle_seconds;
+        out.least = whole * cost_share(c, a, n, long_axes(&f, f.view.sum));
+        out.inner = fmax(out.inner - (whole - out.least), 0);
+    }
     for (uint32_t i = 0; i < reads.n; i++) {
         const Scalar *load = reads.at[i].load;
         uint32_t slot = load->u.load.slot, bytes = dtype_info[n->param[slot].type->dtype].bytes;
@@ -233,7 +256,8 @@ cost_formula(Ctx *c, Arena *a, const Nest *n, const Machine *m)
         uint64_t elements;
         bool factor = map_get(&f.factor, MAP_PTR(load), &elements), bare = factor && (load == f.view.a || load == f.view.b);
         double gather = m->gather_cycles / machine_lanes(m, DT_F32) * m->cycle_seconds;
-        bool masked = reads.at[i].conditional && torn.any;
+        bool blends = map_get(&torn.beside, MAP_PTR(load), NULL) && load_is_inside(c, &ranges, load, n->param[slot].type);
+        bool masked = reads.at[i].conditional && torn.any && !blends;
         out.factor[slot] |= factor;
         if (factor && !bare && (masked || lies_apart(&f, load, lane, 0)))
             out.inner += (double)elements * gather;

@@ -103,4 +103,5 @@ typedef struct {
 } Work;
 Work work_of_phase(Unfold *u, Node *phase);
 
+
 #endif

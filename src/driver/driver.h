@@ -38,6 +38,7 @@ typedef struct {
     const DriverRange *range; uint32_t nrange;       /* --dim seq=1..2048: of symbols that stay open */
     const DriverHint *hint; uint32_t nhint;          /* --dim-hint seq=1,128: what choices of variants and plans go by */
     const char *ragged;              /* an input [batch, length], 1 of tokens, 0 of padding, which is not computed (ragged.c); NULL: none */
+    bool packed;             /* its inputs and outputs of tokens have no padding */
     bool many;               /* requests run together as well (batch/batch.h) */
     const char *policy;      /* the order of their blocks (policy.c); NULL: by depth */
     int64_t state_rows;      /* of a state that grows, at most; 0: no bound */

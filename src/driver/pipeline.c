@@ -240,6 +240,13 @@ masks(void *user, const Graph *g)
     return normalise_masks(g);
 }
 
+static Graph *
+sums(void *user, const Graph *g)
+{
+    (void)user;
+    return normalise_sums(g);
+}
+
 /* Plain loops leave nothing out. */
 static bool
 stage_masks(Job *j)
@@ -251,7 +258,8 @@ stage_masks(Job *j)
 static bool
 normalise_rest(Job *j)
 {
-    return stage_masks(j) && replace_graph(j, graph_map(j->graph, turns, j)) && replace_graph(j, graph_map(j->graph, normalise, j)) && library_products(j);
+    return stage_masks(j) && replace_graph(j, graph_map(j->graph, turns, j)) && replace_graph(j, graph_map(j->graph, sums, j)) &&
+           replace_graph(j, graph_map(j->graph, normalise, j)) && library_products(j);
 }
 
 static bool

@@ -2,8 +2,9 @@
  *
  *   --ragged attention_mask
  *
- * The input that is named is [batch, length], 1 of each token and 0 of padding. What is done with it is told in a note: how much is computed for
- * tokens alone, and what needs padding and why (normalise/tokens.h).
+ * The input that is named is [batch, length], 1 of each token and 0 of padding. What is done with
+ * it is told in a note: how much is computed for tokens alone, and what needs padding and why
+ * (normalise/tokens.h).
  */
 #include "driver/internal.h"
 
@@ -12,7 +13,8 @@
 static bool
 refuse(Job *j, const char *why)
 {
-    return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path }, "--ragged %s: %s", j->o->ragged, why);
+    return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path }, "--ragged %s: %s",
+                      j->o->ragged, why);
 }
 
 static ValueId
@@ -28,7 +30,10 @@ mask_named(Job *j)
         if (v->type->rank == 2)
             text_printf(&names, "%s%s", names.n ? ", " : "", v->name);
     }
-    refuse(j, arena_printf(j->arena, "no input of the model is named so; those of a batch and a length are %s", names.n ? text_str(&names) : "none"));
+    refuse(j,
+           arena_printf(j->arena,
+                        "no input of the model is named so; those of a batch and a length are %s",
+                        names.n ? text_str(&names) : "none"));
     return 0;
 }
 
@@ -42,18 +47,29 @@ tell(Job *j, const RaggedReport *r)
         text_printf(&t, "%s%s", i ? "; " : "", r->why[i]);
     /* What is packed as it should be is not worth a word: most nests of an encoder are. */
     if (!r->nwhy && 4 * r->packed < r->nodes)
-        diag_note(&j->ctx->diags, (Loc){ .file = j->model_path }, "--ragged %s: %u of %u nests are computed for tokens alone; the others go over other sizes than those of this mask", j->o->ragged, r->packed, r->nodes);
+        diag_note(&j->ctx->diags, (Loc){ .file = j->model_path },
+                  "--ragged %s: %u of %u nests are computed for tokens alone; the others go over "
+                  "other sizes than those of this mask",
+                  j->o->ragged, r->packed, r->nodes);
     if (r->nwhy)
-        diag_note(&j->ctx->diags, (Loc){ .file = j->model_path }, "--ragged %s: %u of %u nests are computed for tokens alone. Padding is computed for what %s%s", j->o->ragged, r->packed,
-                  r->nodes, text_str(&t), r->nwhy > MOST ? "; …" : "");
+        diag_note(&j->ctx->diags, (Loc){ .file = j->model_path },
+                  "--ragged %s: %u of %u nests are computed for tokens alone. Padding is computed "
+                  "for what %s%s",
+                  j->o->ragged, r->packed, r->nodes, text_str(&t), r->nwhy > MOST ? "; …" : "");
 }
 
 bool
 ragged_pack(Job *j)
 {
-    RaggedReport report;
+    const double HALF = 0.5;         /* of a batch is padding, where nothing is said */
+    RaggedHow how = { .packed_io = j->o->packed,
+                      .density = j->ctx->density > 0 ? j->ctx->density : HALF };
+    RaggedReport report, same;
 
     j->padded = NULL;
+    if (!j->o->ragged && j->o->packed)
+        return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path },
+                          "--packed is of a batch's tokens: name its mask with --ragged");
     if (!j->o->ragged)
         return true;
     if (j->ctx->exact)
@@ -63,16 +79,25 @@ ragged_pack(Job *j)
         return false;
     const Type *t = j->graph->value.at[mask].type;
     if (t->rank != 2 || t->dtype == DT_STR || dtype_info[t->dtype].bits < 8)
-        return refuse(j, arena_printf(j->arena, "it is %s; a mask of tokens is [batch, length], of numbers or bool", type_str(j->ctx, t)));
+        return refuse(
+            j, arena_printf(j->arena,
+                            "it is %s; a mask of tokens is [batch, length], of numbers or bool",
+                            type_str(j->ctx, t)));
     if (expr_is(t->dim[0], 1))
-        return refuse(j, arena_printf(j->arena, "it is %s; a batch of one sequence has no padding to leave out", type_str(j->ctx, t)));
-    Graph *packed = normalise_ragged(j->graph, mask, &report);
+        return refuse(j,
+                      arena_printf(j->arena,
+                                   "it is %s; a batch of one sequence has no padding to leave out",
+                                   type_str(j->ctx, t)));
+    Graph *packed = normalise_ragged(j->graph, mask, &how, &report), *padded = j->graph;
     if (!packed)
         return false;
     tell(j, &report);
-    if (!report.packed)
+    if (!report.packed && !how.packed_io)
         return true;
-    j->padded = j->graph;
+    how.padded = true;
+    if (how.packed_io && !(padded = normalise_ragged(j->graph, mask, &how, &same)))
+        return false;
+    j->padded = padded;
     j->tokens = report.tokens;
     j->graph = packed;
     return true;
@@ -103,7 +128,10 @@ ragged_unpack(Job *j)
 
     if (!v)
         return false;
-    diag_note(&j->ctx->diags, (Loc){ .file = j->model_path }, "--ragged %s: compiled with its padding: %s would be stored for all pairs of tokens, of other sequences too", j->o->ragged, v->name);
+    diag_note(&j->ctx->diags, (Loc){ .file = j->model_path },
+              "--ragged %s: compiled with its padding: %s would be stored for all pairs of tokens, "
+              "of other sequences too",
+              j->o->ragged, v->name);
     j->graph = j->padded;
     j->padded = NULL;
     return true;

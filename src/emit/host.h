@@ -74,6 +74,9 @@ void host_run(Host *h);              /* host_run.c */
 NodeId host_defined(const Map *definer, const Expr *x);
 /* The number of graph g's first constraint among those of the model. */
 uint32_t host_constraint(const Host *h, const Graph *g);
+/* What a fault says of a constraint beside its number: 0 where both sides say all, else 1 and the
+ * element that its text is about. */
+const char *host_constraint_at(Host *h, const Constraint *k);
 /* What else refutes it, of `got` and `want`, if these differ. */
 static inline const char *host_or_one(const Constraint *k)
 {
@@ -107,7 +110,10 @@ void host_routine(Program *p, NodeId id);            /* a call of a routine (hos
 void host_routine_sources(Host *h);                  /* the sources of all that are called */
 bool host_is_routine(const Graph *g, NodeId id);
 void host_batch(Host *h);            /* the program for many requests, if there is one (host_batch.c) */
+/* Its control; host [blocks]: C functions of blocks that the host computes, NULL: as any graph (host_walk.c). */
+void host_walk(Host *h, const struct Batch *b, const char *const *host);
 void host_tables(Host *h);           /* constants of strings, and what handles strings, where there are any (host_tables.c) */
+void host_stack(Host *h);            /* what calls of functions ask before they go deeper (host_control.c) */
 
 static inline bool
 host_is_call(const Graph *g, NodeId n)

@@ -49,7 +49,7 @@ print_updates(Host *h, const Batch *b)
         }
         text_add(h->t, "        break;\n");
     }
-    text_add(h->t, "    }\n    return 0;\n}\n\nstatic int\ntn_batch_check(int32_t number, const int64_t *sym, TnFault *fault)\n{\n    int64_t got = 0, want = 0;\n    (void)sym, (void)fault;\n"
+    text_add(h->t, "    }\n    return 0;\n}\n\nTN_CALLED int\ntn_batch_check(int32_t number, const int64_t *sym, TnFault *fault)\n{\n    int64_t got = 0, want = 0;\n    (void)sym, (void)fault;\n"
                    "    switch (number) {\n");
     uint32_t first = 0;
     for (uint32_t i = 0; i < h->p->plan->plan.n; i++)
@@ -57,8 +57,9 @@ print_updates(Host *h, const Batch *b)
     for (uint32_t i = 0; i < b->ncheck; i++) {
         const Constraint *k = &b->check[i];
         text_printf(h->t, "    case %u:\n        got = %s, want = %s;\n        if (got != want%s)\n"
-                          "            return tn_refuse(fault, TN_FAULT_CONSTRAINT, %u, %d, got, want);\n        break;\n",
-                    i, host_checked(h, k->a), host_checked(h, k->b), host_or_one(k), first + i, constraint_of_data(k));
+                          "            return tn_refuse(fault, TN_FAULT_CONSTRAINT, %u, %s, got, want);\n        break;\n",
+                    i, host_checked(h, k->a), host_checked(h, k->b), host_or_one(k), first + i,
+                    host_constraint_at(h, k));
     }
     text_add(h->t, "    }\n    (void)got, (void)want;\n    return 0;\n}\n\nstatic void\ntn_batch_dims(const int64_t *sym, int64_t *output_dims)\n{\n    (void)sym, (void)output_dims;\n");
     for (uint32_t i = 0, at = 0; i < h->g->output.n; i++) {
@@ -158,8 +159,8 @@ direct_place(Host *h, const Plan *plan, ValueId v)
     const Placement *at = &plan->value[v];
 
     switch (at->place) {
-    case PLACE_INPUT: return arena_printf(h->a, "(void *)f->inputs[%u]", at->index);
-    case PLACE_OUTPUT: return at->offset ? NULL : arena_printf(h->a, "f->outputs[%u]", at->index);
+    case PLACE_INPUT: return arena_printf(h->a, "(void *)in[%u]", at->index);
+    case PLACE_OUTPUT: return at->offset ? NULL : arena_printf(h->a, "out[%u]", at->index);
     case PLACE_WEIGHT: return arena_printf(h->a, "(char *)f->weights + %s", host_plain(h, at->offset));
     default: return NULL;
     }
@@ -204,10 +205,13 @@ print_direct(Host *h, uint32_t number, const char *name)
         }
         text_add(&t, "0};\n        const int64_t size[] = {");
         for (uint32_t i = 0; i < code->sizes.n; i++)
-            text_printf(&t, "f->sym[%u], ", host_symbol(h, code->sizes.at[i]));
+            text_printf(&t, "sym[%u], ", host_symbol(h, code->sizes.at[i]));
         text_printf(&t, "0};\n        const TnArgs args = {sizeof args, buf, size, f->fault, %u};\n        %s(&args, 0, INT64_C(%lld), 0);\n    }\n", call++, code->symbol, (long long)trips);
     }
-    text_printf(h->t, "static int\n%s(const TnFrame *f)\n{\n%s    return f->fault->code;\n}\n\n", name, text_str(&t));
+    text_printf(h->t, "TN_INLINE int\n%s(const TnFrame *f, const void *const *in, void *const *out, "
+                      "const int64_t *sym)\n{\n    (void)in, (void)out, (void)sym;\n%s"
+                      "    return f->fault->code;\n}\n\n",
+                name, text_str(&t));
     return true;
 }
 
@@ -280,16 +284,16 @@ host_batch(Host *h)
         table(h, arena_printf(h->a, "tn_batch_types_%u", i), b->block[i].type, b->block[i].nin + b->block[i].nout);
     for (uint32_t i = 0; i < b->nblock; i++)
         sizes_of_block(h, b, i, n->region[i].graph);
-    const char **run = NEW_ARRAY(h->a, const char *, b->nblock);
+    const char **host = NEW_ARRAY(h->a, const char *, b->nblock + 1);
     for (uint32_t i = 0; i < b->nblock; i++) {
-        uint32_t plan = plan_number(h, n->region[i].graph);
-        run[i] = arena_printf(h->a, "tn_host_%u", i);
-        if (b->block[i].kind == BLOCK_TOGETHER || !print_direct(h, plan, run[i]))
-            run[i] = arena_printf(h->a, "tn_graph_%u", plan);
+        const char *name = arena_printf(h->a, "tn_host_%u", i);
+        if (b->block[i].kind == BLOCK_HOST && print_direct(h, plan_number(h, n->region[i].graph), name))
+            host[i] = name;
     }
     text_add(h->t, "static const TnBatchBlock tn_batch_blocks[] = {\n");
     for (uint32_t i = 0; i < b->nblock; i++)
-        text_printf(h->t, "    {%s, %u, %u, %d, %d, tn_batch_types_%u, tn_batch_sizes_%u},\n", run[i], b->block[i].nin, b->block[i].nout,
+        text_printf(h->t, "    {tn_graph_%u, %u, %u, %d, %d, tn_batch_types_%u, tn_batch_sizes_%u},\n",
+                    plan_number(h, n->region[i].graph), b->block[i].nin, b->block[i].nout,
                     b->block[i].kind != BLOCK_TOGETHER, b->block[i].last, i, i);
     text_add(h->t, "    {0, 0, 0, 0, 0, 0, 0}\n};\nstatic const TnBlockInfo tn_batch_info[] = {\n");
     for (uint32_t i = 0; i < b->nblock; i++) {
@@ -299,17 +303,17 @@ host_batch(Host *h)
     }
     text_add(h->t, "    {0, 0, 0}\n};\nstatic const TnBatchFunction tn_batch_functions[] = {\n");
     for (uint32_t i = 0; i < b->nfunction; i++)
-        text_printf(h->t, "    {%u, %u, %u},\n", b->function[i].nslot, b->function[i].ncounter, b->function[i].code);
+        text_printf(h->t, "    {%u, %u},\n", b->function[i].nslot, b->function[i].ncounter);
     text_add(h->t, "};\n");
-    table(h, "tn_batch_code", (const uint32_t *)b->code, b->ncode);
     table(h, "tn_batch_inputs", b->input_type, b->ninput);
     table(h, "tn_batch_outputs", b->output_type, b->noutput);
     print_sizes(h, b);
     print_updates(h, b);
+    host_walk(h, b, host);
     print_policy(h, h->p->policy);
-    text_printf(h->t, "static const TnBatchProgram tn_batch_program = {tn_batch_functions, tn_batch_blocks, tn_batch_code, tn_batch_inputs, tn_batch_outputs, tn_batch_late,\n"
+    text_printf(h->t, "static const TnBatchProgram tn_batch_program = {tn_batch_functions, tn_batch_blocks, tn_batch_inputs, tn_batch_outputs, tn_batch_late,\n"
                       "    %u, %u, %u, %u, %u, %u, %u, INT64_C(%lld), INT64_C(%lld), INT64_C(%lld),\n"
-                      "    tn_batch_sizes, tn_batch_update, tn_batch_check, tn_batch_dims,\n"
+                      "    tn_batch_walk, tn_batch_sizes, tn_batch_update, tn_batch_dims,\n"
                       "    &tn_batch_policy};\n\n"
                       "static int\ntn_many(const TnMany *m)\n{\n"
                       "    TnFrame frame;\n    memset(&frame, 0, sizeof frame);\n    memset(m->fault, 0, sizeof *m->fault);\n"

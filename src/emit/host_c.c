@@ -67,6 +67,14 @@ host_constraint(const Host *h, const Graph *g)
     return n;
 }
 
+const char *
+host_constraint_at(Host *h, const Constraint *k)
+{
+    if (!constraint_of_data(k))
+        return "0";
+    return k->at ? arena_printf(h->a, "1 + (int32_t)%s", host_checked(h, k->at)) : "1";
+}
+
 static void
 constraint_string(Host *h, const Constraint *k)
 {
@@ -221,6 +229,7 @@ emit_c_host(Ctx *c, Text *t, const HostProgram *p, bool single_file)
     tensor_table(&h, "inputs", p->graph->input.at, p->graph->input.n);
     tensor_table(&h, "outputs", p->graph->output.at, p->graph->output.n);
     uint32_t nconstraint = string_tables(&h);
+    host_stack(&h);
     uint32_t nkernel = host_kernels(&h);
     uint32_t rank_total = host_prepare(&h);
     host_run(&h);

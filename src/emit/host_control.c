@@ -419,6 +419,20 @@ print_loop(Control *k)
     text_add(k->t, "    }\n");
 }
 
+void
+host_stack(Host *h)
+{
+    bool any = false;
+
+    for (uint32_t i = h->p->plan->plan.n; i-- > 0; )
+        for (NodeId n = 1; n < h->p->plan->plan.at[i]->graph->node.n; n++)
+            any |= h->p->plan->plan.at[i]->graph->node.at[n].callee == CALL_GRAPH;
+    if (any)
+        text_add(h->t,
+#include "prelude_stack_text.h"
+        );
+}
+
 /* ---- call ---------------------------------------------------------------------------------------------------------- */
 
 /* A function's symbols are an array of its own; its results' sizes come back as numbers. */
@@ -437,7 +451,9 @@ print_call(Control *k)
     print_inputs(k, 0, "");
     print_frame(k, nout);
     text_printf(k->t, "        int64_t own[%u] = {0}, dims[%u] = {0};\n        if (++inner.depth > INT64_C(%lld))\n"
-                      "            return tn_refuse(f->fault, TN_FAULT_DEPTH, 0, 0, inner.depth, INT64_C(%lld));\n        inner.output_dims = dims;\n",
+                      "            return tn_refuse(f->fault, TN_FAULT_DEPTH, 0, 0, inner.depth, INT64_C(%lld));\n"
+                      "        if (!tn_stack_left(inner.depth))\n            return tn_refuse(f->fault, TN_FAULT_STACK, 0, 0, inner.depth, 0);\n"
+                      "        inner.output_dims = dims;\n",
                 k->h->nsymbol + 1, rank + 1, (long long)most, (long long)most);
     for (uint32_t i = 0; i < r->nbind; i++)
         text_printf(k->t, "        own[%u] = %s;\n", host_symbol(k->h, (Sym)(uintptr_t)r->bind[i].var.id), host_plain(k->h, r->bind[i].to));

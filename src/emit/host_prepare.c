@@ -182,8 +182,9 @@ check_inputs(Parts *p)
             continue;
         part_statement(p);
         text_printf(&p->body, "    got = %s, want = %s;\n    if (got != want%s)\n"
-                              "        return tn_refuse(fault, TN_FAULT_CONSTRAINT, %u, %d, got, want);\n",
-                    host_checked(h, k->a), host_checked(h, k->b), host_or_one(k), i, constraint_of_data(k));
+                              "        return tn_refuse(fault, TN_FAULT_CONSTRAINT, %u, %s, got, want);\n",
+                    host_checked(h, k->a), host_checked(h, k->b), host_or_one(k), i,
+                    host_constraint_at(h, k));
     }
 }
 

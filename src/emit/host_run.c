@@ -240,8 +240,9 @@ program_constraints(Program *p, NodeId id)
             continue;
         program_statement(p);
         text_printf(&p->parts.body, "    {\n        const int64_t got = %s, want = %s;\n        if (got != want%s)\n"
-                                    "            return tn_refuse(f->fault, TN_FAULT_CONSTRAINT, %u, %d, got, want);\n    }\n",
-                    host_checked(p->h, k->a), host_checked(p->h, k->b), host_or_one(k), host_constraint(p->h, p->g) + i, constraint_of_data(k));
+                                    "            return tn_refuse(f->fault, TN_FAULT_CONSTRAINT, %u, %s, got, want);\n    }\n",
+                    host_checked(p->h, k->a), host_checked(p->h, k->b), host_or_one(k), host_constraint(p->h, p->g) + i,
+                    host_constraint_at(p->h, k));
     }
 }
 

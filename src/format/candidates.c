@@ -20,7 +20,7 @@ format_may_change(const Graph *g, NodeId n)
         return false;
     for (uint32_t p = 0; p < k->npart; p++) {
         const Nest *nest = k->part[p].nest;
-        if (nest->nwrite != 1 || nest->write[0].combiner != COMB_NONE || nest_axes_of_kind(nest, AXIS_SCAN) || nest_leaves_gaps(nest))
+        if (nest->nwrite != 1 || nest->write[0].combiner != COMB_NONE || nest_axes_of_kind(nest, AXIS_SCAN))
             return false;
     }
     return k->npart > 0;
@@ -243,7 +243,7 @@ typedef struct { bool said; double fill; int64_t before[TN_MAX_RANK], after[TN_M
 static void
 reach(const Formats *f, const Nest *n, const Scalar *load, Arena *scratch, Beyond *b)
 {
-    Ranges ranges = nest_ranges(scratch, n);
+    Ranges ranges = nest_ranges(f->ctx, scratch, n);
     const Type *t = n->param[load->u.load.slot].type;
 
     for (uint32_t d = 0; d < t->rank; d++) {

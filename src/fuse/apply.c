@@ -4,6 +4,7 @@
  * of its kernel, in the graph's order. A value that another group or the model's user reads is an
  * output of its kernel, one that only other parts read stays inside.
  */
+#include <math.h>
 #include <string.h>
 
 #include "fuse/internal.h"
@@ -216,7 +217,8 @@ see_density(void *user, const Scalar *s)
         return;
     uint32_t slot = s->arg[0]->arg[0]->u.load.slot;
     const Value *v = slot < b->seen->nin ? &b->f->g->value.at[b->value[slot]] : NULL;
-    if (!v || !v->data || v->type->dtype != DT_U8 || v->format)
+    double said = b->f->ctx->density;
+    if (!v || v->type->dtype != DT_U8 || v->format || (!v->data && said == 0))
         return;
     uint64_t at;
     int64_t size[3] = { 1, 1, 1 };   /* tables, rows, keys */
@@ -227,7 +229,8 @@ see_density(void *user, const Scalar *s)
     Density *d = &b->kernel->buffer.at[at].density;
     for (uint32_t k = 0; k < DENSITY_KEYS; k++)
         for (uint32_t r = 0; r < DENSITY_ROWS; r++)
-            d->of[k][r] = density_of(v->data, size, (int64_t)1 << r, (int64_t)1 << k);
+            d->of[k][r] = v->data ? density_of(v->data, size, (int64_t)1 << r, (int64_t)1 << k)
+                                  : (uint8_t)fmax(1, round(said * DENSITY_OF));
 }
 
 static void

@@ -1,10 +1,14 @@
 /* between: nests of a graph that also branches, loops, or defines sizes as it runs.
  *
- * Fusion sees nests alone. The nodes that are none are left where they must be, as late as possible:
- * all nests whose values and sizes are there come first, then the first other node that can run, and
- * so on. Each run of nests is a graph of its own, fused, and laid back in its place. What is elementwise and
- * read in later runs alone is a part of the first of them: a mask that every layer of a decoder makes of the same
- * booleans is computed where a layer reads it, and not kept for all of them.
+ * Fusion sees nests alone. The nodes that are none are left where they must be, as late as
+ * possible: all nests whose values and sizes are there come first, then the first other node that
+ * can run, and so on. Each run of nests is a graph of its own, fused, and laid back in its place.
+ * What is elementwise and read in later runs alone is a part of the first of them: a mask that every
+ * layer of a decoder makes of the same booleans is computed where a layer reads it, and not kept for
+ * all of them.
+ *
+ * Sizes that follow from inputs in small steps, a count or a check of offsets, are defined before
+ * all else: what does not read them would be cut off from what does, without need.
  */
 #include "fuse/internal.h"
 
@@ -14,6 +18,7 @@ typedef struct {
     Arena *scratch;
     ValueId *map;                    /* [from->value.n]: the value in `to` */
     bool *done;                      /* [from->node.n]: in the order already */
+    bool *early;                     /* [from->node.n]: defines such a size, or is read for one */
     Map definer;                     /* of symbols */
     Map constant;                    /* name to value of `from` */
     bool ready;                      /* of the node being looked at */
@@ -75,17 +80,70 @@ waits(const Between *b, NodeId id)
     return read;
 }
 
-/* All nests that can run now, but those that wait; how many. */
+typedef struct { const Between *b; bool *needed; } Needed;
+
+static void
+mark_definer(void *user, Sym symbol)
+{
+    const Needed *k = user;
+    uint64_t id;
+
+    if (map_get(&k->b->definer, MAP_PTR(symbol), &id))
+        k->needed[id] = true;
+}
+
+/* Does it make no more than a list of numbers? */
+static bool
+is_small(const Graph *g, const Node *n)
+{
+    bool small = n->callee == CALL_NEST || n->callee == CALL_MATCH;
+
+    for (uint32_t i = 0; i < n->out.count && small; i++) {
+        ValueId v = node_out(g, n, i);
+        small = !v || expr_or(type_count(g->ctx, g->value.at[v].type), INT64_MAX) <= OP_KNOWN_MAX;
+    }
+    return small;
+}
+
+/* Of each match whose sizes follow in small steps: the match, and what it needs. */
+static void
+find_early(Between *b)
+{
+    const Graph *g = b->from;
+
+    b->early = NEW_ARRAY(b->scratch, bool, g->node.n);
+    for (NodeId match = 1; match < g->node.n; match++) {
+        Needed k = { b, NEW_ARRAY(b->scratch, bool, g->node.n) };
+        bool small = g->node.at[match].callee == CALL_MATCH;
+        k.needed[match] = true;
+        for (NodeId id = match; id > 0 && small; id--) {
+            const Node *n = &g->node.at[id];
+            small = !k.needed[id] || is_small(g, n);
+            for (uint32_t i = 0; i < n->in.count && k.needed[id]; i++)
+                k.needed[g->value.at[node_in(g, n, i)].def] = true;
+            if (k.needed[id])
+                graph_symbols(g, id, mark_definer, &k);
+        }
+        for (NodeId id = 1; id <= match && small; id++)
+            b->early[id] |= k.needed[id];
+    }
+}
+
+/* All nests that can run now, but those that wait; how many. As long as an early size is open,
+ * those alone that are read for one. */
 static uint32_t
 begin_run(Between *b)
 {
     const Graph *g = b->from;
     uint32_t stay = 0;
+    bool early = false;
 
+    for (NodeId id = 1; id < g->node.n && !early; id++)
+        early = b->early[id] && !b->done[id];
     for (bool found = true; found; ) {
         found = false;
         for (NodeId id = 1; id < g->node.n; id++)
-            if (g->node.at[id].callee == CALL_NEST && is_ready(b, id)) {
+            if (g->node.at[id].callee == CALL_NEST && (!early || b->early[id]) && is_ready(b, id)) {
                 b->done[id] = found = true;
                 VEC_PUSH(b->scratch, &b->run, id);
             }
@@ -201,6 +259,7 @@ fuse_between(const Graph *g, Graph *(*fuse)(void *user, const Graph *nests), voi
     b.users = graph_users(g, b.scratch);
     b.output = graph_outputs(g, b.scratch);
     b.constant.arena = b.scratch;
+    find_early(&b);
     for (ValueId v = 1; v < g->value.n; v++)
         if (g->value.at[v].data)
             map_put(&b.constant, MAP_PTR(g->value.at[v].name), v);

@@ -92,11 +92,44 @@ seconds_of(const Pricing *p, Composed *k, Arena *a)
     return p->m->call_seconds + (p->m->cores > 1 ? fmin(one, p->m->wake_seconds + all) : one);
 }
 
+static void
+seek_choice_by_place(void *user, const Scalar *s)
+{
+    bool *any = user;
+
+    *any |= s->op == S_SELECT && s->arg[0]->op >= S_EQ && s->arg[0]->op <= S_GE &&
+            (s->arg[0]->arg[0]->op == S_INDEX || s->arg[0]->arg[1]->op == S_INDEX);
+}
+
+/* Is what node n reads, or what that is made of point by point, a choice by place? Computed where it
+ * is read it may give a sum of n a support. */
+static bool
+may_gain_support(const Fusion *f, NodeId n, uint32_t depth)
+{
+    const Piece *piece = &f->piece[n];
+    bool any = false;
+
+    for (uint32_t i = 0; i < piece->nest->nin && depth && !any; i++) {
+        NodeId def = f->g->value.at[piece->value[i]].def;
+        const Nest *from = def ? f->piece[def].nest : NULL;
+        if (!from || nest_axes_of_kind(from, AXIS_REDUCE))
+            continue;
+        for (uint32_t w = 0; w < from->nwrite; w++)
+            scalar_visit(f->ctx, from->write[w].value, seek_choice_by_place, &any);
+        any = any || may_gain_support(f, def, depth - 1);
+    }
+    return any;
+}
+
 double
 fuse_least_seconds(Pricing *p, NodeId n)
 {
+    enum { DEEP = 3 };               /* nests between a sum and its mask; bounds the search */
     Arena *a = arena_child(p->arena);
     double least = cost_formula(p->f->ctx, a, p->f->piece[n].nest, p->m).least / p->m->cores;
+
+    if (least > 0 && may_gain_support(p->f, n, DEEP))
+        least = 0;
 
     arena_free(a);
     return least;
@@ -130,7 +163,6 @@ class_of(Pricing *p, Arena *a, NodeId id)
         return p->class[id];
     for (uint32_t k = 0; k < n->naxis; k++) {
         VEC_PUSH(a, &w, (uint64_t)n->axis[k].kind);
-        VEC_PUSH(a, &w, MAP_PTR(n->axis[k].begin));
         VEC_PUSH(a, &w, MAP_PTR(n->axis[k].extent));
     }
     for (uint32_t i = 0; i < n->nin + n->nout; i++)

@@ -407,13 +407,13 @@ fuse_hides(Fusion *f, NodeId node, NodeId host, const Nest *after)
     return no;
 }
 
-/* Is each element one of another tensor, by its place: a concatenation? */
+/* Is each element one of another tensor, or a number, by its place: a concatenation, a triangle? */
 static bool
 is_piece(const Scalar *s)
 {
     if (s->op == S_SELECT)
         return s->arg[0]->op >= S_EQ && s->arg[0]->op <= S_GE && s->arg[0]->arg[0]->op == S_INDEX && is_piece(s->arg[1]) && is_piece(s->arg[2]);
-    return s->op == S_LOAD && !s->u.load.outside;
+    return s->op == S_CONST || (s->op == S_LOAD && !s->u.load.outside);
 }
 
 static bool

@@ -162,8 +162,6 @@ outer_axis(Ctx *c, const Nest *n, uint32_t d, bool read)
         if (n->axis[k].kind != AXIS_PARALLEL || seen++ < d)
             continue;
         const Expr *axis = expr_axis(c, k);
-        if (axis_is_ragged(&n->axis[k]))
-            return NULL;
         for (uint32_t w = 0; w < n->nwrite; w++) {
             bool there = (d < n->param[n->write[w].out].type->rank && n->write[w].at[d] == axis) || (!read && nest_contraction(c, n, &view) && write_is_plain(c, n, &n->write[w]));
             if (n->write[w].combiner != COMB_NONE || !there)

@@ -7,31 +7,44 @@
 static const struct { const char *name, *operand; } operation[] = {
     [BATCH_BLOCK] = { "block", "b" },       [BATCH_HOST] = { "host", "b" },         [BATCH_BRANCH] = { "branch", "str" },
     [BATCH_JUMP] = { "jump", "r" },         [BATCH_MOVE] = { "move", "ss" },        [BATCH_CALL] = { "call", "fuu" },
+    [BATCH_COPY] = { "copy", "ss" },        [BATCH_BOX] = { "box", "sts" },         [BATCH_UNBOX] = { "unbox", "sts" },
     [BATCH_RETURN] = { "return", "" },      [BATCH_BEGIN] = { "begin", "cs" },      [BATCH_TURN] = { "turn", "cststr" },
     [BATCH_COUNT] = { "count", "stc" },     [BATCH_NEXT] = { "next", "cr" },        [BATCH_UPDATE] = { "update", "u" },
     [BATCH_TURNS] = { "turns", "lc" },      [BATCH_MATCH] = { "match", "stn" },     [BATCH_CHECK] = { "check", "k" },
     [BATCH_LIST] = { "list", "s" },         [BATCH_ADD] = { "append", "ss" },          [BATCH_STACK] = { "stack", "sts" },
 };
 
+/* #4 is inline in slots 4 and 5. */
+static void
+print_slot(Text *t, int32_t slot)
+{
+    if (slot == -1)
+        text_add(t, " _");
+    else
+        text_printf(t, slot < 0 ? " #%d" : " $%d", slot < 0 ? BATCH_INLINE(slot) : slot);
+}
+
 static void
 print_slots(Text *t, const char *before, const int32_t *slot, int32_t n)
 {
     text_add(t, before);
     for (int32_t i = 0; i < n; i++)
-        text_printf(t, " $%d", slot[i]);
+        print_slot(t, slot[i]);
 }
 
 static uint32_t
 print_operation(const Batch *b, Text *t, const int32_t *c)
 {
-    static const char *const mark[] = { ['s'] = "$", ['b'] = "block_", ['t'] = "type ", ['f'] = "@", ['r'] = "to ", ['u'] = "update ", ['c'] = "counter ",
+    static const char *const mark[] = { ['b'] = "block_", ['t'] = "type ", ['f'] = "@", ['r'] = "to ", ['u'] = "update ", ['c'] = "counter ",
                                         ['l'] = "size ", ['k'] = "", ['n'] = "" };
     const char *operand = operation[c[0]].operand;
     uint32_t at = 1;
 
     text_add(t, operation[c[0]].name);
     for (; *operand; operand++, at++) {
-        if (c[at] < 0)
+        if (*operand == 's')
+            print_slot(t, c[at]);
+        else if (c[at] < 0)
             text_add(t, " _");
         else if (*operand == 'f')
             text_printf(t, " @%s", b->function[c[at]].graph->name);

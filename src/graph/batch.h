@@ -21,13 +21,19 @@
 
 #include "graph/graph.h"
 
-/* Code: an operation and its operands, each an i32. A slot is a place of a function's values on the stack of a request. */
+/* Code: an operation and its operands, each an i32. A slot is 4 bytes of a function's values on the stack of a request. A value
+ * is there as the handle of its row, or inline: its bytes in two slots, from an even one on. What the host computes is
+ * inline where it is so small; an operand says which. */
+#define BATCH_INLINE(slot) (-2 - (slot))     /* and of itself */
 typedef enum {
     BATCH_BLOCK,                     /* block, input slots…, output slots…: run it some time */
     BATCH_HOST,                      /* the same, run at once: made of requests' own numbers, which control asks for */
     BATCH_BRANCH,                    /* slot, type, to: go there if it is false */
     BATCH_JUMP,                      /* to */
-    BATCH_MOVE,                      /* to slot, from slot */
+    BATCH_MOVE,                      /* to slot, from slot: a handle */
+    BATCH_COPY,                      /* the same of a value that is inline */
+    BATCH_BOX,                       /* slot, type, from: a row of what is inline */
+    BATCH_UNBOX,                     /* to, type, slot: inline what is in a row */
     BATCH_CALL,                      /* function, update before, update after, n, argument slots…, m, result slots… */
     BATCH_RETURN,                    /* n, slots… */
     BATCH_BEGIN,                     /* counter, slot or -1: the one is 0, the other true */

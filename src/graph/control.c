@@ -109,11 +109,12 @@ node_fresh(const Node *n, const Expr *dim)
     return UINT32_MAX;
 }
 
-/* Results may be sized by what the node itself defines. */
+/* Results may be sized by what the node itself defines; those of a program for many, which is all
+ * of its graph, by any expression of it. */
 static void
 visit_result(const SymbolVisit *s, const Node *n, const Type *t)
 {
-    for (uint32_t d = 0; t && d < t->rank; d++)
+    for (uint32_t d = 0; t && d < t->rank && n->callee != CALL_BLOCKS; d++)
         if (node_fresh(n, t->dim[d]) == UINT32_MAX)
             expr_vars(t->dim[d], visit_var, (void *)s);
 }

@@ -445,13 +445,16 @@ read_require(Read *r)
     if (!k.a || !parse_expect(&r->p, "=="))
         return false;
     k.b = parse_expr(&r->p);
-    if (!k.b || !read_rule(r, &k.rule) || !parse_string(&r->p, &k.why) || (parse_peek(&r->p, "\"") && !parse_string(&r->p, &k.said)))
+    if (!k.b || !read_rule(r, &k.rule) ||
+        (parse_accept(&r->p, "at") && !(k.at = parse_expr(&r->p))) || !parse_string(&r->p, &k.why) || (parse_peek(&r->p, "\"") && !parse_string(&r->p, &k.said)))
         return false;
     if (k.rule == SIZES_EQUAL && expr_eq(r->g->ctx, NULL, k.a, k.b) == NO)
         return parse_error(&r->p, "%s == %s cannot hold", expr_str(r->g->ctx, k.a), expr_str(r->g->ctx, k.b));
     VEC_PUSH(r->g->arena, &r->g->constraints, k);
     expr_vars(k.a, visit_required, r->g);
     expr_vars(k.b, visit_required, r->g);
+    if (k.at)
+        expr_vars(k.at, visit_required, r->g);
     if (k.rule == SIZES_EQUAL && !constraint_of_data(&k))
         expr_assume_eq(r->g->ctx, k.a, k.b);
     return true;

@@ -272,6 +272,11 @@ print_facts(Print *p)
         text_add(p->t, " == ");
         expr_print(p->t, k->b, NULL);
         text_add(p->t, k->rule == SIZES_BROADCAST ? " or one is 1 " : k->rule == SIZES_INTO ? " or the first is 1 " : " ");
+        if (k->at) {
+            text_add(p->t, "at ");
+            expr_print(p->t, k->at, NULL);
+            text_add(p->t, " ");
+        }
         text_quoted(p->t, k->why ? k->why : "");
         if (k->said) {
             text_add(p->t, " ");

@@ -45,7 +45,7 @@ nest_behind(Ctx *c, const Nest *n, uint32_t slot, uint32_t *dim, bool *keep)
     const Type *x = n->param[slot].type, *o = n->param[w->out].type;
     const Expr *end = NULL;
 
-    if (n->nwrite != 1 || n->nout != 1 || w->combiner != COMB_NONE || nest_leaves_gaps(n) || x->rank != o->rank || !is_bare(n, o->rank, w->at)
+    if (n->nwrite != 1 || n->nout != 1 || w->combiner != COMB_NONE || x->rank != o->rank || !is_bare(n, o->rank, w->at)
         || w->value->op != S_SELECT)
         return NULL;
     const Scalar *first = w->value->arg[1], *rest = w->value->arg[2];
@@ -121,7 +121,7 @@ nest_beside(Ctx *c, const Nest *n, uint32_t *dim, uint32_t *slot)
 {
     const Write *w = &n->write[0];
 
-    if (n->nwrite != 1 || n->nout != 1 || w->combiner != COMB_NONE || nest_leaves_gaps(n) || !is_bare(n, n->param[w->out].type->rank, w->at))
+    if (n->nwrite != 1 || n->nout != 1 || w->combiner != COMB_NONE || !is_bare(n, n->param[w->out].type->rank, w->at))
         return false;
     Beside b = { c, n, n->param[w->out].type->rank, slot, 0 };
     bool all = are_pieces(&b, w->value, expr_int(c, 0), NULL) && b.count == n->nin;

@@ -28,16 +28,10 @@ nest_out(NestBuilder *b, const char *name, const Type *t)
 }
 
 const Expr *
-nest_list_axis(NestBuilder *b, const char *name, AxisKind kind, const Expr *begin, const Expr *extent)
-{
-    VEC_PUSH(b->ctx->arena, &b->axis, ((Axis){ sym(b->ctx, name), kind, begin, extent }));
-    return expr_axis(b->ctx, b->axis.n - 1);
-}
-
-const Expr *
 nest_axis(NestBuilder *b, const char *name, AxisKind kind, const Expr *extent)
 {
-    return nest_list_axis(b, name, kind, expr_int(b->ctx, 0), extent);
+    VEC_PUSH(b->ctx->arena, &b->axis, ((Axis){ sym(b->ctx, name), kind, extent }));
+    return expr_axis(b->ctx, b->axis.n - 1);
 }
 
 void

@@ -75,7 +75,7 @@ describe_region(Ctx *c, Text *t, const Nest *n, const Access *a)
 
     for (uint32_t k = 0; k < n->naxis; k++) {
         bool runs = (a->reduce & axis_one(k)) != 0;
-        lo[k] = runs ? n->axis[k].begin : expr_axis(c, k);
+        lo[k] = runs ? expr_int(c, 0) : expr_axis(c, k);
         width[k] = runs ? n->axis[k].extent : expr_int(c, 1);
     }
     access_region(c, a, n->naxis, lo, width, out_lo, out_width);

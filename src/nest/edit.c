@@ -25,10 +25,8 @@ nest_edit(Ctx *c, const Nest *n, uint32_t more_axes, uint32_t more_params)
 void
 nest_edit_map(NestEdit *e, ScalarMap *m)
 {
-    for (uint32_t k = 0; k < e->nest.naxis; k++) {
-        e->axis[k].begin = scalar_map_expr(m, e->axis[k].begin);
+    for (uint32_t k = 0; k < e->nest.naxis; k++)
         e->axis[k].extent = scalar_map_expr(m, e->axis[k].extent);
-    }
     for (uint32_t i = 0; i < e->nest.nwrite; i++) {
         Write *w = &e->write[i];
         uint32_t rank = e->param[w->out].type->rank;

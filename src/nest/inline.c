@@ -92,7 +92,7 @@ reductions_can_move(Inline *in, Arena *scratch)
 
     for (uint32_t k = 0; k < in->producer->naxis; k++)
         if (in->producer->axis[k].kind == AXIS_REDUCE)
-            depends = depends || expr_axes(in->producer->axis[k].extent) || expr_axes(in->producer->axis[k].begin);
+            depends = depends || expr_axes(in->producer->axis[k].extent);
     Accesses reads = nest_accesses(c, scratch, in->consumer);
     for (uint32_t i = 0; i < reads.n; i++) {
         const Scalar *load = reads.at[i].load;
@@ -114,7 +114,7 @@ may_inline(Inline *in, Arena *scratch)
     const Nest *c = in->consumer, *p = in->producer;
     AxisSet reduce = nest_axes_of_kind(p, AXIS_REDUCE);
 
-    if (!in->write || !write_is_plain(in->ctx, p, in->write) || !write_sets_all_axes(p, in->write) || nest_leaves_gaps(p))
+    if (!in->write || !write_is_plain(in->ctx, p, in->write) || !write_sets_all_axes(p, in->write))
         return false;
     if (nest_axes_of_kind(p, AXIS_SCAN) || c->naxis + (uint32_t)__builtin_popcountll(reduce) > NEST_MAX_AXES)
         return false;
@@ -122,7 +122,7 @@ may_inline(Inline *in, Arena *scratch)
         if (c->write[i].combiner != COMB_NONE && c->write[i].init == in->slot)
             return false;
     for (uint32_t k = 0; reduce && k < c->naxis; k++)
-        if (expr_reads(in->ctx, c->axis[k].extent, in->slot) || expr_reads(in->ctx, c->axis[k].begin, in->slot))
+        if (expr_reads(in->ctx, c->axis[k].extent, in->slot))
             return false;
     return !reduce || reductions_can_move(in, scratch);
 }
@@ -180,7 +180,6 @@ renumber_producer(Inline *in, Arena *scratch)
                     .done = { .arena = scratch } };
     in->value = scalar_map(&m, in->write->value);
     for (uint32_t k = first_new; k < e->nest.naxis; k++) {
-        e->axis[k].begin = scalar_map_expr(&m, e->axis[k].begin);
         e->axis[k].extent = scalar_map_expr(&m, e->axis[k].extent);
     }
 }
@@ -278,7 +277,6 @@ replace_load(ScalarMap *m, const Scalar *load)
     }
     const Scalar *value = scalar_subst(c, in->value, bind, nb);
     for (uint32_t k = in->consumer->naxis; k < in->edit.nest.naxis; k++) {
-        in->edit.axis[k].begin = expr_subst(c, in->edit.axis[k].begin, bind, nb);
         in->edit.axis[k].extent = expr_subst(c, in->edit.axis[k].extent, bind, nb);
     }
     if (load->u.load.outside && !load_is_inside(c, &in->ranges, load, t))
@@ -351,7 +349,7 @@ nest_inline_same(Ctx *c, const Nest *consumer, uint32_t slot, const Nest *produc
     join_params(&in);
     in.ranges = (Ranges){ NEW_ARRAY(scratch, Range, in.edit.nest.naxis), in.edit.nest.naxis };
     for (uint32_t k = 0; k < in.ranges.n; k++)
-        ((Range *)in.ranges.at)[k] = (Range){ { VAR_AXIS, k }, in.edit.axis[k].begin, in.edit.axis[k].extent };
+        ((Range *)in.ranges.at)[k] = (Range){ { VAR_AXIS, k }, expr_int(c, 0), in.edit.axis[k].extent };
 
     ScalarMap m = { .load = replace_load, .user = &in, .ctx = c, .done = { .arena = scratch } };
     uint32_t all_axes = in.edit.nest.naxis;

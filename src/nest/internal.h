@@ -82,7 +82,7 @@ Sym printer_name(Printer *p, Sym wish);              /* wish, with a suffix if i
 void printer_free(Printer *p, Sym name);
 void print_index(Printer *p, Text *t, const Expr *e);
 void print_type(Printer *p, Text *t, const Type *type);
-void print_axis_extent(Printer *p, Text *t, const Axis *axis);   /* <n> or  in list(rows, i) */
+void print_axis_extent(Printer *p, Text *t, const Axis *axis);   /* <n> */
 Sym printer_let(const Printer *p, const Scalar *s);  /* the let in scope that stands for s, or NULL */
 
 /* How tightly a text binds, loosest first: what a place asks for decides on parentheses. */
@@ -111,6 +111,7 @@ typedef struct AxisTable {
     AxisSet bound;                   /* reduction axes of the reductions around */
     AxisSet again;                   /* bound again, and not read bare since */
     bool quiet;                      /* inside an extent: reads there infer nothing */
+    const Expr *limit[NEST_MAX_AXES];        /* j<len[i]>: points of j from there on do not count; NULL: all count */
 } AxisTable;
 
 typedef struct Scope {
@@ -145,7 +146,11 @@ const Type *parse_type_in(Scope *s, uint32_t *lanes);
 /* ---- parse_index.c ----------------------------------------------------------------------------- */
 
 const Expr *parse_index(Scope *s);
-bool parse_axis_extent(Scope *s, Axis *axis);        /* <n> or  in list(rows, i), if there is one */
+/* <n>, if there is one: the axis's extent, over symbols, or a limit of its points, over other axes
+ * and data. */
+bool parse_axis_extent(Scope *s, Axis *axis, const Expr **limit);
+/* Do all of these axes lie below their limits? NULL: none of them has one. */
+const Scalar *axes_within(Ctx *c, const AxisTable *t, AxisSet axes);
 
 typedef struct {                     /* name[index, …, */
     uint32_t slot, rank, lanes;

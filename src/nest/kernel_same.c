@@ -12,7 +12,7 @@ static bool
 axes_same(const Nest *a, const Nest *b)
 {
     for (uint32_t k = 0; k < a->naxis; k++)
-        if (a->axis[k].name != b->axis[k].name || a->axis[k].kind != b->axis[k].kind || a->axis[k].begin != b->axis[k].begin ||
+        if (a->axis[k].name != b->axis[k].name || a->axis[k].kind != b->axis[k].kind ||
             a->axis[k].extent != b->axis[k].extent)
             return false;
     return true;

@@ -63,7 +63,7 @@ prepare(Question *q, Ranges r)
     for (uint32_t k = 0; k < n->naxis; k++)
         if (expr_is(n->axis[k].extent, 1)) {
             q->one |= axis_one(k);
-            bind[nb++] = (Binding){ { VAR_AXIS, k }, n->axis[k].begin };
+            bind[nb++] = (Binding){ { VAR_AXIS, k }, expr_int(q->ctx, 0) };
         }
     for (uint32_t d = 0; d < q->load->u.load.rank; d++)
         q->at[d] = expr_simplify(q->ctx, &r, expr_subst(q->ctx, q->load->u.load.at[d], bind, nb));
@@ -237,8 +237,6 @@ make_digits(const Question *q, const Cuts *k, Digit *digit, uint32_t *ndigit)
         bool reduce = (q->reduce & axis_one(a)) != 0;
         if ((q->one & axis_one(a)) || (!reduce && q->nest->axis[a].kind == AXIS_REDUCE))
             continue;
-        if (k->ncut[a] > 1 && !expr_is(q->nest->axis[a].begin, 0))
-            return false;
         for (uint32_t j = 0; j < (k->ncut[a] ? k->ncut[a] : 1); j++) {
             int64_t lo = k->ncut[a] ? k->cut[a][j] : 1, hi = j + 1 < k->ncut[a] ? k->cut[a][j + 1] : 0;
             int64_t e = extent == MANY ? (hi ? hi / lo : MANY) : (extent + lo - 1) / lo;
@@ -450,7 +448,7 @@ scans(const Question *q, AxisSet used)
     if (q->load->u.load.slot >= n->nin || (used & nest_axes_of_kind(n, AXIS_SCAN)))
         return true;
     for (uint32_t k = 0; k < n->naxis; k++)
-        if ((used & q->reduce & axis_one(k)) && (expr_axes(n->axis[k].extent) || expr_axes(n->axis[k].begin)))
+        if ((used & q->reduce & axis_one(k)) && expr_axes(n->axis[k].extent))
             return true;
     return false;
 }
@@ -462,7 +460,7 @@ nest_mapping(Ctx *c, const Nest *n, const Access *access)
     const Scalar *load = access->load;
     const Write *w = nest_write_of(n, n->nin);
     Question q = { .ctx = c, .nest = n, .write = w, .load = load };
-    Ranges r = nest_ranges(c->arena, n);
+    Ranges r = nest_ranges(c, c->arena, n);
     AxisSet used = 0;
     bool computed = false;
 

@@ -25,8 +25,8 @@ typedef enum {
 typedef struct {
     Sym name;
     AxisKind kind;
-    const Expr *begin;       /* 0, except for an axis over a list of blocks: rows[i] */
-    const Expr *extent;      /* trip count; may use outer axes through computed variables: len[i] */
+    const Expr *extent;      /* trip count, over symbols; that of a reduction may use other axes and data
+                              * (the windows of MaxRoiPool) */
 } Axis;
 
 typedef struct { Sym name; const Type *type; } NestParam;
@@ -65,7 +65,6 @@ uint32_t nest_in(NestBuilder *b, const char *name, const Type *t);        /* its
 uint32_t nest_out(NestBuilder *b, const char *name, const Type *t);       /* its number among outputs */
 /* A new axis, as its Expr. */
 const Expr *nest_axis(NestBuilder *b, const char *name, AxisKind kind, const Expr *extent);
-const Expr *nest_list_axis(NestBuilder *b, const char *name, AxisKind kind, const Expr *begin, const Expr *extent);
 /* One parallel axis per dimension of t, into axis[0..rank). */
 void nest_axes_of(NestBuilder *b, const Type *t, const Expr **axis);
 const Scalar *nest_load(NestBuilder *b, uint32_t slot, const Expr *const *at);
@@ -124,14 +123,10 @@ void text_float(Text *t, DType type, double v);
 /* ---- queries ----------------------------------------------------------------------------------------- */
 
 /* Ranges of all axes, for the expr proofs. */
-Ranges nest_ranges(Arena *a, const Nest *n);
+Ranges nest_ranges(Ctx *c, Arena *a, const Nest *n);
 AxisSet nest_axes_of_kind(const Nest *n, AxisKind k);
-/* Does an axis that stands on the left not run over a whole dimension (ragged, or over a list)? Points
- * of the output that it leaves out are 0. */
-bool nest_leaves_gaps(const Nest *n);
-bool axis_is_ragged(const Axis *a);
-/* The axes that its begin and its extent are computed from. */
-AxisSet axis_bounds_use(const Axis *a);
+/* Is its extent computed from other axes or from data? */
+bool axis_varies(const Axis *a);
 /* What item i of a reduction is before the first point: the combiner's identity, and beside it the index of the first point.
  * Then data equal to the identity, which are better than nothing seen before, still have the first such point's index. */
 const Scalar *nest_reduction_begin(Ctx *c, const Nest *n, const Scalar *reduce, uint32_t i);
@@ -225,7 +220,7 @@ const Nest *nest_relayout(Ctx *c, const Nest *n, uint32_t slot, const Format *fo
  * order[d]. */
 const Nest *nest_permute(Ctx *c, const Nest *n, uint32_t slot, const uint8_t *order);
 /* Parallel axes behind the first `kept` in the order in which the first write's dimensions name them; n itself where they are, or
- * an axis is ragged. */
+ * an extent is computed from axes or data. */
 const Nest *nest_axes_as_written(Ctx *c, const Nest *n, uint32_t kept);
 /* Parallel axes in the order in which they are the dimensions of a read, others behind, and those of one point in front. */
 const Nest *nest_axes_as_read(Ctx *c, const Nest *n, const Scalar *load);

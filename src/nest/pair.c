@@ -142,7 +142,7 @@ nest_packed_axis(Ctx *c, const Nest *n, const Contraction *view, int64_t count, 
     scalar_visit(c, view->a, find_mixed, &mixed);
     scalar_visit(c, view->b, find_mixed, &mixed);
     for (uint32_t k = 0; k < n->naxis; k++) {
-        int64_t e = view->sum & ~mixed & axis_one(k) && expr_is(n->axis[k].begin, 0) ? expr_or(n->axis[k].extent, 0) : 0;
+        int64_t e = view->sum & ~mixed & axis_one(k) ? expr_or(n->axis[k].extent, 0) : 0;
         double steps = e > 1 ? (double)((e + count - 1) / count) / (double)e : 1;
         if (steps >= 1 || steps > least)
             continue;

@@ -322,32 +322,35 @@ parse_place_end(Scope *s, const Expr **stride, const Expr **valid)
 /* ---- extents --------------------------------------------------------------------------------- */
 
 bool
-parse_axis_extent(Scope *s, Axis *axis)
+parse_axis_extent(Scope *s, Axis *axis, const Expr **limit)
 {
     Parse *p = s->p;
-    Ctx *c = p->ctx;
     bool was = s->axes->quiet;
+    const Expr *e = NULL;
+
+    *limit = NULL;
+    if (!parse_accept(p, "<"))
+        return true;
     s->axes->quiet = true;
-    bool ok = true;
-    if (parse_accept(p, "<")) {
-        ok = (axis->extent = parse_index(s)) && (!parse_accept(p, "from") || (axis->begin = parse_index(s))) &&
-             parse_expect(p, ">");
-    } else if (parse_accept(p, "in")) {
-        ok = parse_expect(p, "list") && parse_expect(p, "(");
-        Sym name = ok ? parse_name(p) : NULL;
-        const NameEntry *e = name ? scope_find(s, name) : NULL;
-        const Type *t = e && e->kind == NAME_SLOT && e->id < s->slot_type.n ? s->slot_type.at[e->id] : NULL;
-        if (name && (!t || t->rank != 1 || !dtype_is_int(t->dtype)))
-            ok = parse_error(p, "%s is not a tensor of integers of rank 1", name);
-        const Expr *at = NULL;
-        ok = ok && name && parse_expect(p, ",") && (at = parse_index(s)) && parse_expect(p, ")");
-        if (ok) {
-            const Expr *next = expr_offset(c, at, 1);
-            axis->begin = expr_computed(c, scalar_load(c, t->dtype, e->id, 1, &at, NULL));
-            const Expr *end = expr_computed(c, scalar_load(c, t->dtype, e->id, 1, &next, NULL));
-            axis->extent = expr_sub(c, end, axis->begin);
-        }
-    }
+    bool ok = (e = parse_index(s)) && parse_expect(p, ">");
     s->axes->quiet = was;
+    if (ok && (expr_axes(e) || expr_uses_kind(e, VAR_COMPUTED)))
+        *limit = e;
+    else
+        axis->extent = e;
     return ok;
+}
+
+const Scalar *
+axes_within(Ctx *c, const AxisTable *t, AxisSet axes)
+{
+    const Scalar *all = NULL;
+
+    for (uint32_t k = 0; k < t->list.n; k++) {
+        if (!(axes >> k & 1) || !t->limit[k])
+            continue;
+        const Scalar *below = scalar_2(c, S_LT, scalar_index(c, expr_axis(c, k)), scalar_index(c, t->limit[k]));
+        all = all ? scalar_2(c, S_AND, all, below) : below;
+    }
+    return all;
 }

@@ -5,6 +5,7 @@
  * dimension of its first bare read.
  */
 #include "nest/internal.h"
+#include "nest/walk.h"
 
 #include <string.h>
 
@@ -54,18 +55,20 @@ declare_axis(NestText *t, Axis axis)
     return true;
 }
 
-/* for i<n>, reduce k<m>, t in list(rows, i): */
+/* for i<n>, reduce k<m>: */
 static bool
 parse_for(NestText *t)
 {
     Scope *s = &t->scope;
     Parse *p = s->p;
     do {
-        Axis axis = { .kind = parse_accept(p, "reduce") ? AXIS_REDUCE : AXIS_PARALLEL, .begin = expr_int(p->ctx, 0) };
-        if (!(axis.name = parse_name(p)) || !parse_axis_extent(s, &axis))
+        Axis axis = { .kind = parse_accept(p, "reduce") ? AXIS_REDUCE : AXIS_PARALLEL };
+        const Expr *limit;
+        if (!(axis.name = parse_name(p)) || !parse_axis_extent(s, &axis, &limit))
             return false;
         if (!axis.extent)
-            return parse_error(p, "axis %s needs an extent here: %s<extent>", axis.name, axis.name);
+            return parse_error(p, limit ? "axis %s needs an extent over symbols here: %s<extent>" : "axis %s needs an extent here: %s<extent>",
+                               axis.name, axis.name);
         if (!declare_axis(t, axis))
             return false;
     } while (parse_accept(p, ","));
@@ -88,12 +91,16 @@ parse_left_index(NestText *t, const Expr *dim)
         *s->p = before;
         return parse_index(s);
     }
-    Axis axis = { name, AXIS_PARALLEL, expr_int(s->p->ctx, 0), NULL };
-    if (!parse_axis_extent(s, &axis))
+    Axis axis = { name, AXIS_PARALLEL, NULL };
+    const Expr *limit;
+    if (!parse_axis_extent(s, &axis, &limit))
         return NULL;
     if (!axis.extent)
         axis.extent = dim;
-    return declare_axis(t, axis) ? expr_axis(s->p->ctx, t->axes.list.n - 1) : NULL;
+    if (!declare_axis(t, axis))
+        return NULL;
+    t->axes.limit[t->axes.list.n - 1] = limit;
+    return expr_axis(s->p->ctx, t->axes.list.n - 1);
 }
 
 static bool
@@ -154,6 +161,16 @@ parse_left(NestText *t, uint32_t *slot, uint32_t *count, const Expr **at)
     return parse_expect(p, "]");
 }
 
+static AxisSet
+axes_on_left(const NestText *t)
+{
+    AxisSet set = 0;
+
+    for (uint32_t k = 0; k < t->axes.list.n; k++)
+        set |= t->axes.list.at[k].kind == AXIS_REDUCE ? 0 : axis_one(k);
+    return set;
+}
+
 static bool
 parse_write(NestText *t)
 {
@@ -186,6 +203,11 @@ parse_write(NestText *t)
             return parse_error(p, k == COMB_NONE ? "`over %s` needs a combiner before `=`" : "%s is not an input", name);
         init = e->id;
     }
+    const Scalar *within = axes_within(c, &t->axes, axes_on_left(t));
+    if (within && count > 1)
+        return parse_error(p, "the points of two outputs are all of an axis");
+    if (within)
+        value = scalar_select(c, within, value, combiner_identity(c, k, value->dtype));
     const Expr *const *copy = arena_copy(c->arena, at, type->rank * sizeof *at);
     for (uint32_t i = 0; i < count; i++) {
         const Scalar *item = count > 1 ? scalar_item(c, value, i) : value;

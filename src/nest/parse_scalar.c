@@ -82,12 +82,15 @@ binder_axis(Scope *s, AxisSet *axes)
     uint32_t id = e ? e->id : table->list.n;
     if (e && ((table->bound | *axes) >> id & 1))
         return parse_error(p, "axis %s is already bound", name);
-    Axis axis = { name, AXIS_REDUCE, expr_int(p->ctx, 0), NULL };
-    if (!parse_axis_extent(s, &axis))
+    Axis axis = { name, AXIS_REDUCE, NULL };
+    const Expr *limit;
+    if (!parse_axis_extent(s, &axis, &limit))
         return false;
     if (e) {
         const Axis *old = &table->list.at[id];
-        if (axis.extent && (axis.extent != old->extent || axis.begin != old->begin))
+        if (limit && limit != table->limit[id])
+            return parse_error(p, "axis %s has other points already: give this one a new name", name);
+        if (axis.extent && axis.extent != old->extent)
             return parse_error(p, "axis %s has extent %s already: give this one a new name", name, expr_str(p->ctx, old->extent));
         if (!axis.extent)
             table->again |= (AxisSet)1 << id;
@@ -97,6 +100,7 @@ binder_axis(Scope *s, AxisSet *axes)
         if (!scope_declare(s, (NameEntry){ .name = name, .kind = NAME_AXIS, .id = id }))
             return false;
         VEC_PUSH(p->ctx->arena, &table->list, axis);
+        table->limit[id] = limit;
     }
     *axes |= (AxisSet)1 << id;
     return true;
@@ -173,10 +177,21 @@ reduction(Scope *s, Combiner k, Operand *v)
     }
     if ((k == COMB_ANY || k == COMB_ALL) && body[0]->dtype != DT_BOOL)
         return parse_error(&s->mark, "`%s` combines bool, not %s", combiner_name[k], dtype_info[body[0]->dtype].name);
-    for (uint32_t i = 0; i < s->axes->list.n; i++)
-        if ((axes >> i & 1) && !s->axes->list.at[i].extent)
-            return parse_error(&s->mark, "the extent of axis %s does not follow from the reads: write %s<extent>",
-                               s->axes->list.at[i].name, s->axes->list.at[i].name);
+    for (uint32_t i = 0; i < s->axes->list.n; i++) {
+        Axis *a = &s->axes->list.at[i];
+        if (!(axes >> i & 1) || a->extent)
+            continue;
+        if (!s->axes->limit[i])
+            return parse_error(&s->mark, "the extent of axis %s does not follow from the reads: write %s<extent>", a->name,
+                               a->name);
+        a->extent = s->axes->limit[i];               /* no read runs along it: a window that data make */
+        s->axes->limit[i] = NULL;
+    }
+    const Scalar *within = axes_within(s->p->ctx, s->axes, axes);
+    if (within && tuple)
+        return parse_error(&s->mark, "the points of %s are all of an axis", combiner_name[k]);
+    if (within)
+        body[0] = scalar_select(s->p->ctx, within, body[0], combiner_identity(s->p->ctx, k, body[0]->dtype));
     operand_set(v, scalar_reduce(s->p->ctx, k, axes, body, n));
     v->tuple = tuple;
     return v->s != NULL;

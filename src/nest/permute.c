@@ -26,7 +26,7 @@ sorted_axes(Ctx *c, const Nest *n, uint32_t kept, const uint32_t *key)
     bool same = true;
 
     for (uint32_t k = 0; k < n->naxis; k++) {
-        if (axis_is_ragged(&n->axis[k]))
+        if (axis_varies(&n->axis[k]))
             return n;
         if (n->axis[k].kind == AXIS_PARALLEL) {
             place[count] = k;

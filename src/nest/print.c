@@ -87,46 +87,12 @@ print_type(Printer *p, Text *t, const Type *type)
     text_add(t, "]");
 }
 
-/* An axis from rows[e] up to rows[e + 1]: the index e and the parameter, if the axis is of that form. */
-static bool
-is_list_axis(Printer *p, const Axis *axis, uint32_t *slot, const Expr **e)
-{
-    Var v;
-    if (!expr_is_var(axis->begin, &v) || v.kind != VAR_COMPUTED)
-        return false;
-    const Scalar *s = computed_scalar(v);
-    if (s->op != S_LOAD || s->u.load.rank != 1 || s->u.load.outside)
-        return false;
-    const Expr *next = expr_offset(p->ctx, s->u.load.at[0], 1);
-    const Scalar *end = scalar_load(p->ctx, s->dtype, s->u.load.slot, 1, &next, NULL);
-    *slot = s->u.load.slot;
-    *e = s->u.load.at[0];
-    return axis->extent == expr_sub(p->ctx, expr_computed(p->ctx, end), axis->begin);
-}
-
 void
 print_axis_extent(Printer *p, Text *t, const Axis *axis)
 {
-    uint32_t slot;
-    const Expr *e;
-    bool was = p->quiet;
-    p->quiet = true;
-    if (is_list_axis(p, axis, &slot, &e)) {
-        text_add(t, " in list(");
-        print_word(t, p->slot[slot]);
-        text_add(t, ", ");
-        print_index(p, t, e);
-        text_add(t, ")");
-    } else {
-        text_add(t, "<");
-        print_index(p, t, axis->extent);
-        if (!expr_is(axis->begin, 0)) {
-            text_add(t, " from ");
-            print_index(p, t, axis->begin);
-        }
-        text_add(t, ">");
-    }
-    p->quiet = was;
+    text_add(t, "<");
+    print_index(p, t, axis->extent);
+    text_add(t, ">");
 }
 
 /* ---- numbers ------------------------------------------------------------------------------------- */
@@ -276,7 +242,7 @@ print_reduce(Printer *p, Text *t, const Scalar *s)
         bool first = f < fresh.n && fresh.at[f] == i;
         text_add(t, comma ? ", " : "");
         print_word(t, p->axis[i]);
-        if (first && !p->declared && (p->at[i].inferred != a->extent || !expr_is(a->begin, 0)))
+        if (first && !p->declared && p->at[i].inferred != a->extent)
             print_axis_extent(p, t, a);
         f += first;
         comma = true;

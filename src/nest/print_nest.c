@@ -35,10 +35,8 @@ collect_symbols(const Nest *n, Symbols *s)
     for (uint32_t i = 0; i < n->nin + n->nout; i++)
         for (uint32_t d = 0; d < n->param[i].type->rank; d++)
             expr_vars(n->param[i].type->dim[d], note_symbol, &s->in_types);
-    for (uint32_t i = 0; i < n->naxis; i++) {
-        expr_vars(n->axis[i].begin, note_extra, s);
+    for (uint32_t i = 0; i < n->naxis; i++)
         expr_vars(n->axis[i].extent, note_extra, s);
-    }
     for (uint32_t w = 0; w < n->nwrite; w++) {
         for (uint32_t d = 0; d < n->param[n->write[w].out].type->rank; d++)
             expr_vars(n->write[w].at[d], note_extra, s);
@@ -103,7 +101,7 @@ print_place(Printer *p, Text *t, const Write *w)
             continue;
         const Axis *a = &n->axis[v.id];
         mention(p, (uint32_t)v.id);
-        if (a->extent != type->dim[d] || !expr_is(a->begin, 0))
+        if (a->extent != type->dim[d])
             print_axis_extent(p, t, a);
     }
     text_add(t, "]");

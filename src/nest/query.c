@@ -67,12 +67,12 @@ expr_axes(const Expr *e)
 /* ---- the axes of a nest -------------------------------------------------------------------------- */
 
 Ranges
-nest_ranges(Arena *a, const Nest *n)
+nest_ranges(Ctx *c, Arena *a, const Nest *n)
 {
     Range *at = NEW_ARRAY(a, Range, n->naxis);
 
     for (uint32_t k = 0; k < n->naxis; k++)
-        at[k] = (Range){ { VAR_AXIS, k }, n->axis[k].begin, n->axis[k].extent };
+        at[k] = (Range){ { VAR_AXIS, k }, expr_int(c, 0), n->axis[k].extent };
     return (Ranges){ at, n->naxis };
 }
 
@@ -88,24 +88,9 @@ nest_axes_of_kind(const Nest *n, AxisKind k)
 }
 
 bool
-axis_is_ragged(const Axis *a)
+axis_varies(const Axis *a)
 {
-    return !expr_is(a->begin, 0) || expr_uses_kind(a->extent, VAR_COMPUTED) || expr_axes(a->extent);
-}
-
-AxisSet
-axis_bounds_use(const Axis *a)
-{
-    return expr_axes(a->begin) | expr_axes(a->extent);
-}
-
-bool
-nest_leaves_gaps(const Nest *n)
-{
-    for (uint32_t k = 0; k < n->naxis; k++)
-        if (n->axis[k].kind != AXIS_REDUCE && axis_is_ragged(&n->axis[k]))
-            return true;
-    return false;
+    return expr_uses_kind(a->extent, VAR_COMPUTED) || expr_axes(a->extent);
 }
 
 const Write *
@@ -130,7 +115,7 @@ write_digits(Ctx *c, const Nest *n, const Write *w, uint32_t d, uint32_t *axis)
     uint32_t count = 0;
     Var v;
 
-    if (expr_is_var(rest, &v) && v.kind == VAR_AXIS) {       /* whatever its extent: ragged axes leave gaps */
+    if (expr_is_var(rest, &v) && v.kind == VAR_AXIS) {
         axis[0] = (uint32_t)v.id;
         return 1;
     }
@@ -138,7 +123,7 @@ write_digits(Ctx *c, const Nest *n, const Write *w, uint32_t d, uint32_t *axis)
         uint32_t k = 0;
         while (k < n->naxis && !((left & axis_one(k)) && expr_linear(c, rest, (Var){ VAR_AXIS, k }, &coef, &next) && coef == step))
             k++;
-        if (k == n->naxis || !expr_is(n->axis[k].begin, 0) || axis_is_ragged(&n->axis[k]))
+        if (k == n->naxis)
             return 0;
         axis[count++] = k;
         left &= ~axis_one(k);
@@ -264,7 +249,6 @@ static void
 visit_roots(const Nest *n, ScalarChild *visit, void *user)
 {
     for (uint32_t k = 0; k < n->naxis; k++) {
-        expr_children(n->axis[k].begin, visit, user);
         expr_children(n->axis[k].extent, visit, user);
     }
     for (uint32_t i = 0; i < n->nwrite; i++) {
@@ -314,7 +298,7 @@ nest_reduction_begin(Ctx *c, const Nest *n, const Scalar *reduce, uint32_t i)
     for (uint32_t k = 0; k < n->naxis; k++)
         if (reduce->u.reduce.axes >> k & 1) {
             const Scalar *any = scalar_2(c, S_LT, scalar_index(c, expr_int(c, 0)), scalar_index(c, n->axis[k].extent));
-            first = scalar_select(c, any, scalar_subst(c, first, &(Binding){ { VAR_AXIS, k }, n->axis[k].begin }, 1), none);
+            first = scalar_select(c, any, scalar_subst(c, first, &(Binding){ { VAR_AXIS, k }, expr_int(c, 0) }, 1), none);
         }
     return first;
 }
@@ -362,7 +346,6 @@ nest_vars(const Nest *n, void (*visit)(void *user, Var v), void *user)
         for (uint32_t d = 0; d < n->param[i].type->rank; d++)
             expr_vars(n->param[i].type->dim[d], visit, user);
     for (uint32_t k = 0; k < n->naxis; k++) {
-        expr_vars(n->axis[k].begin, visit_var, &vv);
         expr_vars(n->axis[k].extent, visit_var, &vv);
     }
     for (uint32_t i = 0; i < n->nwrite; i++) {

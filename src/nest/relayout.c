@@ -126,10 +126,10 @@ axis_of(const Nest *n, const Write *w, uint32_t d)
 {
     Var v;
 
-    if (!expr_is_var(w->at[d], &v) || v.kind != VAR_AXIS || n->axis[v.id].kind != AXIS_PARALLEL || !expr_is(n->axis[v.id].begin, 0) || axis_is_ragged(&n->axis[v.id]))
+    if (!expr_is_var(w->at[d], &v) || v.kind != VAR_AXIS || n->axis[v.id].kind != AXIS_PARALLEL)
         return -1;
     for (uint32_t k = 0; k < n->naxis; k++)
-        if ((expr_axes(n->axis[k].begin) | expr_axes(n->axis[k].extent)) >> v.id & 1)
+        if (expr_axes(n->axis[k].extent) >> v.id & 1)
             return -1;
     return (int)v.id;
 }
@@ -148,7 +148,7 @@ cut_axis(Spread *s, uint32_t d, uint32_t axis, const Type *to, const Expr **at)
             continue;
         uint32_t k = part.mod ? s->e->nest.naxis++ : axis;
         if (part.mod)
-            s->e->axis[k] = (Axis){ nest_fresh_axis(c, s->e, s->e->axis[axis].name), AXIS_PARALLEL, expr_int(c, 0), NULL };
+            s->e->axis[k] = (Axis){ nest_fresh_axis(c, s->e, s->e->axis[axis].name), AXIS_PARALLEL, NULL };
         s->e->axis[k].extent = to->dim[p];
         s->bind[k] = (Binding){ { VAR_AXIS, k }, expr_axis(c, k) };
         at[p] = expr_axis(c, k);
@@ -217,7 +217,7 @@ lay_write(const Lay *l, const Nest *n, uint32_t write)
             cut_axis(&s, d, (uint32_t)axis[d], to, at);
     Nest now = e.nest;
     now.axis = e.axis;
-    s.ranges = nest_ranges(scratch, &now);
+    s.ranges = nest_ranges(c, scratch, &now);
     uint32_t before = e.nest.naxis;
     e.nest.naxis = 0;                            /* no bound of an axis names one that is cut */
     nest_edit_map(&e, &m);

@@ -71,8 +71,8 @@ drop_unit_axes(Simplify *s, Arena *scratch)
 
     for (uint32_t k = 0; k < naxis; k++) {
         Axis axis = e->axis[k];
-        bool drop = axis.kind == AXIS_REDUCE && expr_is(axis.extent, 1) && expr_const(axis.begin, NULL);
-        s->bind[k] = (Binding){ { VAR_AXIS, k }, drop ? axis.begin : expr_axis(s->ctx, kept) };
+        bool drop = axis.kind == AXIS_REDUCE && expr_is(axis.extent, 1);
+        s->bind[k] = (Binding){ { VAR_AXIS, k }, drop ? expr_int(s->ctx, 0) : expr_axis(s->ctx, kept) };
         s->becomes[k] = drop ? 0 : axis_one(kept);
         if (!drop)
             e->axis[kept++] = axis;
@@ -113,7 +113,7 @@ search_atom(SplitSearch *s, const Atom *m)
         const Axis *a = &s->edit->axis[v.id];
         const Expr *d = m->arg[1];
         bool proper = !expr_is(d, 1) && d != a->extent && !expr_axes(d) && !expr_uses_kind(d, VAR_COMPUTED);
-        if (a->kind == s->kind && expr_is(a->begin, 0) && proper && expr_exact_div(s->ctx, a->extent, d)) {
+        if (a->kind == s->kind && proper && expr_exact_div(s->ctx, a->extent, d)) {
             s->axis = (uint32_t)v.id;
             s->divisor = d;
             return;
@@ -208,7 +208,7 @@ over_two_points(const Simplify *s, const Expr *e)
     for (uint32_t k = 0; k < s->ranges.n; k++) {
         const Expr *coef, *rest;
         Var x = { VAR_AXIS, k };
-        if (!expr_is(s->ranges.at[k].extent, 2) || !expr_is(s->ranges.at[k].begin, 0) || !expr_uses(e, x) ||
+        if (!expr_is(s->ranges.at[k].extent, 2) || !expr_uses(e, x) ||
             expr_linear(c, e, x, &coef, &rest))
             continue;
         const Expr *first = expr_simplify(c, &s->ranges, expr_subst(c, e, &(Binding){ x, expr_int(c, 0) }, 1));
@@ -275,7 +275,7 @@ tidy(Simplify *s, Arena *scratch)
 
     Range *range = NEW_ARRAY(scratch, Range, e->nest.naxis);
     for (uint32_t k = 0; k < e->nest.naxis; k++)
-        range[k] = (Range){ { VAR_AXIS, k }, e->axis[k].begin, e->axis[k].extent };
+        range[k] = (Range){ { VAR_AXIS, k }, expr_int(s->ctx, 0), e->axis[k].extent };
     s->ranges = (Ranges){ range, e->nest.naxis };
     for (uint32_t i = 0; i < e->nest.nwrite; i++)
         e->write[i].value = scalar_map(&m, e->write[i].value);

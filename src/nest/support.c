@@ -452,7 +452,7 @@ bound_of(Ask *q, const Expr *e, SupportBound *out)
 static bool
 sees_something(Ctx *c, Arena *a, const Nest *n, uint32_t axis, const Support *s)
 {
-    Ranges r = nest_ranges(a, n);
+    Ranges r = nest_ranges(c, a, n);
 
     for (uint32_t i = 0; i <= s->n; i++)
         for (uint32_t j = 0; j <= s->n; j++) {
@@ -555,7 +555,7 @@ kernel_support(Ctx *c, Arena *a, const Kernel *k, uint32_t part, uint32_t axis, 
 {
     const Nest *n = k->part[part].nest;
     const Scalar *reduce = shortened_reduction(n, c, a, axis);
-    Ask q = { .c = c, .a = a, .k = k, .part = part, .axis = axis, .ranges = nest_ranges(a, n) };
+    Ask q = { .c = c, .a = a, .k = k, .part = part, .axis = axis, .ranges = nest_ranges(c, a, n) };
     Frame f = { .part = part };
 
     *out = (Support){ 0 };
@@ -628,7 +628,7 @@ kernel_support_table(Ctx *c, Arena *a, const Kernel *k, uint32_t part, uint32_t 
 {
     const Nest *n = k->part[part].nest;
     const Scalar *reduce = shortened_reduction(n, c, a, axis);
-    Ask q = { .c = c, .a = a, .k = k, .part = part, .axis = axis, .ranges = nest_ranges(a, n) };
+    Ask q = { .c = c, .a = a, .k = k, .part = part, .axis = axis, .ranges = nest_ranges(c, a, n) };
     Frame f = { .part = part };
 
     if (!reduce)

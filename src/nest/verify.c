@@ -139,7 +139,7 @@ check_reduce(Check *k, const Scalar *s)
         REQUIRE(k, 4, i < k->nest->naxis, "a reduction binds axis number %u, there are %u", i, k->nest->naxis);
         REQUIRE(k, 4, k->nest->axis[i].kind == AXIS_REDUCE, "a reduction binds %s, which is no reduction axis",
                 k->nest->axis[i].name);
-        REQUIRE(k, 4, !tuple || !((expr_axes(k->nest->axis[i].begin) | expr_axes(k->nest->axis[i].extent)) & axes),
+        REQUIRE(k, 4, !tuple || !(expr_axes(k->nest->axis[i].extent) & axes),
                 "axis %s of %s depends on another axis of it", k->nest->axis[i].name, combiner_name[comb]);
         REQUIRE(k, 4, !(around >> i & 1), "axis %s is bound twice, one reduction inside the other", k->nest->axis[i].name);
     }
@@ -188,7 +188,7 @@ check_plain_write(Check *k, const Write *w)
                 count = 0;
             REQUIRE(k, 9, !(seen >> axis[i] & 1), "axis %s indexes %s twice", a->name, p->name);
             seen |= (AxisSet)1 << axis[i];
-            REQUIRE(k, 9, count != 1 || axis_is_ragged(a) || expr_eq(k->ctx, NULL, a->extent, p->type->dim[d]) != NO,
+            REQUIRE(k, 9, count != 1 || expr_eq(k->ctx, NULL, a->extent, p->type->dim[d]) != NO,
                     "axis %s has extent %s, dimension %u of %s is %s", a->name, expr_str(k->ctx, a->extent), d, p->name,
                     expr_str(k->ctx, p->type->dim[d]));
         }
@@ -241,9 +241,10 @@ check_nest(Check *k)
     for (uint32_t i = 0; i < n->nin + n->nout; i++)
         REQUIRE(k, 1, n->param[i].type != NULL, "parameter %s has no type", n->param[i].name);
     for (uint32_t i = 0; i < n->naxis; i++) {
-        REQUIRE(k, 2, n->axis[i].begin && n->axis[i].extent, "axis %s has no extent: write %s<extent>", n->axis[i].name,
-                n->axis[i].name);
-        if (!check_expr(k, n->axis[i].begin, i) || !check_expr(k, n->axis[i].extent, i))
+        REQUIRE(k, 2, n->axis[i].extent, "axis %s has no extent: write %s<extent>", n->axis[i].name, n->axis[i].name);
+        REQUIRE(k, 2, n->axis[i].kind == AXIS_REDUCE || !axis_varies(&n->axis[i]),
+                "the extent of axis %s depends on other axes or on data", n->axis[i].name);
+        if (!check_expr(k, n->axis[i].extent, i))
             return false;
     }
     k->done = (Map){ .arena = k->scratch };          /* with a write, axes outside reductions count */

@@ -16,7 +16,7 @@ nest_widens(Ctx *c, const Nest *n, int64_t stored)
     const Type *t = n->param[n->nin].type;
     int64_t bytes;
 
-    if (n->nout != 1 || n->nwrite != 1 || !write_is_plain(c, n, &n->write[0]) || nest_leaves_gaps(n) || nest_axes_of_kind(n, AXIS_REDUCE) ||
+    if (n->nout != 1 || n->nwrite != 1 || !write_is_plain(c, n, &n->write[0]) || nest_axes_of_kind(n, AXIS_REDUCE) ||
         nest_axes_of_kind(n, AXIS_SCAN))
         return false;
     return type_static_bytes(t, &bytes) && bytes >= NEST_LEAST_WIDE && bytes > stored && nest_code(c, n) <= MOST_CODE;

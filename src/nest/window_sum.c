@@ -54,7 +54,7 @@ recognise(Window *w)
     for (uint32_t d = 0; d < w->load->u.load.rank; d++) {
         const Expr *dim = n->param[w->load->u.load.slot].type->dim[d];
         w->is_alone[d] = expr_is_var(w->load->u.load.at[d], &v) && v.kind == VAR_AXIS && w->reduce->u.reduce.axes >> v.id & 1 && !(twice >> v.id & 1) &&
-                         expr_eq(w->c, NULL, n->axis[v.id].extent, dim) == YES && expr_is(n->axis[v.id].begin, 0);
+                         expr_eq(w->c, NULL, n->axis[v.id].extent, dim) == YES;
         w->alone |= w->is_alone[d] ? axis_one((uint32_t)v.id) : 0;
     }
     return w->alone && w->alone != w->reduce->u.reduce.axes && !(w->reduce->u.reduce.axes & ~seen);

@@ -96,7 +96,7 @@ find_side(Recognised *k, const Expr *e, Side *side)
     for (uint32_t a = 0; a < n->naxis; a++) {
         if (!(here >> a & 1))
             continue;
-        if (!expr_linear(k->ctx, rest, (Var){ VAR_AXIS, a }, &coef, &rest) || !expr_is(coef, 1) || !expr_is(n->axis[a].begin, 0))
+        if (!expr_linear(k->ctx, rest, (Var){ VAR_AXIS, a }, &coef, &rest) || !expr_is(coef, 1))
             return false;
         *(k->reduce->u.reduce.axes >> a & 1 ? &side->window : &side->axis) = a;
     }
@@ -153,7 +153,7 @@ recognise(Recognised *k)
     Contraction view;
     const Nest *n = k->n;
 
-    if (n->nwrite != 1 || n->nout != 1 || n->write[0].combiner != COMB_NONE || nest_axes_of_kind(n, AXIS_SCAN) || nest_leaves_gaps(n) ||
+    if (n->nwrite != 1 || n->nout != 1 || n->write[0].combiner != COMB_NONE || nest_axes_of_kind(n, AXIS_SCAN) ||
         !nest_contraction(k->ctx, n, &view) || !view.row || !view.col || view.reduce->dtype != DT_F32 || view.reduce->arg[0]->op != S_MUL)
         return false;
     k->reduce = view.reduce;

@@ -42,12 +42,6 @@ find_load(void *user, const Scalar *s)
     k->load = s->op == S_LOAD ? s : k->load;
 }
 
-static bool
-is_free(const Nest *n, uint32_t axis)
-{
-    return expr_is(n->axis[axis].begin, 0) && !axis_is_ragged(&n->axis[axis]);
-}
-
 /* s*y + r, r < s, and s divides the tile. */
 static bool
 steps_over(Behind *k, const Expr *e, Dim *d)
@@ -61,7 +55,7 @@ steps_over(Behind *k, const Expr *e, Dim *d)
         if (!(here >> a & 1))
             continue;
         bool sums = n->axis[a].kind == AXIS_REDUCE;
-        if (!expr_linear(k->ctx, rest, (Var){ VAR_AXIS, a }, &coef, &rest) || !is_free(n, a) || (sums ? d->sum : d->axis) != NO_SLOT)
+        if (!expr_linear(k->ctx, rest, (Var){ VAR_AXIS, a }, &coef, &rest) || (sums ? d->sum : d->axis) != NO_SLOT)
             return false;
         if (sums && (!expr_is(coef, 1) || !expr_const(n->axis[a].extent, &points)))
             return false;

@@ -82,7 +82,7 @@ kernel_work(Ctx *c, const Kernel *k)
         w.bytes = expr_add(c, w.bytes, read_bytes(c, reads, k, b));
     for (uint32_t b = k->nin; b < k->nin + k->nout; b++)
         w.bytes = expr_add(c, w.bytes, type_bytes(c, k->buffer.at[b].type));
-    /* Ragged extents depend on data, which nobody knows before the run, or on other axes. */
+    /* A window whose size is data: its operations are not known before the run. */
     if (expr_uses_kind(w.operations, VAR_COMPUTED) || expr_axes(w.operations))
         w.operations = zero;
     arena_free(scratch);

@@ -132,7 +132,7 @@ form_of(Ctx *c, const Nest *n)
         scalar_visit(c, n->write[0].value, see_costly, &costly);
         if (steady)
             form = form_of_scalar(c, n->name, n->param[0].type, steady);
-        else if (!costly && !nest_axes_of_kind(n, AXIS_SCAN) && !nest_leaves_gaps(n) && scalar_size(c, n->write[0].value) <= MOST_OPERATIONS)
+        else if (!costly && !nest_axes_of_kind(n, AXIS_SCAN) && scalar_size(c, n->write[0].value) <= MOST_OPERATIONS)
             form = n;
     }
     arena_free(scratch);
@@ -149,7 +149,7 @@ idle_axes(Ctx *c, const Nest *n)
     AxisSet idle = 0;
     Var v;
 
-    if (n->nout != 1 || n->nwrite != 1 || !n->nin || nest_leaves_gaps(n) || nest_axes_of_kind(n, AXIS_SCAN) || nest_axes_of_kind(n, AXIS_REDUCE) || !write_is_plain(c, n, w))
+    if (n->nout != 1 || n->nwrite != 1 || !n->nin || nest_axes_of_kind(n, AXIS_SCAN) || nest_axes_of_kind(n, AXIS_REDUCE) || !write_is_plain(c, n, w))
         return 0;
     for (uint32_t d = 0; d < n->param[n->nin].type->rank; d++)
         if (expr_is_var(w->at[d], &v) && v.kind == VAR_AXIS && expr_or(n->axis[v.id].extent, 2) > 1 && !(w->value->axes >> v.id & 1))

@@ -1,22 +1,24 @@
 /* mask: which blocks of scores a mask shows, where only data know.
  *
- *     s[h, i, j] = q[h, i, j] + m[i, j]                          max j: s[h, i, j], exp(s[h, i, j] - …)
+ *     s[h, i, j] = q[h, i, j] + m[i, j]          max j: s[h, i, j], exp(s[h, i, j] - …)
  *
- *     sees[i]    = max j: m[i, j] > -9000                        does row i see anything?
+ *     sees[i]    = max j: m[i, j] > -9000        does row i see anything?
  *     seen[I, j] = max i of I: m[i, j] > -9000 or not sees[i]
  *     used[I, J] = max j of J: seen[I, j]
  *     s[h, i, j] = seen(used[i // 16, j // 32], q[h, i, j] + m[i, j])
  *
- * A table of a byte for each block, of nests: constant where the mask is, computed once for all layers that read one mask otherwise. A program
- * then passes over blocks that no row sees (the step `omit`, nest/support.h). Where a row sees nothing all of its blocks count as used: its
- * softmax is the mean, or a NaN, as it was.
+ * A table of a byte for each block, of nests: constant where the mask is, computed once for all
+ * layers that read one mask otherwise. A program then passes over blocks that no row sees (the step
+ * `omit`, nest/support.h). Where a row sees nothing all of its blocks count as used: its softmax is
+ * the mean, or a NaN, as it was.
  *
  * Where all but a comparison is the same for a block of keys, a table takes one look at the block:
  *
  *     j <= i and layout[h, j // 32, i]     for some j of J     32*J <= i and layout[h, J, i]
  *
- * A score is hidden by a condition that chooses a number so low, or by adding one. What is added may be a mask if it is a constant that holds such
- * numbers, was made with one, or is an input of floats.
+ * A score is hidden by a condition that chooses a number so low, or by adding one. What is added
+ * may be a mask if it is a constant that holds such numbers, was made with one, or is an input of
+ * floats.
  */
 #include "normalise/normalise.h"
 
@@ -24,8 +26,8 @@
 
 #include <string.h>
 
-/* Rows and keys of a block: a task's rows are a multiple of these rows, and programs pass over one or two blocks of so many keys at once
- * (schedule/write_group.c). */
+/* Rows and keys of a block: a task's rows are a multiple of these rows, and programs pass over one
+ * or two blocks of these keys at once (schedule/write_group.c). */
 enum { BLOCK_ROWS = 16, BLOCK_KEYS = 32, LEAST_KEYS = 128,
        LEAST_AT_ONCE = 16 };         /* keys that a condition is about at once, if at all */
 
@@ -42,12 +44,13 @@ typedef struct {
     const Graph *from;
     Graph *to;
     ValueId *map;
-    uint32_t *along;                 /* [value] the dimension along which a maximum of it is taken, + 1; 0: none */
+    /* [value] the dimension along which a maximum of it is taken, + 1; 0: none */
+    uint32_t *along;
     uint8_t *hides;                  /* [value] Hides: may it hold what hides? */
     VEC(Table) table;                /* made so far */
 } Masks;
 
-/* ---- what hides --------------------------------------------------------------------------------------------- */
+/* ---- what hides ------------------------------------------------------------------------------ */
 
 static bool
 is_hiding(const Scalar *s)
@@ -82,7 +85,8 @@ holds_hiding(Ctx *c, const Value *v)
     return false;
 }
 
-/* A constant may hide if it holds such a number; what a node makes if the node has one, or does no more than pass on what may hide; and any input. */
+/* A constant may hide if it holds such a number; what a node makes if the node has one, or does no
+ * more than pass on what may hide; and any input. */
 static bool
 may_hide(const Masks *m, ValueId v, int left)
 {
@@ -97,7 +101,8 @@ may_hide(const Masks *m, ValueId v, int left)
         found = holds_hiding(m->c, value);
     } else if (!value->def) {
         found = dtype_is_float(value->type->dtype);
-    } else if (n->callee == CALL_NEST && n->nest->nwrite == 1 && !nest_axes_of_kind(n->nest, AXIS_REDUCE) && !nest_axes_of_kind(n->nest, AXIS_SCAN)) {
+    } else if (n->callee == CALL_NEST && n->nest->nwrite == 1 &&
+               !nest_axes_of_kind(n->nest, AXIS_REDUCE) && !nest_axes_of_kind(n->nest, AXIS_SCAN)) {
         scalar_visit(m->c, n->nest->write[0].value, see_hiding, &found);
         for (uint32_t i = 0; i < n->in.count && !found; i++)
             found = may_hide(m, node_in(m->from, n, i), left - 1);
@@ -106,22 +111,25 @@ may_hide(const Masks *m, ValueId v, int left)
     return found;
 }
 
-/* ---- what is made of rows ------------------------------------------------------------------------------------- */
+/* ---- what is made of rows -------------------------------------------------------------------- */
 
-/* A node, with a nest and what that reads, of the old graph: its own, or with what makes its inputs put in. */
+/* A node, with a nest and what that reads, of the old graph: its own, or with what makes its inputs
+ * put in. */
 typedef struct { const Node *node; const Nest *nest; ValueId *in; } Source;
 
 static Source
 source_of(const Masks *m, const Node *n)
 {
-    Source s = { n, n->callee == CALL_NEST ? n->nest : NULL, NEW_ARRAY(m->a, ValueId, n->in.count + 1) };
+    Source s = { n, n->callee == CALL_NEST ? n->nest : NULL,
+                 NEW_ARRAY(m->a, ValueId, n->in.count + 1) };
 
     for (uint32_t i = 0; i < n->in.count; i++)
         s.in[i] = node_in(m->from, n, i);
     return s;
 }
 
-enum { FEW_OPERATIONS = 12,          /* of a mask, at each point: a window or kind of key, a choice */
+/* of a mask, at each point: a window or kind of key, a choice */
+enum { FEW_OPERATIONS = 12,
        MOST_MADE = 4 };              /* nests that make one from each other; bounds work */
 
 static AxisSet
@@ -134,15 +142,18 @@ axes_of(const Scalar *load)
     return axes;
 }
 
-/* Is each element made of elements of smaller tensors in a few operations: a comparison of each row's number with each key's? Then it need not be stored. */
+/* Is each element made of elements of smaller tensors in a few operations: a comparison of each
+ * row's number with each key's? Then it need not be stored. */
 static bool
 is_outer(const Masks *m, ValueId v, int left)
 {
     const Node *n = &m->from->node.at[m->from->value.at[v].def];
     AxisSet all = 0;
 
-    if (!m->from->value.at[v].def || n->callee != CALL_NEST || n->nest->nout != 1 || n->nest->nwrite != 1 || !write_is_plain(m->c, n->nest, &n->nest->write[0]) ||
-        nest_axes_of_kind(n->nest, AXIS_REDUCE) || nest_axes_of_kind(n->nest, AXIS_SCAN) || nest_leaves_gaps(n->nest) || scalar_size(m->c, n->nest->write[0].value) > FEW_OPERATIONS)
+    if (!m->from->value.at[v].def || n->callee != CALL_NEST || n->nest->nout != 1 ||
+        n->nest->nwrite != 1 || !write_is_plain(m->c, n->nest, &n->nest->write[0]) ||
+        nest_axes_of_kind(n->nest, AXIS_REDUCE) || nest_axes_of_kind(n->nest, AXIS_SCAN) ||
+        scalar_size(m->c, n->nest->write[0].value) > FEW_OPERATIONS)
         return false;
     for (uint32_t x = 0; x < n->nest->naxis; x++)
         all |= expr_is(n->nest->axis[x].extent, 1) ? 0 : axis_one(x);
@@ -152,7 +163,9 @@ is_outer(const Masks *m, ValueId v, int left)
         bool computed = false;
         for (uint32_t d = 0; d < load->u.load.rank; d++)
             computed |= expr_uses_kind(load->u.load.at[d], VAR_COMPUTED);
-        if (computed || load->u.load.slot >= n->nest->nin || ((axes_of(load) & all) == all && (!left || !is_outer(m, node_in(m->from, n, load->u.load.slot), left - 1))))
+        if (computed || load->u.load.slot >= n->nest->nin ||
+            ((axes_of(load) & all) == all &&
+             (!left || !is_outer(m, node_in(m->from, n, load->u.load.slot), left - 1))))
             return false;
     }
     return reads.n > 0;
@@ -164,7 +177,10 @@ inline_outer(const Masks *m, Source *s)
 {
     for (uint32_t slot = 0; slot < s->nest->nin;) {
         ValueId v = s->in[slot];
-        const Nest *with = is_outer(m, v, MOST_MADE) ? nest_inline(m->c, s->nest, slot, m->from->node.at[m->from->value.at[v].def].nest, 0) : NULL;
+        const Nest *with = is_outer(m, v, MOST_MADE)
+                               ? nest_inline(m->c, s->nest, slot,
+                                             m->from->node.at[m->from->value.at[v].def].nest, 0)
+                               : NULL;
         if (!with) {
             slot++;
             continue;
@@ -183,15 +199,18 @@ inline_outer(const Masks *m, Source *s)
     return true;
 }
 
-/* ---- what is shown -------------------------------------------------------------------------------------------- */
+/* ---- what is shown --------------------------------------------------------------------------- */
 
 /* Such a number, or a constant that is one. */
 static bool
 is_hidden(const Masks *m, const Source *node, const Scalar *s)
 {
-    const Value *v = s->op == S_LOAD && s->u.load.slot < node->nest->nin ? &m->from->value.at[node->in[s->u.load.slot]] : NULL;
+    const Value *v = s->op == S_LOAD && s->u.load.slot < node->nest->nin
+                         ? &m->from->value.at[node->in[s->u.load.slot]]
+                         : NULL;
 
-    return is_hiding(s) || (v && v->data && expr_is(type_count(m->c, v->type), 1) && holds_hiding(m->c, v));
+    return is_hiding(s) ||
+           (v && v->data && expr_is(type_count(m->c, v->type), 1) && holds_hiding(m->c, v));
 }
 
 static const Scalar *
@@ -214,9 +233,12 @@ shown(const Masks *m, const Source *node, const Scalar *s)
     case S_SELECT:
         if (is_hidden(m, node, s->arg[2]))
             return both(c, s->arg[0], shown(m, node, s->arg[1]));
-        return is_hidden(m, node, s->arg[1]) ? both(c, scalar_1(c, S_NOT, s->arg[0]), shown(m, node, s->arg[2])) : NULL;
+        return is_hidden(m, node, s->arg[1])
+                   ? both(c, scalar_1(c, S_NOT, s->arg[0]), shown(m, node, s->arg[2]))
+                   : NULL;
     case S_LOAD:
-        if (s->u.load.slot >= node->nest->nin || !may_hide(m, node->in[s->u.load.slot], MOST_PASSED))
+        if (s->u.load.slot >= node->nest->nin ||
+            !may_hide(m, node->in[s->u.load.slot], MOST_PASSED))
             return NULL;
         return scalar_2(c, S_GT, s, scalar_float(c, s->dtype, NORMALISE_HIDES));
     default:
@@ -226,7 +248,8 @@ shown(const Masks *m, const Source *node, const Scalar *s)
 
 typedef struct { const Masks *m; const Source *node; bool ok, reads, bytes; } Look;
 
-/* A table can be made of reads at places that indices give; a byte is read in less time than its score is computed, and a constant now. */
+/* A table can be made of reads at places that indices give; a byte is read in less time than its
+ * score is computed, and a constant now. */
 static void
 look_at(void *user, const Scalar *s)
 {
@@ -239,7 +262,8 @@ look_at(void *user, const Scalar *s)
     l->ok &= s->u.load.slot < l->node->nest->nin;
     for (uint32_t d = 0; d < s->u.load.rank; d++)
         l->ok &= !expr_uses_kind(s->u.load.at[d], VAR_COMPUTED);
-    l->bytes &= l->ok && (dtype_info[s->dtype].bytes == 1 || l->m->from->value.at[l->node->in[s->u.load.slot]].data);
+    l->bytes &= l->ok && (dtype_info[s->dtype].bytes == 1 ||
+                          l->m->from->value.at[l->node->in[s->u.load.slot]].data);
 }
 
 /* ---- blocks of keys -------------------------------------------------------------------------- */
@@ -297,7 +321,7 @@ in_ranges(ScalarMap *map, const Expr *e)
     return expr_simplify(map->ctx, map->user, e);
 }
 
-/* Does a block of so many keys have one that is shown? The axis of keys counts blocks then. NULL:
+/* Does a block of `size` keys have one that is shown? The axis of keys counts blocks then. NULL:
  * that takes a look at each key. */
 static const Scalar *
 shown_in_block(const Masks *m, const Nest *n, const Scalar *cond, uint32_t keys, int64_t size)
@@ -310,7 +334,7 @@ shown_in_block(const Masks *m, const Nest *n, const Scalar *cond, uint32_t keys,
     if (n->naxis == NEST_MAX_AXES)
         return NULL;
     for (uint32_t x = 0; x < n->naxis; x++)
-        range[x] = (Range){ { VAR_AXIS, x }, n->axis[x].begin, n->axis[x].extent };
+        range[x] = (Range){ { VAR_AXIS, x }, expr_int(c, 0), n->axis[x].extent };
     range[keys].extent = expr_ceil_div(c, all, expr_int(c, size));
     range[n->naxis] = (Range){ { VAR_AXIS, n->naxis }, expr_int(c, 0), expr_int(c, size) };
     Ranges ranges = { range, n->naxis + 1 };
@@ -339,10 +363,17 @@ is_worth_a_table(const Masks *m, const Source *node, const Scalar *cond, uint32_
     return l.ok && l.reads && !few && (shared || l.bytes || at_once) && cond->axes >> keys & 1;
 }
 
-/* ---- tables ------------------------------------------------------------------------------------------------------ */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
 /* A condition of a node over other axes, in a nest that is being built. */
-typedef struct { const Masks *m; const Source *node; NestBuilder *b; bool beyond; ValueId in[NEST_MAX_AXES]; uint32_t nin, slot[NEST_MAX_AXES]; } Copy;
+typedef struct {
+    const Masks *m;
+    const Source *node;
+    NestBuilder *b;
+    bool beyond;
+    ValueId in[NEST_MAX_AXES];
+    uint32_t nin, slot[NEST_MAX_AXES];
+} Copy;
 
 static const Scalar *
 copy_load(ScalarMap *map, const Scalar *load)
@@ -357,7 +388,8 @@ copy_load(ScalarMap *map, const Scalar *load)
     if (i == k->nin) {
         if (k->nin == NEST_MAX_AXES)
             return NULL;
-        k->slot[i] = nest_in(k->b, k->node->nest->param[load->u.load.slot].name, k->m->from->value.at[v].type);
+        k->slot[i] = nest_in(k->b, k->node->nest->param[load->u.load.slot].name,
+                             k->m->from->value.at[v].type);
         k->in[k->nin++] = v;
     }
     if (!outside && k->beyond)
@@ -376,7 +408,8 @@ copied(Copy *k, const Scalar *cond, const Binding *bind, uint32_t n)
 typedef struct {
     const Source *node;
     const Scalar *cond;
-    uint32_t keys, rows;             /* axes; rows: NO_SLOT if the condition does not vary with them */
+    /* axes; rows: NO_SLOT if the condition does not vary with them */
+    uint32_t keys, rows;
     int64_t each;                    /* keys that cond is about at once; its axis counts blocks */
     uint32_t axis[NEST_MAX_AXES], n; /* that it varies with, keys among them */
 } Mask;
@@ -390,7 +423,9 @@ truth(Ctx *c, const Scalar *is)
 static bool
 is_same(const Table *k, const Nest *n, const ValueId *in)
 {
-    bool same = k->nest->naxis == n->naxis && k->nest->nin == n->nin && k->nest->write[0].value == n->write[0].value && !memcmp(k->in, in, n->nin * sizeof *in);
+    bool same = k->nest->naxis == n->naxis && k->nest->nin == n->nin &&
+                k->nest->write[0].value == n->write[0].value &&
+                !memcmp(k->in, in, n->nin * sizeof *in);
 
     for (uint32_t x = 0; x < n->naxis && same; x++)
         same = k->nest->axis[x].extent == n->axis[x].extent;
@@ -410,7 +445,8 @@ made(Masks *m, const Mask *k, NestBuilder *b, const char *name, const Type *t, c
             return m->table.at[i].out;
     ValueId out = graph_value(m->to, name, t);
     graph_call_nest(m->to, plain, k->node->node->loc, k->node->node->origin, in, &out);
-    VEC_PUSH(m->a, &m->table, ((Table){ plain, arena_copy(m->a, in, plain->nin * sizeof *in), out }));
+    VEC_PUSH(m->a, &m->table,
+             ((Table){ plain, arena_copy(m->a, in, plain->nin * sizeof *in), out }));
     return out;
 }
 
@@ -453,7 +489,8 @@ sees_table(Masks *m, const Mask *k, const char *name)
     return made(m, k, &b, arena_printf(m->a, "%s_sees", name), t, copy.in);
 }
 
-/* seen[…, I, j]: does a row of the block see a key, or nothing at all? A last block that is not whole has its last row several times. */
+/* seen[…, I, j]: does a row of the block see a key, or nothing at all? A last block that is not
+ * whole has its last row several times. */
 static ValueId
 strip_table(Masks *m, const Mask *k, const char *name, ValueId sees)
 {
@@ -477,7 +514,8 @@ strip_table(Masks *m, const Mask *k, const char *name, ValueId sees)
         if (x == k->rows) {
             const Expr *row = nest_axis(&b, "row", AXIS_REDUCE, expr_int(c, BLOCK_ROWS));
             points = axis_bit(row);
-            bind[i].to = expr_min(c, expr_add(c, expr_scale(c, at[i], BLOCK_ROWS), row), expr_offset(c, axis[x].extent, -1));
+            bind[i].to = expr_min(c, expr_add(c, expr_scale(c, at[i], BLOCK_ROWS), row),
+                                  expr_offset(c, axis[x].extent, -1));
             copy.beyond = true;
         }
         if (x != k->keys)
@@ -490,13 +528,17 @@ strip_table(Masks *m, const Mask *k, const char *name, ValueId sees)
         copy.in[i] = m->map[copy.in[i]];
     uint32_t slot = nest_in(&b, "sees", m->to->value.at[sees].type);
     copy.in[copy.nin++] = sees;
-    const Scalar *one = truth(c, scalar_2(c, S_OR, is, scalar_2(c, S_EQ, nest_load_or(&b, slot, row_at, scalar_int(c, DT_U8, 1)), scalar_int(c, DT_U8, 0))));
+    const Scalar *one = truth(
+        c, scalar_2(c, S_OR, is,
+                    scalar_2(c, S_EQ, nest_load_or(&b, slot, row_at, scalar_int(c, DT_U8, 1)),
+                             scalar_int(c, DT_U8, 0))));
     const Type *t = type_new(c, DT_U8, k->n, dim);
-    nest_write(&b, nest_out(&b, "o", t), at, points ? scalar_reduce(c, COMB_MAX, points, &one, 1) : one);
+    nest_write(&b, nest_out(&b, "o", t), at,
+               points ? scalar_reduce(c, COMB_MAX, points, &one, 1) : one);
     return made(m, k, &b, arena_printf(m->a, "%s_seen", name), t, copy.in);
 }
 
-/* used[…, I, J]: does a row of the block see one of so many keys? */
+/* used[…, I, J]: does a row of the block see one of its keys? */
 static ValueId
 used_table(Masks *m, const Mask *k, const char *name, ValueId strip)
 {
@@ -531,18 +573,22 @@ with_table(Masks *m, const Mask *k, const Type *t)
 
     for (uint32_t i = 0; i < k->n; i++) {
         uint32_t x = k->axis[i];
-        at[i] = expr_div(c, expr_axis(c, x), expr_int(c, x == k->keys ? BLOCK_KEYS : x == k->rows ? BLOCK_ROWS : 1));
+        at[i] = expr_div(c, expr_axis(c, x),
+                         expr_int(c, x == k->keys   ? BLOCK_KEYS
+                                     : x == k->rows ? BLOCK_ROWS
+                                                    : 1));
     }
     e.param[n->nin + 1] = e.param[n->nin];
     e.param[n->nin] = (NestParam){ nest_fresh_param(c, &e, sym(c, "used")), t };
     e.nest.nin++;
     e.write[0].out++;
-    const Scalar *used = scalar_2(c, S_NE, scalar_load(c, DT_U8, n->nin, k->n, at, NULL), scalar_int(c, DT_U8, 0));
+    const Scalar *used = scalar_2(c, S_NE, scalar_load(c, DT_U8, n->nin, k->n, at, NULL),
+                                  scalar_int(c, DT_U8, 0));
     e.write[0].value = scalar_2(c, S_SEEN, used, n->write[0].value);
     return nest_edit_done(c, &e);
 }
 
-/* ---- which nests --------------------------------------------------------------------------------------------------- */
+/* ---- which nests ----------------------------------------------------------------------------- */
 
 /* The axis that stands alone at dimension d of what a nest writes; NO_SLOT: none. */
 static uint32_t
@@ -558,7 +604,8 @@ makes_scores(const Masks *m, const Source *node, uint32_t *keys)
 {
     const Nest *n = node->nest;
 
-    if (node->node->callee != CALL_NEST || n->nout != 1 || n->nwrite != 1 || !m->along[node_out(m->from, node->node, 0)] || nest_axes_of_kind(n, AXIS_SCAN) || nest_leaves_gaps(n) ||
+    if (node->node->callee != CALL_NEST || n->nout != 1 || n->nwrite != 1 ||
+        !m->along[node_out(m->from, node->node, 0)] || nest_axes_of_kind(n, AXIS_SCAN) ||
         !write_is_plain(m->c, n, &n->write[0]))
         return false;
     *keys = axis_at(n, m->along[node_out(m->from, node->node, 0)] - 1);
@@ -570,7 +617,8 @@ static bool
 find_mask(const Masks *m, const Source *node, uint32_t keys, Mask *out)
 {
     const Nest *n = node->nest;
-    uint32_t along = m->along[node_out(m->from, node->node, 0)] - 1, rows = along ? axis_at(n, along - 1) : NO_SLOT;
+    uint32_t along = m->along[node_out(m->from, node->node, 0)] - 1,
+             rows = along ? axis_at(n, along - 1) : NO_SLOT;
 
     const Scalar *cond = shown(m, node, n->write[0].value), *at_once = NULL;
     int64_t each = BLOCK_KEYS;
@@ -604,7 +652,8 @@ static bool
 put_table(Masks *m, const Mask *k)
 {
     const char *name = m->from->value.at[node_out(m->from, k->node->node, 0)].name;
-    ValueId sees = sees_table(m, k, name), strip = sees ? strip_table(m, k, name, sees) : 0, used = strip ? used_table(m, k, name, strip) : 0;
+    ValueId sees = sees_table(m, k, name), strip = sees ? strip_table(m, k, name, sees) : 0,
+            used = strip ? used_table(m, k, name, strip) : 0;
     const Nest *with = used ? with_table(m, k, m->to->value.at[used].type) : NULL;
 
     if (with)
@@ -640,10 +689,12 @@ find_maxima(Masks *m, const Node *node)
 
     for (uint32_t i = 0; i < walk.n; i++) {
         const Scalar *s = walk.at[i].node;
-        if (s->op != S_REDUCE || s->u.reduce.combiner != COMB_MAX || s->narg != 1 || s->arg[0]->op != S_LOAD || s->arg[0]->u.load.slot >= node->nest->nin)
+        if (s->op != S_REDUCE || s->u.reduce.combiner != COMB_MAX || s->narg != 1 ||
+            s->arg[0]->op != S_LOAD || s->arg[0]->u.load.slot >= node->nest->nin)
             continue;
         for (uint32_t d = 0; d < s->arg[0]->u.load.rank; d++)
-            if (expr_is_var(s->arg[0]->u.load.at[d], &v) && v.kind == VAR_AXIS && s->u.reduce.axes == axis_one((uint32_t)v.id))
+            if (expr_is_var(s->arg[0]->u.load.at[d], &v) && v.kind == VAR_AXIS &&
+                s->u.reduce.axes == axis_one((uint32_t)v.id))
                 m->along[node_in(m->from, node, s->arg[0]->u.load.slot)] = d + 1;
     }
 }
@@ -653,7 +704,11 @@ normalise_masks(const Graph *g)
 {
     Arena *scratch = arena_child(g->arena);
     bool ok = true;
-    Masks m = { .c = g->ctx, .a = scratch, .from = g, .along = NEW_ARRAY(scratch, uint32_t, g->value.n), .hides = NEW_ARRAY(scratch, uint8_t, g->value.n) };
+    Masks m = { .c = g->ctx,
+                .a = scratch,
+                .from = g,
+                .along = NEW_ARRAY(scratch, uint32_t, g->value.n),
+                .hides = NEW_ARRAY(scratch, uint8_t, g->value.n) };
 
     m.to = graph_rebuild(g, &m.map);
     for (NodeId id = 1; id < g->node.n; id++)

@@ -33,14 +33,28 @@ const Nest *normalise_choices(Ctx *c, const Nest *n);
  * indices hide needs none. */
 Graph *normalise_masks(const Graph *g);
 
-/* A padded batch computed for its tokens alone: `mask`, an input of g of [batch, length], is 1 of each and 0 of padding (ragged.c). After normalise_indices.
- * packed: nodes that are computed so; why, of how many others by themselves need padding: their names, what they do. NULL: reported. */
-typedef struct { uint32_t packed, nodes, nwhy; const char **why; const Expr *tokens; } RaggedReport;
-Graph *normalise_ragged(const Graph *g, ValueId mask, RaggedReport *report);
+/* A padded batch computed for its tokens alone: `mask`, an input of g of [batch, length], is 1 of
+ * each and 0 of padding (ragged.c). After normalise_indices. NULL: reported. */
+typedef struct {
+    bool packed_io;                  /* inputs and outputs of tokens have no padding; offsets stand
+                                      * for the mask, as input "MASK.offsets" i64[batch + 1] */
+    bool padded;                     /* all is computed with padding, within packed_io */
+    double density;                  /* the share of a batch that is tokens, where none is said */
+} RaggedHow;
+typedef struct {
+    uint32_t packed, nodes;          /* computed for tokens alone; of how many */
+    uint32_t nwhy;                   /* others that need padding by themselves … */
+    const char **why;                /* … their names, and what they do */
+    const Expr *tokens;
+} RaggedReport;
+Graph *normalise_ragged(const Graph *g, ValueId mask, const RaggedHow *how, RaggedReport *report);
 
 /* Scans that sum over what they have made become loops of nests (turns.c): recurrent networks. Before the others, so that
  * what is inside of the loops is made plain as well. */
 Graph *normalise_turns(const Graph *g);
+
+/* Each matrix multiplication of a nest with other reductions beside it is a nest of its own (sums.c). Before normalise_nests. */
+Graph *normalise_sums(const Graph *g);
 
 /* A reduction to one point as two nests: pieces that are worth so many points at least, and what is made of them (its inputs
  * are n's, and the pieces behind). False: it is none, too short, or does not divide. */

@@ -55,7 +55,7 @@ is_summed(Ctx *c, const Nest *n, AxisSet sum, const Expr *e, int64_t share)
     for (uint32_t k = 0; k < n->naxis; k++) {
         const Expr *axis = expr_var(c, (Var){ VAR_AXIS, k });
         if (expr_axes(e) & sum & axis_one(k) && in_word == expr_mod(c, axis, expr_int(c, share)))
-            return expr_is(n->axis[k].begin, 0) && expr_or(n->axis[k].extent, 1) % share == 0;
+            return expr_or(n->axis[k].extent, 1) % share == 0;
     }
     return false;
 }

@@ -34,7 +34,7 @@ only_reduction(Ctx *c, const Nest *n, int64_t *points)
     if (f.count != 1 || f.found->narg != 1 || f.found->u.reduce.combiner > COMB_MIN)
         return NULL;
     for (uint32_t k = 0; k < n->naxis; k++)
-        if (n->axis[k].kind == AXIS_SCAN || !expr_is(n->axis[k].begin, 0) || !expr_const(n->axis[k].extent, &extent) ||
+        if (n->axis[k].kind == AXIS_SCAN || !expr_const(n->axis[k].extent, &extent) ||
             (n->axis[k].kind == AXIS_PARALLEL && extent != 1) || mul_overflows(*points, extent, points))
             return NULL;
     return f.found;

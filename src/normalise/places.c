@@ -43,7 +43,7 @@ static void
 look_at(void *user, const Scalar *s)
 {
     Look *l = user;
-    Ranges r = nest_ranges(l->f->scratch, l->f->n);
+    Ranges r = nest_ranges(l->f->c, l->f->scratch, l->f->n);
 
     l->work += s->op == S_CAST || s->op > S_HPROD;
     l->fails |= s->op == S_AT;
@@ -291,7 +291,7 @@ static bool
 is_box(const Nest *n)
 {
     for (uint32_t k = 0; k < n->naxis; k++)
-        if (n->axis[k].kind == AXIS_SCAN || axis_is_ragged(&n->axis[k]) || !expr_is(n->axis[k].begin, 0))
+        if (n->axis[k].kind == AXIS_SCAN || axis_varies(&n->axis[k]))
             return false;
     return n->nwrite == 1 && n->nout == 1 && n->write[0].combiner == COMB_NONE;
 }

@@ -1,20 +1,26 @@
 /* ragged: a padded batch computed for its tokens alone.
  *
- *     row[f], column[f]   where token f of all tokens stands; place[b, j] the token that stands there, -1: padding
+ * row, column and place are tables that say where tokens stand (token_tables.h).
  *
- *     h[b, j, d] = sum k: x[b, j, k] * w[k, d]              h'[f, d] = sum k: x'[f, k] * w[k, d]
- *     e[b, j, d] = table[ids[b, j], d] + at[j, d]           e'[f, d] = table[ids'[f], d] + at[column[f], d]
- *     s[b, h, i, j] = q[b, h, i, j] + (1 - m[b, j]) * low   s'[h, f, g] = row[f] == row[g] ? q'[h, f, g] : -inf
- *     p[b, d] = h[b, 0, d]                                  p[b, d] = h'[place[b, 0], d | 0]
+ *     h[b, j, d] = sum k: x[b, j, k] * w[k, d]     h'[f, d] = sum k: x'[f, k] * w[k, d]
+ *     e[b, j, d] = t[ids[b, j], d] + at[j, d]      e'[f, d] = t[ids'[f], d] + at[column[f], d]
+ *     s[b, h, i, j] = q·k + (1 - m[b, j]) * low    s'[h, f, g] = row[f] == row[g] ? q'·k' : -inf
+ *     p[b, d] = h[b, 0, d]                         p[b, d] = h'[place[b, 0], d | 0]
  *
- * How many tokens there are is a symbol from data. Which values may be computed so, and what they hold at padding, tokens.h tells. Of scores the mask goes, and
- * in its place stands a comparison of sequences, which hides what it hid: kernels pass over blocks of scores of which all are of two sequences, as
- * of any mask (mask.c).
+ * How many tokens there are is a symbol from data, or a size of inputs that come packed. Which
+ * values may be computed so, and what they hold at padding, tokens.h tells. Of scores the mask goes,
+ * and in its place stands a comparison of sequences, which hides what it hid: kernels pass over
+ * blocks of scores of which all are of two sequences, as of any mask (mask.c).
  *
- * What stays padded is read where it stands; what somebody asks for padded, outputs and rows of sequences, is put there, and its padding is 0.
- * Source: CoRa (Fegade et al., MLSys 2022) for fusing sequences and their lengths to one dimension, and for tables that are made once for all layers.
+ * What stays padded is read where it stands; what is asked for padded, outputs and rows of
+ * sequences, is put there, and its padding is 0. Where inputs and outputs of tokens are to be packed
+ * as well, offsets stand for the mask, and what needs padding is padded within.
+ *
+ * Source: CoRa (Fegade et al., MLSys 2022) for fusing sequences and their lengths to one dimension,
+ * and for tables that are made once for all layers.
  */
 #include "normalise/normalise.h"
+#include "normalise/token_tables.h"
 #include "normalise/tokens.h"
 
 #include "nest/walk.h"
@@ -26,186 +32,31 @@ typedef struct {
     const Graph *from;
     Graph *to;
     TokenMap m;
-    ValueId *map;                    /* of values of the old graph, as they were; 0 of those that are packed */
+    /* of values of the old graph, as they were; 0 of those that are packed */
+    ValueId *map;
     ValueId *packed;                 /* of values with tokens, packed */
-    Pad *apart;                      /* of packed scores, by values of the old graph: where two tokens are of different sequences */
-    const Expr *tokens;              /* how many there are */
-    ValueId row, column, place;
-    Loc loc;
-    Sym origin;
+    /* of packed scores, by values of the old graph: where two tokens are of different sequences */
+    Pad *apart;
+    TokenTables t;
 } Ragged;
 
-/* ---- tables ------------------------------------------------------------------------------------------------- */
+/* ---- packed values --------------------------------------------------------------------------- */
 
-static ValueId
-call(Ragged *r, NestBuilder *b, const char *name, const Type *t, const ValueId *in)
-{
-    const Nest *n = nest_finish(b);
-
-    if (!n)
-        return 0;
-    ValueId out = graph_value(r->to, name, t);
-    graph_call_nest(r->to, n, r->loc, r->origin, in, &out);
-    return out;
-}
-
-static const Scalar *
-is_token(Ragged *r, NestBuilder *b, const Expr *sequence, const Expr *column)
-{
-    const Type *t = r->from->value.at[r->m.mask].type;
-    const Scalar *s = nest_load(b, 0, (const Expr *[]){ sequence, column });
-
-    return t->dtype == DT_BOOL ? s : scalar_2(r->c, S_NE, s, scalar_number(r->c, t->dtype, 0));
-}
-
-static const Scalar *
-counts(Ctx *c, const Scalar *is)
-{
-    return scalar_select(c, is, scalar_int(c, DT_I64, 1), scalar_int(c, DT_I64, 0));
-}
-
-/* How many elements of the mask are tokens, or (odd) neither 0 nor 1: i64[1], as symbols. */
-static const Expr *
-count_of(Ragged *r, bool odd, const Expr *most)
-{
-    Ctx *c = r->c;
-    const Type *mask = r->from->value.at[r->m.mask].type, *t = type_new(c, DT_I64, 1, (const Expr *[]){ expr_int(c, 1) });
-    NestBuilder b = nest_begin(c, odd ? "neither" : "token_count");
-
-    nest_in(&b, "mask", mask);
-    uint32_t out = nest_out(&b, "o", t);
-    const Expr *o = nest_axis(&b, "o", AXIS_PARALLEL, expr_int(c, 1)), *i = nest_axis(&b, "b", AXIS_REDUCE, r->m.batch), *j = nest_axis(&b, "j", AXIS_REDUCE, r->m.length);
-    const Scalar *is = is_token(r, &b, i, j);
-    if (odd)
-        is = scalar_2(c, S_AND, is, scalar_2(c, S_NE, nest_load(&b, 0, (const Expr *[]){ i, j }), scalar_number(c, mask->dtype, 1)));
-    const Scalar *one = counts(c, is);
-    nest_write(&b, out, &o, scalar_reduce(c, COMB_SUM, axis_bit(i) | axis_bit(j), &one, 1));
-    ValueId v = call(r, &b, odd ? "neither" : "token_count", t, &r->map[r->m.mask]), match = v ? graph_match(r->to, v, odd ? "neither" : "token_count", &most, r->loc, r->origin) : 0;
-    return match ? r->to->value.at[match].known.at[0] : NULL;
-}
-
-/* Tokens up to each element of the mask: i64[batch*length]. */
-static ValueId
-tokens_before(Ragged *r)
-{
-    Ctx *c = r->c;
-    const Expr *all = expr_mul(c, r->m.batch, r->m.length);
-    const Type *t = type_new(c, DT_I64, 1, &all);
-    NestBuilder b = nest_begin(c, "upto");
-
-    nest_in(&b, "mask", r->from->value.at[r->m.mask].type);
-    uint32_t out = nest_out(&b, "o", t);
-    const Expr *n = nest_axis(&b, "n", AXIS_SCAN, all), *last = expr_offset(c, n, -1);
-    const Scalar *before = scalar_load(c, DT_I64, b.in.n + out, 1, &last, scalar_int(c, DT_I64, 0));
-    nest_write(&b, out, &n, scalar_2(c, S_ADD, before, counts(c, is_token(r, &b, expr_div(c, n, r->m.length), expr_mod(c, n, r->m.length)))));
-    return call(r, &b, "upto", t, &r->map[r->m.mask]);
-}
-
-/* Of each token its sequence, or its column: i32[tokens]. Padding goes to one place more, which is cut off. */
-static ValueId
-place_in_batch(Ragged *r, ValueId upto, bool column)
-{
-    Ctx *c = r->c;
-    const char *name = column ? "column" : "row";
-    const Expr *room = expr_offset(c, r->tokens, 1);
-    const Type *wide = type_new(c, DT_I32, 1, &room), *t = type_new(c, DT_I32, 1, &r->tokens);
-    NestBuilder b = nest_begin(c, name);
-
-    nest_in(&b, "mask", r->from->value.at[r->m.mask].type);
-    uint32_t counted = nest_in(&b, "upto", r->to->value.at[upto].type), out = nest_out(&b, "o", wide);
-    const Expr *i = nest_axis(&b, "b", AXIS_PARALLEL, r->m.batch), *j = nest_axis(&b, "j", AXIS_PARALLEL, r->m.length), *n = expr_add(c, expr_mul(c, i, r->m.length), j);
-    const Scalar *before = scalar_2(c, S_SUB, nest_load(&b, counted, &n), scalar_int(c, DT_I64, 1));
-    const Scalar *slot = scalar_select(c, is_token(r, &b, i, j), before, scalar_index(c, r->tokens));
-    const Expr *at = expr_computed(c, scalar_at(c, slot, room));
-    nest_write_combine(&b, out, &at, COMB_LAST, NO_SLOT, scalar_cast(c, DT_I32, scalar_index(c, column ? j : i)));
-    ValueId all = call(r, &b, name, wide, (ValueId[]){ r->map[r->m.mask], upto });
-    if (!all)
-        return 0;
-    NestBuilder cut = nest_begin(c, name);
-    uint32_t x = nest_in(&cut, "x", wide);
-    const Expr *f;
-    nest_axes_of(&cut, t, &f);
-    nest_write(&cut, nest_out(&cut, "o", t), &f, nest_load(&cut, x, &f));
-    return call(r, &cut, name, t, &all);
-}
-
-/* place[b, j]: i32. */
-static ValueId
-place_of_tokens(Ragged *r, ValueId upto)
-{
-    Ctx *c = r->c;
-    const Type *t = type_new(c, DT_I32, 2, (const Expr *[]){ r->m.batch, r->m.length });
-    NestBuilder b = nest_begin(c, "place");
-    const Expr *at[2];
-
-    nest_in(&b, "mask", r->from->value.at[r->m.mask].type);
-    uint32_t counted = nest_in(&b, "upto", r->to->value.at[upto].type);
-    nest_axes_of(&b, t, at);
-    const Expr *n = expr_add(c, expr_mul(c, at[0], r->m.length), at[1]);
-    const Scalar *before = scalar_2(c, S_SUB, nest_load(&b, counted, &n), scalar_int(c, DT_I64, 1));
-    nest_write(&b, nest_out(&b, "o", t), at, scalar_cast(c, DT_I32, scalar_select(c, is_token(r, &b, at[0], at[1]), before, scalar_int(c, DT_I64, -1))));
-    return call(r, &b, "place", t, (ValueId[]){ r->map[r->m.mask], upto });
-}
-
-/* Half of a batch is padding, where no size is given as usual. */
-static void
-count_tokens(Ragged *r)
-{
-    int64_t batch = 0, length = 0;
-    Var v, d;
-
-    if (!expr_is_var(r->tokens, &v) || expr_symbol_usual(r->c, v).n)
-        return;
-    if (!expr_const(r->m.batch, &batch))
-        batch = expr_is_var(r->m.batch, &d) ? expr_symbol_supposed(r->c, d) : 1;
-    if (!expr_const(r->m.length, &length))
-        length = expr_is_var(r->m.length, &d) ? expr_symbol_supposed(r->c, d) : EXPR_SUPPOSED;
-    expr_symbol_count(r->c, v, batch * length / 2 > 0 ? batch * length / 2 : 1);
-}
-
-static bool
-make_tables(Ragged *r)
-{
-    Ctx *c = r->c;
-    const Value *mask = &r->from->value.at[r->m.mask];
-    const Expr *odd = NULL;
-
-    r->tokens = count_of(r, false, expr_mul(c, r->m.batch, r->m.length));
-    if (!r->tokens)
-        return false;
-    count_tokens(r);
-    if (mask->type->dtype != DT_BOOL) {
-        odd = count_of(r, true, NULL);
-        if (!odd)
-            return false;
-        Constraint k = { odd, expr_int(c, 0), arena_printf(r->to->arena, "input %s: with --ragged each element is 1 of a token or 0 of padding, and some are another number", mask->name), "", SIZES_EQUAL };
-        VEC_PUSH(r->to->arena, &r->to->constraints, k);
-    }
-    ValueId upto = tokens_before(r);
-    r->row = upto ? place_in_batch(r, upto, false) : 0;
-    r->column = r->row ? place_in_batch(r, upto, true) : 0;
-    r->place = r->column ? place_of_tokens(r, upto) : 0;
-    return r->place != 0;
-}
-
-/* ---- packed values ------------------------------------------------------------------------------------------ */
-
-/* The type without a dimension of sequences, with all tokens along those of tokens. */
+/* The type with a dimension for each digit but that of sequences; those of tokens count all. */
 static const Type *
 packed_type(const Ragged *r, const Type *t, const Tokens *k)
 {
-    const Expr *dim[TN_MAX_RANK];
+    const Expr *dim[MOST_DIGITS];
     uint32_t rank = 0;
 
-    for (uint32_t d = 0; d < t->rank; d++) {
-        bool token = (k->count > 0 && k->token[0] == d) || (k->count > 1 && k->token[1] == d);
-        if (token || k->batch != d)
-            dim[rank++] = token ? r->tokens : t->dim[d];
-    }
+    for (uint32_t i = 0; i < k->ndigit; i++)
+        if (k->digit[i].counts != DIGIT_SEQUENCE)
+            dim[rank++] = k->digit[i].counts >= DIGIT_TOKEN ? r->t.tokens : k->digit[i].extent;
     return type_new(r->c, t->dtype, rank, dim);
 }
 
-/* A value that stays padded, packed: o[f, …] = x[row[f], column[f], …]. Scores are not. 0: refused. */
+/* A value that stays padded, packed: o[f, …] = x[row[f], column[f], …]. Scores are not. 0: refused.
+ */
 static ValueId
 packed_copy(Ragged *r, ValueId v)
 {
@@ -213,20 +64,26 @@ packed_copy(Ragged *r, ValueId v)
     const Tokens *k = &r->m.of[v];
     const Type *from = r->to->value.at[r->map[v]].type, *t = packed_type(r, from, k);
     NestBuilder b = nest_begin(c, "packed");
-    const Expr *axis[TN_MAX_RANK], *at[TN_MAX_RANK];
-    uint32_t x = nest_in(&b, "x", from), row = nest_in(&b, "row", r->to->value.at[r->row].type), column = nest_in(&b, "column", r->to->value.at[r->column].type);
+    const Expr *axis[TN_MAX_RANK], *digit[MOST_DIGITS], *at[TN_MAX_RANK], *f = NULL;
+    uint32_t x = nest_in(&b, "x", from), row = nest_in(&b, "row", r->to->value.at[r->t.row].type),
+             column = nest_in(&b, "column", r->to->value.at[r->t.column].type);
 
     nest_axes_of(&b, t, axis);
-    const Expr *f = axis[k->token[0] - (k->batch < k->token[0])];
-    const Expr *i = expr_computed(c, scalar_at(c, nest_load(&b, row, &f), r->m.batch)), *j = expr_computed(c, scalar_at(c, nest_load(&b, column, &f), r->m.length));
-    for (uint32_t d = 0, own = 0; d < from->rank; d++) {
-        if (d == k->token[0])
-            at[d] = k->batch == d ? expr_add(c, expr_mul(c, i, r->m.length), j) : j, own++;
-        else
-            at[d] = d == k->batch ? i : axis[own++];
-    }
+    for (uint32_t i = 0, own = 0; i < k->ndigit; i++)
+        if (k->digit[i].counts != DIGIT_SEQUENCE) {
+            digit[i] = axis[own++];
+            f = k->digit[i].counts == DIGIT_TOKEN ? digit[i] : f;
+        }
+    for (uint32_t i = 0; i < k->ndigit; i++)
+        if (k->digit[i].counts == DIGIT_SEQUENCE)
+            digit[i] = expr_computed(c, scalar_at(c, nest_load(&b, row, &f), r->m.batch));
+        else if (k->digit[i].counts == DIGIT_TOKEN)
+            digit[i] = expr_computed(c, scalar_at(c, nest_load(&b, column, &f), r->m.length));
+    for (uint32_t d = 0; d < from->rank; d++)
+        at[d] = tokens_index(c, k, d, digit);
     nest_write(&b, nest_out(&b, "o", t), axis, nest_load(&b, x, at));
-    return call(r, &b, r->from->value.at[v].name, t, (ValueId[]){ r->map[v], r->row, r->column });
+    return tables_call(&r->t, &b, r->from->value.at[v].name, t,
+                       (ValueId[]){ r->map[v], r->t.row, r->t.column });
 }
 
 /* A packed value where it stands in the batch; padding is 0. 0: refused. */
@@ -238,22 +95,28 @@ padded_copy(Ragged *r, ValueId v)
     const Value *old = &r->from->value.at[v];
     const Type *from = r->to->value.at[r->packed[v]].type;
     NestBuilder b = nest_begin(c, "padded");
-    const Expr *axis[TN_MAX_RANK], *at[TN_MAX_RANK];
-    uint32_t x = nest_in(&b, "x", from), place = nest_in(&b, "place", r->to->value.at[r->place].type);
+    const Expr *digit[MOST_DIGITS], *at[TN_MAX_RANK], *own[MOST_DIGITS], *where[2] = { NULL, NULL };
+    uint32_t x = nest_in(&b, "x", from), rank = 0,
+             place = nest_in(&b, "place", r->to->value.at[r->t.place].type);
 
-    nest_axes_of(&b, old->type, axis);
-    const Expr *e = axis[k->token[0]];
-    const Expr *where[2] = { k->batch == k->token[0] ? expr_div(c, e, r->m.length) : axis[k->batch], k->batch == k->token[0] ? expr_mod(c, e, r->m.length) : e };
-    for (uint32_t d = 0, own = 0; d < old->type->rank; d++)
-        if (d == k->token[0])
-            at[own++] = expr_computed(c, nest_load(&b, place, where));
-        else if (d != k->batch)
-            at[own++] = axis[d];
-    nest_write(&b, nest_out(&b, "o", old->type), axis, nest_load_or(&b, x, at, scalar_number(c, from->dtype, 0)));
-    return call(r, &b, old->name, old->type, (ValueId[]){ r->packed[v], r->place });
+    for (uint32_t i = 0; i < k->ndigit; i++) {
+        digit[i] = nest_axis(&b, "i", AXIS_PARALLEL, k->digit[i].extent);
+        if (k->digit[i].counts != DIGIT_OTHER)
+            where[k->digit[i].counts == DIGIT_TOKEN] = digit[i];
+    }
+    for (uint32_t i = 0; i < k->ndigit; i++)
+        if (k->digit[i].counts != DIGIT_SEQUENCE)
+            own[rank++] = k->digit[i].counts == DIGIT_TOKEN
+                              ? expr_computed(c, nest_load(&b, place, where))
+                              : digit[i];
+    for (uint32_t d = 0; d < old->type->rank; d++)
+        at[d] = tokens_index(c, k, d, digit);
+    nest_write(&b, nest_out(&b, "o", old->type), at,
+               nest_load_or(&b, x, own, scalar_number(c, from->dtype, 0)));
+    return tables_call(&r->t, &b, old->name, old->type, (ValueId[]){ r->packed[v], r->t.place });
 }
 
-/* ---- nests --------------------------------------------------------------------------------------------------- */
+/* ---- nests ----------------------------------------------------------------------------------- */
 
 /* A nest on its way. Its tokens run along new axes. */
 typedef struct {
@@ -262,8 +125,10 @@ typedef struct {
     const ValueId *in;
     Runs runs;
     NestEdit e;
-    uint32_t fresh[NEST_MAX_AXES];   /* of axes of columns and tokens: the new one; NO_SLOT of others */
-    uint32_t of_sequence[NEST_MAX_AXES];     /* of axes of sequences: the new axis that an output has of it; NO_SLOT: none */
+    /* of axes of columns: the new one; NO_SLOT of others */
+    uint32_t fresh[NEST_MAX_AXES];
+    /* of axes of sequences: the new axis that an output has of it; NO_SLOT: none */
+    uint32_t of_sequence[NEST_MAX_AXES];
     uint32_t row, column, place;     /* inputs */
     Pad *apart;                      /* [nin] */
 } Change;
@@ -283,7 +148,8 @@ together(Change *k, uint32_t f, uint32_t g)
     Ctx *c = k->r->c;
     const Expr *x = expr_axis(c, f), *y = expr_axis(c, g);
 
-    return scalar_2(c, S_EQ, scalar_load(c, DT_I32, k->row, 1, &x, NULL), scalar_load(c, DT_I32, k->row, 1, &y, NULL));
+    return scalar_2(c, S_EQ, scalar_load(c, DT_I32, k->row, 1, &x, NULL),
+                    scalar_load(c, DT_I32, k->row, 1, &y, NULL));
 }
 
 /* Reads of packed values, at new axes or at places. */
@@ -294,25 +160,25 @@ change_load(ScalarMap *map, const Scalar *load)
     Ctx *c = map->ctx;
     uint32_t slot = load->u.load.slot, rank = 0;
     const Tokens *t = slot < k->n->nin ? &k->r->m.of[k->in[slot]] : NULL;
-    const Expr *at[TN_MAX_RANK];
+    const Expr *at[MOST_DIGITS];
     const Scalar *outside = NULL;
     TokenRead read;
 
-    if (!t || !t->count || k->e.param[slot].type == k->n->param[slot].type || !tokens_read(&k->r->m, k->n, &k->runs, t, load, &read))
+    if (!t || !t->count || k->e.param[slot].type == k->n->param[slot].type ||
+        !tokens_read(&k->r->m, k->n, &k->runs, t, load->u.load.at, &read))
         return load;
-    for (uint32_t d = 0; d < load->u.load.rank; d++) {
-        uint32_t i = t->count > 1 && t->token[1] == d ? 1 : 0;
-        if (t->token[i] != d) {
-            if (t->batch != d)
-                at[rank++] = load->u.load.at[d];
-            continue;
+    for (uint32_t i = 0; i < t->ndigit; i++) {
+        Counts counts = t->digit[i].counts;
+        uint32_t x = counts >= DIGIT_TOKEN ? read.axis[counts - DIGIT_TOKEN] : NO_SLOT;
+        if (counts == DIGIT_OTHER)
+            at[rank++] = read.digit[i];
+        else if (x != NO_SLOT && k->fresh[x] != NO_SLOT)
+            at[rank++] = expr_axis(c, k->fresh[x]);
+        else if (counts >= DIGIT_TOKEN) {
+            at[rank++] =
+                number_at(k, k->place, (const Expr *[]){ read.sequence, read.column }, 2, NULL);
+            outside = scalar_number(c, load->dtype, 0);
         }
-        if (read.axis[i] != NO_SLOT && k->fresh[read.axis[i]] != NO_SLOT) {
-            at[rank++] = expr_axis(c, k->fresh[read.axis[i]]);
-            continue;
-        }
-        at[rank++] = number_at(k, k->place, (const Expr *[]){ read.sequence, read.column }, 2, NULL);
-        outside = scalar_number(c, load->dtype, 0);
     }
     return scalar_load(c, load->dtype, slot, rank, at, outside);
 }
@@ -323,20 +189,25 @@ column_axis(const Change *k, const Scalar *s, uint32_t *sequence)
 {
     Var v;
 
-    if (s->op != S_INDEX || !expr_is_var(s->u.index, &v) || v.kind != VAR_AXIS || v.id >= k->n->naxis || k->runs.run[v.id] != RUNS_COLUMNS)
+    if (s->op != S_INDEX || !expr_is_var(s->u.index, &v) || v.kind != VAR_AXIS ||
+        v.id >= k->n->naxis || k->runs.run[v.id] != RUNS_COLUMNS)
         return NO_SLOT;
     *sequence = k->runs.sequence[v.id];
     return k->fresh[v.id];
 }
 
-/* Columns of one sequence are in the order of its tokens, which need no table: j <= i, as a causal mask has it. Of two sequences it does not matter. */
+/* Columns of one sequence are in the order of its tokens, which need no table: j <= i, as a causal
+ * mask has it. Of two sequences it does not matter. */
 static const Scalar *
 change_comparison(Change *k, const Scalar *s)
 {
     Ctx *c = k->r->c;
     uint32_t one, other, f = column_axis(k, s->arg[0], &one), g = column_axis(k, s->arg[1], &other);
 
-    return f == NO_SLOT || g == NO_SLOT || one != other ? s : scalar_2(c, s->op, scalar_index(c, expr_axis(c, f)), scalar_index(c, expr_axis(c, g)));
+    return f == NO_SLOT || g == NO_SLOT || one != other
+               ? s
+               : scalar_2(c, s->op, scalar_index(c, expr_axis(c, f)),
+                          scalar_index(c, expr_axis(c, g)));
 }
 
 /* Reductions along tokens take in those of their own sequence. */
@@ -349,12 +220,16 @@ change_tokens(ScalarMap *map, const Scalar *s)
     if (s->op >= S_EQ && s->op <= S_GE)
         return change_comparison(k, s);
     for (uint32_t x = 0; x < k->n->naxis && s->op == S_REDUCE; x++) {
-        if (!(s->u.reduce.axes >> x & 1) || k->runs.run[x] != RUNS_COLUMNS || k->fresh[x] == NO_SLOT)
+        if (!(s->u.reduce.axes >> x & 1) || k->runs.run[x] != RUNS_COLUMNS ||
+            k->fresh[x] == NO_SLOT)
             continue;
         uint32_t f = k->of_sequence[k->runs.sequence[x]];
-        if (pad_is_identity(c, s, tokens_apart(&k->r->m, k->n, k->in, &k->runs, s->arg[0], k->apart)))
+        if (pad_is_identity(c, s,
+                            tokens_apart(&k->r->m, k->n, k->in, &k->runs, s->arg[0], k->apart)))
             continue;
-        const Scalar *own = scalar_select(c, together(k, f, k->fresh[x]), s->arg[0], combiner_identity(c, s->u.reduce.combiner, s->arg[0]->dtype));
+        const Scalar *own = scalar_select(
+            c, together(k, f, k->fresh[x]), s->arg[0],
+            combiner_identity(c, s->u.reduce.combiner, s->arg[0]->dtype));
         s = scalar_reduce(c, s->u.reduce.combiner, s->u.reduce.axes, &own, 1);
     }
     return s;
@@ -384,9 +259,10 @@ old_axes(Change *k)
         uint32_t f = k->runs.run[x] == RUNS_SEQUENCES ? k->of_sequence[x] : k->fresh[x];
         if (f == NO_SLOT)
             continue;
-        const Expr *e = expr_axis(c, f), *row = number_at(k, k->row, &e, 1, k->r->m.batch), *column = number_at(k, k->column, &e, 1, k->r->m.length);
-        const Expr *to = k->runs.run[x] == RUNS_SEQUENCES ? row : k->runs.run[x] == RUNS_COLUMNS ? column : expr_add(c, expr_mul(c, row, k->r->m.length), column);
-        bind[b.n++] = (Binding){ { VAR_AXIS, x }, to };
+        const Expr *e = expr_axis(c, f), *row = number_at(k, k->row, &e, 1, k->r->m.batch),
+                   *column = number_at(k, k->column, &e, 1, k->r->m.length);
+        bind[b.n++] =
+            (Binding){ { VAR_AXIS, x }, k->runs.run[x] == RUNS_SEQUENCES ? row : column };
     }
     return b;
 }
@@ -398,14 +274,15 @@ add_axes(Change *k, bool packed)
     for (uint32_t x = 0; x < k->n->naxis; x++)
         k->fresh[x] = k->of_sequence[x] = NO_SLOT;
     for (uint32_t x = 0; x < k->n->naxis && packed; x++) {
-        Run run = k->runs.run[x];
-        if (run != RUNS_COLUMNS && run != RUNS_TOKENS)
+        if (k->runs.run[x] != RUNS_COLUMNS)
             continue;
         if (k->e.nest.naxis == NEST_MAX_AXES)
             return false;
         uint32_t f = k->fresh[x] = k->e.nest.naxis++;
-        k->e.axis[f] = (Axis){ nest_fresh_axis(k->r->c, &k->e, k->n->axis[x].name), k->n->axis[x].kind, expr_int(k->r->c, 0), k->r->tokens };
-        if (run == RUNS_COLUMNS && k->n->axis[x].kind == AXIS_PARALLEL && k->of_sequence[k->runs.sequence[x]] == NO_SLOT)
+        k->e.axis[f] = (Axis){ nest_fresh_axis(k->r->c, &k->e, k->n->axis[x].name),
+                               k->n->axis[x].kind, k->r->t.tokens };
+        if (k->n->axis[x].kind == AXIS_PARALLEL &&
+            k->of_sequence[k->runs.sequence[x]] == NO_SLOT)
             k->of_sequence[k->runs.sequence[x]] = f;
     }
     return true;
@@ -416,12 +293,13 @@ static void
 add_tables(Change *k)
 {
     static const char *const name[] = { "token_row", "token_column", "token_place" };
-    const ValueId table[] = { k->r->row, k->r->column, k->r->place };
+    const ValueId table[] = { k->r->t.row, k->r->t.column, k->r->t.place };
     uint32_t nin = k->n->nin;
     NestParam param[3];
 
     for (uint32_t i = 0; i < 3; i++)
-        param[i] = (NestParam){ nest_fresh_param(k->r->c, &k->e, sym(k->r->c, name[i])), k->r->to->value.at[table[i]].type };
+        param[i] = (NestParam){ nest_fresh_param(k->r->c, &k->e, sym(k->r->c, name[i])),
+                                k->r->to->value.at[table[i]].type };
     memmove(k->e.param + nin + 3, k->e.param + nin, k->n->nout * sizeof *k->e.param);
     memcpy(k->e.param + nin, param, sizeof param);
     k->row = nin;
@@ -431,15 +309,18 @@ add_tables(Change *k)
     k->e.write[0].out += 3;
 }
 
-/* What a packed output holds at scores of two sequences: what the model has at padding, so that nothing of it is taken in. */
+/* What a packed output holds at scores of two sequences: what the model has at padding, so that
+ * nothing of it is taken in. */
 static Pad
 hide_apart(Change *k, const Tokens *out, const uint32_t *f)
 {
     Ctx *c = k->r->c;
     const Scalar *value = k->e.write[0].value;
-    Pad want = out->pad[1].number || out->pad[1].hidden ? out->pad[1] : out->pad[0], have = tokens_apart(&k->r->m, k->n, k->in, &k->runs, k->n->write[0].value, k->apart);
+    Pad want = out->pad[1].number || out->pad[1].hidden ? out->pad[1] : out->pad[0],
+        have = tokens_apart(&k->r->m, k->n, k->in, &k->runs, k->n->write[0].value, k->apart);
 
-    if (out->count < 2 || (!want.number && !want.hidden) || (want.hidden && have.hidden) || (want.number && want.number == have.number))
+    if (out->count < 2 || (!want.number && !want.hidden) || (want.hidden && have.hidden) ||
+        (want.number && want.number == have.number))
         return out->count < 2 ? (Pad){ NULL } : have;
     const Scalar *low = want.hidden ? scalar_float(c, value->dtype, -__builtin_inf()) : want.number;
     k->e.write[0].value = scalar_select(c, together(k, f[0], f[1]), value, low);
@@ -452,20 +333,20 @@ change_write(Change *k, const Tokens *out, const Type *t, uint32_t f[2])
 {
     Write *w = &k->e.write[0];
     const Expr **at = NEW_ARRAY(k->e.scratch, const Expr *, t->rank + 1);
-    uint32_t rank = k->n->param[k->n->nin].type->rank, own = 0;
+    uint32_t own = 0;
+    TokenRead written;
 
-    for (uint32_t d = 0; d < rank; d++) {
-        uint32_t i = out->count > 1 && out->token[1] == d ? 1 : 0;
-        if (out->token[i] != d) {
-            if (out->batch != d)
-                at[own++] = w->at[d];
+    tokens_read(&k->r->m, k->n, &k->runs, out, w->at, &written);     /* it packs: it is at axes */
+    for (uint32_t i = 0; i < out->ndigit; i++) {
+        Counts counts = out->digit[i].counts;
+        if (counts == DIGIT_SEQUENCE)
             continue;
+        at[own] = written.digit[i];
+        if (counts >= DIGIT_TOKEN) {
+            f[counts - DIGIT_TOKEN] = k->fresh[written.axis[counts - DIGIT_TOKEN]];
+            at[own] = expr_axis(k->r->c, f[counts - DIGIT_TOKEN]);
         }
-        AxisSet axes = expr_axes(w->at[d]);
-        for (uint32_t x = 0; x < k->n->naxis; x++)
-            if (axes >> x & 1 && k->fresh[x] != NO_SLOT)
-                f[i] = k->fresh[x];
-        at[own++] = expr_axis(k->r->c, f[i]);
+        own++;
     }
     w->at = at;
     k->e.param[w->out].type = t;
@@ -477,7 +358,8 @@ inputs_of(Change *k, ValueId *in, bool packed)
     for (uint32_t i = 0; i < k->n->nin; i++) {
         ValueId v = k->in[i];
         const Tokens *t = &k->r->m.of[v];
-        if (t->count == 1 && packed && !k->r->packed[v] && !(k->r->packed[v] = packed_copy(k->r, v)))
+        if (t->count == 1 && packed && !k->r->packed[v] &&
+            !(k->r->packed[v] = packed_copy(k->r, v)))
             return false;
         in[i] = k->r->packed[v] ? k->r->packed[v] : k->r->map[v];
         if (k->r->packed[v] && !packed && k->r->map[v])
@@ -485,13 +367,14 @@ inputs_of(Change *k, ValueId *in, bool packed)
         k->e.param[i].type = k->r->to->value.at[in[i]].type;
         k->apart[i] = k->r->apart[v];
     }
-    in[k->n->nin] = k->r->row;
-    in[k->n->nin + 1] = k->r->column;
-    in[k->n->nin + 2] = k->r->place;
+    in[k->n->nin] = k->r->t.row;
+    in[k->n->nin + 1] = k->r->t.column;
+    in[k->n->nin + 2] = k->r->t.place;
     return true;
 }
 
-/* New axes at the places of those that they stand for; sequences that an output has along tokens alone are no axis any more. */
+/* New axes at the places of those that they stand for; sequences that an output has along tokens
+ * alone are no axis any more. */
 static void
 close_up(Change *k)
 {
@@ -511,13 +394,17 @@ close_up(Change *k)
     k->e.nest.naxis = r.n;
     k->e.axis = axis;
     k->e.nest.axis = axis;
-    ScalarMap map = { .expr = bindings_apply, .axes = bindings_axes, .user = &r, .ctx = c, .done = { .arena = k->e.scratch } };
+    ScalarMap map = { .expr = bindings_apply,
+                      .axes = bindings_axes,
+                      .user = &r,
+                      .ctx = c,
+                      .done = { .arena = k->e.scratch } };
     nest_edit_map(&k->e, &map);
 }
 
-/* The finished nest as a node, without the inputs that nothing reads. */
-static bool
-put(Change *k, const Node *node, ValueId *in, ValueId out)
+/* The finished nest, and of its inputs those that it reads. NULL: refused. */
+static const Nest *
+finish(Change *k, ValueId *in)
 {
     Ctx *c = k->r->c;
     const Nest *n = nest_edit_done(c, &k->e);
@@ -526,57 +413,87 @@ put(Change *k, const Node *node, ValueId *in, ValueId out)
 
     n = n ? nest_simplify(c, n) : NULL;
     if (!n)
-        return false;
+        return NULL;
     uint32_t nin = n->nin;
     n = nest_drop_unused(c, n, keep);
     for (uint32_t i = 0; i < nin; i++)
         if (keep[i])
             in[kept++] = in[i];
-    n = nest_axes_as_written(c, n, 0);
-    graph_call_nest(k->r->to, n, node->loc, node->origin, in, &out);
-    return true;
+    return nest_axes_as_written(c, n, 0);
+}
+
+/* Is the output the only input? A reshape is one where its digits are dimensions when packed. */
+static bool
+is_copy(const Nest *n)
+{
+    const Write *w = &n->write[0];
+    const Scalar *s = w->value;
+
+    if (n->nin != 1 || n->param[0].type != n->param[w->out].type || s->op != S_LOAD ||
+        s->u.load.outside)
+        return false;
+    return !memcmp(s->u.load.at, w->at, s->u.load.rank * sizeof *w->at);
 }
 
 static bool
 change_node(Ragged *r, const Node *node, bool packed)
 {
     Ctx *c = r->c;
-    ValueId v = node_out(r->from, node, 0), *in = NEW_ARRAY(r->m.a, ValueId, node->in.count + 1), *now = NEW_ARRAY(r->m.a, ValueId, node->in.count + 4);
+    ValueId v = node_out(r->from, node, 0), *in = NEW_ARRAY(r->m.a, ValueId, node->in.count + 1),
+            *now = NEW_ARRAY(r->m.a, ValueId, node->in.count + 4);
     const Tokens *out = &r->m.of[v];
     const Value *old = &r->from->value.at[v];
     uint32_t f[2] = { NO_SLOT, NO_SLOT };
 
     for (uint32_t i = 0; i < node->in.count; i++)
         in[i] = node_in(r->from, node, i);
-    Change k = { .r = r, .in = in, .n = packed ? tokens_shown(&r->m, node, in) : nest_simplify(c, node->nest) };
+    Change k = { .r = r,
+                 .in = in,
+                 .n = packed ? tokens_shown(&r->m, node, in) : nest_simplify(c, node->nest) };
+    k.n = k.n ? tokens_split(&r->m, k.n, in, packed ? out : NULL) : NULL;
     if (!k.n)
         return false;
     k.runs = tokens_runs(&r->m, k.n, in, packed ? out : NULL);
     k.apart = NEW_ARRAY(r->m.a, Pad, k.n->nin + 1);
     k.e = nest_edit(c, k.n, k.n->naxis, 3);
     if (k.runs.why || !add_axes(&k, packed) || !inputs_of(&k, now, packed))
-        return diag_error(&c->diags, DIAG_INTERNAL, node->loc, "ragged: %s", k.runs.why ? k.runs.why : "too many axes");
+        return diag_error(&c->diags, DIAG_INTERNAL, node->loc, "ragged: %s",
+                          k.runs.why ? k.runs.why : "too many axes");
     add_tables(&k);
-    ScalarMap tokens = { .node = change_tokens, .user = &k, .ctx = c, .done = { .arena = k.e.scratch } };
+    ScalarMap tokens = {
+        .node = change_tokens, .user = &k, .ctx = c, .done = { .arena = k.e.scratch }
+    };
     if (packed)
         k.e.write[0].value = scalar_map(&tokens, k.e.write[0].value);
     const Type *t = packed ? packed_type(r, old->type, out) : old->type;
-    ScalarMap loads = { .load = change_load, .axes = change_axes, .user = &k, .ctx = c, .done = { .arena = k.e.scratch } };
+    ScalarMap loads = { .load = change_load,
+                        .axes = change_axes,
+                        .user = &k,
+                        .ctx = c,
+                        .done = { .arena = k.e.scratch } };
     if (packed) {
         change_write(&k, out, t, f);
         r->apart[v] = hide_apart(&k, out, f);
     }
     k.e.write[0].value = scalar_map(&loads, k.e.write[0].value);
     Bindings bindings = old_axes(&k);
-    ScalarMap rest = { .expr = bindings_apply, .user = &bindings, .ctx = c, .done = { .arena = k.e.scratch } };
+    ScalarMap rest = {
+        .expr = bindings_apply, .user = &bindings, .ctx = c, .done = { .arena = k.e.scratch }
+    };
     k.e.write[0].value = scalar_map(&rest, k.e.write[0].value);
     close_up(&k);
-    ValueId made = graph_value(r->to, old->name, t);
+    const Nest *n = finish(&k, now);
+    if (!n)
+        return false;
+    bool copy = packed && is_copy(n);
+    ValueId made = copy ? now[0] : graph_value(r->to, old->name, t);
     *(packed ? &r->packed[v] : &r->map[v]) = made;
-    return put(&k, node, now, made);
+    if (!copy)
+        graph_call_nest(r->to, n, node->loc, node->origin, now, &made);
+    return true;
 }
 
-/* ---- the graph -------------------------------------------------------------------------------------------------- */
+/* ---- the graph ------------------------------------------------------------------------------- */
 
 static bool
 reads_packed(const Ragged *r, const Node *n)
@@ -603,7 +520,8 @@ put_node(Ragged *r, NodeId id)
 static void
 report(const Ragged *r, RaggedReport *out)
 {
-    *out = (RaggedReport){ .why = NEW_ARRAY(r->to->arena, const char *, r->from->node.n), .tokens = r->tokens };
+    *out = (RaggedReport){ .why = NEW_ARRAY(r->to->arena, const char *, r->from->node.n),
+                           .tokens = r->t.tokens };
     for (NodeId id = 1; id < r->from->node.n; id++) {
         const Node *n = &r->from->node.at[id];
         const char *name = n->origin ? n->origin : r->from->value.at[node_out(r->from, n, 0)].name;
@@ -615,32 +533,136 @@ report(const Ragged *r, RaggedReport *out)
             asks |= t->count && !t->shown && r->from->value.at[node_in(r->from, n, i)].def;
         }
         const char *why = asks ? arena_printf(r->to->arena, "%s %s", name, r->m.why[id]) : NULL;
-        if (why && !(out->nwhy && !strcmp(out->why[out->nwhy - 1], why)))          /* an operator may be several nests */
+        /* an operator may be several nests */
+        if (why && !(out->nwhy && !strcmp(out->why[out->nwhy - 1], why)))
             out->why[out->nwhy++] = why;
     }
 }
 
+/* ---- inputs and outputs without padding ------------------------------------------------------ */
+
+static bool
+is_given(const Graph *g, Var symbol)
+{
+    for (uint32_t i = 0; i < g->input.n; i++) {
+        const Type *t = g->value.at[g->input.at[i]].type;
+        for (uint32_t d = 0; d < t->rank; d++)
+            if (expr_uses(t->dim[d], symbol))
+                return true;
+    }
+    return false;
+}
+
+typedef struct { LateSize at[2 * TN_MAX_RANK]; uint32_t n; } LateSizes;
+
+/* Symbols of sequences and columns that no input has any more. False, reported: such a size is more
+ * than a symbol. */
+static bool
+find_late(const Ragged *r, const Value *v, const Tokens *k, LateSizes *late)
+{
+    for (uint32_t i = 0; i < k->ndigit; i++) {
+        const Expr *dim = k->digit[i].extent;
+        Var symbol;
+        bool known = k->digit[i].counts == DIGIT_OTHER || expr_const(dim, NULL);
+        if (!known && !expr_is_var(dim, &symbol))
+            return diag_error(&r->c->diags, DIAG_UNSUPPORTED, (Loc){ 0 },
+                              "--packed: input %s has %s elements along dimension %u; offsets "
+                              "stand for a size of its own, so give it a name or a number",
+                              v->name, expr_str(r->c, dim), k->digit[i].dim);
+        for (uint32_t n = 0; n < late->n && !known; n++)
+            known = late->at[n].symbol.id == symbol.id;
+        if (!known && !is_given(r->to, symbol) && late->n < 2 * TN_MAX_RANK)
+            late->at[late->n++] = (LateSize){ symbol, k->digit[i].counts == DIGIT_SEQUENCE };
+    }
+    return true;
+}
+
+/* Input i of the new graph is another one. */
+static ValueId
+replace_input(Ragged *r, uint32_t i, const char *name, const Type *t)
+{
+    ValueId v = graph_value(r->to, name, t);
+
+    graph_rename(r->to, v, name);
+    return r->to->input.at[i] = v;
+}
+
+/* Inputs of tokens come packed, and offsets in place of the mask. */
+static bool
+take_packed(Ragged *r, const RaggedHow *how)
+{
+    Ctx *c = r->c;
+    const Graph *g = r->from;
+    const Value *mask = &g->value.at[r->m.mask];
+    const Expr *ends = expr_offset(c, r->m.batch, 1);
+    const Type *offsets = type_new(c, DT_I64, 1, &ends);
+    const char *name = arena_printf(r->to->arena, "%s.offsets", mask->name);
+    LateSizes late = { .n = 0 };
+    ValueId source = 0;
+
+    r->t.name = name;
+    r->t.tokens = expr_fresh_symbol(c, "token_count");
+    for (uint32_t i = 0; i < g->input.n; i++) {
+        ValueId v = g->input.at[i];
+        const Value *value = &g->value.at[v];
+        if (v == r->m.mask)
+            source = replace_input(r, i, name, offsets);
+        else if (r->m.of[v].count)
+            r->packed[v] =
+                replace_input(r, i, value->name, packed_type(r, value->type, &r->m.of[v]));
+    }
+    for (uint32_t i = 0; i < g->input.n; i++)
+        if (!find_late(r, &g->value.at[g->input.at[i]], &r->m.of[g->input.at[i]], &late))
+            return false;
+    if (!tables_of_offsets(&r->t, source, late.n, late.at, mask->type, how->density,
+                           &r->map[r->m.mask]))
+        return false;
+    for (uint32_t i = 0; i < g->input.n; i++) {
+        ValueId v = g->input.at[i];
+        if (r->packed[v] && !(r->map[v] = padded_copy(r, v)))
+            return false;
+    }
+    return true;
+}
+
+/* Output v as it leaves. 0: refused. */
+static ValueId
+leave(Ragged *r, ValueId v, const RaggedHow *how)
+{
+    if (how->packed_io && r->m.of[v].count == 1)
+        return r->packed[v] ? r->packed[v] : packed_copy(r, v);
+    return r->map[v] ? r->map[v] : padded_copy(r, v);
+}
+
 Graph *
-normalise_ragged(const Graph *g, ValueId mask, RaggedReport *out)
+normalise_ragged(const Graph *g, ValueId mask, const RaggedHow *how, RaggedReport *out)
 {
     Arena *scratch = arena_child(g->arena);
-    Ragged r = { .c = g->ctx, .from = g, .m = tokens_find(g, scratch, mask), .packed = NEW_ARRAY(scratch, ValueId, g->value.n), .apart = NEW_ARRAY(scratch, Pad, g->value.n) };
+    Ragged r = { .c = g->ctx,
+                 .from = g,
+                 .m = tokens_find(g, scratch, mask),
+                 .packed = NEW_ARRAY(scratch, ValueId, g->value.n),
+                 .apart = NEW_ARRAY(scratch, Pad, g->value.n) };
+    ValueId *leaves = NEW_ARRAY(scratch, ValueId, g->value.n);
     bool ok;
 
+    for (ValueId v = 1; v < g->value.n && how->padded; v++)
+        r.m.of[v].packed = false;
     r.to = graph_rebuild(g, &r.map);
-    ok = make_tables(&r);
+    r.t = (TokenTables){ .c = r.c, .to = r.to, .batch = r.m.batch, .length = r.m.length,
+                         .name = g->value.at[mask].name };
+    ok = how->packed_io ? take_packed(&r, how) : tables_of_mask(&r.t, r.map[mask], how->density);
     for (NodeId id = 1; id < g->node.n && ok; id++)
         ok = put_node(&r, id);
     for (uint32_t i = 0; i < g->output.n && ok; i++) {
         ValueId v = g->output.at[i];
-        if (!r.m.of[v].packed || r.map[v])
-            continue;
-        ok = (r.map[v] = padded_copy(&r, v)) != 0;
-        graph_rename(r.to, r.map[v], g->value.at[v].name);
+        ok = leaves[v] || (leaves[v] = leave(&r, v, how)) != 0;
+        if (ok && leaves[v] != r.map[v])
+            graph_rename(r.to, leaves[v], g->value.at[v].name);
     }
     if (ok) {
         report(&r, out);
-        graph_finish(r.to, g, r.map);
+        graph_finish(r.to, g, leaves);
     }
     arena_free(scratch);
     return ok ? r.to : NULL;

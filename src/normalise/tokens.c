@@ -1,4 +1,4 @@
-/* tokens: what dimensions count, what padding holds, and who asks for it; see tokens.h. */
+/* tokens: what dimensions count, what padding holds, and which nodes ask for it; see tokens.h. */
 #include "normalise/tokens.h"
 
 #include "nest/walk.h"
@@ -10,198 +10,15 @@
 
 enum { MOST_SHOWN = 24 };            /* operations of a form that is put where it is read */
 
-/* ---- where tokens are read -------------------------------------------------------------------------------- */
-
-static bool
-same(const TokenMap *m, const Expr *a, const Expr *b)
-{
-    return expr_eq(m->c, NULL, a, b) == YES;
-}
-
-/* The axis that e is, of that extent; NO_SLOT: another expression. */
-static uint32_t
-axis_of(const TokenMap *m, const Nest *n, const Expr *e, const Expr *extent)
-{
-    Var v;
-    return expr_is_var(e, &v) && v.kind == VAR_AXIS && same(m, n->axis[v.id].extent, extent) ? (uint32_t)v.id : NO_SLOT;
-}
-
-/* Of an index b*length + column: both. */
-static bool
-split_token(const TokenMap *m, const Nest *n, const Expr *e, const Expr **sequence, const Expr **column)
-{
-    const Expr *coef;
-
-    for (uint32_t b = 0; b < n->naxis; b++)
-        if (expr_axes(e) >> b & 1 && expr_linear(m->c, e, (Var){ VAR_AXIS, b }, &coef, column) && same(m, coef, m->length)) {
-            *sequence = expr_axis(m->c, b);
-            return true;
-        }
-    return false;
-}
-
-/* The axis that counts tokens, of which these are the sequence and the column; NO_SLOT: there is none. */
-static uint32_t
-axis_of_both(const TokenMap *m, const Nest *n, const Expr *sequence, const Expr *column)
-{
-    const Expr *all = expr_mul(m->c, m->batch, m->length);
-
-    for (uint32_t x = 0; x < n->naxis; x++) {
-        const Expr *e = expr_axis(m->c, x);
-        if (expr_axes(sequence) == axis_one(x) && same(m, n->axis[x].extent, all) && sequence == expr_div(m->c, e, m->length) && column == expr_mod(m->c, e, m->length))
-            return x;
-    }
-    return NO_SLOT;
-}
-
-/* The place of dimension token[k] of a read: *flat is an axis of tokens, or NO_SLOT beside a sequence and a column. False: it is another place. */
-static bool
-place_of(const TokenMap *m, const Nest *n, const Tokens *t, const Expr *const *at, uint32_t k, uint32_t *flat, const Expr **sequence, const Expr **column)
-{
-    *flat = NO_SLOT;
-    if (t->batch == t->token[k]) {
-        *flat = axis_of(m, n, at[t->batch], expr_mul(m->c, m->batch, m->length));
-        return *flat != NO_SLOT || split_token(m, n, at[t->batch], sequence, column);
-    }
-    *sequence = at[t->batch];
-    *column = at[t->token[k]];
-    *flat = axis_of_both(m, n, *sequence, *column);
-    return true;
-}
-
-/* The axes at one place of tokens, *b of their sequences. False: it is another place. */
-static bool
-axes_at(const TokenMap *m, const Nest *n, const Tokens *t, const Expr *const *at, TokenRead *out, uint32_t *b)
-{
-    *out = (TokenRead){ .axis = { NO_SLOT, NO_SLOT } };
-    *b = NO_SLOT;
-    for (uint32_t k = 0; k < t->count; k++) {
-        if (!place_of(m, n, t, at, k, &out->axis[k], &out->sequence, &out->column))
-            return false;
-        if (out->axis[k] != NO_SLOT) {
-            out->sequence = out->column = NULL;
-            continue;
-        }
-        *b = axis_of(m, n, out->sequence, m->batch);
-        out->axis[k] = axis_of(m, n, out->column, m->length);
-        out->at_place = out->axis[k] == NO_SLOT;
-        if (*b == NO_SLOT || (out->at_place && (t->count > 1 || expr_axes(out->column) & ~axis_one(*b))))
-            return false;
-    }
-    return true;
-}
-
-bool
-tokens_read(const TokenMap *m, const Nest *n, const Runs *runs, const Tokens *t, const Scalar *load, TokenRead *out)
-{
-    uint32_t b;
-
-    if (load->u.load.outside || !axes_at(m, n, t, load->u.load.at, out, &b))
-        return false;
-    for (uint32_t k = 0; k < t->count && !out->at_place; k++) {
-        uint32_t x = out->axis[k];
-        if (!(out->sequence ? runs->run[x] == RUNS_COLUMNS && runs->sequence[x] == b : runs->run[x] == RUNS_TOKENS))
-            return false;
-    }
-    return b == NO_SLOT || runs->run[b] == RUNS_SEQUENCES;
-}
-
-/* ---- how axes run ----------------------------------------------------------------------------------------- */
-
-static bool
-run_as(Runs *r, uint32_t x, Run run, uint32_t sequence)
-{
-    bool fits = r->run[x] == RUNS_ELSEWHERE || (r->run[x] == run && (run != RUNS_COLUMNS || r->sequence[x] == sequence));
-
-    r->run[x] = run;
-    r->sequence[x] = (uint8_t)sequence;
-    return fits;
-}
-
-/* The axes at one place of tokens run so. */
-static bool
-run_at(const TokenMap *m, const Nest *n, Runs *r, const Tokens *t, const Expr *const *at)
-{
-    TokenRead read;
-    uint32_t b;
-
-    if (!axes_at(m, n, t, at, &read, &b) || (b != NO_SLOT && (n->axis[b].kind != AXIS_PARALLEL || !run_as(r, b, RUNS_SEQUENCES, 0))))
-        return false;
-    for (uint32_t k = 0; k < t->count && !read.at_place; k++)
-        if (!run_as(r, read.axis[k], read.sequence ? RUNS_COLUMNS : RUNS_TOKENS, read.sequence ? b : 0))
-            return false;
-    return true;
-}
-
-/* Of each of its dimensions, what an output counts along it, as far as it is told by the axes that write it. */
-static const char *
-write_tokens(const TokenMap *m, const Nest *n, const Runs *r, Tokens *out)
-{
-    const Expr *sequence, *column;
-    const Write *w = &n->write[0];
-    AxisSet placed = 0;
-
-    *out = (Tokens){ .batch = NO_DIM, .token = { NO_DIM, NO_DIM } };
-    for (uint32_t d = 0; d < n->param[w->out].type->rank; d++) {
-        const Expr *e = w->at[d];
-        Var v;
-        bool bare = expr_is_var(e, &v) && v.kind == VAR_AXIS;
-        Run run = bare ? r->run[v.id] : RUNS_ELSEWHERE;
-        if (!bare && split_token(m, n, e, &sequence, &column) && expr_is_var(column, &v) && v.kind == VAR_AXIS && r->run[v.id] == RUNS_COLUMNS &&
-            sequence == expr_axis(m->c, r->sequence[v.id]))
-            run = RUNS_TOKENS;
-        if (run == RUNS_SEQUENCES && out->batch == NO_DIM)
-            out->batch = (uint8_t)d;
-        else if (run == RUNS_TOKENS && !out->count)
-            out->batch = out->token[out->count++] = (uint8_t)d;
-        else if (run == RUNS_COLUMNS && out->count < 2)
-            out->token[out->count++] = (uint8_t)d;
-        else if (run != RUNS_ELSEWHERE)
-            return "has tokens along too many dimensions";
-        else
-            continue;
-        placed |= expr_axes(e);
-    }
-    for (uint32_t x = 0; x < n->naxis; x++)
-        if (n->axis[x].kind == AXIS_PARALLEL && (r->run[x] == RUNS_COLUMNS || r->run[x] == RUNS_TOKENS) && !(placed >> x & 1))
-            return "mixes tokens with other dimensions";
-    return out->count && out->batch == NO_DIM ? "has tokens without their sequences" : NULL;
-}
-
-/* Without reads that tell, an output of the mask's shape is one of tokens. */
-static Tokens
-tokens_by_shape(const TokenMap *m, const Type *t)
-{
-    if (t->rank >= 2 && same(m, t->dim[0], m->batch) && same(m, t->dim[1], m->length))
-        return (Tokens){ .count = 1, .batch = 0, .token = { 1, NO_DIM } };
-    return (Tokens){ .batch = NO_DIM };
-}
-
-Runs
-tokens_runs(const TokenMap *m, const Nest *n, const ValueId *in, const Tokens *out)
-{
-    Accesses reads = nest_accesses(m->c, m->a, n);
-    Runs r = { .why = NULL };
-
-    for (uint32_t i = 0; i < reads.n && !r.why; i++) {
-        const Scalar *load = reads.at[i].load;
-        const Tokens *t = load->u.load.slot < n->nin ? &m->of[in[load->u.load.slot]] : NULL;
-        if (t && t->count && (load->u.load.outside || !run_at(m, n, &r, t, load->u.load.at)))
-            r.why = "reads tokens in an order of its own";
-    }
-    if (out && out->count && !r.why && !run_at(m, n, &r, out, n->write[0].at))
-        r.why = "writes tokens in an order of its own";
-    return r;
-}
-
-/* ---- what padding holds ------------------------------------------------------------------------------------- */
+/* ---- what padding holds ---------------------------------------------------------------------- */
 
 typedef struct {
     const TokenMap *m;
     const Nest *n;
     const ValueId *in;
     const Runs *runs;
-    uint32_t axis;                   /* at padding; NO_SLOT: two tokens are of different sequences */
+    /* at padding; NO_SLOT: two tokens are of different sequences */
+    uint32_t axis;
     const Pad *apart;                /* then, by slots: of scores */
 } Look;
 
@@ -251,7 +68,7 @@ pad_of_load(const Look *l, const Scalar *s)
     const Tokens *t = &m->of[v];
     if (!t->count)
         return number_of_form(form_of_number(m->c, &m->g->value.at[v]));
-    if (!tokens_read(m, l->n, l->runs, t, s, &read))
+    if (s->u.load.outside || !tokens_read(m, l->n, l->runs, t, s->u.load.at, &read))
         return (Pad){ NULL };
     if (l->axis == NO_SLOT)
         return t->count == 2 ? l->apart[s->u.load.slot] : number_of_form(t->shown);
@@ -304,9 +121,17 @@ pad_of_hidden(const Look *l, const Scalar *s, Pad x, Pad y)
     case S_DIV: return x.hidden && value_of(y) <= 1 && value_of(y) > 0 ? hidden : any;
     case S_EXP: return (Pad){ scalar_float(c, s->dtype, 0), false };
     case S_MIN: return hidden;
-    case S_MAX: return x.hidden && y.hidden ? hidden : x.hidden && y.number ? y : y.hidden && x.number ? x : any;
+    case S_MAX:
+        return x.hidden && y.hidden   ? hidden
+               : x.hidden && y.number ? y
+               : y.hidden && x.number ? x
+                                      : any;
     case S_ISNAN: return truth(c, false);
-    case S_EQ: return x.number && y.number ? any : (x.hidden && y.number && !y.hidden) || (y.hidden && x.number && !x.hidden) ? truth(c, false) : any;
+    case S_EQ:
+        return x.number && y.number ? any
+               : (x.hidden && y.number && !y.hidden) || (y.hidden && x.number && !x.hidden)
+                   ? truth(c, false)
+                   : any;
     default: return any;
     }
 }
@@ -326,7 +151,11 @@ pad_of_operation(const Look *l, const Scalar *s)
     case S_MUL: return zero ? x : no ? y : (Pad){ NULL };
     case S_DIV: return zero && dtype_is_float(s->dtype) ? x : (Pad){ NULL };
     case S_AND: return zero ? x : no ? y : (Pad){ NULL };
-    case S_OR: return s->dtype != DT_BOOL ? (Pad){ NULL } : x.number && !zero ? x : y.number && !no ? y : (Pad){ NULL };
+    case S_OR:
+        return s->dtype != DT_BOOL ? (Pad){ NULL }
+               : x.number && !zero ? x
+               : y.number && !no   ? y
+                                   : (Pad){ NULL };
     default: return (Pad){ NULL };
     }
 }
@@ -344,7 +173,8 @@ pad_of(const Look *l, const Scalar *s)
     case S_SEEN: return pad_of(l, s->arg[1]);
     case S_CAST:
         x = pad_of(l, s->arg[0]);
-        return x.number ? number(scalar_cast(l->m->c, s->dtype, x.number)) : (Pad){ NULL, x.hidden && dtype_is_float(s->dtype) };
+        return x.number ? number(scalar_cast(l->m->c, s->dtype, x.number))
+                        : (Pad){ NULL, x.hidden && dtype_is_float(s->dtype) };
     case S_INDEX: case S_AT: case S_ITEM:
         return (Pad){ NULL };
     default:
@@ -358,11 +188,14 @@ pad_is_identity(Ctx *c, const Scalar *reduce, Pad p)
     if (reduce->narg != 1)
         return false;
     const Scalar *identity = combiner_identity(c, reduce->u.reduce.combiner, reduce->arg[0]->dtype);
-    return (reduce->u.reduce.combiner == COMB_MAX && p.hidden) || (p.number && (p.number == identity || (value_of(p) == 0 && value_of(number(identity)) == 0)));
+    return (reduce->u.reduce.combiner == COMB_MAX && p.hidden) ||
+           (p.number &&
+            (p.number == identity || (value_of(p) == 0 && value_of(number(identity)) == 0)));
 }
 
 Pad
-tokens_apart(const TokenMap *m, const Nest *n, const ValueId *in, const Runs *runs, const Scalar *s, const Pad *apart)
+tokens_apart(const TokenMap *m, const Nest *n, const ValueId *in, const Runs *runs, const Scalar *s,
+             const Pad *apart)
 {
     return pad_of(&(Look){ m, n, in, runs, NO_SLOT, apart }, s);
 }
@@ -379,14 +212,16 @@ reductions_fit(const TokenMap *m, const Nest *n, const ValueId *in, const Runs *
             if (!(s->u.reduce.axes >> x & 1) || runs->run[x] == RUNS_ELSEWHERE)
                 continue;
             Look l = { m, n, in, runs, x, NULL };
-            if (runs->run[x] != RUNS_COLUMNS || !pad_is_identity(m->c, s, s->narg == 1 ? pad_of(&l, s->arg[0]) : (Pad){ NULL }))
-                return runs->run[x] == RUNS_COLUMNS ? "takes padding in" : "takes tokens of all sequences in";
+            if (runs->run[x] != RUNS_COLUMNS ||
+                !pad_is_identity(m->c, s, s->narg == 1 ? pad_of(&l, s->arg[0]) : (Pad){ NULL }))
+                return runs->run[x] == RUNS_COLUMNS ? "takes padding in"
+                                                    : "takes tokens of all sequences in";
         }
     }
     return NULL;
 }
 
-/* ---- nodes ---------------------------------------------------------------------------------------------------- */
+/* ---- nodes ----------------------------------------------------------------------------------- */
 
 const Nest *
 tokens_shown(const TokenMap *m, const Node *node, ValueId *in)
@@ -397,7 +232,8 @@ tokens_shown(const TokenMap *m, const Node *node, ValueId *in)
         in[i] = node_in(m->g, node, i);
     for (uint32_t slot = 0; n && slot < n->nin;) {
         ValueId v = in[slot];
-        const Nest *form = m->of[v].shown ? m->of[v].shown : form_of_number(m->c, &m->g->value.at[v]);
+        const Nest *form = m->of[v].shown ? m->of[v].shown
+                                          : form_of_number(m->c, &m->g->value.at[v]);
         const Nest *with = form ? nest_inline(m->c, n, slot, form, 0) : NULL;
         if (!with) {
             slot++;
@@ -421,14 +257,18 @@ reads_tokens(const TokenMap *m, const Node *n)
 static bool
 is_plain(Ctx *c, const Node *n)
 {
-    return n->callee == CALL_NEST && n->nest->nout == 1 && n->nest->nwrite == 1 && !nest_axes_of_kind(n->nest, AXIS_SCAN) && !nest_leaves_gaps(n->nest) &&
+    return n->callee == CALL_NEST && n->nest->nout == 1 && n->nest->nwrite == 1 &&
+           !nest_axes_of_kind(n->nest, AXIS_SCAN) &&
            write_is_plain(c, n->nest, &n->nest->write[0]);
 }
 
-/* Can a nest's output be written for tokens alone? Then each sequence that it goes over has an axis of tokens in the output. */
+/* Can a split nest's output be written for tokens alone? Then each sequence that it goes over has
+ * an axis of tokens in the output. */
 static bool
 packs(const TokenMap *m, const Nest *n, const ValueId *in, const Tokens *out)
 {
+    if (!n)
+        return false;
     Runs r = tokens_runs(m, n, in, out);
     AxisSet along = 0;
 
@@ -436,7 +276,8 @@ packs(const TokenMap *m, const Nest *n, const ValueId *in, const Tokens *out)
         if (r.run[x] == RUNS_COLUMNS && n->axis[x].kind == AXIS_PARALLEL)
             along |= axis_one(r.sequence[x]);
     for (uint32_t x = 0; x < n->naxis && !r.why; x++)
-        if ((r.run[x] == RUNS_SEQUENCES && !(along >> x & 1)) || (r.run[x] == RUNS_COLUMNS && !(along >> r.sequence[x] & 1)))
+        if ((r.run[x] == RUNS_SEQUENCES && !(along >> x & 1)) ||
+            (r.run[x] == RUNS_COLUMNS && !(along >> r.sequence[x] & 1)))
             return false;
     return !r.why;
 }
@@ -449,39 +290,45 @@ find_value(TokenMap *m, const Node *node, Tokens *out)
     bool reads = reads_tokens(m, node);
     const Nest *n;
 
-    *out = (Tokens){ .batch = NO_DIM };
+    *out = (Tokens){ .count = 0 };
     for (uint32_t i = 0; i < node->in.count; i++)
         in[i] = node_in(m->g, node, i);
     if (!is_plain(m->c, node))
-        return reads ? node->callee == CALL_NEST ? "goes from token to token" : "is no loop nest" : NULL;
+        return reads ? node->callee == CALL_NEST ? "goes from token to token" : "is no loop nest"
+                     : NULL;
     n = nest_simplify(m->c, node->nest);
     if (!reads) {
         *out = tokens_by_shape(m, n->param[n->nin].type);
         out->packed = out->count != 0 && packs(m, n, in, out);
         return NULL;
     }
+    n = tokens_split(m, n, in, NULL);
+    if (!n)
+        return "is no loop nest";
     Runs runs = tokens_runs(m, n, in, NULL);
-    const char *why = runs.why ? runs.why : write_tokens(m, n, &runs, out);
+    const char *why = runs.why ? runs.why : tokens_written(m, n, &runs, out);
+    TokenRead written;
     why = why ? why : reductions_fit(m, n, in, &runs);
+    if (!why && out->count && !tokens_read(m, n, &runs, out, n->write[0].at, &written))
+        why = "has tokens in an order of its own";
     for (uint32_t k = 0; k < out->count && !why; k++) {
-        const Expr *sequence, *column;
-        uint32_t flat;
-        place_of(m, n, out, n->write[0].at, k, &flat, &sequence, &column);
-        Look l = { m, n, in, &runs, flat != NO_SLOT ? flat : axis_of(m, n, column, m->length), NULL };
+        Look l = { m, n, in, &runs, written.axis[k], NULL };
         out->pad[k] = pad_of(&l, n->write[0].value);
     }
     for (uint32_t i = 0; i < node->in.count && !out->count && !why; i++)
         if (m->of[in[i]].count == 2)
             why = "takes scores of all tokens in";
     const Nest *shown = out->count && !why ? tokens_shown(m, node, in) : NULL;
-    if (!why && out->count && !(shown && packs(m, shown, in, out)))
+    if (!why && out->count && !(shown && packs(m, tokens_split(m, shown, in, out), in, out)))
         why = "has tokens in an order of its own";
     if (why) {
         *out = tokens_by_shape(m, n->param[n->nin].type);
         return why;
     }
     out->packed = out->count != 0;
-    out->shown = shown && !shown->nin && scalar_size(m->c, shown->write[0].value) <= MOST_SHOWN ? shown : NULL;
+    out->shown = shown && !shown->nin && scalar_size(m->c, shown->write[0].value) <= MOST_SHOWN
+                     ? shown
+                     : NULL;
     return NULL;
 }
 
@@ -518,7 +365,14 @@ TokenMap
 tokens_find(const Graph *g, Arena *a, ValueId mask)
 {
     const Type *t = g->value.at[mask].type;
-    TokenMap m = { g->ctx, a, g, mask, t->dim[0], t->dim[1], NEW_ARRAY(a, Tokens, g->value.n), NEW_ARRAY(a, const char *, g->node.n) };
+    TokenMap m = { g->ctx,
+                   a,
+                   g,
+                   mask,
+                   t->dim[0],
+                   t->dim[1],
+                   NEW_ARRAY(a, Tokens, g->value.n),
+                   NEW_ARRAY(a, const char *, g->node.n) };
 
     for (uint32_t i = 0; i < g->input.n; i++)
         m.of[g->input.at[i]] = tokens_by_shape(&m, g->value.at[g->input.at[i]].type);

@@ -105,7 +105,7 @@ find_walk(Turns *w)
             w->t = k;
             scans++;
         }
-        if (expr_axes(n->axis[k].extent) || expr_uses_kind(n->axis[k].extent, VAR_COMPUTED) || !expr_is(n->axis[k].begin, 0))
+        if (axis_varies(&n->axis[k]))
             return false;
     }
     return scans == 1 && nest_axes_of_kind(n, AXIS_REDUCE) && writes_steps(w);
@@ -465,7 +465,7 @@ cut_turns(Turns *w, int64_t phases)
     Axis *axis = arena_copy(w->a, n->axis, n->naxis * sizeof *axis);
     axis[w->t].extent = w->turns;
     inside.axis = axis;
-    w->ranges = nest_ranges(w->a, &inside);
+    w->ranges = nest_ranges(w->c, w->a, &inside);
     w->type.n = w->step.n = 0;
     w->ok = true;
     w->sums = false;

@@ -134,7 +134,7 @@ eval_reduce(Eval *e, const Scalar *s)
         return NULL;
     for (uint32_t i = 0; i < e->nest->naxis; i++)
         if (s->u.reduce.axes >> i & 1) {
-            if (!expr_const(e->nest->axis[i].extent, &extent[n]) || !expr_is(e->nest->axis[i].begin, 0)
+            if (!expr_const(e->nest->axis[i].extent, &extent[n])
                 || extent[n] > OP_KNOWN_MAX || (total *= extent[n]) > OP_KNOWN_MAX)
                 return NULL;
             axis[n++] = i;

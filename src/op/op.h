@@ -46,6 +46,9 @@ typedef struct {
     const char *why;                 /* `Add "/m/Add": axis 1 of both inputs` */
     const char *said;                /* what is meant, where a == b is a long way to say it; "": it is about data, and `why` says all; else NULL */
     SizeRule rule;
+    /* about data: the element that {at} in `why` stands for, as {got} and {want} stand for a and b;
+     * NULL: none */
+    const Expr *at;
 } Constraint;
 static inline bool constraint_of_data(const Constraint *k) { return k->said && !*k->said; }
 const char *constraint_text(Ctx *c, const Constraint *k);            /* what must be, for messages; "" of data */

@@ -65,7 +65,7 @@ is_whole(const Nest *n, const Type *t, const Expr *const *at, uint32_t d)
 {
     uint32_t axis;
 
-    return is_axis(at[d], &axis) && !axis_is_ragged(&n->axis[axis]) && n->axis[axis].extent == t->dim[d];
+    return is_axis(at[d], &axis) && n->axis[axis].extent == t->dim[d];
 }
 
 /* Are `count` dimensions of a factor from `first` on those of the output from `from` on? A dimension of one element is no matter. */

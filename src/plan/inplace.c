@@ -18,7 +18,7 @@
 static bool
 reads_where_it_writes(Ctx *c, Arena *scratch, const Nest *nest, const uint32_t *buffer, const bool *is_input)
 {
-    if (nest->nwrite != 1 || nest->write[0].combiner != COMB_NONE || nest_leaves_gaps(nest))
+    if (nest->nwrite != 1 || nest->write[0].combiner != COMB_NONE)
         return false;
     Accesses reads = nest_accesses(c, scratch, nest);
     for (uint32_t i = 0; i < reads.n; i++) {

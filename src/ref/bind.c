@@ -64,8 +64,14 @@ check_constraint(Ctx *c, const Symbols *s, const Constraint *k)
         return true;
     if (k->rule != SIZES_EQUAL && (a == 1 || (k->rule == SIZES_BROADCAST && b == 1)))
         return true;
-    if (constraint_of_data(k))
-        return diag_error(&c->diags, DIAG_USAGE, (Loc){0}, "%s", k->why);
+    if (constraint_of_data(k)) {
+        int64_t at = 0;
+        Text t = { .arena = c->arena };
+        if (k->at && !expr_eval(k->at, known_symbol, (void *)s, &at))
+            return true;
+        text_numbers(&t, k->why, at, a, b);
+        return diag_error(&c->diags, DIAG_USAGE, (Loc){0}, "%s", text_str(&t));
+    }
     if (k->said || k->rule != SIZES_EQUAL)
         return diag_error(&c->diags, DIAG_USAGE, (Loc){0}, "%s: %s; here they are %lld and %lld", k->why, constraint_text(c, k), (long long)a, (long long)b);
     return diag_error(&c->diags, DIAG_USAGE, (Loc){0}, "%s: %s is %lld and %s is %lld, but they must be equal", k->why,

@@ -108,6 +108,7 @@ typedef struct Program {
     bool partial;            /* compiling one side of a select of vectors */
     uint32_t first_output;   /* loads of slots from here on see the writes of earlier points */
     uint32_t naxis; const Axis *axis; uint32_t *axis_reg;
+    int64_t *axis_first;                 /* [naxis] of each axis, the first point that is run */
     uint32_t nloop; uint32_t *loop_reg;
     Mem *mem;                /* by slot */
     VEC(Number) reg;         /* the register file; constants stand in it from the start */
@@ -160,7 +161,7 @@ typedef struct { uint32_t slot, rank; const uint32_t *at; uint32_t value; Combin
 typedef struct { uint32_t n; Store *store; } Stores;
 bool store_point(Program *p, void *stores);
 
-/* An axis's trip count, where that and its beginning follow from the symbols alone; else -1. */
+/* An axis's trip count; -1: it follows from no symbol here. */
 int64_t axis_extent(const Program *p, const Axis *axis);
 /* The domain's points in order, each stored; by tiles where the code allows it. */
 bool run_tiled(Program *p, const Domain *d, const uint32_t *axes, const Stores *stores);

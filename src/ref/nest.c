@@ -36,15 +36,12 @@ store_point(Program *p, void *user)
 
 /* What a combined output holds before the first write. */
 static bool
-write_init(Program *p, const Write *w, bool gaps)
+write_init(Program *p, const Write *w)
 {
     Tensor *out = &p->mem[w->out].t;
     int64_t n = tensor_count(out);
-    if (w->combiner == COMB_NONE) {
-        if (gaps)
-            memset(out->data, 0, (size_t)n * dtype_info[out->dtype].bytes);
+    if (w->combiner == COMB_NONE)
         return true;
-    }
     if (w->combiner == COMB_ARGMAX || w->combiner == COMB_ARGMIN)
         return diag_error(&p->ctx->diags, DIAG_INTERNAL, p->loc, "%s: a write cannot be combined by %s", p->what, combiner_name[w->combiner]);
     if (w->init != NO_SLOT) {
@@ -85,7 +82,7 @@ order_axes(Program *p, const Nest *n, uint32_t *axes)
 }
 
 static bool
-run_nest(Program *p, const Nest *n, bool tiles, bool gaps)
+run_nest(Program *p, const Nest *n, bool tiles)
 {
     Domain d;
     uint32_t axes[NEST_MAX_AXES], naxes = order_axes(p, n, axes);
@@ -95,14 +92,17 @@ run_nest(Program *p, const Nest *n, bool tiles, bool gaps)
     if (!program_open_domain(p, &d, naxes, axes))
         return false;
     for (uint32_t k = 0; k < n->nwrite; k++)
-        if (!write_init(p, &n->write[k], gaps) || !compile_write(p, &n->write[k], p->mem[n->write[k].out].t.rank, &stores.store[k]))
+        if (!write_init(p, &n->write[k]) || !compile_write(p, &n->write[k], p->mem[n->write[k].out].t.rank, &stores.store[k]))
             return false;
     program_close_domain(p);
     return run_code(p, &p->start) && (tiles ? run_tiled(p, &d, axes, &stores) : run_domain(p, &d, store_point, &stores));
 }
 
+/* A part of an axis: from `first` on, as many points as the extent says. */
+typedef struct { uint32_t axis; int64_t first; } Slice;
+
 static bool
-interpret(Ctx *c, const Nest *n, const Symbols *s, Tensor *const *param, bool tiles, bool gaps)
+interpret(Ctx *c, const Nest *n, const Symbols *s, Tensor *const *param, bool tiles, const Slice *slice)
 {
     Arena *a = arena_child(c->arena);
     const char *what = arena_printf(a, "nest %s", n->name ? n->name : "");
@@ -113,6 +113,9 @@ interpret(Ctx *c, const Nest *n, const Symbols *s, Tensor *const *param, bool ti
     p.naxis = n->naxis;
     p.axis = n->axis;
     p.axis_reg = NEW_ARRAY(a, uint32_t, n->naxis);
+    p.axis_first = NEW_ARRAY(a, int64_t, n->naxis);
+    if (slice)
+        p.axis_first[slice->axis] = slice->first;
     p.mem = NEW_ARRAY(a, Mem, nparam);
     bool ok = true;
     for (uint32_t i = 0; ok && i < nparam; i++) {
@@ -120,7 +123,7 @@ interpret(Ctx *c, const Nest *n, const Symbols *s, Tensor *const *param, bool ti
         if (ok)
             p.mem[i] = (Mem){n->param[i].name, *param[i], 1};
     }
-    ok = ok && run_nest(&p, n, tiles, gaps);
+    ok = ok && run_nest(&p, n, tiles);
     arena_free(a);
     return ok;
 }
@@ -128,13 +131,13 @@ interpret(Ctx *c, const Nest *n, const Symbols *s, Tensor *const *param, bool ti
 bool
 ref_nest(Ctx *c, const Nest *n, const Symbols *s, Tensor *const *param)
 {
-    return interpret(c, n, s, param, true, nest_leaves_gaps(n));
+    return interpret(c, n, s, param, true, NULL);
 }
 
 bool
 ref_nest_by_points(Ctx *c, const Nest *n, const Symbols *s, Tensor *const *param)
 {
-    return interpret(c, n, s, param, false, nest_leaves_gaps(n));
+    return interpret(c, n, s, param, false, NULL);
 }
 
 /* ---- by several threads ------------------------------------------------------------------------------------- */
@@ -167,7 +170,7 @@ reads_output(Ctx *c, const Nest *n)
     return reads;
 }
 
-/* The axis that the points are shared along: the first of several, of a nest whose points neither see each other nor leave any out.
+/* The axis that the points are shared along: the first of several, of a nest whose points do not see each other.
  * False: there is none, or too few points. */
 static bool
 axis_to_share(Ctx *c, const Nest *n, uint32_t *axis, int64_t *extent)
@@ -175,7 +178,7 @@ axis_to_share(Ctx *c, const Nest *n, uint32_t *axis, int64_t *extent)
     int64_t points = 1, one;
     bool found = false;
 
-    if (n->nwrite != 1 || n->write[0].combiner != COMB_NONE || nest_leaves_gaps(n))
+    if (n->nwrite != 1 || n->write[0].combiner != COMB_NONE)
         return false;
     for (uint32_t k = 0; k < n->naxis; k++) {
         if (n->axis[k].kind == AXIS_SCAN || !expr_const(n->axis[k].extent, &one) || mul_overflows(points, one, &points))
@@ -206,10 +209,9 @@ run_piece(void *user, uint32_t thread, uint32_t i)
         int64_t first = x->extent * i / x->pieces, end = x->extent * (i + 1) / x->pieces;
         Nest part = *x->n;
         Axis *axes = arena_copy(arena, x->n->axis, x->n->naxis * sizeof *axes);
-        axes[x->axis].begin = expr_int(&c, first);
         axes[x->axis].extent = expr_int(&c, end - first);
         part.axis = axes;
-        done = interpret(&c, &part, x->s, x->param, true, false);
+        done = interpret(&c, &part, x->s, x->param, true, &(Slice){ x->axis, first });
     }
     if (!done)
         atomic_store(&x->failed, true);

@@ -258,7 +258,7 @@ program_open_domain(Program *p, Domain *d, uint32_t n, const uint32_t *axes)
             axis[l - 1] = p->axis_reg[axes[l - 1]] = new_reg(p, 1, place_at(p, base + l));
         if (l == n)
             break;
-        begin[l] = program_expr(p, p->axis[axes[l]].begin);
+        begin[l] = program_expr(p, expr_int(p->ctx, p->axis_first[axes[l]]));
         extent[l] = program_expr(p, p->axis[axes[l]].extent);
         if (begin[l] == NO_REG || extent[l] == NO_REG)
             return false;

@@ -1,9 +1,8 @@
 /* tile: which nests may be run by tiles, the form of every register, and the walk from tile to tile.
  *
  * A nest is left to the one-point path as a whole when it has a scan axis or reads its own output
- * (its points see each other), when an axis of the tile has an extent or a beginning computed from
- * data, when a reduction inside combines tuples or has bounds that differ by point, when several
- * writes go to one output, or when there are too few points to be worth it.
+ * (its points see each other), when a reduction inside combines tuples, when several writes go to one
+ * output, or when there are too few points to be worth it.
  */
 #include "ref/tile.h"
 
@@ -193,8 +192,8 @@ int64_t
 axis_extent(const Program *p, const Axis *axis)
 {
     void *symbols = (void *)p->symbols;
-    int64_t begin, extent;
-    return expr_eval(axis->begin, symbol_value, symbols, &begin) && expr_eval(axis->extent, symbol_value, symbols, &extent) ? extent : -1;
+    int64_t extent;
+    return expr_eval(axis->extent, symbol_value, symbols, &extent) ? extent : -1;
 }
 
 static bool

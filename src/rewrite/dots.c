@@ -69,11 +69,11 @@ dots_fit(Ctx *c, const Nest *n, const Contraction *k, const Scalar *weights, con
     int64_t group = group_of(q), share = q->dtype == DT_I4 ? WORD : QUAD;
 
     *other = x;
-    if (n->nwrite != 1 || n->nout != 1 || nest_leaves_gaps(n) || nest_axes_of_kind(n, AXIS_SCAN) || k->sum & (k->sum - 1) || x->op != S_LOAD ||
+    if (n->nwrite != 1 || n->nout != 1 || nest_axes_of_kind(n, AXIS_SCAN) || k->sum & (k->sum - 1) || x->op != S_LOAD ||
         x->u.load.outside || x->dtype != DT_F32)
         return false;
     for (uint32_t i = 0; i < n->naxis; i++)
-        if (expr_axes(n->axis[i].extent) || !expr_is(n->axis[i].begin, 0) || expr_uses_kind(n->axis[i].extent, VAR_COMPUTED))
+        if (axis_varies(&n->axis[i]))
             return false;
     uint32_t axis = summed_axis(k), rank = n->naxis;
     return q->extent[q->dim] % group == 0 && group % share == 0 && group <= MOST_SUMMANDS && rank < TN_MAX_RANK && x->u.load.rank + 2 <= TN_MAX_RANK && q->rank < TN_MAX_RANK &&

@@ -6,6 +6,9 @@
  * A graph that a node runs gets everything it reads as arguments, weights too. Inside they were values like others: nothing computed of them
  * was folded, and quads of quantised weights were made anew in every turn. An argument that is a constant, the same in every turn, is no argument
  * then. Graphs that several nodes run stay as they are: constants may differ.
+ *
+ * A loop runs its body where it goes on, so in the body the condition that the turn was given is
+ * true: exporters write `identity` of it for a loop that only a number of turns ends.
  */
 #include "rewrite/rewrite.h"
 
@@ -71,6 +74,27 @@ give(Graph *g, Node *n)
     return count;
 }
 
+/* Nodes of a loop's body read true in place of its condition; the number of reads. */
+static uint32_t
+give_condition(Graph *body)
+{
+    static const uint8_t yes = 1;
+    ValueId going = body->input.at[1], is_true = 0;
+    uint32_t count = 0;
+
+    for (NodeId id = 1; id < body->node.n; id++) {
+        const Node *n = &body->node.at[id];
+        for (uint32_t k = 0; k < n->in.count; k++)
+            if (node_in(body, n, k) == going) {
+                const Value *v = &body->value.at[going];
+                is_true = is_true ? is_true : graph_const(body, v->name, v->type, &yes);
+                body->ref.at[n->in.first + k] = is_true;
+                count++;
+            }
+    }
+    return count;
+}
+
 uint32_t
 rewrite_given(Graph *g)
 {
@@ -79,9 +103,13 @@ rewrite_given(Graph *g)
     Runs r = count_runs(g, scratch);
 
     for (uint32_t i = r.all.n; i-- > 0;)             /* callers before what they run */
-        for (NodeId id = 1; id < r.all.at[i]->node.n; id++)
-            if (runs_once(&r, &r.all.at[i]->node.at[id]))
-                count += give(r.all.at[i], &r.all.at[i]->node.at[id]);
+        for (NodeId id = 1; id < r.all.at[i]->node.n; id++) {
+            Node *n = &r.all.at[i]->node.at[id];
+            if (runs_once(&r, n))
+                count += give(r.all.at[i], n);
+            if (n->callee == CALL_LOOP && runs_once(&r, n))
+                count += give_condition(n->region[0].graph);
+        }
     arena_free(scratch);
     return count;
 }

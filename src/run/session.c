@@ -240,8 +240,11 @@ constraint_fault(const Session *s, Diags *d, const TnFault *f)
     const TnManifest *m = s->manifest;
     const char *what = f->where >= 0 && f->where < m->nconstraint ? m->constraints[f->where] : "a condition of the model";
 
-    if (f->dim)                      /* of data: a sentence by itself */
-        return diag_error(d, DIAG_USAGE, at_model(s), "%s", what);
+    if (f->dim) {                    /* of data: a sentence by itself */
+        Text t = { .arena = d->arena };
+        text_numbers(&t, what, f->dim - 1, f->got, f->want);
+        return diag_error(d, DIAG_USAGE, at_model(s), "%s", text_str(&t));
+    }
     return diag_error(d, DIAG_USAGE, at_model(s), "the inputs' sizes do not fit together: %s; here the sides are %lld and %lld", what,
                       (long long)f->got, (long long)f->want);
 }
@@ -291,6 +294,9 @@ report_fault(const Session *s, Diags *d, const TnFault *f)
     case TN_FAULT_DEPTH:
         return diag_error(d, DIAG_LIMIT, at_model(s), "functions call each other %lld deep, the limit is %lld; raise it with --max-calls when compiling",
                           got, want);
+    case TN_FAULT_STACK:
+        return diag_error(d, DIAG_LIMIT, at_model(s), "functions call each other %lld deep, and the thread's stack has no room for more; give the thread a "
+                          "larger stack, or compile with --many, which keeps calls in memory of their own", got);
     case TN_FAULT_FRAME:
         return diag_error(d, DIAG_INTERNAL, at_model(s), "the session gave the model no %s of %lld bytes where it needs them; please report it",
                           f->where == TN_FRAME_INPUT ? "input" : f->where == TN_FRAME_OUTPUT ? "output" : "memory", want);

@@ -48,7 +48,7 @@ low_collapses(Low *l, uint32_t outer, uint32_t inner, const Scalar *const *value
     Collapse k = {l, outer, inner, true};
     const Axis *o = &l->n->axis[outer], *i = &l->n->axis[inner];
 
-    if (o->kind != i->kind || o->kind == AXIS_SCAN || !expr_is(o->begin, 0) || !expr_is(i->begin, 0) ||
+    if (o->kind != i->kind || o->kind == AXIS_SCAN ||
         expr_axes(i->extent) || expr_axes(o->extent))
         return false;
     for (uint32_t v = 0; v < nvalue; v++)

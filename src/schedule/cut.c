@@ -267,7 +267,7 @@ find_slide(void *user, const Scalar *s)
 static bool
 columns_read_windows(Low *l, const Cut *cut)
 {
-    FindSlide f = { l->c, nest_ranges(l->a, l->n), cut->k.col, cut->k.sum, false };
+    FindSlide f = { l->c, nest_ranges(l->c, l->a, l->n), cut->k.col, cut->k.sum, false };
 
     scalar_visit(l->c, cut->k.b, find_slide, &f);
     return f.found;
@@ -398,8 +398,7 @@ cut_contraction(Low *l, Cut *out)
         return false;
     *out = cut;
     for (uint32_t x = 0; x < n->naxis; x++)
-        if (n->axis[x].kind == AXIS_SCAN || !expr_is(n->axis[x].begin, 0) || expr_uses_kind(n->axis[x].extent, VAR_COMPUTED) ||
-            expr_axes(n->axis[x].extent))
+        if (n->axis[x].kind == AXIS_SCAN || axis_varies(&n->axis[x]))
             return false;
     /* A product with nothing on the column side is a depthwise window or a dot: not this template's.
      * An axis that neither operand uses (the reduction is repeated along it) is not either. */

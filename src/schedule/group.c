@@ -2,12 +2,6 @@
 #include "schedule/group.h"
 
 static bool
-is_rectangular(const Axis *x)
-{
-    return !expr_axes(x->extent) && !expr_uses_kind(x->extent, VAR_COMPUTED);
-}
-
-static bool
 recognise_member(const Group *g, uint32_t part, Member *m)
 {
     const Points *p = g->w->p;
@@ -18,7 +12,7 @@ recognise_member(const Group *g, uint32_t part, Member *m)
     *m = (Member){ .part = part, .n = n, .name = part_name(p, part), .reduce = part_reduction(p, part), .head = NEST_MAX_AXES };
     m->product = nest_contraction(g->w->c, n, &m->view);
     for (uint32_t x = 0; x < n->naxis; x++) {
-        if (!is_rectangular(&n->axis[x]) || expr_is(n->axis[x].extent, 0))
+        if (axis_varies(&n->axis[x]) || expr_is(n->axis[x].extent, 0))
             return false;
         if (n->axis[x].kind == AXIS_REDUCE) {
             m->sum[m->nsum++] = x;

@@ -18,6 +18,15 @@ outer_piece(const Env *e, IterId x, IterId after)
     return 0;
 }
 
+/* Was a loop fused of x alone? Its points are those of x. */
+static bool
+is_alone(const Env *e, IterId x)
+{
+    IterId whole = env_iter(e, x)->whole;
+
+    return whole && env_iter(e, whole)->nfrom == 1;
+}
+
 /* An index that nothing is known of yet, but that it is the same wherever it is named. */
 #define SOMEWHERE(x) ((Var){ VAR_LOOP, UINT32_MAX - 1 - (x) })
 
@@ -52,6 +61,10 @@ most_points(Env *e, IterId x, const Node *at, const Expr **lo, const Expr **widt
     }
     if (iter_is_known(e->p, at, x, NULL, 0)) {
         *lo = expr_var(e->c, SOMEWHERE(it->with ? it->with : x));
+        return;
+    }
+    if (is_alone(e, x)) {
+        most_points(e, it->whole, at, lo, width);
         return;
     }
     for (IterId y = outer_piece(e, x, 0); y; y = outer_piece(e, x, y)) {
@@ -268,6 +281,10 @@ points_here(Env *e, IterId x, const Expr **lo, const Expr **width)
     if (it->box) {
         points_here(e, it->box, lo, width);
         *lo = expr_add(e->c, e->at[it->box].lo, *lo);
+        return;
+    }
+    if (is_alone(e, x)) {
+        points_here(e, it->whole, lo, width);
         return;
     }
     for (IterId y = outer_piece(e, x, 0); y; y = outer_piece(e, x, y)) {

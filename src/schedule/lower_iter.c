@@ -142,10 +142,10 @@ inner_extent(Env *e, IterId x)
 static const Expr *
 axis_extent(Env *e, const Iter *it)
 {
-    const Expr *extent = e->low[it->part].n->axis[it->axis].extent;
+    const Axis *axis = &e->low[it->part].n->axis[it->axis];
 
-    if (!expr_axes(extent) && !expr_uses_kind(extent, VAR_COMPUTED))
-        return extent;
+    if (!axis_varies(axis))
+        return axis->extent;
     return low_extent(env_axes(e, it->part), it->axis);
 }
 

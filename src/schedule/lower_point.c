@@ -90,11 +90,8 @@ env_axes(Env *e, uint32_t part)
     l->range.cap = e->range.n;                       /* what is pushed goes to a copy */
     l->value = (Map){ .arena = e->a };
     memset(l->bind, 0, sizeof l->bind);
-    for (uint32_t x = 0; x < l->n->naxis; x++) {
+    for (uint32_t x = 0; x < l->n->naxis; x++)
         l->bind[x] = e->p->axis[part][x] ? env_value(e, e->p->axis[part][x]) : NULL;
-        if (l->bind[x] && !expr_is(l->n->axis[x].begin, 0))
-            l->bind[x] = expr_add(e->c, low_expr(l, l->n->axis[x].begin), l->bind[x]);
-    }
     return l;
 }
 

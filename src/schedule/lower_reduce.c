@@ -115,10 +115,9 @@ reduce_one(Low *l, Block *b, const Scalar *r)
         low_reductions(l, b, &begin, 1);
         acc[i] = new_register(l, b, r->arg[i]->dtype, in_lanes(l, low_value(l, begin)));
     }
-    for (uint32_t i = 0; i < n; i++) {
-        const Expr *begin = low_expr(l, l->n->axis[axis[i]].begin);
-        l->bind[axis[i]] = low_loop(l, &in, LOOP_SERIAL, l->n->axis[axis[i]].name, begin, expr_add(l->c, begin, low_extent(l, axis[i])), 1);
-    }
+    for (uint32_t i = 0; i < n; i++)
+        l->bind[axis[i]] = low_loop(l, &in, LOOP_SERIAL, l->n->axis[axis[i]].name, expr_int(l->c, 0),
+                                    low_extent(l, axis[i]), 1);
     low_reductions(l, in, r->arg, r->narg);
     const Scalar *v = in_lanes(l, low_value(l, r->arg[0])), *old = register_value(l, acc[0]);
     if (r->narg == 2) {                              /* the first of equals */

@@ -279,13 +279,13 @@ combines(const Nest *n)
 bool
 part_is_filled(const Points *p, uint32_t part)
 {
-    return combines(p->k->part[part].nest) || nest_leaves_gaps(p->k->part[part].nest);
+    return combines(p->k->part[part].nest);
 }
 
 bool
 axis_writes_apart(Ctx *c, const Nest *n, uint32_t axis)
 {
-    if (n->axis[axis].kind != AXIS_PARALLEL || !expr_is(n->axis[axis].begin, 0))
+    if (n->axis[axis].kind != AXIS_PARALLEL)
         return false;
     for (uint32_t i = 0; i < n->nwrite; i++) {
         const Write *w = &n->write[i];

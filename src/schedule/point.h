@@ -58,7 +58,7 @@ typedef enum {
     PHASE_FINISH,                    /* the sum is whole: what stands around it, and the store */
     PHASE_COPY,                      /* an operand is copied */
     PHASE_TURN,                      /* a copied tile is transposed */
-    PHASE_FILL,                      /* an output begins: what is added to it comes later, or leaves gaps */
+    PHASE_FILL,                      /* an output begins: what is added to it comes later */
     PHASE_RESCALE,                   /* the maximum so far is noted, and by how much what was summed with the one before is too large */
 } Phase;
 

@@ -64,18 +64,12 @@ reads_are_placed(Row *r, uint32_t axis)
     return placed;
 }
 
+/* Does another axis end elsewhere at each point of this one? Then its points are no lanes of one vector. */
 static bool
-is_rectangular(const Nest *n, uint32_t axis)
-{
-    return !expr_axes(n->axis[axis].extent) && !expr_uses_kind(n->axis[axis].extent, VAR_COMPUTED);
-}
-
-/* Do other axes begin or end elsewhere at each point of this one? Then its points are no lanes of one vector. */
-static bool
-bounds_depend_on(const Nest *n, uint32_t axis)
+extents_depend_on(const Nest *n, uint32_t axis)
 {
     for (uint32_t x = 0; x < n->naxis; x++)
-        if (axis_bounds_use(&n->axis[x]) >> axis & 1)
+        if (expr_axes(n->axis[x].extent) >> axis & 1)
             return true;
     return false;
 }
@@ -129,7 +123,7 @@ sums_run(Row *r)
 {
     uint32_t last = r->sum[r->nsum - 1];
 
-    return r->reduce->u.reduce.combiner <= COMB_MIN && is_rectangular(r->low.n, last) && reads_run_along(r, last, true);
+    return r->reduce->u.reduce.combiner <= COMB_MIN && !axis_varies(&r->low.n->axis[last]) && reads_run_along(r, last, true);
 }
 
 Row
@@ -159,21 +153,21 @@ row_of(Draft *w, uint32_t part, uint32_t shared)
             r.sum[r.nsum++] = x;
             inner_sums |= !r.reduce;
         }
-    while (r.reduce && r.nown && expr_is(n->axis[r.own[r.nown - 1]].extent, 1) && !bounds_depend_on(n, r.own[r.nown - 1]))
+    while (r.reduce && r.nown && expr_is(n->axis[r.own[r.nown - 1]].extent, 1) && !extents_depend_on(n, r.own[r.nown - 1]))
         r.nown--;                            /* nothing runs along one point */
-    while (r.free < r.nown && p->iter.at[p->axis[part][r.own[r.free]]].kind == AXIS_PARALLEL && is_rectangular(n, r.own[r.free]) &&
-           expr_is(n->axis[r.own[r.free]].begin, 0) && (!filled || axis_writes_apart(w->c, n, r.own[r.free])))
+    while (r.free < r.nown && p->iter.at[p->axis[part][r.own[r.free]]].kind == AXIS_PARALLEL &&
+           (!filled || axis_writes_apart(w->c, n, r.own[r.free])))
         r.free++;
     r.run = r.nown > 0;
     uint32_t last_own = r.nown ? r.own[r.nown - 1] : 0;
     if (r.nown && p->iter.at[p->axis[part][last_own]].kind == AXIS_PARALLEL && !(filled && axis_writes_apart(w->c, n, last_own)) && writes_along(&r, last_own) &&
-        (is_rectangular(n, last_own) || !r.reduce) && !bounds_depend_on(n, last_own)) {
+        !extents_depend_on(n, last_own)) {
         r.along = (!(r.reduce || inner_sums) || reads_run_along(&r, last_own, false)) && !is_patchwork(&r, last_own);
         r.placed = !r.along && r.nsum && r.reduce && !sums_run(&r) && reads_are_placed(&r, last_own);
         r.along |= r.placed;
     }
     while (r.along && r.run < r.nown) {
-        bool all = !bounds_depend_on(n, r.own[r.nown - r.run - 1]);
+        bool all = !extents_depend_on(n, r.own[r.nown - r.run - 1]);
         for (uint32_t i = 0; all && i < n->nwrite; i++)
             all = low_collapses(&r.low, r.own[r.nown - r.run - 1], r.own[r.nown - r.run], value, n->nwrite, &n->write[i]);
         if (!all)

@@ -94,7 +94,7 @@ shared_padding(Low *l, const Slide *row)
 static bool
 index_is_inside(Low *l, const Scalar *load, uint32_t d)
 {
-    Ranges ranges = nest_ranges(l->a, l->n);
+    Ranges ranges = nest_ranges(l->c, l->a, l->n);
     const Expr *at = load->u.load.at[d], *dim = l->n->param[load->u.load.slot].type->dim[d];
 
     return !load->u.load.outside || (expr_le(l->c, &ranges, expr_int(l->c, 0), at) == YES && expr_le(l->c, &ranges, expr_offset(l->c, at, 1), dim) == YES);
@@ -372,7 +372,7 @@ read_inside(ScalarMap *m, const Scalar *s)
 static void
 drop_padding(Low *l, Stage *s)
 {
-    Inside in = { l, nest_ranges(l->a, l->n) };
+    Inside in = { l, nest_ranges(l->c, l->a, l->n) };
     ScalarMap m = { .load = read_inside, .user = &in, .ctx = l->c, .done = { .arena = l->a } };
     Range *range = arena_copy(l->a, in.ranges.at, in.ranges.n * sizeof *range);
 

@@ -115,6 +115,15 @@ is_tile(Points *p, const Copy *c, const Node *leaf)
     return true;
 }
 
+/* A reduction that a skip shortens runs over its whole axis where the skip is not around. */
+static IterId
+outside_skips(const Points *p, const Node *at, IterId x)
+{
+    const Iter *it = &p->iter.at[x];
+
+    return it->skip && !node_inside(at, p->skip.at[it->skip].at) ? p->axis[it->part][it->axis] : x;
+}
+
 bool
 step_stage(Points *p, const Step *s)
 {
@@ -139,7 +148,7 @@ step_stage(Points *p, const Step *s)
     if ((c.far || s->word2 == WORD_ahead) != (s->number > 0) || (c.ahead && s->word != WORD_reg))
         return points_refuse(p, "what is read into registers is fetched ahead, by a number of trips: reg … ahead 4, reg … far 16");
     for (uint32_t i = 0; i < s->nloop; i++)
-        if (!(c.dim[c.ndim++] = points_iter(p, s->loop[i])))
+        if (!(c.dim[c.ndim++] = outside_skips(p, c.at, points_iter(p, s->loop[i]))))
             return false;
     AxisSet axes = scalar_axes(p->c, c.operand);
     IterId lane = s->word == WORD_reg ? lane_loop(leaf, c.at) : 0, known[STEP_MAX_LOOPS + 1];

@@ -114,8 +114,7 @@ is_rectangular(Points *p, IterId x)
 
     if (it->axis == NEST_MAX_AXES)
         return true;
-    const Expr *extent = p->k->part[it->part].nest->axis[it->axis].extent;
-    return !expr_axes(extent) && !expr_uses_kind(extent, VAR_COMPUTED);
+    return !axis_varies(&p->k->part[it->part].nest->axis[it->axis]);
 }
 
 bool
@@ -188,7 +187,7 @@ needs_outside(Points *p, IterId x, IterId y)
         return !divides(p, it->parent, it->factor);
     if (it->axis == NEST_MAX_AXES)
         return it->parent && needs_outside(p, it->parent, y);
-    AxisSet uses = axis_bounds_use(&p->k->part[it->part].nest->axis[it->axis]);
+    AxisSet uses = expr_axes(p->k->part[it->part].nest->axis[it->axis].extent);
     for (uint32_t a = 0; a < NEST_MAX_AXES; a++)
         if (uses >> a & 1 && is_made_of(p, y, p->axis[it->part][a]))
             return true;

@@ -160,7 +160,7 @@ local_of(Points *p, const Step *s, uint32_t part)
         seen |= (AxisSet)1 << v.id;
     }
     for (uint32_t x = 0; x < n->naxis; x++)
-        if (expr_axes(n->axis[x].extent) || expr_uses_kind(n->axis[x].extent, VAR_COMPUTED)) {
+        if (axis_varies(&n->axis[x])) {
             points_refuse(p, "how long %s is depends on other axes or on data: no box holds what is needed", n->axis[x].name);
             return NO_SLOT;
         }

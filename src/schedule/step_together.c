@@ -59,7 +59,7 @@ same_points(const Points *p, uint32_t from, IterId a, uint32_t to, IterId b, Ali
         return true;
     const Nest *m = p->k->part[from].nest, *n = p->k->part[to].nest;
     uint32_t i = axis_of_part(p, from, a), j = axis_of_part(p, to, b);
-    if (i == m->naxis || j == n->naxis || !expr_is(m->axis[i].begin, 0) || !expr_is(n->axis[j].begin, 0) || expr_axes(m->axis[i].extent) ||
+    if (i == m->naxis || j == n->naxis || expr_axes(m->axis[i].extent) ||
         expr_eq(p->c, NULL, m->axis[i].extent, n->axis[j].extent) != YES)
         return false;
     out->from[out->n] = i;

@@ -1,18 +1,22 @@
 /* write_skip: the programs found so far, with reductions that run over the points that their rows need (the step `skip`).
  *
- * A program stays as it is, behind a copy (of equal prices the first is taken, and at other sizes more may be left out) in which each reduction that has a support is shortened inside of the parallel loop. Steps of points
- * are the least common multiple of what the program splits these loops by, so that no block is torn; a second copy counts in what parts that are
- * put there split theirs by.
+ * A copy of a program shortens each reduction that has a support, inside the parallel loop or inside
+ * the innermost loop over rows around it. Of equal prices the first is taken: copies come first where
+ * some size is open, since they may leave out more at another one, else last. Hulls are multiples of a
+ * step, the least common multiple of what the program splits these loops by, so that no block is torn;
+ * a second copy counts in what parts that are computed there split theirs by.
  */
+#include "cost/cost.h"
+#include "nest/walk.h"
 #include "schedule/write.h"
 
 #include <string.h>
 
 enum { MOST_STEP = 64 };             /* points: a hull in longer steps is hardly narrower than the axis */
 
-typedef struct { Sym loop; uint32_t part, axis; } Shortened;
+/* A reduction whose support leaves out much, and the axes that its bounds vary with. */
+typedef struct { Sym loop, row[NEST_MAX_AXES]; uint32_t nrow; bool open; } Shortened;
 
-/* The reductions of a kernel that have a support. */
 static uint32_t
 find_reductions(Draft *w, Shortened *out, uint32_t most)
 {
@@ -22,9 +26,20 @@ find_reductions(Draft *w, Shortened *out, uint32_t most)
 
     for (uint32_t part = 0; part < p->k->npart; part++) {
         const Scalar *reduce = part_reduction(p, part);
-        for (uint32_t x = 0; reduce && x < NEST_MAX_AXES && n < most; x++)
-            if (reduce->u.reduce.axes >> x & 1 && kernel_support(w->c, w->a, p->k, part, x, &s))
-                out[n++] = (Shortened){ sym(w->c, axis_name(w, part, x)), part, x };
+        for (uint32_t x = 0; reduce && x < NEST_MAX_AXES && n < most; x++) {
+            AxisSet uses = 0;
+            if (!(reduce->u.reduce.axes >> x & 1) || !kernel_support(w->c, w->a, p->k, part, x, &s) ||
+                (p->k->npart == 1 && cost_share(w->c, w->a, p->k->part[part].nest, axis_one(x)) == 1))
+                continue;
+            out[n] = (Shortened){ .loop = sym(w->c, axis_name(w, part, x)),
+                                  .open = !expr_const(p->k->part[part].nest->axis[x].extent, NULL) };
+            for (uint32_t i = 0; i < s.n; i++)
+                uses |= expr_axes(s.bound[i].at);
+            for (uint32_t r = 0; r < p->k->part[part].nest->naxis; r++)
+                if (uses >> r & 1)
+                    out[n].row[out[n].nrow++] = sym(w->c, axis_name(w, part, r));
+            n++;
+        }
     }
     return n;
 }
@@ -80,25 +95,109 @@ step_of(const Program *p, const Shortened *list, uint32_t n, bool makers)
     return all;
 }
 
-static void
-write_shortened(Draft *w, const Program *p, const Shortened *list, uint32_t n, Sym task, int64_t by)
-{
-    Text t = { .arena = w->a };
-    bool done[NEST_MAX_AXES] = { false };
+/* ---- where ---------------------------------------------------------------------------------------- */
 
+/* The first step that changes the loop, or that needs to know what sums are: a sum that lives in
+ * registers has loops of its own before and behind it. */
+static uint32_t
+first_change(const Program *p, Sym loop)
+{
     for (uint32_t i = 0; i < p->step.n; i++) {
         const Step *s = &p->step.at[i];
+        if (s->verb == VERB_hold || s->verb == VERB_run || (s->verb != VERB_order && names(s, loop)))
+            return i;
+    }
+    return p->step.n;
+}
+
+/* A loop that is there before step `before`, and that `loop` is, or is fused of; NULL: there is none. */
+static Sym
+loop_before(const Program *p, Sym loop, uint32_t before)
+{
+    for (uint32_t i = p->step.n; i-- > before; ) {
+        const Step *s = &p->step.at[i];
+        if (s->made[0] != loop && s->made[1] != loop)
+            continue;
+        if (s->verb != VERB_fuse)
+            return NULL;
+        loop = s->loop[0];
+    }
+    return loop;
+}
+
+/* Do trips of this loop, as it is before step `before`, differ in rows that the support varies with? */
+static bool
+goes_over_rows(const Program *p, Sym loop, uint32_t before, const Shortened *r)
+{
+    bool any = !r->nrow;
+
+    for (uint32_t i = 0; i < r->nrow; i++)
+        any |= r->row[i] == loop;
+    while (!any && before-- > 0) {
+        const Step *s = &p->step.at[before];
+        if (s->made[0] != loop && s->made[1] != loop)
+            continue;
+        if (s->verb == VERB_split)
+            return goes_over_rows(p, s->subject, before, r);
+        for (uint32_t i = 0; i < s->nloop && !any; i++)
+            any = goes_over_rows(p, s->loop[i], before, r);
+        return any;
+    }
+    return any;
+}
+
+/* The innermost loop over rows around the reduction, as the last order before step `before` has them. */
+static Sym
+rows_around(const Program *p, uint32_t before, const Shortened *r)
+{
+    for (uint32_t i = before; i-- > 0; ) {
+        const Step *s = &p->step.at[i];
+        uint32_t at = 0;
+        while (at < s->nloop && s->loop[at] != r->loop)
+            at++;
+        if (s->verb != VERB_order || at == s->nloop)
+            continue;
+        while (at-- > 0)
+            if (goes_over_rows(p, s->loop[at], i, r))
+                return s->loop[at];
+        return NULL;
+    }
+    return NULL;
+}
+
+typedef enum { AT_TASK, AT_ROWS, AT_COUNT } Where;
+
+static Sym
+loop_at(const Program *p, Where where, Sym task, const Shortened *r)
+{
+    uint32_t change = first_change(p, r->loop);
+    Sym outer = loop_before(p, task, change), inner = rows_around(p, change, r);
+
+    if (where == AT_ROWS)
+        return inner != outer ? inner : NULL;
+    return outer && goes_over_rows(p, outer, change, r) ? outer : NULL;
+}
+
+/* ---- the copies ----------------------------------------------------------------------------------- */
+
+static void
+write_shortened(Draft *w, const Program *p, const Shortened *list, uint32_t n, Where where, Sym task, int64_t by)
+{
+    Text t = { .arena = w->a };
+    uint32_t any = 0;
+
+    for (uint32_t i = 0; i < p->step.n; i++) {
         for (uint32_t k = 0; k < n; k++) {
-            bool last = s->verb == VERB_run && s->word == WORD_parallel;     /* no step names it */
-            if (done[k] || !(names(s, list[k].loop) || last))
-                continue;
-            text_printf(&t, "skip %s at %s by %lld\n", list[k].loop, task, (long long)by);
-            done[k] = true;
+            Sym at = first_change(p, list[k].loop) == i ? loop_at(p, where, task, &list[k]) : NULL;
+            if (at)
+                text_printf(&t, "skip %s at %s by %lld\n", list[k].loop, at, (long long)by);
+            any += at != NULL;
         }
-        step_print(w->c, &t, s);
+        step_print(w->c, &t, &p->step.at[i]);
         text_add(&t, "\n");
     }
-    write_program(w, &t);
+    if (any)
+        write_program(w, &t);
 }
 
 bool
@@ -109,25 +208,39 @@ has_support(Draft *w)
     return find_reductions(w, &one, 1) > 0;
 }
 
+/* The copies of one program. */
+static void
+shorten(Draft *w, const char *text, const Shortened *list, uint32_t n)
+{
+    Program p;
+    Bytes bytes = { (const uint8_t *)text, strlen(text) };
+    Sym task = program_parse(w->c, w->a, w->p->k->name, bytes, &p) ? parallel_loop(&p) : NULL;
+    int64_t by = task ? step_of(&p, list, n, false) : 0, all = task ? step_of(&p, list, n, true) : 0;
+
+    for (Where where = AT_TASK; where < AT_COUNT; where++) {
+        if (by)
+            write_shortened(w, &p, list, n, where, task, by);
+        if (all && all != by)
+            write_shortened(w, &p, list, n, where, task, all);
+    }
+}
+
 void
 write_skips(Draft *w)
 {
     Shortened list[NEST_MAX_AXES];
     uint32_t n = find_reductions(w, list, NEST_MAX_AXES), count = w->program.n;
     const char **before = arena_copy(w->a, w->program.at, count * sizeof *before);
+    bool open = false;
 
     if (!n)
         return;
-    w->program.n = 0;
+    for (uint32_t i = 0; i < n; i++)
+        open |= list[i].open;
+    w->program.n = open ? 0 : count;                 /* open: each program goes behind its copies */
     for (uint32_t i = 0; i < count; i++) {
-        Program p;
-        bool parses = program_parse(w->c, w->a, w->p->k->name, (Bytes){ (const uint8_t *)before[i], strlen(before[i]) }, &p);
-        Sym task = parses ? parallel_loop(&p) : NULL;
-        int64_t by = task ? step_of(&p, list, n, false) : 0, all = task ? step_of(&p, list, n, true) : 0;
-        if (by)
-            write_shortened(w, &p, list, n, task, by);
-        if (all && all != by)
-            write_shortened(w, &p, list, n, task, all);
-        VEC_PUSH(w->a, &w->program, before[i]);
+        shorten(w, before[i], list, n);
+        if (open)
+            VEC_PUSH(w->a, &w->program, before[i]);
     }
 }

@@ -25,7 +25,7 @@ window_read(Low *l, const Scalar *reduce, int64_t most, WindowSums *sums, uint32
     sums->n = axis_list(reduce->u.reduce.axes, sums->axis);
     sums->points = 1;
     for (uint32_t x = 0; x < n->naxis; x++) {
-        if (expr_axes(n->axis[x].extent) || expr_uses_kind(n->axis[x].extent, VAR_COMPUTED))
+        if (axis_varies(&n->axis[x]))
             return NULL;
         if (reduce->u.reduce.axes >> x & 1 && (!expr_const(n->axis[x].extent, &extent) || (sums->points *= extent) > most))
             return NULL;

@@ -123,6 +123,22 @@ def test_density_is_priced(tmp_path):
     assert sorted(price) == price and price[0] < 0.25 * price[3], price
 
 
+def test_density_of_masks_that_are_given(tmp_path):
+    """--density is in a kernel's text and in its price; without it nothing is known."""
+    nodes, weights, inputs, _ = in_bool(-np.inf)
+    attention(tmp_path, nodes, "nq", "nk", weights, inputs)
+    hints, price = ["--dim-hint", "nq=1024", "--dim-hint", "nk=1024", "--target", "x86-64-v4"], []
+    for words in ("--density", "0.1"), ("--density", "0.5"), ("--density", "1"), ():
+        text = dump(tmp_path, "choose", *hints, *words)
+        said = " ".join([str(round(32 * float(words[1])))] * 4) if words else None
+        assert (f"density {said}, {said}" in text) if words else "density" not in text
+        unit = {"us": 1, "ms": 1000}
+        prices = re.findall(r"programs; ([0-9.]+) (us|ms)", text)
+        price.append(max(float(number) * unit[u] for number, u in prices))    # the attention
+    assert price[0] < 0.5 * price[1] and price[1] < price[2], price
+    assert price[3] == price[1], price
+
+
 def test_a_mask_is_bytes(tmp_path):
     seen = seen_by(np.random.default_rng(0), "few", 256, 256)
     attention(tmp_path, [], 256, 256, [numpy_helper.from_array(np.where(seen, 0, -np.inf).astype(np.float32), "mask")])

@@ -259,7 +259,13 @@ def quantised_product(x, w):
 def wide_integers_and_two_outputs(x):
     return x * x - 3, np.where(x < 0, -x, 2 * np.arange(21))
 
-# ragged, lists, batches
+@row("""nest t(p: f32[r, 5], k: i64[n, 2], u: f32[5, 33], w: f32[5, 33]) -> (o: f32[n, 33]) {
+          o[i, j] = tanh((sum q: (p[at(k[i, 0], r), q] * u[q, j])) - (sum q: (p[at(k[i, 1], r), q] * w[q, j])) / 8)
+        }""", floats(9, 5), rng.integers(0, 9, (7, 2)), floats(5, 33), floats(5, 33))
+def two_products(p, k, u, w):
+    return np.tanh(p[k[:, 0]] @ u - p[k[:, 1]] @ w / 8)
+
+# ragged, blocks, batches
 
 @row("nest t(x: f32[n, m], len: i64[n]) -> (o: f32[n, m]) { o[i, j<len[i]>] = 2 * x[i, j] }",
      floats(4, 26), np.array([3, 0, 26, 17]), exact=True)
@@ -272,7 +278,7 @@ def ragged_sums(x, length):
     return np.array([x[i, :n].sum() for i, n in enumerate(length)], np.float32)
 
 @row("""nest t(q: f32[n, d], k: f32[m, d], rows: i64[p], col: i64[t]) -> (o: f32[n, t, 4]) {
-          o[i, b in list(rows, i // 4), r] = sum e: q[i, e] * k[4*col[b] + r, e]
+          o[i, b, r] = rows[i // 4] <= b ? (b < rows[i // 4 + 1] ? (sum e: q[i, e] * k[4*col[b] + r, e]) : 0) : 0
         }""", whole(8, 5), whole(12, 5), np.array([0, 2, 3]), np.array([0, 2, 1]), exact=True)
 def block_sparse_scores(q, k, rows, col):
     want = np.zeros((8, 3, 4), np.float32)

@@ -59,6 +59,13 @@ class Tenon:
         self.leaves_nothing()
         return done
 
+    def compiled(self, model, *options):
+        """The artefact of a model, beside it."""
+        made = model.with_suffix(".so")
+        done = self("compile", model, *options, "-o", made)
+        assert done.returncode == OK, done.stderr
+        return made
+
     def leaves_nothing(self):
         """No temporary file outlives the command."""
         assert list((self.folder / "tmp").iterdir()) == []
@@ -79,11 +86,7 @@ def model(tenon):
 def built(tmp_path_factory):
     """One artefact that many tests load."""
     folder = tmp_path_factory.mktemp("built")
-    t = Tenon(folder)
-    model = small_model(folder / "small.onnx")
-    done = t("compile", model, "-o", folder / "small.so")
-    assert done.returncode == OK, done.stderr
-    return folder / "small.so"
+    return Tenon(folder).compiled(small_model(folder / "small.onnx"))
 
 
 # ---- help and usage ------------------------------------------------------------------------------
@@ -129,6 +132,9 @@ def test_no_verb_is_usage(tenon):
     (["compile", "m.onnx", "-q"], ["-q: no such option"]),
     (["run", "m.onnx", "--threads", "many"], ["--threads many: a whole number"]),
     (["run", "m.onnx", "--atol=-1"], ["--atol -1: a number of 0 or more"]),
+    (["compile", "m.onnx", "--density", "0"], ["--density 0: a share above 0 and at most 1"]),
+    (["compile", "m.onnx", "--density", "1.5"], ["--density 1.5: a share above 0 and at most 1"]),
+    (["compile", "m.onnx", "--density", "half"], ["--density half: a share above 0"]),
     (["run", "m.onnx", "--input", "x"], ["write --input X=@FILE"]),
     (["compile", "m.onnx", "--max-memory", "lots"], ["a size is needed"]),
     (["compile", "m.onnx", "--max-memory", "8GBs"], ["a size is needed"]),

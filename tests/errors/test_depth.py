@@ -209,3 +209,32 @@ def test_loops_of_sequences_in_loops(tenon):
     save(tenon, helper.make_graph(nodes, "g", [value("x", [4])], [value("o", None)]))
     assert tenon("compile", "m.onnx", "-o", "m.so", "--stop-after", "emit", limit=USUAL).returncode == OK
     tenon.fails(LIMIT, "compile", "m.onnx", "-o", "m.so", "--max-depth", "8", says="--max-depth")
+
+
+COUNTS_DOWN = """graph @f(%n: i64[], %x: f32[4]) -> (%y) {
+  %zero: i64[] = const [0]
+  %stop: bool[] = equal(%n, %zero)
+  %y: f32[4] = if(%stop, %n, %x)
+    graph @last(%n: i64[], %x: f32[4]) -> (%z) { %z: f32[4] = relu(%x) }
+    graph @more(%n: i64[], %x: f32[4]) -> (%z) {
+      %one: i64[] = const [1]
+      %m: i64[] = sub(%n, %one)
+      %r: f32[4] = call @f(%m, %x)
+      %z: f32[4] = tanh(%r)
+    }
+}
+graph @g(%n: i64[], %x: f32[4]) -> (%y) { %y: f32[4] = call @f(%n, %x) }
+"""
+
+
+def test_calls_end_before_the_stack_does(tenon):
+    """A limit on calls that is larger than the stack: refused, not a crash; on a heap there is room."""
+    (tenon.folder / "work" / "m.tn").write_text(COUNTS_DOWN)
+    np.save(tenon.folder / "work" / "n.npy", np.int64(100_000))
+    np.save(tenon.folder / "work" / "x.npy", np.ones(4, np.float32))
+    given = ["--input", "n=@n.npy", "--input", "x=@x.npy"]
+    assert tenon("compile", "m.tn", "-o", "m.so", "--max-calls", "200000").returncode == OK
+    for most in (SMALL, USUAL):
+        tenon.fails(LIMIT, "run", "m.so", *given, limit=most, says="the thread's stack has no room for more")
+    assert tenon("compile", "m.tn", "--many", "-o", "many.so", "--max-calls", "200000").returncode == OK
+    assert tenon("run", "many.so", *given, limit=SMALL).returncode == OK

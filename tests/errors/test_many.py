@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from test_cli import INTERNAL, MODEL, OK, ROOT, USAGE, Tenon, small_model
+from test_cli import model, tenon    # noqa: F401  fixtures
 
 BRANCH = """
 graph @main(%x: f32[1, n], %most: f32[]) -> (%y, %sum) {
@@ -30,24 +31,12 @@ graph @main(%x: f32[1, n], %most: f32[]) -> (%y, %sum) {
 TYPES = ["f32", "f64", "f16", "bf16", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "bool"]
 
 
-@pytest.fixture
-def tenon(tmp_path):
-    return Tenon(tmp_path)
-
-
-@pytest.fixture
-def model(tenon):
-    return small_model(tenon.folder / "small.onnx")
-
-
 @pytest.fixture(scope="session")
 def branch(tmp_path_factory):
     """A model with a branch, compiled for many."""
     folder = tmp_path_factory.mktemp("branch")
     (folder / "branch.tn").write_text(BRANCH)
-    done = Tenon(folder)("compile", folder / "branch.tn", "--many", "-o", folder / "branch.so")
-    assert done.returncode == OK, done.stderr
-    return folder / "branch.so"
+    return Tenon(folder).compiled(folder / "branch.tn", "--many")
 
 
 @pytest.fixture(scope="session")
@@ -59,9 +48,7 @@ def same(tmp_path_factory):
         text = folder / f"{dtype}.tn"
         text.write_text(f"graph @main(%x: {dtype}[n]) -> (%z) {{\n"
                         f"  %z: {dtype}[n] = identity(%x)\n}}\n")
-        done = t("compile", text, "--many", "-o", folder / f"{dtype}.so")
-        assert done.returncode == OK, done.stderr
-        made[dtype] = folder / f"{dtype}.so"
+        made[dtype] = t.compiled(text, "--many")
     return made
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tenon
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 WIDE, WORDS = 16, 50
 
 
@@ -288,6 +289,124 @@ graph @main(%x: bool[], %y: bool[], %k: i64[]) -> (%p, %q, %turns) {
         assert (bool(got["p"]), bool(got["q"]), int(got["turns"])) == (a, b, n)
 
 
+def test_numbers_of_the_host(tmp_path):
+    """What control reads is given on in every way: to functions, out of them, through branches and
+    loops, as a size, to blocks that run for all, and as a result."""
+    model = compiled(tmp_path, """
+graph @down(%n: i64[], %x: f32[1, 4]) -> (%sum, %y) {
+  %zero: i64[] = const [0]
+  %stop: bool[] = equal(%n, %zero)
+  %sum: i64[], %y: f32[1, 4] = if(%stop, %n, %x)
+    graph @done(%n: i64[], %x: f32[1, 4]) -> (%three, %z) {
+      %three: i64[] = const [3]
+      %z: f32[1, 4] = tanh(%x)
+    }
+    graph @more(%n: i64[], %x: f32[1, 4]) -> (%s, %z) {
+      %one: i64[] = const [1]
+      %k: i64[] = sub(%n, %one)
+      %f: f32[] = cast(%n) {to = "f32"}
+      %w: f32[1, 4] = add(%x, %f)
+      %t: i64[], %z: f32[1, 4] = call @down(%k, %w)
+      %s: i64[] = add(%t, %n)
+    }
+}
+graph @main(%n: i64[], %x: f32[1, 4]) -> (%sum, %y, %a, %odd, %all, %was, %row) {
+  %sum: i64[], %y: f32[1, 4] = call @down(%n, %x)
+  %zero: i64[] = const [0]
+  %no: bool[] = const [0]
+  %a: i64[], %odd: bool[], %all: i64[t], %was: i64[t] = loop(%sum, _, %zero, %no) carried 2 new [t]
+    graph @turn(%i: i64[], %go: bool[], %a: i64[], %odd: bool[]) -> (%on, %b, %even, %i, %a) {
+      %b: i64[] = add(%a, %i)
+      %even: bool[] = not(%odd)
+      %most: i64[] = const [40]
+      %on: bool[] = less(%b, %most)
+    }
+  %one: i64[1] = const [1]
+  %size: i64[1] = reshape(%a, %one)
+  %m: i64[1] = match(%size) new [columns to 100]
+  %f: f32[] = cast(%a) {to = "f32"}
+  %row: f32[columns] = expand(%f, %m)
+}
+""")
+    rng = np.random.default_rng(15)
+    requests = [{"n": np.int64(n), "x": rng.normal(size=(1, 4)).astype("f4")}
+                for n in (0, 3, 1, 6, 3, 2)]
+    together, _ = same_as_alone(model, requests)
+    for r, got in zip(requests, together):
+        n, turns, a, was = int(r["n"]), 0, 0, []
+        total = 3 + n * (n + 1) // 2
+        while turns < total and a < 40:
+            was.append(a)
+            a, turns = a + turns, turns + 1
+        assert (int(got["sum"]), int(got["a"]), bool(got["odd"])) == (total, a, turns % 2 == 1)
+        assert got["all"].tolist() == list(range(turns)) and got["was"].tolist() == was
+        assert got["row"].tolist() == [a] * a
+        np.testing.assert_allclose(got["y"], np.tanh(r["x"] + n * (n + 1) // 2), rtol=1e-5)
+
+
+# ---- blocks by the sizes that they depend on ---------------------------------------------------
+
+
+@pytest.fixture
+def loops(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "bench"))
+    import loops
+    return loops
+
+
+def test_a_decoder_in_a_loop(tmp_path, loops):
+    """Attention runs for each length of a cache, projections and the rest for all requests."""
+    decoder = loops.Decoder(layers=2, hidden=64, heads=4, kv=2, inner=96, words=300, size=16)
+    model = tenon.compile(decoder.write(tmp_path / "decoder.onnx"), many=True)
+    rng = np.random.default_rng(12)
+    requests = [decoder.request(rng, most=9, new=5) for _ in range(16)]
+    lengths = len({r["ids"].shape[1] for r in requests})
+    together, blocks = same_as_alone(model, requests)
+    for r, got in zip(requests, together):
+        np.testing.assert_array_equal(got["tokens"], decoder.expected(r))
+    inside = [b for b in blocks.values() if b.asked == 4 * 16 and not b.host]     # of four turns
+    assert [b.ran for b in inside] == [4, 4 * lengths, 4, 4 * lengths, 4]
+    assert lengths > 4
+
+
+def test_turns_stay_together(tmp_path, loops):
+    """Caches are too large to record all turns at once: requests wait at the same turn."""
+    decoder = loops.Decoder(layers=1, hidden=512, heads=8, kv=8, inner=64, words=2000)
+    model = tenon.compile(decoder.write(tmp_path / "decoder.onnx"), many=True)
+    rng = np.random.default_rng(14)
+    requests = [{"ids": rng.integers(2000, size=(1, n)), "new": np.array(31)}
+                for n in (90, 60, 75, 95)]
+    _, blocks = same_as_alone(model, requests)
+    inside = [b for b in blocks.values() if b.asked == 30 * 4 and not b.host]
+    assert [b.ran for b in inside] == [30, 30 * 4, 30]
+
+
+def test_small_weights_stay_in_one_block(tmp_path):
+    """What reads few weights again costs less than another block."""
+    model = compiled(tmp_path, PLAIN.replace("-> (%y, %z, %same)", "-> (%y, %z, %same, %c)")
+                     .replace("  %same:", """  %v: f32[2, 2] = const [1, 2, 3, 4]
+  %c: f32[1, 2, 2] = matmul(%z, %v)
+  %same:"""))
+    session = model.session(threads=1)
+    session.run_many([{"x": np.ones((1, n, 3), "f4"), "at": np.array([0, 1])} for n in (3, 4, 5)])
+    assert {(b.asked, b.ran) for b in session.blocks} == {(3, 3)}
+
+
+def test_early_exits_of_an_exporter(tmp_path, loops):
+    """An If behind each layer: all requests that go on run the next one at once."""
+    encoder = loops.Exits(layers=4, hidden=32, heads=2, tokens=6)
+    path = encoder.write(tmp_path / "exits.onnx")
+    model, plain = tenon.compile(path, many=True), tenon.compile(path).session(threads=1)
+    rng = np.random.default_rng(13)
+    requests = [encoder.request(rng) for _ in range(20)]
+    together, blocks = same_as_alone(model, requests)
+    for r, got in zip(requests, together):
+        np.testing.assert_allclose(got["classes"], plain.run(r)["classes"], rtol=1e-4, atol=1e-6)
+    layers = [b for b in blocks.values() if b.nodes > 20]
+    left = [sum(r["layers"] > i for r in requests) for i in range(4)]
+    assert [(b.asked, b.ran) for b in layers] == [(n, 1) for n in left]
+
+
 # ---- models without control, requests that fail, and what is no program for many ------------------------------------------
 
 PLAIN = """
@@ -441,7 +560,6 @@ def test_what_runs_together(tmp_path):
 
 # ---- models from exporters -----------------------------------------------------------------------------------------------
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXPORTED = ["greedy_decode_loop", "scan_rnn", "sk_random_forest", "tf_while_fixed_point"]
 
 

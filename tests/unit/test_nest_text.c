@@ -90,7 +90,8 @@ mistakes_are_told(void **state)
     refused(c, "nest a(x: f32[n]) -> (o: f32[n]) { o[i] = x[x[i]] }", "integer");
     refused(c, "nest a(x: f32[n], x: f32[n]) -> (o: f32[n]) { o[i] = x[i] }", "already the name");
     refused(c, "nest a(x: f32[n]) -> (o: f32[n]) { o[i] = argmax k: (x[k], k) }", "tuple");
-    refused(c, "nest a(x: f32[n, n]) -> (o: i64[]) { o[] = (argmax i, j<i + 1>: (x[i, j], j)).1 }", "depends on another axis");
+    refused(c, "nest a(x: f32[n, n]) -> (o: i64[]) { o[] = (argmax i, j<i + 1>: (x[i, j], j)).1 }", "the points of argmax are all of an axis");
+    refused(c, "nest a(x: f32[n], r: i64[n]) -> (o: f32[n]) { for i<r[0]>: o[i] = x[i] }", "needs an extent over symbols");
     refused(c, "nest a(x: bool[n]) -> (o: f32[n]) { o[i] = x[i] ? 2.5 : i }", "2.5");
     refused(c, "", "end of the text");
 }
@@ -121,7 +122,7 @@ static void
 cut_texts_are_refused(void **state)
 {
     Ctx *c = &((World *)*state)->ctx;
-    const char *text = "nest s[q](x: f32[n, 3], r: i64[n]) -> (v: f32[n], a: i64[n]) { for i<n>, k in list(r, 2):\n"
+    const char *text = "nest s[q](x: f32[n, 3], r: i64[n]) -> (v: f32[n], a: i64[n]) { for i<n>, k<2>:\n"
                        "  (v, a)[i] = argmax j<3>: let t = x[at(r[i], n), j | -1.5e3] in (t ? 0 : t, j // 2) over x }";
     for (size_t n = 0; n <= strlen(text); n++) {
         Parse p = parse_begin(c, "cut", (Bytes){ (const uint8_t *)arena_copy(c->arena, text, n + 1), n });

@@ -381,19 +381,6 @@ test_ragged(void **state)
 }
 
 static void
-test_list_axis(void **state)
-{
-    /* Two block rows; blocks rows[i] … rows[i + 1] of row i hold the columns col[t]. */
-    float x[] = {1, 2, 3, 4};
-    int64_t rows[] = {0, 1, 3}, col[] = {1, 0, 1};
-    Tensor out;
-    run_ok(*state, "nest blocks(x: f32[m], rows: i64[n + 1], col: i64[k]) -> (o: f32[n]) {\n"
-                   "  o[i] = sum t in list(rows, i), r<2>: x[2*col[t] + r]\n}",
-           TENSORS(F32(x, 4), I64(rows, 3), I64(col, 3)), &out);
-    expect_floats(&out, (float[]){7, 10}, 2);
-}
-
-static void
 test_average_pool(void **state)
 {
     float x[] = {1, 2, 3, 4};
@@ -551,8 +538,8 @@ main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_agrees_with_folding), TEST(test_casts), TEST(test_small_floats), TEST(test_convolution), TEST(test_softmax),
         TEST(test_data_movement), TEST(test_argmax_first_on_ties), TEST(test_scan), TEST(test_gather), TEST(test_gather_outside),
-        TEST(test_unsigned_index),
-        TEST(test_scatter), TEST(test_ragged), TEST(test_list_axis), TEST(test_average_pool), TEST(test_empty_reduction),
+TEST(test_unsigned_index),
+        TEST(test_scatter), TEST(test_ragged), TEST(test_average_pool), TEST(test_empty_reduction),
         TEST(test_sums_round_at_every_step), TEST(test_quantised_product), TEST(test_read_outside), TEST(test_bind),
         TEST(test_tree_lanes), TEST(test_tree_shows_what_is_unwritten), TEST(test_tree_store_outside),
     };

@@ -1,0 +1,637 @@
+/* control: branches, loops and calls as code that each request walks (graph/batch.h).
+ *
+ * A branch or a loop is part of the function that it is in: values of its regions have slots of
+ * that function. Late sizes are updated where control enters or leaves a region.
+ */
+#include "batch/internal.h"
+
+void
+batch_put(Code *k, int64_t x)
+{
+    VEC_PUSH(k->b->to, &k->b->code, (int32_t)x);
+}
+
+int32_t
+batch_new_slot(Code *k, bool is_inline)
+{
+    int32_t slot = is_inline ? k->nslot + k->nslot % 2 : k->nslot;
+
+    k->nslot = slot + (is_inline ? 2 : 1);
+    return is_inline ? BATCH_INLINE(slot) : slot;
+}
+
+int32_t
+batch_fresh_slot(Code *k, const Graph *g, ValueId v, bool is_inline)
+{
+    int32_t slot = batch_new_slot(k, is_inline);
+
+    if (v)
+        k->slot[batch_value(k->b, g, v)] = slot;
+    return slot;
+}
+
+static bool
+is_shared(const Code *k, const Graph *g, ValueId v)
+{
+    return k->b->shared[batch_value(k->b, g, v)];
+}
+
+/* An operation and two operands. */
+static void
+put2(Code *k, BatchOp op, int64_t x, int64_t y)
+{
+    batch_put(k, op);
+    batch_put(k, x);
+    batch_put(k, y);
+}
+
+/* What is in one place is in another too, whichever way each of them has it; v: of its type. */
+static void
+move(Code *k, int32_t to, int32_t from, const Graph *g, ValueId v)
+{
+    bool into = to < 0, out_of = from < 0;
+
+    if (into == out_of) {
+        put2(k, into ? BATCH_COPY : BATCH_MOVE, to, from);
+        return;
+    }
+    put2(k, into ? BATCH_UNBOX : BATCH_BOX, to, batch_type_of(k->b, g, v));
+    batch_put(k, from);
+}
+
+/* An operand that is inline, or a slot, as is wanted. */
+static int32_t
+given_as(Code *k, bool is_inline, int32_t from, const Graph *g, ValueId v)
+{
+    if (is_inline == (from < 0))
+        return from;
+    int32_t to = batch_new_slot(k, is_inline);
+    move(k, to, from, g, v);
+    return to;
+}
+
+/* The slots of operands, two of one that is inline. aligned: they become slots from 0 on, where what
+ * is inline begins at an even one. */
+typedef struct { VEC(int32_t) slot; Arena *a; bool aligned; } Words;
+
+static void
+add_word(Words *w, int32_t operand)
+{
+    if (operand < 0 && w->aligned && w->slot.n % 2)
+        VEC_PUSH(w->a, &w->slot, 0);
+    VEC_PUSH(w->a, &w->slot, operand < 0 ? BATCH_INLINE(operand) : operand);
+    if (operand < 0)
+        VEC_PUSH(w->a, &w->slot, BATCH_INLINE(operand) + 1);
+}
+
+static void
+put_words(Code *k, const Words *w)
+{
+    batch_put(k, w->slot.n);
+    for (uint32_t i = 0; i < w->slot.n; i++)
+        batch_put(k, w->slot.at[i]);
+}
+
+/* A jump to a place that is not known yet, and that place. */
+static uint32_t
+put_jump(Code *k)
+{
+    batch_put(k, 0);
+    return k->b->code.n - 1;
+}
+
+static void
+land(Code *k, uint32_t jump)
+{
+    k->b->code.at[jump] = (int32_t)k->b->code.n;
+}
+
+/* ---- sizes ----------------------------------------------------------------------------------- */
+
+typedef struct { Batching *b; VEC(BatchSize) set; } Update;
+
+static void
+add_update(Update *u, Var symbol, const Expr *is)
+{
+    if (batch_is_late(u->b, symbol))
+        VEC_PUSH(u->b->to, &u->set, ((BatchSize){ symbol, batch_resolved(u->b, is) }));
+}
+
+static void
+add_fresh(Update *u, const Node *n, uint32_t fresh, const Expr *is)
+{
+    add_update(u, (Var){ VAR_SYMBOL, MAP_PTR(n->fresh[fresh].name) }, is);
+}
+
+/* Its number; -1: no size becomes another. */
+static int32_t
+end_update(Update *u)
+{
+    if (!u->set.n)
+        return -1;
+    VEC_PUSH(u->b->to, &u->b->update, ((BatchUpdate){ u->set.n, u->set.at }));
+    return (int32_t)u->b->update.n - 1;
+}
+
+static void
+put_update(Code *k, int32_t update)
+{
+    if (update < 0)
+        return;
+    batch_put(k, BATCH_UPDATE);
+    batch_put(k, update);
+}
+
+static int32_t
+binding_update(Code *k, const Region *r)
+{
+    Update u = { .b = k->b };
+
+    for (uint32_t i = 0; i < r->nbind; i++)
+        add_update(&u, r->bind[i].var, r->bind[i].to);
+    return end_update(&u);
+}
+
+/* Symbols in the types of results [first, first + count), by what the graph gives: output
+ * `from + i` is result i. Stacked results have a dimension in front. */
+static void
+add_results(Update *u, const Graph *g, const Node *n, const Graph *in, uint32_t first,
+            uint32_t count, uint32_t from)
+{
+    for (uint32_t i = first; i < first + count; i++) {
+        ValueId v = node_out(g, n, i);
+        const Type *t = v ? g->value.at[v].type : NULL;
+        const Type *inner = in->value.at[in->output.at[from + i]].type;
+        uint32_t more = t ? t->rank - inner->rank : 0;
+        for (uint32_t d = more; t && d < t->rank; d++) {
+            uint32_t f = node_fresh(n, t->dim[d]);
+            if (f != UINT32_MAX)
+                add_fresh(u, n, f, inner->dim[d - more]);
+        }
+    }
+}
+
+static void
+put_results(Code *k, const Graph *g, const Node *n, const Graph *in, uint32_t first,
+            uint32_t count, uint32_t from)
+{
+    Update u = { .b = k->b };
+
+    add_results(&u, g, n, in, first, count, from);
+    put_update(k, end_update(&u));
+}
+
+static int32_t
+late_number(const Code *k, Sym name)
+{
+    uint64_t at = 0;
+
+    map_get(&k->b->late_at, MAP_PTR(name), &at);
+    return (int32_t)at;
+}
+
+typedef struct { const Map *definer; uint64_t last; } Last;
+
+static void
+see_definer(void *user, Var v)
+{
+    Last *l = user;
+    uint64_t id;
+
+    if (v.kind == VAR_SYMBOL && map_get(l->definer, v.id, &id) && id > l->last)
+        l->last = id;
+}
+
+/* Constraints on sizes that are all known when node `id` has run; 0: when the graph begins, which
+ * for the model is before anything runs. */
+static void
+put_checks(Code *k, const Graph *g, const Map *definer, NodeId id)
+{
+    for (uint32_t i = 0; i < g->constraints.n; i++) {
+        Constraint x = g->constraints.at[i];
+        Last l = { definer, 0 };
+        expr_vars(x.a, see_definer, &l);
+        expr_vars(x.b, see_definer, &l);
+        if (l.last != id || (!id && g == k->b->function.at[0].graph))
+            continue;
+        x.a = batch_outside(k->b, x.a);      /* simplified, it would be taken for true */
+        x.b = batch_outside(k->b, x.b);
+        x.at = x.at ? batch_outside(k->b, x.at) : NULL;
+        batch_put(k, BATCH_CHECK);
+        batch_put(k, k->b->check.n);
+        VEC_PUSH(k->b->to, &k->b->check, x);
+    }
+}
+
+static void
+write_match(Code *k, const Graph *g, const Node *n)
+{
+    ValueId in = node_in(g, n, 0);
+    int32_t slot = batch_slot_of(k, g, in);
+
+    put2(k, BATCH_MATCH, slot, batch_type_of(k->b, g, in));
+    batch_put(k, dtype_info[g->value.at[in].type->dtype].bytes);
+    batch_put(k, n->nfresh);
+    for (uint32_t f = 0; f < n->nfresh; f++)
+        batch_put(k, late_number(k, n->fresh[f].name));
+    if (node_out(g, n, 0))
+        k->slot[batch_value(k->b, g, node_out(g, n, 0))] = slot;
+}
+
+/* ---- branches -------------------------------------------------------------------------------- */
+
+static void write_graph(Code *k, const Graph *g, int32_t *out);
+
+/* Where a value will be that control gives; 0: nobody reads it. */
+static int32_t
+fresh_value(Code *k, const Graph *g, ValueId v)
+{
+    return batch_fresh_slot(k, g, v, v && batch_is_inline(k->b, g, v));
+}
+
+/* A region's input is where the argument is. A constant is known in the region as it is. */
+static void
+give_slot(Code *k, const Graph *g, ValueId v, const Graph *in, ValueId input)
+{
+    if (!is_shared(k, in, input))
+        k->slot[batch_value(k->b, in, input)] = batch_slot_of(k, g, v);
+}
+
+static void
+write_branch(Code *k, const Graph *g, const Node *n, const Graph *in, const int32_t *result)
+{
+    int32_t *out = NEW_ARRAY(k->b->a, int32_t, n->out.count + 1);
+
+    for (uint32_t i = 1; i < n->in.count; i++)
+        give_slot(k, g, node_in(g, n, i), in, in->input.at[i - 1]);
+    put_update(k, binding_update(k, &n->region[in == n->region[1].graph]));
+    write_graph(k, in, out);
+    for (uint32_t i = 0; i < n->out.count && k->ok; i++)
+        move(k, result[i], out[i], in, in->output.at[i]);
+    if (k->ok)
+        put_results(k, g, n, in, 0, n->out.count, 0);
+    k->scope++;
+}
+
+static void
+write_if(Code *k, const Graph *g, const Node *n)
+{
+    int32_t *result = NEW_ARRAY(k->b->a, int32_t, n->out.count + 1);
+    const Graph *yes = n->region[0].graph, *no = n->region[1].graph;
+    ValueId condition = node_in(g, n, 0);
+
+    for (uint32_t i = 0; i < n->in.count; i++)       /* made here, whichever branch reads it */
+        if (!i || !is_shared(k, yes, yes->input.at[i - 1]))
+            batch_slot_of(k, g, node_in(g, n, i));
+    for (uint32_t i = 0; i < n->out.count; i++)
+        result[i] = fresh_value(k, g, node_out(g, n, i));
+    put2(k, BATCH_BRANCH, batch_slot_of(k, g, condition), batch_type_of(k->b, g, condition));
+    uint32_t to_no = put_jump(k);
+    write_branch(k, g, n, yes, result);
+    batch_put(k, BATCH_JUMP);
+    uint32_t to_end = put_jump(k);
+    land(k, to_no);
+    write_branch(k, g, n, no, result);
+    land(k, to_end);
+}
+
+/* ---- loops ----------------------------------------------------------------------------------- */
+
+/* Is it a constant, and true? */
+static bool
+is_true(const Graph *g, ValueId v)
+{
+    return g->value.at[v].data && *(const uint8_t *)g->value.at[v].data;
+}
+
+/* A loop as it is written. Slots: of what is carried now and next, and of lists of what is
+ * stacked. going: slot that says whether it goes on, -1: always. */
+typedef struct {
+    const Graph *g, *body;
+    const Node *n;
+    uint32_t carried, stacked;
+    int32_t *now, *next, *list, *out;        /* out: of the body's outputs */
+    int32_t counter, going;
+    bool begins, ends;               /* its first turn is not asked for; a turn may end it */
+    const uint32_t *uses;            /* of the body's values */
+} Loop;
+
+static Loop
+new_loop(Code *k, const Graph *g, const Node *n)
+{
+    Arena *a = k->b->a;
+    const Graph *body = n->region[0].graph;
+    ValueId go = node_in(g, n, 1), again = body->output.at[0];
+    Loop l = { .g = g, .body = body, .n = n, .carried = n->ncarried, .going = -1 };
+
+    l.stacked = n->out.count - l.carried;
+    l.now = NEW_ARRAY(a, int32_t, l.carried + 1);
+    l.next = NEW_ARRAY(a, int32_t, l.carried + 1);
+    l.list = NEW_ARRAY(a, int32_t, l.stacked + 1);
+    l.out = NEW_ARRAY(a, int32_t, body->output.n + 1);
+    l.begins = !go || is_true(g, go);
+    l.ends = again != body->input.at[1] && !is_true(body, again);
+    l.uses = graph_uses(body, a);
+    l.counter = k->ncounter++;
+    if (!l.begins || l.ends)
+        l.going = batch_new_slot(k, batch_is_inline(k->b, body, again));
+    return l;
+}
+
+/* Before the first turn. */
+static void
+begin_loop(Code *k, const Loop *l)
+{
+    const Graph *g = l->g;
+    const Node *n = l->n;
+    Update zero = { .b = k->b };
+
+    for (uint32_t i = 0; i < n->in.count; i++)
+        if (node_in(g, n, i) && (i != 1 || !l->begins) &&
+            (i < 2 || !is_shared(k, l->body, l->body->input.at[i])))
+            batch_slot_of(k, g, node_in(g, n, i));
+    for (uint32_t i = 0; i < l->carried; i++) {
+        bool is_inline = batch_is_inline(k->b, l->body, l->body->input.at[2 + i]);
+        l->now[i] = batch_new_slot(k, is_inline);
+        l->next[i] = batch_new_slot(k, is_inline);
+        ValueId v = node_in(g, n, 2 + i);
+        move(k, l->now[i], batch_slot_of(k, g, v), g, v);
+    }
+    for (uint32_t i = 0; i < l->stacked; i++) {
+        l->list[i] = batch_new_slot(k, false);
+        batch_put(k, BATCH_LIST);
+        batch_put(k, l->list[i]);
+    }
+    for (uint32_t f = 0; f < n->nfresh; f++)         /* of what no turn makes */
+        add_fresh(&zero, n, f, expr_int(k->b->c, 0));
+    put_update(k, end_update(&zero));
+    put2(k, BATCH_BEGIN, l->counter, l->going);
+    if (!l->begins)
+        move(k, l->going, batch_slot_of(k, g, node_in(g, n, 1)), g, node_in(g, n, 1));
+    put_update(k, binding_update(k, &n->region[0]));
+}
+
+/* Whether there is another turn; where to jump if not is still to be set. */
+static uint32_t
+put_turn(Code *k, const Loop *l)
+{
+    ValueId turns = node_in(l->g, l->n, 0);
+
+    put2(k, BATCH_TURN, l->counter, turns ? batch_slot_of(k, l->g, turns) : -1);
+    batch_put(k, turns ? batch_type_of(k->b, l->g, turns) : 0);
+    batch_put(k, l->going);
+    batch_put(k, batch_type_of(k->b, l->body, l->body->output.at[0]));
+    return put_jump(k);
+}
+
+static void
+write_body(Code *k, const Loop *l)
+{
+    const Graph *body = l->body;
+    ValueId turn = body->input.at[0], again = body->output.at[0];
+
+    if (l->uses[turn]) {
+        int32_t slot = fresh_value(k, body, turn);
+        put2(k, BATCH_COUNT, slot, batch_type_of(k->b, body, turn));
+        batch_put(k, l->counter);
+    }
+    for (uint32_t i = 0; i < l->carried; i++)
+        k->slot[batch_value(k->b, body, body->input.at[2 + i])] = l->now[i];
+    for (uint32_t i = 2 + l->carried; i < l->n->in.count; i++)
+        give_slot(k, l->g, node_in(l->g, l->n, i), body, body->input.at[i]);
+    if (!l->ends && l->uses[again] == 1)
+        k->slot[batch_value(k->b, body, again)] = 0;         /* nobody reads it */
+    write_graph(k, body, l->out);
+}
+
+/* Sizes of what is carried, as this turn made it. */
+static void
+put_rebind(Code *k, const Loop *l)
+{
+    const Graph *body = l->body;
+    Update rebind = { .b = k->b };
+
+    for (uint32_t i = 0; i < l->carried; i++) {
+        const Type *in = body->value.at[body->input.at[2 + i]].type;
+        const Type *made = body->value.at[body->output.at[1 + i]].type;
+        Var v;
+        for (uint32_t d = 0; d < in->rank; d++)
+            if (in->dim[d] != made->dim[d] && expr_is_var(in->dim[d], &v) && v.kind == VAR_SYMBOL)
+                add_update(&rebind, v, made->dim[d]);
+    }
+    put_update(k, end_update(&rebind));
+}
+
+static void
+end_turn(Code *k, const Loop *l)
+{
+    const ValueId *out = l->body->output.at;
+
+    if (l->ends)                     /* first: it may be what is carried */
+        move(k, l->going, l->out[0], l->body, out[0]);
+    for (uint32_t i = 0; i < l->carried; i++)
+        move(k, l->next[i], l->out[1 + i], l->body, out[1 + i]);
+    for (uint32_t i = 0; i < l->stacked; i++) {
+        ValueId v = out[1 + l->carried + i];
+        int32_t row = given_as(k, false, l->out[1 + l->carried + i], l->body, v);
+        put2(k, BATCH_ADD, l->list[i], row);
+    }
+    for (uint32_t i = 0; i < l->carried; i++)        /* all at once: one may be what another was */
+        move(k, l->now[i], l->next[i], l->body, out[1 + i]);
+    put_results(k, l->g, l->n, l->body, l->carried, l->stacked, 1);
+    put_rebind(k, l);
+}
+
+/* Sizes that the loop defines. */
+static void
+put_loop_sizes(Code *k, const Loop *l)
+{
+    const Node *n = l->n;
+    Update carried = { .b = k->b };
+
+    for (uint32_t i = 0; i < n->out.count; i++) {
+        ValueId v = node_out(l->g, n, i);
+        const Type *t = v ? l->g->value.at[v].type : NULL;
+        for (uint32_t d = 0; t && d < t->rank; d++) {
+            uint32_t f = node_fresh(n, t->dim[d]);
+            if (f != UINT32_MAX && i < l->carried)
+                add_fresh(&carried, n, f, l->body->value.at[l->body->input.at[2 + i]].type->dim[d]);
+            if (f != UINT32_MAX && i >= l->carried && d == 0)
+                put2(k, BATCH_TURNS, late_number(k, n->fresh[f].name), l->counter);
+        }
+    }
+    put_update(k, end_update(&carried));
+}
+
+static void
+put_loop_results(Code *k, const Loop *l)
+{
+    for (uint32_t i = 0; i < l->n->out.count; i++) {
+        ValueId v = node_out(l->g, l->n, i);
+        if (v && i < l->carried)
+            k->slot[batch_value(k->b, l->g, v)] = l->now[i];
+        if (!v || i < l->carried)
+            continue;
+        int32_t slot = batch_fresh_slot(k, l->g, v, false);
+        put2(k, BATCH_STACK, slot, batch_type_of(k->b, l->g, v));
+        batch_put(k, l->list[i - l->carried]);
+    }
+}
+
+/* turn; while it goes on: body; what is carried, all at once. Whether it goes on is asked where
+ * that is not known. */
+static void
+write_loop(Code *k, const Graph *g, const Node *n)
+{
+    Loop l = new_loop(k, g, n);
+
+    if (l.uses[l.body->input.at[1]] > (l.body->output.at[0] == l.body->input.at[1])) {
+        k->ok = batch_refuse(k->b, n, "asks in its body whether it goes on");
+        return;
+    }
+    begin_loop(k, &l);
+    uint32_t top = k->b->code.n, to_end = put_turn(k, &l);
+    write_body(k, &l);
+    if (!k->ok)
+        return;
+    end_turn(k, &l);
+    k->scope++;
+    put2(k, BATCH_NEXT, l.counter, top);
+    land(k, to_end);
+    put_loop_sizes(k, &l);
+    put_loop_results(k, &l);
+}
+
+/* ---- functions ------------------------------------------------------------------------------- */
+
+/* Its number. A function that is called first is to be written. */
+static uint32_t
+function_of(Batching *b, const Graph *g)
+{
+    Run *run = batch_run_of(b, g);
+
+    if (!run->function) {
+        run->function = true;
+        run->number = b->function.n;
+        VEC_PUSH(b->to, &b->function, ((BatchFunction){ .graph = g }));
+    }
+    return run->number;
+}
+
+static void
+write_call(Code *k, const Graph *g, const Node *n)
+{
+    const Graph *in = n->region[0].graph;
+    Update after = { .b = k->b };
+    Words given = { .a = k->b->a, .aligned = true }, result = { .a = k->b->a };
+
+    for (uint32_t i = 0; i < n->in.count; i++) {     /* nothing reads the slot of a constant */
+        ValueId input = in->input.at[i], v = node_in(g, n, i);
+        bool constant = is_shared(k, in, input);
+        add_word(&given, constant ? 0 : given_as(k, batch_is_inline(k->b, in, input),
+                                                 batch_slot_of(k, g, v), g, v));
+    }
+    put2(k, BATCH_CALL, function_of(k->b, in), binding_update(k, &n->region[0]));
+    add_results(&after, g, n, in, 0, n->out.count, 0);
+    batch_put(k, end_update(&after));
+    put_words(k, &given);
+    for (uint32_t i = 0; i < n->out.count; i++) {
+        bool is_inline = batch_is_inline(k->b, in, in->output.at[i]);
+        add_word(&result, batch_fresh_slot(k, g, node_out(g, n, i), is_inline));
+    }
+    put_words(k, &result);
+}
+
+static void
+write_node(Code *k, const Graph *g, NodeId id)
+{
+    const Node *n = &g->node.at[id];
+
+    if (n->callee == CALL_OP)
+        batch_write_routine(k, g, id);
+    else if (n->callee == CALL_IF)
+        write_if(k, g, n);
+    else if (n->callee == CALL_LOOP)
+        write_loop(k, g, n);
+    else if (n->callee == CALL_MATCH)
+        write_match(k, g, n);
+    else
+        write_call(k, g, n);
+}
+
+/* The code of a graph; out [its outputs]: their slots. */
+static void
+write_graph(Code *k, const Graph *g, int32_t *out)
+{
+    Arena *a = k->b->a;
+    Segment s = { .g = g, .keys = batch_keys(k->b, g), .users = graph_users(g, a),
+                  .output = graph_outputs(g, a) };
+    Map definer = graph_definers(g, a);
+
+    put_checks(k, g, &definer, 0);
+    for (NodeId id = 1; id < g->node.n && k->ok; id++) {
+        if (g->node.at[id].callee == CALL_NEST) {
+            batch_add_nest(k, &s, id);
+            continue;
+        }
+        batch_end_segment(k, &s);
+        write_node(k, g, id);
+        if (g->node.at[id].nfresh && k->ok)
+            put_checks(k, g, &definer, id);
+    }
+    if (!k->ok)
+        return;
+    batch_end_segment(k, &s);
+    for (uint32_t i = 0; i < g->output.n && k->ok; i++)
+        out[i] = batch_slot_of(k, g, g->output.at[i]);
+}
+
+static void
+write_function(Code *k, uint32_t number)
+{
+    Batching *b = k->b;
+    const Graph *g = b->function.at[number].graph;
+    int32_t *out = NEW_ARRAY(b->a, int32_t, g->output.n + 1);
+
+    Words result = { .a = b->a };
+    bool model = !number;            /* its inputs and outputs are rows */
+
+    b->function.at[number].code = b->code.n;
+    k->nslot = k->ncounter = 0;
+    k->scope++;
+    for (uint32_t i = 0; i < g->input.n; i++) {
+        ValueId v = g->input.at[i];
+        bool constant = is_shared(k, g, v), is_inline = !constant && batch_is_inline(b, g, v);
+        batch_fresh_slot(k, g, constant ? 0 : v, !model && is_inline);
+    }
+    for (uint32_t i = 0; i < g->input.n && model; i++) {
+        ValueId v = g->input.at[i];
+        if (!is_shared(k, g, v) && batch_is_inline(b, g, v))
+            k->slot[batch_value(b, g, v)] = given_as(k, true, batch_slot_of(k, g, v), g, v);
+    }
+    write_graph(k, g, out);
+    for (uint32_t i = 0; i < g->output.n && k->ok; i++) {
+        bool is_inline = !model && batch_is_inline(b, g, g->output.at[i]);
+        add_word(&result, given_as(k, is_inline, out[i], g, g->output.at[i]));
+    }
+    batch_put(k, BATCH_RETURN);
+    put_words(k, &result);
+    b->function.at[number].nslot = (uint32_t)(k->nslot + k->nslot % 2);
+    b->function.at[number].ncounter = (uint32_t)(k->ncounter + k->ncounter % 2);
+}
+
+bool
+batch_write_functions(Batching *b, const Graph *g)
+{
+    Code k = { .b = b, .slot = NEW_ARRAY(b->a, int32_t, b->nvalue), .ok = true };
+
+    k.row = NEW_ARRAY(b->a, int32_t, b->nvalue);
+    k.row_made = NEW_ARRAY(b->a, uint32_t, b->nvalue);
+
+    for (uint32_t i = 0; i < b->nvalue; i++)
+        k.slot[i] = -1;
+    function_of(b, g);
+    for (uint32_t f = 0; f < b->function.n && k.ok; f++)
+        write_function(&k, f);
+    return k.ok;
+}

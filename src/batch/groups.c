@@ -1,0 +1,284 @@
+/* groups: which nests of a segment are one block, where they depend on different sizes.
+ *
+ * Requests run a block together if all sizes that it depends on are equal: these symbols are its
+ * key. In a decoding loop attention depends on the length of the cache, projections do not; as one
+ * block, projections of requests with caches of different lengths would run apart, and read their
+ * weights again for each. So a heavy nest, a contraction with weights, is only in blocks whose key
+ * is its own. All others are loose: each goes with any neighbour whose key has its symbols, or into
+ * blocks without heavy nests, whose key is free.
+ *
+ * A class is the key of some heavy nests, or free. A block takes all that its class allows of the
+ * nests whose producers are in it or have a block before it; classes take turns until no nest is
+ * left. So blocks form no cycle. A nest is forced if it fits one class only. The next class is the
+ * one that can take the largest share of its frontier, its forced nests that wait for no other of
+ * its forced nests: where that is all of them, some order with the fewest blocks goes on so (it is
+ * the rule of ED-Batch, ICML 2023, section 3, for classes in place of types). Last, a loose nest
+ * moves to a later block of a smaller key if no user comes before that block.
+ *
+ * If heavy nests have the key of the whole segment, or there are none, the segment is one block.
+ * Keys decide only what runs together, never results.
+ *
+ * Cost     O(blocks * classes * (nests + edges)).
+ */
+#include "batch/internal.h"
+
+/* Weights that fit half of L1 cost less to read again than another block costs to record. */
+enum { LEAST_WEIGHTS = 1 << 12 };    /* elements */
+
+/* A set of symbols, by their numbers. All from OTHERS on are one. */
+typedef uint64_t Key;
+enum { OTHERS = 63 };
+#define FREE UINT64_MAX
+
+struct SizeKeys {
+    const Batching *b;
+    const Graph *g;
+    Map symbol;                      /* symbol to its number in keys */
+    uint32_t nsymbol;
+    Key *node, *shared;              /* [node], and of a shared value: [value] */
+    Key now;                         /* the key that symbols are added to */
+};
+
+static void
+add_symbol(void *user, Var v)
+{
+    SizeKeys *s = user;
+    uint64_t number;
+
+    if (v.kind != VAR_SYMBOL)
+        return;
+    if (!map_get(&s->symbol, v.id, &number)) {
+        number = s->nsymbol < OTHERS ? s->nsymbol++ : OTHERS;
+        map_put(&s->symbol, v.id, number);
+    }
+    s->now |= UINT64_C(1) << number;
+}
+
+/* A symbol by those of the model's inputs. */
+static void
+add_named(void *user, Sym name)
+{
+    SizeKeys *s = user;
+
+    for (uint32_t i = 0; i < s->b->size.n; i++)
+        if (s->b->size.at[i].symbol.id == MAP_PTR(name)) {
+            expr_vars(s->b->size.at[i].is, add_symbol, s);
+            return;
+        }
+    add_symbol(s, (Var){ VAR_SYMBOL, MAP_PTR(name) });
+}
+
+/* A block computes the shared values that it reads, so it has their keys. */
+const SizeKeys *
+batch_keys(const Batching *b, const Graph *g)
+{
+    SizeKeys *s = NEW(b->a, SizeKeys);
+    const bool *shared = b->shared + batch_run_of(b, g)->first;
+
+    *s = (SizeKeys){ .b = b, .g = g, .symbol.arena = b->a };
+    s->node = NEW_ARRAY(b->a, Key, g->node.n);
+    s->shared = NEW_ARRAY(b->a, Key, g->value.n);
+    for (NodeId id = 1; id < g->node.n; id++) {
+        const Node *n = &g->node.at[id];
+        if (n->callee != CALL_NEST)
+            continue;
+        s->now = 0;
+        graph_symbols(g, id, add_named, s);
+        for (uint32_t i = 0; i < n->in.count; i++)
+            s->now |= s->shared[node_in(g, n, i)];
+        s->node[id] = s->now;
+        for (uint32_t i = 0; i < n->out.count; i++)
+            if (shared[node_out(g, n, i)])
+                s->shared[node_out(g, n, i)] = s->now;
+    }
+    return s;
+}
+
+/* Does a nest reduce over an axis of weights that all requests share? */
+static bool
+is_heavy(const Batching *b, const Graph *g, const Node *n)
+{
+    const bool *shared = b->shared + batch_run_of(b, g)->first;
+    Accesses all = nest_accesses(b->c, b->a, n->nest);
+    int64_t elements;
+
+    for (uint32_t i = 0; i < all.n; i++) {
+        const Scalar *load = all.at[i].load;
+        uint32_t slot = load->u.load.slot;
+        if (slot < n->in.count && shared[node_in(g, n, slot)] && (load->axes & all.at[i].reduce) &&
+            expr_const(type_count(b->c, n->nest->param[slot].type), &elements) &&
+            elements >= LEAST_WEIGHTS)
+            return true;
+    }
+    return false;
+}
+
+/* ---- which nests are together ---------------------------------------------------------------- */
+
+enum { NOT_FORCED = -1 };
+
+typedef struct {
+    const Graph *g;
+    const NodeId *node;
+    uint32_t n;
+    uint32_t *at;                    /* [node of g] its place in `node`, and one; 0: elsewhere */
+    const Key *key;                  /* [node of g] */
+    bool *heavy;                     /* [n] */
+    int32_t *forced;                 /* [n] the only class that it can have */
+    VEC(Key) class;
+    uint32_t *group;                 /* [n] its block, from 1; 0: none yet */
+    VEC(uint32_t) class_of;          /* of each block */
+    bool *taken, *waits;             /* [n] scratch of `take` */
+} Grouping;
+
+static bool
+may(const Grouping *x, uint32_t i, uint32_t class)
+{
+    Key key = x->key[x->node[i]], allowed = x->class.at[class];
+
+    return x->heavy[i] ? key == allowed : !(key & ~allowed);
+}
+
+typedef struct { uint32_t taken, ready, frontier; } Take;
+
+/* The nests that a block of this class takes, as x->taken; frontier: those forced to the class that
+ * wait for no other such one. */
+static Take
+take(Grouping *x, uint32_t class)
+{
+    Take t = { 0, 0, 0 };
+
+    for (uint32_t i = 0; i < x->n; i++) {
+        const Node *n = &x->g->node.at[x->node[i]];
+        x->taken[i] = !x->group[i] && may(x, i, class);
+        x->waits[i] = false;
+        for (uint32_t k = 0; !x->group[i] && k < n->in.count; k++) {
+            uint32_t p = x->at[x->g->value.at[node_in(x->g, n, k)].def];
+            if (!p || x->group[p - 1])
+                continue;
+            x->taken[i] = x->taken[i] && x->taken[p - 1];
+            x->waits[i] |= x->waits[p - 1] || x->forced[p - 1] == (int32_t)class;
+        }
+        bool first = !x->group[i] && x->forced[i] == (int32_t)class && !x->waits[i];
+        t.taken += x->taken[i];
+        t.frontier += first;
+        t.ready += first && x->taken[i];
+    }
+    return t;
+}
+
+static bool
+is_better(Take a, Take b)
+{
+    uint64_t of_a = (uint64_t)a.ready * (b.frontier ? b.frontier : 1);
+    uint64_t of_b = (uint64_t)b.ready * (a.frontier ? a.frontier : 1);
+
+    return of_a != of_b ? of_a > of_b : a.taken > b.taken;
+}
+
+/* A block more; the nests in it. */
+static uint32_t
+next_group(Grouping *x, Arena *a)
+{
+    uint32_t best = 0;
+    Take most = take(x, 0);
+
+    for (uint32_t c = 1; c < x->class.n; c++) {
+        Take t = take(x, c);
+        if (t.taken && (!most.taken || is_better(t, most))) {
+            most = t;
+            best = c;
+        }
+    }
+    take(x, best);
+    VEC_PUSH(a, &x->class_of, best);
+    for (uint32_t i = 0; i < x->n; i++)
+        if (x->taken[i])
+            x->group[i] = x->class_of.n;
+    return most.taken;
+}
+
+/* Loose nests to later blocks that more requests share. */
+static void
+move_later(Grouping *x, const Users *users)
+{
+    for (uint32_t i = x->n; i-- > 0; ) {
+        const Node *n = &x->g->node.at[x->node[i]];
+        uint32_t most = UINT32_MAX, to = x->group[i];
+        for (uint32_t o = 0; o < n->out.count; o++) {
+            ValueId v = node_out(x->g, n, o);
+            for (uint32_t u = users->first[v]; u < users->first[v + 1]; u++) {
+                uint32_t user = x->at[users->node[u]];
+                if (user && x->group[user - 1] < most)
+                    most = x->group[user - 1];
+            }
+        }
+        for (uint32_t g = x->group[i] + 1; most < UINT32_MAX && g <= most && !x->heavy[i]; g++) {
+            Key now = x->class.at[x->class_of.at[to - 1]], key = x->class.at[x->class_of.at[g - 1]];
+            if (may(x, i, x->class_of.at[g - 1]) && key != now && !(key & ~now))
+                to = g;
+        }
+        x->group[i] = to;
+    }
+}
+
+static void
+add_class(Grouping *x, Arena *a, Key key)
+{
+    for (uint32_t c = 0; c < x->class.n; c++)
+        if (x->class.at[c] == key)
+            return;
+    VEC_PUSH(a, &x->class, key);
+}
+
+/* Each key of heavy nests, and the free one. false: no nest is better apart from others. */
+static bool
+find_classes(Grouping *x, const Batching *b)
+{
+    Key all = 0;
+
+    for (uint32_t i = 0; i < x->n; i++) {
+        x->heavy[i] = is_heavy(b, x->g, &x->g->node.at[x->node[i]]);
+        all |= x->key[x->node[i]];
+        if (x->heavy[i])
+            add_class(x, b->a, x->key[x->node[i]]);
+    }
+    if (!x->class.n || (x->class.n == 1 && x->class.at[0] == all))
+        return false;
+    add_class(x, b->a, FREE);
+    for (uint32_t i = 0; i < x->n; i++) {
+        uint32_t allowed = 0;
+        for (uint32_t c = 0; c < x->class.n; c++)
+            if (may(x, i, c)) {
+                allowed++;
+                x->forced[i] = (int32_t)c;
+            }
+        if (allowed > 1)
+            x->forced[i] = NOT_FORCED;
+    }
+    return true;
+}
+
+uint32_t
+batch_group(const Batching *b, const SizeKeys *keys, const Users *users, const NodeId *node,
+            uint32_t n, uint32_t *group)
+{
+    Grouping x = { .g = keys->g, .node = node, .n = n, .key = keys->node, .group = group };
+
+    x.at = NEW_ARRAY(b->a, uint32_t, x.g->node.n);
+    x.heavy = NEW_ARRAY(b->a, bool, n + 1);
+    x.taken = NEW_ARRAY(b->a, bool, n + 1);
+    x.waits = NEW_ARRAY(b->a, bool, n + 1);
+    x.forced = NEW_ARRAY(b->a, int32_t, n + 1);
+    for (uint32_t i = 0; i < n; i++)
+        x.at[node[i]] = i + 1;
+    if (!find_classes(&x, b)) {
+        for (uint32_t i = 0; i < n; i++)
+            group[i] = 1;
+        return n > 0;
+    }
+    for (uint32_t left = n; left > 0; )
+        left -= next_group(&x, b->a);
+    move_later(&x, users);
+    return x.class_of.n;
+}

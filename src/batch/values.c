@@ -1,0 +1,347 @@
+/* values: what becomes of each value, by data-flow analysis over all graphs that the model runs.
+ *
+ * Facts travel along two kinds of edges: a flow, where a value is what another value was (an
+ * argument and an input, a result and an output, one turn of a loop and the next), and a nest,
+ * whose outputs are computed from its inputs. Each fact is a fixed point over these edges.
+ */
+#include "batch/internal.h"
+
+enum { MOST_HOST_ELEMENTS = 64 };    /* of a host value: each request computes its own alone */
+
+uint32_t
+batch_control_inputs(const Node *n)
+{
+    return n->callee == CALL_IF || n->callee == CALL_MATCH ? 1 : n->callee == CALL_LOOP ? 2 : 0;
+}
+
+bool
+batch_is_small(const Batching *b, const Graph *g, ValueId v)
+{
+    int64_t bytes;
+
+    return expr_const(type_bytes(b->c, g->value.at[v].type), &bytes) && bytes <= 8;
+}
+
+bool
+batch_is_inline(const Batching *b, const Graph *g, ValueId v)
+{
+    uint32_t x = batch_value(b, g, v);
+
+    return b->host[x] && b->needed[x] && batch_is_small(b, g, v);
+}
+
+/* ---- edges ----------------------------------------------------------------------------------- */
+
+/* Value `to` is, or is computed from, value `from`. */
+typedef void Edge(Batching *b, uint32_t to, uint32_t from);
+
+static void
+flow_of_region(Batching *b, const Graph *g, const Node *n, const Graph *in, Edge *visit)
+{
+    const bool loop = n->callee == CALL_LOOP;
+    uint32_t from = batch_control_inputs(n), first = loop ? 2 : 0, given = loop;
+
+    for (uint32_t k = from; k < n->in.count; k++)
+        visit(b, batch_value(b, in, in->input.at[first + k - from]),
+              batch_value(b, g, node_in(g, n, k)));
+    for (uint32_t k = 0; k < (loop ? n->ncarried : n->out.count); k++)
+        if (node_out(g, n, k))
+            visit(b, batch_value(b, g, node_out(g, n, k)),
+                  batch_value(b, in, in->output.at[given + k]));
+    if (!loop)
+        return;
+    for (uint32_t k = 0; k < 1 + n->ncarried; k++)   /* what this turn gives, the next takes */
+        visit(b, batch_value(b, in, in->input.at[1 + k]), batch_value(b, in, in->output.at[k]));
+    if (node_in(g, n, 1))
+        visit(b, batch_value(b, in, in->input.at[1]), batch_value(b, g, node_in(g, n, 1)));
+}
+
+static void
+for_each_flow(Batching *b, Edge *visit)
+{
+    for (uint32_t i = b->all.n; i-- > 0; ) {
+        const Graph *g = b->all.at[i];
+        for (NodeId id = 1; id < g->node.n; id++) {
+            const Node *n = &g->node.at[id];
+            for (uint32_t r = 0; r < n->nregion; r++)
+                flow_of_region(b, g, n, n->region[r].graph, visit);
+            if (n->callee == CALL_MATCH && node_out(g, n, 0))
+                visit(b, b->run[i].first + node_out(g, n, 0), b->run[i].first + node_in(g, n, 0));
+        }
+    }
+}
+
+static void
+for_each_nest(Batching *b, Edge *visit)
+{
+    for (uint32_t i = 0; i < b->all.n; i++) {
+        const Graph *g = b->all.at[i];
+        uint32_t first = b->run[i].first;
+        for (NodeId id = 1; id < g->node.n; id++) {
+            const Node *n = &g->node.at[id];
+            for (uint32_t o = 0; n->callee == CALL_NEST && o < n->out.count; o++)
+                for (uint32_t k = 0; k < n->in.count; k++)
+                    visit(b, first + node_out(g, n, o), first + node_in(g, n, k));
+        }
+    }
+}
+
+/* ---- constants ------------------------------------------------------------------------------- */
+
+static void
+meet_constant(Batching *b, uint32_t to, uint32_t from)
+{
+    BatchConstant *x = &b->constant[to];
+    const BatchConstant *y = &b->constant[from];
+    bool differ = b->several[from];
+
+    if (!differ && x->g && y->g && (x->g != y->g || x->value != y->value))
+        differ = x->g->value.at[x->value].data != y->g->value.at[y->value].data;
+    if (b->several[to] || (!differ && (x->g || !y->g)))
+        return;
+    b->changed = true;
+    b->several[to] = differ;
+    *x = differ ? (BatchConstant){ 0 } : *y;
+}
+
+/* Outputs of nests and inputs of the model are no constants. */
+static void
+begin_constants(Batching *b, uint32_t i)
+{
+    const Graph *g = b->all.at[i];
+
+    for (ValueId v = 1; v < g->value.n; v++) {
+        const Value *value = &g->value.at[v];
+        uint32_t x = b->run[i].first + v;
+        CalleeKind by = value->def ? g->node.at[value->def].callee : CALL_OP;
+        if (value->data)
+            b->constant[x] = (BatchConstant){ g, v };
+        else if (value->def)
+            b->several[x] = by <= CALL_KERNEL || by == CALL_MATCH;
+        else
+            b->several[x] = i + 1 == b->all.n;
+    }
+}
+
+/* A loop's turn, whether it goes on, and what it carries change; what it stacks is computed. */
+static void
+begin_loop_constants(Batching *b, const Graph *g, const Node *n)
+{
+    const Graph *body = n->region[0].graph;
+
+    for (uint32_t k = 0; k < 2 + n->ncarried; k++)
+        b->several[batch_value(b, body, body->input.at[k])] = true;
+    for (uint32_t k = n->ncarried; k < n->out.count; k++)
+        if (node_out(g, n, k))
+            b->several[batch_value(b, g, node_out(g, n, k))] = true;
+}
+
+/* A value is a constant if all flows into it give that one: so is an argument that a function
+ * passes on to itself. */
+static void
+find_constants(Batching *b)
+{
+    for (uint32_t i = 0; i < b->all.n; i++)
+        begin_constants(b, i);
+    for (uint32_t i = 0; i < b->all.n; i++)
+        for (NodeId id = 1; id < b->all.at[i]->node.n; id++)
+            if (b->all.at[i]->node.at[id].callee == CALL_LOOP)
+                begin_loop_constants(b, b->all.at[i], &b->all.at[i]->node.at[id]);
+    do {
+        b->changed = false;
+        for_each_flow(b, meet_constant);
+    } while (b->changed);
+}
+
+static void
+find_shared(Batching *b)
+{
+    for (uint32_t i = 0; i < b->all.n; i++) {
+        const Graph *g = b->all.at[i];
+        bool *shared = b->shared + b->run[i].first;
+        for (ValueId v = 1; v < g->value.n; v++)
+            shared[v] = b->constant[b->run[i].first + v].g != NULL;
+        for (NodeId id = 1; id < g->node.n; id++) {
+            const Node *n = &g->node.at[id];
+            bool all = n->callee == CALL_NEST;
+            for (uint32_t k = 0; k < n->in.count && all; k++)
+                all = shared[node_in(g, n, k)];
+            for (uint32_t k = 0; k < n->out.count && n->callee == CALL_NEST; k++)
+                shared[node_out(g, n, k)] = all;
+        }
+    }
+}
+
+/* ---- what the host computes ------------------------------------------------------------------ */
+
+/* As far as the value itself tells. Inputs may be long: lists that nodes of a tree index. */
+static bool
+may_be_host(const Batching *b, const Graph *g, const Value *x)
+{
+    int64_t n;
+
+    if (dtype_is_float(x->type->dtype) || x->type->dtype == DT_STR)
+        return false;
+    return !x->def || (g->node.at[x->def].callee != CALL_OP &&
+                       expr_const(type_count(b->c, x->type), &n) && n <= MOST_HOST_ELEMENTS);
+}
+
+static void
+lose_host(Batching *b, uint32_t to, uint32_t from)
+{
+    if (b->host[to] && !b->host[from] && !b->shared[from]) {
+        b->host[to] = false;
+        b->changed = true;
+    }
+}
+
+/* The greatest fixed point: drop what depends on other values until nothing does. */
+static void
+find_host(Batching *b)
+{
+    for (uint32_t i = 0; i < b->all.n; i++) {
+        const Graph *g = b->all.at[i];
+        for (ValueId v = 1; v < g->value.n; v++)
+            b->host[b->run[i].first + v] = may_be_host(b, g, &g->value.at[v]);
+    }
+    do {
+        b->changed = false;
+        for_each_nest(b, lose_host);
+        for_each_flow(b, lose_host);
+    } while (b->changed);
+}
+
+/* ---- what control reads ---------------------------------------------------------------------- */
+
+static void
+need(Batching *b, uint32_t v)
+{
+    b->changed |= !b->needed[v];
+    b->needed[v] = true;
+}
+
+static void
+need_source(Batching *b, uint32_t to, uint32_t from)
+{
+    if (b->needed[to])
+        need(b, from);
+}
+
+/* Does a nest look up a number in a list whose length differs from request to request? The host
+ * computes it then, so that what reads the number runs for all requests. */
+static bool
+looks_up(const Batching *b, uint32_t first, const Graph *g, const Node *n)
+{
+    bool open = false;
+
+    for (uint32_t i = 0; i < n->in.count; i++)
+        open |= !type_is_static(g->value.at[node_in(g, n, i)].type);
+    for (uint32_t i = 0; i < n->out.count; i++)
+        open = open && b->host[first + node_out(g, n, i)] &&
+               type_is_static(g->value.at[node_out(g, n, i)].type);
+    return open;
+}
+
+static void
+find_needed(Batching *b)
+{
+    for (uint32_t i = 0; i < b->all.n; i++) {
+        const Graph *g = b->all.at[i];
+        uint32_t first = b->run[i].first;
+        for (NodeId id = 1; id < g->node.n; id++) {
+            const Node *n = &g->node.at[id];
+            for (uint32_t k = 0; k < n->in.count && k < batch_control_inputs(n); k++)
+                if (node_in(g, n, k))
+                    need(b, first + node_in(g, n, k));
+            if (n->callee == CALL_LOOP)              /* whether it goes on */
+                need(b, batch_value(b, n->region[0].graph, n->region[0].graph->output.at[0]));
+            if (n->callee == CALL_NEST && looks_up(b, first, g, n))
+                need(b, first + node_out(g, n, 0));
+        }
+    }
+    do {
+        b->changed = false;
+        for_each_nest(b, need_source);
+        for_each_flow(b, need_source);
+    } while (b->changed);
+}
+
+/* ---- what waits for all other blocks --------------------------------------------------------- */
+
+static void
+is_read(Batching *b, uint32_t v)
+{
+    b->changed |= b->last[v];
+    b->last[v] = false;
+}
+
+static void
+read_source(Batching *b, uint32_t to, uint32_t from)
+{
+    if (!b->last[to])
+        is_read(b, from);
+}
+
+/* What a nest reads of another segment. */
+static void
+read_other_segments(Batching *b, const Graph *g, uint32_t first)
+{
+    uint32_t *segment = NEW_ARRAY(b->a, uint32_t, g->node.n), now = 0;
+
+    for (NodeId id = 1; id < g->node.n; id++) {
+        const Node *n = &g->node.at[id];
+        now += n->callee != CALL_NEST;
+        segment[id] = now;
+        for (uint32_t k = 0; n->callee == CALL_NEST && k < n->in.count; k++) {
+            NodeId def = g->value.at[node_in(g, n, k)].def;
+            if (!def || g->node.at[def].callee != CALL_NEST || segment[def] != now)
+                is_read(b, first + node_in(g, n, k));
+        }
+    }
+}
+
+/* What control, routines and the next turn of a loop read; what a loop stacks is what is read of
+ * its stack. */
+static void
+read_by_control(Batching *b, const Graph *g, uint32_t first, const Node *n)
+{
+    const Graph *body = n->callee == CALL_LOOP ? n->region[0].graph : NULL;
+    uint32_t read = n->callee == CALL_OP ? n->in.count : batch_control_inputs(n);
+
+    for (uint32_t k = 0; k < n->in.count && k < read; k++)
+        if (node_in(g, n, k))
+            is_read(b, first + node_in(g, n, k));
+    for (uint32_t k = 0; body && k < 1 + n->ncarried; k++)
+        is_read(b, batch_value(b, body, body->output.at[k]));
+    for (uint32_t k = n->ncarried; body && k < n->out.count; k++)
+        if (node_out(g, n, k))
+            read_source(b, first + node_out(g, n, k), batch_value(b, body, body->output.at[1 + k]));
+}
+
+/* Values are last unless control or another segment reads them, or what is read depends on them. */
+static void
+find_last(Batching *b)
+{
+    for (uint32_t v = 0; v < b->nvalue; v++)
+        b->last[v] = !b->host[v];
+    for (uint32_t i = 0; i < b->all.n; i++)
+        read_other_segments(b, b->all.at[i], b->run[i].first);
+    do {
+        b->changed = false;
+        for (uint32_t i = 0; i < b->all.n; i++)
+            for (NodeId id = 1; id < b->all.at[i]->node.n; id++)
+                read_by_control(b, b->all.at[i], b->run[i].first, &b->all.at[i]->node.at[id]);
+        for_each_nest(b, read_source);
+        for_each_flow(b, read_source);
+    } while (b->changed);
+}
+
+void
+batch_find_values(Batching *b)
+{
+    find_constants(b);
+    find_shared(b);
+    find_host(b);
+    find_needed(b);
+    find_last(b);
+}

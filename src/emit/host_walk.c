@@ -1,0 +1,331 @@
+/* host_walk: the code that each request walks (graph/batch.h) as a C function.
+ *
+ * It goes on where the request stopped: a switch leads to the places where one may stop, and to
+ * those behind calls, which are no calls of C: each request has a stack of its own, so that it can
+ * stop in any depth.
+ */
+#include "emit/host.h"
+
+#include "graph/batch.h"
+
+typedef struct {
+    Host *h;
+    const Batch *b;
+    const char *const *host;         /* [nblock] C functions of host blocks, or NULL */
+    bool *target;                    /* [ncode] operations that others jump to */
+    bool *resume;                    /* [ncode] where a request may have stopped; behind calls */
+    uint32_t *function;              /* [ncode] that an operation is in */
+} Walk;
+
+/* How many integers an operation is. */
+static uint32_t
+length_of(const Batch *b, const int32_t *c)
+{
+    switch ((BatchOp)c[0]) {
+    case BATCH_BLOCK: case BATCH_HOST: return 2 + b->block[c[1]].nin + b->block[c[1]].nout;
+    case BATCH_CALL:   return 6 + (uint32_t)(c[4] + c[5 + c[4]]);
+    case BATCH_RETURN: return 2 + (uint32_t)c[1];
+    case BATCH_MATCH:  return 5 + (uint32_t)c[4];
+    case BATCH_TURN:   return 7;
+    case BATCH_BRANCH: case BATCH_BOX: case BATCH_UNBOX: case BATCH_COUNT: case BATCH_STACK:
+        return 4;
+    case BATCH_MOVE: case BATCH_COPY: case BATCH_BEGIN: case BATCH_NEXT: case BATCH_TURNS:
+    case BATCH_ADD: return 3;
+    case BATCH_JUMP: case BATCH_UPDATE: case BATCH_CHECK: case BATCH_LIST: return 2;
+    }
+    return 1;
+}
+
+/* The frame of the function that operation `at` is in: slots, and counters behind them. */
+static uint32_t
+frame_of(const Walk *w, uint32_t at)
+{
+    const BatchFunction *f = &w->b->function[w->function[at]];
+
+    return f->nslot + f->ncounter;
+}
+
+static void
+find_places(Walk *w)
+{
+    const Batch *b = w->b;
+    uint32_t function = 0;
+
+    for (uint32_t at = 0; at < b->ncode; at += length_of(b, b->code + at)) {
+        const int32_t *c = b->code + at;
+        for (uint32_t f = 0; f < b->nfunction; f++)
+            if (b->function[f].code == at)
+                function = f;
+        w->function[at] = function;
+        switch (c[0]) {
+        case BATCH_JUMP:   w->target[c[1]] = true; break;
+        case BATCH_BRANCH: w->target[c[3]] = true; w->resume[at] = c[1] >= 0; break;
+        case BATCH_TURN:   w->target[c[6]] = w->resume[at] = true; break;
+        case BATCH_UNBOX:  w->resume[at] = true; break;
+        case BATCH_MATCH:  w->resume[at] = c[1] >= 0; break;
+        case BATCH_CALL:   w->target[b->function[c[1]].code] = w->resume[at] = true; break;
+        }
+    }
+    w->target[b->function[0].code] = true;
+}
+
+/* The address of a value that is there. */
+static const char *
+place(const Walk *w, int32_t operand, uint32_t type)
+{
+    if (operand < 0)
+        return arena_printf(w->h->a, "slot + %d", BATCH_INLINE(operand));
+    return arena_printf(w->h->a, "tn_row_of(b, r, slot[%d], %u)", operand, type);
+}
+
+/* The same as `at`, and a return if it is not there yet. */
+static void
+print_wait(const Walk *w, uint32_t code, int32_t operand, uint32_t type)
+{
+    text_printf(w->h->t, "        const void *at = %s;\n", place(w, operand, type));
+    if (operand >= 0)
+        text_printf(w->h->t, "        if (!at) {\n            r->at = %u;\n            return 0;\n"
+                             "        }\n", code);
+}
+
+static void
+print_try(const Walk *w, const char *call)
+{
+    text_printf(w->h->t, "        if ((fault = %s))\n            return fault;\n", call);
+}
+
+static const char *
+slots_of(const Walk *w, const int32_t *slot, uint32_t n)
+{
+    Text t = {.arena = w->h->a};
+
+    for (uint32_t i = 0; i < n; i++)
+        text_printf(&t, "%d, ", slot[i]);
+    return text_str(&t);
+}
+
+static void
+print_block(const Walk *w, const int32_t *c)
+{
+    const BatchBlock *k = &w->b->block[c[1]];
+
+    text_printf(w->h->t, "        static const int32_t in[] = {%s0}, out[] = {%s0};\n",
+                slots_of(w, c + 2, k->nin), slots_of(w, c + 2 + k->nin, k->nout));
+    print_try(w, arena_printf(w->h->a, "tn_record(b, r, slot, %d, %u, %u, in, out)", c[1], k->nin,
+                              k->nout));
+}
+
+static void
+print_host(const Walk *w, const int32_t *c)
+{
+    const BatchBlock *k = &w->b->block[c[1]];
+    const int32_t *out = c + 2 + k->nin;
+    Text t = {.arena = w->h->a};
+
+    for (uint32_t i = 0; i < k->nout; i++)           /* first: rows may move */
+        if (out[i] >= 0)
+            print_try(w, arena_printf(w->h->a, "tn_row_in(b, r->sizes, %u, &slot[%d])",
+                                      k->type[k->nin + i], out[i]));
+    for (uint32_t i = 0; i < k->nin; i++)
+        text_printf(&t, "%s, ", place(w, c[2 + i], k->type[i]));
+    text_printf(w->h->t, "        const void *const in[] = {%s0};\n", text_str(&t));
+    t = (Text){.arena = w->h->a};
+    for (uint32_t i = 0; i < k->nout; i++)
+        text_printf(&t, "(void *)(%s), ", place(w, out[i], k->type[k->nin + i]));
+    text_printf(w->h->t, "        void *const out[] = {%s0};\n        tn_tally(b, %d, 1);\n",
+                text_str(&t), c[1]);
+    if (w->host[c[1]])
+        print_try(w, arena_printf(w->h->a, "%s(&b->frame, in, out, tn_sizes_of(b, r->sizes)->sym)",
+                                  w->host[c[1]]));
+    else
+        print_try(w, arena_printf(w->h->a, "tn_run_host(b, r, %d, in, out)", c[1]));
+}
+
+static void
+print_update(const Walk *w, int32_t update, const char *from)
+{
+    if (update >= 0)
+        print_try(w, arena_printf(w->h->a, "tn_update(b, %d, %s, &r->sizes)", update, from));
+}
+
+/* The callee's frame is behind ours. Its results are still there when it has returned. */
+static void
+print_call(const Walk *w, uint32_t at)
+{
+    const Batch *b = w->b;
+    const int32_t *c = b->code + at;
+    const BatchFunction *to = &b->function[c[1]];
+    uint32_t frame = frame_of(w, at);
+    Text *t = w->h->t;
+
+    print_try(w, arena_printf(w->h->a, "tn_push(b, r, %d, %u, %u, %u)", c[1], frame,
+                              to->nslot + to->ncounter, at));
+    text_add(t, "        slot = TN_STACK(r);\n");
+    for (int32_t i = 0; i < c[4]; i++)
+        text_printf(t, "        slot[%d] = slot[%d];\n", i, c[5 + i] - (int32_t)frame);
+    print_update(w, c[2], "r->sizes");
+    text_printf(t, "        goto at_%u;\n    }\nback_%u:\n    {\n", to->code, at);
+    const int32_t *result = c + 6 + c[4], *given = b->code + to->code;
+    while (given[0] != BATCH_RETURN)
+        given += length_of(b, given);
+    for (int32_t i = 0; i < c[5 + c[4]]; i++)
+        text_printf(t, "        slot[%d] = slot[%d];\n", result[i], (int32_t)frame + given[2 + i]);
+    print_update(w, c[3], "callee");
+}
+
+static void
+print_return(const Walk *w, uint32_t at)
+{
+    const int32_t *c = w->b->code + at;
+
+    if (w->function[at]) {
+        text_add(w->h->t, "        callee = r->sizes;\n        tn_return(r);\n"
+                          "        slot = TN_STACK(r);\n        goto again;\n");
+        return;
+    }
+    text_printf(w->h->t, "        static const int32_t out[] = {%s0};\n"
+                         "        return tn_end(b, r, out);\n",
+                slots_of(w, c + 2, (uint32_t)c[1]));
+}
+
+static void
+print_turn(const Walk *w, uint32_t at)
+{
+    const int32_t *c = w->b->code + at;
+    uint32_t counter = w->b->function[w->function[at]].nslot + (uint32_t)c[1];
+    Text *t = w->h->t;
+
+    if (c[2] != -1)
+        text_printf(t, "        const void *turns = %s;\n", place(w, c[2], (uint32_t)c[3]));
+    if (c[4] < -1)
+        text_printf(t, "        const void *going = %s;\n", place(w, c[4], (uint32_t)c[5]));
+    if (c[4] >= 0)
+        text_printf(t, "        const void *going = slot[%d] < 0 ? tn_true : %s;\n", c[4],
+                    place(w, c[4], (uint32_t)c[5]));
+    if (c[2] >= 0 || c[4] >= 0)
+        text_printf(t, "        if (%s || %s) {\n            r->at = %u;\n            return 0;\n"
+                       "        }\n",
+                    c[2] >= 0 ? "!turns" : "0", c[4] >= 0 ? "!going" : "0", at);
+    if (c[2] != -1)
+        text_printf(t, "        if (slot[%u] >= *(const int64_t *)turns)\n"
+                       "            goto at_%d;\n", counter, c[6]);
+    if (c[4] != -1)
+        text_printf(t, "        if (!*(const unsigned char *)going)\n"
+                       "            goto at_%d;\n", c[6]);
+    print_try(w, arena_printf(w->h->a, "tn_next_turn(b, slot[%u])", counter));
+}
+
+static void
+print_match(const Walk *w, uint32_t at)
+{
+    const int32_t *c = w->b->code + at;
+
+    print_wait(w, at, c[1], (uint32_t)c[2]);
+    for (int32_t i = 0; i < c[4]; i++)
+        print_try(w, arena_printf(w->h->a, "tn_set_size(b, %d, ((const int%d_t *)at)[%d], "
+                                           "&r->sizes)", c[5 + i], 8 * c[3], i));
+}
+
+static void
+print_operation(const Walk *w, uint32_t at)
+{
+    const int32_t *c = w->b->code + at;
+    uint32_t counters = w->b->function[w->function[at]].nslot;
+    Arena *a = w->h->a;
+    Text *t = w->h->t;
+
+    switch ((BatchOp)c[0]) {
+    case BATCH_BLOCK:  print_block(w, c); break;
+    case BATCH_HOST:   print_host(w, c); break;
+    case BATCH_CALL:   print_call(w, at); break;
+    case BATCH_RETURN: print_return(w, at); break;
+    case BATCH_TURN:   print_turn(w, at); break;
+    case BATCH_MATCH:  print_match(w, at); break;
+    case BATCH_BRANCH:
+        print_wait(w, at, c[1], (uint32_t)c[2]);
+        text_printf(t, "        if (!*(const unsigned char *)at)\n            goto at_%d;\n", c[3]);
+        break;
+    case BATCH_JUMP:   text_printf(t, "        goto at_%d;\n", c[1]); break;
+    case BATCH_MOVE:   text_printf(t, "        slot[%d] = slot[%d];\n", c[1], c[2]); break;
+    case BATCH_COPY:
+        text_printf(t, "        memcpy(slot + %d, slot + %d, 8);\n", BATCH_INLINE(c[1]),
+                    BATCH_INLINE(c[2]));
+        break;
+    case BATCH_BOX:
+        print_try(w, arena_printf(a, "tn_as_row(b, r, %d, &slot[%d], slot + %d)", c[2], c[1],
+                                  BATCH_INLINE(c[3])));
+        break;
+    case BATCH_UNBOX:
+        print_wait(w, at, c[3], (uint32_t)c[2]);
+        text_printf(t, "        memcpy(slot + %d, at, "
+                       "(size_t)tn_pool_of(b, r->sizes, %d)->bytes);\n",
+                    BATCH_INLINE(c[1]), c[2]);
+        break;
+    case BATCH_BEGIN:
+        text_printf(t, "        slot[%u] = 0;\n", counters + (uint32_t)c[1]);
+        if (c[2] != -1)
+            text_printf(t, c[2] < 0 ? "        memcpy(slot + %d, tn_true, 1);\n"
+                                    : "        slot[%d] = -1;\n",
+                        c[2] < 0 ? BATCH_INLINE(c[2]) : c[2]);
+        break;
+    case BATCH_COUNT:
+        if (c[1] >= 0)
+            print_try(w, arena_printf(a, "tn_row_in(b, r->sizes, %d, &slot[%d])", c[2], c[1]));
+        text_printf(t, "        const int64_t turn = slot[%u];\n"
+                       "        memcpy((void *)(%s), &turn, 8);\n",
+                    counters + (uint32_t)c[3], place(w, c[1], (uint32_t)c[2]));
+        break;
+    case BATCH_NEXT:
+        text_printf(t, "        slot[%u]++;\n        r->at = %d;\n        if (tn_waits(b, r))\n"
+                       "            return 0;\n        goto at_%d;\n",
+                    counters + (uint32_t)c[1], c[2], c[2]);
+        break;
+    case BATCH_UPDATE: print_update(w, c[1], "r->sizes"); break;
+    case BATCH_TURNS:
+        print_try(w, arena_printf(a, "tn_set_size(b, %d, slot[%u], &r->sizes)", c[1],
+                                  counters + (uint32_t)c[2]));
+        break;
+    case BATCH_CHECK:
+        print_try(w, arena_printf(a, "tn_batch_check(%d, tn_sizes_of(b, r->sizes)->sym, "
+                                     "b->frame.fault)", c[1]));
+        break;
+    case BATCH_LIST:   text_printf(t, "        slot[%d] = -1;\n", c[1]); break;
+    case BATCH_ADD:
+        print_try(w, arena_printf(a, "tn_append(b, &slot[%d], slot[%d])", c[1], c[2]));
+        break;
+    case BATCH_STACK:
+        print_try(w, arena_printf(a, "tn_record_stack(b, r->sizes, slot, %d, %d, %d)", c[1], c[2],
+                                  c[3]));
+        break;
+    }
+}
+
+void
+host_walk(Host *h, const Batch *b, const char *const *host)
+{
+    Walk w = {.h = h, .b = b, .host = host};
+    Text *t = h->t;
+
+    w.target = NEW_ARRAY(h->a, bool, b->ncode + 1);
+    w.resume = NEW_ARRAY(h->a, bool, b->ncode + 1);
+    w.function = NEW_ARRAY(h->a, uint32_t, b->ncode + 1);
+    find_places(&w);
+    text_printf(t, "static int\ntn_batch_walk(TnBatch *b, TnRequestRun *r)\n{\n"
+                   "    static const unsigned char tn_true[] = {1};\n"
+                   "    int32_t *slot = TN_STACK(r), callee = 0;\n    int fault = 0;\n"
+                   "    (void)tn_true, (void)callee, (void)slot;\n    goto again;\nagain:\n"
+                   "    switch (r->at) {\n    case TN_BEGINS: goto at_%u;\n", b->function[0].code);
+    for (uint32_t at = 0; at < b->ncode; at++)
+        if (w.resume[at])
+            text_printf(t, "    case %u: goto %s_%u;\n", at,
+                        b->code[at] == BATCH_CALL ? "back" : "at", at);
+    text_add(t, "    default: return fault;\n    }\n");
+    for (uint32_t at = 0; at < b->ncode; at += length_of(b, b->code + at)) {
+        if (w.target[at] || (w.resume[at] && b->code[at] != BATCH_CALL))
+            text_printf(t, "at_%u:\n", at);
+        text_add(t, "    {\n");
+        print_operation(&w, at);
+        text_add(t, "    }\n");
+    }
+    text_add(t, "}\n\n");
+}

@@ -1,0 +1,124 @@
+/* prelude_batch_many: requests from their inputs to their results.
+ *
+ * They walk in turn until all of them wait or have ended, then what they recorded runs.
+ */
+#ifndef TN_PRELUDE_BATCH_MANY_H
+#define TN_PRELUDE_BATCH_MANY_H
+
+/* The rows of the requests' inputs, and where each request begins. */
+static int tn_enter(TnBatch *b)
+{
+    const TnBatchFunction *main = b->p->function;
+    int code = tn_keep(&b->frame, &b->request, 0, (b->m->n + 1) * (int64_t)sizeof(TnRequestRun));
+    if (code)
+        return code;
+    memset(b->request.at, 0, (size_t)b->m->n * sizeof(TnRequestRun));
+    for (int32_t i = 0; i < b->m->n; i++) {
+        TnRequestRun *r = (TnRequestRun *)b->request.at + i;
+        r->at = TN_BEGINS;
+        const int64_t made = b->nhandle;
+        if ((code = tn_take_sizes(b, b->m->sym[i], &r->sizes)) ||
+            (code = tn_need_stack(b, r, (int64_t)main->nslot + main->ncounter + 1)) ||
+            (code = tn_new_handles(b, b->p->ninput)))
+            return code;
+        for (int32_t k = 0; k < b->p->ninput; k++) {
+            const int32_t type = b->p->input_type[k];
+            int64_t row, bytes = tn_pool_of(b, r->sizes, type)->bytes;
+            if ((code = tn_new_rows(b, r->sizes, type, 1, &row)))
+                return code;
+            if (bytes)
+                memcpy((void *)tn_row(b, r->sizes, type, row), b->m->inputs[i][k], (size_t)bytes);
+            tn_is_made(b, made + k, r->sizes, type, row);
+            TN_STACK(r)[k] = (int32_t)(made + k);
+        }
+    }
+    return 0;
+}
+
+static int tn_walk_all(TnBatch *b)
+{
+    int code = 0, left = 1;
+    while (left && !code) {
+        left = 0;
+        b->turns = INT32_MAX;
+        for (int32_t i = 0; i < b->m->n && !code; i++) {
+            TnRequestRun *r = (TnRequestRun *)b->request.at + i;
+            if (r->ended)
+                continue;
+            r->asked = r->turns = 0;
+            code = b->p->walk(b, r);
+            left |= !r->ended;
+            if (b->asked > b->p->most_rows && !code) {
+                code = tn_flush(b);
+                b->asked = 0;
+            }
+        }
+        code = code ? code : tn_flush(b);
+        b->asked = 0;
+        code = code ? code : tn_sweep(b);
+    }
+    return code;
+}
+
+/* What each request gave: rows to where its outputs are to be, sizes to its symbols. */
+static int tn_leave(TnBatch *b)
+{
+    int code = 0;
+    for (int32_t i = 0; i < b->m->n; i++) {
+        const TnRequestRun *r = (const TnRequestRun *)b->request.at + i;
+        const int64_t *sym = tn_sizes_of(b, r->sizes)->sym, n = b->p->nsymbol;
+        memcpy(b->m->sym[i], sym + n, (size_t)n * sizeof *sym);
+        if (b->m->output_dims && b->m->output_dims[i])
+            b->p->dims(sym, b->m->output_dims[i]);
+        for (int32_t k = 0; k < b->p->noutput; k++) {
+            const int32_t type = b->p->output_type[k], handle = ((const int32_t *)r->stack.at)[k];
+            const int64_t bytes = tn_pool_of(b, r->sizes, type)->bytes;
+            TnBlock *made = b->m->made && b->m->made[i] ? b->m->made[i][k] : 0;
+            if (made && (code = tn_need(&b->frame, made, bytes)))
+                return code;
+            void *to = made ? made->at : b->m->outputs[i][k];
+            if (bytes && to)
+                memcpy(to, tn_row(b, r->sizes, type, TN_HANDLES(b)[handle].row), (size_t)bytes);
+        }
+    }
+    return 0;
+}
+
+/* frame: what blocks run in; its sizes are those of each request. */
+static int tn_batch(const TnBatchProgram *p, const TnMany *m, const TnFrame *frame)
+{
+    TnBatch b = {.p = p, .m = m, .frame = *frame, .policy = p->policy};
+    if (TN_HAS(m, policy) && m->policy)
+        b.policy = m->policy;
+    b.frame.arena = 0;               /* each block takes its own */
+    b.frame.made = 0;
+    b.frame.output_dims = 0;
+    int code = tn_enter(&b);
+    if (!code)
+        code = tn_walk_all(&b);
+    if (!code)
+        code = tn_leave(&b);
+    for (int32_t i = 0; b.request.at && i < m->n; i++) {
+        tn_put(frame, &((TnRequestRun *)b.request.at)[i].stack);
+        tn_put(frame, &((TnRequestRun *)b.request.at)[i].frame);
+    }
+    for (int32_t i = 0; i < b.nsizes; i++)
+        tn_put(frame, &tn_sizes_of(&b, i)->memory);
+    for (int32_t i = 0; i < b.npool; i++)
+        tn_put(frame, &((TnPool *)b.pool.at)[i].row);
+    TnBlock *own[] = {&b.handle, &b.node, &b.arg, &b.order, &b.count, &b.rows, &b.request,
+                      &b.sizes, &b.pool, &b.bytes, &b.link, &b.met, &b.edge, &b.schedule};
+    for (unsigned i = 0; i < sizeof own / sizeof *own; i++)
+        tn_put(frame, own[i]);
+    return code;
+}
+
+static int tn_one(const TnBatchProgram *p, const TnFrame *f, const void *const *in,
+                  void *const *out, TnBlock *const *made)
+{
+    const TnMany m = {.size = sizeof m, .n = 1, .inputs = &in, .outputs = &out, .sym = &f->sym,
+                      .made = &made};
+    return tn_batch(p, &m, f);
+}
+
+#endif

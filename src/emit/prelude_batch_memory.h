@@ -1,0 +1,98 @@
+/* prelude_batch_memory: what long walks no longer need is dropped.
+ */
+#ifndef TN_PRELUDE_BATCH_MEMORY_H
+#define TN_PRELUDE_BATCH_MEMORY_H
+
+enum { TN_LEAST_SWEPT = 1 << 20 };   /* bytes of rows; less is not worth a look */
+
+static int64_t tn_pool_bytes(const TnBatch *b)
+{
+    int64_t bytes = 0;
+    for (int32_t i = 0; i < b->npool; i++)
+        bytes += ((const TnPool *)b->pool.at)[i].used * ((const TnPool *)b->pool.at)[i].bytes;
+    return bytes;
+}
+
+/* Numbers on a stack are handles, links of lists or counters. Each is taken for all that it may be:
+ * what is kept too long is only memory. */
+static void tn_mark(const TnBatch *b, const int32_t *at, int64_t n, unsigned char *live,
+                    unsigned char *linked)
+{
+    const TnLink *link = (const TnLink *)b->link.at;
+    for (int64_t i = 0; i < n; i++) {
+        if (at[i] >= 0 && at[i] < b->nhandle)
+            live[at[i]] = 1;
+        for (int32_t l = at[i] < b->nlink ? at[i] : -1; l >= 0 && !linked[l]; l = link[l].before) {
+            linked[l] = 1;
+            live[link[l].handle] = 1;
+        }
+    }
+}
+
+/* Rows that stay, whose where[row] is 1, move to the front of their pool; where[row] becomes their
+ * new place. */
+static int tn_close_up(TnBatch *b, TnPool *p, int32_t *where)
+{
+    int64_t n = 0;
+    for (int64_t row = 0; row < p->used; row++) {
+        if (where[row] && p->bytes && row != n)
+            memmove((char *)p->row.at + n * p->bytes, (char *)p->row.at + row * p->bytes,
+                    (size_t)p->bytes);
+        where[row] = where[row] ? (int32_t)n++ : -1;
+    }
+    p->used = n;
+    if (n * p->bytes > p->row.bytes / 4)
+        return 0;
+    TnBlock less = {0, 0};           /* most of it is empty: it takes less from here on */
+    int code = n * p->bytes > 0 ? tn_need(&b->frame, &less, n * p->bytes) : 0;
+    if (code)
+        return code;
+    if (n * p->bytes > 0)
+        memcpy(less.at, p->row.at, (size_t)(n * p->bytes));
+    tn_put(&b->frame, &p->row);
+    p->row = less;
+    return 0;
+}
+
+/* Drop the rows that no request can ask for any more, if rows have doubled since the last time.
+ * Nothing is recorded. */
+static int tn_sweep(TnBatch *b)
+{
+    TnPool *pool = (TnPool *)b->pool.at;
+    TnBlock memory = {0, 0};
+    int64_t rows = 0;
+    int code;
+    if (tn_pool_bytes(b) < tn_max(b->sweep_at, TN_LEAST_SWEPT))
+        return 0;
+    for (int32_t i = 0; i < b->npool; i++)
+        rows += pool[i].used;
+    const int64_t bytes = (rows + b->npool) * (int64_t)sizeof(int32_t) + b->nhandle + b->nlink;
+    if ((code = tn_need(&b->frame, &memory, bytes + 1)))
+        return code;
+    memset(memory.at, 0, (size_t)bytes);
+    int32_t *where = (int32_t *)memory.at, *first = where + rows;
+    unsigned char *live = (unsigned char *)(first + b->npool), *linked = live + b->nhandle;
+    for (int32_t i = 1; i < b->npool; i++)
+        first[i] = first[i - 1] + (int32_t)pool[i - 1].used;
+    for (int32_t i = 0; i < b->m->n; i++) {
+        const TnRequestRun *r = (const TnRequestRun *)b->request.at + i;
+        const TnBatchFunction *f = b->p->function + r->function;
+        const int32_t n = r->ended ? b->p->noutput : r->base + f->nslot + f->ncounter;
+        tn_mark(b, (const int32_t *)r->stack.at, n, live, linked);
+    }
+    for (int64_t h = 0; h < b->nhandle; h++)
+        if (live[h] && TN_HANDLES(b)[h].row >= 0)
+            where[first[TN_HANDLES(b)[h].pool] + TN_HANDLES(b)[h].row] = 1;
+    for (int32_t i = 0; i < b->npool && !code; i++)
+        code = tn_close_up(b, &pool[i], where + first[i]);
+    for (int64_t h = 0; h < b->nhandle; h++) {
+        TnHandle *x = TN_HANDLES(b) + h;
+        if (x->row >= 0)
+            x->row = live[h] ? where[first[x->pool] + x->row] : 0;   /* nobody reads a dead one */
+    }
+    tn_put(&b->frame, &memory);
+    b->sweep_at = 2 * tn_pool_bytes(b);
+    return code;
+}
+
+#endif

@@ -1,0 +1,172 @@
+/* prelude_batch_run: nodes that were recorded run, all of one block and one size at once.
+ *
+ * A block for many reads rows of pools through row numbers and gives fresh rows side by side. A
+ * block for one request has pointers to the values themselves.
+ */
+#ifndef TN_PRELUDE_BATCH_RUN_H
+#define TN_PRELUDE_BATCH_RUN_H
+
+/* A block of values themselves, for one request: handles of what it reads, and of what it makes. */
+static int tn_run_alone(TnBatch *b, int32_t number, int32_t sizes, const int32_t *arg, int64_t made)
+{
+    const TnBatchBlock *k = &b->p->block[number];
+    const void *in[k->nin + 1];
+    void *out[k->nout + 1];
+    int fault = 0;
+    for (int32_t o = 0; !fault && o < k->nout; o++) {
+        int64_t row;
+        fault = tn_new_rows(b, sizes, k->type[k->nin + o], 1, &row);
+        tn_is_made(b, made + o, sizes, k->type[k->nin + o], row);
+    }
+    if (fault)
+        return fault;
+    for (int32_t o = 0; o < k->nout; o++)
+        out[o] = (void *)tn_row(b, sizes, k->type[k->nin + o], TN_HANDLES(b)[made + o].row);
+    for (int32_t i = 0; i < k->nin; i++)
+        in[i] = tn_row(b, sizes, k->type[i], TN_HANDLES(b)[arg[i]].row);
+    b->frame.inputs = in;
+    b->frame.outputs = out;
+    b->frame.sym = tn_sizes_of(b, sizes)->sym;
+    tn_tally(b, number, 1);
+    return k->run(&b->frame);
+}
+
+/* Nodes of one block that are ready, and are of one size, all at once. */
+static int tn_run_block(TnBatch *b, int32_t number, int32_t sizes, const int32_t *member, int32_t n)
+{
+    const TnBatchBlock *k = &b->p->block[number];
+    const TnNode *node = (const TnNode *)b->node.at;
+    const int32_t *arg = (const int32_t *)b->arg.at;
+    const void *in[2 * k->nin + 1];
+    void *out[k->nout + 1];
+    int64_t first[k->nout + 1], most = 1;
+    int code = tn_room(b, &b->rows, 0, (int64_t)n * (k->nin + 1), sizeof(int32_t));
+    for (int32_t o = 0; !code && o < k->nout; o++)
+        code = tn_new_rows(b, sizes, k->type[k->nin + o], n, &first[o]);
+    if (code)
+        return code;
+    int32_t *row = (int32_t *)b->rows.at;
+    for (int32_t i = 0; i < k->nin; i++, row += n) {
+        for (int32_t j = 0; j < n; j++)
+            row[j] = TN_HANDLES(b)[arg[node[member[j]].arg + i]].row;
+        in[2 * i] = tn_row(b, sizes, k->type[i], 0);
+        in[2 * i + 1] = row;
+        most = tn_max(most, tn_pool_of(b, sizes, k->type[i])->used);
+    }
+    for (int32_t o = 0; o < k->nout; o++) {
+        out[o] = (void *)tn_row(b, sizes, k->type[k->nin + o], first[o]);
+        for (int32_t j = 0; j < n; j++)
+            tn_is_made(b, node[member[j]].out + o, sizes, k->type[k->nin + o], first[o] + j);
+    }
+    b->frame.inputs = in;
+    b->frame.outputs = out;
+    b->frame.sym = tn_sizes_of(b, sizes)->sym;
+    b->frame.sym[b->p->instances] = n;
+    b->frame.sym[b->p->rows] = most;
+    tn_tally(b, number, n);
+    return k->run(&b->frame);
+}
+
+/* A list of rows as one row. Arguments of its node: how many, the type of the whole, the rows. */
+static void tn_run_stack(TnBatch *b, int32_t number)
+{
+    const TnNode *node = (const TnNode *)b->node.at + number;
+    const int32_t *arg = (const int32_t *)b->arg.at + node->arg;
+    const int64_t bytes = arg[0] ? tn_pool_of(b, node->sizes, arg[1])->bytes / arg[0] : 0;
+    char *to = (char *)tn_row(b, node->sizes, arg[1], TN_HANDLES(b)[node->out].row);
+    for (int32_t i = 0; i < arg[0] && bytes; i++) {
+        const TnHandle *x = &TN_HANDLES(b)[arg[2 + i]];
+        const char *from = (const char *)((const TnPool *)b->pool.at)[x->pool].row.at;
+        memcpy(to + i * bytes, from + x->row * bytes, (size_t)bytes);
+    }
+}
+
+/* Nodes of one block and one depth: those of one size at a time. They are put in that order. */
+static int tn_run_group(TnBatch *b, int32_t *member, int32_t n)
+{
+    const TnNode *node = (const TnNode *)b->node.at;
+    const int32_t block = node[member[0]].block;
+    int code = 0;
+    for (int32_t i = 0; block == b->p->nblock && i < n && !code; i++) {
+        int64_t row;
+        const int32_t type = ((const int32_t *)b->arg.at)[node[member[i]].arg + 1];
+        if ((code = tn_new_rows(b, node[member[i]].sizes, type, 1, &row)))
+            break;
+        tn_is_made(b, node[member[i]].out, node[member[i]].sizes, type, row);
+        tn_run_stack(b, member[i]);
+    }
+    if (block == b->p->nblock)
+        return code;
+    for (int32_t i = 0; b->p->block[block].alone && i < n && !code; i++) {
+        const TnNode *x = (const TnNode *)b->node.at + member[i];
+        code = tn_run_alone(b, block, x->sizes, (const int32_t *)b->arg.at + x->arg, x->out);
+    }
+    if (b->p->block[block].alone)
+        return code;
+    while (n > 0 && !code) {
+        const int32_t sizes = tn_sizes_of(b, node[member[0]].sizes)->block[block];
+        int32_t same = 0;
+        for (int32_t i = 0; i < n; i++)
+            if (tn_sizes_of(b, node[member[i]].sizes)->block[block] == sizes) {
+                const int32_t x = member[i];
+                member[i] = member[same];
+                member[same++] = x;
+            }
+        code = tn_run_block(b, block, sizes, member, same);
+        member += same;
+        n -= same;
+    }
+    return code;
+}
+
+static int tn_flush_by_policy(TnBatch *b, int *ran);       /* prelude_policy.h */
+
+static int64_t tn_bucket(const TnNode *n, int64_t last, int64_t kinds)
+{
+    return (n->depth < TN_LAST ? n->depth : n->depth - last) * kinds + n->block;
+}
+/* A node of this depth is recorded. */
+static void tn_deepen(TnBatch *b, int32_t depth)
+{
+    if (depth < TN_LAST)
+        b->deepest = tn_max(b->deepest, depth);
+    else
+        b->deepest_last = tn_max(b->deepest_last, depth - TN_LAST);
+}
+
+/* Run what is recorded. */
+static int tn_flush(TnBatch *b)
+{
+    const TnNode *node = (const TnNode *)b->node.at;
+    const int64_t kinds = b->p->nblock + 1;                  /* the last: lists */
+    const int64_t last = TN_LAST - (b->deepest + 1);         /* last ones run behind the deepest */
+    int64_t nkey = (b->deepest + 2 + b->deepest_last) * kinds;
+    int code = 0;
+    if (!b->nnode)
+        return 0;
+    if (__builtin_expect(b->policy->kind != TN_POLICY_DEPTH || b->policy->seen, 0)) {
+        int ran;
+        if ((code = tn_flush_by_policy(b, &ran)) || ran)
+            return code;
+    }
+    if ((code = tn_keep(&b->frame, &b->count, 0, (nkey + 1) * (int64_t)sizeof(int32_t))) ||
+        (code = tn_keep(&b->frame, &b->order, 0, b->nnode * (int64_t)sizeof(int32_t))))
+        return code;
+    int32_t *begin = (int32_t *)b->count.at, *order = (int32_t *)b->order.at;
+    memset(begin, 0, (size_t)(nkey + 1) * sizeof *begin);
+    for (int64_t i = 0; i < b->nnode; i++)
+        begin[tn_bucket(&node[i], last, kinds) + 1]++;
+    for (int64_t k = 0; k < nkey; k++)
+        begin[k + 1] += begin[k];
+    for (int64_t i = 0; i < b->nnode; i++)
+        order[begin[tn_bucket(&node[i], last, kinds)]++] = (int32_t)i;
+    for (int64_t k = 0; !code && k < nkey; k++) {            /* begin[k] is where k ends by now */
+        int32_t from = k ? begin[k - 1] : 0;
+        if (begin[k] > from)
+            code = tn_run_group(b, order + from, begin[k] - from);
+    }
+    b->nnode = b->narg = b->deepest = b->deepest_last = 0;
+    return code;
+}
+
+#endif

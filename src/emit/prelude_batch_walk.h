@@ -1,0 +1,190 @@
+/* prelude_batch_walk: what the walk of a request over its control consists of. The walk itself is
+ * printed (host_walk.c).
+ */
+#ifndef TN_PRELUDE_BATCH_WALK_H
+#define TN_PRELUDE_BATCH_WALK_H
+
+/* A node for a block: slots of what it reads, and of what it makes. */
+TN_INLINE int tn_record(TnBatch *b, TnRequestRun *r, int32_t *slot, int32_t block, int32_t nin,
+                        int32_t nout, const int32_t *in, const int32_t *out)
+{
+    int fault;
+    if ((fault = tn_room(b, &b->node, b->nnode, 1, sizeof(TnNode))) ||
+        (fault = tn_room(b, &b->arg, b->narg, nin, sizeof(int32_t))) ||
+        (fault = tn_room_for_handles(b, nout)))
+        return fault;
+    TnHandle *handle = TN_HANDLES(b), *made = handle + b->nhandle;
+    int32_t depth = b->p->block[block].last ? TN_LAST : 0, *arg = (int32_t *)b->arg.at + b->narg;
+    for (int32_t i = 0; i < nin; i++) {
+        arg[i] = slot[in[i]];
+        depth = handle[arg[i]].depth > depth ? handle[arg[i]].depth : depth;
+    }
+    for (int32_t o = 0; o < nout; o++) {
+        slot[out[o]] = (int32_t)b->nhandle + o;
+        made[o] = (TnHandle){-1, depth + 1, 0};
+    }
+    const TnNode node = {block, depth, (int32_t)b->narg, (int32_t)b->nhandle, r->sizes};
+    ((TnNode *)b->node.at)[b->nnode++] = node;
+    b->narg += nin;
+    b->nhandle += nout;
+    const int64_t bytes = tn_sizes_of(b, r->sizes)->asked[block];
+    r->asked += bytes;
+    b->asked += bytes;
+    tn_deepen(b, depth);
+    return 0;
+}
+
+/* A node that puts the rows of a list behind each other: slots of the list and of the whole. */
+TN_CALLED int tn_record_stack(TnBatch *b, int32_t sizes, int32_t *slot, int32_t to, int32_t type,
+                           int32_t list)
+{
+    const TnLink *link = (const TnLink *)b->link.at;
+    int32_t n = 0, depth = 0;
+    int fault = 0;
+    for (int32_t l = slot[list]; l >= 0; l = link[l].before, n++)
+        depth = (int32_t)tn_max(depth, TN_HANDLES(b)[link[l].handle].depth);
+    const int64_t out = b->nhandle;
+    if ((fault = tn_room(b, &b->node, b->nnode, 1, sizeof(TnNode))) ||
+        (fault = tn_room(b, &b->arg, b->narg, n + 2, sizeof(int32_t))) ||
+        (fault = tn_new_handles(b, 1)))
+        return fault;
+    int32_t *arg = (int32_t *)b->arg.at + b->narg, at = n;
+    arg[0] = n;
+    arg[1] = type;
+    for (int32_t l = slot[list]; l >= 0; l = link[l].before)
+        arg[2 + --at] = link[l].handle;
+    TN_HANDLES(b)[out].depth = depth + 1;
+    slot[to] = (int32_t)out;
+    const TnNode made = {b->p->nblock, depth, (int32_t)b->narg, (int32_t)out, sizes};
+    ((TnNode *)b->node.at)[b->nnode++] = made;
+    b->narg += n + 2;
+    tn_deepen(b, depth);
+    return 0;
+}
+
+/* One more at the end of a list. */
+TN_INLINE int tn_append(TnBatch *b, int32_t *list, int32_t handle)
+{
+    if (b->nlink >= INT32_MAX)
+        return tn_refuse(b->frame.fault, TN_FAULT_MEMORY, 0, 0, b->nlink, 0);
+    int fault = tn_room(b, &b->link, b->nlink, 1, sizeof(TnLink));
+    if (fault)
+        return fault;
+    ((TnLink *)b->link.at)[b->nlink] = (TnLink){handle, *list};
+    *list = (int32_t)b->nlink++;
+    return 0;
+}
+
+/* ---- values that are there at once ---- */
+
+/* The row of a handle; 0: it is not computed yet. */
+TN_INLINE const void *tn_row_of(const TnBatch *b, const TnRequestRun *r, int32_t handle,
+                                int32_t type)
+{
+    const int32_t row = TN_HANDLES(b)[handle].row;
+    return row < 0 ? 0 : tn_row(b, r->sizes, type, row);
+}
+
+/* A fresh row of a type, whose handle a slot gets. */
+TN_CALLED int tn_row_in(TnBatch *b, int32_t sizes, int32_t type, int32_t *slot)
+{
+    const int64_t made = b->nhandle;
+    int64_t row;
+    int fault = tn_new_handles(b, 1);
+    if (fault || (fault = tn_new_rows(b, sizes, type, 1, &row)))
+        return fault;
+    tn_is_made(b, made, sizes, type, row);
+    *slot = (int32_t)made;
+    return 0;
+}
+
+/* The same of what is inline. */
+TN_CALLED int tn_as_row(TnBatch *b, const TnRequestRun *r, int32_t type, int32_t *slot,
+                        const int32_t *from)
+{
+    int fault = tn_row_in(b, r->sizes, type, slot);
+    if (!fault)
+        memcpy((void *)tn_row_of(b, r, *slot, type), from,
+               (size_t)tn_pool_of(b, r->sizes, type)->bytes);
+    return fault;
+}
+
+/* A block that the host computes, as a graph. */
+TN_CALLED int tn_run_host(TnBatch *b, const TnRequestRun *r, int32_t block, const void *const *in,
+                       void *const *out)
+{
+    b->frame.inputs = in;
+    b->frame.outputs = out;
+    b->frame.sym = tn_sizes_of(b, r->sizes)->sym;
+    return b->p->block[block].run(&b->frame);
+}
+
+/* ---- frames and turns ---- */
+
+static int tn_need_stack(TnBatch *b, TnRequestRun *r, int64_t slots)
+{
+    const int64_t bytes = slots * (int64_t)sizeof(int32_t);
+    return __builtin_expect(bytes <= r->stack.bytes, 1)
+               ? 0
+               : tn_keep(&b->frame, &r->stack, r->stack.bytes, bytes);
+}
+
+/* A frame behind that of the caller, who has so many slots, for a function that needs so many. */
+TN_INLINE int tn_push(TnBatch *b, TnRequestRun *r, int32_t function, int32_t have, int32_t need,
+                      int32_t at)
+{
+    const TnCallFrame up = {r->function, at, r->base, r->sizes};
+    int fault;
+    if (r->nframe >= b->p->max_calls)
+        return tn_refuse(b->frame.fault, TN_FAULT_DEPTH, 0, 0, r->nframe + 1, b->p->max_calls);
+    if ((fault = tn_need_stack(b, r, (int64_t)r->base + have + need)) ||
+        (fault = tn_room(b, &r->frame, r->nframe, 1, sizeof(TnCallFrame))))
+        return fault;
+    ((TnCallFrame *)r->frame.at)[r->nframe++] = up;
+    r->function = function;
+    r->base += have;
+    return 0;
+}
+TN_INLINE void tn_return(TnRequestRun *r)
+{
+    const TnCallFrame *up = (const TnCallFrame *)r->frame.at + --r->nframe;
+    r->function = up->function;
+    r->at = up->at;
+    r->base = up->base;
+    r->sizes = up->sizes;
+}
+
+/* The end of a request: handles of its outputs are the first slots from now on. */
+static int tn_end(TnBatch *b, TnRequestRun *r, const int32_t *out)
+{
+    const int32_t n = b->p->noutput, *slot = TN_STACK(r);
+    int32_t result[n + 1];
+    int fault = tn_need_stack(b, r, n);
+    for (int32_t i = 0; i < n; i++)
+        result[i] = slot[out[i]];
+    if (fault)
+        return fault;
+    memcpy(r->stack.at, result, (size_t)n * sizeof *result);
+    r->ended = 1;
+    return 0;
+}
+
+/* May there be another turn behind so many? */
+TN_INLINE int tn_next_turn(TnBatch *b, int32_t turns)
+{
+    return turns < b->p->max_trips
+               ? 0
+               : tn_refuse(b->frame.fault, TN_FAULT_TRIPS, 0, 0, turns, b->p->max_trips);
+}
+
+/* A turn has ended. Does the request wait before the next one? */
+TN_INLINE int tn_waits(TnBatch *b, TnRequestRun *r)
+{
+    const int64_t most = TN_MOST_ASKED / b->m->n;
+    if (++r->turns < b->turns && r->asked <= (b->turns < INT32_MAX ? 2 * most : most))
+        return 0;
+    b->turns = r->turns;
+    return 1;
+}
+
+#endif
