@@ -538,7 +538,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_agrees_with_folding), TEST(test_casts), TEST(test_small_floats), TEST(test_convolution), TEST(test_softmax),
         TEST(test_data_movement), TEST(test_argmax_first_on_ties), TEST(test_scan), TEST(test_gather), TEST(test_gather_outside),
-TEST(test_unsigned_index),
+        TEST(test_unsigned_index),
         TEST(test_scatter), TEST(test_ragged), TEST(test_average_pool), TEST(test_empty_reduction),
         TEST(test_sums_round_at_every_step), TEST(test_quantised_product), TEST(test_read_outside), TEST(test_bind),
         TEST(test_tree_lanes), TEST(test_tree_shows_what_is_unwritten), TEST(test_tree_store_outside),
