@@ -64,7 +64,7 @@ def rows(t: dict) -> dict[str, np.ndarray]:
     last = len(t["word"]) - 1
     inner = t["left"][::-1] >= 0
     sides = {side: np.where(inner, last - t[side][::-1], 0) for side in ("left", "right")}
-    table = {"tag": inner.astype(np.int64), "word": t["word"][::-1]} | sides
+    table = {"tag": inner.astype(np.int64), "word": t["word"][::-1].copy()} | sides
     return {"root": np.array(last)} | {f"Tree.{k}": v for k, v in table.items()}
 
 
