@@ -189,11 +189,12 @@ class Decoder:
         following, after = self.step(body, "token", pairs, past, None)
         again = body("Identity", "going")
         stacked = body("Identity", following)
-        turn = body.graph("turn", [value("turn", TensorProto.INT64), value("going", TensorProto.BOOL),
-                                   value("token", TensorProto.INT64, 1, 1), *given],
-                          [value(again, TensorProto.BOOL), value(following, TensorProto.INT64, 1, 1),
+        token_of = lambda name: value(name, TensorProto.INT64, 1, 1)
+        turn = body.graph("turn", [value("turn", TensorProto.INT64),
+                                   value("going", TensorProto.BOOL), token_of("token"), *given],
+                          [value(again, TensorProto.BOOL), token_of(following),
                            *(value(a, TensorProto.FLOAT, 1, self.kv, None, self.size)
-                             for a in after), value(stacked, TensorProto.INT64, 1, 1)])
+                             for a in after), token_of(stacked)])
         turns = g("Sub", "new", one)
         done = g("Loop", turns, "", token, *made, body=turn, outputs=len(made) + 2)
         g("Concat", g("Unsqueeze", token, g.ints(0)), done[-1], axis=0)
@@ -230,7 +231,8 @@ class Decoder:
             q, k, v = (np.moveaxis((y @ w[m]).reshape(n, -1, self.size), 1, 0) for m in "qkv")
             q, k = rotated(q), rotated(k)
             k, v = (np.repeat(t, self.heads // self.kv, 0) for t in (k, v))
-            p = softmax(q @ np.swapaxes(k, 1, 2) * self.size ** -0.5 + np.triu(np.full((n, n), -1e9), 1))
+            hidden = np.triu(np.full((n, n), -1e9), 1)
+            p = softmax(q @ np.swapaxes(k, 1, 2) * self.size ** -0.5 + hidden)
             x = x + np.moveaxis(p @ v, 0, 1).reshape(n, -1) @ w["o"]
             y = norm(x, w["norm 2"])
             gate = y @ w["gate"]

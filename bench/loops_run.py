@@ -76,7 +76,8 @@ def main() -> None:
     ran.run_many(requests)
     blocks = [b for b in ran.blocks if not b.host and b.nodes]
     print(json.dumps({"model": name, "size": size, "requests": len(requests), **times,
-                      "asked": sum(b.asked for b in blocks), "batches": sum(b.ran for b in blocks)}))
+                      "asked": sum(b.asked for b in blocks),
+                      "batches": sum(b.ran for b in blocks)}))
 
 
 if __name__ == "__main__":

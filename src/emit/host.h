@@ -111,7 +111,8 @@ void host_routine(Program *p, NodeId id);            /* a call of a routine (hos
 void host_routine_sources(Host *h);                  /* the sources of all that are called */
 bool host_is_routine(const Graph *g, NodeId id);
 void host_batch(Host *h);            /* the program for many requests, if there is one (host_batch.c) */
-/* Its control; host [blocks]: C functions of blocks that the host computes, NULL: as any graph (host_walk.c). */
+/* Its control (host_walk.c); host [blocks]: C functions of blocks that the host computes, NULL: it
+ * runs one as any graph. */
 void host_walk(Host *h, const struct Batch *b, const char *const *host);
 void host_tables(Host *h);           /* constants of strings, and what handles strings, where there are any (host_tables.c) */
 void host_stack(Host *h);            /* what calls of functions ask before they go deeper (host_control.c) */

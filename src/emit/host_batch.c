@@ -179,7 +179,7 @@ first_call(const Host *h, uint32_t number)
     return first;
 }
 
-/* Does the text of a kernel need no more than what kernels and the host program share (prelude_sizes.h)? */
+/* Does the text of a kernel need only what kernels and the host program share (prelude_sizes.h)? */
 static bool
 is_plain(const char *text)
 {
@@ -188,7 +188,8 @@ is_plain(const char *text)
 
     for (const char *s = text; (s = strstr(s, "tn_")) != NULL; ) {
         size_t n = strspn(s, "abcdefghijklmnopqrstuvwxyz_0123456789"), i = 0;
-        while (i < sizeof known / sizeof *known && (strlen(known[i]) != n || strncmp(s, known[i], n)))
+        while (i < sizeof known / sizeof *known &&
+               (strlen(known[i]) != n || strncmp(s, known[i], n)))
             i++;
         if (i == sizeof known / sizeof *known)
             return false;
@@ -252,8 +253,8 @@ print_direct(Host *h, uint32_t number, const char *name)
                         "        %s(&args, 0, INT64_C(%lld), 0);\n    }\n",
                     call++, here ? here : code->symbol, (long long)trips);
     }
-    text_printf(h->t, "TN_INLINE int\n%s(const TnFrame *f, const void *const *in, void *const *out, "
-                      "const int64_t *sym)\n{\n    (void)in, (void)out, (void)sym;\n%s"
+    text_printf(h->t, "TN_INLINE int\n%s(const TnFrame *f, const void *const *in, "
+                      "void *const *out, const int64_t *sym)\n{\n    (void)in, (void)out, (void)sym;\n%s"
                       "    return f->fault->code;\n}\n\n",
                 name, text_str(&t));
     return true;
@@ -331,12 +332,14 @@ host_batch(Host *h)
     const char **host = NEW_ARRAY(h->a, const char *, b->nblock + 1);
     for (uint32_t i = 0; i < b->nblock; i++) {
         const char *name = arena_printf(h->a, "tn_host_%u", i);
-        if (b->block[i].kind == BLOCK_HOST && print_direct(h, plan_number(h, n->region[i].graph), name))
+        uint32_t plan = plan_number(h, n->region[i].graph);
+        if (b->block[i].kind == BLOCK_HOST && print_direct(h, plan, name))
             host[i] = name;
     }
     text_add(h->t, "static const TnBatchBlock tn_batch_blocks[] = {\n");
     for (uint32_t i = 0; i < b->nblock; i++)
-        text_printf(h->t, "    {tn_graph_%u, %u, %u, %d, %d, tn_batch_types_%u, tn_batch_sizes_%u},\n",
+        text_printf(h->t, "    {tn_graph_%u, %u, %u, %d, %d, tn_batch_types_%u, "
+                          "tn_batch_sizes_%u},\n",
                     plan_number(h, n->region[i].graph), b->block[i].nin, b->block[i].nout,
                     b->block[i].kind != BLOCK_TOGETHER, b->block[i].last, i, i);
     text_add(h->t, "    {0, 0, 0, 0, 0, 0, 0}\n};\nstatic const TnBlockInfo tn_batch_info[] = {\n");
@@ -359,7 +362,8 @@ host_batch(Host *h)
     print_updates(h, b);
     host_walk(h, b, host);
     print_policy(h, h->p->policy);
-    text_printf(h->t, "static const TnBatchProgram tn_batch_program = {tn_batch_functions, tn_batch_blocks, tn_batch_inputs, tn_batch_outputs, tn_batch_late, tn_batch_input_rows,\n"
+    text_printf(h->t, "static const TnBatchProgram tn_batch_program = {tn_batch_functions, tn_batch_blocks, "
+                      "tn_batch_inputs, tn_batch_outputs, tn_batch_late, tn_batch_input_rows,\n"
                       "    %u, %u, %u, %u, %u, %u, %u, INT64_C(%lld), INT64_C(%lld), INT64_C(%lld),\n"
                       "    tn_batch_walk, tn_batch_sizes, tn_batch_update, tn_batch_dims,\n"
                       "    &tn_batch_policy};\n\n"

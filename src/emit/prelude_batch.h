@@ -88,11 +88,14 @@ struct TnBatch {
 #define TN_HANDLES(b) ((TnHandle *)(b)->handle.at)
 #define TN_STACK(r) ((int32_t *)(r)->stack.at + (r)->base)
 
-/* Room for `more` elements behind n; nearly always there is. */
+/* Room for `more` elements behind n; nearly always there is. What grows is copied, so it grows much
+ * while it is small. */
 TN_INLINE int tn_room(TnBatch *b, TnBlock *x, int64_t n, int64_t more, int64_t bytes)
 {
-    const int64_t used = n * bytes, want = (n + more) * bytes;
-    return __builtin_expect(want <= x->bytes, 1) ? 0 : tn_keep(&b->frame, x, used, want);
+    const int64_t used = n * bytes, want = (n + more) * bytes, small = INT64_C(1) << 20;
+    if (__builtin_expect(want <= x->bytes, 1))
+        return 0;
+    return tn_keep(&b->frame, x, used, tn_max(want, tn_min(8 * used, small)));
 }
 TN_INLINE int tn_room_for_handles(TnBatch *b, int64_t n)
 {

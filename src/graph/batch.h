@@ -21,9 +21,10 @@
 
 #include "graph/graph.h"
 
-/* Code: an operation and its operands, each an i32. A slot is 4 bytes of a function's values on the stack of a request. A value
- * is there as the handle of its row, or inline: its bytes in two slots, from an even one on. What the host computes is
- * inline where it is so small; an operand says which. A value that is always the same input of the model has no slot. */
+/* Code: an operation and its operands, each an i32. A slot is 4 bytes of a function's values on the
+ * stack of a request. A value is there as the handle of its row, or inline: its bytes in two slots,
+ * from an even one on. What the host computes is inline if it fits; an operand says which. A value
+ * that is always the same input of the model has no slot. */
 #define BATCH_INLINE(slot) (-2 - (slot))     /* and of itself */
 #define BATCH_INPUT(number) (INT32_MIN + (number))
 #define BATCH_IS_INPUT(operand) ((operand) < INT32_MIN / 2)
