@@ -60,12 +60,15 @@ def layer_row(bench: Bench, name: str, n: int, threads: int) -> None:
         return
     finally:
         bench.forget(model)
-    ours, peers = statistics.median(times["tenon"]), {e: statistics.median(times[e]) for e in PEERS if e in times}
-    bound = bound_of(n * WIDE * (4 * WIDE + 2 * INNER), 2 * n * n * WIDE, share_of(seen[None, None]))
+    ours = statistics.median(times["tenon"])
+    peers = {e: statistics.median(times[e]) for e in PEERS if e in times}
+    products, attention = n * WIDE * (4 * WIDE + 2 * INNER), 2 * n * n * WIDE
+    bound = bound_of(products, attention, share_of(seen[None, None]))
     better = min(peers.values()) / ours
     floor = min(FLOOR, 0.9 * bound)
-    cells = [f"{ours:.1f}", *(f"{peers[e]:.1f}" if e in peers else "" for e in PEERS), f"{bound:.2f}", f"{better:.2f}"]
-    bench.table.add(what, cells, dict(threads=threads, n=n, tenon_ms=ours, bound=bound, **peers), better, floor,
+    theirs = [f"{peers[e]:.1f}" if e in peers else "" for e in PEERS]
+    bench.table.add(what, [f"{ours:.1f}", *theirs, f"{bound:.2f}", f"{better:.2f}"],
+                    dict(threads=threads, n=n, tenon_ms=ours, bound=bound, **peers), better, floor,
                     min(LAYERS[name], bound))
 
 
@@ -79,7 +82,7 @@ def decoder_row(bench: Bench, name: str, model: pathlib.Path, threads: int) -> N
     try:
         so, _ = bench.prepare(model, *hints)
         exact, _ = bench.prepare(model, *hints, "--exact")
-        pairs = [(bench.tenon(so, data, threads, *once)["median_ms"], bench.tenon(exact, data, threads, *once)["median_ms"])
+        pairs = [[bench.tenon(x, data, threads, *once)["median_ms"] for x in (so, exact)]
                  for _ in range(bench.rounds)]
     except RuntimeError as error:
         bench.table.fail(name, str(error))
@@ -89,14 +92,16 @@ def decoder_row(bench: Bench, name: str, model: pathlib.Path, threads: int) -> N
     ours, whole = (statistics.median(t) for t in zip(*pairs))
     bound = bound_of(met * TOKENS, 2 * TOKENS ** 2 * wide * layers, 0.5 + 8 / TOKENS)
     gain = (whole / ours - 1) / (bound - 1)
-    bench.table.add(f"{name}, {TOKENS} tokens", [f"{ours:.0f}", f"{whole:.0f}", f"{bound:.3f}", f"{gain:.2f}"],
-                    dict(threads=threads, tenon_ms=ours, exact_ms=whole, bound=bound, harvested=gain), gain, HARVEST, 1.0)
+    cells = [f"{ours:.0f}", f"{whole:.0f}", f"{bound:.3f}", f"{gain:.2f}"]
+    facts = dict(threads=threads, tenon_ms=ours, exact_ms=whole, bound=bound, harvested=gain)
+    bench.table.add(f"{name}, {TOKENS} tokens", cells, facts, gain, HARVEST, 1.0)
 
 
 def layers(bench: Bench, names: list[str], threads: int, filled) -> None:
     of = f"{threads} thread{'s'[:threads - 1]}"
     wanted = lambda what: not names or any(what.startswith(w) for w in names)
-    bench.table.head(f"a BERT-base layer under a mask, {of}", "Tenon ms", *(f"{p} ms" for p in PEERS.values()), "bound", "to the better")
+    columns = ["Tenon ms", *(f"{p} ms" for p in PEERS.values()), "bound", "to the better"]
+    bench.table.head(f"a BERT-base layer under a mask, {of}", *columns)
     for n in LENGTHS:
         for name in LAYERS:
             if wanted(name):

@@ -36,7 +36,7 @@ is_shared(const Code *k, const Graph *g, ValueId v)
     return k->b->shared[batch_value(k->b, g, v)];
 }
 
-/* Is it known where it is read, so that nobody passes it on? */
+/* Is it known where it is read, so that no call passes it on? */
 static bool
 is_known(const Code *k, const Graph *g, ValueId v)
 {
@@ -253,7 +253,7 @@ write_match(Code *k, const Graph *g, const Node *n)
 
 static void write_graph(Code *k, const Graph *g, int32_t *out);
 
-/* Where a value will be that control gives; 0: nobody reads it. */
+/* Where a value will be that control gives; 0: it is not read. */
 static int32_t
 fresh_value(Code *k, const Graph *g, ValueId v)
 {
@@ -411,7 +411,7 @@ write_body(Code *k, const Loop *l)
     for (uint32_t i = 2 + l->carried; i < l->n->in.count; i++)
         give_slot(k, l->g, node_in(l->g, l->n, i), body, body->input.at[i]);
     if (!l->ends && l->uses[again] == 1)
-        k->slot[batch_value(k->b, body, again)] = 0;         /* nobody reads it */
+        k->slot[batch_value(k->b, body, again)] = 0;         /* it is not read */
     write_graph(k, body, l->out);
 }
 

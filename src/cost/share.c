@@ -1,16 +1,16 @@
 /* share: what part of a sum's points a support leaves (nest/support.h).
  *
- * Schedules cut a sum to the hull of what a tile of rows sees. Before there are tiles the hull of one
- * row, averaged over rows that are sampled evenly, says what is left. Bounds that only data know
- * leave a half, as where programs are priced.
+ * Schedules cut a sum to the hull of what a tile of rows sees. Before there are tiles the hull of
+ * one row, averaged over rows that are sampled evenly, says what is left. Bounds that only data
+ * know leave a half, as where programs are priced.
  */
 #include "cost/internal.h"
 #include "nest/support.h"
 
 enum { SAMPLES = 32 };               /* rows; a triangle's share is exact to 1 in 64 */
 
-/* A larger share is what the borders of an image leave of a window: less than a loop loses whose trips
- * are not known. */
+/* A larger share is what the borders of an image leave of a window: it saves less than a loop loses
+ * whose trips are not known. */
 static const double WHOLE = 0.9;
 
 /* The place of sample i along axis `axis`: axes step through their extents in different orders, so

@@ -88,7 +88,7 @@ static int tn_sweep(TnBatch *b)
     for (int64_t h = 0; h < b->nhandle; h++) {
         TnHandle *x = TN_HANDLES(b) + h;
         if (x->row >= 0)
-            x->row = live[h] ? where[first[x->pool] + x->row] : 0;   /* nobody reads a dead one */
+            x->row = live[h] ? where[first[x->pool] + x->row] : 0;   /* dead ones are not read */
     }
     tn_put(&b->frame, &memory);
     b->sweep_at = 2 * tn_pool_bytes(b);

@@ -1,17 +1,18 @@
 /* prelude_stack: calls of functions end before the stack does.
  *
- * Functions of a plain program call each other on the stack of the thread that runs them, so how deep
- * they may go depends on that thread. Where its end is not known, calls may take TN_STACK_SURE bytes.
+ * Functions of a plain program call each other on the stack of the thread that runs them, so how
+ * deep they may go depends on that thread. Where its end is not known, calls may take
+ * TN_STACK_SURE bytes.
  */
 #ifdef __linux__
 #include <pthread.h>
-extern int pthread_getattr_np(pthread_t thread, pthread_attr_t *attr);    /* no part of C or POSIX */
+extern int pthread_getattr_np(pthread_t thread, pthread_attr_t *attr);      /* not in POSIX */
 #endif
 #define TN_STACK_KEPT (64 << 10)     /* for kernels and the C library, which run at any depth */
 #ifdef __wasm__
 #define TN_STACK_SURE (16 << 10)     /* linkers give 64 KB to all of a module */
 #else
-#define TN_STACK_SURE (192 << 10)    /* macOS gives 512 KB to a thread, the least of hosts without a way to ask */
+#define TN_STACK_SURE (192 << 10)    /* macOS gives 512 KB to a thread, the least of such hosts */
 #endif
 /* The address that the frame of no call may reach. Stacks grow down. */
 TN_COLD const char *

@@ -2,9 +2,9 @@
  *
  *     o[i, j] = (sum k: a[i, k] * u[k, j]) + (sum k: b[i, k] * w[k, j])
  *
- * becomes p[i, j] = sum k: a[i, k] * u[k, j] and o[i, j] = p[i, j] + (sum k: b[i, k] * w[k, j]). Later
- * stages recognise a contraction where it is the only reduction of a nest, and fusion makes what stands
- * around it its epilogue.
+ * becomes p[i, j] = sum k: a[i, k] * u[k, j] and o[i, j] = p[i, j] + (sum k: b[i, k] * w[k, j]).
+ * Later stages recognise a contraction where it is the only reduction of a nest, and fusion makes
+ * what stands around it its epilogue.
  */
 #include "normalise/normalise.h"
 
@@ -12,7 +12,14 @@
 
 /* Sums of floats that stand in no other reduction; how many reductions there are, and the axes of
  * those but `one`. */
-typedef struct { const Nest *n; const Scalar *one; VEC(const Scalar *) sum; uint32_t count; AxisSet others; Arena *a; } Find;
+typedef struct {
+    Arena *a;
+    const Nest *n;
+    const Scalar *one;
+    VEC(const Scalar *) sum;
+    uint32_t count;
+    AxisSet others;
+} Find;
 
 static void
 see_sum(void *user, const Scalar *s)
@@ -28,7 +35,7 @@ see_sum(void *user, const Scalar *s)
         VEC_PUSH(f->a, &f->sum, s);
 }
 
-/* A nest over these axes of n, whose inputs are n's; one more of type `more` behind, if there is one. */
+/* A nest over these axes of n, whose inputs are n's, and one of type `more` behind, if not NULL. */
 typedef struct { NestBuilder b; Binding bind[NEST_MAX_AXES]; uint32_t nbind, more; } Making;
 
 static Making
@@ -40,9 +47,12 @@ begin(Ctx *c, const Nest *n, const char *name, AxisSet axes, const Type *more)
         nest_in(&m.b, n->param[i].name, n->param[i].type);
     if (more)
         m.more = nest_in(&m.b, "product", more);
-    for (uint32_t k = 0; k < n->naxis; k++)
+    for (uint32_t k = 0; k < n->naxis; k++) {
+        const Axis *x = &n->axis[k];
         if (axes >> k & 1)
-            m.bind[m.nbind++] = (Binding){ { VAR_AXIS, k }, nest_axis(&m.b, n->axis[k].name, n->axis[k].kind, n->axis[k].extent) };
+            m.bind[m.nbind++] = (Binding){ { VAR_AXIS, k },
+                                           nest_axis(&m.b, x->name, x->kind, x->extent) };
+    }
     return m;
 }
 
@@ -56,11 +66,13 @@ axis_in(Ctx *c, const Making *m, uint32_t axis)
 static const Nest *
 sum_alone(Ctx *c, Arena *a, const Nest *n, const Scalar *sum, AxisSet own, const Type *t)
 {
-    Making m = begin(c, n, arena_printf(c->arena, "%s_product", n->name ? n->name : "sum"), own | sum->u.reduce.axes, NULL);
+    const char *name = arena_printf(c->arena, "%s_product", n->name ? n->name : "sum");
+    Making m = begin(c, n, name, own | sum->u.reduce.axes, NULL);
     const Expr *at[TN_MAX_RANK];
     uint32_t out = nest_out(&m.b, "p", t), rank = 0;
     Bindings all = { m.bind, m.nbind };
-    ScalarMap map = { .expr = bindings_apply, .axes = bindings_axes, .user = &all, .ctx = c, .done = { .arena = a } };
+    ScalarMap map = { .expr = bindings_apply, .axes = bindings_axes, .user = &all, .ctx = c,
+                      .done = { .arena = a } };
 
     for (uint32_t k = 0; k < n->naxis; k++)
         if (own >> k & 1)
@@ -85,7 +97,8 @@ without_sum(Ctx *c, Arena *a, const Nest *n, const Scalar *sum, AxisSet own, con
         if (own >> k & 1)
             at[rank++] = axis_in(c, &m, k);
     Bindings bind = { m.bind, m.nbind };
-    ScalarMap map = { .expr = bindings_apply, .axes = bindings_axes, .user = &bind, .ctx = c, .done = { .arena = a } };
+    ScalarMap map = { .expr = bindings_apply, .axes = bindings_axes, .user = &bind, .ctx = c,
+                      .done = { .arena = a } };
     map_put(&map.done, MAP_PTR(sum), MAP_PTR(nest_load(&m.b, m.more, at)));
     const Scalar *value = scalar_map(&map, w->value);
     for (uint32_t d = 0; d < n->param[n->nin].type->rank; d++)
@@ -112,7 +125,8 @@ may_split(const Nest *n)
     return n->nwrite == 1 && n->nout == 1 && n->write[0].combiner == COMB_NONE;
 }
 
-/* A matrix multiplication of n that is not its only reduction: *made, and what reads it behind n's inputs. */
+/* A matrix multiplication of n that is not its only reduction: *made; *rest reads it behind n's
+ * inputs. */
 static bool
 take_apart(Ctx *c, Arena *a, const Nest *n, const Nest **made, const Nest **rest)
 {
@@ -166,7 +180,8 @@ split_node(Graph *to, const Graph *from, const Node *node, ValueId *map)
     for (uint32_t i = 0; i < n->nin; i++)
         VEC_PUSH(to->arena, &value, map[node_in(from, node, i)]);
     while (ok && take_apart(to->ctx, scratch, n, &made, &rest)) {
-        ValueId v = graph_value(to, sym_printf(to->ctx, "%s.product", from->value.at[old].name), made->param[made->nin].type);
+        Sym name = sym_printf(to->ctx, "%s.product", from->value.at[old].name);
+        ValueId v = graph_value(to, name, made->param[made->nin].type);
         ok = call(to, node, made, value.at, v);
         VEC_PUSH(to->arena, &value, v);
         n = rest;

@@ -1,10 +1,11 @@
-/* write_skip: the programs found so far, with reductions that run over the points that their rows need (the step `skip`).
+/* write_skip: the programs found so far, with reductions that run over the points that their rows
+ * need (the step `skip`).
  *
- * A copy of a program shortens each reduction that has a support, inside the parallel loop or inside
- * the innermost loop over rows around it. Of equal prices the first is taken: copies come first where
- * some size is open, since they may leave out more at another one, else last. Hulls are multiples of a
- * step, the least common multiple of what the program splits these loops by, so that no block is torn;
- * a second copy counts in what parts that are computed there split theirs by.
+ * A copy of a program shortens each reduction that has a support, inside the parallel loop or
+ * inside the innermost loop over rows around it. Of equal prices the first is taken: copies come
+ * first where some size is open, since they may leave out more at another one, else last. Hulls are
+ * multiples of a step, the least common multiple of what the program splits these loops by, so that
+ * no block is torn; a second copy counts in what parts that are computed there split theirs by.
  */
 #include "cost/cost.h"
 #include "nest/walk.h"
@@ -12,7 +13,7 @@
 
 #include <string.h>
 
-enum { MOST_STEP = 64 };             /* points: a hull in longer steps is hardly narrower than the axis */
+enum { MOST_STEP = 64 };             /* points: in longer steps a hull is hardly shorter than an axis */
 
 /* A reduction whose support leaves out much, and the axes that its bounds vary with. */
 typedef struct { Sym loop, row[NEST_MAX_AXES]; uint32_t nrow; bool open; } Shortened;
@@ -26,16 +27,18 @@ find_reductions(Draft *w, Shortened *out, uint32_t most)
 
     for (uint32_t part = 0; part < p->k->npart; part++) {
         const Scalar *reduce = part_reduction(p, part);
+        const Nest *nest = p->k->part[part].nest;
         for (uint32_t x = 0; reduce && x < NEST_MAX_AXES && n < most; x++) {
             AxisSet uses = 0;
-            if (!(reduce->u.reduce.axes >> x & 1) || !kernel_support(w->c, w->a, p->k, part, x, &s) ||
-                (p->k->npart == 1 && cost_share(w->c, w->a, p->k->part[part].nest, axis_one(x)) == 1))
+            if (!(reduce->u.reduce.axes >> x & 1) ||
+                !kernel_support(w->c, w->a, p->k, part, x, &s) ||
+                (p->k->npart == 1 && cost_share(w->c, w->a, nest, axis_one(x)) == 1))
                 continue;
             out[n] = (Shortened){ .loop = sym(w->c, axis_name(w, part, x)),
-                                  .open = !expr_const(p->k->part[part].nest->axis[x].extent, NULL) };
+                                  .open = !expr_const(nest->axis[x].extent, NULL) };
             for (uint32_t i = 0; i < s.n; i++)
                 uses |= expr_axes(s.bound[i].at);
-            for (uint32_t r = 0; r < p->k->part[part].nest->naxis; r++)
+            for (uint32_t r = 0; r < nest->naxis; r++)
                 if (uses >> r & 1)
                     out[n].row[out[n].nrow++] = sym(w->c, axis_name(w, part, r));
             n++;
@@ -63,7 +66,8 @@ parallel_loop(const Program *p)
     return NULL;
 }
 
-/* Is it a loop over a dimension that one of the reductions runs along? By its name alone: what is wrong costs some points. */
+/* Is it a loop over a dimension that one of the reductions runs along? By its name alone: a wrong
+ * answer costs some points. */
 static bool
 is_alike(Sym loop, const Shortened *list, uint32_t n)
 {
@@ -95,7 +99,7 @@ step_of(const Program *p, const Shortened *list, uint32_t n, bool makers)
     return all;
 }
 
-/* ---- where ---------------------------------------------------------------------------------------- */
+/* ---- where ----------------------------------------------------------------------------------- */
 
 /* The first step that changes the loop, or that needs to know what sums are: a sum that lives in
  * registers has loops of its own before and behind it. */
@@ -104,13 +108,14 @@ first_change(const Program *p, Sym loop)
 {
     for (uint32_t i = 0; i < p->step.n; i++) {
         const Step *s = &p->step.at[i];
-        if (s->verb == VERB_hold || s->verb == VERB_run || (s->verb != VERB_order && names(s, loop)))
+        if (s->verb == VERB_hold || s->verb == VERB_run ||
+            (s->verb != VERB_order && names(s, loop)))
             return i;
     }
     return p->step.n;
 }
 
-/* A loop that is there before step `before`, and that `loop` is, or is fused of; NULL: there is none. */
+/* A loop that is there before step `before`, and that `loop` is, or is fused of; NULL: none. */
 static Sym
 loop_before(const Program *p, Sym loop, uint32_t before)
 {
@@ -125,7 +130,7 @@ loop_before(const Program *p, Sym loop, uint32_t before)
     return loop;
 }
 
-/* Do trips of this loop, as it is before step `before`, differ in rows that the support varies with? */
+/* Do trips of this loop, as it is before step `before`, differ in rows that bounds vary with? */
 static bool
 goes_over_rows(const Program *p, Sym loop, uint32_t before, const Shortened *r)
 {
@@ -146,7 +151,7 @@ goes_over_rows(const Program *p, Sym loop, uint32_t before, const Shortened *r)
     return any;
 }
 
-/* The innermost loop over rows around the reduction, as the last order before step `before` has them. */
+/* The innermost loop over rows around the reduction, by the last order before step `before`. */
 static Sym
 rows_around(const Program *p, uint32_t before, const Shortened *r)
 {
@@ -178,10 +183,11 @@ loop_at(const Program *p, Where where, Sym task, const Shortened *r)
     return outer && goes_over_rows(p, outer, change, r) ? outer : NULL;
 }
 
-/* ---- the copies ----------------------------------------------------------------------------------- */
+/* ---- the copies ------------------------------------------------------------------------------ */
 
 static void
-write_shortened(Draft *w, const Program *p, const Shortened *list, uint32_t n, Where where, Sym task, int64_t by)
+write_shortened(Draft *w, const Program *p, const Shortened *list, uint32_t n, Where where,
+                Sym task, int64_t by)
 {
     Text t = { .arena = w->a };
     uint32_t any = 0;
@@ -215,7 +221,8 @@ shorten(Draft *w, const char *text, const Shortened *list, uint32_t n)
     Program p;
     Bytes bytes = { (const uint8_t *)text, strlen(text) };
     Sym task = program_parse(w->c, w->a, w->p->k->name, bytes, &p) ? parallel_loop(&p) : NULL;
-    int64_t by = task ? step_of(&p, list, n, false) : 0, all = task ? step_of(&p, list, n, true) : 0;
+    int64_t by = task ? step_of(&p, list, n, false) : 0;
+    int64_t all = task ? step_of(&p, list, n, true) : 0;
 
     for (Where where = AT_TASK; where < AT_COUNT; where++) {
         if (by)
