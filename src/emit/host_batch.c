@@ -2,6 +2,8 @@
  */
 #include "emit/host.h"
 
+#include <string.h>
+
 #include "graph/batch.h"
 
 static void
