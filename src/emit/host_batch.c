@@ -2,9 +2,9 @@
  */
 #include "emit/host.h"
 
-#include <string.h>
-
 #include "graph/batch.h"
+
+#include <string.h>
 
 static void
 table(Host *h, const char *name, const uint32_t *number, uint32_t n)
