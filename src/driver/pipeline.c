@@ -142,11 +142,18 @@ lower(void *user, const Graph *g)
     return lower_nests(g);
 }
 
+/* Copies of functions; bounds the code and the time to compile it. */
+enum { MOST_COPIES = 64 };
+
 static bool
 stage_fold(Job *j)
 {
     if (!replace_graph(j, graph_map(j->graph, fold, NULL)))
         return false;
+    if (!rewrite_clone(j->graph, MOST_COPIES))
+        diag_note(&j->ctx->diags, (Loc){ .file = j->model_path },
+                  "calls give functions more than %d different sets of constants; the rest share a "
+                  "function, whose weights are then read as inputs", MOST_COPIES);
     return !rewrite_given(j->graph) || replace_graph(j, graph_map(j->graph, fold, NULL));
 }
 

@@ -19,6 +19,10 @@ Graph *rewrite_dce(const Graph *g);
  * runs; how many there were. */
 uint32_t rewrite_given(Graph *g);
 
+/* A function that calls from outside give different constants becomes one for each, `most` copies at
+ * most (clone.c). In place, in all graphs that g runs. False: some calls still share a function. */
+bool rewrite_clone(Graph *g, uint32_t most);
+
 /* The inputs and outputs of these names have their dimensions in another order: dimension d is the model's order[d]. What
  * the graph computes is the same. NULL with a diagnostic. */
 typedef struct { Sym name; const uint8_t *order; } PortOrder;

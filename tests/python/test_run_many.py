@@ -344,6 +344,56 @@ graph @main(%n: i64[], %x: f32[1, 4]) -> (%sum, %y, %a, %odd, %all, %was, %row) 
         np.testing.assert_allclose(got["y"], np.tanh(r["x"] + n * (n + 1) // 2), rtol=1e-5)
 
 
+# ---- functions that are given different weights -------------------------------------------------
+
+CHAIN = f"""
+graph @chain(%n: i64[], %x: f32[1, {WIDE}], %w: f32[{WIDE}, {WIDE}]) -> (%y: f32[1, {WIDE}]) {{
+  %zero: i64[] = const [0]
+  %stop: bool[] = equal(%n, %zero)
+  %y = if(%stop, %n, %x, %w)
+    graph @last(%n, %x, %w) -> (%z) {{ %z = relu(%x) }}
+    graph @more(%n, %x, %w) -> (%z) {{
+      %one: i64[] = const [1]
+      %m = sub(%n, %one)
+      %p = matmul(%x, %w)
+      %t = tanh(%p)
+      %z = call @chain(%m, %t, %w)
+    }}
+}}
+graph @main(%n: i64[], %x: f32[1, {WIDE}]) -> (%a, %b, %again) {{
+{constant("forward", CELL[:WIDE])}
+{constant("backward", CELL[WIDE:])}
+  %a = call @chain(%n, %x, %forward)
+  %b = call @chain(%n, %x, %backward)
+  %again = call @chain(%n, %a, %forward)
+}}
+"""
+
+
+def test_different_weights(tmp_path):
+    """A function for each: weights are constants of blocks, no rows of requests."""
+    model = compiled(tmp_path, CHAIN)
+    rng = np.random.default_rng(8)
+    requests = [{"n": np.array(n), "x": rng.normal(size=(1, WIDE)).astype("f4")}
+                for n in (0, 3, 7, 1)]
+    together, _ = same_as_alone(model, requests)
+
+    def chain(r, x, w):
+        for _ in range(int(r["n"])):
+            x = np.tanh(x @ w)
+        return np.maximum(x, 0)
+
+    for r, got in zip(requests, together):
+        a = chain(r, r["x"], CELL[:WIDE])
+        want = {"a": a, "b": chain(r, r["x"], CELL[WIDE:]), "again": chain(r, a, CELL[:WIDE])}
+        for name in want:
+            np.testing.assert_allclose(got[name], want[name], rtol=1e-5, atol=1e-6)
+    session = model.session(threads=1)
+    session.run_many(requests)
+    assert all(b.nodes for b in session.blocks)      # none that makes rows of constants
+    assert len([b for b in session.blocks if b.nodes == 2]) == 2
+
+
 # ---- blocks by the sizes that they depend on ---------------------------------------------------
 
 

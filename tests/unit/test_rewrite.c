@@ -361,6 +361,54 @@ test_lower_drops_what_only_gave_a_shape(void **state)
     assert_int_equal(after->node.n - 1, 3);
 }
 
+/* ---- functions with different constants --------------------------------------------------------------------- */
+
+static const char two_weights[] =
+    "graph @step(%n: i64[], %x: f32[2], %w: f32[2]) -> (%y: f32[2]) {\n"
+    "  %stop: bool[] = cast(%n) {to = \"bool\"}\n"
+    "  %y = if(%stop, %n, %x, %w)\n"
+    "    graph @more(%n, %x, %w) -> (%z) {\n"
+    "      %p = mul(%x, %w)\n"
+    "      %m = sub(%n, %n)\n"
+    "      %z = call @step(%m, %p, %w)\n"
+    "    }\n"
+    "    graph @last(%n, %x, %w) -> (%z) { %z = add(%x, %w) }\n"
+    "}\n"
+    "graph @main(%n: i64[], %x: f32[2]) -> (%a, %b, %c) {\n"
+    "  %u: f32[2] = const [1, 2]\n"
+    "  %v: f32[2] = const [3, 4]\n"
+    "  %same: f32[2] = const [1, 2]\n"
+    "  %a = call @step(%n, %x, %u)\n"
+    "  %b = call @step(%n, %x, %v)\n"
+    "  %c = call @step(%n, %x, %same)\n"
+    "}\n";
+
+/* A copy for the second weight, its calls of itself among them; none where no copy is allowed. */
+static void
+test_clone(void **state)
+{
+    World *w = *state;
+    Bytes text = { (const uint8_t *)two_weights, sizeof two_weights - 1 };
+    Graph *g = graph_parse(&w->ctx, w->arena, "m.tn", text);
+
+    assert_non_null(g);
+    assert_int_equal(graph_all(g, w->arena).n, 4);
+    assert_false(rewrite_clone(g, 0));
+    assert_int_equal(graph_all(g, w->arena).n, 4);
+    assert_true(rewrite_clone(g, 8));
+    GraphList all = graph_all(g, w->arena);
+    assert_int_equal(all.n, 7);
+    for (uint32_t i = 0; i < all.n; i++)
+        assert_true(graph_verify(all.at[i]));
+    const Graph *f[3];
+    for (NodeId id = 1, n = 0; id < g->node.n; id++)
+        if (g->node.at[id].callee == CALL_GRAPH)
+            f[n++] = g->node.at[id].region[0].graph;
+    assert_ptr_equal(f[0], f[2]);
+    assert_ptr_not_equal(f[0], f[1]);
+    assert_true(rewrite_clone(g, 0));                /* nothing is left to be copied */
+}
+
 int
 main(void)
 {
@@ -372,7 +420,7 @@ main(void)
         TEST(test_norm_of_a_convolution_read_twice), TEST(test_norm_into_products), TEST(test_norm_alone),
         TEST(test_norm_by_computed_values_stays), TEST(test_fold), TEST(test_fold_shares_reshaped_constants), TEST(test_fold_of_known_sizes),
         TEST(test_fold_leaves_what_cannot_run), TEST(test_cse), TEST(test_cse_of_exchanged_inputs), TEST(test_cse_compares_attributes_and_keeps_outputs),
-        TEST(test_dce), TEST(test_lower), TEST(test_lower_drops_what_only_gave_a_shape),
+        TEST(test_dce), TEST(test_clone), TEST(test_lower), TEST(test_lower_drops_what_only_gave_a_shape),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
