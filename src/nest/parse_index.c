@@ -327,6 +327,7 @@ parse_axis_extent(Scope *s, Axis *axis, const Expr **limit)
     Parse *p = s->p;
     bool was = s->axes->quiet;
     const Expr *e = NULL;
+    int64_t points;
 
     *limit = NULL;
     if (!parse_accept(p, "<"))
@@ -338,6 +339,10 @@ parse_axis_extent(Scope *s, Axis *axis, const Expr **limit)
         *limit = e;
     else
         axis->extent = e;
+    if (ok && axis->extent && expr_const(e, &points) && points < 0)
+        return parse_error(p, "axis %s has %lld points: an extent is 0 or more", axis->name, (long long)points);
+    if (ok && axis->extent && axis->kind == AXIS_REDUCE && expr_bounds(p->ctx, NULL, e).lo < 0)
+        axis->extent = expr_max(p->ctx, expr_int(p->ctx, 0), e);         /* n - 5 where n is less */
     return ok;
 }
 

@@ -88,8 +88,6 @@ binder_axis(Scope *s, AxisSet *axes)
         return false;
     if (e) {
         const Axis *old = &table->list.at[id];
-        if (limit && limit != table->limit[id])
-            return parse_error(p, "axis %s has other points already: give this one a new name", name);
         if (axis.extent && axis.extent != old->extent)
             return parse_error(p, "axis %s has extent %s already: give this one a new name", name, expr_str(p->ctx, old->extent));
         if (!axis.extent)
@@ -100,8 +98,8 @@ binder_axis(Scope *s, AxisSet *axes)
         if (!scope_declare(s, (NameEntry){ .name = name, .kind = NAME_AXIS, .id = id }))
             return false;
         VEC_PUSH(p->ctx->arena, &table->list, axis);
-        table->limit[id] = limit;
     }
+    table->limit[id] = limit;                        /* of this reduction alone */
     *axes |= (AxisSet)1 << id;
     return true;
 }

@@ -10,9 +10,16 @@
 
 #include "nest/walk.h"
 
-/* Sums of floats that stand in no other reduction; how many reductions there are, and the axes of
+static void
+count_reductions(void *user, const Scalar *s)
+{
+    *(uint32_t *)user += s->op == S_REDUCE;
+}
+
+/* Sums of floats that stand in no other reduction, and that have none inside; how many reductions there are, and the axes of
  * those but `one`. */
 typedef struct {
+    Ctx *c;
     Arena *a;
     const Nest *n;
     const Scalar *one;
@@ -30,7 +37,9 @@ see_sum(void *user, const Scalar *s)
         return;
     f->count++;
     f->others |= s == f->one ? 0 : s->u.reduce.axes;
-    if (s->u.reduce.combiner == COMB_SUM && s->narg == 1 && dtype_is_float(s->dtype) &&
+    uint32_t inside = 0;
+    scalar_visit(f->c, s->arg[0], count_reductions, &inside);
+    if (s->u.reduce.combiner == COMB_SUM && s->narg == 1 && dtype_is_float(s->dtype) && !inside &&
         !(s->axes & nest_axes_of_kind(f->n, AXIS_REDUCE)))
         VEC_PUSH(f->a, &f->sum, s);
 }
@@ -85,7 +94,7 @@ sum_alone(Ctx *c, Arena *a, const Nest *n, const Scalar *sum, AxisSet own, const
 static const Nest *
 without_sum(Ctx *c, Arena *a, const Nest *n, const Scalar *sum, AxisSet own, const Type *t)
 {
-    Find f = { .n = n, .one = sum, .a = a };
+    Find f = { .c = c, .n = n, .one = sum, .a = a };
     const Write *w = &n->write[0];
     const Expr *at[TN_MAX_RANK];
     uint32_t rank = 0;
@@ -130,7 +139,7 @@ may_split(const Nest *n)
 static bool
 take_apart(Ctx *c, Arena *a, const Nest *n, const Nest **made, const Nest **rest)
 {
-    Find f = { .n = n, .a = a };
+    Find f = { .c = c, .n = n, .a = a };
 
     if (!may_split(n))
         return false;

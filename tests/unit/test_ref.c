@@ -424,9 +424,9 @@ test_quantised_product(void **state)
 static void
 test_read_outside(void **state)
 {
-    float x[] = {1, 2, 3};
+    float x[] = {1, 2, 3}, y[] = {1, 2, 3, 4};
     Tensor out;
-    assert_false(run(*state, "nest off(x: f32[n]) -> (o: f32[n]) { o[i] = x[i + 1] }", TENSORS(F32(x, 3)), &out));
+    assert_false(run(*state, "nest off(x: f32[n], y: f32[m]) -> (o: f32[m]) { o[i] = x[i] + y[i] }", TENSORS(F32(x, 3), F32(y, 4)), &out));
     expect_failure(*state, "nest off: read x[3]: index 3 on axis 0 is outside 0 <= i < 3");
 }
 
