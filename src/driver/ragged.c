@@ -87,6 +87,8 @@ ragged_pack(Job *j)
         return true;
     if (j->ctx->exact)
         return refuse(j, "with --exact nothing behind a mask is left out");
+    if (j->o->many && !j->o->packed)
+        return refuse(j, "--many makes a batch of requests itself: leave one of the two out");
     ValueId mask = mask_named(j);
     if (!mask || (how.packed_io && !may_pack(j)))
         return false;

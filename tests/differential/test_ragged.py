@@ -352,6 +352,7 @@ def test_a_mask_of_nothing_is_said(tmp_path):
 @pytest.mark.parametrize("options, said", [
     (("--ragged", "masks"), "no input of the model is named so; those of a batch and a length are ids, mask"),
     (("--ragged", "mask", "--exact"), "with --exact nothing behind a mask is left out"),
+    (("--ragged", "mask", "--many"), "--many makes a batch of requests itself"),
     (("--ragged", "mask", "--dim", "batch=1"), "a batch of one sequence has no padding to leave out"),
     (("--packed",), "--packed is of a batch's tokens: name its mask with --ragged"),
     (("--ragged", "mask", "--packed", "--many"), "--packed goes without --many"),
