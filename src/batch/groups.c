@@ -25,10 +25,11 @@
 /* Weights that fit half of L1 cost less to read again than another block costs to record. */
 enum { LEAST_WEIGHTS = 1 << 12 };    /* elements */
 
-/* A set of symbols, by their numbers. All from OTHERS on are one. */
+/* A set of symbols, by their numbers. Those from the 63rd on share a bit: blocks are then keyed by
+ * more than they depend on. */
 typedef uint64_t Key;
 enum { OTHERS = 63 };
-#define FREE UINT64_MAX
+#define FREE UINT64_MAX              /* allows all symbols; its blocks' own keys are what their nests have */
 
 struct SizeKeys {
     const Batching *b;
@@ -121,7 +122,7 @@ typedef struct {
     const Graph *g;
     const NodeId *node;
     uint32_t n;
-    uint32_t *at;                    /* [node of g] its place in `node`, and one; 0: elsewhere */
+    uint32_t *at;                    /* [node of g] its place in `node` plus 1; 0: elsewhere */
     const Key *key;                  /* [node of g] */
     bool *heavy;                     /* [n] */
     int32_t *forced;                 /* [n] the only class that it can have */
@@ -141,8 +142,8 @@ may(const Grouping *x, uint32_t i, uint32_t class)
 
 typedef struct { uint32_t taken, ready, frontier; } Take;
 
-/* The nests that a block of this class takes, as x->taken; frontier: those forced to the class that
- * wait for no other such one. */
+/* The nests that a block of this class takes, as x->taken; frontier: how many are forced to the class
+ * and wait for no other such one; ready: how many of these it takes. */
 static Take
 take(Grouping *x, uint32_t class)
 {
@@ -176,7 +177,8 @@ is_better(Take a, Take b)
     return of_a != of_b ? of_a > of_b : a.taken > b.taken;
 }
 
-/* A block more; the nests in it. */
+/* A block more; the number of nests in it, which is not 0: of the nests that wait for none, a heavy
+ * one has its class and a loose one may be in a free block. */
 static uint32_t
 next_group(Grouping *x, Arena *a)
 {

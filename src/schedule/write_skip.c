@@ -3,9 +3,10 @@
  *
  * A copy of a program shortens each reduction that has a support, inside the parallel loop or
  * inside the innermost loop over rows around it. Of equal prices the first is taken: copies come
- * first where some size is open, since they may leave out more at another one, else last. Hulls are
- * multiples of a step, the least common multiple of what the program splits these loops by, so that
- * no block is torn; a second copy counts in what parts that are computed there split theirs by.
+ * first where the extent of a reduction is open, since they may leave out more at another size, else
+ * last. Hulls are multiples of a step, the least common multiple of what the program splits these
+ * loops by, so that no block is torn; a second copy also counts how parts that are computed inside,
+ * which make what the reductions read, split their loops over the same dimension.
  */
 #include "cost/cost.h"
 #include "nest/walk.h"
@@ -15,7 +16,8 @@
 
 enum { MOST_STEP = 64 };             /* points: in longer steps a hull is hardly shorter than an axis */
 
-/* A reduction whose support leaves out much, and the axes that its bounds vary with. */
+/* A reduction whose support leaves out much, and the axes that its bounds vary with. How much is asked
+ * of lone nests; in a kernel of several parts the price of each copy tells. */
 typedef struct { Sym loop, row[NEST_MAX_AXES]; uint32_t nrow; bool open; } Shortened;
 
 static uint32_t
@@ -67,7 +69,7 @@ parallel_loop(const Program *p)
 }
 
 /* Is it a loop over a dimension that one of the reductions runs along? By its name alone: a wrong
- * answer costs some points. */
+ * answer makes steps longer or blocks torn, which costs time, never results. */
 static bool
 is_alike(Sym loop, const Shortened *list, uint32_t n)
 {
@@ -81,10 +83,11 @@ is_alike(Sym loop, const Shortened *list, uint32_t n)
     return false;
 }
 
+/* The step of hulls; 0: it would be longer than MOST_STEP. */
 static int64_t
 step_of(const Program *p, const Shortened *list, uint32_t n, bool makers)
 {
-    int64_t all = 1;
+    int64_t step = 1;
 
     for (uint32_t i = 0; i < p->step.n; i++) {
         const Step *s = &p->step.at[i];
@@ -92,17 +95,17 @@ step_of(const Program *p, const Shortened *list, uint32_t n, bool makers)
         for (uint32_t k = 0; k < n && s->verb == VERB_split; k++)
             counts |= s->subject == list[k].loop;
         if (s->verb == VERB_split && (counts || (makers && is_alike(s->subject, list, n))))
-            all = all / gcd64(all, s->number) * s->number;
-        if (all > MOST_STEP)
+            step = step / gcd64(step, s->number) * s->number;
+        if (step > MOST_STEP)
             return 0;
     }
-    return all;
+    return step;
 }
 
 /* ---- where ----------------------------------------------------------------------------------- */
 
-/* The first step that changes the loop, or that needs to know what sums are: a sum that lives in
- * registers has loops of its own before and behind it. */
+/* The first step behind which the loop is no plain loop over a whole reduction: one that changes it, a
+ * `hold`, which gives the sum's begin and end loops of their own, or a `run`. */
 static uint32_t
 first_change(const Program *p, Sym loop)
 {
@@ -130,7 +133,8 @@ loop_before(const Program *p, Sym loop, uint32_t before)
     return loop;
 }
 
-/* Do trips of this loop, as it is before step `before`, differ in rows that bounds vary with? */
+/* Do trips of this loop, as it is before step `before`, differ in rows that bounds vary with? Any loop
+ * will do for bounds that vary with none. */
 static bool
 goes_over_rows(const Program *p, Sym loop, uint32_t before, const Shortened *r)
 {
@@ -222,13 +226,13 @@ shorten(Draft *w, const char *text, const Shortened *list, uint32_t n)
     Bytes bytes = { (const uint8_t *)text, strlen(text) };
     Sym task = program_parse(w->c, w->a, w->p->k->name, bytes, &p) ? parallel_loop(&p) : NULL;
     int64_t by = task ? step_of(&p, list, n, false) : 0;
-    int64_t all = task ? step_of(&p, list, n, true) : 0;
+    int64_t with_makers = task ? step_of(&p, list, n, true) : 0;
 
     for (Where where = AT_TASK; where < AT_COUNT; where++) {
         if (by)
             write_shortened(w, &p, list, n, where, task, by);
-        if (all && all != by)
-            write_shortened(w, &p, list, n, where, task, all);
+        if (with_makers && with_makers != by)
+            write_shortened(w, &p, list, n, where, task, with_makers);
     }
 }
 
