@@ -135,7 +135,8 @@ read_arm(Read *outer, Case *x, uint32_t number)
         r.g->value.at[r.g->input.at[i]].known = graph_known_inside(
             r.g->ctx, r.g->arena, outer->g->value.at[x->in.at[i]].known, region);
     ValueId row = graph_input(r.g, x->data->name, type_new(r.g->ctx, DT_I64, 0, NULL));
-    data_inputs(&r, x->set);
+    if (!data_inputs(&r, x->set))
+        return false;
     for (uint32_t i = 0; i < k->field.n; i++) {
         ValueId v = read_row(&r, x->loc, x->data, &k->field.at[i], row, h.param.at[i].name);
         if (!v)

@@ -197,17 +197,27 @@ data_of_values(const Read *r, uint32_t n, const ValueId *v)
     return set;
 }
 
-void
+bool
 data_inputs(Read *r, DataSet set)
 {
+    uint32_t own = r->g->input.n;
+
     for (uint32_t i = 0; i < r->source->data.n; i++) {
         const Data *d = r->source->data.at[i];
         if (!(set >> i & 1))
             continue;
         r->column[i] = NEW_ARRAY(r->g->arena, ValueId, d->column.n);
-        for (uint32_t k = 0; k < d->column.n; k++)
-            r->column[i][k] = graph_input(r->g, d->column.at[k].name, d->column.at[k].type);
+        for (uint32_t k = 0; k < d->column.n; k++) {
+            Sym name = d->column.at[k].name;
+            for (uint32_t j = 0; j < own; j++)
+                if (r->g->value.at[r->g->input.at[j]].name == name)
+                    return parse_error(&r->p, "%%\"%s\" is a column of %s, which graph @%s gets by "
+                                       "itself: give the other input a name of its own",
+                                       name, d->name, r->g->name);
+            r->column[i][k] = graph_input(r->g, name, d->column.at[k].type);
+        }
     }
+    return true;
 }
 
 void

@@ -176,7 +176,8 @@ read_region_graph(Read *outer, Region *region, const Given *given)
         return NULL;
     r.g = graph_new(outer->g->ctx, outer->g->arena, h.name);
     read_inputs(&r, &h, 0);
-    data_inputs(&r, given->set);
+    if (!data_inputs(&r, given->set))
+        return NULL;
     for (uint32_t i = given->changing; i < n; i++)
         r.g->value.at[r.g->input.at[first + i]].known = graph_known_inside(
             r.g->ctx, r.g->arena, outer->g->value.at[given->arg[i]].known, region);

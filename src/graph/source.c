@@ -147,8 +147,7 @@ read_item_body(const Read *outer, const Item *i, Parse *end)
     if (!read_head(&r, &h, true))
         return false;
     read_inputs(&r, &h, 0);
-    data_inputs(&r, data_of_params(h.param.n, h.param.at));
-    i->function->made = read_body(&r, &h);
+    i->function->made = data_inputs(&r, data_of_params(h.param.n, h.param.at)) && read_body(&r, &h);
     *end = r.p;
     return i->function->made;
 }

@@ -129,8 +129,8 @@ const Data *data_of(const Read *r, ValueId v);
  * to. */
 DataSet data_of_params(uint32_t n, const Definition *param);
 DataSet data_of_values(const Read *r, uint32_t n, const ValueId *v);
-/* Inputs for the columns of these types. */
-void data_inputs(Read *r, DataSet set);
+/* Inputs for the columns of these types. False, reported: another input has such a name. */
+bool data_inputs(Read *r, DataSet set);
 /* The columns behind the arguments of a call, and the lengths of their tables among what is
  * bound. */
 void data_arguments(Read *r, DataSet set, Values *in, Region *region);

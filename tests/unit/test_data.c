@@ -100,6 +100,9 @@ static const struct { const char *text, *error; } mistake[] = {
       "graph f takes 1 values, 2 are given" },
     { "graph @f(%x: f32[n]) -> (%x) { } graph @g(%x: f32[3]) -> (%z) { %z, %y = call @f(%x) }",
       "graph f gives 1 values, 2 are named" },
+    { "data T = a(n: i64[]) | b(t: T[]) "
+      "graph @g(%t: T[], %\"T.tag\": i64[3]) -> (%t) { }",
+      "%\"T.tag\" is a column of T, which graph @g gets by itself" },
 };
 
 static void
