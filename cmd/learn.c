@@ -125,7 +125,13 @@ learn(TnContext *ctx, const Options *o, TnModel *m)
     if (status == TN_OK)
         status = run_parts(ctx, session, &all, o->batch);
     const Request *first = requests_failed(&all, &failed);
-    if (status == TN_OK && first)
+    if (status == TN_OK && !all.n)
+        status = usage_error("nothing to learn of: there are no requests in %s", o->requests);
+    else if (status == TN_OK && failed == all.n) {
+        usage_error("nothing to learn of: none of %d requests has a result; %s", all.n,
+                    first->error);
+        status = first->status;
+    } else if (status == TN_OK && first)
         note("%d of %d requests have no result; %s", failed, all.n, first->error);
     if (status == TN_OK)
         status = report(ctx, tn_session_learn(session, (uint64_t)o->seed, &l));

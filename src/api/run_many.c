@@ -1,7 +1,8 @@
 /* run_many: many requests in one call.
  *
- * They run together where the model was compiled for that. Where one fails all run again, each alone, so that the guilty one is told apart
- * and the others have their results.
+ * They run together where the model was compiled for that. Where some of them fail they run again
+ * in halves, and these in halves, until those that fail are alone: the others have their results,
+ * and run together still. What failed counts for nothing.
  */
 #include <string.h>
 
@@ -16,6 +17,7 @@ typedef struct {
     int64_t **sym, **dims;           /* [ready] */
     TnBlock *const **made;           /* [ready][noutput] */
     TnRequest **of;                  /* [ready] */
+    TnBlockCount *tried;             /* [nblock] of one run, which may fail */
     Arena *a;
     TnStatus first;                  /* that of the first request that failed */
 } Many;
@@ -148,6 +150,49 @@ give_made(Many *m, int32_t number)
         failed(m, r);
 }
 
+/* Requests [first, first + n) of those that are ready, in one run. */
+static bool
+run_part(Many *m, int32_t first, int32_t n, const TnBatchPolicy *policy)
+{
+    TnSession *s = m->s;
+    int32_t nblock = tn_model_blocks_of(s->manifest);
+    uint32_t recorded = s->recording ? s->recording->graph.n : 0;
+    const RunMany part = { n, m->in + first, m->out + first, m->sym + first, m->dims + first,
+                           m->made + first, m->tried, policy };
+
+    memset(m->tried, 0, (size_t)nblock * sizeof *m->tried);
+    if (!session_run_many(s->session, &s->ctx->c.diags, &part)) {
+        for (int32_t i = first; i < first + n; i++)          /* the session has their memory */
+            for (int32_t k = 0; k < s->manifest->noutput; k++)
+                if (m->made[i][k])
+                    *m->made[i][k] = (TnBlock){ 0 };
+        if (s->recording)
+            s->recording->graph.n = recorded;
+        return false;
+    }
+    for (int32_t i = 0; i < nblock; i++) {
+        s->count[i].nodes += m->tried[i].nodes;
+        s->count[i].batches += m->tried[i].batches;
+    }
+    for (int32_t i = first; i < first + n; i++)
+        give_made(m, i);
+    return true;
+}
+
+static void
+run_halves(Many *m, int32_t first, int32_t n, const TnBatchPolicy *policy)
+{
+    if (run_part(m, first, n, policy))
+        return;
+    if (n == 1) {
+        failed(m, m->of[first]);
+        return;
+    }
+    tn_clear(m->s->ctx);
+    run_halves(m, first, n / 2, policy);
+    run_halves(m, first + n / 2, n - n / 2, policy);
+}
+
 static bool
 run_many(Many *m)
 {
@@ -174,17 +219,8 @@ run_many(Many *m)
     if (!together || !m->ready)
         return true;
     TnBatchPolicy policy;
-    const RunMany all = { m->ready, m->in, m->out, m->sym, m->dims, m->made, s->count,
-                          tn_policy_of(s, &policy) };
-    if (session_run_many(s->session, &s->ctx->c.diags, &all)) {
-        for (int32_t i = 0; i < m->ready; i++)
-            give_made(m, i);
-        return true;
-    }
-    tn_clear(s->ctx);
-    for (int32_t i = 0; i < m->n; i++)
-        if (!request_at(m, i)->error && !alone(m, request_at(m, i)))
-            failed(m, request_at(m, i));
+    m->tried = NEW_ARRAY(m->a, TnBlockCount, tn_model_blocks_of(s->manifest) + 1);
+    run_halves(m, 0, m->ready, tn_policy_of(s, &policy));
     return true;
 }
 

@@ -6,7 +6,11 @@
  */
 #include "batch/internal.h"
 
-enum { MOST_HOST_ELEMENTS = 64 };    /* of a host value: each request computes its own alone */
+enum {
+    MOST_HOST_ELEMENTS = 64,         /* of a host value: each request computes its own alone */
+    MOST_MOVED_ELEMENTS = 4096,      /* of one that is only moved: a copy in the first cache costs
+                                      * less than a batch; what is longer is read where it lies */
+};
 
 uint32_t
 batch_control_inputs(const Node *n)
@@ -193,16 +197,66 @@ find_shared(Batching *b)
 
 /* ---- what the host computes ------------------------------------------------------------------ */
 
-/* As far as the value itself tells. Inputs may be long: lists that nodes of a tree index. */
+/* Does a nest only move elements of an input of the model whose size differs from request to
+ * request, from places that whole numbers tell? Casts are those of short floats, which are read as
+ * f32 and written as they were. */
 static bool
-may_be_host(const Batching *b, const Graph *g, const Value *x)
+only_moves(const Batching *b, uint32_t first, const Graph *g, const Node *n)
 {
+    uint32_t from = NO_SLOT;
+
+    if (n->callee != CALL_NEST)
+        return false;
+    for (uint32_t w = 0; w < n->nest->nwrite; w++) {
+        const Write *x = &n->nest->write[w];
+        const Scalar *s = x->value;
+        while (s->op == S_CAST)
+            s = s->arg[0];
+        if (x->combiner != COMB_NONE || s->op != S_LOAD || s->u.load.outside ||
+            (w && s->u.load.slot != from) ||
+            n->nest->param[s->u.load.slot].type->dtype != n->nest->param[x->out].type->dtype)
+            return false;
+        from = s->u.load.slot;
+    }
+    for (uint32_t i = 0; i < n->in.count; i++) {
+        ValueId v = node_in(g, n, i);
+        const Type *t = g->value.at[v].type;
+        if (i == from ? !b->input[first + v] || type_is_static(t) : dtype_is_float(t->dtype))
+            return false;
+    }
+    return true;
+}
+
+/* Is a value made of floats? What floats decide is computed for all requests. */
+static bool
+reads_floats(const Graph *g, const Node *n)
+{
+    bool some = false;
+
+    for (uint32_t i = 0; n->callee == CALL_NEST && i < n->in.count; i++)
+        some |= dtype_is_float(g->value.at[node_in(g, n, i)].type->dtype);
+    return some;
+}
+
+/* As far as the value itself tells. Inputs may be long: lists that nodes of a tree index. Floats
+ * are only moved, by a nest or control; what a loop stacks is made of rows. */
+static bool
+may_be_host(const Batching *b, uint32_t first, const Graph *g, const Value *x)
+{
+    const Node *by = &g->node.at[x->def];
     int64_t n;
 
-    if (dtype_is_float(x->type->dtype) || x->type->dtype == DT_STR)
+    if (x->type->dtype == DT_STR)
         return false;
-    return !x->def || (g->node.at[x->def].callee != CALL_OP &&
-                       expr_const(type_count(b->c, x->type), &n) && n <= MOST_HOST_ELEMENTS);
+    if (!x->def)
+        return true;
+    if (by->callee == CALL_OP || !expr_const(type_count(b->c, x->type), &n))
+        return false;
+    if (only_moves(b, first, g, by))
+        return n <= MOST_MOVED_ELEMENTS;
+    if (dtype_is_float(x->type->dtype) && (by->callee == CALL_NEST || by->callee == CALL_LOOP))
+        return false;
+    return n <= MOST_HOST_ELEMENTS && !reads_floats(g, by);
 }
 
 static void
@@ -221,7 +275,7 @@ find_host(Batching *b)
     for (uint32_t i = 0; i < b->all.n; i++) {
         const Graph *g = b->all.at[i];
         for (ValueId v = 1; v < g->value.n; v++)
-            b->host[b->run[i].first + v] = may_be_host(b, g, &g->value.at[v]);
+            b->host[b->run[i].first + v] = may_be_host(b, b->run[i].first, g, &g->value.at[v]);
     }
     do {
         b->changed = false;
@@ -246,8 +300,8 @@ need_source(Batching *b, uint32_t to, uint32_t from)
         need(b, from);
 }
 
-/* Does a nest look up a number in a list whose length differs from request to request? The host
- * computes it then, so that what reads the number runs for all requests. */
+/* Does a nest look up a number in a list whose length differs from request to request, or move
+ * elements of one? The host does it then, so that what reads them runs for all requests. */
 static bool
 looks_up(const Batching *b, uint32_t first, const Graph *g, const Node *n)
 {

@@ -200,8 +200,9 @@ is_plain(const char *text)
     return true;
 }
 
-/* A kernel of a few whole numbers, here again so that the compiler sees it where it is called; its
- * name. NULL: it needs what only kernels have. */
+/* A kernel of a few whole numbers, or of floats that it moves and so leaves as they are, denormals
+ * too: here again so that the compiler sees it where it is called; its name. NULL: it needs what
+ * only kernels have. */
 static const char *
 print_kernel_here(Host *h, const Kernel *k, const KernelCode *code)
 {
@@ -210,7 +211,7 @@ print_kernel_here(Host *h, const Kernel *k, const KernelCode *code)
     Text t = {.arena = h->a};
     SymbolList sizes = code->sizes;
 
-    if (!emit_c_kernel(h->c, &t, k, name, &sizes, EMIT_PLAIN) || sizes.n != code->sizes.n)
+    if (!emit_c_kernel(h->c, &t, k, name, &sizes, EMIT_KEEP_DENORMALS) || sizes.n != code->sizes.n)
         return NULL;
     const char *text = text_str(&t);
     if (strncmp(text, begin, strlen(begin)) || !is_plain(text))

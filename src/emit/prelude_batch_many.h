@@ -58,6 +58,15 @@ static int tn_enter(TnBatch *b)
     return 0;
 }
 
+/* There is no memory for what a request is to do next. Where its calls take more than rows and
+ * handles of all do, the fault says how deep they are and how many bytes they take. */
+static void tn_tell_calls(const TnBatch *b, const TnRequestRun *r)
+{
+    const int64_t calls = r->stack.bytes + r->frame.bytes;
+    if (b->frame.fault->code == TN_FAULT_MEMORY && calls > tn_pool_bytes(b) + b->handle.bytes)
+        tn_refuse(b->frame.fault, TN_FAULT_MEMORY, 0, 0, calls, r->nframe);
+}
+
 static int tn_walk_all(TnBatch *b)
 {
     int code = 0, left = 1;
@@ -70,6 +79,8 @@ static int tn_walk_all(TnBatch *b)
                 continue;
             r->asked = r->turns = 0;
             code = b->p->walk(b, r);
+            if (code)
+                tn_tell_calls(b, r);
             left |= !r->ended;
             if (b->asked > b->p->most_rows && !code) {
                 code = tn_flush(b);

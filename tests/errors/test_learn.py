@@ -89,4 +89,21 @@ def test_what_is_refused(tenon):
     tenon.fails(USAGE, "explain", "steps.so", "--policy", "agenda", says=["--requests"])
     (tenon.folder / "work" / "empty.jsonl").write_text("")
     tenon.fails(USAGE, "learn", "steps.so", "--requests", "empty.jsonl",
-                says=["nothing to learn of"])
+                says=["nothing to learn of: there are no requests in empty.jsonl"])
+
+
+def test_requests_that_fail(tenon):
+    """The others are learnt of, and counted; where all fail, the message says which line and why."""
+    run(tenon, "compile", "steps.tn", "--many", "-o", "steps.so")
+    path = tenon.folder / "work" / "r.jsonl"
+    bad = json.dumps({"x": [[0, 1, 2, 3]], "turns": 5, "kind": [0, 1, 0, 1]}) + "\n"
+    path.write_text(path.read_text() + bad)
+    done = tenon("learn", "steps.so", "--requests", "r.jsonl", "--json")
+    assert done.returncode == OK and json.loads(done.stdout)["asked"] == 16
+    assert "1 of 5 requests have no result; line 5: " in done.stderr
+    told = run(tenon, "explain", "steps.so", "--batches", "--requests", "r.jsonl", "--json")
+    assert sum(b["asked"] for b in json.loads(told)["blocks"] if not b["host"]) == 16
+    path.write_text(bad + bad)
+    tenon.fails(USAGE, "learn", "steps.so", "--requests", "r.jsonl",
+                says=["nothing to learn of: none of 2 requests has a result; line 1: ",
+                      "the index 4 is outside"])

@@ -463,3 +463,36 @@ int main(void)
                    cwd=tmp_path, check=True)
     done = subprocess.run(["./main"], cwd=tmp_path, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "2\n8\n")
+
+
+ENDLESS = """
+graph @f(%x: f32[1, 4], %n: i64[]) -> (%y) {
+  %zero: i64[] = const [0]
+  %stop: bool[] = equal(%n, %zero)
+  %y: f32[1, 4] = if(%stop, %x, %n)
+    graph @done(%x: f32[1, 4], %n: i64[]) -> (%s) {
+      %s: f32[1, 4] = identity(%x)
+    }
+    graph @more(%x: f32[1, 4], %n: i64[]) -> (%t) {
+      %one: i64[] = const [1]
+      %less: i64[] = sub(%n, %one)
+      %a: f32[1, 4] = call @f(%x, %less)
+      %t: f32[1, 4] = tanh(%a)
+    }
+}
+graph @main(%x: f32[1, 4], %n: i64[]) -> (%y) {
+  %y: f32[1, 4] = call @f(%x, %n)
+}
+"""
+
+
+def test_calls_that_take_all_memory(tenon):
+    """What has no end says how deep its calls are, and which option bounds them."""
+    (tenon.folder / "endless.tn").write_text(ENDLESS)
+    (tenon.folder / "line").write_text('{"x": [[1, 2, 3, 4]], "n": -1}\n{"x": [[0, 0, 0, 0]], "n": 2}\n')
+    model = tenon.compiled(tenon.folder / "endless.tn", "--many", "--max-calls", "1000000000000")
+    done = subprocess.run(["sh", "-c", 'ulimit -v 1000000; exec "$@"', "sh", ROOT / "build" / "tenon", "run", model,
+                           "--many", tenon.folder / "line"], capture_output=True, text=True)
+    first, second = (json.loads(line) for line in done.stdout.splitlines())
+    assert re.search(r"calls of functions are \d{6,} deep and take \d{8,} bytes.*--max-calls", first["error"])
+    assert second == {"y": [[0, 0, 0, 0]]}

@@ -115,6 +115,67 @@ def test_trees(tmp_path):
     assert ran(model, trees) == 1 + max(height(t, int(t["root"])) for t in trees)
 
 
+FIELD = """
+data T = leaf(v: f32[2]) | node(left: T[], right: T[])
+graph @encode(%t: T[]) -> (%h: f32[2]) {
+  %h = case(%t)
+    leaf graph @leaf(%v) -> (%e) {
+      %e = tanh(%v)
+    }
+    node graph @node(%left, %right) -> (%h) {
+      %a = call @encode(%left)
+      %b = call @encode(%right)
+      %c = sub(%a, %b)
+      %h = tanh(%c)
+    }
+}
+graph @main(%t: T[]) -> (%h) { %h = call @encode(%t) }
+"""
+
+
+def rows_of(rng, leaves, shape, dtype):
+    """A random binary tree as the rows of a data type whose leaves have a field v."""
+    tag, value, children = [], [], []
+
+    def build(n):
+        at = [build(k) for k in (cut, n - cut)] if (cut := n > 1 and rng.integers(1, n)) else [-1, -1]
+        tag.append(int(n > 1))
+        value.append(rng.normal(size=shape) * (n == 1))
+        children.append(at)
+        return len(tag) - 1
+
+    root = np.array(build(leaves))
+    left, right = np.array(children).T
+    return {"t": root, "T.tag": np.array(tag), "T.v": np.array(value).astype(dtype), "T.left": left, "T.right": right}
+
+
+@pytest.mark.parametrize("shape, dtype", [((2,), "f4"), ((), "f4"), ((3, 2), "f2"), ((2,), "f8"), ((8, 16), "f4")])
+def test_fields_of_leaves(shape, dtype, tmp_path):
+    """A field that a request's numbers choose runs for trees of all sizes at once, whatever its type."""
+    kind = {"f2": "f16", "f4": "f32", "f8": "f64"}[dtype] + str(list(shape))
+    model = compiled(tmp_path, FIELD.replace("f32[2]", kind))
+    rng = np.random.default_rng(2)
+    trees = [rows_of(rng, n, shape, dtype) for n in (1, 2, 3, 5, 8, 13) * 3]
+    same_as_alone(model, trees)
+    leaves = sum(int((t["T.tag"] == 0).sum()) for t in trees)
+    session = model.session(threads=1)
+    session.run_many(trees)
+    together = [(b.asked, b.ran) for b in session.blocks if not b.host and b.asked]
+    assert (leaves, 1) in together and len(together) == 2
+
+
+@pytest.mark.parametrize("length, ran", [(4096, 1), (4097, 3)])
+def test_a_field_that_is_long(length, ran, tmp_path):
+    """A copy of it would cost more than a batch: it is read where it lies, by trees of one size."""
+    model = compiled(tmp_path, FIELD.replace("f32[2]", f"f32[{length}]"))
+    rng = np.random.default_rng(2)
+    trees = [rows_of(rng, n, (length,), "f4") for n in (1, 2, 3)]
+    same_as_alone(model, trees)
+    session = model.session(threads=1)
+    session.run_many(trees)
+    assert (6, ran) in [(b.asked, b.ran) for b in session.blocks]
+
+
 SHARED = """
 graph @turn(%x: f32[1, 4], %w: f32[4, 4], %b: f32[1, 4], %n: i64[]) -> (%y, %b) {
   %none: i64[] = const [0]
@@ -495,6 +556,17 @@ def test_requests_that_fail(tmp_path):
     assert [type(g).__name__ for g in got] == ["dict", "UsageError", "UsageError", "UsageError", "dict"]
     assert "rank 2" in str(got[1]) and "9" in str(got[3])
     np.testing.assert_array_equal(got[0]["y"], got[4]["y"])
+
+
+def test_what_fails_counts_for_nothing(tmp_path):
+    """Requests beside one that fails run together still, and are counted once."""
+    model = compiled(tmp_path, PLAIN)
+    x, session = np.ones((1, 4, 3), "f4"), model.session(threads=1)
+    at = [[0, 3], [9, 0], [1, 2], [2, 1], [0, 0], [1, 1], [2, 2], [3, 3]]
+    got = session.run_many([{"x": x, "at": np.array(a)} for a in at])
+    assert [isinstance(g, Exception) for g in got] == [a[0] == 9 for a in at]
+    assert {b.asked for b in session.blocks} == {7}
+    assert all(b.ran < 7 for b in session.blocks)
 
 
 
