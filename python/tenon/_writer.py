@@ -57,6 +57,13 @@ def _assigned(nodes: Sequence[ast.AST]) -> list[str]:
     return list(found)
 
 
+def _captured(nodes: Sequence[ast.AST]) -> set[str]:
+    """Names that cases give to fields."""
+    return {
+        n.name for node in nodes for n in ast.walk(node) if isinstance(n, ast.MatchAs) and n.name
+    }
+
+
 def _returns(body: Sequence[ast.stmt]) -> bool:
     """Is there a return in it?"""
     return any(isinstance(n, ast.Return) for s in body for n in ast.walk(s))
@@ -71,6 +78,10 @@ class Writer:
         self.depth = 0
         self.at = f.tree.lineno
         self.used: set[str] = set()
+        # As in Python, what is assigned anywhere in it is never a name from around it.
+        self.own_names = {a.arg for a in f.tree.args.args}.union(
+            _assigned(f.tree.body), _captured(f.tree.body)
+        )
 
     # ---- text ----
 
@@ -456,6 +467,7 @@ class Writer:
             isinstance(node, ast.UnaryOp)
             and isinstance(node.op, ast.USub)
             and isinstance(node.operand, ast.Constant)
+            and isinstance(node.operand.value, (int, float))
         ):
             return self.constant(-node.operand.value, node, want)
         if isinstance(node, ast.BinOp) and type(node.op) in BINARY:
@@ -496,6 +508,12 @@ class Writer:
     def meaning(self, node: ast.expr) -> Any:
         """What a name from around the function stands for."""
         if isinstance(node, ast.Name):
+            if node.id in self.own_names:
+                raise self.refuse(
+                    node,
+                    f"{node.id} is a variable of {self.f.name}, read where it is not assigned on "
+                    "every way that leads here; assign it before",
+                )
             found = self.f.find(node.id)
             if found is None:
                 raise self.refuse(node, f"{node.id} is not defined here")

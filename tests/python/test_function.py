@@ -579,6 +579,51 @@ def test_refused_statements():
         assert f"{__file__}:{line_of(f, where)}:" in said and says in said, (f.__name__, said)
 
 
+k = np.float32(5)  # of the module, beside variables of that name
+
+
+def test_a_variable_is_never_a_name_of_the_module():
+    def one_way(x: "f32[]", c: bool) -> "f32[]":
+        y = x
+        if c:
+            y = x + x
+            k = x
+        return y + k  # not always
+
+    def after(x: "f32[]") -> "f32[]":
+        y = x + k  # too early
+        k = x
+        return y
+
+    def of_a_case(t: Tree) -> "i64[]":
+        match t:
+            case Leaf(k):
+                y = 1
+            case _:
+                y = 2
+        return k  # of one case
+
+    def of_a_loop(x: "f32[]") -> "f32[]":
+        for k in range(3):
+            x = x + x
+        return x + k  # of the loop
+
+    for f, where in [
+        (one_way, "not always"),
+        (after, "too early"),
+        (of_a_case, "of one case"),
+        (of_a_loop, "of the loop"),
+    ]:
+        said = refused(f)
+        assert f"{__file__}:{line_of(f, where)}: k is a variable of {f.__name__}" in said, said
+
+    @tenon.function
+    def outer(x: "f32[]") -> "f32[]":
+        return x + k
+
+    assert tenon.compile(outer)(np.float32(1)) == 6
+
+
 def test_what_the_compiler_refuses_names_the_line_of_python():
     def wrong(x: "f32[2, 3]") -> "f32[2, 3]":
         y = x + x
