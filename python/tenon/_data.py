@@ -28,7 +28,12 @@ SCALARS = {"int": "i64[]", "float": "f32[]", "bool": "bool[]"}
 def data(cls: type) -> type:
     """A constructor of a data type: a class with annotated fields, ``int``, ``float``, ``bool``,
     an array ``"f32[4]"``, or a data type. Its instances are frozen, and compared by identity."""
-    made = dataclasses.dataclass(frozen=True, eq=False)(cls)
+    if not isinstance(cls, type):
+        raise UsageError(f"tenon.data makes constructors of classes; {cls!r} is none")
+    try:
+        made = dataclasses.dataclass(frozen=True, eq=False)(cls)
+    except (TypeError, ValueError) as e:  # its base is no such class, a default is a list
+        raise UsageError(f"{cls.__module__}.{cls.__qualname__}: {e}") from None
     made.__tenon_data__ = True
     return made
 
@@ -88,7 +93,7 @@ class Types:
             new.made[cls.__name__] = (
                 cls,
                 tuple(
-                    self.field(new, cls, f.name, cls.__annotations__[f.name])
+                    self.field(new, cls, f.name, f.type)
                     for f in dataclasses.fields(cls)
                 ),
             )
@@ -303,12 +308,6 @@ def request(
     """A request with the values of data types among its inputs as rows, and their columns."""
     import numpy as np
 
-    if (
-        not params.keys() <= given.keys()
-    ):  # rows and columns are given as they are, or an input lacks
-        return dict(given)
-    if all(isinstance(given[name], (int, np.integer, np.ndarray)) for name in params):
-        return dict(given)
     rows = Rows(kinds)
     made = {
         name: np.array(rows.of(params[name], x)) if name in params else x

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ._data import SCALARS, Types, is_data, request
@@ -70,6 +70,7 @@ class Program:
         return "\n".join(line for line, _, _ in self.lines) + "\n"
 
     def write(self, folder: str) -> str:
+        os.makedirs(folder, exist_ok=True)
         path = os.path.join(folder, f"{self.main.name}.tn")
         with open(path, "w", encoding="utf-8") as f:
             f.write(self.text)
@@ -87,7 +88,26 @@ class Program:
 
         return re.sub(re.escape(path) + r":(\d+):\d+:", place, message)
 
+    def named(self, inputs: Sequence[Any]) -> dict[str, Any]:
+        """Inputs in the order of the function's parameters, by name."""
+        if len(inputs) != len(self.inputs):
+            raise UsageError(
+                f"{len(inputs)} inputs are given, {self.main.name} takes {len(self.inputs)}: "
+                f"{', '.join(self.inputs)}"
+            )
+        return dict(zip(self.inputs, inputs))
+
     def request(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Inputs by the function's parameters as those of the text. Rows with their columns, which
+        are named after their types, stay as they are."""
+        columns = tuple(f"{t.name}." for t in self.types.all)
+        if not self.params or any(str(name).startswith(columns) for name in inputs):
+            return dict(inputs)
+        if set(inputs) != set(self.inputs):
+            raise UsageError(
+                f"inputs {', '.join(map(str, inputs)) or 'none'} are given, {self.main.name} takes "
+                f"{', '.join(self.inputs)}"
+            )
         return request(inputs, self.params, self.types.all)
 
     def call(self, f: Function) -> tuple[list, list]:
