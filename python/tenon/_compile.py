@@ -92,6 +92,8 @@ def compile(
     ….
     """
     import tempfile
+    if options.get("density") == 0:     # which is the default in C
+        raise _native.UsageError("density 0: a share above 0 and at most 1 is possible")
     data = _contents(model)
     program = model.program() if hasattr(model, "program") else None     # of a tenon.function
     given = {"target": target, "cc": cc if cc is not None else find_cc(), "cache_dir": cache_dir,
