@@ -201,17 +201,16 @@ _ELEMENTS = {
 def _numbers(held: list[Any], dtype: Any, shape: tuple[int, ...], where: str) -> Any:
     import numpy as np
 
-    try:
-        got = np.asarray(held)
-    except ValueError:
-        got = np.empty(0, object)
-    if got.shape != (len(held), *shape) or got.dtype == object:
-        for x in held:
-            if np.shape(x) != shape:
-                raise UsageError(f"{where}: a value has shape {np.shape(x)}, {shape} is wanted")
-    if not np.can_cast(got.dtype, dtype, "same_kind"):
-        raise UsageError(f"{where}: values of type {got.dtype} are given, {dtype} is wanted")
-    return got
+    from ._numbers import as_type
+
+    for x in held:
+        try:
+            given = np.shape(x)
+        except ValueError:
+            raise UsageError(f"{where}: lists of different lengths are given") from None
+        if given != shape:
+            raise UsageError(f"{where}: a value has shape {given}, {shape} is wanted")
+    return as_type(held, dtype, where)
 
 
 def _opened(kind: Type, value: Any) -> tuple[str, Iterable[Any]]:
