@@ -11,8 +11,13 @@ from typing import Any
 from ._data import SCALARS, Types, is_data, request
 from ._function import Cell, Function
 from ._native import UsageError
-from ._writer import Writer, escaped, other
+from ._writer import DIVISION, FLOOR_DIVISION, Writer, escaped, other
 
+DIVIDED = {
+    DIVISION: "x / y of whole numbers is a float in Python; write x // y, or make floats of them: "
+    'ops.cast(x, to="f32")',
+    FLOOR_DIVISION: "x // y is for whole numbers; of floats write ops.floor(x / y)",
+}
 INLINE = 64  # numbers of a constant that stand in the text
 
 
@@ -81,6 +86,12 @@ class Program:
 
     def said(self, path: str, message: str) -> str:
         """A message about the text as one about the lines of Python that it was made of."""
+        for m in re.finditer(re.escape(path) + r":(\d+):\d+: error: .*", message):
+            text = self.lines[min(int(m[1]), len(self.lines)) - 1][0].strip()
+            for name, says in DIVIDED.items():
+                if text.startswith(f"%{name}"):
+                    start = m[0].partition(": error: ")[0]
+                    message = message.replace(m[0], f"{start}: error: {says}")
 
         def place(m: re.Match) -> str:
             _, file, line = self.lines[min(int(m[1]), len(self.lines)) - 1]

@@ -19,7 +19,7 @@ from ._native import UsageError
 if TYPE_CHECKING:
     from ._program import Program
 
-BINARY = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.MatMult: "matmul"}
+BINARY = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.MatMult: "matmul"}
 COMPARE = {
     ast.Lt: "less",
     ast.LtE: "less_or_equal",
@@ -28,6 +28,8 @@ COMPARE = {
     ast.Eq: "equal",
 }
 SIZE = r"(?!(?:min|max|broadcast)\b)[A-Za-z_]\w*"  # a symbol among the dimensions of a type
+# Values of this name ask that what a function divides is floats, or whole numbers.
+DIVISION, FLOOR_DIVISION = "division_of_floats", "division_of_whole_numbers"
 UNARY = {ast.USub: "neg", ast.Not: "not"}
 
 
@@ -470,6 +472,8 @@ class Writer:
             and isinstance(node.operand.value, (int, float))
         ):
             return self.constant(-node.operand.value, node, want)
+        if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Div, ast.FloorDiv)):
+            return self.division(node.op, one(node.left), one(node.right), want)
         if isinstance(node, ast.BinOp) and type(node.op) in BINARY:
             return self.op(BINARY[type(node.op)], [one(node.left), one(node.right)], want)
         if isinstance(node, ast.UnaryOp) and type(node.op) in UNARY:
@@ -504,6 +508,20 @@ class Writer:
         raise self.refuse(
             node, f"{ast.unparse(node)} is not supported here: {_what(node)}; {_instead(node)}"
         )
+
+    def division(self, op: ast.operator, x: str, y: str, want: str) -> str:
+        """x / y of floats, x // y of whole numbers: what Tenon divides otherwise than Python is
+        refused. Types are known where the text is compiled: an operator that takes only the one
+        kind, and whose result nobody reads, asks for it there."""
+        quotient = self.op("div", [x, y], want)  # of whole numbers, towards 0
+        if isinstance(op, ast.Div):
+            self.op("floor", [quotient], DIVISION)
+            return quotient
+        self.op("bitwise_not", [quotient], FLOOR_DIVISION)
+        # mod has the sign of y, fmod that of x: they differ by y where x / y is below 0 and no
+        # whole number.
+        over = self.op("sub", [self.op("mod", [x, y], "v"), self.op("fmod", [x, y], "v")], "v")
+        return self.op("sub", [quotient, self.op("div", [over, y], "v")], want)
 
     def meaning(self, node: ast.expr) -> Any:
         """What a name from around the function stands for."""
@@ -657,5 +675,5 @@ def _instead(node: ast.AST) -> str:
     }
     return instead.get(
         type(node),
-        "write assignments, match, if, for i in range(n), return, + - * / @ and tenon.ops",
+        "write assignments, match, if, for i in range(n), return, + - * / // @ and tenon.ops",
     )

@@ -544,6 +544,35 @@ def test_numbers_that_types_hold():
         assert isinstance(answer, tenon.UsageError) and says in str(answer), answer
 
 
+def test_division():
+    """As Python has it: floats by /, whole numbers by //, towards minus infinity."""
+
+    @tenon.function
+    def halves(x: "f32[]", n: int, k: int) -> tuple["f32[]", "i64[]"]:
+        x /= 2.0
+        return x, n // k
+
+    session = tenon.compile(halves, many=True).session(threads=1)
+    pairs = [(n, k) for n in (-7, -6, -1, 0, 5, 7, -(2**63)) for k in (-3, -2, 1, 2, 3)]
+    for (n, k), got in zip(pairs, session.run_many([{"x": 7, "n": n, "k": k} for n, k in pairs])):
+        assert (float(got["result0"]), int(got["result1"])) == (3.5, n // k)
+
+    def whole(n: int) -> "i64[]":
+        n += 1
+        return n / 2  # of ints
+
+    def floats(x: "f32[]") -> "f32[]":
+        y = x // x  # of floats
+        return y
+
+    for f, where, says in [
+        (whole, "of ints", "x / y of whole numbers is a float in Python; write x // y, or"),
+        (floats, "of floats", "x // y is for whole numbers; of floats write ops.floor(x / y)"),
+    ]:
+        said = refused(f)
+        assert f"{__file__}:{line_of(f, where)}: error: {says}" in said, said
+
+
 # ---- what is refused -----------------------------------------------------------------------------
 
 
