@@ -60,10 +60,14 @@ def _assigned(nodes: Sequence[ast.AST]) -> list[str]:
 
 
 def _captured(nodes: Sequence[ast.AST]) -> set[str]:
-    """Names that cases give to fields."""
-    return {
-        n.name for node in nodes for n in ast.walk(node) if isinstance(n, ast.MatchAs) and n.name
-    }
+    """Names that cases give to fields, and loops to turns."""
+    found = set()
+    for n in (n for node in nodes for n in ast.walk(node)):
+        if isinstance(n, ast.MatchAs) and n.name:
+            found.add(n.name)
+        elif isinstance(n, ast.For) and isinstance(n.target, ast.Name):
+            found.add(n.target.id)
+    return found
 
 
 def _returns(body: Sequence[ast.stmt]) -> bool:
@@ -277,7 +281,14 @@ class Writer:
         if returns:
             return made
         scope.update(zip(out, made))
+        self.forget(scope, _captured([s]) - set(out))
         return None
+
+    def forget(self, scope: dict[str, str], names: set[str]) -> None:
+        """What cases and loops named is, behind them, another value on each way: no name finds it,
+        nor what it was before."""
+        for name in names & scope.keys():
+            del scope[name]
 
     def arms(self, s: ast.If | ast.Match) -> list[tuple[str, list[str], list[ast.stmt], int]]:
         """Of each way: what stands before its graph, the names of fields, its statements, its
@@ -402,11 +413,12 @@ class Writer:
             )
         if not isinstance(s.target, ast.Name):
             raise self.refuse(s, "the number of a turn is one variable")
-        carried = [n for n in _assigned(s.body) if n in scope and n != s.target.id]
+        turns = self.values(it.args[0], 1, scope, it)[0]
+        self.forget(scope, _captured([s]))
+        carried = [n for n in _assigned(s.body) if n in scope]
         if not carried:
             raise self.refuse(s, "a loop that changes no variable from before it does nothing")
-        kept = [n for n in self.inner(scope, s.body) if n not in carried and n != s.target.id]
-        turns = self.values(it.args[0], 1, scope, it)[0]
+        kept = [n for n in self.inner(scope, s.body) if n not in carried]
         made = [self.fresh(n) for n in carried]
         given = ", ".join(["%" + turns, "_", *(f"%{scope[n]}" for n in carried + kept)])
         self.line(f"{', '.join(f'%{m}' for m in made)} = loop({given}) carried {len(carried)}")
@@ -529,8 +541,9 @@ class Writer:
             if node.id in self.own_names:
                 raise self.refuse(
                     node,
-                    f"{node.id} is a variable of {self.f.name}, read where it is not assigned on "
-                    "every way that leads here; assign it before",
+                    f"{node.id} is a variable of {self.f.name}, read where not every way that "
+                    "leads here assigns it, or behind a case or a loop that takes its name; assign "
+                    "it before, or name it otherwise there",
                 )
             found = self.f.find(node.id)
             if found is None:

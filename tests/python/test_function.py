@@ -733,7 +733,36 @@ def test_a_variable_is_never_a_name_of_the_module():
             x = x + x
         return x + k  # of the loop
 
+    def of_a_parameter(t: Tree, k: int) -> "i64[]":
+        y = k
+        match t:
+            case Leaf(k):
+                y = k + y
+            case _:
+                pass
+        return k + y  # either of two
+
+    def in_a_turn(t: Tree, n: int, k: int) -> "i64[]":
+        y = k
+        for i in range(n):
+            y = y + k  # of the turn before
+            match t:
+                case Leaf(k):
+                    y = y + k
+                case _:
+                    pass
+        return y
+
+    def turns(k: int) -> "i64[]":
+        x = k
+        for k in range(3):
+            x = x + k
+        return x + k  # the last turn
+
     for f, where in [
+        (of_a_parameter, "either of two"),
+        (in_a_turn, "of the turn before"),
+        (turns, "the last turn"),
         (one_way, "not always"),
         (after, "too early"),
         (of_a_case, "of one case"),
@@ -747,6 +776,31 @@ def test_a_variable_is_never_a_name_of_the_module():
         return x + k
 
     assert tenon.compile(outer)(np.float32(1)) == 6
+
+    @tenon.function
+    def again(t: Tree, n: int, k: int) -> "i64[]":
+        y = k
+        for k in range(k):
+            y = y + k
+        match t:
+            case Leaf(k):
+                y = y + k
+            case Node(_, k):
+                k = n
+                y = y + k
+        k = y
+        match t:
+            case Leaf(n):
+                return k + n
+            case _:
+                pass
+        return k + n
+
+    session = tenon.compile(again).session(threads=1)
+    assert session(Leaf(5), 2, 3) == 3 + (0 + 1 + 2) + 5 + 5
+    assert session(Node(Leaf(5), Leaf(6)), 2, 3) == 3 + (0 + 1 + 2) + 2 + 2
+    with pytest.raises(tenon.UsageError, match="again is a function of Python; @tenon.function"):
+        tenon.compile(again.__wrapped__)
 
 
 def test_what_the_compiler_refuses_names_the_line_of_python():
