@@ -119,13 +119,16 @@ def _split(name: str, x: Any, inputs: Mapping[str, Value]) -> dict[str, Any]:
     """A dict or a list of arrays as the two inputs that a map or a sequence of the model is; other
     values as they are."""
     import numpy as np
+
+    from ._numbers import as_type
     if isinstance(x, Mapping) and f"{name}.keys" in inputs:
         return {
-            part: np.array(list(items), _dtype(inputs[part].dtype))
+            part: as_type(list(items), _dtype(inputs[part].dtype), f"input {part}")
             for part, items in ((f"{name}.keys", x), (f"{name}.values", x.values()))
         }
     if (x is None or isinstance(x, (list, tuple))) and f"{name}.sizes" in inputs:
-        arrays = [np.asarray(item, _dtype(inputs[f"{name}.items"].dtype)) for item in x or ()]
+        dtype = _dtype(inputs[f"{name}.items"].dtype)
+        arrays = [as_type(item, dtype, f"input {name}, item {i}") for i, item in enumerate(x or ())]
         rank = inputs[f"{name}.sizes"].shape[1]
         sizes = np.array([a.shape for a in arrays], "int64").reshape(
             len(arrays), -1 if arrays else rank if isinstance(rank, int) else 0
@@ -134,7 +137,7 @@ def _split(name: str, x: Any, inputs: Mapping[str, Value]) -> dict[str, Any]:
             f"{name}.items": (
                 np.concatenate([a.ravel() for a in arrays])
                 if arrays
-                else np.empty(0, _dtype(inputs[f"{name}.items"].dtype))
+                else np.empty(0, dtype)
             ),
             f"{name}.sizes": sizes,
         }

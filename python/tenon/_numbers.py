@@ -36,7 +36,7 @@ def as_type(x: Any, dtype: Any, where: str) -> np.ndarray:
         shown = shown if len(shown) <= 40 else f"{shown[:36]} ..."
         raise UsageError(f"{where}: {shown} is given; {_range(dtype)}")
     with np.errstate(all="ignore"):
-        return np.ascontiguousarray(got.astype(dtype)).reshape(got.shape)
+        return np.ascontiguousarray(got.astype(dtype, copy=False)).reshape(got.shape)
 
 
 def _lost(got: np.ndarray, dtype: np.dtype) -> np.ndarray:
@@ -49,7 +49,7 @@ def _lost(got: np.ndarray, dtype: np.dtype) -> np.ndarray:
         return (got != 0) & (got != 1)
     if dtype.kind == "f":
         with np.errstate(all="ignore"):
-            return np.isinf(got.astype(dtype)) & ~np.isinf(got)
+            return np.isinf(got.astype(dtype, copy=False)) & ~np.isinf(got)
     most, least = np.iinfo(dtype).max, np.iinfo(dtype).min
     if got.dtype.kind in "iu":
         return (got < least) | (got > most)
