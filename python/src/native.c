@@ -326,6 +326,17 @@ set_states(TnCompileOptions *o, PyObject *dict)
     return state || (PyErr_NoMemory(), false);
 }
 
+/* An option's value of another type, or larger than any number that it takes. */
+static bool
+refuse_value(State *s, PyObject *key, PyObject *value)
+{
+    if (PyErr_ExceptionMatches(PyExc_TypeError) || PyErr_ExceptionMatches(PyExc_OverflowError)) {
+        PyErr_Clear();
+        refuse(s, "option %S: %R is none of its values", key, value);
+    }
+    return false;
+}
+
 static bool
 set_options(State *s, TnCompileOptions *o, PyObject *dict)
 {
@@ -348,7 +359,7 @@ set_options(State *s, TnCompileOptions *o, PyObject *dict)
             known = true, ok = set_states(o, value);
         for (int i = 0; i < NFIELD && !known; i++)
             if (PyUnicode_CompareWithASCIIString(key, field[i].name) == 0)
-                known = true, ok = set_field(o, &field[i], value);
+                known = true, ok = set_field(o, &field[i], value) || refuse_value(s, key, value);
         if (!known)
             return refuse(s, "there is no option %R", key), false;
         if (!ok)

@@ -54,6 +54,7 @@ typedef struct {
     PyObject *error[NSTATUS];        /* by TnStatus; [TN_OK]: the base of all */
     PyObject *model_type, *session_type;
     PyObject *empty, *asarray;       /* NumPy's; NULL until first needed */
+    PyObject *as_type;               /* tenon._numbers'; NULL until first needed */
     PyObject *array_type;            /* NumPy's, if arrays have the known layout; else NULL */
     /* its dtypes; of what only ml_dtypes has, that of the numbers or bits in memory */
     PyObject *dtype[T_COUNT];

@@ -14,6 +14,8 @@
  */
 #include "native.h"
 
+#include <float.h>
+#include <math.h>
 #include <string.h>
 
 #include "dlpack/dlpack.h"
@@ -396,9 +398,37 @@ plain_array(State *s, PyObject *array, int type)
     return plain;
 }
 
+/* Is x a number that NumPy takes as it is, without asking whether the type holds it? */
+static bool
+fits(PyObject *x, int want)
+{
+    int overflow = 0;
+
+    if (want == T_I64 && PyLong_Check(x))
+        return PyLong_AsLongLongAndOverflow(x, &overflow), !overflow;
+    if (want == T_F64)
+        return PyFloat_Check(x);
+    return want == T_F32 && PyFloat_Check(x) && fabs(PyFloat_AsDouble(x)) <= FLT_MAX;
+}
+
+/* Python's numbers as an array that holds them, by tenon._numbers, which says what is refused. */
+static PyObject *
+checked_array(State *s, PyObject *x, PyObject *dtype, const char *name)
+{
+    if (!s->as_type) {
+        PyObject *module = PyImport_ImportModule("tenon._numbers");
+        s->as_type = module ? PyObject_GetAttrString(module, "as_type") : NULL;
+        Py_XDECREF(module);
+    }
+    PyObject *where = s->as_type ? PyUnicode_FromFormat("input %s", name) : NULL;
+    PyObject *array = where ? PyObject_CallFunction(s->as_type, "OOO", x, dtype, where) : NULL;
+    Py_XDECREF(where);
+    return array;
+}
+
 /* Lists and numbers get the type that the model takes, where there is one for them. */
 static PyObject *
-as_array(State *s, PyObject *x, int want)
+as_array(State *s, PyObject *x, int want, const char *name)
 {
     PyObject *dtype = element[want].ml && !ml_dtype(s, want)
                           ? lies_otherwise(want) || want == T_U4 || want == T_U2 ? s->dtype[want]
@@ -406,8 +436,10 @@ as_array(State *s, PyObject *x, int want)
                       : element[want].ml ? s->ml[want]
                                          : s->dtype[want];
 
-    if ((PyLong_Check(x) || PyFloat_Check(x)) && dtype != Py_None && !element[want].ml)
+    if (!element[want].ml && fits(x, want))
         return PyObject_CallMethod(dtype, "type", "O", x);
+    if (!element[want].ml && (is_plain(x) || PyUnicode_Check(x) || x == Py_None))
+        return checked_array(s, x, dtype, name);
     return PyObject_CallFunction(s->asarray, "OOs", x, is_plain(x) ? dtype : Py_None, "C");
 }
 
@@ -423,7 +455,7 @@ borrow_converted(State *s, PyObject *x, const TnValueInfo *like, bool writable, 
                       "input %s is %s, for which NumPy has no type here: add a Cast to the model",
                       like->name, like->dtype),
                false;
-    PyObject *array = as_array(s, x, want);
+    PyObject *array = as_array(s, x, want, like->name);
     type = array ? type_of_ml(array) : -1;
     if (type >= 0 && writable && lies_otherwise(type)) {
         Py_DECREF(array);

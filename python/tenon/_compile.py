@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+import types
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -92,6 +93,13 @@ def compile(
     ….
     """
     import tempfile
+    if options.get("density") == 0:     # which is the default in C
+        raise _native.UsageError("density 0: a share above 0 and at most 1 is possible")
+    if isinstance(model, types.FunctionType):
+        raise _native.UsageError(
+            f"{model.__name__} is a function of Python; @tenon.function before its def lets Tenon "
+            "read it"
+        )
     data = _contents(model)
     program = model.program() if hasattr(model, "program") else None     # of a tenon.function
     given = {"target": target, "cc": cc if cc is not None else find_cc(), "cache_dir": cache_dir,

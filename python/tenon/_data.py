@@ -28,7 +28,12 @@ SCALARS = {"int": "i64[]", "float": "f32[]", "bool": "bool[]"}
 def data(cls: type) -> type:
     """A constructor of a data type: a class with annotated fields, ``int``, ``float``, ``bool``,
     an array ``"f32[4]"``, or a data type. Its instances are frozen, and compared by identity."""
-    made = dataclasses.dataclass(frozen=True, eq=False)(cls)
+    if not isinstance(cls, type):
+        raise UsageError(f"tenon.data makes constructors of classes; {cls!r} is none")
+    try:
+        made = dataclasses.dataclass(frozen=True, eq=False)(cls)
+    except (TypeError, ValueError) as e:  # its base is no such class, a default is a list
+        raise UsageError(f"{cls.__module__}.{cls.__qualname__}: {e}") from None
     made.__tenon_data__ = True
     return made
 
@@ -88,7 +93,7 @@ class Types:
             new.made[cls.__name__] = (
                 cls,
                 tuple(
-                    self.field(new, cls, f.name, cls.__annotations__[f.name])
+                    self.field(new, cls, f.name, f.type)
                     for f in dataclasses.fields(cls)
                 ),
             )
@@ -196,17 +201,16 @@ _ELEMENTS = {
 def _numbers(held: list[Any], dtype: Any, shape: tuple[int, ...], where: str) -> Any:
     import numpy as np
 
-    try:
-        got = np.asarray(held)
-    except ValueError:
-        got = np.empty(0, object)
-    if got.shape != (len(held), *shape) or got.dtype == object:
-        for x in held:
-            if np.shape(x) != shape:
-                raise UsageError(f"{where}: a value has shape {np.shape(x)}, {shape} is wanted")
-    if not np.can_cast(got.dtype, dtype, "same_kind"):
-        raise UsageError(f"{where}: values of type {got.dtype} are given, {dtype} is wanted")
-    return got
+    from ._numbers import as_type
+
+    for x in held:
+        try:
+            given = np.shape(x)
+        except ValueError:
+            raise UsageError(f"{where}: lists of different lengths are given") from None
+        if given != shape:
+            raise UsageError(f"{where}: a value has shape {given}, {shape} is wanted")
+    return as_type(held, dtype, where)
 
 
 def _opened(kind: Type, value: Any) -> tuple[str, Iterable[Any]]:
@@ -303,12 +307,6 @@ def request(
     """A request with the values of data types among its inputs as rows, and their columns."""
     import numpy as np
 
-    if (
-        not params.keys() <= given.keys()
-    ):  # rows and columns are given as they are, or an input lacks
-        return dict(given)
-    if all(isinstance(given[name], (int, np.integer, np.ndarray)) for name in params):
-        return dict(given)
     rows = Rows(kinds)
     made = {
         name: np.array(rows.of(params[name], x)) if name in params else x

@@ -81,6 +81,10 @@ class Function:
     """A function that Tenon compiles: ``tenon.compile(f, many=True)``."""
 
     def __init__(self, of: Callable):
+        if isinstance(of, Function):
+            raise UsageError(f"{of.name} is a tenon.function already; say so once")
+        if not inspect.isfunction(of) or of.__name__ == "<lambda>":
+            raise UsageError(f"tenon.function reads functions written with def; {of!r} is none")
         self.__wrapped__ = of
         self.name = of.__name__
         self.file = inspect.getsourcefile(of) or "?"

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import os
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _native
@@ -119,13 +119,16 @@ def _split(name: str, x: Any, inputs: Mapping[str, Value]) -> dict[str, Any]:
     """A dict or a list of arrays as the two inputs that a map or a sequence of the model is; other
     values as they are."""
     import numpy as np
+
+    from ._numbers import as_type
     if isinstance(x, Mapping) and f"{name}.keys" in inputs:
         return {
-            part: np.array(list(items), _dtype(inputs[part].dtype))
+            part: as_type(list(items), _dtype(inputs[part].dtype), f"input {part}")
             for part, items in ((f"{name}.keys", x), (f"{name}.values", x.values()))
         }
     if (x is None or isinstance(x, (list, tuple))) and f"{name}.sizes" in inputs:
-        arrays = [np.asarray(item, _dtype(inputs[f"{name}.items"].dtype)) for item in x or ()]
+        dtype = _dtype(inputs[f"{name}.items"].dtype)
+        arrays = [as_type(item, dtype, f"input {name}, item {i}") for i, item in enumerate(x or ())]
         rank = inputs[f"{name}.sizes"].shape[1]
         sizes = np.array([a.shape for a in arrays], "int64").reshape(
             len(arrays), -1 if arrays else rank if isinstance(rank, int) else 0
@@ -134,7 +137,7 @@ def _split(name: str, x: Any, inputs: Mapping[str, Value]) -> dict[str, Any]:
             f"{name}.items": (
                 np.concatenate([a.ravel() for a in arrays])
                 if arrays
-                else np.empty(0, _dtype(inputs[f"{name}.items"].dtype))
+                else np.empty(0, dtype)
             ),
             f"{name}.sizes": sizes,
         }
@@ -224,6 +227,16 @@ def _arguments(
     return (), given
 
 
+def _listed(requests: Iterable[Any], by: str) -> list[Any]:
+    """Requests as a list: they are gone through more than once, which a generator is not."""
+    if isinstance(requests, (Mapping, str, bytes)) or not isinstance(requests, Iterable):
+        raise _native.UsageError(
+            f"{by} takes a list of requests, {type(requests).__name__} is given; of one request it "
+            "is [request]"
+        )
+    return list(requests)
+
+
 class Session(_native.Session):
     """A model with memory and threads of its own. One run at a time; other threads wait their turn.
 
@@ -255,9 +268,13 @@ class Session(_native.Session):
         return super().__new__(cls, model._native, threads, state_capacity)
 
     def _arguments(self, inputs: Mapping[str, Any] | Sequence[Any]) -> tuple[tuple, dict]:
+        if isinstance(inputs, (str, bytes)) or not isinstance(inputs, (Mapping, Sequence)):
+            raise _native.UsageError(
+                f"inputs are a dict by name, or a list in order; {type(inputs).__name__} is given"
+            )
         if self._program is not None:
             if not isinstance(inputs, Mapping):
-                inputs = dict(zip(self._program.inputs, inputs, strict=True))
+                inputs = self._program.named(inputs)
             inputs = self._program.request(inputs)
         return _arguments(inputs, self._inputs)
 
@@ -324,7 +341,7 @@ class Session(_native.Session):
         return _shown(self._names, self._run(args, kwargs, given))
 
     def run_many(
-        self, requests: Sequence[Mapping[str, Any] | Sequence[Any]]
+        self, requests: Iterable[Mapping[str, Any] | Sequence[Any]]
     ) -> list[dict[str, Any] | Exception]:
         """Run many requests; of each its outputs by name, or the exception that it met, which takes
         none of the others with it.
@@ -333,10 +350,10 @@ class Session(_native.Session):
         branches they take; else they run one by one. Each gets the bits that ``run`` gives it.
         """
         given: list[Any] = []
-        for inputs in requests:
+        for inputs in _listed(requests, "run_many"):
             try:
                 given.append(self._arguments(inputs))
-            except _native.UsageError as e:
+            except Exception as e:
                 given.append(e)
         made = iter(self._run_many([g for g in given if not isinstance(g, Exception)]))
         answers = (g if isinstance(g, Exception) else next(made) for g in given)
@@ -354,10 +371,14 @@ class Session(_native.Session):
 
     @policy.setter
     def policy(self, policy: str | None) -> None:
+        if policy is not None and not isinstance(policy, str):
+            raise _native.UsageError(
+                f"policy is a text such as 'agenda', or None; {policy!r} is given"
+            )
         self._order(policy)
         self._policy = policy
 
-    def learn(self, requests: Sequence[Mapping[str, Any] | Sequence[Any]], batch: int = 0,
+    def learn(self, requests: Iterable[Mapping[str, Any] | Sequence[Any]], batch: int = 0,
               seed: int = 0) -> Learnt:
         """Learn in which order blocks run in fewest batches, from ``requests`` like those to come.
 
@@ -366,6 +387,7 @@ class Session(_native.Session):
 
             session.policy = session.learn(requests).best
         """
+        requests = _listed(requests, "learn")
         self._record()
         step = batch or len(requests) or 1
         for i in range(0, len(requests), step):
@@ -408,8 +430,9 @@ class _JoiningSession(Session):
         return self._ragged(inputs, super().run(inputs, out))
 
     def run_many(
-        self, requests: Sequence[Mapping[str, Any] | Sequence[Any]]
+        self, requests: Iterable[Mapping[str, Any] | Sequence[Any]]
     ) -> list[dict[str, Any] | Exception]:
+        requests = _listed(requests, "run_many")
         made = super().run_many(requests)
         return [
             one if isinstance(one, Exception) else self._ragged(inputs, one)

@@ -5,14 +5,19 @@ from __future__ import annotations
 import ast
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ._data import SCALARS, Types, is_data, request
 from ._function import Cell, Function
 from ._native import UsageError
-from ._writer import Writer, escaped, other
+from ._writer import DIVISION, FLOOR_DIVISION, Writer, escaped, other
 
+DIVIDED = {
+    DIVISION: "x / y of whole numbers is a float in Python; write x // y, or make floats of them: "
+    'ops.cast(x, to="f32")',
+    FLOOR_DIVISION: "x // y is for whole numbers; of floats write ops.floor(x / y)",
+}
 INLINE = 64  # numbers of a constant that stand in the text
 
 
@@ -70,6 +75,7 @@ class Program:
         return "\n".join(line for line, _, _ in self.lines) + "\n"
 
     def write(self, folder: str) -> str:
+        os.makedirs(folder, exist_ok=True)
         path = os.path.join(folder, f"{self.main.name}.tn")
         with open(path, "w", encoding="utf-8") as f:
             f.write(self.text)
@@ -80,6 +86,12 @@ class Program:
 
     def said(self, path: str, message: str) -> str:
         """A message about the text as one about the lines of Python that it was made of."""
+        for m in re.finditer(re.escape(path) + r":(\d+):\d+: error: .*", message):
+            text = self.lines[min(int(m[1]), len(self.lines)) - 1][0].strip()
+            for name, says in DIVIDED.items():
+                if text.startswith(f"%{name}"):
+                    start = m[0].partition(": error: ")[0]
+                    message = message.replace(m[0], f"{start}: error: {says}")
 
         def place(m: re.Match) -> str:
             _, file, line = self.lines[min(int(m[1]), len(self.lines)) - 1]
@@ -87,7 +99,26 @@ class Program:
 
         return re.sub(re.escape(path) + r":(\d+):\d+:", place, message)
 
+    def named(self, inputs: Sequence[Any]) -> dict[str, Any]:
+        """Inputs in the order of the function's parameters, by name."""
+        if len(inputs) != len(self.inputs):
+            raise UsageError(
+                f"{len(inputs)} inputs are given, {self.main.name} takes {len(self.inputs)}: "
+                f"{', '.join(self.inputs)}"
+            )
+        return dict(zip(self.inputs, inputs))
+
     def request(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Inputs by the function's parameters as those of the text. Rows with their columns, which
+        are named after their types, stay as they are."""
+        columns = tuple(f"{t.name}." for t in self.types.all)
+        if not self.params or any(str(name).startswith(columns) for name in inputs):
+            return dict(inputs)
+        if set(inputs) != set(self.inputs):
+            raise UsageError(
+                f"inputs {', '.join(map(str, inputs)) or 'none'} are given, {self.main.name} takes "
+                f"{', '.join(self.inputs)}"
+            )
         return request(inputs, self.params, self.types.all)
 
     def call(self, f: Function) -> tuple[list, list]:

@@ -1,7 +1,7 @@
 """Batches of rows of different lengths, without padding."""
 from __future__ import annotations
 
-from typing import Any, Sequence
+from typing import Any, Sequence, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -55,11 +55,22 @@ class Ragged:
         padded = np.asarray(x)
         if (lengths is None) == (mask is None) or padded.ndim < 2:
             raise ValueError("from_padded takes an array of rank 2 or more, and lengths or a mask")
-        there = (
-            np.asarray(mask, bool)
-            if mask is not None
-            else np.arange(padded.shape[1])[None] < np.asarray(lengths)[:, None]
-        )
+        if mask is not None:
+            there = np.asarray(mask, bool)
+        else:
+            most, long = padded.shape[1], np.asarray(lengths)
+            if long.shape != padded.shape[:1] or long.dtype.kind not in "iuf":
+                raise ValueError(
+                    f"lengths of type {long.dtype} and shape {long.shape}; they are whole numbers "
+                    f"of shape {padded.shape[:1]}"
+                )
+            # NaN is neither below nor above, so this asks what is good.
+            for b in np.flatnonzero(~((long >= 0) & (long <= most) & (np.floor(long) == long)))[:1]:
+                raise ValueError(
+                    f"sequence {b} has length {long[b]}; it is a whole number from 0 to {most}, "
+                    "the columns of the array"
+                )
+            there = np.arange(most)[None] < long[:, None]
         if there.shape != padded.shape[:2]:
             raise ValueError(f"a mask of shape {there.shape} for an array of shape {padded.shape}")
         return cls(padded[there], np.concatenate([[0], np.cumsum(there.sum(1))]).astype(np.int64))
@@ -90,7 +101,18 @@ class Ragged:
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
-    def __getitem__(self, b: int) -> npt.NDArray[Any]:
+    @overload
+    def __getitem__(self, b: int) -> npt.NDArray[Any]: ...
+    @overload
+    def __getitem__(self, b: slice) -> Ragged: ...
+
+    def __getitem__(self, b: int | slice) -> npt.NDArray[Any] | Ragged:
+        """The rows of a sequence; of a slice those sequences as a batch."""
+        if isinstance(b, slice):
+            which = range(len(self))[b]
+            rows = [self[i] for i in which] or [self.values[:0]]
+            ends = np.cumsum([0, *(self.lengths[i] for i in which)], dtype=self.offsets.dtype)
+            return Ragged(np.concatenate(rows), ends)
         if not -len(self) <= b < len(self):
             raise IndexError(f"sequence {b} of {len(self)}")
         b %= len(self)

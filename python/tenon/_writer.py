@@ -19,7 +19,7 @@ from ._native import UsageError
 if TYPE_CHECKING:
     from ._program import Program
 
-BINARY = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.MatMult: "matmul"}
+BINARY = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.MatMult: "matmul"}
 COMPARE = {
     ast.Lt: "less",
     ast.LtE: "less_or_equal",
@@ -28,6 +28,8 @@ COMPARE = {
     ast.Eq: "equal",
 }
 SIZE = r"(?!(?:min|max|broadcast)\b)[A-Za-z_]\w*"  # a symbol among the dimensions of a type
+# Values of this name ask that what a function divides is floats, or whole numbers.
+DIVISION, FLOOR_DIVISION = "division_of_floats", "division_of_whole_numbers"
 UNARY = {ast.USub: "neg", ast.Not: "not"}
 
 
@@ -57,6 +59,17 @@ def _assigned(nodes: Sequence[ast.AST]) -> list[str]:
     return list(found)
 
 
+def _captured(nodes: Sequence[ast.AST]) -> set[str]:
+    """Names that cases give to fields, and loops to turns."""
+    found = set()
+    for n in (n for node in nodes for n in ast.walk(node)):
+        if isinstance(n, ast.MatchAs) and n.name:
+            found.add(n.name)
+        elif isinstance(n, ast.For) and isinstance(n.target, ast.Name):
+            found.add(n.target.id)
+    return found
+
+
 def _returns(body: Sequence[ast.stmt]) -> bool:
     """Is there a return in it?"""
     return any(isinstance(n, ast.Return) for s in body for n in ast.walk(s))
@@ -71,6 +84,10 @@ class Writer:
         self.depth = 0
         self.at = f.tree.lineno
         self.used: set[str] = set()
+        # As in Python, what is assigned anywhere in it is never a name from around it.
+        self.own_names = {a.arg for a in f.tree.args.args}.union(
+            _assigned(f.tree.body), _captured(f.tree.body)
+        )
 
     # ---- text ----
 
@@ -264,7 +281,14 @@ class Writer:
         if returns:
             return made
         scope.update(zip(out, made))
+        self.forget(scope, _captured([s]) - set(out))
         return None
+
+    def forget(self, scope: dict[str, str], names: set[str]) -> None:
+        """What cases and loops named is, behind them, another value on each way: no name finds it,
+        nor what it was before."""
+        for name in names & scope.keys():
+            del scope[name]
 
     def arms(self, s: ast.If | ast.Match) -> list[tuple[str, list[str], list[ast.stmt], int]]:
         """Of each way: what stands before its graph, the names of fields, its statements, its
@@ -389,11 +413,12 @@ class Writer:
             )
         if not isinstance(s.target, ast.Name):
             raise self.refuse(s, "the number of a turn is one variable")
-        carried = [n for n in _assigned(s.body) if n in scope and n != s.target.id]
+        turns = self.values(it.args[0], 1, scope, it)[0]
+        self.forget(scope, _captured([s]))
+        carried = [n for n in _assigned(s.body) if n in scope]
         if not carried:
             raise self.refuse(s, "a loop that changes no variable from before it does nothing")
-        kept = [n for n in self.inner(scope, s.body) if n not in carried and n != s.target.id]
-        turns = self.values(it.args[0], 1, scope, it)[0]
+        kept = [n for n in self.inner(scope, s.body) if n not in carried]
         made = [self.fresh(n) for n in carried]
         given = ", ".join(["%" + turns, "_", *(f"%{scope[n]}" for n in carried + kept)])
         self.line(f"{', '.join(f'%{m}' for m in made)} = loop({given}) carried {len(carried)}")
@@ -456,8 +481,11 @@ class Writer:
             isinstance(node, ast.UnaryOp)
             and isinstance(node.op, ast.USub)
             and isinstance(node.operand, ast.Constant)
+            and isinstance(node.operand.value, (int, float))
         ):
             return self.constant(-node.operand.value, node, want)
+        if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Div, ast.FloorDiv)):
+            return self.division(node.op, one(node.left), one(node.right), want)
         if isinstance(node, ast.BinOp) and type(node.op) in BINARY:
             return self.op(BINARY[type(node.op)], [one(node.left), one(node.right)], want)
         if isinstance(node, ast.UnaryOp) and type(node.op) in UNARY:
@@ -493,9 +521,30 @@ class Writer:
             node, f"{ast.unparse(node)} is not supported here: {_what(node)}; {_instead(node)}"
         )
 
+    def division(self, op: ast.operator, x: str, y: str, want: str) -> str:
+        """x / y of floats, x // y of whole numbers: what Tenon divides otherwise than Python is
+        refused. Types are known where the text is compiled: an operator that takes only the one
+        kind, and whose result nobody reads, asks for it there."""
+        quotient = self.op("div", [x, y], want)  # of whole numbers, towards 0
+        if isinstance(op, ast.Div):
+            self.op("floor", [quotient], DIVISION)
+            return quotient
+        self.op("bitwise_not", [quotient], FLOOR_DIVISION)
+        # mod has the sign of y, fmod that of x: they differ by y where x / y is below 0 and no
+        # whole number.
+        over = self.op("sub", [self.op("mod", [x, y], "v"), self.op("fmod", [x, y], "v")], "v")
+        return self.op("sub", [quotient, self.op("div", [over, y], "v")], want)
+
     def meaning(self, node: ast.expr) -> Any:
         """What a name from around the function stands for."""
         if isinstance(node, ast.Name):
+            if node.id in self.own_names:
+                raise self.refuse(
+                    node,
+                    f"{node.id} is a variable of {self.f.name}, read where not every way that "
+                    "leads here assigns it, or behind a case or a loop that takes its name; assign "
+                    "it before, or name it otherwise there",
+                )
             found = self.f.find(node.id)
             if found is None:
                 raise self.refuse(node, f"{node.id} is not defined here")
@@ -639,5 +688,5 @@ def _instead(node: ast.AST) -> str:
     }
     return instead.get(
         type(node),
-        "write assignments, match, if, for i in range(n), return, + - * / @ and tenon.ops",
+        "write assignments, match, if, for i in range(n), return, + - * / // @ and tenon.ops",
     )

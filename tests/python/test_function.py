@@ -1,6 +1,7 @@
 """Structured values: data types as classes, functions on them, cells of ONNX; in Tenon's text and
 in Python's."""
 
+import dataclasses
 import json
 import os
 import pathlib
@@ -117,7 +118,7 @@ def test_circles_and_other_mistakes(model):
         (("Twig", 1), "Tree has no constructor 'Twig'; it has Leaf, Node"),
         ({"node": {"left": 1}}, "fields left are given, left, right are wanted"),
         (("Node", ("Leaf", 1)), "for its 2 fields"),
-        (Leaf(1.5), "Tree.word: values of type float64 are given, int64 is wanted"),
+        (Leaf(1.5), "Tree.word: 1.5 is given; i64 holds whole numbers from -9223372036854775808"),
         (Leaf([1, 2]), "a value has shape"),
     ]
     answers = model.session().run_many([good] + [{"t": t} for t, _ in wrong] + [good])
@@ -452,6 +453,126 @@ def test_the_interpreter_agrees(tmp_path):
     np.testing.assert_array_equal(tenon.compile(total)(l, np.zeros(2, "f4")), [4, 6])
 
 
+@tenon.data
+class Named:
+    a: int
+
+
+@tenon.data
+class Both(Named):
+    b: int
+
+
+@tenon.function
+def fields(p: Both, n: int) -> "i64[]":
+    match p:
+        case Both(a, b):
+            return a + ops.mul(b, n)
+
+
+def test_inherited_fields_and_names_of_inputs(tmp_path):
+    """Inputs that are not the function's are told by its parameters, not by columns."""
+    session = tenon.compile(fields).session(threads=1)
+    p = Both(1, 2)
+    assert session(p, 3) == session(p, n=3) == session.run([p, 3])["result"] == 7
+    for wrong in ({"p": p}, {"p": p, "m": 3}, {"p": p, "n": 3, "m": 3}, {}):
+        said = f"inputs {', '.join(wrong) or 'none'} are given, fields takes p, n"
+        for by in (session.run, session.sizes):
+            with pytest.raises(tenon.UsageError, match=said):
+                by(wrong)
+    with pytest.raises(tenon.UsageError, match="3 inputs are given, fields takes 2: p, n"):
+        session.run([p, 3, 4])
+    with pytest.raises(tenon.UsageError, match="Both: int 5 is none of its values"):
+        session.run({"p": 5, "n": 3})
+    path = fields.write(tmp_path / "new" / "folder")
+    assert tenon.compile(path).run(fields.arrays(p=p, n=3))["result"] == 7
+
+
+# ---- numbers ----
+
+
+@tenon.data
+class Numbers:
+    a: "i32[]"
+    b: "f32[]"
+    c: "u8[]"
+    d: bool
+    e: "i64[2]"
+
+
+@tenon.function
+def numbers(p: Numbers, n: int, x: "f32[2]") -> tuple["i32[]", "f32[]", "u8[]", "bool[]", "i64[2]"]:
+    match p:
+        case Numbers(a, b, c, d, e):
+            return a + a, b + b, c + c, not d, e + ops.reshape(n, ONE)
+
+
+def test_numbers_that_types_hold():
+    session = tenon.compile(numbers, many=True).session(threads=1)
+    most = 2**63 - 1
+    good = {"a": -3, "b": 2**70, "c": 5, "d": True, "e": [most - 1, 2.0]}
+    rest = {"n": 1.0, "x": (1, float("inf"))}
+    names = [f"result{i}" for i in range(5)]
+
+    def request(n=1.0, x=(1, 2), **fields):
+        return {"p": Numbers(**{**good, **fields}), "n": n, "x": x}
+
+    for r in (session.run(request()), session.run_many([{**request(), **rest}])[0]):
+        assert [r[name].tolist() for name in names] == [-6, 2.0**71, 10, False, [most, 3]]
+    i64 = "i64 holds whole numbers from -9223372036854775808 to 9223372036854775807"
+    wrong = [
+        ({"a": 7.9}, "Numbers.a: 7.9 is given; i32 holds whole numbers from -2147483648 to"),
+        ({"a": 2**40}, "Numbers.a: 1099511627776 is given; i32 holds"),
+        ({"a": None}, "Numbers.a: None is given; i32 holds"),
+        ({"b": 1e300}, "Numbers.b: 1e+300 is given; f32 holds numbers up to 3.4e+38"),
+        ({"b": 2**200}, "Numbers.b: 16069"),
+        ({"c": 256}, "Numbers.c: 256 is given; u8 holds whole numbers from 0 to 255"),
+        ({"c": -1}, "Numbers.c: -1 is given; u8 holds"),
+        ({"d": 2}, "Numbers.d: 2 is given; bool is True or False"),
+        ({"e": [1, [2]]}, "Numbers.e: lists of different lengths are given"),
+        ({"e": [1, 2**63]}, f"Numbers.e: 9223372036854775808 is given; {i64}"),
+        ({"n": 7.9}, f"input n: 7.9 is given; {i64}"),
+        ({"n": 2**70}, f"input n: 1180591620717411303424 is given; {i64}"),
+        ({"n": float("nan")}, f"input n: nan is given; {i64}"),
+        ({"n": "3"}, f"input n: '3' is given; {i64}"),
+        ({"n": None}, f"input n: None is given; {i64}"),
+        ({"x": [1, 1e300]}, "input x: 1e+300 is given; f32 holds numbers up to 3.4e+38"),
+        ({"x": [[1], [2, 3]]}, "input x: lists of different lengths are given"),
+    ]
+    answers = session.run_many([request(**changed) for changed, _ in wrong])
+    for (_, says), answer in zip(wrong, answers):
+        assert isinstance(answer, tenon.UsageError) and says in str(answer), answer
+
+
+def test_division():
+    """As Python has it: floats by /, whole numbers by //, towards minus infinity."""
+
+    @tenon.function
+    def halves(x: "f32[]", n: int, k: int) -> tuple["f32[]", "i64[]"]:
+        x /= 2.0
+        return x, n // k
+
+    session = tenon.compile(halves, many=True).session(threads=1)
+    pairs = [(n, k) for n in (-7, -6, -1, 0, 5, 7, -(2**63)) for k in (-3, -2, 1, 2, 3)]
+    for (n, k), got in zip(pairs, session.run_many([{"x": 7, "n": n, "k": k} for n, k in pairs])):
+        assert (float(got["result0"]), int(got["result1"])) == (3.5, n // k)
+
+    def whole(n: int) -> "i64[]":
+        n += 1
+        return n / 2  # of ints
+
+    def floats(x: "f32[]") -> "f32[]":
+        y = x // x  # of floats
+        return y
+
+    for f, where, says in [
+        (whole, "of ints", "x / y of whole numbers is a float in Python; write x // y, or"),
+        (floats, "of floats", "x // y is for whole numbers; of floats write ops.floor(x / y)"),
+    ]:
+        said = refused(f)
+        assert f"{__file__}:{line_of(f, where)}: error: {says}" in said, said
+
+
 # ---- what is refused -----------------------------------------------------------------------------
 
 
@@ -526,6 +647,9 @@ def test_refused_statements():
     def index(x: "f32[4]") -> "f32[1]":
         return x[0]
 
+    def text(x: "f32[]") -> "f32[]":
+        return x + -"a"
+
     def untyped(x) -> "f32[1]":
         return x
 
@@ -567,6 +691,7 @@ def test_refused_statements():
         (unknown, "nothing", "nothing_at_all is not defined here"),
         (called, "len", "len cannot be called here; tenon.function, tenon.cell and tenon.ops can"),
         (index, "x[0]", "x[0] is not supported here: an index; write tenon.ops.gather"),
+        (text, "return", "'a' is not supported here: a Constant"),
         (untyped, "def", "parameter x needs a type"),
         (no_result, "def", "no_result needs the type of its result"),
         (no_type, "def", "list[int] is no type here"),
@@ -577,6 +702,105 @@ def test_refused_statements():
     for f, where, says in rows:
         said = refused(f)
         assert f"{__file__}:{line_of(f, where)}:" in said and says in said, (f.__name__, said)
+
+
+k = np.float32(5)  # of the module, beside variables of that name
+
+
+def test_a_variable_is_never_a_name_of_the_module():
+    def one_way(x: "f32[]", c: bool) -> "f32[]":
+        y = x
+        if c:
+            y = x + x
+            k = x
+        return y + k  # not always
+
+    def after(x: "f32[]") -> "f32[]":
+        y = x + k  # too early
+        k = x
+        return y
+
+    def of_a_case(t: Tree) -> "i64[]":
+        match t:
+            case Leaf(k):
+                y = 1
+            case _:
+                y = 2
+        return k  # of one case
+
+    def of_a_loop(x: "f32[]") -> "f32[]":
+        for k in range(3):
+            x = x + x
+        return x + k  # of the loop
+
+    def of_a_parameter(t: Tree, k: int) -> "i64[]":
+        y = k
+        match t:
+            case Leaf(k):
+                y = k + y
+            case _:
+                pass
+        return k + y  # either of two
+
+    def in_a_turn(t: Tree, n: int, k: int) -> "i64[]":
+        y = k
+        for i in range(n):
+            y = y + k  # of the turn before
+            match t:
+                case Leaf(k):
+                    y = y + k
+                case _:
+                    pass
+        return y
+
+    def turns(k: int) -> "i64[]":
+        x = k
+        for k in range(3):
+            x = x + k
+        return x + k  # the last turn
+
+    for f, where in [
+        (of_a_parameter, "either of two"),
+        (in_a_turn, "of the turn before"),
+        (turns, "the last turn"),
+        (one_way, "not always"),
+        (after, "too early"),
+        (of_a_case, "of one case"),
+        (of_a_loop, "of the loop"),
+    ]:
+        said = refused(f)
+        assert f"{__file__}:{line_of(f, where)}: k is a variable of {f.__name__}" in said, said
+
+    @tenon.function
+    def outer(x: "f32[]") -> "f32[]":
+        return x + k
+
+    assert tenon.compile(outer)(np.float32(1)) == 6
+
+    @tenon.function
+    def again(t: Tree, n: int, k: int) -> "i64[]":
+        y = k
+        for k in range(k):
+            y = y + k
+        match t:
+            case Leaf(k):
+                y = y + k
+            case Node(_, k):
+                k = n
+                y = y + k
+        k = y
+        match t:
+            case Leaf(n):
+                return k + n
+            case _:
+                pass
+        return k + n
+
+    session = tenon.compile(again).session(threads=1)
+    assert session(Leaf(5), 2, 3) == 3 + (0 + 1 + 2) + 5 + 5
+    assert session(Node(Leaf(5), Leaf(6)), 2, 3) == 3 + (0 + 1 + 2) + 2 + 2
+    with pytest.raises(tenon.UsageError, match="again is a function of Python; @tenon.function"):
+        tenon.compile(again.__wrapped__)
 
 
 def test_what_the_compiler_refuses_names_the_line_of_python():
@@ -611,6 +835,10 @@ def test_refused_types():
     def plain(p: np.ndarray) -> "f32[1]":
         return CELL
 
+    @dataclasses.dataclass
+    class Thawed:
+        x: int
+
     assert "field x is <class 'list'>; write int, float, bool" in refused(loose)
     assert "a field is numbers" in refused(odd)
     assert "np.ndarray is no data type" in refused(plain)
@@ -618,5 +846,19 @@ def test_refused_types():
         encode(Leaf(1))
     with pytest.raises(AttributeError, match="stands for an operator"):
         ops.tanh(1)
+    with pytest.raises(tenon.UsageError, match="cannot inherit frozen dataclass"):
+
+        @tenon.data
+        class Frozen(Thawed):
+            y: int
+
+    for wrong in (loose, 5):
+        with pytest.raises(tenon.UsageError, match="tenon.data makes constructors of classes"):
+            tenon.data(wrong)
+    for wrong in (len, 5, Leaf, lambda x: x):
+        with pytest.raises(tenon.UsageError, match="reads functions written with def"):
+            tenon.function(wrong)
+    with pytest.raises(tenon.UsageError, match="encode is a tenon.function already"):
+        tenon.function(encode)
     with pytest.raises(tenon.UsageError, match="no such file"):
         tenon.cell("nowhere.onnx")

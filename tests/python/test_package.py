@@ -349,6 +349,8 @@ def test_a_map_is_a_dict():
     model = tenon.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 1)], ir_version=8))
     assert model.run({"x": {"b": 8.0, "a": 4.0, "other": 1.0}})["y"].tolist() == [[4, 0, 8]]
     assert model.run({"x": {}})["y"].tolist() == [[0, 0, 0]]
+    with pytest.raises(tenon.UsageError, match="input x.values: 1e.300 is given; f32 holds numbers up to"):
+        model.run({"x": {"b": 8.0, "a": 1e300}})
 
 
 @pytest.mark.parametrize("labels", [["bird", "ant", "cat"], [7, -3, 4]], ids=["strings", "numbers"])
@@ -400,6 +402,8 @@ def test_sequences_are_lists():
                 np.testing.assert_array_equal(got, want, strict=True)
     made, n = model(s=[[[1.0, 2.0]]], x=x)           # lists of numbers as elsewhere
     np.testing.assert_array_equal(made[0], np.float32([[1, 2]]), strict=True)
+    with pytest.raises(tenon.UsageError, match="input s, item 1: 1e.300 is given; f32 holds numbers up to"):
+        model(s=[[[1.0]], [[1e300]]], x=x)
 
 
 # ---- what goes wrong ------------------------------------------------------------------------------------------

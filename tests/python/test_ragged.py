@@ -125,3 +125,33 @@ def test_packed_inputs_that_are_no_batch(mixers):
         tenon.compile(mixer(), packed=True)
     with pytest.raises(tenon.UsageError, match="a share above 0 and at most 1"):
         tenon.compile(mixer(), density=1.5)
+    with pytest.raises(tenon.UsageError, match="density 0: a share above 0 and at most 1"):
+        tenon.compile(mixer(), density=0)
+    with pytest.raises(tenon.UsageError, match="option density: 'x' is none of its values"):
+        tenon.compile(mixer(), density="x")
+
+
+def test_slices_are_batches():
+    r = tenon.Ragged(np.arange(12).reshape(6, 2), np.array([0, 3, 3, 6], "i4"))
+    for s in (slice(0, 1), slice(1, None), slice(None, None, -1), slice(2, 1), slice(-2, None)):
+        part = r[s]
+        assert part.offsets.dtype == r.offsets.dtype and part.values.shape[1:] == (2,)
+        want = [r[b] for b in range(3)[s]]
+        assert len(part) == len(want)
+        for got, rows in zip(part, want):
+            np.testing.assert_array_equal(got, rows)
+
+
+def test_lengths_within_the_array():
+    x = np.arange(6).reshape(2, 3)
+    assert list(tenon.Ragged.from_padded(x, lengths=[3.0, 0]).lengths) == [3, 0]
+    for lengths, says in [
+        ([100, 1], "sequence 0 has length 100; it is a whole number from 0 to 3"),
+        ([1, -7], "sequence 1 has length -7; it is a whole number from 0 to 3"),
+        ([1, float("nan")], "sequence 1 has length nan"),
+        ([1.5, 1], "sequence 0 has length 1.5"),
+        ([1], r"shape \(1,\); they are whole numbers of shape \(2,\)"),
+        (["a", "b"], "lengths of type <U1"),
+    ]:
+        with pytest.raises(ValueError, match=says):
+            tenon.Ragged.from_padded(x, lengths=lengths)

@@ -704,3 +704,36 @@ def test_exported_models(name, tmp_path, monkeypatch):
                 np.testing.assert_allclose(got[output], want, rtol=1e-4, atol=1e-5)
             else:
                 np.testing.assert_array_equal(got[output], want)
+
+
+# ---- what is given --------------------------------------------------------------------------------------------------------
+
+ADD = "graph @main(%x: f32[2], %n: i64[]) -> (%y) {\n  %f: f32[] = cast(%n) {to = \"f32\"}\n  %y: f32[2] = add(%x, %f)\n}\n"
+
+
+def test_any_collection_of_requests(tmp_path):
+    """A generator is gone through once; one request in place of a list of them is an error."""
+    model = compiled(tmp_path, ADD)
+    x = np.ones(2, "f4")
+    session = model.session(threads=1)
+    for requests in (({"x": x, "n": n} for n in range(3)), ((x, n) for n in range(3))):
+        assert [float(r["y"][0]) for r in session.run_many(requests)] == [1, 2, 3]
+    assert session.learn({"x": x, "n": n} for n in range(3)).nodes
+    for wrong in ({"x": x, "n": 1}, "x", 5):
+        for by in (session.run_many, session.learn):
+            with pytest.raises(tenon.UsageError, match="takes a list of requests, (dict|str|int) is given"):
+                by(wrong)
+    with pytest.raises(tenon.UsageError, match="policy is a text such as 'agenda', or None; 3 is given"):
+        session.policy = 3
+
+
+def test_a_bad_request_is_its_own_affair(tmp_path):
+    """Whatever kind of error it is."""
+    model = compiled(tmp_path, ADD)
+    good = {"x": np.ones(2, "f4"), "n": 1}
+    wrong = [5, None, "xn", {1: 2, "n": 1}, {**good, "n": object()}, {**good, "n": 2**70}, {**good, "x": [[1], [1, 2]]}, [good["x"]]]
+    got = model.session(threads=1).run_many([good, *wrong, good])
+    assert all(isinstance(g, Exception) for g in got[1:-1])
+    assert "inputs are a dict by name, or a list in order; int is given" in str(got[1])
+    for g in (got[0], got[-1]):
+        np.testing.assert_array_equal(g["y"], [2, 2])
