@@ -189,8 +189,8 @@ typedef struct TnRequest {
  */
 TN_API TnStatus tn_run_many(TnSession *s, TnRequest *request, int32_t n);
 /* Blocks that requests run together: what each ends in, its nests, how many times requests asked for it, and how often it ran since the
- * session began; requests that fail count for nothing. 0 blocks: requests run one by one; tn_model_single says why, NULL where
- * nobody asked for anything else. */
+ * session began; requests that fail count for nothing. 0 blocks: requests run one by one;
+ * tn_model_single says why, NULL where nobody asked for anything else. */
 typedef struct TnBlockUse {
     size_t size;
     const char *name;

@@ -42,8 +42,9 @@ typedef struct TnFault {         /* the first thing that went wrong; code 0: not
     int32_t reserved;
     int64_t got, want;           /* DIM: sizes; CONSTRAINT: both sides; INDEX: the index, the extent;
                                     WEIGHTS: none were given and the library has none: their bytes;
-                                    SYMBOL: a size that data gave, the nearest possible one; MEMORY: bytes that there are not,
-                                    0, or bytes that calls of functions take, how deep they are;
+                                    SYMBOL: a size that data gave, the nearest possible one;
+                                    MEMORY: bytes that there are not, 0; or bytes that calls of
+                                    functions take, how deep they are;
                                     TRIPS, DEPTH, STACK: how many, the limit, if it is a number;
                                     VALUE: a number from data, the most it may be;
                                     FRAME: what it lacks, see TnFrame; LIBRARY: the name of one that the kernel needs and

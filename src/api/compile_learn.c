@@ -47,7 +47,8 @@ session_learn(TnSession *s, uint64_t seed, TnLearnt *out)
         return false;
     if (!r || !r->graph.n)
         return diag_error(d, DIAG_USAGE, (Loc){0},
-                          "nothing to learn of: since recording began no request had a result that blocks made%s",
+                          "nothing to learn of: since recording began no request had a result "
+                          "that blocks made%s",
                           s->manifest->many ? "" : ", and the model was not compiled for many");
     if (r->failed)
         return diag_error(d, DIAG_LIMIT, (Loc){0}, "no memory to record what requests ask for");

@@ -4,8 +4,8 @@
  * value (values.c), another which sizes only control tells (sizes.c):
  *
  *     shared     made of constants and sizes alone: has no axis of instances, and is computed where a block reads it
- *     host       whole numbers made of a request's own, which control asks for, and elements of an input that such
- *                numbers choose: computed as control walks
+ *     host       whole numbers made of a request's own, which control asks for, and elements of an
+ *                input that such numbers choose: computed as control walks
  *     row        all else: a row of a pool, computed in a block
  *
  * All sizes follow from those of a request's inputs, so requests of equal sizes share pools and blocks.

@@ -289,8 +289,9 @@ report_fault(const Session *s, Diags *d, const TnFault *f)
                           f->where >= 0 && f->where < m->nsymbol ? m->symbols[f->where] : "of a tensor", got, got > want ? "at most" : "at least", want);
     case TN_FAULT_MEMORY:
         if (want && !s->refused)
-            return diag_error(d, DIAG_LIMIT, at_model(s), "calls of functions are %lld deep and take %lld bytes, and there is no memory for more; "
-                              "compile with a lower --max-calls", want, got);
+            return diag_error(d, DIAG_LIMIT, at_model(s),
+                              "calls of functions are %lld deep and take %lld bytes, and there is "
+                              "no memory for more; compile with a lower --max-calls", want, got);
         return !s->refused && diag_error(d, DIAG_LIMIT, at_model(s), "cannot get %lld bytes of memory for a tensor that data size; run smaller inputs", got);
     case TN_FAULT_TRIPS:
         return diag_error(d, DIAG_LIMIT, at_model(s), "a loop made %lld turns, the limit is %lld; raise it with --max-trips when compiling", got, want);

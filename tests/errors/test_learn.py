@@ -93,7 +93,7 @@ def test_what_is_refused(tenon):
 
 
 def test_requests_that_fail(tenon):
-    """The others are learnt of, and counted; where all fail, the message says which line and why."""
+    """The others are learnt of, and counted; where all fail, the message says where and why."""
     run(tenon, "compile", "steps.tn", "--many", "-o", "steps.so")
     path = tenon.folder / "work" / "r.jsonl"
     bad = json.dumps({"x": [[0, 1, 2, 3]], "turns": 5, "kind": [0, 1, 0, 1]}) + "\n"

@@ -138,7 +138,8 @@ def rows_of(rng, leaves, shape, dtype):
     tag, value, children = [], [], []
 
     def build(n):
-        at = [build(k) for k in (cut, n - cut)] if (cut := n > 1 and rng.integers(1, n)) else [-1, -1]
+        cut = int(rng.integers(1, n)) if n > 1 else 0
+        at = [build(cut), build(n - cut)] if n > 1 else [-1, -1]
         tag.append(int(n > 1))
         value.append(rng.normal(size=shape) * (n == 1))
         children.append(at)
@@ -146,12 +147,14 @@ def rows_of(rng, leaves, shape, dtype):
 
     root = np.array(build(leaves))
     left, right = np.array(children).T
-    return {"t": root, "T.tag": np.array(tag), "T.v": np.array(value).astype(dtype), "T.left": left, "T.right": right}
+    return {"t": root, "T.tag": np.array(tag), "T.v": np.array(value).astype(dtype),
+            "T.left": left, "T.right": right}
 
 
-@pytest.mark.parametrize("shape, dtype", [((2,), "f4"), ((), "f4"), ((3, 2), "f2"), ((2,), "f8"), ((8, 16), "f4")])
+@pytest.mark.parametrize("shape, dtype", [((2,), "f4"), ((), "f4"), ((3, 2), "f2"), ((2,), "f8"),
+                                          ((8, 16), "f4")])
 def test_fields_of_leaves(shape, dtype, tmp_path):
-    """A field that a request's numbers choose runs for trees of all sizes at once, whatever its type."""
+    """Leaves of trees of all sizes run at once, whatever the type of their field."""
     kind = {"f2": "f16", "f4": "f32", "f8": "f64"}[dtype] + str(list(shape))
     model = compiled(tmp_path, FIELD.replace("f32[2]", kind))
     rng = np.random.default_rng(2)
@@ -599,8 +602,12 @@ graph @main(%x: f32[1, n], %turns: i64[], %shape: i64[2]) -> (%all, %long, %z, %
         np.testing.assert_allclose(got["z"], got["long"].reshape(r["shape"]))
         np.testing.assert_allclose(got["sum"], stacked.sum((0, 1)), rtol=1e-5)
     wrong = {"x": np.ones((1, 2), "f4"), "turns": np.int64(1), "shape": np.array([3, 2])}
-    got = model.session(threads=1).run_many([requests[0], wrong])
+    session = model.session(threads=1)
+    got = session.run_many([requests[0], wrong])
     assert not isinstance(got[0], Exception) and isinstance(got[1], tenon.UsageError)
+    for want, r in [*zip(together, requests)] * 2:   # a failure takes back memory of the run before
+        np.testing.assert_array_equal(session.run(r)["all"], want["all"])
+        assert isinstance(session.run_many([wrong])[0], tenon.UsageError)
 
 
 def test_a_long_walk(tmp_path):
