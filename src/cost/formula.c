@@ -178,7 +178,7 @@ seek_torn(void *user, const Scalar *s)
     Torn *t = user;
     uint32_t lanes = machine_lanes(t->f->m, DT_F32);
 
-    if (s->op != S_SELECT || s->arg[0]->op < S_EQ || s->arg[0]->op > S_GE)
+    if (!scalar_is_compared_choice(s))
         return;
     const Scalar *a = s->arg[0]->arg[0], *b = s->arg[0]->arg[1], *yes = s->arg[1], *no = s->arg[2];
     if (yes->op == S_CONST || no->op == S_CONST)

@@ -59,7 +59,7 @@ struct TnRequestRun {                /* how far a request is */
  * is recorded runs, and what earlier turns needed is dropped. Others wait after as many turns, if
  * they do not ask for twice as much by then: later turns of all run together, too. */
 #define TN_MOST_ASKED (INT64_C(1) << 24)
-/* Rows of so many bytes. */
+/* Rows of one size. */
 typedef struct { TnBlock row; int64_t bytes, used; } TnPool;
 /* Requests of equal sizes. */
 typedef struct {
@@ -136,7 +136,7 @@ static int tn_new_rows(TnBatch *b, int32_t sizes, int32_t type, int64_t n, int64
 {
     return tn_rows_of(b, tn_pool_of(b, sizes, type), n, row);
 }
-/* So many runs of a block, at once. */
+/* N runs of a block, at once. */
 TN_INLINE void tn_tally(const TnBatch *b, int32_t block, int64_t nodes)
 {
     if (b->m->count) {

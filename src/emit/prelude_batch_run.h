@@ -1,6 +1,6 @@
 /* prelude_batch_run: nodes that were recorded run, all of one block and one size at once.
  *
- * A block for many reads rows of pools through row numbers and gives fresh rows side by side. A
+ * A block for many reads rows of pools through row numbers and gives fresh adjacent rows. A
  * block for one request has pointers to the values themselves.
  */
 #ifndef TN_PRELUDE_BATCH_RUN_H

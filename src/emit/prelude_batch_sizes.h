@@ -7,7 +7,7 @@
 #ifndef TN_PRELUDE_BATCH_SIZES_H
 #define TN_PRELUDE_BATCH_SIZES_H
 
-/* Has this been met: these sizes (MET_SIZES), a pool of rows of so many bytes (MET_POOL), or sizes
+/* Has this been met: these sizes (MET_SIZES), a pool of rows of that size (MET_POOL), or sizes
  * that are these as far as block `what` depends on them? *value is its number: `fresh` if not. */
 enum { TN_MET_SIZES = -1, TN_MET_POOL = -2 };
 static int tn_is_met(const TnBatch *b, const TnMet *x, int32_t what, const int64_t *key)
@@ -68,7 +68,7 @@ static int tn_meet(TnBatch *b, int32_t what, const int64_t *key, int32_t fresh, 
     return 0;
 }
 
-/* The pool of rows of so many bytes. */
+/* The pool of rows of this size [bytes]. */
 static int tn_take_pool(TnBatch *b, int64_t bytes, int32_t *out)
 {
     int code;

@@ -136,7 +136,7 @@ static int tn_need_stack(TnBatch *b, TnRequestRun *r, int64_t slots)
                : tn_keep(&b->frame, &r->stack, r->stack.bytes, bytes);
 }
 
-/* A frame behind that of the caller, who has so many slots, for a function that needs so many. */
+/* A frame behind the caller's: the slots that the caller has, and that the function needs. */
 TN_INLINE int tn_push(TnBatch *b, TnRequestRun *r, int32_t function, int32_t have, int32_t need,
                       int32_t at)
 {
@@ -176,7 +176,7 @@ static int tn_end(TnBatch *b, TnRequestRun *r, const int32_t *out)
     return 0;
 }
 
-/* May there be another turn behind so many? */
+/* May there be another turn behind these? */
 TN_INLINE int tn_next_turn(TnBatch *b, int32_t turns)
 {
     return turns < b->p->max_trips

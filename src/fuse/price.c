@@ -11,6 +11,7 @@
  * its nests, which values pass between them, and which are seen outside.
  */
 #include "fuse/internal.h"
+#include "nest/walk.h"
 
 #include <string.h>
 
@@ -97,7 +98,7 @@ seek_choice_by_place(void *user, const Scalar *s)
 {
     bool *any = user;
 
-    *any |= s->op == S_SELECT && s->arg[0]->op >= S_EQ && s->arg[0]->op <= S_GE &&
+    *any |= scalar_is_compared_choice(s) &&
             (s->arg[0]->arg[0]->op == S_INDEX || s->arg[0]->arg[1]->op == S_INDEX);
 }
 

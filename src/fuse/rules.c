@@ -18,6 +18,7 @@
  * Source: doc/fusion.md, the table of realisations.
  */
 #include "fuse/internal.h"
+#include "nest/walk.h"
 
 /* The numbers of the greedy plan, which asks for no price (--fuse greedy; the default asks, price.c). A product's packing stores a vector in
  * each cycle; beside a store a processor that starts four instructions in a cycle, the least of the machine table, starts three others.
@@ -412,7 +413,7 @@ static bool
 is_piece(const Scalar *s)
 {
     if (s->op == S_SELECT)
-        return s->arg[0]->op >= S_EQ && s->arg[0]->op <= S_GE && s->arg[0]->arg[0]->op == S_INDEX && is_piece(s->arg[1]) && is_piece(s->arg[2]);
+        return scalar_is_compared_choice(s) && s->arg[0]->arg[0]->op == S_INDEX && is_piece(s->arg[1]) && is_piece(s->arg[2]);
     return s->op == S_CONST || (s->op == S_LOAD && !s->u.load.outside);
 }
 

@@ -70,7 +70,7 @@ typedef struct {
     uint32_t nin, nout, nodes;       /* nodes: nests of the model in it */
     const uint32_t *type;            /* [nin + nout] */
     BlockKind kind;
-    bool last;                       /* what it makes nobody reads but results: it can wait for all others */
+    bool last;                       /* results alone read what it makes: it can wait for all others */
 } BatchBlock;
 
 typedef struct { Var symbol; const Expr *is; } BatchSize;

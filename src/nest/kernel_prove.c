@@ -548,7 +548,7 @@ is_written_once(Prover *p, uint32_t buffer)
     for (uint32_t i = 0; i < p->k->npart; i++) {
         const Nest *n = p->k->part[i].nest;
         for (uint32_t w = 0; w < n->nwrite; w++)
-            if (p->k->part[i].buffer[n->write[w].out] == buffer && (n->write[w].combiner != COMB_NONE))
+            if (p->k->part[i].buffer[n->write[w].out] == buffer && n->write[w].combiner != COMB_NONE)
                 return false;
     }
     return true;

@@ -54,6 +54,12 @@ const Scalar *scalar_pack(Ctx *c, const Scalar *factor, uint32_t axis, int64_t e
 /* The summed axis, of those along which both factors read bare dimensions, that the fewest steps of `count` points make up, the
  * last of such, and its extent; NO_SLOT: none is longer than 1. */
 uint32_t nest_packed_axis(Ctx *c, const Nest *n, const Contraction *view, int64_t count, int64_t *extent);
+/* Is it a choice by a comparison? */
+static inline bool
+scalar_is_compared_choice(const Scalar *s)
+{
+    return s->op == S_SELECT && s->arg[0]->op >= S_EQ && s->arg[0]->op <= S_GE;
+}
 /* Is every index of a load provably inside its tensor, of type t? */
 bool load_is_inside(Ctx *c, const Ranges *r, const Scalar *load, const Type *t);
 /* The same load with another slot, indices or outside value. */

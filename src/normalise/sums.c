@@ -16,8 +16,8 @@ count_reductions(void *user, const Scalar *s)
     *(uint32_t *)user += s->op == S_REDUCE;
 }
 
-/* Sums of floats that stand in no other reduction, and that have none inside; how many reductions there are, and the axes of
- * those but `one`. */
+/* Sums of floats that stand in no other reduction, and that have none inside; how many reductions
+ * there are, and the axes of those but `one`. */
 typedef struct {
     Ctx *c;
     Arena *a;
@@ -177,29 +177,29 @@ call(Graph *to, const Node *n, const Nest *nest, const ValueId *value, ValueId o
     return used != NULL;
 }
 
+/* The node, of which `made` was taken already and `rest` is left. */
 static bool
-split_node(Graph *to, const Graph *from, const Node *node, ValueId *map)
+split_node(Graph *to, const Graph *from, const Node *node, ValueId *map, Arena *scratch,
+           const Nest *made, const Nest *rest)
 {
-    Arena *scratch = arena_child(to->arena);
-    const Nest *n = node->nest, *made, *rest;
+    const Nest *n = node->nest;
     VEC(ValueId) value = { 0 };
     ValueId old = node_out(from, node, 0);
     bool ok = true;
 
     for (uint32_t i = 0; i < n->nin; i++)
         VEC_PUSH(to->arena, &value, map[node_in(from, node, i)]);
-    while (ok && take_apart(to->ctx, scratch, n, &made, &rest)) {
+    do {
         Sym name = sym_printf(to->ctx, "%s.product", from->value.at[old].name);
         ValueId v = graph_value(to, name, made->param[made->nin].type);
         ok = call(to, node, made, value.at, v);
         VEC_PUSH(to->arena, &value, v);
         n = rest;
-    }
+    } while (ok && take_apart(to->ctx, scratch, n, &made, &rest));
     if (ok) {
         map[old] = graph_copy_value(to, from, old);
         ok = call(to, node, n, value.at, map[old]);
     }
-    arena_free(scratch);
     return ok;
 }
 
@@ -215,7 +215,7 @@ normalise_sums(const Graph *g)
     for (NodeId id = 1; id < g->node.n && ok; id++) {
         const Node *n = &g->node.at[id];
         if (n->callee == CALL_NEST && take_apart(g->ctx, scratch, n->nest, &made, &rest))
-            ok = split_node(to, g, n, map);
+            ok = split_node(to, g, n, map, scratch, made, rest);
         else
             graph_copy_node(to, g, id, map);
     }

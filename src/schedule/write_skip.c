@@ -176,10 +176,10 @@ rows_around(const Program *p, uint32_t before, const Shortened *r)
 
 typedef enum { AT_TASK, AT_ROWS, AT_COUNT } Where;
 
+/* Where a reduction is shortened, of the loops before step `change`. NULL: there is no such loop. */
 static Sym
-loop_at(const Program *p, Where where, Sym task, const Shortened *r)
+loop_at(const Program *p, Where where, Sym task, const Shortened *r, uint32_t change)
 {
-    uint32_t change = first_change(p, r->loop);
     Sym outer = loop_before(p, task, change), inner = rows_around(p, change, r);
 
     if (where == AT_ROWS)
@@ -198,7 +198,7 @@ write_shortened(Draft *w, const Program *p, const Shortened *list, uint32_t n, W
 
     for (uint32_t i = 0; i < p->step.n; i++) {
         for (uint32_t k = 0; k < n; k++) {
-            Sym at = first_change(p, list[k].loop) == i ? loop_at(p, where, task, &list[k]) : NULL;
+            Sym at = first_change(p, list[k].loop) == i ? loop_at(p, where, task, &list[k], i) : NULL;
             if (at)
                 text_printf(&t, "skip %s at %s by %lld\n", list[k].loop, at, (long long)by);
             any += at != NULL;
