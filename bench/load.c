@@ -68,8 +68,10 @@ main(int argc, char **argv)
         fprintf(stderr, "bench_load: %s\n", tn_error(ctx));
         return s;
     }
-    printf("{\"load_ms\": %.3f, \"arena_bytes\": %lld, \"resident_bytes\": %lld, \"peak_bytes\": %lld}\n", load,
-           (long long)tn_session_arena_bytes(session), status_bytes("VmRSS"), status_bytes("VmHWM"));
+    printf("{\"load_ms\": %.3f, \"arena_bytes\": %lld, \"resident_bytes\": %lld, \"peak_bytes\": "
+           "%lld}\n",
+           load, (long long)tn_session_arena_bytes(session), status_bytes("VmRSS"),
+           status_bytes("VmHWM"));
     tn_session_free(session);
     tn_model_free(model);
     tn_context_free(ctx);

@@ -1,8 +1,10 @@
 /* yardstick: what this machine gives right now, to hold what runs beside it to.
  *
- *   bench_yardstick peak|read|copy THREADS SECONDS     prints the best rate [GFLOP/s, GB/s] of short runs
+ *   bench_yardstick peak|read|copy THREADS SECONDS     prints the best rate [GFLOP/s, GB/s] of
+ *   short runs
  *
- * Memory that others use too is slower for minutes, so it is measured in turn with what is held to it.
+ * Memory that others use too is slower for minutes, so it is measured in turn with what is held to
+ * it.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -21,13 +23,14 @@ typedef float Vec __attribute__((vector_size(16)));
 #endif
 
 enum {
-    SUMS = 12,                       /* chains in flight: more than a multiply-add's cycles times those started in one */
+    /* chains in flight: more than a multiply-add's cycles times those started in one */
+    SUMS = 12,
     STEPS = 100000,
     LEAST_RUNS = 3,
     MOST_THREADS = 64,
     LANES = sizeof(Vec) / sizeof(float),
 };
-#define BYTES ((size_t)256 << 20)    /* beyond every cache; each thread takes its part */
+#define BYTES ((size_t)256 << 20) /* beyond every cache; each thread takes its part */
 
 typedef struct {
     Vec *from, *to;
@@ -49,7 +52,8 @@ peak(void *what)
 {
     Work *w = what;
     Vec factor = (Vec){ 0 } + 0.999f, term = (Vec){ 0 } + 0.001f;
-    Vec a = term, b = a + a, c = b + a, d = c + a, e = d + a, f = e + a, g = f + a, h = g + a, i = h + a, j = i + a, k = j + a, l = k + a;
+    Vec a = term, b = a + a, c = b + a, d = c + a, e = d + a, f = e + a, g = f + a, h = g + a,
+        i = h + a, j = i + a, k = j + a, l = k + a;
 
     for (int s = 0; s < STEPS; s++) {
         a = a * factor + term, b = b * factor + term, c = c * factor + term, d = d * factor + term;
@@ -79,7 +83,7 @@ copy_all(void *what)
 
     for (size_t i = 0; i < w->n; i++) {
         w->to[i] = w->from[i];
-        __asm__ volatile("" : : "r"(w->to) : "memory");    /* not a call of memcpy */
+        __asm__ volatile("" : : "r"(w->to) : "memory"); /* not a call of memcpy */
     }
     w->kept = w->to[w->n / 2][0];
     return NULL;
@@ -88,7 +92,7 @@ copy_all(void *what)
 static const struct {
     const char *name;
     void *(*run)(void *);
-    int passes;                      /* over memory; 0: arithmetic */
+    int passes; /* over memory; 0: arithmetic */
 } yards[] = { { "peak", peak, 0 }, { "read", read_all, 1 }, { "copy", copy_all, 2 } };
 
 static void *
@@ -132,14 +136,17 @@ main(int argc, char **argv)
         return 2;
     }
     size_t bytes = yards[yard].passes ? BYTES : 0, part = bytes / (size_t)threads / 4096 * 4096;
-    char *from = yards[yard].passes ? memory(bytes) : NULL, *to = yards[yard].passes == 2 ? memory(bytes) : from;
+    char *from = yards[yard].passes ? memory(bytes) : NULL,
+         *to = yards[yard].passes == 2 ? memory(bytes) : from;
     if (bytes && (!from || !to)) {
         fputs("bench_yardstick: no memory\n", stderr);
         return 1;
     }
     for (int i = 0; i < threads && bytes; i++)
         w[i] = (Work){ (Vec *)(from + i * part), (Vec *)(to + i * part), part / sizeof(Vec), 0 };
-    double work = threads * (bytes ? (double)part * yards[yard].passes : 2.0 * SUMS * STEPS * LANES), end = seconds() + atof(argv[3]);
+    double work =
+               threads * (bytes ? (double)part * yards[yard].passes : 2.0 * SUMS * STEPS * LANES),
+           end = seconds() + atof(argv[3]);
     for (int n = 0; n < LEAST_RUNS || seconds() < end; n++) {
         double start = seconds();
         run(yards[yard].run, w, threads);

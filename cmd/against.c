@@ -29,7 +29,7 @@ python(const Options *o, const char *what, const char *model, const char *folder
 
     fflush(stdout);
     posix_spawn_file_actions_init(&files);
-    posix_spawn_file_actions_adddup2(&files, 2, 1);          /* standard output is tenon's */
+    posix_spawn_file_actions_adddup2(&files, 2, 1); /* standard output is tenon's */
     int why = posix_spawnp(&pid, name, &files, NULL, (char *const *)argv, environ);
     posix_spawn_file_actions_destroy(&files);
     if (why)

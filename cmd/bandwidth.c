@@ -14,7 +14,11 @@ enum { RUNS = 4, MOST_THREADS = 256, HUGE_PAGE = 2 << 20 };
 
 /* every processor of the kind has these */
 typedef float Vec __attribute__((vector_size(16)));
-typedef struct { const Vec *from; size_t n; double kept; } Part;
+typedef struct {
+    const Vec *from;
+    size_t n;
+    double kept;
+} Part;
 
 static void *
 read_part(void *what)

@@ -12,10 +12,10 @@ typedef struct {
     const TnModel *model;
     TnBlockUse *block;
     int32_t n;
-    const char *single;              /* why requests run one by one; NULL: they do not */
+    const char *single; /* why requests run one by one; NULL: they do not */
     Requests requests;
     int32_t failed;
-    int shapes;                      /* different ones of the requests; counted up to MOST_SHAPES */
+    int shapes; /* different ones of the requests; counted up to MOST_SHAPES */
 } Page;
 
 enum { MOST_SHAPES = 100 };
@@ -94,8 +94,8 @@ print_row(const Page *p, const TnBlockUse *b, int width)
     else if (!b->ran)
         printf("  %5d  %-8s  %8d  %8d  %9s\n", b->nodes, run, 0, 0, "-");
     else
-        printf("  %5d  %-8s  %8lld  %8lld  %9.1f\n", b->nodes, run,
-               (long long)b->asked, (long long)b->ran, mean_size(b));
+        printf("  %5d  %-8s  %8lld  %8lld  %9.1f\n", b->nodes, run, (long long)b->asked,
+               (long long)b->ran, mean_size(b));
 }
 
 static void
@@ -127,7 +127,7 @@ print_table(const Page *p)
 static void
 print_hint(const Page *p)
 {
-    enum { MANY = 8 };               /* instances that fill a batch: a vector of f32 */
+    enum { MANY = 8 }; /* instances that fill a batch: a vector of f32 */
     TnBlockUse t = total(p, false);
     int32_t n = p->requests.n - p->failed;
     const char *name = p->o->model;
@@ -142,8 +142,8 @@ print_hint(const Page *p)
     else if (mean_size(&t) >= MANY || 2 * mean_size(&t) >= n)
         printf("tenon run %s --many %s, or session.run_many\n"
                "These %d requests take %lld run%s of blocks; one after the other, %lld\n",
-               name, p->o->requests, n,
-               (long long)t.ran, t.ran == 1 ? "" : "s", (long long)t.asked);
+               name, p->o->requests, n, (long long)t.ran, t.ran == 1 ? "" : "s",
+               (long long)t.asked);
     else if (p->shapes > 1)
         printf("more requests at a time, or such of equal shapes, padded to a few sizes perhaps.\n"
                "These %d have %s%d shapes; a block runs together for those of one size to it\n",
@@ -183,8 +183,8 @@ print_json(const Page *p)
     else
         printf("null");
     if (p->o->requests)
-        printf(", \"requests\": %d, \"failed\": %d, \"shapes\": %d",
-               p->requests.n, p->failed, p->shapes);
+        printf(", \"requests\": %d, \"failed\": %d, \"shapes\": %d", p->requests.n, p->failed,
+               p->shapes);
     printf(", \"blocks\": [");
     for (int32_t i = 0; i < p->n; i++) {
         const TnBlockUse *b = &p->block[i];
@@ -192,8 +192,7 @@ print_json(const Page *p)
         print_json_string(b->name);
         printf(", \"nests\": %d, \"host\": %s", b->nodes, b->host ? "true" : "false");
         if (p->o->requests)
-            printf(", \"asked\": %lld, \"batches\": %lld",
-                   (long long)b->asked, (long long)b->ran);
+            printf(", \"asked\": %lld, \"batches\": %lld", (long long)b->asked, (long long)b->ran);
         putchar('}');
     }
     printf("]}\n");

@@ -15,11 +15,15 @@ enum { WARMUP = 5, LEAST_RUNS = 5, MOST_MODELS = 2 };
 #define DURATION 3.0
 #define SLICE 0.02
 
-typedef struct { double *ms; int64_t n, room; double sum; } Times;
+typedef struct {
+    double *ms;
+    int64_t n, room;
+    double sum;
+} Times;
 
 /* One model on one number of threads. */
 typedef struct {
-    Options o;                           /* the command's, with this model and these threads */
+    Options o; /* the command's, with this model and these threads */
     TnContext *ctx;
     TnSession *session;
     Tensors tensors;
@@ -185,7 +189,10 @@ subject_close(Subject *s)
     free(s->times.ms);
 }
 
-typedef struct { TnContext *ctx; TnSession *session; } Traced;
+typedef struct {
+    TnContext *ctx;
+    TnSession *session;
+} Traced;
 
 static int
 write_trace(void *user, FILE *to)

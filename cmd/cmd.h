@@ -15,13 +15,30 @@
 enum { EXIT_DIFFERS = 1 };
 
 typedef enum {
-    VERB_COMPILE, VERB_RUN, VERB_BENCH, VERB_INSPECT, VERB_EXPLAIN, VERB_LEARN, VERB_VERIFY,
-    VERB_MACHINE, VERB_CACHE, VERB_OPERATORS, VERB_COUNT
+    VERB_COMPILE,
+    VERB_RUN,
+    VERB_BENCH,
+    VERB_INSPECT,
+    VERB_EXPLAIN,
+    VERB_LEARN,
+    VERB_VERIFY,
+    VERB_MACHINE,
+    VERB_CACHE,
+    VERB_OPERATORS,
+    VERB_COUNT
 } VerbId;
 
-typedef struct { char *name, *value; } Pair;             /* x=@x.npy, batch=2 */
-typedef struct { Pair *at; int n; } Pairs;
-typedef struct { int64_t *at; int n; } Counts;           /* 1,2,4 */
+typedef struct {
+    char *name, *value;
+} Pair; /* x=@x.npy, batch=2 */
+typedef struct {
+    Pair *at;
+    int n;
+} Pairs;
+typedef struct {
+    int64_t *at;
+    int n;
+} Counts; /* 1,2,4 */
 
 /* The command line, read. Zero and NULL mean "not given", unless said otherwise. */
 typedef struct {
@@ -31,38 +48,38 @@ typedef struct {
         *cache_dir, *dump, *dump_dir, *stop_after, *prefix, *ragged;
     int64_t jobs, cores, alternatives, max_memory, max_model, max_nodes, max_depth, max_trips,
         max_calls, max_arena;
-    double max_time;                 /* seconds; 0: not given */
-    double density;                  /* 0: not given */
-    bool no_cache, plain, quick, exact, keep_denormals, fast_math, many, packed, time,
-        list_passes, example;
-    const char *how;                 /* but compile: an option given that is about compiling */
+    double max_time; /* seconds; 0: not given */
+    double density;  /* 0: not given */
+    bool no_cache, plain, quick, exact, keep_denormals, fast_math, many, packed, time, list_passes,
+        example;
+    const char *how; /* but compile: an option given that is about compiling */
     Pairs dim, dim_hint, shape, format, io_format, state;
     int64_t state_capacity, weights_growth, variants, fuse_bisect;
     bool explain_formats;
-    const char *policy;              /* of requests that run together */
-    int64_t batch;                   /* learn: requests at a time, 0: all */
+    const char *policy; /* of requests that run together */
+    int64_t batch;      /* learn: requests at a time, 0: all */
     /* inputs and outputs */
     Pairs input, expect, max_int;
     const char *data, *output_dir;
-    const char *against, *python;    /* verify */
+    const char *against, *python; /* verify */
     bool intermediate;
-    int64_t top;                     /* 0: not given */
+    int64_t top; /* 0: not given */
     bool stats;
     int64_t seed;
-    double atol, rtol;               /* negative: the verb's own */
+    double atol, rtol; /* negative: the verb's own */
     int64_t threads;
     /* bench */
-    Counts sweep;                    /* numbers of threads */
-    const char *compare;             /* another model */
-    int64_t iterations, warmup;      /* -1: not given */
-    bool told;                       /* sizes that were not given have been named */
-    int64_t decode, context;         /* decode 0: not given */
-    double duration;                 /* seconds; negative: not given */
+    Counts sweep;               /* numbers of threads */
+    const char *compare;        /* another model */
+    int64_t iterations, warmup; /* -1: not given */
+    bool told;                  /* sizes that were not given have been named */
+    int64_t decode, context;    /* decode 0: not given */
+    double duration;            /* seconds; negative: not given */
     const char *json_file, *trace;
     const char *html, *profile_file; /* inspect */
     const char *why;                 /* explain */
     bool plan, batches;
-    const char *requests;            /* run --many, explain --requests: a file of them */
+    const char *requests; /* run --many, explain --requests: a file of them */
     const char *given, *must_fuse, *keep, *fuse_plan, *weights, *weights_keep;
     bool profile;
     bool json, clear, help;
@@ -93,7 +110,10 @@ int options_read(VerbId verb, int argc, char **argv, Options *o);
 void options_free(Options *o);
 void options_help(VerbId verb);
 /* The at-th option of a verb, counted from 0; false: there are no more. */
-typedef struct { const char *name, *value, *help; char letter; } OptionText;
+typedef struct {
+    const char *name, *value, *help;
+    char letter;
+} OptionText;
 bool option_text(VerbId verb, int at, OptionText *out);
 /* The entry of `names` (NULL at the end) that a mistyped word most likely meant, or NULL. */
 const char *closest(const char *word, const char *const *names);
@@ -101,7 +121,7 @@ const char *closest(const char *word, const char *const *names);
 /* ---- describe.c: tenon help VERB, help --man [VERB], help --completion SHELL ---- */
 
 int describe(int argc, char **argv);
-extern const char exit_codes[];                          /* lines of text; main.c */
+extern const char exit_codes[]; /* lines of text; main.c */
 
 /* ---- report.c: messages and progress ---- */
 
@@ -112,7 +132,10 @@ int report(TnContext *ctx, TnStatus s);
 /* What was last printed as an error, for failures under --json; "" if nothing was. */
 const char *reported(void);
 /* Work that takes over two seconds is shown on a terminal; nothing is when piped. */
-typedef struct { double start, shown; bool terminal, visible; } Progress;
+typedef struct {
+    double start, shown;
+    bool terminal, visible;
+} Progress;
 Progress progress_begin(void);
 void progress_show(void *progress, const char *what, int64_t done, int64_t total);
 void progress_end(Progress *p);
@@ -122,18 +145,21 @@ void *need(void *p);
 void print_json_string(const char *s);
 /* Element i as JSON if its type has values that no double holds: texts and 64-bit integers. */
 bool print_if_no_double(const TnTensor *x, int64_t i);
-int columns(const char *text);                           /* of a terminal, that UTF-8 takes */
-void print_size(int64_t bytes);                          /* 48 B, 97.5 MB */
+int columns(const char *text);  /* of a terminal, that UTF-8 takes */
+void print_size(int64_t bytes); /* 48 B, 97.5 MB */
 
 /* ---- stop.c: interrupted, nothing is left behind ---- */
 
 /* signals that end the command wait from here … */
 void stop_defer(void);
-void stop_now(void);                                     /* … to here */
+void stop_now(void); /* … to here */
 /* did one come? For TnCompileOptions.stopped */
 int32_t stop_asked(void *user);
-typedef struct { char path[4096]; int fd; } Temporary;   /* a folder of this command alone */
-bool temporary_open(Temporary *t);                       /* or printed */
+typedef struct {
+    char path[4096];
+    int fd;
+} Temporary;                       /* a folder of this command alone */
+bool temporary_open(Temporary *t); /* or printed */
 void temporary_close(Temporary *t);
 
 /* ---- model.c: a model ready to run ---- */
@@ -157,9 +183,15 @@ int model_with(TnContext *ctx, const Options *o,
 
 /* ---- solve.c: sizes of symbols ---- */
 
-typedef struct { char *symbol; int64_t size; } Size;
-typedef struct { Size *at; int n; } Sizes;
-const int64_t *size_of(const Sizes *s, const char *symbol, size_t n);        /* NULL: not known */
+typedef struct {
+    char *symbol;
+    int64_t size;
+} Size;
+typedef struct {
+    Size *at;
+    int n;
+} Sizes;
+const int64_t *size_of(const Sizes *s, const char *symbol, size_t n); /* NULL: not known */
 void size_bind(Sizes *s, const char *symbol, size_t n, int64_t size);
 /* "past + seq"; false: not known */
 bool size_evaluate(const Sizes *s, const char *text, int64_t *out);
@@ -172,8 +204,8 @@ void sizes_free(Sizes *s);
 typedef struct {
     TnTensor *in, *out;
     int32_t nin, nout;
-    int64_t **dims;                  /* [nin]: of random inputs */
-    void **own;                      /* [nin]: memory of inputs_own, or NULL */
+    int64_t **dims; /* [nin]: of random inputs */
+    void **own;     /* [nin]: memory of inputs_own, or NULL */
 } Tensors;
 /* Fill the model's inputs from --input, --data, and random numbers. TN_OK or printed. */
 int inputs_make(TnContext *ctx, const Options *o, const TnModel *m, Tensors *t);
@@ -189,36 +221,46 @@ void inputs_own(Tensors *t);
 void tensors_free(Tensors *t);
 /* NAME.npy in a folder, with characters unfit for a file name replaced. */
 char *output_path(const char *folder, const char *name);
-void fprint_tensor_type(FILE *to, const TnTensor *x);     /* f32[1, 10] */
-void print_tensor_type(const TnTensor *x);               /* the same, on standard output */
+void fprint_tensor_type(FILE *to, const TnTensor *x); /* f32[1, 10] */
+void print_tensor_type(const TnTensor *x);            /* the same, on standard output */
 
 /* ---- json.c: the tokens of a JSON text ---- */
 
 enum { JSON_DEPTH = 64 };
 typedef enum {
-    JSON_OBJECT, JSON_OBJECT_END, JSON_LIST, JSON_LIST_END, JSON_KEY, JSON_STRING, JSON_NUMBER,
-    JSON_TRUE, JSON_FALSE, JSON_NULL, JSON_END, JSON_BAD,
+    JSON_OBJECT,
+    JSON_OBJECT_END,
+    JSON_LIST,
+    JSON_LIST_END,
+    JSON_KEY,
+    JSON_STRING,
+    JSON_NUMBER,
+    JSON_TRUE,
+    JSON_FALSE,
+    JSON_NULL,
+    JSON_END,
+    JSON_BAD,
 } JsonToken;
 /* FIRST: a value, or the end of what just began. */
 typedef enum { JSON_WANTS_VALUE, JSON_WANTS_FIRST, JSON_WANTS_COMMA } JsonWants;
-typedef struct {                     /* all but begin, at and end begin as zeros */
-    char *begin, *at, *end;          /* the text, which strings are decoded in; *end is 0 */
-    char *text;                      /* a name or a string, 0 behind it; or [n] of a number */
+typedef struct {            /* all but begin, at and end begin as zeros */
+    char *begin, *at, *end; /* the text, which strings are decoded in; *end is 0 */
+    char *text;             /* a name or a string, 0 behind it; or [n] of a number */
     size_t n;
     int depth;
     bool is_object[JSON_DEPTH];
     JsonWants wants;
-    const char *why;                 /* of JSON_BAD, at `at` */
+    const char *why; /* of JSON_BAD, at `at` */
 } Json;
 JsonToken json_next(Json *j);
 
 /* ---- requests.c: many requests from a file ---- */
 
 typedef struct {
-    int64_t line;                    /* in the file, counted from 1 */
-    TnTensor *in, *out;              /* [nin], [nout]; the inputs' dims and data are its own */
+    int64_t line;       /* in the file, counted from 1 */
+    TnTensor *in, *out; /* [nin], [nout]; the inputs' dims and data are its own */
     int status;
-    char *error;                     /* NULL: it has a result, or may still get one */
+    char *error; /* NULL: it has a result, or may still get one */
 } Request;
 typedef struct {
     Request *at;
@@ -241,33 +283,36 @@ int explain_batches(TnContext *ctx, const Options *o);
 
 typedef struct {
     const char *name, *origin, *dtype;
-    int32_t function, kernels;       /* kernels that are this code */
-    int64_t calls;                   /* of all runs */
-    double seconds, before;          /* of all runs, and of all but the last */
-    double operations, bytes, predicted_ms;      /* of one run */
-    double *ms;                      /* of each run */
-    double median_ms, roof;          /* share of what the machine could do */
+    int32_t function, kernels;              /* kernels that are this code */
+    int64_t calls;                          /* of all runs */
+    double seconds, before;                 /* of all runs, and of all but the last */
+    double operations, bytes, predicted_ms; /* of one run */
+    double *ms;                             /* of each run */
+    double median_ms, roof;                 /* share of what the machine could do */
 } ProfileRow;
-typedef struct { const char *origin; double seconds; } ProfileKernel;    /* of all runs */
+typedef struct {
+    const char *origin;
+    double seconds;
+} ProfileKernel; /* of all runs */
 typedef struct {
     ProfileRow *row;
-    int n, runs, *row_of;            /* row_of [kernels] */
-    ProfileKernel *kernel;           /* [kernels]: those of a row one by one */
+    int n, runs, *row_of;  /* row_of [kernels] */
+    ProfileKernel *kernel; /* [kernels]: those of a row one by one */
     int kernels;
     double sum_ms;
-    const char *machine;             /* whose roof */
+    const char *machine; /* whose roof */
 } Profile;
 int profile_begin(TnContext *ctx, TnSession *s, Profile *p);
-int profile_run(TnContext *ctx, TnSession *s, Profile *p);       /* after each run */
+int profile_run(TnContext *ctx, TnSession *s, Profile *p); /* after each run */
 int profile_end(TnContext *ctx, const Options *o, int threads, Profile *p);
 void profile_print(const Profile *p);
-void profile_json(FILE *to, const Profile *p);       /* members of an object, after others */
+void profile_json(FILE *to, const Profile *p); /* members of an object, after others */
 int profile_trace(TnContext *ctx, TnSession *s, FILE *to);
 void profile_free(Profile *p);
 
 /* ---- decode.c, bandwidth.c: a token after the other ---- */
 
-int bench_decode(TnContext *ctx, const Options *o);      /* --decode */
+int bench_decode(TnContext *ctx, const Options *o); /* --decode */
 /* bytes a second that are read from memory, now */
 double read_bandwidth(int threads);
 
@@ -281,7 +326,7 @@ typedef struct {
     double min, median, mean, p90, p99, max, per_second;
     /* of loading; of a session's first run, which takes its memory */
     double load_ms, first_ms;
-    int64_t arena_bytes, resident_bytes;         /* of a session; of the process, 0: not known */
+    int64_t arena_bytes, resident_bytes; /* of a session; of the process, 0: not known */
 } Speed;
 /* Print at[times][models], or write it where --json says. */
 int speeds_tell(const Options *o, const Speed *at, int times, int models,

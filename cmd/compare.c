@@ -11,9 +11,15 @@
 
 /* What sums of a type's rounding errors come to in a network of some depth. Integers agree or do
  * not. */
-typedef struct { const char *dtype; double atol, rtol; } Tolerance;
+typedef struct {
+    const char *dtype;
+    double atol, rtol;
+} Tolerance;
 static const Tolerance tolerance[] = {
-    { "f64", 1e-10, 1e-9 }, { "f32", 1e-5, 1e-4 }, { "f16", 1e-3, 1e-2 }, { "bf16", 1e-2, 5e-2 },
+    { "f64", 1e-10, 1e-9 },
+    { "f32", 1e-5, 1e-4 },
+    { "f16", 1e-3, 1e-2 },
+    { "bf16", 1e-2, 5e-2 },
 };
 
 static Tolerance

@@ -100,7 +100,7 @@ cmd_compile(TnContext *ctx, const Options *o)
     int status = compile_options_of(o, &p, &options);
     options.page_profile = o->profile_file;
     if (!options.emit && o->output && ends_with(o->output, ".c"))
-        options.emit = "c";          /* no library has that name */
+        options.emit = "c"; /* no library has that name */
     if (status == TN_OK) {
         char *path = o->output ? need(strdup(o->output)) : default_output(o);
         bool writes = !o->stop_after || !strcmp(o->stop_after, "build");

@@ -19,13 +19,13 @@ typedef struct {
     const Options *o;
     TnModel *model;
     TnSession *session;
-    Pair *dim;                       /* --dim, then the states' sizes, then the new rows' */
+    Pair *dim; /* --dim, then the states' sizes, then the new rows' */
     int ndim, nstate;
-    char past[24], fresh[24];        /* the numbers behind them */
-    int64_t tokens;                  /* of a step */
+    char past[24], fresh[24]; /* the numbers behind them */
+    int64_t tokens;           /* of a step */
     int threads;
     double *ms, prefill_ms;
-    double bytes, read;              /* of a step; what memory gives, bytes a second */
+    double bytes, read; /* of a step; what memory gives, bytes a second */
 } Decode;
 
 static int
@@ -117,7 +117,7 @@ inputs_of(Decode *k, int64_t past, int64_t fresh, Tensors *t)
         TnValueInfo v = TN_INIT(TnValueInfo);
         tn_model_input(k->model, i, &v);
         int64_t n = 1;
-        for (int32_t d = 0; d < v.rank && !k->tokens; d++) {         /* [batch, new, …] */
+        for (int32_t d = 0; d < v.rank && !k->tokens; d++) { /* [batch, new, …] */
             bool is_new = v.dims[d] < 0 && !strcmp(v.dim_text[d], k->dim[k->ndim - 1].name);
             k->tokens = is_new ? n : 0;
             n *= t->in[i].dims[d];
@@ -201,7 +201,7 @@ measure(Decode *k)
     if (status != TN_OK)
         return status;
     qsort(k->ms, (size_t)steps, sizeof *k->ms, by_value);
-    for (int r = 0; r <= ROUNDS; r++)                /* as yardsticks do: the best that was seen */
+    for (int r = 0; r <= ROUNDS; r++) /* as yardsticks do: the best that was seen */
         k->read = rate[r] > k->read ? rate[r] : k->read;
     return count_bytes(k);
 }
@@ -224,7 +224,10 @@ look_into(Decode *k, Profile *p)
 
 /* ---- what was found -------------------------------------------------------------------------- */
 
-typedef struct { const Decode *k; const Profile *profile; } Found;
+typedef struct {
+    const Decode *k;
+    const Profile *profile;
+} Found;
 
 static double
 median(const Decode *k)

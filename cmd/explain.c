@@ -28,7 +28,7 @@ cmd_explain(TnContext *ctx, const Options *o)
         return usage_error(
             "--html writes a page with everything on it: leave out --plan, --why, --json");
     int status = compile_options_of(o, &p, &options);
-    options.stop_after = o->html ? "layout" : "fuse";    /* the page also tells how values lie */
+    options.stop_after = o->html ? "layout" : "fuse"; /* the page also tells how values lie */
     options.explain = o->plan ? 3 : o->json ? 2 : 1;
     options.why = o->why;
     options.page = o->html;

@@ -17,7 +17,7 @@ typedef struct {
     const Options *o;
     const TnModel *model;
     Tensors *t;
-    bool *given;             /* [nin] */
+    bool *given; /* [nin] */
     Sizes sizes;
 } Maker;
 
@@ -47,7 +47,7 @@ output_path(const char *folder, const char *name)
     for (char *s = path + start; *s; s++)
         if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.", *s))
             *s = '_';
-    if (path[start] == '.')      /* neither hidden nor a step upwards */
+    if (path[start] == '.') /* neither hidden nor a step upwards */
         path[start] = '_';
     return path;
 }
@@ -364,8 +364,9 @@ make_random(Maker *m, int32_t i)
     m->t->dims[i] = dims;
     for (int32_t d = 0; d < info.rank; d++)
         dims[d] = info.dims[d] >= 0 ? info.dims[d] : size_wanted(m, &info, d);
-    *x = (TnTensor){ .size = sizeof *x, .name = info.name, .dtype = info.dtype,
-                     .rank = info.rank, .dims = dims };
+    *x = (TnTensor){
+        .size = sizeof *x, .name = info.name, .dtype = info.dtype, .rank = info.rank, .dims = dims
+    };
     int status = high_of(m, info.name, &high);
     if (status != TN_OK)
         return status;

@@ -23,8 +23,12 @@ bad(Json *j, const char *why)
 static int
 utf8_length(const unsigned char *s)
 {
-    static const unsigned char second[4][3] = {      /* or it is half a pair, beyond U+10FFFF, … */
-        { 0xe0, 0xa0, 0xbf }, { 0xed, 0x80, 0x9f }, { 0xf0, 0x90, 0xbf }, { 0xf4, 0x80, 0x8f },
+    static const unsigned char second[4][3] = {
+        /* or it is half a pair, beyond U+10FFFF, … */
+        { 0xe0, 0xa0, 0xbf },
+        { 0xed, 0x80, 0x9f },
+        { 0xf0, 0x90, 0xbf },
+        { 0xf4, 0x80, 0x8f },
     };
     int n = *s < 0x80 ? 1 : *s < 0xc2 ? 0 : *s < 0xe0 ? 2 : *s < 0xf0 ? 3 : *s < 0xf5 ? 4 : 0;
 
@@ -137,9 +141,14 @@ read_number(Json *j)
 static JsonToken
 read_value(Json *j)
 {
-    static const struct { const char *text; JsonToken token; } words[4] = {
-        { "true", JSON_TRUE }, { "false", JSON_FALSE },
-        { "null", JSON_NULL }, { "NaN", JSON_NUMBER },
+    static const struct {
+        const char *text;
+        JsonToken token;
+    } words[4] = {
+        { "true", JSON_TRUE },
+        { "false", JSON_FALSE },
+        { "null", JSON_NULL },
+        { "NaN", JSON_NUMBER },
     };
 
     j->wants = JSON_WANTS_COMMA;

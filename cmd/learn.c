@@ -11,8 +11,14 @@
 static void
 print_text(const Options *o, const TnLearnt *l, int32_t n, const char *path)
 {
-    const struct { const char *name; int64_t batches; } row[] = {
-        { "depth", l->depth }, { "agenda", l->agenda }, { "greedy", l->greedy }, { "fsm", l->fsm },
+    const struct {
+        const char *name;
+        int64_t batches;
+    } row[] = {
+        { "depth", l->depth },
+        { "agenda", l->agenda },
+        { "greedy", l->greedy },
+        { "fsm", l->fsm },
     };
 
     printf("%s: %d request%s asked for %lld runs of blocks\n\npolicy     batches\n", o->model, n,
@@ -25,8 +31,8 @@ print_text(const Options *o, const TnLearnt *l, int32_t n, const char *path)
     if (!path && !strcmp(policy, "depth"))
         puts("nothing: blocks run by depth anyway, and no other policy takes fewer");
     else
-        printf("tenon compile MODEL --many --policy %s%s, or session.policy = \"%s%s\"\n",
-               of, policy, of, policy);
+        printf("tenon compile MODEL --many --policy %s%s, or session.policy = \"%s%s\"\n", of,
+               policy, of, policy);
 }
 
 static void
@@ -94,7 +100,8 @@ static int
 tell(const Options *o, const TnLearnt *l, int32_t n)
 {
     char *path = l->best == l->table || o->output
-               ? need(o->output ? strdup(o->output) : table_path(o)) : NULL;
+                     ? need(o->output ? strdup(o->output) : table_path(o))
+                     : NULL;
     int status = path ? write_table(path, l->table) : TN_OK;
 
     if (status == TN_OK && o->json)

@@ -32,7 +32,7 @@ print_float(double v, bool is_double)
         if (is_double ? strtod(text, NULL) == v : strtof(text, NULL) == (float)v)
             break;
     }
-    fputs(v == 0 && signbit(v) ? "-0.0" : text, stdout);     /* to many readers -0 is an integer */
+    fputs(v == 0 && signbit(v) ? "-0.0" : text, stdout); /* to many readers -0 is an integer */
 }
 
 static void
@@ -67,7 +67,7 @@ print_nested(const TnTensor *x, int32_t d, int64_t *at)
 static void
 print_array(const TnTensor *x)
 {
-    bool hidden = false;             /* a dimension stands in one of 0, where no list shows it */
+    bool hidden = false; /* a dimension stands in one of 0, where no list shows it */
 
     for (int32_t d = 0; d + 1 < x->rank; d++)
         hidden |= !x->dims[d];
@@ -104,9 +104,12 @@ print_request(const Request *q, int32_t nout)
 static int
 check(const Options *o)
 {
-    const struct { bool given; const char *name; } other[] = {
-        { o->input.n, "input" }, { o->data, "data" }, { o->output_dir, "output-dir" },
-        { o->expect.n, "expect" }, { o->stats, "stats" }, { o->top, "top" },
+    const struct {
+        bool given;
+        const char *name;
+    } other[] = {
+        { o->input.n, "input" },     { o->data, "data" },      { o->output_dir, "output-dir" },
+        { o->expect.n, "expect" },   { o->stats, "stats" },    { o->top, "top" },
         { o->max_int.n, "max-int" }, { o->atol >= 0, "atol" }, { o->rtol >= 0, "rtol" },
     };
 

@@ -65,7 +65,7 @@ read_hints(const Options *o, TnCompileOptions *out)
         int64_t *size = need(calloc(strlen(p->value) + 1, sizeof *size));
         TnHint *h = &hints[out->nhints++];
         *h = (TnHint){ p->name, size, 0 };
-        for (const char *s = p->value; ; s++) {
+        for (const char *s = p->value;; s++) {
             if (read_size("--dim-hint", s, &s, &size[h->nsizes++]))
                 return TN_USAGE;
             if (!*s)

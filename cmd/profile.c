@@ -30,7 +30,8 @@ profile_begin(TnContext *ctx, TnSession *s, Profile *p)
 
     *p = (Profile){ .row = need(calloc((size_t)n + 1, sizeof *p->row)),
                     .row_of = need(calloc((size_t)n + 1, sizeof *p->row_of)),
-                    .kernel = need(calloc((size_t)n + 1, sizeof *p->kernel)), .kernels = n };
+                    .kernel = need(calloc((size_t)n + 1, sizeof *p->kernel)),
+                    .kernels = n };
     int status = report(ctx, tn_session_profile(s, MOST_EVENTS));
     for (int32_t i = 0; i < n && status == TN_OK; i++) {
         TnKernelProfile k;

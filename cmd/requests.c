@@ -21,7 +21,7 @@ typedef struct {
     const TnModel *model;
     Request *to;
     Json json;
-    const char *input;               /* the name of the one that is read, or NULL */
+    const char *input; /* the name of the one that is read, or NULL */
 } Reader;
 
 /* Once: what is reported first is the reason. */
@@ -38,7 +38,9 @@ fail(Reader *r, const char *format, ...)
     if (!r->to->error) {
         const char *before = r->input ? "input \"" : "", *behind = r->input ? "\": " : "";
         need(asprintf(&all, "line %lld: %s%s%s%s", (long long)r->to->line, before,
-                      r->input ? r->input : "", behind, text) < 0 ? NULL : all);
+                      r->input ? r->input : "", behind, text) < 0
+                 ? NULL
+                 : all);
         r->to->error = all;
         r->to->status = TN_USAGE;
     }
@@ -65,16 +67,20 @@ enum { TYPE_FLOAT, TYPE_INT, TYPE_UINT, TYPE_BOOL, TYPE_TEXT };
 static int
 kind_of(const char *dtype)
 {
-    return !strcmp(dtype, "bool") ? TYPE_BOOL : !strcmp(dtype, "str") ? TYPE_TEXT
-         : *dtype == 'i' ? TYPE_INT : *dtype == 'u' ? TYPE_UINT : TYPE_FLOAT;
+    return !strcmp(dtype, "bool")  ? TYPE_BOOL
+           : !strcmp(dtype, "str") ? TYPE_TEXT
+           : *dtype == 'i'         ? TYPE_INT
+           : *dtype == 'u'         ? TYPE_UINT
+                                   : TYPE_FLOAT;
 }
 
 /* "i64", "f8e4m3fn"; numbers of fewer than 8 bits have a byte each. */
 static int
 bits_of(const char *dtype)
 {
-    return !strcmp(dtype, "bool") ? 1 : !strcmp(dtype, "str") ? 64
-         : atoi(dtype + strcspn(dtype, "0123456789"));
+    return !strcmp(dtype, "bool")  ? 1
+           : !strcmp(dtype, "str") ? 64
+                                   : atoi(dtype + strcspn(dtype, "0123456789"));
 }
 
 static int64_t
@@ -92,7 +98,8 @@ misfit(Reader *r, const TnTensor *x, double v)
     switch (kind_of(type)) {
     case TYPE_BOOL:
         return fail(r, "%.*s is given, and the input is bool: true, false, 1 or 0", shown, text);
-    case TYPE_INT: case TYPE_UINT:
+    case TYPE_INT:
+    case TYPE_UINT:
         if (isnan(v) || (!isinf(v) && v != trunc(v)))
             return fail(r, "%.*s is no whole number, and %s holds no others", shown, text, type);
         if (*type == 'u')
@@ -101,8 +108,7 @@ misfit(Reader *r, const TnTensor *x, double v)
         int64_t most = (int64_t)(UINT64_MAX >> (65 - bits));
         return fail(r, "%.*s is given, and %s holds %lld to %lld", shown, text, type,
                     (long long)-most - 1, (long long)most);
-    default:
-        return fail(r, "%.*s is given, which is beyond what %s holds", shown, text, type);
+    default: return fail(r, "%.*s is given, which is beyond what %s holds", shown, text, type);
     }
 }
 
@@ -142,8 +148,8 @@ put_element(Reader *r, TnTensor *x, JsonToken t, int64_t i)
     if (t == JSON_NUMBER)
         return put_number(r, x, i);
     if (kind != TYPE_BOOL)
-        return fail(r, "%s is no number; the input is %s",
-                    t == JSON_TRUE ? "true" : "false", x->dtype);
+        return fail(r, "%s is no number; the input is %s", t == JSON_TRUE ? "true" : "false",
+                    x->dtype);
     ((unsigned char *)x->data)[i] = t == JSON_TRUE;
     return true;
 }
@@ -151,9 +157,9 @@ put_element(Reader *r, TnTensor *x, JsonToken t, int64_t i)
 /* ---- tensors ---------------------------------------------------------------------------- */
 
 typedef struct {
-    int rank, deepest, depth;        /* rank: how deep elements stand; -1: there is none yet */
-    int64_t extent[JSON_DEPTH];      /* of the first list at this depth; -1: none has ended */
-    int64_t count[JSON_DEPTH];       /* of the list that is read */
+    int rank, deepest, depth;   /* rank: how deep elements stand; -1: there is none yet */
+    int64_t extent[JSON_DEPTH]; /* of the first list at this depth; -1: none has ended */
+    int64_t count[JSON_DEPTH];  /* of the list that is read */
     int64_t elements;
 } Nesting;
 
@@ -205,10 +211,11 @@ read_nested(Reader *r, TnTensor *x, JsonToken t)
     Nesting s = { .rank = -1 };
 
     for (;;) {
-        bool ok = t == JSON_LIST ? begin_list(r, &s) : t == JSON_LIST_END ? end_list(r, &s)
-                : t == JSON_BAD ? false
-                : t == JSON_OBJECT ? fail(r, "an object stands where numbers are wanted")
-                : add_element(r, &s, x, t);
+        bool ok = t == JSON_LIST       ? begin_list(r, &s)
+                  : t == JSON_LIST_END ? end_list(r, &s)
+                  : t == JSON_BAD      ? false
+                  : t == JSON_OBJECT   ? fail(r, "an object stands where numbers are wanted")
+                                       : add_element(r, &s, x, t);
         if (!ok)
             return false;
         if (!s.depth)
@@ -328,7 +335,7 @@ read_input(Reader *r, int32_t nin)
     JsonToken t = next(r);
     bool ok = t == JSON_OBJECT ? read_shaped(r, x) : t != JSON_BAD && read_nested(r, x, t);
     if (ok && !x->data)
-        x->data = need(malloc(64));          /* of no elements, and there all the same */
+        x->data = need(malloc(64)); /* of no elements, and there all the same */
     r->input = NULL;
     return ok;
 }
@@ -387,7 +394,7 @@ requests_read(const Options *o, const TnModel *m, Requests *out)
         return usage_error("%s: %s", o->requests, strerror(errno));
     errno = 0;
     for (int64_t number = 1; out->n < MOST && (n = getline(&line, &room, f)) >= 0; number++) {
-        if (strspn(line, " \t\r\n") == (size_t)n)        /* a blank line is no request */
+        if (strspn(line, " \t\r\n") == (size_t)n) /* a blank line is no request */
             continue;
         n -= line[n - 1] == '\n';
         line[n] = 0;
@@ -426,8 +433,11 @@ requests_run(TnContext *ctx, TnSession *s, Requests *all)
 
     for (int32_t i = 0; i < all->n; i++)
         if (!all->at[i].error)
-            run[n++] = (TnRequest){ .size = sizeof *run, .in = all->at[i].in, .out = all->at[i].out,
-                                    .nin = all->nin, .nout = all->nout };
+            run[n++] = (TnRequest){ .size = sizeof *run,
+                                    .in = all->at[i].in,
+                                    .out = all->at[i].out,
+                                    .nin = all->nin,
+                                    .nout = all->nout };
     TnStatus status = tn_run_many(s, run, n);
     for (int32_t i = 0, k = 0; i < all->n; i++) {
         Request *q = &all->at[i];

@@ -36,7 +36,10 @@ print_first(const TnTensor *x)
 }
 
 /* What a comparison said of an output. */
-typedef struct { bool compared, agrees; TnDifference d; } Verdict;
+typedef struct {
+    bool compared, agrees;
+    TnDifference d;
+} Verdict;
 
 static int64_t
 element_count(const TnTensor *x)
@@ -48,7 +51,10 @@ element_count(const TnTensor *x)
     return n;
 }
 
-typedef struct { double least, most, mean; int64_t nan; } Stats;
+typedef struct {
+    double least, most, mean;
+    int64_t nan;
+} Stats;
 
 /* Of the elements that are numbers. */
 static Stats
@@ -178,8 +184,8 @@ write_outputs(TnContext *ctx, const Options *o, const Tensors *t)
 static bool
 same_type(const TnTensor *x, const TnTensor *y)
 {
-    return !strcmp(x->dtype, y->dtype) && x->rank == y->rank
-        && (!x->rank || !memcmp(x->dims, y->dims, (size_t)x->rank * sizeof *x->dims));
+    return !strcmp(x->dtype, y->dtype) && x->rank == y->rank &&
+           (!x->rank || !memcmp(x->dims, y->dims, (size_t)x->rank * sizeof *x->dims));
 }
 
 static int

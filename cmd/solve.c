@@ -200,10 +200,9 @@ solve(Sizes *s, const char *left, size_t nleft, const char *right, const char *n
     int64_t at0 = 0, at1 = 0, at2 = 0, slope = 0;
 
     size_bind(s, name, n, 0);
-    bool ok = difference(s, left, nleft, right, 0, &at0) &&
-              difference(s, left, nleft, right, 1, &at1) &&
-              difference(s, left, nleft, right, 2, &at2) &&
-              !__builtin_sub_overflow(at1, at0, &slope);
+    bool ok =
+        difference(s, left, nleft, right, 0, &at0) && difference(s, left, nleft, right, 1, &at1) &&
+        difference(s, left, nleft, right, 2, &at2) && !__builtin_sub_overflow(at1, at0, &slope);
     ok = ok && slope && at2 - at1 == slope && at0 % slope == 0 &&
          (at0 == 0 || (at0 < 0) != (slope < 0));
     if (ok)

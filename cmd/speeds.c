@@ -7,9 +7,9 @@
 #include <string.h>
 
 typedef struct {
-    const Speed *at;                     /* [times][models] */
-    int times, models;                   /* numbers of threads */
-    const Profile *profile;              /* NULL: none */
+    const Speed *at;        /* [times][models] */
+    int times, models;      /* numbers of threads */
+    const Profile *profile; /* NULL: none */
 } Speeds;
 
 /* How many times as fast the last model is as the first, on the i-th number of threads. */
@@ -31,7 +31,9 @@ json_members(FILE *to, const Speed *s, const char *indent)
         fprintf(to, *c == '"' || *c == '\\' ? "\\%c" : "%c", *c);
     fprintf(to, "\",\n%s\"threads\": %d,\n%s\"iterations\": %lld,\n", indent, s->threads, indent,
             (long long)s->runs);
-    const struct { const char *name; double value;
+    const struct {
+        const char *name;
+        double value;
     } number[] = {
         { "min_ms", s->min },
         { "median_ms", s->median },

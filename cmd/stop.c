@@ -129,7 +129,7 @@ temporary_open(Temporary *t)
         if (t->fd < 0)
             break;
         bool locked = !flock(t->fd, LOCK_EX | LOCK_NB) || (errno != EWOULDBLOCK && errno != EINTR);
-        if (locked && !access(t->path, F_OK))    /* no other process removed it as left behind */
+        if (locked && !access(t->path, F_OK)) /* no other process removed it as left behind */
             return true;
         close(t->fd);
     }

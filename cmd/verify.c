@@ -9,7 +9,7 @@
 /* Against what: the interpreter if there is no folder. */
 typedef struct {
     const char *folder;
-    bool marked;                         /* values between are outputs */
+    bool marked; /* values between are outputs */
 } Judge;
 
 static int

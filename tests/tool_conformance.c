@@ -2,16 +2,17 @@
  *
  *   tool_conformance CACHE-DIR [TARGET [quick|full|compile]]
  *
- * full compiles what users get, quick in less time, and compile does not run it: for processors that are not here.
+ * full compiles what users get, quick in less time, and compile does not run it: for processors
+ * that are not here.
  *
- * A request is a line of fields between tabs: the model, where its artefact and outputs are to go (a
- * prefix of file names), and a file for each input. The answer is one line too: the TnStatus, then what
- * went wrong, or for every output its type, its dimensions between commas, and the file with its bytes.
- * The model "=" is that of the request before, at other sizes perhaps.
+ * A request is a line of fields between tabs: the model, where its artefact and outputs are to go
+ * (a prefix of file names), and a file for each input. The answer is one line too: the TnStatus,
+ * then what went wrong, or for every output its type, its dimensions between commas, and the file
+ * with its bytes. The model "=" is that of the request before, at other sizes perhaps.
  *
- * Everything goes through the public API, so what passes here is what a user's program would compute. What
- * the interpreter computes is compared with it: DIFFERS is the status if it is something else. A C compiler
- * that fails on a unit is a failure here, whatever compiles it then.
+ * Everything goes through the public API, so what passes here is what a user's program would
+ * compute. What the interpreter computes is compared with it: DIFFERS is the status if it is
+ * something else. A C compiler that fails on a unit is a failure here, whatever compiles it then.
  */
 #include "tenon.h"
 
@@ -23,14 +24,16 @@
 
 enum { MOST_FIELDS = 512, MOST_OUTPUTS = 256, DIFFERS = 8 };
 
-typedef struct { const char *cache, *target, *how; } Way;
+typedef struct {
+    const char *cache, *target, *how;
+} Way;
 
 typedef struct {
     TnContext *ctx;
     TnModel *model;
     TnSession *session;
-    char *path;              /* of the model */
-    char **field;            /* model, prefix, inputs */
+    char *path;   /* of the model */
+    char **field; /* model, prefix, inputs */
     int n;
     TnTensor in[MOST_FIELDS], out[MOST_OUTPUTS], same[MOST_OUTPUTS];
     int32_t nin, nout;
@@ -86,7 +89,8 @@ run(Request *r)
     return status == TN_OK ? tn_run(r->session, r->in, r->nin, r->out, r->nout) : status;
 }
 
-/* Does the interpreter agree? Types of 16 bits and fewer are rounded after each operator, or after several. */
+/* Does the interpreter agree? Types of 16 bits and fewer are rounded after each operator, or after
+ * several. */
 static bool
 interpreter_agrees(Request *r)
 {
@@ -98,11 +102,13 @@ interpreter_agrees(Request *r)
     }
     for (int32_t i = 0; i < r->nout; i++) {
         TnDifference d = TN_INIT(TnDifference);
-        bool narrow = strchr("fb", *r->out[i].dtype) && strcmp(r->out[i].dtype, "f32") && strcmp(r->out[i].dtype, "f64");
+        bool narrow = strchr("fb", *r->out[i].dtype) && strcmp(r->out[i].dtype, "f32") &&
+                      strcmp(r->out[i].dtype, "f64");
         double loose = narrow ? 2e-2 : 1e-3;
         status = tn_tensor_compare(r->ctx, &r->out[i], &r->same[i], loose / 10, loose, &d);
         if (status != TN_OK || d.mismatches) {
-            printf("%d\toutput %d: element %" PRId64 " is %g, and %g by the interpreter", DIFFERS, i, d.at, d.x_at, d.y_at);
+            printf("%d\toutput %d: element %" PRId64 " is %g, and %g by the interpreter", DIFFERS,
+                   i, d.at, d.x_at, d.y_at);
             return false;
         }
     }
@@ -122,7 +128,9 @@ answer_outputs(const Request *r)
         bool text = !strcmp(out[i].dtype, "str");
         for (int64_t k = 0; f && text && k < out[i].bytes / (int64_t)sizeof(char *); k++)
             fwrite(((char **)out[i].data)[k], 1, strlen(((char **)out[i].data)[k]) + 1, f);
-        if (!f || (!text && fwrite(out[i].data, 1, (size_t)out[i].bytes, f) != (size_t)out[i].bytes) || fclose(f)) {
+        if (!f ||
+            (!text && fwrite(out[i].data, 1, (size_t)out[i].bytes, f) != (size_t)out[i].bytes) ||
+            fclose(f)) {
             fprintf(stderr, "cannot write %s\n", path);
             exit(1);
         }
@@ -187,7 +195,8 @@ main(int argc, char **argv)
     while (getline(&line, &size, stdin) > 0) {
         int n = 0;
         line[strcspn(line, "\n")] = 0;
-        for (char *s = strtok_r(line, "\t", &rest); s && n < MOST_FIELDS; s = strtok_r(NULL, "\t", &rest))
+        for (char *s = strtok_r(line, "\t", &rest); s && n < MOST_FIELDS;
+             s = strtok_r(NULL, "\t", &rest))
             field[n++] = s;
         if (n < 2 || (!r.ctx && !strcmp(field[0], "=")))
             return 2;

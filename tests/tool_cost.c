@@ -2,8 +2,9 @@
  *
  *   tool_cost FILE.tn [--machine NAME|FILE] [--threads N] [--set symbol=size…] [--time] [--explain]
  *
- * Constants lie in memory if they do not all fit the last cache; other arguments where their size lets them.
- * --explain shows what each is made of; --time adds the microseconds that pricing itself takes.
+ * Constants lie in memory if they do not all fit the last cache; other arguments where their size
+ * lets them. --explain shows what each is made of; --time adds the microseconds that pricing itself
+ * takes.
  */
 #include "cost/cost.h"
 #include "graph/graph.h"
@@ -29,8 +30,8 @@ find_machine(Tool *t)
 
     if (!file_exists(t->machine))
         return machine_find(&t->ctx, t->machine, &t->m);
-    return file_map(t->arena, &t->ctx.diags, t->machine, &text)
-        && machine_parse(&t->ctx, t->machine, (const char *)text.data, text.bytes, &t->m);
+    return file_map(t->arena, &t->ctx.diags, t->machine, &text) &&
+           machine_parse(&t->ctx, t->machine, (const char *)text.data, text.bytes, &t->m);
 }
 
 static double
@@ -63,7 +64,8 @@ price_file(Tool *t)
         Level *home = NEW_ARRAY(t->arena, Level, k->nin + k->nout);
         for (uint32_t i = 0; i < k->nin + k->nout; i++) {
             ValueId v = i < k->nin ? node_in(g, node, i) : node_out(g, node, i - k->nin);
-            home[i] = g->value.at[v].data && far ? LEVEL_MEMORY : cost_home(&t->ctx, k, &t->m, &t->ask, i);
+            home[i] = g->value.at[v].data && far ? LEVEL_MEMORY
+                                                 : cost_home(&t->ctx, k, &t->m, &t->ask, i);
         }
         t->ask.home = home;
         double start = time_seconds();
@@ -97,7 +99,10 @@ read_options(Tool *t, int argc, char **argv)
         else if (!strcmp(argv[i], "--explain"))
             t->explain = true;
         else if (!strcmp(argv[i], "--set") && equals && t->ask.nsize < 64)
-            t->size[t->ask.nsize++] = (Size){ sym_n(&t->ctx, argv[i + 1], (size_t)(equals - argv[i + 1])), atoll(equals + 1) }, i++;
+            t->size[t->ask.nsize++] =
+                (Size){ sym_n(&t->ctx, argv[i + 1], (size_t)(equals - argv[i + 1])),
+                        atoll(equals + 1) },
+            i++;
         else
             t->file = argv[i];
     }
@@ -115,7 +120,9 @@ main(int argc, char **argv)
     }
     ctx_init(&t.ctx, t.arena);
     if (!read_options(&t, argc, argv)) {
-        fputs("usage: tool_cost FILE.tn [--machine NAME|FILE] [--threads N] [--set symbol=size...] [--time] [--explain]\n", stderr);
+        fputs("usage: tool_cost FILE.tn [--machine NAME|FILE] [--threads N] [--set symbol=size...] "
+              "[--time] [--explain]\n",
+              stderr);
         return 1;
     }
     bool ok = price_file(&t);

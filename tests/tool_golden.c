@@ -9,8 +9,8 @@
  *   tool_golden [--update] FILE…      prints what differs, then `N passed, N failed`
  *
  * A verb turns the input into text; where the input is malformed the text is the messages, so error
- * files are golden files too. Whatever parses is also printed and parsed again: the second text must
- * be the first. --update writes today's output behind `; expect:`; review the diff like code.
+ * files are golden files too. Whatever parses is also printed and parsed again: the second text
+ * must be the first. --update writes today's output behind `; expect:`; review the diff like code.
  */
 #include "cost/cost.h"
 #include "graph/graph.h"
@@ -30,11 +30,18 @@ typedef struct {
     Bytes input;
 } Case;
 
-/* ---- verbs: false after an error has been reported ------------------------------------------------- */
+/* ---- verbs: false after an error has been reported ------------------------------------------- */
 
 typedef enum { ITEM_NEST, ITEM_KERNEL } ItemKind;
-typedef struct { ItemKind kind; const Nest *nest; Kernel *kernel; } Item;
-typedef struct { Item *at; uint32_t n, cap; } Items;
+typedef struct {
+    ItemKind kind;
+    const Nest *nest;
+    Kernel *kernel;
+} Item;
+typedef struct {
+    Item *at;
+    uint32_t n, cap;
+} Items;
 
 static bool
 parse_items(Case *t, const char *file, Bytes text, Items *items)
@@ -89,14 +96,15 @@ check_round_trip(Case *t, const Items *items)
     Text first = { .arena = t->arena }, second = { .arena = t->arena };
     Items again = { 0 };
     print_items(t, items, &first);
-    if (!parse_items(t, "printed text", (Bytes){ (const uint8_t *)text_str(&first), first.n }, &again)) {
+    if (!parse_items(t, "printed text", (Bytes){ (const uint8_t *)text_str(&first), first.n },
+                     &again)) {
         fprintf(stderr, "%s: the printed text does not parse:\n%s", t->path, text_str(&first));
         return false;
     }
     print_items(t, &again, &second);
     if (strcmp(text_str(&first), text_str(&second)) != 0 || !same_scalars(items, &again)) {
-        fprintf(stderr, "%s: printed, parsed and printed again:\n%s--- differs from\n%s", t->path, text_str(&second),
-                text_str(&first));
+        fprintf(stderr, "%s: printed, parsed and printed again:\n%s--- differs from\n%s", t->path,
+                text_str(&second), text_str(&first));
         return false;
     }
     return true;
@@ -118,12 +126,14 @@ print_graph(Case *t, Text *out)
     if (!g)
         return false;
     graph_print(out, g, NULL);
-    g = graph_parse(t->ctx, t->arena, "printed text", (Bytes){ (const uint8_t *)text_str(out), out->n });
+    g = graph_parse(t->ctx, t->arena, "printed text",
+                    (Bytes){ (const uint8_t *)text_str(out), out->n });
     if (!g)
         return false;
     graph_print(&again, g, NULL);
     return strcmp(text_str(&again), text_str(out)) == 0 ||
-           diag_error(&t->ctx->diags, DIAG_INTERNAL, (Loc){ 0 }, "the graph printed again differs:\n%s", text_str(&again));
+           diag_error(&t->ctx->diags, DIAG_INTERNAL, (Loc){ 0 },
+                      "the graph printed again differs:\n%s", text_str(&again));
 }
 
 static bool
@@ -136,7 +146,8 @@ run_print(Case *t, Text *out)
         return false;
     print_items(t, &items, out);
     return check_round_trip(t, &items) ||
-           diag_error(&t->ctx->diags, DIAG_INTERNAL, (Loc){ 0 }, "the text does not survive printing and parsing");
+           diag_error(&t->ctx->diags, DIAG_INTERNAL, (Loc){ 0 },
+                      "the text does not survive printing and parsing");
 }
 
 static bool
@@ -151,7 +162,8 @@ run_describe(Case *t, Text *out)
             nest_describe(t->ctx, out, items.at[i].nest);
         }
     return check_round_trip(t, &items) ||
-           diag_error(&t->ctx->diags, DIAG_INTERNAL, (Loc){ 0 }, "the text does not survive printing and parsing");
+           diag_error(&t->ctx->diags, DIAG_INTERNAL, (Loc){ 0 },
+                      "the text does not survive printing and parsing");
 }
 
 /* Simplified, then printed: what nest_simplify makes of a nest. */
@@ -166,10 +178,12 @@ run_simplify(Case *t, Text *out)
             items.at[i].nest = nest_simplify(t->ctx, items.at[i].nest);
     print_items(t, &items, out);
     return check_round_trip(t, &items) ||
-           diag_error(&t->ctx->diags, DIAG_INTERNAL, (Loc){ 0 }, "the text does not survive printing and parsing");
+           diag_error(&t->ctx->diags, DIAG_INTERNAL, (Loc){ 0 },
+                      "the text does not survive printing and parsing");
 }
 
-/* The loop tree that schedule gives each nest or kernel, on a machine that is the same everywhere. */
+/* The loop tree that schedule gives each nest or kernel, on a machine that is the same
+ * everywhere. */
 static bool
 run_schedule(Case *t, Text *out)
 {
@@ -178,15 +192,18 @@ run_schedule(Case *t, Text *out)
     if (!parse_items(t, t->path, t->input, &items) || !machine_find(t->ctx, "x86-64-v3", &m))
         return false;
     for (uint32_t i = 0; i < items.n; i++) {
-        Kernel *k = items.at[i].kernel ? items.at[i].kernel : kernel_of_nest(t->ctx, t->arena, items.at[i].nest);
+        Kernel *k = items.at[i].kernel ? items.at[i].kernel
+                                       : kernel_of_nest(t->ctx, t->arena, items.at[i].nest);
         bool done = k->tree.list.n > 0;
-        if ((!done && !schedule_kernel(t->ctx, t->arena, k, &m, SCHEDULE_BEST)) || !kernel_verify(t->ctx, k))
+        if ((!done && !schedule_kernel(t->ctx, t->arena, k, &m, SCHEDULE_BEST)) ||
+            !kernel_verify(t->ctx, k))
             return false;
         items.at[i] = (Item){ .kind = ITEM_KERNEL, .kernel = k };
     }
     print_items(t, &items, out);
     return check_round_trip(t, &items) ||
-           diag_error(&t->ctx->diags, DIAG_INTERNAL, (Loc){ 0 }, "the text does not survive printing and parsing");
+           diag_error(&t->ctx->diags, DIAG_INTERNAL, (Loc){ 0 },
+                      "the text does not survive printing and parsing");
 }
 
 /* The graph with its nests in plain form. */
@@ -207,14 +224,17 @@ static bool
 run_wide(Case *t, Text *out)
 {
     Graph *g = graph_parse(t->ctx, t->arena, t->path, t->input);
-    g = g && graph_verify(g) ? rewrite_wide(g, (Widening){ .f16 = true, .bf16 = true, .constants = true }) : NULL;
+    g = g && graph_verify(g)
+            ? rewrite_wide(g, (Widening){ .f16 = true, .bf16 = true, .constants = true })
+            : NULL;
     if (!g || !graph_verify(g))
         return false;
     graph_print(out, g, NULL);
     return true;
 }
 
-/* Each nest's steps in the transform domains of tiles of 2 and 4, and where their inputs come from. */
+/* Each nest's steps in the transform domains of tiles of 2 and 4, and where their inputs come
+ * from. */
 static bool
 run_winograd(Case *t, Text *out)
 {
@@ -238,7 +258,9 @@ run_winograd(Case *t, Text *out)
                 for (uint32_t k = 0; k < w.step[s].nest->nin; k++) {
                     uint32_t from = w.step[s].from[k];
                     const char *made = from < n->nin ? n->param[from].name
-                                     : from < n->nin + MATRIX_COUNT ? matrix[from - n->nin] : winograd_step_name[from - n->nin - MATRIX_COUNT];
+                                       : from < n->nin + MATRIX_COUNT
+                                           ? matrix[from - n->nin]
+                                           : winograd_step_name[from - n->nin - MATRIX_COUNT];
                     text_printf(out, "%s %s", k ? "," : "", made);
                 }
                 text_add(out, "\n");
@@ -249,8 +271,8 @@ run_winograd(Case *t, Text *out)
     return true;
 }
 
-/* The price of each loop tree and of its phases, on a machine that is the same everywhere; symbols are at
- * the size that nobody says. */
+/* The price of each loop tree and of its phases, on a machine that is the same everywhere; symbols
+ * are at the size that nobody says. */
 static bool
 run_cost(Case *t, Text *out)
 {
@@ -262,7 +284,8 @@ run_cost(Case *t, Text *out)
         const Kernel *k = items.at[i].kernel;
         Text why = { .arena = t->arena };
         if (!k || !k->tree.list.n || !kernel_verify(t->ctx, k))
-            return diag_error(&t->ctx->diags, DIAG_USAGE, (Loc){ 0 }, "only kernels with a tree have a price");
+            return diag_error(&t->ctx->diags, DIAG_USAGE, (Loc){ 0 },
+                              "only kernels with a tree have a price");
         for (uint32_t threads = 1; threads <= 2; threads++) {
             why.n = 0;
             Cost c = cost_explain(t->ctx, &why, k, &m, &(CostAsk){ .threads = threads });
@@ -274,20 +297,24 @@ run_cost(Case *t, Text *out)
     return true;
 }
 
-static const struct { const char *name; bool (*run)(Case *t, Text *out); } verbs[] = {
-    { "print", run_print },
-    { "describe", run_describe },
-    { "simplify", run_simplify },
-    { "schedule", run_schedule },
-    { "cost", run_cost },
-    { "normalise", run_normalise },
-    { "wide", run_wide },
-    { "winograd", run_winograd },
+static const struct {
+    const char *name;
+    bool (*run)(Case *t, Text *out);
+} verbs[] = {
+    { "print", run_print },       { "describe", run_describe }, { "simplify", run_simplify },
+    { "schedule", run_schedule }, { "cost", run_cost },         { "normalise", run_normalise },
+    { "wide", run_wide },         { "winograd", run_winograd },
 };
 
-/* ---- one file ---------------------------------------------------------------------------------------- */
+/* ---- one file -------------------------------------------------------------------------------- */
 
-typedef struct { Bytes head; const char *expected; size_t nexpected; bool has_expect; char verb[32]; } File;
+typedef struct {
+    Bytes head;
+    const char *expected;
+    size_t nexpected;
+    bool has_expect;
+    char verb[32];
+} File;
 
 static const char expect_line[] = "; expect:";
 
@@ -296,7 +323,7 @@ split(const char *path, Bytes text, File *f)
 {
     const char *s = (const char *)text.data, *end = s + text.bytes;
     *f = (File){ .head = text };
-    for (const char *line = s; line < end; ) {
+    for (const char *line = s; line < end;) {
         const char *next = memchr(line, '\n', (size_t)(end - line));
         size_t n = (size_t)((next ? next : end) - line);
         const char *after = next ? next + 1 : end;
@@ -346,15 +373,18 @@ report(const char *path, const char *want, size_t nwant, const char *got, size_t
             line++;
             start = i + 1;
         }
-    const char *we = memchr(want + start, '\n', nwant - start), *ge = memchr(got + start, '\n', ngot - start);
+    const char *we = memchr(want + start, '\n', nwant - start),
+               *ge = memchr(got + start, '\n', ngot - start);
     printf("%s: line %u of the output differs\n  expected: %.*s\n  got:      %.*s\n", path, line,
-           (int)((we ? we : want + nwant) - want - start), want + start, (int)((ge ? ge : got + ngot) - got - start), got + start);
+           (int)((we ? we : want + nwant) - want - start), want + start,
+           (int)((ge ? ge : got + ngot) - got - start), got + start);
 }
 
 static bool
 write_file(const char *path, const File *f, const char *out)
 {
-    char *copy = malloc(f->head.bytes + 1);          /* the file is mapped: writing would change it */
+    /* the file is mapped: writing would change it */
+    char *copy = malloc(f->head.bytes + 1);
     if (!copy)
         return false;
     memcpy(copy, f->head.data, f->head.bytes);

@@ -1,6 +1,8 @@
-/* tool_prove: do the kernels of a scheduled graph keep to their memory, and write each element once?
+/* tool_prove: do the kernels of a scheduled graph keep to their memory, and write each element
+ * once?
  *
- *   tool_prove FILE.tn [symbol=size…]      a line for each kernel that does not, and how many do; equal ones are looked at once
+ *   tool_prove FILE.tn [symbol=size…]      a line for each kernel that does not, and how many do;
+ *   equal ones are looked at once
  */
 #include "graph/graph.h"
 
@@ -8,7 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct { Ctx ctx; Arena *arena; KernelSize size[16]; uint32_t nsize, kernels, wrong; Map known; } Tool;
+typedef struct {
+    Ctx ctx;
+    Arena *arena;
+    KernelSize size[16];
+    uint32_t nsize, kernels, wrong;
+    Map known;
+} Tool;
 
 /* The kernel's text without what names it: equal layers are equal kernels. */
 static Sym
@@ -52,9 +60,12 @@ main(int argc, char **argv)
         const char *eq = strchr(argv[i], '=');
         if (!eq)
             return fprintf(stderr, "%s: give symbol=size\n", argv[i]), 2;
-        t.size[t.nsize++] = (KernelSize){ sym_n(&t.ctx, argv[i], (size_t)(eq - argv[i])), atoll(eq + 1) };
+        t.size[t.nsize++] =
+            (KernelSize){ sym_n(&t.ctx, argv[i], (size_t)(eq - argv[i])), atoll(eq + 1) };
     }
-    Graph *g = argc > 1 && file_map(t.arena, &t.ctx.diags, argv[1], &text) ? graph_parse(&t.ctx, t.arena, argv[1], text) : NULL;
+    Graph *g = argc > 1 && file_map(t.arena, &t.ctx.diags, argv[1], &text)
+                   ? graph_parse(&t.ctx, t.arena, argv[1], text)
+                   : NULL;
     if (!g) {
         Text said = { .arena = t.arena };
         for (uint32_t i = 0; i < t.ctx.diags.list.n; i++)

@@ -4,8 +4,8 @@
  *
  * Inputs are given in the order of the text; results are written to DIR/NAME.npy. Dimension symbols
  * follow from the inputs; those that no input has are set by name. A kernel with a tree runs its
- * tree, one without runs its parts. A graph may be an ONNX model. Diagnostics go to stderr, and the exit
- * code is 4 where the model is fine but not supported, else 1.
+ * tree, one without runs its parts. A graph may be an ONNX model. Diagnostics go to stderr, and the
+ * exit code is 4 where the model is fine but not supported, else 1.
  */
 #include "import/import.h"
 #include "ref/ref.h"
@@ -30,7 +30,7 @@ read_input(Tool *t, const char *path, Tensor *out)
     NpyArray x;
     if (!npy_read(t->arena, &t->ctx.diags, path, &x))
         return false;
-    *out = (Tensor){.dtype = x.dtype, .rank = x.rank, .data = (void *)x.data};
+    *out = (Tensor){ .dtype = x.dtype, .rank = x.rank, .data = (void *)x.data };
     memcpy(out->dim, x.dims, sizeof x.dims);
     return true;
 }
@@ -38,18 +38,21 @@ read_input(Tool *t, const char *path, Tensor *out)
 static bool
 write_output(Tool *t, const char *name, const Tensor *x)
 {
-    NpyArray a = {.name = name, .dtype = x->dtype, .rank = x->rank, .data = x->data};
+    NpyArray a = { .name = name, .dtype = x->dtype, .rank = x->rank, .data = x->data };
     memcpy(a.dims, x->dim, sizeof a.dims);
     a.bytes = tensor_count(x) * dtype_info[x->dtype].bytes;
-    return npy_write(t->arena, &t->ctx.diags, path_join(t->arena, t->out, arena_printf(t->arena, "%s.npy", name)), &a);
+    return npy_write(t->arena, &t->ctx.diags,
+                     path_join(t->arena, t->out, arena_printf(t->arena, "%s.npy", name)), &a);
 }
 
 /* Inputs from the command line, outputs allocated: param[nin + nout], ready to run. */
 static bool
-make_params(Tool *t, uint32_t nin, uint32_t nout, const Sym *name, const Type *const *type, Tensor *param)
+make_params(Tool *t, uint32_t nin, uint32_t nout, const Sym *name, const Type *const *type,
+            Tensor *param)
 {
     if (t->nin != nin)
-        return diag_error(&t->ctx.diags, DIAG_USAGE, (Loc){.file = t->file}, "%u inputs given, expected %u", t->nin, nin);
+        return diag_error(&t->ctx.diags, DIAG_USAGE, (Loc){ .file = t->file },
+                          "%u inputs given, expected %u", t->nin, nin);
     for (uint32_t i = 0; i < nin; i++)
         if (!read_input(t, t->in[i], &param[i]))
             return false;
@@ -70,14 +73,23 @@ write_outputs(Tool *t, uint32_t n, const Sym *name, const Tensor *x)
     return true;
 }
 
-typedef struct { uint32_t nin, nout; Sym *name; const Type **type; Tensor *param, **arg; } Call;
+typedef struct {
+    uint32_t nin, nout;
+    Sym *name;
+    const Type **type;
+    Tensor *param, **arg;
+} Call;
 
 static Call
 call_new(Tool *t, uint32_t nin, uint32_t nout)
 {
     uint32_t n = nin + nout;
-    Call k = {nin, nout, NEW_ARRAY(t->arena, Sym, n), NEW_ARRAY(t->arena, const Type *, n), NEW_ARRAY(t->arena, Tensor, n),
-              NEW_ARRAY(t->arena, Tensor *, n)};
+    Call k = { nin,
+               nout,
+               NEW_ARRAY(t->arena, Sym, n),
+               NEW_ARRAY(t->arena, const Type *, n),
+               NEW_ARRAY(t->arena, Tensor, n),
+               NEW_ARRAY(t->arena, Tensor *, n) };
     for (uint32_t i = 0; i < n; i++)
         k.arg[i] = &k.param[i];
     return k;
@@ -94,8 +106,9 @@ run_nest(Tool *t, Parse *p)
         k.name[i] = n->param[i].name;
         k.type[i] = n->param[i].type;
     }
-    return make_params(t, k.nin, k.nout, k.name, k.type, k.param) && ref_nest(&t->ctx, n, &t->symbols, k.arg)
-        && write_outputs(t, k.nout, k.name + k.nin, k.param + k.nin);
+    return make_params(t, k.nin, k.nout, k.name, k.type, k.param) &&
+           ref_nest(&t->ctx, n, &t->symbols, k.arg) &&
+           write_outputs(t, k.nout, k.name + k.nin, k.param + k.nin);
 }
 
 static bool
@@ -123,15 +136,16 @@ run_graph(Tool *t, Graph *g)
         return false;
     Call k = call_new(t, g->input.n, g->output.n);
     if (t->nin != k.nin)
-        return diag_error(&t->ctx.diags, DIAG_USAGE, (Loc){.file = t->file}, "%u inputs given, expected %u", t->nin, k.nin);
+        return diag_error(&t->ctx.diags, DIAG_USAGE, (Loc){ .file = t->file },
+                          "%u inputs given, expected %u", t->nin, k.nin);
     for (uint32_t i = 0; i < k.nin; i++)
         if (!read_input(t, t->in[i], &k.param[i]))
             return false;
     for (uint32_t i = 0; i < k.nout; i++)
         k.name[k.nin + i] = g->value.at[g->output.at[i]].name;
-    return ref_bind_inputs(g, k.param, &t->symbols)
-        && ref_graph(g, t->arena, &t->symbols, k.param, k.param + k.nin, NULL, NULL)
-        && write_outputs(t, k.nout, k.name + k.nin, k.param + k.nin);
+    return ref_bind_inputs(g, k.param, &t->symbols) &&
+           ref_graph(g, t->arena, &t->symbols, k.param, k.param + k.nin, NULL, NULL) &&
+           write_outputs(t, k.nout, k.name + k.nin, k.param + k.nin);
 }
 
 static bool
@@ -147,7 +161,7 @@ run_file(Tool *t)
         return run_kernel(t, &p);
     if (parse_peek(&p, "nest"))
         return run_nest(t, &p);
-    ImportOptions plain = {0};
+    ImportOptions plain = { 0 };
     return run_graph(t, import_onnx(&t->ctx, t->arena, t->file, text, &plain));
 }
 
@@ -160,7 +174,10 @@ read_options(Tool *t, int argc, char **argv)
         if (!strcmp(argv[i], "--out") && i + 1 < argc)
             t->out = argv[++i];
         else if (!strcmp(argv[i], "--set") && equals)
-            symbols_set(t->arena, &t->symbols, sym_n(&t->ctx, argv[i + 1], (size_t)(equals - argv[i + 1])), atoll(equals + 1)), i++;
+            symbols_set(t->arena, &t->symbols,
+                        sym_n(&t->ctx, argv[i + 1], (size_t)(equals - argv[i + 1])),
+                        atoll(equals + 1)),
+                i++;
         else if (!t->file)
             t->file = argv[i];
         else
@@ -184,7 +201,7 @@ main(int argc, char **argv)
         return 1;
     }
     bool ok = run_file(&t);
-    Text text = {.arena = t.arena};
+    Text text = { .arena = t.arena };
     for (uint32_t i = 0; i < t.ctx.diags.list.n; i++) {
         diag_print(&text, &t.ctx.diags.list.at[i]);
         text_add(&text, "\n");

@@ -2,9 +2,9 @@
  *
  *   read_digits digits.so held_out.npz
  *
- * Links libtenon-run alone: no compiler, no Python. Loads the model, runs all images as one batch and
- * then one by one, draws a few, and says how many were read as their writers meant. Exit status 1 if
- * that is another number than the program which trained the model found on the same images.
+ * Links libtenon-run alone: no compiler, no Python. Loads the model, runs all images as one batch
+ * and then one by one, draws a few, and says how many were read as their writers meant. Exit status
+ * 1 if that is another number than the program which trained the model found on the same images.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -67,7 +67,7 @@ label_of(const HeldOut *h, int i)
     return (int)((const int64_t *)h->labels.data)[i];
 }
 
-/* ---- drawing ----------------------------------------------------------------------------------------- */
+/* ---- drawing --------------------------------------------------------------------------------- */
 
 /* Two characters a pixel, so that a pixel is about square; five shades of ink. */
 static void
@@ -94,7 +94,8 @@ draw(const int *which, int n, const HeldOut *h, const float *probability)
         int digit = largest(p), label = label_of(h, which[i]);
         char text[64];
         if (digit == label)
-            snprintf(text, sizeof text, "%d, read %d (%.0f%%)", label, digit, 100 * (double)p[digit]);
+            snprintf(text, sizeof text, "%d, read %d (%.0f%%)", label, digit,
+                     100 * (double)p[digit]);
         else
             snprintf(text, sizeof text, "%d, but read %d!", label, digit);
         printf("   %-16s", text);
@@ -131,7 +132,7 @@ draw_some(const HeldOut *h, const float *probability, int n)
     }
 }
 
-/* ---- time ---------------------------------------------------------------------------------------------- */
+/* ---- time ------------------------------------------------------------------------------------ */
 
 static int
 by_value(const void *a, const void *b)
@@ -161,7 +162,7 @@ latency_ms(TnContext *ctx, TnSession *session, const TnTensor *images)
     return ms[LATENCY_RUNS / 2];
 }
 
-/* ---- all of it ------------------------------------------------------------------------------------------ */
+/* ---- all of it ------------------------------------------------------------------------------- */
 
 static void
 read_held_out(TnContext *ctx, const char *npz, HeldOut *h)
@@ -170,7 +171,7 @@ read_held_out(TnContext *ctx, const char *npz, HeldOut *h)
     h->labels = read_member(ctx, npz, "labels");
     h->predictions = read_member(ctx, npz, "predictions");
     h->correct = read_member(ctx, npz, "correct");
-    h->images.name = NULL;           /* inputs go by position */
+    h->images.name = NULL; /* inputs go by position */
 }
 
 static int
@@ -206,18 +207,25 @@ main(int argc, char **argv)
     need(ctx, tn_load(ctx, argv[1], &model));
     need(ctx, tn_session_new(ctx, model, NULL, &session));
     double one = latency_ms(ctx, session, &h.images);
-    need(ctx, tn_run(session, &h.images, 1, &out, 1));       /* all images: one batch of another size */
+    /* all images: one batch of another size */
+    need(ctx, tn_run(session, &h.images, 1, &out, 1));
 
     int n = (int)h.images.dims[0], as_trained;
-    int right = count_right(&h, out.data, n, &as_trained), want = (int)*(const int64_t *)h.correct.data;
+    int right = count_right(&h, out.data, n, &as_trained),
+        want = (int)*(const int64_t *)h.correct.data;
     draw_some(&h, out.data, n);
-    printf("accuracy   %.2f %%: %d of %d digits the model had never seen\n", 100.0 * right / n, right, n);
+    printf("accuracy   %.2f %%: %d of %d digits the model had never seen\n", 100.0 * right / n,
+           right, n);
     printf("training   had %d of %d; both give the same answer on %d\n", want, n, as_trained);
-    printf("latency    %.1f us for one image (median of %d, %d threads)\n", 1e3 * one, LATENCY_RUNS, (int)tn_session_threads(session));
+    printf("latency    %.1f us for one image (median of %d, %d threads)\n", 1e3 * one, LATENCY_RUNS,
+           (int)tn_session_threads(session));
     tn_session_free(session);
     tn_model_free(model);
     tn_context_free(ctx);
     if (right != want)
-        fprintf(stderr, "read_digits: %d digits read right, but training had %d: the compiled model computes something else\n", right, want);
+        fprintf(stderr,
+                "read_digits: %d digits read right, but training had %d: the compiled model "
+                "computes something else\n",
+                right, want);
     return right == want ? 0 : 1;
 }

@@ -33,7 +33,10 @@ static bool
 find_inputs(Decoder *d)
 {
     if (!tn_model_states(d->model))
-        return problem(d, "the model keeps no cache between runs: compile it with --state 'past_key_values.*=present.*'", "");
+        return problem(d,
+                       "the model keeps no cache between runs: compile it with --state "
+                       "'past_key_values.*=present.*'",
+                       "");
     d->nin = tn_model_inputs(d->model);
     d->nout = tn_model_outputs(d->model);
     for (int32_t i = 0; i < d->nin; i++) {
@@ -45,7 +48,9 @@ find_inputs(Decoder *d)
             return problem(d, "this program has nothing to give for input ", v.name);
         d->masked |= kind == 1;
         d->batch = kind == 0 ? v.dim_text[0] : d->batch;
-        d->in[i] = (TnTensor){ .size = sizeof *d->in, .name = v.name, .dtype = "i64", .rank = 2, .dims = d->dims[i] };
+        d->in[i] = (TnTensor){
+            .size = sizeof *d->in, .name = v.name, .dtype = "i64", .rank = 2, .dims = d->dims[i]
+        };
     }
     if (!d->batch)
         return problem(d, "the model takes no input_ids", "");
@@ -67,7 +72,8 @@ decoder_open(Decoder *d, const char *path, int32_t threads, int64_t rows)
     how.state_capacity = rows;
     if (tn_context_new(NULL, &d->ctx) != TN_OK)
         return problem(d, "no memory", "");
-    return good(d, tn_load(d->ctx, path, &d->model)) && find_inputs(d) && good(d, tn_session_new(d->ctx, d->model, &how, &d->session));
+    return good(d, tn_load(d->ctx, path, &d->model)) && find_inputs(d) &&
+           good(d, tn_session_new(d->ctx, d->model, &how, &d->session));
 }
 
 static void
@@ -97,7 +103,10 @@ decoder_run(Decoder *d, const DecoderStep *step, const float **scores)
     if (!good(d, tn_run(d->session, d->in, d->nin, d->out, d->nout)))
         return false;
     if (d->out->rank != 3 || strcmp(d->out->dtype, "f32"))
-        return problem(d, "scores [batch, tokens, words] of f32 are needed, and the model gives other ones first: ", d->out->name);
+        return problem(d,
+                       "scores [batch, tokens, words] of f32 are needed, and the model gives other "
+                       "ones first: ",
+                       d->out->name);
     d->words = d->out->dims[2];
     *scores = d->out->data;
     return true;
@@ -106,7 +115,12 @@ decoder_run(Decoder *d, const DecoderStep *step, const float **scores)
 bool
 decoder_arrange(Decoder *d, int64_t sequences, const int64_t *of, int64_t rows, const int64_t *from)
 {
-    TnArrangement a = { .size = sizeof a, .dim = d->batch, .sequences = sequences, .of = of, .length = rows, .from = from };
+    TnArrangement a = { .size = sizeof a,
+                        .dim = d->batch,
+                        .sequences = sequences,
+                        .of = of,
+                        .length = rows,
+                        .from = from };
 
     return good(d, tn_session_state_arrange(d->session, &a));
 }

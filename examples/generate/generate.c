@@ -1,9 +1,11 @@
 /* generate: text from a decoder whose cache is a state, by the C API.
  *
  *   tenon compile austen.onnx --state 'past_key_values.*=present.*' -o austen.so
- *   generate austen.so tokens.txt "It is a truth" [--tokens N] [--temperature T] [--seed S] [--threads N]
+ *   generate austen.so tokens.txt "It is a truth" [--tokens N] [--temperature T] [--seed S]
+ *   [--threads N]
  *
- * decoder.h says which models will do, tokens.h what tokens.txt is: with - in its place the prompt is numbers, and so is the answer.
+ * decoder.h says which models will do, tokens.h what tokens.txt is: with - in its place the prompt
+ * is numbers, and so is the answer.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -53,14 +55,15 @@ next(Decoder *d, const int64_t *tokens, int64_t past, int64_t n)
     return scores + (n - 1) * d->words;
 }
 
-/* ---- how fast ------------------------------------------------------------------------------------------------ */
+/* ---- how fast -------------------------------------------------------------------------------- */
 
 /* Bytes a second that one core reads from memory. */
 static double
 memory_speed(void)
 {
     typedef long Vec __attribute__((vector_size(16)));
-    Vec *at = mmap(NULL, WARM, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), a = { 0 }, b = a, c = a, e = a;
+    Vec *at = mmap(NULL, WARM, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
+        a = { 0 }, b = a, c = a, e = a;
     double best = 0;
 
     madvise(at, WARM, MADV_HUGEPAGE);
@@ -109,7 +112,9 @@ main(int argc, char **argv)
     Tokens tokens;
 
     if (argc < 4 || argc % 2)
-        refuse("usage: generate MODEL.so TOKENS PROMPT [--tokens N] [--temperature T] [--seed S] [--threads N]", "");
+        refuse("usage: generate MODEL.so TOKENS PROMPT [--tokens N] [--temperature T] [--seed S] "
+               "[--threads N]",
+               "");
     int64_t wanted = (int64_t)option(argc, argv, "--tokens", 200);
     Sampling how = { .temperature = option(argc, argv, "--temperature", 0.7), .top_p = 1 };
     sample_seed(&how, (uint64_t)option(argc, argv, "--seed", 1));
@@ -119,20 +124,25 @@ main(int argc, char **argv)
     if (wrong)
         refuse(wrong, argv[2]);
     size_t bytes = strlen(argv[3]);
-    int64_t *text = calloc(bytes + 1, sizeof *text), prompt = text ? tokens_encode(&tokens, argv[3], bytes, text) : 0;
+    int64_t *text = calloc(bytes + 1, sizeof *text),
+            prompt = text ? tokens_encode(&tokens, argv[3], bytes, text) : 0;
     if (prompt < 0)
         refuse("the prompt is to be numbers with blanks between: ", argv[3]);
     if (prompt == 0 || prompt + wanted >= MOST_TOKENS)
         refuse("the prompt is empty, or longer than this program takes", "");
-    if (!decoder_open(&d, argv[1], (int32_t)option(argc, argv, "--threads", 1), 0) || !decoder_reserve(&d, 1, 0, prompt)
-        || !decoder_reserve(&d, 1, prompt + wanted, 1))          /* no memory is taken from here on */
+    if (!decoder_open(&d, argv[1], (int32_t)option(argc, argv, "--threads", 1), 0) ||
+        !decoder_reserve(&d, 1, 0, prompt)
+        /* no memory is taken from here on */
+        || !decoder_reserve(&d, 1, prompt + wanted, 1))
         refuse(decoder_problem(&d), "");
 
     double start = seconds();
     const float *score = next(&d, text, 0, prompt);
     double first = seconds();
     if (!tokens.plain && d.words != 256 + tokens.n) {
-        fprintf(stderr, "generate: %s has %d tokens, the model scores %lld: they do not belong together\n", argv[2], 256 + tokens.n, (long long)d.words);
+        fprintf(stderr,
+                "generate: %s has %d tokens, the model scores %lld: they do not belong together\n",
+                argv[2], 256 + tokens.n, (long long)d.words);
         return TN_USAGE;
     }
     printf("%s", tokens.plain ? "" : argv[3]);
@@ -144,10 +154,13 @@ main(int argc, char **argv)
         fflush(stdout);
         score = next(&d, &token, prompt + k, 1);
     }
-    double step = (seconds() - first) / (double)wanted, moved = bytes_of_step(&d, text[0], prompt + wanted);
-    printf("\n\nprefill    %lld tokens, %.0f tokens/s\ndecode     %lld tokens, %.0f tokens/s\nmemory     %.3g MB a token, %.3g GB/s: %.0f %% of what one "
-           "core reads from memory\n", (long long)prompt, (double)prompt / (first - start), (long long)wanted, 1 / step, 1e-6 * moved, 1e-9 * moved / step,
-           100 * moved / step / memory_speed());
+    double step = (seconds() - first) / (double)wanted,
+           moved = bytes_of_step(&d, text[0], prompt + wanted);
+    printf("\n\nprefill    %lld tokens, %.0f tokens/s\ndecode     %lld tokens, %.0f "
+           "tokens/s\nmemory     %.3g MB a token, %.3g GB/s: %.0f %% of what one "
+           "core reads from memory\n",
+           (long long)prompt, (double)prompt / (first - start), (long long)wanted, 1 / step,
+           1e-6 * moved, 1e-9 * moved / step, 100 * moved / step / memory_speed());
     decoder_close(&d);
     tokens_free(&tokens);
     free(text);

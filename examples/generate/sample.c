@@ -6,7 +6,7 @@ void
 sample_seed(Sampling *s, uint64_t seed)
 {
     s->state = 0x9e3779b97f4a7c15u * (seed + 1);
-    s->state += !s->state;           /* the generator has one state that it does not leave */
+    s->state += !s->state; /* the generator has one state that it does not leave */
 }
 
 static double
@@ -28,7 +28,8 @@ weight_from(const Sampling *s, const float *score, int64_t n, float best, double
     return sum;
 }
 
-/* The weight from which on the likeliest have the share top_p of all: found by halving, which needs no memory and no order. */
+/* The weight from which on the likeliest have the share top_p of all: found by halving, which needs
+ * no memory and no order. */
 static double
 least_weight(const Sampling *s, const float *score, int64_t n, float best, double all)
 {
@@ -55,7 +56,8 @@ sample(Sampling *s, const float *score, int64_t n)
         return best;
     double least = least_weight(s, score, n, score[best], weight_from(s, score, n, score[best], 0));
     s->state ^= s->state << 13, s->state ^= s->state >> 7, s->state ^= s->state << 17;
-    double left = weight_from(s, score, n, score[best], least) * (double)(s->state >> 11) / (double)(1ull << 53);
+    double left = weight_from(s, score, n, score[best], least) * (double)(s->state >> 11) /
+                  (double)(1ull << 53);
     for (int64_t i = 0; i < n; i++) {
         double w = weight(s, score[i], score[best]);
         if (w >= least && (left -= w) < 0)

@@ -5,9 +5,10 @@
 #include <stdint.h>
 
 typedef struct {
-    double temperature;              /* 0: always the likeliest */
-    double top_p;                    /* of the likeliest that have this share of all together; 1: of all */
-    uint64_t state;                  /* of the random numbers */
+    double temperature; /* 0: always the likeliest */
+    /* of the likeliest that have this share of all together; 1: of all */
+    double top_p;
+    uint64_t state; /* of the random numbers */
 } Sampling;
 
 void sample_seed(Sampling *s, uint64_t seed);

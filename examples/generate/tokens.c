@@ -81,7 +81,7 @@ tokens_encode(const Tokens *t, const char *text, size_t bytes, int64_t *out)
         return numbers(text, out);
     for (int64_t i = 0; i < n; i++)
         out[i] = (unsigned char)text[i];
-    for (int32_t i = 0; i < t->n; i++) {             /* in the order of the file */
+    for (int32_t i = 0; i < t->n; i++) { /* in the order of the file */
         int64_t to = 0;
         for (int64_t k = 0; k < n; k++, to++) {
             bool both = k + 1 < n && out[k] == t->pair[i].left && out[k + 1] == t->pair[i].right;

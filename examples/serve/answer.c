@@ -26,18 +26,24 @@ buffer_free(Buffer *b)
     *b = (Buffer){ 0 };
 }
 
-/* ---- characters ------------------------------------------------------------------------------------------ */
+/* ---- characters ------------------------------------------------------------------------------ */
 
-/* Bytes of the character at the front of n; 0: it goes on behind them; -1: its first byte begins none. */
+/* Bytes of the character at the front of n; 0: it goes on behind them; -1: its first byte begins
+ * none. */
 static int
 character(const unsigned char *c, size_t n)
 {
-    int length = c[0] < 0x80 ? 1 : c[0] >= 0xc2 && c[0] < 0xe0 ? 2 : c[0] >= 0xe0 && c[0] < 0xf0 ? 3 : c[0] >= 0xf0 && c[0] < 0xf5 ? 4 : -1;
+    int length = c[0] < 0x80                   ? 1
+                 : c[0] >= 0xc2 && c[0] < 0xe0 ? 2
+                 : c[0] >= 0xe0 && c[0] < 0xf0 ? 3
+                 : c[0] >= 0xf0 && c[0] < 0xf5 ? 4
+                                               : -1;
 
     for (int i = 1; i < length; i++) {
         if ((size_t)i >= n)
             return 0;
-        /* The second byte of four leads is narrower: no second way to write a character, no surrogate, none beyond U+10FFFF. */
+        /* The second byte of four leads is narrower: no second way to write a character, no
+         * surrogate, none beyond U+10FFFF. */
         unsigned char low = i > 1 ? 0x80 : c[0] == 0xe0 ? 0xa0 : c[0] == 0xf0 ? 0x90 : 0x80;
         unsigned char high = i > 1 ? 0xbf : c[0] == 0xed ? 0x9f : c[0] == 0xf4 ? 0x8f : 0xbf;
         if (c[i] < low || c[i] > high)
@@ -46,7 +52,8 @@ character(const unsigned char *c, size_t n)
     return length;
 }
 
-/* The first n held bytes are text; what of them is no whole character stays, or, at the end, is text too. */
+/* The first n held bytes are text; what of them is no whole character stays, or, at the end, is
+ * text too. */
 static bool
 release(Answer *a, size_t n, bool end)
 {
@@ -56,7 +63,8 @@ release(Answer *a, size_t n, bool end)
         int length = character((unsigned char *)a->held.at + done, n - done);
         if (!length && !end)
             break;
-        if (!(length > 0 ? buffer_add(&a->text, a->held.at + done, (size_t)length) : buffer_add(&a->text, "\xef\xbf\xbd", 3)))
+        if (!(length > 0 ? buffer_add(&a->text, a->held.at + done, (size_t)length)
+                         : buffer_add(&a->text, "\xef\xbf\xbd", 3)))
             return false;
         done += length > 0 ? (size_t)length : 1;
     }
@@ -66,16 +74,18 @@ release(Answer *a, size_t n, bool end)
     return true;
 }
 
-/* ---- stop strings ---------------------------------------------------------------------------------------- */
+/* ---- stop strings ---------------------------------------------------------------------------- */
 
-/* Where the first stop string begins in what is held, or might with what comes; *whole: it is all there. */
+/* Where the first stop string begins in what is held, or might with what comes; *whole: it is all
+ * there. */
 static size_t
 find_stop(const Answer *a, bool *whole)
 {
     *whole = false;
     for (size_t i = 0; i < a->held.n; i++)
         for (int k = 0; k < a->nstop; k++) {
-            size_t length = strlen(a->stop[k]), left = a->held.n - i, n = length < left ? length : left;
+            size_t length = strlen(a->stop[k]), left = a->held.n - i,
+                   n = length < left ? length : left;
             if (memcmp(a->held.at + i, a->stop[k], n))
                 continue;
             *whole = n == length;

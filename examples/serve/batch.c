@@ -4,26 +4,27 @@
 #include <string.h>
 
 typedef struct {
-    Request *r;                      /* NULL: the place is empty */
-    int64_t length;                  /* tokens of it that have rows */
+    Request *r;     /* NULL: the place is empty */
+    int64_t length; /* tokens of it that have rows */
 } Place;
 
 struct Batch {
     BatchOptions o;
     Place *place;
-    int64_t n;                       /* places in the session's states now */
-    int64_t clock, rows;             /* rows in them, and at most */
-    uint8_t *shown;                  /* [places][rows] */
-    Request *first, *last;           /* the queue */
+    int64_t n;             /* places in the session's states now */
+    int64_t clock, rows;   /* rows in them, and at most */
+    uint8_t *shown;        /* [places][rows] */
+    Request *first, *last; /* the queue */
     int64_t queued;
-    int64_t *ids, *at, *mask;        /* what a run is given */
-    int64_t *of, *from;              /* an arrangement */
+    int64_t *ids, *at, *mask; /* what a run is given */
+    int64_t *of, *from;       /* an arrangement */
 };
 
 int64_t
 batch_rows(const BatchOptions *o)
 {
-    return o->context + o->context / 2 + 2 * o->chunk;       /* so that what is hidden gathers for a while */
+    /* so that what is hidden gathers for a while */
+    return o->context + o->context / 2 + 2 * o->chunk;
 }
 
 Batch *
@@ -44,9 +45,9 @@ batch_new(const BatchOptions *o)
     b->mask = calloc(places * rows, sizeof *b->mask);
     b->of = calloc(places, sizeof *b->of);
     b->from = calloc(places * rows, sizeof *b->from);
-    if (b->place && b->shown && b->ids && b->at && b->mask && b->of && b->from
-        && decoder_reserve(o->decoder, o->places, b->rows - o->chunk, o->chunk)
-        && decoder_run(o->decoder, &(DecoderStep){ 1, 1, &zero, &zero, &one }, &scores)) {
+    if (b->place && b->shown && b->ids && b->at && b->mask && b->of && b->from &&
+        decoder_reserve(o->decoder, o->places, b->rows - o->chunk, o->chunk) &&
+        decoder_run(o->decoder, &(DecoderStep){ 1, 1, &zero, &zero, &one }, &scores)) {
         decoder_forget(o->decoder);
         return b;
     }
@@ -57,10 +58,11 @@ batch_new(const BatchOptions *o)
 void
 batch_free(Batch *b)
 {
-    free(b->place), free(b->shown), free(b->ids), free(b->at), free(b->mask), free(b->of), free(b->from), free(b);
+    free(b->place), free(b->shown), free(b->ids), free(b->at), free(b->mask), free(b->of),
+        free(b->from), free(b);
 }
 
-/* ---- who is in it ---------------------------------------------------------------------------------------- */
+/* ---- who is in it ---------------------------------------------------------------------------- */
 
 void
 batch_add(Batch *b, Request *r)
@@ -155,14 +157,14 @@ end_late(Batch *b, double now)
 static void
 fail_all(Batch *b)
 {
-    for (int64_t i = b->n; i-- > 0; )
+    for (int64_t i = b->n; i-- > 0;)
         if (b->place[i].r)
             finish(b, b->place[i].r, FAILED);
     decoder_forget(b->o.decoder);
     b->n = b->clock = 0;
 }
 
-/* ---- places and rows ------------------------------------------------------------------------------------- */
+/* ---- places and rows ------------------------------------------------------------------------- */
 
 static int64_t
 longest(const Batch *b)
@@ -209,7 +211,8 @@ arrange(Batch *b, int64_t n)
     if (!decoder_arrange(b->o.decoder, n, b->of, length, b->from))
         return false;
     for (int64_t i = 0; i < b->o.places; i++) {
-        b->place[i] = i >= n || b->of[i] < 0 ? (Place){ 0 } : b->place[b->of[i]];      /* from further behind, if from elsewhere */
+        /* from further behind, if from elsewhere */
+        b->place[i] = i >= n || b->of[i] < 0 ? (Place){ 0 } : b->place[b->of[i]];
         memset(b->shown + i * b->rows, 0, (size_t)b->rows);
         memset(b->shown + i * b->rows, 1, (size_t)b->place[i].length);
     }
@@ -224,7 +227,7 @@ make_room(Batch *b)
     int64_t running = batch_running(b), wanted = running + b->queued;
 
     wanted = wanted > b->o.places ? b->o.places : wanted;
-    if (!running) {                                  /* nobody's rows: begin anew */
+    if (!running) { /* nobody's rows: begin anew */
         decoder_forget(b->o.decoder);
         b->clock = 0;
         b->n = wanted;
@@ -247,10 +250,10 @@ admit(Batch *b)
     }
 }
 
-/* ---- a run ----------------------------------------------------------------------------------------------- */
+/* ---- a run ----------------------------------------------------------------------------------- */
 
-/* Tokens of this place in a run of so many columns: of its prompt, or the one made last. An empty place has one that only itself sees, as
- * has every column behind: so no sum is over nothing. */
+/* Tokens of this place in a run of so many columns: of its prompt, or the one made last. An empty
+ * place has one that only itself sees, as has every column behind: so no sum is over nothing. */
 static int64_t
 tokens_of(const Place *p, int64_t n)
 {
@@ -266,7 +269,9 @@ fill(Batch *b, int64_t n)
         const Place *p = &b->place[i];
         int64_t own = tokens_of(p, n), *mask = b->mask + i * (b->clock + n);
         for (int64_t k = 0; k < n; k++) {
-            b->ids[i * n + k] = !p->r || k >= own ? 0 : p->r->fed < p->r->nprompt ? p->r->prompt[p->r->fed + k] : p->r->token;
+            b->ids[i * n + k] = !p->r || k >= own           ? 0
+                                : p->r->fed < p->r->nprompt ? p->r->prompt[p->r->fed + k]
+                                                            : p->r->token;
             b->at[i * n + k] = p->length + (k < own ? k : own - 1);
         }
         for (int64_t row = 0; row < b->clock; row++)
@@ -289,7 +294,8 @@ next_token(Batch *b, Request *r, const float *scores)
         return;
     }
     const char *text = tokens_text(b->o.tokens, r->token, &bytes);
-    bool whole = answer_add(&r->answer, text, bytes), ends = r->answer.stopped || r->made == r->most;
+    bool whole = answer_add(&r->answer, text, bytes),
+         ends = r->answer.stopped || r->made == r->most;
     whole = whole && (!ends || answer_end(&r->answer));
     if (!whole || ends)
         finish(b, r, !whole ? FAILED : r->answer.stopped ? STOPPED : LENGTH);

@@ -22,20 +22,33 @@ refuse(Refusal *why, int status, const char *param, const char *text, ...)
     return false;
 }
 
-/* ---- fields of a body ------------------------------------------------------------------------------------ */
+/* ---- fields of a body ------------------------------------------------------------------------ */
 
-/* Fields that this server knows in one meaning alone: what would ask for another is refused, not ignored. */
-static const struct { const char *name, *only; } fixed[] = {
-    { "n", "1" }, { "best_of", "1" }, { "echo", "false" }, { "presence_penalty", "0" }, { "frequency_penalty", "0" },
-    { "logprobs", "null" }, { "suffix", "null" }, { "logit_bias", "{}" }, { "stream_options", "null" },
+/* Fields that this server knows in one meaning alone: what would ask for another is refused, not
+ * ignored. */
+static const struct {
+    const char *name, *only;
+} fixed[] = {
+    { "n", "1" },
+    { "best_of", "1" },
+    { "echo", "false" },
+    { "presence_penalty", "0" },
+    { "frequency_penalty", "0" },
+    { "logprobs", "null" },
+    { "suffix", "null" },
+    { "logit_bias", "{}" },
+    { "stream_options", "null" },
 };
-static const char *const known[] = { "model", "prompt", "max_tokens", "temperature", "top_p", "seed", "stop", "stream", "user" };
+static const char *const known[] = { "model", "prompt", "max_tokens", "temperature", "top_p",
+                                     "seed",  "stop",   "stream",     "user" };
 
 static bool
 same_value(const json_t *x, const char *text)
 {
     json_t *only = json_loads(text, JSON_DECODE_ANY, NULL);
-    bool same = json_is_number(x) && json_is_number(only) ? json_number_value(x) == json_number_value(only) : json_equal(x, only);
+    bool same = json_is_number(x) && json_is_number(only)
+                    ? json_number_value(x) == json_number_value(only)
+                    : json_equal(x, only);
 
     json_decref(only);
     return same;
@@ -49,22 +62,27 @@ check_field(const char *name, const json_t *value, Refusal *why)
             return true;
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
         if (!strcmp(name, fixed[i].name))
-            return json_is_null(value) || same_value(value, fixed[i].only)
-                || refuse(why, REFUSED, fixed[i].name, "%s can only be %s here", name, fixed[i].only);
+            return json_is_null(value) || same_value(value, fixed[i].only) ||
+                   refuse(why, REFUSED, fixed[i].name, "%s can only be %s here", name,
+                          fixed[i].only);
     return refuse(why, REFUSED, NULL, "there is no field \"%.64s\" that this server knows", name);
 }
 
 static bool
-take_number(const json_t *body, const char *name, double least, double most, bool whole, double *out, Refusal *why)
+take_number(const json_t *body, const char *name, double least, double most, bool whole,
+            double *out, Refusal *why)
 {
     const json_t *x = json_object_get(body, name);
 
     if (!x || json_is_null(x))
         return true;
     if (whole ? !json_is_integer(x) : !json_is_number(x))
-        return refuse(why, REFUSED, name, "%s is to be %s", name, whole ? "a whole number" : "a number");
+        return refuse(why, REFUSED, name, "%s is to be %s", name,
+                      whole ? "a whole number" : "a number");
     *out = json_number_value(x);
-    return (*out >= least && *out <= most) || refuse(why, REFUSED, name, "%s is %.17g; %.17g to %.17g are possible", name, *out, least, most);
+    return (*out >= least && *out <= most) ||
+           refuse(why, REFUSED, name, "%s is %.17g; %.17g to %.17g are possible", name, *out, least,
+                  most);
 }
 
 static bool
@@ -85,14 +103,16 @@ take_stops(const json_t *body, Answer *a, Refusal *why)
     size_t n = json_is_array(x) ? json_array_size(x) : x && !json_is_null(x) ? 1 : 0;
 
     if (n > MOST_STOPS)
-        return refuse(why, REFUSED, "stop", "stop has %zu strings; at most %d are possible", n, MOST_STOPS);
+        return refuse(why, REFUSED, "stop", "stop has %zu strings; at most %d are possible", n,
+                      MOST_STOPS);
     for (size_t i = 0; i < n; i++) {
         const json_t *s = json_is_array(x) ? json_array_get(x, i) : x;
         size_t length = json_string_length(s);
         if (!json_is_string(s))
             return refuse(why, REFUSED, "stop", "stop is to be a string, or strings");
         if (!length || length > MOST_STOP_BYTES)
-            return refuse(why, REFUSED, "stop", "a stop string has %zu bytes; 1 to %d are possible", length, MOST_STOP_BYTES);
+            return refuse(why, REFUSED, "stop", "a stop string has %zu bytes; 1 to %d are possible",
+                          length, MOST_STOP_BYTES);
         strcpy(a->stop[a->nstop++], json_string_value(s));
     }
     return true;
@@ -105,9 +125,12 @@ take_tokens(const json_t *list, const CompletionLimits *l, Request *r, Refusal *
         const json_t *x = json_array_get(list, i);
         int64_t token = json_integer_value(x);
         if (!json_is_integer(x))
-            return refuse(why, REFUSED, "prompt", "the prompt is to be a string, or whole numbers, which are tokens");
+            return refuse(why, REFUSED, "prompt",
+                          "the prompt is to be a string, or whole numbers, which are tokens");
         if (token < 0 || token >= l->words)
-            return refuse(why, REFUSED, "prompt", "token %zu of the prompt is %lld; the model has tokens 0 to %lld", i, (long long)token, (long long)l->words - 1);
+            return refuse(why, REFUSED, "prompt",
+                          "token %zu of the prompt is %lld; the model has tokens 0 to %lld", i,
+                          (long long)token, (long long)l->words - 1);
         r->prompt[r->nprompt++] = token;
     }
     return true;
@@ -118,11 +141,13 @@ take_text(const json_t *text, const CompletionLimits *l, Tokens *t, Request *r, 
 {
     r->nprompt = tokens_encode(t, json_string_value(text), json_string_length(text), r->prompt);
     if (r->nprompt < 0)
-        return refuse(why, REFUSED, "prompt", "this server has no tokens of text: the prompt is to be numbers");
+        return refuse(why, REFUSED, "prompt",
+                      "this server has no tokens of text: the prompt is to be numbers");
     for (int64_t i = 0; i < r->nprompt; i++)
         if (r->prompt[i] < 0 || r->prompt[i] >= l->words)
-            return refuse(why, REFUSED, "prompt", "token %lld of the prompt is %lld; the model has tokens 0 to %lld", (long long)i,
-                          (long long)r->prompt[i], (long long)l->words - 1);
+            return refuse(why, REFUSED, "prompt",
+                          "token %lld of the prompt is %lld; the model has tokens 0 to %lld",
+                          (long long)i, (long long)r->prompt[i], (long long)l->words - 1);
     return true;
 }
 
@@ -134,7 +159,9 @@ take_prompt(const json_t *body, const CompletionLimits *l, Tokens *t, Request *r
     if (json_is_array(x) && json_array_size(x) == 1 && json_is_string(json_array_get(x, 0)))
         x = json_array_get(x, 0);
     if (!json_is_string(x) && !json_is_array(x))
-        return refuse(why, REFUSED, "prompt", x ? "the prompt is to be a string, or whole numbers, which are tokens" : "there is no prompt");
+        return refuse(why, REFUSED, "prompt",
+                      x ? "the prompt is to be a string, or whole numbers, which are tokens"
+                        : "there is no prompt");
     size_t room = json_is_string(x) ? json_string_length(x) : json_array_size(x);
     if (!(r->prompt = calloc(room + 1, sizeof *r->prompt)))
         return refuse(why, NO_MEMORY, "prompt", "no memory for a prompt of %zu tokens", room);
@@ -142,39 +169,49 @@ take_prompt(const json_t *body, const CompletionLimits *l, Tokens *t, Request *r
         return false;
     if (!r->nprompt)
         return refuse(why, REFUSED, "prompt", "the prompt is empty; one token is needed at least");
-    return r->nprompt <= l->prompt || refuse(why, REFUSED, "prompt", "the prompt has %lld tokens; at most %lld are possible", (long long)r->nprompt, (long long)l->prompt);
+    return r->nprompt <= l->prompt ||
+           refuse(why, REFUSED, "prompt", "the prompt has %lld tokens; at most %lld are possible",
+                  (long long)r->nprompt, (long long)l->prompt);
 }
 
 static bool
-take_all(const json_t *body, const CompletionLimits *l, Tokens *t, double now, Completion *c, Refusal *why)
+take_all(const json_t *body, const CompletionLimits *l, Tokens *t, double now, Completion *c,
+         Refusal *why)
 {
     Request *r = &c->request;
-    const json_t *model = json_object_get(body, "model"), *stream = json_object_get(body, "stream"), *value;
+    const json_t *model = json_object_get(body, "model"), *stream = json_object_get(body, "stream"),
+                 *value;
     const char *name;
-    double most = 16;                                /* as the form has it where nothing is said */
+    double most = 16; /* as the form has it where nothing is said */
 
-    json_object_foreach((json_t *)(uintptr_t)body, name, value)
-        if (!check_field(name, value, why))
-            return false;
+    json_object_foreach((json_t *)(uintptr_t)body, name,
+                        value) if (!check_field(name, value, why)) return false;
     if (model && (!json_is_string(model) || strcmp(json_string_value(model), l->model)))
-        return refuse(why, 404, "model", "there is no model \"%.64s\" here, there is \"%.64s\"", json_is_string(model) ? json_string_value(model) : "?", l->model);
+        return refuse(why, 404, "model", "there is no model \"%.64s\" here, there is \"%.64s\"",
+                      json_is_string(model) ? json_string_value(model) : "?", l->model);
     if (stream && !json_is_boolean(stream) && !json_is_null(stream))
         return refuse(why, REFUSED, "stream", "stream is to be true or false");
     r->how = (Sampling){ .temperature = 1, .top_p = 1 };
-    if (!take_number(body, "max_tokens", 1, (double)l->tokens, true, &most, why) || !take_number(body, "temperature", 0, 2, false, &r->how.temperature, why)
-        || !take_number(body, "top_p", 0, 1, false, &r->how.top_p, why) || !take_seed(body, &r->how, now, why) || !take_stops(body, &r->answer, why)
-        || !take_prompt(body, l, t, r, why))
+    if (!take_number(body, "max_tokens", 1, (double)l->tokens, true, &most, why) ||
+        !take_number(body, "temperature", 0, 2, false, &r->how.temperature, why) ||
+        !take_number(body, "top_p", 0, 1, false, &r->how.top_p, why) ||
+        !take_seed(body, &r->how, now, why) || !take_stops(body, &r->answer, why) ||
+        !take_prompt(body, l, t, r, why))
         return false;
     r->most = most < (double)l->tokens ? (int64_t)most : l->tokens;
     r->deadline = now + l->seconds;
     c->stream = json_is_true(stream);
-    return r->nprompt + r->most <= l->context
-        || refuse(why, REFUSED, "max_tokens", "%lld tokens of the prompt and max_tokens %lld are %lld; at most %lld are possible", (long long)r->nprompt,
-                  (long long)r->most, (long long)(r->nprompt + r->most), (long long)l->context);
+    return r->nprompt + r->most <= l->context ||
+           refuse(
+               why, REFUSED, "max_tokens",
+               "%lld tokens of the prompt and max_tokens %lld are %lld; at most %lld are possible",
+               (long long)r->nprompt, (long long)r->most, (long long)(r->nprompt + r->most),
+               (long long)l->context);
 }
 
 Completion *
-completion_new(const CompletionLimits *l, Tokens *t, const char *bytes, size_t n, double now, Refusal *why)
+completion_new(const CompletionLimits *l, Tokens *t, const char *bytes, size_t n, double now,
+               Refusal *why)
 {
     static unsigned long long count;
     json_error_t error;
@@ -183,7 +220,8 @@ completion_new(const CompletionLimits *l, Tokens *t, const char *bytes, size_t n
     bool ok = false;
 
     if (!body)
-        refuse(why, REFUSED, NULL, "the body is no JSON: line %d, column %d: %.100s", error.line, error.column, error.text);
+        refuse(why, REFUSED, NULL, "the body is no JSON: line %d, column %d: %.100s", error.line,
+               error.column, error.text);
     else if (!json_is_object(body))
         refuse(why, REFUSED, NULL, "the body is to be a JSON object");
     else if (!c)
@@ -210,7 +248,7 @@ completion_free(Completion *c)
     free(c);
 }
 
-/* ---- what is said ---------------------------------------------------------------------------------------- */
+/* ---- what is said ---------------------------------------------------------------------------- */
 
 static char *
 as_text(json_t *x)
@@ -224,7 +262,8 @@ as_text(json_t *x)
 static json_t *
 usage_of(const Request *r)
 {
-    return json_pack("{s:I, s:I, s:I}", "prompt_tokens", (json_int_t)r->nprompt, "completion_tokens", (json_int_t)r->made, "total_tokens",
+    return json_pack("{s:I, s:I, s:I}", "prompt_tokens", (json_int_t)r->nprompt,
+                     "completion_tokens", (json_int_t)r->made, "total_tokens",
                      (json_int_t)(r->nprompt + r->made));
 }
 
@@ -233,9 +272,10 @@ object_of(const CompletionLimits *l, const Completion *c)
 {
     const Request *r = &c->request;
     const char *reason = r->fate == STOPPED ? "stop" : r->fate == LENGTH ? "length" : NULL;
-    json_t *x = json_pack("{s:s, s:s, s:I, s:s, s:[{s:s%, s:i, s:n, s:s?}]}", "id", c->id, "object", "text_completion", "created", (json_int_t)c->created,
-                          "model", l->model, "choices", "text", r->answer.text.at ? r->answer.text.at : "", r->answer.text.n, "index", 0, "logprobs",
-                          "finish_reason", reason);
+    json_t *x = json_pack("{s:s, s:s, s:I, s:s, s:[{s:s%, s:i, s:n, s:s?}]}", "id", c->id, "object",
+                          "text_completion", "created", (json_int_t)c->created, "model", l->model,
+                          "choices", "text", r->answer.text.at ? r->answer.text.at : "",
+                          r->answer.text.n, "index", 0, "logprobs", "finish_reason", reason);
 
     if (x && reason)
         json_object_set_new(x, "usage", usage_of(r));
@@ -260,12 +300,16 @@ completion_part(const CompletionLimits *l, Completion *c)
 char *
 refusal_text(const Refusal *why)
 {
-    const char *kind = why->status == 503 ? "overloaded_error" : why->status >= 500 ? "server_error" : "invalid_request_error";
-    Answer message = { 0 };                          /* what was cut in the middle of a character is text again */
+    const char *kind = why->status == 503   ? "overloaded_error"
+                       : why->status >= 500 ? "server_error"
+                                            : "invalid_request_error";
+    /* what was cut in the middle of a character is text again */
+    Answer message = { 0 };
     char *text = NULL;
 
     if (answer_add(&message, why->message, strlen(why->message)) && answer_end(&message))
-        text = as_text(json_pack("{s:{s:s%, s:s, s:s?, s:n}}", "error", "message", message.text.at, message.text.n, "type", kind, "param", why->param, "code"));
+        text = as_text(json_pack("{s:{s:s%, s:s, s:s?, s:n}}", "error", "message", message.text.at,
+                                 message.text.n, "type", kind, "param", why->param, "code"));
     answer_free(&message);
     return text;
 }
@@ -273,17 +317,21 @@ refusal_text(const Refusal *why)
 char *
 models_text(const CompletionLimits *l, long long since)
 {
-    return as_text(json_pack("{s:s, s:[{s:s, s:s, s:I, s:s, s:I}]}", "object", "list", "data", "id", l->model, "object", "model", "created", (json_int_t)since,
-                             "owned_by", "tenon", "max_model_len", (json_int_t)l->context));
+    return as_text(json_pack("{s:s, s:[{s:s, s:s, s:I, s:s, s:I}]}", "object", "list", "data", "id",
+                             l->model, "object", "model", "created", (json_int_t)since, "owned_by",
+                             "tenon", "max_model_len", (json_int_t)l->context));
 }
 
 void
-completion_refusal(const CompletionLimits *l, const Completion *c, const char *problem, Refusal *why)
+completion_refusal(const CompletionLimits *l, const Completion *c, const char *problem,
+                   Refusal *why)
 {
     const Request *r = &c->request;
 
     if (r->fate == TIMEOUT)
-        refuse(why, 504, NULL, "the request took longer than %g s; %lld of at most %lld tokens were made", l->seconds, (long long)r->made, (long long)r->most);
+        refuse(why, 504, NULL,
+               "the request took longer than %g s; %lld of at most %lld tokens were made",
+               l->seconds, (long long)r->made, (long long)r->most);
     else
         refuse(why, 500, NULL, "%.200s", problem);
 }

@@ -20,8 +20,8 @@ typedef struct Call Call;
 typedef struct Peer {
     struct Peer *next, *before;
     int socket;
-    double since;                    /* it was made, or has been told all it asked */
-    Call *call;                      /* the request that has arrived, or NULL */
+    double since; /* it was made, or has been told all it asked */
+    Call *call;   /* the request that has arrived, or NULL */
 } Peer;
 
 struct Call {
@@ -29,13 +29,14 @@ struct Call {
     Peer *peer;
     struct MHD_Connection *connection;
     Buffer body;
-    int64_t received;                /* of it, kept or not */
-    bool arrived, waits, gone;       /* waits: nothing is to be said yet, and the connection sleeps */
-    Completion *completion;          /* NULL: it asks for something else, or was refused */
-    bool running;                    /* the batch has it */
-    Refusal why;                     /* where it is refused */
-    const char *allow;               /* the method that was wanted, where another came */
-    Buffer out;                      /* events to be sent, `sent` of them are */
+    int64_t received; /* of it, kept or not */
+    /* waits: nothing is to be said yet, and the connection sleeps */
+    bool arrived, waits, gone;
+    Completion *completion; /* NULL: it asks for something else, or was refused */
+    bool running;           /* the batch has it */
+    Refusal why;            /* where it is refused */
+    const char *allow;      /* the method that was wanted, where another came */
+    Buffer out;             /* events to be sent, `sent` of them are */
     size_t sent;
 };
 
@@ -60,15 +61,18 @@ seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* ---- answers --------------------------------------------------------------------------------------------- */
+/* ---- answers --------------------------------------------------------------------------------- */
 
 /* text is malloc's and goes with the answer. */
 static Result
-say(struct MHD_Connection *connection, int status, char *text, const char *header, const char *value)
+say(struct MHD_Connection *connection, int status, char *text, const char *header,
+    const char *value)
 {
-    static char none[] = "{\"error\":{\"message\":\"no memory\",\"type\":\"server_error\",\"param\":null,\"code\":null}}";
-    struct MHD_Response *r = text ? MHD_create_response_from_buffer(strlen(text), text, MHD_RESPMEM_MUST_FREE)
-                                  : MHD_create_response_from_buffer(strlen(none), none, MHD_RESPMEM_PERSISTENT);
+    static char none[] = "{\"error\":{\"message\":\"no "
+                         "memory\",\"type\":\"server_error\",\"param\":null,\"code\":null}}";
+    struct MHD_Response *r =
+        text ? MHD_create_response_from_buffer(strlen(text), text, MHD_RESPMEM_MUST_FREE)
+             : MHD_create_response_from_buffer(strlen(none), none, MHD_RESPMEM_PERSISTENT);
     if (!r) {
         free(text);
         return MHD_NO;
@@ -85,7 +89,11 @@ static Result
 say_why(Call *c)
 {
     c->http->refused++;
-    return say(c->connection, c->why.status, refusal_text(&c->why), c->why.status == 503 ? "Retry-After" : c->allow ? "Allow" : NULL, c->allow ? c->allow : "1");
+    return say(c->connection, c->why.status, refusal_text(&c->why),
+               c->why.status == 503 ? "Retry-After"
+               : c->allow           ? "Allow"
+                                    : NULL,
+               c->allow ? c->allow : "1");
 }
 
 static Result
@@ -94,8 +102,11 @@ say_health(Call *c)
     const Http *h = c->http;
     char *text;
 
-    if (asprintf(&text, "{\"status\":\"%s\",\"running\":%lld,\"queued\":%lld,\"served\":%lld,\"refused\":%lld,\"dropped\":%lld}", h->stopping ? "stopping" : "ok",
-                 (long long)batch_running(h->batch), (long long)batch_queued(h->batch), h->served, h->refused, h->dropped) < 0)
+    if (asprintf(&text,
+                 "{\"status\":\"%s\",\"running\":%lld,\"queued\":%lld,\"served\":%lld,\"refused\":%"
+                 "lld,\"dropped\":%lld}",
+                 h->stopping ? "stopping" : "ok", (long long)batch_running(h->batch),
+                 (long long)batch_queued(h->batch), h->served, h->refused, h->dropped) < 0)
         text = NULL;
     return say(c->connection, 200, text, NULL, NULL);
 }
@@ -124,7 +135,9 @@ drop(Call *c)
     c->http->dropped += c->running;
     c->running = false;
     c->gone = true;
-    setsockopt(c->peer->socket, SOL_SOCKET, SO_LINGER, &(struct linger){ 1, 0 }, sizeof(struct linger));   /* what it did not read is not kept for it */
+    /* what it did not read is not kept for it */
+    setsockopt(c->peer->socket, SOL_SOCKET, SO_LINGER, &(struct linger){ 1, 0 },
+               sizeof(struct linger));
     shutdown(c->peer->socket, SHUT_RDWR);
     wake(c);
 }
@@ -154,12 +167,14 @@ read_events(void *user, uint64_t at, char *to, size_t room)
 static Result
 begin_events(Call *c)
 {
-    struct MHD_Response *r = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 4096, read_events, c, NULL);
+    struct MHD_Response *r =
+        MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 4096, read_events, c, NULL);
     int bytes = (int)c->http->limits.unread;
 
     if (!r)
         return MHD_NO;
-    setsockopt(c->peer->socket, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);        /* what the system keeps for a slow reader counts too */
+    /* what the system keeps for a slow reader counts too */
+    setsockopt(c->peer->socket, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
     MHD_add_response_header(r, "Content-Type", "text/event-stream");
     MHD_add_response_header(r, "Cache-Control", "no-cache");
     Result done = MHD_queue_response(c->connection, 200, r);
@@ -170,7 +185,8 @@ begin_events(Call *c)
 static bool
 add_event(Call *c, char *data)
 {
-    bool ok = data && buffer_add(&c->out, "data: ", 6) && buffer_add(&c->out, data, strlen(data)) && buffer_add(&c->out, "\n\n", 2);
+    bool ok = data && buffer_add(&c->out, "data: ", 6) && buffer_add(&c->out, data, strlen(data)) &&
+              buffer_add(&c->out, "\n\n", 2);
 
     free(data);
     return ok;
@@ -180,7 +196,8 @@ static void
 tell_events(Call *c)
 {
     Completion *x = c->completion;
-    bool ended = x->request.fate != RUNNING, bad = x->request.fate == TIMEOUT || x->request.fate == FAILED, ok = true;
+    bool ended = x->request.fate != RUNNING,
+         bad = x->request.fate == TIMEOUT || x->request.fate == FAILED, ok = true;
 
     if (x->request.answer.text.n || (ended && !bad))
         ok = add_event(c, completion_part(&c->http->completions, x));
@@ -209,7 +226,7 @@ http_told(Request *r)
         wake(c);
 }
 
-/* ---- requests -------------------------------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 static bool
 refuse(Call *c, int status, const char *param, const char *message)
@@ -226,15 +243,18 @@ begin_completion(Call *c)
     char message[128];
 
     if (c->received > h->limits.body) {
-        snprintf(message, sizeof message, "the body has %lld bytes; at most %lld are possible", (long long)c->received, (long long)h->limits.body);
+        snprintf(message, sizeof message, "the body has %lld bytes; at most %lld are possible",
+                 (long long)c->received, (long long)h->limits.body);
         return refuse(c, 413, NULL, message);
     }
-    if (!(c->completion = completion_new(&h->completions, h->tokens, c->body.at, c->body.n, seconds(), &c->why)))
+    if (!(c->completion = completion_new(&h->completions, h->tokens, c->body.at, c->body.n,
+                                         seconds(), &c->why)))
         return false;
     if (h->stopping)
         return refuse(c, 503, NULL, "the server is about to stop and takes no more requests");
     if (batch_queued(h->batch) >= h->limits.queue + batch_free_places(h->batch)) {
-        snprintf(message, sizeof message, "%lld requests wait already; at most %lld can", (long long)batch_queued(h->batch), (long long)h->limits.queue);
+        snprintf(message, sizeof message, "%lld requests wait already; at most %lld can",
+                 (long long)batch_queued(h->batch), (long long)h->limits.queue);
         return refuse(c, 503, NULL, message);
     }
     c->completion->request.user = c;
@@ -251,13 +271,19 @@ say_completion(Call *c)
     if (c->gone)
         return MHD_NO;
     if (r->fate == STOPPED || r->fate == LENGTH)
-        return say(c->connection, 200, completion_whole(&c->http->completions, c->completion), NULL, NULL);
-    completion_refusal(&c->http->completions, c->completion, decoder_problem(c->http->decoder), &c->why);
+        return say(c->connection, 200, completion_whole(&c->http->completions, c->completion), NULL,
+                   NULL);
+    completion_refusal(&c->http->completions, c->completion, decoder_problem(c->http->decoder),
+                       &c->why);
     return say_why(c);
 }
 
-static const struct { const char *path, *method; } doors[] = {
-    { "/v1/completions", "POST" }, { "/v1/models", "GET" }, { "/health", "GET" },
+static const struct {
+    const char *path, *method;
+} doors[] = {
+    { "/v1/completions", "POST" },
+    { "/v1/models", "GET" },
+    { "/health", "GET" },
 };
 
 /* The door; -1: there is none, and why. */
@@ -276,7 +302,10 @@ find_door(Call *c, const char *path, const char *method)
         refuse(c, 405, NULL, message);
         return -1;
     }
-    snprintf(message, sizeof message, "there is no %.60s here; there are POST /v1/completions, GET /v1/models and GET /health", path);
+    snprintf(
+        message, sizeof message,
+        "there is no %.60s here; there are POST /v1/completions, GET /v1/models and GET /health",
+        path);
     refuse(c, 404, NULL, message);
     return -1;
 }
@@ -292,7 +321,8 @@ answer(Call *c, const char *path, const char *method)
     if (door < 0)
         return say_why(c);
     if (door == 1)
-        return say(c->connection, 200, models_text(&c->http->completions, c->http->since), NULL, NULL);
+        return say(c->connection, 200, models_text(&c->http->completions, c->http->since), NULL,
+                   NULL);
     if (door == 2)
         return say_health(c);
     if (!begin_completion(c))
@@ -303,22 +333,31 @@ answer(Call *c, const char *path, const char *method)
     return MHD_YES;
 }
 
-/* The library asks at a request's head, at each part of its body, at its end, and again when it was woken. */
+/* The library asks at a request's head, at each part of its body, at its end, and again when it was
+ * woken. */
 static Result
-take(void *user, struct MHD_Connection *connection, const char *path, const char *method, const char *version, const char *data, size_t *bytes, void **call)
+take(void *user, struct MHD_Connection *connection, const char *path, const char *method,
+     const char *version, const char *data, size_t *bytes, void **call)
 {
-    enum { SWALLOWED = 8 };          /* bodies so many times as large as can be are taken to their end, so that the reason can be read */
+    /* bodies so many times as large as can be are taken to their end, so that the reason can be
+     * read */
+    enum { SWALLOWED = 8 };
     Http *h = user;
     Call *c = *call;
     int64_t most = h->limits.body;
 
     (void)version;
     if (!c) {
-        const char *length = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Content-Length");
-        Peer *peer = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+        const char *length =
+            MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Content-Length");
+        Peer *peer =
+            MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
         if (!peer || !(c = *call = calloc(1, sizeof *c)))
             return MHD_NO;
-        *c = (Call){ .http = h, .connection = connection, .peer = peer, .received = length ? strtoll(length, NULL, 10) : 0 };
+        *c = (Call){ .http = h,
+                     .connection = connection,
+                     .peer = peer,
+                     .received = length ? strtoll(length, NULL, 10) : 0 };
         if (c->received > SWALLOWED * most)
             return answer(c, path, method);
         c->received = 0;
@@ -326,7 +365,8 @@ take(void *user, struct MHD_Connection *connection, const char *path, const char
     }
     if (*bytes) {
         c->received += (int64_t)*bytes;
-        if (c->received > SWALLOWED * most || (c->received <= most && !buffer_add(&c->body, data, *bytes)))
+        if (c->received > SWALLOWED * most ||
+            (c->received <= most && !buffer_add(&c->body, data, *bytes)))
             return MHD_NO;
         *bytes = 0;
         return MHD_YES;
@@ -336,7 +376,8 @@ take(void *user, struct MHD_Connection *connection, const char *path, const char
 
 /* It has been answered, or its connection has ended. */
 static void
-end_call(void *user, struct MHD_Connection *connection, void **call, enum MHD_RequestTerminationCode how)
+end_call(void *user, struct MHD_Connection *connection, void **call,
+         enum MHD_RequestTerminationCode how)
 {
     Call *c = *call;
 
@@ -357,15 +398,20 @@ end_call(void *user, struct MHD_Connection *connection, void **call, enum MHD_Re
 }
 
 static void
-note_peer(void *user, struct MHD_Connection *connection, void **of, enum MHD_ConnectionNotificationCode how)
+note_peer(void *user, struct MHD_Connection *connection, void **of,
+          enum MHD_ConnectionNotificationCode how)
 {
     Http *h = user;
     Peer *p = *of;
 
     if (how == MHD_CONNECTION_NOTIFY_STARTED) {
         if (!(p = *of = calloc(1, sizeof *p)))
-            return;                                  /* what it asks is not taken */
-        *p = (Peer){ h->peers, NULL, MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd, seconds(), NULL };
+            return; /* what it asks is not taken */
+        *p = (Peer){
+            h->peers, NULL,
+            MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd,
+            seconds(), NULL
+        };
         if (h->peers)
             h->peers->before = p;
         h->peers = p;
@@ -379,9 +425,10 @@ note_peer(void *user, struct MHD_Connection *connection, void **of, enum MHD_Con
     free(p);
 }
 
-/* ---- the loop -------------------------------------------------------------------------------------------- */
+/* ---- the loop -------------------------------------------------------------------------------- */
 
-/* Has it ended what it sends? The library does not look at a connection that sleeps, nor twice at one that ended with its last bytes. */
+/* Has it ended what it sends? The library does not look at a connection that sleeps, nor twice at
+ * one that ended with its last bytes. */
 static bool
 has_left(const Peer *p)
 {
@@ -391,7 +438,8 @@ has_left(const Peer *p)
     return n == 0 || (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
 }
 
-/* Who takes too long to ask is shut out, and so is who left before all was asked; who asked and left is dropped. */
+/* Who takes too long to ask is shut out, and so is who left before all was asked; who asked and
+ * left is dropped. */
 static void
 look_after(Http *h, double now)
 {
@@ -450,30 +498,41 @@ http_run(Http *h, Batch *b, const volatile int *stop)
 static void
 keep_quiet(void *user, const char *text, va_list args)
 {
-    (void)user, (void)text, (void)args;              /* what the library says of clients that are gone */
+    /* what the library says of clients that are gone */
+    (void)user, (void)text, (void)args;
 }
 
 Http *
-http_new(const HttpLimits *l, const CompletionLimits *c, Tokens *t, const Decoder *d, char *problem, size_t room)
+http_new(const HttpLimits *l, const CompletionLimits *c, Tokens *t, const Decoder *d, char *problem,
+         size_t room)
 {
     Http *h = calloc(1, sizeof *h);
     struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons((uint16_t)l->port) };
 
     if (inet_pton(AF_INET, l->address, &at.sin_addr) != 1) {
-        snprintf(problem, room, "--address %s: an IPv4 address is needed, such as 127.0.0.1", l->address);
+        snprintf(problem, room, "--address %s: an IPv4 address is needed, such as 127.0.0.1",
+                 l->address);
         free(h);
         return NULL;
     }
     if (h) {
-        *h = (Http){ .limits = *l, .completions = *c, .tokens = t, .decoder = d, .since = (long long)time(NULL) };
-        h->daemon = MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL, take, h,
-            MHD_OPTION_EXTERNAL_LOGGER, keep_quiet, NULL, MHD_OPTION_SOCK_ADDR, (struct sockaddr *)&at,
-            MHD_OPTION_CONNECTION_LIMIT, (unsigned)l->connections, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)l->receive_seconds + 1,
-            MHD_OPTION_NOTIFY_COMPLETED, end_call, NULL, MHD_OPTION_NOTIFY_CONNECTION, note_peer, h, MHD_OPTION_END);
+        *h = (Http){ .limits = *l,
+                     .completions = *c,
+                     .tokens = t,
+                     .decoder = d,
+                     .since = (long long)time(NULL) };
+        h->daemon = MHD_start_daemon(
+            MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL, take, h,
+            MHD_OPTION_EXTERNAL_LOGGER, keep_quiet, NULL, MHD_OPTION_SOCK_ADDR,
+            (struct sockaddr *)&at, MHD_OPTION_CONNECTION_LIMIT, (unsigned)l->connections,
+            MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)l->receive_seconds + 1,
+            MHD_OPTION_NOTIFY_COMPLETED, end_call, NULL, MHD_OPTION_NOTIFY_CONNECTION, note_peer, h,
+            MHD_OPTION_END);
     }
     if (h && h->daemon)
         return h;
-    snprintf(problem, room, "cannot listen on %s, port %d: %s", l->address, l->port, strerror(errno));
+    snprintf(problem, room, "cannot listen on %s, port %d: %s", l->address, l->port,
+             strerror(errno));
     free(h);
     return NULL;
 }

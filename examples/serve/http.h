@@ -4,8 +4,8 @@
  *   GET  /v1/models         the one model there is
  *   GET  /health            how many run, wait, and were served
  *
- * Whatever is refused is told why as JSON, {"error": {"message", "type", "param", "code"}}. A client that is gone, or that does not read what it
- * is sent, loses its place in the batch at once.
+ * Whatever is refused is told why as JSON, {"error": {"message", "type", "param", "code"}}. A
+ * client that is gone, or that does not read what it is sent, loses its place in the batch at once.
  */
 #ifndef SERVE_HTTP_H
 #define SERVE_HTTP_H
@@ -14,21 +14,23 @@
 
 typedef struct {
     const char *address;
-    int port;                        /* 0: any that is free */
-    int64_t connections;             /* at once, at most */
-    int64_t queue;                   /* requests that wait, at most */
-    int64_t body;                    /* bytes of one, at most */
-    int64_t unread;                  /* bytes of events that a client has not taken, at most */
-    double receive_seconds;          /* for a request to arrive, and for a connection without one */
-    double grace_seconds;            /* for requests that run, once the server is to stop */
+    int port;               /* 0: any that is free */
+    int64_t connections;    /* at once, at most */
+    int64_t queue;          /* requests that wait, at most */
+    int64_t body;           /* bytes of one, at most */
+    int64_t unread;         /* bytes of events that a client has not taken, at most */
+    double receive_seconds; /* for a request to arrive, and for a connection without one */
+    double grace_seconds;   /* for requests that run, once the server is to stop */
 } HttpLimits;
 
 typedef struct Http Http;
 
-Http *http_new(const HttpLimits *h, const CompletionLimits *c, Tokens *t, const Decoder *d, char *problem, size_t room);
+Http *http_new(const HttpLimits *h, const CompletionLimits *c, Tokens *t, const Decoder *d,
+               char *problem, size_t room);
 int http_port(const Http *h);
-void http_told(Request *r);                          /* as the batch's `told` */
-void http_run(Http *h, Batch *b, const volatile int *stop);  /* until *stop, and what runs then has ended */
+void http_told(Request *r); /* as the batch's `told` */
+/* until *stop, and what runs then has ended */
+void http_run(Http *h, Batch *b, const volatile int *stop);
 void http_free(Http *h);
 
 #endif

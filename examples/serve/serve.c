@@ -2,10 +2,12 @@
  *
  *   tenon compile austen.onnx --state 'past_key_values.*=present.*' -o austen.so
  *   serve austen.so tokens.txt --port 8080
- *   curl localhost:8080/v1/completions -d '{"prompt": "It is a truth", "max_tokens": 40, "stream": true}'
+ *   curl localhost:8080/v1/completions -d '{"prompt": "It is a truth", "max_tokens": 40, "stream":
+ *   true}'
  *
- * The model is one that examples/generate takes (decoder.h), with an attention_mask. Sequences of many clients are decoded in one batch
- * (batch.h), behind a queue and limits (http.h), all in one thread beside those of the model.
+ * The model is one that examples/generate takes (decoder.h), with an attention_mask. Sequences of
+ * many clients are decoded in one batch (batch.h), behind a queue and limits (http.h), all in one
+ * thread beside those of the model.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -31,12 +33,18 @@ refuse(const char *what, const char *which)
 }
 
 enum { WHOLE, REAL, TEXT };
-typedef struct { const char *name, *what; int kind; double least, most; void *to; } Option;
+typedef struct {
+    const char *name, *what;
+    int kind;
+    double least, most;
+    void *to;
+} Option;
 
 static int
 usage(const Option *o, int n)
 {
-    printf("usage: serve MODEL.so TOKENS [OPTION VALUE]...\n\nTOKENS - : prompts and answers are numbers.\n\n");
+    printf("usage: serve MODEL.so TOKENS [OPTION VALUE]...\n\nTOKENS - : prompts and answers are "
+           "numbers.\n\n");
     for (int i = 0; i < n; i++) {
         printf("  %-18s %s", o[i].name, o[i].what);
         if (o[i].kind == WHOLE)
@@ -61,8 +69,10 @@ take(const Option *o, int n, const char *name, const char *value)
         double number = o[i].kind == TEXT || !value ? 0 : strtod(value, &end);
         if (value && o[i].kind == TEXT)
             *(const char **)o[i].to = value;
-        else if (!value || *end || end == value || !(number >= o[i].least && number <= o[i].most) || (o[i].kind == WHOLE && number != (double)(int64_t)number)) {
-            fprintf(stderr, "serve: %s is %s; %.15g to %.15g are possible\n", name, value ? value : "not given", o[i].least, o[i].most);
+        else if (!value || *end || end == value || !(number >= o[i].least && number <= o[i].most) ||
+                 (o[i].kind == WHOLE && number != (double)(int64_t)number)) {
+            fprintf(stderr, "serve: %s is %s; %.15g to %.15g are possible\n", name,
+                    value ? value : "not given", o[i].least, o[i].most);
             return false;
         } else if (o[i].kind == WHOLE)
             *(int64_t *)o[i].to = (int64_t)number;
@@ -78,7 +88,9 @@ int
 main(int argc, char **argv)
 {
     HttpLimits http = { "127.0.0.1", 0, 256, 256, 1 << 20, 1 << 16, 10, 10 };
-    CompletionLimits completions = { .model = "model", .context = 1024, .prompt = 512, .tokens = 512, .seconds = 60 };
+    CompletionLimits completions = {
+        .model = "model", .context = 1024, .prompt = 512, .tokens = 512, .seconds = 60
+    };
     Decoder decoder;
     Tokens tokens;
     BatchOptions batch = { &decoder, &tokens, 8, 16, 0, -1, http_told };
@@ -86,21 +98,26 @@ main(int argc, char **argv)
     const Option options[] = {
         { "--address", "to listen on", TEXT, 0, 0, &http.address },
         { "--port", "to listen on; 0: any that is free", WHOLE, 0, 65535, &port },
-        { "--threads", "of the model; 0: as many as there are processors", WHOLE, 0, 1024, &threads },
+        { "--threads", "of the model; 0: as many as there are processors", WHOLE, 0, 1024,
+          &threads },
         { "--name", "of the model, in requests and answers", TEXT, 0, 0, &completions.model },
-        { "--end-token", "the token that ends a text; -1: none", WHOLE, -1, MOST_WORDS, &batch.end },
+        { "--end-token", "the token that ends a text; -1: none", WHOLE, -1, MOST_WORDS,
+          &batch.end },
         { "--sequences", "in one batch, at most", WHOLE, 1, 1024, &batch.places },
         { "--chunk", "tokens of a prompt fed at a time", WHOLE, 1, 4096, &batch.chunk },
-        { "--context", "tokens of a prompt and its answer, at most", WHOLE, 2, 1 << 20, &completions.context },
+        { "--context", "tokens of a prompt and its answer, at most", WHOLE, 2, 1 << 20,
+          &completions.context },
         { "--prompt", "tokens of a prompt, at most", WHOLE, 1, 1 << 20, &completions.prompt },
         { "--tokens", "of an answer, at most", WHOLE, 1, 1 << 20, &completions.tokens },
         { "--seconds", "that a request may take", REAL, 0.001, 1e6, &completions.seconds },
         { "--queue", "requests that wait, at most", WHOLE, 0, 1 << 20, &http.queue },
         { "--connections", "at once, at most", WHOLE, 1, 1 << 16, &http.connections },
         { "--body", "bytes of a request, at most", WHOLE, 1, 1 << 28, &http.body },
-        { "--unread", "bytes that a client has not read, at most", WHOLE, 1024, 1 << 28, &http.unread },
+        { "--unread", "bytes that a client has not read, at most", WHOLE, 1024, 1 << 28,
+          &http.unread },
         { "--receive-seconds", "for a request to arrive", REAL, 0.1, 1e6, &http.receive_seconds },
-        { "--grace-seconds", "for what runs when the server is to stop", REAL, 0, 1e6, &http.grace_seconds },
+        { "--grace-seconds", "for what runs when the server is to stop", REAL, 0, 1e6,
+          &http.grace_seconds },
     };
     enum { NOPTION = sizeof options / sizeof *options };
     char problem[256];
@@ -108,7 +125,8 @@ main(int argc, char **argv)
     if (argc == 2 && !strcmp(argv[1], "--help"))
         return usage(options, NOPTION);
     if (argc < 3)
-        return refuse("usage: serve MODEL.so TOKENS [OPTION VALUE]...; serve --help lists the options", "");
+        return refuse(
+            "usage: serve MODEL.so TOKENS [OPTION VALUE]...; serve --help lists the options", "");
     for (int i = 3; i < argc; i += 2)
         if (!take(options, NOPTION, argv[i], argv[i + 1]))
             return TN_USAGE;
@@ -120,13 +138,18 @@ main(int argc, char **argv)
     if (!decoder_open(&decoder, argv[1], (int32_t)threads, batch_rows(&batch)))
         return refuse(decoder_problem(&decoder), "");
     if (!decoder.masked)
-        return refuse("the model takes no attention_mask, without which sequences cannot share a batch: ", argv[1]);
+        return refuse(
+            "the model takes no attention_mask, without which sequences cannot share a batch: ",
+            argv[1]);
     Batch *b = batch_new(&batch);
     if (!b)
-        return refuse(*decoder_problem(&decoder) ? decoder_problem(&decoder) : "no memory for ", *decoder_problem(&decoder) ? "" : argv[1]);
+        return refuse(*decoder_problem(&decoder) ? decoder_problem(&decoder) : "no memory for ",
+                      *decoder_problem(&decoder) ? "" : argv[1]);
     completions.words = decoder.words;
     if (!tokens.plain && decoder.words != 256 + tokens.n) {
-        fprintf(stderr, "serve: %s has %d tokens, the model scores %lld: they do not belong together\n", argv[2], 256 + tokens.n, (long long)decoder.words);
+        fprintf(stderr,
+                "serve: %s has %d tokens, the model scores %lld: they do not belong together\n",
+                argv[2], 256 + tokens.n, (long long)decoder.words);
         return TN_USAGE;
     }
     signal(SIGPIPE, SIG_IGN);

@@ -11,19 +11,17 @@
 #include <string.h>
 
 typedef struct {
-    PyObject_HEAD
-    TnContext *ctx;
+    PyObject_HEAD TnContext *ctx;
     TnModel *model;
 } ModelObject;
 
 typedef struct {
-    PyObject_HEAD
-    State *state;
-    PyObject *owner;                 /* the Model */
+    PyObject_HEAD State *state;
+    PyObject *owner; /* the Model */
     TnContext *ctx;
     TnSession *session;
     PyThread_type_lock lock;
-    PyObject *place;                 /* {input's name: its number} */
+    PyObject *place; /* {input's name: its number} */
     int32_t nin, nout;
     TnValueInfo *in_info, *out_info; /* [nin], [nout] */
     Borrowed *borrowed;              /* [nin + nout] */
@@ -52,12 +50,11 @@ model_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         Py_CLEAR(m);
     }
     if (m) {
-        Py_BEGIN_ALLOW_THREADS
-        status = tn_load(m->ctx, path, &m->model);
+        Py_BEGIN_ALLOW_THREADS status = tn_load(m->ctx, path, &m->model);
         if (status == TN_OK && name)
             status = tn_model_set_name(m->model, name);
-        Py_END_ALLOW_THREADS
-        if (status != TN_OK) {
+        Py_END_ALLOW_THREADS if (status != TN_OK)
+        {
             raise(s, status, m->ctx);
             Py_CLEAR(m);
         }
@@ -94,8 +91,8 @@ value_tuple(const TnValueInfo *v)
     PyObject *dims = PyTuple_New(v->rank);
 
     for (int32_t d = 0; d < v->rank && dims; d++) {
-        PyObject *dim = v->dims[d] < 0 ? PyUnicode_FromString(v->dim_text[d])
-                                       : PyLong_FromLongLong(v->dims[d]);
+        PyObject *dim =
+            v->dims[d] < 0 ? PyUnicode_FromString(v->dim_text[d]) : PyLong_FromLongLong(v->dims[d]);
         if (!dim)
             Py_CLEAR(dims);
         else
@@ -284,11 +281,8 @@ session_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         Py_DECREF(o);
         return NULL;
     }
-    Py_BEGIN_ALLOW_THREADS
-    status = tn_session_new(o->ctx, m, &options, &o->session);
-    Py_END_ALLOW_THREADS
-    if (status != TN_OK)
-        raise(s, status, o->ctx);
+    Py_BEGIN_ALLOW_THREADS status = tn_session_new(o->ctx, m, &options, &o->session);
+    Py_END_ALLOW_THREADS if (status != TN_OK) raise(s, status, o->ctx);
     if (status != TN_OK || !fill_session(o, m)) {
         Py_DECREF(o);
         return NULL;
@@ -321,8 +315,7 @@ lock(SessionObject *o)
 {
     if (PyThread_acquire_lock(o->lock, NOWAIT_LOCK))
         return;
-    Py_BEGIN_ALLOW_THREADS
-    PyThread_acquire_lock(o->lock, WAIT_LOCK);
+    Py_BEGIN_ALLOW_THREADS PyThread_acquire_lock(o->lock, WAIT_LOCK);
     Py_END_ALLOW_THREADS
 }
 
@@ -537,10 +530,9 @@ compute(State *s, SessionObject *o, PyObject *args, PyObject *kwargs, PyObject *
     PyObject *all = make_outputs(s, o, out);
     if (!all)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS
-    status = tn_run(o->session, o->in, o->nin, o->out, o->nout);
-    Py_END_ALLOW_THREADS
-    if (status != TN_OK) {
+    Py_BEGIN_ALLOW_THREADS status = tn_run(o->session, o->in, o->nin, o->out, o->nout);
+    Py_END_ALLOW_THREADS if (status != TN_OK)
+    {
         Py_DECREF(all);
         return raise(s, status, o->ctx);
     }
@@ -588,7 +580,11 @@ session_run(PyObject *self, PyObject *call)
 }
 
 /* One of many requests, while it is held: what a session has of one run. */
-typedef struct { Borrowed *borrowed; TnTensor *in, *out; PyObject *all; } Held;
+typedef struct {
+    Borrowed *borrowed;
+    TnTensor *in, *out;
+    PyObject *all;
+} Held;
 
 static void
 swap_held(SessionObject *o, Held *h)
@@ -670,7 +666,7 @@ many_results(State *s, SessionObject *o, Held *held, PyObject **error, const TnR
             one = r->status == TN_OK ? show_outputs(s, o, held[i].all, NULL) : NULL;
             swap_held(o, &held[i]);
             if (r->status == TN_OK)
-                held[i].all = NULL;          /* given, or dropped where it could not be shown */
+                held[i].all = NULL; /* given, or dropped where it could not be shown */
             else
                 PyErr_SetString(s->error[r->status], r->error);
             one = one ? one : taken_error();
@@ -705,10 +701,8 @@ session_run_many(PyObject *self, PyObject *requests)
             else
                 error[i] = taken_error();
         }
-        Py_BEGIN_ALLOW_THREADS
-        tn_run_many(o->session, request, (int32_t)ready);
-        Py_END_ALLOW_THREADS
-        list = many_results(o->state, o, held, error, request, n);
+        Py_BEGIN_ALLOW_THREADS tn_run_many(o->session, request, (int32_t)ready);
+        Py_END_ALLOW_THREADS list = many_results(o->state, o, held, error, request, n);
         for (Py_ssize_t i = 0; i < n; i++) {
             drop_held(o, &held[i]);
             Py_XDECREF(error[i]);
@@ -777,13 +771,13 @@ session_learn(PyObject *self, PyObject *seed)
     if (PyErr_Occurred())
         return NULL;
     lock(o);
-    Py_BEGIN_ALLOW_THREADS
-    status = tn_session_learn(o->session, number, &l);
-    Py_END_ALLOW_THREADS
-    PyObject *all = status != TN_OK ? raise(o->state, status, o->ctx)
-                  : Py_BuildValue("LLLLLLiiss", (long long)l.nodes, (long long)l.bound,
-                                  (long long)l.depth, (long long)l.agenda, (long long)l.greedy,
-                                  (long long)l.fsm, l.states, l.episodes, l.table, l.best);
+    Py_BEGIN_ALLOW_THREADS status = tn_session_learn(o->session, number, &l);
+    Py_END_ALLOW_THREADS PyObject *all =
+        status != TN_OK
+            ? raise(o->state, status, o->ctx)
+            : Py_BuildValue("LLLLLLiiss", (long long)l.nodes, (long long)l.bound,
+                            (long long)l.depth, (long long)l.agenda, (long long)l.greedy,
+                            (long long)l.fsm, l.states, l.episodes, l.table, l.best);
     PyThread_release_lock(o->lock);
     return all;
 }
@@ -954,8 +948,7 @@ static PyType_Spec session_spec = {
 /* It calls the session that its `session()` makes when it is first wanted. Calling goes straight to
  * it: through a method written in Python it would cost as much as everything else. */
 typedef struct {
-    PyObject_HEAD
-    PyObject *session;
+    PyObject_HEAD PyObject *session;
 } CallerObject;
 
 static PyObject *
@@ -966,7 +959,7 @@ caller_session(PyObject *self, void *unused)
     (void)unused;
     if (!c->session) {
         PyObject *made = PyObject_CallMethod(self, "session", NULL);
-        if (!made || c->session)                 /* another thread was first */
+        if (!made || c->session) /* another thread was first */
             Py_XDECREF(made);
         else
             c->session = made;
@@ -995,16 +988,14 @@ caller_dealloc(PyObject *self)
 }
 
 static PyGetSetDef caller_fields[] = {
-    { "_session", caller_session, NULL, "the session that calls go to", NULL },
-    { 0 }
+    { "_session", caller_session, NULL, "the session that calls go to", NULL }, { 0 }
 };
-static PyType_Slot caller_slots[] = {
-    { Py_tp_doc, "What is called as the session that its session() makes." },
-    { Py_tp_dealloc, caller_dealloc },
-    { Py_tp_call, caller_call },
-    { Py_tp_getset, caller_fields },
-    { 0, NULL }
-};
+static PyType_Slot caller_slots[] = { { Py_tp_doc,
+                                        "What is called as the session that its session() makes." },
+                                      { Py_tp_dealloc, caller_dealloc },
+                                      { Py_tp_call, caller_call },
+                                      { Py_tp_getset, caller_fields },
+                                      { 0, NULL } };
 static PyType_Spec caller_spec = {
     "tenon._native.Caller", sizeof(CallerObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
     caller_slots,
@@ -1015,8 +1006,8 @@ add_model_types(PyObject *module, State *s)
 {
     s->model_type = PyType_FromModuleAndSpec(module, &model_spec, NULL);
     s->session_type = s->model_type ? PyType_FromModuleAndSpec(module, &session_spec, NULL) : NULL;
-    PyObject *caller = s->session_type ? PyType_FromModuleAndSpec(module, &caller_spec, NULL)
-                                       : NULL;
+    PyObject *caller =
+        s->session_type ? PyType_FromModuleAndSpec(module, &caller_spec, NULL) : NULL;
     return caller && !PyModule_AddObject(module, "Caller", caller) &&
            !PyModule_AddObjectRef(module, "Model", s->model_type) &&
            !PyModule_AddObjectRef(module, "Session", s->session_type);

@@ -8,7 +8,8 @@
 
 /* ---- exceptions ------------------------------------------------------------------------------ */
 
-static const struct { const char *name, *base, *doc;
+static const struct {
+    const char *name, *base, *doc;
 } error_class[NSTATUS] = {
     [TN_OK] = { "tenon.Error", NULL,
                 "What every exception of Tenon is; `status` is the number of the C API." },
@@ -68,14 +69,14 @@ add_errors(PyObject *module, State *s)
     for (int i = 0; i < NSTATUS && ok; i++) {
         if (!error_class[i].name)
             continue;
-        PyObject *also = error_class[i].base ? PyObject_GetAttrString(builtins, error_class[i].base)
-                                             : NULL;
+        PyObject *also =
+            error_class[i].base ? PyObject_GetAttrString(builtins, error_class[i].base) : NULL;
         PyObject *bases = i == TN_OK ? NULL
                           : also     ? PyTuple_Pack(2, s->error[TN_OK], also)
                                      : PyTuple_Pack(1, s->error[TN_OK]);
         PyObject *fields = Py_BuildValue("{s:i}", "status", i);
-        s->error[i] = PyErr_NewExceptionWithDoc(error_class[i].name, error_class[i].doc, bases,
-                                                fields);
+        s->error[i] =
+            PyErr_NewExceptionWithDoc(error_class[i].name, error_class[i].doc, bases, fields);
         Py_XDECREF(also);
         Py_XDECREF(bases);
         Py_XDECREF(fields);
@@ -89,8 +90,8 @@ add_errors(PyObject *module, State *s)
 /* ---- compiling ------------------------------------------------------------------------------- */
 
 typedef struct {
-    PyObject *progress, *print;      /* callables, or NULL */
-    PyObject *type, *value, *trace;  /* what one of them raised first */
+    PyObject *progress, *print;     /* callables, or NULL */
+    PyObject *type, *value, *trace; /* what one of them raised first */
 } Callbacks;
 
 static void
@@ -126,7 +127,11 @@ on_print(void *user, const char *text)
 
 /* Options by name, from a dict: strings, and numbers. */
 /* kind: s, i (int32), l (int64), d (double) */
-typedef struct { const char *name; size_t at; char kind; } Field;
+typedef struct {
+    const char *name;
+    size_t at;
+    char kind;
+} Field;
 #define FIELD(name, kind) { #name, offsetof(TnCompileOptions, name), kind }
 static const Field field[] = {
     FIELD(target, 's'),
@@ -233,7 +238,7 @@ set_dims(TnCompileOptions *o, PyObject *dict)
     return dim || (PyErr_NoMemory(), false);
 }
 
-enum { MOST_HINTS = 64 };            /* sizes of one symbol */
+enum { MOST_HINTS = 64 }; /* sizes of one symbol */
 
 /* The sizes in a sequence, at most `most`: how many, or -1 with an exception. */
 static int32_t
@@ -300,8 +305,8 @@ set_orders(const TnOrder **out, int32_t *n, PyObject *dict)
 
     *out = order;
     for (; order && PyDict_Next(dict, &at, &key, &value); ++*n) {
-        order[*n] = (TnOrder){ PyUnicode_AsUTF8AndSize(key, NULL),
-                               PyUnicode_AsUTF8AndSize(value, NULL) };
+        order[*n] =
+            (TnOrder){ PyUnicode_AsUTF8AndSize(key, NULL), PyUnicode_AsUTF8AndSize(value, NULL) };
         if (PyErr_Occurred())
             return false;
     }
@@ -408,10 +413,8 @@ compile(PyObject *module, PyObject *args)
         PyErr_NoMemory();
     } else if (set_options(s, &o, options)) {
         const char *from = PyBytes_AsString(model), *to = PyBytes_AsString(out);
-        Py_BEGIN_ALLOW_THREADS
-        status = tn_compile(ctx, from, to, &o, &report);
-        Py_END_ALLOW_THREADS
-        result = tell(s, status, ctx, &report, &c);
+        Py_BEGIN_ALLOW_THREADS status = tn_compile(ctx, from, to, &o, &report);
+        Py_END_ALLOW_THREADS result = tell(s, status, ctx, &report, &c);
     }
     tn_context_free(ctx);
     free((void *)o.dims);
@@ -471,12 +474,11 @@ fill_module(PyObject *module)
                : -1;
 }
 
-static PyMethodDef functions[] = {
-    { "compile", compile, METH_VARARGS, "compile(model, out, options, progress, print) -> report" },
-    { "inspect", inspect, METH_O, "inspect(path) -> JSON" },
-    { "targets", targets, METH_NOARGS, "the names of the targets" },
-    { 0 }
-};
+static PyMethodDef functions[] = { { "compile", compile, METH_VARARGS,
+                                     "compile(model, out, options, progress, print) -> report" },
+                                   { "inspect", inspect, METH_O, "inspect(path) -> JSON" },
+                                   { "targets", targets, METH_NOARGS, "the names of the targets" },
+                                   { 0 } };
 static PyModuleDef_Slot slots[] = { { Py_mod_exec, fill_module }, { 0, NULL } };
 static PyModuleDef definition = {
     PyModuleDef_HEAD_INIT,   .m_name = "tenon._native", .m_doc = "Tenon's C API.",

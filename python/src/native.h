@@ -51,14 +51,14 @@ typedef enum {
 } ElementType;
 
 typedef struct {
-    PyObject *error[NSTATUS];        /* by TnStatus; [TN_OK]: the base of all */
+    PyObject *error[NSTATUS]; /* by TnStatus; [TN_OK]: the base of all */
     PyObject *model_type, *session_type;
-    PyObject *empty, *asarray;       /* NumPy's; NULL until first needed */
-    PyObject *as_type;               /* tenon._numbers'; NULL until first needed */
-    PyObject *array_type;            /* NumPy's, if arrays have the known layout; else NULL */
+    PyObject *empty, *asarray; /* NumPy's; NULL until first needed */
+    PyObject *as_type;         /* tenon._numbers'; NULL until first needed */
+    PyObject *array_type;      /* NumPy's, if arrays have the known layout; else NULL */
     /* its dtypes; of what only ml_dtypes has, that of the numbers or bits in memory */
     PyObject *dtype[T_COUNT];
-    PyObject *ml[T_COUNT];           /* dtypes of ml_dtypes, or NULL */
+    PyObject *ml[T_COUNT]; /* dtypes of ml_dtypes, or NULL */
     bool ml_tried;
 } State;
 
@@ -79,7 +79,7 @@ bool add_model_types(PyObject *module, State *s);
 /* An object's memory, borrowed until `release`. */
 typedef struct {
     TnTensor tensor;
-    Py_buffer view;          /* view.obj NULL: not held */
+    Py_buffer view; /* view.obj NULL: not held */
     /* a DLPack capsule, a converted array, or strings and their addresses; or NULL */
     PyObject *held;
     int64_t dims[MAX_RANK];

@@ -22,7 +22,12 @@
 
 /* kind: f, b (bfloat), i, u, ?; 0: none that NumPy's buffers know. ml: its name in ml_dtypes, and
  * numpy what it is in memory. */
-typedef struct { const char *name, *numpy; uint8_t bytes; char kind; const char *ml; } Element;
+typedef struct {
+    const char *name, *numpy;
+    uint8_t bytes;
+    char kind;
+    const char *ml;
+} Element;
 static const Element element[T_COUNT] = {
     [T_F32] = { "f32", "float32", 4, 'f' },
     [T_F64] = { "f64", "float64", 8, 'f' },
@@ -74,8 +79,7 @@ find_name(const char *name)
 /* What stands at the beginning of every array, in all versions of NumPy's binary interface since
  * 1.7. */
 typedef struct {
-    PyObject_HEAD
-    char *data;
+    PyObject_HEAD char *data;
     int nd;
     Py_ssize_t *dims, *strides;
     PyObject *base, *dtype;
@@ -340,7 +344,7 @@ borrow_capsule(State *s, const char *name, Borrowed *b)
         b->dims[d] = t->shape[d];
         bytes *= t->shape[d];
     }
-    PyCapsule_SetName(b->held, "used_dltensor");         /* it is ours to delete now */
+    PyCapsule_SetName(b->held, "used_dltensor"); /* it is ours to delete now */
     PyCapsule_SetDestructor(b->held, drop_capsule);
     set_tensor(b, type, t->ndim, b->dims, (char *)t->data + t->byte_offset, bytes);
     return 1;
@@ -391,8 +395,8 @@ type_of_ml(PyObject *array)
 static PyObject *
 plain_array(State *s, PyObject *array, int type)
 {
-    PyObject *plain = PyObject_CallMethod(array, lies_otherwise(type) ? "astype" : "view", "O",
-                                          s->dtype[type]);
+    PyObject *plain =
+        PyObject_CallMethod(array, lies_otherwise(type) ? "astype" : "view", "O", s->dtype[type]);
 
     Py_DECREF(array);
     return plain;
@@ -430,11 +434,11 @@ checked_array(State *s, PyObject *x, PyObject *dtype, const char *name)
 static PyObject *
 as_array(State *s, PyObject *x, int want, const char *name)
 {
-    PyObject *dtype = element[want].ml && !ml_dtype(s, want)
-                          ? lies_otherwise(want) || want == T_U4 || want == T_U2 ? s->dtype[want]
-                                                                                 : Py_None
-                      : element[want].ml ? s->ml[want]
-                                         : s->dtype[want];
+    PyObject *dtype =
+        element[want].ml && !ml_dtype(s, want)
+            ? lies_otherwise(want) || want == T_U4 || want == T_U2 ? s->dtype[want] : Py_None
+        : element[want].ml ? s->ml[want]
+                           : s->dtype[want];
 
     if (!element[want].ml && fits(x, want))
         return PyObject_CallMethod(dtype, "type", "O", x);
@@ -557,8 +561,8 @@ borrow_addresses(State *s, PyObject *array, PyObject *shaped, const TnValueInfo 
     PyObject *flat = rank < 0 ? NULL : PyObject_CallMethod(array, "ravel", NULL),
              *list = flat ? PyObject_CallMethod(flat, "tolist", NULL) : NULL;
     Py_ssize_t n = list ? PyList_Size(list) : 0;
-    PyObject *addresses = list ? PyBytes_FromStringAndSize(NULL, n * (Py_ssize_t)sizeof(char *))
-                               : NULL;
+    PyObject *addresses =
+        list ? PyBytes_FromStringAndSize(NULL, n * (Py_ssize_t)sizeof(char *)) : NULL;
     bool ok = addresses != NULL;
 
     for (Py_ssize_t i = 0; i < n && ok; i++) {
@@ -701,8 +705,8 @@ new_array(State *s, TnTensor *t)
         return refuse(s, "the model gives bf16, for which NumPy needs the package ml_dtypes: pip "
                          "install ml_dtypes, or give out=");
     PyObject *shape = shape_tuple(t);
-    PyObject *array = shape ? PyObject_CallFunctionObjArgs(s->empty, shape, s->dtype[type], NULL)
-                            : NULL;
+    PyObject *array =
+        shape ? PyObject_CallFunctionObjArgs(s->empty, shape, s->dtype[type], NULL) : NULL;
     Py_XDECREF(shape);
     if (array && (PyObject *)Py_TYPE(array) == s->array_type) {
         t->data = ((Array *)array)->data;
@@ -717,7 +721,7 @@ new_array(State *s, TnTensor *t)
     }
     t->data = view.buf;
     t->bytes = view.len;
-    PyBuffer_Release(&view);         /* the array keeps its memory, and has no reference yet */
+    PyBuffer_Release(&view); /* the array keeps its memory, and has no reference yet */
     return array;
 }
 
@@ -738,8 +742,8 @@ shown_array(State *s, PyObject *array, const TnTensor *t)
         return text_array(s, array, t);
     if (type < 0 || !element[type].ml || !ml_dtype(s, type))
         return array;
-    PyObject *shown = PyObject_CallMethod(array, lies_otherwise(type) ? "astype" : "view", "O",
-                                          s->ml[type]);
+    PyObject *shown =
+        PyObject_CallMethod(array, lies_otherwise(type) ? "astype" : "view", "O", s->ml[type]);
     Py_DECREF(array);
     return shown;
 }

@@ -8,7 +8,8 @@ cache_folder(TnContext *ctx, const char *given, const char **dir)
 {
     *dir = driver_cache_dir(ctx->messages, given);
     return *dir || diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){ 0 },
-                              "there is no cache folder: neither XDG_CACHE_HOME nor HOME is set, or TENON_CACHE_DIR is empty. "
+                              "there is no cache folder: neither XDG_CACHE_HOME nor HOME is set, "
+                              "or TENON_CACHE_DIR is empty. "
                               "Name one with TENON_CACHE_DIR");
 }
 
@@ -18,7 +19,8 @@ cache_use(TnContext *ctx, const char *given, TnCacheUse *out)
     const char *dir;
     CacheUse use;
 
-    if (!TN_CHECK_SIZE(ctx, TnCacheUse, out) || !cache_folder(ctx, given, &dir) || !build_cache_use(&ctx->c.diags, dir, &use))
+    if (!TN_CHECK_SIZE(ctx, TnCacheUse, out) || !cache_folder(ctx, given, &dir) ||
+        !build_cache_use(&ctx->c.diags, dir, &use))
         return false;
     snprintf(out->folder, sizeof out->folder, "%s", dir);
     out->bytes = use.bytes;

@@ -1,5 +1,5 @@
-/* compile_inspect: what a model file holds, for a person or a program: one set of facts, gathered from
- * an ONNX file, from Tenon's text or from an artefact, and two ways to print it.
+/* compile_inspect: what a model file holds, for a person or a program: one set of facts, gathered
+ * from an ONNX file, from Tenon's text or from an artefact, and two ways to print it.
  */
 #include "api/compile_internal.h"
 
@@ -7,25 +7,34 @@
 
 #include <string.h>
 
-typedef struct { const char *name, *type, *format; } Port;           /* format: "nhwc"; NULL: as the model says */
-typedef struct { const char *name; int64_t count; } Row;
+/* format: "nhwc"; NULL: as the model says */
+typedef struct {
+    const char *name, *type, *format;
+} Port;
+typedef struct {
+    const char *name;
+    int64_t count;
+} Row;
 
 typedef struct {
-    const char *file, *kind;         /* "ONNX", "Tenon text", "artefact" */
-    const char *name, *producer, *target, *summary;      /* NULL: does not apply */
-    int64_t opset;                   /* 0: does not apply */
+    const char *file, *kind;                        /* "ONNX", "Tenon text", "artefact" */
+    const char *name, *producer, *target, *summary; /* NULL: does not apply */
+    int64_t opset;                                  /* 0: does not apply */
     int64_t nodes, weights_bytes;
     VEC(Port) input, output;
     VEC(const char *) symbol, check, kernel, state;
-    const char *arena;               /* bytes between kernels, as a formula; NULL: not known */
+    const char *arena; /* bytes between kernels, as a formula; NULL: not known */
     VEC(Row) census;
     const Unsupported *unsupported;
     uint32_t nunsupported;
 } Facts;
 
-/* ---- gathering ------------------------------------------------------------------------------------ */
+/* ---- gathering ------------------------------------------------------------------------------- */
 
-typedef struct { Arena *arena; Facts *facts; } Collector;
+typedef struct {
+    Arena *arena;
+    Facts *facts;
+} Collector;
 
 static void
 collect_symbol(void *user, Var v)
@@ -76,14 +85,16 @@ facts_of_onnx(TnContext *ctx, Arena *a, const char *path, Bytes file, Facts *f)
     for (uint32_t i = 0; i < census.input.n; i++)
         VEC_PUSH(a, &f->input, ((Port){ census.input.at[i].name, census.input.at[i].type, NULL }));
     for (uint32_t i = 0; i < census.output.n; i++)
-        VEC_PUSH(a, &f->output, ((Port){ census.output.at[i].name, census.output.at[i].type, NULL }));
+        VEC_PUSH(a, &f->output,
+                 ((Port){ census.output.at[i].name, census.output.at[i].type, NULL }));
     for (uint32_t i = 0; i < census.census.n; i++)
         VEC_PUSH(a, &f->census, ((Row){ census.census.at[i].op, census.census.at[i].count }));
     f->unsupported = census.unsupported.at;
     f->nunsupported = census.unsupported.n;
     if (f->nunsupported)
         return true;
-    Graph *g = import_onnx(c, a, path, file, &plain);        /* shapes that follow are better than those declared */
+    /* shapes that follow are better than those declared */
+    Graph *g = import_onnx(c, a, path, file, &plain);
     if (g)
         ports_of_graph(c, a, g, f);
     return g != NULL;
@@ -168,15 +179,23 @@ facts_of_artefact(TnContext *ctx, Arena *a, const char *path, Facts *f)
     f->summary = m->summary;
     f->weights_bytes = (int64_t)m->weights_bytes;
     for (int32_t i = 0; i < m->ninput; i++)
-        VEC_PUSH(a, &f->input, ((Port){ m->inputs[i].name, info_type(a, &m->inputs[i]), manifest_input_format(m, i) }));
+        VEC_PUSH(a, &f->input,
+                 ((Port){ m->inputs[i].name, info_type(a, &m->inputs[i]),
+                          manifest_input_format(m, i) }));
     for (int32_t i = 0; i < m->noutput; i++)
-        VEC_PUSH(a, &f->output, ((Port){ m->outputs[i].name, info_type(a, &m->outputs[i]), manifest_output_format(m, i) }));
+        VEC_PUSH(a, &f->output,
+                 ((Port){ m->outputs[i].name, info_type(a, &m->outputs[i]),
+                          manifest_output_format(m, i) }));
     f->arena = TN_HAS(m, arena_text) ? m->arena_text : NULL;
     int32_t nstate;
     const TnStateInfo *state = manifest_states(m, &nstate);
     for (int32_t i = 0; i < nstate; i++)
-        VEC_PUSH(a, &f->state, arena_printf(a, "%s = %s, %s", m->inputs[state[i].input].name, m->outputs[state[i].output].name,
-                                            state[i].in_place ? "grows in place" : state[i].dim >= 0 ? "made anew" : "replaced"));
+        VEC_PUSH(a, &f->state,
+                 arena_printf(a, "%s = %s, %s", m->inputs[state[i].input].name,
+                              m->outputs[state[i].output].name,
+                              state[i].in_place   ? "grows in place"
+                              : state[i].dim >= 0 ? "made anew"
+                                                  : "replaced"));
     for (int32_t i = 0; i < m->nsymbol; i++)
         VEC_PUSH(a, &f->symbol, m->symbols[i]);
     for (int32_t i = 0; i < m->nconstraint; i++)
@@ -201,7 +220,7 @@ gather(TnContext *ctx, Arena *a, const char *path, Facts *f)
     return facts_of_text(ctx, a, path, file, f);
 }
 
-/* ---- as text ---------------------------------------------------------------------------------------- */
+/* ---- as text --------------------------------------------------------------------------------- */
 
 static void
 text_list(Text *t, const char *title, const char *const *item, uint32_t n)
@@ -217,33 +236,40 @@ text_list(Text *t, const char *title, const char *const *item, uint32_t n)
 static void
 text_ports(Text *t, const char *title, const Port *port, uint32_t n)
 {
-    const char **name = NEW_ARRAY(t->arena, const char *, n), **line = NEW_ARRAY(t->arena, const char *, n);
+    const char **name = NEW_ARRAY(t->arena, const char *, n),
+               **line = NEW_ARRAY(t->arena, const char *, n);
     int width = 0;
 
     for (uint32_t i = 0; i < n; i++)
-        line[i] = arena_printf(t->arena, "%s\t%s%s%s", port[i].name, port[i].type, port[i].format ? " as " : "", port[i].format ? port[i].format : "");
+        line[i] = arena_printf(t->arena, "%s\t%s%s%s", port[i].name, port[i].type,
+                               port[i].format ? " as " : "", port[i].format ? port[i].format : "");
     n = lines_together(t->arena, line, n, line);
     for (uint32_t i = 0; i < n; i++) {
         name[i] = arena_printf(t->arena, "%.*s", (int)strcspn(line[i], "\t"), line[i]);
         width = (int)strlen(name[i]) > width ? (int)strlen(name[i]) : width;
     }
     for (uint32_t i = 0; i < n; i++)
-        text_printf(t, "%-12s %-*s  %s\n", i ? "" : title, width > 40 ? 40 : width, name[i], line[i] + strlen(name[i]) + 1);
+        text_printf(t, "%-12s %-*s  %s\n", i ? "" : title, width > 40 ? 40 : width, name[i],
+                    line[i] + strlen(name[i]) + 1);
 }
 
 static void
 text_census(Text *t, const Facts *f)
 {
-    text_printf(t, "%-12s %lld node%s\n", "operators", (long long)f->nodes, f->nodes == 1 ? "" : "s");
+    text_printf(t, "%-12s %lld node%s\n", "operators", (long long)f->nodes,
+                f->nodes == 1 ? "" : "s");
     for (uint32_t i = 0; i < f->census.n; i++)
-        text_printf(t, "%-12s %6lld  %s\n", "", (long long)f->census.at[i].count, f->census.at[i].name);
+        text_printf(t, "%-12s %6lld  %s\n", "", (long long)f->census.at[i].count,
+                    f->census.at[i].name);
     if (!f->nunsupported) {
         text_printf(t, "%-12s every node can be compiled\n", "supported");
         return;
     }
-    text_printf(t, "%-12s %u node%s cannot be compiled yet\n", "unsupported", f->nunsupported, f->nunsupported == 1 ? "" : "s");
+    text_printf(t, "%-12s %u node%s cannot be compiled yet\n", "unsupported", f->nunsupported,
+                f->nunsupported == 1 ? "" : "s");
     for (uint32_t i = 0; i < f->nunsupported; i++)
-        text_printf(t, "%-12s %s%s%s: %s\n", "", f->unsupported[i].node, *f->unsupported[i].op ? " " : "", f->unsupported[i].op,
+        text_printf(t, "%-12s %s%s%s: %s\n", "", f->unsupported[i].node,
+                    *f->unsupported[i].op ? " " : "", f->unsupported[i].op,
                     f->unsupported[i].reason);
 }
 
@@ -274,7 +300,7 @@ print_text(Text *t, const Facts *f)
         text_census(t, f);
 }
 
-/* ---- as JSON ------------------------------------------------------------------------------------------ */
+/* ---- as JSON --------------------------------------------------------------------------------- */
 
 static void
 json_field(Text *t, const char *name, const char *value)
@@ -348,7 +374,8 @@ print_json(Text *t, const Facts *f)
     json_field(t, "summary", f->summary);
     if (f->opset)
         text_printf(t, ",\n  \"opset\": %lld", (long long)f->opset);
-    text_printf(t, ",\n  \"nodes\": %lld,\n  \"weights_bytes\": %lld", (long long)f->nodes, (long long)f->weights_bytes);
+    text_printf(t, ",\n  \"nodes\": %lld,\n  \"weights_bytes\": %lld", (long long)f->nodes,
+                (long long)f->weights_bytes);
     json_ports(t, "inputs", f->input.at, f->input.n);
     json_ports(t, "outputs", f->output.at, f->output.n);
     json_list(t, "symbols", f->symbol.at, f->symbol.n);

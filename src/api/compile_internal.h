@@ -6,18 +6,19 @@
 
 #include "driver/driver.h"
 
-
-/* One call of the compiler: a world of its own inside the context. Names, expressions and types live in
- * the call's arena and go with it, for what one model teaches of a symbol ("batch is at most 512") is
- * not true of the next. Memory may be bounded. What outlives the call is copied to `keep`. */
+/* One call of the compiler: a world of its own inside the context. Names, expressions and types
+ * live in the call's arena and go with it, for what one model teaches of a symbol ("batch is at
+ * most 512") is not true of the next. Memory may be bounded. What outlives the call is copied to
+ * `keep`. */
 typedef struct {
-    Ctx outer;                       /* the context's own tables, put back at the end */
+    Ctx outer; /* the context's own tables, put back at the end */
     bool inside;
     Arena *arena, *keep;
-    TnCompileOptions options;        /* as given, as far as the caller's version of them goes; zeros otherwise */
+    /* as given, as far as the caller's version of them goes; zeros otherwise */
+    TnCompileOptions options;
     Allocator under, bounded;
-    size_t used, most;               /* bytes; most 0: no bound */
-    size_t wanted;                   /* of the allocation that would have crossed it; 0: none did */
+    size_t used, most; /* bytes; most 0: no bound */
+    size_t wanted;     /* of the allocation that would have crossed it; 0: none did */
     Watch watch;
 } Call;
 
@@ -28,21 +29,22 @@ TnStatus call_end(TnContext *ctx, Call *call, bool ok);
 TnStatus call_no_memory(TnContext *ctx, Call *call);
 
 /* The options as the driver wants them; `o` may be NULL. False with a diagnostic. */
-bool compile_options(TnContext *ctx, const Call *call, const TnCompileOptions *o, DriverOptions *out);
+bool compile_options(TnContext *ctx, const Call *call, const TnCompileOptions *o,
+                     DriverOptions *out);
 
-/* Lines for a person, those that repeat with other numbers told once; how many are left in `out`, [n], which may be
- * the same list. (compile_repeats.c) */
+/* Lines for a person, those that repeat with other numbers told once; how many are left in `out`,
+ * [n], which may be the same list. (compile_repeats.c) */
 uint32_t lines_together(Arena *a, const char *const *line, uint32_t n, const char **out);
 
-/* As TN_ENTER, for a call that begins its own world. The Call belongs to the caller of the function that
- * has this line: it changes after setjmp and is read after the jump. */
-#define CALL_ENTER(ctx, call)                                                                  \
-    do {                                                                                       \
-        if (!(ctx))                                                                            \
-            return TN_USAGE;                                                                   \
-        if (setjmp((ctx)->c.oom.jump))                                                              \
-            return call_no_memory((ctx), (call));                                              \
-        tn_clear(ctx);                                                                         \
+/* As TN_ENTER, for a call that begins its own world. The Call belongs to the caller of the function
+ * that has this line: it changes after setjmp and is read after the jump. */
+#define CALL_ENTER(ctx, call)                                                                      \
+    do {                                                                                           \
+        if (!(ctx))                                                                                \
+            return TN_USAGE;                                                                       \
+        if (setjmp((ctx)->c.oom.jump))                                                             \
+            return call_no_memory((ctx), (call));                                                  \
+        tn_clear(ctx);                                                                             \
     } while (0)
 
 #endif

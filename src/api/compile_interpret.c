@@ -1,4 +1,5 @@
-/* compile_interpret: the model as imported, run by the interpreter: what compiled code is compared with. */
+/* compile_interpret: the model as imported, run by the interpreter: what compiled code is compared
+ * with. */
 #include "api/compile_internal.h"
 
 #include <string.h>
@@ -17,24 +18,28 @@ take_input(TnContext *ctx, const char *path, const Value *v, const TnTensor *x, 
     if (!TN_CHECK_SIZE(ctx, TnTensor, x))
         return false;
     if (x->name && strcmp(x->name, v->name))
-        return diag_error(&ctx->c.diags, DIAG_USAGE, at_model(path), "input %s was given where %s belongs", x->name, v->name);
+        return diag_error(&ctx->c.diags, DIAG_USAGE, at_model(path),
+                          "input %s was given where %s belongs", x->name, v->name);
     if (!x->dtype || dtype_from_name(x->dtype, strlen(x->dtype)) != t->dtype)
-        return diag_error(&ctx->c.diags, DIAG_USAGE, at_model(path), "input %s is %s, the model wants %s", v->name,
+        return diag_error(&ctx->c.diags, DIAG_USAGE, at_model(path),
+                          "input %s is %s, the model wants %s", v->name,
                           x->dtype ? x->dtype : "of no type", dtype_info[t->dtype].name);
     if (x->rank != t->rank)
-        return diag_error(&ctx->c.diags, DIAG_USAGE, at_model(path), "input %s has rank %d, the model wants %s", v->name, x->rank,
+        return diag_error(&ctx->c.diags, DIAG_USAGE, at_model(path),
+                          "input %s has rank %d, the model wants %s", v->name, x->rank,
                           type_str(&ctx->c, t));
     *out = (Tensor){ .dtype = t->dtype, .rank = t->rank, .data = x->data };
     int64_t bytes = dtype_info[t->dtype].bytes;
     for (uint32_t d = 0; d < t->rank; d++) {
         out->dim[d] = x->dims[d];
         if (x->dims[d] < 0 || mul_overflows(bytes, x->dims[d], &bytes))
-            return diag_error(&ctx->c.diags, DIAG_USAGE, at_model(path), "input %s: dimension %u is %lld, which is not a size",
-                              v->name, d, (long long)x->dims[d]);
+            return diag_error(&ctx->c.diags, DIAG_USAGE, at_model(path),
+                              "input %s: dimension %u is %lld, which is not a size", v->name, d,
+                              (long long)x->dims[d]);
     }
-    return x->bytes == bytes
-        || diag_error(&ctx->c.diags, DIAG_USAGE, at_model(path), "input %s has %lld bytes, its dimensions make %lld", v->name,
-                      (long long)x->bytes, (long long)bytes);
+    return x->bytes == bytes || diag_error(&ctx->c.diags, DIAG_USAGE, at_model(path),
+                                           "input %s has %lld bytes, its dimensions make %lld",
+                                           v->name, (long long)x->bytes, (long long)bytes);
 }
 
 /* Element i of an array whose structs may be longer than the ones this library knows. */
@@ -46,12 +51,14 @@ tensor_at(const TnTensor *x, int32_t i)
 
 /* Results outlive the call: they go to the caller's memory, or to the context's. */
 static bool
-give_output(TnContext *ctx, Arena *keep, const char *path, const Value *v, const Tensor *x, TnTensor *out)
+give_output(TnContext *ctx, Arena *keep, const char *path, const Value *v, const Tensor *x,
+            TnTensor *out)
 {
     int64_t bytes = tensor_count(x) * dtype_info[x->dtype].bytes;
 
     if (out->data && out->bytes < bytes)
-        return diag_error(&ctx->c.diags, DIAG_USAGE, at_model(path), "output %s needs %lld bytes, memory for %lld was given", v->name,
+        return diag_error(&ctx->c.diags, DIAG_USAGE, at_model(path),
+                          "output %s needs %lld bytes, memory for %lld was given", v->name,
                           (long long)bytes, (long long)out->bytes);
     out->name = arena_str(keep, v->name);
     out->dtype = dtype_info[x->dtype].name;
@@ -71,13 +78,17 @@ give_output(TnContext *ctx, Arena *keep, const char *path, const Value *v, const
 /* ---- states: as in a session that has run nothing ---- */
 
 /* Inputs and outputs that are the caller's, by their numbers. */
-typedef struct { uint32_t nin, nout, *in, *out; } Ports;
+typedef struct {
+    uint32_t nin, nout, *in, *out;
+} Ports;
 
 static Ports
 ports_of(const Graph *g, Arena *a)
 {
-    Ports p = { .in = NEW_ARRAY(a, uint32_t, g->input.n + 1), .out = NEW_ARRAY(a, uint32_t, g->output.n + 1) };
-    bool *kept_in = NEW_ARRAY(a, bool, g->input.n + 1), *kept_out = NEW_ARRAY(a, bool, g->output.n + 1);
+    Ports p = { .in = NEW_ARRAY(a, uint32_t, g->input.n + 1),
+                .out = NEW_ARRAY(a, uint32_t, g->output.n + 1) };
+    bool *kept_in = NEW_ARRAY(a, bool, g->input.n + 1),
+         *kept_out = NEW_ARRAY(a, bool, g->output.n + 1);
 
     for (uint32_t i = 0; i < g->state.n; i++)
         kept_in[g->state.at[i].input] = kept_out[g->state.at[i].output] = true;
@@ -90,11 +101,13 @@ ports_of(const Graph *g, Arena *a)
     return p;
 }
 
-/* No rows along the dimension that grows, zeros where none does; sizes that the given inputs tell. */
+/* No rows along the dimension that grows, zeros where none does; sizes that the given inputs
+ * tell. */
 static bool
 begin_states(const Graph *g, Arena *a, const Ports *p, Tensor *x)
 {
-    const Type **declared = NEW_ARRAY(a, const Type *, g->input.n + 1), **given = NEW_ARRAY(a, const Type *, p->nin + 1);
+    const Type **declared = NEW_ARRAY(a, const Type *, g->input.n + 1),
+               **given = NEW_ARRAY(a, const Type *, p->nin + 1);
     const Expr *dim[TN_MAX_RANK];
     BoundSizes sizes = { 0 };
     uint32_t grows;
@@ -115,17 +128,21 @@ begin_states(const Graph *g, Arena *a, const Ports *p, Tensor *x)
         graph_state_grows(g, s, &grows);
         *t = (Tensor){ .dtype = v->type->dtype, .rank = v->type->rank };
         for (uint32_t d = 0; d < t->rank; d++) {
-            if (d != grows && !expr_const(expr_subst(g->ctx, v->type->dim[d], sizes.at, sizes.n), &t->dim[d]))
-                return diag_error(&g->ctx->diags, DIAG_USAGE, (Loc){ 0 }, "state %s is %s, and no input tells its dimension %u", v->name,
+            if (d != grows &&
+                !expr_const(expr_subst(g->ctx, v->type->dim[d], sizes.at, sizes.n), &t->dim[d]))
+                return diag_error(&g->ctx->diags, DIAG_USAGE, (Loc){ 0 },
+                                  "state %s is %s, and no input tells its dimension %u", v->name,
                                   type_str(g->ctx, v->type), d);
             count *= t->dim[d];
         }
-        t->data = NEW_ARRAY(a, char, count * dtype_info[t->dtype].bytes + 1);
+        t->data = NEW_ARRAY(a, char, count *dtype_info[t->dtype].bytes + 1);
     }
     return true;
 }
 
-typedef struct { const DriverOptions *o; } Reporter;
+typedef struct {
+    const DriverOptions *o;
+} Reporter;
 
 static void
 on_node(void *user, uint32_t done, uint32_t total)
@@ -136,8 +153,8 @@ on_node(void *user, uint32_t done, uint32_t total)
 }
 
 static bool
-interpret(TnContext *ctx, const Call *call, const char *path, const TnCompileOptions *options, const TnTensor *in, int32_t nin, TnTensor *out,
-          int32_t nout)
+interpret(TnContext *ctx, const Call *call, const char *path, const TnCompileOptions *options,
+          const TnTensor *in, int32_t nin, TnTensor *out, int32_t nout)
 {
     Arena *a = call->arena;
     DriverOptions o;
@@ -149,28 +166,32 @@ interpret(TnContext *ctx, const Call *call, const char *path, const TnCompileOpt
         return false;
     Ports p = ports_of(g, a);
     if (nin != (int32_t)p.nin || nout != (int32_t)p.nout)
-        return diag_error(&ctx->c.diags, DIAG_USAGE, at_model(path), "%d inputs and %d outputs were given, the model has %u and %u",
-                          nin, nout, p.nin, p.nout);
+        return diag_error(&ctx->c.diags, DIAG_USAGE, at_model(path),
+                          "%d inputs and %d outputs were given, the model has %u and %u", nin, nout,
+                          p.nin, p.nout);
     Tensor *x = NEW_ARRAY(a, Tensor, g->input.n), *y = NEW_ARRAY(a, Tensor, g->output.n);
     for (int32_t i = 0; i < nin; i++)
-        if (!take_input(ctx, path, &g->value.at[g->input.at[p.in[i]]], tensor_at(in, i), &x[p.in[i]]))
+        if (!take_input(ctx, path, &g->value.at[g->input.at[p.in[i]]], tensor_at(in, i),
+                        &x[p.in[i]]))
             return false;
     for (int32_t i = 0; i < nout; i++)
         if (!TN_CHECK_SIZE(ctx, TnTensor, tensor_at(out, i)))
             return false;
     Symbols symbols = { 0 };
     Reporter reporter = { &o };
-    if (!begin_states(g, a, &p, x) || !ref_bind_inputs(g, x, &symbols) || !ref_graph(g, a, &symbols, x, y, o.progress ? on_node : NULL, &reporter))
+    if (!begin_states(g, a, &p, x) || !ref_bind_inputs(g, x, &symbols) ||
+        !ref_graph(g, a, &symbols, x, y, o.progress ? on_node : NULL, &reporter))
         return false;
     for (int32_t i = 0; i < nout; i++)
-        if (!give_output(ctx, call->keep, path, &g->value.at[g->output.at[p.out[i]]], &y[p.out[i]], tensor_at(out, i)))
+        if (!give_output(ctx, call->keep, path, &g->value.at[g->output.at[p.out[i]]], &y[p.out[i]],
+                         tensor_at(out, i)))
             return false;
     return true;
 }
 
 static TnStatus
-interpret_in(TnContext *ctx, Call *call, const char *model_path, const TnCompileOptions *o, const TnTensor *in, int32_t nin, TnTensor *out,
-             int32_t nout)
+interpret_in(TnContext *ctx, Call *call, const char *model_path, const TnCompileOptions *o,
+             const TnTensor *in, int32_t nin, TnTensor *out, int32_t nout)
 {
     CALL_ENTER(ctx, call);
     call_begin(ctx, call, o);
@@ -178,8 +199,8 @@ interpret_in(TnContext *ctx, Call *call, const char *model_path, const TnCompile
 }
 
 TnStatus
-tn_interpret(TnContext *ctx, const char *model_path, const TnCompileOptions *o, const TnTensor *in, int32_t nin, TnTensor *out,
-             int32_t nout)
+tn_interpret(TnContext *ctx, const char *model_path, const TnCompileOptions *o, const TnTensor *in,
+             int32_t nin, TnTensor *out, int32_t nout)
 {
     Call call = { 0 };
 

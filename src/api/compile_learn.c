@@ -42,16 +42,16 @@ session_learn(TnSession *s, uint64_t seed, TnLearnt *out)
     Learnt l;
 
     if (!out)
-        return diag_error(d, DIAG_USAGE, (Loc){0}, "tn_session_learn: out is NULL");
+        return diag_error(d, DIAG_USAGE, (Loc){ 0 }, "tn_session_learn: out is NULL");
     if (!TN_CHECK_SIZE(s->ctx, TnLearnt, out))
         return false;
     if (!r || !r->graph.n)
-        return diag_error(d, DIAG_USAGE, (Loc){0},
+        return diag_error(d, DIAG_USAGE, (Loc){ 0 },
                           "nothing to learn of: since recording began no request had a result "
                           "that blocks made%s",
                           s->manifest->many ? "" : ", and the model was not compiled for many");
     if (r->failed)
-        return diag_error(d, DIAG_LIMIT, (Loc){0}, "no memory to record what requests ask for");
+        return diag_error(d, DIAG_LIMIT, (Loc){ 0 }, "no memory to record what requests ask for");
     if (s->learnt)
         arena_free(s->learnt);
     s->learnt = arena_child(s->arena);

@@ -17,12 +17,16 @@ machine(TnContext *ctx, Call *call, const TnCompileOptions *o, const char *path,
     Writer *w = path ? writer_open(a, &c->diags, path) : NULL;
     if (path && !w)
         return false;
-    if (options.machine || options.cores ? !driver_machine(c, a, &options, &m) : !driver_measure(c, a, &options, &m))
+    if (options.machine || options.cores ? !driver_machine(c, a, &options, &m)
+                                         : !driver_measure(c, a, &options, &m))
         return false;
     /* What is shown is what is written, to the last digit. */
     Text t = { .arena = call->keep }, file = { .arena = a };
-    text_add(&file, "; A machine, as `tenon machine` found it. One fact a line: its name, its number. Facts that are\n"
-                    "; left out are as the target's row has them. Used by: tenon compile --machine FILE\n");
+    text_add(
+        &file,
+        "; A machine, as `tenon machine` found it. One fact a line: its name, its number. Facts "
+        "that are\n"
+        "; left out are as the target's row has them. Used by: tenon compile --machine FILE\n");
     machine_print(&file, &m);
     if (!machine_parse(c, "(measured)", file.s, file.n, &m))
         return false;
@@ -36,7 +40,8 @@ machine(TnContext *ctx, Call *call, const TnCompileOptions *o, const char *path,
 }
 
 static TnStatus
-machine_in(TnContext *ctx, Call *call, const TnCompileOptions *o, const char *path, const char **table)
+machine_in(TnContext *ctx, Call *call, const TnCompileOptions *o, const char *path,
+           const char **table)
 {
     CALL_ENTER(ctx, call);
     call_begin(ctx, call, o);
@@ -52,7 +57,8 @@ tn_machine(TnContext *ctx, const TnCompileOptions *o, const char *path, const ch
 }
 
 static bool
-roofs(TnContext *ctx, Call *call, const TnCompileOptions *o, int32_t threads, TnRoof *roof, int32_t n, const char **name)
+roofs(TnContext *ctx, Call *call, const TnCompileOptions *o, int32_t threads, TnRoof *roof,
+      int32_t n, const char **name)
 {
     Ctx *c = &ctx->c;
     DriverOptions options;
@@ -65,7 +71,8 @@ roofs(TnContext *ctx, Call *call, const TnCompileOptions *o, int32_t threads, Tn
         if (!TN_CHECK_SIZE(ctx, TnRoof, r))
             return false;
         DType t = r->dtype ? dtype_from_name(r->dtype, strlen(r->dtype)) : DT_F32;
-        r->seconds = machine_roof_seconds(&m, t, threads < 1 ? 1 : (uint32_t)threads, r->operations, r->bytes);
+        r->seconds = machine_roof_seconds(&m, t, threads < 1 ? 1 : (uint32_t)threads, r->operations,
+                                          r->bytes);
     }
     if (name)
         *name = arena_printf(call->keep, "%s (%s)", m.processor, m.name);
@@ -73,7 +80,8 @@ roofs(TnContext *ctx, Call *call, const TnCompileOptions *o, int32_t threads, Tn
 }
 
 static TnStatus
-roofs_in(TnContext *ctx, Call *call, const TnCompileOptions *o, int32_t threads, TnRoof *roof, int32_t n, const char **name)
+roofs_in(TnContext *ctx, Call *call, const TnCompileOptions *o, int32_t threads, TnRoof *roof,
+         int32_t n, const char **name)
 {
     CALL_ENTER(ctx, call);
     call_begin(ctx, call, o);
@@ -81,7 +89,8 @@ roofs_in(TnContext *ctx, Call *call, const TnCompileOptions *o, int32_t threads,
 }
 
 TnStatus
-tn_roofs(TnContext *ctx, const TnCompileOptions *o, int32_t threads, TnRoof *roof, int32_t n, const char **machine_name)
+tn_roofs(TnContext *ctx, const TnCompileOptions *o, int32_t threads, TnRoof *roof, int32_t n,
+         const char **machine_name)
 {
     Call call = { 0 };
 

@@ -4,15 +4,17 @@
 #include <stdio.h>
 
 static bool
-compile(TnContext *ctx, const Call *call, const char *model_path, const char *out_path, const TnCompileOptions *o, TnCompileReport *report)
+compile(TnContext *ctx, const Call *call, const char *model_path, const char *out_path,
+        const TnCompileOptions *o, TnCompileReport *report)
 {
     DriverOptions options;
     DriverReport made;
 
     if (!model_path)
         return diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){ 0 }, "no model file was named");
-    if ((report && !TN_CHECK_SIZE(ctx, TnCompileReport, report)) || !compile_options(ctx, call, o, &options)
-        || !driver_compile(&ctx->c, call->arena, model_path, out_path, &options, &made))
+    if ((report && !TN_CHECK_SIZE(ctx, TnCompileReport, report)) ||
+        !compile_options(ctx, call, o, &options) ||
+        !driver_compile(&ctx->c, call->arena, model_path, out_path, &options, &made))
         return false;
     if (!report)
         return true;
@@ -27,7 +29,8 @@ compile(TnContext *ctx, const Call *call, const char *model_path, const char *ou
 }
 
 static TnStatus
-compile_in(TnContext *ctx, Call *call, const char *model_path, const char *out_path, const TnCompileOptions *o, TnCompileReport *report)
+compile_in(TnContext *ctx, Call *call, const char *model_path, const char *out_path,
+           const TnCompileOptions *o, TnCompileReport *report)
 {
     CALL_ENTER(ctx, call);
     call_begin(ctx, call, o);
@@ -35,7 +38,8 @@ compile_in(TnContext *ctx, Call *call, const char *model_path, const char *out_p
 }
 
 TnStatus
-tn_compile(TnContext *ctx, const char *model_path, const char *out_path, const TnCompileOptions *o, TnCompileReport *report)
+tn_compile(TnContext *ctx, const char *model_path, const char *out_path, const TnCompileOptions *o,
+           TnCompileReport *report)
 {
     Call call = { 0 };
 

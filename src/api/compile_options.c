@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the hook ---------------------------------------------------------------------------------- */
+/* ---- the hook -------------------------------------------------------------------------------- */
 
 static bool
 read_pb(TnContext *ctx, const char *path, TnTensor *out)
@@ -18,7 +18,8 @@ read_pb(TnContext *ctx, const char *path, TnTensor *out)
     Bytes file;
     Sym name;
 
-    if (!file_map(a, &ctx->c.diags, path, &file) || !import_tensor_pb(&ctx->c, a, path, file, &name, &type, &data))
+    if (!file_map(a, &ctx->c.diags, path, &file) ||
+        !import_tensor_pb(&ctx->c, a, path, file, &name, &type, &data))
         return false;
     int64_t *dims = NEW_ARRAY(a, int64_t, type->rank);
     for (uint32_t d = 0; d < type->rank; d++)
@@ -28,8 +29,9 @@ read_pb(TnContext *ctx, const char *path, TnTensor *out)
     out->rank = type->rank;
     out->dims = dims;
     out->data = (void *)data;
-    return type_static_bytes(type, &out->bytes)
-        || diag_error(&ctx->c.diags, DIAG_LIMIT, (Loc){ .file = path }, "the tensor's size in bytes exceeds 2^63");
+    return type_static_bytes(type, &out->bytes) ||
+           diag_error(&ctx->c.diags, DIAG_LIMIT, (Loc){ .file = path },
+                      "the tensor's size in bytes exceeds 2^63");
 }
 
 void
@@ -38,7 +40,7 @@ tn_attach_compiler(TnContext *ctx)
     ctx->read_pb = read_pb;
 }
 
-/* ---- options ------------------------------------------------------------------------------------- */
+/* ---- options --------------------------------------------------------------------------------- */
 
 static bool
 copy_dims(TnContext *ctx, Arena *a, const TnCompileOptions *o, ImportOptions *out)
@@ -47,8 +49,9 @@ copy_dims(TnContext *ctx, Arena *a, const TnCompileOptions *o, ImportOptions *ou
 
     for (int32_t i = 0; i < o->ndims; i++) {
         if (!o->dims[i].symbol || o->dims[i].value < 0)
-            return diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){ 0 }, "dimension %s: %lld is not a size",
-                              o->dims[i].symbol ? o->dims[i].symbol : "(no name)", (long long)o->dims[i].value);
+            return diag_error(
+                &ctx->c.diags, DIAG_USAGE, (Loc){ 0 }, "dimension %s: %lld is not a size",
+                o->dims[i].symbol ? o->dims[i].symbol : "(no name)", (long long)o->dims[i].value);
         Var v;
         expr_is_var(expr_symbol(&ctx->c, o->dims[i].symbol), &v);
         dim[i] = (Binding){ v, expr_int(&ctx->c, o->dims[i].value) };
@@ -66,7 +69,8 @@ copy_shapes(TnContext *ctx, Arena *a, const TnCompileOptions *o, ImportOptions *
     for (int32_t i = 0; i < o->nshapes; i++) {
         const TnShape *s = &o->shapes[i];
         if (!s->input || s->rank < 0 || s->rank > TN_MAX_RANK)
-            return diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){ 0 }, "the shape of input %s has rank %d; 0 to %d are possible",
+            return diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){ 0 },
+                              "the shape of input %s has rank %d; 0 to %d are possible",
                               s->input ? s->input : "(no name)", s->rank, TN_MAX_RANK);
         shape[i] = (ImportShape){ s->input, (uint32_t)s->rank, s->dims };
     }
@@ -76,13 +80,16 @@ copy_shapes(TnContext *ctx, Arena *a, const TnCompileOptions *o, ImportOptions *
 }
 
 static bool
-copy_orders(TnContext *ctx, Arena *a, const TnOrder *given, int32_t n, const DriverOrder **out, uint32_t *nout)
+copy_orders(TnContext *ctx, Arena *a, const TnOrder *given, int32_t n, const DriverOrder **out,
+            uint32_t *nout)
 {
     DriverOrder *order = NEW_ARRAY(a, DriverOrder, n);
 
     for (int32_t i = 0; i < n; i++) {
         if (!given[i].value || !given[i].order)
-            return diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){ 0 }, "an order of dimensions needs the value's name and the order, such as nhwc");
+            return diag_error(
+                &ctx->c.diags, DIAG_USAGE, (Loc){ 0 },
+                "an order of dimensions needs the value's name and the order, such as nhwc");
         order[i] = (DriverOrder){ sym(&ctx->c, given[i].value), given[i].order };
     }
     *out = order;
@@ -98,8 +105,10 @@ copy_ranges(TnContext *ctx, Arena *a, const TnCompileOptions *o, DriverOptions *
     for (int32_t i = 0; i < o->nranges; i++) {
         const TnRange *r = &o->ranges[i];
         if (!r->symbol || r->least < 0 || r->most < r->least)
-            return diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){ 0 }, "dimension %s: %lld..%lld is no range of sizes", r->symbol ? r->symbol : "(no name)",
-                              (long long)r->least, (long long)r->most);
+            return diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){ 0 },
+                              "dimension %s: %lld..%lld is no range of sizes",
+                              r->symbol ? r->symbol : "(no name)", (long long)r->least,
+                              (long long)r->most);
         range[i] = (DriverRange){ r->symbol, r->least, r->most };
     }
     out->range = range;
@@ -115,8 +124,9 @@ copy_hints(TnContext *ctx, Arena *a, const TnCompileOptions *o, DriverOptions *o
     for (int32_t i = 0; i < o->nhints; i++) {
         const TnHint *h = &o->hints[i];
         if (!h->symbol || h->nsizes < 1 || !h->sizes)
-            return diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){ 0 }, "dimension %s: a hint has %d sizes, 1 or more are wanted", h->symbol ? h->symbol : "(no name)",
-                              h->sizes ? (int)h->nsizes : 0);
+            return diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){ 0 },
+                              "dimension %s: a hint has %d sizes, 1 or more are wanted",
+                              h->symbol ? h->symbol : "(no name)", h->sizes ? (int)h->nsizes : 0);
         hint[i] = (DriverHint){ h->symbol, h->sizes, (uint32_t)h->nsizes };
     }
     out->hint = hint;
@@ -131,7 +141,9 @@ copy_states(TnContext *ctx, Arena *a, const TnCompileOptions *o, DriverOptions *
 
     for (int32_t i = 0; i < o->nstate; i++) {
         if (!o->state[i].input || !o->state[i].output)
-            return diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){ 0 }, "a state needs the name of an input, and that of the output that it is afterwards");
+            return diag_error(
+                &ctx->c.diags, DIAG_USAGE, (Loc){ 0 },
+                "a state needs the name of an input, and that of the output that it is afterwards");
         state[i] = (DriverState){ o->state[i].input, o->state[i].output };
     }
     out->state = state;
@@ -153,20 +165,60 @@ compile_options(TnContext *ctx, const Call *call, const TnCompileOptions *given,
                           o->density);
     if (!TN_CHECK_GROWN(ctx, TnCompileOptions, given, time))
         return false;
-    if (!(o->max_seconds >= 0) || o->max_memory_bytes < 0 || o->max_arena_bytes < 0 || o->max_nodes < 0 || o->max_model_bytes < 0 || o->max_depth < 0 || o->weights_growth < 0 || o->variants < 0)
-        return diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){ 0 }, "a limit is negative; 0 stands for its default");
+    if (!(o->max_seconds >= 0) || o->max_memory_bytes < 0 || o->max_arena_bytes < 0 ||
+        o->max_nodes < 0 || o->max_model_bytes < 0 || o->max_depth < 0 || o->weights_growth < 0 ||
+        o->variants < 0)
+        return diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){ 0 },
+                          "a limit is negative; 0 stands for its default");
     *out = (DriverOptions){
-        .target = o->target, .emit = o->emit, .machine = o->machine, .cores = o->cores,
+        .target = o->target,
+        .emit = o->emit,
+        .machine = o->machine,
+        .cores = o->cores,
         .schedule = o->plain_schedule ? SCHEDULE_PLAIN : SCHEDULE_BEST,
-        .choices = o->choices, .alternatives = o->alternatives, .fuse = o->fuse, .explain = o->explain, .why = o->why, .must_fuse = o->must_fuse, .keep = o->keep, .fuse_plan = o->fuse_plan, .fuse_bisect = o->fuse_bisect, .formats = o->formats,
-        .exact = o->exact != 0, .keep_denormals = o->keep_denormals != 0, .fast_math = o->fast_math != 0, .weights_growth = o->weights_growth, .variants = o->variants, .weights = o->weights, .weights_keep = o->weights_keep, .quick = o->quick != 0, .prefix = o->prefix, .example = o->example != 0,
+        .choices = o->choices,
+        .alternatives = o->alternatives,
+        .fuse = o->fuse,
+        .explain = o->explain,
+        .why = o->why,
+        .must_fuse = o->must_fuse,
+        .keep = o->keep,
+        .fuse_plan = o->fuse_plan,
+        .fuse_bisect = o->fuse_bisect,
+        .formats = o->formats,
+        .exact = o->exact != 0,
+        .keep_denormals = o->keep_denormals != 0,
+        .fast_math = o->fast_math != 0,
+        .weights_growth = o->weights_growth,
+        .variants = o->variants,
+        .weights = o->weights,
+        .weights_keep = o->weights_keep,
+        .quick = o->quick != 0,
+        .prefix = o->prefix,
+        .example = o->example != 0,
         .time = o->time != 0,
-        .import = { .max_model_bytes = o->max_model_bytes, .max_nodes = o->max_nodes, .seed = o->seed, .nests = o->nests, .library = o->library, .given = o->given },
-        .build = { .cc = o->cc, .cache_dir = o->cache_dir, .cache_bytes = o->cache_bytes, .jobs = o->jobs },
-        .dump = o->dump, .dump_dir = o->dump_dir, .stop_after = o->stop_after,
-        .page = o->page, .page_profile = o->page_profile,
-        .max_memory_bytes = o->max_memory_bytes, .max_arena_bytes = o->max_arena_bytes, .max_trips = o->max_trips, .max_calls = o->max_calls,
-        .progress = o->progress, .print = o->print, .user = o->user,
+        .import = { .max_model_bytes = o->max_model_bytes,
+                    .max_nodes = o->max_nodes,
+                    .seed = o->seed,
+                    .nests = o->nests,
+                    .library = o->library,
+                    .given = o->given },
+        .build = { .cc = o->cc,
+                   .cache_dir = o->cache_dir,
+                   .cache_bytes = o->cache_bytes,
+                   .jobs = o->jobs },
+        .dump = o->dump,
+        .dump_dir = o->dump_dir,
+        .stop_after = o->stop_after,
+        .page = o->page,
+        .page_profile = o->page_profile,
+        .max_memory_bytes = o->max_memory_bytes,
+        .max_arena_bytes = o->max_arena_bytes,
+        .max_trips = o->max_trips,
+        .max_calls = o->max_calls,
+        .progress = o->progress,
+        .print = o->print,
+        .user = o->user,
     };
     out->explain_formats = o->explain_formats != 0;
     out->state_rows = o->state_capacity;
@@ -174,14 +226,17 @@ compile_options(TnContext *ctx, const Call *call, const TnCompileOptions *given,
     out->packed = o->packed != 0;
     out->many = o->many != 0;
     out->policy = o->policy;
-    return copy_ranges(ctx, call->arena, o, out) && copy_hints(ctx, call->arena, o, out) && copy_states(ctx, call->arena, o, out) && copy_dims(ctx, call->arena, o, &out->import) && copy_shapes(ctx, call->arena, o, &out->import)
-        && copy_orders(ctx, call->arena, o->format, o->nformat, &out->format, &out->nformat)
-        && copy_orders(ctx, call->arena, o->io_format, o->nio_format, &out->io_format, &out->nio_format);
+    return copy_ranges(ctx, call->arena, o, out) && copy_hints(ctx, call->arena, o, out) &&
+           copy_states(ctx, call->arena, o, out) && copy_dims(ctx, call->arena, o, &out->import) &&
+           copy_shapes(ctx, call->arena, o, &out->import) &&
+           copy_orders(ctx, call->arena, o->format, o->nformat, &out->format, &out->nformat) &&
+           copy_orders(ctx, call->arena, o->io_format, o->nio_format, &out->io_format,
+                       &out->nio_format);
 }
 
-/* ---- one call ------------------------------------------------------------------------------------- */
+/* ---- one call -------------------------------------------------------------------------------- */
 
-enum { HEAD = 16 };              /* before each block: its size; keeps the alignment */
+enum { HEAD = 16 }; /* before each block: its size; keeps the alignment */
 
 static void *
 bounded_alloc(void *user, size_t bytes)
@@ -192,7 +247,8 @@ bounded_alloc(void *user, size_t bytes)
         call->wanted = bytes;
         return NULL;
     }
-    char *block = call->under.alloc ? call->under.alloc(call->under.user, HEAD + bytes) : malloc(HEAD + bytes);
+    char *block = call->under.alloc ? call->under.alloc(call->under.user, HEAD + bytes)
+                                    : malloc(HEAD + bytes);
     if (!block)
         return NULL;
     memcpy(block, &bytes, sizeof bytes);
@@ -244,7 +300,8 @@ call_begin(TnContext *ctx, Call *call, const TnCompileOptions *o)
         call->most = (size_t)call->options.max_memory_bytes;
     if (call->options.max_seconds > 0)
         call->watch.until = time_seconds() + call->options.max_seconds;
-    ctx->c.max_depth = call->options.max_depth < DEPTH_MOST ? (uint32_t)call->options.max_depth : DEPTH_MOST;
+    ctx->c.max_depth =
+        call->options.max_depth < DEPTH_MOST ? (uint32_t)call->options.max_depth : DEPTH_MOST;
     ctx->c.exact = call->options.exact != 0;
     ctx->c.density = call->options.density;
     call->watch.stopped = call->options.stopped ? is_stopped : NULL;
@@ -295,11 +352,17 @@ call_no_memory(TnContext *ctx, Call *call)
     if (w->over == WATCH_STOPPED)
         snprintf(ctx->last, sizeof ctx->last, "error: stopped by its caller %s", where);
     else if (w->over == WATCH_TIME)
-        snprintf(ctx->last, sizeof ctx->last, "error: the compilation may take %g s (--max-time, max_seconds), and that was over %s. "
-                 "Raise the limit or compile a smaller model", call->options.max_seconds, where);
+        snprintf(
+            ctx->last, sizeof ctx->last,
+            "error: the compilation may take %g s (--max-time, max_seconds), and that was over %s. "
+            "Raise the limit or compile a smaller model",
+            call->options.max_seconds, where);
     else if (call->wanted)
-        snprintf(ctx->last, sizeof ctx->last, "error: the compilation may use %.1f MB (--max-memory, max_memory_bytes); it had %.1f MB and needed "
-                 "%.1f MB more %s. Raise the limit or compile a smaller model", (double)call->most / (1 << 20), (double)used / (1 << 20),
+        snprintf(ctx->last, sizeof ctx->last,
+                 "error: the compilation may use %.1f MB (--max-memory, max_memory_bytes); it had "
+                 "%.1f MB and needed "
+                 "%.1f MB more %s. Raise the limit or compile a smaller model",
+                 (double)call->most / (1 << 20), (double)used / (1 << 20),
                  (double)call->wanted / (1 << 20), where);
     else
         return status;

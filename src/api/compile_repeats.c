@@ -1,7 +1,8 @@
 /* compile_repeats: lines that come again and again with numbers that go up, told as one.
  *
- * A decoder has a pair of caches for each layer, and the same kernels. As many lines as one layer has, three times or more with all
- * else equal, are told once; a number that grows from time to time stands as in a shell: layers.{0..29}, n{7..65..2}.
+ * A decoder has a pair of caches for each layer, and the same kernels. As many lines as one layer
+ * has, three times or more with all else equal, are told once; a number that grows from time to
+ * time stands as in a shell: layers.{0..29}, n{7..65..2}.
  */
 #include "api/compile_internal.h"
 
@@ -9,9 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LONGEST = 64, LEAST = 3, DIGITS = 15 };       /* lines of one time; times; a longer number is taken for text */
+/* lines of one time; times; a longer number is taken for text */
+enum { LONGEST = 64, LEAST = 3, DIGITS = 15 };
 
-/* A number stands at *s: how many digits. 0: none does, or one that would not be printed the same again. */
+/* A number stands at *s: how many digits. 0: none does, or one that would not be printed the same
+ * again. */
 static size_t
 digits_at(const char *s)
 {
@@ -29,7 +32,8 @@ goes_on(const char *a, const char *b, const char *c)
     while (*a) {
         size_t na = digits_at(a), nb = digits_at(b), nc = digits_at(c);
         if (na && nb && nc) {
-            if (strtoll(c, NULL, 10) - strtoll(b, NULL, 10) != strtoll(b, NULL, 10) - strtoll(a, NULL, 10))
+            if (strtoll(c, NULL, 10) - strtoll(b, NULL, 10) !=
+                strtoll(b, NULL, 10) - strtoll(a, NULL, 10))
                 return false;
             a += na, b += nb, c += nc;
         } else {
@@ -84,7 +88,7 @@ lines_together(Arena *a, const char *const *line, uint32_t n, const char **out)
 {
     uint32_t told = 0;
 
-    for (uint32_t i = 0; i < n; ) {
+    for (uint32_t i = 0; i < n;) {
         uint32_t period = 1, times = 1;
         while (period <= LONGEST && (times = times_of(line + i, n - i, period)) == 1)
             period++;

@@ -1,7 +1,7 @@
 /* run_context: contexts, messages, and the frame around every entry point.
  *
- * The messages of a call live in an arena of their own, replaced by the next call that finds it used,
- * so that a server that refuses a million requests does not grow.
+ * The messages of a call live in an arena of their own, replaced by the next call that finds it
+ * used, so that a server that refuses a million requests does not grow.
  */
 #include "api/internal.h"
 
@@ -11,10 +11,11 @@
 TnStatus
 tn_context_new(const TnAllocator *allocator, TnContext **out)
 {
-    if (!out || (allocator && (allocator->size < sizeof *allocator || !allocator->alloc || !allocator->release)))
+    if (!out || (allocator &&
+                 (allocator->size < sizeof *allocator || !allocator->alloc || !allocator->release)))
         return TN_USAGE;
     *out = NULL;
-    Allocator mine = {0};
+    Allocator mine = { 0 };
     if (allocator)
         mine = (Allocator){ allocator->alloc, allocator->release, allocator->user };
 
@@ -90,10 +91,11 @@ tn_no_memory(TnContext *ctx)
     if (oom->why[0])
         snprintf(ctx->last, sizeof ctx->last, "error: %s", oom->why);
     else
-        snprintf(ctx->last, sizeof ctx->last, "error: out of memory: %zu bytes were wanted%s%s", oom->wanted, oom->what ? " for " : "", oom->what ? oom->what : "");
+        snprintf(ctx->last, sizeof ctx->last, "error: out of memory: %zu bytes were wanted%s%s",
+                 oom->wanted, oom->what ? " for " : "", oom->what ? oom->what : "");
     oom->why[0] = '\0';
     ctx->c.oom.what = NULL;
-    for (int i = TN_KEPT; i-- > 0; ) {
+    for (int i = TN_KEPT; i-- > 0;) {
         arena_free(ctx->kept[i]);
         ctx->kept[i] = NULL;
     }
@@ -110,7 +112,8 @@ tn_leave(TnContext *ctx, bool ok)
             text_add(&text, "\n");
         diag_print(&text, &ctx->c.diags.list.at[i]);
     }
-    ctx->error = text.n || ok ? text_str(&text) : "error: a call failed without saying why; please report it";
+    ctx->error = text.n || ok ? text_str(&text)
+                              : "error: a call failed without saying why; please report it";
     if (ok)
         return TN_OK;
     return ctx->c.diags.worst ? (TnStatus)ctx->c.diags.worst : TN_INTERNAL;
@@ -149,6 +152,7 @@ tn_check_size(TnContext *ctx, const char *type, size_t size, size_t least)
 {
     if (size >= least)
         return true;
-    return diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){0}, "%s.size is %zu, at least %zu is needed: begin it with TN_INIT(%s)",
-                      type, size, least, type);
+    return diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){ 0 },
+                      "%s.size is %zu, at least %zu is needed: begin it with TN_INIT(%s)", type,
+                      size, least, type);
 }

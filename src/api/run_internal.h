@@ -11,12 +11,13 @@ struct TnModel {
     Arena *arena;
     Artefact *artefact;
     const TnManifest *manifest;
-    Ports ports;                     /* what callers see of its inputs and outputs */
+    Ports ports; /* what callers see of its inputs and outputs */
 };
 
 typedef struct {
-    void *at; int64_t bytes;         /* memory for an output the caller gave none for */
-    const void *made;                /* where the last run made it, if it was made */
+    void *at;
+    int64_t bytes;    /* memory for an output the caller gave none for */
+    const void *made; /* where the last run made it, if it was made */
 } Owned;
 
 /* What requests asked for, as graphs. Memory runs out in the middle of a run, which goes on. */
@@ -33,22 +34,25 @@ struct TnSession {
     const TnManifest *manifest;
     Ports ports;
     Session *session;
-    RunInput *in;                    /* [ports.nin] */
-    int64_t (*in_dims)[TN_MAX_RANK]; /* [ports.nin]: copies, since the caller's may be those of an output of ours */
-    int64_t *in_bytes;               /* [ports.nin] */
-    RunOutput *out;                  /* [ports.nout] */
-    Owned (*owned)[2];               /* [ports.nout] */
-    uint8_t *turn;                   /* [ports.nout]: which of the two holds what the last run gave */
-    TnThreadPool pool;               /* the caller's; parallel NULL: ours */
-    int32_t threads;                 /* of our pool; 0: the caller's */
-    Profile *profile;                /* NULL: none was begun */
-    TnWork *work;                    /* [nkernel], as last asked for */
-    Arena *many;                     /* memory of the last requests' outputs and messages; NULL: none */
-    TnBlockCount *count;             /* [nblock] */
-    Arena *policy_memory;            /* of the policy; NULL: none was set */
-    const TnBatchPolicy *policy;     /* NULL: as the artefact says */
-    Recording *recording;            /* NULL: none was begun */
-    Arena *learnt;                   /* what was learnt last; NULL: nothing */
+    RunInput *in; /* [ports.nin] */
+    /* [ports.nin]: copies, since the caller's may be those of an output of ours */
+    int64_t (*in_dims)[TN_MAX_RANK];
+    int64_t *in_bytes; /* [ports.nin] */
+    RunOutput *out;    /* [ports.nout] */
+    Owned (*owned)[2]; /* [ports.nout] */
+    /* [ports.nout]: which of the two holds what the last run gave */
+    uint8_t *turn;
+    TnThreadPool pool; /* the caller's; parallel NULL: ours */
+    int32_t threads;   /* of our pool; 0: the caller's */
+    Profile *profile;  /* NULL: none was begun */
+    TnWork *work;      /* [nkernel], as last asked for */
+    /* memory of the last requests' outputs and messages; NULL: none */
+    Arena *many;
+    TnBlockCount *count;         /* [nblock] */
+    Arena *policy_memory;        /* of the policy; NULL: none was set */
+    const TnBatchPolicy *policy; /* NULL: as the artefact says */
+    Recording *recording;        /* NULL: none was begun */
+    Arena *learnt;               /* what was learnt last; NULL: nothing */
 };
 
 /* The policy of the next run, which *p is room for; NULL: as the artefact says. (run_policy.c) */
@@ -58,7 +62,9 @@ int32_t tn_model_blocks_of(const TnManifest *m);
 bool tn_ready(TnSession *s, const TnTensor *in, int32_t nin, const TnTensor *out, int32_t nout);
 /* A run, as tn_run has it. */
 bool tn_run_one(TnSession *s, const TnTensor *in, int32_t nin, TnTensor *out, int32_t nout);
-void tn_tell_output(TnSession *s, int32_t i, TnTensor *x);   /* of the run, or what was made ready, last */
-TnTensor *tn_tensor_at(const TnTensor *x, int32_t i);        /* of an array whose structs may be longer than ours */
+/* of the run, or what was made ready, last */
+void tn_tell_output(TnSession *s, int32_t i, TnTensor *x);
+/* of an array whose structs may be longer than ours */
+TnTensor *tn_tensor_at(const TnTensor *x, int32_t i);
 
 #endif

@@ -12,14 +12,14 @@ typedef struct {
     TnSession *s;
     TnRequest *request;
     int32_t n, ready;
-    const void *const **in;          /* [ready][ninput] */
-    void *const **out;               /* [ready][noutput] */
-    int64_t **sym, **dims;           /* [ready] */
-    TnBlock *const **made;           /* [ready][noutput] */
-    TnRequest **of;                  /* [ready] */
-    TnBlockCount *tried;             /* [nblock] of one run, which may fail */
+    const void *const **in; /* [ready][ninput] */
+    void *const **out;      /* [ready][noutput] */
+    int64_t **sym, **dims;  /* [ready] */
+    TnBlock *const **made;  /* [ready][noutput] */
+    TnRequest **of;         /* [ready] */
+    TnBlockCount *tried;    /* [nblock] of one run, which may fail */
     Arena *a;
-    TnStatus first;                  /* that of the first request that failed */
+    TnStatus first; /* that of the first request that failed */
 } Many;
 
 /* Numbers, none too. */
@@ -62,10 +62,14 @@ place(Many *m, TnRequest *r, void **out, TnBlock **made)
             continue;
         }
         if (x->data && x->bytes < o->bytes)
-            return diag_error(&s->ctx->c.diags, DIAG_USAGE, (Loc){0}, "output \"%s\": %s needs %lld bytes, its `bytes` says %lld", s->manifest->outputs[s->ports.out[i]].name,
-                              dims_text(m->a, o->dtype, o->rank, o->dims), (long long)o->bytes, (long long)x->bytes);
+            return diag_error(&s->ctx->c.diags, DIAG_USAGE, (Loc){ 0 },
+                              "output \"%s\": %s needs %lld bytes, its `bytes` says %lld",
+                              s->manifest->outputs[s->ports.out[i]].name,
+                              dims_text(m->a, o->dtype, o->rank, o->dims), (long long)o->bytes,
+                              (long long)x->bytes);
         if (!x->data)
-            x->data = (void *)(((uintptr_t)arena_alloc(m->a, (size_t)o->bytes + 64) + 63) / 64 * 64);
+            x->data =
+                (void *)(((uintptr_t)arena_alloc(m->a, (size_t)o->bytes + 64) + 63) / 64 * 64);
         out[s->ports.out[i]] = x->data;
         int64_t *dims = copied(m->a, o->dims, (int32_t)o->rank);
         tn_tell_output(m->s, i, x);
@@ -79,7 +83,7 @@ alone(Many *m, TnRequest *r)
 {
     if (!tn_run_one(m->s, r->in, r->nin, r->out, r->nout))
         return false;
-    for (int32_t i = 0; i < r->nout; i++) {          /* the next run takes what is the session's */
+    for (int32_t i = 0; i < r->nout; i++) { /* the next run takes what is the session's */
         TnTensor *x = tn_tensor_at(r->out, i);
         x->dims = copied(m->a, x->dims, x->rank);
         if (m->s->out[i].made)
@@ -103,7 +107,9 @@ take(Many *m, TnRequest *r)
     for (int32_t i = 0; i < r->nin; i++) {
         in[s->ports.in[i]] = s->in[i].data;
         if (s->in_bytes[i] && !s->in[i].data)
-            return diag_error(&s->ctx->c.diags, DIAG_USAGE, (Loc){0}, "input \"%s\": no memory given, %lld bytes are needed", s->manifest->inputs[s->ports.in[i]].name, (long long)s->in_bytes[i]);
+            return diag_error(&s->ctx->c.diags, DIAG_USAGE, (Loc){ 0 },
+                              "input \"%s\": no memory given, %lld bytes are needed",
+                              s->manifest->inputs[s->ports.in[i]].name, (long long)s->in_bytes[i]);
     }
     if (!place(m, r, out, made))
         return false;
@@ -117,7 +123,8 @@ take(Many *m, TnRequest *r)
     return true;
 }
 
-/* Outputs whose size only the run told. A caller's memory may be too small for one; then that request has failed. */
+/* Outputs whose size only the run told. A caller's memory may be too small for one; then that
+ * request has failed. */
 static void
 give_made(Many *m, int32_t number)
 {
@@ -126,7 +133,8 @@ give_made(Many *m, int32_t number)
     const int64_t *dims = m->dims[number];
     bool ok = true;
 
-    for (int32_t i = 0; i < r->nout; i++) {          /* they are the manifest's: no such model has states */
+    /* they are the manifest's: no such model has states */
+    for (int32_t i = 0; i < r->nout; i++) {
         const TnTensorInfo *info = &s->manifest->outputs[i];
         TnBlock *made = m->made[number][i];
         if (made) {
@@ -135,10 +143,14 @@ give_made(Many *m, int32_t number)
             int64_t bytes;
             tensor_bytes(dtype, (uint32_t)info->rank, dims, &bytes);
             if (x->data && x->bytes < bytes)
-                ok = diag_error(&s->ctx->c.diags, DIAG_USAGE, (Loc){0}, "output \"%s\" is %s in this run and needs %lld bytes, its `bytes` says %lld", info->name,
-                                dims_text(m->a, dtype, (uint32_t)info->rank, dims), (long long)bytes, (long long)x->bytes);
+                ok = diag_error(
+                    &s->ctx->c.diags, DIAG_USAGE, (Loc){ 0 },
+                    "output \"%s\" is %s in this run and needs %lld bytes, its `bytes` says %lld",
+                    info->name, dims_text(m->a, dtype, (uint32_t)info->rank, dims),
+                    (long long)bytes, (long long)x->bytes);
             if (!x->data)
-                x->data = (void *)(((uintptr_t)arena_alloc(m->a, (size_t)bytes + 64) + 63) / 64 * 64);
+                x->data =
+                    (void *)(((uintptr_t)arena_alloc(m->a, (size_t)bytes + 64) + 63) / 64 * 64);
             if (bytes && ok)
                 memcpy(x->data, made->at, (size_t)bytes);
             *x = (TnTensor){ x->size, info->name, info->dtype, info->rank, dims, x->data, bytes };
@@ -157,12 +169,14 @@ run_part(Many *m, int32_t first, int32_t n, const TnBatchPolicy *policy)
     TnSession *s = m->s;
     int32_t nblock = tn_model_blocks_of(s->manifest);
     uint32_t recorded = s->recording ? s->recording->graph.n : 0;
-    const RunMany part = { n, m->in + first, m->out + first, m->sym + first, m->dims + first,
-                           m->made + first, m->tried, policy };
+    const RunMany part = {
+        n,        m->in + first, m->out + first, m->sym + first, m->dims + first, m->made + first,
+        m->tried, policy
+    };
 
     memset(m->tried, 0, (size_t)nblock * sizeof *m->tried);
     if (!session_run_many(s->session, &s->ctx->c.diags, &part)) {
-        for (int32_t i = first; i < first + n; i++)          /* the session has their memory */
+        for (int32_t i = first; i < first + n; i++) /* the session has their memory */
             for (int32_t k = 0; k < s->manifest->noutput; k++)
                 if (m->made[i][k])
                     *m->made[i][k] = (TnBlock){ 0 };
@@ -200,7 +214,9 @@ run_many(Many *m)
     bool together = session_together(s->session);
 
     if (m->n < 0 || (m->n && !m->request))
-        return diag_error(&s->ctx->c.diags, DIAG_USAGE, (Loc){0}, "tn_run_many: %d requests%s", m->n, m->n < 0 ? "; 0 or more are possible" : ", and their array is NULL");
+        return diag_error(&s->ctx->c.diags, DIAG_USAGE, (Loc){ 0 }, "tn_run_many: %d requests%s",
+                          m->n,
+                          m->n < 0 ? "; 0 or more are possible" : ", and their array is NULL");
     if (m->n && !TN_CHECK_SIZE(s->ctx, TnRequest, m->request))
         return false;
     m->in = NEW_ARRAY(m->a, const void *const *, m->n + 1);
@@ -266,7 +282,9 @@ tn_session_block(TnSession *s, int32_t i, TnBlockUse *out)
     TN_ENTER(s->ctx);
     int32_t n = tn_model_blocks_of(s->manifest);
     if (!out || i < 0 || i >= n)
-        return tn_leave(s->ctx, diag_error(&s->ctx->c.diags, DIAG_USAGE, (Loc){0}, "tn_session_block: block %d of %d%s", i, n, out ? "" : ", and out is NULL"));
+        return tn_leave(s->ctx, diag_error(&s->ctx->c.diags, DIAG_USAGE, (Loc){ 0 },
+                                           "tn_session_block: block %d of %d%s", i, n,
+                                           out ? "" : ", and out is NULL"));
     if (!TN_CHECK_SIZE(s->ctx, TnBlockUse, out))
         return tn_leave(s->ctx, false);
     const TnBlockInfo *k = &s->manifest->blocks[i];

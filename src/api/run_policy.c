@@ -13,7 +13,7 @@ set_policy(TnSession *s, const char *policy)
     int32_t nblock = tn_model_blocks_of(s->manifest);
     const TnBlockInfo *block = nblock ? s->manifest->blocks : NULL;
     const char *file = policy && !strncmp(policy, "fsm:", 4) ? policy + 4 : NULL;
-    Bytes text = {0};
+    Bytes text = { 0 };
     bool ok = true;
 
     if (file)
@@ -109,8 +109,8 @@ begin_recording(TnSession *s)
     }
     arena_free(r->arena);
     *r = (Recording){ .on = true };
-    return recording_arena(&s->ctx->allocator, r)
-        || diag_error(&s->ctx->c.diags, DIAG_LIMIT, (Loc){0}, "no memory for a recording");
+    return recording_arena(&s->ctx->allocator, r) ||
+           diag_error(&s->ctx->c.diags, DIAG_LIMIT, (Loc){ 0 }, "no memory for a recording");
 }
 
 TnStatus

@@ -5,7 +5,8 @@ static bool
 begin(TnSession *s, int32_t max_events)
 {
     if (max_events < 0)
-        return diag_error(&s->ctx->c.diags, DIAG_USAGE, (Loc){0}, "tn_session_profile: %d events; give 0 for no trace", max_events);
+        return diag_error(&s->ctx->c.diags, DIAG_USAGE, (Loc){ 0 },
+                          "tn_session_profile: %d events; give 0 for no trace", max_events);
     s->profile = profile_new(s->arena, s->manifest->nkernel, (uint32_t)max_events);
     s->work = NEW_ARRAY(s->arena, TnWork, s->manifest->nkernel);
     session_profile(s->session, s->profile);
@@ -34,10 +35,13 @@ check(TnSession *s, const char *what, int64_t i, int64_t n, size_t size, size_t 
     Diags *d = &s->ctx->c.diags;
 
     if (!s->profile)
-        return diag_error(d, DIAG_USAGE, (Loc){0}, "the session has no profile: begin one with tn_session_profile, then run");
+        return diag_error(
+            d, DIAG_USAGE, (Loc){ 0 },
+            "the session has no profile: begin one with tn_session_profile, then run");
     if (i < 0 || i >= n)
-        return diag_error(d, DIAG_USAGE, (Loc){0}, "there is no %s %lld; they are numbered from 0 and there are %lld", what, (long long)i,
-                          (long long)n);
+        return diag_error(d, DIAG_USAGE, (Loc){ 0 },
+                          "there is no %s %lld; they are numbered from 0 and there are %lld", what,
+                          (long long)i, (long long)n);
     return tn_check_size(s->ctx, what, size, least);
 }
 
@@ -51,8 +55,11 @@ kernel(TnSession *s, int32_t i, TnKernelProfile *out)
     const TnWork *work = &s->work[i];
     const KernelTime *time = &profile_kernels(s->profile)[i];
     *out = (TnKernelProfile){
-        out->size, info->name, info->origin, info->dtype, info->function, time->calls, time->seconds,
-        (double)work->operations, (double)work->bytes, (double)work->predicted_ps * 1e-12,
+        out->size,           info->name,
+        info->origin,        info->dtype,
+        info->function,      time->calls,
+        time->seconds,       (double)work->operations,
+        (double)work->bytes, (double)work->predicted_ps * 1e-12,
     };
     return true;
 }
@@ -83,7 +90,8 @@ event(TnSession *s, int32_t i, TnEvent *out)
         return false;
     uint32_t n;
     const KernelEvent *e = &profile_events(s->profile, &n)[i];
-    *out = (TnEvent){ out->size, e->kernel, (int64_t)e->thread, e->begin, e->end, e->start, e->seconds };
+    *out = (TnEvent){ out->size, e->kernel, (int64_t)e->thread, e->begin,
+                      e->end,    e->start,  e->seconds };
     return true;
 }
 

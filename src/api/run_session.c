@@ -1,11 +1,11 @@
 /* run_session: models and sessions for C callers.
  *
- * A model and a session each own an arena; their messages go to the context they were made with. The
- * path of tn_run with sizes seen before allocates nothing.
+ * A model and a session each own an arena; their messages go to the context they were made with.
+ * The path of tn_run with sizes seen before allocates nothing.
  *
- * An output without memory of the caller's goes to one of two buffers of the session's: to the one that
- * it went to last, unless an input of this run lies there. So what a run gave can be fed to the next, and
- * only outputs that are fed back have two buffers.
+ * An output without memory of the caller's goes to one of two buffers of the session's: to the one
+ * that it went to last, unless an input of this run lies there. So what a run gave can be fed to
+ * the next, and only outputs that are fed back have two buffers.
  */
 #include <stddef.h>
 #include <stdlib.h>
@@ -19,7 +19,8 @@ static bool
 load(TnContext *ctx, const char *path, TnModel **out)
 {
     if (!path || !out)
-        return diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){0}, "tn_load: %s is NULL", path ? "out" : "path");
+        return diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){ 0 }, "tn_load: %s is NULL",
+                          path ? "out" : "path");
     *out = NULL;
     Arena *a = tn_arena(ctx);
     TnModel *m = NEW(a, TnModel);
@@ -57,7 +58,8 @@ tn_model_set_name(TnModel *m, const char *name)
         return TN_USAGE;
     TN_ENTER(m->ctx);
     if (!name)
-        return tn_leave(m->ctx, diag_error(&m->ctx->c.diags, DIAG_USAGE, (Loc){0}, "tn_model_set_name: name is NULL"));
+        return tn_leave(m->ctx, diag_error(&m->ctx->c.diags, DIAG_USAGE, (Loc){ 0 },
+                                           "tn_model_set_name: name is NULL"));
     artefact_set_name(m->artefact, arena_str(m->arena, name));
     return tn_leave(m->ctx, true);
 }
@@ -106,7 +108,8 @@ tn_model_check(const TnModel *m, int32_t i)
 
 /* Threads may ask the same model at once: what needs no message leaves the context alone. */
 static bool
-value_told(const TnManifest *m, const TnTensorInfo *info, int32_t n, const int32_t *number, int32_t i, TnValueInfo *out)
+value_told(const TnManifest *m, const TnTensorInfo *info, int32_t n, const int32_t *number,
+           int32_t i, TnValueInfo *out)
 {
     if (!out || out->size < offsetof(TnValueInfo, format) || i < 0 || i >= n)
         return false;
@@ -116,8 +119,10 @@ value_told(const TnManifest *m, const TnTensorInfo *info, int32_t n, const int32
     out->rank = info[i].rank;
     out->dims = info[i].dims;
     out->dim_text = info[i].dim_text;
-    if (out->size >= offsetof(TnValueInfo, format) + sizeof out->format)      /* else of a program that was compiled before it was there */
-        out->format = info == m->inputs ? manifest_input_format(m, i) : manifest_output_format(m, i);
+    /* else of a program that was compiled before it was there */
+    if (out->size >= offsetof(TnValueInfo, format) + sizeof out->format)
+        out->format =
+            info == m->inputs ? manifest_input_format(m, i) : manifest_output_format(m, i);
     return true;
 }
 
@@ -126,10 +131,11 @@ value_refused(const TnModel *m, const char *what, int32_t n, int32_t i, const Tn
 {
     Diags *d = &m->ctx->c.diags;
     if (!out)
-        return diag_error(d, DIAG_USAGE, (Loc){0}, "tn_model_%s: out is NULL", what);
+        return diag_error(d, DIAG_USAGE, (Loc){ 0 }, "tn_model_%s: out is NULL", what);
     if (!TN_CHECK_GROWN(m->ctx, TnValueInfo, out, dim_text))
         return false;
-    return diag_error(d, DIAG_USAGE, (Loc){0}, "%s %d asked for, the model has %d, counted from 0", what, i, n);
+    return diag_error(d, DIAG_USAGE, (Loc){ 0 },
+                      "%s %d asked for, the model has %d, counted from 0", what, i, n);
 }
 
 TnStatus
@@ -169,13 +175,16 @@ tell_state(const TnModel *m, int32_t i, TnState *out)
     int32_t n;
     const TnStateInfo *s = manifest_states(m->manifest, &n);
     if (!out)
-        return diag_error(&m->ctx->c.diags, DIAG_USAGE, (Loc){0}, "tn_model_state: out is NULL");
+        return diag_error(&m->ctx->c.diags, DIAG_USAGE, (Loc){ 0 }, "tn_model_state: out is NULL");
     if (!TN_CHECK_SIZE(m->ctx, TnState, out))
         return false;
     if (i < 0 || i >= n)
-        return diag_error(&m->ctx->c.diags, DIAG_USAGE, (Loc){0}, "state %d asked for, the model has %d, counted from 0", i, n);
+        return diag_error(&m->ctx->c.diags, DIAG_USAGE, (Loc){ 0 },
+                          "state %d asked for, the model has %d, counted from 0", i, n);
     const TnTensorInfo *in = &m->manifest->inputs[s[i].input];
-    *out = (TnState){ out->size, in->name, m->manifest->outputs[s[i].output].name, in->dtype, in->rank, in->dim_text, s[i].dim, s[i].in_place };
+    *out = (TnState){ out->size, in->name,     m->manifest->outputs[s[i].output].name,
+                      in->dtype, in->rank,     in->dim_text,
+                      s[i].dim,  s[i].in_place };
     return true;
 }
 
@@ -190,7 +199,10 @@ tn_model_state(const TnModel *m, int32_t i, TnState *out)
 
 /* ---- the caller's pool ------------------------------------------------------------------ */
 
-typedef struct { TnKernelFn *fn; const TnArgs *args; } Task;
+typedef struct {
+    TnKernelFn *fn;
+    const TnArgs *args;
+} Task;
 
 static void
 run_task(const void *task, int64_t begin, int64_t end, void *scratch)
@@ -213,9 +225,11 @@ callers_reserve(void *user, int64_t bytes)
 {
     TnSession *s = user;
     TnStatus status = s->pool.reserve(s->pool.user, bytes);
-    return status == TN_OK
-        || diag_error(&s->ctx->c.diags, DIAG_LIMIT, (Loc){0}, "the caller's thread pool did not reserve %lld bytes of scratch: status %d (%s)",
-                      (long long)bytes, (int)status, tn_status_name(status));
+    return status == TN_OK ||
+           diag_error(
+               &s->ctx->c.diags, DIAG_LIMIT, (Loc){ 0 },
+               "the caller's thread pool did not reserve %lld bytes of scratch: status %d (%s)",
+               (long long)bytes, (int)status, tn_status_name(status));
 }
 
 /* ---- sessions --------------------------------------------------------------------------- */
@@ -233,7 +247,9 @@ free_owned(void *what)
 static int64_t
 capacity_of(const TnSessionOptions *o)
 {
-    return o && o->size >= offsetof(TnSessionOptions, state_capacity) + sizeof o->state_capacity ? o->state_capacity : 0;
+    return o && o->size >= offsetof(TnSessionOptions, state_capacity) + sizeof o->state_capacity
+               ? o->state_capacity
+               : 0;
 }
 
 static bool
@@ -241,13 +257,17 @@ check_options(TnContext *ctx, const TnSessionOptions *o)
 {
     if (!o)
         return true;
-    if (!TN_CHECK_GROWN(ctx, TnSessionOptions, o, pool) || (o->pool && !TN_CHECK_SIZE(ctx, TnThreadPool, o->pool)))
+    if (!TN_CHECK_GROWN(ctx, TnSessionOptions, o, pool) ||
+        (o->pool && !TN_CHECK_SIZE(ctx, TnThreadPool, o->pool)))
         return false;
     if (capacity_of(o) < 0)
-        return diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){0}, "state_capacity is %lld; 1 row or more are possible, 0 stands for what was compiled",
-                          (long long)capacity_of(o));
-    return !o->pool || (o->pool->parallel && o->pool->reserve)
-        || diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){0}, "a thread pool needs both parallel and reserve, one is NULL");
+        return diag_error(
+            &ctx->c.diags, DIAG_USAGE, (Loc){ 0 },
+            "state_capacity is %lld; 1 row or more are possible, 0 stands for what was compiled",
+            (long long)capacity_of(o));
+    return !o->pool || (o->pool->parallel && o->pool->reserve) ||
+           diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){ 0 },
+                      "a thread pool needs both parallel and reserve, one is NULL");
 }
 
 static bool
@@ -255,7 +275,8 @@ session_make(TnContext *ctx, TnModel *m, const TnSessionOptions *o, TnSession **
 {
     Diags *d = &ctx->c.diags;
     if (!m || !out)
-        return diag_error(d, DIAG_USAGE, (Loc){0}, "tn_session_new: %s is NULL", m ? "out" : "the model");
+        return diag_error(d, DIAG_USAGE, (Loc){ 0 }, "tn_session_new: %s is NULL",
+                          m ? "out" : "the model");
     *out = NULL;
     if (!check_options(ctx, o))
         return false;
@@ -330,17 +351,21 @@ static bool
 check_array(TnContext *ctx, const char *what, const TnTensor *x, int32_t n, int32_t want)
 {
     if (n != want)
-        return diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){0}, "%d %s given, the model has %d", n, what, want);
+        return diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){ 0 }, "%d %s given, the model has %d", n,
+                          what, want);
     if (n && !x)
-        return diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){0}, "the array of %d %s is NULL", n, what);
+        return diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){ 0 }, "the array of %d %s is NULL", n,
+                          what);
     return !n || TN_CHECK_SIZE(ctx, TnTensor, x);
 }
 
 static bool
 check_name(TnContext *ctx, const char *what, int32_t i, const char *given, const char *want)
 {
-    return !given || strcmp(given, want) == 0
-        || diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){0}, "%s %d is named \"%s\", the model's is \"%s\"; give them in the model's order, or without names",
+    return !given || strcmp(given, want) == 0 ||
+           diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){ 0 },
+                      "%s %d is named \"%s\", the model's is \"%s\"; give them in the model's "
+                      "order, or without names",
                       what, i, given, want);
 }
 
@@ -368,11 +393,14 @@ take_inputs(TnSession *s, const TnTensor *in, int32_t nin, bool data)
         const char *name = input_name(s, i);
         DType dtype;
         int64_t bytes;
-        if (!check_name(s->ctx, "input", i, x->name, name) || !tn_tensor_type(s->ctx, x, &dtype, &bytes))
+        if (!check_name(s->ctx, "input", i, x->name, name) ||
+            !tn_tensor_type(s->ctx, x, &dtype, &bytes))
             return false;
         if (data && x->bytes < bytes)
-            return diag_error(d, DIAG_USAGE, (Loc){0}, "input \"%s\": %s needs %lld bytes, its `bytes` says %lld", name,
-                              dims_text(d->arena, dtype, (uint32_t)x->rank, x->dims), (long long)bytes, (long long)x->bytes);
+            return diag_error(d, DIAG_USAGE, (Loc){ 0 },
+                              "input \"%s\": %s needs %lld bytes, its `bytes` says %lld", name,
+                              dims_text(d->arena, dtype, (uint32_t)x->rank, x->dims),
+                              (long long)bytes, (long long)x->bytes);
         if (x->rank)
             memmove(s->in_dims[i], x->dims, (size_t)x->rank * sizeof *x->dims);
         s->in_bytes[i] = bytes;
@@ -392,9 +420,11 @@ tn_tell_output(TnSession *s, int32_t i, TnTensor *x)
     x->bytes = o->bytes;
 }
 
-/* Inputs taken and checked, outputs sized, scratch there. Outputs may be left out where nothing runs. */
+/* Inputs taken and checked, outputs sized, scratch there. Outputs may be left out where nothing
+ * runs. */
 static bool
-ready(TnSession *s, const TnTensor *in, int32_t nin, const TnTensor *out, int32_t nout, bool running)
+ready(TnSession *s, const TnTensor *in, int32_t nin, const TnTensor *out, int32_t nout,
+      bool running)
 {
     if (!take_inputs(s, in, nin, running))
         return false;
@@ -447,13 +477,14 @@ own_memory(TnSession *s, int32_t i, int turn, int64_t bytes)
     Owned *own = &s->owned[i][turn];
     if (own->at && own->bytes >= bytes)
         return true;
-    /* What grows grows again; but the first time to the byte, so that an address sanitizer sees a kernel
-     * that writes behind it. */
+    /* What grows grows again; but the first time to the byte, so that an address sanitizer sees a
+     * kernel that writes behind it. */
     int64_t room = bytes + (own->at ? bytes / 4 : 0);
     free(own->at);
     *own = (Owned){ NULL, 0 };
     if (posix_memalign(&own->at, 64, room ? (size_t)room : 1))
-        return diag_error(&s->ctx->c.diags, DIAG_LIMIT, (Loc){0}, "cannot get %lld bytes of memory for output \"%s\"", (long long)bytes,
+        return diag_error(&s->ctx->c.diags, DIAG_LIMIT, (Loc){ 0 },
+                          "cannot get %lld bytes of memory for output \"%s\"", (long long)bytes,
                           output_name(s, i));
     huge_pages(own->at, (size_t)room);
     own->bytes = room;
@@ -471,21 +502,26 @@ place_output(TnSession *s, int32_t i, const TnTensor *x)
     const char *name = output_name(s, i);
     if (!check_name(s->ctx, "output", i, x->name, name))
         return false;
-    if (o->made)                     /* memory comes with the size */
+    if (o->made) /* memory comes with the size */
         return true;
     if (x->data && x->data != own[0].at && x->data != own[1].at) {
         o->data = x->data;
-        return x->bytes >= o->bytes
-            || diag_error(d, DIAG_USAGE, (Loc){0}, "output \"%s\": %s needs %lld bytes, its `bytes` says %lld", name,
-                          dims_text(d->arena, o->dtype, o->rank, o->dims), (long long)o->bytes, (long long)x->bytes);
+        return x->bytes >= o->bytes ||
+               diag_error(d, DIAG_USAGE, (Loc){ 0 },
+                          "output \"%s\": %s needs %lld bytes, its `bytes` says %lld", name,
+                          dims_text(d->arena, o->dtype, o->rank, o->dims), (long long)o->bytes,
+                          (long long)x->bytes);
     }
     int turn = s->turn[i];
     if (input_in(s, own[turn].at, own[turn].bytes) >= 0)
         turn = !turn;
     int32_t old = input_in(s, own[turn].at, own[turn].bytes);
     if (old >= 0)
-        return diag_error(d, DIAG_USAGE, (Loc){0}, "input \"%s\" is what output \"%s\" was in a run before the last, which is no longer valid; "
-                          "copy it after its run", input_name(s, old), name);
+        return diag_error(d, DIAG_USAGE, (Loc){ 0 },
+                          "input \"%s\" is what output \"%s\" was in a run before the last, which "
+                          "is no longer valid; "
+                          "copy it after its run",
+                          input_name(s, old), name);
     if (!own_memory(s, i, turn, o->bytes))
         return false;
     s->turn[i] = (uint8_t)turn;
@@ -501,12 +537,17 @@ check_apart(TnSession *s)
         const RunOutput *o = &s->out[i];
         int32_t k = input_in(s, o->data, o->bytes);
         if (k >= 0)
-            return diag_error(&s->ctx->c.diags, DIAG_USAGE, (Loc){0}, "input \"%s\" and output \"%s\" overlap in memory: give the output "
-                              "memory of its own, or none", input_name(s, k), output_name(s, i));
+            return diag_error(&s->ctx->c.diags, DIAG_USAGE, (Loc){ 0 },
+                              "input \"%s\" and output \"%s\" overlap in memory: give the output "
+                              "memory of its own, or none",
+                              input_name(s, k), output_name(s, i));
         for (k = 0; k < i; k++)
             if (overlap(o->data, o->bytes, s->out[k].data, s->out[k].bytes))
-                return diag_error(&s->ctx->c.diags, DIAG_USAGE, (Loc){0}, "outputs \"%s\" and \"%s\" overlap in memory: give each memory of "
-                                  "its own, or none", output_name(s, k), output_name(s, i));
+                return diag_error(
+                    &s->ctx->c.diags, DIAG_USAGE, (Loc){ 0 },
+                    "outputs \"%s\" and \"%s\" overlap in memory: give each memory of "
+                    "its own, or none",
+                    output_name(s, k), output_name(s, i));
     }
     return true;
 }
@@ -529,7 +570,9 @@ static bool
 reserve(TnSession *s, int64_t length, const TnTensor *in, int32_t nin)
 {
     Diags *d = &s->ctx->c.diags;
-    if (!take_inputs(s, in, nin, false) || (length >= 0 && !session_state_reserve(s->session, d, length, s->in, (uint32_t)nin, s->out)))
+    if (!take_inputs(s, in, nin, false) ||
+        (length >= 0 &&
+         !session_state_reserve(s->session, d, length, s->in, (uint32_t)nin, s->out)))
         return false;
     if (length < 0 && !session_prepare(s->session, d, s->in, (uint32_t)nin, s->out))
         return false;
@@ -578,11 +621,17 @@ arrange_states(TnSession *s, const TnArrangement *a)
     Diags *d = &s->ctx->c.diags;
 
     if (!a || a->size < sizeof *a || !a->dim)
-        return diag_error(d, DIAG_USAGE, (Loc){0}, "tn_session_state_arrange: give an arrangement with `size`, and with `dim`, the name of the dimension that counts sequences");
+        return diag_error(d, DIAG_USAGE, (Loc){ 0 },
+                          "tn_session_state_arrange: give an arrangement with `size`, and with "
+                          "`dim`, the name of the dimension that counts sequences");
     if (a->sequences < 0 || a->length < 0 || (a->sequences && !a->of))
-        return diag_error(d, DIAG_USAGE, (Loc){0}, "tn_session_state_arrange: %lld sequences of %lld rows%s; 0 or more of both are possible",
-                          (long long)a->sequences, (long long)a->length, a->of ? "" : ", and `of` is NULL");
-    return session_state_arrange(s->session, d, &(Arrangement){ a->dim, a->sequences, a->length, a->of, a->from });
+        return diag_error(d, DIAG_USAGE, (Loc){ 0 },
+                          "tn_session_state_arrange: %lld sequences of %lld rows%s; 0 or more of "
+                          "both are possible",
+                          (long long)a->sequences, (long long)a->length,
+                          a->of ? "" : ", and `of` is NULL");
+    return session_state_arrange(s->session, d,
+                                 &(Arrangement){ a->dim, a->sequences, a->length, a->of, a->from });
 }
 
 TnStatus
@@ -601,7 +650,8 @@ tn_session_state_fork(TnSession *s, TnSession *from)
         return TN_USAGE;
     TN_ENTER(s->ctx);
     return tn_leave(s->ctx, from ? session_state_fork(s->session, &s->ctx->c.diags, from->session)
-                                 : diag_error(&s->ctx->c.diags, DIAG_USAGE, (Loc){0}, "tn_session_state_fork: from is NULL"));
+                                 : diag_error(&s->ctx->c.diags, DIAG_USAGE, (Loc){ 0 },
+                                              "tn_session_state_fork: from is NULL"));
 }
 
 TnStatus
@@ -617,7 +667,9 @@ tn_session_state_reset(TnSession *s)
 static bool
 reserve_states(TnSession *s, int64_t length, const TnTensor *in, int32_t nin)
 {
-    return length < 0 ? diag_error(&s->ctx->c.diags, DIAG_USAGE, (Loc){0}, "tn_session_state_reserve: %lld rows; 0 or more are possible", (long long)length)
+    return length < 0 ? diag_error(&s->ctx->c.diags, DIAG_USAGE, (Loc){ 0 },
+                                   "tn_session_state_reserve: %lld rows; 0 or more are possible",
+                                   (long long)length)
                       : reserve(s, length, in, nin);
 }
 
@@ -632,8 +684,8 @@ tn_session_state_reserve(TnSession *s, int64_t length, const TnTensor *in, int32
 
 /* ---- */
 
-/* An output whose size only the run told: in the session's memory, or copied to the caller's if there is
- * any. A caller who hands back the struct of the last run gives no memory. */
+/* An output whose size only the run told: in the session's memory, or copied to the caller's if
+ * there is any. A caller who hands back the struct of the last run gives no memory. */
 static bool
 give_made(TnSession *s, int32_t i, const TnTensor *x)
 {
@@ -647,8 +699,11 @@ give_made(TnSession *s, int32_t i, const TnTensor *x)
     if (!given)
         return true;
     if (x->bytes < o->bytes)
-        return diag_error(d, DIAG_USAGE, (Loc){0}, "output \"%s\" is %s in this run and needs %lld bytes, its `bytes` says %lld",
-                          output_name(s, i), dims_text(d->arena, o->dtype, o->rank, o->dims), (long long)o->bytes, (long long)x->bytes);
+        return diag_error(
+            d, DIAG_USAGE, (Loc){ 0 },
+            "output \"%s\" is %s in this run and needs %lld bytes, its `bytes` says %lld",
+            output_name(s, i), dims_text(d->arena, o->dtype, o->rank, o->dims), (long long)o->bytes,
+            (long long)x->bytes);
     memcpy(given, o->data, (size_t)o->bytes);
     o->data = given;
     return true;

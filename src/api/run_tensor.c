@@ -18,18 +18,24 @@ tn_tensor_type(TnContext *ctx, const TnTensor *x, DType *dtype, int64_t *bytes)
 {
     Diags *d = &ctx->c.diags;
     if (!x)
-        return diag_error(d, DIAG_USAGE, (Loc){0}, "a tensor is NULL");
+        return diag_error(d, DIAG_USAGE, (Loc){ 0 }, "a tensor is NULL");
     if (!TN_CHECK_SIZE(ctx, TnTensor, x))
         return false;
     *dtype = x->dtype ? dtype_from_name(x->dtype, strlen(x->dtype)) : DT_NONE;
     if (*dtype == DT_NONE)
-        return diag_error(d, DIAG_USAGE, (Loc){0}, "tensor \"%s\": element type %s%s%s is not one of f32, f64, f16, bf16, i8 to i64, u8 to u64, bool, str",
-                          label(x), x->dtype ? "\"" : "", x->dtype ? x->dtype : "NULL", x->dtype ? "\"" : "");
+        return diag_error(d, DIAG_USAGE, (Loc){ 0 },
+                          "tensor \"%s\": element type %s%s%s is not one of f32, f64, f16, bf16, "
+                          "i8 to i64, u8 to u64, bool, str",
+                          label(x), x->dtype ? "\"" : "", x->dtype ? x->dtype : "NULL",
+                          x->dtype ? "\"" : "");
     if (x->rank < 0 || x->rank > TN_MAX_RANK || (x->rank && !x->dims))
-        return diag_error(d, DIAG_USAGE, (Loc){0}, "tensor \"%s\": rank %d with dims %s; 0 to %d dimensions can be",
+        return diag_error(d, DIAG_USAGE, (Loc){ 0 },
+                          "tensor \"%s\": rank %d with dims %s; 0 to %d dimensions can be",
                           label(x), x->rank, x->dims ? "given" : "NULL", TN_MAX_RANK);
-    return tensor_bytes(*dtype, (uint32_t)x->rank, x->dims, bytes)
-        || diag_error(d, DIAG_USAGE, (Loc){0}, "tensor \"%s\": %s cannot be: dimensions are 0 or more, their product below 2^62 bytes",
+    return tensor_bytes(*dtype, (uint32_t)x->rank, x->dims, bytes) ||
+           diag_error(d, DIAG_USAGE, (Loc){ 0 },
+                      "tensor \"%s\": %s cannot be: dimensions are 0 or more, their product below "
+                      "2^62 bytes",
                       label(x), dims_text(d->arena, *dtype, (uint32_t)x->rank, x->dims));
 }
 
@@ -39,12 +45,15 @@ with_data(TnContext *ctx, const TnTensor *x, DType *dtype, int64_t *bytes)
     if (!tn_tensor_type(ctx, x, dtype, bytes))
         return false;
     if ((uintptr_t)x->data % dtype_info[*dtype].bytes)
-        return diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){0}, "tensor \"%s\": the address %p is not a multiple of %d, the size of %s: copy it to aligned memory",
+        return diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){ 0 },
+                          "tensor \"%s\": the address %p is not a multiple of %d, the size of %s: "
+                          "copy it to aligned memory",
                           label(x), x->data, dtype_info[*dtype].bytes, dtype_info[*dtype].name);
-    return ((x->data || !*bytes) && x->bytes >= *bytes)
-        || diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){0}, "tensor \"%s\": %s needs %lld bytes, %lld are given%s", label(x),
-                     dims_text(ctx->c.diags.arena, *dtype, (uint32_t)x->rank, x->dims), (long long)*bytes, (long long)x->bytes,
-                     x->data ? "" : " at no address");
+    return ((x->data || !*bytes) && x->bytes >= *bytes) ||
+           diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){ 0 },
+                      "tensor \"%s\": %s needs %lld bytes, %lld are given%s", label(x),
+                      dims_text(ctx->c.diags.arena, *dtype, (uint32_t)x->rank, x->dims),
+                      (long long)*bytes, (long long)x->bytes, x->data ? "" : " at no address");
 }
 
 /* ---- files ------------------------------------------------------------------------------ */
@@ -61,7 +70,8 @@ tensor_read(TnContext *ctx, const char *path, TnTensor *out)
 {
     Diags *d = &ctx->c.diags;
     if (!path || !out)
-        return diag_error(d, DIAG_USAGE, (Loc){0}, "tn_tensor_read: %s is NULL", path ? "out" : "path");
+        return diag_error(d, DIAG_USAGE, (Loc){ 0 }, "tn_tensor_read: %s is NULL",
+                          path ? "out" : "path");
     if (!TN_CHECK_SIZE(ctx, TnTensor, out))
         return false;
     Arena *a = ctx->c.arena;
@@ -76,15 +86,21 @@ tensor_read(TnContext *ctx, const char *path, TnTensor *out)
             return false;
     } else if (ends_with(path, ".pb")) {
         return ctx->read_pb ? ctx->read_pb(ctx, path, out)
-            : diag_error(d, DIAG_UNSUPPORTED, (Loc){ .file = path }, "the runtime library reads .npy and .npz only; use libtenon, or save it with numpy.save");
+                            : diag_error(d, DIAG_UNSUPPORTED, (Loc){ .file = path },
+                                         "the runtime library reads .npy and .npz only; use "
+                                         "libtenon, or save it with numpy.save");
     } else if (!npy_read(a, d, path, &x)) {
         return false;
     }
     /* Nameless: names are those of a model's inputs, which a file does not know. */
     size_t size = out->size;
     *out = (TnTensor){
-        .size = size, .dtype = dtype_info[x.dtype].name, .rank = (int32_t)x.rank,
-        .dims = arena_copy(a, x.dims, x.rank * sizeof *x.dims), .data = (void *)x.data, .bytes = x.bytes,
+        .size = size,
+        .dtype = dtype_info[x.dtype].name,
+        .rank = (int32_t)x.rank,
+        .dims = arena_copy(a, x.dims, x.rank * sizeof *x.dims),
+        .data = (void *)x.data,
+        .bytes = x.bytes,
     };
     return true;
 }
@@ -102,7 +118,8 @@ write_npy(TnContext *ctx, const char *path, const TnTensor *x)
     DType dtype;
     int64_t bytes;
     if (!path)
-        return diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){0}, "tn_tensor_write_npy: path is NULL");
+        return diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){ 0 },
+                          "tn_tensor_write_npy: path is NULL");
     if (!with_data(ctx, x, &dtype, &bytes))
         return false;
     NpyArray array = { .dtype = dtype, .rank = (uint32_t)x->rank, .data = x->data, .bytes = bytes };
@@ -175,7 +192,9 @@ tn_tensor_set_number(const TnTensor *x, int64_t i, double v)
 
 /* ---- random contents -------------------------------------------------------------------- */
 
-typedef struct { uint64_t s[4]; } Random;
+typedef struct {
+    uint64_t s[4];
+} Random;
 
 /* xoshiro256** of Blackman and Vigna, its state filled by splitmix64. */
 static uint64_t
@@ -215,7 +234,8 @@ seeded(uint64_t seed)
 static double
 normal(Random *r)
 {
-    int64_t sum = -6 * (INT64_C(1) << 32) + 6;       /* each uniform number lies half a step higher */
+    /* each uniform number lies half a step higher */
+    int64_t sum = -6 * (INT64_C(1) << 32) + 6;
     for (int i = 0; i < 6; i++) {
         uint64_t two = next(r);
         sum += (int64_t)(two >> 32) + (int64_t)(two & UINT32_MAX);
@@ -242,7 +262,8 @@ tensor_random(TnContext *ctx, uint64_t seed, int64_t high, TnTensor *x)
         return false;
     bool is_float = dtype_is_float(dtype);
     if (!is_float && high < 1)
-        return diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){0}, "tensor \"%s\": integers from 0 to below %lld cannot be; give 1 or more",
+        return diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){ 0 },
+                          "tensor \"%s\": integers from 0 to below %lld cannot be; give 1 or more",
                           label(x), (long long)high);
     if (!x->data) {
         x->data = arena_alloc(ctx->c.arena, (size_t)bytes);
@@ -254,12 +275,15 @@ tensor_random(TnContext *ctx, uint64_t seed, int64_t high, TnTensor *x)
     uint64_t below = is_float || (uint64_t)high < most(dtype) ? (uint64_t)high : most(dtype);
     int64_t n = bytes / dtype_info[dtype].bytes;
     for (int64_t i = 0; i < n; i++) {
-        if (dtype == DT_STR)         /* words: w0, w1, … */
-            ((const char **)x->data)[i] = arena_printf(ctx->c.arena, "w%llu", (unsigned long long)((unsigned __int128)next(&r) * below >> 64));
+        if (dtype == DT_STR) /* words: w0, w1, … */
+            ((const char **)x->data)[i] =
+                arena_printf(ctx->c.arena, "w%llu",
+                             (unsigned long long)((unsigned __int128)next(&r) * below >> 64));
         else if (is_float)
             number_store(dtype, x->data, i, (Number){ .f = normal(&r) });
         else
-            number_store(dtype, x->data, i, (Number){ .i = (int64_t)((unsigned __int128)next(&r) * below >> 64) });
+            number_store(dtype, x->data, i,
+                         (Number){ .i = (int64_t)((unsigned __int128)next(&r) * below >> 64) });
     }
     return true;
 }
@@ -274,21 +298,24 @@ tn_tensor_random(TnContext *ctx, uint64_t seed, int64_t high, TnTensor *x)
 /* ---- comparing -------------------------------------------------------------------------- */
 
 static bool
-compare(TnContext *ctx, const TnTensor *x, const TnTensor *y, double atol, double rtol, TnDifference *out)
+compare(TnContext *ctx, const TnTensor *x, const TnTensor *y, double atol, double rtol,
+        TnDifference *out)
 {
     DType dtype, other;
     int64_t bytes, other_bytes;
     if (!with_data(ctx, x, &dtype, &bytes) || !with_data(ctx, y, &other, &other_bytes))
         return false;
     if (!out)
-        return diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){0}, "tn_tensor_compare: out is NULL");
+        return diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){ 0 }, "tn_tensor_compare: out is NULL");
     if (!TN_CHECK_SIZE(ctx, TnDifference, out))
         return false;
     bool same = dtype == other && x->rank == y->rank;
     for (int32_t k = 0; same && k < x->rank; k++)
         same = x->dims[k] == y->dims[k];
     if (!same)
-        return diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){0}, "the first tensor is %s, the second %s: only tensors of one type and size can be compared",
+        return diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){ 0 },
+                          "the first tensor is %s, the second %s: only tensors of one type and "
+                          "size can be compared",
                           dims_text(ctx->c.diags.arena, dtype, (uint32_t)x->rank, x->dims),
                           dims_text(ctx->c.diags.arena, other, (uint32_t)y->rank, y->dims));
 
@@ -315,7 +342,8 @@ compare(TnContext *ctx, const TnTensor *x, const TnTensor *y, double atol, doubl
 }
 
 TnStatus
-tn_tensor_compare(TnContext *ctx, const TnTensor *x, const TnTensor *y, double atol, double rtol, TnDifference *out)
+tn_tensor_compare(TnContext *ctx, const TnTensor *x, const TnTensor *y, double atol, double rtol,
+                  TnDifference *out)
 {
     TN_ENTER(ctx);
     return tn_leave(ctx, compare(ctx, x, y, atol, rtol, out));

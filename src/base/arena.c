@@ -3,9 +3,10 @@
  * An arena is a list of blocks from the caller's allocator. Small objects are cut from the newest
  * chunk; chunks double from 4 KiB to 1 MiB, so that a small arena is cheap and a big one makes few
  * calls. An object of more than a quarter chunk gets a block of its own, and the chunk stays open.
- * Closers are kept in a list in the arena itself: newest first, since what was opened later may rest
- * on what was opened before. A closer's block is asked for without looking at the watch, and what is to be
- * closed is closed at once where there is none: what was opened before the call is never left open.
+ * Closers are kept in a list in the arena itself: newest first, since what was opened later may
+ * rest on what was opened before. A closer's block is asked for without looking at the watch, and
+ * what is to be closed is closed at once where there is none: what was opened before the call is
+ * never left open.
  *
  * Under AddressSanitizer every object gets its own block, so that an overrun of one is seen.
  */
@@ -28,8 +29,14 @@
 
 enum { ALIGN = 16, FIRST_CHUNK = 4096, LAST_CHUNK = 1 << 20 };
 
-typedef struct Block { _Alignas(ALIGN) struct Block *next; } Block;   /* the memory follows */
-typedef struct Closer { struct Closer *next; void (*close)(void *); void *what; } Closer;
+typedef struct Block {
+    _Alignas(ALIGN) struct Block *next;
+} Block; /* the memory follows */
+typedef struct Closer {
+    struct Closer *next;
+    void (*close)(void *);
+    void *what;
+} Closer;
 
 struct Arena {
     Allocator allocator;
@@ -37,14 +44,15 @@ struct Arena {
     Watch *watch;
     Block *blocks;
     Closer *closers;
-    char *at, *end;                  /* what is left of the open chunk */
+    char *at, *end; /* what is left of the open chunk */
     size_t next_chunk;
     size_t handed_out;
-    Arena *parent, *child, *sibling; /* scratch that goes with it: the youngest, and the next older */
+    /* scratch that goes with it: the youngest, and the next older */
+    Arena *parent, *child, *sibling;
 };
 
-/* Zeroed memory, or NULL. calloc gets big blocks from the system already zero, untouched. What is handed out in parts is
- * zeroed then, while it is near. */
+/* Zeroed memory, or NULL. calloc gets big blocks from the system already zero, untouched. What is
+ * handed out in parts is zeroed then, while it is near. */
 static void *
 block_get(const Allocator *allocator, size_t bytes, bool zeroed)
 {
@@ -75,7 +83,7 @@ out_of_memory(Oom *oom, size_t wanted)
 Arena *
 arena_new(const Allocator *allocator, Oom *oom)
 {
-    static const Allocator system = {0};
+    static const Allocator system = { 0 };
     if (!allocator)
         allocator = &system;
     Arena *a = block_get(allocator, sizeof *a, true);
@@ -132,7 +140,8 @@ arena_free(Arena *a)
 static void *
 block_new(Arena *a, size_t bytes, bool zeroed)
 {
-    Block *b = bytes > SIZE_MAX - sizeof *b ? NULL : block_get(&a->allocator, sizeof *b + bytes, zeroed);
+    Block *b =
+        bytes > SIZE_MAX - sizeof *b ? NULL : block_get(&a->allocator, sizeof *b + bytes, zeroed);
     if (!b)
         return NULL;
     b->next = a->blocks;
@@ -142,7 +151,7 @@ block_new(Arena *a, size_t bytes, bool zeroed)
 
 /* ---- watching ---------------------------------------------------------------------------- */
 
-enum { LOOK_EVERY = 64, ASK_EVERY = 100 };       /* [ticks], [milliseconds] */
+enum { LOOK_EVERY = 64, ASK_EVERY = 100 }; /* [ticks], [milliseconds] */
 
 void
 arena_watch(Arena *a, Watch *w)
@@ -165,7 +174,7 @@ arena_look(Arena *a)
 {
     Watch *w = a->watch;
     if (!w || w->over || !a->oom)
-        return;                      /* what cleans up after the jump is not watched */
+        return; /* what cleans up after the jump is not watched */
     if (w->stopped && w->stopped(w->user))
         w->over = WATCH_STOPPED;
     else if (w->until > 0 && time_seconds() >= w->until)
@@ -184,7 +193,10 @@ arena_poll(Arena *a)
 Watch
 arena_watched(const Arena *a)
 {
-    return a->watch ? (Watch){ .until = a->watch->until, .stopped = a->watch->stopped, .user = a->watch->user } : (Watch){ 0 };
+    return a->watch ? (Watch){ .until = a->watch->until,
+                               .stopped = a->watch->stopped,
+                               .user = a->watch->user }
+                    : (Watch){ 0 };
 }
 
 int

@@ -40,7 +40,7 @@ file_map(Arena *a, Diags *d, const char *path, Bytes *out)
     Bytes *mapped = NEW(a, Bytes);
     arena_closer(a, unmap, mapped);
 
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);      /* a FIFO must not block */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not block */
     if (fd < 0)
         return diag_error(d, DIAG_USAGE, at_file(path), "cannot open: %s", strerror(errno));
     struct stat st;
@@ -48,14 +48,16 @@ file_map(Arena *a, Diags *d, const char *path, Bytes *out)
     if (err || !S_ISREG(st.st_mode)) {
         close(fd);
         return diag_error(d, DIAG_USAGE, at_file(path), "cannot read: %s",
-                          err ? strerror(err) : S_ISDIR(st.st_mode) ? "it is a folder, a file is needed" : "it is not a regular file");
+                          err                   ? strerror(err)
+                          : S_ISDIR(st.st_mode) ? "it is a folder, a file is needed"
+                                                : "it is not a regular file");
     }
     void *p = st.st_size ? mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0) : NULL;
     err = p == MAP_FAILED ? errno : 0;
     close(fd);
     if (err)
-        return diag_error(d, err == ENOMEM ? DIAG_LIMIT : DIAG_USAGE, at_file(path), "cannot map %lld bytes: %s",
-                          (long long)st.st_size, strerror(err));
+        return diag_error(d, err == ENOMEM ? DIAG_LIMIT : DIAG_USAGE, at_file(path),
+                          "cannot map %lld bytes: %s", (long long)st.st_size, strerror(err));
     if (p)
         *mapped = (Bytes){ p, (size_t)st.st_size };
     *out = p ? *mapped : (Bytes){ (const uint8_t *)"", 0 };
@@ -77,11 +79,11 @@ file_forget(Bytes b)
 struct Writer {
     Diags *diags;
     const char *path, *temp;
-    int fd;                          /* -1: closed */
-    atomic_int err;                  /* errno of a failure */
-    bool created;                    /* temp exists */
+    int fd;         /* -1: closed */
+    atomic_int err; /* errno of a failure */
+    bool created;   /* temp exists */
     uint64_t offset;
-    size_t n;                        /* bytes in the buffer */
+    size_t n; /* bytes in the buffer */
     uint8_t buffer[1 << 16];
 };
 
@@ -101,7 +103,13 @@ static DiagClass
 class_of(int err)
 {
     switch (err) {
-    case ENOSPC: case EDQUOT: case EFBIG: case EIO: case EMFILE: case ENFILE: case ENOMEM: return DIAG_LIMIT;
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG:
+    case EIO:
+    case EMFILE:
+    case ENFILE:
+    case ENOMEM: return DIAG_LIMIT;
     default: return DIAG_USAGE;
     }
 }
@@ -110,10 +118,14 @@ static const char *
 advice_for(int err)
 {
     switch (err) {
-    case ENOSPC: case EDQUOT: return "; free some space or write to another disk";
+    case ENOSPC:
+    case EDQUOT: return "; free some space or write to another disk";
     case EFBIG: return "; raise the file size limit (ulimit -f) or write to another file system";
-    case ENOENT: case ENOTDIR: return "; make the folder first or write elsewhere";
-    case EACCES: case EPERM: case EROFS: return "; choose a folder that may be written";
+    case ENOENT:
+    case ENOTDIR: return "; make the folder first or write elsewhere";
+    case EACCES:
+    case EPERM:
+    case EROFS: return "; choose a folder that may be written";
     default: return "";
     }
 }
@@ -149,7 +161,8 @@ writer_open(Arena *a, Diags *d, const char *path)
     w->temp = temp;
     /* 0777 less the process's umask, which commit reads back and keeps to. */
     for (int i = 0; i < 10000 && w->fd < 0; i++) {
-        snprintf(temp, strlen(folder) + 64, "%s/" LEASE_FILE "%ld-%d.tmp", folder, (long)getpid(), i);
+        snprintf(temp, strlen(folder) + 64, "%s/" LEASE_FILE "%ld-%d.tmp", folder, (long)getpid(),
+                 i);
         w->fd = open(temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0777);
         if (w->fd < 0 && errno != EEXIST && errno != EINTR)
             break;
@@ -160,7 +173,8 @@ writer_open(Arena *a, Diags *d, const char *path)
     }
     if (w->fd < 0) {
         int err = errno;
-        diag_error(d, class_of(err), at_file(path), "cannot write into folder %s: %s%s", folder, strerror(err), advice_for(err));
+        diag_error(d, class_of(err), at_file(path), "cannot write into folder %s: %s%s", folder,
+                   strerror(err), advice_for(err));
         return NULL;
     }
     w->created = true;
@@ -189,9 +203,10 @@ flush(Writer *w)
     w->n = 0;
 }
 
-/* A page of a file stays as large as it was when somebody first came to it: to write a piece of it makes small ones, to
- * read it where huge ones were asked for makes those. What was never written reads as zeros, without the disk. A few are mapped
- * at a time, since mapped pages count as the process's memory. */
+/* A page of a file stays as large as it was when somebody first came to it: to write a piece of it
+ * makes small ones, to read it where huge ones were asked for makes those. What was never written
+ * reads as zeros, without the disk. A few are mapped at a time, since mapped pages count as the
+ * process's memory. */
 static void
 read_in_huge_pages(int fd, uint64_t from, uint64_t end)
 {
@@ -244,7 +259,7 @@ writer_align(Writer *w, size_t alignment)
 {
     static const uint8_t zeros[256];
     size_t n = (size_t)(w->offset % alignment);
-    for (n = n ? alignment - n : 0; n; ) {
+    for (n = n ? alignment - n : 0; n;) {
         size_t part = n < sizeof zeros ? n : sizeof zeros;
         writer_put(w, zeros, part);
         n -= part;
@@ -270,7 +285,7 @@ writer_commit(Writer *w, int mode)
     struct stat st;
     if (!w->err && (fstat(w->fd, &st) || fchmod(w->fd, st.st_mode & (mode_t)mode)))
         w->err = errno;
-    if (close(w->fd) && !w->err && errno != EINTR)         /* a quota may be noticed only now */
+    if (close(w->fd) && !w->err && errno != EINTR) /* a quota may be noticed only now */
         w->err = errno;
     w->fd = -1;
     if (!w->err && rename(w->temp, w->path))
@@ -299,7 +314,8 @@ folder_make(Diags *d, const char *path)
     char part[PATH_MAX];
     size_t n = strlen(path);
     if (n >= sizeof part)
-        return diag_error(d, DIAG_USAGE, at_file(path), "the name has %zu bytes, at most %zu can be", n, sizeof part - 1);
+        return diag_error(d, DIAG_USAGE, at_file(path),
+                          "the name has %zu bytes, at most %zu can be", n, sizeof part - 1);
     memcpy(part, path, n + 1);
     for (size_t i = 1; i <= n; i++) {
         if (part[i] && part[i] != '/')
@@ -309,7 +325,8 @@ folder_make(Diags *d, const char *path)
         struct stat st;
         if (mkdir(part, 0777) && !(stat(part, &st) == 0 && S_ISDIR(st.st_mode))) {
             int err = errno == EEXIST ? ENOTDIR : errno;
-            return diag_error(d, class_of(err), at_file(part), "cannot make this folder: %s", strerror(err));
+            return diag_error(d, class_of(err), at_file(part), "cannot make this folder: %s",
+                              strerror(err));
         }
         part[i] = was;
     }

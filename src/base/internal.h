@@ -4,9 +4,10 @@
 
 #include "base/base.h"
 
-#define LEASE_FILE ".tenon-"             /* temporary files begin so and end in .tmp */
+#define LEASE_FILE ".tenon-" /* temporary files begin so and end in .tmp */
 
-/* Lock what was just made at `path`. False: another process took it for left behind; make another. */
+/* Lock what was just made at `path`. False: another process took it for left behind; make
+ * another. */
 bool lease_take(int fd, const char *path);
 
 #endif

@@ -1,10 +1,11 @@
 /* lease: temporary files and folders of a living process, told from those of a dead one.
  *
  * A process that is killed cannot clean up, so the next one does. Whoever makes a temporary file or
- * folder holds a lock on it (flock) while it lives; a name of ours without a lock was left behind. The
- * system drops locks of the dead, so neither process numbers nor ages are guessed at, and processes in
- * other containers or on other hosts that share the folder are safe. Between making and locking, a
- * cleaner may take the name away: whoever has the lock looks whether the name is still there.
+ * folder holds a lock on it (flock) while it lives; a name of ours without a lock was left behind.
+ * The system drops locks of the dead, so neither process numbers nor ages are guessed at, and
+ * processes in other containers or on other hosts that share the folder are safe. Between making
+ * and locking, a cleaner may take the name away: whoever has the lock looks whether the name is
+ * still there.
  */
 #include "base/internal.h"
 
@@ -28,7 +29,8 @@ lease_take(int fd, const char *path)
     /* Where there are no locks, nothing is ever removed either. */
     if (flock(fd, LOCK_EX | LOCK_NB) && (errno == EWOULDBLOCK || errno == EINTR))
         return false;
-    return !fstat(fd, &mine) && !lstat(path, &named) && mine.st_dev == named.st_dev && mine.st_ino == named.st_ino;
+    return !fstat(fd, &mine) && !lstat(path, &named) && mine.st_dev == named.st_dev &&
+           mine.st_ino == named.st_ino;
 }
 
 /* Is `name` in `dir` of ours, and nobody's any more? Then its lock is held by *fd. */
@@ -46,13 +48,14 @@ is_left(int dir, const char *name, int flags, int *fd)
     return false;
 }
 
-/* ---- files: .tenon-PID-N.tmp, and what stands beside under that name and .so ---------------------- */
+/* ---- files: .tenon-PID-N.tmp, and what stands beside under that name and .so ----------------- */
 
 static bool
 is_temporary(const char *name)
 {
     size_t n = strlen(name);
-    return n > sizeof LEASE_FILE + 4 && !strncmp(name, LEASE_FILE, sizeof LEASE_FILE - 1) && !strcmp(name + n - 4, ".tmp");
+    return n > sizeof LEASE_FILE + 4 && !strncmp(name, LEASE_FILE, sizeof LEASE_FILE - 1) &&
+           !strcmp(name + n - 4, ".tmp");
 }
 
 void
@@ -77,12 +80,15 @@ writer_sweep(const char *folder)
 
 /* ---- folders ------------------------------------------------------------------------------- */
 
-struct Private { char *path; int fd; };
+struct Private {
+    char *path;
+    int fd;
+};
 
 static void
 empty(int fd)
 {
-    DIR *dir = fdopendir(fd);            /* takes fd, and gives up its lock at the end */
+    DIR *dir = fdopendir(fd); /* takes fd, and gives up its lock at the end */
     struct dirent *e;
 
     while (dir && (e = readdir(dir)))
@@ -117,7 +123,8 @@ private_sweep(const char *parent, const char *prefix)
     int fd;
 
     while (dir && (e = readdir(dir))) {
-        if (strncmp(e->d_name, prefix, strlen(prefix)) || !is_left(dirfd(dir), e->d_name, O_RDONLY | O_DIRECTORY, &fd))
+        if (strncmp(e->d_name, prefix, strlen(prefix)) ||
+            !is_left(dirfd(dir), e->d_name, O_RDONLY | O_DIRECTORY, &fd))
             continue;
         empty(fd);
         unlinkat(dirfd(dir), e->d_name, AT_REMOVEDIR);

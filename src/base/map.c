@@ -9,7 +9,7 @@ static uint32_t
 slot_of(const Map *m, uint64_t key)
 {
     uint64_t h = key;
-    h = (h ^ (h >> 30)) * 0xbf58476d1ce4e5b9u;       /* the finaliser of splitmix64 */
+    h = (h ^ (h >> 30)) * 0xbf58476d1ce4e5b9u; /* the finaliser of splitmix64 */
     h = (h ^ (h >> 27)) * 0x94d049bb133111ebu;
     uint32_t i = (uint32_t)(h ^ (h >> 31)) & (m->cap - 1);
     while (m->at[i].used && m->at[i].key != key)
@@ -31,7 +31,11 @@ map_get(const Map *m, uint64_t key, uint64_t *value)
 static void
 grow(Map *m)
 {
-    Map bigger = { .arena = m->arena, .n = m->n, .cap = !m->cap ? 16 : m->cap < 1024 ? m->cap * 4 : m->cap * 2 };
+    Map bigger = { .arena = m->arena,
+                   .n = m->n,
+                   .cap = !m->cap         ? 16
+                          : m->cap < 1024 ? m->cap * 4
+                                          : m->cap * 2 };
     bigger.at = NEW_ARRAY(m->arena, MapEntry, bigger.cap);
     for (uint32_t i = 0; i < m->cap; i++)
         if (m->at[i].used)

@@ -15,7 +15,10 @@ typedef struct SymEntry {
     char s[];
 } SymEntry;
 
-struct SymTable { SymEntry **chain; uint32_t n, cap; };   /* cap: a power of two */
+struct SymTable {
+    SymEntry **chain;
+    uint32_t n, cap;
+}; /* cap: a power of two */
 
 void
 ctx_init(Ctx *c, Arena *arena)
@@ -51,8 +54,10 @@ depth_check(Ctx *c, const char *what, uint32_t operations)
 {
     if (operations <= 2 * depth_operations(c))
         return;
-    snprintf(c->oom.why, sizeof c->oom.why, "%s is more than %u operations deep; raise the limit with --max-depth, which is %u and may be %d", what,
-             2 * depth_operations(c), depth_levels(c), DEPTH_MOST);
+    snprintf(c->oom.why, sizeof c->oom.why,
+             "%s is more than %u operations deep; raise the limit with --max-depth, which is %u "
+             "and may be %d",
+             what, 2 * depth_operations(c), depth_levels(c), DEPTH_MOST);
     longjmp(c->oom.jump, 1);
 }
 
@@ -93,7 +98,7 @@ sym_n(Ctx *c, const char *s, size_t n)
     e->next = *head;
     e->hash = hash;
     e->n = n;
-    if (n)                           /* s may then be NULL */
+    if (n) /* s may then be NULL */
         memcpy(e->s, s, n);
     *head = e;
     t->n++;

@@ -44,7 +44,7 @@ read_small(const char *path, char *text, size_t cap)
     if (fd < 0)
         return false;
     size_t n = 0;
-    for (ssize_t got; n < cap - 1 && (got = read(fd, text + n, cap - 1 - n)) > 0; )
+    for (ssize_t got; n < cap - 1 && (got = read(fd, text + n, cap - 1 - n)) > 0;)
         n += (size_t)got;
     close(fd);
     text[n] = 0;
@@ -68,7 +68,8 @@ quota_of_folder(int cpus, const char *folder, bool v2)
         double quota, period;
         snprintf(path, sizeof path, "%s/cpu.max", folder);
         if (read_small(path, text, sizeof text) && sscanf(text, "%lf %lf", &quota, &period) == 2)
-            cpus = min_quota(cpus, quota, period);         /* "max 100000" does not scan: no quota */
+            /* "max 100000" does not scan: no quota */
+            cpus = min_quota(cpus, quota, period);
         return cpus;
     }
     snprintf(path, sizeof path, "%s/cpu.cfs_quota_us", folder);
@@ -99,7 +100,7 @@ quota_upward(int cpus, const char *mount, const char *group, bool v2)
 static bool
 has_cpu(const char *list, size_t n)
 {
-    for (const char *end = list + n; list < end; ) {
+    for (const char *end = list + n; list < end;) {
         const char *comma = memchr(list, ',', (size_t)(end - list));
         size_t len = (size_t)((comma ? comma : end) - list);
         if (len == 3 && memcmp(list, "cpu", 3) == 0)
@@ -151,7 +152,7 @@ cpu_count(void)
 {
     long online = sysconf(_SC_NPROCESSORS_ONLN);
     int cpus = online < 1 ? 1 : online > 1 << 16 ? 1 << 16 : (int)online;
-    cpu_set_t mask[16];                                    /* 16384 processors */
+    cpu_set_t mask[16]; /* 16384 processors */
     if (sched_getaffinity(0, sizeof mask, mask) == 0) {
         int allowed = CPU_COUNT_S(sizeof mask, mask);
         if (allowed >= 1 && allowed < cpus)

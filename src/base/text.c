@@ -12,7 +12,7 @@ reserve(Text *t, size_t n)
         return;
     size_t cap = t->cap ? t->cap * 2 : 64;
     while (cap - t->n <= n)
-        cap = cap > SIZE_MAX / 4 ? SIZE_MAX : cap * 2;     /* the arena refuses SIZE_MAX */
+        cap = cap > SIZE_MAX / 4 ? SIZE_MAX : cap * 2; /* the arena refuses SIZE_MAX */
     char *s = arena_alloc(t->arena, cap);
     if (t->n)
         memcpy(s, t->s, t->n);
@@ -57,8 +57,13 @@ text_printf(Text *t, const char *format, ...)
 void
 text_numbers(Text *t, const char *sentence, int64_t at, int64_t got, int64_t want)
 {
-    const struct { const char *name; int64_t is; } number[] = {
-        { "{at}", at }, { "{got}", got }, { "{want}", want },
+    const struct {
+        const char *name;
+        int64_t is;
+    } number[] = {
+        { "{at}", at },
+        { "{got}", got },
+        { "{want}", want },
     };
 
     for (const char *s = sentence; *s;) {

@@ -5,7 +5,8 @@
 
 enum {
     MOST_THREADS = 256,
-    STACK_BYTES = 16 << 20,          /* a compilation within the default depth needs half of it (base.h) */
+    /* a compilation within the default depth needs half of it (base.h) */
+    STACK_BYTES = 16 << 20,
 };
 
 typedef struct {
@@ -17,7 +18,10 @@ typedef struct {
     void *user;
 } Crew;
 
-typedef struct { Crew *crew; uint32_t number; } Worker;
+typedef struct {
+    Crew *crew;
+    uint32_t number;
+} Worker;
 
 Watch
 threads_watch(const Arena *a, uint32_t thread)
@@ -54,7 +58,8 @@ work(void *user)
 }
 
 bool
-threads_each(const Arena *a, uint32_t threads, uint32_t n, void (*one)(void *user, uint32_t thread, uint32_t i), void *user)
+threads_each(const Arena *a, uint32_t threads, uint32_t n,
+             void (*one)(void *user, uint32_t thread, uint32_t i), void *user)
 {
     Crew crew = { .arena = a, .n = n, .one = one, .user = user };
     Worker worker[MOST_THREADS];

@@ -73,8 +73,8 @@ may_input(Batching *b, const Value *x)
 {
     if (x->type->dtype != DT_STR && x->type->rank < TN_MAX_RANK)
         return true;
-    return batch_refuse(b, NULL, arena_printf(b->c->arena, "input %s is %s", x->name,
-                                              type_str(b->c, x->type)));
+    return batch_refuse(
+        b, NULL, arena_printf(b->c->arena, "input %s is %s", x->name, type_str(b->c, x->type)));
 }
 
 static bool
@@ -87,7 +87,7 @@ may_all(Batching *b)
     for (uint32_t i = 0; i < g->input.n; i++)
         if (!may_input(b, &g->value.at[g->input.at[i]]))
             return false;
-    for (uint32_t i = b->all.n; i-- > 0; ) {         /* callers first */
+    for (uint32_t i = b->all.n; i-- > 0;) { /* callers first */
         const Graph *of = b->all.at[i];
         for (NodeId id = 1; id < of->node.n; id++)
             if (!may_node(b, of, &of->node.at[id]))
@@ -162,7 +162,7 @@ with_blocks(Batching *b, const Graph *g)
     for (uint32_t i = 0; i < g->output.n; i++) {
         ValueId v = g->output.at[i];
         out[i] = graph_value(to, g->value.at[v].name, g->value.at[v].type);
-        map[v] = map[v] ? map[v] : out[i];   /* it may be an input, or an output before */
+        map[v] = map[v] ? map[v] : out[i]; /* it may be an input, or an output before */
     }
     made->input_type = types_of(b, g, g->input.at, g->input.n);
     made->output_type = types_of(b, g, g->output.at, g->output.n);
@@ -187,8 +187,12 @@ with_blocks(Batching *b, const Graph *g)
     made->update = b->update.at;
     made->instances = b->instances;
     made->rows = b->rows;
-    Node blocks = { .callee = CALL_BLOCKS, .nfresh = b->late.n, .fresh = late_symbols(b),
-                    .nregion = b->region.n, .region = b->region.at, .batch = made };
+    Node blocks = { .callee = CALL_BLOCKS,
+                    .nfresh = b->late.n,
+                    .fresh = late_symbols(b),
+                    .nregion = b->region.n,
+                    .region = b->region.at,
+                    .batch = made };
     graph_call_region(to, &blocks, g->input.n, in, g->output.n, out);
     graph_finish(to, g, map);
     return to;
@@ -198,8 +202,12 @@ Graph *
 batch_graph(const Graph *g, const char **why)
 {
     Arena *scratch = arena_child(g->arena);
-    Batching b = { .c = g->ctx, .a = scratch, .to = g->arena, .at.arena = scratch,
-                   .type_at.arena = scratch, .late_at.arena = scratch };
+    Batching b = { .c = g->ctx,
+                   .a = scratch,
+                   .to = g->arena,
+                   .at.arena = scratch,
+                   .type_at.arena = scratch,
+                   .late_at.arena = scratch };
 
     *why = NULL;
     begin(&b, g);

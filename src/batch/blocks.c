@@ -1,4 +1,5 @@
-/* blocks: some nodes of a graph as a graph of their own, with an axis of instances unless they run for one request at a time. */
+/* blocks: some nodes of a graph as a graph of their own, with an axis of instances unless they run
+ * for one request at a time. */
 #include "batch/batch.h"
 
 typedef struct {
@@ -7,8 +8,8 @@ typedef struct {
     const Graph *from;
     Graph *to;
     const Expr *instances, *rows;
-    ValueId *map;                    /* [value of from] */
-    ValueId *spread;                 /* the same, shared values with an axis of instances */
+    ValueId *map;    /* [value of from] */
+    ValueId *spread; /* the same, shared values with an axis of instances */
 } Making;
 
 static bool make_node(Making *m, NodeId id);
@@ -74,7 +75,8 @@ make_node(Making *m, NodeId id)
 
     if (n->callee == CALL_OP)
         return make_routine(m, id);
-    ValueId *in = NEW_ARRAY(a, ValueId, n->in.count + 1), *out = NEW_ARRAY(a, ValueId, n->out.count);
+    ValueId *in = NEW_ARRAY(a, ValueId, n->in.count + 1),
+            *out = NEW_ARRAY(a, ValueId, n->out.count);
     bool *shared = NEW_ARRAY(a, bool, n->in.count + 1), all = true;
 
     for (uint32_t i = 0; i < n->in.count; i++)
@@ -86,12 +88,16 @@ make_node(Making *m, NodeId id)
         if (!in[i])
             return false;
     }
-    const Nest *nest = all || m->p->kind != BLOCK_TOGETHER ? n->nest : batch_nest(m->c, n->nest, m->instances, shared);
+    const Nest *nest = all || m->p->kind != BLOCK_TOGETHER
+                           ? n->nest
+                           : batch_nest(m->c, n->nest, m->instances, shared);
     if (!nest)
-        return diag_error(&m->c->diags, DIAG_INTERNAL, n->loc, "batch: %s has no room for an axis of instances", n->nest->name);
+        return diag_error(&m->c->diags, DIAG_INTERNAL, n->loc,
+                          "batch: %s has no room for an axis of instances", n->nest->name);
     for (uint32_t i = 0; i < n->out.count; i++) {
         ValueId v = node_out(m->from, n, i);
-        out[i] = m->map[v] = graph_value(m->to, m->from->value.at[v].name, nest->param[nest->nin + i].type);
+        out[i] = m->map[v] =
+            graph_value(m->to, m->from->value.at[v].name, nest->param[nest->nin + i].type);
     }
     graph_call_nest(m->to, nest, n->loc, n->origin, in, out);
     return true;
@@ -121,8 +127,14 @@ Graph *
 batch_block(Arena *a, const BlockParts *p, const char *name)
 {
     Ctx *c = p->g->ctx;
-    Making m = { .p = p, .c = c, .from = p->g, .to = graph_new(c, a, name), .instances = expr_var(c, p->instances), .rows = expr_var(c, p->rows),
-                 .map = NEW_ARRAY(a, ValueId, p->g->value.n), .spread = NEW_ARRAY(a, ValueId, p->g->value.n) };
+    Making m = { .p = p,
+                 .c = c,
+                 .from = p->g,
+                 .to = graph_new(c, a, name),
+                 .instances = expr_var(c, p->instances),
+                 .rows = expr_var(c, p->rows),
+                 .map = NEW_ARRAY(a, ValueId, p->g->value.n),
+                 .spread = NEW_ARRAY(a, ValueId, p->g->value.n) };
 
     for (uint32_t i = 0; i < p->in.n; i++)
         if (!make_input(&m, p->in.at[i]))

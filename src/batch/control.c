@@ -83,7 +83,11 @@ given_as(Code *k, bool is_inline, int32_t from, const Graph *g, ValueId v)
 
 /* The slots of operands, two of one that is inline. aligned: they become slots from 0 on, and what
  * is inline begins at an even one. */
-typedef struct { VEC(int32_t) slot; Arena *a; bool aligned; } Words;
+typedef struct {
+    VEC(int32_t) slot;
+    Arena *a;
+    bool aligned;
+} Words;
 
 static void
 add_word(Words *w, int32_t operand)
@@ -119,7 +123,10 @@ land(Code *k, uint32_t jump)
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
-typedef struct { Batching *b; VEC(BatchSize) set; } Update;
+typedef struct {
+    Batching *b;
+    VEC(BatchSize) set;
+} Update;
 
 static void
 add_update(Update *u, Var symbol, const Expr *is)
@@ -183,8 +190,8 @@ add_results(Update *u, const Graph *g, const Node *n, const Graph *in, uint32_t 
 }
 
 static void
-put_results(Code *k, const Graph *g, const Node *n, const Graph *in, uint32_t first,
-            uint32_t count, uint32_t from)
+put_results(Code *k, const Graph *g, const Node *n, const Graph *in, uint32_t first, uint32_t count,
+            uint32_t from)
 {
     Update u = { .b = k->b };
 
@@ -201,7 +208,10 @@ late_number(const Code *k, Sym name)
     return (int32_t)at;
 }
 
-typedef struct { const Map *definer; uint64_t last; } Last;
+typedef struct {
+    const Map *definer;
+    uint64_t last;
+} Last;
 
 static void
 see_definer(void *user, Var v)
@@ -225,7 +235,7 @@ put_checks(Code *k, const Graph *g, const Map *definer, NodeId id)
         expr_vars(x.b, see_definer, &l);
         if (l.last != id || (!id && g == k->b->function.at[0].graph))
             continue;
-        x.a = batch_outside(k->b, x.a);      /* simplified, it would be taken for true */
+        x.a = batch_outside(k->b, x.a); /* simplified, it would be taken for true */
         x.b = batch_outside(k->b, x.b);
         x.at = x.at ? batch_outside(k->b, x.at) : NULL;
         batch_put(k, BATCH_CHECK);
@@ -291,7 +301,7 @@ write_if(Code *k, const Graph *g, const Node *n)
     const Graph *yes = n->region[0].graph, *no = n->region[1].graph;
     ValueId condition = node_in(g, n, 0);
 
-    for (uint32_t i = 0; i < n->in.count; i++)       /* made here, whichever branch reads it */
+    for (uint32_t i = 0; i < n->in.count; i++) /* made here, whichever branch reads it */
         if (!i || !is_known(k, yes, yes->input.at[i - 1]))
             batch_slot_of(k, g, node_in(g, n, i));
     for (uint32_t i = 0; i < n->out.count; i++)
@@ -321,10 +331,10 @@ typedef struct {
     const Graph *g, *body;
     const Node *n;
     uint32_t carried, stacked;
-    int32_t *now, *next, *list, *out;        /* out: of the body's outputs */
+    int32_t *now, *next, *list, *out; /* out: of the body's outputs */
     int32_t counter, going;
-    bool begins, ends;               /* its first turn is not asked for; a turn may end it */
-    const uint32_t *uses;            /* of the body's values */
+    bool begins, ends;    /* its first turn is not asked for; a turn may end it */
+    const uint32_t *uses; /* of the body's values */
 } Loop;
 
 static Loop
@@ -373,7 +383,7 @@ begin_loop(Code *k, const Loop *l)
         batch_put(k, BATCH_LIST);
         batch_put(k, l->list[i]);
     }
-    for (uint32_t f = 0; f < n->nfresh; f++)         /* of what no turn makes */
+    for (uint32_t f = 0; f < n->nfresh; f++) /* of what no turn makes */
         add_fresh(&zero, n, f, expr_int(k->b->c, 0));
     put_update(k, end_update(&zero));
     put2(k, BATCH_BEGIN, l->counter, l->going);
@@ -411,7 +421,7 @@ write_body(Code *k, const Loop *l)
     for (uint32_t i = 2 + l->carried; i < l->n->in.count; i++)
         give_slot(k, l->g, node_in(l->g, l->n, i), body, body->input.at[i]);
     if (!l->ends && l->uses[again] == 1)
-        k->slot[batch_value(k->b, body, again)] = 0;         /* it is not read */
+        k->slot[batch_value(k->b, body, again)] = 0; /* it is not read */
     write_graph(k, body, l->out);
 }
 
@@ -438,7 +448,7 @@ end_turn(Code *k, const Loop *l)
 {
     const ValueId *out = l->body->output.at;
 
-    if (l->ends)                     /* first: it may be what is carried */
+    if (l->ends) /* first: it may be what is carried */
         batch_move(k, l->going, l->out[0], l->body, out[0]);
     for (uint32_t i = 0; i < l->carried; i++)
         batch_move(k, l->next[i], l->out[1 + i], l->body, out[1 + i]);
@@ -447,7 +457,7 @@ end_turn(Code *k, const Loop *l)
         int32_t row = given_as(k, false, l->out[1 + l->carried + i], l->body, v);
         put2(k, BATCH_ADD, l->list[i], row);
     }
-    for (uint32_t i = 0; i < l->carried; i++)        /* all at once: one may be what another was */
+    for (uint32_t i = 0; i < l->carried; i++) /* all at once: one may be what another was */
         batch_move(k, l->now[i], l->next[i], l->body, out[1 + i]);
     put_results(k, l->g, l->n, l->body, l->carried, l->stacked, 1);
     put_rebind(k, l);
@@ -539,8 +549,8 @@ write_call(Code *k, const Graph *g, const Node *n)
     for (uint32_t i = 0; i < n->in.count; i++) {
         ValueId input = in->input.at[i], v = node_in(g, n, i);
         if (!is_known(k, in, input))
-            add_word(&given, given_as(k, batch_is_inline(k->b, in, input),
-                                      batch_slot_of(k, g, v), g, v));
+            add_word(&given,
+                     given_as(k, batch_is_inline(k->b, in, input), batch_slot_of(k, g, v), g, v));
     }
     put2(k, BATCH_CALL, function_of(k->b, in), binding_update(k, &n->region[0]));
     add_results(&after, g, n, in, 0, n->out.count, 0);
@@ -575,7 +585,9 @@ static void
 write_graph(Code *k, const Graph *g, int32_t *out)
 {
     Arena *a = k->b->a;
-    Segment s = { .g = g, .keys = batch_keys(k->b, g), .users = graph_users(g, a),
+    Segment s = { .g = g,
+                  .keys = batch_keys(k->b, g),
+                  .users = graph_users(g, a),
                   .output = graph_outputs(g, a) };
     Map definer = graph_definers(g, a);
 
@@ -605,7 +617,7 @@ write_function(Code *k, uint32_t number)
     int32_t *out = NEW_ARRAY(b->a, int32_t, g->output.n + 1);
 
     Words result = { .a = b->a };
-    bool model = !number;            /* its inputs and outputs are rows */
+    bool model = !number; /* its inputs and outputs are rows */
 
     b->function.at[number].code = b->code.n;
     k->nslot = k->ncounter = 0;

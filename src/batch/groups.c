@@ -23,21 +23,21 @@
 #include "batch/internal.h"
 
 /* Weights that fit half of L1 cost less to read again than another block costs to record. */
-enum { LEAST_WEIGHTS = 1 << 12 };    /* elements */
+enum { LEAST_WEIGHTS = 1 << 12 }; /* elements */
 
 /* A set of symbols, by their numbers. Those from the 63rd on share a bit: blocks are then keyed by
  * more than they depend on. */
 typedef uint64_t Key;
 enum { OTHERS = 63 };
-#define FREE UINT64_MAX              /* allows all symbols; its blocks' own keys are what their nests have */
+#define FREE UINT64_MAX /* allows all symbols; its blocks' own keys are what their nests have */
 
 struct SizeKeys {
     const Batching *b;
     const Graph *g;
-    Map symbol;                      /* symbol to its number in keys */
+    Map symbol; /* symbol to its number in keys */
     uint32_t nsymbol;
-    Key *node, *shared;              /* [node], and of a shared value: [value] */
-    Key now;                         /* the key that symbols are added to */
+    Key *node, *shared; /* [node], and of a shared value: [value] */
+    Key now;            /* the key that symbols are added to */
 };
 
 static void
@@ -122,14 +122,14 @@ typedef struct {
     const Graph *g;
     const NodeId *node;
     uint32_t n;
-    uint32_t *at;                    /* [node of g] its place in `node` plus 1; 0: elsewhere */
-    const Key *key;                  /* [node of g] */
-    bool *heavy;                     /* [n] */
-    int32_t *forced;                 /* [n] the only class that it can have */
+    uint32_t *at;    /* [node of g] its place in `node` plus 1; 0: elsewhere */
+    const Key *key;  /* [node of g] */
+    bool *heavy;     /* [n] */
+    int32_t *forced; /* [n] the only class that it can have */
     VEC(Key) class;
-    uint32_t *group;                 /* [n] its block, from 1; 0: none yet */
-    VEC(uint32_t) class_of;          /* of each block */
-    bool *taken, *waits;             /* [n] scratch of `take` */
+    uint32_t *group;        /* [n] its block, from 1; 0: none yet */
+    VEC(uint32_t) class_of; /* of each block */
+    bool *taken, *waits;    /* [n] scratch of `take` */
 } Grouping;
 
 static bool
@@ -140,10 +140,12 @@ may(const Grouping *x, uint32_t i, uint32_t class)
     return x->heavy[i] ? key == allowed : !(key & ~allowed);
 }
 
-typedef struct { uint32_t taken, ready, frontier; } Take;
+typedef struct {
+    uint32_t taken, ready, frontier;
+} Take;
 
-/* The nests that a block of this class takes, as x->taken; frontier: how many are forced to the class
- * and wait for no other such one; ready: how many of these it takes. */
+/* The nests that a block of this class takes, as x->taken; frontier: how many are forced to the
+ * class and wait for no other such one; ready: how many of these it takes. */
 static Take
 take(Grouping *x, uint32_t class)
 {
@@ -204,7 +206,7 @@ next_group(Grouping *x, Arena *a)
 static void
 move_later(Grouping *x, const Users *users)
 {
-    for (uint32_t i = x->n; i-- > 0; ) {
+    for (uint32_t i = x->n; i-- > 0;) {
         const Node *n = &x->g->node.at[x->node[i]];
         uint32_t most = UINT32_MAX, to = x->group[i];
         for (uint32_t o = 0; o < n->out.count; o++) {
@@ -279,7 +281,7 @@ batch_group(const Batching *b, const SizeKeys *keys, const Users *users, const N
             group[i] = 1;
         return n > 0;
     }
-    for (uint32_t left = n; left > 0; )
+    for (uint32_t left = n; left > 0;)
         left -= next_group(&x, b->a);
     move_later(&x, users);
     return x.class_of.n;

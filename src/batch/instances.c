@@ -13,7 +13,12 @@ batch_type(Ctx *c, const Type *t, const Expr *dim)
     return type_new(c, t->dtype, t->rank + 1, dims);
 }
 
-typedef struct { Bindings bind; const bool *shared; uint32_t nin; } Instances;       /* begins as bindings_apply wants it */
+/* begins as bindings_apply wants it */
+typedef struct {
+    Bindings bind;
+    const bool *shared;
+    uint32_t nin;
+} Instances;
 
 static const Scalar *
 read_instance(ScalarMap *m, const Scalar *load)
@@ -25,7 +30,8 @@ read_instance(ScalarMap *m, const Scalar *load)
         return load;
     for (uint32_t d = 0; d < load->u.load.rank; d++)
         at[1 + d] = load->u.load.at[d];
-    return scalar_load(m->ctx, load->dtype, load->u.load.slot, load->u.load.rank + 1, at, load->u.load.outside);
+    return scalar_load(m->ctx, load->dtype, load->u.load.slot, load->u.load.rank + 1, at,
+                       load->u.load.outside);
 }
 
 static bool
@@ -49,9 +55,14 @@ batch_nest(Ctx *c, const Nest *n, const Expr *instances, const bool *shared)
     for (uint32_t x = 0; x < n->naxis; x++)
         bind[x] = (Binding){ { VAR_AXIS, x }, expr_axis(c, x + 1) };
     Instances k = { { bind, n->naxis }, shared, n->nin };
-    ScalarMap m = { .load = read_instance, .expr = bindings_apply, .axes = bindings_axes, .user = &k, .ctx = c, .done = { .arena = e.scratch } };
+    ScalarMap m = { .load = read_instance,
+                    .expr = bindings_apply,
+                    .axes = bindings_axes,
+                    .user = &k,
+                    .ctx = c,
+                    .done = { .arena = e.scratch } };
     nest_edit_map(&e, &m);
-    for (uint32_t x = n->naxis; x-- > 0; )
+    for (uint32_t x = n->naxis; x-- > 0;)
         e.axis[x + 1] = e.axis[x];
     e.nest.naxis++;
     e.axis[0] = (Axis){ nest_fresh_axis(c, &e, sym(c, "instance")), AXIS_PARALLEL, instances };
@@ -75,7 +86,8 @@ batch_read(Ctx *c, const Type *t, const Expr *instances, const Expr *rows)
     NestBuilder b = nest_begin(c, "instance");
     const Expr *at[TN_MAX_RANK], *from[TN_MAX_RANK];
     const Type *made = batch_type(c, t, instances);
-    uint32_t pool = nest_in(&b, "pool", batch_type(c, t, rows)), row = nest_in(&b, "row", type_new(c, DT_I32, 1, &instances));
+    uint32_t pool = nest_in(&b, "pool", batch_type(c, t, rows)),
+             row = nest_in(&b, "row", type_new(c, DT_I32, 1, &instances));
 
     nest_axes_of(&b, made, at);
     from[0] = expr_computed(c, scalar_at(c, nest_load(&b, row, at), rows));

@@ -6,37 +6,42 @@
 
 /* A graph that the model runs. Values of all graphs have one numbering: value v of g is
  * first + v. */
-typedef struct { const Graph *g; uint32_t first; bool function; uint32_t number; } Run;
+typedef struct {
+    const Graph *g;
+    uint32_t first;
+    bool function;
+    uint32_t number;
+} Run;
 
 typedef struct {
     Ctx *c;
-    Arena *a, *to;                   /* scratch; what stays */
-    GraphList all;                   /* callees before callers, the model last */
-    Run *run;                        /* [all.n] */
-    Map at;                          /* Graph to its number there */
+    Arena *a, *to; /* scratch; what stays */
+    GraphList all; /* callees before callers, the model last */
+    Run *run;      /* [all.n] */
+    Map at;        /* Graph to its number there */
     uint32_t nvalue;
     /* Facts about values, [nvalue] each. */
-    bool *shared, *host;             /* see batch.h */
-    bool *needed;                    /* control reads it, or what control reads depends on it */
-    bool *several;                   /* it is no constant, or different ones in turn */
-    BatchConstant *constant;         /* the only one that it is ever given */
-    uint32_t *input;                 /* the input of the model that it always is, from 1; 0: none */
-    bool *last;                      /* it is read for results alone */
+    bool *shared, *host;     /* see batch.h */
+    bool *needed;            /* control reads it, or what control reads depends on it */
+    bool *several;           /* it is no constant, or different ones in turn */
+    BatchConstant *constant; /* the only one that it is ever given */
+    uint32_t *input;         /* the input of the model that it always is, from 1; 0: none */
+    bool *last;              /* it is read for results alone */
     VEC(const Type *) type;
-    Map type_at;                     /* Type to its number there */
+    Map type_at; /* Type to its number there */
     VEC(BatchSize) size;
     VEC(Var) late;
-    Map late_at;                     /* symbol to its number there */
+    Map late_at; /* symbol to its number there */
     VEC(BatchUpdate) update;
     VEC(Constraint) check;
     VEC(BatchFunction) function;
     VEC(BatchBlock) block;
     VEC(Region) region;
     VEC(int32_t) code;
-    bool *input_row;                 /* [inputs of the model] blocks read it */
+    bool *input_row; /* [inputs of the model] blocks read it */
     Var instances, rows;
-    const char *why;                 /* requests cannot run together; NULL: they can */
-    bool changed;                    /* in this round of a fixed point */
+    const char *why; /* requests cannot run together; NULL: they can */
+    bool changed;    /* in this round of a fixed point */
 } Batching;
 
 /* ---- batch.c ---- */
@@ -84,11 +89,11 @@ uint32_t batch_group(const Batching *b, const SizeKeys *keys, const Users *users
 /* Operands are slots, BATCH_INLINE of one, or BATCH_INPUT. */
 typedef struct {
     Batching *b;
-    int32_t *slot;                   /* [nvalue] its operand, of all functions; -1: none yet */
-    int32_t *row;                    /* [nvalue] the slot of a row of what is inline … */
-    uint32_t *row_made;              /* … [nvalue] made in this scope */
-    uint32_t scope;                  /* changes where what was made may not have been */
-    int32_t nslot, ncounter;         /* of the function that is written */
+    int32_t *slot;           /* [nvalue] its operand, of all functions; -1: none yet */
+    int32_t *row;            /* [nvalue] the slot of a row of what is inline … */
+    uint32_t *row_made;      /* … [nvalue] made in this scope */
+    uint32_t scope;          /* changes where what was made may not have been */
+    int32_t nslot, ncounter; /* of the function that is written */
     bool ok;
 } Code;
 

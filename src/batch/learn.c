@@ -23,24 +23,28 @@ enum { STEPS = 10, EPISODES = 1000, EVERY = 50, LEAST = 3 };
 static const double RATE = 0.1, CHANCE = 0.5, DECAY = 0.9, LEAST_CHANCE = 0.05, ENOUGH = 1.01;
 
 typedef struct {
-    int32_t n;                       /* types that are ready … */
-    const int32_t *type;             /* … by decreasing frontier */
-    double *value;                   /* [n] of running each */
+    int32_t n;           /* types that are ready … */
+    const int32_t *type; /* … by decreasing frontier */
+    double *value;       /* [n] of running each */
     uint32_t met;
 } Entry;
 
-typedef struct { uint32_t state; int32_t action; double reward; } Step;    /* UINT32_MAX: none */
+typedef struct {
+    uint32_t state;
+    int32_t action;
+    double reward;
+} Step; /* UINT32_MAX: none */
 
 typedef struct {
     Arena *a;
     const TnBatchGraph *g;
     uint32_t ngraph;
-    void *memory;                    /* of the largest schedule */
-    Map at;                          /* hash of a state -> its number */
+    void *memory; /* of the largest schedule */
+    Map at;       /* hash of a state -> its number */
     VEC(Entry) state;
     VEC(Step) log;
-    VEC(int32_t) best;               /* [state] its action in the best table, -1: not in it */
-    int64_t least;                   /* batches with it */
+    VEC(int32_t) best; /* [state] its action in the best table, -1: not in it */
+    int64_t least;     /* batches with it */
     uint64_t random;
 } Learner;
 
@@ -142,13 +146,14 @@ find_state(Learner *l, const int32_t *type, int32_t n, bool make)
 {
     uint64_t key = hash_bytes(type, (size_t)n * sizeof *type, 0), at;
 
-    for (; map_get(&l->at, key, &at); key++)         /* another state may have the hash */
+    for (; map_get(&l->at, key, &at); key++) /* another state may have the hash */
         if (is_state(&l->state.at[at], type, n))
             return (uint32_t)at;
     if (!make)
         return UINT32_MAX;
     map_put(&l->at, key, l->state.n);
-    Entry fresh = { .n = n, .type = arena_copy(l->a, type, (size_t)n * sizeof *type),
+    Entry fresh = { .n = n,
+                    .type = arena_copy(l->a, type, (size_t)n * sizeof *type),
                     .value = NEW_ARRAY(l->a, double, n) };
     VEC_PUSH(l->a, &l->state, fresh);
     return l->state.n - 1;
@@ -312,11 +317,12 @@ void
 batch_learn(Arena *a, const TnBatchGraph *g, uint32_t n, uint64_t seed, Learnt *out)
 {
     Arena *scratch = arena_child(a);
-    Learner l = { .a = scratch, .g = g, .ngraph = n, .at.arena = scratch, .least = -1,
-                  .random = seed * 2 + 1 };
+    Learner l = {
+        .a = scratch, .g = g, .ngraph = n, .at.arena = scratch, .least = -1, .random = seed * 2 + 1
+    };
     int64_t bytes = 0;
 
-    *out = (Learnt){0};
+    *out = (Learnt){ 0 };
     for (uint32_t i = 0; i < n; i++)
         if (tn_schedule_bytes(&g[i], 1) > bytes)
             bytes = tn_schedule_bytes(&g[i], 1);

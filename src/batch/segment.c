@@ -154,7 +154,7 @@ batch_add_nest(Code *k, Segment *s, NodeId id)
     uint32_t made = batch_value(k->b, s->g, node_out(s->g, n, 0));
 
     if (k->b->shared[made])
-        return;                      /* made where it is read */
+        return; /* made where it is read */
     if (k->b->host[made] && k->b->needed[made])
         VEC_PUSH(k->b->a, &s->host, id);
     else if (is_last(k->b, s->g, n))

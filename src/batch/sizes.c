@@ -23,7 +23,10 @@ set_late(Batching *b, Var v)
     b->changed = true;
 }
 
-typedef struct { const Batching *b; bool late; } Uses;
+typedef struct {
+    const Batching *b;
+    bool late;
+} Uses;
 
 static void
 see_late(void *user, Var v)
@@ -97,7 +100,7 @@ batch_find_sizes(Batching *b)
     do {
         b->changed = false;
         b->size.n = 0;
-        for (uint32_t i = b->all.n; i-- > 0; )           /* callers first */
+        for (uint32_t i = b->all.n; i-- > 0;) /* callers first */
             for (NodeId id = 1; id < b->all.at[i]->node.n; id++)
                 find_of_node(b, &b->all.at[i]->node.at[id]);
     } while (b->changed);

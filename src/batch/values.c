@@ -7,8 +7,8 @@
 #include "batch/internal.h"
 
 enum {
-    MOST_HOST_ELEMENTS = 64,         /* of a host value: each request computes its own alone */
-    MOST_MOVED_ELEMENTS = 4096,      /* of one that is only moved: a copy in the first cache costs
+    MOST_HOST_ELEMENTS = 64,    /* of a host value: each request computes its own alone */
+    MOST_MOVED_ELEMENTS = 4096, /* of one that is only moved: a copy in the first cache costs
                                       * less than a batch; what is longer is read where it lies */
 };
 
@@ -54,7 +54,7 @@ flow_of_region(Batching *b, const Graph *g, const Node *n, const Graph *in, Edge
                   batch_value(b, in, in->output.at[given + k]));
     if (!loop)
         return;
-    for (uint32_t k = 0; k < 1 + n->ncarried; k++)   /* what this turn gives, the next takes */
+    for (uint32_t k = 0; k < 1 + n->ncarried; k++) /* what this turn gives, the next takes */
         visit(b, batch_value(b, in, in->input.at[1 + k]), batch_value(b, in, in->output.at[k]));
     if (node_in(g, n, 1))
         visit(b, batch_value(b, in, in->input.at[1]), batch_value(b, g, node_in(g, n, 1)));
@@ -63,7 +63,7 @@ flow_of_region(Batching *b, const Graph *g, const Node *n, const Graph *in, Edge
 static void
 for_each_flow(Batching *b, Edge *visit)
 {
-    for (uint32_t i = b->all.n; i-- > 0; ) {
+    for (uint32_t i = b->all.n; i-- > 0;) {
         const Graph *g = b->all.at[i];
         for (NodeId id = 1; id < g->node.n; id++) {
             const Node *n = &g->node.at[id];
@@ -326,7 +326,7 @@ find_needed(Batching *b)
             for (uint32_t k = 0; k < n->in.count && k < batch_control_inputs(n); k++)
                 if (node_in(g, n, k))
                     need(b, first + node_in(g, n, k));
-            if (n->callee == CALL_LOOP)              /* whether it goes on */
+            if (n->callee == CALL_LOOP) /* whether it goes on */
                 need(b, batch_value(b, n->region[0].graph, n->region[0].graph->output.at[0]));
             if (n->callee == CALL_NEST && looks_up(b, first, g, n))
                 need(b, first + node_out(g, n, 0));

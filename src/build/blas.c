@@ -1,4 +1,5 @@
-/* blas: which flag links the system's CBLAS. A compiler is asked by a program that calls it, linked as an artefact is. */
+/* blas: which flag links the system's CBLAS. A compiler is asked by a program that calls it, linked
+ * as an artefact is. */
 #include "build/internal.h"
 
 #include <string.h>
@@ -28,7 +29,8 @@ links(Arena *a, const char *cc, const char *work, const char *flag)
 bool
 build_blas(Arena *a, Diags *d, const BuildOptions *o, const char **flag)
 {
-    static const char source[] = "void cblas_sgemm(void), cblas_dgemm(void);\nvoid both(void) { cblas_sgemm(), cblas_dgemm(); }\n";
+    static const char source[] = "void cblas_sgemm(void), cblas_dgemm(void);\nvoid both(void) { "
+                                 "cblas_sgemm(), cblas_dgemm(); }\n";
     Toolchain cc;
     Cache cache;
 

@@ -1,7 +1,7 @@
 /* cache: objects and texts by the hash of everything that made them.
  *
- *   DIR/3f/9a…c2.o            an object, or what some were linked to; its modification time is when it was last used
- *   DIR/3f/9a…c2.txt          a text, behind what it was made from; the same
+ *   DIR/3f/9a…c2.o            an object, or what some were linked to; its modification time is when
+ *   it was last used DIR/3f/9a…c2.txt          a text, behind what it was made from; the same
  *   DIR/work/build-XXXXXX/    the private folder of a running build
  *
  * An object appears under its name by link(2) from a private folder of the same file system, so it
@@ -9,7 +9,8 @@
  * found, so nobody can take an object away before the linker has read it. File systems without hard
  * links fall back to rename, which is as whole.
  *
- * Only names of these forms are ever counted or removed: a cache folder named by mistake loses nothing.
+ * Only names of these forms are ever counted or removed: a cache folder named by mistake loses
+ * nothing.
  */
 #include "build/internal.h"
 
@@ -59,7 +60,7 @@ each_entry(Arena *a, const char *folder, bool (*wanted)(const char *name),
     closedir(dir);
 }
 
-/* ---- the private folder ------------------------------------------------------------------------ */
+/* ---- the private folder ---------------------------------------------------------------------- */
 
 bool
 cache_open(Arena *a, Diags *d, const BuildOptions *o, Cache *out)
@@ -74,15 +75,18 @@ cache_open(Arena *a, Diags *d, const BuildOptions *o, Cache *out)
             out->folder = private_folder(a, parent, WORK);
         out->writable = out->folder != NULL;
         if (!out->writable)
-            diag_note(d, (Loc){ .file = out->dir }, "the cache folder cannot be written (%s): compiling without it. "
-                      "Name another with TENON_CACHE_DIR, or pass --no-cache", strerror(errno));
+            diag_note(d, (Loc){ .file = out->dir },
+                      "the cache folder cannot be written (%s): compiling without it. "
+                      "Name another with TENON_CACHE_DIR, or pass --no-cache",
+                      strerror(errno));
     }
     if (!out->folder)
         out->folder = private_folder(a, temporary, "tenon-" WORK);
     if (!out->folder)
-        return diag_error(d, DIAG_LIMIT, (Loc){ .file = temporary },
-                          "cannot make a temporary folder: %s. Free some space, or set TMPDIR to another folder",
-                          strerror(errno));
+        return diag_error(
+            d, DIAG_LIMIT, (Loc){ .file = temporary },
+            "cannot make a temporary folder: %s. Free some space, or set TMPDIR to another folder",
+            strerror(errno));
     out->work = private_path(out->folder);
     return true;
 }
@@ -94,7 +98,7 @@ cache_close(Cache *c)
         private_close(c->folder);
 }
 
-/* ---- objects --------------------------------------------------------------------------------------- */
+/* ---- objects --------------------------------------------------------------------------------- */
 
 static const char *
 entry_path(Arena *a, const char *dir, CacheKey key, const char *ending, bool make_shard)
@@ -104,7 +108,8 @@ entry_path(Arena *a, const char *dir, CacheKey key, const char *ending, bool mak
     if (make_shard)
         mkdir(shard, 0755);
     /* 14 + 16 digits: the two that name the shard are not repeated. */
-    return arena_printf(a, "%s/%014llx%016llx%s", shard, (unsigned long long)(key.a & 0xffffffffffffffULL),
+    return arena_printf(a, "%s/%014llx%016llx%s", shard,
+                        (unsigned long long)(key.a & 0xffffffffffffffULL),
                         (unsigned long long)key.b, ending);
 }
 
@@ -118,7 +123,7 @@ cache_fetch(Arena *a, const Cache *c, CacheKey key, const char **object)
     const char *path = entry_path(a, c->dir, key, ".o", false);
     if (stat(path, &st))
         return false;
-    if (!st.st_size) {           /* the file system lost it, at a power cut say */
+    if (!st.st_size) { /* the file system lost it, at a power cut say */
         unlink(path);
         return false;
     }
@@ -140,12 +145,14 @@ cache_store(Arena *a, const Cache *c, CacheKey key, const char **object)
         *object = path;
 }
 
-/* ---- texts ------------------------------------------------------------------------------------------ */
+/* ---- texts ----------------------------------------------------------------------------------- */
 
 static const char *
 text_path(Arena *a, const char *dir, const char *from, bool make_shard)
 {
-    return entry_path(a, dir, (CacheKey){ hash_bytes(from, strlen(from), 0), hash_bytes(from, strlen(from), 1) }, ".txt", make_shard);
+    return entry_path(
+        a, dir, (CacheKey){ hash_bytes(from, strlen(from), 0), hash_bytes(from, strlen(from), 1) },
+        ".txt", make_shard);
 }
 
 bool
@@ -182,9 +189,13 @@ build_cache_put(Arena *a, const char *dir, const char *from, const char *text)
     writer_commit(w, 0644);
 }
 
-/* ---- size ------------------------------------------------------------------------------------------- */
+/* ---- size ------------------------------------------------------------------------------------ */
 
-typedef struct { const char *path; int64_t bytes; struct timespec used; } Entry;
+typedef struct {
+    const char *path;
+    int64_t bytes;
+    struct timespec used;
+} Entry;
 typedef VEC(Entry) Entries;
 
 static void
@@ -241,7 +252,8 @@ build_cache_use(Diags *d, const char *dir, CacheUse *out)
     if (!file_exists(dir))
         return true;
     if (access(dir, R_OK | X_OK))
-        return diag_error(d, DIAG_USAGE, (Loc){ .file = dir }, "cannot read the cache folder: %s", strerror(errno));
+        return diag_error(d, DIAG_USAGE, (Loc){ .file = dir }, "cannot read the cache folder: %s",
+                          strerror(errno));
     each_entry(d->arena, dir, is_shard_name, list_shard, &all);
     out->files = all.n;
     for (uint32_t i = 0; i < all.n; i++)
@@ -266,7 +278,8 @@ build_cache_clear(Diags *d, const char *dir)
     for (uint32_t i = 0; i < all.n; i++)
         if (unlink(all.at[i].path) && errno != ENOENT)
             return diag_error(d, DIAG_USAGE, (Loc){ .file = all.at[i].path },
-                              "cannot remove a cached object: %s. Check who owns the folder", strerror(errno));
+                              "cannot remove a cached object: %s. Check who owns the folder",
+                              strerror(errno));
     each_entry(d->arena, dir, is_shard_name, remove_empty, NULL);
     private_sweep(path_join(d->arena, dir, "work"), WORK);
     return true;
@@ -275,7 +288,8 @@ build_cache_clear(Diags *d, const char *dir)
 const char *
 build_cache_default(Arena *a, const char *xdg_cache_home, const char *home)
 {
-    if (xdg_cache_home && xdg_cache_home[0] == '/')      /* relative ones are to be ignored, says XDG */
+    /* relative ones are to be ignored, says XDG */
+    if (xdg_cache_home && xdg_cache_home[0] == '/')
         return path_join(a, xdg_cache_home, "tenon");
     if (home && home[0] == '/')
         return path_join(a, home, ".cache/tenon");

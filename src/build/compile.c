@@ -3,11 +3,12 @@
  * Each unit is a process of its own, so as many run as there are processors. What the cache has is
  * neither compiled nor linked.
  *
- * Compilers have faults, most of them in their optimisers and where a processor's vectors are concerned. So a unit on which one
- * fails is tried in other ways (`ways`), first by the same compiler, then by others; a note says which unit runs slower and why. An
- * object is cached by what made it, never by what should have: a compiler that is mended is asked again. The first unit that
- * nothing compiles stops the build: the first lines of the first failure are the message, for emitted C that does not compile is a
- * fault of Tenon's and the user should be able to report it.
+ * Compilers have faults, most of them in their optimisers and where a processor's vectors are
+ * concerned. So a unit on which one fails is tried in other ways (`ways`), first by the same
+ * compiler, then by others; a note says which unit runs slower and why. An object is cached by what
+ * made it, never by what should have: a compiler that is mended is asked again. The first unit that
+ * nothing compiles stops the build: the first lines of the first failure are the message, for
+ * emitted C that does not compile is a fault of Tenon's and the user should be able to report it.
  */
 #include "build/internal.h"
 
@@ -21,41 +22,50 @@
 #define LINK_FLAGS "-shared -Wl,-z,noexecstack"
 #define DEFAULT_CACHE_BYTES ((int64_t)2 << 30)
 enum { SHOWN_LINES = 12, MAX_JOBS = 256 };
-#define COMPILER_BYTES ((int64_t)128 << 20)      /* rather fewer compilers at once than less memory for each */
+#define COMPILER_BYTES                                                                             \
+    ((int64_t)128 << 20) /* rather fewer compilers at once than less memory for each */
 
-/* How a unit is compiled: with its own flags, then with one that undoes optimisations, at last without the processor's. */
-static const struct { const char *flag; bool any_processor; } ways[] = {
-    { "", false }, { "-O1", false }, { "-O0", false }, { "-O0", true },
+/* How a unit is compiled: with its own flags, then with one that undoes optimisations, at last
+ * without the processor's. */
+static const struct {
+    const char *flag;
+    bool any_processor;
+} ways[] = {
+    { "", false },
+    { "-O1", false },
+    { "-O0", false },
+    { "-O0", true },
 };
 enum { NWAY = sizeof ways / sizeof *ways, MAX_COMPILERS = 4 };
 
 typedef struct {
     const BuildUnit *unit;
     size_t source_bytes;
-    uint32_t cc, way;        /* how it is compiled: by cc[], in ways[] */
-    CacheKey key;            /* of the object that this makes */
+    uint32_t cc, way; /* how it is compiled: by cc[], in ways[] */
+    CacheKey key;     /* of the object that this makes */
     const char *object;
     bool failed;
-    Process failure;         /* the first one, once over */
+    Process failure; /* the first one, once over */
 } Item;
 
 typedef struct {
     Arena *arena;
     Diags *diags;
     const BuildOptions *o;
-    Toolchain cc[MAX_COMPILERS];     /* the one that was asked for, and others for what it fails on */
+    /* the one that was asked for, and others for what it fails on */
+    Toolchain cc[MAX_COMPILERS];
     uint32_t ncc;
     bool others_known;
     Cache cache;
     Item *item;
     uint32_t nitem, done;
     uint32_t njob;
-    int64_t compiler_bytes;  /* memory for each; 0: no bound */
-    Process *job;            /* [njob] */
-    uint32_t *job_item;      /* [njob] */
+    int64_t compiler_bytes; /* memory for each; 0: no bound */
+    Process *job;           /* [njob] */
+    uint32_t *job_item;     /* [njob] */
 } Build;
 
-/* ---- what was said ------------------------------------------------------------------------------- */
+/* ---- what was said --------------------------------------------------------------------------- */
 
 static const char *
 first_lines(Arena *a, const char *said)
@@ -74,7 +84,8 @@ first_lines(Arena *a, const char *said)
     return text_str(&t);
 }
 
-/* The first line with an error in it, else the first: without the place, which is in a file of ours. */
+/* The first line with an error in it, else the first: without the place, which is in a file of
+ * ours. */
 static const char *
 complaint(Arena *a, const Process *p)
 {
@@ -99,17 +110,24 @@ report_lack(Build *b, const Process *p, const char *what)
 
     if (full)
         return !diag_error(b->diags, DIAG_LIMIT, (Loc){ .file = b->cache.work },
-                           "%s: the compiler ran out of disk space. Free some, or set TMPDIR and TENON_CACHE_DIR to folders with more",
+                           "%s: the compiler ran out of disk space. Free some, or set TMPDIR and "
+                           "TENON_CACHE_DIR to folders with more",
                            what);
-    if (b->compiler_bytes && (strstr(said, "out of memory") || strstr(said, "memory exhausted") || strstr(said, "annot allocate memory")
-                              || p->signal == SIGSEGV || p->signal == SIGKILL))
-        return !diag_error(b->diags, DIAG_LIMIT, (Loc){ 0 },
-                           "%s: the compiler %s needs more than the %lld MB it may use, a part of %lld MB for %u at once. "
-                           "Raise the limit (--max-memory, max_memory_bytes) or run fewer at once (--jobs)",
-                           what, b->cc[0].path, (long long)(b->compiler_bytes >> 20), (long long)(b->o->memory_bytes >> 20), b->njob);
+    if (b->compiler_bytes &&
+        (strstr(said, "out of memory") || strstr(said, "memory exhausted") ||
+         strstr(said, "annot allocate memory") || p->signal == SIGSEGV || p->signal == SIGKILL))
+        return !diag_error(
+            b->diags, DIAG_LIMIT, (Loc){ 0 },
+            "%s: the compiler %s needs more than the %lld MB it may use, a part of %lld MB for %u "
+            "at once. "
+            "Raise the limit (--max-memory, max_memory_bytes) or run fewer at once (--jobs)",
+            what, b->cc[0].path, (long long)(b->compiler_bytes >> 20),
+            (long long)(b->o->memory_bytes >> 20), b->njob);
     if (p->signal == SIGKILL)
-        return !diag_error(b->diags, DIAG_TOOLCHAIN, (Loc){ 0 }, "%s: the compiler %s was killed by signal %d (%s). "
-                           "Perhaps memory ran out: try fewer with --jobs%s", what, b->cc[0].path, p->signal, strsignal(p->signal),
+        return !diag_error(b->diags, DIAG_TOOLCHAIN, (Loc){ 0 },
+                           "%s: the compiler %s was killed by signal %d (%s). "
+                           "Perhaps memory ran out: try fewer with --jobs%s",
+                           what, b->cc[0].path, p->signal, strsignal(p->signal),
                            first_lines(b->arena, said));
     return false;
 }
@@ -123,13 +141,16 @@ report_failure(Build *b, const Process *p, const char *what, const char *more)
     if (report_lack(b, p, what))
         return false;
     if (p->signal)
-        return diag_error(b->diags, DIAG_TOOLCHAIN, (Loc){ 0 }, "%s: the compiler %s (%s) was killed by signal %d (%s)%s%s", what,
-                          b->cc[0].path, b->cc[0].version, p->signal, strsignal(p->signal), more, first_lines(b->arena, said));
-    return diag_error(b->diags, DIAG_TOOLCHAIN, (Loc){ 0 }, "%s: the compiler %s (%s) failed%s:%s", what, b->cc[0].path, b->cc[0].version, more,
+        return diag_error(b->diags, DIAG_TOOLCHAIN, (Loc){ 0 },
+                          "%s: the compiler %s (%s) was killed by signal %d (%s)%s%s", what,
+                          b->cc[0].path, b->cc[0].version, p->signal, strsignal(p->signal), more,
+                          first_lines(b->arena, said));
+    return diag_error(b->diags, DIAG_TOOLCHAIN, (Loc){ 0 }, "%s: the compiler %s (%s) failed%s:%s",
+                      what, b->cc[0].path, b->cc[0].version, more,
                       *said ? first_lines(b->arena, said) : " it said nothing");
 }
 
-/* ---- units ------------------------------------------------------------------------------------------ */
+/* ---- units ----------------------------------------------------------------------------------- */
 
 /* A unit's name as part of a file name. */
 static const char *
@@ -161,7 +182,8 @@ set_key(Build *b, Item *it)
     const char *flags = flags_of(b, it), *source = it->unit->source;
     uint64_t seed = hash_bytes(flags, strlen(flags), b->cc[it->cc].id);
 
-    it->key = (CacheKey){ hash_bytes(source, it->source_bytes, seed), hash_bytes(source, it->source_bytes, ~seed * 0x9e3779b97f4a7c15ULL) };
+    it->key = (CacheKey){ hash_bytes(source, it->source_bytes, seed),
+                          hash_bytes(source, it->source_bytes, ~seed * 0x9e3779b97f4a7c15ULL) };
 }
 
 static void
@@ -171,7 +193,8 @@ set_items(Build *b, const BuildUnit *unit)
         b->item[i] = (Item){
             .unit = &unit[i],
             .source_bytes = strlen(unit[i].source),
-            .object = arena_printf(b->arena, "%s/%04u-%s.o", b->cache.work, i, file_stem(b->arena, unit[i].name)),
+            .object = arena_printf(b->arena, "%s/%04u-%s.o", b->cache.work, i,
+                                   file_stem(b->arena, unit[i].name)),
         };
         set_key(b, &b->item[i]);
     }
@@ -182,8 +205,10 @@ start_unit(Build *b, uint32_t job, uint32_t item)
 {
     const Item *it = &b->item[item];
     const Toolchain *cc = &b->cc[it->cc];
-    /* Compilers write the source's name into the object, which other models will take from the cache. */
-    const char *source = arena_printf(b->arena, "%s/%016llx%016llx.c", b->cache.work, (unsigned long long)it->key.a, (unsigned long long)it->key.b);
+    /* Compilers write the source's name into the object, which other models will take from the
+     * cache. */
+    const char *source = arena_printf(b->arena, "%s/%016llx%016llx.c", b->cache.work,
+                                      (unsigned long long)it->key.a, (unsigned long long)it->key.b);
     Argv argv = { 0 };
     int why;
 
@@ -201,7 +226,8 @@ start_unit(Build *b, uint32_t job, uint32_t item)
     VEC_PUSH(b->arena, &argv, source);
     VEC_PUSH(b->arena, &argv, NULL);
     if (!process_start(b->arena, argv.at, &b->job[job], &why))
-        return diag_error(b->diags, DIAG_TOOLCHAIN, (Loc){ 0 }, "cannot start the compiler %s: %s", cc->path, strerror(why));
+        return diag_error(b->diags, DIAG_TOOLCHAIN, (Loc){ 0 }, "cannot start the compiler %s: %s",
+                          cc->path, strerror(why));
     b->job_item[job] = item;
     return true;
 }
@@ -239,10 +265,14 @@ static void
 note_other_way(Build *b, const Item *it)
 {
     const Toolchain *cc = &b->cc[it->cc];
-    const char *flag = ways[it->way].flag, *any = ways[it->way].any_processor ? ", for any processor," : "";
+    const char *flag = ways[it->way].flag,
+               *any = ways[it->way].any_processor ? ", for any processor," : "";
 
-    diag_note(b->diags, (Loc){ 0 }, "unit \"%s\": the compiler %s (%s) failed: %s. It was compiled%s%s%s by %s (%s) instead and may run slower; "
-              "please report it", it->unit->name, b->cc[0].path, b->cc[0].version, complaint(b->arena, &it->failure),
+    diag_note(b->diags, (Loc){ 0 },
+              "unit \"%s\": the compiler %s (%s) failed: %s. It was compiled%s%s%s by %s (%s) "
+              "instead and may run slower; "
+              "please report it",
+              it->unit->name, b->cc[0].path, b->cc[0].version, complaint(b->arena, &it->failure),
               *flag ? " with " : "", flag, any, cc->path, cc->version);
 }
 
@@ -254,8 +284,10 @@ report_unit(Build *b, const Item *it)
     if (!b->o->as_said)
         text_add(&more, ", with fewer optimisations too");
     for (uint32_t i = 1; i < b->ncc; i++)
-        text_printf(&more, "%s %s (%s)", i == 1 ? ", and so did" : " and", b->cc[i].path, b->cc[i].version);
-    return report_failure(b, &it->failure, arena_printf(b->arena, "unit \"%s\"", it->unit->name), text_str(&more));
+        text_printf(&more, "%s %s (%s)", i == 1 ? ", and so did" : " and", b->cc[i].path,
+                    b->cc[i].version);
+    return report_failure(b, &it->failure, arena_printf(b->arena, "unit \"%s\"", it->unit->name),
+                          text_str(&more));
 }
 
 /* done: the unit has an object; else it has begun another way. */
@@ -297,7 +329,7 @@ compile_units(Build *b, const uint32_t *todo, uint32_t ntodo)
     uint32_t next = 0;
     bool done;
 
-    for (uint32_t finished = 0; finished < ntodo; ) {
+    for (uint32_t finished = 0; finished < ntodo;) {
         for (uint32_t job = 0; job < b->njob && next < ntodo; job++)
             if (!b->job[job].pid && !start_unit(b, job, todo[next++]))
                 return false;
@@ -318,7 +350,8 @@ link_library(Build *b, Argv *argv)
     char *path = realpath(b->o->library, NULL), *slash = path ? strrchr(path, '/') : NULL;
 
     if (!slash)
-        return diag_error(b->diags, DIAG_USAGE, (Loc){ .file = b->o->library }, "cannot open the library: %s", strerror(errno));
+        return diag_error(b->diags, DIAG_USAGE, (Loc){ .file = b->o->library },
+                          "cannot open the library: %s", strerror(errno));
     VEC_PUSH(b->arena, argv, arena_str(b->arena, path));
     VEC_PUSH(b->arena, argv, "-Xlinker");
     VEC_PUSH(b->arena, argv, "-rpath");
@@ -333,7 +366,7 @@ static bool
 link_objects(Build *b, const char *path)
 {
     Argv argv = { 0 };
-    Process *p = &b->job[0];             /* none runs any more; and it ends with them */
+    Process *p = &b->job[0]; /* none runs any more; and it ends with them */
     int why;
 
     argv_split(b->arena, &argv, b->cc[0].path);
@@ -347,7 +380,8 @@ link_objects(Build *b, const char *path)
     VEC_PUSH(b->arena, &argv, "-lm");
     VEC_PUSH(b->arena, &argv, NULL);
     if (!process_start(b->arena, argv.at, p, &why))
-        return diag_error(b->diags, DIAG_TOOLCHAIN, (Loc){ 0 }, "cannot start the compiler %s: %s", b->cc[0].path, strerror(why));
+        return diag_error(b->diags, DIAG_TOOLCHAIN, (Loc){ 0 }, "cannot start the compiler %s: %s",
+                          b->cc[0].path, strerror(why));
     process_wait(b->arena, p, 1);
     return (p->ok && file_exists(path)) || report_failure(b, p, "linking", "");
 }
@@ -356,7 +390,8 @@ link_objects(Build *b, const char *path)
 static CacheKey
 library_key(const Build *b)
 {
-    CacheKey key = { hash_bytes(LINK_FLAGS, strlen(LINK_FLAGS), 0), hash_bytes(LINK_FLAGS, strlen(LINK_FLAGS), 1) };
+    CacheKey key = { hash_bytes(LINK_FLAGS, strlen(LINK_FLAGS), 0),
+                     hash_bytes(LINK_FLAGS, strlen(LINK_FLAGS), 1) };
 
     for (uint32_t i = 0; i < b->nitem; i++) {
         key.a = hash_bytes(&b->item[i].key, sizeof b->item[i].key, key.a);
@@ -379,7 +414,9 @@ take_library(Build *b, const char *out_path, bool *made)
         return false;
     if (*made && alone)
         cache_store(b->arena, &b->cache, key, &path);
-    Writer *w = file_map(b->arena, b->diags, path, &library) ? writer_open(b->arena, b->diags, out_path) : NULL;
+    Writer *w = file_map(b->arena, b->diags, path, &library)
+                    ? writer_open(b->arena, b->diags, out_path)
+                    : NULL;
     if (!w)
         return false;
     writer_put(w, library.data, library.bytes);
@@ -412,18 +449,24 @@ share_memory(Build *b)
 }
 
 static bool
-build_all(Build *b, const BuildUnit *unit, const char *out_path, uint32_t *compiled, uint32_t *cached)
+build_all(Build *b, const BuildUnit *unit, const char *out_path, uint32_t *compiled,
+          uint32_t *cached)
 {
     uint32_t *todo = NEW_ARRAY(b->arena, uint32_t, b->nitem), ntodo = 0;
-    const BuildUnit *last = &unit[b->nitem - 1];     /* its flags are of a machine, as all are, and none of its own beside */
+    /* its flags are of a machine, as all are, and none of its own beside */
+    const BuildUnit *last = &unit[b->nitem - 1];
     bool linked;
 
-    if (!toolchain_find(b->arena, b->diags, b->o, arena_printf(b->arena, "%s %s", last->flags ? last->flags : "", last->target ? last->target : ""), &b->cc[0])
-        || !cache_open(b->arena, b->diags, b->o, &b->cache))
+    if (!toolchain_find(b->arena, b->diags, b->o,
+                        arena_printf(b->arena, "%s %s", last->flags ? last->flags : "",
+                                     last->target ? last->target : ""),
+                        &b->cc[0]) ||
+        !cache_open(b->arena, b->diags, b->o, &b->cache))
         return false;
     b->ncc = 1;
     share_memory(b);
-    b->job = process_new(b->arena, b->njob);     /* now, so that they end before the folder goes, should memory run out */
+    /* now, so that they end before the folder goes, should memory run out */
+    b->job = process_new(b->arena, b->njob);
     for (uint32_t i = 0; i < b->njob; i++) {
         b->job[i].temporary = b->cache.work;
         b->job[i].memory_bytes = b->compiler_bytes;
@@ -440,13 +483,14 @@ build_all(Build *b, const BuildUnit *unit, const char *out_path, uint32_t *compi
     if (!compile_units(b, todo, ntodo) || !take_library(b, out_path, &linked))
         return false;
     if (ntodo || linked)
-        cache_trim(b->arena, &b->cache, b->o->cache_bytes ? b->o->cache_bytes : DEFAULT_CACHE_BYTES);
+        cache_trim(b->arena, &b->cache,
+                   b->o->cache_bytes ? b->o->cache_bytes : DEFAULT_CACHE_BYTES);
     return true;
 }
 
 bool
-build_shared(Arena *a, Diags *d, const BuildOptions *o, const BuildUnit *unit, uint32_t n, const char *out_path,
-             uint32_t *compiled, uint32_t *cached)
+build_shared(Arena *a, Diags *d, const BuildOptions *o, const BuildUnit *unit, uint32_t n,
+             const char *out_path, uint32_t *compiled, uint32_t *cached)
 {
     int jobs = o->jobs > 0 ? o->jobs : cpu_count();
     Build *b = NEW(a, Build);

@@ -1,8 +1,9 @@
 /* process: run programs without a shell.
  *
- * Each program is a group of its own, so that ending it ends what it started, and its temporary files go
- * to a folder that is removed with ours. Arguments are arrays from beginning to end, so no file name is ever read as a command. Several
- * programs run at once; poll on their output pipes says who spoke and, at end of file, who is over.
+ * Each program is a group of its own, so that ending it ends what it started, and its temporary
+ * files go to a folder that is removed with ours. Arguments are arrays from beginning to end, so no
+ * file name is ever read as a command. Several programs run at once; poll on their output pipes
+ * says who spoke and, at end of file, who is over.
  */
 #include "build/internal.h"
 
@@ -17,7 +18,7 @@
 
 extern char **environ;
 
-enum { SAID_MAX = 1 << 20 };     /* bytes kept of what a program prints */
+enum { SAID_MAX = 1 << 20 }; /* bytes kept of what a program prints */
 
 void
 argv_split(Arena *a, Argv *v, const char *words)
@@ -58,7 +59,8 @@ spawn(const char *const *argv, char **env, int output, pid_t *pid)
     posix_spawnattr_setsigmask(&attr, &none);
     posix_spawnattr_setsigdefault(&attr, &usual);
     posix_spawnattr_setpgroup(&attr, 0);
-    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
+    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
+                                        POSIX_SPAWN_SETPGROUP);
     int why = posix_spawnp(pid, argv[0], &files, &attr, (char *const *)argv, env);
     posix_spawnattr_destroy(&attr);
     posix_spawn_file_actions_destroy(&files);
@@ -84,8 +86,8 @@ environment(Arena *a, const char *temporary)
     return env;
 }
 
-/* A bound must hold before the program's first instruction, and posix_spawn sets none: a shell does. It is
- * handed the arguments as they are and reads none of them. */
+/* A bound must hold before the program's first instruction, and posix_spawn sets none: a shell
+ * does. It is handed the arguments as they are and reads none of them. */
 static const char *const *
 bounded(Arena *a, const char *const *argv, int64_t memory_bytes)
 {
@@ -103,7 +105,10 @@ bounded(Arena *a, const char *const *argv, int64_t memory_bytes)
     return v.at;
 }
 
-typedef struct { Process *at; uint32_t n; } Processes;
+typedef struct {
+    Process *at;
+    uint32_t n;
+} Processes;
 
 static void
 end_all(void *what)
@@ -129,7 +134,9 @@ process_start(Arena *a, const char *const *argv, Process *p, int *why)
 {
     int ends[2];
 
-    *p = (Process){ .temporary = p->temporary, .memory_bytes = p->memory_bytes, .pipe = -1, .said.arena = a };
+    *p = (Process){
+        .temporary = p->temporary, .memory_bytes = p->memory_bytes, .pipe = -1, .said.arena = a
+    };
     char **env = environment(a, p->temporary);
     argv = bounded(a, argv, p->memory_bytes);
     if (pipe2(ends, O_CLOEXEC)) {
@@ -158,7 +165,8 @@ reap(Process *p)
     do
         got = waitpid(p->pid, &status, 0);
     while (got < 0 && errno == EINTR);
-    /* A host that ignores SIGCHLD leaves no status to read; the caller looks at what was written. */
+    /* A host that ignores SIGCHLD leaves no status to read; the caller looks at what was
+     * written. */
     p->ok = got < 0 || (WIFEXITED(status) && WEXITSTATUS(status) == 0);
     p->signal = got > 0 && WIFSIGNALED(status) ? WTERMSIG(status) : 0;
     p->pid = 0;

@@ -1,8 +1,8 @@
 /* toolchain: which C compiler, and is it one that knows the extensions emitted code uses.
  *
- * A compiler is asked for its predefined macros, which say what it is more reliably than any banner:
- * clang calls itself GCC 4.2 too, and `cc` may be either. GCC from 12 and Clang from 14 are known to
- * have every vector extension that emitted C needs.
+ * A compiler is asked for its predefined macros, which say what it is more reliably than any
+ * banner: clang calls itself GCC 4.2 too, and `cc` may be either. GCC from 12 and Clang from 14 are
+ * known to have every vector extension that emitted C needs.
  */
 #include "build/internal.h"
 
@@ -12,8 +12,8 @@
 
 enum { GCC_OLDEST = 12, CLANG_OLDEST = 14 };
 
-static const char install_hint[] =
-    "Install one (Debian, Ubuntu: apt install gcc) or name one with --cc or the environment variable CC";
+static const char install_hint[] = "Install one (Debian, Ubuntu: apt install gcc) or name one with "
+                                   "--cc or the environment variable CC";
 
 /* The value of a predefined macro, or "" */
 static const char *
@@ -31,7 +31,8 @@ macro_value(Arena *a, const char *macros, const char *name)
     return value;
 }
 
-/* Run the compiler for its macros under `flags`. False: *why is an errno, or 0 if it ran and failed. */
+/* Run the compiler for its macros under `flags`. False: *why is an errno, or 0 if it ran and
+ * failed. */
 static bool
 ask_macros(Arena *a, const char *cc, const char *flags, const char **said, int *why)
 {
@@ -57,17 +58,20 @@ ask_macros(Arena *a, const char *cc, const char *flags, const char **said, int *
 static const char *
 compiler_version(Arena *a, const char *macros, const char **complaint)
 {
-    const char *clang = macro_value(a, macros, "__clang_major__"), *gcc = macro_value(a, macros, "__GNUC__");
+    const char *clang = macro_value(a, macros, "__clang_major__"),
+               *gcc = macro_value(a, macros, "__GNUC__");
     bool is_clang = *clang != 0;
     int major = atoi(is_clang ? clang : gcc), oldest = is_clang ? CLANG_OLDEST : GCC_OLDEST;
     const char *minor = macro_value(a, macros, is_clang ? "__clang_minor__" : "__GNUC_MINOR__");
-    const char *patch = macro_value(a, macros, is_clang ? "__clang_patchlevel__" : "__GNUC_PATCHLEVEL__");
+    const char *patch =
+        macro_value(a, macros, is_clang ? "__clang_patchlevel__" : "__GNUC_PATCHLEVEL__");
 
     *complaint = NULL;
     if (!major)
         *complaint = "it is neither GCC nor Clang";
     else if (major < oldest)
-        *complaint = arena_printf(a, "it is %s %d.%s, older than %d", is_clang ? "Clang" : "GCC", major, minor, oldest);
+        *complaint = arena_printf(a, "it is %s %d.%s, older than %d", is_clang ? "Clang" : "GCC",
+                                  major, minor, oldest);
     return arena_printf(a, "%s %d.%s.%s", is_clang ? "clang" : "gcc", major, minor, patch);
 }
 
@@ -105,7 +109,8 @@ toolchain_flags(Arena *a, const Toolchain *t, const char *flags)
     return own;
 }
 
-/* The version, every macro, and the options that come with the command: these may change the code and no macro. */
+/* The version, every macro, and the options that come with the command: these may change the code
+ * and no macro. */
 static uint64_t
 identity(Arena *a, const Toolchain *t, const char *macros)
 {
@@ -122,8 +127,11 @@ identity(Arena *a, const Toolchain *t, const char *macros)
 static uint64_t
 machine_of(Arena *a, const char *macros)
 {
-    static const char *const names[] = { "__x86_64__", "__i386__", "__aarch64__", "__arm__", "__riscv", "__powerpc64__", "__s390x__", "__linux__",
-                                         "__ELF__", "__BYTE_ORDER__", "__SIZEOF_POINTER__", "__SIZEOF_LONG__" };
+    static const char *const names[] = {
+        "__x86_64__", "__i386__",       "__aarch64__",        "__arm__",
+        "__riscv",    "__powerpc64__",  "__s390x__",          "__linux__",
+        "__ELF__",    "__BYTE_ORDER__", "__SIZEOF_POINTER__", "__SIZEOF_LONG__"
+    };
     uint64_t id = 0;
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -148,7 +156,7 @@ toolchain_find(Arena *a, Diags *d, const BuildOptions *o, const char *flags, Too
         *out = (Toolchain){ .path = cc, .is_zig = is_zig(a, cc) };
         const char *own = toolchain_flags(a, out, flags);
         bool runs = ask_macros(a, cc, own, &macros, &why);
-        if (!runs && own) {              /* is it the flags? */
+        if (!runs && own) { /* is it the flags? */
             refusal = why ? strerror(why) : first_line(a, macros);
             runs = ask_macros(a, cc, NULL, &macros, &why);
         }
@@ -156,14 +164,16 @@ toolchain_find(Arena *a, Diags *d, const BuildOptions *o, const char *flags, Too
             out->version = compiler_version(a, macros, &complaint);
             if (!complaint && refusal)
                 return diag_error(d, DIAG_TOOLCHAIN, (Loc){ 0 },
-                                  "%s (%s) does not take the flags \"%s\": %s. Choose another --target or another --cc",
+                                  "%s (%s) does not take the flags \"%s\": %s. Choose another "
+                                  "--target or another --cc",
                                   cc, out->version, own, refusal);
             out->id = identity(a, out, macros);
             out->machine = machine_of(a, macros);
             if (!complaint)
                 return true;
         } else {
-            complaint = why ? (why == ENOENT ? "not found" : strerror(why)) : "it does not run as a C compiler";
+            complaint = why ? (why == ENOENT ? "not found" : strerror(why))
+                            : "it does not run as a C compiler";
         }
         text_printf(&tried, "%s%s (%s)", i ? ", " : "", cc, complaint);
     }
@@ -172,7 +182,8 @@ toolchain_find(Arena *a, Diags *d, const BuildOptions *o, const char *flags, Too
                       text_str(&tried), GCC_OLDEST, CLANG_OLDEST, install_hint);
 }
 
-/* One compiler under two names: `cc` and `gcc` mostly are. A command of the user's is another thing, even if it asks one of these. */
+/* One compiler under two names: `cc` and `gcc` mostly are. A command of the user's is another
+ * thing, even if it asks one of these. */
 static bool
 is_same(const Toolchain *known, const Toolchain *t)
 {
@@ -188,7 +199,9 @@ toolchain_others(Arena *a, const char *flags, Toolchain *known, uint32_t n, uint
 {
     for (uint32_t i = 0; i < NUSUAL && n < room; i++) {
         Diags quiet = { .arena = a };
-        bool other = toolchain_find(a, &quiet, &(BuildOptions){ .cc = usual[i] }, flags, &known[n]) && known[n].machine == known[0].machine;
+        bool other =
+            toolchain_find(a, &quiet, &(BuildOptions){ .cc = usual[i] }, flags, &known[n]) &&
+            known[n].machine == known[0].machine;
         for (uint32_t k = 0; k < n; k++)
             other &= !is_same(&known[k], &known[n]);
         n += other;

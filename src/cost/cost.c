@@ -3,7 +3,8 @@
 
 #include <math.h>
 
-/* Seconds for so many bytes, at the rate of one thread or at this one's share of all threads' rate. */
+/* Seconds for so many bytes, at the rate of one thread or at this one's share of all threads'
+ * rate. */
 static double
 move_seconds(const Unfold *u, double bytes, double one, double all)
 {
@@ -12,23 +13,28 @@ move_seconds(const Unfold *u, double bytes, double one, double all)
     return rate > 0 ? bytes / rate : 0;
 }
 
-/* A stretch that is written begins with a line that nothing has fetched ahead. What goes past the caches has no such lines. */
+/* A stretch that is written begins with a line that nothing has fetched ahead. What goes past the
+ * caches has no such lines. */
 static double
 level_seconds(const Unfold *u, const Node *n, Level cache)
 {
     const Machine *m = u->m;
     const MemoryLevel *from = &m->level[cache + 1];
-    double seconds = move_seconds(u, n->read[cache], from->one.read, from->all.read) + n->wait[cache];
+    double seconds =
+        move_seconds(u, n->read[cache], from->one.read, from->all.read) + n->wait[cache];
 
     seconds += move_seconds(u, n->write[cache], from->one.write, from->all.write);
     if (cache != LEVEL_L3)
         return seconds;
-    double first = move_seconds(u, n->apart, m->apart_per_second, m->apart_all_per_second) - move_seconds(u, n->apart, from->one.write, from->all.write);
-    return seconds + more(first, 0) + move_seconds(u, n->past_apart, m->stream_per_second, m->stream_all_per_second);
+    double first = move_seconds(u, n->apart, m->apart_per_second, m->apart_all_per_second) -
+                   move_seconds(u, n->apart, from->one.write, from->all.write);
+    return seconds + more(first, 0) +
+           move_seconds(u, n->past_apart, m->stream_per_second, m->stream_all_per_second);
 }
 
-/* How many trips of loop `of` are in sight of the processor at once: those of the next execution of a short loop run beside the end of this
- * one, and their chains with its. Nothing is beside the only trip. */
+/* How many trips of loop `of` are in sight of the processor at once: those of the next execution of
+ * a short loop run beside the end of this one, and their chains with its. Nothing is beside the
+ * only trip. */
 static double
 beside(const Unfold *u, const Node *of)
 {
@@ -41,7 +47,8 @@ beside(const Unfold *u, const Node *of)
 static const Node *
 begins_chain(const Unfold *u, const Node *n, uint32_t b)
 {
-    for (const Node *at = n->parent ? n->parent->phase : NULL; at; at = at->parent ? at->parent->phase : NULL)
+    for (const Node *at = n->parent ? n->parent->phase : NULL; at;
+         at = at->parent ? at->parent->phase : NULL)
         for (uint32_t i = at->id + 1; i <= at->last; i++) {
             const Node *s = u->node.at[i];
             if (s->kind == NODE_STORE && s->phase == at && s->tree->u.store.buffer == b)
@@ -75,26 +82,34 @@ explain(Unfold *u, const Node *n, const Work *w, double times, double seconds)
     while (depth > 0)
         text_printf(u->why, "%s ", path[--depth]);
     double us = times * u->m->cycle_seconds * 1e6;
-    text_printf(u->why, "%sx%.4g: %.3g us; a trip %.3g cycles: flops %.3g, chain %.3g, l1 %.3g, issue %.3g; us: ", n->kind == NODE_ARM ? "* " : "",
-                times, seconds * 1e6, seconds / times / u->m->cycle_seconds, w->flops, w->chain, w->l1, w->issue);
-    text_printf(u->why, "flops %.3g, l2 %.3g, l3 %.3g, memory %.3g\n", w->flops * us, level_seconds(u, n, LEVEL_L1) * 1e6,
-                level_seconds(u, n, LEVEL_L2) * 1e6, level_seconds(u, n, LEVEL_L3) * 1e6);
+    text_printf(
+        u->why,
+        "%sx%.4g: %.3g us; a trip %.3g cycles: flops %.3g, chain %.3g, l1 %.3g, issue %.3g; us: ",
+        n->kind == NODE_ARM ? "* " : "", times, seconds * 1e6,
+        seconds / times / u->m->cycle_seconds, w->flops, w->chain, w->l1, w->issue);
+    text_printf(u->why, "flops %.3g, l2 %.3g, l3 %.3g, memory %.3g\n", w->flops * us,
+                level_seconds(u, n, LEVEL_L1) * 1e6, level_seconds(u, n, LEVEL_L2) * 1e6,
+                level_seconds(u, n, LEVEL_L3) * 1e6);
 }
 
-/* Work and the traffic of each level go on side by side, but wait for each other the more the nearer they are. What is known of farther levels is
- * the root of the sum of squares. By it the cheapest of eight choices of each of ResNet-50's kernels, on a Zen 3 core, take 112.2 ms; by the
- * larger of both 114.7, by their sum 114.5, and the fastest of the eight 108.1. On a Zen 5 core, whose second level is measured (4), prices of 138
- * kernels' choices order them better than by squares: rank correlation 0.56 instead of 0.47, and 0.97 % are lost to the fastest instead of 1.07. */
+/* Work and the traffic of each level go on side by side, but wait for each other the more the
+ * nearer they are. What is known of farther levels is the root of the sum of squares. By it the
+ * cheapest of eight choices of each of ResNet-50's kernels, on a Zen 3 core, take 112.2 ms; by the
+ * larger of both 114.7, by their sum 114.5, and the fastest of the eight 108.1. On a Zen 5 core,
+ * whose second level is measured (4), prices of 138 kernels' choices order them better than by
+ * squares: rank correlation 0.56 instead of 0.47, and 0.97 % are lost to the fastest instead of
+ * 1.07. */
 static const double FAR_OVERLAP = 2;
 
 static void
 add_phase(Unfold *u, Node *n, Work w, Cost *c, double *seconds)
 {
     bool loop = n->kind == NODE_LOOP;
-    double times = loop ? n->exec * n->trips : n->exec, cycle = u->m->cycle_seconds, window = u->m->window;
+    double times = loop ? n->exec * n->trips : n->exec, cycle = u->m->cycle_seconds,
+           window = u->m->window;
 
-    /* An execution of a loop ends with the latency of its last trip, and code between loops waits for its
-     * values, unless the next trip of the loop around is in sight. */
+    /* An execution of a loop ends with the latency of its last trip, and code between loops waits
+     * for its values, unless the next trip of the loop around is in sight. */
     const Node *around = n->parent ? n->parent->phase : NULL;
     double fill = around && around->uops > window ? w.latency * (1 - window / around->uops) : 0;
     if (loop) {
@@ -103,8 +118,10 @@ add_phase(Unfold *u, Node *n, Work w, Cost *c, double *seconds)
         fill /= more(n->trips, 1);
     }
     /* Code that the first-level cache does not hold comes from the second, each time through. */
-    double code = w.code_bytes > (double)u->m->level[LEVEL_L1].bytes && u->m->level[LEVEL_L2].one.read > 0
-                ? w.code_bytes / u->m->level[LEVEL_L2].one.read / cycle : 0;
+    double code =
+        w.code_bytes > (double)u->m->level[LEVEL_L1].bytes && u->m->level[LEVEL_L2].one.read > 0
+            ? w.code_bytes / u->m->level[LEVEL_L2].one.read / cycle
+            : 0;
     w.issue += code;
     double most = w.flops;
     most = w.chain > most ? w.chain : most;
@@ -123,7 +140,8 @@ add_phase(Unfold *u, Node *n, Work w, Cost *c, double *seconds)
         double s = level_seconds(u, n, l);
         *level[l] += s;
         c->bytes[l + 1] += n->read[l] + n->write[l] + (l == LEVEL_L3 ? n->past : 0);
-        slowest = more(slowest, machine_together(most, s, l == LEVEL_L1 ? u->m->overlap : FAR_OVERLAP));
+        slowest =
+            more(slowest, machine_together(most, s, l == LEVEL_L1 ? u->m->overlap : FAR_OVERLAP));
     }
     *seconds += slowest;
     if (u->why && slowest > 0)
@@ -183,7 +201,9 @@ cost_home(Ctx *c, const Kernel *k, const Machine *m, const CostAsk *ask, uint32_
 void
 cost_print(Text *t, const Cost *c)
 {
-    text_printf(t, "%.3g us: flops %.3g, chain %.3g, l1 %.3g, issue %.3g, l2 %.3g, l3 %.3g, memory %.3g, startup %.3g, parallel %.3g",
-                c->seconds * 1e6, c->flops * 1e6, c->chain * 1e6, c->l1 * 1e6, c->issue * 1e6, c->l2 * 1e6, c->l3 * 1e6,
-                c->memory * 1e6, c->startup * 1e6, c->parallel * 1e6);
+    text_printf(t,
+                "%.3g us: flops %.3g, chain %.3g, l1 %.3g, issue %.3g, l2 %.3g, l3 %.3g, memory "
+                "%.3g, startup %.3g, parallel %.3g",
+                c->seconds * 1e6, c->flops * 1e6, c->chain * 1e6, c->l1 * 1e6, c->issue * 1e6,
+                c->l2 * 1e6, c->l3 * 1e6, c->memory * 1e6, c->startup * 1e6, c->parallel * 1e6);
 }

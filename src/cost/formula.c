@@ -1,12 +1,15 @@
 /* formula: what a nest takes before anything is known of its loops.
  *
- * Arithmetic is counted as schedules would do it: what a reduction's body does not vary in, once for each point of the rest; what
- * stands in a factor of a product, once for each point at which the factor is another (a window that slides over values
- * which are computed has each of them as often as it reads it: only what is read bare is copied as it lies), each time that factor is made ready:
- * a task has as many rows (columns) as half of the second cache holds of them, and makes the other factor ready for itself; where
- * there are fewer tasks than cores, each has half of that (even_share of write_contraction.c).
- * Reads are what of a tensor is touched; lanes along the innermost axis of what is written lie side by side or apart: a factor that is
- * read bare is turned in registers as it is copied, one that is computed is gathered. So are lanes that a choice by place parts.
+ * Arithmetic is counted as schedules would do it: what a reduction's body does not vary in, once
+ * for each point of the rest; what stands in a factor of a product, once for each point at which
+ * the factor is another (a window that slides over values which are computed has each of them as
+ * often as it reads it: only what is read bare is copied as it lies), each time that factor is made
+ * ready: a task has as many rows (columns) as half of the second cache holds of them, and makes the
+ * other factor ready for itself; where there are fewer tasks than cores, each has half of that
+ * (even_share of write_contraction.c). Reads are what of a tensor is touched; lanes along the
+ * innermost axis of what is written lie side by side or apart: a factor that is read bare is turned
+ * in registers as it is copied, one that is computed is gathered. So are lanes that a choice by
+ * place parts.
  */
 #include <math.h>
 
@@ -34,7 +37,8 @@ typedef struct {
     const Machine *m;
     Contraction view;
     bool product;
-    Map factor;                      /* nodes that stand in a factor of the product: to how often they are computed */
+    /* nodes that stand in a factor of the product: to how often they are computed */
+    Map factor;
 } Formula;
 
 static double
@@ -52,7 +56,10 @@ points_of(const Formula *f, AxisSet axes)
 static double
 rounding_cycles(const Machine *m, const Scalar *s)
 {
-    double rate = s->op != S_CAST ? 0 : s->dtype == DT_F16 ? m->f16_store_per_second : s->dtype == DT_BF16 ? m->bf16_store_per_second : 0;
+    double rate = s->op != S_CAST       ? 0
+                  : s->dtype == DT_F16  ? m->f16_store_per_second
+                  : s->dtype == DT_BF16 ? m->bf16_store_per_second
+                                        : 0;
 
     return rate > 0 ? 1 / (rate * m->cycle_seconds) : 0;
 }
@@ -63,13 +70,17 @@ cycles_of(const Formula *f, const Scalar *s)
 {
     const OpCost *o = &op_cost[s->op];
     double lanes = machine_lanes(f->m, s->dtype == DT_BOOL ? DT_F32 : s->dtype);
-    double cycles = o->fma / f->m->fma_per_cycle + o->alu / f->m->add_per_cycle + o->divide * f->m->divide_cycles + o->root * f->m->sqrt_cycles;
+    double cycles = o->fma / f->m->fma_per_cycle + o->alu / f->m->add_per_cycle +
+                    o->divide * f->m->divide_cycles + o->root * f->m->sqrt_cycles;
 
     return cycles / lanes + o->lane_cycles + rounding_cycles(f->m, s);
 }
 
 /* The elements of the largest tensor that is read below s. */
-typedef struct { Formula *f; double elements, again; } Largest;
+typedef struct {
+    Formula *f;
+    double elements, again;
+} Largest;
 
 static void
 seek_largest(void *user, const Scalar *s)
@@ -96,7 +107,8 @@ static const double NO_NAN = 2.0 / 3;
 static double
 cycles_in_place(const Formula *f, const Scalar *s)
 {
-    bool number = (s->op == S_MAX || s->op == S_MIN) && (s->arg[0]->op == S_CONST || s->arg[1]->op == S_CONST);
+    bool number = (s->op == S_MAX || s->op == S_MIN) &&
+                  (s->arg[0]->op == S_CONST || s->arg[1]->op == S_CONST);
 
     return cycles_of(f, s) * (number ? NO_NAN : 1);
 }
@@ -113,11 +125,14 @@ arithmetic(Formula *f, Arena *a, CostFormula *out)
         uint64_t elements;
         if (s->op == S_REDUCE) {
             double lanes = machine_lanes(f->m, s->dtype == DT_BOOL ? DT_F32 : s->dtype);
-            if (s->arg[0]->op != S_MUL || s->u.reduce.combiner != COMB_SUM)       /* else it is a part of the product below */
-                cycles += points_of(f, outer | (walk.at[i].reduce & s->axes) | s->u.reduce.axes) / f->m->fma_per_cycle / lanes;
+            /* else it is a part of the product below */
+            if (s->arg[0]->op != S_MUL || s->u.reduce.combiner != COMB_SUM)
+                cycles += points_of(f, outer | (walk.at[i].reduce & s->axes) | s->u.reduce.axes) /
+                          f->m->fma_per_cycle / lanes;
             continue;
         }
-        if (!s->axes || s->op == S_LOAD || s->op == S_CONST || s->op == S_INDEX || s->op == S_ITEM || s->op == S_AT)
+        if (!s->axes || s->op == S_LOAD || s->op == S_CONST || s->op == S_INDEX ||
+            s->op == S_ITEM || s->op == S_AT)
             continue;
         double points = points_of(f, outer | (walk.at[i].reduce & s->axes));
         if (map_get(&f->factor, MAP_PTR(s), &elements))
@@ -131,19 +146,20 @@ arithmetic(Formula *f, Arena *a, CostFormula *out)
     out->inner = inner * f->m->cycle_seconds;
 }
 
-/* The axis along which lanes lie: that of the last dimension that is written and has more than one element. */
+/* The axis along which lanes lie: that of the last dimension that is written and has more than one
+ * element. */
 static AxisSet
 lane_axis(const Formula *f)
 {
     const Write *w = &f->n->write[0];
 
-    for (uint32_t d = f->n->param[w->out].type->rank; d-- > 0; ) {
+    for (uint32_t d = f->n->param[w->out].type->rank; d-- > 0;) {
         Var v;
         AxisSet axes = expr_axes(w->at[d]);
         if (expr_is_var(w->at[d], &v) && v.kind == VAR_AXIS && !expr_is(f->n->axis[v.id].extent, 1))
             return axis_one(v.id);
         if (axes)
-            return axis_one(63 - (uint32_t)__builtin_clzll(axes));       /* the last digit */
+            return axis_one(63 - (uint32_t)__builtin_clzll(axes)); /* the last digit */
     }
     return 0;
 }
@@ -155,7 +171,7 @@ lies_apart(const Formula *f, const Scalar *load, AxisSet lane, AxisSet or)
     const Type *t = f->n->param[load->u.load.slot].type;
     bool along = false;
 
-    for (uint32_t d = t->rank; d-- > 0; ) {
+    for (uint32_t d = t->rank; d-- > 0;) {
         if (expr_is(t->dim[d], 1))
             continue;
         AxisSet used = expr_axes(load->u.load.at[d]);
@@ -168,9 +184,13 @@ lies_apart(const Formula *f, const Scalar *load, AxisSet lane, AxisSet or)
     return false;
 }
 
-/* Does a choice by place fall between the lanes of a vector? Vectors begin at multiples of their lanes.
- * beside: reads that a number stands beside in such a choice; lanes of both are blended. */
-typedef struct { const Formula *f; bool any; Map beside; } Torn;
+/* Does a choice by place fall between the lanes of a vector? Vectors begin at multiples of their
+ * lanes. beside: reads that a number stands beside in such a choice; lanes of both are blended. */
+typedef struct {
+    const Formula *f;
+    bool any;
+    Map beside;
+} Torn;
 
 static void
 seek_torn(void *user, const Scalar *s)
@@ -184,17 +204,20 @@ seek_torn(void *user, const Scalar *s)
     if (yes->op == S_CONST || no->op == S_CONST)
         map_put(&t->beside, MAP_PTR(yes->op == S_CONST ? no : yes), 1);
     if (a->op == S_INDEX && b->op == S_CONST)
-        t->any |= s->arg[0]->op <= S_NE || (b->u.bits + (s->arg[0]->op == S_LE || s->arg[0]->op == S_GT)) % lanes;
+        t->any |= s->arg[0]->op <= S_NE ||
+                  (b->u.bits + (s->arg[0]->op == S_LE || s->arg[0]->op == S_GT)) % lanes;
     else
         t->any |= a->op == S_INDEX || b->op == S_INDEX;
 }
 
-/* How often a factor is made ready: by each task that has some of the other's columns, `bytes` of them in all. */
+/* How often a factor is made ready: by each task that has some of the other's columns, `bytes` of
+ * them in all. */
 static double
 times_ready(const Formula *f, AxisSet columns, double bytes)
 {
     double tasks = ceil(bytes / fmax((double)machine_block_bytes(f->m, LEVEL_L2), 1));
-    double panels = ceil(points_of(f, columns) / (2 * machine_lanes(f->m, f->view.reduce->dtype)));       /* tiles are two or three vectors wide */
+    /* tiles are two or three vectors wide */
+    double panels = ceil(points_of(f, columns) / (2 * machine_lanes(f->m, f->view.reduce->dtype)));
 
     /* Of fewer tasks than cores each is halved, if it has panels for that. */
     if (f->m->cores > tasks * points_of(f, f->view.batch))
@@ -220,8 +243,10 @@ CostFormula
 cost_formula(Ctx *c, Arena *a, const Nest *n, const Machine *m)
 {
     Formula f = { .c = c, .n = n, .m = m, .factor.arena = a };
-    CostFormula out = { .bytes = NEW_ARRAY(a, double, n->nin + n->nout + 1), .factor = NEW_ARRAY(a, bool, n->nin + n->nout + 1) };
-    AxisSet outer = nest_axes_of_kind(n, AXIS_PARALLEL) | nest_axes_of_kind(n, AXIS_SCAN), lane = lane_axis(&f);
+    CostFormula out = { .bytes = NEW_ARRAY(a, double, n->nin + n->nout + 1),
+                        .factor = NEW_ARRAY(a, bool, n->nin + n->nout + 1) };
+    AxisSet outer = nest_axes_of_kind(n, AXIS_PARALLEL) | nest_axes_of_kind(n, AXIS_SCAN),
+            lane = lane_axis(&f);
     Accesses reads = nest_accesses(c, a, n);
     Ranges ranges = nest_ranges(c, a, n);
     Torn torn = { .f = &f, .beside.arena = a };
@@ -231,9 +256,11 @@ cost_formula(Ctx *c, Arena *a, const Nest *n, const Machine *m)
     f.product = nest_axes_of_kind(n, AXIS_REDUCE) && nest_contraction(c, n, &f.view);
     for (uint32_t side = 0; f.product && side < 2; side++) {
         const Scalar *s = side ? f.view.b : f.view.a;
-        double other = points_of(&f, (side ? f.view.row : f.view.col) | f.view.sum) * dtype_info[f.view.reduce->dtype].bytes;
+        double other = points_of(&f, (side ? f.view.row : f.view.col) | f.view.sum) *
+                       dtype_info[f.view.reduce->dtype].bytes;
         AxisSet computed = s->op == S_LOAD ? 0 : scalar_axes(c, s);
-        Largest l = { &f, computed ? points_of(&f, computed) : 0, times_ready(&f, side ? f.view.row : f.view.col, other) };
+        Largest l = { &f, computed ? points_of(&f, computed) : 0,
+                      times_ready(&f, side ? f.view.row : f.view.col, other) };
         if (!computed)
             scalar_visit(c, s, seek_largest, &l);
         scalar_visit(c, s, mark_factor, &l);
@@ -252,16 +279,20 @@ cost_formula(Ctx *c, Arena *a, const Nest *n, const Machine *m)
         AxisSet used = 0;
         for (uint32_t d = 0; d < load->u.load.rank; d++)
             used |= expr_axes(load->u.load.at[d]);
-        out.bytes[slot] = fmin(out.bytes[slot] + points_of(&f, used) * bytes, cost_usual(c, type_bytes(c, n->param[slot].type)));
+        out.bytes[slot] = fmin(out.bytes[slot] + points_of(&f, used) * bytes,
+                               cost_usual(c, type_bytes(c, n->param[slot].type)));
         uint64_t elements;
-        bool factor = map_get(&f.factor, MAP_PTR(load), &elements), bare = factor && (load == f.view.a || load == f.view.b);
+        bool factor = map_get(&f.factor, MAP_PTR(load), &elements),
+             bare = factor && (load == f.view.a || load == f.view.b);
         double gather = m->gather_cycles / machine_lanes(m, DT_F32) * m->cycle_seconds;
-        bool blends = map_get(&torn.beside, MAP_PTR(load), NULL) && load_is_inside(c, &ranges, load, n->param[slot].type);
+        bool blends = map_get(&torn.beside, MAP_PTR(load), NULL) &&
+                      load_is_inside(c, &ranges, load, n->param[slot].type);
         bool masked = reads.at[i].conditional && torn.any && !blends;
         out.factor[slot] |= factor;
         if (factor && !bare && (masked || lies_apart(&f, load, lane, 0)))
             out.inner += (double)elements * gather;
-        else if (!factor && (masked || lies_apart(&f, load, lane, nest_axes_of_kind(n, AXIS_REDUCE))))
+        else if (!factor &&
+                 (masked || lies_apart(&f, load, lane, nest_axes_of_kind(n, AXIS_REDUCE))))
             out.work += points_of(&f, outer | (reads.at[i].reduce & used)) * gather;
     }
     for (uint32_t i = n->nin; i < n->nin + n->nout; i++)

@@ -4,7 +4,8 @@
 
 #include "cost/cost.h"
 
-/* Bound what is kept of an access: of more digits of a trip, or places of one that is written out, the mean of their steps counts. */
+/* Bound what is kept of an access: of more digits of a trip, or places of one that is written out,
+ * the mean of their steps counts. */
 enum { MOST_DIGITS = 3, MOST_PLACES = 8 };
 typedef enum { NODE_ARM, NODE_LOOP, NODE_IF, NODE_LET, NODE_STORE, NODE_AHEAD } NodeKind;
 
@@ -12,96 +13,124 @@ typedef enum { NODE_ARM, NODE_LOOP, NODE_IF, NODE_LET, NODE_STORE, NODE_AHEAD } 
 typedef struct Node Node;
 struct Node {
     NodeKind kind;
-    const Tree *tree;                /* NULL: an arm */
+    const Tree *tree; /* NULL: an arm */
     Node *parent, *child, *next;
-    Node *phase;                     /* the arm or the loop that is not unrolled whose trip runs it; of such: itself */
-    uint32_t id, last;               /* its number, and that of the last node in it */
-    uint32_t depth;                  /* loops around it, and itself if it is one */
-    uint32_t first, end;             /* accesses in it: Unfold.access[first..end) */
-    uint64_t control;                /* loops that bounds, tests and lane limits below depend on */
-    double exec;                     /* executions in one call, on the thread that has most to do */
-    double trips;                    /* loops: of one execution, on average */
-    double varies;                   /* loops: the share of executions that have not as many trips as the one before */
-    int64_t before;                  /* loops: trips of the execution seen last; while sampling */
-    int64_t at;                      /* loops: the trip that stands for all */
-    uint32_t ndigit;                 /* loops over several indices as one: digits of the trip; 0: there is one index … */
-    int64_t place[MOST_DIGITS];      /* … and trips from one value of a digit to its next, the fastest digit first: 1, … */
-    double uops;                     /* phases: instructions of one trip, those of inner loops included */
-    double read[LEVEL_COUNT], write[LEVEL_COUNT];    /* phases: bytes from and to each level in one call; traffic.c */
-    double apart, past;              /* phases: bytes written to memory: of each stretch the first line; past the caches … */
-    double past_apart;               /* … counted as so many lines apart as take as long */
-    double wait[LEVEL_COUNT];        /* phases: seconds until the first lines of what is read are there */
-    uint32_t charged;                /* phases: the charge that looked at it last */
+    /* the arm or the loop that is not unrolled whose trip runs it; of such: itself */
+    Node *phase;
+    uint32_t id, last;   /* its number, and that of the last node in it */
+    uint32_t depth;      /* loops around it, and itself if it is one */
+    uint32_t first, end; /* accesses in it: Unfold.access[first..end) */
+    uint64_t control;    /* loops that bounds, tests and lane limits below depend on */
+    double exec;         /* executions in one call, on the thread that has most to do */
+    double trips;        /* loops: of one execution, on average */
+    /* loops: the share of executions that have not as many trips as the one before */
+    double varies;
+    int64_t before; /* loops: trips of the execution seen last; while sampling */
+    int64_t at;     /* loops: the trip that stands for all */
+    /* loops over several indices as one: digits of the trip; 0: there is one index … */
+    uint32_t ndigit;
+    /* … and trips from one value of a digit to its next, the fastest digit first: 1, … */
+    int64_t place[MOST_DIGITS];
+    /* phases: instructions of one trip, those of inner loops included */
+    double uops;
+    /* phases: bytes from and to each level in one call; traffic.c */
+    double read[LEVEL_COUNT], write[LEVEL_COUNT];
+    /* phases: bytes written to memory: of each stretch the first line; past the caches … */
+    double apart, past;
+    double past_apart; /* … counted as so many lines apart as take as long */
+    /* phases: seconds until the first lines of what is read are there */
+    double wait[LEVEL_COUNT];
+    uint32_t charged; /* phases: the charge that looked at it last */
 };
 
 typedef struct {
-    Node *node;                      /* the store it belongs to, as operand or as place */
-    const Scalar *load;              /* NULL: the place of the store */
-    uint32_t buffer, lanes, bytes;   /* bytes: of an element */
+    Node *node;                    /* the store it belongs to, as operand or as place */
+    const Scalar *load;            /* NULL: the place of the store */
+    uint32_t buffer, lanes, bytes; /* bytes: of an element */
     bool write;
-    double offset;                   /* [elements] at the trips that stand for all */
-    double lane_stride;              /* [elements] */
-    double valid;                    /* share of the lanes that take part */
-    double *stride;                  /* [node->depth]: elements that the trip of each loop around moves it, over all of them */
-    double *step;                    /* [node->depth]: from one trip to the next, where digits of an index jump */
-    double (*digit)[MOST_DIGITS];    /* [node->depth]: by what each digit of the trip moves it, where the loop's node says there are some
-                                      * and they say all of where it is; NAN: they do not */
-    double **place;                  /* [node->depth]: NULL, or [trips] where each trip of a loop that is written out has it, from where `offset` is; where these
-                                      * are not evenly apart and few */
-    bool *random;                    /* [node->depth]: the loop moves it to a place computed from data */
+    double offset;      /* [elements] at the trips that stand for all */
+    double lane_stride; /* [elements] */
+    double valid;       /* share of the lanes that take part */
+    /* [node->depth]: elements that the trip of each loop around moves it, over all of them */
+    double *stride;
+    /* [node->depth]: from one trip to the next, where digits of an index jump */
+    double *step;
+    /* [node->depth]: by what each digit of the trip moves it, where the loop's node says there are
+     * some and they say all of where it is; NAN: they do not */
+    double (*digit)[MOST_DIGITS];
+    /* [node->depth]: NULL, or [trips] where each trip of a loop that is written out has it, from
+     * where `offset` is; where these are not evenly apart and few */
+    double **place;
+    /* [node->depth]: the loop moves it to a place computed from data */
+    bool *random;
 } MemRef;
 
 typedef struct {
     Ctx *ctx;
-    Arena *arena;                    /* scratch */
+    Arena *arena; /* scratch */
     const Kernel *k;
     const Machine *m;
     const CostAsk *ask;
-    Text *why;                       /* or NULL */
+    Text *why; /* or NULL */
     Node *root;
-    VEC(Node *) node;                /* preorder */
-    VEC(MemRef) access;              /* of memory; registers have none */
-    int64_t *env;                    /* [nloop]: loop and let variables */
-    int64_t data;                    /* what numbers from data count as; 0 unless a bound of theirs is looked for */
-    uint64_t *deps;                  /* [nloop]: loops that each variable depends on, one bit in 64 */
-    double *valid_sum;               /* [access.cap] while sampling */
-    double (*pitch)[TN_MAX_RANK];    /* [buffer]: elements between neighbours of each physical dimension */
-    double *buffer_bytes;            /* [buffer]: size of each */
-    double trips, shares, most;      /* of the parallel loop: all, threads that get some, most trips of one of them */
-    bool *past;                      /* [buffer]: is written past the caches */
-    bool *far;                       /* [buffer]: what memory has of it is asked for long before it is read */
-    uint32_t charges;                /* of buffers to phases, so far; traffic.c */
+    VEC(Node *) node;   /* preorder */
+    VEC(MemRef) access; /* of memory; registers have none */
+    int64_t *env;       /* [nloop]: loop and let variables */
+    /* what numbers from data count as; 0 unless a bound of theirs is looked for */
+    int64_t data;
+    /* [nloop]: loops that each variable depends on, one bit in 64 */
+    uint64_t *deps;
+    double *valid_sum; /* [access.cap] while sampling */
+    /* [buffer]: elements between neighbours of each physical dimension */
+    double (*pitch)[TN_MAX_RANK];
+    double *buffer_bytes; /* [buffer]: size of each */
+    /* of the parallel loop: all, threads that get some, most trips of one of them */
+    double trips, shares, most;
+    bool *past; /* [buffer]: is written past the caches */
+    /* [buffer]: what memory has of it is asked for long before it is read */
+    bool *far;
+    uint32_t charges; /* of buffers to phases, so far; traffic.c */
 } Unfold;
 
-void measure_buffers(Unfold *u);     /* pitch, buffer_bytes */
+void measure_buffers(Unfold *u); /* pitch, buffer_bytes */
 /* Trip counts, executions and strides, as numbers. */
 void unfold(Unfold *u);
 uint64_t unfold_deps(Unfold *u, const Expr *e);
 uint64_t unfold_vars(Unfold *u, const VarSet *vars);
-static inline uint64_t loop_bit(uint64_t var) { return (uint64_t)1 << (var % 64); }
+static inline uint64_t
+loop_bit(uint64_t var)
+{
+    return (uint64_t)1 << (var % 64);
+}
 int64_t unfold_eval(Unfold *u, const Expr *e, int64_t otherwise);
 
 /* Bytes of every phase from and to each level. */
 void traffic(Unfold *u);
 
-static inline double more(double x, double y) { return x > y ? x : y; }
+static inline double
+more(double x, double y)
+{
+    return x > y ? x : y;
+}
 
-/* One operation: instructions on the multiply-add units, others on vectors, divisions, square roots; cycles
- * of a call for each lane; the longest chain through it [multiply-adds]. */
-typedef struct { double fma, alu, divide, root, lane_cycles, chain; } OpCost;
+/* One operation: instructions on the multiply-add units, others on vectors, divisions, square
+ * roots; cycles of a call for each lane; the longest chain through it [multiply-adds]. */
+typedef struct {
+    double fma, alu, divide, root, lane_cycles, chain;
+} OpCost;
 extern const OpCost op_cost[S_OP_COUNT];
 
 /* The straight code of a phase, once through: cycles of each kind as if it were alone. */
 typedef struct {
     double flops, l1, issue;
-    double chain;                    /* from one trip of its loop to the next, through this buffer: */
+    /* from one trip of its loop to the next, through this buffer: */
+    double chain;
     uint32_t chain_buffer;
-    double latency;                  /* from its first load to its last value */
-    double uops;                     /* instructions */
-    double work, bytes;              /* operations; bytes loaded and stored */
+    double latency;     /* from its first load to its last value */
+    double uops;        /* instructions */
+    double work, bytes; /* operations; bytes loaded and stored */
     double code_bytes;
 } Work;
 Work work_of_phase(Unfold *u, Node *phase);
-
 
 #endif

@@ -2,9 +2,11 @@
  *
  *   call + a's and b's bytes laid out + operations at the library's rate + c written
  *
- * Libraries bring both operands into an order of their own in every call (Goto and van de Geijn, ACM TOMS 34(3), 2008), a block that L2
- * holds at a time: to what that takes comes what bringing them there takes. All of it is measured (`tenon machine`); of f64 the rate is less by
- * as much as that of multiply-adds. Of several threads each calls it for a part of the rows, or of the columns where there are more, and lays out the other operand whole.
+ * Libraries bring both operands into an order of their own in every call (Goto and van de Geijn,
+ * ACM TOMS 34(3), 2008), a block that L2 holds at a time: to what that takes comes what bringing
+ * them there takes. All of it is measured (`tenon machine`); of f64 the rate is less by as much as
+ * that of multiply-adds. Of several threads each calls it for a part of the rows, or of the columns
+ * where there are more, and lays out the other operand whole.
  */
 #include "cost/cost.h"
 
@@ -32,14 +34,17 @@ writing(const Machine *m, double bytes, uint32_t threads)
 static double
 seconds_among(const LibraryProduct *p, const Machine *m, uint32_t threads)
 {
-    double size = dtype_info[p->dtype].bytes, rate = m->blas_f32_per_second * (p->dtype == DT_F64 ? m->f64_per_second / m->f32_per_second : 1);
+    double size = dtype_info[p->dtype].bytes,
+           rate = m->blas_f32_per_second *
+                  (p->dtype == DT_F64 ? m->f64_per_second / m->f32_per_second : 1);
     bool apart = p->batch >= threads, by_rows = p->rows > p->columns;
 
-    return (apart ? ceil(p->batch / threads) : 1) * m->blas_call_seconds
-         + laying(m, p->batch * p->rows * p->sum * size, p->far_a, apart || by_rows, threads)
-         + laying(m, p->batch * p->columns * p->sum * size, p->far_b, apart || !by_rows, threads)
-         + 2 * p->batch * p->rows * p->columns * p->sum / (rate * threads) + writing(m, p->batch * p->rows * p->columns * size, threads)
-         + m->call_seconds + (threads > 1 ? m->wake_seconds : 0);
+    return (apart ? ceil(p->batch / threads) : 1) * m->blas_call_seconds +
+           laying(m, p->batch * p->rows * p->sum * size, p->far_a, apart || by_rows, threads) +
+           laying(m, p->batch * p->columns * p->sum * size, p->far_b, apart || !by_rows, threads) +
+           2 * p->batch * p->rows * p->columns * p->sum / (rate * threads) +
+           writing(m, p->batch * p->rows * p->columns * size, threads) + m->call_seconds +
+           (threads > 1 ? m->wake_seconds : 0);
 }
 
 double

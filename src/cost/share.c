@@ -7,7 +7,7 @@
 #include "cost/internal.h"
 #include "nest/support.h"
 
-enum { SAMPLES = 32 };               /* rows; a triangle's share is exact to 1 in 64 */
+enum { SAMPLES = 32 }; /* rows; a triangle's share is exact to 1 in 64 */
 
 /* A larger share is what the borders of an image leave of a window: it saves less than a loop loses
  * whose trips are not known. */

@@ -1,42 +1,57 @@
 /* traffic: how many bytes every phase has from each level of memory, and gives to it.
  *
- * For each buffer and each loop: the lines that one trip touches, and all trips together, from the strides
- * of the accesses below (memory-hierarchy folklore; as in "lines" of a box of Bondhugula's and Halide's
- * models). A cache keeps what the body of a loop touches if that fits: the loop as a whole then has each
- * line once. If the body does not fit, the statements of the body are looked at one by one, except that what
- * one of them touched may still be there for the next, or for the next trip: if all that was touched in between fits.
+ * For each buffer and each loop: the lines that one trip touches, and all trips together, from the
+ * strides of the accesses below (memory-hierarchy folklore; as in "lines" of a box of Bondhugula's
+ * and Halide's models). A cache keeps what the body of a loop touches if that fits: the loop as a
+ * whole then has each line once. If the body does not fit, the statements of the body are looked at
+ * one by one, except that what one of them touched may still be there for the next, or for the next
+ * trip: if all that was touched in between fits.
  */
 #include "cost/internal.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Lines that one set holds, at least: the associativity that first and second levels share (Intel, AMD, Arm: 8; some 4 or 16). Sets are
- * a power of two, since some bits of an address name one: a first level of 48 KB has 64 of 12 lines (Zen 5, Ice Lake and later). */
+/* Lines that one set holds, at least: the associativity that first and second levels share (Intel,
+ * AMD, Arm: 8; some 4 or 16). Sets are a power of two, since some bits of an address name one: a
+ * first level of 48 KB has 64 of 12 lines (Zen 5, Ice Lake and later). */
 enum { WAYS = 8 };
-/* Hardware fetches ahead within a page. Memory is too far for that alone: steps of up to half a page are followed there (Intel 64 and
- * IA-32 Optimization Reference Manual, 2.6: its stride prefetcher detects strides of up to 2 KB; AMD Zen 3 Optimization Guide, 2.15).
- * Pieces of 256 bytes, 3 KB apart, come from memory at 0.6 of its rate (Cascade Lake). What is written is fetched ahead where line follows
- * line: it takes 7.2 GB/s there, 5.3 with lines two to four apart, 4 beyond. */
-enum { PAGE = 4096, STEP = PAGE / 2, STREAMS = 16 };         /* stretches that it follows side by side: 1, 4, 16, 32 and 64
-                                                              * of them come from memory at 4.7, 6.3, 6.5, 5.2 and 2.9 GB/s (Cascade Lake) */
-/* [bytes]; lo, hi: from the buffer's begin; run: what lies together, as a row's columns; pitch: from one to the next, 0: there is one; the others: of Touched */
-typedef struct { double lo, hi, bytes, run, pitch, runs, pieces, side, rows; bool conflict; } Hull;
-typedef struct { double stride, count; } Dim;
-/* runs: stretches in which they are come by; side: so many of them at a time, side by side; pieces: lines behind a gap, as a stretch may have them;
- * rows: so many lines are written before the next one of the first. */
-typedef struct { double bytes, runs, pieces, side, rows; } Touched;
+/* Hardware fetches ahead within a page. Memory is too far for that alone: steps of up to half a
+ * page are followed there (Intel 64 and IA-32 Optimization Reference Manual, 2.6: its stride
+ * prefetcher detects strides of up to 2 KB; AMD Zen 3 Optimization Guide, 2.15). Pieces of 256
+ * bytes, 3 KB apart, come from memory at 0.6 of its rate (Cascade Lake). What is written is fetched
+ * ahead where line follows line: it takes 7.2 GB/s there, 5.3 with lines two to four apart, 4
+ * beyond. */
+/* stretches that it follows side by side: 1, 4, 16, 32 and 64 of them come from memory at 4.7, 6.3,
+ * 6.5, 5.2 and 2.9 GB/s (Cascade Lake) */
+enum { PAGE = 4096, STEP = PAGE / 2, STREAMS = 16 };
+/* [bytes]; lo, hi: from the buffer's begin; run: what lies together, as a row's columns; pitch:
+ * from one to the next, 0: there is one; the others: of Touched */
+typedef struct {
+    double lo, hi, bytes, run, pitch, runs, pieces, side, rows;
+    bool conflict;
+} Hull;
+typedef struct {
+    double stride, count;
+} Dim;
+/* runs: stretches in which they are come by; side: so many of them at a time, side by side; pieces:
+ * lines behind a gap, as a stretch may have them; rows: so many lines are written before the next
+ * one of the first. */
+typedef struct {
+    double bytes, runs, pieces, side, rows;
+} Touched;
 
 typedef struct {
     Unfold *u;
-    Touched **body, **whole;         /* [node]: [buffer] lines that a trip, or an execution, touches; NULL: not asked yet */
-    double *body_sum, *whole_sum;    /* [node] of all buffers */
+    /* [node]: [buffer] lines that a trip, or an execution, touches; NULL: not asked yet */
+    Touched **body, **whole;
+    double *body_sum, *whole_sum; /* [node] of all buffers */
     uint32_t level;
-    double capacity, sets, ways;     /* [bytes]; sets, and lines of each, that may be used */
-    double share;                    /* of all executions, those that find such a capacity */
+    double capacity, sets, ways; /* [bytes]; sets, and lines of each, that may be used */
+    double share;                /* of all executions, those that find such a capacity */
 } Traffic;
 
-/* ---- one access --------------------------------------------------------------------------------------------- */
+/* ---- one access ------------------------------------------------------------------------------ */
 
 static void
 sort_dims(Dim *dim, uint32_t n)
@@ -49,7 +64,8 @@ sort_dims(Dim *dim, uint32_t n)
         }
 }
 
-/* The greatest number of lines that divides both distances, of which the first may be none yet; 0: one is no whole number of lines. */
+/* The greatest number of lines that divides both distances, of which the first may be none yet; 0:
+ * one is no whole number of lines. */
 static double
 common_lines(double step, double stride, double line)
 {
@@ -65,7 +81,8 @@ common_lines(double step, double stride, double line)
     return x;
 }
 
-/* Do so many places, a multiple of `step` lines apart, share too few sets of a cache? An odd number of lines visits every set. */
+/* Do so many places, a multiple of `step` lines apart, share too few sets of a cache? An odd number
+ * of lines visits every set. */
 static bool
 sets_overflow(const Traffic *t, double step, double count, double run, double line)
 {
@@ -85,13 +102,15 @@ sets_overflow(const Traffic *t, double step, double count, double run, double li
 typedef struct {
     const Traffic *t;
     const MemRef *a;
-    double lo, hi, stretch, piece, inner, runs, side, rows;      /* [bytes]; rows: of Touched, INFINITY: none goes on; piece: what lies together (0: all of it does); inner: the step of the
-                                                          * loop inside, as far as it goes on in a stretch */
+    /* [bytes]; rows: of Touched, INFINITY: none goes on; piece: what lies together (0: all of it
+     * does); inner: the step of the loop inside, as far as it goes on in a stretch */
+    double lo, hi, stretch, piece, inner, runs, side, rows;
     Dim dim[80];
     uint32_t n;
 } Reach;
 
-/* Trips that move it by s each, `before` of which come before the one that stands for all; by `jump` from one to the next. */
+/* Trips that move it by s each, `before` of which come before the one that stands for all; by
+ * `jump` from one to the next. */
 static void
 go_along(Reach *r, double s, double jump, double trips, double before)
 {
@@ -100,17 +119,19 @@ go_along(Reach *r, double s, double jump, double trips, double before)
     if (s == 0 || trips <= 1 || r->n == sizeof r->dim / sizeof *r->dim)
         return;
     jump = fabs(jump);
-    double reach = r->a->write ? r->stretch + line : fmax(r->stretch + r->inner, r->t->level == LEVEL_L3 ? STEP : PAGE);
+    double reach = r->a->write ? r->stretch + line
+                               : fmax(r->stretch + r->inner, r->t->level == LEVEL_L3 ? STEP : PAGE);
     r->rows = r->a->write && isinf(r->rows) && jump <= r->stretch + line ? r->runs : r->rows;
     bool goes_on = r->runs <= STREAMS && jump <= reach;
     if (r->piece == 0 && jump > r->stretch + line && (goes_on || r->runs * trips > STREAMS))
         r->piece = r->stretch;
-    if (goes_on) {       /* goes on with each of them */
+    if (goes_on) { /* goes on with each of them */
         r->stretch += fabs(s) * (trips - 1);
         r->inner = jump;
     } else {
         r->runs *= trips;
-        r->side *= r->stretch < PAGE ? trips : 1;    /* a page or more is read alone before the next stretch has its turn */
+        /* a page or more is read alone before the next stretch has its turn */
+        r->side *= r->stretch < PAGE ? trips : 1;
     }
     before = before < trips ? before : trips - 1;
     r->lo -= s > 0 ? s * before : -s * (trips - 1 - before);
@@ -125,13 +146,15 @@ go_by_digits(Reach *r, const Node *node)
     const double *moves = r->a->digit[node->depth - 1], bytes = r->a->bytes;
 
     for (uint32_t i = 0; i < node->ndigit; i++) {
-        double left = node->trips / (double)node->place[i], all = i + 1 < node->ndigit ? (double)(node->place[i + 1] / node->place[i]) : left;
-        go_along(r, moves[i] * bytes, moves[i] * bytes, all < left ? all : left, fmod(floor((double)node->at / (double)node->place[i]), fmax(all, 1)));
+        double left = node->trips / (double)node->place[i],
+               all = i + 1 < node->ndigit ? (double)(node->place[i + 1] / node->place[i]) : left;
+        go_along(r, moves[i] * bytes, moves[i] * bytes, all < left ? all : left,
+                 fmod(floor((double)node->at / (double)node->place[i]), fmax(all, 1)));
     }
 }
 
-/* The number of places that loops written out from depth `from` on have an access at, where they do not lie evenly apart; *shift [elements]: where the one
- * of that number is. */
+/* The number of places that loops written out from depth `from` on have an access at, where they do
+ * not lie evenly apart; *shift [elements]: where the one of that number is. */
 static uint32_t
 places_of(const MemRef *a, uint32_t from, uint32_t number, double *shift)
 {
@@ -147,7 +170,8 @@ places_of(const MemRef *a, uint32_t from, uint32_t number, double *shift)
     return all;
 }
 
-/* What the trips of loops from depth `from` on make of one access, which lies `shift` elements from where it is; those that places_of tells of aside. */
+/* What the trips of loops from depth `from` on make of one access, which lies `shift` elements from
+ * where it is; those that places_of tells of aside. */
 static Hull
 hull_of(Traffic *t, const MemRef *a, uint32_t from, double shift)
 {
@@ -155,7 +179,9 @@ hull_of(Traffic *t, const MemRef *a, uint32_t from, double shift)
     double line = u->m->line_bytes, bytes = a->bytes, blocks = 1, random = 1;
     double lanes = a->lanes * a->valid < 1 ? 1 : a->lanes * a->valid;
     double at = (a->offset + shift) * bytes;
-    Reach r = { .t = t, .a = a, .lo = at, .hi = at, .stretch = bytes, .runs = 1, .side = 1, .rows = INFINITY };
+    Reach r = {
+        .t = t, .a = a, .lo = at, .hi = at, .stretch = bytes, .runs = 1, .side = 1, .rows = INFINITY
+    };
 
     if (a->lanes > 1 && lanes > 1)
         r.dim[r.n++] = (Dim){ fabs(a->lane_stride) * bytes, lanes };
@@ -182,7 +208,7 @@ hull_of(Traffic *t, const MemRef *a, uint32_t from, double shift)
     double lo = r.lo, hi = r.hi, runs = r.runs;
     sort_dims(dim, n);
     double run = bytes, pitch = 0, last_stride = 0, last_count = 1, span = bytes, step = 0;
-    bool whole = true;                               /* all places are whole lines apart */
+    bool whole = true; /* all places are whole lines apart */
     for (uint32_t i = 0; i < n; i++) {
         double s = dim[i].stride, c = dim[i].count;
         if (blocks == 1 && s <= (run > line ? run : line)) {
@@ -205,19 +231,25 @@ hull_of(Traffic *t, const MemRef *a, uint32_t from, double shift)
         }
         span += s * (c - 1);
     }
-    double lines = blocks * (whole && fmod(lo, line) == 0 ? ceil(run / line) : 1 + (run - bytes) / line);
+    double lines =
+        blocks * (whole && fmod(lo, line) == 0 ? ceil(run / line) : 1 + (run - bytes) / line);
     double all = u->buffer_bytes[a->buffer] / line + 1;
     if (random > 1)
-        lines = all * (1 - exp(-random * lines / all));      /* places drawn at random, some twice */
-    Hull h = { lo, hi + bytes, (lines < all ? lines : all) * line, run, pitch, runs > lines ? lines : runs, 0, r.side, r.rows, false };
+        /* places drawn at random, some twice */
+        lines = all * (1 - exp(-random * lines / all));
+    Hull h = { lo,   hi + bytes, (lines < all ? lines : all) * line,
+               run,  pitch,      runs > lines ? lines : runs,
+               0,    r.side,     r.rows,
+               false };
     h.pieces = r.piece > 0 ? h.bytes / line / ceil(r.piece / line) : 0;
     h.conflict = blocks > 1 && whole && sets_overflow(t, step, blocks, run, line);
     return h;
 }
 
-/* ---- all accesses of a buffer ----------------------------------------------------------------------------------- */
+/* ---- all accesses of a buffer ---------------------------------------------------------------- */
 
-/* What h has of each row beyond the columns that `all` has, 0 to h->run [bytes]; *end: its columns end there. */
+/* What h has of each row beyond the columns that `all` has, 0 to h->run [bytes]; *end: its columns
+ * end there. */
 static double
 beyond_columns(const Hull *all, const Hull *h, double *end)
 {
@@ -227,8 +259,9 @@ beyond_columns(const Hull *all, const Hull *h, double *end)
     return *end > all->run ? fmin(*end - all->run, h->run) : 0;
 }
 
-/* What of buffer b the statements of n touch, those of one phase or (NULL) all, in loops from depth `from` on. Accesses that overlap are
- * counted once; columns behind each other, of the same rows, do not. */
+/* What of buffer b the statements of n touch, those of one phase or (NULL) all, in loops from depth
+ * `from` on. Accesses that overlap are counted once; columns behind each other, of the same rows,
+ * do not. */
 static Touched
 touched(Traffic *t, const Node *n, uint32_t b, uint32_t from, const Node *phase, bool *conflict)
 {
@@ -252,11 +285,12 @@ touched(Traffic *t, const Node *n, uint32_t b, uint32_t from, const Node *phase,
             *conflict = *conflict || h.conflict;
         }
     }
-    for (uint32_t i = 0; i < hull.n; ) {
+    for (uint32_t i = 0; i < hull.n;) {
         Hull all = hull.at[i++];
         for (; i < hull.n && hull.at[i].lo < all.hi; i++) {
             const Hull *h = &hull.at[i];
-            double end, beyond = beyond_columns(&all, h, &end), more = h->hi > all.hi ? (h->hi - all.hi) / (h->hi - h->lo) * h->bytes : 0;
+            double end, beyond = beyond_columns(&all, h, &end),
+                        more = h->hi > all.hi ? (h->hi - all.hi) / (h->hi - h->lo) * h->bytes : 0;
             more = beyond > 0 ? h->bytes * (beyond / h->run) : more;
             all.run = beyond > 0 ? end : all.run;
             double denser = h->bytes - more > all.bytes ? h->bytes - more : all.bytes;
@@ -292,10 +326,12 @@ footprint(Traffic *t, const Node *n, bool whole, double *sum)
         for (uint32_t b = 0; b < u->k->buffer.n; b++) {
             if (u->past[b] && t->level != LEVEL_L3)
                 continue;
-            (*memo)[b] = touched(t, n, b, n->depth - (n->kind == NODE_LOOP && whole), NULL, &conflict);
+            (*memo)[b] =
+                touched(t, n, b, n->depth - (n->kind == NODE_LOOP && whole), NULL, &conflict);
             *total += u->past[b] ? 0 : (*memo)[b].bytes;
         }
-        if (conflict)                                /* some lines drive each other out, whatever the size */
+        /* some lines drive each other out, whatever the size */
+        if (conflict)
             *total += (double)u->m->level[t->level].bytes;
     }
     *sum = *total;
@@ -311,7 +347,7 @@ cost_level(const Machine *m, double bytes)
     return LEVEL_MEMORY;
 }
 
-/* ---- who pays ---------------------------------------------------------------------------------------------------------- */
+/* ---- who pays -------------------------------------------------------------------------------- */
 
 /* Where the call before has left a worker's memory: in the smallest cache that holds it. */
 static Level
@@ -336,10 +372,11 @@ home_of(const Unfold *u, uint32_t b)
     return cost_level(u->m, u->buffer_bytes[b]);
 }
 
-enum { PROBE_LINES = 4 };            /* of a piece of `piece_per_second` (tn_probe_piece) */
+enum { PROBE_LINES = 4 }; /* of a piece of `piece_per_second` (tn_probe_piece) */
 
-/* Seconds that memory takes longer to bring lines in pieces with gaps between than lines in order: for the first line of each piece, and for
- * those behind it where pieces are shorter than a page, if that was measured. */
+/* Seconds that memory takes longer to bring lines in pieces with gaps between than lines in order:
+ * for the first line of each piece, and for those behind it where pieces are shorter than a page,
+ * if that was measured. */
 static double
 waiting_for_pieces(const Traffic *t, const Touched *b)
 {
@@ -350,14 +387,18 @@ waiting_for_pieces(const Traffic *t, const Touched *b)
         return 0;
     double first = line * (1 / m->step_per_second - in_order);
     if (m->piece_per_second > 0 && b->bytes < b->pieces * PAGE)
-        next = fmax((PROBE_LINES * line * (1 / m->piece_per_second - in_order) - first) / (PROBE_LINES - 1), 0);
+        next = fmax((PROBE_LINES * line * (1 / m->piece_per_second - in_order) - first) /
+                        (PROBE_LINES - 1),
+                    0);
     return b->pieces * first + (b->bytes / line - b->pieces) * next;
 }
 
-/* Seconds until the first line of each stretch is there. Hardware fetches ahead what follows in a stretch, and the processor
- * what comes within sight, so that it waits for the rest of the latency; a stretch as long as what is on its way at once (by
- * Little's law, bandwidth times latency) is waited for alone, of shorter ones several at a time. What the second level has comes
- * within sight, but more slowly where lines lie apart, if that was measured; so do lines of memory behind a gap in a stretch. */
+/* Seconds until the first line of each stretch is there. Hardware fetches ahead what follows in a
+ * stretch, and the processor what comes within sight, so that it waits for the rest of the latency;
+ * a stretch as long as what is on its way at once (by Little's law, bandwidth times latency) is
+ * waited for alone, of shorter ones several at a time. What the second level has comes within
+ * sight, but more slowly where lines lie apart, if that was measured; so do lines of memory behind
+ * a gap in a stretch. */
 static double
 waiting(const Traffic *t, const Touched *b)
 {
@@ -367,9 +408,13 @@ waiting(const Traffic *t, const Touched *b)
     if (from->one.read <= 0)
         return 0;
     if (t->level == LEVEL_L1)
-        return m->near_step_per_second > 0 ? b->pieces * m->line_bytes * fmax(1 / m->near_step_per_second - 1 / from->one.read, 0) : 0;
+        return m->near_step_per_second > 0
+                   ? b->pieces * m->line_bytes *
+                         fmax(1 / m->near_step_per_second - 1 / from->one.read, 0)
+                   : 0;
     double in_sight = m->window / m->issue_per_cycle * m->cycle_seconds;
-    double each = fmax(from->latency_seconds - in_sight, 0) * b->runs, stream = b->bytes / from->one.read;
+    double each = fmax(from->latency_seconds - in_sight, 0) * b->runs,
+           stream = b->bytes / from->one.read;
     double wait = each < stream ? each : stream;
     return t->level == LEVEL_L3 ? fmax(wait, waiting_for_pieces(t, b)) : wait;
 }
@@ -391,7 +436,8 @@ first_access(const Unfold *u, const Node *n, uint32_t b, bool *written)
     return first;
 }
 
-/* What goes past the caches is not there for who reads it next. He waits for memory, where a cache would have had it; by its size. */
+/* What goes past the caches is not there for who reads it next. He waits for memory, where a cache
+ * would have had it; by its size. */
 static double
 read_again(const Unfold *u, uint32_t b, double bytes)
 {
@@ -401,19 +447,26 @@ read_again(const Unfold *u, uint32_t b, double bytes)
     return far > 0 && near > far ? bytes / far - bytes / near : 0;
 }
 
-/* What a line past the caches takes, of what it takes where lines lie apart. Of few rows side by side memory has the next line of each before it has left
- * its page: up to 32 of them are written as fast as one on a Zen 5 core (44 GB/s), 64 at 25, 128 at 18, 256 at 15. */
+/* What a line past the caches takes, of what it takes where lines lie apart. Of few rows side by
+ * side memory has the next line of each before it has left its page: up to 32 of them are written
+ * as fast as one on a Zen 5 core (44 GB/s), 64 at 25, 128 at 18, 256 at 15. */
 static double
 apart_share(const Machine *m, double rows)
 {
-    double few = m->beside_per_second > m->stream_per_second ? m->stream_per_second / m->beside_per_second : 1;
-    double far = log2(rows / MACHINE_BESIDE_ROWS) / log2((double)MACHINE_APART_ROWS / MACHINE_BESIDE_ROWS);
+    double few = m->beside_per_second > m->stream_per_second
+                     ? m->stream_per_second / m->beside_per_second
+                     : 1;
+    double far =
+        log2(rows / MACHINE_BESIDE_ROWS) / log2((double)MACHINE_APART_ROWS / MACHINE_BESIDE_ROWS);
 
-    return rows <= MACHINE_BESIDE_ROWS ? few : rows >= MACHINE_APART_ROWS ? 1 : few + (1 - few) * far;
+    return rows <= MACHINE_BESIDE_ROWS  ? few
+           : rows >= MACHINE_APART_ROWS ? 1
+                                        : few + (1 - few) * far;
 }
 
-/* Phases pay for a buffer in the order in which they come, each for what it touches itself, until all is paid: what is done at a border
- * first touches little of it. times: executions of n that it is charged to. */
+/* Phases pay for a buffer in the order in which they come, each for what it touches itself, until
+ * all is paid: what is done at a border first touches little of it. times: executions of n that it
+ * is charged to. */
 static void
 share_charge(Traffic *t, Node *n, uint32_t b, const Touched *in, bool write, double times)
 {
@@ -426,7 +479,8 @@ share_charge(Traffic *t, Node *n, uint32_t b, const Touched *in, bool write, dou
     for (uint32_t i = n->first; i < n->end && left > 0; i++) {
         const MemRef *a = &u->access.at[i];
         Node *phase = a->node->phase;
-        if (a->buffer != b || a->node->exec <= 0 || (write && !a->write) || phase->charged == u->charges)
+        if (a->buffer != b || a->node->exec <= 0 || (write && !a->write) ||
+            phase->charged == u->charges)
             continue;
         phase->charged = u->charges;
         double own = touched(t, n, b, from, phase, &conflict).bytes, paid = own < left ? own : left;
@@ -437,7 +491,9 @@ share_charge(Traffic *t, Node *n, uint32_t b, const Touched *in, bool write, dou
             phase->wait[t->level] += read_again(u, b, paid) * times;
         } else if (write) {
             phase->write[t->level] += paid * times;
-            phase->apart += t->level == LEVEL_L3 ? fmin(in->runs * u->m->line_bytes, in->bytes) * (paid / in->bytes) * times : 0;
+            phase->apart += t->level == LEVEL_L3 ? fmin(in->runs * u->m->line_bytes, in->bytes) *
+                                                       (paid / in->bytes) * times
+                                                 : 0;
         } else {
             phase->read[t->level] += paid * times;
             phase->wait[t->level] += wait * (paid / in->bytes) * times;
@@ -445,7 +501,8 @@ share_charge(Traffic *t, Node *n, uint32_t b, const Touched *in, bool write, dou
     }
 }
 
-/* An execution of n has each line of its footprint once. here: NULL, or for each buffer the share of executions that find it in the cache. */
+/* An execution of n has each line of its footprint once. here: NULL, or for each buffer the share
+ * of executions that find it in the cache. */
 static void
 charge(Traffic *t, Node *n, const double *here)
 {
@@ -453,13 +510,14 @@ charge(Traffic *t, Node *n, const double *here)
     const MemoryLevel *from = &u->m->level[t->level + 1];
     double sum, side = 0;
     const Touched *in = footprint(t, n, true, &sum);
-    Node *longest = NULL;            /* the phase that reads most, and how much */
+    Node *longest = NULL; /* the phase that reads most, and how much */
     double most = 0;
 
     for (uint32_t b = 0; b < u->k->buffer.n; b++) {
         bool written = false;
         double times = n->exec * t->share * (here && !u->past[b] ? 1 - here[b] : 1);
-        if (in[b].bytes <= 0 || times <= 0 || (!u->past[b] && n->exec <= 1 && home_of(u, b) <= (Level)t->level))
+        if (in[b].bytes <= 0 || times <= 0 ||
+            (!u->past[b] && n->exec <= 1 && home_of(u, b) <= (Level)t->level))
             continue;
         const MemRef *first = first_access(u, n, b, &written);
         Node *phase = first->node->phase;
@@ -468,17 +526,22 @@ charge(Traffic *t, Node *n, const double *here)
             share_charge(t, n, b, &in[b], false, times);
             if (in[b].bytes * times > most) {
                 most = in[b].bytes * times;
-                longest = u->far[b] || (in[b].pieces > 0 && u->m->step_per_second > 0) ? NULL : phase;       /* nobody waits, or gaps have been waited for */
+                /* nobody waits, or gaps have been waited for */
+                longest =
+                    u->far[b] || (in[b].pieces > 0 && u->m->step_per_second > 0) ? NULL : phase;
             }
         }
         if (written)
             share_charge(t, n, b, &in[b], true, times);
     }
-    if (t->level == LEVEL_L3 && longest && side == 1 && from->one.read > 0 && u->m->stretch_per_second > 0)
-        longest->wait[t->level] += (u->m->side_per_second / u->m->stretch_per_second - 1) * most / from->one.read;
+    if (t->level == LEVEL_L3 && longest && side == 1 && from->one.read > 0 &&
+        u->m->stretch_per_second > 0)
+        longest->wait[t->level] +=
+            (u->m->side_per_second / u->m->stretch_per_second - 1) * most / from->one.read;
 }
 
-/* Bytes touched by n beside what it touches of buffer b: in a trip, where each trip touches all of that; else in all. */
+/* Bytes touched by n beside what it touches of buffer b: in a trip, where each trip touches all of
+ * that; else in all. */
 static double
 beside_buffer(Traffic *t, const Node *n, uint32_t b)
 {
@@ -499,8 +562,8 @@ pass_by(Traffic *t, const Node *n, double *since)
         since[b] = in[b].bytes > 0 ? beside_buffer(t, n, b) : since[b] + all;
 }
 
-/* here: as of charge. A statement finds what the statements before it have left, and the first that touches a buffer what the trip before has, if all
- * trips touch the same of it. */
+/* here: as of charge. A statement finds what the statements before it have left, and the first that
+ * touches a buffer what the trip before has, if all trips touch the same of it. */
 static void
 settle(Traffic *t, Node *n, const double *here)
 {
@@ -514,8 +577,10 @@ settle(Traffic *t, Node *n, const double *here)
         charge(t, n, here);
         return;
     }
-    double *since = NEW_ARRAY(u->arena, double, u->k->buffer.n), *left = NEW_ARRAY(u->arena, double, u->k->buffer.n);
-    double *touches = NEW_ARRAY(u->arena, double, u->k->buffer.n);   /* the share of trips in which a buffer was touched before */
+    double *since = NEW_ARRAY(u->arena, double, u->k->buffer.n),
+           *left = NEW_ARRAY(u->arena, double, u->k->buffer.n);
+    /* the share of trips in which a buffer was touched before */
+    double *touches = NEW_ARRAY(u->arena, double, u->k->buffer.n);
     const Touched *body = footprint(t, n, false, &sum), *whole = footprint(t, n, true, &sum);
     for (uint32_t b = 0; b < u->k->buffer.n; b++)
         since[b] = INFINITY;
@@ -532,7 +597,8 @@ settle(Traffic *t, Node *n, const double *here)
             continue;
         const Touched *in = footprint(t, k, true, &sum);
         for (uint32_t b = 0; b < u->k->buffer.n; b++) {
-            left[b] = since[b] + beside_buffer(t, k, b) + in[b].bytes <= t->capacity ? touches[b] : 0;
+            left[b] =
+                since[b] + beside_buffer(t, k, b) + in[b].bytes <= t->capacity ? touches[b] : 0;
             touches[b] = in[b].bytes > 0 ? 1 : touches[b];
         }
         settle(t, k, left);
@@ -557,11 +623,14 @@ find_ways(Unfold *u)
     }
 }
 
-/* What stays of what a level just holds hangs on where it happens to lie, so nearer levels are asked for several capacities. A first level keeps all
- * that it can hold, but where lines of several buffers meet in a set: from three quarters on. Read over and over on a Zen 5 core, 48 KB come from a
- * first level of 48 KB as fast as 16, and 52 as slowly as 96. Sets of a second level go by pages, which lie anywhere, and no line is driven out for
- * certain: of one of 1,024 KB, 768 KB all stay, of 832, 896, 960, 1,024, 1,152 and 1,280 KB a share of 0.84, 0.75, 0.59, 0.50, 0.27 and 0.10 by their
- * rates (Zen 5; on a Cascade Lake core 0.92, 0.74 and 0.54 of three quarters, seven eighths and all). So it has three quarters to five quarters. */
+/* What stays of what a level just holds hangs on where it happens to lie, so nearer levels are
+ * asked for several capacities. A first level keeps all that it can hold, but where lines of
+ * several buffers meet in a set: from three quarters on. Read over and over on a Zen 5 core, 48 KB
+ * come from a first level of 48 KB as fast as 16, and 52 as slowly as 96. Sets of a second level go
+ * by pages, which lie anywhere, and no line is driven out for certain: of one of 1,024 KB, 768 KB
+ * all stay, of 832, 896, 960, 1,024, 1,152 and 1,280 KB a share of 0.84, 0.75, 0.59, 0.50, 0.27 and
+ * 0.10 by their rates (Zen 5; on a Cascade Lake core 0.92, 0.74 and 0.54 of three quarters, seven
+ * eighths and all). So it has three quarters to five quarters. */
 enum { CAPACITIES = 3 };
 
 static double
@@ -577,8 +646,12 @@ traffic(Unfold *u)
 {
     find_ways(u);
     for (Level l = LEVEL_L1; l < LEVEL_MEMORY; l++) {
-        Traffic t = { .u = u, .level = l, .body = NEW_ARRAY(u->arena, Touched *, u->node.n), .whole = NEW_ARRAY(u->arena, Touched *, u->node.n),
-                      .body_sum = NEW_ARRAY(u->arena, double, u->node.n), .whole_sum = NEW_ARRAY(u->arena, double, u->node.n) };
+        Traffic t = { .u = u,
+                      .level = l,
+                      .body = NEW_ARRAY(u->arena, Touched *, u->node.n),
+                      .whole = NEW_ARRAY(u->arena, Touched *, u->node.n),
+                      .body_sum = NEW_ARRAY(u->arena, double, u->node.n),
+                      .whole_sum = NEW_ARRAY(u->arena, double, u->node.n) };
         double usable = (double)machine_usable_bytes(u->m, l) / (l == LEVEL_L3 ? u->shares : 1);
         double rest = most_bytes(u->m, l) - (double)machine_usable_bytes(u->m, l);
         int capacities = rest > 0 ? CAPACITIES : 1;

@@ -1,17 +1,18 @@
-/* unfold: the tree with numbers in it: how often each statement runs, and how far each trip of each loop
- * moves every access.
+/* unfold: the tree with numbers in it: how often each statement runs, and how far each trip of each
+ * loop moves every access.
  *
- * Nothing symbolic happens here. Expressions are evaluated at chosen trips: a loop that some bound, test
- * or lane limit below depends on is visited at its first and last trip and at some in the middle, with
- * the weight of the trips that they stand for; another loop at its middle trip alone. Strides are
- * differences of offsets, so that lets, divisions and minima need no cases of their own.
+ * Nothing symbolic happens here. Expressions are evaluated at chosen trips: a loop that some bound,
+ * test or lane limit below depends on is visited at its first and last trip and at some in the
+ * middle, with the weight of the trips that they stand for; another loop at its middle trip alone.
+ * Strides are differences of offsets, so that lets, divisions and minima need no cases of their
+ * own.
  */
 #include "cost/internal.h"
 
 #include <math.h>
 #include <string.h>
 
-/* ---- values ------------------------------------------------------------------------------------------ */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 static int64_t
 symbol_value(const Unfold *u, Var v)
@@ -27,7 +28,7 @@ var_value(void *user, Var v, int64_t *out)
 {
     const Unfold *u = user;
 
-    *out = u->data;                  /* what is computed from data: see MemRef.random */
+    *out = u->data; /* what is computed from data: see MemRef.random */
     if (v.kind == VAR_SYMBOL)
         *out = symbol_value(u, v);
     else if (v.kind == VAR_LOOP)
@@ -42,7 +43,8 @@ unfold_eval(Unfold *u, const Expr *e, int64_t otherwise)
     return e && expr_eval(e, var_value, u, &v) ? v : otherwise;
 }
 
-/* A let that bounds a number from data, a length held to the axis, counts as the middle of what it may be. */
+/* A let that bounds a number from data, a length held to the axis, counts as the middle of what it
+ * may be. */
 enum { MOST_BOUNDED = 1 << 30 };
 static int64_t
 let_value(Unfold *u, const Tree *t)
@@ -57,7 +59,10 @@ let_value(Unfold *u, const Tree *t)
     return most > least && most <= MOST_BOUNDED ? least + (most - least) / 2 : least;
 }
 
-typedef struct { const Unfold *u; uint64_t deps; } Deps;
+typedef struct {
+    const Unfold *u;
+    uint64_t deps;
+} Deps;
 
 static void
 add_loop_deps(Deps *d, const VarSet *vars)
@@ -72,7 +77,8 @@ add_deps(void *user, Var v)
 {
     add_loop_deps(user, &(VarSet){ 1, &v });
     if (v.kind == VAR_COMPUTED)
-        add_loop_deps(user, computed_scalar(v)->vars);       /* with those of all that it is computed by in turn */
+        /* with those of all that it is computed by in turn */
+        add_loop_deps(user, computed_scalar(v)->vars);
 }
 
 uint64_t
@@ -92,7 +98,7 @@ unfold_vars(Unfold *u, const VarSet *vars)
     return d.deps;
 }
 
-/* ---- nodes and accesses --------------------------------------------------------------------------------- */
+/* ---- nodes and accesses ---------------------------------------------------------------------- */
 
 static Node *
 node_new(Unfold *u, NodeKind kind, const Tree *t, Node *parent)
@@ -111,21 +117,34 @@ node_new(Unfold *u, NodeKind kind, const Tree *t, Node *parent)
 }
 
 static void
-add_access(Unfold *u, Node *n, const Scalar *load, uint32_t buffer, DType t, uint32_t lanes, bool write)
+add_access(Unfold *u, Node *n, const Scalar *load, uint32_t buffer, DType t, uint32_t lanes,
+           bool write)
 {
     if (u->k->buffer.at[buffer].space == SPACE_REGISTER)
         return;
     for (uint32_t i = n->first; i < u->access.n; i++)
         if (load && u->access.at[i].load == load)
             return;
-    MemRef a = { n, load, buffer, lanes, dtype_info[t].bytes, write, .valid = 1,
-                 .stride = NEW_ARRAY(u->arena, double, n->depth + 1), .step = NEW_ARRAY(u->arena, double, n->depth + 1),
-                 .digit = (double(*)[MOST_DIGITS])NEW_ARRAY(u->arena, double, (n->depth + 1) * MOST_DIGITS),
-                 .place = NEW_ARRAY(u->arena, double *, n->depth + 1), .random = NEW_ARRAY(u->arena, bool, n->depth + 1) };
+    MemRef a = { n,
+                 load,
+                 buffer,
+                 lanes,
+                 dtype_info[t].bytes,
+                 write,
+                 .valid = 1,
+                 .stride = NEW_ARRAY(u->arena, double, n->depth + 1),
+                 .step = NEW_ARRAY(u->arena, double, n->depth + 1),
+                 .digit = (double(*)[MOST_DIGITS])NEW_ARRAY(u->arena, double,
+                                                            (n->depth + 1) * MOST_DIGITS),
+                 .place = NEW_ARRAY(u->arena, double *, n->depth + 1),
+                 .random = NEW_ARRAY(u->arena, bool, n->depth + 1) };
     VEC_PUSH(u->arena, &u->access, a);
 }
 
-typedef struct { Unfold *u; Node *n; } Collect;
+typedef struct {
+    Unfold *u;
+    Node *n;
+} Collect;
 
 static void
 collect(void *user, const Scalar *s)
@@ -188,14 +207,13 @@ add_tree(Unfold *u, Node *parent, const Tree *t)
     case TREE_STORE:
         n = node_new(u, NODE_STORE, t, parent);
         collect_value(u, n, t->u.store.value);
-        add_access(u, n, NULL, t->u.store.buffer, t->u.store.value->dtype, t->u.store.value->lanes, true);
+        add_access(u, n, NULL, t->u.store.buffer, t->u.store.value->dtype, t->u.store.value->lanes,
+                   true);
         n->control |= unfold_deps(u, t->u.store.valid);
         break;
-    case TREE_AHEAD:
-        n = node_new(u, NODE_AHEAD, t, parent);
-        break;
-    case TREE_BUFFER: case TREE_NOTE:
-        return NULL;
+    case TREE_AHEAD: n = node_new(u, NODE_AHEAD, t, parent); break;
+    case TREE_BUFFER:
+    case TREE_NOTE: return NULL;
     }
     n->end = u->access.n;
     n->last = u->node.n - 1;
@@ -217,7 +235,7 @@ add_block(Unfold *u, Node *parent, const Block *b)
     }
 }
 
-/* ---- buffers ------------------------------------------------------------------------------------------------ */
+/* ---- buffers --------------------------------------------------------------------------------- */
 
 void
 measure_buffers(Unfold *u)
@@ -230,11 +248,13 @@ measure_buffers(Unfold *u)
             continue;
         const Type *t = buffer_type(u->ctx, buffer), *apart = buffer_pitch(u->ctx, buffer);
         double pitch = 1, bytes = dtype_info[t->dtype].bytes;
-        for (uint32_t d = t->rank; d-- > 0; ) {
+        for (uint32_t d = t->rank; d-- > 0;) {
             if (d < TN_MAX_RANK)
                 u->pitch[b][d] = pitch;
-            double n = (double)unfold_eval(u, apart->dim[d], 1), own = (double)unfold_eval(u, t->dim[d], 1);
-            if (own < n)                             /* what stands between belongs to others: lines of both are counted whole */
+            double n = (double)unfold_eval(u, apart->dim[d], 1),
+                   own = (double)unfold_eval(u, t->dim[d], 1);
+            /* what stands between belongs to others: lines of both are counted whole */
+            if (own < n)
                 bytes = ceil(bytes * own / u->m->line_bytes) * u->m->line_bytes;
             else
                 bytes *= n > 0 ? n : 1;
@@ -244,10 +264,14 @@ measure_buffers(Unfold *u)
     }
 }
 
-/* ---- how often ------------------------------------------------------------------------------------------------ */
+/* ---- how often ------------------------------------------------------------------------------- */
 
 /* used[i, j] | used[i + 1, j] | …: elements of one table. */
-typedef struct { const Scalar *first; uint32_t n, row; bool other; } Any;
+typedef struct {
+    const Scalar *first;
+    uint32_t n, row;
+    bool other;
+} Any;
 
 static void
 any_of_table(Any *a, const Scalar *s)
@@ -261,7 +285,7 @@ any_of_table(Any *a, const Scalar *s)
     a->other |= s->op != S_LOAD || s->u.load.slot != a->first->u.load.slot;
     if (a->other)
         return;
-    bool row = true;                 /* the first one's? */
+    bool row = true; /* the first one's? */
     for (uint32_t d = 0; d + 1 < s->u.load.rank; d++)
         row = row && s->u.load.at[d] == a->first->u.load.at[d];
     a->n++;
@@ -278,7 +302,8 @@ log2_up(uint32_t n, uint32_t most)
     return at;
 }
 
-/* Of the blocks that a table knows about, how many does a mask show? Of one that data make, of which nothing is known, a half. */
+/* Of the blocks that a table knows about, how many does a mask show? Of one that data make, of
+ * which nothing is known, a half. */
 static double
 shown(const Unfold *u, const Scalar *s)
 {
@@ -288,7 +313,8 @@ shown(const Unfold *u, const Scalar *s)
     if (a.other)
         return 0.5;
     const Density *d = &u->k->buffer.at[a.first->u.load.slot].density;
-    uint32_t share = d->of[log2_up(a.row, DENSITY_KEYS - 1)][log2_up(a.n / a.row, DENSITY_ROWS - 1)];
+    uint32_t share =
+        d->of[log2_up(a.row, DENSITY_KEYS - 1)][log2_up(a.n / a.row, DENSITY_ROWS - 1)];
     return share ? (double)share / DENSITY_OF : 0.5;
 }
 
@@ -303,17 +329,27 @@ truth(Unfold *u, const Scalar *s)
     case S_NOT: return 1 - truth(u, s->arg[0]);
     case S_AND: return truth(u, s->arg[0]) * truth(u, s->arg[1]);
     case S_OR: return 1 - (1 - truth(u, s->arg[0])) * (1 - truth(u, s->arg[1]));
-    case S_EQ: case S_NE: case S_LT: case S_LE: case S_GT: case S_GE:
-        break;
+    case S_EQ:
+    case S_NE:
+    case S_LT:
+    case S_LE:
+    case S_GT:
+    case S_GE: break;
     default: return 0.5;
     }
-    if (s->op == S_NE && s->arg[1]->op == S_CONST && !s->arg[1]->u.bits && !dtype_is_float(s->arg[1]->dtype))
-        return s->arg[0]->op == S_INDEX ? unfold_eval(u, s->arg[0]->u.index, 0) != 0 : s->arg[0]->op == S_CONST ? s->arg[0]->u.bits != 0 : shown(u, s->arg[0]);
+    if (s->op == S_NE && s->arg[1]->op == S_CONST && !s->arg[1]->u.bits &&
+        !dtype_is_float(s->arg[1]->dtype))
+        return s->arg[0]->op == S_INDEX   ? unfold_eval(u, s->arg[0]->u.index, 0) != 0
+               : s->arg[0]->op == S_CONST ? s->arg[0]->u.bits != 0
+                                          : shown(u, s->arg[0]);
     for (int i = 0; i < 2; i++)
-        if ((s->arg[i]->op != S_INDEX && s->arg[i]->op != S_CONST) || dtype_is_float(s->arg[i]->dtype))
+        if ((s->arg[i]->op != S_INDEX && s->arg[i]->op != S_CONST) ||
+            dtype_is_float(s->arg[i]->dtype))
             return 0.5;
-    x = (double)(s->arg[0]->op == S_INDEX ? unfold_eval(u, s->arg[0]->u.index, 0) : s->arg[0]->u.bits);
-    y = (double)(s->arg[1]->op == S_INDEX ? unfold_eval(u, s->arg[1]->u.index, 0) : s->arg[1]->u.bits);
+    x = (double)(s->arg[0]->op == S_INDEX ? unfold_eval(u, s->arg[0]->u.index, 0)
+                                          : s->arg[0]->u.bits);
+    y = (double)(s->arg[1]->op == S_INDEX ? unfold_eval(u, s->arg[1]->u.index, 0)
+                                          : s->arg[1]->u.bits);
     switch ((ScalarOp)s->op) {
     case S_EQ: return x == y;
     case S_NE: return x != y;
@@ -324,7 +360,8 @@ truth(Unfold *u, const Scalar *s)
     }
 }
 
-enum { VISITS = 64 };                /* of one statement; bounds work: of deep trees fewer trips of each loop are looked at */
+/* of one statement; bounds work: of deep trees fewer trips of each loop are looked at */
+enum { VISITS = 64 };
 
 static void count(Unfold *u, Node *n, double weight, double budget);
 
@@ -336,8 +373,9 @@ count_below(Unfold *u, Node *n, double weight, double budget)
         count(u, k, weight, budget);
 }
 
-/* Middle trips that a loop is looked at in, if that many visits are left; bounds work: a loop inside has a visit or more for each, and there
- * is an odd number of them, so that the middle trip is one. */
+/* Middle trips that a loop is looked at in, if that many visits are left; bounds work: a loop
+ * inside has a visit or more for each, and there is an odd number of them, so that the middle trip
+ * is one. */
 static uint32_t
 middle_trips(double budget)
 {
@@ -355,7 +393,8 @@ static void
 count_loop(Unfold *u, Node *n, double weight, double budget)
 {
     const Tree *t = n->tree;
-    int64_t begin = unfold_eval(u, t->u.loop.begin, 0), end = unfold_eval(u, t->u.loop.end, begin), step = t->u.loop.step;
+    int64_t begin = unfold_eval(u, t->u.loop.begin, 0), end = unfold_eval(u, t->u.loop.end, begin),
+            step = t->u.loop.step;
     int64_t trips = end > begin ? (end - begin - 1) / step + 1 : 0;
     bool differ = n->control & u->deps[t->u.loop.var];
     int64_t *var = &u->env[t->u.loop.var];
@@ -374,8 +413,12 @@ count_loop(Unfold *u, Node *n, double weight, double budget)
     uint32_t middle = middle_trips(budget);
     bool all = trips <= (int64_t)middle + 2;
     uint32_t points = all ? (uint32_t)trips : middle + 2;
-    for (uint32_t i = 0; i < points; i++) {          /* the first, the last, and the middles of equal parts */
-        int64_t at = all ? i : i == 0 ? 0 : i == 1 ? trips - 1 : 1 + middle_of(trips - 2, 2 * (i - 2) + 1, 2 * middle);
+    /* the first, the last, and the middles of equal parts */
+    for (uint32_t i = 0; i < points; i++) {
+        int64_t at = all      ? i
+                     : i == 0 ? 0
+                     : i == 1 ? trips - 1
+                              : 1 + middle_of(trips - 2, 2 * (i - 2) + 1, 2 * middle);
         double share = all || i < 2 ? 1 : (double)(trips - 2) / middle;
         *var = begin + at * step;
         count_below(u, n, weight * share, budget / points);
@@ -411,9 +454,13 @@ count(Unfold *u, Node *n, double weight, double budget)
     }
 }
 
-/* ---- how far ------------------------------------------------------------------------------------------------------ */
+/* ---- how far --------------------------------------------------------------------------------- */
 
-typedef struct { Unfold *u; bool computed; uint64_t deps; } Computed;
+typedef struct {
+    Unfold *u;
+    bool computed;
+    uint64_t deps;
+} Computed;
 
 static void
 see_computed(void *user, Var v)
@@ -468,8 +515,9 @@ probe(Unfold *u, Node *n, double *to)
         probe(u, k, to);
 }
 
-/* Elements that one trip moves an access, of n->trips from 0: where the first step and the mean of all
- * differ (a digit of the index, a division), the smaller moves it over no more than what it touches. */
+/* Elements that one trip moves an access, of n->trips from 0: where the first step and the mean of
+ * all differ (a digit of the index, a division), the smaller moves it over no more than what it
+ * touches. */
 static double
 stride_of(double first, double here, double next, double last, double trips)
 {
@@ -477,7 +525,8 @@ stride_of(double first, double here, double next, double last, double trips)
     return fabs(step) < fabs(mean) || mean == step ? step : mean;
 }
 
-enum { MOST_LETS = 8 };             /* of a loop, that are looked at; bounds work: others are as at its first trip */
+/* of a loop, that are looked at; bounds work: others are as at its first trip */
+enum { MOST_LETS = 8 };
 
 /* Offsets of all accesses below n at a trip, into u's room. */
 static const double *
@@ -488,14 +537,19 @@ offsets_at(Unfold *u, Node *n, int64_t trip, double *to)
     return to;
 }
 
-/* A loop that goes over several indices as one moves by the first of them, then jumps as the next one moves. It says so in lets of its own:
- * x = trip % 10, y = trip // 10. */
-typedef struct { uint32_t n; const Tree *let[MOST_LETS]; int64_t first[MOST_LETS], one[MOST_LETS]; } Indices;
+/* A loop that goes over several indices as one moves by the first of them, then jumps as the next
+ * one moves. It says so in lets of its own: x = trip % 10, y = trip // 10. */
+typedef struct {
+    uint32_t n;
+    const Tree *let[MOST_LETS];
+    int64_t first[MOST_LETS], one[MOST_LETS];
+} Indices;
 
 static void
 indices_at(Unfold *u, Node *n, const Indices *x, int64_t trip, int64_t *to)
 {
-    u->env[n->tree->u.loop.var] = unfold_eval(u, n->tree->u.loop.begin, 0) + trip * n->tree->u.loop.step;
+    u->env[n->tree->u.loop.var] =
+        unfold_eval(u, n->tree->u.loop.begin, 0) + trip * n->tree->u.loop.step;
     for (uint32_t i = 0; i < x->n; i++)
         to[i] = u->env[x->let[i]->u.let.var] = let_value(u, x->let[i]);
 }
@@ -513,8 +567,8 @@ move_evenly(Unfold *u, Node *n, const Indices *x, int64_t place, int64_t k)
     return true;
 }
 
-/* Does a let of loop n stand in the place of an access below, or in what other lets there are? What only bounds loops is no index: a last
- * block that is shorter ends no digit. */
+/* Does a let of loop n stand in the place of an access below, or in what other lets there are? What
+ * only bounds loops is no index: a last block that is shorter ends no digit. */
 static bool
 is_index(const Unfold *u, const Node *n, const Tree *let)
 {
@@ -543,7 +597,8 @@ find_places(Unfold *u, Node *n, int64_t trips)
     int64_t place = 1;
 
     for (const Node *k = n->child; k && x.n < MOST_LETS; k = k->next)
-        if (k->kind == NODE_LET && u->deps[k->tree->u.let.var] & loop_bit(n->tree->u.loop.var) && is_index(u, n, k->tree))
+        if (k->kind == NODE_LET && u->deps[k->tree->u.let.var] & loop_bit(n->tree->u.loop.var) &&
+            is_index(u, n, k->tree))
             x.let[x.n++] = k->tree;
     if (!x.n)
         return;
@@ -551,23 +606,25 @@ find_places(Unfold *u, Node *n, int64_t trips)
     while (n->ndigit < MOST_DIGITS && place < trips) {
         indices_at(u, n, &x, place, x.one);
         n->place[n->ndigit++] = place;
-        int64_t even = 1, not = (trips - 1) / place + 1;        /* so many values of it go on evenly; so many are too many */
-        while (not - even > 1) {
-            int64_t k = even + (not - even) / 2;
+        /* so many values of it go on evenly; so many are too many */
+        int64_t even = 1, not = (trips - 1) / place + 1;
+        while (not-even > 1) {
+            int64_t k = even + (not-even) / 2;
             if (move_evenly(u, n, &x, place, k))
                 even = k;
             else
                 not = k;
         }
         place *= not;
-        if (trips % place) {                         /* no digit */
+        if (trips % place) { /* no digit */
             n->ndigit = 0;
             return;
         }
     }
 }
 
-/* What each digit moves accesses by: in the middle of the others, and of its own, since they stop at borders. */
+/* What each digit moves accesses by: in the middle of the others, and of its own, since they stop
+ * at borders. */
 static int64_t
 measure_digits(Unfold *u, Node *n, int64_t trips, double *middle, double *there)
 {
@@ -586,7 +643,8 @@ measure_digits(Unfold *u, Node *n, int64_t trips, double *middle, double *there)
     return at;
 }
 
-/* Do the digits say how far an access is at one trip from where it is at another, or further: at a border it stops? */
+/* Do the digits say how far an access is at one trip from where it is at another, or further: at a
+ * border it stops? */
 static bool
 digits_say(const MemRef *a, const Node *n, int64_t from, int64_t to, double moved)
 {
@@ -597,7 +655,8 @@ digits_say(const MemRef *a, const Node *n, int64_t from, int64_t to, double move
     return sum < 0 ? sum <= moved && moved <= 0 : 0 <= moved && moved <= sum;
 }
 
-/* Where each trip of a loop that is written out has the accesses that do not move evenly in it, as an index modulo 2 does not. */
+/* Where each trip of a loop that is written out has the accesses that do not move evenly in it, as
+ * an index modulo 2 does not. */
 static void
 measure_places(Unfold *u, Node *n, int64_t trips, const double *base, double *there)
 {
@@ -613,7 +672,8 @@ static void
 measure_loop(Unfold *u, Node *n, const double *base, double *room)
 {
     uint32_t count = u->access.n, d = n->depth - 1;
-    int64_t at = n->at, trips = whole_trips(ceil(n->trips)), next = at + 1 < trips ? at + 1 : at - 1;
+    int64_t at = n->at, trips = whole_trips(ceil(n->trips)),
+            next = at + 1 < trips ? at + 1 : at - 1;
     double *moved = room, *first = room + count, *last = first + count;
 
     bool even = true, written_out = n->tree->u.loop.kind == LOOP_UNROLLED && trips <= MOST_PLACES;
@@ -623,7 +683,8 @@ measure_loop(Unfold *u, Node *n, const double *base, double *room)
     for (uint32_t i = n->first; i < n->end; i++) {
         double next_offset = next > at ? moved[i] : 2 * base[i] - moved[i];
         u->access.at[i].step[d] = next_offset - base[i];
-        u->access.at[i].stride[d] = stride_of(first[i], base[i], next_offset, last[i], (double)trips);
+        u->access.at[i].stride[d] =
+            stride_of(first[i], base[i], next_offset, last[i], (double)trips);
         if ((last[i] - first[i]) != (next_offset - base[i]) * (double)(trips - 1)) {
             even = false;
             u->access.at[i].place[d] = written_out ? NEW_ARRAY(u->arena, double, trips) : NULL;
@@ -638,7 +699,9 @@ measure_loop(Unfold *u, Node *n, const double *base, double *room)
     n->at = at;
     for (uint32_t i = n->first; n->ndigit && i < n->end; i++) {
         MemRef *a = &u->access.at[i];
-        if (!digits_say(a, n, from, at, base[i] - middle[i]) || !digits_say(a, n, from, 0, first[i] - middle[i]) || !digits_say(a, n, from, trips - 1, last[i] - middle[i]))
+        if (!digits_say(a, n, from, at, base[i] - middle[i]) ||
+            !digits_say(a, n, from, 0, first[i] - middle[i]) ||
+            !digits_say(a, n, from, trips - 1, last[i] - middle[i]))
             a->digit[d][0] = NAN;
     }
 }
@@ -650,7 +713,8 @@ measure(Unfold *u, Node *n, const double *base, double *room)
     if (n->kind == NODE_LOOP) {
         if (n->first < n->end && n->trips > 1)
             measure_loop(u, n, base, room);
-        u->env[n->tree->u.loop.var] = unfold_eval(u, n->tree->u.loop.begin, 0) + n->at * n->tree->u.loop.step;
+        u->env[n->tree->u.loop.var] =
+            unfold_eval(u, n->tree->u.loop.begin, 0) + n->at * n->tree->u.loop.step;
     } else if (n->kind == NODE_LET) {
         u->env[n->tree->u.let.var] = let_value(u, n->tree);
     }
@@ -676,24 +740,27 @@ find_random(Unfold *u, MemRef *a)
 static void
 measure_accesses(Unfold *u)
 {
-    double *base = NEW_ARRAY(u->arena, double, u->access.n + 1), *room = NEW_ARRAY(u->arena, double, 5 * u->access.n + 1);
+    double *base = NEW_ARRAY(u->arena, double, u->access.n + 1),
+           *room = NEW_ARRAY(u->arena, double, 5 * u->access.n + 1);
 
     probe(u, u->root, base);
     measure(u, u->root, base, room);
     for (uint32_t i = 0; i < u->access.n; i++) {
         MemRef *a = &u->access.at[i];
-        const Expr *stride = a->load ? a->load->u.load.lane_stride : a->node->tree->u.store.lane_stride;
+        const Expr *stride =
+            a->load ? a->load->u.load.lane_stride : a->node->tree->u.store.lane_stride;
         a->offset = base[i];
         a->lane_stride = (double)unfold_eval(u, stride, 1);
-        a->valid = a->node->exec > 0 && a->node->kind == NODE_STORE ? u->valid_sum[i] / a->node->exec : 1;
+        a->valid =
+            a->node->exec > 0 && a->node->kind == NODE_STORE ? u->valid_sum[i] / a->node->exec : 1;
         find_random(u, a);
     }
 }
 
-/* ---- threads -------------------------------------------------------------------------------------------------------- */
+/* ---- threads --------------------------------------------------------------------------------- */
 
-/* The runtime gives each thread an equal run of trips, of `grain` at least. Executions are then those of the
- * thread that has most. */
+/* The runtime gives each thread an equal run of trips, of `grain` at least. Executions are then
+ * those of the thread that has most. */
 static void
 share_out(Unfold *u)
 {

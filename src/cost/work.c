@@ -1,47 +1,63 @@
 /* work: the straight code of a phase as the processor sees it.
  *
- * The code of a loop's body between its inner loops, unrolled loops written out. Every distinct value is
- * computed once for each setting of the unrolled loops that it depends on: the C compiler sees to that. A
- * product beside a sum is one multiply-add. What does not vary in the loop and reads nothing but numbers stands before
- * it. Units work side by side: the code takes as long as the busiest of them.
+ * The code of a loop's body between its inner loops, unrolled loops written out. Every distinct
+ * value is computed once for each setting of the unrolled loops that it depends on: the C compiler
+ * sees to that. A product beside a sum is one multiply-add. What does not vary in the loop and
+ * reads nothing but numbers stands before it. Units work side by side: the code takes as long as
+ * the busiest of them.
  */
 #include "cost/internal.h"
 
 #include <math.h>
 
 static const double
-    LOOP_UOPS = 2,           /* a trip: step, and compare with branch */
-    ENTER_UOPS = 6,          /* an execution of a loop: its first trip, a compare and a branch past it, addresses of three arrays */
-    FORESEEN_TRIPS = 32,     /* the end of a loop of more trips is not foreseen, nor of one that has others each time. On a Cascade Lake it is
-                              * up to 38 trips, from 62 on it is not */
-    LOOKED_UP_BYTES = 64,    /* a register that holds all sixteen floats that four bits mean: one look-up (emit/prelude_lanes.h) */
-    FORWARD_CYCLES = 5,      /* from a store to the load of the same place (Fog, Instruction tables: 4 to 8) */
-    BLEND_UOPS = 2,          /* lanes of a register that a masked write leaves as they are: one operation for either side (GCC 12 at -O2), each */
-    BLEND_CYCLES = 1,        /* … a cycle of the chain (Fog, Instruction tables) */
-    MASK_UOPS = 3,           /* making a mask of the first lanes: shift, subtract, move to a mask's register */
-    FOLD_CYCLES = 6,         /* a step of a tree over the lanes: 3 to move them, 3 (Zen 3) or 4 (Skylake) to combine (Fog, Instruction tables) */
-    DIVIDE_UOPS = 4,         /* an index divided by a constant: multiply, shifts, subtract */
-    TEST_UOPS = 2,           /* of a read that may be outside, for each dimension: compare, branch */
-    UOP_BYTES = 6,           /* of code; vector instructions with their addresses have 5 to 9 */
-    CALL_UOPS = 2,           /* for each cycle of a call, beside which the processor starts little else */
-    INTEGER_CYCLES = 11,     /* a lane of integer division: 11.0 of 32 bits (Cascade Lake) */
-    F64_CYCLES = 31;         /* a lane of a function of f64: exp 31, log 37, tanh 103, erf 106 (glibc 2.36, Cascade Lake) */
+    LOOP_UOPS = 2, /* a trip: step, and compare with branch */
+    /* an execution of a loop: its first trip, a compare and a branch past it, addresses of three
+     * arrays */
+    ENTER_UOPS = 6,
+    /* the end of a loop of more trips is not foreseen, nor of one that has others each time. On a
+     * Cascade Lake it is up to 38 trips, from 62 on it is not */
+    FORESEEN_TRIPS = 32,
+    /* a register that holds all sixteen floats that four bits mean: one look-up
+     * (emit/prelude_lanes.h) */
+    LOOKED_UP_BYTES = 64,
+    /* from a store to the load of the same place (Fog, Instruction tables: 4 to 8) */
+    FORWARD_CYCLES = 5,
+    /* lanes of a register that a masked write leaves as they are: one operation for either side
+     * (GCC 12 at -O2), each */
+    BLEND_UOPS = 2, BLEND_CYCLES = 1, /* … a cycle of the chain (Fog, Instruction tables) */
+    /* making a mask of the first lanes: shift, subtract, move to a mask's register */
+    MASK_UOPS = 3,
+    /* a step of a tree over the lanes: 3 to move them, 3 (Zen 3) or 4 (Skylake) to combine (Fog,
+     * Instruction tables) */
+    FOLD_CYCLES = 6,
+    DIVIDE_UOPS = 4, /* an index divided by a constant: multiply, shifts, subtract */
+    /* of a read that may be outside, for each dimension: compare, branch */
+    TEST_UOPS = 2,
+    UOP_BYTES = 6, /* of code; vector instructions with their addresses have 5 to 9 */
+    /* for each cycle of a call, beside which the processor starts little else */
+    CALL_UOPS = 2,
+    INTEGER_CYCLES = 11, /* a lane of integer division: 11.0 of 32 bits (Cascade Lake) */
+    /* a lane of a function of f64: exp 31, log 37, tanh 103, erf 106 (glibc 2.36, Cascade Lake) */
+    F64_CYCLES = 31;
 
 typedef struct {
     Unfold *u;
     Node *phase;
-    const Node *store;       /* whose value is looked at, or the parent of a loop */
-    Map seen;                /* Scalar -> how it was seen */
+    const Node *store; /* whose value is looked at, or the parent of a loop */
+    Map seen;          /* Scalar -> how it was seen */
     bool writes_memory;
-    double fma, alu, cycles, load, store_ops, uops, work, bytes;     /* cycles: of units that take one at a time */
-    double divider;          /* cycles of the unit that divides and takes roots */
-    double *chain;           /* [buffer]: from trip to trip through each register or place */
-    Map latency;             /* Scalar -> cycles from the loads below it to its value */
+    /* cycles: of units that take one at a time */
+    double fma, alu, cycles, load, store_ops, uops, work, bytes;
+    double divider; /* cycles of the unit that divides and takes roots */
+    double *chain;  /* [buffer]: from trip to trip through each register or place */
+    Map latency;    /* Scalar -> cycles from the loads below it to its value */
     double longest;
-    double registers;        /* vectors that stay in registers all the time */
-    bool *held;              /* [buffer]: counted in registers */
-    double *uses;            /* [buffer]: operands that its values are */
-    const MemRef **from;     /* [buffer]: the read that its values are, where they are nothing else */
+    double registers; /* vectors that stay in registers all the time */
+    bool *held;       /* [buffer]: counted in registers */
+    double *uses;     /* [buffer]: operands that its values are */
+    /* [buffer]: the read that its values are, where they are nothing else */
+    const MemRef **from;
 } Code;
 
 enum { SEEN = 1, VARIES = 2, READS = 4 };
@@ -53,7 +69,8 @@ varying(const Code *k)
     return k->phase->kind == NODE_LOOP ? loop_bit(k->phase->tree->u.loop.var) : 0;
 }
 
-/* How often a value is computed in the straight code: once for each setting of unrolled loops it depends on. */
+/* How often a value is computed in the straight code: once for each setting of unrolled loops it
+ * depends on. */
 static double
 copies(const Code *k, uint64_t deps)
 {
@@ -93,7 +110,7 @@ add_uops(Code *k, double *unit, double n)
     k->uops += n;
 }
 
-/* ---- memory --------------------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 /* Divisions in an index that the loop varies. */
 static void
@@ -156,17 +173,24 @@ static void
 price_move(Code *k, const MemRef *a, DType t, uint32_t lanes, bool store, double n)
 {
     const Machine *m = k->u->m;
-    double *unit = store ? &k->store_ops : &k->load, bytes = (double)lanes * dtype_info[t].bytes, line = m->line_bytes;
-    double vector = bytes < m->vector_bytes ? bytes : m->vector_bytes, whole = ceil(bytes / m->vector_bytes);
+    double *unit = store ? &k->store_ops : &k->load, bytes = (double)lanes * dtype_info[t].bytes,
+           line = m->line_bytes;
+    double vector = bytes < m->vector_bytes ? bytes : m->vector_bytes,
+           whole = ceil(bytes / m->vector_bytes);
 
     bool part = a->load ? a->load->u.load.valid != NULL : a->node->tree->u.store.valid != NULL;
-    double part_units = store ? m->part_store_cycles * m->store_per_cycle : m->part_load_cycles * m->load_per_cycle;
+    double part_units =
+        store ? m->part_store_cycles * m->store_per_cycle : m->part_load_cycles * m->load_per_cycle;
 
-    /* A number of lanes is stored in pieces of 16, 8 and 4 bytes, by way of the stack, where masks are dearer (emit/prelude_lanes.h). */
+    /* A number of lanes is stored in pieces of 16, 8 and 4 bytes, by way of the stack, where masks
+     * are dearer (emit/prelude_lanes.h). */
     int64_t first;
     if (part && store && expr_const(a->node->tree->u.store.valid, &first)) {
         double pieces = 1;
-        for (int64_t left = first * dtype_info[t].bytes; left > 0; left -= left >= 16 ? 16 : left >= 8 ? 8 : left >= 4 ? 4 : left)
+        for (int64_t left = first * dtype_info[t].bytes; left > 0; left -= left >= 16  ? 16
+                                                                           : left >= 8 ? 8
+                                                                           : left >= 4 ? 4
+                                                                                       : left)
             pieces++;
         part_units = pieces < part_units ? pieces : part_units;
     }
@@ -200,8 +224,8 @@ price_move(Code *k, const MemRef *a, DType t, uint32_t lanes, bool store, double
         k->cycles += n * lanes / rate / m->cycle_seconds;
 }
 
-/* C compilers make a value that is read and used twice the operand in memory of both who use it (GCC 12; one that is
- * used three times is kept): it is read twice. */
+/* C compilers make a value that is read and used twice the operand in memory of both who use it
+ * (GCC 12; one that is used three times is kept): it is read twice. */
 enum { FOLDED_USES = 2 };
 
 static void
@@ -209,7 +233,8 @@ add_uses(void *user, const Scalar *s)
 {
     Code *k = user;
 
-    if (s->op == S_LOAD && s->lanes > 1 && k->u->k->buffer.at[s->u.load.slot].space == SPACE_REGISTER)
+    if (s->op == S_LOAD && s->lanes > 1 &&
+        k->u->k->buffer.at[s->u.load.slot].space == SPACE_REGISTER)
         k->uses[s->u.load.slot] += all_copies(k);
 }
 
@@ -225,10 +250,10 @@ price_folded(Code *k, uint32_t b)
     if (k->uses[b] <= values || k->uses[b] > FOLDED_USES * values)
         return;
     price_move(k, a, a->load->dtype, a->lanes, false, k->uses[b] - values);
-    k->uops = uops - values;                         /* each is a part of its user's instruction */
+    k->uops = uops - values; /* each is a part of its user's instruction */
 }
 
-/* ---- values ------------------------------------------------------------------------------------------------ */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 static void
 hold(Code *k, uint32_t buffer)
@@ -254,7 +279,10 @@ is_product(const Scalar *s)
 static double
 dot_rate(const Machine *m, const Scalar *s)
 {
-    return s->op == S_DOT4 ? m->i8_dot_per_second : s->op == S_DOT2 ? m->i16_dot_per_second : s->op == S_DOT2F ? m->bf16_dot_per_second : 0;
+    return s->op == S_DOT4    ? m->i8_dot_per_second
+           : s->op == S_DOT2  ? m->i16_dot_per_second
+           : s->op == S_DOT2F ? m->bf16_dot_per_second
+                              : 0;
 }
 
 static uint64_t price(Code *k, const Scalar *s);
@@ -271,11 +299,14 @@ price_load(Code *k, const Scalar *s, uint64_t deps)
     }
     const Type *t = buffer_type(k->u->ctx, b);
     for (uint32_t d = 0; d < s->u.load.rank; d++) {
-        const Expr *whole = d + 1 < s->u.load.rank ? expr_of_digits(s->u.load.at[d], s->u.load.at[d + 1], t->dim[d + 1]) : NULL;
+        const Expr *whole =
+            d + 1 < s->u.load.rank
+                ? expr_of_digits(s->u.load.at[d], s->u.load.at[d + 1], t->dim[d + 1])
+                : NULL;
         price_index(k, whole ? whole : s->u.load.at[d], n);
         d += whole != NULL;
     }
-    if (s->u.load.outside) {                         /* a test for each dimension */
+    if (s->u.load.outside) { /* a test for each dimension */
         price(k, s->u.load.outside);
         k->uops += TEST_UOPS * s->u.load.rank * n;
     }
@@ -295,21 +326,25 @@ price_op(Code *k, const Scalar *s, double n)
     double whole = vectors(k, s->dtype, s->lanes) * n, alu = op->alu;
 
     switch ((ScalarOp)s->op) {
-    case S_HSUM: case S_HMAX: case S_HMIN: case S_HPROD:
+    case S_HSUM:
+    case S_HMAX:
+    case S_HMIN:
+    case S_HPROD:
         add_uops(k, &k->alu, 2 * n * ceil(log2(s->arg[0]->lanes)));
         k->work += n * s->arg[0]->lanes;
         return;
-    case S_LANES:
-        add_uops(k, &k->alu, n * s->lanes);
-        return;
+    case S_LANES: add_uops(k, &k->alu, n * s->lanes); return;
     case S_SPLAT:
-        if (s->arg[0]->op != S_LOAD)                 /* of a load: the load does it */
+        if (s->arg[0]->op != S_LOAD) /* of a load: the load does it */
             add_uops(k, &k->alu, n);
         return;
-    case S_DOT2: case S_DOT4: case S_DOT2F: {
+    case S_DOT2:
+    case S_DOT4:
+    case S_DOT2F: {
         uint32_t products = s->op == S_DOT4 ? 4 : 2;
         double rate = dot_rate(m, s);
-        double each = s->lanes * 2.0 * products / (rate * m->cycle_seconds);         /* cycles, its addition among them */
+        /* cycles, its addition among them */
+        double each = s->lanes * 2.0 * products / (rate * m->cycle_seconds);
         k->work += (2 * products - 1) * n * s->lanes;
         if (rate > 0)
             add_uops(k, &k->fma, n * each * m->fma_per_cycle);
@@ -317,15 +352,15 @@ price_op(Code *k, const Scalar *s, double n)
             add_uops(k, &k->alu, (4 * products - 1) * whole);
         return;
     }
-    case S_SHL: case S_SHR:                          /* by as much in all trips: nothing is asked of the amount */
-        alu = unfold_vars(k->u, s->arg[1]->vars) & varying(k) ? alu : 1;
-        break;
-    case S_ADD: case S_SUB:
+    /* by as much in all trips: nothing is asked of the amount */
+    case S_SHL:
+    case S_SHR: alu = unfold_vars(k->u, s->arg[1]->vars) & varying(k) ? alu : 1; break;
+    case S_ADD:
+    case S_SUB:
         if (dtype_is_float(s->dtype) && (is_product(s->arg[0]) || is_product(s->arg[1])))
             k->work += n * s->lanes;
         break;
-    default:
-        break;
+    default: break;
     }
     bool floats = dtype_is_float(s->dtype);
     k->work += op->fma + op->alu + op->divide + op->root + op->lane_cycles > 0 ? n * s->lanes : 0;
@@ -343,7 +378,8 @@ price_op(Code *k, const Scalar *s, double n)
     k->uops += whole * (op->divide + op->root);
 }
 
-/* Everything below s that was not counted yet. Tells whether s varies in the loop and whether it reads memory. */
+/* Everything below s that was not counted yet. Tells whether s varies in the loop and whether it
+ * reads memory. */
 static uint64_t
 price(Code *k, const Scalar *s)
 {
@@ -372,7 +408,8 @@ price(Code *k, const Scalar *s)
     for (uint32_t i = 0; i < s->narg; i++) {
         const Scalar *arg = s->arg[i];
         if (fused && is_product(arg) && !map_get(&k->seen, MAP_PTR(arg), NULL)) {
-            fused = false;                           /* one product a sum; its factors are operands */
+            /* one product a sum; its factors are operands */
+            fused = false;
             uint64_t both = price(k, arg->arg[0]) | price(k, arg->arg[1]);
             map_put(&k->seen, MAP_PTR(arg), both);
             k->work += both & VARIES ? copies(k, deps) * 0 : 0;
@@ -385,12 +422,12 @@ price(Code *k, const Scalar *s)
     if (s->op == S_CONST || s->op == S_INDEX || !(seen & VARIES))
         return seen;
     if (s->op == S_ADD && (dot_rate(k->u->m, s->arg[0]) > 0 || dot_rate(k->u->m, s->arg[1]) > 0))
-        return seen;                                 /* the dot's step adds */
+        return seen; /* the dot's step adds */
     price_op(k, s, copies(k, deps));
     return seen;
 }
 
-/* ---- from trip to trip ----------------------------------------------------------------------------------------- */
+/* ---- from trip to trip ----------------------------------------------------------------------- */
 
 static bool
 same_place(const Scalar *load, const Tree *store)
@@ -403,9 +440,11 @@ same_place(const Scalar *load, const Tree *store)
     return true;
 }
 
-enum { MOST_CHAIN = 24 };            /* operations, one made of the other; bounds work: longer ones are no accumulators */
+/* operations, one made of the other; bounds work: longer ones are no accumulators */
+enum { MOST_CHAIN = 24 };
 
-/* Cycles from the load of what the store writes to the value it writes; negative: it is not read. */
+/* Cycles from the load of what the store writes to the value it writes; negative: it is not
+ * read. */
 static double
 chain_of(const Code *k, const Scalar *s, const Tree *store, int depth)
 {
@@ -422,7 +461,8 @@ chain_of(const Code *k, const Scalar *s, const Tree *store, int depth)
     return most < 0 ? most : most + op_cost[s->op].chain * k->u->m->fma_cycles;
 }
 
-/* Does the straight code itself give the buffer a first value, so that nothing comes from the trip before? */
+/* Does the straight code itself give the buffer a first value, so that nothing comes from the trip
+ * before? */
 static bool
 begins_here(const Code *k, uint32_t buffer)
 {
@@ -477,13 +517,13 @@ latency_of(Code *k, const Scalar *s)
     }
     if (s->op >= S_HSUM && s->op <= S_HPROD)
         most += FOLD_CYCLES * ceil(log2(s->arg[0]->lanes));
-    bool fused = s->op == S_MUL;                     /* as part of a sum, or alone: once */
+    bool fused = s->op == S_MUL; /* as part of a sum, or alone: once */
     most += fused ? 0 : op_cost[s->op].chain * m->fma_cycles;
     map_put(&k->latency, MAP_PTR(s), (uint64_t)(most * 16));
     return most;
 }
 
-/* ---- the phase ---------------------------------------------------------------------------------------------------- */
+/* ---- the phase ------------------------------------------------------------------------------- */
 
 static void
 price_store(Code *k, const Node *n)
@@ -494,7 +534,8 @@ price_store(Code *k, const Node *n)
 
     price(k, v);
     scalar_visit(k->u->ctx, v, add_uses, k);
-    if (k->u->k->buffer.at[t->u.store.buffer].space == SPACE_REGISTER && v->op == S_LOAD && v->lanes > 1)
+    if (k->u->k->buffer.at[t->u.store.buffer].space == SPACE_REGISTER && v->op == S_LOAD &&
+        v->lanes > 1)
         k->from[t->u.store.buffer] = access_of(k, v);
     double latency = latency_of(k, v);
     k->longest = latency > k->longest ? latency : k->longest;
@@ -514,9 +555,7 @@ price_node(Code *k, const Node *n)
 {
     k->store = n->kind == NODE_LOOP ? n->parent : n;
     switch (n->kind) {
-    case NODE_STORE:
-        price_store(k, n);
-        break;
+    case NODE_STORE: price_store(k, n); break;
     case NODE_LET:
         k->uops += all_copies(k);
         price_index(k, n->tree->u.let.value, all_copies(k));
@@ -529,7 +568,7 @@ price_node(Code *k, const Node *n)
         double p = n->exec > 0 ? n->child->exec / n->exec : 0;
         double work = k->work;
         price(k, n->tree->u.test.cond);
-        k->work = work;              /* deciding is none */
+        k->work = work; /* deciding is none */
         k->uops += all_copies(k);
         k->cycles += k->u->m->branch_cycles * p * (1 - p) * all_copies(k);
         break;
@@ -538,10 +577,10 @@ price_node(Code *k, const Node *n)
         if (n->tree->u.loop.kind == LOOP_UNROLLED)
             break;
         k->uops += ENTER_UOPS * all_copies(k);
-        k->cycles += k->u->m->branch_cycles * all_copies(k) * (n->trips > FORESEEN_TRIPS ? 1 : n->varies);
+        k->cycles +=
+            k->u->m->branch_cycles * all_copies(k) * (n->trips > FORESEEN_TRIPS ? 1 : n->varies);
         break;
-    case NODE_ARM:
-        break;
+    case NODE_ARM: break;
     }
 }
 
@@ -565,9 +604,15 @@ Work
 work_of_phase(Unfold *u, Node *phase)
 {
     const Machine *m = u->m;
-    Code k = { .u = u, .phase = phase, .seen = { .arena = u->arena }, .latency = { .arena = u->arena }, .writes_memory = writes_memory(u, phase),
-               .chain = NEW_ARRAY(u->arena, double, u->k->buffer.n), .held = NEW_ARRAY(u->arena, bool, u->k->buffer.n),
-               .uses = NEW_ARRAY(u->arena, double, u->k->buffer.n), .from = NEW_ARRAY(u->arena, const MemRef *, u->k->buffer.n) };
+    Code k = { .u = u,
+               .phase = phase,
+               .seen = { .arena = u->arena },
+               .latency = { .arena = u->arena },
+               .writes_memory = writes_memory(u, phase),
+               .chain = NEW_ARRAY(u->arena, double, u->k->buffer.n),
+               .held = NEW_ARRAY(u->arena, bool, u->k->buffer.n),
+               .uses = NEW_ARRAY(u->arena, double, u->k->buffer.n),
+               .from = NEW_ARRAY(u->arena, const MemRef *, u->k->buffer.n) };
     Work w = { 0 };
 
     for (uint32_t i = phase->id + 1; i <= phase->last; i++) {
@@ -587,10 +632,12 @@ work_of_phase(Unfold *u, Node *phase)
         add_uops(&k, &k.load, excess);
         add_uops(&k, &k.store_ops, excess);
     }
-    /* One of the units for multiply-adds divides, and does nothing else meanwhile: 24 multiply-adds take 12.7 cycles on a Zen 5 core, four
-     * divisions 10.6, all of them 17.9. */
+    /* One of the units for multiply-adds divides, and does nothing else meanwhile: 24 multiply-adds
+     * take 12.7 cycles on a Zen 5 core, four divisions 10.6, all of them 17.9. */
     double fma = k.fma + k.divider;
-    w.flops = more(more(fma / m->fma_per_cycle, (fma + k.alu) / m->mixed_per_cycle), more(k.alu / alu_per_cycle(m), k.divider)) + k.cycles;
+    w.flops = more(more(fma / m->fma_per_cycle, (fma + k.alu) / m->mixed_per_cycle),
+                   more(k.alu / alu_per_cycle(m), k.divider)) +
+              k.cycles;
     w.l1 = more(k.load / m->load_per_cycle, k.store_ops / m->store_per_cycle);
     w.uops = k.uops;
     w.issue = k.uops / m->issue_per_cycle;

@@ -1,8 +1,8 @@
 /* ahead: many questions at once, by all processors.
  *
- * Whoever reads a question finds the same answer (question.c), in a context of his own: nothing is shared between threads. A worker
- * whose memory or time is out leaves the rest unanswered, and the compilation asks again where it needs to know, and says so
- * itself.
+ * Whoever reads a question finds the same answer (question.c), in a context of his own: nothing is
+ * shared between threads. A worker whose memory or time is out leaves the rest unanswered, and the
+ * compilation asks again where it needs to know, and says so itself.
  */
 #include "driver/internal.h"
 
@@ -15,10 +15,11 @@ typedef struct {
     const Arena *arena;
     const Machine *machine;
     const Noted *questions;
-    char **answer;                   /* [questions->n]: of malloc's, who outlives the workers; NULL: none */
+    /* [questions->n]: of malloc's, who outlives the workers; NULL: none */
+    char **answer;
 } Crew;
 
-/* ---- a worker -------------------------------------------------------------------------------------------- */
+/* ---- a worker -------------------------------------------------------------------------------- */
 
 static void
 answer_one(void *user, uint32_t thread, uint32_t i)
@@ -31,14 +32,15 @@ answer_one(void *user, uint32_t thread, uint32_t i)
     if (!setjmp(oom.jump)) {
         arena = arena_new(NULL, &oom);
         arena_watch(arena, &watch);
-        const char *text = question_answer(arena, crew->machine, crew->questions->at[i], QUESTION_KEPT);
+        const char *text =
+            question_answer(arena, crew->machine, crew->questions->at[i], QUESTION_KEPT);
         crew->answer[i] = text ? strdup(text) : NULL;
     }
     if (arena)
         arena_free(arena);
 }
 
-/* ---- all of them ------------------------------------------------------------------------------------------ */
+/* ---- all of them ----------------------------------------------------------------------------- */
 
 uint32_t
 driver_threads(const Job *j)
@@ -55,7 +57,10 @@ ahead_can(const Job *j)
 void
 ahead_answer(Job *j, const Noted *questions)
 {
-    Crew crew = { .arena = j->arena, .machine = &j->machine, .questions = questions, .answer = NEW_ARRAY(j->arena, char *, questions->n) };
+    Crew crew = { .arena = j->arena,
+                  .machine = &j->machine,
+                  .questions = questions,
+                  .answer = NEW_ARRAY(j->arena, char *, questions->n) };
 
     threads_each(j->arena, driver_threads(j), questions->n, answer_one, &crew);
     for (uint32_t i = 0; i < questions->n; i++) {

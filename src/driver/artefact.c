@@ -1,11 +1,12 @@
 /* artefact: the files at the end of a compilation.
  *
- * A shared library with a segment of its own for the weights (segment.c), in the order and the formats
- * that the code expects, behind a head that says what the file is (run/run.h). Or one C file, with few
- * weights written into it as an array and many in a file beside it.
+ * A shared library with a segment of its own for the weights (segment.c), in the order and the
+ * formats that the code expects, behind a head that says what the file is (run/run.h). Or one C
+ * file, with few weights written into it as an array and many in a file beside it.
  *
- * Weights are never held twice: pieces of each constant go from the mapped model through at most one
- * rearranged copy, one for each thread, into the output, and its pages are given back with the last of them.
+ * Weights are never held twice: pieces of each constant go from the mapped model through at most
+ * one rearranged copy, one for each thread, into the output, and its pages are given back with the
+ * last of them.
  */
 #include "driver/internal.h"
 
@@ -19,7 +20,7 @@
 
 #define EMBED_BYTES (1 << 20)
 
-/* ---- constants ------------------------------------------------------------------------------------ */
+/* ---- constants ------------------------------------------------------------------------------- */
 
 static Bytes
 constant_bytes(const Value *v)
@@ -38,8 +39,14 @@ forget(const Job *j, Bytes b)
         file_forget(b);
 }
 
-typedef struct { const Value *v; uint64_t hash; } Hashed;
-typedef struct { const Job *j; Hashed *at; } Hashing;
+typedef struct {
+    const Value *v;
+    uint64_t hash;
+} Hashed;
+typedef struct {
+    const Job *j;
+    Hashed *at;
+} Hashing;
 
 /* hash is of the type before, of type and contents behind. */
 static void
@@ -76,7 +83,8 @@ hash_constants(Job *j, const GraphList *all)
             if (value->data)
                 VEC_PUSH(j->arena, &list, ((Hashed){ value, hash_type(j, value) }));
         }
-    while (!threads_each(j->arena, driver_threads(j), list.n, hash_contents, &(Hashing){ j, list.at }))
+    while (
+        !threads_each(j->arena, driver_threads(j), list.n, hash_contents, &(Hashing){ j, list.at }))
         arena_look(j->arena);
     for (uint32_t i = 0; i < list.n; i++)
         map_put(&j->constant_hash, MAP_PTR(list.at[i].v), list.at[i].hash);
@@ -85,12 +93,12 @@ hash_constants(Job *j, const GraphList *all)
 static bool
 same_constant(const Value *a, const Value *b)
 {
-    return a->type == b->type && format_same(a->format, b->format)
-        && (a->data == b->data || !memcmp(a->data, b->data, constant_bytes(a).bytes));
+    return a->type == b->type && format_same(a->format, b->format) &&
+           (a->data == b->data || !memcmp(a->data, b->data, constant_bytes(a).bytes));
 }
 
-/* Within a graph equal constants become one value where nodes read them; outputs keep their own, whose names they are. Between
- * graphs they share their contents, by which the plan knows them. */
+/* Within a graph equal constants become one value where nodes read them; outputs keep their own,
+ * whose names they are. Between graphs they share their contents, by which the plan knows them. */
 static void
 share_in(Job *j, Graph *g, Map *first)
 {
@@ -156,7 +164,8 @@ arranged(Job *j, Arena *scratch, const Value *v, Bytes *out)
     void *to = arena_alloc(scratch, bytes);
     if (!format_apply(v->format, v->type, out->data, to))
         return diag_error(&j->ctx->diags, DIAG_INTERNAL, (Loc){ .file = j->model_path },
-                          "constant %s cannot be arranged in the memory format chosen for it", v->name);
+                          "constant %s cannot be arranged in the memory format chosen for it",
+                          v->name);
     *out = (Bytes){ to, bytes };
     return true;
 }
@@ -164,39 +173,48 @@ arranged(Job *j, Arena *scratch, const Value *v, Bytes *out)
 /* A part of a constant, as it lies in the file: slices of its format, or bytes as they are. */
 typedef struct {
     const Value *v;
-    uint32_t constant;               /* its number in the plan */
+    uint32_t constant; /* its number in the plan */
     int64_t first, end;
-    uint64_t at;                     /* in the file */
+    uint64_t at; /* in the file */
     size_t bytes;
 } Piece;
 typedef VEC(Piece) Pieces;
 
-enum { PIECE_BYTES = 1 << 20 };      /* stays in a cache from where it is arranged to where it is written */
+/* stays in a cache from where it is arranged to where it is written */
+enum { PIECE_BYTES = 1 << 20 };
 
 typedef struct {
     const Job *j;
     Writer *w;
     const Piece *piece;
-    atomic_uint *left;               /* [constants]: pieces of each that are not written yet */
-    void **room;                     /* [threads]: for a piece as its format says */
+    atomic_uint *left; /* [constants]: pieces of each that are not written yet */
+    void **room;       /* [threads]: for a piece as its format says */
 } Writing;
 
-/* False, reported: its format has no size. most: bytes of a piece that is arranged; largest: of a constant that is. */
+/* False, reported: its format has no size. most: bytes of a piece that is arranged; largest: of a
+ * constant that is. */
 static bool
-cut_constant(Job *j, uint32_t constant, uint64_t start, Pieces *pieces, size_t *most, size_t *largest)
+cut_constant(Job *j, uint32_t constant, uint64_t start, Pieces *pieces, size_t *most,
+             size_t *largest)
 {
     const Value *v = j->plan->weight.at[constant].value;
     int64_t one = 1, n = (int64_t)constant_bytes(v).bytes;
 
     if (v->format && !(n = format_slices(v->format, v->type, &one)) && constant_bytes(v).bytes)
         return diag_error(&j->ctx->diags, DIAG_INTERNAL, (Loc){ .file = j->model_path },
-                          "constant %s cannot be arranged in the memory format chosen for it", v->name);
+                          "constant %s cannot be arranged in the memory format chosen for it",
+                          v->name);
     if (v->format && (size_t)(n * one) > *largest)
         *largest = (size_t)(n * one);
     int64_t step = one < PIECE_BYTES ? PIECE_BYTES / one : 1;
     for (int64_t first = 0; first < n; first += step) {
         int64_t end = first + step < n ? first + step : n;
-        Piece p = { v, constant, first, end, start + (uint64_t)(j->plan->weight.at[constant].offset + first * one), (size_t)((end - first) * one) };
+        Piece p = { v,
+                    constant,
+                    first,
+                    end,
+                    start + (uint64_t)(j->plan->weight.at[constant].offset + first * one),
+                    (size_t)((end - first) * one) };
         if (v->format && p.bytes > *most)
             *most = p.bytes;
         VEC_PUSH(j->arena, pieces, p);
@@ -212,7 +230,8 @@ write_piece(void *user, uint32_t thread, uint32_t i)
     const void *data = (const uint8_t *)p->v->data + (p->v->format ? 0 : p->first);
 
     if (p->v->format) {
-        format_apply_slices(p->v->format, p->v->type, p->v->data, x->room[thread], p->first, p->end);
+        format_apply_slices(p->v->format, p->v->type, p->v->data, x->room[thread], p->first,
+                            p->end);
         data = x->room[thread];
     }
     writer_put_at(x->w, p->at, data, p->bytes);
@@ -235,19 +254,20 @@ weights_write(Job *j, Writer *w)
         ok = cut_constant(j, i, start, &pieces, &most, &largest);
     threads = threads < pieces.n ? threads : pieces.n + 1;
     if (most && largest / most < threads)
-        threads = (uint32_t)(largest / most);        /* no more memory than one constant takes */
-    Writing x = { j, w, pieces.at, NEW_ARRAY(scratch, atomic_uint, n + 1), NEW_ARRAY(scratch, void *, threads) };
+        threads = (uint32_t)(largest / most); /* no more memory than one constant takes */
+    Writing x = { j, w, pieces.at, NEW_ARRAY(scratch, atomic_uint, n + 1),
+                  NEW_ARRAY(scratch, void *, threads) };
     for (uint32_t i = 0; i < pieces.n; i++)
         x.left[pieces.at[i].constant]++;
     for (uint32_t i = 0; i < threads && most; i++)
         x.room[i] = arena_alloc(scratch, most);
     while (ok && !threads_each(j->arena, threads, pieces.n, write_piece, &x))
-        arena_look(j->arena);        /* does not come back, where time is over */
+        arena_look(j->arena); /* does not come back, where time is over */
     arena_free(scratch);
     return ok;
 }
 
-/* ---- shared library ---------------------------------------------------------------------------------- */
+/* ---- shared library -------------------------------------------------------------------------- */
 
 static void
 unlink_path(void *path)
@@ -273,7 +293,7 @@ runs_routines(Job *j)
     for (uint32_t i = 0; i < all.n; i++)
         for (NodeId n = 1; n < all.at[i]->node.n; n++)
             if (all.at[i]->node.at[n].callee == CALL_OP)
-                return true;         /* operators that stay to the end are routines */
+                return true; /* operators that stay to the end are routines */
     return false;
 }
 
@@ -283,7 +303,8 @@ link_library(Job *j, const char *path)
     uint32_t n = j->sources.function.n, nunit = 0;
     BuildUnit *unit = NEW_ARRAY(j->arena, BuildUnit, n + 1);
     BuildOptions o = j->o->build;
-    const char *flags = arena_printf(j->arena, "%s -fvisibility=hidden -w", emit_c_flags()), *target = j->machine.flags;
+    const char *flags = arena_printf(j->arena, "%s -fvisibility=hidden -w", emit_c_flags()),
+               *target = j->machine.flags;
 
     o.progress = on_unit;
     o.progress_user = j;
@@ -293,16 +314,22 @@ link_library(Job *j, const char *path)
         return false;
     arena_doing(j->arena, "build", 0, n + 1);
     if (j->o->quick) {
-        unit[0] = (BuildUnit){ j->graph->name, source_whole(j), arena_printf(j->arena, "%s -Og", flags), target };
-        return build_shared(j->arena, &j->ctx->diags, &o, unit, 1, path, &j->report->compiled, &j->report->cached);
+        unit[0] = (BuildUnit){ j->graph->name, source_whole(j),
+                               arena_printf(j->arena, "%s -Og", flags), target };
+        return build_shared(j->arena, &j->ctx->diags, &o, unit, 1, path, &j->report->compiled,
+                            &j->report->cached);
     }
     /* It decides and calls, which no optimisation makes faster, but for the routines in it. */
-    unit[nunit++] = (BuildUnit){ "host program", j->sources.host, runs_routines(j) || j->o->many ? flags : arena_printf(j->arena, "%s -O1", flags), target };
+    unit[nunit++] = (BuildUnit){
+        "host program", j->sources.host,
+        runs_routines(j) || j->o->many ? flags : arena_printf(j->arena, "%s -O1", flags), target
+    };
     for (uint32_t i = 0, count; i < n; i += count) {
         const char *text = source_unit(j, i, &count);
         unit[nunit++] = (BuildUnit){ j->sources.function.at[i].kernel->name, text, flags, target };
     }
-    return build_shared(j->arena, &j->ctx->diags, &o, unit, nunit, path, &j->report->compiled, &j->report->cached);
+    return build_shared(j->arena, &j->ctx->diags, &o, unit, nunit, path, &j->report->compiled,
+                        &j->report->cached);
 }
 
 bool
@@ -310,14 +337,17 @@ artefact_write(Job *j)
 {
     char *linked = arena_printf(j->arena, "%s.so", writer_path(j->out));
     ArtefactHead head = {
-        .magic = ARTEFACT_MAGIC, .abi = TENON_ABI_VERSION, .size = sizeof head,
-        .weights_bytes = (uint64_t)j->plan->weights_bytes, .weights_hash = j->weights_hash,
+        .magic = ARTEFACT_MAGIC,
+        .abi = TENON_ABI_VERSION,
+        .size = sizeof head,
+        .weights_bytes = (uint64_t)j->plan->weights_bytes,
+        .weights_hash = j->weights_hash,
     };
     Bytes elf, before, after;
 
     arena_closer(j->arena, unlink_path, linked);
-    if (!link_library(j, linked) || !file_map(j->arena, &j->ctx->diags, linked, &elf)
-        || !segment_append(j, elf, sizeof head, sizeof head + head.weights_bytes, &before, &after))
+    if (!link_library(j, linked) || !file_map(j->arena, &j->ctx->diags, linked, &elf) ||
+        !segment_append(j, elf, sizeof head, sizeof head + head.weights_bytes, &before, &after))
         return false;
     unlink(linked);
     writer_put(j->out, before.data, before.bytes);
@@ -329,7 +359,7 @@ artefact_write(Job *j)
     return writer_commit(j->out, 0755);
 }
 
-/* ---- C file --------------------------------------------------------------------------------------------- */
+/* ---- C file ---------------------------------------------------------------------------------- */
 
 const char *
 artefact_beside(Job *j, const char *ending)
@@ -370,7 +400,8 @@ text_beside(Job *j, const char *ending, const Text *t)
 bool
 artefact_write_c(Job *j)
 {
-    Text source = { .arena = j->arena }, header = { .arena = j->arena }, example = { .arena = j->arena };
+    Text source = { .arena = j->arena }, header = { .arena = j->arena },
+         example = { .arena = j->arena };
     Writer *weights = NULL, *with_header, *with_example = NULL;
     const void *embed = NULL;
     const char *name = NULL;
@@ -391,8 +422,9 @@ artefact_write_c(Job *j)
     header_write(j, &header, name);
     if (!(with_header = text_beside(j, ".h", &header)))
         return false;
-    if (j->o->example && (!header_example(j, &example, name) || !(with_example = text_beside(j, "-main.c", &example))))
+    if (j->o->example && (!header_example(j, &example, name) ||
+                          !(with_example = text_beside(j, "-main.c", &example))))
         return false;
-    return (!weights || writer_commit(weights, 0644)) && writer_commit(with_header, 0644)
-        && (!with_example || writer_commit(with_example, 0644)) && writer_commit(j->out, 0644);
+    return (!weights || writer_commit(weights, 0644)) && writer_commit(with_header, 0644) &&
+           (!with_example || writer_commit(with_example, 0644)) && writer_commit(j->out, 0644);
 }

@@ -25,7 +25,7 @@ load(void *user, Ctx *c, Arena *arena, const char *path, const char *name)
     if (!import_is_onnx(file)) {
         diag_error(&c->diags, DIAG_MODEL, (Loc){ .file = path },
                    "graph @%s is to be an ONNX model; Tenon's text calls graphs that stand in it",
-                       name);
+                   name);
         return NULL;
     }
     return import_onnx(c, arena, path, file, &o);

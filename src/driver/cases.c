@@ -1,35 +1,43 @@
 /* cases: whether sizes of a kind get a plan of their own, and orders and schedules with it.
  *
- * Fusion goes by one size of each symbol. Where the cheapest partition is clearly cheaper at other sizes than the one for
- * that size would be there, the graph becomes a choice between two (graph/cases.c), and every later stage sees two graphs, each with
- * its bounds of symbols. Asked are the smallest sizes there are, or the smallest that users expect, and the largest
- * of declared ranges; the bound between both cases lies where both partitions cost the same, found by halving.
+ * Fusion goes by one size of each symbol. Where the cheapest partition is clearly cheaper at other
+ * sizes than the one for that size would be there, the graph becomes a choice between two
+ * (graph/cases.c), and every later stage sees two graphs, each with its bounds of symbols. Asked
+ * are the smallest sizes there are, or the smallest that users expect, and the largest of declared
+ * ranges; the bound between both cases lies where both partitions cost the same, found by halving.
  *
- * Constants that kernels of both cases read are one in the artefact where they lie alike, and two where not.
- * A plan as text says the case too, in front of its graphs:  case net when rows <= 16
+ * Constants that kernels of both cases read are one in the artefact where they lie alike, and two
+ * where not. A plan as text says the case too, in front of its graphs:  case net when rows <= 16
  */
 #include "driver/internal.h"
 
 #include <math.h>
 #include <string.h>
 
-/* A case is kept where it is priced at no more than this share of the time. Prices may be off by as much (a measured
- * order that is off by more is a defect of them), and a case doubles kernels. */
+/* A case is kept where it is priced at no more than this share of the time. Prices may be off by as
+ * much (a measured order that is off by more is a defect of them), and a case doubles kernels. */
 #define CASE_GAIN 0.95
-enum { HALVINGS = 6 };               /* of the bound's exponent: within a sixty-fourth of the way */
+enum { HALVINGS = 6 }; /* of the bound's exponent: within a sixty-fourth of the way */
 
-typedef struct { Var symbol; Usual said; int64_t usual; } Open;
+typedef struct {
+    Var symbol;
+    Usual said;
+    int64_t usual;
+} Open;
 typedef VEC(Open) OpenSizes;
 enum { BELOW, ABOVE, ENDS };
-typedef struct { const Graph *g; FusePlan usual, end[ENDS]; } Piece;
+typedef struct {
+    const Graph *g;
+    FusePlan usual, end[ENDS];
+} Piece;
 typedef struct {
     Job *j;
     OpenSizes open;
-    const int64_t *end[ENDS];        /* [open.n] sizes; NULL: as usual */
+    const int64_t *end[ENDS]; /* [open.n] sizes; NULL: as usual */
     VEC(Piece) piece;
 } Cases;
 
-/* ---- sizes -------------------------------------------------------------------------------------------------- */
+/* ---- sizes ----------------------------------------------------------------------------------- */
 
 static void
 add_open(void *user, Var v)
@@ -42,7 +50,8 @@ add_open(void *user, Var v)
         if (k->open.at[i].symbol.id == v.id)
             return;
     if (v.kind == VAR_SYMBOL && r.lo < r.hi)
-        VEC_PUSH(k->j->arena, &k->open, ((Open){ v, expr_symbol_usual(c, v), expr_symbol_supposed(c, v) }));
+        VEC_PUSH(k->j->arena, &k->open,
+                 ((Open){ v, expr_symbol_usual(c, v), expr_symbol_supposed(c, v) }));
 }
 
 static void
@@ -57,7 +66,10 @@ find_open(Cases *k)
     }
 }
 
-typedef struct { const Cases *k; const int64_t *size; } Sized;
+typedef struct {
+    const Cases *k;
+    const int64_t *size;
+} Sized;
 
 static bool
 size_of(void *user, Var v, int64_t *out)
@@ -72,7 +84,8 @@ size_of(void *user, Var v, int64_t *out)
     return false;
 }
 
-/* Is no size of a value below 0 at these sizes of inputs? They may be too small for a model: of one sample a speech model makes -1 frames. */
+/* Is no size of a value below 0 at these sizes of inputs? They may be too small for a model: of one
+ * sample a speech model makes -1 frames. */
 static bool
 may_run(const Cases *k, const int64_t *size)
 {
@@ -96,8 +109,13 @@ sizes_at(const Cases *k, int end)
     for (uint32_t i = 0; i < k->open.n; i++) {
         const Open *o = &k->open.at[i];
         Interval r = expr_symbol_get(k->j->ctx, o->symbol);
-        int64_t least = o->said.n ? o->said.at[0] : r.lo > 1 ? r.lo : 1, most = r.hi < INT64_MAX ? r.hi : o->usual;
-        size[i] = end == BELOW ? (least < o->usual ? least : o->usual) : most > o->usual ? most : o->usual;
+        int64_t least = o->said.n  ? o->said.at[0]
+                        : r.lo > 1 ? r.lo
+                                   : 1,
+                most = r.hi < INT64_MAX ? r.hi : o->usual;
+        size[i] = end == BELOW      ? (least < o->usual ? least : o->usual)
+                  : most > o->usual ? most
+                                    : o->usual;
         other |= size[i] != o->usual;
     }
     return other && may_run(k, size) ? size : NULL;
@@ -108,10 +126,11 @@ static void
 suppose(const Cases *k, const int64_t *size)
 {
     for (uint32_t i = 0; i < k->open.n; i++)
-        expr_symbol_expect(k->j->ctx, k->open.at[i].symbol, size ? (Usual){ 1, &size[i] } : k->open.at[i].said);
+        expr_symbol_expect(k->j->ctx, k->open.at[i].symbol,
+                           size ? (Usual){ 1, &size[i] } : k->open.at[i].said);
 }
 
-/* ---- plans ---------------------------------------------------------------------------------------------------- */
+/* ---- plans ----------------------------------------------------------------------------------- */
 
 /* Of a piece of the graph that has nests alone: the plan for each kind of sizes. */
 static Graph *
@@ -121,7 +140,8 @@ plan_piece(void *user, const Graph *nests)
     Job *j = k->j;
     FuseWish none = { 0 };
     FuseCertificate known;
-    Piece p = { .g = nests, .usual = fuse_plan(nests, j->arena, &j->machine, FUSE_DP, &none, &known) };
+    Piece p = { .g = nests,
+                .usual = fuse_plan(nests, j->arena, &j->machine, FUSE_DP, &none, &known) };
 
     for (int end = 0; end < ENDS; end++) {
         if (!k->end[end])
@@ -134,8 +154,8 @@ plan_piece(void *user, const Graph *nests)
     return (Graph *)nests;
 }
 
-/* What a plan takes for each of its pieces: by the formula with which partitions are compared; by the best schedules of its kernels;
- * infinite: one of them has none. */
+/* What a plan takes for each of its pieces: by the formula with which partitions are compared; by
+ * the best schedules of its kernels; infinite: one of them has none. */
 static double
 by_formula(Prices *prices, const Piece *p, const FusePlan *plan)
 {
@@ -151,15 +171,18 @@ by_schedules(Prices *prices, const Piece *p, const FusePlan *plan)
     double sum = g ? 0 : INFINITY;
 
     for (NodeId n = 1; g && n < g->node.n; n++) {
-        double seconds = g->node.at[n].kernel ? choose_seconds(prices, g, n, g->node.at[n].kernel) : 0;
+        double seconds =
+            g->node.at[n].kernel ? choose_seconds(prices, g, n, g->node.at[n].kernel) : 0;
         sum += seconds < 0 ? INFINITY : seconds;
     }
     return sum;
 }
 
-/* What plans for one end take of what the usual ones do, at these sizes. The choice itself is two calls more. */
+/* What plans for one end take of what the usual ones do, at these sizes. The choice itself is two
+ * calls more. */
 static double
-share_at(const Cases *k, int end, const int64_t *size, double (*seconds)(Prices *prices, const Piece *p, const FusePlan *plan))
+share_at(const Cases *k, int end, const int64_t *size,
+         double (*seconds)(Prices *prices, const Piece *p, const FusePlan *plan))
 {
     double own, usual;
     Prices prices = choose_prices(k->j);
@@ -178,7 +201,8 @@ share_at(const Cases *k, int end, const int64_t *size, double (*seconds)(Prices 
     return usual > 0 && isfinite(usual) ? own / usual : 1;
 }
 
-/* The formula is asked first: it takes little time, and where it sees no gain there is none to be had. */
+/* The formula is asked first: it takes little time, and where it sees no gain there is none to be
+ * had. */
 static double
 gain_at(const Cases *k, int end)
 {
@@ -195,7 +219,8 @@ between(const Cases *k, int end, double way)
 
     for (uint32_t i = 0; i < k->open.n; i++) {
         double from = (double)k->end[end][i], to = (double)k->open.at[i].usual;
-        size[i] = from > 0 && to > 0 ? (int64_t)llround(from * pow(to / from, way)) : k->end[end][i];
+        size[i] =
+            from > 0 && to > 0 ? (int64_t)llround(from * pow(to / from, way)) : k->end[end][i];
     }
     return size;
 }
@@ -217,12 +242,13 @@ guard_of(const Cases *k, int end)
         const Open *o = &k->open.at[i];
         Sym symbol = (Sym)(uintptr_t)o->symbol.id;
         if (k->end[end][i] != o->usual)
-            at[n++] = end == BELOW ? (SizeBound){ symbol, size[i] == 1, size[i] } : (SizeBound){ symbol, size[i], INT64_MAX };
+            at[n++] = end == BELOW ? (SizeBound){ symbol, size[i] == 1, size[i] }
+                                   : (SizeBound){ symbol, size[i], INT64_MAX };
     }
     return (SizeGuard){ n, at };
 }
 
-/* ---- the decision ---------------------------------------------------------------------------------------------- */
+/* ---- the decision ---------------------------------------------------------------------------- */
 
 static bool
 split(Job *j, SizeGuard guard)
@@ -270,10 +296,13 @@ as_planned(const Cases *k)
     if (!name || !parse_expect(p, "when") || !guard_parse(p, j->arena, &guard))
         return false;
     if (name != j->graph->name || !graph_may_have_cases(j->graph))
-        return parse_error(&line, "graph %s has no cases; the model is graph %s%s", name, j->graph->name, name == j->graph->name ? ", which has more than nests" : "");
+        return parse_error(&line, "graph %s has no cases; the model is graph %s%s", name,
+                           j->graph->name,
+                           name == j->graph->name ? ", which has more than nests" : "");
     for (uint32_t i = 0; i < guard.n; i++)
         if (!is_open(k, guard.at[i].symbol))
-            return parse_error(&line, "%s is no size of graph %s's inputs that is open", guard.at[i].symbol, name);
+            return parse_error(&line, "%s is no size of graph %s's inputs that is open",
+                               guard.at[i].symbol, name);
     return split(j, guard);
 }
 
@@ -319,7 +348,8 @@ cases_split(Job *j)
     if (j->o->fuse_plan)
         return as_planned(&k);
     fusion_mode(j->o->fuse, &mode);
-    if (mode != FUSE_DP || !k.open.n || !has_nests(j->graph) || !graph_may_have_cases(j->graph) || !may_grow(j) || j->o->variants < 2 || j->o->schedule == SCHEDULE_PLAIN)
+    if (mode != FUSE_DP || !k.open.n || !has_nests(j->graph) || !graph_may_have_cases(j->graph) ||
+        !may_grow(j) || j->o->variants < 2 || j->o->schedule == SCHEDULE_PLAIN)
         return true;
     for (int end = 0; end < ENDS; end++)
         k.end[end] = sizes_at(&k, end);

@@ -1,6 +1,7 @@
 /* choice_cache: what was answered about a kernel is found again by the next compilation.
  *
- * An answer depends on the question (question.c), on the machine and on Tenon's own sources; all that is the key.
+ * An answer depends on the question (question.c), on the machine and on Tenon's own sources; all
+ * that is the key.
  */
 #include "driver/internal.h"
 

@@ -1,9 +1,11 @@
 /* choose: a schedule for every kernel.
  *
- * Kernels that say the same, over inputs that are constants alike, are asked once. A file of choices may say otherwise (pins.c).
+ * Kernels that say the same, over inputs that are constants alike, are asked once. A file of
+ * choices may say otherwise (pins.c).
  *
- * A dump of this stage shows what was chosen above each kernel, what else was close, and both prices; or, if
- * so many alternatives are asked for, the cheapest programs of each kernel in full, for who wants to time them:
+ * A dump of this stage shows what was chosen above each kernel, what else was close, and both
+ * prices; or, if so many alternatives are asked for, the cheapest programs of each kernel in full,
+ * for who wants to time them:
  *
  *   ; %relu2_out: 12 programs, Conv "conv2" + Relu "relu2"
  *   ;   1.26e-05 s, alone 1.31e-05 s
@@ -15,7 +17,7 @@
 
 #include <string.h>
 
-/* ---- asking once ------------------------------------------------------------------------------------------ */
+/* ---- asking once ----------------------------------------------------------------------------- */
 
 static bool *
 constant_inputs(const Job *j, const Graph *g, NodeId n)
@@ -34,12 +36,13 @@ constants_are_far(const Job *j)
 
     for (uint32_t i = 0; i < all.n; i++)
         for (ValueId v = 1; v < all.at[i]->value.n; v++)
-            if (all.at[i]->value.at[v].data && type_static_bytes(all.at[i]->value.at[v].type, &bytes))
+            if (all.at[i]->value.at[v].data &&
+                type_static_bytes(all.at[i]->value.at[v].type, &bytes))
                 sum += (double)bytes;
     return sum > (double)machine_block_bytes(&j->machine, LEVEL_L3);
 }
 
-/* ---- what a person sees ------------------------------------------------------------------------------------- */
+/* ---- what a person sees ---------------------------------------------------------------------- */
 
 static bool
 has_line(const char *text, const char *line, size_t n)
@@ -111,15 +114,16 @@ choice_remark(Job *j, const Kernel *k, const Choices *choices)
     return text_str(&t);
 }
 
-/* ---- the stage ------------------------------------------------------------------------------------------------- */
+/* ---- the stage ------------------------------------------------------------------------------- */
 
 typedef struct {
     const char *program, *remark;
-    double seconds;                  /* negative: it has none */
+    double seconds; /* negative: it has none */
     const Expr *predicted;
     Sym question;
-    Sym asked;                       /* by the first kernel that gets it: what that makes; NULL: only a price was wanted */
-    bool settled;                    /* variants have been looked for */
+    /* by the first kernel that gets it: what that makes; NULL: only a price was wanted */
+    Sym asked;
+    bool settled; /* variants have been looked for */
     Variants variants;
 } Chosen;
 
@@ -155,8 +159,9 @@ most_programs(const Job *j)
     return j->o->alternatives > QUESTION_KEPT ? (uint32_t)j->o->alternatives : QUESTION_KEPT;
 }
 
-/* What was found together with others, or by an earlier compilation, or is found now; where prices are noted it is noted instead. More
- * than is kept is found anew. NULL: there is no answer, or none yet. */
+/* What was found together with others, or by an earlier compilation, or is found now; where prices
+ * are noted it is noted instead. More than is kept is found anew. NULL: there is no answer, or none
+ * yet. */
 static const char *
 answer_of(Prices *p, Arena *a, Sym question)
 {
@@ -192,7 +197,9 @@ first_of(Job *j, const Kernel *k, Sym question, const Choices *choices)
 {
     Chosen *chosen = NEW(j->arena, Chosen);
 
-    *chosen = (Chosen){ .question = question, .seconds = choices->n ? choices->at[0].seconds : -1, .remark = choice_remark(j, k, choices) };
+    *chosen = (Chosen){ .question = question,
+                        .seconds = choices->n ? choices->at[0].seconds : -1,
+                        .remark = choice_remark(j, k, choices) };
     chosen->program = choices->n ? arena_str(j->arena, choices->at[0].program) : NULL;
     if (choices->n && has_numbers(k))
         chosen->predicted = expr_int(j->ctx, picoseconds(choices->at[0].alone));
@@ -223,14 +230,16 @@ chosen_of(Prices *p, const Kernel *k, const bool *constant)
     return chosen;
 }
 
-/* Variants are asked for once, of a kernel that is made; where prices are noted, the question is. */
+/* Variants are asked for once, of a kernel that is made; where prices are noted, the question
+ * is. */
 static void
 find_variants(Prices *p, Chosen *chosen, const Kernel *k)
 {
     Job *j = p->j;
     Text remark = { .arena = j->arena };
 
-    if (chosen->settled || !chosen->program || (has_numbers(k) && j->machine.cores == 1) || j->o->variants < 2)
+    if (chosen->settled || !chosen->program || (has_numbers(k) && j->machine.cores == 1) ||
+        j->o->variants < 2)
         return;
     Arena *scratch = arena_child(j->arena);
     Sym question = question_variants(j, chosen->question, chosen->program);
@@ -245,20 +254,25 @@ find_variants(Prices *p, Chosen *chosen, const Kernel *k)
     arena_free(scratch);
 }
 
-/* As a file says; of variants alone, or of the kernel's own program alone, where it says no more. */
+/* As a file says; of variants alone, or of the kernel's own program alone, where it says no
+ * more. */
 static Chosen
 pinned(Prices *p, const Pins *pins, const Kernel *k, Sym value, const bool *constant)
 {
     Job *j = p->j;
     Pin *own = pins_of(pins, value, false);
-    Chosen chosen = own ? (Chosen){ .program = own->steps, .remark = "as the file of choices says", .seconds = -1 } : *chosen_of(p, k, constant);
+    Chosen chosen = own ? (Chosen){ .program = own->steps,
+                                    .remark = "as the file of choices says",
+                                    .seconds = -1 }
+                        : *chosen_of(p, k, constant);
 
     if (own)
         own->used = true;
     chosen.asked = value;
     chosen.variants = pins_variants(j, pins, value, k);
     if (chosen.variants.n)
-        chosen.remark = arena_printf(j->arena, "%s; variants as the file of choices says", chosen.remark);
+        chosen.remark =
+            arena_printf(j->arena, "%s; variants as the file of choices says", chosen.remark);
     return chosen;
 }
 
@@ -270,7 +284,8 @@ own_variants(Job *j, Kernel *k, const Variants *chosen)
 
     for (uint32_t i = 0; i < chosen->n; i++) {
         own[i] = arena_copy(j->arena, chosen->at[i], sizeof **own);
-        own[i]->buffer.at = arena_copy(j->arena, own[i]->buffer.at, own[i]->buffer.n * sizeof *own[i]->buffer.at);
+        own[i]->buffer.at =
+            arena_copy(j->arena, own[i]->buffer.at, own[i]->buffer.n * sizeof *own[i]->buffer.at);
         own[i]->buffer.cap = own[i]->buffer.n;
     }
     k->variant = own;
@@ -287,7 +302,9 @@ choose_price(void *user, const Kernel *k, const bool *constant)
 void
 choose_note(Prices *p)
 {
-    enum { ROUNDS = 2 };             /* kernels as they are; then what is asked where these are known: the steps of a transform domain, variants */
+    /* kernels as they are; then what is asked where these are known: the steps of a transform
+     * domain, variants */
+    enum { ROUNDS = 2 };
 
     p->rounds = ahead_can(p->j) ? ROUNDS : 0;
 }
@@ -304,9 +321,11 @@ choose_noted(Prices *p)
     return any;
 }
 
-/* Seconds of kernels whose arguments of the order's rank, but for constants, all lie in it; NULL: as they are. */
+/* Seconds of kernels whose arguments of the order's rank, but for constants, all lie in it; NULL:
+ * as they are. */
 static double
-seconds_in_order(Prices *p, const Kernel *const *k, const void *const *const *data, uint32_t n, const FormatOrder *order)
+seconds_in_order(Prices *p, const Kernel *const *k, const void *const *const *data, uint32_t n,
+                 const FormatOrder *order)
 {
     Arena *scratch = arena_child(p->j->arena);
     double sum = 0;
@@ -333,8 +352,10 @@ choose_price_in_turn(void *user, const Kernel *const *k, const void *const *cons
     FormatHow how = FORMAT_NONE;
 
     formats_how(p->j->o->formats, &how);
-    for (uint32_t i = 0; i < n && least >= 0 && how != FORMAT_NONE && how != FORMAT_CHANNELS_FIRST; i++) {
-        uint32_t count = format_proposals(p->j->ctx, k[i], data_is_known(p->j->arena, data[i], k[i]->nin), order);
+    for (uint32_t i = 0; i < n && least >= 0 && how != FORMAT_NONE && how != FORMAT_CHANNELS_FIRST;
+         i++) {
+        uint32_t count = format_proposals(p->j->ctx, k[i],
+                                          data_is_known(p->j->arena, data[i], k[i]->nin), order);
         for (uint32_t o = 0; o < count; o++) {
             double seconds = seconds_in_order(p, k, data, n, &order[o]);
             least = seconds >= 0 && seconds < least ? seconds : least;
@@ -363,7 +384,8 @@ is_open(const Job *j, const Graph *g, NodeId n, const Pins *pins)
 {
     const Kernel *k = g->node.at[n].kernel;
 
-    return k && !k->tree.list.n && (!k->schedule || is_pinned(pins, g, n)) && j->o->schedule != SCHEDULE_PLAIN;
+    return k && !k->tree.list.n && (!k->schedule || is_pinned(pins, g, n)) &&
+           j->o->schedule != SCHEDULE_PLAIN;
 }
 
 /* What will be asked of the kernels of a graph. */

@@ -1,5 +1,6 @@
-/* domains: convolutions in a transform domain, by their price. What is decided of each is decided again wherever its operands may
- * lie otherwise: the price of a kernel is that of the cheapest way to do its work.
+/* domains: convolutions in a transform domain, by their price. What is decided of each is decided
+ * again wherever its operands may lie otherwise: the price of a kernel is that of the cheapest way
+ * to do its work.
  */
 #include "driver/internal.h"
 
@@ -8,10 +9,12 @@
 void
 domains_begin(Prices *p)
 {
-    Map known = p->j->domains.known;                 /* filters are the same whoever asks */
+    Map known = p->j->domains.known; /* filters are the same whoever asks */
 
     known.arena = p->j->arena;
-    p->j->domains = (FormatDomains){ choose_price, p, FOLD_BYTES, p->j->o->weights_growth, known, p->j->o->max_arena_bytes };
+    p->j->domains = (FormatDomains){ choose_price, p,
+                                     FOLD_BYTES,   p->j->o->weights_growth,
+                                     known,        p->j->o->max_arena_bytes };
 }
 
 double
@@ -22,12 +25,17 @@ domains_seconds(Prices *p, const Kernel *k, const void *const *data)
     uint32_t tile = 0;
 
     double direct = choose_price(p, k, data_is_known(scratch, data, k->nin));
-    double domain = j->o->exact ? direct : format_domain(j->ctx, scratch, k, data, &j->domains, direct < 0 ? INFINITY : direct, &tile);
+    double domain = j->o->exact ? direct
+                                : format_domain(j->ctx, scratch, k, data, &j->domains,
+                                                direct < 0 ? INFINITY : direct, &tile);
     arena_free(scratch);
     return tile ? domain : direct;
 }
 
-typedef struct { Job *j; Text *remarks; } Choose;
+typedef struct {
+    Job *j;
+    Text *remarks;
+} Choose;
 
 static Graph *
 choose(void *user, const Graph *g)

@@ -11,15 +11,18 @@
 
 struct Dump {
     Job *job;
-    const char *model;           /* digits, of models/digits.onnx */
+    const char *model; /* digits, of models/digits.onnx */
     bool all;
-    const char *before;          /* the last text shown of the graph, and of which stage */
+    const char *before; /* the last text shown of the graph, and of which stage */
     const char *before_name;
-    WeightsFile *weights;        /* NULL when printing */
+    WeightsFile *weights; /* NULL when printing */
 };
 
 static const char *const suffix_of[] = {
-    [SHOWS_GRAPH] = "tn", [SHOWS_PLAN] = "txt", [SHOWS_SOURCE] = "c", [SHOWS_REPORT] = "txt",
+    [SHOWS_GRAPH] = "tn",
+    [SHOWS_PLAN] = "txt",
+    [SHOWS_SOURCE] = "c",
+    [SHOWS_REPORT] = "txt",
 };
 
 static const char *
@@ -39,7 +42,9 @@ dump_new(Job *j)
     const DriverOptions *o = j->o;
     Dump *d = NEW(j->arena, Dump);
 
-    *d = (Dump){ .job = j, .model = file_stem(j->arena, j->model_path), .all = o->dump && !strcmp(o->dump, "all") };
+    *d = (Dump){ .job = j,
+                 .model = file_stem(j->arena, j->model_path),
+                 .all = o->dump && !strcmp(o->dump, "all") };
     if (!o->dump || !o->dump_dir)
         return d;
     writer_sweep(o->dump_dir);
@@ -48,7 +53,8 @@ dump_new(Job *j)
     d->weights = NEW(j->arena, WeightsFile);
     d->weights->name = arena_printf(j->arena, "%s.weights", d->model);
     d->weights->offset.arena = j->arena;
-    d->weights->writer = writer_open(j->arena, &j->ctx->diags, path_join(j->arena, o->dump_dir, d->weights->name));
+    d->weights->writer =
+        writer_open(j->arena, &j->ctx->diags, path_join(j->arena, o->dump_dir, d->weights->name));
     return d->weights->writer ? d : NULL;
 }
 
@@ -66,7 +72,8 @@ show(Dump *d, const Stage *s)
         text_add(&t, j->sources.host);
         break;
     case SHOWS_REPORT:
-        text_printf(&t, "%s\n%u units compiled, %u from the cache\n", j->summary, j->report->compiled, j->report->cached);
+        text_printf(&t, "%s\n%u units compiled, %u from the cache\n", j->summary,
+                    j->report->compiled, j->report->cached);
         break;
     }
     return text_str(&t);
@@ -80,12 +87,14 @@ put(Dump *d, const Stage *s, uint32_t number, const char *text)
 
     if (!o->dump_dir) {
         if (o->print) {
-            o->print(o->user, arena_printf(j->arena, "; ---- %02u-%s: %s\n", number, s->name, driver_stage_what[number - 1]));
+            o->print(o->user, arena_printf(j->arena, "; ---- %02u-%s: %s\n", number, s->name,
+                                           driver_stage_what[number - 1]));
             o->print(o->user, text);
         }
         return true;
     }
-    const char *name = arena_printf(j->arena, "%s.%02u-%s.%s", d->model, number, s->name, suffix_of[s->shows]);
+    const char *name =
+        arena_printf(j->arena, "%s.%02u-%s.%s", d->model, number, s->name, suffix_of[s->shows]);
     Writer *w = writer_open(j->arena, &j->ctx->diags, path_join(j->arena, o->dump_dir, name));
     if (!w)
         return false;
@@ -117,5 +126,6 @@ dump_stage(Dump *d, const Stage *s, uint32_t number)
 bool
 dump_end(Dump *d)
 {
-    return !d->weights || !writer_offset(d->weights->writer) || writer_commit(d->weights->writer, 0644);
+    return !d->weights || !writer_offset(d->weights->writer) ||
+           writer_commit(d->weights->writer, 0644);
 }

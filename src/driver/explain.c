@@ -9,13 +9,21 @@ as_json(Text *t, const Graph *g, const FuseNotes *n)
 
     text_add(t, "{\"graph\": ");
     text_json(t, g->name);
-    text_printf(t, ", \"mode\": \"%s\", \"nests\": %u, \"kernels\": %u, \"joins\": %u, \"seconds\": %.9g, \"bound\": %.9g, \"second_best\": %.9g, \"exact\": %s, "
-                   "\"states\": %llu, \"sets\": %llu, \"priced\": %llu, \"composed\": %llu, \"search_seconds\": %.6f,\n \"groups\": [",
-                fuse_mode_name[k->mode], n->nests, n->kernels, n->joins, k->seconds, k->bound, k->second_best, k->exact ? "true" : "false", (unsigned long long)k->states,
-                (unsigned long long)k->steps, (unsigned long long)k->priced, (unsigned long long)k->composed, k->search_seconds);
+    text_printf(t,
+                ", \"mode\": \"%s\", \"nests\": %u, \"kernels\": %u, \"joins\": %u, \"seconds\": "
+                "%.9g, \"bound\": %.9g, \"second_best\": %.9g, \"exact\": %s, "
+                "\"states\": %llu, \"sets\": %llu, \"priced\": %llu, \"composed\": %llu, "
+                "\"search_seconds\": %.6f,\n \"groups\": [",
+                fuse_mode_name[k->mode], n->nests, n->kernels, n->joins, k->seconds, k->bound,
+                k->second_best, k->exact ? "true" : "false", (unsigned long long)k->states,
+                (unsigned long long)k->steps, (unsigned long long)k->priced,
+                (unsigned long long)k->composed, k->search_seconds);
     for (uint32_t i = 0; i < n->group.n; i++) {
         const FuseGroupNote *e = &n->group.at[i];
-        text_printf(t, "%s\n  {\"kernel\": %u, \"nests\": %u, \"seconds\": %.9g, \"saved_bytes\": %.0f, \"name\": ", i ? "," : "", e->kernel, e->nests, e->seconds, e->saved);
+        text_printf(t,
+                    "%s\n  {\"kernel\": %u, \"nests\": %u, \"seconds\": %.9g, \"saved_bytes\": "
+                    "%.0f, \"name\": ",
+                    i ? "," : "", e->kernel, e->nests, e->seconds, e->saved);
         text_json(t, e->name);
         text_add(t, ", \"operators\": [");
         for (uint32_t at = 0; at < e->operators.n; at++) {
@@ -25,21 +33,28 @@ as_json(Text *t, const Graph *g, const FuseNotes *n)
         text_add(t, "]}");
     }
     const FuseJoining *joining = &k->joining;
-    text_printf(t, "],\n \"joining\": {\"candidates\": %u, \"pay\": %u, \"rivals\": %u, \"circles\": %u, \"taken\": %u, \"unlisted\": %u, \"gain\": %.9g, \"bound\": %.9g, \"exact\": %s}",
-                joining->candidates, joining->pay, joining->rivals, joining->circles, joining->taken, joining->unlisted, joining->seconds, joining->bound,
-                joining->exact ? "true" : "false");
+    text_printf(
+        t,
+        "],\n \"joining\": {\"candidates\": %u, \"pay\": %u, \"rivals\": %u, \"circles\": %u, "
+        "\"taken\": %u, \"unlisted\": %u, \"gain\": %.9g, \"bound\": %.9g, \"exact\": %s}",
+        joining->candidates, joining->pay, joining->rivals, joining->circles, joining->taken,
+        joining->unlisted, joining->seconds, joining->bound, joining->exact ? "true" : "false");
     text_add(t, ",\n \"ports\": [");
     for (uint32_t i = 0; i < n->port.n; i++) {
         const FusePortNote *e = &n->port.at[i];
-        text_printf(t, "%s\n  {\"kernel\": %u, \"way\": \"%s\", \"bytes\": %.0f, \"value\": ", i ? "," : "", e->kernel, e->in ? "in" : "out", e->bytes);
+        text_printf(t, "%s\n  {\"kernel\": %u, \"way\": \"%s\", \"bytes\": %.0f, \"value\": ",
+                    i ? "," : "", e->kernel, e->in ? "in" : "out", e->bytes);
         text_json(t, g->value.at[e->value].name);
         text_add(t, "}");
     }
     text_add(t, "],\n \"apart\": [");
     for (uint32_t i = 0; i < n->pair.n; i++) {
         const FusePairNote *e = &n->pair.at[i];
-        text_printf(t, "%s\n  {\"from\": %u, \"to\": %u, \"bytes\": %.0f, \"reason\": \"%s\", \"together\": %.9g, \"separate\": %.9g, \"value\": ", i ? "," : "", e->from, e->to,
-                    e->bytes, apart_name[e->reason], e->together, e->apart);
+        text_printf(t,
+                    "%s\n  {\"from\": %u, \"to\": %u, \"bytes\": %.0f, \"reason\": \"%s\", "
+                    "\"together\": %.9g, \"separate\": %.9g, \"value\": ",
+                    i ? "," : "", e->from, e->to, e->bytes, apart_name[e->reason], e->together,
+                    e->apart);
         text_json(t, e->name);
         text_add(t, ", \"text\": ");
         text_json(t, e->text);
@@ -58,7 +73,8 @@ as_text(Text *t, const Graph *g, const FuseNotes *n)
         count[n->pair.at[i].reason]++;
     for (uint32_t i = 0; i < n->group.n; i++)
         saved += n->group.at[i].saved;
-    text_printf(t, "%s: %u nests in %u kernels by %u joins, ", g->name, n->nests, n->kernels, n->joins);
+    text_printf(t, "%s: %u nests in %u kernels by %u joins, ", g->name, n->nests, n->kernels,
+                n->joins);
     text_size(t, (int64_t)saved);
     text_add(t, " that never go to memory\n");
     fuse_print_certificate(t, &n->known);
@@ -69,7 +85,8 @@ as_text(Text *t, const Graph *g, const FuseNotes *n)
     text_add(t, "\n");
     for (uint32_t i = 0, at = 0; i < n->group.n; i++) {
         const FuseGroupNote *e = &n->group.at[i];
-        text_printf(t, "\nkernel %u: %s\n  %u nest%s, ", e->kernel, e->name, e->nests, e->nests == 1 ? "" : "s");
+        text_printf(t, "\nkernel %u: %s\n  %u nest%s, ", e->kernel, e->name, e->nests,
+                    e->nests == 1 ? "" : "s");
         text_seconds(t, e->seconds);
         if (e->saved > 0) {
             text_add(t, ", keeps ");
@@ -88,9 +105,12 @@ as_text(Text *t, const Graph *g, const FuseNotes *n)
 bool
 explain_answered(Job *j)
 {
-    return !j->o->why || j->answered
-        || diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path }, "--why %s: give two nodes, A,B, by the names of operators or of their values; "
-                      "none here are called so (or they are of different graphs)", j->o->why);
+    return !j->o->why || j->answered ||
+           diag_error(
+               &j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path },
+               "--why %s: give two nodes, A,B, by the names of operators or of their values; "
+               "none here are called so (or they are of different graphs)",
+               j->o->why);
 }
 
 void

@@ -1,9 +1,9 @@
 /* formats: what users say of formats, and the stage that chooses the rest.
  *
- *   --io-format x=nhwc     input x comes with channels last; so the model has an input of that type from the beginning
- *   --format VALUE=nhwc    a value between kernels is to lie so, whatever it costs; nchw16c: in blocks; nhwc+h1w1: with room around it
- *   %v: f32[…] as [0, 2, 3, 1] = …     the same in a text, but for room
- *   --formats HOW          who chooses the rest
+ *   --io-format x=nhwc     input x comes with channels last; so the model has an input of that type
+ *   from the beginning --format VALUE=nhwc    a value between kernels is to lie so, whatever it
+ *   costs; nchw16c: in blocks; nhwc+h1w1: with room around it %v: f32[…] as [0, 2, 3, 1] = …
+ *   the same in a text, but for room --formats HOW          who chooses the rest
  */
 #include "driver/internal.h"
 
@@ -14,7 +14,8 @@ static const Loc nowhere;
 bool
 formats_how(const char *text, FormatHow *how)
 {
-    static const char *const name[] = { "search", "layouts", "greedy", "chain", "nchw", "nhwc", "nchwc", "none" };
+    static const char *const name[] = { "search", "layouts", "greedy", "chain",
+                                        "nchw",   "nhwc",    "nchwc",  "none" };
 
     for (uint32_t i = 0; i < sizeof name / sizeof *name; i++)
         if (!strcmp(text, name[i])) {
@@ -24,7 +25,7 @@ formats_how(const char *text, FormatHow *how)
     return false;
 }
 
-/* ---- inputs and outputs ------------------------------------------------------------------------------------ */
+/* ---- inputs and outputs ---------------------------------------------------------------------- */
 
 static void
 list_names(Text *t, const Graph *g, const char *what, const ValueId *value, uint32_t n)
@@ -42,7 +43,8 @@ static const Type *
 port_type(const Graph *g, const char *name)
 {
     for (uint32_t i = 0; i < g->input.n + g->output.n; i++) {
-        const Value *v = &g->value.at[i < g->input.n ? g->input.at[i] : g->output.at[i - g->input.n]];
+        const Value *v =
+            &g->value.at[i < g->input.n ? g->input.at[i] : g->output.at[i - g->input.n]];
         if (!strcmp(v->name, name))
             return v->type;
     }
@@ -52,11 +54,15 @@ port_type(const Graph *g, const char *name)
 static bool
 bad_order(Job *j, const char *option, const DriverOrder *o, const Type *type)
 {
-    return diag_error(&j->ctx->diags, DIAG_USAGE, nowhere, "%s %s=%s: %s is %s, and \"%s\" is no order of its %u dimensions. Give one such as %s", option, o->value,
-                      o->order, o->value, type_str(j->ctx, type), o->order, type->rank, order_examples(type->rank));
+    return diag_error(
+        &j->ctx->diags, DIAG_USAGE, nowhere,
+        "%s %s=%s: %s is %s, and \"%s\" is no order of its %u dimensions. Give one such as %s",
+        option, o->value, o->order, o->value, type_str(j->ctx, type), o->order, type->rank,
+        order_examples(type->rank));
 }
 
-/* A value that a later stage puts into a kernel has no place any more: its wish is not to be forgotten with it. */
+/* A value that a later stage puts into a kernel has no place any more: its wish is not to be
+ * forgotten with it. */
 static void
 keep_wishes(Job *j)
 {
@@ -82,8 +88,9 @@ formats_ports(Job *j)
             Text names = { .arena = j->arena };
             list_names(&names, j->graph, "its inputs are", j->graph->input.at, j->graph->input.n);
             list_names(&names, j->graph, ", its outputs", j->graph->output.at, j->graph->output.n);
-            return diag_error(&j->ctx->diags, DIAG_USAGE, nowhere, "--io-format %s=%s: the model has no input or output %s; %s", o->value, o->order, o->value,
-                              text_str(&names));
+            return diag_error(&j->ctx->diags, DIAG_USAGE, nowhere,
+                              "--io-format %s=%s: the model has no input or output %s; %s",
+                              o->value, o->order, o->value, text_str(&names));
         }
         if (!order_read(o->order, type->rank, order))
             return bad_order(j, "--io-format", o, type);
@@ -102,7 +109,7 @@ formats_port(const Job *j, Sym name)
     return NULL;
 }
 
-/* ---- between kernels ----------------------------------------------------------------------------------------- */
+/* ---- between kernels ------------------------------------------------------------------------- */
 
 static const Value *
 find_value(const GraphList *all, const char *name)
@@ -127,7 +134,8 @@ some_values(Job *j, const GraphList *all)
             const Node *node = &all->at[i]->node.at[k];
             if (node->callee != CALL_KERNEL || n++ >= MOST)
                 continue;
-            text_printf(&t, "%s%s", n > 1 ? ", " : "", all->at[i]->value.at[node_out(all->at[i], node, 0)].name);
+            text_printf(&t, "%s%s", n > 1 ? ", " : "",
+                        all->at[i]->value.at[node_out(all->at[i], node, 0)].name);
         }
     if (n > MOST)
         text_printf(&t, ", and %u more that --dump=layout shows", n - MOST);
@@ -137,17 +145,27 @@ some_values(Job *j, const GraphList *all)
 static bool
 not_in_memory(Job *j, const GraphList *all, const char *what)
 {
-    return diag_error(&j->ctx->diags, DIAG_USAGE, nowhere, "%s: no value of that name is in memory; what is computed inside of a kernel has no place "
-                      "(--fuse none gives it one). Kernels make %s", what, some_values(j, all));
+    return diag_error(
+        &j->ctx->diags, DIAG_USAGE, nowhere,
+        "%s: no value of that name is in memory; what is computed inside of a kernel has no place "
+        "(--fuse none gives it one). Kernels make %s",
+        what, some_values(j, all));
 }
 
 static bool
 bad_layout(Job *j, const DriverOrder *o, const Type *type)
 {
-    return diag_error(&j->ctx->diags, DIAG_USAGE, nowhere, "--format %s=%s: %s is %s, and \"%s\" is no order of its %u dimensions, nor a layout of at most %d. Give an "
-                      "order such as %s%s", o->value, o->order, o->value, type_str(j->ctx, type), o->order, type->rank, TN_MAX_RANK, order_examples(type->rank),
-                      type->rank == 4 ? ", one with blocks such as nchw16c or 0,1/16,2,3,1%16, or one with room around it such as nhwc+h1w1 or 0,2,3,1+2:1,3:1"
-                                      : ", one with blocks such as 0,1/16,1%16 of rank 2, or one with room around it such as 0,1+1:1");
+    return diag_error(&j->ctx->diags, DIAG_USAGE, nowhere,
+                      "--format %s=%s: %s is %s, and \"%s\" is no order of its %u dimensions, nor "
+                      "a layout of at most %d. Give an "
+                      "order such as %s%s",
+                      o->value, o->order, o->value, type_str(j->ctx, type), o->order, type->rank,
+                      TN_MAX_RANK, order_examples(type->rank),
+                      type->rank == 4
+                          ? ", one with blocks such as nchw16c or 0,1/16,2,3,1%16, or one with "
+                            "room around it such as nhwc+h1w1 or 0,2,3,1+2:1,3:1"
+                          : ", one with blocks such as 0,1/16,1%16 of rank 2, or one with room "
+                            "around it such as 0,1+1:1");
 }
 
 static bool
@@ -158,25 +176,32 @@ read_pins(Job *j, const GraphList *all, FormatPin *pin)
         const Value *v = find_value(all, o->value);
         Layout *layout = NEW(j->arena, Layout);
         if (!v)
-            return not_in_memory(j, all, arena_printf(j->arena, "--format %s=%s", o->value, o->order));
+            return not_in_memory(j, all,
+                                 arena_printf(j->arena, "--format %s=%s", o->value, o->order));
         if (!layout_read(j->arena, o->order, v->type->rank, layout))
             return bad_layout(j, o, v->type);
         pin[i] = (FormatPin){ o->value, layout };
     }
     for (uint32_t i = 0; i < j->wished.n; i++)
         if (!find_value(all, j->wished.at[i]))
-            return not_in_memory(j, all, arena_printf(j->arena, "%s: %%%s … as an order", j->model_path, j->wished.at[i]));
+            return not_in_memory(
+                j, all,
+                arena_printf(j->arena, "%s: %%%s … as an order", j->model_path, j->wished.at[i]));
     return true;
 }
 
-typedef struct { Prices *prices; const Graph *g; } Asked;
+typedef struct {
+    Prices *prices;
+    const Graph *g;
+} Asked;
 
 static double
 price(void *user, NodeId n, const Kernel *k)
 {
     const Asked *a = user;
     Job *j = a->prices->j;
-    const void **data = n ? graph_inputs_data(a->g, j->arena, &a->g->node.at[n]) : NEW_ARRAY(j->arena, const void *, k->nin);
+    const void **data = n ? graph_inputs_data(a->g, j->arena, &a->g->node.at[n])
+                          : NEW_ARRAY(j->arena, const void *, k->nin);
     return j->o->schedule == SCHEDULE_PLAIN ? 0 : domains_seconds(a->prices, k, data);
 }
 
@@ -208,11 +233,19 @@ formats_between(Job *j)
         formats_how(j->o->formats, &how);
     if (!read_pins(j, &all, pin))
         return false;
-    if (j->o->explain_formats && j->o->page_profile && !(measured = profile_read(j, j->o->page_profile)))
+    if (j->o->explain_formats && j->o->page_profile &&
+        !(measured = profile_read(j, j->o->page_profile)))
         return false;
     domains_begin(&prices);
     for (uint32_t i = 0; i < all.n; i++) {
-        FormatWish wish = { how, machine_lanes(&j->machine, DT_F32), j->o->nformat, pin, j->o->max_arena_bytes, { price, begin, again, &(Asked){ &prices, all.at[i] } }, j->o->explain_formats ? &explain : NULL, measured };
+        FormatWish wish = { how,
+                            machine_lanes(&j->machine, DT_F32),
+                            j->o->nformat,
+                            pin,
+                            j->o->max_arena_bytes,
+                            { price, begin, again, &(Asked){ &prices, all.at[i] } },
+                            j->o->explain_formats ? &explain : NULL,
+                            measured };
         if (j->o->explain_formats && all.n > 1)
             text_printf(&explain, "%s@%s\n\n", i ? "\n" : "", all.at[i]->name);
         if (!format_values(all.at[i], j->arena, &wish, &remarks))
@@ -220,14 +253,14 @@ formats_between(Job *j)
     }
     if (j->o->explain_formats && j->o->print)
         j->o->print(j->o->user, text_str(&explain));
-    prices.rounds = 0;               /* where no value had a choice, nothing was asked twice */
+    prices.rounds = 0; /* where no value had a choice, nothing was asked twice */
     if (!domains_choose(j, &remarks))
         return false;
     j->remarks = remarks.n ? text_str(&remarks) : NULL;
     return true;
 }
 
-/* ---- within each other ------------------------------------------------------------------------------------------- */
+/* ---- within each other ----------------------------------------------------------------------- */
 
 static double
 price_as_it_is(void *user, NodeId n, const Kernel *k)
@@ -243,7 +276,8 @@ formats_pieces(Job *j)
     Text remarks = { .arena = j->arena };
     Prices prices = choose_prices(j);
 
-    if (j->o->schedule == SCHEDULE_PLAIN || j->o->max_arena_bytes)     /* what lies within each other lives longer than the bound knows */
+    /* what lies within each other lives longer than the bound knows */
+    if (j->o->schedule == SCHEDULE_PLAIN || j->o->max_arena_bytes)
         return;
     text_add(&remarks, j->remarks ? j->remarks : "");
     for (uint32_t i = 0; i < all.n; i++) {

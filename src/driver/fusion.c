@@ -56,7 +56,8 @@ with_kept(Job *j, const Graph *g)
 FuseWish
 fusion_pair(Job *j, const Graph *g, const FusePlan *p, const char *text)
 {
-    for (const char *comma = text ? strchr(text, ',') : NULL; comma; comma = strchr(comma + 1, ',')) {
+    for (const char *comma = text ? strchr(text, ',') : NULL; comma;
+         comma = strchr(comma + 1, ',')) {
         FuseWish w = { arena_printf(j->arena, "%.*s", (int)(comma - text), text), comma + 1 };
         if (fuse_granted(g, p, &w) != UNKNOWN)
             return w;
@@ -70,9 +71,12 @@ is_granted(Job *j, const Graph *g, const FusePlan *p, const FuseWish *w)
     if (!w->first)
         return true;
     j->wishing = true;
-    return fuse_granted(g, p, w) == YES
-        || diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path }, "--must-fuse %s: %s%s", j->o->must_fuse, fuse_why(g, j->arena, &j->machine, p, w->first, w->second),
-                      strcmp(j->o->fuse, "dp") ? "; --fuse dp looks for a plan that has them together" : "");
+    return fuse_granted(g, p, w) == YES ||
+           diag_error(
+               &j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path }, "--must-fuse %s: %s%s",
+               j->o->must_fuse, fuse_why(g, j->arena, &j->machine, p, w->first, w->second),
+               strcmp(j->o->fuse, "dp") ? "; --fuse dp looks for a plan that has them together"
+                                        : "");
 }
 
 Parse *
@@ -99,9 +103,10 @@ read_plan(Job *j, const Graph *g, FusePlan *p, FuseCertificate *known)
     return text && fuse_parse_plan(g, j->arena, text, p);
 }
 
-/* What a kernel less saves that no price has [seconds]: its code, its branches and the first lines that it reads are new to the processor in each
- * run. Kernels of 0.06 to 0.5 us take 0.2 to 0.4 us more than their price in EfficientNet-B0 on a Zen 5 core. By prices alone BERT's attentions, 16.09 us
- * less as two kernels and 15.93 us as one, would be two. */
+/* What a kernel less saves that no price has [seconds]: its code, its branches and the first lines
+ * that it reads are new to the processor in each run. Kernels of 0.06 to 0.5 us take 0.2 to 0.4 us
+ * more than their price in EfficientNet-B0 on a Zen 5 core. By prices alone BERT's attentions,
+ * 16.09 us less as two kernels and 15.93 us as one, would be two. */
 #define KERNEL_SECONDS 0.3e-6
 
 /* What was noted is found. Nothing was: then what is asked next is noted again. */
@@ -126,11 +131,15 @@ make_plan(Job *j, const Graph *g, const FuseWish *wish, FuseCertificate *known)
     if ((mode == FUSE_GREEDY || mode == FUSE_DP) && j->o->schedule != SCHEDULE_PLAIN) {
         Prices prices = choose_prices(j);
         bool within;
-        if (j->o->explain && known->seconds < 0)     /* partitions are compared as they are before groups are joined */
+        /* partitions are compared as they are before groups are joined */
+        if (j->o->explain && known->seconds < 0)
             known->seconds = fuse_predict(g, &p, &j->machine, &within);
         domains_begin(&prices);
         choose_note(&prices);
-        p = fuse_join(g, j->arena, &p, wish, &(FusePrice){ choose_price_in_turn, ask_again, &prices, KERNEL_SECONDS, schedule_beside(&j->machine) }, &known->joining);
+        p = fuse_join(g, j->arena, &p, wish,
+                      &(FusePrice){ choose_price_in_turn, ask_again, &prices, KERNEL_SECONDS,
+                                    schedule_beside(&j->machine) },
+                      &known->joining);
     }
     return p;
 }
@@ -146,13 +155,15 @@ is_told(const Job *j)
 static void
 take_joins(Job *j, const Graph *g, FusePlan *p, FuseCertificate *known)
 {
-    uint32_t all = fuse_joins(g, p), most = j->o->fuse_bisect > 0 ? (uint32_t)j->o->fuse_bisect : 0, left = most > j->joins ? most - j->joins : 0;
+    uint32_t all = fuse_joins(g, p), most = j->o->fuse_bisect > 0 ? (uint32_t)j->o->fuse_bisect : 0,
+             left = most > j->joins ? most - j->joins : 0;
     NodeId last;
 
     j->joins += all;
     if (!most || left > all)
         return;
-    *known = (FuseCertificate){ .mode = known->mode, .seconds = -1, .bound = -1, .second_best = -1 };
+    *known =
+        (FuseCertificate){ .mode = known->mode, .seconds = -1, .bound = -1, .second_best = -1 };
     *p = fuse_first_joins(g, j->arena, p, left, &last);
     if (last && is_told(j)) {
         Text t = { .arena = j->arena };
@@ -190,12 +201,18 @@ bool
 fusion_named(Job *j)
 {
     if (j->o->keep && !j->keeping)
-        return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path }, "--keep %s: no node makes a value of that name; --dump=normalise shows their names", j->o->keep);
+        return diag_error(
+            &j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path },
+            "--keep %s: no node makes a value of that name; --dump=normalise shows their names",
+            j->o->keep);
     if (j->o->must_fuse && !j->wishing)
-        return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path }, "--must-fuse %s: give two nodes of one graph, A,B, by the names of operators or of their values",
+        return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path },
+                          "--must-fuse %s: give two nodes of one graph, A,B, by the names of "
+                          "operators or of their values",
                           j->o->must_fuse);
     if (j->fuse_plan && !parse_end(j->fuse_plan))
-        return parse_error(j->fuse_plan, "the model has no more graphs with nests, and the plan goes on");
+        return parse_error(j->fuse_plan,
+                           "the model has no more graphs with nests, and the plan goes on");
     if (j->o->fuse_bisect > 0 && (uint32_t)j->o->fuse_bisect > j->joins && is_told(j))
         j->o->print(j->o->user, arena_printf(j->arena, "all %u joins\n", j->joins));
     return explain_answered(j);

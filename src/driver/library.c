@@ -3,13 +3,14 @@
  *   --library blas            those that take clearly less so, by the facts of the machine
  *   --library blas=always     all that CBLAS can do: to compare, and where nothing was measured
  *
- * Asked of nests before they are fused, so a call stands alone, and fusion sees what is around it: what stood around the sum is a
- * nest of its own, which goes into a kernel with its readers, as it would have been fused to the product. So a call has to be
- * less than the product alone by what it takes to write its sums and to read them again.
+ * Asked of nests before they are fused, so a call stands alone, and fusion sees what is around it:
+ * what stood around the sum is a nest of its own, which goes into a kernel with its readers, as it
+ * would have been fused to the product. So a call has to be less than the product alone by what it
+ * takes to write its sums and to read them again.
  *
- * Sizes that are open are asked at all that users expect (--dim-hint), or at the least and at a usual one. A call is taken where it is
- * less at every one: there is one program for all sizes, and the library's calls are poor at few rows, since they
- * lay out all of a weight for these.
+ * Sizes that are open are asked at all that users expect (--dim-hint), or at the least and at a
+ * usual one. A call is taken where it is less at every one: there is one program for all sizes, and
+ * the library's calls are poor at few rows, since they lay out all of a weight for these.
  */
 #include "driver/internal.h"
 
@@ -17,9 +18,14 @@
 
 #include <string.h>
 
-typedef struct { Job *j; Prices prices; Text remarks; bool always; } Products;
+typedef struct {
+    Job *j;
+    Prices prices;
+    Text remarks;
+    bool always;
+} Products;
 
-/* ---- what was asked for ------------------------------------------------------------------------------------------ */
+/* ---- what was asked for ---------------------------------------------------------------------- */
 
 static bool
 wanted(const Job *j, bool *always)
@@ -31,9 +37,12 @@ wanted(const Job *j, bool *always)
 static bool
 find_blas(Job *j, const char **flag)
 {
-    return build_blas(j->arena, &j->ctx->diags, &j->o->build, flag)
-        && (*flag || diag_error(&j->ctx->diags, DIAG_TOOLCHAIN, (Loc){ 0 }, "--library blas: the C compiler finds no CBLAS; -lopenblas, -lcblas and -lblas were tried. Install "
-                                "one (Debian, Ubuntu: apt install libopenblas-dev), or say where it is: --cc 'cc -L/its/folder'"));
+    return build_blas(j->arena, &j->ctx->diags, &j->o->build, flag) &&
+           (*flag || diag_error(&j->ctx->diags, DIAG_TOOLCHAIN, (Loc){ 0 },
+                                "--library blas: the C compiler finds no CBLAS; -lopenblas, "
+                                "-lcblas and -lblas were tried. Install "
+                                "one (Debian, Ubuntu: apt install libopenblas-dev), or say where "
+                                "it is: --cc 'cc -L/its/folder'"));
 }
 
 bool
@@ -45,9 +54,14 @@ library_check(Job *j)
     if (!wanted(j, &always))
         return true;
     if (!always && strcmp(j->o->blas, "blas"))
-        return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 }, "--library %s: blas (where it takes less) and blas=always are possible, or a file", j->o->blas);
+        return diag_error(
+            &j->ctx->diags, DIAG_USAGE, (Loc){ 0 },
+            "--library %s: blas (where it takes less) and blas=always are possible, or a file",
+            j->o->blas);
     if (!always && !(j->machine.blas_f32_per_second > 0 && j->machine.blas_layout_per_second > 0))
-        return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->o->machine }, "--library blas: nothing is known of how fast the library is on this machine; measure it "
+        return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->o->machine },
+                          "--library blas: nothing is known of how fast the library is on this "
+                          "machine; measure it "
                           "(tenon machine -o FILE, then --machine FILE), or give blas=always");
     return !strcmp(j->o->emit, "c") || j->o->stop_after || find_blas(j, &flag);
 }
@@ -77,9 +91,14 @@ library_link(Job *j, const char **flag)
     return !library_calls(j) || find_blas(j, flag);
 }
 
-/* ---- prices -------------------------------------------------------------------------------------------------------- */
+/* ---- prices ---------------------------------------------------------------------------------- */
 
-typedef struct { Ctx *c; Arena *a; uint32_t number; VEC(Binding) bind; } Sizes;
+typedef struct {
+    Ctx *c;
+    Arena *a;
+    uint32_t number;
+    VEC(Binding) bind;
+} Sizes;
 
 /* The number'th size that a symbol is asked at; symbols take theirs together, in rising order. */
 static void
@@ -137,9 +156,14 @@ call_seconds(const Products *l, const Nest *n, const OpProduct *p, const bool *c
     Ctx *c = l->j->ctx;
     const Machine *m = &l->j->machine;
     uint32_t out = n->write[0].out;
-    double all = elements(c, n, out, 0, n->param[out].type->rank), batch = elements(c, n, out, 0, p->batch), a = elements(c, n, p->a, 0, n->param[p->a].type->rank);
-    LibraryProduct product = { .dtype = n->param[out].type->dtype, .batch = batch, .rows = elements(c, n, out, p->batch, n->param[p->a].type->rank - 1),
-                               .far_a = l->prices.far && constant[p->a], .far_b = l->prices.far && constant[p->b] };
+    double all = elements(c, n, out, 0, n->param[out].type->rank),
+           batch = elements(c, n, out, 0, p->batch),
+           a = elements(c, n, p->a, 0, n->param[p->a].type->rank);
+    LibraryProduct product = { .dtype = n->param[out].type->dtype,
+                               .batch = batch,
+                               .rows = elements(c, n, out, p->batch, n->param[p->a].type->rank - 1),
+                               .far_a = l->prices.far && constant[p->a],
+                               .far_b = l->prices.far && constant[p->b] };
     double bytes = all * dtype_info[product.dtype].bytes;
     const Bandwidth *again = &m->level[cost_level(m, bytes)].one;
 
@@ -171,7 +195,8 @@ is_less(Products *l, const Nest *n, const bool *constant, Sym value)
         }
         Kernel *k = kernel_of_nest(c, l->j->arena, nest_named(c, at));
         k->shared = (uint32_t)__builtin_popcountll(nest_axes_of_kind(at, AXIS_PARALLEL));
-        double own = choose_price(&l->prices, k, constant), call = call_seconds(l, at, &same, constant);
+        double own = choose_price(&l->prices, k, constant),
+               call = call_seconds(l, at, &same, constant);
         less = call < CLEARLY * own;
         text_seconds(&l->remarks, own);
         text_add(&l->remarks, ", a call of the library with what it writes again ");
@@ -181,15 +206,17 @@ is_less(Products *l, const Nest *n, const bool *constant, Sym value)
     return less;
 }
 
-/* ---- the graph ----------------------------------------------------------------------------------------------------- */
+/* ---- the graph ------------------------------------------------------------------------------- */
 
 /* The sum by a call; what stands around it as a nest. False: reported. */
 static bool
-place_call(Products *l, Graph *to, const Node *n, const Graph *from, const OpProduct *p, ValueId *map)
+place_call(Products *l, Graph *to, const Node *n, const Graph *from, const OpProduct *p,
+           ValueId *map)
 {
     Ctx *c = to->ctx;
     Attrs attrs;
-    OpKind op = op_product_call(c, to->arena, p, l->j->machine.cores, machine_waking_operations(&l->j->machine), &attrs);
+    OpKind op = op_product_call(c, to->arena, p, l->j->machine.cores,
+                                machine_waking_operations(&l->j->machine), &attrs);
     ValueId old = node_out(from, n, 0), out = graph_copy_value(to, from, old), product = out;
     ValueId factor[] = { map[node_in(from, n, p->a)], map[node_in(from, n, p->b)] };
 
@@ -202,7 +229,8 @@ place_call(Products *l, Graph *to, const Node *n, const Graph *from, const OpPro
     const Nest *around = nest_outline_sum(c, n->nest, p->sum, keep);
     if (!around)
         return false;
-    product = graph_value(to, sym_printf(c, "%s.product", from->value.at[old].name), from->value.at[old].type);
+    product = graph_value(to, sym_printf(c, "%s.product", from->value.at[old].name),
+                          from->value.at[old].type);
     graph_call_op(to, op, attrs, n->loc, n->origin, 2, factor, 1, &product);
     ValueId *in = NEW_ARRAY(to->arena, ValueId, n->in.count + 1);
     uint32_t nin = 0;
@@ -224,9 +252,12 @@ products(void *user, const Graph *from)
     for (NodeId id = 1; id < from->node.n && ok; id++) {
         const Node *n = &from->node.at[id];
         OpProduct p;
-        bool call = n->callee == CALL_NEST && op_product_of(from->ctx, n->nest, &p)
-                 && (l->always || is_less(l, n->nest, data_is_known(l->j->arena, graph_inputs_data(from, l->j->arena, n), n->in.count),
-                                          from->value.at[node_out(from, n, 0)].name));
+        bool call = n->callee == CALL_NEST && op_product_of(from->ctx, n->nest, &p) &&
+                    (l->always ||
+                     is_less(l, n->nest,
+                             data_is_known(l->j->arena, graph_inputs_data(from, l->j->arena, n),
+                                           n->in.count),
+                             from->value.at[node_out(from, n, 0)].name));
         if (call)
             ok = place_call(l, to, n, from, &p, map);
         else

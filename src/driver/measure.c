@@ -1,14 +1,14 @@
 /* measure: how fast the running processor is, by probes that are compiled as kernels are.
  *
- * The probes (emit/probe.h) are built for the target and run on the thread pool that models run on. A probe is
- * run often enough to take LEAST seconds, a few times over, and all of them again in rounds until LONG seconds
- * are over. The fastest counts: a processor that is disturbed is slower and never faster, and a neighbour that
- * disturbs one round may leave the next alone.
+ * The probes (emit/probe.h) are built for the target and run on the thread pool that models run on.
+ * A probe is run often enough to take LEAST seconds, a few times over, and all of them again in
+ * rounds until LONG seconds are over. The fastest counts: a processor that is disturbed is slower
+ * and never faster, and a neighbour that disturbs one round may leave the next alone.
  *
- * Memory levels are read, written and copied by vectors over a buffer that fills half of the level; of L3,
- * which the cores share, each thread takes its part, and not more than eight times its second level. The buffers
- * are mapped once, as large as memory needs, in huge pages where there are some, as a session's arena is; one more
- * in small pages, as constants may lie in a file.
+ * Memory levels are read, written and copied by vectors over a buffer that fills half of the level;
+ * of L3, which the cores share, each thread takes its part, and not more than eight times its
+ * second level. The buffers are mapped once, as large as memory needs, in huge pages where there
+ * are some, as a session's arena is; one more in small pages, as constants may lie in a file.
  */
 #include "driver/internal.h"
 
@@ -24,22 +24,29 @@
 
 #include "run/run.h"
 
-#define LEAST 2e-3                   /* [s] */
-#define LONG 8.0                     /* [s]; no round begins later */
+#define LEAST 2e-3 /* [s] */
+#define LONG 8.0   /* [s]; no round begins later */
 enum {
-    LEAST_ROUNDS = 2, RUNS = 4,      /* runs of a round */
-    CALLS = 2000, BATCHES = 8,       /* of nothing, to see what a call costs */
+    LEAST_ROUNDS = 2,
+    RUNS = 4, /* runs of a round */
+    CALLS = 2000,
+    BATCHES = 8, /* of nothing, to see what a call costs */
     SLEEPS = 20,
-    MOST_TIMES = 80,                 /* probes of one round */
-    FAR_OF_L2 = 8,                   /* so much of L3 is measured at most [second levels]: of more a neighbour on the processor takes some away */
-    BEHIND = 768,                    /* multiply-adds behind the roots (tn_probe_behind) */
-    STEP_BLOCK = 512 * 9 * 64,       /* lines that the probe of steps goes through before the next ones [bytes] (tn_probe_step) */
-    OVERLAP_STEPS = 70,              /* exponents tried, from 1 on */
-    ROUND = 4096,                    /* buffers are a multiple of this, and so of what a probe does between branches [bytes] */
+    MOST_TIMES = 80, /* probes of one round */
+    /* so much of L3 is measured at most [second levels]: of more a neighbour on the processor takes
+     * some away */
+    FAR_OF_L2 = 8,
+    BEHIND = 768, /* multiply-adds behind the roots (tn_probe_behind) */
+    /* lines that the probe of steps goes through before the next ones [bytes] (tn_probe_step) */
+    STEP_BLOCK = 512 * 9 * 64,
+    OVERLAP_STEPS = 70, /* exponents tried, from 1 on */
+    /* buffers are a multiple of this, and so of what a probe does between branches [bytes] */
+    ROUND = 4096,
 };
 #define OVERLAP_STEP 0.1
-#define PAUSE 5e-3                   /* [s] after which workers sleep */
-#define SMALL_MEMORY ((int64_t)128 << 20)    /* what lies in memory is 4 times L3, but between these [bytes] */
+#define PAUSE 5e-3 /* [s] after which workers sleep */
+#define SMALL_MEMORY                                                                               \
+    ((int64_t)128 << 20) /* what lies in memory is 4 times L3, but between these [bytes] */
 #define LARGE_MEMORY ((int64_t)1 << 30)
 
 typedef struct {
@@ -49,14 +56,16 @@ typedef struct {
     Machine *m;
     const Probe *probe;
     Pool *pool;
-    void **buf;                      /* [bufs], one for each core, and one in small pages */
-    uint32_t bufs;                   /* counted here: they are unmapped when the caller's machine may be gone */
-    int64_t buf_bytes;               /* of each */
-    double best[MOST_TIMES];         /* [s] of each thing timed, in the order of a round; 0: not yet */
-    uint32_t at;                     /* in it, in this round */
+    void **buf; /* [bufs], one for each core, and one in small pages */
+    /* counted here: they are unmapped when the caller's machine may be gone */
+    uint32_t bufs;
+    int64_t buf_bytes; /* of each */
+    /* [s] of each thing timed, in the order of a round; 0: not yet */
+    double best[MOST_TIMES];
+    uint32_t at; /* in it, in this round */
 } Measure;
 
-/* ---- timing --------------------------------------------------------------------------------------- */
+/* ---- timing ---------------------------------------------------------------------------------- */
 
 static const Probe *
 probe_named(const Measure *p, const char *name)
@@ -100,7 +109,8 @@ seconds_of(Measure *p, const char *name, int64_t bytes, int threads)
 
     if (!probe->fn)
         return 0;
-    while ((best = run_once(p, probe->fn, times, bytes, threads)) < LEAST && times < (int64_t)1 << 40)
+    while ((best = run_once(p, probe->fn, times, bytes, threads)) < LEAST && times < (int64_t)1
+                                                                                         << 40)
         times *= best < LEAST / 16 ? 8 : 2;
     for (int i = 1; i < RUNS; i++) {
         double t = run_once(p, probe->fn, times, bytes, threads);
@@ -117,7 +127,7 @@ rate_of(Measure *p, const char *name, int64_t bytes, int threads)
     return t > 0 ? 1 / t : 0;
 }
 
-/* ---- one core ------------------------------------------------------------------------------------- */
+/* ---- one core -------------------------------------------------------------------------------- */
 
 static void
 measure_core(Measure *p)
@@ -140,7 +150,8 @@ measure_core(Measure *p)
     m->mixed_per_cycle = cycle * rate_of(p, "mixed", 0, 1);
     m->part_load_cycles = seconds_of(p, "part_load", 0, 1) / cycle;
     m->part_store_cycles = seconds_of(p, "part_store", 0, 1) / cycle;
-    double lost = 2 * (seconds_of(p, "branch", 1, 1) - seconds_of(p, "branch", 0, 1));   /* every second one */
+    /* every second one */
+    double lost = 2 * (seconds_of(p, "branch", 1, 1) - seconds_of(p, "branch", 0, 1));
     m->branch_cycles = lost > cycle ? lost / cycle : 1;
     m->f32_per_second = 2 * lanes * fma;
     m->f64_per_second = lanes * rate_of(p, "fma_f64", 0, 1);
@@ -153,7 +164,8 @@ measure_core(Measure *p)
     m->bf16_store_per_second = rate_of(p, "store_bf16", half, 1) / 2;
 }
 
-/* A library lays its operands out and multiplies: many rows make both count, few the laying out of the other operand. */
+/* A library lays its operands out and multiplies: many rows make both count, few the laying out of
+ * the other operand. */
 static void
 measure_library(Measure *p)
 {
@@ -163,16 +175,17 @@ measure_library(Measure *p)
 
     m->blas_call_seconds = seconds_of(p, "product", 1, 1);
     double few = seconds_of(p, "product", FEW, 1), many = seconds_of(p, "product", SIZE, 1);
-    double operations = 2 * extent * extent * (SIZE - 2 * FEW), rate = many > 2 * few ? operations / (many - 2 * few) : 0;
+    double operations = 2 * extent * extent * (SIZE - 2 * FEW),
+           rate = many > 2 * few ? operations / (many - 2 * few) : 0;
     double laid = rate > 0 ? few - 2 * extent * extent * FEW / rate : 0;
     m->blas_f32_per_second = laid > 0 ? rate : 0;
     m->blas_layout_per_second = laid > 0 ? bytes / laid : 0;
 }
 
-/* ---- memory --------------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
-/* A cycle through the lines of the buffer in an order that no prefetcher foresees (Sattolo's shuffle; the
- * generator is Knuth's MMIX). */
+/* A cycle through the lines of the buffer in an order that no prefetcher foresees (Sattolo's
+ * shuffle; the generator is Knuth's MMIX). */
 static void
 make_chain(Measure *p, int64_t bytes)
 {
@@ -199,8 +212,11 @@ level_bytes(const Machine *m, int l, int threads)
     int64_t bytes = m->level[l].bytes;
 
     if (l == LEVEL_MEMORY) {
-        int64_t below = m->level[LEVEL_L3].bytes ? m->level[LEVEL_L3].bytes : m->level[LEVEL_L2].bytes;
-        bytes = below > LARGE_MEMORY / 4 ? LARGE_MEMORY : below < SMALL_MEMORY / 4 ? SMALL_MEMORY : 4 * below;
+        int64_t below =
+            m->level[LEVEL_L3].bytes ? m->level[LEVEL_L3].bytes : m->level[LEVEL_L2].bytes;
+        bytes = below > LARGE_MEMORY / 4   ? LARGE_MEMORY
+                : below < SMALL_MEMORY / 4 ? SMALL_MEMORY
+                                           : 4 * below;
         bytes /= threads;
     } else if (l == LEVEL_L3) {
         int64_t near = m->level[LEVEL_L2].bytes;
@@ -217,12 +233,13 @@ bandwidth(Measure *p, int l, int threads)
 {
     int64_t bytes = level_bytes(p->m, l, threads);
 
-    return (Bandwidth){ threads * rate_of(p, "read", bytes, threads), threads * rate_of(p, "write", bytes, threads),
+    return (Bandwidth){ threads * rate_of(p, "read", bytes, threads),
+                        threads * rate_of(p, "write", bytes, threads),
                         threads * rate_of(p, "copy", bytes, threads) };
 }
 
-/* Lines of the second level, which no other core disturbs, and arithmetic that takes about as long, and twice as long: the exponent that is
- * least wrong of both. */
+/* Lines of the second level, which no other core disturbs, and arithmetic that takes about as long,
+ * and twice as long: the exponent that is least wrong of both. */
 static double
 overlap(Measure *p)
 {
@@ -276,7 +293,8 @@ measure_memory(Measure *p)
         make_chain(p, level_bytes(m, l, 1));
         level->latency_seconds = seconds_of(p, "chase", 0, 1);
     }
-    int64_t alone = level_bytes(m, LEVEL_MEMORY, 1), shared = level_bytes(m, LEVEL_MEMORY, (int)m->cores);
+    int64_t alone = level_bytes(m, LEVEL_MEMORY, 1),
+            shared = level_bytes(m, LEVEL_MEMORY, (int)m->cores);
     m->stretch_per_second = rate_small(p, "read", alone);
     m->side_per_second = rate_small(p, "side", alone);
     m->step_per_second = rate_small(p, "step", alone);
@@ -284,8 +302,10 @@ measure_memory(Measure *p)
     m->apart_per_second = rate_of(p, "apart", alone, 1);
     m->stream_per_second = rate_of(p, "stream", alone, 1);
     m->beside_per_second = rate_of(p, "beside", alone, 1);
-    m->apart_all_per_second = m->cores > 1 ? m->cores * rate_of(p, "apart", shared, (int)m->cores) : m->apart_per_second;
-    m->stream_all_per_second = m->cores > 1 ? m->cores * rate_of(p, "stream", shared, (int)m->cores) : m->stream_per_second;
+    m->apart_all_per_second =
+        m->cores > 1 ? m->cores * rate_of(p, "apart", shared, (int)m->cores) : m->apart_per_second;
+    m->stream_all_per_second = m->cores > 1 ? m->cores * rate_of(p, "stream", shared, (int)m->cores)
+                                            : m->stream_per_second;
     m->overlap = overlap(p);
     int64_t near = level_bytes(m, LEVEL_L2, 1);
     m->near_step_per_second = rate_of(p, "step", near < STEP_BLOCK ? near : STEP_BLOCK, 1);
@@ -312,11 +332,14 @@ map_buffers(Measure *p)
     arena_closer(p->a, unmap, p);
     for (uint32_t i = 0; i < p->bufs; i++) {
         bool small = i == p->m->cores;
-        int64_t used = i && !small ? level_bytes(p->m, LEVEL_MEMORY, (int)p->m->cores) : p->buf_bytes;
+        int64_t used =
+            i && !small ? level_bytes(p->m, LEVEL_MEMORY, (int)p->m->cores) : p->buf_bytes;
         int64_t shared = level_bytes(p->m, LEVEL_L3, (int)p->m->cores);
-        p->buf[i] = mmap(NULL, (size_t)p->buf_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        p->buf[i] = mmap(NULL, (size_t)p->buf_bytes, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (p->buf[i] == MAP_FAILED)
-            return diag_error(&p->c->diags, DIAG_LIMIT, (Loc){ 0 }, "%lld MB of memory are needed to measure with, and are not to be had",
+            return diag_error(&p->c->diags, DIAG_LIMIT, (Loc){ 0 },
+                              "%lld MB of memory are needed to measure with, and are not to be had",
                               (long long)((p->buf_bytes * p->bufs) >> 20));
         madvise(p->buf[i], (size_t)p->buf_bytes, small ? MADV_NOHUGEPAGE : MADV_HUGEPAGE);
         memset(p->buf[i], 0, (size_t)(used > shared ? used : shared));
@@ -324,7 +347,7 @@ map_buffers(Measure *p)
     return true;
 }
 
-/* ---- the runtime ---------------------------------------------------------------------------------- */
+/* ---- the runtime ----------------------------------------------------------------------------- */
 
 static double
 call_seconds(Measure *p, int threads)
@@ -375,12 +398,12 @@ measure_runtime(Measure *p)
 
     m->call_seconds = call_seconds(p, 1);
     if (m->cores == 1)
-        return;                      /* nobody to wake: the row's guess stays */
+        return; /* nobody to wake: the row's guess stays */
     m->wake_seconds = call_seconds(p, (int)m->cores) - m->call_seconds;
     m->unpark_seconds = unpark_seconds(p) - m->call_seconds;
 }
 
-/* ---- building the probes ---------------------------------------------------------------------------- */
+/* ---- building the probes --------------------------------------------------------------------- */
 
 static void
 close_library(void *what)
@@ -397,28 +420,34 @@ load_probes(Measure *p)
     how.as_said = true;
     if (!build_blas(p->a, &p->c->diags, &how, &how.link))
         return false;
-    const char *source = arena_printf(p->a, "%s%s", emit_c_prelude(), emit_c_probe(p->a, p->m->vector_bytes, how.link != NULL));
+    const char *source = arena_printf(p->a, "%s%s", emit_c_prelude(),
+                                      emit_c_probe(p->a, p->m->vector_bytes, how.link != NULL));
     BuildUnit unit = { "the probes of a machine", source, flags, p->m->flags };
-    char *path = arena_printf(p->a, "%s/tenon-probes-XXXXXX", o->build.temporary ? o->build.temporary : "/tmp");
+    char *path = arena_printf(p->a, "%s/tenon-probes-XXXXXX",
+                              o->build.temporary ? o->build.temporary : "/tmp");
     uint32_t compiled, cached;
 
     int fd = mkstemp(path);
     if (fd < 0)
-        return diag_error(&p->c->diags, DIAG_LIMIT, (Loc){ .file = path }, "cannot make a temporary file: %s. Set TMPDIR to a folder "
-                                                                         "that can be written", strerror(errno));
+        return diag_error(&p->c->diags, DIAG_LIMIT, (Loc){ .file = path },
+                          "cannot make a temporary file: %s. Set TMPDIR to a folder "
+                          "that can be written",
+                          strerror(errno));
     close(fd);
     bool built = build_shared(p->a, &p->c->diags, &how, &unit, 1, path, &compiled, &cached);
     void *library = built ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
     unlink(path);
     if (built && !library)
-        return diag_error(&p->c->diags, DIAG_TOOLCHAIN, (Loc){ .file = path }, "cannot be loaded: %s", dlerror());
+        return diag_error(&p->c->diags, DIAG_TOOLCHAIN, (Loc){ .file = path },
+                          "cannot be loaded: %s", dlerror());
     if (!built)
         return false;
     arena_closer(p->a, close_library, library);
     const Probe *(*probes)(void);
     *(void **)&probes = dlsym(library, "tenon_probes");
     p->probe = probes ? probes() : NULL;
-    return p->probe || diag_error(&p->c->diags, DIAG_INTERNAL, (Loc){ .file = path }, "the probes lack their table");
+    return p->probe || diag_error(&p->c->diags, DIAG_INTERNAL, (Loc){ .file = path },
+                                  "the probes lack their table");
 }
 
 bool
@@ -431,7 +460,9 @@ driver_measure(Ctx *c, Arena *arena, const DriverOptions *given, Machine *out)
     if (!machine_find(c, o.target ? o.target : "native", out))
         return false;
     if (!machine_runs_here(out))
-        return diag_error(&c->diags, DIAG_USAGE, (Loc){ 0 }, "this processor cannot run code for %s; measure it where it runs", out->name);
+        return diag_error(&c->diags, DIAG_USAGE, (Loc){ 0 },
+                          "this processor cannot run code for %s; measure it where it runs",
+                          out->name);
     machine_ask(arena, out);
     p->pool = pool_new(arena, &c->diags, (int)out->cores);
     if (!p->pool || !load_probes(p) || !map_buffers(p))
@@ -444,7 +475,8 @@ driver_measure(Ctx *c, Arena *arena, const DriverOptions *given, Machine *out)
         measure_memory(p);
         measure_runtime(p);
         if (o.progress)
-            o.progress(o.user, "seconds of measuring", (int64_t)(time_seconds() - start), (int64_t)LONG);
+            o.progress(o.user, "seconds of measuring", (int64_t)(time_seconds() - start),
+                       (int64_t)LONG);
     }
     return true;
 }

@@ -2,9 +2,11 @@
  *
  *   --weights int4,group=32,activations=f32 --weights-keep 'lm_head*'
  *
- * What 4 bits are multiplied by becomes 8 bits where nothing is said: that changes a trained decoder's scores by a hundredth of what such weights
- * do. Weights of 8 bits change them less than it does, so they are multiplied by floats unless it is asked for (doc/dynamic.md has the numbers).
- * What is kept is named by the constant, or by the node that multiplies by it; * and ? stand for anything.
+ * What 4 bits are multiplied by becomes 8 bits where nothing is said: that changes a trained
+ * decoder's scores by a hundredth of what such weights do. Weights of 8 bits change them less than
+ * it does, so they are multiplied by floats unless it is asked for (doc/dynamic.md has the
+ * numbers). What is kept is named by the constant, or by the node that multiplies by it; * and ?
+ * stand for anything.
  */
 #include "driver/internal.h"
 
@@ -14,15 +16,28 @@
 
 enum { LEAST_GROUP = 8, MOST_GROUP = 1 << 20, INT4_GROUP = 32 };
 
-typedef struct { const char *text; bool met; } Keep;
-typedef struct { Job *j; VEC(Keep) keep; Narrowing how; bool asked_dots; Text lines; } Wanted;
+typedef struct {
+    const char *text;
+    bool met;
+} Keep;
+typedef struct {
+    Job *j;
+    VEC(Keep) keep;
+    Narrowing how;
+    bool asked_dots;
+    Text lines;
+} Wanted;
 
-static const struct { const char *name; DType dtype; } width[] = { { "bf16", DT_BF16 }, { "f16", DT_F16 }, { "int8", DT_I8 }, { "int4", DT_I4 } };
+static const struct {
+    const char *name;
+    DType dtype;
+} width[] = { { "bf16", DT_BF16 }, { "f16", DT_F16 }, { "int8", DT_I8 }, { "int4", DT_I4 } };
 
 static bool
 refuse(Job *j, const char *why)
 {
-    return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path }, "--weights %s: %s", j->o->weights, why);
+    return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path },
+                      "--weights %s: %s", j->o->weights, why);
 }
 
 static bool
@@ -44,10 +59,16 @@ read_more(Wanted *w, const char *text, size_t n)
         return true;
     }
     if (strncmp(text, "group=", 6))
-        return refuse(j, arena_printf(j->arena, "behind the comma group=N, activations=int8 and activations=f32 are possible, not %.*s", (int)n, text));
+        return refuse(j, arena_printf(j->arena,
+                                      "behind the comma group=N, activations=int8 and "
+                                      "activations=f32 are possible, not %.*s",
+                                      (int)n, text));
     group = strtoll(text + 6, &end, 10);
     if (end != text + n || group < LEAST_GROUP || group > MOST_GROUP)
-        return refuse(j, arena_printf(j->arena, "behind the comma group=N is possible, with N from %d to %d elements that share a scale", LEAST_GROUP, MOST_GROUP));
+        return refuse(j, arena_printf(j->arena,
+                                      "behind the comma group=N is possible, with N from %d to %d "
+                                      "elements that share a scale",
+                                      LEAST_GROUP, MOST_GROUP));
     w->how.group = group;
     return true;
 }
@@ -65,11 +86,13 @@ read_how(Wanted *w)
         if (is_word(width[i].name, text, n))
             how->dtype = width[i].dtype;
     if (how->dtype == DT_NONE)
-        return refuse(j, "bf16, f16, int8 and int4 are possible, and ,group=N and ,activations=int8 or ,activations=f32 behind the last two");
+        return refuse(j, "bf16, f16, int8 and int4 are possible, and ,group=N and "
+                         ",activations=int8 or ,activations=f32 behind the last two");
     how->group = how->dtype == DT_I4 ? INT4_GROUP : 0;
     how->dots = how->dtype == DT_I4;
     if (text[n] && dtype_is_float(how->dtype))
-        return refuse(j, "floats have no scales, so they have no groups, and are multiplied by floats");
+        return refuse(
+            j, "floats have no scales, so they have no groups, and are multiplied by floats");
     for (text += n; *text; text += n) {
         n = strcspn(++text, ",");
         if (!read_more(w, text, n))
@@ -82,9 +105,11 @@ read_how(Wanted *w)
 static bool
 origin_fits(const char *pattern, const char *origin, Arena *a)
 {
-    const char *from = origin ? strchr(origin, '"') : NULL, *to = from ? strrchr(origin, '"') : NULL;
+    const char *from = origin ? strchr(origin, '"') : NULL,
+               *to = from ? strrchr(origin, '"') : NULL;
 
-    return from && to > from && !fnmatch(pattern, arena_printf(a, "%.*s", (int)(to - from - 1), from + 1), 0);
+    return from && to > from &&
+           !fnmatch(pattern, arena_printf(a, "%.*s", (int)(to - from - 1), from + 1), 0);
 }
 
 static bool
@@ -94,7 +119,8 @@ is_kept(void *user, const char *name, const char *origin)
     bool kept = false;
 
     for (uint32_t i = 0; i < w->keep.n; i++)
-        if (!fnmatch(w->keep.at[i].text, name, 0) || origin_fits(w->keep.at[i].text, origin, w->j->arena))
+        if (!fnmatch(w->keep.at[i].text, name, 0) ||
+            origin_fits(w->keep.at[i].text, origin, w->j->arena))
             kept = w->keep.at[i].met = true;
     return kept;
 }
@@ -112,13 +138,16 @@ tell(const Wanted *w)
     const Narrowing *how = &w->how;
     Text t = { .arena = j->arena };
 
-    text_printf(&t, "weights as %s: %u tensor%s, ", j->o->weights, how->tensors, how->tensors == 1 ? "" : "s");
+    text_printf(&t, "weights as %s: %u tensor%s, ", j->o->weights, how->tensors,
+                how->tensors == 1 ? "" : "s");
     text_size(&t, how->bytes_before);
     text_add(&t, " are ");
     text_size(&t, how->bytes_after);
     if (how->dots)
-        text_printf(&t, " in %u product%s of integers", how->products, how->products == 1 ? "" : "s");
-    text_add(&t, "; error of all elements as a share of them (of squares), and the largest as a share of the largest\n");
+        text_printf(&t, " in %u product%s of integers", how->products,
+                    how->products == 1 ? "" : "s");
+    text_add(&t, "; error of all elements as a share of them (of squares), and the largest as a "
+                 "share of the largest\n");
     text_add(&t, text_str(&w->lines));
     if (j->o->print)
         j->o->print(j->o->user, text_str(&t));
@@ -130,18 +159,25 @@ weights_narrow(Job *j)
     Wanted w = { .j = j, .lines = { .arena = j->arena } };
 
     if (j->o->weights_keep && !j->o->weights)
-        return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path }, "--weights-keep %s: nothing is narrowed without --weights", j->o->weights_keep);
+        return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path },
+                          "--weights-keep %s: nothing is narrowed without --weights",
+                          j->o->weights_keep);
     if (!j->o->weights)
         return true;
     if (!read_how(&w))
         return false;
     for (const char *at = j->o->weights_keep; at && *at; at += strcspn(at, ","), at += *at == ',')
-        VEC_PUSH(j->arena, &w.keep, ((Keep){ arena_printf(j->arena, "%.*s", (int)strcspn(at, ","), at), false }));
+        VEC_PUSH(j->arena, &w.keep,
+                 ((Keep){ arena_printf(j->arena, "%.*s", (int)strcspn(at, ","), at), false }));
     if (w.how.dots && j->machine.i8_dot_per_second <= 0) {
-        w.how.dots = false;                          /* a quad would be made of several instructions, more than floats are */
+        /* a quad would be made of several instructions, more than floats are */
+        w.how.dots = false;
         if (w.asked_dots)
-            diag_note(&j->ctx->diags, (Loc){ .file = j->model_path }, "--weights %s: %s multiplies no bytes by four at a time, so what weights are multiplied by stays f32; "
-                      "x86-64-v4-vnni does", j->o->weights, j->machine.name);
+            diag_note(&j->ctx->diags, (Loc){ .file = j->model_path },
+                      "--weights %s: %s multiplies no bytes by four at a time, so what weights are "
+                      "multiplied by stays f32; "
+                      "x86-64-v4-vnni does",
+                      j->o->weights, j->machine.name);
     }
     w.how.keep = is_kept;
     w.how.user = &w;
@@ -151,8 +187,11 @@ weights_narrow(Job *j)
         return false;
     for (uint32_t i = 0; i < w.keep.n; i++)
         if (!w.keep.at[i].met)
-            return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path }, "--weights-keep %s: no product's weight is called so, nor an operator "
-                              "that has one; leave --weights-keep out to see their names", w.keep.at[i].text);
+            return diag_error(
+                &j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path },
+                "--weights-keep %s: no product's weight is called so, nor an operator "
+                "that has one; leave --weights-keep out to see their names",
+                w.keep.at[i].text);
     j->graph = g;
     tell(&w);
     return true;

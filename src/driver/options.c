@@ -10,9 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Percent. A file of twice the size is what those take who ask for speed; four times, as all 3x3 filters in the largest tiles, is not. */
+/* Percent. A file of twice the size is what those take who ask for speed; four times, as all 3x3
+ * filters in the largest tiles, is not. */
 enum { WEIGHTS_GROWTH = 100 };
-/* Programs of a kernel: one row, few, many; and one more where sizes are said that users expect. Each takes code, and time to compile. */
+/* Programs of a kernel: one row, few, many; and one more where sizes are said that users expect.
+ * Each takes code, and time to compile. */
 enum { VARIANTS = 4 };
 
 static const char *
@@ -43,7 +45,8 @@ options_resolve(Arena *a, const DriverOptions *o)
     r.weights_growth = o->weights_growth ? o->weights_growth : WEIGHTS_GROWTH;
     r.variants = o->variants ? o->variants : VARIANTS + (o->nhint > 0);
     r.formats = o->formats ? o->formats : "search";
-    if (o->import.library && !strncmp(o->import.library, "blas", 4) && (!o->import.library[4] || o->import.library[4] == '=')) {
+    if (o->import.library && !strncmp(o->import.library, "blas", 4) &&
+        (!o->import.library[4] || o->import.library[4] == '=')) {
         r.blas = o->import.library;
         r.import.library = NULL;
     }
@@ -60,16 +63,21 @@ driver_machine(Ctx *c, Arena *arena, const DriverOptions *o, Machine *out)
     Bytes file;
 
     if (o->cores < 0 || o->cores > MOST_CORES)
-        return diag_error(&c->diags, DIAG_USAGE, (Loc){ 0 }, "--cores %lld: 1 to %d cores are possible", (long long)o->cores, MOST_CORES);
+        return diag_error(&c->diags, DIAG_USAGE, (Loc){ 0 },
+                          "--cores %lld: 1 to %d cores are possible", (long long)o->cores,
+                          MOST_CORES);
     if (!o->machine) {
         if (!machine_find(c, o->target ? o->target : "native", out))
             return false;
     } else {
-        if (!file_map(arena, &c->diags, o->machine, &file) || !machine_parse(c, o->machine, (const char *)file.data, file.bytes, out))
+        if (!file_map(arena, &c->diags, o->machine, &file) ||
+            !machine_parse(c, o->machine, (const char *)file.data, file.bytes, out))
             return false;
         if (o->target && strcmp(o->target, out->name))
-            return diag_error(&c->diags, DIAG_USAGE, (Loc){ .file = o->machine }, "the file describes %s, and --target asks for %s; leave "
-                              "one of them out", out->name, o->target);
+            return diag_error(&c->diags, DIAG_USAGE, (Loc){ .file = o->machine },
+                              "the file describes %s, and --target asks for %s; leave "
+                              "one of them out",
+                              out->name, o->target);
     }
     if (o->cores)
         out->cores = (uint32_t)o->cores;

@@ -1,4 +1,5 @@
-/* pins: a file of choices, which says schedules kernel by kernel, by the name of the value that a kernel makes:
+/* pins: a file of choices, which says schedules kernel by kernel, by the name of the value that a
+ * kernel makes:
  *
  *   %relu2_out {
  *     split j by 16 -> jp jv pad
@@ -44,7 +45,8 @@ pins_read(Job *j, const char *path, Pins *pins)
     while (!parse_end(&p)) {
         Pin pin = { .loc = { .file = path, .line = p.line } };
         if (!parse_accept(&p, "%") || !(pin.value = parse_name(&p)))
-            return parse_error(&p, "expected %%NAME { steps } for the kernel that makes value NAME");
+            return parse_error(&p,
+                               "expected %%NAME { steps } for the kernel that makes value NAME");
         if (parse_accept(&p, "when") && !guard_parse(&p, j->arena, &pin.where))
             return false;
         if (!read_steps(&p, j->arena, &pin.steps))
@@ -95,7 +97,8 @@ pins_used(Job *j, const Pins *pins)
             for (NodeId n = 1; n < all.at[k]->node.n; n++)
                 if (all.at[k]->node.at[n].kernel)
                     text_printf(&t, "%s%%%s", t.n ? ", " : "", kernel_value(all.at[k], n));
-        return diag_error(&j->ctx->diags, DIAG_USAGE, pins->at[i].loc, "no kernel makes %%%s; kernels make %s", pins->at[i].value, text_str(&t));
+        return diag_error(&j->ctx->diags, DIAG_USAGE, pins->at[i].loc,
+                          "no kernel makes %%%s; kernels make %s", pins->at[i].value, text_str(&t));
     }
     return true;
 }

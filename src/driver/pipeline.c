@@ -1,8 +1,8 @@
 /* pipeline: the stages of a compilation, in order, and why each stands where it does.
  *
- * Every stage turns the job's graph into the next one. Between stages the graph is verified, always:
- * it costs little beside any stage, and a fault is then reported by the stage that made it instead
- * of surfacing as wrong numbers.
+ * Every stage turns the job's graph into the next one. Between stages the graph is verified,
+ * always: it costs little beside any stage, and a fault is then reported by the stage that made it
+ * instead of surfacing as wrong numbers.
  */
 #include "driver/internal.h"
 
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* ---- the stages ----------------------------------------------------------------------------------- */
+/* ---- the stages ------------------------------------------------------------------------------ */
 
 static bool
 replace_graph(Job *j, Graph *g)
@@ -36,25 +36,29 @@ parse_text(Job *j)
     Loc loc = { .file = j->model_path };
 
     if (o->max_model_bytes && j->file.bytes > (uint64_t)o->max_model_bytes)
-        return diag_error(d, DIAG_LIMIT, loc, "the model has %zu bytes, the limit is %lld; raise it with --max-model", j->file.bytes,
-                          (long long)o->max_model_bytes);
+        return diag_error(d, DIAG_LIMIT, loc,
+                          "the model has %zu bytes, the limit is %lld; raise it with --max-model",
+                          j->file.bytes, (long long)o->max_model_bytes);
     GraphLoader loader = driver_loader(o);
     if (!replace_graph(j, graph_parse_with(j->ctx, j->arena, j->model_path, j->file, &loader)))
         return false;
-    return !o->max_nodes || j->graph->node.n - 1 <= (uint64_t)o->max_nodes
-        || diag_error(d, DIAG_LIMIT, loc, "the model has %u nodes, the limit is %lld; raise it with --max-nodes", j->graph->node.n - 1,
-                      (long long)o->max_nodes);
+    return !o->max_nodes || j->graph->node.n - 1 <= (uint64_t)o->max_nodes ||
+           diag_error(d, DIAG_LIMIT, loc,
+                      "the model has %u nodes, the limit is %lld; raise it with --max-nodes",
+                      j->graph->node.n - 1, (long long)o->max_nodes);
 }
 
 static bool
 no_library(Job *j)
 {
-    return !is_library(j->file)
-        || diag_error(&j->ctx->diags, DIAG_MODEL, (Loc){ .file = j->model_path },
-                      "this is a library, compiled already; give the model it was compiled from (.onnx or .tn)");
+    return !is_library(j->file) ||
+           diag_error(&j->ctx->diags, DIAG_MODEL, (Loc){ .file = j->model_path },
+                      "this is a library, compiled already; give the model it was compiled from "
+                      "(.onnx or .tn)");
 }
 
-/* A dump "; unchanged since import" stands for that stage's dump beside it: m.02-fold.tn for m.01-import.tn. */
+/* A dump "; unchanged since import" stands for that stage's dump beside it: m.02-fold.tn for
+ * m.01-import.tn. */
 static bool
 follow_unchanged(Job *j)
 {
@@ -71,7 +75,9 @@ follow_unchanged(Job *j)
         const char *end = strrchr(name, '.'), *dot = end;
         while (dot && dot > name && *--dot != '.')
             ;
-        j->model_path = arena_printf(j->arena, "%.*s.%02u-%s.tn", (int)((dot ? dot : name) - j->model_path), j->model_path, i + 1, driver_stage_name[i]);
+        j->model_path =
+            arena_printf(j->arena, "%.*s.%02u-%s.tn", (int)((dot ? dot : name) - j->model_path),
+                         j->model_path, i + 1, driver_stage_name[i]);
         return file_map(j->arena, &j->ctx->diags, j->model_path, &j->file);
     }
     return true;
@@ -93,7 +99,8 @@ read_model(Job *j)
     }
     if (j->o->import.ndim || j->o->import.nshape)
         return diag_error(&c->diags, DIAG_USAGE, (Loc){ .file = j->model_path },
-                          "dimensions (--dim, --shape) can be fixed in ONNX models only; in Tenon's text write the numbers into the types");
+                          "dimensions (--dim, --shape) can be fixed in ONNX models only; in "
+                          "Tenon's text write the numbers into the types");
     return follow_unchanged(j) && parse_text(j);
 }
 
@@ -153,7 +160,8 @@ stage_fold(Job *j)
     if (!rewrite_clone(j->graph, MOST_COPIES))
         diag_note(&j->ctx->diags, (Loc){ .file = j->model_path },
                   "calls give functions more than %d different sets of constants; the rest share a "
-                  "function, whose weights are then read as inputs", MOST_COPIES);
+                  "function, whose weights are then read as inputs",
+                  MOST_COPIES);
     return !rewrite_given(j->graph) || replace_graph(j, graph_map(j->graph, fold, NULL));
 }
 
@@ -175,14 +183,17 @@ stage_dce(Job *j)
     return replace_graph(j, graph_map(j->graph, dce, NULL));
 }
 
-/* No target of the table computes in 16 bits; a step of bf16 pairs wants them as they are. Weights grow by as much as --weights-growth allows. */
+/* No target of the table computes in 16 bits; a step of bf16 pairs wants them as they are. Weights
+ * grow by as much as --weights-growth allows. */
 static Graph *
 wide(void *user, const Graph *g)
 {
     const Job *j = user;
     const Machine *m = &j->machine;
 
-    return rewrite_wide(g, (Widening){ .f16 = true, .bf16 = m->bf16_dot_per_second <= m->f32_per_second, .constants = j->o->weights_growth >= 100 });
+    return rewrite_wide(g, (Widening){ .f16 = true,
+                                       .bf16 = m->bf16_dot_per_second <= m->f32_per_second,
+                                       .constants = j->o->weights_growth >= 100 });
 }
 
 /* What requests run together, beside what one runs. */
@@ -190,20 +201,22 @@ static bool
 many(Job *j)
 {
     if (!j->o->many)
-        return !j->o->policy
-            || diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path },
+        return !j->o->policy ||
+               diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path },
                           "--policy: only requests that run together have one; add --many");
     if (!replace_graph(j, batch_graph(j->graph, &j->single)))
         return false;
     if (j->single)
-        diag_note(&j->ctx->diags, (Loc){ .file = j->model_path }, "--many: requests run one by one: %s", j->single);
+        diag_note(&j->ctx->diags, (Loc){ .file = j->model_path },
+                  "--many: requests run one by one: %s", j->single);
     return policy_take(j);
 }
 
 static bool
 stage_lower(Job *j)
 {
-    return replace_graph(j, graph_map(j->graph, lower, NULL)) && states_in_place(j) && weights_narrow(j) && replace_graph(j, graph_map(j->graph, wide, j)) && many(j);
+    return replace_graph(j, graph_map(j->graph, lower, NULL)) && states_in_place(j) &&
+           weights_narrow(j) && replace_graph(j, graph_map(j->graph, wide, j)) && many(j);
 }
 
 static bool
@@ -220,9 +233,12 @@ normalise(void *user, const Graph *g)
 {
     const Job *j = user;
     const Machine *m = &j->machine;
-    DotSteps dots = (m->i16_dot_per_second > 0 ? DOT_PAIRS : 0) | (m->i8_dot_per_second > 0 ? DOT_QUADS : 0) |
-                    (m->bf16_dot_per_second > m->f32_per_second && !j->o->keep_denormals ? DOT_FLOATS : 0);     /* its step takes them for 0 */
-    Graph *plain = normalise_nests(g, FOLD_BYTES, dots, m->cores > 1 ? machine_waking_operations(m) : 0, driver_threads(j));
+    DotSteps dots =
+        (m->i16_dot_per_second > 0 ? DOT_PAIRS : 0) | (m->i8_dot_per_second > 0 ? DOT_QUADS : 0) |
+        /* its step takes them for 0 */
+        (m->bf16_dot_per_second > m->f32_per_second && !j->o->keep_denormals ? DOT_FLOATS : 0);
+    Graph *plain = normalise_nests(
+        g, FOLD_BYTES, dots, m->cores > 1 ? machine_waking_operations(m) : 0, driver_threads(j));
     return plain ? normalise_packed(plain, machine_block_bytes(m, LEVEL_L1)) : NULL;
 }
 
@@ -258,14 +274,16 @@ sums(void *user, const Graph *g)
 static bool
 stage_masks(Job *j)
 {
-    return j->ctx->exact || j->o->schedule == SCHEDULE_PLAIN || replace_graph(j, graph_map(j->graph, masks, j));
+    return j->ctx->exact || j->o->schedule == SCHEDULE_PLAIN ||
+           replace_graph(j, graph_map(j->graph, masks, j));
 }
 
 /* What follows when masks are as they will be. */
 static bool
 normalise_rest(Job *j)
 {
-    return stage_masks(j) && replace_graph(j, graph_map(j->graph, turns, j)) && replace_graph(j, graph_map(j->graph, sums, j)) &&
+    return stage_masks(j) && replace_graph(j, graph_map(j->graph, turns, j)) &&
+           replace_graph(j, graph_map(j->graph, sums, j)) &&
            replace_graph(j, graph_map(j->graph, normalise, j)) && library_products(j);
 }
 
@@ -275,8 +293,8 @@ stage_normalise(Job *j)
     return replace_graph(j, graph_map(j->graph, indices, j)) && ragged_pack(j) && normalise_rest(j);
 }
 
-/* Filters in a transform domain are computed as soon as it is chosen: nests of constants, the only nests there are. What lies within what is a
- * question about kernels as they are then. */
+/* Filters in a transform domain are computed as soon as it is chosen: nests of constants, the only
+ * nests there are. What lies within what is a question about kernels as they are then. */
 static bool
 stage_layout(Job *j)
 {
@@ -305,7 +323,10 @@ stage_fuse(Job *j)
     return fuse(j) && (!ragged_unpack(j) || (normalise_rest(j) && fuse(j)));
 }
 
-typedef struct { Job *j; const Graph *g; } Wishes;
+typedef struct {
+    Job *j;
+    const Graph *g;
+} Wishes;
 
 static const Format *const *
 formats_wanted(void *user, NodeId n)
@@ -327,8 +348,13 @@ stage_format(Job *j)
 }
 
 /* Kernels as they were before their schedules, each kind once. */
-typedef struct { Kernel before, *scheduled; } Scheduled;
-typedef struct { Map at; VEC(Scheduled) list; } KnownKernels;
+typedef struct {
+    Kernel before, *scheduled;
+} Scheduled;
+typedef struct {
+    Map at;
+    VEC(Scheduled) list;
+} KnownKernels;
 
 /* A repeated layer's kernels are scheduled once and share their trees. */
 static bool
@@ -381,7 +407,11 @@ stage_schedule(Job *j)
     return true;
 }
 
-typedef struct { Text *t; uint32_t n; const char *seen[4]; } Named;
+typedef struct {
+    Text *t;
+    uint32_t n;
+    const char *seen[4];
+} Named;
 
 static void
 add_symbol(void *user, Var v)
@@ -394,7 +424,8 @@ add_symbol(void *user, Var v)
             name = NULL;
     if (!name || names->n == 4)
         return;
-    text_printf(names->t, "%s%s", names->n ? names->n == 3 ? ", …" : ", " : "", names->n == 3 ? "" : name);
+    text_printf(names->t, "%s%s", names->n ? names->n == 3 ? ", …" : ", " : "",
+                names->n == 3 ? "" : name);
     names->seen[names->n++] = name;
 }
 
@@ -411,12 +442,19 @@ check_arena(Job *j)
     text_size(&allowed, j->o->max_arena_bytes);
     if (most < INT64_MAX) {
         text_size(&takes, most);
-        return diag_error(&j->ctx->diags, DIAG_LIMIT, (Loc){ .file = j->model_path }, "values between kernels take %s at once, the arena; it may take %s (--max-arena, "
-                          "max_arena_bytes). Allow as much, or give smaller sizes with --dim or --shape", text_str(&takes), text_str(&allowed));
+        return diag_error(
+            &j->ctx->diags, DIAG_LIMIT, (Loc){ .file = j->model_path },
+            "values between kernels take %s at once, the arena; it may take %s (--max-arena, "
+            "max_arena_bytes). Allow as much, or give smaller sizes with --dim or --shape",
+            text_str(&takes), text_str(&allowed));
     }
     expr_vars(bytes, add_symbol, &(Named){ .t = &takes });
-    return diag_error(&j->ctx->diags, DIAG_LIMIT, (Loc){ .file = j->model_path }, "what values between kernels take at once, the arena, depends on %s, and has no bound; it may "
-                      "take %s (--max-arena, max_arena_bytes). Fix the size with --dim NAME=SIZE, or bound it with --dim NAME=1..SIZE", text_str(&takes), text_str(&allowed));
+    return diag_error(&j->ctx->diags, DIAG_LIMIT, (Loc){ .file = j->model_path },
+                      "what values between kernels take at once, the arena, depends on %s, and has "
+                      "no bound; it may "
+                      "take %s (--max-arena, max_arena_bytes). Fix the size with --dim NAME=SIZE, "
+                      "or bound it with --dim NAME=1..SIZE",
+                      text_str(&takes), text_str(&allowed));
 }
 
 static bool
@@ -446,7 +484,8 @@ static const char *
 summarise(Job *j)
 {
     Text t = { .arena = j->arena };
-    uint32_t kernels = j->sources.kernels, distinct = j->sources.function.n, calls = library_calls(j);
+    uint32_t kernels = j->sources.kernels, distinct = j->sources.function.n,
+             calls = library_calls(j);
     int64_t arena, twice = bytes_twice(j->plan, j->arena);
 
     j->report->kernels = kernels;
@@ -455,7 +494,8 @@ summarise(Job *j)
     if (distinct != kernels)
         text_printf(&t, " (%u function%s)", distinct, distinct == 1 ? "" : "s");
     if (calls)
-        text_printf(&t, ", %u product%s by a library's CBLAS, which it needs to run", calls, calls == 1 ? "" : "s");
+        text_printf(&t, ", %u product%s by a library's CBLAS, which it needs to run", calls,
+                    calls == 1 ? "" : "s");
     text_add(&t, ", ");
     text_size(&t, j->plan->weights_bytes);
     text_add(&t, " weights, ");
@@ -489,24 +529,37 @@ stage_build(Job *j)
     return strcmp(j->o->emit, "c") ? artefact_write(j) : artefact_write_c(j);
 }
 
-/*     name      function        shows    what it does                                            why it stands here */
-#define PIPELINE(X) \
-    X( import,   stage_import,   GRAPH,   "ONNX or text to a graph of operators, types inferred", "every later stage reads shapes" ) \
-    X( fold,     stage_fold,     GRAPH,   "constants folded, shape arithmetic made symbolic",     "fewer nodes for the rules to try" ) \
-    X( rules,    stage_rules,    GRAPH,   "identities, batch normalisation into its neighbours",  "while operators still have names" ) \
-    X( settle,   stage_fold,     GRAPH,   "constants folded again, those the rules made",         "rules write weight arithmetic, folding does it" ) \
-    X( cse,      stage_cse,      GRAPH,   "equal calls computed once",                            "rules made equals equal" ) \
-    X( dce,      stage_dce,      GRAPH,   "what no output needs is dropped",                      "before anything costs per node" ) \
-    X( lower,    stage_lower,    GRAPH,   "operators to loop nests",                              "from here on only nests are asked" ) \
-    X( normalise, stage_normalise, GRAPH, "nests in plain form, their constants computed",        "fusion and schedules see through plain access maps alone" ) \
-    X( fuse,     stage_fuse,     GRAPH,   "nests grouped into kernels",                           "formats and schedules are of whole kernels" ) \
-    X( layout,   stage_layout,     GRAPH, "an order of dimensions for every value between kernels", "schedules are of nests that read and write so" ) \
-    X( choose,   choose_schedules,  GRAPH,   "a schedule for every kernel, the cheapest that fits",  "constants are to lie as schedules read them" ) \
-    X( format,   stage_format,   GRAPH,   "constants in the order in which they are read",        "kernels are told how their inputs lie" ) \
-    X( schedule, stage_schedule, GRAPH,   "kernels to loop trees: tiles, vectors, threads",       "the tree is what is planned and emitted" ) \
-    X( plan,     stage_plan,     PLAN,    "memory: live ranges, one arena, weights in order",     "sizes and accesses are final" ) \
-    X( emit,     stage_emit,     SOURCE,  "C source of the kernels and the host program",         "offsets stand in the host program" ) \
-    X( build,    stage_build,    REPORT,  "the C compiler, through the cache; the artefact",      "last" )
+/*     name      function        shows    what it does
+ *     why it stands here */
+#define PIPELINE(X)                                                                                \
+    X(import, stage_import, GRAPH, "ONNX or text to a graph of operators, types inferred",         \
+      "every later stage reads shapes")                                                            \
+    X(fold, stage_fold, GRAPH, "constants folded, shape arithmetic made symbolic",                 \
+      "fewer nodes for the rules to try")                                                          \
+    X(rules, stage_rules, GRAPH, "identities, batch normalisation into its neighbours",            \
+      "while operators still have names")                                                          \
+    X(settle, stage_fold, GRAPH, "constants folded again, those the rules made",                   \
+      "rules write weight arithmetic, folding does it")                                            \
+    X(cse, stage_cse, GRAPH, "equal calls computed once", "rules made equals equal")               \
+    X(dce, stage_dce, GRAPH, "what no output needs is dropped", "before anything costs per node")  \
+    X(lower, stage_lower, GRAPH, "operators to loop nests", "from here on only nests are asked")   \
+    X(normalise, stage_normalise, GRAPH, "nests in plain form, their constants computed",          \
+      "fusion and schedules see through plain access maps alone")                                  \
+    X(fuse, stage_fuse, GRAPH, "nests grouped into kernels",                                       \
+      "formats and schedules are of whole kernels")                                                \
+    X(layout, stage_layout, GRAPH, "an order of dimensions for every value between kernels",       \
+      "schedules are of nests that read and write so")                                             \
+    X(choose, choose_schedules, GRAPH, "a schedule for every kernel, the cheapest that fits",      \
+      "constants are to lie as schedules read them")                                               \
+    X(format, stage_format, GRAPH, "constants in the order in which they are read",                \
+      "kernels are told how their inputs lie")                                                     \
+    X(schedule, stage_schedule, GRAPH, "kernels to loop trees: tiles, vectors, threads",           \
+      "the tree is what is planned and emitted")                                                   \
+    X(plan, stage_plan, PLAN, "memory: live ranges, one arena, weights in order",                  \
+      "sizes and accesses are final")                                                              \
+    X(emit, stage_emit, SOURCE, "C source of the kernels and the host program",                    \
+      "offsets stand in the host program")                                                         \
+    X(build, stage_build, REPORT, "the C compiler, through the cache; the artefact", "last")
 
 static const Stage pipeline[] = {
 #define ROW(name, function, shows, what, why) { #name, SHOWS_##shows, function },
@@ -519,16 +572,16 @@ const char *const driver_stage_name[] = {
 #define NAME(name, function, shows, what, why) #name,
     PIPELINE(NAME)
 #undef NAME
-    NULL
+        NULL
 };
 const char *const driver_stage_what[] = {
 #define WHAT(name, function, shows, what, why) what,
     PIPELINE(WHAT)
 #undef WHAT
-    NULL
+        NULL
 };
 
-/* ---- running them ---------------------------------------------------------------------------------- */
+/* ---- running them ---------------------------------------------------------------------------- */
 
 static bool
 known_stage(Job *j, const char *option, const char *name)
@@ -542,7 +595,8 @@ known_stage(Job *j, const char *option, const char *name)
             return true;
         text_printf(&names, "%s%s", i ? ", " : "", pipeline[i].name);
     }
-    return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 }, "%s: there is no stage \"%s\". The stages are %s", option, name,
+    return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 },
+                      "%s: there is no stage \"%s\". The stages are %s", option, name,
                       text_str(&names));
 }
 
@@ -565,19 +619,31 @@ check_options(Job *j)
     FuseMode mode;
 
     if (strcmp(o->emit, "so") && strcmp(o->emit, "c"))
-        return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 }, "--emit: \"%s\" is not known. Give so (a shared library) or c", o->emit);
+        return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 },
+                          "--emit: \"%s\" is not known. Give so (a shared library) or c", o->emit);
     if (!formats_how(j->o->formats, &how))
-        return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 }, "--formats: \"%s\" is not known. Give search (the fastest orders of dimensions), layouts (blocks, phases and room too), greedy, chain, nchw, "
-                          "nhwc, nchwc or none", o->formats);
+        return diag_error(
+            &j->ctx->diags, DIAG_USAGE, (Loc){ 0 },
+            "--formats: \"%s\" is not known. Give search (the fastest orders of dimensions), "
+            "layouts (blocks, phases and room too), greedy, chain, nchw, "
+            "nhwc, nchwc or none",
+            o->formats);
     if (!fusion_mode(o->fuse, &mode))
-        return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 }, "--fuse: \"%s\" is not known. Give greedy, dp (the cheapest partition), tvm, dnnf (the rules of "
-                          "others) or none", o->fuse);
+        return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 },
+                          "--fuse: \"%s\" is not known. Give greedy, dp (the cheapest partition), "
+                          "tvm, dnnf (the rules of "
+                          "others) or none",
+                          o->fuse);
     if ((o->prefix || o->example) && strcmp(o->emit, "c"))
-        return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 }, "%s belongs to C source: give --emit c too", o->prefix ? "--prefix" : "--main");
+        return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 },
+                          "%s belongs to C source: give --emit c too",
+                          o->prefix ? "--prefix" : "--main");
     if (o->prefix && !is_identifier(o->prefix))
-        return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 }, "--prefix %s: letters, digits and _ are possible, a letter first", o->prefix);
-    return known_stage(j, "--dump", o->dump) && known_stage(j, "--stop-after", o->stop_after)
-        && driver_machine(j->ctx, j->arena, o, &j->machine) && library_check(j);
+        return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 },
+                          "--prefix %s: letters, digits and _ are possible, a letter first",
+                          o->prefix);
+    return known_stage(j, "--dump", o->dump) && known_stage(j, "--stop-after", o->stop_after) &&
+           driver_machine(j->ctx, j->arena, o, &j->machine) && library_check(j);
 }
 
 /* The stage's name on a fault that the graph's own invariants found. */
@@ -586,12 +652,17 @@ verify_after(Job *j, const Stage *s)
 {
     if (graph_verify(j->graph))
         return true;
-    diag_note(&j->ctx->diags, (Loc){ .file = j->model_path }, "found after stage %s; --dump=all shows the graph before and after it", s->name);
+    diag_note(&j->ctx->diags, (Loc){ .file = j->model_path },
+              "found after stage %s; --dump=all shows the graph before and after it", s->name);
     return false;
 }
 
 /* What --time tells. */
-typedef struct { Text text; uint32_t open[NSTAGE]; } Times;      /* open: questions without a proof, by the end of each stage */
+/* open: questions without a proof, by the end of each stage */
+typedef struct {
+    Text text;
+    uint32_t open[NSTAGE];
+} Times;
 
 static bool
 run_stage(Job *j, Dump *dump, uint32_t i, Times *times)
@@ -627,24 +698,30 @@ run_stages(Job *j, Dump *dump, Times *times)
     }
     if (j->page && !page_write(j->page, j->o->page))
         ok = false;
-    if (ok && j->explained.n && !page_fusion(j->ctx, j->arena, j->o->page, path_name(j->model_path), text_str(&j->explained), j->orders, j->o->page_profile))
+    if (ok && j->explained.n &&
+        !page_fusion(j->ctx, j->arena, j->o->page, path_name(j->model_path),
+                     text_str(&j->explained), j->orders, j->o->page_profile))
         ok = false;
-    return dump_end(dump) && ok;     /* a dump, or a page, of what failed is wanted most of all */
+    return dump_end(dump) && ok; /* a dump, or a page, of what failed is wanted most of all */
 }
 
-/* Of the questions about sizes that no proof answered, those that held wherever they were tried, by the stages that asked. */
+/* Of the questions about sizes that no proof answered, those that held wherever they were tried, by
+ * the stages that asked. */
 static void
 tell_open(const Job *j, Times *t)
 {
     Watched w = expr_watched(j->ctx);
     uint32_t stage = 0;
 
-    text_printf(&t->text, "%-10s %8llu questions about sizes, %llu left open; of these %u held at all sizes tried\n", "proofs", (unsigned long long)w.asked,
-                (unsigned long long)w.unknown, w.n);
+    text_printf(
+        &t->text,
+        "%-10s %8llu questions about sizes, %llu left open; of these %u held at all sizes tried\n",
+        "proofs", (unsigned long long)w.asked, (unsigned long long)w.unknown, w.n);
     for (uint32_t i = 0; i < w.n; i++) {
         while (stage + 1 < NSTAGE && t->open[stage] <= i)
             stage++;
-        text_printf(&t->text, "  %-8s %8llu %s\n", pipeline[stage].name, (unsigned long long)w.at[i].times, w.at[i].text);
+        text_printf(&t->text, "  %-8s %8llu %s\n", pipeline[stage].name,
+                    (unsigned long long)w.at[i].times, w.at[i].text);
     }
 }
 
@@ -666,17 +743,19 @@ open_files(Job *j)
     if (j->o->stop_after && strcmp(j->o->stop_after, "build"))
         return true;
     if (!j->out_path)
-        return diag_error(&c->diags, DIAG_USAGE, (Loc){ .file = j->model_path }, "no output file was named. Give one with -o");
+        return diag_error(&c->diags, DIAG_USAGE, (Loc){ .file = j->model_path },
+                          "no output file was named. Give one with -o");
     if (same_file(j->model_path, j->out_path))
         return diag_error(&c->diags, DIAG_USAGE, (Loc){ .file = j->out_path },
                           "the output would replace the model itself; name another file with -o");
     writer_sweep(path_folder(j->arena, j->out_path));
-    j->out = writer_open(j->arena, &c->diags, j->out_path);     /* now: not after minutes of work */
+    j->out = writer_open(j->arena, &c->diags, j->out_path); /* now: not after minutes of work */
     return j->out != NULL;
 }
 
 bool
-driver_compile(Ctx *c, Arena *arena, const char *model_path, const char *out_path, const DriverOptions *given, DriverReport *report)
+driver_compile(Ctx *c, Arena *arena, const char *model_path, const char *out_path,
+               const DriverOptions *given, DriverReport *report)
 {
     DriverOptions o = options_resolve(arena, given);
     Job *j = NEW(arena, Job);
@@ -684,7 +763,14 @@ driver_compile(Ctx *c, Arena *arena, const char *model_path, const char *out_pat
     double start = time_seconds();
 
     *report = (DriverReport){ 0 };
-    *j = (Job){ .ctx = c, .arena = arena, .o = &o, .model_path = model_path, .out_path = out_path, .report = report, .chosen.arena = arena, .ahead.arena = arena };
+    *j = (Job){ .ctx = c,
+                .arena = arena,
+                .o = &o,
+                .model_path = model_path,
+                .out_path = out_path,
+                .report = report,
+                .chosen.arena = arena,
+                .ahead.arena = arena };
     if (!check_options(j) || !open_files(j))
         return false;
     j->explained.arena = arena;

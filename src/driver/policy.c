@@ -31,6 +31,6 @@ policy_take(Job *j)
     j->policy = p;
     if (strncmp(j->o->policy, "fsm:", 4))
         return policy_named(d, j->o->policy, p);
-    return file_map(j->arena, d, j->o->policy + 4, &file)
-        && policy_read(j->arena, d, j->o->policy + 4, file, blocks_of(j, b), (int32_t)b->nblock, p);
+    return file_map(j->arena, d, j->o->policy + 4, &file) &&
+           policy_read(j->arena, d, j->o->policy + 4, file, blocks_of(j, b), (int32_t)b->nblock, p);
 }

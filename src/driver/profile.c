@@ -1,8 +1,10 @@
-/* profile: times of kernels that `tenon bench --profile --json FILE` wrote, by what the kernels come from.
+/* profile: times of kernels that `tenon bench --profile --json FILE` wrote, by what the kernels
+ * come from.
  *
  *   { …, "threads": 2, …, "each": [ {"ms": 0.449364, "origin": "Conv \"a\" + Relu \"b\""}, … ] }
  *
- * Read as far as that goes: any JSON is walked, by a count of what is open, and nothing else of it is looked at.
+ * Read as far as that goes: any JSON is walked, by a count of what is open, and nothing else of it
+ * is looked at.
  */
 #include "driver/internal.h"
 
@@ -13,11 +15,11 @@ typedef struct {
     Job *j;
     const char *at, *end;
     FormatMeasured *out;
-    uint32_t open;                   /* brackets of both kinds */
-    bool each;                       /* inside of that list */
-    double ms;                       /* of the object that is open there; negative: not yet told */
+    uint32_t open; /* brackets of both kinds */
+    bool each;     /* inside of that list */
+    double ms;     /* of the object that is open there; negative: not yet told */
     Sym origin;
-    uint32_t n;                      /* of kernels */
+    uint32_t n; /* of kernels */
 } Reader;
 
 /* What stands between quotes, the first of which has been read; NULL: it does not end. */
@@ -28,7 +30,8 @@ read_string(Reader *r)
 
     for (; r->at < r->end && *r->at != '"'; r->at++) {
         if (*r->at == '\\' && r->end - r->at > 5 && r->at[1] == 'u') {
-            text_printf(&t, "%c", (int)strtol((const char[]){ r->at[4], r->at[5], 0 }, NULL, 16));   /* control characters alone are written so */
+            /* control characters alone are written so */
+            text_printf(&t, "%c", (int)strtol((const char[]){ r->at[4], r->at[5], 0 }, NULL, 16));
             r->at += 5;
         } else {
             r->at += *r->at == '\\' && r->end - r->at > 1;
@@ -47,7 +50,8 @@ read_number(Reader *r)
     char digits[32] = "";
     size_t n = 0;
 
-    for (; r->at < r->end && strchr("+-.0123456789eE \t\r\n", *r->at) && n + 1 < sizeof digits; r->at++)
+    for (; r->at < r->end && strchr("+-.0123456789eE \t\r\n", *r->at) && n + 1 < sizeof digits;
+         r->at++)
         digits[n++] = *r->at;
     return strtod(digits, NULL);
 }
@@ -79,7 +83,8 @@ read_member(Reader *r, const char *name, int *threads)
         r->each = true;
     else if (r->each && r->open == 3 && !strcmp(name, "ms"))
         r->ms = read_number(r);
-    else if (r->each && r->open == 3 && !strcmp(name, "origin") && r->at < r->end && *r->at == '"') {
+    else if (r->each && r->open == 3 && !strcmp(name, "origin") && r->at < r->end &&
+             *r->at == '"') {
         r->at++;
         const char *origin = read_string(r);
         r->origin = origin ? sym(r->j->ctx, origin) : NULL;
@@ -120,7 +125,11 @@ profile_read(Job *j, const char *path)
         }
     }
     if (!r.n)
-        return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = path }, "this holds no times of kernels; `tenon bench MODEL --profile --json FILE` writes them"), NULL;
-    r.out->how = arena_printf(j->arena, "on %d thread%s (%s)", threads, threads == 1 ? "" : "s", path_name(path));
+        return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = path },
+                          "this holds no times of kernels; `tenon bench MODEL --profile --json "
+                          "FILE` writes them"),
+               NULL;
+    r.out->how = arena_printf(j->arena, "on %d thread%s (%s)", threads, threads == 1 ? "" : "s",
+                              path_name(path));
     return r.out;
 }

@@ -1,7 +1,7 @@
 /* question: what is asked of a kernel, as one text, and what is answered.
  *
- * A kernel's programs follow from what its text says, from which inputs are constants and where those lie, from what is known of its
- * symbols, and from the machine:
+ * A kernel's programs follow from what its text says, from which inputs are constants and where
+ * those lie, from what is known of its symbols, and from the machine:
  *
  *   symbol seq from 1 to 2048 usually 1, 128
  *   require keys == seq
@@ -10,9 +10,12 @@
  *   }
  *   vf
  *
- * Before that stands `exact` where nothing may be left out (nest/support.h). v: a value, c: a constant; from memory in every call, f: a constant, k: what the run before has kept. With a program of the kernel's behind it, it is asked for variants
- * (variants.c). Whoever reads the text finds the same, in a context of his own: so processors answer side by side (ahead.c), and the next
- * compilation finds the answer in a file (choice_cache.c). Of programs it is how many there are, and the cheapest with their prices:
+ * Before that stands `exact` where nothing may be left out (nest/support.h). v: a value, c: a
+ * constant; from memory in every call, f: a constant, k: what the run before has kept. With a
+ * program of the kernel's behind it, it is asked for variants (variants.c). Whoever reads the text
+ * finds the same, in a context of his own: so processors answer side by side (ahead.c), and the
+ * next compilation finds the answer in a file (choice_cache.c). Of programs it is how many there
+ * are, and the cheapest with their prices:
  *
  *   35 programs
  *   0.0075910799999999998 0.0075610900000000003
@@ -25,9 +28,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- asking ------------------------------------------------------------------------------------------------ */
+/* ---- asking ---------------------------------------------------------------------------------- */
 
-typedef struct { Ctx *c; Text *symbols, *learnt; Map seen; } Facts;
+typedef struct {
+    Ctx *c;
+    Text *symbols, *learnt;
+    Map seen;
+} Facts;
 
 static void
 print_known(void *user, Var v)
@@ -40,7 +47,7 @@ print_known(void *user, Var v)
     const Expr *e = expr_var(f->c, v), *value = expr_simplify(f->c, NULL, e);
     if (symbol_print(f->c, f->symbols, v))
         text_add(f->symbols, "\n");
-    if (value == e || expr_const(value, NULL))       /* one number: its range says so */
+    if (value == e || expr_const(value, NULL)) /* one number: its range says so */
         return;
     text_add(f->learnt, "require ");
     expr_print(f->learnt, e, NULL);
@@ -97,7 +104,7 @@ question_variants(Job *j, Sym programs, const char *own)
     return question;
 }
 
-/* ---- answering --------------------------------------------------------------------------------------------- */
+/* ---- answering ------------------------------------------------------------------------------- */
 
 static bool
 read_facts(Parse *p)
@@ -110,9 +117,11 @@ read_facts(Parse *p)
         if (!parse_symbol(p))
             return false;
     while (parse_accept(p, "require")) {
-        if (!(e = parse_expr(p)) || !parse_expect(p, "==") || !(value = parse_expr(p)) || !expr_is_var(e, &v))
+        if (!(e = parse_expr(p)) || !parse_expect(p, "==") || !(value = parse_expr(p)) ||
+            !expr_is_var(e, &v))
             return false;
-        expr_symbol_late(p->ctx, v);         /* so that it is said by the others, not one of them by it */
+        /* so that it is said by the others, not one of them by it */
+        expr_symbol_late(p->ctx, v);
         expr_assume_eq(p->ctx, e, value);
     }
     return true;
@@ -142,7 +151,7 @@ question_answer(Arena *a, const Machine *m, Sym question, uint32_t most)
     return choices.n ? choices_text(a, &choices, most) : NULL;
 }
 
-/* ---- programs as text --------------------------------------------------------------------------------------- */
+/* ---- programs as text ------------------------------------------------------------------------ */
 
 const char *
 choices_text(Arena *a, const Choices *choices, uint32_t most)
@@ -151,7 +160,8 @@ choices_text(Arena *a, const Choices *choices, uint32_t most)
 
     text_printf(&t, "%u programs\n", choices->n);
     for (uint32_t i = 0; i < choices->n && i < most; i++)
-        text_printf(&t, "%.17g %.17g\n%s}\n", choices->at[i].seconds, choices->at[i].alone, choices->at[i].program);
+        text_printf(&t, "%.17g %.17g\n%s}\n", choices->at[i].seconds, choices->at[i].alone,
+                    choices->at[i].program);
     return text_str(&t);
 }
 

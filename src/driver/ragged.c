@@ -62,8 +62,8 @@ tell(Job *j, const RaggedReport *r)
 static bool
 may_pack(Job *j)
 {
-    const char *what = j->o->many         ? "--many, which makes a batch of requests"
-                       : j->o->nio_format ? "--io-format, which is of dimensions that are packed"
+    const char *what = j->o->many          ? "--many, which makes a batch of requests"
+                       : j->o->nio_format  ? "--io-format, which is of dimensions that are packed"
                        : j->graph->state.n ? "--state: what is kept between runs is of other tokens"
                                            : NULL;
 
@@ -74,7 +74,7 @@ may_pack(Job *j)
 bool
 ragged_pack(Job *j)
 {
-    const double HALF = 0.5;         /* of a batch is padding, where nothing is said */
+    const double HALF = 0.5; /* of a batch is padding, where nothing is said */
     RaggedHow how = { .packed_io = j->o->packed,
                       .density = j->ctx->density > 0 ? j->ctx->density : HALF };
     RaggedReport report, same;

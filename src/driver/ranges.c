@@ -1,11 +1,15 @@
-/* ranges: what sizes that stay open may be, and what they usually are, as users say it: --dim seq=1..2048 --dim-hint seq=1,128.
+/* ranges: what sizes that stay open may be, and what they usually are, as users say it: --dim
+ * seq=1..2048 --dim-hint seq=1,128.
  *
- * A range is a fact about a symbol like those that a text has (`symbol seq from 1 to 2048`): proofs and plans rely on it, and
- * the artefact holds every run to it. Usual sizes are what prices are asked for; any other that is possible runs as well.
+ * A range is a fact about a symbol like those that a text has (`symbol seq from 1 to 2048`): proofs
+ * and plans rely on it, and the artefact holds every run to it. Usual sizes are what prices are
+ * asked for; any other that is possible runs as well.
  *
- * Where nobody says them, a symbol that is the first dimension of inputs with rows besides counts samples, and counts 1: what is made for
- * one serves many as well, one after the other, and a product whose rows are nothing but samples gets its program for many of
- * them all the same (schedule.c). Sides of a picture count as usual ones, and a signal as long enough for some frames.
+ * Where nobody says them, a symbol that is the first dimension of inputs with rows besides counts
+ * samples, and counts 1: what is made for one serves many as well, one after the other, and a
+ * product whose rows are nothing but samples gets its program for many of them all the same
+ * (schedule.c). Sides of a picture count as usual ones, and a signal as long enough for some
+ * frames.
  */
 #include "driver/internal.h"
 
@@ -37,11 +41,15 @@ expect(Job *j, const DriverHint *h)
 
     for (uint32_t k = 0; k < j->o->import.ndim; k++)
         if (j->o->import.dim[k].var.id == symbol.id)
-            return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 }, "--dim-hint %s: --dim %s gives it one size; leave one of them out", h->symbol, h->symbol);
+            return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 },
+                              "--dim-hint %s: --dim %s gives it one size; leave one of them out",
+                              h->symbol, h->symbol);
     for (uint32_t i = 0; i < h->n; i++)
         if (h->size[i] < possible.lo || h->size[i] > possible.hi)
-            return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 }, "--dim-hint %s=%lld: it is from %lld to %lld, as --dim says", h->symbol,
-                              (long long)h->size[i], (long long)possible.lo, (long long)possible.hi);
+            return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 },
+                              "--dim-hint %s=%lld: it is from %lld to %lld, as --dim says",
+                              h->symbol, (long long)h->size[i], (long long)possible.lo,
+                              (long long)possible.hi);
     qsort(size, h->n, sizeof *size, by_size);
     uint32_t n = 0;
     for (uint32_t i = 0; i < h->n; i++)
@@ -58,10 +66,15 @@ ranges_declare(Job *j)
         const DriverRange *r = &j->o->range[i];
         for (uint32_t k = 0; k < j->o->import.ndim; k++)
             if (j->o->import.dim[k].var.id == symbol_of(j->ctx, r->symbol).id)
-                return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 }, "--dim %s: a number and a range were given; one of them is possible", r->symbol);
-        if (!expr_symbol_range(j->ctx, symbol_of(j->ctx, r->symbol), (Interval){ r->least, r->most }))
-            return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 }, "--dim %s=%lld..%lld: no size is left that was not excluded before", r->symbol,
-                              (long long)r->least, (long long)r->most);
+                return diag_error(
+                    &j->ctx->diags, DIAG_USAGE, (Loc){ 0 },
+                    "--dim %s: a number and a range were given; one of them is possible",
+                    r->symbol);
+        if (!expr_symbol_range(j->ctx, symbol_of(j->ctx, r->symbol),
+                               (Interval){ r->least, r->most }))
+            return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 },
+                              "--dim %s=%lld..%lld: no size is left that was not excluded before",
+                              r->symbol, (long long)r->least, (long long)r->most);
     }
     for (uint32_t i = 0; i < j->o->nhint; i++)
         if (!expect(j, &j->o->hint[i]))
@@ -90,22 +103,29 @@ ranges_found(Job *j)
 {
     for (uint32_t i = 0; i < j->o->nhint; i++)
         if (!is_found(j, j->o->hint[i].symbol))
-            return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path }, "--dim-hint %s: no input has a dimension of that name; see "
-                              "`tenon inspect`", j->o->hint[i].symbol);
+            return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path },
+                              "--dim-hint %s: no input has a dimension of that name; see "
+                              "`tenon inspect`",
+                              j->o->hint[i].symbol);
     for (uint32_t i = 0; i < j->o->nrange; i++)
         if (!is_found(j, j->o->range[i].symbol))
-            return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path }, "--dim %s=%lld..%lld: no input has a dimension of that name; see "
-                              "`tenon inspect`", j->o->range[i].symbol, (long long)j->o->range[i].least, (long long)j->o->range[i].most);
+            return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path },
+                              "--dim %s=%lld..%lld: no input has a dimension of that name; see "
+                              "`tenon inspect`",
+                              j->o->range[i].symbol, (long long)j->o->range[i].least,
+                              (long long)j->o->range[i].most);
     return true;
 }
 
-/* ---- what symbols count as --------------------------------------------------------------------------------- */
+/* ---- what symbols count as ------------------------------------------------------------------- */
 
-/* Has an input rows besides its first dimension: of another symbol, or of its second dimension of three; or integers, which are looked up? */
+/* Has an input rows besides its first dimension: of another symbol, or of its second dimension of
+ * three; or integers, which are looked up? */
 static bool
 has_rows(const Type *t)
 {
-    return t->rank > 2 || (t->rank == 2 && (expr_uses_kind(t->dim[1], VAR_SYMBOL) || !dtype_is_float(t->dtype)));
+    return t->rank > 2 ||
+           (t->rank == 2 && (expr_uses_kind(t->dim[1], VAR_SYMBOL) || !dtype_is_float(t->dtype)));
 }
 
 /* Does a symbol stand alone as a first dimension of inputs, and nowhere else? */
@@ -123,11 +143,14 @@ is_first(const Graph *g, Var v)
     return true;
 }
 
-/* A picture: what models that take one of any size are mostly run at. Detectors and recognisers of ONNX's model zoo take 224 to 640 points a side
- * (ResNet and VGG 224, SSD 300, YOLO 416, YOLOX 640); of the two ends the middle by ratio is 378, and a multiple of 32, by which such models divide, 320 or 384. */
+/* A picture: what models that take one of any size are mostly run at. Detectors and recognisers of
+ * ONNX's model zoo take 224 to 640 points a side (ResNet and VGG 224, SSD 300, YOLO 416, YOLOX
+ * 640); of the two ends the middle by ratio is 378, and a multiple of 32, by which such models
+ * divide, 320 or 384. */
 enum { PICTURE_COLOURS = 4, PICTURE_SIDE = 320 };
 
-/* The dimension that is the height of a picture, with its width behind it: both open and by themselves, its colours before or behind. 0: there is none. */
+/* The dimension that is the height of a picture, with its width behind it: both open and by
+ * themselves, its colours before or behind. 0: there is none. */
 static uint32_t
 picture_height(const Type *t)
 {
@@ -136,7 +159,8 @@ picture_height(const Type *t)
     for (uint32_t d = 1; t->rank == 4 && d < 3; d++) {
         Var height, width;
         const Expr *other = t->dim[d == 1 ? 3 : 1];
-        if (expr_const(other, &colours) && colours <= PICTURE_COLOURS && expr_is_var(t->dim[d], &height) && expr_is_var(t->dim[d + 1], &width) &&
+        if (expr_const(other, &colours) && colours <= PICTURE_COLOURS &&
+            expr_is_var(t->dim[d], &height) && expr_is_var(t->dim[d + 1], &width) &&
             height.kind == VAR_SYMBOL && width.kind == VAR_SYMBOL)
             return d;
     }
@@ -154,23 +178,31 @@ count_picture(Ctx *c, const Type *t)
             expr_symbol_count(c, v, PICTURE_SIDE);
 }
 
-/* A signal: a symbol that windows divide counts as so many points that each size that follows from it is no less than LEAST_FRAMES, beginning with
- * EXPR_SUPPOSED. Prices of kernels over frames would else be asked for at no frame at all: an STFT of 16 kHz takes 400 points a frame. */
+/* A signal: a symbol that windows divide counts as so many points that each size that follows from
+ * it is no less than LEAST_FRAMES, beginning with EXPR_SUPPOSED. Prices of kernels over frames
+ * would else be asked for at no frame at all: an STFT of 16 kHz takes 400 points a frame. */
 enum { LEAST_FRAMES = 32 };
 #define MOST_SIGNAL (1 << 20)
 
-typedef struct { Ctx *c; Var v; int64_t value; } Supposed;
+typedef struct {
+    Ctx *c;
+    Var v;
+    int64_t value;
+} Supposed;
 
 static bool
 supposed_value(void *user, Var v, int64_t *out)
 {
     const Supposed *s = user;
 
-    *out = v.kind == s->v.kind && v.id == s->v.id ? s->value : v.kind == VAR_SYMBOL ? expr_symbol_supposed(s->c, v) : 0;
+    *out = v.kind == s->v.kind && v.id == s->v.id ? s->value
+           : v.kind == VAR_SYMBOL                 ? expr_symbol_supposed(s->c, v)
+                                                  : 0;
     return true;
 }
 
-/* Is a size of the graph less than LEAST_FRAMES with s->value points of the symbol, though it is not with many? */
+/* Is a size of the graph less than LEAST_FRAMES with s->value points of the symbol, though it is
+ * not with many? */
 static bool
 has_few_frames(const Graph *g, Supposed *s)
 {
@@ -198,7 +230,8 @@ count_signal(void *user, Var v)
     Supposed s = { j->ctx, v, EXPR_SUPPOSED };
     Interval possible = expr_symbol_get(j->ctx, v);
 
-    if (v.kind != VAR_SYMBOL || possible.hi <= 2 * EXPR_SUPPOSED || expr_symbol_counts(j->ctx, v) >= 0 || expr_symbol_usual(j->ctx, v).n)
+    if (v.kind != VAR_SYMBOL || possible.hi <= 2 * EXPR_SUPPOSED ||
+        expr_symbol_counts(j->ctx, v) >= 0 || expr_symbol_usual(j->ctx, v).n)
         return;
     while (s.value < MOST_SIGNAL && has_few_frames(j->graph, &s))
         s.value *= 2;
@@ -214,7 +247,8 @@ ranges_count(Job *j)
 
     for (uint32_t k = 0; k < g->input.n; k++) {
         const Type *t = g->value.at[g->input.at[k]].type;
-        if (t->rank && expr_is_var(t->dim[0], &v) && v.kind == VAR_SYMBOL && is_first(g, v) && has_rows(t) && expr_symbol_counts(j->ctx, v) < 0)
+        if (t->rank && expr_is_var(t->dim[0], &v) && v.kind == VAR_SYMBOL && is_first(g, v) &&
+            has_rows(t) && expr_symbol_counts(j->ctx, v) < 0)
             expr_symbol_count(j->ctx, v, 1);
         count_picture(j->ctx, t);
     }

@@ -1,14 +1,15 @@
 /* segment: a linked library with one segment more, so that weights are mapped with the code.
  *
- * Weights do not go through the linker: it would copy hundreds of megabytes, hold them in memory and
- * fail above 2 GB. The library is linked without them and gets a segment afterwards:
+ * Weights do not go through the linker: it would copy hundreds of megabytes, hold them in memory
+ * and fail above 2 GB. The library is linked without them and gets a segment afterwards:
  *
  *   - A new program header has no room, since sections follow the table at once. The host program
  *     carries a note (emit/host_c.c) whose header is turned into the segment's. What is in the note
  *     stays where it is: only its announcement goes.
- *   - The segment's address is the first free one behind the others that is congruent to its place in
- *     the file, so that nothing is filled up to a page: to a huge page's size, where it holds one, so that
- *     huge pages of the file are some of memory too, and all who load it have them in common.
+ *   - The segment's address is the first free one behind the others that is congruent to its place
+ *     in the file, so that nothing is filled up to a page: to a huge page's size, where it holds
+ *     one, so that huge pages of the file are some of memory too, and all who load it have them in
+ *     common.
  *   - The note's word becomes the distance from itself to the weights: the code finds them by an
  *     addition, wherever it is loaded, whoever loads it.
  *   - A section header covers the segment: strip and its like throw away what no section holds. The
@@ -22,11 +23,12 @@
 #include <string.h>
 
 #define NOTE_SECTION ".note.tenon"
-enum { ALIGN = 64, WORD_AT = 20 };       /* the note: three numbers, "Tenon" on eight bytes, the word */
+/* the note: three numbers, "Tenon" on eight bytes, the word */
+enum { ALIGN = 64, WORD_AT = 20 };
 
 typedef struct {
     Job *j;
-    uint8_t *data;                       /* a copy of the library */
+    uint8_t *data; /* a copy of the library */
     size_t bytes;
     Elf64_Ehdr *header;
     Elf64_Phdr *segment;
@@ -39,7 +41,9 @@ static bool
 fail(const Elf *e, const char *why)
 {
     return diag_error(&e->j->ctx->diags, DIAG_TOOLCHAIN, (Loc){ .file = e->j->out_path },
-                      "the linked library cannot take weights: %s. Use another linker (--cc \"gcc -fuse-ld=bfd\"), or --emit c", why);
+                      "the linked library cannot take weights: %s. Use another linker (--cc \"gcc "
+                      "-fuse-ld=bfd\"), or --emit c",
+                      why);
 }
 
 static bool
@@ -53,22 +57,27 @@ take_apart(Elf *e)
 {
     Elf64_Ehdr *h = e->header = (Elf64_Ehdr *)e->data;
 
-    if (!has(e, 0, sizeof *h) || memcmp(h->e_ident, ELFMAG, SELFMAG) || h->e_ident[EI_CLASS] != ELFCLASS64)
+    if (!has(e, 0, sizeof *h) || memcmp(h->e_ident, ELFMAG, SELFMAG) ||
+        h->e_ident[EI_CLASS] != ELFCLASS64)
         return fail(e, "it is not a 64-bit ELF file");
-    if (h->e_phentsize != sizeof *e->segment || h->e_shentsize != sizeof *e->section || h->e_shstrndx >= h->e_shnum
-        || h->e_phoff % 8 || h->e_shoff % 8 || !has(e, h->e_phoff, h->e_phnum * sizeof *e->segment)
-        || !has(e, h->e_shoff, h->e_shnum * sizeof *e->section))
+    if (h->e_phentsize != sizeof *e->segment || h->e_shentsize != sizeof *e->section ||
+        h->e_shstrndx >= h->e_shnum || h->e_phoff % 8 || h->e_shoff % 8 ||
+        !has(e, h->e_phoff, h->e_phnum * sizeof *e->segment) ||
+        !has(e, h->e_shoff, h->e_shnum * sizeof *e->section))
         return fail(e, "its tables are not as expected");
     e->segment = (Elf64_Phdr *)(e->data + h->e_phoff);
     e->section = (Elf64_Shdr *)(e->data + h->e_shoff);
     const Elf64_Shdr *names = &e->section[h->e_shstrndx];
-    if (!names->sh_size || !has(e, names->sh_offset, names->sh_size) || e->data[names->sh_offset + names->sh_size - 1])
+    if (!names->sh_size || !has(e, names->sh_offset, names->sh_size) ||
+        e->data[names->sh_offset + names->sh_size - 1])
         return fail(e, "its sections have no names");
     e->names = (const char *)e->data + names->sh_offset;
     for (int i = 0; i < h->e_shnum; i++)
-        if (e->section[i].sh_name < names->sh_size && !strcmp(e->names + e->section[i].sh_name, NOTE_SECTION))
+        if (e->section[i].sh_name < names->sh_size &&
+            !strcmp(e->names + e->section[i].sh_name, NOTE_SECTION))
             e->note = &e->section[i];
-    return (e->note && has(e, e->note->sh_offset, WORD_AT + sizeof(int64_t))) || fail(e, "it has no section " NOTE_SECTION);
+    return (e->note && has(e, e->note->sh_offset, WORD_AT + sizeof(int64_t))) ||
+           fail(e, "it has no section " NOTE_SECTION);
 }
 
 /* The note's header, moved behind the last of those that are loaded: their addresses ascend. */
@@ -81,7 +90,8 @@ spare_header(const Elf *e)
         const Elf64_Phdr *p = &e->segment[i];
         if (p->p_type == PT_LOAD)
             last = i;
-        if (p->p_type == PT_NOTE && e->note->sh_offset >= p->p_offset && e->note->sh_offset < p->p_offset + p->p_filesz)
+        if (p->p_type == PT_NOTE && e->note->sh_offset >= p->p_offset &&
+            e->note->sh_offset < p->p_offset + p->p_filesz)
             from = i;
     }
     if (from < 0)
@@ -113,14 +123,17 @@ free_address(const Elf *e, uint64_t offset, uint64_t bytes, uint64_t *align)
     return (end + *align - 1) / *align * *align + offset % *align;
 }
 
-/* The table of sections with one more, and the names before it, as bytes from `offset` of the file on. */
+/* The table of sections with one more, and the names before it, as bytes from `offset` of the file
+ * on. */
 static Bytes
 tables(const Elf *e, uint64_t offset, Elf64_Shdr extra)
 {
     Arena *a = e->j->arena;
     const Elf64_Ehdr *h = e->header;
-    uint64_t old_names = e->section[h->e_shstrndx].sh_size, names = old_names + sizeof ARTEFACT_SECTION;
-    uint64_t table = (offset + names + 7) / 8 * 8 - offset, bytes = table + (h->e_shnum + 1u) * sizeof extra;
+    uint64_t old_names = e->section[h->e_shstrndx].sh_size,
+             names = old_names + sizeof ARTEFACT_SECTION;
+    uint64_t table = (offset + names + 7) / 8 * 8 - offset,
+             bytes = table + (h->e_shnum + 1u) * sizeof extra;
     uint8_t *to = arena_alloc(a, bytes);
     Elf64_Shdr *section = arena_alloc(a, (h->e_shnum + 1u) * sizeof extra);
 
@@ -136,7 +149,8 @@ tables(const Elf *e, uint64_t offset, Elf64_Shdr extra)
 }
 
 bool
-segment_append(Job *j, Bytes linked, uint64_t head_bytes, uint64_t bytes, Bytes *before, Bytes *after)
+segment_append(Job *j, Bytes linked, uint64_t head_bytes, uint64_t bytes, Bytes *before,
+               Bytes *after)
 {
     Elf e = { .j = j, .bytes = linked.bytes };
     uint64_t offset = (linked.bytes + ALIGN - 1) / ALIGN * ALIGN, align;
@@ -149,12 +163,23 @@ segment_append(Job *j, Bytes linked, uint64_t head_bytes, uint64_t bytes, Bytes 
     Elf64_Phdr *p = spare_header(&e);
     if (!p)
         return fail(&e, "the note has no program header");
-    *p = (Elf64_Phdr){ .p_type = PT_LOAD, .p_flags = PF_R, .p_offset = offset, .p_vaddr = address, .p_paddr = address,
-                       .p_filesz = bytes, .p_memsz = bytes, .p_align = align };
+    *p = (Elf64_Phdr){ .p_type = PT_LOAD,
+                       .p_flags = PF_R,
+                       .p_offset = offset,
+                       .p_vaddr = address,
+                       .p_paddr = address,
+                       .p_filesz = bytes,
+                       .p_memsz = bytes,
+                       .p_align = align };
     int64_t distance = (int64_t)(address + head_bytes - (e.note->sh_addr + WORD_AT));
     memcpy(e.data + e.note->sh_offset + WORD_AT, &distance, sizeof distance);
-    *after = tables(&e, offset + bytes, (Elf64_Shdr){ .sh_type = SHT_PROGBITS, .sh_flags = SHF_ALLOC, .sh_addr = address,
-                                                      .sh_offset = offset, .sh_size = bytes, .sh_addralign = ALIGN });
+    *after = tables(&e, offset + bytes,
+                    (Elf64_Shdr){ .sh_type = SHT_PROGBITS,
+                                  .sh_flags = SHF_ALLOC,
+                                  .sh_addr = address,
+                                  .sh_offset = offset,
+                                  .sh_size = bytes,
+                                  .sh_addralign = ALIGN });
     e.header->e_shnum++;
     e.header->e_shoff = offset + bytes + after->bytes - e.header->e_shnum * sizeof(Elf64_Shdr);
     *before = (Bytes){ e.data, offset };

@@ -1,9 +1,10 @@
 /* source: a graph of scheduled kernels as C.
  *
- * A kernel's text depends on its tree alone, where sizes have numbers for names. Its symbol is the hash of that text, so
- * two nodes that compute the same way call one function, and a kernel of another model that happens to be equal is
- * found in the cache of objects. To hash a text that must contain its own hash, it is emitted with a
- * placeholder of the same length, which is then overwritten.
+ * A kernel's text depends on its tree alone, where sizes have numbers for names. Its symbol is the
+ * hash of that text, so two nodes that compute the same way call one function, and a kernel of
+ * another model that happens to be equal is found in the cache of objects. To hash a text that must
+ * contain its own hash, it is emitted with a placeholder of the same length, which is then
+ * overwritten.
  */
 #include "driver/internal.h"
 
@@ -21,17 +22,20 @@ replace_placeholder(char *text, const char *symbol)
         memcpy(at, symbol, sizeof placeholder - 1);
 }
 
-/* A loop tree, which kernels may share, for what TnArgs.sym began with; and what it has with the tree's own. */
+/* A loop tree, which kernels may share, for what TnArgs.sym began with; and what it has with the
+ * tree's own. */
 typedef struct KnownTree {
     uint64_t function;
     SymbolList before, sizes;
     struct KnownTree *next;
 } KnownTree;
 /* Functions already emitted: by tree, and by text. */
-typedef struct { Map by_tree, by_text; } KnownFunctions;
+typedef struct {
+    Map by_tree, by_text;
+} KnownFunctions;
 
-/* The function of this text: its number, a new one if there is none yet. Texts that differ never share a
- * symbol, be their hashes equal. */
+/* The function of this text: its number, a new one if there is none yet. Texts that differ never
+ * share a symbol, be their hashes equal. */
 static uint64_t
 function_of(Job *j, KnownFunctions *known, const Kernel *k, const SymbolList *sizes, Text *t)
 {
@@ -63,7 +67,7 @@ is_same_list(const SymbolList *a, const SymbolList *b)
 static SymbolList
 list_copy(Arena *a, const SymbolList *from)
 {
-    SymbolList copy = {0};
+    SymbolList copy = { 0 };
 
     for (uint32_t i = 0; i < from->n; i++)
         VEC_PUSH(a, &copy, from->at[i]);
@@ -81,14 +85,16 @@ static const KnownTree *
 tree_of(Job *j, const Kernel *k, const SymbolList *before, KnownFunctions *known)
 {
     uint64_t tree = MAP_PTR(k->tree.list.at), at = 0;
-    Text t = {.arena = j->arena};
+    Text t = { .arena = j->arena };
 
     map_get(&known->by_tree, tree, &at);
     for (const KnownTree *one = (const KnownTree *)(uintptr_t)at; one; one = one->next)
         if (is_same_list(&one->before, before))
             return one;
     KnownTree *one = NEW(j->arena, KnownTree);
-    *one = (KnownTree){.before = *before, .sizes = list_copy(j->arena, before), .next = (KnownTree *)(uintptr_t)at};
+    *one = (KnownTree){ .before = *before,
+                        .sizes = list_copy(j->arena, before),
+                        .next = (KnownTree *)(uintptr_t)at };
     if (!emit_c_kernel(j->ctx, &t, k, placeholder, &one->sizes, denormals(j)))
         return NULL;
     one->function = function_of(j, known, k, before, &t);
@@ -96,7 +102,8 @@ tree_of(Job *j, const Kernel *k, const SymbolList *before, KnownFunctions *known
     return one;
 }
 
-/* The C function of a kernel, or of a variant: its own, or that of an equal one. `sizes` grows by what it reads. */
+/* The C function of a kernel, or of a variant: its own, or that of an equal one. `sizes` grows by
+ * what it reads. */
 static KernelCode *
 add_tree(Job *j, const Kernel *k, const char *origin, SymbolList *sizes, KnownFunctions *known)
 {
@@ -117,7 +124,7 @@ static bool
 add_kernel(Job *j, const Kernel *k, KnownFunctions *known)
 {
     const char *origin = k->origin ? k->origin : k->name;
-    SymbolList sizes = {0};
+    SymbolList sizes = { 0 };
     KernelCode *code = add_tree(j, k, origin, &sizes, known);
 
     for (uint32_t i = 0; code && i < k->nvariant; i++) {
@@ -167,14 +174,26 @@ source_host(Job *j, bool single_file, const void *embed_weights)
 {
     Text t = { .arena = j->arena };
     HostProgram p = {
-        .graph = j->graph, .plan = j->plan, .machine = &j->machine, .kernel_code = &j->sources.code,
-        .compiler = "tenon " TN_VERSION, .summary = j->summary, .weights_hash = j->weights_hash,
+        .graph = j->graph,
+        .plan = j->plan,
+        .machine = &j->machine,
+        .kernel_code = &j->sources.code,
+        .compiler = "tenon " TN_VERSION,
+        .summary = j->summary,
+        .weights_hash = j->weights_hash,
         .policy = j->policy,
-        .prefix = j->o->prefix, .single = j->single, .embed_weights = embed_weights, .state_rows = j->o->state_rows, .max_trips = j->o->max_trips, .max_calls = j->o->max_calls,
-        .input_format = port_formats(j, false), .output_format = port_formats(j, true),
+        .prefix = j->o->prefix,
+        .single = j->single,
+        .embed_weights = embed_weights,
+        .state_rows = j->o->state_rows,
+        .max_trips = j->o->max_trips,
+        .max_calls = j->o->max_calls,
+        .input_format = port_formats(j, false),
+        .output_format = port_formats(j, true),
     };
 
-    text_add(&t, emit_c_host_prelude(single_file || j->o->quick));       /* quick: behind the kernels, in one unit */
+    /* quick: behind the kernels, in one unit */
+    text_add(&t, emit_c_host_prelude(single_file || j->o->quick));
     if (!emit_c_host(j->ctx, &t, &p, single_file))
         return false;
     j->sources.host = text_str(&t);
@@ -184,8 +203,9 @@ source_host(Job *j, bool single_file, const void *embed_weights)
 const char *
 source_unit(Job *j, uint32_t first, uint32_t *count)
 {
-    /* To read the prelude takes a C compiler about 50 ms, to compile kernels 15 ms a kilobyte (GCC 12 on a Zen 3, ResNet-50). A unit is
-     * one processor's work and an entry of the cache, so it is no larger than that the prelude is about a tenth of its time. */
+    /* To read the prelude takes a C compiler about 50 ms, to compile kernels 15 ms a kilobyte (GCC
+     * 12 on a Zen 3, ResNet-50). A unit is one processor's work and an entry of the cache, so it is
+     *    no larger than that the prelude is about a tenth of its time. */
     enum { ENOUGH = 32768 };
     Text t = { .arena = j->arena };
     size_t kernels = 0;
@@ -212,7 +232,7 @@ source_whole(Job *j)
     return text_str(&t);
 }
 
-/* ---- one file ---------------------------------------------------------------------------------- */
+/* ---- one file -------------------------------------------------------------------------------- */
 
 void
 source_comment(Text *t, const char *s)
@@ -230,7 +250,8 @@ source_functions(Job *j, Text *t)
     for (uint32_t i = 0; i < j->sources.function.n; i++) {
         const Function *f = &j->sources.function.at[i];
         SymbolList sizes = list_copy(j->arena, &f->sizes);
-        text_printf(t, "\n/* ---- kernel %u of %u%s", i + 1, j->sources.function.n, f->origin.n > 1 ? ", the same code for\n" : " ---- */\n");
+        text_printf(t, "\n/* ---- kernel %u of %u%s", i + 1, j->sources.function.n,
+                    f->origin.n > 1 ? ", the same code for\n" : " ---- */\n");
         for (uint32_t k = 0; k < f->origin.n && f->origin.n > 1; k++) {
             text_add(t, " *   ");
             source_comment(t, f->origin.at[k]);
@@ -253,14 +274,21 @@ add_heading(Job *j, Text *t, const char *weights_name)
     text_add(t, ", compiled by tenon " TN_VERSION " from ");
     source_comment(t, path_name(j->model_path));
     text_printf(t, ".\n *\n * %s\n *\n", j->summary);
-    text_printf(t, " * Build it as a shared library:\n *\n *     cc %s %s -shared %s -o %s.so%s -lm\n *\n",
-                emit_c_flags(), j->machine.flags, name, stem, library_calls(j) ? " -lopenblas" : "");
-    text_printf(t, " * or with your own program, in C or C++, which includes %s.h. Everything is found through %s_manifest():\n"
-                   " * prepare() checks the inputs' sizes and tells the outputs' and the memory needed, run() runs.\n",
+    text_printf(
+        t, " * Build it as a shared library:\n *\n *     cc %s %s -shared %s -o %s.so%s -lm\n *\n",
+        emit_c_flags(), j->machine.flags, name, stem, library_calls(j) ? " -lopenblas" : "");
+    text_printf(t,
+                " * or with your own program, in C or C++, which includes %s.h. Everything is "
+                "found through %s_manifest():\n"
+                " * prepare() checks the inputs' sizes and tells the outputs' and the memory "
+                "needed, run() runs.\n",
                 stem, j->o->prefix ? j->o->prefix : "tenon");
     if (weights_name)
-        text_printf(t, " *\n * The weights are in %s (%lld bytes): map or read that file, aligned to 64 bytes, and\n"
-                       " * give its address as TnFrame.weights.\n", weights_name, (long long)j->plan->weights_bytes);
+        text_printf(t,
+                    " *\n * The weights are in %s (%lld bytes): map or read that file, aligned to "
+                    "64 bytes, and\n"
+                    " * give its address as TnFrame.weights.\n",
+                    weights_name, (long long)j->plan->weights_bytes);
     else if (j->plan->weights_bytes)
         text_add(t, " *\n * The weights are in this file: TnFrame.weights may be NULL.\n");
     text_add(t, " */\n\n");

@@ -2,8 +2,8 @@
  *
  *   --state 'past_key_values.*=present.*'
  *
- * Every input whose name fits the left side is a state with the output that the right side then names: what stands for each *
- * is the same on both sides.
+ * Every input whose name fits the left side is a state with the output that the right side then
+ * names: what stands for each * is the same on both sides.
  */
 #include "driver/internal.h"
 
@@ -11,10 +11,17 @@
 
 enum { MOST_STARS = 8 };
 
-typedef struct { const char *at; size_t n; } Piece;
-typedef struct { Piece star[MOST_STARS]; uint32_t n; } Stars;
+typedef struct {
+    const char *at;
+    size_t n;
+} Piece;
+typedef struct {
+    Piece star[MOST_STARS];
+    uint32_t n;
+} Stars;
 
-/* Does the name fit the pattern, and what stands for its stars? The first way to fit, with each star as short as can be. */
+/* Does the name fit the pattern, and what stands for its stars? The first way to fit, with each
+ * star as short as can be. */
 static bool
 fits(const char *pattern, const char *name, Stars *s)
 {
@@ -23,7 +30,7 @@ fits(const char *pattern, const char *name, Stars *s)
     if (*pattern != '*')
         return *pattern == *name && fits(pattern + 1, name + 1, s);
     uint32_t mine = s->n++;
-    for (size_t n = 0; ; n++) {
+    for (size_t n = 0;; n++) {
         s->n = mine + 1;
         s->star[mine] = (Piece){ name, n };
         if (fits(pattern + 1, name + n, s))
@@ -60,7 +67,8 @@ stars_in(const char *s)
 static bool
 refuse(Job *j, const DriverState *said, const char *why)
 {
-    return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path }, "--state %s=%s: %s", said->input, said->output, why);
+    return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path },
+                      "--state %s=%s: %s", said->input, said->output, why);
 }
 
 static const char *
@@ -86,15 +94,25 @@ add_state(Job *j, const DriverState *said, uint32_t input, const char *output)
     while (s.output < g->output.n && strcmp(g->value.at[g->output.at[s.output]].name, output))
         s.output++;
     if (s.output == g->output.n)
-        return refuse(j, said, arena_printf(j->arena, "input %s would be %s afterwards, which is no output of the model; they are %s", in->name, output,
-                      names_of(j, g->output.at, g->output.n)));
+        return refuse(
+            j, said,
+            arena_printf(
+                j->arena,
+                "input %s would be %s afterwards, which is no output of the model; they are %s",
+                in->name, output, names_of(j, g->output.at, g->output.n)));
     const Value *out = &g->value.at[g->output.at[s.output]];
     if (in->type->dtype == DT_STR || !graph_state_grows(g, &s, &dim))
-        return refuse(j, said, arena_printf(j->arena, "input %s is %s and output %s is %s; what is kept from run to run has one type, and may be longer along one dimension",
-                      in->name, type_str(j->ctx, in->type), out->name, type_str(j->ctx, out->type)));
+        return refuse(j, said,
+                      arena_printf(j->arena,
+                                   "input %s is %s and output %s is %s; what is kept from run to "
+                                   "run has one type, and may be longer along one dimension",
+                                   in->name, type_str(j->ctx, in->type), out->name,
+                                   type_str(j->ctx, out->type)));
     for (uint32_t i = 0; i < g->state.n; i++)
         if (g->state.at[i].input == input || g->state.at[i].output == s.output)
-            return refuse(j, said, arena_printf(j->arena, "%s is a state already", g->state.at[i].input == input ? in->name : out->name));
+            return refuse(j, said,
+                          arena_printf(j->arena, "%s is a state already",
+                                       g->state.at[i].input == input ? in->name : out->name));
     VEC_PUSH(g->arena, &g->state, s);
     return true;
 }
@@ -106,13 +124,22 @@ declare(Job *j, const DriverState *said)
     uint32_t left = stars_in(said->input), right = stars_in(said->output), n = g->state.n;
 
     if (left != right || left > MOST_STARS)
-        return refuse(j, said, arena_printf(j->arena, "%u * on the left and %u on the right; both sides need as many, at most %d", left, right, MOST_STARS));
+        return refuse(
+            j, said,
+            arena_printf(
+                j->arena,
+                "%u * on the left and %u on the right; both sides need as many, at most %d", left,
+                right, MOST_STARS));
     for (uint32_t i = 0; i < g->input.n; i++) {
         Stars s = { .n = 0 };
-        if (fits(said->input, g->value.at[g->input.at[i]].name, &s) && !add_state(j, said, i, filled(j->arena, said->output, &s)))
+        if (fits(said->input, g->value.at[g->input.at[i]].name, &s) &&
+            !add_state(j, said, i, filled(j->arena, said->output, &s)))
             return false;
     }
-    return g->state.n > n || refuse(j, said, arena_printf(j->arena, "no input of the model is named so; they are %s", names_of(j, g->input.at, g->input.n)));
+    return g->state.n > n ||
+           refuse(j, said,
+                  arena_printf(j->arena, "no input of the model is named so; they are %s",
+                               names_of(j, g->input.at, g->input.n)));
 }
 
 bool
@@ -131,8 +158,10 @@ bool
 states_declare(Job *j)
 {
     if (j->o->state_rows < 0)
-        return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 }, "--state-capacity %lld: a state holds 1 row or more; leave it out for no bound",
-                          (long long)j->o->state_rows);
+        return diag_error(
+            &j->ctx->diags, DIAG_USAGE, (Loc){ 0 },
+            "--state-capacity %lld: a state holds 1 row or more; leave it out for no bound",
+            (long long)j->o->state_rows);
     for (uint32_t i = 0; i < j->o->nstate; i++)
         if (!declare(j, &j->o->state[i]))
             return false;
@@ -140,7 +169,8 @@ states_declare(Job *j)
     if (j->graph->state.n && !graph_unify_inputs(j->graph))
         return false;
     if (j->o->state_rows && !j->graph->state.n)
-        return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path }, "--state-capacity: the model has no state; say with --state which "
+        return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path },
+                          "--state-capacity: the model has no state; say with --state which "
                           "inputs are outputs of the run before");
     return true;
 }
@@ -159,13 +189,17 @@ states_in_place(Job *j)
         return false;
     for (uint32_t i = 0; i < from->state.n; i++) {
         const State *s = &from->state.at[i];
-        bool grows = graph_state_grows(from, s, &dim) && dim < from->value.at[from->input.at[s->input]].type->rank;
+        bool grows = graph_state_grows(from, s, &dim) &&
+                     dim < from->value.at[from->input.at[s->input]].type->rank;
         if (grows && !graph_state_in_place(j->graph, s))
             text_printf(&t, "%s%s", n++ ? ", " : "", from->value.at[from->input.at[s->input]].name);
     }
     if (n)
-        diag_note(&j->ctx->diags, (Loc){ .file = j->model_path }, "%u of %u states are made anew in every run, since what the model gives is not what it got with "
-                  "something behind it: %s", n, from->state.n, text_str(&t));
+        diag_note(&j->ctx->diags, (Loc){ .file = j->model_path },
+                  "%u of %u states are made anew in every run, since what the model gives is not "
+                  "what it got with "
+                  "something behind it: %s",
+                  n, from->state.n, text_str(&t));
     return true;
 }
 
@@ -177,7 +211,8 @@ states_order(const Job *j, bool output, uint32_t i)
     for (uint32_t k = 0; k < g->state.n && j->state_order; k++)
         if (j->state_order[k] && (output ? g->state.at[k].output : g->state.at[k].input) == i) {
             Text t = { .arena = j->arena };
-            order_print(&t, g->value.at[output ? g->output.at[i] : g->input.at[i]].type->rank, j->state_order[k]);
+            order_print(&t, g->value.at[output ? g->output.at[i] : g->input.at[i]].type->rank,
+                        j->state_order[k]);
             return text_str(&t);
         }
     return NULL;

@@ -1,38 +1,52 @@
 /* variants: which kernels get other programs for sizes of a kind.
  *
- * A product whose rows are counted by symbols may be asked for one row, for a few, or for many, and the tile that
- * suits one of these is poor at the others. So it is asked what programs there are where all of those symbols are 1, and
- * where one of them is small; and a variant is kept where its price is clearly less than that of the
- * kernel's own program at those sizes, or less at all where there is one row: it takes as long as memory gives its weights, which is priced closer. Where users expect some sizes (--dim-hint), it is asked for programs at just these. Constants lie as the kernel's own program wants them, so only programs that
- * want the same come in question. For one thread there may be another program, at those sizes or at any. The answer is a text, each that is a gain, and how much it gains:
+ * A product whose rows are counted by symbols may be asked for one row, for a few, or for many, and
+ * the tile that suits one of these is poor at the others. So it is asked what programs there are
+ * where all of those symbols are 1, and where one of them is small; and a variant is kept where its
+ * price is clearly less than that of the kernel's own program at those sizes, or less at all where
+ * there is one row: it takes as long as memory gives its weights, which is priced closer. Where
+ * users expect some sizes (--dim-hint), it is asked for programs at just these. Constants lie as
+ * the kernel's own program wants them, so only programs that want the same come in question. For
+ * one thread there may be another program, at those sizes or at any. The answer is a text, each
+ * that is a gain, and how much it gains:
  *
  *   1.42 when batch == 1, seq == 1 {
  *   split j by 16 -> jp jv pad
  *   …
  *   }
  *
- * The points of an image, or the frames, that a convolution makes count as rows do, whichever side of its product they are: it is asked for one point of
- * one sample, for a vector of points along each dimension, and for what users expect.
+ * The points of an image, or the frames, that a convolution makes count as rows do, whichever side
+ * of its product they are: it is asked for one point of one sample, for a vector of points along
+ * each dimension, and for what users expect.
  *
- * The narrowest comes first: the first that holds runs. A kernel has as many programs as --variants says: its own, and those that gain most.
+ * The narrowest comes first: the first that holds runs. A kernel has as many programs as --variants
+ * says: its own, and those that gain most.
  */
 #include "driver/internal.h"
 
 #include <string.h>
 
-/* A program for one thread has to take less than this share. Most of what is chosen is within 5 % of the fastest (./dev bench choices); the rest
- * pays for code that is larger. */
+/* A program for one thread has to take less than this share. Most of what is chosen is within 5 %
+ * of the fastest (./dev bench choices); the rest pays for code that is larger. */
 #define CLEARLY_FASTER 0.9
 
 /* Both bound work. */
 enum {
-    MOST_SYMBOLS = 4,                /* that count rows; others are as the kernel's own program has them */
-    MOST_EXPECTED = 4,               /* combinations of sizes that users expect, which are asked too */
+    /* that count rows; others are as the kernel's own program has them */
+    MOST_SYMBOLS = 4,
+    /* combinations of sizes that users expect, which are asked too */
+    MOST_EXPECTED = 4,
     MOST_TRIED = 2 * (2 + MOST_EXPECTED + MOST_SYMBOLS),
-    MOST_STRIDE = 64,                /* of a window and all before it, of which networks have 32 mostly: sizes that are looked at for each point */
+    /* of a window and all before it, of which networks have 32 mostly: sizes that are looked at for
+     * each point */
+    MOST_STRIDE = 64,
 };
 
-typedef struct { Ctx *c; Sym *at; uint32_t n, cap; } RowSymbols;
+typedef struct {
+    Ctx *c;
+    Sym *at;
+    uint32_t n, cap;
+} RowSymbols;
 
 static void
 add_symbol(void *user, Var v)
@@ -48,7 +62,8 @@ add_symbol(void *user, Var v)
         s->at[s->n++] = (Sym)(uintptr_t)v.id;
 }
 
-/* A product of symbols? Other sizes, as what strides leave of a length, are not one where their symbol is, and may be less than 0. */
+/* A product of symbols? Other sizes, as what strides leave of a length, are not one where their
+ * symbol is, and may be less than 0. */
 static bool
 counts_symbols(const Expr *e)
 {
@@ -59,7 +74,10 @@ counts_symbols(const Expr *e)
 }
 
 /* Does an axis go over points under a window: is it read together with one that is summed? */
-typedef struct { AxisSet sum; AxisSet slides; } FindSlides;
+typedef struct {
+    AxisSet sum;
+    AxisSet slides;
+} FindSlides;
 
 static void
 find_slides(void *user, const Scalar *s)
@@ -72,7 +90,10 @@ find_slides(void *user, const Scalar *s)
     }
 }
 
-typedef struct { Sym symbol; int64_t size; } Points;
+typedef struct {
+    Sym symbol;
+    int64_t size;
+} Points;
 
 static bool
 size_of(void *user, Var v, int64_t *out)
@@ -83,8 +104,9 @@ size_of(void *user, Var v, int64_t *out)
     return *out >= 0;
 }
 
-/* The symbols that count the points of an image, or the frames, that a convolution makes, whichever side of the product they are: at most as
- * many as there is room for. `points`: an axis of each, whose points the symbol alone counts. */
+/* The symbols that count the points of an image, or the frames, that a convolution makes, whichever
+ * side of the product they are: at most as many as there is room for. `points`: an axis of each,
+ * whose points the symbol alone counts. */
 static void
 point_symbols(Ctx *c, const Kernel *k, RowSymbols *s, const Expr **points)
 {
@@ -125,12 +147,24 @@ row_symbols(Ctx *c, const Kernel *k, RowSymbols *s)
     }
 }
 
-/* ---- one guard --------------------------------------------------------------------------------------------- */
+/* ---- one guard ------------------------------------------------------------------------------- */
 
 /* A kernel that is asked for variants; own: its own program. */
-typedef struct { Ctx *c; Arena *a; const Kernel *k; const Machine *machine; const bool *constant; bool far; const char *own; } Asked;
+typedef struct {
+    Ctx *c;
+    Arena *a;
+    const Kernel *k;
+    const Machine *machine;
+    const bool *constant;
+    bool far;
+    const char *own;
+} Asked;
 
-typedef struct { SizeGuard guard; const char *program; double seconds, without; } Candidate;
+typedef struct {
+    SizeGuard guard;
+    const char *program;
+    double seconds, without;
+} Candidate;
 
 /* The same guard on one thread. */
 static SizeGuard
@@ -158,16 +192,18 @@ take_cheapest(const Asked *q, const Choices *choices, bool alone, Candidate *bes
     }
 }
 
-/* The fastest program on one thread under a guard, and, where it says sizes, the cheapest on any number of threads. What has many tasks for many
- * threads reads the same operands more often, so for one thread programs are written as for a machine of one core. `without`: what runs
- * instead. One that is not faster has no program. Gives how many candidates that are. */
+/* The fastest program on one thread under a guard, and, where it says sizes, the cheapest on any
+ * number of threads. What has many tasks for many threads reads the same operands more often, so
+ * for one thread programs are written as for a machine of one core. `without`: what runs instead.
+ * One that is not faster has no program. Gives how many candidates that are. */
 static uint32_t
 try_guard(const Asked *q, SizeGuard guard, Candidate out[2])
 {
     Kernel *v = kernel_variant(q->c, q->a, q->k, guard);
     Machine one_core = *q->machine;
     const char *why;
-    Choice base = schedule_price(q->c, q->a, q->k, q->machine, q->own, &guard, q->far ? q->constant : NULL, &why);
+    Choice base = schedule_price(q->c, q->a, q->k, q->machine, q->own, &guard,
+                                 q->far ? q->constant : NULL, &why);
     Candidate *one = &out[0], *any = &out[1];
 
     *one = (Candidate){ on_one_thread(q, guard), NULL, base.alone, base.alone };
@@ -176,7 +212,9 @@ try_guard(const Asked *q, SizeGuard guard, Candidate out[2])
         Choices choices = schedule_choices(q->c, q->a, v, q->machine, q->constant, q->far, q->own);
         take_cheapest(q, &choices, false, any);
         if (any->program) {
-            double alone = schedule_price(q->c, q->a, v, q->machine, any->program, &guard, q->far ? q->constant : NULL, &why).alone;
+            double alone = schedule_price(q->c, q->a, v, q->machine, any->program, &guard,
+                                          q->far ? q->constant : NULL, &why)
+                               .alone;
             one->without = one->seconds = alone < base.alone ? alone : base.alone;
         }
     }
@@ -188,7 +226,7 @@ try_guard(const Asked *q, SizeGuard guard, Candidate out[2])
     return 2;
 }
 
-/* ---- a kernel -------------------------------------------------------------------------------------------------- */
+/* ---- a kernel -------------------------------------------------------------------------------- */
 
 /* One symbol is at most `most`, the others are 1. */
 static SizeGuard
@@ -201,9 +239,11 @@ guard_of(Arena *a, const RowSymbols *s, uint32_t small, int64_t most)
     return (SizeGuard){ s->n, at };
 }
 
-/* At most so many points along each dimension of the image, and one at least. False: there is no such size. */
+/* At most so many points along each dimension of the image, and one at least. False: there is no
+ * such size. */
 static bool
-guard_of_points(Arena *a, const RowSymbols *s, const Expr *const *points, int64_t most, SizeGuard *out)
+guard_of_points(Arena *a, const RowSymbols *s, const Expr *const *points, int64_t most,
+                SizeGuard *out)
 {
     SizeBound *at = NEW_ARRAY(a, SizeBound, s->n);
 
@@ -211,7 +251,9 @@ guard_of_points(Arena *a, const RowSymbols *s, const Expr *const *points, int64_
         Points p = { .symbol = s->at[i] };
         int64_t n;
         at[i] = (SizeBound){ s->at[i], -1, -1 };
-        for (p.size = 0; p.size <= MOST_STRIDE * most && expr_eval(points[i], size_of, &p, &n) && n <= most; p.size++)
+        for (p.size = 0;
+             p.size <= MOST_STRIDE * most && expr_eval(points[i], size_of, &p, &n) && n <= most;
+             p.size++)
             if (n > 0) {
                 at[i].least = at[i].least < 0 ? p.size : at[i].least;
                 at[i].most = p.size;
@@ -223,7 +265,8 @@ guard_of_points(Arena *a, const RowSymbols *s, const Expr *const *points, int64_
     return true;
 }
 
-/* All symbols have sizes that users expect, or 1: the number'th such combination. False: there are less, or all are 1. */
+/* All symbols have sizes that users expect, or 1: the number'th such combination. False: there are
+ * less, or all are 1. */
 static bool
 guard_expected(Ctx *c, Arena *a, const RowSymbols *s, uint32_t number, SizeGuard *out)
 {
@@ -260,7 +303,8 @@ is_gain(const Candidate *tried)
     return tried->seconds <= share * tried->without;
 }
 
-/* One point of one sample: then channels are lanes. Of several sizes that make one point it is the largest, since lengths are multiples of strides. */
+/* One point of one sample: then channels are lanes. Of several sizes that make one point it is the
+ * largest, since lengths are multiples of strides. */
 static bool
 guard_of_one_point(const Asked *q, const RowSymbols *s, const Expr *const *points, SizeGuard *out)
 {
@@ -276,12 +320,14 @@ guard_of_one_point(const Asked *q, const RowSymbols *s, const Expr *const *point
         for (uint32_t x = 0; x < q->k->part[i].nest->naxis; x++)
             expr_vars(q->k->part[i].nest->axis[x].extent, add_symbol, &all);
     for (uint32_t i = 0; i < all.n && out->n < MOST_SYMBOLS; i++)
-        if (all.at[i] != s->at[0] && expr_symbol_counts(q->c, (Var){ VAR_SYMBOL, MAP_PTR(all.at[i]) }) == 1)
+        if (all.at[i] != s->at[0] &&
+            expr_symbol_counts(q->c, (Var){ VAR_SYMBOL, MAP_PTR(all.at[i]) }) == 1)
             at[out->n++] = (SizeBound){ all.at[i], 1, 1 };
     return true;
 }
 
-/* Ask for programs for few points of an image: of one point, and of a vector of them. Which are kept is a matter of price. How many were tried. */
+/* Ask for programs for few points of an image: of one point, and of a vector of them. Which are
+ * kept is a matter of price. How many were tried. */
 static uint32_t
 try_points(const Asked *q, const RowSymbols *s, const Expr *const *points, Candidate *tried)
 {
@@ -296,7 +342,8 @@ try_points(const Asked *q, const RowSymbols *s, const Expr *const *points, Candi
 }
 
 const char *
-variants_answer(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool *constant, bool far, const char *own)
+variants_answer(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool *constant, bool far,
+                const char *own)
 {
     Asked q = { c, a, k, m, constant, far, own };
     RowSymbols s = { .c = c, .at = NEW_ARRAY(a, Sym, MOST_SYMBOLS), .cap = MOST_SYMBOLS };
@@ -332,9 +379,13 @@ variants_answer(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool 
     return text_str(&t);
 }
 
-/* ---- what becomes of it -------------------------------------------------------------------------------------- */
+/* ---- what becomes of it ---------------------------------------------------------------------- */
 
-typedef struct { double gain; SizeGuard guard; const char *program; } Listed;
+typedef struct {
+    double gain;
+    SizeGuard guard;
+    const char *program;
+} Listed;
 
 Kernel *
 variant_of(Job *j, const Kernel *k, const SizeGuard *guard, const char *program)
@@ -350,7 +401,8 @@ variant_of(Job *j, const Kernel *k, const SizeGuard *guard, const char *program)
 static bool
 parse_one(Parse *p, Arena *a, Listed *out)
 {
-    if (!parse_number(p, &out->gain) || !parse_expect(p, "when") || !guard_parse(p, a, &out->guard) || !parse_expect(p, "{"))
+    if (!parse_number(p, &out->gain) || !parse_expect(p, "when") ||
+        !guard_parse(p, a, &out->guard) || !parse_expect(p, "{"))
         return false;
     const char *steps = p->s + 1, *end = strstr(p->s, "\n}\n");
     if (!end)
@@ -360,7 +412,8 @@ parse_one(Parse *p, Arena *a, Listed *out)
     return true;
 }
 
-/* How many of them come before this one: those for sizes alone before those for one thread, and then those that gain more. */
+/* How many of them come before this one: those for sizes alone before those for one thread, and
+ * then those that gain more. */
 static uint32_t
 come_before(const Listed *at, uint32_t n, uint32_t than)
 {
@@ -383,14 +436,15 @@ add_variant(Job *j, const Kernel *k, const Listed *v, Variants *out, Text *remar
     out->at[out->n++] = variant_of(j, k, &guard, v->program);
     text_add(remark, "; where ");
     guard_print(remark, &guard);
-    text_printf(remark, v->gain < 1.1 ? " another, %.2g %% faster" : " another, %.3g times as fast", v->gain < 1.1 ? 100 * (v->gain - 1) : v->gain);
+    text_printf(remark, v->gain < 1.1 ? " another, %.2g %% faster" : " another, %.3g times as fast",
+                v->gain < 1.1 ? 100 * (v->gain - 1) : v->gain);
 }
 
 bool
 variants_parse(Job *j, const Kernel *k, const char *answer, Variants *out, Text *remark)
 {
     Arena *scratch = arena_child(j->arena);
-    Ctx *c = NEW(scratch, Ctx);      /* what a damaged file says is nobody's error */
+    Ctx *c = NEW(scratch, Ctx); /* what a damaged file says is nobody's error */
     Listed at[MOST_TRIED];
     uint32_t n = 0, most = (uint32_t)j->o->variants - 1;
     bool ok = true;

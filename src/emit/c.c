@@ -3,11 +3,12 @@
  * The tree says everything; printing follows it node by node. Unrolled loops are written out with
  * the constant in place, so that register buffers become variables (`r4_3_1`): arrays of vectors
  * spill under Clang. Names are numbers (b0 buffers, n0 dimension symbols, i0 loops and lets,
- * r0_1 registers, t0 temporaries, s0 inputs of one element, z0 what follows from symbols alone, y0 quotients), so the text depends on the tree alone.
+ * r0_1 registers, t0 temporaries, s0 inputs of one element, z0 what follows from symbols alone, y0
+ * quotients), so the text depends on the tree alone.
  *
- * Pointers are not `restrict`: an output may take over an input's memory. A C compiler has to think that every store
- * changes every input then, so an input that is one number is read once, before all else, and what follows from it is
- * computed outside of the loops.
+ * Pointers are not `restrict`: an output may take over an input's memory. A C compiler has to think
+ * that every store changes every input then, so an input that is one number is read once, before
+ * all else, and what follows from it is computed outside of the loops.
  */
 #include "emit/internal.h"
 
@@ -26,7 +27,8 @@ emit_fail(Emit *e, const char *format, ...)
     vsnprintf(text, sizeof text, format, ap);
     va_end(ap);
     e->failed = true;
-    return diag_error(&e->c->diags, DIAG_INTERNAL, (Loc){.node = e->k->origin}, "emit: kernel %s: %s", e->k->name, text);
+    return diag_error(&e->c->diags, DIAG_INTERNAL, (Loc){ .node = e->k->origin },
+                      "emit: kernel %s: %s", e->k->name, text);
 }
 
 void
@@ -45,37 +47,43 @@ emit_line(Emit *e, const char *format, ...)
 
 static void block(Emit *e, const Block *b);
 
-/* ---- stores ------------------------------------------------------------------------------------ */
+/* ---- stores ---------------------------------------------------------------------------------- */
 
 /* A value as its bits lie in memory. */
 static const char *
 to_memory(Emit *e, DType t, uint32_t lanes, CValue v)
 {
     if (t == DT_BOOL)
-        return lanes == 1 ? arena_printf(e->a, "(uint8_t)%s", v.s) :
-               arena_printf(e->a, "(%s)(%s & 1)", emit_ctype(e, DT_U8, lanes, 0), emit_mask(e, v, lanes, 1));
+        return lanes == 1 ? arena_printf(e->a, "(uint8_t)%s", v.s)
+                          : arena_printf(e->a, "(%s)(%s & 1)", emit_ctype(e, DT_U8, lanes, 0),
+                                         emit_mask(e, v, lanes, 1));
     if (!dtype_is_short(t))
         return v.s;
     if (dtype_info[t].bytes == 2)
-        return arena_printf(e->a, "tn_short_%s_%s(%s)", dtype_info[t].name, emit_shape(e, t, lanes), v.s);
+        return arena_printf(e->a, "tn_short_%s_%s(%s)", dtype_info[t].name, emit_shape(e, t, lanes),
+                            v.s);
     const char *bits = emit_narrow(e, t, lanes, v.s);
     DType memory = dtype_info[t].bytes == 2 ? DT_U16 : DT_U8;
-    return lanes == 1 ? arena_printf(e->a, "(%s)%s", dtype_info[memory].ctype, bits) :
-           arena_printf(e->a, "__builtin_convertvector(%s, %s)", bits, emit_ctype(e, memory, lanes, 0));
+    return lanes == 1 ? arena_printf(e->a, "(%s)%s", dtype_info[memory].ctype, bits)
+                      : arena_printf(e->a, "__builtin_convertvector(%s, %s)", bits,
+                                     emit_ctype(e, memory, lanes, 0));
 }
 
 static void
 store_register(Emit *e, const Tree *n, const Scalar *value, CValue v)
 {
     const char *name = emit_register(e, n->u.store.buffer, n->u.store.rank, n->u.store.at);
-    const char *text = emit_bare(e, value->dtype == DT_BOOL ? emit_mask(e, v, value->lanes, 4) : v.s);
+    const char *text =
+        emit_bare(e, value->dtype == DT_BOOL ? emit_mask(e, v, value->lanes, 4) : v.s);
     if (!n->u.store.valid) {
         emit_line(e, "%s = %s;", name, text);
         return;
     }
-    const char *mask = emit_ctype(e, DT_BOOL, value->lanes, emit_value_bytes(value->dtype)) + strlen("tn_");
-    emit_line(e, "%s = tn_sel_%s(tn_first_%s(%s), %s, %s);", name, emit_shape(e, value->dtype, value->lanes), mask,
-              emit_index(e, n->u.store.valid), text, name);
+    const char *mask =
+        emit_ctype(e, DT_BOOL, value->lanes, emit_value_bytes(value->dtype)) + strlen("tn_");
+    emit_line(e, "%s = tn_sel_%s(tn_first_%s(%s), %s, %s);", name,
+              emit_shape(e, value->dtype, value->lanes), mask, emit_index(e, n->u.store.valid),
+              text, name);
 }
 
 static void
@@ -94,19 +102,21 @@ store_memory(Emit *e, const Tree *n, const Scalar *value, CValue v)
     const char *valid = n->u.store.valid ? emit_index(e, n->u.store.valid) : NULL;
     const Expr *stride = emit_subst_expr(e, n->u.store.lane_stride);
     if (!expr_is(stride, 1))
-        emit_line(e, "%stn_store_apart_%s(b%u + %s, %s, %s, %s);", exists, shape, b, at, bits, emit_index(e, stride),
-                  valid ? valid : arena_printf(e->a, "%u", lanes));
+        emit_line(e, "%stn_store_apart_%s(b%u + %s, %s, %s, %s);", exists, shape, b, at, bits,
+                  emit_index(e, stride), valid ? valid : arena_printf(e->a, "%u", lanes));
     else if (valid)
         emit_line(e, "%stn_store_first_%s(b%u + %s, %s, %s);", exists, shape, b, at, bits, valid);
     else
-        emit_line(e, "%stn_%s_%s(b%u + %s, %s);", exists, n->u.store.stream ? "stream" : "store", shape, b, at, bits);
+        emit_line(e, "%stn_%s_%s(b%u + %s, %s);", exists, n->u.store.stream ? "stream" : "store",
+                  shape, b, at, bits);
 }
 
 /* What memory of two bytes rounds as it takes it: such a value needs no rounding before. */
 static const Scalar *
 unrounded(const Scalar *value)
 {
-    bool twice = value->op == S_CAST && dtype_is_short(value->dtype) && dtype_info[value->dtype].bytes == 2;
+    bool twice =
+        value->op == S_CAST && dtype_is_short(value->dtype) && dtype_info[value->dtype].bytes == 2;
 
     return twice && value->arg[0]->dtype == DT_F32 ? value->arg[0] : value;
 }
@@ -117,7 +127,7 @@ store(Emit *e, const Tree *n)
     const Scalar *value = emit_subst(e, n->u.store.value);
     bool to_register = e->k->buffer.at[n->u.store.buffer].space == SPACE_REGISTER;
     const Scalar *made = to_register ? value : unrounded(value);
-    Text *outer = e->t, body = {.arena = e->a};
+    Text *outer = e->t, body = { .arena = e->a };
     uint32_t first = e->ntemp;
     emit_statement(e, made);
     e->t = &body;
@@ -129,9 +139,9 @@ store(Emit *e, const Tree *n)
         store_memory(e, n, value, v);
     e->depth--;
     e->t = outer;
-    if (!v.s)                            /* refused, and reported */
+    if (!v.s) /* refused, and reported */
         return;
-    if (e->ntemp == first) {             /* no temporaries: the one line, a level further out */
+    if (e->ntemp == first) { /* no temporaries: the one line, a level further out */
         const char *line = text_str(&body);
         text_printf(e->t, "%*s%s", 4 * e->depth, "", line + strspn(line, " "));
     } else {
@@ -141,28 +151,30 @@ store(Emit *e, const Tree *n)
     }
 }
 
-/* ---- buffers ----------------------------------------------------------------------------------- */
+/* ---- buffers --------------------------------------------------------------------------------- */
 
 static void
 declare_registers(Emit *e, uint32_t buffer)
 {
     const Buffer *b = &e->k->buffer.at[buffer];
-    int64_t extent[TN_MAX_RANK], at[TN_MAX_RANK] = {0}, count = 1;
+    int64_t extent[TN_MAX_RANK], at[TN_MAX_RANK] = { 0 }, count = 1;
     for (uint32_t d = 0; d < b->type->rank; d++) {
-        if (!expr_const(b->type->dim[d], &extent[d]) || extent[d] < 0 || extent[d] > 4096 || count > 4096) {
-            emit_fail(e, "register buffer %u has extent %s", buffer, expr_str(e->c, b->type->dim[d]));
+        if (!expr_const(b->type->dim[d], &extent[d]) || extent[d] < 0 || extent[d] > 4096 ||
+            count > 4096) {
+            emit_fail(e, "register buffer %u has extent %s", buffer,
+                      expr_str(e->c, b->type->dim[d]));
             return;
         }
         count *= extent[d];
     }
     if (count == 0)
         return;
-    Text t = {.arena = e->a};
+    Text t = { .arena = e->a };
     for (int64_t i = 0; i < count; i++) {
         text_printf(&t, "%sr%u", i ? ", " : "", buffer);
         for (uint32_t d = 0; d < b->type->rank; d++)
             text_printf(&t, "_%lld", (long long)at[d]);
-        for (uint32_t d = b->type->rank; d-- > 0 && ++at[d] == extent[d]; )
+        for (uint32_t d = b->type->rank; d-- > 0 && ++at[d] == extent[d];)
             at[d] = 0;
     }
     emit_line(e, "%s %s;", emit_ctype(e, b->type->dtype, b->lanes ? b->lanes : 1, 4), text_str(&t));
@@ -179,7 +191,8 @@ declare_scratch(Emit *e, uint32_t buffer)
         e->scratch_end = expr_add(e->c, e->scratch_end, expr_scale(e->c, lines, 64));
     }
     const char *type = dtype_info[b->type->dtype].ctype;
-    emit_line(e, "%s *const b%u = (%s *)((char *)scratch + %s);", type, buffer, type, emit_index(e, e->scratch_at[buffer]));
+    emit_line(e, "%s *const b%u = (%s *)((char *)scratch + %s);", type, buffer, type,
+              emit_index(e, e->scratch_at[buffer]));
 }
 
 static void
@@ -188,21 +201,26 @@ declare_buffer(Emit *e, uint32_t buffer)
     switch (e->k->buffer.at[buffer].space) {
     case SPACE_REGISTER: declare_registers(e, buffer); break;
     case SPACE_SCRATCH: declare_scratch(e, buffer); break;
-    case SPACE_IN: case SPACE_OUT: case SPACE_LOCAL:
-        emit_fail(e, "buffer %u is declared in the tree but is no register or scratch buffer", buffer);
+    case SPACE_IN:
+    case SPACE_OUT:
+    case SPACE_LOCAL:
+        emit_fail(e, "buffer %u is declared in the tree but is no register or scratch buffer",
+                  buffer);
         break;
     }
 }
 
-/* ---- loops, lets, tests --------------------------------------------------------------------------- */
+/* ---- loops, lets, tests ---------------------------------------------------------------------- */
 
-/* Does the block declare names of its own, which its next copy declares again? A loop does: its end. */
+/* Does the block declare names of its own, which its next copy declares again? A loop does: its
+ * end. */
 static bool
 needs_scope(const Block *b)
 {
     for (uint32_t i = 0; i < b->list.n; i++) {
         const Tree *n = b->list.at[i];
-        if (n->kind == TREE_LET || n->kind == TREE_BUFFER || (n->kind == TREE_LOOP && n->u.loop.kind != LOOP_UNROLLED))
+        if (n->kind == TREE_LET || n->kind == TREE_BUFFER ||
+            (n->kind == TREE_LOOP && n->u.loop.kind != LOOP_UNROLLED))
             return true;
     }
     return false;
@@ -212,14 +230,14 @@ static void
 unrolled(Emit *e, const Tree *n)
 {
     int64_t begin, end;
-    if (!expr_const(emit_subst_expr(e, n->u.loop.begin), &begin) || !expr_const(emit_subst_expr(e, n->u.loop.end), &end) ||
-        n->u.loop.step <= 0) {
+    if (!expr_const(emit_subst_expr(e, n->u.loop.begin), &begin) ||
+        !expr_const(emit_subst_expr(e, n->u.loop.end), &end) || n->u.loop.step <= 0) {
         emit_fail(e, "unrolled loop %u has no constant bounds", n->u.loop.var);
         return;
     }
     bool scope = needs_scope(&n->body);
     for (int64_t i = begin; i < end && !e->failed; i += n->u.loop.step) {
-        Binding is = {{VAR_LOOP, n->u.loop.var}, expr_int(e->c, i)};
+        Binding is = { { VAR_LOOP, n->u.loop.var }, expr_int(e->c, i) };
         VEC_PUSH(e->a, &e->env, is);
         VEC_PUSH(e->a, &e->lets, is);
         if (scope)
@@ -265,7 +283,8 @@ serial(Emit *e, const Tree *n, const char *begin)
     if (n->u.loop.step == 1)
         emit_line(e, "for (int64_t i%u = %s; i%u < %s; i%u++) {", v, begin, v, end, v);
     else
-        emit_line(e, "for (int64_t i%u = %s; i%u < %s; i%u += %lld) {", v, begin, v, end, v, (long long)n->u.loop.step);
+        emit_line(e, "for (int64_t i%u = %s; i%u < %s; i%u += %lld) {", v, begin, v, end, v,
+                  (long long)n->u.loop.step);
     e->depth++;
     block(e, &n->body);
     e->depth--;
@@ -276,10 +295,10 @@ serial(Emit *e, const Tree *n, const char *begin)
 static void
 open_loop(Emit *e, const Tree *n, Text *text, Text **outer)
 {
-    OpenLoop open = {.before = {.arena = e->a}, .depth = e->depth};
+    OpenLoop open = { .before = { .arena = e->a }, .depth = e->depth };
 
     *outer = e->t;
-    *text = (Text){.arena = e->a};
+    *text = (Text){ .arena = e->a };
     VEC_PUSH(e->a, &e->loops, open);
     e->level[n->u.loop.var] = e->loops.n;
     e->t = text;
@@ -303,8 +322,9 @@ loop(Emit *e, const Tree *n)
     }
     emit_statement(e, NULL);
     const char *begin = emit_index(e, n->u.loop.begin);
-    const Expr *first = emit_subst_expr(e, n->u.loop.begin), *end = emit_subst_expr(e, n->u.loop.end);
-    Range range = {{VAR_LOOP, n->u.loop.var}, first, expr_sub(e->c, end, first)};
+    const Expr *first = emit_subst_expr(e, n->u.loop.begin),
+               *end = emit_subst_expr(e, n->u.loop.end);
+    Range range = { { VAR_LOOP, n->u.loop.var }, first, expr_sub(e->c, end, first) };
     Text text, *outer;
     VEC_PUSH(e->a, &e->ranges, range);
     open_loop(e, n, &text, &outer);
@@ -320,7 +340,7 @@ static void
 let(Emit *e, const Tree *n)
 {
     const Expr *value = emit_subst_expr(e, n->u.let.value);
-    Binding is = {{VAR_LOOP, n->u.let.var}, value};
+    Binding is = { { VAR_LOOP, n->u.let.var }, value };
     VEC_PUSH(e->a, &e->lets, is);
     e->level[n->u.let.var] = e->loops.n;
     if (expr_const(value, NULL) || expr_is_var(value, NULL)) {
@@ -339,7 +359,7 @@ static void
 test(Emit *e, const Tree *n)
 {
     const Scalar *cond = emit_subst(e, n->u.test.cond);
-    if (cond->op == S_CONST) {           /* decided by the unrolled variables */
+    if (cond->op == S_CONST) { /* decided by the unrolled variables */
         const Block *taken = cond->u.bits ? &n->body : &n->other;
         bool scope = needs_scope(taken);
         if (scope)
@@ -382,22 +402,24 @@ block(Emit *e, const Block *b)
         case TREE_STORE: store(e, n); break;
         case TREE_AHEAD:
             emit_statement(e, NULL);
-            emit_line(e, "%s(b%u + %s);", n->u.ahead.far ? "TN_FAR" : "TN_AHEAD", n->u.ahead.buffer, emit_index(e, emit_subst_expr(e, n->u.ahead.at)));
+            emit_line(e, "%s(b%u + %s);", n->u.ahead.far ? "TN_FAR" : "TN_AHEAD", n->u.ahead.buffer,
+                      emit_index(e, emit_subst_expr(e, n->u.ahead.at)));
             break;
-        case TREE_NOTE: break;           /* names of the model would make equal trees differ */
+        case TREE_NOTE: break; /* names of the model would make equal trees differ */
         }
     }
     e->env.n = env;
     e->lets.n = lets;
 }
 
-/* ---- the function ------------------------------------------------------------------------------------ */
+/* ---- the function ---------------------------------------------------------------------------- */
 
 static bool
 has_parallel_loop(const Kernel *k)
 {
     for (uint32_t i = 0; i < k->tree.list.n; i++)
-        if (k->tree.list.at[i]->kind == TREE_LOOP && k->tree.list.at[i]->u.loop.kind == LOOP_PARALLEL)
+        if (k->tree.list.at[i]->kind == TREE_LOOP &&
+            k->tree.list.at[i]->u.loop.kind == LOOP_PARALLEL)
             return true;
     return false;
 }
@@ -407,7 +429,11 @@ static void
 comment_text(Text *t, const char *s)
 {
     for (; *s; s++)
-        text_bytes(t, s[0] == '*' && s[1] == '/' ? "* " : s[0] == '\n' ? " " : s, s[0] == '*' && s[1] == '/' ? 2 : 1);
+        text_bytes(t,
+                   s[0] == '*' && s[1] == '/' ? "* "
+                   : s[0] == '\n'             ? " "
+                                              : s,
+                   s[0] == '*' && s[1] == '/' ? 2 : 1);
 }
 
 static void
@@ -433,11 +459,13 @@ comment(Ctx *c, Text *t, const Kernel *k)
     text_add(t, "\n */\n");
 }
 
-/* Does a text speak of vectors of other elements than f32 and i32, of products of pairs, or of conversions? */
+/* Does a text speak of vectors of other elements than f32 and i32, of products of pairs, or of
+ * conversions? */
 static bool
 needs_others(const char *text)
 {
-    static const char *const sign[] = { "f64x", "i8x", "i16x", "i64x", "u8x", "u16x", "u32x", "u64x", "tn_dot", "_from_" };
+    static const char *const sign[] = { "f64x", "i8x",  "i16x", "i64x",   "u8x",
+                                        "u16x", "u32x", "u64x", "tn_dot", "_from_" };
 
     for (size_t i = 0; i < sizeof sign / sizeof *sign; i++)
         if (strstr(text, sign[i]))
@@ -451,9 +479,12 @@ ask_for_vectors(Text *t, uint64_t used, bool others)
     for (uint32_t lanes = 2; lanes <= 64; lanes *= 2) {
         if (!(used >> (lanes & 63) & 1))
             continue;
-        text_printf(t, "#ifndef TN_X%u\n#define TN_X%u\nTN_VECTORS_F32(%u)\n#endif\n", lanes, lanes, lanes);
+        text_printf(t, "#ifndef TN_X%u\n#define TN_X%u\nTN_VECTORS_F32(%u)\n#endif\n", lanes, lanes,
+                    lanes);
         if (others)
-            text_printf(t, "#ifndef TN_OTHER_X%u\n#define TN_OTHER_X%u\nTN_VECTORS_OTHER(%u)\n#endif\n", lanes, lanes, lanes);
+            text_printf(
+                t, "#ifndef TN_OTHER_X%u\n#define TN_OTHER_X%u\nTN_VECTORS_OTHER(%u)\n#endif\n",
+                lanes, lanes, lanes);
     }
 }
 
@@ -464,7 +495,8 @@ mentions(const char *text, const char *word)
     size_t n = strlen(word);
 
     for (const char *at = text; (at = strstr(at, word)); at += n)
-        if ((at == text || !(isalnum((unsigned char)at[-1]) || at[-1] == '_')) && !(isalnum((unsigned char)at[n]) || at[n] == '_'))
+        if ((at == text || !(isalnum((unsigned char)at[-1]) || at[-1] == '_')) &&
+            !(isalnum((unsigned char)at[n]) || at[n] == '_'))
             return true;
     return false;
 }
@@ -484,18 +516,26 @@ static void
 arguments(Emit *e, Text *t, const char *body)
 {
     for (uint32_t i = 0; i < e->k->nin + e->k->nout; i++) {
-        const char *constant = i < e->k->nin ? "const " : "", *type = dtype_info[e->k->buffer.at[i].type->dtype].ctype;
-        text_printf(t, "    %s%s *const b%u = (%s%s *)a->buf[%u];\n", constant, type, i, constant, type, i);     /* C++ wants the cast */
-        if (!mentions(body, arena_printf(t->arena, "b%u", i)) && !mentions(body, arena_printf(t->arena, "s%u", i)))   /* of some inputs the sizes alone are read */
+        const char *constant = i < e->k->nin ? "const " : "",
+                   *type = dtype_info[e->k->buffer.at[i].type->dtype].ctype;
+        /* C++ wants the cast */
+        text_printf(t, "    %s%s *const b%u = (%s%s *)a->buf[%u];\n", constant, type, i, constant,
+                    type, i);
+        /* of some inputs the sizes alone are read */
+        if (!mentions(body, arena_printf(t->arena, "b%u", i)) &&
+            !mentions(body, arena_printf(t->arena, "s%u", i)))
             text_printf(t, "    (void)b%u;\n", i);
         if (mentions(body, arena_printf(t->arena, "s%u", i)))
             text_printf(t, "    const %s s%u = b%u[0];\n", type, i, i);
     }
-    VEC(const char *) sizes = {0};
-    for (uint32_t i = 0; i < e->from_sizes.n; i++) {         /* first, since symbols are met there as well */
+    VEC(const char *) sizes = { 0 };
+    /* first, since symbols are met there as well */
+    for (uint32_t i = 0; i < e->from_sizes.n; i++) {
         const char *name = arena_printf(t->arena, "z%u", i);
         if (mentions(body, name))
-            VEC_PUSH(t->arena, &sizes, arena_printf(t->arena, "    const int64_t %s = %s;\n", name, emit_of_sizes(e, e->from_sizes.at[i])));
+            VEC_PUSH(t->arena, &sizes,
+                     arena_printf(t->arena, "    const int64_t %s = %s;\n", name,
+                                  emit_of_sizes(e, e->from_sizes.at[i])));
     }
     for (uint32_t i = 0; i < e->used.n; i++)
         text_printf(t, "    const int64_t n%u = a->sym[%u];\n", i, size_at(e, e->used.at[i]));
@@ -515,14 +555,21 @@ has_floats(const Kernel *k)
 bool
 emit_c_kernel(Ctx *c, Text *t, const Kernel *k, const char *symbol, SymbolList *sizes, EmitHow how)
 {
-    Text body = {.arena = t->arena};
-    Emit e = {.c = c, .a = t->arena, .t = &body, .depth = 1, .k = k, .sizes = sizes,
-              .level = NEW_ARRAY(t->arena, uint32_t, k->nloop + 1), .scratch_at = NEW_ARRAY(t->arena, const Expr *, k->buffer.n + 1), .scratch_end = expr_int(c, 0)};
+    Text body = { .arena = t->arena };
+    Emit e = { .c = c,
+               .a = t->arena,
+               .t = &body,
+               .depth = 1,
+               .k = k,
+               .sizes = sizes,
+               .level = NEW_ARRAY(t->arena, uint32_t, k->nloop + 1),
+               .scratch_at = NEW_ARRAY(t->arena, const Expr *, k->buffer.n + 1),
+               .scratch_end = expr_int(c, 0) };
     if (!has_parallel_loop(k))
         emit_line(&e, "if (begin != 0 || end <= 0)\n        return;");
     block(&e, &k->tree);
 
-    Text head = {.arena = t->arena};
+    Text head = { .arena = t->arena };
     arguments(&e, &head, text_str(&body));
     if (e.failed)
         return false;
@@ -531,7 +578,8 @@ emit_c_kernel(Ctx *c, Text *t, const Kernel *k, const char *symbol, SymbolList *
     ask_for_vectors(t, e.lanes_used, needs_others(text_str(&body)));
     bool sums = strstr(text_str(&body), "tn_dot") != NULL;
     text_add(t, sums ? "TN_SUMS\n" : "");
-    text_printf(t, "TN_KERNEL %s(const TnArgs *a, int64_t begin, int64_t end, void *scratch)\n{\n", symbol);
+    text_printf(t, "TN_KERNEL %s(const TnArgs *a, int64_t begin, int64_t end, void *scratch)\n{\n",
+                symbol);
     text_add(t, has_floats(k) && !(how & EMIT_KEEP_DENORMALS) ? "    TN_FLUSH_DENORMALS\n" : "");
     text_add(t, text_str(&head));
     if (expr_is(e.scratch_end, 0))
@@ -581,5 +629,6 @@ emit_c_host_prelude(bool after_kernels)
 const char *
 emit_c_flags(void)
 {
-    return "-std=gnu17 -O2 -fPIC -fno-math-errno -fno-trapping-math -ffp-contract=fast -fno-strict-aliasing -fno-gcse -Wno-psabi";
+    return "-std=gnu17 -O2 -fPIC -fno-math-errno -fno-trapping-math -ffp-contract=fast "
+           "-fno-strict-aliasing -fno-gcse -Wno-psabi";
 }

@@ -21,7 +21,7 @@ emit_subst_expr(Emit *e, const Expr *x)
         return x;
     if (!expr_uses_kind(x, VAR_COMPUTED))
         return expr_subst(e->c, x, e->env.at, e->env.n);
-    ScalarMap m = {.expr = subst_hook, .user = e, .ctx = e->c, .done = {.arena = e->a}};
+    ScalarMap m = { .expr = subst_hook, .user = e, .ctx = e->c, .done = { .arena = e->a } };
     return scalar_map_expr(&m, x);
 }
 
@@ -73,14 +73,14 @@ compute_var(void *user, Var v)
     if (s->dtype != DT_I64 || !is_word(value.s))
         emit_name(e, s, value);
     else
-        VEC_PUSH(e->a, &e->named, ((Named){s, value}));
+        VEC_PUSH(e->a, &e->named, ((Named){ s, value }));
 }
 
 /* In terms of loops and symbols alone, which is what ranges are known of. */
 static const Expr *
 without_lets(Emit *e, const Expr *x)
 {
-    for (uint32_t i = e->lets.n; i-- > 0; )
+    for (uint32_t i = e->lets.n; i-- > 0;)
         x = expr_subst(e->c, x, &e->lets.at[i], 1);
     return x;
 }
@@ -89,7 +89,8 @@ static bool
 is_natural(void *user, const Expr *x)
 {
     Emit *e = user;
-    return expr_le(e->c, &(Ranges){e->ranges.at, e->ranges.n}, expr_int(e->c, 0), without_lets(e, x)) == YES;
+    return expr_le(e->c, &(Ranges){ e->ranges.at, e->ranges.n }, expr_int(e->c, 0),
+                   without_lets(e, x)) == YES;
 }
 
 /* Does something else than symbols stand in it? */
@@ -99,8 +100,9 @@ find_other(void *user, Var v)
     *(bool *)user |= v.kind != VAR_SYMBOL;
 }
 
-/* What follows from sizes alone is computed once, before all loops: C compilers leave a division where it stands, as it might not be
- * reached, and the distance between rows of a scratch buffer may be one. */
+/* What follows from sizes alone is computed once, before all loops: C compilers leave a division
+ * where it stands, as it might not be reached, and the distance between rows of a scratch buffer
+ * may be one. */
 static bool
 name_of_sizes(void *user, Text *t, const Atom *a)
 {
@@ -123,7 +125,11 @@ name_of_sizes(void *user, Text *t, const Atom *a)
 static void
 find_level(void *user, Var v)
 {
-    struct { const Emit *e; uint32_t level; bool data; } *k = user;
+    struct {
+        const Emit *e;
+        uint32_t level;
+        bool data;
+    } *k = user;
 
     k->data |= v.kind == VAR_COMPUTED;
     if (v.kind == VAR_LOOP && k->e->level[v.id] > k->level)
@@ -132,13 +138,18 @@ find_level(void *user, Var v)
 
 static const char *atom_text(Emit *e, const Atom *a, bool named);
 
-/* A quotient by something that is no number takes as long as dozens of products, and C compilers leave it where it stands, as it might not be
- * reached: the row of a pixel in an image of open width was found anew for every summand. It is named in front of the outermost loop that it does
+/* A quotient by something that is no number takes as long as dozens of products, and C compilers
+ * leave it where it stands, as it might not be reached: the row of a pixel in an image of open
+ * width was found anew for every summand. It is named in front of the outermost loop that it does
  * not vary in. */
 static bool
 name_of_quotient(Emit *e, Text *t, const Atom *a)
 {
-    struct { const Emit *e; uint32_t level; bool data; } k = { e, 0, false };
+    struct {
+        const Emit *e;
+        uint32_t level;
+        bool data;
+    } k = { e, 0, false };
     uint32_t i = 0;
 
     if ((a->kind != ATOM_DIV && a->kind != ATOM_MOD) || expr_const(a->arg[1], NULL))
@@ -173,12 +184,13 @@ name_of_atom(void *user, Text *t, const Atom *a)
 static const char *
 atom_text(Emit *e, const Atom *a, bool named)
 {
-    Text t = {.arena = e->a};
+    Text t = { .arena = e->a };
 
     text_add(&t, a->kind == ATOM_DIV ? "tn_div(" : "tn_mod(");
     for (uint32_t i = 0; i < a->narg; i++) {
         text_add(&t, i ? ", " : "");
-        expr_print(&t, a->arg[i], &(ExprStyle){print_var, e, true, is_natural, named ? name_of_atom : NULL});
+        expr_print(&t, a->arg[i],
+                   &(ExprStyle){ print_var, e, true, is_natural, named ? name_of_atom : NULL });
     }
     text_add(&t, ")");
     return text_str(&t);
@@ -187,11 +199,12 @@ atom_text(Emit *e, const Atom *a, bool named)
 const char *
 emit_of_sizes(Emit *e, const Atom *a)
 {
-    const Factor factor = {a, 1};
-    const Term term = {1, 1, &factor};
-    Text t = {.arena = e->a};
+    const Factor factor = { a, 1 };
+    const Term term = { 1, 1, &factor };
+    Text t = { .arena = e->a };
 
-    expr_print(&t, &(Expr){.nterm = 1, .term = &term}, &(ExprStyle){print_var, e, true, is_natural, NULL});
+    expr_print(&t, &(Expr){ .nterm = 1, .term = &term },
+               &(ExprStyle){ print_var, e, true, is_natural, NULL });
     return text_str(&t);
 }
 
@@ -201,15 +214,16 @@ emit_index(Emit *e, const Expr *x)
     x = emit_subst_expr(e, x);
     if (x->bad) {
         if (!e->failed)
-            diag_error(&e->c->diags, DIAG_LIMIT, (Loc){.node = e->k->origin},
-                       "an index overflows 64 bits: a step, a stride or a size of the model is too large");
+            diag_error(
+                &e->c->diags, DIAG_LIMIT, (Loc){ .node = e->k->origin },
+                "an index overflows 64 bits: a step, a stride or a size of the model is too large");
         e->failed = true;
         return "0";
     }
     if (expr_uses_kind(x, VAR_COMPUTED))
         expr_vars(x, compute_var, e);
-    Text t = {.arena = e->a};
-    expr_print(&t, x, &(ExprStyle){print_var, e, true, is_natural, name_of_atom});
+    Text t = { .arena = e->a };
+    expr_print(&t, x, &(ExprStyle){ print_var, e, true, is_natural, name_of_atom });
     return text_str(&t);
 }
 
@@ -227,12 +241,13 @@ emit_place(Emit *e, uint32_t buffer, uint32_t rank, const Expr *const *at)
 const char *
 emit_register(Emit *e, uint32_t buffer, uint32_t rank, const Expr *const *at)
 {
-    Text t = {.arena = e->a};
+    Text t = { .arena = e->a };
     text_printf(&t, "r%u", buffer);
     for (uint32_t d = 0; d < rank; d++) {
         int64_t i;
         if (!expr_const(emit_subst_expr(e, at[d]), &i) || i < 0) {
-            emit_fail(e, "register buffer %u is indexed by %s, not by a constant", buffer, expr_str(e->c, at[d]));
+            emit_fail(e, "register buffer %u is indexed by %s, not by a constant", buffer,
+                      expr_str(e->c, at[d]));
             return "0";
         }
         text_printf(&t, "_%lld", (long long)i);
@@ -246,7 +261,7 @@ emit_register(Emit *e, uint32_t buffer, uint32_t rank, const Expr *const *at)
 bool
 emit_inside(Emit *e, const Expr *at, const Expr *extent, const Expr *width)
 {
-    Ranges r = {e->ranges.at, e->ranges.n};
+    Ranges r = { e->ranges.at, e->ranges.n };
     at = without_lets(e, at);
     const Expr *end = expr_add(e->c, at, without_lets(e, width));
     return expr_le(e->c, &r, expr_int(e->c, 0), at) == YES && expr_le(e->c, &r, end, extent) == YES;
@@ -256,7 +271,8 @@ emit_inside(Emit *e, const Expr *at, const Expr *extent, const Expr *width)
 static bool
 is_quotient(const Expr *e, const Expr **a, int64_t *k)
 {
-    if (e->nterm != 1 || e->term[0].coef != 1 || e->term[0].nfactor != 1 || e->term[0].factor[0].power != 1)
+    if (e->nterm != 1 || e->term[0].coef != 1 || e->term[0].nfactor != 1 ||
+        e->term[0].factor[0].power != 1)
         return false;
     const Atom *atom = e->term[0].factor[0].atom;
     if (atom->kind != ATOM_DIV || !expr_const(atom->arg[1], k) || *k <= 0)
@@ -271,7 +287,8 @@ emit_test_inside(Emit *e, const Expr *at, const Expr *extent)
     const Expr *inner, *all;
     int64_t k;
 
-    while (is_quotient(at, &inner, &k) && !(all = expr_scale(e->c, extent, k))->bad)     /* floor(a / k) < n where a < k*n */
+    /* floor(a / k) < n where a < k*n */
+    while (is_quotient(at, &inner, &k) && !(all = expr_scale(e->c, extent, k))->bad)
         at = inner, extent = all;
     return arena_printf(e->a, "tn_inside(%s, %s)", emit_index(e, at), emit_index(e, extent));
 }
@@ -286,13 +303,17 @@ emit_load_inside(Emit *e, const Scalar *s)
         const Expr *width = expr_int(e->c, d + 1 == s->u.load.rank ? s->lanes : 1);
         if (d + 1 == s->u.load.rank && s->u.load.valid)
             width = s->u.load.valid;
-        if (expr_uses_kind(s->u.load.at[d], VAR_COMPUTED) || !emit_inside(e, s->u.load.at[d], type->dim[d], width))
+        if (expr_uses_kind(s->u.load.at[d], VAR_COMPUTED) ||
+            !emit_inside(e, s->u.load.at[d], type->dim[d], width))
             return false;
     }
     return dense;
 }
 
-typedef struct { Emit *e; VEC(const char *) test; } Sizes;
+typedef struct {
+    Emit *e;
+    VEC(const char *) test;
+} Sizes;
 
 static void
 sizes_of_scalar(void *user, const Scalar *s)
@@ -321,8 +342,8 @@ sizes_of_var(void *user, Var v)
 const char *
 emit_exists(Emit *e, uint32_t rank, const Expr *const *at)
 {
-    Sizes z = {.e = e};
-    Text t = {.arena = e->a};
+    Sizes z = { .e = e };
+    Text t = { .arena = e->a };
     for (uint32_t d = 0; d < rank; d++)
         expr_vars(without_lets(e, emit_subst_expr(e, at[d])), sizes_of_var, &z);
     for (uint32_t i = 0; i < z.test.n; i++)
@@ -357,7 +378,11 @@ unsafe(Emit *e, Map *seen, const Scalar *s)
     return is;
 }
 
-typedef struct { Emit *e; Map *seen; bool is; } UnsafeVars;
+typedef struct {
+    Emit *e;
+    Map *seen;
+    bool is;
+} UnsafeVars;
 
 static void
 unsafe_var(void *user, Var v)
@@ -372,7 +397,7 @@ unsafe_expr(Emit *e, Map *seen, const Expr *x)
 {
     if (!expr_uses_kind(x, VAR_COMPUTED))
         return false;
-    UnsafeVars u = {e, seen, false};
+    UnsafeVars u = { e, seen, false };
     expr_vars(x, unsafe_var, &u);
     return u.is;
 }
@@ -380,6 +405,6 @@ unsafe_expr(Emit *e, Map *seen, const Expr *x)
 bool
 emit_is_unsafe(Emit *e, const Scalar *s)
 {
-    Map seen = {.arena = e->a};
+    Map seen = { .arena = e->a };
     return unsafe(e, &seen, s);
 }

@@ -1,8 +1,10 @@
 /* c_known: conditions over lanes that are known as the code is written.
  *
- * A vector of an output that begins in one input of a concatenation and ends in the next takes each lane from one of them. Where the loop around is written
- * out, which lane takes which is plain from the trip's number. GCC would compute that condition as the kernel runs, and load lane by lane under it: a
- * concatenation of 45 and 45 channels, of which the second lie 4,617 elements apart, took 0.41 ms so, and takes 0.10.
+ * A vector of an output that begins in one input of a concatenation and ends in the next takes each
+ * lane from one of them. Where the loop around is written out, which lane takes which is plain from
+ * the trip's number. GCC would compute that condition as the kernel runs, and load lane by lane
+ * under it: a concatenation of 45 and 45 channels, of which the second lie 4,617 elements apart,
+ * took 0.41 ms so, and takes 0.10.
  */
 #include "emit/internal.h"
 
@@ -19,9 +21,15 @@ known_number(Emit *e, const Scalar *s, uint32_t lane, int64_t *out)
     case S_INDEX: return expr_const(emit_subst_expr(e, s->u.index), out);
     case S_IOTA: *out = lane; return true;
     case S_SPLAT: return known_number(e, s->arg[0], 0, out);
-    case S_CAST: return known_number(e, s->arg[0], lane, out) && (s->dtype == DT_I64 || *out == (int32_t)*out);
-    case S_MUL: return known_number(e, s->arg[0], lane, &x) && known_number(e, s->arg[1], lane, &y) && !__builtin_mul_overflow(x, y, out);
-    case S_ADD: return known_number(e, s->arg[0], lane, &x) && known_number(e, s->arg[1], lane, &y) && !__builtin_add_overflow(x, y, out);
+    case S_CAST:
+        return known_number(e, s->arg[0], lane, out) &&
+               (s->dtype == DT_I64 || *out == (int32_t)*out);
+    case S_MUL:
+        return known_number(e, s->arg[0], lane, &x) && known_number(e, s->arg[1], lane, &y) &&
+               !__builtin_mul_overflow(x, y, out);
+    case S_ADD:
+        return known_number(e, s->arg[0], lane, &x) && known_number(e, s->arg[1], lane, &y) &&
+               !__builtin_add_overflow(x, y, out);
     default: return false;
     }
 }
@@ -35,18 +43,28 @@ known_lane(Emit *e, const Scalar *s, uint32_t lane, bool *out)
     switch ((ScalarOp)s->op) {
     case S_SPLAT: return known_lane(e, s->arg[0], 0, out);
     case S_NOT: return known_lane(e, s->arg[0], lane, &a) && (*out = !a, true);
-    case S_AND: case S_OR:
+    case S_AND:
+    case S_OR:
         if (!known_lane(e, s->arg[0], lane, &a) || !known_lane(e, s->arg[1], lane, &b))
             return false;
         *out = s->op == S_AND ? a && b : a || b;
         return true;
-    case S_EQ: case S_NE: case S_LT: case S_LE: case S_GT: case S_GE:
-        break;
+    case S_EQ:
+    case S_NE:
+    case S_LT:
+    case S_LE:
+    case S_GT:
+    case S_GE: break;
     default: return false;
     }
     if (!known_number(e, s->arg[0], lane, &x) || !known_number(e, s->arg[1], lane, &y))
         return false;
-    *out = s->op == S_EQ ? x == y : s->op == S_NE ? x != y : s->op == S_LT ? x < y : s->op == S_LE ? x <= y : s->op == S_GT ? x > y : x >= y;
+    *out = s->op == S_EQ   ? x == y
+           : s->op == S_NE ? x != y
+           : s->op == S_LT ? x < y
+           : s->op == S_LE ? x <= y
+           : s->op == S_GT ? x > y
+                           : x >= y;
     return true;
 }
 

@@ -13,12 +13,12 @@
 
 #include <string.h>
 
-/* ---- naming ------------------------------------------------------------------------------------ */
+/* ---- naming ---------------------------------------------------------------------------------- */
 
 CValue *
 emit_named(Emit *e, const Scalar *s)
 {
-    for (uint32_t i = e->named.n; i-- > 0; )
+    for (uint32_t i = e->named.n; i-- > 0;)
         if (e->named.at[i].node == s)
             return &e->named.at[i].value;
     return NULL;
@@ -30,9 +30,10 @@ emit_name(Emit *e, const Scalar *s, CValue v)
     if (!v.s)
         return v;
     const char *name = arena_printf(e->a, "t%u", e->ntemp++);
-    emit_line(e, "const %s %s = %s;", emit_ctype(e, s->dtype, s->lanes, v.mask), name, emit_bare(e, v.s));
-    CValue named = {name, v.mask};
-    VEC_PUSH(e->a, &e->named, ((Named){s, named}));
+    emit_line(e, "const %s %s = %s;", emit_ctype(e, s->dtype, s->lanes, v.mask), name,
+              emit_bare(e, v.s));
+    CValue named = { name, v.mask };
+    VEC_PUSH(e->a, &e->named, ((Named){ s, named }));
     return named;
 }
 
@@ -78,7 +79,7 @@ emit_statement(Emit *e, const Scalar *s)
 {
     e->named.n = 0;
     e->guard = NO_VALUE;
-    e->uses = (Map){.arena = e->a};
+    e->uses = (Map){ .arena = e->a };
     if (s)
         count_uses(e, s);
 }
@@ -89,7 +90,8 @@ is_costly(const Scalar *s)
     return s->op == S_POW || s->op == S_ATAN2 || (s->op >= S_EXP && s->op <= S_SOFTPLUS);
 }
 
-enum { LONG_TEXT = 96 };             /* characters, for people to read; C compilers make the same of it */
+/* characters, for people to read; C compilers make the same of it */
+enum { LONG_TEXT = 96 };
 
 static bool
 wants_name(Emit *e, const Scalar *s, CValue v)
@@ -103,7 +105,7 @@ wants_name(Emit *e, const Scalar *s, CValue v)
     return uses > 1 || is_costly(s) || strlen(v.s) > LONG_TEXT;
 }
 
-/* ---- loads ---------------------------------------------------------------------------------------- */
+/* ---- loads ----------------------------------------------------------------------------------- */
 
 /* Memory contents of the given text as a value. */
 static CValue
@@ -114,8 +116,10 @@ from_memory(Emit *e, DType t, uint32_t lanes, const char *text)
     if (!dtype_is_short(t))
         return plain(text);
     if (dtype_info[t].bytes == 2)
-        return plain(arena_printf(e->a, "tn_wide_%s_%s(%s)", dtype_info[t].name, emit_shape(e, t, lanes), text));
-    const char *bits = lanes == 1 ? text : arena_printf(e->a, "tn_long_%s(%s)", emit_shape(e, DT_U8, lanes), text);
+        return plain(arena_printf(e->a, "tn_wide_%s_%s(%s)", dtype_info[t].name,
+                                  emit_shape(e, t, lanes), text));
+    const char *bits =
+        lanes == 1 ? text : arena_printf(e->a, "tn_long_%s(%s)", emit_shape(e, DT_U8, lanes), text);
     return plain(emit_widen(e, t, lanes, bits));
 }
 
@@ -131,7 +135,8 @@ static CValue
 load_lanes(Emit *e, const Scalar *s)
 {
     const char *shape = emit_memory_shape(e, s->dtype, s->lanes);
-    const char *at = arena_printf(e->a, "b%u + %s", s->u.load.slot, emit_place(e, s->u.load.slot, s->u.load.rank, s->u.load.at));
+    const char *at = arena_printf(e->a, "b%u + %s", s->u.load.slot,
+                                  emit_place(e, s->u.load.slot, s->u.load.rank, s->u.load.at));
     const char *valid = s->u.load.valid ? emit_index(e, s->u.load.valid) : NULL;
     const char *exists = emit_exists(e, s->u.load.rank, s->u.load.at);
     const char *all = valid ? valid : arena_printf(e->a, "%u", s->lanes);
@@ -141,11 +146,14 @@ load_lanes(Emit *e, const Scalar *s)
     const char *text;
     if (e->guard.s && !emit_load_inside(e, s)) {
         const char *mask = emit_mask(e, e->guard, s->lanes, dtype_info[s->dtype].bytes);
-        text = arena_printf(e->a, "tn_load_if_%s(%s, %s, %s, %s)", shape, at, emit_index(e, stride), all, mask);
+        text = arena_printf(e->a, "tn_load_if_%s(%s, %s, %s, %s)", shape, at, emit_index(e, stride),
+                            all, mask);
     } else if (!expr_is(stride, 1) && is_step_of_broadcast(e, stride)) {
-        text = arena_printf(e->a, "tn_load_wide_%s(%s, %s, %s)", shape, at, emit_index(e, stride), all);
+        text = arena_printf(e->a, "tn_load_wide_%s(%s, %s, %s)", shape, at, emit_index(e, stride),
+                            all);
     } else if (!expr_is(stride, 1)) {
-        text = arena_printf(e->a, "tn_load_apart_%s(%s, %s, %s)", shape, at, emit_index(e, stride), all);
+        text = arena_printf(e->a, "tn_load_apart_%s(%s, %s, %s)", shape, at, emit_index(e, stride),
+                            all);
     } else if (valid) {
         text = arena_printf(e->a, "tn_load_first_%s(%s, %s)", shape, at, valid);
     } else {
@@ -163,15 +171,19 @@ load_one(Emit *e, const Scalar *s)
         const char *exists = emit_exists(e, s->u.load.rank, s->u.load.at);
         if (!exists && kernel_is_number(e->k, s->u.load.slot))
             text = arena_printf(e->a, "s%u", s->u.load.slot);
-        return from_memory(e, s->dtype, 1, exists ? arena_printf(e->a, "(%s ? %s : 0)", exists, text) : text);
+        return from_memory(e, s->dtype, 1,
+                           exists ? arena_printf(e->a, "(%s ? %s : 0)", exists, text) : text);
     }
     const Type *type = buffer_type(e->c, &e->k->buffer.at[s->u.load.slot]);
-    Text test = {.arena = e->a};
+    Text test = { .arena = e->a };
     bool computed = false;
     for (uint32_t d = 0; d < s->u.load.rank; d++) {
         const Expr *at = s->u.load.at[d], *extent = type->dim[d];
-        const Expr *whole = d + 1 < s->u.load.rank ? expr_of_digits(at, s->u.load.at[d + 1], type->dim[d + 1]) : NULL;
-        if (whole)                   /* two digits are inside where the number is below both sizes' product */
+        const Expr *whole = d + 1 < s->u.load.rank
+                                ? expr_of_digits(at, s->u.load.at[d + 1], type->dim[d + 1])
+                                : NULL;
+        /* two digits are inside where the number is below both sizes' product */
+        if (whole)
             at = whole, extent = expr_mul(e->c, extent, type->dim[++d]);
         if (emit_inside(e, at, extent, expr_int(e->c, 1)))
             continue;
@@ -182,9 +194,12 @@ load_one(Emit *e, const Scalar *s)
         return from_memory(e, s->dtype, 1, text);
     /* Nobody foresees where places from data lie: the address is chosen, not the way. */
     if (computed && s->u.load.outside->op == S_CONST && !s->u.load.outside->u.bits)
-        return from_memory(e, s->dtype, 1, arena_printf(e->a, "*(__typeof__(&*b%u))tn_or_zero(%s, &%s)", s->u.load.slot, text_str(&test), text));
+        return from_memory(e, s->dtype, 1,
+                           arena_printf(e->a, "*(__typeof__(&*b%u))tn_or_zero(%s, &%s)",
+                                        s->u.load.slot, text_str(&test), text));
     CValue v = from_memory(e, s->dtype, 1, text), outside = emit_value(e, s->u.load.outside);
-    return outside.s ? plain(arena_printf(e->a, "(%s ? %s : %s)", text_str(&test), v.s, outside.s)) : NO_VALUE;
+    return outside.s ? plain(arena_printf(e->a, "(%s ? %s : %s)", text_str(&test), v.s, outside.s))
+                     : NO_VALUE;
 }
 
 static CValue
@@ -197,22 +212,27 @@ print_load(Emit *e, const Scalar *s)
     if (s->lanes == 1)
         return load_one(e, s);
     if (s->u.load.outside) {
-        emit_fail(e, "a load of %u lanes from buffer %u has an outside value", s->lanes, s->u.load.slot);
+        emit_fail(e, "a load of %u lanes from buffer %u has an outside value", s->lanes,
+                  s->u.load.slot);
         return NO_VALUE;
     }
     return load_lanes(e, s);
 }
 
-/* ---- select ---------------------------------------------------------------------------------------- */
+/* ---- select ---------------------------------------------------------------------------------- */
 
-typedef struct { Text *t; uint32_t named; CValue guard; } Branch;
+typedef struct {
+    Text *t;
+    uint32_t named;
+    CValue guard;
+} Branch;
 
 /* Statements from here on go to `body`, and what they name is forgotten at the end. */
 static Branch
 branch_begin(Emit *e, Text *body, CValue guard)
 {
-    Branch b = {e->t, e->named.n, e->guard};
-    *body = (Text){.arena = e->a};
+    Branch b = { e->t, e->named.n, e->guard };
+    *body = (Text){ .arena = e->a };
     e->t = body;
     e->guard = guard;
     e->depth++;
@@ -245,7 +265,7 @@ branches(Emit *e, const Scalar *s, const char *cond, const Scalar *yes, const Sc
     x.s = emit_mask(e, x, s->lanes, mask);
     y.s = emit_mask(e, y, s->lanes, mask);
     if (then.n == 0 && otherwise.n == 0)
-        return (CValue){arena_printf(e->a, "(%s ? %s : %s)", cond, x.s, y.s), mask};
+        return (CValue){ arena_printf(e->a, "(%s ? %s : %s)", cond, x.s, y.s), mask };
     const char *name = arena_printf(e->a, "t%u", e->ntemp++);
     emit_line(e, "%s %s;", emit_ctype(e, s->dtype, s->lanes, mask), name);
     emit_line(e, "if (%s) {", emit_bare(e, cond));
@@ -255,7 +275,7 @@ branches(Emit *e, const Scalar *s, const char *cond, const Scalar *yes, const Sc
     text_add(e->t, text_str(&otherwise));
     emit_line(e, "    %s = %s;", name, emit_bare(e, y.s));
     emit_line(e, "}");
-    return (CValue){name, mask};
+    return (CValue){ name, mask };
 }
 
 static CValue
@@ -263,7 +283,7 @@ masked(Emit *e, const Scalar *s, const char *mask, uint32_t bytes)
 {
     if (!emit_is_unsafe(e, s))
         return emit_value(e, s);
-    CValue guard = {mask, (uint8_t)bytes};
+    CValue guard = { mask, (uint8_t)bytes };
     if (e->guard.s)
         guard.s = arena_printf(e->a, "(%s & %s)", mask, emit_mask(e, e->guard, s->lanes, bytes));
     CValue outer = e->guard;
@@ -291,13 +311,15 @@ static CValue
 print_select(Emit *e, const Scalar *s)
 {
     const Scalar *cond = s->arg[0], *yes = s->arg[1], *no = s->arg[2];
-    if (cond->op == S_SPLAT && !e->guard.s && (emit_is_unsafe(e, yes) || emit_is_unsafe(e, no))) {     /* all lanes go one way */
+    /* all lanes go one way */
+    if (cond->op == S_SPLAT && !e->guard.s && (emit_is_unsafe(e, yes) || emit_is_unsafe(e, no))) {
         CValue one = emit_value(e, cond->arg[0]);
         return one.s ? branches(e, s, one.s, yes, no) : NO_VALUE;
     }
     bool lane[MOST_LANES];
     uint32_t count;
-    bool known = cond->lanes > 1 && cond->lanes <= MOST_LANES && emit_known_lanes(e, cond, lane, &count);
+    bool known =
+        cond->lanes > 1 && cond->lanes <= MOST_LANES && emit_known_lanes(e, cond, lane, &count);
     if (known && (count == 0 || count == cond->lanes))
         return emit_value(e, count ? yes : no);
     CValue c = known ? constant_mask(e, cond->lanes, lane) : emit_value(e, cond);
@@ -309,7 +331,9 @@ print_select(Emit *e, const Scalar *s)
         CValue x = emit_value(e, yes), y = emit_value(e, no);
         if (!x.s || !y.s)
             return NO_VALUE;
-        return (CValue){arena_printf(e->a, "(%s ? %s : %s)", c.s, x.s, emit_mask(e, y, s->lanes, x.mask)), x.mask};
+        return (CValue){ arena_printf(e->a, "(%s ? %s : %s)", c.s, x.s,
+                                      emit_mask(e, y, s->lanes, x.mask)),
+                         x.mask };
     }
     uint32_t bytes = emit_value_bytes(s->dtype);
     const char *mask = emit_mask(e, c, s->lanes, bytes);
@@ -323,9 +347,12 @@ print_select(Emit *e, const Scalar *s)
     if (!x.s || !y.s)
         return NO_VALUE;
     if (s->dtype == DT_BOOL)
-        return (CValue){arena_printf(e->a, "tn_sel_%s(%s, %s, %s)", emit_shape(e, DT_I32, s->lanes), mask,
-                                    emit_mask(e, x, s->lanes, 4), emit_mask(e, y, s->lanes, 4)), 4};
-    return plain(arena_printf(e->a, "tn_sel_%s(%s, %s, %s)", emit_shape(e, s->dtype, s->lanes), mask, x.s, y.s));
+        return (CValue){ arena_printf(e->a, "tn_sel_%s(%s, %s, %s)",
+                                      emit_shape(e, DT_I32, s->lanes), mask,
+                                      emit_mask(e, x, s->lanes, 4), emit_mask(e, y, s->lanes, 4)),
+                         4 };
+    return plain(arena_printf(e->a, "tn_sel_%s(%s, %s, %s)", emit_shape(e, s->dtype, s->lanes),
+                              mask, x.s, y.s));
 }
 
 /* One lane that stands under a mask: evaluated if `cond` says that somebody wants it. */
@@ -339,16 +366,17 @@ wanted(Emit *e, const Scalar *s, const char *cond)
     return v;
 }
 
-/* ---- lanes, checks, the node itself ----------------------------------------------------------------- */
+/* ---- lanes, checks, the node itself ---------------------------------------------------------- */
 
 static CValue
 print_lanes(Emit *e, const Scalar *s)
 {
-    Text t = {.arena = e->a};
+    Text t = { .arena = e->a };
     text_printf(&t, "(%s){", emit_ctype(e, s->dtype, s->lanes, 4));
     for (uint32_t l = 0; l < s->narg; l++) {
         bool guarded = e->guard.s && emit_is_unsafe(e, s->arg[l]);
-        CValue v = guarded ? wanted(e, s->arg[l], arena_printf(e->a, "(%s)[%u]", e->guard.s, l)) : emit_value(e, s->arg[l]);
+        CValue v = guarded ? wanted(e, s->arg[l], arena_printf(e->a, "(%s)[%u]", e->guard.s, l))
+                           : emit_value(e, s->arg[l]);
         if (!v.s)
             return NO_VALUE;
         text_printf(&t, s->dtype == DT_BOOL ? "%s-(%s)" : "%s%s", l ? ", " : "", v.s);
@@ -362,14 +390,18 @@ print_splat(Emit *e, const Scalar *s, const Scalar *x)
 {
     CValue v;
     if (e->guard.s && emit_is_unsafe(e, x))
-        v = wanted(e, x, arena_printf(e->a, "tn_any_%s(%s)", emit_ctype(e, DT_BOOL, s->lanes, e->guard.mask) + strlen("tn_"),
-                                      e->guard.s));
+        v = wanted(e, x,
+                   arena_printf(e->a, "tn_any_%s(%s)",
+                                emit_ctype(e, DT_BOOL, s->lanes, e->guard.mask) + strlen("tn_"),
+                                e->guard.s));
     else
         v = emit_value(e, x);
     if (!v.s)
         return v;
     if (s->dtype == DT_BOOL)
-        return (CValue){arena_printf(e->a, "tn_splat_%s(-(%s))", emit_shape(e, s->dtype, s->lanes), v.s), 4};
+        return (CValue){
+            arena_printf(e->a, "tn_splat_%s(-(%s))", emit_shape(e, s->dtype, s->lanes), v.s), 4
+        };
     return plain(arena_printf(e->a, "tn_splat_%s(%s)", emit_shape(e, s->dtype, s->lanes), v.s));
 }
 
@@ -385,7 +417,7 @@ print_at(Emit *e, const Scalar *s)
         return plain(arena_printf(e->a, "%s(a, %s, %s)", at, v.s, n));
     if (!is_word(v.s))
         v = emit_name(e, s->arg[0], v);
-    Text t = {.arena = e->a};
+    Text t = { .arena = e->a };
     text_printf(&t, "(%s){", emit_ctype(e, s->dtype, s->lanes, 0));
     for (uint32_t l = 0; l < s->lanes; l++) {
         text_add(&t, l ? ", " : "");
@@ -409,23 +441,30 @@ print_node(Emit *e, const Scalar *s)
 {
     switch (s->op) {
     case S_CONST:
-        return s->lanes == 1 ? plain(emit_const(e, s->dtype, s->u.bits)) :
-               mask_of(arena_printf(e->a, "tn_splat_%s(%s%s)", emit_shape(e, s->dtype, s->lanes),
-                                    s->dtype == DT_BOOL ? "-" : "", emit_const(e, s->dtype, s->u.bits)),
-                       s->lanes, s->dtype == DT_BOOL ? 4 : 0);
+        return s->lanes == 1 ? plain(emit_const(e, s->dtype, s->u.bits))
+                             : mask_of(arena_printf(e->a, "tn_splat_%s(%s%s)",
+                                                    emit_shape(e, s->dtype, s->lanes),
+                                                    s->dtype == DT_BOOL ? "-" : "",
+                                                    emit_const(e, s->dtype, s->u.bits)),
+                                       s->lanes, s->dtype == DT_BOOL ? 4 : 0);
     case S_INDEX: return print_index(e, s);
     case S_LOAD: return print_load(e, s);
     case S_CAST: return emit_cast(e, s);
     case S_AT: return print_at(e, s);
     case S_SPLAT: return print_splat(e, s, s->arg[0]);
     case S_LANES: return print_lanes(e, s);
-    case S_IOTA: return plain(arena_printf(e->a, "tn_iota_%s()", emit_shape(e, s->dtype, s->lanes)));
-    case S_EVENS: case S_ODDS: return emit_blocks(e, s);
-    case S_HSUM: case S_HMAX: case S_HMIN: case S_HPROD: return emit_fold(e, s);
+    case S_IOTA:
+        return plain(arena_printf(e->a, "tn_iota_%s()", emit_shape(e, s->dtype, s->lanes)));
+    case S_EVENS:
+    case S_ODDS: return emit_blocks(e, s);
+    case S_HSUM:
+    case S_HMAX:
+    case S_HMIN:
+    case S_HPROD: return emit_fold(e, s);
     case S_SELECT: return print_select(e, s);
-    case S_NONE: case S_REDUCE: case S_ITEM:
-        emit_fail(e, "a reduction is left in a loop tree");
-        return NO_VALUE;
+    case S_NONE:
+    case S_REDUCE:
+    case S_ITEM: emit_fail(e, "a reduction is left in a loop tree"); return NO_VALUE;
     default: return s->narg == 2 ? emit_two(e, s) : emit_one(e, s);
     }
 }
@@ -442,6 +481,6 @@ emit_value(Emit *e, const Scalar *s)
     if (wants_name(e, s, v))
         return emit_name(e, s, v);
     if (is_word(v.s))
-        VEC_PUSH(e->a, &e->named, ((Named){s, v}));
+        VEC_PUSH(e->a, &e->named, ((Named){ s, v }));
     return v;
 }

@@ -1,7 +1,8 @@
 /* c_type: how element types, vectors and constants are called in emitted C.
  *
- * In registers the short floats are floats that were rounded, and integers of fewer than 8 bits are of 8; a bool
- * is an int, or a mask, an integer vector with the width of what it selects among. In memory they are 16 bits or a byte.
+ * In registers the short floats are floats that were rounded, and integers of fewer than 8 bits are
+ * of 8; a bool is an int, or a mask, an integer vector with the width of what it selects among. In
+ * memory they are 16 bits or a byte.
  */
 #include "emit/internal.h"
 
@@ -14,7 +15,11 @@
 static DType
 held_as(DType t)
 {
-    return dtype_is_short(t) ? DT_F32 : t == DT_I4 || t == DT_I2 ? DT_I8 : t == DT_U4 || t == DT_U2 ? DT_U8 : t == DT_STR ? DT_U64 : t;
+    return dtype_is_short(t)          ? DT_F32
+           : t == DT_I4 || t == DT_I2 ? DT_I8
+           : t == DT_U4 || t == DT_U2 ? DT_U8
+           : t == DT_STR              ? DT_U64
+                                      : t;
 }
 
 static const char *
@@ -41,7 +46,11 @@ emit_shape(Emit *e, DType t, uint32_t lanes)
 const char *
 emit_memory_shape(Emit *e, DType t, uint32_t lanes)
 {
-    return with_lanes(e, "", dtype_is_short(t) ? (dtype_info[t].bytes == 2 ? "u16" : "u8") : t == DT_BOOL ? "u8" : dtype_info[held_as(t)].name, lanes);
+    return with_lanes(e, "",
+                      dtype_is_short(t) ? (dtype_info[t].bytes == 2 ? "u16" : "u8")
+                      : t == DT_BOOL    ? "u8"
+                                        : dtype_info[held_as(t)].name,
+                      lanes);
 }
 
 static const char *
@@ -75,7 +84,8 @@ float_text(Emit *e, double v, bool single)
     return arena_printf(e->a, signbit(v) ? "(%s%s%s)" : "%s%s%s", buffer, point, suffix);
 }
 
-/* A short float's bits, in integers as wide as a float, as floats and back: by a function of its own for types of
+/* A short float's bits, in integers as wide as a float, as floats and back: by a function of its
+ * own for types of
  * 16 bits, else by one that is told the layout. */
 const char *
 emit_widen(Emit *e, DType t, uint32_t lanes, const char *bits)
@@ -87,7 +97,8 @@ emit_widen(Emit *e, DType t, uint32_t lanes, const char *bits)
         return arena_printf(e->a, "tn_widen_%s_%s(%s)", dtype_info[t].name, shape, bits);
     if (l.kind == FLOAT_EXPONENT)
         return arena_printf(e->a, "tn_widen_e8m0_%s(%s)", shape, bits);
-    return arena_printf(e->a, "tn_widen_small_%s(%s, %d, %d, %d, %d)", shape, bits, l.exponent, l.fraction, l.bias, l.kind);
+    return arena_printf(e->a, "tn_widen_small_%s(%s, %d, %d, %d, %d)", shape, bits, l.exponent,
+                        l.fraction, l.bias, l.kind);
 }
 
 const char *
@@ -100,8 +111,8 @@ emit_narrow(Emit *e, DType t, uint32_t lanes, const char *value)
         return arena_printf(e->a, "tn_narrow_%s_%s(%s)", dtype_info[t].name, shape, value);
     if (l.kind == FLOAT_EXPONENT)
         return arena_printf(e->a, "tn_narrow_e8m0_%s(%s)", shape, value);
-    return arena_printf(e->a, "tn_narrow_small_%s(%s, %d, %d, %d, %d, %s)", shape, value, l.exponent, l.fraction, l.bias, l.kind,
-                        float_text(e, l.largest, true));
+    return arena_printf(e->a, "tn_narrow_small_%s(%s, %d, %d, %d, %d, %s)", shape, value,
+                        l.exponent, l.fraction, l.bias, l.kind, float_text(e, l.largest, true));
 }
 
 const char *
@@ -109,7 +120,8 @@ emit_mask(Emit *e, CValue v, uint32_t lanes, uint32_t bytes)
 {
     if (lanes == 1 || v.mask == bytes || !v.s)
         return v.s;
-    return arena_printf(e->a, "__builtin_convertvector(%s, %s)", v.s, emit_ctype(e, DT_BOOL, lanes, bytes));
+    return arena_printf(e->a, "__builtin_convertvector(%s, %s)", v.s,
+                        emit_ctype(e, DT_BOOL, lanes, bytes));
 }
 
 const char *

@@ -1,9 +1,10 @@
 /* What the files of the host program share.
  *
- * The program is statements in C functions of bounded length: a function that grows long ends and the
- * next goes on (Part). A statement is shape arithmetic, a check, a copy, or a run of calls; calls
- * themselves are rows of a table, since compilers read data faster than code and a model may make a
- * hundred thousand of them. What branches or repeats is plain C around its statements, in parts of its own.
+ * The program is statements in C functions of bounded length: a function that grows long ends and
+ * the next goes on (Part). A statement is shape arithmetic, a check, a copy, or a run of calls;
+ * calls themselves are rows of a table, since compilers read data faster than code and a model may
+ * make a hundred thousand of them. What branches or repeats is plain C around its statements, in
+ * parts of its own.
  */
 #ifndef TENON_EMIT_HOST_H
 #define TENON_EMIT_HOST_H
@@ -13,40 +14,44 @@
 typedef struct {
     Ctx *c;
     Arena *a;
-    Text *t;                         /* the source */
+    Text *t; /* the source */
     const HostProgram *p;
     const Graph *g;
     const Sym *symbol;
     uint32_t nsymbol;
-    const char *own_weights;         /* C for the address of the weights that came with the code, or 0 */
-    Map symbol_at;                   /* Sym to its position in TnFrame.sym */
-    VEC(Sym) function;               /* the kernels' C functions, in the order of their first calls */
+    /* C for the address of the weights that came with the code, or 0 */
+    const char *own_weights;
+    Map symbol_at; /* Sym to its position in TnFrame.sym */
+    /* the kernels' C functions, in the order of their first calls */
+    VEC(Sym) function;
     Map function_at;
-    bool texts;                      /* some values are strings */
-    const struct Batch *batch;       /* the program for many requests; NULL: there is none */
-    Map here;                        /* kernels that the host program has a copy of, by name */
+    bool texts;                /* some values are strings */
+    const struct Batch *batch; /* the program for many requests; NULL: there is none */
+    Map here;                  /* kernels that the host program has a copy of, by name */
     bool failed;
 } Host;
 
-/* ---- host_text.c: words and sizes as C ------------------------------------------------------------- */
+/* ---- host_text.c: words and sizes as C ------------------------------------------------------- */
 
-void host_string(Text *t, const char *s);            /* a string literal */
-void host_comment(Text *t, const char *s);           /* inside a comment, on one line */
-uint32_t host_symbol(Host *h, Sym s);                /* its position in sym */
-bool host_threads(Host *h, uint32_t *at);            /* that of the number of threads; false: nothing asks for it */
-const char *host_plain(Host *h, const Expr *x);      /* over sym, once prepare has found that nothing overflows */
-const char *host_checked(Host *h, const Expr *x);    /* over sym; overflow shows as TN_BAD_SIZE */
+void host_string(Text *t, const char *s);  /* a string literal */
+void host_comment(Text *t, const char *s); /* inside a comment, on one line */
+uint32_t host_symbol(Host *h, Sym s);      /* its position in sym */
+/* that of the number of threads; false: nothing asks for it */
+bool host_threads(Host *h, uint32_t *at);
+/* over sym, once prepare has found that nothing overflows */
+const char *host_plain(Host *h, const Expr *x);
+const char *host_checked(Host *h, const Expr *x); /* over sym; overflow shows as TN_BAD_SIZE */
 
-/* ---- host_part.c: statements in functions of bounded length ---------------------------------------- */
+/* ---- host_part.c: statements in functions of bounded length ---------------------------------- */
 
 typedef struct {
     Host *h;
-    Text *t;                         /* where functions go */
-    const char *name;                /* the functions: NAME_0, NAME_1, … */
+    Text *t;          /* where functions go */
+    const char *name; /* the functions: NAME_0, NAME_1, … */
     const char *parameters, *arguments;
-    const char *begin;               /* what each function begins with */
-    bool numbers;                    /* each has n[], the sizes that part_number asked for */
-    Text body;                       /* of the function that is open */
+    const char *begin; /* what each function begins with */
+    bool numbers;      /* each has n[], the sizes that part_number asked for */
+    Text body;         /* of the function that is open */
     uint32_t statements, count;
     VEC(const Expr *) size;
     Map size_at;
@@ -56,22 +61,27 @@ typedef struct {
 void part_statement(Parts *p);
 /* Will the next statement be in another function? */
 bool part_is_full(const Parts *p);
-/* A number as tables have it: itself, or TN_N(k), the open function's n[k], for a size that depends on symbols. */
+/* A number as tables have it: itself, or TN_N(k), the open function's n[k], for a size that depends
+ * on symbols. */
 void part_number(Parts *p, Text *t, const Expr *x);
 /* What follows sees symbols that were defined just now: it begins in another function. */
 void part_break(Parts *p);
-/* Close the last function, and print `static int NAME(PARAMETERS)`, which runs all in order until one gives a fault. */
+/* Close the last function, and print `static int NAME(PARAMETERS)`, which runs all in order until
+ * one gives a fault. */
 void parts_end(Parts *p);
 
-/* ---- the parts of the program ------------------------------------------------------------------------ */
+/* ---- the parts of the program ---------------------------------------------------------------- */
 
-uint32_t host_kernels(Host *h);      /* host_kernels.c; how many calls there are */
+uint32_t host_kernels(Host *h); /* host_kernels.c; how many calls there are */
 const KernelCode *host_code(const Host *h, const Kernel *k);
-uint32_t host_function(Host *h, const Kernel *k);    /* the number of the function that a kernel is */
-uint32_t host_prepare(Host *h);      /* host_prepare.c; how many dimensions the outputs have together */
-void host_run(Host *h);              /* host_run.c */
+/* the number of the function that a kernel is */
+uint32_t host_function(Host *h, const Kernel *k);
+/* host_prepare.c; how many dimensions the outputs have together */
+uint32_t host_prepare(Host *h);
+void host_run(Host *h); /* host_run.c */
 
-/* The last node that defines a symbol of x; 0: all are known when the graph begins. definer: graph_definers. */
+/* The last node that defines a symbol of x; 0: all are known when the graph begins. definer:
+ * graph_definers. */
 NodeId host_defined(const Map *definer, const Expr *x);
 /* The number of graph g's first constraint among those of the model. */
 uint32_t host_constraint(const Host *h, const Graph *g);
@@ -79,43 +89,53 @@ uint32_t host_constraint(const Host *h, const Graph *g);
  * element that its text is about. */
 const char *host_constraint_at(Host *h, const Constraint *k);
 /* What else refutes it, of `got` and `want`, if these differ. */
-static inline const char *host_or_one(const Constraint *k)
+static inline const char *
+host_or_one(const Constraint *k)
 {
-    return k->rule == SIZES_EQUAL ? "" : k->rule == SIZES_INTO ? " && got != 1" : " && got != 1 && want != 1";
+    return k->rule == SIZES_EQUAL  ? ""
+           : k->rule == SIZES_INTO ? " && got != 1"
+                                   : " && got != 1 && want != 1";
 }
 
-/* ---- host_run.c, for what branches or repeats (host_control.c) ------------------------------------------- */
+/* ---- host_run.c, for what branches or repeats (host_control.c) ------------------------------- */
 
 typedef struct {
     Host *h;
-    const Plan *plan;                /* of the graph being printed */
+    const Plan *plan; /* of the graph being printed */
     const Graph *g;
     Map definer;
     Parts parts;
-    Text *functions;                 /* of finished graphs */
+    Text *functions; /* of finished graphs */
     Text rows;
-    uint32_t length;                 /* numbers in rows */
+    uint32_t length; /* numbers in rows */
     uint32_t nrow;
-    uint32_t run_at, run_row;        /* the run of rows that is open: where it begins; run_row == nrow: none is */
+    /* the run of rows that is open: where it begins; run_row == nrow: none is */
+    uint32_t run_at, run_row;
 } Program;
 
-void program_statement(Program *p);                  /* begin a statement in p->parts.body */
-const char *program_place(Program *p, ValueId v);    /* a value's address, as an expression of a statement */
-const char *program_graph(Program *p, const Graph *g);       /* the function that runs it */
-const char *program_bytes(Program *p, const Type *t, const Format *f);       /* checked */
+void program_statement(Program *p); /* begin a statement in p->parts.body */
+/* a value's address, as an expression of a statement */
+const char *program_place(Program *p, ValueId v);
+const char *program_graph(Program *p, const Graph *g); /* the function that runs it */
+const char *program_bytes(Program *p, const Type *t, const Format *f); /* checked */
 /* Check what becomes decidable when node `id` has run (0: at the beginning). */
 void program_constraints(Program *p, NodeId id);
-void program_memory(Program *p, NodeId id);          /* memory for what the node makes, where it is taken now */
-void host_control(Program *p, NodeId id);            /* a node that runs graphs or defines symbols */
-void host_routine(Program *p, NodeId id);            /* a call of a routine (host_routine.c) */
-void host_routine_sources(Host *h);                  /* the sources of all that are called */
+/* memory for what the node makes, where it is taken now */
+void program_memory(Program *p, NodeId id);
+/* a node that runs graphs or defines symbols */
+void host_control(Program *p, NodeId id);
+void host_routine(Program *p, NodeId id); /* a call of a routine (host_routine.c) */
+void host_routine_sources(Host *h);       /* the sources of all that are called */
 bool host_is_routine(const Graph *g, NodeId id);
-void host_batch(Host *h);            /* the program for many requests, if there is one (host_batch.c) */
+/* the program for many requests, if there is one (host_batch.c) */
+void host_batch(Host *h);
 /* Its control (host_walk.c); host [blocks]: C functions of blocks that the host computes, NULL: it
  * runs one as any graph. */
 void host_walk(Host *h, const struct Batch *b, const char *const *host);
-void host_tables(Host *h);           /* constants of strings, and what handles strings, where there are any (host_tables.c) */
-void host_stack(Host *h);            /* what calls of functions ask before they go deeper (host_control.c) */
+/* constants of strings, and what handles strings, where there are any (host_tables.c) */
+void host_tables(Host *h);
+/* what calls of functions ask before they go deeper (host_control.c) */
+void host_stack(Host *h);
 
 static inline bool
 host_is_call(const Graph *g, NodeId n)

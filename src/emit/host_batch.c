@@ -19,12 +19,16 @@ table(Host *h, const char *name, const uint32_t *number, uint32_t n)
 static void
 print_sizes(Host *h, const Batch *b)
 {
-    text_add(h->t, "static void\ntn_batch_sizes(int64_t *sym, int64_t *row_bytes)\n{\n    (void)sym, (void)row_bytes;\n");
+    text_add(h->t, "static void\ntn_batch_sizes(int64_t *sym, int64_t *row_bytes)\n{\n    "
+                   "(void)sym, (void)row_bytes;\n");
     for (uint32_t i = 0; i < b->nsize; i++)
-        if (map_get(&h->symbol_at, b->size[i].symbol.id, NULL))      /* a block asks for it */
-            text_printf(h->t, "    sym[%u] = %s;\n", host_symbol(h, (Sym)(uintptr_t)b->size[i].symbol.id), host_plain(h, b->size[i].is));
+        if (map_get(&h->symbol_at, b->size[i].symbol.id, NULL)) /* a block asks for it */
+            text_printf(h->t, "    sym[%u] = %s;\n",
+                        host_symbol(h, (Sym)(uintptr_t)b->size[i].symbol.id),
+                        host_plain(h, b->size[i].is));
     for (uint32_t i = 0; i < b->ntype; i++)
-        text_printf(h->t, "    row_bytes[%u] = %s;\n", i, host_checked(h, type_bytes(h->c, b->type[i])));
+        text_printf(h->t, "    row_bytes[%u] = %s;\n", i,
+                    host_checked(h, type_bytes(h->c, b->type[i])));
     text_add(h->t, "}\n\n");
 }
 
@@ -32,7 +36,8 @@ print_sizes(Host *h, const Batch *b)
 static void
 print_updates(Host *h, const Batch *b)
 {
-    text_add(h->t, "static int\ntn_batch_update(int32_t number, const int64_t *sym, int64_t *to, TnFault *fault)\n{\n    (void)sym, (void)to, (void)fault;\n"
+    text_add(h->t, "static int\ntn_batch_update(int32_t number, const int64_t *sym, int64_t *to, "
+                   "TnFault *fault)\n{\n    (void)sym, (void)to, (void)fault;\n"
                    "    switch (number) {\n");
     for (uint32_t i = 0; i < b->nupdate; i++) {
         text_printf(h->t, "    case %u:\n", i);
@@ -40,31 +45,42 @@ print_updates(Host *h, const Batch *b)
             const BatchSize *s = &b->update[i].at[k];
             uint32_t at = host_symbol(h, (Sym)(uintptr_t)s->symbol.id);
             Interval r = expr_symbol_get(h->c, s->symbol);
-            if (expr_is(s->is, 0)) {             /* nothing yet */
+            if (expr_is(s->is, 0)) { /* nothing yet */
                 text_printf(h->t, "        to[%u] = 0;\n", at);
                 continue;
             }
-            text_printf(h->t, "        to[%u] = %s;\n        if (to[%u] < INT64_C(%lld) || to[%u] > INT64_C(%lld))\n"
-                              "            return tn_refuse(fault, TN_FAULT_SYMBOL, %u, 0, to[%u], to[%u] < INT64_C(%lld) ? INT64_C(%lld) : INT64_C(%lld));\n",
-                        at, host_checked(h, s->is), at, (long long)(r.lo > 0 ? r.lo : 0), at, (long long)r.hi, at, at, at, (long long)(r.lo > 0 ? r.lo : 0),
+            text_printf(h->t,
+                        "        to[%u] = %s;\n        if (to[%u] < INT64_C(%lld) || to[%u] > "
+                        "INT64_C(%lld))\n"
+                        "            return tn_refuse(fault, TN_FAULT_SYMBOL, %u, 0, to[%u], "
+                        "to[%u] < INT64_C(%lld) ? INT64_C(%lld) : INT64_C(%lld));\n",
+                        at, host_checked(h, s->is), at, (long long)(r.lo > 0 ? r.lo : 0), at,
+                        (long long)r.hi, at, at, at, (long long)(r.lo > 0 ? r.lo : 0),
                         (long long)(r.lo > 0 ? r.lo : 0), (long long)r.hi);
         }
         text_add(h->t, "        break;\n");
     }
-    text_add(h->t, "    }\n    return 0;\n}\n\nTN_CALLED int\ntn_batch_check(int32_t number, const int64_t *sym, TnFault *fault)\n{\n    int64_t got = 0, want = 0;\n    (void)sym, (void)fault;\n"
-                   "    switch (number) {\n");
+    text_add(
+        h->t,
+        "    }\n    return 0;\n}\n\nTN_CALLED int\ntn_batch_check(int32_t number, const int64_t "
+        "*sym, TnFault *fault)\n{\n    int64_t got = 0, want = 0;\n    (void)sym, (void)fault;\n"
+        "    switch (number) {\n");
     uint32_t first = 0;
     for (uint32_t i = 0; i < h->p->plan->plan.n; i++)
         first += h->p->plan->plan.at[i]->graph->constraints.n;
     for (uint32_t i = 0; i < b->ncheck; i++) {
         const Constraint *k = &b->check[i];
-        text_printf(h->t, "    case %u:\n        got = %s, want = %s;\n        if (got != want%s)\n"
-                          "            return tn_refuse(fault, TN_FAULT_CONSTRAINT, %u, %s, got, "
-                          "want);\n        break;\n",
+        text_printf(h->t,
+                    "    case %u:\n        got = %s, want = %s;\n        if (got != want%s)\n"
+                    "            return tn_refuse(fault, TN_FAULT_CONSTRAINT, %u, %s, got, "
+                    "want);\n        break;\n",
                     i, host_checked(h, k->a), host_checked(h, k->b), host_or_one(k), first + i,
                     host_constraint_at(h, k));
     }
-    text_add(h->t, "    }\n    (void)got, (void)want;\n    return 0;\n}\n\nstatic void\ntn_batch_dims(const int64_t *sym, int64_t *output_dims)\n{\n    (void)sym, (void)output_dims;\n");
+    text_add(
+        h->t,
+        "    }\n    (void)got, (void)want;\n    return 0;\n}\n\nstatic void\ntn_batch_dims(const "
+        "int64_t *sym, int64_t *output_dims)\n{\n    (void)sym, (void)output_dims;\n");
     for (uint32_t i = 0, at = 0; i < h->g->output.n; i++) {
         const Type *t = h->g->value.at[h->g->output.at[i]].type;
         for (uint32_t d = 0; d < t->rank; d++, at++)
@@ -76,9 +92,13 @@ print_updates(Host *h, const Batch *b)
     text_add(h->t, "0};\n");
 }
 
-/* ---- which sizes matter ---------------------------------------------------------------------------------------------- */
+/* ---- which sizes matter ---------------------------------------------------------------------- */
 
-typedef struct { Host *h; const Batch *b; VEC(uint32_t) at; } Sizes;
+typedef struct {
+    Host *h;
+    const Batch *b;
+    VEC(uint32_t) at;
+} Sizes;
 
 static void
 add_symbol(void *user, Var v)
@@ -86,7 +106,8 @@ add_symbol(void *user, Var v)
     Sizes *s = user;
     uint64_t at;
 
-    if (v.kind != VAR_SYMBOL || v.id == s->b->instances.id || v.id == s->b->rows.id || !map_get(&s->h->symbol_at, v.id, &at))
+    if (v.kind != VAR_SYMBOL || v.id == s->b->instances.id || v.id == s->b->rows.id ||
+        !map_get(&s->h->symbol_at, v.id, &at))
         return;
     for (uint32_t i = 0; i < s->at.n; i++)
         if (s->at.at[i] == at)
@@ -111,7 +132,7 @@ add_resolved(void *user, Var v)
 static void
 add_named(void *user, Sym symbol)
 {
-    add_resolved(user, (Var){VAR_SYMBOL, MAP_PTR(symbol)});
+    add_resolved(user, (Var){ VAR_SYMBOL, MAP_PTR(symbol) });
 }
 
 static void
@@ -132,7 +153,7 @@ print_which(Sizes *s, const char *name)
 static void
 sizes_of_block(Host *h, const Batch *b, uint32_t i, const Graph *g)
 {
-    Sizes s = {.h = h, .b = b};
+    Sizes s = { .h = h, .b = b };
 
     for (uint32_t k = 0; k < g->input.n; k++)
         add_type(&s, g->value.at[g->input.at[k]].type);
@@ -153,7 +174,7 @@ plan_number(const Host *h, const Graph *g)
     return i;
 }
 
-/* ---- what runs as control walks ------------------------------------------------------------------------------------- */
+/* ---- what runs as control walks -------------------------------------------------------------- */
 
 /* Where a value of a host block is, as C; NULL: not without memory of the block's own. */
 static const char *
@@ -164,20 +185,23 @@ direct_place(Host *h, const Plan *plan, ValueId v)
     switch (at->place) {
     case PLACE_INPUT: return arena_printf(h->a, "(void *)in[%u]", at->index);
     case PLACE_OUTPUT: return at->offset ? NULL : arena_printf(h->a, "out[%u]", at->index);
-    case PLACE_WEIGHT: return arena_printf(h->a, "(char *)f->weights + %s", host_plain(h, at->offset));
+    case PLACE_WEIGHT:
+        return arena_printf(h->a, "(char *)f->weights + %s", host_plain(h, at->offset));
     default: return NULL;
     }
 }
 
-/* The number of the first call of plan `number` among those of all, which are counted from the last plan on (host_kernels). */
+/* The number of the first call of plan `number` among those of all, which are counted from the last
+ * plan on (host_kernels). */
 static uint32_t
 first_call(const Host *h, uint32_t number)
 {
     uint32_t first = 0;
 
-    for (uint32_t i = h->p->plan->plan.n; i-- > number + 1; )
+    for (uint32_t i = h->p->plan->plan.n; i-- > number + 1;)
         for (NodeId id = 1; id < h->p->plan->plan.at[i]->graph->node.n; id++)
-            first += host_is_call(h->p->plan->plan.at[i]->graph, id) || host_is_routine(h->p->plan->plan.at[i]->graph, id);
+            first += host_is_call(h->p->plan->plan.at[i]->graph, id) ||
+                     host_is_routine(h->p->plan->plan.at[i]->graph, id);
     return first;
 }
 
@@ -185,10 +209,10 @@ first_call(const Host *h, uint32_t number)
 static bool
 is_plain(const char *text)
 {
-    static const char *const known[] = {"tn_at", "tn_div", "tn_mod", "tn_quo", "tn_rem", "tn_min",
-                                        "tn_max", "tn_inside", "tn_or_zero"};
+    static const char *const known[] = { "tn_at",  "tn_div", "tn_mod",    "tn_quo",    "tn_rem",
+                                         "tn_min", "tn_max", "tn_inside", "tn_or_zero" };
 
-    for (const char *s = text; (s = strstr(s, "tn_")) != NULL; ) {
+    for (const char *s = text; (s = strstr(s, "tn_")) != NULL;) {
         size_t n = strspn(s, "abcdefghijklmnopqrstuvwxyz_0123456789"), i = 0;
         while (i < sizeof known / sizeof *known &&
                (strlen(known[i]) != n || strncmp(s, known[i], n)))
@@ -208,7 +232,7 @@ print_kernel_here(Host *h, const Kernel *k, const KernelCode *code)
 {
     static const char begin[] = "TN_KERNEL ";
     const char *name = arena_printf(h->a, "here_%s", code->symbol);
-    Text t = {.arena = h->a};
+    Text t = { .arena = h->a };
     SymbolList sizes = code->sizes;
 
     if (!emit_c_kernel(h->c, &t, k, name, &sizes, EMIT_KEEP_DENORMALS) || sizes.n != code->sizes.n)
@@ -223,14 +247,14 @@ print_kernel_here(Host *h, const Kernel *k, const KernelCode *code)
     return name;
 }
 
-/* A host block is a few numbers, so its kernels are called one by one, without the walk over a table of calls. Where it needs more than
- * that, false. */
+/* A host block is a few numbers, so its kernels are called one by one, without the walk over a
+ * table of calls. Where it needs more than that, false. */
 static bool
 print_direct(Host *h, uint32_t number, const char *name)
 {
     const Plan *plan = h->p->plan->plan.at[number];
     const Graph *g = plan->graph;
-    Text t = {.arena = h->a};
+    Text t = { .arena = h->a };
     uint32_t call = first_call(h, number);
     int64_t trips;
 
@@ -238,13 +262,15 @@ print_direct(Host *h, uint32_t number, const char *name)
         return false;
     for (NodeId id = 1; id < g->node.n; id++) {
         const Node *n = &g->node.at[id];
-        if (!host_is_call(g, id) || n->kernel->nvariant || !expr_const(n->kernel->trips, &trips) || !expr_is(kernel_scratch_bytes(h->c, n->kernel), 0))
+        if (!host_is_call(g, id) || n->kernel->nvariant || !expr_const(n->kernel->trips, &trips) ||
+            !expr_is(kernel_scratch_bytes(h->c, n->kernel), 0))
             return false;
         const KernelCode *code = host_code(h, n->kernel);
         const char *here = print_kernel_here(h, n->kernel, code);
         text_add(&t, "    {\n        void *const buf[] = {");
         for (uint32_t i = 0; i < n->in.count + n->out.count; i++) {
-            const char *place = direct_place(h, plan, i < n->in.count ? node_in(g, n, i) : node_out(g, n, i - n->in.count));
+            const char *place = direct_place(
+                h, plan, i < n->in.count ? node_in(g, n, i) : node_out(g, n, i - n->in.count));
             if (!place)
                 return false;
             text_printf(&t, "%s, ", place);
@@ -252,13 +278,15 @@ print_direct(Host *h, uint32_t number, const char *name)
         text_add(&t, "0};\n        const int64_t size[] = {");
         for (uint32_t i = 0; i < code->sizes.n; i++)
             text_printf(&t, "sym[%u], ", host_symbol(h, code->sizes.at[i]));
-        text_printf(&t, "0};\n        const TnArgs args = {sizeof args, buf, size, f->fault, %u};\n"
-                        "        %s(&args, 0, INT64_C(%lld), 0);\n    }\n",
+        text_printf(&t,
+                    "0};\n        const TnArgs args = {sizeof args, buf, size, f->fault, %u};\n"
+                    "        %s(&args, 0, INT64_C(%lld), 0);\n    }\n",
                     call++, here ? here : code->symbol, (long long)trips);
     }
-    text_printf(h->t, "TN_INLINE int\n%s(const TnFrame *f, const void *const *in, "
-                      "void *const *out, const int64_t *sym)\n{\n    (void)in, (void)out, (void)sym;\n%s"
-                      "    return f->fault->code;\n}\n\n",
+    text_printf(h->t,
+                "TN_INLINE int\n%s(const TnFrame *f, const void *const *in, "
+                "void *const *out, const int64_t *sym)\n{\n    (void)in, (void)out, (void)sym;\n%s"
+                "    return f->fault->code;\n}\n\n",
                 name, text_str(&t));
     return true;
 }
@@ -273,13 +301,15 @@ position(Host *h, Var symbol)
     return (uint32_t)at;
 }
 
-/* Rows that leave the second cache before they are read come back from memory, in pieces that fit all weights are read again. So a piece is what fits,
- * or some times the weights where that is more. */
+/* Rows that leave the second cache before they are read come back from memory, in pieces that fit
+ * all weights are read again. So a piece is what fits, or some times the weights where that is
+ * more. */
 static int64_t
 most_rows(const Host *h)
 {
     enum { TIMES_WEIGHTS = 4 };
-    int64_t cache = h->p->machine->level[LEVEL_L2].bytes, weights = TIMES_WEIGHTS * h->p->plan->weights_bytes;
+    int64_t cache = h->p->machine->level[LEVEL_L2].bytes,
+            weights = TIMES_WEIGHTS * h->p->plan->weights_bytes;
 
     return cache > weights ? cache : weights;
 }
@@ -311,8 +341,9 @@ print_policy(Host *h, const TnBatchPolicy *p)
     for (int32_t i = 0; i < p->nstate; i++)
         text_printf(h->t, "    {%d, %d, %d, %d},\n", p->state[i].type, p->state[i].action,
                     p->state[i].child, p->state[i].next);
-    text_printf(h->t, "    {0, 0, 0, 0}\n};\nstatic const TnBatchPolicy tn_batch_policy = {sizeof "
-                      "tn_batch_policy, %d, %d, tn_batch_states, UINT64_C(%llu), 0, 0};\n",
+    text_printf(h->t,
+                "    {0, 0, 0, 0}\n};\nstatic const TnBatchPolicy tn_batch_policy = {sizeof "
+                "tn_batch_policy, %d, %d, tn_batch_states, UINT64_C(%llu), 0, 0};\n",
                 p->kind, p->nstate, (unsigned long long)p->seed);
 }
 
@@ -329,7 +360,8 @@ host_batch(Host *h)
         ;
     text_printf(h->t, "%s\n", prelude);
     for (uint32_t i = 0; i < b->nblock; i++)
-        table(h, arena_printf(h->a, "tn_batch_types_%u", i), b->block[i].type, b->block[i].nin + b->block[i].nout);
+        table(h, arena_printf(h->a, "tn_batch_types_%u", i), b->block[i].type,
+              b->block[i].nin + b->block[i].nout);
     for (uint32_t i = 0; i < b->nblock; i++)
         sizes_of_block(h, b, i, n->region[i].graph);
     const char **host = NEW_ARRAY(h->a, const char *, b->nblock + 1);
@@ -341,8 +373,9 @@ host_batch(Host *h)
     }
     text_add(h->t, "static const TnBatchBlock tn_batch_blocks[] = {\n");
     for (uint32_t i = 0; i < b->nblock; i++)
-        text_printf(h->t, "    {tn_graph_%u, %u, %u, %d, %d, tn_batch_types_%u, "
-                          "tn_batch_sizes_%u},\n",
+        text_printf(h->t,
+                    "    {tn_graph_%u, %u, %u, %d, %d, tn_batch_types_%u, "
+                    "tn_batch_sizes_%u},\n",
                     plan_number(h, n->region[i].graph), b->block[i].nin, b->block[i].nout,
                     b->block[i].kind != BLOCK_TOGETHER, b->block[i].last, i, i);
     text_add(h->t, "    {0, 0, 0, 0, 0, 0, 0}\n};\nstatic const TnBlockInfo tn_batch_info[] = {\n");
@@ -365,19 +398,29 @@ host_batch(Host *h)
     print_updates(h, b);
     host_walk(h, b, host);
     print_policy(h, h->p->policy);
-    text_printf(h->t, "static const TnBatchProgram tn_batch_program = {tn_batch_functions, tn_batch_blocks, "
-                      "tn_batch_inputs, tn_batch_outputs, tn_batch_late, tn_batch_input_rows,\n"
-                      "    %u, %u, %u, %u, %u, %u, %u, INT64_C(%lld), INT64_C(%lld), INT64_C(%lld),\n"
-                      "    tn_batch_walk, tn_batch_sizes, tn_batch_update, tn_batch_dims,\n"
-                      "    &tn_batch_policy};\n\n"
-                      "static int\ntn_many(const TnMany *m)\n{\n"
-                      "    TnFrame frame;\n    memset(&frame, 0, sizeof frame);\n    memset(m->fault, 0, sizeof *m->fault);\n"
-                      "    frame.size = sizeof frame;\n    frame.weights = m->weights ? m->weights : %s;\n    frame.sym = 0;\n"
-                      "    frame.host = m->host;\n    frame.fault = m->fault;\n    frame.memory = m->memory;\n",
-                b->nblock, b->ntype, b->ninput, b->noutput, position(h, b->instances), position(h, b->rows), h->nsymbol,
-                (long long)(h->p->max_trips && h->p->max_trips < INT32_MAX ? h->p->max_trips : EMIT_MAX_TRIPS),
-                (long long)(h->p->max_calls ? h->p->max_calls : EMIT_MAX_CALLS), (long long)most_rows(h), h->own_weights);
+    text_printf(
+        h->t,
+        "static const TnBatchProgram tn_batch_program = {tn_batch_functions, tn_batch_blocks, "
+        "tn_batch_inputs, tn_batch_outputs, tn_batch_late, tn_batch_input_rows,\n"
+        "    %u, %u, %u, %u, %u, %u, %u, INT64_C(%lld), INT64_C(%lld), INT64_C(%lld),\n"
+        "    tn_batch_walk, tn_batch_sizes, tn_batch_update, tn_batch_dims,\n"
+        "    &tn_batch_policy};\n\n"
+        "static int\ntn_many(const TnMany *m)\n{\n"
+        "    TnFrame frame;\n    memset(&frame, 0, sizeof frame);\n    memset(m->fault, 0, sizeof "
+        "*m->fault);\n"
+        "    frame.size = sizeof frame;\n    frame.weights = m->weights ? m->weights : %s;\n    "
+        "frame.sym = 0;\n"
+        "    frame.host = m->host;\n    frame.fault = m->fault;\n    frame.memory = m->memory;\n",
+        b->nblock, b->ntype, b->ninput, b->noutput, position(h, b->instances), position(h, b->rows),
+        h->nsymbol,
+        (long long)(h->p->max_trips && h->p->max_trips < INT32_MAX ? h->p->max_trips
+                                                                   : EMIT_MAX_TRIPS),
+        (long long)(h->p->max_calls ? h->p->max_calls : EMIT_MAX_CALLS), (long long)most_rows(h),
+        h->own_weights);
     if (h->p->plan->weights_bytes)
-        text_printf(h->t, "    if (!frame.weights)\n        return tn_refuse(m->fault, TN_FAULT_WEIGHTS, 0, 0, 0, INT64_C(%lld));\n", (long long)h->p->plan->weights_bytes);
+        text_printf(h->t,
+                    "    if (!frame.weights)\n        return tn_refuse(m->fault, TN_FAULT_WEIGHTS, "
+                    "0, 0, 0, INT64_C(%lld));\n",
+                    (long long)h->p->plan->weights_bytes);
     text_add(h->t, "    return tn_batch(&tn_batch_program, m, &frame);\n}\n\n");
 }

@@ -1,11 +1,12 @@
-/* host_c: the host program of a model as C: its kernels declared, its tables, prepare, run, the manifest. */
+/* host_c: the host program of a model as C: its kernels declared, its tables, prepare, run, the
+ * manifest. */
 #include "emit/host.h"
 
 #include "graph/batch.h"
 
 #include <string.h>
 
-/* ---- the manifest's tables ----------------------------------------------------------------------- */
+/* ---- the manifest's tables ------------------------------------------------------------------- */
 
 static void
 tensor_table(Host *h, const char *table, const ValueId *value, uint32_t n)
@@ -30,8 +31,8 @@ tensor_table(Host *h, const char *table, const ValueId *value, uint32_t n)
         text_add(h->t, "    {");
         host_string(h->t, v->name);
         if (v->type->rank > 0)
-            text_printf(h->t, ", \"%s\", %u, tn_%s_dims_%u, tn_%s_text_%u},\n", dtype_info[v->type->dtype].name, v->type->rank,
-                        table, i, table, i);
+            text_printf(h->t, ", \"%s\", %u, tn_%s_dims_%u, tn_%s_text_%u},\n",
+                        dtype_info[v->type->dtype].name, v->type->rank, table, i, table, i);
         else
             text_printf(h->t, ", \"%s\", 0, 0, 0},\n", dtype_info[v->type->dtype].name);
     }
@@ -102,15 +103,17 @@ string_tables(Host *h)
         }
     }
     const Batch *b = emit_batch(h->g);
-    for (uint32_t i = 0; b && i < b->ncheck; i++, nconstraint++)     /* behind them, those of host_batch.c */
+    /* behind them, those of host_batch.c */
+    for (uint32_t i = 0; b && i < b->ncheck; i++, nconstraint++)
         constraint_string(h, &b->check[i]);
     text_add(h->t, "    0\n};\n");
     return nconstraint;
 }
 
-/* ---- the rest ------------------------------------------------------------------------------------------ */
+/* ---- the rest -------------------------------------------------------------------------------- */
 
-/* A word for whoever lays the weights behind the linked library: their distance from the word itself,
+/* A word for whoever lays the weights behind the linked library: their distance from the word
+ * itself,
  * 0 while there are none. It stands in a note, which every linker keeps and gives a program header:
  * that header becomes the weights' segment (driver/segment.c). */
 static void
@@ -118,9 +121,11 @@ reserve_weights(Host *h)
 {
     text_add(h->t, "__asm__(\".pushsection .note.tenon,\\\"a\\\",%note\\n\"\n"
                    "        \".balign 4\\n.long 6, 8, 1\\n.asciz \\\"Tenon\\\"\\n.balign 4\\n\"\n"
-                   "        \".globl tn_weights_at\\n.hidden tn_weights_at\\ntn_weights_at: .quad 0\\n.popsection\");\n"
+                   "        \".globl tn_weights_at\\n.hidden tn_weights_at\\ntn_weights_at: .quad "
+                   "0\\n.popsection\");\n"
                    "typedef int64_t __attribute__((aligned(4))) tn_distance;\n"
-                   "extern __attribute__((visibility(\"hidden\"))) const volatile tn_distance tn_weights_at;\n\n"
+                   "extern __attribute__((visibility(\"hidden\"))) const volatile tn_distance "
+                   "tn_weights_at;\n\n"
                    "static const char *\ntn_own_weights(void)\n{\n    int64_t at = tn_weights_at;\n"
                    "    return at ? (const char *)&tn_weights_at + at : 0;\n}\n\n");
 }
@@ -144,7 +149,8 @@ static void
 declare_kernels(Host *h)
 {
     for (uint32_t i = 0; i < h->function.n; i++)
-        text_printf(h->t, "extern __attribute__((visibility(\"hidden\"))) TnKernelFn %s;\n", h->function.at[i]);
+        text_printf(h->t, "extern __attribute__((visibility(\"hidden\"))) TnKernelFn %s;\n",
+                    h->function.at[i]);
     text_add(h->t, "\n");
 }
 
@@ -161,7 +167,8 @@ state_table(Host *h)
         const State *s = &g->state.at[i];
         const Type *t = g->value.at[g->input.at[s->input]].type;
         graph_state_grows(g, s, &grows);
-        text_printf(h->t, "    {%u, %u, %d, %d},    /* ", s->input, s->output, grows == t->rank ? -1 : (int)grows, graph_state_in_place(g, s));
+        text_printf(h->t, "    {%u, %u, %d, %d},    /* ", s->input, s->output,
+                    grows == t->rank ? -1 : (int)grows, graph_state_in_place(g, s));
         host_comment(h->t, g->value.at[g->input.at[s->input]].name);
         text_add(h->t, " */\n");
     }
@@ -174,13 +181,22 @@ manifest(Host *h, uint32_t nkernel, uint32_t nconstraint, uint32_t rank_total)
 {
     const HostProgram *p = h->p;
     const char *input_formats = format_table(h, "tn_input_formats", p->input_format, h->g->input.n);
-    const char *output_formats = format_table(h, "tn_output_formats", p->output_format, h->g->output.n);
+    const char *output_formats =
+        format_table(h, "tn_output_formats", p->output_format, h->g->output.n);
     const char *states = state_table(h);
-    text_printf(h->t, "static int\ntn_cpu_ok(void)\n{\n    return %s;\n}\n\n", p->machine->cpu_check ? p->machine->cpu_check : "1");
+    text_printf(h->t, "static int\ntn_cpu_ok(void)\n{\n    return %s;\n}\n\n",
+                p->machine->cpu_check ? p->machine->cpu_check : "1");
     if (p->prefix)
-        text_printf(h->t, "#ifdef __cplusplus\nextern \"C\"\n#endif\nconst TnManifest *%s_manifest(void);\n\n", p->prefix);
-    text_printf(h->t, "__attribute__((visibility(\"default\"))) const TnManifest *\n%s_manifest(void)\n{\n"
-                      "    static const TnManifest manifest = {\n        TENON_ABI_VERSION, sizeof(TnManifest),\n        ", p->prefix ? p->prefix : "tenon");
+        text_printf(
+            h->t,
+            "#ifdef __cplusplus\nextern \"C\"\n#endif\nconst TnManifest *%s_manifest(void);\n\n",
+            p->prefix);
+    text_printf(
+        h->t,
+        "__attribute__((visibility(\"default\"))) const TnManifest *\n%s_manifest(void)\n{\n"
+        "    static const TnManifest manifest = {\n        TENON_ABI_VERSION, "
+        "sizeof(TnManifest),\n        ",
+        p->prefix ? p->prefix : "tenon");
     host_string(h->t, h->g->name);
     text_add(h->t, ", ");
     host_string(h->t, p->compiler);
@@ -188,29 +204,40 @@ manifest(Host *h, uint32_t nkernel, uint32_t nconstraint, uint32_t rank_total)
     host_string(h->t, p->machine->name);
     text_add(h->t, ",\n        ");
     host_string(h->t, p->summary);
-    text_printf(h->t, ",\n        %u, %u, %u, %u, %u, %u,\n", h->g->input.n, h->g->output.n, h->nsymbol, nconstraint,
-                nkernel, rank_total);
+    text_printf(h->t, ",\n        %u, %u, %u, %u, %u, %u,\n", h->g->input.n, h->g->output.n,
+                h->nsymbol, nconstraint, nkernel, rank_total);
     text_add(h->t, "        tn_inputs, tn_outputs, tn_symbols, tn_constraints, tn_kernels,\n");
     /* Embedded weights are not the caller's to bring. */
-    text_printf(h->t, "        %lld, UINT64_C(0x%016llx), tn_prepare, tn_run, tn_work, tn_cpu_ok,\n        %s, %s,\n        %s, %u, 0, %lld,\n        ",
-                (long long)(p->embed_weights ? 0 : p->plan->weights_bytes), (unsigned long long)p->weights_hash, input_formats, output_formats, states,
+    text_printf(h->t,
+                "        %lld, UINT64_C(0x%016llx), tn_prepare, tn_run, tn_work, tn_cpu_ok,\n      "
+                "  %s, %s,\n        %s, %u, 0, %lld,\n        ",
+                (long long)(p->embed_weights ? 0 : p->plan->weights_bytes),
+                (unsigned long long)p->weights_hash, input_formats, output_formats, states,
                 h->g->state.n, (long long)p->state_rows);
     host_string(h->t, expr_str(h->c, p->plan->plan.at[0]->arena_bytes));
-    text_printf(h->t, ",\n        %s, %s, %u, 0, ", h->batch ? "tn_many" : "0", h->batch ? "tn_batch_info" : "0", h->batch ? h->batch->nblock : 0);
+    text_printf(h->t, ",\n        %s, %s, %u, 0, ", h->batch ? "tn_many" : "0",
+                h->batch ? "tn_batch_info" : "0", h->batch ? h->batch->nblock : 0);
     if (p->single)
         host_string(h->t, p->single);
-    text_add(h->t, p->single ? "\n    };\n    return &manifest;\n}\n" : "0\n    };\n    return &manifest;\n}\n");
+    text_add(h->t, p->single ? "\n    };\n    return &manifest;\n}\n"
+                             : "0\n    };\n    return &manifest;\n}\n");
 }
 
 bool
 emit_c_host(Ctx *c, Text *t, const HostProgram *p, bool single_file)
 {
-    Host h = {.c = c, .a = t->arena, .t = t, .p = p, .g = p->graph,
-              .symbol_at.arena = t->arena, .function_at.arena = t->arena, .here.arena = t->arena};
+    Host h = { .c = c,
+               .a = t->arena,
+               .t = t,
+               .p = p,
+               .g = p->graph,
+               .symbol_at.arena = t->arena,
+               .function_at.arena = t->arena,
+               .here.arena = t->arena };
     h.nsymbol = emit_symbols(p->graph, t->arena, &h.symbol);
     for (uint32_t i = 0; i < h.nsymbol; i++)
         map_put(&h.symbol_at, MAP_PTR(h.symbol[i]), i);
-    for (uint32_t i = p->plan->plan.n; i-- > 0; ) {
+    for (uint32_t i = p->plan->plan.n; i-- > 0;) {
         const Graph *g = p->plan->plan.at[i]->graph;
         for (NodeId n = 1; n < g->node.n; n++) {
             const Kernel *k = host_is_call(g, n) ? g->node.at[n].kernel : NULL;
@@ -222,7 +249,9 @@ emit_c_host(Ctx *c, Text *t, const HostProgram *p, bool single_file)
     }
     if (!single_file)
         declare_kernels(&h);
-    h.own_weights = p->embed_weights ? "(const char *)tn_weights" : single_file ? "0" : "tn_own_weights()";
+    h.own_weights = p->embed_weights ? "(const char *)tn_weights"
+                    : single_file    ? "0"
+                                     : "tn_own_weights()";
     if (p->embed_weights)
         embed_weights(&h);
     else if (!single_file)

@@ -1,12 +1,13 @@
 /* host_control: nodes that run graphs or define symbols, as C.
  *
- * What a node runs is a function that takes a frame. The frame points at values of this graph: its inputs are
- * where they lie, and what it gives is written where it is to lie, if that size is known before; else it
- * hands over a block. Symbols of a branch or a body stand in the same array as those of this graph, at
- * places of their own; a function gets an array of its own, since it may be running already.
+ * What a node runs is a function that takes a frame. The frame points at values of this graph: its
+ * inputs are where they lie, and what it gives is written where it is to lie, if that size is known
+ * before; else it hands over a block. Symbols of a branch or a body stand in the same array as
+ * those of this graph, at places of their own; a function gets an array of its own, since it may be
+ * running already.
  *
- * A carried value of a loop is read from one buffer and written to the other, which change places after each
- * turn; after the last one it is copied if it does not lie where it should.
+ * A carried value of a loop is read from one buffer and written to the other, which change places
+ * after each turn; after the last one it is copied if it does not lie where it should.
  */
 #include "emit/host.h"
 
@@ -25,29 +26,31 @@ sym_of(const Control *k, Sym s)
     return arena_printf(k->h->a, "sym[%u]", host_symbol(k->h, s));
 }
 
-/* ---- sizes ------------------------------------------------------------------------------------------ */
+/* ---- sizes ----------------------------------------------------------------------------------- */
 
 /* Symbol i of the node is `value`, a C expression: checked against all that is known of it. */
 static void
 define(Control *k, uint32_t i, const char *value, const char *indent)
 {
     const NewSymbol *s = &k->n->fresh[i];
-    Interval r = expr_symbol_get(k->h->c, (Var){VAR_SYMBOL, MAP_PTR(s->name)});
+    Interval r = expr_symbol_get(k->h->c, (Var){ VAR_SYMBOL, MAP_PTR(s->name) });
     const char *most = arena_printf(k->h->a, "INT64_C(%lld)", (long long)r.hi);
     int64_t number;
 
     if (s->most && !(expr_const(s->most, &number) && number >= r.hi))
-        most = arena_printf(k->h->a, r.hi == INT64_MAX ? "%s" : "tn_min(%s, INT64_C(%lld))", host_checked(k->h, s->most), (long long)r.hi);
-    text_printf(k->t, "%sif ((code = tn_define(f, %u, %s, INT64_C(%lld), %s)))    /* ", indent, host_symbol(k->h, s->name), value,
-                (long long)(r.lo > 0 ? r.lo : 0), most);
+        most = arena_printf(k->h->a, r.hi == INT64_MAX ? "%s" : "tn_min(%s, INT64_C(%lld))",
+                            host_checked(k->h, s->most), (long long)r.hi);
+    text_printf(k->t, "%sif ((code = tn_define(f, %u, %s, INT64_C(%lld), %s)))    /* ", indent,
+                host_symbol(k->h, s->name), value, (long long)(r.lo > 0 ? r.lo : 0), most);
     host_comment(k->t, s->name);
     text_printf(k->t, " */\n%s    return code;\n", indent);
 }
 
-/* The symbols in result types from `first` on, each by the first dimension it stands in: output `from + i` of the
- * graph, stacked ones behind a dimension of their own. */
+/* The symbols in result types from `first` on, each by the first dimension it stands in: output
+ * `from + i` of the graph, stacked ones behind a dimension of their own. */
 static void
-define_from_results(Control *k, const Region *r, uint32_t first, uint32_t count, uint32_t from, bool *done, const char *indent)
+define_from_results(Control *k, const Region *r, uint32_t first, uint32_t count, uint32_t from,
+                    bool *done, const char *indent)
 {
     for (uint32_t i = first; i < first + count; i++) {
         ValueId v = node_out(k->g, k->n, i);
@@ -67,7 +70,8 @@ static void
 bind_symbols(Control *k, const Region *r, const char *indent)
 {
     for (uint32_t i = 0; i < r->nbind; i++)
-        text_printf(k->t, "%s%s = %s;\n", indent, sym_of(k, (Sym)(uintptr_t)r->bind[i].var.id), host_plain(k->h, r->bind[i].to));
+        text_printf(k->t, "%s%s = %s;\n", indent, sym_of(k, (Sym)(uintptr_t)r->bind[i].var.id),
+                    host_plain(k->h, r->bind[i].to));
 }
 
 /* What is known of a symbol inside, which is now `is`. */
@@ -78,8 +82,10 @@ check_bound(Control *k, Var symbol, const Expr *is, const char *indent)
     uint32_t at = host_symbol(k->h, (Sym)(uintptr_t)symbol.id);
 
     if (out.lo < in.lo || out.hi > in.hi)
-        text_printf(k->t, "%sif ((code = tn_define(f, %u, sym[%u], INT64_C(%lld), INT64_C(%lld))))\n%s    return code;\n", indent, at, at,
-                    (long long)in.lo, (long long)in.hi, indent);
+        text_printf(k->t,
+                    "%sif ((code = tn_define(f, %u, sym[%u], INT64_C(%lld), INT64_C(%lld))))\n%s   "
+                    " return code;\n",
+                    indent, at, at, (long long)in.lo, (long long)in.hi, indent);
 }
 
 /* What is known of sizes inside is checked where it is entered. */
@@ -90,7 +96,7 @@ check_bindings(Control *k, const Region *r, const char *indent)
         check_bound(k, r->bind[i].var, r->bind[i].to, indent);
 }
 
-/* ---- frames --------------------------------------------------------------------------------------------- */
+/* ---- frames ---------------------------------------------------------------------------------- */
 
 /* `const void *in[]`: node inputs from `first` on, after what `before` prints. */
 static void
@@ -135,13 +141,15 @@ place_result(Control *k, const Region *r, uint32_t i, const char *indent)
     ValueId v = node_out(k->g, k->n, i);
     const Placement *at = &k->p->plan->value[v];
     bool block = v && at->place == PLACE_BLOCK;
-    const char *own = block ? arena_printf(k->h->a, "&f->block[%u]", at->index) : arena_printf(k->h->a, "&given[%u]", i);
+    const char *own = block ? arena_printf(k->h->a, "&f->block[%u]", at->index)
+                            : arena_printf(k->h->a, "&given[%u]", i);
 
     if (is_made(k, r->graph, i)) {
         text_printf(k->t, "%smade[%u] = %s;\n", indent, i, own);
     } else if (block || !v) {
-        text_printf(k->t, "%sif ((code = tn_need(f, %s, %s)))\n%s    return code;\n%sout[%u] = (%s)->at;\n", indent, own,
-                    bytes_of_output(k, r->graph, i), indent, indent, i, own);
+        text_printf(
+            k->t, "%sif ((code = tn_need(f, %s, %s)))\n%s    return code;\n%sout[%u] = (%s)->at;\n",
+            indent, own, bytes_of_output(k, r->graph, i), indent, indent, i, own);
     } else {
         text_printf(k->t, "%sout[%u] = %s;\n", indent, i, program_place(k->p, v));
     }
@@ -156,35 +164,41 @@ settle_result(Control *k, const Region *r, uint32_t i, const char *indent)
     if (v && k->p->plan->value[v].place == PLACE_BLOCK)
         return;
     if (v && is_made(k, r->graph, i))
-        text_printf(k->t, "%smemcpy(%s, given[%u].at, (size_t)(%s));\n", indent, program_place(k->p, v), i,
-                    host_plain(k->h, type_bytes(k->h->c, r->graph->value.at[r->graph->output.at[i]].type)));
+        text_printf(
+            k->t, "%smemcpy(%s, given[%u].at, (size_t)(%s));\n", indent, program_place(k->p, v), i,
+            host_plain(k->h, type_bytes(k->h->c, r->graph->value.at[r->graph->output.at[i]].type)));
     if (!v || is_made(k, r->graph, i))
         text_printf(k->t, "%stn_put(f, &given[%u]);\n", indent, i);
 }
 
-/* ---- match --------------------------------------------------------------------------------------------------- */
+/* ---- match ----------------------------------------------------------------------------------- */
 
 static void
 print_match(Control *k)
 {
     const Value *v = &k->g->value.at[node_in(k->g, k->n, 0)];
 
-    text_printf(k->t, "    {\n        const %s *from = (const %s *)%s;\n", dtype_info[v->type->dtype].ctype,
-                dtype_info[v->type->dtype].ctype, program_place(k->p, node_in(k->g, k->n, 0)));
+    text_printf(k->t, "    {\n        const %s *from = (const %s *)%s;\n",
+                dtype_info[v->type->dtype].ctype, dtype_info[v->type->dtype].ctype,
+                program_place(k->p, node_in(k->g, k->n, 0)));
     for (uint32_t i = 0; i < k->n->nfresh; i++)
         define(k, i, arena_printf(k->h->a, "(int64_t)from[%u]", i), "        ");
     if (node_out(k->g, k->n, 0))
-        text_printf(k->t, "        memcpy(%s, from, %u * sizeof *from);\n", program_place(k->p, node_out(k->g, k->n, 0)), k->n->nfresh);
+        text_printf(k->t, "        memcpy(%s, from, %u * sizeof *from);\n",
+                    program_place(k->p, node_out(k->g, k->n, 0)), k->n->nfresh);
     text_add(k->t, "    }\n");
 }
 
-/* ---- if ------------------------------------------------------------------------------------------------- */
+/* ---- if -------------------------------------------------------------------------------------- */
 
 static void
 print_frame(Control *k, uint32_t nout)
 {
-    text_printf(k->t, "        TnFrame inner = *f;\n        void *out[%u] = {0};\n        TnBlock given[%u] = {{0, 0}}, *made[%u] = {0};\n"
-                      "        (void)given;\n        inner.inputs = in, inner.outputs = out, inner.made = made, inner.output_dims = 0;\n",
+    text_printf(k->t,
+                "        TnFrame inner = *f;\n        void *out[%u] = {0};\n        TnBlock "
+                "given[%u] = {{0, 0}}, *made[%u] = {0};\n"
+                "        (void)given;\n        inner.inputs = in, inner.outputs = out, inner.made "
+                "= made, inner.output_dims = 0;\n",
                 nout + 1, nout + 1, nout + 1);
     print_arena(k);
 }
@@ -199,7 +213,8 @@ run_region(Control *k, const Region *r, const char *indent)
     check_bindings(k, r, indent);
     for (uint32_t i = 0; i < nout; i++)
         place_result(k, r, i, indent);
-    text_printf(k->t, "%sif ((code = %s(&inner)))\n%s    return code;\n", indent, program_graph(k->p, r->graph), indent);
+    text_printf(k->t, "%sif ((code = %s(&inner)))\n%s    return code;\n", indent,
+                program_graph(k->p, r->graph), indent);
     define_from_results(k, r, 0, nout, 0, done, indent);
     for (uint32_t i = 0; i < nout; i++)
         settle_result(k, r, i, indent);
@@ -211,18 +226,20 @@ print_if(Control *k)
     text_add(k->t, "    {\n");
     print_inputs(k, 1, "");
     print_frame(k, k->n->out.count);
-    text_printf(k->t, "        if (*(const unsigned char *)%s) {\n", program_place(k->p, node_in(k->g, k->n, 0)));
+    text_printf(k->t, "        if (*(const unsigned char *)%s) {\n",
+                program_place(k->p, node_in(k->g, k->n, 0)));
     run_region(k, &k->n->region[0], "            ");
     text_add(k->t, "        } else {\n");
     run_region(k, &k->n->region[1], "            ");
     text_add(k->t, "        }\n    }\n");
 }
 
-/* ---- loop ------------------------------------------------------------------------------------------------------- */
+/* ---- loop ------------------------------------------------------------------------------------ */
 
 typedef struct {
-    bool fixed;                      /* carried: two buffers whose size does not change */
-    bool in_place;                   /* stacked: each turn writes its part of a buffer that is there */
+    bool fixed; /* carried: two buffers whose size does not change */
+    /* stacked: each turn writes its part of a buffer that is there */
+    bool in_place;
 } Buffering;
 
 static Buffering
@@ -233,8 +250,8 @@ buffering(const Control *k, uint32_t i)
     bool there = v && k->p->plan->value[v].place != PLACE_BLOCK && !is_made(k, body, 1 + i);
 
     if (i < k->n->ncarried)
-        return (Buffering){.fixed = there && k->p->plan->node[k->id].other[i]};
-    return (Buffering){.in_place = there};
+        return (Buffering){ .fixed = there && k->p->plan->node[k->id].other[i] };
+    return (Buffering){ .in_place = there };
 }
 
 static void
@@ -242,10 +259,15 @@ loop_before(Control *k)
 {
     uint32_t nout = k->n->out.count;
 
-    text_printf(k->t, "        TnBlock now[%u] = {{0, 0}}, next[%u] = {{0, 0}};\n        (void)now, (void)next;\n", nout + 1, nout + 1);
+    text_printf(k->t,
+                "        TnBlock now[%u] = {{0, 0}}, next[%u] = {{0, 0}};\n        (void)now, "
+                "(void)next;\n",
+                nout + 1, nout + 1);
     for (uint32_t i = 0; i < nout; i++)
         if (i >= k->n->ncarried && !buffering(k, i).in_place)
-            for (uint32_t d = 0; node_out(k->g, k->n, i) && d < k->g->value.at[node_out(k->g, k->n, i)].type->rank; d++) {
+            for (uint32_t d = 0;
+                 node_out(k->g, k->n, i) && d < k->g->value.at[node_out(k->g, k->n, i)].type->rank;
+                 d++) {
                 uint32_t f = node_fresh(k->n, k->g->value.at[node_out(k->g, k->n, i)].type->dim[d]);
                 if (f != UINT32_MAX)
                     text_printf(k->t, "        %s = 0;\n", sym_of(k, k->n->fresh[f].name));
@@ -262,21 +284,29 @@ loop_output(Control *k, uint32_t i)
     const char *bytes = is_made(k, body, 1 + i) ? NULL : bytes_of_output(k, body, 1 + i);
 
     if (b.fixed)
-        text_printf(k->t, "            out[%u] = turn %% 2 ? (void *)((char *)f->arena + (%s)) : %s;\n", 1 + i,
-                    host_plain(k->h, k->p->plan->node[k->id].other[i]), program_place(k->p, v));
+        text_printf(
+            k->t, "            out[%u] = turn %% 2 ? (void *)((char *)f->arena + (%s)) : %s;\n",
+            1 + i, host_plain(k->h, k->p->plan->node[k->id].other[i]), program_place(k->p, v));
     else if (b.in_place)
-        text_printf(k->t, "            out[%u] = (char *)%s + turn * (%s);\n", 1 + i, program_place(k->p, v), bytes);
+        text_printf(k->t, "            out[%u] = (char *)%s + turn * (%s);\n", 1 + i,
+                    program_place(k->p, v), bytes);
     else if (!bytes)
         text_printf(k->t, "            made[%u] = &next[%u];\n", 1 + i, i);
     else if (i < k->n->ncarried)
-        text_printf(k->t, "            if ((code = tn_need(f, &next[%u], %s)))\n                return code;\n            out[%u] = next[%u].at;\n",
+        text_printf(k->t,
+                    "            if ((code = tn_need(f, &next[%u], %s)))\n                return "
+                    "code;\n            out[%u] = next[%u].at;\n",
                     i, bytes, 1 + i, i);
     else
-        text_printf(k->t, "            if ((code = tn_keep(f, &now[%u], tn_size_mul(turn, %s), tn_size_mul(turn + 1, %s))))\n                return code;\n"
-                          "            out[%u] = (char *)now[%u].at + turn * (%s);\n", i, bytes, bytes, 1 + i, i, bytes);
+        text_printf(k->t,
+                    "            if ((code = tn_keep(f, &now[%u], tn_size_mul(turn, %s), "
+                    "tn_size_mul(turn + 1, %s))))\n                return code;\n"
+                    "            out[%u] = (char *)now[%u].at + turn * (%s);\n",
+                    i, bytes, bytes, 1 + i, i, bytes);
 }
 
-/* After the turn: its results are the next one's values; stacked results have one shape in all turns. */
+/* After the turn: its results are the next one's values; stacked results have one shape in all
+ * turns. */
 static void
 loop_after(Control *k, uint32_t i)
 {
@@ -288,23 +318,32 @@ loop_after(Control *k, uint32_t i)
         if (buffering(k, i).fixed)
             text_printf(k->t, "            in[%u] = out[%u];\n", 2 + i, 1 + i);
         else
-            text_printf(k->t, "            tn_move(f, &now[%u], &next[%u]);\n            in[%u] = now[%u].at;\n", i, i, 2 + i, i);
+            text_printf(
+                k->t,
+                "            tn_move(f, &now[%u], &next[%u]);\n            in[%u] = now[%u].at;\n",
+                i, i, 2 + i, i);
         return;
     }
     for (uint32_t d = 1; v && d < k->g->value.at[v].type->rank; d++) {
         uint32_t f = node_fresh(k->n, k->g->value.at[v].type->dim[d]);
         if (f == UINT32_MAX)
             continue;
-        const char *size = host_checked(k->h, inner->dim[d - 1]), *symbol = sym_of(k, k->n->fresh[f].name);
-        text_printf(k->t, "            if (turn == 0)\n                %s = %s;\n            if (%s != %s)\n"
-                          "                return tn_refuse(f->fault, TN_FAULT_SYMBOL, %u, 0, %s, %s);\n",
-                    symbol, size, symbol, size, host_symbol(k->h, k->n->fresh[f].name), size, symbol);
+        const char *size = host_checked(k->h, inner->dim[d - 1]),
+                   *symbol = sym_of(k, k->n->fresh[f].name);
+        text_printf(
+            k->t,
+            "            if (turn == 0)\n                %s = %s;\n            if (%s != %s)\n"
+            "                return tn_refuse(f->fault, TN_FAULT_SYMBOL, %u, 0, %s, %s);\n",
+            symbol, size, symbol, size, host_symbol(k->h, k->n->fresh[f].name), size, symbol);
     }
     if (!is_made(k, body, 1 + i))
         return;
     const char *bytes = host_checked(k->h, type_bytes(k->h->c, inner));
-    text_printf(k->t, "            if ((code = tn_keep(f, &now[%u], tn_size_mul(turn, %s), tn_size_mul(turn + 1, %s))))\n                return code;\n"
-                      "            memcpy((char *)now[%u].at + turn * (%s), next[%u].at, (size_t)(%s));\n            tn_put(f, &next[%u]);\n",
+    text_printf(k->t,
+                "            if ((code = tn_keep(f, &now[%u], tn_size_mul(turn, %s), "
+                "tn_size_mul(turn + 1, %s))))\n                return code;\n"
+                "            memcpy((char *)now[%u].at + turn * (%s), next[%u].at, "
+                "(size_t)(%s));\n            tn_put(f, &next[%u]);\n",
                 i, bytes, bytes, i, bytes, i, bytes, i);
 }
 
@@ -313,16 +352,18 @@ static void
 loop_rebind(Control *k)
 {
     const Graph *body = k->n->region[0].graph;
-    Text set = {.arena = k->h->a};
+    Text set = { .arena = k->h->a };
     uint32_t n = 0;
     Var v;
 
     for (uint32_t i = 0; i < k->n->ncarried; i++) {
-        const Type *in = body->value.at[body->input.at[2 + i]].type, *out = body->value.at[body->output.at[1 + i]].type;
+        const Type *in = body->value.at[body->input.at[2 + i]].type,
+                   *out = body->value.at[body->output.at[1 + i]].type;
         for (uint32_t d = 0; d < in->rank; d++) {
             if (in->dim[d] == out->dim[d] || !expr_is_var(in->dim[d], &v) || v.kind != VAR_SYMBOL)
                 continue;
-            text_printf(k->t, "%s%s", n ? ", " : "            const int64_t size[] = {", host_checked(k->h, out->dim[d]));
+            text_printf(k->t, "%s%s", n ? ", " : "            const int64_t size[] = {",
+                        host_checked(k->h, out->dim[d]));
             text_printf(&set, "            %s = size[%u];\n", sym_of(k, (Sym)(uintptr_t)v.id), n++);
         }
     }
@@ -344,18 +385,25 @@ loop_result(Control *k, uint32_t i)
     bytes = host_checked(k->h, type_bytes(k->h->c, k->g->value.at[v].type));
     if (k->p->plan->value[v].place != PLACE_BLOCK) {
         if (i < k->n->ncarried)
-            text_printf(k->t, "        if (in[%u] != %s)\n            memcpy(%s, in[%u], (size_t)(%s));\n", 2 + i, program_place(k->p, v),
-                        program_place(k->p, v), 2 + i, bytes);
+            text_printf(
+                k->t, "        if (in[%u] != %s)\n            memcpy(%s, in[%u], (size_t)(%s));\n",
+                2 + i, program_place(k->p, v), program_place(k->p, v), 2 + i, bytes);
         else if (!buffering(k, i).in_place)
-            text_printf(k->t, "        if (turn)\n            memcpy(%s, now[%u].at, (size_t)(%s));\n", program_place(k->p, v), i, bytes);
+            text_printf(k->t,
+                        "        if (turn)\n            memcpy(%s, now[%u].at, (size_t)(%s));\n",
+                        program_place(k->p, v), i, bytes);
         text_printf(k->t, "        tn_put(f, &now[%u]);\n", i);
         return;
     }
     uint32_t block = k->p->plan->value[v].index;
-    text_printf(k->t, "        if (turn) {\n            tn_move(f, &f->block[%u], &now[%u]);\n        } else {\n"
-                      "            if ((code = tn_need(f, &f->block[%u], %s)))\n                return code;\n", block, i, block, bytes);
+    text_printf(
+        k->t,
+        "        if (turn) {\n            tn_move(f, &f->block[%u], &now[%u]);\n        } else {\n"
+        "            if ((code = tn_need(f, &f->block[%u], %s)))\n                return code;\n",
+        block, i, block, bytes);
     if (i < k->n->ncarried)
-        text_printf(k->t, "            memcpy(f->block[%u].at, in[%u], (size_t)(%s));\n", block, 2 + i, bytes);
+        text_printf(k->t, "            memcpy(f->block[%u].at, in[%u], (size_t)(%s));\n", block,
+                    2 + i, bytes);
     text_add(k->t, "        }\n");
 }
 
@@ -372,13 +420,17 @@ define_from_loop(Control *k)
         for (uint32_t d = 0; t && d < t->rank; d++) {
             uint32_t f = node_fresh(k->n, t->dim[d]);
             if (f == UINT32_MAX && stacked && d == 0)
-                text_printf(k->t, "        if (turn != %s)\n            return tn_refuse(f->fault, TN_FAULT_TRIPS, 0, 0, turn, %s);\n",
+                text_printf(k->t,
+                            "        if (turn != %s)\n            return tn_refuse(f->fault, "
+                            "TN_FAULT_TRIPS, 0, 0, turn, %s);\n",
                             host_checked(k->h, t->dim[0]), host_checked(k->h, t->dim[0]));
             if (f == UINT32_MAX || done[f])
                 continue;
             done[f] = true;
-            const char *size = !stacked ? host_checked(k->h, body->value.at[body->input.at[2 + i]].type->dim[d])
-                             : d == 0 ? "turn" : sym_of(k, k->n->fresh[f].name);
+            const char *size =
+                !stacked ? host_checked(k->h, body->value.at[body->input.at[2 + i]].type->dim[d])
+                : d == 0 ? "turn"
+                         : sym_of(k, k->n->fresh[f].name);
             define(k, f, size, "        ");
         }
     }
@@ -397,18 +449,24 @@ print_loop(Control *k)
     print_frame(k, nout + 1);
     text_add(k->t, "        out[0] = &again;\n");
     if (turns)
-        text_printf(k->t, "        const int64_t turns = *(const int64_t *)%s;\n", program_place(k->p, turns));
+        text_printf(k->t, "        const int64_t turns = *(const int64_t *)%s;\n",
+                    program_place(k->p, turns));
     if (go)
         text_printf(k->t, "        go = *(const unsigned char *)%s;\n", program_place(k->p, go));
     loop_before(k);
     bind_symbols(k, r, "        ");
-    text_printf(k->t, "        for (; go%s; turn++, go = again) {\n", turns ? " && turn < turns" : "");
-    check_bindings(k, r, "            ");      /* a body that is not entered may know what it likes */
-    text_printf(k->t, "            if (turn >= INT64_C(%lld))\n                return tn_refuse(f->fault, TN_FAULT_TRIPS, 0, 0, turn, INT64_C(%lld));\n",
+    text_printf(k->t, "        for (; go%s; turn++, go = again) {\n",
+                turns ? " && turn < turns" : "");
+    /* a body that is not entered may know what it likes */
+    check_bindings(k, r, "            ");
+    text_printf(k->t,
+                "            if (turn >= INT64_C(%lld))\n                return "
+                "tn_refuse(f->fault, TN_FAULT_TRIPS, 0, 0, turn, INT64_C(%lld));\n",
                 (long long)most, (long long)most);
     for (uint32_t i = 0; i < nout; i++)
         loop_output(k, i);
-    text_printf(k->t, "            if ((code = %s(&inner)))\n                return code;\n", program_graph(k->p, r->graph));
+    text_printf(k->t, "            if ((code = %s(&inner)))\n                return code;\n",
+                program_graph(k->p, r->graph));
     for (uint32_t i = 0; i < nout; i++)
         loop_after(k, i);
     loop_rebind(k);
@@ -424,7 +482,7 @@ host_stack(Host *h)
 {
     bool any = false;
 
-    for (uint32_t i = h->p->plan->plan.n; i-- > 0; )
+    for (uint32_t i = h->p->plan->plan.n; i-- > 0;)
         for (NodeId n = 1; n < h->p->plan->plan.at[i]->graph->node.n; n++)
             any |= h->p->plan->plan.at[i]->graph->node.at[n].callee == CALL_GRAPH;
     if (any)
@@ -433,7 +491,7 @@ host_stack(Host *h)
         );
 }
 
-/* ---- call ---------------------------------------------------------------------------------------------------------- */
+/* ---- call ------------------------------------------------------------------------------------ */
 
 /* A function's symbols are an array of its own; its results' sizes come back as numbers. */
 static void
@@ -450,13 +508,19 @@ print_call(Control *k)
     text_add(k->t, "    {\n");
     print_inputs(k, 0, "");
     print_frame(k, nout);
-    text_printf(k->t, "        int64_t own[%u] = {0}, dims[%u] = {0};\n        if (++inner.depth > INT64_C(%lld))\n"
-                      "            return tn_refuse(f->fault, TN_FAULT_DEPTH, 0, 0, inner.depth, INT64_C(%lld));\n"
-                      "        if (!tn_stack_left(inner.depth))\n            return tn_refuse(f->fault, TN_FAULT_STACK, 0, 0, inner.depth, 0);\n"
-                      "        inner.output_dims = dims;\n",
+    text_printf(k->t,
+                "        int64_t own[%u] = {0}, dims[%u] = {0};\n        if (++inner.depth > "
+                "INT64_C(%lld))\n"
+                "            return tn_refuse(f->fault, TN_FAULT_DEPTH, 0, 0, inner.depth, "
+                "INT64_C(%lld));\n"
+                "        if (!tn_stack_left(inner.depth))\n            return tn_refuse(f->fault, "
+                "TN_FAULT_STACK, 0, 0, inner.depth, 0);\n"
+                "        inner.output_dims = dims;\n",
                 k->h->nsymbol + 1, rank + 1, (long long)most, (long long)most);
     for (uint32_t i = 0; i < r->nbind; i++)
-        text_printf(k->t, "        own[%u] = %s;\n", host_symbol(k->h, (Sym)(uintptr_t)r->bind[i].var.id), host_plain(k->h, r->bind[i].to));
+        text_printf(k->t, "        own[%u] = %s;\n",
+                    host_symbol(k->h, (Sym)(uintptr_t)r->bind[i].var.id),
+                    host_plain(k->h, r->bind[i].to));
     if (host_threads(k->h, &threads))
         text_printf(k->t, "        own[%u] = sym[%u];\n", threads, threads);
     text_add(k->t, "        inner.sym = own;\n");
@@ -471,7 +535,8 @@ print_call(Control *k)
             place_result(k, r, i, "        ");
         }
     }
-    text_printf(k->t, "        if ((code = %s(&inner)))\n            return code;\n", program_graph(k->p, r->graph));
+    text_printf(k->t, "        if ((code = %s(&inner)))\n            return code;\n",
+                program_graph(k->p, r->graph));
     Map definer = graph_definers(r->graph, k->h->a);
     for (uint32_t i = 0, at = 0; i < nout; i++) {
         ValueId v = node_out(k->g, k->n, i);
@@ -481,14 +546,18 @@ print_call(Control *k)
             if (f == UINT32_MAX || done[f])
                 continue;
             done[f] = true;
-            const Expr *known = host_defined(&definer, inner->dim[d]) ? NULL : expr_subst(k->h->c, inner->dim[d], r->bind, r->nbind);
-            define(k, f, known ? host_checked(k->h, known) : arena_printf(k->h->a, "dims[%u]", at), "        ");
+            const Expr *known = host_defined(&definer, inner->dim[d])
+                                    ? NULL
+                                    : expr_subst(k->h->c, inner->dim[d], r->bind, r->nbind);
+            define(k, f, known ? host_checked(k->h, known) : arena_printf(k->h->a, "dims[%u]", at),
+                   "        ");
         }
     }
     for (uint32_t i = 0; i < nout; i++) {
         ValueId v = node_out(k->g, k->n, i);
         if (v && k->p->plan->value[v].place != PLACE_BLOCK && is_made(k, r->graph, i))
-            text_printf(k->t, "        memcpy(%s, given[%u].at, (size_t)(%s));\n", program_place(k->p, v), i,
+            text_printf(k->t, "        memcpy(%s, given[%u].at, (size_t)(%s));\n",
+                        program_place(k->p, v), i,
                         host_plain(k->h, type_bytes(k->h->c, k->g->value.at[v].type)));
         if (!v || (k->p->plan->value[v].place != PLACE_BLOCK && is_made(k, r->graph, i)))
             text_printf(k->t, "        tn_put(f, &given[%u]);\n", i);
@@ -500,7 +569,7 @@ print_call(Control *k)
 static void
 print_blocks(Control *k)
 {
-    Text out = {.arena = k->h->a}, made = {.arena = k->h->a};
+    Text out = { .arena = k->h->a }, made = { .arena = k->h->a };
 
     for (uint32_t i = 0; i < k->n->out.count; i++) {
         ValueId v = node_out(k->g, k->n, i);
@@ -511,8 +580,11 @@ print_blocks(Control *k)
     }
     text_add(k->t, "    {\n");
     print_inputs(k, 0, "");
-    text_printf(k->t, "        void *out[] = {%s0};\n        TnBlock *made[] = {%s0};\n"
-                      "        if ((code = tn_one(&tn_batch_program, f, in, out, made)))\n            return code;\n    }\n", text_str(&out), text_str(&made));
+    text_printf(k->t,
+                "        void *out[] = {%s0};\n        TnBlock *made[] = {%s0};\n"
+                "        if ((code = tn_one(&tn_batch_program, f, in, out, made)))\n            "
+                "return code;\n    }\n",
+                text_str(&out), text_str(&made));
 }
 
 static void
@@ -525,7 +597,8 @@ print_join(Control *k)
     for (uint32_t i = 0; i < k->n->in.count; i++) {
         ValueId v = node_in(k->g, k->n, i);
         const Expr *bytes = type_bytes(c, k->g->value.at[v].type);
-        text_printf(k->t, "    tn_join((char *)%s + %s, %s, %s);\n", to, host_plain(k->h, offset), program_place(k->p, v), host_plain(k->h, bytes));
+        text_printf(k->t, "    tn_join((char *)%s + %s, %s, %s);\n", to, host_plain(k->h, offset),
+                    program_place(k->p, v), host_plain(k->h, bytes));
         offset = expr_add(c, offset, bytes);
     }
 }
@@ -533,9 +606,11 @@ print_join(Control *k)
 void
 host_control(Program *p, NodeId id)
 {
-    Control k = {.p = p, .h = p->h, .g = p->g, .id = id, .n = &p->g->node.at[id], .t = &p->parts.body};
+    Control k = {
+        .p = p, .h = p->h, .g = p->g, .id = id, .n = &p->g->node.at[id], .t = &p->parts.body
+    };
 
-    if (k.n->along)                  /* all of it is in its place */
+    if (k.n->along) /* all of it is in its place */
         return;
     if (k.n->callee == CALL_JOIN)
         program_memory(p, id);
@@ -553,7 +628,8 @@ host_control(Program *p, NodeId id)
     case CALL_JOIN: print_join(&k); break;
     case CALL_OP: host_routine(p, id); break;
     case CALL_BLOCKS: print_blocks(&k); break;
-    case CALL_NEST: case CALL_KERNEL: break;
+    case CALL_NEST:
+    case CALL_KERNEL: break;
     }
     if (k.n->nfresh) {
         part_break(&p->parts);

@@ -1,13 +1,14 @@
 /* host_kernels: the manifest's table of kernels, and what each call has to do.
  *
- * Calls that do the same work share one statement: the first of them has it computed, the rest copy it.
+ * Calls that do the same work share one statement: the first of them has it computed, the rest copy
+ * it.
  */
 #include "emit/host.h"
 
 const KernelCode *
 host_code(const Host *h, const Kernel *k)
 {
-    static const KernelCode none = {.symbol = ""};
+    static const KernelCode none = { .symbol = "" };
     uint64_t at;
 
     return map_get(h->p->kernel_code, MAP_PTR(k), &at) ? (const KernelCode *)(uintptr_t)at : &none;
@@ -40,32 +41,47 @@ known(Host *h, const Expr *x)
 }
 
 /* What is known of a kind of work, and the first call that does it. */
-typedef struct { const Expr *operations, *bytes, *predicted; uint32_t first; } Work;
-/* Functions are printed as they fill up, so rows of the table are kept apart until all are there. */
-typedef struct { Host *h; Parts parts; Map at; VEC(Work) list; Text same, table; } Works;
+typedef struct {
+    const Expr *operations, *bytes, *predicted;
+    uint32_t first;
+} Work;
+/* Functions are printed as they fill up, so rows of the table are kept apart until all are
+ * there. */
+typedef struct {
+    Host *h;
+    Parts parts;
+    Map at;
+    VEC(Work) list;
+    Text same, table;
+} Works;
 
 static void
 add_work(Works *w, const KernelWork *k, const Expr *predicted, uint32_t number)
 {
-    const Expr *key[] = {k->operations, k->bytes, predicted};
+    const Expr *key[] = { k->operations, k->bytes, predicted };
     uint64_t hash = hash_bytes(key, sizeof key, 0), at;
 
     for (; map_get(&w->at, hash, &at); hash++) {
         const Work *known_work = &w->list.at[at];
-        if (known_work->operations == key[0] && known_work->bytes == key[1] && known_work->predicted == key[2]) {
+        if (known_work->operations == key[0] && known_work->bytes == key[1] &&
+            known_work->predicted == key[2]) {
             text_printf(&w->same, "    %u,\n", known_work->first);
             return;
         }
     }
     map_put(&w->at, hash, w->list.n);
-    VEC_PUSH(w->h->a, &w->list, ((Work){key[0], key[1], key[2], number}));
+    VEC_PUSH(w->h->a, &w->list, ((Work){ key[0], key[1], key[2], number }));
     text_printf(&w->same, "    %u,\n", number);
     part_statement(&w->parts);
-    text_printf(&w->parts.body, "    work[%u] = (TnWork){%s, %s, %s};\n", number, known(w->h, key[0]), known(w->h, key[1]), known(w->h, key[2]));
+    text_printf(&w->parts.body, "    work[%u] = (TnWork){%s, %s, %s};\n", number,
+                known(w->h, key[0]), known(w->h, key[1]), known(w->h, key[2]));
 }
 
 /* Kernels whose work was worked out, by their trees. */
-typedef struct { Map done; VEC(KernelWork) work; } KnownWork;
+typedef struct {
+    Map done;
+    VEC(KernelWork) work;
+} KnownWork;
 
 static void
 kernels_of(Works *w, KnownWork *known_work, const Graph *g, uint32_t *nkernel)
@@ -79,8 +95,10 @@ kernels_of(Works *w, KnownWork *known_work, const Graph *g, uint32_t *nkernel)
             host_string(&w->table, op_info[node->op].name);
             text_add(&w->table, ", ");
             host_string(&w->table, node->origin ? node->origin : op_info[node->op].name);
-            text_printf(&w->table, ", \"%s\", %u},\n", dtype_info[g->value.at[node_in(g, node, 0)].type->dtype].name, h->function.n + node->op);
-            add_work(w, &(KernelWork){0}, NULL, (*nkernel)++);
+            text_printf(&w->table, ", \"%s\", %u},\n",
+                        dtype_info[g->value.at[node_in(g, node, 0)].type->dtype].name,
+                        h->function.n + node->op);
+            add_work(w, &(KernelWork){ 0 }, NULL, (*nkernel)++);
             continue;
         }
         if (!host_is_call(g, n))
@@ -95,7 +113,8 @@ kernels_of(Works *w, KnownWork *known_work, const Graph *g, uint32_t *nkernel)
         host_string(&w->table, k->name);
         text_add(&w->table, ", ");
         host_string(&w->table, k->origin ? k->origin : k->name);
-        text_printf(&w->table, ", \"%s\", %u},\n", dtype_info[known_work->work.at[at].dtype].name, host_function(h, k));
+        text_printf(&w->table, ", \"%s\", %u},\n", dtype_info[known_work->work.at[at].dtype].name,
+                    host_function(h, k));
         add_work(w, &known_work->work.at[at], k->predicted, (*nkernel)++);
     }
 }
@@ -105,17 +124,28 @@ uint32_t
 host_kernels(Host *h)
 {
     uint32_t nkernel = 0;
-    KnownWork known_work = {.done.arena = h->a};
-    Works w = {.h = h, .at.arena = h->a, .same.arena = h->a, .table.arena = h->a,
-               .parts = {.h = h, .t = h->t, .name = "tn_work_first", .parameters = "const int64_t *sym, TnWork *work",
-                         .arguments = "sym, work", .begin = "    (void)sym, (void)work;\n"}};
+    KnownWork known_work = { .done.arena = h->a };
+    Works w = { .h = h,
+                .at.arena = h->a,
+                .same.arena = h->a,
+                .table.arena = h->a,
+                .parts = { .h = h,
+                           .t = h->t,
+                           .name = "tn_work_first",
+                           .parameters = "const int64_t *sym, TnWork *work",
+                           .arguments = "sym, work",
+                           .begin = "    (void)sym, (void)work;\n" } };
 
-    for (uint32_t i = h->p->plan->plan.n; i-- > 0; )
+    for (uint32_t i = h->p->plan->plan.n; i-- > 0;)
         kernels_of(&w, &known_work, h->p->plan->plan.at[i]->graph, &nkernel);
     parts_end(&w.parts);
-    text_printf(h->t, "static const TnKernelInfo tn_kernels[] = {\n%s    {0, 0, 0, 0}\n};\n\n", text_str(&w.table));
-    text_printf(h->t, "static const uint32_t tn_same_work[] = {\n%s    0\n};\n\n"
-                      "static void\ntn_work(const int64_t *sym, TnWork *work)\n{\n    tn_work_first(sym, work);\n"
-                      "    for (uint32_t i = 0; i < %uu; i++)\n        work[i] = work[tn_same_work[i]];\n}\n\n", text_str(&w.same), nkernel);
+    text_printf(h->t, "static const TnKernelInfo tn_kernels[] = {\n%s    {0, 0, 0, 0}\n};\n\n",
+                text_str(&w.table));
+    text_printf(
+        h->t,
+        "static const uint32_t tn_same_work[] = {\n%s    0\n};\n\n"
+        "static void\ntn_work(const int64_t *sym, TnWork *work)\n{\n    tn_work_first(sym, work);\n"
+        "    for (uint32_t i = 0; i < %uu; i++)\n        work[i] = work[tn_same_work[i]];\n}\n\n",
+        text_str(&w.same), nkernel);
     return nkernel;
 }

@@ -1,13 +1,13 @@
 /* host_part: statements in functions of bounded length.
  *
- * C compilers take more than linear time over a long function, and a model's program may be as long as
- * the model. So a function of many statements is closed and another one goes on; statements keep
+ * C compilers take more than linear time over a long function, and a model's program may be as long
+ * as the model. So a function of many statements is closed and another one goes on; statements keep
  * nothing in local variables from one to the next.
  */
 #include "emit/host.h"
 
-#define PART_STATEMENTS 256          /* of one function */
-#define PART_SIZES 256               /* that one function computes: its stack stays small */
+#define PART_STATEMENTS 256 /* of one function */
+#define PART_SIZES 256      /* that one function computes: its stack stays small */
 
 static void
 close_part(Parts *p)
@@ -28,7 +28,7 @@ close_part(Parts *p)
     text_add(t, text_str(&p->body));
     text_add(t, "    return 0;\n}\n\n");
     p->body.n = p->statements = p->size.n = 0;
-    p->size_at = (Map){.arena = p->h->a};
+    p->size_at = (Map){ .arena = p->h->a };
 }
 
 void

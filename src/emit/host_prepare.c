@@ -1,14 +1,19 @@
 /* host_prepare: from the inputs' sizes to symbols, outputs' sizes and memory.
  *
- * A dimension that is one symbol gives its value; one linear in a symbol still unknown is solved for it. Then
- * every dimension and constraint is checked, and sizes are computed without overflow: from then on nothing
- * can overflow, so the program itself uses plain arithmetic.
+ * A dimension that is one symbol gives its value; one linear in a symbol still unknown is solved
+ * for it. Then every dimension and constraint is checked, and sizes are computed without overflow:
+ * from then on nothing can overflow, so the program itself uses plain arithmetic.
  */
 #include "emit/host.h"
 
-/* ---- symbols ------------------------------------------------------------------------------------- */
+/* ---- symbols --------------------------------------------------------------------------------- */
 
-typedef struct { const Host *h; const bool *known; Var unknown; uint32_t n; } Census;
+typedef struct {
+    const Host *h;
+    const bool *known;
+    Var unknown;
+    uint32_t n;
+} Census;
 
 static void
 count_unknown(void *user, Var v)
@@ -27,19 +32,23 @@ bind_from(Parts *p, bool *known, uint32_t i, uint32_t d, const Expr *dim)
 {
     Host *h = p->h;
     const Expr *coef, *rest;
-    Census k = {.h = h, .known = known};
+    Census k = { .h = h, .known = known };
     expr_vars(dim, count_unknown, &k);
-    if (k.n != 1 || k.unknown.kind != VAR_SYMBOL || !expr_linear(h->c, dim, k.unknown, &coef, &rest))
+    if (k.n != 1 || k.unknown.kind != VAR_SYMBOL ||
+        !expr_linear(h->c, dim, k.unknown, &coef, &rest))
         return false;
     uint32_t s = host_symbol(h, (Sym)(uintptr_t)k.unknown.id);
     part_statement(p);
     if (expr_is(coef, 1) && expr_is(rest, 0)) {
         text_printf(&p->body, "    sym[%u] = input_dims[%u][%u];\n", s, i, d);
     } else {
-        text_printf(&p->body, "    if (!tn_solve(input_dims[%u][%u], %s, %s, &sym[%u]))    /* %s */\n", i, d, host_checked(h, coef),
-                    host_checked(h, rest), s, expr_str(h->c, dim));
-        text_printf(&p->body, "        return tn_refuse(fault, TN_FAULT_DIM, %u, %u, input_dims[%u][%u], %s);\n", i, d, i, d,
-                    host_checked(h, rest));
+        text_printf(&p->body,
+                    "    if (!tn_solve(input_dims[%u][%u], %s, %s, &sym[%u]))    /* %s */\n", i, d,
+                    host_checked(h, coef), host_checked(h, rest), s, expr_str(h->c, dim));
+        text_printf(
+            &p->body,
+            "        return tn_refuse(fault, TN_FAULT_DIM, %u, %u, input_dims[%u][%u], %s);\n", i,
+            d, i, d, host_checked(h, rest));
     }
     known[s] = true;
     return true;
@@ -47,7 +56,10 @@ bind_from(Parts *p, bool *known, uint32_t i, uint32_t d, const Expr *dim)
 
 /* ---- symbols the program defines as it runs ---- */
 
-typedef struct { const Map *definer; NodeId last; } Defined;
+typedef struct {
+    const Map *definer;
+    NodeId last;
+} Defined;
 
 static void
 find_definer(void *user, Var v)
@@ -62,12 +74,16 @@ find_definer(void *user, Var v)
 NodeId
 host_defined(const Map *definer, const Expr *x)
 {
-    Defined d = {definer, 0};
+    Defined d = { definer, 0 };
     expr_vars(x, find_definer, &d);
     return d.last;
 }
 
-typedef struct { Host *h; Map definer; bool *used; } Entry;
+typedef struct {
+    Host *h;
+    Map definer;
+    bool *used;
+} Entry;
 
 static void
 mark_entry(void *user, Sym symbol)
@@ -75,7 +91,8 @@ mark_entry(void *user, Sym symbol)
     Entry *e = user;
     uint64_t at;
 
-    if (!map_get(&e->definer, MAP_PTR(symbol), NULL) && map_get(&e->h->symbol_at, MAP_PTR(symbol), &at))
+    if (!map_get(&e->definer, MAP_PTR(symbol), NULL) &&
+        map_get(&e->h->symbol_at, MAP_PTR(symbol), &at))
         e->used[at] = true;
 }
 
@@ -90,7 +107,7 @@ mark_entry_var(void *user, Var v)
 static bool *
 entry_symbols(Host *h)
 {
-    Entry e = {h, graph_definers(h->g, h->a), NEW_ARRAY(h->a, bool, h->nsymbol + 1)};
+    Entry e = { h, graph_definers(h->g, h->a), NEW_ARRAY(h->a, bool, h->nsymbol + 1) };
 
     for (NodeId n = 1; n < h->g->node.n; n++)
         graph_symbols(h->g, n, mark_entry, &e);
@@ -115,7 +132,10 @@ bind_threads(Parts *p, bool *known)
         return;
     known[at] = true;
     part_statement(p);
-    text_printf(&p->body, "    sym[%u] = TN_HAS(sizes, threads) && sizes->threads > 0 ? sizes->threads : %d;\n", at, SEVERAL);
+    text_printf(
+        &p->body,
+        "    sym[%u] = TN_HAS(sizes, threads) && sizes->threads > 0 ? sizes->threads : %d;\n", at,
+        SEVERAL);
 }
 
 static void
@@ -124,7 +144,7 @@ bind_symbols(Parts *p)
     Host *h = p->h;
     bool *known = NEW_ARRAY(h->a, bool, h->nsymbol + 1);
     bind_threads(p, known);
-    for (bool learnt = true; learnt; ) {
+    for (bool learnt = true; learnt;) {
         learnt = false;
         for (int bare = 1; bare >= 0 && !learnt; bare--)
             for (uint32_t i = 0; i < h->g->input.n; i++) {
@@ -137,12 +157,14 @@ bind_symbols(Parts *p)
     bool *used = entry_symbols(h);
     for (uint32_t s = 0; s < h->nsymbol; s++)
         if (used[s] && !known[s])
-            h->failed = !diag_error(&h->c->diags, DIAG_UNSUPPORTED, (Loc){0},
-                                    "dimension %s does not follow from the sizes of the inputs; give it a fixed size, or make it "
-                                    "a dimension of an input", h->symbol[s]);
+            h->failed = !diag_error(&h->c->diags, DIAG_UNSUPPORTED, (Loc){ 0 },
+                                    "dimension %s does not follow from the sizes of the inputs; "
+                                    "give it a fixed size, or make it "
+                                    "a dimension of an input",
+                                    h->symbol[s]);
 }
 
-/* ---- checks -------------------------------------------------------------------------------------- */
+/* ---- checks ---------------------------------------------------------------------------------- */
 
 static void
 check_signs(Parts *p)
@@ -156,8 +178,11 @@ check_signs(Parts *p)
         if (rank == 0)
             continue;
         part_statement(p);
-        text_printf(&p->body, "    for (int d = 0; d < %u; d++)\n        if (input_dims[%u][d] < 0)\n"
-                              "            return tn_refuse(fault, TN_FAULT_DIM, %u, d, input_dims[%u][d], 0);\n", rank, i, i, i);
+        text_printf(
+            &p->body,
+            "    for (int d = 0; d < %u; d++)\n        if (input_dims[%u][d] < 0)\n"
+            "            return tn_refuse(fault, TN_FAULT_DIM, %u, d, input_dims[%u][d], 0);\n",
+            rank, i, i, i);
     }
 }
 
@@ -170,8 +195,10 @@ check_inputs(Parts *p)
         const Type *type = h->g->value.at[h->g->input.at[i]].type;
         for (uint32_t d = 0; d < type->rank; d++) {
             part_statement(p);
-            text_printf(&p->body, "    if (input_dims[%u][%u] != (want = %s))\n"
-                                  "        return tn_refuse(fault, TN_FAULT_DIM, %u, %u, input_dims[%u][%u], want);\n",
+            text_printf(&p->body,
+                        "    if (input_dims[%u][%u] != (want = %s))\n"
+                        "        return tn_refuse(fault, TN_FAULT_DIM, %u, %u, input_dims[%u][%u], "
+                        "want);\n",
                         i, d, host_checked(h, type->dim[d]), i, d, i, d);
         }
     }
@@ -181,17 +208,24 @@ check_inputs(Parts *p)
         if (host_defined(&definer, k->a) || host_defined(&definer, k->b))
             continue;
         part_statement(p);
-        text_printf(&p->body, "    got = %s, want = %s;\n    if (got != want%s)\n"
-                              "        return tn_refuse(fault, TN_FAULT_CONSTRAINT, %u, %s, got, "
-                              "want);\n",
+        text_printf(&p->body,
+                    "    got = %s, want = %s;\n    if (got != want%s)\n"
+                    "        return tn_refuse(fault, TN_FAULT_CONSTRAINT, %u, %s, got, "
+                    "want);\n",
                     host_checked(h, k->a), host_checked(h, k->b), host_or_one(k), i,
                     host_constraint_at(h, k));
     }
 }
 
 /* The first dimension of an input that uses a symbol, to blame. */
-typedef struct { uint32_t input, dim; bool known; } Blame;
-typedef struct { const Host *h; Blame *of, here; } Blaming;
+typedef struct {
+    uint32_t input, dim;
+    bool known;
+} Blame;
+typedef struct {
+    const Host *h;
+    Blame *of, here;
+} Blaming;
 
 static void
 blame_symbol(void *user, Var v)
@@ -203,33 +237,36 @@ blame_symbol(void *user, Var v)
         b->of[at] = b->here;
 }
 
-/* Kernels rely on what is known of a symbol's size: what a constraint implied, or a text declared. */
+/* Kernels rely on what is known of a symbol's size: what a constraint implied, or a text
+ * declared. */
 static void
 check_ranges(Parts *p)
 {
     Host *h = p->h;
-    Blaming b = {.h = h, .of = NEW_ARRAY(h->a, Blame, h->nsymbol + 1)};
+    Blaming b = { .h = h, .of = NEW_ARRAY(h->a, Blame, h->nsymbol + 1) };
 
     for (uint32_t i = 0; i < h->g->input.n; i++) {
         const Type *type = h->g->value.at[h->g->input.at[i]].type;
         for (uint32_t d = 0; d < type->rank; d++) {
-            b.here = (Blame){i, d, true};
+            b.here = (Blame){ i, d, true };
             expr_vars(type->dim[d], blame_symbol, &b);
         }
     }
     for (uint32_t s = 0; s < h->nsymbol; s++) {
-        Interval r = expr_symbol_get(h->c, (Var){VAR_SYMBOL, MAP_PTR(h->symbol[s])});
+        Interval r = expr_symbol_get(h->c, (Var){ VAR_SYMBOL, MAP_PTR(h->symbol[s]) });
         uint32_t i = b.of[s].input, d = b.of[s].dim;
         if ((r.lo <= 0 && r.hi == INT64_MAX) || !b.of[s].known)
             continue;
         part_statement(p);
-        text_printf(&p->body, "    want = tn_min(tn_max(sym[%u], INT64_C(%lld)), INT64_C(%lld));\n"
-                              "    if (sym[%u] != want)\n        return tn_refuse(fault, TN_FAULT_DIM, %u, %u, input_dims[%u][%u], want);\n",
+        text_printf(&p->body,
+                    "    want = tn_min(tn_max(sym[%u], INT64_C(%lld)), INT64_C(%lld));\n"
+                    "    if (sym[%u] != want)\n        return tn_refuse(fault, TN_FAULT_DIM, %u, "
+                    "%u, input_dims[%u][%u], want);\n",
                     s, (long long)r.lo, (long long)r.hi, s, i, d, i, d);
     }
 }
 
-/* ---- sizes --------------------------------------------------------------------------------------- */
+/* ---- sizes ----------------------------------------------------------------------------------- */
 
 /* The most that a dimension can be; -1 where that is not known. */
 static const Expr *
@@ -252,15 +289,21 @@ size_outputs(Parts *p)
         part_statement(p);
         for (uint32_t d = 0; d < type->rank; d++) {
             const Expr *most = most_of(h, &definer, type->dim[d]);
-            text_printf(&p->body, "    if ((output_dims[%u] = %s) < %d)\n"
-                                  "        return tn_refuse(fault, TN_FAULT_SIZE, 0, 0, output_dims[%u], 0);\n",
-                        at + d, host_checked(h, made && host_defined(&definer, type->dim[d]) ? expr_int(h->c, -1) : most), made ? -1 : 0, at + d);
+            text_printf(
+                &p->body,
+                "    if ((output_dims[%u] = %s) < %d)\n"
+                "        return tn_refuse(fault, TN_FAULT_SIZE, 0, 0, output_dims[%u], 0);\n",
+                at + d,
+                host_checked(h, made && host_defined(&definer, type->dim[d]) ? expr_int(h->c, -1)
+                                                                             : most),
+                made ? -1 : 0, at + d);
         }
         if (!type_is_static(type) && !made) {
             text_printf(&p->body, "    got = %u;\n", dtype_info[type->dtype].bytes);
             for (uint32_t d = 0; d < type->rank; d++)
                 text_printf(&p->body, "    got = tn_size_mul(got, output_dims[%u]);\n", at + d);
-            text_add(&p->body, "    if (got < 0)\n        return tn_refuse(fault, TN_FAULT_SIZE, 0, 0, got, 0);\n");
+            text_add(&p->body, "    if (got < 0)\n        return tn_refuse(fault, TN_FAULT_SIZE, "
+                               "0, 0, got, 0);\n");
         }
         at += type->rank;
     }
@@ -272,14 +315,15 @@ static void
 size_scratch(Parts *p)
 {
     Host *h = p->h;
-    Map seen = {.arena = h->a};
+    Map seen = { .arena = h->a };
     int64_t most = 0, bytes;
 
     Map definer = graph_definers(h->g, h->a);
     for (uint32_t i = 0; i < h->p->plan->plan.n; i++) {
         const Graph *g = h->p->plan->plan.at[i]->graph;
         for (NodeId n = 1; n < g->node.n; n++) {
-            const Expr *scratch = host_is_call(g, n) ? kernel_scratch_bytes(h->c, g->node.at[n].kernel) : NULL;
+            const Expr *scratch =
+                host_is_call(g, n) ? kernel_scratch_bytes(h->c, g->node.at[n].kernel) : NULL;
             if (!scratch || map_get(&seen, MAP_PTR(scratch), NULL))
                 continue;
             map_put(&seen, MAP_PTR(scratch), 1);
@@ -287,15 +331,20 @@ size_scratch(Parts *p)
                 most = bytes > most ? bytes : most;
                 continue;
             }
-            if (i || host_defined(&definer, scratch))    /* asked for when it is known */
+            if (i || host_defined(&definer, scratch)) /* asked for when it is known */
                 continue;
             part_statement(p);
-            text_printf(&p->body, "    if ((got = %s) < 0)\n        return tn_refuse(fault, TN_FAULT_SIZE, 0, 0, got, 0);\n"
-                                  "    sizes->scratch_bytes = tn_max(sizes->scratch_bytes, got);\n", host_checked(h, scratch));
+            text_printf(&p->body,
+                        "    if ((got = %s) < 0)\n        return tn_refuse(fault, TN_FAULT_SIZE, "
+                        "0, 0, got, 0);\n"
+                        "    sizes->scratch_bytes = tn_max(sizes->scratch_bytes, got);\n",
+                        host_checked(h, scratch));
         }
     }
     part_statement(p);
-    text_printf(&p->body, "    sizes->scratch_bytes = tn_max(sizes->scratch_bytes, INT64_C(%lld));\n", (long long)most);
+    text_printf(&p->body,
+                "    sizes->scratch_bytes = tn_max(sizes->scratch_bytes, INT64_C(%lld));\n",
+                (long long)most);
 }
 
 /* A function of its own, since a run asks it too when memory is missing. */
@@ -303,13 +352,18 @@ static void
 size_memory(Host *h)
 {
     Parts p = {
-        .h = h, .t = h->t, .name = "tn_memory", .parameters = "const int64_t *sym, TnSizes *sizes, TnFault *fault", .arguments = "sym, sizes, fault",
+        .h = h,
+        .t = h->t,
+        .name = "tn_memory",
+        .parameters = "const int64_t *sym, TnSizes *sizes, TnFault *fault",
+        .arguments = "sym, sizes, fault",
         .begin = "    int64_t got = 0;\n    (void)sym, (void)fault, (void)got;\n",
     };
 
     part_statement(&p);
-    text_printf(&p.body, "    sizes->scratch_bytes = 0;\n    if ((sizes->arena_bytes = %s) < 0)\n"
-                         "        return tn_refuse(fault, TN_FAULT_SIZE, 0, 0, sizes->arena_bytes, 0);\n",
+    text_printf(&p.body,
+                "    sizes->scratch_bytes = 0;\n    if ((sizes->arena_bytes = %s) < 0)\n"
+                "        return tn_refuse(fault, TN_FAULT_SIZE, 0, 0, sizes->arena_bytes, 0);\n",
                 host_checked(h, h->p->plan->plan.at[0]->arena_bytes));
     size_scratch(&p);
     parts_end(&p);
@@ -319,10 +373,14 @@ uint32_t
 host_prepare(Host *h)
 {
     Parts parts = {
-        .h = h, .t = h->t, .name = "tn_prepare",
-        .parameters = "const int64_t *const *input_dims, int64_t *sym, int64_t *output_dims, TnSizes *sizes, TnFault *fault",
+        .h = h,
+        .t = h->t,
+        .name = "tn_prepare",
+        .parameters = "const int64_t *const *input_dims, int64_t *sym, int64_t *output_dims, "
+                      "TnSizes *sizes, TnFault *fault",
         .arguments = "input_dims, sym, output_dims, sizes, fault",
-        .begin = "    int64_t got = 0, want = 0;\n    (void)input_dims, (void)sym, (void)output_dims, (void)sizes, (void)got, (void)want;\n",
+        .begin = "    int64_t got = 0, want = 0;\n    (void)input_dims, (void)sym, "
+                 "(void)output_dims, (void)sizes, (void)got, (void)want;\n",
     };
 
     size_memory(h);
@@ -332,7 +390,8 @@ host_prepare(Host *h)
     check_ranges(&parts);
     uint32_t rank_total = size_outputs(&parts);
     part_statement(&parts);
-    text_add(&parts.body, "    if ((got = tn_memory(sym, sizes, fault)))\n        return (int)got;\n");
+    text_add(&parts.body,
+             "    if ((got = tn_memory(sym, sizes, fault)))\n        return (int)got;\n");
     parts_end(&parts);
     return rank_total;
 }

@@ -1,7 +1,8 @@
 /* host_routine: calls of routines, and their sources.
  *
- * A call hands over its arrays with their sizes; how it is divided and how much scratch it needs, the routine's own
- * plan says as the program runs. It has a number among the kernels, so profiles and faults name it.
+ * A call hands over its arrays with their sizes; how it is divided and how much scratch it needs,
+ * the routine's own plan says as the program runs. It has a number among the kernels, so profiles
+ * and faults name it.
  */
 #include "emit/host.h"
 
@@ -23,7 +24,8 @@ print_array(Program *p, ValueId v, uint32_t at)
         text_add(t, "            {0, 0, 0, 0},\n");
         return;
     }
-    text_printf(t, "            {%s, '%c', %u, dim%u},    /* %%", program_place(p, v), routine_type(type->dtype), type->rank, at);
+    text_printf(t, "            {%s, '%c', %u, dim%u},    /* %%", program_place(p, v),
+                routine_type(type->dtype), type->rank, at);
     host_comment(t, p->g->value.at[v].name);
     text_add(t, " */\n");
 }
@@ -49,7 +51,8 @@ host_routine(Program *p, NodeId id)
     const OpInfo *info = &op_info[n->op];
     OpCall call = graph_op_call(p->g, p->h->a, id);
     const Foreign *foreign = op_foreign(p->h->c, &call);
-    uint32_t first_out = foreign ? n->in.count : info->max_in, all = first_out + (foreign ? n->out.count : info->max_out);
+    uint32_t first_out = foreign ? n->in.count : info->max_in,
+             all = first_out + (foreign ? n->out.count : info->max_out);
     ValueId *value = NEW_ARRAY(p->h->a, ValueId, all);
     Text *t = &p->parts.body;
 
@@ -67,14 +70,16 @@ host_routine(Program *p, NodeId id)
         print_array(p, value[i], i);
     text_add(t, "        };\n");
     if (foreign) {
-        text_printf(t, "        code = tn_foreign(f, %u, %s, %u, array);\n", p->nrow, foreign->function, all);
+        text_printf(t, "        code = tn_foreign(f, %u, %s, %u, array);\n", p->nrow,
+                    foreign->function, all);
     } else {
         const double *attr;
         uint32_t nattr = op_numbers(&call, p->h->a, &attr);
         text_add(t, "        const double attr[] = {");
         for (uint32_t i = 0; i < nattr; i++)
             text_printf(t, "%.17g, ", attr[i]);
-        text_printf(t, "0};\n        code = tn_routine(f, %u, tn_%s, tn_%s_plan, array, attr);\n", p->nrow, info->name, info->name);
+        text_printf(t, "0};\n        code = tn_routine(f, %u, tn_%s, tn_%s_plan, array, attr);\n",
+                    p->nrow, info->name, info->name);
     }
     text_add(t, "        if (code)\n            return code;\n    }\n");
     p->run_row = ++p->nrow;
@@ -98,8 +103,8 @@ void
 host_routine_sources(Host *h)
 {
     uint64_t used = 0;
-    Map declared = {.arena = h->a};
-    Text functions = {.arena = h->a};
+    Map declared = { .arena = h->a };
+    Text functions = { .arena = h->a };
 
     for (uint32_t i = 0; i < h->p->plan->plan.n; i++) {
         const Graph *g = h->p->plan->plan.at[i]->graph;

@@ -1,27 +1,28 @@
 /* host_run: the program itself: the calls of the kernels, in order.
  *
- * Every graph is a function of its own that takes a frame: where its inputs, outputs and memory are. What
- * branches, loops or calls makes a frame for what it runs (host_control.c).
+ * Every graph is a function of its own that takes a frame: where its inputs, outputs and memory
+ * are. What branches, loops or calls makes a frame for what it runs (host_control.c).
  *
  * Calls are rows of one table, each as long as the call has buffers and sizes:
  *
  *     kernel, trips, grain, n, m,   where, offset, … n times,   size, … m times
  *
- * which kernel; how it is divided; its buffers; which symbols it reads. Kernels know sizes by their own order alone, so what
- * is done at many places with different symbols is one function.
- * A number that depends on symbols is TN_N(k): the k-th size of the function that walks over the row, which
- * computes its sizes once at its beginning. A run of rows without anything in between is one statement.
+ * which kernel; how it is divided; its buffers; which symbols it reads. Kernels know sizes by their
+ * own order alone, so what is done at many places with different symbols is one function.
+ * A number that depends on symbols is TN_N(k): the k-th size of the function that walks over the
+ * row, which computes its sizes once at its beginning. A run of rows without anything in between is
+ * one statement.
  */
 #include "emit/host.h"
 
-
-/* Where a value lies, and how many bytes in: as two columns of a row, or two arguments of tn_place. */
+/* Where a value lies, and how many bytes in: as two columns of a row, or two arguments of
+ * tn_place. */
 static void
 print_place(Program *p, Text *t, ValueId v)
 {
     static const char *const where[] = {
-        [PLACE_INPUT] = "TN_INPUT", [PLACE_OUTPUT] = "TN_OUTPUT", [PLACE_WEIGHT] = "TN_WEIGHTS", [PLACE_ARENA] = "TN_ARENA",
-        [PLACE_BLOCK] = "TN_BLOCK", [PLACE_TABLE] = "TN_TABLE",
+        [PLACE_INPUT] = "TN_INPUT", [PLACE_OUTPUT] = "TN_OUTPUT", [PLACE_WEIGHT] = "TN_WEIGHTS",
+        [PLACE_ARENA] = "TN_ARENA", [PLACE_BLOCK] = "TN_BLOCK",   [PLACE_TABLE] = "TN_TABLE",
     };
     const Placement *at = &p->plan->value[v];
 
@@ -31,19 +32,22 @@ print_place(Program *p, Text *t, ValueId v)
         return;
     }
     text_printf(t, "%s, ", where[at->place]);
-    if (at->place == PLACE_INPUT || at->place == PLACE_OUTPUT || at->place == PLACE_BLOCK || at->place == PLACE_TABLE)
+    if (at->place == PLACE_INPUT || at->place == PLACE_OUTPUT || at->place == PLACE_BLOCK ||
+        at->place == PLACE_TABLE)
         text_printf(t, "%u", at->index);
     else
         part_number(&p->parts, t, at->offset);
 }
 
-/* ---- statements ---------------------------------------------------------------------------------- */
+/* ---- statements ------------------------------------------------------------------------------ */
 
 static void
 end_calls(Program *p)
 {
     if (p->run_row < p->nrow)
-        text_printf(&p->parts.body, "    if ((code = tn_calls(f, n, tn_functions, tn_rows + %u, %u, %u)))\n        return code;\n",
+        text_printf(&p->parts.body,
+                    "    if ((code = tn_calls(f, n, tn_functions, tn_rows + %u, %u, %u)))\n        "
+                    "return code;\n",
                     p->run_at, p->run_row, p->nrow - p->run_row);
     p->run_at = p->length;
     p->run_row = p->nrow;
@@ -59,7 +63,7 @@ program_statement(Program *p)
 const char *
 program_place(Program *p, ValueId v)
 {
-    Text t = {.arena = p->h->a};
+    Text t = { .arena = p->h->a };
 
     text_add(&t, "tn_place(f, n, ");
     print_place(p, &t, v);
@@ -85,7 +89,8 @@ program_memory(Program *p, NodeId id)
         if (at->place != PLACE_BLOCK)
             continue;
         program_statement(p);
-        text_printf(&p->parts.body, "    if ((code = tn_need(f, &f->block[%u], %s)))    /* %%", at->index, program_bytes(p, v->type, v->format));
+        text_printf(&p->parts.body, "    if ((code = tn_need(f, &f->block[%u], %s)))    /* %%",
+                    at->index, program_bytes(p, v->type, v->format));
         host_comment(&p->parts.body, v->name);
         text_add(&p->parts.body, " */\n        return code;\n");
     }
@@ -99,7 +104,8 @@ get_scratch(Program *p, NodeId id)
 
     if (!expr_const(scratch, NULL) && (p->g != p->h->g || host_defined(&p->definer, scratch))) {
         program_statement(p);
-        text_printf(&p->parts.body, "    if ((code = tn_scratch(f, %s)))\n        return code;\n", host_checked(p->h, scratch));
+        text_printf(&p->parts.body, "    if ((code = tn_scratch(f, %s)))\n        return code;\n",
+                    host_checked(p->h, scratch));
     }
 }
 
@@ -157,7 +163,8 @@ call(Program *p, NodeId id)
     column(p, n->kernel, grain_of);
     text_printf(t, ", %u, %u,  ", nbuffer, sizes->n);
     for (uint32_t i = 0; i < nbuffer; i++) {
-        print_place(p, t, i < n->in.count ? node_in(p->g, n, i) : node_out(p->g, n, i - n->in.count));
+        print_place(p, t,
+                    i < n->in.count ? node_in(p->g, n, i) : node_out(p->g, n, i - n->in.count));
         text_add(t, i + 1 < nbuffer ? ", " : ",");
     }
     for (uint32_t i = 0; i < sizes->n; i++)
@@ -169,7 +176,7 @@ call(Program *p, NodeId id)
     p->nrow++;
 }
 
-/* ---- results ---------------------------------------------------------------------------------------- */
+/* ---- results --------------------------------------------------------------------------------- */
 
 /* The last output that copies value v. */
 static bool
@@ -191,8 +198,9 @@ copy(Program *p, uint32_t k)
 
     program_statement(p);
     if (p->g == p->h->g && v->type->dtype == DT_STR) {
-        text_printf(t, "    if ((code = tn_text_out(f, f->made[%u], %s, %s)))\n        return code;\n", output, program_place(p, from),
-                    host_checked(p->h, type_count(p->h->c, v->type)));
+        text_printf(
+            t, "    if ((code = tn_text_out(f, f->made[%u], %s, %s)))\n        return code;\n",
+            output, program_place(p, from), host_checked(p->h, type_count(p->h->c, v->type)));
         return;
     }
     if (!p->plan->made || !p->plan->made[output]) {
@@ -201,10 +209,12 @@ copy(Program *p, uint32_t k)
         return;
     }
     if (p->plan->value[from].place == PLACE_BLOCK && is_last_copy(p->plan, k)) {
-        text_printf(t, "    tn_move(f, f->made[%u], &f->block[%u]);\n", output, p->plan->value[from].index);
+        text_printf(t, "    tn_move(f, f->made[%u], &f->block[%u]);\n", output,
+                    p->plan->value[from].index);
         return;
     }
-    text_printf(t, "    if ((code = tn_need(f, f->made[%u], %s)))\n        return code;\n", output, program_bytes(p, v->type, NULL));
+    text_printf(t, "    if ((code = tn_need(f, f->made[%u], %s)))\n        return code;\n", output,
+                program_bytes(p, v->type, NULL));
     text_printf(t, "    memcpy(f->made[%u]->at, %s", output, program_place(p, from));
     text_printf(t, ", (size_t)(%s));\n", host_plain(p->h, type_bytes(p->h->c, v->type)));
 }
@@ -221,14 +231,16 @@ tell_dims(Program *p)
             if (!host_defined(&p->definer, t->dim[d]))
                 continue;
             program_statement(p);
-            text_printf(&p->parts.body, "    if (f->output_dims && (f->output_dims[%u] = %s) < 0)\n"
-                                        "        return tn_refuse(f->fault, TN_FAULT_SIZE, 0, 0, f->output_dims[%u], 0);\n",
-                        at, host_checked(p->h, t->dim[d]), at);
+            text_printf(
+                &p->parts.body,
+                "    if (f->output_dims && (f->output_dims[%u] = %s) < 0)\n"
+                "        return tn_refuse(f->fault, TN_FAULT_SIZE, 0, 0, f->output_dims[%u], 0);\n",
+                at, host_checked(p->h, t->dim[d]), at);
         }
     }
 }
 
-/* ---- what must hold ------------------------------------------------------------------------------------ */
+/* ---- what must hold -------------------------------------------------------------------------- */
 
 void
 program_constraints(Program *p, NodeId id)
@@ -239,15 +251,17 @@ program_constraints(Program *p, NodeId id)
         if ((a > b ? a : b) != id)
             continue;
         program_statement(p);
-        text_printf(&p->parts.body, "    {\n        const int64_t got = %s, want = %s;\n        if (got != want%s)\n"
-                                    "            return tn_refuse(f->fault, TN_FAULT_CONSTRAINT, %u, "
-                                    "%s, got, want);\n    }\n",
-                    host_checked(p->h, k->a), host_checked(p->h, k->b), host_or_one(k),
-                    host_constraint(p->h, p->g) + i, host_constraint_at(p->h, k));
+        text_printf(
+            &p->parts.body,
+            "    {\n        const int64_t got = %s, want = %s;\n        if (got != want%s)\n"
+            "            return tn_refuse(f->fault, TN_FAULT_CONSTRAINT, %u, "
+            "%s, got, want);\n    }\n",
+            host_checked(p->h, k->a), host_checked(p->h, k->b), host_or_one(k),
+            host_constraint(p->h, p->g) + i, host_constraint_at(p->h, k));
     }
 }
 
-/* ---- the tables, the functions ------------------------------------------------------------------- */
+/* ---- the tables, the functions --------------------------------------------------------------- */
 
 static void
 print_tables(const Program *p, Text *t)
@@ -255,8 +269,11 @@ print_tables(const Program *p, Text *t)
     text_add(t, "static TnKernelFn *const tn_functions[] = {\n");
     for (uint32_t i = 0; i < p->h->function.n; i++)
         text_printf(t, "    %s,\n", p->h->function.at[i]);
-    text_printf(t, "    0\n};\n\n/* kernel, trips, grain, buffers, sizes; then of each buffer where it lies and at which byte; then the sizes */\n"
-                   "static const int64_t tn_rows[] = {\n%s    0\n};\n\n", text_str(&p->rows));
+    text_printf(t,
+                "    0\n};\n\n/* kernel, trips, grain, buffers, sizes; then of each buffer where "
+                "it lies and at which byte; then the sizes */\n"
+                "static const int64_t tn_rows[] = {\n%s    0\n};\n\n",
+                text_str(&p->rows));
 }
 
 const char *
@@ -265,28 +282,37 @@ program_graph(Program *p, const Graph *g)
     for (uint32_t i = 0; i < p->h->p->plan->plan.n; i++)
         if (p->h->p->plan->plan.at[i]->graph == g)
             return arena_printf(p->h->a, "tn_graph_%u", i);
-    p->h->failed = !diag_error(&p->h->c->diags, DIAG_INTERNAL, (Loc){0}, "emit: graph %s has no plan", g->name);
+    p->h->failed = !diag_error(&p->h->c->diags, DIAG_INTERNAL, (Loc){ 0 },
+                               "emit: graph %s has no plan", g->name);
     return "";
 }
 
-/* The memory of one run of the graph around its statements. A fault leaves blocks to whoever gave them. */
+/* The memory of one run of the graph around its statements. A fault leaves blocks to whoever gave
+ * them. */
 static void
 graph_function(Program *p, Text *t)
 {
     text_printf(t, "/* ");
     host_comment(t, p->g->name);
-    text_printf(t, " */\nstatic int\n%s(const TnFrame *caller)\n{\n    TnFrame frame = *caller, *f = &frame;\n    int code = 0;\n",
+    text_printf(t,
+                " */\nstatic int\n%s(const TnFrame *caller)\n{\n    TnFrame frame = *caller, *f = "
+                "&frame;\n    int code = 0;\n",
                 program_graph(p, p->g));
     if (p->plan->nblock)
-        text_printf(t, "    TnBlock block[%u] = {{0, 0}};\n    frame.block = block;\n", p->plan->nblock);
+        text_printf(t, "    TnBlock block[%u] = {{0, 0}};\n    frame.block = block;\n",
+                    p->plan->nblock);
     bool arena = p->g != p->h->g && !expr_is(p->plan->arena_bytes, 0);
     if (arena)
-        text_printf(t, "    TnBlock arena = {0, 0};\n    const int64_t *const sym = f->sym;\n    (void)sym;\n"
-                       "    if (!frame.arena && (code = tn_need(f, &arena, %s)))\n        return code;\n"
-                       "    if (!frame.arena)\n        frame.arena = arena.at;\n", host_checked(p->h, p->plan->arena_bytes));
+        text_printf(
+            t,
+            "    TnBlock arena = {0, 0};\n    const int64_t *const sym = f->sym;\n    (void)sym;\n"
+            "    if (!frame.arena && (code = tn_need(f, &arena, %s)))\n        return code;\n"
+            "    if (!frame.arena)\n        frame.arena = arena.at;\n",
+            host_checked(p->h, p->plan->arena_bytes));
     text_printf(t, "    code = %s(f);\n", p->parts.name);
     if (p->plan->nblock)
-        text_printf(t, "    for (int i = 0; i < %u; i++)\n        tn_put(f, &block[i]);\n", p->plan->nblock);
+        text_printf(t, "    for (int i = 0; i < %u; i++)\n        tn_put(f, &block[i]);\n",
+                    p->plan->nblock);
     if (arena)
         text_add(t, "    tn_put(f, &arena);\n");
     text_add(t, "    return code;\n}\n\n");
@@ -301,9 +327,14 @@ print_graph(Program *p, const Plan *plan, uint32_t number)
     p->g = plan->graph;
     p->definer = graph_definers(p->g, h->a);
     p->parts = (Parts){
-        .h = h, .t = p->functions, .name = number ? arena_printf(h->a, "tn_steps_of_%u", number) : "tn_steps",
-        .parameters = "const TnFrame *f", .arguments = "f", .numbers = true,
-        .begin = "    int64_t *const sym = f->sym;\n    int code = 0;\n    (void)sym, (void)code;\n",
+        .h = h,
+        .t = p->functions,
+        .name = number ? arena_printf(h->a, "tn_steps_of_%u", number) : "tn_steps",
+        .parameters = "const TnFrame *f",
+        .arguments = "f",
+        .numbers = true,
+        .begin =
+            "    int64_t *const sym = f->sym;\n    int code = 0;\n    (void)sym, (void)code;\n",
     };
     if (number)
         program_constraints(p, 0);
@@ -320,7 +351,7 @@ print_graph(Program *p, const Plan *plan, uint32_t number)
     graph_function(p, p->functions);
 }
 
-/* ---- what is missing --------------------------------------------------------------------------------- */
+/* ---- what is missing ------------------------------------------------------------------------- */
 
 static void
 check_value(Parts *p, const char *side, const char *what, uint32_t i, const Type *type)
@@ -331,8 +362,10 @@ check_value(Parts *p, const char *side, const char *what, uint32_t i, const Type
     for (uint32_t d = 0; d < type->rank; d++)
         bytes = expr_mul(h->c, bytes, type->dim[d]);
     part_statement(p);
-    text_printf(&p->body, "    if ((code = tn_has(f, f->%s[%u], %s, %u, %s, %u)))\n        return code;\n", side, i, what, i,
-                host_checked(h, bytes), dtype_info[type->dtype].bytes ? dtype_info[type->dtype].bytes : 1);
+    text_printf(&p->body,
+                "    if ((code = tn_has(f, f->%s[%u], %s, %u, %s, %u)))\n        return code;\n",
+                side, i, what, i, host_checked(h, bytes),
+                dtype_info[type->dtype].bytes ? dtype_info[type->dtype].bytes : 1);
 }
 
 static bool
@@ -344,24 +377,39 @@ data_define(const Map *definer, const Type *type)
     return false;
 }
 
-/* tn_frame: everything that the program will read and write at is there. Memory is sized only when there is none. */
+/* tn_frame: everything that the program will read and write at is there. Memory is sized only when
+ * there is none. */
 static void
 check_frame(Host *h)
 {
     Map definer = graph_definers(h->g, h->a);
     const Plan *plan = h->p->plan->plan.at[0];
     Parts p = {
-        .h = h, .t = h->t, .name = "tn_frame", .parameters = "const TnFrame *f", .arguments = "f",
-        .begin = "    const int64_t *const sym = f->sym;\n    int code = 0;\n    (void)sym, (void)code;\n",
+        .h = h,
+        .t = h->t,
+        .name = "tn_frame",
+        .parameters = "const TnFrame *f",
+        .arguments = "f",
+        .begin = "    const int64_t *const sym = f->sym;\n    int code = 0;\n    (void)sym, "
+                 "(void)code;\n",
     };
 
     part_statement(&p);
     if (h->nsymbol)
-        text_printf(&p.body, "    if ((code = tn_has(f, sym, TN_FRAME_SYM, 0, %u, 8)))\n        return code;\n", 8 * h->nsymbol);
+        text_printf(
+            &p.body,
+            "    if ((code = tn_has(f, sym, TN_FRAME_SYM, 0, %u, 8)))\n        return code;\n",
+            8 * h->nsymbol);
     if (h->g->input.n)
-        text_printf(&p.body, "    if ((code = tn_has(f, f->inputs, TN_FRAME_INPUT, 0, %u, 1)))\n        return code;\n", 8 * h->g->input.n);
+        text_printf(&p.body,
+                    "    if ((code = tn_has(f, f->inputs, TN_FRAME_INPUT, 0, %u, 1)))\n        "
+                    "return code;\n",
+                    8 * h->g->input.n);
     if (h->g->output.n)
-        text_printf(&p.body, "    if ((code = tn_has(f, f->outputs, TN_FRAME_OUTPUT, 0, %u, 1)))\n        return code;\n", 8 * h->g->output.n);
+        text_printf(&p.body,
+                    "    if ((code = tn_has(f, f->outputs, TN_FRAME_OUTPUT, 0, %u, 1)))\n        "
+                    "return code;\n",
+                    8 * h->g->output.n);
     for (uint32_t i = 0; i < h->g->input.n; i++)
         check_value(&p, "inputs", "TN_FRAME_INPUT", i, h->g->value.at[h->g->input.at[i]].type);
     for (uint32_t i = 0; i < h->g->output.n; i++) {
@@ -371,15 +419,20 @@ check_frame(Host *h)
     }
     if (h->p->plan->weights_bytes) {
         part_statement(&p);
-        text_printf(&p.body, "    if ((code = tn_has(f, f->weights, TN_FRAME_WEIGHTS, 0, INT64_C(%lld), 64)))\n        return code;\n",
+        text_printf(&p.body,
+                    "    if ((code = tn_has(f, f->weights, TN_FRAME_WEIGHTS, 0, INT64_C(%lld), "
+                    "64)))\n        return code;\n",
                     (long long)h->p->plan->weights_bytes);
     }
     part_statement(&p);
     text_add(&p.body, "    const void *const scratch = f->host->scratch;\n"
-                      "    if (!f->arena || (uintptr_t)f->arena % 64 || (!f->host->parallel && (!scratch || (uintptr_t)scratch % 64))) {\n"
+                      "    if (!f->arena || (uintptr_t)f->arena % 64 || (!f->host->parallel && "
+                      "(!scratch || (uintptr_t)scratch % 64))) {\n"
                       "        TnSizes sizes = {sizeof sizes, 0, 0, 0};\n"
-                      "        if ((code = tn_memory(sym, &sizes, f->fault)) || (code = tn_has(f, f->arena, TN_FRAME_ARENA, 0, sizes.arena_bytes, 64))\n"
-                      "            || (!f->host->parallel && (code = tn_has(f, scratch, TN_FRAME_SCRATCH, 0, sizes.scratch_bytes, 64))))\n"
+                      "        if ((code = tn_memory(sym, &sizes, f->fault)) || (code = tn_has(f, "
+                      "f->arena, TN_FRAME_ARENA, 0, sizes.arena_bytes, 64))\n"
+                      "            || (!f->host->parallel && (code = tn_has(f, scratch, "
+                      "TN_FRAME_SCRATCH, 0, sizes.scratch_bytes, 64))))\n"
                       "            return code;\n    }\n");
     parts_end(&p);
 }
@@ -387,36 +440,46 @@ check_frame(Host *h)
 void
 host_run(Host *h)
 {
-    Text functions = {.arena = h->a};
-    Program p = {.h = h, .rows.arena = h->a, .functions = &functions};
+    Text functions = { .arena = h->a };
+    Program p = { .h = h, .rows.arena = h->a, .functions = &functions };
     const ModelPlan *m = h->p->plan;
 
-    for (uint32_t i = m->plan.n; i-- > 0; )          /* callees first */
+    for (uint32_t i = m->plan.n; i-- > 0;) /* callees first */
         print_graph(&p, m->plan.at[i], i);
     print_tables(&p, h->t);
     host_tables(h);
     host_routine_sources(h);
     for (uint32_t i = 0; i < m->plan.n; i++)
-        text_printf(h->t, "static int %s(const TnFrame *);\n", program_graph(&p, m->plan.at[i]->graph));
+        text_printf(h->t, "static int %s(const TnFrame *);\n",
+                    program_graph(&p, m->plan.at[i]->graph));
     text_add(h->t, "\n");
     host_batch(h);
     text_add(h->t, text_str(&functions));
     check_frame(h);
-    text_add(h->t, "static int\ntn_run(const TnFrame *f)\n{\n    static const TnHost alone = {sizeof alone, 0, 0, 0};\n    TnFrame frame;\n    int code;\n"
-                   "    if (!f || f->size < __builtin_offsetof(TnFrame, memory) || !f->fault)\n        return TN_FAULT_FRAME;\n"
-                   "    memset(&frame, 0, sizeof frame);\n    memset(f->fault, 0, sizeof *f->fault);\n"
-                   "    memcpy(&frame, f, f->size < sizeof frame ? f->size : sizeof frame);\n    frame.depth = 0;\n"
-                   "    if (!frame.host)\n        frame.host = &alone;\n");
+    text_add(h->t,
+             "static int\ntn_run(const TnFrame *f)\n{\n    static const TnHost alone = {sizeof "
+             "alone, 0, 0, 0};\n    TnFrame frame;\n    int code;\n"
+             "    if (!f || f->size < __builtin_offsetof(TnFrame, memory) || !f->fault)\n        "
+             "return TN_FAULT_FRAME;\n"
+             "    memset(&frame, 0, sizeof frame);\n    memset(f->fault, 0, sizeof *f->fault);\n"
+             "    memcpy(&frame, f, f->size < sizeof frame ? f->size : sizeof frame);\n    "
+             "frame.depth = 0;\n"
+             "    if (!frame.host)\n        frame.host = &alone;\n");
     if (m->table.n)
         text_add(h->t, "    frame.table = tn_tables;\n");
     text_printf(h->t, "    if (!frame.weights)\n        frame.weights = %s;\n", h->own_weights);
     if (m->weights_bytes)
-        text_printf(h->t, "    if (!frame.weights)\n        return tn_refuse(f->fault, TN_FAULT_WEIGHTS, 0, 0, 0, INT64_C(%lld));\n",
+        text_printf(h->t,
+                    "    if (!frame.weights)\n        return tn_refuse(f->fault, TN_FAULT_WEIGHTS, "
+                    "0, 0, 0, INT64_C(%lld));\n",
                     (long long)m->weights_bytes);
     text_add(h->t, "    if ((code = tn_frame(&frame)))\n        return code;\n");
     if (h->texts)
-        text_printf(h->t, "    TnBlock text = {0, 0};\n    frame.text = &text;\n    code = %s(&frame);\n    tn_text_end(&frame);\n"
-                          "    return code;\n}\n\n", program_graph(&p, h->g));
+        text_printf(h->t,
+                    "    TnBlock text = {0, 0};\n    frame.text = &text;\n    code = %s(&frame);\n "
+                    "   tn_text_end(&frame);\n"
+                    "    return code;\n}\n\n",
+                    program_graph(&p, h->g));
     else
         text_printf(h->t, "    return %s(&frame);\n}\n\n", program_graph(&p, h->g));
 }

@@ -1,7 +1,7 @@
 /* host_text: names, messages and sizes of the model as C. */
 #include "emit/host.h"
 
-#define LONG_SUM 12                  /* terms; C compilers take long over the tests of more */
+#define LONG_SUM 12 /* terms; C compilers take long over the tests of more */
 
 void
 host_string(Text *t, const char *s)
@@ -35,7 +35,8 @@ host_symbol(Host *h, Sym s)
     uint64_t at = 0;
 
     if (!map_get(&h->symbol_at, MAP_PTR(s), &at))
-        h->failed = !diag_error(&h->c->diags, DIAG_INTERNAL, (Loc){0}, "emit: dimension symbol %s has no position", s);
+        h->failed = !diag_error(&h->c->diags, DIAG_INTERNAL, (Loc){ 0 },
+                                "emit: dimension symbol %s has no position", s);
     return (uint32_t)at;
 }
 
@@ -56,14 +57,15 @@ print_symbol(void *user, Text *t, Var v)
     if (v.kind == VAR_SYMBOL)
         text_printf(t, "sym[%u]", host_symbol(h, (Sym)(uintptr_t)v.id));
     else
-        h->failed = !diag_error(&h->c->diags, DIAG_INTERNAL, (Loc){0}, "emit: a size depends on a loop");
+        h->failed =
+            !diag_error(&h->c->diags, DIAG_INTERNAL, (Loc){ 0 }, "emit: a size depends on a loop");
 }
 
 const char *
 host_plain(Host *h, const Expr *x)
 {
-    Text t = {.arena = h->a};
-    expr_print(&t, x, &(ExprStyle){print_symbol, h, true});
+    Text t = { .arena = h->a };
+    expr_print(&t, x, &(ExprStyle){ print_symbol, h, true });
     return text_str(&t);
 }
 
@@ -71,24 +73,30 @@ static const char *
 checked_atom(Host *h, const Atom *atom)
 {
     static const char *const function[] = {
-        [ATOM_DIV] = "tn_size_div", [ATOM_MOD] = "tn_size_mod", [ATOM_MIN] = "tn_size_min", [ATOM_MAX] = "tn_size_max",
+        [ATOM_DIV] = "tn_size_div",
+        [ATOM_MOD] = "tn_size_mod",
+        [ATOM_MIN] = "tn_size_min",
+        [ATOM_MAX] = "tn_size_max",
         [ATOM_BROADCAST] = "tn_size_broadcast",
     };
     if (atom->kind == ATOM_VAR) {
-        Text t = {.arena = h->a};
+        Text t = { .arena = h->a };
         print_symbol(h, &t, atom->var);
         return text_str(&t);
     }
     const char *s = host_checked(h, atom->arg[0]);
     for (uint32_t i = 1; i < atom->narg; i++)
-        s = arena_printf(h->a, "%s(%s, %s)", function[atom->kind], s, host_checked(h, atom->arg[i]));
+        s = arena_printf(h->a, "%s(%s, %s)", function[atom->kind], s,
+                         host_checked(h, atom->arg[i]));
     return s;
 }
 
 static const char *
 checked_term(Host *h, const Term *term)
 {
-    const char *product = term->coef == 1 && term->nfactor > 0 ? NULL : arena_printf(h->a, "INT64_C(%lld)", (long long)term->coef);
+    const char *product = term->coef == 1 && term->nfactor > 0
+                              ? NULL
+                              : arena_printf(h->a, "INT64_C(%lld)", (long long)term->coef);
 
     for (uint32_t f = 0; f < term->nfactor; f++)
         for (uint32_t n = 0; n < term->factor[f].power; n++) {
@@ -111,7 +119,8 @@ checked_sum(Host *h, const Term *term, uint32_t n)
 static bool
 is_symbol_term(const Term *t)
 {
-    return t->nfactor == 1 && t->factor->power == 1 && t->factor->atom->kind == ATOM_VAR && t->factor->atom->var.kind == VAR_SYMBOL;
+    return t->nfactor == 1 && t->factor->power == 1 && t->factor->atom->kind == ATOM_VAR &&
+           t->factor->atom->var.kind == VAR_SYMBOL;
 }
 
 /* A long sum: its symbols by one call, and the rest. */
@@ -120,7 +129,7 @@ checked_long(Host *h, const Expr *x)
 {
     Term rest[x->nterm];
     uint32_t nrest = 0, n = 0;
-    Text pairs = {.arena = h->a};
+    Text pairs = { .arena = h->a };
 
     for (uint32_t i = 0; i < x->nterm; i++) {
         const Term *t = &x->term[i];
@@ -128,11 +137,13 @@ checked_long(Host *h, const Expr *x)
             rest[nrest++] = *t;
             continue;
         }
-        text_printf(&pairs, ", INT64_C(%lld), %u", (long long)t->coef, host_symbol(h, (Sym)(uintptr_t)t->factor->atom->var.id));
+        text_printf(&pairs, ", INT64_C(%lld), %u", (long long)t->coef,
+                    host_symbol(h, (Sym)(uintptr_t)t->factor->atom->var.id));
         n++;
     }
     const char *sum = arena_printf(h->a, "tn_size_dot(sym, %u%s)", n, text_str(&pairs));
-    return nrest ? arena_printf(h->a, "tn_size_add(%s, %s)", sum, checked_sum(h, rest, nrest)) : sum;
+    return nrest ? arena_printf(h->a, "tn_size_add(%s, %s)", sum, checked_sum(h, rest, nrest))
+                 : sum;
 }
 
 const char *

@@ -11,10 +11,10 @@
 typedef struct {
     Host *h;
     const Batch *b;
-    const char *const *host;         /* [nblock] C functions of host blocks, or NULL */
-    bool *target;                    /* [ncode] operations that others jump to */
-    bool *resume;                    /* [ncode] where a request may have stopped; behind calls */
-    uint32_t *function;              /* [ncode] that an operation is in */
+    const char *const *host; /* [nblock] C functions of host blocks, or NULL */
+    bool *target;            /* [ncode] operations that others jump to */
+    bool *resume;            /* [ncode] where a request may have stopped; behind calls */
+    uint32_t *function;      /* [ncode] that an operation is in */
 } Walk;
 
 /* How many integers an operation is. */
@@ -22,16 +22,28 @@ static uint32_t
 length_of(const Batch *b, const int32_t *c)
 {
     switch ((BatchOp)c[0]) {
-    case BATCH_BLOCK: case BATCH_HOST: return 2 + b->block[c[1]].nin + b->block[c[1]].nout;
-    case BATCH_CALL:   return 6 + (uint32_t)(c[4] + c[5 + c[4]]);
+    case BATCH_BLOCK:
+    case BATCH_HOST: return 2 + b->block[c[1]].nin + b->block[c[1]].nout;
+    case BATCH_CALL: return 6 + (uint32_t)(c[4] + c[5 + c[4]]);
     case BATCH_RETURN: return 2 + (uint32_t)c[1];
-    case BATCH_MATCH:  return 5 + (uint32_t)c[4];
-    case BATCH_TURN:   return 7;
-    case BATCH_BRANCH: case BATCH_BOX: case BATCH_UNBOX: case BATCH_COUNT: case BATCH_STACK:
-        return 4;
-    case BATCH_MOVE: case BATCH_COPY: case BATCH_GIVEN: case BATCH_BEGIN: case BATCH_NEXT:
-    case BATCH_TURNS: case BATCH_ADD: return 3;
-    case BATCH_JUMP: case BATCH_UPDATE: case BATCH_CHECK: case BATCH_LIST: return 2;
+    case BATCH_MATCH: return 5 + (uint32_t)c[4];
+    case BATCH_TURN: return 7;
+    case BATCH_BRANCH:
+    case BATCH_BOX:
+    case BATCH_UNBOX:
+    case BATCH_COUNT:
+    case BATCH_STACK: return 4;
+    case BATCH_MOVE:
+    case BATCH_COPY:
+    case BATCH_GIVEN:
+    case BATCH_BEGIN:
+    case BATCH_NEXT:
+    case BATCH_TURNS:
+    case BATCH_ADD: return 3;
+    case BATCH_JUMP:
+    case BATCH_UPDATE:
+    case BATCH_CHECK:
+    case BATCH_LIST: return 2;
     }
     return 1;
 }
@@ -58,12 +70,15 @@ find_places(Walk *w)
                 function = f;
         w->function[at] = function;
         switch (c[0]) {
-        case BATCH_JUMP:   w->target[c[1]] = true; break;
-        case BATCH_BRANCH: w->target[c[3]] = true; w->resume[at] = c[1] >= 0; break;
-        case BATCH_TURN:   w->target[c[6]] = w->resume[at] = true; break;
-        case BATCH_UNBOX:  w->resume[at] = c[3] >= 0; break;
-        case BATCH_MATCH:  w->resume[at] = c[1] >= 0; break;
-        case BATCH_CALL:   w->target[b->function[c[1]].code] = w->resume[at] = true; break;
+        case BATCH_JUMP: w->target[c[1]] = true; break;
+        case BATCH_BRANCH:
+            w->target[c[3]] = true;
+            w->resume[at] = c[1] >= 0;
+            break;
+        case BATCH_TURN: w->target[c[6]] = w->resume[at] = true; break;
+        case BATCH_UNBOX: w->resume[at] = c[3] >= 0; break;
+        case BATCH_MATCH: w->resume[at] = c[1] >= 0; break;
+        case BATCH_CALL: w->target[b->function[c[1]].code] = w->resume[at] = true; break;
         }
     }
     w->target[b->function[0].code] = true;
@@ -96,8 +111,10 @@ print_wait(const Walk *w, uint32_t code, int32_t operand, uint32_t type)
 {
     text_printf(w->h->t, "        const void *at = %s;\n", place(w, operand, type));
     if (operand >= 0)
-        text_printf(w->h->t, "        if (!at) {\n            r->at = %u;\n            return 0;\n"
-                             "        }\n", code);
+        text_printf(w->h->t,
+                    "        if (!at) {\n            r->at = %u;\n            return 0;\n"
+                    "        }\n",
+                    code);
 }
 
 static void
@@ -109,7 +126,7 @@ print_try(const Walk *w, const char *call)
 static const char *
 slots_of(const Walk *w, const int32_t *slot, uint32_t n)
 {
-    Text t = {.arena = w->h->a};
+    Text t = { .arena = w->h->a };
 
     for (uint32_t i = 0; i < n; i++)
         text_printf(&t, "%d, ", slot[i]);
@@ -132,16 +149,16 @@ print_host(const Walk *w, const int32_t *c)
 {
     const BatchBlock *k = &w->b->block[c[1]];
     const int32_t *out = c + 2 + k->nin;
-    Text t = {.arena = w->h->a};
+    Text t = { .arena = w->h->a };
 
-    for (uint32_t i = 0; i < k->nout; i++)           /* first: rows may move */
+    for (uint32_t i = 0; i < k->nout; i++) /* first: rows may move */
         if (out[i] >= 0)
             print_try(w, arena_printf(w->h->a, "tn_row_in(b, r->sizes, %u, &slot[%d])",
                                       k->type[k->nin + i], out[i]));
     for (uint32_t i = 0; i < k->nin; i++)
         text_printf(&t, "%s, ", place(w, c[2 + i], k->type[i]));
     text_printf(w->h->t, "        const void *const in[] = {%s0};\n", text_str(&t));
-    t = (Text){.arena = w->h->a};
+    t = (Text){ .arena = w->h->a };
     for (uint32_t i = 0; i < k->nout; i++)
         text_printf(&t, "(void *)(%s), ", place(w, out[i], k->type[k->nin + i]));
     text_printf(w->h->t, "        void *const out[] = {%s0};\n        tn_tally(b, %d, 1);\n",
@@ -195,8 +212,9 @@ print_return(const Walk *w, uint32_t at)
                           "        slot = TN_STACK(r);\n        goto again;\n");
         return;
     }
-    text_printf(w->h->t, "        static const int32_t out[] = {%s0};\n"
-                         "        return tn_end(b, r, out);\n",
+    text_printf(w->h->t,
+                "        static const int32_t out[] = {%s0};\n"
+                "        return tn_end(b, r, out);\n",
                 slots_of(w, c + 2, (uint32_t)c[1]));
 }
 
@@ -215,15 +233,20 @@ print_turn(const Walk *w, uint32_t at)
         text_printf(t, "        const void *going = slot[%d] < 0 ? tn_true : %s;\n", c[4],
                     place(w, c[4], (uint32_t)c[5]));
     if (c[2] >= 0 || c[4] >= 0)
-        text_printf(t, "        if (%s || %s) {\n            r->at = %u;\n            return 0;\n"
-                       "        }\n",
+        text_printf(t,
+                    "        if (%s || %s) {\n            r->at = %u;\n            return 0;\n"
+                    "        }\n",
                     c[2] >= 0 ? "!turns" : "0", c[4] >= 0 ? "!going" : "0", at);
     if (c[2] != -1)
-        text_printf(t, "        if (slot[%u] >= *(const int64_t *)turns)\n"
-                       "            goto at_%d;\n", counter, c[6]);
+        text_printf(t,
+                    "        if (slot[%u] >= *(const int64_t *)turns)\n"
+                    "            goto at_%d;\n",
+                    counter, c[6]);
     if (c[4] != -1)
-        text_printf(t, "        if (!*(const unsigned char *)going)\n"
-                       "            goto at_%d;\n", c[6]);
+        text_printf(t,
+                    "        if (!*(const unsigned char *)going)\n"
+                    "            goto at_%d;\n",
+                    c[6]);
     print_try(w, arena_printf(w->h->a, "tn_next_turn(b, slot[%u])", counter));
 }
 
@@ -234,8 +257,10 @@ print_match(const Walk *w, uint32_t at)
 
     print_wait(w, at, c[1], (uint32_t)c[2]);
     for (int32_t i = 0; i < c[4]; i++)
-        print_try(w, arena_printf(w->h->a, "tn_set_size(b, %d, ((const int%d_t *)at)[%d], "
-                                           "&r->sizes)", c[5 + i], 8 * c[3], i));
+        print_try(w, arena_printf(w->h->a,
+                                  "tn_set_size(b, %d, ((const int%d_t *)at)[%d], "
+                                  "&r->sizes)",
+                                  c[5 + i], 8 * c[3], i));
 }
 
 static void
@@ -247,21 +272,21 @@ print_operation(const Walk *w, uint32_t at)
     Text *t = w->h->t;
 
     switch ((BatchOp)c[0]) {
-    case BATCH_BLOCK:  print_block(w, c); break;
-    case BATCH_HOST:   print_host(w, c); break;
-    case BATCH_CALL:   print_call(w, at); break;
+    case BATCH_BLOCK: print_block(w, c); break;
+    case BATCH_HOST: print_host(w, c); break;
+    case BATCH_CALL: print_call(w, at); break;
     case BATCH_RETURN: print_return(w, at); break;
-    case BATCH_TURN:   print_turn(w, at); break;
-    case BATCH_MATCH:  print_match(w, at); break;
+    case BATCH_TURN: print_turn(w, at); break;
+    case BATCH_MATCH: print_match(w, at); break;
     case BATCH_BRANCH:
         print_wait(w, at, c[1], (uint32_t)c[2]);
         text_printf(t, "        if (!*(const unsigned char *)at)\n            goto at_%d;\n", c[3]);
         break;
-    case BATCH_JUMP:   text_printf(t, "        goto at_%d;\n", c[1]); break;
+    case BATCH_JUMP: text_printf(t, "        goto at_%d;\n", c[1]); break;
     case BATCH_GIVEN:
         text_printf(t, "        slot[%d] = ((const int32_t *)r->stack.at)[%d];\n", c[1], c[2]);
         break;
-    case BATCH_MOVE:   text_printf(t, "        slot[%d] = slot[%d];\n", c[1], c[2]); break;
+    case BATCH_MOVE: text_printf(t, "        slot[%d] = slot[%d];\n", c[1], c[2]); break;
     case BATCH_COPY:
         text_printf(t, "        memcpy(slot + %d, slot + %d, 8);\n", BATCH_INLINE(c[1]),
                     BATCH_INLINE(c[2]));
@@ -278,20 +303,23 @@ print_operation(const Walk *w, uint32_t at)
     case BATCH_BEGIN:
         text_printf(t, "        slot[%u] = 0;\n", counters + (uint32_t)c[1]);
         if (c[2] != -1)
-            text_printf(t, c[2] < 0 ? "        memcpy(slot + %d, tn_true, 1);\n"
-                                    : "        slot[%d] = -1;\n",
+            text_printf(t,
+                        c[2] < 0 ? "        memcpy(slot + %d, tn_true, 1);\n"
+                                 : "        slot[%d] = -1;\n",
                         c[2] < 0 ? BATCH_INLINE(c[2]) : c[2]);
         break;
     case BATCH_COUNT:
         if (c[1] >= 0)
             print_try(w, arena_printf(a, "tn_row_in(b, r->sizes, %d, &slot[%d])", c[2], c[1]));
-        text_printf(t, "        const int64_t turn = slot[%u];\n"
-                       "        memcpy((void *)(%s), &turn, 8);\n",
+        text_printf(t,
+                    "        const int64_t turn = slot[%u];\n"
+                    "        memcpy((void *)(%s), &turn, 8);\n",
                     counters + (uint32_t)c[3], place(w, c[1], (uint32_t)c[2]));
         break;
     case BATCH_NEXT:
-        text_printf(t, "        slot[%u]++;\n        r->at = %d;\n        if (tn_waits(b, r))\n"
-                       "            return 0;\n        goto at_%d;\n",
+        text_printf(t,
+                    "        slot[%u]++;\n        r->at = %d;\n        if (tn_waits(b, r))\n"
+                    "            return 0;\n        goto at_%d;\n",
                     counters + (uint32_t)c[1], c[2], c[2]);
         break;
     case BATCH_UPDATE: print_update(w, c[1], "r->sizes"); break;
@@ -300,16 +328,18 @@ print_operation(const Walk *w, uint32_t at)
                                   counters + (uint32_t)c[2]));
         break;
     case BATCH_CHECK:
-        print_try(w, arena_printf(a, "tn_batch_check(%d, tn_sizes_of(b, r->sizes)->sym, "
-                                     "b->frame.fault)", c[1]));
+        print_try(w, arena_printf(a,
+                                  "tn_batch_check(%d, tn_sizes_of(b, r->sizes)->sym, "
+                                  "b->frame.fault)",
+                                  c[1]));
         break;
-    case BATCH_LIST:   text_printf(t, "        slot[%d] = -1;\n", c[1]); break;
+    case BATCH_LIST: text_printf(t, "        slot[%d] = -1;\n", c[1]); break;
     case BATCH_ADD:
         print_try(w, arena_printf(a, "tn_append(b, &slot[%d], slot[%d])", c[1], c[2]));
         break;
     case BATCH_STACK:
-        print_try(w, arena_printf(a, "tn_record_stack(b, r->sizes, slot, %d, %d, %d)", c[1], c[2],
-                                  c[3]));
+        print_try(
+            w, arena_printf(a, "tn_record_stack(b, r->sizes, slot, %d, %d, %d)", c[1], c[2], c[3]));
         break;
     }
 }
@@ -317,18 +347,20 @@ print_operation(const Walk *w, uint32_t at)
 void
 host_walk(Host *h, const Batch *b, const char *const *host)
 {
-    Walk w = {.h = h, .b = b, .host = host};
+    Walk w = { .h = h, .b = b, .host = host };
     Text *t = h->t;
 
     w.target = NEW_ARRAY(h->a, bool, b->ncode + 1);
     w.resume = NEW_ARRAY(h->a, bool, b->ncode + 1);
     w.function = NEW_ARRAY(h->a, uint32_t, b->ncode + 1);
     find_places(&w);
-    text_printf(t, "static int\ntn_batch_walk(TnBatch *b, TnRequestRun *r)\n{\n"
-                   "    static const unsigned char tn_true[] = {1};\n"
-                   "    int32_t *slot = TN_STACK(r), callee = 0;\n    int fault = 0;\n"
-                   "    (void)tn_true, (void)callee, (void)slot;\n    goto again;\nagain:\n"
-                   "    switch (r->at) {\n    case TN_BEGINS: goto at_%u;\n", b->function[0].code);
+    text_printf(t,
+                "static int\ntn_batch_walk(TnBatch *b, TnRequestRun *r)\n{\n"
+                "    static const unsigned char tn_true[] = {1};\n"
+                "    int32_t *slot = TN_STACK(r), callee = 0;\n    int fault = 0;\n"
+                "    (void)tn_true, (void)callee, (void)slot;\n    goto again;\nagain:\n"
+                "    switch (r->at) {\n    case TN_BEGINS: goto at_%u;\n",
+                b->function[0].code);
     for (uint32_t at = 0; at < b->ncode; at++)
         if (w.resume[at])
             text_printf(t, "    case %u: goto %s_%u;\n", at,

@@ -6,34 +6,45 @@
 
 /* A Scalar as C: an expression that needs no parentheses around it. */
 typedef struct {
-    const char *s;           /* NULL: could not be printed, reported */
-    uint8_t mask;            /* bool of several lanes: bytes of the mask's elements; else 0 */
+    const char *s; /* NULL: could not be printed, reported */
+    uint8_t mask;  /* bool of several lanes: bytes of the mask's elements; else 0 */
 } CValue;
 
-typedef struct { const Scalar *node; CValue value; } Named;
+typedef struct {
+    const Scalar *node;
+    CValue value;
+} Named;
 
-/* A serial or parallel loop that is being printed: quotients that do not vary in it are named in front of it. */
-typedef struct { VEC(const Atom *) atom; VEC(uint32_t) number; Text before; int depth; } OpenLoop;
+/* A serial or parallel loop that is being printed: quotients that do not vary in it are named in
+ * front of it. */
+typedef struct {
+    VEC(const Atom *) atom;
+    VEC(uint32_t) number;
+    Text before;
+    int depth;
+} OpenLoop;
 
 typedef struct Emit {
     Ctx *c;
     Arena *a;
-    Text *t;                 /* where statements go now */
+    Text *t; /* where statements go now */
     int depth;
     const Kernel *k;
-    SymbolList *sizes;       /* in the order of TnArgs.sym */
-    SymbolList used;         /* symbols met so far: n0, n1, … */
-    VEC(const Atom *) from_sizes;    /* what follows from them alone: z0, z1, … */
-    uint64_t lanes_used;     /* bit n: vectors of n lanes occur (n = 64 is bit 0) */
-    VEC(Binding) env;        /* unrolled variables, and lets that are numbers or variables */
-    VEC(Binding) lets;       /* all lets, for proofs: each in terms of loops and symbols alone */
-    VEC(Range) ranges;       /* loops around */
-    VEC(OpenLoop) loops;     /* those of them that are loops in C as well */
-    uint32_t *level;         /* [nloop] of loop and let variables: how many loops were open where they were declared, its own included */
-    uint32_t nquotient;      /* quotients named so far: y0, y1, … */
-    VEC(Named) named;        /* nodes that have a C variable here */
-    Map uses;                /* of the nodes of this statement */
-    CValue guard;             /* lanes that are wanted at all; s NULL: every lane */
+    SymbolList *sizes;            /* in the order of TnArgs.sym */
+    SymbolList used;              /* symbols met so far: n0, n1, … */
+    VEC(const Atom *) from_sizes; /* what follows from them alone: z0, z1, … */
+    uint64_t lanes_used;          /* bit n: vectors of n lanes occur (n = 64 is bit 0) */
+    VEC(Binding) env;             /* unrolled variables, and lets that are numbers or variables */
+    VEC(Binding) lets;   /* all lets, for proofs: each in terms of loops and symbols alone */
+    VEC(Range) ranges;   /* loops around */
+    VEC(OpenLoop) loops; /* those of them that are loops in C as well */
+    /* [nloop] of loop and let variables: how many loops were open where they were declared, its own
+     * included */
+    uint32_t *level;
+    uint32_t nquotient; /* quotients named so far: y0, y1, … */
+    VEC(Named) named;   /* nodes that have a C variable here */
+    Map uses;           /* of the nodes of this statement */
+    CValue guard;       /* lanes that are wanted at all; s NULL: every lane */
     uint32_t ntemp;
     const Expr **scratch_at; /* [buffers]: byte offset in scratch, or NULL */
     const Expr *scratch_end;
@@ -43,19 +54,19 @@ typedef struct Emit {
 bool emit_fail(Emit *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void emit_line(Emit *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-#define NO_VALUE ((CValue){0})
+#define NO_VALUE ((CValue){ 0 })
 
 static inline CValue
 plain(const char *s)
 {
-    return (CValue){s, 0};
+    return (CValue){ s, 0 };
 }
 
 /* A bool: of several lanes, as a mask whose elements have that many bytes. */
 static inline CValue
 mask_of(const char *s, uint32_t lanes, uint32_t bytes)
 {
-    return (CValue){s, lanes > 1 ? (uint8_t)bytes : 0};
+    return (CValue){ s, lanes > 1 ? (uint8_t)bytes : 0 };
 }
 
 /* An identifier or a whole number? */
@@ -63,50 +74,67 @@ static inline bool
 is_word(const char *s)
 {
     for (; *s; s++)
-        if (!((*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z') || (*s >= '0' && *s <= '9') || *s == '_'))
+        if (!((*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z') || (*s >= '0' && *s <= '9') ||
+              *s == '_'))
             return false;
     return true;
 }
 
 /* c_scalar.c */
-void emit_statement(Emit *e, const Scalar *s);             /* begin a statement that evaluates s (or NULL) */
-CValue emit_value(Emit *e, const Scalar *s);               /* may print statements before the one it stands in */
-CValue emit_name(Emit *e, const Scalar *s, CValue v);      /* make v a variable that stands for s from here on */
-CValue *emit_named(Emit *e, const Scalar *s);              /* the variable of s, if it has one here */
+/* begin a statement that evaluates s (or NULL) */
+void emit_statement(Emit *e, const Scalar *s);
+/* may print statements before the one it stands in */
+CValue emit_value(Emit *e, const Scalar *s);
+/* make v a variable that stands for s from here on */
+CValue emit_name(Emit *e, const Scalar *s, CValue v);
+/* the variable of s, if it has one here */
+CValue *emit_named(Emit *e, const Scalar *s);
 
-/* c_known.c: lane [cond->lanes]: which lanes are true, as far as all are known here; count: how many are. */
-enum { MOST_LANES = 64 };            /* of a vector: bytes of 512 bits */
+/* c_known.c: lane [cond->lanes]: which lanes are true, as far as all are known here; count: how
+ * many are. */
+enum { MOST_LANES = 64 }; /* of a vector: bytes of 512 bits */
 bool emit_known_lanes(Emit *e, const Scalar *cond, bool *lane, uint32_t *count);
 
 /* c_op.c */
 CValue emit_cast(Emit *e, const Scalar *s);
-CValue emit_blocks(Emit *e, const Scalar *s);              /* lanes of two vectors */
-CValue emit_fold(Emit *e, const Scalar *s);                /* all lanes to one */
-CValue emit_one(Emit *e, const Scalar *s);                 /* operations of one and two operands */
+CValue emit_blocks(Emit *e, const Scalar *s); /* lanes of two vectors */
+CValue emit_fold(Emit *e, const Scalar *s);   /* all lanes to one */
+CValue emit_one(Emit *e, const Scalar *s);    /* operations of one and two operands */
 CValue emit_two(Emit *e, const Scalar *s);
 
 /* c_expr.c */
-const char *emit_index(Emit *e, const Expr *x);            /* an int64_t expression; may be a sum */
-const char *emit_of_sizes(Emit *e, const Atom *a);         /* the value of one of from_sizes */
-const char *emit_place(Emit *e, uint32_t buffer, uint32_t rank, const Expr *const *at);   /* elements from its start */
+const char *emit_index(Emit *e, const Expr *x);    /* an int64_t expression; may be a sum */
+const char *emit_of_sizes(Emit *e, const Atom *a); /* the value of one of from_sizes */
+/* elements from its start */
+const char *emit_place(Emit *e, uint32_t buffer, uint32_t rank, const Expr *const *at);
 const char *emit_register(Emit *e, uint32_t buffer, uint32_t rank, const Expr *const *at);
-const Scalar *emit_subst(Emit *e, const Scalar *s);        /* with unrolled variables replaced */
+const Scalar *emit_subst(Emit *e, const Scalar *s); /* with unrolled variables replaced */
 const Expr *emit_subst_expr(Emit *e, const Expr *x);
-const char *emit_test_inside(Emit *e, const Expr *at, const Expr *extent);      /* a test of 0 <= at < extent */
-bool emit_inside(Emit *e, const Expr *at, const Expr *extent, const Expr *width);   /* proved: 0 <= at, at + width <= extent */
-bool emit_load_inside(Emit *e, const Scalar *s);           /* proved: every lane read is in the buffer */
-const char *emit_exists(Emit *e, uint32_t rank, const Expr *const *at);   /* condition for checked indices to have a place; or NULL */
-bool emit_is_unsafe(Emit *e, const Scalar *s);             /* reads or checks what only a guard makes valid */
+/* a test of 0 <= at < extent */
+const char *emit_test_inside(Emit *e, const Expr *at, const Expr *extent);
+/* proved: 0 <= at, at + width <= extent */
+bool emit_inside(Emit *e, const Expr *at, const Expr *extent, const Expr *width);
+/* proved: every lane read is in the buffer */
+bool emit_load_inside(Emit *e, const Scalar *s);
+/* condition for checked indices to have a place; or NULL */
+const char *emit_exists(Emit *e, uint32_t rank, const Expr *const *at);
+/* reads or checks what only a guard makes valid */
+bool emit_is_unsafe(Emit *e, const Scalar *s);
 
 /* c_type.c: how elements are called */
-const char *emit_widen(Emit *e, DType t, uint32_t lanes, const char *bits);      /* a short float from its bits */
-const char *emit_narrow(Emit *e, DType t, uint32_t lanes, const char *value);    /* and to them, rounded */
-const char *emit_shape(Emit *e, DType t, uint32_t lanes);          /* f32, f32x16: f16 and bf16 compute as f32 */
-const char *emit_ctype(Emit *e, DType t, uint32_t lanes, uint32_t mask);   /* float, tn_f32x16; bool: int, tn_i32x16 */
-const char *emit_memory_shape(Emit *e, DType t, uint32_t lanes);   /* f32x16, u16x16, u8x16 */
-const char *emit_mask(Emit *e, CValue v, uint32_t lanes, uint32_t bytes);   /* v as a mask of that width */
-uint32_t emit_value_bytes(DType t);                                 /* in registers */
+/* a short float from its bits */
+const char *emit_widen(Emit *e, DType t, uint32_t lanes, const char *bits);
+/* and to them, rounded */
+const char *emit_narrow(Emit *e, DType t, uint32_t lanes, const char *value);
+/* f32, f32x16: f16 and bf16 compute as f32 */
+const char *emit_shape(Emit *e, DType t, uint32_t lanes);
+/* float, tn_f32x16; bool: int, tn_i32x16 */
+const char *emit_ctype(Emit *e, DType t, uint32_t lanes, uint32_t mask);
+const char *emit_memory_shape(Emit *e, DType t, uint32_t lanes); /* f32x16, u16x16, u8x16 */
+/* v as a mask of that width */
+const char *emit_mask(Emit *e, CValue v, uint32_t lanes, uint32_t bytes);
+uint32_t emit_value_bytes(DType t); /* in registers */
 const char *emit_const(Emit *e, DType t, int64_t bits);
-const char *emit_bare(Emit *e, const char *s);             /* without outer parentheses */
+const char *emit_bare(Emit *e, const char *s); /* without outer parentheses */
 
 #endif

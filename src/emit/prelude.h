@@ -1,5 +1,6 @@
-/* prelude: the arithmetic of emitted kernels, of one lane, that never traps. prelude_sizes.h comes before it
- * in every source; prelude_math.h, the functions of f32, and prelude_lanes.h, the vectors, follow.
+/* prelude: the arithmetic of emitted kernels, of one lane, that never traps. prelude_sizes.h comes
+ * before it in every source; prelude_math.h, the functions of f32, and prelude_lanes.h, the
+ * vectors, follow.
  *
  * Masks are integer vectors, all ones where true, or an int for one lane. f16 and bf16 exist in
  * memory alone: in registers they are floats, rounded.
@@ -10,11 +11,12 @@
 #pragma GCC diagnostic ignored "-Wtype-limits"    /* one macro serves signed and unsigned */
 #pragma GCC diagnostic ignored "-Wpsabi"          /* vectors are passed between inlined functions alone */
 
-/* GCC joins accumulators of unrolled loops into one variable before it gives them registers, and then keeps some of twelve
- * in memory while registers are free. What neighbouring points of a window read in common it carries from trip to trip, in
- * memory as well (predictive commoning): a convolution of three channels takes twice the time. Sums of integers, which are
- * free to be regrouped, it regroups across unrolled trips, and puts off additions until their operands are in memory as well:
- * kernels of such sums stand between TN_SUMS and TN_SUMS_END. */
+/* GCC joins accumulators of unrolled loops into one variable before it gives them registers, and
+ * then keeps some of twelve in memory while registers are free. What neighbouring points of a
+ * window read in common it carries from trip to trip, in memory as well (predictive commoning): a
+ * convolution of three channels takes twice the time. Sums of integers, which are free to be
+ * regrouped, it regroups across unrolled trips, and puts off additions until their operands are in
+ * memory as well: kernels of such sums stand between TN_SUMS and TN_SUMS_END. */
 #if defined __GNUC__ && !defined __clang__
 #pragma GCC optimize("no-tree-coalesce-vars", "no-predictive-commoning")
 #define TN_SUMS _Pragma("GCC push_options") _Pragma("GCC optimize(\"no-tree-reassoc\", \"no-tree-ter\")")
@@ -24,7 +26,8 @@
 #define TN_SUMS_END
 #endif
 
-/* In a kernel, floats below the smallest normal one are 0, read or made, and its caller's mode comes back as it ends. */
+/* In a kernel, floats below the smallest normal one are 0, read or made, and its caller's mode
+ * comes back as it ends. */
 #if defined __SSE2__
 TN_INLINE unsigned tn_flush_denormals(void)
 {
@@ -60,33 +63,34 @@ typedef uint16_t tn_f16;         /* the bits */
 typedef uint16_t tn_bf16;
 typedef uint8_t tn_f8;           /* and of floats of 8 bits and fewer */
 
-/* ---- arithmetic of integers: wraps, never traps ---------------------------------------------------- */
+/* ---- arithmetic of integers: wraps, never traps ---------------------------------------------- */
 
-/* Integer division truncates; by zero it gives 0, and -1 divides without a trap. Unsigned: plain. */
-#define TN_INT_DIVISION(T, U, name)                                                                    \
+/* Integer division truncates; by zero it gives 0, and -1 divides without a trap. Unsigned:
+ * plain. */
+#define TN_INT_DIVISION(T, U, name)                                                                \
     TN_INLINE T tn_quot_##name(T x, T y) { return y == 0 ? 0 : y == (T)-1 && (T)-1 < 0 ? (T)(0 - (U)x) : (T)(x / y); } \
     TN_INLINE T tn_rem_##name(T x, T y) { return y == 0 || (y == (T)-1 && (T)-1 < 0) ? 0 : (T)(x % y); } \
-    TN_INLINE T tn_mod_##name(T x, T y)                                                                \
-    {                                                                                                  \
-        T r = tn_rem_##name(x, y);                                                                     \
-        return r != 0 && (r < 0) != (y < 0) ? (T)(r + y) : r;                                          \
-    }                                                                                                  \
+    TN_INLINE T tn_mod_##name(T x, T y)                                                            \
+    {                                                                                              \
+        T r = tn_rem_##name(x, y);                                                                 \
+        return r != 0 && (r < 0) != (y < 0) ? (T)(r + y) : r;                                      \
+    }                                                                                              \
     TN_INLINE T tn_pow_##name(T x, T y)       /* wraps; a negative power gives what truncating would */ \
-    {                                                                                                  \
-        if (y < 0)                                                                                     \
-            return x == 1 ? 1 : x == (T)-1 ? (y & 1 ? x : 1) : 0;                                      \
-        U r = 1, b = (U)x;                                                                             \
-        for (U p = (U)y; p; p >>= 1, b *= b)                                                           \
-            if (p & 1)                                                                                 \
-                r *= b;                                                                                \
-        return (T)r;                                                                                   \
+    {                                                                                              \
+        if (y < 0)                                                                                 \
+            return x == 1 ? 1 : x == (T)-1 ? (y & 1 ? x : 1) : 0;                                  \
+        U r = 1, b = (U)x;                                                                         \
+        for (U p = (U)y; p; p >>= 1, b *= b)                                                       \
+            if (p & 1)                                                                             \
+                r *= b;                                                                            \
+        return (T)r;                                                                               \
     }
-#define TN_INTS(X)                                                                                     \
+#define TN_INTS(X)                                                                                 \
     X(int8_t, uint32_t, i8) X(int16_t, uint32_t, i16) X(int32_t, uint32_t, i32) X(int64_t, uint64_t, i64) \
     X(uint8_t, uint32_t, u8) X(uint16_t, uint32_t, u16) X(uint32_t, uint32_t, u32) X(uint64_t, uint64_t, u64)
 TN_INTS(TN_INT_DIVISION)
 
-/* ---- one lane ---------------------------------------------------------------------------------- */
+/* ---- one lane -------------------------------------------------------------------------------- */
 
 TN_INLINE int32_t tn_bits_f32(float x) { int32_t i; memcpy(&i, &x, 4); return i; }
 TN_INLINE float tn_from_bits_f32(int32_t i) { float x; memcpy(&x, &i, 4); return x; }
@@ -108,8 +112,8 @@ TN_INLINE double tn_round_f64(double x) { return __builtin_rint(x); }
 
 /* What has no vector form: the C library's. */
 #define TN_LIBM_1(X) X(sin) X(cos) X(tan) X(asin) X(acos) X(atan) X(sinh) X(cosh) X(asinh) X(acosh) X(atanh)
-#define TN_ONE_LANE_LIBM(name)                                                                         \
-    TN_INLINE float tn_##name##_f32(float x) { return __builtin_##name##f(x); }                        \
+#define TN_ONE_LANE_LIBM(name)                                                                     \
+    TN_INLINE float tn_##name##_f32(float x) { return __builtin_##name##f(x); }                    \
     TN_INLINE double tn_##name##_f64(double x) { return __builtin_##name(x); }
 TN_LIBM_1(TN_ONE_LANE_LIBM)
 TN_INLINE double tn_exp_f64(double x) { return __builtin_exp(x); }
@@ -175,45 +179,45 @@ TN_INLINE int32_t tn_pair_f32(float x, float y)
 
 /* Minimum and maximum. Floats give NaN when either side is one: `a > b ? a : b` gives b when b
  * is, the second choice sees to a. The _c form is for a that is known to be a number. */
-#define TN_MINMAX_C(S, F)                                                                              \
-    TN_INLINE F tn_max_c_##S(F a, F b) { return tn_sel_##S(a > b, a, b); }                             \
+#define TN_MINMAX_C(S, F)                                                                          \
+    TN_INLINE F tn_max_c_##S(F a, F b) { return tn_sel_##S(a > b, a, b); }                         \
     TN_INLINE F tn_min_c_##S(F a, F b) { return tn_sel_##S(a < b, a, b); }
-#define TN_MINMAX(S, F)                                                                                \
-    TN_INLINE F tn_max_##S(F a, F b) { return tn_sel_##S(a != a, a, tn_max_c_##S(a, b)); }             \
-    TN_INLINE F tn_min_##S(F a, F b) { return tn_sel_##S(a != a, a, tn_min_c_##S(a, b)); }             \
-    TN_INLINE F tn_sign_##S(F a)                                                                       \
-    {                                                                                                  \
-        const F zero = {0};                                                                            \
+#define TN_MINMAX(S, F)                                                                            \
+    TN_INLINE F tn_max_##S(F a, F b) { return tn_sel_##S(a != a, a, tn_max_c_##S(a, b)); }         \
+    TN_INLINE F tn_min_##S(F a, F b) { return tn_sel_##S(a != a, a, tn_min_c_##S(a, b)); }         \
+    TN_INLINE F tn_sign_##S(F a)                                                                   \
+    {                                                                                              \
+        const F zero = {0};                                                                        \
         return tn_sel_##S(a > 0, zero + 1, tn_sel_##S(a < 0, zero - 1, a + zero));      /* of -0.0 it is 0.0 */ \
     }
 TN_MINMAX_C(f32, float)
 TN_MINMAX_C(f64, double)
 TN_MINMAX(f32, float)
 TN_MINMAX(f64, double)
-#define TN_MINMAX_I(T, U, name)                                                                        \
-    TN_INLINE T tn_max_##name(T a, T b) { return a > b ? a : b; }                                      \
-    TN_INLINE T tn_min_##name(T a, T b) { return a < b ? a : b; }                                      \
-    TN_INLINE T tn_sel_##name(int c, T a, T b) { return c ? a : b; }                                   \
-    TN_INLINE T tn_abs_##name(T a) { return a < 0 ? (T)(0 - (U)a) : a; }                               \
-    TN_INLINE T tn_sign_##name(T a) { return (T)((a > 0) - (a < 0)); }                                 \
-    TN_INLINE T tn_shl_##name(T a, T b) { return (uint64_t)b >= 8 * sizeof(T) ? 0 : (T)((U)a << b); }  \
+#define TN_MINMAX_I(T, U, name)                                                                    \
+    TN_INLINE T tn_max_##name(T a, T b) { return a > b ? a : b; }                                  \
+    TN_INLINE T tn_min_##name(T a, T b) { return a < b ? a : b; }                                  \
+    TN_INLINE T tn_sel_##name(int c, T a, T b) { return c ? a : b; }                               \
+    TN_INLINE T tn_abs_##name(T a) { return a < 0 ? (T)(0 - (U)a) : a; }                           \
+    TN_INLINE T tn_sign_##name(T a) { return (T)((a > 0) - (a < 0)); }                             \
+    TN_INLINE T tn_shl_##name(T a, T b) { return (uint64_t)b >= 8 * sizeof(T) ? 0 : (T)((U)a << b); } \
     TN_INLINE T tn_shr_##name(T a, T b) { return (uint64_t)b >= 8 * sizeof(T) ? 0 : (T)(a >> b); }
 TN_INTS(TN_MINMAX_I)
 
 /* Float to integer truncates and saturates; NaN gives 0. LO and END are exact as floats: the
  * smallest value, and one beyond the largest. */
-#define TN_TRUNCATE(T, name, F, from, LO, END, MAX)                                                    \
+#define TN_TRUNCATE(T, name, F, from, LO, END, MAX)                                                \
     TN_INLINE T tn_##name##_from_##from(F x) { return x >= END ? (T)MAX : x >= LO ? (T)x : x != x ? 0 : (T)(LO); }
-#define TN_TRUNCATIONS(X, F, from)                                                                     \
-    X(int8_t, i8, F, from, -128.0f, 128.0f, INT8_MAX)                                                  \
-    X(int16_t, i16, F, from, -32768.0f, 32768.0f, INT16_MAX)                                           \
-    X(uint8_t, u8, F, from, 0.0f, 256.0f, UINT8_MAX)                                                   \
-    X(uint16_t, u16, F, from, 0.0f, 65536.0f, UINT16_MAX)                                              \
+#define TN_TRUNCATIONS(X, F, from)                                                                 \
+    X(int8_t, i8, F, from, -128.0f, 128.0f, INT8_MAX)                                              \
+    X(int16_t, i16, F, from, -32768.0f, 32768.0f, INT16_MAX)                                       \
+    X(uint8_t, u8, F, from, 0.0f, 256.0f, UINT8_MAX)                                               \
+    X(uint16_t, u16, F, from, 0.0f, 65536.0f, UINT16_MAX)                                          \
     TN_TRUNCATIONS_LONG(X, F, from)
-#define TN_TRUNCATIONS_LONG(X, F, from)                                                                \
-    X(int32_t, i32, F, from, -2147483648.0f, 2147483648.0f, INT32_MAX)                                 \
-    X(int64_t, i64, F, from, -9223372036854775808.0f, 9223372036854775808.0f, INT64_MAX)               \
-    X(uint32_t, u32, F, from, 0.0f, 4294967296.0f, UINT32_MAX)                                         \
+#define TN_TRUNCATIONS_LONG(X, F, from)                                                            \
+    X(int32_t, i32, F, from, -2147483648.0f, 2147483648.0f, INT32_MAX)                             \
+    X(int64_t, i64, F, from, -9223372036854775808.0f, 9223372036854775808.0f, INT64_MAX)           \
+    X(uint32_t, u32, F, from, 0.0f, 4294967296.0f, UINT32_MAX)                                     \
     X(uint64_t, u64, F, from, 0.0f, 18446744073709551616.0f, UINT64_MAX)
 TN_TRUNCATIONS(TN_TRUNCATE, float, f32)
 TN_TRUNCATIONS(TN_TRUNCATE, double, f64)

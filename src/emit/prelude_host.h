@@ -1,12 +1,13 @@
-/* prelude_host: what the host program needs beyond C: sizes that tell of overflow, and the walk over the
- * table of calls.
+/* prelude_host: what the host program needs beyond C: sizes that tell of overflow, and the walk
+ * over the table of calls.
  */
 #ifndef TN_PRELUDE_HOST_H
 #define TN_PRELUDE_HOST_H
 #include <stdarg.h>
 
-/* Sizes that overflow become TN_BAD_SIZE, which spreads. They are called, not inlined: a model with many sizes from data has
- * tens of thousands of these operations, and their tests took compilers minutes. */
+/* Sizes that overflow become TN_BAD_SIZE, which spreads. They are called, not inlined: a model with
+ * many sizes from data has tens of thousands of these operations, and their tests took compilers
+ * minutes. */
 #define TN_BAD_SIZE INT64_MIN
 #define TN_CALLED static __attribute__((noinline, unused))
 TN_CALLED int64_t tn_size_add(int64_t a, int64_t b)
@@ -19,7 +20,8 @@ TN_CALLED int64_t tn_size_mul(int64_t a, int64_t b)
     int64_t r;
     return a == TN_BAD_SIZE || b == TN_BAD_SIZE || __builtin_mul_overflow(a, b, &r) ? TN_BAD_SIZE : r;
 }
-/* The sum of n products of a number and a symbol, given in pairs: a long sum is one call, since compilers take long over many. */
+/* The sum of n products of a number and a symbol, given in pairs: a long sum is one call, since
+ * compilers take long over many. */
 TN_CALLED int64_t tn_size_dot(const int64_t *sym, int n, ...)
 {
     int64_t sum = 0;
@@ -38,7 +40,7 @@ TN_CALLED int64_t tn_size_min(int64_t a, int64_t b) { return tn_min(a, b); }
 TN_CALLED int64_t tn_size_max(int64_t a, int64_t b) { return a == TN_BAD_SIZE || b == TN_BAD_SIZE ? TN_BAD_SIZE : tn_max(a, b); }
 TN_CALLED int64_t tn_size_broadcast(int64_t a, int64_t b) { return a == TN_BAD_SIZE || b == TN_BAD_SIZE ? TN_BAD_SIZE : tn_broadcast(a, b); }
 
-/* ---- prepare ------------------------------------------------------------------------------------ */
+/* ---- prepare --------------------------------------------------------------------------------- */
 
 TN_COLD int tn_refuse(TnFault *f, int32_t code, int32_t where, int32_t dim, int64_t got, int64_t want)
 {
@@ -56,7 +58,7 @@ TN_INLINE int tn_solve(int64_t size, int64_t by, int64_t rest, int64_t *x)
     return *x >= 0;
 }
 
-/* ---- run ---------------------------------------------------------------------------------------- */
+/* ---- run ------------------------------------------------------------------------------------- */
 
 static void tn_call(const TnHost *h, TnKernelFn *fn, const TnArgs *args, int64_t trips, int64_t grain)
 {
@@ -68,7 +70,8 @@ static void tn_call(const TnHost *h, TnKernelFn *fn, const TnArgs *args, int64_t
         fn(args, 0, trips, h->scratch);
 }
 
-/* A table's number: itself, or the k-th of the sizes computed by the function that walks over it. */
+/* A table's number: itself, or the k-th of the sizes computed by the function that walks over
+ * it. */
 #define TN_N(k) (-1 - (k))
 static int64_t tn_number(int64_t x, const int64_t *n) { return x < 0 ? n[-1 - x] : x; }
 
@@ -116,7 +119,7 @@ tn_calls(const TnFrame *f, const int64_t *n, TnKernelFn *const *kernel, const in
     return 0;
 }
 
-/* ---- memory as the run goes ----------------------------------------------------------------------------- */
+/* ---- memory as the run goes ------------------------------------------------------------------ */
 
 __attribute__((unused)) static void
 tn_put(const TnFrame *f, TnBlock *b)
@@ -139,7 +142,8 @@ tn_need(const TnFrame *f, TnBlock *b, int64_t bytes)
     b->at = f->memory && f->memory->get ? f->memory->get(f->memory->user, &b->bytes) : 0;
     return b->at ? 0 : tn_refuse(f->fault, TN_FAULT_MEMORY, 0, 0, bytes, 0);
 }
-/* The same, and its first `used` bytes stay. It doubles, so that what grows step by step is copied few times. */
+/* The same, and its first `used` bytes stay. It doubles, so that what grows step by step is copied
+ * few times. */
 __attribute__((unused)) static int
 tn_keep(const TnFrame *f, TnBlock *b, int64_t used, int64_t bytes)
 {
@@ -173,7 +177,7 @@ tn_scratch(const TnFrame *f, int64_t bytes)
     return tn_refuse(f->fault, TN_FAULT_MEMORY, 0, 0, bytes, 0);
 }
 
-/* ---- what a frame has to have ------------------------------------------------------------------------------ */
+/* ---- what a frame has to have ---------------------------------------------------------------- */
 
 /* `bytes` that are needed at an address which is a multiple of `align`. */
 TN_INLINE int tn_has(const TnFrame *f, const void *at, int32_t what, int32_t which, int64_t bytes, uintptr_t align)
@@ -183,7 +187,7 @@ TN_INLINE int tn_has(const TnFrame *f, const void *at, int32_t what, int32_t whi
     return tn_refuse(f->fault, TN_FAULT_FRAME, what, which, (int64_t)((uintptr_t)at % align), bytes);
 }
 
-/* ---- sizes that data define -------------------------------------------------------------------------------- */
+/* ---- sizes that data define ------------------------------------------------------------------ */
 
 /* Symbol `number` is v, which must lie in [least, most]. */
 __attribute__((unused)) static int

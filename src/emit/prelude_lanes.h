@@ -7,9 +7,10 @@
 #ifndef TN_PRELUDE_LANES_H
 #define TN_PRELUDE_LANES_H
 
-/* GCC 12 makes masked loads of a loop whose lanes are wanted under a mask; where the mask is a choice between constants, it folds
- * the two into a choice of masks, for which AVX2 has no instruction, and stops (gimple_expand_vec_cond_expr). It folds nothing
- * into a mask that it cannot see. */
+/* GCC 12 makes masked loads of a loop whose lanes are wanted under a mask; where the mask is a
+ * choice between constants, it folds the two into a choice of masks, for which AVX2 has no
+ * instruction, and stops (gimple_expand_vec_cond_expr). It folds nothing into a mask that it cannot
+ * see. */
 #if defined(__GNUC__) && !defined(__clang__)
 #define TN_OPAQUE(mask) do { if (!__builtin_constant_p(mask)) __asm__("" : "+m"(mask)); } while (0)
 #else
@@ -24,16 +25,17 @@
 #define TN_EACH32(X, a) TN_EACH16(X, a), X(16, a), X(17, a), X(18, a), X(19, a), X(20, a), X(21, a), X(22, a), X(23, a), \
     X(24, a), X(25, a), X(26, a), X(27, a), X(28, a), X(29, a), X(30, a), X(31, a)
 #define TN_EACH64(X, a) TN_EACH32(X, a), X(32, a), X(33, a), X(34, a), X(35, a), X(36, a), X(37, a), X(38, a), X(39, a), \
-    X(40, a), X(41, a), X(42, a), X(43, a), X(44, a), X(45, a), X(46, a), X(47, a), X(48, a), X(49, a), X(50, a),       \
-    X(51, a), X(52, a), X(53, a), X(54, a), X(55, a), X(56, a), X(57, a), X(58, a), X(59, a), X(60, a), X(61, a),       \
+    X(40, a), X(41, a), X(42, a), X(43, a), X(44, a), X(45, a), X(46, a), X(47, a), X(48, a), X(49, a), X(50, a), \
+    X(51, a), X(52, a), X(53, a), X(54, a), X(55, a), X(56, a), X(57, a), X(58, a), X(59, a), X(60, a), X(61, a), \
     X(62, a), X(63, a)
 #define TN_SAME(l, x) x
 #define TN_LANE(l, x) l
 #define TN_APART(l, stride) p[(l) * stride]
 #define TN_PUT_APART(l, stride) p[(l) * stride] = v[l]
 #define TN_SECOND(l, N) ((l) < (N) / 2 ? 2 * (l) : 2 * (l) + 1)
-/* The same in pairs, each out of one 128-bit half: two instructions order them that need no table of places. GCC keeps such a table in a
- * register throughout a kernel, and an accumulator of a tile that fills 16 registers in memory instead. */
+/* The same in pairs, each out of one 128-bit half: two instructions order them that need no table
+ * of places. GCC keeps such a table in a register throughout a kernel, and an accumulator of a tile
+ * that fills 16 registers in memory instead. */
 #define TN_SECOND_NEAR(l, N) ((l) % 4 < 2 ? (l) / 4 * 4 + (l) % 4 * 2 : (N) + (l) / 4 * 4 + (l) % 4 * 2 - 3)
 typedef double tn_pairs4 __attribute__((vector_size(32)));
 #define TN_SQRT_LANE(l, x) __builtin_sqrtf(x[l])
@@ -46,14 +48,14 @@ typedef double tn_pairs4 __attribute__((vector_size(32)));
 #define TN_TURN_64(l, h) (((l) + (h)) & 63)
 
 /* All lanes combined in a fixed tree: halves first, so lane l meets lane l + N/2. */
-#define TN_FOLD(N, v, OP)                                                                              \
-    do {                                                                                               \
-        if (N > 32) v = OP(v, __builtin_shufflevector(v, v, TN_EACH##N(TN_TURN_##N, 32)));             \
-        if (N > 16) v = OP(v, __builtin_shufflevector(v, v, TN_EACH##N(TN_TURN_##N, 16)));             \
-        if (N > 8) v = OP(v, __builtin_shufflevector(v, v, TN_EACH##N(TN_TURN_##N, 8)));               \
-        if (N > 4) v = OP(v, __builtin_shufflevector(v, v, TN_EACH##N(TN_TURN_##N, 4)));               \
-        if (N > 2) v = OP(v, __builtin_shufflevector(v, v, TN_EACH##N(TN_TURN_##N, 2)));               \
-        v = OP(v, __builtin_shufflevector(v, v, TN_EACH##N(TN_TURN_##N, 1)));                          \
+#define TN_FOLD(N, v, OP)                                                                          \
+    do {                                                                                           \
+        if (N > 32) v = OP(v, __builtin_shufflevector(v, v, TN_EACH##N(TN_TURN_##N, 32)));         \
+        if (N > 16) v = OP(v, __builtin_shufflevector(v, v, TN_EACH##N(TN_TURN_##N, 16)));         \
+        if (N > 8) v = OP(v, __builtin_shufflevector(v, v, TN_EACH##N(TN_TURN_##N, 8)));           \
+        if (N > 4) v = OP(v, __builtin_shufflevector(v, v, TN_EACH##N(TN_TURN_##N, 4)));           \
+        if (N > 2) v = OP(v, __builtin_shufflevector(v, v, TN_EACH##N(TN_TURN_##N, 2)));           \
+        v = OP(v, __builtin_shufflevector(v, v, TN_EACH##N(TN_TURN_##N, 1)));                      \
     } while (0)
 #define TN_ADD(x, y) ((x) + (y))
 #define TN_MUL(x, y) ((x) * (y))
@@ -72,50 +74,50 @@ struct tn_any { const void *p; template <class T> operator T *() const { return 
 #if defined(__AVX512BW__) && defined(__AVX512VL__) && defined(__has_builtin)
 #if __has_builtin(__builtin_ia32_loaddqusi512_mask) && __has_builtin(__builtin_ia32_storedqusi512_mask)
 #define TN_MASKS(size, bytes) ((bytes) <= 64)
-#define TN_PART(name, T, size, width)                                                                  \
-    typedef T tn_part_##name##width __attribute__((vector_size(width / 8)));                           \
-    TN_INLINE void tn_part_load_##name##width(void *v, const void *p, uint64_t mask)                   \
-    {                                                                                                  \
-        tn_part_##name##width x = {0};                                                                 \
-        x = __builtin_ia32_loaddqu##name##width##_mask(TN_ANY(p), x, mask);                            \
-        memcpy(v, &x, sizeof x);                                                                       \
-    }                                                                                                  \
-    TN_INLINE void tn_part_store_##name##width(void *p, const void *v, uint64_t mask)                  \
-    {                                                                                                  \
-        tn_part_##name##width x;                                                                       \
-        memcpy(&x, v, sizeof x);                                                                       \
-        __builtin_ia32_storedqu##name##width##_mask(TN_ANY(p), x, mask);                               \
+#define TN_PART(name, T, size, width)                                                              \
+    typedef T tn_part_##name##width __attribute__((vector_size(width / 8)));                       \
+    TN_INLINE void tn_part_load_##name##width(void *v, const void *p, uint64_t mask)               \
+    {                                                                                              \
+        tn_part_##name##width x = {0};                                                             \
+        x = __builtin_ia32_loaddqu##name##width##_mask(TN_ANY(p), x, mask);                        \
+        memcpy(v, &x, sizeof x);                                                                   \
+    }                                                                                              \
+    TN_INLINE void tn_part_store_##name##width(void *p, const void *v, uint64_t mask)              \
+    {                                                                                              \
+        tn_part_##name##width x;                                                                   \
+        memcpy(&x, v, sizeof x);                                                                   \
+        __builtin_ia32_storedqu##name##width##_mask(TN_ANY(p), x, mask);                           \
     }
 #define TN_PARTS(width) TN_PART(qi, char, 1, width) TN_PART(hi, short, 2, width) TN_PART(si, int, 4, width) \
     TN_PART(di, long long, 8, width)
 TN_PARTS(128) TN_PARTS(256) TN_PARTS(512)
-#define TN_PART_CASE(what, name, to, from, mask)                                                       \
-    (bytes <= 16 ? tn_part_##what##_##name##128(to, from, mask) :                                      \
+#define TN_PART_CASE(what, name, to, from, mask)                                                   \
+    (bytes <= 16 ? tn_part_##what##_##name##128(to, from, mask) :                                  \
      bytes <= 32 ? tn_part_##what##_##name##256(to, from, mask) : tn_part_##what##_##name##512(to, from, mask))
-#define TN_PART_MOVE(what, to, from)                                                                   \
-    const int64_t m = n < 0 ? 0 : n, lanes = (int64_t)(bytes / size);                                  \
-    const uint64_t mask = m >= lanes ? UINT64_MAX >> (64 - lanes) : (UINT64_C(1) << m) - 1;            \
+#define TN_PART_MOVE(what, to, from)                                                               \
+    const int64_t m = n < 0 ? 0 : n, lanes = (int64_t)(bytes / size);                              \
+    const uint64_t mask = m >= lanes ? UINT64_MAX >> (64 - lanes) : (UINT64_C(1) << m) - 1;        \
     size == 1 ? TN_PART_CASE(what, qi, to, from, mask) : size == 2 ? TN_PART_CASE(what, hi, to, from, mask) : \
     size == 4 ? TN_PART_CASE(what, si, to, from, mask) : TN_PART_CASE(what, di, to, from, mask)
 #if defined(__AVX512DQ__) && __has_builtin(__builtin_ia32_cvtb2mask512) && __has_builtin(__builtin_ia32_cvtd2mask512)
 #define TN_MASKS_IF 1
 /* A vector of masks as bits. */
-#define TN_PART_BITS(name, element, width)                                                             \
-    TN_INLINE uint64_t tn_part_bits_##name##width(const void *mask)                                    \
-    {                                                                                                  \
-        tn_part_##name##width x;                                                                       \
-        memcpy(&x, mask, sizeof x);                                                                    \
-        return __builtin_ia32_cvt##element##2mask##width(x);                                           \
+#define TN_PART_BITS(name, element, width)                                                         \
+    TN_INLINE uint64_t tn_part_bits_##name##width(const void *mask)                                \
+    {                                                                                              \
+        tn_part_##name##width x;                                                                   \
+        memcpy(&x, mask, sizeof x);                                                                \
+        return __builtin_ia32_cvt##element##2mask##width(x);                                       \
     }
 #define TN_PARTS_BITS(width) TN_PART_BITS(qi, b, width) TN_PART_BITS(hi, w, width) TN_PART_BITS(si, d, width) TN_PART_BITS(di, q, width)
 TN_PARTS_BITS(128) TN_PARTS_BITS(256) TN_PARTS_BITS(512)
-#define TN_PART_IF_CASE(name)                                                                          \
-    (bytes <= 16 ? tn_part_load_##name##128(v, p, first & tn_part_bits_##name##128(mask)) :            \
-     bytes <= 32 ? tn_part_load_##name##256(v, p, first & tn_part_bits_##name##256(mask)) :            \
+#define TN_PART_IF_CASE(name)                                                                      \
+    (bytes <= 16 ? tn_part_load_##name##128(v, p, first & tn_part_bits_##name##128(mask)) :        \
+     bytes <= 32 ? tn_part_load_##name##256(v, p, first & tn_part_bits_##name##256(mask)) :        \
                    tn_part_load_##name##512(v, p, first & tn_part_bits_##name##512(mask)))
-#define TN_PART_IF                                                                                     \
-    const int64_t m = n < 0 ? 0 : n, lanes = (int64_t)(bytes / size);                                  \
-    const uint64_t first = m >= lanes ? UINT64_MAX >> (64 - lanes) : (UINT64_C(1) << m) - 1;           \
+#define TN_PART_IF                                                                                 \
+    const int64_t m = n < 0 ? 0 : n, lanes = (int64_t)(bytes / size);                              \
+    const uint64_t first = m >= lanes ? UINT64_MAX >> (64 - lanes) : (UINT64_C(1) << m) - 1;       \
     size == 1 ? TN_PART_IF_CASE(qi) : size == 2 ? TN_PART_IF_CASE(hi) : size == 4 ? TN_PART_IF_CASE(si) : TN_PART_IF_CASE(di)
 #endif
 #endif
@@ -123,38 +125,38 @@ TN_PARTS_BITS(128) TN_PARTS_BITS(256) TN_PARTS_BITS(512)
 #if __has_builtin(__builtin_ia32_maskloadd256) && __has_builtin(__builtin_ia32_maskstored256)
 #define TN_MASKS(size, bytes) ((size) >= 4 && (bytes) <= 32)
 #define TN_PIECES 1              /* a masked store is microcode on AMD's (12 to 19 cycles): so many lanes are two or three stores */
-#define TN_PART(name, suffix, T, lanes)                                                                \
-    typedef T tn_part_##name __attribute__((vector_size(lanes * sizeof(T))));                          \
-    TN_INLINE void tn_part_load_##name(void *v, const void *p, tn_part_##name mask)                    \
-    {                                                                                                  \
-        tn_part_##name x = __builtin_ia32_maskload##suffix(TN_ANY(p), mask);                             \
-        memcpy(v, &x, sizeof x);                                                                       \
-    }                                                                                                  \
-    TN_INLINE void tn_part_store_##name(void *p, const void *v, tn_part_##name mask)                   \
-    {                                                                                                  \
-        tn_part_##name x;                                                                              \
-        memcpy(&x, v, sizeof x);                                                                       \
-        __builtin_ia32_maskstore##suffix(TN_ANY(p), mask, x);                                          \
+#define TN_PART(name, suffix, T, lanes)                                                            \
+    typedef T tn_part_##name __attribute__((vector_size(lanes * sizeof(T))));                      \
+    TN_INLINE void tn_part_load_##name(void *v, const void *p, tn_part_##name mask)                \
+    {                                                                                              \
+        tn_part_##name x = __builtin_ia32_maskload##suffix(TN_ANY(p), mask);                       \
+        memcpy(v, &x, sizeof x);                                                                   \
+    }                                                                                              \
+    TN_INLINE void tn_part_store_##name(void *p, const void *v, tn_part_##name mask)               \
+    {                                                                                              \
+        tn_part_##name x;                                                                          \
+        memcpy(&x, v, sizeof x);                                                                   \
+        __builtin_ia32_maskstore##suffix(TN_ANY(p), mask, x);                                      \
     }
 TN_PART(d, d, int, 4) TN_PART(d256, d256, int, 8) TN_PART(q, q, long long, 2) TN_PART(q256, q256, long long, 4)
-#define TN_PART_MOVE(what, to, from)                                                                   \
-    const int64_t lanes = (int64_t)(bytes / size), m = n < 0 ? 0 : n > lanes ? lanes : n;              \
-    const int k = (int)m;                                                                              \
-    size == 4 ? bytes <= 16 ? tn_part_##what##_d(to, from, (tn_part_d){0, 1, 2, 3} < k) :              \
-                tn_part_##what##_d256(to, from, (tn_part_d256){0, 1, 2, 3, 4, 5, 6, 7} < k) :          \
-    bytes <= 16 ? tn_part_##what##_q(to, from, (tn_part_q){0, 1} < m) :                                \
+#define TN_PART_MOVE(what, to, from)                                                               \
+    const int64_t lanes = (int64_t)(bytes / size), m = n < 0 ? 0 : n > lanes ? lanes : n;          \
+    const int k = (int)m;                                                                          \
+    size == 4 ? bytes <= 16 ? tn_part_##what##_d(to, from, (tn_part_d){0, 1, 2, 3} < k) :          \
+                tn_part_##what##_d256(to, from, (tn_part_d256){0, 1, 2, 3, 4, 5, 6, 7} < k) :      \
+    bytes <= 16 ? tn_part_##what##_q(to, from, (tn_part_q){0, 1} < m) :                            \
                 tn_part_##what##_q256(to, from, (tn_part_q256){0, 1, 2, 3} < m)
 #define TN_MASKS_IF 1
 TN_INLINE tn_part_d tn_part_bits_d(const void *mask) { tn_part_d x; memcpy(&x, mask, sizeof x); return x; }
 TN_INLINE tn_part_q tn_part_bits_q(const void *mask) { tn_part_q x; memcpy(&x, mask, sizeof x); return x; }
 TN_INLINE tn_part_d256 tn_part_bits_d256(const void *mask) { tn_part_d256 x; memcpy(&x, mask, sizeof x); return x; }
 TN_INLINE tn_part_q256 tn_part_bits_q256(const void *mask) { tn_part_q256 x; memcpy(&x, mask, sizeof x); return x; }
-#define TN_PART_IF                                                                                     \
-    const int64_t lanes = (int64_t)(bytes / size), m = n < 0 ? 0 : n > lanes ? lanes : n;              \
-    const int k = (int)m;                                                                              \
+#define TN_PART_IF                                                                                 \
+    const int64_t lanes = (int64_t)(bytes / size), m = n < 0 ? 0 : n > lanes ? lanes : n;          \
+    const int k = (int)m;                                                                          \
     size == 4 ? bytes <= 16 ? tn_part_load_d(v, p, ((tn_part_d){0, 1, 2, 3} < k) & tn_part_bits_d(mask)) : \
                 tn_part_load_d256(v, p, ((tn_part_d256){0, 1, 2, 3, 4, 5, 6, 7} < k) & tn_part_bits_d256(mask)) : \
-    bytes <= 16 ? tn_part_load_q(v, p, ((tn_part_q){0, 1} < m) & tn_part_bits_q(mask)) :               \
+    bytes <= 16 ? tn_part_load_q(v, p, ((tn_part_q){0, 1} < m) & tn_part_bits_q(mask)) :           \
                 tn_part_load_q256(v, p, ((tn_part_q256){0, 1, 2, 3} < m) & tn_part_bits_q256(mask))
 #endif
 #endif
@@ -168,7 +170,8 @@ TN_INLINE void tn_part_load(void *v, const void *p, int64_t n, size_t size, size
 TN_INLINE void tn_part_store(void *p, const void *v, int64_t n, size_t size, size_t bytes) { (void)v, (void)p, (void)n, (void)size, (void)bytes; }
 #endif
 
-/* The lanes of the first n that a mask of elements of the same size wants; v and mask have room for 16 bytes at least. */
+/* The lanes of the first n that a mask of elements of the same size wants; v and mask have room for
+ * 16 bytes at least. */
 #ifdef TN_MASKS_IF
 TN_INLINE void tn_part_load_if(void *v, const void *p, const void *mask, int64_t n, size_t size, size_t bytes) { TN_PART_IF; }
 #else
@@ -183,9 +186,9 @@ TN_INLINE void tn_part_load_if(void *v, const void *p, const void *mask, int64_t
 #define TN_PIECES 0
 #endif
 
-/* Vectors past the caches: a line that is written whole need not be read first. Only where they lie at multiples of their size,
- * which callers' outputs need not. Such stores keep no order with others: TN_STREAMED stands between them and whoever is told
- * that they are made. */
+/* Vectors past the caches: a line that is written whole need not be read first. Only where they lie
+ * at multiples of their size, which callers' outputs need not. Such stores keep no order with
+ * others: TN_STREAMED stands between them and whoever is told that they are made. */
 #if defined(__AVX512F__)
 #define TN_STREAM_BYTES 64
 #define TN_STREAM movntps512
@@ -224,175 +227,176 @@ TN_INLINE int tn_stream(void *p, const void *v, size_t bytes) { return (void)p, 
 
 /* What every element type has: e names it, T is the C type, M the mask's element, W the work
  * type of wrapping arithmetic. The first n lanes: others are not touched, and read as zero. */
-#define TN_VECTOR(N, e, T, M)                                                                          \
-    TN_INLINE tn_##e##x##N tn_load_##e##x##N(const T *p)                                               \
-    {                                                                                                  \
-        tn_##e##x##N v;                                                                                \
-        memcpy(&v, p, sizeof v);                                                                       \
-        return v;                                                                                      \
-    }                                                                                                  \
-    TN_INLINE void tn_store_##e##x##N(T *p, tn_##e##x##N v) { memcpy(p, &v, sizeof v); }               \
-    TN_INLINE void tn_stream_##e##x##N(T *p, tn_##e##x##N v)                                           \
-    {                                                                                                  \
-        if (!tn_stream(p, &v, sizeof v))                                                               \
-            tn_store_##e##x##N(p, v);                                                                  \
-    }                                                                                                  \
-    TN_INLINE tn_##e##x##N tn_load_first_##e##x##N(const T *p, int64_t n)                              \
-    {                                                                                                  \
-        if (TN_MASKS(sizeof(T), sizeof(tn_##e##x##N)) && !(__builtin_constant_p(n) && n >= N)) {       \
-            struct { tn_##e##x##N v; char room[sizeof(T) * N < 16 ? 16 : 1]; } u;                      \
-            tn_part_load(&u, p, n, sizeof(T), sizeof u.v);                                             \
-            return u.v;                                                                                \
-        }                                                                                              \
-        if (n >= N)                                                                                    \
-            return tn_load_##e##x##N(p);                                                               \
-        T part[N] = {0};                                                                               \
-        for (int l = 0; l < n; l++)                                                                    \
-            part[l] = p[l];                                                                            \
-        return tn_load_##e##x##N(part);                                                                \
-    }                                                                                                  \
-    TN_INLINE void tn_store_first_##e##x##N(T *p, tn_##e##x##N v, int64_t n)                           \
-    {                                                                                                  \
-        if (TN_PIECES && sizeof v <= 32 && __builtin_constant_p(n) && n > 0 && n < N) {                \
-            T part[N];                                                                                 \
-            tn_store_##e##x##N(part, v);                                                               \
-            memcpy(p, part, (size_t)n * sizeof(T));                                                    \
-            return;                                                                                    \
-        }                                                                                              \
-        if (TN_MASKS(sizeof(T), sizeof v) && !(__builtin_constant_p(n) && n >= N)) {                   \
-            struct { tn_##e##x##N v; char room[sizeof(T) * N < 16 ? 16 : 1]; } u;                      \
-            u.v = v;                                                                                   \
-            tn_part_store(p, &u, n, sizeof(T), sizeof u.v);                                            \
-            return;                                                                                    \
-        }                                                                                              \
-        if (n >= N) {                                                                                  \
-            tn_store_##e##x##N(p, v);                                                                  \
-            return;                                                                                    \
-        }                                                                                              \
-        T part[N];                                                                                     \
-        tn_store_##e##x##N(part, v);                                                                   \
-        for (int l = 0; l < n; l++)                                                                    \
-            p[l] = part[l];                                                                            \
-    }                                                                                                  \
+#define TN_VECTOR(N, e, T, M)                                                                      \
+    TN_INLINE tn_##e##x##N tn_load_##e##x##N(const T *p)                                           \
+    {                                                                                              \
+        tn_##e##x##N v;                                                                            \
+        memcpy(&v, p, sizeof v);                                                                   \
+        return v;                                                                                  \
+    }                                                                                              \
+    TN_INLINE void tn_store_##e##x##N(T *p, tn_##e##x##N v) { memcpy(p, &v, sizeof v); }           \
+    TN_INLINE void tn_stream_##e##x##N(T *p, tn_##e##x##N v)                                       \
+    {                                                                                              \
+        if (!tn_stream(p, &v, sizeof v))                                                           \
+            tn_store_##e##x##N(p, v);                                                              \
+    }                                                                                              \
+    TN_INLINE tn_##e##x##N tn_load_first_##e##x##N(const T *p, int64_t n)                          \
+    {                                                                                              \
+        if (TN_MASKS(sizeof(T), sizeof(tn_##e##x##N)) && !(__builtin_constant_p(n) && n >= N)) {   \
+            struct { tn_##e##x##N v; char room[sizeof(T) * N < 16 ? 16 : 1]; } u;                  \
+            tn_part_load(&u, p, n, sizeof(T), sizeof u.v);                                         \
+            return u.v;                                                                            \
+        }                                                                                          \
+        if (n >= N)                                                                                \
+            return tn_load_##e##x##N(p);                                                           \
+        T part[N] = {0};                                                                           \
+        for (int l = 0; l < n; l++)                                                                \
+            part[l] = p[l];                                                                        \
+        return tn_load_##e##x##N(part);                                                            \
+    }                                                                                              \
+    TN_INLINE void tn_store_first_##e##x##N(T *p, tn_##e##x##N v, int64_t n)                       \
+    {                                                                                              \
+        if (TN_PIECES && sizeof v <= 32 && __builtin_constant_p(n) && n > 0 && n < N) {            \
+            T part[N];                                                                             \
+            tn_store_##e##x##N(part, v);                                                           \
+            memcpy(p, part, (size_t)n * sizeof(T));                                                \
+            return;                                                                                \
+        }                                                                                          \
+        if (TN_MASKS(sizeof(T), sizeof v) && !(__builtin_constant_p(n) && n >= N)) {               \
+            struct { tn_##e##x##N v; char room[sizeof(T) * N < 16 ? 16 : 1]; } u;                  \
+            u.v = v;                                                                               \
+            tn_part_store(p, &u, n, sizeof(T), sizeof u.v);                                        \
+            return;                                                                                \
+        }                                                                                          \
+        if (n >= N) {                                                                              \
+            tn_store_##e##x##N(p, v);                                                              \
+            return;                                                                                \
+        }                                                                                          \
+        T part[N];                                                                                 \
+        tn_store_##e##x##N(part, v);                                                               \
+        for (int l = 0; l < n; l++)                                                                \
+            p[l] = part[l];                                                                        \
+    }                                                                                              \
     /* Every second element: two vectors that overlap in one element hold the 2n - 1 from first to last. */ \
-    TN_INLINE tn_##e##x##N tn_load_second_##e##x##N(const T *p, int64_t n)                             \
-    {                                                                                                  \
+    TN_INLINE tn_##e##x##N tn_load_second_##e##x##N(const T *p, int64_t n)                         \
+    {                                                                                              \
         tn_##e##x##N x = tn_load_first_##e##x##N(p, 2 * n - 1), y = tn_load_first_##e##x##N(p + (N - 1), 2 * n - N); \
-        if (sizeof x == sizeof(tn_pairs4) && N == 8) {                                                 \
-            tn_##e##x##N near = __builtin_shufflevector(x, y, TN_EACH##N(TN_SECOND_NEAR, N));          \
-            tn_pairs4 pairs;                                                                           \
-            __builtin_memcpy(&pairs, &near, sizeof near);                                              \
-            pairs = __builtin_shufflevector(pairs, pairs, 0, 2, 1, 3);                                 \
-            __builtin_memcpy(&near, &pairs, sizeof near);                                              \
-            return near;                                                                               \
-        }                                                                                              \
-        return __builtin_shufflevector(x, y, TN_EACH##N(TN_SECOND, N));                                \
-    }                                                                                                  \
-    TN_INLINE tn_##e##x##N tn_splat_##e##x##N(T x) { return (tn_##e##x##N){TN_EACH##N(TN_SAME, x)}; }  \
+        if (sizeof x == sizeof(tn_pairs4) && N == 8) {                                             \
+            tn_##e##x##N near = __builtin_shufflevector(x, y, TN_EACH##N(TN_SECOND_NEAR, N));      \
+            tn_pairs4 pairs;                                                                       \
+            __builtin_memcpy(&pairs, &near, sizeof near);                                          \
+            pairs = __builtin_shufflevector(pairs, pairs, 0, 2, 1, 3);                             \
+            __builtin_memcpy(&near, &pairs, sizeof near);                                          \
+            return near;                                                                           \
+        }                                                                                          \
+        return __builtin_shufflevector(x, y, TN_EACH##N(TN_SECOND, N));                            \
+    }                                                                                              \
+    TN_INLINE tn_##e##x##N tn_splat_##e##x##N(T x) { return (tn_##e##x##N){TN_EACH##N(TN_SAME, x)}; } \
     /* Lanes that are one element each, or all the same one: a loop goes one way in all of its trips, which is foreseen. */ \
-    TN_INLINE tn_##e##x##N tn_load_wide_##e##x##N(const T *p, int64_t step, int64_t n)                 \
-    {                                                                                                  \
-        if (step)                                                                                      \
-            return tn_load_first_##e##x##N(p, n);                                                      \
-        if (n >= N)                                                                                    \
-            return tn_splat_##e##x##N(*p);                                                             \
-        T part[N] = {0};                                                                               \
-        for (int l = 0; l < n; l++)                                                                    \
-            part[l] = *p;                                                                              \
-        return tn_load_##e##x##N(part);                                                                \
-    }                                                                                                  \
-    /* Single loads and stores beat the processors' gathers and scatters. */                           \
-    TN_INLINE tn_##e##x##N tn_load_apart_##e##x##N(const T *p, int64_t stride, int64_t n)              \
-    {                                                                                                  \
-        if (__builtin_constant_p(stride) && stride == 2 && (TN_MASKS(sizeof(T), sizeof(T) * N) ||      \
-                                                            (__builtin_constant_p(n) && n >= N)))      \
-            return tn_load_second_##e##x##N(p, n < N ? n : N);                                         \
-        if (n >= N)                                                                                    \
-            return (tn_##e##x##N){TN_EACH##N(TN_APART, stride)};                                       \
-        T part[N] = {0};                                                                               \
-        for (int l = 0; l < n && l < N; l++)                                                           \
-            part[l] = p[l * stride];                                                                   \
-        return tn_load_##e##x##N(part);                                                                \
-    }                                                                                                  \
-    TN_INLINE void tn_store_apart_##e##x##N(T *p, tn_##e##x##N v, int64_t stride, int64_t n)           \
-    {                                                                                                  \
-        if (n >= N) {                                                                                  \
-            (void)(TN_EACH##N(TN_PUT_APART, stride));                                                  \
-            return;                                                                                    \
-        }                                                                                              \
-        T part[N];                                                                                     \
-        tn_store_##e##x##N(part, v);                                                                   \
-        for (int l = 0; l < n && l < N; l++)                                                           \
-            p[l * stride] = part[l];                                                                   \
-    }                                                                                                  \
+    TN_INLINE tn_##e##x##N tn_load_wide_##e##x##N(const T *p, int64_t step, int64_t n)             \
+    {                                                                                              \
+        if (step)                                                                                  \
+            return tn_load_first_##e##x##N(p, n);                                                  \
+        if (n >= N)                                                                                \
+            return tn_splat_##e##x##N(*p);                                                         \
+        T part[N] = {0};                                                                           \
+        for (int l = 0; l < n; l++)                                                                \
+            part[l] = *p;                                                                          \
+        return tn_load_##e##x##N(part);                                                            \
+    }                                                                                              \
+    /* Single loads and stores beat the processors' gathers and scatters. */                       \
+    TN_INLINE tn_##e##x##N tn_load_apart_##e##x##N(const T *p, int64_t stride, int64_t n)          \
+    {                                                                                              \
+        if (__builtin_constant_p(stride) && stride == 2 && (TN_MASKS(sizeof(T), sizeof(T) * N) ||  \
+                                                            (__builtin_constant_p(n) && n >= N)))  \
+            return tn_load_second_##e##x##N(p, n < N ? n : N);                                     \
+        if (n >= N)                                                                                \
+            return (tn_##e##x##N){TN_EACH##N(TN_APART, stride)};                                   \
+        T part[N] = {0};                                                                           \
+        for (int l = 0; l < n && l < N; l++)                                                       \
+            part[l] = p[l * stride];                                                               \
+        return tn_load_##e##x##N(part);                                                            \
+    }                                                                                              \
+    TN_INLINE void tn_store_apart_##e##x##N(T *p, tn_##e##x##N v, int64_t stride, int64_t n)       \
+    {                                                                                              \
+        if (n >= N) {                                                                              \
+            (void)(TN_EACH##N(TN_PUT_APART, stride));                                              \
+            return;                                                                                \
+        }                                                                                          \
+        T part[N];                                                                                 \
+        tn_store_##e##x##N(part, v);                                                               \
+        for (int l = 0; l < n && l < N; l++)                                                       \
+            p[l * stride] = part[l];                                                               \
+    }                                                                                              \
     TN_INLINE tn_##e##x##N tn_load_if_##e##x##N(const T *p, int64_t stride, int64_t n, tn_##M##x##N mask) \
-    {                                                                                                  \
+    {                                                                                              \
         if (TN_MASKS_IF && TN_MASKS(sizeof(T), sizeof(tn_##e##x##N)) && __builtin_constant_p(stride) && stride == 1) { \
-            struct { tn_##e##x##N v; char room[sizeof(T) * N < 16 ? 16 : 1]; } u;                      \
-            struct { tn_##M##x##N v; char room[sizeof(T) * N < 16 ? 16 : 1]; } m = {mask, {0}};        \
-            tn_part_load_if(&u, p, &m, n, sizeof(T), sizeof u.v);                                      \
-            return u.v;                                                                                \
-        }                                                                                              \
-        TN_OPAQUE(mask);                                                                               \
-        T part[N] = {0};                                                                               \
-        for (int l = 0; l < N; l++)                                                                    \
-            if (l < n && mask[l])                                                                      \
-                part[l] = p[l * stride];                                                               \
-        return tn_load_##e##x##N(part);                                                                \
-    }                                                                                                  \
-    TN_INLINE tn_##e##x##N tn_iota_##e##x##N(void) { return (tn_##e##x##N){TN_EACH##N(TN_LANE, 0)}; }  \
-    TN_INLINE tn_##e##x##N tn_sel_##e##x##N(tn_##M##x##N c, tn_##e##x##N x, tn_##e##x##N y)            \
-    {                                                                                                  \
-        return (tn_##e##x##N)(((tn_##M##x##N)x & c) | ((tn_##M##x##N)y & ~c));                         \
+            struct { tn_##e##x##N v; char room[sizeof(T) * N < 16 ? 16 : 1]; } u;                  \
+            struct { tn_##M##x##N v; char room[sizeof(T) * N < 16 ? 16 : 1]; } m = {mask, {0}};    \
+            tn_part_load_if(&u, p, &m, n, sizeof(T), sizeof u.v);                                  \
+            return u.v;                                                                            \
+        }                                                                                          \
+        TN_OPAQUE(mask);                                                                           \
+        T part[N] = {0};                                                                           \
+        for (int l = 0; l < N; l++)                                                                \
+            if (l < n && mask[l])                                                                  \
+                part[l] = p[l * stride];                                                           \
+        return tn_load_##e##x##N(part);                                                            \
+    }                                                                                              \
+    TN_INLINE tn_##e##x##N tn_iota_##e##x##N(void) { return (tn_##e##x##N){TN_EACH##N(TN_LANE, 0)}; } \
+    TN_INLINE tn_##e##x##N tn_sel_##e##x##N(tn_##M##x##N c, tn_##e##x##N x, tn_##e##x##N y)        \
+    {                                                                                              \
+        return (tn_##e##x##N)(((tn_##M##x##N)x & c) | ((tn_##M##x##N)y & ~c));                     \
     }
 
 /* The fixed-tree reductions; need min and max. */
-#define TN_FOLDS(N, e, T)                                                                              \
-    TN_INLINE T tn_hsum_##e##x##N(tn_##e##x##N v) { TN_FOLD(N, v, TN_ADD); return v[0]; }              \
-    TN_INLINE T tn_hprod_##e##x##N(tn_##e##x##N v) { TN_FOLD(N, v, TN_MUL); return v[0]; }             \
-    TN_INLINE T tn_hmax_##e##x##N(tn_##e##x##N v) { TN_FOLD(N, v, tn_max_##e##x##N); return v[0]; }    \
+#define TN_FOLDS(N, e, T)                                                                          \
+    TN_INLINE T tn_hsum_##e##x##N(tn_##e##x##N v) { TN_FOLD(N, v, TN_ADD); return v[0]; }          \
+    TN_INLINE T tn_hprod_##e##x##N(tn_##e##x##N v) { TN_FOLD(N, v, TN_MUL); return v[0]; }         \
+    TN_INLINE T tn_hmax_##e##x##N(tn_##e##x##N v) { TN_FOLD(N, v, tn_max_##e##x##N); return v[0]; } \
     TN_INLINE T tn_hmin_##e##x##N(tn_##e##x##N v) { TN_FOLD(N, v, tn_min_##e##x##N); return v[0]; }
 
 /* A function of one or two vectors, lane by lane. */
-#define TN_LANES_1(N, f, e)                                                                            \
-    TN_INLINE tn_##e##x##N tn_##f##_##e##x##N(tn_##e##x##N x)                                          \
-    {                                                                                                  \
-        tn_##e##x##N r = x;                                                                            \
-        for (int l = 0; l < N; l++)                                                                    \
-            r[l] = tn_##f##_##e(x[l]);                                                                 \
-        return r;                                                                                      \
+#define TN_LANES_1(N, f, e)                                                                        \
+    TN_INLINE tn_##e##x##N tn_##f##_##e##x##N(tn_##e##x##N x)                                      \
+    {                                                                                              \
+        tn_##e##x##N r = x;                                                                        \
+        for (int l = 0; l < N; l++)                                                                \
+            r[l] = tn_##f##_##e(x[l]);                                                             \
+        return r;                                                                                  \
     }
-#define TN_LANES_2(N, f, e)                                                                            \
-    TN_INLINE tn_##e##x##N tn_##f##_##e##x##N(tn_##e##x##N x, tn_##e##x##N y)                          \
-    {                                                                                                  \
-        tn_##e##x##N r = x;                                                                            \
-        for (int l = 0; l < N; l++)                                                                    \
-            r[l] = tn_##f##_##e(x[l], y[l]);                                                           \
-        return r;                                                                                      \
+#define TN_LANES_2(N, f, e)                                                                        \
+    TN_INLINE tn_##e##x##N tn_##f##_##e##x##N(tn_##e##x##N x, tn_##e##x##N y)                      \
+    {                                                                                              \
+        tn_##e##x##N r = x;                                                                        \
+        for (int l = 0; l < N; l++)                                                                \
+            r[l] = tn_##f##_##e(x[l], y[l]);                                                       \
+        return r;                                                                                  \
     }
-#define TN_VECTOR_INT(N, e, T, M)                                                                      \
-    TN_VECTOR(N, e, T, M)                                                                              \
+#define TN_VECTOR_INT(N, e, T, M)                                                                  \
+    TN_VECTOR(N, e, T, M)                                                                          \
     TN_INLINE tn_##e##x##N tn_max_##e##x##N(tn_##e##x##N x, tn_##e##x##N y) { return tn_sel_##e##x##N(x > y, x, y); } \
     TN_INLINE tn_##e##x##N tn_min_##e##x##N(tn_##e##x##N x, tn_##e##x##N y) { return tn_sel_##e##x##N(x < y, x, y); } \
-    TN_LANES_1(N, abs, e) TN_LANES_1(N, sign, e) TN_LANES_2(N, pow, e)                                 \
+    TN_LANES_1(N, abs, e) TN_LANES_1(N, sign, e) TN_LANES_2(N, pow, e)                             \
     TN_LANES_2(N, quot, e) TN_LANES_2(N, rem, e) TN_LANES_2(N, mod, e) TN_LANES_2(N, shl, e) TN_LANES_2(N, shr, e) \
     TN_FOLDS(N, e, T)
 /* Masks: is any lane set; the first n lanes. */
-#define TN_MASK(N, e, T)                                                                               \
-    TN_INLINE int tn_any_##e##x##N(tn_##e##x##N m) { return tn_hmin_##e##x##N(m) != 0; }               \
-    TN_INLINE tn_##e##x##N tn_first_##e##x##N(int64_t n)                                               \
-    {                                                                                                  \
-        return tn_iota_##e##x##N() < tn_splat_##e##x##N((T)tn_max(tn_min(n, N), 0));                   \
+#define TN_MASK(N, e, T)                                                                           \
+    TN_INLINE int tn_any_##e##x##N(tn_##e##x##N m) { return tn_hmin_##e##x##N(m) != 0; }           \
+    TN_INLINE tn_##e##x##N tn_first_##e##x##N(int64_t n)                                           \
+    {                                                                                              \
+        return tn_iota_##e##x##N() < tn_splat_##e##x##N((T)tn_max(tn_min(n, N), 0));               \
     }
-#define TN_VECTOR_LIBM(N, e)                                                                           \
-    TN_LANES_1(N, sin, e) TN_LANES_1(N, cos, e) TN_LANES_1(N, tan, e) TN_LANES_1(N, asin, e)           \
-    TN_LANES_1(N, acos, e) TN_LANES_1(N, atan, e) TN_LANES_1(N, sinh, e) TN_LANES_1(N, cosh, e)        \
-    TN_LANES_1(N, asinh, e) TN_LANES_1(N, acosh, e) TN_LANES_1(N, atanh, e)                            \
+#define TN_VECTOR_LIBM(N, e)                                                                       \
+    TN_LANES_1(N, sin, e) TN_LANES_1(N, cos, e) TN_LANES_1(N, tan, e) TN_LANES_1(N, asin, e)       \
+    TN_LANES_1(N, acos, e) TN_LANES_1(N, atan, e) TN_LANES_1(N, sinh, e) TN_LANES_1(N, cosh, e)    \
+    TN_LANES_1(N, asinh, e) TN_LANES_1(N, acosh, e) TN_LANES_1(N, atanh, e)                        \
     TN_LANES_2(N, pow, e) TN_LANES_2(N, atan2, e) TN_LANES_2(N, rem, e) TN_LANES_2(N, mod, e)
 
-/* Square roots, roundings, minima: one instruction each, but the two compilers find it differently. */
+/* Square roots, roundings, minima: one instruction each, but the two compilers find it
+ * differently. */
 #ifdef __clang__
-#define TN_VECTOR_ROUND(N, e, T, SQRT)                                                                 \
+#define TN_VECTOR_ROUND(N, e, T, SQRT)                                                             \
     TN_INLINE tn_##e##x##N tn_sqrt_##e##x##N(tn_##e##x##N x) { return (tn_##e##x##N){TN_EACH##N(SQRT, x)}; } \
     TN_INLINE tn_##e##x##N tn_floor_##e##x##N(tn_##e##x##N x) { return __builtin_elementwise_floor(x); } \
     TN_INLINE tn_##e##x##N tn_ceil_##e##x##N(tn_##e##x##N x) { return __builtin_elementwise_ceil(x); } \
@@ -412,25 +416,25 @@ TN_INLINE int tn_stream(void *p, const void *v, size_t bytes) { return (void)p, 
 typedef float tn_minmax_16 __attribute__((vector_size(16)));
 typedef float tn_minmax_32 __attribute__((vector_size(32)));
 typedef float tn_minmax_64 __attribute__((vector_size(64)));
-#define TN_NATIVE_MINMAX(name)                                                                         \
-    TN_INLINE void tn_native_##name(void *r, const void *a, const void *b, size_t bytes)               \
-    {                                                                                                  \
-        tn_minmax_64 x64 = {0}, y64 = {0};                                                             \
-        tn_minmax_32 x32 = {0}, y32 = {0};                                                             \
-        tn_minmax_16 x16 = {0}, y16 = {0};                                                             \
-        if (bytes == 64) {                                                                             \
-            memcpy(&x64, a, 64), memcpy(&y64, b, 64);                                                  \
-            x64 = TN_MINMAX_64(name, x64, y64);                                                        \
-            memcpy(r, &x64, 64);                                                                       \
-        } else if (bytes == 32) {                                                                      \
-            memcpy(&x32, a, 32), memcpy(&y32, b, 32);                                                  \
-            x32 = __builtin_ia32_##name##ps256(x32, y32);                                              \
-            memcpy(r, &x32, 32);                                                                       \
-        } else {                                                                                       \
-            memcpy(&x16, a, 16), memcpy(&y16, b, 16);                                                  \
-            x16 = __builtin_ia32_##name##ps(x16, y16);                                                 \
-            memcpy(r, &x16, 16);                                                                       \
-        }                                                                                              \
+#define TN_NATIVE_MINMAX(name)                                                                     \
+    TN_INLINE void tn_native_##name(void *r, const void *a, const void *b, size_t bytes)           \
+    {                                                                                              \
+        tn_minmax_64 x64 = {0}, y64 = {0};                                                         \
+        tn_minmax_32 x32 = {0}, y32 = {0};                                                         \
+        tn_minmax_16 x16 = {0}, y16 = {0};                                                         \
+        if (bytes == 64) {                                                                         \
+            memcpy(&x64, a, 64), memcpy(&y64, b, 64);                                              \
+            x64 = TN_MINMAX_64(name, x64, y64);                                                    \
+            memcpy(r, &x64, 64);                                                                   \
+        } else if (bytes == 32) {                                                                  \
+            memcpy(&x32, a, 32), memcpy(&y32, b, 32);                                              \
+            x32 = __builtin_ia32_##name##ps256(x32, y32);                                          \
+            memcpy(r, &x32, 32);                                                                   \
+        } else {                                                                                   \
+            memcpy(&x16, a, 16), memcpy(&y16, b, 16);                                              \
+            x16 = __builtin_ia32_##name##ps(x16, y16);                                             \
+            memcpy(r, &x16, 16);                                                                   \
+        }                                                                                          \
     }
 TN_NATIVE_MINMAX(max) TN_NATIVE_MINMAX(min)
 #else
@@ -438,19 +442,19 @@ TN_NATIVE_MINMAX(max) TN_NATIVE_MINMAX(min)
 TN_INLINE void tn_native_max(void *r, const void *a, const void *b, size_t bytes) { (void)r, (void)a, (void)b, (void)bytes; }
 TN_INLINE void tn_native_min(void *r, const void *a, const void *b, size_t bytes) { (void)r, (void)a, (void)b, (void)bytes; }
 #endif
-#define TN_LANES_MINMAX(N, name, e, T)                                                                 \
-    TN_INLINE tn_##e##x##N tn_##name##_c_##e##x##N(tn_##e##x##N x, tn_##e##x##N y)                     \
-    {                                                                                                  \
-        tn_##e##x##N r = x;                                                                            \
-        if (sizeof(T) == 4 && TN_HAS_MINMAX(sizeof x)) {                                               \
-            tn_native_##name(&r, &x, &y, sizeof x);                                                    \
-            return r;                                                                                  \
-        }                                                                                              \
-        for (int l = 0; l < N; l++)                                                                    \
-            r[l] = tn_##name##_c_##e(x[l], y[l]);                                                      \
-        return r;                                                                                      \
+#define TN_LANES_MINMAX(N, name, e, T)                                                             \
+    TN_INLINE tn_##e##x##N tn_##name##_c_##e##x##N(tn_##e##x##N x, tn_##e##x##N y)                 \
+    {                                                                                              \
+        tn_##e##x##N r = x;                                                                        \
+        if (sizeof(T) == 4 && TN_HAS_MINMAX(sizeof x)) {                                           \
+            tn_native_##name(&r, &x, &y, sizeof x);                                                \
+            return r;                                                                              \
+        }                                                                                          \
+        for (int l = 0; l < N; l++)                                                                \
+            r[l] = tn_##name##_c_##e(x[l], y[l]);                                                  \
+        return r;                                                                                  \
     }
-#define TN_VECTOR_ROUND(N, e, T, SQRT)                                                                 \
+#define TN_VECTOR_ROUND(N, e, T, SQRT)                                                             \
     TN_LANES_1(N, sqrt, e) TN_LANES_1(N, floor, e) TN_LANES_1(N, ceil, e) TN_LANES_1(N, trunc, e) TN_LANES_1(N, round, e) \
     TN_LANES_MINMAX(N, max, e, T) TN_LANES_MINMAX(N, min, e, T)
 #endif
@@ -460,63 +464,63 @@ TN_INLINE void tn_native_min(void *r, const void *a, const void *b, size_t bytes
 typedef float tn_scale_16 __attribute__((vector_size(16)));
 typedef float tn_scale_32 __attribute__((vector_size(32)));
 typedef float tn_scale_64 __attribute__((vector_size(64)));
-#define TN_SCALE_BY(bytes, INSTRUCTION)                                                                \
-    TN_INLINE void tn_native_scale_##bytes(void *r, const void *p, const void *n)                      \
-    {                                                                                                  \
-        tn_scale_##bytes x, y;                                                                         \
-        memcpy(&x, p, sizeof x), memcpy(&y, n, sizeof y);                                              \
-        x = INSTRUCTION;                                                                               \
-        memcpy(r, &x, sizeof x);                                                                       \
+#define TN_SCALE_BY(bytes, INSTRUCTION)                                                            \
+    TN_INLINE void tn_native_scale_##bytes(void *r, const void *p, const void *n)                  \
+    {                                                                                              \
+        tn_scale_##bytes x, y;                                                                     \
+        memcpy(&x, p, sizeof x), memcpy(&y, n, sizeof y);                                          \
+        x = INSTRUCTION;                                                                           \
+        memcpy(r, &x, sizeof x);                                                                   \
     }
 TN_SCALE_BY(16, __builtin_ia32_scalefps128_mask(x, y, x, -1))
 TN_SCALE_BY(32, __builtin_ia32_scalefps256_mask(x, y, x, -1))
 TN_SCALE_BY(64, __builtin_ia32_scalefps512_mask(x, y, x, -1, 4))
-#define TN_SCALE_LANES(N)                                                                              \
-    TN_INLINE tn_f32x##N tn_from_bits_steps_f32x##N(tn_i32x##N x) { return (tn_f32x##N)x; }            \
-    TN_SCALE(steps_f32x##N, tn_f32x##N, tn_i32x##N)                                                    \
-    TN_INLINE tn_f32x##N tn_scale_f32x##N(tn_f32x##N p, tn_f32x##N n, tn_i32x##N both)                 \
-    {                                                                                                  \
-        tn_f32x##N r;                                                                                  \
-        if (N == 4)                                                                                    \
-            tn_native_scale_16(&r, &p, &n);                                                            \
-        else if (N == 8)                                                                               \
-            tn_native_scale_32(&r, &p, &n);                                                            \
-        else if (N == 16)                                                                              \
-            tn_native_scale_64(&r, &p, &n);                                                            \
-        else                                                                                           \
-            return tn_scale_steps_f32x##N(p, n, both);                                                 \
-        return r;                                                                                      \
+#define TN_SCALE_LANES(N)                                                                          \
+    TN_INLINE tn_f32x##N tn_from_bits_steps_f32x##N(tn_i32x##N x) { return (tn_f32x##N)x; }        \
+    TN_SCALE(steps_f32x##N, tn_f32x##N, tn_i32x##N)                                                \
+    TN_INLINE tn_f32x##N tn_scale_f32x##N(tn_f32x##N p, tn_f32x##N n, tn_i32x##N both)             \
+    {                                                                                              \
+        tn_f32x##N r;                                                                              \
+        if (N == 4)                                                                                \
+            tn_native_scale_16(&r, &p, &n);                                                        \
+        else if (N == 8)                                                                           \
+            tn_native_scale_32(&r, &p, &n);                                                        \
+        else if (N == 16)                                                                          \
+            tn_native_scale_64(&r, &p, &n);                                                        \
+        else                                                                                       \
+            return tn_scale_steps_f32x##N(p, n, both);                                             \
+        return r;                                                                                  \
     }
 #else
 #define TN_SCALE_LANES(N) TN_SCALE(f32x##N, tn_f32x##N, tn_i32x##N)
 #endif
 
-/* Float to integer over N lanes, as TN_TRUNCATE: cut to the range first, then convert. Integers of 8 and 16 bits from f32
- * go by way of 32, for which there are instructions. */
+/* Float to integer over N lanes, as TN_TRUNCATE: cut to the range first, then convert. Integers of
+ * 8 and 16 bits from f32 go by way of 32, for which there are instructions. */
 #define TN_TRUNCATE_LANES(T, name, FN, from, LO, END, MAX) TN_TRUNCATE_N(T, name, FN, from, LO, END, MAX)
-#define TN_TRUNCATE_N(T, name, N, from, LO, END, MAX)                                                  \
-    TN_INLINE tn_##name##x##N tn_##name##x##N##_from_##from##x##N(tn_##from##x##N x)                   \
-    {                                                                                                  \
-        const tn_##from##x##N zero = {0};                                                              \
+#define TN_TRUNCATE_N(T, name, N, from, LO, END, MAX)                                              \
+    TN_INLINE tn_##name##x##N tn_##name##x##N##_from_##from##x##N(tn_##from##x##N x)               \
+    {                                                                                              \
+        const tn_##from##x##N zero = {0};                                                          \
         tn_##from##x##N c = tn_sel_##from##x##N(x >= END, zero, tn_sel_##from##x##N(x < LO, zero + LO, x)); \
-        c = tn_sel_##from##x##N(x != x, zero, c);                                                      \
-        tn_##name##x##N over = __builtin_convertvector(x >= END, tn_##name##x##N);                     \
-        return (__builtin_convertvector(c, tn_##name##x##N) & ~over) | ((T)MAX & over);                \
+        c = tn_sel_##from##x##N(x != x, zero, c);                                                  \
+        tn_##name##x##N over = __builtin_convertvector(x >= END, tn_##name##x##N);                 \
+        return (__builtin_convertvector(c, tn_##name##x##N) & ~over) | ((T)MAX & over);            \
     }
-#define TN_TRUNCATE_SHORT(N, name, LO, MOST)                                                           \
-    TN_INLINE tn_##name##x##N tn_##name##x##N##_from_f32x##N(tn_f32x##N x)                             \
-    {                                                                                                  \
-        const tn_f32x##N zero = {0}, low = tn_sel_f32x##N(x < LO, zero + LO, x);                       \
-        const tn_f32x##N cut = tn_sel_f32x##N(low > MOST, zero + MOST, low);                           \
+#define TN_TRUNCATE_SHORT(N, name, LO, MOST)                                                       \
+    TN_INLINE tn_##name##x##N tn_##name##x##N##_from_f32x##N(tn_f32x##N x)                         \
+    {                                                                                              \
+        const tn_f32x##N zero = {0}, low = tn_sel_f32x##N(x < LO, zero + LO, x);                   \
+        const tn_f32x##N cut = tn_sel_f32x##N(low > MOST, zero + MOST, low);                       \
         return tn_short_##name##x##N(__builtin_convertvector(tn_sel_f32x##N(x != x, zero, cut), tn_i32x##N)); \
     }
-#define TN_TRUNCATIONS_F32(N)                                                                          \
-    TN_TRUNCATE_SHORT(N, i8, -128.0f, 127.0f) TN_TRUNCATE_SHORT(N, u8, 0.0f, 255.0f)                   \
-    TN_TRUNCATE_SHORT(N, i16, -32768.0f, 32767.0f) TN_TRUNCATE_SHORT(N, u16, 0.0f, 65535.0f)           \
+#define TN_TRUNCATIONS_F32(N)                                                                      \
+    TN_TRUNCATE_SHORT(N, i8, -128.0f, 127.0f) TN_TRUNCATE_SHORT(N, u8, 0.0f, 255.0f)               \
+    TN_TRUNCATE_SHORT(N, i16, -32768.0f, 32767.0f) TN_TRUNCATE_SHORT(N, u16, 0.0f, 65535.0f)       \
     TN_TRUNCATIONS_LONG(TN_TRUNCATE_LANES, N, f32)
 
-/* GCC 12 takes vectors of bytes, and of words where they fill a vector of 512 bits, apart lane by lane or by halves where one
- * instruction would do: it is named. */
+/* GCC 12 takes vectors of bytes, and of words where they fill a vector of 512 bits, apart lane by
+ * lane or by halves where one instruction would do: it is named. */
 #if !defined(__clang__) && defined(__AVX512BW__) && defined(__has_builtin) && __has_builtin(__builtin_ia32_pmovsxbd512_mask) && \
     __has_builtin(__builtin_ia32_pmovdb512_mask)
 #define TN_NAMED_512 1
@@ -524,7 +528,8 @@ typedef char tn_bytes_512 __attribute__((vector_size(16)));
 typedef short tn_words_512 __attribute__((vector_size(32)));
 #endif
 
-/* The low 8 or 16 bits of integers of 32. GCC takes eight apart lane by lane where a shuffle of bytes does. */
+/* The low 8 or 16 bits of integers of 32. GCC takes eight apart lane by lane where a shuffle of
+ * bytes does. */
 #define TN_SHORT(N, to) __builtin_convertvector(x, tn_##to##x##N)
 #define TN_BYTE_2(to) TN_SHORT(2, to)
 #define TN_BYTE_4(to) TN_SHORT(4, to)
@@ -541,14 +546,15 @@ typedef char tn_bytes_32 __attribute__((vector_size(32)));
 #endif
 #define TN_BYTE_32(to) TN_SHORT(32, to)
 #define TN_BYTE_64(to) TN_SHORT(64, to)
-#define TN_SHORTER(N)                                                                                  \
-    TN_INLINE tn_i8x##N tn_short_i8x##N(tn_i32x##N x) { return TN_BYTE_##N(i8); }                      \
-    TN_INLINE tn_u8x##N tn_short_u8x##N(tn_i32x##N x) { return TN_BYTE_##N(u8); }                      \
-    TN_INLINE tn_i16x##N tn_short_i16x##N(tn_i32x##N x) { return TN_SHORT(N, i16); }                   \
+#define TN_SHORTER(N)                                                                              \
+    TN_INLINE tn_i8x##N tn_short_i8x##N(tn_i32x##N x) { return TN_BYTE_##N(i8); }                  \
+    TN_INLINE tn_u8x##N tn_short_u8x##N(tn_i32x##N x) { return TN_BYTE_##N(u8); }                  \
+    TN_INLINE tn_i16x##N tn_short_i16x##N(tn_i32x##N x) { return TN_SHORT(N, i16); }               \
     TN_INLINE tn_u16x##N tn_short_u16x##N(tn_i32x##N x) { return TN_SHORT(N, u16); }
 
-/* Pairs of 16 bits multiplied and summed: one instruction where the processor has it, for vectors of its widths. */
-#define TN_DOT2(N, x, y)                                                                              \
+/* Pairs of 16 bits multiplied and summed: one instruction where the processor has it, for vectors
+ * of its widths. */
+#define TN_DOT2(N, x, y)                                                                           \
     ((tn_i32x##N)((tn_u32x##N)(((tn_i32x##N)((tn_u32x##N)x << 16) >> 16) * ((tn_i32x##N)((tn_u32x##N)y << 16) >> 16)) + \
                   (tn_u32x##N)((x >> 16) * (y >> 16))))
 #define TN_DOT2_2(x, y) TN_DOT2(2, x, y)
@@ -579,8 +585,9 @@ typedef short tn_dot2_16 __attribute__((vector_size(64)));
 #endif
 #endif
 
-/* Pairs of 16 bits, or quads of 8 bits of which x's are unsigned, multiplied, summed, and added to c. The one instruction that does it
- * is named: compilers make it of no other expression, and disagree on its builtins. */
+/* Pairs of 16 bits, or quads of 8 bits of which x's are unsigned, multiplied, summed, and added to
+ * c. The one instruction that does it is named: compilers make it of no other expression, and
+ * disagree on its builtins. */
 #define TN_DOT2_SUM(N) ((tn_i32x##N)((tn_u32x##N)c + (tn_u32x##N)TN_DOT2_##N(x, y)))
 #define TN_DOT4_PART(N, left) ((tn_u32x##N)((tn_i32x##N)((tn_u32x##N)x << left >> 24) * ((tn_i32x##N)((tn_u32x##N)y << left) >> 24)))
 #define TN_DOT4_SUM(N) ((tn_i32x##N)((tn_u32x##N)c + TN_DOT4_PART(N, 24) + TN_DOT4_PART(N, 16) + TN_DOT4_PART(N, 8) + TN_DOT4_PART(N, 0)))
@@ -633,7 +640,8 @@ typedef short tn_dot2_16 __attribute__((vector_size(64)));
 #define TN_DOT2_SUM_64 TN_DOT2_SUM(64)
 #define TN_DOT4_SUM_64 TN_DOT4_SUM(64)
 
-/* Integers of 8 and 16 bits as 32 bits. GCC 12 takes vectors of bytes apart lane by lane where one instruction would do. */
+/* Integers of 8 and 16 bits as 32 bits. GCC 12 takes vectors of bytes apart lane by lane where one
+ * instruction would do. */
 #define TN_LONG(N, from) __builtin_convertvector(x, tn_i32x##N)
 #define TN_LONG_i8_2 TN_LONG(2, i8)
 #define TN_LONG_u8_2 TN_LONG(2, u8)
@@ -685,10 +693,11 @@ TN_INLINE tn_bytes_16 tn_first_bytes(const void *from)
 #define TN_LONG_u16_64 TN_LONG(64, u16)
 #define TN_LONGER(N, from) TN_INLINE tn_i32x##N tn_long_##from##x##N(tn_##from##x##N x) { return TN_LONG_##from##_##N; }
 
-/* Four bits of integers, those from a place on, as floats, less a number. Where a register holds all sixteen of them it is one look into it,
- * which minds no other bits. Known bits from 0 to 16 need no shift: they are the last ones of a float of 2^23 / 2^from and more, from which
- * that and a short integer are subtracted without rounding. Lookups and shifts have two units each on Zen 4, additions and logic others, so
- * three of eight that share a word go this way there. */
+/* Four bits of integers, those from a place on, as floats, less a number. Where a register holds
+ * all sixteen of them it is one look into it, which minds no other bits. Known bits from 0 to 16
+ * need no shift: they are the last ones of a float of 2^23 / 2^from and more, from which that and a
+ * short integer are subtracted without rounding. Lookups and shifts have two units each on Zen 4,
+ * additions and logic others, so three of eight that share a word go this way there. */
 #define TN_SHIFTED(N) tn_shr_i32x##N(x, tn_splat_i32x##N(from))
 #define TN_FOUR_BITS(N) (__builtin_convertvector(TN_SHIFTED(N) & 15, tn_f32x##N) - less)
 #define TN_STAYS(first, last) (__builtin_constant_p(from) && from >= first && from <= last && less >= -128 && less <= 128 && less == (float)(int)less)
@@ -707,63 +716,64 @@ TN_INLINE tn_bytes_16 tn_first_bytes(const void *from)
 #define TN_FOUR_BITS_16 TN_FOUR_BITS(16)
 #endif
 
-/* Vectors of f32 and of the integers beside them: what most kernels need, and a C compiler reads in half the time. */
-#define TN_VECTORS_F32(N)                                                                              \
-    typedef float tn_f32x##N __attribute__((vector_size(4 * N)));                                      \
-    typedef double tn_f64x##N __attribute__((vector_size(8 * N)));                                     \
-    typedef int8_t tn_i8x##N __attribute__((vector_size(N)));                                          \
-    typedef int16_t tn_i16x##N __attribute__((vector_size(2 * N)));                                    \
-    typedef int32_t tn_i32x##N __attribute__((vector_size(4 * N)));                                    \
-    typedef int64_t tn_i64x##N __attribute__((vector_size(8 * N)));                                    \
-    typedef uint8_t tn_u8x##N __attribute__((vector_size(N)));                                         \
-    typedef uint16_t tn_u16x##N __attribute__((vector_size(2 * N)));                                   \
-    typedef uint32_t tn_u32x##N __attribute__((vector_size(4 * N)));                                   \
-    typedef uint64_t tn_u64x##N __attribute__((vector_size(8 * N)));                                   \
-    TN_VECTOR(N, f32, float, i32)                                                                      \
-    TN_VECTOR_INT(N, i32, int32_t, i32)                                                                \
-    TN_MASK(N, i32, int32_t)                                                                           \
-    TN_INLINE tn_i32x##N tn_bits_f32x##N(tn_f32x##N x) { return (tn_i32x##N)x; }                       \
-    TN_INLINE tn_f32x##N tn_from_bits_f32x##N(tn_i32x##N x) { return (tn_f32x##N)x; }                  \
-    TN_INLINE tn_f32x##N tn_float_f32x##N(tn_i32x##N x) { return __builtin_convertvector(x, tn_f32x##N); }\
-    TN_INLINE tn_i32x##N tn_isel_f32x##N(tn_i32x##N c, tn_i32x##N x, tn_i32x##N y) { return (x & c) | (y & ~c); }\
-    TN_INLINE tn_f32x##N tn_abs_f32x##N(tn_f32x##N x) { return (tn_f32x##N)((tn_i32x##N)x & INT32_MAX); }\
-    TN_VECTOR_ROUND(N, f32, float, TN_SQRT_LANE)                                                       \
-    TN_MINMAX(f32x##N, tn_f32x##N)                                                                     \
-    TN_FOLDS(N, f32, float)                                                                            \
-    TN_SCALE_LANES(N)                                                                                  \
-    TN_MATH_F32(f32x##N, tn_f32x##N, tn_i32x##N)                                                       \
-    TN_LONGER(N, u16)                                                                                  \
-    TN_INLINE tn_f32x##N tn_four_bits_f32x##N(tn_i32x##N x, int32_t from, float less) { return TN_FOUR_BITS_##N; }   \
+/* Vectors of f32 and of the integers beside them: what most kernels need, and a C compiler reads in
+ * half the time. */
+#define TN_VECTORS_F32(N)                                                                          \
+    typedef float tn_f32x##N __attribute__((vector_size(4 * N)));                                  \
+    typedef double tn_f64x##N __attribute__((vector_size(8 * N)));                                 \
+    typedef int8_t tn_i8x##N __attribute__((vector_size(N)));                                      \
+    typedef int16_t tn_i16x##N __attribute__((vector_size(2 * N)));                                \
+    typedef int32_t tn_i32x##N __attribute__((vector_size(4 * N)));                                \
+    typedef int64_t tn_i64x##N __attribute__((vector_size(8 * N)));                                \
+    typedef uint8_t tn_u8x##N __attribute__((vector_size(N)));                                     \
+    typedef uint16_t tn_u16x##N __attribute__((vector_size(2 * N)));                               \
+    typedef uint32_t tn_u32x##N __attribute__((vector_size(4 * N)));                               \
+    typedef uint64_t tn_u64x##N __attribute__((vector_size(8 * N)));                               \
+    TN_VECTOR(N, f32, float, i32)                                                                  \
+    TN_VECTOR_INT(N, i32, int32_t, i32)                                                            \
+    TN_MASK(N, i32, int32_t)                                                                       \
+    TN_INLINE tn_i32x##N tn_bits_f32x##N(tn_f32x##N x) { return (tn_i32x##N)x; }                   \
+    TN_INLINE tn_f32x##N tn_from_bits_f32x##N(tn_i32x##N x) { return (tn_f32x##N)x; }              \
+    TN_INLINE tn_f32x##N tn_float_f32x##N(tn_i32x##N x) { return __builtin_convertvector(x, tn_f32x##N); } \
+    TN_INLINE tn_i32x##N tn_isel_f32x##N(tn_i32x##N c, tn_i32x##N x, tn_i32x##N y) { return (x & c) | (y & ~c); } \
+    TN_INLINE tn_f32x##N tn_abs_f32x##N(tn_f32x##N x) { return (tn_f32x##N)((tn_i32x##N)x & INT32_MAX); } \
+    TN_VECTOR_ROUND(N, f32, float, TN_SQRT_LANE)                                                   \
+    TN_MINMAX(f32x##N, tn_f32x##N)                                                                 \
+    TN_FOLDS(N, f32, float)                                                                        \
+    TN_SCALE_LANES(N)                                                                              \
+    TN_MATH_F32(f32x##N, tn_f32x##N, tn_i32x##N)                                                   \
+    TN_LONGER(N, u16)                                                                              \
+    TN_INLINE tn_f32x##N tn_four_bits_f32x##N(tn_i32x##N x, int32_t from, float less) { return TN_FOUR_BITS_##N; } \
     TN_INLINE tn_f32x##N tn_dot2f_sum_f32x##N(tn_f32x##N c, tn_i32x##N x, tn_i32x##N y) { return TN_DOT2F_SUM_##N; } \
-    TN_INLINE tn_f32x##N tn_dot2f_f32x##N(tn_i32x##N x, tn_i32x##N y) { return TN_DOT2F(N); }          \
+    TN_INLINE tn_f32x##N tn_dot2f_f32x##N(tn_i32x##N x, tn_i32x##N y) { return TN_DOT2F(N); }      \
     TN_INLINE tn_i32x##N tn_pair_f32x##N(tn_f32x##N x, tn_f32x##N y) { return (tn_i32x##N)((tn_u32x##N)x >> 16 | ((tn_u32x##N)y & 0xffff0000u)); } \
     TN_SHORT_FLOATS(f32x##N, tn_f32x##N, tn_i32x##N, tn_u16x##N, tn_long_u16x##N, __builtin_convertvector) \
     TN_VECTOR_LIBM(N, f32)
 /* What vectors of other elements have, products of pairs and conversions; after TN_VECTORS_F32. */
-#define TN_VECTORS_OTHER(N)                                                                            \
-    TN_VECTOR(N, f64, double, i64)                                                                     \
-    TN_VECTOR_INT(N, i8, int8_t, i8)                                                                   \
-    TN_VECTOR_INT(N, i16, int16_t, i16)                                                                \
-    TN_VECTOR_INT(N, i64, int64_t, i64)                                                                \
-    TN_VECTOR_INT(N, u8, uint8_t, i8)                                                                  \
-    TN_VECTOR_INT(N, u16, uint16_t, i16)                                                               \
-    TN_VECTOR_INT(N, u32, uint32_t, i32)                                                               \
-    TN_VECTOR_INT(N, u64, uint64_t, i64)                                                               \
-    TN_MASK(N, i8, int8_t) TN_MASK(N, i16, int16_t) TN_MASK(N, i64, int64_t)                           \
-    TN_INLINE tn_f64x##N tn_abs_f64x##N(tn_f64x##N x) { return (tn_f64x##N)((tn_i64x##N)x & INT64_MAX); }\
-    TN_VECTOR_ROUND(N, f64, double, TN_SQRT_LANE_F64)                                                  \
-    TN_MINMAX(f64x##N, tn_f64x##N)                                                                     \
-    TN_FOLDS(N, f64, double)                                                                           \
-    TN_LONGER(N, i8) TN_LONGER(N, u8) TN_LONGER(N, i16)                                                \
-    TN_SHORTER(N)                                                                                      \
+#define TN_VECTORS_OTHER(N)                                                                        \
+    TN_VECTOR(N, f64, double, i64)                                                                 \
+    TN_VECTOR_INT(N, i8, int8_t, i8)                                                               \
+    TN_VECTOR_INT(N, i16, int16_t, i16)                                                            \
+    TN_VECTOR_INT(N, i64, int64_t, i64)                                                            \
+    TN_VECTOR_INT(N, u8, uint8_t, i8)                                                              \
+    TN_VECTOR_INT(N, u16, uint16_t, i16)                                                           \
+    TN_VECTOR_INT(N, u32, uint32_t, i32)                                                           \
+    TN_VECTOR_INT(N, u64, uint64_t, i64)                                                           \
+    TN_MASK(N, i8, int8_t) TN_MASK(N, i16, int16_t) TN_MASK(N, i64, int64_t)                       \
+    TN_INLINE tn_f64x##N tn_abs_f64x##N(tn_f64x##N x) { return (tn_f64x##N)((tn_i64x##N)x & INT64_MAX); } \
+    TN_VECTOR_ROUND(N, f64, double, TN_SQRT_LANE_F64)                                              \
+    TN_MINMAX(f64x##N, tn_f64x##N)                                                                 \
+    TN_FOLDS(N, f64, double)                                                                       \
+    TN_LONGER(N, i8) TN_LONGER(N, u8) TN_LONGER(N, i16)                                            \
+    TN_SHORTER(N)                                                                                  \
     TN_INLINE tn_i32x##N tn_dot2_sum_i32x##N(tn_i32x##N c, tn_i32x##N x, tn_i32x##N y) { return TN_DOT2_SUM_##N; } \
-    TN_INLINE tn_i32x##N tn_dot2_i32x##N(tn_i32x##N x, tn_i32x##N y) { return TN_DOT2_##N(x, y); }     \
+    TN_INLINE tn_i32x##N tn_dot2_i32x##N(tn_i32x##N x, tn_i32x##N y) { return TN_DOT2_##N(x, y); } \
     TN_INLINE tn_i32x##N tn_dot4_sum_i32x##N(tn_i32x##N c, tn_i32x##N x, tn_i32x##N y) { return TN_DOT4_SUM_##N; } \
     TN_INLINE tn_i32x##N tn_dot4_i32x##N(tn_i32x##N x, tn_i32x##N y) { return tn_dot4_sum_i32x##N((tn_i32x##N){0}, x, y); } \
-    TN_VECTOR_LIBM(N, f64)                                                                             \
-    TN_LANES_1(N, exp, f64) TN_LANES_1(N, log, f64) TN_LANES_1(N, tanh, f64) TN_LANES_1(N, erf, f64)   \
-    TN_LANES_1(N, sigmoid, f64) TN_LANES_1(N, softplus, f64)                                           \
-    TN_TRUNCATIONS_F32(N)                                                                              \
+    TN_VECTOR_LIBM(N, f64)                                                                         \
+    TN_LANES_1(N, exp, f64) TN_LANES_1(N, log, f64) TN_LANES_1(N, tanh, f64) TN_LANES_1(N, erf, f64) \
+    TN_LANES_1(N, sigmoid, f64) TN_LANES_1(N, softplus, f64)                                       \
+    TN_TRUNCATIONS_F32(N)                                                                          \
     TN_TRUNCATIONS(TN_TRUNCATE_LANES, N, f64)
 
 #endif

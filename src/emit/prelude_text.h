@@ -1,7 +1,8 @@
 /* prelude_text: the characters of strings that a run makes.
  *
- * They lie in blocks, the newest in front: each begins with the one before it and how much of it is used. All go when
- * the run ends; what leaves the model is copied, addresses first, characters behind them.
+ * They lie in blocks, the newest in front: each begins with the one before it and how much of it is
+ * used. All go when the run ends; what leaves the model is copied, addresses first, characters
+ * behind them.
  */
 typedef struct { TnBlock before; int64_t used; } TnTextHead;
 

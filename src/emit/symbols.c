@@ -1,13 +1,17 @@
 /* symbols: the dimension symbols of a model in the order of TnArgs.sym.
  *
  * First those that stand alone in an input's dimension, in the order of the signature, since those
- * bind without arithmetic; then whatever else appears in types, constraints, kernels, of this graph and
- * of those it runs, whose symbols are their own. What guards of variants name comes with them.
+ * bind without arithmetic; then whatever else appears in types, constraints, kernels, of this graph
+ * and of those it runs, whose symbols are their own. What guards of variants name comes with them.
  */
 #include "emit/emit.h"
 #include "graph/batch.h"
 
-typedef struct { Arena *arena; Map seen; VEC(Sym) list; } Collect;
+typedef struct {
+    Arena *arena;
+    Map seen;
+    VEC(Sym) list;
+} Collect;
 
 static void
 collect(void *user, Var v)
@@ -52,9 +56,9 @@ collect_graph(Collect *k, const Graph *g)
             nest_vars(n->kernel->part[p].nest, collect, k);
         for (uint32_t v = 0; n->kernel && v < n->kernel->nvariant; v++)
             for (uint32_t i = 0; i < n->kernel->variant[v]->guard.n; i++)
-                collect(k, (Var){VAR_SYMBOL, MAP_PTR(n->kernel->variant[v]->guard.at[i].symbol)});
+                collect(k, (Var){ VAR_SYMBOL, MAP_PTR(n->kernel->variant[v]->guard.at[i].symbol) });
         for (uint32_t i = 0; i < n->nfresh; i++)
-            collect(k, (Var){VAR_SYMBOL, MAP_PTR(n->fresh[i].name)});
+            collect(k, (Var){ VAR_SYMBOL, MAP_PTR(n->fresh[i].name) });
         for (uint32_t i = 0; n->batch && i < n->batch->nlate; i++)
             collect(k, n->batch->late[i]);
         for (uint32_t r = 0; r < n->nregion; r++)
@@ -66,12 +70,12 @@ collect_graph(Collect *k, const Graph *g)
 uint32_t
 emit_symbols(const Graph *g, Arena *a, const Sym **out)
 {
-    Collect k = {.arena = a, .seen = {.arena = a}};
+    Collect k = { .arena = a, .seen = { .arena = a } };
     GraphList all = graph_all(g, a);
     for (int bare = 1; bare >= 0; bare--)
         for (uint32_t i = 0; i < g->input.n; i++)
             collect_type(&k, g->value.at[g->input.at[i]].type, bare);
-    for (uint32_t i = all.n; i-- > 0; )
+    for (uint32_t i = all.n; i-- > 0;)
         collect_graph(&k, all.at[i]);
     *out = k.list.at;
     return k.list.n;

@@ -1,15 +1,17 @@
 /* div: division, and the rules that keep floordiv and mod canonical.
  *
  * Division rounds down. By a constant c > 0:
- *   split     (c*q + r) // c = q + r // c ,  (c*q + r) % c = r % c        coefficients of r in [0, c)
- *   gcd       (g*r + k) // (g*c) = (r + k // g) // c                      0 <= k % g < g adds nothing
+ *   split     (c*q + r) // c = q + r // c ,  (c*q + r) % c = r % c        coefficients of r in [0,
+ *   c)
+ *   gcd       (g*r + k) // (g*c) = (r + k // g) // c                      0 <= k % g < g adds
+ *   nothing
  *   nest      (p // a + k) // b = (p + a*k) // (a*b) ,  (p % (a*m)) // a = (p // a) % m
  *             (x + k*(p % m)) % c = (x + k*p) % c                         where c divides k*m
  *   bounds    r // c and r % c are plain when r stays inside one period
  * By a symbolic divisor: a common monomial cancels and an exact quotient leaves, where the divisor
- * is known to be at least 1; else the whole stays an atom. Each rule shrinks the argument, the divisor
- * or the nesting, so they end. Here only facts that never change are used (symbols are >= 0) and the
- * ranges of symbols for divisors; what axes know comes in with expr_simplify.
+ * is known to be at least 1; else the whole stays an atom. Each rule shrinks the argument, the
+ * divisor or the nesting, so they end. Here only facts that never change are used (symbols are >=
+ * 0) and the ranges of symbols for divisors; what axes know comes in with expr_simplify.
  */
 #include "expr/internal.h"
 
@@ -27,7 +29,7 @@ gcd64(int64_t a, int64_t b)
     return x > INT64_MAX ? 1 : (int64_t)x;
 }
 
-/* ---- polynomials ------------------------------------------------------------------------------- */
+/* ---- polynomials ----------------------------------------------------------------------------- */
 
 bool
 term_divides(const Term *by, const Term *t)
@@ -69,7 +71,7 @@ expr_divmod(Ctx *c, const Expr *a, const Expr *b, const Expr **q, const Expr **r
     const Term *lead = &b->term[0];
 
     *q = expr_int(c, 0), *r = a;
-    for (uint32_t i = 0, steps = 0; i < (*r)->nterm && steps < EXPR_MAX_TERMS; ) {
+    for (uint32_t i = 0, steps = 0; i < (*r)->nterm && steps < EXPR_MAX_TERMS;) {
         if (!term_divides(lead, &(*r)->term[i])) {
             i++;
             continue;
@@ -131,7 +133,7 @@ expr_common_factor(Ctx *c, const Expr *a, const Expr *b)
     return expr_term(c, g);
 }
 
-/* ---- by a constant ---------------------------------------------------------------------------------- */
+/* ---- by a constant --------------------------------------------------------------------------- */
 
 /* a = k*q + r with every coefficient of r in [0, k). */
 static void
@@ -203,7 +205,8 @@ div_const(Ctx *c, const Expr *a, int64_t k)
         return expr_add(c, q, div_const(c, shrink(c, r, g), k / g));
 
     inner = expr_single(r, ATOM_DIV, &plus);
-    if (inner && expr_const(inner->arg[1], &m) && m > 0 && !mul_overflows(k, m, &km) && !mul_overflows(plus, m, &scaled))
+    if (inner && expr_const(inner->arg[1], &m) && m > 0 && !mul_overflows(k, m, &km) &&
+        !mul_overflows(plus, m, &scaled))
         return expr_add(c, q, div_const(c, expr_offset(c, inner->arg[0], scaled), km));
     inner = expr_single(r, ATOM_MOD, NULL);
     if (inner && expr_const(inner->arg[1], &m) && m > 0 && m % k == 0)
@@ -223,8 +226,9 @@ unwrap_mod(Ctx *c, const Expr *r, int64_t k)
             const Factor *mod = &r->term[i].factor[f];
             const Expr *coef, *rest;
             int64_t m, step;
-            if (mod->atom->kind != ATOM_MOD || mod->power != 1 || !expr_const(mod->atom->arg[1], &m) ||
-                mul_overflows(m, r->term[i].coef, &step) || step % k != 0)
+            if (mod->atom->kind != ATOM_MOD || mod->power != 1 ||
+                !expr_const(mod->atom->arg[1], &m) || mul_overflows(m, r->term[i].coef, &step) ||
+                step % k != 0)
                 continue;
             const Expr *one = expr_term(c, r->term[i]);
             if (!expr_split_atom(c, one, mod->atom, &coef, &rest))
@@ -253,7 +257,7 @@ mod_const(Ctx *c, const Expr *a, int64_t k)
     return atom2(c, ATOM_MOD, r, expr_int(c, k));
 }
 
-/* ---- by anything --------------------------------------------------------------------------------------- */
+/* ---- by anything ----------------------------------------------------------------------------- */
 
 static bool
 positive(Ctx *c, const Expr *e)
@@ -272,7 +276,7 @@ expr_div(Ctx *c, const Expr *a, const Expr *b)
         return expr_bad(c);
     if (expr_const(b, &k) && k > 0)
         return div_const(c, a, k);
-    if (expr_const(b, &k) && k < 0)                   /* a // -k = -a // k */
+    if (expr_const(b, &k) && k < 0) /* a // -k = -a // k */
         return k == INT64_MIN ? expr_bad(c) : div_const(c, expr_scale(c, a, -1), -k);
     if (a->nterm == 0)
         return a;
@@ -298,8 +302,9 @@ expr_mod(Ctx *c, const Expr *a, const Expr *b)
         return expr_bad(c);
     if (expr_const(b, &k) && k > 0)
         return mod_const(c, a, k);
-    if (expr_const(b, &k) && k < 0)                   /* a % -k = -(-a % k) */
-        return k == INT64_MIN ? expr_bad(c) : expr_scale(c, mod_const(c, expr_scale(c, a, -1), -k), -1);
+    if (expr_const(b, &k) && k < 0) /* a % -k = -(-a % k) */
+        return k == INT64_MIN ? expr_bad(c)
+                              : expr_scale(c, mod_const(c, expr_scale(c, a, -1), -k), -1);
     if (a->nterm == 0)
         return a;
     if (b->nterm == 0)

@@ -12,8 +12,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct ExprNode { Expr e; struct ExprNode *next; } ExprNode;
-typedef struct AtomNode { Atom a; const Expr *expr; struct AtomNode *next; } AtomNode;
+typedef struct ExprNode {
+    Expr e;
+    struct ExprNode *next;
+} ExprNode;
+typedef struct AtomNode {
+    Atom a;
+    const Expr *expr;
+    struct AtomNode *next;
+} AtomNode;
 
 struct ExprTable *
 expr_table(Ctx *c)
@@ -23,7 +30,8 @@ expr_table(Ctx *c)
     if (t)
         return t;
     t = c->exprs = NEW(c->arena, struct ExprTable);
-    t->exprs.arena = t->atoms.arena = t->range.arena = t->late.arena = t->usual.arena = t->count.arena = t->alike.arena = t->simple.arena = t->unproved.arena = c->arena;
+    t->exprs.arena = t->atoms.arena = t->range.arena = t->late.arena = t->usual.arena =
+        t->count.arena = t->alike.arena = t->simple.arena = t->unproved.arena = c->arena;
     Expr *bad = NEW(c->arena, Expr);
     *bad = (Expr){ .hash = 0xbad, .bad = true };
     t->bad = bad;
@@ -36,7 +44,7 @@ expr_bad(Ctx *c)
     return expr_table(c)->bad;
 }
 
-/* ---- order and interning ---------------------------------------------------------------------- */
+/* ---- order and interning --------------------------------------------------------------------- */
 
 uint32_t
 term_degree(const Term *t)
@@ -103,7 +111,7 @@ intern(Ctx *c, const Term *term, uint32_t n)
 
     if (n > EXPR_MAX_TERMS)
         return t->bad;
-    arena_poll(c->arena);            /* what is found again takes no memory, and may be long */
+    arena_poll(c->arena); /* what is found again takes no memory, and may be long */
     for (uint32_t i = 0; i < n; i++) {
         h = mix(h, (uint64_t)term[i].coef);
         for (uint32_t k = 0; k < term[i].nfactor; k++)
@@ -186,7 +194,8 @@ intern_atom(Ctx *c, AtomKind kind, Var var, uint32_t narg, const Expr *const *ar
         h = mix(h, arg[i]->hash);
     map_get(&t->atoms, h, &found);
     for (AtomNode *node = (AtomNode *)(uintptr_t)found; node; node = node->next)
-        if (node->a.kind == kind && node->a.narg == narg && node->a.var.kind == var.kind && node->a.var.id == var.id &&
+        if (node->a.kind == kind && node->a.narg == narg && node->a.var.kind == var.kind &&
+            node->a.var.id == var.id &&
             (!narg || memcmp(node->a.arg, arg, narg * sizeof *arg) == 0))
             return node;
 
@@ -222,7 +231,7 @@ expr_of_atom(Ctx *c, const Atom *atom)
     return ((const AtomNode *)(const void *)atom)->expr;
 }
 
-/* ---- making --------------------------------------------------------------------------------------- */
+/* ---- making ---------------------------------------------------------------------------------- */
 
 const Expr *
 expr_int(Ctx *c, int64_t v)
@@ -250,7 +259,8 @@ is_symbol_used(Ctx *c, Sym name)
 
     map_get(&expr_table(c)->atoms, mix(mix(mix(ATOM_VAR, 0), VAR_SYMBOL), MAP_PTR(name)), &found);
     for (AtomNode *node = (AtomNode *)(uintptr_t)found; node; node = node->next)
-        if (node->a.kind == ATOM_VAR && node->a.var.kind == VAR_SYMBOL && node->a.var.id == MAP_PTR(name))
+        if (node->a.kind == ATOM_VAR && node->a.var.kind == VAR_SYMBOL &&
+            node->a.var.id == MAP_PTR(name))
             return true;
     return false;
 }
@@ -312,7 +322,9 @@ expr_add_scaled(Ctx *c, const Expr *a, const Expr *b, int64_t k)
     Term sum[a->nterm + b->nterm];
     uint32_t n = 0, i = 0, j = 0;
     while (i < a->nterm || j < b->nterm) {
-        int order = i == a->nterm ? 1 : j == b->nterm ? -1 : compare_monomial(&a->term[i], &b->term[j]);
+        int order = i == a->nterm   ? 1
+                    : j == b->nterm ? -1
+                                    : compare_monomial(&a->term[i], &b->term[j]);
         if (order < 0) {
             sum[n++] = a->term[i++];
             continue;
@@ -358,7 +370,8 @@ merge_factors(Factor *f, const Term *a, const Term *b)
     uint32_t n = 0, i = 0, j = 0;
 
     while (i < a->nfactor || j < b->nfactor) {
-        if (j == b->nfactor || (i < a->nfactor && a->factor[i].atom->order < b->factor[j].atom->order))
+        if (j == b->nfactor ||
+            (i < a->nfactor && a->factor[i].atom->order < b->factor[j].atom->order))
             f[n++] = a->factor[i++];
         else if (i == a->nfactor || b->factor[j].atom->order < a->factor[i].atom->order)
             f[n++] = b->factor[j++];
@@ -418,7 +431,7 @@ expr_pow(Ctx *c, const Expr *e, uint32_t power)
     return power ? r : expr_int(c, 1);
 }
 
-/* ---- asking ------------------------------------------------------------------------------------------ */
+/* ---- asking ---------------------------------------------------------------------------------- */
 
 bool
 expr_const(const Expr *e, int64_t *v)
@@ -456,8 +469,8 @@ expr_single(const Expr *e, AtomKind kind, int64_t *plus)
     int64_t k = expr_constant_part(e);
     const Term *t = e->term;
 
-    if (e->bad || e->nterm != 1 + (k != 0) || t->coef != 1 || t->nfactor != 1 || t->factor->power != 1 ||
-        t->factor->atom->kind != kind || (!plus && k))
+    if (e->bad || e->nterm != 1 + (k != 0) || t->coef != 1 || t->nfactor != 1 ||
+        t->factor->power != 1 || t->factor->atom->kind != kind || (!plus && k))
         return NULL;
     if (plus)
         *plus = k;
@@ -469,7 +482,9 @@ expr_of_digits(const Expr *high, const Expr *low, const Expr *base)
 {
     const Atom *q = expr_single(high, ATOM_DIV, NULL), *r = expr_single(low, ATOM_MOD, NULL);
 
-    return q && r && q->arg[0] == r->arg[0] && q->arg[1] == r->arg[1] && q->arg[1] == base ? q->arg[0] : NULL;
+    return q && r && q->arg[0] == r->arg[0] && q->arg[1] == r->arg[1] && q->arg[1] == base
+               ? q->arg[0]
+               : NULL;
 }
 
 bool

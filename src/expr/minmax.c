@@ -4,12 +4,16 @@
  * sorted and deduplicated; an argument that another one dominates by unchanging bounds goes. The
  * smallest constant is common too, so min(n + 1, m + 3) and min(n, m + 2) + 1 are one expression.
  *
- * broadcast(a, b, …) is 0 if one of its arguments is 0, else the largest. Its arguments are sizes, never negative. They are flattened,
- * sorted and deduplicated; numbers become one, and a 1 goes. Where no argument can be 0, expr_simplify makes it a max.
+ * broadcast(a, b, …) is 0 if one of its arguments is 0, else the largest. Its arguments are sizes,
+ * never negative. They are flattened, sorted and deduplicated; numbers become one, and a 1 goes.
+ * Where no argument can be 0, expr_simplify makes it a max.
  */
 #include "expr/internal.h"
 
-typedef struct { const Expr *at[EXPR_MAX_ARGS]; uint32_t n; } Args;
+typedef struct {
+    const Expr *at[EXPR_MAX_ARGS];
+    uint32_t n;
+} Args;
 
 static bool
 flatten(Ctx *c, AtomKind kind, const Expr *e, Args *args)
@@ -18,7 +22,8 @@ flatten(Ctx *c, AtomKind kind, const Expr *e, Args *args)
     const Atom *same = expr_single(e, kind, kind == ATOM_BROADCAST ? NULL : &plus);
 
     if (kind == ATOM_BROADCAST)
-        plus = 0;                    /* what is added to a broadcast is not added to its arguments */
+        /* what is added to a broadcast is not added to its arguments */
+        plus = 0;
     for (uint32_t i = 0; same && i < same->narg; i++)
         if (!flatten(c, kind, expr_offset(c, same->arg[i], plus), args))
             return false;
@@ -47,7 +52,7 @@ drop_dominated(Ctx *c, AtomKind kind, Args *args)
         for (uint32_t k = 0; k < args->n; k++)
             if (k != i && dominates(c, kind, args->at[i], args->at[k])) {
                 args->at[k] = args->at[--args->n];
-                i = -1u;             /* positions moved: look again from the start */
+                i = -1u; /* positions moved: look again from the start */
                 break;
             }
 }
@@ -59,7 +64,8 @@ has_term(const Expr *e, const Term *t)
         const Term *u = &e->term[i];
         bool same = u->coef == t->coef && u->nfactor == t->nfactor;
         for (uint32_t k = 0; same && k < t->nfactor; k++)
-            same = u->factor[k].atom == t->factor[k].atom && u->factor[k].power == t->factor[k].power;
+            same =
+                u->factor[k].atom == t->factor[k].atom && u->factor[k].power == t->factor[k].power;
         if (same)
             return true;
     }
@@ -112,7 +118,7 @@ merge_sizes(Ctx *c, Args *args)
         else if (n == 1 || rest.at[n - 1] != args->at[i])
             rest.at[n++] = args->at[i];
     rest.at[0] = expr_int(c, number);
-    bool whole = number == 0;        /* the others do not matter */
+    bool whole = number == 0; /* the others do not matter */
     args->n = 0;
     for (uint32_t i = number == 1 && n > 1; i < (whole ? 1 : n); i++)
         args->at[args->n++] = rest.at[i];
@@ -139,7 +145,7 @@ expr_min_max(Ctx *c, AtomKind kind, uint32_t n, const Expr *const *arg)
             return expr_bad(c);
     for (uint32_t i = 0; i < n && fits; i++)
         fits = flatten(c, kind, arg[i], &args);
-    if (!fits)                       /* more than fit flat stay nested */
+    if (!fits) /* more than fit flat stay nested */
         return expr_atom(c, kind, (Var){ 0 }, n, arg);
     if (kind == ATOM_BROADCAST)
         return broadcast_of(c, &args);

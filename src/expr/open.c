@@ -1,27 +1,28 @@
 /* open: questions whose answer is UNKNOWN, for who wants to know what the prover lacks.
  *
- * Most have no other answer: n <= 8 holds for some n. So each is tried at sizes that its variables may have, and where it holds at
- * all of them a proof may be missing.
+ * Most have no other answer: n <= 8 holds for some n. So each is tried at sizes that its variables
+ * may have, and where it holds at all of them a proof may be missing.
  */
 #include "expr/internal.h"
 
 enum {
-    TRIES = 200,                     /* of each question: bounds work */
-    MOST_BITS = 12,                  /* of what is drawn above the least that a symbol may be: small sizes decide most questions */
-    MOST_NAMES = 64,                 /* variables of one question; with more it is not tried */
+    TRIES = 200, /* of each question: bounds work */
+    /* of what is drawn above the least that a symbol may be: small sizes decide most questions */
+    MOST_BITS = 12,
+    MOST_NAMES = 64, /* variables of one question; with more it is not tried */
 };
 
 typedef struct Asked {
     struct Asked *next;
     Question kind;
     const Expr *a, *b;
-    uint64_t ranges;                 /* a hash of what is known of axes and loops in it */
-    uint32_t at;                     /* place in `open`, plus 1; 0: it does not hold everywhere */
+    uint64_t ranges; /* a hash of what is known of axes and loops in it */
+    uint32_t at;     /* place in `open`, plus 1; 0: it does not hold everywhere */
 } Asked;
 
 struct ExprWatch {
     uint64_t asked, unknown;
-    Map known;                       /* by hash, to chains of Asked */
+    Map known; /* by hash, to chains of Asked */
     VEC(OpenQuestion) open;
 };
 
@@ -30,7 +31,10 @@ typedef struct {
     const Ranges *r;
     uint64_t seed;
     uint32_t n;
-    struct { Var var; int64_t value; } at[MOST_NAMES];
+    struct {
+        Var var;
+        int64_t value;
+    } at[MOST_NAMES];
 } Sizes;
 
 static uint64_t
@@ -47,10 +51,15 @@ draw_in_range(Sizes *s, const Range *r, int64_t *out)
 {
     int64_t begin, extent;
 
-    if (!expr_eval(r->begin, value_of, s, &begin) || !expr_eval(r->extent, value_of, s, &extent) || extent <= 0)
+    if (!expr_eval(r->begin, value_of, s, &begin) || !expr_eval(r->extent, value_of, s, &extent) ||
+        extent <= 0)
         return false;
-    uint64_t step = draw(s) % 4;                     /* its ends, half of the time */
-    return !add_overflows(begin, step == 0 ? 0 : step == 1 ? extent - 1 : (int64_t)(draw(s) % (uint64_t)extent), out);
+    uint64_t step = draw(s) % 4; /* its ends, half of the time */
+    return !add_overflows(begin,
+                          step == 0   ? 0
+                          : step == 1 ? extent - 1
+                                      : (int64_t)(draw(s) % (uint64_t)extent),
+                          out);
 }
 
 static bool
@@ -62,7 +71,8 @@ draw_symbol(Sizes *s, Var v, int64_t *out)
     for (uint32_t i = 0; i < t->fact.n; i++)
         if (t->fact.at[i].atom->var.id == v.id)
             return expr_eval(t->fact.at[i].to, value_of, s, out);
-    uint64_t most = (uint64_t)1 << draw(s) % (MOST_BITS + 1), span = (uint64_t)in.hi - (uint64_t)in.lo;
+    uint64_t most = (uint64_t)1 << draw(s) % (MOST_BITS + 1),
+             span = (uint64_t)in.hi - (uint64_t)in.lo;
     *out = in.lo + (int64_t)(draw(s) % ((span < most ? span : most) + 1));
     return true;
 }
@@ -81,7 +91,8 @@ value_of(void *user, Var v, int64_t *out)
     if (v.kind == VAR_SYMBOL)
         ok = draw_symbol(s, v, out);
     for (uint32_t i = 0; s->r && i < s->r->n && !ok && v.kind != VAR_SYMBOL; i++)
-        ok = s->r->at[i].var.kind == v.kind && s->r->at[i].var.id == v.id && draw_in_range(s, &s->r->at[i], out);
+        ok = s->r->at[i].var.kind == v.kind && s->r->at[i].var.id == v.id &&
+             draw_in_range(s, &s->r->at[i], out);
     if (!ok || s->n == MOST_NAMES)
         return false;
     s->at[s->n].var = v;
@@ -127,7 +138,9 @@ hash_ranges(const Ranges *r, const Expr *a, const Expr *b)
 static Asked *
 ask(Ctx *c, struct ExprWatch *w, const Ranges *r, Asked q)
 {
-    static const char *const word[] = { [ASKED_LE] = "<=", [ASKED_EQ] = "==", [ASKED_MULTIPLE] = "a multiple of" };
+    static const char *const word[] = {
+        [ASKED_LE] = "<=", [ASKED_EQ] = "==", [ASKED_MULTIPLE] = "a multiple of"
+    };
     uint64_t h = mix(mix(mix(q.kind, q.ranges), MAP_PTR(q.a)), MAP_PTR(q.b)), found = 0;
 
     map_get(&w->known, h, &found);
@@ -138,7 +151,9 @@ ask(Ctx *c, struct ExprWatch *w, const Ranges *r, Asked q)
     made->next = (Asked *)(uintptr_t)found;
     map_put(&w->known, h, MAP_PTR(made));
     if (holds_everywhere(c, r, made)) {
-        OpenQuestion open = { arena_printf(c->arena, "%s %s %s", expr_str(c, q.a), word[q.kind], expr_str(c, q.b)), 0 };
+        OpenQuestion open = {
+            arena_printf(c->arena, "%s %s %s", expr_str(c, q.a), word[q.kind], expr_str(c, q.b)), 0
+        };
         VEC_PUSH(c->arena, &w->open, open);
         made->at = w->open.n;
     }
@@ -158,7 +173,8 @@ expr_answered(Ctx *c, const Ranges *r, Question kind, const Expr *a, const Expr 
     w->unknown++;
     a = expr_simplify(c, r, a);
     b = expr_simplify(c, r, b);
-    const Asked *q = ask(c, w, r, (Asked){ .kind = kind, .a = a, .b = b, .ranges = hash_ranges(r, a, b) });
+    const Asked *q =
+        ask(c, w, r, (Asked){ .kind = kind, .a = a, .b = b, .ranges = hash_ranges(r, a, b) });
     if (q->at)
         w->open.at[q->at - 1].times++;
     return answer;

@@ -1,7 +1,8 @@
 /* question: is one expression at most another, equal to it, a multiple of a number?
  *
- * A proof (range.c) is tried of what is asked, then of the opposite. What is about symbols alone and stays open is tried again of what each atom
- * is above its least, and of each symbol once as 0 and once as one more than another. Who watches is told of each question (open.c).
+ * A proof (range.c) is tried of what is asked, then of the opposite. What is about symbols alone
+ * and stays open is tried again of what each atom is above its least, and of each symbol once as 0
+ * and once as one more than another. Who watches is told of each question (open.c).
  */
 #include "expr/internal.h"
 
@@ -23,7 +24,11 @@ nonneg_as_it_stands(Ctx *c, const Ranges *r, const Expr *e)
     return proof_nonneg(&p, e, PROOF_DEPTH);
 }
 
-typedef struct { Ctx *c; const Expr *e; bool found; } ZeroSearch;
+typedef struct {
+    Ctx *c;
+    const Expr *e;
+    bool found;
+} ZeroSearch;
 
 static void
 try_zero(void *user, Var v)
@@ -33,18 +38,22 @@ try_zero(void *user, Var v)
 
     if (z->found || expr_symbol_get(c, v).lo != 0)
         return;
-    const Expr *none = expr_subst(c, z->e, &(Binding){ v, expr_int(c, 0) }, 1), *some = expr_subst(c, z->e, &(Binding){ v, expr_offset(c, expr_var(c, v), 1) }, 1);
+    const Expr *none = expr_subst(c, z->e, &(Binding){ v, expr_int(c, 0) }, 1),
+               *some = expr_subst(c, z->e, &(Binding){ v, expr_offset(c, expr_var(c, v), 1) }, 1);
     z->found = nonneg_as_it_stands(c, NULL, none) && nonneg_as_it_stands(c, NULL, some);
 }
 
-/* Loops that run to a symbol would have to run to what stands in its place, so only questions without any are asked again. */
+/* Loops that run to a symbol would have to run to what stands in its place, so only questions
+ * without any are asked again. */
 static bool
 is_of_symbols(const Expr *e)
 {
-    return !expr_uses_kind(e, VAR_AXIS) && !expr_uses_kind(e, VAR_LOOP) && !expr_uses_kind(e, VAR_COMPUTED);
+    return !expr_uses_kind(e, VAR_AXIS) && !expr_uses_kind(e, VAR_LOOP) &&
+           !expr_uses_kind(e, VAR_COMPUTED);
 }
 
-/* Has e, of what each atom is above its least, no negative term? 4*m*n - 16*m - 16*n + 64 = 4*(m - 4)*(n - 4) for m, n of at least 4. */
+/* Has e, of what each atom is above its least, no negative term? 4*m*n - 16*m - 16*n + 64 = 4*(m -
+ * 4)*(n - 4) for m, n of at least 4. */
 static bool
 nonneg_above_least(Ctx *c, const Expr *e)
 {
@@ -69,7 +78,8 @@ nonneg_above_least(Ctx *c, const Expr *e)
     return !negative;
 }
 
-/* A size is 0, or one more than another: b*d <= b*d*d, min(n + min(n, 1), 1) == min(n, 1), b*(x // b) <= x. */
+/* A size is 0, or one more than another: b*d <= b*d*d, min(n + min(n, 1), 1) == min(n, 1), b*(x //
+ * b) <= x. */
 static bool
 nonneg_from_zero(Ctx *c, const Expr *e)
 {
@@ -87,7 +97,8 @@ nonneg(Ctx *c, const Ranges *r, const Expr *e)
 
     if (nonneg_as_it_stands(c, r, e))
         return true;
-    if (!is_of_symbols(e) || is_sum_of_variables(e) || (map_get(&t->unproved, MAP_PTR(e), &then) && then == t->nlearnt + 1))
+    if (!is_of_symbols(e) || is_sum_of_variables(e) ||
+        (map_get(&t->unproved, MAP_PTR(e), &then) && then == t->nlearnt + 1))
         return false;
     if (nonneg_above_least(c, e) || nonneg_from_zero(c, e))
         return true;
@@ -136,7 +147,8 @@ is_eq(Ctx *c, const Ranges *r, const Expr *a, const Expr *b)
         return YES;
     if (bounds.lo > 0 || bounds.hi < 0)
         return NO;
-    if (nonneg_as_it_stands(c, r, expr_offset(c, d, -1)) || nonneg_as_it_stands(c, r, expr_offset(c, expr_scale(c, d, -1), -1)))
+    if (nonneg_as_it_stands(c, r, expr_offset(c, d, -1)) ||
+        nonneg_as_it_stands(c, r, expr_offset(c, expr_scale(c, d, -1), -1)))
         return NO;
     return nonneg(c, r, d) && nonneg(c, r, expr_scale(c, d, -1)) ? YES : UNKNOWN;
 }

@@ -2,9 +2,10 @@
  *
  * Bounds are saturating interval arithmetic over atoms. A proof of e >= 0 tries bounds first, then
  * weakens e step by step, each step valid at every point of the ranges:
- *   - e is monotone in a loop variable or a symbol: put the end of its range in its place, which may be
- *     symbolic (j <= s - 1). This loses nothing;
- *   - a min or max splits into its arguments: all must hold, or one must, by its sign; a broadcast is one of its arguments, so all must;
+ *   - e is monotone in a loop variable or a symbol: put the end of its range in its place, which
+ *     may be symbolic (j <= s - 1). This loses nothing;
+ *   - a min or max splits into its arguments: all must hold, or one must, by its sign; a broadcast
+ *     is one of its arguments, so all must;
  *   - p % q lies in [0, q - 1];
  *   - p // q with coefficient x: q*e has x*(p - p % q) there, and the sign of q*e is that of e.
  * Every step costs budget; an exhausted budget proves nothing.
@@ -13,9 +14,10 @@
 
 #define LO INT64_MIN
 #define HI INT64_MAX
-#define PROOF_BUDGET 3000             /* steps of one question: a place in an image of whole tiles, in groups of channels, takes some hundreds */
+#define PROOF_BUDGET                                                                               \
+    3000 /* steps of one question: a place in an image of whole tiles, in groups of channels, takes some hundreds */
 
-/* ---- intervals; LO and HI are infinite ------------------------------------------------------------ */
+/* ---- intervals; LO and HI are infinite ------------------------------------------------------- */
 
 static const Interval everything = { LO, HI };
 
@@ -45,7 +47,7 @@ sat_mul(int64_t a, int64_t b)
 }
 
 static int64_t
-sat_div(int64_t a, int64_t b)                         /* b >= 1 */
+sat_div(int64_t a, int64_t b) /* b >= 1 */
 {
     if (a == LO || a == HI)
         return a;
@@ -59,7 +61,8 @@ interval_add(Interval a, Interval b)
 {
     Interval r = { sat_add(a.lo, b.lo, LO), sat_add(a.hi, b.hi, HI) };
 
-    if (r.lo == HI)                                   /* a finite sum that overflowed is not a bound */
+    /* a finite sum that overflowed is not a bound */
+    if (r.lo == HI)
         r.lo = HI - 1;
     if (r.hi == LO)
         r.hi = LO + 1;
@@ -82,7 +85,8 @@ interval_of4(int64_t a, int64_t b, int64_t c, int64_t d)
 static Interval
 interval_mul(Interval a, Interval b)
 {
-    return interval_of4(sat_mul(a.lo, b.lo), sat_mul(a.lo, b.hi), sat_mul(a.hi, b.lo), sat_mul(a.hi, b.hi));
+    return interval_of4(sat_mul(a.lo, b.lo), sat_mul(a.lo, b.hi), sat_mul(a.hi, b.lo),
+                        sat_mul(a.hi, b.hi));
 }
 
 static Interval
@@ -103,7 +107,7 @@ interval_meet(Interval a, Interval b)
     return (Interval){ a.lo > b.lo ? a.lo : b.lo, a.hi < b.hi ? a.hi : b.hi };
 }
 
-/* ---- bounds ------------------------------------------------------------------------------------------ */
+/* ---- bounds ---------------------------------------------------------------------------------- */
 
 Interval
 expr_symbol_get(Ctx *c, Var symbol)
@@ -191,13 +195,15 @@ expr_symbol_supposed(Ctx *c, Var symbol)
         return said.at[said.n - 1];
     if (count >= 0)
         return count < r.lo ? r.lo : count > r.hi ? r.hi : count;
-    return r.hi <= 2 * EXPR_SUPPOSED ? r.lo + (r.hi - r.lo + 1) / 2 : r.lo > EXPR_SUPPOSED ? r.lo : EXPR_SUPPOSED;
+    return r.hi <= 2 * EXPR_SUPPOSED ? r.lo + (r.hi - r.lo + 1) / 2
+           : r.lo > EXPR_SUPPOSED    ? r.lo
+                                     : EXPR_SUPPOSED;
 }
 
 static const Range *
 range_of(const Proof *p, Var v)
 {
-    for (uint32_t i = p->r ? p->r->n : 0; i-- > 0; )
+    for (uint32_t i = p->r ? p->r->n : 0; i-- > 0;)
         if (p->r->at[i].var.kind == v.kind && p->r->at[i].var.id == v.id)
             return &p->r->at[i];
     return NULL;
@@ -211,7 +217,7 @@ var_bounds(Proof *p, Var v)
     if (range && p->budget-- > 0) {
         Interval begin = proof_bounds(p, range->begin), extent = proof_bounds(p, range->extent);
         Interval r = { begin.lo, sat_add(begin.hi, sat_add(extent.hi, -1, HI), HI) };
-        return r.hi < r.lo ? everything : r;          /* empty: nothing is ever asked there */
+        return r.hi < r.lo ? everything : r; /* empty: nothing is ever asked there */
     }
     if (v.kind != VAR_SYMBOL)
         return everything;
@@ -229,11 +235,12 @@ div_bounds(Interval a, Interval b)
 {
     if (b.lo < 0)
         return everything;
-    if (b.lo == 0)                                    /* what divides is not 0 */
+    if (b.lo == 0) /* what divides is not 0 */
         b.lo = 1;
     if (b.hi < b.lo)
         b.hi = b.lo;
-    return interval_of4(sat_div(a.lo, b.lo), sat_div(a.lo, b.hi), sat_div(a.hi, b.lo), sat_div(a.hi, b.hi));
+    return interval_of4(sat_div(a.lo, b.lo), sat_div(a.lo, b.hi), sat_div(a.hi, b.lo),
+                        sat_div(a.hi, b.hi));
 }
 
 static Interval
@@ -260,9 +267,18 @@ atom_bounds(Proof *p, const Atom *a)
         switch (a->kind) {
         case ATOM_DIV: return div_bounds(r, b);
         case ATOM_MOD: return mod_bounds(r, b);
-        case ATOM_MIN: r = (Interval){ b.lo < r.lo ? b.lo : r.lo, b.hi < r.hi ? b.hi : r.hi }; break;
-        case ATOM_MAX: r = (Interval){ b.lo > r.lo ? b.lo : r.lo, b.hi > r.hi ? b.hi : r.hi }; break;
-        case ATOM_BROADCAST: r = (Interval){ r.lo < 1 || b.lo < 1 ? 0 : b.lo > r.lo ? b.lo : r.lo, b.hi > r.hi ? b.hi : r.hi }; break;
+        case ATOM_MIN:
+            r = (Interval){ b.lo < r.lo ? b.lo : r.lo, b.hi < r.hi ? b.hi : r.hi };
+            break;
+        case ATOM_MAX:
+            r = (Interval){ b.lo > r.lo ? b.lo : r.lo, b.hi > r.hi ? b.hi : r.hi };
+            break;
+        case ATOM_BROADCAST:
+            r = (Interval){ r.lo < 1 || b.lo < 1 ? 0
+                            : b.lo > r.lo        ? b.lo
+                                                 : r.lo,
+                            b.hi > r.hi ? b.hi : r.hi };
+            break;
         case ATOM_VAR: break;
         }
     }
@@ -287,7 +303,7 @@ proof_bounds(Proof *p, const Expr *e)
     return sum;
 }
 
-/* ---- what ranges say of symbols ------------------------------------------------------------------------ */
+/* ---- what ranges say of symbols -------------------------------------------------------------- */
 
 static void
 learn_low(Proof *p, Var v, int64_t lo)
@@ -305,13 +321,15 @@ learn_quotient(Proof *p, const Atom *a)
     const Expr *by = a->arg[1], *of = a->arg[0];
     int64_t d, o = expr_constant_part(of);
 
-    if (!expr_const(by, &d) || d < 1 || o < 0 || of->nterm != 1 + (o != 0) || of->term->coef < 1 || of->term->nfactor != 1 ||
-        of->term->factor->power != 1 || of->term->factor->atom->kind != ATOM_VAR)
+    if (!expr_const(by, &d) || d < 1 || o < 0 || of->nterm != 1 + (o != 0) || of->term->coef < 1 ||
+        of->term->nfactor != 1 || of->term->factor->power != 1 ||
+        of->term->factor->atom->kind != ATOM_VAR)
         return;
     learn_low(p, of->term->factor->atom->var, -floor_div(o - d, of->term->coef));
 }
 
-/* An axis has a point only if its extent is >= 1: then no factor of s*h is 0, and n - 2 has n >= 3. */
+/* An axis has a point only if its extent is >= 1: then no factor of s*h is 0, and n - 2 has n >=
+ * 3. */
 static void
 learn_extent(Proof *p, const Expr *extent)
 {
@@ -364,7 +382,7 @@ proof_positive(Proof *p, const Expr *divisor)
     return yes;
 }
 
-/* ---- proofs ----------------------------------------------------------------------------------------------- */
+/* ---- proofs ---------------------------------------------------------------------------------- */
 
 typedef enum { FLAT, RISING, FALLING, UNCLEAR } Slope;
 
@@ -389,15 +407,13 @@ atom_slope(Proof *p, const Atom *a, Var v)
     Slope s = FLAT;
 
     switch (a->kind) {
-    case ATOM_VAR:
-        return a->var.kind == v.kind && a->var.id == v.id ? RISING : FLAT;
+    case ATOM_VAR: return a->var.kind == v.kind && a->var.id == v.id ? RISING : FLAT;
     case ATOM_DIV:
         s = slope_in(p, a->arg[0], v);
         if (expr_uses(a->arg[1], v))
             return UNCLEAR;
         return s == FLAT || proof_bounds(p, a->arg[1]).lo >= 1 ? s : UNCLEAR;
-    case ATOM_MOD:
-        return expr_uses(a->arg[0], v) || expr_uses(a->arg[1], v) ? UNCLEAR : FLAT;
+    case ATOM_MOD: return expr_uses(a->arg[0], v) || expr_uses(a->arg[1], v) ? UNCLEAR : FLAT;
     case ATOM_MIN:
     case ATOM_MAX:
     case ATOM_BROADCAST:
@@ -455,18 +471,22 @@ put(Proof *p, const Expr *e, Var v, const Expr *to)
 static const Expr *
 at_range_end(Proof *p, const Expr *e)
 {
-    for (uint32_t i = p->r ? p->r->n : 0; i-- > 0; ) {
+    for (uint32_t i = p->r ? p->r->n : 0; i-- > 0;) {
         const Range *range = &p->r->at[i];
         Slope s = slope_in(p, e, range->var);
         if (s == RISING)
             return put(p, e, range->var, range->begin);
         if (s == FALLING)
-            return put(p, e, range->var, expr_offset(p->c, expr_add(p->c, range->begin, range->extent), -1));
+            return put(p, e, range->var,
+                       expr_offset(p->c, expr_add(p->c, range->begin, range->extent), -1));
     }
     return NULL;
 }
 
-typedef struct { Proof *p; const Expr *e, *least; } SymbolSearch;
+typedef struct {
+    Proof *p;
+    const Expr *e, *least;
+} SymbolSearch;
 
 static void
 try_symbol(void *user, Var v)
@@ -505,7 +525,8 @@ linear_atom(Proof *p, const Expr *e, AtomKind kind, const Expr **coef, const Exp
     return NULL;
 }
 
-/* Where a's sign is known, a min or max is one of its arguments. So is a broadcast, whatever the sign. */
+/* Where a's sign is known, a min or max is one of its arguments. So is a broadcast, whatever the
+ * sign. */
 static bool
 split_min_max(Proof *p, const Atom *a, const Expr *coef, const Expr *rest, int depth)
 {
@@ -526,7 +547,9 @@ bool
 is_sum_of_variables(const Expr *e)
 {
     for (uint32_t i = 0; i < e->nterm; i++)
-        if (e->term[i].nfactor > 1 || (e->term[i].nfactor && (e->term[i].factor->power != 1 || e->term[i].factor->atom->kind != ATOM_VAR)))
+        if (e->term[i].nfactor > 1 ||
+            (e->term[i].nfactor &&
+             (e->term[i].factor->power != 1 || e->term[i].factor->atom->kind != ATOM_VAR)))
             return false;
     return true;
 }
@@ -549,8 +572,9 @@ proof_nonneg(Proof *p, const Expr *e, int depth)
         return false;
     if ((least = at_symbol_end(p, e)))
         return proof_nonneg(p, least, depth - 1);
-    if ((a = linear_atom(p, e, ATOM_BROADCAST, &coef, &rest)) || (a = linear_atom(p, e, ATOM_MIN, &coef, &rest))
-        || (a = linear_atom(p, e, ATOM_MAX, &coef, &rest)))
+    if ((a = linear_atom(p, e, ATOM_BROADCAST, &coef, &rest)) ||
+        (a = linear_atom(p, e, ATOM_MIN, &coef, &rest)) ||
+        (a = linear_atom(p, e, ATOM_MAX, &coef, &rest)))
         return split_min_max(p, a, coef, rest, depth);
     if ((a = linear_atom(p, e, ATOM_DIV, &coef, &rest)) && proof_positive(p, a->arg[1])) {
         const Expr *whole = expr_sub(p->c, a->arg[0], expr_mod(p->c, a->arg[0], a->arg[1]));
@@ -561,7 +585,9 @@ proof_nonneg(Proof *p, const Expr *e, int depth)
         Slope sign = sign_of(p, coef);
         if (sign == UNCLEAR)
             return false;
-        least = sign == RISING ? rest : expr_add(p->c, rest, expr_mul(p->c, coef, expr_offset(p->c, a->arg[1], -1)));
+        least = sign == RISING
+                    ? rest
+                    : expr_add(p->c, rest, expr_mul(p->c, coef, expr_offset(p->c, a->arg[1], -1)));
         return proof_nonneg(p, least, depth - 1);
     }
     return false;

@@ -1,8 +1,9 @@
 /* simplify: normal forms under what is known: ranges of axes, ranges of symbols, learnt equalities.
  *
  * One round rebuilds the expression from its leaves; quotients and remainders are reduced where the
- * argument is proved to stay inside one period of the divisor, min and max lose what is dominated, a broadcast of sizes that are not 0 is a max.
- * Then c*(p // c) + p % c is put together again. Rounds repeat until nothing changes.
+ * argument is proved to stay inside one period of the divisor, min and max lose what is dominated,
+ * a broadcast of sizes that are not 0 is a max. Then c*(p // c) + p % c is put together again.
+ * Rounds repeat until nothing changes.
  *
  * Bounds and facts are the only input, so a result is right at every point of the ranges; it is in
  * general not the normal form outside of them.
@@ -11,7 +12,7 @@
 
 #define MAX_ROUNDS 8
 
-/* ---- quotients --------------------------------------------------------------------------------- */
+/* ---- quotients ------------------------------------------------------------------------------- */
 
 /* Is r in [0, q) everywhere? */
 static bool
@@ -83,10 +84,12 @@ one_period(Proof *p, const Expr *a, const Expr *q, const Expr **x, const Expr **
     return false;
 }
 
-/* For a divisor g*q of one term: a = g*high + low with low in [0, g)? Then a // (g*q) = high // q and
- * a % (g*q) = g*(high % q) + low. Each common factor of the divisor and a term is tried as g. */
+/* For a divisor g*q of one term: a = g*high + low with low in [0, g)? Then a // (g*q) = high // q
+ * and a % (g*q) = g*(high % q) + low. Each common factor of the divisor and a term is tried as
+ * g. */
 static bool
-peel_low(Proof *p, const Expr *a, const Expr *q, const Expr **g, const Expr **high, const Expr **low)
+peel_low(Proof *p, const Expr *a, const Expr *q, const Expr **g, const Expr **high,
+         const Expr **low)
 {
     if (q->nterm != 1 || a->nterm < 2)
         return false;
@@ -100,7 +103,7 @@ peel_low(Proof *p, const Expr *a, const Expr *q, const Expr **g, const Expr **hi
         for (uint32_t k = 0; k < a->nterm; k++) {
             Term t = a->term[k];
             const Term *by = &(*g)->term[0];
-            if (!t.nfactor && !by->nfactor) {         /* a number splits between both */
+            if (!t.nfactor && !by->nfactor) { /* a number splits between both */
                 *high = expr_offset(p->c, *high, floor_div(t.coef, by->coef));
                 *low = expr_offset(p->c, *low, floor_mod(t.coef, by->coef));
             } else if (term_divides(by, &t)) {
@@ -130,9 +133,10 @@ reduce(Proof *p, AtomKind kind, const Expr *a, const Expr *q)
     }
     g = expr_common_factor(c, a, q);
     if (!expr_const(q, NULL) && proof_positive(p, q)) {
-        if (!expr_is(g, 1)) {                         /* q >= 1, so its factors are not 0 */
+        if (!expr_is(g, 1)) { /* q >= 1, so its factors are not 0 */
             const Expr *small = expr_exact_div(c, a, g), *by = expr_exact_div(c, q, g);
-            return kind == ATOM_DIV ? expr_div(c, small, by) : expr_mul(c, g, expr_mod(c, small, by));
+            return kind == ATOM_DIV ? expr_div(c, small, by)
+                                    : expr_mul(c, g, expr_mod(c, small, by));
         }
         expr_divmod(c, a, q, &x, &r);
         if (x->nterm && !r->bad)
@@ -141,7 +145,7 @@ reduce(Proof *p, AtomKind kind, const Expr *a, const Expr *q)
     return kind == ATOM_DIV ? expr_div(c, a, q) : expr_mod(c, a, q);
 }
 
-/* ---- min and max ---------------------------------------------------------------------------------- */
+/* ---- min and max ----------------------------------------------------------------------------- */
 
 static const Expr *
 reduce_min_max(Proof *p, AtomKind kind, uint32_t n, const Expr **arg)
@@ -150,7 +154,8 @@ reduce_min_max(Proof *p, AtomKind kind, uint32_t n, const Expr **arg)
         for (uint32_t k = 0; k < n && n > 1; k++) {
             if (k == i)
                 continue;
-            const Expr *slack = kind == ATOM_MIN ? expr_sub(p->c, arg[k], arg[i]) : expr_sub(p->c, arg[i], arg[k]);
+            const Expr *slack =
+                kind == ATOM_MIN ? expr_sub(p->c, arg[k], arg[i]) : expr_sub(p->c, arg[i], arg[k]);
             if (!proof_nonneg(p, slack, 4))
                 continue;
             arg[k] = arg[--n];
@@ -160,12 +165,13 @@ reduce_min_max(Proof *p, AtomKind kind, uint32_t n, const Expr **arg)
     return n == 1 ? arg[0] : expr_min_max(p->c, kind, n, arg);
 }
 
-/* A size that is 0 or 1 is a factor of the others' broadcast; one that is between 1 and another goes. */
+/* A size that is 0 or 1 is a factor of the others' broadcast; one that is between 1 and another
+ * goes. */
 static const Expr *
 reduce_broadcast(Proof *p, uint32_t n, const Expr **arg)
 {
     const Expr *factor = expr_int(p->c, 1);
-    bool some = true;                /* is none 0? */
+    bool some = true; /* is none 0? */
 
     for (uint32_t i = 0; i < n; i++) {
         Interval b = proof_bounds(p, arg[i]);
@@ -183,10 +189,13 @@ reduce_broadcast(Proof *p, uint32_t n, const Expr **arg)
     }
     if (n == 0)
         return factor;
-    return expr_mul(p->c, factor, n == 1 ? arg[0] : some ? reduce_min_max(p, ATOM_MAX, n, arg) : expr_min_max(p->c, ATOM_BROADCAST, n, arg));
+    return expr_mul(p->c, factor,
+                    n == 1 ? arg[0]
+                    : some ? reduce_min_max(p, ATOM_MAX, n, arg)
+                           : expr_min_max(p->c, ATOM_BROADCAST, n, arg));
 }
 
-/* ---- one round ---------------------------------------------------------------------------------------- */
+/* ---- one round ------------------------------------------------------------------------------- */
 
 static const Expr *round_of(Proof *p, const Expr *e);
 
@@ -200,7 +209,8 @@ fact_of(const struct ExprTable *t, const Atom *a)
     return NULL;
 }
 
-/* The same for an expression that is one min, max or broadcast and a number; itself if nothing was learnt. */
+/* The same for an expression that is one min, max or broadcast and a number; itself if nothing was
+ * learnt. */
 static const Expr *
 what_is_known(Proof *p, const Expr *e)
 {
@@ -253,7 +263,8 @@ simplify_atom(Proof *p, const Atom *a)
     const Expr *to = fact_of(expr_table(p->c), a);
     if (to)
         return to;
-    return what_is_known(p, a->kind == ATOM_BROADCAST ? reduce_broadcast(p, a->narg, arg) : reduce_min_max(p, a->kind, a->narg, arg));
+    return what_is_known(p, a->kind == ATOM_BROADCAST ? reduce_broadcast(p, a->narg, arg)
+                                                      : reduce_min_max(p, a->kind, a->narg, arg));
 }
 
 /* Variables alone, of which nothing is known to be something else. */
@@ -291,13 +302,14 @@ round_of(Proof *p, const Expr *e)
     for (uint32_t i = 0; i < e->nterm; i++) {
         const Expr *product = expr_int(p->c, e->term[i].coef);
         for (uint32_t k = 0; k < e->term[i].nfactor; k++)
-            product = expr_mul(p->c, product, expr_pow(p->c, atom[n++], e->term[i].factor[k].power));
+            product =
+                expr_mul(p->c, product, expr_pow(p->c, atom[n++], e->term[i].factor[k].power));
         sum = expr_add(p->c, sum, product);
     }
     return sum;
 }
 
-/* ---- c*(p // c) + p % c -> p -------------------------------------------------------------------------- */
+/* ---- c*(p // c) + p % c -> p ----------------------------------------------------------------- */
 
 /* Do all terms of part stand in e, with at least its coefficients' magnitude and the same sign? */
 static bool
@@ -316,7 +328,8 @@ contains(const Expr *e, const Expr *part)
             i++;
         }
         if (i == e->nterm || (e->term[i].coef < 0) != (part->term[k].coef < 0) ||
-            (e->term[i].coef < 0 ? e->term[i].coef > part->term[k].coef : e->term[i].coef < part->term[k].coef))
+            (e->term[i].coef < 0 ? e->term[i].coef > part->term[k].coef
+                                 : e->term[i].coef < part->term[k].coef))
             return false;
     }
     return part->nterm > 0;
@@ -341,7 +354,7 @@ recombine(Proof *p, const Expr *e)
             if (!contains(e, div))
                 continue;
             e = expr_add(c, expr_sub(c, expr_sub(c, e, mod), div), expr_mul(c, coef, top));
-            i = -1u;                 /* a new expression: start again; each time one mod has gone */
+            i = -1u; /* a new expression: start again; each time one mod has gone */
             break;
         }
     return e;
@@ -359,11 +372,12 @@ proof_simplify(Proof *p, const Expr *e)
     return e;
 }
 
-/* What was simplified under some ranges. A search that makes nests of the same parts asks the same again and again. */
+/* What was simplified under some ranges. A search that makes nests of the same parts asks the same
+ * again and again. */
 typedef struct Simplified {
     struct Simplified *next;
     const Expr *e, *to;
-    uint32_t learnt, n;              /* of the table, when it was found */
+    uint32_t learnt, n; /* of the table, when it was found */
     Range range[];
 } Simplified;
 
@@ -380,7 +394,8 @@ hash_question(const Ranges *r, const Expr *e)
 static bool
 is_same_range(const Range *a, const Range *b)
 {
-    return a->var.kind == b->var.kind && a->var.id == b->var.id && a->begin == b->begin && a->extent == b->extent;
+    return a->var.kind == b->var.kind && a->var.id == b->var.id && a->begin == b->begin &&
+           a->extent == b->extent;
 }
 
 static Simplified *
@@ -406,15 +421,16 @@ expr_simplify(Ctx *c, const Ranges *r, const Expr *e)
         return e;
     const Ranges none = { 0 }, *ranges = r ? r : &none;
     uint64_t key = hash_question(ranges, e);
-    Simplified *first = map_get(&t->simple, key, &at) ? (void *)(uintptr_t)at : NULL, *s = find_simplified(first, ranges, e);
+    Simplified *first = map_get(&t->simple, key, &at) ? (void *)(uintptr_t)at : NULL,
+               *s = find_simplified(first, ranges, e);
     if (s && s->learnt == t->nlearnt)
         return s->to;
     Proof p = proof_begin(c, r, e);
     const int budget = p.budget;
     const Expr *to = proof_simplify(&p, e);
-    to = to->bad ? e : to;           /* its numbers are too large for another form */
+    to = to->bad ? e : to; /* its numbers are too large for another form */
     if (p.budget == budget)
-        return to;                   /* nothing was asked */
+        return to; /* nothing was asked */
     if (!s) {
         s = arena_alloc(c->arena, sizeof *s + ranges->n * sizeof *s->range);
         s->next = first;
@@ -429,17 +445,18 @@ expr_simplify(Ctx *c, const Ranges *r, const Expr *e)
     return to;
 }
 
-/* ---- learning ---------------------------------------------------------------------------------------------- */
+/* ---- learning -------------------------------------------------------------------------------- */
 
 /* low <= high was checked: of one symbol, that is a bound. */
 static void
 learn_le(Ctx *c, const Expr *low, const Expr *high)
 {
-    const Expr *d = expr_sub(c, high, low);           /* d >= 0 */
+    const Expr *d = expr_sub(c, high, low); /* d >= 0 */
     int64_t k = expr_constant_part(d);
 
-    if (d->bad || d->nterm != 1 + (k != 0) || d->term->nfactor != 1 || d->term->factor->power != 1 ||
-        d->term->factor->atom->kind != ATOM_VAR || d->term->factor->atom->var.kind != VAR_SYMBOL || k == INT64_MIN)
+    if (d->bad || d->nterm != 1 + (k != 0) || d->term->nfactor != 1 ||
+        d->term->factor->power != 1 || d->term->factor->atom->kind != ATOM_VAR ||
+        d->term->factor->atom->var.kind != VAR_SYMBOL || k == INT64_MIN)
         return;
     Var v = d->term->factor->atom->var;
     int64_t coef = d->term->coef;
@@ -468,7 +485,10 @@ learn_min_max(Ctx *c, const Expr *x, const Expr *y)
     return a != NULL;
 }
 
-typedef struct { const Map *late; uint64_t when; } Latest;
+typedef struct {
+    const Map *late;
+    uint64_t when;
+} Latest;
 
 static void
 see_late(void *user, Var v)
@@ -509,7 +529,8 @@ orient(Ctx *c, const Expr *d, const Expr **to)
         if (t->nfactor != 1 || t->factor->power != 1 || t->factor->atom->kind != ATOM_VAR ||
             t->factor->atom->var.kind != VAR_SYMBOL || (t->coef != 1 && t->coef != -1) ||
             (newest && t->factor->atom->order < newest->order) ||
-            !expr_linear(c, d, t->factor->atom->var, &coef, &rest) || !expr_const(coef, NULL) || has_later(c, rest, t->factor->atom->var))
+            !expr_linear(c, d, t->factor->atom->var, &coef, &rest) || !expr_const(coef, NULL) ||
+            has_later(c, rest, t->factor->atom->var))
             continue;
         newest = t->factor->atom;
         *to = expr_scale(c, rest, -t->coef);
@@ -533,7 +554,8 @@ has_atom(const Expr *e, const Atom *a)
     return false;
 }
 
-/* The atom of a kind that d == 0 gives in terms of others, none of them defined after it: broadcast(n, m) = p. */
+/* The atom of a kind that d == 0 gives in terms of others, none of them defined after it:
+ * broadcast(n, m) = p. */
 static const Atom *
 orient_atom(Ctx *c, AtomKind kind, const Expr *d, const Expr **to)
 {
@@ -542,7 +564,8 @@ orient_atom(Ctx *c, AtomKind kind, const Expr *d, const Expr **to)
     for (uint32_t i = 0; i < d->nterm; i++) {
         const Term *t = &d->term[i];
         const Atom *a = t->nfactor == 1 && t->factor->power == 1 ? t->factor->atom : NULL;
-        if (!a || a->kind != kind || (t->coef != 1 && t->coef != -1) || !expr_split_atom(c, d, a, &coef, &rest) || !expr_const(coef, NULL))
+        if (!a || a->kind != kind || (t->coef != 1 && t->coef != -1) ||
+            !expr_split_atom(c, d, a, &coef, &rest) || !expr_const(coef, NULL))
             continue;
         if (has_atom(rest, a) || latest_in(c, rest) > latest_in(c, expr_of_atom(c, a)))
             continue;
@@ -574,7 +597,8 @@ add_fact(Ctx *c, const Atom *a, const Expr *to)
     t->nlearnt++;
 }
 
-/* Minima, maxima and broadcasts of which something was learnt, in terms of what is known now: one that has become something else is learnt anew. */
+/* Minima, maxima and broadcasts of which something was learnt, in terms of what is known now: one
+ * that has become something else is learnt anew. */
 static void
 renew_facts(Ctx *c)
 {
@@ -590,12 +614,13 @@ renew_facts(Ctx *c)
             arg[k] = expr_simplify(c, NULL, f.atom->arg[k]);
             same &= arg[k] == f.atom->arg[k];
         }
-        if (same || (e = expr_min_max(c, f.atom->kind, f.atom->narg, arg)) == expr_of_atom(c, f.atom))
+        if (same ||
+            (e = expr_min_max(c, f.atom->kind, f.atom->narg, arg)) == expr_of_atom(c, f.atom))
             continue;
         t->fact.at[i] = t->fact.at[--t->fact.n];
         t->nlearnt++;
         expr_assume_eq(c, e, f.to);
-        i = -1u;                     /* facts have moved */
+        i = -1u; /* facts have moved */
         left--;
     }
 }
@@ -624,9 +649,10 @@ expr_assume_eq(Ctx *c, const Expr *a, const Expr *b)
         return;
     }
     if (expr_simplify(c, NULL, a) == expr_simplify(c, NULL, b))
-        return;                      /* ranges now say it all */
+        return; /* ranges now say it all */
     v = known ? NULL : orient(c, d, &to);
-    if (!v && ((v = orient_atom(c, ATOM_MAX, d, &to)) || (v = orient_atom(c, ATOM_MIN, d, &to))) && !to->bad) {
+    if (!v && ((v = orient_atom(c, ATOM_MAX, d, &to)) || (v = orient_atom(c, ATOM_MIN, d, &to))) &&
+        !to->bad) {
         add_fact(c, v, to);
         return;
     }

@@ -1,8 +1,8 @@
 /* text: expressions for people, for the parser, and for C.
  *
- * Printing sorts anew, by names instead of creation order, so that a text does not depend on what was
- * built before it: high powers first, symbols before axes before loops, the constant last, and a
- * positive term in front if there is one: `15 - n`, `n - i - 1`, `2*y + r - 1`.
+ * Printing sorts anew, by names instead of creation order, so that a text does not depend on what
+ * was built before it: high powers first, symbols before axes before loops, the constant last, and
+ * a positive term in front if there is one: `15 - n`, `n - i - 1`, `2*y + r - 1`.
  */
 #include "expr/internal.h"
 
@@ -30,8 +30,9 @@ compare_atom(const Atom *a, const Atom *b)
     if (a->kind != b->kind)
         return a->kind < b->kind ? -1 : 1;
     if (a->kind == ATOM_VAR)
-        return a->var.kind == VAR_COMPUTED && b->var.kind == VAR_COMPUTED ? (a->order < b->order ? -1 : 1)
-                                                                          : compare_var(a->var, b->var);
+        return a->var.kind == VAR_COMPUTED && b->var.kind == VAR_COMPUTED
+                   ? (a->order < b->order ? -1 : 1)
+                   : compare_var(a->var, b->var);
     for (uint32_t i = 0; i < a->narg && i < b->narg; i++) {
         int order = compare_text(a->arg[i], b->arg[i]);
         if (order)
@@ -115,12 +116,12 @@ compare_text(const Expr *a, const Expr *b)
     return a->nterm < b->nterm ? -1 : a->nterm > b->nterm;
 }
 
-/* ---- printing --------------------------------------------------------------------------------------- */
+/* ---- printing -------------------------------------------------------------------------------- */
 
 static void
 print_int(Text *t, int64_t v, bool c_syntax)
 {
-    if (v == INT64_MIN && c_syntax)                   /* C has no literal for it */
+    if (v == INT64_MIN && c_syntax) /* C has no literal for it */
         text_add(t, "(-9223372036854775807 - 1)");
     else
         text_printf(t, "%" PRId64, v);
@@ -134,9 +135,9 @@ print_var(Text *t, Var v, const ExprStyle *style)
         return;
     }
     switch (v.kind) {
-    case VAR_SYMBOL:   text_add(t, (const char *)(uintptr_t)v.id); break;
-    case VAR_AXIS:     text_printf(t, "$%" PRIu64, v.id); break;
-    case VAR_LOOP:     text_printf(t, "@%" PRIu64, v.id); break;
+    case VAR_SYMBOL: text_add(t, (const char *)(uintptr_t)v.id); break;
+    case VAR_AXIS: text_printf(t, "$%" PRIu64, v.id); break;
+    case VAR_LOOP: text_printf(t, "@%" PRIu64, v.id); break;
     case VAR_COMPUTED: text_add(t, "@computed"); break;
     }
 }
@@ -146,8 +147,9 @@ static void
 print_operand(Text *t, const Expr *e, const ExprStyle *style)
 {
     int64_t v;
-    bool bare = expr_is_var(e, NULL) || expr_single(e, ATOM_MIN, NULL) || expr_single(e, ATOM_MAX, NULL) ||
-                expr_single(e, ATOM_BROADCAST, NULL) || (expr_const(e, &v) && v >= 0);
+    bool bare = expr_is_var(e, NULL) || expr_single(e, ATOM_MIN, NULL) ||
+                expr_single(e, ATOM_MAX, NULL) || expr_single(e, ATOM_BROADCAST, NULL) ||
+                (expr_const(e, &v) && v >= 0);
 
     text_add(t, bare ? "" : "(");
     expr_print(t, e, style);
@@ -163,12 +165,15 @@ compare_arg(const void *x, const void *y)
 static void
 print_call(Text *t, const Atom *a, const ExprStyle *style)
 {
-    static const char *const name[] = { "", "tn_div", "tn_mod", "tn_min", "tn_max", "tn_broadcast" };
+    static const char *const name[] = {
+        "", "tn_div", "tn_mod", "tn_min", "tn_max", "tn_broadcast"
+    };
     const Expr *arg[a->narg];
     bool divides = a->kind == ATOM_DIV || a->kind == ATOM_MOD;
     int64_t by;
 
-    if (divides && style->natural && expr_const(a->arg[1], &by) && by > 0 && style->natural(style->user, a->arg[0])) {
+    if (divides && style->natural && expr_const(a->arg[1], &by) && by > 0 &&
+        style->natural(style->user, a->arg[0])) {
         text_add(t, a->kind == ATOM_DIV ? "tn_quo(" : "tn_rem(");
         expr_print(t, a->arg[0], style);
         text_printf(t, ", %" PRId64 ")", by);
@@ -181,7 +186,8 @@ print_call(Text *t, const Atom *a, const ExprStyle *style)
     for (uint32_t i = 0; i < a->narg; i++) {
         if (i)
             text_add(t, ", ");
-        if (i == 0 || (style->c_syntax && i + 1 < a->narg))       /* C's take two arguments and nest */
+        /* C's take two arguments and nest */
+        if (i == 0 || (style->c_syntax && i + 1 < a->narg))
             text_printf(t, "%s(", name[a->kind] + (style->c_syntax ? 0 : 3));
         expr_print(t, arg[i], style);
     }

@@ -25,7 +25,11 @@ any_var(const Expr *e, bool (*test)(void *user, const Atom *a), void *user)
     return false;
 }
 
-static bool is_this(void *user, const Atom *a) { return same_var(a->var, *(Var *)user); }
+static bool
+is_this(void *user, const Atom *a)
+{
+    return same_var(a->var, *(Var *)user);
+}
 
 bool
 expr_uses(const Expr *e, Var v)
@@ -39,7 +43,10 @@ expr_uses_kind(const Expr *e, VarKind k)
     return e->vars & kind_bit(k);
 }
 
-typedef struct { const Atom **at; uint32_t n; } AtomList;
+typedef struct {
+    const Atom **at;
+    uint32_t n;
+} AtomList;
 
 static bool
 count_one(void *user, const Atom *a)
@@ -104,12 +111,16 @@ expr_linear(Ctx *c, const Expr *e, Var v, const Expr **coef, const Expr **rest)
 {
     const Atom *atom = expr_single(expr_var(c, v), ATOM_VAR, NULL);
 
-    return !e->bad && expr_split_atom(c, e, atom, coef, rest) && !expr_uses(*coef, v) && !expr_uses(*rest, v);
+    return !e->bad && expr_split_atom(c, e, atom, coef, rest) && !expr_uses(*coef, v) &&
+           !expr_uses(*rest, v);
 }
 
-/* ---- substitution ---------------------------------------------------------------------------------- */
+/* ---- substitution ---------------------------------------------------------------------------- */
 
-typedef struct { const Binding *at; uint32_t n; } Bindings;
+typedef struct {
+    const Binding *at;
+    uint32_t n;
+} Bindings;
 
 static bool
 is_bound(void *user, const Atom *a)
@@ -163,7 +174,8 @@ subst(Ctx *c, const Expr *e, Bindings b)
 {
     if (e->bad || !any_var(e, is_bound, &b))
         return e;
-    Term same[e->nterm];                 /* terms that stay are one piece: adding them one by one is quadratic */
+    /* terms that stay are one piece: adding them one by one is quadratic */
+    Term same[e->nterm];
     uint32_t nsame = 0;
     for (uint32_t i = 0; i < e->nterm; i++)
         if (!term_is_bound(&e->term[i], &b))
@@ -188,7 +200,7 @@ expr_subst(Ctx *c, const Expr *e, const Binding *b, uint32_t n)
     return subst(c, e, (Bindings){ b, n });
 }
 
-/* ---- evaluation ---------------------------------------------------------------------------------------- */
+/* ---- evaluation ------------------------------------------------------------------------------ */
 
 typedef bool Value(void *user, Var v, int64_t *out);
 

@@ -1,15 +1,17 @@
 /* candidates: which values may lie in another order, and in which ones.
  *
- * A product's free choice is along which dimension its columns lie: the one whose partner is a constant can always be laid
- * for it, so the axes of constants are proposed to be innermost where products write, and those that are summed where they
- * read; of a depthwise convolution, whose constant has no axis to itself, the channels. Every order that some product proposes is a candidate for every value of its rank.
+ * A product's free choice is along which dimension its columns lie: the one whose partner is a
+ * constant can always be laid for it, so the axes of constants are proposed to be innermost where
+ * products write, and those that are summed where they read; of a depthwise convolution, whose
+ * constant has no axis to itself, the channels. Every order that some product proposes is a
+ * candidate for every value of its rank.
  */
 #include "format/internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- who may ------------------------------------------------------------------------------------------- */
+/* ---- who may --------------------------------------------------------------------------------- */
 
 bool
 format_may_change(const Graph *g, NodeId n)
@@ -20,7 +22,8 @@ format_may_change(const Graph *g, NodeId n)
         return false;
     for (uint32_t p = 0; p < k->npart; p++) {
         const Nest *nest = k->part[p].nest;
-        if (nest->nwrite != 1 || nest->write[0].combiner != COMB_NONE || nest_axes_of_kind(nest, AXIS_SCAN))
+        if (nest->nwrite != 1 || nest->write[0].combiner != COMB_NONE ||
+            nest_axes_of_kind(nest, AXIS_SCAN))
             return false;
     }
     return k->npart > 0;
@@ -41,7 +44,8 @@ why_not(const Formats *f, NodeId n)
     return "made or read by a kernel that walks an axis in order, or writes where data say";
 }
 
-/* Does a kernel see the value in its own dimensions? One that writes at digits of axes sees a dimension for each axis. */
+/* Does a kernel see the value in its own dimensions? One that writes at digits of axes sees a
+ * dimension for each axis. */
 static bool
 sees_as_it_is(const Formats *f, NodeId n, ValueId v)
 {
@@ -77,7 +81,7 @@ format_fixed(const Formats *f, ValueId v)
     return why ? why : end == first ? "read by nobody" : NULL;
 }
 
-/* ---- what products propose ------------------------------------------------------------------------------- */
+/* ---- what products propose ------------------------------------------------------------------- */
 
 /* The dimensions that name an axis of the set, behind the others. */
 static FormatOrder
@@ -93,7 +97,11 @@ order_with_last(uint32_t rank, const Expr *const *at, AxisSet last)
     return o;
 }
 
-typedef struct { const Kernel *k; const Part *part; const bool *constant; } InputsKnown;
+typedef struct {
+    const Kernel *k;
+    const Part *part;
+    const bool *constant;
+} InputsKnown;
 
 static bool
 is_known(void *user, uint32_t slot)
@@ -115,13 +123,15 @@ proposals_of(Ctx *c, const Kernel *k, const Part *part, const bool *constant, Fo
 
     if (!nest_contraction(c, part->nest, &view))
         return 0;
-    bool a = nest_constant_read(c, view.a, is_known, &known) != NULL, b = nest_constant_read(c, view.b, is_known, &known) != NULL;
+    bool a = nest_constant_read(c, view.a, is_known, &known) != NULL,
+         b = nest_constant_read(c, view.b, is_known, &known) != NULL;
     if (a == b)
         return 0;
     const Scalar *moving = a ? view.b : view.a;
     AxisSet bare = 0, lanes = a ? view.row : view.col;
 
-    if (!lanes)                      /* a depthwise convolution: its channels are whole sums, one beside the other */
+    /* a depthwise convolution: its channels are whole sums, one beside the other */
+    if (!lanes)
         lanes = bare = view.batch & scalar_axes(c, a ? view.a : view.b);
     out[n++] = order_with_last(part->nest->param[w->out].type->rank, w->at, lanes);
     for (uint32_t d = 0; moving->op == S_LOAD && d < moving->u.load.rank; d++)
@@ -146,10 +156,13 @@ format_proposals(Ctx *c, const Kernel *k, const bool *constant, FormatOrder *out
     FormatOrder own[2];
     uint32_t n = 0;
 
-    if (!beside && (k->npart > 2 || (k->npart == 2 && k->buffer.at[k->nin].type->rank != first->param[first->write[0].out].type->rank)))
+    if (!beside &&
+        (k->npart > 2 || (k->npart == 2 && k->buffer.at[k->nin].type->rank !=
+                                               first->param[first->write[0].out].type->rank)))
         return 0;
     for (uint32_t p = 0; p < (beside ? k->npart : 1); p++)
-        for (uint32_t i = 0, count = proposals_of(c, k, &k->part[p], constant, own); i < count; i++) {
+        for (uint32_t i = 0, count = proposals_of(c, k, &k->part[p], constant, own); i < count;
+             i++) {
             bool listed = n == FORMAT_PROPOSALS;
             for (uint32_t j = 0; j < n && !listed; j++)
                 listed = is_order(&out[j], own[i].rank, own[i].dim);
@@ -178,10 +191,12 @@ static void
 propose_of(Formats *f, NodeId n)
 {
     const Node *node = &f->g->node.at[n];
-    const bool *constant = data_is_known(f->arena, graph_inputs_data(f->g, f->arena, node), node->in.count);
+    const bool *constant =
+        data_is_known(f->arena, graph_inputs_data(f->g, f->arena, node), node->in.count);
     FormatOrder order[FORMAT_PROPOSALS];
 
-    for (uint32_t i = 0, count = format_proposals(f->ctx, node->kernel, constant, order); i < count; i++)
+    for (uint32_t i = 0, count = format_proposals(f->ctx, node->kernel, constant, order); i < count;
+         i++)
         vote(f, &order[i]);
 }
 
@@ -191,8 +206,8 @@ is_before(const Order *a, const Order *b)
     return a->votes != b->votes ? a->votes > b->votes : memcmp(a->dim, b->dim, a->rank) < 0;
 }
 
-/* The candidates of a type beside the plain one, the most wanted first; the number of them. An order that is the same in memory as one before it
- * is none. */
+/* The candidates of a type beside the plain one, the most wanted first; the number of them. An
+ * order that is the same in memory as one before it is none. */
 static uint32_t
 orders_of(const Formats *f, const Type *t, const Layout **list)
 {
@@ -224,7 +239,7 @@ orders_of(const Formats *f, const Type *t, const Layout **list)
     return kept;
 }
 
-/* ---- variables ------------------------------------------------------------------------------------------- */
+/* ---- variables ------------------------------------------------------------------------------- */
 
 static double
 number_of(const Scalar *constant)
@@ -237,8 +252,13 @@ number_of(const Scalar *constant)
     return v;
 }
 
-/* What reads of a value say is beyond it, where they say it is a number, and how far beyond they reach. */
-typedef struct { bool said; double fill; int64_t before[TN_MAX_RANK], after[TN_MAX_RANK]; } Beyond;
+/* What reads of a value say is beyond it, where they say it is a number, and how far beyond they
+ * reach. */
+typedef struct {
+    bool said;
+    double fill;
+    int64_t before[TN_MAX_RANK], after[TN_MAX_RANK];
+} Beyond;
 
 static void
 reach(const Formats *f, const Nest *n, const Scalar *load, Arena *scratch, Beyond *b)
@@ -248,7 +268,9 @@ reach(const Formats *f, const Nest *n, const Scalar *load, Arena *scratch, Beyon
 
     for (uint32_t d = 0; d < t->rank; d++) {
         int64_t before = expr_bounds(f->ctx, &ranges, load->u.load.at[d]).lo;
-        const Expr *over = expr_simplify(f->ctx, &ranges, expr_sub(f->ctx, load->u.load.at[d], expr_offset(f->ctx, t->dim[d], -1)));
+        const Expr *over =
+            expr_simplify(f->ctx, &ranges,
+                          expr_sub(f->ctx, load->u.load.at[d], expr_offset(f->ctx, t->dim[d], -1)));
         int64_t after = expr_bounds(f->ctx, &ranges, over).hi;
         before = before < 0 && before >= -MOST_ROOM ? -before : 0;
         after = after > 0 && after <= MOST_ROOM ? after : 0;
@@ -272,7 +294,8 @@ beyond(const Formats *f, ValueId v)
             for (uint32_t r = 0; r < reads.n; r++) {
                 const Scalar *load = reads.at[r].load, *outside = load->u.load.outside;
                 uint32_t buffer = k->part[p].buffer[load->u.load.slot];
-                if (buffer >= k->nin || format_argument(f, n, buffer) != v || !outside || outside->op != S_CONST)
+                if (buffer >= k->nin || format_argument(f, n, buffer) != v || !outside ||
+                    outside->op != S_CONST)
                     continue;
                 if (!b.said)
                     b.fill = number_of(outside);
@@ -298,8 +321,12 @@ pinned_layout(Formats *f, ValueId v, const Layout **layout)
     if (value->format && !value->data) {
         *own = (Layout){ .format = *value->format, .rank = (uint8_t)rank };
         if (value->format->npart > TN_MAX_RANK || !format_tiles(value->format, rank))
-            return diag_error(&f->ctx->diags, DIAG_USAGE, (Loc){ 0 }, "%%%s is to lie in a format that does not have each of its dimensions once; values can "
-                              "lie in formats such as [0, 2, 3, 1] or [0, 1/16, 2, 3, 1%%16], of at most %d parts", value->name, TN_MAX_RANK);
+            return diag_error(&f->ctx->diags, DIAG_USAGE, (Loc){ 0 },
+                              "%%%s is to lie in a format that does not have each of its "
+                              "dimensions once; values can "
+                              "lie in formats such as [0, 2, 3, 1] or [0, 1/16, 2, 3, 1%%16], of "
+                              "at most %d parts",
+                              value->name, TN_MAX_RANK);
         *layout = own;
     }
     for (uint32_t i = 0; i < f->wish->npin; i++)
@@ -309,12 +336,15 @@ pinned_layout(Formats *f, ValueId v, const Layout **layout)
         }
     const Type *type = *layout ? layout_type(f->ctx, *layout, value->type) : value->type;
     if (*layout && !type_fits(f->ctx, type))
-        return diag_error(&f->ctx->diags, DIAG_USAGE, (Loc){ 0 }, "--format %s: lying so it is %s, more than any process can hold; give smaller blocks and less room",
+        return diag_error(&f->ctx->diags, DIAG_USAGE, (Loc){ 0 },
+                          "--format %s: lying so it is %s, more than any process can hold; give "
+                          "smaller blocks and less room",
                           value->name, type_str(f->ctx, type));
     return true;
 }
 
-/* Which of a value's choices has dimension 1 behind all others; 0: nobody proposes that, or it is the same in memory as the model says. */
+/* Which of a value's choices has dimension 1 behind all others; 0: nobody proposes that, or it is
+ * the same in memory as the model says. */
 static uint32_t
 channels_last(const Formats *f, const Type *t, const Variable *x)
 {
@@ -345,7 +375,8 @@ with_room(const Formats *f, uint32_t rank, const Layout *order, const Beyond *b)
     return l;
 }
 
-enum { LEAST_RANK = 3 };             /* of what lies in blocks: a batch, channels, and a place at least */
+/* of what lies in blocks: a batch, channels, and a place at least */
+enum { LEAST_RANK = 3 };
 
 /* As the model says, with dimension 1 in blocks of a vector; NULL: a vector does not divide it. */
 static const Layout *
@@ -355,7 +386,8 @@ in_blocks(const Formats *f, const Type *t)
     FormatPart *part = NEW_ARRAY(f->arena, FormatPart, TN_MAX_RANK);
     Layout *l = NEW(f->arena, Layout);
 
-    if (t->rank < LEAST_RANK || t->rank == TN_MAX_RANK || block < 2 || expr_divisible(f->ctx, NULL, t->dim[1], block) != YES)
+    if (t->rank < LEAST_RANK || t->rank == TN_MAX_RANK || block < 2 ||
+        expr_divisible(f->ctx, NULL, t->dim[1], block) != YES)
         return NULL;
     for (uint8_t d = 0; d < t->rank; d++)
         part[d] = (FormatPart){ d, d == 1 ? block : 1, 0 };
@@ -364,8 +396,8 @@ in_blocks(const Formats *f, const Type *t)
     return l;
 }
 
-/* By how many points the windows over a value, or who leaves some out, go on in each dimension, where all who read it go on by as many; 1: by
- * one, or not alike. */
+/* By how many points the windows over a value, or who leaves some out, go on in each dimension,
+ * where all who read it go on by as many; 1: by one, or not alike. */
 static void
 find_steps(const Formats *f, ValueId v, int64_t *step)
 {
@@ -383,11 +415,16 @@ find_steps(const Formats *f, ValueId v, int64_t *step)
             for (uint32_t r = 0; r < reads.n; r++) {
                 const Scalar *load = reads.at[r].load;
                 uint32_t buffer = k->part[p].buffer[load->u.load.slot];
-                for (uint32_t d = 0; buffer < k->nin && format_argument(f, n, buffer) == v && d < load->u.load.rank; d++)
+                for (uint32_t d = 0;
+                     buffer < k->nin && format_argument(f, n, buffer) == v && d < load->u.load.rank;
+                     d++)
                     for (uint32_t x = 0; x < nest->naxis; x++) {
-                        if (nest->axis[x].kind != AXIS_PARALLEL || !(expr_axes(load->u.load.at[d]) >> x & 1))
+                        if (nest->axis[x].kind != AXIS_PARALLEL ||
+                            !(expr_axes(load->u.load.at[d]) >> x & 1))
                             continue;
-                        bool known = expr_linear(f->ctx, load->u.load.at[d], (Var){ VAR_AXIS, x }, &coef, &rest) && expr_const(coef, &by) && by > 0;
+                        bool known = expr_linear(f->ctx, load->u.load.at[d], (Var){ VAR_AXIS, x },
+                                                 &coef, &rest) &&
+                                     expr_const(coef, &by) && by > 0;
                         step[d] = known && (!step[d] || step[d] == by) ? by : 1;
                     }
             }
@@ -398,8 +435,9 @@ find_steps(const Formats *f, ValueId v, int64_t *step)
     arena_free(scratch);
 }
 
-/* The order with the phases of its steps in front of the first dimension that has some: what a window reads at one of its points then lies
- * together. NULL: too many parts, or no dimension has steps. */
+/* The order with the phases of its steps in front of the first dimension that has some: what a
+ * window reads at one of its points then lies together. NULL: too many parts, or no dimension has
+ * steps. */
 static const Layout *
 in_phases(const Formats *f, uint32_t rank, const Layout *order, const int64_t *step)
 {
@@ -457,7 +495,8 @@ has_parts(const Formats *f, NodeId n)
     return k->npart > 1 && !kernel_is_beside(k);
 }
 
-/* Does a kernel of several parts make or read it? What is fused so has programs for some orders alone. */
+/* Does a kernel of several parts make or read it? What is fused so has programs for some orders
+ * alone. */
 static bool
 meets_parts(const Formats *f, ValueId v)
 {
@@ -524,7 +563,9 @@ format_candidates(Formats *f)
         if (!pinned_layout(f, v, &pin))
             return false;
         if (why && pin)
-            return diag_error(&f->ctx->diags, DIAG_USAGE, (Loc){ 0 }, "--format %s: it lies as it does, the value is %s", f->g->value.at[v].name, why);
+            return diag_error(&f->ctx->diags, DIAG_USAGE, (Loc){ 0 },
+                              "--format %s: it lies as it does, the value is %s",
+                              f->g->value.at[v].name, why);
         if (!why)
             add_variable(f, v, pin);
         if (!f->g->value.at[v].data)

@@ -1,8 +1,10 @@
-/* chain: the choice of who sees a graph as chains, which others are compared with (--formats chain).
+/* chain: the choice of who sees a graph as chains, which others are compared with (--formats
+ * chain).
  *
- * Of what each kernel reads, the first value that has a choice is the chain that it continues; what else it reads lies as the model says, as far
- * as this kernel's price goes. So every table is over what a kernel writes and one thing that it reads, and dynamic programming along the
- * chains (Viterbi's) is exact; where chains meet, what that costs is not seen.
+ * Of what each kernel reads, the first value that has a choice is the chain that it continues; what
+ * else it reads lies as the model says, as far as this kernel's price goes. So every table is over
+ * what a kernel writes and one thing that it reads, and dynamic programming along the chains
+ * (Viterbi's) is exact; where chains meet, what that costs is not seen.
  */
 #include "format/internal.h"
 

@@ -1,12 +1,14 @@
 /* copies: a value that several kernels read may lie in memory twice, in two layouts.
  *
- * One who reads it has a choice of his own then: the layout in which it was made, or that of the copy, if there is one. In the search that is
- * a variable for the copy (none, or a layout) and one for each reader; a table of each reader says that it reads what there is, a
- * table of the value what the copy takes: a kernel of its own, priced as every kernel is, once, however many read what it makes. Kernels'
- * tables stay as they are, over what they read instead of what was made.
+ * One who reads it has a choice of his own then: the layout in which it was made, or that of the
+ * copy, if there is one. In the search that is a variable for the copy (none, or a layout) and one
+ * for each reader; a table of each reader says that it reads what there is, a table of the value
+ * what the copy takes: a kernel of its own, priced as every kernel is, once, however many read what
+ * it makes. Kernels' tables stay as they are, over what they read instead of what was made.
  *
- * A copy is priced when somebody wants it. Until then it costs nothing, so what is found then is a lower bound, and where that is no
- * better than what is found without copies, or has none that is not priced, the search is over: few models ask for any.
+ * A copy is priced when somebody wants it. Until then it costs nothing, so what is found then is a
+ * lower bound, and where that is no better than what is found without copies, or has none that is
+ * not priced, the search is over: few models ask for any.
  */
 #include "format/internal.h"
 
@@ -53,7 +55,9 @@ format_copies(Formats *f)
         new_variable(f, x, f->variable.at[x].n);
     for (uint32_t x = 0; x < f->variable.n && f->wish->how == FORMAT_LAYOUTS; x++) {
         ValueId v = f->variable.at[x].value;
-        Copy c = { .x = x, .reader = NEW_ARRAY(f->arena, NodeId, f->users.first[v + 1] - f->users.first[v] + 1) };
+        Copy c = { .x = x,
+                   .reader =
+                       NEW_ARRAY(f->arena, NodeId, f->users.first[v + 1] - f->users.first[v] + 1) };
         c.nreader = readers_of(f, v, c.reader);
         if (c.nreader < 2 || !format_has_choice(f, v))
             continue;
@@ -67,7 +71,7 @@ format_copies(Formats *f)
     f->nvar = f->choices.n;
 }
 
-/* ---- what a copy is --------------------------------------------------------------------------------------------- */
+/* ---- what a copy is -------------------------------------------------------------------------- */
 
 const char *
 format_origin_of_copy(const Formats *f, const Copy *c)
@@ -86,7 +90,9 @@ copy_kernel(const Formats *f, Arena *a, const Copy *c, uint32_t from, uint32_t t
 
     for (uint32_t d = 0; d < type->rank; d++)
         text_printf(&index, "%si%u", d ? ", " : "", d);
-    const Nest *n = nest_of_text(f->ctx, "copy", 1, 1, param, 0, NULL, arena_printf(a, "o[%s] = x[%s]", text_str(&index), text_str(&index)));
+    const Nest *n =
+        nest_of_text(f->ctx, "copy", 1, 1, param, 0, NULL,
+                     arena_printf(a, "o[%s] = x[%s]", text_str(&index), text_str(&index)));
     if (!n)
         return NULL;
     Kernel *k = kernel_of_nest(f->ctx, a, nest_named(f->ctx, n));
@@ -106,12 +112,13 @@ copy_cost(const Formats *f, const Copy *c, uint32_t from, uint32_t to)
     return cost;
 }
 
-/* ---- tables ------------------------------------------------------------------------------------------------------ */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
 static void
 add(Formats *f, uint32_t n, const uint32_t *var, const double *cost)
 {
-    VEC_PUSH(f->arena, &f->link, ((FormatFactor){ n, arena_copy(f->arena, var, n * sizeof *var), cost }));
+    VEC_PUSH(f->arena, &f->link,
+             ((FormatFactor){ n, arena_copy(f->arena, var, n * sizeof *var), cost }));
 }
 
 void
@@ -120,12 +127,15 @@ format_link_copies(Formats *f)
     for (uint32_t i = 0; i < f->copy.n; i++) {
         Copy *c = &f->copy.at[i];
         uint32_t n = f->variable.at[c->x].n;
-        double *reads = NEW_ARRAY(f->arena, double, n * (n + 1) * n);
-        c->cost = NEW_ARRAY(f->arena, double, n * (n + 1));
-        c->known = NEW_ARRAY(f->arena, bool, n * (n + 1));
+        double *reads = NEW_ARRAY(f->arena, double, n *(n + 1) * n);
+        c->cost = NEW_ARRAY(f->arena, double, n *(n + 1));
+        c->known = NEW_ARRAY(f->arena, bool, n *(n + 1));
         for (uint32_t from = 0; from < n; from++)
             for (uint32_t to = 0; to <= n; to++) {
-                bool same = to && format_same_memory(f->g->value.at[f->variable.at[c->x].value].type, f->variable.at[c->x].layout[from], f->variable.at[c->x].layout[to - 1]);
+                bool same =
+                    to && format_same_memory(f->g->value.at[f->variable.at[c->x].value].type,
+                                             f->variable.at[c->x].layout[from],
+                                             f->variable.at[c->x].layout[to - 1]);
                 c->cost[from * (n + 1) + to] = same ? INFINITY : 0;
                 c->known[from * (n + 1) + to] = same || !to;
                 for (uint32_t r = 0; r < n; r++)
@@ -171,7 +181,7 @@ format_follow(const Formats *f, uint32_t *choice)
     }
 }
 
-/* ---- carrying it out ------------------------------------------------------------------------------------------------ */
+/* ---- carrying it out ------------------------------------------------------------------------- */
 
 /* The last node of the graph becomes the one behind `n`. */
 static void
@@ -214,7 +224,8 @@ make_copy(Formats *f, const Copy *c, const uint32_t *choice)
     return true;
 }
 
-/* Readers are named by number: all copies are made before any is moved to its place, those behind later nodes first. */
+/* Readers are named by number: all copies are made before any is moved to its place, those behind
+ * later nodes first. */
 bool
 format_make_copies(Formats *f, const uint32_t *choice)
 {

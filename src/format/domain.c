@@ -1,9 +1,10 @@
 /* domain: the transform domain of a convolution as a format like any other.
  *
- * A convolution with a window of 3 x 3 and stride 1 can be a batched product between small constant contractions
- * (nest/winograd.h): fewer multiplications, more memory moved. Each of its steps is a kernel that is priced as every kernel is; the
- * domain is worth what they take together, and is taken where that is less than the kernel as it stands. So nothing here knows at
- * how many channels it begins to pay.
+ * A convolution with a window of 3 x 3 and stride 1 can be a batched product between small constant
+ * contractions (nest/winograd.h): fewer multiplications, more memory moved. Each of its steps is a
+ * kernel that is priced as every kernel is; the domain is worth what they take together, and is
+ * taken where that is less than the kernel as it stands. So nothing here knows at how many channels
+ * it begins to pay.
  *
  * Source: doc/winograd.md.
  */
@@ -12,16 +13,22 @@
 
 #include <math.h>
 
-/* The one that is best most often first: the others are then dropped as soon as a part of them is no cheaper. */
+/* The one that is best most often first: the others are then dropped as soon as a part of them is
+ * no cheaper. */
 static const uint32_t tiles[] = { 4, 6, 2 };
 enum { NTILE = sizeof tiles / sizeof *tiles };
 
-/* Relative to the largest output, of a layer by itself: a tenth of what ONNX's own tests allow (rtol 1e-3). Only the largest tile comes near. */
+/* Relative to the largest output, of a layer by itself: a tenth of what ONNX's own tests allow
+ * (rtol 1e-3). Only the largest tile comes near. */
 #define MOST_ERROR 1e-4
 
-/* A kernel of one part, or of a second one that is a window over what the first makes; the contents of its inputs where they are known, and
- * the steps that may stand in its place. */
-typedef struct { const Kernel *k; const void *const *data; Winograd w; } Domain;
+/* A kernel of one part, or of a second one that is a window over what the first makes; the contents
+ * of its inputs where they are known, and the steps that may stand in its place. */
+typedef struct {
+    const Kernel *k;
+    const void *const *data;
+    Winograd w;
+} Domain;
 
 /* What is known of an input of the kernel's nest. */
 static const void *
@@ -31,11 +38,18 @@ input_data(const Domain *d, uint32_t slot)
     return buffer < d->k->nin ? d->data[buffer] : NULL;
 }
 
-/* ---- steps as kernels ------------------------------------------------------------------------------------ */
+/* ---- steps as kernels ------------------------------------------------------------------------ */
 
-/* Steps first … last are one kernel, those that there are: what the others make stays inside. From where its inputs come, as of a step's. */
-typedef struct { Kernel *k; uint32_t *from; } StepKernel;
-static const struct { WinogradStep first, last; const char *name; } group[] = {
+/* Steps first … last are one kernel, those that there are: what the others make stays inside. From
+ * where its inputs come, as of a step's. */
+typedef struct {
+    Kernel *k;
+    uint32_t *from;
+} StepKernel;
+static const struct {
+    WinogradStep first, last;
+    const char *name;
+} group[] = {
     { STEP_ROWS, STEP_COLUMNS, "winograd_image" },
     { STEP_PRODUCT, STEP_PRODUCT, "winograd_product" },
     { STEP_BACK, STEP_WINDOW, "winograd_back" },
@@ -71,11 +85,13 @@ last_of(const Winograd *w, uint32_t g)
     return s;
 }
 
-/* A group as a kernel. What it writes at digits of axes it sees as it writes it, a dimension for each axis. NULL: reported. */
+/* A group as a kernel. What it writes at digits of axes it sees as it writes it, a dimension for
+ * each axis. NULL: reported. */
 static StepKernel
 kernel_of(Ctx *c, Arena *a, const Winograd *w, uint32_t g, const char *origin)
 {
-    uint32_t first = group[g].first, npart = last_of(w, g) - first + 1, *buffer[MOST_PARTS], most = 1;
+    uint32_t first = group[g].first, npart = last_of(w, g) - first + 1, *buffer[MOST_PARTS],
+             most = 1;
     const Nest *nest[MOST_PARTS];
     Part *part = NEW_ARRAY(a, Part, npart);
 
@@ -86,18 +102,26 @@ kernel_of(Ctx *c, Arena *a, const Winograd *w, uint32_t g, const char *origin)
     StepKernel s = { NEW(a, Kernel), NEW_ARRAY(a, uint32_t, most) };
     if (!(nest[npart - 1] = nest_bare(c, nest[npart - 1])))
         return (StepKernel){ 0 };
-    *s.k = (Kernel){ .name = sym(c, group[g].name), .origin = origin, .nout = 1, .npart = npart, .part = part };
+    *s.k = (Kernel){
+        .name = sym(c, group[g].name), .origin = origin, .nout = 1, .npart = npart, .part = part
+    };
     for (uint32_t p = 0; p < npart; p++) {
         buffer[p] = NEW_ARRAY(a, uint32_t, nest[p]->nin + 1);
         for (uint32_t i = 0; i < nest[p]->nin; i++) {
             uint32_t from = w->step[first + p].from[i];
-            buffer[p][i] = p && from == from_step(w, first + p - 1) ? NO_SLOT : input_buffer(c, a, &s, from, &nest[p]->param[i]);
+            buffer[p][i] = p && from == from_step(w, first + p - 1)
+                               ? NO_SLOT
+                               : input_buffer(c, a, &s, from, &nest[p]->param[i]);
         }
         part[p] = (Part){ nest_named(c, nest[p]), buffer[p] };
     }
-    for (uint32_t p = npart; p-- > 0; )
-        buffer[p][nest[p]->nin] = kernel_buffer(c, a, s.k, p + 1 == npart ? "o" : p + 2 == npart && p ? "square" : "half", nest[p]->param[nest[p]->nin].type,
-                                             p + 1 == npart ? SPACE_OUT : SPACE_LOCAL, 1);
+    for (uint32_t p = npart; p-- > 0;)
+        buffer[p][nest[p]->nin] = kernel_buffer(c, a, s.k,
+                                                p + 1 == npart        ? "o"
+                                                : p + 2 == npart && p ? "square"
+                                                                      : "half",
+                                                nest[p]->param[nest[p]->nin].type,
+                                                p + 1 == npart ? SPACE_OUT : SPACE_LOCAL, 1);
     for (uint32_t p = 1; p < npart; p++)
         for (uint32_t i = 0; i < nest[p]->nin; i++)
             buffer[p][i] = buffer[p][i] == NO_SLOT ? buffer[p - 1][nest[p - 1]->nin] : buffer[p][i];
@@ -121,22 +145,28 @@ known_inputs(Arena *a, const Domain *d, const StepKernel *s)
     uint32_t matrices = d->w.direct->nin, steps = matrices + MATRIX_COUNT;
 
     for (uint32_t i = 0; i < s->k->nin; i++)
-        known[i] = s->from[i] < matrices ? input_data(d, s->from[i]) != NULL : s->from[i] < steps || s->from[i] - steps <= STEP_FILTER;
+        known[i] = s->from[i] < matrices ? input_data(d, s->from[i]) != NULL
+                                         : s->from[i] < steps || s->from[i] - steps <= STEP_FILTER;
     return known;
 }
 
-/* ---- the price --------------------------------------------------------------------------------------------- */
+/* ---- the price ------------------------------------------------------------------------------- */
 
-/* Is the kernel one nest that has such a domain, or that and a window of what it makes, and a filter that is known? */
+/* Is the kernel one nest that has such a domain, or that and a window of what it makes, and a
+ * filter that is known? */
 static bool
 domain_of(Ctx *c, const Kernel *k, const void *const *data, uint32_t m, Domain *d)
 {
-    const Nest *n = k->npart ? k->part[0].nest : NULL, *window = k->npart == 2 ? k->part[1].nest : NULL;
+    const Nest *n = k->npart ? k->part[0].nest : NULL,
+               *window = k->npart == 2 ? k->part[1].nest : NULL;
 
     *d = (Domain){ .k = k, .data = data };
-    if (!n || k->npart > 2 || k->tree.list.n || k->schedule || (window && (window->nin != 1 || k->part[1].buffer[0] != k->part[0].buffer[n->nin])))
+    if (!n || k->npart > 2 || k->tree.list.n || k->schedule ||
+        (window && (window->nin != 1 || k->part[1].buffer[0] != k->part[0].buffer[n->nin])))
         return false;
-    return (window ? nest_winograd_window(c, n, window, m, &d->w) : nest_winograd(c, n, m, &d->w)) && input_data(d, d->w.filter);
+    return (window ? nest_winograd_window(c, n, window, m, &d->w)
+                   : nest_winograd(c, n, m, &d->w)) &&
+           input_data(d, d->w.filter);
 }
 
 static bool
@@ -152,7 +182,8 @@ is_small(const Winograd *w, int64_t max_bytes)
     return true;
 }
 
-/* Seconds of all kernels, or infinity as soon as they are no less than the limit. The product, which takes most, first. */
+/* Seconds of all kernels, or infinity as soon as they are no less than the limit. The product,
+ * which takes most, first. */
 static double
 seconds_of(Ctx *c, Arena *a, const Domain *d, const FormatDomains *price, double limit)
 {
@@ -196,7 +227,8 @@ growth_of(const Domain *d)
     return made - stored;
 }
 
-/* The most bytes between the steps that are alive at once: what one group makes and what the next makes of it. */
+/* The most bytes between the steps that are alive at once: what one group makes and what the next
+ * makes of it. */
 static double
 between_steps(Ctx *c, const Winograd *w)
 {
@@ -211,13 +243,16 @@ between_steps(Ctx *c, const Winograd *w)
     return most;
 }
 
-/* Seconds with one tile, below the limit; or infinity. room: bytes that there are for what lies between the steps. */
+/* Seconds with one tile, below the limit; or infinity. room: bytes that there are for what lies
+ * between the steps. */
 static double
-seconds_with(Ctx *c, Arena *a, const Kernel *k, const void *const *data, FormatDomains *price, uint32_t tile, double limit, double room, int64_t *growth)
+seconds_with(Ctx *c, Arena *a, const Kernel *k, const void *const *data, FormatDomains *price,
+             uint32_t tile, double limit, double room, int64_t *growth)
 {
     Domain d;
 
-    if (!domain_of(c, k, data, tile, &d) || !is_small(&d.w, price->max_bytes) || between_steps(c, &d.w) > room)
+    if (!domain_of(c, k, data, tile, &d) || !is_small(&d.w, price->max_bytes) ||
+        between_steps(c, &d.w) > room)
         return INFINITY;
     double seconds = seconds_of(c, a, &d, price, limit);
     if (seconds >= limit || error_of(price, a, &d) > MOST_ERROR)
@@ -226,12 +261,13 @@ seconds_with(Ctx *c, Arena *a, const Kernel *k, const void *const *data, FormatD
     return seconds;
 }
 
-/* What was found of a kernel: seconds without a domain, with each tile that is worth it, and the bytes that each takes. */
+/* What was found of a kernel: seconds without a domain, with each tile that is worth it, and the
+ * bytes that each takes. */
 typedef struct {
-    bool asked;                      /* it has domains */
+    bool asked; /* it has domains */
     double direct, seconds[NTILE];
     int64_t growth[NTILE];
-    uint32_t taken;                  /* of tiles, plus 1; 0: none */
+    uint32_t taken; /* of tiles, plus 1; 0: none */
 } Found;
 
 static uint32_t
@@ -246,15 +282,17 @@ seconds_taken(const Found *f)
     return f->taken ? f->seconds[f->taken - 1] : f->direct;
 }
 
-/* Takes the tile of least seconds, below those without one. all: seconds with every tile, not only with those that beat the ones
- * before. */
+/* Takes the tile of least seconds, below those without one. all: seconds with every tile, not only
+ * with those that beat the ones before. */
 static void
-price_tiles(Ctx *c, Arena *a, const Kernel *k, const void *const *data, FormatDomains *price, bool all, double room, Found *f)
+price_tiles(Ctx *c, Arena *a, const Kernel *k, const void *const *data, FormatDomains *price,
+            bool all, double room, Found *f)
 {
     Arena *scratch = arena_child(a);
 
     for (uint32_t i = 0; i < NTILE; i++) {
-        f->seconds[i] = seconds_with(c, scratch, k, data, price, tiles[i], all ? f->direct : seconds_taken(f), room, &f->growth[i]);
+        f->seconds[i] = seconds_with(c, scratch, k, data, price, tiles[i],
+                                     all ? f->direct : seconds_taken(f), room, &f->growth[i]);
         if (f->seconds[i] < seconds_taken(f))
             f->taken = i + 1;
     }
@@ -262,41 +300,51 @@ price_tiles(Ctx *c, Arena *a, const Kernel *k, const void *const *data, FormatDo
 }
 
 double
-format_domain(Ctx *c, Arena *a, const Kernel *k, const void *const *data, FormatDomains *price, double limit, uint32_t *tile)
+format_domain(Ctx *c, Arena *a, const Kernel *k, const void *const *data, FormatDomains *price,
+              double limit, uint32_t *tile)
 {
     Found f = { .direct = limit };
     double room = price->max_alive ? (double)price->max_alive : INFINITY;
 
-    for (uint32_t b = 0; b < k->nin + k->nout && isfinite(room); b++)        /* its own values at least are alive beside */
-        room -= b < k->nin && data[b] ? 0 : (double)expr_bounds(c, NULL, type_bytes(c, k->buffer.at[b].type)).hi;
+    /* its own values at least are alive beside */
+    for (uint32_t b = 0; b < k->nin + k->nout && isfinite(room); b++)
+        room -= b < k->nin && data[b]
+                    ? 0
+                    : (double)expr_bounds(c, NULL, type_bytes(c, k->buffer.at[b].type)).hi;
     price_tiles(c, a, k, data, price, false, room, &f);
     *tile = tile_of(&f);
     return f.taken ? seconds_taken(&f) : INFINITY;
 }
 
-/* ---- carrying it out ----------------------------------------------------------------------------------------- */
+/* ---- carrying it out ------------------------------------------------------------------------- */
 
 typedef struct {
     Graph *to;
     FormatDomains *price;
     Text *remarks;
-    ValueId matrix[NTILE][MATRIX_COUNT];      /* 0: not made yet */
+    ValueId matrix[NTILE][MATRIX_COUNT]; /* 0: not made yet */
 } Carry;
 
 static ValueId
 matrix_of(Carry *x, const Winograd *w, uint32_t which)
 {
-    static const char *const name[MATRIX_COUNT] = { "winograd_filter", "winograd_image", "winograd_back" };
+    static const char *const name[MATRIX_COUNT] = { "winograd_filter", "winograd_image",
+                                                    "winograd_back" };
     uint32_t i = 0;
 
     while (tiles[i] != w->tile)
         i++;
     if (!x->matrix[i][which])
-        x->matrix[i][which] = graph_const(x->to, arena_printf(x->to->arena, "%s_%u", name[which], w->tile), w->matrix_type[which], w->matrix[which]);
+        x->matrix[i][which] =
+            graph_const(x->to, arena_printf(x->to->arena, "%s_%u", name[which], w->tile),
+                        w->matrix_type[which], w->matrix[which]);
     return x->matrix[i][which];
 }
 
-typedef struct { ValueId made[WINOGRAD_MAX_STEPS]; const ValueId *value; } Values;
+typedef struct {
+    ValueId made[WINOGRAD_MAX_STEPS];
+    const ValueId *value;
+} Values;
 
 /* The values that inputs come from. */
 static ValueId *
@@ -306,7 +354,9 @@ values_of(Carry *x, const Domain *d, const Values *v, const uint32_t *from, uint
     uint32_t matrices = d->w.direct->nin, steps = matrices + MATRIX_COUNT;
 
     for (uint32_t i = 0; i < n; i++)
-        in[i] = from[i] < matrices ? v->value[d->k->part[0].buffer[from[i]]] : from[i] < steps ? matrix_of(x, &d->w, from[i] - matrices) : v->made[from[i] - steps];
+        in[i] = from[i] < matrices ? v->value[d->k->part[0].buffer[from[i]]]
+                : from[i] < steps  ? matrix_of(x, &d->w, from[i] - matrices)
+                                   : v->made[from[i] - steps];
     return in;
 }
 
@@ -314,12 +364,14 @@ static ValueId
 value_of_step(Carry *x, const Domain *d, ValueId out, uint32_t step)
 {
     const Nest *n = d->w.step[step].nest;
-    const char *name = arena_printf(x->to->arena, "%s_%s", x->to->value.at[out].name, winograd_step_name[step]);
+    const char *name =
+        arena_printf(x->to->arena, "%s_%s", x->to->value.at[out].name, winograd_step_name[step]);
 
     return step + 1 == d->w.nstep ? out : graph_value(x->to, name, n->param[n->nin].type);
 }
 
-/* The steps in place of node n, whose inputs and output are value[]. Those of the filter stay nests: they are constants. */
+/* The steps in place of node n, whose inputs and output are value[]. Those of the filter stay
+ * nests: they are constants. */
 static bool
 add_steps(Carry *x, const Node *n, const Domain *d, const ValueId *value)
 {
@@ -329,7 +381,8 @@ add_steps(Carry *x, const Node *n, const Domain *d, const ValueId *value)
     for (uint32_t s = STEP_ACROSS; s <= STEP_FILTER; s++) {
         const WinogradNest *step = &d->w.step[s];
         v.made[s] = value_of_step(x, d, out, s);
-        graph_call_nest(x->to, step->nest, n->loc, n->origin, values_of(x, d, &v, step->from, step->nest->nin), &v.made[s]);
+        graph_call_nest(x->to, step->nest, n->loc, n->origin,
+                        values_of(x, d, &v, step->from, step->nest->nin), &v.made[s]);
     }
     for (uint32_t g = 0; g < groups_of(&d->w); g++) {
         StepKernel s = kernel_of(x->to->ctx, x->to->arena, &d->w, g, n->origin);
@@ -337,7 +390,8 @@ add_steps(Carry *x, const Node *n, const Domain *d, const ValueId *value)
             return false;
         uint32_t last = last_of(&d->w, g);
         v.made[last] = value_of_step(x, d, out, last);
-        graph_call_kernel(x->to, s.k, n->loc, n->origin, values_of(x, d, &v, s.from, s.k->nin), &v.made[last]);
+        graph_call_kernel(x->to, s.k, n->loc, n->origin, values_of(x, d, &v, s.from, s.k->nin),
+                          &v.made[last]);
     }
     return true;
 }
@@ -358,17 +412,22 @@ remark(Carry *x, const Domain *d, ValueId v, const Found *f)
         text_printf(x->remarks, "F(%ux%u, 3x3), ", tile_of(f), tile_of(f));
     text_printf(x->remarks, "%.4g ms", now * 1e3);
     if (f->taken)
-        text_printf(x->remarks, " instead of %.4g ms, relative error %.1e", f->direct * 1e3, error_of(x->price, scratch, d));
+        text_printf(x->remarks, " instead of %.4g ms, relative error %.1e", f->direct * 1e3,
+                    error_of(x->price, scratch, d));
     if (f->seconds[best] < now)
-        text_printf(x->remarks, "; F(%ux%u, 3x3) would take %.4g ms and %.1f MB more, which --weights-growth does not allow", tiles[best], tiles[best],
-                    f->seconds[best] * 1e3, (double)(f->growth[best] - (f->taken ? f->growth[f->taken - 1] : 0)) / 1e6);
+        text_printf(x->remarks,
+                    "; F(%ux%u, 3x3) would take %.4g ms and %.1f MB more, which --weights-growth "
+                    "does not allow",
+                    tiles[best], tiles[best], f->seconds[best] * 1e3,
+                    (double)(f->growth[best] - (f->taken ? f->growth[f->taken - 1] : 0)) / 1e6);
     else if (!f->taken)
         text_add(x->remarks, ", in no transform domain less");
     text_add(x->remarks, "\n");
     arena_free(scratch);
 }
 
-/* The kernel that a node calls, and what is known of its inputs; NULL: it calls none, or none with such a domain. */
+/* The kernel that a node calls, and what is known of its inputs; NULL: it calls none, or none with
+ * such a domain. */
 static const Kernel *
 kernel_at(const Graph *g, NodeId id, const void ***data, Domain *d)
 {
@@ -378,7 +437,8 @@ kernel_at(const Graph *g, NodeId id, const void ***data, Domain *d)
     if (!k || k->nout != 1)
         return NULL;
     *data = graph_inputs_data(g, g->ctx->arena, n);
-    for (uint32_t i = 0; i < NTILE; i++)             /* what stands behind it may fit one of them alone */
+    /* what stands behind it may fit one of them alone */
+    for (uint32_t i = 0; i < NTILE; i++)
         if (domain_of(g->ctx, k, *data, tiles[i], d))
             return k;
     return NULL;
@@ -428,7 +488,8 @@ room_of(const Graph *g, const FormatDomains *price)
     return sum < (double)(INT64_MAX / 2) ? (int64_t)sum : INT64_MAX / 2;
 }
 
-/* Of node f, what tile i gains for each byte, beside what is taken; 0: nothing, or there is no room for it. */
+/* Of node f, what tile i gains for each byte, beside what is taken; 0: nothing, or there is no room
+ * for it. */
 static double
 gain_of(const Found *f, uint32_t i, int64_t room)
 {
@@ -440,7 +501,8 @@ gain_of(const Found *f, uint32_t i, int64_t room)
     return (before - f->seconds[i]) / (more > 1 ? (double)more : 1);
 }
 
-/* Where the tiles that are fastest would take more than there is room for: those first that gain most for each byte. */
+/* Where the tiles that are fastest would take more than there is room for: those first that gain
+ * most for each byte. */
 static void
 keep_small(const Graph *g, Found *found, FormatDomains *price, const double *between)
 {

@@ -1,6 +1,7 @@
-/* explain: what was chosen, and why: for each value what the second best would cost, exactly: the search is asked again with
- * the chosen order forbidden. The kernel in which most of the difference lies is the reason. Values whose second best is one and the
- * same change together, and are told together.
+/* explain: what was chosen, and why: for each value what the second best would cost, exactly: the
+ * search is asked again with the chosen order forbidden. The kernel in which most of the difference
+ * lies is the reason. Values whose second best is one and the same change together, and are told
+ * together.
  */
 #include "format/internal.h"
 
@@ -13,7 +14,7 @@ rank_of(const Formats *f, uint32_t x)
     return f->g->value.at[f->variable.at[x].value].type->rank;
 }
 
-/* ---- in a line --------------------------------------------------------------------------------------------- */
+/* ---- in a line ------------------------------------------------------------------------------- */
 
 static uint32_t
 count_changed(const Formats *f, const uint32_t *choice)
@@ -28,8 +29,11 @@ count_changed(const Formats *f, const uint32_t *choice)
 void
 format_remark(const Formats *f, const FormatFound *found, Text *t)
 {
-    text_printf(t, "; %u of %u values lie in another order than the model's: %.4g ms of kernels instead of %.4g ms\n", count_changed(f, found->choice),
-                f->variable.n, found->cost * 1e-9, found->plain * 1e-9);
+    text_printf(t,
+                "; %u of %u values lie in another order than the model's: %.4g ms of kernels "
+                "instead of %.4g ms\n",
+                count_changed(f, found->choice), f->variable.n, found->cost * 1e-9,
+                found->plain * 1e-9);
     for (ValueId v = 1; v < f->g->value.n; v++) {
         const Layout *layout = format_layout(f, v, found->choice);
         if (!layout)
@@ -52,15 +56,17 @@ format_remark(const Formats *f, const FormatFound *found, Text *t)
     }
 }
 
-/* ---- measured times ------------------------------------------------------------------------------------------ */
+/* ---- measured times -------------------------------------------------------------------------- */
 
-/* Seconds of a run in kernels that come from there, in all that they became; negative: nobody measured it. */
+/* Seconds of a run in kernels that come from there, in all that they became; negative: nobody
+ * measured it. */
 static double
 measured(const Formats *f, const char *origin)
 {
     uint64_t at;
 
-    if (!f->wish->measured || !origin || !map_get(&f->wish->measured->seconds, MAP_PTR(sym(f->ctx, origin)), &at))
+    if (!f->wish->measured || !origin ||
+        !map_get(&f->wish->measured->seconds, MAP_PTR(sym(f->ctx, origin)), &at))
         return -1;
     return *(const double *)(uintptr_t)at;
 }
@@ -93,10 +99,13 @@ print_measured(const Formats *f, const uint32_t *choice, Text *t)
     text_seconds(t, sum);
     text_printf(t, " %s", f->wish->measured->how);
     if (missing)
-        text_printf(t, ", where %u of these kernels are missing: was it measured of this model, compiled with these options?", missing);
+        text_printf(t,
+                    ", where %u of these kernels are missing: was it measured of this model, "
+                    "compiled with these options?",
+                    missing);
 }
 
-/* ---- what all take ---------------------------------------------------------------------------------------------- */
+/* ---- what all take --------------------------------------------------------------------------- */
 
 static void
 print_row(Text *t, double picoseconds, const char *what)
@@ -110,11 +119,15 @@ print_row(Text *t, double picoseconds, const char *what)
 static void
 print_head(Formats *f, const FormatFound *found, Text *t)
 {
-    uint32_t *choice = NEW_ARRAY(f->arena, uint32_t, f->nvar), n = f->variable.n, changed = count_changed(f, found->choice);
+    uint32_t *choice = NEW_ARRAY(f->arena, uint32_t, f->nvar), n = f->variable.n,
+             changed = count_changed(f, found->choice);
 
-    text_printf(t, "%u value%s between kernels can lie in several orders; %u lie%s in another than the model's. An order names the model's\n"
-                   "dimensions, the one whose elements are neighbours in memory last. The kernels that make and read them take\n\n", n, n == 1 ? "" : "s", changed,
-                changed == 1 ? "s" : "");
+    text_printf(t,
+                "%u value%s between kernels can lie in several orders; %u lie%s in another than "
+                "the model's. An order names the model's\n"
+                "dimensions, the one whose elements are neighbours in memory last. The kernels "
+                "that make and read them take\n\n",
+                n, n == 1 ? "" : "s", changed, changed == 1 ? "s" : "");
     print_row(t, found->cost, "as chosen");
     if (f->wish->measured)
         print_measured(f, found->choice, t);
@@ -126,7 +139,8 @@ print_head(Formats *f, const FormatFound *found, Text *t)
         print_row(t, format_cost_of_all(f, choice), "if each kernel chose for itself\n");
     }
     print_row(t, found->plain, "if nothing were changed, in the same kernels\n");
-    text_add(t, "\nas predicted: by the prices of their schedules, halfway between what one core takes and what all of them take.\n\n");
+    text_add(t, "\nas predicted: by the prices of their schedules, halfway between what one core "
+                "takes and what all of them take.\n\n");
 }
 
 /* Conv "a" and what was fused to it, in few words: Conv "a" + 3 more */
@@ -134,18 +148,23 @@ static const char *
 origin_of(const Formats *f, NodeId n)
 {
     const Kernel *k = f->g->node.at[n].kernel;
-    const char *origin = k->origin && *k->origin ? k->origin : k->name, *end = strstr(origin, "\" + ");
+    const char *origin = k->origin && *k->origin ? k->origin : k->name,
+               *end = strstr(origin, "\" + ");
     uint32_t more = 0;
 
     for (const char *at = end; at; at = strstr(at + 1, "\" + "))
         more++;
-    return more ? arena_printf(f->arena, "%.*s\" + %u more", (int)(end - origin), origin, more) : origin;
+    return more ? arena_printf(f->arena, "%.*s\" + %u more", (int)(end - origin), origin, more)
+                : origin;
 }
 
-/* ---- value by value ------------------------------------------------------------------------------------------------ */
+/* ---- value by value -------------------------------------------------------------------------- */
 
 /* The best choice in which value x lies otherwise. NULL choice: there is one way alone. */
-typedef struct { double cost; const uint32_t *choice; } Second;
+typedef struct {
+    double cost;
+    const uint32_t *choice;
+} Second;
 
 static Second
 second_best(Formats *f, const FormatFound *found, uint32_t x)
@@ -189,25 +208,29 @@ print_reason(const Formats *f, const FormatFound *found, const uint32_t *choice,
 
 /* One line for values that change together, member [n]. */
 static void
-print_second(const Formats *f, const FormatFound *found, const uint32_t *member, uint32_t n, const Second *s, Text *t)
+print_second(const Formats *f, const FormatFound *found, const uint32_t *member, uint32_t n,
+             const Second *s, Text *t)
 {
     const Variable *first = &f->variable.at[member[0]];
     uint32_t changed = 0;
     bool alike = true;
 
     if (!isfinite(s->cost)) {
-        text_add(t, first->pinned ? "    as was asked for\n" : "    its kernels have schedules for no other order\n");
+        text_add(t, first->pinned ? "    as was asked for\n"
+                                  : "    its kernels have schedules for no other order\n");
         return;
     }
     for (uint32_t i = 0; i < f->variable.n; i++)
         changed += s->choice[i] != found->choice[i];
     for (uint32_t i = 1; i < n; i++)
-        alike &= rank_of(f, member[i]) == rank_of(f, member[0])
-                 && layout_same(f->variable.at[member[i]].layout[s->choice[member[i]]], first->layout[s->choice[member[0]]]);
+        alike &= rank_of(f, member[i]) == rank_of(f, member[0]) &&
+                 layout_same(f->variable.at[member[i]].layout[s->choice[member[i]]],
+                             first->layout[s->choice[member[0]]]);
     text_add(t, "    second best ");
     for (uint32_t i = 0; i < (alike ? 1 : n); i++) {
         text_add(t, i ? ", " : "");
-        layout_print(t, rank_of(f, member[i]), f->variable.at[member[i]].layout[s->choice[member[i]]]);
+        layout_print(t, rank_of(f, member[i]),
+                     f->variable.at[member[i]].layout[s->choice[member[i]]]);
     }
     if (n > 1)
         text_printf(t, alike ? " for these %u together" : " for these %u, in turn, together", n);
@@ -240,11 +263,13 @@ print_value(const Formats *f, const FormatFound *found, ValueId v, Text *t)
     text_add(t, "\n");
 }
 
-/* In the order in which they are made. What is second best for one may be dearer than what is for another that changes with it. */
+/* In the order in which they are made. What is second best for one may be dearer than what is for
+ * another that changes with it. */
 static void
 print_values(Formats *f, const FormatFound *found, Text *t)
 {
-    uint32_t *order = NEW_ARRAY(f->arena, uint32_t, f->variable.n), *member = NEW_ARRAY(f->arena, uint32_t, f->variable.n), n = 0;
+    uint32_t *order = NEW_ARRAY(f->arena, uint32_t, f->variable.n),
+             *member = NEW_ARRAY(f->arena, uint32_t, f->variable.n), n = 0;
     Second *second = NEW_ARRAY(f->arena, Second, f->variable.n);
     bool *told = NEW_ARRAY(f->arena, bool, f->variable.n);
 
@@ -258,7 +283,9 @@ print_values(Formats *f, const FormatFound *found, Text *t)
         uint32_t count = 0;
         for (uint32_t k = i; k < n && !told[order[i]]; k++) {
             const Second *other = &second[order[k]];
-            if (told[order[k]] || (k > i && (!isfinite(s->cost) || other->cost != s->cost || memcmp(other->choice, s->choice, f->nvar * sizeof *s->choice))))
+            if (told[order[k]] ||
+                (k > i && (!isfinite(s->cost) || other->cost != s->cost ||
+                           memcmp(other->choice, s->choice, f->nvar * sizeof *s->choice))))
                 continue;
             print_value(f, found, f->variable.at[order[k]].value, t);
             member[count++] = order[k];
@@ -270,7 +297,7 @@ print_values(Formats *f, const FormatFound *found, Text *t)
     }
 }
 
-/* ---- where the order changes ---------------------------------------------------------------------------------- */
+/* ---- where the order changes ----------------------------------------------------------------- */
 
 static bool
 lie_alike(const Layout *a, const Layout *b)
@@ -300,9 +327,11 @@ static int64_t
 print_change(const Formats *f, const FormatFound *found, uint32_t factor, uint32_t b, Text *t)
 {
     NodeId n = f->kernel[factor];
-    ValueId from = format_argument(f, n, b), to = format_argument(f, n, f->g->node.at[n].kernel->nin);
+    ValueId from = format_argument(f, n, b),
+            to = format_argument(f, n, f->g->node.at[n].kernel->nin);
     uint32_t rank = f->g->value.at[from].type->rank;
-    double without = without_change(f, factor, b, found->choice), run = measured(f, f->g->node.at[n].kernel->origin);
+    double without = without_change(f, factor, b, found->choice),
+           run = measured(f, f->g->node.at[n].kernel->origin);
     int64_t bytes = 0;
 
     text_printf(t, "  %s reads %%", origin_of(f, n));
@@ -378,7 +407,10 @@ print_copies(const Formats *f, const FormatFound *found, Text *t)
 
     for (uint32_t i = 0; i < f->copy.n; i++)
         n += found->choice[f->copy.at[i].var] != 0;
-    text_printf(t, n ? "\n%u value%s copied to lie in a second order:\n" : "No value is copied to lie in a second order.\n", n, n == 1 ? " is" : "s are");
+    text_printf(t,
+                n ? "\n%u value%s copied to lie in a second order:\n"
+                  : "No value is copied to lie in a second order.\n",
+                n, n == 1 ? " is" : "s are");
     for (uint32_t i = 0; i < f->copy.n; i++)
         if (found->choice[f->copy.at[i].var])
             print_copy(f, found, &f->copy.at[i], t);
@@ -397,22 +429,27 @@ print_changes(const Formats *f, const FormatFound *found, Text *t)
         for (uint32_t b = 0; b < k->nin; b++) {
             ValueId v = format_argument(f, f->kernel[i], b);
             const Type *type = f->g->value.at[out].type;
-            if (f->g->value.at[v].data || k->buffer.at[b].type->rank != k->buffer.at[k->nin].type->rank || (!f->var[v] && !f->var[out])
-                || format_same_memory(type, format_argument_layout(f, f->kernel[i], b, found->choice), format_layout(f, out, found->choice)))
+            if (f->g->value.at[v].data ||
+                k->buffer.at[b].type->rank != k->buffer.at[k->nin].type->rank ||
+                (!f->var[v] && !f->var[out]) ||
+                format_same_memory(type, format_argument_layout(f, f->kernel[i], b, found->choice),
+                                   format_layout(f, out, found->choice)))
                 continue;
             bytes += print_change(f, found, i, b, &lines);
             n++;
         }
     }
-    text_printf(t, "\n%u time%s a kernel reads one order and writes another, ", n, n == 1 ? "" : "s");
+    text_printf(t, "\n%u time%s a kernel reads one order and writes another, ", n,
+                n == 1 ? "" : "s");
     text_size(t, bytes);
     text_printf(t, " in all%s\n%s", n ? ":" : ".", text_str(&lines));
     print_copies(f, found, t);
     if (!f->wish->measured)
-        text_add(t, "\nTimes are measured by `tenon bench MODEL --profile --json FILE`; with --profile FILE beside --explain-formats they stand here too.\n");
+        text_add(t, "\nTimes are measured by `tenon bench MODEL --profile --json FILE`; with "
+                    "--profile FILE beside --explain-formats they stand here too.\n");
 }
 
-/* ---- what had no choice ------------------------------------------------------------------------------------------ */
+/* ---- what had no choice ---------------------------------------------------------------------- */
 
 static bool
 has_orders(const Formats *f, uint32_t rank)

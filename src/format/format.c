@@ -1,5 +1,5 @@
-/* format: constants lie as their readers want: they are arranged once, when the artefact is written, instead of on
- * every run.
+/* format: constants lie as their readers want: they are arranged once, when the artefact is
+ * written, instead of on every run.
  */
 #include "format/format.h"
 
@@ -13,7 +13,8 @@ set_format(Graph *g, NodeId n, uint32_t slot, const Format *f, uint32_t *uses)
     if (uses[v] > 1 || g->value.at[v].format) {
         Value copy = g->value.at[v];
         for (ValueId w = 1; w < g->value.n; w++)
-            if (g->value.at[w].data == copy.data && g->value.at[w].format && format_same(g->value.at[w].format, f)) {
+            if (g->value.at[w].data == copy.data && g->value.at[w].format &&
+                format_same(g->value.at[w].format, f)) {
                 *ref = w;
                 return;
             }

@@ -1,19 +1,21 @@
 /* memory: what values take that are alive at once, held under a bound.
  *
- * Nodes run in their order; a value between kernels, and its copy in another layout, is alive from the node that makes it to the last that
- * reads it. What lies in
- * room, or in blocks that go on behind the end, is larger, so the sum depends on the choice. For each node whose sum may be over the bound
- * there is one more table: 0 where it is not, infinity where it is, over those values that have more than one size. The
- * exact search then finds the least time within the bound by itself.
+ * Nodes run in their order; a value between kernels, and its copy in another layout, is alive from
+ * the node that makes it to the last that reads it. What lies in
+ * room, or in blocks that go on behind the end, is larger, so the sum depends on the choice. For
+ * each node whose sum may be over the bound there is one more table: 0 where it is not, infinity
+ * where it is, over those values that have more than one size. The exact search then finds the
+ * least time within the bound by itself.
  *
- * The sum is not what the plan takes to the byte: it leaves out that an output may take over an input's memory, and that packing may leave
- * gaps. So a bound that no choice keeps is not refused here; the least that is alive is chosen then, and the plan has the last word.
+ * The sum is not what the plan takes to the byte: it leaves out that an output may take over an
+ * input's memory, and that packing may leave gaps. So a bound that no choice keeps is not refused
+ * here; the least that is alive is chosen then, and the plan has the last word.
  */
 #include "format/internal.h"
 
 #include <math.h>
 
-enum { ALIGN = 64 };                 /* of a value in the arena */
+enum { ALIGN = 64 }; /* of a value in the arena */
 
 static int64_t
 bytes_of(Ctx *c, const Type *t)
@@ -29,7 +31,12 @@ sum(int64_t a, int64_t b)
 }
 
 /* Values that are alive, one node after the other. */
-typedef struct { const Graph *g; NodeId *last; ValueId *at; uint32_t n; } Alive;
+typedef struct {
+    const Graph *g;
+    NodeId *last;
+    ValueId *at;
+    uint32_t n;
+} Alive;
 
 /* What the caller has a place for is not counted. */
 static Alive
@@ -78,12 +85,13 @@ format_alive(const Graph *g, Arena *a)
     return bytes;
 }
 
-/* ---- tables ---------------------------------------------------------------------------------------------------- */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
 typedef struct {
     Formats *f;
-    int64_t **bytes;                 /* [nvar][size]; of each choice: of a value as it is made, and of its copy */
-    int64_t *least, *most;           /* [nvar] */
+    /* [nvar][size]; of each choice: of a value as it is made, and of its copy */
+    int64_t **bytes;
+    int64_t *least, *most; /* [nvar] */
 } Memory;
 
 static int64_t
@@ -94,7 +102,8 @@ bytes_of_choice(const Formats *f, uint32_t var, uint32_t choice)
     bool copy = x->copy == var + 1;
 
     if (var >= f->variable.n && (!copy || !choice))
-        return 0;                                                    /* who reads takes nothing; there is no copy */
+        /* who reads takes nothing; there is no copy */
+        return 0;
     const Layout *l = x->layout[choice - copy];
     return bytes_of(f->ctx, l ? layout_type(f->ctx, l, type) : type);
 }
@@ -102,7 +111,8 @@ bytes_of_choice(const Formats *f, uint32_t var, uint32_t choice)
 static Memory
 memory_of(Formats *f)
 {
-    Memory m = { f, NEW_ARRAY(f->arena, int64_t *, f->nvar), NEW_ARRAY(f->arena, int64_t, f->nvar), NEW_ARRAY(f->arena, int64_t, f->nvar) };
+    Memory m = { f, NEW_ARRAY(f->arena, int64_t *, f->nvar), NEW_ARRAY(f->arena, int64_t, f->nvar),
+                 NEW_ARRAY(f->arena, int64_t, f->nvar) };
 
     for (uint32_t x = 0; x < f->nvar; x++) {
         m.bytes[x] = NEW_ARRAY(f->arena, int64_t, f->size[x]);
@@ -149,7 +159,8 @@ add_table(Memory *m, uint32_t nvar, const uint32_t *var, int64_t rest)
     VEC_PUSH(f->arena, &f->bound, ((FormatFactor){ nvar, var, cost }));
 }
 
-/* What is alive at a node: values of one size as a sum, the others as a table. Of more than one table can hold some lie as they take least. */
+/* What is alive at a node: values of one size as a sum, the others as a table. Of more than one
+ * table can hold some lie as they take least. */
 static void
 bound_node(Memory *m, const Alive *alive)
 {
@@ -222,9 +233,11 @@ format_alive_most(Formats *f, const uint32_t *choice, NodeId *where)
         alive_at(&alive, n);
         for (uint32_t i = 0; i < alive.n; i++) {
             uint32_t x = f->var[alive.at[i]];
-            bytes = sum(bytes, x ? m.bytes[x - 1][choice[x - 1]] : bytes_of(f->ctx, f->g->value.at[alive.at[i]].type));
+            bytes = sum(bytes, x ? m.bytes[x - 1][choice[x - 1]]
+                                 : bytes_of(f->ctx, f->g->value.at[alive.at[i]].type));
             if (x && f->variable.at[x - 1].copy)
-                bytes = sum(bytes, m.bytes[f->variable.at[x - 1].copy - 1][choice[f->variable.at[x - 1].copy - 1]]);
+                bytes = sum(bytes, m.bytes[f->variable.at[x - 1].copy - 1]
+                                          [choice[f->variable.at[x - 1].copy - 1]]);
         }
         if (bytes > most) {
             most = bytes;

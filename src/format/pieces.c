@@ -2,17 +2,20 @@
  *
  *     o[i, k, l, j] = j < 64 ? a[i, k, l, j] : b[i, k, l, j - 64]
  *
- * Such a kernel moves two tensors and computes nothing. If whoever makes a and b writes into o, each at its place, there is nothing to be
- * done: the kernel becomes a join along dimension 3, within whose result a and b lie (src/graph/whole.c). Rows of a are as far apart as
- * those of o then, for all who make or read it, and their schedules have other prices: axes that continued each other in memory no longer
- * do, lines hold elements of others. So it is done where the sum of all their prices, and of the kernel that is no longer needed, is less.
+ * Such a kernel moves two tensors and computes nothing. If whoever makes a and b writes into o,
+ * each at its place, there is nothing to be done: the kernel becomes a join along dimension 3,
+ * within whose result a and b lie (src/graph/whole.c). Rows of a are as far apart as those of o
+ * then, for all who make or read it, and their schedules have other prices: axes that continued
+ * each other in memory no longer do, lines hold elements of others. So it is done where the sum of
+ * all their prices, and of the kernel that is no longer needed, is less.
  *
- * Layers that read all before them put a growing list together: [a, b], [a, b, c], … The second is the first and c, so a value lies within one
- * other alone, which lies within another. Later ones are looked at first: what is decided of one is asked with everything around
- * it in its place.
+ * Layers that read all before them put a growing list together: [a, b], [a, b, c], … The second is
+ * the first and c, so a value lies within one other alone, which lies within another. Later ones
+ * are looked at first: what is decided of one is asked with everything around it in its place.
  *
- * Left as they are: constants, inputs and outputs of the graph, states, what a kernel walks in order or whose rows it sees in other dimensions,
- * what stands twice in one row, and what is put behind each other along the first dimension.
+ * Left as they are: constants, inputs and outputs of the graph, states, what a kernel walks in
+ * order or whose rows it sees in other dimensions, what stands twice in one row, and what is put
+ * behind each other along the first dimension.
  */
 #include "format/internal.h"
 
@@ -20,7 +23,12 @@
 #include <string.h>
 
 /* A kernel that puts values side by side. */
-typedef struct { NodeId node; uint32_t dim, n; ValueId *part; bool taken; } Row;
+typedef struct {
+    NodeId node;
+    uint32_t dim, n;
+    ValueId *part;
+    bool taken;
+} Row;
 
 typedef struct {
     Graph *g;
@@ -28,15 +36,16 @@ typedef struct {
     Arena *arena;
     const FormatPrice *price;
     Users users;
-    Map definer;                         /* of symbols */
-    bool *output;                        /* [value.n] */
-    uint32_t *row;                       /* [node.n]: its row + 1; 0: it does something else */
-    ValueId *whole;                      /* [value.n]: what it lies within, the outermost so far; 0: it is by itself */
-    uint32_t *seen, sum;                 /* [node.n]: the last sum that it is in */
+    Map definer;   /* of symbols */
+    bool *output;  /* [value.n] */
+    uint32_t *row; /* [node.n]: its row + 1; 0: it does something else */
+    /* [value.n]: what it lies within, the outermost so far; 0: it is by itself */
+    ValueId *whole;
+    uint32_t *seen, sum; /* [node.n]: the last sum that it is in */
     VEC(Row) rows;
 } Pieces;
 
-/* ---- which kernels ----------------------------------------------------------------------------------------- */
+/* ---- which kernels --------------------------------------------------------------------------- */
 
 static void
 find_row(Pieces *p, NodeId id)
@@ -45,10 +54,12 @@ find_row(Pieces *p, NodeId id)
     const Kernel *k = node->kernel;
     Row r = { .node = id };
 
-    if (!format_may_change(p->g, id) || k->npart != 1 || k->nout != 1 || k->nin < 2 || k->part->nest->nin != k->nin)
+    if (!format_may_change(p->g, id) || k->npart != 1 || k->nout != 1 || k->nin < 2 ||
+        k->part->nest->nin != k->nin)
         return;
     for (uint32_t b = 0; b < k->nin + 1; b++)
-        if (k->buffer.at[b].type != p->g->value.at[b < k->nin ? node_in(p->g, node, b) : node_out(p->g, node, 0)].type)
+        if (k->buffer.at[b].type !=
+            p->g->value.at[b < k->nin ? node_in(p->g, node, b) : node_out(p->g, node, 0)].type)
             return;
     uint32_t *slot = NEW_ARRAY(p->arena, uint32_t, k->nin);
     if (!nest_beside(p->ctx, k->part->nest, &r.dim, slot) || !r.dim)
@@ -89,7 +100,8 @@ may_lie(const Pieces *p, const Row *r, uint32_t part)
     ValueId v = r->part[part];
     const Value *value = &p->g->value.at[v];
 
-    if (!value->def || value->data || value->type->dtype == DT_STR || p->output[v] || p->whole[v] || graph_is_kept(p->g, v) || !format_may_change(p->g, value->def))
+    if (!value->def || value->data || value->type->dtype == DT_STR || p->output[v] || p->whole[v] ||
+        graph_is_kept(p->g, v) || !format_may_change(p->g, value->def))
         return false;
     for (uint32_t i = 0; i < part; i++)
         if (r->part[i] == v)
@@ -103,9 +115,10 @@ may_lie(const Pieces *p, const Row *r, uint32_t part)
     return true;
 }
 
-/* ---- prices -------------------------------------------------------------------------------------------------- */
+/* ---- prices ---------------------------------------------------------------------------------- */
 
-/* The kernel of a node, whose values lie as is decided so far; NULL: it sees one of them so that it cannot. */
+/* The kernel of a node, whose values lie as is decided so far; NULL: it sees one of them so that it
+ * cannot. */
 static Kernel *
 kernel_within(const Pieces *p, Arena *a, NodeId id)
 {
@@ -117,7 +130,8 @@ kernel_within(const Pieces *p, Arena *a, NodeId id)
     k->buffer.cap = k->buffer.n;
     for (uint32_t b = 0; b < n; b++) {
         ValueId v = b < k->nin ? node_in(p->g, node, b) : node_out(p->g, node, b - k->nin);
-        if (p->whole[v] && !graph_within(p->g, v, p->whole[v], k->buffer.at[b].type, &k->buffer.at[b].within))
+        if (p->whole[v] &&
+            !graph_within(p->g, v, p->whole[v], k->buffer.at[b].type, &k->buffer.at[b].within))
             return NULL;
     }
     return k;
@@ -166,7 +180,7 @@ seconds_around(Pieces *p, const Row *r)
     return sum;
 }
 
-/* ---- deciding -------------------------------------------------------------------------------------------------- */
+/* ---- deciding -------------------------------------------------------------------------------- */
 
 /* Seconds that a row gains; 0: it stays. all: whatever the prices are. */
 static double
@@ -196,11 +210,11 @@ decide_all(Pieces *p, bool all, double *gain)
     memset(p->whole, 0, p->g->value.n * sizeof *p->whole);
     for (uint32_t i = 0; i < p->rows.n; i++)
         p->rows.at[i].taken = false;
-    for (uint32_t i = p->rows.n; i-- > 0; )
+    for (uint32_t i = p->rows.n; i-- > 0;)
         gain[i] = decide(p, &p->rows.at[i], all);
 }
 
-/* ---- carrying it out ---------------------------------------------------------------------------------------------- */
+/* ---- carrying it out ------------------------------------------------------------------------- */
 
 static void
 apply(Pieces *p)
@@ -209,7 +223,8 @@ apply(Pieces *p)
         Node *node = &p->g->node.at[n];
         bool any = false;
         for (uint32_t i = 0; i < node->in.count + node->out.count; i++)
-            any |= p->whole[i < node->in.count ? node_in(p->g, node, i) : node_out(p->g, node, i - node->in.count)] != 0;
+            any |= p->whole[i < node->in.count ? node_in(p->g, node, i)
+                                               : node_out(p->g, node, i - node->in.count)] != 0;
         if (any && !is_done(p, n))
             node->kernel = kernel_within(p, p->g->arena, n);
     }
@@ -240,18 +255,27 @@ void
 format_pieces(Graph *g, Arena *a, const FormatPrice *price, Text *remarks)
 {
     Arena *scratch = arena_child(a);
-    Pieces p = { .g = g, .ctx = g->ctx, .arena = scratch, .price = price, .users = graph_users(g, scratch), .definer = graph_definers(g, scratch),
-                 .output = graph_outputs(g, scratch), .row = NEW_ARRAY(scratch, uint32_t, g->node.n),
-                 .whole = NEW_ARRAY(scratch, ValueId, g->value.n), .seen = NEW_ARRAY(scratch, uint32_t, g->node.n) };
+    Pieces p = { .g = g,
+                 .ctx = g->ctx,
+                 .arena = scratch,
+                 .price = price,
+                 .users = graph_users(g, scratch),
+                 .definer = graph_definers(g, scratch),
+                 .output = graph_outputs(g, scratch),
+                 .row = NEW_ARRAY(scratch, uint32_t, g->node.n),
+                 .whole = NEW_ARRAY(scratch, ValueId, g->value.n),
+                 .seen = NEW_ARRAY(scratch, uint32_t, g->node.n) };
 
     for (NodeId n = 1; n < g->node.n; n++)
         find_row(&p, n);
-    for (uint32_t i = p.rows.n; i-- > 0; )           /* each by those before it, as they are written */
+    /* each by those before it, as they are written */
+    for (uint32_t i = p.rows.n; i-- > 0;)
         shorten(&p, &p.rows.at[i]);
     double *gain = NEW_ARRAY(scratch, double, p.rows.n + 1);
     if (p.rows.n && price->begin)
         price->begin(price->user);
-    do                               /* what is asked of a row depends on those behind it: first as if all were taken */
+    /* what is asked of a row depends on those behind it: first as if all were taken */
+    do
         decide_all(&p, true, gain);
     while (p.rows.n && price->again && price->again(price->user));
     decide_all(&p, false, gain);

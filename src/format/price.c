@@ -1,10 +1,11 @@
 /* price: what each kernel takes for every way in which its arguments may lie.
  *
- * What a kernel reads or writes beside its product's operands is expected to lie as its output does, and where there is no product all
- * arguments of a rank to lie alike, unless there are only two. These ways are priced at once. Another way is expected to take no less than
- * if all lay as one of them does; it is priced when a search wants it all the same, and when greedy takes it, so that what greedy finds
- * is among what is searched, whatever it costs.
- * Kernels that say the same, over values with the same choices, have one table.
+ * What a kernel reads or writes beside its product's operands is expected to lie as its output
+ * does, and where there is no product all arguments of a rank to lie alike, unless there are only
+ * two. These ways are priced at once. Another way is expected to take no less than if all lay as
+ * one of them does; it is priced when a search wants it all the same, and when greedy takes it, so
+ * that what greedy finds is among what is searched, whatever it costs. Kernels that say the same,
+ * over values with the same choices, have one table.
  */
 #include "format/internal.h"
 
@@ -15,7 +16,8 @@ ValueId
 format_argument(const Formats *f, NodeId n, uint32_t buffer)
 {
     const Node *node = &f->g->node.at[n];
-    return buffer < node->in.count ? node_in(f->g, node, buffer) : node_out(f->g, node, buffer - node->in.count);
+    return buffer < node->in.count ? node_in(f->g, node, buffer)
+                                   : node_out(f->g, node, buffer - node->in.count);
 }
 
 const Layout *
@@ -29,7 +31,8 @@ static uint32_t
 argument_variable(const Formats *f, NodeId n, uint32_t buffer)
 {
     const Node *node = &f->g->node.at[n];
-    return f->at[buffer < node->in.count ? node->in.first + buffer : node->out.first + buffer - node->in.count];
+    return f->at[buffer < node->in.count ? node->in.first + buffer
+                                         : node->out.first + buffer - node->in.count];
 }
 
 const Layout *
@@ -69,13 +72,13 @@ format_cost(const Formats *f, NodeId n, const uint32_t *choice)
     return cost;
 }
 
-/* ---- which arguments lie alike --------------------------------------------------------------------------- */
+/* ---- which arguments lie alike --------------------------------------------------------------- */
 
 /* The next part of a layout that is more than one point. */
 static FormatPart
 next_part_alone(const Type *t, const Layout *l, uint32_t *at)
 {
-    for (uint32_t n = l ? l->format.npart : t->rank; *at < n; ) {
+    for (uint32_t n = l ? l->format.npart : t->rank; *at < n;) {
         FormatPart p = l ? l->format.part[*at] : (FormatPart){ (uint8_t)*at, 1, 0 };
         ++*at;
         if (!expr_is(t->dim[p.dim], 1) || p.div > 1 || p.mod)
@@ -84,7 +87,8 @@ next_part_alone(const Type *t, const Layout *l, uint32_t *at)
     return (FormatPart){ TN_MAX_RANK, 1, 0 };
 }
 
-/* The same, of a layout (NULL: as it is) whose blocks with nothing between them and what they are blocks of are one, if the last is whole. */
+/* The same, of a layout (NULL: as it is) whose blocks with nothing between them and what they are
+ * blocks of are one, if the last is whole. */
 static FormatPart
 next_part(const Type *t, const Layout *l, uint32_t *at)
 {
@@ -109,7 +113,8 @@ format_same_memory(const Type *t, const Layout *a, const Layout *b)
     FormatPart p, q;
 
     for (uint32_t d = 0; d < t->rank; d++)
-        if ((a ? a->before[d] : 0) != (b ? b->before[d] : 0) || (a ? a->after[d] : 0) != (b ? b->after[d] : 0))
+        if ((a ? a->before[d] : 0) != (b ? b->before[d] : 0) ||
+            (a ? a->after[d] : 0) != (b ? b->after[d] : 0))
             return false;
     do {
         p = next_part(t, a, &i);
@@ -140,13 +145,14 @@ leader(const Formats *f, NodeId n)
     return b < k->nin + k->nout ? b : k->nin;
 }
 
-/* Which arguments are expected to lie as the leader does, [nin + nout]: a product's operands lie as they like, two values of another
- * kernel as well, and what has no choice. */
+/* Which arguments are expected to lie as the leader does, [nin + nout]: a product's operands lie as
+ * they like, two values of another kernel as well, and what has no choice. */
 static const bool *
 tied_arguments(const Formats *f, NodeId n, uint32_t lead, uint32_t nvar)
 {
     const Kernel *k = f->g->node.at[n].kernel;
-    bool *tied = NEW_ARRAY(f->arena, bool, k->nin + k->nout), free = format_has_choice(f, format_argument(f, n, lead));
+    bool *tied = NEW_ARRAY(f->arena, bool, k->nin + k->nout),
+         free = format_has_choice(f, format_argument(f, n, lead));
     Contraction view;
     bool product = k->npart == 1 || kernel_is_beside(k);
 
@@ -154,8 +160,9 @@ tied_arguments(const Formats *f, NodeId n, uint32_t lead, uint32_t nvar)
         product = nest_contraction(f->ctx, k->part[p].nest, &view);
 
     for (uint32_t b = 0; b < k->nin + k->nout; b++)
-        tied[b] = (product || nvar > 2) && free && b != lead && format_has_choice(f, format_argument(f, n, b))
-                  && k->buffer.at[b].type->rank == k->buffer.at[lead].type->rank;
+        tied[b] = (product || nvar > 2) && free && b != lead &&
+                  format_has_choice(f, format_argument(f, n, b)) &&
+                  k->buffer.at[b].type->rank == k->buffer.at[lead].type->rank;
     for (uint32_t i = 0; i < 2 * k->npart && product; i++) {
         const Part *part = &k->part[i / 2];
         nest_contraction(f->ctx, part->nest, &view);
@@ -167,7 +174,12 @@ tied_arguments(const Formats *f, NodeId n, uint32_t lead, uint32_t nvar)
 }
 
 /* The variables of a kernel that are expected to lie alike, and the layouts of those, numbered. */
-typedef struct { uint32_t nvar; const uint32_t *var; bool tied[MAX_SCOPE]; uint32_t number[MAX_SCOPE][MAX_LAYOUTS + 1]; } Alike;
+typedef struct {
+    uint32_t nvar;
+    const uint32_t *var;
+    bool tied[MAX_SCOPE];
+    uint32_t number[MAX_SCOPE][MAX_LAYOUTS + 1];
+} Alike;
 
 static const Layout *
 layout_of(const Formats *f, uint32_t var, uint32_t choice)
@@ -191,7 +203,7 @@ static Alike
 alike_of(const Formats *f, NodeId n, uint32_t nvar, const uint32_t *var)
 {
     const Kernel *k = f->g->node.at[n].kernel;
-    const Layout **seen = NEW_ARRAY(f->arena, const Layout *, MAX_SCOPE * (MAX_LAYOUTS + 1));
+    const Layout **seen = NEW_ARRAY(f->arena, const Layout *, MAX_SCOPE *(MAX_LAYOUTS + 1));
     uint32_t lead = leader(f, n), nseen = 0, leading = argument_variable(f, n, lead);
     const bool *tied = tied_arguments(f, n, lead, nvar);
     Alike a = { .nvar = nvar, .var = var };
@@ -209,7 +221,8 @@ alike_of(const Formats *f, NodeId n, uint32_t nvar, const uint32_t *var)
     return a;
 }
 
-/* Those that are expected to lie alike go to the choices that are a layout; false: one of them cannot. */
+/* Those that are expected to lie alike go to the choices that are a layout; false: one of them
+ * cannot. */
 static bool
 lie_as(const Formats *f, const Alike *a, uint32_t layout, uint32_t *choice)
 {
@@ -242,7 +255,7 @@ lies_alike(const Alike *a, const uint32_t *choice)
     return true;
 }
 
-/* ---- tables ------------------------------------------------------------------------------------------------ */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
 /* What a table depends on: the kernel, and the choices of each argument. */
 static Sym
@@ -263,7 +276,8 @@ table_key(const Formats *f, NodeId n)
         text_printf(&t, "%c%u", f->g->value.at[v].data ? 'c' : 'v', same);
         for (uint32_t c = 0; f->var[v] && c < f->size[f->var[v] - 1]; c++) {
             text_add(&t, " ");
-            layout_print(&t, plain.buffer.at[b].type->rank, f->variable.at[f->var[v] - 1].layout[c]);
+            layout_print(&t, plain.buffer.at[b].type->rank,
+                         f->variable.at[f->var[v] - 1].layout[c]);
         }
     }
     Sym key = sym(f->ctx, text_str(&t));
@@ -288,10 +302,11 @@ choice_at(const Formats *f, uint32_t nvar, const uint32_t *var, uint64_t at, uin
         choice[var[i]] = (uint32_t)(at % f->size[var[i]]);
 }
 
-/* What is expected of a way that parts them: the least that it takes if all of them lie as one of them does here; nothing where none can.
- * other [nvar]: for its use. */
+/* What is expected of a way that parts them: the least that it takes if all of them lie as one of
+ * them does here; nothing where none can. other [nvar]: for its use. */
 static double
-expected(const Formats *f, const Alike *a, const CostTable *t, const uint32_t *choice, uint32_t *other)
+expected(const Formats *f, const Alike *a, const CostTable *t, const uint32_t *choice,
+         uint32_t *other)
 {
     double least = INFINITY;
 
@@ -300,10 +315,12 @@ expected(const Formats *f, const Alike *a, const CostTable *t, const uint32_t *c
     for (uint32_t i = 0; i < a->nvar; i++)
         if (a->tied[i] && lie_as(f, a, a->number[i][choice[a->var[i]]], other))
             least = fmin(least, t->cost[place_of(f, a->nvar, a->var, other)]);
-    return (isfinite(least) ? least : 0) + 1;        /* of ways as good the one that is priced is taken */
+    /* of ways as good the one that is priced is taken */
+    return (isfinite(least) ? least : 0) + 1;
 }
 
-/* A price over symbols is asked for many sizes of them, and takes as long as ten others (doc/formats.md): no more than needed are. */
+/* A price over symbols is asked for many sizes of them, and takes as long as ten others
+ * (doc/formats.md): no more than needed are. */
 static uint32_t
 most_parted(const Kernel *k)
 {
@@ -461,7 +478,8 @@ price_wanted(Formats *f)
     do
         for (uint32_t i = 0; i < n; i++) {
             uint32_t factor = f->wanted.at[i].factor;
-            choice_at(f, f->factor.at[factor].n, f->factor.at[factor].var, f->wanted.at[i].at, choice);
+            choice_at(f, f->factor.at[factor].n, f->factor.at[factor].var, f->wanted.at[i].at,
+                      choice);
             f->table[factor]->cost[f->wanted.at[i].at] = format_cost(f, f->kernel[factor], choice);
         }
     while (n && price->again && price->again(price->user));
@@ -518,7 +536,8 @@ write_as(const Formats *f, NodeId n, uint32_t c, uint32_t *choice)
     format_follow(f, choice);
 }
 
-/* What a kernel writes gets the choice that takes least, of equal ones one that is priced. Others are wanted where they may take less. */
+/* What a kernel writes gets the choice that takes least, of equal ones one that is priced. Others
+ * are wanted where they may take less. */
 static void
 write_cheapest(Formats *f, uint32_t factor, uint32_t *choice)
 {

@@ -1,11 +1,12 @@
 /* search: the choice of least cost, exactly.
  *
- * Costs are tables over a few variables each. A variable is eliminated by adding the tables that name it and keeping, for
- * every choice of the others in them, its best value: one new table. When none is left the total is known, and going
- * back through what was kept gives the choice. The order, fewest entries first, decides only how large tables become.
+ * Costs are tables over a few variables each. A variable is eliminated by adding the tables that
+ * name it and keeping, for every choice of the others in them, its best value: one new table. When
+ * none is left the total is known, and going back through what was kept gives the choice. The
+ * order, fewest entries first, decides only how large tables become.
  *
- * Tables of the same contents are one, and eliminating a variable from the same tables, related in the same way, is done once:
- * of forty-two equal layers one is solved, the others are looked up.
+ * Tables of the same contents are one, and eliminating a variable from the same tables, related in
+ * the same way, is done once: of forty-two equal layers one is solved, the others are looked up.
  *
  * Source: Dechter, Artificial Intelligence 113, 1999 (bucket elimination).
  */
@@ -15,26 +16,48 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct { uint64_t entries; const double *cost; uint32_t id; } Contents;      /* interned */
-typedef struct { uint32_t n; const uint32_t *var; const Contents *of; bool gone; } Table;
-typedef struct { const Contents *left; const uint32_t *best; size_t bytes; const void *key; } Solved;
-typedef struct { uint32_t var, nscope; const uint32_t *scope; const uint32_t *best; } Eliminated;
-typedef struct { uint64_t entries; uint32_t var; } Wait;             /* in a heap: fewest entries first, then the first variable */
+typedef struct {
+    uint64_t entries;
+    const double *cost;
+    uint32_t id;
+} Contents; /* interned */
+typedef struct {
+    uint32_t n;
+    const uint32_t *var;
+    const Contents *of;
+    bool gone;
+} Table;
+typedef struct {
+    const Contents *left;
+    const uint32_t *best;
+    size_t bytes;
+    const void *key;
+} Solved;
+typedef struct {
+    uint32_t var, nscope;
+    const uint32_t *scope;
+    const uint32_t *best;
+} Eliminated;
+/* in a heap: fewest entries first, then the first variable */
+typedef struct {
+    uint64_t entries;
+    uint32_t var;
+} Wait;
 
 typedef struct {
     Arena *arena;
     const FormatProblem *p;
     VEC(Table) table;
-    VEC(uint32_t) *of;                   /* [nvar]: the tables that name it, some of them gone */
-    Map contents, solved;                /* by hash: Contents, Solved */
+    VEC(uint32_t) * of;   /* [nvar]: the tables that name it, some of them gone */
+    Map contents, solved; /* by hash: Contents, Solved */
     uint32_t ncontents, nsolved;
-    uint64_t *entries;                   /* [nvar]: of the table that its elimination makes */
+    uint64_t *entries; /* [nvar]: of the table that its elimination makes */
     VEC(Wait) heap;
-    bool *done;                          /* [nvar] */
-    uint32_t *seen, stamp;               /* [nvar]: whose neighbour was looked at last */
+    bool *done;            /* [nvar] */
+    uint32_t *seen, stamp; /* [nvar]: whose neighbour was looked at last */
 } Search;
 
-/* ---- tables -------------------------------------------------------------------------------------------------- */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
 static const Contents *
 interned(Search *s, uint64_t entries, const double *cost)
@@ -70,7 +93,7 @@ entries_of(const Search *s, uint32_t n, const uint32_t *var)
     return entries;
 }
 
-/* ---- which is next ------------------------------------------------------------------------------------------- */
+/* ---- which is next --------------------------------------------------------------------------- */
 
 static bool
 is_before(Wait a, Wait b)
@@ -82,7 +105,8 @@ static void
 push(Search *s, Wait w)
 {
     VEC_PUSH(s->arena, &s->heap, w);
-    for (uint32_t i = s->heap.n - 1; i > 0 && is_before(w, s->heap.at[(i - 1) / 2]); i = (i - 1) / 2) {
+    for (uint32_t i = s->heap.n - 1; i > 0 && is_before(w, s->heap.at[(i - 1) / 2]);
+         i = (i - 1) / 2) {
         s->heap.at[i] = s->heap.at[(i - 1) / 2];
         s->heap.at[(i - 1) / 2] = w;
     }
@@ -93,7 +117,7 @@ pop(Search *s)
 {
     Wait top = s->heap.at[0], w = s->heap.at[--s->heap.n];
 
-    for (uint32_t i = 0; s->heap.n; ) {
+    for (uint32_t i = 0; s->heap.n;) {
         uint32_t child = 2 * i + 1;
         child += child + 1 < s->heap.n && is_before(s->heap.at[child + 1], s->heap.at[child]);
         if (child >= s->heap.n || !is_before(s->heap.at[child], w)) {
@@ -152,17 +176,24 @@ smallest(Search *s)
     return w.var;
 }
 
-/* ---- eliminating --------------------------------------------------------------------------------------------- */
+/* ---- eliminating ----------------------------------------------------------------------------- */
 
-typedef struct { uint32_t nscope, *scope; uint32_t ntable; const Table **table; uint32_t **place; } Bucket;
+typedef struct {
+    uint32_t nscope, *scope;
+    uint32_t ntable;
+    const Table **table;
+    uint32_t **place;
+} Bucket;
 
-/* The tables of a variable, those of smaller numbers first, and the others that they name, in the order in which they come; for each
- * table where its variables stand: in the scope, or behind it for the variable itself. */
+/* The tables of a variable, those of smaller numbers first, and the others that they name, in the
+ * order in which they come; for each table where its variables stand: in the scope, or behind it
+ * for the variable itself. */
 static Bucket
 bucket_of(Search *s, uint32_t var)
 {
     uint32_t n = s->of[var].n;
-    Bucket b = { .table = NEW_ARRAY(s->arena, const Table *, n + 1), .place = NEW_ARRAY(s->arena, uint32_t *, n + 1) };
+    Bucket b = { .table = NEW_ARRAY(s->arena, const Table *, n + 1),
+                 .place = NEW_ARRAY(s->arena, uint32_t *, n + 1) };
     VEC(uint32_t) scope = { 0 };
 
     for (uint32_t t = 0; t < n; t++) {
@@ -214,11 +245,13 @@ entry(const Search *s, const Bucket *b, uint32_t t, const uint32_t *choice, uint
     uint64_t at = 0;
 
     for (uint32_t i = 0; i < b->table[t]->n; i++)
-        at = at * s->p->size[b->table[t]->var[i]] + (b->place[t][i] == UINT32_MAX ? v : choice[b->place[t][i]]);
+        at = at * s->p->size[b->table[t]->var[i]] +
+             (b->place[t][i] == UINT32_MAX ? v : choice[b->place[t][i]]);
     return b->table[t]->of->cost[at];
 }
 
-/* What is the same in all entries decides nothing: without it a long chain of equal layers soon leaves equal tables. */
+/* What is the same in all entries decides nothing: without it a long chain of equal layers soon
+ * leaves equal tables. */
 static void
 take_least(uint64_t entries, double *cost)
 {
@@ -234,7 +267,8 @@ static Solved
 solve(Search *s, uint32_t var, const Bucket *b)
 {
     uint64_t entries = entries_of(s, b->nscope, b->scope);
-    uint32_t *choice = NEW_ARRAY(s->arena, uint32_t, b->nscope + 1), *best = NEW_ARRAY(s->arena, uint32_t, entries);
+    uint32_t *choice = NEW_ARRAY(s->arena, uint32_t, b->nscope + 1),
+             *best = NEW_ARRAY(s->arena, uint32_t, entries);
     double *cost = NEW_ARRAY(s->arena, double, entries);
 
     for (uint64_t at = 0; at < entries; at++) {
@@ -247,7 +281,7 @@ solve(Search *s, uint32_t var, const Bucket *b)
                 best[at] = v;
             }
         }
-        for (uint32_t i = b->nscope; i-- > 0 && ++choice[i] == s->p->size[b->scope[i]]; )
+        for (uint32_t i = b->nscope; i-- > 0 && ++choice[i] == s->p->size[b->scope[i]];)
             choice[i] = 0;
     }
     take_least(entries, cost);
@@ -290,9 +324,13 @@ eliminate(Search *s, uint32_t var)
     return (Eliminated){ var, b.nscope, b.scope, r->best };
 }
 
-/* ---- a beam, for what is too wide ------------------------------------------------------------------------------ */
+/* ---- a beam, for what is too wide ------------------------------------------------------------ */
 
-typedef struct { double cost; uint32_t from, choice; } Partial;      /* from: which of the partial choices before */
+/* from: which of the partial choices before */
+typedef struct {
+    double cost;
+    uint32_t from, choice;
+} Partial;
 
 static double
 entry_at(const Search *s, const Table *t, const uint32_t *choice)
@@ -334,7 +372,9 @@ by_cost(const void *a, const void *b)
 
     if (x->cost != y->cost)
         return x->cost < y->cost ? -1 : 1;
-    return x->from != y->from ? (x->from < y->from ? -1 : 1) : x->choice < y->choice ? -1 : x->choice > y->choice;
+    return x->from != y->from      ? (x->from < y->from ? -1 : 1)
+           : x->choice < y->choice ? -1
+                                   : x->choice > y->choice;
 }
 
 /* The tables of `var` all of whose variables have been decided. */
@@ -356,8 +396,10 @@ complete_tables(const Search *s, uint32_t var, const bool *decided, const uint32
 static void
 beam(Search *s, uint32_t *choice)
 {
-    uint32_t nvar = s->p->nvar, *order = NEW_ARRAY(s->arena, uint32_t, nvar), n = beam_order(s, order), kept = 1;
-    uint32_t *now = NEW_ARRAY(s->arena, uint32_t, (size_t)FORMAT_BEAM * nvar), *next = NEW_ARRAY(s->arena, uint32_t, (size_t)FORMAT_BEAM * nvar);
+    uint32_t nvar = s->p->nvar, *order = NEW_ARRAY(s->arena, uint32_t, nvar),
+             n = beam_order(s, order), kept = 1;
+    uint32_t *now = NEW_ARRAY(s->arena, uint32_t, (size_t)FORMAT_BEAM *nvar),
+             *next = NEW_ARRAY(s->arena, uint32_t, (size_t)FORMAT_BEAM *nvar);
     double *cost = NEW_ARRAY(s->arena, double, FORMAT_BEAM);
     bool *decided = NEW_ARRAY(s->arena, bool, nvar);
 
@@ -368,7 +410,9 @@ beam(Search *s, uint32_t *choice)
         for (uint32_t k = 0; k < kept; k++)
             for (uint32_t c = 0; c < s->p->size[v]; c++) {
                 now[(size_t)k * nvar + v] = c;
-                p[most++] = (Partial){ cost[k] + complete_tables(s, v, decided, now + (size_t)k * nvar), k, c };
+                p[most++] =
+                    (Partial){ cost[k] + complete_tables(s, v, decided, now + (size_t)k * nvar), k,
+                               c };
             }
         qsort(p, most, sizeof *p, by_cost);
         kept = most < FORMAT_BEAM ? most : FORMAT_BEAM;
@@ -383,7 +427,7 @@ beam(Search *s, uint32_t *choice)
     }
     for (uint32_t i = 0; i < n; i++)
         choice[order[i]] = now[order[i]];
-    for (bool better = true; better; ) {                             /* then one by one */
+    for (bool better = true; better;) { /* then one by one */
         better = false;
         for (uint32_t i = 0; i < n; i++) {
             uint32_t v = order[i], best = choice[v];
@@ -402,7 +446,7 @@ beam(Search *s, uint32_t *choice)
     }
 }
 
-/* ---- the whole ------------------------------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------- */
 
 static double
 total(const FormatProblem *p, const uint32_t *choice)
@@ -422,8 +466,13 @@ FormatResult
 format_search(Arena *a, const FormatProblem *p, uint32_t *choice)
 {
     Arena *scratch = arena_child(a);
-    Search s = { .arena = scratch, .p = p, .contents.arena = scratch, .solved.arena = scratch, .done = NEW_ARRAY(scratch, bool, p->nvar + 1),
-                 .entries = NEW_ARRAY(scratch, uint64_t, p->nvar + 1), .seen = NEW_ARRAY(scratch, uint32_t, p->nvar + 1) };
+    Search s = { .arena = scratch,
+                 .p = p,
+                 .contents.arena = scratch,
+                 .solved.arena = scratch,
+                 .done = NEW_ARRAY(scratch, bool, p->nvar + 1),
+                 .entries = NEW_ARRAY(scratch, uint64_t, p->nvar + 1),
+                 .seen = NEW_ARRAY(scratch, uint32_t, p->nvar + 1) };
     Eliminated *order = NEW_ARRAY(scratch, Eliminated, p->nvar + 1);
     FormatResult r = { .exact = true };
     uint64_t most = p->max_table ? p->max_table : FORMAT_MAX_TABLE;
@@ -431,7 +480,9 @@ format_search(Arena *a, const FormatProblem *p, uint32_t *choice)
 
     s.of = arena_alloc_array(scratch, p->nvar + 1, sizeof *s.of);
     for (uint32_t f = 0; f < p->nfactor; f++)
-        add_table(&s, p->factor[f].n, p->factor[f].var, interned(&s, entries_of(&s, p->factor[f].n, p->factor[f].var), p->factor[f].cost));
+        add_table(
+            &s, p->factor[f].n, p->factor[f].var,
+            interned(&s, entries_of(&s, p->factor[f].n, p->factor[f].var), p->factor[f].cost));
     for (uint32_t v = 0; v < p->nvar; v++)
         count(&s, v);
     for (; n < p->nvar && r.exact; n++) {

@@ -1,15 +1,19 @@
-/* values: what lies between kernels gets the order of dimensions that suits its neighbours: candidates (candidates.c), what
- * each kernel takes with each (price.c), what lies twice (copies.c), what is alive at once (memory.c), the least sum over all kernels
- * (search.c), and then types and nests say so.
+/* values: what lies between kernels gets the order of dimensions that suits its neighbours:
+ * candidates (candidates.c), what each kernel takes with each (price.c), what lies twice
+ * (copies.c), what is alive at once (memory.c), the least sum over all kernels (search.c), and then
+ * types and nests say so.
  */
 #include "format/internal.h"
 
 #include <math.h>
 #include <string.h>
 
-/* ---- who chooses ------------------------------------------------------------------------------------------- */
+/* ---- who chooses ----------------------------------------------------------------------------- */
 
-typedef struct { Arena *arena; VEC(FormatFactor) of; } Tables;
+typedef struct {
+    Arena *arena;
+    VEC(FormatFactor) of;
+} Tables;
 
 /* A table of variables as a table of the values whose they are: everybody reads what was made. */
 static void
@@ -31,7 +35,8 @@ add_all(Tables *t, uint32_t n, const FormatFactor *p)
 
 /* Without copies. */
 static FormatResult
-least_once(Formats *f, const FormatFactor *bound, uint32_t nbound, const FormatFactor *more, uint32_t *choice)
+least_once(Formats *f, const FormatFactor *bound, uint32_t nbound, const FormatFactor *more,
+           uint32_t *choice)
 {
     Tables t = { .arena = f->arena };
 
@@ -48,15 +53,18 @@ least_once(Formats *f, const FormatFactor *bound, uint32_t nbound, const FormatF
     }
     FormatResult r;
     do {
-        r = format_search(f->arena, &(FormatProblem){ f->nvar, f->size, t.of.n, t.of.at, 0 }, choice);
+        r = format_search(f->arena, &(FormatProblem){ f->nvar, f->size, t.of.n, t.of.at, 0 },
+                          choice);
         format_follow(f, choice);
     } while (format_price_wanted(f, choice));
     return r;
 }
 
-/* With copies where they are worth it: the search without them is narrower, and found exactly where this one is too wide. */
+/* With copies where they are worth it: the search without them is narrower, and found exactly where
+ * this one is too wide. */
 static FormatResult
-least_within(Formats *f, const FormatFactor *bound, uint32_t nbound, const FormatFactor *more, uint32_t *choice)
+least_within(Formats *f, const FormatFactor *bound, uint32_t nbound, const FormatFactor *more,
+             uint32_t *choice)
 {
     FormatResult r = least_once(f, bound, nbound, more, choice), other;
     uint32_t *twice = NEW_ARRAY(f->arena, uint32_t, f->nvar);
@@ -70,7 +78,8 @@ least_within(Formats *f, const FormatFactor *bound, uint32_t nbound, const Forma
     add_all(&t, nbound, bound);
     add_all(&t, more != NULL, more);
     do
-        other = format_search(f->arena, &(FormatProblem){ f->nvar, f->size, t.of.n, t.of.at, 0 }, twice);
+        other = format_search(f->arena, &(FormatProblem){ f->nvar, f->size, t.of.n, t.of.at, 0 },
+                              twice);
     while (other.cost < r.cost && format_price_wanted(f, twice));
     if (other.cost < r.cost) {
         memcpy(choice, twice, f->nvar * sizeof *choice);
@@ -107,13 +116,14 @@ least_by(Formats *f, OwnCost *own, uint32_t *choice)
     least_once(f, wish, f->variable.n, NULL, choice);
 }
 
-/* Dimension 1 lies last wherever a product proposes that and the kernels can (or in blocks, where those are what is asked for): every value wants it
- * for itself, and costs far more than a kernel where it lies as the model says, but that those which kernels of several parts make or read lie as is
- * cheaper. */
+/* Dimension 1 lies last wherever a product proposes that and the kernels can (or in blocks, where
+ * those are what is asked for): every value wants it for itself, and costs far more than a kernel
+ * where it lies as the model says, but that those which kernels of several parts make or read lie
+ * as is cheaper. */
 static double
 one_order(const Formats *f, const Variable *v, uint32_t c)
 {
-    const double far = 1e12;         /* picoseconds: a second */
+    const double far = 1e12; /* picoseconds: a second */
 
     if (c == (f->wish->how == FORMAT_BLOCKS ? v->blocks : v->last))
         return 0;
@@ -128,7 +138,8 @@ an_order(const Formats *f, const Variable *v, uint32_t c)
     return c < v->orders ? 0 : INFINITY;
 }
 
-/* The least time within the bound; where no choice keeps it, the least time of those that take least: the plan may still keep it. */
+/* The least time within the bound; where no choice keeps it, the least time of those that take
+ * least: the plan may still keep it. */
 static FormatResult
 search_within(Formats *f, uint32_t *choice)
 {
@@ -145,7 +156,7 @@ search_within(Formats *f, uint32_t *choice)
     return r;
 }
 
-/* ---- carrying it out --------------------------------------------------------------------------------------- */
+/* ---- carrying it out ------------------------------------------------------------------------- */
 
 static bool
 apply(Formats *f, const uint32_t *choice)
@@ -155,7 +166,8 @@ apply(Formats *f, const uint32_t *choice)
         bool any = false;
         for (uint32_t b = 0; f->can[n] && b < node->kernel->nin + node->kernel->nout; b++)
             any |= format_argument_layout(f, n, b, choice) != NULL;
-        if (any && !(node->kernel = kernel_lay(f->ctx, f->g->arena, node->kernel, format_layouts(f, n, choice))))
+        if (any && !(node->kernel = kernel_lay(f->ctx, f->g->arena, node->kernel,
+                                               format_layouts(f, n, choice))))
             return false;
     }
     if (!format_make_copies(f, choice))
@@ -176,12 +188,15 @@ refuse(const Formats *f, const uint32_t *choice)
         const Kernel *kernel = f->g->node.at[f->kernel[i]].kernel;
         for (uint32_t b = 0; b < kernel->nin + kernel->nout; b++) {
             uint32_t x = f->var[format_argument(f, f->kernel[i], b)];
-            if (x && f->variable.at[x - 1].pinned && !isfinite(format_cost(f, f->kernel[i], choice)))
-                return diag_error(&f->ctx->diags, DIAG_USAGE, (Loc){ 0 }, "--format %s: %s cannot run with it lying so; leave it out", f->variable.at[x - 1].name,
+            if (x && f->variable.at[x - 1].pinned &&
+                !isfinite(format_cost(f, f->kernel[i], choice)))
+                return diag_error(&f->ctx->diags, DIAG_USAGE, (Loc){ 0 },
+                                  "--format %s: %s cannot run with it lying so; leave it out",
+                                  f->variable.at[x - 1].name,
                                   kernel->origin ? kernel->origin : "a kernel");
         }
     }
-    return true;                     /* nothing is changed */
+    return true; /* nothing is changed */
 }
 
 static bool
@@ -220,22 +235,30 @@ take_if_less(Formats *f, FormatFound *found, const uint32_t *choice)
         *found = (FormatFound){ choice, cost, found->plain, cost };
 }
 
-/* Whoever chooses, the others are asked as well, in the same order and of the same tables: what they take is priced then, so the search knows it and
- * finds no less, whatever prices are. Where it is not exact, or some values lie as they are, theirs may be less and is taken. */
+/* Whoever chooses, the others are asked as well, in the same order and of the same tables: what
+ * they take is priced then, so the search knows it and finds no less, whatever prices are. Where it
+ * is not exact, or some values lie as they are, theirs may be less and is taken. */
 static bool
 solve(Formats *f, Text *remarks)
 {
     FormatHow how = f->wish->how;
-    uint32_t *plain = NEW_ARRAY(f->arena, uint32_t, f->nvar), *last = NEW_ARRAY(f->arena, uint32_t, f->nvar), *greedy = NEW_ARRAY(f->arena, uint32_t, f->nvar);
-    uint32_t *searched = NEW_ARRAY(f->arena, uint32_t, f->nvar), *free = NEW_ARRAY(f->arena, uint32_t, f->nvar);
+    uint32_t *plain = NEW_ARRAY(f->arena, uint32_t, f->nvar),
+             *last = NEW_ARRAY(f->arena, uint32_t, f->nvar),
+             *greedy = NEW_ARRAY(f->arena, uint32_t, f->nvar);
+    uint32_t *searched = NEW_ARRAY(f->arena, uint32_t, f->nvar),
+             *free = NEW_ARRAY(f->arena, uint32_t, f->nvar);
     uint32_t *other = NEW_ARRAY(f->arena, uint32_t, f->nvar);
     const uint32_t *choice = plain;
 
     switch (how) {
-    case FORMAT_CHANNELS_LAST: case FORMAT_BLOCKS: choice = last; break;
+    case FORMAT_CHANNELS_LAST:
+    case FORMAT_BLOCKS: choice = last; break;
     case FORMAT_GREEDY: choice = greedy; break;
     case FORMAT_CHAIN: choice = other; break;
-    case FORMAT_SEARCH: case FORMAT_LAYOUTS: case FORMAT_CHANNELS_FIRST: case FORMAT_NONE: break;
+    case FORMAT_SEARCH:
+    case FORMAT_LAYOUTS:
+    case FORMAT_CHANNELS_FIRST:
+    case FORMAT_NONE: break;
     }
     if (f->wish->price.begin)
         f->wish->price.begin(f->wish->price.user);
@@ -255,8 +278,10 @@ solve(Formats *f, Text *remarks)
         FormatResult r = search_within(f, searched);
         found = (FormatFound){ searched, r.cost, as_it_is, r.cost };
         if (!r.exact)
-            text_printf(remarks, "; the exact search would need a table of %.3g entries, %u are the limit: a beam of %d chose instead\n", (double)r.widest,
-                        FORMAT_MAX_TABLE, FORMAT_BEAM);
+            text_printf(remarks,
+                        "; the exact search would need a table of %.3g entries, %u are the limit: "
+                        "a beam of %d chose instead\n",
+                        (double)r.widest, FORMAT_MAX_TABLE, FORMAT_BEAM);
         take_if_less(f, &found, plain);
         take_if_less(f, &found, last);
         take_if_less(f, &found, greedy);
@@ -278,14 +303,20 @@ bool
 format_values(Graph *g, Arena *a, const FormatWish *wish, Text *remarks)
 {
     Arena *scratch = arena_child(a);
-    Formats f = { .g = g, .ctx = g->ctx, .arena = scratch, .wish = wish, .users = graph_users(g, scratch),
-                  .can = NEW_ARRAY(scratch, bool, g->node.n), .var = NEW_ARRAY(scratch, uint32_t, g->value.n) };
+    Formats f = { .g = g,
+                  .ctx = g->ctx,
+                  .arena = scratch,
+                  .wish = wish,
+                  .users = graph_users(g, scratch),
+                  .can = NEW_ARRAY(scratch, bool, g->node.n),
+                  .var = NEW_ARRAY(scratch, uint32_t, g->value.n) };
     bool ok = format_candidates(&f);
 
     if (ok && f.variable.n)
         ok = solve(&f, remarks);
     else if (ok && wish->explain)
-        text_printf(wish->explain, "no value between kernels has more than one order to choose from\n");
+        text_printf(wish->explain,
+                    "no value between kernels has more than one order to choose from\n");
     arena_free(scratch);
     return ok;
 }

@@ -9,12 +9,15 @@
 
 #include "fuse/internal.h"
 
-#define NAME_LIMIT 48                /* characters of a kernel's name */
+#define NAME_LIMIT 48 /* characters of a kernel's name */
 #define ORIGIN_LIMIT 240
 
-/* ---- names for people ------------------------------------------------------------------------------- */
+/* ---- names for people ------------------------------------------------------------------------ */
 
-typedef struct { Arena *arena; VEC(const char *) list; } Words;
+typedef struct {
+    Arena *arena;
+    VEC(const char *) list;
+} Words;
 
 static void
 add_word(Words *w, const char *word)
@@ -56,13 +59,18 @@ join(const Words *w, const char *between, size_t limit)
     return text_str(&t);
 }
 
-typedef struct { Sym name; const char *origin; Loc loc; } Label;
+typedef struct {
+    Sym name;
+    const char *origin;
+    Loc loc;
+} Label;
 
 static Label
 label_group(const Fusion *f, const NodeId *member, uint32_t n)
 {
     const Graph *g = f->g;
-    Words work = { .arena = f->arena }, views = { .arena = f->arena }, origin = { .arena = f->arena };
+    Words work = { .arena = f->arena }, views = { .arena = f->arena },
+          origin = { .arena = f->arena };
     Label label = { 0 };
 
     for (uint32_t i = 0; i < n; i++) {
@@ -79,17 +87,17 @@ label_group(const Fusion *f, const NodeId *member, uint32_t n)
     return label;
 }
 
-/* ---- one kernel ---------------------------------------------------------------------------------------- */
+/* ---- one kernel ------------------------------------------------------------------------------ */
 
 typedef struct {
     const Fusion *f;
-    Arena *arena;                    /* of the new graph */
+    Arena *arena; /* of the new graph */
     Kernel *kernel;
-    NodeId *host;                    /* [nhost], ascending */
+    NodeId *host; /* [nhost], ascending */
     uint32_t nhost;
-    Map buffer;                      /* of a value: its buffer */
+    Map buffer; /* of a value: its buffer */
     VEC(ValueId) in, out;
-    const Nest *seen;                /* that is looked at, and its values */
+    const Nest *seen; /* that is looked at, and its values */
     const ValueId *value;
 } Build;
 
@@ -99,7 +107,9 @@ add_buffer(Build *b, ValueId v, Sym name, Space space)
 {
     if (map_get(&b->buffer, v, NULL))
         return;
-    map_put(&b->buffer, v, kernel_buffer(b->f->ctx, b->arena, b->kernel, name, b->f->g->value.at[v].type, space, 1));
+    map_put(
+        &b->buffer, v,
+        kernel_buffer(b->f->ctx, b->arena, b->kernel, name, b->f->g->value.at[v].type, space, 1));
     if (space == SPACE_IN) {
         b->kernel->buffer.at[b->kernel->buffer.n - 1].kept = graph_is_kept(b->f->g, v);
         VEC_PUSH(b->f->arena, &b->in, v);
@@ -118,7 +128,8 @@ add_buffers(Build *b)
             for (uint32_t k = 0; k < nin + p->nest->nout; k++) {
                 ValueId v = p->value[k];
                 Sym name = p->nest->param[k].name;
-                if (pass == 0 && k < nin && !fuse_is_among(b->host, b->nhost, b->f->g->value.at[v].def))
+                if (pass == 0 && k < nin &&
+                    !fuse_is_among(b->host, b->nhost, b->f->g->value.at[v].def))
                     add_buffer(b, v, name, SPACE_IN);
                 if (pass == 1 && k >= nin && fuse_escapes(b->f, v, b->host, b->nhost))
                     add_buffer(b, v, name, SPACE_OUT);
@@ -141,8 +152,8 @@ read_inside(const Kernel *k, uint32_t buffer)
     return false;
 }
 
-/* Outputs that are written at digits of axes are seen by the kernel as they are written, a dimension for each
- * axis: schedules then meet bare axes alone. The memory is the same. */
+/* Outputs that are written at digits of axes are seen by the kernel as they are written, a
+ * dimension for each axis: schedules then meet bare axes alone. The memory is the same. */
 static void
 see_bare_outputs(Build *b, Part *part)
 {
@@ -187,7 +198,7 @@ add_parts(Build *b)
         part[i].nest = nest_named(b->f->ctx, part[i].nest);
 }
 
-/* ---- tables of masks ------------------------------------------------------------------------------------------------ */
+/* ---- tables of masks ------------------------------------------------------------------------- */
 
 /* How full data[tables, rows, keys] is, by tiles. */
 static uint8_t
@@ -221,7 +232,7 @@ see_density(void *user, const Scalar *s)
     if (!v || v->type->dtype != DT_U8 || v->format || (!v->data && said == 0))
         return;
     uint64_t at;
-    int64_t size[3] = { 1, 1, 1 };   /* tables, rows, keys */
+    int64_t size[3] = { 1, 1, 1 }; /* tables, rows, keys */
     for (uint32_t d = 0, rank = v->type->rank; d < rank; d++)
         size[d + 1 == rank ? 2 : d + 2 == rank ? 1 : 0] *= expr_or(v->type->dim[d], 0);
     if (!map_get(&b->buffer, b->value[slot], &at))
@@ -245,16 +256,21 @@ add_densities(Build *b)
     }
 }
 
-/* ---- the graph -------------------------------------------------------------------------------------------- */
+/* ---- the graph ------------------------------------------------------------------------------- */
 
 static Build
 make_kernel(const Fusion *f, Arena *a, const Label *label, const NodeId *node, uint32_t n)
 {
-    Build b = { .f = f, .arena = a, .kernel = NEW(a, Kernel), .host = NEW_ARRAY(f->arena, NodeId, n), .buffer.arena = f->arena };
+    Build b = { .f = f,
+                .arena = a,
+                .kernel = NEW(a, Kernel),
+                .host = NEW_ARRAY(f->arena, NodeId, n),
+                .buffer.arena = f->arena };
 
     b.nhost = fuse_hosts(f, node, n, b.host);
     b.kernel->name = label->name;
-    b.kernel->origin = *label->origin ? sym(f->ctx, label->origin) : NULL;       /* what reads rows, of --many, came from no node */
+    /* what reads rows, of --many, came from no node */
+    b.kernel->origin = *label->origin ? sym(f->ctx, label->origin) : NULL;
     uint32_t depth = fuse_depth(f, b.host, b.nhost), most = fuse_shared(f, b.host, b.nhost);
     b.kernel->shared = fuse_beside(f, b.host, b.nhost) ? 0 : depth && depth < most ? depth : most;
     add_buffers(&b);
@@ -269,7 +285,8 @@ add_kernel(const Fusion *f, Graph *to, const NodeId *node, uint32_t n, ValueId *
 {
     Label label = label_group(f, node, n);
     Build b = make_kernel(f, to->arena, &label, node, n);
-    ValueId *in = NEW_ARRAY(f->arena, ValueId, b.in.n), *out = NEW_ARRAY(f->arena, ValueId, b.out.n);
+    ValueId *in = NEW_ARRAY(f->arena, ValueId, b.in.n),
+            *out = NEW_ARRAY(f->arena, ValueId, b.out.n);
 
     for (uint32_t i = 0; i < b.in.n; i++)
         in[i] = map[b.in.at[i]];

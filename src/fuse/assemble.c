@@ -1,9 +1,10 @@
 /* assemble: a partition of nodes becomes a plan.
  *
- * Whoever makes a partition says which nodes are together; what is computed where inside of a group follows from composing it
- * (legal.c). A group that no kernel computes as a whole falls apart into its parts, each with what vanishes into it:
- * rules of others group by type alone, and may ask for that. The parts of a group wait for each other only as its nodes do,
- * so an order of all groups stays one.
+ * Whoever makes a partition says which nodes are together; what is computed where inside of a group
+ * follows from composing it (legal.c). A group that no kernel computes as a whole falls apart into
+ * its parts, each with what vanishes into it: rules of others group by type alone, and may ask for
+ * that. The parts of a group wait for each other only as its nodes do, so an order of all groups
+ * stays one.
  */
 #include "fuse/internal.h"
 
@@ -12,7 +13,10 @@
 FuseNodes
 fuse_nodes(const Graph *g, Arena *scratch, const FuseRules *rules)
 {
-    FuseNodes s = { .g = g, .f = fuse_compose(g, scratch, NULL, rules), .scratch = scratch, .node = NEW_ARRAY(scratch, NodeId, g->node.n),
+    FuseNodes s = { .g = g,
+                    .f = fuse_compose(g, scratch, NULL, rules),
+                    .scratch = scratch,
+                    .node = NEW_ARRAY(scratch, NodeId, g->node.n),
                     .at = NEW_ARRAY(scratch, uint32_t, g->node.n) };
 
     for (NodeId n = 1; n < g->node.n; n++)
@@ -28,11 +32,12 @@ fuse_find(const FuseNodes *s, const char *name)
 {
     const Graph *g = s->g;
 
-    for (uint32_t i = s->n; i-- > 0; ) {
+    for (uint32_t i = s->n; i-- > 0;) {
         const Node *n = &g->node.at[s->node[i]];
         const char *label = fuse_label(g, s->node[i]), *quoted = strchr(label, '"');
         size_t length = strlen(name);
-        if (!strcmp(label, name) || (quoted && !strncmp(quoted + 1, name, length) && quoted[1 + length] == '"'))
+        if (!strcmp(label, name) ||
+            (quoted && !strncmp(quoted + 1, name, length) && quoted[1 + length] == '"'))
             return i;
         for (uint32_t o = 0; o < n->out.count; o++)
             if (!strcmp(g->value.at[node_out(g, n, o)].name, name))
@@ -44,7 +49,8 @@ fuse_find(const FuseNodes *s, const char *name)
 Groups
 fuse_members(const FuseNodes *s, const uint32_t *group, uint32_t ngroup)
 {
-    Groups all = { NEW_ARRAY(s->scratch, uint32_t, ngroup + 3), NEW_ARRAY(s->scratch, NodeId, s->n + 1) };
+    Groups all = { NEW_ARRAY(s->scratch, uint32_t, ngroup + 3),
+                   NEW_ARRAY(s->scratch, NodeId, s->n + 1) };
 
     for (uint32_t i = 0; i < s->n; i++)
         all.first[group[i] + 2]++;
@@ -57,7 +63,8 @@ fuse_members(const FuseNodes *s, const uint32_t *group, uint32_t ngroup)
 
 /* Of one group: where each of its nodes is computed, and the number of the kernel that does. */
 static void
-place_members(const FuseNodes *s, const NodeId *node, uint32_t n, NodeId *host, uint32_t *number, uint32_t *next)
+place_members(const FuseNodes *s, const NodeId *node, uint32_t n, NodeId *host, uint32_t *number,
+              uint32_t *next)
 {
     Composed c = fuse_compose_group(&s->f, s->scratch, node, n);
     bool one = !c.no || n == 1;
@@ -74,13 +81,14 @@ place_members(const FuseNodes *s, const NodeId *node, uint32_t n, NodeId *host, 
     }
 }
 
-/* What has vanished before there were groups follows its readers, which come later: 0 where they are not one. */
+/* What has vanished before there were groups follows its readers, which come later: 0 where they
+ * are not one. */
 static void
 place_views(const FuseNodes *s, NodeId *host)
 {
     const Graph *g = s->g;
 
-    for (NodeId n = g->node.n; --n > 0; ) {
+    for (NodeId n = g->node.n; --n > 0;) {
         const Node *view = &g->node.at[n];
         bool any = false;
         for (uint32_t o = 0; s->f.host[n] != n && o < view->out.count; o++) {
@@ -97,11 +105,13 @@ place_views(const FuseNodes *s, NodeId *host)
 FuseUnits
 fuse_operators(const FuseNodes *s)
 {
-    FuseUnits u = { NEW_ARRAY(s->scratch, uint32_t, s->n + 1), NEW_ARRAY(s->scratch, uint32_t, s->n + 1), NEW_ARRAY(s->scratch, uint32_t, s->n + 1) };
+    FuseUnits u = { NEW_ARRAY(s->scratch, uint32_t, s->n + 1),
+                    NEW_ARRAY(s->scratch, uint32_t, s->n + 1),
+                    NEW_ARRAY(s->scratch, uint32_t, s->n + 1) };
 
     for (uint32_t i = 0; i < s->n; i++)
         u.of[i] = u.first[i] = u.next[i] = NO_SLOT;
-    for (uint32_t i = s->n; i-- > 0; ) {
+    for (uint32_t i = s->n; i-- > 0;) {
         const Piece *p = &s->f.piece[s->node[i]];
         Sym origin = s->g->node.at[s->node[i]].origin;
         u.of[i] = u.of[i] == NO_SLOT ? i : u.of[i];
@@ -127,13 +137,16 @@ fuse_assemble(const FuseNodes *s, Arena *a, const uint32_t *group, uint32_t ngro
 
     for (uint32_t k = 1; k <= ngroup; k++)
         if (all.first[k + 1] > all.first[k])
-            place_members(s, all.node + all.first[k], all.first[k + 1] - all.first[k], host, number, &next);
+            place_members(s, all.node + all.first[k], all.first[k + 1] - all.first[k], host, number,
+                          &next);
     place_views(s, host);
     fuse_vanish(g, &p, host);
     for (NodeId n = 1; n < g->node.n; n++) {
         bool stays = host[n] == n;
         p.group[n] = number[host[n]];
-        p.why[n] = stays ? "what its kernel makes" : host[n] ? "computed where its kernel reads it" : "computed wherever it is read";
+        p.why[n] = stays     ? "what its kernel makes"
+                   : host[n] ? "computed where its kernel reads it"
+                             : "computed wherever it is read";
     }
     fuse_number(g, a, &p);
     fuse_settle(g, &p);
@@ -159,5 +172,7 @@ fuse_granted(const Graph *g, const FusePlan *p, const FuseWish *wish)
 {
     NodeId node[2];
 
-    return !fuse_wished(g, wish, node) ? UNKNOWN : p->group[node[0]] == p->group[node[1]] ? YES : NO;
+    return !fuse_wished(g, wish, node)              ? UNKNOWN
+           : p->group[node[0]] == p->group[node[1]] ? YES
+                                                    : NO;
 }

@@ -16,19 +16,19 @@ typedef struct {
     const Graph *from;
     Graph *to;
     Arena *scratch;
-    ValueId *map;                    /* [from->value.n]: the value in `to` */
-    bool *done;                      /* [from->node.n]: in the order already */
-    bool *early;                     /* [from->node.n]: defines such a size, or is read for one */
-    Map definer;                     /* of symbols */
-    Map constant;                    /* name to value of `from` */
-    bool ready;                      /* of the node being looked at */
-    VEC(NodeId) run;                 /* nests that stand together */
-    uint32_t *readers;               /* [from->value.n]: uses that are not in the run */
+    ValueId *map;      /* [from->value.n]: the value in `to` */
+    bool *done;        /* [from->node.n]: in the order already */
+    bool *early;       /* [from->node.n]: defines such a size, or is read for one */
+    Map definer;       /* of symbols */
+    Map constant;      /* name to value of `from` */
+    bool ready;        /* of the node being looked at */
+    VEC(NodeId) run;   /* nests that stand together */
+    uint32_t *readers; /* [from->value.n]: uses that are not in the run */
     Users users;
-    bool *output;                    /* [from->value.n] */
+    bool *output; /* [from->value.n] */
 } Between;
 
-/* ---- order --------------------------------------------------------------------------------------- */
+/* ---- order ----------------------------------------------------------------------------------- */
 
 static void
 need_symbol(void *user, Sym symbol)
@@ -56,7 +56,8 @@ is_ready(Between *b, NodeId id)
     return b->ready;
 }
 
-/* Reductions and products do not wait: what they read would live longer, and is larger than what they make. */
+/* Reductions and products do not wait: what they read would live longer, and is larger than what
+ * they make. */
 static bool
 waits(const Between *b, NodeId id)
 {
@@ -80,7 +81,10 @@ waits(const Between *b, NodeId id)
     return read;
 }
 
-typedef struct { const Between *b; bool *needed; } Needed;
+typedef struct {
+    const Between *b;
+    bool *needed;
+} Needed;
 
 static void
 mark_definer(void *user, Sym symbol)
@@ -140,7 +144,7 @@ begin_run(Between *b)
 
     for (NodeId id = 1; id < g->node.n && !early; id++)
         early = b->early[id] && !b->done[id];
-    for (bool found = true; found; ) {
+    for (bool found = true; found;) {
         found = false;
         for (NodeId id = 1; id < g->node.n; id++)
             if (g->node.at[id].callee == CALL_NEST && (!early || b->early[id]) && is_ready(b, id)) {
@@ -148,7 +152,7 @@ begin_run(Between *b)
                 VEC_PUSH(b->scratch, &b->run, id);
             }
     }
-    for (uint32_t k = b->run.n; k-- > 0; )               /* those that read it come behind it */
+    for (uint32_t k = b->run.n; k-- > 0;) /* those that read it come behind it */
         if (waits(b, b->run.at[k]))
             b->done[b->run.at[k]] = false;
     for (uint32_t k = 0; k < b->run.n; k++)
@@ -157,7 +161,7 @@ begin_run(Between *b)
     return b->run.n = stay;
 }
 
-/* ---- one run of nests --------------------------------------------------------------------------------- */
+/* ---- one run of nests ------------------------------------------------------------------------ */
 
 static ValueId
 value_inside(Between *b, Graph *sub, ValueId *inside, ValueId v)
@@ -271,7 +275,8 @@ fuse_between(const Graph *g, Graph *(*fuse)(void *user, const Graph *nests), voi
         left -= ran;
         ok = fuse_run(&b, fuse, user);
         bool joined = false;
-        for (NodeId id = 1; id < g->node.n && ok; id++)      /* all of them: each cut is a run less that is fused as a whole */
+        /* all of them: each cut is a run less that is fused as a whole */
+        for (NodeId id = 1; id < g->node.n && ok; id++)
             if (g->node.at[id].callee == CALL_JOIN && is_ready(&b, id)) {
                 graph_copy_node(b.to, g, id, b.map);
                 b.done[id] = joined = true;
@@ -287,7 +292,8 @@ fuse_between(const Graph *g, Graph *(*fuse)(void *user, const Graph *nests), voi
             b.done[other] = true;
             left--;
         } else if (ok && left && !ran) {
-            ok = diag_error(&g->ctx->diags, DIAG_INTERNAL, (Loc){ 0 }, "fuse: %u nodes of graph %s wait for each other", left, g->name);
+            ok = diag_error(&g->ctx->diags, DIAG_INTERNAL, (Loc){ 0 },
+                            "fuse: %u nodes of graph %s wait for each other", left, g->name);
         }
     }
     if (ok)

@@ -1,9 +1,11 @@
 /* bisect: a plan with its first joins alone.
  *
- * A plan's joins are counted: every node that all who read it recompute, then of each kernel every node but its last, and the last where a reader
- * recomputes it. Where the first N of them are done and the values of the others go through memory, the plan is still one: kernels before the N-th join are
- * as they were, nodes behind it are by themselves, and the one kernel in between is what of it is still connected, or what it was some joins
- * earlier where that is no kernel. So halving N finds the join that makes a result wrong, or slow.
+ * A plan's joins are counted: every node that all who read it recompute, then of each kernel every
+ * node but its last, and the last where a reader recomputes it. Where the first N of them are done
+ * and the values of the others go through memory, the plan is still one: kernels before the N-th
+ * join are as they were, nodes behind it are by themselves, and the one kernel in between is what
+ * of it is still connected, or what it was some joins earlier where that is no kernel. So halving N
+ * finds the join that makes a result wrong, or slow.
  */
 #include "fuse/internal.h"
 #include "fuse/sets.h"
@@ -12,7 +14,8 @@ typedef struct {
     const Graph *g;
     const FusePlan *plan;
     Groups groups;
-    uint32_t *join, *most;           /* [node.n]: the number of a node's join, 0: none; [ngroup + 1]: the last of a kernel */
+    /* [node.n]: the number of a node's join, 0: none; [ngroup + 1]: the last of a kernel */
+    uint32_t *join, *most;
     uint32_t n;
 } Joins;
 
@@ -20,7 +23,8 @@ static void
 number_joins(Joins *j, Arena *a)
 {
     const Graph *g = j->g;
-    bool *inside = NEW_ARRAY(a, bool, g->node.n);        /* it comes to a reader otherwise than through memory */
+    /* it comes to a reader otherwise than through memory */
+    bool *inside = NEW_ARRAY(a, bool, g->node.n);
 
     for (NodeId n = 1; n < g->node.n; n++)
         for (uint32_t i = 0; i < g->node.at[n].in.count; i++) {
@@ -42,7 +46,12 @@ number_joins(Joins *j, Arena *a)
 static Joins
 joins_of(const Graph *g, Arena *a, const FusePlan *p)
 {
-    Joins j = { g, p, fuse_groups(g, a, p), NEW_ARRAY(a, uint32_t, g->node.n), NEW_ARRAY(a, uint32_t, p->ngroup + 1), 0 };
+    Joins j = { g,
+                p,
+                fuse_groups(g, a, p),
+                NEW_ARRAY(a, uint32_t, g->node.n),
+                NEW_ARRAY(a, uint32_t, p->ngroup + 1),
+                0 };
 
     number_joins(&j, a);
     return j;
@@ -69,7 +78,9 @@ with_joins(const Joins *j, Arena *a, uint32_t most)
     out.group = NEW_ARRAY(a, uint32_t, g->node.n);
     out.edge = arena_copy(a, p->edge, (g->ref.n + 1) * sizeof *p->edge);
     for (NodeId n = 1; n < g->node.n; n++)
-        root[n] = p->group[n] && j->most[p->group[n]] <= most ? j->groups.node[j->groups.first[p->group[n]]] : n;
+        root[n] = p->group[n] && j->most[p->group[n]] <= most
+                      ? j->groups.node[j->groups.first[p->group[n]]]
+                      : n;
     for (NodeId n = 1; n < g->node.n; n++) {
         const Node *node = &g->node.at[n];
         for (uint32_t i = 0; i < node->in.count; i++) {

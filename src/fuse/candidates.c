@@ -1,19 +1,21 @@
 /* candidates: groups that may be less work as one kernel.
  *
- * What a plan stores between a product and the rows made of it (softmax), or between rows and a product of them, need not exist as a
- * whole: a tile of rows of all three fits a cache. Nor need what lies between a product and a window over it (pooling behind a convolution):
- * some rows of the image fit. Products that read one value may stand side by side. All are listed against the plan as it is, whether they
- * have groups in common or not.
+ * What a plan stores between a product and the rows made of it (softmax), or between rows and a
+ * product of them, need not exist as a whole: a tile of rows of all three fits a cache. Nor need
+ * what lies between a product and a window over it (pooling behind a convolution): some rows of the
+ * image fit. Products that read one value may stand side by side. All are listed against the plan
+ * as it is, whether they have groups in common or not.
  */
 #include "fuse/join.h"
 
 #include <string.h>
 
-/* Of products that read one value so many sets are listed, all there are of six. Bounds kernels that are made and priced: each product more
- * doubles them. Two, three or four read one value in nets with attention or with branches. */
+/* Of products that read one value so many sets are listed, all there are of six. Bounds kernels
+ * that are made and priced: each product more doubles them. Two, three or four read one value in
+ * nets with attention or with branches. */
 #define MOST_BESIDE 57
 
-/* ---- groups ---------------------------------------------------------------------------------------------- */
+/* ---- groups ---------------------------------------------------------------------------------- */
 
 static uint32_t
 list_hosts(Join *j, NodeId group)
@@ -76,7 +78,7 @@ is_closed(Join *j, const NodeId *group, uint32_t n)
     return true;
 }
 
-/* ---- kinds of candidates ----------------------------------------------------------------------------------- */
+/* ---- kinds of candidates --------------------------------------------------------------------- */
 
 static bool
 has_same_groups(const JoinCandidate *x, const JoinCandidate *y)
@@ -112,7 +114,8 @@ last_of_rows(Join *j, const NodeId *host, uint32_t n, NodeId product)
     for (uint32_t k = 0; k < n; k++) {
         const Piece *p = &j->f->piece[host[k]];
         ValueId v = p->value[p->nest->nin];
-        if (p->nest->nout == 1 && fuse_traits_of(j->f, host[k])->elementwise && j->f->readers[v].n == 1 && j->f->readers[v].at[0] == product)
+        if (p->nest->nout == 1 && fuse_traits_of(j->f, host[k])->elementwise &&
+            j->f->readers[v].n == 1 && j->f->readers[v].at[0] == product)
             return host[k];
     }
     return 0;
@@ -135,8 +138,11 @@ add_triples(Join *j, NodeId product, NodeId group)
                 NodeId three[] = { group_of(j, j->f->piece[host[k]].value[s]), rows, group };
                 if (three[0] == rows || !is_product(j, three[0]) || !is_closed(j, three, 3))
                     continue;
-                add(j, (JoinCandidate){ .member = { j->g->value.at[j->f->piece[host[k]].value[s]].def, host[k], product }, .n = 3,
-                                        .last = last_of_rows(j, host, hosts, product) });
+                add(j,
+                    (JoinCandidate){ .member = { j->g->value.at[j->f->piece[host[k]].value[s]].def,
+                                                 host[k], product },
+                                     .n = 3,
+                                     .last = last_of_rows(j, host, hosts, product) });
             }
     }
 }
@@ -164,7 +170,8 @@ add_windows(Join *j, NodeId product, NodeId group)
     for (uint32_t i = 0; i < p->nest->nin; i++) {
         NodeId two[] = { group_of(j, p->value[i]), group };
         if (two[0] != group && is_window(j, two[0]) && is_closed(j, two, 2))
-            add(j, (JoinCandidate){ .member = { j->g->value.at[p->value[i]].def, product }, .n = 2 });
+            add(j,
+                (JoinCandidate){ .member = { j->g->value.at[p->value[i]].def, product }, .n = 2 });
     }
 }
 
@@ -183,8 +190,8 @@ add_rows(Join *j, NodeId row, NodeId group)
     }
 }
 
-/* Axes in front of the first that the other side of the product has: a window slides over one side alone, and columns are not shared one
- * by one. 0: no index of the window's reads slides. */
+/* Axes in front of the first that the other side of the product has: a window slides over one side
+ * alone, and columns are not shared one by one. 0: no index of the window's reads slides. */
 static uint32_t
 depth_under(Join *j, NodeId product, NodeId window, ValueId v)
 {
@@ -197,7 +204,9 @@ depth_under(Join *j, NodeId product, NodeId window, ValueId v)
     uint32_t depth = 0;
 
     for (uint32_t i = 0; i < reads.n; i++)
-        for (uint32_t d = 0; w->value[reads.at[i].load->u.load.slot] == v && d < reads.at[i].load->u.load.rank; d++) {
+        for (uint32_t d = 0;
+             w->value[reads.at[i].load->u.load.slot] == v && d < reads.at[i].load->u.load.rank;
+             d++) {
             AxisSet here = expr_axes(reads.at[i].load->u.load.at[d]);
             slides |= (here & parallel) && (here & ~parallel) ? expr_axes(n->write[0].at[d]) : 0;
         }
@@ -228,11 +237,15 @@ add_pooled(Join *j, NodeId window, NodeId group)
             continue;
         uint32_t depth = depth_under(j, j->host[0], window, p->value[i]);
         if (depth && is_closed(j, two, 2))
-            add(j, (JoinCandidate){ .member = { j->g->value.at[p->value[i]].def, window }, .n = 2, .between = p->value[i], .depth = depth });
+            add(j, (JoinCandidate){ .member = { j->g->value.at[p->value[i]].def, window },
+                                    .n = 2,
+                                    .between = p->value[i],
+                                    .depth = depth });
     }
 }
 
-/* Is v read once, at all parallel axes and the summed one, each its own dimension, the last that of the sum? */
+/* Is v read once, at all parallel axes and the summed one, each its own dimension, the last that of
+ * the sum? */
 static bool
 reads_as_summed(Join *j, NodeId reader, uint32_t slot)
 {
@@ -249,12 +262,14 @@ reads_as_summed(Join *j, NodeId reader, uint32_t slot)
         }
     for (uint32_t kind = AXIS_PARALLEL; found && kind <= AXIS_REDUCE; kind++)
         for (uint32_t x = 0; x < n->naxis; x++)
-            if (n->axis[x].kind == (AxisKind)kind && (dim == found->u.load.rank || found->u.load.at[dim++] != expr_axis(j->f->ctx, x)))
+            if (n->axis[x].kind == (AxisKind)kind &&
+                (dim == found->u.load.rank || found->u.load.at[dim++] != expr_axis(j->f->ctx, x)))
                 return false;
     return found && dim == found->u.load.rank;
 }
 
-/* Product, sums over the last axis of what it makes, for each group of its summands: they may be scaled. */
+/* Product, sums over the last axis of what it makes, for each group of its summands: they may be
+ * scaled. */
 static void
 add_scaled(Join *j, NodeId sum, NodeId group)
 {
@@ -265,12 +280,16 @@ add_scaled(Join *j, NodeId sum, NodeId group)
     for (uint32_t i = 0; i < p->nest->nin; i++) {
         NodeId two[] = { group_of(j, p->value[i]), group };
         uint32_t depth = p->nest->param[i].type->rank - 1u;
-        if (depth && two[0] != group && is_product(j, two[0]) && is_closed(j, two, 2) && reads_as_summed(j, sum, i))
-            add(j, (JoinCandidate){ .member = { j->g->value.at[p->value[i]].def, sum }, .n = 2, .between = p->value[i], .depth = depth });
+        if (depth && two[0] != group && is_product(j, two[0]) && is_closed(j, two, 2) &&
+            reads_as_summed(j, sum, i))
+            add(j, (JoinCandidate){ .member = { j->g->value.at[p->value[i]].def, sum },
+                                    .n = 2,
+                                    .between = p->value[i],
+                                    .depth = depth });
     }
 }
 
-/* ---- products side by side ------------------------------------------------------------------------------------ */
+/* ---- products side by side ------------------------------------------------------------------- */
 
 typedef VEC(JoinCandidate) Sets;
 
@@ -294,17 +313,19 @@ products_of(Join *j, ValueId v, NodeId *out)
     return n;
 }
 
-/* [n][n]: does the second of two products wait for the first? Then so does what waits for the second, and need not be looked for. */
+/* [n][n]: does the second of two products wait for the first? Then so does what waits for the
+ * second, and need not be looked for. */
 static bool *
 find_waits(Join *j, const NodeId *product, uint32_t n)
 {
-    bool *waits = NEW_ARRAY(j->f->arena, bool, (size_t)n * n);
+    bool *waits = NEW_ARRAY(j->f->arena, bool, (size_t)n *n);
 
-    for (uint32_t i = n; i-- > 0; )
+    for (uint32_t i = n; i-- > 0;)
         for (uint32_t k = i + 1; k < n; k++) {
             NodeId two[] = { j->order.group[product[i]], j->order.group[product[k]] };
             bool *own = waits + (size_t)i * n, *other = waits + (size_t)k * n;
-            if (own[k] || (fuse_beside(j->f, (NodeId[]){ product[i], product[k] }, 2) && order_allows(&j->order, two, 2)))
+            if (own[k] || (fuse_beside(j->f, (NodeId[]){ product[i], product[k] }, 2) &&
+                           order_allows(&j->order, two, 2)))
                 continue;
             own[k] = true;
             for (uint32_t l = k + 1; l < n; l++)
@@ -314,8 +335,15 @@ find_waits(Join *j, const NodeId *product, uint32_t n)
 }
 
 /* Products of one value [n]. A set of them is told by their numbers, ascending. */
-typedef struct { uint32_t at[ORDER_MOST_JOINED], n; } Set;
-typedef struct { const NodeId *product; const bool *waits; uint32_t n; VEC(Set) set; } Beside;
+typedef struct {
+    uint32_t at[ORDER_MOST_JOINED], n;
+} Set;
+typedef struct {
+    const NodeId *product;
+    const bool *waits;
+    uint32_t n;
+    VEC(Set) set;
+} Beside;
 
 /* A set with one more behind its last, if that waits for none of it. */
 static bool
@@ -350,7 +378,8 @@ list_sets(Beside *b, Arena *a)
     return true;
 }
 
-/* As many as may be with the first that is left, and so on; of each such set also those that one is missing of. */
+/* As many as may be with the first that is left, and so on; of each such set also those that one is
+ * missing of. */
 static void
 list_some_sets(Beside *b, Arena *a)
 {
@@ -363,7 +392,7 @@ list_some_sets(Beside *b, Arena *a)
             continue;
         for (uint32_t i = first + 1; i < b->n; i++)
             gone[i] = gone[i] || may_have(b, &all, i);
-        for (uint32_t missing = 0; missing <= all.n; missing++) {        /* at last none is */
+        for (uint32_t missing = 0; missing <= all.n; missing++) { /* at last none is */
             Set s = { { 0 }, 0 };
             for (uint32_t i = 0; i < all.n; i++)
                 if (i != missing)
@@ -399,7 +428,8 @@ add_beside(Join *j, ValueId v)
         j->unlisted++;
         list_some_sets(&b, a);
     }
-    for (uint32_t i = b.set.n; i-- > 0; ) {      /* the largest first: of those that gain as much the first is taken */
+    /* the largest first: of those that gain as much the first is taken */
+    for (uint32_t i = b.set.n; i-- > 0;) {
         const Set *s = &b.set.at[i];
         JoinCandidate t = { .n = s->n, .side_by_side = true };
         for (uint32_t k = 0; k < s->n; k++)

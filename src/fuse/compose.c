@@ -2,13 +2,13 @@
  *
  * Going through the nodes in reverse order, each asks whether its value can be computed where it is
  * read instead of being stored: views and cheap index arithmetic in every reader, other nodes only
- * where one node (its host) is left that reads them. When a node's turn comes all of its readers have
- * vanished or stayed, so a diamond that closes in one expression (x * sigmoid(x)) has one host.
- * Expressions are shared DAGs: read at one index, x is computed once.
+ * where one node (its host) is left that reads them. When a node's turn comes all of its readers
+ * have vanished or stayed, so a diamond that closes in one expression (x * sigmoid(x)) has one
+ * host. Expressions are shared DAGs: read at one index, x is computed once.
  *
  * All readers of a vanished node are its host, so no path can leave the group and return: this step
- * never makes a cycle. Whether it pays is for who makes a plan to say (rules.c), and what a plan says is done: of each read
- * whether the value is computed there, or why it cannot be.
+ * never makes a cycle. Whether it pays is for who makes a plan to say (rules.c), and what a plan
+ * says is done: of each read whether the value is computed there, or why it cannot be.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@
 
 #include "fuse/internal.h"
 
-/* ---- one node into one host ---------------------------------------------------------------------- */
+/* ---- one node into one host ------------------------------------------------------------------ */
 
 /* One parameter for each tensor. */
 static Piece
@@ -68,7 +68,8 @@ slot_of(Piece p, ValueId v)
     return NO_SLOT;
 }
 
-/* Output `out` of node, computed in place of the host's input `slot`; nest NULL where that is not possible. */
+/* Output `out` of node, computed in place of the host's input `slot`; nest NULL where that is not
+ * possible. */
 static Piece
 inlined_at(Fusion *f, Piece host, uint32_t slot, Piece node, uint32_t out)
 {
@@ -91,7 +92,7 @@ inlined_at(Fusion *f, Piece host, uint32_t slot, Piece node, uint32_t out)
 static Piece
 with_inlined(Fusion *f, Piece host, Piece node)
 {
-    host = merge_same(f, host);      /* one slot per tensor: concat(x, x) reads x twice */
+    host = merge_same(f, host); /* one slot per tensor: concat(x, x) reads x twice */
     for (uint32_t o = 0; o < node.nest->nout; o++) {
         uint32_t slot = slot_of(host, node.value[node.nest->nin + o]);
         if (slot == NO_SLOT)
@@ -99,13 +100,13 @@ with_inlined(Fusion *f, Piece host, Piece node)
         host = inlined_at(f, host, slot, node, o);
         if (!host.nest)
             return host;
-        host = merge_same(f, host);  /* the node may read one tensor twice itself */
+        host = merge_same(f, host); /* the node may read one tensor twice itself */
     }
     host.nest = nest_simplify(f->ctx, host.nest);
     return host.nest ? drop_unread(f, host) : host;
 }
 
-/* ---- readers ---------------------------------------------------------------------------------------- */
+/* ---- readers --------------------------------------------------------------------------------- */
 
 static uint64_t
 reading_key(NodeId host, ValueId v)
@@ -134,7 +135,7 @@ refuse_plan(Fusion *f, const char *format, ...)
 {
     Text t = { .arena = f->arena };
     va_list args;
-    char text[512];                                  /* a longer reason is cut: names may be long */
+    char text[512]; /* a longer reason is cut: names may be long */
 
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
@@ -144,8 +145,8 @@ refuse_plan(Fusion *f, const char *format, ...)
         f->refused = text_str(&t);
 }
 
-/* What a node reads in the graph stays a reading of its host, even where simplifying drops it: plans order
- * groups by the graph, and so what only such a node reads may not move behind it. */
+/* What a node reads in the graph stays a reading of its host, even where simplifying drops it:
+ * plans order groups by the graph, and so what only such a node reads may not move behind it. */
 static void
 add_reading(Fusion *f, NodeId host, ValueId v, FuseEdge edge)
 {
@@ -154,7 +155,10 @@ add_reading(Fusion *f, NodeId host, ValueId v, FuseEdge edge)
     if (map_get(&f->reader_at, reading_key(host, v), &at) && at) {
         FuseEdge *was = &f->edges[v].at[at - 1];
         if (f->plan && !f->rules && is_taken(*was) != is_taken(edge))
-            refuse_plan(f, "%s reads %s at two places that are one nest: it is computed in both, or in none", name_of(f, host), name_of(f, f->g->value.at[v].def));
+            refuse_plan(
+                f,
+                "%s reads %s at two places that are one nest: it is computed in both, or in none",
+                name_of(f, host), name_of(f, f->g->value.at[v].def));
         if (edge.depth && (!was->depth || edge.depth < was->depth))
             was->depth = edge.depth;
         return;
@@ -170,7 +174,8 @@ edge_of(Fusion *f, ValueId v, NodeId host)
 {
     uint64_t at = 0;
 
-    return map_get(&f->reader_at, reading_key(host, v), &at) && at ? f->edges[v].at[at - 1] : (FuseEdge){ EDGE_STORE, 0 };
+    return map_get(&f->reader_at, reading_key(host, v), &at) && at ? f->edges[v].at[at - 1]
+                                                                   : (FuseEdge){ EDGE_STORE, 0 };
 }
 
 static void
@@ -187,9 +192,13 @@ remove_reader(Fusion *f, ValueId v, NodeId host)
     map_put(&f->reader_at, reading_key(host, v), 0);
 }
 
-/* ---- vanishing ------------------------------------------------------------------------------------------ */
+/* ---- vanishing ------------------------------------------------------------------------------- */
 
-typedef struct { NodeId *at; uint32_t n; bool visible; } Hosts;
+typedef struct {
+    NodeId *at;
+    uint32_t n;
+    bool visible;
+} Hosts;
 
 static Hosts
 hosts_of(Fusion *f, NodeId n)
@@ -263,7 +272,8 @@ against_groups(const Fusion *f, NodeId n, const Hosts *h)
 static const char *
 inlined_why(Fusion *f, NodeId host, bool others)
 {
-    return arena_printf(f->arena, "computed where %s reads it%s", name_of(f, host), others ? ", and others" : "");
+    return arena_printf(f->arena, "computed where %s reads it%s", name_of(f, host),
+                        others ? ", and others" : "");
 }
 
 /* n computed in these hosts: after[i] is what each becomes. `stays`: others read what it stores. */
@@ -319,21 +329,33 @@ vanish_by_plan(Fusion *f, NodeId n)
     bool stays = h.visible || nhost < h.n;
     Piece *after = NEW_ARRAY(f->arena, Piece, h.n);
 
-    f->why[n] = h.visible ? "an output of the model" : !h.n ? "nothing reads it" : "the plan keeps it";
+    f->why[n] = h.visible ? "an output of the model"
+                : !h.n    ? "nothing reads it"
+                          : "the plan keeps it";
     for (uint32_t i = 0; i < nhost; i++) {
         if (is_inlined(f, n, h.at[i]) && (stays || nhost > 1)) {
             if (h.visible)
-                refuse_plan(f, "%s is to be computed in %s alone, but is an output of the model: recompute says that it is stored as well", name_of(f, n), name_of(f, h.at[i]));
+                refuse_plan(f,
+                            "%s is to be computed in %s alone, but is an output of the model: "
+                            "recompute says that it is stored as well",
+                            name_of(f, n), name_of(f, h.at[i]));
             else
-                refuse_plan(f, "%s is to be computed in %s alone, but %s reads it as well: recompute says that each computes it", name_of(f, n), name_of(f, h.at[i]), name_of(f, h.at[i ? 0 : 1]));
+                refuse_plan(f,
+                            "%s is to be computed in %s alone, but %s reads it as well: recompute "
+                            "says that each computes it",
+                            name_of(f, n), name_of(f, h.at[i]), name_of(f, h.at[i ? 0 : 1]));
             return;
         }
         after[i] = with_inlined(f, f->piece[h.at[i]], f->piece[n]);
-        if (after[i].nest)                       /* what is computed in a product's operand need not be done for every summand */
+        /* what is computed in a product's operand need not be done for every summand */
+        if (after[i].nest)
             after[i].nest = nest_factor(f->ctx, after[i].nest);
-        const char *no = after[i].nest ? fuse_cannot(f, n, after[i].nest) : "it is no plain value of its axes, or is read at places that are no indices of it";
+        const char *no = after[i].nest ? fuse_cannot(f, n, after[i].nest)
+                                       : "it is no plain value of its axes, or is read at places "
+                                         "that are no indices of it";
         if (no) {
-            refuse_plan(f, "%s cannot be computed where %s reads it: %s", name_of(f, n), name_of(f, h.at[i]), no);
+            refuse_plan(f, "%s cannot be computed where %s reads it: %s", name_of(f, n),
+                        name_of(f, h.at[i]), no);
             return;
         }
     }
@@ -345,11 +367,22 @@ Fusion
 fuse_compose(const Graph *g, Arena *a, const FusePlan *plan, const FuseRules *rules)
 {
     uint32_t nn = g->node.n, nv = g->value.n;
-    Fusion f = { .g = g, .ctx = g->ctx, .arena = a, .plan = plan, .rules = rules, .users = graph_users(g, a),
-                 .visible = graph_outputs(g, a), .piece = NEW_ARRAY(a, Piece, nn), .host = NEW_ARRAY(a, NodeId, nn),
-                 .finishes = NEW_ARRAY(a, bool, nn), .rowish = NEW_ARRAY(a, bool, nn), .reader_at.arena = a,
-                 .traits = NEW_ARRAY(a, NestTraits, nn), .traits_of = NEW_ARRAY(a, const Nest *, nn),
-                 .seen = NEW_ARRAY(a, NodeId, nn), .why = NEW_ARRAY(a, const char *, nn) };
+    Fusion f = { .g = g,
+                 .ctx = g->ctx,
+                 .arena = a,
+                 .plan = plan,
+                 .rules = rules,
+                 .users = graph_users(g, a),
+                 .visible = graph_outputs(g, a),
+                 .piece = NEW_ARRAY(a, Piece, nn),
+                 .host = NEW_ARRAY(a, NodeId, nn),
+                 .finishes = NEW_ARRAY(a, bool, nn),
+                 .rowish = NEW_ARRAY(a, bool, nn),
+                 .reader_at.arena = a,
+                 .traits = NEW_ARRAY(a, NestTraits, nn),
+                 .traits_of = NEW_ARRAY(a, const Nest *, nn),
+                 .seen = NEW_ARRAY(a, NodeId, nn),
+                 .why = NEW_ARRAY(a, const char *, nn) };
 
     f.readers = arena_alloc_array(a, nv, sizeof *f.readers);
     f.edges = arena_alloc_array(a, nv, sizeof *f.edges);
@@ -360,11 +393,13 @@ fuse_compose(const Graph *g, Arena *a, const FusePlan *plan, const FuseRules *ru
         const Node *node = &g->node.at[n];
         for (uint32_t i = 0; i < node->in.count; i++)
             if (node_in(g, node, i))
-                add_reading(&f, n, node_in(g, node, i), plan && !rules ? plan->edge[node->in.first + i] : (FuseEdge){ EDGE_STORE, 0 });
+                add_reading(&f, n, node_in(g, node, i),
+                            plan && !rules ? plan->edge[node->in.first + i]
+                                           : (FuseEdge){ EDGE_STORE, 0 });
     }
     if (rules)
         rules->begin(&f);
-    for (NodeId n = nn; --n > 0; )
+    for (NodeId n = nn; --n > 0;)
         if (rules)
             vanish_by_rules(&f, n);
         else

@@ -1,9 +1,10 @@
 /* dnnf: DNNFusion's rule, from the same nests.
  *
- * Five types, by fan-in and fan-out of what is read and not constant; an operator has the highest of its reads'. Two operators
- * after one another fuse unless the table says no; the pair has the type that the table says. Blocks grow from seeds, the
- * one-to-one operator with the smallest result first: to all that read it, then to all that it reads, and on. What its authors
- * ask a profile of is fused here.
+ * Five types, by fan-in and fan-out of what is read and not constant; an operator has the highest
+ * of its reads'. Two operators after one another fuse unless the table says no; the pair has the
+ * type that the table says. Blocks grow from seeds, the one-to-one operator with the smallest
+ * result first: to all that read it, then to all that it reads, and on. What its authors ask a
+ * profile of is fused here.
  *
  * Source: Niu et al., DNNFusion, PLDI 2021 (arXiv 2108.13342), sections 3 and 4.2.
  */
@@ -17,19 +18,20 @@ typedef enum { ONE_ONE, REORGANIZE, SHUFFLE, ONE_MANY, MANY_MANY, TYPES } Type5;
 /* [first][second]: the type of both as one */
 static const Type5 together[TYPES][TYPES] = {
     /*                1-1         RO          SH          1-M       M-M */
-    [ONE_ONE]    = { ONE_ONE,    REORGANIZE, SHUFFLE,    ONE_MANY, MANY_MANY },
+    [ONE_ONE] = { ONE_ONE, REORGANIZE, SHUFFLE, ONE_MANY, MANY_MANY },
     [REORGANIZE] = { REORGANIZE, REORGANIZE, REORGANIZE, ONE_MANY, MANY_MANY },
-    [SHUFFLE]    = { SHUFFLE,    SHUFFLE,    SHUFFLE,    ONE_MANY, MANY_MANY },
-    [ONE_MANY]   = { ONE_MANY,   ONE_MANY,   ONE_MANY,   ONE_MANY, NEVER },
-    [MANY_MANY]  = { MANY_MANY,  MANY_MANY,  MANY_MANY,  MANY_MANY, NEVER },
+    [SHUFFLE] = { SHUFFLE, SHUFFLE, SHUFFLE, ONE_MANY, MANY_MANY },
+    [ONE_MANY] = { ONE_MANY, ONE_MANY, ONE_MANY, ONE_MANY, NEVER },
+    [MANY_MANY] = { MANY_MANY, MANY_MANY, MANY_MANY, MANY_MANY, NEVER },
 };
 
 typedef struct {
     FuseNodes s;
-    FuseUnits unit;                  /* the operator that a node is of */
-    Type5 *type;                     /* [s.n]: of units, then of the blocks that they lead */
-    uint32_t *block, *next;          /* [s.n]: of units: the block, by its seed, and the next unit in it; NO_SLOT: none yet */
-    bool *seen;                      /* [s.n] */
+    FuseUnits unit; /* the operator that a node is of */
+    Type5 *type;    /* [s.n]: of units, then of the blocks that they lead */
+    /* [s.n]: of units: the block, by its seed, and the next unit in it; NO_SLOT: none yet */
+    uint32_t *block, *next;
+    bool *seen; /* [s.n] */
     VEC(uint32_t) stack, todo;
 } Dnnf;
 
@@ -37,9 +39,11 @@ static Type5
 type_of(Fusion *f, NodeId n)
 {
     static const Type5 of[MAP_COUNT] = {
-        [MAP_ID] = ONE_ONE, [MAP_PART] = ONE_ONE, [MAP_PERM] = SHUFFLE, [MAP_RELAYOUT] = REORGANIZE, [MAP_INJ] = SHUFFLE,
-        [MAP_BCAST] = ONE_MANY, [MAP_REPEAT] = ONE_MANY, [MAP_GATHER] = ONE_MANY,
-        [MAP_RED] = MANY_MANY, [MAP_WIN] = MANY_MANY, [MAP_CONTR] = MANY_MANY, [MAP_SCAN] = MANY_MANY, [MAP_UNKNOWN] = MANY_MANY,
+        [MAP_ID] = ONE_ONE,          [MAP_PART] = ONE_ONE,    [MAP_PERM] = SHUFFLE,
+        [MAP_RELAYOUT] = REORGANIZE, [MAP_INJ] = SHUFFLE,     [MAP_BCAST] = ONE_MANY,
+        [MAP_REPEAT] = ONE_MANY,     [MAP_GATHER] = ONE_MANY, [MAP_RED] = MANY_MANY,
+        [MAP_WIN] = MANY_MANY,       [MAP_CONTR] = MANY_MANY, [MAP_SCAN] = MANY_MANY,
+        [MAP_UNKNOWN] = MANY_MANY,
     };
     const Piece *p = &f->piece[n];
     Accesses reads = nest_accesses(f->ctx, f->arena, p->nest);
@@ -73,7 +77,8 @@ each_neighbour(Dnnf *d, uint32_t of, bool readers, void (*visit)(Dnnf *d, uint32
                 NodeId def = f->g->value.at[p->value[k]].def;
                 if (k < p->nest->nin && !readers && def)
                     visit(d, d->s.at[def]);
-                for (uint32_t r = 0; k >= p->nest->nin && readers && r < f->readers[p->value[k]].n; r++)
+                for (uint32_t r = 0; k >= p->nest->nin && readers && r < f->readers[p->value[k]].n;
+                     r++)
                     visit(d, d->s.at[f->readers[p->value[k]].at[r]]);
             }
         }
@@ -115,9 +120,11 @@ push_unit(Dnnf *d, uint32_t node)
 static bool
 take(Dnnf *d, uint32_t seed, uint32_t unit, bool behind)
 {
-    Type5 both = behind ? together[d->type[seed]][d->type[unit]] : together[d->type[unit]][d->type[seed]];
+    Type5 both =
+        behind ? together[d->type[seed]][d->type[unit]] : together[d->type[unit]][d->type[seed]];
 
-    if (d->block[unit] != NO_SLOT || both == NEVER || (behind ? closes_cycle(d, seed, unit) : closes_cycle(d, unit, seed)))
+    if (d->block[unit] != NO_SLOT || both == NEVER ||
+        (behind ? closes_cycle(d, seed, unit) : closes_cycle(d, unit, seed)))
         return false;
     d->block[unit] = seed;
     d->next[unit] = d->next[seed];
@@ -134,7 +141,8 @@ grow(Dnnf *d, uint32_t seed)
         d->todo.n = 0;
         each_neighbour(d, seed, behind, push_unit);
         for (uint32_t i = 0; i < d->todo.n; i++)
-            if (take(d, seed, d->todo.at[i], behind)) {      /* all neighbours once more: it has brought some */
+            /* all neighbours once more: it has brought some */
+            if (take(d, seed, d->todo.at[i], behind)) {
                 d->todo.n = 0;
                 each_neighbour(d, seed, behind, push_unit);
                 i = UINT32_MAX;
@@ -172,7 +180,8 @@ fuse_dnnf(const Graph *g, Arena *a)
     for (;;) {
         uint32_t seed = NO_SLOT;
         for (uint32_t u = 0; u < n; u++)
-            if (d.unit.of[u] == u && d.block[u] == NO_SLOT && own[u] == ONE_ONE && (seed == NO_SLOT || bytes_of(&d, u) < bytes_of(&d, seed)))
+            if (d.unit.of[u] == u && d.block[u] == NO_SLOT && own[u] == ONE_ONE &&
+                (seed == NO_SLOT || bytes_of(&d, u) < bytes_of(&d, seed)))
                 seed = u;
         if (seed == NO_SLOT)
             break;

@@ -1,11 +1,13 @@
 /* dp: the cheapest partition.
  *
- * Views vanish first, wherever they are read (legal.c): what is left are the nodes of a search (search.h), which asks
- * whether nodes may be a group (legal.c) and what it takes (price.c). The groups that it gives are composed once more, so that the
- * plan says of each read how its value comes there, as every plan does.
+ * Views vanish first, wherever they are read (legal.c): what is left are the nodes of a search
+ * (search.h), which asks whether nodes may be a group (legal.c) and what it takes (price.c). The
+ * groups that it gives are composed once more, so that the plan says of each read how its value
+ * comes there, as every plan does.
  *
- * What is outside of the search, and so of the word exact: values computed in several groups (but views), groups whose nodes are
- * not connected, what stays in a cache from one kernel to the next, and memory.
+ * What is outside of the search, and so of the word exact: values computed in several groups (but
+ * views), groups whose nodes are not connected, what stays in a cache from one kernel to the next,
+ * and memory.
  */
 #include "fuse/internal.h"
 #include "fuse/search.h"
@@ -13,16 +15,18 @@
 
 #include <math.h>
 
-/* They bound the exact search of a piece of the graph; where one is met a merged partition stands there (merge.c). */
-#define MOST_STATES 300000           /* some hundred megabytes, some seconds */
+/* They bound the exact search of a piece of the graph; where one is met a merged partition stands
+ * there (merge.c). */
+#define MOST_STATES 300000 /* some hundred megabytes, some seconds */
 #define MOST_STEPS 4000000
-#define MOST_COMPOSED 2500           /* groups of nests with few operands: one takes from a tenth of a millisecond to eight */
+#define MOST_COMPOSED                                                                              \
+    2500 /* groups of nests with few operands: one takes from a tenth of a millisecond to eight */
 
 typedef struct {
     FuseNodes s;
     Pricing *pricing;
-    Member *member;                  /* [s.n] */
-    uint32_t wish[2];                /* nodes that are to be together; NO_SLOT: none */
+    Member *member;   /* [s.n] */
+    uint32_t wish[2]; /* nodes that are to be together; NO_SLOT: none */
 } Dp;
 
 static bool
@@ -36,7 +40,8 @@ may(void *user, const uint32_t *node, uint32_t n)
     return !fuse_no_group(d->s.f.ctx, member, n);
 }
 
-/* Without rows a group is one part, so one node of it is read outside, if any: told without composing it. */
+/* Without rows a group is one part, so one node of it is read outside, if any: told without
+ * composing it. */
 static bool
 is_hopeless(const Dp *d, const uint32_t *node, const NodeId *id, uint32_t n)
 {
@@ -54,8 +59,8 @@ is_hopeless(const Dp *d, const uint32_t *node, const NodeId *id, uint32_t n)
     return seen > 1;
 }
 
-/* What a node costs beside its price where it is without the one that it is to be with [seconds]: more than any plan that has both takes. Prices
- * above 1,000 s count as that (piece.c). */
+/* What a node costs beside its price where it is without the one that it is to be with [seconds]:
+ * more than any plan that has both takes. Prices above 1,000 s count as that (piece.c). */
 #define UNWISHED 500.0
 
 static double
@@ -107,7 +112,8 @@ add_edges(Dp *d, SearchEdges *edges, NodeId n)
 }
 
 FusePlan
-fuse_dp(const Graph *g, Arena *a, const Machine *m, const FuseWish *wish, FuseCertificate *certificate)
+fuse_dp(const Graph *g, Arena *a, const Machine *m, const FuseWish *wish,
+        FuseCertificate *certificate)
 {
     Arena *scratch = arena_child(g->ctx->arena);
     SearchEdges edges = { 0 };
@@ -126,14 +132,34 @@ fuse_dp(const Graph *g, Arena *a, const Machine *m, const FuseWish *wish, FuseCe
         least[i] = fuse_least_seconds(d.pricing, d.s.node[i]);
         add_edges(&d, &edges, d.s.node[i]);
     }
-    SearchProblem problem = { .n = d.s.n, .edge = edges.at, .nedge = edges.n, .most = FUSE_MOST_MEMBERS, .may = may, .price = price, .least = least,
-                              .start = m->call_seconds, .user = &d, .most_states = MOST_STATES, .most_steps = MOST_STEPS, .spent = fuse_spent(d.pricing), .most_spent = MOST_COMPOSED };
+    SearchProblem problem = { .n = d.s.n,
+                              .edge = edges.at,
+                              .nedge = edges.n,
+                              .most = FUSE_MOST_MEMBERS,
+                              .may = may,
+                              .price = price,
+                              .least = least,
+                              .start = m->call_seconds,
+                              .user = &d,
+                              .most_states = MOST_STATES,
+                              .most_steps = MOST_STEPS,
+                              .spent = fuse_spent(d.pricing),
+                              .most_spent = MOST_COMPOSED };
     SearchResult r = search_partition(&problem, scratch);
     FusePlan p = fuse_assemble(&d.s, a, r.group, r.ngroup);
     bool apart = d.wish[0] != NO_SLOT && r.group[d.wish[0]] != r.group[d.wish[1]];
     double unwished = apart ? 2 * UNWISHED : 0;
     if (certificate)
-        *certificate = (FuseCertificate){ FUSE_DP, r.seconds - unwished, r.bound - unwished, -1, r.exact, r.states, r.steps, r.priced, *fuse_composed(d.pricing), time_seconds() - start };
+        *certificate = (FuseCertificate){ FUSE_DP,
+                                          r.seconds - unwished,
+                                          r.bound - unwished,
+                                          -1,
+                                          r.exact,
+                                          r.states,
+                                          r.steps,
+                                          r.priced,
+                                          *fuse_composed(d.pricing),
+                                          time_seconds() - start };
     arena_free(scratch);
     return p;
 }

@@ -1,15 +1,15 @@
 /* exact: dynamic programming over what is left of a piece.
  *
- * f(R) = min over groups G of price(G) + f(R \ G), where G is a connected ideal of R: everything that comes before one of its
- * nodes and is left is in it. Where R falls apart, f is the sum over its pieces. Bounds end a state's list early; equal states are
- * solved once.
+ * f(R) = min over groups G of price(G) + f(R \ G), where G is a connected ideal of R: everything
+ * that comes before one of its nodes and is left is in it. Where R falls apart, f is the sum over
+ * its pieces. Bounds end a state's list early; equal states are solved once.
  */
 #include "fuse/piece.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- states ------------------------------------------------------------------------------------------------------- */
+/* ---- states ---------------------------------------------------------------------------------- */
 
 static const Word *
 left_of(const Piece *k, uint32_t state)
@@ -55,24 +55,27 @@ state_of(Piece *k, const Word *left)
     return k->state.n - 1;
 }
 
-/* ---- steps -------------------------------------------------------------------------------------------------------- */
+/* ---- steps ----------------------------------------------------------------------------------- */
 
 static void
 open_pieces(Piece *k, uint32_t state, uint32_t npiece)
 {
     uint32_t first = k->piece.n;
 
-    for EACH_BIT(r, left_of(k, state), k->words) {
-        if (sets_root(k->root, r) != r)
-            continue;
-        memset(k->bits, 0, k->words * sizeof *k->bits);
-        for EACH_BIT(i, left_of(k, state), k->words)
-            if (sets_root(k->root, i) == r)
-                bit_put(k->bits, i);
+    for
+        EACH_BIT(r, left_of(k, state), k->words)
+        {
+            if (sets_root(k->root, r) != r)
+                continue;
+            memset(k->bits, 0, k->words * sizeof *k->bits);
+        for
+            EACH_BIT(i, left_of(k, state), k->words)
+        if (sets_root(k->root, i) == r)
+            bit_put(k->bits, i);
         uint32_t part = state_of(k, k->bits);
         k->state.at[part].single = true;
         VEC_PUSH(k->arena, &k->piece, part);
-    }
+        }
     k->state.at[state].piece = first;
     k->state.at[state].npiece = npiece;
 }
@@ -133,7 +136,8 @@ open_choices(Piece *k, Frame *f)
 static void
 open_state(Piece *k, Frame *f)
 {
-    uint32_t npiece = k->p->whole || k->state.at[f->state].single ? 1 : piece_split(k, left_of(k, f->state));
+    uint32_t npiece =
+        k->p->whole || k->state.at[f->state].single ? 1 : piece_split(k, left_of(k, f->state));
 
     f->open = true;
     f->first = k->choice.n;
@@ -174,7 +178,7 @@ step_choices(Piece *k, Frame *f)
         uint32_t rest = NONE;
         if (!k->p->blind && best->group != NONE &&
             (c.least > best->price || (c.least == best->price && c.bound_groups >= best->ngroup)))
-            break;                               /* and so for all behind it */
+            break; /* and so for all behind it */
         piece_bits(k, c.set, k->bits);
         bool any = false;
         for (uint32_t w = 0; w < k->words; w++) {
@@ -187,7 +191,8 @@ step_choices(Piece *k, Frame *f)
                 return rest;
         }
         State *s = &k->state.at[f->state];
-        int64_t price = price_sum(k->set.at[c.set].price, rest == NONE ? 0 : k->state.at[rest].price);
+        int64_t price =
+            price_sum(k->set.at[c.set].price, rest == NONE ? 0 : k->state.at[rest].price);
         uint32_t ngroup = 1 + (rest == NONE ? 0 : k->state.at[rest].ngroup);
         if (price < s->price || (price == s->price && ngroup < s->ngroup)) {
             s->price = price;
@@ -211,7 +216,8 @@ solve(Piece *k, uint32_t root)
             open_state(k, f);
         if (k->over || *k->states > k->p->most_states)
             return false;
-        uint32_t wants = k->state.at[f->state].npiece ? step_pieces(k, f->state) : step_choices(k, f);
+        uint32_t wants =
+            k->state.at[f->state].npiece ? step_pieces(k, f->state) : step_choices(k, f);
         if (wants != NONE) {
             VEC_PUSH(k->arena, &k->frame, ((Frame){ .state = wants }));
             continue;
@@ -247,7 +253,7 @@ piece_exact(Piece *k, const Word *all, uint32_t *group, uint32_t *ngroup, int64_
 {
     uint32_t root = state_of(k, all);
 
-    k->frame.n = k->choice.n = 0;                /* of a search that met a limit */
+    k->frame.n = k->choice.n = 0; /* of a search that met a limit */
     k->over = false;
     if (!solve(k, root))
         return false;

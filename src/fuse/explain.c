@@ -1,8 +1,9 @@
 /* explain: what a plan is made of, and why neighbours are not one kernel.
  *
- * For every two groups between which a value passes, the group that both would be is composed and priced as the search does. So
- * each pair has one reason, and where the reason is the price, both prices. In an optimal plan no merge takes less; in others one
- * may, and is told. The second best plan is looked for among those that differ in one merge, or in one node by itself.
+ * For every two groups between which a value passes, the group that both would be is composed and
+ * priced as the search does. So each pair has one reason, and where the reason is the price, both
+ * prices. In an optimal plan no merge takes less; in others one may, and is told. The second best
+ * plan is looked for among those that differ in one merge, or in one node by itself.
  */
 #include "fuse/internal.h"
 
@@ -13,10 +14,10 @@ typedef struct {
     FuseNodes s;
     Pricing *pricing;
     Groups group;
-    uint32_t *of;                    /* [s.n]: its group */
+    uint32_t *of; /* [s.n]: its group */
     uint32_t ngroup;
     const FusePlan *plan;
-    bool *seen;                      /* [ngroup + 1]: scratch */
+    bool *seen; /* [ngroup + 1]: scratch */
     uint32_t *stack;
 } Explain;
 
@@ -76,7 +77,10 @@ merge(const Explain *e, uint32_t x, uint32_t y, NodeId *out)
     uint32_t i = 0, j = 0, n = 0;
 
     while (i < size_of(e, x) || j < size_of(e, y))
-        out[n++] = j == size_of(e, y) || (i < size_of(e, x) && nodes_of(e, x)[i] < nodes_of(e, y)[j]) ? nodes_of(e, x)[i++] : nodes_of(e, y)[j++];
+        out[n++] =
+            j == size_of(e, y) || (i < size_of(e, x) && nodes_of(e, x)[i] < nodes_of(e, y)[j])
+                ? nodes_of(e, x)[i++]
+                : nodes_of(e, y)[j++];
     return n;
 }
 
@@ -95,7 +99,8 @@ time_of(Arena *a, double seconds)
     return text_str(&t);
 }
 
-/* What fuse_join found of both, where that comes nearest to gaining something or gains most; NULL: it has not tried. */
+/* What fuse_join found of both, where that comes nearest to gaining something or gains most; NULL:
+ * it has not tried. */
 static const FuseTried *
 tried(const Explain *e, uint32_t x, uint32_t y)
 {
@@ -103,7 +108,8 @@ tried(const Explain *e, uint32_t x, uint32_t y)
 
     for (uint32_t i = 0; i < e->plan->tried.n; i++) {
         const FuseTried *t = &e->plan->tried.at[i];
-        if (e->plan->group[t->from] == x && e->plan->group[t->to] == y && (!found || t->apart - t->together > found->apart - found->together))
+        if (e->plan->group[t->from] == x && e->plan->group[t->to] == y &&
+            (!found || t->apart - t->together > found->apart - found->together))
             found = t;
     }
     return found;
@@ -112,16 +118,21 @@ tried(const Explain *e, uint32_t x, uint32_t y)
 static const char *
 text_of_tried(const Explain *e, Arena *a, const FuseTried *t)
 {
-    const char *prices = arena_printf(a, "together %s, apart %s, by their best schedules", time_of(a, t->together), time_of(a, t->apart));
+    const char *prices = arena_printf(a, "together %s, apart %s, by their best schedules",
+                                      time_of(a, t->together), time_of(a, t->apart));
 
     if (!t->given_up)
         return prices;
     const char *gain = time_of(a, t->apart - t->together), *rivals = time_of(a, t->rivals);
     if (t->nrival == 0)
-        return arena_printf(a, "%s: gains %s, given up for others, with which it would wait for itself", prices, gain);
+        return arena_printf(
+            a, "%s: gains %s, given up for others, with which it would wait for itself", prices,
+            gain);
     if (t->nrival == 1)
-        return arena_printf(a, "%s: gains %s, given up for a kernel with %s that gains %s", prices, gain, label_of(e, t->rival), rivals);
-    return arena_printf(a, "%s: gains %s, given up for %u kernels, one with %s, that gain %s", prices, gain, t->nrival, label_of(e, t->rival), rivals);
+        return arena_printf(a, "%s: gains %s, given up for a kernel with %s that gains %s", prices,
+                            gain, label_of(e, t->rival), rivals);
+    return arena_printf(a, "%s: gains %s, given up for %u kernels, one with %s, that gain %s",
+                        prices, gain, t->nrival, label_of(e, t->rival), rivals);
 }
 
 /* Why x and y are not one; together < 0: no kernel is both. */
@@ -134,16 +145,25 @@ reason_of(Explain *e, Arena *a, uint32_t x, uint32_t y, FusePairNote *out)
     const FuseTried *prices = tried(e, x, y);
 
     out->together = -1;
-    out->apart = fuse_group_price(e->pricing, nodes_of(e, x), size_of(e, x)).seconds + fuse_group_price(e->pricing, nodes_of(e, y), size_of(e, y)).seconds;
+    out->apart = fuse_group_price(e->pricing, nodes_of(e, x), size_of(e, x)).seconds +
+                 fuse_group_price(e->pricing, nodes_of(e, y), size_of(e, y)).seconds;
     for (uint32_t i = 0; i < n; i++)
         member[i] = fuse_member(&e->s.f, node[i]);
     const char *no = fuse_no_group(e->s.f.ctx, member, n);
     if (prices) {
-        *out = (FusePairNote){ out->from, out->to, out->value, out->name, out->bytes, prices->given_up ? APART_RIVAL : APART_COST, text_of_tried(e, a, prices),
-                               prices->together, prices->apart };
+        *out = (FusePairNote){ out->from,
+                               out->to,
+                               out->value,
+                               out->name,
+                               out->bytes,
+                               prices->given_up ? APART_RIVAL : APART_COST,
+                               text_of_tried(e, a, prices),
+                               prices->together,
+                               prices->apart };
     } else if (round) {
         out->reason = APART_ORDER;
-        out->text = arena_printf(a, "%s reads the first, and the second reads what comes of it", label_of(e, nodes_of(e, round)[0]));
+        out->text = arena_printf(a, "%s reads the first, and the second reads what comes of it",
+                                 label_of(e, nodes_of(e, round)[0]));
     } else if (no) {
         out->reason = APART_PAIR;
         out->text = no;
@@ -157,7 +177,9 @@ reason_of(Explain *e, Arena *a, uint32_t x, uint32_t y, FusePairNote *out)
         out->together = c.no ? -1 : p.seconds;
         if (c.no && out->reason == APART_PAIR && e->s.f.visible[out->value])
             out->reason = APART_VISIBLE;
-        out->text = c.no ? arena_str(a, c.no) : arena_printf(a, "together %s, apart %s", time_of(a, p.seconds), time_of(a, out->apart));
+        out->text = c.no ? arena_str(a, c.no)
+                         : arena_printf(a, "together %s, apart %s", time_of(a, p.seconds),
+                                        time_of(a, out->apart));
     }
 }
 
@@ -172,7 +194,8 @@ between(const Explain *e, uint32_t x, uint32_t y)
         const Piece *p = &e->s.f.piece[nodes_of(e, x)[i]];
         for (uint32_t o = p->nest->nin; o < p->nest->nin + p->nest->nout; o++)
             for (uint32_t r = 0; r < e->s.f.readers[p->value[o]].n; r++) {
-                double bytes = cost_usual(e->s.f.ctx, type_bytes(e->s.f.ctx, p->nest->param[o].type));
+                double bytes =
+                    cost_usual(e->s.f.ctx, type_bytes(e->s.f.ctx, p->nest->param[o].type));
                 if (e->of[e->s.at[e->s.f.readers[p->value[o]].at[r]]] == y && bytes > most)
                     found = p->value[o], most = bytes;
             }
@@ -186,13 +209,20 @@ note_port(const Explain *e, Arena *a, ValueId v, uint32_t k, bool in, FuseNotes 
     for (uint32_t i = 0; i < out->port.n; i++)
         if (out->port.at[i].value == v && out->port.at[i].kernel == k)
             return;
-    VEC_PUSH(a, &out->port, ((FusePortNote){ v, k, in, cost_usual(e->s.f.ctx, type_bytes(e->s.f.ctx, e->s.g->value.at[v].type)) }));
+    VEC_PUSH(
+        a, &out->port,
+        ((FusePortNote){
+            v, k, in, cost_usual(e->s.f.ctx, type_bytes(e->s.f.ctx, e->s.g->value.at[v].type)) }));
 }
 
 static void
 note_group(Explain *e, Arena *a, uint32_t k, FuseNotes *out)
 {
-    FuseGroupNote note = { .kernel = k, .nests = size_of(e, k), .seconds = fuse_group_price(e->pricing, nodes_of(e, k), size_of(e, k)).seconds };
+    FuseGroupNote note = {
+        .kernel = k,
+        .nests = size_of(e, k),
+        .seconds = fuse_group_price(e->pricing, nodes_of(e, k), size_of(e, k)).seconds
+    };
     Text t = { .arena = a };
     const char *last = NULL;
 
@@ -211,7 +241,8 @@ note_group(Explain *e, Arena *a, uint32_t k, FuseNotes *out)
         }
         for (uint32_t o = p->nest->nin; o < p->nest->nin + p->nest->nout; o++)
             if (!fuse_escapes(&e->s.f, p->value[o], nodes_of(e, k), size_of(e, k)))
-                note.saved += cost_usual(e->s.f.ctx, type_bytes(e->s.f.ctx, p->nest->param[o].type));
+                note.saved +=
+                    cost_usual(e->s.f.ctx, type_bytes(e->s.f.ctx, p->nest->param[o].type));
     }
     note.name = text_str(&t);
     VEC_PUSH(a, &out->group, note);
@@ -221,16 +252,19 @@ note_group(Explain *e, Arena *a, uint32_t k, FuseNotes *out)
 static double
 least_split(Explain *e, uint32_t k)
 {
-    double least = INFINITY, whole = fuse_group_price(e->pricing, nodes_of(e, k), size_of(e, k)).seconds;
+    double least = INFINITY,
+           whole = fuse_group_price(e->pricing, nodes_of(e, k), size_of(e, k)).seconds;
     uint32_t n = size_of(e, k);
     NodeId *rest = NEW_ARRAY(e->s.scratch, NodeId, n + 1);
 
-    for (uint32_t out = 0; n > 1 && out < n; out += n - 1) {     /* the first, which nothing in it comes before, and the last */
+    /* the first, which nothing in it comes before, and the last */
+    for (uint32_t out = 0; n > 1 && out < n; out += n - 1) {
         uint32_t kept = 0;
         for (uint32_t i = 0; i < n; i++)
             if (i != out)
                 rest[kept++] = nodes_of(e, k)[i];
-        GroupPrice p = fuse_group_price(e->pricing, rest, kept), one = fuse_group_price(e->pricing, nodes_of(e, k) + out, 1);
+        GroupPrice p = fuse_group_price(e->pricing, rest, kept),
+                   one = fuse_group_price(e->pricing, nodes_of(e, k) + out, 1);
         if (!p.no || kept == 1)
             least = fmin(least, p.seconds + one.seconds - whole);
     }
@@ -243,7 +277,8 @@ begin(const Graph *g, Arena *scratch, const FusePlan *p)
     Explain e = { .s = fuse_nodes(g, scratch, &fuse_rules_views), .ngroup = p->ngroup, .plan = p };
 
     e.of = NEW_ARRAY(scratch, uint32_t, e.s.n + 1);
-    for (uint32_t i = 0; i < e.s.n; i++)         /* what the plan recomputes everywhere is told by itself */
+    /* what the plan recomputes everywhere is told by itself */
+    for (uint32_t i = 0; i < e.s.n; i++)
         e.of[i] = p->group[e.s.node[i]] ? p->group[e.s.node[i]] : ++e.ngroup;
     e.group = fuse_members(&e.s, e.of, e.ngroup);
     e.seen = NEW_ARRAY(scratch, bool, e.ngroup + 1);
@@ -252,11 +287,14 @@ begin(const Graph *g, Arena *scratch, const FusePlan *p)
 }
 
 FuseNotes
-fuse_explain(const Graph *g, Arena *a, const Machine *m, const FusePlan *p, const FuseCertificate *known)
+fuse_explain(const Graph *g, Arena *a, const Machine *m, const FusePlan *p,
+             const FuseCertificate *known)
 {
     Arena *scratch = arena_child(g->ctx->arena);
     Explain e = begin(g, scratch, p);
-    FuseNotes out = { .known = *known, .nests = g->node.n - 1, .kernels = p->ngroup, .joins = fuse_joins(g, p) };
+    FuseNotes out = {
+        .known = *known, .nests = g->node.n - 1, .kernels = p->ngroup, .joins = fuse_joins(g, p)
+    };
     double second = INFINITY, sum = 0;
 
     e.pricing = fuse_pricing(&e.s.f, scratch, m);
@@ -270,8 +308,12 @@ fuse_explain(const Graph *g, Arena *a, const Machine *m, const FusePlan *p, cons
             ValueId v = y != x && size_of(&e, y) ? between(&e, x, y) : 0;
             if (!v)
                 continue;
-            FusePairNote pair = { .from = x, .to = y, .value = v, .name = g->value.at[v].name,
-                                  .bytes = cost_usual(g->ctx, type_bytes(g->ctx, g->value.at[v].type)) };
+            FusePairNote pair = { .from = x,
+                                  .to = y,
+                                  .value = v,
+                                  .name = g->value.at[v].name,
+                                  .bytes =
+                                      cost_usual(g->ctx, type_bytes(g->ctx, g->value.at[v].type)) };
             reason_of(&e, a, x, y, &pair);
             if (pair.together >= 0 && !tried(&e, x, y))
                 second = fmin(second, pair.together - pair.apart);
@@ -285,10 +327,11 @@ fuse_explain(const Graph *g, Arena *a, const Machine *m, const FusePlan *p, cons
     return out;
 }
 
-/* ---- two nodes ------------------------------------------------------------------------------------------------ */
+/* ---- two nodes ------------------------------------------------------------------------------- */
 
 const char *
-fuse_why(const Graph *g, Arena *a, const Machine *m, const FusePlan *p, const char *first, const char *second)
+fuse_why(const Graph *g, Arena *a, const Machine *m, const FusePlan *p, const char *first,
+         const char *second)
 {
     Arena *scratch = arena_child(g->ctx->arena);
     Explain e = begin(g, scratch, p);
@@ -303,8 +346,9 @@ fuse_why(const Graph *g, Arena *a, const Machine *m, const FusePlan *p, const ch
             text = arena_printf(a, "%s and %s are in kernel %u", first, second, x);
         } else {
             reason_of(&e, a, x, y, &pair);
-            text = arena_printf(a, "%s is in kernel %u, %s in %u%s: %s: %s", first, e.of[i], second, e.of[j],
-                                pair.value ? "" : ", and no value passes between them", apart_name[pair.reason], pair.text);
+            text = arena_printf(a, "%s is in kernel %u, %s in %u%s: %s: %s", first, e.of[i], second,
+                                e.of[j], pair.value ? "" : ", and no value passes between them",
+                                apart_name[pair.reason], pair.text);
         }
     }
     arena_free(scratch);

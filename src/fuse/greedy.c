@@ -5,17 +5,17 @@
  * axes and the elementwise nests around them, as in softmax and layer normalisation, become parts
  * of one kernel that share their outer axes, so that a row stays in the nearest memory.
  *
- * Gathering may close a cycle through other groups, which their order tells (order.c). Products do not join rows
- * here: their kernels tile all axes.
+ * Gathering may close a cycle through other groups, which their order tells (order.c). Products do
+ * not join rows here: their kernels tile all axes.
  */
 #include "fuse/order.h"
 
 typedef struct {
     Fusion *f;
     const Machine *m;
-    Order order;                     /* of hosts in groups */
-    const NestTraits *traits;        /* [node.n]: of hosts */
-    NodeId *member;                  /* [node.n]: scratch */
+    Order order;              /* of hosts in groups */
+    const NestTraits *traits; /* [node.n]: of hosts */
+    NodeId *member;           /* [node.n]: scratch */
 } Rows;
 
 static bool
@@ -24,7 +24,7 @@ is_host(const Fusion *f, NodeId n)
     return f->host[n] == n;
 }
 
-/* ---- rows ---------------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 /* A group that has a row reduction keeps its trips; NULL if it has none and follows the other. */
 static const Expr *
@@ -37,10 +37,12 @@ trips_to_keep(Rows *r, NodeId group)
         row = row || r->traits[r->member[i]].row;
     if (!row)
         return NULL;
-    return fuse_trips(r->f->ctx, r->f->piece[r->member[0]].nest, n > 1 ? fuse_shared(r->f, r->member, n) : NEST_MAX_AXES);
+    return fuse_trips(r->f->ctx, r->f->piece[r->member[0]].nest,
+                      n > 1 ? fuse_shared(r->f, r->member, n) : NEST_MAX_AXES);
 }
 
-/* Is a trip small enough for near memory, and are there two trips for every core, where there is work for two? */
+/* Is a trip small enough for near memory, and are there two trips for every core, where there is
+ * work for two? */
 static bool
 suits(Rows *r, const Expr *trips, uint32_t n)
 {
@@ -52,7 +54,8 @@ suits(Rows *r, const Expr *trips, uint32_t n)
         const Expr *row = expr_exact_div(c, type_count(c, nest->param[nest->nin].type), trips);
         if (row && expr_const(row, &work) && work > FUSE_MAX_ROW)
             return false;
-        if (expr_const(trips, &trip) && trip < few && row && expr_const(row, &work) && trip * work > much)
+        if (expr_const(trips, &trip) && trip < few && row && expr_const(row, &work) &&
+            trip * work > much)
             return false;
     }
     return true;
@@ -76,7 +79,8 @@ gather(Rows *r, NodeId a, NodeId b)
     if (!depth)
         return false;
     const Expr *trips = fuse_trips(c, f->piece[r->member[0]].nest, depth);
-    if ((keep_a && expr_eq(c, NULL, keep_a, trips) != YES) || (keep_b && expr_eq(c, NULL, keep_b, trips) != YES))
+    if ((keep_a && expr_eq(c, NULL, keep_a, trips) != YES) ||
+        (keep_b && expr_eq(c, NULL, keep_b, trips) != YES))
         return false;
     if (!suits(r, trips, n) || !order_join(&r->order, both, 2))
         return false;
@@ -93,12 +97,17 @@ gather_rows(Fusion *f, const Machine *m)
     uint32_t *number = NEW_ARRAY(a, uint32_t, nn);
     bool changed = true;
 
-    for (NodeId n = 1; n < nn; n++) {            /* what vanished did so into a later node: ids are an order */
+    /* what vanished did so into a later node: ids are an order */
+    for (NodeId n = 1; n < nn; n++) {
         number[n] = n;
         if (is_host(f, n))
             fuse_traits_of(f, n);
     }
-    Rows r = { .f = f, .m = m, .order = order_begin(f, a, number), .traits = f->traits, .member = NEW_ARRAY(a, NodeId, nn + 1) };
+    Rows r = { .f = f,
+               .m = m,
+               .order = order_begin(f, a, number),
+               .traits = f->traits,
+               .member = NEW_ARRAY(a, NodeId, nn + 1) };
     const NodeId *group = r.order.group;
     while (changed) {
         changed = false;

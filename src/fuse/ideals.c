@@ -1,6 +1,7 @@
 /* ideals: the groups that can be next.
  *
- * An ideal grows from one node that nothing left comes before, by a successor and all that must come with it.
+ * An ideal grows from one node that nothing left comes before, by a successor and all that must
+ * come with it.
  */
 #include "fuse/piece.h"
 
@@ -12,17 +13,19 @@ piece_ideals(Piece *k, const Word *left, uint64_t limit)
 
     k->stamp++;
     k->work.n = 0;
-    for EACH_BIT(i, left, k->words) {
-        const Word *before = k->before + (size_t)i * k->words;
-        bool free = true;
-        for (uint32_t w = low; w <= i / 64 && free; w++)
-            free = !(before[w] & left[w]);
-        if (!free)
-            continue;
-        uint32_t one = piece_set(k, &i, 1);
-        k->set.at[one].stamp = k->stamp;
-        VEC_PUSH(k->arena, &k->work, one);
-    }
+    for
+        EACH_BIT(i, left, k->words)
+        {
+            const Word *before = k->before + (size_t)i * k->words;
+            bool free = true;
+            for (uint32_t w = low; w <= i / 64 && free; w++)
+                free = !(before[w] & left[w]);
+            if (!free)
+                continue;
+            uint32_t one = piece_set(k, &i, 1);
+            k->set.at[one].stamp = k->stamp;
+            VEC_PUSH(k->arena, &k->work, one);
+        }
     for (uint32_t at = 0; at < k->work.n; at++) {
         uint32_t from = k->work.at[at], size = k->set.at[from].n;
         piece_bits(k, from, k->bits);
@@ -38,8 +41,9 @@ piece_ideals(Piece *k, const Word *left, uint64_t limit)
                 bit_put(k->grown, to);
                 if (bit_count(k->grown, k->words) > k->p->most)
                     continue;
-                for EACH_BIT(b, k->grown, k->words)
-                    k->list[n++] = b;
+                for
+                    EACH_BIT(b, k->grown, k->words)
+                k->list[n++] = b;
                 uint32_t set = piece_set(k, k->list, n);
                 ++*k->steps;
                 looked++;

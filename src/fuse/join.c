@@ -1,8 +1,9 @@
 /* join: groups that are less work as one kernel, by the price of their best schedules.
  *
- * Whether a candidate (candidates.c) pays, nobody here knows: the joint kernels and their pieces are made, and their schedules priced by
- * whoever asked. Of those that pay some want the same group, and some would wait for each other: which are taken is an exact choice
- * (pick.h). The plan stays as it is until then, so that no candidate's price depends on another.
+ * Whether a candidate (candidates.c) pays, nobody here knows: the joint kernels and their pieces
+ * are made, and their schedules priced by whoever asked. Of those that pay some want the same
+ * group, and some would wait for each other: which are taken is an exact choice (pick.h). The plan
+ * stays as it is until then, so that no candidate's price depends on another.
  */
 #include "fuse/join.h"
 #include "fuse/pick.h"
@@ -10,11 +11,13 @@
 #include <math.h>
 #include <string.h>
 
-/* They bound the choice among candidates: a part of them that meets one takes the greatest gains first, and the certificate says so. */
-#define MOST_STEPS 200000            /* states of candidates that want the same groups: 20 ms */
-#define MOST_CIRCLES 256             /* each asks for the order of all groups some ten times */
-#define WISHED ((int64_t)1 << 51)    /* more than all else gains [picoseconds]: two of MOST_SECONDS */
-#define MOST_SECONDS 1000.0          /* bounds what is added up in picoseconds: what takes longer counts as much */
+/* They bound the choice among candidates: a part of them that meets one takes the greatest gains
+ * first, and the certificate says so. */
+#define MOST_STEPS 200000         /* states of candidates that want the same groups: 20 ms */
+#define MOST_CIRCLES 256          /* each asks for the order of all groups some ten times */
+#define WISHED ((int64_t)1 << 51) /* more than all else gains [picoseconds]: two of MOST_SECONDS */
+#define MOST_SECONDS                                                                               \
+    1000.0 /* bounds what is added up in picoseconds: what takes longer counts as much */
 
 JoinCounts
 join_nodes(Join *j, const Fusion *composed, const NodeId *group, uint32_t n)
@@ -24,10 +27,10 @@ join_nodes(Join *j, const Fusion *composed, const NodeId *group, uint32_t n)
     return (JoinCounts){ nodes, fuse_hosts(composed, j->node, nodes, j->host) };
 }
 
-/* ---- kernels ----------------------------------------------------------------------------------------------- */
+/* ---- kernels --------------------------------------------------------------------------------- */
 
-/* The plan with what ends the rows of a candidate in its second product. What it does is done there for each tile of columns, on one element
- * at a time; as a part of its own, once, in vectors. */
+/* The plan with what ends the rows of a candidate in its second product. What it does is done there
+ * for each tile of columns, on one element at a time; as a part of its own, once, in vectors. */
 static const Fusion *
 compose_within(Join *j, Arena *a)
 {
@@ -67,7 +70,7 @@ joint(Join *j, const JoinCandidate *t, const Fusion *composed)
         return a;
     uint32_t shared = fuse_shared(composed, j->host, n.hosts);
     if (shared < t->depth || (!shared && !fuse_beside(composed, j->host, n.hosts)))
-        return a;                    /* as where a window of many channels reads a product of one */
+        return a; /* as where a window of many channels reads a product of one */
     set_depth(composed, t->between, t->depth);
     a.kernel = fuse_kernel(composed, j->node, n.nodes, &a.data);
     set_depth(composed, t->between, 0);
@@ -79,16 +82,17 @@ make(Join *j, JoinCandidate *t)
 {
     t->made = true;
     t->whole = joint(j, t, j->f);
-    if (t->last && j->within->host[t->last] != t->last)      /* it could be done there */
+    if (t->last && j->within->host[t->last] != t->last) /* it could be done there */
         t->within = joint(j, t, j->within);
     for (uint32_t i = 0; i < t->n; i++) {
         Asked *own = &j->own[t->group[i]];
         if (!own->kernel)
-            own->kernel = fuse_kernel(j->f, j->node, join_nodes(j, j->f, &t->group[i], 1).nodes, &own->data);
+            own->kernel =
+                fuse_kernel(j->f, j->node, join_nodes(j, j->f, &t->group[i], 1).nodes, &own->data);
     }
 }
 
-/* ---- prices ------------------------------------------------------------------------------------------------ */
+/* ---- prices ---------------------------------------------------------------------------------- */
 
 static double
 price_of(const Join *j, Asked a)
@@ -110,7 +114,8 @@ price_candidate(Join *j, JoinCandidate *t)
         data[i] = j->own[t->group[i]].data;
     }
     t->together = -1;
-    t->apart = t->whole.kernel || t->within.kernel ? j->price->of(j->price->user, piece, data, t->n) : -1;
+    t->apart =
+        t->whole.kernel || t->within.kernel ? j->price->of(j->price->user, piece, data, t->n) : -1;
     if (t->apart < 0)
         return;
     double whole = price_of(j, t->whole), within = price_of(j, t->within);
@@ -156,18 +161,21 @@ is_wanted(const Join *j, const JoinCandidate *of, NodeId group)
 static bool
 is_wished(const Join *j, const JoinCandidate *t)
 {
-    return t->known && t->together >= 0 && j->wish[0] != j->wish[1] && has(t, j->wish[0]) && has(t, j->wish[1]);
+    return t->known && t->together >= 0 && j->wish[0] != j->wish[1] && has(t, j->wish[0]) &&
+           has(t, j->wish[1]);
 }
 
 /* Do products side by side save all that can be saved, as prices are rounded? */
 static bool
 saves_all(const Join *j, const JoinCandidate *t)
 {
-    return j->price->beside > 0 && t->gain >= (t->n - 1) * picoseconds(j->price->beside + j->price->kernel) - t->n;
+    return j->price->beside > 0 &&
+           t->gain >= (t->n - 1) * picoseconds(j->price->beside + j->price->kernel) - t->n;
 }
 
-/* Of products side by side no choice of smaller sets saves more than one that saves all: such a set is needed only where all that are missing in
- * it are wanted otherwise, or where one between both does not save all. */
+/* Of products side by side no choice of smaller sets saves more than one that saves all: such a set
+ * is needed only where all that are missing in it are wanted otherwise, or where one between both
+ * does not save all. */
 static bool
 is_needed(const Join *j, const JoinCandidate *t)
 {
@@ -203,7 +211,10 @@ price_all(Join *j)
             JoinCandidate *t = &j->found.at[i];
             if (!t->asked || t->known)
                 continue;
-            t->gain = t->together < 0 ? 0 : picoseconds(t->apart) + (t->n - 1) * picoseconds(j->price->kernel) - picoseconds(t->together);
+            t->gain = t->together < 0
+                          ? 0
+                          : picoseconds(t->apart) + (t->n - 1) * picoseconds(j->price->kernel) -
+                                picoseconds(t->together);
             more = t->known = true;
             for (uint32_t k = 0; k < t->n && (t->gain > 0 || is_wished(j, t)); k++)
                 VEC_PUSH(j->f->arena, &j->paying[t->group[k]], i);
@@ -211,9 +222,13 @@ price_all(Join *j)
     }
 }
 
-/* ---- the choice ---------------------------------------------------------------------------------------------- */
+/* ---- the choice ------------------------------------------------------------------------------ */
 
-typedef struct { Join *j; Arena *arena; const uint32_t *candidate; } Items;
+typedef struct {
+    Join *j;
+    Arena *arena;
+    const uint32_t *candidate;
+} Items;
 
 static bool
 may(void *user, const uint32_t *item, uint32_t n)
@@ -234,8 +249,9 @@ may(void *user, const uint32_t *item, uint32_t n)
 static FuseJoining
 choose(Join *j, Arena *a)
 {
-    uint32_t *candidate = NEW_ARRAY(a, uint32_t, j->found.n + 1), *first = NEW_ARRAY(a, uint32_t, j->found.n + 1), n = 0, ngroup = 0;
-    uint32_t *group = NEW_ARRAY(a, uint32_t, j->found.n * ORDER_MOST_JOINED + 1);
+    uint32_t *candidate = NEW_ARRAY(a, uint32_t, j->found.n + 1),
+             *first = NEW_ARRAY(a, uint32_t, j->found.n + 1), n = 0, ngroup = 0;
+    uint32_t *group = NEW_ARRAY(a, uint32_t, j->found.n *ORDER_MOST_JOINED + 1);
     int64_t *gain = NEW_ARRAY(a, int64_t, j->found.n + 1);
     FuseJoining told = { .unlisted = j->unlisted };
 
@@ -252,8 +268,15 @@ choose(Join *j, Arena *a)
             group[ngroup++] = j->order.at[t->group[k]];
         first[++n] = ngroup;
     }
-    PickProblem problem = { .n = n, .ngroup = j->plan->ngroup + 1, .gain = gain, .first = first, .group = group, .may = may,
-                            .user = &(Items){ j, a, candidate }, .most_steps = MOST_STEPS, .most_circles = MOST_CIRCLES };
+    PickProblem problem = { .n = n,
+                            .ngroup = j->plan->ngroup + 1,
+                            .gain = gain,
+                            .first = first,
+                            .group = group,
+                            .may = may,
+                            .user = &(Items){ j, a, candidate },
+                            .most_steps = MOST_STEPS,
+                            .most_circles = MOST_CIRCLES };
     PickResult r = pick_best(&problem, a);
     int64_t taken = 0;
     for (uint32_t i = 0; i < n; i++) {
@@ -269,9 +292,10 @@ choose(Join *j, Arena *a)
     return told;
 }
 
-/* ---- the plan -------------------------------------------------------------------------------------------------- */
+/* ---- the plan -------------------------------------------------------------------------------- */
 
-/* The reads of a group's nodes [n], in which `last`, if it is some node, is computed where it is read. */
+/* The reads of a group's nodes [n], in which `last`, if it is some node, is computed where it is
+ * read. */
 static void
 settle(Join *j, const JoinCandidate *t, NodeId last, uint32_t n)
 {
@@ -282,9 +306,11 @@ settle(Join *j, const JoinCandidate *t, NodeId last, uint32_t n)
         for (uint32_t i = 0; i < node->in.count; i++) {
             FuseEdge *e = &j->plan->edge[node->in.first + i];
             NodeId def = g->value.at[node_in(g, node, i)].def;
-            if (!fuse_is_among(j->node, n, def) || e->kind == EDGE_INLINE || e->kind == EDGE_RECOMPUTE)
+            if (!fuse_is_among(j->node, n, def) || e->kind == EDGE_INLINE ||
+                e->kind == EDGE_RECOMPUTE)
                 continue;
-            *e = (FuseEdge){ def == last ? EDGE_INLINE : EDGE_SCRATCH, def == t->member[0] && t->depth ? t->depth : e->depth };
+            *e = (FuseEdge){ def == last ? EDGE_INLINE : EDGE_SCRATCH,
+                             def == t->member[0] && t->depth ? t->depth : e->depth };
         }
     }
 }
@@ -295,7 +321,8 @@ take(Join *j, const JoinCandidate *t)
     Text why = { .arena = j->g->ctx->arena };
     NodeId last = t->inner ? t->last : 0;
 
-    text_add(&why, t->side_by_side ? "one kernel with products of the same: " : "one kernel with what feeds it: ");
+    text_add(&why, t->side_by_side ? "one kernel with products of the same: "
+                                   : "one kernel with what feeds it: ");
     text_seconds(&why, t->together);
     text_add(&why, ", apart ");
     text_seconds(&why, t->apart);
@@ -345,14 +372,22 @@ keep_tried(Join *j, Arena *to)
 }
 
 FusePlan
-fuse_join(const Graph *g, Arena *to, const FusePlan *before, const FuseWish *wish, const FusePrice *price, FuseJoining *told)
+fuse_join(const Graph *g, Arena *to, const FusePlan *before, const FuseWish *wish,
+          const FusePrice *price, FuseJoining *told)
 {
     Arena *a = arena_child(g->ctx->arena);
     FusePlan plan = fuse_copy(g, to, before), *p = &plan;
     Fusion f = fuse_compose(g, a, p, NULL);
     uint32_t nn = g->node.n;
-    Join j = { .g = g, .plan = p, .f = &f, .order = order_begin(&f, a, p->group), .node = NEW_ARRAY(a, NodeId, nn + 1), .host = NEW_ARRAY(a, NodeId, nn + 1),
-               .newest = NEW_ARRAY(a, uint32_t, nn + 1), .own = NEW_ARRAY(a, Asked, nn + 1), .price = price };
+    Join j = { .g = g,
+               .plan = p,
+               .f = &f,
+               .order = order_begin(&f, a, p->group),
+               .node = NEW_ARRAY(a, NodeId, nn + 1),
+               .host = NEW_ARRAY(a, NodeId, nn + 1),
+               .newest = NEW_ARRAY(a, uint32_t, nn + 1),
+               .own = NEW_ARRAY(a, Asked, nn + 1),
+               .price = price };
 
     NodeId wished[2];
     if (wish && wish->first && fuse_wished(g, wish, wished)) {
@@ -364,7 +399,8 @@ fuse_join(const Graph *g, Arena *to, const FusePlan *before, const FuseWish *wis
     j.within = compose_within(&j, a);
     price_all(&j);
     *told = choose(&j, a);
-    if (told->circles) {                         /* a part of what stands side by side may close none */
+    /* a part of what stands side by side may close none */
+    if (told->circles) {
         j.all = true;
         price_all(&j);
         *told = choose(&j, a);

@@ -1,21 +1,23 @@
 /* legal: which nodes can be one kernel.
  *
- * A group is composed as a graph of its own (compose.c): what it reads of outside are inputs, what is read outside are
- * outputs. What can be computed where it is read is, if the rules below do not refuse; what stays are the parts of a kernel. It is
- * one if a single part is left, or if the parts are rows: reductions along trailing axes and elementwise work around them that
- * share all outer axes of the reductions. Whether it pays is not asked here, and no rule guesses it: that is for the
- * price to say (price.c). Before there are groups, views and values made of indices alone are computed wherever they are read:
- * they cost nothing, and a partition has each node once.
+ * A group is composed as a graph of its own (compose.c): what it reads of outside are inputs, what
+ * is read outside are outputs. What can be computed where it is read is, if the rules below do not
+ * refuse; what stays are the parts of a kernel. It is one if a single part is left, or if the parts
+ * are rows: reductions along trailing axes and elementwise work around them that share all outer
+ * axes of the reductions. Whether it pays is not asked here, and no rule guesses it: that is for
+ * the price to say (price.c). Before there are groups, views and values made of indices alone are
+ * computed wherever they are read: they cost nothing, and a partition has each node once.
  *
- * May a set of nodes be in a group at all? One that holds two products or windows may not: what the second reads is not complete
- * when it is wanted, unless the pair is one of those that join.c knows; nor may rows of different numbers. That answer is cheap and stays no for all
- * larger sets, so the search asks it first.
+ * May a set of nodes be in a group at all? One that holds two products or windows may not: what the
+ * second reads is not complete when it is wanted, unless the pair is one of those that join.c
+ * knows; nor may rows of different numbers. That answer is cheap and stays no for all larger sets,
+ * so the search asks it first.
  */
 #include "fuse/internal.h"
 
 #include <string.h>
 
-/* ---- what vanishes inside of a group ---------------------------------------------------------------------- */
+/* ---- what vanishes inside of a group --------------------------------------------------------- */
 
 static void
 begin_nothing(Fusion *f)
@@ -49,15 +51,20 @@ refuse_inside(Fusion *f, NodeId node, NodeId host, const Nest *after, uint32_t n
     uint32_t code = nest_code(f->ctx, after);
 
     if (code > FUSE_MAX_CODE)
-        return arena_printf(f->arena, "the expression would take about %u instructions, the limit is %d", code, FUSE_MAX_CODE);
+        return arena_printf(f->arena,
+                            "the expression would take about %u instructions, the limit is %d",
+                            code, FUSE_MAX_CODE);
     const char *no = fuse_hides(f, node, host, after);
     if (no || fuse_is_free(p))
         return no;
     if (nhost > 1)
         return "several parts read it";
-    if (f->rowish[node] && p->elementwise && p->work > FUSE_BROADCAST_WORK && fuse_repeats(f, node, host))
+    if (f->rowish[node] && p->elementwise && p->work > FUSE_BROADCAST_WORK &&
+        fuse_repeats(f, node, host))
         return "is done once for each row";
-    return p->reduces ? NULL : !p->elementwise ? "is walked in order" : fuse_reads_badly(f, node, host);
+    return p->reduces        ? NULL
+           : !p->elementwise ? "is walked in order"
+                             : fuse_reads_badly(f, node, host);
 }
 
 /* Views, and what is made of indices, alone. */
@@ -76,7 +83,7 @@ const FuseRules fuse_rules_nothing = { begin_nothing, refuse_all };
 const FuseRules fuse_rules_inside = { begin_inside, refuse_inside };
 const FuseRules fuse_rules_views = { begin_nothing, refuse_but_views };
 
-/* ---- what may be in one group -------------------------------------------------------------------------------- */
+/* ---- what may be in one group ---------------------------------------------------------------- */
 
 static MemberKind
 member_kind(Fusion *f, NodeId n)
@@ -104,7 +111,8 @@ fuse_member(Fusion *f, NodeId n)
 
     const Nest *nest = f->piece[n].nest;
 
-    return (Member){ kind, kind == MEMBER_ROW ? fuse_trips(f->ctx, nest, NEST_MAX_AXES) : NULL, kind == MEMBER_ELEMENTWISE ? nest_code(f->ctx, nest) : 0 };
+    return (Member){ kind, kind == MEMBER_ROW ? fuse_trips(f->ctx, nest, NEST_MAX_AXES) : NULL,
+                     kind == MEMBER_ELEMENTWISE ? nest_code(f->ctx, nest) : 0 };
 }
 
 const char *
@@ -114,22 +122,27 @@ fuse_no_group(Ctx *c, const Member *m, uint32_t n)
     const Expr *first = NULL;
 
     for (uint32_t i = 0; i < n; i++) {
-        heavy += m[i].kind == MEMBER_PRODUCT || m[i].kind == MEMBER_WINDOW || m[i].kind == MEMBER_REDUCTION;
+        heavy += m[i].kind == MEMBER_PRODUCT || m[i].kind == MEMBER_WINDOW ||
+                 m[i].kind == MEMBER_REDUCTION;
         rows += m[i].kind == MEMBER_ROW;
         alone += m[i].kind == MEMBER_ALONE;
         next = m[i].code > longest ? longest : m[i].code > next ? m[i].code : next;
         longest = m[i].code > longest ? m[i].code : longest;
         first = first ? first : m[i].rows;
         if (m[i].rows && m[i].rows != first && expr_eq(c, NULL, m[i].rows, first) != YES)
-            return "each of them reduces rows, and not as many: they share no outer axis";      /* and none vanishes into another */
+            /* and none vanishes into another */
+            return "each of them reduces rows, and not as many: they share no outer axis";
     }
     if (heavy + alone > 1 || (heavy && rows) || (alone && n > 1))
-        return "no kernel has two products or windows, or one and rows: what the second reads is not complete when it is wanted";
+        return "no kernel has two products or windows, or one and rows: what the second reads is "
+               "not complete when it is wanted";
     /* Known without composing, which takes long of just these. */
-    return longest + next > FUSE_MAX_CODE && next ? "two of them are longer expressions than one kernel computes" : NULL;
+    return longest + next > FUSE_MAX_CODE && next
+               ? "two of them are longer expressions than one kernel computes"
+               : NULL;
 }
 
-/* ---- the kernel of a group ------------------------------------------------------------------------------------ */
+/* ---- the kernel of a group ------------------------------------------------------------------- */
 
 static const char *
 not_rows(Composed *k)
@@ -153,12 +166,15 @@ not_rows(Composed *k)
     k->trips = fuse_trips(c, f->piece[k->host[0]].nest, k->shared);
     for (uint32_t i = 0; i < k->nhost; i++) {
         const Nest *n = f->piece[k->host[i]].nest;
-        if (fuse_traits_of(f, k->host[i])->row && expr_eq(c, NULL, fuse_trips(c, n, NEST_MAX_AXES), k->trips) != YES)
+        if (fuse_traits_of(f, k->host[i])->row &&
+            expr_eq(c, NULL, fuse_trips(c, n, NEST_MAX_AXES), k->trips) != YES)
             return "rows that stand next to each other would be walked one by one";
         const Expr *local = expr_exact_div(c, type_count(c, n->param[n->nin].type), k->trips);
         if (local && expr_const(local, &work) && work > FUSE_MAX_ROW) {
             k->reason = APART_CAPACITY;
-            return arena_printf(f->arena, "a row of %lld elements lies between the parts, the limit is %d", (long long)work, FUSE_MAX_ROW);
+            return arena_printf(f->arena,
+                                "a row of %lld elements lies between the parts, the limit is %d",
+                                (long long)work, FUSE_MAX_ROW);
         }
     }
     return NULL;
@@ -180,12 +196,15 @@ graph_of_members(const Fusion *f, Arena *a, const NodeId *node, uint32_t n, Node
         for (uint32_t k = 0; k < nin + nout; k++) {
             if (!map_get(&inside, p->value[k], &v)) {
                 const Value *from = &g->value.at[p->value[k]];
-                v = k >= nin ? graph_value(sub, from->name, from->type) : from->data ? graph_const(sub, from->name, from->type, from->data) : graph_input(sub, from->name, from->type);
+                v = k >= nin     ? graph_value(sub, from->name, from->type)
+                    : from->data ? graph_const(sub, from->name, from->type, from->data)
+                                 : graph_input(sub, from->name, from->type);
                 map_put(&inside, p->value[k], v);
             }
             value[k] = (ValueId)v;
         }
-        as[i] = graph_call_nest(sub, p->nest, g->node.at[node[i]].loc, g->node.at[node[i]].origin, value, value + nin);
+        as[i] = graph_call_nest(sub, p->nest, g->node.at[node[i]].loc, g->node.at[node[i]].origin,
+                                value, value + nin);
     }
     for (uint32_t i = 0; i < n; i++) {
         const Piece *p = &f->piece[node[i]];
@@ -243,10 +262,14 @@ fuse_compose_group(const Fusion *f, Arena *a, const NodeId *node, uint32_t n)
     }
     if (!k.no)
         k.reason = APART_NOT;
-    for (uint32_t i = 0; k.no && k.reason == APART_PAIR && i < n; i++)     /* why a part is left says more */
-        if (k.f.host[k.as[i]] == k.as[i] && k.f.why[k.as[i]] && !k.f.visible[k.f.piece[k.as[i]].value[k.f.piece[k.as[i]].nest->nin]]) {
-            k.reason = !strcmp(k.f.why[k.as[i]], fuse_not_before_it_runs) ? APART_UNPROVEN : k.reason;
-            k.no = arena_printf(a, "%s: %s; %s", fuse_label(k.graph, k.as[i]), k.f.why[k.as[i]], k.no);
+    /* why a part is left says more */
+    for (uint32_t i = 0; k.no && k.reason == APART_PAIR && i < n; i++)
+        if (k.f.host[k.as[i]] == k.as[i] && k.f.why[k.as[i]] &&
+            !k.f.visible[k.f.piece[k.as[i]].value[k.f.piece[k.as[i]].nest->nin]]) {
+            k.reason =
+                !strcmp(k.f.why[k.as[i]], fuse_not_before_it_runs) ? APART_UNPROVEN : k.reason;
+            k.no =
+                arena_printf(a, "%s: %s; %s", fuse_label(k.graph, k.as[i]), k.f.why[k.as[i]], k.no);
         }
     return k;
 }

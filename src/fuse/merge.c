@@ -1,17 +1,19 @@
-/* merge: a partition where the exact search met a limit: neighbours become one group as long as that costs no more.
+/* merge: a partition where the exact search met a limit: neighbours become one group as long as
+ * that costs no more.
  *
- * At first each node is a group. Where a group may run along an edge between two groups, no way leads round through a third, and both as
- * one cost no more than apart, they become one; again from the start until nothing changes. Prices are asked of one set for an edge and a
- * change of its ends, so they are few, whatever the number of groups that could be.
+ * At first each node is a group. Where a group may run along an edge between two groups, no way
+ * leads round through a third, and both as one cost no more than apart, they become one; again from
+ * the start until nothing changes. Prices are asked of one set for an edge and a change of its
+ * ends, so they are few, whatever the number of groups that could be.
  */
 #include "fuse/piece.h"
 
 typedef struct {
     Piece *k;
     const Word *all;
-    uint32_t *group;                 /* [n]: the lowest node of its group */
-    uint32_t *set;                   /* [n]: of a group's lowest node: the group as a set */
-    uint32_t *met, round;            /* [n]: groups met by the walk that is under way */
+    uint32_t *group;      /* [n]: the lowest node of its group */
+    uint32_t *set;        /* [n]: of a group's lowest node: the group as a set */
+    uint32_t *met, round; /* [n]: groups met by the walk that is under way */
 } Merge;
 
 static const uint32_t *
@@ -61,7 +63,7 @@ joint(Merge *m, uint32_t a, uint32_t b)
 
     if (na + nb > k->p->most)
         return NONE;
-    for (uint32_t i = 0, j = 0; i < na || j < nb; )
+    for (uint32_t i = 0, j = 0; i < na || j < nb;)
         k->list[n++] = j == nb || (i < na && x[i] < y[j]) ? x[i++] : y[j++];
     uint32_t set = piece_set(k, k->list, n);
     return k->set.at[set].may ? set : NONE;
@@ -89,25 +91,34 @@ try_edge(Merge *m, uint32_t from, uint32_t to)
 int64_t
 piece_merge(Piece *k, const Word *all, uint32_t *group, uint32_t *ngroup)
 {
-    Merge m = { k, all, NEW_ARRAY(k->arena, uint32_t, k->n), NEW_ARRAY(k->arena, uint32_t, k->n), NEW_ARRAY(k->arena, uint32_t, k->n), 0 };
+    Merge m = { k,
+                all,
+                NEW_ARRAY(k->arena, uint32_t, k->n),
+                NEW_ARRAY(k->arena, uint32_t, k->n),
+                NEW_ARRAY(k->arena, uint32_t, k->n),
+                0 };
     int64_t price = 0;
 
-    for EACH_BIT(i, all, k->words) {
-        m.group[i] = i;
-        m.set[i] = piece_set(k, &i, 1);
-    }
-    for (bool again = true; again; ) {
+    for
+        EACH_BIT(i, all, k->words)
+        {
+            m.group[i] = i;
+            m.set[i] = piece_set(k, &i, 1);
+        }
+    for (bool again = true; again;) {
         again = false;
-        for EACH_BIT(i, all, k->words)
-            for (uint32_t e = k->first[i]; e < k->first[i + 1]; e++)
-                if (k->runs[e] && bit_is(all, k->succ[e]))
-                    again |= try_edge(&m, i, k->succ[e]);
+        for
+            EACH_BIT(i, all, k->words)
+        for (uint32_t e = k->first[i]; e < k->first[i + 1]; e++)
+            if (k->runs[e] && bit_is(all, k->succ[e]))
+                again |= try_edge(&m, i, k->succ[e]);
         arena_poll(k->arena);
     }
-    for EACH_BIT(i, all, k->words)
-        if (m.group[i] == i) {
-            price = price_sum(price, piece_price(k, m.set[i]));
-            piece_take(k, m.set[i], group, ++*ngroup);
-        }
+    for
+        EACH_BIT(i, all, k->words)
+    if (m.group[i] == i) {
+        price = price_sum(price, piece_price(k, m.set[i]));
+        piece_take(k, m.set[i], group, ++*ngroup);
+    }
     return price;
 }

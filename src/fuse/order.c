@@ -1,8 +1,9 @@
 /* order: groups of nodes in an order in which none reads a later one, kept while groups become one.
  *
- * Groups may be one unless a path from one of them to another passes a third, which then would wait for what waits for it. As in
- * the algorithm of Pearce and Kelly (ACM JEA 11, 2007) the search for such a path sees only what stands between them, and only that is put in
- * another order when they are joined.
+ * Groups may be one unless a path from one of them to another passes a third, which then would wait
+ * for what waits for it. As in the algorithm of Pearce and Kelly (ACM JEA 11, 2007) the search for
+ * such a path sees only what stands between them, and only that is put in another order when they
+ * are joined.
  */
 #include "fuse/order.h"
 
@@ -12,8 +13,14 @@ Order
 order_begin(const Fusion *f, Arena *a, const uint32_t *number)
 {
     uint32_t nn = f->g->node.n;
-    Order o = { .f = f, .group = NEW_ARRAY(a, NodeId, nn), .next = NEW_ARRAY(a, NodeId, nn), .order = NEW_ARRAY(a, NodeId, nn), .at = NEW_ARRAY(a, uint32_t, nn),
-                .reached = NEW_ARRAY(a, NodeId, nn), .stack = NEW_ARRAY(a, NodeId, nn), .seen = NEW_ARRAY(a, bool, nn) };
+    Order o = { .f = f,
+                .group = NEW_ARRAY(a, NodeId, nn),
+                .next = NEW_ARRAY(a, NodeId, nn),
+                .order = NEW_ARRAY(a, NodeId, nn),
+                .at = NEW_ARRAY(a, uint32_t, nn),
+                .reached = NEW_ARRAY(a, NodeId, nn),
+                .stack = NEW_ARRAY(a, NodeId, nn),
+                .seen = NEW_ARRAY(a, bool, nn) };
     NodeId *last = o.stack;
 
     for (NodeId n = 1; n < nn; n++) {
@@ -31,7 +38,8 @@ order_begin(const Fusion *f, Arena *a, const uint32_t *number)
     return o;
 }
 
-/* The earliest node of lists that begin at head [n], taken from all that begin with it; 0: all are empty. */
+/* The earliest node of lists that begin at head [n], taken from all that begin with it; 0: all are
+ * empty. */
 static NodeId
 take_first(const Order *o, NodeId *head, uint32_t n)
 {
@@ -56,9 +64,14 @@ order_nodes(const Order *o, const NodeId *group, uint32_t n, NodeId *node)
     return count;
 }
 
-/* ---- paths between groups ---------------------------------------------------------------------------- */
+/* ---- paths between groups -------------------------------------------------------------------- */
 
-typedef struct { Order *o; const NodeId *group; uint32_t n, first, last, nreached, depth; bool returns; } Search;
+typedef struct {
+    Order *o;
+    const NodeId *group;
+    uint32_t n, first, last, nreached, depth;
+    bool returns;
+} Search;
 
 static bool
 is_among(const Search *s, NodeId group)
@@ -69,7 +82,8 @@ is_among(const Search *s, NodeId group)
     return false;
 }
 
-/* Follow the values of a group to the groups that read them, as far as stand before the last of those sought. */
+/* Follow the values of a group to the groups that read them, as far as stand before the last of
+ * those sought. */
 static void
 follow(Search *s, NodeId group)
 {
@@ -130,9 +144,10 @@ order_allows(Order *o, const NodeId *group, uint32_t n)
     return !s.returns;
 }
 
-/* ---- joining ------------------------------------------------------------------------------------------- */
+/* ---- joining --------------------------------------------------------------------------------- */
 
-/* What stands between the first and the last of them: what none of them is read by, the joined group, the rest. */
+/* What stands between the first and the last of them: what none of them is read by, the joined
+ * group, the rest. */
 static void
 reorder(const Search *s, NodeId joined)
 {
@@ -154,7 +169,7 @@ reorder(const Search *s, NodeId joined)
     for (uint32_t i = s->first; i < at; i++)
         o->at[o->order[i]] = i;
     for (; at <= s->last; at++)
-        o->order[at] = 0;                        /* the places of groups that are no more */
+        o->order[at] = 0; /* the places of groups that are no more */
 }
 
 bool

@@ -1,9 +1,10 @@
 /* pick: dynamic programming over what is taken of the groups that are yet to be met.
  *
- * Items that share groups, directly or through others, are sorted by their lowest groups and gone through once. A state is how much of
- * each group is taken, of those that a later item takes as well; of equal states the best is kept. So the states of a chain of any length are
- * few, and of n groups there are 2^n at most. A circle is a group like others, which all its items but one may take. A
- * bound ends a state that cannot reach what the greatest gain first finds.
+ * Items that share groups, directly or through others, are sorted by their lowest groups and gone
+ * through once. A state is how much of each group is taken, of those that a later item takes as
+ * well; of equal states the best is kept. So the states of a chain of any length are few, and of n
+ * groups there are 2^n at most. A circle is a group like others, which all its items but one may
+ * take. A bound ends a state that cannot reach what the greatest gain first finds.
  */
 #include "fuse/pick.h"
 #include "fuse/sets.h"
@@ -13,38 +14,48 @@
 
 #define NONE UINT32_MAX
 
-typedef struct { uint32_t first, n; } Circle;    /* its items: in Pick.member */
+typedef struct {
+    uint32_t first, n;
+} Circle; /* its items: in Pick.member */
 
-/* A group, while items that take it are solved: where a state says of it, the last item that takes it, the best share of what one gains, and
- * whether it is taken. */
-typedef struct { uint32_t slot, last; int64_t share; bool taken; } Group;
+/* A group, while items that take it are solved: where a state says of it, the last item that takes
+ * it, the best share of what one gains, and whether it is taken. */
+typedef struct {
+    uint32_t slot, last;
+    int64_t share;
+    bool taken;
+} Group;
 
 typedef struct {
     const PickProblem *p;
     Arena *arena;
     PickResult result;
-    uint32_t *root;                  /* [n]: items that are solved together */
-    int64_t *bound;                  /* [n]: by root: what no choice of them exceeds */
-    bool *banned;                    /* [n]: left out for good */
+    uint32_t *root; /* [n]: items that are solved together */
+    int64_t *bound; /* [n]: by root: what no choice of them exceeds */
+    bool *banned;   /* [n]: left out for good */
     VEC(Circle) circle;
     VEC(uint32_t) member;
-    Group *group;                    /* [ngroup] */
+    Group *group; /* [ngroup] */
 } Pick;
 
-/* ---- items that are solved together ------------------------------------------------------------------------ */
+/* ---- items that are solved together ---------------------------------------------------------- */
 
-/* What an item takes one of: a group, or a place in a circle; of its kind there are `room`. Where a state says how many are taken, and
- * whether nobody takes more behind this item. */
-typedef struct { uint32_t slot, room; bool last; } Take;
+/* What an item takes one of: a group, or a place in a circle; of its kind there are `room`. Where a
+ * state says how many are taken, and whether nobody takes more behind this item. */
+typedef struct {
+    uint32_t slot, room;
+    bool last;
+} Take;
 
 typedef struct {
     Pick *k;
     Arena *arena;
-    const uint32_t *item;            /* [n], sorted by their lowest groups */
+    const uint32_t *item; /* [n], sorted by their lowest groups */
     uint32_t n, nslot;
-    uint32_t *first;                 /* [n + 1]: what item i takes: take[first[i] .. first[i + 1]) */
+    /* [n + 1]: what item i takes: take[first[i] .. first[i + 1]) */
+    uint32_t *first;
     VEC(Take) take;
-    int64_t *rest;                   /* [n + 1]: at most that is gained from item i on */
+    int64_t *rest; /* [n + 1]: at most that is gained from item i on */
 } Part;
 
 static uint32_t
@@ -63,7 +74,9 @@ compare_items(const void *x, const void *y, void *user)
 {
     Pick *k = user;
     uint32_t a = *(const uint32_t *)x, b = *(const uint32_t *)y;
-    uint32_t key[][2] = { { sets_root(k->root, a), sets_root(k->root, b) }, { lowest(k->p, a), lowest(k->p, b) }, { a, b } };
+    uint32_t key[][2] = { { sets_root(k->root, a), sets_root(k->root, b) },
+                          { lowest(k->p, a), lowest(k->p, b) },
+                          { a, b } };
 
     for (uint32_t i = 0; i < sizeof key / sizeof *key; i++)
         if (key[i][0] != key[i][1])
@@ -88,7 +101,9 @@ slot_take(Part *part, const uint32_t *left, uint32_t *nleft)
 }
 
 /* The circles that are of this part, each with the first and the last of its items. */
-typedef struct { uint32_t circle, first, last, slot; } Place;
+typedef struct {
+    uint32_t circle, first, last, slot;
+} Place;
 typedef VEC(Place) Places;
 
 static Places
@@ -138,7 +153,8 @@ find_takes(Part *part)
                 continue;
             if (place.at[c].first == i)
                 place.at[c].slot = slot_take(part, left, &nleft);
-            VEC_PUSH(part->arena, &part->take, ((Take){ place.at[c].slot, circle->n - 1, place.at[c].last == i }));
+            VEC_PUSH(part->arena, &part->take,
+                     ((Take){ place.at[c].slot, circle->n - 1, place.at[c].last == i }));
         }
         for (uint32_t t = part->first[i]; t < part->take.n; t++)
             if (part->take.at[t].last)
@@ -154,7 +170,7 @@ find_bounds(Part *part)
     Pick *k = part->k;
     const PickProblem *p = k->p;
 
-    for (uint32_t i = part->n; i-- > 0; ) {
+    for (uint32_t i = part->n; i-- > 0;) {
         uint32_t item = part->item[i], n = p->first[item + 1] - p->first[item];
         int64_t own = (p->gain[item] + n - 1) / n;
         part->rest[i] = part->rest[i + 1];
@@ -175,7 +191,7 @@ fits(const Part *part, uint32_t i, const uint32_t *used)
     return !part->k->banned[part->item[i]];
 }
 
-/* ---- the greatest gain first --------------------------------------------------------------------------------- */
+/* ---- the greatest gain first ----------------------------------------------------------------- */
 
 static int
 compare_gains(const void *x, const void *y, void *user)
@@ -226,18 +242,24 @@ take_greedily(Part *part)
     return sum;
 }
 
-/* ---- states ---------------------------------------------------------------------------------------------------- */
+/* ---- states ---------------------------------------------------------------------------------- */
 
 /* The best way to have taken so much: from which state before, and whether with the last item. */
-typedef struct { int64_t gain; uint32_t n, before; bool with; } State;
+typedef struct {
+    int64_t gain;
+    uint32_t n, before;
+    bool with;
+} State;
 
 typedef struct {
     Part *part;
-    VEC(State) state;                /* of all items so far; those of the last two lie one behind the other */
-    uint32_t *used[2];               /* of the states before an item, and behind it: [state][nslot] */
+    /* of all items so far; those of the last two lie one behind the other */
+    VEC(State) state;
+    /* of the states before an item, and behind it: [state][nslot] */
+    uint32_t *used[2];
     uint32_t room[2];
-    uint32_t *at, nat;               /* of those behind it: open addressing: number plus 1 */
-    uint32_t begin;                  /* the first of those behind it */
+    uint32_t *at, nat; /* of those behind it: open addressing: number plus 1 */
+    uint32_t begin;    /* the first of those behind it */
 } Sweep;
 
 static const uint32_t *
@@ -249,7 +271,8 @@ used_of(const Sweep *s, int side, uint32_t number)
 static uint32_t *
 place_of(const Sweep *s, const uint32_t *used)
 {
-    uint32_t n = s->part->nslot, at = (uint32_t)hash_bytes(used, n * sizeof *used, 0) & (s->nat - 1);
+    uint32_t n = s->part->nslot,
+             at = (uint32_t)hash_bytes(used, n * sizeof *used, 0) & (s->nat - 1);
 
     while (s->at[at] && memcmp(used_of(s, 1, s->at[at] - 1), used, n * sizeof *used))
         at = (at + 1) & (s->nat - 1);
@@ -264,7 +287,8 @@ make_room(Sweep *s)
 
     if (n == s->room[1]) {
         s->room[1] = n ? 2 * n : 4;
-        uint32_t *grown = arena_alloc_array(s->part->arena, (size_t)s->room[1] * (s->part->nslot + 1), sizeof *grown);
+        uint32_t *grown = arena_alloc_array(
+            s->part->arena, (size_t)s->room[1] * (s->part->nslot + 1), sizeof *grown);
         if (n)
             memcpy(grown, s->used[1], (size_t)n * s->part->nslot * sizeof *grown);
         s->used[1] = grown;
@@ -316,7 +340,8 @@ step(Sweep *s, uint32_t i, int64_t least, uint32_t *used)
     for (uint32_t k = 0; k < n; k++)
         for (int with = 1; with >= 0; with--) {
             State next = s->state.at[from + k];
-            next = (State){ next.gain + (with ? p->gain[part->item[i]] : 0), next.n + (uint32_t)with, from + k, with };
+            next = (State){ next.gain + (with ? p->gain[part->item[i]] : 0),
+                            next.n + (uint32_t)with, from + k, with };
             if ((with && !fits(part, i, used_of(s, 0, k))) || next.gain + part->rest[i + 1] < least)
                 continue;
             memcpy(used, used_of(s, 0, k), part->nslot * sizeof *used);
@@ -345,7 +370,8 @@ sweep(Part *part, int64_t least, int64_t *best)
             return false;
         arena_poll(part->arena);
     }
-    uint32_t at = s.begin;                       /* nothing is left to be said of a group, so it is one */
+    /* nothing is left to be said of a group, so it is one */
+    uint32_t at = s.begin;
     *best = s.state.at[at].gain;
     for (uint32_t i = part->n; i-- > 0; at = s.state.at[at].before)
         r->chosen[part->item[i]] = s.state.at[at].with;
@@ -365,14 +391,14 @@ solve(Pick *k, const uint32_t *item, uint32_t n)
     int64_t greedy = take_greedily(&part), most = part.rest[0];
     if (sweep(&part, greedy, &best))
         most = best;
-    bool whole = true;                           /* with an item left out for good it is no bound */
+    bool whole = true; /* with an item left out for good it is no bound */
     for (uint32_t i = 0; i < n; i++)
         whole &= !k->banned[item[i]];
     *bound = whole && most < *bound ? most : *bound;
     arena_free(part.arena);
 }
 
-/* ---- circles ----------------------------------------------------------------------------------------------------- */
+/* ---- circles --------------------------------------------------------------------------------- */
 
 static int
 compare_numbers(const void *x, const void *y)
@@ -394,8 +420,9 @@ may(Pick *k, const uint32_t *item, uint32_t n, const uint32_t *circle, uint32_t 
     return k->p->may(k->p->user, all, n + ncircle);
 }
 
-/* Of items [n] that may not be together: as few as may not, into circle. The first so many with which they may not are found by
- * halving; the last of those is of the circle, and so on with those before it. */
+/* Of items [n] that may not be together: as few as may not, into circle. The first so many with
+ * which they may not are found by halving; the last of those is of the circle, and so on with those
+ * before it. */
 static uint32_t
 find_circle(Pick *k, const uint32_t *item, uint32_t n, uint32_t *circle)
 {
@@ -425,7 +452,8 @@ unite(Pick *k, uint32_t x, uint32_t y)
         k->bound[sets_root(k->root, x)] = sum;
 }
 
-/* One of these is to be left out: whichever is best for all that it is solved with; or, where circles are too many, the least. */
+/* One of these is to be left out: whichever is best for all that it is solved with; or, where
+ * circles are too many, the least. */
 static void
 avoid(Pick *k, const uint32_t *circle, uint32_t n)
 {
@@ -451,7 +479,7 @@ avoid(Pick *k, const uint32_t *circle, uint32_t n)
     solve(k, item.at, item.n);
 }
 
-/* ---- the whole ---------------------------------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------- */
 
 /* Items that take one group are of one part. */
 static void
@@ -483,7 +511,7 @@ solve_parts(Pick *k, uint32_t *item)
     }
     qsort_r(item, p->n, sizeof *item, compare_items, k);
     for (uint32_t i = 0, n; i < p->n; i += n) {
-        for (n = 1; i + n < p->n && sets_root(k->root, item[i + n]) == sets_root(k->root, item[i]); )
+        for (n = 1; i + n < p->n && sets_root(k->root, item[i + n]) == sets_root(k->root, item[i]);)
             n++;
         solve(k, item + i, n);
         k->result.rivals += n > 1 ? n : 0;
@@ -494,10 +522,15 @@ PickResult
 pick_best(const PickProblem *p, Arena *a)
 {
     Arena *scratch = arena_child(a);
-    Pick k = { .p = p, .arena = scratch, .result.chosen = NEW_ARRAY(a, bool, p->n + 1), .root = NEW_ARRAY(scratch, uint32_t, p->n + 1),
-               .bound = NEW_ARRAY(scratch, int64_t, p->n + 1), .banned = NEW_ARRAY(scratch, bool, p->n + 1),
+    Pick k = { .p = p,
+               .arena = scratch,
+               .result.chosen = NEW_ARRAY(a, bool, p->n + 1),
+               .root = NEW_ARRAY(scratch, uint32_t, p->n + 1),
+               .bound = NEW_ARRAY(scratch, int64_t, p->n + 1),
+               .banned = NEW_ARRAY(scratch, bool, p->n + 1),
                .group = NEW_ARRAY(scratch, Group, p->ngroup + 1) };
-    uint32_t *item = NEW_ARRAY(scratch, uint32_t, p->n + 1), *circle = NEW_ARRAY(scratch, uint32_t, p->n + 1), n;
+    uint32_t *item = NEW_ARRAY(scratch, uint32_t, p->n + 1),
+             *circle = NEW_ARRAY(scratch, uint32_t, p->n + 1), n;
     PickResult *r = &k.result;
 
     find_parts(&k);

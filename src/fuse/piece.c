@@ -4,9 +4,10 @@
 #include <math.h>
 #include <string.h>
 
-#define MOST 1000.0                  /* seconds; bounds what is added up in picoseconds: what takes longer counts as much */
+#define MOST                                                                                       \
+    1000.0 /* seconds; bounds what is added up in picoseconds: what takes longer counts as much */
 
-/* ---- sets of nodes ------------------------------------------------------------------------------------------ */
+/* ---- sets of nodes --------------------------------------------------------------------------- */
 
 /* Connected by edges that a group may run along? */
 static bool
@@ -38,7 +39,8 @@ grow_sets(Piece *k)
     k->set_room = room;
     for (uint32_t i = 0; i < k->set.n; i++) {
         const Set *s = &k->set.at[i];
-        uint32_t at = (uint32_t)hash_bytes(k->member.at + s->first, s->n * sizeof(uint32_t), 0) & (room - 1);
+        uint32_t at =
+            (uint32_t)hash_bytes(k->member.at + s->first, s->n * sizeof(uint32_t), 0) & (room - 1);
         while (k->set_at[at])
             at = (at + 1) & (room - 1);
         k->set_at[at] = i + 1;
@@ -66,7 +68,9 @@ piece_set(Piece *k, const uint32_t *node, uint32_t n)
         if (s->n == n && !memcmp(k->member.at + s->first, node, n * sizeof *node))
             return k->set_at[at] - 1;
     }
-    Set s = { .first = k->member.n, .n = n, .may = n == 1 || k->p->may(k->p->user, globals(k, node, n, numbers), n) };
+    Set s = { .first = k->member.n,
+              .n = n,
+              .may = n == 1 || k->p->may(k->p->user, globals(k, node, n, numbers), n) };
     s.connected = s.may && is_connected(k, node, n);
     for (uint32_t i = 0; i < n; i++)
         VEC_PUSH(k->arena, &k->member, node[i]);
@@ -89,7 +93,8 @@ piece_price(Piece *k, uint32_t which)
 
     if (!s->asked) {
         s->asked = true;
-        s->price = picoseconds(k->p->price(k->p->user, globals(k, k->member.at + s->first, s->n, numbers), s->n));
+        s->price = picoseconds(
+            k->p->price(k->p->user, globals(k, k->member.at + s->first, s->n, numbers), s->n));
         ++*k->priced;
     }
     return s->price;
@@ -114,7 +119,7 @@ piece_take(const Piece *k, uint32_t set, uint32_t *group, uint32_t number)
         group[k->global[k->member.at[s->first + i]]] = number;
 }
 
-/* ---- bounds -------------------------------------------------------------------------------------------------- */
+/* ---- bounds ---------------------------------------------------------------------------------- */
 
 uint32_t
 piece_least_groups(const Piece *k, uint32_t n)
@@ -127,8 +132,9 @@ piece_rest(const Piece *k, const Word *left)
 {
     Rest r = { 0 };
 
-    for EACH_BIT(i, left, k->words)
-        r.least += k->least[i], r.n++;
+    for
+        EACH_BIT(i, left, k->words)
+    r.least += k->least[i], r.n++;
     return r;
 }
 
@@ -149,9 +155,10 @@ piece_bound(const Piece *k, Rest r)
     return r.least + k->start * piece_least_groups(k, r.n);
 }
 
-/* ---- the piece ------------------------------------------------------------------------------------------------ */
+/* ---- the piece ------------------------------------------------------------------------------- */
 
-/* What a group would have to hold so as to run along an edge: everything between. Is that no group? */
+/* What a group would have to hold so as to run along an edge: everything between. Is that no
+ * group? */
 static bool
 is_cut(Piece *k, uint32_t from, uint32_t to)
 {
@@ -159,7 +166,8 @@ is_cut(Piece *k, uint32_t from, uint32_t to)
     uint32_t n = 0, numbers[k->p->most];
 
     for (uint32_t i = from; i <= to; i++) {
-        bool between = i == from || i == to || (bit_is(before, i) && bit_is(k->before + (size_t)i * k->words, from));
+        bool between = i == from || i == to ||
+                       (bit_is(before, i) && bit_is(k->before + (size_t)i * k->words, from));
         if (between && n == k->p->most)
             return true;
         if (between)
@@ -169,7 +177,8 @@ is_cut(Piece *k, uint32_t from, uint32_t to)
 }
 
 Piece
-piece_begin(const SearchProblem *p, Arena *a, const uint32_t *global, uint32_t n, const SearchEdge *edge, uint32_t nedge)
+piece_begin(const SearchProblem *p, Arena *a, const uint32_t *global, uint32_t n,
+            const SearchEdge *edge, uint32_t nedge)
 {
     Piece k = { .p = p, .arena = a, .n = n, .words = (n + 63) / 64, .global = global };
     uint32_t *fill;
@@ -179,7 +188,7 @@ piece_begin(const SearchProblem *p, Arena *a, const uint32_t *global, uint32_t n
     k.runs = NEW_ARRAY(a, bool, nedge + 1);
     k.before = arena_alloc_array(a, (size_t)n * k.words, sizeof *k.before);
     k.least = NEW_ARRAY(a, int64_t, n);
-    k.start = (int64_t)(p->start * 1e12);        /* downwards: a bound */
+    k.start = (int64_t)(p->start * 1e12); /* downwards: a bound */
     k.number = NEW_ARRAY(a, uint32_t, n);
     k.stack = NEW_ARRAY(a, uint32_t, n);
     k.low = NEW_ARRAY(a, uint32_t, n);
@@ -201,7 +210,8 @@ piece_begin(const SearchProblem *p, Arena *a, const uint32_t *global, uint32_t n
         k.succ[at] = edge[e].to;
         k.runs[at] = edge[e].fusable;
     }
-    for (uint32_t i = 0; i < n; i++)             /* in order: what is before i is known when i is met */
+    /* in order: what is before i is known when i is met */
+    for (uint32_t i = 0; i < n; i++)
         for (uint32_t e = k.first[i]; e < k.first[i + 1]; e++) {
             Word *to = k.before + (size_t)k.succ[e] * k.words;
             for (uint32_t w = 0; w < k.words; w++)

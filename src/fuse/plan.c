@@ -1,18 +1,23 @@
 /* plan: simple plans, their numbering, and whether a plan is legal.
  *
- *   1  a node is in a group from 1 to ngroup, or recomputed by all who read it and no output of the model
- *   2  what is inlined or recomputed can be computed where it is read; what is inlined is read there alone
+ *   1  a node is in a group from 1 to ngroup, or recomputed by all who read it and no output of the
+ *      model
+ *   2  what is inlined or recomputed can be computed where it is read; what is inlined is read
+ *      there alone
  *   3  groups are in topological order: none reads a later one. Convex groups are not enough
  *      ({a1, a2}, {b1, b2} with a1 -> b1 and b2 -> a2 are convex), the order of all groups is.
  *   4  what is kept in scratch is read in its group, what is stored in others
- *   5  nests of one group that stay apart share at least their outermost axis, and as many as their edges say
+ *   5  nests of one group that stay apart share at least their outermost axis, and as many as their
+ *      edges say
  */
 #include <string.h>
 
 #include "fuse/internal.h"
 
 /* What visiting sources needs: both [node.n], zeroed once, then kept between calls. */
-typedef struct { NodeId *seen, *stack; } Sources;
+typedef struct {
+    NodeId *seen, *stack;
+} Sources;
 
 static Sources
 sources_begin(const Graph *g, Arena *a)
@@ -22,7 +27,8 @@ sources_begin(const Graph *g, Arena *a)
 
 /* Visit the nodes whose values n reads, through what it recomputes. */
 static void
-fuse_sources(const Graph *g, const FusePlan *p, NodeId n, Sources s, void (*visit)(void *user, NodeId from), void *user)
+fuse_sources(const Graph *g, const FusePlan *p, NodeId n, Sources s,
+             void (*visit)(void *user, NodeId from), void *user)
 {
     NodeId *stack = s.stack, *seen = s.seen;
     uint32_t depth = 0;
@@ -44,10 +50,17 @@ fuse_sources(const Graph *g, const FusePlan *p, NodeId n, Sources s, void (*visi
     }
 }
 
-/* ---- numbering ------------------------------------------------------------------------------------- */
+/* ---- numbering ------------------------------------------------------------------------------- */
 
-typedef struct { uint32_t from, to; } Edge;
-typedef struct { Arena *arena; const FusePlan *plan; uint32_t to; VEC(Edge) edge; } Edges;
+typedef struct {
+    uint32_t from, to;
+} Edge;
+typedef struct {
+    Arena *arena;
+    const FusePlan *plan;
+    uint32_t to;
+    VEC(Edge) edge;
+} Edges;
 
 static void
 add_edge(void *user, NodeId from)
@@ -59,7 +72,10 @@ add_edge(void *user, NodeId from)
 }
 
 /* Groups that are ready, the one with the earliest node on top: a binary heap. */
-typedef struct { uint32_t *at, n; const NodeId *earliest; } Ready;
+typedef struct {
+    uint32_t *at, n;
+    const NodeId *earliest;
+} Ready;
 
 static void
 ready_push(Ready *r, uint32_t group)
@@ -118,14 +134,15 @@ fuse_number(const Graph *g, Arena *a, FusePlan *p)
     for (NodeId n = 1; n < nn; n++)
         most = p->group[n] > most ? p->group[n] : most;
     NodeId *earliest = NEW_ARRAY(scratch, NodeId, most + 1);
-    for (NodeId n = nn; --n > 0; )
+    for (NodeId n = nn; --n > 0;)
         if (p->group[n]) {
             earliest[p->group[n]] = n;
             edges.to = p->group[n];
             fuse_sources(g, p, n, sources, add_edge, &edges);
         }
 
-    uint32_t *waits = NEW_ARRAY(scratch, uint32_t, most + 1), *number = NEW_ARRAY(scratch, uint32_t, most + 1);
+    uint32_t *waits = NEW_ARRAY(scratch, uint32_t, most + 1),
+             *number = NEW_ARRAY(scratch, uint32_t, most + 1);
     Ready ready = { NEW_ARRAY(scratch, uint32_t, most + 1), 0, earliest };
     uint32_t *first = sort_edges(scratch, &edges, most);
     for (uint32_t i = 0; i < edges.edge.n; i++)
@@ -133,14 +150,16 @@ fuse_number(const Graph *g, Arena *a, FusePlan *p)
     for (uint32_t k = 0; k <= most; k++)
         if (earliest[k] && !waits[k])
             ready_push(&ready, k);
-    while (ready.n) {                            /* the ready group with the earliest node is next */
+    /* the ready group with the earliest node is next */
+    while (ready.n) {
         uint32_t pick = ready_pop(&ready);
         number[pick] = ++next;
         for (uint32_t i = first[pick]; i < first[pick + 1]; i++)
             if (--waits[edges.edge.at[i].to] == 0)
                 ready_push(&ready, edges.edge.at[i].to);
     }
-    for (NodeId n = 1; n < nn; n++)              /* groups on a cycle, in any order: fuse_illegal tells */
+    /* groups on a cycle, in any order: fuse_illegal tells */
+    for (NodeId n = 1; n < nn; n++)
         if (p->group[n] && !number[p->group[n]])
             number[p->group[n]] = ++next;
     for (NodeId n = 1; n < nn; n++)
@@ -174,12 +193,16 @@ fuse_hosts(const Fusion *f, const NodeId *node, uint32_t n, NodeId *host)
     return stay;
 }
 
-/* ---- plans ------------------------------------------------------------------------------------------- */
+/* ---- plans ----------------------------------------------------------------------------------- */
 
 FusePlan
 fuse_none(const Graph *g, Arena *a)
 {
-    FusePlan p = { NEW_ARRAY(a, uint32_t, g->node.n), g->node.n - 1, NEW_ARRAY(a, FuseEdge, g->ref.n + 1), NEW_ARRAY(a, const char *, g->node.n), { 0 } };
+    FusePlan p = { NEW_ARRAY(a, uint32_t, g->node.n),
+                   g->node.n - 1,
+                   NEW_ARRAY(a, FuseEdge, g->ref.n + 1),
+                   NEW_ARRAY(a, const char *, g->node.n),
+                   { 0 } };
 
     for (NodeId n = 1; n < g->node.n; n++) {
         p.group[n] = n;
@@ -220,7 +243,8 @@ fuse_vanish(const Graph *g, FusePlan *p, const NodeId *host)
         for (uint32_t i = 0; i < node->in.count; i++) {
             NodeId maker = node_in(g, node, i) ? g->value.at[node_in(g, node, i)].def : 0;
             if (maker && host[maker] != maker)
-                p->edge[node->in.first + i] = (FuseEdge){ host[maker] ? EDGE_INLINE : EDGE_RECOMPUTE, 0 };
+                p->edge[node->in.first + i] =
+                    (FuseEdge){ host[maker] ? EDGE_INLINE : EDGE_RECOMPUTE, 0 };
         }
     }
 }
@@ -250,7 +274,8 @@ fuse_together(const Graph *g, Arena *a, const NodeId *node, uint32_t n)
         p.why[node[i]] = "as asked";
     }
     fuse_number(g, a, &p);
-    Fusion f = fuse_compose(g, scratch, &p, &fuse_rules);    /* what vanishes inside the group is for the rules to say */
+    /* what vanishes inside the group is for the rules to say */
+    Fusion f = fuse_compose(g, scratch, &p, &fuse_rules);
     for (NodeId i = 1; i < g->node.n; i++)
         if (f.host[i] != i)
             fuse_set(g, &p, i, 0, (FuseEdge){ EDGE_INLINE, 0 });
@@ -259,9 +284,14 @@ fuse_together(const Graph *g, Arena *a, const NodeId *node, uint32_t n)
     return p;
 }
 
-/* ---- legality ------------------------------------------------------------------------------------------ */
+/* ---- legality -------------------------------------------------------------------------------- */
 
-typedef struct { const Graph *g; const FusePlan *plan; NodeId at; const char *text; } OrderCheck;
+typedef struct {
+    const Graph *g;
+    const FusePlan *plan;
+    NodeId at;
+    const char *text;
+} OrderCheck;
 
 const char *
 fuse_label(const Graph *g, NodeId n)
@@ -278,8 +308,9 @@ check_order(void *user, NodeId from)
     const FusePlan *p = k->plan;
 
     if (!k->text && p->group[from] > p->group[k->at])
-        k->text = arena_printf(k->g->ctx->arena, "group %u reads %s of group %u, which needs group %u first", p->group[k->at],
-                               fuse_label(k->g, from), p->group[from], p->group[k->at]);
+        k->text = arena_printf(
+            k->g->ctx->arena, "group %u reads %s of group %u, which needs group %u first",
+            p->group[k->at], fuse_label(k->g, from), p->group[from], p->group[k->at]);
 }
 
 /* An edge that the groups contradict. */
@@ -294,14 +325,21 @@ wrong_edge(const Graph *g, const FusePlan *p)
             if (!def || e.kind == EDGE_RECOMPUTE)
                 continue;
             if (!p->group[def])
-                return arena_printf(g->ctx->arena, "%s is in no group, but %s does not recompute it", fuse_label(g, def), fuse_label(g, n));
+                return arena_printf(g->ctx->arena,
+                                    "%s is in no group, but %s does not recompute it",
+                                    fuse_label(g, def), fuse_label(g, n));
             bool together = !p->group[n] || p->group[def] == p->group[n];
             if (e.kind != EDGE_STORE && !together)
-                return arena_printf(g->ctx->arena, "%s is to be %s for %s, which is in group %u, not in its group %u", fuse_label(g, def),
-                                    e.kind == EDGE_SCRATCH ? "kept in scratch" : "inlined", fuse_label(g, n), p->group[n], p->group[def]);
+                return arena_printf(
+                    g->ctx->arena,
+                    "%s is to be %s for %s, which is in group %u, not in its group %u",
+                    fuse_label(g, def), e.kind == EDGE_SCRATCH ? "kept in scratch" : "inlined",
+                    fuse_label(g, n), p->group[n], p->group[def]);
             if (e.kind == EDGE_STORE && p->group[n] && together)
-                return arena_printf(g->ctx->arena, "%s is to be stored for %s, which is in its group %u: scratch keeps it there", fuse_label(g, def),
-                                    fuse_label(g, n), p->group[n]);
+                return arena_printf(
+                    g->ctx->arena,
+                    "%s is to be stored for %s, which is in its group %u: scratch keeps it there",
+                    fuse_label(g, def), fuse_label(g, n), p->group[n]);
         }
     }
     return NULL;
@@ -316,7 +354,8 @@ fuse_illegal_numbers(const Graph *g, const FusePlan *p)
 
     for (NodeId n = 1; n < g->node.n && !order.text; n++)
         if (p->group[n] > p->ngroup)
-            order.text = arena_printf(g->ctx->arena, "%s is in group %u of %u", fuse_label(g, n), p->group[n], p->ngroup);
+            order.text = arena_printf(g->ctx->arena, "%s is in group %u of %u", fuse_label(g, n),
+                                      p->group[n], p->ngroup);
     for (order.at = 1; order.at < g->node.n && !order.text; order.at++)
         if (p->group[order.at])
             fuse_sources(g, p, order.at, sources, check_order, &order);
@@ -337,17 +376,25 @@ fuse_illegal_kernels(const Fusion *f, const Groups *groups)
         return arena_str(f->ctx->arena, f->refused);
     for (NodeId n = 1; n < g->node.n; n++)
         if (!p->group[n] && f->host[n] == n)
-            return arena_printf(f->ctx->arena, "%s is in no group, but %s", fuse_label(g, n), f->why[n]);
+            return arena_printf(f->ctx->arena, "%s is in no group, but %s", fuse_label(g, n),
+                                f->why[n]);
     for (uint32_t group = 1; group <= p->ngroup; group++) {
-        uint32_t first = groups->first[group], nhost = fuse_hosts(f, &groups->node[first], groups->first[group + 1] - first, host);
-        uint32_t shared = nhost > 1 ? fuse_shared(f, host, nhost) : 0, depth = fuse_depth(f, host, nhost);
+        uint32_t first = groups->first[group],
+                 nhost =
+                     fuse_hosts(f, &groups->node[first], groups->first[group + 1] - first, host);
+        uint32_t shared = nhost > 1 ? fuse_shared(f, host, nhost) : 0,
+                 depth = fuse_depth(f, host, nhost);
         if (fuse_beside(f, host, nhost))
             continue;
         if (nhost > 1 && !shared)
-            return arena_printf(f->ctx->arena, "group %u: %s and %s share no outer axis", group, fuse_label(g, host[0]), fuse_label(g, host[1]));
+            return arena_printf(f->ctx->arena, "group %u: %s and %s share no outer axis", group,
+                                fuse_label(g, host[0]), fuse_label(g, host[1]));
         if (nhost > 1 && depth > shared)
-            return arena_printf(f->ctx->arena, "group %u: what %s makes is to be kept for each trip of %u outer axes, but its parts share %u: %s reads elsewhere, or has other axes",
-                                group, fuse_label(g, host[0]), depth, shared, fuse_label(g, host[nhost - 1]));
+            return arena_printf(
+                f->ctx->arena,
+                "group %u: what %s makes is to be kept for each trip of %u outer axes, but its "
+                "parts share %u: %s reads elsewhere, or has other axes",
+                group, fuse_label(g, host[0]), depth, shared, fuse_label(g, host[nhost - 1]));
     }
     return NULL;
 }

@@ -2,13 +2,16 @@
  *
  *   call + the least of: all parts on one core; wake + all parts shared out among cores
  *
- * A part takes the root of the sum of squares of its arithmetic and of its traffic, as a phase of a loop tree does (cost.c of the
- * room cost); a product is two phases, one that makes its sums and one that makes its values of them. What is read of outside comes from the smallest cache that half holds the whole value; what passes between parts
- * comes from the one that half holds a trip of it; constants of a model that outgrows the last cache come from memory, and so
- * they count alike wherever they are read. A value that is made anew where it is read is arithmetic of whoever reads it.
+ * A part takes the root of the sum of squares of its arithmetic and of its traffic, as a phase of a
+ * loop tree does (cost.c of the room cost); a product is two phases, one that makes its sums and
+ * one that makes its values of them. What is read of outside comes from the smallest cache that
+ * half holds the whole value; what passes between parts comes from the one that half holds a trip
+ * of it; constants of a model that outgrows the last cache come from memory, and so they count
+ * alike wherever they are read. A value that is made anew where it is read is arithmetic of whoever
+ * reads it.
  *
- * All numbers are the machine's. Prices are asked of many groups, so equal ones are composed once: a group is told by
- * its nests, which values pass between them, and which are seen outside.
+ * All numbers are the machine's. Prices are asked of many groups, so equal ones are composed once:
+ * a group is told by its nests, which values pass between them, and which are seen outside.
  */
 #include "fuse/internal.h"
 #include "nest/walk.h"
@@ -16,18 +19,23 @@
 #include <string.h>
 
 struct Pricing {
-    Fusion *f;                       /* views composed, all else apart */
+    Fusion *f; /* views composed, all else apart */
     const Machine *m;
-    Arena *arena;                    /* of the memo; groups are composed in scratch */
-    uint32_t *class;                 /* [node.n]: nodes of equal nests have equal numbers; 0: not asked yet */
+    Arena *arena; /* of the memo; groups are composed in scratch */
+    /* [node.n]: nodes of equal nests have equal numbers; 0: not asked yet */
+    uint32_t *class;
     uint32_t nclass;
-    Map class_at, known;             /* by hash: an Asked */
-    bool far;                        /* constants come from memory */
-    uint64_t composed, spent;        /* spent: what that counts as */
+    Map class_at, known;      /* by hash: an Asked */
+    bool far;                 /* constants come from memory */
+    uint64_t composed, spent; /* spent: what that counts as */
 };
 
 /* What was asked before: the class of a nest, or the price of a group. */
-typedef struct { const void *key; uint32_t bytes, class; GroupPrice price; } Asked;
+typedef struct {
+    const void *key;
+    uint32_t bytes, class;
+    GroupPrice price;
+} Asked;
 
 Pricing *
 fuse_pricing(Fusion *f, Arena *a, const Machine *m)
@@ -35,7 +43,12 @@ fuse_pricing(Fusion *f, Arena *a, const Machine *m)
     Pricing *p = NEW(a, Pricing);
     double constants = 0;
 
-    *p = (Pricing){ .f = f, .m = m, .arena = a, .class = NEW_ARRAY(a, uint32_t, f->g->node.n), .class_at.arena = a, .known.arena = a };
+    *p = (Pricing){ .f = f,
+                    .m = m,
+                    .arena = a,
+                    .class = NEW_ARRAY(a, uint32_t, f->g->node.n),
+                    .class_at.arena = a,
+                    .known.arena = a };
     for (ValueId v = 1; v < f->g->value.n; v++)
         if (f->g->value.at[v].data)
             constants += cost_usual(f->ctx, type_bytes(f->ctx, f->g->value.at[v].type));
@@ -43,9 +56,12 @@ fuse_pricing(Fusion *f, Arena *a, const Machine *m)
     return p;
 }
 
-/* ---- the formula -------------------------------------------------------------------------------------------- */
+/* ---- the formula ----------------------------------------------------------------------------- */
 
-typedef struct { const Machine *m; bool all; } Rates;        /* of one core; of all */
+typedef struct {
+    const Machine *m;
+    bool all;
+} Rates; /* of one core; of all */
 
 static double
 moving(Rates r, Level level, double bytes, bool write)
@@ -83,12 +99,16 @@ seconds_of(const Pricing *p, Composed *k, Arena *a)
         for (uint32_t s = 0; s < n->nin + n->nout; s++) {
             ValueId v = piece->value[s];
             double bytes = cost_usual(f->ctx, type_bytes(f->ctx, g->value.at[v].type));
-            bool passes = k->nhost > 1 && (s >= n->nin ? !f->visible[v] : g->value.at[v].def || met[v]);
-            home[s] = g->value.at[v].data && p->far ? LEVEL_MEMORY : cost_level(p->m, passes && trips > 0 ? bytes / trips : bytes);
+            bool passes =
+                k->nhost > 1 && (s >= n->nin ? !f->visible[v] : g->value.at[v].def || met[v]);
+            home[s] = g->value.at[v].data && p->far
+                          ? LEVEL_MEMORY
+                          : cost_level(p->m, passes && trips > 0 ? bytes / trips : bytes);
             met[v] = true;
         }
         one += part_seconds((Rates){ p->m, false }, &cost, n, home, 1);
-        all += part_seconds((Rates){ p->m, p->m->cores > 1 && threads > 1 }, &cost, n, home, threads < 1 ? 1 : threads);
+        all += part_seconds((Rates){ p->m, p->m->cores > 1 && threads > 1 }, &cost, n, home,
+                            threads < 1 ? 1 : threads);
     }
     return p->m->call_seconds + (p->m->cores > 1 ? fmin(one, p->m->wake_seconds + all) : one);
 }
@@ -102,8 +122,8 @@ seek_choice_by_place(void *user, const Scalar *s)
             (s->arg[0]->arg[0]->op == S_INDEX || s->arg[0]->arg[1]->op == S_INDEX);
 }
 
-/* Is what node n reads, or what that is made of point by point, a choice by place? Computed where it
- * is read it may give a sum of n a support. */
+/* Is what node n reads, or what that is made of point by point, a choice by place? Computed where
+ * it is read it may give a sum of n a support. */
 static bool
 may_gain_support(const Fusion *f, NodeId n, uint32_t depth)
 {
@@ -125,7 +145,7 @@ may_gain_support(const Fusion *f, NodeId n, uint32_t depth)
 double
 fuse_least_seconds(Pricing *p, NodeId n)
 {
-    enum { DEEP = 3 };               /* nests between a sum and its mask; bounds the search */
+    enum { DEEP = 3 }; /* nests between a sum and its mask; bounds the search */
     Arena *a = arena_child(p->arena);
     double least = cost_formula(p->f->ctx, a, p->f->piece[n].nest, p->m).least / p->m->cores;
 
@@ -148,7 +168,7 @@ fuse_spent(const Pricing *p)
     return &p->spent;
 }
 
-/* ---- equal groups ---------------------------------------------------------------------------------------------- */
+/* ---- equal groups ---------------------------------------------------------------------------- */
 
 typedef VEC(uint64_t) Words;
 
@@ -182,12 +202,16 @@ class_of(Pricing *p, Arena *a, NodeId id)
             return p->class[id] = k->class;
     }
     Asked *k = NEW(p->arena, Asked);
-    *k = (Asked){ arena_copy(p->arena, w.at, w.n * sizeof *w.at), (uint32_t)(w.n * sizeof *w.at), ++p->nclass, { 0 } };
+    *k = (Asked){ arena_copy(p->arena, w.at, w.n * sizeof *w.at),
+                  (uint32_t)(w.n * sizeof *w.at),
+                  ++p->nclass,
+                  { 0 } };
     map_put(&p->class_at, hash, MAP_PTR(k));
     return p->class[id] = p->nclass;
 }
 
-/* A group by its classes, by which values pass between them, and by which are constant or escape. */
+/* A group by its classes, by which values pass between them, and by which are constant or
+ * escape. */
 static Words
 signature(Pricing *p, Arena *a, const NodeId *node, uint32_t n)
 {
@@ -203,14 +227,16 @@ signature(Pricing *p, Arena *a, const NodeId *node, uint32_t n)
             ValueId v = piece->value[k];
             if (!map_get(&number, v, &at))
                 map_put(&number, v, at = number.n);
-            bool flag = k < piece->nest->nin ? f->g->value.at[v].data != NULL : fuse_escapes(f, v, node, n);
+            bool flag =
+                k < piece->nest->nin ? f->g->value.at[v].data != NULL : fuse_escapes(f, v, node, n);
             VEC_PUSH(a, &w, at << 1 | flag);
         }
     }
     return w;
 }
 
-/* Operands of a nest that take about as long to compose as a group of nests with few: milliseconds, as MOST_COMPOSED (dp.c) supposes of a group. */
+/* Operands of a nest that take about as long to compose as a group of nests with few: milliseconds,
+ * as MOST_COMPOSED (dp.c) supposes of a group. */
 enum { USUAL_OPERANDS = 16 };
 
 /* What composing a group counts as. */
@@ -240,8 +266,10 @@ fuse_group_price(Pricing *p, const NodeId *node, uint32_t n)
     }
     Composed k = fuse_compose_group(p->f, a, node, n);
     Asked *known = NEW(p->arena, Asked);
-    *known = (Asked){ arena_copy(p->arena, w.at, w.n * sizeof *w.at), (uint32_t)(w.n * sizeof *w.at), 0,
-                       { seconds_of(p, &k, a), k.reason, k.no ? arena_str(p->arena, k.no) : NULL } };
+    *known = (Asked){ arena_copy(p->arena, w.at, w.n * sizeof *w.at),
+                      (uint32_t)(w.n * sizeof *w.at),
+                      0,
+                      { seconds_of(p, &k, a), k.reason, k.no ? arena_str(p->arena, k.no) : NULL } };
     map_put(&p->known, hash, MAP_PTR(known));
     p->composed++;
     p->spent += composing(p->f, node, n);

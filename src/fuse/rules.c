@@ -3,8 +3,8 @@
  * Questions about access maps only; no rule knows an operator. In short:
  *
  *   producer              where it is read                     verdict
- *   view (a bare read)    anywhere                             yes, unless a product would be hidden
- *   no reads, cheap       anywhere                             yes
+ *   view (a bare read)    anywhere                             yes, unless a product would be
+ *   hidden no reads, cheap       anywhere                             yes
  *   elementwise           each element once (id, perm, red …)  yes, if one host is left
  *   elementwise           by a product's operand               if cheap and of one tensor; through
  *                                                              windows if trivial
@@ -20,18 +20,22 @@
 #include "fuse/internal.h"
 #include "nest/walk.h"
 
-/* The numbers of the greedy plan, which asks for no price (--fuse greedy; the default asks, price.c). A product's packing stores a vector in
- * each cycle; beside a store a processor that starts four instructions in a cycle, the least of the machine table, starts three others.
- * Where windows read an element again and again, one: it takes the load as its operand, so the copy is as long as without it. */
+/* The numbers of the greedy plan, which asks for no price (--fuse greedy; the default asks,
+ * price.c). A product's packing stores a vector in each cycle; beside a store a processor that
+ * starts four instructions in a cycle, the least of the machine table, starts three others. Where
+ * windows read an element again and again, one: it takes the load as its operand, so the copy is as
+ * long as without it. */
 #define CHEAP 3
 #define TRIVIAL 1
-#define WINDOW_LIMIT 2               /* reads of an element: once, and what the halo of a window of two shares */
-/* More than any limit of work: a function is repeated nowhere, a division nowhere but where it is made of indices alone. */
+#define WINDOW_LIMIT 2 /* reads of an element: once, and what the halo of a window of two shares */
+/* More than any limit of work: a function is repeated nowhere, a division nowhere but where it is
+ * made of indices alone. */
 #define DIVISION (CHEAP + 1)
 #define FUNCTION (FUSE_INDEX_WORK + 1)
-#define FINISHED_BY 4                /* elementwise nodes in a row that are followed; bounds the search, what is farther off finishes nothing */
+#define FINISHED_BY                                                                                \
+    4 /* elementwise nodes in a row that are followed; bounds the search, what is farther off finishes nothing */
 
-/* ---- traits ------------------------------------------------------------------------------------------ */
+/* ---- traits ---------------------------------------------------------------------------------- */
 
 static int64_t
 per_point(Ctx *c, const Expr *total, const Expr *points)
@@ -102,7 +106,8 @@ traits_of(Ctx *c, Arena *a, const Nest *n)
 
     NestCost cost = nest_cost(c, n);
     int64_t work = per_point(c, cost.add, cost.points) + per_point(c, cost.mul, cost.points) +
-                   DIVISION * per_point(c, cost.div, cost.points) + FUNCTION * per_point(c, cost.special, cost.points);
+                   DIVISION * per_point(c, cost.div, cost.points) +
+                   FUNCTION * per_point(c, cost.special, cost.points);
     t.work = work > INT32_MAX ? INT32_MAX : (uint32_t)work;
     return t;
 }
@@ -123,9 +128,10 @@ fuse_is_free(const NestTraits *t)
     return (t->view && !t->computed) || (t->index_only && t->work <= FUSE_INDEX_WORK);
 }
 
-/* ---- what finishes a reduction ------------------------------------------------------------------------- */
+/* ---- what finishes a reduction --------------------------------------------------------------- */
 
-/* Does every use of n's values end in `to`, through elementwise nodes that have it as their only way out? */
+/* Does every use of n's values end in `to`, through elementwise nodes that have it as their only
+ * way out? */
 static bool
 leads_only_to(const Fusion *f, const NestTraits *traits, NodeId n, NodeId to, uint32_t depth)
 {
@@ -139,14 +145,16 @@ leads_only_to(const Fusion *f, const NestTraits *traits, NodeId n, NodeId to, ui
             NodeId user = f->users.node[i];
             if (user == to)
                 continue;
-            if (user > to || depth == 0 || !traits[user].elementwise || !leads_only_to(f, traits, user, to, depth - 1))
+            if (user > to || depth == 0 || !traits[user].elementwise ||
+                !leads_only_to(f, traits, user, to, depth - 1))
                 return false;
         }
     }
     return true;
 }
 
-/* Is what is written a choice between something computed and a number? Then the first is computed anyhow, as a mask does it. */
+/* Is what is written a choice between something computed and a number? Then the first is computed
+ * anyhow, as a mask does it. */
 static bool
 is_chosen_beside_a_number(const Nest *n)
 {
@@ -156,7 +164,8 @@ is_chosen_beside_a_number(const Nest *n)
     return s && s->op == S_SELECT && (s->arg[1]->op == S_CONST || s->arg[2]->op == S_CONST);
 }
 
-/* Is every element read once, as an epilogue needs it? One to one, and as many as there are points. */
+/* Is every element read once, as an epilogue needs it? One to one, and as many as there are
+ * points. */
 static bool
 reads_all_once(Ctx *c, const Nest *n, const Access *a)
 {
@@ -190,18 +199,20 @@ mark_finishing(Fusion *f)
         Accesses reads = nest_accesses(f->ctx, f->arena, p->nest);
         for (uint32_t i = 0; i < p->nest->nin; i++) {
             NodeId def = f->g->value.at[p->value[i]].def;
-            if (!def || (f->plan && f->plan->group[def] != f->plan->group[n] && f->plan->group[def]))
+            if (!def ||
+                (f->plan && f->plan->group[def] != f->plan->group[n] && f->plan->group[def]))
                 continue;
             if (f->rowish[def])
                 f->rowish[n] = true;
-            if ((traits[def].reduces || f->finishes[def]) && reads_slot_once(f->ctx, p->nest, &reads, i) &&
+            if ((traits[def].reduces || f->finishes[def]) &&
+                reads_slot_once(f->ctx, p->nest, &reads, i) &&
                 leads_only_to(f, traits, def, n, FINISHED_BY))
                 f->finishes[n] = true;
         }
     }
 }
 
-/* ---- reads of the producer in its host --------------------------------------------------------------------- */
+/* ---- reads of the producer in its host ------------------------------------------------------- */
 
 /* How often windows read one element: product of the reduction axes that share an index row. */
 static int64_t
@@ -232,26 +243,37 @@ refuse_read(Ctx *c, const Nest *host, const NestTraits *h, const NestTraits *p, 
     bool inside = a->reduce != 0;
 
     switch (t) {
-    case MAP_ID: case MAP_PART: case MAP_PERM: case MAP_RELAYOUT: case MAP_INJ:
-        return !inside || p->work <= FUSE_BROADCAST_WORK ? NULL : "would be repeated inside a reduction";
-    case MAP_BCAST: case MAP_REPEAT:
+    case MAP_ID:
+    case MAP_PART:
+    case MAP_PERM:
+    case MAP_RELAYOUT:
+    case MAP_INJ:
+        return !inside || p->work <= FUSE_BROADCAST_WORK ? NULL
+                                                         : "would be repeated inside a reduction";
+    case MAP_BCAST:
+    case MAP_REPEAT:
         return p->work <= FUSE_BROADCAST_WORK ? NULL : "would be repeated by a broadcast";
     case MAP_RED:
         if (!h->contraction)
             return NULL;
         break;
-    case MAP_WIN: case MAP_CONTR:
-        break;
-    case MAP_GATHER: case MAP_SCAN: case MAP_UNKNOWN: case MAP_COUNT:
-        return fuse_not_before_it_runs;
+    case MAP_WIN:
+    case MAP_CONTR: break;
+    case MAP_GATHER:
+    case MAP_SCAN:
+    case MAP_UNKNOWN:
+    case MAP_COUNT: return fuse_not_before_it_runs;
     }
     if (p->conditional || p->full > 1)
         return "an operand would read several tensors";
-    uint32_t limit = !h->contraction ? FUSE_BROADCAST_WORK : window_reads(host, a) <= WINDOW_LIMIT ? CHEAP : TRIVIAL;
+    uint32_t limit = !h->contraction                         ? FUSE_BROADCAST_WORK
+                     : window_reads(host, a) <= WINDOW_LIMIT ? CHEAP
+                                                             : TRIVIAL;
     return p->work <= limit ? NULL : "too much work to repeat in an operand";
 }
 
-/* A reduction vanishes only where each of its values is used once, at one place, by elementwise code. */
+/* A reduction vanishes only where each of its values is used once, at one place, by elementwise
+ * code. */
 static const char *
 refuse_epilogue(Ctx *c, const Nest *host, const NestTraits *h, const Accesses *reads)
 {
@@ -277,7 +299,7 @@ columns_lie_together(Ctx *c, const Nest *n, AxisSet col)
     const Nest *bare = nest_bare(c, n);
     const Write *w = &bare->write[0];
 
-    for (uint32_t d = bare->param[w->out].type->rank; d-- > 0; ) {
+    for (uint32_t d = bare->param[w->out].type->rank; d-- > 0;) {
         Var v;
         if (expr_is_var(w->at[d], &v) && v.kind == VAR_AXIS && !expr_is(bare->axis[v.id].extent, 1))
             return col >> v.id & 1;
@@ -307,7 +329,10 @@ product_survives(Ctx *c, const Nest *before, const Nest *after)
            __builtin_popcountll(y.batch) <= __builtin_popcountll(x.batch);
 }
 
-typedef struct { Ctx *c; bool found; } Seek;
+typedef struct {
+    Ctx *c;
+    bool found;
+} Seek;
 
 static void
 seek_reduce(void *user, const Scalar *s)
@@ -333,7 +358,8 @@ seek_in_index(void *user, const Scalar *s)
         scalar_visit(k->c, s, seek_reduce, k);
 }
 
-/* Does an index follow from a sum, in an access or checked and then a value? Loops compute indices where they stand, and a sum has loops of its own. */
+/* Does an index follow from a sum, in an access or checked and then a value? Loops compute indices
+ * where they stand, and a sum has loops of its own. */
 static bool
 reduces_in_index(Ctx *c, Arena *a, const Nest *n)
 {
@@ -391,7 +417,9 @@ fuse_cannot(Fusion *f, NodeId node, const Nest *after)
 {
     if (!fuse_traits_of(f, node)->reduces)
         return NULL;
-    return reduces_in_index(f->ctx, f->arena, after) ? "a reduction would stand in an index" : reduces_in_table(f->ctx, after) ? "a table of what is seen is stored" : NULL;
+    return reduces_in_index(f->ctx, f->arena, after) ? "a reduction would stand in an index"
+           : reduces_in_table(f->ctx, after)         ? "a table of what is seen is stored"
+                                                     : NULL;
 }
 
 const char *
@@ -413,14 +441,16 @@ static bool
 is_piece(const Scalar *s)
 {
     if (s->op == S_SELECT)
-        return scalar_is_compared_choice(s) && s->arg[0]->arg[0]->op == S_INDEX && is_piece(s->arg[1]) && is_piece(s->arg[2]);
+        return scalar_is_compared_choice(s) && s->arg[0]->arg[0]->op == S_INDEX &&
+               is_piece(s->arg[1]) && is_piece(s->arg[2]);
     return s->op == S_CONST || (s->op == S_LOAD && !s->u.load.outside);
 }
 
 static bool
 made_of_pieces(const Nest *n)
 {
-    return n->nwrite == 1 && n->write[0].combiner == COMB_NONE && n->write[0].value->op == S_SELECT && is_piece(n->write[0].value);
+    return n->nwrite == 1 && n->write[0].combiner == COMB_NONE &&
+           n->write[0].value->op == S_SELECT && is_piece(n->write[0].value);
 }
 
 const char *
@@ -433,18 +463,26 @@ fuse_reads_badly(Fusion *f, NodeId node, NodeId host)
 
     for (uint32_t i = 0; i < reads.n; i++)
         switch (nest_mapping(f->ctx, h, &reads.at[i])) {
-        case MAP_WIN:                            /* windows slide over a copy of one tensor */
+        case MAP_WIN: /* windows slide over a copy of one tensor */
             if (p->conditional || p->full > 1)
                 return "a window would slide over several tensors";
             break;
-        case MAP_RED: case MAP_CONTR:
+        case MAP_RED:
+        case MAP_CONTR:
             if (product && (p->conditional || p->full > 1) && !made_of_pieces(f->piece[node].nest))
                 return "an operand would read several tensors";
             break;
-        case MAP_GATHER: case MAP_SCAN: case MAP_UNKNOWN: case MAP_COUNT:
-            return fuse_not_before_it_runs;
-        case MAP_ID: case MAP_PART: case MAP_PERM: case MAP_RELAYOUT: case MAP_INJ: case MAP_BCAST: case MAP_REPEAT:
-            break;
+        case MAP_GATHER:
+        case MAP_SCAN:
+        case MAP_UNKNOWN:
+        case MAP_COUNT: return fuse_not_before_it_runs;
+        case MAP_ID:
+        case MAP_PART:
+        case MAP_PERM:
+        case MAP_RELAYOUT:
+        case MAP_INJ:
+        case MAP_BCAST:
+        case MAP_REPEAT: break;
         }
     return NULL;
 }
@@ -473,7 +511,9 @@ refuse(Fusion *f, NodeId node, NodeId host, const Nest *after, uint32_t nhost)
     uint32_t code = nest_code(c, after);
 
     if (code > FUSE_MAX_CODE)
-        return arena_printf(f->arena, "the expression would take about %u instructions, the limit is %d", code, FUSE_MAX_CODE);
+        return arena_printf(f->arena,
+                            "the expression would take about %u instructions, the limit is %d",
+                            code, FUSE_MAX_CODE);
     if (tp.reduces && nhost > 1)
         return "several nodes read it";
     const char *no = fuse_hides(f, node, host, after);

@@ -1,19 +1,25 @@
 /* search: the whole, piece by piece.
  *
- * Graphs of many thousands of nodes are first cut at what no group runs along, which needs no bits; what is still larger than
- * LARGEST is cut into blocks along the order, and then the answer is not called exact.
+ * Graphs of many thousands of nodes are first cut at what no group runs along, which needs no bits;
+ * what is still larger than LARGEST is cut into blocks along the order, and then the answer is not
+ * called exact.
  */
 #include "fuse/piece.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define LARGEST 4096                 /* nodes of a piece: for each there is a set of those before it */
+#define LARGEST 4096 /* nodes of a piece: for each there is a set of those before it */
 
 /* Of the pieces so far. */
-typedef struct { SearchResult result; int64_t price, bound; } Answer;
+typedef struct {
+    SearchResult result;
+    int64_t price, bound;
+} Answer;
 
-typedef struct { uint32_t low, n; } Part;        /* its lowest node, and how many it has */
+typedef struct {
+    uint32_t low, n;
+} Part; /* its lowest node, and how many it has */
 
 static int
 by_size(const void *x, const void *y)
@@ -40,7 +46,8 @@ solve_part(Piece *k, const Word *part, Answer *r)
 }
 
 static void
-solve_piece(const SearchProblem *p, Arena *parent, const uint32_t *global, uint32_t n, const SearchEdge *edge, uint32_t nedge, Answer *r)
+solve_piece(const SearchProblem *p, Arena *parent, const uint32_t *global, uint32_t n,
+            const SearchEdge *edge, uint32_t nedge, Answer *r)
 {
     Arena *a = arena_child(parent);
     Piece k = piece_begin(p, a, global, n, edge, nedge);
@@ -74,17 +81,22 @@ solve_piece(const SearchProblem *p, Arena *parent, const uint32_t *global, uint3
     arena_free(a);
 }
 
-/* ---- the whole ---------------------------------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------- */
 
-/* Groups numbered in an order in which they can run: of those that are ready, the one that was first. */
+/* Groups numbered in an order in which they can run: of those that are ready, the one that was
+ * first. */
 static void
 order_groups(const SearchProblem *p, Arena *a, SearchResult *r)
 {
-    uint32_t *first = NEW_ARRAY(a, uint32_t, r->ngroup + 3), *to = NEW_ARRAY(a, uint32_t, p->nedge + 1), *waits = NEW_ARRAY(a, uint32_t, r->ngroup + 1);
-    uint32_t *queue = NEW_ARRAY(a, uint32_t, r->ngroup + 1), *number = NEW_ARRAY(a, uint32_t, r->ngroup + 1), n = 0, met = 0;
+    uint32_t *first = NEW_ARRAY(a, uint32_t, r->ngroup + 3),
+             *to = NEW_ARRAY(a, uint32_t, p->nedge + 1),
+             *waits = NEW_ARRAY(a, uint32_t, r->ngroup + 1);
+    uint32_t *queue = NEW_ARRAY(a, uint32_t, r->ngroup + 1),
+             *number = NEW_ARRAY(a, uint32_t, r->ngroup + 1), n = 0, met = 0;
 
     for (uint32_t e = 0; e < p->nedge; e++)
-        first[r->group[p->edge[e].from] + 2] += r->group[p->edge[e].from] != r->group[p->edge[e].to];
+        first[r->group[p->edge[e].from] + 2] +=
+            r->group[p->edge[e].from] != r->group[p->edge[e].to];
     for (uint32_t i = 2; i < r->ngroup + 3; i++)
         first[i] += first[i - 1];
     for (uint32_t e = 0; e < p->nedge; e++) {
@@ -94,7 +106,7 @@ order_groups(const SearchProblem *p, Arena *a, SearchResult *r)
             waits[y]++;
         }
     }
-    for (uint32_t i = 0; i < p->n; i++)          /* in the order of their first nodes */
+    for (uint32_t i = 0; i < p->n; i++) /* in the order of their first nodes */
         if (!waits[r->group[i]] && !number[r->group[i]]) {
             number[r->group[i]] = 1;
             queue[n++] = r->group[i];
@@ -109,7 +121,8 @@ order_groups(const SearchProblem *p, Arena *a, SearchResult *r)
         r->group[i] = number[r->group[i]];
 }
 
-/* [n]: the last node that is connected with a node by edges along which two nodes may be a group. */
+/* [n]: the last node that is connected with a node by edges along which two nodes may be a
+ * group. */
 static uint32_t *
 reach(const SearchProblem *p, Arena *a)
 {
@@ -118,9 +131,10 @@ reach(const SearchProblem *p, Arena *a)
     for (uint32_t i = 0; i < p->n; i++)
         root[i] = i;
     for (uint32_t e = 0; e < p->nedge; e++)
-        if (p->edge[e].fusable && p->most > 1 && p->may(p->user, (uint32_t[]){ p->edge[e].from, p->edge[e].to }, 2))
+        if (p->edge[e].fusable && p->most > 1 &&
+            p->may(p->user, (uint32_t[]){ p->edge[e].from, p->edge[e].to }, 2))
             sets_unite(root, p->edge[e].from, p->edge[e].to);
-    for (uint32_t i = p->n; i-- > 0; )
+    for (uint32_t i = p->n; i-- > 0;)
         if (!last[sets_root(root, i)])
             last[sets_root(root, i)] = i;
     for (uint32_t i = 0; i < p->n; i++)
@@ -135,7 +149,8 @@ search_partition(const SearchProblem *p, Arena *a)
     Answer all = { .result = { .group = NEW_ARRAY(a, uint32_t, p->n + 1), .exact = true } };
     SearchResult *r = &all.result;
     uint32_t *last = reach(p, scratch), *inside = NEW_ARRAY(scratch, uint32_t, p->n + 1), next = 0;
-    uint32_t *by_to = NEW_ARRAY(scratch, uint32_t, p->n + 2), *incoming = NEW_ARRAY(scratch, uint32_t, p->nedge + 1);
+    uint32_t *by_to = NEW_ARRAY(scratch, uint32_t, p->n + 2),
+             *incoming = NEW_ARRAY(scratch, uint32_t, p->nedge + 1);
 
     for (uint32_t e = 0; e < p->nedge; e++)
         by_to[p->edge[e].to + 2]++;
@@ -143,7 +158,8 @@ search_partition(const SearchProblem *p, Arena *a)
         by_to[i] += by_to[i - 1];
     for (uint32_t e = 0; e < p->nedge; e++)
         incoming[by_to[p->edge[e].to + 1]++] = e;
-    while (next < p->n) {                        /* a run of nodes that none behind it is connected with, or a block of it */
+    /* a run of nodes that none behind it is connected with, or a block of it */
+    while (next < p->n) {
         uint32_t from = next, n = 0, end = from;
         VEC(SearchEdge) edge = { 0 };
         for (; next <= end && next < p->n && n < LARGEST; inside[n++] = next++)
@@ -152,7 +168,9 @@ search_partition(const SearchProblem *p, Arena *a)
         for (uint32_t i = from; i < next; i++)
             for (uint32_t e = by_to[i]; e < by_to[i + 1]; e++)
                 if (p->edge[incoming[e]].from >= from)
-                    VEC_PUSH(scratch, &edge, ((SearchEdge){ p->edge[incoming[e]].from - from, i - from, p->edge[incoming[e]].fusable }));
+                    VEC_PUSH(scratch, &edge,
+                             ((SearchEdge){ p->edge[incoming[e]].from - from, i - from,
+                                            p->edge[incoming[e]].fusable }));
         solve_piece(p, scratch, inside, n, edge.at, edge.n, &all);
     }
     order_groups(p, scratch, r);

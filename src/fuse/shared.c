@@ -1,23 +1,31 @@
-/* shared: the outer axes that parts of a kernel have in common, so that one trip of them runs every part.
+/* shared: the outer axes that parts of a kernel have in common, so that one trip of them runs every
+ * part.
  *
- * Where query heads share keys in groups (9 over 3), the products of an attention have two axes for the heads, the group and the head in
- * it, since keys are read by the group alone; the rows between them have one of 9:
+ * Where query heads share keys in groups (9 over 3), the products of an attention have two axes for
+ * the heads, the group and the head in it, since keys are read by the group alone; the rows between
+ * them have one of 9:
  *
- *     scores[b, 3*g + h, k, l] = sum d: q[b, 3*g + h, k, d] * keys[b, g, l, d]         most[b, j, k] = max l: scores[b, j, k, l]
+ *     scores[b, 3*g + h, k, l] = sum d: q[b, 3*g + h, k, d] * keys[b, g, l, d]         most[b, j,
+ *     k] = max l: scores[b, j, k, l]
  *
- * As parts of one kernel, all have both: what passes between them has a dimension for each digit, which lies the same in memory, so rows
- * are cut as a tensor in blocks is (nest_lay). Then all parts share g, h and k, and a schedule may take the rows of all heads of a group
- * together: they read the same keys.
+ * As parts of one kernel, all have both: what passes between them has a dimension for each digit,
+ * which lies the same in memory, so rows are cut as a tensor in blocks is (nest_lay). Then all
+ * parts share g, h and k, and a schedule may take the rows of all heads of a group together: they
+ * read the same keys.
  */
 #include "fuse/internal.h"
 #include "nest/layout.h"
 #include "nest/walk.h"
 
-/* ---- digits ------------------------------------------------------------------------------------------------ */
+/* ---- digits ---------------------------------------------------------------------------------- */
 
-/* Dimension `dim` of what passes between parts, `whole` long, is written at the digits of several axes: so long is each, the outermost
- * but what is left. */
-typedef struct { uint32_t dim, n; const Expr *whole; int64_t inner[TN_MAX_RANK]; } Digits;
+/* Dimension `dim` of what passes between parts, `whole` long, is written at the digits of several
+ * axes: so long is each, the outermost but what is left. */
+typedef struct {
+    uint32_t dim, n;
+    const Expr *whole;
+    int64_t inner[TN_MAX_RANK];
+} Digits;
 
 static bool
 is_as_long(Ctx *c, const Expr *a, const Expr *b)
@@ -25,7 +33,8 @@ is_as_long(Ctx *c, const Expr *a, const Expr *b)
     return expr_eq(c, NULL, a, b) == YES;
 }
 
-/* The first dimension of a nest's only output that is written so; false: there is none, or digits whose number is not known. */
+/* The first dimension of a nest's only output that is written so; false: there is none, or digits
+ * whose number is not known. */
 static bool
 digits_of(Ctx *c, const Nest *n, Digits *g)
 {
@@ -38,7 +47,8 @@ digits_of(Ctx *c, const Nest *n, Digits *g)
     while (g->dim < t->rank && is_as_long(c, t->dim[g->dim], to->dim[g->dim]))
         g->dim++;
     g->whole = t->dim[g->dim];
-    for (const Expr *reached = to->dim[g->dim]; !is_as_long(c, reached, g->whole); reached = expr_mul(c, reached, to->dim[g->dim + g->n]))
+    for (const Expr *reached = to->dim[g->dim]; !is_as_long(c, reached, g->whole);
+         reached = expr_mul(c, reached, to->dim[g->dim + g->n]))
         if (g->dim + ++g->n >= to->rank || !expr_const(to->dim[g->dim + g->n], &g->inner[g->n - 1]))
             return false;
     return true;
@@ -79,11 +89,14 @@ in_digits(const Fusion *f, const NodeId *host, uint32_t n, const Piece *p, const
         const Type *t = nest->param[i].type;
         if (i < nest->nin && !fuse_is_among(host, n, f->g->value.at[p->value[i]].def))
             continue;
-        if (t->rank <= g->dim || t->rank + g->n > TN_MAX_RANK || !is_as_long(c, t->dim[g->dim], g->whole))
+        if (t->rank <= g->dim || t->rank + g->n > TN_MAX_RANK ||
+            !is_as_long(c, t->dim[g->dim], g->whole))
             return NULL;
         const Layout *l = layout_of_digits(f->arena, g, t->rank);
         const Nest *bare = i == nest->nin ? nest_bare(c, nest) : NULL;
-        nest = bare && type_eq(c, bare->param[i].type, layout_type(c, l, t)) == YES ? bare : nest_lay(c, nest, i, l);
+        nest = bare && type_eq(c, bare->param[i].type, layout_type(c, l, t)) == YES
+                   ? bare
+                   : nest_lay(c, nest, i, l);
     }
     nest = nest ? nest_simplify(c, nest) : NULL;
     return nest ? nest_axes_as_written(c, nest, 0) : NULL;
@@ -102,8 +115,8 @@ is_read_among(const Fusion *f, const NodeId *host, uint32_t n, NodeId maker)
     return false;
 }
 
-/* What no other part reads may lie as it likes: axes of a product come as those of what it reads of the others do, [rows, heads, size] of
- * scores [heads, rows, keys]. */
+/* What no other part reads may lie as it likes: axes of a product come as those of what it reads of
+ * the others do, [rows, heads, size] of scores [heads, rows, keys]. */
 static const Nest *
 in_order_read(const Fusion *f, const NodeId *host, uint32_t n, NodeId last, const Nest *nest)
 {
@@ -111,11 +124,13 @@ in_order_read(const Fusion *f, const NodeId *host, uint32_t n, NodeId last, cons
     const Scalar *first = NULL;
     Contraction view;
 
-    if (!nest_contraction(f->ctx, nest, &view) || nest->nwrite != 1 || !write_is_plain(f->ctx, nest, &nest->write[0]))
+    if (!nest_contraction(f->ctx, nest, &view) || nest->nwrite != 1 ||
+        !write_is_plain(f->ctx, nest, &nest->write[0]))
         return nest;
     for (uint32_t i = 0; i < reads.n; i++) {
         const Scalar *load = reads.at[i].load;
-        if (load->u.load.slot < nest->nin && fuse_is_among(host, n, f->g->value.at[f->piece[last].value[load->u.load.slot]].def) &&
+        if (load->u.load.slot < nest->nin &&
+            fuse_is_among(host, n, f->g->value.at[f->piece[last].value[load->u.load.slot]].def) &&
             (!first || load->u.load.rank > first->u.load.rank))
             first = load;
     }
@@ -125,7 +140,8 @@ in_order_read(const Fusion *f, const NodeId *host, uint32_t n, NodeId last, cons
 const Nest *const *
 fuse_parts(const Fusion *f, const NodeId *host, uint32_t n)
 {
-    const Nest **part = NEW_ARRAY(f->arena, const Nest *, n), **cut = NEW_ARRAY(f->arena, const Nest *, n);
+    const Nest **part = NEW_ARRAY(f->arena, const Nest *, n),
+               **cut = NEW_ARRAY(f->arena, const Nest *, n);
     bool any = false, rows = false;
     Digits g;
 
@@ -143,15 +159,18 @@ fuse_parts(const Fusion *f, const NodeId *host, uint32_t n)
     if (rows)
         part = cut;
     for (uint32_t i = 0; i < n && n > 1; i++) {
-        const Nest *nest = is_read_among(f, host, n, host[i]) ? part[i] : in_order_read(f, host, n, host[i], part[i]);
+        const Nest *nest = is_read_among(f, host, n, host[i])
+                               ? part[i]
+                               : in_order_read(f, host, n, host[i], part[i]);
         part[i] = nest ? nest : part[i];
     }
     return part;
 }
 
-/* ---- axes -------------------------------------------------------------------------------------------------- */
+/* ---- axes ------------------------------------------------------------------------------------ */
 
-/* The d-th parallel axis of a nest, if it is also the index of dimension d of every output; of a product that no other part reads, of some dimension, or a digit. */
+/* The d-th parallel axis of a nest, if it is also the index of dimension d of every output; of a
+ * product that no other part reads, of some dimension, or a digit. */
 static const Expr *
 outer_axis(Ctx *c, const Nest *n, uint32_t d, bool read)
 {
@@ -163,7 +182,9 @@ outer_axis(Ctx *c, const Nest *n, uint32_t d, bool read)
             continue;
         const Expr *axis = expr_axis(c, k);
         for (uint32_t w = 0; w < n->nwrite; w++) {
-            bool there = (d < n->param[n->write[w].out].type->rank && n->write[w].at[d] == axis) || (!read && nest_contraction(c, n, &view) && write_is_plain(c, n, &n->write[w]));
+            bool there =
+                (d < n->param[n->write[w].out].type->rank && n->write[w].at[d] == axis) ||
+                (!read && nest_contraction(c, n, &view) && write_is_plain(c, n, &n->write[w]));
             if (n->write[w].combiner != COMB_NONE || !there)
                 return NULL;
         }
@@ -181,9 +202,11 @@ axis_extent(const Nest *n, const Expr *axis)
     return n->axis[v.id].extent;
 }
 
-/* Do all reads of values made by these hosts stand at the reader's own axis in dimension d? nest: what the reader is as a part. */
+/* Do all reads of values made by these hosts stand at the reader's own axis in dimension d? nest:
+ * what the reader is as a part. */
 static bool
-reads_are_local(const Fusion *f, const NodeId *host, uint32_t n, uint32_t reader, const Nest *nest, uint32_t d)
+reads_are_local(const Fusion *f, const NodeId *host, uint32_t n, uint32_t reader, const Nest *nest,
+                uint32_t d)
 {
     const Piece *p = &f->piece[host[reader]];
     Accesses reads = nest_accesses(f->ctx, f->arena, nest);
@@ -196,7 +219,8 @@ reads_are_local(const Fusion *f, const NodeId *host, uint32_t n, uint32_t reader
         if (d >= reads.at[i].load->u.load.rank)
             return false;
         const Expr *at = reads.at[i].load->u.load.at[d];
-        bool one = expr_is(nest->param[slot].type->dim[d], 1);           /* there is nowhere else to read, but outside of it */
+        /* there is nowhere else to read, but outside of it */
+        bool one = expr_is(nest->param[slot].type->dim[d], 1);
         if (at != axis && !(one && (!reads.at[i].load->u.load.outside || expr_is(at, 0))))
             return false;
     }
@@ -229,7 +253,8 @@ fuse_shared(const Fusion *f, const NodeId *host, uint32_t n)
     for (;; depth++) {
         const Expr *extent = NULL;
         for (uint32_t i = 0; i < n; i++) {
-            const Expr *axis = outer_axis(f->ctx, part[i], depth, is_read_among(f, host, n, host[i]));
+            const Expr *axis =
+                outer_axis(f->ctx, part[i], depth, is_read_among(f, host, n, host[i]));
             const Expr *e = axis ? axis_extent(part[i], axis) : NULL;
             if (!axis || (extent && expr_eq(f->ctx, NULL, extent, e) != YES) ||
                 !reads_are_local(f, host, n, i, part[i], depth))

@@ -8,14 +8,16 @@
  *     }
  *   }
  *
- * A node is named by its first value. Kernels stand in the order in which they run, a line for each node, so two plans can be compared line
- * by line. Behind a name stands how the value comes to its readers, where that is not what the braces say (kept in scratch inside
- * of them, stored outside): `inline`, `recompute`, `scratch N` of N shared axes, each for all readers or `for` those named. A node that all its readers
- * recompute stands behind `everywhere`; one that is not named is a kernel of its own.
+ * A node is named by its first value. Kernels stand in the order in which they run, a line for each
+ * node, so two plans can be compared line by line. Behind a name stands how the value comes to its
+ * readers, where that is not what the braces say (kept in scratch inside of them, stored outside):
+ * `inline`, `recompute`, `scratch N` of N shared axes, each for all readers or `for` those named. A
+ * node that all its readers recompute stands behind `everywhere`; one that is not named is a kernel
+ * of its own.
  */
 #include "fuse/internal.h"
 
-/* ---- printing ------------------------------------------------------------------------------------------------ */
+/* ---- printing -------------------------------------------------------------------------------- */
 
 static ValueId
 value_of(const Graph *g, NodeId n)
@@ -34,7 +36,8 @@ put_node(Text *t, const Graph *g, NodeId n)
 static FuseEdge
 told_of(FuseEdge e)
 {
-    bool told = e.kind == EDGE_INLINE || e.kind == EDGE_RECOMPUTE || (e.kind == EDGE_SCRATCH && e.depth);
+    bool told =
+        e.kind == EDGE_INLINE || e.kind == EDGE_RECOMPUTE || (e.kind == EDGE_SCRATCH && e.depth);
 
     return told ? e : (FuseEdge){ EDGE_STORE, 0 };
 }
@@ -46,7 +49,10 @@ same_edge(FuseEdge a, FuseEdge b)
 }
 
 /* A reader of a node's value, and how it comes there. */
-typedef struct { NodeId reader; FuseEdge edge; } Read;
+typedef struct {
+    NodeId reader;
+    FuseEdge edge;
+} Read;
 typedef VEC(Read) Reads;
 
 static Reads
@@ -61,7 +67,8 @@ reads_of(const Graph *g, Arena *a, const FusePlan *p, const Users *users, NodeId
             const Node *reader = &g->node.at[users->node[u]];
             for (uint32_t i = 0; i < reader->in.count; i++)
                 if (node_in(g, reader, i) == v)
-                    VEC_PUSH(a, &all, ((Read){ users->node[u], told_of(p->edge[reader->in.first + i]) }));
+                    VEC_PUSH(a, &all,
+                             ((Read){ users->node[u], told_of(p->edge[reader->in.first + i]) }));
         }
     }
     return all;
@@ -70,7 +77,9 @@ reads_of(const Graph *g, Arena *a, const FusePlan *p, const Users *users, NodeId
 static void
 put_edges(Text *t, const Graph *g, const Reads *r)
 {
-    static const char *const word[] = { [EDGE_INLINE] = " inline", [EDGE_RECOMPUTE] = " recompute", [EDGE_SCRATCH] = " scratch" };
+    static const char *const word[] = {
+        [EDGE_INLINE] = " inline", [EDGE_RECOMPUTE] = " recompute", [EDGE_SCRATCH] = " scratch"
+    };
 
     for (uint32_t i = 0; i < r->n; i++) {
         FuseEdge e = r->at[i].edge;
@@ -107,7 +116,10 @@ fuse_print_plan(const Graph *g, Text *t, const FusePlan *p)
         for (uint32_t i = 0; i < n; i++) {
             NodeId id = groups.node[first + i];
             Reads reads = reads_of(g, scratch, p, &users, id);
-            text_add(t, k == 0 ? "  everywhere " : n == 1 ? "  kernel { " : i == 0 ? "  kernel {\n    " : "    ");
+            text_add(t, k == 0   ? "  everywhere "
+                        : n == 1 ? "  kernel { "
+                        : i == 0 ? "  kernel {\n    "
+                                 : "    ");
             put_node(t, g, id);
             if (k)
                 put_edges(t, g, &reads);
@@ -119,14 +131,14 @@ fuse_print_plan(const Graph *g, Text *t, const FusePlan *p)
     arena_free(scratch);
 }
 
-/* ---- reading ---------------------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 typedef struct {
     const Graph *g;
     Parse *p;
     FusePlan *plan;
-    Map node;                        /* by the name of its first value */
-    bool *met;                       /* [node.n] */
+    Map node;  /* by the name of its first value */
+    bool *met; /* [node.n] */
     Users users;
 } Reading;
 
@@ -139,7 +151,9 @@ read_node(Reading *r)
     if (!name)
         parse_error(r->p, "expected %%NAME of a value that a node makes");
     else if (!map_get(&r->node, MAP_PTR(name), &id))
-        parse_error(r->p, "no node of graph %s makes %%%s; `tenon explain MODEL --plan` shows their names", r->g->name, name);
+        parse_error(
+            r->p, "no node of graph %s makes %%%s; `tenon explain MODEL --plan` shows their names",
+            r->g->name, name);
     return (NodeId)id;
 }
 
@@ -149,7 +163,9 @@ read_member(Reading *r, uint32_t group)
     NodeId id = read_node(r);
 
     if (id && r->met[id])
-        return parse_error(r->p, "%%%s stands in two places of the plan", r->g->value.at[value_of(r->g, id)].name), 0;
+        return parse_error(r->p, "%%%s stands in two places of the plan",
+                           r->g->value.at[value_of(r->g, id)].name),
+               0;
     if (id) {
         r->met[id] = true;
         r->plan->group[id] = group;
@@ -193,7 +209,8 @@ read_edges(Reading *r, NodeId maker)
             e.kind = EDGE_RECOMPUTE;
         else if (parse_accept(r->p, "scratch")) {
             if (!parse_int(r->p, &depth) || depth < 1 || depth > NEST_MAX_AXES)
-                return parse_error(r->p, "scratch N: N outer axes are shared, from 1 to %d", NEST_MAX_AXES);
+                return parse_error(r->p, "scratch N: N outer axes are shared, from 1 to %d",
+                                   NEST_MAX_AXES);
             e = (FuseEdge){ EDGE_SCRATCH, (uint32_t)depth };
         } else {
             return true;
@@ -212,7 +229,9 @@ read_entry(Reading *r)
         return id && set_edges(r, id, (FuseEdge){ EDGE_RECOMPUTE, 0 });
     }
     if (!parse_accept(r->p, "kernel") || !parse_accept(r->p, "{"))
-        return parse_error(r->p, "expected `kernel { %%NAME … }`, `everywhere %%NAME`, or } behind the last of them");
+        return parse_error(
+            r->p,
+            "expected `kernel { %%NAME … }`, `everywhere %%NAME`, or } behind the last of them");
     uint32_t group = ++r->plan->ngroup;
     do {
         NodeId id = read_member(r, group);
@@ -226,16 +245,24 @@ bool
 fuse_parse_plan(const Graph *g, Arena *a, Parse *p, FusePlan *out)
 {
     Arena *scratch = arena_child(g->ctx->arena);
-    Reading r = { .g = g, .p = p, .plan = out, .node.arena = scratch, .met = NEW_ARRAY(scratch, bool, g->node.n), .users = graph_users(g, scratch) };
+    Reading r = { .g = g,
+                  .p = p,
+                  .plan = out,
+                  .node.arena = scratch,
+                  .met = NEW_ARRAY(scratch, bool, g->node.n),
+                  .users = graph_users(g, scratch) };
     bool ok = parse_accept(p, "graph");
     Sym name = ok ? parse_name(p) : NULL;
 
     *out = fuse_none(g, a);
     out->ngroup = 0;
-    for (NodeId n = g->node.n; --n > 0; )
+    for (NodeId n = g->node.n; --n > 0;)
         map_put(&r.node, MAP_PTR(g->value.at[value_of(g, n)].name), n);
     if (!name || name != g->name)
-        ok = parse_error(p, "expected `graph %s {`: a plan has each graph that has nests once, in the order in which `tenon explain MODEL --plan` shows them", g->name);
+        ok = parse_error(p,
+                         "expected `graph %s {`: a plan has each graph that has nests once, in the "
+                         "order in which `tenon explain MODEL --plan` shows them",
+                         g->name);
     ok = ok && parse_expect(p, "{");
     while (ok && !parse_accept(p, "}"))
         ok = read_entry(&r);

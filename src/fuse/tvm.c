@@ -1,34 +1,36 @@
 /* tvm: TVM's rule, from the same nests.
  *
- * Every nest has a class by its access maps, operators of several nests one together. In the tree of post-dominators each node
- * hangs on the nearest one through which all its uses go; an edge has the highest class met on the way. Three sweeps, of which
- * two matter here: a product joins the node it hangs on where all is elementwise between; elementwise and broadcast work joins
- * what it hangs on, up to one product; what only moves data joins in the second sweep. All nodes between join as well.
+ * Every nest has a class by its access maps, operators of several nests one together. In the tree
+ * of post-dominators each node hangs on the nearest one through which all its uses go; an edge has
+ * the highest class met on the way. Three sweeps, of which two matter here: a product joins the
+ * node it hangs on where all is elementwise between; elementwise and broadcast work joins what it
+ * hangs on, up to one product; what only moves data joins in the second sweep. All nodes between
+ * join as well.
  *
- * Sources: Chen et al., TVM, OSDI 2018; apache/tvm, src/relax/analysis/graph_partitioner.cc and tir_op_pattern_kind.cc, whose
- * rules these are, written anew.
+ * Sources: Chen et al., TVM, OSDI 2018; apache/tvm, src/relax/analysis/graph_partitioner.cc and
+ * tir_op_pattern_kind.cc, whose rules these are, written anew.
  */
 #include "fuse/internal.h"
 
 #include <string.h>
 
-#define MOST_JOINED 256              /* nodes of a group: FuseOps.max_depth */
+#define MOST_JOINED 256 /* nodes of a group: FuseOps.max_depth */
 
 typedef enum { ELEMENTWISE, BROADCAST, INJECTIVE, REDUCE, OUT_ELEMENTWISE, OPAQUE = 8 } Class;
 
 typedef struct {
     const Graph *g;
     FuseNodes s;
-    FuseUnits unit;                  /* the operator that a node is of */
-    Class *class;                    /* [s.n]: of units, and of the groups that they lead */
-    uint32_t *group, *size;          /* [s.n]: union-find over units; members of its leaders */
-    uint32_t *parent, *depth;        /* [s.n]: in the tree; NO_SLOT: a root */
-    Class *edge;                     /* [s.n]: of the edge to the parent */
-    bool *seen;                      /* [s.n] */
+    FuseUnits unit;           /* the operator that a node is of */
+    Class *class;             /* [s.n]: of units, and of the groups that they lead */
+    uint32_t *group, *size;   /* [s.n]: union-find over units; members of its leaders */
+    uint32_t *parent, *depth; /* [s.n]: in the tree; NO_SLOT: a root */
+    Class *edge;              /* [s.n]: of the edge to the parent */
+    bool *seen;               /* [s.n] */
     VEC(uint32_t) stack;
 } Tvm;
 
-/* ---- classes ------------------------------------------------------------------------------------------------ */
+/* ---- classes --------------------------------------------------------------------------------- */
 
 /* Do windows slide, or an index mix what is summed and what is not? */
 static bool
@@ -57,19 +59,14 @@ class_of(Fusion *f, NodeId n)
         return OPAQUE;
     for (uint32_t i = 0; i < reads.n; i++)
         switch (nest_mapping(f->ctx, nest, &reads.at[i])) {
-        case MAP_ID:
-            same = true;
-            break;
-        case MAP_BCAST:
-            broadcast = true;
-            break;
-        default:
-            return INJECTIVE;
+        case MAP_ID: same = true; break;
+        case MAP_BCAST: broadcast = true; break;
+        default: return INJECTIVE;
         }
     return same || !broadcast ? ELEMENTWISE : BROADCAST;
 }
 
-/* ---- the tree ------------------------------------------------------------------------------------------------- */
+/* ---- the tree -------------------------------------------------------------------------------- */
 
 /* The nearest node through which both ways go; the classes on the way into *edge. */
 static uint32_t
@@ -100,7 +97,8 @@ each_reader(Tvm *t, uint32_t unit, Reader *visit, void *user)
                 uint32_t reader = t->s.at[f->readers[p->value[o]].at[r]];
                 const Piece *q = &f->piece[t->s.node[reader]];
                 if (t->unit.of[reader] != unit)
-                    visit(t, t->unit.of[reader], p->nest->param[o].type == q->nest->param[q->nest->nin].type, user);
+                    visit(t, t->unit.of[reader],
+                          p->nest->param[o].type == q->nest->param[q->nest->nin].type, user);
             }
     }
 }
@@ -119,7 +117,10 @@ is_seen(const Tvm *t, uint32_t unit)
     return false;
 }
 
-typedef struct { uint32_t at, n; Class edge; } Hanging;
+typedef struct {
+    uint32_t at, n;
+    Class edge;
+} Hanging;
 
 static void
 hang(Tvm *t, uint32_t reader, bool whole, void *user)
@@ -134,7 +135,7 @@ hang(Tvm *t, uint32_t reader, bool whole, void *user)
 static void
 make_tree(Tvm *t)
 {
-    for (uint32_t u = t->s.n; u-- > 0; ) {
+    for (uint32_t u = t->s.n; u-- > 0;) {
         Hanging h = { NO_SLOT, 0, ELEMENTWISE };
         t->parent[u] = NO_SLOT;
         t->edge[u] = OPAQUE;
@@ -151,7 +152,7 @@ make_tree(Tvm *t)
     }
 }
 
-/* ---- sweeps ------------------------------------------------------------------------------------------------------ */
+/* ---- sweeps ---------------------------------------------------------------------------------- */
 
 static uint32_t
 leader(const Tvm *t, uint32_t u)
@@ -170,7 +171,8 @@ push_reader(Tvm *t, uint32_t reader, bool whole, void *user)
     t->seen[reader] = true;
 }
 
-/* All nodes behind `from` as far as `to`, which is the first; each of class at most `between`, `to` as ends[] has it. */
+/* All nodes behind `from` as far as `to`, which is the first; each of class at most `between`, `to`
+ * as ends[] has it. */
 static bool
 path_is(Tvm *t, uint32_t from, uint32_t to, Class between, const bool *ends)
 {
@@ -203,18 +205,27 @@ static void
 sweep(Tvm *t, int phase)
 {
     static const bool broadcast[OPAQUE + 1] = { [ELEMENTWISE] = true, [BROADCAST] = true };
-    static const bool injective[OPAQUE + 1] = { [ELEMENTWISE] = true, [BROADCAST] = true, [INJECTIVE] = true };
-    static const bool any[OPAQUE + 1] = { [ELEMENTWISE] = true, [BROADCAST] = true, [INJECTIVE] = true, [REDUCE] = true, [OUT_ELEMENTWISE] = true };
+    static const bool injective[OPAQUE + 1] = {
+        [ELEMENTWISE] = true, [BROADCAST] = true, [INJECTIVE] = true
+    };
+    static const bool any[OPAQUE + 1] = { [ELEMENTWISE] = true,
+                                          [BROADCAST] = true,
+                                          [INJECTIVE] = true,
+                                          [REDUCE] = true,
+                                          [OUT_ELEMENTWISE] = true };
 
     for (uint32_t u = 0; u < t->s.n; u++) {
         uint32_t to = t->unit.of[u] == u ? t->parent[u] : NO_SLOT;
         bool joins = false;
-        if (to == NO_SLOT || t->class[u] == OPAQUE || leader(t, u) == leader(t, to) || t->size[leader(t, u)] + t->size[leader(t, to)] > MOST_JOINED)
+        if (to == NO_SLOT || t->class[u] == OPAQUE || leader(t, u) == leader(t, to) ||
+            t->size[leader(t, u)] + t->size[leader(t, to)] > MOST_JOINED)
             continue;
         if (t->class[u] == OUT_ELEMENTWISE)
-            joins = phase == 0 && t->edge[u] == ELEMENTWISE && path_is(t, u, to, BROADCAST, broadcast);
+            joins =
+                phase == 0 && t->edge[u] == ELEMENTWISE && path_is(t, u, to, BROADCAST, broadcast);
         else if (t->class[u] <= BROADCAST)
-            joins = (t->edge[u] <= INJECTIVE || t->edge[u] == REDUCE) && path_is(t, u, to, INJECTIVE, any);
+            joins = (t->edge[u] <= INJECTIVE || t->edge[u] == REDUCE) &&
+                    path_is(t, u, to, INJECTIVE, any);
         else if (t->class[u] == INJECTIVE)
             joins = phase == 1 && path_is(t, u, to, INJECTIVE, injective);
         for (uint32_t i = 0; joins && i < t->stack.n; i++)
@@ -241,8 +252,12 @@ begin(const Graph *g, Arena *scratch)
     for (uint32_t i = 0; i < n; i++) {
         Class c = class_of(&t.s.f, t.s.node[i]);
         uint32_t u = t.unit.of[i];
-        if (t.size[u])                            /* of several nests: as what reduces and goes on is */
-            c = c == OPAQUE || t.class[u] == OPAQUE ? OPAQUE : c >= REDUCE || t.class[u] >= REDUCE ? OUT_ELEMENTWISE : c > t.class[u] ? c : t.class[u];
+        /* of several nests: as what reduces and goes on is */
+        if (t.size[u])
+            c = c == OPAQUE || t.class[u] == OPAQUE   ? OPAQUE
+                : c >= REDUCE || t.class[u] >= REDUCE ? OUT_ELEMENTWISE
+                : c > t.class[u]                      ? c
+                                                      : t.class[u];
         t.class[u] = c;
         t.size[u]++;
         t.group[i] = u;

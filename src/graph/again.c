@@ -1,8 +1,9 @@
 /* again: types inferred once more, from what the whole model says of its sizes.
  *
- * What a rule requires is known to those that are asked later. A sum of scores [past + seq] and a mask [total] has broadcast(past + seq, total)
- * columns; that the values it multiplies have past + seq rows is said two nodes behind. So rules are asked again, until nothing new is learnt,
- * and what is proved by then need not be checked in runs.
+ * What a rule requires is known to those that are asked later. A sum of scores [past + seq] and a
+ * mask [total] has broadcast(past + seq, total) columns; that the values it multiplies have past +
+ * seq rows is said two nodes behind. So rules are asked again, until nothing new is learnt, and
+ * what is proved by then need not be checked in runs.
  */
 #include "graph/internal.h"
 
@@ -31,7 +32,8 @@ infer_node(Graph *g, NodeId id)
     for (uint32_t i = 0; i < n->out.count; i++) {
         ValueId v = node_out(g, n, i);
         if (v)
-            g->value.at[v].type = n->callee == CALL_OP ? type[i] : type_simplify(g->ctx, g->value.at[v].type);
+            g->value.at[v].type =
+                n->callee == CALL_OP ? type[i] : type_simplify(g->ctx, g->value.at[v].type);
     }
     if (n->callee == CALL_OP && n->out.count && node_out(g, n, 0))
         g->value.at[node_out(g, n, 0)].known = known_of_op(g, id);
@@ -47,7 +49,7 @@ infer_node(Graph *g, NodeId id)
 static bool
 infer_all(const GraphList *list)
 {
-    for (uint32_t i = list->n; i-- > 0; )            /* callers before what they call */
+    for (uint32_t i = list->n; i-- > 0;) /* callers before what they call */
         for (NodeId id = 1; id < list->at[i]->node.n; id++)
             if (!infer_node(list->at[i], id))
                 return false;
@@ -87,9 +89,13 @@ graph_infer_again(Graph *all)
     return true;
 }
 
-/* ---- inputs of one size ---------------------------------------------------------------------------------------- */
+/* ---- inputs of one size ---------------------------------------------------------------------- */
 
-typedef struct { const Graph *g; const Map *definer; bool lost; } Told;
+typedef struct {
+    const Graph *g;
+    const Map *definer;
+    bool lost;
+} Told;
 
 static void
 see_told(void *user, Var v)
@@ -105,7 +111,8 @@ see_told(void *user, Var v)
     t->lost |= !told;
 }
 
-/* What is required of symbols that no input has any more is said of those that it has, or by their types. */
+/* What is required of symbols that no input has any more is said of those that it has, or by their
+ * types. */
 static void
 require_of_inputs(Graph *g)
 {
@@ -128,7 +135,8 @@ require_of_inputs(Graph *g)
     g->constraints.n = left;
 }
 
-/* The dimension of an input along which it grows as a state: a session knows how long it is. Its rank: none, or it is no state. */
+/* The dimension of an input along which it grows as a state: a session knows how long it is. Its
+ * rank: none, or it is no state. */
 static uint32_t
 growing(const Graph *g, uint32_t input)
 {

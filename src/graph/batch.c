@@ -1,19 +1,25 @@
-/* batch: a program for many requests as text, for dumps. It is made by --many, and not read back. */
+/* batch: a program for many requests as text, for dumps. It is made by --many, and not read
+ * back. */
 #include "graph/batch.h"
 #include "graph/internal.h"
 
-/* How an operation is written, and what its operands are: s a slot, b a block, t a type, f a function, r a row of the listing, u an update, c a
- * counter, l a late size, k a check, n a number. */
-static const struct { const char *name, *operand; } operation[] = {
-    [BATCH_BLOCK] = { "block", "b" },       [BATCH_HOST] = { "host", "b" },         [BATCH_BRANCH] = { "branch", "str" },
-    [BATCH_JUMP] = { "jump", "r" },         [BATCH_MOVE] = { "move", "ss" },        [BATCH_CALL] = { "call", "fuu" },
-    [BATCH_GIVEN] = { "given", "sn" },
-    [BATCH_COPY] = { "copy", "ss" },        [BATCH_BOX] = { "box", "sts" },
-    [BATCH_UNBOX] = { "unbox", "sts" },
-    [BATCH_RETURN] = { "return", "" },      [BATCH_BEGIN] = { "begin", "cs" },      [BATCH_TURN] = { "turn", "cststr" },
-    [BATCH_COUNT] = { "count", "stc" },     [BATCH_NEXT] = { "next", "cr" },        [BATCH_UPDATE] = { "update", "u" },
-    [BATCH_TURNS] = { "turns", "lc" },      [BATCH_MATCH] = { "match", "stn" },     [BATCH_CHECK] = { "check", "k" },
-    [BATCH_LIST] = { "list", "s" },         [BATCH_ADD] = { "append", "ss" },          [BATCH_STACK] = { "stack", "sts" },
+/* How an operation is written, and what its operands are: s a slot, b a block, t a type, f a
+ * function, r a row of the listing, u an update, c a counter, l a late size, k a check, n a
+ * number. */
+static const struct {
+    const char *name, *operand;
+} operation[] = {
+    [BATCH_BLOCK] = { "block", "b" },     [BATCH_HOST] = { "host", "b" },
+    [BATCH_BRANCH] = { "branch", "str" }, [BATCH_JUMP] = { "jump", "r" },
+    [BATCH_MOVE] = { "move", "ss" },      [BATCH_CALL] = { "call", "fuu" },
+    [BATCH_GIVEN] = { "given", "sn" },    [BATCH_COPY] = { "copy", "ss" },
+    [BATCH_BOX] = { "box", "sts" },       [BATCH_UNBOX] = { "unbox", "sts" },
+    [BATCH_RETURN] = { "return", "" },    [BATCH_BEGIN] = { "begin", "cs" },
+    [BATCH_TURN] = { "turn", "cststr" },  [BATCH_COUNT] = { "count", "stc" },
+    [BATCH_NEXT] = { "next", "cr" },      [BATCH_UPDATE] = { "update", "u" },
+    [BATCH_TURNS] = { "turns", "lc" },    [BATCH_MATCH] = { "match", "stn" },
+    [BATCH_CHECK] = { "check", "k" },     [BATCH_LIST] = { "list", "s" },
+    [BATCH_ADD] = { "append", "ss" },     [BATCH_STACK] = { "stack", "sts" },
 };
 
 /* #4 is inline in slots 4 and 5. */
@@ -39,8 +45,10 @@ print_slots(Text *t, const char *before, const int32_t *slot, int32_t n)
 static uint32_t
 print_operation(const Batch *b, Text *t, const int32_t *c)
 {
-    static const char *const mark[] = { ['b'] = "block_", ['t'] = "type ", ['f'] = "@", ['r'] = "to ", ['u'] = "update ", ['c'] = "counter ",
-                                        ['l'] = "size ", ['k'] = "", ['n'] = "" };
+    static const char *const mark[] = {
+        ['b'] = "block_",   ['t'] = "type ", ['f'] = "@", ['r'] = "to ", ['u'] = "update ",
+        ['c'] = "counter ", ['l'] = "size ", ['k'] = "",  ['n'] = ""
+    };
     const char *operand = operation[c[0]].operand;
     uint32_t at = 1;
 
@@ -91,9 +99,11 @@ batch_print(Ctx *c, Text *t, const Batch *b, int indent)
     for (uint32_t i = 0; i < b->nupdate; i++)
         for (uint32_t k = 0; k < b->update[i].n; k++) {
             text_indent(t, indent);
-            text_printf(t, "; update %u: %s = %s\n", i, (const char *)(uintptr_t)b->update[i].at[k].symbol.id, expr_str(c, b->update[i].at[k].is));
+            text_printf(t, "; update %u: %s = %s\n", i,
+                        (const char *)(uintptr_t)b->update[i].at[k].symbol.id,
+                        expr_str(c, b->update[i].at[k].is));
         }
-    for (uint32_t at = 0; at < b->ncode; ) {
+    for (uint32_t at = 0; at < b->ncode;) {
         for (uint32_t f = 0; f < b->nfunction; f++)
             if (b->function[f].code == at) {
                 text_indent(t, indent);

@@ -21,7 +21,8 @@ row_nest(Read *r, Loc loc, const Column *k, ValueId column, ValueId row, const T
 {
     Ctx *c = r->g->ctx;
     const NestParam param[] = { { sym(c, "column"), k->type },
-                                { sym(c, "t"), type_new(c, DT_I64, 0, NULL) }, { sym(c, "o"), t } };
+                                { sym(c, "t"), type_new(c, DT_I64, 0, NULL) },
+                                { sym(c, "o"), t } };
     const NestName names[] = { { "rows", k->type->dim[0] },
                                { "others", k->data ? k->data->rows : NULL } };
     const Nest *n = nest_of_text(c, name, 2, 1, param, k->data ? 2 : 1, names, body);
@@ -43,8 +44,8 @@ read_row(Read *r, Loc loc, const Data *d, const Field *f, ValueId row, const cha
 
     for (uint32_t i = 0; i < f->type->rank; i++)
         index = arena_printf(a, "%s%sa%u", index, i ? ", " : "", i);
-    body = arena_printf(a, "o[%s] = column[at(u64(t[]), rows)%s%s]", index, *index ? ", " : "",
-                        index);
+    body =
+        arena_printf(a, "o[%s] = column[at(u64(t[]), rows)%s%s]", index, *index ? ", " : "", index);
     if (f->data == d) {
         body = "o[] = at(u64(column[at(u64(t[]), rows)]), t[])";
         origin = arena_printf(a, "child \"%s\", which is a row before its parent", k->name);
@@ -60,14 +61,14 @@ typedef struct {
     Loc loc;
     const Data *data;
     ValueId row;
-    Values in;                       /* of all arms: what is handed on, the row, the columns */
-    uint32_t given;                  /* how many are handed on */
+    Values in;      /* of all arms: what is handed on, the row, the columns */
+    uint32_t given; /* how many are handed on */
     DataSet set;
-    uint32_t tag;                    /* the place of its column behind the row */
-    Region *arm;                     /* [data->made.n]; graph NULL: there is none yet */
+    uint32_t tag; /* the place of its column behind the row */
+    Region *arm;  /* [data->made.n]; graph NULL: there is none yet */
     uint32_t nresult;
     Definition *result;
-    const Type **type;               /* [nresult]; of `_` too, once an arm is read */
+    const Type **type; /* [nresult]; of `_` too, once an arm is read */
 } Case;
 
 static uint32_t
@@ -96,8 +97,9 @@ check_fields(Read *r, const Case *x, const Constructor *k, Head *h)
     if (h->param.n != k->field.n + x->given)
         return parse_error(&r->p,
                            "graph %s is the arm of %s, which has %u fields, and %u values are "
-                           "handed on: it takes %u values, not %u", h->name, k->name,
-                           k->field.n, x->given, k->field.n + x->given, h->param.n);
+                           "handed on: it takes %u values, not %u",
+                           h->name, k->name, k->field.n, x->given, k->field.n + x->given,
+                           h->param.n);
     for (uint32_t i = 0; i < k->field.n; i++) {
         Definition *p = &h->param.at[i];
         const Field *f = &k->field.at[i];
@@ -123,8 +125,8 @@ read_arm(Read *outer, Case *x, uint32_t number)
     Read r = read_inside(outer, outer->g);
     Head h;
 
-    if (!read_bind(&r, region) || !parse_expect(&r.p, "graph") || !read_head(&r, &h, false)
-        || !check_fields(&r, x, k, &h))
+    if (!read_bind(&r, region) || !parse_expect(&r.p, "graph") || !read_head(&r, &h, false) ||
+        !check_fields(&r, x, k, &h))
         return false;
     outer->p = r.p;
     if (!read_unify(outer, x->loc, region, h.name, x->given, h.param.at + k->field.n, x->in.at))
@@ -132,8 +134,8 @@ read_arm(Read *outer, Case *x, uint32_t number)
     r.g = graph_new(outer->g->ctx, outer->g->arena, h.name);
     read_inputs(&r, &h, k->field.n);
     for (uint32_t i = 0; i < x->given; i++)
-        r.g->value.at[r.g->input.at[i]].known = graph_known_inside(
-            r.g->ctx, r.g->arena, outer->g->value.at[x->in.at[i]].known, region);
+        r.g->value.at[r.g->input.at[i]].known =
+            graph_known_inside(r.g->ctx, r.g->arena, outer->g->value.at[x->in.at[i]].known, region);
     ValueId row = graph_input(r.g, x->data->name, type_new(r.g->ctx, DT_I64, 0, NULL));
     if (!data_inputs(&r, x->set))
         return false;
@@ -156,9 +158,10 @@ read_arm(Read *outer, Case *x, uint32_t number)
         return false;
     for (uint32_t i = 0; i < x->nresult; i++)
         if (!x->type[i])
-            x->type[i] = x->result[i].type ? x->result[i].type
-                       : type_subst(r.g->ctx, r.g->value.at[r.g->output.at[i]].type, region->bind,
-                                    region->nbind);
+            x->type[i] = x->result[i].type
+                             ? x->result[i].type
+                             : type_subst(r.g->ctx, r.g->value.at[r.g->output.at[i]].type,
+                                          region->bind, region->nbind);
     return true;
 }
 
@@ -168,9 +171,9 @@ read_arms(Read *r, Case *x)
     const Data *d = x->data;
     Sym name;
 
-    for (uint32_t left = d->made.n; ; left--) {
-        bool more = !parse_peek(&r->p, "%") && !parse_peek(&r->p, "_") && !parse_peek(&r->p, "}")
-            && r->p.s < r->p.end;
+    for (uint32_t left = d->made.n;; left--) {
+        bool more = !parse_peek(&r->p, "%") && !parse_peek(&r->p, "_") && !parse_peek(&r->p, "}") &&
+                    r->p.s < r->p.end;
         for (uint32_t i = 0; !left && more && i < d->made.n; i++)
             if (parse_peek(&r->p, d->made.at[i].name))
                 return parse_error(&r->p, "a second arm for %s: each constructor has one",
@@ -182,8 +185,7 @@ read_arms(Read *r, Case *x)
                 if (!x->arm[i].graph)
                     return parse_error(&r->p,
                                        "the case of %s has no arm for %s; its constructors are %s",
-                                       d->name, d->made.at[i].name,
-                                       constructors(r->g->arena, d));
+                                       d->name, d->made.at[i].name, constructors(r->g->arena, d));
         }
         if (!(name = parse_name(&r->p)))
             return false;
@@ -200,7 +202,10 @@ read_arms(Read *r, Case *x)
 
 /* ---- the choice between arms ----------------------------------------------------------------- */
 
-typedef struct { Graph *g; Bindings bind; } SameSymbols;
+typedef struct {
+    Graph *g;
+    Bindings bind;
+} SameSymbols;
 
 static void
 same_symbol(void *user, Var v)
@@ -255,16 +260,19 @@ choose(Read *r, const Case *x, const ValueId *in, uint32_t first, uint32_t end, 
     Arena *a = r->g->arena;
     uint32_t middle = first + (end - first) / 2;
     Region region[2];
-    const char *body = arena_printf(a, "o[] = at(u64(column[at(u64(t[]), rows)]), %u) < %u",
-                                    d->made.n, middle);
-    Node n = { .callee = CALL_IF, .loc = x->loc, .origin = sym_printf(c, "case \"%s\"", d->name),
-               .nregion = 2, .region = region };
+    const char *body =
+        arena_printf(a, "o[] = at(u64(column[at(u64(t[]), rows)]), %u) < %u", d->made.n, middle);
+    Node n = { .callee = CALL_IF,
+               .loc = x->loc,
+               .origin = sym_printf(c, "case \"%s\"", d->name),
+               .nregion = 2,
+               .region = region };
     Values all = { 0 };
 
-    ValueId is = row_nest(r, x->loc, &d->column.at[0], in[x->given + 1 + x->tag], in[x->given],
-                          type_new(c, DT_BOOL, 0, NULL), "is",
-                          arena_printf(a, "\"%s\", of %u constructors", d->column.at[0].name,
-                                       d->made.n), body);
+    ValueId is = row_nest(
+        r, x->loc, &d->column.at[0], in[x->given + 1 + x->tag], in[x->given],
+        type_new(c, DT_BOOL, 0, NULL), "is",
+        arena_printf(a, "\"%s\", of %u constructors", d->column.at[0].name, d->made.n), body);
     for (uint32_t half = 0; half < 2; half++) {
         uint32_t from = half ? middle : first, to = half ? end : middle;
         if (to - from == 1)
@@ -311,7 +319,9 @@ bool
 read_case(Read *r, Loc loc, Definitions *result)
 {
     Arena *a = r->g->arena;
-    Case x = { .loc = loc, .nresult = result->n, .result = result->at,
+    Case x = { .loc = loc,
+               .nresult = result->n,
+               .result = result->at,
                .type = NEW_ARRAY(a, const Type *, result->n + 1) };
 
     if (!read_arguments(r, &x.in))
@@ -336,5 +346,5 @@ read_case(Read *r, Loc loc, Definitions *result)
     r->depth--;
     ValueId *out = read_define_results(r, x.nresult, x.result);
     return x.data->made.n == 1 ? call_arm(r, &x, out)
-        : choose(r, &x, x.in.at, 0, x.data->made.n, out);
+                               : choose(r, &x, x.in.at, 0, x.data->made.n, out);
 }

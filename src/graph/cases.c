@@ -1,7 +1,8 @@
 /* cases: one graph for sizes of a kind, another for all others.
  *
- * What is best for one row is not for a thousand, and how many there are may be known only when the model runs. Then a graph becomes
- * the choice between two that mean the same, each with symbols of its own, of which it knows the bounds:
+ * What is best for one row is not for a thousand, and how many there are may be known only when the
+ * model runs. Then a graph becomes the choice between two that mean the same, each with symbols of
+ * its own, of which it knows the bounds:
  *
  *   graph @net(%x: f32[rows, 64]) -> (%y) {
  *     %small: bool[] = call()
@@ -16,9 +17,12 @@
  */
 #include "graph/internal.h"
 
-/* ---- symbols ------------------------------------------------------------------------------------------------ */
+/* ---- symbols --------------------------------------------------------------------------------- */
 
-typedef struct { Arena *arena; VEC(Sym) at; } Symbols;
+typedef struct {
+    Arena *arena;
+    VEC(Sym) at;
+} Symbols;
 
 static void
 add_symbol(void *user, Sym symbol)
@@ -83,16 +87,20 @@ range_in(Ctx *c, Sym symbol, const SizeGuard *guard, bool holds)
     return r;
 }
 
-/* ---- one case --------------------------------------------------------------------------------------------------- */
+/* ---- one case -------------------------------------------------------------------------------- */
 
 /* inside: what symbols of g are in the case; outside: what its own symbols are in g. */
-typedef struct { Binding *inside, *outside; uint32_t ninside, noutside; } CaseSymbols;
+typedef struct {
+    Binding *inside, *outside;
+    uint32_t ninside, noutside;
+} CaseSymbols;
 
 static CaseSymbols
 symbols_in(const Graph *g, const Symbols *all, const SizeGuard *guard, bool holds)
 {
     Ctx *c = g->ctx;
-    CaseSymbols s = { .inside = NEW_ARRAY(g->arena, Binding, all->at.n + 1), .outside = NEW_ARRAY(g->arena, Binding, all->at.n + 1) };
+    CaseSymbols s = { .inside = NEW_ARRAY(g->arena, Binding, all->at.n + 1),
+                      .outside = NEW_ARRAY(g->arena, Binding, all->at.n + 1) };
 
     for (uint32_t i = 0; i < all->at.n; i++) {
         Var symbol = { VAR_SYMBOL, MAP_PTR(all->at.at[i]) }, own;
@@ -135,7 +143,8 @@ static void
 node_in_case(Graph *to, const Graph *g, NodeId id, const CaseSymbols *s, ValueId *map)
 {
     Node n = g->node.at[id];
-    ValueId *in = NEW_ARRAY(g->arena, ValueId, n.in.count + 1), *out = NEW_ARRAY(g->arena, ValueId, n.out.count + 1);
+    ValueId *in = NEW_ARRAY(g->arena, ValueId, n.in.count + 1),
+            *out = NEW_ARRAY(g->arena, ValueId, n.out.count + 1);
 
     if (n.nest)
         n.nest = nest_simplify(g->ctx, nest_bind(g->ctx, n.nest, s->inside, s->ninside));
@@ -162,7 +171,8 @@ static Region
 case_of(const Graph *g, const Symbols *all, const SizeGuard *guard, bool holds)
 {
     CaseSymbols s = symbols_in(g, all, guard, holds);
-    Graph *to = graph_new(g->ctx, g->arena, arena_printf(g->arena, "%s_%s", g->name, holds ? "small" : "rest"));
+    Graph *to = graph_new(g->ctx, g->arena,
+                          arena_printf(g->arena, "%s_%s", g->name, holds ? "small" : "rest"));
     ValueId *map = NEW_ARRAY(g->arena, ValueId, g->value.n);
 
     for (uint32_t i = 0; i < g->input.n; i++) {
@@ -181,7 +191,7 @@ case_of(const Graph *g, const Symbols *all, const SizeGuard *guard, bool holds)
     return (Region){ to, s.noutside, s.outside };
 }
 
-/* ---- the choice -------------------------------------------------------------------------------------------------- */
+/* ---- the choice ------------------------------------------------------------------------------ */
 
 /* One bool: do sizes lie within the guard? */
 static const Nest *
@@ -195,8 +205,10 @@ nest_of_guard(const Graph *g, const SizeGuard *guard)
     for (uint32_t i = 0; i < guard->n; i++) {
         const SizeBound *t = &guard->at[i];
         const Scalar *size = scalar_index(c, expr_var(c, (Var){ VAR_SYMBOL, MAP_PTR(t->symbol) }));
-        const Scalar *above = t->least > 0 ? scalar_2(c, S_GE, size, scalar_int(c, DT_I64, t->least)) : NULL;
-        const Scalar *below = t->most < INT64_MAX ? scalar_2(c, S_LE, size, scalar_int(c, DT_I64, t->most)) : NULL;
+        const Scalar *above =
+            t->least > 0 ? scalar_2(c, S_GE, size, scalar_int(c, DT_I64, t->least)) : NULL;
+        const Scalar *below =
+            t->most < INT64_MAX ? scalar_2(c, S_LE, size, scalar_int(c, DT_I64, t->most)) : NULL;
         for (uint32_t k = 0; k < 2; k++) {
             const Scalar *one = k ? below : above;
             all = all && one ? scalar_2(c, S_AND, all, one) : all ? all : one;
@@ -212,7 +224,8 @@ graph_cases(const Graph *g, SizeGuard guard)
     Symbols all = symbols_of(g);
     const Nest *nest = nest_of_guard(g, &guard);
     Node choice = { .callee = CALL_IF, .nregion = 2, .region = NEW_ARRAY(g->arena, Region, 2) };
-    ValueId *map, *in = NEW_ARRAY(g->arena, ValueId, g->input.n + 1), *out = NEW_ARRAY(g->arena, ValueId, g->output.n + 1);
+    ValueId *map, *in = NEW_ARRAY(g->arena, ValueId, g->input.n + 1),
+                  *out = NEW_ARRAY(g->arena, ValueId, g->output.n + 1);
     Text sizes = { .arena = g->arena };
     uint32_t nout = 0;
 

@@ -2,10 +2,11 @@
  */
 #include "graph/internal.h"
 
-/* ---- building ----------------------------------------------------------------------------------- */
+/* ---- building -------------------------------------------------------------------------------- */
 
 NodeId
-graph_call_region(Graph *g, const Node *from, uint32_t nin, const ValueId *in, uint32_t nout, const ValueId *out)
+graph_call_region(Graph *g, const Node *from, uint32_t nin, const ValueId *in, uint32_t nout,
+                  const ValueId *out)
 {
     Node n = *from;
 
@@ -13,7 +14,8 @@ graph_call_region(Graph *g, const Node *from, uint32_t nin, const ValueId *in, u
     n.fresh = n.nfresh ? arena_copy(g->arena, from->fresh, n.nfresh * sizeof *n.fresh) : NULL;
     for (uint32_t i = 0; i < n.nregion; i++)
         if (n.region[i].nbind)
-            n.region[i].bind = arena_copy(g->arena, from->region[i].bind, n.region[i].nbind * sizeof(Binding));
+            n.region[i].bind =
+                arena_copy(g->arena, from->region[i].bind, n.region[i].nbind * sizeof(Binding));
     NodeId id = graph_add_node(g, n, nin, in, nout, out);
     if (n.callee == CALL_MATCH && out[0]) {
         const Expr **at = NEW_ARRAY(g->arena, const Expr *, n.nfresh + 1);
@@ -33,22 +35,32 @@ graph_match(Graph *g, ValueId v, const char *like, const Expr *const *most, Loc 
     Var symbol;
 
     if (t->rank > 1 || !expr_const(type_count(c, t), &n) || n > OP_KNOWN_MAX)
-        return diag_error(&c->diags, DIAG_UNSUPPORTED, loc, "%%%s is %s; a list of sizes needs rank 1 and a constant length, at most %d",
-                          g->value.at[v].name, type_str(c, t), OP_KNOWN_MAX);
-    Node node = { .callee = CALL_MATCH, .loc = loc, .origin = origin, .nfresh = (uint32_t)n,
+        return diag_error(
+            &c->diags, DIAG_UNSUPPORTED, loc,
+            "%%%s is %s; a list of sizes needs rank 1 and a constant length, at most %d",
+            g->value.at[v].name, type_str(c, t), OP_KNOWN_MAX);
+    Node node = { .callee = CALL_MATCH,
+                  .loc = loc,
+                  .origin = origin,
+                  .nfresh = (uint32_t)n,
                   .fresh = NEW_ARRAY(g->arena, NewSymbol, n + 1) };
     for (uint32_t i = 0; i < n; i++) {
         expr_is_var(expr_fresh_symbol(c, like), &symbol);
         node.fresh[i] = (NewSymbol){ (Sym)(uintptr_t)symbol.id, most ? most[i] : NULL };
         if (node.fresh[i].most)
-            expr_symbol_range(c, symbol, (Interval){ 0, expr_bounds(c, NULL, node.fresh[i].most).hi });
+            expr_symbol_range(c, symbol,
+                              (Interval){ 0, expr_bounds(c, NULL, node.fresh[i].most).hi });
     }
     ValueId out = graph_value(g, like, t);
     graph_call_region(g, &node, 1, &v, 1, &out);
     return out;
 }
 
-typedef struct { const Binding *back; uint32_t n; bool all; } Covered;
+typedef struct {
+    const Binding *back;
+    uint32_t n;
+    bool all;
+} Covered;
 
 static void
 check_covered(void *user, Var v)
@@ -78,9 +90,12 @@ graph_known_inside(Ctx *c, Arena *a, Known outside, const Region *r)
     return at && k.all ? (Known){ outside.n, at } : (Known){ 0 };
 }
 
-/* ---- symbols ------------------------------------------------------------------------------------- */
+/* ---- symbols --------------------------------------------------------------------------------- */
 
-typedef struct { void (*visit)(void *user, Sym symbol); void *user; } SymbolVisit;
+typedef struct {
+    void (*visit)(void *user, Sym symbol);
+    void *user;
+} SymbolVisit;
 
 static void
 visit_var(void *user, Var v)
@@ -157,9 +172,13 @@ graph_definers(const Graph *g, Arena *scratch)
     return definer;
 }
 
-/* ---- sizes that data define ----------------------------------------------------------------------- */
+/* ---- sizes that data define ------------------------------------------------------------------ */
 
-typedef struct { const Map *definer; Var late; uint32_t n; } Late;
+typedef struct {
+    const Map *definer;
+    Var late;
+    uint32_t n;
+} Late;
 
 static void
 find_late(void *user, Var v)
@@ -175,7 +194,8 @@ find_late(void *user, Var v)
 static bool
 is_late_factor(const Map *definer, const Atom *atom)
 {
-    return atom->kind == ATOM_VAR && atom->var.kind == VAR_SYMBOL && map_get(definer, atom->var.id, NULL);
+    return atom->kind == ATOM_VAR && atom->var.kind == VAR_SYMBOL &&
+           map_get(definer, atom->var.id, NULL);
 }
 
 /* Does e grow with every such symbol, and at most one of them in each product? */
@@ -221,9 +241,14 @@ graph_bound(const Graph *g, const Map *definer, const Expr *e)
     }
 }
 
-/* ---- all graphs ------------------------------------------------------------------------------------ */
+/* ---- all graphs ------------------------------------------------------------------------------ */
 
-typedef struct { const Graph *g; NodeId node; uint32_t region; } Visit;      /* what of g comes next */
+/* what of g comes next */
+typedef struct {
+    const Graph *g;
+    NodeId node;
+    uint32_t region;
+} Visit;
 
 static const Graph *
 next_inside(Visit *v)
@@ -259,8 +284,8 @@ graph_all(const Graph *g, Arena *a)
     return list;
 }
 
-/* Functions are called from several places, each other among them: so all graphs are mapped first, then
- * calls are pointed at what they became. */
+/* Functions are called from several places, each other among them: so all graphs are mapped first,
+ * then calls are pointed at what they became. */
 Graph *
 graph_map(const Graph *g, Graph *(*pass)(void *user, const Graph *g), void *user)
 {

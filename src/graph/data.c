@@ -43,9 +43,9 @@ add_column(Read *r, Data *d, Sym name, const Type *element, const Data *of)
 
     for (uint32_t k = 0; k < element->rank; k++)
         dim[k + 1] = element->dim[k];
-    VEC_PUSH(r->g->arena, &d->column, ((Column){ sym_printf(c, "%s.%s", d->name, name),
-                                                 type_new(c, element->dtype, element->rank + 1,
-                                                          dim), element, of }));
+    VEC_PUSH(r->g->arena, &d->column,
+             ((Column){ sym_printf(c, "%s.%s", d->name, name),
+                        type_new(c, element->dtype, element->rank + 1, dim), element, of }));
 }
 
 /* The column of that name, a new one if there is none; UINT32_MAX, reported: it is of another
@@ -61,10 +61,12 @@ column_of(Read *r, Data *d, const Field *f)
             continue;
         if (i && k->element == f->type && k->data == f->data)
             return i;
-        parse_error(&r->p, i ? "field %s of %s has another type in a constructor before; fields of "
-                               "one name are one column: take another name"
-                             : "%s is the column that says which constructor made a row of %s; "
-                               "name the field otherwise", f->name, d->name);
+        parse_error(&r->p,
+                    i ? "field %s of %s has another type in a constructor before; fields of "
+                        "one name are one column: take another name"
+                      : "%s is the column that says which constructor made a row of %s; "
+                        "name the field otherwise",
+                    f->name, d->name);
         return UINT32_MAX;
     }
     add_column(r, d, f->name, f->type, f->data);
@@ -90,8 +92,8 @@ read_field(Read *r, Data *d, Constructor *made)
     if (!type_is_static(f.type) || f.type->rank >= TN_MAX_RANK || f.type->dtype == DT_STR)
         return parse_error(&r->p,
                            "field %s of %s is %s: a field is numbers of a fixed size, of rank "
-                           "below %d", f.name, d->name, type_str(r->g->ctx, f.type),
-                           TN_MAX_RANK);
+                           "below %d",
+                           f.name, d->name, type_str(r->g->ctx, f.type), TN_MAX_RANK);
     f.column = column_of(r, d, &f);
     d->leads |= f.data ? f.data->leads : 0;
     VEC_PUSH(r->g->arena, &made->field, f);
@@ -148,7 +150,8 @@ read_data(Read *r)
     if (parse_peek(&r->p, "[") || parse_peek(&r->p, "("))
         return parse_error(&r->p,
                            "data type %s has parameters, which are not supported: declare one data "
-                           "type for each use", d->name);
+                           "type for each use",
+                           d->name);
     if (r->source->data.n == MOST_DATA)
         return parse_error(&r->p, "a text declares more than %d data types", MOST_DATA);
     d->number = r->source->data.n;
@@ -211,7 +214,8 @@ data_inputs(Read *r, DataSet set)
             Sym name = d->column.at[k].name;
             for (uint32_t j = 0; j < own; j++)
                 if (r->g->value.at[r->g->input.at[j]].name == name)
-                    return parse_error(&r->p, "%%\"%s\" is a column of %s, which graph @%s gets by "
+                    return parse_error(&r->p,
+                                       "%%\"%s\" is a column of %s, which graph @%s gets by "
                                        "itself: give the other input a name of its own",
                                        name, d->name, r->g->name);
             r->column[i][k] = graph_input(r->g, name, d->column.at[k].type);

@@ -18,7 +18,8 @@ element_print(Text *t, DType type, const void *at)
     }
 
     if (!dtype_is_float(type)) {
-        text_printf(t, "%" PRId64, n.i);             /* u64 in two's complement, as parse_int reads it */
+        /* u64 in two's complement, as parse_int reads it */
+        text_printf(t, "%" PRId64, n.i);
         return;
     }
     text_float(t, type, n.f);
@@ -48,7 +49,8 @@ element_parse(Parse *p, DType type, void *at)
         return false;
     bool wants_sign = dtype_info[type].kind == KIND_INT;
     int bits = dtype_info[type].bytes * 8 - wants_sign;
-    if (type == DT_BOOL ? n.i != 0 && n.i != 1 : bits < 63 && (wants_sign && n.i < 0 ? ~n.i : n.i) >> bits)
+    if (type == DT_BOOL ? n.i != 0 && n.i != 1
+                        : bits < 63 && (wants_sign && n.i < 0 ? ~n.i : n.i) >> bits)
         return parse_error(p, "%" PRId64 " does not fit %s", n.i, dtype_info[type].name);
     number_store(type, at, 0, n);
     return true;

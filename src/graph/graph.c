@@ -39,7 +39,7 @@ graph_like(const Graph *g)
     return fresh;
 }
 
-/* ---- values ------------------------------------------------------------------------------------------ */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 static Sym
 unique_name(Graph *g, const char *wanted)
@@ -77,7 +77,7 @@ graph_rename(Graph *g, ValueId v, const char *name)
     for (ValueId other = 1; other < g->value.n; other++)
         if (g->value.at[other].name == wanted)
             g->value.at[other].name = unique_name(g, name);
-    unique_name(g, name);            /* it is taken from now on */
+    unique_name(g, name); /* it is taken from now on */
     g->value.at[v].name = wanted;
 }
 
@@ -95,10 +95,22 @@ read_integer(DType t, const void *data, uint32_t i)
     const uint8_t *at = (const uint8_t *)data + (size_t)i * dtype_info[t].bytes;
     bool is_signed = dtype_info[t].kind == KIND_INT;
     switch (dtype_info[t].bytes) {
-    case 1:  return is_signed ? (int8_t)*at : t == DT_BOOL ? *at != 0 : *at;
-    case 2:  { uint16_t v; memcpy(&v, at, sizeof v); return is_signed ? (int16_t)v : v; }
-    case 4:  { uint32_t v; memcpy(&v, at, sizeof v); return is_signed ? (int32_t)v : (int64_t)v; }
-    default: { int64_t v; memcpy(&v, at, sizeof v); return v; }
+    case 1: return is_signed ? (int8_t)*at : t == DT_BOOL ? *at != 0 : *at;
+    case 2: {
+        uint16_t v;
+        memcpy(&v, at, sizeof v);
+        return is_signed ? (int16_t)v : v;
+    }
+    case 4: {
+        uint32_t v;
+        memcpy(&v, at, sizeof v);
+        return is_signed ? (int32_t)v : (int64_t)v;
+    }
+    default: {
+        int64_t v;
+        memcpy(&v, at, sizeof v);
+        return v;
+    }
     }
 }
 
@@ -141,7 +153,7 @@ graph_input_is(Graph *g, uint32_t i, const void *data)
     g->input.n--;
 }
 
-/* ---- nodes ---------------------------------------------------------------------------------------------- */
+/* ---- nodes ----------------------------------------------------------------------------------- */
 
 static Span
 add_refs(Graph *g, uint32_t n, const ValueId *v)
@@ -184,15 +196,18 @@ copy_attrs(Graph *g, Attrs from)
 }
 
 NodeId
-graph_call_op(Graph *g, OpKind op, Attrs attrs, Loc loc, Sym origin, uint32_t nin, const ValueId *in, uint32_t nout,
-              const ValueId *out)
+graph_call_op(Graph *g, OpKind op, Attrs attrs, Loc loc, Sym origin, uint32_t nin,
+              const ValueId *in, uint32_t nout, const ValueId *out)
 {
-    Node n = { .callee = CALL_OP, .op = op, .attrs = copy_attrs(g, attrs), .loc = loc, .origin = origin };
+    Node n = {
+        .callee = CALL_OP, .op = op, .attrs = copy_attrs(g, attrs), .loc = loc, .origin = origin
+    };
     return graph_add_node(g, n, nin, in, nout, out);
 }
 
 NodeId
-graph_call_nest(Graph *g, const Nest *nest, Loc loc, Sym origin, const ValueId *in, const ValueId *out)
+graph_call_nest(Graph *g, const Nest *nest, Loc loc, Sym origin, const ValueId *in,
+                const ValueId *out)
 {
     Node n = { .callee = CALL_NEST, .nest = nest, .loc = loc, .origin = origin };
     return graph_add_node(g, n, nest->nin, in, nest->nout, out);
@@ -207,7 +222,8 @@ graph_call_kernel(Graph *g, Kernel *k, Loc loc, Sym origin, const ValueId *in, c
 
 /* The call of an operator on values of g, without outputs yet. */
 static OpCall
-call_of(const Graph *g, Arena *a, OpKind op, Attrs attrs, Loc loc, uint32_t nin, const ValueId *in, uint32_t nout)
+call_of(const Graph *g, Arena *a, OpKind op, Attrs attrs, Loc loc, uint32_t nin, const ValueId *in,
+        uint32_t nout)
 {
     const Type **type = NEW_ARRAY(a, const Type *, nin + 1);
     Known *known = NEW_ARRAY(a, Known, nin + 1);
@@ -219,15 +235,22 @@ call_of(const Graph *g, Arena *a, OpKind op, Attrs attrs, Loc loc, uint32_t nin,
             known[i] = g->value.at[in[i]].known;
             data[i] = g->value.at[in[i]].data;
         }
-    return (OpCall){ .op = op, .loc = loc, .attrs = attrs, .nin = nin, .nout = nout,
-                     .in = type, .known = known, .data = data };
+    return (OpCall){ .op = op,
+                     .loc = loc,
+                     .attrs = attrs,
+                     .nin = nin,
+                     .nout = nout,
+                     .in = type,
+                     .known = known,
+                     .data = data };
 }
 
 OpCall
 graph_op_call(const Graph *g, Arena *scratch, NodeId id)
 {
     const Node *n = &g->node.at[id];
-    return call_of(g, scratch, n->op, n->attrs, n->loc, n->in.count, g->ref.at + n->in.first, n->out.count);
+    return call_of(g, scratch, n->op, n->attrs, n->loc, n->in.count, g->ref.at + n->in.first,
+                   n->out.count);
 }
 
 Known
@@ -243,8 +266,8 @@ known_of_op(const Graph *g, NodeId id)
 }
 
 bool
-graph_infer_op(Graph *g, OpKind op, Attrs attrs, Loc loc, Sym origin, uint32_t nin, const ValueId *in, uint32_t nout,
-               const char *const *out_name, ValueId *out)
+graph_infer_op(Graph *g, OpKind op, Attrs attrs, Loc loc, Sym origin, uint32_t nin,
+               const ValueId *in, uint32_t nout, const char *const *out_name, ValueId *out)
 {
     OpCall call = call_of(g, g->arena, op, attrs, loc, nin, in, nout);
     const Type **type = NEW_ARRAY(g->arena, const Type *, nout + 1);
@@ -261,7 +284,7 @@ graph_infer_op(Graph *g, OpKind op, Attrs attrs, Loc loc, Sym origin, uint32_t n
     return true;
 }
 
-/* ---- rebuilding ------------------------------------------------------------------------------------------ */
+/* ---- rebuilding ------------------------------------------------------------------------------ */
 
 ValueId
 graph_copy_value(Graph *g, const Graph *from, ValueId v)
@@ -281,9 +304,10 @@ NodeId
 graph_copy_node(Graph *g, const Graph *from, NodeId id, ValueId *map)
 {
     Node n = from->node.at[id];
-    if (n.nregion)                   /* the copy's own, so that passes may put other graphs there */
+    if (n.nregion) /* the copy's own, so that passes may put other graphs there */
         n.region = arena_copy(g->arena, n.region, n.nregion * sizeof *n.region);
-    ValueId *in = NEW_ARRAY(g->arena, ValueId, n.in.count + 1), *out = NEW_ARRAY(g->arena, ValueId, n.out.count + 1);
+    ValueId *in = NEW_ARRAY(g->arena, ValueId, n.in.count + 1),
+            *out = NEW_ARRAY(g->arena, ValueId, n.out.count + 1);
 
     for (uint32_t i = 0; i < n.in.count; i++)
         in[i] = map[node_in(from, &n, i)];
@@ -311,7 +335,11 @@ graph_rebuild(const Graph *from, ValueId **map)
     return g;
 }
 
-typedef struct { const Graph *g; uint8_t *value, *node; Map definer; } Live;
+typedef struct {
+    const Graph *g;
+    uint8_t *value, *node;
+    Map definer;
+} Live;
 
 /* The node that defines a symbol is needed, even if nothing reads what it makes. */
 static void
@@ -360,7 +388,7 @@ mark_live(const Graph *g, uint8_t *value, uint8_t *node)
     }
     for (uint32_t i = 0; i < g->input.n; i++)
         value[g->input.at[i]] = 1;
-    for (NodeId id = g->node.n; --id > 0; ) {
+    for (NodeId id = g->node.n; --id > 0;) {
         const Node *n = &g->node.at[id];
         bool live = node[id];
         for (uint32_t i = 0; i < n->out.count && !live; i++)
@@ -381,7 +409,8 @@ graph_finish(Graph *g, const Graph *from, const ValueId *map)
     for (uint32_t i = 0; i < from->output.n; i++)
         VEC_PUSH(g->arena, &g->output, map[from->output.at[i]]);
 
-    uint8_t *value = NEW_ARRAY(g->arena, uint8_t, g->value.n), *node = NEW_ARRAY(g->arena, uint8_t, g->node.n);
+    uint8_t *value = NEW_ARRAY(g->arena, uint8_t, g->value.n),
+            *node = NEW_ARRAY(g->arena, uint8_t, g->node.n);
     ValueId *new_value = NEW_ARRAY(g->arena, ValueId, g->value.n);
     NodeId *new_node = NEW_ARRAY(g->arena, NodeId, g->node.n);
     uint32_t nvalue = 1, nnode = 1, before = g->node.n;
@@ -410,7 +439,7 @@ graph_finish(Graph *g, const Graph *from, const ValueId *map)
     return before - nnode;
 }
 
-/* ---- questions --------------------------------------------------------------------------------------------- */
+/* ---- questions ------------------------------------------------------------------------------- */
 
 uint32_t *
 graph_uses(const Graph *g, Arena *scratch)

@@ -1,8 +1,9 @@
 /* parse: graphs and their nodes from text; doc/text.md has the grammar.
  *
- * Names are defined before they are used, except outputs, which the head names and the body defines.
- * Types of results may be left out where an operator's shape rule or a graph that is run gives them;
- * where they stand they are checked, so a text cannot claim what its operators do not do.
+ * Names are defined before they are used, except outputs, which the head names and the body
+ * defines. Types of results may be left out where an operator's shape rule or a graph that is run
+ * gives them; where they stand they are checked, so a text cannot claim what its operators do not
+ * do.
  */
 #include "graph/text.h"
 
@@ -10,12 +11,13 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- values ------------------------------------------------------------------------------------------- */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 static Loc
 here(const Read *r)
 {
-    return (Loc){ .file = r->p.file, .line = r->p.line,
+    return (Loc){ .file = r->p.file,
+                  .line = r->p.line,
                   .col = (uint32_t)(r->p.s - r->p.line_start) + 1 };
 }
 
@@ -23,7 +25,7 @@ bool
 read_error(const Read *r, Loc loc, const char *format, ...)
 {
     va_list args;
-    char text[512];                  /* as parse_error has it */
+    char text[512]; /* as parse_error has it */
 
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
@@ -63,7 +65,8 @@ read_part(Parse *p, const Type *t, FormatPart *part)
     if (!parse_int(p, &dim))
         return false;
     if (dim < 0 || dim >= t->rank)
-        return parse_error(p, "the format names dimension %lld of a tensor of rank %u", (long long)dim, t->rank);
+        return parse_error(p, "the format names dimension %lld of a tensor of rank %u",
+                           (long long)dim, t->rank);
     part->dim = (uint8_t)dim;
     if (parse_accept(p, "/")) {
         if (!parse_int(p, &v))
@@ -75,7 +78,8 @@ read_part(Parse *p, const Type *t, FormatPart *part)
             return false;
         part->mod = v;
     }
-    return (part->div >= 1 && part->mod >= 0) || parse_error(p, "a part of a format has a divisor below 1");
+    return (part->div >= 1 && part->mod >= 0) ||
+           parse_error(p, "a part of a format has a divisor below 1");
 }
 
 /* as [0/14, 1, 0%14] */
@@ -110,11 +114,12 @@ read_type(Read *r, Definition *d)
     d->type = type_new(r->g->ctx, DT_I64, 0, NULL);
     if (!parse_expect(&r->p, "["))
         return false;
-    return parse_accept(&r->p, "]")
-        || parse_error(&r->p,
+    return parse_accept(&r->p, "]") ||
+           parse_error(&r->p,
                        "a number of %s that differs from value to value is not supported: give it "
                        "a constructor for each number, or make a list of two constructors, nil() "
-                       "and cons(head: %s[], …)", d->data->name, d->data->name);
+                       "and cons(head: %s[], …)",
+                       d->data->name, d->data->name);
 }
 
 const char *
@@ -127,7 +132,7 @@ read_type_str(const Read *r, const Data *data, const Type *t)
 static bool
 read_definition(Read *r, Definition *d, bool typed)
 {
-    parse_peek(&r->p, "%");          /* white space is skipped by looking */
+    parse_peek(&r->p, "%"); /* white space is skipped by looking */
     *d = (Definition){ .loc = here(r) };
     if (parse_accept(&r->p, "_"))
         return true;
@@ -141,7 +146,8 @@ read_definition(Read *r, Definition *d, bool typed)
     if (!parse_expect(&r->p, ":") || !read_type(r, d))
         return false;
     if (!type_fits(r->g->ctx, d->type))
-        return parse_error(&r->p, "%%%s would be %s, more than any memory holds", d->name, type_str(r->g->ctx, d->type));
+        return parse_error(&r->p, "%%%s would be %s, more than any memory holds", d->name,
+                           type_str(r->g->ctx, d->type));
     return read_format(r, d->type, &d->format);
 }
 
@@ -155,7 +161,7 @@ read_define(Read *r, const Definition *d, ValueId v)
     return v;
 }
 
-/* ---- nodes ------------------------------------------------------------------------------------------------ */
+/* ---- nodes ----------------------------------------------------------------------------------- */
 
 bool
 read_arguments(Read *r, Values *in)
@@ -201,8 +207,10 @@ check_types(Read *r, const Definitions *result, const ValueId *out, const OpCall
         if (result->at[i].name && !result->at[i].type)
             r->g->value.at[out[i]].type = t[i];
         else if (result->at[i].name && type_eq(c, t[i], result->at[i].type) == NO)
-            return diag_error(&c->diags, DIAG_MODEL, call->loc, "%%%s is written as %s, but %s gives %s", result->at[i].name,
-                              type_str(c, result->at[i].type), op_info[call->op].name, type_str(c, t[i]));
+            return diag_error(&c->diags, DIAG_MODEL, call->loc,
+                              "%%%s is written as %s, but %s gives %s", result->at[i].name,
+                              type_str(c, result->at[i].type), op_info[call->op].name,
+                              type_str(c, t[i]));
     }
     return true;
 }
@@ -244,8 +252,12 @@ read_op(Read *r, Sym name, Loc loc, const Definitions *result)
     return true;
 }
 
-/* Symbols of the values that a call reads and makes; and the first of a callee's that is none of them. */
-typedef struct { Map known; Sym stray; } Symbols;
+/* Symbols of the values that a call reads and makes; and the first of a callee's that is none of
+ * them. */
+typedef struct {
+    Map known;
+    Sym stray;
+} Symbols;
 
 static void
 know_symbol(void *user, Var v)
@@ -283,8 +295,12 @@ check_symbols(Read *r, const Values *in, const Definitions *result, const Nest *
     for (uint32_t i = 0; n && i < n->nin + n->nout; i++)
         type_vars(n->param[i].type, seek_symbol, &s);
     for (uint32_t i = 0; k && i < k->buffer.n; i++)
-        type_vars(k->buffer.at[i].type, seek_symbol, &s);           /* what it lies within has symbols of the whole, which are known */
-    return !s.stray || parse_error(&r->p, "nothing tells the size of %s: no value of this call has it in its type", s.stray);
+        /* what it lies within has symbols of the whole, which are known */
+        type_vars(k->buffer.at[i].type, seek_symbol, &s);
+    return !s.stray ||
+           parse_error(&r->p,
+                       "nothing tells the size of %s: no value of this call has it in its type",
+                       s.stray);
 }
 
 static bool
@@ -302,7 +318,9 @@ read_call(Read *r, Loc loc, Definitions *result)
         if (!n)
             return false;
         if (n->nin != in.n || n->nout != result->n)
-            return parse_error(&r->p, "the nest has %u inputs and %u outputs, the call has %u and %u", n->nin, n->nout, in.n, result->n);
+            return parse_error(&r->p,
+                               "the nest has %u inputs and %u outputs, the call has %u and %u",
+                               n->nin, n->nout, in.n, result->n);
         for (uint32_t i = 0; i < result->n; i++)
             if (!result->at[i].type)
                 result->at[i].type = n->param[n->nin + i].type;
@@ -314,7 +332,8 @@ read_call(Read *r, Loc loc, Definitions *result)
     if (!k)
         return false;
     if (k->nin != in.n || k->nout != result->n)
-        return parse_error(&r->p, "the kernel has %u inputs and %u outputs, the call has %u and %u", k->nin, k->nout, in.n, result->n);
+        return parse_error(&r->p, "the kernel has %u inputs and %u outputs, the call has %u and %u",
+                           k->nin, k->nout, in.n, result->n);
     if (!read_all_typed(r, result, "a kernel") || !check_symbols(r, &in, result, NULL, k))
         return false;
     return graph_call_kernel(r->g, k, loc, origin, in.at, define_results(r, result));
@@ -346,7 +365,8 @@ read_line(Read *r)
         if (!d.type || d.data)
             return parse_error(&r->p,
                                "the type of constant %%%s has to stand beside it: %%%s: f32[…] = "
-                               "const …", d.name, d.name);
+                               "const …",
+                               d.name, d.name);
         if (!read_contents(r, d.type, &data))
             return false;
         read_define(r, &d, graph_const(r->g, d.name, d.type, data));
@@ -357,8 +377,14 @@ read_line(Read *r)
     Sym op = parse_name(&r->p);
     if (!op)
         return false;
-    static const struct { const char *name; CalleeKind callee; } control[] = {
-        { "match", CALL_MATCH }, { "if", CALL_IF }, { "loop", CALL_LOOP }, { "join", CALL_JOIN },
+    static const struct {
+        const char *name;
+        CalleeKind callee;
+    } control[] = {
+        { "match", CALL_MATCH },
+        { "if", CALL_IF },
+        { "loop", CALL_LOOP },
+        { "join", CALL_JOIN },
     };
     for (size_t i = 0; i < sizeof control / sizeof *control; i++)
         if (strcmp(op, control[i].name) == 0)
@@ -366,11 +392,12 @@ read_line(Read *r)
     if (!strcmp(op, "case"))
         return read_case(r, loc, &result);
     if (!strcmp(op, "blocks"))
-        return parse_error(&r->p, "a program for many requests is not read from text: give the model that it was made of, and --many");
+        return parse_error(&r->p, "a program for many requests is not read from text: give the "
+                                  "model that it was made of, and --many");
     return read_op(r, op, loc, &result);
 }
 
-/* ---- the head ------------------------------------------------------------------------------------------------ */
+/* ---- the head -------------------------------------------------------------------------------- */
 
 static bool
 read_definitions(Read *r, Definitions *list, bool inputs, bool typed)
@@ -399,16 +426,16 @@ read_head(Read *r, Head *h, bool typed)
 {
     *h = (Head){ 0 };
     h->name = parse_expect(&r->p, "@") ? parse_name(&r->p) : NULL;
-    return h->name && read_definitions(r, &h->param, true, typed) && parse_expect(&r->p, "->")
-        && read_definitions(r, &h->result, false, false);
+    return h->name && read_definitions(r, &h->param, true, typed) && parse_expect(&r->p, "->") &&
+           read_definitions(r, &h->result, false, false);
 }
 
 void
 read_inputs(Read *r, const Head *h, uint32_t first)
 {
     for (uint32_t i = first; i < h->param.n; i++)
-        read_define(r, &h->param.at[i], graph_input(r->g, h->param.at[i].name,
-                                                    h->param.at[i].type));
+        read_define(r, &h->param.at[i],
+                    graph_input(r->g, h->param.at[i].name, h->param.at[i].type));
 }
 
 /* What a condition reads and no input has, a node defines. */
@@ -433,7 +460,9 @@ read_rule(Read *r, SizeRule *rule)
     if (!parse_accept(&r->p, "or"))
         return true;
     *rule = parse_accept(&r->p, "one") ? SIZES_BROADCAST : SIZES_INTO;
-    return (*rule == SIZES_BROADCAST || (parse_expect(&r->p, "the") && parse_expect(&r->p, "first"))) && parse_expect(&r->p, "is") && parse_expect(&r->p, "1");
+    return (*rule == SIZES_BROADCAST ||
+            (parse_expect(&r->p, "the") && parse_expect(&r->p, "first"))) &&
+           parse_expect(&r->p, "is") && parse_expect(&r->p, "1");
 }
 
 static bool
@@ -450,7 +479,8 @@ read_require(Read *r)
         !parse_string(&r->p, &k.why) || (parse_peek(&r->p, "\"") && !parse_string(&r->p, &k.said)))
         return false;
     if (k.rule == SIZES_EQUAL && expr_eq(r->g->ctx, NULL, k.a, k.b) == NO)
-        return parse_error(&r->p, "%s == %s cannot hold", expr_str(r->g->ctx, k.a), expr_str(r->g->ctx, k.b));
+        return parse_error(&r->p, "%s == %s cannot hold", expr_str(r->g->ctx, k.a),
+                           expr_str(r->g->ctx, k.b));
     VEC_PUSH(r->g->arena, &r->g->constraints, k);
     expr_vars(k.a, visit_required, r->g);
     expr_vars(k.b, visit_required, r->g);
@@ -479,7 +509,8 @@ read_state(Read *r, const Definitions *output)
     while (s.output < output->n && output->at[s.output].name != name)
         s.output++;
     if (s.input == UINT32_MAX || s.output == output->n)
-        return parse_error(&r->p, "%s%s: a state is an input and an output of the graph", s.input == UINT32_MAX ? "the left side of = %" : "%", name);
+        return parse_error(&r->p, "%s%s: a state is an input and an output of the graph",
+                           s.input == UINT32_MAX ? "the left side of = %" : "%", name);
     VEC_PUSH(r->g->arena, &r->g->state, s);
     return true;
 }
@@ -490,8 +521,8 @@ check_result(Read *r, const Definition *d, ValueId v)
 {
     const Type *t = r->g->value.at[v].type;
 
-    return !d->type || (d->data == data_of(r, v) && type_eq(r->g->ctx, d->type, t) != NO)
-        || read_error(r, d->loc, "output %%%s of graph %s is %s, its head says %s", d->name,
+    return !d->type || (d->data == data_of(r, v) && type_eq(r->g->ctx, d->type, t) != NO) ||
+           read_error(r, d->loc, "output %%%s of graph %s is %s, its head says %s", d->name,
                       r->g->name, read_type_str(r, data_of(r, v), t),
                       read_type_str(r, d->data, d->type));
 }
@@ -505,8 +536,10 @@ read_body(Read *r, const Head *h)
     if (!parse_expect(&r->p, "{"))
         return false;
     while (!parse_accept(&r->p, "}"))
-        if (parse_accept(&r->p, "symbol") ? !parse_symbol(&r->p) : parse_accept(&r->p, "require") ? !read_require(r)
-            : parse_accept(&r->p, "state") ? !read_state(r, &h->result) : !read_line(r))
+        if (parse_accept(&r->p, "symbol")    ? !parse_symbol(&r->p)
+            : parse_accept(&r->p, "require") ? !read_require(r)
+            : parse_accept(&r->p, "state")   ? !read_state(r, &h->result)
+                                             : !read_line(r))
             return false;
     for (uint32_t i = 0; i < h->result.n; i++) {
         if (!map_get(&r->value, MAP_PTR(h->result.at[i].name), &v))

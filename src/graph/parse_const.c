@@ -33,8 +33,8 @@ read_file(Read *r, int64_t bytes, const void **data)
     if (offset < 0 || bytes > (int64_t)file->bytes || offset > (int64_t)file->bytes - bytes)
         return parse_error(&r->p,
                            "weights file \"%s\" has %zu bytes; %lld at offset %lld lie behind its "
-                           "end", name, file->bytes,
-                           (long long)bytes, (long long)offset);
+                           "end",
+                           name, file->bytes, (long long)bytes, (long long)offset);
     *data = file->data + offset;
     return true;
 }
@@ -73,7 +73,7 @@ read_contents(Read *r, const Type *t, const void **data)
 static bool
 float_ahead(Parse *p)
 {
-    parse_peek(p, "[");              /* white space is skipped by looking */
+    parse_peek(p, "["); /* white space is skipped by looking */
     for (const char *s = p->s; s < p->end && !strchr(",]}) \n", *s); s++)
         if (strchr(".eEnxp", *s))
             return true;

@@ -1,13 +1,18 @@
 /* parse_control: nodes that run graphs, and the symbols that nodes define.
  *
- * What a graph is given tells the symbols of its inputs where the text does not, and in branches and
- * bodies their types; what it gives tells the types of results.
+ * What a graph is given tells the symbols of its inputs where the text does not, and in branches
+ * and bodies their types; what it gives tells the types of results.
  */
 #include "graph/text.h"
 
 /* What a node gives a graph that it runs: its inputs from number `first` on, then columns of `set`.
  * The first `changing` of them a loop's turns change. */
-typedef struct { Loc loc; uint32_t first, n, changing; const ValueId *arg; DataSet set; } Given;
+typedef struct {
+    Loc loc;
+    uint32_t first, n, changing;
+    const ValueId *arg;
+    DataSet set;
+} Given;
 
 static bool
 read_fresh(Read *r, Node *n)
@@ -51,10 +56,13 @@ read_bind(Read *r, Region *region)
     return parse_expect(&r->p, "]");
 }
 
-typedef struct { Read *r; Bindings *outside, *inside; } Fresh;
+typedef struct {
+    Read *r;
+    Bindings *outside, *inside;
+} Fresh;
 
-/* A symbol of what is given has another name inside: what is learnt of that one in a branch that may
- * not run says nothing about the one outside. */
+/* A symbol of what is given has another name inside: what is learnt of that one in a branch that
+ * may not run says nothing about the one outside. */
 static void
 fresh_symbol(void *user, Var v)
 {
@@ -107,11 +115,11 @@ read_unify(Read *r, Loc loc, Region *region, Sym callee, uint32_t n, Definition 
             take_type(&fresh, &param[i], arg[i]);
         declared[i] = param[i].type;
         given[i] = x->type;
-        if (data_of(r, arg[i]) != param[i].data || x->type->dtype != declared[i]->dtype
-            || x->type->rank != declared[i]->rank)
+        if (data_of(r, arg[i]) != param[i].data || x->type->dtype != declared[i]->dtype ||
+            x->type->rank != declared[i]->rank)
             return read_error(r, loc, "%%%s is %s, input %%%s of graph %s takes %s", x->name,
-                              read_type_str(r, data_of(r, arg[i]), x->type), param[i].name,
-                              callee, read_type_str(r, param[i].data, declared[i]));
+                              read_type_str(r, data_of(r, arg[i]), x->type), param[i].name, callee,
+                              read_type_str(r, param[i].data, declared[i]));
     }
     for (uint32_t i = 0; i < bind.n; i++)
         VEC_PUSH(r->g->ctx->arena, &bound, bind.at[i]);
@@ -128,7 +136,8 @@ read_results(Read *r, const Region *region, uint32_t first, uint32_t n, Definiti
     const Graph *g = region->graph;
     uint64_t known;
     const Data *const *data = map_get(&r->source->returns, MAP_PTR(g), &known)
-        ? (const Data *const *)(uintptr_t)known : NULL;
+                                  ? (const Data *const *)(uintptr_t)known
+                                  : NULL;
 
     for (uint32_t i = 0; i < n && first + i < g->output.n; i++) {
         const Data *d = data ? data[first + i] : NULL;
@@ -149,8 +158,8 @@ read_results(Read *r, const Region *region, uint32_t first, uint32_t n, Definiti
 bool
 read_deeper(Read *r)
 {
-    return ++r->depth <= depth_levels(r->p.ctx)
-        || parse_too_deep(&r->p, "graphs are nested", depth_levels(r->p.ctx));
+    return ++r->depth <= depth_levels(r->p.ctx) ||
+           parse_too_deep(&r->p, "graphs are nested", depth_levels(r->p.ctx));
 }
 
 /* A graph inside another. */
@@ -212,7 +221,8 @@ loop_results(Read *r, const Node *n, const Values *in, Definitions *result)
             return read_error(r, d->loc,
                               "the type of %%%s is not known here: it is stacked over the turns, "
                               "whose number is a symbol of its own. Write it: "
-                              "%%%s: f32[turns, …] = loop(…) … new [turns]", d->name, d->name);
+                              "%%%s: f32[turns, …] = loop(…) … new [turns]",
+                              d->name, d->name);
         d->type = r->g->value.at[in->at[2 + i]].type;
         d->data = data_of(r, in->at[2 + i]);
     }
@@ -227,7 +237,8 @@ carried_data(Read *r, const Node *n, const Values *in)
 
     for (uint32_t i = 0; i < n->ncarried; i++)
         if (in->at[2 + i])
-            next[i] = (Definition){ .name = r->g->value.at[in->at[2 + i]].name, .loc = n->loc,
+            next[i] = (Definition){ .name = r->g->value.at[in->at[2 + i]].name,
+                                    .loc = n->loc,
                                     .type = r->g->value.at[in->at[2 + i]].type,
                                     .data = data_of(r, in->at[2 + i]) };
     return read_results(r, &n->region[0], 1, n->ncarried, next);
@@ -237,7 +248,9 @@ static bool
 read_branches(Read *r, Node *n, Values *in, Definitions *result)
 {
     uint32_t from = n->callee == CALL_LOOP ? 2 : 1;
-    Given given = { .loc = n->loc, .first = n->callee == CALL_LOOP ? 2 : 0, .n = in->n - from,
+    Given given = { .loc = n->loc,
+                    .first = n->callee == CALL_LOOP ? 2 : 0,
+                    .n = in->n - from,
                     .changing = n->ncarried };
 
     given.set = data_of_values(r, given.n, in->at + from);
@@ -247,10 +260,10 @@ read_branches(Read *r, Node *n, Values *in, Definitions *result)
         if (!read_region(r, &n->region[i], &given))
             return false;
     if (n->callee == CALL_LOOP)
-        return loop_results(r, n, in, result) && carried_data(r, n, in)
-            && read_results(r, &n->region[0], 1, result->n, result->at);
-    return read_results(r, &n->region[0], 0, result->n, result->at)
-        && read_results(r, &n->region[1], 0, result->n, result->at);
+        return loop_results(r, n, in, result) && carried_data(r, n, in) &&
+               read_results(r, &n->region[0], 1, result->n, result->at);
+    return read_results(r, &n->region[0], 0, result->n, result->at) &&
+           read_results(r, &n->region[1], 0, result->n, result->at);
 }
 
 /* The types of a function's results as its head says them, where its body is not read yet. */
@@ -266,8 +279,8 @@ promised_results(Read *r, const Function *f, const Region *region, Definitions *
             return read_error(r, d->loc,
                               "the type of %%%s is not known here, since graph %s is not read yet: "
                               "write it, or say in its head what it gives, "
-                              "graph @%s(…) -> (%%%s: f32[…])", d->name, f->head.name,
-                              f->head.name, promised->name);
+                              "graph @%s(…) -> (%%%s: f32[…])",
+                              d->name, f->head.name, f->head.name, promised->name);
         if (d->type && promised->type && d->data != promised->data)
             return read_error(r, d->loc, "%%%s is written as %s, but graph %s gives %s", d->name,
                               read_type_str(r, d->data, d->type), f->head.name,
@@ -291,7 +304,7 @@ require_sizes(Read *r, const Function *f, const Region *region, uint32_t i, Valu
 
     for (uint32_t d = 0; d < t->rank; d++) {
         Constraint k = { .a = x->type->dim[d], .b = t->dim[d], .rule = SIZES_EQUAL };
-        if (expr_eq(c, NULL, k.a, k.b) != UNKNOWN)       /* verify says what is wrong */
+        if (expr_eq(c, NULL, k.a, k.b) != UNKNOWN) /* verify says what is wrong */
             continue;
         k.why = arena_printf(c->arena, "call of %s: axis %u of %s and of its input %s",
                              f->head.name, d, x->name, f->head.param.at[i].name);
@@ -318,7 +331,7 @@ read_function_call(Read *r, Loc loc, const Function *f, Region *region, Values *
         require_sizes(r, f, region, i, in->at[i]);
     data_arguments(r, data_of_params(f->head.param.n, f->head.param.at), in, region);
     return f->made ? read_results(r, region, 0, result->n, result->at)
-        : promised_results(r, f, region, result);
+                   : promised_results(r, f, region, result);
 }
 
 /* Of nodes that no graph and no rule tells the results of. */
@@ -329,7 +342,8 @@ read_all_typed(Read *r, const Definitions *result, const char *what)
         if (result->at[i].name && !result->at[i].type)
             return read_error(r, result->at[i].loc,
                               "the type of %%%s is not known here: %s does not tell it. Write it: "
-                              "%%%s: f32[…] = …", result->at[i].name, what, result->at[i].name);
+                              "%%%s: f32[…] = …",
+                              result->at[i].name, what, result->at[i].name);
     return true;
 }
 
@@ -352,9 +366,8 @@ read_control(Read *r, Loc loc, CalleeKind callee, Definitions *result)
             return read_error(r, loc, "there is no graph @%s, which is called", name);
         region[0].graph = f->graph;
     }
-    if (!read_arguments(r, &in) || (callee == CALL_LOOP
-                                    && (!parse_expect(&r->p, "carried")
-                                        || !parse_int(&r->p, &carried))))
+    if (!read_arguments(r, &in) ||
+        (callee == CALL_LOOP && (!parse_expect(&r->p, "carried") || !parse_int(&r->p, &carried))))
         return false;
     if (callee == CALL_LOOP && (carried < 0 || carried + 2 > in.n))
         return parse_error(&r->p, "a loop with %lld carried values has %u inputs",
@@ -362,12 +375,12 @@ read_control(Read *r, Loc loc, CalleeKind callee, Definitions *result)
     if (callee == CALL_IF && !in.n)
         return parse_error(&r->p, "an if needs a condition");
     n.ncarried = (uint32_t)carried;
-    if (callee == CALL_JOIN && parse_accept(&r->p, "along")
-        && (!parse_int(&r->p, &along) || along < 0 || along >= TN_MAX_RANK))
+    if (callee == CALL_JOIN && parse_accept(&r->p, "along") &&
+        (!parse_int(&r->p, &along) || along < 0 || along >= TN_MAX_RANK))
         return parse_error(&r->p, "a join is along a dimension, of at most %d", TN_MAX_RANK);
     n.along = (uint32_t)along;
-    if ((f && !read_function_call(r, loc, f, &region[0], &in, result)) || !read_fresh(r, &n)
-        || !read_origin(r, &n.origin))
+    if ((f && !read_function_call(r, loc, f, &region[0], &in, result)) || !read_fresh(r, &n) ||
+        !read_origin(r, &n.origin))
         return false;
     if ((callee == CALL_IF || callee == CALL_LOOP) && !read_branches(r, &n, &in, result))
         return false;

@@ -27,28 +27,30 @@
 
 typedef struct {
     const TnBatchGraph *g;
-    int32_t left;                    /* nodes that have not run */
+    int32_t left; /* nodes that have not run */
     uint64_t random;
-    int64_t *depths;                 /* [type] of the nodes left, added up */
-    int32_t *remain, *ready;         /* [type] nodes left; of these in the frontier */
-    int32_t *head, *tail;            /* [type] its frontier, in the order of becoming ready */
-    int32_t *next;                   /* [node] behind it in the frontier, -1 */
-    int32_t *pending;                /* [node] inputs that are not there */
-    int32_t *order;                  /* [nkind] kinds by decreasing frontier */
-    int32_t *member;                 /* [node] what the step runs */
-    int32_t *open;                   /* [nkind] greedy: those that wait for none of their type … */
-    int32_t *blocked;                /* [nkind][node] … inputs of the kind, or that wait for it */
-    int32_t *work;                   /* [node] */
+    int64_t *depths;         /* [type] of the nodes left, added up */
+    int32_t *remain, *ready; /* [type] nodes left; of these in the frontier */
+    int32_t *head, *tail;    /* [type] its frontier, in the order of becoming ready */
+    int32_t *next;           /* [node] behind it in the frontier, -1 */
+    int32_t *pending;        /* [node] inputs that are not there */
+    int32_t *order;          /* [nkind] kinds by decreasing frontier */
+    int32_t *member;         /* [node] what the step runs */
+    int32_t *open;           /* [nkind] greedy: those that wait for none of their type … */
+    int32_t *blocked;        /* [nkind][node] … inputs of the kind, or that wait for it */
+    int32_t *work;           /* [node] */
 } TnSchedule;
 
 /* Bytes of a schedule. typewise: for greedy, and for what learns. */
-TN_POLICY int64_t tn_schedule_bytes(const TnBatchGraph *g, int typewise)
+TN_POLICY int64_t
+tn_schedule_bytes(const TnBatchGraph *g, int typewise)
 {
     const int64_t n = g->nnode, words = 6 * (int64_t)g->ntype + 3 * n + g->nkind;
     return 4 * (words + (typewise ? g->nkind * (n + 1) + n : 0));
 }
 
-TN_POLICY void tn_schedule_ready(TnSchedule *s, int32_t node)
+TN_POLICY void
+tn_schedule_ready(TnSchedule *s, int32_t node)
 {
     const int32_t type = s->g->type[node];
     s->next[node] = -1;
@@ -61,7 +63,8 @@ TN_POLICY void tn_schedule_ready(TnSchedule *s, int32_t node)
 }
 
 /* Nodes are in an order in which they can run, so those before one have told what it waits for. */
-TN_POLICY void tn_schedule_typewise(TnSchedule *s)
+TN_POLICY void
+tn_schedule_typewise(TnSchedule *s)
 {
     const TnBatchGraph *g = s->g;
     memset(s->open, 0, (size_t)g->nkind * sizeof *s->open);
@@ -82,7 +85,9 @@ TN_POLICY TnSchedule
 tn_schedule_begin(const TnBatchGraph *g, int typewise, uint64_t seed, void *memory)
 {
     const int64_t n = g->nnode, t = g->ntype;
-    TnSchedule s = {.g = g, .left = g->nnode, .random = seed * 2 + 1, .depths = (int64_t *)memory};
+    TnSchedule s = {
+        .g = g, .left = g->nnode, .random = seed * 2 + 1, .depths = (int64_t *)memory
+    };
     s.remain = (int32_t *)(s.depths + t);
     s.ready = s.remain + t;
     s.head = s.ready + t;
@@ -111,14 +116,16 @@ tn_schedule_begin(const TnBatchGraph *g, int typewise, uint64_t seed, void *memo
     return s;
 }
 
-TN_POLICY uint32_t tn_schedule_random(TnSchedule *s, int32_t below)
+TN_POLICY uint32_t
+tn_schedule_random(TnSchedule *s, int32_t below)
 {
     s->random = s->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
     return (uint32_t)(((s->random >> 33) * (uint64_t)below) >> 31);
 }
 
 /* A type that is ready and never runs together; -1: none. */
-TN_POLICY int32_t tn_choose_alone(const TnSchedule *s)
+TN_POLICY int32_t
+tn_choose_alone(const TnSchedule *s)
 {
     for (int32_t k = 0; s->g->alone && k < s->g->nkind; k++)
         if (s->g->alone[s->g->kind[k]] && s->ready[s->g->kind[k]])
@@ -126,7 +133,8 @@ TN_POLICY int32_t tn_choose_alone(const TnSchedule *s)
     return -1;
 }
 
-TN_POLICY int32_t tn_choose_agenda(const TnSchedule *s)
+TN_POLICY int32_t
+tn_choose_agenda(const TnSchedule *s)
 {
     int32_t best = -1;
     double least = 0;
@@ -142,7 +150,8 @@ TN_POLICY int32_t tn_choose_agenda(const TnSchedule *s)
 }
 
 /* Of equal parts, the one that agenda would rather have. */
-TN_POLICY int32_t tn_choose_greedy(const TnSchedule *s)
+TN_POLICY int32_t
+tn_choose_greedy(const TnSchedule *s)
 {
     int32_t best = -1;
     double most = 0, least = 0;
@@ -161,7 +170,8 @@ TN_POLICY int32_t tn_choose_greedy(const TnSchedule *s)
     return best;
 }
 
-TN_POLICY int32_t tn_choose_random(TnSchedule *s)
+TN_POLICY int32_t
+tn_choose_random(TnSchedule *s)
 {
     int32_t count = 0;
     for (int32_t k = 0; k < s->g->nkind; k++)
@@ -173,10 +183,11 @@ TN_POLICY int32_t tn_choose_random(TnSchedule *s)
 }
 
 /* The state: how many types are ready; they are the first of s->order. */
-TN_POLICY int32_t tn_schedule_state(TnSchedule *s)
+TN_POLICY int32_t
+tn_schedule_state(TnSchedule *s)
 {
     int32_t n = 0;
-    for (int32_t i = 0; i < s->g->nkind; i++) {      /* nearly sorted by the step before */
+    for (int32_t i = 0; i < s->g->nkind; i++) { /* nearly sorted by the step before */
         const int32_t t = s->order[i], ready = s->ready[t];
         int32_t at = i;
         for (; at > 0; at--) {
@@ -192,7 +203,8 @@ TN_POLICY int32_t tn_schedule_state(TnSchedule *s)
 }
 
 /* What the table says of the state; -1: nothing, or what is not ready. */
-TN_POLICY int32_t tn_choose_learnt(const TnSchedule *s, const TnBatchPolicy *p, int32_t nstate)
+TN_POLICY int32_t
+tn_choose_learnt(const TnSchedule *s, const TnBatchPolicy *p, int32_t nstate)
 {
     int32_t at = p->nstate ? 0 : -1, action = -1;
     for (int32_t i = 0; i < nstate; i++) {
@@ -209,7 +221,8 @@ TN_POLICY int32_t tn_choose_learnt(const TnSchedule *s, const TnBatchPolicy *p, 
     return -1;
 }
 
-TN_POLICY int32_t tn_choose(TnSchedule *s, const TnBatchPolicy *p)
+TN_POLICY int32_t
+tn_choose(TnSchedule *s, const TnBatchPolicy *p)
 {
     if (p->kind == TN_POLICY_RANDOM)
         return tn_choose_random(s);
@@ -224,7 +237,8 @@ TN_POLICY int32_t tn_choose(TnSchedule *s, const TnBatchPolicy *p)
 }
 
 /* The frontier of the type, into s->member; random: some of it, in any order. */
-TN_POLICY int32_t tn_schedule_take(TnSchedule *s, int32_t type, int random)
+TN_POLICY int32_t
+tn_schedule_take(TnSchedule *s, int32_t type, int random)
 {
     int32_t n = 0;
     for (int32_t i = s->head[type]; i >= 0; i = s->next[i])
@@ -245,7 +259,8 @@ TN_POLICY int32_t tn_schedule_take(TnSchedule *s, int32_t type, int random)
 }
 
 /* A node of kind k has run, or waits no longer for one: so do its users. */
-TN_POLICY void tn_schedule_unblock(TnSchedule *s, int32_t k, int32_t node)
+TN_POLICY void
+tn_schedule_unblock(TnSchedule *s, int32_t k, int32_t node)
 {
     const TnBatchGraph *g = s->g;
     int32_t *blocked = s->blocked + (int64_t)k * g->nnode, n = 1;
@@ -265,7 +280,8 @@ TN_POLICY void tn_schedule_unblock(TnSchedule *s, int32_t k, int32_t node)
 }
 
 /* The first n of s->member have run. */
-TN_POLICY void tn_schedule_done(TnSchedule *s, int32_t type, int32_t n, int typewise)
+TN_POLICY void
+tn_schedule_done(TnSchedule *s, int32_t type, int32_t n, int typewise)
 {
     const TnBatchGraph *g = s->g;
     int32_t kind = 0;

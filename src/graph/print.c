@@ -1,7 +1,7 @@
 /* print: a graph as text; doc/text.md has the grammar.
  *
- * Values appear where they are defined: inputs in the head, constants before everything else, results
- * at their node. Contents of more than MAX_INLINE elements go to a file beside the text.
+ * Values appear where they are defined: inputs in the head, constants before everything else,
+ * results at their node. Contents of more than MAX_INLINE elements go to a file beside the text.
  */
 #include "graph/batch.h"
 #include "graph/internal.h"
@@ -9,7 +9,12 @@
 #include <inttypes.h>
 #include <string.h>
 
-typedef struct { Text *t; const Graph *g; WeightsFile *weights; int depth; } Print;
+typedef struct {
+    Text *t;
+    const Graph *g;
+    WeightsFile *weights;
+    int depth;
+} Print;
 
 static void print_graph(Text *t, const Graph *g, WeightsFile *weights, int depth);
 
@@ -76,15 +81,15 @@ print_contents(Print *p, const Type *type, const void *data)
     text_printf(p->t, "file \"%s\" %" PRIu64, p->weights->name, offset);
 }
 
-/* ---- attributes ----------------------------------------------------------------------------------------- */
+/* ---- attributes ------------------------------------------------------------------------------ */
 
 static void
 print_attr(Print *p, const Attr *a)
 {
     text_printf(p->t, "%s = ", a->name);
     switch (a->kind) {
-    case ATTR_INT:    text_printf(p->t, "%" PRId64, a->i); break;
-    case ATTR_FLOAT:  element_print(p->t, DT_F64, &a->f); break;
+    case ATTR_INT: text_printf(p->t, "%" PRId64, a->i); break;
+    case ATTR_FLOAT: element_print(p->t, DT_F64, &a->f); break;
     case ATTR_STRING: text_quoted(p->t, a->s); break;
     case ATTR_INTS:
         text_add(p->t, "[");
@@ -122,7 +127,7 @@ print_attrs(Print *p, Attrs a)
     text_add(p->t, "}");
 }
 
-/* ---- nodes ------------------------------------------------------------------------------------------------ */
+/* ---- nodes ----------------------------------------------------------------------------------- */
 
 static void
 print_fresh(Print *p, const Node *n)
@@ -155,7 +160,9 @@ callee_name(const Node *n)
 {
     switch (n->callee) {
     case CALL_OP: return op_info[n->op].name;
-    case CALL_NEST: case CALL_KERNEL: case CALL_GRAPH: break;
+    case CALL_NEST:
+    case CALL_KERNEL:
+    case CALL_GRAPH: break;
     case CALL_MATCH: return "match";
     case CALL_IF: return "if";
     case CALL_LOOP: return "loop";
@@ -222,9 +229,12 @@ print_node(Print *p, const Node *n)
         text_add(p->t, "\n");
 }
 
-/* ---- the head ------------------------------------------------------------------------------------------------ */
+/* ---- the head -------------------------------------------------------------------------------- */
 
-typedef struct { Print *p; Map seen; } Symbols;
+typedef struct {
+    Print *p;
+    Map seen;
+} Symbols;
 
 static void
 print_symbol(void *user, Var v)
@@ -271,7 +281,9 @@ print_facts(Print *p)
         expr_print(p->t, k->a, NULL);
         text_add(p->t, " == ");
         expr_print(p->t, k->b, NULL);
-        text_add(p->t, k->rule == SIZES_BROADCAST ? " or one is 1 " : k->rule == SIZES_INTO ? " or the first is 1 " : " ");
+        text_add(p->t, k->rule == SIZES_BROADCAST ? " or one is 1 "
+                       : k->rule == SIZES_INTO    ? " or the first is 1 "
+                                                  : " ");
         if (k->at) {
             text_add(p->t, "at ");
             expr_print(p->t, k->at, NULL);

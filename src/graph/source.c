@@ -8,7 +8,11 @@
 #include "graph/text.h"
 
 /* A graph of the text, where its head begins. */
-typedef struct { Parse at; Graph *graph; Function *function; } Item;
+typedef struct {
+    Parse at;
+    Graph *graph;
+    Function *function;
+} Item;
 typedef VEC(Item) Items;
 
 const Function *
@@ -25,8 +29,8 @@ static void
 head_of_graph(const Graph *g, Head *h)
 {
     for (uint32_t i = 0; i < g->input.n + g->output.n; i++) {
-        const Value *v = &g->value.at[i < g->input.n ? g->input.at[i]
-                                      : g->output.at[i - g->input.n]];
+        const Value *v =
+            &g->value.at[i < g->input.n ? g->input.at[i] : g->output.at[i - g->input.n]];
         VEC_PUSH(g->arena, i < g->input.n ? &h->param : &h->result,
                  ((Definition){ .name = v->name, .type = v->type }));
     }
@@ -48,7 +52,7 @@ read_model_file(Read *r, Function *f)
     if (!loader)
         return parse_error(&at,
                            "graph @%s: models in files are read where texts are compiled, not here",
-                               f->head.name);
+                           f->head.name);
     const char *path = name[0] == '/' ? name : path_join(a, path_folder(a, r->p.file), name);
     f->graph = loader->load(loader->user, r->p.ctx, a, path, f->head.name);
     if (!f->graph)
@@ -68,7 +72,7 @@ skip_body(Parse *p)
 {
     uint32_t open = 0;
 
-    while (!parse_end(p)) {          /* which skips comments */
+    while (!parse_end(p)) { /* which skips comments */
         if (*p->s == '"') {
             for (p->s++; p->s < p->end && *p->s != '"' && *p->s != '\n'; p->s++)
                 p->s += *p->s == '\\' && p->end - p->s > 1;
@@ -131,7 +135,8 @@ read_items(Read *r, Items *items)
     if (!items->at[items->n - 1].graph)
         return parse_error(&r->p,
                            "the last graph of a text is the model: it needs a body, which may call "
-                           "@%s", items->at[items->n - 1].function->head.name);
+                           "@%s",
+                           items->at[items->n - 1].function->head.name);
     return true;
 }
 
@@ -155,10 +160,14 @@ read_item_body(const Read *outer, const Item *i, Parse *end)
 Graph *
 graph_parse_with(Ctx *c, Arena *arena, const char *path, Bytes text, const GraphLoader *loader)
 {
-    Source source = { .function = { .arena = arena }, .file = { .arena = arena },
-                      .returns = { .arena = arena }, .loader = loader };
-    Read r = { .p = parse_begin(c, path, text), .g = graph_new(c, arena, ""),
-               .value = { .arena = arena }, .data = { .arena = arena },
+    Source source = { .function = { .arena = arena },
+                      .file = { .arena = arena },
+                      .returns = { .arena = arena },
+                      .loader = loader };
+    Read r = { .p = parse_begin(c, path, text),
+               .g = graph_new(c, arena, ""),
+               .value = { .arena = arena },
+               .data = { .arena = arena },
                .source = &source };
     Items items = { 0 };
     Parse end = r.p;

@@ -13,7 +13,8 @@ graph_join(Graph *g, const char *name, Loc loc, Sym origin, uint32_t nin, const 
     for (uint32_t d = 0; d < t->rank; d++)
         dim[d] = d ? t->dim[d] : expr_simplify(g->ctx, NULL, rows);
     ValueId out = graph_value(g, name, type_new(g->ctx, t->dtype, t->rank, dim));
-    graph_add_node(g, (Node){ .callee = CALL_JOIN, .loc = loc, .origin = origin }, nin, in, 1, &out);
+    graph_add_node(g, (Node){ .callee = CALL_JOIN, .loc = loc, .origin = origin }, nin, in, 1,
+                   &out);
     return out;
 }
 
@@ -21,7 +22,8 @@ bool
 graph_is_kept(const Graph *g, ValueId v)
 {
     NodeId def = g->value.at[v].def;
-    bool kept = g->value.at[v].kept || (def && g->node.at[def].callee == CALL_JOIN && !g->node.at[def].along);
+    bool kept = g->value.at[v].kept ||
+                (def && g->node.at[def].callee == CALL_JOIN && !g->node.at[def].along);
 
     for (uint32_t i = 0; i < g->state.n && !kept; i++)
         kept = g->input.at[g->state.at[i].input] == v;
@@ -31,7 +33,8 @@ graph_is_kept(const Graph *g, ValueId v)
 bool
 graph_state_grows(const Graph *g, const State *s, uint32_t *dim)
 {
-    const Type *a = g->value.at[g->input.at[s->input]].type, *b = g->value.at[g->output.at[s->output]].type;
+    const Type *a = g->value.at[g->input.at[s->input]].type,
+               *b = g->value.at[g->output.at[s->output]].type;
     uint32_t different = 0;
 
     *dim = a->rank;
@@ -65,7 +68,8 @@ is_joined_inside(const Graph *g, const Node *n, ValueId out, ValueId in)
         bool found = false;
         for (uint32_t o = 0; o < n->out.count; o++)
             for (uint32_t i = 1; i < n->in.count && node_out(g, n, o) == out; i++)
-                found |= node_in(g, n, i) == in && is_joined(inner, inner->output.at[o], inner->input.at[i - 1]);
+                found |= node_in(g, n, i) == in &&
+                         is_joined(inner, inner->output.at[o], inner->input.at[i - 1]);
         joined = found;
     }
     return joined;

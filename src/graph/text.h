@@ -9,23 +9,35 @@
 
 #include "graph/internal.h"
 
-typedef uint64_t DataSet;            /* of data types: bit Data.number */
-enum { MOST_DATA = 64 };             /* data types of a text */
+typedef uint64_t DataSet; /* of data types: bit Data.number */
+enum { MOST_DATA = 64 };  /* data types of a text */
 
 /* ---- data types ---- */
 
-typedef struct { Sym name; const Type *type; const struct Data *data; uint32_t column; } Field;
-typedef struct { Sym name; VEC(Field) field; } Constructor;
+typedef struct {
+    Sym name;
+    const Type *type;
+    const struct Data *data;
+    uint32_t column;
+} Field;
+typedef struct {
+    Sym name;
+    VEC(Field) field;
+} Constructor;
 /* type: [rows, dimensions of a field]; element: of a field */
-typedef struct { Sym name; const Type *type, *element; const struct Data *data; } Column;
+typedef struct {
+    Sym name;
+    const Type *type, *element;
+    const struct Data *data;
+} Column;
 
 typedef struct Data {
     Sym name;
     uint32_t number;
-    DataSet leads;                   /* itself, and what its fields lead to */
-    const Expr *rows;                /* of its table */
+    DataSet leads;    /* itself, and what its fields lead to */
+    const Expr *rows; /* of its table */
     VEC(Constructor) made;
-    VEC(Column) column;              /* [0]: the tag, if there are several constructors */
+    VEC(Column) column; /* [0]: the tag, if there are several constructors */
 } Data;
 
 /* ---- what is read ---- */
@@ -33,9 +45,9 @@ typedef struct Data {
 /* %name: type as format. data: the value is a row number of that type's table, i64[] in the
  * graph. */
 typedef struct {
-    Sym name;                        /* NULL: `_` */
+    Sym name; /* NULL: `_` */
     Loc loc;
-    const Type *type;                /* NULL: the text leaves it out */
+    const Type *type; /* NULL: the text leaves it out */
     const Data *data;
     const Format *format;
 } Definition;
@@ -44,32 +56,39 @@ typedef VEC(ValueId) Values;
 typedef VEC(Binding) Bindings;
 
 /* @name(param, …) -> (result, …); a result's type is NULL where the text leaves it out. */
-typedef struct { Sym name; Definitions param, result; } Head;
+typedef struct {
+    Sym name;
+    Definitions param, result;
+} Head;
 
 /* A graph that others call. They point at `graph` before its body is read. */
-typedef struct { Head head; Graph *graph; bool made; } Function;
+typedef struct {
+    Head head;
+    Graph *graph;
+    bool made;
+} Function;
 
 /* What all graphs of a text share. */
 typedef struct {
-    Map function;                    /* Sym -> Function */
-    Map file;                        /* Sym of a weights file -> its Bytes */
+    Map function; /* Sym -> Function */
+    Map file;     /* Sym of a weights file -> its Bytes */
     VEC(Data *) data;
     /* Graph -> what its outputs are rows of: const Data *[output.n], NULL: of none */
     Map returns;
     const GraphLoader *loader;
-    uint32_t arms;                   /* that became functions */
+    uint32_t arms; /* that became functions */
 } Source;
 
 /* One graph while it is read. */
 typedef struct {
     Parse p;
     Graph *g;
-    Map value;                       /* Sym -> ValueId */
-    Map data;                        /* ValueId -> Data */
+    Map value; /* Sym -> ValueId */
+    Map data;  /* ValueId -> Data */
     /* [MOST_DATA]: columns of each data type here; NULL: it has none of its values */
     ValueId **column;
     Source *source;
-    uint32_t depth;                  /* graphs around this one */
+    uint32_t depth; /* graphs around this one */
 } Read;
 
 /* ---- parse.c ---- */

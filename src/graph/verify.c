@@ -10,23 +10,28 @@
  *      its shape rule gives
  *   7  a nest's and a kernel's parameters have the types of the values they are given, none absent
  *   8  every output of the graph is a value
- *   9  a match copies one integer tensor of rank 0 or 1 and defines a symbol for each of its elements
- *  10  a graph that a node runs takes as many values as it is given and gives as many as are made, of types
- *      that agree once its symbols are bound; all symbols of its inputs are bound
+ *   9  a match copies one integer tensor of rank 0 or 1 and defines a symbol for each of its
+ *      elements
+ *  10  a graph that a node runs takes as many values as it is given and gives as many as are made,
+ *      of types that agree once its symbols are bound; all symbols of its inputs are bound
  *  11  a condition is one bool, a number of turns is one i64
  *  12  a symbol is defined once, by the inputs or by one node, and no earlier node is sized by it
- *  13  a join has tensors of one type but for the dimension that it is along, in which its result is their sum, both provably:
- *      nobody checks it when it runs
+ *  13  a join has tensors of one type but for the dimension that it is along, in which its result
+ *      is their sum, both provably: nobody checks it when it runs
  *  14  a state is an input and an output of its own, whose types differ in one dimension at most
- *  15  what lies within another value is made by a kernel, or a join as that is, and read by kernels and such joins, within one value alone;
- *      its size is known when the graph begins, and the buffers of kernels say what it lies within
+ *  15  what lies within another value is made by a kernel, or a join as that is, and read by
+ *      kernels and such joins, within one value alone; its size is known when the graph begins, and
+ *      the buffers of kernels say what it lies within
  */
 #include "graph/batch.h"
 #include "graph/internal.h"
 
 #include <stdio.h>
 
-typedef struct { const Graph *g; DiagClass class; } Verify;
+typedef struct {
+    const Graph *g;
+    DiagClass class;
+} Verify;
 
 #define REQUIRE(by, loc, rule, condition, ...)                                                     \
     do {                                                                                           \
@@ -34,7 +39,8 @@ typedef struct { const Graph *g; DiagClass class; } Verify;
             return broken((by), (loc), (rule), __VA_ARGS__);                                       \
     } while (0)
 
-static bool broken(const Verify *by, Loc loc, int rule, const char *format, ...) __attribute__((format(printf, 4, 5)));
+static bool broken(const Verify *by, Loc loc, int rule, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 
 /* The number of the rule is for those who look for a fault of Tenon's. */
 static bool
@@ -47,11 +53,12 @@ broken(const Verify *by, Loc loc, int rule, const char *format, ...)
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     if (by->class == DIAG_INTERNAL)
-        return diag_error(&by->g->ctx->diags, by->class, loc, "graph %s: %s (rule %d)", by->g->name, text, rule);
+        return diag_error(&by->g->ctx->diags, by->class, loc, "graph %s: %s (rule %d)", by->g->name,
+                          text, rule);
     return diag_error(&by->g->ctx->diags, by->class, loc, "%s", text);
 }
 
-enum { UNDEFINED, GIVEN, MADE };     /* what is known of a value while walking */
+enum { UNDEFINED, GIVEN, MADE }; /* what is known of a value while walking */
 
 static bool
 check_values(const Verify *by, uint8_t *state)
@@ -63,24 +70,30 @@ check_values(const Verify *by, uint8_t *state)
     REQUIRE(by, nowhere, 1, g->value.n > 0 && g->node.n > 0, "value 0 or node 0 is missing");
     for (uint32_t i = 0; i < g->input.n; i++) {
         ValueId v = g->input.at[i];
-        REQUIRE(by, nowhere, 1, v > 0 && v < g->value.n, "input %u is value %u of %u", i, v, g->value.n);
-        REQUIRE(by, nowhere, 3, !g->value.at[v].data && !g->value.at[v].def && state[v] == UNDEFINED,
+        REQUIRE(by, nowhere, 1, v > 0 && v < g->value.n, "input %u is value %u of %u", i, v,
+                g->value.n);
+        REQUIRE(by, nowhere, 3,
+                !g->value.at[v].data && !g->value.at[v].def && state[v] == UNDEFINED,
                 "input %u is a constant, a result, or an input twice", i);
         state[v] = GIVEN;
     }
     for (ValueId v = 1; v < g->value.n; v++) {
         const Value *val = &g->value.at[v];
         REQUIRE(by, nowhere, 2, val->type && val->name, "value %u has no type or no name", v);
-        REQUIRE(by, nowhere, 2, !map_get(&names, MAP_PTR(val->name), NULL), "two values are named %%%s", val->name);
+        REQUIRE(by, nowhere, 2, !map_get(&names, MAP_PTR(val->name), NULL),
+                "two values are named %%%s", val->name);
         map_put(&names, MAP_PTR(val->name), v);
         if (val->data) {
             REQUIRE(by, nowhere, 3, !val->def, "constant %%%s is the result of a node", val->name);
-            REQUIRE(by, nowhere, 3, type_is_static(val->type), "constant %%%s is %s, its shape is not constant", val->name,
+            REQUIRE(by, nowhere, 3, type_is_static(val->type),
+                    "constant %%%s is %s, its shape is not constant", val->name,
                     type_str(g->ctx, val->type));
             state[v] = GIVEN;
         }
-        REQUIRE(by, nowhere, 3, val->def || state[v] == GIVEN, "%%%s is no input, no constant and no result", val->name);
-        REQUIRE(by, nowhere, 4, val->def < g->node.n, "%%%s is a result of node %u of %u", val->name, val->def, g->node.n);
+        REQUIRE(by, nowhere, 3, val->def || state[v] == GIVEN,
+                "%%%s is no input, no constant and no result", val->name);
+        REQUIRE(by, nowhere, 4, val->def < g->node.n, "%%%s is a result of node %u of %u",
+                val->name, val->def, g->node.n);
     }
     return true;
 }
@@ -90,8 +103,9 @@ check_same_type(const Verify *by, const Node *n, ValueId v, const char *param, c
 {
     const Graph *g = by->g;
     REQUIRE(by, n->loc, 7, v, "parameter %s is absent", param);
-    REQUIRE(by, n->loc, 7, type_eq(g->ctx, g->value.at[v].type, t) != NO, "%%%s is %s, parameter %s is %s",
-            g->value.at[v].name, type_str(g->ctx, g->value.at[v].type), param, type_str(g->ctx, t));
+    REQUIRE(by, n->loc, 7, type_eq(g->ctx, g->value.at[v].type, t) != NO,
+            "%%%s is %s, parameter %s is %s", g->value.at[v].name,
+            type_str(g->ctx, g->value.at[v].type), param, type_str(g->ctx, t));
     return true;
 }
 
@@ -105,11 +119,13 @@ check_op(const Verify *by, NodeId id)
     const Type **t = NEW_ARRAY(scratch, const Type *, n->out.count + 1);
 
     if (!op_infer(g->ctx, &call, t))
-        return by->class == DIAG_INTERNAL && broken(by, n->loc, 6, "%s breaks its shape rule", op_info[n->op].name);
+        return by->class == DIAG_INTERNAL &&
+               broken(by, n->loc, 6, "%s breaks its shape rule", op_info[n->op].name);
     for (uint32_t i = 0; i < n->out.count; i++) {
         ValueId v = node_out(g, n, i);
-        REQUIRE(by, n->loc, 6, !v || type_eq(g->ctx, t[i], g->value.at[v].type) != NO, "%%%s is %s, its operator %s gives %s",
-                g->value.at[v].name, type_str(g->ctx, g->value.at[v].type), op_info[n->op].name, type_str(g->ctx, t[i]));
+        REQUIRE(by, n->loc, 6, !v || type_eq(g->ctx, t[i], g->value.at[v].type) != NO,
+                "%%%s is %s, its operator %s gives %s", g->value.at[v].name,
+                type_str(g->ctx, g->value.at[v].type), op_info[n->op].name, type_str(g->ctx, t[i]));
     }
     return true;
 }
@@ -137,7 +153,8 @@ check_result(const Verify *by, const Node *n, ValueId v, const char *param, cons
     Ctx *c = by->g->ctx;
     const Type *have = v ? by->g->value.at[v].type : NULL;
 
-    if (have && have->dtype == t->dtype && expr_eq(c, NULL, type_count(c, have), type_count(c, t)) == YES)
+    if (have && have->dtype == t->dtype &&
+        expr_eq(c, NULL, type_count(c, have), type_count(c, t)) == YES)
         return true;
     return check_same_type(by, n, v, param, t);
 }
@@ -152,7 +169,8 @@ check_kernel(const Verify *by, const Node *n)
             "a kernel is called with %u inputs and %u outputs", n->in.count, n->out.count);
     for (uint32_t i = 0; i < k->nin + k->nout; i++) {
         ValueId v = i < k->nin ? node_in(g, n, i) : node_out(g, n, i - k->nin);
-        if (!(i < k->nin ? check_same_type : check_result)(by, n, v, k->buffer.at[i].name, k->buffer.at[i].type))
+        if (!(i < k->nin ? check_same_type : check_result)(by, n, v, k->buffer.at[i].name,
+                                                           k->buffer.at[i].type))
             return false;
     }
     return true;
@@ -161,22 +179,30 @@ check_kernel(const Verify *by, const Node *n)
 static bool
 is_one(const Graph *g, ValueId v, DType t)
 {
-    return v && g->value.at[v].type->dtype == t && expr_is(type_count(g->ctx, g->value.at[v].type), 1);
+    return v && g->value.at[v].type->dtype == t &&
+           expr_is(type_count(g->ctx, g->value.at[v].type), 1);
 }
 
 static bool
 check_match(const Verify *by, const Node *n)
 {
     const Graph *g = by->g;
-    REQUIRE(by, n->loc, 9, n->in.count == 1 && n->out.count == 1 && node_in(g, n, 0), "a match has one input and one result");
-    const Type *in = g->value.at[node_in(g, n, 0)].type, *out = node_out(g, n, 0) ? g->value.at[node_out(g, n, 0)].type : in;
-    REQUIRE(by, n->loc, 9, in == out && dtype_is_int(in->dtype) && in->rank <= 1, "a match of %s to %s; it takes integers of rank 0 or 1",
-            type_str(g->ctx, in), type_str(g->ctx, out));
-    REQUIRE(by, n->loc, 9, expr_is(type_count(g->ctx, in), n->nfresh), "a match of %s defines %u symbols", type_str(g->ctx, in), n->nfresh);
+    REQUIRE(by, n->loc, 9, n->in.count == 1 && n->out.count == 1 && node_in(g, n, 0),
+            "a match has one input and one result");
+    const Type *in = g->value.at[node_in(g, n, 0)].type,
+               *out = node_out(g, n, 0) ? g->value.at[node_out(g, n, 0)].type : in;
+    REQUIRE(by, n->loc, 9, in == out && dtype_is_int(in->dtype) && in->rank <= 1,
+            "a match of %s to %s; it takes integers of rank 0 or 1", type_str(g->ctx, in),
+            type_str(g->ctx, out));
+    REQUIRE(by, n->loc, 9, expr_is(type_count(g->ctx, in), n->nfresh),
+            "a match of %s defines %u symbols", type_str(g->ctx, in), n->nfresh);
     return true;
 }
 
-typedef struct { const Region *region; Sym stray; } Bound;
+typedef struct {
+    const Region *region;
+    Sym stray;
+} Bound;
 
 static void
 seek_unbound(void *user, Var v)
@@ -196,7 +222,8 @@ check_arguments(const Verify *by, const Node *n, const Region *r, uint32_t first
 {
     const Graph *g = by->g;
     REQUIRE(by, n->loc, 10, n->in.count >= from && n->in.count - from == r->graph->input.n - first,
-            "graph %s takes %u values, %u are given", r->graph->name, r->graph->input.n - first, n->in.count - from);
+            "graph %s takes %u values, %u are given", r->graph->name, r->graph->input.n - first,
+            n->in.count - from);
     for (uint32_t i = 0; first + i < r->graph->input.n; i++) {
         const Value *param = &r->graph->value.at[r->graph->input.at[first + i]];
         ValueId v = node_in(g, n, from + i);
@@ -204,42 +231,51 @@ check_arguments(const Verify *by, const Node *n, const Region *r, uint32_t first
         REQUIRE(by, n->loc, 10, v, "input %%%s of graph %s is absent", param->name, r->graph->name);
         for (uint32_t d = 0; d < param->type->rank; d++)
             expr_vars(param->type->dim[d], seek_unbound, &b);
-        REQUIRE(by, n->loc, 10, !b.stray, "symbol %s of graph %s is bound to nothing", b.stray, r->graph->name);
+        REQUIRE(by, n->loc, 10, !b.stray, "symbol %s of graph %s is bound to nothing", b.stray,
+                r->graph->name);
         const Type *t = type_subst(g->ctx, param->type, r->bind, r->nbind);
-        REQUIRE(by, n->loc, 10, type_eq(g->ctx, t, g->value.at[v].type) != NO, "%%%s is %s, input %%%s of graph %s takes %s",
-                g->value.at[v].name, type_str(g->ctx, g->value.at[v].type), param->name, r->graph->name, type_str(g->ctx, t));
+        REQUIRE(by, n->loc, 10, type_eq(g->ctx, t, g->value.at[v].type) != NO,
+                "%%%s is %s, input %%%s of graph %s takes %s", g->value.at[v].name,
+                type_str(g->ctx, g->value.at[v].type), param->name, r->graph->name,
+                type_str(g->ctx, t));
     }
     return true;
 }
 
-/* Result `out` of the node is output `from` of the region; stacked: with one dimension more in front. */
+/* Result `out` of the node is output `from` of the region; stacked: with one dimension more in
+ * front. */
 static bool
-check_given(const Verify *by, const Node *n, const Region *r, uint32_t out, uint32_t from, bool stacked)
+check_given(const Verify *by, const Node *n, const Region *r, uint32_t out, uint32_t from,
+            bool stacked)
 {
     const Graph *g = by->g;
     ValueId v = node_out(g, n, out);
     if (!v)
         return true;
     const Type *t = g->value.at[v].type;
-    const Type *inner = type_subst(g->ctx, r->graph->value.at[r->graph->output.at[from]].type, r->bind, r->nbind);
+    const Type *inner =
+        type_subst(g->ctx, r->graph->value.at[r->graph->output.at[from]].type, r->bind, r->nbind);
     bool same = t->dtype == inner->dtype && t->rank == inner->rank + stacked;
     for (uint32_t d = stacked; same && d < t->rank; d++)
-        same = node_fresh(n, t->dim[d]) != UINT32_MAX || expr_eq(g->ctx, NULL, t->dim[d], inner->dim[d - stacked]) != NO;
-    REQUIRE(by, n->loc, 10, same, "%%%s is %s, graph %s gives %s", g->value.at[v].name, type_str(g->ctx, t), r->graph->name,
-            type_str(g->ctx, inner));
+        same = node_fresh(n, t->dim[d]) != UINT32_MAX ||
+               expr_eq(g->ctx, NULL, t->dim[d], inner->dim[d - stacked]) != NO;
+    REQUIRE(by, n->loc, 10, same, "%%%s is %s, graph %s gives %s", g->value.at[v].name,
+            type_str(g->ctx, t), r->graph->name, type_str(g->ctx, inner));
     return true;
 }
 
 static bool
 check_if(const Verify *by, const Node *n)
 {
-    REQUIRE(by, n->loc, 11, n->in.count && is_one(by->g, node_in(by->g, n, 0), DT_BOOL), "the condition of an if is one bool");
+    REQUIRE(by, n->loc, 11, n->in.count && is_one(by->g, node_in(by->g, n, 0), DT_BOOL),
+            "the condition of an if is one bool");
     REQUIRE(by, n->loc, 10, n->nregion == 2, "an if has two branches, here are %u", n->nregion);
     for (uint32_t r = 0; r < 2; r++) {
         if (!check_arguments(by, n, &n->region[r], 0, 1))
             return false;
-        REQUIRE(by, n->loc, 10, n->region[r].graph->output.n == n->out.count, "graph %s has %u results, the if has %u",
-                n->region[r].graph->name, n->region[r].graph->output.n, n->out.count);
+        REQUIRE(by, n->loc, 10, n->region[r].graph->output.n == n->out.count,
+                "graph %s has %u results, the if has %u", n->region[r].graph->name,
+                n->region[r].graph->output.n, n->out.count);
         for (uint32_t i = 0; i < n->out.count; i++)
             if (!check_given(by, n, &n->region[r], i, i, false))
                 return false;
@@ -251,15 +287,21 @@ static bool
 check_loop(const Verify *by, const Node *n)
 {
     const Graph *g = by->g;
-    REQUIRE(by, n->loc, 10, n->nregion == 1 && n->in.count >= 2 + n->ncarried, "a loop has one body, and all of its carried values");
-    REQUIRE(by, n->loc, 11, !node_in(g, n, 0) || is_one(g, node_in(g, n, 0), DT_I64), "the number of turns of a loop is one i64");
-    REQUIRE(by, n->loc, 11, !node_in(g, n, 1) || is_one(g, node_in(g, n, 1), DT_BOOL), "the condition of a loop is one bool");
+    REQUIRE(by, n->loc, 10, n->nregion == 1 && n->in.count >= 2 + n->ncarried,
+            "a loop has one body, and all of its carried values");
+    REQUIRE(by, n->loc, 11, !node_in(g, n, 0) || is_one(g, node_in(g, n, 0), DT_I64),
+            "the number of turns of a loop is one i64");
+    REQUIRE(by, n->loc, 11, !node_in(g, n, 1) || is_one(g, node_in(g, n, 1), DT_BOOL),
+            "the condition of a loop is one bool");
     const Region *r = &n->region[0];
     const Graph *body = r->graph;
     REQUIRE(by, n->loc, 10, body->input.n >= 2 + n->ncarried && body->output.n == 1 + n->out.count,
-            "a loop of %u results runs graph %s, which gives %u", n->out.count, body->name, body->output.n);
-    REQUIRE(by, n->loc, 11, is_one(body, body->input.at[0], DT_I64) && is_one(body, body->input.at[1], DT_BOOL)
-            && is_one(body, body->output.at[0], DT_BOOL), "the body of a loop begins with the turn, an i64, and the condition, a bool");
+            "a loop of %u results runs graph %s, which gives %u", n->out.count, body->name,
+            body->output.n);
+    REQUIRE(by, n->loc, 11,
+            is_one(body, body->input.at[0], DT_I64) && is_one(body, body->input.at[1], DT_BOOL) &&
+                is_one(body, body->output.at[0], DT_BOOL),
+            "the body of a loop begins with the turn, an i64, and the condition, a bool");
     if (!check_arguments(by, n, r, 2, 2))
         return false;
     for (uint32_t i = 0; i < n->out.count; i++)
@@ -271,7 +313,8 @@ check_loop(const Verify *by, const Node *n)
 static bool
 check_call(const Verify *by, const Node *n)
 {
-    REQUIRE(by, n->loc, 10, n->nregion == 1 && n->region[0].graph->output.n == n->out.count, "a call of a function that gives other results");
+    REQUIRE(by, n->loc, 10, n->nregion == 1 && n->region[0].graph->output.n == n->out.count,
+            "a call of a function that gives other results");
     if (!check_arguments(by, n, &n->region[0], 0, 0))
         return false;
     for (uint32_t i = 0; i < n->out.count; i++)
@@ -284,12 +327,18 @@ check_call(const Verify *by, const Node *n)
 static bool
 check_blocks(const Verify *by, const Node *n)
 {
-    REQUIRE(by, n->loc, 10, n->batch && n->nregion == n->batch->nblock && n->in.count == n->batch->ninput && n->out.count == n->batch->noutput,
+    REQUIRE(by, n->loc, 10,
+            n->batch && n->nregion == n->batch->nblock && n->in.count == n->batch->ninput &&
+                n->out.count == n->batch->noutput,
             "blocks without a program that runs them");
     for (uint32_t i = 0; i < n->nregion; i++) {
         const BatchBlock *b = &n->batch->block[i];
-        REQUIRE(by, n->loc, 10, n->region[i].graph->input.n == (b->kind == BLOCK_TOGETHER ? 2 : 1) * b->nin && n->region[i].graph->output.n == b->nout,
-                "block %u takes %u values and gives %u, its program has %u and %u", i, n->region[i].graph->input.n, n->region[i].graph->output.n, (b->kind == BLOCK_TOGETHER ? 2 : 1) * b->nin, b->nout);
+        REQUIRE(by, n->loc, 10,
+                n->region[i].graph->input.n == (b->kind == BLOCK_TOGETHER ? 2 : 1) * b->nin &&
+                    n->region[i].graph->output.n == b->nout,
+                "block %u takes %u values and gives %u, its program has %u and %u", i,
+                n->region[i].graph->input.n, n->region[i].graph->output.n,
+                (b->kind == BLOCK_TOGETHER ? 2 : 1) * b->nin, b->nout);
     }
     return true;
 }
@@ -302,24 +351,34 @@ check_join(const Verify *by, const Node *n)
     REQUIRE(by, n->loc, 13, v && n->in.count, "a join has one result, of one input or more");
     const Type *t = g->value.at[v].type;
     const Expr *rows = expr_int(g->ctx, 0);
-    REQUIRE(by, n->loc, 13, t->rank > n->along, "%%%s is a join of rank %u; joined is along dimension %u", g->value.at[v].name, t->rank, n->along);
+    REQUIRE(by, n->loc, 13, t->rank > n->along,
+            "%%%s is a join of rank %u; joined is along dimension %u", g->value.at[v].name, t->rank,
+            n->along);
     for (uint32_t i = 0; i < n->in.count; i++) {
         ValueId x = node_in(g, n, i);
         const Type *in = x ? g->value.at[x].type : NULL;
         bool same = in && in->dtype == t->dtype && in->rank == t->rank;
         for (uint32_t d = 0; same && d < t->rank; d++)
             same = d == n->along || expr_eq(g->ctx, NULL, in->dim[d], t->dim[d]) == YES;
-        REQUIRE(by, n->loc, 13, same, "input %u of a join is %s, its result is %s", i, in ? type_str(g->ctx, in) : "absent", type_str(g->ctx, t));
+        REQUIRE(by, n->loc, 13, same, "input %u of a join is %s, its result is %s", i,
+                in ? type_str(g->ctx, in) : "absent", type_str(g->ctx, t));
         rows = expr_add(g->ctx, rows, in->dim[n->along]);
     }
-    REQUIRE(by, n->loc, 13, expr_eq(g->ctx, NULL, rows, t->dim[n->along]) == YES, "%%%s is %s, but its inputs have %s rows together", g->value.at[v].name,
+    REQUIRE(by, n->loc, 13, expr_eq(g->ctx, NULL, rows, t->dim[n->along]) == YES,
+            "%%%s is %s, but its inputs have %s rows together", g->value.at[v].name,
             type_str(g->ctx, t), expr_str(g->ctx, rows));
     return true;
 }
 
-/* ---- what lies within what ------------------------------------------------------------------------------- */
+/* ---- what lies within what ------------------------------------------------------------------- */
 
-typedef struct { const Verify *by; const ValueId *whole; Map definer; bool *output, *part; } Wholes;     /* [value.n] */
+/* [value.n] */
+typedef struct {
+    const Verify *by;
+    const ValueId *whole;
+    Map definer;
+    bool *output, *part;
+} Wholes;
 
 static bool
 check_part(Wholes *w, const Node *join, ValueId v)
@@ -330,13 +389,18 @@ check_part(Wholes *w, const Node *join, ValueId v)
     NodeId def = part->def;
     bool made = def && (g->node.at[def].callee == CALL_KERNEL || g->node.at[def].along);
 
-    REQUIRE(by, join->loc, 15, made, "%%%s cannot lie within %%%s: no kernel makes it", part->name, g->value.at[node_out(g, join, 0)].name);
-    REQUIRE(by, join->loc, 15, !w->part[v], "%%%s cannot lie within %%%s: it does within another value, or at another place", part->name,
+    REQUIRE(by, join->loc, 15, made, "%%%s cannot lie within %%%s: no kernel makes it", part->name,
             g->value.at[node_out(g, join, 0)].name);
-    REQUIRE(by, join->loc, 15, !w->output[v], "%%%s is an output, and lies within another value", part->name);
+    REQUIRE(by, join->loc, 15, !w->part[v],
+            "%%%s cannot lie within %%%s: it does within another value, or at another place",
+            part->name, g->value.at[node_out(g, join, 0)].name);
+    REQUIRE(by, join->loc, 15, !w->output[v], "%%%s is an output, and lies within another value",
+            part->name);
     for (uint32_t d = 0; d < part->type->rank; d++)
-        REQUIRE(by, join->loc, 15, graph_bound(g, &w->definer, part->type->dim[d]) == part->type->dim[d],
-                "%%%s lies within another value, and its size is not known when the graph begins", part->name);
+        REQUIRE(by, join->loc, 15,
+                graph_bound(g, &w->definer, part->type->dim[d]) == part->type->dim[d],
+                "%%%s lies within another value, and its size is not known when the graph begins",
+                part->name);
     return w->part[v] = true;
 }
 
@@ -347,16 +411,23 @@ check_reader(const Wholes *w, const Node *n)
     const Graph *g = by->g;
 
     for (uint32_t i = 0; i < n->in.count + n->out.count; i++) {
-        ValueId v = i < n->in.count ? node_in(g, n, i) : node_out(g, n, i - n->in.count), whole = v ? w->whole[v] : 0;
+        ValueId v = i < n->in.count ? node_in(g, n, i) : node_out(g, n, i - n->in.count),
+                whole = v ? w->whole[v] : 0;
         const Type *within = NULL;
-        REQUIRE(by, n->loc, 15, !whole || n->callee == CALL_KERNEL || n->along, "%%%s lies within another value, and is made or read by no kernel", g->value.at[v].name);
+        REQUIRE(by, n->loc, 15, !whole || n->callee == CALL_KERNEL || n->along,
+                "%%%s lies within another value, and is made or read by no kernel",
+                g->value.at[v].name);
         if (n->callee != CALL_KERNEL)
             continue;
         const Buffer *b = &n->kernel->buffer.at[i];
-        REQUIRE(by, n->loc, 15, !whole || graph_within(g, v, whole, b->type, &within), "%%%s lies within another value, whose rows buffer %s of kernel %s cannot see",
+        REQUIRE(by, n->loc, 15, !whole || graph_within(g, v, whole, b->type, &within),
+                "%%%s lies within another value, whose rows buffer %s of kernel %s cannot see",
                 g->value.at[v].name, b->name, n->kernel->name);
-        REQUIRE(by, n->loc, 15, within ? b->within && type_eq(g->ctx, b->within, within) == YES : !b->within, "%%%s lies in %s, buffer %s of kernel %s in %s",
-                v ? g->value.at[v].name : "", within ? type_str(g->ctx, within) : "nothing", b->name, n->kernel->name, b->within ? type_str(g->ctx, b->within) : "nothing");
+        REQUIRE(by, n->loc, 15,
+                within ? b->within && type_eq(g->ctx, b->within, within) == YES : !b->within,
+                "%%%s lies in %s, buffer %s of kernel %s in %s", v ? g->value.at[v].name : "",
+                within ? type_str(g->ctx, within) : "nothing", b->name, n->kernel->name,
+                b->within ? type_str(g->ctx, b->within) : "nothing");
     }
     return true;
 }
@@ -366,7 +437,8 @@ check_wholes(const Verify *by)
 {
     const Graph *g = by->g;
     Arena *a = g->ctx->arena;
-    Wholes w = { by, graph_wholes(g, a), graph_definers(g, a), graph_outputs(g, a), NEW_ARRAY(a, bool, g->value.n) };
+    Wholes w = { by, graph_wholes(g, a), graph_definers(g, a), graph_outputs(g, a),
+                 NEW_ARRAY(a, bool, g->value.n) };
 
     for (NodeId id = 1; id < g->node.n; id++) {
         const Node *n = &g->node.at[id];
@@ -388,21 +460,34 @@ check_states(const Verify *by)
 
     for (uint32_t i = 0; i < g->state.n; i++) {
         const State *s = &g->state.at[i];
-        REQUIRE(by, nowhere, 14, s->input < g->input.n && s->output < g->output.n, "state %u is input %u of %u and output %u of %u", i, s->input,
-                g->input.n, s->output, g->output.n);
-        const Value *in = &g->value.at[g->input.at[s->input]], *out = &g->value.at[g->output.at[s->output]];
-        REQUIRE(by, nowhere, 14, graph_state_grows(g, s, &dim), "state %s is %s and %s is %s: they may differ in one dimension alone, along which it grows",
+        REQUIRE(by, nowhere, 14, s->input < g->input.n && s->output < g->output.n,
+                "state %u is input %u of %u and output %u of %u", i, s->input, g->input.n,
+                s->output, g->output.n);
+        const Value *in = &g->value.at[g->input.at[s->input]],
+                    *out = &g->value.at[g->output.at[s->output]];
+        REQUIRE(by, nowhere, 14, graph_state_grows(g, s, &dim),
+                "state %s is %s and %s is %s: they may differ in one dimension alone, along which "
+                "it grows",
                 in->name, type_str(g->ctx, in->type), out->name, type_str(g->ctx, out->type));
-        REQUIRE(by, nowhere, 14, in->type->dtype != DT_STR, "state %s is %s: strings cannot be kept between runs", in->name,
+        REQUIRE(by, nowhere, 14, in->type->dtype != DT_STR,
+                "state %s is %s: strings cannot be kept between runs", in->name,
                 type_str(g->ctx, in->type));
         for (uint32_t k = 0; k < i; k++)
-            REQUIRE(by, nowhere, 14, g->state.at[k].input != s->input && g->state.at[k].output != s->output,
-                    "states %u and %u are of one input or one output, %s and %s", k, i, in->name, out->name);
+            REQUIRE(by, nowhere, 14,
+                    g->state.at[k].input != s->input && g->state.at[k].output != s->output,
+                    "states %u and %u are of one input or one output, %s and %s", k, i, in->name,
+                    out->name);
     }
     return true;
 }
 
-typedef struct { const Verify *by; const Node *node; NodeId id; Map definer; bool ok; } Defined;
+typedef struct {
+    const Verify *by;
+    const Node *node;
+    NodeId id;
+    Map definer;
+    bool ok;
+} Defined;
 
 static void
 check_defined(void *user, Sym symbol)
@@ -411,7 +496,8 @@ check_defined(void *user, Sym symbol)
     uint64_t id;
 
     if (d->ok && map_get(&d->definer, MAP_PTR(symbol), &id) && id >= d->id)
-        d->ok = broken(d->by, d->node->loc, 12, "symbol %s is used before the node that defines it", symbol);
+        d->ok = broken(d->by, d->node->loc, 12, "symbol %s is used before the node that defines it",
+                       symbol);
 }
 
 static bool
@@ -427,8 +513,8 @@ check_symbols(const Verify *by)
         d.node = &g->node.at[id];
         d.id = id;
         for (uint32_t i = 0; i < d.node->nfresh; i++) {
-            REQUIRE(by, d.node->loc, 12, !map_get(&seen, MAP_PTR(d.node->fresh[i].name), NULL), "symbol %s is defined twice",
-                    d.node->fresh[i].name);
+            REQUIRE(by, d.node->loc, 12, !map_get(&seen, MAP_PTR(d.node->fresh[i].name), NULL),
+                    "symbol %s is defined twice", d.node->fresh[i].name);
             map_put(&seen, MAP_PTR(d.node->fresh[i].name), 1);
         }
         graph_symbols(g, id, check_defined, &d);
@@ -442,29 +528,31 @@ check_node(const Verify *by, NodeId id, uint8_t *state)
     const Graph *g = by->g;
     const Node *n = &g->node.at[id];
 
-    REQUIRE(by, n->loc, 1, n->in.first + n->in.count <= g->ref.n && n->out.first + n->out.count <= g->ref.n,
+    REQUIRE(by, n->loc, 1,
+            n->in.first + n->in.count <= g->ref.n && n->out.first + n->out.count <= g->ref.n,
             "node %u refers behind the list of references", id);
     for (uint32_t i = 0; i < n->in.count; i++) {
         ValueId v = node_in(g, n, i);
         REQUIRE(by, n->loc, 1, v < g->value.n, "node %u reads value %u of %u", id, v, g->value.n);
-        REQUIRE(by, n->loc, 5, !v || state[v] != UNDEFINED, "%%%s is read before it is defined", g->value.at[v].name);
+        REQUIRE(by, n->loc, 5, !v || state[v] != UNDEFINED, "%%%s is read before it is defined",
+                g->value.at[v].name);
     }
     for (uint32_t i = 0; i < n->out.count; i++) {
         ValueId v = node_out(g, n, i);
         REQUIRE(by, n->loc, 1, v < g->value.n, "node %u makes value %u of %u", id, v, g->value.n);
-        REQUIRE(by, n->loc, 4, !v || (state[v] == UNDEFINED && g->value.at[v].def == id), "%%%s is defined twice, or elsewhere",
-                g->value.at[v].name);
+        REQUIRE(by, n->loc, 4, !v || (state[v] == UNDEFINED && g->value.at[v].def == id),
+                "%%%s is defined twice, or elsewhere", g->value.at[v].name);
         state[v] = v ? MADE : UNDEFINED;
     }
     switch (n->callee) {
-    case CALL_OP:     return check_op(by, id);
-    case CALL_NEST:   return check_nest(by, n);
+    case CALL_OP: return check_op(by, id);
+    case CALL_NEST: return check_nest(by, n);
     case CALL_KERNEL: return check_kernel(by, n);
-    case CALL_MATCH:  return check_match(by, n);
-    case CALL_IF:     return check_if(by, n);
-    case CALL_LOOP:   return check_loop(by, n);
-    case CALL_GRAPH:  return check_call(by, n);
-    case CALL_JOIN:   return check_join(by, n);
+    case CALL_MATCH: return check_match(by, n);
+    case CALL_IF: return check_if(by, n);
+    case CALL_LOOP: return check_loop(by, n);
+    case CALL_GRAPH: return check_call(by, n);
+    case CALL_JOIN: return check_join(by, n);
     case CALL_BLOCKS: return check_blocks(by, n);
     }
     return broken(by, n->loc, 6, "node %u calls nothing", id);
@@ -483,10 +571,12 @@ verify_one(const Graph *g, DiagClass class)
         if (!check_node(by, id, state))
             return false;
     for (ValueId v = 1; v < g->value.n; v++)
-        REQUIRE(by, nowhere, 4, state[v] != UNDEFINED, "%%%s is made by no node", g->value.at[v].name);
+        REQUIRE(by, nowhere, 4, state[v] != UNDEFINED, "%%%s is made by no node",
+                g->value.at[v].name);
     for (uint32_t i = 0; i < g->output.n; i++) {
         ValueId v = g->output.at[i];
-        REQUIRE(by, nowhere, 8, v > 0 && v < g->value.n, "output %u is value %u of %u", i, v, g->value.n);
+        REQUIRE(by, nowhere, 8, v > 0 && v < g->value.n, "output %u is value %u of %u", i, v,
+                g->value.n);
     }
     return check_states(by) && check_symbols(by) && check_wholes(by);
 }

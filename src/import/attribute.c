@@ -3,29 +3,54 @@
 
 #include <string.h>
 
-/* ---- kinds ----------------------------------------------------------------------------------------------- */
+/* ---- kinds ----------------------------------------------------------------------------------- */
 
-/* The kind of every attribute that Tenon's operators have: with few exceptions ONNX uses a name for one kind. */
-static const struct { AttrKind kind; const char *names; } attr_kinds[] = {
-    {ATTR_INT, " axis keepdims noop_with_empty_axes exclusive reverse group ceil_mode count_include_pad storage_order select_last_index transA transB "
-               "allowzero batch_dims blocksize upper batch_axis time_axis size p to num_groups start end dtype output_dtype k detect_negative "
-               "detect_positive fmod stash_type training_mode spatial is_test num_outputs exclude_outside antialias saturate seed is_nan precision "
-               "block_size ignore_index broadcast is_causal q_num_heads kv_num_heads qk_matmul_output_mode softmax_precision "
-               "left_window_size right_window_size interleaved num_heads rotary_embedding_dim chunk_size hidden_size layout linear_before_reset input_forget "
-               "align_corners output_height output_width sampling_ratio offset_group output_datatype periodic inverse onesided channels_last "
-               "transBatchA transBatchB K N bits accuracy_level gather_axis quantize_axis "},
-    {ATTR_FLOAT, " alpha beta gamma epsilon bias lambd value_float extrapolation_value cubic_coeff_a momentum ratio min max scale softcap clip spatial_scale "},
-    {ATTR_STRING, " auto_pad mode coordinate_transformation_mode nearest_mode equation reduction direction approximate keep_aspect_ratio_policy value_string update_rule activation activations round_mode padding_mode "},
-    {ATTR_INTS, " axes kernel_shape strides pads dilations perm split starts ends shape output_padding output_shape value_ints consumed_inputs repeats "},
-    {ATTR_FLOATS, " scales value_floats activation_alpha activation_beta "},
-    {ATTR_TENSOR, " value sparse_value "},
+/* The kind of every attribute that Tenon's operators have: with few exceptions ONNX uses a name for
+ * one kind. */
+static const struct {
+    AttrKind kind;
+    const char *names;
+} attr_kinds[] = {
+    { ATTR_INT, " axis keepdims noop_with_empty_axes exclusive reverse group ceil_mode "
+                "count_include_pad storage_order select_last_index transA transB "
+                "allowzero batch_dims blocksize upper batch_axis time_axis size p to num_groups "
+                "start end dtype output_dtype k detect_negative "
+                "detect_positive fmod stash_type training_mode spatial is_test num_outputs "
+                "exclude_outside antialias saturate seed is_nan precision "
+                "block_size ignore_index broadcast is_causal q_num_heads kv_num_heads "
+                "qk_matmul_output_mode softmax_precision "
+                "left_window_size right_window_size interleaved num_heads rotary_embedding_dim "
+                "chunk_size hidden_size layout linear_before_reset input_forget "
+                "align_corners output_height output_width sampling_ratio offset_group "
+                "output_datatype periodic inverse onesided channels_last "
+                "transBatchA transBatchB K N bits accuracy_level gather_axis quantize_axis " },
+    { ATTR_FLOAT, " alpha beta gamma epsilon bias lambd value_float extrapolation_value "
+                  "cubic_coeff_a momentum ratio min max scale softcap clip spatial_scale " },
+    { ATTR_STRING, " auto_pad mode coordinate_transformation_mode nearest_mode equation reduction "
+                   "direction approximate keep_aspect_ratio_policy value_string update_rule "
+                   "activation activations round_mode padding_mode " },
+    { ATTR_INTS, " axes kernel_shape strides pads dilations perm split starts ends shape "
+                 "output_padding output_shape value_ints consumed_inputs repeats " },
+    { ATTR_FLOATS, " scales value_floats activation_alpha activation_beta " },
+    { ATTR_TENSOR, " value sparse_value " },
 };
 
-static const struct { const char *op, *name; AttrKind kind; } other_kinds[] = {
-    {"Pad", "value", ATTR_FLOAT},            /* before opset 11 */
-    {"Scaler", "scale", ATTR_FLOATS}, {"Crop", "scale", ATTR_INTS}, {"ImageScaler", "bias", ATTR_FLOATS}, {"FusedGemm", "activation_alpha", ATTR_FLOAT}, {"FusedGemm", "activation_beta", ATTR_FLOAT},
-    {"Bernoulli", "seed", ATTR_FLOAT}, {"Multinomial", "seed", ATTR_FLOAT}, {"RandomNormal", "seed", ATTR_FLOAT}, {"RandomNormalLike", "seed", ATTR_FLOAT},
-    {"RandomUniform", "seed", ATTR_FLOAT}, {"RandomUniformLike", "seed", ATTR_FLOAT},
+static const struct {
+    const char *op, *name;
+    AttrKind kind;
+} other_kinds[] = {
+    { "Pad", "value", ATTR_FLOAT }, /* before opset 11 */
+    { "Scaler", "scale", ATTR_FLOATS },
+    { "Crop", "scale", ATTR_INTS },
+    { "ImageScaler", "bias", ATTR_FLOATS },
+    { "FusedGemm", "activation_alpha", ATTR_FLOAT },
+    { "FusedGemm", "activation_beta", ATTR_FLOAT },
+    { "Bernoulli", "seed", ATTR_FLOAT },
+    { "Multinomial", "seed", ATTR_FLOAT },
+    { "RandomNormal", "seed", ATTR_FLOAT },
+    { "RandomNormalLike", "seed", ATTR_FLOAT },
+    { "RandomUniform", "seed", ATTR_FLOAT },
+    { "RandomUniformLike", "seed", ATTR_FLOAT },
 };
 
 static bool
@@ -39,16 +64,24 @@ has_word(const char *list, const char *word)
     return false;
 }
 
-static const char *const kind_name[] = {[ATTR_INT] = "an integer", [ATTR_FLOAT] = "a float", [ATTR_STRING] = "a string",
-                                        [ATTR_INTS] = "integers", [ATTR_FLOATS] = "floats", [ATTR_TENSOR] = "a tensor"};
+static const char *const kind_name[] = {
+    [ATTR_INT] = "an integer", [ATTR_FLOAT] = "a float", [ATTR_STRING] = "a string",
+    [ATTR_INTS] = "integers",  [ATTR_FLOATS] = "floats", [ATTR_TENSOR] = "a tensor"
+};
 
 static bool
 attr_kind(const Onnx__AttributeProto *p, AttrKind *out)
 {
     int type = p->has_type ? (int)p->type : 0;
 
-    if (!type)                       /* models older than IR version 2 leave the type out */
-        type = p->has_f ? 1 : p->has_i ? 2 : p->has_s ? 3 : p->t ? 4 : p->n_floats ? 6 : p->n_ints ? 7 : 0;
+    if (!type) /* models older than IR version 2 leave the type out */
+        type = p->has_f      ? 1
+               : p->has_i    ? 2
+               : p->has_s    ? 3
+               : p->t        ? 4
+               : p->n_floats ? 6
+               : p->n_ints   ? 7
+                             : 0;
     switch (type) {
     case 1: *out = ATTR_FLOAT; return true;
     case 2: *out = ATTR_INT; return true;
@@ -56,7 +89,7 @@ attr_kind(const Onnx__AttributeProto *p, AttrKind *out)
     case 4: *out = ATTR_TENSOR; return p->t != NULL;
     case 6: *out = ATTR_FLOATS; return true;
     case 7: *out = ATTR_INTS; return true;
-    case 8: *out = ATTR_STRING; return true;             /* words, between blanks */
+    case 8: *out = ATTR_STRING; return true; /* words, between blanks */
     case 11: *out = ATTR_TENSOR; return p->sparse_tensor != NULL;
     default: return false;
     }
@@ -65,7 +98,7 @@ attr_kind(const Onnx__AttributeProto *p, AttrKind *out)
 static Sym
 joined(Model *m, const Onnx__AttributeProto *p)
 {
-    Text t = {.arena = m->arena};
+    Text t = { .arena = m->arena };
 
     for (size_t i = 0; i < p->n_strings; i++) {
         text_add(&t, i ? " " : "");
@@ -78,7 +111,8 @@ static bool
 is_other_kind(const char *op, const char *name, AttrKind kind)
 {
     for (size_t i = 0; i < sizeof other_kinds / sizeof *other_kinds; i++)
-        if (other_kinds[i].kind == kind && !strcmp(other_kinds[i].name, name) && !strcmp(other_kinds[i].op, op))
+        if (other_kinds[i].kind == kind && !strcmp(other_kinds[i].name, name) &&
+            !strcmp(other_kinds[i].op, op))
             return true;
     return false;
 }
@@ -90,17 +124,20 @@ is_whole(double v)
     return v >= -0x1p53 && v <= 0x1p53 && v == (double)(int64_t)v;
 }
 
-/* Numbers of another kind than the attribute's, where they mean the same: integers as floats, whole floats as integers, one number as a list
- * or a list of one as a number. Some exporters write them so. */
+/* Numbers of another kind than the attribute's, where they mean the same: integers as floats, whole
+ * floats as integers, one number as a list or a list of one as a number. Some exporters write them
+ * so. */
 static bool
 convert_numbers(Arena *arena, Attr *a, AttrKind want)
 {
-    bool list = a->kind == ATTR_INTS || a->kind == ATTR_FLOATS, whole = a->kind == ATTR_INT || a->kind == ATTR_INTS;
+    bool list = a->kind == ATTR_INTS || a->kind == ATTR_FLOATS,
+         whole = a->kind == ATTR_INT || a->kind == ATTR_INTS;
     uint32_t n = list ? a->n : 1;
     int64_t *ints = NEW_ARRAY(arena, int64_t, n + 1);
     double *floats = NEW_ARRAY(arena, double, n + 1);
 
-    if (a->kind == ATTR_STRING || a->kind == ATTR_TENSOR || want == ATTR_STRING || want == ATTR_TENSOR || ((want == ATTR_INT || want == ATTR_FLOAT) && n != 1))
+    if (a->kind == ATTR_STRING || a->kind == ATTR_TENSOR || want == ATTR_STRING ||
+        want == ATTR_TENSOR || ((want == ATTR_INT || want == ATTR_FLOAT) && n != 1))
         return false;
     for (uint32_t i = 0; i < n; i++) {
         floats[i] = whole ? (double)(list ? a->ints[i] : a->i) : list ? a->floats[i] : a->f;
@@ -108,7 +145,13 @@ convert_numbers(Arena *arena, Attr *a, AttrKind want)
             return false;
         ints[i] = whole ? (list ? a->ints[i] : a->i) : (int64_t)floats[i];
     }
-    *a = (Attr){.name = a->name, .kind = want, .i = ints[0], .f = floats[0], .n = n, .ints = ints, .floats = floats};
+    *a = (Attr){ .name = a->name,
+                 .kind = want,
+                 .i = ints[0],
+                 .f = floats[0],
+                 .n = n,
+                 .ints = ints,
+                 .floats = floats };
     return true;
 }
 
@@ -120,18 +163,22 @@ right_kind(Call *k, Attr *a, bool known)
 
     for (size_t i = 0; i < sizeof attr_kinds / sizeof *attr_kinds; i++) {
         const AttrKind want = attr_kinds[i].kind;
-        if (!has_word(attr_kinds[i].names, a->name) || (known && (want == given || is_other_kind(k->proto->op_type, a->name, given))))
+        if (!has_word(attr_kinds[i].names, a->name) ||
+            (known && (want == given || is_other_kind(k->proto->op_type, a->name, given))))
             continue;
         if (!known || !convert_numbers(k->m->arena, a, want))
-            return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "attribute \"%s\" must be %s%s%s", a->name, kind_name[want], known ? ", not " : "",
-                              known ? kind_name[given] : "");
-        diag_note(&k->m->c->diags, k->loc, "attribute \"%s\" is %s where ONNX has %s; it is taken as that", a->name, kind_name[given], kind_name[want]);
+            return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
+                              "attribute \"%s\" must be %s%s%s", a->name, kind_name[want],
+                              known ? ", not " : "", known ? kind_name[given] : "");
+        diag_note(&k->m->c->diags, k->loc,
+                  "attribute \"%s\" is %s where ONNX has %s; it is taken as that", a->name,
+                  kind_name[given], kind_name[want]);
         break;
     }
     return true;
 }
 
-/* ---- reading --------------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static bool
 read_attr(Call *k, const Onnx__AttributeProto *p)
@@ -140,12 +187,13 @@ read_attr(Call *k, const Onnx__AttributeProto *p)
     const char *name = p->name ? p->name : "";
     AttrKind kind = ATTR_INT;
     bool known = attr_kind(p, &kind);
-    Attr a = {.name = sym(m->c, name), .kind = kind};
+    Attr a = { .name = sym(m->c, name), .kind = kind };
 
     if (!known && !right_kind(k, &a, known))
         return false;
     if (!known)
-        return call_refuse(k, "attribute \"%s\" of %s is of a kind Tenon does not read", name, k->proto->op_type);
+        return call_refuse(k, "attribute \"%s\" of %s is of a kind Tenon does not read", name,
+                           k->proto->op_type);
     a.i = p->i;
     a.f = (double)p->f;
     if (kind == ATTR_STRING)
@@ -164,7 +212,9 @@ read_attr(Call *k, const Onnx__AttributeProto *p)
     if (!right_kind(k, &a, known))
         return false;
     const char *what = arena_printf(m->arena, "attribute \"%s\"", name);
-    if (a.kind == ATTR_TENSOR && !(p->t ? tensor_read(m, p->t, what, k->loc, &a.type, &a.data) : sparse_read(m, p->sparse_tensor, what, k->loc, &a.type, &a.data)))
+    if (a.kind == ATTR_TENSOR &&
+        !(p->t ? tensor_read(m, p->t, what, k->loc, &a.type, &a.data)
+               : sparse_read(m, p->sparse_tensor, what, k->loc, &a.type, &a.data)))
         return false;
     VEC_PUSH(m->arena, &k->attr, a);
     return true;
@@ -184,16 +234,17 @@ attributes_are_known(Call *k, const OpRow *row)
 {
     for (uint32_t i = 0; i < k->attr.n; i++)
         if (!has_word(op_info[k->op].attrs, k->attr.at[i].name))
-            return call_refuse(k, "attribute \"%s\" of %s is not one Tenon knows", k->attr.at[i].name, row->onnx);
+            return call_refuse(k, "attribute \"%s\" of %s is not one Tenon knows",
+                               k->attr.at[i].name, row->onnx);
     return true;
 }
 
-/* ---- changing -------------------------------------------------------------------------------------------- */
+/* ---- changing -------------------------------------------------------------------------------- */
 
 const Attr *
 call_attr(Call *k, const char *name)
 {
-    return attr_find((Attrs){k->attr.at, k->attr.n}, name);
+    return attr_find((Attrs){ k->attr.at, k->attr.n }, name);
 }
 
 void
@@ -210,20 +261,22 @@ void
 set_int(Call *k, const char *name, int64_t v)
 {
     call_drop(k, name);
-    VEC_PUSH(k->m->arena, &k->attr, ((Attr){.name = sym(k->m->c, name), .kind = ATTR_INT, .i = v}));
+    VEC_PUSH(k->m->arena, &k->attr,
+             ((Attr){ .name = sym(k->m->c, name), .kind = ATTR_INT, .i = v }));
 }
 
 void
 set_string(Call *k, const char *name, const char *v)
 {
     call_drop(k, name);
-    VEC_PUSH(k->m->arena, &k->attr, ((Attr){.name = sym(k->m->c, name), .kind = ATTR_STRING, .s = sym(k->m->c, v)}));
+    VEC_PUSH(k->m->arena, &k->attr,
+             ((Attr){ .name = sym(k->m->c, name), .kind = ATTR_STRING, .s = sym(k->m->c, v) }));
 }
 
 int64_t
 get_int(Call *k, const char *name, int64_t otherwise)
 {
-    return attr_int((Attrs){k->attr.at, k->attr.n}, name, otherwise);
+    return attr_int((Attrs){ k->attr.at, k->attr.n }, name, otherwise);
 }
 
 bool
@@ -239,7 +292,8 @@ dtype_attr(Call *k, const char *name)
         return true;
     }
     if (t == DT_NONE)
-        return call_refuse(k, "attribute \"%s\" names ONNX type %s, which Tenon does not have", name, onnx_type_name(k->m->arena, (int)a->i));
+        return call_refuse(k, "attribute \"%s\" names ONNX type %s, which Tenon does not have",
+                           name, onnx_type_name(k->m->arena, (int)a->i));
     set_string(k, name, dtype_info[t].name);
     return true;
 }

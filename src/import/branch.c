@@ -1,16 +1,17 @@
 /* branch: which inputs matter in one branch of the model alone.
  *
- * A name that dimensions of several inputs share says that these are equal. Exporters join a decoder without a cache and
- * one with it under an If, and then the cache, which the first step has none of, is empty whatever its dimensions are
- * called. So a name means one size for all inputs that are read in the same branch, or outside of all; where a branch
- * brings two of them together, their being equal is checked as it runs. States count as read outside of all: sessions make
- * them, and no caller gives them in other sizes than the model says.
+ * A name that dimensions of several inputs share says that these are equal. Exporters join a
+ * decoder without a cache and one with it under an If, and then the cache, which the first step has
+ * none of, is empty whatever its dimensions are called. So a name means one size for all inputs
+ * that are read in the same branch, or outside of all; where a branch brings two of them together,
+ * their being equal is checked as it runs. States count as read outside of all: sessions make them,
+ * and no caller gives them in other sizes than the model says.
  */
 #include "import/internal.h"
 
 #include <string.h>
 
-enum { ANYWHERE = 1 };           /* else the address of the attribute that holds the branch */
+enum { ANYWHERE = 1 }; /* else the address of the attribute that holds the branch */
 
 static void
 mark(Model *m, Map *read, const char *name, uint64_t where)
@@ -49,16 +50,19 @@ branch_inputs(Model *m)
 {
     bool any = false;
 
-    m->branch = m->divided = (Map){.arena = m->arena};
+    m->branch = m->divided = (Map){ .arena = m->arena };
     for (size_t i = 0; i < m->from->n_node && !any; i++)
         any = !strcmp(text_of(m->from->node[i]->op_type), "If");
     if (!any)
         return;
     mark_graph(m, &m->branch, m->from, ANYWHERE);
-    Map read = {.arena = m->arena};
+    Map read = { .arena = m->arena };
     for (size_t i = 0; i < m->from->n_input; i++) {
         const Onnx__ValueInfoProto *v = m->from->input[i];
-        const Onnx__TypeProto__Tensor *t = v->type && v->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ? v->type->tensor_type : NULL;
+        const Onnx__TypeProto__Tensor *t =
+            v->type && v->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE
+                ? v->type->tensor_type
+                : NULL;
         uint64_t where = ANYWHERE, before = 0;
         if (m->is_state && m->is_state(m->user, text_of(v->name)))
             map_put(&m->branch, MAP_PTR(sym(m->c, text_of(v->name))), ANYWHERE);
@@ -80,8 +84,10 @@ branch_size(Model *m, const char *input, const Expr *dim)
     uint64_t where;
     Var var;
 
-    if (!expr_is_var(dim, &var) || !map_get(&m->divided, var.id, NULL) || !map_get(&m->branch, MAP_PTR(sym(m->c, input)), &where) || where == ANYWHERE)
+    if (!expr_is_var(dim, &var) || !map_get(&m->divided, var.id, NULL) ||
+        !map_get(&m->branch, MAP_PTR(sym(m->c, input)), &where) || where == ANYWHERE)
         return dim;
     const Onnx__AttributeProto *branch = (const Onnx__AttributeProto *)(uintptr_t)where;
-    return expr_symbol(m->c, arena_printf(m->arena, "%s.%s", (const char *)(uintptr_t)var.id, text_of(branch->name)));
+    return expr_symbol(m->c, arena_printf(m->arena, "%s.%s", (const char *)(uintptr_t)var.id,
+                                          text_of(branch->name)));
 }

@@ -9,7 +9,8 @@
 static const char *
 foreign_type(Model *m, int32_t type)
 {
-    const ProtobufCEnumValue *v = protobuf_c_enum_descriptor_get_value(&onnx__tensor_proto__data_type__descriptor, type);
+    const ProtobufCEnumValue *v =
+        protobuf_c_enum_descriptor_get_value(&onnx__tensor_proto__data_type__descriptor, type);
 
     if (!v)
         return arena_printf(m->arena, "onnx:%d", type);
@@ -22,9 +23,10 @@ foreign_type(Model *m, int32_t type)
 static const char *
 declared_type(Model *m, const Onnx__ValueInfoProto *v)
 {
-    Text t = {.arena = m->arena};
+    Text t = { .arena = m->arena };
     const Onnx__TypeProto__Tensor *tensor =
-        v->type && v->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ? v->type->tensor_type : NULL;
+        v->type && v->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ? v->type->tensor_type
+                                                                              : NULL;
 
     if (!tensor)
         return "not a tensor";
@@ -34,10 +36,14 @@ declared_type(Model *m, const Onnx__ValueInfoProto *v)
     for (size_t d = 0; tensor->shape && d < tensor->shape->n_dim; d++) {
         const Onnx__TensorShapeProto__Dimension *dim = tensor->shape->dim[d];
         text_add(&t, d ? ", " : "");
-        if (dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE && dim->dim_value >= 0)
+        if (dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE &&
+            dim->dim_value >= 0)
             text_printf(&t, "%lld", (long long)dim->dim_value);
         else
-            text_add(&t, dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM && dim->dim_param ? dim->dim_param : "?");
+            text_add(&t, dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM &&
+                                 dim->dim_param
+                             ? dim->dim_param
+                             : "?");
     }
     text_add(&t, tensor->shape ? "]" : "unknown rank]");
     return text_str(&t);
@@ -48,7 +54,7 @@ values(Model *m, size_t n, Onnx__ValueInfoProto **v, const Map *skip, Census *ou
 {
     for (size_t i = 0; i < n; i++) {
         const char *name = v[i]->name ? v[i]->name : "";
-        CensusValue row = {sym(m->c, name), declared_type(m, v[i])};
+        CensusValue row = { sym(m->c, name), declared_type(m, v[i]) };
         if (skip && map_get(skip, MAP_PTR(sym(m->c, name)), NULL))
             continue;
         if (input)
@@ -62,7 +68,8 @@ static int
 by_count(const void *a, const void *b)
 {
     const CensusRow *x = a, *y = b;
-    return x->count != y->count ? (x->count < y->count) - (x->count > y->count) : strcmp(x->op, y->op);
+    return x->count != y->count ? (x->count < y->count) - (x->count > y->count)
+                                : strcmp(x->op, y->op);
 }
 
 static int64_t
@@ -90,21 +97,25 @@ producer(Model *m)
 bool
 import_census(Ctx *c, Arena *arena, const char *path, Bytes file, Census *out)
 {
-    Model m = {.c = c, .arena = arena, .path = path};
-    Map rows = {.arena = arena}, constants = {.arena = arena};
+    Model m = { .c = c, .arena = arena, .path = path };
+    Map rows = { .arena = arena }, constants = { .arena = arena };
 
     m.proto = model_read(c, arena, path, file, NULL);
     if (!m.proto)
         return false;
     const Onnx__GraphProto *g = m.proto->graph;
-    *out = (Census){.producer = producer(&m), .opset = model_opset(m.proto), .nodes = (int64_t)g->n_node};
+    *out = (Census){ .producer = producer(&m),
+                     .opset = model_opset(m.proto),
+                     .nodes = (int64_t)g->n_node };
     for (size_t i = 0; i < g->n_initializer; i++) {
         out->weights_bytes += tensor_bytes_of(g->initializer[i]);
-        map_put(&constants, MAP_PTR(sym(c, g->initializer[i]->name ? g->initializer[i]->name : "")), 1);
+        map_put(&constants, MAP_PTR(sym(c, g->initializer[i]->name ? g->initializer[i]->name : "")),
+                1);
     }
     for (size_t i = 0; i < g->n_sparse_initializer; i++) {
         const Onnx__SparseTensorProto *t = g->sparse_initializer[i];
-        out->weights_bytes += (t->values ? tensor_bytes_of(t->values) : 0) + (t->indices ? tensor_bytes_of(t->indices) : 0);
+        out->weights_bytes += (t->values ? tensor_bytes_of(t->values) : 0) +
+                              (t->indices ? tensor_bytes_of(t->indices) : 0);
         map_put(&constants, MAP_PTR(sym(c, sparse_name(t))), 1);
     }
     values(&m, g->n_input, g->input, &constants, out, true);
@@ -117,7 +128,7 @@ import_census(Ctx *c, Arena *arena, const char *path, Bytes file, Census *out)
         if (!map_get(&rows, MAP_PTR(op), &row)) {
             row = out->census.n;
             map_put(&rows, MAP_PTR(op), row);
-            VEC_PUSH(arena, &out->census, ((CensusRow){op, 0}));
+            VEC_PUSH(arena, &out->census, ((CensusRow){ op, 0 }));
         }
         out->census.at[row].count++;
     }
@@ -128,11 +139,13 @@ import_census(Ctx *c, Arena *arena, const char *path, Bytes file, Census *out)
     DiagClass worst = c->diags.worst;
     c->diags.worst = DIAG_OK;
     if (!import_onnx(c, arena, path, file, NULL) && c->diags.worst != DIAG_UNSUPPORTED)
-        return false;                /* not a model that waits for an operator, but no model at all */
+        /* not a model that waits for an operator, but no model at all */
+        return false;
     for (uint32_t i = before; i < c->diags.list.n; i++) {
         const Diag *d = &c->diags.list.at[i];
         if (!d->note)
-            VEC_PUSH(arena, &out->unsupported, ((Unsupported){d->loc.node ? d->loc.node : "", "", d->text}));
+            VEC_PUSH(arena, &out->unsupported,
+                     ((Unsupported){ d->loc.node ? d->loc.node : "", "", d->text }));
     }
     c->diags.list.n = before;
     c->diags.worst = worst;

@@ -1,11 +1,12 @@
-/* composed: operators of ONNX Runtime (com.microsoft) that exporters write, said by several of Tenon's. Fusion makes one
- * kernel of what belongs together. What says itself in integers is in quantised.c.
+/* composed: operators of ONNX Runtime (com.microsoft) that exporters write, said by several of
+ * Tenon's. Fusion makes one kernel of what belongs together. What says itself in integers is in
+ * quantised.c.
  */
 #include "import/little.h"
 
 #include <string.h>
 
-/* ---- making ------------------------------------------------------------------------------------------- */
+/* ---- making ---------------------------------------------------------------------------------- */
 
 ValueId
 call_one(Call *k, OpKind op, ValueId x)
@@ -16,7 +17,7 @@ call_one(Call *k, OpKind op, ValueId x)
 ValueId
 call_two(Call *k, OpKind op, ValueId x, ValueId y)
 {
-    const ValueId in[] = {x, y};
+    const ValueId in[] = { x, y };
     return call_op(k, op, 0, NULL, 2, in, output_name(k));
 }
 
@@ -42,7 +43,10 @@ call_some(Call *k, OpKind op, uint32_t nattr, const Attr *attr, uint32_t n, cons
 
     while (n && !x[n - 1])
         n--;
-    return graph_infer_op(k->m->g, op, (Attrs){attrs, nattr}, k->loc, k->origin, n, x, 1, &name, &out) ? out : 0;
+    return graph_infer_op(k->m->g, op, (Attrs){ attrs, nattr }, k->loc, k->origin, n, x, 1, &name,
+                          &out)
+               ? out
+               : 0;
 }
 
 bool
@@ -85,7 +89,10 @@ call_turned(Call *k, ValueId x)
         return x;
     for (uint32_t d = 0; d < t->rank; d++)
         perm[d] = d + 2 < t->rank ? d : 2 * (int64_t)t->rank - 3 - d;
-    Attr a = {.name = sym(k->m->c, "perm"), .kind = ATTR_INTS, .n = t->rank, .ints = arena_copy(k->m->arena, perm, sizeof perm)};
+    Attr a = { .name = sym(k->m->c, "perm"),
+               .kind = ATTR_INTS,
+               .n = t->rank,
+               .ints = arena_copy(k->m->arena, perm, sizeof perm) };
     return call_op(k, OP_transpose, 1, &a, 1, &x, "turned");
 }
 
@@ -100,11 +107,14 @@ call_channels(Call *k, ValueId x, int to)
         return x;
     for (uint32_t d = 0; d < t->rank; d++)
         perm[d] = d == 0 ? 0 : to > 0 ? (d == 1 ? t->rank : d) - 1 : d + 1 == t->rank ? 1 : d + 1;
-    Attr a = {.name = sym(k->m->c, "perm"), .kind = ATTR_INTS, .n = t->rank, .ints = arena_copy(k->m->arena, perm, sizeof perm)};
+    Attr a = { .name = sym(k->m->c, "perm"),
+               .kind = ATTR_INTS,
+               .n = t->rank,
+               .ints = arena_copy(k->m->arena, perm, sizeof perm) };
     return call_op(k, OP_transpose, 1, &a, 1, &x, "turned");
 }
 
-/* ---- floats ------------------------------------------------------------------------------------------------- */
+/* ---- floats ---------------------------------------------------------------------------------- */
 
 /* gelu(x + bias?) and its approximations */
 static bool
@@ -112,10 +122,13 @@ convert_bias_gelu(Call *k)
 {
     if (!need_input(k, 0))
         return false;
-    return finish(k, call_one(k, k->op, call_in(k, 1) ? call_two(k, OP_add, call_in(k, 0), call_in(k, 1)) : call_in(k, 0)));
+    return finish(k, call_one(k, k->op,
+                              call_in(k, 1) ? call_two(k, OP_add, call_in(k, 0), call_in(k, 1))
+                                            : call_in(k, 0)));
 }
 
-/* Operand i of a product: first its first axis goes behind the others of the batch, then the last two are exchanged. */
+/* Operand i of a product: first its first axis goes behind the others of the batch, then the last
+ * two are exchanged. */
 static ValueId
 fused_operand(Call *k, uint32_t i, const char *batch, const char *turn)
 {
@@ -126,7 +139,7 @@ fused_operand(Call *k, uint32_t i, const char *batch, const char *turn)
     if (get_int(k, batch, 0) && rank > 2) {
         for (uint32_t d = 0; d < rank; d++)
             perm[d] = d + 2 < rank ? d + 1 : d + 2 == rank ? 0 : d;
-        Attr a = {.name = sym(k->m->c, "perm"), .kind = ATTR_INTS, .n = rank, .ints = perm};
+        Attr a = { .name = sym(k->m->c, "perm"), .kind = ATTR_INTS, .n = rank, .ints = perm };
         x = call_op(k, OP_transpose, 1, &a, 1, &x, "turned");
     }
     return x && get_int(k, turn, 0) ? call_turned(k, x) : x;
@@ -135,38 +148,42 @@ fused_operand(Call *k, uint32_t i, const char *batch, const char *turn)
 static bool
 convert_fused_matmul(Call *k)
 {
-    double alpha = attr_float((Attrs){k->attr.at, k->attr.n}, "alpha", 1);
+    double alpha = attr_float((Attrs){ k->attr.at, k->attr.n }, "alpha", 1);
 
     if (!need_inputs(k, 2))
         return false;
-    ValueId a = fused_operand(k, 0, "transBatchA", "transA"), b = fused_operand(k, 1, "transBatchB", "transB");
+    ValueId a = fused_operand(k, 0, "transBatchA", "transA"),
+            b = fused_operand(k, 1, "transBatchB", "transB");
     ValueId y = a && b ? call_two(k, OP_matmul, a, b) : 0;
-    return finish(k, y && alpha != 1 ? call_two(k, OP_mul, y, scalar_const(k, "alpha", y, alpha)) : y);
+    return finish(k,
+                  y && alpha != 1 ? call_two(k, OP_mul, y, scalar_const(k, "alpha", y, alpha)) : y);
 }
 
 static bool
 convert_quick_gelu(Call *k)
 {
     if (!call_attr(k, "alpha"))
-        VEC_PUSH(k->m->arena, &k->attr, ((Attr){.name = sym(k->m->c, "alpha"), .kind = ATTR_FLOAT, .f = 1.702}));
+        VEC_PUSH(k->m->arena, &k->attr,
+                 ((Attr){ .name = sym(k->m->c, "alpha"), .kind = ATTR_FLOAT, .f = 1.702 }));
     return true;
 }
 
 static bool
 convert_simplified_norm(Call *k)
 {
-    call_drop(k, "stash_type");      /* sums are at least as wide as it says */
+    call_drop(k, "stash_type"); /* sums are at least as wide as it says */
     return true;
 }
 
-/* x skip scale bias? extra?, or without the mean x skip scale extra?; outputs: the mean, 1/deviation, and the sum. */
+/* x skip scale bias? extra?, or without the mean x skip scale extra?; outputs: the mean,
+ * 1/deviation, and the sum. */
 static bool
 convert_skip_norm(Call *k)
 {
     enum { Y, MEAN, DEVIATION, SUM };
     bool rms = k->op == OP_rms_norm;
-    ValueId extra = call_in(k, rms ? 3 : 4), out[3] = {0}, mean = 0;
-    const char *names[] = {output_name(k), rms ? "deviation" : "mean", "deviation"};
+    ValueId extra = call_in(k, rms ? 3 : 4), out[3] = { 0 }, mean = 0;
+    const char *names[] = { output_name(k), rms ? "deviation" : "mean", "deviation" };
 
     if (!need_inputs(k, 3))
         return false;
@@ -174,12 +191,16 @@ convert_skip_norm(Call *k)
     sum = sum && extra ? call_two(k, OP_add, sum, extra) : sum;
     if (!sum)
         return false;
-    const ValueId v[] = {sum, call_in(k, 2), rms ? 0 : call_in(k, 3)};
-    uint32_t statistics = k->nout > DEVIATION ? 2 : k->nout > MEAN ? 1 : 0, nout = 1 + (rms && statistics ? 1 : statistics);
+    const ValueId v[] = { sum, call_in(k, 2), rms ? 0 : call_in(k, 3) };
+    uint32_t statistics = k->nout > DEVIATION ? 2
+                          : k->nout > MEAN    ? 1
+                                              : 0,
+             nout = 1 + (rms && statistics ? 1 : statistics);
     Attr *attrs = arena_copy(k->m->arena, k->attr.at, k->attr.n * sizeof *attrs);
-    if (!graph_infer_op(k->m->g, k->op, (Attrs){attrs, k->attr.n}, k->loc, k->origin, v[2] ? 3 : 2, v, nout, names, out))
+    if (!graph_infer_op(k->m->g, k->op, (Attrs){ attrs, k->attr.n }, k->loc, k->origin,
+                        v[2] ? 3 : 2, v, nout, names, out))
         return false;
-    if (rms && statistics) {         /* nothing is taken away: a mean of 0 */
+    if (rms && statistics) { /* nothing is taken away: a mean of 0 */
         mean = little_2(k, OP_expand, scalar_const(k, "mean", out[1], 0), little_shape(k, out[1]));
         if (!mean)
             return false;
@@ -190,8 +211,8 @@ convert_skip_norm(Call *k)
     return finish(k, out[Y]);
 }
 
-/* ids segments? words places segment rows? scale bias mask? positions?: a row each of two or three tables, added and normalised;
- * how many tokens of each sequence the mask has, and the sum. */
+/* ids segments? words places segment rows? scale bias mask? positions?: a row each of two or three
+ * tables, added and normalised; how many tokens of each sequence the mask has, and the sum. */
 bool
 convert_embed_norm(Call *k)
 {
@@ -204,8 +225,9 @@ convert_embed_norm(Call *k)
     if (call_in(k, POSITIONS)) {
         place = call_two(k, OP_gather, place, call_in(k, POSITIONS));
     } else {
-        const ValueId length = call_two(k, OP_gather, call_one(k, OP_shape, call_in(k, IDS)), call_ints(k, "axis", 1, &one));
-        const ValueId v[] = {place, call_ints(k, "from", 1, &zero), length};
+        const ValueId length = call_two(k, OP_gather, call_one(k, OP_shape, call_in(k, IDS)),
+                                        call_ints(k, "axis", 1, &one));
+        const ValueId v[] = { place, call_ints(k, "from", 1, &zero), length };
         place = length ? call_some(k, OP_slice, 0, NULL, 3, v) : 0;
     }
     sum = call_two(k, OP_gather, call_in(k, WORDS), call_in(k, IDS));
@@ -217,23 +239,34 @@ convert_embed_norm(Call *k)
     if (!sum)
         return false;
     if (k->nout > 1 && *text_of(k->proto->output[1])) {
-        Attr drop = {.name = sym(k->m->c, "keepdims"), .kind = ATTR_INT, .i = 0};
-        ValueId mask = call_in(k, MASK) ? call_in(k, MASK) : call_two(k, OP_mul, call_in(k, IDS), scalar_const(k, "none", call_in(k, IDS), 0));
-        call_bind(k, 1, mask ? call_some(k, OP_reduce_sum, 1, &drop, 2, (ValueId[]){mask, call_ints(k, "axis", 1, &one)}) : 0);
+        Attr drop = { .name = sym(k->m->c, "keepdims"), .kind = ATTR_INT, .i = 0 };
+        ValueId mask = call_in(k, MASK) ? call_in(k, MASK)
+                                        : call_two(k, OP_mul, call_in(k, IDS),
+                                                   scalar_const(k, "none", call_in(k, IDS), 0));
+        call_bind(k, 1,
+                  mask ? call_some(k, OP_reduce_sum, 1, &drop, 2,
+                                   (ValueId[]){ mask, call_ints(k, "axis", 1, &one) })
+                       : 0);
     }
     call_bind(k, 2, sum);
-    Attr epsilon = {.name = sym(k->m->c, "epsilon"), .kind = ATTR_FLOAT, .f = attr_float((Attrs){k->attr.at, k->attr.n}, "epsilon", 1e-12)};
-    return finish(k, call_some(k, OP_layer_norm, 1, &epsilon, 3, (ValueId[]){sum, call_in(k, SCALE), call_in(k, OFFSET)}));
+    Attr epsilon = { .name = sym(k->m->c, "epsilon"),
+                     .kind = ATTR_FLOAT,
+                     .f = attr_float((Attrs){ k->attr.at, k->attr.n }, "epsilon", 1e-12) };
+    return finish(k, call_some(k, OP_layer_norm, 1, &epsilon, 3,
+                               (ValueId[]){ sum, call_in(k, SCALE), call_in(k, OFFSET) }));
 }
 
-/* i64[batch, sequence]: offset, offset + 1, … for each sequence of x, [batch, heads, sequence, size] or [batch, sequence, wide]. */
+/* i64[batch, sequence]: offset, offset + 1, … for each sequence of x, [batch, heads, sequence,
+ * size] or [batch, sequence, wide]. */
 static ValueId
 positions_from(Call *k, ValueId x, ValueId offset)
 {
-    const int64_t place[] = {0, value_type(k, x)->rank - 2};
-    const ValueId shape = little_shape(k, x), sizes = shape ? little_2(k, OP_gather, shape, little_list(k, 2, place)) : 0;
+    const int64_t place[] = { 0, value_type(k, x)->rank - 2 };
+    const ValueId shape = little_shape(k, x),
+                  sizes = shape ? little_2(k, OP_gather, shape, little_list(k, 2, place)) : 0;
     const ValueId n = sizes ? little_2(k, OP_gather, sizes, little_number(k, 1)) : 0;
-    const ValueId count = n ? little_3(k, OP_range, little_number(k, 0), n, little_number(k, 1)) : 0;
+    const ValueId count =
+        n ? little_3(k, OP_range, little_number(k, 0), n, little_number(k, 1)) : 0;
     const ValueId row = count ? little_2(k, OP_add, count, offset) : 0;
 
     return row ? little_2(k, OP_expand, row, sizes) : 0;
@@ -248,19 +281,24 @@ convert_rotary(Call *k)
     if (!need_inputs(k, 4))
         return false;
     const Type *x = input_type(k, 0), *cache = input_type(k, 2);
-    if (get_int(k, "is_packed_batching", 0) || attr_float((Attrs){k->attr.at, k->attr.n}, "scale", 1) != 1)
+    if (get_int(k, "is_packed_batching", 0) ||
+        attr_float((Attrs){ k->attr.at, k->attr.n }, "scale", 1) != 1)
         return call_refuse(k, "RotaryEmbedding packed or scaled");
     if (x->rank < 3 || cache->rank != 2 || input_type(k, 1)->rank < 1 || input_type(k, 1)->rank > 2)
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "RotaryEmbedding of %s at positions %s with cosines %s", type_str(k->m->c, x),
-                          type_str(k->m->c, input_type(k, 1)), type_str(k->m->c, cache));
-    ValueId at = input_type(k, 1)->rank == 2 ? call_in(k, 1) : positions_from(k, call_in(k, 0), call_in(k, 1));
+        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
+                          "RotaryEmbedding of %s at positions %s with cosines %s",
+                          type_str(k->m->c, x), type_str(k->m->c, input_type(k, 1)),
+                          type_str(k->m->c, cache));
+    ValueId at = input_type(k, 1)->rank == 2 ? call_in(k, 1)
+                                             : positions_from(k, call_in(k, 0), call_in(k, 1));
     if (!at)
         return false;
-    if (x->rank == 3 && !heads && expr_const(x->dim[2], &hidden) && expr_const(cache->dim[1], &half) && half > 0)
+    if (x->rank == 3 && !heads && expr_const(x->dim[2], &hidden) &&
+        expr_const(cache->dim[1], &half) && half > 0)
         set_int(k, "num_heads", hidden / (2 * half));
     call_drop(k, "is_packed_batching");
     call_drop(k, "scale");
-    const ValueId v[] = {call_in(k, 0), call_in(k, 2), call_in(k, 3), at};
+    const ValueId v[] = { call_in(k, 0), call_in(k, 2), call_in(k, 3), at };
     return finish(k, call_some(k, OP_rotary_embedding, k->attr.n, k->attr.at, 4, v));
 }
 
@@ -273,11 +311,13 @@ convert_matmul_nbits(Call *k)
     return true;
 }
 
-/* Number `nth` of the activation, its attribute `name`: by place in activation_params, or by name. */
+/* Number `nth` of the activation, its attribute `name`: by place in activation_params, or by
+ * name. */
 static bool
 activation_number(Call *k, const char *name, uint32_t nth, double *v)
 {
-    const Attr *list = call_attr(k, "activation_params"), *one = call_attr(k, arena_printf(k->m->arena, "activation_%s", name));
+    const Attr *list = call_attr(k, "activation_params"),
+               *one = call_attr(k, arena_printf(k->m->arena, "activation_%s", name));
 
     if (list && list->kind == ATTR_FLOATS && nth < list->n) {
         *v = list->floats[nth];
@@ -291,19 +331,25 @@ static ValueId
 clipped(Call *k, ValueId y)
 {
     double low, high;
-    bool below = activation_number(k, "alpha", 0, &low), above = activation_number(k, "beta", 1, &high);
+    bool below = activation_number(k, "alpha", 0, &low),
+         above = activation_number(k, "beta", 1, &high);
 
-    return call_some(k, OP_clip, 0, NULL, 3, (ValueId[]){y, below ? scalar_const(k, "min", y, low) : 0, above ? scalar_const(k, "max", y, high) : 0});
+    return call_some(k, OP_clip, 0, NULL, 3,
+                     (ValueId[]){ y, below ? scalar_const(k, "min", y, low) : 0,
+                                  above ? scalar_const(k, "max", y, high) : 0 });
 }
 
-/* The function that attribute "activation" names, of y: one of ONNX's. None is named: y itself. 0, reported. */
+/* The function that attribute "activation" names, of y: one of ONNX's. None is named: y itself. 0,
+ * reported. */
 static ValueId
 activated(Call *k, ValueId y)
 {
-    static const char *const known[] = {"Relu", "Tanh", "Sigmoid", "LeakyRelu", "HardSigmoid", "HardSwish", "Swish", "Elu", "Selu", "Celu", "Gelu", "Mish",
-                                        "Softplus", "Softsign", "ThresholdedRelu"};
-    static const char *const names[] = {"alpha", "beta", "gamma"};
-    const char *name = attr_string((Attrs){k->attr.at, k->attr.n}, "activation", "");
+    static const char *const known[] = { "Relu",        "Tanh",      "Sigmoid",        "LeakyRelu",
+                                         "HardSigmoid", "HardSwish", "Swish",          "Elu",
+                                         "Selu",        "Celu",      "Gelu",           "Mish",
+                                         "Softplus",    "Softsign",  "ThresholdedRelu" };
+    static const char *const names[] = { "alpha", "beta", "gamma" };
+    const char *name = attr_string((Attrs){ k->attr.at, k->attr.n }, "activation", "");
     uint32_t r = 0, n = 0;
     Attr attr[3];
 
@@ -322,7 +368,7 @@ activated(Call *k, ValueId y)
     for (uint32_t i = 0, nth = 0; i < sizeof names / sizeof *names; i++) {
         double v;
         if (strstr(op_info[op].attrs, names[i]) && activation_number(k, names[i], nth++, &v))
-            attr[n++] = (Attr){.name = sym(k->m->c, names[i]), .kind = ATTR_FLOAT, .f = v};
+            attr[n++] = (Attr){ .name = sym(k->m->c, names[i]), .kind = ATTR_FLOAT, .f = v };
     }
     return call_some(k, op, n, attr, 1, &y);
 }
@@ -346,7 +392,8 @@ convert_fused_conv(Call *k)
 {
     if (!need_inputs(k, 2))
         return false;
-    ValueId y = unactivated(k, OP_conv, 3, (ValueId[]){call_in(k, 0), call_in(k, 1), call_in(k, 2)});
+    ValueId y =
+        unactivated(k, OP_conv, 3, (ValueId[]){ call_in(k, 0), call_in(k, 1), call_in(k, 2) });
     if (y && call_in(k, 3))
         y = call_two(k, OP_add, y, call_in(k, 3));
     return finish(k, activated(k, y));
@@ -358,7 +405,9 @@ convert_fused_conv_last(Call *k)
 {
     if (!need_inputs(k, 2))
         return false;
-    ValueId y = unactivated(k, OP_conv, 3, (ValueId[]){call_channels(k, call_in(k, 0), 1), call_in(k, 1), call_in(k, 2)});
+    ValueId y = unactivated(
+        k, OP_conv, 3,
+        (ValueId[]){ call_channels(k, call_in(k, 0), 1), call_in(k, 1), call_in(k, 2) });
     y = call_channels(k, y, -1);
     if (y && call_in(k, 3))
         y = call_two(k, OP_add, y, call_in(k, 3));
@@ -368,7 +417,10 @@ convert_fused_conv_last(Call *k)
 static bool
 convert_fused_gemm(Call *k)
 {
-    return need_inputs(k, 2) && finish(k, activated(k, unactivated(k, OP_gemm, 3, (ValueId[]){call_in(k, 0), call_in(k, 1), call_in(k, 2)})));
+    return need_inputs(k, 2) &&
+           finish(k, activated(k, unactivated(
+                                      k, OP_gemm, 3,
+                                      (ValueId[]){ call_in(k, 0), call_in(k, 1), call_in(k, 2) })));
 }
 
 /* An operator of one image whose channels lie last. */
@@ -378,25 +430,31 @@ convert_channels_last(Call *k)
     if (!need_inputs(k, 1))
         return false;
     ValueId x = call_channels(k, call_in(k, 0), 1);
-    return finish(k, x ? call_channels(k, call_some(k, k->op, k->attr.n, k->attr.at, 1, &x), -1) : 0);
+    return finish(k,
+                  x ? call_channels(k, call_some(k, k->op, k->attr.n, k->attr.at, 1, &x), -1) : 0);
 }
 
 const OpRow composed_rows[] = {
-    {"com.microsoft.Gelu", OP_gelu, convert_bias_gelu}, {"com.microsoft.BiasGelu", OP_gelu, convert_bias_gelu},
-    {"com.microsoft.FastGelu", OP_gelu_tanh, convert_bias_gelu},
-    {"com.microsoft.QuickGelu", OP_swish, convert_quick_gelu},
-    {"com.microsoft.FusedMatMul", OP_NONE, convert_fused_matmul},
-    {"com.microsoft.TransposeMatMul", OP_NONE, convert_fused_matmul},
-    {"com.microsoft.SkipLayerNormalization", OP_layer_norm, convert_skip_norm},
-    {"com.microsoft.SkipSimplifiedLayerNormalization", OP_rms_norm, convert_skip_norm},
-    {"SimplifiedLayerNormalization", OP_rms_norm, convert_simplified_norm}, {"com.microsoft.RotaryEmbedding", OP_NONE, convert_rotary},
-    {"com.microsoft.Attention", OP_attention, convert_packed_attention}, {"com.microsoft.QAttention", OP_attention, convert_quantised_attention},
-    {"com.microsoft.MultiHeadAttention", OP_attention, convert_multi_head},
-    {"com.microsoft.FusedConv", OP_NONE, convert_fused_conv}, {"com.microsoft.FusedGemm", OP_NONE, convert_fused_gemm},
-    {"com.microsoft.NhwcConv", OP_NONE, convert_fused_conv_last}, {"com.microsoft.NhwcFusedConv", OP_NONE, convert_fused_conv_last},
-    {"com.microsoft.NhwcMaxPool", OP_max_pool, convert_channels_last},
-    {"com.microsoft.EmbedLayerNormalization", OP_layer_norm, convert_embed_norm},
-    {"com.microsoft.GroupQueryAttention", OP_attention, convert_group_query},
-    {"com.microsoft.MatMulNBits", OP_matmul_nbits, convert_matmul_nbits},
-    {0},
+    { "com.microsoft.Gelu", OP_gelu, convert_bias_gelu },
+    { "com.microsoft.BiasGelu", OP_gelu, convert_bias_gelu },
+    { "com.microsoft.FastGelu", OP_gelu_tanh, convert_bias_gelu },
+    { "com.microsoft.QuickGelu", OP_swish, convert_quick_gelu },
+    { "com.microsoft.FusedMatMul", OP_NONE, convert_fused_matmul },
+    { "com.microsoft.TransposeMatMul", OP_NONE, convert_fused_matmul },
+    { "com.microsoft.SkipLayerNormalization", OP_layer_norm, convert_skip_norm },
+    { "com.microsoft.SkipSimplifiedLayerNormalization", OP_rms_norm, convert_skip_norm },
+    { "SimplifiedLayerNormalization", OP_rms_norm, convert_simplified_norm },
+    { "com.microsoft.RotaryEmbedding", OP_NONE, convert_rotary },
+    { "com.microsoft.Attention", OP_attention, convert_packed_attention },
+    { "com.microsoft.QAttention", OP_attention, convert_quantised_attention },
+    { "com.microsoft.MultiHeadAttention", OP_attention, convert_multi_head },
+    { "com.microsoft.FusedConv", OP_NONE, convert_fused_conv },
+    { "com.microsoft.FusedGemm", OP_NONE, convert_fused_gemm },
+    { "com.microsoft.NhwcConv", OP_NONE, convert_fused_conv_last },
+    { "com.microsoft.NhwcFusedConv", OP_NONE, convert_fused_conv_last },
+    { "com.microsoft.NhwcMaxPool", OP_max_pool, convert_channels_last },
+    { "com.microsoft.EmbedLayerNormalization", OP_layer_norm, convert_embed_norm },
+    { "com.microsoft.GroupQueryAttention", OP_attention, convert_group_query },
+    { "com.microsoft.MatMulNBits", OP_matmul_nbits, convert_matmul_nbits },
+    { 0 },
 };

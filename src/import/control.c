@@ -1,20 +1,23 @@
 /* control: graphs inside a model become graphs that a node runs; If.
  *
- * A graph inside a model may read any name of those around it. What it reads is found beforehand and
- * handed in: constants as constants of its own, the rest as arguments whose types are written in fresh
- * symbols, bound to the ones outside. So a graph is read the same way wherever it stands.
+ * A graph inside a model may read any name of those around it. What it reads is found beforehand
+ * and handed in: constants as constants of its own, the rest as arguments whose types are written
+ * in fresh symbols, bound to the ones outside. So a graph is read the same way wherever it stands.
  *
- * A branch whose condition is known is read in place, as if it stood there. A branch with a mistake in it refuses the
- * runs that take it, not the model.
+ * A branch whose condition is known is read in place, as if it stood there. A branch with a mistake
+ * in it refuses the runs that take it, not the model.
  */
 #include "import/control.h"
 #include "import/little.h"
 
 #include <string.h>
 
-/* ---- names read from outside ---------------------------------------------------------------------- */
+/* ---- names read from outside ----------------------------------------------------------------- */
 
-typedef struct { Call *k; Map seen; } Names;
+typedef struct {
+    Call *k;
+    Map seen;
+} Names;
 
 const Onnx__AttributeProto *
 inside_attribute(const Onnx__NodeProto *n, const char *name)
@@ -25,7 +28,10 @@ inside_attribute(const Onnx__NodeProto *n, const char *name)
     return NULL;
 }
 
-typedef struct Inner { const struct Inner *outer; Map defined; } Inner;
+typedef struct Inner {
+    const struct Inner *outer;
+    Map defined;
+} Inner;
 
 static void
 use_name(Names *names, const Inner *in, const char *s)
@@ -45,7 +51,7 @@ static void
 collect_names(Names *names, const Inner *outer, const Onnx__GraphProto *g)
 {
     Ctx *c = names->k->m->c;
-    Inner in = {outer, {.arena = names->k->m->arena}};
+    Inner in = { outer, { .arena = names->k->m->arena } };
 
     for (size_t i = 0; i < g->n_input; i++)
         map_put(&in.defined, MAP_PTR(sym(c, text_of(g->input[i]->name))), 1);
@@ -70,7 +76,7 @@ collect_names(Names *names, const Inner *outer, const Onnx__GraphProto *g)
 bool
 control_names(Call *k, bool *skip)
 {
-    Names names = {k, {.arena = k->m->arena}};
+    Names names = { k, { .arena = k->m->arena } };
     uint64_t v;
 
     for (size_t a = 0; a < k->proto->n_attribute; a++)
@@ -79,11 +85,14 @@ control_names(Call *k, bool *skip)
     for (uint32_t i = 0, n = k->captured.n; i < n; i++) {
         Sym name = k->captured.at[i];
         if (!map_get(&k->m->value, MAP_PTR(name), &v))
-            return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "\"%s\", which a graph inside reads, is made by no node, input or initializer", name);
+            return diag_error(
+                &k->m->c->diags, DIAG_MODEL, k->loc,
+                "\"%s\", which a graph inside reads, is made by no node, input or initializer",
+                name);
         *skip |= v == 0;
         if (!sequence_is(v))
             continue;
-        VEC_PUSH(k->m->arena, &k->captured_mark, ((__typeof__(*k->captured_mark.at)){name, v}));
+        VEC_PUSH(k->m->arena, &k->captured_mark, ((__typeof__(*k->captured_mark.at)){ name, v }));
         k->captured.at[i] = NULL;
         for (int part = 0; sequence_has_rank(v) && part < 2; part++)
             VEC_PUSH(k->m->arena, &k->captured, sequence_part(k->m->c, name, part));
@@ -110,21 +119,24 @@ inside_graph(Call *k, const char *name, const Onnx__GraphProto **out)
     const Onnx__AttributeProto *a = inside_attribute(k->proto, name);
 
     *out = a ? a->g : NULL;
-    return *out || diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "%s needs the graph \"%s\"", k->proto->op_type, name);
+    return *out || diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "%s needs the graph \"%s\"",
+                              k->proto->op_type, name);
 }
 
-/* ---- a graph inside ----------------------------------------------------------------------------------- */
+/* ---- a graph inside -------------------------------------------------------------------------- */
 
 void
 inside_enter(Inside *in, Call *k, const Onnx__GraphProto *from, const char *name)
 {
     Model *m = k->m;
 
-    *in = (Inside){.k = k, .around = {m->from, m->g, m->value, m->in_place}, .g = graph_new(m->c, m->arena, name)};
+    *in = (Inside){ .k = k,
+                    .around = { m->from, m->g, m->value, m->in_place },
+                    .g = graph_new(m->c, m->arena, name) };
     m->in_place = false;
     m->from = from;
     m->g = in->g;
-    m->value = (Map){.arena = m->arena};
+    m->value = (Map){ .arena = m->arena };
 }
 
 void
@@ -152,7 +164,7 @@ inside_bind(Inside *in, const char *like, const Expr *e)
 {
     Ctx *c = in->k->m->c;
     const Expr *fresh = expr_fresh_symbol(c, like);
-    Binding b = {.to = e}, back = {.to = fresh};
+    Binding b = { .to = e }, back = { .to = fresh };
 
     expr_is_var(fresh, &b.var);
     VEC_PUSH(in->k->m->arena, &in->bind, b);
@@ -204,7 +216,7 @@ inside_hand_in(Inside *in, const char *name, ValueId v, ValueList *args)
         inner = graph_input(in->g, *name ? name : value.name, inside_type(in, value.type));
         for (uint32_t i = 0; value.known.at && i < value.known.n; i++)
             expr_vars(value.known.at[i], rename_symbol, in);
-        Region r = {.nbind = in->bind.n, .bind = in->bind.at};
+        Region r = { .nbind = in->bind.n, .bind = in->bind.at };
         in->g->value.at[inner].known = graph_known_inside(m->c, m->arena, value.known, &r);
         VEC_PUSH(m->arena, args, v);
     }
@@ -223,7 +235,8 @@ inside_captured(Inside *in, ValueList *args)
             return false;
     }
     for (uint32_t i = 0; i < in->k->captured_mark.n; i++)
-        map_put(&in->k->m->value, MAP_PTR(in->k->captured_mark.at[i].name), in->k->captured_mark.at[i].mark);
+        map_put(&in->k->m->value, MAP_PTR(in->k->captured_mark.at[i].name),
+                in->k->captured_mark.at[i].mark);
     return true;
 }
 
@@ -236,7 +249,9 @@ inside_read(Inside *in)
         return false;
     for (size_t i = 0; i < in->k->m->from->n_output; i++)
         if (in->mark[i] && !sequence_has_rank(in->mark[i]))
-            return in->may_be_empty || call_refuse(in->k, "a sequence leaves the graph without ever having had an item; Tenon does not know its rank");
+            return in->may_be_empty ||
+                   call_refuse(in->k, "a sequence leaves the graph without ever having had an "
+                                      "item; Tenon does not know its rank");
     for (uint32_t i = 0; i < in->output.n; i++) {
         if (!in->output.at[i])
             return false;
@@ -253,7 +268,8 @@ inside_take_back(Model *m, uint32_t first, uint32_t end)
 
     for (uint32_t i = first; i < end; i++) {
         const Diag *one = &d->list.at[i];
-        if (!one->note && (!one->loc.node || (one->class != DIAG_MODEL && one->class != DIAG_UNSUPPORTED)))
+        if (!one->note &&
+            (!one->loc.node || (one->class != DIAG_MODEL && one->class != DIAG_UNSUPPORTED)))
             return NULL;
         if (!one->note && !error)
             error = arena_copy(m->arena, one, sizeof *one);
@@ -268,10 +284,14 @@ inside_take_back(Model *m, uint32_t first, uint32_t end)
 Region
 inside_region(const Inside *in)
 {
-    return (Region){in->g, in->bind.n, in->bind.at};
+    return (Region){ in->g, in->bind.n, in->bind.at };
 }
 
-typedef struct { const Inside *in; const bool *changes; bool all; } Bound;
+typedef struct {
+    const Inside *in;
+    const bool *changes;
+    bool all;
+} Bound;
 
 static void
 check_bound(void *user, Var v)
@@ -286,16 +306,16 @@ check_bound(void *user, Var v)
     b->all = false;
 }
 
-/* A dimension inside, as it is outside; NULL where a symbol of the inside has no one value there. */
+/* A dimension inside, as it is outside; NULL where a symbol of the inside has no one value
+ * there. */
 const Expr *
 inside_out(const Inside *in, const bool *changes, const Expr *dim)
 {
-    Bound b = {in, changes, true};
+    Bound b = { in, changes, true };
 
     expr_vars(dim, check_bound, &b);
     return b.all ? expr_subst(in->k->m->c, dim, in->bind.at, in->bind.n) : NULL;
 }
-
 
 const Expr *
 inside_new_symbol(Model *m, NewSymbols *fresh, const char *like, const Expr *most)
@@ -303,10 +323,10 @@ inside_new_symbol(Model *m, NewSymbols *fresh, const char *like, const Expr *mos
     const Expr *e = expr_fresh_symbol(m->c, like);
     Var v;
 
-    VEC_PUSH(m->arena, fresh, ((NewSymbol){symbol_name(e), most}));
+    VEC_PUSH(m->arena, fresh, ((NewSymbol){ symbol_name(e), most }));
     expr_is_var(e, &v);
     if (most)
-        expr_symbol_range(m->c, v, (Interval){0, expr_bounds(m->c, NULL, most).hi});
+        expr_symbol_range(m->c, v, (Interval){ 0, expr_bounds(m->c, NULL, most).hi });
     return e;
 }
 
@@ -322,7 +342,7 @@ ResultNames
 inside_results(Call *k, const uint64_t *mark)
 {
     Model *m = k->m;
-    ResultNames names = {0};
+    ResultNames names = { 0 };
 
     for (size_t i = 0; i < k->proto->n_output; i++) {
         Sym name = sym(m->c, text_of(k->proto->output[i]));
@@ -356,16 +376,16 @@ inside_finish(Call *k, Node *n, const ValueList *in, const Type *const *type, Re
     return true;
 }
 
-/* ---- If ------------------------------------------------------------------------------------------------- */
+/* ---- If -------------------------------------------------------------------------------------- */
 
 /* The graph as part of the one around it. */
 static bool
 read_in_place(Call *k, const Onnx__GraphProto *from)
 {
     Model *m = k->m;
-    Around around = {m->from, m->g, m->value, m->in_place};
-    Map inner = {.arena = m->arena};
-    ValueList output = {0};
+    Around around = { m->from, m->g, m->value, m->in_place };
+    Map inner = { .arena = m->arena };
+    ValueList output = { 0 };
 
     for (uint32_t i = 0; i < k->captured.n; i++)
         map_put(&inner, MAP_PTR(k->captured.at[i]), inside_outer(k, k->captured.at[i]));
@@ -379,7 +399,7 @@ read_in_place(Call *k, const Onnx__GraphProto *from)
     m->in_place = around.in_place;
     m->from = around.from;
     m->value = around.value;
-    ResultNames names = {0};
+    ResultNames names = { 0 };
     if (ok)
         names = inside_results(k, mark);
     for (uint32_t i = 0; i < names.n; i++)
@@ -392,13 +412,15 @@ ValueId
 inside_apply(Call *k, const Onnx__GraphProto *from, ValueId x)
 {
     Model *m = k->m;
-    Around around = {m->from, m->g, m->value, m->in_place};
-    Map inner = {.arena = m->arena};
-    ValueList output = {0};
+    Around around = { m->from, m->g, m->value, m->in_place };
+    Map inner = { .arena = m->arena };
+    ValueList output = { 0 };
 
     if (from->n_input != 1 || from->n_output != 1)
-        return (ValueId)diag_error(&m->c->diags, DIAG_MODEL, k->loc, "a graph of %s takes %zu values and gives %zu; it has to take one and give one", k->proto->op_type,
-                                   from->n_input, from->n_output);
+        return (ValueId)diag_error(
+            &m->c->diags, DIAG_MODEL, k->loc,
+            "a graph of %s takes %zu values and gives %zu; it has to take one and give one",
+            k->proto->op_type, from->n_input, from->n_output);
     for (uint32_t i = 0; i < k->captured.n; i++)
         map_put(&inner, MAP_PTR(k->captured.at[i]), inside_outer(k, k->captured.at[i]));
     map_put(&inner, MAP_PTR(sym(m->c, text_of(from->input[0]->name))), x);
@@ -421,7 +443,8 @@ join_dim(Call *k, NewSymbols *fresh, const Inside *in, uint32_t i, uint32_t d)
         dim[b] = inside_out(&in[b], NULL, in[b].g->value.at[in[b].g->output.at[i]].type->dim[d]);
     if (dim[0] && dim[1] && expr_eq(c, NULL, dim[0], dim[1]) == YES)
         return dim[0];
-    return inside_new_symbol(k->m, fresh, inside_size_name(k, i, d), dim[0] && dim[1] ? expr_max(c, dim[0], dim[1]) : NULL);
+    return inside_new_symbol(k->m, fresh, inside_size_name(k, i, d),
+                             dim[0] && dim[1] ? expr_max(c, dim[0], dim[1]) : NULL);
 }
 
 static bool
@@ -433,8 +456,10 @@ join_type(Call *k, NewSymbols *fresh, const Inside *in, uint32_t i, const Type *
     for (int b = 0; b < 2; b++)
         t[b] = in[b].g->value.at[in[b].g->output.at[i]].type;
     if (t[0]->dtype != t[1]->dtype)
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "output %u is %s in one branch and %s in the other; both must have one element type",
-                          i, type_str(k->m->c, t[0]), type_str(k->m->c, t[1]));
+        return diag_error(
+            &k->m->c->diags, DIAG_MODEL, k->loc,
+            "output %u is %s in one branch and %s in the other; both must have one element type", i,
+            type_str(k->m->c, t[0]), type_str(k->m->c, t[1]));
     for (uint32_t d = 0; d < t[0]->rank; d++)
         dim[d] = join_dim(k, fresh, in, i, d);
     *out = type_new(k->m->c, t[0]->dtype, t[0]->rank, dim);
@@ -448,10 +473,13 @@ ranks_differ(Call *k, const Inside *in)
     Model *m = k->m;
 
     for (uint32_t i = 0; i < k->nout; i++) {
-        const Type *t = in[0].g->value.at[in[0].g->output.at[i]].type, *e = in[1].g->value.at[in[1].g->output.at[i]].type;
+        const Type *t = in[0].g->value.at[in[0].g->output.at[i]].type,
+                   *e = in[1].g->value.at[in[1].g->output.at[i]].type;
         if (t->rank != e->rank)
-            m->ranks = arena_printf(m->arena, "%s: output %u is %s in one branch and %s in the other; Tenon needs one rank", k->proto->op_type, i,
-                                    type_str(m->c, t), type_str(m->c, e));
+            m->ranks = arena_printf(
+                m->arena,
+                "%s: output %u is %s in one branch and %s in the other; Tenon needs one rank",
+                k->proto->op_type, i, type_str(m->c, t), type_str(m->c, e));
     }
     return m->ranks != NULL;
 }
@@ -473,17 +501,21 @@ ranks_declared(const Inside *in, const Onnx__GraphProto *from)
     return any;
 }
 
-/* The one branch that can be read, or that what follows fits, in place; a run whose condition takes the other one is refused. */
+/* The one branch that can be read, or that what follows fits, in place; a run whose condition takes
+ * the other one is refused. */
 static bool
 read_only(Call *k, const Onnx__GraphProto *from, bool wanted, const char *why)
 {
     Model *m = k->m;
-    const ValueId is = little_match(k, little_ints(k, little_cast(k, k->in.at[0], DT_I64)), (const Expr *const[]){expr_int(m->c, 1)});
+    const ValueId is = little_match(k, little_ints(k, little_cast(k, k->in.at[0], DT_I64)),
+                                    (const Expr *const[]){ expr_int(m->c, 1) });
 
     if (!is || !m->g->value.at[is].known.at)
         return false;
-    const Constraint needed = {.a = m->g->value.at[is].known.at[0], .b = expr_int(m->c, wanted),
-                               .why = arena_printf(m->c->arena, "%s: %s", k->origin, why), .said = ""};
+    const Constraint needed = { .a = m->g->value.at[is].known.at[0],
+                                .b = expr_int(m->c, wanted),
+                                .why = arena_printf(m->c->arena, "%s: %s", k->origin, why),
+                                .said = "" };
     VEC_PUSH(m->g->arena, &m->g->constraints, needed);
     return read_in_place(k, from);
 }
@@ -491,12 +523,15 @@ read_only(Call *k, const Onnx__GraphProto *from, bool wanted, const char *why)
 static const char *
 refused_branch(Model *m, bool then, const char *why)
 {
-    return arena_printf(m->c->arena, "a run that takes the %s branch is refused: %s", then ? "then" : "else", why);
+    return arena_printf(m->c->arena, "a run that takes the %s branch is refused: %s",
+                        then ? "then" : "else", why);
 }
 
-/* One of the branches has mistakes, reported from `first` to `end`: who takes it is refused, with the first of them. */
+/* One of the branches has mistakes, reported from `first` to `end`: who takes it is refused, with
+ * the first of them. */
 static bool
-read_without(Call *k, const Onnx__GraphProto *const *from, int other, uint32_t first, uint32_t end, DiagClass worst, bool goes_on)
+read_without(Call *k, const Onnx__GraphProto *const *from, int other, uint32_t first, uint32_t end,
+             DiagClass worst, bool goes_on)
 {
     Model *m = k->m;
     const Diag *mistake = inside_take_back(m, first, end);
@@ -505,7 +540,8 @@ read_without(Call *k, const Onnx__GraphProto *const *from, int other, uint32_t f
         return false;
     m->c->diags.worst = worst;
     m->ranks = NULL;
-    const char *why = refused_branch(m, other, arena_printf(m->arena, "%s: %s", mistake->loc.node, mistake->text));
+    const char *why = refused_branch(
+        m, other, arena_printf(m->arena, "%s: %s", mistake->loc.node, mistake->text));
     if (!goes_on)
         diag_note(&m->c->diags, k->loc, "%s", why);
     return read_only(k, from[other], other == 0, why);
@@ -517,25 +553,29 @@ read_if(Call *k)
     Model *m = k->m;
     const Onnx__GraphProto *from[2];
     const Type **type = NEW_ARRAY(m->arena, const Type *, 2 * k->proto->n_output + 1);
-    ValueList args = {0};
-    NewSymbols fresh = {0};
+    ValueList args = { 0 };
+    NewSymbols fresh = { 0 };
     Inside in[2];
     bool fits[2], goes_on = m->goes_on;
     const DiagClass worst = m->c->diags.worst;
-    uint32_t said[3] = {m->c->diags.list.n};
+    uint32_t said[3] = { m->c->diags.list.n };
 
     m->goes_on = false;
 
     if (!inside_graph(k, "then_branch", &from[0]) || !inside_graph(k, "else_branch", &from[1]))
         return false;
     if (k->in.n != 1)
-        return diag_error(&m->c->diags, DIAG_MODEL, k->loc, "If takes one condition, the node has %u inputs", k->in.n);
+        return diag_error(&m->c->diags, DIAG_MODEL, k->loc,
+                          "If takes one condition, the node has %u inputs", k->in.n);
     const Value *cond = &m->g->value.at[k->in.at[0]];
     if (cond->type->dtype != DT_BOOL || !expr_is(type_count(m->c, cond->type), 1))
-        return diag_error(&m->c->diags, DIAG_MODEL, k->loc, "the condition is %s; one bool is needed", type_str(m->c, cond->type));
+        return diag_error(&m->c->diags, DIAG_MODEL, k->loc,
+                          "the condition is %s; one bool is needed", type_str(m->c, cond->type));
     for (int b = 0; b < 2; b++)
         if (from[b]->n_output < k->nout)
-            return diag_error(&m->c->diags, DIAG_MODEL, k->loc, "a branch gives %zu results, the node has %u", from[b]->n_output, k->nout);
+            return diag_error(&m->c->diags, DIAG_MODEL, k->loc,
+                              "a branch gives %zu results, the node has %u", from[b]->n_output,
+                              k->nout);
     int64_t known;
     if (cond->known.at && expr_const(cond->known.at[0], &known))
         return read_in_place(k, known ? from[0] : from[1]);
@@ -549,35 +589,48 @@ read_if(Call *k)
     }
     if (fits[0] != fits[1])
         return read_without(k, from, fits[1], said[fits[0]], said[fits[0] + 1], worst, goes_on);
-    if (!fits[0] && goes_on)         /* what follows is the same in both */
+    if (!fits[0] && goes_on) /* what follows is the same in both */
         m->c->diags.list.n = said[1];
     if (!fits[0])
         return false;
     for (size_t i = 0; i < k->proto->n_output; i++)
         if (in[0].mark[i] != in[1].mark[i])
-            return call_refuse(k, "output %zu is a sequence in one branch, and none, or one of other items, in the other", i);
+            return call_refuse(k,
+                               "output %zu is a sequence in one branch, and none, or one of other "
+                               "items, in the other",
+                               i);
     ResultNames names = inside_results(k, in[0].mark);
     k->nout = names.n;
     if (ranks_differ(k, in)) {
-        const bool declared[2] = {goes_on && ranks_declared(&in[0], from[0]), goes_on && ranks_declared(&in[1], from[1])};
+        const bool declared[2] = { goes_on && ranks_declared(&in[0], from[0]),
+                                   goes_on && ranks_declared(&in[1], from[1]) };
         if (declared[0] == declared[1])
             return true;
         m->ranks = NULL;
-        return read_only(k, from[declared[0] ? 0 : 1], declared[0], refused_branch(m, !declared[0], "results of the graph have other ranks than it declares"));
+        return read_only(k, from[declared[0] ? 0 : 1], declared[0],
+                         refused_branch(m, !declared[0],
+                                        "results of the graph have other ranks than it declares"));
     }
     for (uint32_t i = 0; i < k->nout; i++)
         if (!join_type(k, &fresh, in, i, &type[i]))
             return false;
     for (int b = 0; b < 2; b++)
         in[b].g->output.n = k->nout;
-    Node n = {.callee = CALL_IF, .nregion = 2, .region = (Region[]){inside_region(&in[0]), inside_region(&in[1])}, .nfresh = fresh.n, .fresh = fresh.at};
+    Node n = { .callee = CALL_IF,
+               .nregion = 2,
+               .region = (Region[]){ inside_region(&in[0]), inside_region(&in[1]) },
+               .nfresh = fresh.n,
+               .fresh = fresh.at };
     return inside_finish(k, &n, &args, type, names);
 }
 
 Control *
 control_named(const char *onnx)
 {
-    static const struct { const char *onnx; Control *read; } rows[] = {{"If", read_if}, {"Loop", loop_read}, {"Scan", loop_read_scan}};
+    static const struct {
+        const char *onnx;
+        Control *read;
+    } rows[] = { { "If", read_if }, { "Loop", loop_read }, { "Scan", loop_read_scan } };
 
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (!strcmp(rows[i].onnx, onnx))

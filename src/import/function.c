@@ -1,10 +1,12 @@
 /* function: a call of one of the model's own functions (FunctionProto).
  *
- * Its nodes are read where the call stands, with its inputs' names standing for what the call gives: types
- * and sizes differ from call to call, and operators of the body then fuse with those around it. ONNX lets no
- * function call itself, so this ends; a model whose functions do is refused by their depth.
+ * Its nodes are read where the call stands, with its inputs' names standing for what the call
+ * gives: types and sizes differ from call to call, and operators of the body then fuse with those
+ * around it. ONNX lets no function call itself, so this ends; a model whose functions do is refused
+ * by their depth.
  *
- * A node of the body may refer to an attribute of the call. Such nodes are copied with the attribute in its place.
+ * A node of the body may refer to an attribute of the call. Such nodes are copied with the
+ * attribute in its place.
  */
 #include "import/internal.h"
 
@@ -17,15 +19,20 @@ function_named(const Model *m, const Onnx__NodeProto *n)
 
     for (size_t i = 0; i < m->proto->n_functions; i++) {
         const Onnx__FunctionProto *f = m->proto->functions[i];
-        if (!strcmp(text_of(f->name), text_of(n->op_type)) && !strcmp(text_of(f->domain), domain) && !strcmp(text_of(f->overload), overload))
+        if (!strcmp(text_of(f->name), text_of(n->op_type)) && !strcmp(text_of(f->domain), domain) &&
+            !strcmp(text_of(f->overload), overload))
             return f;
     }
     return NULL;
 }
 
-/* ---- attributes that refer to the call's ------------------------------------------------------------- */
+/* ---- attributes that refer to the call's ----------------------------------------------------- */
 
-typedef struct { Model *m; const Onnx__NodeProto *call; const Onnx__FunctionProto *function; } Resolve;
+typedef struct {
+    Model *m;
+    const Onnx__NodeProto *call;
+    const Onnx__FunctionProto *function;
+} Resolve;
 
 static const Onnx__AttributeProto *
 named_attribute(const Resolve *r, const char *name)
@@ -46,7 +53,8 @@ static Onnx__AttributeProto *
 resolve_attribute(const Resolve *r, const Onnx__AttributeProto *a)
 {
     Arena *arena = r->m->arena;
-    const Onnx__AttributeProto *from = *text_of(a->ref_attr_name) ? named_attribute(r, a->ref_attr_name) : a;
+    const Onnx__AttributeProto *from =
+        *text_of(a->ref_attr_name) ? named_attribute(r, a->ref_attr_name) : a;
 
     if (!from)
         return NULL;
@@ -80,7 +88,7 @@ resolve_nodes(const Resolve *r, size_t n, Onnx__NodeProto *const *node)
     return list;
 }
 
-/* ---- the body --------------------------------------------------------------------------------------------- */
+/* ---- the body -------------------------------------------------------------------------------- */
 
 /* The function as a graph: outputs are values with names alone. */
 static const Onnx__GraphProto *
@@ -117,16 +125,18 @@ bool
 function_call(Call *k)
 {
     Model *m = k->m;
-    Resolve r = {m, k->proto, function_named(m, k->proto)};
+    Resolve r = { m, k->proto, function_named(m, k->proto) };
     const Onnx__FunctionProto *f = r.function;
     const Onnx__GraphProto *from = m->from;
-    Map value = m->value, inner = {.arena = m->arena};
+    Map value = m->value, inner = { .arena = m->arena };
     int64_t opset = m->opset;
-    ValueList output = {0};
+    ValueList output = { 0 };
 
     if (k->in.n > f->n_input || k->proto->n_output > f->n_output)
-        return diag_error(&m->c->diags, DIAG_MODEL, k->loc, "function %s has %zu inputs and %zu outputs, the node gives %u and takes %zu", f->name,
-                          f->n_input, f->n_output, k->in.n, k->proto->n_output);
+        return diag_error(
+            &m->c->diags, DIAG_MODEL, k->loc,
+            "function %s has %zu inputs and %zu outputs, the node gives %u and takes %zu", f->name,
+            f->n_input, f->n_output, k->in.n, k->proto->n_output);
     for (uint32_t i = 0; i < k->in.n; i++)
         if (k->in.at[i])
             map_put(&inner, MAP_PTR(sym(m->c, text_of(f->input[i]))), k->in.at[i]);

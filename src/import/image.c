@@ -1,4 +1,5 @@
-/* image: pictures in files. How large one is the run finds out, then it is read; one that cannot be has no points. */
+/* image: pictures in files. How large one is the run finds out, then it is read; one that cannot be
+ * has no points. */
 #include "import/little.h"
 
 #include <string.h>
@@ -6,7 +7,7 @@
 bool
 convert_image_decoder(Call *k)
 {
-    static const char *const forms[] = {"RGB", "BGR", "Grayscale"};
+    static const char *const forms[] = { "RGB", "BGR", "Grayscale" };
     const Attr *given = call_attr(k, "pixel_format");
     const char *name = given ? given->s : forms[0];
     int64_t form = 0;
@@ -16,9 +17,12 @@ convert_image_decoder(Call *k)
     while (form < 3 && strcmp(forms[form], name))
         form++;
     if (form == 3)
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "pixel_format is \"%s\"; RGB, BGR and Grayscale are possible", name);
+        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
+                          "pixel_format is \"%s\"; RGB, BGR and Grayscale are possible", name);
     Attr *attr = NEW(k->m->arena, Attr);
-    *attr = (Attr){.name = sym(k->m->c, "form"), .kind = ATTR_INT, .i = form};
+    *attr = (Attr){ .name = sym(k->m->c, "form"), .kind = ATTR_INT, .i = form };
     ValueId size = little_match(k, little_1(k, OP_image_size, k->in.at[0]), NULL);
-    return finish(k, size ? call_op(k, OP_image_points, 1, attr, 2, (ValueId[]){k->in.at[0], size}, output_name(k)) : 0);
+    return finish(k, size ? call_op(k, OP_image_points, 1, attr, 2,
+                                    (ValueId[]){ k->in.at[0], size }, output_name(k))
+                          : 0);
 }

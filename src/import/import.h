@@ -6,18 +6,28 @@
 
 #include "graph/graph.h"
 
-typedef struct { const char *input; uint32_t rank; const int64_t *dims; } ImportShape;
+typedef struct {
+    const char *input;
+    uint32_t rank;
+    const int64_t *dims;
+} ImportShape;
 
 typedef struct {
-    const Binding *dim; uint32_t ndim;       /* --dim batch=2: symbols fixed before inference */
-    const ImportShape *shape; uint32_t nshape;   /* --shape x=1x3x224x224 */
-    int64_t max_model_bytes, max_nodes;   /* named limits; 0: the defaults */
-    int64_t seed;                            /* --seed; 0: none */
-    const char *nests;                       /* --nests: a file of operators; NULL: none */
-    const char *given;                       /* --given: inputs with values of their own that are given all the same, "w,b"; NULL: none */
-    const char *prefix;                      /* "cell": a symbol n of its inputs is cell_n; NULL: n */
-    const char *library;                     /* --library: a library with operators in it; NULL: none */
-    bool (*is_state)(void *user, const char *input);     /* does a session keep this input between runs? NULL: it keeps none */
+    const Binding *dim;
+    uint32_t ndim; /* --dim batch=2: symbols fixed before inference */
+    const ImportShape *shape;
+    uint32_t nshape;                    /* --shape x=1x3x224x224 */
+    int64_t max_model_bytes, max_nodes; /* named limits; 0: the defaults */
+    int64_t seed;                       /* --seed; 0: none */
+    const char *nests;                  /* --nests: a file of operators; NULL: none */
+    /* --given: inputs with values of their own that are given all the same, "w,b"; NULL: none */
+    const char *given;
+    /* "cell": a symbol n of its inputs is cell_n; NULL: n */
+    const char *prefix;
+    /* --library: a library with operators in it; NULL: none */
+    const char *library;
+    /* does a session keep this input between runs? NULL: it keeps none */
+    bool (*is_state)(void *user, const char *input);
     void *user;
 } ImportOptions;
 
@@ -28,21 +38,32 @@ Graph *import_onnx(Ctx *c, Arena *arena, const char *path, Bytes file, const Imp
 bool import_is_onnx(Bytes file);
 
 /* What `tenon inspect` tells of a file, even when it cannot be compiled. */
-typedef struct { const char *op; uint32_t count; } CensusRow;
-typedef struct { const char *node, *op, *reason; } Unsupported;
-typedef struct { const char *name, *type; } CensusValue;     /* as declared: "f32[batch, 3]" */
 typedef struct {
-    const char *producer; int64_t opset; int64_t nodes, weights_bytes;
+    const char *op;
+    uint32_t count;
+} CensusRow;
+typedef struct {
+    const char *node, *op, *reason;
+} Unsupported;
+typedef struct {
+    const char *name, *type;
+} CensusValue; /* as declared: "f32[batch, 3]" */
+typedef struct {
+    const char *producer;
+    int64_t opset;
+    int64_t nodes, weights_bytes;
     VEC(CensusValue) input, output;
-    VEC(CensusRow) census;           /* most frequent first */
+    VEC(CensusRow) census; /* most frequent first */
     VEC(Unsupported) unsupported;
 } Census;
 bool import_census(Ctx *c, Arena *arena, const char *path, Bytes file, Census *out);
 
-/* The table of operators, one row for each of ONNX's (and ONNX Runtime's) that can be imported, as Markdown. */
+/* The table of operators, one row for each of ONNX's (and ONNX Runtime's) that can be imported, as
+ * Markdown. */
 void import_operators(Text *t);
 
 /* A TensorProto file (`input_0.pb` of ONNX's test data). */
-bool import_tensor_pb(Ctx *c, Arena *arena, const char *path, Bytes file, Sym *name, const Type **type, const void **data);
+bool import_tensor_pb(Ctx *c, Arena *arena, const char *path, Bytes file, Sym *name,
+                      const Type **type, const void **data);
 
 #endif

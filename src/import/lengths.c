@@ -1,8 +1,9 @@
 /* lengths: lists whose length is an open size: `i64[r]`.
  *
- * How many sizes a Reshape is given is the rank of its result, which a graph has to know, and a file may leave it open. Then what else the
- * file says decides it: the rank that is declared for the result or that one of its users needs, the rank of what the list is about,
- * the length of another list. The list gets that length here, and the run is held to it.
+ * How many sizes a Reshape is given is the rank of its result, which a graph has to know, and a
+ * file may leave it open. Then what else the file says decides it: the rank that is declared for
+ * the result or that one of its users needs, the rank of what the list is about, the length of
+ * another list. The list gets that length here, and the run is held to it.
  */
 #include "import/little.h"
 
@@ -25,10 +26,14 @@ list_of(Call *k, ValueId v, int64_t n, const char *what)
 
     if (!t || t->rank > 1 || list_length(k, v) >= 0)
         return v;
-    const Constraint needed = {t->dim[0], expr_int(c, n), arena_printf(c->arena, "%s: the length of %s", k->origin, what),
-                               arena_printf(c->arena, "%s has to be %" PRId64, expr_str(c, t->dim[0]), n)};
+    const Constraint needed = {
+        t->dim[0], expr_int(c, n), arena_printf(c->arena, "%s: the length of %s", k->origin, what),
+        arena_printf(c->arena, "%s has to be %" PRId64, expr_str(c, t->dim[0]), n)
+    };
     if (n > 2 * TN_MAX_RANK || !model_require_said(k->m, needed))
-        return (ValueId)diag_error(&c->diags, DIAG_MODEL, k->loc, "%s of type %s; it has to have %" PRId64 " elements", what, type_str(c, t), n);
+        return (ValueId)diag_error(&c->diags, DIAG_MODEL, k->loc,
+                                   "%s of type %s; it has to have %" PRId64 " elements", what,
+                                   type_str(c, t), n);
     return little_2(k, OP_reshape, v, little_list(k, 1, &n));
 }
 
@@ -41,17 +46,25 @@ list_refuse(Call *k, ValueId v, const char *what)
     Var size;
 
     if (t->rank != 1 || !expr_is_var(t->dim[0], &size) || list_length(k, v) >= 0)
-        return call_refuse(k, "%s of type %s; their number must be fixed, at most %d", what, type_str(c, t), 2 * TN_MAX_RANK);
+        return call_refuse(k, "%s of type %s; their number must be fixed, at most %d", what,
+                           type_str(c, t), 2 * TN_MAX_RANK);
     for (uint32_t i = 0; i < g->input.n; i++) {
         const Value *in = &g->value.at[g->input.at[i]];
-        if (k->m->from == k->m->proto->graph && in->type->rank == 1 && in->type->dim[0] == t->dim[0])
-            return call_refuse(k, "%s of type %s, and nothing in the model says how many they are: fix that with --shape %s=N (in Python shapes=), "
-                                  "or declare the rank of the result in the model", what, type_str(c, t), in->name);
+        if (k->m->from == k->m->proto->graph && in->type->rank == 1 &&
+            in->type->dim[0] == t->dim[0])
+            return call_refuse(k,
+                               "%s of type %s, and nothing in the model says how many they are: "
+                               "fix that with --shape %s=N (in Python shapes=), "
+                               "or declare the rank of the result in the model",
+                               what, type_str(c, t), in->name);
     }
-    return call_refuse(k, "%s of type %s, and nothing in the model says how many they are: declare the rank of the result in the model", what, type_str(c, t));
+    return call_refuse(k,
+                       "%s of type %s, and nothing in the model says how many they are: declare "
+                       "the rank of the result in the model",
+                       what, type_str(c, t));
 }
 
-/* ---- the rank of the result --------------------------------------------------------------------------------------- */
+/* ---- the rank of the result ------------------------------------------------------------------ */
 
 static int64_t
 declared_rank(const Model *m, const char *name)
@@ -59,8 +72,10 @@ declared_rank(const Model *m, const char *name)
     const Onnx__GraphProto *g = m->from;
 
     for (size_t i = 0; i < g->n_value_info + g->n_output; i++) {
-        const Onnx__ValueInfoProto *v = i < g->n_output ? g->output[i] : g->value_info[i - g->n_output];
-        const Onnx__TensorShapeProto *shape = strcmp(text_of(v->name), name) ? NULL : declared_shape(v);
+        const Onnx__ValueInfoProto *v =
+            i < g->n_output ? g->output[i] : g->value_info[i - g->n_output];
+        const Onnx__TensorShapeProto *shape =
+            strcmp(text_of(v->name), name) ? NULL : declared_shape(v);
         if (shape)
             return (int64_t)shape->n_dim;
     }
@@ -72,7 +87,9 @@ rank_of(const Model *m, const char *name)
 {
     uint64_t v;
 
-    return map_get(&m->value, MAP_PTR(sym(m->c, name)), &v) && v && !sequence_is(v) ? (int64_t)m->g->value.at[v].type->rank : declared_rank(m, name);
+    return map_get(&m->value, MAP_PTR(sym(m->c, name)), &v) && v && !sequence_is(v)
+               ? (int64_t)m->g->value.at[v].type->rank
+               : declared_rank(m, name);
 }
 
 static int64_t
@@ -89,13 +106,34 @@ static bool
 keeps_rank(OpKind op)
 {
     switch (op) {
-    case OP_identity: case OP_cast: case OP_clip: case OP_dropout: case OP_cum_sum: case OP_cum_prod: case OP_softmax: case OP_log_softmax: case OP_hardmax:
-    case OP_batch_norm: case OP_instance_norm: case OP_group_norm: case OP_layer_norm: case OP_rms_norm: case OP_lp_norm: case OP_lrn: case OP_slice:
-    case OP_pad: case OP_tile: case OP_trilu: case OP_reverse_sequence: case OP_scatter_elements: case OP_quantize_linear: case OP_dequantize_linear:
-    case OP_global_average_pool: case OP_global_max_pool: case OP_top_k:
-        return true;
-    default:
-        return op_is_elementwise(op) && op_info[op].max_in == 1;
+    case OP_identity:
+    case OP_cast:
+    case OP_clip:
+    case OP_dropout:
+    case OP_cum_sum:
+    case OP_cum_prod:
+    case OP_softmax:
+    case OP_log_softmax:
+    case OP_hardmax:
+    case OP_batch_norm:
+    case OP_instance_norm:
+    case OP_group_norm:
+    case OP_layer_norm:
+    case OP_rms_norm:
+    case OP_lp_norm:
+    case OP_lrn:
+    case OP_slice:
+    case OP_pad:
+    case OP_tile:
+    case OP_trilu:
+    case OP_reverse_sequence:
+    case OP_scatter_elements:
+    case OP_quantize_linear:
+    case OP_dequantize_linear:
+    case OP_global_average_pool:
+    case OP_global_max_pool:
+    case OP_top_k: return true;
+    default: return op_is_elementwise(op) && op_info[op].max_in == 1;
     }
 }
 
@@ -106,13 +144,20 @@ needed_rank(const Model *m, const Onnx__NodeProto *n, OpKind op)
     int64_t kernel = ints_of(n, "kernel_shape"), rank = -1;
 
     switch (op) {
-    case OP_conv: case OP_conv_transpose: case OP_conv_integer: case OP_deform_conv:
-        return n->n_input > 1 ? rank_of(m, text_of(n->input[1])) : -1;
-    case OP_max_pool: case OP_average_pool: case OP_lp_pool: return kernel < 0 ? -1 : kernel + 2;
+    case OP_conv:
+    case OP_conv_transpose:
+    case OP_conv_integer:
+    case OP_deform_conv: return n->n_input > 1 ? rank_of(m, text_of(n->input[1])) : -1;
+    case OP_max_pool:
+    case OP_average_pool:
+    case OP_lp_pool: return kernel < 0 ? -1 : kernel + 2;
     case OP_transpose: return ints_of(n, "perm");
-    case OP_rnn: case OP_gru: case OP_lstm: return 3;
+    case OP_rnn:
+    case OP_gru:
+    case OP_lstm: return 3;
     case OP_gemm: return 2;
-    case OP_depth_to_space: case OP_space_to_depth: return 4;
+    case OP_depth_to_space:
+    case OP_space_to_depth: return 4;
     case OP_concat:
         for (size_t i = 0; i < n->n_input && rank < 0; i++)
             rank = rank_of(m, text_of(n->input[i]));
@@ -121,13 +166,14 @@ needed_rank(const Model *m, const Onnx__NodeProto *n, OpKind op)
     }
 }
 
-/* The names that have the rank of the result, one after the other: what it is called, and what is made of it by nodes that keep it. */
+/* The names that have the rank of the result, one after the other: what it is called, and what is
+ * made of it by nodes that keep it. */
 int64_t
 result_rank(const Call *k)
 {
     const Model *m = k->m;
     const Onnx__GraphProto *g = m->from;
-    VEC(Sym) name = {0};
+    VEC(Sym) name = { 0 };
     int64_t rank = -1;
 
     VEC_PUSH(m->arena, &name, sym(m->c, text_of(k->proto->output[0])));
@@ -135,7 +181,9 @@ result_rank(const Call *k)
         rank = declared_rank(m, name.at[at]);
         for (size_t i = 0; i < g->n_node && rank < 0; i++) {
             const Onnx__NodeProto *n = g->node[i];
-            const OpRow *row = n->n_input && n->n_output && !*text_of(n->domain) ? op_row(text_of(n->op_type)) : NULL;
+            const OpRow *row = n->n_input && n->n_output && !*text_of(n->domain)
+                                   ? op_row(text_of(n->op_type))
+                                   : NULL;
             bool first = row && !strcmp(text_of(n->input[0]), name.at[at]), any = first;
             for (size_t j = 1; row && row->op == OP_concat && j < n->n_input; j++)
                 any |= !strcmp(text_of(n->input[j]), name.at[at]);
@@ -148,9 +196,13 @@ result_rank(const Call *k)
     return rank;
 }
 
-/* ---- which list has which length -------------------------------------------------------------------------------------- */
+/* ---- which list has which length ------------------------------------------------------------- */
 
-typedef struct { uint32_t input; const char *what; int64_t n; } List;        /* n -1: not known */
+typedef struct {
+    uint32_t input;
+    const char *what;
+    int64_t n;
+} List; /* n -1: not known */
 
 /* Lists that have as many elements as each other. */
 static bool
@@ -159,9 +211,12 @@ lists_alike(Call *k, uint32_t n, const List *list)
     int64_t all = -1;
 
     for (uint32_t i = 0; i < n && all < 0; i++)
-        all = list[i].n >= 0 ? list[i].n : list[i].input < k->in.n ? list_length(k, k->in.at[list[i].input]) : -1;
+        all = list[i].n >= 0            ? list[i].n
+              : list[i].input < k->in.n ? list_length(k, k->in.at[list[i].input])
+                                        : -1;
     for (uint32_t i = 0; i < n && all >= 0; i++)
-        if (list[i].input < k->in.n && k->in.at[list[i].input] && !(k->in.at[list[i].input] = list_of(k, k->in.at[list[i].input], all, list[i].what)))
+        if (list[i].input < k->in.n && k->in.at[list[i].input] &&
+            !(k->in.at[list[i].input] = list_of(k, k->in.at[list[i].input], all, list[i].what)))
             return false;
     return true;
 }
@@ -169,10 +224,11 @@ lists_alike(Call *k, uint32_t n, const List *list)
 static bool
 one_list(Call *k, uint32_t input, const char *what, int64_t n)
 {
-    return lists_alike(k, 1, &(List){input, what, n});
+    return lists_alike(k, 1, &(List){ input, what, n });
 }
 
-/* As many as ranks differ; none where one of them is not known, or the operator's own rule says what is wrong. */
+/* As many as ranks differ; none where one of them is not known, or the operator's own rule says
+ * what is wrong. */
 static int64_t
 more(int64_t rank, int64_t less)
 {
@@ -188,16 +244,15 @@ call_lengths(Call *k)
     bool open = false;
 
     for (uint32_t i = 0; i < k->in.n && i < 5; i++)
-        open |= k->in.at[i] && little_type(k, k->in.at[i])->rank == 1 && list_length(k, k->in.at[i]) < 0;
+        open |= k->in.at[i] && little_type(k, k->in.at[i])->rank == 1 &&
+                list_length(k, k->in.at[i]) < 0;
     if (!open)
         return true;
     switch (k->op) {
     case OP_reshape: return one_list(k, 1, "the shape", result_rank(k));
     case OP_constant_of_shape: return one_list(k, 0, "the shape", result_rank(k));
     case OP_affine_grid: return one_list(k, 1, "the size", result_rank(k));
-    case OP_expand:
-        n = result_rank(k);
-        return one_list(k, 1, "the shape", n > rank ? n : -1);
+    case OP_expand: n = result_rank(k); return one_list(k, 1, "the shape", n > rank ? n : -1);
     case OP_tile: return one_list(k, 1, "the repeats", rank);
     case OP_max_unpool: return one_list(k, 2, "the output's shape", rank);
     case OP_center_crop_pad: return one_list(k, 1, "the shape", axes ? (int64_t)axes->n : rank);
@@ -207,24 +262,57 @@ call_lengths(Call *k)
         return one_list(k, 2, "the scales", n) && one_list(k, 3, "the sizes", n);
     case OP_squeeze: return one_list(k, 1, "the axes", more(rank, result_rank(k)));
     case OP_unsqueeze: return one_list(k, 1, "the axes", more(result_rank(k), rank));
-    case OP_slice: return lists_alike(k, 4, (List[]){{1, "the starts", -1}, {2, "the ends", -1}, {3, "the axes", -1}, {4, "the steps", -1}});
+    case OP_slice:
+        return lists_alike(k, 4,
+                           (List[]){ { 1, "the starts", -1 },
+                                     { 2, "the ends", -1 },
+                                     { 3, "the axes", -1 },
+                                     { 4, "the steps", -1 } });
     case OP_pad:
         if (k->in.n < 4 || !k->in.at[3])
             return one_list(k, 1, "the pads", 2 * rank);
         n = list_length(k, k->in.at[1]), m = list_length(k, k->in.at[3]);
-        return one_list(k, 3, "the axes", n < 0 || n % 2 ? -1 : n / 2) && one_list(k, 1, "the pads", m < 0 ? -1 : 2 * m);
-    case OP_reduce_sum: case OP_reduce_mean: case OP_reduce_prod: case OP_reduce_max: case OP_reduce_min: case OP_reduce_l1:
-    case OP_reduce_l2: case OP_reduce_sum_square: case OP_reduce_log_sum: case OP_reduce_log_sum_exp:
+        return one_list(k, 3, "the axes", n < 0 || n % 2 ? -1 : n / 2) &&
+               one_list(k, 1, "the pads", m < 0 ? -1 : 2 * m);
+    case OP_reduce_sum:
+    case OP_reduce_mean:
+    case OP_reduce_prod:
+    case OP_reduce_max:
+    case OP_reduce_min:
+    case OP_reduce_l1:
+    case OP_reduce_l2:
+    case OP_reduce_sum_square:
+    case OP_reduce_log_sum:
+    case OP_reduce_log_sum_exp:
         return get_int(k, "keepdims", 1) || one_list(k, 1, "the axes", more(rank, result_rank(k)));
     default: return true;
     }
 }
 
 /* Inputs that are one number, by ONNX's names, a digit each. */
-static const struct { const char *op, *inputs; } numbers[] = {
-    {"BlackmanWindow", "0"}, {"Clip", "12"}, {"CumProd", "1"}, {"CumSum", "1"}, {"DFT", "12"}, {"Dropout", "12"}, {"HammingWindow", "0"}, {"HannWindow", "0"},
-    {"MelWeightMatrix", "01234"}, {"NonMaxSuppression", "234"}, {"OneHot", "1"}, {"Range", "012"}, {"STFT", "13"}, {"SequenceAt", "1"}, {"SequenceErase", "1"},
-    {"SequenceInsert", "2"}, {"TopK", "1"}, {"Trilu", "1"}, {"If", "0"}, {"Loop", "01"},
+static const struct {
+    const char *op, *inputs;
+} numbers[] = {
+    { "BlackmanWindow", "0" },
+    { "Clip", "12" },
+    { "CumProd", "1" },
+    { "CumSum", "1" },
+    { "DFT", "12" },
+    { "Dropout", "12" },
+    { "HammingWindow", "0" },
+    { "HannWindow", "0" },
+    { "MelWeightMatrix", "01234" },
+    { "NonMaxSuppression", "234" },
+    { "OneHot", "1" },
+    { "Range", "012" },
+    { "STFT", "13" },
+    { "SequenceAt", "1" },
+    { "SequenceErase", "1" },
+    { "SequenceInsert", "2" },
+    { "TopK", "1" },
+    { "Trilu", "1" },
+    { "If", "0" },
+    { "Loop", "01" },
 };
 
 bool
@@ -233,7 +321,9 @@ call_numbers(Call *k, const char *full)
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         for (const char *s = strcmp(numbers[i].op, full) ? "" : numbers[i].inputs; *s; s++) {
             uint32_t at = (uint32_t)(*s - '0');
-            if (at < k->in.n && k->in.at[at] && !(k->in.at[at] = list_of(k, k->in.at[at], 1, arena_printf(k->m->arena, "input %u, one number", at))))
+            if (at < k->in.n && k->in.at[at] &&
+                !(k->in.at[at] = list_of(k, k->in.at[at], 1,
+                                         arena_printf(k->m->arena, "input %u, one number", at))))
                 return false;
         }
     return true;

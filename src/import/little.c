@@ -1,5 +1,6 @@
-/* little: operators on small integer tensors, of which import computes what is not a tensor of the model: sizes,
- * positions, masks. Each gives 0 where one of its inputs is 0, which has been reported. */
+/* little: operators on small integer tensors, of which import computes what is not a tensor of the
+ * model: sizes, positions, masks. Each gives 0 where one of its inputs is 0, which has been
+ * reported. */
 #include "import/little.h"
 
 const Type *
@@ -17,19 +18,19 @@ little_1(Call *k, OpKind op, ValueId a)
 ValueId
 little_2(Call *k, OpKind op, ValueId a, ValueId b)
 {
-    return call_op(k, op, 0, NULL, 2, (ValueId[]){a, b}, op_info[op].name);
+    return call_op(k, op, 0, NULL, 2, (ValueId[]){ a, b }, op_info[op].name);
 }
 
 ValueId
 little_3(Call *k, OpKind op, ValueId a, ValueId b, ValueId c)
 {
-    return call_op(k, op, 0, NULL, 3, (ValueId[]){a, b, c}, op_info[op].name);
+    return call_op(k, op, 0, NULL, 3, (ValueId[]){ a, b, c }, op_info[op].name);
 }
 
 ValueId
 little_axis(Call *k, OpKind op, int64_t axis, uint32_t n, const ValueId *in)
 {
-    Attr a = {.name = sym(k->m->c, "axis"), .kind = ATTR_INT, .i = axis};
+    Attr a = { .name = sym(k->m->c, "axis"), .kind = ATTR_INT, .i = axis };
     return call_op(k, op, 1, &a, n, in, op_info[op].name);
 }
 
@@ -48,7 +49,8 @@ little_list(Call *k, uint32_t n, const int64_t *v)
 ValueId
 little_number(Call *k, int64_t v)
 {
-    return graph_const(k->m->g, "number", type_new(k->m->c, DT_I64, 0, NULL), arena_copy(k->m->arena, &v, sizeof v));
+    return graph_const(k->m->g, "number", type_new(k->m->c, DT_I64, 0, NULL),
+                       arena_copy(k->m->arena, &v, sizeof v));
 }
 
 /* An i64[1] constant. */
@@ -62,7 +64,7 @@ little_single(Call *k, int64_t v)
 ValueId
 little_iota(Call *k, uint32_t n)
 {
-    int64_t v[TN_MAX_RANK * 2] = {0};
+    int64_t v[TN_MAX_RANK * 2] = { 0 };
     for (uint32_t i = 0; i < n; i++)
         v[i] = i;
     return little_list(k, n, v);
@@ -71,7 +73,9 @@ little_iota(Call *k, uint32_t n)
 ValueId
 little_cast(Call *k, ValueId v, DType t)
 {
-    Attr to = {.name = sym(k->m->c, "to"), .kind = ATTR_STRING, .s = sym(k->m->c, dtype_info[t].name)};
+    Attr to = { .name = sym(k->m->c, "to"),
+                .kind = ATTR_STRING,
+                .s = sym(k->m->c, dtype_info[t].name) };
     if (!v || little_type(k, v)->dtype == t)
         return v;
     return call_op(k, OP_cast, 1, &to, 1, &v, "cast");
@@ -96,13 +100,14 @@ little_unsqueeze(Call *k, ValueId x, int64_t axis)
 ValueId
 little_transpose(Call *k, ValueId x, uint32_t n, const int64_t *order)
 {
-    Attr perm = {.name = sym(k->m->c, "perm"), .kind = ATTR_INTS, .n = n};
+    Attr perm = { .name = sym(k->m->c, "perm"), .kind = ATTR_INTS, .n = n };
 
     perm.ints = arena_copy(k->m->arena, order, n * sizeof *order);
     return x ? call_op(k, OP_transpose, 1, &perm, 1, &x, "transposed") : 0;
 }
 
-/* As strings, which numbers of f32, f64, i64 and u64 have; or strings as numbers, first as f64 or i64. */
+/* As strings, which numbers of f32, f64, i64 and u64 have; or strings as numbers, first as f64 or
+ * i64. */
 ValueId
 little_text(Call *k, ValueId v, DType t)
 {
@@ -110,10 +115,16 @@ little_text(Call *k, ValueId v, DType t)
 
     if (!v)
         return 0;
-    by = dtype_is_float(by) ? (t != DT_STR || by == DT_F64 ? DT_F64 : DT_F32) : t == DT_STR && by == DT_U64 ? DT_U64 : DT_I64;
-    Attr to = {.name = sym(k->m->c, "to"), .kind = ATTR_STRING, .s = sym(k->m->c, dtype_info[by].name)};
+    by = dtype_is_float(by)            ? (t != DT_STR || by == DT_F64 ? DT_F64 : DT_F32)
+         : t == DT_STR && by == DT_U64 ? DT_U64
+                                       : DT_I64;
+    Attr to = { .name = sym(k->m->c, "to"),
+                .kind = ATTR_STRING,
+                .s = sym(k->m->c, dtype_info[by].name) };
     v = little_cast(k, v, t == DT_STR ? by : from);
-    v = v ? call_op(k, t == DT_STR ? OP_number_string : OP_string_number, t == DT_STR ? 0 : 1, &to, 1, &v, "text") : 0;
+    v = v ? call_op(k, t == DT_STR ? OP_number_string : OP_string_number, t == DT_STR ? 0 : 1, &to,
+                    1, &v, "text")
+          : 0;
     return t == DT_STR ? v : little_cast(k, v, t);
 }
 
@@ -144,7 +155,8 @@ little_wrap(Call *k, ValueId axes, uint32_t r)
 ValueId
 little_match(Call *k, ValueId v, const Expr *const *most)
 {
-    const char *name = k->proto->n_output && *text_of(k->proto->output[0]) ? k->proto->output[0] : "size";
+    const char *name =
+        k->proto->n_output && *text_of(k->proto->output[0]) ? k->proto->output[0] : "size";
     return v ? graph_match(k->m->g, v, name, most, k->loc, k->origin) : 0;
 }
 
@@ -174,6 +186,7 @@ little_demand(Call *k, ValueId ok, const char *why)
     if (expr_eq(c, NULL, known, yes) == YES)
         return true;
     const Constraint needed = { known, yes, arena_printf(c->arena, "%s: %s", k->origin, why), "" };
-    VEC_PUSH(c->arena, &k->m->g->constraints, needed);       /* not assumed, or the symbol's own range would be what fails */
+    /* not assumed, or the symbol's own range would be what fails */
+    VEC_PUSH(c->arena, &k->m->g->constraints, needed);
     return true;
 }

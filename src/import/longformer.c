@@ -23,11 +23,11 @@ typedef enum { LOCAL_Q, LOCAL_K, LOCAL_V, GLOBAL_Q, GLOBAL_K, GLOBAL_V } Project
 
 typedef struct {
     Call *k;
-    int64_t heads, wide;             /* columns of all heads */
-    bool apart;                      /* weights [3, wide, wide], not side by side */
-    ValueId shape, batch, tokens;    /* of x; i64[1] */
-    ValueId rows;                    /* x as [b * s, wide] */
-    ValueId padding;                 /* mask as [b * s] */
+    int64_t heads, wide;          /* columns of all heads */
+    bool apart;                   /* weights [3, wide, wide], not side by side */
+    ValueId shape, batch, tokens; /* of x; i64[1] */
+    ValueId rows;                 /* x as [b * s, wide] */
+    ValueId padding;              /* mask as [b * s] */
 } Longformer;
 
 /* rows by one of the projections. Weights that are apart have the biases of global keys and values
@@ -42,10 +42,10 @@ projected(const Longformer *l, ValueId rows, Projection p)
     ValueId weight = call_in(k, global ? GLOBAL_WEIGHT : WEIGHT);
     ValueId bias = call_in(k, global && !behind ? GLOBAL_BIAS : BIAS);
     const int64_t at = (behind ? p - 1 : i) * n;
-    const ValueId pick[] = {weight, little_number(k, i)};
+    const ValueId pick[] = { weight, little_number(k, i) };
 
     weight = l->apart ? little_axis(k, OP_gather, 0, 2, pick)
-           : call_columns(k, weight, i * n, (i + 1) * n);
+                      : call_columns(k, weight, i * n, (i + 1) * n);
     bias = call_columns(k, bias, at, at + n);
     ValueId y = rows && weight ? call_two(k, OP_matmul, rows, weight) : 0;
     return y && bias ? call_two(k, OP_add, y, bias) : 0;
@@ -57,11 +57,11 @@ attended(const Longformer *l, const ValueId row[3], ValueId seen, ValueId mask)
 {
     Call *k = l->k;
     Ctx *c = k->m->c;
-    const Attr attr[] = {{.name = sym(c, "q_num_heads"), .kind = ATTR_INT, .i = l->heads},
-                         {.name = sym(c, "kv_num_heads"), .kind = ATTR_INT, .i = l->heads}};
+    const Attr attr[] = { { .name = sym(c, "q_num_heads"), .kind = ATTR_INT, .i = l->heads },
+                          { .name = sym(c, "kv_num_heads"), .kind = ATTR_INT, .i = l->heads } };
     ValueId never = mask ? scalar_const(k, "never", mask, -__builtin_inf()) : 0;
-    const ValueId in[] = {row[0], row[1], row[2],
-                          seen && mask ? little_3(k, OP_where, seen, mask, never) : 0};
+    const ValueId in[] = { row[0], row[1], row[2],
+                           seen && mask ? little_3(k, OP_where, seen, mask, never) : 0 };
 
     return in[0] && in[1] && in[2] && in[3] ? call_some(k, OP_attention, 2, attr, 4, in) : 0;
 }
@@ -71,7 +71,7 @@ static ValueId
 local(const Longformer *l, ValueId flags)
 {
     Call *k = l->k;
-    const int64_t middle[] = {1, 2};
+    const int64_t middle[] = { 1, 2 };
     ValueId axes = little_list(k, 2, middle), window = little_number(k, get_int(k, "window", 0));
     ValueId j = little_count(k, l->tokens), i = little_unsqueeze(k, j, 1), row[3];
     ValueId first = j ? little_2(k, OP_less_or_equal, i, little_2(k, OP_add, j, window)) : 0;
@@ -110,35 +110,38 @@ sizes_fit(Longformer *l)
     const Type *t = input_type(k, X), *w = input_type(k, WEIGHT);
 
     if (t->rank != 3 || !expr_const(t->dim[2], &l->wide))
-        return call_refuse(k, "LongformerAttention of %s; rows [b, s, heads * size] of known width "
-                           "are needed", type_str(c, t));
+        return call_refuse(k,
+                           "LongformerAttention of %s; rows [b, s, heads * size] of known width "
+                           "are needed",
+                           type_str(c, t));
     if (l->heads < 1 || l->wide % l->heads)
-        return diag_error(&c->diags, DIAG_MODEL, k->loc, "LongformerAttention has %" PRId64
-                          " heads for %" PRId64 " columns", l->heads, l->wide);
+        return diag_error(&c->diags, DIAG_MODEL, k->loc,
+                          "LongformerAttention has %" PRId64 " heads for %" PRId64 " columns",
+                          l->heads, l->wide);
     if (get_int(k, "window", 0) < 1)
         return call_refuse(k, "LongformerAttention with a window of %" PRId64 " tokens",
                            get_int(k, "window", 0));
     l->apart = w->rank == 3;
-    const Expr *n = t->dim[2], *three = expr_int(c, 3), *sides[] = {three, n, n};
-    const Expr *joined[] = {n, expr_scale(c, n, 3)};
+    const Expr *n = t->dim[2], *three = expr_int(c, 3), *sides[] = { three, n, n };
+    const Expr *joined[] = { n, expr_scale(c, n, 3) };
     const Expr *const *weight = l->apart ? sides : joined;
     const uint32_t rank = l->apart ? 3 : 2;
     const Expr *bias = expr_scale(c, n, l->apart ? 5 : 3), *global = l->apart ? n : bias;
-    return need_shape(k, WEIGHT, "weight", rank, weight) && need_shape(k, BIAS, "bias", 1, &bias)
-        && need_shape(k, GLOBAL_WEIGHT, "global_weight", rank, weight)
-        && need_shape(k, GLOBAL_BIAS, "global_bias", 1, &global)
-        && need_shape(k, MASK, "mask", 2, t->dim) && need_shape(k, GLOBAL, "global", 2, t->dim);
+    return need_shape(k, WEIGHT, "weight", rank, weight) && need_shape(k, BIAS, "bias", 1, &bias) &&
+           need_shape(k, GLOBAL_WEIGHT, "global_weight", rank, weight) &&
+           need_shape(k, GLOBAL_BIAS, "global_bias", 1, &global) &&
+           need_shape(k, MASK, "mask", 2, t->dim) && need_shape(k, GLOBAL, "global", 2, t->dim);
 }
 
 bool
 convert_longformer(Call *k)
 {
-    Longformer l = {.k = k, .heads = get_int(k, "num_heads", 0)};
+    Longformer l = { .k = k, .heads = get_int(k, "num_heads", 0) };
 
     if (!need_inputs(k, 7) || !sizes_fit(&l))
         return false;
     ValueId flat = little_single(k, -1), x = call_in(k, X);
-    const int64_t as_rows[] = {-1, l.wide};
+    const int64_t as_rows[] = { -1, l.wide };
     l.shape = little_shape(k, x);
     l.batch = little_element(k, l.shape, 0);
     l.tokens = little_element(k, l.shape, 1);

@@ -1,8 +1,8 @@
 /* loop: Loop and Scan.
  *
- * What a loop carries keeps a dimension as long as its body gives back the same one. Where it does not,
- * the dimension becomes a symbol of the body, and the body is read again with it; a dimension only ever
- * goes from fixed to free, so this ends after as many rounds as there are dimensions.
+ * What a loop carries keeps a dimension as long as its body gives back the same one. Where it does
+ * not, the dimension becomes a symbol of the body, and the body is read again with it; a dimension
+ * only ever goes from fixed to free, so this ends after as many rounds as there are dimensions.
  *
  * A Scan is a loop: it runs as often as its inputs are long and takes one slice of each per turn.
  */
@@ -10,23 +10,27 @@
 
 #include <string.h>
 
-/* ---- loops ------------------------------------------------------------------------------------------------ */
+/* ---- loops ----------------------------------------------------------------------------------- */
 
 typedef struct {
     Call *k;
     const Onnx__GraphProto *from;
-    ValueId turns, cond;             /* 0: without */
-    const Expr *known_turns;         /* NULL: not known before the run */
-    uint32_t ncarried;  ValueId *carried;            /* initial values; a sequence is two of them */
-    Sym *name;                       /* [ncarried] inside */
-    uint32_t nmark;                  /* carried values of the ONNX body */
-    uint64_t *mark;                  /* [nmark] of those that are sequences */
+    ValueId turns, cond;     /* 0: without */
+    const Expr *known_turns; /* NULL: not known before the run */
+    uint32_t ncarried;
+    ValueId *carried; /* initial values; a sequence is two of them */
+    Sym *name;        /* [ncarried] inside */
+    uint32_t nmark;   /* carried values of the ONNX body */
+    uint64_t *mark;   /* [nmark] of those that are sequences */
     uint32_t nstacked;
     /* Scan: one slice of each per turn, along an axis, the last first where reversed. */
-    uint32_t nslice;    const ValueId *slice; const int64_t *axis; const int64_t *reversed;
-    bool *free;                      /* [ncarried * TN_MAX_RANK]: dimensions that change */
+    uint32_t nslice;
+    const ValueId *slice;
+    const int64_t *axis;
+    const int64_t *reversed;
+    bool *free; /* [ncarried * TN_MAX_RANK]: dimensions that change */
     Inside in;
-    VEC(bool) changes;               /* of in.bind: symbols of dimensions that change */
+    VEC(bool) changes; /* of in.bind: symbols of dimensions that change */
     ValueList args;
 } LoopRead;
 
@@ -35,7 +39,8 @@ static uint32_t
 declared_rank(const Onnx__ValueInfoProto *v)
 {
     const Onnx__TypeProto *t = v->type;
-    return t && t->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE && t->tensor_type->shape && t->tensor_type->shape->n_dim == 1;
+    return t && t->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE && t->tensor_type->shape &&
+           t->tensor_type->shape->n_dim == 1;
 }
 
 static ValueId
@@ -53,7 +58,8 @@ carried_inputs(LoopRead *l, uint32_t first)
 
     for (uint32_t i = 0; i < l->nmark; i++)
         if (l->mark[i])
-            map_put(&m->value, MAP_PTR(sym(m->c, text_of(l->from->input[first + i]->name))), l->mark[i]);
+            map_put(&m->value, MAP_PTR(sym(m->c, text_of(l->from->input[first + i]->name))),
+                    l->mark[i]);
 
     for (uint32_t i = 0; i < l->ncarried; i++) {
         const char *name = l->name[i];
@@ -67,7 +73,8 @@ carried_inputs(LoopRead *l, uint32_t first)
             if (l->free[i * TN_MAX_RANK + d]) {
                 uint32_t nback = l->in.back.n;
                 dim[d] = inside_bind(&l->in, arena_printf(m->arena, "%s_%u", name, d), t->dim[d]);
-                l->in.back.n = nback;                /* it stands for the size outside in the first turn only */
+                /* it stands for the size outside in the first turn only */
+                l->in.back.n = nback;
                 VEC_PUSH(m->arena, &l->changes, true);
             }
         ValueId v = graph_input(l->in.g, name, type_new(m->c, t->dtype, t->rank, dim));
@@ -89,19 +96,27 @@ slice_input(LoopRead *l, uint32_t i, ValueId turn)
     if (!inside_hand_in(&l->in, "", l->slice[i], &l->args))
         return false;
     whole = l->in.g->value.n - 1;
-    Attr axis = {.name = sym(m->c, "axis"), .kind = ATTR_INT, .i = l->axis[i]};
+    Attr axis = { .name = sym(m->c, "axis"), .kind = ATTR_INT, .i = l->axis[i] };
     if (l->reversed[i]) {
-        Attr part[2] = {{.name = sym(m->c, "start"), .kind = ATTR_INT, .i = l->axis[i]}, {.name = sym(m->c, "end"), .kind = ATTR_INT, .i = l->axis[i] + 1}};
+        Attr part[2] = { { .name = sym(m->c, "start"), .kind = ATTR_INT, .i = l->axis[i] },
+                         { .name = sym(m->c, "end"), .kind = ATTR_INT, .i = l->axis[i] + 1 } };
         int64_t *one = NEW(m->arena, int64_t);
         *one = 1;
         at[0] = call_op(l->k, OP_shape, 2, part, 1, &whole, "length");
         ValueId scalar = at[0] ? call_op(l->k, OP_squeeze, 0, NULL, 1, at, "length") : 0;
-        ValueId last = scalar ? call_op(l->k, OP_sub, 0, NULL, 2, (ValueId[]){scalar, graph_const(l->in.g, "one", type_new(m->c, DT_I64, 0, NULL), one)}, "last") : 0;
-        index = last ? call_op(l->k, OP_sub, 0, NULL, 2, (ValueId[]){last, turn}, "index") : 0;
+        ValueId last =
+            scalar
+                ? call_op(l->k, OP_sub, 0, NULL, 2,
+                          (ValueId[]){ scalar, graph_const(l->in.g, "one",
+                                                           type_new(m->c, DT_I64, 0, NULL), one) },
+                          "last")
+                : 0;
+        index = last ? call_op(l->k, OP_sub, 0, NULL, 2, (ValueId[]){ last, turn }, "index") : 0;
         if (!index)
             return false;
     }
-    out = call_op(l->k, OP_gather, 1, &axis, 2, (ValueId[]){whole, index}, *name ? name : "slice");
+    out =
+        call_op(l->k, OP_gather, 1, &axis, 2, (ValueId[]){ whole, index }, *name ? name : "slice");
     return out && model_define(m, name, out, l->k->loc);
 }
 
@@ -112,11 +127,14 @@ body_goes_on(const LoopRead *l)
     const Model *m = l->k->m;
     ValueId go = l->in.g->output.n ? l->in.g->output.at[0] : 0;
 
-    if (!go)                         /* made by a node that was refused */
+    if (!go) /* made by a node that was refused */
         return true;
     const Type *t = l->in.g->value.at[go].type;
-    return (t->dtype == DT_BOOL && expr_is(type_count(m->c, t), 1))
-        || diag_error(&m->c->diags, DIAG_MODEL, l->k->loc, "the body's first result, whether there is another turn, is %s; one bool is needed", type_str(m->c, t));
+    return (t->dtype == DT_BOOL && expr_is(type_count(m->c, t), 1)) ||
+           diag_error(
+               &m->c->diags, DIAG_MODEL, l->k->loc,
+               "the body's first result, whether there is another turn, is %s; one bool is needed",
+               type_str(m->c, t));
 }
 
 /* The body with the dimensions that are known to change. */
@@ -132,9 +150,12 @@ read_loop_body(LoopRead *l)
     VEC_PUSH(m->arena, &l->args, l->turns);
     VEC_PUSH(m->arena, &l->args, l->cond);
     inside_enter(&l->in, l->k, l->from, "body");
-    ValueId turn = one_input(l, scan ? "turn" : text_of(l->from->input[0]->name), DT_I64, scan ? 0 : declared_rank(l->from->input[0]));
-    ValueId cond = one_input(l, scan ? "go" : text_of(l->from->input[1]->name), DT_BOOL, scan ? 0 : declared_rank(l->from->input[1]));
-    bool ok = scan || (model_define(m, l->from->input[0]->name, turn, l->k->loc) && model_define(m, l->from->input[1]->name, cond, l->k->loc));
+    ValueId turn = one_input(l, scan ? "turn" : text_of(l->from->input[0]->name), DT_I64,
+                             scan ? 0 : declared_rank(l->from->input[0]));
+    ValueId cond = one_input(l, scan ? "go" : text_of(l->from->input[1]->name), DT_BOOL,
+                             scan ? 0 : declared_rank(l->from->input[1]));
+    bool ok = scan || (model_define(m, l->from->input[0]->name, turn, l->k->loc) &&
+                       model_define(m, l->from->input[1]->name, cond, l->k->loc));
     ok = ok && carried_inputs(l, first);
     for (uint32_t i = 0; ok && i < l->nslice; i++)
         ok = slice_input(l, i, turn);
@@ -149,7 +170,8 @@ read_loop_body(LoopRead *l)
     return ok;
 }
 
-/* Does the body give back what it was given? Dimensions that it does not are freed; *again if there were any. */
+/* Does the body give back what it was given? Dimensions that it does not are freed; *again if there
+ * were any. */
 static bool
 compare_carried(LoopRead *l, bool *again)
 {
@@ -158,13 +180,18 @@ compare_carried(LoopRead *l, bool *again)
 
     *again = false;
     for (uint32_t i = 0; i < l->ncarried; i++) {
-        const Type *in = g->value.at[g->input.at[2 + i]].type, *out = g->value.at[g->output.at[1 + i]].type;
+        const Type *in = g->value.at[g->input.at[2 + i]].type,
+                   *out = g->value.at[g->output.at[1 + i]].type;
         const char *name = g->value.at[g->input.at[2 + i]].name;
         if (in->dtype != out->dtype)
-            return diag_error(&c->diags, DIAG_MODEL, l->k->loc, "the carried value \"%s\" is %s, a turn gives %s; both must have one element type",
-                              name, type_str(c, in), type_str(c, out));
+            return diag_error(
+                &c->diags, DIAG_MODEL, l->k->loc,
+                "the carried value \"%s\" is %s, a turn gives %s; both must have one element type",
+                name, type_str(c, in), type_str(c, out));
         if (in->rank != out->rank)
-            return call_refuse(l->k, "the carried value \"%s\" is %s, a turn gives %s; Tenon needs one rank", name, type_str(c, in), type_str(c, out));
+            return call_refuse(
+                l->k, "the carried value \"%s\" is %s, a turn gives %s; Tenon needs one rank", name,
+                type_str(c, in), type_str(c, out));
         for (uint32_t d = 0; d < in->rank; d++)
             if (!l->free[i * TN_MAX_RANK + d] && expr_eq(c, NULL, in->dim[d], out->dim[d]) != YES)
                 *again = l->free[i * TN_MAX_RANK + d] = true;
@@ -180,7 +207,8 @@ expand_carried(LoopRead *l, uint32_t first_in, uint32_t first)
 
     l->ncarried = 0;
     for (uint32_t i = 0; i < l->nmark; i++) {
-        Sym outer = sym(m->c, text_of(l->k->proto->input[first_in + i])), inner = sym(m->c, text_of(l->from->input[first + i]->name));
+        Sym outer = sym(m->c, text_of(l->k->proto->input[first_in + i])),
+            inner = sym(m->c, text_of(l->from->input[first + i]->name));
         uint64_t v = 0;
         map_get(&m->value, MAP_PTR(outer), &v);
         l->mark[i] = sequence_is(v) ? v : 0;
@@ -198,7 +226,8 @@ expand_carried(LoopRead *l, uint32_t first_in, uint32_t first)
     return true;
 }
 
-/* A sequence that began empty, or of a rank not known, has one after the first turn; *again if one was found. */
+/* A sequence that began empty, or of a rank not known, has one after the first turn; *again if one
+ * was found. */
 static bool
 settle_sequences(LoopRead *l, uint32_t first_in, bool *again)
 {
@@ -207,11 +236,13 @@ settle_sequences(LoopRead *l, uint32_t first_in, bool *again)
     for (uint32_t i = 0; i < l->nmark; i++) {
         uint64_t now = l->in.mark[1 + i];
         if (!l->mark[i] != !now)
-            return call_refuse(l->k, "carried value %u is a sequence before or after a turn, and none else", i);
+            return call_refuse(
+                l->k, "carried value %u is a sequence before or after a turn, and none else", i);
         if (!now || (sequence_has_rank(l->mark[i]) && sequence_same_rank(l->mark[i], now)))
             continue;
         if (!sequence_has_rank(now))
-            return call_refuse(l->k, "a carried sequence never has an item; Tenon does not know its rank");
+            return call_refuse(
+                l->k, "a carried sequence never has an item; Tenon does not know its rank");
         if (!sequence_settle(l->k, sym(m->c, text_of(l->k->proto->input[first_in + i])), now))
             return false;
         *again = true;
@@ -219,7 +250,8 @@ settle_sequences(LoopRead *l, uint32_t first_in, bool *again)
     return true;
 }
 
-/* Read until nothing more is freed. A body that fails with fixed dimensions may work with free ones. */
+/* Read until nothing more is freed. A body that fails with fixed dimensions may work with free
+ * ones. */
 static bool
 read_until_stable(LoopRead *l)
 {
@@ -261,7 +293,8 @@ goes_on(const Graph *g, ValueId v)
         v = node_in(g, n, 0);
     }
     const Value *value = &g->value.at[v];
-    return v == g->input.at[1] || (value->known.at && value->known.n == 1 && expr_is(value->known.at[0], 1));
+    return v == g->input.at[1] ||
+           (value->known.at && value->known.n == 1 && expr_is(value->known.at[0], 1));
 }
 
 static bool
@@ -273,7 +306,7 @@ finish_loop(LoopRead *l)
     ResultNames names = inside_results(k, l->in.mark + (l->nslice == 0));
     uint32_t nout = l->ncarried + l->nstacked;
     const Type **type = NEW_ARRAY(m->arena, const Type *, nout + 1);
-    NewSymbols fresh = {0};
+    NewSymbols fresh = { 0 };
     const Expr *dim[TN_MAX_RANK], *turns = NULL;
     const Value *cond = l->cond ? &m->g->value.at[l->cond] : NULL;
     bool always = !cond || (cond->known.at && expr_is(cond->known.at[0], 1));
@@ -282,21 +315,29 @@ finish_loop(LoopRead *l)
         const Type *t = l->in.g->value.at[l->in.g->output.at[1 + i]].type;
         bool stacked = i >= l->ncarried;
         if (t->rank + stacked > TN_MAX_RANK)
-            return call_refuse(k, "stacked output %u would have rank %u, the limit is %d", i, t->rank + 1, TN_MAX_RANK);
+            return call_refuse(k, "stacked output %u would have rank %u, the limit is %d", i,
+                               t->rank + 1, TN_MAX_RANK);
         if (!stacked)
             t = l->in.g->value.at[l->in.g->input.at[2 + i]].type;
         if (stacked && !turns)
             turns = always && l->known_turns && goes_on(l->in.g, l->in.g->output.at[0])
-                ? expr_max(c, l->known_turns, expr_int(c, 0)) : inside_new_symbol(m, &fresh, inside_size_name(k, i, 0), l->known_turns);
+                        ? expr_max(c, l->known_turns, expr_int(c, 0))
+                        : inside_new_symbol(m, &fresh, inside_size_name(k, i, 0), l->known_turns);
         if (stacked)
             dim[0] = turns;
         for (uint32_t d = 0; d < t->rank; d++) {
             const Expr *e = inside_out(&l->in, l->changes.at, t->dim[d]);
-            dim[stacked + d] = e ? e : inside_new_symbol(m, &fresh, inside_size_name(k, i, stacked + d), NULL);
+            dim[stacked + d] =
+                e ? e : inside_new_symbol(m, &fresh, inside_size_name(k, i, stacked + d), NULL);
         }
         type[i] = type_new(c, t->dtype, t->rank + stacked, dim);
     }
-    Node n = {.callee = CALL_LOOP, .nregion = 1, .region = (Region[]){inside_region(&l->in)}, .nfresh = fresh.n, .fresh = fresh.at, .ncarried = l->ncarried};
+    Node n = { .callee = CALL_LOOP,
+               .nregion = 1,
+               .region = (Region[]){ inside_region(&l->in) },
+               .nfresh = fresh.n,
+               .fresh = fresh.at,
+               .ncarried = l->ncarried };
     k->nout = nout;
     return inside_finish(k, &n, &l->args, type, names);
 }
@@ -314,16 +355,18 @@ makes_no_turn(const LoopRead *l)
 {
     const Expr *go = known_number(l->k->m, l->cond);
 
-    return (l->known_turns && expr_bounds(l->k->m->c, NULL, l->known_turns).hi <= 0) || (go && expr_is(go, 0));
+    return (l->known_turns && expr_bounds(l->k->m->c, NULL, l->known_turns).hi <= 0) ||
+           (go && expr_is(go, 0));
 }
 
-/* The results of a body that cannot be read, and is never run: values as they were given, and nothing stacked, of the type that is declared. */
+/* The results of a body that cannot be read, and is never run: values as they were given, and
+ * nothing stacked, of the type that is declared. */
 static bool
 without_turns(LoopRead *l)
 {
     Call *k = l->k;
     Model *m = k->m;
-    const Expr *dim[TN_MAX_RANK] = {expr_int(m->c, 0)};
+    const Expr *dim[TN_MAX_RANK] = { expr_int(m->c, 0) };
 
     for (uint32_t i = 0; i < k->proto->n_output; i++) {
         ValueId v = i < l->nmark ? k->in.at[2 + i] : 0;
@@ -334,11 +377,13 @@ without_turns(LoopRead *l)
             if (t == DT_NONE || shape->n_dim >= TN_MAX_RANK)
                 return false;
             for (size_t d = 0; d < shape->n_dim; d++)
-                dim[1 + d] = expr_int(m->c, shape->dim[d]->dim_value > 0 ? shape->dim[d]->dim_value : 0);
-            v = graph_const(m->g, k->proto->output[i], type_new(m->c, t, (uint32_t)shape->n_dim + 1, dim), "");
+                dim[1 + d] =
+                    expr_int(m->c, shape->dim[d]->dim_value > 0 ? shape->dim[d]->dim_value : 0);
+            v = graph_const(m->g, k->proto->output[i],
+                            type_new(m->c, t, (uint32_t)shape->n_dim + 1, dim), "");
         }
         if (!v)
-            return false;            /* a sequence */
+            return false; /* a sequence */
         call_bind(k, i, v);
     }
     return true;
@@ -350,8 +395,9 @@ need_one(Call *k, uint32_t i, DType t, const char *what)
 {
     const Type *given = i < k->in.n ? value_type(k, k->in.at[i]) : NULL;
 
-    return !given || (given->dtype == t && expr_is(type_count(k->m->c, given), 1))
-        || diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "input %u of %s, %s, is %s; one %s is needed", i, k->proto->op_type, what,
+    return !given || (given->dtype == t && expr_is(type_count(k->m->c, given), 1)) ||
+           diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
+                      "input %u of %s, %s, is %s; one %s is needed", i, k->proto->op_type, what,
                       type_str(k->m->c, given), dtype_info[t].name);
 }
 
@@ -359,19 +405,23 @@ bool
 loop_read(Call *k)
 {
     Model *m = k->m;
-    LoopRead l = {.k = k};
+    LoopRead l = { .k = k };
 
     if (!inside_graph(k, "body", &l.from))
         return false;
-    if (l.from->n_input < 2 || l.from->n_output < l.from->n_input - 1 || k->proto->n_output > l.from->n_output - 1)
-        return diag_error(&m->c->diags, DIAG_MODEL, k->loc, "a body with %zu inputs and %zu results does not fit a Loop with %zu results",
-                          l.from->n_input, l.from->n_output, k->proto->n_output);
+    if (l.from->n_input < 2 || l.from->n_output < l.from->n_input - 1 ||
+        k->proto->n_output > l.from->n_output - 1)
+        return diag_error(
+            &m->c->diags, DIAG_MODEL, k->loc,
+            "a body with %zu inputs and %zu results does not fit a Loop with %zu results",
+            l.from->n_input, l.from->n_output, k->proto->n_output);
     l.nmark = (uint32_t)l.from->n_input - 2;
     l.nstacked = (uint32_t)(l.from->n_output - 1) - l.nmark;
     while (k->in.n < k->proto->n_input || k->in.n < 2)
         VEC_PUSH(m->arena, &k->in, 0);
     if (k->in.n != 2 + l.nmark)
-        return diag_error(&m->c->diags, DIAG_MODEL, k->loc, "the body carries %u values, the node gives %u", l.nmark, k->in.n - 2);
+        return diag_error(&m->c->diags, DIAG_MODEL, k->loc,
+                          "the body carries %u values, the node gives %u", l.nmark, k->in.n - 2);
     if (!need_one(k, 0, DT_I64, "the number of turns") || !need_one(k, 1, DT_BOOL, "the condition"))
         return false;
     for (uint32_t i = 2; i < k->in.n; i++)
@@ -395,7 +445,7 @@ loop_read(Call *k)
     return true;
 }
 
-/* ---- Scan -------------------------------------------------------------------------------------------------- */
+/* ---- Scan ------------------------------------------------------------------------------------ */
 
 static bool
 ints_attr(Call *k, const char *name, uint32_t n, int64_t *out)
@@ -403,7 +453,8 @@ ints_attr(Call *k, const char *name, uint32_t n, int64_t *out)
     const Onnx__AttributeProto *a = inside_attribute(k->proto, name);
 
     if (a && a->n_ints != n)
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "attribute \"%s\" has %zu entries, %u are needed", name, a->n_ints, n);
+        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
+                          "attribute \"%s\" has %zu entries, %u are needed", name, a->n_ints, n);
     for (uint32_t i = 0; i < n; i++)
         out[i] = a ? a->ints[i] : 0;
     return true;
@@ -415,18 +466,21 @@ wrap_axis(Call *k, int64_t *axis, uint32_t rank)
     int64_t given = *axis;
 
     *axis += given < 0 ? rank : 0;
-    return (*axis >= 0 && *axis < rank)
-        || diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "axis %lld is outside of a tensor of rank %u", (long long)given, rank);
+    return (*axis >= 0 && *axis < rank) ||
+           diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
+                      "axis %lld is outside of a tensor of rank %u", (long long)given, rank);
 }
 
 static ValueId
 ints_const(Call *k, const char *name, uint32_t n, const int64_t *v)
 {
     const Expr *dim = expr_int(k->m->c, n);
-    return graph_const(k->m->g, name, type_new(k->m->c, DT_I64, 1, &dim), arena_copy(k->m->arena, v, n * sizeof *v));
+    return graph_const(k->m->g, name, type_new(k->m->c, DT_I64, 1, &dim),
+                       arena_copy(k->m->arena, v, n * sizeof *v));
 }
 
-/* Results are stacked in front, in the order of the turns; a Scan may want them elsewhere, and backwards. */
+/* Results are stacked in front, in the order of the turns; a Scan may want them elsewhere, and
+ * backwards. */
 static bool
 arrange(Call *k, uint32_t output, int64_t axis, bool reversed)
 {
@@ -439,14 +493,18 @@ arrange(Call *k, uint32_t output, int64_t axis, bool reversed)
         return false;
     if (reversed) {
         const int64_t start = -1, end = INT64_MIN, first = 0, step = -1;
-        const ValueId in[5] = {v, ints_const(k, "starts", 1, &start), ints_const(k, "ends", 1, &end), ints_const(k, "axes", 1, &first),
-                               ints_const(k, "steps", 1, &step)};
+        const ValueId in[5] = { v, ints_const(k, "starts", 1, &start),
+                                ints_const(k, "ends", 1, &end), ints_const(k, "axes", 1, &first),
+                                ints_const(k, "steps", 1, &step) };
         v = call_op(k, OP_slice, 0, NULL, 5, in, "backwards");
     }
     for (uint32_t d = 0, next = 1; d < rank; d++)
         perm[d] = d == axis ? 0 : next++;
     if (v && axis) {
-        Attr a = {.name = sym(m->c, "perm"), .kind = ATTR_INTS, .n = rank, .ints = arena_copy(m->arena, perm, rank * sizeof *perm)};
+        Attr a = { .name = sym(m->c, "perm"),
+                   .kind = ATTR_INTS,
+                   .n = rank,
+                   .ints = arena_copy(m->arena, perm, rank * sizeof *perm) };
         v = call_op(k, OP_transpose, 1, &a, 1, &v, "arranged");
     }
     call_bind(k, output, v);
@@ -458,19 +516,24 @@ loop_read_scan(Call *k)
 {
     Model *m = k->m;
     const Onnx__AttributeProto *count = inside_attribute(k->proto, "num_scan_inputs");
-    LoopRead l = {.k = k};
+    LoopRead l = { .k = k };
 
     if (!inside_graph(k, "body", &l.from))
         return false;
     if (m->opset < 9 && k->in.n == l.from->n_input + 1)
         return scan_batches(k);
     l.nslice = count && count->i > 0 && (uint64_t)count->i <= k->in.n ? (uint32_t)count->i : 0;
-    if (!l.nslice || l.from->n_input != k->in.n || l.from->n_output < k->in.n - l.nslice || k->proto->n_output > l.from->n_output)
-        return diag_error(&m->c->diags, DIAG_MODEL, k->loc, "a body with %zu inputs and %zu results does not fit a Scan of %u inputs and %zu results",
+    if (!l.nslice || l.from->n_input != k->in.n || l.from->n_output < k->in.n - l.nslice ||
+        k->proto->n_output > l.from->n_output)
+        return diag_error(&m->c->diags, DIAG_MODEL, k->loc,
+                          "a body with %zu inputs and %zu results does not fit a Scan of %u inputs "
+                          "and %zu results",
                           l.from->n_input, l.from->n_output, k->in.n, k->proto->n_output);
     for (uint32_t i = 0; i < k->in.n; i++)
         if (!k->in.at[i])
-            return diag_error(&m->c->diags, DIAG_MODEL, k->loc, "input %u of Scan is %s; a tensor is needed", i, *text_of(k->proto->input[i]) ? "none" : "absent");
+            return diag_error(&m->c->diags, DIAG_MODEL, k->loc,
+                              "input %u of Scan is %s; a tensor is needed", i,
+                              *text_of(k->proto->input[i]) ? "none" : "absent");
     l.ncarried = k->in.n - l.nslice;
     l.nstacked = (uint32_t)l.from->n_output - l.ncarried;
     l.carried = k->in.at;
@@ -478,25 +541,31 @@ loop_read_scan(Call *k)
     for (uint32_t i = 0; i < l.ncarried; i++)
         l.name[i] = sym(m->c, text_of(l.from->input[i]->name));
     l.slice = k->in.at + l.ncarried;
-    l.free = NEW_ARRAY(m->arena, bool, l.ncarried * TN_MAX_RANK + 1);
-    int64_t *axis = NEW_ARRAY(m->arena, int64_t, l.nslice), *reversed = NEW_ARRAY(m->arena, int64_t, l.nslice);
-    int64_t *out_axis = NEW_ARRAY(m->arena, int64_t, l.nstacked + 1), *out_reversed = NEW_ARRAY(m->arena, int64_t, l.nstacked + 1);
-    if (!ints_attr(k, "scan_input_axes", l.nslice, axis) || !ints_attr(k, "scan_input_directions", l.nslice, reversed)
-        || !ints_attr(k, "scan_output_axes", l.nstacked, out_axis) || !ints_attr(k, "scan_output_directions", l.nstacked, out_reversed))
+    l.free = NEW_ARRAY(m->arena, bool, l.ncarried *TN_MAX_RANK + 1);
+    int64_t *axis = NEW_ARRAY(m->arena, int64_t, l.nslice),
+            *reversed = NEW_ARRAY(m->arena, int64_t, l.nslice);
+    int64_t *out_axis = NEW_ARRAY(m->arena, int64_t, l.nstacked + 1),
+            *out_reversed = NEW_ARRAY(m->arena, int64_t, l.nstacked + 1);
+    if (!ints_attr(k, "scan_input_axes", l.nslice, axis) ||
+        !ints_attr(k, "scan_input_directions", l.nslice, reversed) ||
+        !ints_attr(k, "scan_output_axes", l.nstacked, out_axis) ||
+        !ints_attr(k, "scan_output_directions", l.nstacked, out_reversed))
         return false;
     for (uint32_t i = 0; i < l.nslice; i++)
         if (!wrap_axis(k, &axis[i], m->g->value.at[l.slice[i]].type->rank))
             return false;
     l.axis = axis;
     l.reversed = reversed;
-    Attr part[2] = {{.name = sym(m->c, "start"), .kind = ATTR_INT, .i = axis[0]}, {.name = sym(m->c, "end"), .kind = ATTR_INT, .i = axis[0] + 1}};
+    Attr part[2] = { { .name = sym(m->c, "start"), .kind = ATTR_INT, .i = axis[0] },
+                     { .name = sym(m->c, "end"), .kind = ATTR_INT, .i = axis[0] + 1 } };
     l.turns = call_op(k, OP_shape, 2, part, 1, &l.slice[0], "turns");
     l.known_turns = known_number(m, l.turns);
     if (!l.turns || !read_until_stable(&l) || !finish_loop(&l))
         return false;
     for (uint32_t i = 0; i < l.nstacked; i++)
-        if (l.ncarried + i < k->proto->n_output && *text_of(k->proto->output[l.ncarried + i]) && (out_axis[i] || out_reversed[i])
-            && !arrange(k, l.ncarried + i, out_axis[i], out_reversed[i] != 0))
+        if (l.ncarried + i < k->proto->n_output && *text_of(k->proto->output[l.ncarried + i]) &&
+            (out_axis[i] || out_reversed[i]) &&
+            !arrange(k, l.ncarried + i, out_axis[i], out_reversed[i] != 0))
             return false;
     return true;
 }

@@ -1,4 +1,5 @@
-/* made: ONNX nodes and graphs that the file has not: what an operator means, said in ONNX's own words where that needs a graph inside. */
+/* made: ONNX nodes and graphs that the file has not: what an operator means, said in ONNX's own
+ * words where that needs a graph inside. */
 #include "import/made.h"
 
 #include <string.h>

@@ -1,10 +1,11 @@
-/* made: ONNX nodes and graphs that are made while a model is read; see made.c. Their memory is the arena's. */
+/* made: ONNX nodes and graphs that are made while a model is read; see made.c. Their memory is the
+ * arena's. */
 #ifndef TENON_MADE_H
 #define TENON_MADE_H
 
 #include "import/internal.h"
 
-enum { MADE_ATTRIBUTES = 4, MADE_NAMES = 8 };        /* a node has at most; so do a graph's ends */
+enum { MADE_ATTRIBUTES = 4, MADE_NAMES = 8 }; /* a node has at most; so do a graph's ends */
 
 /* A node whose names are still to be given; attributes of it. */
 Onnx__NodeProto *made_node(Arena *a, const char *op, size_t nin, size_t nout);
@@ -16,8 +17,10 @@ void made_graph(Arena *a, Onnx__NodeProto *n, const char *name, Onnx__GraphProto
 Onnx__ValueInfoProto *made_info(Arena *a, const char *name);
 Onnx__ValueInfoProto *made_scalar(Arena *a, const char *name, int type);
 
-/* A graph of up to `most` nodes, its inputs and outputs named between blanks; and the next node of it (of none, where g is NULL). */
+/* A graph of up to `most` nodes, its inputs and outputs named between blanks; and the next node of
+ * it (of none, where g is NULL). */
 Onnx__GraphProto *made_body(Arena *a, const char *inputs, const char *outputs, size_t most);
-Onnx__NodeProto *made_step(Arena *a, Onnx__GraphProto *g, const char *outputs, const char *op, const char *inputs);
+Onnx__NodeProto *made_step(Arena *a, Onnx__GraphProto *g, const char *outputs, const char *op,
+                           const char *inputs);
 
 #endif

@@ -2,9 +2,10 @@
  *
  *     keys   i64[entries] or str[entries]          values   T[entries]
  *
- * A model that has a map x as its input takes the two tensors x.keys and x.values, in any order of the entries. No operator makes
- * a map but ZipMap, whose sequence of maps is the table that it was made of and the labels of the table's columns, in their
- * order: as an output y of the model y.values, T[maps, entries], and y.keys. In the table of names x stands for the values.
+ * A model that has a map x as its input takes the two tensors x.keys and x.values, in any order of
+ * the entries. No operator makes a map but ZipMap, whose sequence of maps is the table that it was
+ * made of and the labels of the table's columns, in their order: as an output y of the model
+ * y.values, T[maps, entries], and y.keys. In the table of names x stands for the values.
  */
 #include "import/ml.h"
 
@@ -21,20 +22,23 @@ bool
 map_input(Model *m, const Onnx__ValueInfoProto *v, bool *is)
 {
     const Onnx__TypeProto *t = v->type;
-    const Onnx__TypeProto__Map *map = t && t->value_case == ONNX__TYPE_PROTO__VALUE_MAP_TYPE ? t->map_type : NULL;
+    const Onnx__TypeProto__Map *map =
+        t && t->value_case == ONNX__TYPE_PROTO__VALUE_MAP_TYPE ? t->map_type : NULL;
     const Onnx__TypeProto *value = map ? map->value_type : NULL;
     DType key = map ? dtype_from_onnx(map->key_type) : DT_NONE;
-    DType of = value && value->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ? dtype_from_onnx(value->tensor_type->elem_type) : DT_NONE;
+    DType of = value && value->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE
+                   ? dtype_from_onnx(value->tensor_type->elem_type)
+                   : DT_NONE;
     const Expr *entries = expr_symbol(m->c, arena_printf(m->arena, "%s_entries", v->name));
-    Loc loc = {.file = m->path};
+    Loc loc = { .file = m->path };
 
     *is = (key == DT_I64 || key == DT_STR) && of != DT_NONE;
     if (!*is)
         return true;
     Sym keys = keys_of(m->c, v->name), values = sym_printf(m->c, "%s.values", v->name);
     ValueId at = graph_input(m->g, values, type_new(m->c, of, 1, &entries));
-    return model_define(m, keys, graph_input(m->g, keys, type_new(m->c, key, 1, &entries)), loc)
-        && model_define(m, values, at, loc) && model_define(m, v->name, at, loc);
+    return model_define(m, keys, graph_input(m->g, keys, type_new(m->c, key, 1, &entries)), loc) &&
+           model_define(m, values, at, loc) && model_define(m, v->name, at, loc);
 }
 
 ValueId
@@ -43,7 +47,9 @@ map_output(const Model *m, const Onnx__ValueInfoProto *v)
     const Onnx__TypeProto *t = v->type;
     uint64_t keys = 0;
 
-    t = t && t->value_case == ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE && t->sequence_type ? t->sequence_type->elem_type : t;
+    t = t && t->value_case == ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE && t->sequence_type
+            ? t->sequence_type->elem_type
+            : t;
     if (t && t->value_case == ONNX__TYPE_PROTO__VALUE_MAP_TYPE)
         map_get(&m->value, MAP_PTR(keys_of(m->c, v->name)), &keys);
     return (ValueId)keys;
@@ -64,7 +70,8 @@ read_keys(Call *k)
     if (!need_input(k, 0))
         return 0;
     if (!map_get(&k->m->value, MAP_PTR(keys_of(k->m->c, k->proto->input[0])), &v))
-        call_refuse(k, "%s of \"%s\", which is no map that the model has as an input", k->proto->op_type, k->proto->input[0]);
+        call_refuse(k, "%s of \"%s\", which is no map that the model has as an input",
+                    k->proto->op_type, k->proto->input[0]);
     return (ValueId)v;
 }
 
@@ -85,7 +92,7 @@ nothing(Call *k, DType t, int64_t count)
 static bool
 give_row(Call *k, ValueId list)
 {
-    const int64_t shape[2] = {1, -1};
+    const int64_t shape[2] = { 1, -1 };
     ValueId row = list ? little_2(k, OP_reshape, list, little_list(k, 2, shape)) : 0;
 
     return finish(k, row ? call_op(k, OP_identity, 0, NULL, 1, &row, output_name(k)) : 0);
@@ -95,7 +102,7 @@ give_row(Call *k, ValueId list)
 static ValueId
 placed(Call *k, ValueId place, ValueId values, int64_t count)
 {
-    ValueId in[] = {nothing(k, little_type(k, values)->dtype, count), place, values};
+    ValueId in[] = { nothing(k, little_type(k, values)->dtype, count), place, values };
     return little_axis(k, OP_scatter_elements, 0, 3, in);
 }
 
@@ -110,19 +117,25 @@ convert_dict_vectorizer(Call *k)
     if (!keys || (a && !strings))
         return false;
     if (a)
-        words = (List){DT_STR, (int64_t)a->n_strings, k->m->g->value.at[strings].data};
+        words = (List){ DT_STR, (int64_t)a->n_strings, k->m->g->value.at[strings].data };
     if (!words.n)
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "DictVectorizer without a vocabulary");
+        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
+                          "DictVectorizer without a vocabulary");
     const int64_t most = words.n, zero = 0;
     ValueId at = ml_place(k, keys, &words), row = at ? placed(k, at, k->in.at[0], most + 1) : 0;
-    return give_row(k, row ? little_3(k, OP_slice, row, little_list(k, 1, &zero), little_list(k, 1, &most)) : 0);
+    return give_row(
+        k,
+        row ? little_3(k, OP_slice, row, little_list(k, 1, &zero), little_list(k, 1, &most)) : 0);
 }
 
 /* The values in the order of their keys; or each at the place that its key says. */
 static bool
 convert_cast_map(Call *k)
 {
-    static const struct { const char *name; DType t; } form[] = {{"TO_FLOAT", DT_F32}, {"TO_STRING", DT_STR}, {"TO_INT64", DT_I64}};
+    static const struct {
+        const char *name;
+        DType t;
+    } form[] = { { "TO_FLOAT", DT_F32 }, { "TO_STRING", DT_STR }, { "TO_INT64", DT_I64 } };
     const char *to = ml_word(k, "cast_to", "TO_FLOAT"), *how = ml_word(k, "map_form", "DENSE");
     int64_t most = get_int(k, "max_map", 1);
     ValueId keys = read_keys(k);
@@ -132,23 +145,36 @@ convert_cast_map(Call *k)
         t = strcmp(to, form[i].name) ? t : form[i].t;
     if (!keys)
         return false;
-    if (t == DT_NONE || (strcmp(how, "DENSE") && strcmp(how, "SPARSE")) || most < 1 || most > 1 << 24)
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "CastMap with cast_to %s, map_form %s and max_map %lld; TO_FLOAT, TO_STRING and TO_INT64, DENSE and "
-                          "SPARSE, and 1 to 2^24 exist", to, how, (long long)most);
+    if (t == DT_NONE || (strcmp(how, "DENSE") && strcmp(how, "SPARSE")) || most < 1 ||
+        most > 1 << 24)
+        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
+                          "CastMap with cast_to %s, map_form %s and max_map %lld; TO_FLOAT, "
+                          "TO_STRING and TO_INT64, DENSE and "
+                          "SPARSE, and 1 to 2^24 exist",
+                          to, how, (long long)most);
     if (little_type(k, keys)->dtype != DT_I64)
-        return call_refuse(k, "CastMap of a map whose keys are %s; they are to be i64", dtype_info[little_type(k, keys)->dtype].name);
+        return call_refuse(k, "CastMap of a map whose keys are %s; they are to be i64",
+                           dtype_info[little_type(k, keys)->dtype].name);
     ValueId values = k->in.at[0];
-    values = (little_type(k, values)->dtype == DT_STR) == (t == DT_STR) ? little_cast(k, values, t) : little_text(k, values, t);
+    values = (little_type(k, values)->dtype == DT_STR) == (t == DT_STR) ? little_cast(k, values, t)
+                                                                        : little_text(k, values, t);
     if (!values)
         return false;
-    if (!strcmp(how, "SPARSE"))      /* a key below 0 is no place: one beyond the end stops the run */
-        return give_row(k, placed(k, little_3(k, OP_where, little_2(k, OP_less, keys, little_number(k, 0)), little_number(k, most), keys), values, most));
-    Attr smallest = {.name = sym(k->m->c, "largest"), .kind = ATTR_INT, .i = 0}, *attr = arena_copy(k->m->arena, &smallest, sizeof smallest);
-    ValueId in[2] = {keys, little_shape(k, keys)}, out[2];
-    const char *name[2] = {"sorted", "order"};
-    if (!in[1] || !graph_infer_op(k->m->g, OP_top_k, (Attrs){attr, 1}, k->loc, k->origin, 2, in, 2, name, out))
+    /* a key below 0 is no place: one beyond the end stops the run */
+    if (!strcmp(how, "SPARSE"))
+        return give_row(
+            k, placed(k,
+                      little_3(k, OP_where, little_2(k, OP_less, keys, little_number(k, 0)),
+                               little_number(k, most), keys),
+                      values, most));
+    Attr smallest = { .name = sym(k->m->c, "largest"), .kind = ATTR_INT, .i = 0 },
+         *attr = arena_copy(k->m->arena, &smallest, sizeof smallest);
+    ValueId in[2] = { keys, little_shape(k, keys) }, out[2];
+    const char *name[2] = { "sorted", "order" };
+    if (!in[1] || !graph_infer_op(k->m->g, OP_top_k, (Attrs){ attr, 1 }, k->loc, k->origin, 2, in,
+                                  2, name, out))
         return false;
-    return give_row(k, little_axis(k, OP_gather, 0, 2, (ValueId[]){values, out[1]}));
+    return give_row(k, little_axis(k, OP_gather, 0, 2, (ValueId[]){ values, out[1] }));
 }
 
 static int
@@ -176,11 +202,14 @@ sorted(Call *k, ValueId table, const List *labels, Sym name, ValueId *keys)
         order[i] = i;
     qsort_r(order, (size_t)labels->n, sizeof *order, by_label, (void *)labels);
     for (int64_t i = 0; i < labels->n; i++) {
-        memcpy(in_order + (size_t)i * bytes, (const char *)labels->data + (size_t)order[i] * bytes, bytes);
+        memcpy(in_order + (size_t)i * bytes, (const char *)labels->data + (size_t)order[i] * bytes,
+               bytes);
         as_it_is &= order[i] == i;
     }
     *keys = ml_const(k, name, labels->t, labels->n, -1, in_order);
-    return as_it_is ? table : little_axis(k, OP_gather, 1, 2, (ValueId[]){table, little_list(k, (uint32_t)labels->n, order)});
+    return as_it_is ? table
+                    : little_axis(k, OP_gather, 1, 2,
+                                  (ValueId[]){ table, little_list(k, (uint32_t)labels->n, order) });
 }
 
 /* The table, and its columns' labels beside it. */
@@ -196,8 +225,10 @@ convert_zip_map(Call *k)
     if (!table)
         return false;
     const Expr *columns = little_type(k, table)->dim[1], *wanted = expr_int(c, labels.n);
-    if (!labels.n || !model_require(k->m, columns, wanted, arena_printf(c->arena, "%s: columns and labels", k->origin)))
-        return diag_error(&c->diags, DIAG_MODEL, k->loc, "%s columns and %lld labels", expr_str(c, columns), (long long)labels.n);
+    if (!labels.n || !model_require(k->m, columns, wanted,
+                                    arena_printf(c->arena, "%s: columns and labels", k->origin)))
+        return diag_error(&c->diags, DIAG_MODEL, k->loc, "%s columns and %lld labels",
+                          expr_str(c, columns), (long long)labels.n);
     Sym name = keys_of(c, output_name(k));
     ValueId keys;
     table = sorted(k, table, &labels, name, &keys);
@@ -206,6 +237,8 @@ convert_zip_map(Call *k)
 }
 
 const OpRow map_rows[] = {
-    {"ai.onnx.ml.ZipMap", OP_identity, convert_zip_map},
-    {"ai.onnx.ml.DictVectorizer", OP_NONE, convert_dict_vectorizer}, {"ai.onnx.ml.CastMap", OP_NONE, convert_cast_map}, {0},
+    { "ai.onnx.ml.ZipMap", OP_identity, convert_zip_map },
+    { "ai.onnx.ml.DictVectorizer", OP_NONE, convert_dict_vectorizer },
+    { "ai.onnx.ml.CastMap", OP_NONE, convert_cast_map },
+    { 0 },
 };

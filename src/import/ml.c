@@ -1,6 +1,8 @@
-/* ml: operators of ai.onnx.ml: labels, scalers, linear models, support vectors. Trees are in tree.c, words in words.c.
+/* ml: operators of ai.onnx.ml: labels, scalers, linear models, support vectors. Trees are in
+ * tree.c, words in words.c.
  *
- * What a dictionary says is a look-up of places among sorted keys, and a gather; the rest is arithmetic on matrices.
+ * What a dictionary says is a look-up of places among sorted keys, and a gather; the rest is
+ * arithmetic on matrices.
  */
 #include "import/ml.h"
 
@@ -10,44 +12,48 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- attributes ------------------------------------------------------------------------------------ */
+/* ---- attributes ------------------------------------------------------------------------------ */
 
 List
 ml_floats(Call *k, const char *name)
 {
     const Onnx__AttributeProto *a = proto_attr(k, name);
-    return a ? (List){DT_F32, (int64_t)a->n_floats, a->floats} : (List){DT_F32, 0, NULL};
+    return a ? (List){ DT_F32, (int64_t)a->n_floats, a->floats } : (List){ DT_F32, 0, NULL };
 }
 
 List
 ml_ints(Call *k, const char *name)
 {
     const Onnx__AttributeProto *a = proto_attr(k, name);
-    return a ? (List){DT_I64, (int64_t)a->n_ints, a->ints} : (List){DT_I64, 0, NULL};
+    return a ? (List){ DT_I64, (int64_t)a->n_ints, a->ints } : (List){ DT_I64, 0, NULL };
 }
 
 bool
 ml_list(Call *k, const char *base, List *out)
 {
-    static const char *const end[] = {"strings", "int64s", "ints", "floats", "tensor", "as_tensor"};
+    static const char *const end[] = {
+        "strings", "int64s", "ints", "floats", "tensor", "as_tensor"
+    };
     const Type *type;
 
-    *out = (List){0};
+    *out = (List){ 0 };
     for (int i = 0; i < 6; i++) {
-        const Onnx__AttributeProto *a = proto_attr(k, arena_printf(k->m->arena, "%s_%s", base, end[i]));
+        const Onnx__AttributeProto *a =
+            proto_attr(k, arena_printf(k->m->arena, "%s_%s", base, end[i]));
         if (!a)
             continue;
         if (i == 0) {
             ValueId v = call_strings(k, base, a);
             if (!v)
                 return false;
-            *out = (List){DT_STR, (int64_t)a->n_strings, k->m->g->value.at[v].data};
+            *out = (List){ DT_STR, (int64_t)a->n_strings, k->m->g->value.at[v].data };
         } else if (i < 3) {
-            *out = (List){DT_I64, (int64_t)a->n_ints, a->ints};
+            *out = (List){ DT_I64, (int64_t)a->n_ints, a->ints };
         } else if (i == 3) {
-            *out = (List){DT_F32, (int64_t)a->n_floats, a->floats};
+            *out = (List){ DT_F32, (int64_t)a->n_floats, a->floats };
         } else if (a->t) {
-            if (!tensor_read(k->m, a->t, base, k->loc, &type, &out->data) || !expr_const(type_count(k->m->c, type), &out->n))
+            if (!tensor_read(k->m, a->t, base, k->loc, &type, &out->data) ||
+                !expr_const(type_count(k->m->c, type), &out->n))
                 return false;
             out->t = type->dtype;
         }
@@ -60,7 +66,7 @@ ml_list(Call *k, const char *base, List *out)
 const char *
 ml_word(Call *k, const char *name, const char *otherwise)
 {
-    return attr_string((Attrs){k->attr.at, k->attr.n}, name, otherwise);
+    return attr_string((Attrs){ k->attr.at, k->attr.n }, name, otherwise);
 }
 
 double
@@ -69,12 +75,12 @@ ml_number(const List *l, int64_t i)
     return number_get(l->t, l->data, i);
 }
 
-/* ---- values ------------------------------------------------------------------------------------------ */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 ValueId
 ml_const(Call *k, const char *name, DType t, int64_t rows, int64_t columns, const void *data)
 {
-    const Expr *dim[2] = {expr_int(k->m->c, rows), expr_int(k->m->c, columns < 0 ? 1 : columns)};
+    const Expr *dim[2] = { expr_int(k->m->c, rows), expr_int(k->m->c, columns < 0 ? 1 : columns) };
     size_t bytes = (size_t)(rows * (columns < 0 ? 1 : columns)) * dtype_info[t].bytes;
     char *copy = arena_alloc(k->m->arena, bytes + 16);
 
@@ -93,7 +99,8 @@ ValueId
 ml_float(Call *k, double v)
 {
     float f = (float)v;
-    return graph_const(k->m->g, "number", type_new(k->m->c, DT_F32, 0, NULL), arena_copy(k->m->arena, &f, sizeof f));
+    return graph_const(k->m->g, "number", type_new(k->m->c, DT_F32, 0, NULL),
+                       arena_copy(k->m->arena, &f, sizeof f));
 }
 
 ValueId
@@ -105,28 +112,32 @@ ml_real(Call *k, ValueId v)
 ValueId
 ml_rows(Call *k, ValueId x)
 {
-    const int64_t row[2] = {1, -1};
+    const int64_t row[2] = { 1, -1 };
 
     if (!x || little_type(k, x)->rank == 2)
         return x;
     if (little_type(k, x)->rank == 1)
         return little_2(k, OP_reshape, x, little_list(k, 2, row));
-    call_refuse(k, "%s of %s; rows of numbers are needed", k->proto->op_type, type_str(k->m->c, little_type(k, x)));
+    call_refuse(k, "%s of %s; rows of numbers are needed", k->proto->op_type,
+                type_str(k->m->c, little_type(k, x)));
     return 0;
 }
 
 ValueId
-ml_attr_op(Call *k, OpKind op, const char *attr, int64_t v, uint32_t n, const ValueId *in, const char *name)
+ml_attr_op(Call *k, OpKind op, const char *attr, int64_t v, uint32_t n, const ValueId *in,
+           const char *name)
 {
-    Attr a = {.name = sym(k->m->c, attr), .kind = ATTR_INT, .i = v};
+    Attr a = { .name = sym(k->m->c, attr), .kind = ATTR_INT, .i = v };
     return call_op(k, op, 1, &a, n, in, name);
 }
 
 ValueId
 ml_both(Call *k, ValueId x, bool negative)
 {
-    ValueId other = negative ? little_1(k, OP_neg, x) : x ? little_2(k, OP_sub, scalar_const(k, "one", x, 1), x) : 0;
-    return other ? little_axis(k, OP_concat, 1, 2, (ValueId[]){other, x}) : 0;
+    ValueId other = negative ? little_1(k, OP_neg, x)
+                    : x      ? little_2(k, OP_sub, scalar_const(k, "one", x, 1), x)
+                             : 0;
+    return other ? little_axis(k, OP_concat, 1, 2, (ValueId[]){ other, x }) : 0;
 }
 
 /* exp(x - max) / sum, where what is next to 0 stays in proportion to 0. */
@@ -134,23 +145,31 @@ static ValueId
 softmax_zero(Call *k, ValueId x)
 {
     const int64_t last = 1;
-    ValueId axis = little_list(k, 1, &last), most = little_2(k, OP_reduce_max, x, axis), zero = scalar_const(k, "zero", x, 0);
-    ValueId large = little_2(k, OP_greater, little_1(k, OP_abs, x), scalar_const(k, "tiny", x, 1e-7));
+    ValueId axis = little_list(k, 1, &last), most = little_2(k, OP_reduce_max, x, axis),
+            zero = scalar_const(k, "zero", x, 0);
+    ValueId large =
+        little_2(k, OP_greater, little_1(k, OP_abs, x), scalar_const(k, "tiny", x, 1e-7));
     ValueId small = little_2(k, OP_mul, x, little_1(k, OP_exp, little_1(k, OP_neg, most)));
-    ValueId e = little_3(k, OP_where, large, little_1(k, OP_exp, little_2(k, OP_sub, x, most)), small);
+    ValueId e =
+        little_3(k, OP_where, large, little_1(k, OP_exp, little_2(k, OP_sub, x, most)), small);
     ValueId sum = little_2(k, OP_reduce_sum, e, axis);
-    return little_3(k, OP_where, little_2(k, OP_equal, sum, zero), scalar_const(k, "half", x, 0.5), little_2(k, OP_div, e, sum));
+    return little_3(k, OP_where, little_2(k, OP_equal, sum, zero), scalar_const(k, "half", x, 0.5),
+                    little_2(k, OP_div, e, sum));
 }
 
 /* sqrt(2) * inverse erf(2 x - 1), by Winitzki's formula, as others have it. */
 static ValueId
 probit(Call *k, ValueId x)
 {
-    ValueId one = scalar_const(k, "one", x, 1), y = little_2(k, OP_sub, little_2(k, OP_mul, x, scalar_const(k, "two", x, 2)), one);
-    ValueId log = little_1(k, OP_log, little_2(k, OP_mul, little_2(k, OP_sub, one, y), little_2(k, OP_add, one, y)));
-    ValueId v = little_2(k, OP_add, scalar_const(k, "a", x, 2 / (M_PI * 0.147)), little_2(k, OP_mul, log, scalar_const(k, "half", x, 0.5)));
+    ValueId one = scalar_const(k, "one", x, 1),
+            y = little_2(k, OP_sub, little_2(k, OP_mul, x, scalar_const(k, "two", x, 2)), one);
+    ValueId log = little_1(
+        k, OP_log, little_2(k, OP_mul, little_2(k, OP_sub, one, y), little_2(k, OP_add, one, y)));
+    ValueId v = little_2(k, OP_add, scalar_const(k, "a", x, 2 / (M_PI * 0.147)),
+                         little_2(k, OP_mul, log, scalar_const(k, "half", x, 0.5)));
     ValueId v2 = little_2(k, OP_mul, log, scalar_const(k, "b", x, 1 / 0.147));
-    ValueId v3 = little_2(k, OP_sub, little_1(k, OP_sqrt, little_2(k, OP_sub, little_2(k, OP_mul, v, v), v2)), v);
+    ValueId v3 = little_2(
+        k, OP_sub, little_1(k, OP_sqrt, little_2(k, OP_sub, little_2(k, OP_mul, v, v), v2)), v);
     ValueId r = little_2(k, OP_mul, little_1(k, OP_sign, y), little_1(k, OP_sqrt, v3));
     return little_2(k, OP_mul, r, scalar_const(k, "root", x, 1.41421356));
 }
@@ -168,14 +187,17 @@ ml_transform(Call *k, ValueId scores, const char *name)
         return softmax_zero(k, scores);
     if (!strcmp(name, "PROBIT"))
         return probit(k, scores);
-    diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "%s: post_transform \"%s\"; NONE, SOFTMAX, LOGISTIC, SOFTMAX_ZERO and PROBIT exist", k->proto->op_type, name);
+    diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
+               "%s: post_transform \"%s\"; NONE, SOFTMAX, LOGISTIC, SOFTMAX_ZERO and PROBIT exist",
+               k->proto->op_type, name);
     return 0;
 }
 
 static ValueId
 named_result(Call *k, ValueId v, uint32_t i)
 {
-    const char *name = i < k->proto->n_output && *text_of(k->proto->output[i]) ? k->proto->output[i] : "unused";
+    const char *name =
+        i < k->proto->n_output && *text_of(k->proto->output[i]) ? k->proto->output[i] : "unused";
     return v ? call_op(k, OP_identity, 0, NULL, 1, &v, name) : 0;
 }
 
@@ -185,12 +207,14 @@ ml_labels(Call *k, const List *labels, ValueId which)
     ValueId v = which ? which : 0;
 
     if (v && labels->n)
-        v = little_axis(k, OP_gather, 0, 2, (ValueId[]){ml_const(k, "labels", labels->t, labels->n, -1, labels->data), v});
+        v = little_axis(
+            k, OP_gather, 0, 2,
+            (ValueId[]){ ml_const(k, "labels", labels->t, labels->n, -1, labels->data), v });
     call_bind(k, 0, named_result(k, v, 0));
     return v != 0;
 }
 
-/* ---- dictionaries ------------------------------------------------------------------------------------- */
+/* ---- dictionaries ---------------------------------------------------------------------------- */
 
 static int
 by_key(const void *x, const void *y, void *user)
@@ -208,10 +232,11 @@ ml_place(Call *k, ValueId x, const List *keys)
     int64_t *order = NEW_ARRAY(a, int64_t, keys->n + 2), kept = 0;
     uint32_t size = dtype_info[keys->t].bytes;
     char *sorted = arena_alloc(a, (size_t)keys->n * size + 1);
-    TnArray array = {(void *)keys->data, routine_type(keys->t), 1, &keys->n};
+    TnArray array = { (void *)keys->data, routine_type(keys->t), 1, &keys->n };
 
     if (x && little_type(k, x)->dtype != keys->t) {
-        call_refuse(k, "%s of %s, whose keys are %s", k->proto->op_type, type_str(k->m->c, little_type(k, x)), dtype_info[keys->t].name);
+        call_refuse(k, "%s of %s, whose keys are %s", k->proto->op_type,
+                    type_str(k->m->c, little_type(k, x)), dtype_info[keys->t].name);
         return 0;
     }
     if (!array.type) {
@@ -228,7 +253,9 @@ ml_place(Call *k, ValueId x, const List *keys)
         memcpy(sorted + i * size, (const char *)keys->data + order[i] * size, size);
     order[kept] = keys->n;
     ValueId at = x ? little_2(k, OP_lookup, x, ml_const(k, "keys", keys->t, kept, -1, sorted)) : 0;
-    return at ? little_axis(k, OP_gather, 0, 2, (ValueId[]){ml_const(k, "order", DT_I64, kept + 1, -1, order), at}) : 0;
+    return at ? little_axis(k, OP_gather, 0, 2,
+                            (ValueId[]){ ml_const(k, "order", DT_I64, kept + 1, -1, order), at })
+              : 0;
 }
 
 /* values[place], or the default behind them. */
@@ -242,7 +269,9 @@ map_to(Call *k, ValueId place, const List *values, const void *otherwise)
         memcpy(all, values->data, (size_t)values->n * size);
     memcpy(all + values->n * size, otherwise, size);
     ValueId table = ml_const(k, "values", values->t, values->n + 1, -1, all);
-    return finish(k, place ? ml_attr_op(k, OP_gather, "axis", 0, 2, (ValueId[]){table, place}, output_name(k)) : 0);
+    return finish(k, place ? ml_attr_op(k, OP_gather, "axis", 0, 2, (ValueId[]){ table, place },
+                                        output_name(k))
+                           : 0);
 }
 
 static bool
@@ -250,7 +279,7 @@ default_of(Call *k, DType t, const void **out, const char *unknown)
 {
     const Onnx__AttributeProto *a = proto_attr(k, "default_tensor");
     const Type *type;
-    Number n = {0};
+    Number n = { 0 };
 
     if (a && a->t)
         return tensor_read(k->m, a->t, "default_tensor", k->loc, &type, out) && type->dtype == t;
@@ -260,7 +289,7 @@ default_of(Call *k, DType t, const void **out, const char *unknown)
         return true;
     }
     if (dtype_is_float(t))
-        n.f = attr_float((Attrs){k->attr.at, k->attr.n}, "default_float", -0.0);
+        n.f = attr_float((Attrs){ k->attr.at, k->attr.n }, "default_float", -0.0);
     else
         n.i = get_int(k, "default_int64", -1);
     void *at = arena_alloc(k->m->arena, 16);
@@ -275,21 +304,26 @@ convert_label_encoder(Call *k)
     List keys, values, classes;
     const void *otherwise;
 
-    if (!need_input(k, 0) || !ml_list(k, "keys", &keys) || !ml_list(k, "values", &values) || !ml_list(k, "classes", &classes))
+    if (!need_input(k, 0) || !ml_list(k, "keys", &keys) || !ml_list(k, "values", &values) ||
+        !ml_list(k, "classes", &classes))
         return false;
-    if (classes.n) {                 /* version 1: strings to their places, and back */
+    if (classes.n) { /* version 1: strings to their places, and back */
         int64_t *place = NEW_ARRAY(k->m->arena, int64_t, classes.n);
         for (int64_t i = 0; i < classes.n; i++)
             place[i] = i;
-        keys = values = (List){DT_I64, classes.n, place};
+        keys = values = (List){ DT_I64, classes.n, place };
         *(input_type(k, 0)->dtype == DT_STR ? &keys : &values) = classes;
     }
     if (keys.n != values.n)
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "LabelEncoder has %lld keys and %lld values", (long long)keys.n, (long long)values.n);
+        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
+                          "LabelEncoder has %lld keys and %lld values", (long long)keys.n,
+                          (long long)values.n);
     if (!keys.n)
         return call_refuse(k, "LabelEncoder without keys");
     if (!default_of(k, values.t, &otherwise, "_Unused"))
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "the default of LabelEncoder is not of its values' type, %s", dtype_info[values.t].name);
+        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
+                          "the default of LabelEncoder is not of its values' type, %s",
+                          dtype_info[values.t].name);
     return map_to(k, ml_place(k, k->in.at[0], &keys), &values, otherwise);
 }
 
@@ -301,19 +335,24 @@ convert_category_mapper(Call *k)
     const void *otherwise;
 
     if (!need_input(k, 0) || !a)
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "CategoryMapper needs an input and cats_strings");
+        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
+                          "CategoryMapper needs an input and cats_strings");
     ValueId v = call_strings(k, "cats", a);
     if (!v)
         return false;
-    words = (List){DT_STR, (int64_t)a->n_strings, k->m->g->value.at[v].data};
+    words = (List){ DT_STR, (int64_t)a->n_strings, k->m->g->value.at[v].data };
     if (words.n != numbers.n)
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "CategoryMapper has %lld strings and %lld numbers", (long long)words.n, (long long)numbers.n);
+        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
+                          "CategoryMapper has %lld strings and %lld numbers", (long long)words.n,
+                          (long long)numbers.n);
     bool back = input_type(k, 0)->dtype != DT_STR;
     const List *keys = back ? &numbers : &words, *values = back ? &words : &numbers;
-    return default_of(k, values->t, &otherwise, "_Unused") && map_to(k, ml_place(k, k->in.at[0], keys), values, otherwise);
+    return default_of(k, values->t, &otherwise, "_Unused") &&
+           map_to(k, ml_place(k, k->in.at[0], keys), values, otherwise);
 }
 
-/* Rows of a unit matrix; one of zeros behind them for what is none of the categories, or else there is no such row. */
+/* Rows of a unit matrix; one of zeros behind them for what is none of the categories, or else there
+ * is no such row. */
 static bool
 convert_one_hot_encoder(Call *k)
 {
@@ -321,24 +360,31 @@ convert_one_hot_encoder(Call *k)
     bool zeros = get_int(k, "zeros", 1) != 0;
 
     if (!need_input(k, 0) || !ml_list(k, "cats", &cats) || !cats.n)
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "OneHotEncoder needs an input and categories");
+        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
+                          "OneHotEncoder needs an input and categories");
     if (cats.n > 1 << 12)
-        return call_refuse(k, "OneHotEncoder of %lld categories; 4096 are possible", (long long)cats.n);
+        return call_refuse(k, "OneHotEncoder of %lld categories; 4096 are possible",
+                           (long long)cats.n);
     float *unit = NEW_ARRAY(k->m->arena, float, (cats.n + 1) * cats.n);
     for (int64_t i = 0; i < cats.n; i++)
         unit[i * cats.n + i] = 1;
-    ValueId x = cats.t == DT_STR ? k->in.at[0] : little_cast(k, k->in.at[0], cats.t), at = ml_place(k, x, &cats);
+    ValueId x = cats.t == DT_STR ? k->in.at[0] : little_cast(k, k->in.at[0], cats.t),
+            at = ml_place(k, x, &cats);
     ValueId table = ml_floats_const(k, "rows", cats.n + zeros, cats.n, unit);
-    return finish(k, at ? ml_attr_op(k, OP_gather, "axis", 0, 2, (ValueId[]){table, at}, output_name(k)) : 0);
+    return finish(
+        k,
+        at ? ml_attr_op(k, OP_gather, "axis", 0, 2, (ValueId[]){ table, at }, output_name(k)) : 0);
 }
 
-/* ---- columns of numbers ---------------------------------------------------------------------------------- */
+/* ---- columns of numbers ---------------------------------------------------------------------- */
 
 /* f32[n] along the last axis, or one number. */
 static ValueId
 per_column(Call *k, const List *l, ValueId x)
 {
-    return x ? little_cast(k, ml_const(k, "column", l->t, l->n, -1, l->data), little_type(k, x)->dtype) : 0;
+    return x ? little_cast(k, ml_const(k, "column", l->t, l->n, -1, l->data),
+                           little_type(k, x)->dtype)
+             : 0;
 }
 
 static bool
@@ -357,20 +403,22 @@ convert_normalizer(Call *k)
 {
     const char *norm = ml_word(k, "norm", "MAX");
     const int64_t last = -1;
-    OpKind op = !strcmp(norm, "L1") ? OP_reduce_l1 : !strcmp(norm, "L2") ? OP_reduce_l2 : OP_reduce_max;
+    OpKind op = !strcmp(norm, "L1")   ? OP_reduce_l1
+                : !strcmp(norm, "L2") ? OP_reduce_l2
+                                      : OP_reduce_max;
     ValueId x = need_input(k, 0) ? little_cast(k, k->in.at[0], DT_F32) : 0;
     ValueId by = x ? little_2(k, op, x, little_list(k, 1, &last)) : 0;
     ValueId none = by ? little_2(k, OP_equal, by, scalar_const(k, "zero", by, 0)) : 0;
 
     by = none ? little_3(k, OP_where, none, scalar_const(k, "one", by, 1), by) : 0;
-    return finish(k, by ? call_op(k, OP_div, 0, NULL, 2, (ValueId[]){x, by}, output_name(k)) : 0);
+    return finish(k, by ? call_op(k, OP_div, 0, NULL, 2, (ValueId[]){ x, by }, output_name(k)) : 0);
 }
 
 static bool
 convert_imputer(Call *k)
 {
     List values = ml_floats(k, "imputed_value_floats");
-    double gone = attr_float((Attrs){k->attr.at, k->attr.n}, "replaced_value_float", 0);
+    double gone = attr_float((Attrs){ k->attr.at, k->attr.n }, "replaced_value_float", 0);
 
     if (!values.n) {
         values = ml_ints(k, "imputed_value_int64s");
@@ -379,15 +427,20 @@ convert_imputer(Call *k)
     if (!need_input(k, 0) || !values.n)
         return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "Imputer needs an input and values");
     ValueId x = k->in.at[0];
-    ValueId is = isnan(gone) ? little_1(k, OP_is_nan, x) : little_2(k, OP_equal, x, scalar_const(k, "replaced", x, gone));
-    return finish(k, is ? call_op(k, OP_where, 0, NULL, 3, (ValueId[]){is, per_column(k, &values, x), x}, output_name(k)) : 0);
+    ValueId is = isnan(gone) ? little_1(k, OP_is_nan, x)
+                             : little_2(k, OP_equal, x, scalar_const(k, "replaced", x, gone));
+    return finish(k, is ? call_op(k, OP_where, 0, NULL, 3,
+                                  (ValueId[]){ is, per_column(k, &values, x), x }, output_name(k))
+                        : 0);
 }
 
 static bool
 convert_binarizer(Call *k)
 {
-    double limit = attr_float((Attrs){k->attr.at, k->attr.n}, "threshold", 0);
-    ValueId is = need_input(k, 0) ? little_2(k, OP_greater, k->in.at[0], scalar_const(k, "threshold", k->in.at[0], limit)) : 0;
+    double limit = attr_float((Attrs){ k->attr.at, k->attr.n }, "threshold", 0);
+    ValueId is = need_input(k, 0) ? little_2(k, OP_greater, k->in.at[0],
+                                             scalar_const(k, "threshold", k->in.at[0], limit))
+                                  : 0;
 
     return finish(k, is ? named_result(k, little_cast(k, is, input_type(k, 0)->dtype), 0) : 0);
 }
@@ -411,20 +464,24 @@ convert_array_feature_extractor(Call *k)
 {
     if (!need_input(k, 0) || !need_input(k, 1))
         return false;
-    ValueId x = input_type(k, 0)->rank == 1 ? ml_rows(k, k->in.at[0]) : k->in.at[0], at = k->in.at[1];
+    ValueId x = input_type(k, 0)->rank == 1 ? ml_rows(k, k->in.at[0]) : k->in.at[0],
+            at = k->in.at[1];
     const int64_t flat = -1;
     at = little_type(k, at)->rank == 1 ? at : little_2(k, OP_reshape, at, little_list(k, 1, &flat));
-    return finish(k, x && at ? ml_attr_op(k, OP_gather, "axis", -1, 2, (ValueId[]){x, at}, output_name(k)) : 0);
+    return finish(
+        k, x && at ? ml_attr_op(k, OP_gather, "axis", -1, 2, (ValueId[]){ x, at }, output_name(k))
+                   : 0);
 }
 
-/* ---- linear models ---------------------------------------------------------------------------------------- */
+/* ---- linear models --------------------------------------------------------------------------- */
 
 /* x w' + b, w of `rows` rows. */
 static ValueId
 linear(Call *k, ValueId x, const List *w, const List *b, int64_t rows)
 {
     if (!x || rows < 1 || w->n % rows) {
-        diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "%lld coefficients for %lld rows", (long long)w->n, (long long)rows);
+        diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "%lld coefficients for %lld rows",
+                   (long long)w->n, (long long)rows);
         return 0;
     }
     int64_t columns = w->n / rows;
@@ -433,8 +490,13 @@ linear(Call *k, ValueId x, const List *w, const List *b, int64_t rows)
         for (int64_t j = 0; j < columns; j++)
             turned[j * rows + i] = ((const float *)w->data)[i * columns + j];
     DType t = little_type(k, x)->dtype;
-    ValueId y = little_2(k, OP_matmul, x, little_cast(k, ml_floats_const(k, "coefficients", columns, rows, turned), t));
-    return y && b->n ? little_2(k, OP_add, y, little_cast(k, ml_const(k, "intercepts", DT_F32, b->n, -1, b->data), t)) : y;
+    ValueId y =
+        little_2(k, OP_matmul, x,
+                 little_cast(k, ml_floats_const(k, "coefficients", columns, rows, turned), t));
+    return y && b->n
+               ? little_2(k, OP_add, y,
+                          little_cast(k, ml_const(k, "intercepts", DT_F32, b->n, -1, b->data), t))
+               : y;
 }
 
 static bool
@@ -450,7 +512,8 @@ convert_linear_regressor(Call *k)
 static ValueId
 best_column(Call *k, ValueId scores)
 {
-    Attr attr[2] = {{.name = sym(k->m->c, "axis"), .kind = ATTR_INT, .i = 1}, {.name = sym(k->m->c, "keepdims"), .kind = ATTR_INT}};
+    Attr attr[2] = { { .name = sym(k->m->c, "axis"), .kind = ATTR_INT, .i = 1 },
+                     { .name = sym(k->m->c, "keepdims"), .kind = ATTR_INT } };
     return scores ? call_op(k, OP_arg_max, 2, attr, 1, &scores, "best") : 0;
 }
 
@@ -477,53 +540,69 @@ convert_linear_classifier(Call *k)
     if (!s)
         return false;
     if (rows == 1 && labels.n < 2)
-        return call_refuse(k, "LinearClassifier with one row of coefficients and %lld labels", (long long)labels.n);
+        return call_refuse(k, "LinearClassifier with one row of coefficients and %lld labels",
+                           (long long)labels.n);
     if (rows == 1)
         s = ml_both(k, s, true);
-    return ml_labels(k, &labels, best_column(k, s)) && give_scores(k, ml_transform(k, s, ml_word(k, "post_transform", "NONE")));
+    return ml_labels(k, &labels, best_column(k, s)) &&
+           give_scores(k, ml_transform(k, s, ml_word(k, "post_transform", "NONE")));
 }
 
-/* ---- support vectors ------------------------------------------------------------------------------------------ */
+/* ---- support vectors ------------------------------------------------------------------------- */
 
 /* The kernel of x[n, c] with each vector: [n, v]. */
 static ValueId
 kernel_of(Call *k, ValueId x, const List *vectors, int64_t count, const char *kind)
 {
     List params = ml_floats(k, "kernel_params");
-    double gamma = params.n > 0 ? ml_number(&params, 0) : 0, coef = params.n > 1 ? ml_number(&params, 1) : 0, degree = params.n > 2 ? ml_number(&params, 2) : 0;
-    List none = {0};
+    double gamma = params.n > 0 ? ml_number(&params, 0) : 0,
+           coef = params.n > 1 ? ml_number(&params, 1) : 0,
+           degree = params.n > 2 ? ml_number(&params, 2) : 0;
+    List none = { 0 };
 
-    if (!strcmp(kind, "RBF")) {      /* |x - v|^2, as it stands: a difference of squares would lose digits */
+    /* |x - v|^2, as it stands: a difference of squares would lose digits */
+    if (!strcmp(kind, "RBF")) {
         int64_t columns = count ? vectors->n / count : 0;
         const int64_t one = 1, last = 2;
-        Attr keep = {.name = sym(k->m->c, "keepdims"), .kind = ATTR_INT};
-        ValueId v = little_cast(k, ml_const(k, "vectors", DT_F32, count, columns, vectors->data), little_type(k, x)->dtype);
+        Attr keep = { .name = sym(k->m->c, "keepdims"), .kind = ATTR_INT };
+        ValueId v = little_cast(k, ml_const(k, "vectors", DT_F32, count, columns, vectors->data),
+                                little_type(k, x)->dtype);
         ValueId d = little_2(k, OP_sub, little_2(k, OP_unsqueeze, x, little_list(k, 1, &one)), v);
-        ValueId square = d ? call_op(k, OP_reduce_sum_square, 1, &keep, 2, (ValueId[]){d, little_list(k, 1, &last)}, "distance") : 0;
-        return square ? little_1(k, OP_exp, little_2(k, OP_mul, square, scalar_const(k, "gamma", square, -gamma))) : 0;
+        ValueId square = d ? call_op(k, OP_reduce_sum_square, 1, &keep, 2,
+                                     (ValueId[]){ d, little_list(k, 1, &last) }, "distance")
+                           : 0;
+        return square
+                   ? little_1(k, OP_exp,
+                              little_2(k, OP_mul, square, scalar_const(k, "gamma", square, -gamma)))
+                   : 0;
     }
     ValueId dot = linear(k, x, vectors, &none, count);
     if (!dot || !strcmp(kind, "LINEAR"))
         return dot;
-    dot = little_2(k, OP_add, little_2(k, OP_mul, dot, scalar_const(k, "gamma", dot, gamma)), scalar_const(k, "coef0", dot, coef));
+    dot = little_2(k, OP_add, little_2(k, OP_mul, dot, scalar_const(k, "gamma", dot, gamma)),
+                   scalar_const(k, "coef0", dot, coef));
     if (!strcmp(kind, "SIGMOID"))
         return little_1(k, OP_tanh, dot);
     if (!strcmp(kind, "POLY"))
         return little_2(k, OP_pow, dot, scalar_const(k, "degree", dot, degree));
-    diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "kernel_type \"%s\"; LINEAR, POLY, RBF and SIGMOID exist", kind);
+    diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
+               "kernel_type \"%s\"; LINEAR, POLY, RBF and SIGMOID exist", kind);
     return 0;
 }
 
 static bool
 convert_svm_regressor(Call *k)
 {
-    List w = ml_floats(k, "coefficients"), rho = ml_floats(k, "rho"), vectors = ml_floats(k, "support_vectors"), none = {0};
+    List w = ml_floats(k, "coefficients"), rho = ml_floats(k, "rho"),
+         vectors = ml_floats(k, "support_vectors"), none = { 0 };
     int64_t count = get_int(k, "n_supports", 0);
     const char *kind = count > 0 ? ml_word(k, "kernel_type", "LINEAR") : "LINEAR";
     ValueId x = need_input(k, 0) ? ml_rows(k, ml_real(k, k->in.at[0])) : 0;
 
     if (!x || !rho.n || (count > 0 && vectors.n % count))
-        return x && diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "%lld vectors of %lld numbers, %lld of rho", (long long)count, (long long)vectors.n, (long long)rho.n);
+        return x && diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
+                               "%lld vectors of %lld numbers, %lld of rho", (long long)count,
+                               (long long)vectors.n, (long long)rho.n);
     if (count > 0)
         x = kernel_of(k, x, &vectors, count, kind);
     ValueId y = linear(k, x, &w, &none, 1);
@@ -535,8 +614,12 @@ convert_svm_regressor(Call *k)
     return finish(k, named_result(k, ml_transform(k, y, ml_word(k, "post_transform", "NONE")), 0));
 }
 
-/* Each pair of classes has a score; a vote goes to one of them. Columns of these matrices are pairs. */
-typedef struct { float *weight, *first, *second; int64_t pairs; } Pairs;
+/* Each pair of classes has a score; a vote goes to one of them. Columns of these matrices are
+ * pairs. */
+typedef struct {
+    float *weight, *first, *second;
+    int64_t pairs;
+} Pairs;
 static bool
 pairs_of(Call *k, const List *w, const List *per_class, int64_t count, Pairs *p)
 {
@@ -545,10 +628,12 @@ pairs_of(Call *k, const List *w, const List *per_class, int64_t count, Pairs *p)
 
     p->pairs = n * (n - 1) / 2;
     if (n < 2 || w->n != (n - 1) * count)
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "%lld coefficients for %lld vectors of %lld classes", (long long)w->n, (long long)count, (long long)n);
+        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
+                          "%lld coefficients for %lld vectors of %lld classes", (long long)w->n,
+                          (long long)count, (long long)n);
     p->weight = NEW_ARRAY(a, float, count * p->pairs + 1);
-    p->first = NEW_ARRAY(a, float, p->pairs * n);
-    p->second = NEW_ARRAY(a, float, p->pairs * n);
+    p->first = NEW_ARRAY(a, float, p->pairs *n);
+    p->second = NEW_ARRAY(a, float, p->pairs *n);
     for (int64_t i = 0, e = 0; i < n; from_i += ((const int64_t *)per_class->data)[i++]) {
         int64_t some = ((const int64_t *)per_class->data)[i], from_j = from_i + some;
         for (int64_t j = i + 1; j < n; from_j += ((const int64_t *)per_class->data)[j++], e++) {
@@ -567,45 +652,65 @@ pairs_of(Call *k, const List *w, const List *per_class, int64_t count, Pairs *p)
 static bool
 convert_svm_classifier(Call *k)
 {
-    List w = ml_floats(k, "coefficients"), rho = ml_floats(k, "rho"), vectors = ml_floats(k, "support_vectors"), per_class = ml_ints(k, "vectors_per_class");
+    List w = ml_floats(k, "coefficients"), rho = ml_floats(k, "rho"),
+         vectors = ml_floats(k, "support_vectors"), per_class = ml_ints(k, "vectors_per_class");
     List prob_a = ml_floats(k, "prob_a"), prob_b = ml_floats(k, "prob_b"), labels;
     const char *transform = ml_word(k, "post_transform", "NONE");
     ValueId x = need_input(k, 0) ? ml_rows(k, ml_real(k, k->in.at[0])) : 0;
     int64_t count = 0;
-    Pairs p = {0};
+    Pairs p = { 0 };
 
     if (!x || !ml_list(k, "classlabels", &labels))
         return false;
     if (!rho.n || !w.n)
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "SVMClassifier without coefficients or rho");
+        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
+                          "SVMClassifier without coefficients or rho");
     for (int64_t i = 0; i < per_class.n; i++) {
         int64_t some = ((const int64_t *)per_class.data)[i];
         if (some < 0 || some > vectors.n)
-            return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "vectors_per_class has %lld", (long long)some);
+            return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "vectors_per_class has %lld",
+                              (long long)some);
         count += some;
     }
-    if (!count) {                    /* one linear function a class */
-        List none = {0};
+    if (!count) { /* one linear function a class */
+        List none = { 0 };
         ValueId s = linear(k, x, &w, &none, labels.n ? labels.n : 1);
         s = s ? little_2(k, OP_add, s, scalar_const(k, "rho", s, ml_number(&rho, 0))) : 0;
-        return s && ml_labels(k, &labels, best_column(k, s)) && give_scores(k, ml_transform(k, s, transform));
+        return s && ml_labels(k, &labels, best_column(k, s)) &&
+               give_scores(k, ml_transform(k, s, transform));
     }
     if (vectors.n % count || !pairs_of(k, &w, &per_class, count, &p))
-        return vectors.n % count ? diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "%lld numbers of %lld vectors", (long long)vectors.n, (long long)count) : false;
+        return vectors.n % count
+                   ? diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "%lld numbers of %lld vectors",
+                                (long long)vectors.n, (long long)count)
+                   : false;
     if (rho.n != p.pairs || (prob_a.n && (prob_a.n != p.pairs || prob_b.n != p.pairs)))
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "%lld of rho, %lld of prob_a for %lld pairs of classes", (long long)rho.n, (long long)prob_a.n, (long long)p.pairs);
+        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
+                          "%lld of rho, %lld of prob_a for %lld pairs of classes", (long long)rho.n,
+                          (long long)prob_a.n, (long long)p.pairs);
     DType t = little_type(k, x)->dtype;
     ValueId kernel = kernel_of(k, x, &vectors, count, ml_word(k, "kernel_type", "LINEAR"));
-    ValueId s = kernel ? little_2(k, OP_matmul, kernel, little_cast(k, ml_floats_const(k, "weights", count, p.pairs, p.weight), t)) : 0;
-    s = s ? little_2(k, OP_add, s, little_cast(k, ml_const(k, "rho", DT_F32, rho.n, -1, rho.data), t)) : 0;
-    ValueId won = s ? little_2(k, OP_greater, s, scalar_const(k, "zero", s, 0)) : 0, real = won ? little_cast(k, won, DT_F32) : 0;
+    ValueId s =
+        kernel
+            ? little_2(k, OP_matmul, kernel,
+                       little_cast(k, ml_floats_const(k, "weights", count, p.pairs, p.weight), t))
+            : 0;
+    s = s ? little_2(k, OP_add, s,
+                     little_cast(k, ml_const(k, "rho", DT_F32, rho.n, -1, rho.data), t))
+          : 0;
+    ValueId won = s ? little_2(k, OP_greater, s, scalar_const(k, "zero", s, 0)) : 0,
+            real = won ? little_cast(k, won, DT_F32) : 0;
     if (!real)
         return false;
-    ValueId votes = little_2(k, OP_add, little_2(k, OP_matmul, real, ml_floats_const(k, "first", p.pairs, per_class.n, p.first)),
-                             little_2(k, OP_matmul, little_2(k, OP_sub, ml_float(k, 1), real), ml_floats_const(k, "second", p.pairs, per_class.n, p.second)));
+    ValueId votes = little_2(
+        k, OP_add,
+        little_2(k, OP_matmul, real, ml_floats_const(k, "first", p.pairs, per_class.n, p.first)),
+        little_2(k, OP_matmul, little_2(k, OP_sub, ml_float(k, 1), real),
+                 ml_floats_const(k, "second", p.pairs, per_class.n, p.second)));
     ValueId which = best_column(k, votes);
-    if (prob_a.n) {                  /* 1 - logistic(s a + b) of each pair */
-        ValueId q = little_2(k, OP_mul, little_cast(k, s, DT_F32), ml_const(k, "prob_a", DT_F32, p.pairs, -1, prob_a.data));
+    if (prob_a.n) { /* 1 - logistic(s a + b) of each pair */
+        ValueId q = little_2(k, OP_mul, little_cast(k, s, DT_F32),
+                             ml_const(k, "prob_a", DT_F32, p.pairs, -1, prob_a.data));
         q = little_2(k, OP_add, q, ml_const(k, "prob_b", DT_F32, p.pairs, -1, prob_b.data));
         q = q ? little_1(k, OP_sigmoid, little_1(k, OP_neg, q)) : 0;
         s = q ? ml_attr_op(k, OP_pairwise, "classes", per_class.n, 1, &q, "probabilities") : 0;
@@ -616,14 +721,22 @@ convert_svm_classifier(Call *k)
 }
 
 const OpRow ml_rows_table[] = {
-    {"ai.onnx.ml.LabelEncoder", OP_lookup, convert_label_encoder}, {"ai.onnx.ml.CategoryMapper", OP_lookup, convert_category_mapper},
-    {"ai.onnx.ml.OneHotEncoder", OP_NONE, convert_one_hot_encoder}, {"ai.onnx.ml.Scaler", OP_NONE, convert_scaler},
-    {"ai.onnx.ml.Normalizer", OP_NONE, convert_normalizer}, {"ai.onnx.ml.Imputer", OP_NONE, convert_imputer},
-    {"ai.onnx.ml.Binarizer", OP_NONE, convert_binarizer}, {"ai.onnx.ml.FeatureVectorizer", OP_NONE, convert_feature_vectorizer},
-    {"ai.onnx.ml.ArrayFeatureExtractor", OP_gather, convert_array_feature_extractor},
-    {"ai.onnx.ml.LinearRegressor", OP_NONE, convert_linear_regressor}, {"ai.onnx.ml.LinearClassifier", OP_NONE, convert_linear_classifier},
-    {"ai.onnx.ml.SVMRegressor", OP_NONE, convert_svm_regressor}, {"ai.onnx.ml.SVMClassifier", OP_NONE, convert_svm_classifier},
-    {"ai.onnx.ml.TreeEnsemble", OP_tree_ensemble, convert_tree_ensemble}, {"ai.onnx.ml.TreeEnsembleRegressor", OP_tree_ensemble, convert_tree_regressor},
-    {"ai.onnx.ml.TreeEnsembleClassifier", OP_tree_ensemble, convert_tree_classifier}, {"TfIdfVectorizer", OP_tf_idf, convert_tf_idf},
-    {0},
+    { "ai.onnx.ml.LabelEncoder", OP_lookup, convert_label_encoder },
+    { "ai.onnx.ml.CategoryMapper", OP_lookup, convert_category_mapper },
+    { "ai.onnx.ml.OneHotEncoder", OP_NONE, convert_one_hot_encoder },
+    { "ai.onnx.ml.Scaler", OP_NONE, convert_scaler },
+    { "ai.onnx.ml.Normalizer", OP_NONE, convert_normalizer },
+    { "ai.onnx.ml.Imputer", OP_NONE, convert_imputer },
+    { "ai.onnx.ml.Binarizer", OP_NONE, convert_binarizer },
+    { "ai.onnx.ml.FeatureVectorizer", OP_NONE, convert_feature_vectorizer },
+    { "ai.onnx.ml.ArrayFeatureExtractor", OP_gather, convert_array_feature_extractor },
+    { "ai.onnx.ml.LinearRegressor", OP_NONE, convert_linear_regressor },
+    { "ai.onnx.ml.LinearClassifier", OP_NONE, convert_linear_classifier },
+    { "ai.onnx.ml.SVMRegressor", OP_NONE, convert_svm_regressor },
+    { "ai.onnx.ml.SVMClassifier", OP_NONE, convert_svm_classifier },
+    { "ai.onnx.ml.TreeEnsemble", OP_tree_ensemble, convert_tree_ensemble },
+    { "ai.onnx.ml.TreeEnsembleRegressor", OP_tree_ensemble, convert_tree_regressor },
+    { "ai.onnx.ml.TreeEnsembleClassifier", OP_tree_ensemble, convert_tree_classifier },
+    { "TfIdfVectorizer", OP_tf_idf, convert_tf_idf },
+    { 0 },
 };

@@ -4,27 +4,37 @@
 
 #include "import/little.h"
 
-/* A list that stands in an attribute: of strings, i64, f32, or whatever a tensor has. n 0: it is absent or empty. */
-typedef struct { DType t; int64_t n; const void *data; } List;
-/* The attribute of this name, or of its versions: BASE_strings, BASE_int64s, BASE_ints, BASE_floats, BASE_tensor, BASE_as_tensor. */
+/* A list that stands in an attribute: of strings, i64, f32, or whatever a tensor has. n 0: it is
+ * absent or empty. */
+typedef struct {
+    DType t;
+    int64_t n;
+    const void *data;
+} List;
+/* The attribute of this name, or of its versions: BASE_strings, BASE_int64s, BASE_ints,
+ * BASE_floats, BASE_tensor, BASE_as_tensor. */
 bool ml_list(Call *k, const char *base, List *out);
-List ml_floats(Call *k, const char *name);           /* f32[n] of one attribute */
+List ml_floats(Call *k, const char *name); /* f32[n] of one attribute */
 List ml_ints(Call *k, const char *name);
 const char *ml_word(Call *k, const char *name, const char *otherwise);
 double ml_number(const List *l, int64_t i);
-ValueId ml_const(Call *k, const char *name, DType t, int64_t rows, int64_t columns, const void *data);      /* columns -1: a list */
+/* columns -1: a list */
+ValueId ml_const(Call *k, const char *name, DType t, int64_t rows, int64_t columns,
+                 const void *data);
 ValueId ml_floats_const(Call *k, const char *name, int64_t rows, int64_t columns, const float *v);
-ValueId ml_float(Call *k, double v);                 /* f32[] */
-ValueId ml_real(Call *k, ValueId v);                 /* as f32, doubles as they are */
-ValueId ml_rows(Call *k, ValueId x);                 /* of rank 2: one of rank 1 is one row */
+ValueId ml_float(Call *k, double v); /* f32[] */
+ValueId ml_real(Call *k, ValueId v); /* as f32, doubles as they are */
+ValueId ml_rows(Call *k, ValueId x); /* of rank 2: one of rank 1 is one row */
 /* Scores [n, m] after the transform of that name; 0 where it is none. */
 ValueId ml_transform(Call *k, ValueId scores, const char *name);
-/* The place of each x among the keys as they are written; keys->n where it is none. Of equal keys the first counts. */
+/* The place of each x among the keys as they are written; keys->n where it is none. Of equal keys
+ * the first counts. */
 ValueId ml_place(Call *k, ValueId x, const List *keys);
 /* Labels of classes by their numbers: output 0. */
 bool ml_labels(Call *k, const List *labels, ValueId which);
 /* [-x, x] or [1 - x, x] of a column. */
 ValueId ml_both(Call *k, ValueId x, bool negative);
-ValueId ml_attr_op(Call *k, OpKind op, const char *attr, int64_t v, uint32_t n, const ValueId *in, const char *name);
+ValueId ml_attr_op(Call *k, OpKind op, const char *attr, int64_t v, uint32_t n, const ValueId *in,
+                   const char *name);
 
 #endif

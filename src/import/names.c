@@ -1,5 +1,5 @@
-/* names: the table of operators for people, and what to say of a name that is not in it: which was meant. All operators of ONNX
- * are in it.
+/* names: the table of operators for people, and what to say of a name that is not in it: which was
+ * meant. All operators of ONNX are in it.
  */
 #include "import/internal.h"
 
@@ -8,7 +8,8 @@
 
 enum { MOST = 64 };
 
-/* Edits (insert, drop, replace) that make one word of the other, case aside; MOST if a word is long. */
+/* Edits (insert, drop, replace) that make one word of the other, case aside; MOST if a word is
+ * long. */
 static uint32_t
 distance(const char *a, const char *b)
 {
@@ -46,16 +47,20 @@ bool
 refuse_operator(Call *k, const char *name)
 {
     const char *best = NULL, *dot = strrchr(name, '.');
-    uint32_t least = (uint32_t)strlen(dot ? dot + 1 : name) / 3 + 2;         /* the domain is no part of what was mistyped */
+    /* the domain is no part of what was mistyped */
+    uint32_t least = (uint32_t)strlen(dot ? dot + 1 : name) / 3 + 2;
 
     for (uint32_t i = 0; op_row_at(i); i++)
         consider(name, op_row_at(i)->onnx, &best, &least);
     if (best)
         return call_refuse(k, "there is no operator %s; did you mean %s?", name, best);
-    return call_refuse(k, "there is no operator %s in ONNX, and Tenon has none of that name; `tenon operators` lists those it has", name);
+    return call_refuse(k,
+                       "there is no operator %s in ONNX, and Tenon has none of that name; `tenon "
+                       "operators` lists those it has",
+                       name);
 }
 
-/* ---- the table --------------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 static void
 add_count(Text *t, uint32_t least, uint32_t most)
@@ -102,7 +107,9 @@ import_operators(Text *t)
     for (; op_row_at(n) && n < sizeof row / sizeof *row; n++)
         row[n] = op_row_at(n);
     qsort(row, n, sizeof *row, by_name);
-    text_add(t, "| ONNX | Tenon | inputs | attributes and defaults | meaning |\n|---|---|---|---|---|\n");
+    text_add(
+        t,
+        "| ONNX | Tenon | inputs | attributes and defaults | meaning |\n|---|---|---|---|---|\n");
     for (uint32_t i = 0; i < n; i++)
         add_row(t, row[i]);
 }

@@ -11,9 +11,14 @@
 
 #define DEFAULT_NODES 1000000
 
-/* ---- order ------------------------------------------------------------------------------------- */
+/* ---- order ----------------------------------------------------------------------------------- */
 
-typedef struct { Model *m; Map producer; uint8_t *state; uint32_t *order, n; } Sorter;
+typedef struct {
+    Model *m;
+    Map producer;
+    uint8_t *state;
+    uint32_t *order, n;
+} Sorter;
 
 /* Producers first, without recursion: a stack of nodes, each left once its producers are placed. */
 static bool
@@ -29,11 +34,15 @@ place(Sorter *s, uint32_t root, uint32_t *stack)
         bool waiting = false;
         s->state[at] = 1;
         for (size_t i = 0; i < g->node[at]->n_input && !waiting; i++) {
-            if (!map_get(&s->producer, MAP_PTR(sym(s->m->c, text_of(g->node[at]->input[i]))), &from) || s->state[from] == 2)
+            if (!map_get(&s->producer, MAP_PTR(sym(s->m->c, text_of(g->node[at]->input[i]))),
+                         &from) ||
+                s->state[from] == 2)
                 continue;
             if (s->state[from] == 1)
-                return diag_error(&s->m->c->diags, DIAG_MODEL, node_loc(s->m->arena, s->m->path, g->node[at], at),
-                                  "the node depends on its own output through \"%s\": the graph has a cycle", g->node[at]->input[i]);
+                return diag_error(
+                    &s->m->c->diags, DIAG_MODEL, node_loc(s->m->arena, s->m->path, g->node[at], at),
+                    "the node depends on its own output through \"%s\": the graph has a cycle",
+                    g->node[at]->input[i]);
             stack[depth++] = (uint32_t)from;
             waiting = true;
         }
@@ -50,7 +59,7 @@ static uint32_t *
 node_order(Model *m)
 {
     const Onnx__GraphProto *g = m->from;
-    Sorter s = {.m = m, .producer = {.arena = m->arena}};
+    Sorter s = { .m = m, .producer = { .arena = m->arena } };
     uint32_t *stack = NEW_ARRAY(m->arena, uint32_t, g->n_node + 1);
 
     s.state = NEW_ARRAY(m->arena, uint8_t, g->n_node + 1);
@@ -59,7 +68,8 @@ node_order(Model *m)
         for (size_t o = 0; o < g->node[i]->n_output; o++) {
             Sym name = sym(m->c, text_of(g->node[i]->output[o]));
             if (*name && map_get(&s.producer, MAP_PTR(name), NULL)) {
-                diag_error(&m->c->diags, DIAG_MODEL, node_loc(m->arena, m->path, g->node[i], i), "the name \"%s\" is made by two nodes", name);
+                diag_error(&m->c->diags, DIAG_MODEL, node_loc(m->arena, m->path, g->node[i], i),
+                           "the name \"%s\" is made by two nodes", name);
                 return NULL;
             }
             if (*name)
@@ -71,7 +81,7 @@ node_order(Model *m)
     return s.order;
 }
 
-/* ---- inputs and initializers --------------------------------------------------------------------- */
+/* ---- inputs and initializers ----------------------------------------------------------------- */
 
 bool
 model_require_said(Model *m, Constraint needed)
@@ -88,7 +98,7 @@ model_require_said(Model *m, Constraint needed)
 bool
 model_require(Model *m, const Expr *a, const Expr *b, const char *why)
 {
-    return model_require_said(m, (Constraint){.a = a, .b = b, .why = why});
+    return model_require_said(m, (Constraint){ .a = a, .b = b, .why = why });
 }
 
 bool
@@ -105,7 +115,9 @@ model_define(Model *m, const char *name, ValueId v, Loc loc)
 static const Onnx__TypeProto__Tensor *
 tensor_type(const Onnx__ValueInfoProto *v)
 {
-    return v->type && v->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ? v->type->tensor_type : NULL;
+    return v->type && v->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE
+               ? v->type->tensor_type
+               : NULL;
 }
 
 /* A sequence or an optional: its two tensors. */
@@ -126,21 +138,28 @@ list_input(Model *m, const Onnx__ValueInfoProto *v, bool *is)
     }
     const Onnx__TensorShapeProto *shape = t->tensor_type->shape;
     if (shape && shape->n_dim > TN_MAX_RANK)
-        return diag_error(&m->c->diags, DIAG_LIMIT, (Loc){.file = m->path}, "input \"%s\": rank %zu, the limit is %d", v->name, shape->n_dim, TN_MAX_RANK);
+        return diag_error(&m->c->diags, DIAG_LIMIT, (Loc){ .file = m->path },
+                          "input \"%s\": rank %zu, the limit is %d", v->name, shape->n_dim,
+                          TN_MAX_RANK);
     return sequence_input(m, v->name, dtype, shape ? (int64_t)shape->n_dim : -1, optional, list);
 }
 
 static bool
 refuse_input(Model *m, const Onnx__ValueInfoProto *v, Loc loc)
 {
-    const char *kind = !v->type ? NULL : v->type->value_case == ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE ? "a sequence"
-                     : v->type->value_case == ONNX__TYPE_PROTO__VALUE_MAP_TYPE ? "a map"
-                     : v->type->value_case == ONNX__TYPE_PROTO__VALUE_OPTIONAL_TYPE ? "optional"
-                     : v->type->value_case == ONNX__TYPE_PROTO__VALUE_SPARSE_TENSOR_TYPE ? "a sparse tensor" : NULL;
+    const char *kind = !v->type                                                       ? NULL
+                       : v->type->value_case == ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE ? "a sequence"
+                       : v->type->value_case == ONNX__TYPE_PROTO__VALUE_MAP_TYPE      ? "a map"
+                       : v->type->value_case == ONNX__TYPE_PROTO__VALUE_OPTIONAL_TYPE ? "optional"
+                       : v->type->value_case == ONNX__TYPE_PROTO__VALUE_SPARSE_TENSOR_TYPE
+                           ? "a sparse tensor"
+                           : NULL;
 
     if (!kind)
-        return diag_error(&m->c->diags, DIAG_MODEL, loc, "input \"%s\" has no type", text_of(v->name));
-    return diag_error(&m->c->diags, DIAG_UNSUPPORTED, loc, "input \"%s\" is %s; Tenon takes tensors", text_of(v->name), kind);
+        return diag_error(&m->c->diags, DIAG_MODEL, loc, "input \"%s\" has no type",
+                          text_of(v->name));
+    return diag_error(&m->c->diags, DIAG_UNSUPPORTED, loc,
+                      "input \"%s\" is %s; Tenon takes tensors", text_of(v->name), kind);
 }
 
 static const ImportShape *
@@ -152,12 +171,15 @@ shape_for(const ImportOptions *o, const char *name)
     return NULL;
 }
 
-/* The name of a dimension; NULL where it has none, or what exporters write for none: a number below 0, or one of these. */
+/* The name of a dimension; NULL where it has none, or what exporters write for none: a number below
+ * 0, or one of these. */
 static const char *
 dim_name(const Onnx__TensorShapeProto__Dimension *dim)
 {
-    static const char *const none[] = {"", "?", "-1", "None"};
-    const char *name = dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM ? text_of(dim->dim_param) : "";
+    static const char *const none[] = { "", "?", "-1", "None" };
+    const char *name = dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM
+                           ? text_of(dim->dim_param)
+                           : "";
 
     for (size_t i = 0; i < sizeof none / sizeof *none; i++)
         if (!strcmp(name, none[i]))
@@ -196,15 +218,16 @@ own_symbol(const Model *m, const char *name)
     return expr_symbol(m->c, m->prefix ? arena_printf(m->arena, "%s_%s", m->prefix, name) : name);
 }
 
-/* A name stands for one size wherever it stands. What has none is a size of its own, and so is each of those that tf2onnx calls unk__N,
- * which only the first keeps the name of. */
+/* A name stands for one size wherever it stands. What has none is a size of its own, and so is each
+ * of those that tf2onnx calls unk__N, which only the first keeps the name of. */
 static const Expr *
 input_dim(const Model *m, const Onnx__ValueInfoProto *v, size_t d)
 {
     const Onnx__TensorShapeProto__Dimension *dim = tensor_type(v)->shape->dim[d];
     const char *name = dim_name(dim);
 
-    if (dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE && dim->dim_value >= 0)
+    if (dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE &&
+        dim->dim_value >= 0)
         return expr_int(m->c, dim->dim_value);
     if (name && (shared_dim_name(dim) || !name_is_taken(m, name, v, d)))
         return own_symbol(m, name);
@@ -221,16 +244,22 @@ bind_dim(Model *m, Binding *b, uint32_t *nb, Var var, const ImportShape *s, uint
     for (uint32_t i = 0; i < *nb; i++) {
         int64_t is = expr_or(b[i].to, -1);
         if (b[i].var.id == var.id && is != s->dims[d])
-            return diag_error(&m->c->diags, DIAG_USAGE, loc, "--shape %s gives %" PRId64 " for dimension %u, which is %s, and %s is %" PRId64 " by another --shape or --dim, "
-                              "or by another dimension of it", s->input, s->dims[d], d, (const char *)(uintptr_t)var.id, (const char *)(uintptr_t)var.id, is);
+            return diag_error(&m->c->diags, DIAG_USAGE, loc,
+                              "--shape %s gives %" PRId64
+                              " for dimension %u, which is %s, and %s is %" PRId64
+                              " by another --shape or --dim, "
+                              "or by another dimension of it",
+                              s->input, s->dims[d], d, (const char *)(uintptr_t)var.id,
+                              (const char *)(uintptr_t)var.id, is);
     }
-    b[(*nb)++] = (Binding){var, expr_int(m->c, s->dims[d])};
+    b[(*nb)++] = (Binding){ var, expr_int(m->c, s->dims[d]) };
     return true;
 }
 
 /* --shape on an input: its symbols get these values wherever they stand. */
 static bool
-bind_shape(Model *m, const Onnx__ValueInfoProto *v, const ImportShape *s, Binding *b, uint32_t *nb, Loc loc)
+bind_shape(Model *m, const Onnx__ValueInfoProto *v, const ImportShape *s, Binding *b, uint32_t *nb,
+           Loc loc)
 {
     const Onnx__TypeProto__Tensor *t = tensor_type(v);
     Var var;
@@ -239,12 +268,16 @@ bind_shape(Model *m, const Onnx__ValueInfoProto *v, const ImportShape *s, Bindin
     if (!t->shape)
         return true;
     if (s->rank != t->shape->n_dim)
-        return diag_error(&m->c->diags, DIAG_USAGE, loc, "--shape %s gives %u dimensions, the input has %zu", s->input, s->rank, t->shape->n_dim);
+        return diag_error(&m->c->diags, DIAG_USAGE, loc,
+                          "--shape %s gives %u dimensions, the input has %zu", s->input, s->rank,
+                          t->shape->n_dim);
     for (uint32_t d = 0; d < s->rank; d++) {
         const Expr *e = input_dim(m, v, d);
         if (expr_const(e, &fixed) && fixed != s->dims[d])
-            return diag_error(&m->c->diags, DIAG_USAGE, loc, "--shape %s gives %" PRId64 " for dimension %u, the model fixes it to %" PRId64, s->input,
-                              s->dims[d], d, fixed);
+            return diag_error(&m->c->diags, DIAG_USAGE, loc,
+                              "--shape %s gives %" PRId64
+                              " for dimension %u, the model fixes it to %" PRId64,
+                              s->input, s->dims[d], d, fixed);
         if (expr_is_var(e, &var) && !bind_dim(m, b, nb, var, s, d, loc))
             return false;
     }
@@ -252,27 +285,33 @@ bind_shape(Model *m, const Onnx__ValueInfoProto *v, const ImportShape *s, Bindin
 }
 
 static bool
-declared_input(Model *m, const Onnx__ValueInfoProto *v, const ImportShape *shape, const Binding *b, uint32_t nb, Loc loc, const Type **out)
+declared_input(Model *m, const Onnx__ValueInfoProto *v, const ImportShape *shape, const Binding *b,
+               uint32_t nb, Loc loc, const Type **out)
 {
     const Onnx__TypeProto__Tensor *t = tensor_type(v);
     const Expr *dim[TN_MAX_RANK];
     DType dtype = dtype_from_onnx(t->elem_type);
 
     if (dtype == DT_NONE)
-        return diag_error(&m->c->diags, DIAG_UNSUPPORTED, loc, "input \"%s\" has elements of ONNX type %s, which Tenon does not have", v->name,
-                          onnx_type_name(m->arena, t->elem_type));
+        return diag_error(&m->c->diags, DIAG_UNSUPPORTED, loc,
+                          "input \"%s\" has elements of ONNX type %s, which Tenon does not have",
+                          v->name, onnx_type_name(m->arena, t->elem_type));
     if (!t->shape && !shape)
-        return diag_error(&m->c->diags, DIAG_UNSUPPORTED, loc, "input \"%s\" has no rank; give one with --shape %s=…", v->name, v->name);
+        return diag_error(&m->c->diags, DIAG_UNSUPPORTED, loc,
+                          "input \"%s\" has no rank; give one with --shape %s=…", v->name, v->name);
     size_t rank = t->shape ? t->shape->n_dim : shape->rank;
     if (rank > TN_MAX_RANK)
-        return diag_error(&m->c->diags, DIAG_LIMIT, loc, "input \"%s\": rank %zu, the limit is %d", v->name, rank, TN_MAX_RANK);
+        return diag_error(&m->c->diags, DIAG_LIMIT, loc, "input \"%s\": rank %zu, the limit is %d",
+                          v->name, rank, TN_MAX_RANK);
     for (size_t d = 0; d < rank; d++) {
         dim[d] = t->shape ? input_dim(m, v, d) : expr_int(m->c, shape->dims[d]);
         dim[d] = branch_size(m, v->name, expr_subst(m->c, dim[d], b, nb));
     }
     *out = type_new(m->c, dtype, (uint32_t)rank, dim);
     if (!type_fits(m->c, *out))
-        return diag_error(&m->c->diags, DIAG_LIMIT, loc, "input \"%s\" would be %s, more than any memory holds", v->name, type_str(m->c, *out));
+        return diag_error(&m->c->diags, DIAG_LIMIT, loc,
+                          "input \"%s\" would be %s, more than any memory holds", v->name,
+                          type_str(m->c, *out));
     return true;
 }
 
@@ -284,12 +323,14 @@ is_initializer(const char *name, Map *names, Ctx *c)
 
 /* ---- inputs with values of their own
  *
- * An initializer that is also an input is a default (from IR version 4 on). Models that list all their weights so are many, and hardly any
- * is ever run with others, so it is a constant like all initializers: it folds, and is laid out as it is read. What is to be given has to
- * be named (--given), is an input like any other then, and its default is not in the artefact.
+ * An initializer that is also an input is a default (from IR version 4 on). Models that list all
+ * their weights so are many, and hardly any is ever run with others, so it is a constant like all
+ * initializers: it folds, and is laid out as it is read. What is to be given has to be named
+ * (--given), is an input like any other then, and its default is not in the artefact.
  */
 
-/* The next name of a list parted by commas, from *s on, and whether a ? behind it says "if there is such"; NULL: there is none. */
+/* The next name of a list parted by commas, from *s on, and whether a ? behind it says "if there is
+ * such"; NULL: there is none. */
 static const char *
 next_given(Arena *a, const char **s, bool *perhaps)
 {
@@ -310,7 +351,7 @@ is_given(const Model *m, const char *name)
 
     if (!m->given || m->from != m->proto->graph)
         return false;
-    for (const char *s = m->given, *one; (one = next_given(m->arena, &s, &perhaps)); )
+    for (const char *s = m->given, *one; (one = next_given(m->arena, &s, &perhaps));)
         if (!strcmp(one, "*") || !strcmp(one, name))
             for (size_t i = 0; i < m->from->n_input; i++)
                 if (!strcmp(text_of(m->from->input[i]->name), name))
@@ -321,7 +362,7 @@ is_given(const Model *m, const char *name)
 static bool
 given_inputs_there(Model *m, Map *constants, Loc loc)
 {
-    Text has = {.arena = m->arena};
+    Text has = { .arena = m->arena };
     bool perhaps, any = false;
 
     for (size_t i = 0; i < m->from->n_input; i++)
@@ -329,10 +370,14 @@ given_inputs_there(Model *m, Map *constants, Loc loc)
             text_printf(&has, "%s%s", any ? ", " : "", m->from->input[i]->name);
             any = true;
         }
-    for (const char *s = m->given ? m->given : "", *one; (one = next_given(m->arena, &s, &perhaps)); )
-        if (!perhaps && strcmp(one, "*") && !(is_initializer(one, constants, m->c) && is_given(m, one)))
-            return diag_error(&m->c->diags, DIAG_USAGE, loc, "--given %s: the model has no input of that name with a value of its own%s%s", one,
-                              any ? "; such are " : ", nor another", any ? text_str(&has) : "");
+    for (const char *s = m->given ? m->given : "", *one;
+         (one = next_given(m->arena, &s, &perhaps));)
+        if (!perhaps && strcmp(one, "*") &&
+            !(is_initializer(one, constants, m->c) && is_given(m, one)))
+            return diag_error(
+                &m->c->diags, DIAG_USAGE, loc,
+                "--given %s: the model has no input of that name with a value of its own%s%s", one,
+                any ? "; such are " : ", nor another", any ? text_str(&has) : "");
     return true;
 }
 
@@ -343,13 +388,15 @@ unknown_binding(Model *m, const ImportOptions *o, Loc loc)
 
     for (uint32_t i = 0; i < o->nshape; i++) {
         bool found = false;
-        Text names = {.arena = m->arena};
+        Text names = { .arena = m->arena };
         for (size_t v = 0; v < g->n_input; v++) {
             found |= !strcmp(text_of(g->input[v]->name), o->shape[i].input);
             text_printf(&names, "%s%s", v ? ", " : "", text_of(g->input[v]->name));
         }
         if (!found)
-            return !diag_error(&m->c->diags, DIAG_USAGE, loc, "--shape %s: the model has no such input; it has %s", o->shape[i].input, text_str(&names));
+            return !diag_error(&m->c->diags, DIAG_USAGE, loc,
+                               "--shape %s: the model has no such input; it has %s",
+                               o->shape[i].input, text_str(&names));
     }
     for (uint32_t i = 0; i < o->ndim; i++) {
         bool found = false;
@@ -362,8 +409,10 @@ unknown_binding(Model *m, const ImportOptions *o, Loc loc)
             }
         }
         if (!found)
-            return !diag_error(&m->c->diags, DIAG_USAGE, loc, "--dim %s: no input has a dimension of that name; see `tenon inspect`",
-                               (const char *)(uintptr_t)o->dim[i].var.id);
+            return !diag_error(
+                &m->c->diags, DIAG_USAGE, loc,
+                "--dim %s: no input has a dimension of that name; see `tenon inspect`",
+                (const char *)(uintptr_t)o->dim[i].var.id);
     }
     return false;
 }
@@ -372,7 +421,7 @@ static bool
 read_inputs(Model *m, const ImportOptions *o, Map *constants)
 {
     const Onnx__GraphProto *g = m->from;
-    Loc loc = {.file = m->path};
+    Loc loc = { .file = m->path };
     uint32_t nb = 0, most = o ? o->ndim : 0;
     const Type *t = NULL;
 
@@ -383,7 +432,8 @@ read_inputs(Model *m, const ImportOptions *o, Map *constants)
         b[nb++] = o->dim[i];
     for (size_t i = 0; i < g->n_input; i++)
         if (!*text_of(g->input[i]->name))
-            return diag_error(&m->c->diags, DIAG_MODEL, loc, "input %zu has no name; every input needs one", i);
+            return diag_error(&m->c->diags, DIAG_MODEL, loc,
+                              "input %zu has no name; every input needs one", i);
     if ((o && unknown_binding(m, o, loc)) || !given_inputs_there(m, constants, loc))
         return false;
     branch_inputs(m);
@@ -398,13 +448,16 @@ read_inputs(Model *m, const ImportOptions *o, Map *constants)
         if (is_initializer(text_of(v->name), constants, m->c) && !is_given(m, v->name))
             continue;
         if (!*text_of(v->name))
-            return diag_error(&m->c->diags, DIAG_MODEL, loc, "input %zu of the graph has no name", i);
+            return diag_error(&m->c->diags, DIAG_MODEL, loc, "input %zu of the graph has no name",
+                              i);
         bool list = false;
-        if (!tensor_type(v) && (!map_input(m, v, &list) || (!list && !list_input(m, v, &list)) || !list))
+        if (!tensor_type(v) &&
+            (!map_input(m, v, &list) || (!list && !list_input(m, v, &list)) || !list))
             return list ? false : refuse_input(m, v, loc);
         if (list)
             continue;
-        if (!declared_input(m, v, shape_for(o, v->name), b, nb, loc, &t) || !model_define(m, v->name, graph_input(m->g, v->name, t), loc))
+        if (!declared_input(m, v, shape_for(o, v->name), b, nb, loc, &t) ||
+            !model_define(m, v->name, graph_input(m->g, v->name, t), loc))
             return false;
     }
     return true;
@@ -423,7 +476,7 @@ static bool
 read_initializers(Model *m)
 {
     const Onnx__GraphProto *g = m->from;
-    Loc loc = {.file = m->path};
+    Loc loc = { .file = m->path };
 
     for (size_t i = 0; i < g->n_initializer; i++) {
         const Onnx__TensorProto *t = g->initializer[i];
@@ -432,7 +485,8 @@ read_initializers(Model *m)
         const void *data;
         if (is_given(m, name))
             continue;
-        if (!tensor_read(m, t, arena_printf(m->arena, "initializer \"%s\"", name), loc, &type, &data) ||
+        if (!tensor_read(m, t, arena_printf(m->arena, "initializer \"%s\"", name), loc, &type,
+                         &data) ||
             !model_define(m, name, graph_const(m->g, name, type, data), loc))
             return false;
     }
@@ -442,14 +496,16 @@ read_initializers(Model *m)
         const void *data;
         if (is_given(m, name))
             continue;
-        if (!sparse_read(m, g->sparse_initializer[i], arena_printf(m->arena, "sparse initializer \"%s\"", name), loc, &type, &data) ||
+        if (!sparse_read(m, g->sparse_initializer[i],
+                         arena_printf(m->arena, "sparse initializer \"%s\"", name), loc, &type,
+                         &data) ||
             !model_define(m, name, graph_const(m->g, name, type, data), loc))
             return false;
     }
     return true;
 }
 
-/* ---- nodes ---------------------------------------------------------------------------------------- */
+/* ---- nodes ----------------------------------------------------------------------------------- */
 
 bool
 call_refuse(Call *k, const char *format, ...)
@@ -479,7 +535,8 @@ is_parameter(const Model *m, const char *name)
     return false;
 }
 
-/* With `lists`, inputs may be sequences, which stand as 0. The inputs, or *skip when one comes from a node that was refused. */
+/* With `lists`, inputs may be sequences, which stand as 0. The inputs, or *skip when one comes from
+ * a node that was refused. */
 static bool
 read_operands(Call *k, bool lists, bool *skip)
 {
@@ -494,15 +551,18 @@ read_operands(Call *k, bool lists, bool *skip)
             continue;
         }
         bool there = map_get(&m->value, MAP_PTR(sym(m->c, name)), &v);
-        if (!there && is_parameter(m, name)) {       /* one that the call of the function leaves out */
+        /* one that the call of the function leaves out */
+        if (!there && is_parameter(m, name)) {
             VEC_PUSH(m->arena, &k->in, 0);
             continue;
         }
         if (!there)
-            return diag_error(&m->c->diags, DIAG_MODEL, k->loc, "input \"%s\" is made by no node, input or initializer", name);
+            return diag_error(&m->c->diags, DIAG_MODEL, k->loc,
+                              "input \"%s\" is made by no node, input or initializer", name);
         *skip |= v == 0;
         if (sequence_is(v) && !lists)
-            return call_refuse(k, "input \"%s\" is a sequence, which %s does not take in Tenon", name, k->proto->op_type);
+            return call_refuse(k, "input \"%s\" is a sequence, which %s does not take in Tenon",
+                               name, k->proto->op_type);
         VEC_PUSH(m->arena, &k->in, sequence_is(v) ? 0 : (ValueId)v);
     }
     while (k->in.n && !k->in.at[k->in.n - 1])
@@ -534,18 +594,22 @@ add_call(Call *k)
     ValueId *out = NEW_ARRAY(m->arena, ValueId, k->nout + 1);
 
     if (k->in.n < info->min_in || (info->max_in != 255 && k->in.n > info->max_in))
-        return diag_error(&m->c->diags, DIAG_MODEL, k->loc, "%s takes %s, the node has %u", k->proto->op_type, arity(m->arena, info), k->in.n);
+        return diag_error(&m->c->diags, DIAG_MODEL, k->loc, "%s takes %s, the node has %u",
+                          k->proto->op_type, arity(m->arena, info), k->in.n);
     for (uint32_t i = 0; i < info->min_in; i++)
         if (!k->in.at[i])
-            return diag_error(&m->c->diags, DIAG_MODEL, k->loc, "input %u of %s is required and absent", i, k->proto->op_type);
+            return diag_error(&m->c->diags, DIAG_MODEL, k->loc,
+                              "input %u of %s is required and absent", i, k->proto->op_type);
     if (info->max_out != 255 && k->nout > info->max_out)
-        return call_refuse(k, "output %u (\"%s\") of %s is not computed by Tenon", info->max_out, k->proto->output[info->max_out], k->proto->op_type);
+        return call_refuse(k, "output %u (\"%s\") of %s is not computed by Tenon", info->max_out,
+                           k->proto->output[info->max_out], k->proto->op_type);
     if (k->nout == 0)
         return true;
     for (uint32_t i = 0; i < k->nout; i++)
         names[i] = *text_of(k->proto->output[i]) ? k->proto->output[i] : NULL;
     Attr *attrs = arena_copy(m->arena, k->attr.at, k->attr.n * sizeof *attrs);
-    if (!graph_infer_op(m->g, k->op, (Attrs){attrs, k->attr.n}, k->loc, k->origin, k->in.n, k->in.at, k->nout, names, out))
+    if (!graph_infer_op(m->g, k->op, (Attrs){ attrs, k->attr.n }, k->loc, k->origin, k->in.n,
+                        k->in.at, k->nout, names, out))
         return false;
     for (uint32_t i = 0; i < k->nout; i++)
         call_bind(k, i, out[i]);
@@ -555,19 +619,22 @@ add_call(Call *k)
 bool
 model_node(Model *m, const Onnx__NodeProto *n, uint32_t index)
 {
-    Call k = {.m = m, .proto = n, .loc = node_loc(m->arena, m->path, n, index)};
+    Call k = { .m = m, .proto = n, .loc = node_loc(m->arena, m->path, n, index) };
     const char *name = n->name && *n->name ? n->name : n->n_output ? text_of(n->output[0]) : "";
     bool skip;
 
     if (m->nodes_left-- <= 0)
-        return m->nodes_left == -1 && diag_error(&m->c->diags, DIAG_LIMIT, k.loc, "with the bodies of functions and loops there are more nodes "
-                                                 "than the limit; raise it with --max-nodes");
+        return m->nodes_left == -1 &&
+               diag_error(&m->c->diags, DIAG_LIMIT, k.loc,
+                          "with the bodies of functions and loops there are more nodes "
+                          "than the limit; raise it with --max-nodes");
     k.origin = sym_printf(m->c, "%s \"%s\"", text_of(n->op_type), name);
     for (size_t o = 0; o < n->n_output; o++)
         call_bind(&k, (uint32_t)o, 0);
     const char *domain = text_of(n->domain);
     bool standard = !*domain || !strcmp(domain, "ai.onnx");
-    const char *full = standard ? text_of(n->op_type) : arena_printf(m->arena, "%s.%s", domain, text_of(n->op_type));
+    const char *full = standard ? text_of(n->op_type)
+                                : arena_printf(m->arena, "%s.%s", domain, text_of(n->op_type));
     const OpRow *row = op_row(full);
     Control *control = standard ? control_named(full) : flex_named(n, full);
     if (standard && !control)
@@ -602,8 +669,11 @@ model_body(Model *m, ValueList *output)
     bool ok = true;
 
     if (m->depth >= most)
-        return diag_error(&m->c->diags, DIAG_LIMIT, (Loc){.file = m->path}, "graph \"%s\": graphs and calls of functions are nested more than %u deep; "
-                          "raise the limit with --max-depth, which may be %d (ONNX lets no function call itself)", text_of(g->name), most, DEPTH_MOST);
+        return diag_error(
+            &m->c->diags, DIAG_LIMIT, (Loc){ .file = m->path },
+            "graph \"%s\": graphs and calls of functions are nested more than %u deep; "
+            "raise the limit with --max-depth, which may be %d (ONNX lets no function call itself)",
+            text_of(g->name), most, DEPTH_MOST);
     uint32_t *order = node_order(m);
     if (!order || !read_initializers(m))
         return false;
@@ -629,7 +699,8 @@ model_outputs(Model *m, ValueList *output, uint64_t *mark)
     for (size_t i = 0; i < g->n_output; i++) {
         Sym name = sym(m->c, text_of(g->output[i]->name));
         if (!map_get(&m->value, MAP_PTR(name), &v))
-            return diag_error(&m->c->diags, DIAG_MODEL, (Loc){.file = m->path}, "output \"%s\" is made by no node, input or initializer", name);
+            return diag_error(&m->c->diags, DIAG_MODEL, (Loc){ .file = m->path },
+                              "output \"%s\" is made by no node, input or initializer", name);
         mark[i] = sequence_is(v) ? v : 0;
         for (int part = 0; mark[i] && part < 2; part++) {
             map_get(&m->value, MAP_PTR(sequence_part(m->c, name, part)), &v);
@@ -641,8 +712,8 @@ model_outputs(Model *m, ValueList *output, uint64_t *mark)
     return true;
 }
 
-/* An output is called what the model calls it, however it came about; inputs and constants, and what is an output
- * under another name already, keep theirs. */
+/* An output is called what the model calls it, however it came about; inputs and constants, and
+ * what is an output under another name already, keep theirs. */
 static bool
 is_named_anew(const Model *m, const ValueList *output, uint32_t i)
 {
@@ -655,10 +726,14 @@ is_named_anew(const Model *m, const ValueList *output, uint32_t i)
 Graph *
 import_onnx(Ctx *c, Arena *arena, const char *path, Bytes file, const ImportOptions *o)
 {
-    Model m = {.c = c, .arena = arena, .path = path, .value = {.arena = arena}, .mapped = {.arena = arena}};
-    Map constants = {.arena = arena};
-    ValueList output = {0};
-    Loc loc = {.file = path};
+    Model m = { .c = c,
+                .arena = arena,
+                .path = path,
+                .value = { .arena = arena },
+                .mapped = { .arena = arena } };
+    Map constants = { .arena = arena };
+    ValueList output = { 0 };
+    Loc loc = { .file = path };
     int64_t most = o && o->max_nodes ? o->max_nodes : DEFAULT_NODES;
 
     m.proto = model_read(c, arena, path, file, o);
@@ -667,11 +742,15 @@ import_onnx(Ctx *c, Arena *arena, const char *path, Bytes file, const ImportOpti
     m.opset = model_opset(m.proto);
     if (m.opset > NEWEST_OPSET || m.opset < 1) {
         diag_error(&c->diags, m.opset < 1 ? DIAG_MODEL : DIAG_UNSUPPORTED, loc,
-                   "the model uses opset %" PRId64 " of ONNX; this build knows 1 to %d; export it with one of these", m.opset, NEWEST_OPSET);
+                   "the model uses opset %" PRId64
+                   " of ONNX; this build knows 1 to %d; export it with one of these",
+                   m.opset, NEWEST_OPSET);
         return NULL;
     }
     if ((int64_t)m.proto->graph->n_node > most) {
-        diag_error(&c->diags, DIAG_LIMIT, loc, "the model has %zu nodes, the limit is %" PRId64 "; raise it with --max-nodes", m.proto->graph->n_node, most);
+        diag_error(&c->diags, DIAG_LIMIT, loc,
+                   "the model has %zu nodes, the limit is %" PRId64 "; raise it with --max-nodes",
+                   m.proto->graph->n_node, most);
         return NULL;
     }
     const char *name = text_of(m.proto->graph->name);
@@ -683,7 +762,8 @@ import_onnx(Ctx *c, Arena *arena, const char *path, Bytes file, const ImportOpti
     m.prefix = o ? o->prefix : NULL;
     m.is_state = o ? o->is_state : NULL;
     m.user = o ? o->user : NULL;
-    if (!own_read(&m, o ? o->nests : NULL))      /* before anything is known of the model's sizes, which may have the same names */
+    /* before anything is known of the model's sizes, which may have the same names */
+    if (!own_read(&m, o ? o->nests : NULL))
         return NULL;
     if (m.from->n_output == 0) {
         diag_error(&c->diags, DIAG_MODEL, loc, "the graph has no outputs");
@@ -699,11 +779,17 @@ import_onnx(Ctx *c, Arena *arena, const char *path, Bytes file, const ImportOpti
         ValueId keys = mark[i] ? 0 : map_output(&m, m.from->output[i]);
         for (int part = 0; part < (mark[i] ? 2 : 1); part++, at++) {
             if (!output.at[at]) {
-                diag_error(&c->diags, DIAG_UNSUPPORTED, loc, "output \"%s\" is a sequence that never has an item; Tenon does not know its rank", given);
+                diag_error(&c->diags, DIAG_UNSUPPORTED, loc,
+                           "output \"%s\" is a sequence that never has an item; Tenon does not "
+                           "know its rank",
+                           given);
                 return NULL;
             }
             if (is_named_anew(&m, &output, at))
-                graph_rename(m.g, output.at[at], mark[i] ? sequence_part(c, given, part) : keys ? map_part(c, given, 0) : given);
+                graph_rename(m.g, output.at[at],
+                             mark[i] ? sequence_part(c, given, part)
+                             : keys  ? map_part(c, given, 0)
+                                     : given);
             VEC_PUSH(arena, &m.g->output, output.at[at]);
         }
         if (keys)

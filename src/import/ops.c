@@ -1,15 +1,15 @@
 /* ops: ONNX's operators as Tenon's.
  *
- * One row per operator. A row without a converter has the same inputs and attributes in every opset.
- * Converters mend what changed between opsets (attributes that became inputs, defaults) and what
- * Tenon spells otherwise; doc/operators.md lists the latter.
+ * One row per operator. A row without a converter has the same inputs and attributes in every
+ * opset. Converters mend what changed between opsets (attributes that became inputs, defaults) and
+ * what Tenon spells otherwise; doc/operators.md lists the latter.
  */
 #include "import/little.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-/* ---- helpers of converters --------------------------------------------------------------------------- */
+/* ---- helpers of converters ------------------------------------------------------------------- */
 
 static ValueId
 new_const(Call *k, const char *name, DType t, uint32_t n, const void *data)
@@ -37,16 +37,21 @@ scalar_const(Call *k, const char *name, ValueId like, double v)
     Ctx *c = k->m->c;
     DType t = k->m->g->value.at[like].type->dtype;
     Model *m = k->m;
-    union { float f; double d; uint64_t bits; } u = {.bits = 0};
+    union {
+        float f;
+        double d;
+        uint64_t bits;
+    } u = { .bits = 0 };
 
     if (t == DT_F64)
         u.d = v;
     else
         u.f = (float)v;
-    ValueId made = graph_const(m->g, name, type_new(c, t == DT_F64 ? t : DT_F32, 0, NULL), arena_copy(m->arena, &u, sizeof u));
+    ValueId made = graph_const(m->g, name, type_new(c, t == DT_F64 ? t : DT_F32, 0, NULL),
+                               arena_copy(m->arena, &u, sizeof u));
     if (t == DT_F32 || t == DT_F64)
         return made;
-    Attr to = {.name = sym(c, "to"), .kind = ATTR_STRING, .s = dtype_info[t].name};
+    Attr to = { .name = sym(c, "to"), .kind = ATTR_STRING, .s = dtype_info[t].name };
     return call_op(k, OP_cast, 1, &to, 1, &made, name);
 }
 
@@ -71,7 +76,8 @@ ints_to_input(Call *k, const char *name, uint32_t i)
 }
 
 ValueId
-call_op(Call *k, OpKind op, uint32_t nattr, const Attr *attr, uint32_t nin, const ValueId *in, const char *name)
+call_op(Call *k, OpKind op, uint32_t nattr, const Attr *attr, uint32_t nin, const ValueId *in,
+        const char *name)
 {
     ValueId out;
     Attr *attrs = nattr ? arena_copy(k->m->arena, attr, nattr * sizeof *attr) : NULL;
@@ -79,7 +85,10 @@ call_op(Call *k, OpKind op, uint32_t nattr, const Attr *attr, uint32_t nin, cons
     for (uint32_t i = 0; i < nin; i++)
         if (!in[i])
             return 0;
-    return graph_infer_op(k->m->g, op, (Attrs){attrs, nattr}, k->loc, k->origin, nin, in, 1, &name, &out) ? out : 0;
+    return graph_infer_op(k->m->g, op, (Attrs){ attrs, nattr }, k->loc, k->origin, nin, in, 1,
+                          &name, &out)
+               ? out
+               : 0;
 }
 
 const char *
@@ -107,10 +116,12 @@ need_input(Call *k, uint32_t i)
 {
     if (input_type(k, i))
         return true;
-    return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "%s takes %u inputs or more, the node has %u", k->proto->op_type, i + 1, k->in.n);
+    return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
+                      "%s takes %u inputs or more, the node has %u", k->proto->op_type, i + 1,
+                      k->in.n);
 }
 
-/* ---- converters ------------------------------------------------------------------------------------------ */
+/* ---- converters ------------------------------------------------------------------------------ */
 
 /* Input i with axes of extent 1 behind it, `n` of them. */
 static bool
@@ -123,7 +134,7 @@ widen(Call *k, uint32_t i, int64_t n)
         return true;
     for (int64_t d = 0; d < n; d++)
         axes[d] = t->rank + d;
-    const ValueId in[] = {k->in.at[i], call_ints(k, "axes", (uint32_t)n, axes)};
+    const ValueId in[] = { k->in.at[i], call_ints(k, "axes", (uint32_t)n, axes) };
     k->in.at[i] = call_op(k, OP_unsqueeze, 0, NULL, 2, in, "wide");
     return k->in.at[i] != 0;
 }
@@ -154,7 +165,8 @@ convert_prelu(Call *k)
 {
     if (!need_input(k, 0) || !need_input(k, 1))
         return false;
-    bool per_channel = k->m->opset < 7 && input_type(k, 1)->rank == 1 && !expr_is(input_type(k, 1)->dim[0], 1);
+    bool per_channel =
+        k->m->opset < 7 && input_type(k, 1)->rank == 1 && !expr_is(input_type(k, 1)->dim[0], 1);
     return !per_channel || widen(k, 1, (int64_t)input_type(k, 0)->rank - 2);
 }
 
@@ -177,15 +189,15 @@ convert_constant(Call *k)
         return diag_error(&m->c->diags, DIAG_MODEL, k->loc, "a Constant has exactly one value");
     k->done = true;
     switch (a->kind) {
-    case ATTR_TENSOR:
-        return finish(k, graph_const(m->g, name, a->type, a->data));
+    case ATTR_TENSOR: return finish(k, graph_const(m->g, name, a->type, a->data));
     case ATTR_INT:
-        return finish(k, graph_const(m->g, name, type_new(m->c, DT_I64, 0, NULL), arena_copy(m->arena, &a->i, sizeof a->i)));
+        return finish(k, graph_const(m->g, name, type_new(m->c, DT_I64, 0, NULL),
+                                     arena_copy(m->arena, &a->i, sizeof a->i)));
     case ATTR_FLOAT:
         f = (float)a->f;
-        return finish(k, graph_const(m->g, name, type_new(m->c, DT_F32, 0, NULL), arena_copy(m->arena, &f, sizeof f)));
-    case ATTR_INTS:
-        return finish(k, call_ints(k, name, a->n, a->ints));
+        return finish(k, graph_const(m->g, name, type_new(m->c, DT_F32, 0, NULL),
+                                     arena_copy(m->arena, &f, sizeof f)));
+    case ATTR_INTS: return finish(k, call_ints(k, name, a->n, a->ints));
     case ATTR_FLOATS: {
         float *v = NEW_ARRAY(m->arena, float, a->n + 1);
         for (uint32_t i = 0; i < a->n; i++)
@@ -194,18 +206,21 @@ convert_constant(Call *k)
     }
     case ATTR_STRING: {
         bool many = !strcmp(a->name, "value_strings");
-        return finish(k, many ? call_strings(k, name, proto_attr(k, a->name)) : call_string(k, name, a->s));
+        return finish(k, many ? call_strings(k, name, proto_attr(k, a->name))
+                              : call_string(k, name, a->s));
     }
     }
     return false;
 }
 
-/* To strings and from them: numbers of a type that has a text of its own, or those that every text can say. */
+/* To strings and from them: numbers of a type that has a text of its own, or those that every text
+ * can say. */
 static bool
 cast_text(Call *k)
 {
-    const char *name = attr_string((Attrs){k->attr.at, k->attr.n}, "to", "");
-    DType to = dtype_from_name(name, strlen(name)), from = need_input(k, 0) ? input_type(k, 0)->dtype : DT_NONE;
+    const char *name = attr_string((Attrs){ k->attr.at, k->attr.n }, "to", "");
+    DType to = dtype_from_name(name, strlen(name)),
+          from = need_input(k, 0) ? input_type(k, 0)->dtype : DT_NONE;
 
     if ((from != DT_STR) == (to != DT_STR) || from == DT_NONE)
         return from != DT_NONE;
@@ -261,10 +276,13 @@ convert_axes_real(Call *k)
     DType t = input_type(k, 0) ? input_type(k, 0)->dtype : DT_NONE;
 
     ints_to_input(k, "axes", 1);
-    if (!dtype_is_int(t) || call_is_open(k, 1))          /* axes from data: sizes.c */
+    if (!dtype_is_int(t) || call_is_open(k, 1)) /* axes from data: sizes.c */
         return true;
     k->in.at[0] = little_cast(k, k->in.at[0], DT_F64);
-    return finish(k, k->in.at[0] ? little_cast(k, call_some(k, k->op, k->attr.n, k->attr.at, k->in.n, k->in.at), t) : 0);
+    return finish(
+        k, k->in.at[0]
+               ? little_cast(k, call_some(k, k->op, k->attr.n, k->attr.at, k->in.n, k->in.at), t)
+               : 0);
 }
 
 static bool
@@ -274,7 +292,8 @@ convert_reshape(Call *k)
     return true;
 }
 
-/* Parts of one size, rounded up; the last ones have what is left. Of an axis of known size the operator says so itself. */
+/* Parts of one size, rounded up; the last ones have what is left. Of an axis of known size the
+ * operator says so itself. */
 static bool
 split_rounded_up(Call *k)
 {
@@ -284,12 +303,19 @@ split_rounded_up(Call *k)
     ValueId x = k->in.at[0], part[64];
 
     axis += axis < 0 ? t->rank : 0;
-    if (axis < 0 || axis >= t->rank || n < 2 || n > 64 || expr_const(t->dim[axis], NULL) || expr_exact_div(c, t->dim[axis], expr_int(c, n)))
+    if (axis < 0 || axis >= t->rank || n < 2 || n > 64 || expr_const(t->dim[axis], NULL) ||
+        expr_exact_div(c, t->dim[axis], expr_int(c, n)))
         return true;
-    const ValueId size = little_element(k, little_shape(k, x), (uint32_t)axis), none = little_list(k, 1, (int64_t[]){0});
-    const ValueId up = size ? little_2(k, OP_div, little_2(k, OP_add, size, little_list(k, 1, (int64_t[]){n - 1})), little_list(k, 1, &n)) : 0;
+    const ValueId size = little_element(k, little_shape(k, x), (uint32_t)axis),
+                  none = little_list(k, 1, (int64_t[]){ 0 });
+    const ValueId up =
+        size ? little_2(k, OP_div,
+                        little_2(k, OP_add, size, little_list(k, 1, (int64_t[]){ n - 1 })),
+                        little_list(k, 1, &n))
+             : 0;
     for (int64_t i = 0; i < n; i++) {
-        ValueId left = up ? little_2(k, OP_sub, size, little_2(k, OP_mul, up, little_list(k, 1, &i))) : 0;
+        ValueId left =
+            up ? little_2(k, OP_sub, size, little_2(k, OP_mul, up, little_list(k, 1, &i))) : 0;
         left = left ? little_2(k, OP_max, none, left) : 0;
         if (!left || !(part[i] = little_2(k, OP_min, up, left)))
             return false;
@@ -344,20 +370,24 @@ convert_tile(Call *k)
     return true;
 }
 
-/* Weighed sums of integers are those of floats, rounded to integers again: the nearest that the type has. */
+/* Weighed sums of integers are those of floats, rounded to integers again: the nearest that the
+ * type has. */
 static bool
 resize_integers(Call *k)
 {
     DType t = input_type(k, 0)->dtype;
     const ValueId x = k->in.at[0];
 
-    if (!dtype_is_int(t) || !strcmp(attr_string((Attrs){k->attr.at, k->attr.n}, "mode", "nearest"), "nearest"))
+    if (!dtype_is_int(t) ||
+        !strcmp(attr_string((Attrs){ k->attr.at, k->attr.n }, "mode", "nearest"), "nearest"))
         return true;
     bool narrow = dtype_info[t].bytes < 4;
     k->in.at[0] = little_cast(k, x, narrow ? DT_F32 : DT_F64);
     ValueId y = k->in.at[0] ? call_some(k, OP_resize, k->attr.n, k->attr.at, k->in.n, k->in.at) : 0;
     if (y && narrow)
-        return finish(k, call_some(k, OP_quantize_linear, 0, NULL, 3, (ValueId[]){y, scalar_const(k, "one", y, 1), scalar_const(k, "zero", x, 0)}));
+        return finish(k, call_some(k, OP_quantize_linear, 0, NULL, 3,
+                                   (ValueId[]){ y, scalar_const(k, "one", y, 1),
+                                                scalar_const(k, "zero", x, 0) }));
     return finish(k, y ? little_cast(k, call_one(k, OP_round, y), t) : 0);
 }
 
@@ -385,7 +415,8 @@ convert_resize(Call *k)
     return need_input(k, 0) && resize_integers(k);
 }
 
-/* k->op, a softmax or its kin, of x. Before opset 13 these worked on x flattened to two dimensions at `axis`, 1 by default. */
+/* k->op, a softmax or its kin, of x. Before opset 13 these worked on x flattened to two dimensions
+ * at `axis`, 1 by default. */
 ValueId
 call_softmax(Call *k, ValueId x, int64_t opset)
 {
@@ -393,26 +424,28 @@ call_softmax(Call *k, ValueId x, int64_t opset)
     int64_t rank = value_type(k, x)->rank, axis = get_int(k, "axis", opset < 13 ? 1 : -1);
 
     axis = axis < 0 && opset < 13 ? axis + rank : axis;
-    Attr one = {.name = sym(c, "axis"), .kind = ATTR_INT, .i = axis}, last = {.name = sym(c, "axis"), .kind = ATTR_INT, .i = -1};
+    Attr one = { .name = sym(c, "axis"), .kind = ATTR_INT, .i = axis },
+         last = { .name = sym(c, "axis"), .kind = ATTR_INT, .i = -1 };
     if (opset >= 13 || axis == rank - 1 || axis < 0 || axis > rank)
         return call_op(k, k->op, 1, &one, 1, &x, output_name(k));
     ValueId shape = call_op(k, OP_shape, 0, NULL, 1, &x, "shape");
     ValueId rows = call_op(k, OP_flatten, 1, &one, 1, &x, "rows");
     ValueId y = call_op(k, k->op, 1, &last, 1, &rows, "rows");
-    const ValueId in[2] = {y, shape};
+    const ValueId in[2] = { y, shape };
     return call_op(k, OP_reshape, 0, NULL, 2, in, output_name(k));
 }
 
 static bool
 convert_softmax(Call *k)
 {
-    return k->m->opset >= 13 || (need_input(k, 0) && finish(k, call_softmax(k, k->in.at[0], k->m->opset)));
+    return k->m->opset >= 13 ||
+           (need_input(k, 0) && finish(k, call_softmax(k, k->in.at[0], k->m->opset)));
 }
 
 static bool
 convert_gelu(Call *k)
 {
-    const char *how = attr_string((Attrs){k->attr.at, k->attr.n}, "approximate", "none");
+    const char *how = attr_string((Attrs){ k->attr.at, k->attr.n }, "approximate", "none");
     if (!strcmp(how, "tanh"))
         k->op = OP_gelu_tanh;
     call_drop(k, "approximate");
@@ -431,15 +464,17 @@ convert_mod(Call *k)
 static bool
 convert_shift(Call *k)
 {
-    const char *way = attr_string((Attrs){k->attr.at, k->attr.n}, "direction", "");
+    const char *way = attr_string((Attrs){ k->attr.at, k->attr.n }, "direction", "");
     k->op = !strcmp(way, "LEFT") ? OP_shift_left : OP_shift_right;
     if (strcmp(way, "LEFT") && strcmp(way, "RIGHT"))
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "BitShift needs direction LEFT or RIGHT, not \"%s\"", way);
+        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
+                          "BitShift needs direction LEFT or RIGHT, not \"%s\"", way);
     call_drop(k, "direction");
     return true;
 }
 
-/* Before opset 9 with spatial=0: scale, bias, mean and variance are those of each place of a sample, [c, …]. */
+/* Before opset 9 with spatial=0: scale, bias, mean and variance are those of each place of a
+ * sample, [c, …]. */
 static bool
 batch_norm_of_places(Call *k)
 {
@@ -448,10 +483,15 @@ batch_norm_of_places(Call *k)
     const Type *x = input_type(k, 0);
     for (uint32_t i = 1; i < 5; i++)
         if (input_type(k, i)->rank + 1 != x->rank)
-            return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "BatchNormalization of %s with spatial=0, and input %u is %s: it needs one number for each place "
-                              "of a sample, all dimensions but the first", type_str(k->m->c, x), i, type_str(k->m->c, input_type(k, i)));
-    ValueId epsilon = scalar_const(k, "epsilon", k->in.at[4], attr_float((Attrs){k->attr.at, k->attr.n}, "epsilon", 1e-5));
-    ValueId deviation = little_1(k, OP_sqrt, little_2(k, OP_add, k->in.at[4], epsilon)), factor = little_2(k, OP_div, k->in.at[1], deviation);
+            return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
+                              "BatchNormalization of %s with spatial=0, and input %u is %s: it "
+                              "needs one number for each place "
+                              "of a sample, all dimensions but the first",
+                              type_str(k->m->c, x), i, type_str(k->m->c, input_type(k, i)));
+    ValueId epsilon = scalar_const(k, "epsilon", k->in.at[4],
+                                   attr_float((Attrs){ k->attr.at, k->attr.n }, "epsilon", 1e-5));
+    ValueId deviation = little_1(k, OP_sqrt, little_2(k, OP_add, k->in.at[4], epsilon)),
+            factor = little_2(k, OP_div, k->in.at[1], deviation);
     ValueId y = little_2(k, OP_mul, little_2(k, OP_sub, k->in.at[0], k->in.at[3]), factor);
     return finish(k, y ? call_two(k, OP_add, y, k->in.at[2]) : 0);
 }
@@ -462,7 +502,8 @@ convert_batch_norm(Call *k)
     if (get_int(k, "training_mode", 0))
         return convert_batch_norm_training(k);
     if (k->nout > 1)
-        return call_refuse(k, "BatchNormalization in training mode; export the model for inference");
+        return call_refuse(k,
+                           "BatchNormalization in training mode; export the model for inference");
     if (!get_int(k, "spatial", 1))
         return batch_norm_of_places(k);
     call_drop(k, "training_mode");
@@ -496,13 +537,15 @@ compute_as(Call *k, DType t, DType to)
 static bool
 convert_shrink(Call *k)
 {
-    return need_inputs(k, 1) && (dtype_is_float(input_type(k, 0)->dtype) || compute_as(k, DT_F64, input_type(k, 0)->dtype));
+    return need_inputs(k, 1) && (dtype_is_float(input_type(k, 0)->dtype) ||
+                                 compute_as(k, DT_F64, input_type(k, 0)->dtype));
 }
 
 static bool
 convert_det(Call *k)
 {
-    return need_inputs(k, 1) && (!dtype_is_short(input_type(k, 0)->dtype) || compute_as(k, DT_F32, input_type(k, 0)->dtype));
+    return need_inputs(k, 1) && (!dtype_is_short(input_type(k, 0)->dtype) ||
+                                 compute_as(k, DT_F32, input_type(k, 0)->dtype));
 }
 
 /* The result has the type of the scale. */
@@ -512,7 +555,8 @@ convert_rms_norm(Call *k)
     if (!need_inputs(k, 2) || !convert_norm(k))
         return false;
     DType x = input_type(k, 0)->dtype, scale = input_type(k, 1)->dtype;
-    return x == scale || !dtype_is_float(x) || !dtype_is_float(scale) || compute_as(k, x == DT_F64 || scale == DT_F64 ? DT_F64 : DT_F32, scale);
+    return x == scale || !dtype_is_float(x) || !dtype_is_float(scale) ||
+           compute_as(k, x == DT_F64 || scale == DT_F64 ? DT_F64 : DT_F32, scale);
 }
 
 /* v[g], one number for each group, as one for each of the channels that x has. */
@@ -520,8 +564,13 @@ static ValueId
 of_channels(Call *k, ValueId x, ValueId v, int64_t groups)
 {
     const int64_t last = 1, flat = -1;
-    const ValueId n = v ? little_2(k, OP_div, little_element(k, little_shape(k, x), 1), little_list(k, 1, &groups)) : 0;
-    const ValueId to = n ? little_axis(k, OP_concat, 0, 2, (ValueId[]){little_list(k, 1, &groups), n}) : 0, column = to ? little_2(k, OP_unsqueeze, v, little_list(k, 1, &last)) : 0;
+    const ValueId n = v ? little_2(k, OP_div, little_element(k, little_shape(k, x), 1),
+                                   little_list(k, 1, &groups))
+                        : 0;
+    const ValueId to = n ? little_axis(k, OP_concat, 0, 2,
+                                       (ValueId[]){ little_list(k, 1, &groups), n })
+                         : 0,
+                  column = to ? little_2(k, OP_unsqueeze, v, little_list(k, 1, &last)) : 0;
     const ValueId all = column ? little_2(k, OP_expand, column, to) : 0;
 
     return all ? little_2(k, OP_reshape, all, little_list(k, 1, &flat)) : 0;
@@ -536,9 +585,12 @@ convert_group_norm(Call *k)
     if (!need_inputs(k, 3))
         return false;
     int64_t groups = get_int(k, "num_groups", 0);
-    if (groups < 1 || input_type(k, 0)->rank < 2 || input_type(k, 1)->rank != 1 || input_type(k, 2)->rank != 1)
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "GroupNormalization of %s in %lld groups with a scale %s", type_str(k->m->c, input_type(k, 0)),
-                          (long long)groups, type_str(k->m->c, input_type(k, 1)));
+    if (groups < 1 || input_type(k, 0)->rank < 2 || input_type(k, 1)->rank != 1 ||
+        input_type(k, 2)->rank != 1)
+        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
+                          "GroupNormalization of %s in %lld groups with a scale %s",
+                          type_str(k->m->c, input_type(k, 0)), (long long)groups,
+                          type_str(k->m->c, input_type(k, 1)));
     for (uint32_t i = 1; i < 3; i++)
         if (!(k->in.at[i] = of_channels(k, k->in.at[0], k->in.at[i], groups)))
             return false;
@@ -555,12 +607,13 @@ convert_dropout(Call *k)
     call_drop(k, "ratio");
     call_drop(k, "seed");
     call_drop(k, "is_test");
-    if (k->in.n > 1)                 /* the ratio */
+    if (k->in.n > 1) /* the ratio */
         k->in.at[1] = 0;
     if (k->m->opset >= 10 || k->nout < 2 || !need_input(k, 0))
         return true;
-    ValueId out[2];                  /* the mask was of the type of x */
-    if (!graph_infer_op(k->m->g, OP_dropout, (Attrs){0}, k->loc, k->origin, 1, k->in.at, 2, NULL, out))
+    ValueId out[2]; /* the mask was of the type of x */
+    if (!graph_infer_op(k->m->g, OP_dropout, (Attrs){ 0 }, k->loc, k->origin, 1, k->in.at, 2, NULL,
+                        out))
         return false;
     call_bind(k, 1, little_cast(k, out[1], input_type(k, 0)->dtype));
     return finish(k, out[0]);
@@ -581,7 +634,8 @@ convert_eye_like(Call *k)
     return dtype_attr(k, "dtype");
 }
 
-/* To floats of 8 bits, where what is too large becomes no number: a quotient that is cast. Of integers saturate=0 says nothing. */
+/* To floats of 8 bits, where what is too large becomes no number: a quotient that is cast. Of
+ * integers saturate=0 says nothing. */
 static bool
 quantize_unsaturated(Call *k)
 {
@@ -592,12 +646,18 @@ quantize_unsaturated(Call *k)
     if (!need_inputs(k, 2) || !dtype_is_float(t))
         return x && scale;
     axis += axis < 0 ? x->rank : 0;
-    if (get_int(k, "block_size", 0) || scale->rank > 1 || (scale->rank && (axis < 0 || axis >= x->rank)))
+    if (get_int(k, "block_size", 0) || scale->rank > 1 ||
+        (scale->rank && (axis < 0 || axis >= x->rank)))
         return call_refuse(k, "QuantizeLinear in blocks without saturation");
     for (uint32_t d = 0; d < x->rank; d++)
         shape[d] = d == axis ? -1 : 1;
-    ValueId by = scale->rank ? little_2(k, OP_reshape, k->in.at[1], little_list(k, x->rank, shape)) : k->in.at[1], y = by ? call_two(k, OP_div, k->in.at[0], by) : 0;
-    const Attr attr[] = {{.name = sym(k->m->c, "to"), .kind = ATTR_STRING, .s = sym(k->m->c, dtype_info[t].name)}, {.name = sym(k->m->c, "saturate"), .kind = ATTR_INT, .i = 0}};
+    ValueId by = scale->rank ? little_2(k, OP_reshape, k->in.at[1], little_list(k, x->rank, shape))
+                             : k->in.at[1],
+            y = by ? call_two(k, OP_div, k->in.at[0], by) : 0;
+    const Attr attr[] = {
+        { .name = sym(k->m->c, "to"), .kind = ATTR_STRING, .s = sym(k->m->c, dtype_info[t].name) },
+        { .name = sym(k->m->c, "saturate"), .kind = ATTR_INT, .i = 0 }
+    };
     return finish(k, y ? call_some(k, OP_cast, 2, attr, 1, &y) : 0);
 }
 
@@ -608,20 +668,26 @@ convert_quantize(Call *k)
 
     call_drop(k, "saturate");
     call_drop(k, "precision");
-    if (k->op == OP_quantize_linear && k->in.n > 1 && input_type(k, 1) && dtype_is_int(input_type(k, 1)->dtype))
+    if (k->op == OP_quantize_linear && k->in.n > 1 && input_type(k, 1) &&
+        dtype_is_int(input_type(k, 1)->dtype))
         k->in.at[1] = little_cast(k, k->in.at[1], DT_F32);
     if (!saturates && !quantize_unsaturated(k))
         return false;
-    return k->done || (dtype_attr(k, "output_dtype") && (k->op != OP_quantize_linear || quantised_product(k)));
+    return k->done ||
+           (dtype_attr(k, "output_dtype") && (k->op != OP_quantize_linear || quantised_product(k)));
 }
 
-/* Two modes by the names that say how many dimensions there are, as opset 16 and ONNX Runtime's own operator have them. */
+/* Two modes by the names that say how many dimensions there are, as opset 16 and ONNX Runtime's own
+ * operator have them. */
 bool
 convert_bilinear(Call *k)
 {
-    const char *mode = attr_string((Attrs){k->attr.at, k->attr.n}, "mode", "linear");
+    const char *mode = attr_string((Attrs){ k->attr.at, k->attr.n }, "mode", "linear");
 
-    set_string(k, "mode", !strcmp(mode, "bilinear") ? "linear" : !strcmp(mode, "bicubic") ? "cubic" : mode);
+    set_string(k, "mode",
+               !strcmp(mode, "bilinear")  ? "linear"
+               : !strcmp(mode, "bicubic") ? "cubic"
+                                          : mode);
     return true;
 }
 
@@ -652,24 +718,29 @@ convert_window(Call *k)
     return dtype_attr(k, "output_datatype");
 }
 
-/* Where one of queries, keys and values is f64, all are; each result has the type of what it is made of. */
+/* Where one of queries, keys and values is f64, all are; each result has the type of what it is
+ * made of. */
 static bool
 attention_in_doubles(Call *k)
 {
-    static const uint32_t like[] = {0, 1, 2, 0};
+    static const uint32_t like[] = { 0, 1, 2, 0 };
     const char *name[4];
     DType was[4];
     ValueId y[4];
 
     for (uint32_t i = 0; i < k->nout && i < 4; i++) {
-        name[i] = i < k->proto->n_output && *text_of(k->proto->output[i]) ? k->proto->output[i] : NULL;
+        name[i] =
+            i < k->proto->n_output && *text_of(k->proto->output[i]) ? k->proto->output[i] : NULL;
         was[i] = input_type(k, like[i])->dtype;
     }
     for (uint32_t i = 0; i < 6 && i < k->in.n; i++)
-        if (k->in.at[i] && dtype_is_float(input_type(k, i)->dtype) && !(k->in.at[i] = little_cast(k, k->in.at[i], DT_F64)))
+        if (k->in.at[i] && dtype_is_float(input_type(k, i)->dtype) &&
+            !(k->in.at[i] = little_cast(k, k->in.at[i], DT_F64)))
             return false;
-    if (!graph_infer_op(k->m->g, k->op, (Attrs){arena_copy(k->m->arena, k->attr.at, k->attr.n * sizeof(Attr)), k->attr.n}, k->loc, k->origin, k->in.n, k->in.at,
-                        k->nout, name, y))
+    if (!graph_infer_op(
+            k->m->g, k->op,
+            (Attrs){ arena_copy(k->m->arena, k->attr.at, k->attr.n * sizeof(Attr)), k->attr.n },
+            k->loc, k->origin, k->in.n, k->in.at, k->nout, name, y))
         return false;
     for (uint32_t i = 0; i < k->nout && i < 4; i++)
         if (name[i]) {
@@ -685,7 +756,7 @@ convert_attention(Call *k)
 {
     bool doubles = false, others = false;
 
-    call_drop(k, "softmax_precision");       /* at least f32, always */
+    call_drop(k, "softmax_precision"); /* at least f32, always */
     for (uint32_t i = 0; i < 6 && i < k->in.n; i++) {
         DType t = input_type(k, i) ? input_type(k, i)->dtype : DT_NONE;
         doubles |= t == DT_F64;
@@ -694,70 +765,192 @@ convert_attention(Call *k)
     return need_inputs(k, 3) && (!doubles || !others || attention_in_doubles(k));
 }
 
-/* ---- the table --------------------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 static const OpRow rows[] = {
-    {"Abs", OP_abs, 0}, {"Neg", OP_neg, 0}, {"Sign", OP_sign, 0}, {"Ceil", OP_ceil, 0}, {"Floor", OP_floor, 0}, {"Round", OP_round, 0},
-    {"Reciprocal", OP_reciprocal, 0}, {"Sqrt", OP_sqrt, 0}, {"Exp", OP_exp, 0}, {"Log", OP_log, 0}, {"Erf", OP_erf, 0},
-    {"Sin", OP_sin, 0}, {"Cos", OP_cos, 0}, {"Tan", OP_tan, 0}, {"Asin", OP_asin, 0}, {"Acos", OP_acos, 0}, {"Atan", OP_atan, 0},
-    {"Sinh", OP_sinh, 0}, {"Cosh", OP_cosh, 0}, {"Tanh", OP_tanh, 0}, {"Asinh", OP_asinh, 0}, {"Acosh", OP_acosh, 0}, {"Atanh", OP_atanh, 0},
-    {"Relu", OP_relu, 0}, {"LeakyRelu", OP_leaky_relu, 0}, {"ThresholdedRelu", OP_thresholded_relu, 0}, {"Elu", OP_elu, 0},
-    {"Celu", OP_celu, 0}, {"Selu", OP_selu, 0}, {"Gelu", OP_gelu, convert_gelu}, {"Sigmoid", OP_sigmoid, 0}, {"Swish", OP_swish, 0},
-    {"Mish", OP_mish, 0}, {"HardSigmoid", OP_hard_sigmoid, 0}, {"HardSwish", OP_hard_swish, 0}, {"Softplus", OP_softplus, 0},
-    {"Softsign", OP_softsign, 0}, {"Shrink", OP_shrink, convert_shrink}, {"PRelu", OP_prelu, convert_prelu}, {"Clip", OP_clip, convert_clip},
-    {"Add", OP_add, convert_pair}, {"Sub", OP_sub, convert_pair}, {"Mul", OP_mul, convert_pair}, {"Div", OP_div, convert_pair}, {"Mod", OP_mod, convert_mod}, {"Pow", OP_pow, convert_pair},
-    {"Min", OP_min, 0}, {"Max", OP_max, 0}, {"Sum", OP_sum, 0}, {"Mean", OP_mean, 0},
-    {"Equal", OP_equal, convert_compare}, {"Less", OP_less, convert_pair}, {"LessOrEqual", OP_less_or_equal, 0}, {"Greater", OP_greater, convert_pair},
-    {"GreaterOrEqual", OP_greater_or_equal, 0}, {"IsNaN", OP_is_nan, 0}, {"IsInf", OP_is_inf, 0},
-    {"And", OP_and, convert_pair}, {"Or", OP_or, convert_pair}, {"Xor", OP_xor, convert_pair}, {"Not", OP_not, 0}, {"BitwiseAnd", OP_bitwise_and, 0},
-    {"BitwiseOr", OP_bitwise_or, 0}, {"BitwiseXor", OP_bitwise_xor, 0}, {"BitwiseNot", OP_bitwise_not, 0}, {"BitShift", OP_shift_left, convert_shift},
-    {"Where", OP_where, 0}, {"Identity", OP_identity, 0}, {"Cast", OP_cast, convert_cast}, {"CastLike", OP_cast, convert_cast_like},
-    {"Dropout", OP_dropout, convert_dropout},
-    {"ReduceSum", OP_reduce_sum, convert_axes}, {"ReduceMean", OP_reduce_mean, convert_axes}, {"ReduceProd", OP_reduce_prod, convert_axes},
-    {"ReduceMax", OP_reduce_max, convert_axes}, {"ReduceMin", OP_reduce_min, convert_axes}, {"ReduceL1", OP_reduce_l1, convert_axes},
-    {"ReduceL2", OP_reduce_l2, convert_axes_real}, {"ReduceSumSquare", OP_reduce_sum_square, convert_axes},
-    {"ReduceLogSum", OP_reduce_log_sum, convert_axes_real}, {"ReduceLogSumExp", OP_reduce_log_sum_exp, convert_axes_real},
-    {"ArgMax", OP_arg_max, 0}, {"ArgMin", OP_arg_min, 0}, {"CumSum", OP_cum_sum, 0},
-    {"MatMul", OP_matmul, 0}, {"MatMulInteger", OP_matmul_integer, 0}, {"Gemm", OP_gemm, convert_gemm}, {"Einsum", OP_einsum, 0},
-    {"Conv", OP_conv, 0}, {"ConvInteger", OP_conv_integer, 0}, {"ConvTranspose", OP_conv_transpose, 0},
-    {"MaxPool", OP_max_pool, convert_max_pool}, {"AveragePool", OP_average_pool, 0}, {"LpPool", OP_lp_pool, 0},
-    {"GlobalAveragePool", OP_global_average_pool, 0}, {"GlobalMaxPool", OP_global_max_pool, 0},
-    {"Softmax", OP_softmax, convert_softmax}, {"LogSoftmax", OP_log_softmax, convert_softmax}, {"Hardmax", OP_hardmax, convert_softmax},
-    {"BatchNormalization", OP_batch_norm, convert_batch_norm}, {"InstanceNormalization", OP_instance_norm, 0},
-    {"GroupNormalization", OP_group_norm, convert_group_norm}, {"LayerNormalization", OP_layer_norm, convert_norm},
-    {"RMSNormalization", OP_rms_norm, convert_rms_norm}, {"Det", OP_determinant, convert_det}, {"LpNormalization", OP_lp_norm, 0}, {"LRN", OP_lrn, 0},
-    {"Attention", OP_attention, convert_attention},
-    {"RotaryEmbedding", OP_rotary_embedding, 0}, {"LinearAttention", OP_linear_attention, 0}, {"CausalConvWithState", OP_causal_conv, 0},
-    {"TensorScatter", OP_tensor_scatter, 0}, {"SwiGLU", OP_swiglu, 0}, {"ai.onnx.preview.FlexAttention", OP_attention, convert_attention},
-    {"RNN", OP_rnn, convert_recurrent}, {"GRU", OP_gru, convert_recurrent}, {"LSTM", OP_lstm, convert_recurrent},
-    {"GridSample", OP_grid_sample, convert_bilinear}, {"AffineGrid", OP_affine_grid, 0}, {"RoiAlign", OP_roi_align, convert_roi_align},
-    {"MaxRoiPool", OP_max_roi_pool, 0},
-    {"DeformConv", OP_deform_conv, 0},
-    {"Col2Im", OP_col2im, 0}, {"CenterCropPad", OP_center_crop_pad, 0}, {"MaxUnpool", OP_max_unpool, 0}, {"CumProd", OP_cum_prod, 0},
-    {"DFT", OP_dft, convert_dft}, {"STFT", OP_stft, 0}, {"HannWindow", OP_hann_window, convert_window}, {"HammingWindow", OP_hamming_window, convert_window},
-    {"BlackmanWindow", OP_blackman_window, convert_window}, {"MelWeightMatrix", OP_mel_weight_matrix, convert_window},
-    {"NegativeLogLikelihoodLoss", OP_nll_loss, 0}, {"SoftmaxCrossEntropyLoss", OP_cross_entropy, 0},
-    {"Reshape", OP_reshape, convert_reshape}, {"Flatten", OP_flatten, 0}, {"Squeeze", OP_squeeze, convert_axes}, {"Unsqueeze", OP_unsqueeze, convert_axes},
-    {"Transpose", OP_transpose, 0}, {"Expand", OP_expand, 0}, {"Tile", OP_tile, convert_tile}, {"Concat", OP_concat, 0}, {"Split", OP_split, convert_split},
-    {"Slice", OP_slice, convert_slice}, {"Pad", OP_pad, convert_pad}, {"DepthToSpace", OP_depth_to_space, 0}, {"SpaceToDepth", OP_space_to_depth, 0},
-    {"Trilu", OP_trilu, 0}, {"ReverseSequence", OP_reverse_sequence, 0},
-    {"Gather", OP_gather, 0}, {"GatherElements", OP_gather_elements, 0}, {"GatherND", OP_gather_nd, 0},
-    {"Scatter", OP_scatter_elements, 0}, {"ScatterElements", OP_scatter_elements, 0}, {"ScatterND", OP_scatter_nd, 0}, {"OneHot", OP_one_hot, 0},
-    {"Resize", OP_resize, convert_resize}, {"Upsample", OP_resize, convert_resize},
-    {"Shape", OP_shape, 0}, {"Size", OP_size, 0}, {"Constant", OP_NONE, convert_constant}, {"ConstantOfShape", OP_constant_of_shape, 0},
-    {"Range", OP_range, 0}, {"EyeLike", OP_eye_like, convert_eye_like},
-    {"QuantizeLinear", OP_quantize_linear, convert_quantize}, {"DequantizeLinear", OP_dequantize_linear, convert_quantize},
-    {"DynamicQuantizeLinear", OP_dynamic_quantize_linear, 0},
-    {"NonZero", OP_NONE, convert_nonzero}, {"Compress", OP_NONE, convert_compress},
-    {"ImageDecoder", OP_image_points, convert_image_decoder}, {"StringConcat", OP_string_concat, 0}, {"StringSplit", OP_string_split, convert_string_split},
-    {"StringNormalizer", OP_string_normalize, convert_string_normalizer}, {"RegexFullMatch", OP_regex_match, convert_regex_full_match},
-    {"com.microsoft.Tokenizer", OP_tokenize, convert_tokenizer},
-    {"TopK", OP_top_k, convert_top_k}, {"NonMaxSuppression", OP_non_max_suppression, convert_non_max_suppression}, {"Unique", OP_unique, convert_unique},
+    { "Abs", OP_abs, 0 },
+    { "Neg", OP_neg, 0 },
+    { "Sign", OP_sign, 0 },
+    { "Ceil", OP_ceil, 0 },
+    { "Floor", OP_floor, 0 },
+    { "Round", OP_round, 0 },
+    { "Reciprocal", OP_reciprocal, 0 },
+    { "Sqrt", OP_sqrt, 0 },
+    { "Exp", OP_exp, 0 },
+    { "Log", OP_log, 0 },
+    { "Erf", OP_erf, 0 },
+    { "Sin", OP_sin, 0 },
+    { "Cos", OP_cos, 0 },
+    { "Tan", OP_tan, 0 },
+    { "Asin", OP_asin, 0 },
+    { "Acos", OP_acos, 0 },
+    { "Atan", OP_atan, 0 },
+    { "Sinh", OP_sinh, 0 },
+    { "Cosh", OP_cosh, 0 },
+    { "Tanh", OP_tanh, 0 },
+    { "Asinh", OP_asinh, 0 },
+    { "Acosh", OP_acosh, 0 },
+    { "Atanh", OP_atanh, 0 },
+    { "Relu", OP_relu, 0 },
+    { "LeakyRelu", OP_leaky_relu, 0 },
+    { "ThresholdedRelu", OP_thresholded_relu, 0 },
+    { "Elu", OP_elu, 0 },
+    { "Celu", OP_celu, 0 },
+    { "Selu", OP_selu, 0 },
+    { "Gelu", OP_gelu, convert_gelu },
+    { "Sigmoid", OP_sigmoid, 0 },
+    { "Swish", OP_swish, 0 },
+    { "Mish", OP_mish, 0 },
+    { "HardSigmoid", OP_hard_sigmoid, 0 },
+    { "HardSwish", OP_hard_swish, 0 },
+    { "Softplus", OP_softplus, 0 },
+    { "Softsign", OP_softsign, 0 },
+    { "Shrink", OP_shrink, convert_shrink },
+    { "PRelu", OP_prelu, convert_prelu },
+    { "Clip", OP_clip, convert_clip },
+    { "Add", OP_add, convert_pair },
+    { "Sub", OP_sub, convert_pair },
+    { "Mul", OP_mul, convert_pair },
+    { "Div", OP_div, convert_pair },
+    { "Mod", OP_mod, convert_mod },
+    { "Pow", OP_pow, convert_pair },
+    { "Min", OP_min, 0 },
+    { "Max", OP_max, 0 },
+    { "Sum", OP_sum, 0 },
+    { "Mean", OP_mean, 0 },
+    { "Equal", OP_equal, convert_compare },
+    { "Less", OP_less, convert_pair },
+    { "LessOrEqual", OP_less_or_equal, 0 },
+    { "Greater", OP_greater, convert_pair },
+    { "GreaterOrEqual", OP_greater_or_equal, 0 },
+    { "IsNaN", OP_is_nan, 0 },
+    { "IsInf", OP_is_inf, 0 },
+    { "And", OP_and, convert_pair },
+    { "Or", OP_or, convert_pair },
+    { "Xor", OP_xor, convert_pair },
+    { "Not", OP_not, 0 },
+    { "BitwiseAnd", OP_bitwise_and, 0 },
+    { "BitwiseOr", OP_bitwise_or, 0 },
+    { "BitwiseXor", OP_bitwise_xor, 0 },
+    { "BitwiseNot", OP_bitwise_not, 0 },
+    { "BitShift", OP_shift_left, convert_shift },
+    { "Where", OP_where, 0 },
+    { "Identity", OP_identity, 0 },
+    { "Cast", OP_cast, convert_cast },
+    { "CastLike", OP_cast, convert_cast_like },
+    { "Dropout", OP_dropout, convert_dropout },
+    { "ReduceSum", OP_reduce_sum, convert_axes },
+    { "ReduceMean", OP_reduce_mean, convert_axes },
+    { "ReduceProd", OP_reduce_prod, convert_axes },
+    { "ReduceMax", OP_reduce_max, convert_axes },
+    { "ReduceMin", OP_reduce_min, convert_axes },
+    { "ReduceL1", OP_reduce_l1, convert_axes },
+    { "ReduceL2", OP_reduce_l2, convert_axes_real },
+    { "ReduceSumSquare", OP_reduce_sum_square, convert_axes },
+    { "ReduceLogSum", OP_reduce_log_sum, convert_axes_real },
+    { "ReduceLogSumExp", OP_reduce_log_sum_exp, convert_axes_real },
+    { "ArgMax", OP_arg_max, 0 },
+    { "ArgMin", OP_arg_min, 0 },
+    { "CumSum", OP_cum_sum, 0 },
+    { "MatMul", OP_matmul, 0 },
+    { "MatMulInteger", OP_matmul_integer, 0 },
+    { "Gemm", OP_gemm, convert_gemm },
+    { "Einsum", OP_einsum, 0 },
+    { "Conv", OP_conv, 0 },
+    { "ConvInteger", OP_conv_integer, 0 },
+    { "ConvTranspose", OP_conv_transpose, 0 },
+    { "MaxPool", OP_max_pool, convert_max_pool },
+    { "AveragePool", OP_average_pool, 0 },
+    { "LpPool", OP_lp_pool, 0 },
+    { "GlobalAveragePool", OP_global_average_pool, 0 },
+    { "GlobalMaxPool", OP_global_max_pool, 0 },
+    { "Softmax", OP_softmax, convert_softmax },
+    { "LogSoftmax", OP_log_softmax, convert_softmax },
+    { "Hardmax", OP_hardmax, convert_softmax },
+    { "BatchNormalization", OP_batch_norm, convert_batch_norm },
+    { "InstanceNormalization", OP_instance_norm, 0 },
+    { "GroupNormalization", OP_group_norm, convert_group_norm },
+    { "LayerNormalization", OP_layer_norm, convert_norm },
+    { "RMSNormalization", OP_rms_norm, convert_rms_norm },
+    { "Det", OP_determinant, convert_det },
+    { "LpNormalization", OP_lp_norm, 0 },
+    { "LRN", OP_lrn, 0 },
+    { "Attention", OP_attention, convert_attention },
+    { "RotaryEmbedding", OP_rotary_embedding, 0 },
+    { "LinearAttention", OP_linear_attention, 0 },
+    { "CausalConvWithState", OP_causal_conv, 0 },
+    { "TensorScatter", OP_tensor_scatter, 0 },
+    { "SwiGLU", OP_swiglu, 0 },
+    { "ai.onnx.preview.FlexAttention", OP_attention, convert_attention },
+    { "RNN", OP_rnn, convert_recurrent },
+    { "GRU", OP_gru, convert_recurrent },
+    { "LSTM", OP_lstm, convert_recurrent },
+    { "GridSample", OP_grid_sample, convert_bilinear },
+    { "AffineGrid", OP_affine_grid, 0 },
+    { "RoiAlign", OP_roi_align, convert_roi_align },
+    { "MaxRoiPool", OP_max_roi_pool, 0 },
+    { "DeformConv", OP_deform_conv, 0 },
+    { "Col2Im", OP_col2im, 0 },
+    { "CenterCropPad", OP_center_crop_pad, 0 },
+    { "MaxUnpool", OP_max_unpool, 0 },
+    { "CumProd", OP_cum_prod, 0 },
+    { "DFT", OP_dft, convert_dft },
+    { "STFT", OP_stft, 0 },
+    { "HannWindow", OP_hann_window, convert_window },
+    { "HammingWindow", OP_hamming_window, convert_window },
+    { "BlackmanWindow", OP_blackman_window, convert_window },
+    { "MelWeightMatrix", OP_mel_weight_matrix, convert_window },
+    { "NegativeLogLikelihoodLoss", OP_nll_loss, 0 },
+    { "SoftmaxCrossEntropyLoss", OP_cross_entropy, 0 },
+    { "Reshape", OP_reshape, convert_reshape },
+    { "Flatten", OP_flatten, 0 },
+    { "Squeeze", OP_squeeze, convert_axes },
+    { "Unsqueeze", OP_unsqueeze, convert_axes },
+    { "Transpose", OP_transpose, 0 },
+    { "Expand", OP_expand, 0 },
+    { "Tile", OP_tile, convert_tile },
+    { "Concat", OP_concat, 0 },
+    { "Split", OP_split, convert_split },
+    { "Slice", OP_slice, convert_slice },
+    { "Pad", OP_pad, convert_pad },
+    { "DepthToSpace", OP_depth_to_space, 0 },
+    { "SpaceToDepth", OP_space_to_depth, 0 },
+    { "Trilu", OP_trilu, 0 },
+    { "ReverseSequence", OP_reverse_sequence, 0 },
+    { "Gather", OP_gather, 0 },
+    { "GatherElements", OP_gather_elements, 0 },
+    { "GatherND", OP_gather_nd, 0 },
+    { "Scatter", OP_scatter_elements, 0 },
+    { "ScatterElements", OP_scatter_elements, 0 },
+    { "ScatterND", OP_scatter_nd, 0 },
+    { "OneHot", OP_one_hot, 0 },
+    { "Resize", OP_resize, convert_resize },
+    { "Upsample", OP_resize, convert_resize },
+    { "Shape", OP_shape, 0 },
+    { "Size", OP_size, 0 },
+    { "Constant", OP_NONE, convert_constant },
+    { "ConstantOfShape", OP_constant_of_shape, 0 },
+    { "Range", OP_range, 0 },
+    { "EyeLike", OP_eye_like, convert_eye_like },
+    { "QuantizeLinear", OP_quantize_linear, convert_quantize },
+    { "DequantizeLinear", OP_dequantize_linear, convert_quantize },
+    { "DynamicQuantizeLinear", OP_dynamic_quantize_linear, 0 },
+    { "NonZero", OP_NONE, convert_nonzero },
+    { "Compress", OP_NONE, convert_compress },
+    { "ImageDecoder", OP_image_points, convert_image_decoder },
+    { "StringConcat", OP_string_concat, 0 },
+    { "StringSplit", OP_string_split, convert_string_split },
+    { "StringNormalizer", OP_string_normalize, convert_string_normalizer },
+    { "RegexFullMatch", OP_regex_match, convert_regex_full_match },
+    { "com.microsoft.Tokenizer", OP_tokenize, convert_tokenizer },
+    { "TopK", OP_top_k, convert_top_k },
+    { "NonMaxSuppression", OP_non_max_suppression, convert_non_max_suppression },
+    { "Unique", OP_unique, convert_unique },
 };
 
 static const OpRow *const more_rows[] = {
-    composed_rows, packed_rows, sparse_rows, quantised_rows, minor_rows, ml_rows_table, map_rows,
-    training_rows, random_rows,
+    composed_rows, packed_rows, sparse_rows,   quantised_rows, minor_rows,
+    ml_rows_table, map_rows,    training_rows, random_rows,
 };
 enum { TABLES = sizeof more_rows / sizeof *more_rows };
 

@@ -1,10 +1,12 @@
-/* own: operators that the user wrote as nests, in a file (--nests), or as functions of a library (--library, src/op/library.c).
+/* own: operators that the user wrote as nests, in a file (--nests), or as functions of a library
+ * (--library, src/op/library.c).
  *
- *     nest "my.Blend"(x: f32[n, m], y: f32[n, m], s: f32[]) -> (o: f32[n, m]) { o[i, j] = x[i, j] + s[] * (y[i, j] - x[i, j]) }
+ *     nest "my.Blend"(x: f32[n, m], y: f32[n, m], s: f32[]) -> (o: f32[n, m]) { o[i, j] = x[i, j] +
+ *     s[] * (y[i, j] - x[i, j]) }
  *
- * A node of that name, with its domain or without, becomes the first nest of the file whose inputs have the node's types and
- * ranks; the names of sizes are bound to what the inputs have. From there on it is a nest like any other: it fuses, is
- * vectorised and gets formats.
+ * A node of that name, with its domain or without, becomes the first nest of the file whose inputs
+ * have the node's types and ranks; the names of sizes are bound to what the inputs have. From there
+ * on it is a nest like any other: it fuses, is vectorised and gets formats.
  */
 #include "import/internal.h"
 
@@ -54,7 +56,8 @@ fits(Call *k, const Nest *n)
     bool same = k->in.n == n->nin && k->nout <= n->nout;
 
     for (uint32_t i = 0; same && i < n->nin; i++)
-        same = k->in.at[i] && input_type(k, i)->dtype == n->param[i].type->dtype && input_type(k, i)->rank == n->param[i].type->rank;
+        same = k->in.at[i] && input_type(k, i)->dtype == n->param[i].type->dtype &&
+               input_type(k, i)->rank == n->param[i].type->rank;
     return same;
 }
 
@@ -63,33 +66,43 @@ static bool
 require_size(Call *k, const Nest *n, uint32_t i, uint32_t d, const BoundSizes *bind)
 {
     Ctx *c = k->m->c;
-    const Expr *said = expr_subst(c, n->param[i].type->dim[d], bind->at, bind->n), *is = input_type(k, i)->dim[d];
+    const Expr *said = expr_subst(c, n->param[i].type->dim[d], bind->at, bind->n),
+               *is = input_type(k, i)->dim[d];
 
-    return model_require(k->m, said, is, arena_printf(c->arena, "%s: axis %u of input %u", n->name, d, i))
-        || diag_error(&c->diags, DIAG_MODEL, k->loc, "axis %u of input %u is %s; the nest %s has %s there", d, i, expr_str(c, is), n->name, expr_str(c, said));
+    return model_require(k->m, said, is,
+                         arena_printf(c->arena, "%s: axis %u of input %u", n->name, d, i)) ||
+           diag_error(&c->diags, DIAG_MODEL, k->loc,
+                      "axis %u of input %u is %s; the nest %s has %s there", d, i, expr_str(c, is),
+                      n->name, expr_str(c, said));
 }
 
 static bool
 call_nest(Call *k, const Nest *n)
 {
     Model *m = k->m;
-    BoundSizes bind = {0};
+    BoundSizes bind = { 0 };
     ValueId *out = NEW_ARRAY(m->arena, ValueId, n->nout + 1);
-    const Type **declared = NEW_ARRAY(m->arena, const Type *, n->nin + n->nout + 1), **given = NEW_ARRAY(m->arena, const Type *, n->nin + 1);
+    const Type **declared = NEW_ARRAY(m->arena, const Type *, n->nin + n->nout + 1),
+               **given = NEW_ARRAY(m->arena, const Type *, n->nin + 1);
 
     for (uint32_t i = 0; i < n->nin + n->nout; i++)
         declared[i] = n->param[i].type;
     for (uint32_t i = 0; i < n->nin; i++)
         given[i] = input_type(k, i);
     if (!type_bind(m->c, declared, n->nin + n->nout, given, n->nin, &bind))
-        return diag_error(&m->c->diags, DIAG_MODEL, k->loc, "a size of the nest %s stands alone in no dimension of an input, so nothing tells what it is", n->name);
+        return diag_error(&m->c->diags, DIAG_MODEL, k->loc,
+                          "a size of the nest %s stands alone in no dimension of an input, so "
+                          "nothing tells what it is",
+                          n->name);
     for (uint32_t i = 0; i < n->nin; i++)
         for (uint32_t d = 0; d < n->param[i].type->rank; d++)
             if (!require_size(k, n, i, d, &bind))
                 return false;
     const Nest *bound = nest_bind(m->c, n, bind.at, bind.n);
     for (uint32_t i = 0; i < n->nout; i++) {
-        const char *name = i < k->proto->n_output && *text_of(k->proto->output[i]) ? k->proto->output[i] : n->param[n->nin + i].name;
+        const char *name = i < k->proto->n_output && *text_of(k->proto->output[i])
+                               ? k->proto->output[i]
+                               : n->param[n->nin + i].name;
         out[i] = graph_value(m->g, name, bound->param[n->nin + i].type);
     }
     graph_call_nest(m->g, bound, k->loc, k->origin, k->in.at, out);
@@ -108,7 +121,8 @@ fits_function(Call *k, const Foreign *f)
         return false;
     bool same = k->in.n == nin && k->nout <= nout;
     for (uint32_t i = 0; same && i < nin; i++)
-        same = k->in.at[i] && input_type(k, i)->dtype == in[i]->dtype && input_type(k, i)->rank == in[i]->rank;
+        same = k->in.at[i] && input_type(k, i)->dtype == in[i]->dtype &&
+               input_type(k, i)->rank == in[i]->rank;
     return same;
 }
 
@@ -120,11 +134,12 @@ call_function(Call *k, const Foreign *f)
     const char **names = NEW_ARRAY(m->arena, const char *, k->nout + 1);
     ValueId *out = NEW_ARRAY(m->arena, ValueId, k->nout + 1);
 
-    attr[0] = (Attr){.name = sym(m->c, "function"), .kind = ATTR_STRING, .s = f->function};
-    attr[1] = (Attr){.name = sym(m->c, "signature"), .kind = ATTR_STRING, .s = f->signature};
+    attr[0] = (Attr){ .name = sym(m->c, "function"), .kind = ATTR_STRING, .s = f->function };
+    attr[1] = (Attr){ .name = sym(m->c, "signature"), .kind = ATTR_STRING, .s = f->signature };
     for (uint32_t i = 0; i < k->nout; i++)
         names[i] = *text_of(k->proto->output[i]) ? k->proto->output[i] : NULL;
-    if (!graph_infer_op(m->g, OP_library, (Attrs){attr, 2}, k->loc, k->origin, k->in.n, k->in.at, k->nout, names, out))
+    if (!graph_infer_op(m->g, OP_library, (Attrs){ attr, 2 }, k->loc, k->origin, k->in.n, k->in.at,
+                        k->nout, names, out))
         return false;
     for (uint32_t i = 0; i < k->nout; i++)
         call_bind(k, i, out[i]);
@@ -134,8 +149,10 @@ call_function(Call *k, const Foreign *f)
 bool
 own_call(Call *k)
 {
-    const char *domain = text_of(k->proto->domain), *full = arena_printf(k->m->arena, "%s%s%s", domain, *domain ? "." : "", text_of(k->proto->op_type));
-    Text types = {.arena = k->m->arena};
+    const char *domain = text_of(k->proto->domain),
+               *full = arena_printf(k->m->arena, "%s%s%s", domain, *domain ? "." : "",
+                                    text_of(k->proto->op_type));
+    Text types = { .arena = k->m->arena };
 
     for (uint32_t i = 0; i < k->m->own.n; i++)
         if (is_called(k->m->own.at[i]->name, k->proto, full) && fits(k, k->m->own.at[i]))
@@ -145,6 +162,10 @@ own_call(Call *k)
         if (is_called(l->foreign.at[i].name, k->proto, full) && fits_function(k, &l->foreign.at[i]))
             return call_function(k, &l->foreign.at[i]);
     for (uint32_t i = 0; i < k->in.n; i++)
-        text_printf(&types, "%s%s", i ? ", " : "", k->in.at[i] ? type_str(k->m->c, input_type(k, i)) : "nothing");
-    return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "no nest %s of the file of nests%s takes %s; types and ranks have to be the same", full, l ? ", and no function of the library," : "", text_str(&types));
+        text_printf(&types, "%s%s", i ? ", " : "",
+                    k->in.at[i] ? type_str(k->m->c, input_type(k, i)) : "nothing");
+    return diag_error(
+        &k->m->c->diags, DIAG_MODEL, k->loc,
+        "no nest %s of the file of nests%s takes %s; types and ranks have to be the same", full,
+        l ? ", and no function of the library," : "", text_str(&types));
 }

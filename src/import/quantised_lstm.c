@@ -1,14 +1,16 @@
-/* quantised_lstm: DynamicQuantizeLSTM of ONNX Runtime, as its quantiser writes LSTMs: weights of 8 bits, and x and h made 8 bits
- * by what they hold before each product.
+/* quantised_lstm: DynamicQuantizeLSTM of ONNX Runtime, as its quantiser writes LSTMs: weights of 8
+ * bits, and x and h made 8 bits by what they hold before each product.
  *
  *     gates[t]    the inputs' product for all steps, one u8 tensor times w, and the biases
- *     a Scan      over the steps: h becomes u8 with a scale of its own, its product with r is added to gates[t], and
+ *     a Scan      over the steps: h becomes u8 with a scale of its own, its product with r is added
+ *     to gates[t], and
  *                 the gates make the next h and c
  *
- * One Scan for each direction. Where sequences have lengths, a reversed direction walks the gates of each sequence from
- * its own end, and past its end a sequence keeps its state and gives 0.
+ * One Scan for each direction. Where sequences have lengths, a reversed direction walks the gates
+ * of each sequence from its own end, and past its end a sequence keeps its state and gives 0.
  *
- * The step is said in ONNX, by nodes that are read as if they were the file's. Their names begin with ~.
+ * The step is said in ONNX, by nodes that are read as if they were the file's. Their names begin
+ * with ~.
  */
 #include "import/little.h"
 #include "import/made.h"
@@ -16,16 +18,17 @@
 #include <string.h>
 
 enum { X, W, R, B, LENS, H0, C0, P, W_SCALE, W_ZERO, R_SCALE, R_ZERO };
-enum { MOST_STEPS = 96 };            /* nodes of the graph of a step, at most */
+enum { MOST_STEPS = 96 }; /* nodes of the graph of a step, at most */
 
 typedef struct {
     Call *k;
-    int64_t d, hidden;               /* which direction; 0 is the first */
-    bool reverse, forgets;           /* input_forget: the forget gate is 1 - the input gate */
-    double clip;                     /* 0: none */
-    ValueId live;                    /* bool[t, b, 1]: not past the end of its sequence; 0: without lengths */
+    int64_t d, hidden;     /* which direction; 0 is the first */
+    bool reverse, forgets; /* input_forget: the forget gate is 1 - the input gate */
+    double clip;           /* 0: none */
+    /* bool[t, b, 1]: not past the end of its sequence; 0: without lengths */
+    ValueId live;
     Onnx__GraphProto *step;
-    uint32_t last;                   /* names that the step has */
+    uint32_t last; /* names that the step has */
 } Lstm;
 
 /* Row d of input i, [...] of [directions, ...]. */
@@ -44,7 +47,7 @@ outside(const Lstm *l, const char *name, ValueId v)
     return v != 0;
 }
 
-/* ---- the step ---------------------------------------------------------------------------------------------- */
+/* ---- the step -------------------------------------------------------------------------------- */
 
 /* A node of one result, whose name is returned. */
 static const char *
@@ -69,7 +72,8 @@ number(Lstm *l, double v)
     return name;
 }
 
-/* Function `which` of the gates (0), the candidate (1) or the cell (2) at x. Numbers that are not given are those of ONNX's operator. */
+/* Function `which` of the gates (0), the candidate (1) or the cell (2) at x. Numbers that are not
+ * given are those of ONNX's operator. */
 static const char *
 activated(Lstm *l, uint32_t which, const char *x)
 {
@@ -82,9 +86,11 @@ activated(Lstm *l, uint32_t which, const char *x)
         made_float(a, l->step->node[l->step->n_node - 1], "max", l->clip);
     }
     if (!strcmp(f.name, "Affine"))
-        return pair(l, "Add", pair(l, "Mul", number(l, f.takes_alpha ? f.alpha : 1), x), number(l, f.beta));
+        return pair(l, "Add", pair(l, "Mul", number(l, f.takes_alpha ? f.alpha : 1), x),
+                    number(l, f.beta));
     if (!strcmp(f.name, "ScaledTanh"))
-        return pair(l, "Mul", number(l, f.takes_alpha ? f.alpha : 1), step(l, "Tanh", pair(l, "Mul", number(l, f.takes_beta ? f.beta : 1), x)));
+        return pair(l, "Mul", number(l, f.takes_alpha ? f.alpha : 1),
+                    step(l, "Tanh", pair(l, "Mul", number(l, f.takes_beta ? f.beta : 1), x)));
     x = step(l, f.name, x);
     if (f.takes_alpha)
         made_float(a, l->step->node[l->step->n_node - 1], "alpha", f.alpha);
@@ -106,31 +112,43 @@ make_step(Lstm *l)
 {
     Arena *a = l->k->m->arena;
 
-    l->step = made_body(a, l->live ? "~h ~c ~x ~live" : "~h ~c ~x", "~next_h ~next_c ~y", MOST_STEPS);
+    l->step =
+        made_body(a, l->live ? "~h ~c ~x ~live" : "~h ~c ~x", "~next_h ~next_c ~y", MOST_STEPS);
     made_step(a, l->step, "~q ~scale ~zero", "DynamicQuantizeLinear", "~h");
-    const char *sums = step(l, "MatMulInteger", "~q ~r ~zero ~r_zero"), *real = step(l, "Cast", sums);
+    const char *sums = step(l, "MatMulInteger", "~q ~r ~zero ~r_zero"),
+               *real = step(l, "Cast", sums);
     made_int(a, l->step->node[l->step->n_node - 1], "to", 1);
-    const char *gates = pair(l, "Add", pair(l, "Mul", real, pair(l, "Mul", "~scale", "~r_scale")), "~x");
+    const char *gates =
+        pair(l, "Add", pair(l, "Mul", real, pair(l, "Mul", "~scale", "~r_scale")), "~x");
     made_int(a, made_step(a, l->step, "~i ~o ~f ~g", "Split", gates), "axis", -1);
     const char *in = activated(l, 0, peeped(l, "~i", "~p_i", "~c"));
-    const char *forget = l->forgets ? pair(l, "Sub", "~one", in) : activated(l, 0, peeped(l, "~f", "~p_f", "~c"));
-    const char *cell = pair(l, "Add", pair(l, "Mul", forget, "~c"), pair(l, "Mul", in, activated(l, 1, "~g")));
-    const char *h = pair(l, "Mul", activated(l, 0, peeped(l, "~o", "~p_o", cell)), activated(l, 2, cell));
-    made_step(a, l->step, "~next_h", l->live ? "Where" : "Identity", l->live ? arena_printf(a, "~live %s ~h", h) : h);
-    made_step(a, l->step, "~next_c", l->live ? "Where" : "Identity", l->live ? arena_printf(a, "~live %s ~c", cell) : cell);
-    made_step(a, l->step, "~y", l->live ? "Where" : "Identity", l->live ? arena_printf(a, "~live %s ~none", h) : h);
+    const char *forget =
+        l->forgets ? pair(l, "Sub", "~one", in) : activated(l, 0, peeped(l, "~f", "~p_f", "~c"));
+    const char *cell =
+        pair(l, "Add", pair(l, "Mul", forget, "~c"), pair(l, "Mul", in, activated(l, 1, "~g")));
+    const char *h =
+        pair(l, "Mul", activated(l, 0, peeped(l, "~o", "~p_o", cell)), activated(l, 2, cell));
+    made_step(a, l->step, "~next_h", l->live ? "Where" : "Identity",
+              l->live ? arena_printf(a, "~live %s ~h", h) : h);
+    made_step(a, l->step, "~next_c", l->live ? "Where" : "Identity",
+              l->live ? arena_printf(a, "~live %s ~c", cell) : cell);
+    made_step(a, l->step, "~y", l->live ? "Where" : "Identity",
+              l->live ? arena_printf(a, "~live %s ~none", h) : h);
     return l->step;
 }
 
-/* ---- a direction --------------------------------------------------------------------------------------------- */
+/* ---- a direction ----------------------------------------------------------------------------- */
 
 /* x[t, b, …] with each sequence from its own end. */
 static ValueId
 from_ends(Lstm *l, ValueId x)
 {
     Ctx *c = l->k->m->c;
-    const Attr attr[] = {{.name = sym(c, "batch_axis"), .kind = ATTR_INT, .i = 1}, {.name = sym(c, "time_axis"), .kind = ATTR_INT, .i = 0}};
-    return x ? call_some(l->k, OP_reverse_sequence, 2, attr, 2, (ValueId[]){x, little_cast(l->k, call_in(l->k, LENS), DT_I64)}) : 0;
+    const Attr attr[] = { { .name = sym(c, "batch_axis"), .kind = ATTR_INT, .i = 1 },
+                          { .name = sym(c, "time_axis"), .kind = ATTR_INT, .i = 0 } };
+    return x ? call_some(l->k, OP_reverse_sequence, 2, attr, 2,
+                         (ValueId[]){ x, little_cast(l->k, call_in(l->k, LENS), DT_I64) })
+             : 0;
 }
 
 /* The state before the first step, [b, hidden]. */
@@ -140,7 +158,10 @@ initial(Lstm *l, uint32_t i)
     Call *k = l->k;
     const ValueId batch = little_element(k, little_shape(k, call_in(k, X)), 1);
     return call_in(k, i) ? of_direction(l, i)
-         : batch ? little_2(k, OP_expand, scalar_const(k, "none", call_in(k, X), 0), little_axis(k, OP_concat, 0, 2, (ValueId[]){batch, little_list(k, 1, &l->hidden)})) : 0;
+           : batch       ? little_2(k, OP_expand, scalar_const(k, "none", call_in(k, X), 0),
+                                    little_axis(k, OP_concat, 0, 2,
+                                                (ValueId[]){ batch, little_list(k, 1, &l->hidden) }))
+                         : 0;
 }
 
 static bool
@@ -149,12 +170,17 @@ names_of_the_step(Lstm *l)
     Call *k = l->k;
     ValueId p = of_direction(l, P), x = call_in(k, X);
 
-    if (call_in(k, P) && !(outside(l, "~p_i", call_columns(k, p, 0, l->hidden)) && outside(l, "~p_o", call_columns(k, p, l->hidden, 2 * l->hidden))
-                           && outside(l, "~p_f", call_columns(k, p, 2 * l->hidden, 3 * l->hidden))))
+    if (call_in(k, P) && !(outside(l, "~p_i", call_columns(k, p, 0, l->hidden)) &&
+                           outside(l, "~p_o", call_columns(k, p, l->hidden, 2 * l->hidden)) &&
+                           outside(l, "~p_f", call_columns(k, p, 2 * l->hidden, 3 * l->hidden))))
         return false;
-    return outside(l, "~r", of_direction(l, R)) && outside(l, "~r_scale", of_direction(l, R_SCALE)) && outside(l, "~r_zero", of_direction(l, R_ZERO))
-        && outside(l, "~one", scalar_const(k, "one", x, 1)) && outside(l, "~none", scalar_const(k, "none", x, 0))
-        && outside(l, "~first_h", initial(l, H0)) && outside(l, "~first_c", initial(l, C0)) && (!l->live || outside(l, "~all_live", l->live));
+    return outside(l, "~r", of_direction(l, R)) &&
+           outside(l, "~r_scale", of_direction(l, R_SCALE)) &&
+           outside(l, "~r_zero", of_direction(l, R_ZERO)) &&
+           outside(l, "~one", scalar_const(k, "one", x, 1)) &&
+           outside(l, "~none", scalar_const(k, "none", x, 0)) &&
+           outside(l, "~first_h", initial(l, H0)) && outside(l, "~first_c", initial(l, C0)) &&
+           (!l->live || outside(l, "~all_live", l->live));
 }
 
 static ValueId
@@ -171,17 +197,20 @@ direction(Lstm *l, const Scaled *x, ValueId out[3])
 {
     Call *k = l->k;
     Arena *a = k->m->arena;
-    const Scaled w = {of_direction(l, W), of_direction(l, W_SCALE), of_direction(l, W_ZERO)};
-    const int64_t backwards[] = {l->reverse && !l->live, l->reverse && !l->live};
+    const Scaled w = { of_direction(l, W), of_direction(l, W_SCALE), of_direction(l, W_ZERO) };
+    const int64_t backwards[] = { l->reverse && !l->live, l->reverse && !l->live };
     ValueId bias = of_direction(l, B);
 
     if (bias)
-        bias = little_2(k, OP_add, call_columns(k, bias, 0, 4 * l->hidden), call_columns(k, bias, 4 * l->hidden, 8 * l->hidden));
+        bias = little_2(k, OP_add, call_columns(k, bias, 0, 4 * l->hidden),
+                        call_columns(k, bias, 4 * l->hidden, 8 * l->hidden));
     ValueId gates = w.x && w.scale && w.zero ? scaled_product(k, *x, w, bias) : 0;
     gates = l->reverse && l->live ? from_ends(l, gates) : gates;
     if (!gates || !outside(l, "~gates", gates) || !names_of_the_step(l))
         return false;
-    Onnx__NodeProto *scan = made_step(a, NULL, "~last_h ~last_c ~all", "Scan", l->live ? "~first_h ~first_c ~gates ~all_live" : "~first_h ~first_c ~gates");
+    Onnx__NodeProto *scan =
+        made_step(a, NULL, "~last_h ~last_c ~all", "Scan",
+                  l->live ? "~first_h ~first_c ~gates ~all_live" : "~first_h ~first_c ~gates");
     made_int(a, scan, "num_scan_inputs", l->live ? 2 : 1);
     made_ints(a, scan, "scan_input_directions", l->live ? 2 : 1, backwards);
     made_ints(a, scan, "scan_output_directions", 1, backwards);
@@ -201,15 +230,22 @@ static bool
 within_lengths(Lstm *l, ValueId *x)
 {
     Call *k = l->k;
-    const int64_t behind = 1, both[] = {1, 2}, last = -1, first = 0;
-    ValueId steps = little_element(k, little_shape(k, *x), 0), lens = little_cast(k, call_in(k, LENS), DT_I64);
-    ValueId t = steps ? little_3(k, OP_range, little_number(k, 0), little_1(k, OP_squeeze, steps), little_number(k, 1)) : 0;
+    const int64_t behind = 1, both[] = { 1, 2 }, last = -1, first = 0;
+    ValueId steps = little_element(k, little_shape(k, *x), 0),
+            lens = little_cast(k, call_in(k, LENS), DT_I64);
+    ValueId t = steps ? little_3(k, OP_range, little_number(k, 0), little_1(k, OP_squeeze, steps),
+                                 little_number(k, 1))
+                      : 0;
     ValueId longest = lens ? little_2(k, OP_reduce_max, lens, little_list(k, 1, &first)) : 0;
-    ValueId used = t && longest ? little_2(k, OP_less, little_2(k, OP_unsqueeze, t, little_list(k, 2, both)), longest) : 0;
+    ValueId used =
+        t && longest
+            ? little_2(k, OP_less, little_2(k, OP_unsqueeze, t, little_list(k, 2, both)), longest)
+            : 0;
 
     if (!used || !(*x = little_3(k, OP_where, used, *x, scalar_const(k, "none", *x, 0))))
         return false;
-    ValueId live = little_2(k, OP_less, little_2(k, OP_unsqueeze, t, little_list(k, 1, &behind)), lens);
+    ValueId live =
+        little_2(k, OP_less, little_2(k, OP_unsqueeze, t, little_list(k, 1, &behind)), lens);
     l->live = live ? little_2(k, OP_unsqueeze, live, little_list(k, 1, &last)) : 0;
     return l->live != 0;
 }
@@ -219,23 +255,33 @@ convert_quantised_lstm(Call *k)
 {
     const char *way = call_direction(k);
     bool both = !strcmp(way, "bidirectional");
-    Lstm l = {.k = k, .forgets = get_int(k, "input_forget", 0) != 0, .clip = attr_float((Attrs){k->attr.at, k->attr.n}, "clip", 0)};
+    Lstm l = { .k = k,
+               .forgets = get_int(k, "input_forget", 0) != 0,
+               .clip = attr_float((Attrs){ k->attr.at, k->attr.n }, "clip", 0) };
     ValueId all[2], end_h[2], end_c[2], out[3];
     uint32_t n = both ? 2 : 1;
     Scaled x;
 
-    if (!need_inputs(k, 3) || !need_input(k, W_SCALE) || !need_input(k, W_ZERO) || !need_input(k, R_SCALE) || !need_input(k, R_ZERO))
+    if (!need_inputs(k, 3) || !need_input(k, W_SCALE) || !need_input(k, W_ZERO) ||
+        !need_input(k, R_SCALE) || !need_input(k, R_ZERO))
         return false;
     const Type *r = input_type(k, R), *xt = input_type(k, X);
     if (strcmp(way, "forward") && strcmp(way, "reverse") && !both)
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "attribute \"direction\" is \"%s\"; forward, reverse and bidirectional exist", way);
-    if (xt->rank != 3 || r->rank != 3 || !expr_const(r->dim[1], &l.hidden) || !expr_is(r->dim[0], n) || !expr_is(r->dim[2], 4 * l.hidden))
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "%s of %s with recurrence weights %s in %u directions; x [steps, batch, inputs] and weights "
-                          "[directions, hidden, 4*hidden] of known sizes are needed", k->proto->op_type, type_str(k->m->c, xt), type_str(k->m->c, r), n);
+        return diag_error(
+            &k->m->c->diags, DIAG_MODEL, k->loc,
+            "attribute \"direction\" is \"%s\"; forward, reverse and bidirectional exist", way);
+    if (xt->rank != 3 || r->rank != 3 || !expr_const(r->dim[1], &l.hidden) ||
+        !expr_is(r->dim[0], n) || !expr_is(r->dim[2], 4 * l.hidden))
+        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
+                          "%s of %s with recurrence weights %s in %u directions; x [steps, batch, "
+                          "inputs] and weights "
+                          "[directions, hidden, 4*hidden] of known sizes are needed",
+                          k->proto->op_type, type_str(k->m->c, xt), type_str(k->m->c, r), n);
     call_activations(k, 3, n);
     for (uint32_t i = 0; i < 3 * n; i++)
         if (!call_activation(k, i).name)
-            return call_refuse(k, "%s with activations \"%s\"", k->proto->op_type, attr_string((Attrs){k->attr.at, k->attr.n}, "activations", ""));
+            return call_refuse(k, "%s with activations \"%s\"", k->proto->op_type,
+                               attr_string((Attrs){ k->attr.at, k->attr.n }, "activations", ""));
     ValueId inputs = call_in(k, X);
     if ((call_in(k, LENS) && !within_lengths(&l, &inputs)) || !call_dynamically(k, inputs, &x))
         return false;

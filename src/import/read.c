@@ -1,8 +1,8 @@
 /* read: bytes to a parsed model.
  *
  * protobuf-c recurses into nested messages and trusts nothing but lengths, so the wire format is
- * walked first, without recursion, with the same descriptors: a message nested deeper than the limit or
- * a length that leaves its parent is refused before anything is allocated.
+ * walked first, without recursion, with the same descriptors: a message nested deeper than the
+ * limit or a length that leaves its parent is refused before anything is allocated.
  */
 #include "import/internal.h"
 
@@ -25,39 +25,38 @@ varint(Bytes b, size_t *at, uint64_t *v)
     return false;
 }
 
-typedef struct { const ProtobufCMessageDescriptor *descriptor; size_t end; } Level;
+typedef struct {
+    const ProtobufCMessageDescriptor *descriptor;
+    size_t end;
+} Level;
 typedef VEC(Level) Levels;
 
-/* One field behind *at, before `end`; its message becomes a level of its own. False: it does not end. */
+/* One field behind *at, before `end`; its message becomes a level of its own. False: it does not
+ * end. */
 static bool
 check_field(Arena *a, Bytes b, size_t *at, Levels *open)
 {
     Level level = open->at[open->n - 1];
-    Bytes inside = {b.data, level.end};
+    Bytes inside = { b.data, level.end };
     uint64_t tag, n = 0;
 
     if (!varint(inside, at, &tag))
         return false;
     switch (tag & 7) {
-    case 0:
-        return varint(inside, at, &n);
-    case 1:
-        n = 8;
-        break;
-    case 5:
-        n = 4;
-        break;
+    case 0: return varint(inside, at, &n);
+    case 1: n = 8; break;
+    case 5: n = 4; break;
     case 2:
         if (!varint(inside, at, &n) || n > level.end - *at)
             return false;
-        const ProtobufCFieldDescriptor *f = protobuf_c_message_descriptor_get_field(level.descriptor, (unsigned)(tag >> 3));
+        const ProtobufCFieldDescriptor *f =
+            protobuf_c_message_descriptor_get_field(level.descriptor, (unsigned)(tag >> 3));
         if (f && f->type == PROTOBUF_C_TYPE_MESSAGE) {
-            VEC_PUSH(a, open, ((Level){f->descriptor, *at + n}));
+            VEC_PUSH(a, open, ((Level){ f->descriptor, *at + n }));
             return true;
         }
         break;
-    default:
-        return false;
+    default: return false;
     }
     if (n > level.end - *at)
         return false;
@@ -66,15 +65,16 @@ check_field(Arena *a, Bytes b, size_t *at, Levels *open)
 }
 
 bool
-protobuf_check(Ctx *c, Loc loc, const char *what, const ProtobufCMessageDescriptor *descriptor, Bytes b)
+protobuf_check(Ctx *c, Loc loc, const char *what, const ProtobufCMessageDescriptor *descriptor,
+               Bytes b)
 {
     Arena *a = arena_child(c->arena);
-    Levels open = {0};
+    Levels open = { 0 };
     size_t at = 0;
     uint32_t deepest = 0, most = depth_levels(c);
     bool ok = true;
 
-    VEC_PUSH(a, &open, ((Level){descriptor, b.bytes}));
+    VEC_PUSH(a, &open, ((Level){ descriptor, b.bytes }));
     while (ok && open.n) {
         deepest = open.n > deepest ? open.n : deepest;
         if (at == open.at[open.n - 1].end)
@@ -84,20 +84,31 @@ protobuf_check(Ctx *c, Loc loc, const char *what, const ProtobufCMessageDescript
     }
     arena_free(a);
     if (!ok)
-        return diag_error(&c->diags, DIAG_MODEL, loc, "not a readable %s: the file ends in the middle of a field, or is not ONNX; export or copy it again", what);
-    return deepest <= most
-        || diag_error(&c->diags, DIAG_LIMIT, loc, "the %s's messages (graphs, nodes, attributes) are nested %u levels deep, the limit is %u; "
-                      "raise it with --max-depth, which may be %d", what, deepest, most, DEPTH_MOST);
+        return diag_error(&c->diags, DIAG_MODEL, loc,
+                          "not a readable %s: the file ends in the middle of a field, or is not "
+                          "ONNX; export or copy it again",
+                          what);
+    return deepest <= most || diag_error(&c->diags, DIAG_LIMIT, loc,
+                                         "the %s's messages (graphs, nodes, attributes) are nested "
+                                         "%u levels deep, the limit is %u; "
+                                         "raise it with --max-depth, which may be %d",
+                                         what, deepest, most, DEPTH_MOST);
 }
 
-/* Contents are copied out of the mapped file from front to back: what lies behind is given back as it
- * goes, so that the model is not in memory twice. Large ones lie in one block, which the system gives by large pages
- * and only as far as it is written to. */
-typedef struct { Arena *arena; Bytes file; size_t copied; char *at; size_t left; } Unpacking;
-enum { AT_ONCE = 4 << 20, PAGE = 4096, LARGE = 64 << 10, ALIGN = 16 };         /* [bytes] */
+/* Contents are copied out of the mapped file from front to back: what lies behind is given back as
+ * it goes, so that the model is not in memory twice. Large ones lie in one block, which the system
+ * gives by large pages and only as far as it is written to. */
+typedef struct {
+    Arena *arena;
+    Bytes file;
+    size_t copied;
+    char *at;
+    size_t left;
+} Unpacking;
+enum { AT_ONCE = 4 << 20, PAGE = 4096, LARGE = 64 << 10, ALIGN = 16 }; /* [bytes] */
 
-/* The system gives large memory page by page as it is written to, which takes longer than the copying; it is written to
- * here first, in pieces, with a look at the clock between them. */
+/* The system gives large memory page by page as it is written to, which takes longer than the
+ * copying; it is written to here first, in pieces, with a look at the clock between them. */
 static void *
 in_pieces(Arena *a, char *p, size_t bytes)
 {
@@ -140,13 +151,13 @@ static void
 unpack_free(void *user, void *p)
 {
     (void)user;
-    (void)p;                 /* goes with the arena, which also counts it */
+    (void)p; /* goes with the arena, which also counts it */
 }
 
 Onnx__ModelProto *
 model_read(Ctx *c, Arena *arena, const char *path, Bytes file, const ImportOptions *o)
 {
-    Loc loc = {.file = path};
+    Loc loc = { .file = path };
     int64_t most = o && o->max_model_bytes ? o->max_model_bytes : DEFAULT_MODEL_BYTES;
 
     if (file.bytes == 0) {
@@ -154,16 +165,20 @@ model_read(Ctx *c, Arena *arena, const char *path, Bytes file, const ImportOptio
         return NULL;
     }
     if ((uint64_t)file.bytes > (uint64_t)most) {
-        diag_error(&c->diags, DIAG_LIMIT, loc, "the model has %zu bytes, the limit is %" PRId64 "; raise it with --max-model", file.bytes, most);
+        diag_error(&c->diags, DIAG_LIMIT, loc,
+                   "the model has %zu bytes, the limit is %" PRId64 "; raise it with --max-model",
+                   file.bytes, most);
         return NULL;
     }
     if (!protobuf_check(c, loc, "ONNX model", &onnx__model_proto__descriptor, file))
         return NULL;
-    Unpacking u = {.arena = arena, .file = file, .left = file.bytes};
-    ProtobufCAllocator copies = {unpack_alloc, unpack_free, &u};
+    Unpacking u = { .arena = arena, .file = file, .left = file.bytes };
+    ProtobufCAllocator copies = { unpack_alloc, unpack_free, &u };
     Onnx__ModelProto *m = onnx__model_proto__unpack(&copies, file.bytes, file.data);
     if (!m) {
-        diag_error(&c->diags, DIAG_MODEL, loc, "not a readable ONNX model: a field has another type than ONNX gives it; export or copy it again");
+        diag_error(&c->diags, DIAG_MODEL, loc,
+                   "not a readable ONNX model: a field has another type than ONNX gives it; export "
+                   "or copy it again");
         return NULL;
     }
     file_forget(file);
@@ -190,7 +205,9 @@ Loc
 node_loc(Arena *a, const char *path, const Onnx__NodeProto *n, uint32_t index)
 {
     const char *name = n->name && *n->name ? n->name : n->n_output ? n->output[0] : "";
-    return (Loc){.file = path, .node = arena_printf(a, "node %u %s \"%s\"", index, n->op_type ? n->op_type : "?", name)};
+    return (Loc){ .file = path,
+                  .node = arena_printf(a, "node %u %s \"%s\"", index, n->op_type ? n->op_type : "?",
+                                       name) };
 }
 
 bool
@@ -207,8 +224,8 @@ import_is_onnx(Bytes file)
         if (ch == ';')
             return false;
         for (size_t k = 0; k < sizeof words / sizeof *words; k++)
-            if (file.bytes - i >= strlen(words[k])
-                && !memcmp(file.data + i, words[k], strlen(words[k])))
+            if (file.bytes - i >= strlen(words[k]) &&
+                !memcmp(file.data + i, words[k], strlen(words[k])))
                 return false;
         return true;
     }

@@ -1,18 +1,27 @@
-/* recurrent: RNN, GRU and LSTM: the functions of their gates by ONNX's names, and the recurrence weights transposed. */
+/* recurrent: RNN, GRU and LSTM: the functions of their gates by ONNX's names, and the recurrence
+ * weights transposed. */
 #include "import/internal.h"
 
 #include <string.h>
 #include <strings.h>
 
-static const struct { const char *name; bool alpha, beta; } known[] = {
-    {"Relu", false, false}, {"Tanh", false, false}, {"Sigmoid", false, false}, {"Softsign", false, false}, {"Softplus", false, false}, {"Affine", true, true},
-    {"LeakyRelu", true, false}, {"ThresholdedRelu", true, false}, {"ScaledTanh", true, true}, {"HardSigmoid", true, true}, {"Elu", true, false},
+static const struct {
+    const char *name;
+    bool alpha, beta;
+} known[] = {
+    { "Relu", false, false },     { "Tanh", false, false },
+    { "Sigmoid", false, false },  { "Softsign", false, false },
+    { "Softplus", false, false }, { "Affine", true, true },
+    { "LeakyRelu", true, false }, { "ThresholdedRelu", true, false },
+    { "ScaledTanh", true, true }, { "HardSigmoid", true, true },
+    { "Elu", true, false },
 };
 enum { KNOWN = sizeof known / sizeof *known };
 
-static const char *const own[] = {"Tanh", "Sigmoid Tanh", "Sigmoid Tanh Tanh"};
+static const char *const own[] = { "Tanh", "Sigmoid Tanh", "Sigmoid Tanh Tanh" };
 
-/* Word i of a text, which blanks part, by its name in the table, however its letters are written; NULL: there are fewer words. */
+/* Word i of a text, which blanks part, by its name in the table, however its letters are written;
+ * NULL: there are fewer words. */
 static const char *
 word(Arena *a, const char *text, uint32_t i)
 {
@@ -31,13 +40,14 @@ word(Arena *a, const char *text, uint32_t i)
     return given;
 }
 
-/* The first direction's stand for the second where that has none, and the operator's own where the first has too few. */
+/* The first direction's stand for the second where that has none, and the operator's own where the
+ * first has too few. */
 void
 call_activations(Call *k, uint32_t each, uint32_t directions)
 {
     Arena *a = k->m->arena;
-    const char *given = attr_string((Attrs){k->attr.at, k->attr.n}, "activations", "");
-    Text t = {.arena = a};
+    const char *given = attr_string((Attrs){ k->attr.at, k->attr.n }, "activations", "");
+    Text t = { .arena = a };
 
     for (uint32_t i = 0; i < each * directions; i++) {
         const char *name = word(a, given, i);
@@ -45,16 +55,19 @@ call_activations(Call *k, uint32_t each, uint32_t directions)
         text_printf(&t, "%s%s", i ? " " : "", name ? name : word(a, own[each - 1], i % each));
     }
     if (*given && !word(a, given, each * directions - 1))
-        diag_note(&k->m->c->diags, k->loc, "attribute \"activations\" has fewer names than the %u gates of %u directions: they stand as \"%s\"", each, directions, text_str(&t));
+        diag_note(&k->m->c->diags, k->loc,
+                  "attribute \"activations\" has fewer names than the %u gates of %u directions: "
+                  "they stand as \"%s\"",
+                  each, directions, text_str(&t));
     set_string(k, "activations", text_str(&t));
 }
 
 Activation
 call_activation(Call *k, uint32_t i)
 {
-    const char *list = attr_string((Attrs){k->attr.at, k->attr.n}, "activations", "");
+    const char *list = attr_string((Attrs){ k->attr.at, k->attr.n }, "activations", "");
     const Attr *alpha = call_attr(k, "activation_alpha"), *beta = call_attr(k, "activation_beta");
-    Activation f = {0};
+    Activation f = { 0 };
     uint32_t na = 0, nb = 0;
 
     for (uint32_t w = 0; w <= i; w++) {
@@ -63,8 +76,9 @@ call_activation(Call *k, uint32_t i)
         while (r < KNOWN && name && name != known[r].name)
             r++;
         if (!name || r == KNOWN)
-            return (Activation){0};
-        f = (Activation){name, known[r].alpha && alpha && na < alpha->n, known[r].beta && beta && nb < beta->n, 0, 0};
+            return (Activation){ 0 };
+        f = (Activation){ name, known[r].alpha && alpha && na < alpha->n,
+                          known[r].beta && beta && nb < beta->n, 0, 0 };
         f.alpha = f.takes_alpha ? alpha->floats[na++] : 0;
         f.beta = f.takes_beta ? beta->floats[nb++] : 0;
     }
@@ -75,8 +89,8 @@ call_activation(Call *k, uint32_t i)
 const char *
 call_direction(Call *k)
 {
-    static const char *const ways[] = {"forward", "reverse", "bidirectional"};
-    const char *given = attr_string((Attrs){k->attr.at, k->attr.n}, "direction", "forward");
+    static const char *const ways[] = { "forward", "reverse", "bidirectional" };
+    const char *given = attr_string((Attrs){ k->attr.at, k->attr.n }, "direction", "forward");
 
     for (int i = 0; i < 3; i++)
         if (!strcasecmp(ways[i], given)) {
@@ -90,8 +104,8 @@ call_direction(Call *k)
 bool
 convert_recurrent(Call *k)
 {
-    static const int64_t perm[] = {0, 2, 1};
-    Attr turn = {.name = sym(k->m->c, "perm"), .kind = ATTR_INTS, .n = 3, .ints = perm};
+    static const int64_t perm[] = { 0, 2, 1 };
+    Attr turn = { .name = sym(k->m->c, "perm"), .kind = ATTR_INTS, .n = 3, .ints = perm };
     bool both = !strcmp(call_direction(k), "bidirectional");
 
     call_drop(k, "output_sequence");

@@ -1,9 +1,11 @@
 /* regex: regular expressions, in the syntax of RE2, as programs for the routine that follows them.
  *
- *     a|b  ab  a*  a+  a?  a{2,5}  (a)  (?:a)  .  [a-z]  [^a-z]  [[:alpha:]]  \d \w \s  \x41  ^ $ \A \z \b \B
+ *     a|b  ab  a*  a+  a?  a{2,5}  (a)  (?:a)  .  [a-z]  [^a-z]  [[:alpha:]]  \d \w \s  \x41  ^ $
+ *     \A \z \b \B
  *
- * An expression becomes a tree, and that becomes instructions one behind the other. What is matched is the whole string,
- * so greedy and lazy repetitions are the same. Flags and classes of Unicode are refused.
+ * An expression becomes a tree, and that becomes instructions one behind the other. What is matched
+ * is the whole string, so greedy and lazy repetitions are the same. Flags and classes of Unicode
+ * are refused.
  */
 #include "import/internal.h"
 
@@ -15,9 +17,9 @@ typedef enum { EMPTY, SET, HERE, BOTH, EITHER, REPEAT } PieceKind;
 typedef struct Piece {
     PieceKind kind;
     const struct Piece *a, *b;
-    uint32_t first, n;               /* SET: ranges; HERE: n is what has to hold */
+    uint32_t first, n; /* SET: ranges; HERE: n is what has to hold */
     bool negative;
-    int64_t least, most;             /* REPEAT; most -1: any number */
+    int64_t least, most; /* REPEAT; most -1: any number */
 } Piece;
 
 typedef struct {
@@ -33,7 +35,8 @@ static const Piece *
 refuse(Regex *x, const char *what)
 {
     if (!x->failed)
-        call_refuse(x->k, "the pattern \"%s\": %s at character %d", x->begin, what, (int)(x->s - x->begin) + 1);
+        call_refuse(x->k, "the pattern \"%s\": %s at character %d", x->begin, what,
+                    (int)(x->s - x->begin) + 1);
     x->failed = true;
     return NULL;
 }
@@ -44,7 +47,7 @@ piece(Regex *x, Piece t)
     return arena_copy(x->k->m->arena, &t, sizeof t);
 }
 
-/* ---- characters ------------------------------------------------------------------------------------ */
+/* ---- characters ------------------------------------------------------------------------------ */
 
 static void
 add_range(Regex *x, int64_t first, int64_t last)
@@ -89,8 +92,12 @@ character(Regex *x)
 static bool
 class_of(Regex *x, char letter)
 {
-    static const int64_t digit[] = {'0', '9'}, space[] = {'\t', '\n', '\f', '\r', ' ', ' '}, word[] = {'0', '9', 'A', 'Z', '_', '_', 'a', 'z'};
-    const int64_t *range = strchr("dD", letter) ? digit : strchr("sS", letter) ? space : strchr("wW", letter) ? word : NULL;
+    static const int64_t digit[] = { '0', '9' }, space[] = { '\t', '\n', '\f', '\r', ' ', ' ' },
+                         word[] = { '0', '9', 'A', 'Z', '_', '_', 'a', 'z' };
+    const int64_t *range = strchr("dD", letter)   ? digit
+                           : strchr("sS", letter) ? space
+                           : strchr("wW", letter) ? word
+                                                  : NULL;
     uint32_t n = range == digit ? 1 : range == space ? 3 : 4;
 
     if (!letter || !range)
@@ -111,7 +118,9 @@ hex(Regex *x)
     int digits = 0;
 
     x->s += braced;
-    for (; x->s < x->end && strchr("0123456789abcdefABCDEF", *x->s) && *x->s && digits < (braced ? 6 : 2); x->s++, digits++)
+    for (; x->s < x->end && strchr("0123456789abcdefABCDEF", *x->s) && *x->s &&
+           digits < (braced ? 6 : 2);
+         x->s++, digits++)
         c = c * 16 + (*x->s <= '9' ? *x->s - '0' : (*x->s | 32) - 'a' + 10);
     if (braced && (x->s >= x->end || *x->s++ != '}'))
         refuse(x, "no end of \\x{");
@@ -140,15 +149,29 @@ escaped(Regex *x)
 static bool
 named_class(Regex *x)
 {
-    static const struct { const char *name; int64_t range[8]; uint32_t n; } row[] = {
-        {"alpha", {'A', 'Z', 'a', 'z'}, 2}, {"digit", {'0', '9'}, 1}, {"alnum", {'0', '9', 'A', 'Z', 'a', 'z'}, 3}, {"upper", {'A', 'Z'}, 1},
-        {"lower", {'a', 'z'}, 1}, {"space", {'\t', '\r', ' ', ' '}, 2}, {"blank", {'\t', '\t', ' ', ' '}, 2}, {"punct", {'!', '/', ':', '@', '[', '`', '{', '~'}, 4},
-        {"xdigit", {'0', '9', 'A', 'F', 'a', 'f'}, 3}, {"word", {'0', '9', 'A', 'Z', '_', '_', 'a', 'z'}, 4}, {"print", {' ', '~'}, 1}, {"graph", {'!', '~'}, 1},
-        {"cntrl", {0, 31, 127, 127}, 2},
+    static const struct {
+        const char *name;
+        int64_t range[8];
+        uint32_t n;
+    } row[] = {
+        { "alpha", { 'A', 'Z', 'a', 'z' }, 2 },
+        { "digit", { '0', '9' }, 1 },
+        { "alnum", { '0', '9', 'A', 'Z', 'a', 'z' }, 3 },
+        { "upper", { 'A', 'Z' }, 1 },
+        { "lower", { 'a', 'z' }, 1 },
+        { "space", { '\t', '\r', ' ', ' ' }, 2 },
+        { "blank", { '\t', '\t', ' ', ' ' }, 2 },
+        { "punct", { '!', '/', ':', '@', '[', '`', '{', '~' }, 4 },
+        { "xdigit", { '0', '9', 'A', 'F', 'a', 'f' }, 3 },
+        { "word", { '0', '9', 'A', 'Z', '_', '_', 'a', 'z' }, 4 },
+        { "print", { ' ', '~' }, 1 },
+        { "graph", { '!', '~' }, 1 },
+        { "cntrl", { 0, 31, 127, 127 }, 2 },
     };
     for (uint32_t i = 0; i < sizeof row / sizeof *row; i++) {
         size_t n = strlen(row[i].name);
-        if ((size_t)(x->end - x->s) < n + 4 || strncmp(x->s + 2, row[i].name, n) || strncmp(x->s + 2 + n, ":]", 2))
+        if ((size_t)(x->end - x->s) < n + 4 || strncmp(x->s + 2, row[i].name, n) ||
+            strncmp(x->s + 2 + n, ":]", 2))
             continue;
         for (uint32_t k = 0; k < row[i].n; k++)
             add_range(x, row[i].range[2 * k], row[i].range[2 * k + 1]);
@@ -162,7 +185,7 @@ named_class(Regex *x)
 static const Piece *
 parse_set(Regex *x)
 {
-    Piece t = {.kind = SET, .first = x->range.n / 2};
+    Piece t = { .kind = SET, .first = x->range.n / 2 };
 
     t.negative = x->s < x->end && *x->s == '^';
     x->s += t.negative;
@@ -197,14 +220,14 @@ parse_set(Regex *x)
     return piece(x, t);
 }
 
-/* ---- parts of an expression ------------------------------------------------------------------------- */
+/* ---- parts of an expression ------------------------------------------------------------------ */
 
 static const Piece *parse_either(Regex *x);
 
 static const Piece *
 one(Regex *x, int64_t c)
 {
-    Piece t = {.kind = SET, .first = x->range.n / 2, .n = 1};
+    Piece t = { .kind = SET, .first = x->range.n / 2, .n = 1 };
 
     add_range(x, c, c);
     return piece(x, t);
@@ -214,7 +237,10 @@ static const Piece *
 parse_group(Regex *x)
 {
     if (x->s < x->end && *x->s == '?') {
-        const char *name = x->end - x->s > 2 && (!strncmp(x->s, "?P<", 3) || !strncmp(x->s, "?<", 2)) ? memchr(x->s, '>', (size_t)(x->end - x->s)) : NULL;
+        const char *name =
+            x->end - x->s > 2 && (!strncmp(x->s, "?P<", 3) || !strncmp(x->s, "?<", 2))
+                ? memchr(x->s, '>', (size_t)(x->end - x->s))
+                : NULL;
         if (name)
             x->s = name + 1;
         else if (x->end - x->s > 1 && x->s[1] == ':')
@@ -245,7 +271,7 @@ parse_atom(Regex *x)
     }
     if (c == '^' || c == '$') {
         x->s++;
-        return piece(x, (Piece){.kind = HERE, .n = c == '^' ? 1 : 2});
+        return piece(x, (Piece){ .kind = HERE, .n = c == '^' ? 1 : 2 });
     }
     if (strchr("*+?", c))
         return refuse(x, "a repetition of nothing");
@@ -256,9 +282,9 @@ parse_atom(Regex *x)
         const char *place = strchr(places, *x->s);
         if (place) {
             x->s++;
-            return piece(x, (Piece){.kind = HERE, .n = 1u << (place - places)});
+            return piece(x, (Piece){ .kind = HERE, .n = 1u << (place - places) });
         }
-        Piece t = {.kind = SET, .first = x->range.n / 2};
+        Piece t = { .kind = SET, .first = x->range.n / 2 };
         if (class_of(x, *x->s)) {
             x->s++;
             t.n = x->range.n / 2 - t.first;
@@ -316,8 +342,8 @@ parse_repeat(Regex *x)
             least = *x->s == '+';
             most = *x->s++ == '?' ? 1 : -1;
         }
-        x->s += x->s < x->end && *x->s == '?';       /* lazy */
-        t = piece(x, (Piece){.kind = REPEAT, .a = t, .least = least, .most = most});
+        x->s += x->s < x->end && *x->s == '?'; /* lazy */
+        t = piece(x, (Piece){ .kind = REPEAT, .a = t, .least = least, .most = most });
     }
     return t;
 }
@@ -330,14 +356,14 @@ parse_either(Regex *x)
     if (++x->depth > MOST_NESTING)
         return refuse(x, "more than 200 groups in each other");
     for (;;) {
-        const Piece *t = piece(x, (Piece){.kind = EMPTY});
+        const Piece *t = piece(x, (Piece){ .kind = EMPTY });
         while (x->s < x->end && *x->s != '|' && *x->s != ')') {
             const Piece *next = parse_repeat(x);
             if (!next || x->failed)
                 return NULL;
-            t = piece(x, (Piece){.kind = BOTH, .a = t, .b = next});
+            t = piece(x, (Piece){ .kind = BOTH, .a = t, .b = next });
         }
-        all = all ? piece(x, (Piece){.kind = EITHER, .a = all, .b = t}) : t;
+        all = all ? piece(x, (Piece){ .kind = EITHER, .a = all, .b = t }) : t;
         if (x->s >= x->end || *x->s != '|')
             break;
         x->s++;
@@ -346,12 +372,12 @@ parse_either(Regex *x)
     return all;
 }
 
-/* ---- the program ---------------------------------------------------------------------------------------- */
+/* ---- the program ----------------------------------------------------------------------------- */
 
 static uint32_t
 instruction(Regex *x, int64_t what, int64_t a, int64_t b, int64_t first, int64_t n)
 {
-    const int64_t v[5] = {what, a, b, first, n};
+    const int64_t v[5] = { what, a, b, first, n };
     uint32_t at = x->program.n / 5;
 
     if (at >= MOST_INSTRUCTIONS) {
@@ -373,20 +399,18 @@ here(const Regex *x)
 static void
 emit(Regex *x, const Piece *t)
 {
-    VEC(const Piece *) later = {0};
+    VEC(const Piece *) later = { 0 };
     int64_t at, over;
 
     for (; t->kind == BOTH; t = t->a)
         VEC_PUSH(x->k->m->arena, &later, t->b);
     switch (t->kind) {
-    case EMPTY: case BOTH:
-        break;
+    case EMPTY:
+    case BOTH: break;
     case SET:
         instruction(x, 2, here(x) + 1, 0, t->first, t->negative ? -(int64_t)t->n : t->n);
         break;
-    case HERE:
-        instruction(x, 3, here(x) + 1, t->n, 0, 0);
-        break;
+    case HERE: instruction(x, 3, here(x) + 1, t->n, 0, 0); break;
     case EITHER:
         at = instruction(x, 1, here(x) + 1, 0, 0, 0);
         emit(x, t->a);
@@ -415,14 +439,14 @@ emit(Regex *x, const Piece *t)
         }
         break;
     }
-    for (uint32_t i = later.n; i-- > 0 && !x->failed; )
+    for (uint32_t i = later.n; i-- > 0 && !x->failed;)
         emit(x, later.at[i]);
 }
 
 ValueId
 regex_program(Call *k, const char *pattern)
 {
-    Regex x = {.k = k, .begin = pattern, .s = pattern, .end = pattern + strlen(pattern)};
+    Regex x = { .k = k, .begin = pattern, .s = pattern, .end = pattern + strlen(pattern) };
     const Piece *t = parse_either(&x);
 
     if (t && x.s < x.end)
@@ -433,10 +457,12 @@ regex_program(Call *k, const char *pattern)
     instruction(&x, 0, 0, 0, 0, 0);
     if (x.failed)
         return 0;
-    int64_t count = here(&x), base = 1 + 5 * count, *all = NEW_ARRAY(k->m->arena, int64_t, (size_t)base + x.range.n + 1);
+    int64_t count = here(&x), base = 1 + 5 * count,
+            *all = NEW_ARRAY(k->m->arena, int64_t, (size_t)base + x.range.n + 1);
     all[0] = count;
     for (uint32_t i = 0; i < x.program.n; i++)
-        all[1 + i] = x.program.at[i] + (i % 5 == 3 && x.program.at[i - 3] == 2 ? x.program.at[i] + base : 0);
+        all[1 + i] =
+            x.program.at[i] + (i % 5 == 3 && x.program.at[i - 3] == 2 ? x.program.at[i] + base : 0);
     for (uint32_t i = 0; i < x.range.n; i++)
         all[base + i] = x.range.at[i];
     return call_ints(k, "program", (uint32_t)base + x.range.n, all);

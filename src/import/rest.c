@@ -1,20 +1,25 @@
-/* rest: an If whose branches give values of different ranks, as a squeeze of an axis that is 1 or is not.
+/* rest: an If whose branches give values of different ranks, as a squeeze of an axis that is 1 or
+ * is not.
  *
- * A value of the graph has one rank, but where each branch goes on with all that depends on the If, no such value leaves
- * it: the nodes behind are read twice, each time with the ranks of one branch, and what leaves the If then are the graph's
- * own outputs. So
+ * A value of the graph has one rank, but where each branch goes on with all that depends on the If,
+ * no such value leaves it: the nodes behind are read twice, each time with the ranks of one branch,
+ * and what leaves the If then are the graph's own outputs. So
  *
- *     y = If(c) { then: a } { else: b };  z = f(y)     is     z = If(c) { then: y = a; z = f(y) } { else: y = b; z = f(y) }
+ *     y = If(c) { then: a } { else: b };  z = f(y)     is     z = If(c) { then: y = a; z = f(y) } {
+ *     else: y = b; z = f(y) }
  *
- * A branch that what follows does not fit is a mistake of the model only where it is taken: the other one is then read in
- * place, and the condition is checked as the model runs (control.c). So it is where a result of the graph is what differs, and the
- * model declares its rank.
+ * A branch that what follows does not fit is a mistake of the model only where it is taken: the
+ * other one is then read in place, and the condition is checked as the model runs (control.c). So
+ * it is where a result of the graph is what differs, and the model declares its rank.
  */
 #include "import/internal.h"
 
 #include <string.h>
 
-typedef struct { Model *m; Map name; } Names;
+typedef struct {
+    Model *m;
+    Map name;
+} Names;
 
 static bool
 is_among(const Names *s, const char *name)
@@ -30,7 +35,8 @@ note(Names *s, const Onnx__NodeProto *n)
             map_put(&s->name, MAP_PTR(sym(s->m->c, n->output[i])), 1);
 }
 
-/* Does the node read one of the names, or a graph inside it? How deep these stand is bounded where the file was read. */
+/* Does the node read one of the names, or a graph inside it? How deep these stand is bounded where
+ * the file was read. */
 static bool
 reads(const Names *s, const Onnx__NodeProto *n)
 {
@@ -66,7 +72,8 @@ renaming(Arena *a, char *from, char *to)
 
 /* The branch, its results under the node's names, and all that follows. */
 static Onnx__GraphProto *
-going_on(Arena *a, const Onnx__GraphProto *branch, const Onnx__NodeProto *n, size_t nrest, Onnx__NodeProto *const *rest, size_t nout, Onnx__ValueInfoProto **out)
+going_on(Arena *a, const Onnx__GraphProto *branch, const Onnx__NodeProto *n, size_t nrest,
+         Onnx__NodeProto *const *rest, size_t nout, Onnx__ValueInfoProto **out)
 {
     Onnx__GraphProto *g = arena_copy(a, branch, sizeof *g);
     size_t at = branch->n_node;
@@ -85,7 +92,8 @@ going_on(Arena *a, const Onnx__GraphProto *branch, const Onnx__NodeProto *n, siz
 
 /* n with each graph going on with what follows. */
 static Onnx__NodeProto *
-with_rest(Arena *a, const Onnx__NodeProto *n, size_t nrest, Onnx__NodeProto *const *rest, size_t nout, Onnx__ValueInfoProto **out)
+with_rest(Arena *a, const Onnx__NodeProto *n, size_t nrest, Onnx__NodeProto *const *rest,
+          size_t nout, Onnx__ValueInfoProto **out)
 {
     Onnx__NodeProto *made = arena_copy(a, n, sizeof *made);
 
@@ -116,7 +124,7 @@ rest_inside(Model *m, const uint32_t *order, size_t n)
     const Onnx__GraphProto *g = m->from;
     const Onnx__NodeProto *open = g->node[order[0]];
     const char *why = m->ranks;
-    Names names = {m, {.arena = m->arena}};
+    Names names = { m, { .arena = m->arena } };
     Onnx__NodeProto **rest = NEW_ARRAY(m->arena, Onnx__NodeProto *, n);
     Onnx__ValueInfoProto **out = NEW_ARRAY(m->arena, Onnx__ValueInfoProto *, g->n_output + 1);
     size_t nrest = 0, nout = 0;
@@ -129,7 +137,7 @@ rest_inside(Model *m, const uint32_t *order, size_t n)
         bool behind = reads(&names, node);
         if (!behind) {
             ok &= model_node(m, node, order[i]);
-            behind = m->ranks != NULL;           /* such an If again: it stands behind as well */
+            behind = m->ranks != NULL; /* such an If again: it stands behind as well */
             m->ranks = NULL;
         }
         if (behind) {
@@ -151,9 +159,10 @@ rest_inside(Model *m, const uint32_t *order, size_t n)
     }
     if (!why || !nout)
         return ok;
-    if (m->in_place) {               /* what follows the If around it follows this one too */
+    if (m->in_place) { /* what follows the If around it follows this one too */
         m->ranks = why;
         return ok;
     }
-    return diag_error(&m->c->diags, DIAG_UNSUPPORTED, node_loc(m->arena, m->path, open, order[0]), "%s", why);
+    return diag_error(&m->c->diags, DIAG_UNSUPPORTED, node_loc(m->arena, m->path, open, order[0]),
+                      "%s", why);
 }

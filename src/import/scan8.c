@@ -2,8 +2,9 @@
  *
  *     scan8(lengths?, states [b, ...], inputs [b, s, ...])
  *
- * is a Scan of newer kind over the batch, whose body is a Scan of newer kind over the sequence: its states and what it gives
- * are slices and stacks of the outer one. The inner node is told from one of opset 8 by having no lengths.
+ * is a Scan of newer kind over the batch, whose body is a Scan of newer kind over the sequence: its
+ * states and what it gives are slices and stacks of the outer one. The inner node is told from one
+ * of opset 8 by having no lengths.
  */
 #include "import/control.h"
 
@@ -70,7 +71,8 @@ scan_batches(Call *k)
     if (!inside_graph(k, "body", &body))
         return false;
     if (k->in.at[0])
-        return call_refuse(k, "Scan of opset 8 with a length for each sequence; export the model with opset 9 or newer");
+        return call_refuse(k, "Scan of opset 8 with a length for each sequence; export the model "
+                              "with opset 9 or newer");
     nout = body->n_output;
     char **in = names(a, "input", nin), **out = names(a, "output", nout);
     Onnx__GraphProto *each = NEW(a, Onnx__GraphProto);
@@ -104,6 +106,9 @@ scan_batches(Call *k)
     over.proto = node;
     over.in.at = k->in.at + 1;
     over.in.n = k->in.n - 1;
-    return old->n_output <= nout ? loop_read_scan(&over)
-         : diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "a body with %zu results does not fit a Scan with %zu", nout, old->n_output);
+    return old->n_output <= nout
+               ? loop_read_scan(&over)
+               : diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
+                            "a body with %zu results does not fit a Scan with %zu", nout,
+                            old->n_output);
 }

@@ -1,11 +1,14 @@
-/* sequence: sequences of tensors, as two tensors: all elements one after the other, and the items' shapes.
+/* sequence: sequences of tensors, as two tensors: all elements one after the other, and the items'
+ * shapes.
  *
  *     items   T[total]          sizes   i64[length, rank]
  *
- * So a sequence is carried through a loop, captured by a branch and grown like any value whose size data define,
- * and needs no kind of value of its own. An optional tensor is a sequence of at most one item; an optional sequence is
- * that sequence. A model takes and gives the two tensors: those of x are x.items and x.sizes. In the table of names the sequence's own name stands for a mark (element
- * type and rank), and two derived names for the tensors. An empty sequence has no rank before its first item.
+ * So a sequence is carried through a loop, captured by a branch and grown like any value whose size
+ * data define, and needs no kind of value of its own. An optional tensor is a sequence of at most
+ * one item; an optional sequence is that sequence. A model takes and gives the two tensors: those
+ * of x are x.items and x.sizes. In the table of names the sequence's own name stands for a mark
+ * (element type and rank), and two derived names for the tensors. An empty sequence has no rank
+ * before its first item.
  */
 #include "import/little.h"
 #include "import/made.h"
@@ -13,9 +16,10 @@
 #include <string.h>
 
 #define MARK (UINT64_C(1) << 62)
-#define OPTIONAL (UINT64_C(1) << 61)             /* a tensor that may not be there */
+#define OPTIONAL (UINT64_C(1) << 61) /* a tensor that may not be there */
 #define OPTIONAL_LIST (UINT64_C(1) << 60)
-enum { OPEN_RANK = 0xffff };                     /* only the run tells the items' rank: sizes have an axis of that many */
+/* only the run tells the items' rank: sizes have an axis of that many */
+enum { OPEN_RANK = 0xffff };
 
 bool
 sequence_is(uint64_t entry)
@@ -24,7 +28,7 @@ sequence_is(uint64_t entry)
 }
 
 static uint64_t
-mark_of(DType t, uint32_t rank)      /* rank UINT32_MAX: none yet */
+mark_of(DType t, uint32_t rank) /* rank UINT32_MAX: none yet */
 {
     return MARK | (uint64_t)(rank + 1) << 8 | t;
 }
@@ -66,22 +70,26 @@ sequence_input(Model *m, const char *name, DType t, int64_t rank, bool optional,
     Ctx *c = m->c;
     Sym s = sym(c, name), items = sequence_part(c, s, 0), sizes = sequence_part(c, s, 1);
     const Expr *total = expr_symbol(c, arena_printf(m->arena, "%s_elements", name));
-    const Expr *dim[2] = {expr_symbol(c, arena_printf(m->arena, "%s_length", name)), NULL};
-    uint64_t mark = mark_of(t, rank < 0 ? OPEN_RANK : (uint32_t)rank) | (optional ? list ? OPTIONAL_LIST : OPTIONAL : 0);
-    Loc loc = {.file = m->path};
+    const Expr *dim[2] = { expr_symbol(c, arena_printf(m->arena, "%s_length", name)), NULL };
+    uint64_t mark = mark_of(t, rank < 0 ? OPEN_RANK : (uint32_t)rank) |
+                    (optional ? list ? OPTIONAL_LIST : OPTIONAL : 0);
+    Loc loc = { .file = m->path };
     Var v;
 
     dim[1] = rank < 0 ? expr_symbol(c, arena_printf(m->arena, "%s_rank", name)) : expr_int(c, rank);
     if (optional && !list && expr_is_var(dim[0], &v))
-        expr_symbol_range(c, v, (Interval){0, 1});
+        expr_symbol_range(c, v, (Interval){ 0, 1 });
     map_put(&m->value, MAP_PTR(s), mark);
-    return model_define(m, items, graph_input(m->g, items, type_new(c, t, 1, &total)), loc)
-        && model_define(m, sizes, graph_input(m->g, sizes, type_new(c, DT_I64, 2, dim)), loc);
+    return model_define(m, items, graph_input(m->g, items, type_new(c, t, 1, &total)), loc) &&
+           model_define(m, sizes, graph_input(m->g, sizes, type_new(c, DT_I64, 2, dim)), loc);
 }
 
-/* ---- reading and making -------------------------------------------------------------------------------- */
+/* ---- reading and making ---------------------------------------------------------------------- */
 
-typedef struct { uint64_t mark; ValueId items, sizes; } Sequence;
+typedef struct {
+    uint64_t mark;
+    ValueId items, sizes;
+} Sequence;
 
 static ValueId
 value_of(Call *k, Sym name)
@@ -94,7 +102,8 @@ value_of(Call *k, Sym name)
 static bool
 takes_any_rank(const Call *k)
 {
-    static const char *const any[] = {"Identity", "SequenceInsert", "SequenceLength", "OptionalGetElement", "OptionalHasElement"};
+    static const char *const any[] = { "Identity", "SequenceInsert", "SequenceLength",
+                                       "OptionalGetElement", "OptionalHasElement" };
 
     for (size_t i = 0; i < sizeof any / sizeof *any; i++)
         if (!strcmp(any[i], k->proto->op_type))
@@ -107,12 +116,15 @@ read(Call *k, uint32_t i, Sequence *s)
 {
     Sym name = i < k->proto->n_input ? sym(k->m->c, text_of(k->proto->input[i])) : sym(k->m->c, "");
 
-    *s = (Sequence){0};
+    *s = (Sequence){ 0 };
     map_get(&k->m->value, MAP_PTR(name), &s->mark);
     if (sequence_is(s->mark) && rank_of(s->mark) == OPEN_RANK && !takes_any_rank(k))
-        return call_refuse(k, "a sequence whose items' rank the model does not say; declare the shape of its items");
+        return call_refuse(
+            k,
+            "a sequence whose items' rank the model does not say; declare the shape of its items");
     if (!sequence_is(s->mark))
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "input %u of %s is no sequence", i, k->proto->op_type);
+        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "input %u of %s is no sequence", i,
+                          k->proto->op_type);
     s->items = value_of(k, sequence_part(k->m->c, name, 0));
     s->sizes = value_of(k, sequence_part(k->m->c, name, 1));
     return true;
@@ -137,11 +149,12 @@ static Sequence
 empty(Call *k, DType t, uint32_t rank)
 {
     Ctx *c = k->m->c;
-    const Expr *none = expr_int(c, 0), *dim[2] = {none, expr_int(c, rank)};
+    const Expr *none = expr_int(c, 0), *dim[2] = { none, expr_int(c, rank) };
     const void *nothing = arena_alloc(k->m->arena, 16);
 
-    return (Sequence){mark_of(t, rank), graph_const(k->m->g, "items", type_new(c, t, 1, dim), nothing),
-                      graph_const(k->m->g, "sizes", type_new(c, DT_I64, 2, dim), nothing)};
+    return (Sequence){ mark_of(t, rank),
+                       graph_const(k->m->g, "items", type_new(c, t, 1, dim), nothing),
+                       graph_const(k->m->g, "sizes", type_new(c, DT_I64, 2, dim), nothing) };
 }
 
 static ValueId
@@ -162,19 +175,24 @@ in_front(Call *k, ValueId x)
 static bool
 construct(Call *k, uint32_t n, const ValueId *x, Sequence *s)
 {
-    ValueId *items = NEW_ARRAY(k->m->arena, ValueId, n), *sizes = NEW_ARRAY(k->m->arena, ValueId, n);
+    ValueId *items = NEW_ARRAY(k->m->arena, ValueId, n),
+            *sizes = NEW_ARRAY(k->m->arena, ValueId, n);
 
     for (uint32_t i = 0; i < n; i++) {
         if (!x[i])
-            return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "item %u of the sequence is absent", i);
-        if (little_type(k, x[i])->rank != little_type(k, x[0])->rank || little_type(k, x[i])->dtype != little_type(k, x[0])->dtype)
-            return call_refuse(k, "a sequence of %s and %s; Tenon needs items of one element type and one rank",
-                               type_str(k->m->c, little_type(k, x[0])), type_str(k->m->c, little_type(k, x[i])));
+            return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
+                              "item %u of the sequence is absent", i);
+        if (little_type(k, x[i])->rank != little_type(k, x[0])->rank ||
+            little_type(k, x[i])->dtype != little_type(k, x[0])->dtype)
+            return call_refuse(
+                k, "a sequence of %s and %s; Tenon needs items of one element type and one rank",
+                type_str(k->m->c, little_type(k, x[0])), type_str(k->m->c, little_type(k, x[i])));
         items[i] = flat(k, x[i]);
         sizes[i] = in_front(k, little_shape(k, x[i]));
     }
-    *s = (Sequence){mark_of(little_type(k, x[0])->dtype, little_type(k, x[0])->rank), n == 1 ? items[0] : little_axis(k, OP_concat, 0, n, items),
-                    n == 1 ? sizes[0] : little_axis(k, OP_concat, 0, n, sizes)};
+    *s = (Sequence){ mark_of(little_type(k, x[0])->dtype, little_type(k, x[0])->rank),
+                     n == 1 ? items[0] : little_axis(k, OP_concat, 0, n, items),
+                     n == 1 ? sizes[0] : little_axis(k, OP_concat, 0, n, sizes) };
     return s->items && s->sizes;
 }
 
@@ -191,9 +209,10 @@ length(Call *k, const Sequence *s)
 static ValueId
 counts(Call *k, const Sequence *s)
 {
-    Attr keep = {.name = sym(k->m->c, "keepdims"), .kind = ATTR_INT, .i = 0};
+    Attr keep = { .name = sym(k->m->c, "keepdims"), .kind = ATTR_INT, .i = 0 };
     const int64_t last = 1;
-    return call_op(k, OP_reduce_prod, 1, &keep, 2, (ValueId[]){s->sizes, little_list(k, 1, &last)}, "counts");
+    return call_op(k, OP_reduce_prod, 1, &keep, 2,
+                   (ValueId[]){ s->sizes, little_list(k, 1, &last) }, "counts");
 }
 
 /* Where each item begins, and where the last ends: i64[length + 1]. */
@@ -202,7 +221,7 @@ starts(Call *k, const Sequence *s)
 {
     const int64_t zero = 0;
     ValueId ends = little_2(k, OP_cum_sum, counts(k, s), little_number(k, 0));
-    return little_axis(k, OP_concat, 0, 2, (ValueId[]){little_list(k, 1, &zero), ends});
+    return little_axis(k, OP_concat, 0, 2, (ValueId[]){ little_list(k, 1, &zero), ends });
 }
 
 /* A position, i64[1], counted from the back where it is negative. */
@@ -210,20 +229,24 @@ static ValueId
 position(Call *k, const Sequence *s, ValueId at)
 {
     ValueId p = little_ints(k, at), n = length(k, s);
-    return little_3(k, OP_where, little_2(k, OP_less, p, little_number(k, 0)), little_2(k, OP_add, p, n), p);
+    return little_3(k, OP_where, little_2(k, OP_less, p, little_number(k, 0)),
+                    little_2(k, OP_add, p, n), p);
 }
 
 /* x[from .. to) along axis 0; bounds are i64[1] that data define. */
 static ValueId
 part(Call *k, ValueId x, ValueId from, ValueId to)
 {
-    ValueId count = little_match(k, little_2(k, OP_max, little_2(k, OP_sub, to, from), little_number(k, 0)), NULL);
-    ValueId i = count ? little_3(k, OP_range, little_number(k, 0), little_1(k, OP_squeeze, count), little_number(k, 1)) : 0;
+    ValueId count = little_match(
+        k, little_2(k, OP_max, little_2(k, OP_sub, to, from), little_number(k, 0)), NULL);
+    ValueId i = count ? little_3(k, OP_range, little_number(k, 0), little_1(k, OP_squeeze, count),
+                                 little_number(k, 1))
+                      : 0;
     ValueId at = i ? little_2(k, OP_add, from, i) : 0;
-    return at ? little_axis(k, OP_gather, 0, 2, (ValueId[]){x, at}) : 0;
+    return at ? little_axis(k, OP_gather, 0, 2, (ValueId[]){ x, at }) : 0;
 }
 
-/* ---- the operators ------------------------------------------------------------------------------------------ */
+/* ---- the operators --------------------------------------------------------------------------- */
 
 static const Onnx__AttributeProto *
 attribute(const Call *k, const char *name)
@@ -248,8 +271,9 @@ read_empty(Call *k)
     DType dtype = t == (int)t ? dtype_from_onnx((int)t) : DT_NONE;
 
     if (dtype == DT_NONE)
-        return call_refuse(k, "a sequence of ONNX type %s, which Tenon does not have", onnx_type_name(k->m->arena, (int)t));
-    return give(k, (Sequence){.mark = mark_of(dtype, UINT32_MAX)});
+        return call_refuse(k, "a sequence of ONNX type %s, which Tenon does not have",
+                           onnx_type_name(k->m->arena, (int)t));
+    return give(k, (Sequence){ .mark = mark_of(dtype, UINT32_MAX) });
 }
 
 static bool
@@ -278,20 +302,24 @@ static bool
 read_at(Call *k)
 {
     Sequence s;
-    Attr exact = {.name = sym(k->m->c, "allowzero"), .kind = ATTR_INT, .i = 1}, keep = {.name = sym(k->m->c, "keepdims"), .kind = ATTR_INT, .i = 0};
+    Attr exact = { .name = sym(k->m->c, "allowzero"), .kind = ATTR_INT, .i = 1 },
+         keep = { .name = sym(k->m->c, "keepdims"), .kind = ATTR_INT, .i = 0 };
 
     if (!read(k, 0, &s) || !need_input(k, 1))
         return false;
     if (!s.sizes)
         return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "the sequence is empty");
     ValueId p = position(k, &s, k->in.at[1]);
-    ValueId from = little_2(k, OP_gather, starts(k, &s), p), row = little_2(k, OP_gather, s.sizes, p);
+    ValueId from = little_2(k, OP_gather, starts(k, &s), p),
+            row = little_2(k, OP_gather, s.sizes, p);
     ValueId shape = little_match(k, row ? flat(k, row) : 0, NULL);
     ValueId count = shape ? call_op(k, OP_reduce_prod, 1, &keep, 1, &shape, "count") : 0;
     ValueId i = count ? little_3(k, OP_range, little_number(k, 0), count, little_number(k, 1)) : 0;
     ValueId at = i ? little_2(k, OP_add, from, i) : 0;
-    ValueId piece = at ? little_axis(k, OP_gather, 0, 2, (ValueId[]){s.items, at}) : 0;
-    ValueId x = piece ? call_op(k, OP_reshape, 1, &exact, 2, (ValueId[]){piece, shape}, k->proto->output[0]) : 0;
+    ValueId piece = at ? little_axis(k, OP_gather, 0, 2, (ValueId[]){ s.items, at }) : 0;
+    ValueId x = piece ? call_op(k, OP_reshape, 1, &exact, 2, (ValueId[]){ piece, shape },
+                                k->proto->output[0])
+                      : 0;
     call_bind(k, 0, x);
     return x != 0;
 }
@@ -304,23 +332,34 @@ may_be_empty(Call *k, const Sequence *s)
     return !s->sizes || !expr_const(little_type(k, s->sizes)->dim[0], &n) || n == 0;
 }
 
-/* A sequence whose rank only the run tells has to have items of this one, or none; one of another rank, none: the sizes'
- * elements are counted. */
+/* A sequence whose rank only the run tells has to have items of this one, or none; one of another
+ * rank, none: the sizes' elements are counted. */
 static bool
 fix_rank(Call *k, Sequence *s, uint32_t rank)
 {
     const int64_t width = rank;
     Ctx *c = k->m->c;
     const Type *t = little_type(k, s->sizes);
-    Constraint filled = {type_count(c, t), expr_scale(c, t->dim[0], rank), arena_printf(c->arena, "%s: the items of the sequence have rank %u, or there are none", k->origin, rank), NULL, SIZES_EQUAL};
-    ValueId rows = little_ints(k, length(k, s)), columns = little_list(k, 1, &width), all = flat(k, s->sizes);
-    ValueId shape = little_axis(k, OP_concat, 0, 2, (ValueId[]){rows, columns}), wanted = little_2(k, OP_mul, rows, columns);
-    ValueId at = wanted ? little_3(k, OP_range, little_number(k, 0), little_1(k, OP_squeeze, wanted), little_number(k, 1)) : 0;
-    ValueId list = at ? little_axis(k, OP_gather, 0, 2, (ValueId[]){all, at}) : 0;
-    Attr exact = {.name = sym(c, "allowzero"), .kind = ATTR_INT, .i = 1};
+    Constraint filled = {
+        type_count(c, t), expr_scale(c, t->dim[0], rank),
+        arena_printf(c->arena, "%s: the items of the sequence have rank %u, or there are none",
+                     k->origin, rank),
+        NULL, SIZES_EQUAL
+    };
+    ValueId rows = little_ints(k, length(k, s)), columns = little_list(k, 1, &width),
+            all = flat(k, s->sizes);
+    ValueId shape = little_axis(k, OP_concat, 0, 2, (ValueId[]){ rows, columns }),
+            wanted = little_2(k, OP_mul, rows, columns);
+    ValueId at = wanted ? little_3(k, OP_range, little_number(k, 0),
+                                   little_1(k, OP_squeeze, wanted), little_number(k, 1))
+                        : 0;
+    ValueId list = at ? little_axis(k, OP_gather, 0, 2, (ValueId[]){ all, at }) : 0;
+    Attr exact = { .name = sym(c, "allowzero"), .kind = ATTR_INT, .i = 1 };
 
     VEC_PUSH(c->arena, &k->m->g->constraints, filled);
-    s->sizes = list && shape ? call_op(k, OP_reshape, 1, &exact, 2, (ValueId[]){list, shape}, "sizes") : 0;
+    s->sizes = list && shape
+                   ? call_op(k, OP_reshape, 1, &exact, 2, (ValueId[]){ list, shape }, "sizes")
+                   : 0;
     s->mark = mark_of(dtype_of(s->mark), rank);
     return s->sizes != 0;
 }
@@ -332,21 +371,29 @@ insert(Call *k, Sequence *s, const Sequence *x, ValueId at, Sequence *out)
     *out = *x;
     if (!s->sizes)
         return true;
-    if (rank_of(s->mark) != rank_of(x->mark) && dtype_of(s->mark) == dtype_of(x->mark) && may_be_empty(k, s) && !fix_rank(k, s, rank_of(x->mark)))
+    if (rank_of(s->mark) != rank_of(x->mark) && dtype_of(s->mark) == dtype_of(x->mark) &&
+        may_be_empty(k, s) && !fix_rank(k, s, rank_of(x->mark)))
         return false;
     out->mark = s->mark;
     if (rank_of(s->mark) != rank_of(x->mark) || dtype_of(s->mark) != dtype_of(x->mark))
-        return call_refuse(k, "an item of another rank or element type; Tenon needs one for all items of a sequence");
+        return call_refuse(
+            k,
+            "an item of another rank or element type; Tenon needs one for all items of a sequence");
     if (!at) {
-        out->items = little_axis(k, OP_concat, 0, 2, (ValueId[]){s->items, x->items});
-        out->sizes = little_axis(k, OP_concat, 0, 2, (ValueId[]){s->sizes, x->sizes});
+        out->items = little_axis(k, OP_concat, 0, 2, (ValueId[]){ s->items, x->items });
+        out->sizes = little_axis(k, OP_concat, 0, 2, (ValueId[]){ s->sizes, x->sizes });
         return out->items && out->sizes;
     }
     const int64_t zero = 0;
-    ValueId none = little_list(k, 1, &zero), p = position(k, s, at), cut = little_2(k, OP_gather, starts(k, s), p);
+    ValueId none = little_list(k, 1, &zero), p = position(k, s, at),
+            cut = little_2(k, OP_gather, starts(k, s), p);
     ValueId all = little_shape(k, s->items), n = little_ints(k, length(k, s));
-    out->items = little_axis(k, OP_concat, 0, 3, (ValueId[]){part(k, s->items, none, cut), x->items, part(k, s->items, cut, all)});
-    out->sizes = little_axis(k, OP_concat, 0, 3, (ValueId[]){part(k, s->sizes, none, p), x->sizes, part(k, s->sizes, p, n)});
+    out->items = little_axis(
+        k, OP_concat, 0, 3,
+        (ValueId[]){ part(k, s->items, none, cut), x->items, part(k, s->items, cut, all) });
+    out->sizes =
+        little_axis(k, OP_concat, 0, 3,
+                    (ValueId[]){ part(k, s->sizes, none, p), x->sizes, part(k, s->sizes, p, n) });
     return out->items && out->sizes;
 }
 
@@ -370,17 +417,23 @@ read_erase(Call *k)
         return false;
     if (!s.sizes)
         return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "the sequence is empty");
-    ValueId p = position(k, &s, k->in.n > 1 && k->in.at[1] ? k->in.at[1] : little_list(k, 1, &last)), one = little_number(k, 1);
-    ValueId begin = starts(k, &s), next = little_2(k, OP_add, p, one), none = little_list(k, 1, &zero);
+    ValueId p = position(k, &s,
+                         k->in.n > 1 && k->in.at[1] ? k->in.at[1] : little_list(k, 1, &last)),
+            one = little_number(k, 1);
+    ValueId begin = starts(k, &s), next = little_2(k, OP_add, p, one),
+            none = little_list(k, 1, &zero);
     ValueId cut = little_2(k, OP_gather, begin, p), on = little_2(k, OP_gather, begin, next);
     ValueId all = little_shape(k, s.items), n = little_ints(k, length(k, &s));
-    s.items = little_axis(k, OP_concat, 0, 2, (ValueId[]){part(k, s.items, none, cut), part(k, s.items, on, all)});
-    s.sizes = little_axis(k, OP_concat, 0, 2, (ValueId[]){part(k, s.sizes, none, p), part(k, s.sizes, next, n)});
+    s.items = little_axis(k, OP_concat, 0, 2,
+                          (ValueId[]){ part(k, s.items, none, cut), part(k, s.items, on, all) });
+    s.sizes = little_axis(k, OP_concat, 0, 2,
+                          (ValueId[]){ part(k, s.sizes, none, p), part(k, s.sizes, next, n) });
     return give(k, s);
 }
 
-/* All items along one axis, or along a new one. Element (o, j, i) of the result is of the item that position j is
- * in: o and i are what lies outside and inside of the axis, which is the same for all items. */
+/* All items along one axis, or along a new one. Element (o, j, i) of the result is of the item that
+ * position j is in: o and i are what lies outside and inside of the axis, which is the same for all
+ * items. */
 static bool
 read_concat(Call *k)
 {
@@ -388,7 +441,8 @@ read_concat(Call *k)
     Sequence s;
     bool fresh = int_attr(k, "new_axis", 0) != 0;
     int64_t axis = int_attr(k, "axis", 0), first = 0, last = 1;
-    Attr exact = {.name = sym(c, "allowzero"), .kind = ATTR_INT, .i = 1}, keep = {.name = sym(c, "keepdims"), .kind = ATTR_INT, .i = 0};
+    Attr exact = { .name = sym(c, "allowzero"), .kind = ATTR_INT, .i = 1 },
+         keep = { .name = sym(c, "keepdims"), .kind = ATTR_INT, .i = 0 };
 
     if (!read(k, 0, &s))
         return false;
@@ -397,31 +451,42 @@ read_concat(Call *k)
     uint32_t rank = rank_of(s.mark), full = rank + fresh;
     axis += axis < 0 ? full : 0;
     if (axis < 0 || axis >= full || full > TN_MAX_RANK)
-        return diag_error(&c->diags, DIAG_MODEL, k->loc, "axis %lld of items of rank %u", (long long)axis, rank);
+        return diag_error(&c->diags, DIAG_MODEL, k->loc, "axis %lld of items of rank %u",
+                          (long long)axis, rank);
     /* shapes with the axis in them: one row for each item */
     ValueId rows = s.sizes, n = length(k, &s);
     if (fresh) {
-        ValueId ones = little_2(k, OP_expand, little_number(k, 1), little_axis(k, OP_concat, 0, 2, (ValueId[]){little_ints(k, n), little_list(k, 1, &last)}));
+        ValueId ones =
+            little_2(k, OP_expand, little_number(k, 1),
+                     little_axis(k, OP_concat, 0, 2,
+                                 (ValueId[]){ little_ints(k, n), little_list(k, 1, &last) }));
         ValueId pieces[3];
         uint32_t np = 0;
         int64_t before[TN_MAX_RANK], after[TN_MAX_RANK];
         for (uint32_t d = 0; d < rank; d++)
             before[d] = d, after[d] = d;
         if (axis)
-            pieces[np++] = little_axis(k, OP_gather, 1, 2, (ValueId[]){rows, little_list(k, (uint32_t)axis, before)});
+            pieces[np++] = little_axis(k, OP_gather, 1, 2,
+                                       (ValueId[]){ rows, little_list(k, (uint32_t)axis, before) });
         pieces[np++] = ones;
         if (axis < rank)
-            pieces[np++] = little_axis(k, OP_gather, 1, 2, (ValueId[]){rows, little_list(k, rank - (uint32_t)axis, after + axis)});
+            pieces[np++] = little_axis(
+                k, OP_gather, 1, 2,
+                (ValueId[]){ rows, little_list(k, rank - (uint32_t)axis, after + axis) });
         rows = np == 1 ? ones : little_axis(k, OP_concat, 1, np, pieces);
     }
-    ValueId along = little_axis(k, OP_gather, 1, 2, (ValueId[]){rows, little_list(k, 1, &axis)});
-    along = along ? flat(k, along) : 0;                              /* i64[length]: of each item on the axis */
+    ValueId along = little_axis(k, OP_gather, 1, 2, (ValueId[]){ rows, little_list(k, 1, &axis) });
+    /* i64[length]: of each item on the axis */
+    along = along ? flat(k, along) : 0;
     ValueId ends = little_2(k, OP_cum_sum, along, little_number(k, 0));
-    ValueId total = call_op(k, OP_reduce_sum, 1, &keep, 2, (ValueId[]){along, little_list(k, 1, &first)}, "total");
-    ValueId row = little_axis(k, OP_gather, 0, 2, (ValueId[]){rows, little_number(k, 0)}), dims[TN_MAX_RANK];
+    ValueId total = call_op(k, OP_reduce_sum, 1, &keep, 2,
+                            (ValueId[]){ along, little_list(k, 1, &first) }, "total");
+    ValueId row = little_axis(k, OP_gather, 0, 2, (ValueId[]){ rows, little_number(k, 0) }),
+            dims[TN_MAX_RANK];
     for (uint32_t d = 0; d < full; d++)
         dims[d] = d == axis ? little_ints(k, total) : little_element(k, row, d);
-    ValueId shape = little_match(k, full == 1 ? dims[0] : little_axis(k, OP_concat, 0, full, dims), NULL);
+    ValueId shape =
+        little_match(k, full == 1 ? dims[0] : little_axis(k, OP_concat, 0, full, dims), NULL);
     if (!shape)
         return false;
     /* o, j, i as i64[O, 1, 1], i64[S, 1], i64[I] */
@@ -434,13 +499,19 @@ read_concat(Call *k)
             inner = little_2(k, OP_mul, inner, size);
     }
     ValueId zero = little_number(k, 0), one = little_number(k, 1);
-    ValueId o = little_3(k, OP_range, zero, outer, one), i = little_3(k, OP_range, zero, inner, one);
-    ValueId j = little_3(k, OP_range, zero, little_1(k, OP_squeeze, little_element(k, shape, (uint32_t)axis)), one);
-    const int64_t back1[1] = {1}, back2[2] = {1, 2};
+    ValueId o = little_3(k, OP_range, zero, outer, one),
+            i = little_3(k, OP_range, zero, inner, one);
+    ValueId j = little_3(k, OP_range, zero,
+                         little_1(k, OP_squeeze, little_element(k, shape, (uint32_t)axis)), one);
+    const int64_t back1[1] = { 1 }, back2[2] = { 1, 2 };
     ValueId column = j ? little_2(k, OP_unsqueeze, j, little_list(k, 1, back1)) : 0;
-    ValueId behind = little_cast(k, little_2(k, OP_less_or_equal, in_front(k, ends), column), DT_I64);
-    ValueId item = call_op(k, OP_reduce_sum, 1, &keep, 2, (ValueId[]){behind, little_list(k, 1, back1)}, "item");
-    ValueId width = little_2(k, OP_gather, along, item), local = little_2(k, OP_sub, j, little_2(k, OP_sub, little_2(k, OP_gather, ends, item), width));
+    ValueId behind =
+        little_cast(k, little_2(k, OP_less_or_equal, in_front(k, ends), column), DT_I64);
+    ValueId item = call_op(k, OP_reduce_sum, 1, &keep, 2,
+                           (ValueId[]){ behind, little_list(k, 1, back1) }, "item");
+    ValueId width = little_2(k, OP_gather, along, item),
+            local = little_2(k, OP_sub, j,
+                             little_2(k, OP_sub, little_2(k, OP_gather, ends, item), width));
     ValueId begin = little_2(k, OP_gather, starts(k, &s), item);
     width = little_2(k, OP_unsqueeze, width, little_list(k, 1, back1));
     local = little_2(k, OP_unsqueeze, local, little_list(k, 1, back1));
@@ -448,8 +519,10 @@ read_concat(Call *k)
     o = little_2(k, OP_unsqueeze, o, little_list(k, 2, back2));
     ValueId at = little_2(k, OP_add, little_2(k, OP_mul, o, width), local);
     at = little_2(k, OP_add, little_2(k, OP_add, little_2(k, OP_mul, at, inner), begin), i);
-    ValueId read_in_order = little_axis(k, OP_gather, 0, 2, (ValueId[]){s.items, at});
-    ValueId y = read_in_order ? call_op(k, OP_reshape, 1, &exact, 2, (ValueId[]){read_in_order, shape}, k->proto->output[0]) : 0;
+    ValueId read_in_order = little_axis(k, OP_gather, 0, 2, (ValueId[]){ s.items, at });
+    ValueId y = read_in_order ? call_op(k, OP_reshape, 1, &exact, 2,
+                                        (ValueId[]){ read_in_order, shape }, k->proto->output[0])
+                              : 0;
     call_bind(k, 0, y);
     return y != 0;
 }
@@ -461,9 +534,10 @@ split_into(Call *k, ValueId x, int64_t axis, ValueId sizes, uint32_t n)
     Sequence s;
     Attr *along = NEW(k->m->arena, Attr);
 
-    *along = (Attr){.name = sym(k->m->c, "axis"), .kind = ATTR_INT, .i = axis};
-    return graph_infer_op(k->m->g, OP_split, (Attrs){along, 1}, k->loc, k->origin, 2, (ValueId[]){x, sizes}, n, NULL, out)
-        && construct(k, n, out, &s) && give(k, s);
+    *along = (Attr){ .name = sym(k->m->c, "axis"), .kind = ATTR_INT, .i = axis };
+    return graph_infer_op(k->m->g, OP_split, (Attrs){ along, 1 }, k->loc, k->origin, 2,
+                          (ValueId[]){ x, sizes }, n, NULL, out) &&
+           construct(k, n, out, &s) && give(k, s);
 }
 
 /* The sizes of as many scalars as v has elements: i64[n, 0]. */
@@ -471,22 +545,28 @@ static ValueId
 no_sizes(Call *k, ValueId v)
 {
     const int64_t last = 1, zero = 0;
-    ValueId column = little_2(k, OP_unsqueeze, v, little_list(k, 1, &last)), none = little_list(k, 1, &zero);
+    ValueId column = little_2(k, OP_unsqueeze, v, little_list(k, 1, &last)),
+            none = little_list(k, 1, &zero);
 
-    return column ? call_op(k, OP_slice, 0, NULL, 4, (ValueId[]){column, none, none, little_list(k, 1, &last)}, "sizes") : 0;
+    return column ? call_op(k, OP_slice, 0, NULL, 4,
+                            (ValueId[]){ column, none, none, little_list(k, 1, &last) }, "sizes")
+                  : 0;
 }
 
-/* Into parts of `each` along the axis, the last of which may be smaller; drop: parts of one, without the axis. Element t of all items
- * is of part t / (O each I), O and I being what lies outside and inside of the axis. */
+/* Into parts of `each` along the axis, the last of which may be smaller; drop: parts of one,
+ * without the axis. Element t of all items is of part t / (O each I), O and I being what lies
+ * outside and inside of the axis. */
 static bool
 split_evenly(Call *k, ValueId x, uint32_t axis, ValueId each, bool drop)
 {
     const Type *t = little_type(k, x);
-    ValueId one = little_number(k, 1), zero = little_number(k, 0), n = little_1(k, OP_squeeze, little_element(k, little_shape(k, x), axis));
+    ValueId one = little_number(k, 1), zero = little_number(k, 0),
+            n = little_1(k, OP_squeeze, little_element(k, little_shape(k, x), axis));
 
     ValueId o = one, i = one, s = little_cast(k, each, DT_I64);
     for (uint32_t d = 0; d < t->rank; d++) {
-        ValueId size = d == axis ? 0 : little_1(k, OP_squeeze, little_element(k, little_shape(k, x), d));
+        ValueId size =
+            d == axis ? 0 : little_1(k, OP_squeeze, little_element(k, little_shape(k, x), d));
         if (d < axis)
             o = little_2(k, OP_mul, o, size);
         else if (d > axis)
@@ -496,7 +576,10 @@ split_evenly(Call *k, ValueId x, uint32_t axis, ValueId each, bool drop)
     ValueId count = little_2(k, OP_div, little_2(k, OP_add, n, little_2(k, OP_sub, s, one)), s);
     count = little_match(k, little_ints(k, count), &t->dim[axis]);
     ValueId part = count ? little_3(k, OP_range, zero, little_1(k, OP_squeeze, count), one) : 0;
-    ValueId width = part ? little_2(k, OP_min, s, little_2(k, OP_sub, n, little_2(k, OP_mul, part, s))) : 0, column[TN_MAX_RANK];
+    ValueId width =
+                part ? little_2(k, OP_min, s, little_2(k, OP_sub, n, little_2(k, OP_mul, part, s)))
+                     : 0,
+            column[TN_MAX_RANK];
     if (!width)
         return false;
     const int64_t last = 1;
@@ -504,18 +587,29 @@ split_evenly(Call *k, ValueId x, uint32_t axis, ValueId each, bool drop)
     for (uint32_t d = 0; d < t->rank; d++) {
         if (drop && d == axis)
             continue;
-        ValueId v = d == axis ? width : little_2(k, OP_expand, little_element(k, little_shape(k, x), d), count);
+        ValueId v = d == axis
+                        ? width
+                        : little_2(k, OP_expand, little_element(k, little_shape(k, x), d), count);
         column[rank++] = v ? little_2(k, OP_unsqueeze, v, little_list(k, 1, &last)) : 0;
     }
-    ValueId sizes = rank == 1 ? column[0] : rank ? little_axis(k, OP_concat, 1, rank, column) : no_sizes(k, width), all = flat(k, x);
+    ValueId sizes = rank == 1 ? column[0]
+                    : rank    ? little_axis(k, OP_concat, 1, rank, column)
+                              : no_sizes(k, width),
+            all = flat(k, x);
     ValueId at = all ? little_3(k, OP_range, zero, little_1(k, OP_size, all), one) : 0;
-    ValueId block = little_2(k, OP_mul, little_2(k, OP_mul, o, s), i), p = at ? little_2(k, OP_div, at, block) : 0;
-    ValueId rest = p ? little_2(k, OP_sub, at, little_2(k, OP_mul, p, block)) : 0, w = p ? little_2(k, OP_min, s, little_2(k, OP_sub, n, little_2(k, OP_mul, p, s))) : 0;
-    ValueId row = rest ? little_2(k, OP_div, rest, little_2(k, OP_mul, w, i)) : 0, local = rest ? little_2(k, OP_mod, little_2(k, OP_div, rest, i), w) : 0;
-    ValueId from = local ? little_2(k, OP_add, little_2(k, OP_mul, row, n), little_2(k, OP_add, little_2(k, OP_mul, p, s), local)) : 0;
-    from = from ? little_2(k, OP_add, little_2(k, OP_mul, from, i), little_2(k, OP_mod, rest, i)) : 0;
-    ValueId items = from ? little_axis(k, OP_gather, 0, 2, (ValueId[]){all, from}) : 0;
-    return items && give(k, (Sequence){mark_of(t->dtype, rank), items, sizes});
+    ValueId block = little_2(k, OP_mul, little_2(k, OP_mul, o, s), i),
+            p = at ? little_2(k, OP_div, at, block) : 0;
+    ValueId rest = p ? little_2(k, OP_sub, at, little_2(k, OP_mul, p, block)) : 0,
+            w = p ? little_2(k, OP_min, s, little_2(k, OP_sub, n, little_2(k, OP_mul, p, s))) : 0;
+    ValueId row = rest ? little_2(k, OP_div, rest, little_2(k, OP_mul, w, i)) : 0,
+            local = rest ? little_2(k, OP_mod, little_2(k, OP_div, rest, i), w) : 0;
+    ValueId from = local ? little_2(k, OP_add, little_2(k, OP_mul, row, n),
+                                    little_2(k, OP_add, little_2(k, OP_mul, p, s), local))
+                         : 0;
+    from =
+        from ? little_2(k, OP_add, little_2(k, OP_mul, from, i), little_2(k, OP_mod, rest, i)) : 0;
+    ValueId items = from ? little_axis(k, OP_gather, 0, 2, (ValueId[]){ all, from }) : 0;
+    return items && give(k, (Sequence){ mark_of(t->dtype, rank), items, sizes });
 }
 
 /* Into parts that are known while compiling: `split` of them, or pieces of that size, or of 1. */
@@ -532,7 +626,8 @@ read_split(Call *k)
 
     axis += t && axis < 0 ? t->rank : 0;
     if (!t || axis < 0 || axis >= t->rank)
-        return diag_error(&c->diags, DIAG_MODEL, k->loc, "SplitToSequence along axis %lld", (long long)axis);
+        return diag_error(&c->diags, DIAG_MODEL, k->loc, "SplitToSequence along axis %lld",
+                          (long long)axis);
     if (given && !known->at && little_type(k, given)->rank == 0)
         return split_evenly(k, x, (uint32_t)axis, given, false);
     if (given && !known->at) {
@@ -541,18 +636,22 @@ read_split(Call *k)
             most[i] = t->dim[axis];
         int64_t count;
         if (!expr_const(type_count(c, little_type(k, given)), &count) || count > 64)
-            return call_refuse(k, "SplitToSequence into %s parts; 64 are possible", type_str(c, little_type(k, given)));
+            return call_refuse(k, "SplitToSequence into %s parts; 64 are possible",
+                               type_str(c, little_type(k, given)));
         given = little_match(k, little_ints(k, given), most);
         return given && split_into(k, x, axis, given, (uint32_t)count);
     }
     if (!expr_const(t->dim[axis], &extent) && given && little_type(k, given)->rank == 1)
-        return known->n <= 64 ? split_into(k, x, axis, given, known->n) : call_refuse(k, "SplitToSequence into %u parts; 64 are possible", known->n);
+        return known->n <= 64
+                   ? split_into(k, x, axis, given, known->n)
+                   : call_refuse(k, "SplitToSequence into %u parts; 64 are possible", known->n);
     if (!expr_const(t->dim[axis], &extent))
         return split_evenly(k, x, (uint32_t)axis, given ? given : little_number(k, 1), drop);
     if (given && little_type(k, given)->rank == 1) {
         for (n = 0; n < known->n && n < 64; n++)
             if (!expr_const(known->at[n], &size[n]))
-                return call_refuse(k, "SplitToSequence into parts that depend on the inputs' sizes");
+                return call_refuse(k,
+                                   "SplitToSequence into parts that depend on the inputs' sizes");
         n = known->n;
     } else {
         if (given && (!expr_const(known->at[0], &each) || each < 1))
@@ -564,10 +663,13 @@ read_split(Call *k)
                 size[n] = left < each ? left : each;
     }
     if (n < 1 || n > 64)
-        return call_refuse(k, "SplitToSequence into %lld parts; 1 to 64 are possible", (long long)n);
+        return call_refuse(k, "SplitToSequence into %lld parts; 1 to 64 are possible",
+                           (long long)n);
     Attr *along = NEW(k->m->arena, Attr);
-    *along = (Attr){.name = sym(c, "axis"), .kind = ATTR_INT, .i = axis};
-    if (!graph_infer_op(k->m->g, OP_split, (Attrs){along, 1}, k->loc, k->origin, 2, (ValueId[]){x, little_list(k, (uint32_t)n, size)}, (uint32_t)n, NULL, out))
+    *along = (Attr){ .name = sym(c, "axis"), .kind = ATTR_INT, .i = axis };
+    if (!graph_infer_op(k->m->g, OP_split, (Attrs){ along, 1 }, k->loc, k->origin, 2,
+                        (ValueId[]){ x, little_list(k, (uint32_t)n, size) }, (uint32_t)n, NULL,
+                        out))
         return false;
     for (int64_t i = 0; i < n && drop; i++) {
         squeezed = little_2(k, OP_squeeze, out[i], little_list(k, 1, &axis));
@@ -576,7 +678,7 @@ read_split(Call *k)
     return construct(k, (uint32_t)n, out, &s) && give(k, s);
 }
 
-/* ---- optionals ------------------------------------------------------------------------------------------------- */
+/* ---- optionals ------------------------------------------------------------------------------- */
 
 static uint64_t
 mark_at(const Call *k, uint32_t i)
@@ -594,10 +696,12 @@ read_has_element(Call *k)
     uint64_t mark = mark_at(k, 0);
     Sequence s;
     uint8_t there = mark != 0;
-    ValueId v = graph_const(k->m->g, "there", type_new(k->m->c, DT_BOOL, 0, NULL), arena_copy(k->m->arena, &there, 1));
+    ValueId v = graph_const(k->m->g, "there", type_new(k->m->c, DT_BOOL, 0, NULL),
+                            arena_copy(k->m->arena, &there, 1));
 
     if (sequence_is(mark) && mark & OPTIONAL_LIST)
-        return call_refuse(k, "whether an optional sequence is there; Tenon knows it by its items alone");
+        return call_refuse(
+            k, "whether an optional sequence is there; Tenon knows it by its items alone");
     if (sequence_is(mark) && mark & OPTIONAL) {
         if (!read(k, 0, &s))
             return false;
@@ -653,10 +757,12 @@ read_optional(Call *k)
     bool list = t && t->value_case == ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE;
     if (list)
         t = t->sequence_type->elem_type;
-    if (!t || t->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE || dtype_from_onnx(t->tensor_type->elem_type) == DT_NONE)
+    if (!t || t->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ||
+        dtype_from_onnx(t->tensor_type->elem_type) == DT_NONE)
         return call_refuse(k, "Optional without an element, of a type that Tenon does not have");
     DType dtype = dtype_from_onnx(t->tensor_type->elem_type);
-    s = t->tensor_type->shape ? empty(k, dtype, (uint32_t)t->tensor_type->shape->n_dim) : (Sequence){.mark = mark_of(dtype, UINT32_MAX)};
+    s = t->tensor_type->shape ? empty(k, dtype, (uint32_t)t->tensor_type->shape->n_dim)
+                              : (Sequence){ .mark = mark_of(dtype, UINT32_MAX) };
     s.mark |= list ? OPTIONAL_LIST : OPTIONAL;
     return give(k, s);
 }
@@ -672,11 +778,15 @@ read_identity(Call *k)
 bool
 sequence_settle(Call *k, Sym name, uint64_t mark)
 {
-    Sequence s = {0, value_of(k, sequence_part(k->m->c, name, 0)), value_of(k, sequence_part(k->m->c, name, 1))};
+    Sequence s = { 0, value_of(k, sequence_part(k->m->c, name, 0)),
+                   value_of(k, sequence_part(k->m->c, name, 1)) };
 
     map_get(&k->m->value, MAP_PTR(name), &s.mark);
     if (sequence_has_rank(s.mark) && !may_be_empty(k, &s))
-        return call_refuse(k, "a carried sequence of items of rank %u, to which a turn adds one of rank %u; Tenon needs one rank", rank_of(s.mark), rank_of(mark));
+        return call_refuse(k,
+                           "a carried sequence of items of rank %u, to which a turn adds one of "
+                           "rank %u; Tenon needs one rank",
+                           rank_of(s.mark), rank_of(mark));
     if (!sequence_has_rank(s.mark))
         s = empty(k, dtype_of(mark), rank_of(mark));
     else if (!fix_rank(k, &s, rank_of(mark)))
@@ -687,16 +797,18 @@ sequence_settle(Call *k, Sym name, uint64_t mark)
     return true;
 }
 
-/* ---- SequenceMap: a loop over the items, written as ONNX would write it ----------------------------------- */
+/* ---- SequenceMap: a loop over the items, written as ONNX would write it ---------------------- */
 
-/* The body of the loop: an item of each sequence, what the map does with them, and its results at the ends. */
+/* The body of the loop: an item of each sequence, what the map does with them, and its results at
+ * the ends. */
 static Onnx__GraphProto *
 map_body(Call *k, const Onnx__GraphProto *body, char *const *in_name)
 {
     Arena *a = k->m->arena;
     Onnx__GraphProto *g = NEW(a, Onnx__GraphProto);
     size_t nin = body->n_input, nout = body->n_output, at = 0;
-    char *const turn = arena_str(a, "map turn"), *const go = arena_str(a, "map go"), *const again = arena_str(a, "map again");
+    char *const turn = arena_str(a, "map turn"), *const go = arena_str(a, "map go"),
+                *const again = arena_str(a, "map again");
 
     onnx__graph_proto__init(g);
     g->name = arena_str(a, "map");
@@ -724,7 +836,8 @@ map_body(Call *k, const Onnx__GraphProto *body, char *const *in_name)
         g->node[at++] = body->node[i];
     for (size_t i = 0; i < nout; i++) {
         Onnx__NodeProto *n = made_node(a, "SequenceInsert", 2, 1);
-        char *before = arena_printf(a, "map %zu", i), *after = arena_printf(a, "map %zu and this", i);
+        char *before = arena_printf(a, "map %zu", i),
+             *after = arena_printf(a, "map %zu and this", i);
         n->input[0] = before;
         n->input[1] = body->output[i]->name;
         n->output[0] = after;
@@ -750,13 +863,18 @@ read_map(Call *k)
     const Onnx__GraphProto *body = attr ? attr->g : NULL, *from = m->from;
     size_t nin = k->proto->n_input, nout = k->proto->n_output;
 
-    if (!body || body->n_input != nin || body->n_output < nout || !nin || !sequence_is(mark_at(k, 0)))
-        return diag_error(&m->c->diags, DIAG_MODEL, k->loc, "SequenceMap needs a sequence, and a body that takes %zu values and gives %zu", nin, nout);
+    if (!body || body->n_input != nin || body->n_output < nout || !nin ||
+        !sequence_is(mark_at(k, 0)))
+        return diag_error(
+            &m->c->diags, DIAG_MODEL, k->loc,
+            "SequenceMap needs a sequence, and a body that takes %zu values and gives %zu", nin,
+            nout);
     Onnx__GraphProto *g = NEW(a, Onnx__GraphProto);
     onnx__graph_proto__init(g);
     g->name = arena_str(a, "map");
     g->node = NEW_ARRAY(a, Onnx__NodeProto *, body->n_output + 2);
-    Onnx__NodeProto *length_node = made_node(a, "SequenceLength", 1, 1), *loop = made_node(a, "Loop", 2 + body->n_output, body->n_output);
+    Onnx__NodeProto *length_node = made_node(a, "SequenceLength", 1, 1),
+                    *loop = made_node(a, "Loop", 2 + body->n_output, body->n_output);
     length_node->input[0] = k->proto->input[0];
     length_node->output[0] = arena_str(a, "map length");
     loop->input[0] = length_node->output[0];
@@ -767,7 +885,10 @@ read_map(Call *k)
         const Onnx__TypeProto *t = body->output[i]->type;
         Onnx__NodeProto *n = made_node(a, "SequenceEmpty", 0, 1);
         n->output[0] = arena_printf(a, "map empty %zu", i);
-        made_int(a, n, "dtype", t && t->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ? t->tensor_type->elem_type : 1);
+        made_int(a, n, "dtype",
+                 t && t->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE
+                     ? t->tensor_type->elem_type
+                     : 1);
         loop->input[2 + i] = n->output[0];
         loop->output[i] = i < nout ? k->proto->output[i] : arena_printf(a, "map unused %zu", i);
         g->node[g->n_node++] = n;
@@ -776,8 +897,8 @@ read_map(Call *k)
     }
     made_graph(a, loop, "body", map_body(k, body, k->proto->input));
     g->node[g->n_node++] = loop;
-    ValueList output = {0};
-    for (size_t i = 0; i < nout; i++)                /* the loop makes them now */
+    ValueList output = { 0 };
+    for (size_t i = 0; i < nout; i++) /* the loop makes them now */
         map_put(&m->value, MAP_PTR(sym(m->c, text_of(k->proto->output[i]))), 0);
     m->from = g;
     bool ok = model_body(m, &output);
@@ -788,10 +909,22 @@ read_map(Call *k)
 Control *
 sequence_named(const Call *k, const char *onnx)
 {
-    static const struct { const char *onnx; Control *read; } rows[] = {
-        {"SequenceEmpty", read_empty}, {"SequenceConstruct", read_construct}, {"SequenceLength", read_length}, {"SequenceAt", read_at},
-        {"SequenceInsert", read_insert}, {"SequenceErase", read_erase}, {"ConcatFromSequence", read_concat}, {"SplitToSequence", read_split},
-        {"OptionalHasElement", read_has_element}, {"OptionalGetElement", read_get_element}, {"Optional", read_optional}, {"SequenceMap", read_map},
+    static const struct {
+        const char *onnx;
+        Control *read;
+    } rows[] = {
+        { "SequenceEmpty", read_empty },
+        { "SequenceConstruct", read_construct },
+        { "SequenceLength", read_length },
+        { "SequenceAt", read_at },
+        { "SequenceInsert", read_insert },
+        { "SequenceErase", read_erase },
+        { "ConcatFromSequence", read_concat },
+        { "SplitToSequence", read_split },
+        { "OptionalHasElement", read_has_element },
+        { "OptionalGetElement", read_get_element },
+        { "Optional", read_optional },
+        { "SequenceMap", read_map },
     };
     uint64_t entry = 0;
 

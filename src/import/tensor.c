@@ -1,5 +1,6 @@
-/* tensor: the contents of TensorProtos, wherever ONNX lets them lie: raw bytes (used in place), typed
- * lists (converted), or a file beside the model (mapped, and never outside the model's folder). Sparse ones become dense.
+/* tensor: the contents of TensorProtos, wherever ONNX lets them lie: raw bytes (used in place),
+ * typed lists (converted), or a file beside the model (mapped, and never outside the model's
+ * folder). Sparse ones become dense.
  */
 #include "import/internal.h"
 
@@ -10,22 +11,39 @@
 #include <string.h>
 #include <sys/stat.h>
 
-typedef struct { Model *m; Ctx *c; Arena *a; const char *path, *what; Loc loc; const Onnx__TensorProto *t; DType dtype; int64_t count; int64_t bytes; /* in the file */ } Source;
+typedef struct {
+    Model *m;
+    Ctx *c;
+    Arena *a;
+    const char *path, *what;
+    Loc loc;
+    const Onnx__TensorProto *t;
+    DType dtype;
+    int64_t count;
+    int64_t bytes; /* in the file */
+} Source;
 
 const char *
 onnx_type_name(Arena *a, int type)
 {
-    static const char *const name[] = { "undefined", "float", "uint8", "int8", "uint16", "int16", "int32", "int64", "string", "bool", "float16",
-        "double", "uint32", "uint64", "complex64", "complex128", "bfloat16", "float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz",
-        "uint4", "int4", "float4e2m1", "float8e8m0", "uint2", "int2", "float6e2m3", "float6e3m2" };
+    static const char *const name[] = {
+        "undefined",      "float",      "uint8",          "int8",       "uint16",    "int16",
+        "int32",          "int64",      "string",         "bool",       "float16",   "double",
+        "uint32",         "uint64",     "complex64",      "complex128", "bfloat16",  "float8e4m3fn",
+        "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz", "uint4",      "int4",      "float4e2m1",
+        "float8e8m0",     "uint2",      "int2",           "float6e2m3", "float6e3m2"
+    };
 
-    return type >= 0 && type < (int)(sizeof name / sizeof *name) ? name[type] : arena_printf(a, "%d", type);
+    return type >= 0 && type < (int)(sizeof name / sizeof *name) ? name[type]
+                                                                 : arena_printf(a, "%d", type);
 }
 
 static bool
 bad(Source *s, const char *text, int64_t got, int64_t want)
 {
-    return diag_error(&s->c->diags, DIAG_MODEL, s->loc, "%s has %" PRId64 " %s, its type needs %" PRId64 "; export the model again", s->what, got, text, want);
+    return diag_error(&s->c->diags, DIAG_MODEL, s->loc,
+                      "%s has %" PRId64 " %s, its type needs %" PRId64 "; export the model again",
+                      s->what, got, text, want);
 }
 
 static bool
@@ -36,18 +54,30 @@ external_path(Source *s, const char *location, const char **out)
     char root[PATH_MAX], real[PATH_MAX];
 
     if (!location || !*location)
-        return diag_error(&c->diags, DIAG_MODEL, s->loc, "%s: external data without a location", s->what);
+        return diag_error(&c->diags, DIAG_MODEL, s->loc, "%s: external data without a location",
+                          s->what);
     if (location[0] == '/')
-        return diag_error(&c->diags, DIAG_MODEL, s->loc, "%s: external data at the absolute path \"%s\"; it must lie in the model's folder", s->what, location);
+        return diag_error(
+            &c->diags, DIAG_MODEL, s->loc,
+            "%s: external data at the absolute path \"%s\"; it must lie in the model's folder",
+            s->what, location);
     const char *joined = path_join(s->a, folder, location);
     if (!realpath(folder, root) || !realpath(joined, real))
-        return diag_error(&c->diags, DIAG_MODEL, s->loc, "%s: the external data file \"%s\" is not there; put it beside the model", s->what, location);
+        return diag_error(&c->diags, DIAG_MODEL, s->loc,
+                          "%s: the external data file \"%s\" is not there; put it beside the model",
+                          s->what, location);
     size_t n = strlen(root);
     if (strncmp(root, real, n) || (real[n] != '/' && strcmp(root, "/")))
-        return diag_error(&c->diags, DIAG_MODEL, s->loc, "%s: the external data file \"%s\" leads out of the model's folder; it must lie in it", s->what, location);
+        return diag_error(
+            &c->diags, DIAG_MODEL, s->loc,
+            "%s: the external data file \"%s\" leads out of the model's folder; it must lie in it",
+            s->what, location);
     struct stat st;
     if (stat(real, &st) || !S_ISREG(st.st_mode))
-        return diag_error(&c->diags, DIAG_MODEL, s->loc, "%s: the external data \"%s\" is not a file; put the file beside the model", s->what, location);
+        return diag_error(
+            &c->diags, DIAG_MODEL, s->loc,
+            "%s: the external data \"%s\" is not a file; put the file beside the model", s->what,
+            location);
     *out = sym(c, real);
     return true;
 }
@@ -77,7 +107,9 @@ decimal(Source *s, const char *key, const char *text, uint64_t *v)
     *v = strtoull(text, &end, 10);
     if (!errno && *text >= '0' && *text <= '9' && !*end)
         return true;
-    return diag_error(&s->c->diags, DIAG_MODEL, s->loc, "%s: the %s of its external data is \"%s\", not a number of bytes", s->what, key, text);
+    return diag_error(&s->c->diags, DIAG_MODEL, s->loc,
+                      "%s: the %s of its external data is \"%s\", not a number of bytes", s->what,
+                      key, text);
 }
 
 static bool
@@ -94,19 +126,24 @@ external(Source *s, const void **data)
             continue;
         if (!strcmp(e->key, "location"))
             location = e->value;
-        else if ((!strcmp(e->key, "offset") && !decimal(s, e->key, e->value, &offset))
-                 || (!strcmp(e->key, "length") && !decimal(s, e->key, e->value, &length)))
+        else if ((!strcmp(e->key, "offset") && !decimal(s, e->key, e->value, &offset)) ||
+                 (!strcmp(e->key, "length") && !decimal(s, e->key, e->value, &length)))
             return false;
     }
     if (!external_path(s, location, &path) || !map_beside(s, path, &file))
         return false;
     if (length != (uint64_t)s->bytes)
-        return diag_error(&s->c->diags, DIAG_MODEL, s->loc, "%s: its external data has %" PRIu64 " bytes, its type needs %" PRId64 "; export the model again",
+        return diag_error(&s->c->diags, DIAG_MODEL, s->loc,
+                          "%s: its external data has %" PRIu64 " bytes, its type needs %" PRId64
+                          "; export the model again",
                           s->what, length, s->bytes);
     if (offset > file.bytes || length > file.bytes - offset)
-        return diag_error(&s->c->diags, DIAG_MODEL, s->loc, "%s: its external data is %" PRIu64 " bytes at offset %" PRIu64 " (to %" PRIu64 ") of \"%s\", "
-                          "which has %zu: the file is truncated, or another; copy or export it again", s->what, length, offset, offset + length, location,
-                          file.bytes);
+        return diag_error(
+            &s->c->diags, DIAG_MODEL, s->loc,
+            "%s: its external data is %" PRIu64 " bytes at offset %" PRIu64 " (to %" PRIu64
+            ") of \"%s\", "
+            "which has %zu: the file is truncated, or another; copy or export it again",
+            s->what, length, offset, offset + length, location, file.bytes);
     *data = file.data + offset;
     if ((uintptr_t)*data % dtype_info[s->dtype].bytes)
         *data = arena_copy(s->a, *data, length);
@@ -129,21 +166,27 @@ unpacked(Source *s, const uint8_t *from)
 
     for (int64_t i = 0; i < s->count; i++) {
         int64_t first = i * bits, byte = first / 8;
-        int field = (from[byte] | (byte + 1 < s->bytes ? from[byte + 1] << 8 : 0)) >> (first % 8) & ((1 << bits) - 1);
+        int field = (from[byte] | (byte + 1 < s->bytes ? from[byte + 1] << 8 : 0)) >> (first % 8) &
+                    ((1 << bits) - 1);
         out[i] = dtype_is_int(s->dtype) ? (uint8_t)wrap_to_dtype(s->dtype, field) : (uint8_t)field;
     }
     return out;
 }
 
-/* Typed lists: float_data, int32_data (everything up to 32 bits, and 16-bit floats as bits), int64_data, … */
+/* Typed lists: float_data, int32_data (everything up to 32 bits, and 16-bit floats as bits),
+ * int64_data, … */
 static bool
 typed(Source *s, const void **data)
 {
     const Onnx__TensorProto *t = s->t;
-    size_t have = s->dtype == DT_F32 ? t->n_float_data : s->dtype == DT_F64 ? t->n_double_data
-                : s->dtype == DT_I64 ? t->n_int64_data : s->dtype == DT_U64 || s->dtype == DT_U32 ? t->n_uint64_data : t->n_int32_data;
+    size_t have = s->dtype == DT_F32                         ? t->n_float_data
+                  : s->dtype == DT_F64                       ? t->n_double_data
+                  : s->dtype == DT_I64                       ? t->n_int64_data
+                  : s->dtype == DT_U64 || s->dtype == DT_U32 ? t->n_uint64_data
+                                                             : t->n_int32_data;
 
-    bool in_bytes = is_packed(s->dtype) && dtype_info[s->dtype].bits != 6;      /* 6 bits: an entry each */
+    /* 6 bits: an entry each */
+    bool in_bytes = is_packed(s->dtype) && dtype_info[s->dtype].bits != 6;
     int64_t want = in_bytes ? s->bytes : s->count;
     if (have != (uint64_t)want)
         return bad(s, in_bytes ? "packed bytes" : "elements", (int64_t)have, want);
@@ -161,7 +204,7 @@ typed(Source *s, const void **data)
         uint64_t v = s->dtype == DT_U32 ? t->uint64_data[i] : (uint64_t)(uint32_t)t->int32_data[i];
         if (s->dtype == DT_BOOL)
             v = v != 0;
-        memcpy(out + i * size, &v, size);      /* little endian: the low bytes */
+        memcpy(out + i * size, &v, size); /* little endian: the low bytes */
     }
     *data = out;
     return true;
@@ -179,7 +222,9 @@ strings(Source *s, const void **data)
     for (int64_t i = 0; i < s->count; i++) {
         ProtobufCBinaryData one = t->string_data[i];
         if (one.len && memchr(one.data, 0, one.len))
-            return diag_error(&s->c->diags, DIAG_UNSUPPORTED, s->loc, "%s: string %" PRId64 " has a zero byte inside, where Tenon's end", s->what, i);
+            return diag_error(&s->c->diags, DIAG_UNSUPPORTED, s->loc,
+                              "%s: string %" PRId64 " has a zero byte inside, where Tenon's end",
+                              s->what, i);
         out[i] = sym_n(s->c, one.len ? (const char *)one.data : "", one.len);
     }
     *data = out;
@@ -187,26 +232,35 @@ strings(Source *s, const void **data)
 }
 
 bool
-tensor_read(Model *m, const Onnx__TensorProto *t, const char *what, Loc loc, const Type **type, const void **data)
+tensor_read(Model *m, const Onnx__TensorProto *t, const char *what, Loc loc, const Type **type,
+            const void **data)
 {
     Ctx *c = m->c;
     Arena *a = m->arena;
-    Source s = {m, c, a, m->path, what, loc, t, dtype_from_onnx(t->has_data_type ? t->data_type : 0), 1, 0};
+    Source s = { m,    c,   a, m->path,
+                 what, loc, t, dtype_from_onnx(t->has_data_type ? t->data_type : 0),
+                 1,    0 };
     const Expr *dim[TN_MAX_RANK];
 
     if (s.dtype == DT_NONE)
-        return diag_error(&c->diags, t->data_type <= 0 || t->data_type > 28 ? DIAG_MODEL : DIAG_UNSUPPORTED, loc,
-                          "%s has elements of ONNX type %s, which Tenon does not have", what, onnx_type_name(a, t->data_type));
+        return diag_error(&c->diags,
+                          t->data_type <= 0 || t->data_type > 28 ? DIAG_MODEL : DIAG_UNSUPPORTED,
+                          loc, "%s has elements of ONNX type %s, which Tenon does not have", what,
+                          onnx_type_name(a, t->data_type));
     if (t->n_dims > TN_MAX_RANK)
-        return diag_error(&c->diags, DIAG_LIMIT, loc, "%s: rank %zu, the limit is %d", what, t->n_dims, TN_MAX_RANK);
+        return diag_error(&c->diags, DIAG_LIMIT, loc, "%s: rank %zu, the limit is %d", what,
+                          t->n_dims, TN_MAX_RANK);
     for (size_t d = 0; d < t->n_dims; d++) {
         if (t->dims[d] < 0)
-            return diag_error(&c->diags, DIAG_MODEL, loc, "%s: dimension %zu is %" PRId64, what, d, t->dims[d]);
+            return diag_error(&c->diags, DIAG_MODEL, loc, "%s: dimension %zu is %" PRId64, what, d,
+                              t->dims[d]);
         if (mul_overflows(s.count, t->dims[d], &s.count) || s.count > INT64_MAX / 16)
-            return diag_error(&c->diags, DIAG_MODEL, loc, "%s: its dimensions multiply to more than 2^59 elements", what);
+            return diag_error(&c->diags, DIAG_MODEL, loc,
+                              "%s: its dimensions multiply to more than 2^59 elements", what);
         dim[d] = expr_int(c, t->dims[d]);
     }
-    s.bytes = is_packed(s.dtype) ? (s.count * dtype_info[s.dtype].bits + 7) / 8 : s.count * dtype_info[s.dtype].bytes;
+    s.bytes = is_packed(s.dtype) ? (s.count * dtype_info[s.dtype].bits + 7) / 8
+                                 : s.count * dtype_info[s.dtype].bytes;
     *type = type_new(c, s.dtype, (uint32_t)t->n_dims, dim);
     if (s.dtype == DT_STR)
         return strings(&s, data);
@@ -220,18 +274,21 @@ tensor_read(Model *m, const Onnx__TensorProto *t, const char *what, Loc loc, con
     } else if (!typed(&s, data)) {
         return false;
     }
-    if (!*data)                               /* no elements, no memory */
+    if (!*data) /* no elements, no memory */
         *data = arena_alloc(a, 16);
-    if (is_packed(s.dtype) && s.count && !(dtype_info[s.dtype].bits == 6 && *data && !t->has_raw_data && t->n_int32_data))
+    if (is_packed(s.dtype) && s.count &&
+        !(dtype_info[s.dtype].bits == 6 && *data && !t->has_raw_data && t->n_int32_data))
         *data = unpacked(&s, *data);
     return true;
 }
 
-/* ---- sparse ones ------------------------------------------------------------------------------------------- */
+/* ---- sparse ones ----------------------------------------------------------------------------- */
 
-/* Place e of the value in the whole, from its flat index (index of rank 1) or its row of coordinates. False: it is outside, reported. */
+/* Place e of the value in the whole, from its flat index (index of rank 1) or its row of
+ * coordinates. False: it is outside, reported. */
 static bool
-sparse_place(Model *m, const Onnx__SparseTensorProto *t, const char *what, Loc loc, const Type *index, const void *data, int64_t value, int64_t *place)
+sparse_place(Model *m, const Onnx__SparseTensorProto *t, const char *what, Loc loc,
+             const Type *index, const void *data, int64_t value, int64_t *place)
 {
     bool flat = index->rank == 1;
     int64_t count = 1, at = 0;
@@ -239,10 +296,15 @@ sparse_place(Model *m, const Onnx__SparseTensorProto *t, const char *what, Loc l
     for (size_t d = 0; d < t->n_dims; d++)
         count *= t->dims[d];
     for (size_t d = 0; d < (flat ? 1 : t->n_dims); d++) {
-        int64_t i = flat ? value : value * (int64_t)t->n_dims + (int64_t)d, most = flat ? count : t->dims[d];
-        int64_t v = index->dtype == DT_I64 ? ((const int64_t *)data)[i] : ((const int32_t *)data)[i];
+        int64_t i = flat ? value : value * (int64_t)t->n_dims + (int64_t)d,
+                most = flat ? count : t->dims[d];
+        int64_t v =
+            index->dtype == DT_I64 ? ((const int64_t *)data)[i] : ((const int32_t *)data)[i];
         if (v < 0 || v >= most)
-            return diag_error(&m->c->diags, DIAG_MODEL, loc, "%s: index %" PRId64 " of value %" PRId64 " is outside the %" PRId64 " that there are", what, v, value, most);
+            return diag_error(&m->c->diags, DIAG_MODEL, loc,
+                              "%s: index %" PRId64 " of value %" PRId64 " is outside the %" PRId64
+                              " that there are",
+                              what, v, value, most);
         at = at * most + v;
     }
     *place = at;
@@ -256,7 +318,8 @@ sparse_name(const Onnx__SparseTensorProto *t)
 }
 
 bool
-sparse_read(Model *m, const Onnx__SparseTensorProto *t, const char *what, Loc loc, const Type **type, const void **data)
+sparse_read(Model *m, const Onnx__SparseTensorProto *t, const char *what, Loc loc,
+            const Type **type, const void **data)
 {
     Ctx *c = m->c;
     const Type *value, *index;
@@ -265,23 +328,35 @@ sparse_read(Model *m, const Onnx__SparseTensorProto *t, const char *what, Loc lo
     int64_t count = 1, n, rows, place = 0;
 
     if (!t->values || !t->indices)
-        return diag_error(&c->diags, DIAG_MODEL, loc, "%s is sparse and has no %s; export the model again", what, t->values ? "indices" : "values");
-    if (!tensor_read(m, t->values, arena_printf(m->arena, "%s: its values", what), loc, &value, &values)
-        || !tensor_read(m, t->indices, arena_printf(m->arena, "%s: its indices", what), loc, &index, &indices))
+        return diag_error(&c->diags, DIAG_MODEL, loc,
+                          "%s is sparse and has no %s; export the model again", what,
+                          t->values ? "indices" : "values");
+    if (!tensor_read(m, t->values, arena_printf(m->arena, "%s: its values", what), loc, &value,
+                     &values) ||
+        !tensor_read(m, t->indices, arena_printf(m->arena, "%s: its indices", what), loc, &index,
+                     &indices))
         return false;
     if (t->n_dims > TN_MAX_RANK)
-        return diag_error(&c->diags, DIAG_LIMIT, loc, "%s: rank %zu, the limit is %d", what, t->n_dims, TN_MAX_RANK);
+        return diag_error(&c->diags, DIAG_LIMIT, loc, "%s: rank %zu, the limit is %d", what,
+                          t->n_dims, TN_MAX_RANK);
     for (size_t d = 0; d < t->n_dims; d++) {
         if (t->dims[d] < 0 || mul_overflows(count, t->dims[d], &count) || count > INT64_MAX / 16)
-            return diag_error(&c->diags, DIAG_MODEL, loc, "%s: dimension %zu is %" PRId64 ", and all multiply to no number of elements up to 2^59", what, d, t->dims[d]);
+            return diag_error(&c->diags, DIAG_MODEL, loc,
+                              "%s: dimension %zu is %" PRId64
+                              ", and all multiply to no number of elements up to 2^59",
+                              what, d, t->dims[d]);
         dim[d] = expr_int(c, t->dims[d]);
     }
-    if (value->rank != 1 || (index->dtype != DT_I64 && index->dtype != DT_I32) || index->rank < 1 || index->rank > 2
-        || (index->rank == 2 && !expr_is(index->dim[1], (int64_t)t->n_dims)))
-        return diag_error(&c->diags, DIAG_MODEL, loc, "%s: a sparse tensor of rank %zu with values %s and indices %s; values[n], and i64 indices[n] or [n, %zu] are needed",
+    if (value->rank != 1 || (index->dtype != DT_I64 && index->dtype != DT_I32) || index->rank < 1 ||
+        index->rank > 2 || (index->rank == 2 && !expr_is(index->dim[1], (int64_t)t->n_dims)))
+        return diag_error(&c->diags, DIAG_MODEL, loc,
+                          "%s: a sparse tensor of rank %zu with values %s and indices %s; "
+                          "values[n], and i64 indices[n] or [n, %zu] are needed",
                           what, t->n_dims, type_str(c, value), type_str(c, index), t->n_dims);
     if (!expr_const(value->dim[0], &n) || !expr_const(index->dim[0], &rows) || n != rows)
-        return diag_error(&c->diags, DIAG_MODEL, loc, "%s: values %s and indices %s are not as many", what, type_str(c, value), type_str(c, index));
+        return diag_error(&c->diags, DIAG_MODEL, loc,
+                          "%s: values %s and indices %s are not as many", what, type_str(c, value),
+                          type_str(c, index));
     uint32_t size = dtype_info[value->dtype].bytes;
     char *whole = arena_alloc(m->arena, (size_t)count * size + 1);
     for (int64_t i = 0; i < n; i++) {
@@ -301,9 +376,10 @@ free_tensor(void *t)
 }
 
 bool
-import_tensor_pb(Ctx *c, Arena *arena, const char *path, Bytes file, Sym *name, const Type **type, const void **data)
+import_tensor_pb(Ctx *c, Arena *arena, const char *path, Bytes file, Sym *name, const Type **type,
+                 const void **data)
 {
-    Loc loc = {.file = path};
+    Loc loc = { .file = path };
 
     if (!protobuf_check(c, loc, "TensorProto", &onnx__tensor_proto__descriptor, file))
         return false;
@@ -312,6 +388,6 @@ import_tensor_pb(Ctx *c, Arena *arena, const char *path, Bytes file, Sym *name, 
         return diag_error(&c->diags, DIAG_USAGE, loc, "not a readable TensorProto");
     arena_closer(arena, free_tensor, t);
     *name = sym(c, t->name ? t->name : "");
-    Model m = {.c = c, .arena = arena, .path = path, .mapped = {.arena = arena}};
+    Model m = { .c = c, .arena = arena, .path = path, .mapped = { .arena = arena } };
     return tensor_read(&m, t, "the tensor", loc, type, data);
 }

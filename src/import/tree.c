@@ -1,7 +1,7 @@
 /* tree: ensembles of decision trees as tables for the routine that walks them.
  *
- * Every comparison becomes x <= threshold: x < t is x <= what is just below t; x > t has its children exchanged; x == t
- * is two nodes, membership in a set a chain of these.
+ * Every comparison becomes x <= threshold: x < t is x <= what is just below t; x > t has its
+ * children exchanged; x == t is two nodes, membership in a set a chain of these.
  */
 #include "import/ml.h"
 
@@ -12,20 +12,22 @@ typedef enum { LEQ, LT, GTE, GT, EQ, NEQ, MEMBER, LEAF } Mode;
 
 typedef struct {
     Call *k;
-    bool wide;                       /* of f64 */
-    VEC(int32_t) node;               /* four numbers each: feature, first child, second, does NaN go to the first? */
+    bool wide; /* of f64 */
+    /* four numbers each: feature, first child, second, does NaN go to the first? */
+    VEC(int32_t) node;
     VEC(double) threshold;
-    VEC(int32_t) root;               /* two numbers each: node, depth */
-    VEC(int32_t) first;              /* of each node, in `weight`; and the end */
+    VEC(int32_t) root;  /* two numbers each: node, depth */
+    VEC(int32_t) first; /* of each node, in `weight`; and the end */
     VEC(int32_t) target;
     VEC(double) weight;
-    int64_t features;                /* the largest one, and 1 */
+    int64_t features; /* the largest one, and 1 */
 } Forest;
 
 static bool
 broken(Call *k, const char *what, int64_t i)
 {
-    return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "%s: node %lld: %s", k->proto->op_type, (long long)i, what);
+    return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "%s: node %lld: %s", k->proto->op_type,
+                      (long long)i, what);
 }
 
 static double
@@ -49,9 +51,10 @@ add_node(Forest *f)
 }
 
 static void
-set_node(Forest *f, int32_t at, int64_t feature, double t, int32_t first, int32_t second, bool nan_first)
+set_node(Forest *f, int32_t at, int64_t feature, double t, int32_t first, int32_t second,
+         bool nan_first)
 {
-    const int32_t v[4] = {(int32_t)feature, first, second, nan_first};
+    const int32_t v[4] = { (int32_t)feature, first, second, nan_first };
 
     memcpy(&f->node.at[4 * at], v, sizeof v);
     f->threshold.at[at] = t;
@@ -59,14 +62,15 @@ set_node(Forest *f, int32_t at, int64_t feature, double t, int32_t first, int32_
 
 /* Node `at` sends x to `yes` where it compares so, else to `no`; NaN goes to `yes` if it is to. */
 static void
-set_compare(Forest *f, int32_t at, int64_t feature, Mode mode, double t, int32_t yes, int32_t no, bool nan)
+set_compare(Forest *f, int32_t at, int64_t feature, Mode mode, double t, int32_t yes, int32_t no,
+            bool nan)
 {
     int32_t inner;
 
     switch (mode) {
     case LEQ: set_node(f, at, feature, t, yes, no, nan); break;
-    case LT:  set_node(f, at, feature, below(f, t), yes, no, nan); break;
-    case GT:  set_node(f, at, feature, t, no, yes, !nan); break;
+    case LT: set_node(f, at, feature, below(f, t), yes, no, nan); break;
+    case GT: set_node(f, at, feature, t, no, yes, !nan); break;
     case GTE: set_node(f, at, feature, below(f, t), no, yes, !nan); break;
     case NEQ: set_compare(f, at, feature, EQ, t, no, yes, false); break;
     case EQ:
@@ -74,7 +78,8 @@ set_compare(Forest *f, int32_t at, int64_t feature, Mode mode, double t, int32_t
         set_node(f, inner, feature, below(f, t), no, yes, false);
         set_node(f, at, feature, t, inner, no, nan);
         break;
-    case MEMBER: case LEAF: break;
+    case MEMBER:
+    case LEAF: break;
     }
 }
 
@@ -84,8 +89,10 @@ find_depths(Forest *f)
 {
     Arena *a = f->k->m->arena;
     uint32_t n = f->threshold.n;
-    uint8_t *state = NEW_ARRAY(a, uint8_t, n + 1);           /* 1: what it leads to is being looked at; 2: its depth is known */
-    int32_t *stack = NEW_ARRAY(a, int32_t, 2 * (size_t)n + 2), *depth = NEW_ARRAY(a, int32_t, n + 1);
+    /* 1: what it leads to is being looked at; 2: its depth is known */
+    uint8_t *state = NEW_ARRAY(a, uint8_t, n + 1);
+    int32_t *stack = NEW_ARRAY(a, int32_t, 2 * (size_t)n + 2),
+            *depth = NEW_ARRAY(a, int32_t, n + 1);
 
     for (uint32_t t = 0; t < f->root.n / 2; t++) {
         size_t top = 0;
@@ -117,7 +124,7 @@ find_depths(Forest *f)
 static ValueId
 ints_const(Call *k, const char *name, const int32_t *v, int64_t rows, int64_t columns)
 {
-    return ml_const(k, name, DT_I32, rows, columns, v ? v : (const int32_t[]){0});
+    return ml_const(k, name, DT_I32, rows, columns, v ? v : (const int32_t[]){ 0 });
 }
 
 static ValueId
@@ -127,7 +134,8 @@ reals_const(const Forest *f, const char *name, const double *v, int64_t n)
 
     for (int64_t i = 0; i < n; i++)
         narrow[i] = (float)v[i];
-    return f->wide ? ml_const(f->k, name, DT_F64, n, -1, v) : ml_const(f->k, name, DT_F32, n, -1, narrow);
+    return f->wide ? ml_const(f->k, name, DT_F64, n, -1, v)
+                   : ml_const(f->k, name, DT_F32, n, -1, narrow);
 }
 
 /* The sums over all trees: [n, targets]. */
@@ -136,44 +144,52 @@ ensemble(Forest *f, ValueId x, int64_t targets, int64_t how)
 {
     Call *k = f->k;
     Attr *attr = NEW_ARRAY(k->m->arena, Attr, 3);
-    const char *const name[3] = {"targets", "aggregate", "features"};
-    const int64_t number[3] = {targets, how, f->features};
+    const char *const name[3] = { "targets", "aggregate", "features" };
+    const int64_t number[3] = { targets, how, f->features };
     uint32_t n = f->threshold.n;
 
     if (!x || !n || targets < 1 || targets > INT32_MAX)
-        return x && n ? (ValueId)diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "%s with %lld results", k->proto->op_type, (long long)targets)
+        return x && n ? (ValueId)diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
+                                            "%s with %lld results", k->proto->op_type,
+                                            (long long)targets)
                       : (ValueId)(x && call_refuse(k, "%s without trees", k->proto->op_type));
     if (!find_depths(f))
         return 0;
     for (int i = 0; i < 3; i++)
-        attr[i] = (Attr){.name = sym(k->m->c, name[i]), .kind = ATTR_INT, .i = number[i]};
+        attr[i] = (Attr){ .name = sym(k->m->c, name[i]), .kind = ATTR_INT, .i = number[i] };
     for (uint32_t i = 0; i < f->target.n; i++)
         if (f->target.at[i] < 0 || f->target.at[i] >= targets)
             return (ValueId)broken(k, "its weight is of a class or target that is not there", i);
-    const ValueId in[7] = {x, ints_const(k, "nodes", f->node.at, n, 4), reals_const(f, "thresholds", f->threshold.at, n),
-                           ints_const(k, "roots", f->root.at, f->root.n / 2, 2), ints_const(k, "first", f->first.at, f->first.n, -1),
-                           ints_const(k, "targets", f->target.at, f->target.n, -1), reals_const(f, "weights", f->weight.at, f->weight.n)};
+    const ValueId in[7] = { x,
+                            ints_const(k, "nodes", f->node.at, n, 4),
+                            reals_const(f, "thresholds", f->threshold.at, n),
+                            ints_const(k, "roots", f->root.at, f->root.n / 2, 2),
+                            ints_const(k, "first", f->first.at, f->first.n, -1),
+                            ints_const(k, "targets", f->target.at, f->target.n, -1),
+                            reals_const(f, "weights", f->weight.at, f->weight.n) };
     return call_op(k, OP_tree_ensemble, 3, attr, 7, in, "scores");
 }
 
-/* ---- versions 1 to 3: nodes by two numbers ------------------------------------------------------------ */
+/* ---- versions 1 to 3: nodes by two numbers --------------------------------------------------- */
 
 static bool
 int_list(Call *k, const char *name, int64_t n, List *out)
 {
     *out = ml_ints(k, name);
-    return out->n == n || diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "%s: attribute \"%s\" has %lld entries, there are %lld", k->proto->op_type, name,
-                                     (long long)out->n, (long long)n);
+    return out->n == n || diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
+                                     "%s: attribute \"%s\" has %lld entries, there are %lld",
+                                     k->proto->op_type, name, (long long)out->n, (long long)n);
 }
 
 static List
 real_list(Call *k, const char *name)
 {
-    List plain = ml_floats(k, name), wide = {0};
+    List plain = ml_floats(k, name), wide = { 0 };
     const Onnx__AttributeProto *a = proto_attr(k, arena_printf(k->m->arena, "%s_as_tensor", name));
     const Type *type;
 
-    if (!plain.n && a && a->t && tensor_read(k->m, a->t, name, k->loc, &type, &wide.data) && expr_const(type_count(k->m->c, type), &wide.n)) {
+    if (!plain.n && a && a->t && tensor_read(k->m, a->t, name, k->loc, &type, &wide.data) &&
+        expr_const(type_count(k->m->c, type), &wide.n)) {
         wide.t = type->dtype;
         return wide;
     }
@@ -189,7 +205,8 @@ node_key(int64_t tree, int64_t node)
 static Mode
 mode_of(ProtobufCBinaryData s)
 {
-    static const char *const name[] = {"BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_MEMBER", "LEAF"};
+    static const char *const name[] = { "BRANCH_LEQ", "BRANCH_LT",  "BRANCH_GTE",    "BRANCH_GT",
+                                        "BRANCH_EQ",  "BRANCH_NEQ", "BRANCH_MEMBER", "LEAF" };
     for (int i = 0; i < 8; i++)
         if (strlen(name[i]) == s.len && !memcmp(name[i], s.data, s.len))
             return (Mode)i;
@@ -202,24 +219,28 @@ static bool
 read_nodes(Forest *f, Map *at)
 {
     Call *k = f->k;
-    List tree = ml_ints(k, "nodes_treeids"), id, feature, yes, no, values = real_list(k, "nodes_values"), nan = ml_ints(k, "nodes_missing_value_tracks_true");
+    List tree = ml_ints(k, "nodes_treeids"), id, feature, yes, no,
+         values = real_list(k, "nodes_values"), nan = ml_ints(k, "nodes_missing_value_tracks_true");
     const Onnx__AttributeProto *modes = proto_attr(k, "nodes_modes");
     int64_t n = tree.n;
     uint64_t to[2];
 
-    if (!int_list(k, "nodes_nodeids", n, &id) || !int_list(k, "nodes_featureids", n, &feature) || !int_list(k, "nodes_truenodeids", n, &yes)
-        || !int_list(k, "nodes_falsenodeids", n, &no))
+    if (!int_list(k, "nodes_nodeids", n, &id) || !int_list(k, "nodes_featureids", n, &feature) ||
+        !int_list(k, "nodes_truenodeids", n, &yes) || !int_list(k, "nodes_falsenodeids", n, &no))
         return false;
-    if (values.n != n || !modes || modes->n_strings != (uint64_t)n || (nan.n && nan.n != n) || n > INT32_MAX / 16)
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "%s: %lld nodes, %lld values, %zu modes", k->proto->op_type, (long long)n, (long long)values.n,
-                          modes ? modes->n_strings : 0);
+    if (values.n != n || !modes || modes->n_strings != (uint64_t)n || (nan.n && nan.n != n) ||
+        n > INT32_MAX / 16)
+        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
+                          "%s: %lld nodes, %lld values, %zu modes", k->proto->op_type, (long long)n,
+                          (long long)values.n, modes ? modes->n_strings : 0);
     for (int64_t i = 0; i < n; i++) {
-        if (AT(tree, i) < 0 || AT(tree, i) > INT32_MAX || AT(id, i) < 0 || AT(id, i) > INT32_MAX || map_get(at, node_key(AT(tree, i), AT(id, i)), NULL))
+        if (AT(tree, i) < 0 || AT(tree, i) > INT32_MAX || AT(id, i) < 0 || AT(id, i) > INT32_MAX ||
+            map_get(at, node_key(AT(tree, i), AT(id, i)), NULL))
             return broken(k, "its numbers are below 0, or another's", i);
         map_put(at, node_key(AT(tree, i), AT(id, i)), (uint64_t)i);
         add_node(f);
     }
-    Map roots = {.arena = k->m->arena};
+    Map roots = { .arena = k->m->arena };
     for (int64_t i = 0; i < n; i++) {
         if (!map_get(&roots, (uint64_t)AT(tree, i), NULL)) {
             map_put(&roots, (uint64_t)AT(tree, i), 1);
@@ -230,13 +251,18 @@ read_nodes(Forest *f, Map *at)
         if (mode == LEAF)
             continue;
         if (mode == MEMBER)
-            return call_refuse(k, "%s: node %lld has the mode \"%.*s\"", k->proto->op_type, (long long)i, (int)modes->strings[i].len, (const char *)modes->strings[i].data);
-        if (!map_get(at, node_key(AT(tree, i), AT(yes, i)), &to[0]) || !map_get(at, node_key(AT(tree, i), AT(no, i)), &to[1]))
+            return call_refuse(k, "%s: node %lld has the mode \"%.*s\"", k->proto->op_type,
+                               (long long)i, (int)modes->strings[i].len,
+                               (const char *)modes->strings[i].data);
+        if (!map_get(at, node_key(AT(tree, i), AT(yes, i)), &to[0]) ||
+            !map_get(at, node_key(AT(tree, i), AT(no, i)), &to[1]))
             return broken(k, "a child of it is not there", i);
-        if (to[0] == (uint64_t)i || to[1] == (uint64_t)i || AT(feature, i) < 0 || AT(feature, i) > INT32_MAX)
+        if (to[0] == (uint64_t)i || to[1] == (uint64_t)i || AT(feature, i) < 0 ||
+            AT(feature, i) > INT32_MAX)
             return broken(k, "it is its own child, or its feature is below 0", i);
         f->features = AT(feature, i) >= f->features ? AT(feature, i) + 1 : f->features;
-        set_compare(f, (int32_t)i, AT(feature, i), mode, ml_number(&values, i), (int32_t)to[0], (int32_t)to[1], nan.n && AT(nan, i));
+        set_compare(f, (int32_t)i, AT(feature, i), mode, ml_number(&values, i), (int32_t)to[0],
+                    (int32_t)to[1], nan.n && AT(nan, i));
     }
     return true;
 }
@@ -247,14 +273,17 @@ read_weights(Forest *f, const Map *at, const char *what)
 {
     Call *k = f->k;
     Arena *a = k->m->arena;
-    List id = ml_ints(k, arena_printf(a, "%s_ids", what)), tree, node, weight = real_list(k, arena_printf(a, "%s_weights", what));
+    List id = ml_ints(k, arena_printf(a, "%s_ids", what)), tree, node,
+         weight = real_list(k, arena_printf(a, "%s_weights", what));
     uint32_t n = f->threshold.n;
     uint64_t to;
 
-    if (!int_list(k, arena_printf(a, "%s_treeids", what), id.n, &tree) || !int_list(k, arena_printf(a, "%s_nodeids", what), id.n, &node))
+    if (!int_list(k, arena_printf(a, "%s_treeids", what), id.n, &tree) ||
+        !int_list(k, arena_printf(a, "%s_nodeids", what), id.n, &node))
         return false;
     if (weight.n != id.n)
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "%s: %lld weights, %lld %s_ids", k->proto->op_type, (long long)weight.n, (long long)id.n, what);
+        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "%s: %lld weights, %lld %s_ids",
+                          k->proto->op_type, (long long)weight.n, (long long)id.n, what);
     int32_t *count = NEW_ARRAY(a, int32_t, n + 2), *place = NEW_ARRAY(a, int32_t, n + 2);
     int32_t *of = NEW_ARRAY(a, int32_t, id.n + 1);
     for (int64_t i = 0; i < id.n; i++) {
@@ -287,7 +316,8 @@ with_base(Call *k, ValueId scores)
 
     if (!scores || !base.n)
         return scores;
-    ValueId v = little_cast(k, ml_const(k, "base_values", base.t, base.n, -1, base.data), little_type(k, scores)->dtype);
+    ValueId v = little_cast(k, ml_const(k, "base_values", base.t, base.n, -1, base.data),
+                            little_type(k, scores)->dtype);
     return little_2(k, OP_add, scores, v);
 }
 
@@ -295,8 +325,8 @@ static bool
 begin(Call *k, Forest *f, Map *at, ValueId *x, const char *what)
 {
     *x = need_input(k, 0) ? ml_rows(k, ml_real(k, k->in.at[0])) : 0;
-    *f = (Forest){.k = k, .wide = *x && little_type(k, *x)->dtype == DT_F64};
-    *at = (Map){.arena = k->m->arena};
+    *f = (Forest){ .k = k, .wide = *x && little_type(k, *x)->dtype == DT_F64 };
+    *at = (Map){ .arena = k->m->arena };
     return *x && read_nodes(f, at) && read_weights(f, at, what);
 }
 
@@ -315,7 +345,11 @@ convert_tree_regressor(Call *k)
 
     if (!begin(k, &f, &at, &x, "target"))
         return false;
-    ValueId y = little_cast(k, with_base(k, ensemble(&f, x, get_int(k, "n_targets", 1), aggregate_of(ml_word(k, "aggregate_function", "SUM")))), DT_F32);
+    ValueId y =
+        little_cast(k,
+                    with_base(k, ensemble(&f, x, get_int(k, "n_targets", 1),
+                                          aggregate_of(ml_word(k, "aggregate_function", "SUM")))),
+                    DT_F32);
     y = ml_transform(k, y, ml_word(k, "post_transform", "NONE"));
     return finish(k, y ? call_op(k, OP_identity, 0, NULL, 1, &y, output_name(k)) : 0);
 }
@@ -330,10 +364,13 @@ give_binary(Call *k, const Forest *f, const List *labels, ValueId score, const c
         positive &= f->weight.at[i] >= 0;
     ValueId limit = scalar_const(k, "limit", score, positive ? 0.5 : 0);
     ValueId which = little_cast(k, little_2(k, OP_greater, score, limit), DT_I64);
-    which = which ? little_2(k, OP_reshape, which, little_list(k, 1, (int64_t[]){-1})) : 0;
+    which = which ? little_2(k, OP_reshape, which, little_list(k, 1, (int64_t[]){ -1 })) : 0;
     ValueId both = ml_both(k, score, !positive);
     both = positive ? both : ml_transform(k, both, transform);
-    call_bind(k, 1, both ? call_op(k, OP_identity, 0, NULL, 1, &both, k->proto->n_output > 1 ? k->proto->output[1] : "scores") : 0);
+    call_bind(k, 1,
+              both ? call_op(k, OP_identity, 0, NULL, 1, &both,
+                             k->proto->n_output > 1 ? k->proto->output[1] : "scores")
+                   : 0);
     k->done = true;
     return ml_labels(k, labels, which) && both;
 }
@@ -341,7 +378,8 @@ give_binary(Call *k, const Forest *f, const List *labels, ValueId score, const c
 bool
 convert_tree_classifier(Call *k)
 {
-    Attr best[2] = {{.name = sym(k->m->c, "axis"), .kind = ATTR_INT, .i = 1}, {.name = sym(k->m->c, "keepdims"), .kind = ATTR_INT}};
+    Attr best[2] = { { .name = sym(k->m->c, "axis"), .kind = ATTR_INT, .i = 1 },
+                     { .name = sym(k->m->c, "keepdims"), .kind = ATTR_INT } };
     const char *transform = ml_word(k, "post_transform", "NONE");
     List labels;
     Forest f;
@@ -359,7 +397,7 @@ convert_tree_classifier(Call *k)
         return call_refuse(k, "TreeEnsembleClassifier with %lld labels", (long long)labels.n);
     ValueId s = little_cast(k, ensemble(&f, x, one ? 1 : labels.n, 0), DT_F32);
     List base = real_list(k, "base_values");
-    if (one && base.n == 2) {        /* the score is that of the second class */
+    if (one && base.n == 2) { /* the score is that of the second class */
         double v = ml_number(&base, 1);
         s = s ? little_2(k, OP_add, s, scalar_const(k, "base", s, v)) : 0;
     } else {
@@ -369,17 +407,22 @@ convert_tree_classifier(Call *k)
         return false;
     if (one)
         return give_binary(k, &f, &labels, s, transform);
-    ValueId which = call_op(k, OP_arg_max, 2, best, 1, &s, "best"), y = ml_transform(k, s, transform);
-    call_bind(k, 1, y ? call_op(k, OP_identity, 0, NULL, 1, &y, k->proto->n_output > 1 ? k->proto->output[1] : "scores") : 0);
+    ValueId which = call_op(k, OP_arg_max, 2, best, 1, &s, "best"),
+            y = ml_transform(k, s, transform);
+    call_bind(k, 1,
+              y ? call_op(k, OP_identity, 0, NULL, 1, &y,
+                          k->proto->n_output > 1 ? k->proto->output[1] : "scores")
+                : 0);
     k->done = true;
     return ml_labels(k, &labels, which) && y;
 }
 
-/* ---- version 5: nodes and leaves by their places -------------------------------------------------------- */
+/* ---- version 5: nodes and leaves by their places --------------------------------------------- */
 
 /* A set of values: a chain of nodes, the last of which is `at`'s. */
 static void
-set_member(Forest *f, int32_t at, int64_t feature, const double *value, int64_t n, int32_t yes, int32_t no, bool nan)
+set_member(Forest *f, int32_t at, int64_t feature, const double *value, int64_t n, int32_t yes,
+           int32_t no, bool nan)
 {
     for (int64_t i = 0; i + 1 < n; i++) {
         int32_t next = add_node(f);
@@ -396,42 +439,60 @@ bool
 convert_tree_ensemble(Call *k)
 {
     Arena *a = k->m->arena;
-    List root = ml_ints(k, "tree_roots"), feature = ml_ints(k, "nodes_featureids"), yes, no, yes_leaf, no_leaf, modes, values, weight, member, target;
+    List root = ml_ints(k, "tree_roots"), feature = ml_ints(k, "nodes_featureids"), yes, no,
+         yes_leaf, no_leaf, modes, values, weight, member, target;
     List nan = ml_ints(k, "nodes_missing_value_tracks_true");
-    static const char *const transforms[] = {"NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"};
-    int64_t n = feature.n, transform = get_int(k, "post_transform", 0), how = get_int(k, "aggregate_function", 1), in_set = 0;
+    static const char *const transforms[] = { "NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO",
+                                              "PROBIT" };
+    int64_t n = feature.n, transform = get_int(k, "post_transform", 0),
+            how = get_int(k, "aggregate_function", 1), in_set = 0;
 
-    if (!int_list(k, "nodes_truenodeids", n, &yes) || !int_list(k, "nodes_falsenodeids", n, &no) || !int_list(k, "nodes_trueleafs", n, &yes_leaf)
-        || !int_list(k, "nodes_falseleafs", n, &no_leaf))
+    if (!int_list(k, "nodes_truenodeids", n, &yes) || !int_list(k, "nodes_falsenodeids", n, &no) ||
+        !int_list(k, "nodes_trueleafs", n, &yes_leaf) ||
+        !int_list(k, "nodes_falseleafs", n, &no_leaf))
         return false;
     target = ml_ints(k, "leaf_targetids");
-    const struct { const char *name; List *to; bool needed; } tensors[] = {
-        {"nodes_modes", &modes, true}, {"nodes_splits", &values, true}, {"leaf_weights", &weight, true}, {"membership_values", &member, false}};
+    const struct {
+        const char *name;
+        List *to;
+        bool needed;
+    } tensors[] = { { "nodes_modes", &modes, true },
+                    { "nodes_splits", &values, true },
+                    { "leaf_weights", &weight, true },
+                    { "membership_values", &member, false } };
     for (int i = 0; i < 4; i++) {
         const Onnx__AttributeProto *t = proto_attr(k, tensors[i].name);
         const Type *type;
-        *tensors[i].to = (List){DT_F32, 0, NULL};
+        *tensors[i].to = (List){ DT_F32, 0, NULL };
         if (!t || !t->t) {
             if (tensors[i].needed)
-                return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "TreeEnsemble needs the tensor \"%s\"", tensors[i].name);
+                return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
+                                  "TreeEnsemble needs the tensor \"%s\"", tensors[i].name);
             continue;
         }
-        if (!tensor_read(k->m, t->t, tensors[i].name, k->loc, &type, &tensors[i].to->data) || !expr_const(type_count(k->m->c, type), &tensors[i].to->n))
+        if (!tensor_read(k->m, t->t, tensors[i].name, k->loc, &type, &tensors[i].to->data) ||
+            !expr_const(type_count(k->m->c, type), &tensors[i].to->n))
             return false;
         tensors[i].to->t = type->dtype;
     }
-    if (modes.n != n || values.n != n || weight.n != target.n || (nan.n && nan.n != n) || transform < 0 || transform > 4 || how < 0 || how > 3 || n > INT32_MAX / 16)
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "TreeEnsemble: %lld nodes, %lld modes, %lld splits; %lld leaves, %lld weights; "
-                          "post_transform %lld, aggregate_function %lld", (long long)n, (long long)modes.n, (long long)values.n, (long long)target.n,
-                          (long long)weight.n, (long long)transform, (long long)how);
+    if (modes.n != n || values.n != n || weight.n != target.n || (nan.n && nan.n != n) ||
+        transform < 0 || transform > 4 || how < 0 || how > 3 || n > INT32_MAX / 16)
+        return diag_error(
+            &k->m->c->diags, DIAG_MODEL, k->loc,
+            "TreeEnsemble: %lld nodes, %lld modes, %lld splits; %lld leaves, %lld weights; "
+            "post_transform %lld, aggregate_function %lld",
+            (long long)n, (long long)modes.n, (long long)values.n, (long long)target.n,
+            (long long)weight.n, (long long)transform, (long long)how);
     ValueId x = need_input(k, 0) ? ml_rows(k, ml_real(k, k->in.at[0])) : 0;
     if (!x)
         return false;
-    Forest f = {.k = k, .wide = little_type(k, x)->dtype == DT_F64};
-    for (int64_t i = 0; i < n + target.n; i++)       /* leaves behind the nodes */
+    Forest f = { .k = k, .wide = little_type(k, x)->dtype == DT_F64 };
+    for (int64_t i = 0; i < n + target.n; i++) /* leaves behind the nodes */
         add_node(&f);
     for (int64_t i = 0; i < n; i++) {
-        int64_t to[2] = {AT(yes, i) + (AT(yes_leaf, i) ? n : 0), AT(no, i) + (AT(no_leaf, i) ? n : 0)}, mode = (int64_t)ml_number(&modes, i);
+        int64_t to[2] = { AT(yes, i) + (AT(yes_leaf, i) ? n : 0),
+                          AT(no, i) + (AT(no_leaf, i) ? n : 0) },
+                mode = (int64_t)ml_number(&modes, i);
         for (int c = 0; c < 2; c++) {
             bool leaf = c ? AT(no_leaf, i) : AT(yes_leaf, i);
             if (to[c] < (leaf ? n : 0) || to[c] >= (leaf ? n + target.n : n))
@@ -444,14 +505,17 @@ convert_tree_ensemble(Call *k)
         f.features = AT(feature, i) >= f.features ? AT(feature, i) + 1 : f.features;
         bool missing = nan.n && AT(nan, i);
         if (mode != MEMBER) {
-            set_compare(&f, (int32_t)i, AT(feature, i), (Mode)mode, ml_number(&values, i), (int32_t)to[0], (int32_t)to[1], missing);
+            set_compare(&f, (int32_t)i, AT(feature, i), (Mode)mode, ml_number(&values, i),
+                        (int32_t)to[0], (int32_t)to[1], missing);
             continue;
         }
-        VEC(double) set = {0};                       /* sets stand one after the other, NaN between them */
+        /* sets stand one after the other, NaN between them */
+        VEC(double) set = { 0 };
         for (; in_set < member.n && !isnan(ml_number(&member, in_set)); in_set++)
             VEC_PUSH(a, &set, ml_number(&member, in_set));
         in_set++;
-        set_member(&f, (int32_t)i, AT(feature, i), set.at, set.n, (int32_t)to[0], (int32_t)to[1], missing);
+        set_member(&f, (int32_t)i, AT(feature, i), set.at, set.n, (int32_t)to[0], (int32_t)to[1],
+                   missing);
     }
     for (int64_t i = 0; i < root.n; i++) {
         if (AT(root, i) < 0 || AT(root, i) >= n)
@@ -465,7 +529,7 @@ convert_tree_ensemble(Call *k)
         VEC_PUSH(a, &f.target, (int32_t)(AT(target, i) < INT32_MAX ? AT(target, i) : -1));
         VEC_PUSH(a, &f.weight, ml_number(&weight, i));
     }
-    static const int64_t aggregate[] = {1, 0, 2, 3};
+    static const int64_t aggregate[] = { 1, 0, 2, 3 };
     ValueId y = ensemble(&f, x, get_int(k, "n_targets", 1), aggregate[how]);
     y = ml_transform(k, y, transforms[transform]);
     y = y ? little_cast(k, y, input_type(k, 0)->dtype) : 0;

@@ -1,4 +1,5 @@
-/* words: TfIdfVectorizer: runs of words sorted by length and contents, so that the routine finds each by halving. */
+/* words: TfIdfVectorizer: runs of words sorted by length and contents, so that the routine finds
+ * each by halving. */
 #include "import/ml.h"
 
 #include "routine/routine.h"
@@ -6,7 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct { int64_t length, first, column, run; } Gram;         /* run: grams of this length from here on, at the first of them */
+/* run: grams of this length from here on, at the first of them */
+typedef struct {
+    int64_t length, first, column, run;
+} Gram;
 
 static int
 by_contents(const void *x, const void *y, void *user)
@@ -31,25 +35,29 @@ grams_of(Call *k, const List *pool, Gram **out, int64_t *count, int64_t *columns
     List starts = ml_ints(k, "ngram_counts"), index = ml_ints(k, "ngram_indexes");
     const int64_t *start = starts.data, *column = index.data;
     Gram *g = NEW_ARRAY(k->m->arena, Gram, index.n + 1);
-    TnArray array = {(void *)pool->data, routine_type(pool->t), 1, &pool->n};
+    TnArray array = { (void *)pool->data, routine_type(pool->t), 1, &pool->n };
     int64_t n = 0;
 
     *columns = 0;
     for (int64_t l = 0; l < starts.n; l++) {
         int64_t end = l + 1 < starts.n ? start[l + 1] : pool->n;
         if (start[l] < 0 || end < start[l] || end > pool->n || (end - start[l]) % (l + 1))
-            return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "ngram_counts: runs of %lld from %lld to %lld, of %lld", (long long)l + 1, (long long)start[l],
-                              (long long)end, (long long)pool->n);
+            return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
+                              "ngram_counts: runs of %lld from %lld to %lld, of %lld",
+                              (long long)l + 1, (long long)start[l], (long long)end,
+                              (long long)pool->n);
         for (int64_t at = start[l]; at < end; at += l + 1, n++) {
             if (n >= index.n || column[n] < 0 || column[n] >= INT32_MAX)
-                return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "ngram_indexes has %lld entries, from 0 on; run %lld has none", (long long)index.n, (long long)n);
-            g[n] = (Gram){l + 1, at, column[n], 0};
+                return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
+                                  "ngram_indexes has %lld entries, from 0 on; run %lld has none",
+                                  (long long)index.n, (long long)n);
+            g[n] = (Gram){ l + 1, at, column[n], 0 };
         }
     }
     for (int64_t i = 0; i < index.n; i++)
         *columns = column[i] >= *columns ? column[i] + 1 : *columns;
     qsort_r(g, (size_t)n, sizeof *g, by_contents, &array);
-    for (int64_t i = n; i-- > 0; )
+    for (int64_t i = n; i-- > 0;)
         g[i].run = i + 1 < n && g[i + 1].length == g[i].length ? g[i + 1].run + 1 : 1;
     *out = g;
     *count = n;
@@ -65,21 +73,32 @@ convert_tf_idf(Call *k)
     Gram *grams = NULL;
     bool idf = !strcmp(mode, "IDF"), weigh = idf || !strcmp(mode, "TFIDF");
 
-    if (!need_input(k, 0) || !ml_list(k, "pool", &pool) || !grams_of(k, &pool, &grams, &count, &columns))
+    if (!need_input(k, 0) || !ml_list(k, "pool", &pool) ||
+        !grams_of(k, &pool, &grams, &count, &columns))
         return false;
     const Type *t = input_type(k, 0);
     ValueId x = t->dtype == DT_I32 ? little_cast(k, k->in.at[0], DT_I64) : k->in.at[0];
     if (!pool.n || !columns || !x || little_type(k, x)->dtype != pool.t)
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "TfIdfVectorizer of %s with a pool of %lld words of %s", type_str(k->m->c, t), (long long)pool.n,
+        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
+                          "TfIdfVectorizer of %s with a pool of %lld words of %s",
+                          type_str(k->m->c, t), (long long)pool.n,
                           pool.n ? dtype_info[pool.t].name : "no type");
     if (weights.n && weigh && weights.n != columns)
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "%lld weights, %lld columns", (long long)weights.n, (long long)columns);
+        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "%lld weights, %lld columns",
+                          (long long)weights.n, (long long)columns);
     Attr *attr = NEW_ARRAY(k->m->arena, Attr, 4);
-    const struct { const char *name; int64_t v; } number[4] = {{"least", get_int(k, "min_gram_length", 1)}, {"most", get_int(k, "max_gram_length", 1)},
-                                                               {"skips", get_int(k, "max_skip_count", 0)}, {"columns", columns}};
+    const struct {
+        const char *name;
+        int64_t v;
+    } number[4] = { { "least", get_int(k, "min_gram_length", 1) },
+                    { "most", get_int(k, "max_gram_length", 1) },
+                    { "skips", get_int(k, "max_skip_count", 0) },
+                    { "columns", columns } };
     for (int i = 0; i < 4; i++)
-        attr[i] = (Attr){.name = sym(k->m->c, number[i].name), .kind = ATTR_INT, .i = number[i].v};
-    const ValueId in[3] = {x, ml_const(k, "pool", pool.t, pool.n, -1, pool.data), ml_const(k, "grams", DT_I64, count, 4, grams)};
+        attr[i] =
+            (Attr){ .name = sym(k->m->c, number[i].name), .kind = ATTR_INT, .i = number[i].v };
+    const ValueId in[3] = { x, ml_const(k, "pool", pool.t, pool.n, -1, pool.data),
+                            ml_const(k, "grams", DT_I64, count, 4, grams) };
     ValueId y = call_op(k, OP_tf_idf, 4, attr, 3, in, "counts");
     if (y && idf)
         y = little_cast(k, little_2(k, OP_greater, y, ml_float(k, 0)), DT_F32);

@@ -5,28 +5,32 @@
  * types. So what computed such shapes is no longer read, and need not have a meaning as nests.
  * Then the nests are laid out in order; intermediates are named after the result and the nest.
  *
- * A node that defines a symbol is needed where something is sized or indexed by it, read or not. The
- * copy that a match makes has the same contents as what it was made of, which stands in for it.
+ * A node that defines a symbol is needed where something is sized or indexed by it, read or not.
+ * The copy that a match makes has the same contents as what it was made of, which stands in for it.
  *
  * Needs   types of all values.
  * Keeps   names and types of the values that stay.
  */
 #include "lower/lower.h"
 
-typedef struct { Expansion meaning; bool live; } Lowered;
-enum { READ = 1, ASKED = 2 };          /* by a routine, whose sizes may be what is known of the value */
+typedef struct {
+    Expansion meaning;
+    bool live;
+} Lowered;
+/* by a routine, whose sizes may be what is known of the value */
+enum { READ = 1, ASKED = 2 };
 
 typedef struct {
     const Graph *from;
     Graph *to;
     Arena *scratch;
     ValueId *map;
-    Lowered *node;           /* [from->node.n] */
-    Map definer;             /* of symbols */
-    uint8_t *read;           /* [from->value.n] */
+    Lowered *node; /* [from->node.n] */
+    Map definer;   /* of symbols */
+    uint8_t *read; /* [from->value.n] */
 } Lower;
 
-/* ---- which nodes, as which nests ---------------------------------------------------------------- */
+/* ---- which nodes, as which nests ------------------------------------------------------------- */
 
 static bool
 is_read(const Lower *l, const Node *n)
@@ -124,7 +128,7 @@ expand_live(Lower *l)
     return ok;
 }
 
-/* ---- laying out ------------------------------------------------------------------------------------ */
+/* ---- laying out ------------------------------------------------------------------------------ */
 
 /* The parameter's name in the nest that makes value v: how an intermediate is called. */
 static Sym
@@ -171,7 +175,8 @@ place_nests(Lower *l, NodeId id)
     }
 }
 
-/* Its symbols alone are left of a match, unless a routine asks for the copy, which is known by them. */
+/* Its symbols alone are left of a match, unless a routine asks for the copy, which is known by
+ * them. */
 static void
 place_match(Lower *l, NodeId id)
 {
@@ -188,7 +193,7 @@ place_match(Lower *l, NodeId id)
 Graph *
 lower_nests(const Graph *g)
 {
-    Lower l = {.from = g, .scratch = arena_child(g->ctx->arena)};
+    Lower l = { .from = g, .scratch = arena_child(g->ctx->arena) };
     l.definer = graph_definers(g, l.scratch);
     l.node = NEW_ARRAY(l.scratch, Lowered, g->node.n);
     l.read = NEW_ARRAY(l.scratch, uint8_t, g->value.n);

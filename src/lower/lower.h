@@ -2,5 +2,6 @@
 #ifndef TENON_LOWER_H
 #define TENON_LOWER_H
 #include "graph/graph.h"
-Graph *lower_nests(const Graph *g);      /* NULL with diagnostics, one per operator without a meaning */
+/* NULL with diagnostics, one per operator without a meaning */
+Graph *lower_nests(const Graph *g);
 #endif

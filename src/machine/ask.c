@@ -1,5 +1,5 @@
-/* ask: what the system says of the running processor without any measuring. For `tenon machine` alone: code
- * that is compiled depends on none of it.
+/* ask: what the system says of the running processor without any measuring. For `tenon machine`
+ * alone: code that is compiled depends on none of it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,8 +22,8 @@ read_word(int index, const char *file, char word[32])
     return ok;
 }
 
-/* What the system says replaces the row's sizes, level by level. A level that it does not list is not there,
- * unless it lists none at all. */
+/* What the system says replaces the row's sizes, level by level. A level that it does not list is
+ * not there, unless it lists none at all. */
 static void
 ask_caches(Machine *m)
 {
@@ -31,8 +31,8 @@ ask_caches(Machine *m)
     char level[32], type[32], size[32];
 
     for (int i = 0; i < 8; i++) {
-        if (!read_word(i, "level", level) || !read_word(i, "type", type) || !read_word(i, "size", size) ||
-            strcmp(type, "Instruction") == 0)
+        if (!read_word(i, "level", level) || !read_word(i, "type", type) ||
+            !read_word(i, "size", size) || strcmp(type, "Instruction") == 0)
             continue;
         char *unit;
         int64_t bytes = strtoll(size, &unit, 10);

@@ -1,14 +1,16 @@
-/* cpu_level: which level of x86-64 (1 to 4) this processor and its system have. Part of the prelude of
- * emitted C as well, so that an artefact asks what the compiler asked.
+/* cpu_level: which level of x86-64 (1 to 4) this processor and its system have. Part of the prelude
+ * of emitted C as well, so that an artefact asks what the compiler asked.
  *
- * cpuid is asked here and not through __builtin_cpu_supports: that wants a library of the C compiler's,
- * which not all of them bring (Zig's answers no to everything).
+ * cpuid is asked here and not through __builtin_cpu_supports: that wants a library of the C
+ * compiler's, which not all of them bring (Zig's answers no to everything).
  */
 #ifndef TENON_CPU_LEVEL_H
 #define TENON_CPU_LEVEL_H
 #if defined(__x86_64__)
 
-typedef struct { uint32_t a, b, c, d; } TnCpuid;
+typedef struct {
+    uint32_t a, b, c, d;
+} TnCpuid;
 
 static inline TnCpuid
 tn_cpuid(uint32_t leaf, uint32_t part)
@@ -19,7 +21,8 @@ tn_cpuid(uint32_t leaf, uint32_t part)
     return r;
 }
 
-/* Which registers the system saves when it changes tasks: bits 1 and 2 are those of AVX, 5 to 7 of AVX-512. */
+/* Which registers the system saves when it changes tasks: bits 1 and 2 are those of AVX, 5 to 7 of
+ * AVX-512. */
 static inline uint32_t
 tn_saved_registers(void)
 {
@@ -32,17 +35,22 @@ tn_saved_registers(void)
 static inline int
 tn_cpu_level(void)
 {
-    const uint32_t v2 = 1u << 0 | 1u << 9 | 1u << 13 | 1u << 19 | 1u << 20 | 1u << 23;     /* sse3 ssse3 cx16 sse4.1 sse4.2 popcnt */
-    const uint32_t v3 = 1u << 12 | 1u << 22 | 1u << 27 | 1u << 28 | 1u << 29;              /* fma movbe osxsave avx f16c */
-    const uint32_t v3_more = 1u << 3 | 1u << 5 | 1u << 8;                                  /* bmi1 avx2 bmi2 */
-    const uint32_t v4_more = 1u << 16 | 1u << 17 | 1u << 28 | 1u << 30 | 1u << 31;         /* avx512 f dq cd bw vl */
+    /* sse3 ssse3 cx16 sse4.1 sse4.2 popcnt */
+    const uint32_t v2 = 1u << 0 | 1u << 9 | 1u << 13 | 1u << 19 | 1u << 20 | 1u << 23;
+    /* fma movbe osxsave avx f16c */
+    const uint32_t v3 = 1u << 12 | 1u << 22 | 1u << 27 | 1u << 28 | 1u << 29;
+    /* bmi1 avx2 bmi2 */
+    const uint32_t v3_more = 1u << 3 | 1u << 5 | 1u << 8;
+    /* avx512 f dq cd bw vl */
+    const uint32_t v4_more = 1u << 16 | 1u << 17 | 1u << 28 | 1u << 30 | 1u << 31;
     const uint32_t lzcnt = 1u << 5, avx = 0x06, avx512 = 0xe6;
     uint32_t last = tn_cpuid(0, 0).a, more = tn_cpuid(0x80000000u, 0).a;
     uint32_t features = tn_cpuid(1, 0).c;
 
     if ((features & v2) != v2)
         return 1;
-    if ((features & v3) != v3 || last < 7 || more < 0x80000001u || !(tn_cpuid(0x80000001u, 0).c & lzcnt))
+    if ((features & v3) != v3 || last < 7 || more < 0x80000001u ||
+        !(tn_cpuid(0x80000001u, 0).c & lzcnt))
         return 2;
     uint32_t extended = tn_cpuid(7, 0).b, saved = tn_saved_registers();
     if ((extended & v3_more) != v3_more || (saved & avx) != avx)

@@ -1,8 +1,9 @@
 /* machine: the table of targets.
  *
- * A row says what the schedules need to know and how the C compiler is told. `native` is the best row
- * that the running processor satisfies, as it stands: what else this processor offers would make code
- * that depends on where it was compiled, and is for `tenon machine` to measure and a file to say.
+ * A row says what the schedules need to know and how the C compiler is told. `native` is the best
+ * row that the running processor satisfies, as it stands: what else this processor offers would
+ * make code that depends on where it was compiled, and is for `tenon machine` to measure and a file
+ * to say.
  */
 #include "machine/machine.h"
 
@@ -14,103 +15,211 @@
 
 #define KB ((int64_t)1024)
 #define MB (1024 * KB)
-#define GB_S 1e9                     /* bandwidths are [bytes/s] */
+#define GB_S 1e9 /* bandwidths are [bytes/s] */
 
-/* Best first among those of one family: `native` takes the first that runs here. Each row has the facts of
- * one processor in common use, so that a program compiled without a machine file is at home on its like.
+/* Best first among those of one family: `native` takes the first that runs here. Each row has the
+ * facts of one processor in common use, so that a program compiled without a machine file is at
+ * home on its like.
  *
- * x86-64-v4-bf16  Zen 5 at 4.47 GHz, as `tenon machine` measured two cores of an EPYC: steps of dot products in bf16 as well. For 8 cores,
- *            which share one way to memory, caches count 8 times one core's and memory what the two had.
+ * x86-64-v4-bf16  Zen 5 at 4.47 GHz, as `tenon machine` measured two cores of an EPYC: steps of dot
+ * products in bf16 as well. For 8 cores,
+ *            which share one way to memory, caches count 8 times one core's and memory what the two
+ *            had.
  * x86-64-v4  Cascade Lake Xeon at the 2.36 GHz that it keeps under AVX-512. Instructions: A. Fog,
- *            "Instruction tables", Skylake-X. Caches: Intel, "Optimization Reference Manual", Skylake
- *            Server: sustained 133, 48 and 15 bytes a cycle from L1, L2, L3, 5, 14 and 60 cycles away.
- *            Memory: 6 channels of DDR4-2933 for a socket, a twentieth of it for a thread's 10 to 12 misses. With -vnni
- *            the steps of dot products in integers, which start as often as multiply-adds do.
- * x86-64-v3  Zen 3 at 3.24 GHz, as `tenon machine` measured two cores of an EPYC; for 8 cores caches count
+ *            "Instruction tables", Skylake-X. Caches: Intel, "Optimization Reference Manual",
+ *            Skylake Server: sustained 133, 48 and 15 bytes a cycle from L1, L2, L3, 5, 14 and 60
+ *            cycles away. Memory: 6 channels of DDR4-2933 for a socket, a twentieth of it for a
+ *            thread's 10 to 12 misses. With -vnni the steps of dot products in integers, which
+ *            start as often as multiply-adds do.
+ * x86-64-v3  Zen 3 at 3.24 GHz, as `tenon machine` measured two cores of an EPYC; for 8 cores
+ * caches count
  *            8 times one core's, memory as 8 cores' share of the socket's 8 channels of DDR4-3200.
- * x86-64-v2  The same with half the vector, and a multiplication and an addition for want of multiply-adds.
- * armv8-a    Neoverse N1: Arm, "Neoverse N1 Software Optimization Guide", at 2.5 GHz.
+ * x86-64-v2  The same with half the vector, and a multiplication and an addition for want of
+ * multiply-adds. armv8-a    Neoverse N1: Arm, "Neoverse N1 Software Optimization Guide", at 2.5
+ * GHz.
  * generic    x86-64-v2 without its flags.
- * Read in one stretch, and in four: products of one row on a core of each, 16.6 and 21.6 GB/s, 10.7 and 12.5; of Arm's nothing is said.
- * In sight: 200 instructions where it was not measured, of reorder buffers of 224 (Skylake), 256 (Zen 3) and 128 (Neoverse N1), and 168, 160
- * and 128 registers for vectors (Fog, "Microarchitecture"; Arm's manual).
- * All: lines written apart, and past the caches, at 0.55 and 0.93 of the rate of lines in order, as two cores of a Cascade Lake VM
- * have them (4.1, 6.9 and 7.4 GB/s). Arm's have no such store here: theirs is a plain one. */
-#define APART(one, all)                                                                                                \
-    .apart_per_second = 0.55 * (one) * GB_S, .apart_all_per_second = 0.55 * (all) * GB_S,                              \
+ * Read in one stretch, and in four: products of one row on a core of each, 16.6 and 21.6 GB/s, 10.7
+ * and 12.5; of Arm's nothing is said. In sight: 200 instructions where it was not measured, of
+ * reorder buffers of 224 (Skylake), 256 (Zen 3) and 128 (Neoverse N1), and 168, 160 and 128
+ * registers for vectors (Fog, "Microarchitecture"; Arm's manual). All: lines written apart, and
+ * past the caches, at 0.55 and 0.93 of the rate of lines in order, as two cores of a Cascade Lake
+ * VM have them (4.1, 6.9 and 7.4 GB/s). Arm's have no such store here: theirs is a plain one. */
+#define APART(one, all)                                                                            \
+    .apart_per_second = 0.55 * (one) * GB_S, .apart_all_per_second = 0.55 * (all) * GB_S,          \
     .stream_per_second = 0.93 * (one) * GB_S, .stream_all_per_second = 0.93 * (all) * GB_S
 #define WINDOW 200
-#define ZEN3_RUNTIME .call_seconds = 4.6e-9, .wake_seconds = 1e-6, .unpark_seconds = 35e-6    /* 8 workers are slower to wake than the 2 measured */
+#define ZEN3_RUNTIME                                                                               \
+    .call_seconds = 4.6e-9, .wake_seconds = 1e-6,                                                  \
+    .unpark_seconds = 35e-6 /* 8 workers are slower to wake than the 2 measured */
 /* Zen 3 with vectors of so many bytes, that many registers, and as many multiply-adds a cycle. */
-#define ZEN3(bytes_, registers, fma)                                                                                    \
-    .processor = "Zen 3, measured", .vector_bytes = bytes_, .vector_registers = registers, .line_bytes = 64,           \
-    .cores = 8, .cycle_seconds = 1 / 3.24e9, .issue_per_cycle = 6, .window = WINDOW, .fma_per_cycle = fma, .fma_cycles = 4, \
-    .add_per_cycle = 2, .mixed_per_cycle = 4, .load_per_cycle = 2, .store_per_cycle = 1, .divide_cycles = 3.5,         \
-    .sqrt_cycles = 5, .part_load_cycles = 1, .part_store_cycles = bytes_ * 0.4, .branch_cycles = 13,                    \
-    .gather_cycles = bytes_ / 8.0, .f32_per_second = bytes_ / 2.0 * fma * 3.23e9,                                       \
-    .f64_per_second = bytes_ / 4.0 * fma * 3.23e9, .f16_load_per_second = 5e9, .bf16_load_per_second = 12.8e9,          \
-    .f16_store_per_second = 4.1e9, .bf16_store_per_second = 5.9e9,                                                      \
-    .level = { { 32 * KB, 1.5e-9, { bytes_ * 6.4 * GB_S, bytes_ * 3.2 * GB_S, bytes_ * 6.4 * GB_S },                    \
-                 { bytes_ * 51. * GB_S, bytes_ * 25. * GB_S, bytes_ * 51. * GB_S } },                                   \
-               { 512 * KB, 4.4e-9, { 100 * GB_S, 91 * GB_S, 99 * GB_S }, { 800 * GB_S, 720 * GB_S, 790 * GB_S } },      \
-               { 32 * MB, 30e-9, { 54 * GB_S, 45 * GB_S, 56 * GB_S }, { 400 * GB_S, 350 * GB_S, 420 * GB_S } },         \
-               { INT64_MAX, 130e-9, { 21 * GB_S, 16 * GB_S, 19 * GB_S }, { 80 * GB_S, 50 * GB_S, 60 * GB_S } } },       \
-    .overlap = 2, .stretch_per_second = 16.6 * GB_S, .side_per_second = 21.6 * GB_S, APART(16, 50), ZEN3_RUNTIME
+#define ZEN3(bytes_, registers, fma)                                                               \
+    .processor = "Zen 3, measured", .vector_bytes = bytes_, .vector_registers = registers,         \
+    .line_bytes = 64, .cores = 8, .cycle_seconds = 1 / 3.24e9, .issue_per_cycle = 6,               \
+    .window = WINDOW, .fma_per_cycle = fma, .fma_cycles = 4, .add_per_cycle = 2,                   \
+    .mixed_per_cycle = 4, .load_per_cycle = 2, .store_per_cycle = 1, .divide_cycles = 3.5,         \
+    .sqrt_cycles = 5, .part_load_cycles = 1, .part_store_cycles = bytes_ * 0.4,                    \
+    .branch_cycles = 13, .gather_cycles = bytes_ / 8.0,                                            \
+    .f32_per_second = bytes_ / 2.0 * fma * 3.23e9, .f64_per_second = bytes_ / 4.0 * fma * 3.23e9,  \
+    .f16_load_per_second = 5e9, .bf16_load_per_second = 12.8e9, .f16_store_per_second = 4.1e9,     \
+    .bf16_store_per_second = 5.9e9,                                                                \
+    .level = { { 32 * KB,                                                                          \
+                 1.5e-9,                                                                           \
+                 { bytes_ * 6.4 * GB_S, bytes_ * 3.2 * GB_S, bytes_ * 6.4 * GB_S },                \
+                 { bytes_ * 51. * GB_S, bytes_ * 25. * GB_S, bytes_ * 51. * GB_S } },              \
+               { 512 * KB,                                                                         \
+                 4.4e-9,                                                                           \
+                 { 100 * GB_S, 91 * GB_S, 99 * GB_S },                                             \
+                 { 800 * GB_S, 720 * GB_S, 790 * GB_S } },                                         \
+               { 32 * MB,                                                                          \
+                 30e-9,                                                                            \
+                 { 54 * GB_S, 45 * GB_S, 56 * GB_S },                                              \
+                 { 400 * GB_S, 350 * GB_S, 420 * GB_S } },                                         \
+               { INT64_MAX,                                                                        \
+                 130e-9,                                                                           \
+                 { 21 * GB_S, 16 * GB_S, 19 * GB_S },                                              \
+                 { 80 * GB_S, 50 * GB_S, 60 * GB_S } } },                                          \
+    .overlap = 2, .stretch_per_second = 16.6 * GB_S, .side_per_second = 21.6 * GB_S,               \
+    APART(16, 50), ZEN3_RUNTIME
 
-#define CASCADE_LAKE                                                                                                    \
-    .processor = "Cascade Lake, from its manuals", .vector_bytes = 64, .vector_registers = 32, .line_bytes = 64,        \
-    .cores = 8, .cycle_seconds = 1 / 2.36e9, .issue_per_cycle = 4, .window = WINDOW, .fma_per_cycle = 2, .fma_cycles = 4, \
-    .add_per_cycle = 2, .mixed_per_cycle = 2, .load_per_cycle = 2, .store_per_cycle = 1, .divide_cycles = 16,           \
-    .sqrt_cycles = 20, .gather_cycles = 11, .part_load_cycles = 0.5, .part_store_cycles = 1, .branch_cycles = 16,       \
-    .f32_per_second = 151e9, .f64_per_second = 75e9, .f16_load_per_second = 37e9, .bf16_load_per_second = 37e9,         \
-    .f16_store_per_second = 19e9, .bf16_store_per_second = 9e9,                                                         \
-    .level = { { 32 * KB, 2.1e-9, { 300 * GB_S, 150 * GB_S, 310 * GB_S }, { 2400 * GB_S, 1200 * GB_S, 2480 * GB_S } },  \
-               { 1 * MB, 5.9e-9, { 113 * GB_S, 60 * GB_S, 80 * GB_S }, { 900 * GB_S, 480 * GB_S, 640 * GB_S } },        \
-               { 16 * MB, 25e-9, { 35 * GB_S, 20 * GB_S, 25 * GB_S }, { 280 * GB_S, 160 * GB_S, 200 * GB_S } },         \
-               { INT64_MAX, 90e-9, { 12 * GB_S, 8 * GB_S, 10 * GB_S }, { 90 * GB_S, 60 * GB_S, 75 * GB_S } } },         \
-    .overlap = 2, .stretch_per_second = 10.7 * GB_S, .side_per_second = 12.5 * GB_S, APART(8, 60), ZEN3_RUNTIME
+#define CASCADE_LAKE                                                                               \
+    .processor = "Cascade Lake, from its manuals", .vector_bytes = 64, .vector_registers = 32,     \
+    .line_bytes = 64, .cores = 8, .cycle_seconds = 1 / 2.36e9, .issue_per_cycle = 4,               \
+    .window = WINDOW, .fma_per_cycle = 2, .fma_cycles = 4, .add_per_cycle = 2,                     \
+    .mixed_per_cycle = 2, .load_per_cycle = 2, .store_per_cycle = 1, .divide_cycles = 16,          \
+    .sqrt_cycles = 20, .gather_cycles = 11, .part_load_cycles = 0.5, .part_store_cycles = 1,       \
+    .branch_cycles = 16, .f32_per_second = 151e9, .f64_per_second = 75e9,                          \
+    .f16_load_per_second = 37e9, .bf16_load_per_second = 37e9, .f16_store_per_second = 19e9,       \
+    .bf16_store_per_second = 9e9,                                                                  \
+    .level = { { 32 * KB,                                                                          \
+                 2.1e-9,                                                                           \
+                 { 300 * GB_S, 150 * GB_S, 310 * GB_S },                                           \
+                 { 2400 * GB_S, 1200 * GB_S, 2480 * GB_S } },                                      \
+               { 1 * MB,                                                                           \
+                 5.9e-9,                                                                           \
+                 { 113 * GB_S, 60 * GB_S, 80 * GB_S },                                             \
+                 { 900 * GB_S, 480 * GB_S, 640 * GB_S } },                                         \
+               { 16 * MB,                                                                          \
+                 25e-9,                                                                            \
+                 { 35 * GB_S, 20 * GB_S, 25 * GB_S },                                              \
+                 { 280 * GB_S, 160 * GB_S, 200 * GB_S } },                                         \
+               { INT64_MAX,                                                                        \
+                 90e-9,                                                                            \
+                 { 12 * GB_S, 8 * GB_S, 10 * GB_S },                                               \
+                 { 90 * GB_S, 60 * GB_S, 75 * GB_S } } },                                          \
+    .overlap = 2, .stretch_per_second = 10.7 * GB_S, .side_per_second = 12.5 * GB_S, APART(8, 60), \
+    ZEN3_RUNTIME
 
-#define ZEN5                                                                                                            \
-    .processor = "Zen 5, measured", .vector_bytes = 64, .vector_registers = 32, .line_bytes = 64,                       \
-    .cores = 8, .cycle_seconds = 1 / 4.47e9, .issue_per_cycle = 6.3, .window = 280, .fma_per_cycle = 2, .fma_cycles = 4, \
-    .add_per_cycle = 2, .mixed_per_cycle = 3, .load_per_cycle = 1.93, .store_per_cycle = 0.98, .divide_cycles = 2.5,    \
-    .sqrt_cycles = 4.5, .gather_cycles = 8.2, .part_load_cycles = 0.6, .part_store_cycles = 1, .branch_cycles = 24,     \
-    .f32_per_second = 284e9, .f64_per_second = 142e9, .f16_load_per_second = 64e9, .bf16_load_per_second = 68e9,        \
-    .f16_store_per_second = 35e9, .bf16_store_per_second = 21e9,                                                        \
-    .level = { { 48 * KB, 1.1e-9, { 551 * GB_S, 280 * GB_S, 560 * GB_S }, { 4400 * GB_S, 2240 * GB_S, 4480 * GB_S } },  \
-               { 1 * MB, 3.9e-9, { 259 * GB_S, 275 * GB_S, 271 * GB_S }, { 2070 * GB_S, 2200 * GB_S, 2170 * GB_S } },   \
-               { 32 * MB, 15e-9, { 128 * GB_S, 125 * GB_S, 131 * GB_S }, { 1020 * GB_S, 1000 * GB_S, 1050 * GB_S } },   \
-               { INT64_MAX, 130e-9, { 49 * GB_S, 36 * GB_S, 50 * GB_S }, { 55 * GB_S, 35 * GB_S, 54 * GB_S } } },       \
-    .overlap = 4, .near_step_per_second = 206 * GB_S, .stretch_per_second = 46 * GB_S,                                  \
-    .side_per_second = 50 * GB_S, .step_per_second = 19 * GB_S,                                                         \
-    .piece_per_second = 46 * GB_S, .apart_per_second = 8.5 * GB_S, .stream_per_second = 15.3 * GB_S,                    \
-    .beside_per_second = 45 * GB_S, .apart_all_per_second = 17 * GB_S, .stream_all_per_second = 26 * GB_S, ZEN3_RUNTIME
+#define ZEN5                                                                                       \
+    .processor = "Zen 5, measured", .vector_bytes = 64, .vector_registers = 32, .line_bytes = 64,  \
+    .cores = 8, .cycle_seconds = 1 / 4.47e9, .issue_per_cycle = 6.3, .window = 280,                \
+    .fma_per_cycle = 2, .fma_cycles = 4, .add_per_cycle = 2, .mixed_per_cycle = 3,                 \
+    .load_per_cycle = 1.93, .store_per_cycle = 0.98, .divide_cycles = 2.5, .sqrt_cycles = 4.5,     \
+    .gather_cycles = 8.2, .part_load_cycles = 0.6, .part_store_cycles = 1, .branch_cycles = 24,    \
+    .f32_per_second = 284e9, .f64_per_second = 142e9, .f16_load_per_second = 64e9,                 \
+    .bf16_load_per_second = 68e9, .f16_store_per_second = 35e9, .bf16_store_per_second = 21e9,     \
+    .level = { { 48 * KB,                                                                          \
+                 1.1e-9,                                                                           \
+                 { 551 * GB_S, 280 * GB_S, 560 * GB_S },                                           \
+                 { 4400 * GB_S, 2240 * GB_S, 4480 * GB_S } },                                      \
+               { 1 * MB,                                                                           \
+                 3.9e-9,                                                                           \
+                 { 259 * GB_S, 275 * GB_S, 271 * GB_S },                                           \
+                 { 2070 * GB_S, 2200 * GB_S, 2170 * GB_S } },                                      \
+               { 32 * MB,                                                                          \
+                 15e-9,                                                                            \
+                 { 128 * GB_S, 125 * GB_S, 131 * GB_S },                                           \
+                 { 1020 * GB_S, 1000 * GB_S, 1050 * GB_S } },                                      \
+               { INT64_MAX,                                                                        \
+                 130e-9,                                                                           \
+                 { 49 * GB_S, 36 * GB_S, 50 * GB_S },                                              \
+                 { 55 * GB_S, 35 * GB_S, 54 * GB_S } } },                                          \
+    .overlap = 4, .near_step_per_second = 206 * GB_S, .stretch_per_second = 46 * GB_S,             \
+    .side_per_second = 50 * GB_S, .step_per_second = 19 * GB_S, .piece_per_second = 46 * GB_S,     \
+    .apart_per_second = 8.5 * GB_S, .stream_per_second = 15.3 * GB_S,                              \
+    .beside_per_second = 45 * GB_S, .apart_all_per_second = 17 * GB_S,                             \
+    .stream_all_per_second = 26 * GB_S, ZEN3_RUNTIME
 
 static const Machine table[] = {
-    { .name = "x86-64-v4-bf16", .flags = "-march=x86-64-v4 -mavx512vnni -mavx512bf16 -mprefer-vector-width=512",
-      .cpu_check = "tn_cpu_level() >= 4 && tn_cpu_bf16()", ZEN5, .bf16_dot_per_second = 569e9, .i16_dot_per_second = 567e9,
+    { .name = "x86-64-v4-bf16",
+      .flags = "-march=x86-64-v4 -mavx512vnni -mavx512bf16 -mprefer-vector-width=512",
+      .cpu_check = "tn_cpu_level() >= 4 && tn_cpu_bf16()",
+      ZEN5,
+      .bf16_dot_per_second = 569e9,
+      .i16_dot_per_second = 567e9,
       .i8_dot_per_second = 1139e9 },
-    { .name = "x86-64-v4-vnni", .flags = "-march=x86-64-v4 -mavx512vnni -mprefer-vector-width=512",
-      .cpu_check = "tn_cpu_level() >= 4 && tn_cpu_vnni()", CASCADE_LAKE, .i16_dot_per_second = 302e9, .i8_dot_per_second = 604e9 },
-    { .name = "x86-64-v4", .flags = "-march=x86-64-v4 -mprefer-vector-width=512", .cpu_check = "tn_cpu_level() >= 4", CASCADE_LAKE,
+    { .name = "x86-64-v4-vnni",
+      .flags = "-march=x86-64-v4 -mavx512vnni -mprefer-vector-width=512",
+      .cpu_check = "tn_cpu_level() >= 4 && tn_cpu_vnni()",
+      CASCADE_LAKE,
+      .i16_dot_per_second = 302e9,
+      .i8_dot_per_second = 604e9 },
+    { .name = "x86-64-v4",
+      .flags = "-march=x86-64-v4 -mprefer-vector-width=512",
+      .cpu_check = "tn_cpu_level() >= 4",
+      CASCADE_LAKE,
       .i16_dot_per_second = 151e9 },
-    { .name = "x86-64-v3", .flags = "-march=x86-64-v3", .cpu_check = "tn_cpu_level() >= 3", ZEN3(32, 16, 2),
+    { .name = "x86-64-v3",
+      .flags = "-march=x86-64-v3",
+      .cpu_check = "tn_cpu_level() >= 3",
+      ZEN3(32, 16, 2),
       .i16_dot_per_second = 207e9 },
-    { .name = "x86-64-v2", .flags = "-march=x86-64-v2", .cpu_check = "tn_cpu_level() >= 2", ZEN3(16, 16, 1),
+    { .name = "x86-64-v2",
+      .flags = "-march=x86-64-v2",
+      .cpu_check = "tn_cpu_level() >= 2",
+      ZEN3(16, 16, 1),
       .i16_dot_per_second = 103e9 },
-    { .name = "armv8-a", .flags = "-march=armv8-a", .cpu_check = "1", .processor = "Neoverse N1, from its manual",
-      .vector_bytes = 16, .vector_registers = 32, .line_bytes = 64, .cores = 8,
-      .cycle_seconds = 1 / 2.5e9, .issue_per_cycle = 4, .window = WINDOW, .fma_per_cycle = 2, .fma_cycles = 4, .add_per_cycle = 2,
-      .mixed_per_cycle = 2, .load_per_cycle = 2, .store_per_cycle = 1, .divide_cycles = 10, .sqrt_cycles = 12, .gather_cycles = 4,
-      .part_load_cycles = 4, .part_store_cycles = 4, .branch_cycles = 11,
-      .f32_per_second = 40e9, .f64_per_second = 20e9,
-      .f16_load_per_second = 10e9, .bf16_load_per_second = 10e9, .f16_store_per_second = 10e9, .bf16_store_per_second = 5e9,
-      .level = { { 32 * KB, 1.6e-9, { 80 * GB_S, 40 * GB_S, 80 * GB_S }, { 640 * GB_S, 320 * GB_S, 640 * GB_S } },
-                 { 512 * KB, 4.4e-9, { 60 * GB_S, 30 * GB_S, 45 * GB_S }, { 480 * GB_S, 240 * GB_S, 360 * GB_S } },
-                 { 2 * MB, 20e-9, { 30 * GB_S, 20 * GB_S, 25 * GB_S }, { 240 * GB_S, 160 * GB_S, 200 * GB_S } },
-                 { INT64_MAX, 100e-9, { 15 * GB_S, 15 * GB_S, 20 * GB_S }, { 80 * GB_S, 60 * GB_S, 80 * GB_S } } },
-      .overlap = 2, .stretch_per_second = 15 * GB_S, .side_per_second = 15 * GB_S,
-      .apart_per_second = 8.3 * GB_S, .apart_all_per_second = 33 * GB_S, .stream_per_second = 8.3 * GB_S, .stream_all_per_second = 33 * GB_S,
+    { .name = "armv8-a",
+      .flags = "-march=armv8-a",
+      .cpu_check = "1",
+      .processor = "Neoverse N1, from its manual",
+      .vector_bytes = 16,
+      .vector_registers = 32,
+      .line_bytes = 64,
+      .cores = 8,
+      .cycle_seconds = 1 / 2.5e9,
+      .issue_per_cycle = 4,
+      .window = WINDOW,
+      .fma_per_cycle = 2,
+      .fma_cycles = 4,
+      .add_per_cycle = 2,
+      .mixed_per_cycle = 2,
+      .load_per_cycle = 2,
+      .store_per_cycle = 1,
+      .divide_cycles = 10,
+      .sqrt_cycles = 12,
+      .gather_cycles = 4,
+      .part_load_cycles = 4,
+      .part_store_cycles = 4,
+      .branch_cycles = 11,
+      .f32_per_second = 40e9,
+      .f64_per_second = 20e9,
+      .f16_load_per_second = 10e9,
+      .bf16_load_per_second = 10e9,
+      .f16_store_per_second = 10e9,
+      .bf16_store_per_second = 5e9,
+      .level = { { 32 * KB,
+                   1.6e-9,
+                   { 80 * GB_S, 40 * GB_S, 80 * GB_S },
+                   { 640 * GB_S, 320 * GB_S, 640 * GB_S } },
+                 { 512 * KB,
+                   4.4e-9,
+                   { 60 * GB_S, 30 * GB_S, 45 * GB_S },
+                   { 480 * GB_S, 240 * GB_S, 360 * GB_S } },
+                 { 2 * MB,
+                   20e-9,
+                   { 30 * GB_S, 20 * GB_S, 25 * GB_S },
+                   { 240 * GB_S, 160 * GB_S, 200 * GB_S } },
+                 { INT64_MAX,
+                   100e-9,
+                   { 15 * GB_S, 15 * GB_S, 20 * GB_S },
+                   { 80 * GB_S, 60 * GB_S, 80 * GB_S } } },
+      .overlap = 2,
+      .stretch_per_second = 15 * GB_S,
+      .side_per_second = 15 * GB_S,
+      .apart_per_second = 8.3 * GB_S,
+      .apart_all_per_second = 33 * GB_S,
+      .stream_per_second = 8.3 * GB_S,
+      .stream_all_per_second = 33 * GB_S,
       ZEN3_RUNTIME },
     { .name = "generic", .flags = "", .cpu_check = "1", ZEN3(16, 16, 1) },
 };
@@ -122,7 +231,8 @@ machine_runs_here(const Machine *m)
 #if defined(__x86_64__)
     static const char family[] = "x86-64-v";
     if (strncmp(m->name, family, strlen(family)) == 0)
-        return tn_cpu_level() >= atoi(m->name + strlen(family)) && (!strstr(m->name, "-vnni") || tn_cpu_vnni()) &&
+        return tn_cpu_level() >= atoi(m->name + strlen(family)) &&
+               (!strstr(m->name, "-vnni") || tn_cpu_vnni()) &&
                (!strstr(m->name, "-bf16") || tn_cpu_bf16());
 #elif defined(__aarch64__)
     if (strcmp(m->name, "armv8-a") == 0)
@@ -142,7 +252,8 @@ machine_find(Ctx *c, const char *name, Machine *out)
         *out = table[i];
         return true;
     }
-    return diag_error(&c->diags, DIAG_USAGE, (Loc){ 0 }, "no target is called \"%s\"; there are %s", name, machine_names(c));
+    return diag_error(&c->diags, DIAG_USAGE, (Loc){ 0 }, "no target is called \"%s\"; there are %s",
+                      name, machine_names(c));
 }
 
 const char *

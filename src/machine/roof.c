@@ -1,6 +1,6 @@
-/* roof: the least time in which a machine could do so much (S. Williams, A. Waterman, D. Patterson, "Roofline",
- * CACM 52(4), 2009): its operations at the peak of their type, or its bytes at the bandwidth of the smallest level
- * that holds them, whichever takes longer.
+/* roof: the least time in which a machine could do so much (S. Williams, A. Waterman, D. Patterson,
+ * "Roofline", CACM 52(4), 2009): its operations at the peak of their type, or its bytes at the
+ * bandwidth of the smallest level that holds them, whichever takes longer.
  */
 #include "machine/machine.h"
 

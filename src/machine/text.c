@@ -1,5 +1,5 @@
-/* text: a machine as a file. One fact a line, its name and its number, units in the comments; what a
- * file does not say is as its target's row says.
+/* text: a machine as a file. One fact a line, its name and its number, units in the comments; what
+ * a file does not say is as its target's row says.
  *
  *     target      x86-64-v3
  *     processor   "AMD EPYC"
@@ -19,7 +19,7 @@ typedef enum { FACT_COUNT, FACT_BYTES, FACT_SOME, FACT_MAYBE } FactKind;
 typedef struct {
     const char *name;
     FactKind kind;
-    size_t at;                   /* of the field in Machine */
+    size_t at; /* of the field in Machine */
     const char *unit, *what;
 } Fact;
 
@@ -29,15 +29,18 @@ typedef struct {
 #define SOME(field, unit, what) { #field, FACT_SOME, AT(field), unit, what },
 #define MAYBE(field, unit, what) { #field, FACT_MAYBE, AT(field), unit, what },
 #define RATE(name, field, what) { name, FACT_SOME, AT(field), "bytes/s", what },
-#define LEVEL(name, l)                                                                            \
-    BYTES(#name ".bytes", level[l].bytes, "bytes", l == LEVEL_L3 ? "shared by the cores" : "of one core") \
-    { #name ".latency", FACT_SOME, AT(level[l].latency_seconds), "s", "one of a chain of loads" },   \
-    RATE(#name ".read", level[l].one.read, "by one thread")                                       \
-    RATE(#name ".write", level[l].one.write, "by one thread")                                     \
-    RATE(#name ".copy", level[l].one.copy, "read and written, by one thread")                     \
-    RATE(#name ".all.read", level[l].all.read, "by all cores")                                    \
-    RATE(#name ".all.write", level[l].all.write, "by all cores")                                  \
-    RATE(#name ".all.copy", level[l].all.copy, "read and written, by all cores")
+#define LEVEL(name, l)                                                                             \
+    BYTES(#name ".bytes", level[l].bytes, "bytes",                                                 \
+          l == LEVEL_L3 ? "shared by the cores" : "of one core"){                                  \
+        #name ".latency", FACT_SOME, AT(level[l].latency_seconds), "s", "one of a chain of loads"  \
+    },                                                                                             \
+        RATE(#name ".read", level[l].one.read, "by one thread")                                    \
+            RATE(#name ".write", level[l].one.write, "by one thread")                              \
+                RATE(#name ".copy", level[l].one.copy, "read and written, by one thread")          \
+                    RATE(#name ".all.read", level[l].all.read, "by all cores")                     \
+                        RATE(#name ".all.write", level[l].all.write, "by all cores")               \
+                            RATE(#name ".all.copy", level[l].all.copy,                             \
+                                 "read and written, by all cores")
 
 static const Fact facts[] = {
 #include "machine/facts.def"
@@ -52,7 +55,7 @@ is_memory_size(const Fact *f)
     return f->at == offsetof(Machine, level[LEVEL_MEMORY].bytes);
 }
 
-/* ---- printing ------------------------------------------------------------------------------------- */
+/* ---- printing -------------------------------------------------------------------------------- */
 
 static void
 add_value(Text *t, const Machine *m, const Fact *f)
@@ -75,20 +78,21 @@ machine_print(Text *t, const Machine *m)
         const Fact *f = &facts[i];
         Text value = { .arena = t->arena };
         if (is_memory_size(f))
-            continue;                /* memory is as large as it needs to be */
+            continue; /* memory is as large as it needs to be */
         add_value(&value, m, f);
-        text_printf(t, "%-24s %-12s ; %s%s%s\n", f->name, text_str(&value), f->unit, *f->unit ? ", " : "", f->what);
+        text_printf(t, "%-24s %-12s ; %s%s%s\n", f->name, text_str(&value), f->unit,
+                    *f->unit ? ", " : "", f->what);
     }
 }
 
-/* ---- parsing -------------------------------------------------------------------------------------- */
+/* ---- parsing --------------------------------------------------------------------------------- */
 
 typedef struct {
     Ctx *c;
     Loc loc;
     char name[64], value[256];
     Machine *m;
-    uint32_t seen[NFACT];        /* the line that gave the fact; 0: none */
+    uint32_t seen[NFACT]; /* the line that gave the fact; 0: none */
 } Reader;
 
 static bool
@@ -134,7 +138,8 @@ set_real(Reader *r, const Fact *f)
 
     double v = strtod(r->value, &end);
     if (end == r->value || *end || !isfinite(v) || v < 0 || (v == 0 && f->kind == FACT_SOME))
-        return wrong(r, f->kind == FACT_SOME ? "a number above 0 is needed" : "a number of 0 or more is needed");
+        return wrong(r, f->kind == FACT_SOME ? "a number above 0 is needed"
+                                             : "a number of 0 or more is needed");
     *(double *)((char *)r->m + f->at) = v;
     return true;
 }
@@ -147,7 +152,9 @@ set_fact(Reader *r)
         if (strcmp(f->name, r->name) != 0 || is_memory_size(f))
             continue;
         if (r->seen[i])
-            return diag_error(&r->c->diags, DIAG_USAGE, r->loc, "%s is said a second time; it stands on line %u already", r->name, r->seen[i]);
+            return diag_error(&r->c->diags, DIAG_USAGE, r->loc,
+                              "%s is said a second time; it stands on line %u already", r->name,
+                              r->seen[i]);
         r->seen[i] = r->loc.line;
         switch (f->kind) {
         case FACT_COUNT: return set_count(r, f);
@@ -156,7 +163,9 @@ set_fact(Reader *r)
         case FACT_MAYBE: return set_real(r, f);
         }
     }
-    return diag_error(&r->c->diags, DIAG_USAGE, r->loc, "%s is no fact of a machine; `tenon machine` writes a file of all there are", r->name);
+    return diag_error(&r->c->diags, DIAG_USAGE, r->loc,
+                      "%s is no fact of a machine; `tenon machine` writes a file of all there are",
+                      r->name);
 }
 
 static bool
@@ -164,14 +173,16 @@ set_line(Reader *r)
 {
     if (strcmp(r->name, "target") == 0) {
         if (r->m->name)
-            return diag_error(&r->c->diags, DIAG_USAGE, r->loc, "a second target, %s; the file began with %s", r->value, r->m->name);
+            return diag_error(&r->c->diags, DIAG_USAGE, r->loc,
+                              "a second target, %s; the file began with %s", r->value, r->m->name);
         if (strcmp(r->value, "native") == 0)
             return wrong(r, "a file names its target, so that it means the same everywhere");
         return machine_find(r->c, r->value, r->m) ||
                (diag_note(&r->c->diags, r->loc, "named here"), false);
     }
     if (!r->m->name)
-        return diag_error(&r->c->diags, DIAG_USAGE, r->loc, "a machine file begins with its target, as in: target x86-64-v3");
+        return diag_error(&r->c->diags, DIAG_USAGE, r->loc,
+                          "a machine file begins with its target, as in: target x86-64-v3");
     if (strcmp(r->name, "processor") == 0) {
         r->m->processor = arena_str(r->c->arena, r->value);
         return true;
@@ -179,7 +190,8 @@ set_line(Reader *r)
     return set_fact(r);
 }
 
-/* `name value ; comment`, the value a word or in quotes. Nothing but blanks and comment: an empty name. */
+/* `name value ; comment`, the value a word or in quotes. Nothing but blanks and comment: an empty
+ * name. */
 static bool
 split_line(Reader *r, const char *s, const char *end)
 {
@@ -198,15 +210,20 @@ split_line(Reader *r, const char *s, const char *end)
     while (s < end && isspace((unsigned char)*s))
         s++;
     bool quoted = s < end && *s == '"';
-    for (n = 0, s += quoted; s < end && n + 1 < sizeof r->value && (quoted ? *s != '"' : !isspace((unsigned char)*s)); s++)
+    for (n = 0, s += quoted;
+         s < end && n + 1 < sizeof r->value && (quoted ? *s != '"' : !isspace((unsigned char)*s));
+         s++)
         r->value[n++] = *s;
     r->value[n] = 0;
     if (quoted && (s >= end || *s++ != '"'))
-        return diag_error(&r->c->diags, DIAG_USAGE, r->loc, "%s: the quoted text has no end", r->name);
+        return diag_error(&r->c->diags, DIAG_USAGE, r->loc, "%s: the quoted text has no end",
+                          r->name);
     while (s < end && isspace((unsigned char)*s))
         s++;
     if (s < end && *s != ';')
-        return diag_error(&r->c->diags, DIAG_USAGE, r->loc, "%s: one name and one value stand on a line, and a comment after ;", r->name);
+        return diag_error(&r->c->diags, DIAG_USAGE, r->loc,
+                          "%s: one name and one value stand on a line, and a comment after ;",
+                          r->name);
     return !*r->name || *r->value || quoted ||
            diag_error(&r->c->diags, DIAG_USAGE, r->loc, "%s has no value", r->name);
 }
@@ -221,9 +238,11 @@ check_levels(Ctx *c, const char *file, const Machine *m)
     for (int l = LEVEL_L1; l < LEVEL_MEMORY; l++) {
         int64_t bytes = m->level[l].bytes;
         if (l == LEVEL_L1 ? bytes < 1024 : bytes && bytes <= least)
-            return diag_error(&c->diags, DIAG_USAGE, (Loc){ .file = file }, "%s.bytes %lld: %s", name[l], (long long)bytes,
-                              l == LEVEL_L1 ? "a first-level cache of 1024 bytes or more is needed"
-                                            : "a cache is larger than the one before it, or 0: there is none");
+            return diag_error(
+                &c->diags, DIAG_USAGE, (Loc){ .file = file }, "%s.bytes %lld: %s", name[l],
+                (long long)bytes,
+                l == LEVEL_L1 ? "a first-level cache of 1024 bytes or more is needed"
+                              : "a cache is larger than the one before it, or 0: there is none");
         least = bytes ? bytes : least;
     }
     return true;
@@ -243,7 +262,8 @@ machine_parse(Ctx *c, const char *file, const char *text, size_t n, Machine *out
             return false;
     }
     if (!out->name)
-        return diag_error(&c->diags, DIAG_USAGE, (Loc){ .file = file }, "the file says nothing of a machine; it begins with its target, "
-                                                                       "as in: target x86-64-v3");
+        return diag_error(&c->diags, DIAG_USAGE, (Loc){ .file = file },
+                          "the file says nothing of a machine; it begins with its target, "
+                          "as in: target x86-64-v3");
     return check_levels(c, file, out);
 }

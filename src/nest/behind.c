@@ -1,10 +1,12 @@
 /* behind: what a nest has behind an input that it begins with.
  *
- *     o[i, k, l] = k < p ? x[i, k, l] : v(k)          is x, and behind it         w[i, k, l] = v(k + p)
+ *     o[i, k, l] = k < p ? x[i, k, l] : v(k)          is x, and behind it         w[i, k, l] = v(k
+ *     + p)
  *
  * Whoever finds x in its place already, in front of the output's memory, needs the second alone.
  *
- * And a nest that is nothing but its inputs side by side along one dimension: of those nobody needs it who finds them all in their places.
+ * And a nest that is nothing but its inputs side by side along one dimension: of those nobody needs
+ * it who finds them all in their places.
  */
 #include "nest/internal.h"
 #include "nest/walk.h"
@@ -16,7 +18,8 @@ is_bare(const Nest *n, uint32_t rank, const Expr *const *at)
     Var v;
 
     for (uint32_t d = 0; d < rank; d++)
-        if (!expr_is_var(at[d], &v) || v.kind != VAR_AXIS || v.id >= n->naxis || n->axis[v.id].kind != AXIS_PARALLEL)
+        if (!expr_is_var(at[d], &v) || v.kind != VAR_AXIS || v.id >= n->naxis ||
+            n->axis[v.id].kind != AXIS_PARALLEL)
             return false;
     return true;
 }
@@ -45,8 +48,8 @@ nest_behind(Ctx *c, const Nest *n, uint32_t slot, uint32_t *dim, bool *keep)
     const Type *x = n->param[slot].type, *o = n->param[w->out].type;
     const Expr *end = NULL;
 
-    if (n->nwrite != 1 || n->nout != 1 || w->combiner != COMB_NONE || x->rank != o->rank || !is_bare(n, o->rank, w->at)
-        || w->value->op != S_SELECT)
+    if (n->nwrite != 1 || n->nout != 1 || w->combiner != COMB_NONE || x->rank != o->rank ||
+        !is_bare(n, o->rank, w->at) || w->value->op != S_SELECT)
         return NULL;
     const Scalar *first = w->value->arg[1], *rest = w->value->arg[2];
     uint32_t d = dim_of_test(c, n, w->value->arg[0], &end);
@@ -55,7 +58,8 @@ nest_behind(Ctx *c, const Nest *n, uint32_t slot, uint32_t *dim, bool *keep)
     if (expr_eq(c, NULL, end, x->dim[d]) != YES)
         return NULL;
     for (uint32_t k = 0; k < o->rank; k++)
-        if (first->u.load.at[k] != w->at[k] || (k != d && expr_eq(c, NULL, x->dim[k], o->dim[k]) != YES))
+        if (first->u.load.at[k] != w->at[k] ||
+            (k != d && expr_eq(c, NULL, x->dim[k], o->dim[k]) != YES))
             return NULL;
     Var axis;
     expr_is_var(w->at[d], &axis);
@@ -72,9 +76,13 @@ nest_behind(Ctx *c, const Nest *n, uint32_t slot, uint32_t *dim, bool *keep)
     return made ? nest_drop_unused(c, made, keep) : NULL;
 }
 
-/* ---- side by side -------------------------------------------------------------------------------------- */
+/* ---- side by side ---------------------------------------------------------------------------- */
 
-typedef struct { Ctx *c; const Nest *n; uint32_t dim, *slot, count; } Beside;
+typedef struct {
+    Ctx *c;
+    const Nest *n;
+    uint32_t dim, *slot, count;
+} Beside;
 
 /* Is the value, from a place of the dimension to another, an input that is so long? */
 static bool
@@ -84,15 +92,18 @@ is_piece(Beside *b, const Scalar *value, const Expr *from, const Expr *to)
     const Type *o = b->n->param[w->out].type;
     uint32_t slot = value->op == S_LOAD ? value->u.load.slot : b->n->nin;
 
-    if (slot >= b->n->nin || value->u.load.outside || b->n->param[slot].type->rank != o->rank || b->count == b->n->nin)
+    if (slot >= b->n->nin || value->u.load.outside || b->n->param[slot].type->rank != o->rank ||
+        b->count == b->n->nin)
         return false;
     for (uint32_t i = 0; i < b->count; i++)
         if (b->slot[i] == slot)
             return false;
     const Type *x = b->n->param[slot].type;
     for (uint32_t d = 0; d < o->rank; d++) {
-        const Expr *at = d == b->dim ? expr_sub(b->c, w->at[d], from) : w->at[d], *size = d == b->dim ? expr_sub(b->c, to, from) : o->dim[d];
-        if (expr_eq(b->c, NULL, value->u.load.at[d], at) != YES || expr_eq(b->c, NULL, x->dim[d], size) != YES)
+        const Expr *at = d == b->dim ? expr_sub(b->c, w->at[d], from) : w->at[d],
+                   *size = d == b->dim ? expr_sub(b->c, to, from) : o->dim[d];
+        if (expr_eq(b->c, NULL, value->u.load.at[d], at) != YES ||
+            expr_eq(b->c, NULL, x->dim[d], size) != YES)
             return false;
     }
     b->slot[b->count++] = slot;
@@ -121,7 +132,8 @@ nest_beside(Ctx *c, const Nest *n, uint32_t *dim, uint32_t *slot)
 {
     const Write *w = &n->write[0];
 
-    if (n->nwrite != 1 || n->nout != 1 || w->combiner != COMB_NONE || !is_bare(n, n->param[w->out].type->rank, w->at))
+    if (n->nwrite != 1 || n->nout != 1 || w->combiner != COMB_NONE ||
+        !is_bare(n, n->param[w->out].type->rank, w->at))
         return false;
     Beside b = { c, n, n->param[w->out].type->rank, slot, 0 };
     bool all = are_pieces(&b, w->value, expr_int(c, 0), NULL) && b.count == n->nin;

@@ -37,7 +37,9 @@ nest_axis(NestBuilder *b, const char *name, AxisKind kind, const Expr *extent)
 void
 nest_axes_of(NestBuilder *b, const Type *t, const Expr **axis)
 {
-    static const char *const name[] = { "i", "j", "k", "l", "m", "n", "o", "p", "q", "r", "s", "t" };
+    static const char *const name[] = {
+        "i", "j", "k", "l", "m", "n", "o", "p", "q", "r", "s", "t"
+    };
     for (uint32_t d = 0; d < t->rank; d++)
         axis[d] = nest_axis(b, name[d % (sizeof name / sizeof *name)], AXIS_PARALLEL, t->dim[d]);
 }
@@ -78,7 +80,8 @@ nest_write(NestBuilder *b, uint32_t out, const Expr *const *at, const Scalar *va
 }
 
 void
-nest_write_combine(NestBuilder *b, uint32_t out, const Expr *const *at, Combiner k, uint32_t init, const Scalar *value)
+nest_write_combine(NestBuilder *b, uint32_t out, const Expr *const *at, Combiner k, uint32_t init,
+                   const Scalar *value)
 {
     assert(out < b->out.n);
     Arena *a = b->ctx->arena;
@@ -100,9 +103,13 @@ nest_finish(NestBuilder *b)
         b->write.at[w].out += b->in.n;
     *n = (Nest){
         .name = b->name,
-        .naxis = b->axis.n, .axis = b->axis.at,
-        .nin = b->in.n, .nout = b->out.n, .param = param,
-        .nwrite = b->write.n, .write = b->write.at,
+        .naxis = b->axis.n,
+        .axis = b->axis.at,
+        .nin = b->in.n,
+        .nout = b->out.n,
+        .param = param,
+        .nwrite = b->write.n,
+        .write = b->write.at,
     };
     return nest_verify(b->ctx, n, DIAG_INTERNAL) ? n : NULL;
 }

@@ -7,12 +7,14 @@ copies(const Tree *t)
 {
     int64_t begin, end;
 
-    if (t->u.loop.kind != LOOP_UNROLLED || !expr_const(t->u.loop.begin, &begin) || !expr_const(t->u.loop.end, &end))
+    if (t->u.loop.kind != LOOP_UNROLLED || !expr_const(t->u.loop.begin, &begin) ||
+        !expr_const(t->u.loop.end, &end))
         return 1;
     return end > begin ? (double)((end - begin + t->u.loop.step - 1) / t->u.loop.step) : 0;
 }
 
-/* Straight code of a block itself; that of the loops in it goes to *longest, and all code to *all, `times` as often. */
+/* Straight code of a block itself; that of the loops in it goes to *longest, and all code to *all,
+ * `times` as often. */
 static double
 measure(Ctx *c, const Block *b, double times, CodeSize *size)
 {
@@ -26,9 +28,8 @@ measure(Ctx *c, const Block *b, double times, CodeSize *size)
             n = scalar_size(c, t->u.store.value);
             size->all += n * times;
             break;
-        case TREE_LET: case TREE_AHEAD:
-            size->all += times;
-            break;
+        case TREE_LET:
+        case TREE_AHEAD: size->all += times; break;
         case TREE_IF:
             n = scalar_size(c, t->u.test.cond);
             size->all += n * times;
@@ -43,9 +44,8 @@ measure(Ctx *c, const Block *b, double times, CodeSize *size)
             n = 1;
             break;
         }
-        case TREE_BUFFER: case TREE_NOTE:
-            n = 0;
-            break;
+        case TREE_BUFFER:
+        case TREE_NOTE: n = 0; break;
         }
         straight += n;
     }

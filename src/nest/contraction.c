@@ -15,10 +15,14 @@
  */
 #include "nest/walk.h"
 
-#define MAX_FACTORS 8                /* longer products are not split */
-#define SHORTEST_VECTOR 4            /* lanes of f32 in 16 bytes, the narrowest that targets have */
+#define MAX_FACTORS 8     /* longer products are not split */
+#define SHORTEST_VECTOR 4 /* lanes of f32 in 16 bytes, the narrowest that targets have */
 
-typedef struct { const Scalar *at[MAX_FACTORS]; uint32_t n; bool full; } Factors;
+typedef struct {
+    const Scalar *at[MAX_FACTORS];
+    uint32_t n;
+    bool full;
+} Factors;
 
 static void
 flatten(const Scalar *s, Factors *f)
@@ -45,8 +49,8 @@ product(Ctx *c, const Factors *f, uint32_t pick)
     return p;
 }
 
-/* How good a split is when the factors in `pick` are a: sides with axes of their own first, then how
- * many axes those are. 0: no contraction. */
+/* How good a split is when the factors in `pick` are a: sides with axes of their own first, then
+ * how many axes those are. 0: no contraction. */
 static int
 merit(const Factors *f, const AxisSet *axes, uint32_t pick, AxisSet parallel, AxisSet sum)
 {
@@ -54,19 +58,20 @@ merit(const Factors *f, const AxisSet *axes, uint32_t pick, AxisSet parallel, Ax
 
     for (uint32_t i = 0; i < f->n; i++)
         *(pick >> i & 1 ? &in_a : &in_b) |= axes[i];
-    if (((in_a | in_b) & sum) != sum || !in_a || !in_b)      /* a number is no side */
+    if (((in_a | in_b) & sum) != sum || !in_a || !in_b) /* a number is no side */
         return 0;
     AxisSet row = in_a & ~in_b & parallel, col = in_b & ~in_a & parallel;
     return NEST_MAX_AXES * ((row != 0) + (col != 0)) + __builtin_popcountll(row | col);
 }
 
 static bool
-split_body(Ctx *c, const Scalar *body, AxisSet parallel, AxisSet sum, const Scalar **a, const Scalar **b)
+split_body(Ctx *c, const Scalar *body, AxisSet parallel, AxisSet sum, const Scalar **a,
+           const Scalar **b)
 {
     Factors f = { .n = 0 };
     AxisSet axes[MAX_FACTORS];
 
-    if (scalar_is_dot(body->op)) {  /* pairs or quads of products: one factor each side */
+    if (scalar_is_dot(body->op)) { /* pairs or quads of products: one factor each side */
         AxisSet side[2] = { scalar_axes(c, body->arg[0]), scalar_axes(c, body->arg[1]) };
         f = (Factors){ { body->arg[0], body->arg[1] }, 2, false };
         *a = body->arg[0];
@@ -76,14 +81,16 @@ split_body(Ctx *c, const Scalar *body, AxisSet parallel, AxisSet sum, const Scal
     if (body->op != S_MUL)
         return false;
     flatten(body->arg[0], &f);
-    uint32_t written = (1u << f.n) - 1, best = written;      /* as the product is written: kept unless another is better */
+    /* as the product is written: kept unless another is better */
+    uint32_t written = (1u << f.n) - 1, best = written;
     flatten(body->arg[1], &f);
     if (f.full)
         return false;
     for (uint32_t i = 0; i < f.n; i++)
         axes[i] = scalar_axes(c, f.at[i]);
     int most = merit(&f, axes, best, parallel, sum);
-    for (uint32_t pick = 1; pick < (1u << (f.n - 1)); pick++) {      /* the last factor is always in b */
+    /* the last factor is always in b */
+    for (uint32_t pick = 1; pick < (1u << (f.n - 1)); pick++) {
         int m = merit(&f, axes, pick, parallel, sum);
         if (m > most) {
             most = m;
@@ -123,22 +130,23 @@ only_reduction(Ctx *c, const Nest *n)
     return count == 1 ? found : NULL;
 }
 
-/* The innermost axis of a write's index, but for a phase that is too short for a vector: 2*k + p has k. */
+/* The innermost axis of a write's index, but for a phase that is too short for a vector: 2*k + p
+ * has k. */
 static AxisSet
 innermost(Ctx *c, const Nest *n, const Write *w)
 {
     AxisSet phase = 0;
 
-    for (uint32_t d = n->param[w->out].type->rank; d-- > 0; ) {
+    for (uint32_t d = n->param[w->out].type->rank; d-- > 0;) {
         uint32_t axis[NEST_MAX_AXES];
-        for (uint32_t i = write_digits(c, n, w, d, axis); i-- > 0; ) {
+        for (uint32_t i = write_digits(c, n, w, d, axis); i-- > 0;) {
             int64_t extent;
             bool constant = expr_const(n->axis[axis[i]].extent, &extent);
             if (constant && extent == 1)
                 continue;
             if (!constant || extent >= SHORTEST_VECTOR || i == 0)
                 return axis_one(axis[i]);
-            phase = axis_one(axis[i]);           /* of a dimension that other axes write as well */
+            phase = axis_one(axis[i]); /* of a dimension that other axes write as well */
         }
     }
     return phase;
@@ -158,7 +166,8 @@ unit_axes(const Nest *n)
 bool
 nest_contraction(Ctx *c, const Nest *n, Contraction *out)
 {
-    if (!n->nwrite || !nest_axes_of_kind(n, AXIS_REDUCE) || nest_axes_of_kind(n, AXIS_SCAN) || !write_is_plain(c, n, &n->write[0]))
+    if (!n->nwrite || !nest_axes_of_kind(n, AXIS_REDUCE) || nest_axes_of_kind(n, AXIS_SCAN) ||
+        !write_is_plain(c, n, &n->write[0]))
         return false;
 
     const Scalar *reduce = only_reduction(c, n);
@@ -171,12 +180,14 @@ nest_contraction(Ctx *c, const Nest *n, Contraction *out)
     if (!split_body(c, reduce->arg[0], parallel & ~unit, sum & ~unit, &v.a, &v.b))
         return false;
 
-    AxisSet in_a = scalar_axes(c, v.a), in_b = scalar_axes(c, v.b), inner = innermost(c, n, &n->write[0]);
+    AxisSet in_a = scalar_axes(c, v.a), in_b = scalar_axes(c, v.b),
+            inner = innermost(c, n, &n->write[0]);
     if (parallel & ~unit & ~(in_a | in_b))
         return false;
     bool a_inner = (in_a & inner) != 0, b_inner = (in_b & inner) != 0;
-    bool a_is_col = a_inner != b_inner ? a_inner : __builtin_popcountll(in_a & ~in_b & parallel & ~unit) >
-                                                   __builtin_popcountll(in_b & ~in_a & parallel & ~unit);
+    bool a_is_col = a_inner != b_inner ? a_inner
+                                       : __builtin_popcountll(in_a & ~in_b & parallel & ~unit) >
+                                             __builtin_popcountll(in_b & ~in_a & parallel & ~unit);
     if (a_is_col) {
         const Scalar *s = v.a;
         AxisSet set = in_a;
@@ -187,19 +198,19 @@ nest_contraction(Ctx *c, const Nest *n, Contraction *out)
     }
     v.row = in_a & ~in_b & parallel & ~unit;
     v.col = in_b & ~in_a & parallel & ~unit;
-    v.batch = parallel & ~v.row & ~v.col;      /* axes of extent 1 may be anywhere */
+    v.batch = parallel & ~v.row & ~v.col; /* axes of extent 1 may be anywhere */
     *out = v;
     return true;
 }
 
-/* ---- factors of constants --------------------------------------------------------------------------------- */
+/* ---- factors of constants -------------------------------------------------------------------- */
 
 typedef struct {
     bool (*known)(void *user, uint32_t slot);
     void *user;
-    AxisSet axes;                    /* of all reads */
+    AxisSet axes; /* of all reads */
     const Scalar *widest;
-    bool again, ok;                  /* another one varies with as many axes */
+    bool again, ok; /* another one varies with as many axes */
 } ConstantRead;
 
 static void
@@ -207,19 +218,22 @@ see_read(void *user, const Scalar *s)
 {
     ConstantRead *r = user;
 
-    if (s->op == S_REDUCE || s->op == S_AT || (s->op == S_LOAD && (!r->known(r->user, s->u.load.slot) || s->u.load.outside)))
+    if (s->op == S_REDUCE || s->op == S_AT ||
+        (s->op == S_LOAD && (!r->known(r->user, s->u.load.slot) || s->u.load.outside)))
         r->ok = false;
     if (s->op != S_LOAD)
         return;
     r->axes |= s->axes;
-    int more = r->widest ? __builtin_popcountll(s->axes) - __builtin_popcountll(r->widest->axes) : 1;
+    int more =
+        r->widest ? __builtin_popcountll(s->axes) - __builtin_popcountll(r->widest->axes) : 1;
     r->again = more == 0 || (more < 0 && r->again);
     if (more > 0)
         r->widest = s;
 }
 
 const Scalar *
-nest_constant_read(Ctx *c, const Scalar *factor, bool (*known)(void *user, uint32_t slot), void *user)
+nest_constant_read(Ctx *c, const Scalar *factor, bool (*known)(void *user, uint32_t slot),
+                   void *user)
 {
     ConstantRead r = { .known = known, .user = user, .ok = true };
 

@@ -1,8 +1,8 @@
 /* cost: operations by kind and bytes by direction, over the whole domain of a nest.
  *
  * Every node counts once for each point of the parallel axes, and of those reduction axes above it
- * that it uses: what a reduction's body does not vary in stands outside its loop. A node that uses no
- * axis is computed once and counts as nothing. */
+ * that it uses: what a reduction's body does not vary in stands outside its loop. A node that uses
+ * no axis is computed once and counts as nothing. */
 #include "nest/walk.h"
 
 typedef enum { WORK_NONE, WORK_ADD, WORK_MUL, WORK_DIV, WORK_SPECIAL } Work;
@@ -11,23 +11,79 @@ static Work
 work_of(const Scalar *s)
 {
     switch ((ScalarOp)s->op) {
-    case S_ADD: case S_SUB: case S_MIN: case S_MAX: case S_NEG: case S_ABS: case S_SIGN:
-    case S_AND: case S_OR: case S_XOR: case S_NOT: case S_SHL: case S_SHR:
-    case S_EQ: case S_NE: case S_LT: case S_LE: case S_GT: case S_GE: case S_SELECT:
-    case S_PAIR: case S_FLOOR: case S_CEIL: case S_ROUND: case S_TRUNC: case S_ISNAN: case S_ISINF: case S_CAST:
-        return WORK_ADD;
-    case S_MUL: case S_DOT2: case S_DOT4: case S_DOT2F:
-        return WORK_MUL;
-    case S_DIV: case S_MOD: case S_REM: case S_SQRT:
-        return WORK_DIV;
-    case S_POW: case S_ATAN2: case S_EXP: case S_LOG: case S_SIN: case S_COS: case S_TAN: case S_ASIN:
-    case S_ACOS: case S_ATAN: case S_SINH: case S_COSH: case S_TANH: case S_ASINH: case S_ACOSH:
-    case S_ATANH: case S_ERF: case S_SIGMOID: case S_SOFTPLUS:
-        return WORK_SPECIAL;
-    case S_NONE: case S_CONST: case S_INDEX: case S_LOAD: case S_AT: case S_REDUCE: case S_ITEM:
-    case S_SEEN: case S_SPLAT: case S_LANES: case S_IOTA: case S_EVENS: case S_ODDS: case S_HSUM: case S_HMAX: case S_HMIN: case S_HPROD:
-    case S_OP_COUNT:
-        return WORK_NONE;
+    case S_ADD:
+    case S_SUB:
+    case S_MIN:
+    case S_MAX:
+    case S_NEG:
+    case S_ABS:
+    case S_SIGN:
+    case S_AND:
+    case S_OR:
+    case S_XOR:
+    case S_NOT:
+    case S_SHL:
+    case S_SHR:
+    case S_EQ:
+    case S_NE:
+    case S_LT:
+    case S_LE:
+    case S_GT:
+    case S_GE:
+    case S_SELECT:
+    case S_PAIR:
+    case S_FLOOR:
+    case S_CEIL:
+    case S_ROUND:
+    case S_TRUNC:
+    case S_ISNAN:
+    case S_ISINF:
+    case S_CAST: return WORK_ADD;
+    case S_MUL:
+    case S_DOT2:
+    case S_DOT4:
+    case S_DOT2F: return WORK_MUL;
+    case S_DIV:
+    case S_MOD:
+    case S_REM:
+    case S_SQRT: return WORK_DIV;
+    case S_POW:
+    case S_ATAN2:
+    case S_EXP:
+    case S_LOG:
+    case S_SIN:
+    case S_COS:
+    case S_TAN:
+    case S_ASIN:
+    case S_ACOS:
+    case S_ATAN:
+    case S_SINH:
+    case S_COSH:
+    case S_TANH:
+    case S_ASINH:
+    case S_ACOSH:
+    case S_ATANH:
+    case S_ERF:
+    case S_SIGMOID:
+    case S_SOFTPLUS: return WORK_SPECIAL;
+    case S_NONE:
+    case S_CONST:
+    case S_INDEX:
+    case S_LOAD:
+    case S_AT:
+    case S_REDUCE:
+    case S_ITEM:
+    case S_SEEN:
+    case S_SPLAT:
+    case S_LANES:
+    case S_IOTA:
+    case S_EVENS:
+    case S_ODDS:
+    case S_HSUM:
+    case S_HMAX:
+    case S_HMIN:
+    case S_HPROD:
+    case S_OP_COUNT: return WORK_NONE;
     }
     return WORK_NONE;
 }
@@ -35,7 +91,9 @@ work_of(const Scalar *s)
 static void
 add_code(void *user, const Scalar *s)
 {
-    static const uint32_t instructions[] = { [WORK_NONE] = 0, [WORK_ADD] = 1, [WORK_MUL] = 1, [WORK_DIV] = 4, [WORK_SPECIAL] = 16 };
+    static const uint32_t instructions[] = {
+        [WORK_NONE] = 0, [WORK_ADD] = 1, [WORK_MUL] = 1, [WORK_DIV] = 4, [WORK_SPECIAL] = 16
+    };
 
     *(uint32_t *)user += instructions[work_of(s)] + (s->op == S_LOAD) + (s->op == S_REDUCE);
 }
@@ -86,8 +144,10 @@ nest_cost(Ctx *c, const Nest *n)
         if (work == WORK_NONE || !used)
             continue;
         const Expr *p = points_of(c, n, outer | (walk.at[i].reduce & used));
-        const Expr **sum = work == WORK_ADD ? &cost.add : work == WORK_MUL ? &cost.mul
-                         : work == WORK_DIV ? &cost.div : &cost.special;
+        const Expr **sum = work == WORK_ADD   ? &cost.add
+                           : work == WORK_MUL ? &cost.mul
+                           : work == WORK_DIV ? &cost.div
+                                              : &cost.special;
         *sum = expr_add(c, *sum, p);
     }
     for (uint32_t i = 0; i < n->nwrite; i++)
@@ -97,7 +157,8 @@ nest_cost(Ctx *c, const Nest *n)
         if (read[i])
             cost.bytes_read = expr_add(c, cost.bytes_read, type_bytes(c, n->param[i].type));
     for (uint32_t i = 0; i < n->nout; i++)
-        cost.bytes_written = expr_add(c, cost.bytes_written, type_bytes(c, n->param[n->nin + i].type));
+        cost.bytes_written =
+            expr_add(c, cost.bytes_written, type_bytes(c, n->param[n->nin + i].type));
     arena_free(scratch);
     return cost;
 }

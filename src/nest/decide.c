@@ -1,11 +1,13 @@
 /* decide: comparisons of whole numbers that have one answer at all points of a nest.
  *
- * Numbers are indices, constants, sums of them, and choices: j - (j < 1 ? -1 : j - 1) == 1 is true for each j from 0 on. Each arm of a
- * choice is looked at with what its condition says of the axis that it compares.
+ * Numbers are indices, constants, sums of them, and choices: j - (j < 1 ? -1 : j - 1) == 1 is true
+ * for each j from 0 on. Each arm of a choice is looked at with what its condition says of the axis
+ * that it compares.
  */
 #include "nest/internal.h"
 
-enum { MOST_CHOICES = 4 };           /* that are looked at in turn; bounds work: 2 to that many cases */
+/* that are looked at in turn; bounds work: 2 to that many cases */
+enum { MOST_CHOICES = 4 };
 
 /* The Expr of a whole number; NULL, and *choice where one is in the way: it is none. */
 static const Expr *
@@ -23,7 +25,8 @@ number(Ctx *c, const Scalar *s, const Scalar **choice)
     }
     if (s->dtype != DT_I64 || (s->op != S_ADD && s->op != S_SUB))
         return NULL;
-    const Expr *x = number(c, s->arg[0], choice), *y = x || *choice ? number(c, s->arg[1], choice) : NULL;
+    const Expr *x = number(c, s->arg[0], choice),
+               *y = x || *choice ? number(c, s->arg[1], choice) : NULL;
     return !x || !y ? NULL : s->op == S_ADD ? expr_add(c, x, y) : expr_sub(c, x, y);
 }
 
@@ -41,7 +44,8 @@ compare(Ctx *c, const Ranges *r, ScalarOp op, const Expr *x, const Expr *y)
     }
 }
 
-/* Ranges in which the comparison holds, or does not: an axis by itself on its left is held to the points where it does. */
+/* Ranges in which the comparison holds, or does not: an axis by itself on its left is held to the
+ * points where it does. */
 static Ranges
 held(Ctx *c, Arena *a, const Ranges *r, const Scalar *cond, bool holds)
 {
@@ -54,10 +58,12 @@ held(Ctx *c, Arena *a, const Ranges *r, const Scalar *cond, bool holds)
         range[i] = r->at[i];
     if (cond->op < S_LT || cond->op > S_GE)
         return out;
-    const Expr *x = number(c, cond->arg[0], &choice), *y = x ? number(c, cond->arg[1], &choice) : NULL;
+    const Expr *x = number(c, cond->arg[0], &choice),
+               *y = x ? number(c, cond->arg[1], &choice) : NULL;
     if (!x || !y || !expr_is_var(x, &v) || expr_uses(y, v))
         return out;
-    bool below = (cond->op == S_LT || cond->op == S_LE) == holds;            /* x < limit, or x >= limit */
+    /* x < limit, or x >= limit */
+    bool below = (cond->op == S_LT || cond->op == S_LE) == holds;
     const Expr *limit = cond->op == S_LE || cond->op == S_GT ? expr_offset(c, y, 1) : y;
     for (uint32_t i = 0; i < r->n; i++) {
         if (range[i].var.kind != v.kind || range[i].var.id != v.id || !expr_is(range[i].begin, 0))
@@ -77,7 +83,8 @@ decide(Ctx *c, Arena *a, const Ranges *r, const Scalar *cond, uint32_t choices)
 
     if (cond->op < S_EQ || cond->op > S_GE)
         return UNKNOWN;
-    const Expr *x = number(c, cond->arg[0], &choice), *y = x || choice ? number(c, cond->arg[1], &choice) : NULL;
+    const Expr *x = number(c, cond->arg[0], &choice),
+               *y = x || choice ? number(c, cond->arg[1], &choice) : NULL;
     if (!choice)
         return x && y ? compare(c, r, (ScalarOp)cond->op, x, y) : UNKNOWN;
     Tri answer[2] = { UNKNOWN, UNKNOWN };
@@ -86,7 +93,8 @@ decide(Ctx *c, Arena *a, const Ranges *r, const Scalar *cond, uint32_t choices)
         Ranges here = held(c, a, r, choice->arg[0], arm == 0);
         map_put(&m.done, MAP_PTR(choice), MAP_PTR(choice->arg[1 + arm]));
         const Scalar *chosen = scalar_map(&m, cond);
-        answer[arm] = chosen->op == S_CONST ? (chosen->u.bits ? YES : NO) : decide(c, a, &here, chosen, choices - 1);
+        answer[arm] = chosen->op == S_CONST ? (chosen->u.bits ? YES : NO)
+                                            : decide(c, a, &here, chosen, choices - 1);
     }
     return answer[0] == answer[1] ? answer[0] : UNKNOWN;
 }

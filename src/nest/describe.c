@@ -3,7 +3,8 @@
  *     axes parallel n < b, k < f; reduce q < c
  *     read x[n, q] contr, under sum q; a point needs [n +1, 0 +c]
  *     contraction row {n} (x[n, q]) col {k} (w[q, k]) batch {} sum {q}
- *     cost points b*f, add b*c*f, mul b*c*f, div 0, special 0; bytes read 4*b*c + 4*c*f, written 4*b*f
+ *     cost points b*f, add b*c*f, mul b*c*f, div 0, special 0; bytes read 4*b*c + 4*c*f, written
+ *     4*b*f
  */
 #include "nest/walk.h"
 
@@ -18,7 +19,8 @@ axis_name(void *user, Text *t, Var v)
         text_add(t, v.kind == VAR_SYMBOL ? (Sym)(uintptr_t)v.id : "?");
 }
 
-/* An Expr with the nest's names; where it is computed from data, as the printer of scalars has it. */
+/* An Expr with the nest's names; where it is computed from data, as the printer of scalars has
+ * it. */
 static void
 print_expr(Ctx *c, Text *t, const Nest *n, const Expr *e)
 {
@@ -71,7 +73,8 @@ describe_axes(Ctx *c, Text *t, const Nest *n)
 static void
 describe_region(Ctx *c, Text *t, const Nest *n, const Access *a)
 {
-    const Expr *lo[NEST_MAX_AXES], *width[NEST_MAX_AXES], *out_lo[TN_MAX_RANK], *out_width[TN_MAX_RANK];
+    const Expr *lo[NEST_MAX_AXES], *width[NEST_MAX_AXES], *out_lo[TN_MAX_RANK],
+        *out_width[TN_MAX_RANK];
 
     for (uint32_t k = 0; k < n->naxis; k++) {
         bool runs = (a->reduce & axis_one(k)) != 0;
@@ -138,9 +141,17 @@ static void
 describe_cost(Ctx *c, Text *t, const Nest *n)
 {
     NestCost cost = nest_cost(c, n);
-    const struct { const char *name; const Expr *e; } row[] = {
-        { "cost points ", cost.points }, { ", add ", cost.add }, { ", mul ", cost.mul }, { ", div ", cost.div },
-        { ", special ", cost.special }, { "; bytes read ", cost.bytes_read }, { ", written ", cost.bytes_written },
+    const struct {
+        const char *name;
+        const Expr *e;
+    } row[] = {
+        { "cost points ", cost.points },
+        { ", add ", cost.add },
+        { ", mul ", cost.mul },
+        { ", div ", cost.div },
+        { ", special ", cost.special },
+        { "; bytes read ", cost.bytes_read },
+        { ", written ", cost.bytes_written },
     };
 
     for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {

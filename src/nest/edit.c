@@ -8,10 +8,11 @@ nest_edit(Ctx *c, const Nest *n, uint32_t more_axes, uint32_t more_params)
 {
     Arena *a = arena_child(c->arena);
     uint32_t nparam = n->nin + n->nout;
-    NestEdit e = { *n, NEW_ARRAY(a, Axis, n->naxis + more_axes), NEW_ARRAY(a, NestParam, nparam + more_params),
-                   NEW_ARRAY(a, Write, n->nwrite), a };
+    NestEdit e = { *n, NEW_ARRAY(a, Axis, n->naxis + more_axes),
+                   NEW_ARRAY(a, NestParam, nparam + more_params), NEW_ARRAY(a, Write, n->nwrite),
+                   a };
 
-    if (n->naxis)                    /* a scalar's nest has no list */
+    if (n->naxis) /* a scalar's nest has no list */
         memcpy(e.axis, n->axis, n->naxis * sizeof *e.axis);
     memcpy(e.param, n->param, nparam * sizeof *e.param);
     for (uint32_t i = 0; i < n->nwrite; i++) {
@@ -51,7 +52,8 @@ nest_edit_done(Ctx *c, NestEdit *e)
     Write *write = arena_copy(c->arena, e->write, e->nest.nwrite * sizeof *write);
 
     for (uint32_t i = 0; i < e->nest.nwrite; i++)
-        write[i].at = arena_copy(c->arena, write[i].at, e->param[write[i].out].type->rank * sizeof *write[i].at);
+        write[i].at = arena_copy(c->arena, write[i].at,
+                                 e->param[write[i].out].type->rank * sizeof *write[i].at);
     *n = e->nest;
     n->axis = arena_copy(c->arena, e->axis, n->naxis * sizeof *n->axis);
     n->param = arena_copy(c->arena, e->param, (n->nin + n->nout) * sizeof *n->param);
@@ -68,7 +70,7 @@ nest_fresh_axis(Ctx *c, const NestEdit *e, Sym wanted)
     for (uint32_t i = 0, suffix = 1; i < e->nest.naxis; i++)
         if (e->axis[i].name == name) {
             name = sym_printf(c, "%s_%u", wanted, (unsigned)++suffix);
-            i = UINT32_MAX;                      /* start over with the new name */
+            i = UINT32_MAX; /* start over with the new name */
         }
     return name;
 }

@@ -1,16 +1,22 @@
-/* factor: what a sum does not vary with leaves it: a divisor of its summand, and a choice between the summand and 0.
+/* factor: what a sum does not vary with leaves it: a divisor of its summand, and a choice between
+ * the summand and 0.
  *
  *     sum j: (e[i, j] / u[i]) * v[j, d]              becomes     (sum j: e[i, j] * v[j, d]) / u[i]
- *     sum j: (u[i] > 0 ? e[i, j] : 0) * v[j, d]      becomes     u[i] > 0 ? (sum j: e[i, j] * v[j, d]) : 0
+ *     sum j: (u[i] > 0 ? e[i, j] : 0) * v[j, d]      becomes     u[i] > 0 ? (sum j: e[i, j] * v[j,
+ *     d]) : 0
  *
- * One division for each sum instead of one for each summand; floats are rounded in another order. The factors of a 0 are taken for
- * finite, but where a context is exact. */
+ * One division for each sum instead of one for each summand; floats are rounded in another order.
+ * The factors of a 0 are taken for finite, but where a context is exact. */
 #include "nest/internal.h"
 
-enum { MOST_FACTORS = 4 };           /* of one sum; more stay. A softmax that may be empty has two */
+/* of one sum; more stay. A softmax that may be empty has two */
+enum { MOST_FACTORS = 4 };
 
 /* What left the sum, outermost first: divisions by what[i], or choices by it. */
-typedef struct { uint32_t n; const Scalar *what[MOST_FACTORS]; } Factors;
+typedef struct {
+    uint32_t n;
+    const Scalar *what[MOST_FACTORS];
+} Factors;
 
 static bool
 is_zero(const Scalar *s)
@@ -22,8 +28,10 @@ is_zero(const Scalar *s)
 static const Scalar *
 take_factors(Ctx *c, const Scalar *s, AxisSet axes, Factors *f)
 {
-    bool divides = s->op == S_DIV && s->arg[1]->op != S_CONST && !(scalar_axes(c, s->arg[1]) & axes);
-    bool chooses = s->op == S_SELECT && !c->exact && is_zero(s->arg[2]) && !(scalar_axes(c, s->arg[0]) & axes);
+    bool divides =
+        s->op == S_DIV && s->arg[1]->op != S_CONST && !(scalar_axes(c, s->arg[1]) & axes);
+    bool chooses =
+        s->op == S_SELECT && !c->exact && is_zero(s->arg[2]) && !(scalar_axes(c, s->arg[0]) & axes);
 
     if (dtype_is_float(s->dtype) && (divides || chooses) && f->n < MOST_FACTORS) {
         f->what[f->n++] = s->arg[divides ? 1 : 0];
@@ -48,7 +56,9 @@ factor_sum(ScalarMap *m, const Scalar *s)
     if (f.n)
         s = scalar_reduce(m->ctx, COMB_SUM, s->u.reduce.axes, &body, 1);
     while (f.n--)
-        s = f.what[f.n]->dtype == DT_BOOL ? scalar_select(m->ctx, f.what[f.n], s, scalar_float(m->ctx, s->dtype, 0)) : scalar_2(m->ctx, S_DIV, s, f.what[f.n]);
+        s = f.what[f.n]->dtype == DT_BOOL
+                ? scalar_select(m->ctx, f.what[f.n], s, scalar_float(m->ctx, s->dtype, 0))
+                : scalar_2(m->ctx, S_DIV, s, f.what[f.n]);
     return s;
 }
 

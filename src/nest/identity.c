@@ -1,18 +1,19 @@
 /* identity: scalar expressions that say the same at less cost, by the table identities.def.
  *
- * A pattern is parsed with stand-ins for x and c, reads of parameters that no nest has, and compared node by
- * node; what a stand-in meets becomes x or c of the right side. Sums and products match either way round.
+ * A pattern is parsed with stand-ins for x and c, reads of parameters that no nest has, and
+ * compared node by node; what a stand-in meets becomes x or c of the right side. Sums and products
+ * match either way round.
  */
 #include "nest/internal.h"
 
 #include <math.h>
 #include <string.h>
 
-#define NORMAL_POWERS 14             /* 2^-14 to 2^14 are normal numbers of all floats of 16 bits and more */
+#define NORMAL_POWERS 14 /* 2^-14 to 2^14 are normal numbers of all floats of 16 bits and more */
 
 enum { X, C, NAMES };
 
-/* ---- guards ------------------------------------------------------------------------------------- */
+/* ---- guards ---------------------------------------------------------------------------------- */
 
 static bool
 guard_any(const Scalar *constant)
@@ -27,13 +28,18 @@ guard_reciprocal(const Scalar *constant)
 {
     int power;
 
-    return dtype_info[constant->dtype].bytes > 1 && fabs(frexp((Number){ .i = constant->u.bits }.f, &power)) == 0.5
-        && power - 1 >= -NORMAL_POWERS && power - 1 <= NORMAL_POWERS;
+    return dtype_info[constant->dtype].bytes > 1 &&
+           fabs(frexp((Number){ .i = constant->u.bits }.f, &power)) == 0.5 &&
+           power - 1 >= -NORMAL_POWERS && power - 1 <= NORMAL_POWERS;
 }
 
-/* ---- matching ----------------------------------------------------------------------------------- */
+/* ---- matching -------------------------------------------------------------------------------- */
 
-typedef struct { ScalarOp root; const char *from, *to; bool (*guard)(const Scalar *constant); } Identity;
+typedef struct {
+    ScalarOp root;
+    const char *from, *to;
+    bool (*guard)(const Scalar *constant);
+} Identity;
 
 static const Identity table[] = {
 #define IDENTITY(root, from, to, guard) { S_##root, from, to, guard_##guard },
@@ -78,7 +84,8 @@ scalar_identity(Ctx *c, const Scalar *s)
         const Scalar *met[NAMES] = { 0 }, *stand_in[NAMES];
         for (uint32_t k = 0; k < NAMES; k++)
             stand_in[k] = scalar_load(c, s->dtype, UINT32_MAX - k, 0, NULL, NULL);
-        if (matches(scalar_parse(c, table[i].from, NAMES, name, stand_in), s, met) && (!met[C] || table[i].guard(met[C])))
+        if (matches(scalar_parse(c, table[i].from, NAMES, name, stand_in), s, met) &&
+            (!met[C] || table[i].guard(met[C])))
             return scalar_parse(c, table[i].to, met[C] ? NAMES : 1, name, met);
     }
     return s;

@@ -9,35 +9,39 @@
  * whatever the indices contain.
  *
  * A read with an outside value becomes  inside ? value : outside.  Both arms of a select may be
- * evaluated, so where `inside` is not proved the producer's own reads get an outside value too. Where the value is a read
- * with the same bounds, that alone is enough.
+ * evaluated, so where `inside` is not proved the producer's own reads get an outside value too.
+ * Where the value is a read with the same bounds, that alone is enough.
  * An index checked at run time (S_AT) cannot be evaluated outside: then there is no inlining.
  */
 #include <string.h>
 
 #include "nest/walk.h"
 
-#define FREE_AXIS NEST_MAX_AXES      /* producer's parallel axis k is FREE_AXIS + k between the steps */
+#define FREE_AXIS NEST_MAX_AXES /* producer's parallel axis k is FREE_AXIS + k between the steps */
 
 typedef struct {
     Ctx *ctx;
     const Nest *consumer, *producer;
-    uint32_t slot;                   /* of the consumer: what goes */
-    const Write *write;              /* of the producer */
-    const Scalar *value;             /* renumbered */
-    const uint32_t *same;            /* of the producer's inputs: the consumer's input that it is, or NO_SLOT; NULL: none is */
-    uint32_t *to;                    /* of the producer's inputs: slots in the result */
-    uint32_t nadded;                 /* of them, those that are not the consumer's */
-    Binding axis[NEST_MAX_AXES];     /* renumbering of the producer's axes */
+    uint32_t slot;       /* of the consumer: what goes */
+    const Write *write;  /* of the producer */
+    const Scalar *value; /* renumbered */
+    /* of the producer's inputs: the consumer's input that it is, or NO_SLOT; NULL: none is */
+    const uint32_t *same;
+    uint32_t *to;                /* of the producer's inputs: slots in the result */
+    uint32_t nadded;             /* of them, those that are not the consumer's */
+    Binding axis[NEST_MAX_AXES]; /* renumbering of the producer's axes */
     uint32_t new_axis[NEST_MAX_AXES];
     NestEdit edit;
-    Ranges ranges;                   /* of the result */
+    Ranges ranges; /* of the result */
     bool failed;
 } Inline;
 
-/* ---- may it be done? ---------------------------------------------------------------------------- */
+/* ---- may it be done? ------------------------------------------------------------------------- */
 
-typedef struct { uint32_t slot; bool found; } SlotSearch;
+typedef struct {
+    uint32_t slot;
+    bool found;
+} SlotSearch;
 
 static void
 look_for_slot(void *user, const Scalar *s)
@@ -47,7 +51,10 @@ look_for_slot(void *user, const Scalar *s)
     search->found = search->found || (s->op == S_LOAD && s->u.load.slot == search->slot);
 }
 
-typedef struct { Ctx *ctx; SlotSearch search; } ChildSearch;
+typedef struct {
+    Ctx *ctx;
+    SlotSearch search;
+} ChildSearch;
 
 static void
 look_in_child(void *user, const Scalar *child, bool guarded)
@@ -116,7 +123,8 @@ may_inline(Inline *in, Arena *scratch)
 
     if (!in->write || !write_is_plain(in->ctx, p, in->write) || !write_sets_all_axes(p, in->write))
         return false;
-    if (nest_axes_of_kind(p, AXIS_SCAN) || c->naxis + (uint32_t)__builtin_popcountll(reduce) > NEST_MAX_AXES)
+    if (nest_axes_of_kind(p, AXIS_SCAN) ||
+        c->naxis + (uint32_t)__builtin_popcountll(reduce) > NEST_MAX_AXES)
         return false;
     for (uint32_t i = 0; i < c->nwrite; i++)
         if (c->write[i].combiner != COMB_NONE && c->write[i].init == in->slot)
@@ -127,7 +135,7 @@ may_inline(Inline *in, Arena *scratch)
     return !reduce || reductions_can_move(in, scratch);
 }
 
-/* ---- the first step: renumber the producer --------------------------------------------------------- */
+/* ---- the first step: renumber the producer --------------------------------------------------- */
 
 static const Scalar *
 shift_slot(ScalarMap *m, const Scalar *load)
@@ -176,7 +184,11 @@ renumber_producer(Inline *in, Arena *scratch)
         in->new_axis[k] = to;
         in->axis[k] = (Binding){ { VAR_AXIS, k }, expr_axis(c, to) };
     }
-    ScalarMap m = { .load = shift_slot, .expr = renumber, .axes = renumber_set, .user = in, .ctx = c,
+    ScalarMap m = { .load = shift_slot,
+                    .expr = renumber,
+                    .axes = renumber_set,
+                    .user = in,
+                    .ctx = c,
                     .done = { .arena = scratch } };
     in->value = scalar_map(&m, in->write->value);
     for (uint32_t k = first_new; k < e->nest.naxis; k++) {
@@ -184,14 +196,15 @@ renumber_producer(Inline *in, Arena *scratch)
     }
 }
 
-/* ---- the second step: the reads ------------------------------------------------------------------------ */
+/* ---- the second step: the reads -------------------------------------------------------------- */
 
 static const Scalar *
 guard_load(ScalarMap *m, const Scalar *load)
 {
     Inline *in = m->user;
 
-    if (load->u.load.outside || load_is_inside(m->ctx, &in->ranges, load, in->edit.param[load->u.load.slot].type))
+    if (load->u.load.outside ||
+        load_is_inside(m->ctx, &in->ranges, load, in->edit.param[load->u.load.slot].type))
         return load;
     return load_with(m->ctx, load, load->u.load.slot, scalar_number(m->ctx, load->dtype, 0));
 }
@@ -203,8 +216,8 @@ look_for_check(void *user, const Scalar *s)
         *(bool *)user = true;
 }
 
-/* A transposition, say: the value is a read whose own bounds are those of the index. Then it is outside where the read of
- * the result would be, and says so itself. */
+/* A transposition, say: the value is a read whose own bounds are those of the index. Then it is
+ * outside where the read of the result would be, and says so itself. */
 static bool
 has_its_bounds(Inline *in, const Scalar *value, const Expr *at, const Expr *extent)
 {
@@ -217,8 +230,9 @@ has_its_bounds(Inline *in, const Scalar *value, const Expr *at, const Expr *exte
     return false;
 }
 
-/* inside ? value : outside, for a read that may lie beyond the producer's result. What the producer checks must not be checked where it is not
- * computed; what the read's own index checks is so anyway. */
+/* inside ? value : outside, for a read that may lie beyond the producer's result. What the producer
+ * checks must not be checked where it is not computed; what the read's own index checks is so
+ * anyway. */
 static const Scalar *
 guarded(Inline *in, const Scalar *load, const Scalar *value, const Type *t)
 {
@@ -262,16 +276,19 @@ replace_load(ScalarMap *m, const Scalar *load)
     uint32_t nb = 0;
 
     if (slot != in->slot) {
-        uint32_t to = slot < in->slot ? slot : slot < in->consumer->nin ? slot - 1 : slot - 1 + in->nadded;
+        uint32_t to = slot < in->slot            ? slot
+                      : slot < in->consumer->nin ? slot - 1
+                                                 : slot - 1 + in->nadded;
         return load_with(c, load, to, load->u.load.outside);
     }
     const Type *t = in->producer->param[in->write->out].type;
-    for (uint32_t d = 0; d < t->rank; d++) {     /* each axis is its digit of the index */
+    for (uint32_t d = 0; d < t->rank; d++) { /* each axis is its digit of the index */
         const Expr *above = load->u.load.at[d];
         uint32_t axis[NEST_MAX_AXES];
-        for (uint32_t i = write_digits(c, in->producer, in->write, d, axis); i-- > 0; ) {
+        for (uint32_t i = write_digits(c, in->producer, in->write, d, axis); i-- > 0;) {
             const Expr *extent = in->producer->axis[axis[i]].extent;
-            bind[nb++] = (Binding){ { VAR_AXIS, FREE_AXIS + axis[i] }, i ? expr_mod(c, above, extent) : above };
+            bind[nb++] = (Binding){ { VAR_AXIS, FREE_AXIS + axis[i] },
+                                    i ? expr_mod(c, above, extent) : above };
             above = expr_div(c, above, extent);
         }
     }
@@ -333,9 +350,14 @@ nest_inline(Ctx *c, const Nest *consumer, uint32_t slot, const Nest *producer, u
 }
 
 const Nest *
-nest_inline_same(Ctx *c, const Nest *consumer, uint32_t slot, const Nest *producer, uint32_t out, const uint32_t *same)
+nest_inline_same(Ctx *c, const Nest *consumer, uint32_t slot, const Nest *producer, uint32_t out,
+                 const uint32_t *same)
 {
-    Inline in = { .ctx = c, .consumer = consumer, .producer = producer, .slot = slot, .same = same,
+    Inline in = { .ctx = c,
+                  .consumer = consumer,
+                  .producer = producer,
+                  .slot = slot,
+                  .same = same,
                   .write = nest_write_of(producer, producer->nin + out) };
     Arena *scratch = arena_child(c->arena);
 
@@ -349,11 +371,13 @@ nest_inline_same(Ctx *c, const Nest *consumer, uint32_t slot, const Nest *produc
     join_params(&in);
     in.ranges = (Ranges){ NEW_ARRAY(scratch, Range, in.edit.nest.naxis), in.edit.nest.naxis };
     for (uint32_t k = 0; k < in.ranges.n; k++)
-        ((Range *)in.ranges.at)[k] = (Range){ { VAR_AXIS, k }, expr_int(c, 0), in.edit.axis[k].extent };
+        ((Range *)in.ranges.at)[k] =
+            (Range){ { VAR_AXIS, k }, expr_int(c, 0), in.edit.axis[k].extent };
 
     ScalarMap m = { .load = replace_load, .user = &in, .ctx = c, .done = { .arena = scratch } };
     uint32_t all_axes = in.edit.nest.naxis;
-    in.edit.nest.naxis = consumer->naxis;        /* the new axes are already in the result's numbering */
+    /* the new axes are already in the result's numbering */
+    in.edit.nest.naxis = consumer->naxis;
     nest_edit_map(&in.edit, &m);
     in.edit.nest.naxis = all_axes;
     arena_free(scratch);

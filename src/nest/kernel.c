@@ -8,7 +8,8 @@
 #include <assert.h>
 
 uint32_t
-kernel_buffer(Ctx *c, Arena *a, Kernel *k, const char *name, const Type *t, Space space, uint32_t lanes)
+kernel_buffer(Ctx *c, Arena *a, Kernel *k, const char *name, const Type *t, Space space,
+              uint32_t lanes)
 {
     if (!k->tree.arena)
         k->tree.arena = a;
@@ -26,7 +27,8 @@ kernel_of_nest(Ctx *c, Arena *a, const Nest *n)
 
     *k = (Kernel){ .name = n->name, .nin = n->nin, .nout = n->nout, .npart = 1, .part = part };
     for (uint32_t i = 0; i < n->nin + n->nout; i++)
-        buffer[i] = kernel_buffer(c, a, k, n->param[i].name, n->param[i].type, i < n->nin ? SPACE_IN : SPACE_OUT, 1);
+        buffer[i] = kernel_buffer(c, a, k, n->param[i].name, n->param[i].type,
+                                  i < n->nin ? SPACE_IN : SPACE_OUT, 1);
     *part = (Part){ n, buffer };
     kernel_take_names(c, k);
     return k;
@@ -56,7 +58,7 @@ buffer_offset(Ctx *c, const Buffer *b, const Expr *const *at)
     return type_offset(c, buffer_pitch(c, b), at);
 }
 
-/* ---- scratch --------------------------------------------------------------------------------------- */
+/* ---- scratch --------------------------------------------------------------------------------- */
 
 static const Expr *
 scratch_bytes(Ctx *c, const Kernel *k, const Block *b)
@@ -66,9 +68,11 @@ scratch_bytes(Ctx *c, const Kernel *k, const Block *b)
         const Tree *t = b->list.at[i];
         if (t->kind == TREE_BUFFER && k->buffer.at[t->u.buffer].space == SPACE_SCRATCH) {
             const Type *type = buffer_type(c, &k->buffer.at[t->u.buffer]);
-            sum = expr_add(c, sum, expr_scale(c, expr_ceil_div(c, type_bytes(c, type), expr_int(c, 64)), 64));
+            sum = expr_add(
+                c, sum, expr_scale(c, expr_ceil_div(c, type_bytes(c, type), expr_int(c, 64)), 64));
         }
-        sum = expr_add(c, sum, expr_add(c, scratch_bytes(c, k, &t->body), scratch_bytes(c, k, &t->other)));
+        sum = expr_add(c, sum,
+                       expr_add(c, scratch_bytes(c, k, &t->body), scratch_bytes(c, k, &t->other)));
     }
     return sum;
 }
@@ -76,7 +80,8 @@ scratch_bytes(Ctx *c, const Kernel *k, const Block *b)
 const Expr *
 kernel_scratch_bytes(Ctx *c, const Kernel *k)
 {
-    const Expr *own = scratch_bytes(c, k, &k->tree), **of = NEW_ARRAY(c->arena, const Expr *, 1 + k->nvariant);
+    const Expr *own = scratch_bytes(c, k, &k->tree),
+               **of = NEW_ARRAY(c->arena, const Expr *, 1 + k->nvariant);
 
     of[0] = own;
     for (uint32_t i = 0; i < k->nvariant; i++)
@@ -84,7 +89,7 @@ kernel_scratch_bytes(Ctx *c, const Kernel *k)
     return k->nvariant ? kernel_pick(c, k, of) : own;
 }
 
-/* ---- parts ----------------------------------------------------------------------------------------- */
+/* ---- parts ----------------------------------------------------------------------------------- */
 
 bool
 kernel_is_beside(const Kernel *k)
@@ -96,7 +101,7 @@ kernel_is_beside(const Kernel *k)
     return k->npart > 1 && !k->shared;
 }
 
-/* ---- building -------------------------------------------------------------------------------------- */
+/* ---- building -------------------------------------------------------------------------------- */
 
 static Tree *
 append(Block *b, TreeKind kind)
@@ -110,7 +115,8 @@ append(Block *b, TreeKind kind)
 }
 
 Block *
-tree_loop(Kernel *k, Block *b, LoopKind kind, Sym name, const Expr *begin, const Expr *end, int64_t step, uint32_t *var)
+tree_loop(Kernel *k, Block *b, LoopKind kind, Sym name, const Expr *begin, const Expr *end,
+          int64_t step, uint32_t *var)
 {
     Tree *t = append(b, TREE_LOOP);
     assert(step > 0);
@@ -156,8 +162,8 @@ tree_store(Block *b, uint32_t buffer, uint32_t rank, const Expr *const *at, cons
 }
 
 Tree *
-tree_store_lanes(Block *b, uint32_t buffer, uint32_t rank, const Expr *const *at, const Scalar *value,
-                 const Expr *lane_stride, const Expr *valid)
+tree_store_lanes(Block *b, uint32_t buffer, uint32_t rank, const Expr *const *at,
+                 const Scalar *value, const Expr *lane_stride, const Expr *valid)
 {
     Tree *t = append(b, TREE_STORE);
     assert(value && (value->lanes == 1 || lane_stride));

@@ -18,7 +18,7 @@ typedef struct {
 
 static bool parse_block(KernelText *t, Block *b);
 
-/* ---- buffers ----------------------------------------------------------------------------------------- */
+/* ---- buffers --------------------------------------------------------------------------------- */
 
 /* [0/14, 1, 0%14]: dimension, divisor, modulus */
 static bool
@@ -30,10 +30,14 @@ parse_format(KernelText *t, const Format **format)
         return false;
     do {
         int64_t dim, div = 1, mod = 0;
-        if (!parse_int(p, &dim) || (parse_accept(p, "/") && !parse_int(p, &div)) || (parse_accept(p, "%") && !parse_int(p, &mod)))
+        if (!parse_int(p, &dim) || (parse_accept(p, "/") && !parse_int(p, &div)) ||
+            (parse_accept(p, "%") && !parse_int(p, &mod)))
             return false;
         if (dim < 0 || dim >= TN_MAX_RANK || div < 1 || mod < 0)
-            return parse_error(p, "a format has dimension / divisor %% modulus: at most rank %d, a divisor of at least 1", TN_MAX_RANK);
+            return parse_error(p,
+                               "a format has dimension / divisor %% modulus: at most rank %d, a "
+                               "divisor of at least 1",
+                               TN_MAX_RANK);
         if (part.n == PARSE_MAX_RANK)
             return parse_error(p, "a format of more than %d parts", PARSE_MAX_RANK);
         VEC_PUSH(t->arena, &part, ((FormatPart){ (uint8_t)dim, div, mod }));
@@ -51,8 +55,10 @@ parse_within(KernelText *t, const Type *type, Space space)
     uint32_t lanes = 1;
     const Type *within = parse_type_in(&t->scope, &lanes);
 
-    if (within && ((space != SPACE_IN && space != SPACE_OUT) || lanes > 1 || within->dtype != type->dtype || within->rank != type->rank)) {
-        parse_error(t->scope.p, "only an argument lies in another tensor, in one of its element type and rank");
+    if (within && ((space != SPACE_IN && space != SPACE_OUT) || lanes > 1 ||
+                   within->dtype != type->dtype || within->rank != type->rank)) {
+        parse_error(t->scope.p,
+                    "only an argument lies in another tensor, in one of its element type and rank");
         return NULL;
     }
     return within;
@@ -83,19 +89,23 @@ parse_buffer(KernelText *t, Space space, uint32_t *id)
     const Format *format = NULL;
     Sym name = parse_name(p);
     *id = t->k->buffer.n;
-    if (!name || !scope_declare(s, (NameEntry){ .name = name, .kind = NAME_SLOT, .id = *id }) || !parse_expect(p, ":"))
+    if (!name || !scope_declare(s, (NameEntry){ .name = name, .kind = NAME_SLOT, .id = *id }) ||
+        !parse_expect(p, ":"))
         return false;
     const Type *type = parse_type_in(s, &lanes), *within = NULL;
-    if (!type || (parse_accept(p, "in") && !(within = parse_within(t, type, space))) || (parse_accept(p, "as") && !parse_format(t, &format)))
+    if (!type || (parse_accept(p, "in") && !(within = parse_within(t, type, space))) ||
+        (parse_accept(p, "as") && !parse_format(t, &format)))
         return false;
     for (uint32_t i = 0; format && i < format->npart; i++)
         if (format->part[i].dim >= type->rank)
-            return parse_error(p, "%s has rank %u, its format names dimension %u", name, type->rank, format->part[i].dim);
+            return parse_error(p, "%s has rank %u, its format names dimension %u", name, type->rank,
+                               format->part[i].dim);
     kernel_buffer(p->ctx, t->arena, t->k, name, type, space, lanes);
     t->k->buffer.at[*id].format = format;
     t->k->buffer.at[*id].within = within;
     t->k->buffer.at[*id].kept = space == SPACE_IN && parse_accept(p, "kept");
-    if (space == SPACE_IN && parse_accept(p, "density") && !parse_density(p, &t->k->buffer.at[*id].density))
+    if (space == SPACE_IN && parse_accept(p, "density") &&
+        !parse_density(p, &t->k->buffer.at[*id].density))
         return false;
     VEC_PUSH(s->scratch, &s->slot_type, buffer_type(p->ctx, &t->k->buffer.at[*id]));
     VEC_PUSH(s->scratch, &s->slot_lanes, (uint8_t)lanes);
@@ -115,7 +125,7 @@ parse_arguments(KernelText *t, Space space, uint32_t *n)
     return parse_expect(p, ")");
 }
 
-/* ---- parts ------------------------------------------------------------------------------------------- */
+/* ---- parts ----------------------------------------------------------------------------------- */
 
 static bool
 parse_part_buffers(KernelText *t, uint32_t *list, uint32_t max, uint32_t *n)
@@ -150,12 +160,13 @@ parse_part(KernelText *t)
     if (!nest)
         return false;
     if (nest->nin != nin || nest->nout != n - nin)
-        return parse_error(p, "the part names %u inputs and %u outputs, its nest has %u and %u", nin, n - nin, nest->nin, nest->nout);
+        return parse_error(p, "the part names %u inputs and %u outputs, its nest has %u and %u",
+                           nin, n - nin, nest->nin, nest->nout);
     VEC_PUSH(t->arena, &t->part, ((Part){ nest, arena_copy(t->arena, list, n * sizeof *list) }));
     return true;
 }
 
-/* ---- the tree ---------------------------------------------------------------------------------------- */
+/* ---- the tree -------------------------------------------------------------------------------- */
 
 static bool
 parse_loop(KernelText *t, Block *b, LoopKind kind)
@@ -166,20 +177,22 @@ parse_loop(KernelText *t, Block *b, LoopKind kind)
     int64_t step = 1;
     uint32_t var;
     Sym name = parse_name(p);
-    if (!name || (parse_accept(p, "from") && !(begin = parse_index(s))) || !parse_expect(p, "<") || !(end = parse_index(s)) ||
-        (parse_accept(p, "step") && !parse_int(p, &step)))
+    if (!name || (parse_accept(p, "from") && !(begin = parse_index(s))) || !parse_expect(p, "<") ||
+        !(end = parse_index(s)) || (parse_accept(p, "step") && !parse_int(p, &step)))
         return false;
     if (step < 1)
         return parse_error(p, "a loop's step is at least 1, this is %lld", (long long)step);
     Block *body = tree_loop(t->k, b, kind, name, begin, end, step, &var);
     uint32_t mark = s->entry.n;
-    if (!scope_declare(s, (NameEntry){ .name = name, .kind = NAME_LOOP, .id = var }) || !parse_block(t, body))
+    if (!scope_declare(s, (NameEntry){ .name = name, .kind = NAME_LOOP, .id = var }) ||
+        !parse_block(t, body))
         return false;
     scope_leave(s, mark, true);
     return true;
 }
 
-/* A let keeps its place even where tree_let would give back a variable: the text has a name for it. */
+/* A let keeps its place even where tree_let would give back a variable: the text has a name for
+ * it. */
 static bool
 parse_let(KernelText *t, Block *b)
 {
@@ -204,7 +217,8 @@ parse_if(KernelText *t, Block *b)
     if (!cond)
         return false;
     if (cond->dtype != DT_BOOL || cond->lanes != 1)
-        return parse_error(s->p, "a condition is one bool, this is %s", dtype_info[cond->dtype].name);
+        return parse_error(s->p, "a condition is one bool, this is %s",
+                           dtype_info[cond->dtype].name);
     Tree *l = tree_if(b, cond);
     return parse_block(t, &l->body) && (!parse_accept(s->p, "else") || parse_block(t, &l->other));
 }
@@ -244,9 +258,12 @@ parse_store(KernelText *t, Block *b)
     if (!value)
         return false;
     if (value->dtype != at.type->dtype || value->lanes != lanes)
-        return parse_error(p, "%s is %s of %u lanes here, the value is %s of %u lanes", t->k->buffer.at[at.slot].name,
-                           dtype_info[at.type->dtype].name, lanes, dtype_info[value->dtype].name, value->lanes);
-    tree_store_lanes(b, at.slot, at.rank, at.at, value, stride ? stride : expr_int(p->ctx, 1), valid)->u.store.stream = stream;
+        return parse_error(p, "%s is %s of %u lanes here, the value is %s of %u lanes",
+                           t->k->buffer.at[at.slot].name, dtype_info[at.type->dtype].name, lanes,
+                           dtype_info[value->dtype].name, value->lanes);
+    tree_store_lanes(b, at.slot, at.rank, at.at, value, stride ? stride : expr_int(p->ctx, 1),
+                     valid)
+        ->u.store.stream = stream;
     return true;
 }
 
@@ -285,7 +302,8 @@ parse_statement(KernelText *t, Block *b)
     if (parse_accept(p, "if"))
         return parse_if(t, b);
     if (parse_peek(p, "register") || parse_peek(p, "scratch")) {
-        Space space = parse_accept(p, "register") ? SPACE_REGISTER : (parse_accept(p, "scratch"), SPACE_SCRATCH);
+        Space space = parse_accept(p, "register") ? SPACE_REGISTER
+                                                  : (parse_accept(p, "scratch"), SPACE_SCRATCH);
         if (!parse_buffer(t, space, &id))
             return false;
         tree_buffer(b, id);
@@ -317,9 +335,10 @@ parse_block(KernelText *t, Block *b)
     return true;
 }
 
-/* ---- the whole --------------------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------- */
 
-/* Steps in braces. What they say is the schedule's affair: here they are lines, without their indentation. */
+/* Steps in braces. What they say is the schedule's affair: here they are lines, without their
+ * indentation. */
 static bool
 parse_schedule(Parse *p, Arena *a, const char **steps)
 {
@@ -400,7 +419,11 @@ parse_variant(KernelText *t, Kernel **out)
     if (!guard_parse(p, t->arena, &guard) || !parse_expect(p, "{"))
         return false;
     Kernel *v = *out = kernel_variant(p->ctx, t->arena, t->k, guard);
-    KernelText own = { .scope = { .p = p, .scratch = t->scope.scratch, .find = { .arena = t->scope.scratch } }, .k = v, .arena = t->arena };
+    KernelText own = {
+        .scope = { .p = p, .scratch = t->scope.scratch, .find = { .arena = t->scope.scratch } },
+        .k = v,
+        .arena = t->arena
+    };
     bool more = true;
     if (!declare_arguments(&own))
         return false;
@@ -438,8 +461,9 @@ parse_whole(KernelText *t)
     bool more = true;
     parse_skip(p);
     Loc loc = { .file = p->file, .line = p->line, .col = (uint32_t)(p->s - p->line_start) + 1 };
-    if (!parse_expect(p, "kernel") || !(k->name = parse_name(p)) || !parse_arguments(t, SPACE_IN, &k->nin) ||
-        !parse_expect(p, "->") || !parse_arguments(t, SPACE_OUT, &k->nout) || !parse_expect(p, "{"))
+    if (!parse_expect(p, "kernel") || !(k->name = parse_name(p)) ||
+        !parse_arguments(t, SPACE_IN, &k->nin) || !parse_expect(p, "->") ||
+        !parse_arguments(t, SPACE_OUT, &k->nout) || !parse_expect(p, "{"))
         return false;
     while (more && !parse_peek(p, "}"))
         if (!parse_fact(t, &more))
@@ -463,7 +487,8 @@ kernel_parse(Parse *p, Arena *a)
 {
     Arena *scratch = arena_child(p->ctx->arena);
     KernelText t = { .scope = { .p = p, .scratch = scratch, .find = { .arena = scratch } },
-                     .k = NEW(a, Kernel), .arena = a };
+                     .k = NEW(a, Kernel),
+                     .arena = a };
     t.k->tree.arena = a;
     bool ok = parse_whole(&t);
     arena_free(scratch);

@@ -1,33 +1,49 @@
 /* kernel_prove: what a tree does to memory at given sizes, without its arithmetic.
  *
- * The tree is gone through with numbers in it: every access has to stay inside of its buffer, every element of an
- * output has to be written, and once, so that trips of the parallel loop write apart too. Nothing but
- * addresses is computed. A loop that moves addresses by a fixed step, and decides nothing below it, is visited at its
- * first and last trip alone: what is between lies between. Loops around writes of outputs run whole.
+ * The tree is gone through with numbers in it: every access has to stay inside of its buffer, every
+ * element of an output has to be written, and once, so that trips of the parallel loop write apart
+ * too. Nothing but addresses is computed. A loop that moves addresses by a fixed step, and decides
+ * nothing below it, is visited at its first and last trip alone: what is between lies between.
+ * Loops around writes of outputs run whole.
  *
- * What is computed from data is not known here. An index that a run checks (S_AT) is tried at both ends; a test of data
- * goes both ways, which have to write the same elements, since a run goes one of them; a loop that runs as often as data
- * say is left out; what combines as it writes, or leaves gaps, may write an element as often as it likes.
+ * What is computed from data is not known here. An index that a run checks (S_AT) is tried at both
+ * ends; a test of data goes both ways, which have to write the same elements, since a run goes one
+ * of them; a loop that runs as often as data say is left out; what combines as it writes, or leaves
+ * gaps, may write an element as often as it likes.
  */
 #include "nest/internal.h"
 #include "nest/walk.h"
 
 #include <stdio.h>
 
-typedef struct { const Scalar *cond; bool holds; } Guard;
-
-typedef struct { const Scalar *load; uint32_t nguard; const Guard *guard; } Reading;
-typedef struct { VEC(Reading) access; } Readings;     /* of the values of one statement */
+typedef struct {
+    const Scalar *cond;
+    bool holds;
+} Guard;
 
 typedef struct {
-    int64_t size;                    /* [elements], from its first to its last */
-    const int64_t *stride;           /* [rank] */
-    const int64_t *own;              /* [rank] dimensions, where what lies between belongs to others; else NULL */
+    const Scalar *load;
+    uint32_t nguard;
+    const Guard *guard;
+} Reading;
+typedef struct {
+    VEC(Reading) access;
+} Readings; /* of the values of one statement */
+
+typedef struct {
+    int64_t size;          /* [elements], from its first to its last */
+    const int64_t *stride; /* [rank] */
+    /* [rank] dimensions, where what lies between belongs to others; else NULL */
+    const int64_t *own;
     uint32_t rank;
-    uint32_t *written;               /* outputs: by which trip, counted from 1; NULL: not looked at */
+    /* outputs: by which trip, counted from 1; NULL: not looked at */
+    uint32_t *written;
 } Extent;
 
-typedef struct { uint32_t buffer; int64_t offset; } Written;
+typedef struct {
+    uint32_t buffer;
+    int64_t offset;
+} Written;
 
 typedef struct {
     Ctx *c;
@@ -35,18 +51,19 @@ typedef struct {
     const Kernel *k;
     const KernelSize *size;
     uint32_t nsize;
-    int64_t *env;                    /* [nloop] */
-    bool *bent;                      /* [nloop]: decides something, or moves an address by more than a fixed step */
-    bool *around;                    /* [nloop]: an output is written inside */
-    Extent *extent;                  /* [buffers] */
-    Map accesses;                    /* Tree -> Readings */
-    VEC(Written) way;                /* what has been written inside of tests of data */
-    uint32_t tests;                  /* of data, around */
-    uint32_t trip;                   /* of the parallel loop, counted from 1 */
-    bool skipped;                    /* a loop whose bounds come from data was not gone through */
-    bool high;                       /* checked indices are at their upper end… */
-    bool ends;                       /* …and there are some that data decide */
-    int64_t steps;                   /* left */
+    int64_t *env; /* [nloop] */
+    /* [nloop]: decides something, or moves an address by more than a fixed step */
+    bool *bent;
+    bool *around;     /* [nloop]: an output is written inside */
+    Extent *extent;   /* [buffers] */
+    Map accesses;     /* Tree -> Readings */
+    VEC(Written) way; /* what has been written inside of tests of data */
+    uint32_t tests;   /* of data, around */
+    uint32_t trip;    /* of the parallel loop, counted from 1 */
+    bool skipped;     /* a loop whose bounds come from data was not gone through */
+    bool high;        /* checked indices are at their upper end… */
+    bool ends;        /* …and there are some that data decide */
+    int64_t steps;    /* left */
     const char *why;
 } Prover;
 
@@ -64,7 +81,7 @@ say(Prover *p, const char *format, ...)
     p->why = arena_str(p->a, text);
 }
 
-/* ---- numbers ----------------------------------------------------------------------------------------- */
+/* ---- numbers --------------------------------------------------------------------------------- */
 
 static bool whole(Prover *p, const Scalar *s, uint32_t lane, int64_t *out);
 
@@ -153,7 +170,7 @@ whole(Prover *p, const Scalar *s, uint32_t lane, int64_t *out)
     }
 }
 
-/* ---- which loops decide something -------------------------------------------------------------------- */
+/* ---- which loops decide something ------------------------------------------------------------ */
 
 static void bend_value(Prover *p, const Scalar *s);
 
@@ -186,7 +203,8 @@ bend_index(Prover *p, const Expr *e)
         for (uint32_t f = 0; f < t->nfactor; f++) {
             bool var = t->factor[f].atom->kind == ATOM_VAR;
             loops += var && t->factor[f].atom->var.kind == VAR_LOOP && t->factor[f].power == 1;
-            others += !var || t->factor[f].atom->var.kind == VAR_COMPUTED || (t->factor[f].atom->var.kind == VAR_LOOP && t->factor[f].power > 1);
+            others += !var || t->factor[f].atom->var.kind == VAR_COMPUTED ||
+                      (t->factor[f].atom->var.kind == VAR_LOOP && t->factor[f].power > 1);
         }
         if (loops <= 1 && !others)
             continue;
@@ -225,7 +243,8 @@ bend_value(Prover *p, const Scalar *s)
         bend_var(p, s->vars->at[i]);
 }
 
-/* True: an output is written inside. Lets come before what uses them, so they are looked at last. */
+/* True: an output is written inside. Lets come before what uses them, so they are looked at
+ * last. */
 static bool
 bend_block(Prover *p, const Block *b)
 {
@@ -261,16 +280,22 @@ bend_block(Prover *p, const Block *b)
             bend_all(p, t->u.store.lane_stride);
             writes |= p->k->buffer.at[t->u.store.buffer].space == SPACE_OUT;
             break;
-        case TREE_BUFFER: case TREE_AHEAD: case TREE_NOTE:
-            break;
+        case TREE_BUFFER:
+        case TREE_AHEAD:
+        case TREE_NOTE: break;
         }
     }
     return writes;
 }
 
-/* ---- the loads of a statement ------------------------------------------------------------------------ */
+/* ---- the loads of a statement ---------------------------------------------------------------- */
 
-typedef struct { Prover *p; Readings *out; VEC(Guard) guard; Map seen; } Collect;
+typedef struct {
+    Prover *p;
+    Readings *out;
+    VEC(Guard) guard;
+    Map seen;
+} Collect;
 
 static void collect(Collect *w, const Scalar *s);
 
@@ -281,12 +306,16 @@ collect_computed(void *user, Var v)
         collect(user, computed_scalar(v));
 }
 
-/* Under guards a value is looked at once for each of them: it may be read inside under one alone. */
+/* Under guards a value is looked at once for each of them: it may be read inside under one
+ * alone. */
 static void
 collect(Collect *w, const Scalar *s)
 {
     Prover *p = w->p;
-    uint64_t key = (uintptr_t)s * 31 + (w->guard.n ? (uintptr_t)w->guard.at[w->guard.n - 1].cond * 2 + w->guard.at[w->guard.n - 1].holds : 0);
+    uint64_t key =
+        (uintptr_t)s * 31 + (w->guard.n ? (uintptr_t)w->guard.at[w->guard.n - 1].cond * 2 +
+                                              w->guard.at[w->guard.n - 1].holds
+                                        : 0);
 
     if (map_get(&w->seen, key, NULL))
         return;
@@ -299,7 +328,10 @@ collect(Collect *w, const Scalar *s)
         if (s->u.load.outside)
             collect(w, s->u.load.outside);
         else
-            VEC_PUSH(p->a, &w->out->access, ((Reading){ s, w->guard.n, arena_copy(p->a, w->guard.at, w->guard.n * sizeof *w->guard.at) }));
+            VEC_PUSH(
+                p->a, &w->out->access,
+                ((Reading){ s, w->guard.n,
+                            arena_copy(p->a, w->guard.at, w->guard.n * sizeof *w->guard.at) }));
     }
     for (uint32_t i = 0; i < s->narg; i++) {
         uint32_t guards = w->guard.n;
@@ -332,13 +364,17 @@ accesses_of(Prover *p, const Tree *t)
     return out;
 }
 
-/* ---- accesses ---------------------------------------------------------------------------------------- */
+/* ---- accesses -------------------------------------------------------------------------------- */
 
-typedef struct { int64_t first, stride; uint32_t lanes; } Span;      /* offsets [elements] */
+typedef struct {
+    int64_t first, stride;
+    uint32_t lanes;
+} Span; /* offsets [elements] */
 
 /* False: where it goes depends on data that no run checks, or it goes nowhere. */
 static bool
-span_of(Prover *p, uint32_t buffer, uint32_t rank, const Expr *const *at, uint32_t lanes, const Expr *stride, const Expr *valid, Span *out)
+span_of(Prover *p, uint32_t buffer, uint32_t rank, const Expr *const *at, uint32_t lanes,
+        const Expr *stride, const Expr *valid, Span *out)
 {
     int64_t i, limit;
 
@@ -364,7 +400,8 @@ holds_at(Prover *p, const Reading *a, uint32_t lane)
     int64_t v;
 
     for (uint32_t i = 0; i < a->nguard; i++)
-        if (whole(p, a->guard[i].cond, a->guard[i].cond->lanes > 1 ? lane : 0, &v) && (v != 0) != a->guard[i].holds)
+        if (whole(p, a->guard[i].cond, a->guard[i].cond->lanes > 1 ? lane : 0, &v) &&
+            (v != 0) != a->guard[i].holds)
             return false;
     return true;
 }
@@ -394,11 +431,12 @@ outside(Prover *p, const char *what, uint32_t buffer, int64_t offset)
 
     for (uint32_t v = 0; v < p->k->nloop; v++)
         text_printf(&t, " %u:%lld", v, (long long)p->env[v]);
-    say(p, "%s %s at element %lld of %lld (loops%s)", what, p->k->buffer.at[buffer].name, (long long)offset, (long long)p->extent[buffer].size, text_str(&t));
+    say(p, "%s %s at element %lld of %lld (loops%s)", what, p->k->buffer.at[buffer].name,
+        (long long)offset, (long long)p->extent[buffer].size, text_str(&t));
 }
 
-/* A guard may speak of lanes of the load itself, or of the vector that the load is one lane of: then some lane of it
- * has to be without. */
+/* A guard may speak of lanes of the load itself, or of the vector that the load is one lane of:
+ * then some lane of it has to be without. */
 static void
 check_load(Prover *p, const Reading *a)
 {
@@ -406,9 +444,11 @@ check_load(Prover *p, const Reading *a)
     uint32_t buffer = s->u.load.slot, wide = 1;
     Span at;
 
-    if (!span_of(p, buffer, s->u.load.rank, s->u.load.at, s->lanes, s->u.load.lane_stride, s->u.load.valid, &at))
+    if (!span_of(p, buffer, s->u.load.rank, s->u.load.at, s->lanes, s->u.load.lane_stride,
+                 s->u.load.valid, &at))
         return;
-    if (is_inside(p, buffer, at.first) && is_inside(p, buffer, at.first + (at.lanes - 1) * at.stride))
+    if (is_inside(p, buffer, at.first) &&
+        is_inside(p, buffer, at.first + (at.lanes - 1) * at.stride))
         return;
     for (uint32_t i = 0; i < a->nguard; i++)
         wide = a->guard[i].cond->lanes > wide ? a->guard[i].cond->lanes : wide;
@@ -438,7 +478,8 @@ write_span(Prover *p, uint32_t buffer, Span at)
         if (!is_inside(p, buffer, offset) || !is_own(&p->extent[buffer], offset))
             outside(p, "writing", buffer, offset);
         else if (written && written[offset])
-            say(p, "element %lld of %s is written by trips %u and %u of the parallel loop", (long long)offset, p->k->buffer.at[buffer].name, written[offset], p->trip);
+            say(p, "element %lld of %s is written by trips %u and %u of the parallel loop",
+                (long long)offset, p->k->buffer.at[buffer].name, written[offset], p->trip);
         else if (written) {
             written[offset] = p->trip;
             if (p->tests)
@@ -447,7 +488,7 @@ write_span(Prover *p, uint32_t buffer, Span at)
     }
 }
 
-/* ---- the tree ---------------------------------------------------------------------------------------- */
+/* ---- the tree -------------------------------------------------------------------------------- */
 
 static void prove_block(Prover *p, const Block *b, bool top);
 
@@ -486,10 +527,13 @@ prove_ways(Prover *p, const Tree *t)
     for (uint32_t i = begin; i < end && !p->skipped; i++) {
         Written w = p->way.at[i];
         if (!p->extent[w.buffer].written[w.offset])
-            say(p, "element %lld of %s is written where a test of data holds, and not where it fails", (long long)w.offset, p->k->buffer.at[w.buffer].name);
+            say(p,
+                "element %lld of %s is written where a test of data holds, and not where it fails",
+                (long long)w.offset, p->k->buffer.at[w.buffer].name);
     }
     if (p->way.n - end > end - begin && !p->skipped)
-        say(p, "%u elements are written where a test of data fails, and %u where it holds", p->way.n - end, end - begin);
+        say(p, "%u elements are written where a test of data fails, and %u where it holds",
+            p->way.n - end, end - begin);
     p->way.n = p->tests ? end : 0;
 }
 
@@ -499,7 +543,8 @@ prove_store(Prover *p, const Tree *t)
     Span at;
 
     check_loads(p, t);
-    if (span_of(p, t->u.store.buffer, t->u.store.rank, t->u.store.at, t->u.store.value->lanes, t->u.store.lane_stride, t->u.store.valid, &at))
+    if (span_of(p, t->u.store.buffer, t->u.store.rank, t->u.store.at, t->u.store.value->lanes,
+                t->u.store.lane_stride, t->u.store.valid, &at))
         write_span(p, t->u.store.buffer, at);
 }
 
@@ -509,9 +554,7 @@ prove_tree(Prover *p, const Tree *t, bool top)
     int64_t v;
 
     switch (t->kind) {
-    case TREE_LOOP:
-        prove_loop(p, t, top);
-        break;
+    case TREE_LOOP: prove_loop(p, t, top); break;
     case TREE_LET:
         check_loads(p, t);
         p->env[t->u.let.var] = eval(p, t->u.let.value, &v) ? v : 0;
@@ -524,11 +567,10 @@ prove_tree(Prover *p, const Tree *t, bool top)
             prove_ways(p, t);
         break;
     }
-    case TREE_STORE:
-        prove_store(p, t);
-        break;
-    case TREE_BUFFER: case TREE_AHEAD: case TREE_NOTE:
-        break;
+    case TREE_STORE: prove_store(p, t); break;
+    case TREE_BUFFER:
+    case TREE_AHEAD:
+    case TREE_NOTE: break;
     }
 }
 
@@ -539,7 +581,7 @@ prove_block(Prover *p, const Block *b, bool top)
         prove_tree(p, b->list.at[i], top);
 }
 
-/* ---- the whole --------------------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------- */
 
 /* Does every part that writes this output write each point of it once? */
 static bool
@@ -548,7 +590,8 @@ is_written_once(Prover *p, uint32_t buffer)
     for (uint32_t i = 0; i < p->k->npart; i++) {
         const Nest *n = p->k->part[i].nest;
         for (uint32_t w = 0; w < n->nwrite; w++)
-            if (p->k->part[i].buffer[n->write[w].out] == buffer && n->write[w].combiner != COMB_NONE)
+            if (p->k->part[i].buffer[n->write[w].out] == buffer &&
+                n->write[w].combiner != COMB_NONE)
                 return false;
     }
     return true;
@@ -559,7 +602,8 @@ measure(Prover *p, uint32_t buffer)
 {
     const Buffer *b = &p->k->buffer.at[buffer];
     const Type *t = buffer_type(p->c, b), *pitch = buffer_pitch(p->c, b);
-    int64_t *stride = NEW_ARRAY(p->a, int64_t, t->rank + 1), *own = NEW_ARRAY(p->a, int64_t, t->rank + 1), size, last = 1;
+    int64_t *stride = NEW_ARRAY(p->a, int64_t, t->rank + 1),
+            *own = NEW_ARRAY(p->a, int64_t, t->rank + 1), size, last = 1;
 
     if (!eval(p, type_count(p->c, t), &size)) {
         say(p, "the size of %s is not given", b->name);
@@ -571,13 +615,17 @@ measure(Prover *p, uint32_t buffer)
         last += (own[d] - 1) * stride[d];
     }
     size = size ? last : 0;
-    p->extent[buffer] = (Extent){ .size = size, .stride = stride, .rank = t->rank, .own = b->within ? own : NULL };
+    p->extent[buffer] =
+        (Extent){ .size = size, .stride = stride, .rank = t->rank, .own = b->within ? own : NULL };
     if (b->space == SPACE_OUT && is_written_once(p, buffer))
         p->extent[buffer].written = NEW_ARRAY(p->a, uint32_t, size + 1);
     return true;
 }
 
-typedef struct { const KernelSize *at; uint32_t n; } Sizes;
+typedef struct {
+    const KernelSize *at;
+    uint32_t n;
+} Sizes;
 
 static bool
 size_of(const void *user, Sym symbol, int64_t *value)
@@ -594,7 +642,14 @@ const char *
 kernel_prove(Ctx *c, Arena *a, const Kernel *k, const KernelSize *size, uint32_t nsize)
 {
     k = kernel_for_sizes(k, size_of, &(Sizes){ size, nsize });
-    Prover p = { .c = c, .a = a, .k = k, .size = size, .nsize = nsize, .accesses = { .arena = a }, .steps = KERNEL_PROVE_STEPS, .trip = 1 };
+    Prover p = { .c = c,
+                 .a = a,
+                 .k = k,
+                 .size = size,
+                 .nsize = nsize,
+                 .accesses = { .arena = a },
+                 .steps = KERNEL_PROVE_STEPS,
+                 .trip = 1 };
 
     p.env = NEW_ARRAY(a, int64_t, k->nloop + 1);
     p.bent = NEW_ARRAY(a, bool, k->nloop + 1);

@@ -17,7 +17,8 @@
  *     }
  *   }
  *
- * Variants follow the tree, or the parts: `variant rows == 1 { schedule { … } … }` with a tree of its own.
+ * Variants follow the tree, or the parts: `variant rows == 1 { schedule { … } … }` with a tree of
+ * its own.
  *
  * An argument that lies in a larger tensor says which: `a: f32[h, w, 64] in f32[h, w, 128]`.
  *
@@ -30,9 +31,11 @@
 #include <inttypes.h>
 #include <string.h>
 
-static const char *const loop_word[] = { [LOOP_SERIAL] = "serial", [LOOP_PARALLEL] = "parallel", [LOOP_UNROLLED] = "unrolled" };
+static const char *const loop_word[] = {
+    [LOOP_SERIAL] = "serial", [LOOP_PARALLEL] = "parallel", [LOOP_UNROLLED] = "unrolled"
+};
 
-/* ---- symbols: names that nothing else may take ------------------------------------------------------ */
+/* ---- symbols: names that nothing else may take ----------------------------------------------- */
 
 static void
 take_symbol(void *user, Var v)
@@ -65,12 +68,8 @@ take_block(Map *taken, const Block *b)
             take_expr(taken, t->u.loop.begin);
             take_expr(taken, t->u.loop.end);
             break;
-        case TREE_LET:
-            take_expr(taken, t->u.let.value);
-            break;
-        case TREE_IF:
-            take_scalar(taken, t->u.test.cond);
-            break;
+        case TREE_LET: take_expr(taken, t->u.let.value); break;
+        case TREE_IF: take_scalar(taken, t->u.test.cond); break;
         case TREE_STORE:
             for (uint32_t d = 0; d < t->u.store.rank; d++)
                 take_expr(taken, t->u.store.at[d]);
@@ -78,12 +77,9 @@ take_block(Map *taken, const Block *b)
             take_expr(taken, t->u.store.valid);
             take_scalar(taken, t->u.store.value);
             break;
-        case TREE_AHEAD:
-            take_expr(taken, t->u.ahead.at);
-            break;
+        case TREE_AHEAD: take_expr(taken, t->u.ahead.at); break;
         case TREE_BUFFER:
-        case TREE_NOTE:
-            break;
+        case TREE_NOTE: break;
         }
         take_block(taken, &t->body);
         take_block(taken, &t->other);
@@ -93,7 +89,11 @@ take_block(Map *taken, const Block *b)
 static Printer
 printer_of(Ctx *c, Arena *scratch, const Kernel *k)
 {
-    Printer p = { .ctx = c, .scratch = scratch, .nslot = k->buffer.n, .taken = { .arena = scratch }, .let = { .arena = scratch } };
+    Printer p = { .ctx = c,
+                  .scratch = scratch,
+                  .nslot = k->buffer.n,
+                  .taken = { .arena = scratch },
+                  .let = { .arena = scratch } };
     uint8_t *lanes = NEW_ARRAY(scratch, uint8_t, k->buffer.n);
     p.slot = NEW_ARRAY(scratch, Sym, k->buffer.n);
     p.loop = NEW_ARRAY(scratch, Sym, k->nloop);
@@ -124,7 +124,7 @@ kernel_take_names(Ctx *c, Kernel *k)
     arena_free(scratch);
 }
 
-/* ---- buffers ----------------------------------------------------------------------------------------- */
+/* ---- buffers --------------------------------------------------------------------------------- */
 
 static void
 print_buffer(Printer *p, Text *t, const Kernel *k, uint32_t id)
@@ -153,7 +153,11 @@ print_buffer(Printer *p, Text *t, const Kernel *k, uint32_t id)
     }
     text_add(t, b->kept ? " kept" : "");
     for (uint32_t i = 0; b->density.of[0][0] && i < DENSITY_KEYS * DENSITY_ROWS; i++)
-        text_printf(t, "%s %u", i % DENSITY_ROWS ? "" : i ? "," : " density", b->density.of[i / DENSITY_ROWS][i % DENSITY_ROWS]);
+        text_printf(t, "%s %u",
+                    i % DENSITY_ROWS ? ""
+                    : i              ? ","
+                                     : " density",
+                    b->density.of[i / DENSITY_ROWS][i % DENSITY_ROWS]);
 }
 
 static void
@@ -167,7 +171,7 @@ print_arguments(Printer *p, Text *t, const Kernel *k, uint32_t first, uint32_t n
     text_add(t, ")");
 }
 
-/* ---- parts ------------------------------------------------------------------------------------------- */
+/* ---- parts ----------------------------------------------------------------------------------- */
 
 static void
 print_parts(Printer *p, Text *t, const Kernel *k, int indent)
@@ -193,7 +197,7 @@ print_parts(Printer *p, Text *t, const Kernel *k, int indent)
     }
 }
 
-/* ---- the tree ---------------------------------------------------------------------------------------- */
+/* ---- the tree -------------------------------------------------------------------------------- */
 
 static void print_block(Printer *p, Text *t, const Kernel *k, const Block *b, int indent);
 
@@ -270,9 +274,7 @@ print_tree(Printer *p, Text *t, const Kernel *k, const Tree *l, int indent)
 {
     text_indent(t, indent);
     switch (l->kind) {
-    case TREE_LOOP:
-        print_loop(p, t, k, l, indent);
-        break;
+    case TREE_LOOP: print_loop(p, t, k, l, indent); break;
     case TREE_LET:
         p->loop[l->u.let.var] = printer_name(p, l->u.let.name);
         text_add(t, "let ");
@@ -281,17 +283,13 @@ print_tree(Printer *p, Text *t, const Kernel *k, const Tree *l, int indent)
         print_index(p, t, l->u.let.value);
         text_add(t, "\n");
         break;
-    case TREE_IF:
-        print_if(p, t, k, l, indent);
-        break;
+    case TREE_IF: print_if(p, t, k, l, indent); break;
     case TREE_BUFFER:
         text_add(t, k->buffer.at[l->u.buffer].space == SPACE_REGISTER ? "register " : "scratch ");
         print_buffer(p, t, k, l->u.buffer);
         text_add(t, "\n");
         break;
-    case TREE_STORE:
-        print_store(p, t, l, indent);
-        break;
+    case TREE_STORE: print_store(p, t, l, indent); break;
     case TREE_AHEAD:
         text_add(t, "ahead ");
         print_word(t, p->slot[l->u.ahead.buffer]);
@@ -313,7 +311,7 @@ print_block(Printer *p, Text *t, const Kernel *k, const Block *b, int indent)
 {
     for (uint32_t i = 0; i < b->list.n; i++)
         print_tree(p, t, k, b->list.at[i], indent);
-    for (uint32_t i = 0; i < b->list.n; i++)         /* lets end with their block */
+    for (uint32_t i = 0; i < b->list.n; i++) /* lets end with their block */
         if (b->list.at[i]->kind == TREE_LET)
             printer_free(p, p->loop[b->list.at[i]->u.let.var]);
 }

@@ -24,33 +24,53 @@
 #include "nest/walk.h"
 
 const char *const mapping_name[MAP_COUNT] = {
-    "id", "part", "perm", "relayout", "inj", "bcast", "repeat", "gather", "red", "win", "contr", "scan", "unknown",
+    "id",     "part", "perm", "relayout", "inj",  "bcast",   "repeat",
+    "gather", "red",  "win",  "contr",    "scan", "unknown",
 };
 
-#define MANY INT64_MAX               /* an extent that is not a number: more than one is assumed */
+#define MANY INT64_MAX /* an extent that is not a number: more than one is assumed */
 #define MAX_CUTS 6
 #define MAX_DIGITS 96
 #define MAX_TERMS 16
 
-typedef struct { uint32_t naxis, ncut[NEST_MAX_AXES]; int64_t cut[NEST_MAX_AXES][MAX_CUTS]; } Cuts;
-typedef struct { uint32_t axis; int64_t step, extent; uint32_t row; bool reduce, twice; } Digit;
-typedef struct { uint32_t digit; int64_t coef; } RowTerm;
-typedef struct { uint32_t n; RowTerm at[MAX_TERMS]; bool hard; } Row;
-typedef struct { uint32_t axis; int64_t lo, hi; } Piece;     /* (axis // lo) % (hi / lo); hi 0: no mod */
+typedef struct {
+    uint32_t naxis, ncut[NEST_MAX_AXES];
+    int64_t cut[NEST_MAX_AXES][MAX_CUTS];
+} Cuts;
+typedef struct {
+    uint32_t axis;
+    int64_t step, extent;
+    uint32_t row;
+    bool reduce, twice;
+} Digit;
+typedef struct {
+    uint32_t digit;
+    int64_t coef;
+} RowTerm;
+typedef struct {
+    uint32_t n;
+    RowTerm at[MAX_TERMS];
+    bool hard;
+} Row;
+/* (axis // lo) % (hi / lo); hi 0: no mod */
+typedef struct {
+    uint32_t axis;
+    int64_t lo, hi;
+} Piece;
 
 #define NO_ROW UINT32_MAX
 
-/* ---- the nest, prepared -------------------------------------------------------------------------- */
+/* ---- the nest, prepared ---------------------------------------------------------------------- */
 
 typedef struct {
     Ctx *ctx;
     const Nest *nest;
     const Write *write;
     const Scalar *load;
-    const Type *type;                /* of the tensor read */
-    AxisSet reduce, one;             /* one: axes of extent 1 */
-    const Expr *at[TN_MAX_RANK];     /* the read, axes of extent 1 replaced by their begin */
-    const Expr *to[TN_MAX_RANK];     /* the write, likewise */
+    const Type *type;            /* of the tensor read */
+    AxisSet reduce, one;         /* one: axes of extent 1 */
+    const Expr *at[TN_MAX_RANK]; /* the read, axes of extent 1 replaced by their begin */
+    const Expr *to[TN_MAX_RANK]; /* the write, likewise */
 } Question;
 
 static void
@@ -71,7 +91,7 @@ prepare(Question *q, Ranges r)
         q->to[d] = expr_subst(q->ctx, q->write->at[d], bind, nb);
 }
 
-/* ---- simple rows: each one axis, with a step and an offset --------------------------------------------- */
+/* ---- simple rows: each one axis, with a step and an offset ----------------------------------- */
 
 /* Every mod written as a - b * (a // b), so that (a // b) * b + a % b cancels to a. */
 static const Expr *
@@ -86,7 +106,9 @@ without_mod(Ctx *c, const Expr *e)
             const Expr *x = NULL;
             switch (m->kind) {
             case ATOM_VAR: x = expr_var(c, m->var); break;
-            case ATOM_DIV: x = expr_div(c, without_mod(c, m->arg[0]), without_mod(c, m->arg[1])); break;
+            case ATOM_DIV:
+                x = expr_div(c, without_mod(c, m->arg[0]), without_mod(c, m->arg[1]));
+                break;
             case ATOM_MOD: {
                 const Expr *a = without_mod(c, m->arg[0]), *b = without_mod(c, m->arg[1]);
                 x = expr_sub(c, a, expr_mul(c, b, expr_div(c, a, b)));
@@ -97,7 +119,9 @@ without_mod(Ctx *c, const Expr *e)
             case ATOM_BROADCAST:
                 x = m->arg[0];
                 for (uint32_t k = 1; k < m->narg; k++)
-                    x = m->kind == ATOM_MIN ? expr_min(c, x, m->arg[k]) : m->kind == ATOM_MAX ? expr_max(c, x, m->arg[k]) : expr_broadcast(c, x, m->arg[k]);
+                    x = m->kind == ATOM_MIN   ? expr_min(c, x, m->arg[k])
+                        : m->kind == ATOM_MAX ? expr_max(c, x, m->arg[k])
+                                              : expr_broadcast(c, x, m->arg[k]);
                 break;
             }
             for (uint32_t p = 0; p < e->term[i].factor[f].power; p++)
@@ -108,7 +132,8 @@ without_mod(Ctx *c, const Expr *e)
     return sum;
 }
 
-/* As many elements as points, and row-major offsets that differ by a constant: the same in the same order. */
+/* As many elements as points, and row-major offsets that differ by a constant: the same in the same
+ * order. */
 static bool
 same_linear_order(const Question *q, Ranges r)
 {
@@ -122,7 +147,8 @@ same_linear_order(const Question *q, Ranges r)
     return expr_const(diff, NULL) || expr_const(expr_simplify(c, &r, diff), NULL);
 }
 
-/* The types whose rows are single axes: id, part, perm, relayout. MAP_UNKNOWN: not of this family. */
+/* The types whose rows are single axes: id, part, perm, relayout. MAP_UNKNOWN: not of this
+ * family. */
 static MappingType
 simple_type(const Question *q, Ranges r)
 {
@@ -140,7 +166,8 @@ simple_type(const Question *q, Ranges r)
     }
     for (uint32_t d = 0; d < q->type->rank; d++) {
         AxisSet used = expr_axes(q->at[d]);
-        if (same_shape && (expr_eq(q->ctx, NULL, q->type->dim[d], out->dim[d]) != YES || q->at[d] != q->to[d]))
+        if (same_shape &&
+            (expr_eq(q->ctx, NULL, q->type->dim[d], out->dim[d]) != YES || q->at[d] != q->to[d]))
             same_shape = false;
         if (!used) {
             exact = exact && expr_is(q->at[d], 0) && expr_is(q->type->dim[d], 1);
@@ -150,7 +177,8 @@ simple_type(const Question *q, Ranges r)
         const Expr *coef, *rest;
         if (used != axis_one(axis) || (used & seen) || !(used & want))
             return MAP_UNKNOWN;
-        if (!expr_linear(q->ctx, q->at[d], (Var){ VAR_AXIS, axis }, &coef, &rest) || !expr_const(coef, NULL))
+        if (!expr_linear(q->ctx, q->at[d], (Var){ VAR_AXIS, axis }, &coef, &rest) ||
+            !expr_const(coef, NULL))
             return MAP_UNKNOWN;
         exact = exact && expr_is(coef, 1) && expr_is(rest, 0);
         in_order = in_order && order[axis] > last;
@@ -166,7 +194,7 @@ simple_type(const Question *q, Ranges r)
     return exact && same_linear_order(q, r) ? MAP_RELAYOUT : MAP_PART;
 }
 
-/* ---- digits --------------------------------------------------------------------------------------------- */
+/* ---- digits ---------------------------------------------------------------------------------- */
 
 /* Is the atom a piece of one axis, as // and % by constants cut it? */
 static bool
@@ -184,7 +212,8 @@ piece_of(const Atom *m, Piece *p)
         return false;
     const Expr *arg = m->arg[0];
     if (!expr_const(m->arg[1], &s) || s < 1 || arg->nterm != 1 || arg->term[0].coef != 1 ||
-        arg->term[0].nfactor != 1 || arg->term[0].factor[0].power != 1 || !piece_of(arg->term[0].factor[0].atom, p))
+        arg->term[0].nfactor != 1 || arg->term[0].factor[0].power != 1 ||
+        !piece_of(arg->term[0].factor[0].atom, p))
         return false;
     int64_t cut;
     if (mul_overflows(p->lo, s, &cut) || (p->hi && p->hi % cut))
@@ -238,7 +267,8 @@ make_digits(const Question *q, const Cuts *k, Digit *digit, uint32_t *ndigit)
         if ((q->one & axis_one(a)) || (!reduce && q->nest->axis[a].kind == AXIS_REDUCE))
             continue;
         for (uint32_t j = 0; j < (k->ncut[a] ? k->ncut[a] : 1); j++) {
-            int64_t lo = k->ncut[a] ? k->cut[a][j] : 1, hi = j + 1 < k->ncut[a] ? k->cut[a][j + 1] : 0;
+            int64_t lo = k->ncut[a] ? k->cut[a][j] : 1,
+                    hi = j + 1 < k->ncut[a] ? k->cut[a][j + 1] : 0;
             int64_t e = extent == MANY ? (hi ? hi / lo : MANY) : (extent + lo - 1) / lo;
             if (hi && hi % lo)
                 return false;
@@ -316,7 +346,7 @@ make_row(const Expr *e, uint32_t number, Digit *digit, uint32_t ndigit)
     return row;
 }
 
-/* ---- reuse -------------------------------------------------------------------------------------------------- */
+/* ---- reuse ----------------------------------------------------------------------------------- */
 
 static int
 by_coef(const void *x, const void *y)
@@ -337,8 +367,8 @@ is_mixed_radix(Row *row, const Digit *digit)
         int64_t coef = llabs(row->at[i].coef), extent = digit[row->at[i].digit].extent, span;
         if (coef <= reach)
             return false;
-        if (i + 1 < row->n &&
-            (extent == MANY || mul_overflows(coef, extent - 1, &span) || add_overflows(reach, span, &reach)))
+        if (i + 1 < row->n && (extent == MANY || mul_overflows(coef, extent - 1, &span) ||
+                               add_overflows(reach, span, &reach)))
             return false;
     }
     return true;
@@ -374,7 +404,10 @@ row_reuses(Row *row, const Digit *digit)
     return is_mixed_radix(row, digit) ? NO : UNKNOWN;
 }
 
-typedef struct { bool fan_in, whole, split; Tri window; } Reuse;
+typedef struct {
+    bool fan_in, whole, split;
+    Tri window;
+} Reuse;
 
 static Reuse
 measure(const Digit *digit, uint32_t ndigit, Row *row, uint32_t nrow)
@@ -438,7 +471,7 @@ digit_type(const Question *q)
     return u.fan_in ? MAP_RED : MAP_INJ;
 }
 
-/* ---- the query ------------------------------------------------------------------------------------------------ */
+/* ---- the query ------------------------------------------------------------------------------- */
 
 static bool
 scans(const Question *q, AxisSet used)

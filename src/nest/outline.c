@@ -2,10 +2,11 @@
  *
  *     o[i, j] = sum k: dot2(pair(x[i, 2*k], x[i, 2*k + 1]), …)
  *
- * is two nests, p[i, k] = pair(x[i, 2*k], x[i, 2*k + 1]) and o[i, j] = sum k: dot2(p[i, k], …). What the factor computes is
- * computed once for each of its elements, not once for each of their reads, and at compile time where all of it is
- * constant; and the product reads a bare tensor, through windows and their padding as well, which every later query can
- * see through. The new tensor has the dimensions of the one that the factor reads most of, but for those along which it
+ * is two nests, p[i, k] = pair(x[i, 2*k], x[i, 2*k + 1]) and o[i, j] = sum k: dot2(p[i, k], …).
+ * What the factor computes is computed once for each of its elements, not once for each of their
+ * reads, and at compile time where all of it is constant; and the product reads a bare tensor,
+ * through windows and their padding as well, which every later query can see through. The new
+ * tensor has the dimensions of the one that the factor reads most of, but for those along which it
  * reads several elements, which are as long as the axis there.
  */
 #include "nest/internal.h"
@@ -14,14 +15,15 @@
 typedef struct {
     Ctx *c;
     const Nest *n;
-    uint32_t slot;                   /* of the tensor that the factor reads most of */
-    const Scalar *first;             /* a read of it */
-    bool several[TN_MAX_RANK];       /* its reads differ in this dimension */
-    const Expr *at[TN_MAX_RANK];     /* where the new tensor is read */
-    const Expr *own[TN_MAX_RANK];    /* its dimensions' axes in the nest that makes it */
-    Binding bind[TN_MAX_RANK]; uint32_t nbind;
+    uint32_t slot;                /* of the tensor that the factor reads most of */
+    const Scalar *first;          /* a read of it */
+    bool several[TN_MAX_RANK];    /* its reads differ in this dimension */
+    const Expr *at[TN_MAX_RANK];  /* where the new tensor is read */
+    const Expr *own[TN_MAX_RANK]; /* its dimensions' axes in the nest that makes it */
+    Binding bind[TN_MAX_RANK];
+    uint32_t nbind;
     AxisSet bound;
-    uint32_t nread;                  /* how many of them */
+    uint32_t nread; /* how many of them */
     bool ok;
 } Outline;
 
@@ -124,7 +126,9 @@ read_outside(ScalarMap *m, const Scalar *load)
     return load->u.load.slot == o->slot ? o->first->u.load.outside : load;
 }
 
-typedef struct { const Scalar *factor, *instead; } Instead;
+typedef struct {
+    const Scalar *factor, *instead;
+} Instead;
 
 static const Scalar *
 put_instead(ScalarMap *m, const Scalar *s)
@@ -134,9 +138,13 @@ put_instead(ScalarMap *m, const Scalar *s)
 }
 
 static const Scalar *
-map_factor(Outline *o, Arena *scratch, const Scalar *factor, const Scalar *(*load)(ScalarMap *, const Scalar *), const Expr *(*expr)(ScalarMap *, const Expr *))
+map_factor(Outline *o, Arena *scratch, const Scalar *factor,
+           const Scalar *(*load)(ScalarMap *, const Scalar *),
+           const Expr *(*expr)(ScalarMap *, const Expr *))
 {
-    ScalarMap m = { .load = load, .expr = expr, .user = o, .ctx = o->c, .done = { .arena = scratch } };
+    ScalarMap m = {
+        .load = load, .expr = expr, .user = o, .ctx = o->c, .done = { .arena = scratch }
+    };
     return scalar_map(&m, factor);
 }
 
@@ -152,7 +160,8 @@ count_reads(Ctx *c, Arena *scratch, const Nest *n, uint32_t slot)
 }
 
 const Nest *
-nest_outline_factor(Ctx *c, const Nest *n, const Scalar *factor, uint32_t *slot, const Nest **made, bool *keep)
+nest_outline_factor(Ctx *c, const Nest *n, const Scalar *factor, uint32_t *slot, const Nest **made,
+                    bool *keep)
 {
     Outline o = { .c = c, .n = n, .ok = true };
     Arena *scratch = arena_child(c->arena);
@@ -163,7 +172,8 @@ nest_outline_factor(Ctx *c, const Nest *n, const Scalar *factor, uint32_t *slot,
     scalar_visit(c, factor, find_most, &o);
     if (o.first && o.slot < n->nin && n->nwrite == 1 && n->write[0].init != o.slot) {
         scalar_visit(c, factor, compare_reads, &o);
-        o.ok = o.ok && o.nread == count_reads(c, scratch, n, o.slot) && find_dims(&o, factor->dtype, &type);
+        o.ok = o.ok && o.nread == count_reads(c, scratch, n, o.slot) &&
+               find_dims(&o, factor->dtype, &type);
         scalar_visit(c, factor, check_others, &o);
         if (o.ok && o.first->u.load.outside)
             outside = map_factor(&o, scratch, factor, read_outside, NULL);
@@ -191,7 +201,7 @@ nest_outline_factor(Ctx *c, const Nest *n, const Scalar *factor, uint32_t *slot,
     return out;
 }
 
-/* ---- the sum ----------------------------------------------------------------------------------------------- */
+/* ---- the sum --------------------------------------------------------------------------------- */
 
 const Nest *
 nest_outline_sum(Ctx *c, const Nest *n, const Scalar *sum, bool *keep)
@@ -205,7 +215,8 @@ nest_outline_sum(Ctx *c, const Nest *n, const Scalar *sum, bool *keep)
 
     for (uint32_t i = 0; i < n->nin; i++)
         nest_in(&b, n->param[i].name, n->param[i].type);
-    uint32_t slot = nest_in(&b, nest_fresh_param(c, &names, sym(c, "product")), t), to = nest_out(&b, n->param[n->write[0].out].name, t);
+    uint32_t slot = nest_in(&b, nest_fresh_param(c, &names, sym(c, "product")), t),
+             to = nest_out(&b, n->param[n->write[0].out].name, t);
     nest_edit_drop(&names);
     nest_axes_of(&b, t, axis);
     for (uint32_t d = 0; d < t->rank; d++) {

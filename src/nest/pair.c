@@ -1,13 +1,15 @@
 /* pair: products of numbers of 16 bits, two summands at a time.
  *
- * Processors multiply pairs of 16-bit integers, or of bf16, and sum each pair in one step. A sum of products of integers that
- * fit in 16 bits is rewritten for it:
+ * Processors multiply pairs of 16-bit integers, or of bf16, and sum each pair in one step. A sum of
+ * products of integers that fit in 16 bits is rewritten for it:
  *
- *     sum k < 2*n: a[i, k] * b[k, j]     becomes     sum k < n: dot2(pair(a[i, 2*k], a[i, 2*k + 1]), pair(b[2*k, j], b[2*k + 1, j]))
+ *     sum k < 2*n: a[i, k] * b[k, j]     becomes     sum k < n: dot2(pair(a[i, 2*k], a[i, 2*k +
+ *     1]), pair(b[2*k, j], b[2*k + 1, j]))
  *
- * where pair(x, y) is x in the low half of 32 bits and y in the high one. It is a product of two factors like any other,
- * so tiles, panels and copies are made of pairs. Behind an odd count one factor is 0. Sums of integers wrap, so regrouping them
- * changes no bit. Of bf16, whose sum is of f32, pair(x, y) and dot2f are operations of their own; each product is exact.
+ * where pair(x, y) is x in the low half of 32 bits and y in the high one. It is a product of two
+ * factors like any other, so tiles, panels and copies are made of pairs. Behind an odd count one
+ * factor is 0. Sums of integers wrap, so regrouping them changes no bit. Of bf16, whose sum is of
+ * f32, pair(x, y) and dot2f are operations of their own; each product is exact.
  */
 #include "nest/walk.h"
 
@@ -19,12 +21,10 @@ scalar_int_range(const Scalar *s, int64_t *least, int64_t *most)
     if (dtype_is_float(s->dtype) || dtype_info[s->dtype].bytes > 4)
         return false;
     switch ((ScalarOp)s->op) {
-    case S_CONST:
-        *least = *most = s->u.bits;
-        return true;
+    case S_CONST: *least = *most = s->u.bits; return true;
     case S_CAST:
         if (!dtype_is_float(s->arg[0]->dtype) && scalar_int_range(s->arg[0], least, most))
-            return true;                             /* and if the type is narrower: below */
+            return true; /* and if the type is narrower: below */
         break;
     case S_AND:
         *least = 0;
@@ -32,14 +32,14 @@ scalar_int_range(const Scalar *s, int64_t *least, int64_t *most)
         if (*most >= 0)
             return true;
         break;
-    case S_ADD: case S_SUB:
+    case S_ADD:
+    case S_SUB:
         if (!scalar_int_range(s->arg[0], &a, &b) || !scalar_int_range(s->arg[1], &c, &d))
             return false;
         *least = s->op == S_ADD ? a + c : a - d;
         *most = s->op == S_ADD ? b + d : b - c;
         return *least >= INT32_MIN && *most <= INT32_MAX;
-    default:
-        break;
+    default: break;
     }
     int bits = dtype_info[s->dtype].bits;
     bool sign = dtype_info[s->dtype].kind == KIND_INT;
@@ -60,14 +60,17 @@ fits(const Scalar *s)
 static const Expr *
 place_in_word(const Scalar *x)
 {
-    const Scalar *shift = x->op == S_AND && x->arg[0]->op == S_SHR && x->arg[1]->op == S_CONST ? x->arg[0]->arg[1] : NULL;
+    const Scalar *shift = x->op == S_AND && x->arg[0]->op == S_SHR && x->arg[1]->op == S_CONST
+                              ? x->arg[0]->arg[1]
+                              : NULL;
 
     if (shift && shift->op == S_CAST)
         shift = shift->arg[0];
     return shift && shift->op == S_INDEX ? shift->u.index : NULL;
 }
 
-/* Numbers that lie in one word as far apart as they do in the packed one, as and(shr(word, place), 0x0f0f0f0f); NULL: they do not. */
+/* Numbers that lie in one word as far apart as they do in the packed one, as and(shr(word, place),
+ * 0x0f0f0f0f); NULL: they do not. */
 static const Scalar *
 packed_already(Ctx *c, const Scalar *const *x, int count)
 {
@@ -78,16 +81,19 @@ packed_already(Ctx *c, const Scalar *const *x, int count)
         return NULL;
     for (int i = 0; i < count; i++) {
         const Expr *place = place_in_word(x[i]);
-        if (!place || x[i]->arg[0]->arg[0] != x[0]->arg[0]->arg[0] || x[i]->arg[1] != x[0]->arg[1] || place != expr_offset(c, first, 32 / count * i))
+        if (!place || x[i]->arg[0]->arg[0] != x[0]->arg[0]->arg[0] ||
+            x[i]->arg[1] != x[0]->arg[1] || place != expr_offset(c, first, 32 / count * i))
             return NULL;
         all |= bits << 32 / count * i;
     }
     return scalar_2(c, S_AND, x[0]->arg[0], scalar_int(c, DT_I32, all));
 }
 
-/* The factor at `count` summands in turn, along an axis of `extent`. Behind the last it is 0, or, for `beyond`, anything. */
+/* The factor at `count` summands in turn, along an axis of `extent`. Behind the last it is 0, or,
+ * for `beyond`, anything. */
 static void
-summands(Ctx *c, const Scalar *factor, uint32_t axis, int64_t extent, int count, bool beyond, const Scalar **point)
+summands(Ctx *c, const Scalar *factor, uint32_t axis, int64_t extent, int count, bool beyond,
+         const Scalar **point)
 {
     const Expr *first = expr_scale(c, expr_axis(c, axis), count), *last = expr_int(c, extent - 1);
 
@@ -97,7 +103,9 @@ summands(Ctx *c, const Scalar *factor, uint32_t axis, int64_t extent, int count,
         Binding summand = { { VAR_AXIS, axis }, inside ? at : expr_min(c, at, last) };
         point[i] = scalar_subst(c, factor, &summand, 1);
         if (!inside && !beyond)
-            point[i] = scalar_select(c, scalar_2(c, S_LE, scalar_index(c, at), scalar_index(c, last)), point[i], scalar_number(c, factor->dtype, 0));
+            point[i] =
+                scalar_select(c, scalar_2(c, S_LE, scalar_index(c, at), scalar_index(c, last)),
+                              point[i], scalar_number(c, factor->dtype, 0));
     }
 }
 
@@ -153,7 +161,8 @@ nest_packed_axis(Ctx *c, const Nest *n, const Contraction *view, int64_t count, 
     return found;
 }
 
-/* The pairs of a factor of a sum of f32: one of bf16, made wider. Both factors are 0 behind the last: an infinity times 0 is no number. */
+/* The pairs of a factor of a sum of f32: one of bf16, made wider. Both factors are 0 behind the
+ * last: an infinity times 0 is no number. */
 static const Scalar *
 pairs_of_floats(Ctx *c, const Scalar *factor, uint32_t axis, int64_t extent)
 {
@@ -176,7 +185,8 @@ nest_pair_products(Ctx *c, const Nest *n, bool integers, bool floats)
 {
     Contraction view;
 
-    if (n->nwrite != 1 || !nest_contraction(c, n, &view) || !(view.row | view.col) || view.reduce->arg[0]->op != S_MUL)
+    if (n->nwrite != 1 || !nest_contraction(c, n, &view) || !(view.row | view.col) ||
+        view.reduce->arg[0]->op != S_MUL)
         return n;
     integers = integers && view.reduce->dtype == DT_I32;
     floats = floats && view.reduce->dtype == DT_F32;
@@ -186,14 +196,17 @@ nest_pair_products(Ctx *c, const Nest *n, bool integers, bool floats)
     uint32_t axis = nest_packed_axis(c, n, &view, 2, &extent);
     if (axis == NO_SLOT)
         return n;
-    const Scalar *a = floats ? pairs_of_floats(c, view.a, axis, extent) : pairs_of_integers(c, view.a, axis, extent, true);
-    const Scalar *b = floats ? pairs_of_floats(c, view.b, axis, extent) : pairs_of_integers(c, view.b, axis, extent, false);
+    const Scalar *a = floats ? pairs_of_floats(c, view.a, axis, extent)
+                             : pairs_of_integers(c, view.a, axis, extent, true);
+    const Scalar *b = floats ? pairs_of_floats(c, view.b, axis, extent)
+                             : pairs_of_integers(c, view.b, axis, extent, false);
     if (!a || !b)
         return n;
     NestEdit e = nest_edit(c, n, 0, 0);
     const Scalar *body = scalar_2(c, floats ? S_DOT2F : S_DOT2, a, b);
     ScalarMap m = { .ctx = c, .done = { .arena = e.scratch } };
-    map_put(&m.done, MAP_PTR(view.reduce), MAP_PTR(scalar_reduce(c, COMB_SUM, view.reduce->u.reduce.axes, &body, 1)));
+    map_put(&m.done, MAP_PTR(view.reduce),
+            MAP_PTR(scalar_reduce(c, COMB_SUM, view.reduce->u.reduce.axes, &body, 1)));
     e.axis[axis].extent = expr_int(c, (extent + 1) / 2);
     e.write[0].value = scalar_map(&m, n->write[0].value);
     return nest_edit_done(c, &e);

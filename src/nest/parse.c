@@ -1,7 +1,8 @@
 /* parse: the cursor that every text form reads with.
  *
  * White space and comments (from `;` to the end of the line) separate tokens and mean nothing else.
- * A word matches only as a whole; a sign does not match the front of a longer one (`<` is not in `<=`).
+ * A word matches only as a whole; a sign does not match the front of a longer one (`<` is not in
+ * `<=`).
  */
 #include "nest/internal.h"
 
@@ -16,7 +17,13 @@ Parse
 parse_begin(Ctx *c, const char *file, Bytes text)
 {
     const char *s = (const char *)text.data;
-    return (Parse){ .ctx = c, .file = file, .start = s, .s = s, .end = s + text.bytes, .line = 1, .line_start = s };
+    return (Parse){ .ctx = c,
+                    .file = file,
+                    .start = s,
+                    .s = s,
+                    .end = s + text.bytes,
+                    .line = 1,
+                    .line_start = s };
 }
 
 static bool
@@ -51,7 +58,8 @@ bool
 parse_error(Parse *p, const char *format, ...)
 {
     va_list args;
-    char text[512];                                  /* a longer message is cut: names may be long */
+    /* a longer message is cut: names may be long */
+    char text[512];
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
@@ -61,8 +69,10 @@ parse_error(Parse *p, const char *format, ...)
 bool
 parse_too_deep(Parse *p, const char *what, uint32_t most)
 {
-    return diag_error(&p->ctx->diags, DIAG_LIMIT, here(p), "%s more than %u deep; raise the limit with --max-depth, which is %u and may be %d", what, most,
-                      depth_levels(p->ctx), DEPTH_MOST);
+    return diag_error(
+        &p->ctx->diags, DIAG_LIMIT, here(p),
+        "%s more than %u deep; raise the limit with --max-depth, which is %u and may be %d", what,
+        most, depth_levels(p->ctx), DEPTH_MOST);
 }
 
 static size_t
@@ -128,7 +138,7 @@ parse_end(Parse *p)
     return p->s == p->end;
 }
 
-/* ---- names ------------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 static int
 hex_digit(char ch)
@@ -153,7 +163,8 @@ quoted(Parse *p, Text *out)
                 ch = '\n';
             } else if (ch == 't') {
                 ch = '\t';
-            } else if (ch == 'x' && p->end - s >= 3 && hex_digit(s[1]) >= 0 && hex_digit(s[2]) >= 0) {
+            } else if (ch == 'x' && p->end - s >= 3 && hex_digit(s[1]) >= 0 &&
+                       hex_digit(s[2]) >= 0) {
                 ch = (char)(hex_digit(s[1]) * 16 + hex_digit(s[2]));
                 s += 2;
             }
@@ -249,10 +260,12 @@ static bool
 word_is_reserved(const char *s, size_t n)
 {
     static const char *const words[] = {
-        "let", "in", "for", "list", "scan", "over", "nest", "reduce", "from", "true", "false", "inf", "nan", "at",
-        "inside", "index", "value", "lanes", "evens", "odds", "hsum", "hmax", "hmin", "hprod", "by", "if", "else", "serial", "parallel",
-        "unrolled", "register", "scratch", "local", "part", "buffer", "grain", "note", "as", "kernel", "schedule", "trips",
-        "step",
+        "let",      "in",       "for",      "list",    "scan",     "over",  "nest",
+        "reduce",   "from",     "true",     "false",   "inf",      "nan",   "at",
+        "inside",   "index",    "value",    "lanes",   "evens",    "odds",  "hsum",
+        "hmax",     "hmin",     "hprod",    "by",      "if",       "else",  "serial",
+        "parallel", "unrolled", "register", "scratch", "local",    "part",  "buffer",
+        "grain",    "note",     "as",       "kernel",  "schedule", "trips", "step",
     };
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (strlen(words[i]) == n && memcmp(words[i], s, n) == 0)
@@ -262,7 +275,8 @@ word_is_reserved(const char *s, size_t n)
             return true;
     static const char *const lanes[] = { "load", "store", "splat", "iota" };
     for (size_t i = 0; i < sizeof lanes / sizeof *lanes; i++)
-        if (n > strlen(lanes[i]) && memcmp(lanes[i], s, strlen(lanes[i])) == 0 && isdigit((unsigned char)s[strlen(lanes[i])]))
+        if (n > strlen(lanes[i]) && memcmp(lanes[i], s, strlen(lanes[i])) == 0 &&
+            isdigit((unsigned char)s[strlen(lanes[i])]))
             return true;
     return dtype_from_name(s, n) != DT_NONE || scalar_op_named(s, n) != S_NONE;
 }
@@ -276,9 +290,9 @@ print_word(Text *t, const char *name)
         text_name(t, name);
 }
 
-/* ---- numbers ------------------------------------------------------------------------------------- */
+/* ---- numbers --------------------------------------------------------------------------------- */
 
-#define NUMBER_MAX 64                /* characters of a number; longer ones are refused */
+#define NUMBER_MAX 64 /* characters of a number; longer ones are refused */
 
 /* The characters of a number, copied so that strtod finds an end. */
 static bool
@@ -289,8 +303,9 @@ number_text(Parse *p, char *text, size_t *used)
     const char *s = p->s;
     if (s < p->end && *s == '-')
         n++;
-    while (s + n < p->end && (is_word(s[n]) || s[n] == '.' ||
-                              ((s[n] == '+' || s[n] == '-') && n > 0 && strchr("eEpP", s[n - 1]) && s[n - 1])))
+    while (s + n < p->end &&
+           (is_word(s[n]) || s[n] == '.' ||
+            ((s[n] == '+' || s[n] == '-') && n > 0 && strchr("eEpP", s[n - 1]) && s[n - 1])))
         if (++n >= NUMBER_MAX)
             return parse_error(p, "a number has more than %d characters", NUMBER_MAX - 1);
     memcpy(text, s, n);

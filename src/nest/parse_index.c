@@ -1,8 +1,9 @@
-/* parse_index: indices from text, and what is made of them: places x[i, 2*j] and the extents of axes.
+/* parse_index: indices from text, and what is made of them: places x[i, 2*j] and the extents of
+ * axes.
  *
- * Indices are a language of their own, of Exprs: x[2*y + r - 1, idx[i]]. A read, an `at` or a cast in
- * an index is the computed variable of its value; value(…) makes one of any scalar, and index(…) in
- * a scalar is the way back (parse_scalar.c).
+ * Indices are a language of their own, of Exprs: x[2*y + r - 1, idx[i]]. A read, an `at` or a cast
+ * in an index is the computed variable of its value; value(…) makes one of any scalar, and index(…)
+ * in a scalar is the way back (parse_scalar.c).
  */
 #include "nest/internal.h"
 
@@ -17,7 +18,8 @@ integer_value(Scope *s, const Scalar *value, const Expr **e)
     if (value->lanes != 1)
         return parse_error(s->p, "an index is one integer, this has %u lanes", value->lanes);
     if (dtype_is_float(value->dtype))
-        return parse_error(s->p, "an index is an integer, this is %s", dtype_info[value->dtype].name);
+        return parse_error(s->p, "an index is an integer, this is %s",
+                           dtype_info[value->dtype].name);
     *e = expr_computed(s->p->ctx, value);
     return true;
 }
@@ -40,7 +42,9 @@ index_name(Scope *s, const Expr **e)
     const NameEntry *entry = scope_find(s, name);
     if (!entry && !s->open) {
         *s->p = before;
-        return parse_error(s->p, "unknown name %s: not an axis, a value, or a symbol of the parameters' types", name);
+        return parse_error(
+            s->p, "unknown name %s: not an axis, a value, or a symbol of the parameters' types",
+            name);
     }
     if (!entry) {
         *e = expr_symbol(c, name);
@@ -48,10 +52,10 @@ index_name(Scope *s, const Expr **e)
     }
     switch (entry->kind) {
     case NAME_SYMBOL: *e = expr_symbol(c, name); return true;
-    case NAME_AXIS:   *e = expr_axis(c, entry->id); return true;
-    case NAME_LOOP:   *e = expr_loop(c, entry->id); return true;
-    case NAME_VALUE:  return integer_value(s, entry->value, e);
-    case NAME_SLOT:   break;
+    case NAME_AXIS: *e = expr_axis(c, entry->id); return true;
+    case NAME_LOOP: *e = expr_loop(c, entry->id); return true;
+    case NAME_VALUE: return integer_value(s, entry->value, e);
+    case NAME_SLOT: break;
     }
     *s->p = before;
     return computed_index(s, false, e);
@@ -120,7 +124,8 @@ static bool
 check_index_depth(Scope *s, const Expr *e)
 {
     uint32_t most = depth_operations(s->p->ctx);
-    return expr_depth(e) < most || parse_too_deep(s->p, "the operations of a size or an index are", most);
+    return expr_depth(e) < most ||
+           parse_too_deep(s->p, "the operations of a size or an index are", most);
 }
 
 static bool
@@ -179,7 +184,7 @@ parse_expr(Parse *p)
     return e;
 }
 
-/* ---- symbols ---------------------------------------------------------------------------------- */
+/* ---- symbols --------------------------------------------------------------------------------- */
 
 static bool
 parse_usual(Parse *p, Var symbol)
@@ -192,7 +197,11 @@ parse_usual(Parse *p, Var symbol)
         if (!parse_int(p, &v))
             return false;
         if (v < range.lo || v > range.hi || (size.n && v <= size.at[size.n - 1]))
-            return parse_error(p, "symbol %s usually %" PRId64 ": such sizes are told in rising order, from %" PRId64 " to %" PRId64, (const char *)(uintptr_t)symbol.id, v, range.lo, range.hi);
+            return parse_error(p,
+                               "symbol %s usually %" PRId64
+                               ": such sizes are told in rising order, from %" PRId64
+                               " to %" PRId64,
+                               (const char *)(uintptr_t)symbol.id, v, range.lo, range.hi);
         VEC_PUSH(p->ctx->arena, &size, v);
     } while (parse_accept(p, ","));
     if (!expr_symbol_usual(p->ctx, symbol).n)
@@ -210,7 +219,8 @@ parse_symbol(Parse *p)
     if (!name)
         return false;
     expr_is_var(expr_symbol(p->ctx, name), &symbol);
-    if (parse_accept(p, "from") && (!parse_int(p, &range.lo) || (parse_accept(p, "to") && !parse_int(p, &range.hi))))
+    if (parse_accept(p, "from") &&
+        (!parse_int(p, &range.lo) || (parse_accept(p, "to") && !parse_int(p, &range.hi))))
         return false;
     if (!expr_symbol_range(p->ctx, symbol, range))
         return parse_error(p, "symbol %s has no value left", name);
@@ -251,8 +261,8 @@ symbol_print(Ctx *c, Text *t, Var symbol)
 
 /* ---- places ---------------------------------------------------------------------------------- */
 
-/* The first bare read tells the extent of an axis; that of a later reduction over the same axis must
- * not tell another. */
+/* The first bare read tells the extent of an axis; that of a later reduction over the same axis
+ * must not tell another. */
 static bool
 infer_extent(Scope *s, const Expr *at, const Expr *dim)
 {
@@ -264,7 +274,9 @@ infer_extent(Scope *s, const Expr *at, const Expr *dim)
     if (!a->extent)
         a->extent = dim;
     else if ((s->axes->again & bit) && expr_eq(s->p->ctx, NULL, a->extent, dim) == NO)
-        return parse_error(s->p, "axis %s has extent %s from an earlier reduction, this dimension is %s: give it a new name",
+        return parse_error(s->p,
+                           "axis %s has extent %s from an earlier reduction, this dimension is %s: "
+                           "give it a new name",
                            a->name, expr_str(s->p->ctx, a->extent), expr_str(s->p->ctx, dim));
     s->axes->again &= ~bit;
     return true;
@@ -292,7 +304,8 @@ parse_place(Scope *s, Place *to)
     to->rank = 0;
     if (!parse_expect(s->p, "["))
         return false;
-    while (!parse_peek(s->p, "]") && !parse_peek(s->p, "|") && !parse_peek(s->p, "by") && !parse_peek(s->p, "if")) {
+    while (!parse_peek(s->p, "]") && !parse_peek(s->p, "|") && !parse_peek(s->p, "by") &&
+           !parse_peek(s->p, "if")) {
         if (to->rank == to->type->rank)
             return parse_error(s->p, "%s has rank %u, here is another index", name, to->type->rank);
         const Expr *at = parse_index(s);
@@ -305,7 +318,8 @@ parse_place(Scope *s, Place *to)
             break;
     }
     if (to->rank < to->type->rank)
-        return parse_error(s->p, "%s has rank %u, here are %u indices", name, to->type->rank, to->rank);
+        return parse_error(s->p, "%s has rank %u, here are %u indices", name, to->type->rank,
+                           to->rank);
     return true;
 }
 
@@ -340,9 +354,10 @@ parse_axis_extent(Scope *s, Axis *axis, const Expr **limit)
     else
         axis->extent = e;
     if (ok && axis->extent && expr_const(e, &points) && points < 0)
-        return parse_error(p, "axis %s has %lld points: an extent is 0 or more", axis->name, (long long)points);
+        return parse_error(p, "axis %s has %lld points: an extent is 0 or more", axis->name,
+                           (long long)points);
     if (ok && axis->extent && axis->kind == AXIS_REDUCE && expr_bounds(p->ctx, NULL, e).lo < 0)
-        axis->extent = expr_max(p->ctx, expr_int(p->ctx, 0), e);         /* n - 5 where n is less */
+        axis->extent = expr_max(p->ctx, expr_int(p->ctx, 0), e); /* n - 5 where n is less */
     return ok;
 }
 
@@ -354,7 +369,8 @@ axes_within(Ctx *c, const AxisTable *t, AxisSet axes)
     for (uint32_t k = 0; k < t->list.n; k++) {
         if (!(axes >> k & 1) || !t->limit[k])
             continue;
-        const Scalar *below = scalar_2(c, S_LT, scalar_index(c, expr_axis(c, k)), scalar_index(c, t->limit[k]));
+        const Scalar *below =
+            scalar_2(c, S_LT, scalar_index(c, expr_axis(c, k)), scalar_index(c, t->limit[k]));
         all = all ? scalar_2(c, S_AND, all, below) : below;
     }
     return all;

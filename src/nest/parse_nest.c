@@ -15,7 +15,7 @@ typedef struct {
     VEC(NestParam) param;
     VEC(Write) write;
     uint32_t nin;
-    bool fixed;                      /* no more axes from left sides */
+    bool fixed; /* no more axes from left sides */
 } NestText;
 
 static bool
@@ -34,7 +34,8 @@ parse_params(NestText *t)
         if (!type)
             return false;
         if (type->rank > TN_MAX_RANK)
-            return parse_error(p, "%s has rank %u, the limit is %d (TN_MAX_RANK)", name, type->rank, TN_MAX_RANK);
+            return parse_error(p, "%s has rank %u, the limit is %d (TN_MAX_RANK)", name, type->rank,
+                               TN_MAX_RANK);
         VEC_PUSH(p->ctx->arena, &t->param, ((NestParam){ name, type }));
         VEC_PUSH(s->scratch, &s->slot_type, type);
         if (!parse_accept(p, ","))
@@ -49,7 +50,8 @@ declare_axis(NestText *t, Axis axis)
     Scope *s = &t->scope;
     if (t->axes.list.n == NEST_MAX_AXES)
         return parse_error(s->p, "more than %d axes (NEST_MAX_AXES)", NEST_MAX_AXES);
-    if (!scope_declare(s, (NameEntry){ .name = axis.name, .kind = NAME_AXIS, .id = t->axes.list.n }))
+    if (!scope_declare(s,
+                       (NameEntry){ .name = axis.name, .kind = NAME_AXIS, .id = t->axes.list.n }))
         return false;
     VEC_PUSH(s->p->ctx->arena, &t->axes.list, axis);
     return true;
@@ -67,7 +69,9 @@ parse_for(NestText *t)
         if (!(axis.name = parse_name(p)) || !parse_axis_extent(s, &axis, &limit))
             return false;
         if (!axis.extent)
-            return parse_error(p, limit ? "axis %s needs an extent over symbols here: %s<extent>" : "axis %s needs an extent here: %s<extent>",
+            return parse_error(p,
+                               limit ? "axis %s needs an extent over symbols here: %s<extent>"
+                                     : "axis %s needs an extent here: %s<extent>",
                                axis.name, axis.name);
         if (!declare_axis(t, axis))
             return false;
@@ -153,7 +157,8 @@ parse_left(NestText *t, uint32_t *slot, uint32_t *count, const Expr **at)
         return parse_error(p, "a tuple has 2 values, here is one output");
     const Type *type = t->param.at[slot[0]].type;
     if (tuple && t->param.at[slot[1]].type->rank != type->rank)
-        return parse_error(p, "outputs of one tuple have ranks %u and %u", type->rank, t->param.at[slot[1]].type->rank);
+        return parse_error(p, "outputs of one tuple have ranks %u and %u", type->rank,
+                           t->param.at[slot[1]].type->rank);
     for (uint32_t d = 0; d < type->rank; d++)
         if ((d && !parse_expect(p, ",")) || !(at[d] = parse_left_index(t, type->dim[d])))
             return false;
@@ -200,7 +205,9 @@ parse_write(NestText *t)
         if (!name)
             return false;
         if (!e || e->kind != NAME_SLOT || e->id >= t->nin || k == COMB_NONE)
-            return parse_error(p, k == COMB_NONE ? "`over %s` needs a combiner before `=`" : "%s is not an input", name);
+            return parse_error(
+                p, k == COMB_NONE ? "`over %s` needs a combiner before `=`" : "%s is not an input",
+                name);
         init = e->id;
     }
     const Scalar *within = axes_within(c, &t->axes, axes_on_left(t));
@@ -257,10 +264,15 @@ finished(NestText *t, Sym name, Loc loc)
     Ctx *c = t->scope.p->ctx;
     Nest *n = NEW(c->arena, Nest);
     *n = (Nest){
-        .name = name, .loc = loc,
-        .naxis = t->axes.list.n, .axis = t->axes.list.at,
-        .nin = t->nin, .nout = t->param.n - t->nin, .param = t->param.at,
-        .nwrite = t->write.n, .write = t->write.at,
+        .name = name,
+        .loc = loc,
+        .naxis = t->axes.list.n,
+        .axis = t->axes.list.at,
+        .nin = t->nin,
+        .nout = t->param.n - t->nin,
+        .param = t->param.at,
+        .nwrite = t->write.n,
+        .write = t->write.at,
     };
     return nest_verify(c, n, DIAG_MODEL) ? n : NULL;
 }
@@ -275,7 +287,8 @@ parse_whole(NestText *t)
     if (!name || (parse_accept(p, "[") && !parse_symbols(t)) || !parse_params(t))
         return NULL;
     t->nin = t->param.n;
-    if (!parse_expect(p, "->") || !parse_params(t) || !parse_expect(p, "{") || !parse_writes(t) || !parse_expect(p, "}"))
+    if (!parse_expect(p, "->") || !parse_params(t) || !parse_expect(p, "{") || !parse_writes(t) ||
+        !parse_expect(p, "}"))
         return NULL;
     return finished(t, name, loc);
 }
@@ -292,7 +305,8 @@ nest_parse(Parse *p)
 }
 
 static bool
-declare_given(NestText *t, uint32_t nparam, const NestParam *param, uint32_t nname, const NestName *name)
+declare_given(NestText *t, uint32_t nparam, const NestParam *param, uint32_t nname,
+              const NestName *name)
 {
     Scope *s = &t->scope;
     Ctx *c = s->p->ctx;
@@ -304,18 +318,23 @@ declare_given(NestText *t, uint32_t nparam, const NestParam *param, uint32_t nna
         VEC_PUSH(s->scratch, &s->slot_type, param[i].type);
     }
     for (uint32_t i = 0; i < nname; i++)
-        if (!scope_declare(s, (NameEntry){ .name = sym(c, name[i].name), .kind = NAME_VALUE, .value = scalar_index(c, name[i].index) }))
+        if (!scope_declare(s, (NameEntry){ .name = sym(c, name[i].name),
+                                           .kind = NAME_VALUE,
+                                           .value = scalar_index(c, name[i].index) }))
             return false;
     return true;
 }
 
 const Nest *
-nest_of_text(Ctx *c, const char *name, uint32_t nin, uint32_t nout, const NestParam *param, uint32_t nname, const NestName *names,
-             const char *body)
+nest_of_text(Ctx *c, const char *name, uint32_t nin, uint32_t nout, const NestParam *param,
+             uint32_t nname, const NestName *names, const char *body)
 {
     Arena *scratch = arena_child(c->arena);
     Parse p = parse_begin(c, name, (Bytes){ (const uint8_t *)body, strlen(body) });
-    NestText t = { .scope = { .p = &p, .scratch = scratch, .find = { .arena = scratch }, .widen = true }, .nin = nin };
+    NestText t = {
+        .scope = { .p = &p, .scratch = scratch, .find = { .arena = scratch }, .widen = true },
+        .nin = nin
+    };
     const Nest *n = NULL;
 
     t.scope.axes = &t.axes;

@@ -1,7 +1,8 @@
 /* parse_operand: what stands between the operators of a scalar's text, and applying one to it.
  *
  * A number has no type until something next to it has: it stays a plain double or integer through
- * arithmetic with other numbers and becomes a constant when it meets a typed value (operand_settle).
+ * arithmetic with other numbers and becomes a constant when it meets a typed value
+ * (operand_settle).
  */
 #include "nest/internal.h"
 
@@ -10,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- numbers ------------------------------------------------------------------------------------- */
+/* ---- numbers --------------------------------------------------------------------------------- */
 
 const Scalar *
 operand_settle(Scope *s, const Operand *v, DType t)
@@ -19,7 +20,8 @@ operand_settle(Scope *s, const Operand *v, DType t)
         return v->s;
     const Scalar *k = NULL;
     if (t == DT_NONE) {
-        parse_error(s->p, "nothing tells the type of the number %g: write it as f32(%g)", v->f, v->f);
+        parse_error(s->p, "nothing tells the type of the number %g: write it as f32(%g)", v->f,
+                    v->f);
     } else if (dtype_is_float(t)) {
         k = scalar_float(s->p->ctx, t, v->f);
     } else if (v->integer && v->i == wrap_to_dtype(t, v->i)) {
@@ -59,7 +61,8 @@ operand_number(Scope *s, Operand *v)
     while (p->s + n < p->end && isdigit((unsigned char)p->s[n]))
         n++;
     char next = p->s + n < p->end ? p->s[n] : 0;
-    bool integer = n > 0 && n < 20 && next != '.' && next != 'e' && next != 'E' && next != 'x' && next != 'X' && next != 'p';
+    bool integer = n > 0 && n < 20 && next != '.' && next != 'e' && next != 'E' && next != 'x' &&
+                   next != 'X' && next != 'p';
     if (!integer) {
         *v = operand_plain(0);
         return parse_number(p, &v->f);
@@ -82,18 +85,21 @@ number_operation(Scope *s, ScalarOp op, const Operand *a, uint32_t n, Operand *v
     bool whole = a[0].integer && (n < 2 || a[1].integer);
     int64_t i;
     uint32_t lanes = a[0].lanes;
-    if (whole && ((op == S_ADD && !add_overflows(a[0].i, a[1].i, &i)) || (op == S_MUL && !mul_overflows(a[0].i, a[1].i, &i)) ||
+    if (whole && ((op == S_ADD && !add_overflows(a[0].i, a[1].i, &i)) ||
+                  (op == S_MUL && !mul_overflows(a[0].i, a[1].i, &i)) ||
                   (op == S_SUB && !__builtin_sub_overflow(a[0].i, a[1].i, &i)))) {
         *v = plain_integer(i);
     } else if (op == S_NEG && whole) {
         *v = plain_integer((int64_t)(0 - (uint64_t)a[0].i));
         v->f = -a[0].f;
     } else if (op >= S_EQ && op <= S_GE) {
-        return operand_set(v, number_op(op, DT_F64, x, &r) ? scalar_int(s->p->ctx, DT_BOOL, r.i) : NULL);
+        return operand_set(v, number_op(op, DT_F64, x, &r) ? scalar_int(s->p->ctx, DT_BOOL, r.i)
+                                                           : NULL);
     } else if (number_op(op, DT_F64, x, &r) && op != S_ISNAN && op != S_ISINF) {
         *v = operand_plain(r.f);
     } else {
-        return parse_error(&s->mark, "`%s` needs a value with a type: write f32(…) around a number", scalar_op_info[op].text);
+        return parse_error(&s->mark, "`%s` needs a value with a type: write f32(…) around a number",
+                           scalar_op_info[op].text);
     }
     v->lanes = lanes;
     return true;
@@ -111,8 +117,9 @@ operands_agree(Scope *s, const char *what, Operand *a, uint32_t n, const Scalar 
         if (a[i].tuple)
             return parse_error(&s->mark, "`%s` of a tuple: take an item with .0 or .1", what);
         if (t != DT_NONE && t != (DType)a[i].s->dtype)
-            return parse_error(&s->mark, "`%s` of %s and %s: convert one, %s(…)", what, dtype_info[t].name,
-                               dtype_info[a[i].s->dtype].name, dtype_info[t].name);
+            return parse_error(&s->mark, "`%s` of %s and %s: convert one, %s(…)", what,
+                               dtype_info[t].name, dtype_info[a[i].s->dtype].name,
+                               dtype_info[t].name);
         t = a[i].s->dtype;
         lanes = a[i].s->lanes;
     }
@@ -121,12 +128,13 @@ operands_agree(Scope *s, const char *what, Operand *a, uint32_t n, const Scalar 
         if (!out[i])
             return false;
         if (lanes && out[i]->lanes != lanes)
-            return parse_error(&s->mark, "`%s` of %u lanes and %u lanes: splat one", what, lanes, out[i]->lanes);
+            return parse_error(&s->mark, "`%s` of %u lanes and %u lanes: splat one", what, lanes,
+                               out[i]->lanes);
     }
     return true;
 }
 
-/* ---- operations ---------------------------------------------------------------------------------- */
+/* ---- operations ------------------------------------------------------------------------------ */
 
 bool
 operand_apply(Scope *s, ScalarOp op, Operand *a, uint32_t n, Operand *v)
@@ -137,13 +145,16 @@ operand_apply(Scope *s, ScalarOp op, Operand *a, uint32_t n, Operand *v)
         return number_operation(s, op, a, n, v);
     if (!operands_agree(s, scalar_op_info[op].text, a, n, arg))
         return false;
-    bool arithmetic = (op >= S_ADD && op <= S_ATAN2) || op == S_NEG || op == S_ABS || op == S_SIGN || (op >= S_FLOOR && op <= S_ISINF);
+    bool arithmetic = (op >= S_ADD && op <= S_ATAN2) || op == S_NEG || op == S_ABS ||
+                      op == S_SIGN || (op >= S_FLOOR && op <= S_ISINF);
     bool bits = op >= S_AND && op <= S_SHR && op != S_EQ;
     DType t = arg[0]->dtype;
     bool real = op == S_ATAN2 || (op >= S_SQRT && op <= S_SOFTPLUS);
-    if ((scalar_is_dot(op) && t != DT_I32) || (op == S_PAIR && t != DT_BF16) || (arithmetic && t == DT_BOOL && op != S_MIN && op != S_MAX) ||
+    if ((scalar_is_dot(op) && t != DT_I32) || (op == S_PAIR && t != DT_BF16) ||
+        (arithmetic && t == DT_BOOL && op != S_MIN && op != S_MAX) ||
         ((bits || op == S_NOT) && dtype_is_float(t)) || (real && !dtype_is_float(t)))
-        return parse_error(&s->mark, "`%s` has no meaning for %s", scalar_op_info[op].text, dtype_info[t].name);
+        return parse_error(&s->mark, "`%s` has no meaning for %s", scalar_op_info[op].text,
+                           dtype_info[t].name);
     return operand_set(v, scalar_op(s->p->ctx, op, arg));
 }
 
@@ -156,7 +167,8 @@ operand_divide(Scope *s, bool remainder, Operand *a, Operand *v)
     if (!operands_agree(s, remainder ? "%" : "//", a, 2, arg))
         return false;
     if (arg[0]->dtype != DT_I64 || arg[0]->lanes != 1)
-        return parse_error(&s->mark, "`//` and `%%` are for indices (i64); use / and mod for %s", dtype_info[arg[0]->dtype].name);
+        return parse_error(&s->mark, "`//` and `%%` are for indices (i64); use / and mod for %s",
+                           dtype_info[arg[0]->dtype].name);
     const Expr *x = expr_computed(c, arg[0]), *y = expr_computed(c, arg[1]);
     return operand_set(v, scalar_index(c, remainder ? expr_mod(c, x, y) : expr_div(c, x, y)));
 }
@@ -164,7 +176,9 @@ operand_divide(Scope *s, bool remainder, Operand *a, Operand *v)
 static bool
 is_condition(Scope *s, const char *what, const Operand *a)
 {
-    return (a->s && a->s->dtype == DT_BOOL) || parse_error(&s->mark, "the condition of `%s` is %s, it must be bool", what, a->s ? dtype_info[a->s->dtype].name : "a number");
+    return (a->s && a->s->dtype == DT_BOOL) ||
+           parse_error(&s->mark, "the condition of `%s` is %s, it must be bool", what,
+                       a->s ? dtype_info[a->s->dtype].name : "a number");
 }
 
 bool
@@ -177,7 +191,8 @@ operand_select(Scope *s, Operand *a, Operand *v)
     if (!operands_agree(s, "?:", a + 1, 2, arg + 1))
         return false;
     if (arg[0]->lanes != arg[1]->lanes)
-        return parse_error(&s->mark, "`?` has %u lanes, its values have %u", arg[0]->lanes, arg[1]->lanes);
+        return parse_error(&s->mark, "`?` has %u lanes, its values have %u", arg[0]->lanes,
+                           arg[1]->lanes);
     return operand_set(v, scalar_op(s->p->ctx, S_SELECT, arg));
 }
 

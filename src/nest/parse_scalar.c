@@ -30,8 +30,8 @@ load(Scope *s, uint32_t lanes, Operand *v)
         if (!scalar_body(s, &o) || !(outside = operand_settle(s, &o, at.type->dtype)))
             return false;
         if (outside->dtype != at.type->dtype)
-            return parse_error(s->p, "the outside value is %s, the tensor is %s", dtype_info[outside->dtype].name,
-                               dtype_info[at.type->dtype].name);
+            return parse_error(s->p, "the outside value is %s, the tensor is %s",
+                               dtype_info[outside->dtype].name, dtype_info[at.type->dtype].name);
     }
     if (lanes == 0)
         lanes = at.lanes;
@@ -39,9 +39,11 @@ load(Scope *s, uint32_t lanes, Operand *v)
         return false;
     if (lanes == 1) {
         const Scalar *read = scalar_load(c, at.type->dtype, at.slot, at.rank, at.at, outside);
-        return operand_set(v, s->widen && dtype_is_short(at.type->dtype) ? scalar_cast(c, DT_F32, read) : read);
+        return operand_set(
+            v, s->widen && dtype_is_short(at.type->dtype) ? scalar_cast(c, DT_F32, read) : read);
     }
-    return operand_set(v, scalar_load_lanes(c, at.type->dtype, at.slot, at.rank, at.at, lanes, stride, valid));
+    return operand_set(
+        v, scalar_load_lanes(c, at.type->dtype, at.slot, at.rank, at.at, lanes, stride, valid));
 }
 
 /* inside(x[…]): comparisons of every index with both ends of its dimension. */
@@ -51,13 +53,15 @@ inside(Scope *s, Operand *v)
     Place at;
     Ctx *c = s->p->ctx;
     const Scalar *all = scalar_int(c, DT_BOOL, 1);
-    if (!parse_expect(s->p, "(") || !parse_place(s, &at) || !parse_expect(s->p, "]") || !parse_expect(s->p, ")"))
+    if (!parse_expect(s->p, "(") || !parse_place(s, &at) || !parse_expect(s->p, "]") ||
+        !parse_expect(s->p, ")"))
         return false;
     for (uint32_t d = 0; d < at.rank; d++) {
         Var axis;
         const Expr *e = at.at[d], *dim = at.type->dim[d];
-        if (s->axes && expr_is_var(e, &axis) && axis.kind == VAR_AXIS && s->axes->list.at[axis.id].extent == dim)
-            continue;                                /* an axis of just that extent */
+        if (s->axes && expr_is_var(e, &axis) && axis.kind == VAR_AXIS &&
+            s->axes->list.at[axis.id].extent == dim)
+            continue; /* an axis of just that extent */
         const Scalar *i = scalar_index(c, e);
         all = scalar_2(c, S_AND, all, scalar_2(c, S_LE, scalar_int(c, DT_I64, 0), i));
         all = scalar_2(c, S_AND, all, scalar_2(c, S_LT, i, scalar_index(c, dim)));
@@ -65,7 +69,7 @@ inside(Scope *s, Operand *v)
     return operand_set(v, all);
 }
 
-/* ---- reductions ---------------------------------------------------------------------------------- */
+/* ---- reductions ------------------------------------------------------------------------------ */
 
 /* One name after the combiner: a new reduction axis, or one that an earlier reduction has bound. */
 static bool
@@ -78,7 +82,8 @@ binder_axis(Scope *s, AxisSet *axes)
     if (!name)
         return false;
     if (e && (e->kind != NAME_AXIS || table->list.at[e->id].kind != AXIS_REDUCE))
-        return parse_error(p, "%s has another meaning here: give the reduction axis a new name", name);
+        return parse_error(p, "%s has another meaning here: give the reduction axis a new name",
+                           name);
     uint32_t id = e ? e->id : table->list.n;
     if (e && ((table->bound | *axes) >> id & 1))
         return parse_error(p, "axis %s is already bound", name);
@@ -89,7 +94,8 @@ binder_axis(Scope *s, AxisSet *axes)
     if (e) {
         const Axis *old = &table->list.at[id];
         if (axis.extent && axis.extent != old->extent)
-            return parse_error(p, "axis %s has extent %s already: give this one a new name", name, expr_str(p->ctx, old->extent));
+            return parse_error(p, "axis %s has extent %s already: give this one a new name", name,
+                               expr_str(p->ctx, old->extent));
         if (!axis.extent)
             table->again |= (AxisSet)1 << id;
     } else {
@@ -99,7 +105,7 @@ binder_axis(Scope *s, AxisSet *axes)
             return false;
         VEC_PUSH(p->ctx->arena, &table->list, axis);
     }
-    table->limit[id] = limit;                        /* of this reduction alone */
+    table->limit[id] = limit; /* of this reduction alone */
     *axes |= (AxisSet)1 << id;
     return true;
 }
@@ -119,7 +125,8 @@ lets(Scope *s)
         Sym name = parse_name(s->p);
         Operand v;
         uint32_t mark = s->entry.n;
-        if (!name || !parse_expect(s->p, "=") || !scope_enter(s) || !scalar_body(s, &v) || !parse_expect(s->p, "in"))
+        if (!name || !parse_expect(s->p, "=") || !scope_enter(s) || !scalar_body(s, &v) ||
+            !parse_expect(s->p, "in"))
             return false;
         s->depth--;
         scope_leave(s, mark, true);
@@ -140,8 +147,8 @@ reduce_body(Scope *s, bool tuple, Operand *item, uint32_t *n)
         return scalar_body(s, item);
     uint32_t mark = s->entry.n;
     *n = 2;
-    bool ok = lets(s) && parse_expect(s->p, "(") && scalar_body(s, &item[0]) && parse_expect(s->p, ",") &&
-              scalar_body(s, &item[1]) && parse_expect(s->p, ")");
+    bool ok = lets(s) && parse_expect(s->p, "(") && scalar_body(s, &item[0]) &&
+              parse_expect(s->p, ",") && scalar_body(s, &item[1]) && parse_expect(s->p, ")");
     scope_leave(s, mark, false);
     return ok;
 }
@@ -174,28 +181,32 @@ reduction(Scope *s, Combiner k, Operand *v)
             return parse_error(&s->mark, "a tuple cannot be combined: take an item with .0 or .1");
     }
     if ((k == COMB_ANY || k == COMB_ALL) && body[0]->dtype != DT_BOOL)
-        return parse_error(&s->mark, "`%s` combines bool, not %s", combiner_name[k], dtype_info[body[0]->dtype].name);
+        return parse_error(&s->mark, "`%s` combines bool, not %s", combiner_name[k],
+                           dtype_info[body[0]->dtype].name);
     for (uint32_t i = 0; i < s->axes->list.n; i++) {
         Axis *a = &s->axes->list.at[i];
         if (!(axes >> i & 1) || a->extent)
             continue;
         if (!s->axes->limit[i])
-            return parse_error(&s->mark, "the extent of axis %s does not follow from the reads: write %s<extent>", a->name,
-                               a->name);
-        a->extent = s->axes->limit[i];               /* no read runs along it: a window that data make */
+            return parse_error(
+                &s->mark, "the extent of axis %s does not follow from the reads: write %s<extent>",
+                a->name, a->name);
+        /* no read runs along it: a window that data make */
+        a->extent = s->axes->limit[i];
         s->axes->limit[i] = NULL;
     }
     const Scalar *within = axes_within(s->p->ctx, s->axes, axes);
     if (within && tuple)
         return parse_error(&s->mark, "the points of %s are all of an axis", combiner_name[k]);
     if (within)
-        body[0] = scalar_select(s->p->ctx, within, body[0], combiner_identity(s->p->ctx, k, body[0]->dtype));
+        body[0] = scalar_select(s->p->ctx, within, body[0],
+                                combiner_identity(s->p->ctx, k, body[0]->dtype));
     operand_set(v, scalar_reduce(s->p->ctx, k, axes, body, n));
     v->tuple = tuple;
     return v->s != NULL;
 }
 
-/* ---- calls --------------------------------------------------------------------------------------- */
+/* ---- calls ----------------------------------------------------------------------------------- */
 
 static bool
 cast(Scope *s, DType t, Operand *v)
@@ -214,12 +225,13 @@ call_at(Scope *s, Operand *v)
 {
     Operand a;
     const Expr *n;
-    if (!parse_expect(s->p, "(") || !scalar_body(s, &a) || !parse_expect(s->p, ",") || !(n = parse_index(s)) ||
-        !parse_expect(s->p, ")"))
+    if (!parse_expect(s->p, "(") || !scalar_body(s, &a) || !parse_expect(s->p, ",") ||
+        !(n = parse_index(s)) || !parse_expect(s->p, ")"))
         return false;
     const Scalar *index = operand_settle(s, &a, DT_I64);
     if (index && !dtype_is_int(index->dtype))
-        return parse_error(s->p, "`at` takes an integer, this is %s", dtype_info[index->dtype].name);
+        return parse_error(s->p, "`at` takes an integer, this is %s",
+                           dtype_info[index->dtype].name);
     return index && operand_set(v, scalar_at(s->p->ctx, index, n));
 }
 
@@ -237,7 +249,9 @@ call_op(Scope *s, ScalarOp op, Operand *v)
     if (!parse_expect(s->p, ")"))
         return false;
     s->mark = before;
-    return op == S_SELECT ? operand_select(s, a, v) : op == S_SEEN ? operand_seen(s, a, v) : operand_apply(s, op, a, n, v);
+    return op == S_SELECT ? operand_select(s, a, v)
+           : op == S_SEEN ? operand_seen(s, a, v)
+                          : operand_apply(s, op, a, n, v);
 }
 
 static bool
@@ -267,19 +281,24 @@ call_blocks(Scope *s, bool odd, Operand *v)
     int64_t block;
 
     for (int i = 0; i < 2; i++)
-        if (!parse_expect(s->p, i ? "," : "(") || !scalar_body(s, &a[i]) || !(x[i] = operand_settle(s, &a[i], DT_NONE)))
+        if (!parse_expect(s->p, i ? "," : "(") || !scalar_body(s, &a[i]) ||
+            !(x[i] = operand_settle(s, &a[i], DT_NONE)))
             return false;
     if (!parse_expect(s->p, ",") || !parse_int(s->p, &block) || !parse_expect(s->p, ")"))
         return false;
-    if (x[0]->lanes != x[1]->lanes || x[0]->dtype != x[1]->dtype || block < 1 || block > UINT8_MAX || x[0]->lanes % (2 * block) != 0)
-        return parse_error(s->p, "blocks of %lld lanes are taken from %u lanes of one vector and %u of another", (long long)block, x[0]->lanes, x[1]->lanes);
+    if (x[0]->lanes != x[1]->lanes || x[0]->dtype != x[1]->dtype || block < 1 ||
+        block > UINT8_MAX || x[0]->lanes % (2 * block) != 0)
+        return parse_error(
+            s->p, "blocks of %lld lanes are taken from %u lanes of one vector and %u of another",
+            (long long)block, x[0]->lanes, x[1]->lanes);
     return operand_set(v, scalar_blocks(s->p->ctx, odd, x[0], x[1], (uint32_t)block));
 }
 
 static bool
 call_lanes(Scope *s, Operand *v)
 {
-    Operand *a = NEW_ARRAY(s->scratch, Operand, UINT8_MAX);           /* not in a frame: lanes may stand in lanes */
+    /* not in a frame: lanes may stand in lanes */
+    Operand *a = NEW_ARRAY(s->scratch, Operand, UINT8_MAX);
     const Scalar **lane = NEW_ARRAY(s->scratch, const Scalar *, UINT8_MAX);
     uint32_t n = 0;
     if (!parse_expect(s->p, "("))
@@ -323,7 +342,8 @@ lanes_word(Scope *s, size_t n, bool *is_one, Operand *v)
             return false;
         if (k == 2) {
             DType t = parse_dtype(p);
-            return t != DT_NONE && parse_expect(p, ")") && operand_set(v, scalar_iota(p->ctx, t, lanes));
+            return t != DT_NONE && parse_expect(p, ")") &&
+                   operand_set(v, scalar_iota(p->ctx, t, lanes));
         }
         if (!scalar_body(s, v) || !parse_expect(p, ")"))
             return false;
@@ -377,7 +397,7 @@ call(Scope *s, size_t n, bool *is_one, Operand *v)
     return false;
 }
 
-/* ---- the grammar, loosest last --------------------------------------------------------------------- */
+/* ---- the grammar, loosest last --------------------------------------------------------------- */
 
 static bool
 named(Scope *s, Operand *v)
@@ -392,18 +412,20 @@ named(Scope *s, Operand *v)
         return operand_set(v, scalar_index(c, expr_symbol(c, name)));
     if (!e) {
         *s->p = before;
-        return parse_error(s->p, "unknown name %s: not an axis, a value, a tensor, or a symbol of the parameters' types", name);
+        return parse_error(
+            s->p,
+            "unknown name %s: not an axis, a value, a tensor, or a symbol of the parameters' types",
+            name);
     }
     switch (e->kind) {
     case NAME_SYMBOL: return operand_set(v, scalar_index(c, expr_symbol(c, name)));
-    case NAME_AXIS:   return operand_set(v, scalar_index(c, expr_axis(c, e->id)));
-    case NAME_LOOP:   return operand_set(v, scalar_index(c, expr_loop(c, e->id)));
+    case NAME_AXIS: return operand_set(v, scalar_index(c, expr_axis(c, e->id)));
+    case NAME_LOOP: return operand_set(v, scalar_index(c, expr_loop(c, e->id)));
     case NAME_VALUE:
         operand_set(v, e->value);
         v->tuple = e->value->op == S_REDUCE && e->value->narg > 1;
         return true;
-    case NAME_SLOT:
-        break;
+    case NAME_SLOT: break;
     }
     *s->p = before;
     return load(s, 0, v);
@@ -420,7 +442,7 @@ atom(Scope *s, Operand *v)
             return scalar_body(s, v) && parse_expect(p, ")");
         if (p->s < p->end && (isdigit((unsigned char)*p->s) || *p->s == '.'))
             return operand_number(s, v);
-        return named(s, v);                          /* quoted, or an error */
+        return named(s, v); /* quoted, or an error */
     }
     if (parse_followed_by(p, n, '(')) {
         bool ok = call(s, n, &is_one, v);
@@ -483,7 +505,10 @@ unary(Scope *s, Operand *v)
     return true;
 }
 
-typedef struct { const char *token; ScalarOp op; } Infix;
+typedef struct {
+    const char *token;
+    ScalarOp op;
+} Infix;
 #define INFIX_LEVELS 4
 static const Infix infix[INFIX_LEVELS][6] = {
     { { "==", S_EQ }, { "!=", S_NE } },
@@ -499,7 +524,7 @@ binary(Scope *s, int level, Operand *v)
         return unary(s, v);
     if (!binary(s, level + 1, v))
         return false;
-    for (const Infix *i = infix[level]; i->token; ) {
+    for (const Infix *i = infix[level]; i->token;) {
         Parse before = *s->p;
         if (!parse_accept(s->p, i->token)) {
             i++;
@@ -509,9 +534,10 @@ binary(Scope *s, int level, Operand *v)
         if (!binary(s, level + 1, &a[1]))
             return false;
         s->mark = before;
-        if (i->op == S_NONE ? !operand_divide(s, i->token[0] == '%', a, v) : !operand_apply(s, i->op, a, 2, v))
+        if (i->op == S_NONE ? !operand_divide(s, i->token[0] == '%', a, v)
+                            : !operand_apply(s, i->op, a, 2, v))
             return false;
-        i = infix[level];                            /* another of the same level may follow */
+        i = infix[level]; /* another of the same level may follow */
     }
     return true;
 }
@@ -550,7 +576,8 @@ const Scalar *
 parse_computed(Scope *s, bool whole)
 {
     Operand v;
-    if (whole ? !parse_expect(s->p, "(") || !scalar_body(s, &v) || !parse_expect(s->p, ")") : !unary(s, &v))
+    if (whole ? !parse_expect(s->p, "(") || !scalar_body(s, &v) || !parse_expect(s->p, ")")
+              : !unary(s, &v))
         return NULL;
     if (!v.tuple)
         return operand_settle(s, &v, DT_I64);
@@ -567,13 +594,15 @@ parse_value(Scope *s, DType t, bool tuple)
     bool ok = scalar_body(s, &v);
     s->depth = depth;
     if (ok && v.tuple && !tuple)
-        ok = parse_error(s->p, "a tuple stands where one value is needed: take an item with .0 or .1");
+        ok = parse_error(s->p,
+                         "a tuple stands where one value is needed: take an item with .0 or .1");
     const Scalar *value = ok ? operand_settle(s, &v, t) : NULL;
     return value && check_depth(s, value) ? value : NULL;
 }
 
 const Scalar *
-scalar_parse(Ctx *c, const char *text, uint32_t n, const char *const *name, const Scalar *const *operand)
+scalar_parse(Ctx *c, const char *text, uint32_t n, const char *const *name,
+             const Scalar *const *operand)
 {
     Arena *scratch = arena_child(c->arena);
     Parse p = parse_begin(c, "expression", (Bytes){ (const uint8_t *)text, strlen(text) });
@@ -581,7 +610,9 @@ scalar_parse(Ctx *c, const char *text, uint32_t n, const char *const *name, cons
     bool ok = true;
     DType t = DT_NONE;
     for (uint32_t i = 0; i < n && ok; i++) {
-        ok = operand[i] && scope_declare(&s, (NameEntry){ .name = sym(c, name[i]), .kind = NAME_VALUE, .value = operand[i] });
+        ok = operand[i] && scope_declare(&s, (NameEntry){ .name = sym(c, name[i]),
+                                                          .kind = NAME_VALUE,
+                                                          .value = operand[i] });
         t = t == DT_NONE && operand[i] ? (DType)operand[i]->dtype : t;
     }
     const Scalar *value = ok ? parse_value(&s, t, false) : NULL;

@@ -3,7 +3,8 @@
  * Symbols, axes, loops, tensors and lets share one name space. A name out of scope stays in the map
  * with entry 0, so leaving a scope costs what it declared.
  *
- * Every nesting passes through scope_enter, so hostile text meets the limit of depth, not the stack's end.
+ * Every nesting passes through scope_enter, so hostile text meets the limit of depth, not the
+ * stack's end.
  */
 #include "nest/internal.h"
 
@@ -147,7 +148,8 @@ parse_lanes_dtype(Parse *p, uint32_t *lanes)
     while (end > 0 && isdigit((unsigned char)p->s[end - 1]))
         end--;
     *lanes = 1;
-    if (end == n || end < 2 || n - end > 3 || p->s[end - 1] != 'x' || dtype_from_name(p->s, end - 1) == DT_NONE)
+    if (end == n || end < 2 || n - end > 3 || p->s[end - 1] != 'x' ||
+        dtype_from_name(p->s, end - 1) == DT_NONE)
         return parse_dtype(p);
     DType t = dtype_from_name(p->s, end - 1);
     *lanes = 0;

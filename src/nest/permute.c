@@ -1,9 +1,10 @@
-/* permute: parallel axes in another order, and kernels whose arguments lie otherwise (relayout.c). */
+/* permute: parallel axes in another order, and kernels whose arguments lie otherwise
+ * (relayout.c). */
 #include "nest/internal.h"
 #include "nest/layout.h"
 #include "nest/walk.h"
 
-/* ---- axes ------------------------------------------------------------------------------------------------ */
+/* ---- axes ------------------------------------------------------------------------------------ */
 
 /* The first dimension of write 0 that an axis stands in; the rank where it stands in none. */
 static uint32_t
@@ -46,7 +47,11 @@ sorted_axes(Ctx *c, const Nest *n, uint32_t kept, const uint32_t *key)
     NestEdit e = nest_edit(c, n, 0, 0);
     Arena *scratch = arena_child(c->arena);
     Bindings b = { bind, n->naxis };
-    ScalarMap m = { .expr = bindings_apply, .axes = bindings_axes, .user = &b, .ctx = c, .done = { .arena = scratch } };
+    ScalarMap m = { .expr = bindings_apply,
+                    .axes = bindings_axes,
+                    .user = &b,
+                    .ctx = c,
+                    .done = { .arena = scratch } };
     nest_edit_map(&e, &m);
     for (uint32_t i = 0; i < count; i++)
         e.axis[place[i]] = n->axis[sorted[i]];
@@ -71,15 +76,17 @@ nest_axes_as_read(Ctx *c, const Nest *n, const Scalar *load)
 
     for (uint32_t k = 0; k < n->naxis; k++) {
         key[k] = 0;
-        while (!expr_is(n->axis[k].extent, 1) && key[k] < load->u.load.rank && load->u.load.at[key[k]] != expr_axis(c, k))
+        while (!expr_is(n->axis[k].extent, 1) && key[k] < load->u.load.rank &&
+               load->u.load.at[key[k]] != expr_axis(c, k))
             key[k]++;
     }
     return sorted_axes(c, n, 0, key);
 }
 
-/* ---- kernels --------------------------------------------------------------------------------------------- */
+/* ---- kernels --------------------------------------------------------------------------------- */
 
-/* Is a dimension of the part's output, along an axis that all parts share, in blocks or with room? */
+/* Is a dimension of the part's output, along an axis that all parts share, in blocks or with
+ * room? */
 static bool
 cuts_shared(Ctx *c, const Kernel *k, const Nest *n, const Layout *l)
 {
@@ -99,22 +106,26 @@ cuts_shared(Ctx *c, const Kernel *k, const Nest *n, const Layout *l)
     return false;
 }
 
-/* How each buffer lies: what passes between parts as the output does, where that is an order of its dimensions in which those that all
- * parts share stay first. */
+/* How each buffer lies: what passes between parts as the output does, where that is an order of its
+ * dimensions in which those that all parts share stay first. */
 static const Layout *const *
 with_locals(Arena *a, const Kernel *k, const Layout *const *layout)
 {
-    const Layout **all = NEW_ARRAY(a, const Layout *, k->buffer.n), *out = k->nout == 1 ? layout[k->nin] : NULL;
+    const Layout **all = NEW_ARRAY(a, const Layout *, k->buffer.n),
+                 *out = k->nout == 1 ? layout[k->nin] : NULL;
     bool follows = out && layout_is_order(out);
 
     for (uint32_t d = 0; follows && d < k->shared; d++)
         follows = d < out->rank && out->format.part[d].dim == d;
     for (uint32_t b = 0; b < k->buffer.n; b++)
-        all[b] = b < k->nin + k->nout ? layout[b] : follows && k->buffer.at[b].type->rank == out->rank ? out : NULL;
+        all[b] = b < k->nin + k->nout                                 ? layout[b]
+                 : follows && k->buffer.at[b].type->rank == out->rank ? out
+                                                                      : NULL;
     return all;
 }
 
-/* The part with what it reads and writes where that lies; the axes that all parts share stay where they are. */
+/* The part with what it reads and writes where that lies; the axes that all parts share stay where
+ * they are. */
 static const Nest *
 lay_part(Ctx *c, const Kernel *k, const Part *part, const Layout *const *layout)
 {

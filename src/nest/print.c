@@ -1,18 +1,18 @@
 /* print: scalars and indices as text.
  *
- * A text has one name space: symbols, parameters or buffers, axes, loops and lets all have different
- * names, made so with a suffix where they would clash. A body may start with lets (print_lets.c);
- * here a value that has a let in scope is printed as its name.
+ * A text has one name space: symbols, parameters or buffers, axes, loops and lets all have
+ * different names, made so with a suffix where they would clash. A body may start with lets
+ * (print_lets.c); here a value that has a let in scope is printed as its name.
  *
- * Numbers are written bare where their neighbour tells the type (x * 2), with it where nothing does:
- * f32(2). Precedence is C's.
+ * Numbers are written bare where their neighbour tells the type (x * 2), with it where nothing
+ * does: f32(2). Precedence is C's.
  */
 #include "nest/internal.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-/* ---- names --------------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 Sym
 printer_name(Printer *p, Sym wish)
@@ -38,7 +38,7 @@ printer_let(const Printer *p, const Scalar *s)
     return map_get(&p->let, MAP_PTR(s), &name) ? (Sym)(uintptr_t)name : NULL;
 }
 
-/* ---- indices ------------------------------------------------------------------------------------- */
+/* ---- indices --------------------------------------------------------------------------------- */
 
 /* In an index a read, an `at`, a cast and a let stand bare; other values are marked. */
 static void
@@ -58,14 +58,15 @@ print_var(void *user, Text *t, Var v)
 {
     Printer *p = user;
     switch (v.kind) {
-    case VAR_SYMBOL:   print_word(t, (const char *)(uintptr_t)v.id); break;
+    case VAR_SYMBOL: print_word(t, (const char *)(uintptr_t)v.id); break;
     case VAR_AXIS:
         if (p->axis)
             print_word(t, p->axis[v.id]);
         else
-            text_printf(t, "$%u", (unsigned)v.id);     /* a tree that left an axis unbound: the verifier's to refuse */
+            /* a tree that left an axis unbound: the verifier's to refuse */
+            text_printf(t, "$%u", (unsigned)v.id);
         break;
-    case VAR_LOOP:     print_word(t, p->loop[v.id]); break;
+    case VAR_LOOP: print_word(t, p->loop[v.id]); break;
     case VAR_COMPUTED: print_computed(p, t, computed_scalar(v)); break;
     }
 }
@@ -95,7 +96,7 @@ print_axis_extent(Printer *p, Text *t, const Axis *axis)
     text_add(t, ">");
 }
 
-/* ---- numbers ------------------------------------------------------------------------------------- */
+/* ---- numbers --------------------------------------------------------------------------------- */
 
 static void
 print_const(Text *t, const Scalar *s, bool typed)
@@ -123,19 +124,25 @@ is_numeric(const Scalar *s)
     return (s->op == S_SPLAT ? s->arg[0] : s)->op == S_CONST && s->dtype != DT_BOOL;
 }
 
-/* ---- operations ---------------------------------------------------------------------------------- */
+/* ---- operations ------------------------------------------------------------------------------ */
 
 static int
 op_precedence(ScalarOp op)
 {
     switch (op) {
-    case S_EQ: case S_NE:                       return PREC_EQUAL;
-    case S_LT: case S_LE: case S_GT: case S_GE: return PREC_LESS;
-    case S_ADD: case S_SUB:                     return PREC_ADD;
-    case S_MUL: case S_DIV:                     return PREC_MUL;
-    case S_NEG:                                 return PREC_UNARY;
-    case S_SELECT:                              return PREC_SELECT;
-    default:                                    return PREC_ATOM;
+    case S_EQ:
+    case S_NE: return PREC_EQUAL;
+    case S_LT:
+    case S_LE:
+    case S_GT:
+    case S_GE: return PREC_LESS;
+    case S_ADD:
+    case S_SUB: return PREC_ADD;
+    case S_MUL:
+    case S_DIV: return PREC_MUL;
+    case S_NEG: return PREC_UNARY;
+    case S_SELECT: return PREC_SELECT;
+    default: return PREC_ATOM;
     }
 }
 
@@ -143,7 +150,7 @@ static int
 index_precedence(const Expr *e)
 {
     if (expr_is_var(e, NULL) || expr_uses_kind(e, VAR_COMPUTED))
-        return PREC_ATOM;                            /* the latter prints as index(…) */
+        return PREC_ATOM; /* the latter prints as index(…) */
     return e->nterm == 1 && e->term[0].coef > 0 ? PREC_MUL : PREC_ADD;
 }
 
@@ -153,7 +160,7 @@ print_op(Printer *p, Text *t, const Scalar *s)
     ScalarOp op = s->op;
     const ScalarOpInfo *info = &scalar_op_info[op];
     int prec = op_precedence(op);
-    bool lone = true;                                /* no operand tells the type of a number */
+    bool lone = true; /* no operand tells the type of a number */
     for (uint32_t i = op == S_SELECT; i < s->narg; i++)
         lone = lone && is_numeric(s->arg[i]);
 
@@ -186,7 +193,8 @@ print_load(Printer *p, Text *t, const Scalar *s)
 {
     uint32_t slot = s->u.load.slot, rank = s->u.load.rank;
     uint32_t element_lanes = p->slot_lanes ? p->slot_lanes[slot] : 1;
-    bool element = element_lanes == s->lanes && (s->lanes == 1 || (!s->u.load.valid && expr_is(s->u.load.lane_stride, 1)));
+    bool element = element_lanes == s->lanes &&
+                   (s->lanes == 1 || (!s->u.load.valid && expr_is(s->u.load.lane_stride, 1)));
     if (!element)
         text_printf(t, "load%u ", s->lanes);
     print_word(t, p->slot[slot]);
@@ -195,7 +203,8 @@ print_load(Printer *p, Text *t, const Scalar *s)
         Var v;
         text_add(t, d ? ", " : "");
         print_index(p, t, s->u.load.at[d]);
-        if (p->nest && !p->quiet && expr_is_var(s->u.load.at[d], &v) && v.kind == VAR_AXIS && !p->at[v.id].inferred)
+        if (p->nest && !p->quiet && expr_is_var(s->u.load.at[d], &v) && v.kind == VAR_AXIS &&
+            !p->at[v.id].inferred)
             p->at[v.id].inferred = p->slot_type[slot]->dim[d];
     }
     if (s->u.load.outside) {
@@ -220,7 +229,7 @@ print_reduce(Printer *p, Text *t, const Scalar *s)
     AxisSet around = p->bound;
     VEC(uint32_t) fresh = { 0 };
     bool comma = false;
-    for (uint32_t i = 0; i < p->nest->naxis; i++) {  /* numbered before what the body binds */
+    for (uint32_t i = 0; i < p->nest->naxis; i++) { /* numbered before what the body binds */
         if (!(s->u.reduce.axes >> i & 1))
             continue;
         p->reopened = p->reopened || p->at[i].closed;
@@ -281,8 +290,8 @@ precedence(const Scalar *s)
 {
     switch (s->op) {
     case S_REDUCE: return PREC_BODY;
-    case S_INDEX:  return index_precedence(s->u.index);
-    default:       return s->op >= S_ADD ? op_precedence(s->op) : PREC_ATOM;
+    case S_INDEX: return index_precedence(s->u.index);
+    default: return s->op >= S_ADD ? op_precedence(s->op) : PREC_ATOM;
     }
 }
 
@@ -290,18 +299,18 @@ static void
 print_node(Printer *p, Text *t, const Scalar *s, bool typed)
 {
     switch (s->op) {
-    case S_CONST:  print_const(t, s, typed); break;
-    case S_LOAD:   print_load(p, t, s); break;
+    case S_CONST: print_const(t, s, typed); break;
+    case S_LOAD: print_load(p, t, s); break;
     case S_REDUCE: print_reduce(p, t, s); break;
-    case S_CAST:   print_call(p, t, s, dtype_info[s->dtype].name); break;
-    case S_LANES:  print_call(p, t, s, "lanes"); break;
-    case S_EVENS:  print_blocks(p, t, s, "evens"); break;
-    case S_ODDS:   print_blocks(p, t, s, "odds"); break;
-    case S_HSUM:   print_call(p, t, s, "hsum"); break;
-    case S_HMAX:   print_call(p, t, s, "hmax"); break;
-    case S_HMIN:   print_call(p, t, s, "hmin"); break;
-    case S_HPROD:  print_call(p, t, s, "hprod"); break;
-    case S_IOTA:   text_printf(t, "iota%u(%s)", s->lanes, dtype_info[s->dtype].name); break;
+    case S_CAST: print_call(p, t, s, dtype_info[s->dtype].name); break;
+    case S_LANES: print_call(p, t, s, "lanes"); break;
+    case S_EVENS: print_blocks(p, t, s, "evens"); break;
+    case S_ODDS: print_blocks(p, t, s, "odds"); break;
+    case S_HSUM: print_call(p, t, s, "hsum"); break;
+    case S_HMAX: print_call(p, t, s, "hmax"); break;
+    case S_HMIN: print_call(p, t, s, "hmin"); break;
+    case S_HPROD: print_call(p, t, s, "hprod"); break;
+    case S_IOTA: text_printf(t, "iota%u(%s)", s->lanes, dtype_info[s->dtype].name); break;
     case S_INDEX:
         if (expr_uses_kind(s->u.index, VAR_COMPUTED)) {
             text_add(t, "index(");
@@ -327,9 +336,7 @@ print_node(Printer *p, Text *t, const Scalar *s, bool typed)
         print_scalar(p, t, s->arg[0], PREC_BODY, typed);
         text_add(t, ")");
         break;
-    default:
-        print_op(p, t, s);
-        break;
+    default: print_op(p, t, s); break;
     }
 }
 

@@ -7,19 +7,19 @@
 
 typedef struct {
     const Scalar *s;
-    AxisSet free;                    /* reduction axes it uses that it does not bind */
-    uint32_t times;                  /* how often it would be written, at most 2 */
-    uint32_t height;                 /* nesting of its text */
+    AxisSet free;    /* reduction axes it uses that it does not bind */
+    uint32_t times;  /* how often it would be written, at most 2 */
+    uint32_t height; /* nesting of its text */
     bool let;
 } Use;
 
-#define PRINT_MAX_HEIGHT 24          /* nesting of a text before a let breaks it: DEPTH_DEFAULT is far */
+#define PRINT_MAX_HEIGHT 24 /* nesting of a text before a let breaks it: DEPTH_DEFAULT is far */
 
 typedef struct {
     Printer *p;
     VEC(Use) use;
-    Map number;                      /* Scalar to its place in use, plus 1 */
-    AxisSet free;                    /* of the Exprs of the node being entered */
+    Map number;   /* Scalar to its place in use, plus 1 */
+    AxisSet free; /* of the Exprs of the node being entered */
 } Uses;
 
 static AxisSet uses_enter(Uses *u, const Scalar *s);
@@ -76,7 +76,10 @@ uses_enter(Uses *u, const Scalar *s)
     return free;
 }
 
-typedef struct { Uses *uses; uint32_t times; } Counting;
+typedef struct {
+    Uses *uses;
+    uint32_t times;
+} Counting;
 
 static void
 count(Counting *c, const Scalar *s)
@@ -102,17 +105,16 @@ is_short(const Scalar *s)
     if (s->op == S_CAST || s->op == S_SPLAT)
         s = s->arg[0];
     switch (s->op) {
-    case S_CONST: case S_IOTA: case S_ITEM:
-        return true;
-    case S_INDEX:
-        return !expr_uses_kind(s->u.index, VAR_COMPUTED);
+    case S_CONST:
+    case S_IOTA:
+    case S_ITEM: return true;
+    case S_INDEX: return !expr_uses_kind(s->u.index, VAR_COMPUTED);
     case S_LOAD:
         for (uint32_t d = 0; d < s->u.load.rank; d++)
             if (expr_uses_kind(s->u.load.at[d], VAR_COMPUTED))
                 return false;
         return !s->u.load.outside || scalar_is_const(s->u.load.outside);
-    default:
-        return false;
+    default: return false;
     }
 }
 
@@ -127,7 +129,10 @@ each_below(const Scalar *s, void (*visit)(void *user, Var v), void *user)
     each_expr(s, visit, user);
 }
 
-typedef struct { Uses *uses; uint32_t height; } Heights;
+typedef struct {
+    Uses *uses;
+    uint32_t height;
+} Heights;
 
 static void
 height_var(void *user, Var v)
@@ -143,14 +148,15 @@ height_var(void *user, Var v)
 
 /* Decide on lets. Operands are entered before their users, so going backwards every user's count is
  * final when it is passed on; a let is written once whatever its own count. Going forwards, a let
- * stands wherever the text would nest too deep; bodies inside are broken up when they are printed. */
+ * stands wherever the text would nest too deep; bodies inside are broken up when they are
+ * printed. */
 static void
 choose_lets(Uses *u, const Scalar *const *root, uint32_t n)
 {
     Counting c = { u, 1 };
     for (uint32_t i = 0; i < n; i++)
         count(&c, root[i]);
-    for (uint32_t i = u->use.n; i-- > 0; ) {
+    for (uint32_t i = u->use.n; i-- > 0;) {
         Use *use = &u->use.at[i];
         use->let = use->times > 1 && !is_short(use->s) && !(use->free & ~u->p->bound);
         c.times = use->let ? 1 : use->times;

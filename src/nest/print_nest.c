@@ -16,7 +16,11 @@ note_symbol(void *user, Var v)
         map_put(symbols, v.id, 1);
 }
 
-typedef struct { Map in_types; VEC(Sym) extra; Arena *arena; } Symbols;
+typedef struct {
+    Map in_types;
+    VEC(Sym) extra;
+    Arena *arena;
+} Symbols;
 
 static void
 note_extra(void *user, Var v)
@@ -57,7 +61,11 @@ static Printer
 printer_of(Ctx *c, Arena *scratch, const Nest *n, Symbols *symbols)
 {
     uint32_t nslot = n->nin + n->nout;
-    Printer p = { .ctx = c, .scratch = scratch, .nest = n, .nslot = nslot, .taken = { .arena = scratch },
+    Printer p = { .ctx = c,
+                  .scratch = scratch,
+                  .nest = n,
+                  .nslot = nslot,
+                  .taken = { .arena = scratch },
                   .let = { .arena = scratch } };
     const Type **type = NEW_ARRAY(scratch, const Type *, nslot);
     p.slot = NEW_ARRAY(scratch, Sym, nslot);
@@ -78,7 +86,7 @@ printer_of(Ctx *c, Arena *scratch, const Nest *n, Symbols *symbols)
     return p;
 }
 
-/* ---- writes -------------------------------------------------------------------------------------- */
+/* ---- writes ---------------------------------------------------------------------------------- */
 
 static void
 mention(Printer *p, uint32_t axis)
@@ -107,7 +115,8 @@ print_place(Printer *p, Text *t, const Write *w)
     text_add(t, "]");
 }
 
-/* Writes w, w+1, … that take apart one tuple at one place: their number; 1 if there is no such thing. */
+/* Writes w, w+1, … that take apart one tuple at one place: their number; 1 if there is no such
+ * thing. */
 static uint32_t
 tuple_writes(const Nest *n, uint32_t w)
 {
@@ -124,7 +133,7 @@ tuple_writes(const Nest *n, uint32_t w)
             next->combiner != COMB_NONE || n->param[next->out].type->rank != rank ||
             memcmp(next->at, first->at, rank * sizeof *next->at) != 0)
             return 1;
-        for (uint32_t d = 0; d < rank; d++)          /* extents left out must be right for each */
+        for (uint32_t d = 0; d < rank; d++) /* extents left out must be right for each */
             if (n->param[next->out].type->dim[d] != n->param[first->out].type->dim[d])
                 return 1;
     }
@@ -165,7 +174,7 @@ print_write(Printer *p, Text *t, uint32_t w, uint32_t count, int indent)
     print_value(p, &value, &body, 1, false, indent + 1);
     const char *text = text_str(&value);
     if (*text == '\n' && t->s[t->n - 1] == ' ')
-        t->s[--t->n] = 0;                            /* lets start a line: no blank before it */
+        t->s[--t->n] = 0; /* lets start a line: no blank before it */
     text_add(t, text);
     if (write->init != NO_SLOT) {
         text_add(t, " over ");
@@ -183,7 +192,7 @@ print_writes(Printer *p, Text *t, int indent)
     }
 }
 
-/* ---- axes ---------------------------------------------------------------------------------------- */
+/* ---- axes ------------------------------------------------------------------------------------ */
 
 /* Is every parallel and scan axis introduced by a bare index of the first write? */
 static bool
@@ -194,8 +203,9 @@ left_side_tells(const Nest *n)
         Var v;
         if (expr_is_var(n->write[0].at[d], &v) && v.kind == VAR_AXIS)
             bare |= (AxisSet)1 << v.id;
-        else if (expr_uses_kind(n->write[0].at[d], VAR_AXIS) || expr_uses_kind(n->write[0].at[d], VAR_COMPUTED))
-            return false;                            /* would use axes that come later */
+        else if (expr_uses_kind(n->write[0].at[d], VAR_AXIS) ||
+                 expr_uses_kind(n->write[0].at[d], VAR_COMPUTED))
+            return false; /* would use axes that come later */
     }
     for (uint32_t i = 0; i < n->naxis; i++)
         if (n->axis[i].kind != AXIS_REDUCE && !(bare >> i & 1))
@@ -252,7 +262,7 @@ print_body(Printer *p, Text *t, int indent)
     print_writes(p, t, indent);
 }
 
-/* ---- the whole ------------------------------------------------------------------------------------ */
+/* ---- the whole ------------------------------------------------------------------------------- */
 
 static void
 print_params(Printer *p, Text *t, uint32_t first, uint32_t count)

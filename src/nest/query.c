@@ -9,7 +9,10 @@
 
 /* ---- children ------------------------------------------------------------------------------ */
 
-typedef struct { ScalarChild *visit; void *user; } ComputedVisit;
+typedef struct {
+    ScalarChild *visit;
+    void *user;
+} ComputedVisit;
 
 static void
 visit_computed(void *user, Var v)
@@ -44,7 +47,7 @@ scalar_children(const Scalar *s, ScalarChild *visit, void *user)
     }
 }
 
-/* ---- free axes -------------------------------------------------------------------------------- */
+/* ---- free axes ------------------------------------------------------------------------------- */
 
 static void
 add_axis(void *user, Var v)
@@ -64,7 +67,7 @@ expr_axes(const Expr *e)
     return set;
 }
 
-/* ---- the axes of a nest -------------------------------------------------------------------------- */
+/* ---- the axes of a nest ---------------------------------------------------------------------- */
 
 Ranges
 nest_ranges(Ctx *c, Arena *a, const Nest *n)
@@ -110,7 +113,8 @@ nest_write_of(const Nest *n, uint32_t out)
 uint32_t
 write_digits(Ctx *c, const Nest *n, const Write *w, uint32_t d, uint32_t *axis)
 {
-    const Expr *rest = w->at[d], *dim = n->param[w->out].type->dim[d], *step = expr_int(c, 1), *coef, *next;
+    const Expr *rest = w->at[d], *dim = n->param[w->out].type->dim[d], *step = expr_int(c, 1),
+               *coef, *next;
     AxisSet left = expr_axes(rest);
     uint32_t count = 0;
     Var v;
@@ -119,9 +123,12 @@ write_digits(Ctx *c, const Nest *n, const Write *w, uint32_t d, uint32_t *axis)
         axis[0] = (uint32_t)v.id;
         return 1;
     }
-    while (left) {                               /* the next digit has the step that those below reach */
+    /* the next digit has the step that those below reach */
+    while (left) {
         uint32_t k = 0;
-        while (k < n->naxis && !((left & axis_one(k)) && expr_linear(c, rest, (Var){ VAR_AXIS, k }, &coef, &next) && coef == step))
+        while (k < n->naxis &&
+               !((left & axis_one(k)) && expr_linear(c, rest, (Var){ VAR_AXIS, k }, &coef, &next) &&
+                 coef == step))
             k++;
         if (k == n->naxis)
             return 0;
@@ -212,9 +219,14 @@ nest_bare(Ctx *c, const Nest *n)
     return nest_edit_done(c, &e);
 }
 
-/* ---- the walk -------------------------------------------------------------------------------------- */
+/* ---- the walk -------------------------------------------------------------------------------- */
 
-typedef struct { Arena *arena; Walk *walk; Map index; const WalkNode *from; } Walker;
+typedef struct {
+    Arena *arena;
+    Walk *walk;
+    Map index;
+    const WalkNode *from;
+} Walker;
 
 static void
 collect(void *user, const Scalar *s, bool guarded)
@@ -297,8 +309,11 @@ nest_reduction_begin(Ctx *c, const Nest *n, const Scalar *reduce, uint32_t i)
     const Scalar *none = scalar_number(c, reduce->arg[i]->dtype, 0), *first = reduce->arg[i];
     for (uint32_t k = 0; k < n->naxis; k++)
         if (reduce->u.reduce.axes >> k & 1) {
-            const Scalar *any = scalar_2(c, S_LT, scalar_index(c, expr_int(c, 0)), scalar_index(c, n->axis[k].extent));
-            first = scalar_select(c, any, scalar_subst(c, first, &(Binding){ { VAR_AXIS, k }, expr_int(c, 0) }, 1), none);
+            const Scalar *any = scalar_2(c, S_LT, scalar_index(c, expr_int(c, 0)),
+                                         scalar_index(c, n->axis[k].extent));
+            first = scalar_select(
+                c, any, scalar_subst(c, first, &(Binding){ { VAR_AXIS, k }, expr_int(c, 0) }, 1),
+                none);
         }
     return first;
 }
@@ -309,7 +324,7 @@ nest_accesses(Ctx *c, Arena *a, const Nest *n)
     Walk walk = nest_walk(c, a, n);
     Accesses list = { NEW_ARRAY(a, Access, walk.n), 0 };
 
-    for (uint32_t i = walk.n; i-- > 0; ) {
+    for (uint32_t i = walk.n; i-- > 0;) {
         const WalkNode *w = &walk.at[i];
         if (w->node->op == S_LOAD)
             list.at[list.n++] = (Access){ w->node, w->reduce, !w->always };
@@ -324,7 +339,10 @@ visit_set(const VarSet *set, void (*visit)(void *user, Var v), void *user)
         visit(user, set->at[i]);
 }
 
-typedef struct { void (*visit)(void *user, Var v); void *user; } VarVisit;
+typedef struct {
+    void (*visit)(void *user, Var v);
+    void *user;
+} VarVisit;
 
 /* The variables of what a computed variable stands for stand beside it. */
 static void

@@ -3,7 +3,9 @@
 #include "nest/internal.h"
 #include "nest/walk.h"
 
-typedef struct { const uint32_t *to; } Slots;
+typedef struct {
+    const uint32_t *to;
+} Slots;
 
 static const Scalar *
 move_slot(ScalarMap *m, const Scalar *load)
@@ -73,7 +75,7 @@ nest_drop_unused(Ctx *c, const Nest *n, bool *keep)
     return kept == n->nin + n->nout ? n : renumber_inputs(c, n, keep, to);
 }
 
-/* ---- symbols ----------------------------------------------------------------------------------------- */
+/* ---- symbols --------------------------------------------------------------------------------- */
 
 const Nest *
 nest_bind(Ctx *c, const Nest *n, const Binding *b, uint32_t nb)
@@ -81,7 +83,9 @@ nest_bind(Ctx *c, const Nest *n, const Binding *b, uint32_t nb)
     NestEdit e = nest_edit(c, n, 0, 0);
     Bindings bindings = { b, nb };
     Arena *scratch = arena_child(c->arena);
-    ScalarMap m = { .expr = bindings_apply, .user = &bindings, .ctx = c, .done = { .arena = scratch } };
+    ScalarMap m = {
+        .expr = bindings_apply, .user = &bindings, .ctx = c, .done = { .arena = scratch }
+    };
 
     for (uint32_t i = 0; i < n->nin + n->nout; i++) {
         const Type *t = n->param[i].type;

@@ -4,8 +4,16 @@
  * holds the region otherwise. An index computed from data has no box. */
 #include "nest/walk.h"
 
-typedef struct { const Expr *lo, *hi; } Box;         /* inclusive; NULL: unknown */
-typedef struct { Ctx *ctx; uint32_t naxis; const Expr *const *lo, *const *width; bool data; } Region;      /* data: numbers from data that the box has one of are looked up */
+typedef struct {
+    const Expr *lo, *hi;
+} Box; /* inclusive; NULL: unknown */
+/* data: numbers from data that the box has one of are looked up */
+typedef struct {
+    Ctx *ctx;
+    uint32_t naxis;
+    const Expr *const *lo, *const *width;
+    bool data;
+} Region;
 
 static Box box_of(const Region *g, const Expr *e);
 
@@ -65,7 +73,10 @@ atom_box(const Region *g, const Atom *m)
             Box b = box_of(g, m->arg[i]);
             if (!b.lo)
                 return b;
-            const Expr *(*one)(Ctx *c, const Expr *a, const Expr *b) = m->kind == ATOM_MIN ? expr_min : m->kind == ATOM_MAX ? expr_max : expr_broadcast;
+            const Expr *(*one)(Ctx *c, const Expr *a, const Expr *b) =
+                m->kind == ATOM_MIN   ? expr_min
+                : m->kind == ATOM_MAX ? expr_max
+                                      : expr_broadcast;
             all.lo = one(c, all.lo, b.lo);
             all.hi = one(c, all.hi, b.hi);
         }
@@ -113,8 +124,8 @@ box_of(const Region *g, const Expr *e)
 }
 
 void
-access_region(Ctx *c, const Access *a, uint32_t naxis, const Expr *const *lo, const Expr *const *width,
-              const Expr **out_lo, const Expr **out_width)
+access_region(Ctx *c, const Access *a, uint32_t naxis, const Expr *const *lo,
+              const Expr *const *width, const Expr **out_lo, const Expr **out_width)
 {
     Region g = { c, naxis, lo, width, false };
 
@@ -126,7 +137,8 @@ access_region(Ctx *c, const Access *a, uint32_t naxis, const Expr *const *lo, co
 }
 
 bool
-expr_region(Ctx *c, const Expr *e, uint32_t naxis, const Expr *const *lo, const Expr *const *width, const Expr **least, const Expr **most)
+expr_region(Ctx *c, const Expr *e, uint32_t naxis, const Expr *const *lo, const Expr *const *width,
+            const Expr **least, const Expr **most)
 {
     Region g = { c, naxis, lo, width, true };
     Box b = box_of(&g, e);

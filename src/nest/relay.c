@@ -8,12 +8,14 @@
  *     o_2[i, p, k] = sum q, r: x[i, q, k + p - r | 0] * w_2[p, q, r]
  *     o[i, k] = o_2[i, k % 2, k // 2]
  *
- * The move of a constant is computed at compile time, so a layout costs nothing there, and an access map of any
- * shape becomes one that every later query can see through.
+ * The move of a constant is computed at compile time, so a layout costs nothing there, and an
+ * access map of any shape becomes one that every later query can see through.
  */
 #include "nest/walk.h"
 
-typedef struct { const Scalar *load, *instead; } Replace;
+typedef struct {
+    const Scalar *load, *instead;
+} Replace;
 
 static const Scalar *
 replace(ScalarMap *m, const Scalar *load)
@@ -35,7 +37,8 @@ type_of_axes(Ctx *c, const Nest *n, DType t, const uint32_t *axis, uint32_t rank
 
 /* Parallel axes of a new nest, named as n's; bind[] maps n's to them. */
 static void
-take_axes(NestBuilder *b, const Nest *n, const uint32_t *axis, uint32_t rank, const Expr **at, Binding *bind)
+take_axes(NestBuilder *b, const Nest *n, const uint32_t *axis, uint32_t rank, const Expr **at,
+          Binding *bind)
 {
     for (uint32_t d = 0; d < rank; d++) {
         at[d] = nest_axis(b, n->axis[axis[d]].name, AXIS_PARALLEL, n->axis[axis[d]].extent);
@@ -51,7 +54,8 @@ bare_axes(Ctx *c, const uint32_t *axis, uint32_t rank, const Expr **at)
 }
 
 const Nest *
-nest_relay_input(Ctx *c, const Nest *n, const Scalar *load, const uint32_t *axis, uint32_t rank, const Nest **move)
+nest_relay_input(Ctx *c, const Nest *n, const Scalar *load, const uint32_t *axis, uint32_t rank,
+                 const Nest **move)
 {
     uint32_t slot = load->u.load.slot;
     const Expr *at[TN_MAX_RANK], *from[TN_MAX_RANK];
@@ -62,7 +66,8 @@ nest_relay_input(Ctx *c, const Nest *n, const Scalar *load, const uint32_t *axis
 
     for (uint32_t i = 0; i < reads.n; i++)
         count += reads.at[i].load->u.load.slot == slot;
-    if (count != 1 || rank > TN_MAX_RANK || (load->u.load.outside && load->u.load.outside->op != S_CONST)) {
+    if (count != 1 || rank > TN_MAX_RANK ||
+        (load->u.load.outside && load->u.load.outside->op != S_CONST)) {
         arena_free(scratch);
         return NULL;
     }
@@ -102,14 +107,15 @@ nest_relay_output(Ctx *c, const Nest *n, const uint32_t *axis, uint32_t rank, co
     for (uint32_t d = 0; d < p->type->rank; d++) {
         const Expr *above = to[d];
         uint32_t digit[NEST_MAX_AXES];
-        for (uint32_t i = write_digits(c, n, w, d, digit); i-- > 0; ) {
+        for (uint32_t i = write_digits(c, n, w, d, digit); i-- > 0;) {
             const Expr *extent = n->axis[digit[i]].extent;
             digit_of[digit[i]] = i ? expr_mod(c, above, extent) : above;
             above = expr_div(c, above, extent);
         }
     }
     for (uint32_t d = 0; d < rank; d++)
-        at[d] = digit_of[axis[d]] ? digit_of[axis[d]] : expr_int(c, 0);      /* an axis of one point */
+        /* an axis of one point */
+        at[d] = digit_of[axis[d]] ? digit_of[axis[d]] : expr_int(c, 0);
     nest_write(&b, out, to, nest_load(&b, in, at));
     *move = nest_finish(&b);
 
@@ -120,9 +126,11 @@ nest_relay_output(Ctx *c, const Nest *n, const uint32_t *axis, uint32_t rank, co
     return *move ? nest_edit_done(c, &e) : NULL;
 }
 
-/* ---- backwards ----------------------------------------------------------------------------------------- */
+/* ---- backwards ------------------------------------------------------------------------------- */
 
-typedef struct { Binding bind; } Reverse;
+typedef struct {
+    Binding bind;
+} Reverse;
 
 static const Expr *
 reverse(ScalarMap *m, const Expr *e)
@@ -136,7 +144,8 @@ nest_reverse(Ctx *c, const Nest *n, uint32_t axis)
 {
     Arena *scratch = arena_child(c->arena);
     NestEdit e = nest_edit(c, n, 0, 0);
-    Reverse r = { { { VAR_AXIS, axis }, expr_sub(c, expr_offset(c, n->axis[axis].extent, -1), expr_axis(c, axis)) } };
+    Reverse r = { { { VAR_AXIS, axis },
+                    expr_sub(c, expr_offset(c, n->axis[axis].extent, -1), expr_axis(c, axis)) } };
     ScalarMap m = { .expr = reverse, .user = &r, .ctx = c, .done = { .arena = scratch } };
 
     nest_edit_map(&e, &m);

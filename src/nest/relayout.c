@@ -1,7 +1,8 @@
 /* relayout: a parameter that lies otherwise than the nest says.
  *
- * A tensor in a layout is a plain tensor of other dimensions, so the parameter takes that type, and every read and write the index of
- * where the element lies. With i and o in the order 0 2 3 1, i with room of one zero around dimensions 2 and 3,
+ * A tensor in a layout is a plain tensor of other dimensions, so the parameter takes that type, and
+ * every read and write the index of where the element lies. With i and o in the order 0 2 3 1, i
+ * with room of one zero around dimensions 2 and 3,
  *
  *     o[n, f, y, x] = sum c, r, s: i[n, c, y + r - 1, x + s - 1 | 0] * w[f, c, r, s]
  *
@@ -9,15 +10,17 @@
  *
  *     o[n, y, x, f] = sum c, r, s: i[n, y + r, x + s, c] * w[f, c, r, s]
  *
- * which reads like any other nest: there is nothing beside it that says how i lies. Of x[k, j] in blocks, [1/16, 0, 1%16], a read is
- * x[j // 16, k, j % 16].
+ * which reads like any other nest: there is nothing beside it that says how i lies. Of x[k, j] in
+ * blocks, [1/16, 0, 1%16], a read is x[j // 16, k, j % 16].
  *
- * Who writes a tensor in blocks has an axis for each part of the dimension, and who writes one with room runs over the room as well
- * and puts the fill there:
+ * Who writes a tensor in blocks has an axis for each part of the dimension, and who writes one with
+ * room runs over the room as well and puts the fill there:
  *
- *     o[n, y, x, f] = 1 <= y && y < h + 1 && … ? (sum c, r, s: i[n, y + r - 1, x + s - 1, c | 0] * …) : 0
+ *     o[n, y, x, f] = 1 <= y && y < h + 1 && … ? (sum c, r, s: i[n, y + r - 1, x + s - 1, c | 0] *
+ *     …) : 0
  *
- * so nothing depends on what an operator makes of a zero: the room is filled after whatever it computes. */
+ * so nothing depends on what an operator makes of a zero: the room is filled after whatever it
+ * computes. */
 #include "nest/internal.h"
 #include "nest/layout.h"
 #include "nest/walk.h"
@@ -26,9 +29,10 @@ typedef struct {
     Ctx *ctx;
     uint32_t slot;
     const Layout *layout;
-    const Type *type;                /* of the parameter, as the nest says */
+    const Type *type; /* of the parameter, as the nest says */
     const Scalar *fill;
-    bool room, bare;                 /* room: somewhere; bare: no read can be outside, or that is no room's affair */
+    /* room: somewhere; bare: no read can be outside, or that is no room's affair */
+    bool room, bare;
 } Lay;
 
 /* 0 <= at[d] < extent, of dimensions that have room. NULL: none has. */
@@ -42,7 +46,8 @@ inside(const Lay *l, const Expr *const *at)
         if (!layout_has_room(c, l->layout, l->type, d))
             continue;
         const Scalar *i = scalar_index(c, at[d]);
-        const Scalar *from = scalar_2(c, S_LE, scalar_index(c, expr_int(c, 0)), i), *to = scalar_2(c, S_LT, i, scalar_index(c, l->type->dim[d]));
+        const Scalar *from = scalar_2(c, S_LE, scalar_index(c, expr_int(c, 0)), i),
+                     *to = scalar_2(c, S_LT, i, scalar_index(c, l->type->dim[d]));
         all = all ? scalar_2(c, S_AND, all, from) : from;
         all = scalar_2(c, S_AND, all, to);
     }
@@ -60,8 +65,11 @@ lay_load(ScalarMap *m, const Scalar *load)
         return load;
     l->bare &= !outside;
     layout_index(m->ctx, l->layout, load->u.load.at, at);
-    const Scalar *there = scalar_load(m->ctx, load->dtype, l->slot, l->layout->format.npart, at, outside);
-    return outside && l->room && outside != l->fill ? scalar_select(m->ctx, inside(l, load->u.load.at), there, outside) : there;
+    const Scalar *there =
+        scalar_load(m->ctx, load->dtype, l->slot, l->layout->format.npart, at, outside);
+    return outside && l->room && outside != l->fill
+               ? scalar_select(m->ctx, inside(l, load->u.load.at), there, outside)
+               : there;
 }
 
 static Lay
@@ -71,7 +79,8 @@ lay_of(Ctx *c, const Nest *n, uint32_t slot, const Layout *layout)
 
     for (uint32_t d = 0; d < l.type->rank; d++)
         l.room |= layout_has_room(c, layout, l.type, d);
-    l.fill = l.room && l.type->dtype != DT_STR ? scalar_number(c, l.type->dtype, layout->fill) : NULL;
+    l.fill =
+        l.room && l.type->dtype != DT_STR ? scalar_number(c, l.type->dtype, layout->fill) : NULL;
     return l;
 }
 
@@ -99,13 +108,14 @@ nest_relayout(Ctx *c, const Nest *n, uint32_t slot, const Format *format)
     return l.bare ? to : NULL;
 }
 
-/* ---- writing ------------------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 typedef struct {
     const Lay *l;
     NestEdit *e;
-    Binding bind[NEST_MAX_AXES];     /* each axis as the nest has it, by the axes that it has then */
-    AxisSet roomy;                   /* axes that run over room too */
+    /* each axis as the nest has it, by the axes that it has then */
+    Binding bind[NEST_MAX_AXES];
+    AxisSet roomy; /* axes that run over room too */
     Ranges ranges;
 } Spread;
 
@@ -120,7 +130,8 @@ is_cut(const Lay *l, uint32_t d)
     return parts > 1 || layout_has_room(l->ctx, l->layout, l->type, d);
 }
 
-/* The axis along which alone dimension d is written, and whose trips decide nothing else; -1: none. */
+/* The axis along which alone dimension d is written, and whose trips decide nothing else; -1:
+ * none. */
 static int
 axis_of(const Nest *n, const Write *w, uint32_t d)
 {
@@ -134,7 +145,8 @@ axis_of(const Nest *n, const Write *w, uint32_t d)
     return (int)v.id;
 }
 
-/* An axis for each part of dimension d, that for its outermost one in place of what it was; at [npart]. */
+/* An axis for each part of dimension d, that for its outermost one in place of what it was; at
+ * [npart]. */
 static void
 cut_axis(Spread *s, uint32_t d, uint32_t axis, const Type *to, const Expr **at)
 {
@@ -148,7 +160,8 @@ cut_axis(Spread *s, uint32_t d, uint32_t axis, const Type *to, const Expr **at)
             continue;
         uint32_t k = part.mod ? s->e->nest.naxis++ : axis;
         if (part.mod)
-            s->e->axis[k] = (Axis){ nest_fresh_axis(c, s->e, s->e->axis[axis].name), AXIS_PARALLEL, NULL };
+            s->e->axis[k] =
+                (Axis){ nest_fresh_axis(c, s->e, s->e->axis[axis].name), AXIS_PARALLEL, NULL };
         s->e->axis[k].extent = to->dim[p];
         s->bind[k] = (Binding){ { VAR_AXIS, k }, expr_axis(c, k) };
         at[p] = expr_axis(c, k);
@@ -175,7 +188,8 @@ spread_load(ScalarMap *m, const Scalar *load)
 
     for (uint32_t d = 0; d < load->u.load.rank; d++)
         axes |= expr_axes(load->u.load.at[d]);
-    if (load->u.load.outside || !(axes & s->roomy) || load_is_inside(m->ctx, &s->ranges, load, s->e->param[load->u.load.slot].type))
+    if (load->u.load.outside || !(axes & s->roomy) ||
+        load_is_inside(m->ctx, &s->ranges, load, s->e->param[load->u.load.slot].type))
         return load;
     return load_with(m->ctx, load, load->u.load.slot, scalar_number(m->ctx, load->dtype, 0));
 }
@@ -202,12 +216,15 @@ lay_write(const Lay *l, const Nest *n, uint32_t write)
             return NULL;
     if (l->room)
         scalar_visit(c, w->value, see_check, &checked);
-    if (checked || n->nwrite != 1 || w->combiner != COMB_NONE || n->naxis + l->layout->format.npart > NEST_MAX_AXES)
+    if (checked || n->nwrite != 1 || w->combiner != COMB_NONE ||
+        n->naxis + l->layout->format.npart > NEST_MAX_AXES)
         return NULL;
     NestEdit e = nest_edit(c, n, l->layout->format.npart, 0);
     Arena *scratch = arena_child(c->arena);
     Spread s = { .l = l, .e = &e };
-    ScalarMap m = { .expr = spread_expr, .load = spread_load, .user = &s, .ctx = c, .done = { .arena = scratch } };
+    ScalarMap m = {
+        .expr = spread_expr, .load = spread_load, .user = &s, .ctx = c, .done = { .arena = scratch }
+    };
     const Expr *at[TN_MAX_RANK] = { NULL }, *logical[TN_MAX_RANK];
 
     for (uint32_t k = 0; k < n->naxis; k++)
@@ -219,7 +236,7 @@ lay_write(const Lay *l, const Nest *n, uint32_t write)
     now.axis = e.axis;
     s.ranges = nest_ranges(c, scratch, &now);
     uint32_t before = e.nest.naxis;
-    e.nest.naxis = 0;                            /* no bound of an axis names one that is cut */
+    e.nest.naxis = 0; /* no bound of an axis names one that is cut */
     nest_edit_map(&e, &m);
     e.nest.naxis = before;
     for (uint32_t d = 0; d < l->type->rank; d++)
@@ -234,7 +251,7 @@ lay_write(const Lay *l, const Nest *n, uint32_t write)
     return nest_edit_done(c, &e);
 }
 
-/* ---- both ------------------------------------------------------------------------------------------------ */
+/* ---- both ------------------------------------------------------------------------------------ */
 
 const Nest *
 nest_lay(Ctx *c, const Nest *n, uint32_t slot, const Layout *layout)
@@ -255,7 +272,8 @@ const Nest *
 nest_permute(Ctx *c, const Nest *n, uint32_t slot, const uint8_t *order)
 {
     Arena *scratch = arena_child(c->arena);
-    const Nest *to = nest_lay(c, n, slot, layout_of_order(scratch, n->param[slot].type->rank, order));
+    const Nest *to =
+        nest_lay(c, n, slot, layout_of_order(scratch, n->param[slot].type->rank, order));
     arena_free(scratch);
     return to;
 }

@@ -22,8 +22,9 @@ const ScalarOpInfo scalar_op_info[S_OP_COUNT] = {
 };
 
 const char *const combiner_name[COMB_COUNT] = {
-    [COMB_NONE] = "", [COMB_SUM] = "sum", [COMB_PROD] = "prod", [COMB_MAX] = "max", [COMB_MIN] = "min",
-    [COMB_ANY] = "any", [COMB_ALL] = "all", [COMB_ARGMAX] = "argmax", [COMB_ARGMIN] = "argmin", [COMB_LAST] = "last",
+    [COMB_NONE] = "",         [COMB_SUM] = "sum",   [COMB_PROD] = "prod", [COMB_MAX] = "max",
+    [COMB_MIN] = "min",       [COMB_ANY] = "any",   [COMB_ALL] = "all",   [COMB_ARGMAX] = "argmax",
+    [COMB_ARGMIN] = "argmin", [COMB_LAST] = "last",
 };
 
 ScalarOp
@@ -47,14 +48,15 @@ node(ScalarOp op, DType t, uint32_t lanes, uint32_t narg)
     return s;
 }
 
-/* ---- leaves ----------------------------------------------------------------------------------- */
+/* ---- leaves ---------------------------------------------------------------------------------- */
 
 static const Scalar *
 constant(Ctx *c, DType t, Number v)
 {
     Scalar s = node(S_CONST, t, 1, 0);
     if (dtype_is_float(t) && isnan(v.f))
-        v.f = NAN;                                   /* one NaN: payloads are not part of the meaning */
+        /* one NaN: payloads are not part of the meaning */
+        v.f = NAN;
     s.u.bits = v.i;
     return scalar_intern(c, &s, NULL);
 }
@@ -98,7 +100,8 @@ scalar_index(Ctx *c, const Expr *e)
 }
 
 const Scalar *
-scalar_load(Ctx *c, DType t, uint32_t slot, uint32_t rank, const Expr *const *at, const Scalar *outside)
+scalar_load(Ctx *c, DType t, uint32_t slot, uint32_t rank, const Expr *const *at,
+            const Scalar *outside)
 {
     Scalar s = node(S_LOAD, t, 1, 0);
     for (uint32_t d = 0; d < rank; d++)
@@ -113,8 +116,8 @@ scalar_load(Ctx *c, DType t, uint32_t slot, uint32_t rank, const Expr *const *at
 }
 
 const Scalar *
-scalar_load_lanes(Ctx *c, DType t, uint32_t slot, uint32_t rank, const Expr *const *at, uint32_t lanes,
-                  const Expr *lane_stride, const Expr *valid)
+scalar_load_lanes(Ctx *c, DType t, uint32_t slot, uint32_t rank, const Expr *const *at,
+                  uint32_t lanes, const Expr *lane_stride, const Expr *valid)
 {
     if (lanes == 1)
         return scalar_load(c, t, slot, rank, at, NULL);
@@ -135,7 +138,8 @@ scalar_at(Ctx *c, const Scalar *index, const Expr *n)
         return NULL;
     assert(dtype_is_int(index->dtype));
     if (scalar_is_const(index) && expr_const(n, &size)) {
-        int64_t v = index->u.bits < 0 && index->dtype != DT_U64 ? index->u.bits + size : index->u.bits;
+        int64_t v =
+            index->u.bits < 0 && index->dtype != DT_U64 ? index->u.bits + size : index->u.bits;
         if (0 <= v && v < size)
             return scalar_int(c, DT_I64, v);
     }
@@ -144,7 +148,7 @@ scalar_at(Ctx *c, const Scalar *index, const Expr *n)
     return scalar_intern(c, &s, &index);
 }
 
-/* ---- operations --------------------------------------------------------------------------------- */
+/* ---- operations ------------------------------------------------------------------------------ */
 
 /* A constant, or a constant in every lane. */
 static const Scalar *
@@ -181,16 +185,19 @@ static DType
 result_type(ScalarOp op, const Scalar *const *arg)
 {
     switch (op) {
-    case S_EQ: case S_NE: case S_LT: case S_LE: case S_GT: case S_GE: case S_ISNAN: case S_ISINF:
-        return DT_BOOL;
-    case S_SELECT: case S_SEEN:
-        return arg[1]->dtype;
-    case S_DOT2F:
-        return DT_F32;
-    case S_PAIR:
-        return DT_I32;
-    default:
-        return arg[0]->dtype;
+    case S_EQ:
+    case S_NE:
+    case S_LT:
+    case S_LE:
+    case S_GT:
+    case S_GE:
+    case S_ISNAN:
+    case S_ISINF: return DT_BOOL;
+    case S_SELECT:
+    case S_SEEN: return arg[1]->dtype;
+    case S_DOT2F: return DT_F32;
+    case S_PAIR: return DT_I32;
+    default: return arg[0]->dtype;
     }
 }
 
@@ -230,12 +237,13 @@ expr_op(Ctx *c, ScalarOp op, const Expr *a, const Expr *b)
     case S_MIN: e = expr_min(c, a, b); break;
     case S_MAX: e = expr_max(c, a, b); break;
     case S_MOD: e = expr_mod(c, a, b); break;
-    default:    return NULL;
+    default: return NULL;
     }
     return e->bad ? NULL : e;
 }
 
-/* Does an index take steps so long that several of them, as loops take, might not fit into 64 bits? A number may: it wraps. */
+/* Does an index take steps so long that several of them, as loops take, might not fit into 64 bits?
+ * A number may: it wraps. */
 static bool
 is_far(const Expr *e)
 {
@@ -270,16 +278,14 @@ fold_identity(Ctx *c, ScalarOp op, const Scalar *x, const Scalar *y)
         if (is_number(y, integer ? 0.0 : -0.0))
             return x;
         return is_number(x, integer ? 0.0 : -0.0) ? y : NULL;
-    case S_SUB:
-        return is_number(y, 0.0) ? x : NULL;
+    case S_SUB: return is_number(y, 0.0) ? x : NULL;
     case S_MUL:
         if (is_number(y, 1) || (integer && is_number(x, 0)))
             return x;
         return is_number(x, 1) || (integer && is_number(y, 0)) ? y : NULL;
-    case S_DIV:
-        return is_number(y, 1) ? x : NULL;
-    case S_MIN: case S_MAX:
-        return x == y ? x : NULL;
+    case S_DIV: return is_number(y, 1) ? x : NULL;
+    case S_MIN:
+    case S_MAX: return x == y ? x : NULL;
     case S_AND:
         if (x == y || is_number(y, x->dtype == DT_BOOL ? 1 : -1) || (integer && is_number(x, 0)))
             return x;
@@ -288,12 +294,15 @@ fold_identity(Ctx *c, ScalarOp op, const Scalar *x, const Scalar *y)
         if (x == y || is_number(y, 0) || (x->dtype == DT_BOOL && is_number(x, 1)))
             return x;
         return is_number(x, 0) || (x->dtype == DT_BOOL && is_number(y, 1)) ? y : NULL;
-    case S_EQ: case S_LE: case S_GE:
+    case S_EQ:
+    case S_LE:
+    case S_GE:
         return integer && x == y ? scalar_splat(c, scalar_int(c, DT_BOOL, 1), x->lanes) : NULL;
-    case S_NE: case S_LT: case S_GT:
+    case S_NE:
+    case S_LT:
+    case S_GT:
         return integer && x == y ? scalar_splat(c, scalar_int(c, DT_BOOL, 0), x->lanes) : NULL;
-    default:
-        return NULL;
+    default: return NULL;
     }
 }
 
@@ -354,7 +363,7 @@ scalar_select(Ctx *c, const Scalar *cond, const Scalar *x, const Scalar *y)
     return scalar_op(c, S_SELECT, arg);
 }
 
-/* ---- reductions ------------------------------------------------------------------------------- */
+/* ---- reductions ------------------------------------------------------------------------------ */
 
 const Scalar *
 scalar_reduce(Ctx *c, Combiner k, AxisSet axes, const Scalar *const *body, uint32_t n)
@@ -363,7 +372,7 @@ scalar_reduce(Ctx *c, Combiner k, AxisSet axes, const Scalar *const *body, uint3
         if (!body[i])
             return NULL;
     if (axes == 0 && n == 1)
-        return body[0];                              /* combined with nothing */
+        return body[0]; /* combined with nothing */
     Scalar s = node(S_REDUCE, body[0]->dtype, 1, n);
     s.u.reduce.combiner = k;
     s.u.reduce.axes = axes;
@@ -386,13 +395,14 @@ scalar_item(Ctx *c, const Scalar *tuple, uint32_t item)
 static int64_t
 least(DType t)
 {
-    return dtype_info[t].kind != KIND_INT ? 0 : (int64_t)(UINT64_MAX << (dtype_info[t].bytes * 8 - 1));
+    return dtype_info[t].kind != KIND_INT ? 0
+                                          : (int64_t)(UINT64_MAX << (dtype_info[t].bytes * 8 - 1));
 }
 
 static int64_t
 greatest(DType t)
 {
-    return dtype_info[t].kind == KIND_INT ? ~least(t) : -1;      /* all bits: wrapped to the type */
+    return dtype_info[t].kind == KIND_INT ? ~least(t) : -1; /* all bits: wrapped to the type */
 }
 
 const Scalar *
@@ -400,14 +410,17 @@ combiner_identity(Ctx *c, Combiner k, DType t)
 {
     bool real = dtype_is_float(t);
     switch (k) {
-    case COMB_PROD: case COMB_ALL:
-        return scalar_number(c, t, 1);
-    case COMB_MAX: case COMB_ARGMAX:
-        return real ? scalar_float(c, t, -INFINITY) : scalar_int(c, t, least(t));
-    case COMB_MIN: case COMB_ARGMIN:
-        return real ? scalar_float(c, t, INFINITY) : scalar_int(c, t, greatest(t));
-    case COMB_NONE: case COMB_SUM: case COMB_ANY: case COMB_LAST: case COMB_COUNT:
-        break;
+    case COMB_PROD:
+    case COMB_ALL: return scalar_number(c, t, 1);
+    case COMB_MAX:
+    case COMB_ARGMAX: return real ? scalar_float(c, t, -INFINITY) : scalar_int(c, t, least(t));
+    case COMB_MIN:
+    case COMB_ARGMIN: return real ? scalar_float(c, t, INFINITY) : scalar_int(c, t, greatest(t));
+    case COMB_NONE:
+    case COMB_SUM:
+    case COMB_ANY:
+    case COMB_LAST:
+    case COMB_COUNT: break;
     }
     return scalar_number(c, t, 0);
 }
@@ -419,16 +432,19 @@ combiner_better(Ctx *c, Combiner k, const Scalar *v, const Scalar *best)
 
     if (!dtype_is_float(v->dtype))
         return scalar_2(c, most ? S_GT : S_LT, v, best);
-    return scalar_2(c, S_AND, scalar_1(c, S_NOT, scalar_2(c, most ? S_LE : S_GE, v, best)), scalar_2(c, S_EQ, best, best));
+    return scalar_2(c, S_AND, scalar_1(c, S_NOT, scalar_2(c, most ? S_LE : S_GE, v, best)),
+                    scalar_2(c, S_EQ, best, best));
 }
 
-/* ---- lanes -------------------------------------------------------------------------------------- */
+/* ---- lanes ----------------------------------------------------------------------------------- */
 
 const Scalar *
 scalar_in_word(Ctx *c, const Scalar *word, const Expr *index, int bits)
 {
-    const Expr *shift = expr_scale(c, expr_mod(c, index, expr_int(c, dtype_info[word->dtype].bits / bits)), bits);
-    const Scalar *lowest = scalar_2(c, S_SHR, scalar_cast(c, DT_I32, word), scalar_cast(c, DT_I32, scalar_index(c, shift)));
+    const Expr *shift =
+        expr_scale(c, expr_mod(c, index, expr_int(c, dtype_info[word->dtype].bits / bits)), bits);
+    const Scalar *lowest = scalar_2(c, S_SHR, scalar_cast(c, DT_I32, word),
+                                    scalar_cast(c, DT_I32, scalar_index(c, shift)));
 
     return scalar_2(c, S_AND, lowest, scalar_int(c, DT_I32, (1 << bits) - 1));
 }
@@ -443,7 +459,8 @@ in_all_lanes(const Scalar *s)
 const Scalar *
 scalar_four_bits(const Scalar *s)
 {
-    if (s->op != S_SUB || s->dtype != DT_F32 || s->lanes == 1 || s->arg[0]->op != S_CAST || in_all_lanes(s->arg[1])->op != S_CONST)
+    if (s->op != S_SUB || s->dtype != DT_F32 || s->lanes == 1 || s->arg[0]->op != S_CAST ||
+        in_all_lanes(s->arg[1])->op != S_CONST)
         return NULL;
     const Scalar *and = s->arg[0]->arg[0];
     if (and->op != S_AND || and->dtype != DT_I32)
@@ -494,7 +511,8 @@ scalar_blocks(Ctx *c, bool odd, const Scalar *a, const Scalar *b, uint32_t block
 
     if (!a || !b)
         return NULL;
-    assert(a->lanes == b->lanes && a->dtype == b->dtype && block > 0 && a->lanes % (2 * block) == 0);
+    assert(a->lanes == b->lanes && a->dtype == b->dtype && block > 0 &&
+           a->lanes % (2 * block) == 0);
     Scalar s = node(odd ? S_ODDS : S_EVENS, a->dtype, a->lanes, 2);
     s.u.block = block;
     return scalar_intern(c, &s, arg);
@@ -504,8 +522,8 @@ const Scalar *
 scalar_hreduce(Ctx *c, Combiner k, const Scalar *a)
 {
     static const ScalarOp op[COMB_COUNT] = {
-        [COMB_SUM] = S_HSUM, [COMB_PROD] = S_HPROD, [COMB_MAX] = S_HMAX, [COMB_MIN] = S_HMIN,
-        [COMB_ANY] = S_HMAX, [COMB_ALL] = S_HMIN,
+        [COMB_SUM] = S_HSUM, [COMB_PROD] = S_HPROD, [COMB_MAX] = S_HMAX,
+        [COMB_MIN] = S_HMIN, [COMB_ANY] = S_HMAX,   [COMB_ALL] = S_HMIN,
     };
     if (!a || a->lanes == 1)
         return a;
@@ -514,7 +532,7 @@ scalar_hreduce(Ctx *c, Combiner k, const Scalar *a)
     return scalar_intern(c, &s, &a);
 }
 
-/* ---- computed variables ------------------------------------------------------------------------- */
+/* ---- computed variables ---------------------------------------------------------------------- */
 
 /* Sums and products of i64 values go over to Exprs as far down as they reach, so that an index like
  * 16*col[t] + r is seen as affine in r. The memo keeps shared operands from being walked twice. */
@@ -531,8 +549,9 @@ computed_of(Ctx *c, Map *memo, const Scalar *s)
         return (const Expr *)(uintptr_t)known;
     if (s->dtype == DT_I64 && (s->op == S_ADD || s->op == S_SUB || s->op == S_MUL))
         e = expr_op(c, s->op, computed_of(c, memo, s->arg[0]), computed_of(c, memo, s->arg[1]));
-    if (s->op == S_CAST && s->dtype == DT_I64 && dtype_is_int(s->arg[0]->dtype) && s->arg[0]->dtype != DT_U64)
-        e = computed_of(c, memo, s->arg[0]);         /* widening keeps the value */
+    if (s->op == S_CAST && s->dtype == DT_I64 && dtype_is_int(s->arg[0]->dtype) &&
+        s->arg[0]->dtype != DT_U64)
+        e = computed_of(c, memo, s->arg[0]); /* widening keeps the value */
     if (!e)
         e = expr_var(c, (Var){ VAR_COMPUTED, MAP_PTR(s) });
     map_put(memo, MAP_PTR(s), MAP_PTR(e));

@@ -15,20 +15,28 @@
 
 typedef enum {
     S_NONE,
-    S_CONST,                 /* u.bits: the value, as double bits (floats) or int64 (others) */
-    S_INDEX,                 /* u.index */
-    S_LOAD,                  /* u.load */
-    S_CAST,                  /* arg[0] converted to dtype (float to integer truncates, saturating) */
-    S_AT,                    /* i64: arg[0] of any integer type, u.index = n: wraps a negative value by n once,
-                              * then checks 0 <= value < n at run time; a failed check stops the run with an error */
-    S_REDUCE,                /* u.reduce over arg[0..narg-1], tuple of narg values; used alone when narg is 1 */
-    S_ITEM,                  /* item u.item of the tuple arg[0] (a reduce with narg > 1) */
+    S_CONST, /* u.bits: the value, as double bits (floats) or int64 (others) */
+    S_INDEX, /* u.index */
+    S_LOAD,  /* u.load */
+    /* arg[0] converted to dtype (float to integer truncates, saturating) */
+    S_CAST,
+    /* i64: arg[0] of any integer type, u.index = n: wraps a negative value by n once, then checks 0
+     * <= value < n at run time; a failed check stops the run with an error */
+    S_AT,
+    /* u.reduce over arg[0..narg-1], tuple of narg values; used alone when narg is 1 */
+    S_REDUCE,
+    S_ITEM, /* item u.item of the tuple arg[0] (a reduce with narg > 1) */
     /* loop trees only: */
-    S_SPLAT,                 /* arg[0] in every lane */
-    S_LANES,                 /* arg[l] is lane l */
-    S_IOTA,                  /* 0, 1, 2, … lanes - 1 (i64, i32 or f32) */
-    S_EVENS, S_ODDS,         /* arg[0] and arg[1] as blocks of u.block lanes: the even (odd) ones of both, in turn */
-    S_HSUM, S_HMAX, S_HMIN, S_HPROD,     /* all lanes of arg[0] combined, in a fixed tree */
+    S_SPLAT, /* arg[0] in every lane */
+    S_LANES, /* arg[l] is lane l */
+    S_IOTA,  /* 0, 1, 2, … lanes - 1 (i64, i32 or f32) */
+    /* arg[0] and arg[1] as blocks of u.block lanes: the even (odd) ones of both, in turn */
+    S_EVENS,
+    S_ODDS,
+    S_HSUM,
+    S_HMAX,
+    S_HMIN,
+    S_HPROD, /* all lanes of arg[0] combined, in a fixed tree */
 #define SCALAR(id, text, arity, form, meaning) S_##id,
 #include "nest/scalar.def"
 #undef SCALAR
@@ -38,91 +46,129 @@ typedef enum {
 /* How values of a reduction (or of several writes to one place) are combined. */
 typedef enum {
     COMB_NONE,
-    COMB_SUM, COMB_PROD, COMB_MAX, COMB_MIN, COMB_ANY, COMB_ALL,
-    COMB_ARGMAX, COMB_ARGMIN,    /* on tuples (value, index): the index of what max, min give (so of a NaN), first on ties; of no points (-inf, 0) */
-    COMB_LAST,                   /* the later point wins: scatter without a reduction */
+    COMB_SUM,
+    COMB_PROD,
+    COMB_MAX,
+    COMB_MIN,
+    COMB_ANY,
+    COMB_ALL,
+    /* on tuples (value, index): the index of what max, min give (so of a NaN), first on ties; of no
+     * points (-inf, 0) */
+    COMB_ARGMAX,
+    COMB_ARGMIN,
+    COMB_LAST, /* the later point wins: scatter without a reduction */
     COMB_COUNT
 } Combiner;
 
-typedef uint64_t AxisSet;    /* bit k is axis k; a nest has at most 64 axes (named limit) */
-#define NEST_MAX_AXES 64     /* named limit */
+typedef uint64_t AxisSet; /* bit k is axis k; a nest has at most 64 axes (named limit) */
+#define NEST_MAX_AXES 64  /* named limit */
 
 /* Distinct variables; a computed variable stands beside those of the Scalar it is computed by. */
-typedef struct VarSet { uint32_t n; const Var *at; } VarSet;
+typedef struct VarSet {
+    uint32_t n;
+    const Var *at;
+} VarSet;
 
 typedef struct Scalar Scalar;
-struct Scalar {              /* interned */
-    uint8_t op;              /* ScalarOp */
-    uint8_t dtype;           /* DType of the value (of item 0, for a tuple) */
-    uint8_t lanes;           /* 1 outside loop trees */
-    uint8_t narg;            /* S_LANES: lanes */
-    uint32_t id;             /* creation order in its context: operands come before */
-    uint32_t depth;          /* nodes on the longest way down, Exprs and what they compute included; limited: depth_check */
-    const VarSet *vars;      /* every variable of any Expr below */
-    AxisSet axes;            /* of those, the axes used free: without what reductions below bind */
+struct Scalar {    /* interned */
+    uint8_t op;    /* ScalarOp */
+    uint8_t dtype; /* DType of the value (of item 0, for a tuple) */
+    uint8_t lanes; /* 1 outside loop trees */
+    uint8_t narg;  /* S_LANES: lanes */
+    uint32_t id;   /* creation order in its context: operands come before */
+    /* nodes on the longest way down, Exprs and what they compute included; limited: depth_check */
+    uint32_t depth;
+    const VarSet *vars; /* every variable of any Expr below */
+    AxisSet axes;       /* of those, the axes used free: without what reductions below bind */
     union {
         int64_t bits;
         const Expr *index;
         struct {
-            uint32_t slot;               /* parameter of the nest, or buffer of the kernel */
+            uint32_t slot; /* parameter of the nest, or buffer of the kernel */
             uint32_t rank;
-            const Expr *const *at;       /* [rank] */
-            const Scalar *outside;       /* value beyond the tensor; NULL: proved inside */
-            const Expr *lane_stride;     /* lanes > 1: elements between lanes [linear]; NULL when lanes is 1 */
-            const Expr *valid;           /* lanes > 1: only lanes < valid are read, the rest are 0; NULL: all */
+            const Expr *const *at; /* [rank] */
+            const Scalar *outside; /* value beyond the tensor; NULL: proved inside */
+            /* lanes > 1: elements between lanes [linear]; NULL when lanes is 1 */
+            const Expr *lane_stride;
+            /* lanes > 1: only lanes < valid are read, the rest are 0; NULL: all */
+            const Expr *valid;
         } load;
-        struct { Combiner combiner; AxisSet axes; } reduce;
+        struct {
+            Combiner combiner;
+            AxisSet axes;
+        } reduce;
         uint32_t item;
-        uint32_t block;                  /* a power of two below the lanes */
+        uint32_t block; /* a power of two below the lanes */
     } u;
     const Scalar *arg[];
 };
 
-typedef struct { const char *text; uint8_t arity; bool infix; } ScalarOpInfo;
-extern const ScalarOpInfo scalar_op_info[S_OP_COUNT];     /* arity 0 for the structural ops */
+typedef struct {
+    const char *text;
+    uint8_t arity;
+    bool infix;
+} ScalarOpInfo;
+extern const ScalarOpInfo scalar_op_info[S_OP_COUNT]; /* arity 0 for the structural ops */
 /* Products of pairs or quads and their sum: a step that processors have, on i32. */
-static inline bool scalar_is_dot(ScalarOp op) { return op == S_DOT2 || op == S_DOT4 || op == S_DOT2F; }
-ScalarOp scalar_op_named(const char *name, size_t n);     /* S_NONE if there is none */
-extern const char *const combiner_name[COMB_COUNT];       /* "sum", "max", "argmax", … */
+static inline bool
+scalar_is_dot(ScalarOp op)
+{
+    return op == S_DOT2 || op == S_DOT4 || op == S_DOT2F;
+}
+ScalarOp scalar_op_named(const char *name, size_t n); /* S_NONE if there is none */
+extern const char *const combiner_name[COMB_COUNT];   /* "sum", "max", "argmax", … */
 /* The identity of a combiner at a type (item 0 of a tuple). */
 const Scalar *combiner_identity(Ctx *c, Combiner k, DType t);
-/* argmax, argmin: does a point's value take the place of the best so far? A NaN does, as it does for max and min; an equal value does not. */
+/* argmax, argmin: does a point's value take the place of the best so far? A NaN does, as it does
+ * for max and min; an equal value does not. */
 const Scalar *combiner_better(Ctx *c, Combiner k, const Scalar *v, const Scalar *best);
 
-/* ---- making (all fold constants of the same meaning as the interpreter; args may be NULL: result NULL) */
+/* ---- making (all fold constants of the same meaning as the interpreter; args may be NULL: result
+ * NULL) */
 
-const Scalar *scalar_float(Ctx *c, DType t, double v);    /* rounded to t */
-const Scalar *scalar_int(Ctx *c, DType t, int64_t v);     /* wrapped to t; bool: 0 or 1 */
-const Scalar *scalar_number(Ctx *c, DType t, double v);   /* v in whichever kind t is */
-const Scalar *scalar_index(Ctx *c, const Expr *e);        /* i64 */
-const Scalar *scalar_load(Ctx *c, DType t, uint32_t slot, uint32_t rank, const Expr *const *at, const Scalar *outside);
-const Scalar *scalar_load_lanes(Ctx *c, DType t, uint32_t slot, uint32_t rank, const Expr *const *at, uint32_t lanes,
-                                const Expr *lane_stride, const Expr *valid);
-const Scalar *scalar_cast(Ctx *c, DType t, const Scalar *a);              /* a itself when already t */
+const Scalar *scalar_float(Ctx *c, DType t, double v);  /* rounded to t */
+const Scalar *scalar_int(Ctx *c, DType t, int64_t v);   /* wrapped to t; bool: 0 or 1 */
+const Scalar *scalar_number(Ctx *c, DType t, double v); /* v in whichever kind t is */
+const Scalar *scalar_index(Ctx *c, const Expr *e);      /* i64 */
+const Scalar *scalar_load(Ctx *c, DType t, uint32_t slot, uint32_t rank, const Expr *const *at,
+                          const Scalar *outside);
+const Scalar *scalar_load_lanes(Ctx *c, DType t, uint32_t slot, uint32_t rank,
+                                const Expr *const *at, uint32_t lanes, const Expr *lane_stride,
+                                const Expr *valid);
+/* a itself when already t */
+const Scalar *scalar_cast(Ctx *c, DType t, const Scalar *a);
 const Scalar *scalar_at(Ctx *c, const Scalar *index, const Expr *n);
-const Scalar *scalar_op(Ctx *c, ScalarOp op, const Scalar *const *arg);   /* lanes and type from arg */
+/* lanes and type from arg */
+const Scalar *scalar_op(Ctx *c, ScalarOp op, const Scalar *const *arg);
 const Scalar *scalar_1(Ctx *c, ScalarOp op, const Scalar *x);
 const Scalar *scalar_2(Ctx *c, ScalarOp op, const Scalar *x, const Scalar *y);
 const Scalar *scalar_select(Ctx *c, const Scalar *cond, const Scalar *x, const Scalar *y);
-const Scalar *scalar_reduce(Ctx *c, Combiner k, AxisSet axes, const Scalar *const *body, uint32_t n);
+const Scalar *scalar_reduce(Ctx *c, Combiner k, AxisSet axes, const Scalar *const *body,
+                            uint32_t n);
 const Scalar *scalar_item(Ctx *c, const Scalar *tuple, uint32_t item);
-/* Of numbers of `bits` bits that share words of their type (u8, i32), from the lowest on, the one at `index`, which `word` holds: i32, without a sign. */
+/* Of numbers of `bits` bits that share words of their type (u8, i32), from the lowest on, the one
+ * at `index`, which `word` holds: i32, without a sign. */
 const Scalar *scalar_in_word(Ctx *c, const Scalar *word, const Expr *index, int bits);
 /* Of f32(x & 15) - number, in lanes, what such elements mean of a word, x; else NULL. */
 const Scalar *scalar_four_bits(const Scalar *s);
-const Scalar *scalar_splat(Ctx *c, const Scalar *a, uint32_t lanes);      /* a itself for lanes 1 */
+const Scalar *scalar_splat(Ctx *c, const Scalar *a, uint32_t lanes); /* a itself for lanes 1 */
 const Scalar *scalar_lanes(Ctx *c, const Scalar *const *lane, uint32_t lanes);
 const Scalar *scalar_iota(Ctx *c, DType t, uint32_t lanes);
-/* Blocks a0 a1 a2 a3 … of a and b0 b1 … of b, `block` lanes each: a0 b0 a2 b2 …, or the odd ones, a1 b1 a3 b3 … */
+/* Blocks a0 a1 a2 a3 … of a and b0 b1 … of b, `block` lanes each: a0 b0 a2 b2 …, or the odd ones,
+ * a1 b1 a3 b3 … */
 const Scalar *scalar_blocks(Ctx *c, bool odd, const Scalar *a, const Scalar *b, uint32_t block);
 const Scalar *scalar_hreduce(Ctx *c, Combiner k, const Scalar *a);
 
 /* The Expr variable that stands for an integer Scalar, and the Scalar behind such a variable.
  * expr_computed of an S_INDEX is its Expr, of an integer S_CONST the number. */
 const Expr *expr_computed(Ctx *c, const Scalar *s);
-static inline const Scalar *computed_scalar(Var v) { return (const Scalar *)(uintptr_t)v.id; }
+static inline const Scalar *
+computed_scalar(Var v)
+{
+    return (const Scalar *)(uintptr_t)v.id;
+}
 
-/* ---- rebuilding --------------------------------------------------------------------------------- */
+/* ---- rebuilding ------------------------------------------------------------------------------ */
 
 /* A copy with loads and Exprs replaced. Hooks may be NULL (keep). `load` gets the load with
  * its indices already rewritten and returns what stands in its place; `expr` rewrites an index or
@@ -131,11 +177,12 @@ static inline const Scalar *computed_scalar(Var v) { return (const Scalar *)(uin
 typedef struct ScalarMap {
     const Scalar *(*load)(struct ScalarMap *m, const Scalar *load);
     const Expr *(*expr)(struct ScalarMap *m, const Expr *e);
-    AxisSet (*axes)(struct ScalarMap *m, AxisSet axes);   /* of reductions */
-    const Scalar *(*node)(struct ScalarMap *m, const Scalar *s);   /* last: any rebuilt node, for what replaces it */
+    AxisSet (*axes)(struct ScalarMap *m, AxisSet axes); /* of reductions */
+    /* last: any rebuilt node, for what replaces it */
+    const Scalar *(*node)(struct ScalarMap *m, const Scalar *s);
     void *user;
     Ctx *ctx;
-    Map done;                /* memo; set .arena before use */
+    Map done; /* memo; set .arena before use */
 } ScalarMap;
 const Scalar *scalar_map(ScalarMap *m, const Scalar *s);
 /* The same on an Expr: m->expr applied, and computed variables mapped through their Scalars. */
@@ -144,9 +191,10 @@ const Expr *scalar_map_expr(ScalarMap *m, const Expr *e);
 /* Substitute variables everywhere in s (indices, guards, computed values). */
 const Scalar *scalar_subst(Ctx *c, const Scalar *s, const Binding *b, uint32_t n);
 
-/* Visit every distinct node below s, operands first; computed values inside Exprs are visited too. */
+/* Visit every distinct node below s, operands first; computed values inside Exprs are visited
+ * too. */
 void scalar_visit(Ctx *c, const Scalar *s, void (*visit)(void *user, const Scalar *s), void *user);
-bool scalar_uses(const Scalar *s, Var v);                 /* in any Expr below */
-uint32_t scalar_size(Ctx *c, const Scalar *s);            /* distinct nodes below */
+bool scalar_uses(const Scalar *s, Var v);      /* in any Expr below */
+uint32_t scalar_size(Ctx *c, const Scalar *s); /* distinct nodes below */
 
 #endif

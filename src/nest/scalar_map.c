@@ -17,7 +17,10 @@ stand_in(Var v)
     return (Var){ VAR_COMPUTED, v.id | 1 };
 }
 
-typedef struct { Arena *arena; VEC(Var) var; } ComputedVars;
+typedef struct {
+    Arena *arena;
+    VEC(Var) var;
+} ComputedVars;
 
 static void
 collect_computed(void *user, Var v)
@@ -38,7 +41,8 @@ scalar_map_expr(ScalarMap *m, const Expr *e)
     ComputedVars list = { .arena = m->done.arena };
     expr_vars(e, collect_computed, &list);
     uint32_t n = list.var.n;
-    Binding *hide = NEW_ARRAY(m->done.arena, Binding, n), *show = NEW_ARRAY(m->done.arena, Binding, n);
+    Binding *hide = NEW_ARRAY(m->done.arena, Binding, n),
+            *show = NEW_ARRAY(m->done.arena, Binding, n);
     for (uint32_t i = 0; i < n; i++) {
         Var v = list.var.at[i];
         const Scalar *value = scalar_map(m, computed_scalar(v));
@@ -60,10 +64,12 @@ map_load(ScalarMap *m, const Scalar *s)
         index[d] = scalar_map_expr(m, s->u.load.at[d]);
     const Scalar *load;
     if (s->lanes == 1)
-        load = scalar_load(m->ctx, s->dtype, s->u.load.slot, rank, index, scalar_map(m, s->u.load.outside));
+        load = scalar_load(m->ctx, s->dtype, s->u.load.slot, rank, index,
+                           scalar_map(m, s->u.load.outside));
     else
         load = scalar_load_lanes(m->ctx, s->dtype, s->u.load.slot, rank, index, s->lanes,
-                                 scalar_map_expr(m, s->u.load.lane_stride), scalar_map_expr(m, s->u.load.valid));
+                                 scalar_map_expr(m, s->u.load.lane_stride),
+                                 scalar_map_expr(m, s->u.load.valid));
     return m->load ? m->load(m, load) : load;
 }
 
@@ -71,39 +77,31 @@ static const Scalar *
 map_node(ScalarMap *m, const Scalar *s)
 {
     const Scalar *few[4], **arg = few;
-    if (s->narg > sizeof few / sizeof *few)          /* lanes; this recurses, so a frame is small */
+    if (s->narg > sizeof few / sizeof *few) /* lanes; this recurses, so a frame is small */
         arg = NEW_ARRAY(m->done.arena, const Scalar *, s->narg);
     for (uint32_t i = 0; i < s->narg; i++)
         arg[i] = scalar_map(m, s->arg[i]);
     switch (s->op) {
-    case S_CONST: case S_IOTA:
-        return s;
-    case S_INDEX:
-        return scalar_index(m->ctx, scalar_map_expr(m, s->u.index));
-    case S_LOAD:
-        return map_load(m, s);
-    case S_CAST:
-        return scalar_cast(m->ctx, s->dtype, arg[0]);
-    case S_AT:
-        return scalar_at(m->ctx, arg[0], scalar_map_expr(m, s->u.index));
+    case S_CONST:
+    case S_IOTA: return s;
+    case S_INDEX: return scalar_index(m->ctx, scalar_map_expr(m, s->u.index));
+    case S_LOAD: return map_load(m, s);
+    case S_CAST: return scalar_cast(m->ctx, s->dtype, arg[0]);
+    case S_AT: return scalar_at(m->ctx, arg[0], scalar_map_expr(m, s->u.index));
     case S_REDUCE: {
         AxisSet axes = m->axes ? m->axes(m, s->u.reduce.axes) : s->u.reduce.axes;
         return scalar_reduce(m->ctx, s->u.reduce.combiner, axes, arg, s->narg);
     }
-    case S_ITEM:
-        return scalar_item(m->ctx, arg[0], s->u.item);
-    case S_SPLAT:
-        return scalar_splat(m->ctx, arg[0], s->lanes);
-    case S_LANES:
-        return scalar_lanes(m->ctx, arg, s->lanes);
-    case S_EVENS: case S_ODDS:
-        return scalar_blocks(m->ctx, s->op == S_ODDS, arg[0], arg[1], s->u.block);
+    case S_ITEM: return scalar_item(m->ctx, arg[0], s->u.item);
+    case S_SPLAT: return scalar_splat(m->ctx, arg[0], s->lanes);
+    case S_LANES: return scalar_lanes(m->ctx, arg, s->lanes);
+    case S_EVENS:
+    case S_ODDS: return scalar_blocks(m->ctx, s->op == S_ODDS, arg[0], arg[1], s->u.block);
     case S_HSUM: return scalar_hreduce(m->ctx, COMB_SUM, arg[0]);
     case S_HMAX: return scalar_hreduce(m->ctx, COMB_MAX, arg[0]);
     case S_HMIN: return scalar_hreduce(m->ctx, COMB_MIN, arg[0]);
     case S_HPROD: return scalar_hreduce(m->ctx, COMB_PROD, arg[0]);
-    default:
-        return scalar_op(m->ctx, s->op, arg);
+    default: return scalar_op(m->ctx, s->op, arg);
     }
 }
 
@@ -154,13 +152,15 @@ scalar_subst(Ctx *c, const Scalar *s, const Binding *b, uint32_t n)
         return s;
     Arena *scratch = arena_child(c->arena);
     Bindings bindings = { b, n };
-    ScalarMap m = { .expr = bindings_apply, .user = &bindings, .ctx = c, .done = { .arena = scratch } };
+    ScalarMap m = {
+        .expr = bindings_apply, .user = &bindings, .ctx = c, .done = { .arena = scratch }
+    };
     const Scalar *to = scalar_map(&m, s);
     arena_free(scratch);
     return to;
 }
 
-/* ---- visiting ----------------------------------------------------------------------------------- */
+/* ---- visiting -------------------------------------------------------------------------------- */
 
 typedef struct {
     void (*visit)(void *user, const Scalar *s);

@@ -1,17 +1,18 @@
 /* scalar_table: the nodes of scalar expressions, each there once.
  *
- * A node is looked up by its contents before it is made. A new one gets the summary of what is below
- * it, its depth and its variables; the set of variables is shared with an operand where it is equal.
+ * A node is looked up by its contents before it is made. A new one gets the summary of what is
+ * below it, its depth and its variables; the set of variables is shared with an operand where it is
+ * equal.
  */
 #include "nest/internal.h"
 
 #include <string.h>
 
 struct ScalarTable {
-    Scalar **slot;                   /* open addressing; cap is a power of two */
+    Scalar **slot; /* open addressing; cap is a power of two */
     uint64_t *hash;
     uint32_t n, cap;
-    Map computed;                    /* Scalar to the Expr that stands for it */
+    Map computed; /* Scalar to the Expr that stands for it */
 };
 
 /* ---- the table ------------------------------------------------------------------------------ */
@@ -53,15 +54,16 @@ table_grow(Ctx *c, struct ScalarTable *t)
 static uint64_t
 node_hash(const Scalar *s, const Scalar *const *arg)
 {
-    uint64_t h = (uint64_t)s->op | (uint64_t)s->dtype << 8 | (uint64_t)s->lanes << 16 | (uint64_t)s->narg << 24;
+    uint64_t h = (uint64_t)s->op | (uint64_t)s->dtype << 8 | (uint64_t)s->lanes << 16 |
+                 (uint64_t)s->narg << 24;
     h = hash_bytes(arg, s->narg * sizeof *arg, h);
     switch (s->op) {
     case S_CONST: return hash_bytes(&s->u.bits, sizeof s->u.bits, h);
     case S_INDEX:
-    case S_AT:    return hash_bytes(&s->u.index, sizeof s->u.index, h);
-    case S_ITEM:  return hash_bytes(&s->u.item, sizeof s->u.item, h);
+    case S_AT: return hash_bytes(&s->u.index, sizeof s->u.index, h);
+    case S_ITEM: return hash_bytes(&s->u.item, sizeof s->u.item, h);
     case S_EVENS:
-    case S_ODDS:  return hash_bytes(&s->u.block, sizeof s->u.block, h);
+    case S_ODDS: return hash_bytes(&s->u.block, sizeof s->u.block, h);
     case S_REDUCE:
         h = hash_bytes(&s->u.reduce.axes, sizeof s->u.reduce.axes, h);
         return h + (uint64_t)s->u.reduce.combiner * 0x9e3779b97f4a7c15u;
@@ -70,7 +72,7 @@ node_hash(const Scalar *s, const Scalar *const *arg)
         h = hash_bytes(s->u.load.at, s->u.load.rank * sizeof *s->u.load.at, h + s->u.load.slot);
         return hash_bytes(more, sizeof more, h);
     }
-    default:      return h;
+    default: return h;
     }
 }
 
@@ -83,29 +85,37 @@ node_equal(const Scalar *a, const Scalar *b, const Scalar *const *arg)
         if (a->arg[i] != arg[i])
             return false;
     switch (a->op) {
-    case S_CONST:  return a->u.bits == b->u.bits;
+    case S_CONST: return a->u.bits == b->u.bits;
     case S_INDEX:
-    case S_AT:     return a->u.index == b->u.index;
-    case S_ITEM:   return a->u.item == b->u.item;
+    case S_AT: return a->u.index == b->u.index;
+    case S_ITEM: return a->u.item == b->u.item;
     case S_EVENS:
-    case S_ODDS:   return a->u.block == b->u.block;
-    case S_REDUCE: return a->u.reduce.combiner == b->u.reduce.combiner && a->u.reduce.axes == b->u.reduce.axes;
+    case S_ODDS: return a->u.block == b->u.block;
+    case S_REDUCE:
+        return a->u.reduce.combiner == b->u.reduce.combiner && a->u.reduce.axes == b->u.reduce.axes;
     case S_LOAD:
         if (a->u.load.slot != b->u.load.slot || a->u.load.rank != b->u.load.rank ||
-            a->u.load.outside != b->u.load.outside || a->u.load.lane_stride != b->u.load.lane_stride ||
-            a->u.load.valid != b->u.load.valid)
+            a->u.load.outside != b->u.load.outside ||
+            a->u.load.lane_stride != b->u.load.lane_stride || a->u.load.valid != b->u.load.valid)
             return false;
         for (uint32_t d = 0; d < a->u.load.rank; d++)
             if (a->u.load.at[d] != b->u.load.at[d])
                 return false;
         return true;
-    default:       return true;
+    default: return true;
     }
 }
 
-/* ---- summaries: the depth, the variables and the axes of a node follow from what is below it --- */
+/* ---- summaries: the depth, the variables and the axes of a node follow from what is below it - */
 
-typedef struct { Ctx *ctx; VarSet set; uint32_t cap; bool owned; uint32_t depth; AxisSet axes; } Summary;
+typedef struct {
+    Ctx *ctx;
+    VarSet set;
+    uint32_t cap;
+    bool owned;
+    uint32_t depth;
+    AxisSet axes;
+} Summary;
 
 static bool
 var_same(Var a, Var b)
@@ -127,7 +137,8 @@ summary_var(Summary *m, Var v)
 {
     if (set_has(&m->set, v))
         return;
-    if (!m->owned || m->set.n == m->cap) {           /* until here the set was shared with an operand */
+    /* until here the set was shared with an operand */
+    if (!m->owned || m->set.n == m->cap) {
         m->cap = m->set.n * 2 + 4;
         Var *at = NEW_ARRAY(m->ctx->arena, Var, m->cap);
         if (m->set.n)
@@ -175,7 +186,7 @@ summary_expr(Summary *m, const Expr *e)
     if (!e)
         return;
     uint32_t depth = m->depth;
-    m->depth = 0;                    /* of what e computes; e is as deep again */
+    m->depth = 0; /* of what e computes; e is as deep again */
     expr_vars(e, summary_visit, m);
     m->depth += expr_depth(e);
     if (depth > m->depth)
@@ -222,7 +233,8 @@ scalar_intern(Ctx *c, const Scalar *proto, const Scalar *const *arg)
     for (uint32_t i = 0; i < proto->narg; i++)
         s->arg[i] = arg[i];
     if (s->op == S_LOAD && s->u.load.rank)
-        s->u.load.at = arena_copy(c->arena, proto->u.load.at, s->u.load.rank * sizeof *s->u.load.at);
+        s->u.load.at =
+            arena_copy(c->arena, proto->u.load.at, s->u.load.rank * sizeof *s->u.load.at);
     s->id = ++t->n;
     summarise(c, s);
     t->slot[k] = s;

@@ -7,29 +7,30 @@
  *   drop      reduction axes of extent 1
  *   split     a reduction axis that is divided by d, where d divides its extent, into two:
  *             sum k<512>: x[k // 64, i, k % 64]  is  sum k<8>, k_2<64>: x[k, i, k_2]
- *   tidy      every Expr simplified with the ranges of the axes, proved guards and comparisons decided,
- *             identities of scalar expressions applied (identities.def)
+ *   tidy      every Expr simplified with the ranges of the axes, proved guards and comparisons
+ *             decided, identities of scalar expressions applied (identities.def)
  *
- * Parallel axes are split only where that shows a product that was hidden, since the outputs are then
- * written at digits: a grouped convolution reads x at q + 4*(j // 4); with j = 4*g + f it reads q + 4*g, and
- * f is w's alone. A phase is a digit too: (k + 1) // 2 with k = 2*y + p is y + p, since an expression
- * over an axis of two points is linear in it.
+ * Parallel axes are split only where that shows a product that was hidden, since the outputs are
+ * then written at digits: a grouped convolution reads x at q + 4*(j // 4); with j = 4*g + f it
+ * reads q + 4*g, and f is w's alone. A phase is a digit too: (k + 1) // 2 with k = 2*y + p is y +
+ * p, since an expression over an axis of two points is linear in it.
  */
 #include <math.h>
 
 #include "nest/internal.h"
 #include "nest/walk.h"
 
-#define MAX_ROUNDS 8                 /* bounds work: each round does what the one before made possible */
-#define MANY 1024                   /* trips of an axis whose extent is a symbol, when choosing: more than a window or a group has */
+#define MAX_ROUNDS 8 /* bounds work: each round does what the one before made possible */
+#define MANY                                                                                       \
+    1024 /* trips of an axis whose extent is a symbol, when choosing: more than a window or a group has */
 
 typedef struct {
     Ctx *ctx;
     NestEdit *edit;
     Ranges ranges;
     Binding bind[NEST_MAX_AXES];
-    AxisSet becomes[NEST_MAX_AXES];  /* what reductions over axis k bind now */
-    bool any;                        /* has anything changed? */
+    AxisSet becomes[NEST_MAX_AXES]; /* what reductions over axis k bind now */
+    bool any;                       /* has anything changed? */
 } Simplify;
 
 static const Expr *
@@ -56,12 +57,14 @@ bind_set(ScalarMap *m, AxisSet set)
 static void
 rebind(Simplify *s, Arena *scratch)
 {
-    ScalarMap m = { .expr = bind_axes, .axes = bind_set, .user = s, .ctx = s->ctx, .done = { .arena = scratch } };
+    ScalarMap m = {
+        .expr = bind_axes, .axes = bind_set, .user = s, .ctx = s->ctx, .done = { .arena = scratch }
+    };
 
     nest_edit_map(s->edit, &m);
 }
 
-/* ---- drop ------------------------------------------------------------------------------------- */
+/* ---- drop ------------------------------------------------------------------------------------ */
 
 static bool
 drop_unit_axes(Simplify *s, Arena *scratch)
@@ -72,7 +75,8 @@ drop_unit_axes(Simplify *s, Arena *scratch)
     for (uint32_t k = 0; k < naxis; k++) {
         Axis axis = e->axis[k];
         bool drop = axis.kind == AXIS_REDUCE && expr_is(axis.extent, 1);
-        s->bind[k] = (Binding){ { VAR_AXIS, k }, drop ? expr_int(s->ctx, 0) : expr_axis(s->ctx, kept) };
+        s->bind[k] =
+            (Binding){ { VAR_AXIS, k }, drop ? expr_int(s->ctx, 0) : expr_axis(s->ctx, kept) };
         s->becomes[k] = drop ? 0 : axis_one(kept);
         if (!drop)
             e->axis[kept++] = axis;
@@ -85,9 +89,15 @@ drop_unit_axes(Simplify *s, Arena *scratch)
     return true;
 }
 
-/* ---- split ------------------------------------------------------------------------------------- */
+/* ---- split ----------------------------------------------------------------------------------- */
 
-typedef struct { Ctx *ctx; const NestEdit *edit; AxisKind kind; uint32_t axis; const Expr *divisor; } SplitSearch;
+typedef struct {
+    Ctx *ctx;
+    const NestEdit *edit;
+    AxisKind kind;
+    uint32_t axis;
+    const Expr *divisor;
+} SplitSearch;
 
 static void search_expr(SplitSearch *s, const Expr *e);
 
@@ -112,7 +122,8 @@ search_atom(SplitSearch *s, const Atom *m)
     if ((m->kind == ATOM_DIV || m->kind == ATOM_MOD) && is_shifted_axis(s->ctx, m->arg[0], &v)) {
         const Axis *a = &s->edit->axis[v.id];
         const Expr *d = m->arg[1];
-        bool proper = !expr_is(d, 1) && d != a->extent && !expr_axes(d) && !expr_uses_kind(d, VAR_COMPUTED);
+        bool proper =
+            !expr_is(d, 1) && d != a->extent && !expr_axes(d) && !expr_uses_kind(d, VAR_COMPUTED);
         if (a->kind == s->kind && proper && expr_exact_div(s->ctx, a->extent, d)) {
             s->axis = (uint32_t)v.id;
             s->divisor = d;
@@ -189,7 +200,8 @@ split_an_axis(Simplify *s, AxisKind kind, Arena *scratch)
         s->bind[k] = (Binding){ { VAR_AXIS, k }, expr_axis(c, k) };
         s->becomes[k] = axis_one(k);
     }
-    s->bind[outer].to = expr_add(c, expr_mul(c, search.divisor, expr_axis(c, outer)), expr_axis(c, inner));
+    s->bind[outer].to =
+        expr_add(c, expr_mul(c, search.divisor, expr_axis(c, outer)), expr_axis(c, inner));
     s->becomes[outer] |= axis_one(inner);
     s->ranges.n = inner;
     rebind(s, scratch);
@@ -197,7 +209,7 @@ split_an_axis(Simplify *s, AxisKind kind, Arena *scratch)
     return true;
 }
 
-/* ---- tidy ---------------------------------------------------------------------------------------- */
+/* ---- tidy ------------------------------------------------------------------------------------ */
 
 /* e as a + b*x for an axis x of two points, where b is a number and e is not so already. */
 static const Expr *
@@ -211,8 +223,10 @@ over_two_points(const Simplify *s, const Expr *e)
         if (!expr_is(s->ranges.at[k].extent, 2) || !expr_uses(e, x) ||
             expr_linear(c, e, x, &coef, &rest))
             continue;
-        const Expr *first = expr_simplify(c, &s->ranges, expr_subst(c, e, &(Binding){ x, expr_int(c, 0) }, 1));
-        const Expr *second = expr_simplify(c, &s->ranges, expr_subst(c, e, &(Binding){ x, expr_int(c, 1) }, 1));
+        const Expr *first =
+            expr_simplify(c, &s->ranges, expr_subst(c, e, &(Binding){ x, expr_int(c, 0) }, 1));
+        const Expr *second =
+            expr_simplify(c, &s->ranges, expr_subst(c, e, &(Binding){ x, expr_int(c, 1) }, 1));
         const Expr *step = expr_sub(c, second, first);
         if (expr_const(step, NULL))
             e = expr_add(c, first, expr_mul(c, step, expr_axis(c, k)));
@@ -234,7 +248,8 @@ tidy_load(ScalarMap *m, const Scalar *load)
     const Simplify *s = m->user;
     uint32_t slot = load->u.load.slot;
 
-    if (!load->u.load.outside || !load_is_inside(m->ctx, &s->ranges, load, s->edit->param[slot].type))
+    if (!load->u.load.outside ||
+        !load_is_inside(m->ctx, &s->ranges, load, s->edit->param[slot].type))
         return load;
     return load_with(m->ctx, load, slot, NULL);
 }
@@ -248,7 +263,8 @@ as_expr(Ctx *c, const Scalar *s)
     return s->op == S_CONST && dtype_is_int(s->dtype) ? expr_int(c, s->u.bits) : NULL;
 }
 
-/* Comparisons of indices, and checks of them, that the ranges decide; identities of what is computed. */
+/* Comparisons of indices, and checks of them, that the ranges decide; identities of what is
+ * computed. */
 static const Scalar *
 tidy_node(ScalarMap *m, const Scalar *node)
 {
@@ -257,7 +273,8 @@ tidy_node(ScalarMap *m, const Scalar *node)
 
     if (node->op == S_AT) {
         const Expr *at = as_expr(c, node->arg[0]);
-        bool inside = at && expr_le(c, &s->ranges, expr_int(c, 0), at) == YES && expr_le(c, &s->ranges, expr_offset(c, at, 1), node->u.index) == YES;
+        bool inside = at && expr_le(c, &s->ranges, expr_int(c, 0), at) == YES &&
+                      expr_le(c, &s->ranges, expr_offset(c, at, 1), node->u.index) == YES;
         return inside ? scalar_index(c, at) : node;
     }
     if (node->op < S_EQ || node->op > S_GE || node->arg[0]->dtype != DT_I64)
@@ -270,7 +287,11 @@ static void
 tidy(Simplify *s, Arena *scratch)
 {
     NestEdit *e = s->edit;
-    ScalarMap m = { .expr = tidy_expr, .load = tidy_load, .node = tidy_node, .user = s, .ctx = s->ctx,
+    ScalarMap m = { .expr = tidy_expr,
+                    .load = tidy_load,
+                    .node = tidy_node,
+                    .user = s,
+                    .ctx = s->ctx,
                     .done = { .arena = scratch } };
 
     Range *range = NEW_ARRAY(scratch, Range, e->nest.naxis);
@@ -303,7 +324,7 @@ tidy_changes(Simplify *s, Arena *scratch)
     return changed;
 }
 
-/* ---- all of them ---------------------------------------------------------------------------------- */
+/* ---- all of them ----------------------------------------------------------------------------- */
 
 static const Nest *
 simplify(Ctx *c, const Nest *n, bool parallel)
@@ -330,8 +351,8 @@ simplify(Ctx *c, const Nest *n, bool parallel)
     return parallel ? NULL : n;
 }
 
-/* How many small products, each with axes of its own on either side, a nest is; infinitely many if it is none.
- * A symbol counts as many. */
+/* How many small products, each with axes of its own on either side, a nest is; infinitely many if
+ * it is none. A symbol counts as many. */
 static double
 products(Ctx *c, const Nest *n)
 {

@@ -1,11 +1,13 @@
 /* support: comparisons outside of which a summand is the identity (support.h).
  *
- * The summand is evaluated with one comparison taken for false, over a small domain: exactly 0, exactly -inf, hidden (so low that its
- * exponential beside a score is 0), true, false, a positive number, anything else. Comparisons are affine: E >= 0 is known false if E is
- * the assumed one or lies below it.
+ * The summand is evaluated with one comparison taken for false, over a small domain: exactly 0,
+ * exactly -inf, hidden (so low that its exponential beside a score is 0), true, false, a positive
+ * number, anything else. Comparisons are affine: E >= 0 is known false if E is the assumed one or
+ * lies below it.
  *
- * Exporters hide scores with the lowest number of a type rather than with -inf. What is hidden so is left out only if each row has a point
- * whose score is computed, and nothing else can hide that: a row of which all is hidden has the mean of it.
+ * Exporters hide scores with the lowest number of a type rather than with -inf. What is hidden so
+ * is left out only if each row has a point whose score is computed, and nothing else can hide that:
+ * a row of which all is hidden has the mean of it.
  */
 #include "nest/support.h"
 #include "nest/walk.h"
@@ -13,47 +15,66 @@
 #include <math.h>
 #include <string.h>
 
-/* What is known of a value. What is unsure may be -inf, by a choice; whatever else is taken for finite. */
-typedef enum { IS_ANY, IS_UNSURE, IS_ZERO, IS_MINUS_INF, IS_HIDDEN, IS_POSITIVE, IS_FALSE, IS_TRUE } Known;
+/* What is known of a value. What is unsure may be -inf, by a choice; whatever else is taken for
+ * finite. */
+typedef enum {
+    IS_ANY,
+    IS_UNSURE,
+    IS_ZERO,
+    IS_MINUS_INF,
+    IS_HIDDEN,
+    IS_POSITIVE,
+    IS_FALSE,
+    IS_TRUE
+} Known;
 
 /* Numbers from this one down hide what they are added to. Scores are taken to be far above it. */
 #define HIDES -1e30
 
-enum { MOST_ATOMS = 32,              /* comparisons tried of one summand; bounds work */
-       MOST_LEVELS = 32 };           /* parts that read each other; bounds recursion */
+enum {
+    MOST_ATOMS = 32, /* comparisons tried of one summand; bounds work */
+    MOST_LEVELS = 32
+}; /* parts that read each other; bounds recursion */
 
 /* A part whose axes stand for expressions over the axes of the part that is asked about. */
-typedef struct { uint32_t part, n; Binding bind[NEST_MAX_AXES]; } Frame;
+typedef struct {
+    uint32_t part, n;
+    Binding bind[NEST_MAX_AXES];
+} Frame;
 
 typedef struct {
     Ctx *c;
     Arena *a;
     const Kernel *k;
-    uint32_t part, axis;             /* asked about */
-    Ranges ranges;                   /* of that part */
-    const Expr *no;                  /* what is assumed not to be >= 0; NULL: nothing is */
-    const Scalar *unseen;            /* the value that is assumed not to be seen */
-    bool empty;                      /* of each point of the row some bound does not hold: those that reductions along the axis see */
-    bool all;                        /* every bound holds instead */
-    bool hides;                      /* some value was found to be hidden */
+    uint32_t part, axis;  /* asked about */
+    Ranges ranges;        /* of that part */
+    const Expr *no;       /* what is assumed not to be >= 0; NULL: nothing is */
+    const Scalar *unseen; /* the value that is assumed not to be seen */
+    /* of each point of the row some bound does not hold: those that reductions along the axis
+     * see */
+    bool empty;
+    bool all;   /* every bound holds instead */
+    bool hides; /* some value was found to be hidden */
     uint32_t natom, nbound;
-    const Expr *atom[MOST_ATOMS];    /* E >= 0 */
-    const Expr *bound[SUPPORT_MAX_BOUNDS];           /* those of them that are bounds */
+    const Expr *atom[MOST_ATOMS];          /* E >= 0 */
+    const Expr *bound[SUPPORT_MAX_BOUNDS]; /* those of them that are bounds */
     uint32_t level;
 } Ask;
 
 static Known known(Ask *q, const Frame *f, const Scalar *s);
 
-/* ---- comparisons ---------------------------------------------------------------------------------- */
+/* ---- comparisons ----------------------------------------------------------------------------- */
 
-/* A whole number that the caller gives, a length; slots of loads are buffers of the kernel. NULL: it is something else. */
+/* A whole number that the caller gives, a length; slots of loads are buffers of the kernel. NULL:
+ * it is something else. */
 static const Expr *
 given_number(Ask *q, const Frame *f, const Scalar *s)
 {
     const Part *part = &q->k->part[f->part];
     const Expr *at[TN_MAX_RANK];
 
-    if (!dtype_is_int(s->dtype) || s->dtype == DT_U64 || s->u.load.outside || s->u.load.slot >= part->nest->nin)
+    if (!dtype_is_int(s->dtype) || s->dtype == DT_U64 || s->u.load.outside ||
+        s->u.load.slot >= part->nest->nin)
         return NULL;
     uint32_t buffer = part->buffer[s->u.load.slot];
     if (buffer >= q->k->nin || q->k->buffer.at[buffer].format)
@@ -65,7 +86,9 @@ given_number(Ask *q, const Frame *f, const Scalar *s)
         if (expr_axes(at[d]) >> q->axis & 1)
             return NULL;
     }
-    return expr_computed(q->c, scalar_cast(q->c, DT_I64, scalar_load(q->c, s->dtype, buffer, s->u.load.rank, at, NULL)));
+    return expr_computed(
+        q->c,
+        scalar_cast(q->c, DT_I64, scalar_load(q->c, s->dtype, buffer, s->u.load.rank, at, NULL)));
 }
 
 /* Is it the same number in the type? What counts in 32 bits is taken not to wrap. */
@@ -76,7 +99,8 @@ holds(Ask *q, DType t, const Expr *e)
 
     if (t == DT_I64 || t == DT_I32)
         return true;
-    return wrap_to_dtype(t, v.lo) == v.lo && wrap_to_dtype(t, v.hi) == v.hi && (t != DT_U64 || v.lo >= 0);
+    return wrap_to_dtype(t, v.lo) == v.lo && wrap_to_dtype(t, v.hi) == v.hi &&
+           (t != DT_U64 || v.lo >= 0);
 }
 
 static const Expr *
@@ -90,7 +114,9 @@ index_of(Ask *q, const Frame *f, const Scalar *s)
     }
     if (s->op == S_CONST && dtype_is_int(s->dtype))
         return holds(q, s->dtype, expr_int(q->c, s->u.bits)) ? expr_int(q->c, s->u.bits) : NULL;
-    return s->op == S_INDEX && !expr_uses_kind(s->u.index, VAR_COMPUTED) ? expr_subst(q->c, s->u.index, f->bind, f->n) : NULL;
+    return s->op == S_INDEX && !expr_uses_kind(s->u.index, VAR_COMPUTED)
+               ? expr_subst(q->c, s->u.index, f->bind, f->n)
+               : NULL;
 }
 
 /* Expressions of which all are >= 0 where the comparison is true; 0: it is none of indices. */
@@ -166,7 +192,8 @@ known_comparison(Ask *q, const Frame *f, const Scalar *s)
 
     if (q->all)
         return known_where_all(q, e, n);
-    Known all = n == 1 ? IS_TRUE : IS_ANY;           /* one assumption makes no two inequalities true */
+    /* one assumption makes no two inequalities true */
+    Known all = n == 1 ? IS_TRUE : IS_ANY;
 
     for (uint32_t i = 0; i < n; i++) {
         Known one = follows(q, e[i], q->no);
@@ -175,10 +202,9 @@ known_comparison(Ask *q, const Frame *f, const Scalar *s)
     return n ? all : IS_ANY;
 }
 
-/* ---- operations --------------------------------------------------------------------------------------- */
+/* ---- operations ------------------------------------------------------------------------------ */
 
-static Known
-not(Known x)
+static Known not(Known x)
 {
     return x == IS_TRUE ? IS_FALSE : x == IS_FALSE ? IS_TRUE : IS_ANY;
 }
@@ -193,10 +219,15 @@ known_const(const Scalar *s)
     if (!dtype_is_float(s->dtype))
         return s->u.bits == 0 ? IS_ZERO : s->u.bits > 0 ? IS_POSITIVE : IS_ANY;
     memcpy(&v, &s->u.bits, sizeof v);
-    return v == 0 ? IS_ZERO : isinf(v) && v < 0 ? IS_MINUS_INF : v <= HIDES ? IS_HIDDEN : v > 0 && !isinf(v) ? IS_POSITIVE : IS_ANY;
+    return v == 0               ? IS_ZERO
+           : isinf(v) && v < 0  ? IS_MINUS_INF
+           : v <= HIDES         ? IS_HIDDEN
+           : v > 0 && !isinf(v) ? IS_POSITIVE
+                                : IS_ANY;
 }
 
-/* Two values of which something is known are equal only if the same is, and then if they are one number. */
+/* Two values of which something is known are equal only if the same is, and then if they are one
+ * number. */
 static Known
 known_equal(Known x, Known y)
 {
@@ -212,7 +243,10 @@ known_sum(Known x, Known y)
         return IS_MINUS_INF;
     if (x == IS_HIDDEN || y == IS_HIDDEN)
         return IS_HIDDEN;
-    return x == IS_ZERO || y == IS_UNSURE ? y : y == IS_ZERO || x == IS_UNSURE ? x : x == y && x == IS_POSITIVE ? IS_POSITIVE : IS_ANY;
+    return x == IS_ZERO || y == IS_UNSURE   ? y
+           : y == IS_ZERO || x == IS_UNSURE ? x
+           : x == y && x == IS_POSITIVE     ? IS_POSITIVE
+                                            : IS_ANY;
 }
 
 static bool
@@ -225,7 +259,8 @@ static Known
 known_product(Known x, Known y)
 {
     if (x == IS_ZERO || y == IS_ZERO)
-        return x == IS_MINUS_INF || y == IS_MINUS_INF || x == IS_UNSURE || y == IS_UNSURE ? IS_ANY : IS_ZERO;
+        return x == IS_MINUS_INF || y == IS_MINUS_INF || x == IS_UNSURE || y == IS_UNSURE ? IS_ANY
+                                                                                          : IS_ZERO;
     if (x == IS_MINUS_INF || y == IS_MINUS_INF)
         return x == IS_POSITIVE || y == IS_POSITIVE ? IS_MINUS_INF : IS_ANY;
     return x == y && x == IS_POSITIVE ? IS_POSITIVE : IS_ANY;
@@ -261,12 +296,27 @@ known_operation(Ask *q, const Frame *f, const Scalar *s)
 
     switch ((ScalarOp)s->op) {
     case S_ADD: return known_sum(x, y);
-    case S_SUB: return y == IS_ZERO ? x : (x == IS_MINUS_INF || x == IS_HIDDEN) && !may_hide(y) ? x : IS_ANY;
+    case S_SUB:
+        return y == IS_ZERO                                            ? x
+               : (x == IS_MINUS_INF || x == IS_HIDDEN) && !may_hide(y) ? x
+                                                                       : IS_ANY;
     case S_MUL: return known_product(x, y);
-    case S_DIV: return x == IS_ZERO ? (y == IS_ZERO ? IS_ANY : x) : y == IS_POSITIVE && x != IS_POSITIVE ? x : IS_ANY;
-    case S_EXP: return x == IS_MINUS_INF || x == IS_HIDDEN ? IS_ZERO : x == IS_ZERO ? IS_POSITIVE : IS_ANY;
-    case S_MIN: return x == IS_MINUS_INF || y == IS_MINUS_INF ? IS_MINUS_INF : x == y ? x : may_hide(x) || may_hide(y) ? IS_UNSURE : IS_ANY;
-    case S_MAX: return x == y ? x : x == IS_MINUS_INF && y == IS_ZERO ? y : y == IS_MINUS_INF && x == IS_ZERO ? x : IS_ANY;
+    case S_DIV:
+        return x == IS_ZERO                           ? (y == IS_ZERO ? IS_ANY : x)
+               : y == IS_POSITIVE && x != IS_POSITIVE ? x
+                                                      : IS_ANY;
+    case S_EXP:
+        return x == IS_MINUS_INF || x == IS_HIDDEN ? IS_ZERO : x == IS_ZERO ? IS_POSITIVE : IS_ANY;
+    case S_MIN:
+        return x == IS_MINUS_INF || y == IS_MINUS_INF ? IS_MINUS_INF
+               : x == y                               ? x
+               : may_hide(x) || may_hide(y)           ? IS_UNSURE
+                                                      : IS_ANY;
+    case S_MAX:
+        return x == y                              ? x
+               : x == IS_MINUS_INF && y == IS_ZERO ? y
+               : y == IS_MINUS_INF && x == IS_ZERO ? x
+                                                   : IS_ANY;
     case S_NOT: return not(x);
     case S_AND: return x == IS_FALSE || y == IS_FALSE ? IS_FALSE : x == y ? x : IS_ANY;
     case S_OR: return x == IS_TRUE || y == IS_TRUE ? IS_TRUE : x == y ? x : IS_ANY;
@@ -277,7 +327,7 @@ known_operation(Ask *q, const Frame *f, const Scalar *s)
     }
 }
 
-/* ---- parts -------------------------------------------------------------------------------------------- */
+/* ---- parts ----------------------------------------------------------------------------------- */
 
 /* The part that makes a local, whose dimensions are its axes, each once; NO_SLOT: another kind. */
 static uint32_t
@@ -286,7 +336,10 @@ maker_of(const Ask *q, uint32_t reader, uint32_t buffer)
     for (uint32_t i = 0; i < reader; i++) {
         const Nest *n = q->k->part[i].nest;
         if (q->k->part[i].buffer[n->nin] == buffer)
-            return n->nout == 1 && n->nwrite == 1 && n->write[0].combiner == COMB_NONE && !nest_axes_of_kind(n, AXIS_SCAN) ? i : NO_SLOT;
+            return n->nout == 1 && n->nwrite == 1 && n->write[0].combiner == COMB_NONE &&
+                           !nest_axes_of_kind(n, AXIS_SCAN)
+                       ? i
+                       : NO_SLOT;
     }
     return NO_SLOT;
 }
@@ -295,7 +348,9 @@ maker_of(const Ask *q, uint32_t reader, uint32_t buffer)
 static bool
 enter(Ask *q, const Frame *f, const Scalar *load, Frame *in)
 {
-    uint32_t maker = load->u.load.slot < q->k->part[f->part].nest->nin && !load->u.load.outside ? maker_of(q, f->part, q->k->part[f->part].buffer[load->u.load.slot]) : NO_SLOT;
+    uint32_t maker = load->u.load.slot < q->k->part[f->part].nest->nin && !load->u.load.outside
+                         ? maker_of(q, f->part, q->k->part[f->part].buffer[load->u.load.slot])
+                         : NO_SLOT;
     Var v;
 
     if (maker == NO_SLOT || q->level == MOST_LEVELS)
@@ -331,17 +386,21 @@ known_load(Ask *q, const Frame *f, const Scalar *s)
 static bool
 runs_alike(Ask *q, const Frame *f, const Scalar *s)
 {
-    if (s->narg != 1 || !dtype_is_float(s->dtype) || __builtin_popcountll(s->u.reduce.axes) != 1 || f->n == NEST_MAX_AXES)
+    if (s->narg != 1 || !dtype_is_float(s->dtype) || __builtin_popcountll(s->u.reduce.axes) != 1 ||
+        f->n == NEST_MAX_AXES)
         return false;
-    const Expr *extent = q->k->part[f->part].nest->axis[__builtin_ctzll(s->u.reduce.axes)].extent, *asked = q->k->part[q->part].nest->axis[q->axis].extent;
+    const Expr *extent = q->k->part[f->part].nest->axis[__builtin_ctzll(s->u.reduce.axes)].extent,
+               *asked = q->k->part[q->part].nest->axis[q->axis].extent;
     return expr_eq(q->c, &q->ranges, expr_subst(q->c, extent, f->bind, f->n), asked) == YES;
 }
 
-/* The frame in which the reduction's own axis is the one asked about. False: what is reduced varies with that one as well. */
+/* The frame in which the reduction's own axis is the one asked about. False: what is reduced varies
+ * with that one as well. */
 static bool
 along_axis(Ask *q, const Frame *f, const Scalar *s, Frame *in)
 {
-    Var own = { VAR_AXIS, (uint64_t)__builtin_ctzll(s->u.reduce.axes) }, asked = { VAR_AXIS, q->axis };
+    Var own = { VAR_AXIS, (uint64_t)__builtin_ctzll(s->u.reduce.axes) },
+        asked = { VAR_AXIS, q->axis };
 
     if (!runs_alike(q, f, s) || (f->part == q->part && scalar_uses(s, asked)))
         return false;
@@ -353,12 +412,14 @@ along_axis(Ask *q, const Frame *f, const Scalar *s, Frame *in)
     return true;
 }
 
-/* A reduction over other points says nothing, but where it sees no other: then it is what combining identities gives, whichever bound
- * does not hold of them. */
+/* A reduction over other points says nothing, but where it sees no other: then it is what combining
+ * identities gives, whichever bound does not hold of them. */
 static Known
 known_reduction(Ask *q, const Frame *f, const Scalar *s)
 {
-    Known identity = s->u.reduce.combiner == COMB_MAX ? IS_MINUS_INF : s->u.reduce.combiner == COMB_SUM ? IS_ZERO : IS_ANY;
+    Known identity = s->u.reduce.combiner == COMB_MAX   ? IS_MINUS_INF
+                     : s->u.reduce.combiner == COMB_SUM ? IS_ZERO
+                                                        : IS_ANY;
     const Expr *no = q->no;
     Frame in;
 
@@ -386,19 +447,27 @@ known(Ask *q, const Frame *f, const Scalar *s)
     case S_CAST: return known_cast(q, f, s);
     case S_SELECT: return known_select(q, f, s);
     case S_SEEN: return s == q->unseen ? IS_MINUS_INF : known(q, f, s->arg[1]);
-    case S_EQ: case S_LT: case S_LE: case S_GT: case S_GE: {
+    case S_EQ:
+    case S_LT:
+    case S_LE:
+    case S_GT:
+    case S_GE: {
         Known x = known_comparison(q, f, s);
         return x == IS_ANY && s->op == S_EQ ? known_operation(q, f, s) : x;
     }
-    case S_INDEX: case S_AT: case S_ITEM:
-        return IS_ANY;
+    case S_INDEX:
+    case S_AT:
+    case S_ITEM: return IS_ANY;
     default: return s->narg == 1 || s->narg == 2 ? known_operation(q, f, s) : IS_ANY;
     }
 }
 
-/* ---- the comparisons there are ------------------------------------------------------------------------ */
+/* ---- the comparisons there are --------------------------------------------------------------- */
 
-typedef struct { Ask *q; const Frame *f; } Collect;
+typedef struct {
+    Ask *q;
+    const Frame *f;
+} Collect;
 
 static void
 note(Ask *q, const Expr *e)
@@ -439,12 +508,15 @@ bound_of(Ask *q, const Expr *e, SupportBound *out)
     const Expr *coef, *rest;
     int64_t k;
 
-    if (!expr_linear(q->c, e, (Var){ VAR_AXIS, q->axis }, &coef, &rest) || !expr_const(coef, &k) || k == 0)
+    if (!expr_linear(q->c, e, (Var){ VAR_AXIS, q->axis }, &coef, &rest) || !expr_const(coef, &k) ||
+        k == 0)
         return false;
-    if (k > 0)                       /* k*j + rest >= 0: j >= ceil(-rest / k) */
-        *out = (SupportBound){ false, expr_ceil_div(q->c, expr_scale(q->c, rest, -1), expr_int(q->c, k)) };
-    else                             /* j <= floor(rest / -k) */
-        *out = (SupportBound){ true, expr_offset(q->c, expr_div(q->c, rest, expr_int(q->c, -k)), 1) };
+    if (k > 0) /* k*j + rest >= 0: j >= ceil(-rest / k) */
+        *out = (SupportBound){ false,
+                               expr_ceil_div(q->c, expr_scale(q->c, rest, -1), expr_int(q->c, k)) };
+    else /* j <= floor(rest / -k) */
+        *out =
+            (SupportBound){ true, expr_offset(q->c, expr_div(q->c, rest, expr_int(q->c, -k)), 1) };
     return true;
 }
 
@@ -458,15 +530,16 @@ sees_something(Ctx *c, Arena *a, const Nest *n, uint32_t axis, const Support *s)
         for (uint32_t j = 0; j <= s->n; j++) {
             if ((i < s->n && s->bound[i].upper) || (j < s->n && !s->bound[j].upper))
                 continue;
-            const Expr *lo = i < s->n ? s->bound[i].at : expr_int(c, 0), *hi = j < s->n ? s->bound[j].at : n->axis[axis].extent;
+            const Expr *lo = i < s->n ? s->bound[i].at : expr_int(c, 0),
+                       *hi = j < s->n ? s->bound[j].at : n->axis[axis].extent;
             if ((i < s->n || j < s->n) && expr_le(c, &r, expr_offset(c, lo, 1), hi) != YES)
                 return false;
         }
     return true;
 }
 
-/* Is a score that nothing hides, where all bounds hold? Sums of products are, and maxima along the row of which one point is; what comes from
- * outside of the kernel and is added may be a mask. */
+/* Is a score that nothing hides, where all bounds hold? Sums of products are, and maxima along the
+ * row of which one point is; what comes from outside of the kernel and is added may be a mask. */
 static bool
 is_score(Ask *q, const Frame *f, const Scalar *s)
 {
@@ -474,9 +547,10 @@ is_score(Ask *q, const Frame *f, const Scalar *s)
 
     switch ((ScalarOp)s->op) {
     case S_REDUCE:
-        return s->u.reduce.combiner == COMB_SUM || (s->u.reduce.combiner == COMB_MAX && along_axis(q, f, s, &in) && is_score(q, &in, s->arg[0]));
-    case S_INDEX:
-        return true;
+        return s->u.reduce.combiner == COMB_SUM ||
+               (s->u.reduce.combiner == COMB_MAX && along_axis(q, f, s, &in) &&
+                is_score(q, &in, s->arg[0]));
+    case S_INDEX: return true;
     case S_CONST: {
         Known x = known_const(s);
         return x != IS_HIDDEN && x != IS_MINUS_INF;
@@ -488,16 +562,18 @@ is_score(Ask *q, const Frame *f, const Scalar *s)
         bool score = is_score(q, &in, q->k->part[in.part].nest->write[0].value);
         q->level--;
         return score;
-    case S_SEEN:
-        return is_score(q, f, s->arg[1]);
+    case S_SEEN: return is_score(q, f, s->arg[1]);
     case S_SELECT: {
         Known cond = known(q, f, s->arg[0]);
-        return (cond == IS_FALSE || is_score(q, f, s->arg[1])) && (cond == IS_TRUE || is_score(q, f, s->arg[2]));
+        return (cond == IS_FALSE || is_score(q, f, s->arg[1])) &&
+               (cond == IS_TRUE || is_score(q, f, s->arg[2]));
     }
     default:
         for (uint32_t i = 0; i < s->narg; i++)
-            if (!(s->op == S_MUL && s->arg[i]->op == S_LOAD && !enter(q, f, s->arg[i], &in)) && !is_score(q, f, s->arg[i]))
-                return false;                        /* a bare factor scales what it is multiplied by */
+            if (!(s->op == S_MUL && s->arg[i]->op == S_LOAD && !enter(q, f, s->arg[i], &in)) &&
+                !is_score(q, f, s->arg[i]))
+                /* a bare factor scales what it is multiplied by */
+                return false;
         return true;
     }
 }
@@ -540,14 +616,17 @@ only_reduction(const Nest *n, Ctx *c, Arena *a, uint32_t axis)
     return found;
 }
 
-/* The one reduction of a part along an axis, a maximum or a sum of floats, of which points may be left out; NULL: it is of another kind, or none may. */
+/* The one reduction of a part along an axis, a maximum or a sum of floats, of which points may be
+ * left out; NULL: it is of another kind, or none may. */
 static const Scalar *
 shortened_reduction(const Nest *n, Ctx *c, Arena *a, uint32_t axis)
 {
     const Scalar *reduce = only_reduction(n, c, a, axis);
     bool may = !c->exact && reduce && reduce->narg == 1 && dtype_is_float(reduce->dtype);
 
-    return may && (reduce->u.reduce.combiner == COMB_MAX || reduce->u.reduce.combiner == COMB_SUM) ? reduce : NULL;
+    return may && (reduce->u.reduce.combiner == COMB_MAX || reduce->u.reduce.combiner == COMB_SUM)
+               ? reduce
+               : NULL;
 }
 
 bool
@@ -566,7 +645,8 @@ kernel_support(Ctx *c, Arena *a, const Kernel *k, uint32_t part, uint32_t axis, 
     for (uint32_t i = 0; i < q.natom; i++) {
         q.no = q.atom[i];
         Known x = known(&q, &f, reduce->arg[0]);
-        if ((x == identity || (x == IS_HIDDEN && identity == IS_MINUS_INF)) && out->n < SUPPORT_MAX_BOUNDS && bound_of(&q, q.no, &out->bound[out->n]))
+        if ((x == identity || (x == IS_HIDDEN && identity == IS_MINUS_INF)) &&
+            out->n < SUPPORT_MAX_BOUNDS && bound_of(&q, q.no, &out->bound[out->n]))
             q.bound[q.nbound++] = q.no, out->n++;
     }
     if (!out->n)
@@ -576,11 +656,18 @@ kernel_support(Ctx *c, Arena *a, const Kernel *k, uint32_t part, uint32_t axis, 
     return is_identity_in_empty_rows(&q, &f, reduce->arg[0], identity);
 }
 
-/* ---- tables ------------------------------------------------------------------------------------------- */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
-typedef struct { Ask *q; const Frame *f; const Scalar *summand; Known identity; const Scalar *found; } Seek;
+typedef struct {
+    Ask *q;
+    const Frame *f;
+    const Scalar *summand;
+    Known identity;
+    const Scalar *found;
+} Seek;
 
-/* The element of a table that a kernel is given, by the axes of the part asked about. NULL: it is something else. */
+/* The element of a table that a kernel is given, by the axes of the part asked about. NULL: it is
+ * something else. */
 static const Scalar *
 table_element(Ask *q, const Frame *f, const Scalar *cond)
 {
@@ -590,7 +677,8 @@ table_element(Ask *q, const Frame *f, const Scalar *cond)
     if (cond->op != S_NE || cond->arg[1]->op != S_CONST || cond->arg[1]->u.bits)
         return NULL;
     const Scalar *load = cond->arg[0];
-    if (load->op != S_LOAD || !dtype_is_int(load->dtype) || load->u.load.outside || load->u.load.slot >= part->nest->nin)
+    if (load->op != S_LOAD || !dtype_is_int(load->dtype) || load->u.load.outside ||
+        load->u.load.slot >= part->nest->nin)
         return NULL;
     uint32_t buffer = part->buffer[load->u.load.slot];
     if (buffer >= q->k->nin || q->k->buffer.at[buffer].format)
@@ -611,7 +699,8 @@ seek_table(void *user, const Scalar *s)
         const Scalar *element = table_element(q, k->f, s->arg[0]);
         q->unseen = s;
         Known x = element ? known(q, &own, k->summand) : IS_ANY;
-        k->found = x == k->identity || (x == IS_HIDDEN && k->identity == IS_MINUS_INF) ? element : NULL;
+        k->found =
+            x == k->identity || (x == IS_HIDDEN && k->identity == IS_MINUS_INF) ? element : NULL;
     }
     if (s->op == S_LOAD && enter(q, k->f, s, &in)) {
         const Frame *before = k->f;
@@ -633,14 +722,16 @@ kernel_support_table(Ctx *c, Arena *a, const Kernel *k, uint32_t part, uint32_t 
 
     if (!reduce)
         return NULL;
-    Seek s = { &q, &f, reduce->arg[0], reduce->u.reduce.combiner == COMB_MAX ? IS_MINUS_INF : IS_ZERO, NULL };
+    Seek s = { &q, &f, reduce->arg[0],
+               reduce->u.reduce.combiner == COMB_MAX ? IS_MINUS_INF : IS_ZERO, NULL };
     scalar_visit(c, reduce->arg[0], seek_table, &s);
     return s.found;
 }
 
 void
-support_hull(Ctx *c, const Support *s, const Expr *extent, uint32_t naxis, const Expr *const *row_lo, const Expr *const *row_width,
-             const Expr **lo, const Expr **hi)
+support_hull(Ctx *c, const Support *s, const Expr *extent, uint32_t naxis,
+             const Expr *const *row_lo, const Expr *const *row_width, const Expr **lo,
+             const Expr **hi)
 {
     *lo = expr_int(c, 0);
     *hi = extent;

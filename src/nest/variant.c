@@ -1,10 +1,11 @@
 /* variant: other trees of a kernel, for sizes of a kind.
  *
- * A product of one row is another task than one of a thousand, and which it is may be known only when the model runs.
- * So a kernel may have several trees. Each variant is a kernel of its own over the same buffers, with a guard: bounds of
- * symbols. A symbol that has one value there is that number, in the types and in the parts, so whoever schedules
- * the variant sees an axis of known length, or none; for others the bounds hold in all proofs. The first variant whose
- * guard holds runs, the kernel's own tree where none does.
+ * A product of one row is another task than one of a thousand, and which it is may be known only
+ * when the model runs. So a kernel may have several trees. Each variant is a kernel of its own over
+ * the same buffers, with a guard: bounds of symbols. A symbol that has one value there is that
+ * number, in the types and in the parts, so whoever schedules the variant sees an axis of known
+ * length, or none; for others the bounds hold in all proofs. The first variant whose guard holds
+ * runs, the kernel's own tree where none does.
  *
  *   kernel dense(x: f32[rows, 512], …) -> (o: f32[rows, 64]) {
  *     parallel …
@@ -18,7 +19,7 @@
 
 #include <string.h>
 
-/* ---- making ------------------------------------------------------------------------------------------ */
+/* ---- making ---------------------------------------------------------------------------------- */
 
 static const Type *
 type_under(Ctx *c, const Type *t, const Binding *b, uint32_t n)
@@ -39,14 +40,25 @@ kernel_variant(Ctx *c, Arena *a, const Kernel *k, SizeGuard guard)
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < guard.n; i++)
-        if (guard.at[i].least == guard.at[i].most && strcmp(guard.at[i].symbol, THREADS_SYMBOL))     /* no nest names that */
-            b[n++] = (Binding){ { VAR_SYMBOL, MAP_PTR(guard.at[i].symbol) }, expr_int(c, guard.at[i].least) };
-    *v = (Kernel){ .name = k->name, .origin = k->origin, .nin = k->nin, .nout = k->nout, .npart = k->npart, .part = part, .shared = k->shared,
-                   .tree.arena = a, .trips = expr_int(c, 1), .grain = expr_int(c, 1), .guard = guard };
+        /* no nest names that */
+        if (guard.at[i].least == guard.at[i].most && strcmp(guard.at[i].symbol, THREADS_SYMBOL))
+            b[n++] = (Binding){ { VAR_SYMBOL, MAP_PTR(guard.at[i].symbol) },
+                                expr_int(c, guard.at[i].least) };
+    *v = (Kernel){ .name = k->name,
+                   .origin = k->origin,
+                   .nin = k->nin,
+                   .nout = k->nout,
+                   .npart = k->npart,
+                   .part = part,
+                   .shared = k->shared,
+                   .tree.arena = a,
+                   .trips = expr_int(c, 1),
+                   .grain = expr_int(c, 1),
+                   .guard = guard };
     for (uint32_t i = 0; i < k->buffer.n; i++) {
         Buffer buffer = k->buffer.at[i];
         if (i >= k->nin + k->nout && buffer.space != SPACE_LOCAL)
-            continue;                                /* of the other tree */
+            continue; /* of the other tree */
         buffer.type = type_under(c, buffer.type, b, n);
         buffer.within = buffer.within ? type_under(c, buffer.within, b, n) : NULL;
         VEC_PUSH(a, &v->buffer, buffer);
@@ -59,7 +71,7 @@ kernel_variant(Ctx *c, Arena *a, const Kernel *k, SizeGuard guard)
     return v;
 }
 
-/* ---- which one runs ------------------------------------------------------------------------------------ */
+/* ---- which one runs -------------------------------------------------------------------------- */
 
 /* 0 where it holds, 1 where it does not. */
 static const Expr *
@@ -83,13 +95,16 @@ kernel_pick(Ctx *c, const Kernel *k, const Expr *const *of)
 {
     const Expr *picked = of[0];
 
-    for (uint32_t i = k->nvariant; i-- > 0; )
-        picked = expr_add(c, of[1 + i], expr_mul(c, guard_fails(c, &k->variant[i]->guard), expr_sub(c, picked, of[1 + i])));
+    for (uint32_t i = k->nvariant; i-- > 0;)
+        picked = expr_add(
+            c, of[1 + i],
+            expr_mul(c, guard_fails(c, &k->variant[i]->guard), expr_sub(c, picked, of[1 + i])));
     return picked;
 }
 
 const Kernel *
-kernel_for_sizes(const Kernel *k, bool (*size)(const void *user, Sym symbol, int64_t *value), const void *user)
+kernel_for_sizes(const Kernel *k, bool (*size)(const void *user, Sym symbol, int64_t *value),
+                 const void *user)
 {
     for (uint32_t i = 0; i < k->nvariant; i++) {
         const SizeGuard *g = &k->variant[i]->guard;
@@ -110,12 +125,13 @@ guard_same(const SizeGuard *a, const SizeGuard *b)
     if (a->n != b->n)
         return false;
     for (uint32_t i = 0; i < a->n; i++)
-        if (a->at[i].symbol != b->at[i].symbol || a->at[i].least != b->at[i].least || a->at[i].most != b->at[i].most)
+        if (a->at[i].symbol != b->at[i].symbol || a->at[i].least != b->at[i].least ||
+            a->at[i].most != b->at[i].most)
             return false;
     return true;
 }
 
-/* ---- text ------------------------------------------------------------------------------------------------ */
+/* ---- text ------------------------------------------------------------------------------------ */
 
 void
 guard_print(Text *t, const SizeGuard *g)
@@ -136,7 +152,8 @@ guard_print(Text *t, const SizeGuard *g)
 static bool
 parse_bound(Parse *p, int64_t *v)
 {
-    return parse_int(p, v) && (*v >= 0 || parse_error(p, "a size is 0 at least, the guard says %lld", (long long)*v));
+    return parse_int(p, v) &&
+           (*v >= 0 || parse_error(p, "a size is 0 at least, the guard says %lld", (long long)*v));
 }
 
 bool
@@ -160,10 +177,12 @@ guard_parse(Parse *p, Arena *a, SizeGuard *g)
             if (!parse_bound(p, &t.most))
                 return false;
         } else if (!below) {
-            return parse_error(p, "%s has no bound: say %s == N, %s <= N or N <= %s", t.symbol, t.symbol, t.symbol, t.symbol);
+            return parse_error(p, "%s has no bound: say %s == N, %s <= N or N <= %s", t.symbol,
+                               t.symbol, t.symbol, t.symbol);
         }
         if (t.least > t.most)
-            return parse_error(p, "no %s is %lld at least and %lld at most", t.symbol, (long long)t.least, (long long)t.most);
+            return parse_error(p, "no %s is %lld at least and %lld at most", t.symbol,
+                               (long long)t.least, (long long)t.most);
         VEC_PUSH(a, &term, t);
     } while (parse_accept(p, ","));
     *g = (SizeGuard){ term.n, term.at };

@@ -5,10 +5,12 @@
  *   3  every Expr uses declared axes only, and no loop variables
  *   4  a reduction binds at least one reduction axis, none that is already bound around it, and has
  *      the operands its combiner combines: (value, index) for argmax and argmin, else one; bool for
- *      any and all; the axes of argmax and argmin do not depend on each other, so that they have a first point
+ *      any and all; the axes of argmax and argmin do not depend on each other, so that they have a
+ *      first point
  *   5  what stands outside reductions uses parallel and scan axes only
  *   6  reads name a parameter of the same element type and rank; the outside value has that type
- *   7  an output is read only at earlier points of a scan: there is a scan axis, and one write of it
+ *   7  an output is read only at earlier points of a scan: there is a scan axis, and one write of
+ *      it
  *   8  a write names an output; its value has that type
  *   9  a plain write's indices are distinct parallel or scan axes, all of them, each as long as the
  *      output's dimension; or it is one write of the kind that combines
@@ -26,10 +28,11 @@ typedef struct {
     const Nest *nest;
     DiagClass class;
     bool ok;
-    AxisSet bound;                   /* reduction axes of the reductions around */
-    const Write *write;              /* NULL while axes are checked */
+    AxisSet bound;      /* reduction axes of the reductions around */
+    const Write *write; /* NULL while axes are checked */
     Arena *scratch;
-    Map done;                        /* node and set of axes bound around it, hashed, once checked */
+    /* node and set of axes bound around it, hashed, once checked */
+    Map done;
 } Check;
 
 static bool __attribute__((format(printf, 3, 4)))
@@ -43,13 +46,15 @@ broken(Check *k, int rule, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    return diag_error(&k->ctx->diags, k->class, k->nest->loc, "nest %s: %s (rule %d)", k->nest->name, text, rule);
+    return diag_error(&k->ctx->diags, k->class, k->nest->loc, "nest %s: %s (rule %d)",
+                      k->nest->name, text, rule);
 }
 
 bool
 scalar_moves_text(const Scalar *s)
 {
-    if (s->dtype == DT_STR && s->op != S_LOAD && s->op != S_SELECT && s->op != S_SPLAT && s->op != S_LANES && !(s->op == S_CONST && !s->u.bits))
+    if (s->dtype == DT_STR && s->op != S_LOAD && s->op != S_SELECT && s->op != S_SPLAT &&
+        s->op != S_LANES && !(s->op == S_CONST && !s->u.bits))
         return false;
     for (uint32_t i = 0; i < s->narg; i++)
         if (s->arg[i]->dtype == DT_STR && s->dtype != DT_STR)
@@ -59,7 +64,10 @@ scalar_moves_text(const Scalar *s)
 
 static bool check_scalar(Check *k, const Scalar *s);
 
-typedef struct { Check *check; uint32_t limit; } ExprCheck;
+typedef struct {
+    Check *check;
+    uint32_t limit;
+} ExprCheck;
 
 static void
 check_var(void *user, Var v)
@@ -74,16 +82,19 @@ check_var(void *user, Var v)
     } else if (v.kind == VAR_COMPUTED) {
         const Scalar *s = computed_scalar(v);
         if (s->dtype != DT_BOOL && !dtype_is_int(s->dtype))
-            broken(k, 6, "an index is computed as %s: indices are integers", dtype_info[s->dtype].name);
+            broken(k, 6, "an index is computed as %s: indices are integers",
+                   dtype_info[s->dtype].name);
         else
             check_scalar(k, s);
     } else if (v.kind == VAR_AXIS) {
         if (v.id >= n->naxis)
             broken(k, 3, "axis number %u is used, there are %u", (unsigned)v.id, n->naxis);
         else if (v.id >= e->limit)
-            broken(k, 2, "the extent of an axis uses axis %s, which comes after it", n->axis[v.id].name);
+            broken(k, 2, "the extent of an axis uses axis %s, which comes after it",
+                   n->axis[v.id].name);
         else if (n->axis[v.id].kind == AXIS_REDUCE && k->write && !(k->bound >> v.id & 1))
-            broken(k, 5, "reduction axis %s is used outside the reduction that binds it", n->axis[v.id].name);
+            broken(k, 5, "reduction axis %s is used outside the reduction that binds it",
+                   n->axis[v.id].name);
     }
 }
 
@@ -102,12 +113,13 @@ check_load(Check *k, const Scalar *s)
 {
     const Nest *n = k->nest;
     uint32_t slot = s->u.load.slot;
-    REQUIRE(k, 6, slot < n->nin + n->nout, "parameter number %u is read, there are %u", slot, n->nin + n->nout);
+    REQUIRE(k, 6, slot < n->nin + n->nout, "parameter number %u is read, there are %u", slot,
+            n->nin + n->nout);
     const NestParam *p = &n->param[slot];
-    REQUIRE(k, 6, s->u.load.rank == p->type->rank, "%s is read with %u indices, its rank is %u", p->name,
-            s->u.load.rank, p->type->rank);
-    REQUIRE(k, 6, s->dtype == p->type->dtype, "%s is read as %s, it is %s", p->name, dtype_info[s->dtype].name,
-            dtype_info[p->type->dtype].name);
+    REQUIRE(k, 6, s->u.load.rank == p->type->rank, "%s is read with %u indices, its rank is %u",
+            p->name, s->u.load.rank, p->type->rank);
+    REQUIRE(k, 6, s->dtype == p->type->dtype, "%s is read as %s, it is %s", p->name,
+            dtype_info[s->dtype].name, dtype_info[p->type->dtype].name);
     for (uint32_t d = 0; d < s->u.load.rank; d++)
         if (!check_expr(k, s->u.load.at[d], n->naxis))
             return false;
@@ -119,7 +131,8 @@ check_load(Check *k, const Scalar *s)
     }
     if (!s->u.load.outside)
         return true;
-    REQUIRE(k, 6, s->u.load.outside->dtype == s->dtype, "%s has the outside value of another type", p->name);
+    REQUIRE(k, 6, s->u.load.outside->dtype == s->dtype, "%s has the outside value of another type",
+            p->name);
     return check_scalar(k, s->u.load.outside);
 }
 
@@ -132,19 +145,24 @@ check_reduce(Check *k, const Scalar *s)
     REQUIRE(k, 4, axes != 0, "a reduction binds no axis");
     REQUIRE(k, 4, comb > COMB_NONE && comb < COMB_LAST, "a reduction has no combiner");
     REQUIRE(k, 4, s->narg == 0 || s->arg[0]->dtype != DT_STR, "a reduction combines strings");
-    REQUIRE(k, 4, s->narg == (tuple ? 2 : 1), "%s combines %d values, not %u", combiner_name[comb], tuple ? 2 : 1, s->narg);
+    REQUIRE(k, 4, s->narg == (tuple ? 2 : 1), "%s combines %d values, not %u", combiner_name[comb],
+            tuple ? 2 : 1, s->narg);
     for (uint32_t i = 0; i < NEST_MAX_AXES; i++) {
         if (!(axes >> i & 1))
             continue;
-        REQUIRE(k, 4, i < k->nest->naxis, "a reduction binds axis number %u, there are %u", i, k->nest->naxis);
-        REQUIRE(k, 4, k->nest->axis[i].kind == AXIS_REDUCE, "a reduction binds %s, which is no reduction axis",
-                k->nest->axis[i].name);
+        REQUIRE(k, 4, i < k->nest->naxis, "a reduction binds axis number %u, there are %u", i,
+                k->nest->naxis);
+        REQUIRE(k, 4, k->nest->axis[i].kind == AXIS_REDUCE,
+                "a reduction binds %s, which is no reduction axis", k->nest->axis[i].name);
         REQUIRE(k, 4, !tuple || !(expr_axes(k->nest->axis[i].extent) & axes),
-                "axis %s of %s depends on another axis of it", k->nest->axis[i].name, combiner_name[comb]);
-        REQUIRE(k, 4, !(around >> i & 1), "axis %s is bound twice, one reduction inside the other", k->nest->axis[i].name);
+                "axis %s of %s depends on another axis of it", k->nest->axis[i].name,
+                combiner_name[comb]);
+        REQUIRE(k, 4, !(around >> i & 1), "axis %s is bound twice, one reduction inside the other",
+                k->nest->axis[i].name);
     }
     if (comb == COMB_ANY || comb == COMB_ALL)
-        REQUIRE(k, 4, s->dtype == DT_BOOL, "%s combines bool, not %s", combiner_name[comb], dtype_info[s->dtype].name);
+        REQUIRE(k, 4, s->dtype == DT_BOOL, "%s combines bool, not %s", combiner_name[comb],
+                dtype_info[s->dtype].name);
     k->bound |= axes;
     for (uint32_t i = 0; i < s->narg && k->ok; i++)
         check_scalar(k, s->arg[i]);
@@ -163,7 +181,8 @@ check_scalar(Check *k, const Scalar *s)
     REQUIRE(k, 12, s->lanes == 1, "a value has %u lanes", s->lanes);
     if (s->op == S_REDUCE)
         return check_reduce(k, s);
-    REQUIRE(k, 6, scalar_moves_text(s), "strings are computed with: they are addresses, which are moved alone");
+    REQUIRE(k, 6, scalar_moves_text(s),
+            "strings are computed with: they are addresses, which are moved alone");
     for (uint32_t i = 0; i < s->narg; i++)
         if (!check_scalar(k, s->arg[i]))
             return false;
@@ -189,16 +208,19 @@ check_plain_write(Check *k, const Write *w)
             REQUIRE(k, 9, !(seen >> axis[i] & 1), "axis %s indexes %s twice", a->name, p->name);
             seen |= (AxisSet)1 << axis[i];
             REQUIRE(k, 9, count != 1 || expr_eq(k->ctx, NULL, a->extent, p->type->dim[d]) != NO,
-                    "axis %s has extent %s, dimension %u of %s is %s", a->name, expr_str(k->ctx, a->extent), d, p->name,
-                    expr_str(k->ctx, p->type->dim[d]));
+                    "axis %s has extent %s, dimension %u of %s is %s", a->name,
+                    expr_str(k->ctx, a->extent), d, p->name, expr_str(k->ctx, p->type->dim[d]));
         }
-        REQUIRE(k, 9, count > 0, "dimension %u of %s is not written at an axis: a write elsewhere needs a combiner", d, p->name);
+        REQUIRE(k, 9, count > 0,
+                "dimension %u of %s is not written at an axis: a write elsewhere needs a combiner",
+                d, p->name);
     }
     for (uint32_t i = 0; i < n->naxis; i++)
         if (n->axis[i].kind != AXIS_REDUCE)
             all |= (AxisSet)1 << i;
     for (uint32_t i = 0; i < n->naxis; i++)
-        REQUIRE(k, 9, !((all & ~seen) >> i & 1), "axis %s does not index %s: its points would be written more than once",
+        REQUIRE(k, 9, !((all & ~seen) >> i & 1),
+                "axis %s does not index %s: its points would be written more than once",
                 n->axis[i].name, p->name);
     return true;
 }
@@ -215,20 +237,24 @@ check_write(Check *k, const Write *w)
             return false;
     if (!check_scalar(k, w->value))
         return false;
-    REQUIRE(k, 8, w->value->op != S_REDUCE || w->value->narg == 1, "%s is given a tuple: name an output for each item", p->name);
+    REQUIRE(k, 8, w->value->op != S_REDUCE || w->value->narg == 1,
+            "%s is given a tuple: name an output for each item", p->name);
     REQUIRE(k, 8, w->value->dtype == p->type->dtype, "%s is %s, its value is %s", p->name,
             dtype_info[p->type->dtype].name, dtype_info[w->value->dtype].name);
     if (w->combiner == COMB_NONE)
         return check_plain_write(k, w);
-    REQUIRE(k, 10, w->combiner < COMB_COUNT && w->combiner != COMB_ARGMAX && w->combiner != COMB_ARGMIN,
+    REQUIRE(k, 10,
+            w->combiner < COMB_COUNT && w->combiner != COMB_ARGMAX && w->combiner != COMB_ARGMIN,
             "writes to %s cannot be combined by a combiner on tuples", p->name);
-    REQUIRE(k, 10, p->type->dtype != DT_STR || w->combiner == COMB_LAST, "writes of strings to %s are combined", p->name);
+    REQUIRE(k, 10, p->type->dtype != DT_STR || w->combiner == COMB_LAST,
+            "writes of strings to %s are combined", p->name);
     if (w->init == NO_SLOT)
         return true;
-    REQUIRE(k, 10, w->init < n->nin, "%s starts from parameter number %u, which is no input", p->name, w->init);
+    REQUIRE(k, 10, w->init < n->nin, "%s starts from parameter number %u, which is no input",
+            p->name, w->init);
     const Type *init = n->param[w->init].type;
-    REQUIRE(k, 10, type_eq(k->ctx, init, p->type) != NO, "%s is %s, it starts from %s of %s", p->name,
-            type_str(k->ctx, p->type), n->param[w->init].name, type_str(k->ctx, init));
+    REQUIRE(k, 10, type_eq(k->ctx, init, p->type) != NO, "%s is %s, it starts from %s of %s",
+            p->name, type_str(k->ctx, p->type), n->param[w->init].name, type_str(k->ctx, init));
     return true;
 }
 
@@ -236,18 +262,21 @@ static bool
 check_nest(Check *k)
 {
     const Nest *n = k->nest;
-    REQUIRE(k, 1, n->naxis <= NEST_MAX_AXES, "it has %u axes, the limit is %d", n->naxis, NEST_MAX_AXES);
+    REQUIRE(k, 1, n->naxis <= NEST_MAX_AXES, "it has %u axes, the limit is %d", n->naxis,
+            NEST_MAX_AXES);
     REQUIRE(k, 1, n->nwrite > 0, "it writes nothing");
     for (uint32_t i = 0; i < n->nin + n->nout; i++)
         REQUIRE(k, 1, n->param[i].type != NULL, "parameter %s has no type", n->param[i].name);
     for (uint32_t i = 0; i < n->naxis; i++) {
-        REQUIRE(k, 2, n->axis[i].extent, "axis %s has no extent: write %s<extent>", n->axis[i].name, n->axis[i].name);
+        REQUIRE(k, 2, n->axis[i].extent, "axis %s has no extent: write %s<extent>", n->axis[i].name,
+                n->axis[i].name);
         REQUIRE(k, 2, n->axis[i].kind == AXIS_REDUCE || !axis_varies(&n->axis[i]),
                 "the extent of axis %s depends on other axes or on data", n->axis[i].name);
         if (!check_expr(k, n->axis[i].extent, i))
             return false;
     }
-    k->done = (Map){ .arena = k->scratch };          /* with a write, axes outside reductions count */
+    /* with a write, axes outside reductions count */
+    k->done = (Map){ .arena = k->scratch };
     for (uint32_t w = 0; w < n->nwrite; w++)
         if (!check_write(k, &n->write[w]))
             return false;
@@ -257,13 +286,14 @@ check_nest(Check *k)
             if (n->write[w].out == o)
                 *(n->write[w].combiner == COMB_NONE ? &plain : &combining) += 1;
         REQUIRE(k, 11, plain + combining > 0, "output %s is never written", n->param[o].name);
-        REQUIRE(k, 9, plain <= 1 && !(plain && combining), "output %s is written more than once", n->param[o].name);
+        REQUIRE(k, 9, plain <= 1 && !(plain && combining), "output %s is written more than once",
+                n->param[o].name);
     }
     return true;
 }
 
-/* A read is certainly outside of its tensor if some point of the domain's box reads beyond the end, by
- * proof. What is read under a choice may be so: the choice keeps it inside. */
+/* A read is certainly outside of its tensor if some point of the domain's box reads beyond the end,
+ * by proof. What is read under a choice may be so: the choice keeps it inside. */
 static bool
 check_read(Check *k, const Access *read, const Expr *const *lo, const Expr *const *width)
 {
@@ -273,11 +303,13 @@ check_read(Check *k, const Access *read, const Expr *const *lo, const Expr *cons
 
     for (uint32_t d = 0; d < s->u.load.rank && !read->conditional && !s->u.load.outside; d++) {
         const Expr *at = s->u.load.at[d], *dim = p->type->dim[d];
-        if (expr_is(dim, 0) || expr_uses_kind(at, VAR_COMPUTED) ||     /* of nothing no index is right */
+        /* of nothing no index is right */
+        if (expr_is(dim, 0) || expr_uses_kind(at, VAR_COMPUTED) ||
             !expr_region(k->ctx, at, k->nest->naxis, lo, width, &least, &most))
             continue;
         REQUIRE(k, 6, expr_le(k->ctx, NULL, dim, most) != YES,
-                "%s is read up to index %s of dimension %u, which has %s: say what is beyond, %s[… | 0]",
+                "%s is read up to index %s of dimension %u, which has %s: say what is beyond, %s[… "
+                "| 0]",
                 p->name, expr_str(k->ctx, most), d, expr_str(k->ctx, dim), p->name);
     }
     return true;
@@ -307,7 +339,12 @@ bool
 nest_verify(Ctx *c, const Nest *n, DiagClass class)
 {
     Arena *scratch = arena_child(c->arena);
-    Check k = { .ctx = c, .nest = n, .class = class, .ok = true, .scratch = scratch, .done = { .arena = scratch } };
+    Check k = { .ctx = c,
+                .nest = n,
+                .class = class,
+                .ok = true,
+                .scratch = scratch,
+                .done = { .arena = scratch } };
     bool ok = check_nest(&k) && (class != DIAG_MODEL || check_reads(&k));
     arena_free(scratch);
     return ok;

@@ -12,8 +12,8 @@ void expr_children(const Expr *e, ScalarChild *visit, void *user);
 
 typedef struct {
     const Scalar *node;
-    AxisSet reduce;                  /* axes of the reductions it stands under, on any path */
-    bool always;                     /* some path to it passes no guard */
+    AxisSet reduce; /* axes of the reductions it stands under, on any path */
+    bool always;    /* some path to it passes no guard */
 } WalkNode;
 typedef VEC(WalkNode) Walk;
 
@@ -21,22 +21,36 @@ typedef VEC(WalkNode) Walk;
 Walk nest_walk(Ctx *c, Arena *a, const Nest *n);
 
 /* Hooks of a map whose user is Bindings: `expr`, and `axes`, where axes are bound to axes. */
-typedef struct { const Binding *at; uint32_t n; } Bindings;
+typedef struct {
+    const Binding *at;
+    uint32_t n;
+} Bindings;
 const Expr *bindings_apply(ScalarMap *m, const Expr *e);
 AxisSet bindings_axes(ScalarMap *m, AxisSet axes);
 
 /* The write of output `out`, if it is the only one; NULL otherwise. */
 const Write *nest_write_of(const Nest *n, uint32_t out);
-/* Does a write place each point by distinct axes, each dimension at one or at the digits of several (or at 0
- * in a dimension of 1), without a combiner? */
+/* Does a write place each point by distinct axes, each dimension at one or at the digits of several
+ * (or at 0 in a dimension of 1), without a combiner? */
 bool write_is_plain(Ctx *c, const Nest *n, const Write *w);
-/* The axes whose digits are the index of dimension d, outermost first: j, k for 4*j + k where k < 4 and the
- * dimension is 4 times j's extent. axis: [NEST_MAX_AXES]. 0 if the index is something else. */
+/* The axes whose digits are the index of dimension d, outermost first: j, k for 4*j + k where k < 4
+ * and the dimension is 4 times j's extent. axis: [NEST_MAX_AXES]. 0 if the index is something
+ * else. */
 uint32_t write_digits(Ctx *c, const Nest *n, const Write *w, uint32_t d, uint32_t *axis);
-static inline AxisSet axis_one(uint32_t axis) { return (AxisSet)1 << axis; }
+static inline AxisSet
+axis_one(uint32_t axis)
+{
+    return (AxisSet)1 << axis;
+}
 
 /* A copy of n, whose arrays may be edited, in an arena of its own until it is done or dropped. */
-typedef struct { Nest nest; Axis *axis; NestParam *param; Write *write; Arena *scratch; } NestEdit;
+typedef struct {
+    Nest nest;
+    Axis *axis;
+    NestParam *param;
+    Write *write;
+    Arena *scratch;
+} NestEdit;
 NestEdit nest_edit(Ctx *c, const Nest *n, uint32_t more_axes, uint32_t more_params);
 /* Apply m to every Expr and Scalar of the writes, and to the extents of axes. */
 void nest_edit_map(NestEdit *e, ScalarMap *m);
@@ -48,12 +62,15 @@ Sym nest_fresh_axis(Ctx *c, const NestEdit *e, Sym wanted);
 Sym nest_fresh_param(Ctx *c, const NestEdit *e, Sym wanted);
 /* The least and the greatest value of an integer; false: more than 32 bits, or not known. */
 bool scalar_int_range(const Scalar *s, int64_t *least, int64_t *most);
-/* A factor at `count` neighbouring points of an axis as one number of 32 bits, the first in the lowest; the axis then counts such
- * numbers. Points beyond `extent` are 0, or the last there is where `beyond` may be anything. */
-const Scalar *scalar_pack(Ctx *c, const Scalar *factor, uint32_t axis, int64_t extent, int count, bool beyond);
-/* The summed axis, of those along which both factors read bare dimensions, that the fewest steps of `count` points make up, the
- * last of such, and its extent; NO_SLOT: none is longer than 1. */
-uint32_t nest_packed_axis(Ctx *c, const Nest *n, const Contraction *view, int64_t count, int64_t *extent);
+/* A factor at `count` neighbouring points of an axis as one number of 32 bits, the first in the
+ * lowest; the axis then counts such numbers. Points beyond `extent` are 0, or the last there is
+ * where `beyond` may be anything. */
+const Scalar *scalar_pack(Ctx *c, const Scalar *factor, uint32_t axis, int64_t extent, int count,
+                          bool beyond);
+/* The summed axis, of those along which both factors read bare dimensions, that the fewest steps of
+ * `count` points make up, the last of such, and its extent; NO_SLOT: none is longer than 1. */
+uint32_t nest_packed_axis(Ctx *c, const Nest *n, const Contraction *view, int64_t count,
+                          int64_t *extent);
 /* Is it a choice by a comparison? */
 static inline bool
 scalar_is_compared_choice(const Scalar *s)

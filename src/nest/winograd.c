@@ -6,13 +6,17 @@
 #include <math.h>
 #include <string.h>
 
-const char *const winograd_step_name[WINOGRAD_MAX_STEPS] = { "across", "filter", "rows", "columns", "product", "back", "tiles", "window", "out" };
+const char *const winograd_step_name[WINOGRAD_MAX_STEPS] = { "across",  "filter",  "rows",
+                                                             "columns", "product", "back",
+                                                             "tiles",   "window",  "out" };
 
-/* ---- the matrices ---------------------------------------------------------------------------------------- */
+/* ---- the matrices ---------------------------------------------------------------------------- */
 
-static const double points[WINOGRAD_MAX_TILE + 1] = { 0, 1, -1, 2, -2, 0.5, -0.5 };      /* the last point is infinity */
+/* the last point is infinity */
+static const double points[WINOGRAD_MAX_TILE + 1] = { 0, 1, -1, 2, -2, 0.5, -0.5 };
 
-/* The coefficients of the product of x - points[k] for all k < n but `without`, the lowest first. */
+/* The coefficients of the product of x - points[k] for all k < n but `without`, the lowest
+ * first. */
 static void
 polynomial(uint32_t n, uint32_t without, double *coef)
 {
@@ -22,7 +26,7 @@ polynomial(uint32_t n, uint32_t without, double *coef)
         if (k == without)
             continue;
         degree++;
-        for (uint32_t i = degree + 1; i-- > 0; )
+        for (uint32_t i = degree + 1; i-- > 0;)
             coef[i] = (i ? coef[i - 1] : 0) - points[k] * coef[i];
     }
 }
@@ -30,7 +34,7 @@ polynomial(uint32_t n, uint32_t without, double *coef)
 static double
 entry(WinogradMatrix which, uint32_t m, uint32_t row, uint32_t col)
 {
-    uint32_t n = m + WINOGRAD_WINDOW - 2;                     /* points but infinity */
+    uint32_t n = m + WINOGRAD_WINDOW - 2; /* points but infinity */
     double coef[WINOGRAD_MAX_TILE + 2], divisor = 1;
 
     switch (which) {
@@ -41,12 +45,10 @@ entry(WinogradMatrix which, uint32_t m, uint32_t row, uint32_t col)
             divisor *= k == row ? 1 : points[row] - points[k];
         return pow(points[row], col) / divisor;
     case MATRIX_IMAGE:
-        polynomial(n, row, coef);                    /* row n leaves none out */
+        polynomial(n, row, coef); /* row n leaves none out */
         return coef[col];
-    case MATRIX_BACK:
-        return col == n ? row == m - 1 : pow(points[col], row);
-    case MATRIX_COUNT:
-        break;
+    case MATRIX_BACK: return col == n ? row == m - 1 : pow(points[col], row);
+    case MATRIX_COUNT: break;
     }
     return 0;
 }
@@ -55,7 +57,8 @@ static void
 make_matrices(Ctx *c, Winograd *k)
 {
     uint32_t t = k->tile + WINOGRAD_WINDOW - 1;
-    const uint32_t rows[MATRIX_COUNT] = { t, t, k->tile }, cols[MATRIX_COUNT] = { WINOGRAD_WINDOW, t, t };
+    const uint32_t rows[MATRIX_COUNT] = { t, t, k->tile },
+                   cols[MATRIX_COUNT] = { WINOGRAD_WINDOW, t, t };
 
     for (int which = 0; which < MATRIX_COUNT; which++) {
         float *at = NEW_ARRAY(c->arena, float, rows[which] * cols[which]);
@@ -68,18 +71,22 @@ make_matrices(Ctx *c, Winograd *k)
     }
 }
 
-/* ---- recognising ----------------------------------------------------------------------------------------- */
+/* ---- recognising ----------------------------------------------------------------------------- */
 
 /* One of the two axes of the image: where it stands, and the window over it. */
-typedef struct { uint32_t dim, axis, window; int64_t first; const Expr *extent, *tiles; } Side;
+typedef struct {
+    uint32_t dim, axis, window;
+    int64_t first;
+    const Expr *extent, *tiles;
+} Side;
 
 typedef struct {
     Ctx *ctx;
     const Nest *n;
     uint32_t m, t;
     const Scalar *reduce, *x, *w;
-    Side side[2];                    /* the slower one first */
-    AxisSet sum, own;                /* of the sum, of the filter: without the window's */
+    Side side[2];     /* the slower one first */
+    AxisSet sum, own; /* of the sum, of the filter: without the window's */
 } Recognised;
 
 /* Is index e an output's axis plus a window's plus a number? */
@@ -100,8 +107,9 @@ find_side(Recognised *k, const Expr *e, Side *side)
             return false;
         *(k->reduce->u.reduce.axes >> a & 1 ? &side->window : &side->axis) = a;
     }
-    return side->axis != NO_SLOT && side->window != NO_SLOT && expr_const(rest, &side->first) && expr_is(n->axis[side->window].extent, WINOGRAD_WINDOW)
-        && expr_or(n->axis[side->axis].extent, 1) > 0;
+    return side->axis != NO_SLOT && side->window != NO_SLOT && expr_const(rest, &side->first) &&
+           expr_is(n->axis[side->window].extent, WINOGRAD_WINDOW) &&
+           expr_or(n->axis[side->axis].extent, 1) > 0;
 }
 
 /* The axes of x's image and of the window, each in one dimension of x. */
@@ -138,13 +146,16 @@ find_sides(Recognised *k)
     for (uint32_t a = 0; a < k->n->naxis; a++)
         if ((filter >> a & 1) && !expr_const(k->n->axis[a].extent, NULL))
             return false;
-    return count == 2 && !((window | image) & twice) && k->sum && (k->sum & seen & filter) == k->sum && (filter & window) == window && !(filter & image);
+    return count == 2 && !((window | image) & twice) && k->sum &&
+           (k->sum & seen & filter) == k->sum && (filter & window) == window && !(filter & image);
 }
 
 static bool
 is_image(const Scalar *s)
 {
-    return s->op == S_LOAD && s->dtype == DT_F32 && (!s->u.load.outside || (s->u.load.outside->op == S_CONST && s->u.load.outside->u.bits == 0));
+    return s->op == S_LOAD && s->dtype == DT_F32 &&
+           (!s->u.load.outside ||
+            (s->u.load.outside->op == S_CONST && s->u.load.outside->u.bits == 0));
 }
 
 static bool
@@ -153,28 +164,33 @@ recognise(Recognised *k)
     Contraction view;
     const Nest *n = k->n;
 
-    if (n->nwrite != 1 || n->nout != 1 || n->write[0].combiner != COMB_NONE || nest_axes_of_kind(n, AXIS_SCAN) ||
-        !nest_contraction(k->ctx, n, &view) || !view.row || !view.col || view.reduce->dtype != DT_F32 || view.reduce->arg[0]->op != S_MUL)
+    if (n->nwrite != 1 || n->nout != 1 || n->write[0].combiner != COMB_NONE ||
+        nest_axes_of_kind(n, AXIS_SCAN) || !nest_contraction(k->ctx, n, &view) || !view.row ||
+        !view.col || view.reduce->dtype != DT_F32 || view.reduce->arg[0]->op != S_MUL)
         return false;
     k->reduce = view.reduce;
     for (int i = 0; i < 2; i++) {
         k->x = i ? view.b : view.a;
         const Scalar *w = i ? view.a : view.b;
-        k->w = w->op == S_CAST ? w->arg[0] : w;          /* a filter that is stored narrow is widened first */
-        if (is_image(k->x) && w->dtype == DT_F32 && k->w->op == S_LOAD && !k->w->u.load.outside && find_sides(k))
+        /* a filter that is stored narrow is widened first */
+        k->w = w->op == S_CAST ? w->arg[0] : w;
+        if (is_image(k->x) && w->dtype == DT_F32 && k->w->op == S_LOAD && !k->w->u.load.outside &&
+            find_sides(k))
             return true;
     }
     return false;
 }
 
-/* ---- the nests --------------------------------------------------------------------------------------------- */
+/* ---- the nests ------------------------------------------------------------------------------- */
 
 /* A nest under construction over axes of the old one: as[axis of n] is what stands for it. */
 typedef struct {
     Recognised *k;
     NestBuilder b;
-    Binding as[NEST_MAX_AXES]; uint32_t nas;
-    const Expr *dim[TN_MAX_RANK], *at[TN_MAX_RANK]; uint32_t rank;        /* of what it makes */
+    Binding as[NEST_MAX_AXES];
+    uint32_t nas;
+    const Expr *dim[TN_MAX_RANK], *at[TN_MAX_RANK];
+    uint32_t rank; /* of what it makes */
     bool fits;
 } Maker;
 
@@ -193,7 +209,7 @@ make_axis(Maker *m, const char *name, AxisKind kind, const Expr *extent)
     for (uint32_t i = 0, suffix = 1; i < m->b.axis.n; i++)
         if (m->b.axis.at[i].name == fresh) {
             fresh = sym_printf(m->k->ctx, "%s_%u", name, (unsigned)++suffix);
-            i = UINT32_MAX;                          /* the new name may be taken as well */
+            i = UINT32_MAX; /* the new name may be taken as well */
         }
     return nest_axis(&m->b, fresh, kind, extent);
 }
@@ -305,9 +321,11 @@ make_filter(Recognised *k, Winograd *to)
     Ctx *c = k->ctx;
     const Expr *window = expr_int(c, WINOGRAD_WINDOW), *at[TN_MAX_RANK];
     Maker m = maker(k, "filter_across");
-    uint32_t w = nest_in(&m.b, "w", k->n->param[k->w->u.load.slot].type), g = nest_in(&m.b, "g", to->matrix_type[MATRIX_FILTER]);
+    uint32_t w = nest_in(&m.b, "w", k->n->param[k->w->u.load.slot].type),
+             g = nest_in(&m.b, "g", to->matrix_type[MATRIX_FILTER]);
 
-    const Expr *a = make_dim(&m, "a", points_of_tile(k)), *s = make_dim(&m, axis_word(k, k->side[1].window), window);
+    const Expr *a = make_dim(&m, "a", points_of_tile(k)),
+               *s = make_dim(&m, axis_word(k, k->side[1].window), window);
     filter_dims(&m, true);
     if (!m.fits)
         return false;
@@ -318,7 +336,9 @@ make_filter(Recognised *k, Winograd *to)
         at[d] = mapped(&m, k->w->u.load.at[d]);
     const Type *made = made_type(&m);
     const Scalar *filter = scalar_cast(c, DT_F32, nest_load(&m.b, w, at));
-    if (!add_step(c, to, STEP_ACROSS, finish(&m, nest_out(&m.b, "o", made), small_sum(&m, g, a, r, filter)), k->w->u.load.slot, from_matrix(to, MATRIX_FILTER)))
+    if (!add_step(c, to, STEP_ACROSS,
+                  finish(&m, nest_out(&m.b, "o", made), small_sum(&m, g, a, r, filter)),
+                  k->w->u.load.slot, from_matrix(to, MATRIX_FILTER)))
         return false;
 
     m = maker(k, "filter");
@@ -329,7 +349,9 @@ make_filter(Recognised *k, Winograd *to)
     filter_dims(&m, false);
     at[1] = make_axis(&m, axis_word(k, k->side[1].window), AXIS_REDUCE, window);
     memcpy(at + 2, m.at + 2, (m.rank - 2) * sizeof *at);
-    return add_step(c, to, STEP_FILTER, finish(&m, nest_out(&m.b, "o", made_type(&m)), small_sum(&m, g, b, at[1], nest_load(&m.b, w, at))),
+    return add_step(c, to, STEP_FILTER,
+                    finish(&m, nest_out(&m.b, "o", made_type(&m)),
+                           small_sum(&m, g, b, at[1], nest_load(&m.b, w, at))),
                     from_step(to, STEP_ACROSS), from_matrix(to, MATRIX_FILTER));
 }
 
@@ -343,10 +365,12 @@ image_word(const Recognised *k, uint32_t d)
     for (int i = 0; i < 2; i++)
         if (k->side[i].dim == d)
             return axis_word(k, k->side[i].axis);
-    return expr_is_var(e, &v) && v.kind == VAR_AXIS ? axis_word(k, (uint32_t)v.id) : sym_printf(k->ctx, "d%u", d);
+    return expr_is_var(e, &v) && v.kind == VAR_AXIS ? axis_word(k, (uint32_t)v.id)
+                                                    : sym_printf(k->ctx, "d%u", d);
 }
 
-/* t[…, y, a, …] = sum p: b[a, p] * x[…, m*y + p + first, … | 0], the image's other dimensions as they are. */
+/* t[…, y, a, …] = sum p: b[a, p] * x[…, m*y + p + first, … | 0], the image's other dimensions as
+ * they are. */
 static const Type *
 make_rows(Recognised *k, Winograd *to)
 {
@@ -367,8 +391,12 @@ make_rows(Recognised *k, Winograd *to)
     const Expr *p = make_axis(&m, "p", AXIS_REDUCE, points_of_tile(k));
     at[y->dim] = expr_offset(c, expr_add(c, expr_scale(c, at[y->dim], k->m), p), y->first);
     const Type *made = made_type(&m);
-    const Scalar *sum = small_sum(&m, b, a, p, nest_load_or(&m.b, x, at, scalar_float(c, DT_F32, 0)));
-    return add_step(c, to, STEP_ROWS, finish(&m, nest_out(&m.b, "o", made), sum), k->x->u.load.slot, from_matrix(to, MATRIX_IMAGE)) ? made : NULL;
+    const Scalar *sum =
+        small_sum(&m, b, a, p, nest_load_or(&m.b, x, at, scalar_float(c, DT_F32, 0)));
+    return add_step(c, to, STEP_ROWS, finish(&m, nest_out(&m.b, "o", made), sum), k->x->u.load.slot,
+                    from_matrix(to, MATRIX_IMAGE))
+               ? made
+               : NULL;
 }
 
 /* v[a, b, …, y, …, z, …] = sum p: b[b, p] * t[…, y, a, …, m*z + p + first, … | 0]. */
@@ -381,13 +409,18 @@ make_columns(Recognised *k, Winograd *to, const Type *rows)
     const Expr *at[TN_MAX_RANK];
     uint32_t rank = 0;
     Maker m = maker(k, "winograd_columns");
-    uint32_t t = nest_in(&m.b, "x", rows), matrix = nest_in(&m.b, "b", to->matrix_type[MATRIX_IMAGE]);
-    const Expr *a = make_dim(&m, "a", points_of_tile(k)), *b = make_dim(&m, "b", points_of_tile(k)), **column = NULL;
+    uint32_t t = nest_in(&m.b, "x", rows),
+             matrix = nest_in(&m.b, "b", to->matrix_type[MATRIX_IMAGE]);
+    const Expr *a = make_dim(&m, "a", points_of_tile(k)), *b = make_dim(&m, "b", points_of_tile(k)),
+               **column = NULL;
 
     for (uint32_t d = 0; d < image->rank; d++) {
         if (d == z->dim)
             column = &at[rank];
-        at[rank++] = make_dim(&m, image_word(k, d), d == y->dim ? y->tiles : d == z->dim ? z->tiles : image->dim[d]);
+        at[rank++] = make_dim(&m, image_word(k, d),
+                              d == y->dim   ? y->tiles
+                              : d == z->dim ? z->tiles
+                                            : image->dim[d]);
         if (d == y->dim)
             at[rank++] = a;
     }
@@ -396,18 +429,25 @@ make_columns(Recognised *k, Winograd *to, const Type *rows)
     const Expr *p = make_axis(&m, "p", AXIS_REDUCE, points_of_tile(k));
     *column = expr_offset(c, expr_add(c, expr_scale(c, *column, k->m), p), z->first);
     const Type *made = made_type(&m);
-    const Scalar *sum = small_sum(&m, matrix, b, p, nest_load_or(&m.b, t, at, scalar_float(c, DT_F32, 0)));
-    return add_step(c, to, STEP_COLUMNS, finish(&m, nest_out(&m.b, "o", made), sum), from_step(to, STEP_ROWS), from_matrix(to, MATRIX_IMAGE)) ? made : NULL;
+    const Scalar *sum =
+        small_sum(&m, matrix, b, p, nest_load_or(&m.b, t, at, scalar_float(c, DT_F32, 0)));
+    return add_step(c, to, STEP_COLUMNS, finish(&m, nest_out(&m.b, "o", made), sum),
+                    from_step(to, STEP_ROWS), from_matrix(to, MATRIX_IMAGE))
+               ? made
+               : NULL;
 }
 
-/* The outputs' axes, tiles in place of the image's; j is put in behind the tiles of each side that is `inside`. */
+/* The outputs' axes, tiles in place of the image's; j is put in behind the tiles of each side that
+ * is `inside`. */
 static void
 output_dims(Maker *m, const bool *inside, const Expr **j)
 {
     const Recognised *k = m->k;
 
     for (uint32_t a = 0; a < k->n->naxis; a++) {
-        const Side *side = k->side[0].axis == a ? &k->side[0] : k->side[1].axis == a ? &k->side[1] : NULL;
+        const Side *side = k->side[0].axis == a   ? &k->side[0]
+                           : k->side[1].axis == a ? &k->side[1]
+                                                  : NULL;
         if (k->n->axis[a].kind != AXIS_PARALLEL)
             continue;
         const Expr *e = make_dim(m, axis_word(k, a), side ? side->tiles : k->n->axis[a].extent);
@@ -424,7 +464,8 @@ make_product(Recognised *k, Winograd *to, const Type *image)
     Ctx *c = k->ctx;
     Maker m = maker(k, "winograd_product");
     const Nest *filter = to->step[STEP_FILTER].nest;
-    uint32_t v = nest_in(&m.b, "v", image), u = nest_in(&m.b, "u", filter->param[filter->nin].type), rank = 2;
+    uint32_t v = nest_in(&m.b, "v", image), u = nest_in(&m.b, "u", filter->param[filter->nin].type),
+             rank = 2;
     const Expr *at[TN_MAX_RANK];
     const bool none[2] = { false, false };
 
@@ -441,8 +482,11 @@ make_product(Recognised *k, Winograd *to, const Type *image)
             sum |= axis_bit(q);
         }
     for (uint32_t d = 0; d < k->x->u.load.rank; d++)
-        at[rank++] = mapped(&m, d == k->side[0].dim ? expr_axis(c, k->side[0].axis) : d == k->side[1].dim ? expr_axis(c, k->side[1].axis) : k->x->u.load.at[d]);
-    const Scalar *factor = k->x->u.load.outside ? nest_load_or(&m.b, v, at, k->x->u.load.outside) : nest_load(&m.b, v, at);
+        at[rank++] = mapped(&m, d == k->side[0].dim   ? expr_axis(c, k->side[0].axis)
+                                : d == k->side[1].dim ? expr_axis(c, k->side[1].axis)
+                                                      : k->x->u.load.at[d]);
+    const Scalar *factor = k->x->u.load.outside ? nest_load_or(&m.b, v, at, k->x->u.load.outside)
+                                                : nest_load(&m.b, v, at);
     rank = 2;
     for (int pass = 0; pass < 2; pass++)
         for (uint32_t a = 0; a < k->n->naxis; a++)
@@ -450,8 +494,12 @@ make_product(Recognised *k, Winograd *to, const Type *image)
                 at[rank++] = mapped(&m, expr_axis(c, a));
     const Scalar *body = scalar_2(c, S_MUL, factor, nest_load(&m.b, u, at));
     const Type *made = made_type(&m);
-    return add_step(c, to, STEP_PRODUCT, finish(&m, nest_out(&m.b, "o", made), scalar_reduce(c, COMB_SUM, sum, &body, 1)), from_step(to, STEP_COLUMNS),
-                    from_step(to, STEP_FILTER)) ? made : NULL;
+    return add_step(
+               c, to, STEP_PRODUCT,
+               finish(&m, nest_out(&m.b, "o", made), scalar_reduce(c, COMB_SUM, sum, &body, 1)),
+               from_step(to, STEP_COLUMNS), from_step(to, STEP_FILTER))
+               ? made
+               : NULL;
 }
 
 /* c[a, …, z, j, …] = sum p: a[j, p] * p[a, p, …, z, …]. */
@@ -459,7 +507,8 @@ static const Type *
 make_back(Recognised *k, Winograd *to, const Type *product)
 {
     Maker m = maker(k, "winograd_back");
-    uint32_t x = nest_in(&m.b, "x", product), matrix = nest_in(&m.b, "a", to->matrix_type[MATRIX_BACK]), rank = 2;
+    uint32_t x = nest_in(&m.b, "x", product),
+             matrix = nest_in(&m.b, "a", to->matrix_type[MATRIX_BACK]), rank = 2;
     const bool columns[2] = { false, true };
     const Expr *at[TN_MAX_RANK], *j[2];
 
@@ -471,8 +520,12 @@ make_back(Recognised *k, Winograd *to, const Type *product)
     for (uint32_t i = 0; i < m.nas; i++)
         at[rank++] = m.as[i].to;
     const Type *made = made_type(&m);
-    return add_step(k->ctx, to, STEP_BACK, finish(&m, nest_out(&m.b, "o", made), small_sum(&m, matrix, j[1], at[1], nest_load(&m.b, x, at))),
-                    from_step(to, STEP_PRODUCT), from_matrix(to, MATRIX_BACK)) ? made : NULL;
+    return add_step(k->ctx, to, STEP_BACK,
+                    finish(&m, nest_out(&m.b, "o", made),
+                           small_sum(&m, matrix, j[1], at[1], nest_load(&m.b, x, at))),
+                    from_step(to, STEP_PRODUCT), from_matrix(to, MATRIX_BACK))
+               ? made
+               : NULL;
 }
 
 static const Expr *
@@ -511,7 +564,8 @@ tiled_dim(const Recognised *k, uint32_t d)
     return k->n->param[w->out].type->dim[d];
 }
 
-/* o[…, m*y + i, …, m*z + j, …] = what is around sum p: a[i, p] * c[p, …]; or that sum alone, in whole tiles. */
+/* o[…, m*y + i, …, m*z + j, …] = what is around sum p: a[i, p] * c[p, …]; or that sum alone, in
+ * whole tiles. */
 static const Type *
 make_out(Recognised *k, Winograd *to, const Type *columns, bool whole, bool bare)
 {
@@ -527,13 +581,16 @@ make_out(Recognised *k, Winograd *to, const Type *columns, bool whole, bool bare
 
     for (uint32_t i = 0; i < n->nin; i++)
         nest_in(&m.b, n->param[i].name, n->param[i].type);
-    uint32_t x = nest_in(&m.b, "columns", columns), matrix = nest_in(&m.b, "back", to->matrix_type[MATRIX_BACK]);
+    uint32_t x = nest_in(&m.b, "columns", columns),
+             matrix = nest_in(&m.b, "back", to->matrix_type[MATRIX_BACK]);
     output_dims(&m, inside, j);
     const Type *made = NULL;
     if (m.fits && columns->rank <= TN_MAX_RANK) {
         at[0] = make_axis(&m, "p", AXIS_REDUCE, points_of_tile(k));
         for (uint32_t i = 0; i < m.nas; i++) {
-            const Side *side = k->side[0].axis == m.as[i].var.id ? &k->side[0] : k->side[1].axis == m.as[i].var.id ? &k->side[1] : NULL;
+            const Side *side = k->side[0].axis == m.as[i].var.id   ? &k->side[0]
+                               : k->side[1].axis == m.as[i].var.id ? &k->side[1]
+                                                                   : NULL;
             at[rank++] = m.as[i].to;
             if (side == &k->side[1])
                 at[rank++] = j[1];
@@ -549,10 +606,12 @@ make_out(Recognised *k, Winograd *to, const Type *columns, bool whole, bool bare
         }
         made = whole ? n->param[w->out].type : type_new(c, DT_F32, written, dim);
         map_put(&map.done, MAP_PTR(k->reduce), MAP_PTR(sum));
-        nest_write(&m.b, nest_out(&m.b, n->param[w->out].name, made), to_at, bare ? sum : scalar_map(&map, w->value));
+        nest_write(&m.b, nest_out(&m.b, n->param[w->out].name, made), to_at,
+                   bare ? sum : scalar_map(&map, w->value));
         const Nest *out = nest_finish(&m.b);
         out = out ? nest_simplify(c, out) : NULL;
-        if (!out || !add_reader(c, to, STEP_OUT, out, from_step(to, STEP_BACK), from_matrix(to, MATRIX_BACK)))
+        if (!out || !add_reader(c, to, STEP_OUT, out, from_step(to, STEP_BACK),
+                                from_matrix(to, MATRIX_BACK)))
             made = NULL;
     }
     arena_free(scratch);
@@ -577,18 +636,22 @@ make_crop(Recognised *k, Winograd *to, const Type *tiles)
     uint32_t x = nest_in(&m.b, "tiles", tiles);
     for (uint32_t a = 0; a < n->naxis; a++)
         if (n->axis[a].kind == AXIS_PARALLEL)
-            stands_for(&m, a, at[rank++] = make_axis(&m, axis_word(k, a), AXIS_PARALLEL, n->axis[a].extent));
+            stands_for(&m, a,
+                       at[rank++] =
+                           make_axis(&m, axis_word(k, a), AXIS_PARALLEL, n->axis[a].extent));
     map_put(&map.done, MAP_PTR(k->reduce), MAP_PTR(nest_load(&m.b, x, at)));
     for (uint32_t d = 0; d < n->param[w->out].type->rank; d++)
         to_at[d] = mapped(&m, w->at[d]);
-    nest_write(&m.b, nest_out(&m.b, n->param[w->out].name, n->param[w->out].type), to_at, scalar_map(&map, w->value));
+    nest_write(&m.b, nest_out(&m.b, n->param[w->out].name, n->param[w->out].type), to_at,
+               scalar_map(&map, w->value));
     arena_free(scratch);
     const Nest *out = nest_finish(&m.b);
     out = out ? nest_simplify(c, out) : NULL;
     return out && add_reader(c, to, STEP_CROP, out, from_step(to, STEP_OUT), 0);
 }
 
-/* Is what stands around the sum the same wherever in the image, and written there and nowhere else? */
+/* Is what stands around the sum the same wherever in the image, and written there and nowhere
+ * else? */
 static bool
 is_uniform(const Recognised *k)
 {
@@ -605,7 +668,8 @@ is_uniform(const Recognised *k)
     for (uint32_t d = 0; d < k->n->param[w->out].type->rank; d++)
         written |= expr_is_var(w->at[d], &v) && v.kind == VAR_AXIS ? axis_one((uint32_t)v.id) : 0;
     arena_free(scratch);
-    return same && k->n->param[w->out].type->rank == parallel && (uint32_t)__builtin_popcountll(written) == parallel;
+    return same && k->n->param[w->out].type->rank == parallel &&
+           (uint32_t)__builtin_popcountll(written) == parallel;
 }
 
 /* tiles: the output is made in whole tiles, whatever the image is. */
@@ -616,10 +680,16 @@ winograd_steps(Ctx *c, const Nest *n, uint32_t m, bool tiles, Winograd *out)
 
     if (!recognise(&k) || (tiles && !is_uniform(&k)))
         return false;
-    *out = (Winograd){ .tile = m, .direct = n, .filter = k.w->u.load.slot, .load = k.w, .own = k.own, .sum = k.sum,
+    *out = (Winograd){ .tile = m,
+                       .direct = n,
+                       .filter = k.w->u.load.slot,
+                       .load = k.w,
+                       .own = k.own,
+                       .sum = k.sum,
                        .window = { k.side[0].window, k.side[1].window } };
     make_matrices(c, out);
-    bool whole = expr_divisible(c, NULL, k.side[0].extent, m) == YES && expr_divisible(c, NULL, k.side[1].extent, m) == YES;
+    bool whole = expr_divisible(c, NULL, k.side[0].extent, m) == YES &&
+                 expr_divisible(c, NULL, k.side[1].extent, m) == YES;
     const Type *t = make_filter(&k, out) ? make_rows(&k, out) : NULL;
     t = t ? make_columns(&k, out, t) : NULL;
     t = t ? make_product(&k, out, t) : NULL;

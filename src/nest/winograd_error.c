@@ -1,20 +1,24 @@
 /* winograd_error: how far a transform domain is from the sum as it is written; see winograd.h.
  *
- * One tile of a random image, some of the outputs: what is summed in the domain is summed as floats, in plain loops, beside a sum
- * of products as doubles. Schedules sum in other orders, which changes an error by a part of itself.
+ * One tile of a random image, some of the outputs: what is summed in the domain is summed as
+ * floats, in plain loops, beside a sum of products as doubles. Schedules sum in other orders, which
+ * changes an error by a part of itself.
  */
 #include "nest/winograd.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { LANES = 8 };                  /* outputs that are looked at, side by side; channels of the image as well */
+/* outputs that are looked at, side by side; channels of the image as well */
+enum { LANES = 8 };
 enum { MOST_PLACES = (WINOGRAD_MAX_TILE + 2) * (WINOGRAD_MAX_TILE + 2) };
 typedef float Lanes[LANES];
 
-/* to [rows, rows] = matrix * from [n, n] * its transpose, as floats: a square transformed along both axes, in each lane. */
+/* to [rows, rows] = matrix * from [n, n] * its transpose, as floats: a square transformed along
+ * both axes, in each lane. */
 static void
-transform(const float *matrix, uint32_t rows, uint32_t n, const Lanes *restrict from, Lanes *restrict to)
+transform(const float *matrix, uint32_t rows, uint32_t n, const Lanes *restrict from,
+          Lanes *restrict to)
 {
     Lanes half[MOST_PLACES];
 
@@ -45,7 +49,9 @@ noise(uint64_t *state)
 }
 
 /* A point of the filter: a number for each of its axes. */
-typedef struct { int64_t at[NEST_MAX_AXES]; } FilterPoint;
+typedef struct {
+    int64_t at[NEST_MAX_AXES];
+} FilterPoint;
 
 static bool
 point_axis(void *user, Var v, int64_t *out)
@@ -56,7 +62,8 @@ point_axis(void *user, Var v, int64_t *out)
     return v.kind == VAR_AXIS;
 }
 
-/* [elements] by which each axis moves the filter's element; false: one of its indices is no bare axis. */
+/* [elements] by which each axis moves the filter's element; false: one of its indices is no bare
+ * axis. */
 static bool
 filter_steps(const Winograd *k, int64_t *step)
 {
@@ -65,7 +72,7 @@ filter_steps(const Winograd *k, int64_t *step)
     Var v;
 
     memset(step, 0, NEST_MAX_AXES * sizeof *step);
-    for (uint32_t d = w->u.load.rank; d-- > 0; ) {
+    for (uint32_t d = w->u.load.rank; d-- > 0;) {
         if (!expr_is_var(w->u.load.at[d], &v) || v.kind != VAR_AXIS)
             return false;
         step[v.id] += pitch;
@@ -98,7 +105,7 @@ filter_at(const Winograd *k, const void *data, const int64_t *step, FilterPoint 
 static void
 set_point(const Winograd *k, AxisSet set, int64_t which, FilterPoint *p)
 {
-    for (uint32_t a = k->direct->naxis; a-- > 0; )
+    for (uint32_t a = k->direct->naxis; a-- > 0;)
         if (set >> a & 1) {
             int64_t extent = expr_or(k->direct->axis[a].extent, 1);
             p->at[a] = which % extent;
@@ -116,9 +123,11 @@ count_points(const Winograd *k, AxisSet set)
     return count;
 }
 
-/* The windows of all outputs that are looked at in a channel; zeros where there are fewer outputs. */
+/* The windows of all outputs that are looked at in a channel; zeros where there are fewer
+ * outputs. */
 static void
-read_filter(const Winograd *k, const void *data, const int64_t *step, int64_t outputs, int64_t channel, Lanes *filter)
+read_filter(const Winograd *k, const void *data, const int64_t *step, int64_t outputs,
+            int64_t channel, Lanes *filter)
 {
     for (int64_t f = 0; f < LANES && f < outputs; f++) {
         FilterPoint p = { { 0 } };
@@ -150,10 +159,12 @@ double
 winograd_error(Arena *a, const Winograd *k, const void *data)
 {
     uint32_t m = k->tile, t = m + WINOGRAD_WINDOW - 1;
-    int64_t channels = count_points(k, k->sum), outputs = count_points(k, k->own & ~k->sum), blocks = (channels + LANES - 1) / LANES;
+    int64_t channels = count_points(k, k->sum), outputs = count_points(k, k->own & ~k->sum),
+            blocks = (channels + LANES - 1) / LANES;
     int64_t steps[NEST_MAX_AXES], *step = filter_steps(k, steps) ? steps : NULL;
     Lanes *image = NEW_ARRAY(a, Lanes, t * t * blocks), *v = NEW_ARRAY(a, Lanes, t * t * blocks);
-    Lanes product[MOST_PLACES] = { 0 }, back[MOST_PLACES], filter[WINOGRAD_WINDOW * WINOGRAD_WINDOW] = { 0 }, u[MOST_PLACES];
+    Lanes product[MOST_PLACES] = { 0 }, back[MOST_PLACES],
+          filter[WINOGRAD_WINDOW * WINOGRAD_WINDOW] = { 0 }, u[MOST_PLACES];
     double direct[MOST_PLACES][LANES] = { 0 }, most = 0, error = 0;
 
     make_image(k, channels, image, v);
@@ -168,14 +179,17 @@ winograd_error(Arena *a, const Winograd *k, const void *data)
         for (uint32_t i = 0; i < m * m; i++)
             for (uint32_t r = 0; r < WINOGRAD_WINDOW * WINOGRAD_WINDOW; r++)
                 for (uint32_t l = 0; l < LANES; l++)
-                    direct[i][l] += (double)filter[r][l] * (double)from[(i / m + r / WINOGRAD_WINDOW) * t + i % m + r % WINOGRAD_WINDOW][lane];
+                    direct[i][l] +=
+                        (double)filter[r][l] * (double)from[(i / m + r / WINOGRAD_WINDOW) * t +
+                                                            i % m + r % WINOGRAD_WINDOW][lane];
     }
     transform(k->matrix[MATRIX_BACK], m, t, product, back);
     for (uint32_t i = 0; i < m * m; i++)
         for (uint32_t l = 0; l < LANES; l++) {
             double off = fabs((double)back[i][l] - direct[i][l]);
             most = fmax(most, fabs(direct[i][l]));
-            error = off <= error ? error : off > error ? off : INFINITY;       /* what is no number is far off */
+            /* what is no number is far off */
+            error = off <= error ? error : off > error ? off : INFINITY;
         }
     return error > 0 ? isfinite(error) && isfinite(most) ? error / most : INFINITY : 0;
 }

@@ -1,27 +1,31 @@
-/* winograd_window: a window behind a convolution in a transform domain, a pooling, as one more step of it: see winograd.h.
+/* winograd_window: a window behind a convolution in a transform domain, a pooling, as one more step
+ * of it: see winograd.h.
  *
- *     l[n, y, k] = max r: o[n, s*y + r, k],  r < s        becomes, o being made in tiles at m*t + i, s a divisor of m,
- *     l[n, (m/s)*t + u, k] = max r: o[n, t, s*u + r, k]
+ *     l[n, y, k] = max r: o[n, s*y + r, k],  r < s        becomes, o being made in tiles at m*t +
+ *     i, s a divisor of m, l[n, (m/s)*t + u, k] = max r: o[n, t, s*u + r, k]
  *
- * so whoever makes a tile can make what follows of it. Tiles that hang over the image make outputs that are none: what there is of
- * them is read by one more step.
+ * so whoever makes a tile can make what follows of it. Tiles that hang over the image make outputs
+ * that are none: what there is of them is read by one more step.
  */
 #include "nest/internal.h"
 #include "nest/winograd.h"
 
 #include "nest/walk.h"
 
-/* One dimension of what the window reads: its tile and its place in that; or bare, digit 0 alone. */
+/* One dimension of what the window reads: its tile and its place in that; or bare, digit 0
+ * alone. */
 typedef struct {
-    uint32_t ndigit, digit[2];       /* of the dimension: axes of the step that makes it */
-    uint32_t axis, sum;              /* of the window: axis steps over it, sum within; NO_SLOT: none */
+    uint32_t ndigit, digit[2]; /* of the dimension: axes of the step that makes it */
+    /* of the window: axis steps over it, sum within; NO_SLOT: none */
+    uint32_t axis, sum;
     int64_t step;
-    const Expr *tile, *place;        /* what stands for the axis in the new nest */
+    const Expr *tile, *place; /* what stands for the axis in the new nest */
 } Dim;
 
 typedef struct {
     Ctx *ctx;
-    const Nest *n, *made;            /* the window; the step that makes tiles, a dimension for each of its axes */
+    /* the window; the step that makes tiles, a dimension for each of its axes */
+    const Nest *n, *made;
     int64_t m;
     const Scalar *load;
     uint32_t loads;
@@ -31,7 +35,7 @@ typedef struct {
     Binding as[NEST_MAX_AXES];
 } Behind;
 
-/* ---- recognising ----------------------------------------------------------------------------------------- */
+/* ---- recognising ----------------------------------------------------------------------------- */
 
 static void
 find_load(void *user, const Scalar *s)
@@ -55,7 +59,8 @@ steps_over(Behind *k, const Expr *e, Dim *d)
         if (!(here >> a & 1))
             continue;
         bool sums = n->axis[a].kind == AXIS_REDUCE;
-        if (!expr_linear(k->ctx, rest, (Var){ VAR_AXIS, a }, &coef, &rest) || (sums ? d->sum : d->axis) != NO_SLOT)
+        if (!expr_linear(k->ctx, rest, (Var){ VAR_AXIS, a }, &coef, &rest) ||
+            (sums ? d->sum : d->axis) != NO_SLOT)
             return false;
         if (sums && (!expr_is(coef, 1) || !expr_const(n->axis[a].extent, &points)))
             return false;
@@ -64,7 +69,8 @@ steps_over(Behind *k, const Expr *e, Dim *d)
         *(sums ? &d->sum : &d->axis) = a;
     }
     d->step = one;
-    return expr_is(rest, 0) && d->axis != NO_SLOT && d->step > 0 && points <= d->step && k->m % d->step == 0;
+    return expr_is(rest, 0) && d->axis != NO_SLOT && d->step > 0 && points <= d->step &&
+           k->m % d->step == 0;
 }
 
 static bool
@@ -76,7 +82,8 @@ recognise(Behind *k, const Nest *tiles)
     AxisSet seen = 0;
     Var v;
 
-    if (n->nwrite != 1 || n->nin != 1 || n->nout != 1 || n->write[0].combiner != COMB_NONE || nest_axes_of_kind(n, AXIS_SCAN))
+    if (n->nwrite != 1 || n->nin != 1 || n->nout != 1 || n->write[0].combiner != COMB_NONE ||
+        nest_axes_of_kind(n, AXIS_SCAN))
         return false;
     scalar_visit(k->ctx, n->write[0].value, find_load, k);
     if (k->loads != 1 || k->load->u.load.outside || k->load->dtype != DT_F32)
@@ -85,7 +92,9 @@ recognise(Behind *k, const Nest *tiles)
     for (uint32_t d = 0; d < k->rank; d++) {
         Dim *to = &k->dim[d];
         const Expr *e = k->load->u.load.at[d];
-        *to = (Dim){ .axis = NO_SLOT, .sum = NO_SLOT, .ndigit = write_digits(k->ctx, tiles, w, d, axis) };
+        *to = (Dim){ .axis = NO_SLOT,
+                     .sum = NO_SLOT,
+                     .ndigit = write_digits(k->ctx, tiles, w, d, axis) };
         if (expr_is(e, 0) && expr_is(k->n->param[0].type->dim[d], 1) && to->ndigit < 2) {
             *to = (Dim){ .ndigit = 1, .axis = NO_SLOT, .sum = NO_SLOT, .tile = e };
             continue;
@@ -93,20 +102,22 @@ recognise(Behind *k, const Nest *tiles)
         if (to->ndigit < 1 || to->ndigit > 2 || expr_axes(e) & seen)
             return false;
         seen |= expr_axes(e);
-        if (to->ndigit == 2 ? !expr_is(tiles->axis[axis[1]].extent, k->m) || !steps_over(k, e, to)
-                            : !expr_is_var(e, &v) || v.kind != VAR_AXIS || n->axis[v.id].kind != AXIS_PARALLEL)
+        if (to->ndigit == 2
+                ? !expr_is(tiles->axis[axis[1]].extent, k->m) || !steps_over(k, e, to)
+                : !expr_is_var(e, &v) || v.kind != VAR_AXIS || n->axis[v.id].kind != AXIS_PARALLEL)
             return false;
         to->digit[0] = axis[0];
         to->digit[1] = axis[to->ndigit - 1];
         to->axis = to->ndigit == 2 ? to->axis : (uint32_t)v.id;
     }
     for (uint32_t a = 0; a < n->naxis; a++)
-        if (!(seen >> a & 1) && (n->axis[a].kind != AXIS_PARALLEL || !expr_is(n->axis[a].extent, 1)))
+        if (!(seen >> a & 1) &&
+            (n->axis[a].kind != AXIS_PARALLEL || !expr_is(n->axis[a].extent, 1)))
             return false;
     return true;
 }
 
-/* ---- the nests --------------------------------------------------------------------------------------------- */
+/* ---- the nests ------------------------------------------------------------------------------- */
 
 static const Scalar *
 read_tile(ScalarMap *m, const Scalar *load)
@@ -178,11 +189,14 @@ make_axes(Behind *k, const Nest *tiles)
     for (uint32_t a = 0; a < n->naxis; a++) {
         Dim *d = (Dim *)dim_of(k, a);
         bool two = d && d->ndigit == 2;
-        const Expr *e = new_axis(k, n->axis[a].name, n->axis[a].kind, two ? tiles->axis[d->digit[0]].extent : n->axis[a].extent);
+        const Expr *e = new_axis(k, n->axis[a].name, n->axis[a].kind,
+                                 two ? tiles->axis[d->digit[0]].extent : n->axis[a].extent);
         if (d)
             d->tile = e;
         if (two) {
-            d->place = k->m == d->step ? expr_int(c, 0) : new_axis(k, places++ ? "v" : "u", AXIS_PARALLEL, expr_int(c, k->m / d->step));
+            d->place = k->m == d->step ? expr_int(c, 0)
+                                       : new_axis(k, places++ ? "v" : "u", AXIS_PARALLEL,
+                                                  expr_int(c, k->m / d->step));
             e = expr_add(c, expr_scale(c, e, k->m / d->step), d->place);
         }
         k->as[a] = (Binding){ { VAR_AXIS, a }, e };
@@ -199,8 +213,11 @@ tiles_type(const Behind *k, const Nest *tiles)
     Var v;
 
     for (uint32_t d = 0; d < t->rank; d++) {
-        const Dim *from = expr_is_var(w->at[d], &v) && v.kind == VAR_AXIS ? dim_of(k, (uint32_t)v.id) : NULL;
-        dim[d] = from && from->ndigit == 2 ? expr_scale(k->ctx, tiles->axis[from->digit[0]].extent, k->m / from->step) : t->dim[d];
+        const Dim *from =
+            expr_is_var(w->at[d], &v) && v.kind == VAR_AXIS ? dim_of(k, (uint32_t)v.id) : NULL;
+        dim[d] = from && from->ndigit == 2
+                     ? expr_scale(k->ctx, tiles->axis[from->digit[0]].extent, k->m / from->step)
+                     : t->dim[d];
     }
     return type_new(k->ctx, t->dtype, t->rank, dim);
 }
@@ -211,7 +228,12 @@ make_window(Behind *k, const Nest *tiles, const Type *type)
     Ctx *c = k->ctx;
     const Write *w = &k->n->write[0];
     Arena *scratch = arena_child(c->arena);
-    ScalarMap map = { .load = read_tile, .expr = mapped, .axes = renumbered, .user = k, .ctx = c, .done = { .arena = scratch } };
+    ScalarMap map = { .load = read_tile,
+                      .expr = mapped,
+                      .axes = renumbered,
+                      .user = k,
+                      .ctx = c,
+                      .done = { .arena = scratch } };
     const Expr *at[TN_MAX_RANK];
 
     k->b = nest_begin(c, k->n->name);
@@ -219,7 +241,8 @@ make_window(Behind *k, const Nest *tiles, const Type *type)
     make_axes(k, tiles);
     for (uint32_t d = 0; d < type->rank; d++)
         at[d] = mapped(&map, w->at[d]);
-    nest_write(&k->b, nest_out(&k->b, k->n->param[w->out].name, type), at, scalar_map(&map, w->value));
+    nest_write(&k->b, nest_out(&k->b, k->n->param[w->out].name, type), at,
+               scalar_map(&map, w->value));
     arena_free(scratch);
     return nest_finish(&k->b);
 }

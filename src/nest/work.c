@@ -1,15 +1,15 @@
 /* work: what a kernel has to do whatever its schedule: operations, and bytes that come and go.
  *
- * Every argument counts once, as long as its tensor is, for a kernel can keep what it has read; but of an
- * input that is read only at computed places no more than is read. Operations count one each, a function
- * such as exp as well, so a kernel of functions looks slower than it is. No value counts twice, so a kernel that
- * computes some of them again is seen to be slower for it.
+ * Every argument counts once, as long as its tensor is, for a kernel can keep what it has read; but
+ * of an input that is read only at computed places no more than is read. Operations count one each,
+ * a function such as exp as well, so a kernel of functions looks slower than it is. No value counts
+ * twice, so a kernel that computes some of them again is seen to be slower for it.
  */
 #include "nest/kernel.h"
 #include "nest/walk.h"
 
-/* Elements of input `slot` that the nest reads: the tensor's, or as many as there are points that read it,
- * where every read is at a computed place. NULL: none. */
+/* Elements of input `slot` that the nest reads: the tensor's, or as many as there are points that
+ * read it, where every read is at a computed place. NULL: none. */
 static const Expr *
 elements_read(Ctx *c, const Accesses *reads, const Nest *n, uint32_t slot)
 {
@@ -34,8 +34,10 @@ elements_read(Ctx *c, const Accesses *reads, const Nest *n, uint32_t slot)
     }
     for (uint32_t i = 0; i < n->nwrite; i++)
         if (n->write[i].init == slot)
-            return all;              /* what stands before */
-    return points && (expr_uses_kind(points, VAR_COMPUTED) || expr_axes(points)) ? all : points ? expr_min(c, points, all) : NULL;
+            return all; /* what stands before */
+    return points && (expr_uses_kind(points, VAR_COMPUTED) || expr_axes(points)) ? all
+           : points ? expr_min(c, points, all)
+                    : NULL;
 }
 
 /* The type that the kernel computes in: of its first reduction, or of what it gives. */
@@ -59,11 +61,14 @@ read_bytes(Ctx *c, const Accesses *reads, const Kernel *k, uint32_t buffer)
 
     for (uint32_t p = 0; p < k->npart; p++)
         for (uint32_t s = 0; s < k->part[p].nest->nin; s++) {
-            const Expr *n = k->part[p].buffer[s] == buffer ? elements_read(c, &reads[p], k->part[p].nest, s) : NULL;
+            const Expr *n = k->part[p].buffer[s] == buffer
+                                ? elements_read(c, &reads[p], k->part[p].nest, s)
+                                : NULL;
             if (n)
                 most = most ? expr_max(c, most, n) : n;
         }
-    return most ? expr_mul(c, most, expr_int(c, dtype_info[k->buffer.at[buffer].type->dtype].bytes)) : expr_int(c, 0);
+    return most ? expr_mul(c, most, expr_int(c, dtype_info[k->buffer.at[buffer].type->dtype].bytes))
+                : expr_int(c, 0);
 }
 
 KernelWork

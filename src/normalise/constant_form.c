@@ -22,17 +22,21 @@ form_of_number(Ctx *c, const Value *v)
 {
     const Type *t = v->type;
 
-    if (!v->data || v->format || !expr_is(type_count(c, t), 1) || dtype_info[t->dtype].bits < 8 || t->dtype == DT_STR)
+    if (!v->data || v->format || !expr_is(type_count(c, t), 1) || dtype_info[t->dtype].bits < 8 ||
+        t->dtype == DT_STR)
         return NULL;
     if (!dtype_is_float(t->dtype)) {
         int64_t bits = 0;
-        memcpy(&bits, v->data, dtype_info[t->dtype].bytes);                  /* little-endian, as artefacts are */
+        /* little-endian, as artefacts are */
+        memcpy(&bits, v->data, dtype_info[t->dtype].bytes);
         return form_of_scalar(c, "number", t, scalar_int(c, t->dtype, bits));
     }
-    return form_of_scalar(c, "number", t, scalar_float(c, t->dtype, number_get(t->dtype, v->data, 0)));
+    return form_of_scalar(c, "number", t,
+                          scalar_float(c, t->dtype, number_get(t->dtype, v->data, 0)));
 }
 
-/* The sizes of a constant, no fewer than LEAST_CONSTANT elements: smaller ones are not worth asking. */
+/* The sizes of a constant, no fewer than LEAST_CONSTANT elements: smaller ones are not worth
+ * asking. */
 enum { LEAST_CONSTANT = 8 };
 
 static bool
@@ -42,9 +46,11 @@ sizes_of(const Value *v, int64_t *size, int64_t *count)
 
     *count = 1;
     for (uint32_t d = 0; d < t->rank; d++)
-        if (!expr_const(t->dim[d], &size[d]) || size[d] < 1 || mul_overflows(*count, size[d], count))
+        if (!expr_const(t->dim[d], &size[d]) || size[d] < 1 ||
+            mul_overflows(*count, size[d], count))
             return false;
-    return v->data && !v->format && *count >= LEAST_CONSTANT && dtype_info[t->dtype].bits >= 8 && t->dtype != DT_STR;
+    return v->data && !v->format && *count >= LEAST_CONSTANT && dtype_info[t->dtype].bits >= 8 &&
+           t->dtype != DT_STR;
 }
 
 /* Element i as a double; false: it is none exactly. */
@@ -57,7 +63,7 @@ exact_number(DType t, const void *data, int64_t i, double *out)
     return whole >= -((int64_t)1 << 53) && whole <= (int64_t)1 << 53;
 }
 
-/* ---- steady steps ----------------------------------------------------------------------------------------- */
+/* ---- steady steps ---------------------------------------------------------------------------- */
 
 /* Whole numbers with fixed steps along each dimension. NULL: they are none. */
 static const Nest *
@@ -93,11 +99,14 @@ arithmetic_constant(Ctx *c, const Value *v)
     return nest_finish(&b);
 }
 
-/* ---- bands ------------------------------------------------------------------------------------------------ */
+/* ---- bands ----------------------------------------------------------------------------------- */
 
-/* Two numbers of which one stands, in each row i of the last two dimensions, from low + i*low_step on and below high + i*high_step, as far as
- * the row goes: a causal mask, a window, a block. */
-typedef struct { double inside, outside; int64_t low, low_step, high, high_step; } Band;
+/* Two numbers of which one stands, in each row i of the last two dimensions, from low + i*low_step
+ * on and below high + i*high_step, as far as the row goes: a causal mask, a window, a block. */
+typedef struct {
+    double inside, outside;
+    int64_t low, low_step, high, high_step;
+} Band;
 
 static int64_t
 clamped(int64_t x, int64_t most)
@@ -122,7 +131,8 @@ run_of(DType t, const void *data, int64_t at, int64_t n, double value, int64_t *
     return i == n;
 }
 
-/* Ends of runs that lie on begin + i*step for a step of 0 or 1, where they are not cut off by the row's own ends. */
+/* Ends of runs that lie on begin + i*step for a step of 0 or 1, where they are not cut off by the
+ * row's own ends. */
 static bool
 on_a_line(const int64_t *at, int64_t rows, int64_t n, int64_t *begin, int64_t *step)
 {
@@ -150,7 +160,7 @@ is_band(Arena *a, const Value *v, Band *band)
         return false;
     int64_t n = size[t->rank - 1], rows = size[t->rank - 2], planes = count / n / rows;
     double x = number_get(t->dtype, v->data, 0), y = x;
-    for (int64_t i = 0; i < count; i++) {            /* weights have a third number soon */
+    for (int64_t i = 0; i < count; i++) { /* weights have a third number soon */
         double z;
         bool exact = exact_number(t->dtype, v->data, i, &z);
         y = y == x ? z : y;
@@ -169,7 +179,8 @@ is_band(Arena *a, const Value *v, Band *band)
             runs = runs && begin[i % rows] == from && end[i % rows] == to;
         }
         *band = (Band){ .inside = inside, .outside = turn ? x : y };
-        if (runs && on_a_line(begin, rows, n, &band->low, &band->low_step) && on_a_line(end, rows, n, &band->high, &band->high_step))
+        if (runs && on_a_line(begin, rows, n, &band->low, &band->low_step) &&
+            on_a_line(end, rows, n, &band->high, &band->high_step))
             return true;
     }
     return false;
@@ -190,9 +201,14 @@ band_constant(Ctx *c, const Value *v)
     const Expr *axis[TN_MAX_RANK];
     nest_axes_of(&b, t, axis);
     const Expr *i = axis[t->rank - 2], *j = axis[t->rank - 1];
-    const Scalar *from = scalar_index(c, expr_offset(c, expr_scale(c, i, band.low_step), band.low)), *to = scalar_index(c, expr_offset(c, expr_scale(c, i, band.high_step), band.high - 1));
-    const Scalar *is = scalar_2(c, S_AND, scalar_2(c, S_LE, from, scalar_index(c, j)), scalar_2(c, S_LE, scalar_index(c, j), to));
-    nest_write(&b, nest_out(&b, "o", t), axis, scalar_select(c, is, scalar_number(c, t->dtype, band.inside), scalar_number(c, t->dtype, band.outside)));
+    const Scalar *from = scalar_index(c, expr_offset(c, expr_scale(c, i, band.low_step), band.low)),
+                 *to = scalar_index(
+                     c, expr_offset(c, expr_scale(c, i, band.high_step), band.high - 1));
+    const Scalar *is = scalar_2(c, S_AND, scalar_2(c, S_LE, from, scalar_index(c, j)),
+                                scalar_2(c, S_LE, scalar_index(c, j), to));
+    nest_write(&b, nest_out(&b, "o", t), axis,
+               scalar_select(c, is, scalar_number(c, t->dtype, band.inside),
+                             scalar_number(c, t->dtype, band.outside)));
     const Nest *n = nest_finish(&b);
     return n ? nest_simplify(c, n) : NULL;
 }
@@ -204,7 +220,7 @@ form_of_constant(Ctx *c, const Value *v)
     return n || !v->data ? n : band_constant(c, v);
 }
 
-/* ---- masks ------------------------------------------------------------------------------------------------ */
+/* ---- masks ----------------------------------------------------------------------------------- */
 
 /* Two numbers, of which the first is `hidden`, as a mask has them: at most -9000. */
 static bool
@@ -236,7 +252,8 @@ form_of_mask(Graph *g, const Value *v, ValueId *bytes)
     double hidden, other;
     Ctx *c = g->ctx;
 
-    if (!v->data || !dtype_is_float(t->dtype) || !sizes_of(v, size, &count) || !is_mask(v, count, &hidden, &other))
+    if (!v->data || !dtype_is_float(t->dtype) || !sizes_of(v, size, &count) ||
+        !is_mask(v, count, &hidden, &other))
         return NULL;
     uint8_t *shown = NEW_ARRAY(g->arena, uint8_t, count);
     for (int64_t i = 0; i < count; i++)
@@ -248,6 +265,8 @@ form_of_mask(Graph *g, const Value *v, ValueId *bytes)
     uint32_t x = nest_in(&b, "m", narrow);
     nest_axes_of(&b, t, axis);
     const Scalar *is = scalar_2(c, S_NE, nest_load(&b, x, axis), scalar_int(c, DT_U8, 0));
-    nest_write(&b, nest_out(&b, "o", t), axis, scalar_select(c, is, scalar_number(c, t->dtype, other), scalar_number(c, t->dtype, hidden)));
+    nest_write(&b, nest_out(&b, "o", t), axis,
+               scalar_select(c, is, scalar_number(c, t->dtype, other),
+                             scalar_number(c, t->dtype, hidden)));
     return nest_finish(&b);
 }

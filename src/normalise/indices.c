@@ -1,20 +1,23 @@
-/* indices: what follows from indices alone is computed where it is read, never stored; and what does not vary along a dimension is computed
- * once for it.
+/* indices: what follows from indices alone is computed where it is read, never stored; and what
+ * does not vary along a dimension is computed once for it.
  *
- *     r[i] = i                        m[i, j] = r[j] <= r[i] ? 0 : -inf          s[h, i, j] = q[h, i, j] + m[i, j]
- *     becomes                                                                    s[h, i, j] = q[h, i, j] + (j <= i ? 0 : -inf)
+ *     r[i] = i                        m[i, j] = r[j] <= r[i] ? 0 : -inf          s[h, i, j] = q[h,
+ *     i, j] + m[i, j]
+ *     becomes                                                                    s[h, i, j] = q[h,
+ *     i, j] + (j <= i ? 0 : -inf)
  *
- * Exporters build masks and positions so, of Range, Expand, Gather and comparisons, and read them in every layer. A value has a form if
- * its nest, with the forms of its inputs and constants of one element put in, reads nothing. Forms are put into the nests that read
- * them. A schedule then sees what a mask leaves out (nest/support.h). Constants may have forms as well (constant_form.c).
+ * Exporters build masks and positions so, of Range, Expand, Gather and comparisons, and read them
+ * in every layer. A value has a form if its nest, with the forms of its inputs and constants of one
+ * element put in, reads nothing. Forms are put into the nests that read them. A schedule then sees
+ * what a mask leaves out (nest/support.h). Constants may have forms as well (constant_form.c).
  *
  *     m[b, h, i, j] = pad[b, j] ? 0 : -inf     becomes     m[b, 0, 0, j], read at 0
  *
- * Exporters expand masks to the shape of what they are added to, too. Such a value keeps one point along these dimensions, and its form is a read of
- * that.
+ * Exporters expand masks to the shape of what they are added to, too. Such a value keeps one point
+ * along these dimensions, and its form is a read of that.
  *
- * Other forms are whole numbers, conditions, and choices of constants: a few instructions. Other functions of indices, a table of
- * sines, stay values.
+ * Other forms are whole numbers, conditions, and choices of constants: a few instructions. Other
+ * functions of indices, a table of sines, stay values.
  */
 #include "normalise/constant_form.h"
 #include "normalise/normalise.h"
@@ -23,35 +26,43 @@
 
 #include <string.h>
 
-enum { MOST_OPERATIONS = 24 };       /* of a form: more are computed once */
+enum { MOST_OPERATIONS = 24 }; /* of a form: more are computed once */
 
 /* A nest in place of a value; what it reads, in the new graph; 0: nothing. */
-typedef struct { const Nest *nest; ValueId in; } Form;
+typedef struct {
+    const Nest *nest;
+    ValueId in;
+} Form;
 
 typedef struct {
     Ctx *c;
     const Graph *from;
     Graph *to;
-    ValueId *map;                    /* 0 of values that are forms and were not needed yet */
-    Form *form;                      /* [from->value.n]; nest NULL: it has none */
-    Form *view;                      /* likewise: a read of another value, which does not vary along some dimension */
-    NodeId *maker;                   /* of forms */
+    ValueId *map; /* 0 of values that are forms and were not needed yet */
+    Form *form;   /* [from->value.n]; nest NULL: it has none */
+    /* likewise: a read of another value, which does not vary along some dimension */
+    Form *view;
+    NodeId *maker; /* of forms */
 } Forms;
 
-/* ---- which nests are forms ------------------------------------------------------------------------ */
+/* ---- which nests are forms ------------------------------------------------------------------- */
 
 static void
 see_costly(void *user, const Scalar *s)
 {
     bool *costly = user;
-    bool cheap = s->op == S_CONST || s->op == S_INDEX || s->op == S_SELECT || s->op == S_CAST || s->op == S_ADD || s->op == S_SUB || s->op == S_MUL || s->op == S_MIN || s->op == S_MAX ||
-                 s->op == S_AND || s->op == S_OR || s->op == S_XOR || s->op == S_NOT || s->op == S_NEG || (s->op >= S_EQ && s->op <= S_GE);
-    bool chosen = s->op == S_CONST || s->op == S_SELECT || !dtype_is_float(s->dtype);        /* floats are chosen, not computed */
+    bool cheap = s->op == S_CONST || s->op == S_INDEX || s->op == S_SELECT || s->op == S_CAST ||
+                 s->op == S_ADD || s->op == S_SUB || s->op == S_MUL || s->op == S_MIN ||
+                 s->op == S_MAX || s->op == S_AND || s->op == S_OR || s->op == S_XOR ||
+                 s->op == S_NOT || s->op == S_NEG || (s->op >= S_EQ && s->op <= S_GE);
+    /* floats are chosen, not computed */
+    bool chosen = s->op == S_CONST || s->op == S_SELECT || !dtype_is_float(s->dtype);
 
     *costly |= !cheap || !chosen;
 }
 
-/* Is every element the same, `first` being what a scan finds before its first step? Then each step makes it again. */
+/* Is every element the same, `first` being what a scan finds before its first step? Then each step
+ * makes it again. */
 static const Scalar *
 steady_scan(Ctx *c, Arena *a, const Nest *n)
 {
@@ -61,7 +72,8 @@ steady_scan(Ctx *c, Arena *a, const Nest *n)
 
     for (uint32_t i = 0; i < all.n; i++) {
         const Scalar *load = all.at[i].load, *outside = load->u.load.outside;
-        if (load->u.load.slot != n->nin || !outside || outside->op != S_CONST || (first && first != outside))
+        if (load->u.load.slot != n->nin || !outside || outside->op != S_CONST ||
+            (first && first != outside))
             return NULL;
         first = outside;
         map_put(&m.done, MAP_PTR(load), MAP_PTR(outside));
@@ -70,7 +82,9 @@ steady_scan(Ctx *c, Arena *a, const Nest *n)
 }
 
 /* A choice of two constants; cond NULL: one. */
-typedef struct { const Scalar *cond, *arm[2]; } Choice;
+typedef struct {
+    const Scalar *cond, *arm[2];
+} Choice;
 
 static bool
 choice_of(Ctx *c, const Scalar *s, Choice *out)
@@ -79,11 +93,13 @@ choice_of(Ctx *c, const Scalar *s, Choice *out)
     if (s->op == S_SELECT)
         *out = (Choice){ s->arg[0], { s->arg[1], s->arg[2] } };
     else if (s->op == S_CAST && s->arg[0]->dtype == DT_BOOL)
-        *out = (Choice){ s->arg[0], { scalar_number(c, s->dtype, 1), scalar_number(c, s->dtype, 0) } };
+        *out =
+            (Choice){ s->arg[0], { scalar_number(c, s->dtype, 1), scalar_number(c, s->dtype, 0) } };
     return out->arm[0]->op == S_CONST && out->arm[1]->op == S_CONST;
 }
 
-/* What is computed of choices by one condition is a choice by it: (1 - (j <= i ? 1 : 0)) * -3e38. */
+/* What is computed of choices by one condition is a choice by it: (1 - (j <= i ? 1 : 0)) *
+ * -3e38. */
 static const Scalar *
 chosen(ScalarMap *m, const Scalar *s)
 {
@@ -101,7 +117,11 @@ chosen(ScalarMap *m, const Scalar *s)
         cond = arg[i].cond ? arg[i].cond : cond;
     }
     for (int k = 0; k < 2 && cond; k++)
-        made[k] = s->op == S_CAST ? scalar_cast(c, s->dtype, arg[0].arm[k]) : scalar_op(c, s->op, (const Scalar *[]){ arg[0].arm[k], s->narg > 1 ? arg[1].arm[k] : NULL });
+        made[k] = s->op == S_CAST
+                      ? scalar_cast(c, s->dtype, arg[0].arm[k])
+                      : scalar_op(c, s->op,
+                                  (const Scalar *[]){ arg[0].arm[k],
+                                                      s->narg > 1 ? arg[1].arm[k] : NULL });
     if (!cond || made[0]->op != S_CONST || made[1]->op != S_CONST)
         return s;
     if (s->dtype == DT_BOOL && made[0] != made[1])
@@ -127,21 +147,24 @@ form_of(Ctx *c, const Nest *n)
     bool costly = n->param[n->nin].type->dtype == DT_STR;
     const Nest *form = NULL;
 
-    if (n->nout == 1 && n->nwrite == 1 && n->nin == 0 && !costly && write_is_plain(c, n, &n->write[0])) {
+    if (n->nout == 1 && n->nwrite == 1 && n->nin == 0 && !costly &&
+        write_is_plain(c, n, &n->write[0])) {
         const Scalar *steady = nest_axes_of_kind(n, AXIS_SCAN) ? steady_scan(c, scratch, n) : NULL;
         scalar_visit(c, n->write[0].value, see_costly, &costly);
         if (steady)
             form = form_of_scalar(c, n->name, n->param[0].type, steady);
-        else if (!costly && !nest_axes_of_kind(n, AXIS_SCAN) && scalar_size(c, n->write[0].value) <= MOST_OPERATIONS)
+        else if (!costly && !nest_axes_of_kind(n, AXIS_SCAN) &&
+                 scalar_size(c, n->write[0].value) <= MOST_OPERATIONS)
             form = n;
     }
     arena_free(scratch);
     return form;
 }
 
-/* ---- what does not vary -------------------------------------------------------------------------------- */
+/* ---- what does not vary ---------------------------------------------------------------------- */
 
-/* Parallel axes, each a dimension of the only output longer than 1, that the value does not vary with. */
+/* Parallel axes, each a dimension of the only output longer than 1, that the value does not vary
+ * with. */
 static AxisSet
 idle_axes(Ctx *c, const Nest *n)
 {
@@ -149,10 +172,12 @@ idle_axes(Ctx *c, const Nest *n)
     AxisSet idle = 0;
     Var v;
 
-    if (n->nout != 1 || n->nwrite != 1 || !n->nin || nest_axes_of_kind(n, AXIS_SCAN) || nest_axes_of_kind(n, AXIS_REDUCE) || !write_is_plain(c, n, w))
+    if (n->nout != 1 || n->nwrite != 1 || !n->nin || nest_axes_of_kind(n, AXIS_SCAN) ||
+        nest_axes_of_kind(n, AXIS_REDUCE) || !write_is_plain(c, n, w))
         return 0;
     for (uint32_t d = 0; d < n->param[n->nin].type->rank; d++)
-        if (expr_is_var(w->at[d], &v) && v.kind == VAR_AXIS && expr_or(n->axis[v.id].extent, 2) > 1 && !(w->value->axes >> v.id & 1))
+        if (expr_is_var(w->at[d], &v) && v.kind == VAR_AXIS &&
+            expr_or(n->axis[v.id].extent, 2) > 1 && !(w->value->axes >> v.id & 1))
             idle |= axis_one((uint32_t)v.id);
     return idle;
 }
@@ -166,7 +191,9 @@ narrow_type(Ctx *c, const Nest *n, AxisSet idle)
     Var v;
 
     for (uint32_t d = 0; d < t->rank; d++)
-        dim[d] = expr_is_var(n->write[0].at[d], &v) && v.kind == VAR_AXIS && idle >> v.id & 1 ? expr_int(c, 1) : t->dim[d];
+        dim[d] = expr_is_var(n->write[0].at[d], &v) && v.kind == VAR_AXIS && idle >> v.id & 1
+                     ? expr_int(c, 1)
+                     : t->dim[d];
     return type_new(c, t->dtype, t->rank, dim);
 }
 
@@ -199,7 +226,7 @@ widened(Ctx *c, const Nest *n, AxisSet idle)
     return nest_finish(&b);
 }
 
-/* ---- putting them in ----------------------------------------------------------------------------------- */
+/* ---- putting them in ------------------------------------------------------------------------- */
 
 /* A value of the new graph for v, whose form a reader cannot take. */
 static ValueId
@@ -215,7 +242,9 @@ settle(Forms *f, ValueId v)
 }
 
 /* An input of a nest: a value of the old graph, or one of the new. */
-typedef struct { ValueId old, now; } Input;
+typedef struct {
+    ValueId old, now;
+} Input;
 
 static ValueId
 input_value(Forms *f, const Input *in)
@@ -233,7 +262,8 @@ inputs_of(const Forms *f, const Node *n)
     return in;
 }
 
-/* The node's nest with the forms of its inputs in their place, and numbers and views where these are asked for; and the inputs that it has then. */
+/* The node's nest with the forms of its inputs in their place, and numbers and views where these
+ * are asked for; and the inputs that it has then. */
 static const Nest *
 with_forms(Forms *f, const Node *node, bool numbers, bool views, Input *in)
 {
@@ -252,7 +282,7 @@ with_forms(Forms *f, const Node *node, bool numbers, bool views, Input *in)
             continue;
         }
         memmove(in + slot, in + slot + 1, (n->nin - slot - 1) * sizeof *in);
-        if (form.in)                                 /* stands behind the others */
+        if (form.in) /* stands behind the others */
             in[n->nin - 1] = (Input){ 0, form.in };
         n = nest_simplify(f->c, with);
     }
@@ -305,24 +335,29 @@ put_narrow(Forms *f, NodeId id, const Nest *n, const Input *in)
 {
     AxisSet idle = n->nwrite == 1 && n->write[0].value->op == S_LOAD ? 0 : idle_axes(f->c, n);
     ValueId v = node_out(f->from, &f->from->node.at[id], 0);
-    const Nest *made = idle ? narrow(f->c, n, idle) : NULL, *form = made ? widened(f->c, n, idle) : NULL;
+    const Nest *made = idle ? narrow(f->c, n, idle) : NULL,
+               *form = made ? widened(f->c, n, idle) : NULL;
 
     if (!form)
         return false;
-    ValueId out = graph_value(f->to, arena_printf(f->c->arena, "%s_once", f->from->value.at[v].name), narrow_type(f->c, n, idle));
+    ValueId out =
+        graph_value(f->to, arena_printf(f->c->arena, "%s_once", f->from->value.at[v].name),
+                    narrow_type(f->c, n, idle));
     call(f, id, made, in, &out);
     f->form[v] = (Form){ form, out };
     f->maker[v] = id;
     return true;
 }
 
-/* What no more than reads another value is kept in mind for its readers, which may not vary then. */
+/* What no more than reads another value is kept in mind for its readers, which may not vary
+ * then. */
 static void
 note_view(Forms *f, const Node *node, const Nest *n, const Input *in)
 {
     const Scalar *value = n->write[0].value;
 
-    if (node->out.count == 1 && n->nin == 1 && idle_axes(f->c, n) && value->op == S_LOAD && !value->u.load.outside)
+    if (node->out.count == 1 && n->nin == 1 && idle_axes(f->c, n) && value->op == S_LOAD &&
+        !value->u.load.outside)
         f->view[node_out(f->from, node, 0)] = (Form){ n, input_value(f, &in[0]) };
 }
 
@@ -331,7 +366,10 @@ static bool
 put_form(Forms *f, NodeId id)
 {
     const Node *n = &f->from->node.at[id];
-    const Nest *with = n->out.count == 1 && only_forms(f, n) ? with_forms(f, n, true, false, inputs_of(f, n)) : NULL, *form = with && (with = normalise_choices(f->c, with)) ? form_of(f->c, with) : NULL;
+    const Nest *with = n->out.count == 1 && only_forms(f, n)
+                           ? with_forms(f, n, true, false, inputs_of(f, n))
+                           : NULL,
+               *form = with && (with = normalise_choices(f->c, with)) ? form_of(f->c, with) : NULL;
 
     if (!form)
         return false;
@@ -346,7 +384,10 @@ put_narrow_form(Forms *f, NodeId id)
 {
     const Node *n = &f->from->node.at[id];
     Input *in = inputs_of(f, n);
-    const Nest *with = n->out.count == 1 && (any_view(f, n) || any_form(f, n) || idle_axes(f->c, n->nest)) ? with_forms(f, n, false, true, in) : NULL;
+    const Nest *with =
+        n->out.count == 1 && (any_view(f, n) || any_form(f, n) || idle_axes(f->c, n->nest))
+            ? with_forms(f, n, false, true, in)
+            : NULL;
 
     return with && put_narrow(f, id, with, in);
 }
@@ -369,7 +410,8 @@ put_forms(Forms *f, NodeId id)
         return false;
     ValueId *out = NEW_ARRAY(f->c->arena, ValueId, n->out.count);
     for (uint32_t i = 0; i < n->out.count; i++)
-        out[i] = f->map[node_out(f->from, n, i)] = graph_copy_value(f->to, f->from, node_out(f->from, n, i));
+        out[i] = f->map[node_out(f->from, n, i)] =
+            graph_copy_value(f->to, f->from, node_out(f->from, n, i));
     call(f, id, with, in, out);
     note_view(f, n, with, in);
     return true;
@@ -381,8 +423,12 @@ normalise_indices(const Graph *g)
     Arena *scratch = arena_child(g->arena);
     ValueId *map;
     bool ok = true;
-    Forms f = { .c = g->ctx, .from = g, .to = graph_rebuild(g, &map), 
-                .form = NEW_ARRAY(scratch, Form, g->value.n), .view = NEW_ARRAY(scratch, Form, g->value.n), .maker = NEW_ARRAY(scratch, NodeId, g->value.n) };
+    Forms f = { .c = g->ctx,
+                .from = g,
+                .to = graph_rebuild(g, &map),
+                .form = NEW_ARRAY(scratch, Form, g->value.n),
+                .view = NEW_ARRAY(scratch, Form, g->value.n),
+                .maker = NEW_ARRAY(scratch, NodeId, g->value.n) };
 
     f.map = map;
     for (ValueId v = 1; v < g->value.n; v++) {

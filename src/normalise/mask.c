@@ -28,15 +28,23 @@
 
 /* Rows and keys of a block: a task's rows are a multiple of these rows, and programs pass over one
  * or two blocks of these keys at once (schedule/write_group.c). */
-enum { BLOCK_ROWS = 16, BLOCK_KEYS = 32, LEAST_KEYS = 128,
-       LEAST_AT_ONCE = 16 };         /* keys that a condition is about at once, if at all */
+enum {
+    BLOCK_ROWS = 16,
+    BLOCK_KEYS = 32,
+    LEAST_KEYS = 128,
+    LEAST_AT_ONCE = 16
+}; /* keys that a condition is about at once, if at all */
 
 typedef enum { UNASKED, NEVER, MAYBE } Hides;
 
-enum { MOST_PASSED = 64 };           /* nodes that pass a mask on to the scores; bounds recursion */
+enum { MOST_PASSED = 64 }; /* nodes that pass a mask on to the scores; bounds recursion */
 
 /* A table, by the nest that makes it of some values. */
-typedef struct { const Nest *nest; const ValueId *in; ValueId out; } Table;
+typedef struct {
+    const Nest *nest;
+    const ValueId *in;
+    ValueId out;
+} Table;
 
 typedef struct {
     Ctx *c;
@@ -46,8 +54,8 @@ typedef struct {
     ValueId *map;
     /* [value] the dimension along which a maximum of it is taken, + 1; 0: none */
     uint32_t *along;
-    uint8_t *hides;                  /* [value] Hides: may it hold what hides? */
-    VEC(Table) table;                /* made so far */
+    uint8_t *hides;   /* [value] Hides: may it hold what hides? */
+    VEC(Table) table; /* made so far */
 } Masks;
 
 /* ---- what hides ------------------------------------------------------------------------------ */
@@ -115,7 +123,11 @@ may_hide(const Masks *m, ValueId v, int left)
 
 /* A node, with a nest and what that reads, of the old graph: its own, or with what makes its inputs
  * put in. */
-typedef struct { const Node *node; const Nest *nest; ValueId *in; } Source;
+typedef struct {
+    const Node *node;
+    const Nest *nest;
+    ValueId *in;
+} Source;
 
 static Source
 source_of(const Masks *m, const Node *n)
@@ -129,8 +141,7 @@ source_of(const Masks *m, const Node *n)
 }
 
 /* of a mask, at each point: a window or kind of key, a choice */
-enum { FEW_OPERATIONS = 12,
-       MOST_MADE = 4 };              /* nests that make one from each other; bounds work */
+enum { FEW_OPERATIONS = 12, MOST_MADE = 4 }; /* nests that make one from each other; bounds work */
 
 static AxisSet
 axes_of(const Scalar *load)
@@ -226,10 +237,10 @@ shown(const Masks *m, const Source *node, const Scalar *s)
     Ctx *c = m->c;
 
     switch ((ScalarOp)s->op) {
-    case S_ADD: case S_MIN:
-        return both(c, shown(m, node, s->arg[0]), shown(m, node, s->arg[1]));
-    case S_SUB: case S_CAST:
-        return dtype_is_float(s->arg[0]->dtype) ? shown(m, node, s->arg[0]) : NULL;
+    case S_ADD:
+    case S_MIN: return both(c, shown(m, node, s->arg[0]), shown(m, node, s->arg[1]));
+    case S_SUB:
+    case S_CAST: return dtype_is_float(s->arg[0]->dtype) ? shown(m, node, s->arg[0]) : NULL;
     case S_SELECT:
         if (is_hidden(m, node, s->arg[2]))
             return both(c, s->arg[0], shown(m, node, s->arg[1]));
@@ -241,12 +252,15 @@ shown(const Masks *m, const Source *node, const Scalar *s)
             !may_hide(m, node->in[s->u.load.slot], MOST_PASSED))
             return NULL;
         return scalar_2(c, S_GT, s, scalar_float(c, s->dtype, NORMALISE_HIDES));
-    default:
-        return NULL;
+    default: return NULL;
     }
 }
 
-typedef struct { const Masks *m; const Source *node; bool ok, reads, bytes; } Look;
+typedef struct {
+    const Masks *m;
+    const Source *node;
+    bool ok, reads, bytes;
+} Look;
 
 /* A table can be made of reads at places that indices give; a byte is read in less time than its
  * score is computed, and a constant now. */
@@ -269,7 +283,11 @@ look_at(void *user, const Scalar *s)
 /* ---- blocks of keys -------------------------------------------------------------------------- */
 
 /* A key among those of a block, which is the last of the axes: from 0 to last. */
-typedef struct { Ctx *c; uint32_t key; const Expr *last; } Some;
+typedef struct {
+    Ctx *c;
+    uint32_t key;
+    const Expr *last;
+} Some;
 
 /* The least or the largest value of s over the keys of a block; NULL: not known. */
 static const Scalar *
@@ -282,8 +300,8 @@ extreme(const Some *k, const Scalar *s, bool least)
 
     if (!(s->axes >> k->key & 1))
         return s;
-    if (s->op != S_INDEX || !expr_linear(c, s->u.index, key, &coef, &rest)
-        || !expr_const(coef, &step))
+    if (s->op != S_INDEX || !expr_linear(c, s->u.index, key, &coef, &rest) ||
+        !expr_const(coef, &step))
         return NULL;
     const Expr *at_last = expr_add(c, rest, expr_scale(c, k->last, step));
     return scalar_index(c, (step > 0) == least ? rest : at_last);
@@ -298,19 +316,22 @@ for_some_key(const Some *k, const Scalar *cond)
     if (!(cond->axes >> k->key & 1))
         return cond;
     switch ((ScalarOp)cond->op) {
-    case S_AND: case S_OR:
+    case S_AND:
+    case S_OR:
         if (cond->op == S_AND && cond->arg[0]->axes & cond->arg[1]->axes & axis_one(k->key))
             return NULL;
         x = for_some_key(k, cond->arg[0]), y = for_some_key(k, cond->arg[1]);
         break;
-    case S_LT: case S_LE: case S_GT: case S_GE:
+    case S_LT:
+    case S_LE:
+    case S_GT:
+    case S_GE:
         if (cond->arg[0]->axes & cond->arg[1]->axes & axis_one(k->key))
             return NULL;
         x = extreme(k, cond->arg[0], cond->op == S_LT || cond->op == S_LE);
         y = extreme(k, cond->arg[1], cond->op == S_GT || cond->op == S_GE);
         break;
-    default:
-        return NULL;
+    default: return NULL;
     }
     return x && y ? scalar_2(k->c, (ScalarOp)cond->op, x, y) : NULL;
 }
@@ -528,10 +549,10 @@ strip_table(Masks *m, const Mask *k, const char *name, ValueId sees)
         copy.in[i] = m->map[copy.in[i]];
     uint32_t slot = nest_in(&b, "sees", m->to->value.at[sees].type);
     copy.in[copy.nin++] = sees;
-    const Scalar *one = truth(
-        c, scalar_2(c, S_OR, is,
-                    scalar_2(c, S_EQ, nest_load_or(&b, slot, row_at, scalar_int(c, DT_U8, 1)),
-                             scalar_int(c, DT_U8, 0))));
+    const Scalar *one =
+        truth(c, scalar_2(c, S_OR, is,
+                          scalar_2(c, S_EQ, nest_load_or(&b, slot, row_at, scalar_int(c, DT_U8, 1)),
+                                   scalar_int(c, DT_U8, 0))));
     const Type *t = type_new(c, DT_U8, k->n, dim);
     nest_write(&b, nest_out(&b, "o", t), at,
                points ? scalar_reduce(c, COMB_MAX, points, &one, 1) : one);
@@ -582,8 +603,8 @@ with_table(Masks *m, const Mask *k, const Type *t)
     e.param[n->nin] = (NestParam){ nest_fresh_param(c, &e, sym(c, "used")), t };
     e.nest.nin++;
     e.write[0].out++;
-    const Scalar *used = scalar_2(c, S_NE, scalar_load(c, DT_U8, n->nin, k->n, at, NULL),
-                                  scalar_int(c, DT_U8, 0));
+    const Scalar *used =
+        scalar_2(c, S_NE, scalar_load(c, DT_U8, n->nin, k->n, at, NULL), scalar_int(c, DT_U8, 0));
     e.write[0].value = scalar_2(c, S_SEEN, used, n->write[0].value);
     return nest_edit_done(c, &e);
 }
@@ -624,8 +645,9 @@ find_mask(const Masks *m, const Source *node, uint32_t keys, Mask *out)
     int64_t each = BLOCK_KEYS;
     while (cond && each >= LEAST_AT_ONCE && !(at_once = shown_in_block(m, n, cond, keys, each)))
         each /= 2;
-    *out = (Mask){ .node = node, .cond = at_once ? at_once : cond, .keys = keys,
-                   .each = at_once ? each : 1 };
+    *out = (Mask){
+        .node = node, .cond = at_once ? at_once : cond, .keys = keys, .each = at_once ? each : 1
+    };
     if (!out->cond || !is_worth_a_table(m, node, out->cond, keys, rows, at_once != NULL))
         return false;
     for (uint32_t x = 0; x < n->naxis; x++)

@@ -6,37 +6,50 @@
 
 #include <string.h>
 
-/* Points that a nest of constants may visit for each byte of its result: a layout visits one for each element, a transform of a
- * filter some dozens. A sum may visit all that it reads, once. Bounds work: what would visit more is computed when the model runs. */
-enum { POINTS_PER_BYTE = 64,
-       OWN_BYTES = 1 << 20,          /* of a constant that lies in an arena of its own, which may go before the others */
-       WIDENING_CODE = 2 };          /* instructions of a read that is converted: the load and the conversion */
+/* Points that a nest of constants may visit for each byte of its result: a layout visits one for
+ * each element, a transform of a filter some dozens. A sum may visit all that it reads, once.
+ * Bounds work: what would visit more is computed when the model runs. */
+enum {
+    POINTS_PER_BYTE = 64,
+    /* of a constant that lies in an arena of its own, which may go before the others */
+    OWN_BYTES = 1 << 20,
+    /* instructions of a read that is converted: the load and the conversion */
+    WIDENING_CODE = 2
+};
 
-/* A value of the old graph that is computed where it is read: of constants, inputs of the nest, values of the new graph. */
-typedef struct { const Node *node; const Nest *nest; const ValueId *in; } Wide;
+/* A value of the old graph that is computed where it is read: of constants, inputs of the nest,
+ * values of the new graph. */
+typedef struct {
+    const Node *node;
+    const Nest *nest;
+    const ValueId *in;
+} Wide;
 
 typedef struct {
     Ctx *ctx;
     Graph *to;
-    ValueId *map;                    /* of values of the old graph; 0 of those that are wide */
-    uint32_t *uses;                  /* of values of the old graph, by nodes that are not computed yet */
-    Map own;                         /* values of the new graph to the arenas of their own that contents lie in */
-    Wide *wide;                      /* [from->value.n]; nest NULL: it is none */
+    ValueId *map; /* of values of the old graph; 0 of those that are wide */
+    /* of values of the old graph, by nodes that are not computed yet */
+    uint32_t *uses;
+    /* values of the new graph to the arenas of their own that contents lie in */
+    Map own;
+    Wide *wide; /* [from->value.n]; nest NULL: it is none */
     int64_t max_bytes;
     DotSteps dots;
-    int64_t worth;                   /* operations that are worth a thread */
-    uint32_t threads;                /* that compute constants */
-    const Node *node;                /* the node of the old graph */
-    ValueId *value;                  /* of the nest's parameters, in the new one */
+    int64_t worth;    /* operations that are worth a thread */
+    uint32_t threads; /* that compute constants */
+    const Node *node; /* the node of the old graph */
+    ValueId *value;   /* of the nest's parameters, in the new one */
     const Nest *nest;
 } Normal;
 
-/* ---- asking ---------------------------------------------------------------------------------------------- */
+/* ---- asking ---------------------------------------------------------------------------------- */
 
 static bool
 is_constant(const Normal *m, const Scalar *s)
 {
-    return s->op == S_LOAD && s->u.load.slot < m->nest->nin && m->to->value.at[m->value[s->u.load.slot]].data;
+    return s->op == S_LOAD && s->u.load.slot < m->nest->nin &&
+           m->to->value.at[m->value[s->u.load.slot]].data;
 }
 
 /* The read of a constant, which may be widened there; NULL: it is none. */
@@ -74,7 +87,7 @@ is_plain_read(Ctx *c, const Nest *n, const Scalar *load)
         for (uint32_t k = 0; k < n->naxis; k++)
             if ((here >> k & 1) && step_of(c, e, k) <= 0)
                 return false;
-        if (e->nterm && !e->term[e->nterm - 1].nfactor)          /* a shift */
+        if (e->nterm && !e->term[e->nterm - 1].nfactor) /* a shift */
             return false;
     }
     return true;
@@ -89,13 +102,16 @@ list_axes(const Nest *n, AxisSet set, uint32_t *axis, uint32_t count)
     return count;
 }
 
-/* ---- products --------------------------------------------------------------------------------------------- */
+/* ---- products -------------------------------------------------------------------------------- */
 
-/* Sums that the moving operand is read backwards along are turned, if the other is a constant: its layout is ours. */
+/* Sums that the moving operand is read backwards along are turned, if the other is a constant: its
+ * layout is ours. */
 static void
 turn_sums(Normal *m, const Contraction *view)
 {
-    const Scalar *moving = constant_read(m, view->a) ? view->b : constant_read(m, view->b) ? view->a : NULL;
+    const Scalar *moving = constant_read(m, view->a)   ? view->b
+                           : constant_read(m, view->b) ? view->a
+                                                       : NULL;
 
     if (!moving || moving->op != S_LOAD)
         return;
@@ -129,25 +145,30 @@ compute(Normal *m, const Nest *n, const ValueId *in, const char *name)
     for (uint32_t i = 0; i < n->nin; i++)
         read += type_static_bytes(n->param[i].type, &one) ? one : 0;
     for (uint32_t k = 0; k < n->naxis; k++)
-        if (!expr_const(n->axis[k].extent, &extent) || mul_overflows(points, extent, &points) || (points / POINTS_PER_BYTE > bytes && points > read))
+        if (!expr_const(n->axis[k].extent, &extent) || mul_overflows(points, extent, &points) ||
+            (points / POINTS_PER_BYTE > bytes && points > read))
             return 0;
-    Tensor *tensor = NEW_ARRAY(c->arena, Tensor, n->nin + 1), **param = NEW_ARRAY(c->arena, Tensor *, n->nin + 1);
+    Tensor *tensor = NEW_ARRAY(c->arena, Tensor, n->nin + 1),
+           **param = NEW_ARRAY(c->arena, Tensor *, n->nin + 1);
     for (uint32_t i = 0; i <= n->nin; i++) {
         param[i] = &tensor[i];
-        if (i < n->nin && (!m->to->value.at[in[i]].data || !tensor_over(c, n->param[i].type, &none, m->to->value.at[in[i]].data, param[i])))
+        if (i < n->nin &&
+            (!m->to->value.at[in[i]].data ||
+             !tensor_over(c, n->param[i].type, &none, m->to->value.at[in[i]].data, param[i])))
             return 0;
     }
     Arena *own = bytes < OWN_BYTES ? NULL : arena_child(m->to->arena);
     uint32_t ndiag = c->diags.list.n;
     DiagClass worst = c->diags.worst;
-    if (tensor_of_type(c, own ? own : m->to->arena, t, &none, param[n->nin]) && ref_nest_shared(c, n, &none, param, m->threads)) {
+    if (tensor_of_type(c, own ? own : m->to->arena, t, &none, param[n->nin]) &&
+        ref_nest_shared(c, n, &none, param, m->threads)) {
         ValueId v = graph_const(m->to, name, t, param[n->nin]->data);
         if (own)
             map_put(&m->own, v, MAP_PTR(own));
         return v;
     }
     arena_free(own);
-    c->diags.list.n = ndiag;                         /* the run reports it, if it comes so far */
+    c->diags.list.n = ndiag; /* the run reports it, if it comes so far */
     c->diags.worst = worst;
     return 0;
 }
@@ -166,12 +187,14 @@ relay_constant(Normal *m, const Scalar *load, const Contraction *view, AxisSet o
     rank = list_axes(m->nest, used & view->batch, axis, rank);
     rank = list_axes(m->nest, used & own, axis, rank);
     rank = list_axes(m->nest, used & view->sum, axis, rank);
-    const Nest *relaid = rank <= TN_MAX_RANK ? nest_relay_input(c, m->nest, load, axis, rank, &move) : NULL;
+    const Nest *relaid =
+        rank <= TN_MAX_RANK ? nest_relay_input(c, m->nest, load, axis, rank, &move) : NULL;
     if (!relaid)
         return;
     const char *name = arena_printf(c->arena, "%s_relaid", m->to->value.at[m->value[slot]].name);
     ValueId v = compute(m, move, &m->value[slot], name);
-    if (!v)                                          /* too large: moving it in every run does not pay */
+    /* too large: moving it in every run does not pay */
+    if (!v)
         return;
     m->value[slot] = v;
     m->nest = relaid;
@@ -191,8 +214,8 @@ scatters_columns(const Nest *n, const Contraction *view)
     return false;
 }
 
-/* The product as one block of columns for each phase, and the nest that puts them into their places: its value
- * is the product's own. Returns the value that the product makes. */
+/* The product as one block of columns for each phase, and the nest that puts them into their
+ * places: its value is the product's own. Returns the value that the product makes. */
 static ValueId
 gather_columns(Normal *m, const Contraction *view, ValueId out)
 {
@@ -206,10 +229,13 @@ gather_columns(Normal *m, const Contraction *view, ValueId out)
     rank = list_axes(n, view->row, axis, rank);
     rank = list_axes(n, view->col, axis, rank);
     const Nest *relaid = rank <= TN_MAX_RANK ? nest_relay_output(c, n, axis, rank, &move) : NULL;
-    if (!relaid || !(relaid = nest_axes_as_written(c, relaid, 0)))       /* heads stand around rows, as where scores are made */
+    /* heads stand around rows, as where scores are made */
+    if (!relaid || !(relaid = nest_axes_as_written(c, relaid, 0)))
         return out;
     m->nest = relaid;
-    ValueId made = graph_value(m->to, arena_printf(c->arena, "%s_phases", m->to->value.at[out].name), relaid->param[relaid->nin].type);
+    ValueId made =
+        graph_value(m->to, arena_printf(c->arena, "%s_phases", m->to->value.at[out].name),
+                    relaid->param[relaid->nin].type);
     m->value[n->nin] = made;
     graph_call_nest(m->to, relaid, m->node->loc, m->node->origin, m->value, m->value + n->nin);
     call_move(m, move, made, out);
@@ -222,7 +248,8 @@ plain_product(Normal *m)
 {
     Contraction view;
 
-    if (m->nest->nwrite != 1 || m->nest->nout != 1 || !nest_contraction(m->ctx, m->nest, &view) || !view.row || !view.col)
+    if (m->nest->nwrite != 1 || m->nest->nout != 1 || !nest_contraction(m->ctx, m->nest, &view) ||
+        !view.row || !view.col)
         return false;
     turn_sums(m, &view);
     if (!m->nest || !nest_contraction(m->ctx, m->nest, &view))
@@ -230,10 +257,11 @@ plain_product(Normal *m)
     const Scalar *a = constant_read(m, view.a), *b = constant_read(m, view.b);
     if (a || b)
         relay_constant(m, a ? a : b, &view, a ? view.row : view.col);
-    return nest_contraction(m->ctx, m->nest, &view) && !gather_columns(m, &view, m->value[m->nest->nin]);
+    return nest_contraction(m->ctx, m->nest, &view) &&
+           !gather_columns(m, &view, m->value[m->nest->nin]);
 }
 
-/* ---- numbers ------------------------------------------------------------------------------------------------- */
+/* ---- numbers --------------------------------------------------------------------------------- */
 
 /* Inputs that nothing reads any more, such as zero points that went into pairs. */
 static void
@@ -255,22 +283,29 @@ is_one_number(const Value *v, int64_t *number)
     const DTypeInfo *t = &dtype_info[v->type->dtype];
     int64_t bytes, bits = 0;
 
-    if (!v->data || v->format || !dtype_is_int(v->type->dtype) || t->bits < 8 || !type_static_bytes(v->type, &bytes) || bytes < t->bytes ||
+    if (!v->data || v->format || !dtype_is_int(v->type->dtype) || t->bits < 8 ||
+        !type_static_bytes(v->type, &bytes) || bytes < t->bytes ||
         memcmp(v->data, (const char *)v->data + t->bytes, (size_t)(bytes - t->bytes)))
         return false;
-    memcpy(&bits, v->data, (size_t)t->bytes);                              /* little-endian, as artefacts are */
+    /* little-endian, as artefacts are */
+    memcpy(&bits, v->data, (size_t)t->bytes);
     int unused = 64 - t->bits;
     *number = t->kind == KIND_INT ? (int64_t)((uint64_t)bits << unused) >> unused : bits;
     return true;
 }
 
-typedef struct { uint32_t slot; int64_t number; } OneNumber;
+typedef struct {
+    uint32_t slot;
+    int64_t number;
+} OneNumber;
 
 static const Scalar *
 put_number(ScalarMap *m, const Scalar *load)
 {
     const OneNumber *one = m->user;
-    return load->u.load.slot == one->slot && !load->u.load.outside ? scalar_int(m->ctx, load->dtype, one->number) : load;
+    return load->u.load.slot == one->slot && !load->u.load.outside
+               ? scalar_int(m->ctx, load->dtype, one->number)
+               : load;
 }
 
 /* Reads of constants that are one number become that number. */
@@ -284,7 +319,9 @@ put_numbers(Normal *m)
         if (!is_one_number(&m->to->value.at[m->value[i]], &one.number))
             continue;
         NestEdit e = nest_edit(m->ctx, m->nest, 0, 0);
-        ScalarMap map = { .load = put_number, .user = &one, .ctx = m->ctx, .done = { .arena = e.scratch } };
+        ScalarMap map = {
+            .load = put_number, .user = &one, .ctx = m->ctx, .done = { .arena = e.scratch }
+        };
         nest_edit_map(&e, &map);
         m->nest = nest_edit_done(m->ctx, &e);
         any = true;
@@ -293,9 +330,10 @@ put_numbers(Normal *m)
         drop_inputs(m);
 }
 
-/* ---- pairs and quads ----------------------------------------------------------------------------------------- */
+/* ---- pairs and quads ------------------------------------------------------------------------- */
 
-/* What `made` makes of those inputs that it keeps: computed now if they are constant, else when it runs. 0: a constant too large. */
+/* What `made` makes of those inputs that it keeps: computed now if they are constant, else when it
+ * runs. 0: a constant too large. */
 static ValueId
 value_of(Normal *m, const Nest *made, const bool *keep, const char *name)
 {
@@ -315,7 +353,8 @@ value_of(Normal *m, const Nest *made, const bool *keep, const char *name)
     return v;
 }
 
-/* Would what is computed of constants take more memory than they do? Of parts of words, say: whoever reads them then makes it. */
+/* Would what is computed of constants take more memory than they do? Of parts of words, say:
+ * whoever reads them then makes it. */
 static bool
 widens(const Normal *m, const Nest *made, const bool *keep)
 {
@@ -330,7 +369,8 @@ widens(const Normal *m, const Nest *made, const bool *keep)
     return nest_widens(m->ctx, made, stored);
 }
 
-/* A factor of pairs or quads as a tensor: one of constants is computed now, another once for all its reads. */
+/* A factor of pairs or quads as a tensor: one of constants is computed now, another once for all
+ * its reads. */
 static void
 make_factor(Normal *m, const Scalar *factor, const char *what)
 {
@@ -339,10 +379,14 @@ make_factor(Normal *m, const Scalar *factor, const char *what)
     bool *keep = NEW_ARRAY(c->arena, bool, m->nest->nin + 1);
     uint32_t slot;
     const Nest *reader = nest_outline_factor(c, m->nest, factor, &slot, &made, keep);
-    ValueId v = reader && !widens(m, made, keep) ? value_of(m, made, keep, arena_printf(c->arena, "%s_%s", m->to->value.at[m->value[slot]].name, what)) : 0;
+    ValueId v =
+        reader && !widens(m, made, keep)
+            ? value_of(m, made, keep,
+                       arena_printf(c->arena, "%s_%s", m->to->value.at[m->value[slot]].name, what))
+            : 0;
 
     if (!v)
-        return;                                      /* or too large: made as they are read */
+        return; /* or too large: made as they are read */
     m->value[slot] = v;
     m->nest = reader;
 }
@@ -372,7 +416,8 @@ sums_value(Normal *m, const Nest *sums, const char *name)
     return v;
 }
 
-/* Four summands at a time; the sums that correct them are new inputs. The nest itself where it cannot be. */
+/* Four summands at a time; the sums that correct them are new inputs. The nest itself where it
+ * cannot be. */
 static const Nest *
 quad_product(Normal *m)
 {
@@ -390,7 +435,9 @@ quad_product(Normal *m)
     memcpy(value, m->value, nin * sizeof *value);
     value[nin + sums.n] = m->value[nin];
     for (uint32_t i = 0; i < sums.n; i++) {
-        value[nin + i] = sums_value(m, sums.nest[i], arena_printf(c->arena, "%s_sums", m->to->value.at[m->value[nin]].name));
+        value[nin + i] =
+            sums_value(m, sums.nest[i],
+                       arena_printf(c->arena, "%s_sums", m->to->value.at[m->value[nin]].name));
         if (!value[nin + i])
             return m->nest;
     }
@@ -418,7 +465,7 @@ dot_product(Normal *m)
     }
 }
 
-/* ---- one point ------------------------------------------------------------------------------------------------ */
+/* ---- one point ------------------------------------------------------------------------------- */
 
 static void
 call_part(Normal *m, const Nest *n, const ValueId *in, ValueId out)
@@ -442,7 +489,9 @@ in_pieces(Normal *m)
     if (!m->worth || !normalise_pieces(m->ctx, n, m->worth, &made, &rest))
         return false;
     ValueId *in = NEW_ARRAY(m->ctx->arena, ValueId, n->nin + 1), out = m->value[n->nin];
-    ValueId v = graph_value(m->to, arena_printf(m->ctx->arena, "%s_pieces", m->to->value.at[out].name), made->param[made->nin].type);
+    ValueId v =
+        graph_value(m->to, arena_printf(m->ctx->arena, "%s_pieces", m->to->value.at[out].name),
+                    made->param[made->nin].type);
     call_part(m, made, m->value, v);
     for (uint32_t i = 0; i < n->nin; i++)
         in[i] = m->value[i];
@@ -451,7 +500,7 @@ in_pieces(Normal *m)
     return true;
 }
 
-/* ---- places ------------------------------------------------------------------------------------------------- */
+/* ---- places ---------------------------------------------------------------------------------- */
 
 /* Tables that vary with the same axes: computed now, or by one nest. */
 static void
@@ -460,10 +509,12 @@ make_tables(Normal *m, const Nest *from, const PlaceTable *table, uint32_t count
     Ctx *c = m->ctx;
     bool *keep = NEW_ARRAY(c->arena, bool, from->nin + 1), constant = true;
     ValueId *value = NEW_ARRAY(c->arena, ValueId, from->nin + count);
-    const char *name = arena_printf(c->arena, "%s_places", m->to->value.at[m->value[from->nin]].name);
+    const char *name =
+        arena_printf(c->arena, "%s_places", m->to->value.at[m->value[from->nin]].name);
     uint32_t nin = 0;
 
-    const Nest *made = nest_drop_unused(c, nest_simplify(c, normalise_tables(c, from, table, count)), keep);
+    const Nest *made =
+        nest_drop_unused(c, nest_simplify(c, normalise_tables(c, from, table, count)), keep);
     for (uint32_t i = 0; i < from->nin; i++)
         if (keep[i]) {
             constant = constant && m->to->value.at[m->value[i]].data;
@@ -473,7 +524,8 @@ make_tables(Normal *m, const Nest *from, const PlaceTable *table, uint32_t count
         *to[i] = 0;
         if (constant) {
             bool *own = NEW_ARRAY(c->arena, bool, from->nin + 1);
-            *to[i] = compute(m, nest_drop_unused(c, normalise_tables(c, from, &table[i], 1), own), value, name);
+            *to[i] = compute(m, nest_drop_unused(c, normalise_tables(c, from, &table[i], 1), own),
+                             value, name);
         }
         constant = constant && *to[i];
     }
@@ -493,7 +545,8 @@ share_places(Normal *m)
 
     if (!rest)
         return;
-    ValueId *value = NEW_ARRAY(c->arena, ValueId, from->nin + p.n + 1), **to = NEW_ARRAY(c->arena, ValueId *, p.n);
+    ValueId *value = NEW_ARRAY(c->arena, ValueId, from->nin + p.n + 1),
+            **to = NEW_ARRAY(c->arena, ValueId *, p.n);
     PlaceTable *table = NEW_ARRAY(c->arena, PlaceTable, p.n);
     for (uint32_t i = 0; i < from->nin; i++)
         value[i] = m->value[i];
@@ -515,7 +568,7 @@ share_places(Normal *m)
     drop_inputs(m);
 }
 
-/* ---- the graph --------------------------------------------------------------------------------------------- */
+/* ---- the graph ------------------------------------------------------------------------------- */
 
 static bool
 only_constants(const Normal *m)
@@ -535,7 +588,7 @@ is_output(const Graph *g, ValueId v)
     return false;
 }
 
-/* ---- constants that are computed where they are read ---------------------------------------------------------- */
+/* ---- constants that are computed where they are read ----------------------------------------- */
 
 static int64_t
 stored_bytes(const Normal *m)
@@ -543,7 +596,8 @@ stored_bytes(const Normal *m)
     int64_t sum = 0, bytes;
 
     for (uint32_t i = 0; i < m->nest->nin; i++)
-        if (!type_static_bytes(m->to->value.at[m->value[i]].type, &bytes) || add_overflows(sum, bytes, &sum))
+        if (!type_static_bytes(m->to->value.at[m->value[i]].type, &bytes) ||
+            add_overflows(sum, bytes, &sum))
             return INT64_MAX;
     return sum;
 }
@@ -555,22 +609,26 @@ is_read_again(Ctx *c, const Nest *reader, const Nest *wide)
     int64_t points, elements;
 
     return nest_axes_of_kind(reader, AXIS_REDUCE) || nest_axes_of_kind(reader, AXIS_SCAN) ||
-           (expr_const(type_count(c, reader->param[reader->nin].type), &points) && expr_const(type_count(c, wide->param[wide->nin].type), &elements) && points > elements);
+           (expr_const(type_count(c, reader->param[reader->nin].type), &points) &&
+            expr_const(type_count(c, wide->param[wide->nin].type), &elements) && points > elements);
 }
 
-/* Does the reader take the value in so? A product stays one, and its schedule computes an operand once as it copies it, or as it
- * loads it. Elsewhere a value that is read again and again is widened and no more. */
+/* Does the reader take the value in so? A product stays one, and its schedule computes an operand
+ * once as it copies it, or as it loads it. Elsewhere a value that is read again and again is
+ * widened and no more. */
 static bool
 takes(Ctx *c, const Nest *before, const Nest *after, const Nest *wide)
 {
     Contraction x, y;
 
     if (nest_contraction(c, before, &x))
-        return nest_contraction(c, after, &y) && !x.row == !y.row && !x.col == !y.col && __builtin_popcountll(y.batch) <= __builtin_popcountll(x.batch);
+        return nest_contraction(c, after, &y) && !x.row == !y.row && !x.col == !y.col &&
+               __builtin_popcountll(y.batch) <= __builtin_popcountll(x.batch);
     return nest_code(c, wide) <= WIDENING_CODE || !is_read_again(c, after, wide);
 }
 
-/* The wide value v becomes one of the new graph: a constant, or where it is too large for that, the result of a nest. */
+/* The wide value v becomes one of the new graph: a constant, or where it is too large for that, the
+ * result of a nest. */
 static ValueId
 settle_wide(Normal *m, const Graph *from, ValueId v)
 {
@@ -585,7 +643,8 @@ settle_wide(Normal *m, const Graph *from, ValueId v)
     return m->map[v];
 }
 
-/* The node's nest and the values of its inputs, wide ones put into it where it takes them; room for its outputs behind. */
+/* The node's nest and the values of its inputs, wide ones put into it where it takes them; room for
+ * its outputs behind. */
 static void
 take_inputs(Normal *m, const Graph *from)
 {
@@ -610,7 +669,8 @@ take_inputs(Normal *m, const Graph *from)
             m->value[slot] = settle_wide(m, from, v);
             continue;
         }
-        m->nest = with;                              /* the other inputs stay in order, the wide value's come behind */
+        /* the other inputs stay in order, the wide value's come behind */
+        m->nest = with;
         memmove(m->value + slot, m->value + slot + 1, (--count - slot) * sizeof *m->value);
         memcpy(m->value + count, w->in, w->nest->nin * sizeof *m->value);
         count += w->nest->nin;
@@ -655,7 +715,8 @@ normalise_node(Normal *m, const Graph *from)
         }
     }
     for (uint32_t i = 0; i < nout; i++)
-        m->value[m->nest->nin + i] = map[node_out(from, n, i)] = graph_copy_value(m->to, from, node_out(from, n, i));
+        m->value[m->nest->nin + i] = map[node_out(from, n, i)] =
+            graph_copy_value(m->to, from, node_out(from, n, i));
     share_places(m);
     if (plain_product(m))
         return true;
@@ -676,7 +737,12 @@ normalise_nests(const Graph *g, int64_t max_bytes, DotSteps dots, int64_t worth,
     Arena *scratch = arena_child(g->arena);
     ValueId *map;
     bool ok = true;
-    Normal m = { .ctx = g->ctx, .to = graph_rebuild(g, &map), .max_bytes = max_bytes, .dots = dots, .worth = worth, .threads = threads };
+    Normal m = { .ctx = g->ctx,
+                 .to = graph_rebuild(g, &map),
+                 .max_bytes = max_bytes,
+                 .dots = dots,
+                 .worth = worth,
+                 .threads = threads };
 
     m.map = map;
     m.uses = graph_uses(g, scratch);

@@ -1,7 +1,9 @@
-/* pack: integers of four and two bits that sums of products read, as many in a word as there is room for.
+/* pack: integers of four and two bits that sums of products read, as many in a word as there is
+ * room for.
  *
- * In memory a type of fewer than 8 bits takes a byte an element. A model's weights in such a type are many, and a product that is
- * bound by memory waits for every byte of them. So where all that reads a constant reads it along an axis that is summed,
+ * In memory a type of fewer than 8 bits takes a byte an element. A model's weights in such a type
+ * are many, and a product that is bound by memory waits for every byte of them. So where all that
+ * reads a constant reads it along an axis that is summed,
  *
  *     w: u4[k, n]         sum i: … w[i, j] …
  *
@@ -9,21 +11,32 @@
  *
  *     w: i32[k / 8, n]    sum i: … (w[i // 8, j] >> 4 * (i % 8) & 15) …
  *
- * Trips of a sum that read one word are then made of one load. Numbers with a sign lie in it as their distance to the least. What
- * is read otherwise, row by row or at places from data, stays as it is, and so does what is too small to matter.
+ * Trips of a sum that read one word are then made of one load. Numbers with a sign lie in it as
+ * their distance to the least. What is read otherwise, row by row or at places from data, stays as
+ * it is, and so does what is too small to matter.
  */
 #include "normalise/normalise.h"
 
 #include "nest/walk.h"
 
-/* Of a constant: the dimensions along which all its readers sum by whole words of a type, sets; 0: it stays as it is. */
-typedef struct { uint32_t i32, u8; } Dims;
-
-typedef struct { DType word; uint32_t dim; } Packing;        /* NONE: it is not packed */
-typedef struct { uint32_t slot; DType dtype; Packing in; } Packed;
+/* Of a constant: the dimensions along which all its readers sum by whole words of a type, sets; 0:
+ * it stays as it is. */
+typedef struct {
+    uint32_t i32, u8;
+} Dims;
 
 typedef struct {
-    const Packed *of;                /* [n] */
+    DType word;
+    uint32_t dim;
+} Packing; /* NONE: it is not packed */
+typedef struct {
+    uint32_t slot;
+    DType dtype;
+    Packing in;
+} Packed;
+
+typedef struct {
+    const Packed *of; /* [n] */
     uint32_t n;
 } PackedSlots;
 
@@ -38,7 +51,8 @@ may_be_packed(const Value *v, int64_t near, int64_t *extent)
 {
     int64_t count;
 
-    if (!v->data || v->format || !dtype_is_int(v->type->dtype) || dtype_info[v->type->dtype].bits >= 8)
+    if (!v->data || v->format || !dtype_is_int(v->type->dtype) ||
+        dtype_info[v->type->dtype].bits >= 8)
         return false;
     for (uint32_t d = 0; d < v->type->rank; d++)
         if (!expr_const(v->type->dim[d], &extent[d]))
@@ -69,7 +83,8 @@ summed(Ctx *c, const Nest *n, const WalkNode *read, const Type *t, DType word)
     int64_t extent, full = share(word, t->dtype);
 
     for (uint32_t d = 0; d < t->rank && !s->u.load.outside; d++)
-        if (expr_const(t->dim[d], &extent) && extent % full == 0 && is_summed(c, n, read->reduce, s->u.load.at[d], full))
+        if (expr_const(t->dim[d], &extent) && extent % full == 0 &&
+            is_summed(c, n, read->reduce, s->u.load.at[d], full))
             found |= 1u << d;
     return found;
 }
@@ -93,7 +108,8 @@ note_reads(const Graph *g, const Node *n, Dims *dims)
     arena_free(scratch);
 }
 
-/* How each constant is packed, in long words before short ones: along its longest dimension among those that can be. */
+/* How each constant is packed, in long words before short ones: along its longest dimension among
+ * those that can be. */
 static Packing *
 choose(const Graph *g, Arena *scratch, int64_t near, bool *any)
 {
@@ -159,15 +175,18 @@ packed_value(Graph *to, const Value *v, Packing p)
             inner *= one;
     }
     dims[p.dim] = expr_int(c, extent);
-    void *words = arena_alloc_array(to->arena, (size_t)(outer * extent * inner), dtype_info[p.word].bytes);
+    void *words =
+        arena_alloc_array(to->arena, (size_t)(outer * extent * inner), dtype_info[p.word].bytes);
     for (int64_t o = 0; o < outer * extent; o++)
         for (int64_t k = 0; k < n; k++)
             for (int64_t i = 0; i < inner; i++)
-                number_put_bits(p.word, words, o * inner + i, (uint32_t)(from[(o * n + k) * inner + i] - least(t)) << k * bits);
+                number_put_bits(p.word, words, o * inner + i,
+                                (uint32_t)(from[(o * n + k) * inner + i] - least(t)) << k * bits);
     return graph_const(to, v->name, type_new(c, p.word, v->type->rank, dims), words);
 }
 
-/* The element as a number of 32 bits, then as its type again, which stands for it alone where it is not converted. */
+/* The element as a number of 32 bits, then as its type again, which stands for it alone where it is
+ * not converted. */
 static const Scalar *
 unpack(ScalarMap *m, const Scalar *load)
 {
@@ -182,7 +201,8 @@ unpack(ScalarMap *m, const Scalar *load)
         int bits = dtype_info[p->dtype].bits;
         for (uint32_t d = 0; d < load->u.load.rank; d++)
             at[d] = d == p->in.dim ? expr_div(c, load->u.load.at[d], n) : load->u.load.at[d];
-        const Scalar *word = scalar_load(c, p->in.word, p->slot, load->u.load.rank, at, NULL), *s = scalar_in_word(c, word, load->u.load.at[p->in.dim], bits);
+        const Scalar *word = scalar_load(c, p->in.word, p->slot, load->u.load.rank, at, NULL),
+                     *s = scalar_in_word(c, word, load->u.load.at[p->in.dim], bits);
         s = least(p->dtype) ? scalar_2(c, S_ADD, s, scalar_int(c, DT_I32, least(p->dtype))) : s;
         return scalar_cast(c, load->dtype, s);
     }
@@ -195,7 +215,8 @@ convert_once(ScalarMap *m, const Scalar *s)
 {
     const Scalar *from = s->op == S_CAST ? s->arg[0] : NULL;
 
-    if (!from || from->op != S_CAST || dtype_info[from->dtype].bits >= 8 || from->arg[0]->dtype != DT_I32)
+    if (!from || from->op != S_CAST || dtype_info[from->dtype].bits >= 8 ||
+        from->arg[0]->dtype != DT_I32)
         return s;
     return scalar_cast(m->ctx, s->dtype, from->arg[0]);
 }
@@ -207,15 +228,17 @@ copy_node(Graph *to, const Graph *from, const Node *n, const Packing *chosen, co
     Arena *scratch = arena_child(to->arena);
     NestEdit e = nest_edit(c, n->nest, 0, 0);
     Packed *of = NEW_ARRAY(scratch, Packed, n->in.count + 1);
-    PackedSlots all = {of, 0};
+    PackedSlots all = { of, 0 };
     ValueId *value = NEW_ARRAY(to->arena, ValueId, n->in.count + n->out.count + 1);
-    ScalarMap m = {.load = unpack, .node = convert_once, .user = &all, .ctx = c, .done = {.arena = scratch}};
+    ScalarMap m = {
+        .load = unpack, .node = convert_once, .user = &all, .ctx = c, .done = { .arena = scratch }
+    };
 
     for (uint32_t i = 0; i < n->in.count; i++) {
         ValueId v = node_in(from, n, i);
         value[i] = map[v];
         if (chosen[v].word) {
-            of[all.n++] = (Packed){i, from->value.at[v].type->dtype, chosen[v]};
+            of[all.n++] = (Packed){ i, from->value.at[v].type->dtype, chosen[v] };
             e.param[i].type = to->value.at[map[v]].type;
         }
     }

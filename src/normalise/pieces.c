@@ -2,12 +2,16 @@
  *
  *     o[] = f(sum i, j: v(i, j))      becomes      p[i] = sum j: v(i, j)      o[] = f(sum i: p[i])
  *
- * The outermost axis stays apart, or its slow digit where a trip of it is worth no thread: i = length*i1 + i2. Which pieces there are
- * follows from the sizes alone, and they are combined in their order, so the result is the same for any number of threads.
+ * The outermost axis stays apart, or its slow digit where a trip of it is worth no thread: i =
+ * length*i1 + i2. Which pieces there are follows from the sizes alone, and they are combined in
+ * their order, so the result is the same for any number of threads.
  */
 #include "normalise/normalise.h"
 
-typedef struct { const Scalar *found; uint32_t count; } Find;
+typedef struct {
+    const Scalar *found;
+    uint32_t count;
+} Find;
 
 static void
 find_reduce(void *user, const Scalar *s)
@@ -20,7 +24,8 @@ find_reduce(void *user, const Scalar *s)
     }
 }
 
-/* The nest's one reduction, of one item and over loops of known length, if it is all that takes time. */
+/* The nest's one reduction, of one item and over loops of known length, if it is all that takes
+ * time. */
 static const Scalar *
 only_reduction(Ctx *c, const Nest *n, int64_t *points)
 {
@@ -35,12 +40,15 @@ only_reduction(Ctx *c, const Nest *n, int64_t *points)
         return NULL;
     for (uint32_t k = 0; k < n->naxis; k++)
         if (n->axis[k].kind == AXIS_SCAN || !expr_const(n->axis[k].extent, &extent) ||
-            (n->axis[k].kind == AXIS_PARALLEL && extent != 1) || mul_overflows(*points, extent, points))
+            (n->axis[k].kind == AXIS_PARALLEL && extent != 1) ||
+            mul_overflows(*points, extent, points))
             return NULL;
     return f.found;
 }
 
-enum { LONGER = 16 };                /* a piece may be so many times as long as it has to be, where sizes divide so; bounds the search, else it stays whole */
+/* a piece may be so many times as long as it has to be, where sizes divide so; bounds the search,
+ * else it stays whole */
+enum { LONGER = 16 };
 
 /* A divisor of n that is at least `least`, the first there is; 0: none is near. */
 static int64_t
@@ -52,7 +60,10 @@ divisor(int64_t n, int64_t least)
     return 0;
 }
 
-typedef struct { Binding bind[NEST_MAX_AXES]; AxisSet axes; } Inner;
+typedef struct {
+    Binding bind[NEST_MAX_AXES];
+    AxisSet axes;
+} Inner;
 
 static const Expr *
 inner_expr(ScalarMap *m, const Expr *e)
@@ -101,14 +112,17 @@ normalise_pieces(Ctx *c, const Nest *n, int64_t worth, const Nest **made, const 
         const Expr *to = expr_int(c, 0);
         bool sum = k < n->naxis && reduce->u.reduce.axes >> k & 1;
         if (sum && (k != outer || length > 1)) {
-            to = nest_axis(&b, n->axis[k].name, AXIS_REDUCE, k == outer ? expr_int(c, length) : n->axis[k].extent);
+            to = nest_axis(&b, n->axis[k].name, AXIS_REDUCE,
+                           k == outer ? expr_int(c, length) : n->axis[k].extent);
             in.axes |= axis_bit(to);
         }
         if (k == outer)
             to = length > 1 ? expr_add(c, expr_scale(c, piece, length), to) : piece;
         in.bind[k] = (Binding){ { VAR_AXIS, k }, to };
     }
-    ScalarMap m = { .expr = inner_expr, .axes = inner_axes, .user = &in, .ctx = c, .done = { .arena = scratch } };
+    ScalarMap m = {
+        .expr = inner_expr, .axes = inner_axes, .user = &in, .ctx = c, .done = { .arena = scratch }
+    };
     nest_write(&b, out, &piece, scalar_map(&m, reduce));
     *made = nest_finish(&b);
 
@@ -116,12 +130,14 @@ normalise_pieces(Ctx *c, const Nest *n, int64_t worth, const Nest **made, const 
     NestBuilder r = nest_begin(c, n->name);
     for (uint32_t i = 0; i < n->nin; i++)
         nest_in(&r, n->param[i].name, n->param[i].type);
-    uint32_t pieces = nest_in(&r, "p", t), all = nest_out(&r, n->param[n->nin].name, n->param[n->nin].type);
+    uint32_t pieces = nest_in(&r, "p", t),
+             all = nest_out(&r, n->param[n->nin].name, n->param[n->nin].type);
     nest_axes_of(&r, n->param[n->nin].type, at);
     const Expr *each = nest_axis(&r, "piece", AXIS_REDUCE, dim);
-    const Scalar *load = nest_load(&r, pieces, &each), *sum = scalar_reduce(c, reduce->u.reduce.combiner, axis_bit(each), &load, 1);
+    const Scalar *load = nest_load(&r, pieces, &each),
+                 *sum = scalar_reduce(c, reduce->u.reduce.combiner, axis_bit(each), &load, 1);
     Inner none = { .axes = 0 };
-    for (uint32_t k = 0; k < NEST_MAX_AXES; k++)             /* the outputs' axes have one point */
+    for (uint32_t k = 0; k < NEST_MAX_AXES; k++) /* the outputs' axes have one point */
         none.bind[k] = (Binding){ { VAR_AXIS, k }, expr_int(c, 0) };
     ScalarMap put = { .expr = inner_expr, .user = &none, .ctx = c, .done = { .arena = scratch } };
     map_put(&put.done, MAP_PTR(reduce), MAP_PTR(sum));

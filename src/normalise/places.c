@@ -1,16 +1,20 @@
 /* places: what a nest computes from data about where it reads, once for all that is read there.
  *
- *     o[i, c, j] = sum t<2>: x[i, c, i64(floor(at[i, j, 1])) + t, i64(floor(at[i, j, 0])) | 0] * f(at[i, j, 0], t)
+ *     o[i, c, j] = sum t<2>: x[i, c, i64(floor(at[i, j, 1])) + t, i64(floor(at[i, j, 0])) | 0] *
+ *     f(at[i, j, 0], t)
  *
  * reads the same places, with the same weights, in every channel c. It becomes
  *
- *     p[t, i, j] = the place as one number, row after row, or -1 outside         w[t, i, j] = f(at[i, j, 0], t)
- *     o[i, c, j] = sum t: x[i, c, p[t, i, j] // width, p[t, i, j] % width | 0] * w[t, i, j]
+ *     p[t, i, j] = the place as one number, row after row, or -1 outside         w[t, i, j] =
+ *     f(at[i, j, 0], t) o[i, c, j] = sum t: x[i, c, p[t, i, j] // width, p[t, i, j] % width | 0] *
+ *     w[t, i, j]
  *
- * The digits of a number are that number again where the image lies in memory, so what is left of a place is one read and
- * one test. Summed axes stand outside in the tables: vectors run along the outputs.
+ * The digits of a number are that number again where the image lies in memory, so what is left of a
+ * place is one read and one test. Summed axes stand outside in the tables: vectors run along the
+ * outputs.
  *
- * What is asked for is computed whether or not it was wanted: so only what can neither fail nor read outside of a tensor.
+ * What is asked for is computed whether or not it was wanted: so only what can neither fail nor
+ * read outside of a tensor.
  */
 #include "normalise/normalise.h"
 
@@ -18,7 +22,8 @@
 
 #include "nest/walk.h"
 
-/* Operations of a look into a table: a place is loaded, widened and made an index, a weight is loaded. */
+/* Operations of a look into a table: a place is loaded, widened and made an index, a weight is
+ * loaded. */
 enum { LOOK_PLACE = 3, LOOK_WEIGHT = 1 };
 
 typedef struct {
@@ -26,18 +31,24 @@ typedef struct {
     Arena *scratch;
     const Nest *n;
     Walk walk;
-    AxisSet axes;                    /* that places vary with */
-    double uses;                     /* points that share a place; what is not known is many */
-    Map done;                        /* nodes of the value that were looked at, and where they are wanted */
-    bool mixed;                      /* one of them here and there */
+    AxisSet axes; /* that places vary with */
+    double uses;  /* points that share a place; what is not known is many */
+    /* nodes of the value that were looked at, and where they are wanted */
+    Map done;
+    bool mixed; /* one of them here and there */
     PlaceTables *out;
-    ScalarMap map;                   /* from the value to what reads the tables */
-    ScalarMap unwanted;              /* to what that is at points where it is not wanted: tables and reads are 0 there */
+    ScalarMap map; /* from the value to what reads the tables */
+    /* to what that is at points where it is not wanted: tables and reads are 0 there */
+    ScalarMap unwanted;
 } Finder;
 
-/* ---- asking ---------------------------------------------------------------------------------------------- */
+/* ---- asking ---------------------------------------------------------------------------------- */
 
-typedef struct { Finder *f; uint32_t work; bool ok, fails; } Look;
+typedef struct {
+    Finder *f;
+    uint32_t work;
+    bool ok, fails;
+} Look;
 
 static void
 look_at(void *user, const Scalar *s)
@@ -48,7 +59,8 @@ look_at(void *user, const Scalar *s)
     l->work += s->op == S_CAST || s->op > S_HPROD;
     l->fails |= s->op == S_AT;
     l->ok = l->ok && s->op != S_REDUCE && s->op != S_ITEM &&
-            (s->op != S_LOAD || s->u.load.outside || load_is_inside(l->f->c, &r, s, l->f->n->param[s->u.load.slot].type));
+            (s->op != S_LOAD || s->u.load.outside ||
+             load_is_inside(l->f->c, &r, s, l->f->n->param[s->u.load.slot].type));
 }
 
 /* Operations of a value that can be computed anywhere; 0: it is not of that kind. */
@@ -71,8 +83,9 @@ may_be_wanted(Finder *f, const Scalar *s)
     return l.ok && !(s->axes & ~f->axes);
 }
 
-/* Is a value computed and stored once, and looked up for every use, less than computed for every use? GridSample of 2 channels takes, with tables,
- * 0.27 (nearest) and 0.57 (bilinear) of its time without, of 32 channels 0.07 and 0.57 (Cascade Lake, one core). */
+/* Is a value computed and stored once, and looked up for every use, less than computed for every
+ * use? GridSample of 2 channels takes, with tables, 0.27 (nearest) and 0.57 (bilinear) of its time
+ * without, of 32 channels 0.07 and 0.57 (Cascade Lake, one core). */
 static bool
 pays(const Finder *f, uint32_t work, int look)
 {
@@ -94,7 +107,7 @@ computed_end(const Scalar *load, uint32_t d)
     return d;
 }
 
-/* ---- an index as a value ------------------------------------------------------------------------------------ */
+/* ---- an index as a value --------------------------------------------------------------------- */
 
 /* As arithmetic on what it is computed from, so that vectors can be made of it. */
 static const Scalar *
@@ -105,7 +118,8 @@ index_value(Ctx *c, const Expr *e)
 
     for (uint32_t i = 0; i < e->nterm; i++) {
         const Term *t = &e->term[i];
-        if (t->nfactor != 1 || t->factor[0].power != 1 || t->factor[0].atom->kind != ATOM_VAR || t->factor[0].atom->var.kind != VAR_COMPUTED)
+        if (t->nfactor != 1 || t->factor[0].power != 1 || t->factor[0].atom->kind != ATOM_VAR ||
+            t->factor[0].atom->var.kind != VAR_COMPUTED)
             continue;
         const Expr *var = expr_var(c, t->factor[0].atom->var);
         const Scalar *v = scalar_index(c, var);
@@ -114,12 +128,15 @@ index_value(Ctx *c, const Expr *e)
             v = scalar_2(c, S_MUL, v, scalar_int(c, DT_I64, t->coef));
         sum = sum ? scalar_2(c, S_ADD, sum, v) : v;
     }
-    return !sum ? scalar_index(c, rest) : expr_is(rest, 0) ? sum : scalar_2(c, S_ADD, sum, scalar_index(c, rest));
+    return !sum               ? scalar_index(c, rest)
+           : expr_is(rest, 0) ? sum
+                              : scalar_2(c, S_ADD, sum, scalar_index(c, rest));
 }
 
 typedef struct {
-    const Scalar *wanted;            /* where it is; NULL: everywhere */
-    const Scalar *inside;            /* a test of the read's other dimensions, made where it is wanted; NULL: none */
+    const Scalar *wanted; /* where it is; NULL: everywhere */
+    /* a test of the read's other dimensions, made where it is wanted; NULL: none */
+    const Scalar *inside;
 } Tests;
 
 /* The number of a place in dimensions [d, end); -1 where the read is outside, or not wanted. */
@@ -135,7 +152,8 @@ place_of(Finder *f, const Scalar *load, uint32_t d, uint32_t end, Tests tests)
     for (; d < end; d++) {
         const Scalar *at = index_value(c, load->u.load.at[d]), *extent = scalar_index(c, t->dim[d]);
         place = place ? scalar_2(c, S_ADD, scalar_2(c, S_MUL, place, extent), at) : at;
-        const Scalar *test = scalar_2(c, S_AND, scalar_2(c, S_GE, at, scalar_int(c, DT_I64, 0)), scalar_2(c, S_LT, at, extent));
+        const Scalar *test = scalar_2(c, S_AND, scalar_2(c, S_GE, at, scalar_int(c, DT_I64, 0)),
+                                      scalar_2(c, S_LT, at, extent));
         inside = inside ? scalar_2(c, S_AND, inside, test) : test;
         count = expr_mul(c, count, t->dim[d]);
     }
@@ -148,9 +166,10 @@ place_of(Finder *f, const Scalar *load, uint32_t d, uint32_t end, Tests tests)
     return expr_const(count, &n) && n <= INT32_MAX ? scalar_cast(c, DT_I32, place) : place;
 }
 
-/* ---- tables --------------------------------------------------------------------------------------------------- */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
-/* What stands in place of a value: a read of a table of it. NULL: no table can have so many dimensions. */
+/* What stands in place of a value: a read of a table of it. NULL: no table can have so many
+ * dimensions. */
 static const Scalar *
 table_read(Finder *f, const Scalar *value)
 {
@@ -173,7 +192,8 @@ table_read(Finder *f, const Scalar *value)
     return scalar_load(f->c, value->dtype, f->n->nin + slot, rank, at, NULL);
 }
 
-/* A test of the computed indices in dimensions of one element: where it holds they are 0. at: those become so. */
+/* A test of the computed indices in dimensions of one element: where it holds they are 0. at: those
+ * become so. */
 static const Scalar *
 test_single(Finder *f, const Scalar *load, const Expr **at)
 {
@@ -184,15 +204,16 @@ test_single(Finder *f, const Scalar *load, const Expr **at)
         at[d] = load->u.load.at[d];
         if (!is_computed(at[d]) || !expr_is(t->dim[d], 1))
             continue;
-        const Scalar *is_zero = scalar_2(f->c, S_EQ, index_value(f->c, at[d]), scalar_int(f->c, DT_I64, 0));
+        const Scalar *is_zero =
+            scalar_2(f->c, S_EQ, index_value(f->c, at[d]), scalar_int(f->c, DT_I64, 0));
         test = test ? scalar_2(f->c, S_AND, test, is_zero) : is_zero;
         at[d] = expr_int(f->c, 0);
     }
     return test;
 }
 
-/* A read at places from data, with a table's number in place of what was computed for it. Where it was made for some points
- * alone, it can be made for all of them then: the others are outside. */
+/* A read at places from data, with a table's number in place of what was computed for it. Where it
+ * was made for some points alone, it can be made for all of them then: the others are outside. */
 static void
 replace_read(Finder *f, const Scalar *load, const Scalar *wanted)
 {
@@ -209,7 +230,8 @@ replace_read(Finder *f, const Scalar *load, const Scalar *wanted)
         const Scalar *place = end > d ? place_of(f, load, d, end, tests) : NULL;
         if (!place)
             continue;
-        if (wanted ? !may_be_wanted(f, place) : place->axes & ~f->axes || !pays(f, work_of(f, place), LOOK_PLACE)) {
+        if (wanted ? !may_be_wanted(f, place)
+                   : place->axes & ~f->axes || !pays(f, work_of(f, place), LOOK_PLACE)) {
             if (wanted)
                 return;
             continue;
@@ -225,7 +247,9 @@ replace_read(Finder *f, const Scalar *load, const Scalar *wanted)
     }
     if (!any)
         return;
-    map_put(&f->map.done, MAP_PTR(load), MAP_PTR(scalar_load(c, load->dtype, load->u.load.slot, load->u.load.rank, at, outside)));
+    map_put(
+        &f->map.done, MAP_PTR(load),
+        MAP_PTR(scalar_load(c, load->dtype, load->u.load.slot, load->u.load.rank, at, outside)));
     map_put(&f->unwanted.done, MAP_PTR(load), MAP_PTR(outside));
 }
 
@@ -243,7 +267,8 @@ replace_value(Finder *f, const Scalar *s, const Scalar *wanted)
 
 static void replace_values(Finder *f, const Scalar *s, const Scalar *wanted);
 
-/* c ? x : y. Where x comes out as y wherever it is not wanted, because what it is made of is 0 there, it needs no test. */
+/* c ? x : y. Where x comes out as y wherever it is not wanted, because what it is made of is 0
+ * there, it needs no test. */
 static void
 replace_select(Finder *f, const Scalar *s, const Scalar *wanted)
 {
@@ -285,7 +310,7 @@ replace_values(Finder *f, const Scalar *s, const Scalar *wanted)
         replace_values(f, s->arg[i], wanted);
 }
 
-/* ---- whether ---------------------------------------------------------------------------------------------------- */
+/* ---- whether --------------------------------------------------------------------------------- */
 
 static bool
 is_box(const Nest *n)
@@ -336,7 +361,7 @@ free_name(Arena *a, const Nest *n, uint32_t i)
     for (uint32_t p = 0; p < n->nin + n->nout; p++)
         if (!strcmp(n->param[p].name, name)) {
             name = arena_printf(a, "%s_", name);
-            p = UINT32_MAX;                          /* the longer one may be taken as well */
+            p = UINT32_MAX; /* the longer one may be taken as well */
         }
     return name;
 }
@@ -345,7 +370,12 @@ const Nest *
 normalise_places(Ctx *c, const Nest *n, PlaceTables *out)
 {
     Arena *scratch = arena_child(c->arena);
-    Finder f = { .c = c, .scratch = scratch, .n = n, .done = { .arena = scratch }, .out = out, .map = { .ctx = c, .done = { .arena = scratch } },
+    Finder f = { .c = c,
+                 .scratch = scratch,
+                 .n = n,
+                 .done = { .arena = scratch },
+                 .out = out,
+                 .map = { .ctx = c, .done = { .arena = scratch } },
                  .unwanted = { .ctx = c, .done = { .arena = scratch } } };
     const Nest *rest = NULL;
 
@@ -395,7 +425,8 @@ normalise_tables(Ctx *c, const Nest *n, const PlaceTable *table, uint32_t count)
                 rank++;
             }
     for (uint32_t i = 0; i < count; i++)
-        nest_write(&b, nest_out(&b, arena_printf(scratch, "o%u", i), table[i].type), own, scalar_subst(c, table[i].value, bind, rank));
+        nest_write(&b, nest_out(&b, arena_printf(scratch, "o%u", i), table[i].type), own,
+                   scalar_subst(c, table[i].value, bind, rank));
     arena_free(scratch);
     return nest_finish(&b);
 }

@@ -34,7 +34,7 @@ typedef struct {
     TokenMap m;
     /* of values of the old graph, as they were; 0 of those that are packed */
     ValueId *map;
-    ValueId *packed;                 /* of values with tokens, packed */
+    ValueId *packed; /* of values with tokens, packed */
     /* of packed scores, by values of the old graph: where two tokens are of different sequences */
     Pad *apart;
     TokenTables t;
@@ -129,8 +129,8 @@ typedef struct {
     uint32_t fresh[NEST_MAX_AXES];
     /* of axes of sequences: the new axis that an output has of it; NO_SLOT: none */
     uint32_t of_sequence[NEST_MAX_AXES];
-    uint32_t row, column, place;     /* inputs */
-    Pad *apart;                      /* [nin] */
+    uint32_t row, column, place; /* inputs */
+    Pad *apart;                  /* [nin] */
 } Change;
 
 static const Expr *
@@ -227,9 +227,9 @@ change_tokens(ScalarMap *map, const Scalar *s)
         if (pad_is_identity(c, s,
                             tokens_apart(&k->r->m, k->n, k->in, &k->runs, s->arg[0], k->apart)))
             continue;
-        const Scalar *own = scalar_select(
-            c, together(k, f, k->fresh[x]), s->arg[0],
-            combiner_identity(c, s->u.reduce.combiner, s->arg[0]->dtype));
+        const Scalar *own =
+            scalar_select(c, together(k, f, k->fresh[x]), s->arg[0],
+                          combiner_identity(c, s->u.reduce.combiner, s->arg[0]->dtype));
         s = scalar_reduce(c, s->u.reduce.combiner, s->u.reduce.axes, &own, 1);
     }
     return s;
@@ -261,8 +261,7 @@ old_axes(Change *k)
             continue;
         const Expr *e = expr_axis(c, f), *row = number_at(k, k->row, &e, 1, k->r->m.batch),
                    *column = number_at(k, k->column, &e, 1, k->r->m.length);
-        bind[b.n++] =
-            (Binding){ { VAR_AXIS, x }, k->runs.run[x] == RUNS_SEQUENCES ? row : column };
+        bind[b.n++] = (Binding){ { VAR_AXIS, x }, k->runs.run[x] == RUNS_SEQUENCES ? row : column };
     }
     return b;
 }
@@ -281,8 +280,7 @@ add_axes(Change *k, bool packed)
         uint32_t f = k->fresh[x] = k->e.nest.naxis++;
         k->e.axis[f] = (Axis){ nest_fresh_axis(k->r->c, &k->e, k->n->axis[x].name),
                                k->n->axis[x].kind, k->r->t.tokens };
-        if (k->n->axis[x].kind == AXIS_PARALLEL &&
-            k->of_sequence[k->runs.sequence[x]] == NO_SLOT)
+        if (k->n->axis[x].kind == AXIS_PARALLEL && k->of_sequence[k->runs.sequence[x]] == NO_SLOT)
             k->of_sequence[k->runs.sequence[x]] = f;
     }
     return true;
@@ -336,7 +334,7 @@ change_write(Change *k, const Tokens *out, const Type *t, uint32_t f[2])
     uint32_t own = 0;
     TokenRead written;
 
-    tokens_read(&k->r->m, k->n, &k->runs, out, w->at, &written);     /* it packs: it is at axes */
+    tokens_read(&k->r->m, k->n, &k->runs, out, w->at, &written); /* it packs: it is at axes */
     for (uint32_t i = 0; i < out->ndigit; i++) {
         Counts counts = out->digit[i].counts;
         if (counts == DIGIT_SEQUENCE)
@@ -553,7 +551,10 @@ is_given(const Graph *g, Var symbol)
     return false;
 }
 
-typedef struct { LateSize at[2 * TN_MAX_RANK]; uint32_t n; } LateSizes;
+typedef struct {
+    LateSize at[2 * TN_MAX_RANK];
+    uint32_t n;
+} LateSizes;
 
 /* Symbols of sequences and columns that no input has any more. False, reported: such a size is more
  * than a symbol. */
@@ -649,7 +650,10 @@ normalise_ragged(const Graph *g, ValueId mask, const RaggedHow *how, RaggedRepor
     for (ValueId v = 1; v < g->value.n && how->padded; v++)
         r.m.of[v].packed = false;
     r.to = graph_rebuild(g, &r.map);
-    r.t = (TokenTables){ .c = r.c, .to = r.to, .batch = r.m.batch, .length = r.m.length,
+    r.t = (TokenTables){ .c = r.c,
+                         .to = r.to,
+                         .batch = r.m.batch,
+                         .length = r.m.length,
                          .name = g->value.at[mask].name };
     ok = how->packed_io ? take_packed(&r, how) : tables_of_mask(&r.t, r.map[mask], how->density);
     for (NodeId id = 1; id < g->node.n && ok; id++)

@@ -45,7 +45,11 @@ see_sum(void *user, const Scalar *s)
 }
 
 /* A nest over these axes of n, whose inputs are n's, and one of type `more` behind, if not NULL. */
-typedef struct { NestBuilder b; Binding bind[NEST_MAX_AXES]; uint32_t nbind, more; } Making;
+typedef struct {
+    NestBuilder b;
+    Binding bind[NEST_MAX_AXES];
+    uint32_t nbind, more;
+} Making;
 
 static Making
 begin(Ctx *c, const Nest *n, const char *name, AxisSet axes, const Type *more)
@@ -59,8 +63,8 @@ begin(Ctx *c, const Nest *n, const char *name, AxisSet axes, const Type *more)
     for (uint32_t k = 0; k < n->naxis; k++) {
         const Axis *x = &n->axis[k];
         if (axes >> k & 1)
-            m.bind[m.nbind++] = (Binding){ { VAR_AXIS, k },
-                                           nest_axis(&m.b, x->name, x->kind, x->extent) };
+            m.bind[m.nbind++] =
+                (Binding){ { VAR_AXIS, k }, nest_axis(&m.b, x->name, x->kind, x->extent) };
     }
     return m;
 }
@@ -80,7 +84,10 @@ sum_alone(Ctx *c, Arena *a, const Nest *n, const Scalar *sum, AxisSet own, const
     const Expr *at[TN_MAX_RANK];
     uint32_t out = nest_out(&m.b, "p", t), rank = 0;
     Bindings all = { m.bind, m.nbind };
-    ScalarMap map = { .expr = bindings_apply, .axes = bindings_axes, .user = &all, .ctx = c,
+    ScalarMap map = { .expr = bindings_apply,
+                      .axes = bindings_axes,
+                      .user = &all,
+                      .ctx = c,
                       .done = { .arena = a } };
 
     for (uint32_t k = 0; k < n->naxis; k++)
@@ -106,7 +113,10 @@ without_sum(Ctx *c, Arena *a, const Nest *n, const Scalar *sum, AxisSet own, con
         if (own >> k & 1)
             at[rank++] = axis_in(c, &m, k);
     Bindings bind = { m.bind, m.nbind };
-    ScalarMap map = { .expr = bindings_apply, .axes = bindings_axes, .user = &bind, .ctx = c,
+    ScalarMap map = { .expr = bindings_apply,
+                      .axes = bindings_axes,
+                      .user = &bind,
+                      .ctx = c,
                       .done = { .arena = a } };
     map_put(&map.done, MAP_PTR(sum), MAP_PTR(nest_load(&m.b, m.more, at)));
     const Scalar *value = scalar_map(&map, w->value);

@@ -83,7 +83,12 @@ tokens_by_shape(const TokenMap *m, const Type *t)
 
 /* ---- splitting ------------------------------------------------------------------------------- */
 
-typedef struct { const TokenMap *m; const Nest *n; uint32_t axis; const Expr *divisor; } Split;
+typedef struct {
+    const TokenMap *m;
+    const Nest *n;
+    uint32_t axis;
+    const Expr *divisor;
+} Split;
 
 /* Axis x in steps of `by`, if that is a digit of it. */
 static void
@@ -93,8 +98,7 @@ split_at(Split *s, uint32_t x, const Expr *by)
     bool proper = by && !expr_is(by, 1) && by != a->extent && !expr_axes(by) &&
                   !expr_uses_kind(by, VAR_COMPUTED);
 
-    if (!s->divisor && proper && a->kind != AXIS_SCAN &&
-        expr_exact_div(s->m->c, a->extent, by)) {
+    if (!s->divisor && proper && a->kind != AXIS_SCAN && expr_exact_div(s->m->c, a->extent, by)) {
         s->axis = x;
         s->divisor = by;
     }
@@ -136,7 +140,10 @@ split_index(Split *s, const Tokens *t, const Expr *const *at)
     }
 }
 
-typedef struct { Bindings axes; uint32_t outer, inner; } Digits;
+typedef struct {
+    Bindings axes;
+    uint32_t outer, inner;
+} Digits;
 
 static AxisSet
 digit_axes(ScalarMap *map, AxisSet axes)
@@ -157,7 +164,10 @@ split(const Split *s)
         expr_add(c, expr_mul(c, s->divisor, expr_axis(c, outer)), expr_axis(c, inner));
     Binding bind = { { VAR_AXIS, outer }, both };
     Digits digits = { { &bind, 1 }, outer, inner };
-    ScalarMap map = { .expr = bindings_apply, .axes = digit_axes, .user = &digits, .ctx = c,
+    ScalarMap map = { .expr = bindings_apply,
+                      .axes = digit_axes,
+                      .user = &digits,
+                      .ctx = c,
                       .done = { .arena = e.scratch } };
 
     e.axis[inner] = e.axis[outer];
@@ -221,8 +231,7 @@ axes_at(const TokenMap *m, const Nest *n, const Tokens *t, const Expr *const *at
         out->at_place |= x == NO_SLOT;
     }
     return out->batch != NO_SLOT &&
-           !(out->at_place &&
-             (t->count > 1 || expr_axes(out->column) & ~axis_one(out->batch)));
+           !(out->at_place && (t->count > 1 || expr_axes(out->column) & ~axis_one(out->batch)));
 }
 
 bool
@@ -287,8 +296,7 @@ tokens_runs(const TokenMap *m, const Nest *n, const ValueId *in, const Tokens *o
 /* One more digit of dimension d; neighbours that count neither sequences nor tokens are one. False:
  * too many. */
 static bool
-add_digit(const TokenMap *m, Tokens *t, Digit *digit, uint32_t d, Counts counts,
-          const Expr *extent)
+add_digit(const TokenMap *m, Tokens *t, Digit *digit, uint32_t d, Counts counts, const Expr *extent)
 {
     Digit *last = t->ndigit ? &digit[t->ndigit - 1] : NULL;
 

@@ -24,7 +24,10 @@ table(TokenTables *t, const char *name, const Type *type, uint32_t nin, const Va
 {
     Ctx *c = t->c;
     const NestName names[] = {
-        { "n", t->batch }, { "s", t->length }, { "t", t->tokens }, { "last", t->last },
+        { "n", t->batch },
+        { "s", t->length },
+        { "t", t->tokens },
+        { "last", t->last },
     };
     NestParam param[3];
 
@@ -34,8 +37,11 @@ table(TokenTables *t, const char *name, const Type *type, uint32_t nin, const Va
         param[i] = (NestParam){ sym(c, in_name[i]), t->to->value.at[in[i]].type };
     }
     param[nin] = (NestParam){ sym(c, "o"), type };
-    const Nest *n = nest_of_text(c, name, nin, 1, param, t->last ? 4 : t->tokens ? 3 : 2, names,
-                                 body);
+    const Nest *n = nest_of_text(c, name, nin, 1, param,
+                                 t->last     ? 4
+                                 : t->tokens ? 3
+                                             : 2,
+                                 names, body);
     if (!n)
         return 0;
     ValueId out = graph_value(t->to, name, type);
@@ -120,11 +126,11 @@ tables_of_mask(TokenTables *t, ValueId mask, double density)
     bool logical = t->to->value.at[mask].type->dtype == DT_BOOL;
 
     t->tokens = NULL;
-    t->tokens = symbol_of(t,
-                          table(t, "token_count", one, 1, &mask, names,
-                                of_mask(t, logical, "o[i] = sum b<n>, j<s>: %s ? i64(1) : 0",
-                                        "b, j")),
-                          all);
+    t->tokens =
+        symbol_of(t,
+                  table(t, "token_count", one, 1, &mask, names,
+                        of_mask(t, logical, "o[i] = sum b<n>, j<s>: %s ? i64(1) : 0", "b, j")),
+                  all);
     if (!t->tokens)
         return false;
     count_tokens(t, density);
@@ -135,16 +141,17 @@ tables_of_mask(TokenTables *t, ValueId mask, double density)
         const Expr *odd = symbol_of(t, neither, NULL);
         if (!odd)
             return false;
-        const char *why =
-            arena_printf(t->to->arena, "input %s: with --ragged each element is 1 of a token or 0 "
-                                       "of padding, and {got} are another number", t->name);
+        const char *why = arena_printf(t->to->arena,
+                                       "input %s: with --ragged each element is 1 of a token or 0 "
+                                       "of padding, and {got} are another number",
+                                       t->name);
         VEC_PUSH(t->to->arena, &t->to->constraints,
                  ((Constraint){ .a = odd, .b = expr_int(c, 0), .why = why, .said = "" }));
     }
     ValueId in[2] = { mask, 0 };
-    in[1] = table(t, "upto", list_type(t, DT_I64, all), 1, in, names,
-                  of_mask(t, logical, "o[x] = scan x: o[x - 1 | 0] + (%s ? i64(1) : 0)",
-                          "x // s, x % s"));
+    in[1] = table(
+        t, "upto", list_type(t, DT_I64, all), 1, in, names,
+        of_mask(t, logical, "o[x] = scan x: o[x - 1 | 0] + (%s ? i64(1) : 0)", "x // s, x % s"));
     t->row = place_in_batch(t, in, logical, "row", "b");
     t->column = place_in_batch(t, in, logical, "column", "j");
     t->place = table(t, "place", place_type(t), 2, in, names,
@@ -210,7 +217,10 @@ static void
 require(TokenTables *t, const Expr *got, const Expr *want, const Expr *at, const char *why)
 {
     Arena *a = t->to->arena;
-    Constraint k = { .a = got, .b = want, .said = "", .at = at,
+    Constraint k = { .a = got,
+                     .b = want,
+                     .said = "",
+                     .at = at,
                      .why = arena_printf(a, "input %s: %s", t->name, why) };
 
     VEC_PUSH(a, &t->to->constraints, k);
@@ -234,21 +244,20 @@ tables_of_offsets(TokenTables *t, ValueId offsets, uint32_t nlate, const LateSiz
             "sequence 0 begins at row {got}; the first row is {want}");
     require(t, expr_sub(c, size[BEGIN], size[DROP]), size[BEGIN], size[BAD],
             "sequence {at} ends at row {got} and begins at row {want}");
-    t->last = size[LAST];            /* so that what is computed by it follows the checks */
+    t->last = size[LAST]; /* so that what is computed by it follows the checks */
     require(t, size[LAST], t->tokens, NULL,
             "the last sequence ends at row {got}; {want} rows are given");
     if (possible.hi < INT64_MAX)
-        require(t, size[LONGEST], expr_min(c, size[LONGEST], expr_int(c, possible.hi)),
-                size[WHERE], "sequence {at} has {got} tokens; at most {want} are possible");
+        require(t, size[LONGEST], expr_min(c, size[LONGEST], expr_int(c, possible.hi)), size[WHERE],
+                "sequence {at} has {got} tokens; at most {want} are possible");
     ValueId ends = table(t, "ends", list_type(t, DT_I32, expr_offset(c, t->tokens, 1)), 1, in,
                          names, "for b<n>: o[at(offsets[b + 1] + last - t, t + 1)] sum= i32(1)");
     t->row = table(t, "row", list, 1, &ends, &marks, "o[f] = scan f: o[f - 1 | 0] + marks[f]");
     in[1] = t->row;
-    t->column = table(t, "column", list, 2, in, names,
-                      "o[f] = i32(f - offsets[at(row[f], n)])");
+    t->column = table(t, "column", list, 2, in, names, "o[f] = i32(f - offsets[at(row[f], n)])");
     t->place = table(t, "place", place_type(t), 1, in, names,
                      "o[b, j] = i32(j < offsets[b + 1] - offsets[b] ? offsets[b] + j : -1)");
-    *mask = table(t, "mask", type, 1, in, names,
-                  "o[b, j] = j < offsets[b + 1] - offsets[b] ? 1 : 0");
+    *mask =
+        table(t, "mask", type, 1, in, names, "o[b, j] = j < offsets[b + 1] - offsets[b] ? 1 : 0");
     return t->row && t->column && t->place && *mask;
 }

@@ -11,14 +11,14 @@
 
 typedef struct {
     Ctx *c;
-    Graph *to;                       /* which the nests are added to */
-    const Expr *batch, *length;      /* of the batch as it is padded */
-    const char *name;                /* of the input that says it, for messages */
+    Graph *to;                  /* which the nests are added to */
+    const Expr *batch, *length; /* of the batch as it is padded */
+    const char *name;           /* of the input that says it, for messages */
     /* the number of tokens: from a mask a symbol that a node defines, from offsets the rows of what
      * is given */
     const Expr *tokens;
-    const Expr *last;                /* the end of the last sequence, as offsets say; else NULL */
-    ValueId row, column, place;      /* i32[tokens], i32[tokens], i32[batch, length] */
+    const Expr *last;           /* the end of the last sequence, as offsets say; else NULL */
+    ValueId row, column, place; /* i32[tokens], i32[tokens], i32[batch, length] */
 } TokenTables;
 
 /* Of a value of `to`: i64, bool or another number [batch, length], 1 of a token and 0 of padding,
@@ -30,7 +30,10 @@ bool tables_of_mask(TokenTables *t, ValueId mask, double density);
  * Checked when it runs: they begin at 0, do not decrease, end at the last row, and no sequence is
  * longer than `length` may be. Symbols [nlate] of `batch` or `length` that no input has any more
  * are defined. *mask: what the mask would be, of its type. False: reported. */
-typedef struct { Var symbol; bool is_batch; } LateSize;
+typedef struct {
+    Var symbol;
+    bool is_batch;
+} LateSize;
 bool tables_of_offsets(TokenTables *t, ValueId offsets, uint32_t nlate, const LateSize *late,
                        const Type *type, double density, ValueId *mask);
 

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST_SHOWN = 24 };            /* operations of a form that is put where it is read */
+enum { MOST_SHOWN = 24 }; /* operations of a form that is put where it is read */
 
 /* ---- what padding holds ---------------------------------------------------------------------- */
 
@@ -19,7 +19,7 @@ typedef struct {
     const Runs *runs;
     /* at padding; NO_SLOT: two tokens are of different sequences */
     uint32_t axis;
-    const Pad *apart;                /* then, by slots: of scores */
+    const Pad *apart; /* then, by slots: of scores */
 } Look;
 
 static Pad pad_of(const Look *l, const Scalar *s);
@@ -85,7 +85,10 @@ pad_of_reduction(const Look *l, const Scalar *s)
 
     switch (s->u.reduce.combiner) {
     case COMB_SUM: return value_of(x) == 0 ? x : (Pad){ NULL };
-    case COMB_MAX: case COMB_MIN: case COMB_ANY: case COMB_ALL: return x;
+    case COMB_MAX:
+    case COMB_MIN:
+    case COMB_ANY:
+    case COMB_ALL: return x;
     default: return (Pad){ NULL };
     }
 }
@@ -175,10 +178,10 @@ pad_of(const Look *l, const Scalar *s)
         x = pad_of(l, s->arg[0]);
         return x.number ? number(scalar_cast(l->m->c, s->dtype, x.number))
                         : (Pad){ NULL, x.hidden && dtype_is_float(s->dtype) };
-    case S_INDEX: case S_AT: case S_ITEM:
-        return (Pad){ NULL };
-    default:
-        return s->narg == 1 || s->narg == 2 ? pad_of_operation(l, s) : (Pad){ NULL };
+    case S_INDEX:
+    case S_AT:
+    case S_ITEM: return (Pad){ NULL };
+    default: return s->narg == 1 || s->narg == 2 ? pad_of_operation(l, s) : (Pad){ NULL };
     }
 }
 
@@ -232,8 +235,8 @@ tokens_shown(const TokenMap *m, const Node *node, ValueId *in)
         in[i] = node_in(m->g, node, i);
     for (uint32_t slot = 0; n && slot < n->nin;) {
         ValueId v = in[slot];
-        const Nest *form = m->of[v].shown ? m->of[v].shown
-                                          : form_of_number(m->c, &m->g->value.at[v]);
+        const Nest *form =
+            m->of[v].shown ? m->of[v].shown : form_of_number(m->c, &m->g->value.at[v]);
         const Nest *with = form ? nest_inline(m->c, n, slot, form, 0) : NULL;
         if (!with) {
             slot++;
@@ -258,8 +261,7 @@ static bool
 is_plain(Ctx *c, const Node *n)
 {
     return n->callee == CALL_NEST && n->nest->nout == 1 && n->nest->nwrite == 1 &&
-           !nest_axes_of_kind(n->nest, AXIS_SCAN) &&
-           write_is_plain(c, n->nest, &n->nest->write[0]);
+           !nest_axes_of_kind(n->nest, AXIS_SCAN) && write_is_plain(c, n->nest, &n->nest->write[0]);
 }
 
 /* Can a split nest's output be written for tokens alone? Then each sequence that it goes over has

@@ -31,7 +31,7 @@
 
 /* What an element is, as far as it is known; neither: anything. */
 typedef struct {
-    const Scalar *number;            /* this constant */
+    const Scalar *number; /* this constant */
     /* at most NORMALISE_HIDES, and what is added to it does not matter */
     bool hidden;
 } Pad;
@@ -40,20 +40,24 @@ typedef struct {
 typedef enum { DIGIT_OTHER, DIGIT_SEQUENCE, DIGIT_TOKEN, DIGIT_OTHER_TOKEN /* of scores */ } Counts;
 
 /* Digits of one dimension follow each other, the most significant first. */
-typedef struct { uint8_t dim; Counts counts; const Expr *extent; } Digit;
+typedef struct {
+    uint8_t dim;
+    Counts counts;
+    const Expr *extent;
+} Digit;
 
 enum { MOST_DIGITS = 2 * TN_MAX_RANK };
 
 /* Of a value. */
 typedef struct {
-    uint8_t count;                   /* digits that count tokens: 0, 1, or 2 as of scores */
-    uint8_t ndigit;                  /* of all dimensions; 0 where count is 0 */
+    uint8_t count;  /* digits that count tokens: 0, 1, or 2 as of scores */
+    uint8_t ndigit; /* of all dimensions; 0 where count is 0 */
     const Digit *digit;
-    Pad pad[2];                      /* its elements where token i is padding, the other is none */
+    Pad pad[2]; /* its elements where token i is padding, the other is none */
     /* its elements where nothing is padding, a nest without inputs; NULL: they follow from more
      * than indices */
     const Nest *shown;
-    bool asked;                      /* a node needs its padding */
+    bool asked; /* a node needs its padding */
     /* it is computed for tokens alone: what makes it can be, and no output needs its padding */
     bool packed;
 } Tokens;
@@ -71,11 +75,11 @@ typedef struct {
 
 /* Where a load reads tokens: at axes, or at one place of each sequence. */
 typedef struct {
-    const Expr *digit[MOST_DIGITS];  /* of the index */
-    bool at_place;                   /* then column is the place */
-    uint32_t batch;                  /* the axis of RUNS_SEQUENCES */
+    const Expr *digit[MOST_DIGITS]; /* of the index */
+    bool at_place;                  /* then column is the place */
+    uint32_t batch;                 /* the axis of RUNS_SEQUENCES */
     const Expr *sequence, *column;
-    uint32_t axis[2];                /* of both tokens: RUNS_COLUMNS */
+    uint32_t axis[2]; /* of both tokens: RUNS_COLUMNS */
 } TokenRead;
 
 typedef struct {
@@ -83,8 +87,8 @@ typedef struct {
     Arena *a;
     const Graph *g;
     ValueId mask;
-    const Expr *batch, *length;      /* its dimensions */
-    Tokens *of;                      /* [value.n] */
+    const Expr *batch, *length; /* its dimensions */
+    Tokens *of;                 /* [value.n] */
     /* [node.n] why the node needs the padding of what it reads, behind its name; NULL: it does not
      * by itself */
     const char **why;

@@ -1,21 +1,24 @@
 /* turns: a scan that sums over what it has made becomes a loop of nests.
  *
- *     s[b, t, j] = scan t: f(x[t, b, j], sum k: (t == 0 ? h[b, k] : s[b, max(t - 1, 0), k]) * r[k, j])
+ *     s[b, t, j] = scan t: f(x[t, b, j], sum k: (t == 0 ? h[b, k] : s[b, max(t - 1, 0), k]) * r[k,
+ *     j])
  *
- * walks one step after the other, and in each step is a product like any other: so it becomes a loop (graph.h) whose
- * carried value is the state before, whose body is a nest for each sum and one for the rest, and whose stacked results are
- * the states of all steps. Products in the body are scheduled, shared out and laid out as all products are; a nest that is
- * one scan could only sum element by element.
+ * walks one step after the other, and in each step is a product like any other: so it becomes a
+ * loop (graph.h) whose carried value is the state before, whose body is a nest for each sum and one
+ * for the rest, and whose stacked results are the states of all steps. Products in the body are
+ * scheduled, shared out and laid out as all products are; a nest that is one scan could only sum
+ * element by element.
  *
  *     before[b, j] = h[b, j]
  *     loop t: q[b, j] = sum k: before[b, k] * r[k, j]        s_t[b, j] = f(x[t, b, j], q[b, j])
  *     s[b, t, j] = stacked[t, b, j]
  *
- * A scan may take several steps for a turn (u = 2*t + p): the value of each phase p is then a part of the body, and later
- * phases read the earlier ones of their turn.
+ * A scan may take several steps for a turn (u = 2*t + p): the value of each phase p is then a part
+ * of the body, and later phases read the earlier ones of their turn.
  *
- * What is left as it is: scans without sums over their own past (vectors and rows serve those), scans that look further
- * back than one turn, and scans whose first step is not told by a test of t == 0.
+ * What is left as it is: scans without sums over their own past (vectors and rows serve those),
+ * scans that look further back than one turn, and scans whose first step is not told by a test of t
+ * == 0.
  */
 #include "normalise/normalise.h"
 
@@ -26,27 +29,35 @@
 enum { MOST_PHASES = 4 };
 
 typedef VEC(const Type *) Types;
-typedef struct { const Nest *nest; const uint32_t *value; } Step;        /* value [nin + nout]: numbers of values */
+/* value [nin + nout]: numbers of values */
+typedef struct {
+    const Nest *nest;
+    const uint32_t *value;
+} Step;
 
 typedef struct {
     Ctx *c;
     Arena *a;
     const Nest *n;
-    uint32_t t;                      /* the axis that is walked; as the turn's number once phases are apart */
+    /* the axis that is walked; as the turn's number once phases are apart */
+    uint32_t t;
     int64_t phases;
     const Expr *turns;
     Ranges ranges;
-    Types type;                      /* of the values of a turn: the nest's inputs, the turn's number, states before, … */
-    uint32_t before;                 /* the first of these, one for each output */
-    const Scalar **initial;          /* [nout]: a state before the first turn, over its own dimensions; NULL: not read */
-    uint32_t *dim;                   /* [nout]: along which dimension of each output steps follow each other */
-    uint32_t (*made)[MOST_PHASES];   /* [nout]: the values of each phase */
+    /* of the values of a turn: the nest's inputs, the turn's number, states before, … */
+    Types type;
+    uint32_t before; /* the first of these, one for each output */
+    /* [nout]: a state before the first turn, over its own dimensions; NULL: not read */
+    const Scalar **initial;
+    /* [nout]: along which dimension of each output steps follow each other */
+    uint32_t *dim;
+    uint32_t (*made)[MOST_PHASES]; /* [nout]: the values of each phase */
     VEC(Step) step;
-    int64_t phase;                   /* that is looked at */
+    int64_t phase; /* that is looked at */
     bool ok, sums;
 } Turns;
 
-/* ---- which scans ------------------------------------------------------------------------------------------- */
+/* ---- which scans ----------------------------------------------------------------------------- */
 
 static Var
 turn_var(const Turns *w)
@@ -111,9 +122,12 @@ find_walk(Turns *w)
     return scans == 1 && nest_axes_of_kind(n, AXIS_REDUCE) && writes_steps(w);
 }
 
-/* ---- a phase ----------------------------------------------------------------------------------------------- */
+/* ---- a phase --------------------------------------------------------------------------------- */
 
-typedef struct { Turns *w; Binding bind; } Phase;
+typedef struct {
+    Turns *w;
+    Binding bind;
+} Phase;
 
 static const Expr *
 to_phase(ScalarMap *m, const Expr *e)
@@ -137,19 +151,23 @@ value_of_phase(Turns *w, const Scalar *value)
     Arena *scratch = arena_child(w->a);
     const Expr *t = expr_var(w->c, turn_var(w));
     Phase p = { w, { turn_var(w), expr_offset(w->c, expr_scale(w->c, t, w->phases), w->phase) } };
-    ScalarMap m = { .expr = to_phase, .node = decided, .user = &p, .ctx = w->c, .done = { .arena = scratch } };
+    ScalarMap m = {
+        .expr = to_phase, .node = decided, .user = &p, .ctx = w->c, .done = { .arena = scratch }
+    };
     const Scalar *s = scalar_map(&m, value);
 
     arena_free(scratch);
     return s;
 }
 
-/* Which state a read of an output is: phases: the one before this turn; less: that phase of this turn; -1: another. */
+/* Which state a read of an output is: phases: the one before this turn; less: that phase of this
+ * turn; -1: another. */
 static int64_t
 phase_of_read(const Turns *w, const Scalar *load)
 {
     Ctx *c = w->c;
-    const Expr *first = expr_scale(c, expr_var(c, turn_var(w)), w->phases), *at = load->u.load.at[w->dim[load->u.load.slot - w->n->nin]];
+    const Expr *first = expr_scale(c, expr_var(c, turn_var(w)), w->phases),
+               *at = load->u.load.at[w->dim[load->u.load.slot - w->n->nin]];
 
     if (at == expr_simplify(c, &w->ranges, expr_max(c, expr_offset(c, first, -1), expr_int(c, 0))))
         return w->phases;
@@ -177,7 +195,8 @@ state_index(const Turns *w, const Scalar *load, const Expr **at)
     return rank;
 }
 
-/* `first` is what stands in place of a state before the first turn: the same over the state's own dimensions for all reads. */
+/* `first` is what stands in place of a state before the first turn: the same over the state's own
+ * dimensions for all reads. */
 static void
 note_initial(Turns *w, const Scalar *first, const Scalar *load)
 {
@@ -202,7 +221,11 @@ note_initial(Turns *w, const Scalar *first, const Scalar *load)
     w->initial[o] = s;
 }
 
-typedef struct { Turns *w; const Scalar *begins; Map done; } Seek;
+typedef struct {
+    Turns *w;
+    const Scalar *begins;
+    Map done;
+} Seek;
 
 /* Selects of the first turn: from then on they are the state before. */
 static void
@@ -211,11 +234,13 @@ seek_initial(void *user, const Scalar *s)
     Seek *k = user;
     Turns *w = k->w;
 
-    if (s->op == S_SELECT && s->arg[0] == k->begins && is_state(w, s->arg[2]) && phase_of_read(w, s->arg[2]) == w->phases) {
+    if (s->op == S_SELECT && s->arg[0] == k->begins && is_state(w, s->arg[2]) &&
+        phase_of_read(w, s->arg[2]) == w->phases) {
         const Expr *at[TN_MAX_RANK];
         uint32_t rank = state_index(w, s->arg[2], at), o = s->arg[2]->u.load.slot - w->n->nin;
         note_initial(w, s->arg[1], s->arg[2]);
-        map_put(&k->done, MAP_PTR(s), MAP_PTR(scalar_load(w->c, s->dtype, w->before + o, rank, at, NULL)));
+        map_put(&k->done, MAP_PTR(s),
+                MAP_PTR(scalar_load(w->c, s->dtype, w->before + o, rank, at, NULL)));
     }
 }
 
@@ -235,7 +260,10 @@ read_state(ScalarMap *m, const Scalar *load)
     return scalar_load(w->c, load->dtype, w->made[o][phase], rank, at, NULL);
 }
 
-typedef struct { const Turns *w; bool state, sum; } Inside;
+typedef struct {
+    const Turns *w;
+    bool state, sum;
+} Inside;
 
 static void
 seek_state(void *user, const Scalar *s)
@@ -278,17 +306,19 @@ value_in_turn(Turns *w, const Scalar *value)
     const Scalar *s = value_of_phase(w, value);
     Seek k = { .w = w, .done = { .arena = scratch } };
 
-    k.begins = scalar_2(c, S_EQ, scalar_index(c, expr_var(c, turn_var(w))), scalar_int(c, DT_I64, 0));
+    k.begins =
+        scalar_2(c, S_EQ, scalar_index(c, expr_var(c, turn_var(w))), scalar_int(c, DT_I64, 0));
     scalar_visit(c, s, seek_sum, w);
     scalar_visit(c, s, seek_initial, &k);
-    ScalarMap states = { .load = read_state, .user = w, .ctx = c, .done = k.done }, turn = { .expr = to_turn, .user = w, .ctx = c, .done = { .arena = scratch } };
+    ScalarMap states = { .load = read_state, .user = w, .ctx = c, .done = k.done },
+              turn = { .expr = to_turn, .user = w, .ctx = c, .done = { .arena = scratch } };
     s = w->ok ? scalar_map(&states, s) : NULL;
     s = w->ok ? scalar_map(&turn, s) : NULL;
     arena_free(scratch);
     return w->ok ? s : NULL;
 }
 
-/* ---- nests of a turn ------------------------------------------------------------------------------------------ */
+/* ---- nests of a turn ------------------------------------------------------------------------- */
 
 static uint32_t
 add_value(Turns *w, const Type *t)
@@ -303,11 +333,15 @@ begin_step(const Turns *w, const char *what)
     NestBuilder b = nest_begin(w->c, arena_printf(w->a, "%s_%s", w->n->name, what));
 
     for (uint32_t i = 0; i < w->type.n; i++)
-        nest_in(&b, i < w->n->nin ? w->n->param[i].name : arena_printf(w->a, i == w->n->nin ? "turn" : "v%u", i - w->n->nin), w->type.at[i]);
+        nest_in(&b,
+                i < w->n->nin ? w->n->param[i].name
+                              : arena_printf(w->a, i == w->n->nin ? "turn" : "v%u", i - w->n->nin),
+                w->type.at[i]);
     return b;
 }
 
-/* The nest without what it does not read, and its outputs as new values, the first of which is returned. */
+/* The nest without what it does not read, and its outputs as new values, the first of which is
+ * returned. */
 static uint32_t
 end_step(Turns *w, NestBuilder *b)
 {
@@ -330,7 +364,11 @@ end_step(Turns *w, NestBuilder *b)
 }
 
 /* Axes of the scan in a nest of a turn: bind[] from the old to the new ones. */
-typedef struct { Binding bind[NEST_MAX_AXES]; uint32_t nbind; const Expr *at[NEST_MAX_AXES], *dim[NEST_MAX_AXES]; } Renumber;
+typedef struct {
+    Binding bind[NEST_MAX_AXES];
+    uint32_t nbind;
+    const Expr *at[NEST_MAX_AXES], *dim[NEST_MAX_AXES];
+} Renumber;
 
 static uint32_t
 take_axes(const Turns *w, NestBuilder *b, AxisSet axes, Renumber *r)
@@ -341,7 +379,8 @@ take_axes(const Turns *w, NestBuilder *b, AxisSet axes, Renumber *r)
         if (axes >> k & 1) {
             const Axis *axis = &w->n->axis[k];
             r->dim[count] = axis->extent;
-            r->at[count] = nest_axis(b, axis->name, axis->kind == AXIS_SCAN ? AXIS_PARALLEL : axis->kind, axis->extent);
+            r->at[count] = nest_axis(
+                b, axis->name, axis->kind == AXIS_SCAN ? AXIS_PARALLEL : axis->kind, axis->extent);
             r->bind[r->nbind++] = (Binding){ { VAR_AXIS, k }, r->at[count++] };
         }
     return count;
@@ -351,14 +390,21 @@ static const Scalar *
 renumber(Turns *w, Renumber *r, const Scalar *s)
 {
     Arena *scratch = arena_child(w->a);
-    ScalarMap m = { .expr = bindings_apply, .axes = bindings_axes, .user = &(Bindings){ r->bind, r->nbind }, .ctx = w->c, .done = { .arena = scratch } };
+    ScalarMap m = { .expr = bindings_apply,
+                    .axes = bindings_axes,
+                    .user = &(Bindings){ r->bind, r->nbind },
+                    .ctx = w->c,
+                    .done = { .arena = scratch } };
     const Scalar *to = scalar_map(&m, s);
 
     arena_free(scratch);
     return to;
 }
 
-typedef struct { Turns *w; AxisSet all; } Bound;
+typedef struct {
+    Turns *w;
+    AxisSet all;
+} Bound;
 
 static void
 seek_bound(void *user, const Scalar *s)
@@ -394,7 +440,10 @@ make_sum(Turns *w, const Scalar *sum)
     return scalar_load(w->c, sum->dtype, value, rank, at, NULL);
 }
 
-typedef struct { Arena *a; VEC(const Scalar *) at; } SumList;
+typedef struct {
+    Arena *a;
+    VEC(const Scalar *) at;
+} SumList;
 
 static void
 list_sum(void *user, const Scalar *s)
@@ -405,7 +454,8 @@ list_sum(void *user, const Scalar *s)
         VEC_PUSH(l->a, &l->at, s);
 }
 
-/* The value of output o in this phase, as nests: its sums, what was a value of this phase before, and the rest. */
+/* The value of output o in this phase, as nests: its sums, what was a value of this phase before,
+ * and the rest. */
 static bool
 make_phase(Turns *w, uint32_t o, Map *known)
 {
@@ -446,7 +496,8 @@ make_phase(Turns *w, uint32_t o, Map *known)
     for (uint32_t d = 0; d < n->param[to->out].type->rank; d++)
         if (d != w->dim[o])
             at[rank++] = to->at[d];
-    map_put(known, MAP_PTR(value), MAP_PTR(scalar_load(w->c, value->dtype, w->made[o][w->phase], rank, at, NULL)));
+    map_put(known, MAP_PTR(value),
+            MAP_PTR(scalar_load(w->c, value->dtype, w->made[o][w->phase], rank, at, NULL)));
     return w->ok;
 }
 
@@ -470,7 +521,7 @@ cut_turns(Turns *w, int64_t phases)
     w->ok = true;
     w->sums = false;
     w->initial = NEW_ARRAY(w->a, const Scalar *, n->nout);
-    w->made = (uint32_t (*)[MOST_PHASES])NEW_ARRAY(w->a, uint32_t, n->nout * MOST_PHASES);
+    w->made = (uint32_t(*)[MOST_PHASES])NEW_ARRAY(w->a, uint32_t, n->nout *MOST_PHASES);
     for (uint32_t i = 0; i < n->nin; i++)
         add_value(w, n->param[i].type);
     add_value(w, type_new(w->c, DT_I64, 0, NULL));
@@ -486,14 +537,15 @@ cut_turns(Turns *w, int64_t phases)
     return w->sums;
 }
 
-/* ---- the loop ---------------------------------------------------------------------------------------------- */
+/* ---- the loop -------------------------------------------------------------------------------- */
 
 typedef struct {
     Turns *w;
     Graph *to, *body;
     const Node *node;
-    const ValueId *outer;            /* of the nest's parameters, in the graph around */
-    VEC(Binding) bind, back;         /* symbols inside to what they are outside; outside to inside */
+    const ValueId *outer; /* of the nest's parameters, in the graph around */
+    /* symbols inside to what they are outside; outside to inside */
+    VEC(Binding) bind, back;
 } Loop;
 
 static void
@@ -529,7 +581,10 @@ call_initial(Loop *l, uint32_t o)
     const Type *t = w->type.at[w->before + o];
     const Expr *at[TN_MAX_RANK];
     NestBuilder b = nest_begin(w->c, arena_printf(w->a, "%s_before", w->n->name));
-    ValueId in[NEST_MAX_AXES], out = graph_value(l->to, arena_printf(w->a, "%s_before", l->to->value.at[l->outer[w->n->nin + o]].name), t);
+    ValueId in[NEST_MAX_AXES],
+        out = graph_value(
+            l->to, arena_printf(w->a, "%s_before", l->to->value.at[l->outer[w->n->nin + o]].name),
+            t);
     bool *keep = NEW_ARRAY(w->a, bool, w->n->nin + 1);
     uint32_t kept = 0;
 
@@ -571,7 +626,8 @@ call_turns(Loop *l)
     return count ? v : 0;
 }
 
-/* Output o of the scan from what was stacked: steps to their dimension, phases between each other. */
+/* Output o of the scan from what was stacked: steps to their dimension, phases between each
+ * other. */
 static bool
 call_arrange(Loop *l, uint32_t o, const ValueId *stacked)
 {
@@ -592,9 +648,11 @@ call_arrange(Loop *l, uint32_t o, const ValueId *stacked)
     for (uint32_t d = 0; d < p->type->rank; d++)
         if (d != w->dim[o])
             at[rank++] = axis[d];
-    for (int64_t q = w->phases; q-- > 0; ) {
+    for (int64_t q = w->phases; q-- > 0;) {
         const Scalar *x = nest_load(&b, (uint32_t)q, at);
-        const Scalar *here = scalar_2(c, S_EQ, scalar_index(c, expr_mod(c, step, expr_int(c, w->phases))), scalar_int(c, DT_I64, q));
+        const Scalar *here =
+            scalar_2(c, S_EQ, scalar_index(c, expr_mod(c, step, expr_int(c, w->phases))),
+                     scalar_int(c, DT_I64, q));
         value = value ? scalar_select(c, here, x, value) : x;
     }
     nest_write(&b, out, axis, value);
@@ -604,7 +662,8 @@ call_arrange(Loop *l, uint32_t o, const ValueId *stacked)
     return n != NULL;
 }
 
-/* The body: its inputs are the turn, the condition, the states before and what of the scan's inputs is no constant. */
+/* The body: its inputs are the turn, the condition, the states before and what of the scan's inputs
+ * is no constant. */
 static ValueId *
 make_body(Loop *l, ValueId *args, uint32_t *narg)
 {
@@ -623,10 +682,12 @@ make_body(Loop *l, ValueId *args, uint32_t *narg)
     ValueId go = graph_input(l->body, "go", type_new(c, DT_BOOL, 0, NULL));
     VEC_PUSH(l->body->arena, &l->body->output, go);
     for (uint32_t o = 0; o < n->nout; o++)
-        value[w->before + o] = graph_input(l->body, "before", type_inside(l, w->type.at[w->before + o]));
+        value[w->before + o] =
+            graph_input(l->body, "before", type_inside(l, w->type.at[w->before + o]));
     for (uint32_t i = 0; i < n->nin; i++) {
         const Value *v = &l->to->value.at[l->outer[i]];
-        value[i] = v->data ? graph_const(l->body, v->name, v->type, v->data) : graph_input(l->body, v->name, type_inside(l, v->type));
+        value[i] = v->data ? graph_const(l->body, v->name, v->type, v->data)
+                           : graph_input(l->body, v->name, type_inside(l, v->type));
         if (!v->data)
             args[(*narg)++] = l->outer[i];
     }
@@ -648,7 +709,8 @@ place_loop(Loop *l)
     Turns *w = l->w;
     const Nest *n = w->n;
     uint32_t nstacked = n->nout * (uint32_t)w->phases, narg = 0;
-    ValueId *in = NEW_ARRAY(w->a, ValueId, 2 + n->nout + n->nin), *out = NEW_ARRAY(w->a, ValueId, n->nout + nstacked);
+    ValueId *in = NEW_ARRAY(w->a, ValueId, 2 + n->nout + n->nin),
+            *out = NEW_ARRAY(w->a, ValueId, n->nout + nstacked);
 
     in[narg++] = call_turns(l);
     in[narg++] = 0;
@@ -658,7 +720,9 @@ place_loop(Loop *l)
     ValueId *value = make_body(l, in, &narg);
     for (uint32_t o = 0; o < n->nout; o++) {
         VEC_PUSH(l->body->arena, &l->body->output, value[w->made[o][w->phases - 1]]);
-        out[o] = graph_value(l->to, arena_printf(w->a, "%s_after", l->to->value.at[l->outer[n->nin + o]].name), w->type.at[w->before + o]);
+        out[o] = graph_value(
+            l->to, arena_printf(w->a, "%s_after", l->to->value.at[l->outer[n->nin + o]].name),
+            w->type.at[w->before + o]);
     }
     for (uint32_t i = 0; i < nstacked; i++) {
         uint32_t o = i / (uint32_t)w->phases;
@@ -666,10 +730,17 @@ place_loop(Loop *l)
         const Expr *dim[TN_MAX_RANK + 1] = { w->turns };
         memcpy(dim + 1, t->dim, t->rank * sizeof *dim);
         VEC_PUSH(l->body->arena, &l->body->output, value[w->made[o][i % (uint32_t)w->phases]]);
-        out[n->nout + i] = graph_value(l->to, arena_printf(w->a, "%s_stacked", l->to->value.at[l->outer[n->nin + o]].name), type_new(w->c, t->dtype, t->rank + 1, dim));
+        out[n->nout + i] = graph_value(
+            l->to, arena_printf(w->a, "%s_stacked", l->to->value.at[l->outer[n->nin + o]].name),
+            type_new(w->c, t->dtype, t->rank + 1, dim));
     }
     Region region = { l->body, l->bind.n, l->bind.at };
-    Node loop = { .callee = CALL_LOOP, .nregion = 1, .region = &region, .ncarried = n->nout, .loc = l->node->loc, .origin = l->node->origin };
+    Node loop = { .callee = CALL_LOOP,
+                  .nregion = 1,
+                  .region = &region,
+                  .ncarried = n->nout,
+                  .loc = l->node->loc,
+                  .origin = l->node->origin };
     graph_call_region(l->to, &loop, narg, in, n->nout + nstacked, out);
     for (uint32_t o = 0; o < n->nout; o++)
         if (!call_arrange(l, o, out + n->nout + o * (uint32_t)w->phases))
@@ -687,7 +758,8 @@ normalise_turns(const Graph *g)
         const Node *node = &g->node.at[id];
         Turns w = { .c = g->ctx, .a = g->ctx->arena, .n = node->nest };
         bool cut = false;
-        if (node->callee == CALL_NEST && node->nest->nout && (w.dim = NEW_ARRAY(w.a, uint32_t, node->nest->nout), find_walk(&w)))
+        if (node->callee == CALL_NEST && node->nest->nout &&
+            (w.dim = NEW_ARRAY(w.a, uint32_t, node->nest->nout), find_walk(&w)))
             for (int64_t phases = 1; !cut && phases <= MOST_PHASES; phases++)
                 cut = cut_turns(&w, phases);
         if (!cut) {
@@ -698,7 +770,8 @@ normalise_turns(const Graph *g)
         for (uint32_t i = 0; i < w.n->nin; i++)
             outer[i] = map[node_in(g, node, i)];
         for (uint32_t o = 0; o < w.n->nout; o++)
-            outer[w.n->nin + o] = map[node_out(g, node, o)] = graph_copy_value(to, g, node_out(g, node, o));
+            outer[w.n->nin + o] = map[node_out(g, node, o)] =
+                graph_copy_value(to, g, node_out(g, node, o));
         if (!place_loop(&(Loop){ .w = &w, .to = to, .node = node, .outer = outer }))
             return NULL;
     }

@@ -1,25 +1,26 @@
 /* attention: softmax(q k' * scale + what may be seen) v, as five nests that fuse.
  *
- * Heads of q share heads of k and v in groups: head h reads head h // group. Where q, k and v have rank 3,
- * heads lie side by side in the last axis. What a query must not see has the score -inf; a query that sees
- * nothing gives 0, as the specification says, and not 0 / 0.
+ * Heads of q share heads of k and v in groups: head h reads head h // group. Where q, k and v have
+ * rank 3, heads lie side by side in the last axis. What a query must not see has the score -inf; a
+ * query that sees nothing gives 0, as the specification says, and not 0 / 0.
  */
 #include "op/internal.h"
 
 #include <string.h>
 
 typedef struct {
-    bool flat;                       /* rank 3: heads in the last axis */
+    bool flat; /* rank 3: heads in the last axis */
     const Expr *batch, *heads, *kv_heads, *queries, *keys, *past, *total, *size, *value_size;
 } Shape;
 
-/* ---- types ---------------------------------------------------------------------------------------- */
+/* ---- types ----------------------------------------------------------------------------------- */
 
 enum { Q, K, V, MASK, PAST_KEY, PAST_VALUE, SEEN };
 
 /* The heads of input i and the size of one. */
 static bool
-heads_of(Ctx *c, const OpCall *call, uint32_t i, const char *attr, const Expr **heads, const Expr **size)
+heads_of(Ctx *c, const OpCall *call, uint32_t i, const char *attr, const Expr **heads,
+         const Expr **size)
 {
     const Type *t = call->in[i];
     int64_t n = op_int(call, attr);
@@ -30,12 +31,18 @@ heads_of(Ctx *c, const OpCall *call, uint32_t i, const char *attr, const Expr **
         return true;
     }
     if (n < 1)
-        return op_fail(c, call, DIAG_MODEL, "attribute \"%s\" is %lld; inputs of rank 3 need the number of heads", attr, (long long)n);
+        return op_fail(c, call, DIAG_MODEL,
+                       "attribute \"%s\" is %lld; inputs of rank 3 need the number of heads", attr,
+                       (long long)n);
     if (expr_divisible(c, NULL, t->dim[2], n) == NO)
-        return op_fail(c, call, DIAG_MODEL, "the last axis of input %u, %s, cannot be split into %lld heads", i, expr_str(c, t->dim[2]), (long long)n);
+        return op_fail(c, call, DIAG_MODEL,
+                       "the last axis of input %u, %s, cannot be split into %lld heads", i,
+                       expr_str(c, t->dim[2]), (long long)n);
     *heads = expr_int(c, n);
     *size = expr_div(c, t->dim[2], *heads);
-    return op_require_multiple(c, call, t->dim[2], *heads, arena_printf(c->arena, "the last axis of input %u and heads times their size", i));
+    return op_require_multiple(
+        c, call, t->dim[2], *heads,
+        arena_printf(c->arena, "the last axis of input %u and heads times their size", i));
 }
 
 static bool
@@ -47,18 +54,21 @@ require(Ctx *c, const OpCall *call, const Expr *a, const Expr *b, const char *wh
 static bool
 check_past(Ctx *c, const OpCall *call, const Shape *s)
 {
-    const Type *pk = call->in[PAST_KEY], *pv = has_in(call, PAST_VALUE) ? call->in[PAST_VALUE] : NULL;
+    const Type *pk = call->in[PAST_KEY],
+               *pv = has_in(call, PAST_VALUE) ? call->in[PAST_VALUE] : NULL;
 
     if (!pv)
-        return op_fail(c, call, DIAG_MODEL, "past_key is given and past_value is not; both are needed");
-    return op_rank_is(c, call, PAST_VALUE, 4)
-        && op_same_dtype(c, call, K, PAST_KEY) && op_same_dtype(c, call, V, PAST_VALUE)
-        && require(c, call, pk->dim[0], s->batch, "the batch of past_key and of q") && require(c, call, pv->dim[0], s->batch, "the batch of past_value and of q")
-        && require(c, call, pk->dim[1], s->kv_heads, "the heads of past_key and of k")
-        && require(c, call, pv->dim[1], s->kv_heads, "the heads of past_value and of v")
-        && require(c, call, pk->dim[2], pv->dim[2], "the lengths of past_key and past_value")
-        && require(c, call, pk->dim[3], s->size, "the head sizes of past_key and of k")
-        && require(c, call, pv->dim[3], s->value_size, "the head sizes of past_value and of v");
+        return op_fail(c, call, DIAG_MODEL,
+                       "past_key is given and past_value is not; both are needed");
+    return op_rank_is(c, call, PAST_VALUE, 4) && op_same_dtype(c, call, K, PAST_KEY) &&
+           op_same_dtype(c, call, V, PAST_VALUE) &&
+           require(c, call, pk->dim[0], s->batch, "the batch of past_key and of q") &&
+           require(c, call, pv->dim[0], s->batch, "the batch of past_value and of q") &&
+           require(c, call, pk->dim[1], s->kv_heads, "the heads of past_key and of k") &&
+           require(c, call, pv->dim[1], s->kv_heads, "the heads of past_value and of v") &&
+           require(c, call, pk->dim[2], pv->dim[2], "the lengths of past_key and past_value") &&
+           require(c, call, pk->dim[3], s->size, "the head sizes of past_key and of k") &&
+           require(c, call, pv->dim[3], s->value_size, "the head sizes of past_value and of v");
 }
 
 static bool
@@ -68,11 +78,14 @@ check_mask(Ctx *c, const OpCall *call, const Shape *s)
     const Type *m = call->in[MASK];
 
     if (m->dtype != DT_BOOL && m->dtype != call->in[Q]->dtype)
-        return op_fail(c, call, DIAG_MODEL, "input 3 is %s; the mask must be bool or %s", type_str(c, m), dtype_info[call->in[Q]->dtype].name);
+        return op_fail(c, call, DIAG_MODEL, "input 3 is %s; the mask must be bool or %s",
+                       type_str(c, m), dtype_info[call->in[Q]->dtype].name);
     if (m->rank > 4 || m->rank < 1)
-        return op_fail(c, call, DIAG_MODEL, "input 3 is %s, of rank %u; the mask has rank 1 to 4", type_str(c, m), m->rank);
+        return op_fail(c, call, DIAG_MODEL, "input 3 is %s, of rank %u; the mask has rank 1 to 4",
+                       type_str(c, m), m->rank);
     for (uint32_t d = 0; d + 1 < m->rank; d++)
-        if (!op_broadcast_into(c, call, m->dim[d], full[4 - m->rank + d], arena_printf(c->arena, "axis %u of the mask and of the scores", d)))
+        if (!op_broadcast_into(c, call, m->dim[d], full[4 - m->rank + d],
+                               arena_printf(c->arena, "axis %u of the mask and of the scores", d)))
             return false;
     return true;
 }
@@ -85,14 +98,17 @@ shape_of(Ctx *c, const OpCall *call, Shape *s)
 
     for (uint32_t i = Q; i <= V; i++) {
         if (!dtype_is_float(call->in[i]->dtype))
-            return op_fail(c, call, DIAG_MODEL, "input %u is %s; its elements must be floats", i, type_str(c, call->in[i]));
+            return op_fail(c, call, DIAG_MODEL, "input %u is %s; its elements must be floats", i,
+                           type_str(c, call->in[i]));
         if (call->in[i]->rank != q->rank || q->rank < 3 || q->rank > 4)
-            return op_fail(c, call, DIAG_MODEL, "q, k and v are %s, %s and %s; all must have rank 3, or all rank 4", type_str(c, q),
-                           type_str(c, k), type_str(c, v));
+            return op_fail(c, call, DIAG_MODEL,
+                           "q, k and v are %s, %s and %s; all must have rank 3, or all rank 4",
+                           type_str(c, q), type_str(c, k), type_str(c, v));
     }
     s->flat = q->rank == 3;
-    if (!heads_of(c, call, Q, "q_num_heads", &s->heads, &s->size) || !heads_of(c, call, K, "kv_num_heads", &s->kv_heads, &k_size)
-        || !heads_of(c, call, V, "kv_num_heads", &v_heads, &s->value_size))
+    if (!heads_of(c, call, Q, "q_num_heads", &s->heads, &s->size) ||
+        !heads_of(c, call, K, "kv_num_heads", &s->kv_heads, &k_size) ||
+        !heads_of(c, call, V, "kv_num_heads", &v_heads, &s->value_size))
         return false;
     uint32_t length = s->flat ? 1 : 2;
     s->batch = q->dim[0];
@@ -102,15 +118,22 @@ shape_of(Ctx *c, const OpCall *call, Shape *s)
         return false;
     s->past = has_in(call, PAST_KEY) ? call->in[PAST_KEY]->dim[2] : expr_int(c, 0);
     s->total = expr_simplify(c, NULL, expr_add(c, s->past, s->keys));
-    if (!op_same_dtype(c, call, Q, K) || !require(c, call, k->dim[0], s->batch, "the batches of k and q")
-        || !require(c, call, v->dim[0], s->batch, "the batches of v and q") || !require(c, call, v->dim[length], s->keys, "the lengths of v and k")
-        || !require(c, call, s->size, k_size, "the head sizes of q and k") || !require(c, call, s->kv_heads, v_heads, "the heads of k and v"))
+    if (!op_same_dtype(c, call, Q, K) ||
+        !require(c, call, k->dim[0], s->batch, "the batches of k and q") ||
+        !require(c, call, v->dim[0], s->batch, "the batches of v and q") ||
+        !require(c, call, v->dim[length], s->keys, "the lengths of v and k") ||
+        !require(c, call, s->size, k_size, "the head sizes of q and k") ||
+        !require(c, call, s->kv_heads, v_heads, "the heads of k and v"))
         return false;
     int64_t heads, shared;
-    if (expr_const(s->heads, &heads) && expr_const(s->kv_heads, &shared) && (shared < 1 || heads % shared))
-        return op_fail(c, call, DIAG_MODEL, "%lld heads of q cannot share %lld heads of k", (long long)heads, (long long)shared);
-    return op_require_multiple(c, call, s->heads, s->kv_heads, "the heads of q and a multiple of those of k")
-        && (!has_in(call, PAST_KEY) || check_past(c, call, s)) && (!has_in(call, MASK) || check_mask(c, call, s));
+    if (expr_const(s->heads, &heads) && expr_const(s->kv_heads, &shared) &&
+        (shared < 1 || heads % shared))
+        return op_fail(c, call, DIAG_MODEL, "%lld heads of q cannot share %lld heads of k",
+                       (long long)heads, (long long)shared);
+    return op_require_multiple(c, call, s->heads, s->kv_heads,
+                               "the heads of q and a multiple of those of k") &&
+           (!has_in(call, PAST_KEY) || check_past(c, call, s)) &&
+           (!has_in(call, MASK) || check_mask(c, call, s));
 }
 
 bool
@@ -121,14 +144,19 @@ infer_attention(Ctx *c, const OpCall *call, const Type **out)
 
     if (!shape_of(c, call, &s))
         return false;
-    if (has_in(call, SEEN)
-        && (!op_rank_is(c, call, SEEN, 1) || !require(c, call, call->in[SEEN]->dim[0], s.batch, "the entries of nonpad_kv_seqlen and the batch of q")))
+    if (has_in(call, SEEN) && (!op_rank_is(c, call, SEEN, 1) ||
+                               !require(c, call, call->in[SEEN]->dim[0], s.batch,
+                                        "the entries of nonpad_kv_seqlen and the batch of q")))
         return false;
     int64_t mode = op_int(call, "qk_matmul_output_mode");
     if (mode < 0 || mode > 3)
-        return op_fail(c, call, DIAG_MODEL, "attribute \"qk_matmul_output_mode\" is %lld; 0 to 3 exist", (long long)mode);
-    const Expr *flat[] = { s.batch, s.queries, expr_mul(c, s.heads, s.value_size) }, *dim[] = { s.batch, s.heads, s.queries, s.value_size };
-    const Expr *keys[] = { s.batch, s.kv_heads, s.total, s.size }, *values[] = { s.batch, s.kv_heads, s.total, s.value_size };
+        return op_fail(c, call, DIAG_MODEL,
+                       "attribute \"qk_matmul_output_mode\" is %lld; 0 to 3 exist",
+                       (long long)mode);
+    const Expr *flat[] = { s.batch, s.queries, expr_mul(c, s.heads, s.value_size) },
+               *dim[] = { s.batch, s.heads, s.queries, s.value_size };
+    const Expr *keys[] = { s.batch, s.kv_heads, s.total, s.size },
+               *values[] = { s.batch, s.kv_heads, s.total, s.value_size };
     const Expr *scores[] = { s.batch, s.heads, s.queries, s.total };
     out[0] = s.flat ? type_new(c, q->dtype, 3, flat) : type_new(c, q->dtype, 4, dim);
     if (call->nout > 1)
@@ -140,18 +168,20 @@ infer_attention(Ctx *c, const OpCall *call, const Type **out)
     return true;
 }
 
-/* ---- meaning ---------------------------------------------------------------------------------------- */
+/* ---- meaning --------------------------------------------------------------------------------- */
 
 typedef struct {
     Build *b;
     Shape s;
-    uint32_t key, value;             /* the values that hold them, of rank 4 with the past in front, or as given */
+    /* the values that hold them, of rank 4 with the past in front, or as given */
+    uint32_t key, value;
     bool key_flat, value_flat;
 } Attending;
 
 /* The past followed by what is new, which is also an output; without either, the input as it is. */
 static bool
-present(Attending *a, uint32_t input, uint32_t past, uint32_t output, const Expr *size, uint32_t *to, bool *flat)
+present(Attending *a, uint32_t input, uint32_t past, uint32_t output, const Expr *size,
+        uint32_t *to, bool *flat)
 {
     Build *b = a->b;
     bool wanted = output < b->call->nout && b->out[output], joined = has_in(b->call, past);
@@ -167,7 +197,8 @@ present(Attending *a, uint32_t input, uint32_t past, uint32_t output, const Expr
     build_name(b, "size", size);
     const char *new = a->s.flat ? "x[b, j - past, h*size + d]" : "x[b, h, j - past, d]";
     uint32_t both[] = { input, past, *to }, one[] = { input, *to };
-    return joined ? build_text(b, "present", "x p -> o", both, "o[b, h, j, d] = j < past ? p[b, h, j, d] : %s", new)
+    return joined ? build_text(b, "present", "x p -> o", both,
+                               "o[b, h, j, d] = j < past ? p[b, h, j, d] : %s", new)
                   : build_text(b, "present", "x -> o", one, "o[b, h, j, d] = %s", new);
 }
 
@@ -179,7 +210,8 @@ bias(Attending *a)
     const OpCall *call = b->call;
     Text t = { .arena = b->c->arena };
     int64_t left = op_int(call, "left_window_size"), right = op_int(call, "right_window_size");
-    const char *offset = has_in(call, SEEN) && !has_in(call, PAST_KEY) ? "(i64(seen[b]) - queries)" : "past";
+    const char *offset =
+        has_in(call, SEEN) && !has_in(call, PAST_KEY) ? "(i64(seen[b]) - queries)" : "past";
 
     if (op_int(call, "is_causal"))
         text_printf(&t, " + (j <= i + %s ? $T(0) : -inf)", offset);
@@ -190,21 +222,26 @@ bias(Attending *a)
     if (has_in(call, SEEN))
         text_add(&t, " + (j < i64(seen[b]) ? $T(0) : -inf)");
     if (has_in(call, MASK)) {
-        static const char *const axis[] = { "b", "h", "i", "j" }, *const step[] = { "mask_b", "mask_h", "mask_i" };
+        static const char *const axis[] = { "b", "h", "i", "j" }, *const step[] = { "mask_b",
+                                                                                    "mask_h",
+                                                                                    "mask_i" };
         const Expr *full[] = { a->s.batch, a->s.heads, a->s.queries };
         const Type *m = call->in[MASK];
         bool is_bool = m->dtype == DT_BOOL;
         text_add(&t, is_bool ? " + (mask[" : " + mask[");
         for (uint32_t d = 0; d < m->rank; d++) {
             uint32_t at = 4 - m->rank + d;
-            text_printf(&t, "%s%s", d ? ", " : "", at < 3 ? build_along(b, m->dim[d], full[at], axis[at], step[at]) : axis[at]);
+            text_printf(&t, "%s%s", d ? ", " : "",
+                        at < 3 ? build_along(b, m->dim[d], full[at], axis[at], step[at])
+                               : axis[at]);
         }
         text_add(&t, is_bool ? " | false] ? $T(0) : -inf)" : " | -inf]");
     }
     return text_str(&t);
 }
 
-/* Scores before the softmax; the raw ones, or those with the cap, go to output 3 where it asks for them. */
+/* Scores before the softmax; the raw ones, or those with the cap, go to output 3 where it asks for
+ * them. */
 static bool
 scores(Attending *a, uint32_t to)
 {
@@ -217,16 +254,21 @@ scores(Attending *a, uint32_t to)
     uint32_t raw = build_value(b, compute_type(call->in[Q]->dtype), 4, dim), capped = raw;
     const char *q = a->s.flat ? "q[b, i, h*size + d]" : "q[b, h, i, d]";
     const char *k = a->key_flat ? "k[b, j, h // group*size + d]" : "k[b, h // group, j, d]";
-    const char *scale = attr_find(call->attrs, "scale") ? arena_printf(b->c->arena, "%.17g", op_float(call, "scale"))
-                      : expr_const(a->s.size, &size) ? arena_printf(b->c->arena, "%.17g", 1 / __builtin_sqrt((double)size)) : "1 / sqrt($T(size))";
+    const char *scale = attr_find(call->attrs, "scale")
+                            ? arena_printf(b->c->arena, "%.17g", op_float(call, "scale"))
+                        : expr_const(a->s.size, &size)
+                            ? arena_printf(b->c->arena, "%.17g", 1 / __builtin_sqrt((double)size))
+                            : "1 / sqrt($T(size))";
 
     uint32_t product[] = { Q, a->key, raw };
-    if (!build_text(b, "scores", "q k -> o", product, "o[b, h, i, j] = (sum d<size>: %s * %s) * (%s)", q, k, scale))
+    if (!build_text(b, "scores", "q k -> o", product,
+                    "o[b, h, i, j] = (sum d<size>: %s * %s) * (%s)", q, k, scale))
         return false;
     if (cap > 0) {
         capped = build_value(b, compute_type(call->in[Q]->dtype), 4, dim);
         uint32_t to_capped[] = { raw, capped };
-        if (!build_text(b, "cap", "x -> o", to_capped, "o[b, h, i, j] = tanh(x[b, h, i, j] / %.17g) * %.17g", cap, cap))
+        if (!build_text(b, "cap", "x -> o", to_capped,
+                        "o[b, h, i, j] = tanh(x[b, h, i, j] / %.17g) * %.17g", cap, cap))
             return false;
     }
     uint32_t value[5] = { capped }, n = 1;
@@ -242,10 +284,12 @@ scores(Attending *a, uint32_t to)
     }
     text_add(&params, " -> o");
     value[n] = to;
-    if (!build_text(b, "masked", text_str(&params), value, "o[b, h, i, j] = x[b, h, i, j]%s", bias(a)))
+    if (!build_text(b, "masked", text_str(&params), value, "o[b, h, i, j] = x[b, h, i, j]%s",
+                    bias(a)))
         return false;
     uint32_t copy[] = { mode == 0 ? raw : mode == 1 ? capped : to, shown ? build_out(b, 3) : 0 };
-    return !shown || mode == 3 || build_text(b, "shown", "x -> o", copy, "o[b, h, i, j] = x[b, h, i, j]");
+    return !shown || mode == 3 ||
+           build_text(b, "shown", "x -> o", copy, "o[b, h, i, j] = x[b, h, i, j]");
 }
 
 bool
@@ -256,7 +300,8 @@ expand_attention(Build *b)
 
     if (!shape_of(c, b->call, &a.s))
         return false;
-    if (!present(&a, K, PAST_KEY, 1, a.s.size, &a.key, &a.key_flat) || !present(&a, V, PAST_VALUE, 2, a.s.value_size, &a.value, &a.value_flat))
+    if (!present(&a, K, PAST_KEY, 1, a.s.size, &a.key, &a.key_flat) ||
+        !present(&a, V, PAST_VALUE, 2, a.s.value_size, &a.value, &a.value_flat))
         return false;
     const Expr *dim[] = { a.s.batch, a.s.heads, a.s.queries, a.s.total };
     DType real = compute_type(b->call->in[Q]->dtype);
@@ -266,18 +311,25 @@ expand_attention(Build *b)
     build_name(b, "past", a.s.past);
     build_name(b, "total", a.s.total);
     build_name(b, "group", expr_simplify(c, NULL, expr_div(c, a.s.heads, a.s.kv_heads)));
-    uint32_t masked = build_value(b, real, 4, dim), top = build_value(b, real, 3, dim), e = build_value(b, real, 4, dim);
+    uint32_t masked = build_value(b, real, 4, dim), top = build_value(b, real, 3, dim),
+             e = build_value(b, real, 4, dim);
     uint32_t sum = build_value(b, real, 3, dim);
     bool shown = b->call->nout > 3 && b->out[3] && op_int(b->call, "qk_matmul_output_mode") == 3;
     uint32_t p = shown ? build_out(b, 3) : build_value(b, real, 4, dim);
-    uint32_t to_top[] = { masked, top }, to_e[] = { masked, top, e }, to_sum[] = { e, sum }, to_p[] = { e, sum, p }, to_out[] = { p, a.value, build_out(b, 0) };
-    if (!scores(&a, masked) || !build_text(b, "max", "x -> o", to_top, "o[b, h, i] = max j: x[b, h, i, j]")
-        || !build_text(b, "exp", "x m -> o", to_e, "o[b, h, i, j] = exp(x[b, h, i, j] - (m[b, h, i] == -inf ? 0 : m[b, h, i]))")
-        || !build_text(b, "sum", "x -> o", to_sum, "o[b, h, i] = sum j: x[b, h, i, j]")
-        || !build_text(b, "softmax", "x s -> o", to_p, "o[b, h, i, j] = x[b, h, i, j] / (s[b, h, i] == 0 ? 1 : s[b, h, i])"))
+    uint32_t to_top[] = { masked, top }, to_e[] = { masked, top, e }, to_sum[] = { e, sum },
+             to_p[] = { e, sum, p }, to_out[] = { p, a.value, build_out(b, 0) };
+    if (!scores(&a, masked) ||
+        !build_text(b, "max", "x -> o", to_top, "o[b, h, i] = max j: x[b, h, i, j]") ||
+        !build_text(b, "exp", "x m -> o", to_e,
+                    "o[b, h, i, j] = exp(x[b, h, i, j] - (m[b, h, i] == -inf ? 0 : m[b, h, i]))") ||
+        !build_text(b, "sum", "x -> o", to_sum, "o[b, h, i] = sum j: x[b, h, i, j]") ||
+        !build_text(b, "softmax", "x s -> o", to_p,
+                    "o[b, h, i, j] = x[b, h, i, j] / (s[b, h, i] == 0 ? 1 : s[b, h, i])"))
         return false;
     const char *head = a.s.flat ? "f // value_size" : "h", *d = a.s.flat ? "f % value_size" : "d";
-    const char *v = a.value_flat ? arena_printf(c->arena, "v[b, j, %s // group*value_size + %s]", head, d)
-                                 : arena_printf(c->arena, "v[b, %s // group, j, %s]", head, d);
-    return build_text(b, NULL, "p v -> o", to_out, "o[%s] = sum j: p[b, %s, i, j] * %s", a.s.flat ? "b, i, f" : "b, h, i, d", head, v);
+    const char *v = a.value_flat
+                        ? arena_printf(c->arena, "v[b, j, %s // group*value_size + %s]", head, d)
+                        : arena_printf(c->arena, "v[b, %s // group, j, %s]", head, d);
+    return build_text(b, NULL, "p v -> o", to_out, "o[%s] = sum j: p[b, %s, i, j] * %s",
+                      a.s.flat ? "b, i, f" : "b, h, i, d", head, v);
 }

@@ -91,7 +91,8 @@ make_load_or(Making *m, uint32_t slot, const Expr *const *at, const Scalar *outs
     DType t = m->nb.in.at[slot].type->dtype;
     if (outside)
         outside = scalar_cast(m->b->c, t, outside);
-    const Scalar *v = outside ? nest_load_or(&m->nb, slot, at, outside) : nest_load(&m->nb, slot, at);
+    const Scalar *v =
+        outside ? nest_load_or(&m->nb, slot, at, outside) : nest_load(&m->nb, slot, at);
     return scalar_cast(m->b->c, compute_type(t), v);
 }
 
@@ -108,7 +109,8 @@ make_load_broadcast(Making *m, uint32_t slot, uint32_t rank, const Expr *const *
     const Expr *at[TN_MAX_RANK];
 
     for (uint32_t d = 0; d < t->rank; d++)
-        at[d] = op_broadcast_at(m->b->c, t->dim[d], m->b->out[0]->dim[rank - t->rank + d], axis[rank - t->rank + d]);
+        at[d] = op_broadcast_at(m->b->c, t->dim[d], m->b->out[0]->dim[rank - t->rank + d],
+                                axis[rank - t->rank + d]);
     return make_load(m, slot, at);
 }
 
@@ -143,16 +145,20 @@ build_constant(const Build *b, uint32_t i)
     double v;
     uint32_t n;
 
-    if (!has_in(call, i) || call->in[i]->dtype == DT_STR || !expr_is(type_count(b->c, call->in[i]), 1))
+    if (!has_in(call, i) || call->in[i]->dtype == DT_STR ||
+        !expr_is(type_count(b->c, call->in[i]), 1))
         return NULL;
     if (call->known[i].at && expr_const(call->known[i].at[0], NULL))
         return scalar_int(b->c, call->in[i]->dtype, expr_or(call->known[i].at[0], 0));
-    if (!call->data[i] || !dtype_is_float(call->in[i]->dtype) || dtype_info[call->in[i]->dtype].bits < 16 || call->in[i]->dtype == DT_BF16)
+    if (!call->data[i] || !dtype_is_float(call->in[i]->dtype) ||
+        dtype_info[call->in[i]->dtype].bits < 16 || call->in[i]->dtype == DT_BF16)
         return NULL;
-    return op_param_floats(b->c, call, i, "value", 1, &v, &n) ? scalar_float(b->c, call->in[i]->dtype, v) : NULL;
+    return op_param_floats(b->c, call, i, "value", 1, &v, &n)
+               ? scalar_float(b->c, call->in[i]->dtype, v)
+               : NULL;
 }
 
-/* ---- nests as texts ------------------------------------------------------------------------------ */
+/* ---- nests as texts -------------------------------------------------------------------------- */
 
 void
 build_name(Build *b, const char *name, const Expr *e)
@@ -217,14 +223,15 @@ print_body(Build *b, const char *format, va_list ap)
 enum { MOST_PARAMS = 24 };
 
 bool
-build_text(Build *b, const char *suffix, const char *params, const uint32_t *value, const char *body, ...)
+build_text(Build *b, const char *suffix, const char *params, const uint32_t *value,
+           const char *body, ...)
 {
     Ctx *c = b->c;
     NestParam param[MOST_PARAMS];
     uint32_t n = 0, nin = 0;
     va_list ap;
 
-    for (const char *s = params; *s; ) {
+    for (const char *s = params; *s;) {
         size_t word = strcspn(s, " ");
         if (!strncmp(s, "->", 2)) {
             nin = n;
@@ -238,8 +245,10 @@ build_text(Build *b, const char *suffix, const char *params, const uint32_t *val
     va_start(ap, body);
     const char *text = print_body(b, body, ap);
     va_end(ap);
-    const char *name = suffix ? arena_printf(c->arena, "%s_%s", op_name(b->call), suffix) : op_name(b->call);
-    NestCall made = { .nest = nest_of_text(c, name, nin, n - nin, param, b->name.n, b->name.at, text) };
+    const char *name =
+        suffix ? arena_printf(c->arena, "%s_%s", op_name(b->call), suffix) : op_name(b->call);
+    NestCall made = { .nest =
+                          nest_of_text(c, name, nin, n - nin, param, b->name.n, b->name.at, text) };
     if (!made.nest)
         return false;
     made.value = arena_copy(c->arena, value, n * sizeof *value);

@@ -4,16 +4,16 @@
 #include <ctype.h>
 #include <string.h>
 
-
 static const Scalar *
 sum_over(Making *m, AxisSet axes, const Scalar *body)
 {
     return scalar_reduce(m->b->c, COMB_SUM, axes, &body, 1);
 }
 
-/* ---- matmul --------------------------------------------------------------------------------------------- */
+/* ---- matmul ---------------------------------------------------------------------------------- */
 
-/* Dimensions of numpy.matmul: batch, then rows unless a is a vector, then columns unless b is one. */
+/* Dimensions of numpy.matmul: batch, then rows unless a is a vector, then columns unless b is
+ * one. */
 static bool
 matmul_dims(Ctx *c, const OpCall *call, uint32_t *rank, const Expr **dim)
 {
@@ -24,13 +24,15 @@ matmul_dims(Ctx *c, const OpCall *call, uint32_t *rank, const Expr **dim)
     if (!op_rank_at_least(c, call, 0, 1) || !op_rank_at_least(c, call, 1, 1))
         return false;
     const Expr *inner_b = b->dim[b->rank == 1 ? 0 : b->rank - 2];
-    if (!op_require_eq(c, call, a->dim[a->rank - 1], inner_b,
-                       arena_printf(c->arena, "inner extents of %s and %s", type_str(c, a), type_str(c, b))))
+    if (!op_require_eq(
+            c, call, a->dim[a->rank - 1], inner_b,
+            arena_printf(c->arena, "inner extents of %s and %s", type_str(c, a), type_str(c, b))))
         return false;
     for (uint32_t d = 0; d < batch; d++) {
-        dim[d] = op_broadcast_dim(c, call, d < batch - batch_a ? expr_int(c, 1) : a->dim[d - (batch - batch_a)],
-                                  d < batch - batch_b ? expr_int(c, 1) : b->dim[d - (batch - batch_b)],
-                                  arena_printf(c->arena, "batch axis %u of both inputs", d));
+        dim[d] = op_broadcast_dim(
+            c, call, d < batch - batch_a ? expr_int(c, 1) : a->dim[d - (batch - batch_a)],
+            d < batch - batch_b ? expr_int(c, 1) : b->dim[d - (batch - batch_b)],
+            arena_printf(c->arena, "batch axis %u of both inputs", d));
         if (!dim[d])
             return false;
     }
@@ -49,14 +51,16 @@ infer_matmul(Ctx *c, const OpCall *call, const Type **out)
     uint32_t rank;
 
     if (call->in[0]->dtype == DT_BOOL)
-        return op_fail(c, call, DIAG_MODEL, "input 0 is %s; its elements must be numbers", type_str(c, call->in[0]));
+        return op_fail(c, call, DIAG_MODEL, "input 0 is %s; its elements must be numbers",
+                       type_str(c, call->in[0]));
     if (!op_same_dtype(c, call, 0, 1) || !matmul_dims(c, call, &rank, dim))
         return false;
     out[0] = type_new(c, call->in[0]->dtype, rank, dim);
     return true;
 }
 
-/* The zero point of side s is one number, or one per row of a, per column of b: a vector of them, or a tensor of the side's rank. */
+/* The zero point of side s is one number, or one per row of a, per column of b: a vector of them,
+ * or a tensor of the side's rank. */
 static bool
 zero_fits(Ctx *c, const OpCall *call, uint32_t s)
 {
@@ -66,11 +70,19 @@ zero_fits(Ctx *c, const OpCall *call, uint32_t s)
     if (!z || z->rank == 0 || expr_is(type_count(c, z), 1))
         return true;
     if (z->rank == 1)
-        return op_broadcast_into(c, call, z->dim[0], t->dim[along], arena_printf(c->arena, "the elements of input %u and axis %u of input %u", 2 + s, along, s));
+        return op_broadcast_into(c, call, z->dim[0], t->dim[along],
+                                 arena_printf(c->arena,
+                                              "the elements of input %u and axis %u of input %u",
+                                              2 + s, along, s));
     if (z->rank != t->rank)
-        return op_fail(c, call, DIAG_MODEL, "input %u is %s; one number, a vector, or as many axes as input %u, %s, has are needed", 2 + s, type_str(c, z), s, type_str(c, t));
+        return op_fail(
+            c, call, DIAG_MODEL,
+            "input %u is %s; one number, a vector, or as many axes as input %u, %s, has are needed",
+            2 + s, type_str(c, z), s, type_str(c, t));
     for (uint32_t d = 0; d < z->rank; d++)
-        if (!op_broadcast_into(c, call, z->dim[d], t->dim[d], arena_printf(c->arena, "axis %u of input %u and of input %u", d, 2 + s, s)))
+        if (!op_broadcast_into(
+                c, call, z->dim[d], t->dim[d],
+                arena_printf(c->arena, "axis %u of input %u and of input %u", d, 2 + s, s)))
             return false;
     return true;
 }
@@ -83,8 +95,10 @@ infer_matmul_integer(Ctx *c, const OpCall *call, const Type **out)
 
     for (uint32_t i = 0; i < 2; i++)
         if (dtype_info[call->in[i]->dtype].bytes != 1 || !dtype_is_int(call->in[i]->dtype))
-            return op_fail(c, call, DIAG_MODEL, "input %u is %s; i8 or u8 is needed", i, type_str(c, call->in[i]));
-    if (!op_same_dtype(c, call, 0, 2) || !op_same_dtype(c, call, 1, 3) || !matmul_dims(c, call, &rank, dim) || !zero_fits(c, call, 0) || !zero_fits(c, call, 1))
+            return op_fail(c, call, DIAG_MODEL, "input %u is %s; i8 or u8 is needed", i,
+                           type_str(c, call->in[i]));
+    if (!op_same_dtype(c, call, 0, 2) || !op_same_dtype(c, call, 1, 3) ||
+        !matmul_dims(c, call, &rank, dim) || !zero_fits(c, call, 0) || !zero_fits(c, call, 1))
         return false;
     out[0] = type_new(c, DT_I32, rank, dim);
     return true;
@@ -92,7 +106,8 @@ infer_matmul_integer(Ctx *c, const OpCall *call, const Type **out)
 
 /* Index of one side: batch axes by broadcasting, then its own two (or one). */
 static void
-side_index(Ctx *c, const Type *t, const Type *out, uint32_t batch, const Expr *const *axis, const Expr *row, const Expr *col, const Expr **at)
+side_index(Ctx *c, const Type *t, const Type *out, uint32_t batch, const Expr *const *axis,
+           const Expr *row, const Expr *col, const Expr **at)
 {
     uint32_t own = t->rank > 2 ? t->rank - 2 : 0;
     for (uint32_t d = 0; d < own; d++)
@@ -115,7 +130,8 @@ minus_zero(Making *m, const Scalar *v, uint32_t input, const Expr *const *at, ui
         return v;
     const Type *z = call->in[input], *t = call->in[input - 2];
     for (uint32_t d = 0; d < z->rank; d++)
-        index[d] = op_broadcast_at(c, z->dim[d], t->dim[z->rank == 1 ? along : d], at[z->rank == 1 ? along : d]);
+        index[d] = op_broadcast_at(c, z->dim[d], t->dim[z->rank == 1 ? along : d],
+                                   at[z->rank == 1 ? along : d]);
     uint32_t slot = make_in(m, input == 2 ? "az" : "bz", input);
     return scalar_2(c, S_SUB, v, scalar_cast(c, DT_I32, nest_load(&m->nb, slot, index)));
 }
@@ -158,26 +174,31 @@ expand_matmul_integer(Build *b)
     return build_matmul(b, true);
 }
 
-/* ---- gemm ------------------------------------------------------------------------------------------------- */
+/* ---- gemm ------------------------------------------------------------------------------------ */
 
 bool
 infer_gemm(Ctx *c, const OpCall *call, const Type **out)
 {
-    if (!op_rank_is(c, call, 0, 2) || !op_rank_is(c, call, 1, 2) || !op_same_dtype(c, call, 0, 1) || !op_same_dtype(c, call, 0, 2))
+    if (!op_rank_is(c, call, 0, 2) || !op_rank_is(c, call, 1, 2) || !op_same_dtype(c, call, 0, 1) ||
+        !op_same_dtype(c, call, 0, 2))
         return false;
     const Type *a = call->in[0], *b = call->in[1], *bias = has_in(call, 2) ? call->in[2] : NULL;
     uint32_t ta = op_int(call, "transA") != 0, tb = op_int(call, "transB") != 0;
     const Expr *dim[2] = { a->dim[ta], b->dim[!tb] };
 
     if (!op_require_eq(c, call, a->dim[!ta], b->dim[tb],
-                       arena_printf(c->arena, "inner extents of %s%s and %s%s", type_str(c, a), ta ? " (transposed)" : "",
-                                    type_str(c, b), tb ? " (transposed)" : "")))
+                       arena_printf(c->arena, "inner extents of %s%s and %s%s", type_str(c, a),
+                                    ta ? " (transposed)" : "", type_str(c, b),
+                                    tb ? " (transposed)" : "")))
         return false;
     if (bias && bias->rank > 2)
-        return op_fail(c, call, DIAG_MODEL, "input 2 is %s, of rank %u; at most 2 is allowed", type_str(c, bias), bias->rank);
+        return op_fail(c, call, DIAG_MODEL, "input 2 is %s, of rank %u; at most 2 is allowed",
+                       type_str(c, bias), bias->rank);
     for (uint32_t d = 0; bias && d < bias->rank; d++) {
         uint32_t o = 2 - bias->rank + d;
-        if (!op_broadcast_into(c, call, bias->dim[d], dim[o], arena_printf(c->arena, "axis %u of input 2 and axis %u of the product", d, o)))
+        if (!op_broadcast_into(
+                c, call, bias->dim[d], dim[o],
+                arena_printf(c->arena, "axis %u of input 2 and axis %u of the product", d, o)))
             return false;
     }
     out[0] = type_new(c, a->dtype, 2, dim);
@@ -199,8 +220,10 @@ expand_gemm(Build *b)
     make_in(&m, "b", 1);
     make_out_over(&m, "o", build_out(b, 0), axis);
     const Expr *k = make_reduce(&m, "k", a->dim[!ta]);
-    const Expr *at_a[2] = { ta ? k : axis[0], ta ? axis[0] : k }, *at_b[2] = { tb ? axis[1] : k, tb ? k : axis[1] };
-    const Scalar *v = sum_over(&m, axis_bit(k), scalar_2(c, S_MUL, make_load(&m, 0, at_a), make_load(&m, 1, at_b)));
+    const Expr *at_a[2] = { ta ? k : axis[0], ta ? axis[0] : k },
+               *at_b[2] = { tb ? axis[1] : k, tb ? k : axis[1] };
+    const Scalar *v = sum_over(&m, axis_bit(k),
+                               scalar_2(c, S_MUL, make_load(&m, 0, at_a), make_load(&m, 1, at_b)));
     DType t = (DType)v->dtype;
     if (alpha != 1)
         v = scalar_2(c, S_MUL, v, scalar_number(c, t, alpha));
@@ -213,7 +236,7 @@ expand_gemm(Build *b)
     return make_finish(&m, axis, v);
 }
 
-/* ---- einsum ----------------------------------------------------------------------------------------------- */
+/* ---- einsum ---------------------------------------------------------------------------------- */
 
 enum { MAX_LABELS = 52 + TN_MAX_RANK };
 
@@ -221,7 +244,7 @@ enum { MAX_LABELS = 52 + TN_MAX_RANK };
  * own behind the letters, aligned at their right ends. */
 typedef struct {
     uint32_t nlabel, nout;
-    int label[16][TN_MAX_RANK];              /* [input][axis] */
+    int label[16][TN_MAX_RANK]; /* [input][axis] */
     int out[TN_MAX_RANK];
     const Expr *extent[MAX_LABELS];
     bool used[MAX_LABELS];
@@ -243,17 +266,19 @@ read_term(Ctx *c, const OpCall *call, const char **s, uint32_t rank, int *label,
     for (const char *t = *s; *t && *t != ',' && *t != '-'; t++)
         letters += isalpha((unsigned char)*t) != 0;
     if (letters > rank)
-        return op_fail(c, call, DIAG_MODEL, "equation \"%s\" has %u letters for a tensor of rank %u",
+        return op_fail(c, call, DIAG_MODEL,
+                       "equation \"%s\" has %u letters for a tensor of rank %u",
                        op_string(c, call, "equation"), letters, rank);
     for (*n = 0; **s && **s != ',' && **s != '-'; (*s)++) {
         if (isalpha((unsigned char)**s)) {
             label[(*n)++] = letter_label(**s);
         } else if (strncmp(*s, "...", 3) == 0) {
-            for (uint32_t k = rank - letters; k-- > 0; )
+            for (uint32_t k = rank - letters; k-- > 0;)
                 label[(*n)++] = 52 + (int)k;
             *s += 2;
         } else if (**s != ' ') {
-            return op_fail(c, call, DIAG_MODEL, "equation \"%s\" has an unexpected '%c'", op_string(c, call, "equation"), **s);
+            return op_fail(c, call, DIAG_MODEL, "equation \"%s\" has an unexpected '%c'",
+                           op_string(c, call, "equation"), **s);
         }
     }
     return true;
@@ -267,17 +292,22 @@ read_equation(Ctx *c, const OpCall *call, Equation *e)
 
     *e = (Equation){ 0 };
     if (call->nin > MAX_EINSUM_INPUTS)
-        return op_fail(c, call, DIAG_LIMIT, "has %u inputs, at most %d are supported", call->nin, MAX_EINSUM_INPUTS);
+        return op_fail(c, call, DIAG_LIMIT, "has %u inputs, at most %d are supported", call->nin,
+                       MAX_EINSUM_INPUTS);
     for (uint32_t i = 0; i < call->nin; i++) {
         if (i && *s++ != ',')
-            return op_fail(c, call, DIAG_MODEL, "equation \"%s\" has fewer terms than the %u inputs", text, call->nin);
-        if (!op_same_dtype(c, call, 0, i) || !read_term(c, call, &s, call->in[i]->rank, e->label[i], &n))
+            return op_fail(c, call, DIAG_MODEL,
+                           "equation \"%s\" has fewer terms than the %u inputs", text, call->nin);
+        if (!op_same_dtype(c, call, 0, i) ||
+            !read_term(c, call, &s, call->in[i]->rank, e->label[i], &n))
             return false;
         if (n != call->in[i]->rank)
-            return op_fail(c, call, DIAG_MODEL, "equation \"%s\" names %u axes of input %u, %s", text, n, i, type_str(c, call->in[i]));
+            return op_fail(c, call, DIAG_MODEL, "equation \"%s\" names %u axes of input %u, %s",
+                           text, n, i, type_str(c, call->in[i]));
         for (uint32_t d = 0; d < n; d++) {
             int l = e->label[i][d];
-            const char *what = arena_printf(c->arena, "axis %u of input %u and earlier uses of its letter", d, i);
+            const char *what =
+                arena_printf(c->arena, "axis %u of input %u and earlier uses of its letter", d, i);
             const Expr *dim = call->in[i]->dim[d];
             e->extent[l] = e->extent[l] ? op_broadcast_dim(c, call, e->extent[l], dim, what) : dim;
             if (!e->extent[l])
@@ -294,19 +324,21 @@ read_equation(Ctx *c, const OpCall *call, Equation *e)
             letters += isalpha((unsigned char)*t) != 0;
         if (!read_term(c, call, &s, letters + (strstr(s, "...") ? dots : 0), e->out, &e->nout))
             return false;
-    } else {                         /* implicit: ellipsis, then letters used once, in order */
-        for (uint32_t k = dots; k-- > 0; )
+    } else { /* implicit: ellipsis, then letters used once, in order */
+        for (uint32_t k = dots; k-- > 0;)
             e->out[e->nout++] = 52 + (int)k;
         for (int l = 26; l < 52 + 26; l++)
             if (count[l % 52] == 1)
                 e->out[e->nout++] = l % 52;
     }
     if (*s)
-        return op_fail(c, call, DIAG_MODEL, "equation \"%s\" has more terms than the %u inputs", text, call->nin);
+        return op_fail(c, call, DIAG_MODEL, "equation \"%s\" has more terms than the %u inputs",
+                       text, call->nin);
     for (uint32_t d = 0; d < e->nout; d++) {
         if (!e->extent[e->out[d]] || e->used[e->out[d]])
-            return op_fail(c, call, DIAG_MODEL, "equation \"%s\": axis %u of the output %s", text, d,
-                           e->used[e->out[d]] ? "names a letter twice" : "names a letter that no input has");
+            return op_fail(
+                c, call, DIAG_MODEL, "equation \"%s\": axis %u of the output %s", text, d,
+                e->used[e->out[d]] ? "names a letter twice" : "names a letter that no input has");
         e->used[e->out[d]] = true;
     }
     return true;
@@ -350,7 +382,8 @@ expand_einsum(Build *b)
         }
     for (uint32_t i = 0; i < b->call->nin; i++) {
         for (uint32_t d = 0; d < b->call->in[i]->rank; d++)
-            at[d] = op_broadcast_at(c, b->call->in[i]->dim[d], e.extent[e.label[i][d]], of[e.label[i][d]]);
+            at[d] = op_broadcast_at(c, b->call->in[i]->dim[d], e.extent[e.label[i][d]],
+                                    of[e.label[i][d]]);
         const Scalar *x = make_load(&m, i, at);
         v = v ? scalar_2(c, S_MUL, v, x) : x;
     }

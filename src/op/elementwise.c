@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* ---- types ---------------------------------------------------------------------------------------- */
+/* ---- types ----------------------------------------------------------------------------------- */
 
 static bool
 broadcast_to(Ctx *c, const OpCall *call, uint32_t first, DType t, const Type **out)
@@ -22,17 +22,20 @@ broadcast_to(Ctx *c, const OpCall *call, uint32_t first, DType t, const Type **o
 }
 
 static bool
-broadcast_kind(Ctx *c, const OpCall *call, bool allowed[KIND_COUNT], const char *wanted, DType t, const Type **out)
+broadcast_kind(Ctx *c, const OpCall *call, bool allowed[KIND_COUNT], const char *wanted, DType t,
+               const Type **out)
 {
     for (uint32_t i = 0; i < call->nin; i++) {
         if (!call->in[i])
             return op_fail(c, call, DIAG_MODEL, "input %u is absent, but it is not optional", i);
         if (!allowed[dtype_info[call->in[i]->dtype].kind])
-            return op_fail(c, call, DIAG_MODEL, "input %u is %s; its elements must be %s", i, type_str(c, call->in[i]),
-                           wanted);
+            return op_fail(c, call, DIAG_MODEL, "input %u is %s; its elements must be %s", i,
+                           type_str(c, call->in[i]), wanted);
         if (t == DT_NONE && dtype_info[call->in[i]->dtype].bits < 8)
-            return op_fail(c, call, DIAG_MODEL, "input %u is %s; elements of fewer than 8 bits are stored and converted, not computed with", i,
-                           type_str(c, call->in[i]));
+            return op_fail(c, call, DIAG_MODEL,
+                           "input %u is %s; elements of fewer than 8 bits are stored and "
+                           "converted, not computed with",
+                           i, type_str(c, call->in[i]));
         if (!op_same_dtype(c, call, 0, i))
             return false;
     }
@@ -93,7 +96,8 @@ bool
 infer_same_float(Ctx *c, const OpCall *call, const Type **out)
 {
     if (!dtype_is_float(call->in[0]->dtype))
-        return op_fail(c, call, DIAG_MODEL, "input 0 is %s; its elements must be floats", type_str(c, call->in[0]));
+        return op_fail(c, call, DIAG_MODEL, "input 0 is %s; its elements must be floats",
+                       type_str(c, call->in[0]));
     out[0] = call->in[0];
     return true;
 }
@@ -112,7 +116,8 @@ bool
 infer_where(Ctx *c, const OpCall *call, const Type **out)
 {
     if (call->in[0]->dtype != DT_BOOL)
-        return op_fail(c, call, DIAG_MODEL, "input 0 (condition) is %s; it must be bool", type_str(c, call->in[0]));
+        return op_fail(c, call, DIAG_MODEL, "input 0 (condition) is %s; it must be bool",
+                       type_str(c, call->in[0]));
     return op_same_dtype(c, call, 1, 2) && broadcast_to(c, call, 0, call->in[1]->dtype, out);
 }
 
@@ -120,8 +125,10 @@ bool
 infer_clip(Ctx *c, const OpCall *call, const Type **out)
 {
     for (uint32_t i = 1; i < call->nin; i++)
-        if (has_in(call, i) && (!op_same_dtype(c, call, 0, i) || expr_eq(c, NULL, type_count(c, call->in[i]), expr_int(c, 1)) == NO))
-            return op_fail(c, call, DIAG_MODEL, "input %u (a bound) is %s; it must be one element of the type of %s", i,
+        if (has_in(call, i) && (!op_same_dtype(c, call, 0, i) ||
+                                expr_eq(c, NULL, type_count(c, call->in[i]), expr_int(c, 1)) == NO))
+            return op_fail(c, call, DIAG_MODEL,
+                           "input %u (a bound) is %s; it must be one element of the type of %s", i,
                            type_str(c, call->in[i]), type_str(c, call->in[0]));
     out[0] = call->in[0];
     return true;
@@ -134,9 +141,12 @@ infer_cast(Ctx *c, const OpCall *call, const Type **out)
     DType t = dtype_from_name(to, strlen(to));
 
     if (t == DT_NONE)
-        return op_fail(c, call, DIAG_UNSUPPORTED, "attribute \"to\" names no element type: \"%s\"", to);
+        return op_fail(c, call, DIAG_UNSUPPORTED, "attribute \"to\" names no element type: \"%s\"",
+                       to);
     if ((t == DT_STR) != (call->in[0]->dtype == DT_STR))
-        return op_fail(c, call, DIAG_UNSUPPORTED, "%s as %s: strings and numbers are not cast to each other yet", type_str(c, call->in[0]), to);
+        return op_fail(c, call, DIAG_UNSUPPORTED,
+                       "%s as %s: strings and numbers are not cast to each other yet",
+                       type_str(c, call->in[0]), to);
     out[0] = type_with_dtype(c, call->in[0], t);
     return true;
 }
@@ -150,19 +160,24 @@ infer_dropout(Ctx *c, const OpCall *call, const Type **out)
     if (has_in(call, 2) && !op_param_ints(c, call, 2, "training_mode", 1, &training, &n))
         return false;
     if (training)
-        return op_fail(c, call, DIAG_UNSUPPORTED, "training_mode is true; only inference is supported");
+        return op_fail(c, call, DIAG_UNSUPPORTED,
+                       "training_mode is true; only inference is supported");
     out[0] = call->in[0];
     if (call->nout > 1)
         out[1] = type_with_dtype(c, call->in[0], DT_BOOL);
     return true;
 }
 
-/* ---- meanings ---------------------------------------------------------------------------------------- */
+/* ---- meanings -------------------------------------------------------------------------------- */
 
 enum { MAX_OPERANDS = 12 };
 
 /* Names and values that a scalar text may use: x, y, z, then the operator's numeric attributes. */
-typedef struct { uint32_t n; const char *name[MAX_OPERANDS]; const Scalar *value[MAX_OPERANDS]; } Operands;
+typedef struct {
+    uint32_t n;
+    const char *name[MAX_OPERANDS];
+    const Scalar *value[MAX_OPERANDS];
+} Operands;
 
 static void
 add_attributes(Build *b, Operands *o, DType t)
@@ -216,7 +231,8 @@ make_two(Making *m, const Expr **axis, const Scalar **v)
         v[i] = make_load_broadcast(m, i, m->b->out[0]->rank, axis);
 }
 
-/* The exponent is read at the type of the base; an integer base with a float exponent goes through f64. */
+/* The exponent is read at the type of the base; an integer base with a float exponent goes through
+ * f64. */
 bool
 expand_pow(Build *b)
 {
@@ -229,7 +245,8 @@ expand_pow(Build *b)
     DType t = (DType)v[0]->dtype;
     if (dtype_is_int(t) && dtype_is_float((DType)v[1]->dtype))
         t = DT_F64;
-    return make_finish(&m, axis, scalar_2(c, S_POW, scalar_cast(c, t, v[0]), scalar_cast(c, t, v[1])));
+    return make_finish(&m, axis,
+                       scalar_2(c, S_POW, scalar_cast(c, t, v[0]), scalar_cast(c, t, v[1])));
 }
 
 /* A signed value keeps shifting in its sign: by the width or more is by one less than the width. */
@@ -245,7 +262,8 @@ expand_shift_right(Build *b)
     make_two(&m, axis, v);
     if (dtype_info[t].kind == KIND_INT) {
         const Scalar *last = scalar_int(c, t, dtype_info[t].bytes * 8 - 1);
-        const Scalar *beyond = scalar_2(c, S_OR, scalar_2(c, S_LT, v[1], scalar_int(c, t, 0)), scalar_2(c, S_GT, v[1], last));
+        const Scalar *beyond = scalar_2(c, S_OR, scalar_2(c, S_LT, v[1], scalar_int(c, t, 0)),
+                                        scalar_2(c, S_GT, v[1], last));
         v[1] = scalar_select(c, beyond, last, v[1]);
     }
     return make_finish(&m, axis, scalar_2(c, S_SHR, v[0], v[1]));
@@ -288,7 +306,8 @@ combined(Making *m, const Expr *const *axis, const char *step, uint32_t n)
     return operand[0];
 }
 
-/* "x + y | x / n": combine the inputs from the left, then finish. Of many inputs, a nest goes on with what the one before it made. */
+/* "x + y | x / n": combine the inputs from the left, then finish. Of many inputs, a nest goes on
+ * with what the one before it made. */
 bool
 expand_variadic(Build *b)
 {
@@ -307,7 +326,9 @@ expand_variadic(Build *b)
             make_in(&m, arena_printf(c->arena, "x%u", n++), before);
         for (; next < end; next++)
             make_in(&m, arena_printf(c->arena, "x%u", n++), next);
-        before = last ? build_out(b, 0) : build_value(b, compute_type(b->out[0]->dtype), b->out[0]->rank, b->out[0]->dim);
+        before =
+            last ? build_out(b, 0)
+                 : build_value(b, compute_type(b->out[0]->dtype), b->out[0]->rank, b->out[0]->dim);
         make_out_over(&m, "o", before, axis);
         const Scalar *operand[3] = { combined(&m, axis, step, n) };
         if (!operand[0] || (!last && !make_finish(&m, axis, operand[0])))
@@ -320,7 +341,8 @@ expand_variadic(Build *b)
     }
 }
 
-/* What does not fit a float of 8 bits or fewer becomes its largest value or, without saturation, infinity or NaN. */
+/* What does not fit a float of 8 bits or fewer becomes its largest value or, without saturation,
+ * infinity or NaN. */
 static const Scalar *
 fitted(Ctx *c, DType t, const Scalar *x, bool saturates)
 {
@@ -329,12 +351,19 @@ fitted(Ctx *c, DType t, const Scalar *x, bool saturates)
     int exponent;
 
     if (saturates)
-        return l.kind != FLOAT_IEEE ? x : scalar_2(c, S_MIN, scalar_2(c, S_MAX, x, scalar_float(c, f, -l.largest)), scalar_float(c, f, l.largest));
-    /* Halfway to what would come next is too large, unless the tie goes down, to an even fraction. */
-    double fraction = __builtin_frexp(l.largest, &exponent), step = __builtin_ldexp(1, exponent - 1 - l.fraction);
+        return l.kind != FLOAT_IEEE
+                   ? x
+                   : scalar_2(c, S_MIN, scalar_2(c, S_MAX, x, scalar_float(c, f, -l.largest)),
+                              scalar_float(c, f, l.largest));
+    /* Halfway to what would come next is too large, unless the tie goes down, to an even
+     * fraction. */
+    double fraction = __builtin_frexp(l.largest, &exponent),
+           step = __builtin_ldexp(1, exponent - 1 - l.fraction);
     bool even = __builtin_fmod(__builtin_ldexp(fraction, l.fraction + 1), 2) == 0;
     const Scalar *limit = scalar_float(c, f, l.largest + step / 2), *size = scalar_1(c, S_ABS, x);
-    const Scalar *beyond = l.kind == FLOAT_IEEE ? scalar_2(c, S_MUL, scalar_1(c, S_SIGN, x), scalar_float(c, f, __builtin_inf())) : scalar_float(c, f, __builtin_nan(""));
+    const Scalar *beyond = l.kind == FLOAT_IEEE ? scalar_2(c, S_MUL, scalar_1(c, S_SIGN, x),
+                                                           scalar_float(c, f, __builtin_inf()))
+                                                : scalar_float(c, f, __builtin_nan(""));
     return scalar_select(c, scalar_2(c, even ? S_GT : S_GE, size, limit), beyond, x);
 }
 
@@ -348,10 +377,12 @@ power_of_two(Build *b, const Scalar *x)
     bool down = op_string_is(b->call, "round_mode", "down");
 
     if (!op_int(b->call, "saturate"))
-        operand[0] = x = scalar_select(c, scalar_2(c, S_GT, x, scalar_float(c, DT_F32, 0x1p127)), scalar_float(c, DT_F32, __builtin_nan("")), x);
+        operand[0] = x = scalar_select(c, scalar_2(c, S_GT, x, scalar_float(c, DT_F32, 0x1p127)),
+                                       scalar_float(c, DT_F32, __builtin_nan("")), x);
     if (op_string_is(b->call, "round_mode", "up"))
         return x;
-    return scalar_parse(c, down ? "x < y ? y * 0.5 : x" : "x < 0.75 * y ? y * 0.5 : x", 2, name, operand);
+    return scalar_parse(c, down ? "x < y ? y * 0.5 : x" : "x < 0.75 * y ? y * 0.5 : x", 2, name,
+                        operand);
 }
 
 bool
@@ -365,13 +396,15 @@ expand_cast(Build *b)
     make_in(&m, "x", 0);
     make_out_over(&m, "o", build_out(b, 0), axis);
     const Scalar *x = nest_load(&m.nb, 0, axis);
-    bool small = dtype_is_float(from) && from != to && dtype_is_float(to) && dtype_info[to].bits <= 8;
+    bool small =
+        dtype_is_float(from) && from != to && dtype_is_float(to) && dtype_info[to].bits <= 8;
     if (small && to == DT_F8E8M0)
         x = power_of_two(b, scalar_cast(c, DT_F32, x));
     else if (small && dtype_info[from].bits > 8)
-        x = fitted(c, to, scalar_cast(c, compute_type(from), x), dtype_info[to].bits < 8 || op_int(b->call, "saturate"));
+        x = fitted(c, to, scalar_cast(c, compute_type(from), x),
+                   dtype_info[to].bits < 8 || op_int(b->call, "saturate"));
     else if (dtype_is_float(from) && dtype_is_int(to) && dtype_info[to].bits < 8)
-        x = scalar_cast(c, DT_I32, x);               /* of an integer the low bits stay */
+        x = scalar_cast(c, DT_I32, x); /* of an integer the low bits stay */
     return make_finish(&m, axis, x);
 }
 

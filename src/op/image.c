@@ -10,28 +10,38 @@ nth(const OpCall *call, const char *attr, uint32_t i, int64_t otherwise)
     return a && a->kind == ATTR_INTS && i < a->n ? a->ints[i] : otherwise;
 }
 
-/* ---- col2im: x[n, c*points, blocks] summed into images ----------------------------------------------- */
+/* ---- col2im: x[n, c*points, blocks] summed into images --------------------------------------- */
 
-typedef struct { uint32_t n; Known image, block; const Expr *points, *count[TN_MAX_RANK]; } Blocks;
+typedef struct {
+    uint32_t n;
+    Known image, block;
+    const Expr *points, *count[TN_MAX_RANK];
+} Blocks;
 
 static bool
 read_blocks(Ctx *c, const OpCall *call, Blocks *k)
 {
-    if (!op_rank_is(c, call, 0, 3) || !op_param(c, call, 1, "image_shape", &k->image)
-        || !op_param(c, call, 2, "block_shape", &k->block))
+    if (!op_rank_is(c, call, 0, 3) || !op_param(c, call, 1, "image_shape", &k->image) ||
+        !op_param(c, call, 2, "block_shape", &k->block))
         return false;
     k->n = k->block.n;
     if (k->n != k->image.n || k->n == 0 || k->n > TN_MAX_RANK - 2)
-        return op_fail(c, call, DIAG_MODEL, "image_shape has %u elements and block_shape %u", k->image.n, k->n);
+        return op_fail(c, call, DIAG_MODEL, "image_shape has %u elements and block_shape %u",
+                       k->image.n, k->n);
     k->points = expr_int(c, 1);
     for (uint32_t d = 0; d < k->n; d++) {
         int64_t stride = nth(call, "strides", d, 1), dilation = nth(call, "dilations", d, 1);
         int64_t pads = nth(call, "pads", d, 0) + nth(call, "pads", k->n + d, 0);
         if (expr_le(c, NULL, k->block.at[d], expr_int(c, 0)) == YES || stride < 1 || dilation < 1)
-            return op_fail(c, call, DIAG_MODEL, "block_shape, strides and dilations must be 1 or more");
+            return op_fail(c, call, DIAG_MODEL,
+                           "block_shape, strides and dilations must be 1 or more");
         const Expr *span = expr_scale(c, expr_offset(c, k->block.at[d], -1), dilation);
         k->points = expr_mul(c, k->points, k->block.at[d]);
-        k->count[d] = expr_offset(c, expr_div(c, expr_sub(c, expr_offset(c, k->image.at[d], pads - 1), span), expr_int(c, stride)), 1);
+        k->count[d] =
+            expr_offset(c,
+                        expr_div(c, expr_sub(c, expr_offset(c, k->image.at[d], pads - 1), span),
+                                 expr_int(c, stride)),
+                        1);
     }
     return true;
 }
@@ -47,7 +57,9 @@ infer_col2im(Ctx *c, const OpCall *call, const Type **out)
         return false;
     int64_t points;
     if (expr_const(k.points, &points) && expr_divisible(c, NULL, x->dim[1], points) == NO)
-        return op_fail(c, call, DIAG_MODEL, "axis 1 of input 0, %s, is no multiple of the %lld points of a block", expr_str(c, x->dim[1]), (long long)points);
+        return op_fail(c, call, DIAG_MODEL,
+                       "axis 1 of input 0, %s, is no multiple of the %lld points of a block",
+                       expr_str(c, x->dim[1]), (long long)points);
     for (uint32_t d = 0; d < k.n; d++) {
         blocks = expr_mul(c, blocks, k.count[d]);
         dim[2 + d] = k.image.at[d];
@@ -65,7 +77,7 @@ expand_col2im(Build *b)
 {
     Arena *a = b->c->arena;
     Text bound = { .arena = a }, lets = { .arena = a }, hit = { .arena = a };
-    bool truth = b->call->in[0]->dtype == DT_BOOL;       /* blocks are put together by or */
+    bool truth = b->call->in[0]->dtype == DT_BOOL; /* blocks are put together by or */
     Blocks k;
 
     if (!read_blocks(b->c, b->call, &k))
@@ -75,9 +87,11 @@ expand_col2im(Build *b)
         build_name(b, arena_printf(a, "count%u", d), k.count[d]);
         build_name(b, arena_printf(a, "block%u", d), k.block.at[d]);
         text_printf(&bound, "%sk%u<block%u>", d ? ", " : "", d, d);
-        text_printf(&lets, "let p%u = i%u + %lld - %lld*k%u in let q%u = p%u // %lld in ", d, d + 2, (long long)nth(b->call, "pads", d, 0),
+        text_printf(&lets, "let p%u = i%u + %lld - %lld*k%u in let q%u = p%u // %lld in ", d, d + 2,
+                    (long long)nth(b->call, "pads", d, 0),
                     (long long)nth(b->call, "dilations", d, 1), d, d, d, stride);
-        text_printf(&hit, "%s%sand(and(p%u %% %lld == 0, 0 <= q%u), q%u < count%u)", d ? ", " : "", d + 1 < k.n ? "and(" : "", d, stride, d, d, d);
+        text_printf(&hit, "%s%sand(and(p%u %% %lld == 0, 0 <= q%u), q%u < count%u)", d ? ", " : "",
+                    d + 1 < k.n ? "and(" : "", d, stride, d, d, d);
     }
     for (uint32_t d = 1; d < k.n; d++)
         text_add(&hit, ")");
@@ -88,11 +102,13 @@ expand_col2im(Build *b)
     }
     uint32_t value[] = { 0, build_out(b, 0) };
     build_name(b, "points", k.points);
-    return build_text(b, NULL, "x -> o", value, "o[%s] = %s %s: %s%s ? x[i0, i1 * points + %s, %s] : %s", axes_text(a, 0, k.n + 2), truth ? "any" : "sum", text_str(&bound),
+    return build_text(b, NULL, "x -> o", value,
+                      "o[%s] = %s %s: %s%s ? x[i0, i1 * points + %s, %s] : %s",
+                      axes_text(a, 0, k.n + 2), truth ? "any" : "sum", text_str(&bound),
                       text_str(&lets), text_str(&hit), point, block, truth ? "false" : "0");
 }
 
-/* ---- center_crop_pad: the middle of x, or x in the middle of zeros, axis by axis --------------------------- */
+/* ---- center_crop_pad: the middle of x, or x in the middle of zeros, axis by axis ------------- */
 
 /* The wanted extents of all axes. */
 static bool
@@ -106,7 +122,8 @@ wanted_extents(Ctx *c, const OpCall *call, const Expr **dim)
         return false;
     uint32_t n = axes ? axes->n : x->rank;
     if (shape.n != n)
-        return op_fail(c, call, DIAG_MODEL, "input 1 (shape) has %u elements; %u are needed", shape.n, n);
+        return op_fail(c, call, DIAG_MODEL, "input 1 (shape) has %u elements; %u are needed",
+                       shape.n, n);
     for (uint32_t d = 0; d < x->rank; d++)
         dim[d] = x->dim[d];
     for (uint32_t i = 0, d = 0; i < n; i++) {
@@ -140,15 +157,18 @@ expand_center_crop_pad(Build *b)
     make_in(&m, "x", 0);
     make_out_over(&m, "o", build_out(b, 0), axis);
     for (uint32_t d = 0; d < x->rank; d++) {
-        const Expr *less = expr_sub(c, x->dim[d], b->out[0]->dim[d]), *more = expr_sub(c, b->out[0]->dim[d], x->dim[d]);
-        const Expr *cut = expr_div(c, expr_max(c, less, zero), two), *before = expr_div(c, expr_max(c, more, zero), two);
+        const Expr *less = expr_sub(c, x->dim[d], b->out[0]->dim[d]),
+                   *more = expr_sub(c, b->out[0]->dim[d], x->dim[d]);
+        const Expr *cut = expr_div(c, expr_max(c, less, zero), two),
+                   *before = expr_div(c, expr_max(c, more, zero), two);
         at[d] = expr_simplify(c, NULL, expr_sub(c, expr_add(c, axis[d], cut), before));
         pads |= expr_le(c, NULL, more, zero) != YES;
     }
-    return make_finish(&m, axis, make_load_or(&m, 0, at, pads ? scalar_number(c, x->dtype, 0) : NULL));
+    return make_finish(&m, axis,
+                       make_load_or(&m, 0, at, pads ? scalar_number(c, x->dtype, 0) : NULL));
 }
 
-/* ---- max_unpool: values at flat places of an image of the inferred shape ----------------------------------------- */
+/* ---- max_unpool: values at flat places of an image of the inferred shape --------------------- */
 
 static bool
 unpooled(Ctx *c, const OpCall *call, const Expr **dim)
@@ -164,8 +184,9 @@ unpooled(Ctx *c, const OpCall *call, const Expr **dim)
     dim[0] = x->dim[0];
     dim[1] = x->dim[1];
     for (uint32_t d = 0; d < n; d++)
-        dim[2 + d] = expr_offset(c, expr_scale(c, expr_offset(c, x->dim[2 + d], -1), nth(call, "strides", d, 1)),
-                                 kernel->ints[d] - nth(call, "pads", d, 0) - nth(call, "pads", n + d, 0));
+        dim[2 + d] = expr_offset(
+            c, expr_scale(c, expr_offset(c, x->dim[2 + d], -1), nth(call, "strides", d, 1)),
+            kernel->ints[d] - nth(call, "pads", d, 0) - nth(call, "pads", n + d, 0));
     return true;
 }
 
@@ -179,13 +200,16 @@ infer_max_unpool(Ctx *c, const OpCall *call, const Type **out)
     if (!unpooled(c, call, dim))
         return false;
     for (uint32_t d = 0; d < x->rank; d++)
-        if (!op_require_eq(c, call, call->in[1]->dim[d], x->dim[d], arena_printf(c->arena, "axis %u of the indices and of input 0", d)))
+        if (!op_require_eq(c, call, call->in[1]->dim[d], x->dim[d],
+                           arena_printf(c->arena, "axis %u of the indices and of input 0", d)))
             return false;
     if (has_in(call, 2)) {
         if (!op_param(c, call, 2, "output_shape", &shape))
             return false;
         if (shape.n != x->rank)
-            return op_fail(c, call, DIAG_MODEL, "input 2 (output_shape) has %u elements; %u are needed", shape.n, x->rank);
+            return op_fail(c, call, DIAG_MODEL,
+                           "input 2 (output_shape) has %u elements; %u are needed", shape.n,
+                           x->rank);
         memcpy(dim, shape.at, x->rank * sizeof *dim);
     }
     out[0] = type_new(c, x->dtype, x->rank, dim);
@@ -204,16 +228,19 @@ expand_max_unpool(Build *b)
         return false;
     const Type *image = type_new(b->c, x->dtype, x->rank, dim);
     count = type_count(b->c, image);
-    uint32_t flat = build_value(b, x->dtype, 1, &count), scatter[] = { 0, 1, flat }, shape[] = { flat, build_out(b, 0) };
+    uint32_t flat = build_value(b, x->dtype, 1, &count), scatter[] = { 0, 1, flat },
+             shape[] = { flat, build_out(b, 0) };
     build_name(b, "count", count);
     const char *inside = "true", *row = "i0", *i = axes_text(a, 0, x->rank);
     for (uint32_t d = 0; d < x->rank; d++) {
         build_name(b, arena_printf(a, "n%u", d), dim[d]);
         build_name(b, arena_printf(a, "x%u", d), x->dim[d]);
         text_printf(&all, "%si%u<x%u>", d ? ", " : "", d, d);
-        inside = arena_printf(a, "and(%s, i%u < n%u)", inside, d, d);     /* places of an output larger than inferred stay empty */
+        /* places of an output larger than inferred stay empty */
+        inside = arena_printf(a, "and(%s, i%u < n%u)", inside, d, d);
         row = d ? arena_printf(a, "(%s) * n%u + i%u", row, d, d) : row;
     }
-    return build_text(b, "scatter", "x p -> o", scatter, "for %s: o[at(p[%s], count)] last= x[%s]", text_str(&all), i, i)
-        && build_text(b, NULL, "x -> o", shape, "o[%s] = %s ? x[%s] : 0", i, inside, row);
+    return build_text(b, "scatter", "x p -> o", scatter, "for %s: o[at(p[%s], count)] last= x[%s]",
+                      text_str(&all), i, i) &&
+           build_text(b, NULL, "x -> o", shape, "o[%s] = %s ? x[%s] : 0", i, inside, row);
 }

@@ -13,7 +13,8 @@ check_indices(Ctx *c, const OpCall *call, uint32_t i)
     DType t = call->in[i]->dtype;
     if (t == DT_I32 || t == DT_I64)
         return true;
-    return op_fail(c, call, DIAG_MODEL, "input %u (indices) is %s; i32 or i64 is needed", i, type_str(c, call->in[i]));
+    return op_fail(c, call, DIAG_MODEL, "input %u (indices) is %s; i32 or i64 is needed", i,
+                   type_str(c, call->in[i]));
 }
 
 /* The value of input `input` at `at`, as an index into a dimension of n elements. */
@@ -33,7 +34,7 @@ index_into(Making *m, uint32_t slot, uint32_t input, const Expr *const *at, cons
     return expr_computed(c, scalar_at(c, nest_load(&m->nb, slot, at), n));
 }
 
-/* ---- gather ---------------------------------------------------------------------------------------------- */
+/* ---- gather ---------------------------------------------------------------------------------- */
 
 bool
 infer_gather(Ctx *c, const OpCall *call, const Type **out)
@@ -45,7 +46,8 @@ infer_gather(Ctx *c, const OpCall *call, const Type **out)
     if (!check_indices(c, call, 1) || !op_axis_attr(c, call, x->rank, &axis))
         return false;
     if (x->rank - 1 + index->rank > TN_MAX_RANK)
-        return op_fail(c, call, DIAG_LIMIT, "the result has rank %u, more than %d", x->rank - 1 + index->rank, TN_MAX_RANK);
+        return op_fail(c, call, DIAG_LIMIT, "the result has rank %u, more than %d",
+                       x->rank - 1 + index->rank, TN_MAX_RANK);
     for (uint32_t d = 0; d < axis; d++)
         dim[rank++] = x->dim[d];
     for (uint32_t d = 0; d < index->rank; d++)
@@ -70,18 +72,23 @@ expand_gather(Build *b)
     make_in(&m, "idx", 1);
     make_out_over(&m, "o", build_out(b, 0), axis);
     for (uint32_t i = 0; i < x->rank; i++)
-        at[i] = i < d ? axis[i] : i == d ? index_into(&m, 1, 1, axis + d, x->dim[d]) : axis[i - 1 + nindex];
+        at[i] = i < d    ? axis[i]
+                : i == d ? index_into(&m, 1, 1, axis + d, x->dim[d])
+                         : axis[i - 1 + nindex];
     return make_finish(&m, axis, nest_load(&m.nb, 0, at));
 }
 
-/* Along all other axes, the place of an index is that of its element: are there no more indices than elements? */
+/* Along all other axes, the place of an index is that of its element: are there no more indices
+ * than elements? */
 static bool
 beside_axis(Ctx *c, const OpCall *call, uint32_t axis)
 {
     const Type *x = call->in[0], *index = call->in[1];
 
     for (uint32_t d = 0; d < x->rank; d++)
-        if (d != axis && !op_require_le(c, call, index->dim[d], x->dim[d], arena_printf(c->arena, "axis %u of the indices and of the data", d)))
+        if (d != axis &&
+            !op_require_le(c, call, index->dim[d], x->dim[d],
+                           arena_printf(c->arena, "axis %u of the indices and of the data", d)))
             return false;
     return true;
 }
@@ -93,7 +100,8 @@ infer_gather_elements(Ctx *c, const OpCall *call, const Type **out)
     uint32_t axis;
 
     out[0] = type_with_dtype(c, call->in[1], x->dtype);
-    return check_indices(c, call, 1) && op_rank_is(c, call, 1, x->rank) && op_axis_attr(c, call, x->rank, &axis) && beside_axis(c, call, axis);
+    return check_indices(c, call, 1) && op_rank_is(c, call, 1, x->rank) &&
+           op_axis_attr(c, call, x->rank, &axis) && beside_axis(c, call, axis);
 }
 
 bool
@@ -114,10 +122,11 @@ expand_gather_elements(Build *b)
     return make_finish(&m, axis, nest_load(&m.nb, 0, at));
 }
 
-enum { ANY_REST = UINT16_MAX };      /* ranks do not say it */
+enum { ANY_REST = UINT16_MAX }; /* ranks do not say it */
 
-/* The last axis of the indices holds tuples of `width` indices. Where its size is open it is what ranks leave: as many as there
- * are axes, if that is one, or those of the data that the updates, of rank `rest` behind the tuples, do not have. */
+/* The last axis of the indices holds tuples of `width` indices. Where its size is open it is what
+ * ranks leave: as many as there are axes, if that is one, or those of the data that the updates, of
+ * rank `rest` behind the tuples, do not have. */
 static bool
 tuple_width(Ctx *c, const OpCall *call, uint32_t batch, uint32_t rest, uint32_t *width)
 {
@@ -130,14 +139,21 @@ tuple_width(Ctx *c, const OpCall *call, uint32_t batch, uint32_t rest, uint32_t 
     if (!expr_const(size, &n)) {
         n = x->rank == batch + 1u ? 1 : (int64_t)x->rank - rest;
         if (rest == ANY_REST && x->rank != batch + 1u)
-            return op_fail(c, call, DIAG_UNSUPPORTED, "the last axis of input 1, %s, says how many axes of input 0, %s, are indexed, and "
-                           "its size is open. Give it a number (--dim), or declare the result's shape in the model", type_str(c, index), type_str(c, x));
-        if (!op_require_eq(c, call, size, expr_int(c, n), "the last axis of the indices and the axes that the ranks say are indexed"))
+            return op_fail(
+                c, call, DIAG_UNSUPPORTED,
+                "the last axis of input 1, %s, says how many axes of input 0, %s, are indexed, and "
+                "its size is open. Give it a number (--dim), or declare the result's shape in the "
+                "model",
+                type_str(c, index), type_str(c, x));
+        if (!op_require_eq(
+                c, call, size, expr_int(c, n),
+                "the last axis of the indices and the axes that the ranks say are indexed"))
             return false;
     }
     if (n < 1 || n > (int64_t)x->rank - batch)
-        return op_fail(c, call, DIAG_MODEL, "input 1, %s, holds tuples of %lld indices into input 0, %s", type_str(c, index),
-                       (long long)n, type_str(c, x));
+        return op_fail(c, call, DIAG_MODEL,
+                       "input 1, %s, holds tuples of %lld indices into input 0, %s",
+                       type_str(c, index), (long long)n, type_str(c, x));
     *width = (uint32_t)n;
     return true;
 }
@@ -151,19 +167,21 @@ infer_gather_nd(Ctx *c, const OpCall *call, const Type **out)
     int64_t batch = op_int(call, "batch_dims");
 
     if (batch < 0 || batch >= x->rank || batch >= index->rank)
-        return op_fail(c, call, DIAG_MODEL, "attribute \"batch_dims\" is %lld for inputs %s and %s", (long long)batch,
-                       type_str(c, x), type_str(c, index));
+        return op_fail(c, call, DIAG_MODEL, "attribute \"batch_dims\" is %lld for inputs %s and %s",
+                       (long long)batch, type_str(c, x), type_str(c, index));
     if (!tuple_width(c, call, (uint32_t)batch, ANY_REST, &width))
         return false;
     for (uint32_t d = 0; d < batch; d++)
-        if (!op_require_eq(c, call, x->dim[d], index->dim[d], arena_printf(c->arena, "batch axis %u of both inputs", d)))
+        if (!op_require_eq(c, call, x->dim[d], index->dim[d],
+                           arena_printf(c->arena, "batch axis %u of both inputs", d)))
             return false;
     for (uint32_t d = 0; d + 1 < index->rank; d++)
         dim[rank++] = index->dim[d];
     for (uint32_t d = (uint32_t)batch + width; d < x->rank; d++)
         dim[rank++] = x->dim[d];
     if (rank > TN_MAX_RANK)
-        return op_fail(c, call, DIAG_LIMIT, "the result has rank %u, more than %d", rank, TN_MAX_RANK);
+        return op_fail(c, call, DIAG_LIMIT, "the result has rank %u, more than %d", rank,
+                       TN_MAX_RANK);
     out[0] = type_new(c, x->dtype, rank, dim);
     return true;
 }
@@ -194,29 +212,36 @@ expand_gather_nd(Build *b)
     make_in(&m, "idx", 1);
     make_out_over(&m, "o", build_out(b, 0), axis);
     for (uint32_t d = 0; d < x->rank; d++)
-        at[d] = d < batch ? axis[d]
-              : d < batch + width ? tuple_entry(&m, 1, d - batch, axis, x->dim[d])
-              : axis[index->rank - 1 + d - batch - width];
+        at[d] = d < batch           ? axis[d]
+                : d < batch + width ? tuple_entry(&m, 1, d - batch, axis, x->dim[d])
+                                    : axis[index->rank - 1 + d - batch - width];
     return make_finish(&m, axis, nest_load(&m.nb, 0, at));
 }
 
-/* ---- scatter ----------------------------------------------------------------------------------------------- */
+/* ---- scatter --------------------------------------------------------------------------------- */
 
 static bool
 scatter_combiner(Ctx *c, const OpCall *call, Combiner *k)
 {
-    static const struct { const char *name; Combiner combiner; } row[] = {
-        { "none", COMB_LAST }, { "add", COMB_SUM }, { "mul", COMB_PROD }, { "max", COMB_MAX }, { "min", COMB_MIN },
+    static const struct {
+        const char *name;
+        Combiner combiner;
+    } row[] = {
+        { "none", COMB_LAST }, { "add", COMB_SUM }, { "mul", COMB_PROD },
+        { "max", COMB_MAX },   { "min", COMB_MIN },
     };
     const char *wanted = op_string(c, call, "reduction");
 
     for (uint32_t i = 0; i < sizeof row / sizeof *row; i++)
         if (strcmp(row[i].name, wanted) == 0) {
             *k = row[i].combiner;
-            return *k == COMB_LAST || call->in[0]->dtype != DT_STR
-                || op_fail(c, call, DIAG_MODEL, "input 0 is %s; attribute \"reduction\" is \"%s\", which takes numbers", type_str(c, call->in[0]), wanted);
+            return *k == COMB_LAST || call->in[0]->dtype != DT_STR ||
+                   op_fail(c, call, DIAG_MODEL,
+                           "input 0 is %s; attribute \"reduction\" is \"%s\", which takes numbers",
+                           type_str(c, call->in[0]), wanted);
         }
-    return op_fail(c, call, DIAG_UNSUPPORTED, "attribute \"reduction\" is \"%s\"; none, add, mul, max and min exist", wanted);
+    return op_fail(c, call, DIAG_UNSUPPORTED,
+                   "attribute \"reduction\" is \"%s\"; none, add, mul, max and min exist", wanted);
 }
 
 /* Inputs x, index, updates and the output; axes over the updates. */
@@ -237,8 +262,9 @@ infer_scatter_elements(Ctx *c, const OpCall *call, const Type **out)
     uint32_t axis;
     Combiner k;
 
-    if (!check_indices(c, call, 1) || !op_same_dtype(c, call, 0, 2) || !op_rank_is(c, call, 1, x->rank)
-        || !op_rank_is(c, call, 2, x->rank) || !op_axis_attr(c, call, x->rank, &axis) || !scatter_combiner(c, call, &k))
+    if (!check_indices(c, call, 1) || !op_same_dtype(c, call, 0, 2) ||
+        !op_rank_is(c, call, 1, x->rank) || !op_rank_is(c, call, 2, x->rank) ||
+        !op_axis_attr(c, call, x->rank, &axis) || !scatter_combiner(c, call, &k))
         return false;
     for (uint32_t d = 0; d < x->rank; d++)
         if (!op_require_eq(c, call, call->in[1]->dim[d], call->in[2]->dim[d],
@@ -258,7 +284,8 @@ expand_scatter_elements(Build *b)
     Combiner k;
     Making m = make_begin(b, NULL);
 
-    if (!op_axis_attr(b->c, b->call, b->call->in[0]->rank, &d) || !scatter_combiner(b->c, b->call, &k))
+    if (!op_axis_attr(b->c, b->call, b->call->in[0]->rank, &d) ||
+        !scatter_combiner(b->c, b->call, &k))
         return false;
     begin_scatter(&m, axis);
     memcpy(at, axis, sizeof at);
@@ -283,12 +310,16 @@ infer_scatter_nd(Ctx *c, const OpCall *call, const Type **out)
     uint32_t width;
     Combiner k;
 
-    if (!tuple_width(c, call, 0, rest_of(call), &width) || !op_same_dtype(c, call, 0, 2) || !scatter_combiner(c, call, &k)
-        || !op_rank_is(c, call, 2, index->rank - 1 + x->rank - width))
+    if (!tuple_width(c, call, 0, rest_of(call), &width) || !op_same_dtype(c, call, 0, 2) ||
+        !scatter_combiner(c, call, &k) ||
+        !op_rank_is(c, call, 2, index->rank - 1 + x->rank - width))
         return false;
     for (uint32_t d = 0; d < u->rank; d++) {
-        const Expr *dim = d + 1 < index->rank ? index->dim[d] : x->dim[width + d - (index->rank - 1)];
-        if (!op_require_eq(c, call, u->dim[d], dim, arena_printf(c->arena, "axis %u of the updates and what indices and data give", d)))
+        const Expr *dim =
+            d + 1 < index->rank ? index->dim[d] : x->dim[width + d - (index->rank - 1)];
+        if (!op_require_eq(
+                c, call, u->dim[d], dim,
+                arena_printf(c->arena, "axis %u of the updates and what indices and data give", d)))
             return false;
     }
     out[0] = x;
@@ -304,16 +335,18 @@ expand_scatter_nd(Build *b)
     Combiner k;
     Making m = make_begin(b, NULL);
 
-    if (!tuple_width(b->c, b->call, 0, rest_of(b->call), &width) || !scatter_combiner(b->c, b->call, &k))
+    if (!tuple_width(b->c, b->call, 0, rest_of(b->call), &width) ||
+        !scatter_combiner(b->c, b->call, &k))
         return false;
     begin_scatter(&m, axis);
     for (uint32_t d = 0; d < x->rank; d++)
-        at[d] = d < width ? tuple_entry(&m, 1, d, axis, x->dim[d]) : axis[index->rank - 1 + d - width];
+        at[d] =
+            d < width ? tuple_entry(&m, 1, d, axis, x->dim[d]) : axis[index->rank - 1 + d - width];
     nest_write_combine(&m.nb, 0, at, k, 0, nest_load(&m.nb, 2, axis));
     return make_end(&m);
 }
 
-/* ---- one_hot --------------------------------------------------------------------------------------------------- */
+/* ---- one_hot --------------------------------------------------------------------------------- */
 
 bool
 infer_one_hot(Ctx *c, const OpCall *call, const Type **out)
@@ -325,8 +358,9 @@ infer_one_hot(Ctx *c, const OpCall *call, const Type **out)
     double given;
     uint32_t n = 1;
 
-    if (!op_axis_attr(c, call, index->rank + 1, &axis) || !op_rank_is(c, call, 2, 1)
-        || !op_require_eq(c, call, call->in[2]->dim[0], expr_int(c, 2), "the elements of input 2 and the values off and on"))
+    if (!op_axis_attr(c, call, index->rank + 1, &axis) || !op_rank_is(c, call, 2, 1) ||
+        !op_require_eq(c, call, call->in[2]->dim[0], expr_int(c, 2),
+                       "the elements of input 2 and the values off and on"))
         return false;
     if (dtype_is_float(call->in[1]->dtype)) {
         if (!op_param_floats(c, call, 1, "depth", 1, &given, &n))
@@ -339,7 +373,8 @@ infer_one_hot(Ctx *c, const OpCall *call, const Type **out)
     if (n != 1)
         return op_fail(c, call, DIAG_MODEL, "input 1 (depth) has %u elements; one is needed", n);
     if (dtype_is_float(call->in[1]->dtype) && !(given >= 0 && given < 0x1p53))
-        return op_fail(c, call, DIAG_MODEL, "input 1 (depth) is %g; a number of elements is needed, below 2^53", given);
+        return op_fail(c, call, DIAG_MODEL,
+                       "input 1 (depth) is %g; a number of elements is needed, below 2^53", given);
     for (uint32_t d = 0, from = 0; d < index->rank + 1u; d++)
         if (d != axis)
             dim[d] = index->dim[from++];
@@ -354,7 +389,8 @@ bool
 expand_one_hot(Build *b)
 {
     Ctx *c = b->c;
-    const Expr *axis[TN_MAX_RANK], *at[TN_MAX_RANK], *off[] = { expr_int(c, 0) }, *on[] = { expr_int(c, 1) };
+    const Expr *axis[TN_MAX_RANK], *at[TN_MAX_RANK], *off[] = { expr_int(c, 0) },
+                                                     *on[] = { expr_int(c, 1) };
     uint32_t d;
     Making m = make_begin(b, NULL);
 
@@ -366,8 +402,11 @@ expand_one_hot(Build *b)
     for (uint32_t i = 0, to = 0; i < b->out[0]->rank; i++)
         if (i != d)
             at[to++] = axis[i];
-    const Scalar *index = scalar_cast(c, DT_I64, nest_load(&m.nb, 0, at)), *depth = scalar_index(c, b->out[0]->dim[d]);
-    index = scalar_select(c, scalar_2(c, S_LT, index, scalar_int(c, DT_I64, 0)), scalar_2(c, S_ADD, index, depth), index);
-    return make_finish(&m, axis, scalar_select(c, scalar_2(c, S_EQ, index, scalar_index(c, axis[d])),
-                                          nest_load(&m.nb, 1, on), nest_load(&m.nb, 1, off)));
+    const Scalar *index = scalar_cast(c, DT_I64, nest_load(&m.nb, 0, at)),
+                 *depth = scalar_index(c, b->out[0]->dim[d]);
+    index = scalar_select(c, scalar_2(c, S_LT, index, scalar_int(c, DT_I64, 0)),
+                          scalar_2(c, S_ADD, index, depth), index);
+    return make_finish(&m, axis,
+                       scalar_select(c, scalar_2(c, S_EQ, index, scalar_index(c, axis[d])),
+                                     nest_load(&m.nb, 1, on), nest_load(&m.nb, 1, off)));
 }

@@ -1,8 +1,8 @@
 /* known: contents of small integer tensors, followed symbolically.
  *
  * An operator's meaning is evaluated on Exprs instead of numbers: the same nests that later become
- * code say what Shape, Gather, Concat, Where and the rest do to dimensions, so nothing here knows an
- * operator. Whatever an Expr cannot say, or a comparison that cannot be decided, makes the whole
+ * code say what Shape, Gather, Concat, Where and the rest do to dimensions, so nothing here knows
+ * an operator. Whatever an Expr cannot say, or a comparison that cannot be decided, makes the whole
  * result unknown; unknown is never a guess.
  */
 #include "op/internal.h"
@@ -12,20 +12,24 @@
 typedef struct {
     Ctx *c;
     const Nest *nest;
-    const uint32_t *value;           /* of the nest's parameters */
-    Known *known;                    /* by value number of the expansion */
+    const uint32_t *value; /* of the nest's parameters */
+    Known *known;          /* by value number of the expansion */
     Binding axis[NEST_MAX_AXES];
     uint32_t naxis;
-    uint32_t steps;                  /* left; evaluation gives up at 0 */
+    uint32_t steps; /* left; evaluation gives up at 0 */
 } Eval;
 
 enum { MAX_STEPS = 200000 };
 
 static const Expr *eval(Eval *e, const Scalar *s);
 
-/* ---- indices: axes become numbers, computed variables their values ------------------------------------------- */
+/* ---- indices: axes become numbers, computed variables their values --------------------------- */
 
-typedef struct { Eval *e; VEC(Binding) bind; bool ok; } Variables;
+typedef struct {
+    Eval *e;
+    VEC(Binding) bind;
+    bool ok;
+} Variables;
 
 static void
 bind_variable(void *user, Var v)
@@ -58,7 +62,7 @@ eval_expr(Eval *e, const Expr *x)
     return vars.bind.n ? expr_subst(e->c, x, vars.bind.at, vars.bind.n) : x;
 }
 
-/* ---- values ------------------------------------------------------------------------------------------------- */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 static const Expr *
 from_tri(Eval *e, Tri t, bool negate)
@@ -114,8 +118,9 @@ eval_cast(Eval *e, const Scalar *s)
         return from_tri(e, expr_eq(e->c, NULL, v, expr_int(e->c, 0)), true);
     if (expr_const(v, &n)) {
         int bits = dtype_info[to].bytes * 8;
-        bool fits = bits == 64 || (dtype_info[to].kind == KIND_UINT ? n >= 0 && n >> bits == 0
-                                                                    : n >> (bits - 1) == 0 || n >> (bits - 1) == -1);
+        bool fits = bits == 64 || (dtype_info[to].kind == KIND_UINT
+                                       ? n >= 0 && n >> bits == 0
+                                       : n >> (bits - 1) == 0 || n >> (bits - 1) == -1);
         return fits ? v : NULL;
     }
     return dtype_info[to].bytes >= 4 ? v : NULL;
@@ -134,8 +139,8 @@ eval_reduce(Eval *e, const Scalar *s)
         return NULL;
     for (uint32_t i = 0; i < e->nest->naxis; i++)
         if (s->u.reduce.axes >> i & 1) {
-            if (!expr_const(e->nest->axis[i].extent, &extent[n])
-                || extent[n] > OP_KNOWN_MAX || (total *= extent[n]) > OP_KNOWN_MAX)
+            if (!expr_const(e->nest->axis[i].extent, &extent[n]) || extent[n] > OP_KNOWN_MAX ||
+                (total *= extent[n]) > OP_KNOWN_MAX)
                 return NULL;
             axis[n++] = i;
         }
@@ -147,7 +152,8 @@ eval_reduce(Eval *e, const Scalar *s)
     for (int64_t point = 0; point < total; point++) {
         int64_t rest = point;
         for (uint32_t i = n; i-- > 0; rest /= extent[i])
-            e->axis[base + i] = (Binding){ { VAR_AXIS, axis[i] }, expr_int(e->c, rest % extent[i]) };
+            e->axis[base + i] =
+                (Binding){ { VAR_AXIS, axis[i] }, expr_int(e->c, rest % extent[i]) };
         e->naxis = base + n;
         const Expr *v = eval(e, s->arg[0]);
         e->naxis = base;
@@ -181,24 +187,26 @@ eval_binary(Eval *e, const Scalar *s)
     case S_ADD: return expr_add(c, x, y);
     case S_SUB: return expr_sub(c, x, y);
     case S_MUL: return expr_mul(c, x, y);
-    case S_DIV:                      /* truncates: the same as rounding down when nothing is negative */
-        return not_negative(e, x) && expr_le(c, NULL, expr_int(c, 1), y) == YES ? expr_div(c, x, y) : NULL;
-    case S_MOD:
-        return expr_le(c, NULL, expr_int(c, 1), y) == YES ? expr_mod(c, x, y) : NULL;
+    /* truncates: the same as rounding down when nothing is negative */
+    case S_DIV:
+        return not_negative(e, x) && expr_le(c, NULL, expr_int(c, 1), y) == YES ? expr_div(c, x, y)
+                                                                                : NULL;
+    case S_MOD: return expr_le(c, NULL, expr_int(c, 1), y) == YES ? expr_mod(c, x, y) : NULL;
     case S_REM:
-        return not_negative(e, x) && expr_le(c, NULL, expr_int(c, 1), y) == YES ? expr_mod(c, x, y) : NULL;
+        return not_negative(e, x) && expr_le(c, NULL, expr_int(c, 1), y) == YES ? expr_mod(c, x, y)
+                                                                                : NULL;
     case S_MIN: return expr_min(c, x, y);
     case S_MAX: return expr_max(c, x, y);
     case S_AND: return boolean ? expr_min(c, x, y) : NULL;
-    case S_OR:  return boolean ? expr_max(c, x, y) : NULL;
+    case S_OR: return boolean ? expr_max(c, x, y) : NULL;
     case S_XOR: return boolean ? from_tri(e, expr_eq(c, NULL, x, y), true) : NULL;
-    case S_EQ:  return from_tri(e, expr_eq(c, NULL, x, y), false);
-    case S_NE:  return from_tri(e, expr_eq(c, NULL, x, y), true);
-    case S_LE:  return from_tri(e, expr_le(c, NULL, x, y), false);
-    case S_GE:  return from_tri(e, expr_le(c, NULL, y, x), false);
-    case S_LT:  return from_tri(e, expr_le(c, NULL, y, x), true);
-    case S_GT:  return from_tri(e, expr_le(c, NULL, x, y), true);
-    default:    return NULL;
+    case S_EQ: return from_tri(e, expr_eq(c, NULL, x, y), false);
+    case S_NE: return from_tri(e, expr_eq(c, NULL, x, y), true);
+    case S_LE: return from_tri(e, expr_le(c, NULL, x, y), false);
+    case S_GE: return from_tri(e, expr_le(c, NULL, y, x), false);
+    case S_LT: return from_tri(e, expr_le(c, NULL, y, x), true);
+    case S_GT: return from_tri(e, expr_le(c, NULL, x, y), true);
+    default: return NULL;
     }
 }
 
@@ -215,10 +223,11 @@ eval_unary(Eval *e, const Scalar *s)
     case S_ABS: return expr_max(c, x, expr_sub(c, zero, x));
     case S_NOT: return s->dtype == DT_BOOL ? expr_sub(c, expr_int(c, 1), x) : NULL;
     case S_SIGN:
-        return expr_le(c, NULL, expr_int(c, 1), x) == YES ? expr_int(c, 1)
-             : expr_le(c, NULL, x, expr_int(c, -1)) == YES ? expr_int(c, -1)
-             : expr_is(x, 0) ? zero : NULL;
-    default:    return NULL;
+        return expr_le(c, NULL, expr_int(c, 1), x) == YES    ? expr_int(c, 1)
+               : expr_le(c, NULL, x, expr_int(c, -1)) == YES ? expr_int(c, -1)
+               : expr_is(x, 0)                               ? zero
+                                                             : NULL;
+    default: return NULL;
     }
 }
 
@@ -245,25 +254,32 @@ eval(Eval *e, const Scalar *s)
     e->steps--;
     switch ((ScalarOp)s->op) {
     case S_CONST:
-        v = is_integer((DType)s->dtype) && (s->dtype != DT_U64 || s->u.bits >= 0) ? expr_int(e->c, s->u.bits) : NULL;
+        v = is_integer((DType)s->dtype) && (s->dtype != DT_U64 || s->u.bits >= 0)
+                ? expr_int(e->c, s->u.bits)
+                : NULL;
         break;
-    case S_INDEX:  v = eval_expr(e, s->u.index); break;
-    case S_LOAD:   v = eval_load(e, s); break;
-    case S_CAST:   v = eval_cast(e, s); break;
-    case S_AT:     v = eval_at(e, s); break;
+    case S_INDEX: v = eval_expr(e, s->u.index); break;
+    case S_LOAD: v = eval_load(e, s); break;
+    case S_CAST: v = eval_cast(e, s); break;
+    case S_AT: v = eval_at(e, s); break;
     case S_REDUCE: v = eval_reduce(e, s); break;
     case S_SELECT:
         v = eval(e, s->arg[0]);
-        v = v && expr_is(v, 1) ? eval(e, s->arg[1]) : v && expr_is(v, 0) ? eval(e, s->arg[2]) : NULL;
+        v = v && expr_is(v, 1)   ? eval(e, s->arg[1])
+            : v && expr_is(v, 0) ? eval(e, s->arg[2])
+                                 : NULL;
         break;
     default:
-        v = !is_integer((DType)s->dtype) || s->narg == 0 || !is_integer((DType)s->arg[0]->dtype) ? NULL
-          : s->narg == 2 ? eval_binary(e, s) : s->narg == 1 ? eval_unary(e, s) : NULL;
+        v = !is_integer((DType)s->dtype) || s->narg == 0 || !is_integer((DType)s->arg[0]->dtype)
+                ? NULL
+            : s->narg == 2 ? eval_binary(e, s)
+            : s->narg == 1 ? eval_unary(e, s)
+                           : NULL;
     }
     return v && !v->bad ? v : NULL;
 }
 
-/* ---- nests and calls ------------------------------------------------------------------------------------------ */
+/* ---- nests and calls ------------------------------------------------------------------------- */
 
 static bool
 small(const Type *t, Ctx *c, int64_t *n)
@@ -309,7 +325,8 @@ op_known(Ctx *c, const OpCall *call, const Type *const *out)
     Known unknown = { 0 };
     int64_t n;
 
-    /* A call without a meaning is reported when it is lowered, not when somebody asks for contents. */
+    /* A call without a meaning is reported when it is lowered, not when somebody asks for
+     * contents. */
     uint32_t reported = c->diags.list.n;
     DiagClass worst = c->diags.worst;
     if (!out[0] || !small(out[0], c, &n))
@@ -324,7 +341,9 @@ op_known(Ctx *c, const OpCall *call, const Type *const *out)
         known[i] = call->known[i];
     for (uint32_t k = 0; k < x.call.n; k++) {
         const NestCall *nc = &x.call.at[k];
-        Eval e = { .c = c, .nest = nc->nest, .value = nc->value, .known = known, .steps = MAX_STEPS };
+        Eval e = {
+            .c = c, .nest = nc->nest, .value = nc->value, .known = known, .steps = MAX_STEPS
+        };
         for (uint32_t i = 0; i < nc->nest->nwrite; i++) {
             uint32_t to = nc->value[nc->nest->write[i].out];
             known[to] = eval_nest(&e, &nc->nest->write[i], x.type.at[to]);

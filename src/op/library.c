@@ -1,17 +1,22 @@
-/* library: operators that are C functions in a library of the user's (--library FILE). The library says which, by a string:
+/* library: operators that are C functions in a library of the user's (--library FILE). The library
+ * says which, by a string:
  *
- *     const char tenon_operators[] = "\"my.Blend\"(x: f32[n, m], y: f32[n, m], s: f32[]) -> (o: f32[n, m]) = blend";
+ *     const char tenon_operators[] = "\"my.Blend\"(x: f32[n, m], y: f32[n, m], s: f32[]) -> (o:
+ *     f32[n, m]) = blend";
  *
- * and gives for each a function `int blend(int32_t n, const TnArray *array)`. A call of the operator `library` says the
- * function and its declaration, and is one only where the library that was given on the command line declares just that: a
- * model by itself makes nobody run anything.
+ * and gives for each a function `int blend(int32_t n, const TnArray *array)`. A call of the
+ * operator `library` says the function and its declaration, and is one only where the library that
+ * was given on the command line declares just that: a model by itself makes nobody run anything.
  */
 #include "op/internal.h"
 
 #include <dlfcn.h>
 #include <string.h>
 
-typedef struct { VEC(const Type *) in, out; Text text; } Signature;
+typedef struct {
+    VEC(const Type *) in, out;
+    Text text;
+} Signature;
 
 static bool
 read_side(Parse *p, Signature *s, bool out)
@@ -31,9 +36,12 @@ read_side(Parse *p, Signature *s, bool out)
         const Type *t = parse_expect(p, ":") ? parse_type(p) : NULL;
         if (!t)
             return false;
-        if (dtype_info[t->dtype].bits != 8 * dtype_info[t->dtype].bytes || (out && t->dtype == DT_STR)
-            || (dtype_is_float(t->dtype) && dtype_info[t->dtype].bytes == 1))
-            return parse_error(p, "functions take and give numbers of 8 bits and more, and take strings; %s is %s", name, type_str(c, t));
+        if (dtype_info[t->dtype].bits != 8 * dtype_info[t->dtype].bytes ||
+            (out && t->dtype == DT_STR) ||
+            (dtype_is_float(t->dtype) && dtype_info[t->dtype].bytes == 1))
+            return parse_error(
+                p, "functions take and give numbers of 8 bits and more, and take strings; %s is %s",
+                name, type_str(c, t));
         text_add(&s->text, first ? "" : ", ");
         text_name(&s->text, name);
         text_printf(&s->text, ": %s", type_str(c, t));
@@ -49,7 +57,7 @@ read_side(Parse *p, Signature *s, bool out)
 static bool
 read_signature(Parse *p, Signature *s)
 {
-    *s = (Signature){.text.arena = p->ctx->arena};
+    *s = (Signature){ .text.arena = p->ctx->arena };
     if (!read_side(p, s, false) || !parse_expect(p, "->"))
         return false;
     text_add(&s->text, " -> ");
@@ -67,31 +75,39 @@ library_open(Ctx *c, const char *path)
 {
     Library *l = NEW(c->arena, Library);
     /* a name without a slash is looked for where the system's libraries are */
-    void *handle = dlopen(strchr(path, '/') ? path : arena_printf(c->arena, "./%s", path), RTLD_NOW | RTLD_LOCAL);
-    Loc loc = {.file = path};
+    void *handle = dlopen(strchr(path, '/') ? path : arena_printf(c->arena, "./%s", path),
+                          RTLD_NOW | RTLD_LOCAL);
+    Loc loc = { .file = path };
 
-    *l = (Library){.path = arena_str(c->arena, path)};
+    *l = (Library){ .path = arena_str(c->arena, path) };
     if (!handle)
         return diag_error(&c->diags, DIAG_USAGE, loc, "cannot open the library: %s", dlerror());
     arena_closer(c->arena, end_use, handle);
     const char *text = dlsym(handle, "tenon_operators");
     if (!text)
-        return diag_error(&c->diags, DIAG_USAGE, loc, "the library does not say which operators it has: it needs a string `const char tenon_operators[]`");
-    Parse p = parse_begin(c, arena_printf(c->arena, "%s:tenon_operators", path), (Bytes){(const uint8_t *)text, strlen(text)});
+        return diag_error(&c->diags, DIAG_USAGE, loc,
+                          "the library does not say which operators it has: it needs a string "
+                          "`const char tenon_operators[]`");
+    Parse p = parse_begin(c, arena_printf(c->arena, "%s:tenon_operators", path),
+                          (Bytes){ (const uint8_t *)text, strlen(text) });
     while (!parse_end(&p)) {
         Signature s;
-        Foreign f = {.name = parse_name(&p)};
+        Foreign f = { .name = parse_name(&p) };
         if (!f.name)
             return parse_error(&p, "expected the name of an operator");
         if (!read_signature(&p, &s) || !parse_expect(&p, "="))
             return false;
         f.function = parse_name(&p);
-        if (!f.function || f.function[strspn(f.function, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")])
+        if (!f.function ||
+            f.function[strspn(f.function,
+                              "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")])
             return parse_error(&p, "expected the name of a function");
         f.signature = sym(c, text_str(&s.text));
         *(void **)&f.call = dlsym(handle, f.function);
         if (!f.call)
-            return diag_error(&c->diags, DIAG_USAGE, loc, "the library has no function %s, which its tenon_operators names", f.function);
+            return diag_error(&c->diags, DIAG_USAGE, loc,
+                              "the library has no function %s, which its tenon_operators names",
+                              f.function);
         VEC_PUSH(c->arena, &l->foreign, f);
     }
     c->library = l;
@@ -101,7 +117,8 @@ library_open(Ctx *c, const char *path)
 bool
 foreign_types(Ctx *c, const Foreign *f, uint32_t *nin, const Type *const **in, uint32_t *nout)
 {
-    Parse p = parse_begin(c, f->function, (Bytes){(const uint8_t *)f->signature, strlen(f->signature)});
+    Parse p =
+        parse_begin(c, f->function, (Bytes){ (const uint8_t *)f->signature, strlen(f->signature) });
     Signature s;
 
     if (!read_signature(&p, &s))
@@ -123,7 +140,8 @@ op_foreign(Ctx *c, const OpCall *call)
     function = op_string(c, call, "function");
     signature = op_string(c, call, "signature");
     for (uint32_t i = 0; l && i < l->foreign.n; i++)
-        if (!strcmp(l->foreign.at[i].function, function) && !strcmp(l->foreign.at[i].signature, signature))
+        if (!strcmp(l->foreign.at[i].function, function) &&
+            !strcmp(l->foreign.at[i].signature, signature))
             return &l->foreign.at[i];
     return NULL;
 }
@@ -137,11 +155,16 @@ bind_sizes(Ctx *c, const OpCall *call, const Signature *s, BoundSizes *bind)
     for (uint32_t i = 0; i < s->in.n + s->out.n; i++)
         declared[i] = i < s->in.n ? s->in.at[i] : s->out.at[i - s->in.n];
     if (!type_bind(c, declared, s->in.n + s->out.n, call->in, call->nin, bind))
-        return op_fail(c, call, DIAG_MODEL, "a size in %s stands alone in no dimension of an input, so nothing tells what it is", op_string(c, call, "signature"));
+        return op_fail(
+            c, call, DIAG_MODEL,
+            "a size in %s stands alone in no dimension of an input, so nothing tells what it is",
+            op_string(c, call, "signature"));
     for (uint32_t i = 0; i < call->nin; i++)
         for (uint32_t d = 0; d < s->in.at[i]->rank; d++) {
-            const char *what = arena_printf(c->arena, "axis %u of input %u, and what %s declares,", d, i, op_string(c, call, "function"));
-            if (!op_require_eq(c, call, call->in[i]->dim[d], expr_subst(c, s->in.at[i]->dim[d], bind->at, bind->n), what))
+            const char *what = arena_printf(c->arena, "axis %u of input %u, and what %s declares,",
+                                            d, i, op_string(c, call, "function"));
+            if (!op_require_eq(c, call, call->in[i]->dim[d],
+                               expr_subst(c, s->in.at[i]->dim[d], bind->at, bind->n), what))
                 return false;
         }
     return true;
@@ -151,20 +174,27 @@ bool
 infer_library(Ctx *c, const OpCall *call, const Type **out)
 {
     const Foreign *f = op_foreign(c, call);
-    BoundSizes bind = {0};
+    BoundSizes bind = { 0 };
     Signature s;
 
     if (!f)
-        return op_fail(c, call, DIAG_MODEL, "the function %s%s is declared by no library that was given; name it with --library", op_string(c, call, "function"),
-                       op_string(c, call, "signature"));
-    Parse p = parse_begin(c, f->function, (Bytes){(const uint8_t *)f->signature, strlen(f->signature)});
+        return op_fail(
+            c, call, DIAG_MODEL,
+            "the function %s%s is declared by no library that was given; name it with --library",
+            op_string(c, call, "function"), op_string(c, call, "signature"));
+    Parse p =
+        parse_begin(c, f->function, (Bytes){ (const uint8_t *)f->signature, strlen(f->signature) });
     if (!read_signature(&p, &s))
         return false;
     if (call->nin != s.in.n || call->nout > s.out.n)
-        return op_fail(c, call, DIAG_MODEL, "%s takes %u values and gives %u", f->function, s.in.n, s.out.n);
+        return op_fail(c, call, DIAG_MODEL, "%s takes %u values and gives %u", f->function, s.in.n,
+                       s.out.n);
     for (uint32_t i = 0; i < call->nin; i++)
-        if (!has_in(call, i) || call->in[i]->dtype != s.in.at[i]->dtype || call->in[i]->rank != s.in.at[i]->rank)
-            return op_fail(c, call, DIAG_MODEL, "input %u is %s; %s is declared", i, has_in(call, i) ? type_str(c, call->in[i]) : "absent", type_str(c, s.in.at[i]));
+        if (!has_in(call, i) || call->in[i]->dtype != s.in.at[i]->dtype ||
+            call->in[i]->rank != s.in.at[i]->rank)
+            return op_fail(c, call, DIAG_MODEL, "input %u is %s; %s is declared", i,
+                           has_in(call, i) ? type_str(c, call->in[i]) : "absent",
+                           type_str(c, s.in.at[i]));
     if (!bind_sizes(c, call, &s, &bind))
         return false;
     for (uint32_t i = 0; i < call->nout; i++)

@@ -1,11 +1,11 @@
 /* loss: negative log likelihood, alone and after a log-softmax.
  *
- * A target equal to ignore_index counts for nothing, and may lie outside the classes: the index read there is
- * class 0, and its term is 0.
+ * A target equal to ignore_index counts for nothing, and may lie outside the classes: the index
+ * read there is class 0, and its term is 0.
  */
 #include "op/internal.h"
 
-/* ---- types ---------------------------------------------------------------------------------------- */
+/* ---- types ----------------------------------------------------------------------------------- */
 
 static bool
 check_targets(Ctx *c, const OpCall *call)
@@ -13,19 +13,23 @@ check_targets(Ctx *c, const OpCall *call)
     const Type *x = call->in[0], *t = call->in[1];
 
     if (!dtype_is_float(x->dtype))
-        return op_fail(c, call, DIAG_MODEL, "input 0 is %s; its elements must be floats", type_str(c, x));
+        return op_fail(c, call, DIAG_MODEL, "input 0 is %s; its elements must be floats",
+                       type_str(c, x));
     if (!op_rank_at_least(c, call, 0, 2) || !op_rank_is(c, call, 1, x->rank - 1))
         return false;
     if (!dtype_is_int(t->dtype))
-        return op_fail(c, call, DIAG_MODEL, "input 1 is %s; the targets must be i32 or i64", type_str(c, t));
+        return op_fail(c, call, DIAG_MODEL, "input 1 is %s; the targets must be i32 or i64",
+                       type_str(c, t));
     for (uint32_t d = 0; d < t->rank; d++)
         if (!op_require_eq(c, call, t->dim[d], x->dim[d + (d > 0)],
-                           arena_printf(c->arena, "axis %u of input 1 and axis %u of input 0", d, d + (d > 0))))
+                           arena_printf(c->arena, "axis %u of input 1 and axis %u of input 0", d,
+                                        d + (d > 0))))
             return false;
     if (!has_in(call, 2))
         return true;
-    return op_same_dtype(c, call, 0, 2) && op_rank_is(c, call, 2, 1)
-        && op_require_eq(c, call, call->in[2]->dim[0], x->dim[1], "the number of weights and of classes");
+    return op_same_dtype(c, call, 0, 2) && op_rank_is(c, call, 2, 1) &&
+           op_require_eq(c, call, call->in[2]->dim[0], x->dim[1],
+                         "the number of weights and of classes");
 }
 
 bool
@@ -34,8 +38,11 @@ infer_loss(Ctx *c, const OpCall *call, const Type **out)
     const Type *x = call->in[0];
     bool none = op_string_is(call, "reduction", "none");
 
-    if (!none && !op_string_is(call, "reduction", "mean") && !op_string_is(call, "reduction", "sum"))
-        return op_fail(c, call, DIAG_MODEL, "attribute \"reduction\" is \"%s\"; none, mean and sum exist", op_string(c, call, "reduction"));
+    if (!none && !op_string_is(call, "reduction", "mean") &&
+        !op_string_is(call, "reduction", "sum"))
+        return op_fail(c, call, DIAG_MODEL,
+                       "attribute \"reduction\" is \"%s\"; none, mean and sum exist",
+                       op_string(c, call, "reduction"));
     if (!check_targets(c, call))
         return false;
     out[0] = none ? type_with_dtype(c, call->in[1], x->dtype) : type_new(c, x->dtype, 0, NULL);
@@ -44,7 +51,7 @@ infer_loss(Ctx *c, const OpCall *call, const Type **out)
     return true;
 }
 
-/* ---- meaning ---------------------------------------------------------------------------------------- */
+/* ---- meaning --------------------------------------------------------------------------------- */
 
 /* The term of every target, and the weight that it counts with, both with the targets' shape. */
 static bool
@@ -55,8 +62,11 @@ terms(Build *b, uint32_t x, uint32_t term, uint32_t weight)
     const char *i = axes_text(a, 0, rank), *rest = axes_text(a, 1, rank);
     bool ignores = attr_find(b->call->attrs, "ignore_index") != NULL, weighted = has_in(b->call, 2);
     long long ignored = op_int(b->call, "ignore_index");
-    const char *target = ignores ? arena_printf(a, "(i64(t[%s]) == %lld ? 0 : i64(t[%s]))", i, ignored, i) : arena_printf(a, "i64(t[%s])", i);
-    const char *counts = ignores ? arena_printf(a, "i64(t[%s]) == %lld ? $T(0) : ", i, ignored) : "";
+    const char *target =
+        ignores ? arena_printf(a, "(i64(t[%s]) == %lld ? 0 : i64(t[%s]))", i, ignored, i)
+                : arena_printf(a, "i64(t[%s])", i);
+    const char *counts =
+        ignores ? arena_printf(a, "i64(t[%s]) == %lld ? $T(0) : ", i, ignored) : "";
     const char *w = weighted ? arena_printf(a, "w[at(%s, classes)]", target) : "$T(1)";
 
     build_name(b, "classes", b->call->in[0]->dim[1]);
@@ -65,7 +75,9 @@ terms(Build *b, uint32_t x, uint32_t term, uint32_t weight)
                    : build_text(b, "weight", "t -> o", plain, "o[%s] = %s%s", i, counts, w)))
         return false;
     uint32_t at_term[] = { x, 1, weight, term };
-    return build_text(b, "term", "x t w -> o", at_term, "o[%s] = -x[i0, at(%s, classes)%s%s] * w[%s]", i, target, *rest ? ", " : "", rest, i);
+    return build_text(b, "term", "x t w -> o", at_term,
+                      "o[%s] = -x[i0, at(%s, classes)%s%s] * w[%s]", i, target, *rest ? ", " : "",
+                      rest, i);
 }
 
 static bool
@@ -74,7 +86,8 @@ log_likelihood(Build *b, uint32_t x)
     const OpCall *call = b->call;
     const Type *t = call->in[1];
     DType real = compute_type(call->in[0]->dtype);
-    bool none = op_string_is(call, "reduction", "none"), mean = op_string_is(call, "reduction", "mean");
+    bool none = op_string_is(call, "reduction", "none"),
+         mean = op_string_is(call, "reduction", "mean");
     const char *i = axes_text(b->c->arena, 0, t->rank);
     uint32_t weight = build_value(b, real, t->rank, t->dim);
     uint32_t term = none ? build_out(b, 0) : build_value(b, real, t->rank, t->dim);
@@ -103,7 +116,9 @@ bool
 expand_cross_entropy(Build *b)
 {
     const Type *x = b->call->in[0];
-    uint32_t log = b->call->nout > 1 && b->out[1] ? build_out(b, 1) : build_value(b, compute_type(x->dtype), x->rank, x->dim);
+    uint32_t log = b->call->nout > 1 && b->out[1]
+                       ? build_out(b, 1)
+                       : build_value(b, compute_type(x->dtype), x->rank, x->dim);
 
     return build_log_softmax(b, 1, log) && log_likelihood(b, log);
 }

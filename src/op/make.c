@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* ---- shape, size ------------------------------------------------------------------------------------------ */
+/* ---- shape, size ----------------------------------------------------------------------------- */
 
 /* The dimensions [first, end) that a call of shape gives. */
 static void
@@ -43,9 +43,10 @@ expand_shape(Build *b)
     make_out(&m, "o", build_out(b, 0));
     make_axes(&m, build_out(b, 0), &axis);
     const Scalar *v = scalar_int(c, DT_I64, 0);
-    for (int64_t d = end; d-- > first; ) {
+    for (int64_t d = end; d-- > first;) {
         const Scalar *dim = scalar_index(c, b->call->in[0]->dim[d]);
-        const Scalar *here = scalar_2(c, S_EQ, scalar_index(c, axis), scalar_int(c, DT_I64, d - first));
+        const Scalar *here =
+            scalar_2(c, S_EQ, scalar_index(c, axis), scalar_int(c, DT_I64, d - first));
         v = d == end - 1 ? dim : scalar_select(c, here, dim, v);
     }
     make_write(&m, 0, &axis, v);
@@ -69,7 +70,7 @@ expand_size(Build *b)
     return make_finish(&m, NULL, scalar_index(b->c, type_count(b->c, b->call->in[0])));
 }
 
-/* ---- constant_of_shape ---------------------------------------------------------------------------------------- */
+/* ---- constant_of_shape ----------------------------------------------------------------------- */
 
 bool
 infer_constant_of_shape(Ctx *c, const OpCall *call, const Type **out)
@@ -80,7 +81,8 @@ infer_constant_of_shape(Ctx *c, const OpCall *call, const Type **out)
     if (!op_rank_is(c, call, 0, 1) || !op_param(c, call, 0, "shape", &shape))
         return false;
     if (shape.n > TN_MAX_RANK)
-        return op_fail(c, call, DIAG_LIMIT, "the shape has %u dimensions, more than %d", shape.n, TN_MAX_RANK);
+        return op_fail(c, call, DIAG_LIMIT, "the shape has %u dimensions, more than %d", shape.n,
+                       TN_MAX_RANK);
     if (value && (value->kind != ATTR_TENSOR || !expr_is(type_count(c, value->type), 1)))
         return op_fail(c, call, DIAG_MODEL, "attribute \"value\" must be a tensor of one element");
     out[0] = type_new(c, value ? value->type->dtype : DT_F32, shape.n, shape.at);
@@ -102,11 +104,13 @@ element_of(Build *b, const Attr *a)
         as_input.in = &t;
         as_input.known = &unknown;
         as_input.data = &a->data;
-        return op_param_floats(b->c, &as_input, 0, "value", 1, &v, &n) ? scalar_float(b->c, t->dtype, v) : NULL;
+        return op_param_floats(b->c, &as_input, 0, "value", 1, &v, &n)
+                   ? scalar_float(b->c, t->dtype, v)
+                   : NULL;
     }
     uint64_t bits = 0;
     uint8_t bytes = dtype_info[t->dtype].bytes;
-    memcpy(&bits, a->data, bytes);               /* little endian, as everything Tenon reads */
+    memcpy(&bits, a->data, bytes); /* little endian, as everything Tenon reads */
     return scalar_int(b->c, t->dtype, (int64_t)bits);
 }
 
@@ -124,13 +128,17 @@ expand_constant_of_shape(Build *b)
     return make_finish(&m, axis, v);
 }
 
-/* ---- range --------------------------------------------------------------------------------------------------------- */
+/* ---- range ----------------------------------------------------------------------------------- */
 
 /* Integer ranges have symbolic ends; float ranges are constants. */
-typedef struct { const Expr *first, *extent; int64_t step; double start, delta; } RangeOf;
+typedef struct {
+    const Expr *first, *extent;
+    int64_t step;
+    double start, delta;
+} RangeOf;
 
-#define LONG_STEP (INT64_MAX >> 16)          /* loops take many at once */
-#define FAR (INT64_MAX / 4)                  /* expressions of numbers beyond might overflow */
+#define LONG_STEP (INT64_MAX >> 16) /* loops take many at once */
+#define FAR (INT64_MAX / 4)         /* expressions of numbers beyond might overflow */
 
 /* A float as its type has it. */
 static double
@@ -142,13 +150,15 @@ rounded(Ctx *c, DType t, double v)
     return r;
 }
 
-/* How many integers there are from start to limit by step, which is not 0: how far two of them are apart fits a u64. */
+/* How many integers there are from start to limit by step, which is not 0: how far two of them are
+ * apart fits a u64. */
 static uint64_t
 count_between(int64_t start, int64_t limit, int64_t step)
 {
     if (step > 0 ? start >= limit : start <= limit)
         return 0;
-    uint64_t span = step > 0 ? (uint64_t)limit - (uint64_t)start : (uint64_t)start - (uint64_t)limit;
+    uint64_t span =
+        step > 0 ? (uint64_t)limit - (uint64_t)start : (uint64_t)start - (uint64_t)limit;
     return (span - 1) / (step > 0 ? (uint64_t)step : 0 - (uint64_t)step) + 1;
 }
 
@@ -170,9 +180,12 @@ range_of(Ctx *c, const OpCall *call, RangeOf *r)
             return op_fail(c, call, DIAG_MODEL, "the step (delta) is 0");
         double count = __builtin_ceil(rounded(c, call->in[0]->dtype, v[1] - v[0]) / v[2]);
         if (__builtin_isnan(count) || __builtin_isinf(count))
-            return op_fail(c, call, DIAG_MODEL, "from %g to %g by %g is no number of elements", v[0], v[1], v[2]);
+            return op_fail(c, call, DIAG_MODEL, "from %g to %g by %g is no number of elements",
+                           v[0], v[1], v[2]);
         if (count > (double)INT32_MAX)
-            return op_fail(c, call, DIAG_LIMIT, "from %g to %g by %g has more than 2147483647 elements", v[0], v[1], v[2]);
+            return op_fail(c, call, DIAG_LIMIT,
+                           "from %g to %g by %g has more than 2147483647 elements", v[0], v[1],
+                           v[2]);
         r->start = v[0];
         r->delta = v[2];
         r->extent = expr_int(c, count > 0 ? (int64_t)count : 0);
@@ -182,10 +195,12 @@ range_of(Ctx *c, const OpCall *call, RangeOf *r)
         if (!op_param(c, call, i, what[i], &k[i]))
             return false;
         if (k[i].n != 1)
-            return op_fail(c, call, DIAG_MODEL, "input %u (%s) has %u elements; one is needed", i, what[i], k[i].n);
+            return op_fail(c, call, DIAG_MODEL, "input %u (%s) has %u elements; one is needed", i,
+                           what[i], k[i].n);
     }
     if (!expr_const(k[2].at[0], &r->step))
-        return op_fail(c, call, DIAG_UNSUPPORTED, "input 2 (delta) is %s; a constant is needed", expr_str(c, k[2].at[0]));
+        return op_fail(c, call, DIAG_UNSUPPORTED, "input 2 (delta) is %s; a constant is needed",
+                       expr_str(c, k[2].at[0]));
     if (r->step == 0)
         return op_fail(c, call, DIAG_MODEL, "the step (delta) is 0");
     r->first = k[0].at[0];
@@ -193,13 +208,16 @@ range_of(Ctx *c, const OpCall *call, RangeOf *r)
     if (expr_const(r->first, &first) && expr_const(k[1].at[0], &limit)) {
         uint64_t all = count_between(first, limit, r->step);
         if (all > INT64_MAX)
-            return op_fail(c, call, DIAG_LIMIT, "from %lld to %lld by %lld are more elements than any memory holds", (long long)first, (long long)limit,
-                           (long long)r->step);
+            return op_fail(c, call, DIAG_LIMIT,
+                           "from %lld to %lld by %lld are more elements than any memory holds",
+                           (long long)first, (long long)limit, (long long)r->step);
         r->extent = expr_int(c, (int64_t)all);
         return true;
     }
-    r->step = r->step > FAR ? FAR : r->step < -FAR ? -FAR : r->step;         /* past the first either way */
-    const Expr *length = r->step > 0 ? expr_sub(c, k[1].at[0], r->first) : expr_sub(c, r->first, k[1].at[0]);
+    /* past the first either way */
+    r->step = r->step > FAR ? FAR : r->step < -FAR ? -FAR : r->step;
+    const Expr *length =
+        r->step > 0 ? expr_sub(c, k[1].at[0], r->first) : expr_sub(c, r->first, k[1].at[0]);
     length = expr_ceil_div(c, length, expr_int(c, r->step > 0 ? r->step : -r->step));
     r->extent = expr_simplify(c, NULL, expr_max(c, zero, length));
     return true;
@@ -230,7 +248,8 @@ expand_range(Build *b)
     make_out(&m, "o", build_out(b, 0));
     make_axes(&m, build_out(b, 0), &axis);
     int64_t first;
-    if (r.first && expr_const(r.first, &first) && (first > FAR || first < -FAR || r.step > LONG_STEP || r.step < -LONG_STEP)) {
+    if (r.first && expr_const(r.first, &first) &&
+        (first > FAR || first < -FAR || r.step > LONG_STEP || r.step < -LONG_STEP)) {
         v = scalar_2(c, S_MUL, scalar_index(c, axis), scalar_int(c, DT_I64, r.step));
         v = scalar_2(c, S_ADD, v, scalar_int(c, DT_I64, first));
     } else if (r.first) {
@@ -244,7 +263,7 @@ expand_range(Build *b)
     return make_end(&m);
 }
 
-/* ---- eye_like ------------------------------------------------------------------------------------------------------- */
+/* ---- eye_like -------------------------------------------------------------------------------- */
 
 bool
 infer_eye_like(Ctx *c, const OpCall *call, const Type **out)
@@ -253,7 +272,8 @@ infer_eye_like(Ctx *c, const OpCall *call, const Type **out)
     DType t = *name ? dtype_from_name(name, strlen(name)) : call->in[0]->dtype;
 
     if (t == DT_NONE)
-        return op_fail(c, call, DIAG_UNSUPPORTED, "attribute \"dtype\" names no element type: \"%s\"", name);
+        return op_fail(c, call, DIAG_UNSUPPORTED,
+                       "attribute \"dtype\" names no element type: \"%s\"", name);
     out[0] = type_with_dtype(c, call->in[0], t);
     return op_rank_is(c, call, 0, 2);
 }
@@ -266,6 +286,8 @@ expand_eye_like(Build *b)
     Making m = make_begin(b, NULL);
 
     make_out_over(&m, "o", build_out(b, 0), axis);
-    const Scalar *hit = scalar_2(c, S_EQ, scalar_index(c, expr_offset(c, axis[0], op_int(b->call, "k"))), scalar_index(c, axis[1]));
+    const Scalar *hit =
+        scalar_2(c, S_EQ, scalar_index(c, expr_offset(c, axis[0], op_int(b->call, "k"))),
+                 scalar_index(c, axis[1]));
     return make_finish(&m, axis, scalar_cast(c, b->out[0]->dtype, hit));
 }

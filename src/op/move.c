@@ -4,7 +4,10 @@
 #include <string.h>
 
 /* o[axes] = x[at]: the frame of most of these. */
-typedef struct { Making m; const Expr *axis[TN_MAX_RANK], *at[TN_MAX_RANK]; } Move;
+typedef struct {
+    Making m;
+    const Expr *axis[TN_MAX_RANK], *at[TN_MAX_RANK];
+} Move;
 
 static void
 move_begin(Build *b, Move *v)
@@ -22,7 +25,7 @@ move_end(Move *v)
     return make_end(&v->m);
 }
 
-/* ---- transpose ---------------------------------------------------------------------------------------- */
+/* ---- transpose ------------------------------------------------------------------------------- */
 
 /* perm[d] is the input's axis that becomes the output's axis d. */
 static bool
@@ -74,7 +77,7 @@ expand_transpose(Build *b)
     return move_end(&v);
 }
 
-/* ---- expand, tile ----------------------------------------------------------------------------------------- */
+/* ---- expand, tile ---------------------------------------------------------------------------- */
 
 bool
 infer_expand(Ctx *c, const OpCall *call, const Type **out)
@@ -86,14 +89,16 @@ infer_expand(Ctx *c, const OpCall *call, const Type **out)
     if (!op_rank_is(c, call, 1, 1) || !op_param(c, call, 1, "shape", &shape))
         return false;
     if (shape.n > TN_MAX_RANK)
-        return op_fail(c, call, DIAG_LIMIT, "the new shape has %u dimensions, more than %d", shape.n, TN_MAX_RANK);
+        return op_fail(c, call, DIAG_LIMIT, "the new shape has %u dimensions, more than %d",
+                       shape.n, TN_MAX_RANK);
     uint32_t rank = shape.n > x->rank ? shape.n : x->rank;
     for (uint32_t d = 0; d < rank; d++) {
         uint32_t skip_x = rank - x->rank, skip_s = rank - shape.n;
         const Expr *a = d < skip_x ? expr_int(c, 1) : x->dim[d - skip_x];
         const Expr *s = d < skip_s ? expr_int(c, 1) : shape.at[d - skip_s];
-        dim[d] = op_broadcast_dim(c, call, a, s, arena_printf(c->arena, "axis %u of input 0 (%s) and of the shape", d,
-                                                               type_str(c, x)));
+        dim[d] = op_broadcast_dim(
+            c, call, a, s,
+            arena_printf(c->arena, "axis %u of input 0 (%s) and of the shape", d, type_str(c, x)));
         if (!dim[d])
             return false;
     }
@@ -121,10 +126,13 @@ infer_tile(Ctx *c, const OpCall *call, const Type **out)
     if (!op_param(c, call, 1, "repeats", &repeats))
         return false;
     if (repeats.n != x->rank)
-        return op_fail(c, call, DIAG_MODEL, "input 1 (repeats) has %u elements, input 0 is %s", repeats.n, type_str(c, x));
+        return op_fail(c, call, DIAG_MODEL, "input 1 (repeats) has %u elements, input 0 is %s",
+                       repeats.n, type_str(c, x));
     for (uint32_t d = 0; d < x->rank; d++) {
         if (expr_le(c, NULL, expr_int(c, 0), repeats.at[d]) == NO)
-            return op_fail(c, call, DIAG_MODEL, "input 1 (repeats) is %s at %u; it may not be negative", expr_str(c, repeats.at[d]), d);
+            return op_fail(c, call, DIAG_MODEL,
+                           "input 1 (repeats) is %s at %u; it may not be negative",
+                           expr_str(c, repeats.at[d]), d);
         dim[d] = expr_mul(c, x->dim[d], repeats.at[d]);
     }
     out[0] = type_new(c, x->dtype, x->rank, dim);
@@ -140,18 +148,20 @@ expand_tile(Build *b)
 
     move_begin(b, &v);
     for (uint32_t d = 0; d < x->rank; d++)
-        v.at[d] = expr_is(b->call->known[1].at[d], 1) ? v.axis[d] : expr_mod(c, v.axis[d], x->dim[d]);
+        v.at[d] =
+            expr_is(b->call->known[1].at[d], 1) ? v.axis[d] : expr_mod(c, v.axis[d], x->dim[d]);
     return move_end(&v);
 }
 
-/* ---- depth and space ------------------------------------------------------------------------------------------ */
+/* ---- depth and space ------------------------------------------------------------------------- */
 
 static bool
 block_size(Ctx *c, const OpCall *call, int64_t *block)
 {
     *block = op_int(call, "blocksize");
-    if (*block < 1 || *block > 1 << 20)              /* its square is computed with */
-        return op_fail(c, call, DIAG_MODEL, "attribute \"blocksize\" is %lld; 1 to %d are possible", (long long)*block, 1 << 20);
+    if (*block < 1 || *block > 1 << 20) /* its square is computed with */
+        return op_fail(c, call, DIAG_MODEL, "attribute \"blocksize\" is %lld; 1 to %d are possible",
+                       (long long)*block, 1 << 20);
     return op_rank_is(c, call, 0, 4);
 }
 
@@ -163,8 +173,8 @@ exact_part(Ctx *c, const OpCall *call, uint32_t axis, int64_t k)
     if (exact)
         return exact;
     const Expr *q = expr_div(c, e, by);
-    const char *what = arena_printf(c->arena, "axis %u of %s and a multiple of %lld", axis, type_str(c, call->in[0]),
-                                    (long long)k);
+    const char *what = arena_printf(c->arena, "axis %u of %s and a multiple of %lld", axis,
+                                    type_str(c, call->in[0]), (long long)k);
     return op_require_eq(c, call, e, expr_scale(c, q, k), what) ? q : NULL;
 }
 
@@ -177,8 +187,10 @@ infer_depth_to_space(Ctx *c, const OpCall *call, const Type **out)
     if (!block_size(c, call, &k))
         return false;
     if (!op_string_is(call, "mode", "DCR") && !op_string_is(call, "mode", "CRD"))
-        return op_fail(c, call, DIAG_MODEL, "attribute \"mode\" is \"%s\"; DCR and CRD exist", op_string(c, call, "mode"));
-    const Expr *dim[4] = { x->dim[0], exact_part(c, call, 1, k * k), expr_scale(c, x->dim[2], k), expr_scale(c, x->dim[3], k) };
+        return op_fail(c, call, DIAG_MODEL, "attribute \"mode\" is \"%s\"; DCR and CRD exist",
+                       op_string(c, call, "mode"));
+    const Expr *dim[4] = { x->dim[0], exact_part(c, call, 1, k * k), expr_scale(c, x->dim[2], k),
+                           expr_scale(c, x->dim[3], k) };
     if (!dim[1])
         return false;
     out[0] = type_new(c, x->dtype, 4, dim);
@@ -195,11 +207,12 @@ expand_depth_to_space(Build *b)
 
     move_begin(b, &v);
     const Expr *y = expr_mod(c, v.axis[2], by), *x = expr_mod(c, v.axis[3], by);
-    const Expr *block = expr_add(c, expr_scale(c, y, k), x);       /* which of the k*k elements of a block */
+    /* which of the k*k elements of a block */
+    const Expr *block = expr_add(c, expr_scale(c, y, k), x);
     v.at[0] = v.axis[0];
     v.at[1] = op_string_is(b->call, "mode", "DCR")
-        ? expr_add(c, expr_mul(c, block, b->out[0]->dim[1]), v.axis[1])
-        : expr_add(c, expr_scale(c, v.axis[1], k * k), block);
+                  ? expr_add(c, expr_mul(c, block, b->out[0]->dim[1]), v.axis[1])
+                  : expr_add(c, expr_scale(c, v.axis[1], k * k), block);
     v.at[2] = expr_div(c, v.axis[2], by);
     v.at[3] = expr_div(c, v.axis[3], by);
     return move_end(&v);
@@ -213,7 +226,8 @@ infer_space_to_depth(Ctx *c, const OpCall *call, const Type **out)
 
     if (!block_size(c, call, &k))
         return false;
-    const Expr *dim[4] = { x->dim[0], expr_scale(c, x->dim[1], k * k), exact_part(c, call, 2, k), exact_part(c, call, 3, k) };
+    const Expr *dim[4] = { x->dim[0], expr_scale(c, x->dim[1], k * k), exact_part(c, call, 2, k),
+                           exact_part(c, call, 3, k) };
     if (!dim[2] || !dim[3])
         return false;
     out[0] = type_new(c, x->dtype, 4, dim);
@@ -229,8 +243,9 @@ expand_space_to_depth(Build *b)
     Move v;
 
     move_begin(b, &v);
-    bool columns = op_string_is(b->call, "mode", "CRD");     /* blocks within channels */
-    const Expr *points = expr_int(c, k * k), *block = columns ? expr_mod(c, v.axis[1], points) : expr_div(c, v.axis[1], channels);
+    bool columns = op_string_is(b->call, "mode", "CRD"); /* blocks within channels */
+    const Expr *points = expr_int(c, k * k),
+               *block = columns ? expr_mod(c, v.axis[1], points) : expr_div(c, v.axis[1], channels);
     v.at[0] = v.axis[0];
     v.at[1] = columns ? expr_div(c, v.axis[1], points) : expr_mod(c, v.axis[1], channels);
     v.at[2] = expr_add(c, expr_scale(c, v.axis[2], k), expr_div(c, block, by));
@@ -238,9 +253,10 @@ expand_space_to_depth(Build *b)
     return move_end(&v);
 }
 
-/* ---- trilu, reverse_sequence --------------------------------------------------------------------------------- */
+/* ---- trilu, reverse_sequence ----------------------------------------------------------------- */
 
-/* The upper triangle keeps elements with column - row >= k, the lower those with column - row <= k. */
+/* The upper triangle keeps elements with column - row >= k, the lower those with column - row <=
+ * k. */
 bool
 expand_trilu(Build *b)
 {
@@ -253,7 +269,8 @@ expand_trilu(Build *b)
         return false;
     const Type *given = has_in(b->call, 1) ? b->call->in[1] : NULL;
     if (given && (!dtype_is_int(given->dtype) || !expr_is(type_count(c, given), 1)))
-        return op_fail(c, b->call, DIAG_MODEL, "input 1 (k) is %s; it is one integer", type_str(c, given));
+        return op_fail(c, b->call, DIAG_MODEL, "input 1 (k) is %s; it is one integer",
+                       type_str(c, given));
     move_begin(b, &v);
     const Scalar *k = scalar_int(c, DT_I64, 0);
     if (given) {
@@ -273,7 +290,8 @@ sequence_axes(Ctx *c, const OpCall *call, uint32_t *batch, uint32_t *time)
 {
     uint32_t rank = call->in[0]->rank;
 
-    return op_axis(c, call, "batch_axis", op_int(call, "batch_axis"), rank, batch) && op_axis(c, call, "time_axis", op_int(call, "time_axis"), rank, time);
+    return op_axis(c, call, "batch_axis", op_int(call, "batch_axis"), rank, batch) &&
+           op_axis(c, call, "time_axis", op_int(call, "time_axis"), rank, time);
 }
 
 bool
@@ -286,8 +304,10 @@ infer_reverse_sequence(Ctx *c, const OpCall *call, const Type **out)
     if (!sequence_axes(c, call, &batch, &time) || !op_rank_is(c, call, 1, 1))
         return false;
     if (!dtype_is_int(length->dtype))
-        return op_fail(c, call, DIAG_MODEL, "input 1 is %s; lengths are integers", type_str(c, length));
-    return op_require_eq(c, call, length->dim[0], x->dim[batch], "the number of lengths and of sequences");
+        return op_fail(c, call, DIAG_MODEL, "input 1 is %s; lengths are integers",
+                       type_str(c, length));
+    return op_require_eq(c, call, length->dim[0], x->dim[batch],
+                         "the number of lengths and of sequences");
 }
 
 bool
@@ -300,12 +320,21 @@ expand_reverse_sequence(Build *b)
     if (!sequence_axes(c, b->call, &batch, &time))
         return false;
     move_begin(b, &v);
-    const Expr *length = expr_computed(c, nest_load(&v.m.nb, make_in(&v.m, "lengths", 1), &v.axis[batch]));
+    const Expr *length =
+        expr_computed(c, nest_load(&v.m.nb, make_in(&v.m, "lengths", 1), &v.axis[batch]));
     memcpy(v.at, v.axis, sizeof v.at);
-    const Expr *n = b->call->in[0]->dim[time], *from = expr_sub(c, expr_offset(c, length, -1), v.axis[time]);
-    const Scalar *wrong = scalar_2(c, S_LT, scalar_index(c, length), scalar_int(c, DT_I64, 0));      /* is read where there is nothing */
-    const Scalar *inside = scalar_2(c, S_OR, scalar_2(c, S_LT, scalar_index(c, v.axis[time]), scalar_index(c, length)), wrong);
-    v.at[time] = expr_computed(c, scalar_at(c, scalar_select(c, wrong, scalar_index(c, expr_sub(c, length, n)), scalar_index(c, from)), n));
-    make_write(&v.m, 0, v.axis, scalar_select(c, inside, make_load(&v.m, 0, v.at), make_load(&v.m, 0, v.axis)));
+    const Expr *n = b->call->in[0]->dim[time],
+               *from = expr_sub(c, expr_offset(c, length, -1), v.axis[time]);
+    /* is read where there is nothing */
+    const Scalar *wrong = scalar_2(c, S_LT, scalar_index(c, length), scalar_int(c, DT_I64, 0));
+    const Scalar *inside = scalar_2(
+        c, S_OR, scalar_2(c, S_LT, scalar_index(c, v.axis[time]), scalar_index(c, length)), wrong);
+    v.at[time] =
+        expr_computed(c, scalar_at(c,
+                                   scalar_select(c, wrong, scalar_index(c, expr_sub(c, length, n)),
+                                                 scalar_index(c, from)),
+                                   n));
+    make_write(&v.m, 0, v.axis,
+               scalar_select(c, inside, make_load(&v.m, 0, v.at), make_load(&v.m, 0, v.axis)));
     return make_end(&v.m);
 }

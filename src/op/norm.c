@@ -8,8 +8,12 @@
 
 #include <string.h>
 
-/* Statistics of x over a set of axes: a value whose dimensions are the other axes of x, in order. */
-typedef struct { const Type *x; uint64_t set; } Over;
+/* Statistics of x over a set of axes: a value whose dimensions are the other axes of x, in
+ * order. */
+typedef struct {
+    const Type *x;
+    uint64_t set;
+} Over;
 
 static uint32_t
 statistic(Build *b, Over v)
@@ -23,7 +27,8 @@ statistic(Build *b, Over v)
     return build_value(b, compute_type(v.x->dtype), rank, dim);
 }
 
-/* The index of a statistic at a point of x: `keep` has the axes of x, or extents of 1 stay in it. */
+/* The index of a statistic at a point of x: `keep` has the axes of x, or extents of 1 stay in
+ * it. */
 static void
 statistic_index(Ctx *c, Over v, const Type *s, const Expr *const *axis, const Expr **at)
 {
@@ -49,7 +54,8 @@ reduce_axes(Making *m, Over v, const Expr *const *own, bool kept, const Expr **a
     AxisSet bound = 0;
     for (uint32_t d = 0, o = 0; d < v.x->rank; d++) {
         bool reduced = v.set >> d & 1;
-        at[d] = reduced ? make_reduce(m, arena_printf(m->b->c->arena, "r%u", d), v.x->dim[d]) : own[o];
+        at[d] =
+            reduced ? make_reduce(m, arena_printf(m->b->c->arena, "r%u", d), v.x->dim[d]) : own[o];
         bound |= reduced ? axis_bit(at[d]) : 0;
         o += !reduced || kept;
     }
@@ -66,9 +72,14 @@ count_over(Ctx *c, Over v)
     return n;
 }
 
-/* to = finish(combine over the set of body(x, minus)), where minus is a statistic or none (NO_SLOT).
- * body and finish are scalar texts over x, m and over y, n, e (epsilon). */
-typedef struct { const char *name; Combiner combiner; const char *body, *finish; double epsilon; } Step;
+/* to = finish(combine over the set of body(x, minus)), where minus is a statistic or none
+ * (NO_SLOT). body and finish are scalar texts over x, m and over y, n, e (epsilon). */
+typedef struct {
+    const char *name;
+    Combiner combiner;
+    const char *body, *finish;
+    double epsilon;
+} Step;
 
 static bool
 reduce_step(Build *b, Over v, Step s, uint32_t minus, uint32_t to)
@@ -100,7 +111,7 @@ reduce_step(Build *b, Over v, Step s, uint32_t minus, uint32_t to)
     return make_finish(&m, own, y);
 }
 
-/* ---- along one axis: softmax, log_softmax, hardmax, lp_norm --------------------------------------------------- */
+/* ---- along one axis: softmax, log_softmax, hardmax, lp_norm ---------------------------------- */
 
 bool
 infer_norm(Ctx *c, const OpCall *call, const Type **out)
@@ -108,14 +119,16 @@ infer_norm(Ctx *c, const OpCall *call, const Type **out)
     uint32_t axis;
 
     if (!dtype_is_float(call->in[0]->dtype))
-        return op_fail(c, call, DIAG_MODEL, "input 0 is %s; its elements must be floats", type_str(c, call->in[0]));
+        return op_fail(c, call, DIAG_MODEL, "input 0 is %s; its elements must be floats",
+                       type_str(c, call->in[0]));
     out[0] = call->in[0];
     return op_axis_attr(c, call, call->in[0]->rank, &axis);
 }
 
 /* One nest over all points: output from x and statistics, as a scalar text over x, m, s. */
 static bool
-final_step(Build *b, Over v, uint32_t nin, const uint32_t *in, uint32_t to, const char *name, const char *text)
+final_step(Build *b, Over v, uint32_t nin, const uint32_t *in, uint32_t to, const char *name,
+           const char *text)
 {
     static const char *const operand_name[] = { "x", "m", "s" };
     const Expr *axis[TN_MAX_RANK];
@@ -126,18 +139,23 @@ final_step(Build *b, Over v, uint32_t nin, const uint32_t *in, uint32_t to, cons
         make_in(&m, operand_name[i], in[i]);
     make_out_over(&m, "o", to, axis);
     for (uint32_t i = 0; i < nin; i++)
-        operand[i] = build_type(b, in[i])->rank == v.x->rank ? make_load(&m, i, axis) : load_statistic(&m, v, i, axis);
+        operand[i] = build_type(b, in[i])->rank == v.x->rank ? make_load(&m, i, axis)
+                                                             : load_statistic(&m, v, i, axis);
     return make_finish(&m, axis, scalar_parse(b->c, text, nin, operand_name, operand));
 }
 
-typedef struct { const char *name, *shifted, *result; } Exponential;
+typedef struct {
+    const char *name, *shifted, *result;
+} Exponential;
 
-static const Exponential plain = { "exp", "exp(x - m)", "x / m" }, log_of = { "shift", "x - m", "x - log(m)" };
-/* Exponentials of nothing but -inf are 0 here, as behind any mask; what is not a number has a sum that is none. */
+static const Exponential plain = { "exp", "exp(x - m)", "x / m" },
+                         log_of = { "shift", "x - m", "x - log(m)" };
+/* Exponentials of nothing but -inf are 0 here, as behind any mask; what is not a number has a sum
+ * that is none. */
 static const Exponential zero_nan = { "exp", "exp(x - (m == -inf ? 0 : m))", "m > 0 ? x / m : 0" };
 
-/* Exponentials and their sum have the element type, as they do where the specification writes softmax out:
- * that of f16 is rounded after every step. */
+/* Exponentials and their sum have the element type, as they do where the specification writes
+ * softmax out: that of f16 is rounded after every step. */
 static bool
 build_softmax(Build *b, uint32_t d, const Exponential *how, uint32_t to)
 {
@@ -177,10 +195,13 @@ build_log_softmax(Build *b, uint32_t d, uint32_t to)
 bool
 expand_softmax(Build *b)
 {
-    const Exponential *how = b->call->op == OP_log_softmax ? &log_of : op_int(b->call, "zero_nan") ? &zero_nan : &plain;
+    const Exponential *how = b->call->op == OP_log_softmax ? &log_of
+                             : op_int(b->call, "zero_nan") ? &zero_nan
+                                                           : &plain;
     uint32_t d;
 
-    return op_axis_attr(b->c, b->call, b->call->in[0]->rank, &d) && build_softmax(b, d, how, build_out(b, 0));
+    return op_axis_attr(b->c, b->call, b->call->in[0]->rank, &d) &&
+           build_softmax(b, d, how, build_out(b, 0));
 }
 
 bool
@@ -219,17 +240,18 @@ expand_lp_norm(Build *b)
     uint32_t d;
 
     if (p != 1 && p != 2)
-        return op_fail(b->c, b->call, DIAG_UNSUPPORTED, "attribute \"p\" is %lld; 1 and 2 exist", (long long)p);
+        return op_fail(b->c, b->call, DIAG_UNSUPPORTED, "attribute \"p\" is %lld; 1 and 2 exist",
+                       (long long)p);
     if (!op_axis_attr(b->c, b->call, x->rank, &d))
         return false;
     Over v = { x, UINT64_C(1) << d };
     uint32_t in[] = { 0, statistic(b, v) };
     Step norm = { "norm", COMB_SUM, p == 1 ? "abs(x)" : "x * x", p == 1 ? "y" : "sqrt(y)", 0 };
-    return reduce_step(b, v, norm, NO_SLOT, in[1])
-        && final_step(b, v, 2, in, build_out(b, 0), NULL, "m == 0 ? 0 * x : x / m");
+    return reduce_step(b, v, norm, NO_SLOT, in[1]) &&
+           final_step(b, v, 2, in, build_out(b, 0), NULL, "m == 0 ? 0 * x : x / m");
 }
 
-/* ---- layer_norm, rms_norm ---------------------------------------------------------------------------------------- */
+/* ---- layer_norm, rms_norm -------------------------------------------------------------------- */
 
 bool
 infer_layer_norm(Ctx *c, const OpCall *call, const Type **out)
@@ -239,7 +261,8 @@ infer_layer_norm(Ctx *c, const OpCall *call, const Type **out)
     uint32_t axis;
 
     if (!dtype_is_float(x->dtype))
-        return op_fail(c, call, DIAG_MODEL, "input 0 is %s; its elements must be floats", type_str(c, x));
+        return op_fail(c, call, DIAG_MODEL, "input 0 is %s; its elements must be floats",
+                       type_str(c, x));
     if (!op_axis_attr(c, call, x->rank, &axis))
         return false;
     for (uint32_t i = 1; i < call->nin; i++) {
@@ -247,13 +270,18 @@ infer_layer_norm(Ctx *c, const OpCall *call, const Type **out)
             continue;
         const Type *s = call->in[i];
         if (!dtype_is_float(s->dtype) || compute_type(s->dtype) != compute_type(x->dtype))
-            return op_fail(c, call, DIAG_MODEL, "input %u is %s and input 0 is %s; their elements must be floats that are computed in one type", i, type_str(c, s),
-                           type_str(c, x));
+            return op_fail(c, call, DIAG_MODEL,
+                           "input %u is %s and input 0 is %s; their elements must be floats that "
+                           "are computed in one type",
+                           i, type_str(c, s), type_str(c, x));
         if (s->rank > x->rank)
-            return op_fail(c, call, DIAG_MODEL, "input %u is %s, of higher rank than %s", i, type_str(c, s), type_str(c, x));
+            return op_fail(c, call, DIAG_MODEL, "input %u is %s, of higher rank than %s", i,
+                           type_str(c, s), type_str(c, x));
         for (uint32_t d = 0; d < s->rank; d++)
             if (!op_broadcast_into(c, call, s->dim[d], x->dim[x->rank - s->rank + d],
-                                   arena_printf(c->arena, "axis %u of input %u and axis %u of input 0", d, i, x->rank - s->rank + d)))
+                                   arena_printf(c->arena,
+                                                "axis %u of input %u and axis %u of input 0", d, i,
+                                                x->rank - s->rank + d)))
                 return false;
     }
     out[0] = x;
@@ -316,11 +344,12 @@ expand_layer_norm(Build *b)
             return false;
     }
     uint32_t inv = output_or_statistic(b, centred ? 2 : 1, v);
-    Step deviation = { "inv", COMB_SUM, centred ? "(x - m) * (x - m)" : "x * x", "1 / sqrt(y / n + e)", epsilon };
+    Step deviation = { "inv", COMB_SUM, centred ? "(x - m) * (x - m)" : "x * x",
+                       "1 / sqrt(y / n + e)", epsilon };
     return reduce_step(b, v, deviation, mean, inv) && scale_step(b, v, mean, inv, centred ? 2 : 1);
 }
 
-/* ---- per channel: batch_norm, instance_norm, group_norm, lrn ---------------------------------------------------------- */
+/* ---- per channel: batch_norm, instance_norm, group_norm, lrn --------------------------------- */
 
 /* Inputs 1 .. nin are vectors of x's channels. */
 static bool
@@ -329,13 +358,16 @@ channel_vectors(Ctx *c, const OpCall *call)
     const Type *x = call->in[0];
 
     if (!dtype_is_float(x->dtype))
-        return op_fail(c, call, DIAG_MODEL, "input 0 is %s; its elements must be floats", type_str(c, x));
+        return op_fail(c, call, DIAG_MODEL, "input 0 is %s; its elements must be floats",
+                       type_str(c, x));
     if (!op_rank_at_least(c, call, 0, 2))
         return false;
     for (uint32_t i = 1; i < call->nin; i++)
-        if (!op_rank_is(c, call, i, 1)
-            || !op_require_eq(c, call, call->in[i]->dim[0], x->dim[1],
-                              arena_printf(c->arena, "the extent of input %u and the channels of input 0, %s,", i, type_str(c, x))))
+        if (!op_rank_is(c, call, i, 1) ||
+            !op_require_eq(c, call, call->in[i]->dim[0], x->dim[1],
+                           arena_printf(c->arena,
+                                        "the extent of input %u and the channels of input 0, %s,",
+                                        i, type_str(c, x))))
             return false;
     return true;
 }
@@ -359,13 +391,15 @@ expand_batch_norm(Build *b)
     for (uint32_t i = 0; i < 5; i++)
         make_in(&m, name[i], i);
     make_out_over(&m, "o", build_out(b, 0), axis);
-    DType wide = DT_F32;                             /* what is computed in, where types differ */
+    DType wide = DT_F32; /* what is computed in, where types differ */
     for (uint32_t i = 0; i < 5; i++)
         wide = compute_type(b->call->in[i]->dtype) == DT_F64 ? DT_F64 : wide;
     for (uint32_t i = 0; i < 5; i++)
         operand[i] = scalar_cast(b->c, wide, make_load(&m, i, i ? &axis[1] : axis));
     operand[5] = scalar_number(b->c, wide, op_float(b->call, "epsilon"));
-    return make_finish(&m, axis, scalar_parse(b->c, "(x - mean) * (scale / sqrt(var + e)) + bias", 6, name, operand));
+    return make_finish(
+        &m, axis,
+        scalar_parse(b->c, "(x - mean) * (scale / sqrt(var + e)) + bias", 6, name, operand));
 }
 
 bool
@@ -375,16 +409,20 @@ infer_channel_norm(Ctx *c, const OpCall *call, const Type **out)
 
     if (!channel_vectors(c, call))
         return false;
-    if (call->op == OP_group_norm && (groups < 1 || expr_divisible(c, NULL, call->in[0]->dim[1], groups) == NO))
-        return op_fail(c, call, DIAG_MODEL, "%s channels cannot be split into %lld groups", expr_str(c, call->in[0]->dim[1]),
-                       (long long)groups);
+    if (call->op == OP_group_norm &&
+        (groups < 1 || expr_divisible(c, NULL, call->in[0]->dim[1], groups) == NO))
+        return op_fail(c, call, DIAG_MODEL, "%s channels cannot be split into %lld groups",
+                       expr_str(c, call->in[0]->dim[1]), (long long)groups);
     out[0] = call->in[0];
     return true;
 }
 
-/* One statistic per [n, group]: x is read through channel = group * size + q. An instance norm has a
- * group for each channel. */
-typedef struct { const Type *x; const Expr *groups, *size; } Groups;
+/* One statistic per [n, group]: x is read through channel = group * size + q. An instance norm has
+ * a group for each channel. */
+typedef struct {
+    const Type *x;
+    const Expr *groups, *size;
+} Groups;
 
 static bool
 group_step(Build *b, Groups g, Step s, uint32_t minus, uint32_t to)
@@ -440,7 +478,8 @@ expand_group_norm(Build *b)
     DType t = compute_type(x->dtype);
     uint32_t mean = build_value(b, t, 2, dim), inv = build_value(b, t, 2, dim);
     Step average = { "mean", COMB_SUM, "x", "y / n", 0 };
-    Step deviation = { "inv", COMB_SUM, "(x - m) * (x - m)", "1 / sqrt(y / n + e)", op_float(b->call, "epsilon") };
+    Step deviation = { "inv", COMB_SUM, "(x - m) * (x - m)", "1 / sqrt(y / n + e)",
+                       op_float(b->call, "epsilon") };
 
     if (!group_step(b, g, average, NO_SLOT, mean) || !group_step(b, g, deviation, mean, inv))
         return false;
@@ -453,7 +492,8 @@ expand_group_norm(Build *b)
     const Expr *at[] = { axis[0], instance ? axis[1] : expr_div(c, axis[1], g.size) };
     for (uint32_t i = 0; i < 5; i++)
         operand[i] = make_load(&m, i, i == 0 ? axis : i < 3 ? at : &axis[1]);
-    return make_finish(&m, axis, scalar_parse(c, "(x - mean) * inv * scale + bias", 5, name, operand));
+    return make_finish(&m, axis,
+                       scalar_parse(c, "(x - mean) * inv * scale + bias", 5, name, operand));
 }
 
 /* x / (bias + alpha / size * sum of x*x over `size` neighbouring channels) ^ beta */
@@ -466,7 +506,10 @@ expand_lrn(Build *b)
     int64_t size = op_int(b->call, "size");
 
     if (size < 1 || !op_rank_at_least(c, b->call, 0, 3))
-        return size >= 1 ? false : op_fail(c, b->call, DIAG_MODEL, "attribute \"size\" is %lld; at least 1 is needed", (long long)size);
+        return size >= 1
+                   ? false
+                   : op_fail(c, b->call, DIAG_MODEL,
+                             "attribute \"size\" is %lld; at least 1 is needed", (long long)size);
     Making m = make_begin(b, NULL);
     make_in(&m, "x", 0);
     make_out_over(&m, "o", build_out(b, 0), axis);

@@ -25,7 +25,10 @@ const OpInfo op_info[OP_COUNT] = {
 #undef OP
 };
 
-static const struct { InferFn *infer; ExpandFn *expand; } rule[OP_COUNT] = {
+static const struct {
+    InferFn *infer;
+    ExpandFn *expand;
+} rule[OP_COUNT] = {
 #define OP(name, min_in, max_in, max_out, infer, expand, attrs, meaning)                           \
     [OP_##name] = { infer_##infer, expand_##expand },
 #include "op/ops.def"
@@ -41,7 +44,7 @@ op_named(const char *name, size_t n)
     return OP_NONE;
 }
 
-/* ---- attributes --------------------------------------------------------------------------------- */
+/* ---- attributes ------------------------------------------------------------------------------ */
 
 const Attr *
 attr_find(Attrs a, const char *name)
@@ -65,7 +68,9 @@ attr_float(Attrs a, const char *name, double otherwise)
     const Attr *found = attr_find(a, name);
     if (!found)
         return otherwise;
-    return found->kind == ATTR_FLOAT ? found->f : found->kind == ATTR_INT ? (double)found->i : otherwise;
+    return found->kind == ATTR_FLOAT ? found->f
+           : found->kind == ATTR_INT ? (double)found->i
+                                     : otherwise;
 }
 
 const char *
@@ -82,9 +87,10 @@ default_of(OpKind op, const char *name, size_t *n)
 {
     size_t length = strlen(name);
 
-    for (const char *s = op_info[op].attrs; *s; ) {
+    for (const char *s = op_info[op].attrs; *s;) {
         size_t word = strcspn(s, " ");
-        if (word >= length && memcmp(s, name, length) == 0 && (word == length || s[length] == '=')) {
+        if (word >= length && memcmp(s, name, length) == 0 &&
+            (word == length || s[length] == '=')) {
             *n = word == length ? 0 : word - length - 1;
             return word == length ? "" : s + length + 1;
         }
@@ -120,7 +126,8 @@ bool
 op_string_is(const OpCall *call, const char *attr, const char *value)
 {
     size_t n;
-    const char *otherwise = default_of(call->op, attr, &n), *given = attr_string(call->attrs, attr, NULL);
+    const char *otherwise = default_of(call->op, attr, &n),
+               *given = attr_string(call->attrs, attr, NULL);
     if (given)
         return strcmp(given, value) == 0;
     return otherwise && strlen(value) == n && memcmp(otherwise, value, n) == 0;
@@ -134,7 +141,7 @@ op_string(Ctx *c, const OpCall *call, const char *attr)
     return attr_string(call->attrs, attr, otherwise ? sym_n(c, otherwise, n) : "");
 }
 
-/* ---- errors ----------------------------------------------------------------------------------------- */
+/* ---- errors ---------------------------------------------------------------------------------- */
 
 bool
 op_fail(Ctx *c, const OpCall *call, DiagClass class, const char *format, ...)
@@ -153,7 +160,7 @@ op_fail(Ctx *c, const OpCall *call, DiagClass class, const char *format, ...)
     return diag_error(&c->diags, class, call->loc, "%s", text_str(&t));
 }
 
-/* ---- checks that many rules share --------------------------------------------------------------------- */
+/* ---- checks that many rules share ------------------------------------------------------------ */
 
 const char *
 constraint_text(Ctx *c, const Constraint *k)
@@ -163,14 +170,17 @@ constraint_text(Ctx *c, const Constraint *k)
     if (k->said)
         return k->said;
     if (k->rule == SIZES_INTO)
-        return arena_printf(c->arena, "%s == %s, or %s == 1", expr_str(c, k->a), expr_str(c, k->b), expr_str(c, k->a));
-    return arena_printf(c->arena, "%s == %s%s", expr_str(c, k->a), expr_str(c, k->b), or_one[k->rule == SIZES_BROADCAST]);
+        return arena_printf(c->arena, "%s == %s, or %s == 1", expr_str(c, k->a), expr_str(c, k->b),
+                            expr_str(c, k->a));
+    return arena_printf(c->arena, "%s == %s%s", expr_str(c, k->a), expr_str(c, k->b),
+                        or_one[k->rule == SIZES_BROADCAST]);
 }
 
 static bool
 is_same_rule(const Constraint *a, const Constraint *b)
 {
-    return a->rule == b->rule && ((a->a == b->a && a->b == b->b) || (a->rule == SIZES_BROADCAST && a->a == b->b && a->b == b->a));
+    return a->rule == b->rule && ((a->a == b->a && a->b == b->b) ||
+                                  (a->rule == SIZES_BROADCAST && a->a == b->b && a->b == b->a));
 }
 
 /* False: it is checked already. Not all that is checked can be used by proofs. */
@@ -180,8 +190,9 @@ check_when_run(Ctx *c, const OpCall *call, Constraint needed, const char *what)
     for (uint32_t i = 0; call->constraints && i < call->constraints->n; i++)
         if (is_same_rule(&call->constraints->at[i], &needed))
             return false;
-    needed.why = call->loc.node ? arena_printf(c->arena, "%s, %s: %s", op_name(call), call->loc.node, what)
-                                : arena_printf(c->arena, "%s: %s", op_name(call), what);
+    needed.why = call->loc.node
+                     ? arena_printf(c->arena, "%s, %s: %s", op_name(call), call->loc.node, what)
+                     : arena_printf(c->arena, "%s: %s", op_name(call), what);
     if (call->constraints)
         VEC_PUSH(c->arena, call->constraints, needed);
     return true;
@@ -193,12 +204,11 @@ op_require_eq(Ctx *c, const OpCall *call, const Expr *a, const Expr *b, const ch
     a = expr_simplify(c, NULL, a);
     b = expr_simplify(c, NULL, b);
     switch (expr_eq(c, NULL, a, b)) {
-    case YES:
-        return true;
+    case YES: return true;
     case NO:
-        return op_fail(c, call, DIAG_MODEL, "%s differ: %s and %s", what, expr_str(c, a), expr_str(c, b));
-    case UNKNOWN:
-        break;
+        return op_fail(c, call, DIAG_MODEL, "%s differ: %s and %s", what, expr_str(c, a),
+                       expr_str(c, b));
+    case UNKNOWN: break;
     }
     if (check_when_run(c, call, (Constraint){ .a = a, .b = b }, what))
         expr_assume_eq(c, a, b);
@@ -211,12 +221,11 @@ op_require_le(Ctx *c, const OpCall *call, const Expr *a, const Expr *b, const ch
     a = expr_simplify(c, NULL, a);
     b = expr_simplify(c, NULL, b);
     switch (expr_le(c, NULL, a, b)) {
-    case YES:
-        return true;
+    case YES: return true;
     case NO:
-        return op_fail(c, call, DIAG_MODEL, "%s: %s is more than %s", what, expr_str(c, a), expr_str(c, b));
-    case UNKNOWN:
-        break;
+        return op_fail(c, call, DIAG_MODEL, "%s: %s is more than %s", what, expr_str(c, a),
+                       expr_str(c, b));
+    case UNKNOWN: break;
     }
     const Expr *least = expr_min(c, a, b);
     const char *said = arena_printf(c->arena, "%s <= %s", expr_str(c, a), expr_str(c, b));
@@ -231,7 +240,7 @@ op_require_multiple(Ctx *c, const OpCall *call, const Expr *n, const Expr *k, co
     return n == k || op_require_eq(c, call, n, expr_mul(c, k, expr_div(c, n, k)), what);
 }
 
-/* ---- broadcasting ------------------------------------------------------------------------------------- */
+/* ---- broadcasting ---------------------------------------------------------------------------- */
 
 static bool
 may_be_one(Ctx *c, const Expr *n)
@@ -245,10 +254,13 @@ static bool
 is_one_with(Ctx *c, const Expr *e, Var v)
 {
     const Expr *one = expr_int(c, 1);
-    Binding none = { v, expr_int(c, 0) }, single = { v, one }, more = { v, expr_offset(c, expr_var(c, v), 2) };
+    Binding none = { v, expr_int(c, 0) }, single = { v, one },
+            more = { v, expr_offset(c, expr_var(c, v), 2) };
 
-    return v.kind == VAR_SYMBOL && expr_uses(e, v) && expr_eq(c, NULL, expr_subst(c, e, &none, 1), one) == NO
-        && expr_eq(c, NULL, expr_subst(c, e, &single, 1), one) == YES && expr_bounds(c, NULL, expr_subst(c, e, &more, 1)).lo >= 2;
+    return v.kind == VAR_SYMBOL && expr_uses(e, v) &&
+           expr_eq(c, NULL, expr_subst(c, e, &none, 1), one) == NO &&
+           expr_eq(c, NULL, expr_subst(c, e, &single, 1), one) == YES &&
+           expr_bounds(c, NULL, expr_subst(c, e, &more, 1)).lo >= 2;
 }
 
 /* Are two sizes equal wherever one of them is 1? */
@@ -257,7 +269,9 @@ are_one_together(Ctx *c, const Expr *a, const Expr *b)
 {
     Var v;
 
-    return (!may_be_one(c, a) && !may_be_one(c, b)) || (expr_is_var(a, &v) && is_one_with(c, b, v)) || (expr_is_var(b, &v) && is_one_with(c, a, v));
+    return (!may_be_one(c, a) && !may_be_one(c, b)) ||
+           (expr_is_var(a, &v) && is_one_with(c, b, v)) ||
+           (expr_is_var(b, &v) && is_one_with(c, a, v));
 }
 
 /* Equal, or one of them is 1. */
@@ -269,7 +283,11 @@ require_broadcast(Ctx *c, const OpCall *call, const Expr *a, const Expr *b, cons
     if (are_one_together(c, a, b))
         return op_require_eq(c, call, a, b, what);
     bool swap = !may_be_one(c, a), one_way = swap || !may_be_one(c, b);
-    check_when_run(c, call, (Constraint){ .a = swap ? b : a, .b = swap ? a : b, .rule = one_way ? SIZES_INTO : SIZES_BROADCAST }, what);
+    check_when_run(c, call,
+                   (Constraint){ .a = swap ? b : a,
+                                 .b = swap ? a : b,
+                                 .rule = one_way ? SIZES_INTO : SIZES_BROADCAST },
+                   what);
     return true;
 }
 
@@ -294,7 +312,10 @@ op_broadcast_at(Ctx *c, const Expr *own, const Expr *dim, const Expr *axis)
         return expr_int(c, 0);
     if (!may_be_one(c, own) || expr_eq(c, NULL, own, dim) == YES)
         return axis;
-    return expr_mul(c, axis, expr_simplify(c, NULL, expr_min(c, expr_div(c, own, expr_int(c, 2)), expr_int(c, 1))));     /* 0, 0, 1, 1, … */
+    /* 0, 0, 1, 1, … */
+    return expr_mul(
+        c, axis,
+        expr_simplify(c, NULL, expr_min(c, expr_div(c, own, expr_int(c, 2)), expr_int(c, 1))));
 }
 
 /* The sizes that a broadcast is of, or the one. */
@@ -310,7 +331,8 @@ sizes_in(const Expr *const *e, uint32_t most, const Expr **part, const Expr *con
 const Expr *
 op_broadcast_dim(Ctx *c, const OpCall *call, const Expr *a, const Expr *b, const char *what)
 {
-    enum { MOST = 16 };              /* a broadcast of more is one size here: less can be proved of it */
+    /* a broadcast of more is one size here: less can be proved of it */
+    enum { MOST = 16 };
     const Expr *part[2][MOST], *const *x, *const *y;
 
     a = expr_simplify(c, NULL, a);
@@ -324,15 +346,18 @@ op_broadcast_dim(Ctx *c, const OpCall *call, const Expr *a, const Expr *b, const
         for (uint32_t k = 0; k < ny; k++)
             if (!require_broadcast(c, call, x[i], y[k], what))
                 return NULL;
-    a = expr_simplify(c, NULL, a);   /* more may be known by now */
+    a = expr_simplify(c, NULL, a); /* more may be known by now */
     b = expr_simplify(c, NULL, b);
     if (expr_eq(c, NULL, a, b) == YES)
         return expr_const(b, NULL) || (!expr_const(a, NULL) && expr_is_var(b, NULL)) ? b : a;
-    return !may_be_one(c, b) ? b : !may_be_one(c, a) ? a : expr_simplify(c, NULL, expr_broadcast(c, a, b));
+    return !may_be_one(c, b)   ? b
+           : !may_be_one(c, a) ? a
+                               : expr_simplify(c, NULL, expr_broadcast(c, a, b));
 }
 
 bool
-op_broadcast(Ctx *c, const OpCall *call, uint32_t first, uint32_t n, uint32_t *rank, const Expr **dim)
+op_broadcast(Ctx *c, const OpCall *call, uint32_t first, uint32_t n, uint32_t *rank,
+             const Expr **dim)
 {
     *rank = 0;
     for (uint32_t i = first; i < first + n; i++)
@@ -345,8 +370,8 @@ op_broadcast(Ctx *c, const OpCall *call, uint32_t first, uint32_t n, uint32_t *r
             continue;
         uint32_t skip = *rank - call->in[i]->rank;
         for (uint32_t d = 0; d < call->in[i]->rank; d++) {
-            const char *what = arena_printf(c->arena, "axis %u of the broadcast shape and axis %u of input %u",
-                                            skip + d, d, i);
+            const char *what = arena_printf(
+                c->arena, "axis %u of the broadcast shape and axis %u of input %u", skip + d, d, i);
             dim[skip + d] = op_broadcast_dim(c, call, dim[skip + d], call->in[i]->dim[d], what);
             if (!dim[skip + d])
                 return false;
@@ -360,8 +385,9 @@ op_same_dtype(Ctx *c, const OpCall *call, uint32_t a, uint32_t b)
 {
     if (!has_in(call, a) || !has_in(call, b) || call->in[a]->dtype == call->in[b]->dtype)
         return true;
-    return op_fail(c, call, DIAG_MODEL, "input %u is %s and input %u is %s; both must have one element type",
-                   a, type_str(c, call->in[a]), b, type_str(c, call->in[b]));
+    return op_fail(c, call, DIAG_MODEL,
+                   "input %u is %s and input %u is %s; both must have one element type", a,
+                   type_str(c, call->in[a]), b, type_str(c, call->in[b]));
 }
 
 bool
@@ -387,8 +413,8 @@ op_axis(Ctx *c, const OpCall *call, const char *what, int64_t axis, uint32_t ran
 {
     int64_t wrapped = axis < 0 ? axis + rank : axis;
     if (wrapped < 0 || wrapped >= rank)
-        return op_fail(c, call, DIAG_MODEL, "%s is %lld, outside [-%u, %u) for rank %u", what, (long long)axis,
-                       rank, rank, rank);
+        return op_fail(c, call, DIAG_MODEL, "%s is %lld, outside [-%u, %u) for rank %u", what,
+                       (long long)axis, rank, rank, rank);
     *out = (uint32_t)wrapped;
     return true;
 }
@@ -399,7 +425,7 @@ op_axis_attr(Ctx *c, const OpCall *call, uint32_t rank, uint32_t *out)
     return op_axis(c, call, "axis", op_int(call, "axis"), rank, out);
 }
 
-/* ---- parameters passed as inputs ------------------------------------------------------------------------ */
+/* ---- parameters passed as inputs ------------------------------------------------------------- */
 
 bool
 op_param(Ctx *c, const OpCall *call, uint32_t i, const char *what, Known *out)
@@ -411,24 +437,29 @@ op_param(Ctx *c, const OpCall *call, uint32_t i, const char *what, Known *out)
         return true;
     if (!call->known[i].at)
         return op_fail(c, call, DIAG_UNSUPPORTED,
-                       "input %u (%s), %s, must be computable from constants and the shapes of the model's inputs; "
-                       "its contents depend on data", i, what, type_str(c, call->in[i]));
+                       "input %u (%s), %s, must be computable from constants and the shapes of the "
+                       "model's inputs; "
+                       "its contents depend on data",
+                       i, what, type_str(c, call->in[i]));
     *out = call->known[i];
     return true;
 }
 
 bool
-op_param_ints(Ctx *c, const OpCall *call, uint32_t i, const char *what, uint32_t max, int64_t *out, uint32_t *n)
+op_param_ints(Ctx *c, const OpCall *call, uint32_t i, const char *what, uint32_t max, int64_t *out,
+              uint32_t *n)
 {
     Known k;
 
     if (!op_param(c, call, i, what, &k))
         return false;
     if (k.n > max)
-        return op_fail(c, call, DIAG_MODEL, "input %u (%s) has %u elements, more than %u", i, what, k.n, max);
+        return op_fail(c, call, DIAG_MODEL, "input %u (%s) has %u elements, more than %u", i, what,
+                       k.n, max);
     for (uint32_t j = 0; j < k.n; j++)
         if (!expr_const(k.at[j], &out[j]))
-            return op_fail(c, call, DIAG_UNSUPPORTED, "input %u (%s) must be constant, element %u is %s", i, what, j,
+            return op_fail(c, call, DIAG_UNSUPPORTED,
+                           "input %u (%s) must be constant, element %u is %s", i, what, j,
                            expr_str(c, k.at[j]));
     *n = k.n;
     return true;
@@ -441,12 +472,14 @@ op_param_int(Ctx *c, const OpCall *call, uint32_t i, const char *what, int64_t *
 
     if (!op_param_ints(c, call, i, what, 1, out, &n))
         return false;
-    return n == 1 || op_fail(c, call, DIAG_MODEL, "input %u (%s) is %s, without elements; it has one number", i, what,
-                             type_str(c, call->in[i]));
+    return n == 1 ||
+           op_fail(c, call, DIAG_MODEL, "input %u (%s) is %s, without elements; it has one number",
+                   i, what, type_str(c, call->in[i]));
 }
 
 bool
-op_param_floats(Ctx *c, const OpCall *call, uint32_t i, const char *what, uint32_t max, double *out, uint32_t *n)
+op_param_floats(Ctx *c, const OpCall *call, uint32_t i, const char *what, uint32_t max, double *out,
+                uint32_t *n)
 {
     int64_t count;
     const Type *t = has_in(call, i) ? call->in[i] : NULL;
@@ -454,17 +487,18 @@ op_param_floats(Ctx *c, const OpCall *call, uint32_t i, const char *what, uint32
     if (!t)
         return op_fail(c, call, DIAG_MODEL, "input %u (%s) is absent", i, what);
     if (!expr_const(type_count(c, t), &count) || count > max)
-        return op_fail(c, call, DIAG_MODEL, "input %u (%s) is %s; at most %u elements are expected", i, what,
-                       type_str(c, t), max);
+        return op_fail(c, call, DIAG_MODEL, "input %u (%s) is %s; at most %u elements are expected",
+                       i, what, type_str(c, t), max);
     *n = (uint32_t)count;
     if (count == 0)
         return true;
     const void *data = call->data[i];
     if (!data)
-        return op_fail(c, call, DIAG_UNSUPPORTED, "input %u (%s), %s, must be constant", i, what, type_str(c, t));
-    if (!dtype_is_float(t->dtype))
-        return op_fail(c, call, DIAG_MODEL, "input %u (%s) is %s; a float tensor is expected", i, what,
+        return op_fail(c, call, DIAG_UNSUPPORTED, "input %u (%s), %s, must be constant", i, what,
                        type_str(c, t));
+    if (!dtype_is_float(t->dtype))
+        return op_fail(c, call, DIAG_MODEL, "input %u (%s) is %s; a float tensor is expected", i,
+                       what, type_str(c, t));
     for (uint32_t j = 0; j < *n; j++)
         out[j] = number_load(t->dtype, data, j).f;
     return true;
@@ -497,9 +531,33 @@ compute_type(DType t)
 static bool
 takes_text(OpKind op)
 {
-    static const OpKind moves[] = { OP_identity, OP_where, OP_reshape, OP_flatten, OP_squeeze, OP_unsqueeze, OP_transpose, OP_expand, OP_tile,
-        OP_concat, OP_split, OP_slice, OP_reverse_sequence, OP_gather, OP_gather_elements, OP_gather_nd, OP_scatter_elements, OP_scatter_nd, OP_shape, OP_size,
-        OP_one_hot, OP_pad, OP_trilu, OP_depth_to_space, OP_space_to_depth, OP_center_crop_pad, OP_tensor_scatter };
+    static const OpKind moves[] = { OP_identity,
+                                    OP_where,
+                                    OP_reshape,
+                                    OP_flatten,
+                                    OP_squeeze,
+                                    OP_unsqueeze,
+                                    OP_transpose,
+                                    OP_expand,
+                                    OP_tile,
+                                    OP_concat,
+                                    OP_split,
+                                    OP_slice,
+                                    OP_reverse_sequence,
+                                    OP_gather,
+                                    OP_gather_elements,
+                                    OP_gather_nd,
+                                    OP_scatter_elements,
+                                    OP_scatter_nd,
+                                    OP_shape,
+                                    OP_size,
+                                    OP_one_hot,
+                                    OP_pad,
+                                    OP_trilu,
+                                    OP_depth_to_space,
+                                    OP_space_to_depth,
+                                    OP_center_crop_pad,
+                                    OP_tensor_scatter };
 
     for (uint32_t i = 0; i < sizeof moves / sizeof *moves; i++)
         if (op == moves[i])
@@ -507,7 +565,7 @@ takes_text(OpKind op)
     return op_is_routine(op);
 }
 
-/* ---- the doors ---------------------------------------------------------------------------------------------- */
+/* ---- the doors ------------------------------------------------------------------------------- */
 
 static bool
 check_call(Ctx *c, const OpCall *call)
@@ -515,24 +573,28 @@ check_call(Ctx *c, const OpCall *call)
     const OpInfo *o = &op_info[call->op];
 
     if (call->op == OP_NONE || call->op >= OP_COUNT)
-        return diag_error(&c->diags, DIAG_INTERNAL, call->loc, "operator number %d does not exist", (int)call->op);
+        return diag_error(&c->diags, DIAG_INTERNAL, call->loc, "operator number %d does not exist",
+                          (int)call->op);
     if (call->nin < o->min_in || (o->max_in != 255 && call->nin > o->max_in))
         return o->min_in == o->max_in
-            ? op_fail(c, call, DIAG_MODEL, "has %u inputs, %u are needed", call->nin, o->min_in)
-            : op_fail(c, call, DIAG_MODEL, "has %u inputs, from %u to %u are allowed", call->nin, o->min_in, o->max_in);
+                   ? op_fail(c, call, DIAG_MODEL, "has %u inputs, %u are needed", call->nin,
+                             o->min_in)
+                   : op_fail(c, call, DIAG_MODEL, "has %u inputs, from %u to %u are allowed",
+                             call->nin, o->min_in, o->max_in);
     if (call->nout < 1 || (o->max_out != 255 && call->nout > o->max_out))
-        return op_fail(c, call, o->max_out ? DIAG_UNSUPPORTED : DIAG_MODEL, "has %u outputs, at most %u are supported",
-                       call->nout, o->max_out);
+        return op_fail(c, call, o->max_out ? DIAG_UNSUPPORTED : DIAG_MODEL,
+                       "has %u outputs, at most %u are supported", call->nout, o->max_out);
     for (uint32_t i = 0; i < o->min_in; i++)
         if (!call->in[i])
             return op_fail(c, call, DIAG_MODEL, "input %u is absent, but it is not optional", i);
     for (uint32_t i = 0; i < call->nin; i++)
         if (has_in(call, i) && call->in[i]->dtype == DT_STR && !takes_text(call->op))
-            return op_fail(c, call, DIAG_MODEL, "input %u is %s; it does not take strings", i, type_str(c, call->in[i]));
+            return op_fail(c, call, DIAG_MODEL, "input %u is %s; it does not take strings", i,
+                           type_str(c, call->in[i]));
     for (uint32_t i = 0; i < call->attrs.n; i++)
         if (!op_has_attr(call->op, call->attrs.at[i].name))
-            return op_fail(c, call, DIAG_UNSUPPORTED, "attribute \"%s\" is unknown%s%s", call->attrs.at[i].name,
-                           *o->attrs ? "; there are: " : "", o->attrs);
+            return op_fail(c, call, DIAG_UNSUPPORTED, "attribute \"%s\" is unknown%s%s",
+                           call->attrs.at[i].name, *o->attrs ? "; there are: " : "", o->attrs);
     return true;
 }
 
@@ -570,21 +632,27 @@ op_infer(Ctx *c, const OpCall *call, const Type **out)
         return false;
     for (uint32_t i = 0; i < call->nout; i++) {
         if (out[i]->rank > TN_MAX_RANK)
-            return op_fail(c, call, DIAG_LIMIT, "output %u has rank %u, more than %d", i, out[i]->rank, TN_MAX_RANK);
+            return op_fail(c, call, DIAG_LIMIT, "output %u has rank %u, more than %d", i,
+                           out[i]->rank, TN_MAX_RANK);
         for (uint32_t d = 0; d < out[i]->rank; d++) {
             if (out[i]->dim[d]->bad)
                 return op_fail(c, call, DIAG_LIMIT, "axis %u of output %u overflows 63 bits", d, i);
             const Expr *none = expr_int(c, 0), *dim = out[i]->dim[d];
             Tri fits = expr_le(c, NULL, none, dim);
             if (fits == NO)
-                return op_fail(c, call, DIAG_MODEL, "axis %u of output %u would have %s elements", d, i, expr_str(c, dim));
+                return op_fail(c, call, DIAG_MODEL, "axis %u of output %u would have %s elements",
+                               d, i, expr_str(c, dim));
             /* A window over less than it reaches: what comes after would read what nobody wrote. */
-            if (fits == UNKNOWN && !op_require_eq(c, call, dim, expr_max(c, dim, none), arena_printf(c->arena, "axis %u of output %u has 0 elements or more", d, i)))
+            if (fits == UNKNOWN &&
+                !op_require_eq(
+                    c, call, dim, expr_max(c, dim, none),
+                    arena_printf(c->arena, "axis %u of output %u has 0 elements or more", d, i)))
                 return false;
         }
         out[i] = type_simplify(c, out[i]);
         if (!type_fits(c, out[i]))
-            return op_fail(c, call, DIAG_LIMIT, "output %u would be %s, more than any memory holds", i, type_str(c, out[i]));
+            return op_fail(c, call, DIAG_LIMIT, "output %u would be %s, more than any memory holds",
+                           i, type_str(c, out[i]));
     }
     return true;
 }

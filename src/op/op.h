@@ -23,11 +23,19 @@ typedef enum { ATTR_INT, ATTR_FLOAT, ATTR_STRING, ATTR_INTS, ATTR_FLOATS, ATTR_T
 typedef struct {
     Sym name;
     AttrKind kind;
-    int64_t i; double f; const char *s;
-    uint32_t n; const int64_t *ints; const double *floats;       /* INTS, FLOATS */
-    const Type *type; const void *data;                          /* TENSOR: static, plain */
+    int64_t i;
+    double f;
+    const char *s;
+    uint32_t n;
+    const int64_t *ints;
+    const double *floats; /* INTS, FLOATS */
+    const Type *type;
+    const void *data; /* TENSOR: static, plain */
 } Attr;
-typedef struct { const Attr *at; uint32_t n; } Attrs;
+typedef struct {
+    const Attr *at;
+    uint32_t n;
+} Attrs;
 
 const Attr *attr_find(Attrs a, const char *name);
 int64_t attr_int(Attrs a, const char *name, int64_t otherwise);
@@ -36,22 +44,37 @@ const char *attr_string(Attrs a, const char *name, const char *otherwise);
 
 /* Contents of a small integer or bool tensor where known, as symbolic expressions, row-major: how
  * shapes computed inside the model stay symbolic shapes. At most OP_KNOWN_MAX elements. */
-typedef struct { uint32_t n; const Expr *const *at; } Known;     /* at NULL: unknown */
+typedef struct {
+    uint32_t n;
+    const Expr *const *at;
+} Known; /* at NULL: unknown */
 #define OP_KNOWN_MAX 1024
 
-/* What the compiler could not prove of two sizes; the artefact checks it at entry. Proofs rely on equalities alone, but for those about data. */
-typedef enum { SIZES_EQUAL, SIZES_BROADCAST /* or one of them is 1 */, SIZES_INTO /* or a is 1 */ } SizeRule;
+/* What the compiler could not prove of two sizes; the artefact checks it at entry. Proofs rely on
+ * equalities alone, but for those about data. */
+typedef enum {
+    SIZES_EQUAL,
+    SIZES_BROADCAST /* or one of them is 1 */,
+    SIZES_INTO /* or a is 1 */
+} SizeRule;
 typedef struct {
     const Expr *a, *b;
-    const char *why;                 /* `Add "/m/Add": axis 1 of both inputs` */
-    const char *said;                /* what is meant, where a == b is a long way to say it; "": it is about data, and `why` says all; else NULL */
+    const char *why; /* `Add "/m/Add": axis 1 of both inputs` */
+    /* what is meant, where a == b is a long way to say it; "": it is about data, and `why` says
+     * all; else NULL */
+    const char *said;
     SizeRule rule;
     /* about data: the element that {at} in `why` stands for, as {got} and {want} stand for a and b;
      * NULL: none */
     const Expr *at;
 } Constraint;
-static inline bool constraint_of_data(const Constraint *k) { return k->said && !*k->said; }
-const char *constraint_text(Ctx *c, const Constraint *k);            /* what must be, for messages; "" of data */
+static inline bool
+constraint_of_data(const Constraint *k)
+{
+    return k->said && !*k->said;
+}
+/* what must be, for messages; "" of data */
+const char *constraint_text(Ctx *c, const Constraint *k);
 typedef VEC(Constraint) Constraints;
 
 typedef struct {
@@ -59,74 +82,98 @@ typedef struct {
     Loc loc;
     Attrs attrs;
     uint32_t nin, nout;
-    const Type *const *in;           /* [nin]; NULL where an optional input is absent */
-    const Known *known;              /* [nin] */
-    const void *const *data;         /* [nin]; contents of constants, plain, or NULL */
-    Constraints *constraints;        /* grows in ctx->arena; what is required also becomes known to expr */
+    const Type *const *in;   /* [nin]; NULL where an optional input is absent */
+    const Known *known;      /* [nin] */
+    const void *const *data; /* [nin]; contents of constants, plain, or NULL */
+    /* grows in ctx->arena; what is required also becomes known to expr */
+    Constraints *constraints;
 } OpCall;
 
 typedef struct {
     const char *name;
     uint8_t min_in, max_in, max_out; /* 255: any number */
     const char *attrs;               /* names with defaults: "alpha=0.01 axes" */
-    const char *meaning;             /* elementwise: a scalar expression over x, y, z and attributes; else prose */
+    /* elementwise: a scalar expression over x, y, z and attributes; else prose */
+    const char *meaning;
 } OpInfo;
 extern const OpInfo op_info[OP_COUNT];
 OpKind op_named(const char *name, size_t n);
 
 /* Types of the outputs, into out[nout]. Errors: at call->loc, naming both facts that disagree. */
 bool op_infer(Ctx *c, const OpCall *call, const Type **out);
-/* Contents of output 0 where they follow from known inputs (and shapes); at NULL otherwise. Works by
- * evaluating the meaning on Exprs; `shape`, `size` and the like read the types. */
+/* Contents of output 0 where they follow from known inputs (and shapes); at NULL otherwise. Works
+ * by evaluating the meaning on Exprs; `shape`, `size` and the like read the types. */
 Known op_known(Ctx *c, const OpCall *call, const Type *const *out);
 
 /* The meaning: nests over values numbered 0..nin-1 (inputs), then nin..nin+nout-1 (outputs), then
  * intermediates, whose types stand in `type`. */
-typedef struct { const Nest *nest; const uint32_t *value; /* [nest->nin + nest->nout] */ } NestCall;
 typedef struct {
-    VEC(const Type *) type;          /* by value number */
-    VEC(NestCall) call;              /* in order */
+    const Nest *nest;
+    const uint32_t *value; /* [nest->nin + nest->nout] */
+} NestCall;
+typedef struct {
+    VEC(const Type *) type; /* by value number */
+    VEC(NestCall) call;     /* in order */
 } Expansion;
-bool op_is_elementwise(OpKind op);   /* is its meaning a scalar expression? */
-/* An operator that no nest can say: a function in C, which src/routine has under the operator's name. It stays a call of
- * the operator to the end, and has no expansion. */
+bool op_is_elementwise(OpKind op); /* is its meaning a scalar expression? */
+/* An operator that no nest can say: a function in C, which src/routine has under the operator's
+ * name. It stays a call of the operator to the end, and has no expansion. */
 bool op_is_routine(OpKind op);
 /* C functions of a library of the user's, as it declares them. (library.c) */
 typedef struct {
-    Sym name, function;              /* of the operator, with its domain or without; of the C function */
-    Sym signature;                   /* (x: f32[n, m]) -> (o: f32[n]) */
+    /* of the operator, with its domain or without; of the C function */
+    Sym name, function;
+    Sym signature; /* (x: f32[n, m]) -> (o: f32[n]) */
     TnFunction *call;
 } Foreign;
-typedef struct Library { const char *path; VEC(Foreign) foreign; } Library;
-bool library_open(Ctx *c, const char *path);         /* it is c->library then */
+typedef struct Library {
+    const char *path;
+    VEC(Foreign) foreign;
+} Library;
+bool library_open(Ctx *c, const char *path); /* it is c->library then */
 bool foreign_types(Ctx *c, const Foreign *f, uint32_t *nin, const Type *const **in, uint32_t *nout);
-const Foreign *op_foreign(Ctx *c, const OpCall *call);       /* the function that a call of `library` is; NULL: another operator */
-/* A nest that is a product of two matrices, or of many pairs, as a library's CBLAS has it: its inputs a and b, and `sum`, which may
- * stand inside of the value. The operator that computes the sum, for so many threads, each of which is worth so many
- * multiply-adds. (product.c) */
-typedef struct { const Scalar *sum; uint32_t a, b, batch; bool turned_a, turned_b; } OpProduct;
+/* the function that a call of `library` is; NULL: another operator */
+const Foreign *op_foreign(Ctx *c, const OpCall *call);
+/* A nest that is a product of two matrices, or of many pairs, as a library's CBLAS has it: its
+ * inputs a and b, and `sum`, which may stand inside of the value. The operator that computes the
+ * sum, for so many threads, each of which is worth so many multiply-adds. (product.c) */
+typedef struct {
+    const Scalar *sum;
+    uint32_t a, b, batch;
+    bool turned_a, turned_b;
+} OpProduct;
 bool op_product_of(Ctx *c, const Nest *n, OpProduct *p);
-OpKind op_product_call(Ctx *c, Arena *a, const OpProduct *p, int64_t parts, int64_t worth, Attrs *attrs);
-bool op_is_product(OpKind op);                       /* does an artefact that has it need a CBLAS? */
+OpKind op_product_call(Ctx *c, Arena *a, const OpProduct *p, int64_t parts, int64_t worth,
+                       Attrs *attrs);
+/* does an artefact that has it need a CBLAS? */
+bool op_is_product(OpKind op);
 /* Its numbers, in the order of its row, as a routine gets them. */
 uint32_t op_numbers(const OpCall *call, Arena *a, const double **out);
 /* False with a diagnostic if this call has no meaning as nests (unsupported attribute, say). */
 bool op_expand(Ctx *c, const OpCall *call, const Type *const *out, Expansion *e);
 
-/* What scales of a resize that come from data are multiples of 1 over: all halves to sixteenths are exact. */
+/* What scales of a resize that come from data are multiples of 1 over: all halves to sixteenths are
+ * exact. */
 #define RESIZE_RATIO 720720
 
-/* Record that a == b is required; true if it is or may be so, false with an error if it cannot be. */
+/* Record that a == b is required; true if it is or may be so, false with an error if it cannot
+ * be. */
 bool op_require_eq(Ctx *c, const OpCall *call, const Expr *a, const Expr *b, const char *what);
-bool op_require_le(Ctx *c, const OpCall *call, const Expr *a, const Expr *b, const char *what);       /* likewise a <= b */
+/* likewise a <= b */
+bool op_require_le(Ctx *c, const OpCall *call, const Expr *a, const Expr *b, const char *what);
 /* That n is a multiple of k; what: "axis 2 of input 0 and heads times their size". */
-bool op_require_multiple(Ctx *c, const OpCall *call, const Expr *n, const Expr *k, const char *what);
-/* ONNX broadcasting of two dimensions. That they are equal, or one of them is 1, is proved, or checked as the model runs. The result is the one
- * that is more than 1 where that is known, else a broadcast of both (expr). */
-const Expr *op_broadcast_dim(Ctx *c, const OpCall *call, const Expr *a, const Expr *b, const char *what);
+bool op_require_multiple(Ctx *c, const OpCall *call, const Expr *n, const Expr *k,
+                         const char *what);
+/* ONNX broadcasting of two dimensions. That they are equal, or one of them is 1, is proved, or
+ * checked as the model runs. The result is the one that is more than 1 where that is known, else a
+ * broadcast of both (expr). */
+const Expr *op_broadcast_dim(Ctx *c, const OpCall *call, const Expr *a, const Expr *b,
+                             const char *what);
 /* Broadcasting one way: `own` is `dim`, or it is 1. */
-bool op_broadcast_into(Ctx *c, const OpCall *call, const Expr *own, const Expr *dim, const char *what);
-/* Where an input whose dimension is `own` is read at `axis` of the broadcast dimension `dim`: an own size that may be 1 has a step of 0 or 1. */
+bool op_broadcast_into(Ctx *c, const OpCall *call, const Expr *own, const Expr *dim,
+                       const char *what);
+/* Where an input whose dimension is `own` is read at `axis` of the broadcast dimension `dim`: an
+ * own size that may be 1 has a step of 0 or 1. */
 const Expr *op_broadcast_at(Ctx *c, const Expr *own, const Expr *dim, const Expr *axis);
 
 #endif

@@ -2,14 +2,15 @@
  *
  *     o[i, r…, j…] = sum q: a[i, r…, q] * b[i, q, j…]
  *
- * i being any number of leading dimensions, those of rows and of columns any number of neighbours, which lie in memory as one
- * does; in a the summed dimension may stand in front of the rows, in b behind the columns. What stands around the sum is
- * for its reader. Nothing is said of a product that reads a part of its operands, elsewhere in them, or any other way: a schedule
- * sees more than CBLAS can.
+ * i being any number of leading dimensions, those of rows and of columns any number of neighbours,
+ * which lie in memory as one does; in a the summed dimension may stand in front of the rows, in b
+ * behind the columns. What stands around the sum is for its reader. Nothing is said of a product
+ * that reads a part of its operands, elsewhere in them, or any other way: a schedule sees more than
+ * CBLAS can.
  */
 #include "op/internal.h"
 
-enum { MOST_PARTS = 4096 };          /* as many cores as a machine may have */
+enum { MOST_PARTS = 4096 }; /* as many cores as a machine may have */
 
 bool
 infer_library_product(Ctx *c, const OpCall *call, const Type **out)
@@ -19,20 +20,29 @@ infer_library_product(Ctx *c, const OpCall *call, const Type **out)
     const Expr *dim[2 * TN_MAX_RANK];
     uint32_t n = 0;
 
-    if (!op_same_dtype(c, call, 0, 1) || !op_rank_at_least(c, call, 0, 1) || !op_rank_at_least(c, call, 1, 1))
+    if (!op_same_dtype(c, call, 0, 1) || !op_rank_at_least(c, call, 0, 1) ||
+        !op_rank_at_least(c, call, 1, 1))
         return false;
     if (a->dtype != DT_F32 && a->dtype != DT_F64)
-        return op_fail(c, call, DIAG_MODEL, "input 0 is %s; a library multiplies f32 and f64", type_str(c, a));
+        return op_fail(c, call, DIAG_MODEL, "input 0 is %s; a library multiplies f32 and f64",
+                       type_str(c, a));
     if (batch < 0 || batch >= a->rank || batch >= b->rank)
-        return op_fail(c, call, DIAG_MODEL, "%s and %s have no %lld dimensions in front of a summed one", type_str(c, a), type_str(c, b), (long long)batch);
-    if (op_int(call, "parts") < 1 || op_int(call, "parts") > MOST_PARTS || op_int(call, "worth") < 1)
-        return op_fail(c, call, DIAG_MODEL, "parts = %lld, worth = %lld; 1 to %d parts are possible, and each is worth 1 or more", (long long)op_int(call, "parts"),
-                       (long long)op_int(call, "worth"), MOST_PARTS);
-    uint32_t sum_a = op_int(call, "turned_a") ? (uint32_t)batch : a->rank - 1u, sum_b = op_int(call, "turned_b") ? b->rank - 1u : (uint32_t)batch;
+        return op_fail(c, call, DIAG_MODEL,
+                       "%s and %s have no %lld dimensions in front of a summed one", type_str(c, a),
+                       type_str(c, b), (long long)batch);
+    if (op_int(call, "parts") < 1 || op_int(call, "parts") > MOST_PARTS ||
+        op_int(call, "worth") < 1)
+        return op_fail(
+            c, call, DIAG_MODEL,
+            "parts = %lld, worth = %lld; 1 to %d parts are possible, and each is worth 1 or more",
+            (long long)op_int(call, "parts"), (long long)op_int(call, "worth"), MOST_PARTS);
+    uint32_t sum_a = op_int(call, "turned_a") ? (uint32_t)batch : a->rank - 1u,
+             sum_b = op_int(call, "turned_b") ? b->rank - 1u : (uint32_t)batch;
     if (!op_require_eq(c, call, a->dim[sum_a], b->dim[sum_b], "summed dimensions of both inputs"))
         return false;
     for (uint32_t d = 0; d < a->rank; d++) {
-        if (d < batch && !op_require_eq(c, call, a->dim[d], b->dim[d], arena_printf(c->arena, "axis %u of both inputs", d)))
+        if (d < batch && !op_require_eq(c, call, a->dim[d], b->dim[d],
+                                        arena_printf(c->arena, "axis %u of both inputs", d)))
             return false;
         if (d != sum_a)
             dim[n++] = a->dim[d];
@@ -41,12 +51,13 @@ infer_library_product(Ctx *c, const OpCall *call, const Type **out)
         if (d != sum_b)
             dim[n++] = b->dim[d];
     if (n > TN_MAX_RANK)
-        return op_fail(c, call, DIAG_LIMIT, "the product has rank %u, more than %d", n, TN_MAX_RANK);
+        return op_fail(c, call, DIAG_LIMIT, "the product has rank %u, more than %d", n,
+                       TN_MAX_RANK);
     out[0] = type_new(c, a->dtype, n, dim);
     return true;
 }
 
-/* ---- nests that are one --------------------------------------------------------------------------------------- */
+/* ---- nests that are one ---------------------------------------------------------------------- */
 
 static bool
 is_axis(const Expr *e, uint32_t *axis)
@@ -68,14 +79,17 @@ is_whole(const Nest *n, const Type *t, const Expr *const *at, uint32_t d)
     return is_axis(at[d], &axis) && n->axis[axis].extent == t->dim[d];
 }
 
-/* Are `count` dimensions of a factor from `first` on those of the output from `from` on? A dimension of one element is no matter. */
+/* Are `count` dimensions of a factor from `first` on those of the output from `from` on? A
+ * dimension of one element is no matter. */
 static bool
 lies(const Nest *n, const Scalar *factor, uint32_t first, uint32_t count, uint32_t from)
 {
     const Type *t = n->param[factor->u.load.slot].type, *o = n->param[n->write[0].out].type;
 
     for (uint32_t d = first; d < first + count; d++, from++)
-        if (t->dim[d] != o->dim[from] || (!expr_is(t->dim[d], 1) && (factor->u.load.at[d] != n->write[0].at[from] || !is_whole(n, t, factor->u.load.at, d))))
+        if (t->dim[d] != o->dim[from] ||
+            (!expr_is(t->dim[d], 1) && (factor->u.load.at[d] != n->write[0].at[from] ||
+                                        !is_whole(n, t, factor->u.load.at, d))))
             return false;
     return true;
 }
@@ -83,25 +97,31 @@ lies(const Nest *n, const Scalar *factor, uint32_t first, uint32_t count, uint32
 static bool
 is_summed(const Nest *n, const Scalar *factor, uint32_t d, AxisSet sum)
 {
-    return is_whole(n, n->param[factor->u.load.slot].type, factor->u.load.at, d) && expr_axes(factor->u.load.at[d]) == sum;
+    return is_whole(n, n->param[factor->u.load.slot].type, factor->u.load.at, d) &&
+           expr_axes(factor->u.load.at[d]) == sum;
 }
 
 static bool
 fits(const Nest *n, const Contraction *v, AxisSet sum, OpProduct *p)
 {
-    uint32_t rank_a = n->param[p->a].type->rank, rank_b = n->param[p->b].type->rank, batch = p->batch;
+    uint32_t rank_a = n->param[p->a].type->rank, rank_b = n->param[p->b].type->rank,
+             batch = p->batch;
 
-    if (batch >= rank_a || batch >= rank_b || rank_a + rank_b - batch - 2 != n->param[n->write[0].out].type->rank)
+    if (batch >= rank_a || batch >= rank_b ||
+        rank_a + rank_b - batch - 2 != n->param[n->write[0].out].type->rank)
         return false;
-    return lies(n, v->a, 0, batch, 0) && lies(n, v->b, 0, batch, 0)
-        && is_summed(n, v->a, p->turned_a ? batch : rank_a - 1, sum) && lies(n, v->a, batch + p->turned_a, rank_a - batch - 1, batch)
-        && is_summed(n, v->b, p->turned_b ? rank_b - 1 : batch, sum) && lies(n, v->b, batch + !p->turned_b, rank_b - batch - 1, rank_a - 1);
+    return lies(n, v->a, 0, batch, 0) && lies(n, v->b, 0, batch, 0) &&
+           is_summed(n, v->a, p->turned_a ? batch : rank_a - 1, sum) &&
+           lies(n, v->a, batch + p->turned_a, rank_a - batch - 1, batch) &&
+           is_summed(n, v->b, p->turned_b ? rank_b - 1 : batch, sum) &&
+           lies(n, v->b, batch + !p->turned_b, rank_b - batch - 1, rank_a - 1);
 }
 
 static bool
 is_bare(const Nest *n, const Scalar *s, DType t)
 {
-    return s->op == S_LOAD && !s->u.load.outside && s->u.load.slot < n->nin && n->param[s->u.load.slot].type->dtype == t;
+    return s->op == S_LOAD && !s->u.load.outside && s->u.load.slot < n->nin &&
+           n->param[s->u.load.slot].type->dtype == t;
 }
 
 bool
@@ -109,11 +129,13 @@ op_product_of(Ctx *c, const Nest *n, OpProduct *p)
 {
     Contraction v;
 
-    if (n->nwrite != 1 || n->nout != 1 || !nest_contraction(c, n, &v) || !is_bare(n, v.a, v.reduce->dtype) || !is_bare(n, v.b, v.reduce->dtype))
+    if (n->nwrite != 1 || n->nout != 1 || !nest_contraction(c, n, &v) ||
+        !is_bare(n, v.a, v.reduce->dtype) || !is_bare(n, v.b, v.reduce->dtype))
         return false;
     AxisSet sum = v.reduce->u.reduce.axes;
     const Type *o = n->param[n->write[0].out].type;
-    if ((v.reduce->dtype != DT_F32 && v.reduce->dtype != DT_F64) || o->dtype != v.reduce->dtype || sum & (sum - 1))
+    if ((v.reduce->dtype != DT_F32 && v.reduce->dtype != DT_F64) || o->dtype != v.reduce->dtype ||
+        sum & (sum - 1))
         return false;
     for (uint32_t d = 0; d < o->rank; d++)
         if (!is_whole(n, o, n->write[0].at, d))
@@ -132,8 +154,14 @@ op_product_of(Ctx *c, const Nest *n, OpProduct *p)
 OpKind
 op_product_call(Ctx *c, Arena *a, const OpProduct *p, int64_t parts, int64_t worth, Attrs *attrs)
 {
-    const struct { const char *name; int64_t value; } said[] = { { "batch", p->batch }, { "turned_a", p->turned_a }, { "turned_b", p->turned_b },
-                                                                 { "parts", parts }, { "worth", worth } };
+    const struct {
+        const char *name;
+        int64_t value;
+    } said[] = { { "batch", p->batch },
+                 { "turned_a", p->turned_a },
+                 { "turned_b", p->turned_b },
+                 { "parts", parts },
+                 { "worth", worth } };
     enum { N = sizeof said / sizeof *said };
     Attr *at = NEW_ARRAY(a, Attr, N);
 

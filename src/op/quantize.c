@@ -1,4 +1,5 @@
-/* quantize: between floats and small integers, q = round(x / scale) + zero, or short floats, x / scale rounded. */
+/* quantize: between floats and small integers, q = round(x / scale) + zero, or short floats, x /
+ * scale rounded. */
 #include "op/internal.h"
 
 #include <string.h>
@@ -10,7 +11,8 @@ is_one_number(const OpCall *call, const Type *s)
     return s->rank == 0 || (s->rank == 1 && !op_int(call, "block_size") && expr_is(s->dim[0], 1));
 }
 
-/* Scale and zero point: one number, a vector along `axis`, or one for each block of indices along it. */
+/* Scale and zero point: one number, a vector along `axis`, or one for each block of indices along
+ * it. */
 static bool
 check_scale(Ctx *c, const OpCall *call)
 {
@@ -19,25 +21,36 @@ check_scale(Ctx *c, const OpCall *call)
     uint32_t axis;
 
     if (!dtype_is_float(s->dtype))
-        return op_fail(c, call, DIAG_MODEL, "input 1 (scale) is %s; its elements must be floats", type_str(c, s));
+        return op_fail(c, call, DIAG_MODEL, "input 1 (scale) is %s; its elements must be floats",
+                       type_str(c, s));
     bool one = s->rank <= 1 && expr_is(type_count(c, s), 1);
-    if (has_in(call, 2) && !(one && call->in[2]->rank <= 1 && expr_is(type_count(c, call->in[2]), 1)) && !op_rank_is(c, call, 2, s->rank))
+    if (has_in(call, 2) &&
+        !(one && call->in[2]->rank <= 1 && expr_is(type_count(c, call->in[2]), 1)) &&
+        !op_rank_is(c, call, 2, s->rank))
         return false;
     for (uint32_t d = 0; has_in(call, 2) && !one && d < s->rank; d++)
-        if (!op_require_eq(c, call, call->in[2]->dim[d], s->dim[d], arena_printf(c->arena, "axis %u of the zero point and of the scale", d)))
+        if (!op_require_eq(c, call, call->in[2]->dim[d], s->dim[d],
+                           arena_printf(c->arena, "axis %u of the zero point and of the scale", d)))
             return false;
     if (is_one_number(call, s))
         return true;
     if (!op_axis_attr(c, call, x->rank, &axis))
         return false;
     if (!block)
-        return op_rank_is(c, call, 1, 1)
-            && op_require_eq(c, call, s->dim[0], x->dim[axis], "the extent of the scale and of the axis it belongs to");
+        return op_rank_is(c, call, 1, 1) &&
+               op_require_eq(c, call, s->dim[0], x->dim[axis],
+                             "the extent of the scale and of the axis it belongs to");
     if (block < 1 || !op_rank_is(c, call, 1, x->rank))
-        return block >= 1 ? false : op_fail(c, call, DIAG_MODEL, "attribute \"block_size\" is %lld; 1 or more is needed", (long long)block);
+        return block >= 1 ? false
+                          : op_fail(c, call, DIAG_MODEL,
+                                    "attribute \"block_size\" is %lld; 1 or more is needed",
+                                    (long long)block);
     for (uint32_t d = 0; d < x->rank; d++) {
-        const Expr *blocks = d == axis ? expr_ceil_div(c, x->dim[d], expr_int(c, block)) : x->dim[d];
-        if (!op_require_eq(c, call, s->dim[d], blocks, arena_printf(c->arena, "axis %u of the scale and the blocks of input 0", d)))
+        const Expr *blocks =
+            d == axis ? expr_ceil_div(c, x->dim[d], expr_int(c, block)) : x->dim[d];
+        if (!op_require_eq(
+                c, call, s->dim[d], blocks,
+                arena_printf(c->arena, "axis %u of the scale and the blocks of input 0", d)))
             return false;
     }
     return true;
@@ -47,7 +60,7 @@ static const Scalar *
 load_scale(Making *m, uint32_t input, const char *name, const Expr *const *axis)
 {
     const OpCall *call = m->b->call;
-    const Type *s = call->in[1];             /* a zero point lies as the scale does */
+    const Type *s = call->in[1]; /* a zero point lies as the scale does */
     int64_t block = op_int(call, "block_size");
     uint32_t d = 0;
     const Expr *at[TN_MAX_RANK] = { expr_int(m->b->c, 0) };
@@ -63,9 +76,12 @@ load_scale(Making *m, uint32_t input, const char *name, const Expr *const *axis)
 static bool
 integer_bounds(DType t, double *lo, double *hi)
 {
-    static const struct { DType type; double lo, hi; } row[] = {
+    static const struct {
+        DType type;
+        double lo, hi;
+    } row[] = {
         { DT_I8, -128, 127 }, { DT_U8, 0, 255 }, { DT_I16, -32768, 32767 }, { DT_U16, 0, 65535 },
-        { DT_I4, -8, 7 }, { DT_U4, 0, 15 }, { DT_I2, -2, 1 }, { DT_U2, 0, 3 },
+        { DT_I4, -8, 7 },     { DT_U4, 0, 15 },  { DT_I2, -2, 1 },          { DT_U2, 0, 3 },
     };
     for (uint32_t i = 0; i < sizeof row / sizeof *row; i++)
         if (row[i].type == t) {
@@ -92,7 +108,9 @@ round_into(Ctx *c, DType t, const Scalar *v, const Scalar *zero)
     if (is_small_float(t)) {
         double largest = dtype_layout(t).largest;
         v = zero ? scalar_2(c, S_ADD, v, scalar_cast(c, f, zero)) : v;
-        return scalar_cast(c, t, scalar_2(c, S_MIN, scalar_2(c, S_MAX, v, scalar_float(c, f, -largest)), scalar_float(c, f, largest)));
+        return scalar_cast(c, t,
+                           scalar_2(c, S_MIN, scalar_2(c, S_MAX, v, scalar_float(c, f, -largest)),
+                                    scalar_float(c, f, largest)));
     }
 
     integer_bounds(t, &lo, &hi);
@@ -107,11 +125,16 @@ bool
 infer_quantize_linear(Ctx *c, const OpCall *call, const Type **out)
 {
     const char *name = op_string(c, call, "output_dtype");
-    DType t = has_in(call, 2) ? call->in[2]->dtype : *name ? dtype_from_name(name, strlen(name)) : DT_U8;
+    DType t = has_in(call, 2) ? call->in[2]->dtype
+              : *name         ? dtype_from_name(name, strlen(name))
+                              : DT_U8;
     double lo, hi;
 
     if (!integer_bounds(t, &lo, &hi) && !is_small_float(t))
-        return op_fail(c, call, DIAG_MODEL, "quantizes to %s; integers of up to 16 bits and floats of up to 8 are possible", t ? dtype_info[t].name : name);
+        return op_fail(
+            c, call, DIAG_MODEL,
+            "quantizes to %s; integers of up to 16 bits and floats of up to 8 are possible",
+            t ? dtype_info[t].name : name);
     out[0] = type_with_dtype(c, call->in[0], t);
     return check_scale(c, call);
 }
@@ -128,20 +151,25 @@ expand_quantize_linear(Build *b)
     const Scalar *scale = load_scale(&m, 1, "scale", axis);
     const Scalar *zero = has_in(b->call, 2) ? load_scale(&m, 2, "zero", axis) : NULL;
     const Scalar *x = scalar_cast(c, (DType)scale->dtype, make_load(&m, 0, axis));
-    return make_finish(&m, axis, round_into(c, b->out[0]->dtype, scalar_2(c, S_DIV, x, scale), zero));
+    return make_finish(&m, axis,
+                       round_into(c, b->out[0]->dtype, scalar_2(c, S_DIV, x, scale), zero));
 }
 
 bool
 infer_dequantize_linear(Ctx *c, const OpCall *call, const Type **out)
 {
     const char *name = op_string(c, call, "output_dtype");
-    DType t = call->in[0]->dtype, to = *name ? dtype_from_name(name, strlen(name)) : call->in[1]->dtype;
+    DType t = call->in[0]->dtype,
+          to = *name ? dtype_from_name(name, strlen(name)) : call->in[1]->dtype;
 
     if ((!dtype_is_int(t) && !is_small_float(t)) || !op_same_dtype(c, call, 0, 2))
-        return op_fail(c, call, DIAG_MODEL, "input 0 is %s; integers, or floats of up to 8 bits, of the zero point's type are needed",
+        return op_fail(c, call, DIAG_MODEL,
+                       "input 0 is %s; integers, or floats of up to 8 bits, of the zero point's "
+                       "type are needed",
                        type_str(c, call->in[0]));
     if (!dtype_is_float(to))
-        return op_fail(c, call, DIAG_MODEL, "dequantizes to %s; a float type is needed", to ? dtype_info[to].name : name);
+        return op_fail(c, call, DIAG_MODEL, "dequantizes to %s; a float type is needed",
+                       to ? dtype_info[to].name : name);
     out[0] = type_with_dtype(c, call->in[0], to);
     return check_scale(c, call);
 }
@@ -156,13 +184,15 @@ expand_dequantize_linear(Build *b)
 
     make_in(&m, "x", 0);
     make_out_over(&m, "o", build_out(b, 0), axis);
-    const Scalar *scale = load_scale(&m, 1, "scale", axis), *x = scalar_cast(c, t, make_load(&m, 0, axis));
+    const Scalar *scale = load_scale(&m, 1, "scale", axis),
+                 *x = scalar_cast(c, t, make_load(&m, 0, axis));
     if (has_in(b->call, 2))
         x = scalar_2(c, S_SUB, x, scalar_cast(c, t, load_scale(&m, 2, "zero", axis)));
     return make_finish(&m, axis, scalar_2(c, S_MUL, scalar_cast(c, (DType)scale->dtype, x), scale));
 }
 
-/* ---- requantize_linear: sums of products of quantised numbers, times both scales over the result's ----------------- */
+/* ---- requantize_linear: sums of products of quantised numbers, times both scales over the
+ * result's  */
 
 enum { SUMS, SCALE_A, SCALE_B, SCALE_Y, ZERO_Y };
 
@@ -175,15 +205,22 @@ infer_requantize(Ctx *c, const OpCall *call, const Type **out)
     uint32_t axis;
 
     if (x->dtype != DT_I32 || !integer_bounds(t, &lo, &hi))
-        return op_fail(c, call, DIAG_MODEL, "from %s to %s; i32 sums become integers of up to 16 bits", type_str(c, x), dtype_info[t].name);
+        return op_fail(c, call, DIAG_MODEL,
+                       "from %s to %s; i32 sums become integers of up to 16 bits", type_str(c, x),
+                       dtype_info[t].name);
     for (uint32_t i = SCALE_A; i < call->nin; i++) {
         const Type *s = call->in[i];
         if (!s || (s->rank <= 1 && expr_is(type_count(c, s), 1)))
             continue;
         if (i == SCALE_Y || i == ZERO_Y || s->rank != 1)
-            return op_fail(c, call, DIAG_UNSUPPORTED, "input %u is %s; one number is supported here, or for the factors one along an axis", i, type_str(c, s));
-        if (!op_axis(c, call, "axis", op_int(call, i == SCALE_A ? "axis_a" : "axis"), x->rank, &axis)
-            || !op_require_eq(c, call, s->dim[0], x->dim[axis], arena_printf(c->arena, "the extent of input %u and of its axis", i)))
+            return op_fail(c, call, DIAG_UNSUPPORTED,
+                           "input %u is %s; one number is supported here, or for the factors one "
+                           "along an axis",
+                           i, type_str(c, s));
+        if (!op_axis(c, call, "axis", op_int(call, i == SCALE_A ? "axis_a" : "axis"), x->rank,
+                     &axis) ||
+            !op_require_eq(c, call, s->dim[0], x->dim[axis],
+                           arena_printf(c->arena, "the extent of input %u and of its axis", i)))
             return false;
     }
     out[0] = type_with_dtype(c, x, t);
@@ -199,7 +236,8 @@ scale_text(Build *b, uint32_t i, const char *name, const char *attr)
 
     if (s->rank == 0)
         return arena_printf(b->c->arena, "$T(%s[])", name);
-    if (expr_is(s->dim[0], 1) || !op_axis(b->c, b->call, "axis", op_int(b->call, attr), b->call->in[SUMS]->rank, &axis))
+    if (expr_is(s->dim[0], 1) ||
+        !op_axis(b->c, b->call, "axis", op_int(b->call, attr), b->call->in[SUMS]->rank, &axis))
         return arena_printf(b->c->arena, "$T(%s[0])", name);
     return arena_printf(b->c->arena, "$T(%s[i%u])", name, axis);
 }
@@ -210,37 +248,54 @@ expand_requantize(Build *b)
     Arena *a = b->c->arena;
     bool zero = has_in(b->call, ZERO_Y);
     double lo = 0, hi = 0;
-    uint32_t with[] = { 0, 1, 2, 3, 4, build_out(b, 0) }, without[] = { 0, 1, 2, 3, build_out(b, 0) };
+    uint32_t with[] = { 0, 1, 2, 3, 4, build_out(b, 0) },
+             without[] = { 0, 1, 2, 3, build_out(b, 0) };
 
     integer_bounds(b->out[0]->dtype, &lo, &hi);
     b->real = DT_F32;
-    const char *i = axes_text(a, 0, b->out[0]->rank), *z = zero ? arena_printf(a, " + %s", scale_text(b, ZERO_Y, "z", "axis")) : "";
-    const char *text = arena_printf(a, "o[%s] = min(max(round($T(x[%s]) * (%s * %s / %s))%s, %g), %g)", i, i, scale_text(b, SCALE_A, "a", "axis_a"),
-                                    scale_text(b, SCALE_B, "w", "axis"), scale_text(b, SCALE_Y, "y", "axis"), z, lo, hi);
-    return zero ? build_text(b, NULL, "x a w y z -> o", with, "%s", text) : build_text(b, NULL, "x a w y -> o", without, "%s", text);
+    const char *i = axes_text(a, 0, b->out[0]->rank),
+               *z = zero ? arena_printf(a, " + %s", scale_text(b, ZERO_Y, "z", "axis")) : "";
+    const char *text =
+        arena_printf(a, "o[%s] = min(max(round($T(x[%s]) * (%s * %s / %s))%s, %g), %g)", i, i,
+                     scale_text(b, SCALE_A, "a", "axis_a"), scale_text(b, SCALE_B, "w", "axis"),
+                     scale_text(b, SCALE_Y, "y", "axis"), z, lo, hi);
+    return zero ? build_text(b, NULL, "x a w y z -> o", with, "%s", text)
+                : build_text(b, NULL, "x a w y -> o", without, "%s", text);
 }
 
-/* ---- matmul_nbits: x times the transpose of weights of 2, 4 or 8 bits in blocks -------------------------------------------- */
+/* ---- matmul_nbits: x times the transpose of weights of 2, 4 or 8 bits in blocks -------------- */
 
 bool
 infer_matmul_nbits(Ctx *c, const OpCall *call, const Type **out)
 {
     const Type *x = call->in[0], *w = call->in[1];
-    int64_t bits = op_int(call, "bits"), block = op_int(call, "block_size"), k = op_int(call, "K"), n = op_int(call, "N");
+    int64_t bits = op_int(call, "bits"), block = op_int(call, "block_size"), k = op_int(call, "K"),
+            n = op_int(call, "N");
     const Expr *dim[TN_MAX_RANK];
 
     if (!dtype_is_float(x->dtype) || w->dtype != DT_U8 || !op_rank_at_least(c, call, 0, 1))
-        return op_fail(c, call, DIAG_MODEL, "inputs 0 and 1 are %s and %s; floats, and u8 that hold the weights, are needed", type_str(c, x), type_str(c, w));
-    if ((bits != 2 && bits != 4 && bits != 8) || block < 16 || (block & (block - 1)) || k < 1 || n < 1)
-        return op_fail(c, call, DIAG_UNSUPPORTED, "%lld bits in blocks of %lld; 2, 4 and 8 bits in blocks of a power of two from 16 on are supported",
+        return op_fail(
+            c, call, DIAG_MODEL,
+            "inputs 0 and 1 are %s and %s; floats, and u8 that hold the weights, are needed",
+            type_str(c, x), type_str(c, w));
+    if ((bits != 2 && bits != 4 && bits != 8) || block < 16 || (block & (block - 1)) || k < 1 ||
+        n < 1)
+        return op_fail(c, call, DIAG_UNSUPPORTED,
+                       "%lld bits in blocks of %lld; 2, 4 and 8 bits in blocks of a power of two "
+                       "from 16 on are supported",
                        (long long)bits, (long long)block);
     int64_t blocks = (k + block - 1) / block;
-    if (!op_require_eq(c, call, x->dim[x->rank - 1], expr_int(c, k), "the last axis of input 0 and K")
-        || !op_require_eq(c, call, type_count(c, w), expr_int(c, n * blocks * (block * bits / 8)), "the bytes of the weights and N, K and the blocks")
-        || !op_require_eq(c, call, type_count(c, call->in[2]), expr_int(c, n * blocks), "the number of scales and of blocks"))
+    if (!op_require_eq(c, call, x->dim[x->rank - 1], expr_int(c, k),
+                       "the last axis of input 0 and K") ||
+        !op_require_eq(c, call, type_count(c, w), expr_int(c, n * blocks * (block * bits / 8)),
+                       "the bytes of the weights and N, K and the blocks") ||
+        !op_require_eq(c, call, type_count(c, call->in[2]), expr_int(c, n * blocks),
+                       "the number of scales and of blocks"))
         return false;
-    if (has_in(call, 3) && call->in[3]->dtype == DT_U8
-        && !op_require_eq(c, call, type_count(c, call->in[3]), expr_int(c, n * ((blocks * bits + 7) / 8)), "the bytes of the zero points and the blocks"))
+    if (has_in(call, 3) && call->in[3]->dtype == DT_U8 &&
+        !op_require_eq(c, call, type_count(c, call->in[3]),
+                       expr_int(c, n * ((blocks * bits + 7) / 8)),
+                       "the bytes of the zero points and the blocks"))
         return false;
     memcpy(dim, x->dim, x->rank * sizeof *dim);
     dim[x->rank - 1] = expr_int(c, n);
@@ -261,18 +316,21 @@ flat_text(Build *b, uint32_t input, const char *name, const char *index)
         size[d] = inner;
     text_printf(&at, "%s[", name);
     for (uint32_t d = 0; d < t->rank; d++)
-        text_printf(&at, d ? ", (%s) // %lld %% %lld" : "(%s) // %lld", index, (long long)size[d], (long long)expr_or(t->dim[d], 1));
+        text_printf(&at, d ? ", (%s) // %lld %% %lld" : "(%s) // %lld", index, (long long)size[d],
+                    (long long)expr_or(t->dim[d], 1));
     text_add(&at, "]");
     return text_str(&at);
 }
 
-/* Number `index` of those that lie in words of so many bits of the text `word`, the lowest first; as scalar_in_word says it. */
+/* Number `index` of those that lie in words of so many bits of the text `word`, the lowest first;
+ * as scalar_in_word says it. */
 static const char *
 few_bits_text(Arena *a, const char *word, int64_t word_bits, const char *index, int64_t bits)
 {
     if (bits == 8)
         return word;
-    return arena_printf(a, "and(shr(i32(%s), i32(%lld * (%s %% %lld))), %lld)", word, (long long)bits, index, (long long)(word_bits / bits), (1LL << bits) - 1);
+    return arena_printf(a, "and(shr(i32(%s), i32(%lld * (%s %% %lld))), %lld)", word,
+                        (long long)bits, index, (long long)(word_bits / bits), (1LL << bits) - 1);
 }
 
 /* Bytes in words of four, the first lowest: rows [n, bytes / 4] of input `from`. */
@@ -282,7 +340,9 @@ words_of_bytes(Build *b, uint32_t from, int64_t bytes, uint32_t to)
     Text t = { .arena = b->c->arena };
 
     for (int64_t i = 0; i < 4; i++) {
-        const char *byte = flat_text(b, from, "w", arena_printf(t.arena, "n * %lld + 4 * k + %lld", (long long)bytes, (long long)i));
+        const char *byte = flat_text(
+            b, from, "w",
+            arena_printf(t.arena, "n * %lld + 4 * k + %lld", (long long)bytes, (long long)i));
         text_printf(&t, i ? " + shl(i32(%s), %lld)" : "i32(%s)", byte, (long long)(8 * i));
     }
     return build_text(b, "words", "w -> o", (uint32_t[]){ from, to }, "o[n, k] = %s", text_str(&t));
@@ -293,48 +353,66 @@ expand_matmul_nbits(Build *b)
 {
     Arena *a = b->c->arena;
     const OpCall *call = b->call;
-    int64_t bits = op_int(call, "bits"), block = op_int(call, "block_size"), k = op_int(call, "K"), n = op_int(call, "N"), blocks = (k + block - 1) / block;
+    int64_t bits = op_int(call, "bits"), block = op_int(call, "block_size"), k = op_int(call, "K"),
+            n = op_int(call, "N"), blocks = (k + block - 1) / block;
     bool zeros = has_in(call, 3), bias = has_in(call, 5);
     const Expr *dim[] = { expr_int(b->c, n), expr_int(b->c, k) };
     uint32_t weights = build_value(b, b->real = compute_type(call->in[0]->dtype), 2, dim);
-    const char *q = flat_text(b, 1, "w", arena_printf(a, "n * %lld + k", (long long)(blocks * block))), *zero = arena_printf(a, "%lld", 1LL << (bits - 1));
+    const char *q = flat_text(b, 1, "w",
+                              arena_printf(a, "n * %lld + k", (long long)(blocks * block))),
+               *zero = arena_printf(a, "%lld", 1LL << (bits - 1));
     uint32_t points = 3, stored = 1;
-    if (bits < 8) {                                  /* a block has sixteen elements or more: words of four bytes are full */
+    /* a block has sixteen elements or more: words of four bytes are full */
+    if (bits < 8) {
         int64_t bytes = blocks * block * bits / 8;
         const Expr *of[] = { expr_int(b->c, n), expr_int(b->c, bytes / 4) };
         stored = build_value(b, DT_I32, 2, of);
         if (!words_of_bytes(b, 1, bytes, stored))
             return false;
-        q = few_bits_text(a, arena_printf(a, "w[n, k // %lld]", (long long)(32 / bits)), 32, "k", bits);
+        q = few_bits_text(a, arena_printf(a, "w[n, k // %lld]", (long long)(32 / bits)), 32, "k",
+                          bits);
     }
     if (zeros && call->in[3]->dtype == DT_U8 && bits < 8) {
         const Expr *of[] = { expr_int(b->c, n), expr_int(b->c, blocks) };
-        const char *byte = flat_text(b, 3, "z", arena_printf(a, "n * %lld + k // %lld", (long long)((blocks * bits + 7) / 8), (long long)(8 / bits)));
+        const char *byte =
+            flat_text(b, 3, "z",
+                      arena_printf(a, "n * %lld + k // %lld", (long long)((blocks * bits + 7) / 8),
+                                   (long long)(8 / bits)));
         points = build_value(b, DT_U8, 2, of);
-        if (!build_text(b, "zero_points", "z -> o", (uint32_t[]){ 3, points }, "o[n, k] = u8(%s)", few_bits_text(a, byte, 8, "k", bits)))
+        if (!build_text(b, "zero_points", "z -> o", (uint32_t[]){ 3, points }, "o[n, k] = u8(%s)",
+                        few_bits_text(a, byte, 8, "k", bits)))
             return false;
         zero = arena_printf(a, "z[n, k // %lld]", (long long)block);
     } else if (zeros) {
-        zero = flat_text(b, 3, "z", arena_printf(a, "n * %lld + k // %lld", (long long)blocks, (long long)block));
+        zero =
+            flat_text(b, 3, "z",
+                      arena_printf(a, "n * %lld + k // %lld", (long long)blocks, (long long)block));
     }
     uint32_t with[] = { stored, 2, points, weights }, without[] = { stored, 2, weights };
-    const char *text = arena_printf(a, "o[n, k] = ($T(%s) - $T(%s)) * $T(%s)", q, zero,
-                                    flat_text(b, 2, "s", arena_printf(a, "n * %lld + k // %lld", (long long)blocks, (long long)block)));
-    if (!(zeros ? build_text(b, "weights", "w s z -> o", with, "%s", text) : build_text(b, "weights", "w s -> o", without, "%s", text)))
+    const char *text = arena_printf(
+        a, "o[n, k] = ($T(%s) - $T(%s)) * $T(%s)", q, zero,
+        flat_text(b, 2, "s",
+                  arena_printf(a, "n * %lld + k // %lld", (long long)blocks, (long long)block)));
+    if (!(zeros ? build_text(b, "weights", "w s z -> o", with, "%s", text)
+                : build_text(b, "weights", "w s -> o", without, "%s", text)))
         return false;
-    uint32_t rank = call->in[0]->rank, biased[] = { 0, weights, 5, build_out(b, 0) }, plain[] = { 0, weights, build_out(b, 0) };
+    uint32_t rank = call->in[0]->rank, biased[] = { 0, weights, 5, build_out(b, 0) },
+             plain[] = { 0, weights, build_out(b, 0) };
     const char *row = rank > 1 ? arena_printf(a, "%s, ", axes_text(a, 0, rank - 1)) : "";
-    const char *sum = arena_printf(a, "o[%sn] = (sum k: x[%sk] * w[n, k])%s", row, row, bias ? " + bias[n]" : "");
-    return bias ? build_text(b, NULL, "x w bias -> o", biased, "%s", sum) : build_text(b, NULL, "x w -> o", plain, "%s", sum);
+    const char *sum =
+        arena_printf(a, "o[%sn] = (sum k: x[%sk] * w[n, k])%s", row, row, bias ? " + bias[n]" : "");
+    return bias ? build_text(b, NULL, "x w bias -> o", biased, "%s", sum)
+                : build_text(b, NULL, "x w -> o", plain, "%s", sum);
 }
 
-/* ---- dynamic_quantize_linear: scale and zero from the range of x, which always holds 0 ------------------------ */
+/* ---- dynamic_quantize_linear: scale and zero from the range of x, which always holds 0 ------- */
 
 bool
 infer_dynamic_quantize_linear(Ctx *c, const OpCall *call, const Type **out)
 {
     if (call->in[0]->dtype != DT_F32 || call->nout != 3)
-        return op_fail(c, call, DIAG_MODEL, "input 0 is %s and there are %u outputs; f32 and 3 are needed",
+        return op_fail(c, call, DIAG_MODEL,
+                       "input 0 is %s and there are %u outputs; f32 and 3 are needed",
                        type_str(c, call->in[0]), call->nout);
     out[0] = type_with_dtype(c, call->in[0], DT_U8);
     out[1] = type_new(c, DT_F32, 0, NULL);
@@ -361,11 +439,13 @@ range_end(Build *b, Combiner k)
     }
     const Scalar *v = make_load(&m, 0, at);
     v = bound ? scalar_reduce(c, k, bound, &v, 1) : v;
-    make_write(&m, 0, NULL, scalar_2(c, k == COMB_MIN ? S_MIN : S_MAX, v, scalar_float(c, DT_F32, 0)));
+    make_write(&m, 0, NULL,
+               scalar_2(c, k == COMB_MIN ? S_MIN : S_MAX, v, scalar_float(c, DT_F32, 0)));
     return make_end(&m) ? value : NO_SLOT;
 }
 
-/* A scale is never 0, or elements would be divided by it: of zeros alone it is that of the numbers from 0 to 1. */
+/* A scale is never 0, or elements would be divided by it: of zeros alone it is that of the numbers
+ * from 0 to 1. */
 bool
 expand_dynamic_quantize_linear(Build *b)
 {
@@ -383,7 +463,8 @@ expand_dynamic_quantize_linear(Build *b)
     make_out(&m, "o", scale);
     const Scalar *width = scalar_2(c, S_SUB, make_load(&m, 1, NULL), make_load(&m, 0, NULL));
     /* Of zeros alone all scales give the same, but none divides by 0. */
-    const Scalar *step = scalar_2(c, S_DIV, width, scalar_float(c, DT_F32, 255)), *none = scalar_2(c, S_EQ, step, scalar_float(c, DT_F32, 0));
+    const Scalar *step = scalar_2(c, S_DIV, width, scalar_float(c, DT_F32, 255)),
+                 *none = scalar_2(c, S_EQ, step, scalar_float(c, DT_F32, 0));
     make_write(&m, 0, NULL, scalar_select(c, none, scalar_float(c, DT_F32, 1.0 / 255), step));
     if (!make_end(&m))
         return false;
@@ -392,7 +473,8 @@ expand_dynamic_quantize_linear(Build *b)
     make_in(&m, "low", low);
     make_in(&m, "scale", scale);
     make_out(&m, "o", zero);
-    const Scalar *shift = scalar_2(c, S_DIV, scalar_1(c, S_NEG, make_load(&m, 0, NULL)), make_load(&m, 1, NULL));
+    const Scalar *shift =
+        scalar_2(c, S_DIV, scalar_1(c, S_NEG, make_load(&m, 0, NULL)), make_load(&m, 1, NULL));
     make_write(&m, 0, NULL, round_into(c, DT_U8, shift, NULL));
     if (!make_end(&m))
         return false;

@@ -44,16 +44,19 @@ infer_reduce(Ctx *c, const OpCall *call, const Type **out)
     if (!reduced_axes(c, call, &set, &keep))
         return false;
     if (call->in[0]->dtype == DT_BOOL && call->op != OP_reduce_max && call->op != OP_reduce_min)
-        return op_fail(c, call, DIAG_MODEL, "input 0 is %s; its elements must be numbers", type_str(c, call->in[0]));
+        return op_fail(c, call, DIAG_MODEL, "input 0 is %s; its elements must be numbers",
+                       type_str(c, call->in[0]));
     out[0] = without_axes(c, call->in[0], set, keep, call->in[0]->dtype);
     return true;
 }
 
-/* ---- the frame: one reduction of x over a set of axes ----------------------------------------------------- */
+/* ---- the frame: one reduction of x over a set of axes ---------------------------------------- */
 
-/* Index of x: output axes where kept, fresh reduction axes elsewhere. Axes of extent 1 are not walked. */
+/* Index of x: output axes where kept, fresh reduction axes elsewhere. Axes of extent 1 are not
+ * walked. */
 static AxisSet
-reduction_index(Making *m, const Type *x, uint64_t set, bool keep, const Expr *const *axis, const Expr **at)
+reduction_index(Making *m, const Type *x, uint64_t set, bool keep, const Expr *const *axis,
+                const Expr **at)
 {
     AxisSet bound = 0;
 
@@ -89,7 +92,10 @@ combiner_named(const char *s, size_t n)
 }
 
 /* The three parts of a reduction's meaning. */
-typedef struct { Combiner combiner; const char *body, *finish; } ReduceText;
+typedef struct {
+    Combiner combiner;
+    const char *body, *finish;
+} ReduceText;
 
 static ReduceText
 reduce_text(Ctx *c, const char *meaning)
@@ -145,7 +151,8 @@ expand_log_sum_exp(Build *b)
     bool keep;
 
     if (!dtype_is_float(t))
-        return op_fail(c, b->call, DIAG_UNSUPPORTED, "input 0 is %s; only floats are supported", type_str(c, x));
+        return op_fail(c, b->call, DIAG_UNSUPPORTED, "input 0 is %s; only floats are supported",
+                       type_str(c, x));
     if (!reduced_axes(c, b->call, &set, &keep))
         return false;
     uint32_t top = build_value(b, t, b->out[0]->rank, b->out[0]->dim);
@@ -172,7 +179,7 @@ expand_log_sum_exp(Build *b)
     return make_finish(&m, axis, scalar_2(c, S_ADD, scalar_1(c, S_LOG, v), most));
 }
 
-/* ---- arg_max, arg_min ------------------------------------------------------------------------------------------ */
+/* ---- arg_max, arg_min ------------------------------------------------------------------------ */
 
 bool
 infer_arg(Ctx *c, const OpCall *call, const Type **out)
@@ -184,10 +191,12 @@ infer_arg(Ctx *c, const OpCall *call, const Type **out)
     const Type *x = call->in[0];
     out[0] = without_axes(c, x, UINT64_C(1) << axis, op_int(call, "keepdims") != 0, DT_I64);
     const Expr *wanted = expr_min(c, expr_int(c, 1), type_count(c, out[0]));
-    return op_require_le(c, call, wanted, x->dim[axis], arena_printf(c->arena, "an element to find along axis %u", axis));
+    return op_require_le(c, call, wanted, x->dim[axis],
+                         arena_printf(c->arena, "an element to find along axis %u", axis));
 }
 
-/* The combiner keeps the first of equal values; walked from the end, that is the last. A NaN is the largest and the least. */
+/* The combiner keeps the first of equal values; walked from the end, that is the last. A NaN is the
+ * largest and the least. */
 bool
 expand_arg(Build *b)
 {
@@ -213,7 +222,7 @@ expand_arg(Build *b)
     return make_finish(&m, axis, scalar_item(c, scalar_reduce(c, k, axis_bit(r), pair, 2), 1));
 }
 
-/* ---- cum_sum, cum_prod ----------------------------------------------------------------------------------------------- */
+/* ---- cum_sum, cum_prod ----------------------------------------------------------------------- */
 
 /* o[j] = o[j - 1 | 0] + x[j]; exclusive reads x[j - 1 | 0]. A reverse sum walks x from its end into
  * an intermediate, which is then turned around. */
@@ -223,7 +232,8 @@ cumulate(Build *b, uint32_t d, uint32_t to)
     Ctx *c = b->c;
     const Type *x = b->call->in[0];
     const Expr *axis[TN_MAX_RANK], *at[TN_MAX_RANK], *before[TN_MAX_RANK];
-    bool reverse = op_int(b->call, "reverse") != 0, exclusive = op_int(b->call, "exclusive") != 0, product = b->call->op == OP_cum_prod;
+    bool reverse = op_int(b->call, "reverse") != 0, exclusive = op_int(b->call, "exclusive") != 0,
+         product = b->call->op == OP_cum_prod;
     DType t = compute_type(x->dtype);
     bool direct = !reverse && t == x->dtype;
     uint32_t sum = direct ? to : build_value(b, t, x->rank, x->dim);
@@ -240,8 +250,11 @@ cumulate(Build *b, uint32_t d, uint32_t to)
         at[d] = before[d];
     if (reverse)
         at[d] = expr_sub(c, expr_offset(c, x->dim[d], -1), at[d]);
-    const Scalar *none = scalar_number(c, t, product), *sofar = nest_load_or(&m.nb, 1, before, none);
-    make_write(&m, 0, axis, scalar_2(c, product ? S_MUL : S_ADD, sofar, make_load_or(&m, 0, at, exclusive ? none : NULL)));
+    const Scalar *none = scalar_number(c, t, product),
+                 *sofar = nest_load_or(&m.nb, 1, before, none);
+    make_write(&m, 0, axis,
+               scalar_2(c, product ? S_MUL : S_ADD, sofar,
+                        make_load_or(&m, 0, at, exclusive ? none : NULL)));
     bool made = make_end(&m);
     if (!made || direct)
         return made;
@@ -266,10 +279,13 @@ expand_cum_sum(Build *b)
     int64_t given;
 
     if (b->call->known[1].at)
-        return op_param_int(b->c, b->call, 1, "axis", &given) && op_axis(b->c, b->call, "axis", given, x->rank, &d)
-            && cumulate(b, d, build_out(b, 0));
-    if (!expr_is(type_count(b->c, b->call->in[1]), 1) || !dtype_is_int(b->call->in[1]->dtype) || x->rank == 0)
-        return op_fail(b->c, b->call, DIAG_MODEL, "input 1 (axis) is %s; one integer is needed", type_str(b->c, b->call->in[1]));
+        return op_param_int(b->c, b->call, 1, "axis", &given) &&
+               op_axis(b->c, b->call, "axis", given, x->rank, &d) &&
+               cumulate(b, d, build_out(b, 0));
+    if (!expr_is(type_count(b->c, b->call->in[1]), 1) || !dtype_is_int(b->call->in[1]->dtype) ||
+        x->rank == 0)
+        return op_fail(b->c, b->call, DIAG_MODEL, "input 1 (axis) is %s; one integer is needed",
+                       type_str(b->c, b->call->in[1]));
     text_add(&params, "axis");
     const char *i = axes_text(a, 0, x->rank), *one = b->call->in[1]->rank ? "axis[0]" : "axis[]";
     build_name(b, "rank", expr_int(b->c, x->rank));
@@ -288,7 +304,7 @@ expand_cum_sum(Build *b)
     return build_text(b, "choose", text_str(&params), value, "o[%s] = %s", i, text_str(&choice));
 }
 
-/* ---- pools over everything ------------------------------------------------------------------------------------------- */
+/* ---- pools over everything ------------------------------------------------------------------- */
 
 bool
 infer_global_pool(Ctx *c, const OpCall *call, const Type **out)

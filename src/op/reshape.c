@@ -2,12 +2,13 @@
  * into dimensions. One meaning serves all: relayout.
  *
  * Both shapes are walked together and split into groups of dimensions with equal products, as short
- * as can be proved: [b, s, 768] to [b, s, 12, 64] is b | s | 768 to 12*64. Inside a group the output
- * index is linearised and cut again; a group with one input dimension so needs no division at all.
+ * as can be proved: [b, s, 768] to [b, s, 12, 64] is b | s | 768 to 12*64. Inside a group the
+ * output index is linearised and cut again; a group with one input dimension so needs no division
+ * at all.
  */
 #include "op/internal.h"
 
-/* ---- types ---------------------------------------------------------------------------------------- */
+/* ---- types ----------------------------------------------------------------------------------- */
 
 /* The dimension that -1 stands for: all elements over the product of the others. */
 static const Expr *
@@ -21,8 +22,9 @@ missing_dim(Ctx *c, const OpCall *call, const Expr *count, const Expr *others)
     if (exact)
         return exact;
     const Expr *quotient = expr_div(c, count, others);
-    const char *what = arena_printf(c->arena, "the elements of %s and what the shape's other dimensions divide",
-                                    type_str(c, call->in[0]));
+    const char *what =
+        arena_printf(c->arena, "the elements of %s and what the shape's other dimensions divide",
+                     type_str(c, call->in[0]));
     return op_require_eq(c, call, count, expr_mul(c, quotient, others), what) ? quotient : NULL;
 }
 
@@ -39,25 +41,30 @@ infer_reshape(Ctx *c, const OpCall *call, const Type **out)
     if (!op_rank_is(c, call, 1, 1) || !op_param(c, call, 1, "shape", &shape))
         return false;
     if (shape.n > TN_MAX_RANK)
-        return op_fail(c, call, DIAG_LIMIT, "the new shape has %u dimensions, more than %d", shape.n, TN_MAX_RANK);
+        return op_fail(c, call, DIAG_LIMIT, "the new shape has %u dimensions, more than %d",
+                       shape.n, TN_MAX_RANK);
     for (uint32_t d = 0; d < shape.n; d++) {
         dim[d] = shape.at[d];
         if (expr_is(dim[d], -1)) {
             if (missing >= 0)
-                return op_fail(c, call, DIAG_MODEL, "the new shape has -1 at %d and at %u; one is allowed", missing, d);
+                return op_fail(c, call, DIAG_MODEL,
+                               "the new shape has -1 at %d and at %u; one is allowed", missing, d);
             missing = (int)d;
             continue;
         }
         if (expr_is(dim[d], 0) && copy_zero) {
             if (d >= x->rank)
-                return op_fail(c, call, DIAG_MODEL, "the new shape copies axis %u, but input 0 is %s", d, type_str(c, x));
+                return op_fail(c, call, DIAG_MODEL,
+                               "the new shape copies axis %u, but input 0 is %s", d,
+                               type_str(c, x));
             dim[d] = x->dim[d];
             copied[d] = true;
         } else if (d < x->rank && dim[d] == x->dim[d] && !expr_is(dim[d], 0)) {
             copied[d] = true;
         }
         if (expr_le(c, NULL, expr_int(c, 0), dim[d]) == NO)
-            return op_fail(c, call, DIAG_MODEL, "entry %u of the new shape is %s", d, expr_str(c, dim[d]));
+            return op_fail(c, call, DIAG_MODEL, "entry %u of the new shape is %s", d,
+                           expr_str(c, dim[d]));
         if (!copied[d])
             others = expr_mul(c, others, dim[d]);
     }
@@ -68,8 +75,10 @@ infer_reshape(Ctx *c, const OpCall *call, const Type **out)
         dim[missing] = missing_dim(c, call, count, others);
         if (!dim[missing])
             return false;
-    } else if (!op_require_eq(c, call, count, others, arena_printf(c->arena, "elements of %s and of the new shape %s",
-               type_str(c, x), type_str(c, type_new(c, x->dtype, shape.n, dim))))) {
+    } else if (!op_require_eq(c, call, count, others,
+                              arena_printf(c->arena, "elements of %s and of the new shape %s",
+                                           type_str(c, x),
+                                           type_str(c, type_new(c, x->dtype, shape.n, dim))))) {
         return false;
     }
     out[0] = type_new(c, x->dtype, shape.n, dim);
@@ -84,7 +93,8 @@ infer_flatten(Ctx *c, const OpCall *call, const Type **out)
     int64_t axis = op_int(call, "axis");
 
     if (axis < -(int64_t)x->rank || axis > x->rank)
-        return op_fail(c, call, DIAG_MODEL, "axis is %lld, input 0 is %s", (long long)axis, type_str(c, x));
+        return op_fail(c, call, DIAG_MODEL, "axis is %lld, input 0 is %s", (long long)axis,
+                       type_str(c, x));
     if (axis < 0)
         axis += x->rank;
     for (uint32_t d = 0; d < x->rank; d++)
@@ -105,8 +115,10 @@ infer_squeeze(Ctx *c, const OpCall *call, const Type **out)
         return false;
     for (uint32_t d = 0; d < x->rank; d++) {
         bool listed = drop >> d & 1, one = expr_is(x->dim[d], 1);
-        if (listed && !op_require_eq(c, call, x->dim[d], expr_int(c, 1),
-                                     arena_printf(c->arena, "axis %u of %s, which is squeezed, and 1", d, type_str(c, x))))
+        if (listed &&
+            !op_require_eq(c, call, x->dim[d], expr_int(c, 1),
+                           arena_printf(c->arena, "axis %u of %s, which is squeezed, and 1", d,
+                                        type_str(c, x))))
             return false;
         if (!(has_in(call, 1) ? listed : one))
             dim[rank++] = x->dim[d];
@@ -126,7 +138,8 @@ infer_unsqueeze(Ctx *c, const OpCall *call, const Type **out)
     if (!op_param(c, call, 1, "axes", &axes))
         return false;
     if (x->rank + axes.n > TN_MAX_RANK)
-        return op_fail(c, call, DIAG_LIMIT, "the result has rank %u, more than %d", x->rank + axes.n, TN_MAX_RANK);
+        return op_fail(c, call, DIAG_LIMIT, "the result has rank %u, more than %d",
+                       x->rank + axes.n, TN_MAX_RANK);
     if (!op_axes_input(c, call, 1, x->rank + axes.n, &fresh))
         return false;
     if ((uint32_t)__builtin_popcountll(fresh) != axes.n)
@@ -137,10 +150,13 @@ infer_unsqueeze(Ctx *c, const OpCall *call, const Type **out)
     return true;
 }
 
-/* ---- meaning -------------------------------------------------------------------------------------------- */
+/* ---- meaning --------------------------------------------------------------------------------- */
 
 /* A run of dimensions with its product so far. */
-typedef struct { uint32_t first, end; const Expr *product; } Run;
+typedef struct {
+    uint32_t first, end;
+    const Expr *product;
+} Run;
 
 static void
 extend(Ctx *c, const Type *t, Run *r)
@@ -155,8 +171,10 @@ extend(Ctx *c, const Type *t, Run *r)
 static void
 balance(Ctx *c, const Type *x, const Type *o, Run *in, Run *out)
 {
-    bool in_shorter = expr_exact_div(c, out->product, in->product) || expr_le(c, NULL, in->product, out->product) == YES;
-    bool out_shorter = expr_exact_div(c, in->product, out->product) || expr_le(c, NULL, out->product, in->product) == YES;
+    bool in_shorter = expr_exact_div(c, out->product, in->product) ||
+                      expr_le(c, NULL, in->product, out->product) == YES;
+    bool out_shorter = expr_exact_div(c, in->product, out->product) ||
+                       expr_le(c, NULL, out->product, in->product) == YES;
 
     if ((in_shorter || !out_shorter) && in->end < x->rank)
         extend(c, x, in);
@@ -168,18 +186,20 @@ balance(Ctx *c, const Type *x, const Type *o, Run *in, Run *out)
 
 /* Input indices of one group from the output's axes. */
 static void
-cut_group(Ctx *c, const Ranges *ranges, const Type *x, const Type *o, Run in, Run out, const Expr *const *axis, const Expr **at)
+cut_group(Ctx *c, const Ranges *ranges, const Type *x, const Type *o, Run in, Run out,
+          const Expr *const *axis, const Expr **at)
 {
     const Expr *linear = expr_int(c, 0);
     int64_t first = -1;
 
     for (uint32_t d = out.first; d < out.end; d++)
-        linear = expr_add(c, expr_mul(c, linear, o->dim[d]), expr_is(o->dim[d], 1) ? expr_int(c, 0) : axis[d]);
+        linear = expr_add(c, expr_mul(c, linear, o->dim[d]),
+                          expr_is(o->dim[d], 1) ? expr_int(c, 0) : axis[d]);
     for (uint32_t d = in.first; d < in.end && first < 0; d++)
         if (!expr_is(x->dim[d], 1))
             first = d;
     const Expr *stride = expr_int(c, 1);
-    for (uint32_t d = in.end; d-- > in.first; ) {
+    for (uint32_t d = in.end; d-- > in.first;) {
         at[d] = expr_int(c, 0);
         if (expr_is(x->dim[d], 1))
             continue;
@@ -209,8 +229,8 @@ relayout_index(Ctx *c, const Type *x, const Type *o, const Expr *const *axis, co
         out = (Run){ out.end, out.end, NULL };
         extend(c, x, &in);
         extend(c, o, &out);
-        while (in.product && out.product && expr_eq(c, NULL, in.product, out.product) != YES
-               && (in.end < x->rank || out.end < o->rank))
+        while (in.product && out.product && expr_eq(c, NULL, in.product, out.product) != YES &&
+               (in.end < x->rank || out.end < o->rank))
             balance(c, x, o, &in, &out);
         /* Trailing ones belong to the group before them, where they cost nothing. */
         while (in.end < x->rank && expr_is(x->dim[in.end], 1))

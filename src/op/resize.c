@@ -1,9 +1,10 @@
-/* resize: nearest and linear, in exact rational arithmetic; what weighs more points than two, axis by axis.
+/* resize: nearest and linear, in exact rational arithmetic; what weighs more points than two, axis
+ * by axis.
  *
  * Along an axis of n elements resized to m, output point i reads coordinate num / den of the input,
- * both integer expressions: asymmetric gives i*q / p for the scale p/q, half_pixel ((2i+1)*q - p) / 2p.
- * Nearest then is one floor division, which is i // s for the usual scales, and linear takes the
- * remainder as its weight; nothing depends on rounding of coordinates.
+ * both integer expressions: asymmetric gives i*q / p for the scale p/q, half_pixel ((2i+1)*q - p) /
+ * 2p. Nearest then is one floor division, which is i // s for the usual scales, and linear takes
+ * the remainder as its weight; nothing depends on rounding of coordinates.
  */
 #include "op/internal.h"
 
@@ -11,7 +12,9 @@
 #include <string.h>
 
 /* One axis: p/q is the scale; p is NULL where the axis keeps its size. */
-typedef struct { const Expr *p, *q, *extent; } Scale;
+typedef struct {
+    const Expr *p, *q, *extent;
+} Scale;
 
 enum { MAX_DENOMINATOR = 4096 };
 
@@ -48,7 +51,8 @@ resized_axes(Ctx *c, const OpCall *call, uint32_t *axis, uint32_t *n)
 
     *n = axes ? axes->n : rank;
     if (*n > rank)
-        return op_fail(c, call, DIAG_MODEL, "attribute \"axes\" has %u entries, input 0 is %s", *n, type_str(c, call->in[0]));
+        return op_fail(c, call, DIAG_MODEL, "attribute \"axes\" has %u entries, input 0 is %s", *n,
+                       type_str(c, call->in[0]));
     for (uint32_t i = 0; i < *n; i++) {
         axis[i] = i;
         if (axes && !op_axis(c, call, "an entry of axes", axes->ints[i], rank, &axis[i]))
@@ -66,9 +70,12 @@ scale_axis(Ctx *c, const OpCall *call, uint32_t d, double v, Scale *s)
     if (v == 1)
         return true;
     if (!(v > 0) || !fraction(v, &p, &q))
-        return op_fail(c, call, DIAG_UNSUPPORTED, "the scale of axis %u is %g, which is no simple fraction", d, v);
-    *s = (Scale){ expr_int(c, p), expr_int(c, q), expr_div(c, expr_scale(c, dim, p), expr_int(c, q)) };
-    if (expr_const(dim, &n) && (double)n * v < 0x1p62)         /* as the standard computes it, rounding of the float and all */
+        return op_fail(c, call, DIAG_UNSUPPORTED,
+                       "the scale of axis %u is %g, which is no simple fraction", d, v);
+    *s = (Scale){ expr_int(c, p), expr_int(c, q),
+                  expr_div(c, expr_scale(c, dim, p), expr_int(c, q)) };
+    /* as the standard computes it, rounding of the float and all */
+    if (expr_const(dim, &n) && (double)n * v < 0x1p62)
         s->extent = expr_int(c, (int64_t)floor((double)n * v));
     return true;
 }
@@ -82,13 +89,15 @@ read_ratios(Ctx *c, const OpCall *call, uint32_t naxis, const uint32_t *axis, Sc
     if (!op_param(c, call, 2, "scales", &given))
         return false;
     if (given.n != 2 * naxis)
-        return op_fail(c, call, DIAG_MODEL, "input 2 (scales as ratios) has %u elements for %u axes", given.n, naxis);
+        return op_fail(c, call, DIAG_MODEL,
+                       "input 2 (scales as ratios) has %u elements for %u axes", given.n, naxis);
     for (uint32_t i = 0; i < naxis; i++)
         s[axis[i]] = (Scale){ given.at[i], expr_int(c, RESIZE_RATIO), given.at[naxis + i] };
     return true;
 }
 
-/* One scale for all axes, the smallest or the largest that the sizes ask for; extents are rounded. */
+/* One scale for all axes, the smallest or the largest that the sizes ask for; extents are
+ * rounded. */
 static bool
 keep_aspect(Ctx *c, const OpCall *call, uint32_t naxis, const uint32_t *axis, Known sizes, Scale *s)
 {
@@ -97,8 +106,10 @@ keep_aspect(Ctx *c, const OpCall *call, uint32_t naxis, const uint32_t *axis, Kn
     bool larger = op_string_is(call, "keep_aspect_ratio_policy", "not_smaller");
 
     if (!larger && !op_string_is(call, "keep_aspect_ratio_policy", "not_larger"))
-        return op_fail(c, call, DIAG_MODEL, "keep_aspect_ratio_policy is \"%s\"; stretch, not_larger and not_smaller exist",
-                       op_string(c, call, "keep_aspect_ratio_policy"));
+        return op_fail(
+            c, call, DIAG_MODEL,
+            "keep_aspect_ratio_policy is \"%s\"; stretch, not_larger and not_smaller exist",
+            op_string(c, call, "keep_aspect_ratio_policy"));
     for (uint32_t i = 0; i < naxis; i++)
         q = expr_mul(c, q, x->dim[axis[i]]);
     for (uint32_t i = 0; i < naxis; i++) {
@@ -109,7 +120,8 @@ keep_aspect(Ctx *c, const OpCall *call, uint32_t naxis, const uint32_t *axis, Kn
     }
     for (uint32_t i = 0; i < naxis; i++) {
         const Expr *twice = expr_add(c, expr_scale(c, expr_mul(c, p, x->dim[axis[i]]), 2), q);
-        s[axis[i]] = (Scale){ p, q, expr_simplify(c, NULL, expr_div(c, twice, expr_scale(c, q, 2))) };
+        s[axis[i]] =
+            (Scale){ p, q, expr_simplify(c, NULL, expr_div(c, twice, expr_scale(c, q, 2))) };
     }
     return true;
 }
@@ -129,7 +141,8 @@ read_scales(Ctx *c, const OpCall *call, Scale *s)
         if (!op_param(c, call, 3, "sizes", &sizes))
             return false;
         if (sizes.n != naxis)
-            return op_fail(c, call, DIAG_MODEL, "input 3 (sizes) has %u elements for %u axes", sizes.n, naxis);
+            return op_fail(c, call, DIAG_MODEL, "input 3 (sizes) has %u elements for %u axes",
+                           sizes.n, naxis);
         if (!op_string_is(call, "keep_aspect_ratio_policy", "stretch"))
             return keep_aspect(c, call, naxis, axis, sizes, s);
         for (uint32_t i = 0; i < naxis; i++)
@@ -144,7 +157,8 @@ read_scales(Ctx *c, const OpCall *call, Scale *s)
     if (!op_param_floats(c, call, 2, "scales", TN_MAX_RANK, v, &n))
         return false;
     if (n != naxis)
-        return op_fail(c, call, DIAG_MODEL, "input 2 (scales) has %u elements for %u axes", n, naxis);
+        return op_fail(c, call, DIAG_MODEL, "input 2 (scales) has %u elements for %u axes", n,
+                       naxis);
     for (uint32_t i = 0; i < naxis; i++)
         if (!scale_axis(c, call, axis[i], v[i], &s[axis[i]]))
             return false;
@@ -156,7 +170,8 @@ static bool
 nothing_stays(Ctx *c, const Expr *size, const Expr *from)
 {
     Var v;
-    return expr_is_var(from, &v) && expr_is(expr_subst(c, size, &(Binding){ v, expr_int(c, 0) }, 1), 0);
+    return expr_is_var(from, &v) &&
+           expr_is(expr_subst(c, size, &(Binding){ v, expr_int(c, 0) }, 1), 0);
 }
 
 bool
@@ -170,20 +185,24 @@ infer_resize(Ctx *c, const OpCall *call, const Type **out)
         return false;
     for (uint32_t d = 0; d < x->rank; d++) {
         dim[d] = s[d].p ? s[d].extent : x->dim[d];
-        if (s[d].p && has_in(call, 3) && !nothing_stays(c, dim[d], x->dim[d])
-            && !op_require_le(c, call, expr_min(c, expr_int(c, 1), dim[d]), x->dim[d], arena_printf(c->arena, "an element to make axis %u of", d)))
+        if (s[d].p && has_in(call, 3) && !nothing_stays(c, dim[d], x->dim[d]) &&
+            !op_require_le(c, call, expr_min(c, expr_int(c, 1), dim[d]), x->dim[d],
+                           arena_printf(c->arena, "an element to make axis %u of", d)))
             return false;
     }
     out[0] = type_new(c, x->dtype, x->rank, dim);
     return true;
 }
 
-/* ---- meaning ------------------------------------------------------------------------------------------------ */
+/* ---- meaning --------------------------------------------------------------------------------- */
 
-typedef struct { const Expr *num, *den; } Coordinate;
+typedef struct {
+    const Expr *num, *den;
+} Coordinate;
 
 static bool
-coordinate(Ctx *c, const OpCall *call, const Scale *s, const Expr *in, const Expr *i, Coordinate *out)
+coordinate(Ctx *c, const OpCall *call, const Scale *s, const Expr *in, const Expr *i,
+           Coordinate *out)
 {
     const char *mode = op_string(c, call, "coordinate_transformation_mode");
     const Expr *one = expr_int(c, 1);
@@ -194,22 +213,28 @@ coordinate(Ctx *c, const OpCall *call, const Scale *s, const Expr *in, const Exp
         /* the resized length is in * p/q, which need not be whole; with sizes given q is in */
         bool whole = expr_eq(c, NULL, s->q, in) == YES;
         const Expr *num = expr_mul(c, i, expr_offset(c, in, -1));
-        const Expr *den = whole ? expr_offset(c, s->p, -1) : expr_sub(c, expr_mul(c, in, s->p), s->q);
+        const Expr *den =
+            whole ? expr_offset(c, s->p, -1) : expr_sub(c, expr_mul(c, in, s->p), s->q);
         *out = (Coordinate){ whole ? num : expr_mul(c, num, s->q), expr_max(c, one, den) };
     } else if (strcmp(mode, "tf_half_pixel_for_nn") == 0) {
-        *out = (Coordinate){ expr_mul(c, expr_offset(c, expr_scale(c, i, 2), 1), s->q), expr_scale(c, s->p, 2) };
+        *out = (Coordinate){ expr_mul(c, expr_offset(c, expr_scale(c, i, 2), 1), s->q),
+                             expr_scale(c, s->p, 2) };
     } else if (strcmp(mode, "half_pixel") == 0 || strcmp(mode, "pytorch_half_pixel") == 0) {
         const Expr *centre = expr_mul(c, expr_offset(c, expr_scale(c, i, 2), 1), s->q);
         *out = (Coordinate){ expr_sub(c, centre, s->p), expr_scale(c, s->p, 2) };
-        if (mode[0] == 'p')              /* 0 where there is but one point */
+        if (mode[0] == 'p') /* 0 where there is but one point */
             out->num = expr_mul(c, out->num, expr_min(c, expr_offset(c, s->extent, -1), one));
     } else if (strcmp(mode, "half_pixel_symmetric") == 0) {
         const Expr *centre = expr_mul(c, expr_offset(c, expr_scale(c, i, 2), 1), s->q);
         const Expr *shift = expr_sub(c, expr_mul(c, in, s->p), expr_mul(c, s->extent, s->q));
-        *out = (Coordinate){ expr_sub(c, expr_add(c, centre, shift), s->p), expr_scale(c, s->p, 2) };
+        *out =
+            (Coordinate){ expr_sub(c, expr_add(c, centre, shift), s->p), expr_scale(c, s->p, 2) };
     } else {
-        return op_fail(c, call, DIAG_UNSUPPORTED, "coordinate_transformation_mode is \"%s\"; half_pixel, "
-                       "half_pixel_symmetric, pytorch_half_pixel, tf_half_pixel_for_nn, asymmetric, align_corners and tf_crop_and_resize exist", mode);
+        return op_fail(c, call, DIAG_UNSUPPORTED,
+                       "coordinate_transformation_mode is \"%s\"; half_pixel, "
+                       "half_pixel_symmetric, pytorch_half_pixel, tf_half_pixel_for_nn, "
+                       "asymmetric, align_corners and tf_crop_and_resize exist",
+                       mode);
     }
     return true;
 }
@@ -221,8 +246,8 @@ clamp(Ctx *c, const Ranges *r, const Expr *e, const Expr *n)
     return expr_simplify(c, r, e);
 }
 
-/* num / den to the nearest integer; halves as the mode says. Before opset 11 there were no modes: an axis that shrinks rounds up, one
- * that grows down. */
+/* num / den to the nearest integer; halves as the mode says. Before opset 11 there were no modes:
+ * an axis that shrinks rounds up, one that grows down. */
 static bool
 nearest(Ctx *c, const OpCall *call, const Scale *s, Coordinate x, const Expr **out)
 {
@@ -234,19 +259,31 @@ nearest(Ctx *c, const OpCall *call, const Scale *s, Coordinate x, const Expr **o
     else if (strcmp(mode, "ceil") == 0)
         *out = expr_ceil_div(c, x.num, x.den);
     else if (strcmp(mode, "before_11") == 0) {
-        const Expr *shrinks = expr_min(c, expr_int(c, 1), expr_max(c, expr_int(c, 0), expr_sub(c, s->q, s->p)));
-        *out = expr_div(c, expr_add(c, x.num, expr_mul(c, shrinks, expr_offset(c, x.den, -1))), x.den);
+        const Expr *shrinks =
+            expr_min(c, expr_int(c, 1), expr_max(c, expr_int(c, 0), expr_sub(c, s->q, s->p)));
+        *out =
+            expr_div(c, expr_add(c, x.num, expr_mul(c, shrinks, expr_offset(c, x.den, -1))), x.den);
     } else if (strcmp(mode, "round_prefer_floor") == 0)
         *out = expr_div(c, expr_offset(c, expr_add(c, twice, x.den), -1), den2);
     else if (strcmp(mode, "round_prefer_ceil") == 0)
         *out = expr_div(c, expr_add(c, twice, x.den), den2);
     else
-        return op_fail(c, call, DIAG_MODEL, "nearest_mode is \"%s\"; round_prefer_floor, round_prefer_ceil, floor and ceil exist", mode);
+        return op_fail(
+            c, call, DIAG_MODEL,
+            "nearest_mode is \"%s\"; round_prefer_floor, round_prefer_ceil, floor and ceil exist",
+            mode);
     return true;
 }
 
 /* Linear interpolation along axes d.. of x at `at`, whose earlier entries are chosen. */
-typedef struct { Making *m; const Type *x; const Scale *s; const Coordinate *coord; const Expr *const *axis; Ranges ranges; } Linear;
+typedef struct {
+    Making *m;
+    const Type *x;
+    const Scale *s;
+    const Coordinate *coord;
+    const Expr *const *axis;
+    Ranges ranges;
+} Linear;
 
 static const Scalar *
 interpolate(const Linear *l, uint32_t d, const Expr **at)
@@ -272,7 +309,7 @@ interpolate(const Linear *l, uint32_t d, const Expr **at)
     return scalar_2(c, S_ADD, scalar_2(c, S_MUL, a, kept), scalar_2(c, S_MUL, b, w));
 }
 
-/* ---- by weights, one axis after the other ----------------------------------------------------------------------- */
+/* ---- by weights, one axis after the other ---------------------------------------------------- */
 
 /* The coordinate that point i of axis d reads, in f64, as a text over the names of name_axis. */
 static const char *
@@ -294,9 +331,12 @@ coordinate_text(Build *b, const char *i, uint32_t place)
     if (!strcmp(mode, "half_pixel_symmetric"))
         return arena_printf(a, "f64((2*%s + 1)*q + shift - p) / f64(2*p)", i);
     if (!strcmp(mode, "tf_crop_and_resize"))
-        return arena_printf(a, "(m > 1 ? f64(roi[%u]) * f64(n - 1) + f64(%s) * (f64(roi[%u]) - f64(roi[%u])) * f64(n - 1) / f64(max(m - 1, 1)) "
-                               ": 0.5 * (f64(roi[%u]) + f64(roi[%u])) * f64(n - 1))", place, i, place + (uint32_t)expr_or(b->call->in[1]->dim[0], 0) / 2, place,
-                            place, place + (uint32_t)expr_or(b->call->in[1]->dim[0], 0) / 2);
+        return arena_printf(a,
+                            "(m > 1 ? f64(roi[%u]) * f64(n - 1) + f64(%s) * (f64(roi[%u]) - "
+                            "f64(roi[%u])) * f64(n - 1) / f64(max(m - 1, 1)) "
+                            ": 0.5 * (f64(roi[%u]) + f64(roi[%u])) * f64(n - 1))",
+                            place, i, place + (uint32_t)expr_or(b->call->in[1]->dim[0], 0) / 2,
+                            place, place, place + (uint32_t)expr_or(b->call->in[1]->dim[0], 0) / 2);
     op_fail(b->c, b->call, DIAG_MODEL, "coordinate_transformation_mode is \"%s\"", mode);
     return NULL;
 }
@@ -327,9 +367,14 @@ weight_text(Build *b)
 {
     Arena *a = b->c->arena;
     double k = op_float(b->call, "cubic_coeff_a");
-    const char *w = op_string_is(b->call, "mode", "linear") ? "max(1 - a, 0)"
-                  : arena_printf(a, "(a <= 1 ? ((%.9g) * a - (%.9g)) * a * a + 1 : a < 2 ? (%.9g) * (((a - 5) * a + 8) * a - 4) : 0)", k + 2, k + 3, k);
-    return op_int(b->call, "exclude_outside") ? arena_printf(a, "(and(j >= 0, j < n) ? %s : 0)", w) : w;
+    const char *w = op_string_is(b->call, "mode", "linear")
+                        ? "max(1 - a, 0)"
+                        : arena_printf(a,
+                                       "(a <= 1 ? ((%.9g) * a - (%.9g)) * a * a + 1 : a < 2 ? "
+                                       "(%.9g) * (((a - 5) * a + 8) * a - 4) : 0)",
+                                       k + 2, k + 3, k);
+    return op_int(b->call, "exclude_outside") ? arena_printf(a, "(and(j >= 0, j < n) ? %s : 0)", w)
+                                              : w;
 }
 
 /* Coordinate x to the nearest integer, in f64. */
@@ -337,12 +382,17 @@ static const char *
 nearest_text(Build *b)
 {
     static const char *const row[][2] = {
-        {"floor", "floor(x)"}, {"ceil", "ceil(x)"}, {"round_prefer_floor", "ceil(x - 0.5)"}, {"round_prefer_ceil", "floor(x + 0.5)"},
+        { "floor", "floor(x)" },
+        { "ceil", "ceil(x)" },
+        { "round_prefer_floor", "ceil(x - 0.5)" },
+        { "round_prefer_ceil", "floor(x + 0.5)" },
     };
     for (uint32_t i = 0; i < sizeof row / sizeof *row; i++)
         if (op_string_is(b->call, "nearest_mode", row[i][0]))
             return row[i][1];
-    op_fail(b->c, b->call, DIAG_MODEL, "nearest_mode is \"%s\"; round_prefer_floor, round_prefer_ceil, floor and ceil exist", op_string(b->c, b->call, "nearest_mode"));
+    op_fail(b->c, b->call, DIAG_MODEL,
+            "nearest_mode is \"%s\"; round_prefer_floor, round_prefer_ceil, floor and ceil exist",
+            op_string(b->c, b->call, "nearest_mode"));
     return NULL;
 }
 
@@ -352,7 +402,8 @@ weigh_axis(Build *b, uint32_t from, uint32_t to, uint32_t d, uint32_t place, con
     Ctx *c = b->c;
     Arena *a = c->arena;
     uint32_t rank = b->call->in[0]->rank, value[] = { from, 1, to }, plain[] = { from, to };
-    bool linear = op_string_is(b->call, "mode", "linear"), crop = op_string_is(b->call, "coordinate_transformation_mode", "tf_crop_and_resize");
+    bool linear = op_string_is(b->call, "mode", "linear"),
+         crop = op_string_is(b->call, "coordinate_transformation_mode", "tf_crop_and_resize");
     int64_t reach = linear ? 1 : 2;
     const Expr *taps = expr_int(c, reach);
 
@@ -364,17 +415,27 @@ weigh_axis(Build *b, uint32_t from, uint32_t to, uint32_t d, uint32_t place, con
         return false;
     const char *before = d ? arena_printf(a, "%s, ", axes_text(a, 0, d)) : "";
     const char *after = d + 1 < rank ? arena_printf(a, ", %s", axes_text(a, d + 1, rank)) : "";
-    const char *outside = crop ? arena_printf(a, "or(x < 0, x > f64(n - 1)) ? $T(%.9g) : ", op_float(b->call, "extrapolation_value")) : "";
+    const char *outside = crop ? arena_printf(a, "or(x < 0, x > f64(n - 1)) ? $T(%.9g) : ",
+                                              op_float(b->call, "extrapolation_value"))
+                               : "";
     if (op_string_is(b->call, "mode", "nearest")) {
         const char *rounded = nearest_text(b);
-        return rounded && build_text(b, arena_printf(a, "%u", d), "v roi -> o", value, "o[%s] = let x = %s in %sv[%smin(max(i64(%s), 0), n - 1)%s]",
+        return rounded && build_text(b, arena_printf(a, "%u", d), "v roi -> o", value,
+                                     "o[%s] = let x = %s in %sv[%smin(max(i64(%s), 0), n - 1)%s]",
                                      axes_text(a, 0, rank), x, outside, before, rounded, after);
     }
     const char *squeeze = op_int(b->call, "antialias") ? "min(1, f64(p) / f64(q))" : "1";
-    const char *tap = arena_printf(a, "let j = i64(floor(x)) + index(k) - taps + 1 in let a = $T(abs(f64(j) - x) * s) in %s", weight_text(b));
-    const char *sum = arena_printf(a, "(sum k<all>: (%s) * v[%smin(max(i64(floor(x)) + index(k) - taps + 1, 0), n - 1)%s]) / (sum k<all>: %s)", tap, before, after, tap);
-    const char *body = arena_printf(a, "o[%s] = let x = %s in let s = f64(%s) in %s%s", axes_text(a, 0, rank), x, squeeze, outside, sum);
-    return crop ? build_text(b, arena_printf(a, "%u", d), "v roi -> o", value, "%s", body) : build_text(b, arena_printf(a, "%u", d), "v -> o", plain, "%s", body);
+    const char *tap = arena_printf(
+        a, "let j = i64(floor(x)) + index(k) - taps + 1 in let a = $T(abs(f64(j) - x) * s) in %s",
+        weight_text(b));
+    const char *sum = arena_printf(a,
+                                   "(sum k<all>: (%s) * v[%smin(max(i64(floor(x)) + index(k) - "
+                                   "taps + 1, 0), n - 1)%s]) / (sum k<all>: %s)",
+                                   tap, before, after, tap);
+    const char *body = arena_printf(a, "o[%s] = let x = %s in let s = f64(%s) in %s%s",
+                                    axes_text(a, 0, rank), x, squeeze, outside, sum);
+    return crop ? build_text(b, arena_printf(a, "%u", d), "v roi -> o", value, "%s", body)
+                : build_text(b, arena_printf(a, "%u", d), "v -> o", plain, "%s", body);
 }
 
 static bool
@@ -387,14 +448,17 @@ expand_weighed(Build *b, const Scale *s)
 
     bool nearest = op_string_is(b->call, "mode", "nearest");
     if (!dtype_is_float(x->dtype) && !nearest)
-        return op_fail(b->c, b->call, DIAG_UNSUPPORTED, "mode is %s and input 0 is %s; what weighs several points weighs floats", op_string(b->c, b->call, "mode"),
-                       type_str(b->c, x));
+        return op_fail(b->c, b->call, DIAG_UNSUPPORTED,
+                       "mode is %s and input 0 is %s; what weighs several points weighs floats",
+                       op_string(b->c, b->call, "mode"), type_str(b->c, x));
     if (nearest && op_int(b->call, "antialias"))
         return op_fail(b->c, b->call, DIAG_MODEL, "mode is nearest, which antialias is not for");
     if (!resized_axes(b->c, b->call, axis, &naxis))
         return false;
-    if (crop && (!has_in(b->call, 1) || b->call->in[1]->rank != 1 || expr_eq(b->c, NULL, b->call->in[1]->dim[0], expr_int(b->c, 2 * naxis)) != YES))
-        return op_fail(b->c, b->call, DIAG_MODEL, "tf_crop_and_resize needs a roi of %u numbers", 2 * naxis);
+    if (crop && (!has_in(b->call, 1) || b->call->in[1]->rank != 1 ||
+                 expr_eq(b->c, NULL, b->call->in[1]->dim[0], expr_int(b->c, 2 * naxis)) != YES))
+        return op_fail(b->c, b->call, DIAG_MODEL, "tf_crop_and_resize needs a roi of %u numbers",
+                       2 * naxis);
     for (uint32_t i = 0; i < naxis; i++)
         left += s[axis[i]].p != NULL || crop;
     memcpy(dim, x->dim, x->rank * sizeof *dim);
@@ -434,11 +498,14 @@ expand_resize(Build *b)
     Making m = make_begin(b, NULL);
 
     if (!linear && !cubic && !op_string_is(call, "mode", "nearest"))
-        return op_fail(c, call, DIAG_MODEL, "mode is \"%s\"; nearest, linear and cubic exist", op_string(c, call, "mode"));
-    if (cubic || op_int(call, "antialias") || op_string_is(call, "coordinate_transformation_mode", "tf_crop_and_resize"))
+        return op_fail(c, call, DIAG_MODEL, "mode is \"%s\"; nearest, linear and cubic exist",
+                       op_string(c, call, "mode"));
+    if (cubic || op_int(call, "antialias") ||
+        op_string_is(call, "coordinate_transformation_mode", "tf_crop_and_resize"))
         return read_scales(c, call, s) && expand_weighed(b, s);
     if (linear && !dtype_is_float(x->dtype))
-        return op_fail(c, call, DIAG_UNSUPPORTED, "mode is linear and input 0 is %s; floats are supported", type_str(c, x));
+        return op_fail(c, call, DIAG_UNSUPPORTED,
+                       "mode is linear and input 0 is %s; floats are supported", type_str(c, x));
     if (!read_scales(c, call, s))
         return false;
     make_in(&m, "x", 0);

@@ -1,4 +1,5 @@
-/* routine: operators whose meaning is a function in C (src/routine): the types of what they give. */
+/* routine: operators whose meaning is a function in C (src/routine): the types of what they
+ * give. */
 #include "op/internal.h"
 
 #include <string.h>
@@ -21,9 +22,12 @@ is_ordered(Ctx *c, const OpCall *call, uint32_t i)
 {
     DType t = call->in[i]->dtype;
 
-    if (dtype_info[t].bits == dtype_info[t].bytes * 8 && (!dtype_is_float(t) || dtype_info[t].bytes > 1))
+    if (dtype_info[t].bits == dtype_info[t].bytes * 8 &&
+        (!dtype_is_float(t) || dtype_info[t].bytes > 1))
         return true;
-    return op_fail(c, call, DIAG_UNSUPPORTED, "input %u is %s; floats of 16 bits or more and integers of 8 are possible", i, type_str(c, call->in[i]));
+    return op_fail(c, call, DIAG_UNSUPPORTED,
+                   "input %u is %s; floats of 16 bits or more and integers of 8 are possible", i,
+                   type_str(c, call->in[i]));
 }
 
 /* Input i is absent or one number of type t. */
@@ -32,7 +36,8 @@ is_number(Ctx *c, const OpCall *call, uint32_t i, DType t, const char *what)
 {
     if (!has_in(call, i) || (call->in[i]->dtype == t && expr_is(type_count(c, call->in[i]), 1)))
         return true;
-    return op_fail(c, call, DIAG_MODEL, "input %u (%s) is %s; one %s is needed", i, what, type_str(c, call->in[i]), dtype_info[t].name);
+    return op_fail(c, call, DIAG_MODEL, "input %u (%s) is %s; one %s is needed", i, what,
+                   type_str(c, call->in[i]), dtype_info[t].name);
 }
 
 bool
@@ -44,13 +49,17 @@ infer_top_k(Ctx *c, const OpCall *call, const Type **out)
     Known k;
 
     if (call->in[0]->dtype == DT_STR)
-        return op_fail(c, call, DIAG_MODEL, "input 0 is %s; it takes numbers", type_str(c, call->in[0]));
-    if (!is_ordered(c, call, 0) || !op_rank_at_least(c, call, 0, 1) || !op_axis_attr(c, call, x->rank, &axis) || !op_param(c, call, 1, "k", &k))
+        return op_fail(c, call, DIAG_MODEL, "input 0 is %s; it takes numbers",
+                       type_str(c, call->in[0]));
+    if (!is_ordered(c, call, 0) || !op_rank_at_least(c, call, 0, 1) ||
+        !op_axis_attr(c, call, x->rank, &axis) || !op_param(c, call, 1, "k", &k))
         return false;
     if (k.n != 1)
-        return op_fail(c, call, DIAG_MODEL, "input 1 (k) is %s; it has one number", type_str(c, call->in[1]));
+        return op_fail(c, call, DIAG_MODEL, "input 1 (k) is %s; it has one number",
+                       type_str(c, call->in[1]));
     if (expr_le(c, NULL, k.at[0], x->dim[axis]) == NO)
-        return op_fail(c, call, DIAG_MODEL, "k is %s, and axis %u of input 0 has %s elements", expr_str(c, k.at[0]), axis, expr_str(c, x->dim[axis]));
+        return op_fail(c, call, DIAG_MODEL, "k is %s, and axis %u of input 0 has %s elements",
+                       expr_str(c, k.at[0]), axis, expr_str(c, x->dim[axis]));
     for (uint32_t d = 0; d < x->rank; d++)
         dim[d] = d == axis ? k.at[0] : x->dim[d];
     out[0] = type_new(c, x->dtype, x->rank, dim);
@@ -65,17 +74,20 @@ infer_non_max_suppression(Ctx *c, const OpCall *call, const Type **out)
     const Type *boxes = call->in[0], *scores = call->in[1];
     int64_t most = op_int(call, "most");
 
-    if (!op_rank_is(c, call, 0, 3) || !op_rank_is(c, call, 1, 3) || !is_number(c, call, 2, DT_I64, "most boxes of a class")
-        || !is_number(c, call, 3, DT_F32, "overlap") || !is_number(c, call, 4, DT_F32, "least score"))
+    if (!op_rank_is(c, call, 0, 3) || !op_rank_is(c, call, 1, 3) ||
+        !is_number(c, call, 2, DT_I64, "most boxes of a class") ||
+        !is_number(c, call, 3, DT_F32, "overlap") || !is_number(c, call, 4, DT_F32, "least score"))
         return false;
     if (boxes->dtype != DT_F32 || scores->dtype != DT_F32)
-        return op_fail(c, call, DIAG_MODEL, "boxes are %s and scores %s; f32 is needed", type_str(c, boxes), type_str(c, scores));
-    if (!op_require_eq(c, call, boxes->dim[0], scores->dim[0], "images of boxes and of scores")
-        || !op_require_eq(c, call, boxes->dim[1], scores->dim[2], "numbers of boxes and of scores")
-        || !op_require_eq(c, call, boxes->dim[2], expr_int(c, 4), "numbers of a box"))
+        return op_fail(c, call, DIAG_MODEL, "boxes are %s and scores %s; f32 is needed",
+                       type_str(c, boxes), type_str(c, scores));
+    if (!op_require_eq(c, call, boxes->dim[0], scores->dim[0], "images of boxes and of scores") ||
+        !op_require_eq(c, call, boxes->dim[1], scores->dim[2], "numbers of boxes and of scores") ||
+        !op_require_eq(c, call, boxes->dim[2], expr_int(c, 4), "numbers of a box"))
         return false;
     const Expr *each = most < 0 ? boxes->dim[1] : expr_min(c, boxes->dim[1], expr_int(c, most));
-    const Expr *dim[2] = { expr_mul(c, expr_mul(c, scores->dim[0], scores->dim[1]), each), expr_int(c, 3) };
+    const Expr *dim[2] = { expr_mul(c, expr_mul(c, scores->dim[0], scores->dim[1]), each),
+                           expr_int(c, 3) };
     out[0] = type_new(c, DT_I64, 2, dim);
     if (call->nout > 1)
         out[1] = list_of(c, DT_I64, expr_int(c, 1));
@@ -95,7 +107,9 @@ infer_unique(Ctx *c, const OpCall *call, const Type **out)
 static bool
 is_text(Ctx *c, const OpCall *call, uint32_t i)
 {
-    return call->in[i]->dtype == DT_STR || op_fail(c, call, DIAG_MODEL, "input %u is %s; it takes strings", i, type_str(c, call->in[i]));
+    return call->in[i]->dtype == DT_STR ||
+           op_fail(c, call, DIAG_MODEL, "input %u is %s; it takes strings", i,
+                   type_str(c, call->in[i]));
 }
 
 bool
@@ -120,8 +134,10 @@ infer_string_pair(Ctx *c, const OpCall *call, const Type **out)
 static bool
 is_delimiter(Ctx *c, const OpCall *call)
 {
-    return is_text(c, call, 0) && is_text(c, call, 1)
-        && (expr_is(type_count(c, call->in[1]), 1) || op_fail(c, call, DIAG_MODEL, "the delimiter is %s; it is one string", type_str(c, call->in[1])));
+    return is_text(c, call, 0) && is_text(c, call, 1) &&
+           (expr_is(type_count(c, call->in[1]), 1) ||
+            op_fail(c, call, DIAG_MODEL, "the delimiter is %s; it is one string",
+                    type_str(c, call->in[1])));
 }
 
 bool
@@ -134,7 +150,8 @@ infer_string_pieces(Ctx *c, const OpCall *call, const Type **out)
 bool
 infer_string_normalize(Ctx *c, const OpCall *call, const Type **out)
 {
-    if (!is_text(c, call, 0) || !is_text(c, call, 1) || !op_rank_is(c, call, 0, 1) || !op_rank_is(c, call, 1, 1))
+    if (!is_text(c, call, 0) || !is_text(c, call, 1) || !op_rank_is(c, call, 0, 1) ||
+        !op_rank_is(c, call, 1, 1))
         return false;
     out[0] = list_of(c, DT_STR, expr_max(c, call->in[0]->dim[0], expr_int(c, 1)));
     if (call->nout > 1)
@@ -146,8 +163,10 @@ infer_string_normalize(Ctx *c, const OpCall *call, const Type **out)
 static bool
 is_file(Ctx *c, const OpCall *call)
 {
-    return op_rank_is(c, call, 0, 1)
-        && (call->in[0]->dtype == DT_U8 || op_fail(c, call, DIAG_MODEL, "input 0 is %s; it takes the bytes of a file, u8", type_str(c, call->in[0])));
+    return op_rank_is(c, call, 0, 1) &&
+           (call->in[0]->dtype == DT_U8 ||
+            op_fail(c, call, DIAG_MODEL, "input 0 is %s; it takes the bytes of a file, u8",
+                    type_str(c, call->in[0])));
 }
 
 bool
@@ -166,7 +185,10 @@ infer_image_points(Ctx *c, const OpCall *call, const Type **out)
     if (!is_file(c, call) || !op_param(c, call, 1, "size", &size))
         return false;
     if (size.n != 2 || form < 0 || form > 2)
-        return op_fail(c, call, DIAG_MODEL, "the size has %u numbers, and the form is %lld; rows and columns, and 0, 1 or 2 are possible", size.n, (long long)form);
+        return op_fail(c, call, DIAG_MODEL,
+                       "the size has %u numbers, and the form is %lld; rows and columns, and 0, 1 "
+                       "or 2 are possible",
+                       size.n, (long long)form);
     const Expr *dim[3] = { size.at[0], size.at[1], expr_int(c, form == 2 ? 1 : 3) };
     out[0] = type_new(c, DT_U8, 3, dim);
     return true;
@@ -187,7 +209,8 @@ is_program(const int64_t *p, int64_t n)
         for (int k = 1; in[0] && k <= (in[0] == 1 ? 2 : 1); k++)
             if (in[k] < 0 || in[k] >= count)
                 return false;
-        if (in[0] == 2 && (in[4] < -n || in[4] > n || in[3] < first || in[3] + 2 * (in[4] < 0 ? -in[4] : in[4]) > n))
+        if (in[0] == 2 && (in[4] < -n || in[4] > n || in[3] < first ||
+                           in[3] + 2 * (in[4] < 0 ? -in[4] : in[4]) > n))
             return false;
     }
     return true;
@@ -201,8 +224,11 @@ is_for_program(Ctx *c, const OpCall *call)
 
     if (!is_text(c, call, 0) || !op_rank_is(c, call, 1, 1))
         return false;
-    return (call->in[1]->dtype == DT_I64 && call->data[1] && expr_const(call->in[1]->dim[0], &n) && is_program(call->data[1], n))
-        || op_fail(c, call, DIAG_MODEL, "input 1 is %s; it is the program of an expression, a constant", type_str(c, call->in[1]));
+    return (call->in[1]->dtype == DT_I64 && call->data[1] && expr_const(call->in[1]->dim[0], &n) &&
+            is_program(call->data[1], n)) ||
+           op_fail(c, call, DIAG_MODEL,
+                   "input 1 is %s; it is the program of an expression, a constant",
+                   type_str(c, call->in[1]));
 }
 
 bool
@@ -230,7 +256,8 @@ with_last(Ctx *c, const OpCall *call, uint32_t i, const char *what, const Type *
     if (!op_param(c, call, i, what, &most))
         return false;
     if (most.n != 1 || x->rank >= TN_MAX_RANK)
-        return op_fail(c, call, DIAG_MODEL, "x is %s, the number of pieces %s", type_str(c, x), type_str(c, call->in[i]));
+        return op_fail(c, call, DIAG_MODEL, "x is %s, the number of pieces %s", type_str(c, x),
+                       type_str(c, call->in[i]));
     for (uint32_t d = 0; d < x->rank; d++)
         dim[d] = x->dim[d];
     dim[x->rank] = most.at[0];
@@ -244,7 +271,8 @@ infer_tokenize(Ctx *c, const OpCall *call, const Type **out)
     if (!is_for_program(c, call) || !is_text(c, call, 2))
         return false;
     if (!expr_is(type_count(c, call->in[2]), 1))
-        return op_fail(c, call, DIAG_MODEL, "what stands behind the tokens is %s; it is one string", type_str(c, call->in[2]));
+        return op_fail(c, call, DIAG_MODEL, "what stands behind the tokens is %s; it is one string",
+                       type_str(c, call->in[2]));
     return with_last(c, call, 3, "most tokens", out);
 }
 
@@ -257,10 +285,11 @@ infer_string_split(Ctx *c, const OpCall *call, const Type **out)
 static bool
 is_constant(Ctx *c, const OpCall *call, uint32_t i, DType t, uint32_t rank, int64_t *n)
 {
-    if (call->in[i]->dtype == t && call->in[i]->rank == rank && call->data[i] && expr_const(call->in[i]->dim[0], n)
-        && (rank < 2 || expr_const(call->in[i]->dim[1], NULL)))
+    if (call->in[i]->dtype == t && call->in[i]->rank == rank && call->data[i] &&
+        expr_const(call->in[i]->dim[0], n) && (rank < 2 || expr_const(call->in[i]->dim[1], NULL)))
         return true;
-    return op_fail(c, call, DIAG_MODEL, "input %u is %s; a constant of %s and rank %u is needed", i, type_str(c, call->in[i]), dtype_info[t].name, rank);
+    return op_fail(c, call, DIAG_MODEL, "input %u is %s; a constant of %s and rank %u is needed", i,
+                   type_str(c, call->in[i]), dtype_info[t].name, rank);
 }
 
 bool
@@ -270,13 +299,19 @@ infer_tf_idf(Ctx *c, const OpCall *call, const Type **out)
     const Expr *dim[2];
     int64_t pool, n, columns = op_int(call, "columns");
 
-    if (!is_ordered(c, call, 0) || x->rank > 2 || !op_same_dtype(c, call, 0, 1) || !is_constant(c, call, 1, x->dtype, 1, &pool)
-        || !is_constant(c, call, 2, DT_I64, 2, &n) || !expr_is(call->in[2]->dim[1], 4))
-        return x->rank <= 2 ? false : op_fail(c, call, DIAG_MODEL, "input 0 is %s; rank 2 is the most", type_str(c, x));
+    if (!is_ordered(c, call, 0) || x->rank > 2 || !op_same_dtype(c, call, 0, 1) ||
+        !is_constant(c, call, 1, x->dtype, 1, &pool) || !is_constant(c, call, 2, DT_I64, 2, &n) ||
+        !expr_is(call->in[2]->dim[1], 4))
+        return x->rank <= 2 ? false
+                            : op_fail(c, call, DIAG_MODEL, "input 0 is %s; rank 2 is the most",
+                                      type_str(c, x));
     for (int64_t i = 0; i < n; i++) {
         const int64_t *g = (const int64_t *)call->data[2] + 4 * i;
-        if (g[0] < 1 || g[1] < 0 || g[0] > pool - g[1] || g[2] < 0 || g[2] >= columns || g[3] < 1 || g[3] > n - i)
-            return op_fail(c, call, DIAG_MODEL, "row %lld of the grams does not fit its pool of %lld and %lld columns", (long long)i, (long long)pool, (long long)columns);
+        if (g[0] < 1 || g[1] < 0 || g[0] > pool - g[1] || g[2] < 0 || g[2] >= columns || g[3] < 1 ||
+            g[3] > n - i)
+            return op_fail(c, call, DIAG_MODEL,
+                           "row %lld of the grams does not fit its pool of %lld and %lld columns",
+                           (long long)i, (long long)pool, (long long)columns);
     }
     dim[0] = x->rank == 2 ? x->dim[0] : NULL;
     dim[x->rank == 2] = expr_int(c, columns);
@@ -288,11 +323,14 @@ infer_tf_idf(Ctx *c, const OpCall *call, const Type **out)
 static bool
 is_forest(const OpCall *call, int64_t n, int64_t trees, int64_t weights)
 {
-    const int32_t *node = call->data[1], *root = call->data[3], *first = call->data[4], *target = call->data[5];
+    const int32_t *node = call->data[1], *root = call->data[3], *first = call->data[4],
+                  *target = call->data[5];
 
     for (int64_t i = 0; i < n; i++)
-        if (node[4 * i] < 0 || (node[4 * i] && node[4 * i] >= op_int(call, "features")) || node[4 * i + 1] < 0 || node[4 * i + 1] >= n || node[4 * i + 2] < 0
-            || node[4 * i + 2] >= n || first[i] < 0 || first[i + 1] < first[i] || first[i + 1] > weights)
+        if (node[4 * i] < 0 || (node[4 * i] && node[4 * i] >= op_int(call, "features")) ||
+            node[4 * i + 1] < 0 || node[4 * i + 1] >= n || node[4 * i + 2] < 0 ||
+            node[4 * i + 2] >= n || first[i] < 0 || first[i + 1] < first[i] ||
+            first[i + 1] > weights)
             return false;
     for (int64_t i = 0; i < trees; i++)
         if (root[2 * i] < 0 || root[2 * i] >= n || root[2 * i + 1] < 0 || root[2 * i + 1] > n)
@@ -312,14 +350,22 @@ infer_tree_ensemble(Ctx *c, const OpCall *call, const Type **out)
     if (!op_rank_is(c, call, 0, 2))
         return false;
     if (x->dtype != DT_F32 && x->dtype != DT_F64)
-        return op_fail(c, call, DIAG_MODEL, "input 0 is %s; f32 and f64 are possible", type_str(c, x));
-    if (!is_constant(c, call, 1, DT_I32, 2, &n) || !is_constant(c, call, 2, x->dtype, 1, &thresholds) || !is_constant(c, call, 3, DT_I32, 2, &trees)
-        || !is_constant(c, call, 4, DT_I32, 1, &first) || !is_constant(c, call, 5, DT_I32, 1, &weights) || !is_constant(c, call, 6, x->dtype, 1, &more))
+        return op_fail(c, call, DIAG_MODEL, "input 0 is %s; f32 and f64 are possible",
+                       type_str(c, x));
+    if (!is_constant(c, call, 1, DT_I32, 2, &n) ||
+        !is_constant(c, call, 2, x->dtype, 1, &thresholds) ||
+        !is_constant(c, call, 3, DT_I32, 2, &trees) ||
+        !is_constant(c, call, 4, DT_I32, 1, &first) ||
+        !is_constant(c, call, 5, DT_I32, 1, &weights) ||
+        !is_constant(c, call, 6, x->dtype, 1, &more))
         return false;
-    if (!expr_is(call->in[1]->dim[1], 4) || !expr_is(call->in[3]->dim[1], 2) || thresholds != n || first != n + 1 || more != weights || !is_forest(call, n, trees, weights))
-        return op_fail(c, call, DIAG_MODEL, "the tables of nodes, roots and weights contradict each other");
+    if (!expr_is(call->in[1]->dim[1], 4) || !expr_is(call->in[3]->dim[1], 2) || thresholds != n ||
+        first != n + 1 || more != weights || !is_forest(call, n, trees, weights))
+        return op_fail(c, call, DIAG_MODEL,
+                       "the tables of nodes, roots and weights contradict each other");
     if (expr_le(c, NULL, expr_int(c, features), x->dim[1]) == NO)
-        return op_fail(c, call, DIAG_MODEL, "the trees read %lld columns, x is %s", (long long)features, type_str(c, x));
+        return op_fail(c, call, DIAG_MODEL, "the trees read %lld columns, x is %s",
+                       (long long)features, type_str(c, x));
     const Expr *dim[2] = { x->dim[0], expr_int(c, op_int(call, "targets")) };
     out[0] = type_new(c, x->dtype, 2, dim);
     return true;
@@ -331,10 +377,12 @@ infer_pairwise(Ctx *c, const OpCall *call, const Type **out)
     int64_t k = op_int(call, "classes");
 
     if (call->in[0]->dtype != DT_F32 || !op_rank_is(c, call, 0, 2) || k < 2 || k > 1 << 15)
-        return op_fail(c, call, DIAG_MODEL, "%lld classes of %s", (long long)k, type_str(c, call->in[0]));
+        return op_fail(c, call, DIAG_MODEL, "%lld classes of %s", (long long)k,
+                       type_str(c, call->in[0]));
     const Expr *dim[2] = { call->in[0]->dim[0], expr_int(c, k) };
     out[0] = type_new(c, DT_F32, 2, dim);
-    return op_require_eq(c, call, call->in[0]->dim[1], expr_int(c, k * (k - 1) / 2), "columns of x and pairs of classes");
+    return op_require_eq(c, call, call->in[0]->dim[1], expr_int(c, k * (k - 1) / 2),
+                         "columns of x and pairs of classes");
 }
 
 bool
@@ -343,8 +391,12 @@ infer_bit_cast(Ctx *c, const OpCall *call, const Type **out)
     const char *to = op_string(c, call, "to");
     DType from = call->in[0]->dtype, t = dtype_from_name(to, strlen(to));
 
-    if (t == DT_NONE || t == DT_STR || from == DT_STR || dtype_info[t].bits != dtype_info[from].bits || dtype_info[t].bits < 8)
-        return op_fail(c, call, DIAG_MODEL, "input 0 is %s, and \"to\" is \"%s\"; types of 8 bits or more, and of one size, are needed", type_str(c, call->in[0]), to);
+    if (t == DT_NONE || t == DT_STR || from == DT_STR ||
+        dtype_info[t].bits != dtype_info[from].bits || dtype_info[t].bits < 8)
+        return op_fail(c, call, DIAG_MODEL,
+                       "input 0 is %s, and \"to\" is \"%s\"; types of 8 bits or more, and of one "
+                       "size, are needed",
+                       type_str(c, call->in[0]), to);
     if (op_int(call, "bytes") != dtype_info[t].bytes || op_int(call, "truth") != (t == DT_BOOL))
         return op_fail(c, call, DIAG_MODEL, "\"bytes\" is %d for %s", dtype_info[t].bytes, to);
     out[0] = type_with_dtype(c, call->in[0], t);
@@ -357,7 +409,9 @@ infer_string_number(Ctx *c, const OpCall *call, const Type **out)
     const char *to = op_string(c, call, "to");
     DType t = dtype_from_name(to, strlen(to));
 
-    if (!is_text(c, call, 0) || (t != DT_F64 && t != DT_I64 && !op_fail(c, call, DIAG_MODEL, "\"to\" is \"%s\"; f64 and i64 are possible", to)))
+    if (!is_text(c, call, 0) ||
+        (t != DT_F64 && t != DT_I64 &&
+         !op_fail(c, call, DIAG_MODEL, "\"to\" is \"%s\"; f64 and i64 are possible", to)))
         return false;
     out[0] = type_with_dtype(c, call->in[0], t);
     return true;
@@ -369,7 +423,8 @@ infer_number_string(Ctx *c, const OpCall *call, const Type **out)
     DType t = call->in[0]->dtype;
 
     if (t != DT_F32 && t != DT_F64 && t != DT_I64 && t != DT_U64)
-        return op_fail(c, call, DIAG_MODEL, "input 0 is %s; f32, f64, i64 and u64 are possible", type_str(c, call->in[0]));
+        return op_fail(c, call, DIAG_MODEL, "input 0 is %s; f32, f64, i64 and u64 are possible",
+                       type_str(c, call->in[0]));
     out[0] = type_with_dtype(c, call->in[0], DT_STR);
     return true;
 }
@@ -380,8 +435,11 @@ infer_determinant(Ctx *c, const OpCall *call, const Type **out)
     const Type *x = call->in[0];
 
     if (x->dtype != DT_F32 && x->dtype != DT_F64)
-        return op_fail(c, call, DIAG_UNSUPPORTED, "input 0 is %s; f32 and f64 are possible", type_str(c, x));
-    if (!op_rank_at_least(c, call, 0, 2) || !op_require_eq(c, call, x->dim[x->rank - 1], x->dim[x->rank - 2], "rows and columns of a matrix"))
+        return op_fail(c, call, DIAG_UNSUPPORTED, "input 0 is %s; f32 and f64 are possible",
+                       type_str(c, x));
+    if (!op_rank_at_least(c, call, 0, 2) ||
+        !op_require_eq(c, call, x->dim[x->rank - 1], x->dim[x->rank - 2],
+                       "rows and columns of a matrix"))
         return false;
     out[0] = type_new(c, x->dtype, x->rank - 2u, x->dim);
     return true;
@@ -393,20 +451,25 @@ infer_max_pool_place(Ctx *c, const OpCall *call, const Type **out)
     const Type *x = call->in[0], *y = call->in[1];
     int64_t n, points = 1;
 
-    if (!is_ordered(c, call, 0) || !op_rank_at_least(c, call, 0, 3) || !op_rank_is(c, call, 1, x->rank) || !op_same_dtype(c, call, 0, 1))
+    if (!is_ordered(c, call, 0) || !op_rank_at_least(c, call, 0, 3) ||
+        !op_rank_is(c, call, 1, x->rank) || !op_same_dtype(c, call, 0, 1))
         return false;
     for (uint32_t d = 0; d < 2; d++)
         if (!op_require_eq(c, call, x->dim[d], y->dim[d], "images and channels of x and of y"))
             return false;
-    if (!call->known[2].at || call->in[2]->rank != 2 || !expr_const(call->in[2]->dim[0], &n) || n != x->rank - 2 || !expr_is(call->in[2]->dim[1], 4))
-        return op_fail(c, call, DIAG_MODEL, "input 2 is %s; four numbers that are known for each axis are needed", type_str(c, call->in[2]));
+    if (!call->known[2].at || call->in[2]->rank != 2 || !expr_const(call->in[2]->dim[0], &n) ||
+        n != x->rank - 2 || !expr_is(call->in[2]->dim[1], 4))
+        return op_fail(c, call, DIAG_MODEL,
+                       "input 2 is %s; four numbers that are known for each axis are needed",
+                       type_str(c, call->in[2]));
     for (uint32_t i = 0; i < call->known[2].n; i++) {
         int64_t v;
         if (i % 4 == 3 && !expr_const(call->known[2].at[i], NULL))
-            continue;                /* padding that follows from a size */
+            continue; /* padding that follows from a size */
         bool fits = expr_const(call->known[2].at[i], &v) && v >= (i % 4 < 3) && v < 1 << 20;
         if (!fits || (i % 4 == 0 && (points *= v) > 1 << 24))
-            return op_fail(c, call, DIAG_MODEL, "number %u of the window is %s", i, expr_str(c, call->known[2].at[i]));
+            return op_fail(c, call, DIAG_MODEL, "number %u of the window is %s", i,
+                           expr_str(c, call->known[2].at[i]));
     }
     out[0] = type_with_dtype(c, y, DT_I64);
     return true;
@@ -415,9 +478,12 @@ infer_max_pool_place(Ctx *c, const OpCall *call, const Type **out)
 bool
 infer_random(Ctx *c, const OpCall *call, const Type **out)
 {
-    if (op_int(call, "seed") < 0 || op_int(call, "seed") >> 52 || op_int(call, "stream") < 0 || op_int(call, "stream") >> 52)
-        return op_fail(c, call, DIAG_MODEL, "the seed is %lld, the stream %lld; numbers from 0 to below 2^52 are possible", (long long)op_int(call, "seed"),
-                       (long long)op_int(call, "stream"));
+    if (op_int(call, "seed") < 0 || op_int(call, "seed") >> 52 || op_int(call, "stream") < 0 ||
+        op_int(call, "stream") >> 52)
+        return op_fail(
+            c, call, DIAG_MODEL,
+            "the seed is %lld, the stream %lld; numbers from 0 to below 2^52 are possible",
+            (long long)op_int(call, "seed"), (long long)op_int(call, "stream"));
     out[0] = type_with_dtype(c, call->in[0], DT_F32);
     return true;
 }

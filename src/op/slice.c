@@ -3,11 +3,14 @@
 
 #include <string.h>
 
-/* ---- slice ---------------------------------------------------------------------------------------------- */
+/* ---- slice ----------------------------------------------------------------------------------- */
 
-#define MAX_STEP ((int64_t)1 << 47)      /* elements: as many as a processor of today addresses bytes */
+#define MAX_STEP ((int64_t)1 << 47) /* elements: as many as a processor of today addresses bytes */
 
-typedef struct { const Expr *start, *extent; int64_t step; } Cut;
+typedef struct {
+    const Expr *start, *extent;
+    int64_t step;
+} Cut;
 
 /* 1 where e >= 0, else 0, as arithmetic. */
 static const Expr *
@@ -20,7 +23,8 @@ not_negative(Ctx *c, const Expr *e)
 static const Expr *
 clamp_bound(Ctx *c, const Expr *e, const Expr *dim, const Expr *lo, const Expr *hi)
 {
-    const int64_t far = INT32_MAX;       /* exporters write "to the end" as one of several huge numbers */
+    /* exporters write "to the end" as one of several huge numbers */
+    const int64_t far = INT32_MAX;
     int64_t v;
 
     if (expr_const(e, &v) && v >= far)
@@ -28,8 +32,10 @@ clamp_bound(Ctx *c, const Expr *e, const Expr *dim, const Expr *lo, const Expr *
     if (expr_const(e, &v) && v <= -far)
         return lo;
     if (expr_le(c, NULL, expr_int(c, 0), e) != YES) {
-        const Expr *behind = expr_le(c, NULL, e, expr_int(c, -1)) == YES
-            ? dim : expr_mul(c, dim, expr_sub(c, expr_int(c, 1), not_negative(c, e)));
+        const Expr *behind =
+            expr_le(c, NULL, e, expr_int(c, -1)) == YES
+                ? dim
+                : expr_mul(c, dim, expr_sub(c, expr_int(c, 1), not_negative(c, e)));
         e = expr_add(c, e, behind);
     }
     return expr_simplify(c, NULL, expr_max(c, lo, expr_min(c, e, hi)));
@@ -46,13 +52,16 @@ cut_dim(Ctx *c, const Expr *dim, const Expr *start, const Expr *end, int64_t ste
         end = clamp_bound(c, end, dim, zero, dim);
         cut.extent = expr_ceil_div(c, expr_sub(c, end, cut.start), expr_int(c, step));
     } else {
-        cut.start = expr_simplify(c, NULL, expr_min(c, last, clamp_bound(c, start, dim, zero, last)));   /* -1 of nothing */
+        /* -1 of nothing */
+        cut.start =
+            expr_simplify(c, NULL, expr_min(c, last, clamp_bound(c, start, dim, zero, last)));
         end = clamp_bound(c, end, dim, expr_int(c, -1), last);
         cut.extent = expr_ceil_div(c, expr_sub(c, cut.start, end), expr_int(c, -step));
     }
     cut.extent = expr_simplify(c, NULL, expr_max(c, zero, expr_simplify(c, NULL, cut.extent)));
     if (expr_le(c, NULL, cut.extent, expr_int(c, 1)) == YES)
-        cut.step = 1;                /* never taken: steps of slices of slices would multiply beyond 64 bits */
+        /* never taken: steps of slices of slices would multiply beyond 64 bits */
+        cut.step = 1;
     return cut;
 }
 
@@ -70,7 +79,8 @@ slice_cuts(Ctx *c, const OpCall *call, Cut *cut)
         return false;
     naxis = nstep = start.n;
     if (start.n > x->rank || end.n != start.n)
-        return op_fail(c, call, DIAG_MODEL, "%u starts and %u ends for input 0, %s", start.n, end.n, type_str(c, x));
+        return op_fail(c, call, DIAG_MODEL, "%u starts and %u ends for input 0, %s", start.n, end.n,
+                       type_str(c, x));
     for (uint32_t i = 0; i < start.n; i++)
         axis[i] = i, step[i] = 1;
     if (has_in(call, 3) && !op_param_ints(c, call, 3, "axes", TN_MAX_RANK, axis, &naxis))
@@ -78,14 +88,16 @@ slice_cuts(Ctx *c, const OpCall *call, Cut *cut)
     if (has_in(call, 4) && !op_param_ints(c, call, 4, "steps", TN_MAX_RANK, step, &nstep))
         return false;
     if (naxis != start.n || nstep != start.n)
-        return op_fail(c, call, DIAG_MODEL, "%u starts, %u axes and %u steps", start.n, naxis, nstep);
+        return op_fail(c, call, DIAG_MODEL, "%u starts, %u axes and %u steps", start.n, naxis,
+                       nstep);
     for (uint32_t i = 0; i < start.n; i++) {
         uint32_t d;
         if (!op_axis(c, call, "an entry of axes", axis[i], x->rank, &d))
             return false;
         if (step[i] == 0)
             return op_fail(c, call, DIAG_MODEL, "the step along axis %u is 0", d);
-        step[i] = step[i] > MAX_STEP ? MAX_STEP : step[i] < -MAX_STEP ? -MAX_STEP : step[i];     /* beyond the end as well */
+        /* beyond the end as well */
+        step[i] = step[i] > MAX_STEP ? MAX_STEP : step[i] < -MAX_STEP ? -MAX_STEP : step[i];
         cut[d] = cut_dim(c, x->dim[d], start.at[i], end.at[i], step[i]);
     }
     return true;
@@ -121,7 +133,7 @@ expand_slice(Build *b)
     return make_finish(&m, axis, make_load(&m, 0, at));
 }
 
-/* ---- split ------------------------------------------------------------------------------------------------ */
+/* ---- split ----------------------------------------------------------------------------------- */
 
 static bool
 split_sizes(Ctx *c, const OpCall *call, uint32_t axis, const Expr **size)
@@ -134,10 +146,12 @@ split_sizes(Ctx *c, const OpCall *call, uint32_t axis, const Expr **size)
         if (!op_param(c, call, 1, "split", &given))
             return false;
         if (given.n != n)
-            return op_fail(c, call, DIAG_MODEL, "input 1 (split) has %u entries for %u outputs", given.n, call->nout);
+            return op_fail(c, call, DIAG_MODEL, "input 1 (split) has %u entries for %u outputs",
+                           given.n, call->nout);
         for (uint32_t i = 0; i < n; i++)
             total = expr_add(c, total, size[i] = given.at[i]);
-        return op_require_eq(c, call, total, dim, "the sum of the parts and the axis that is split");
+        return op_require_eq(c, call, total, dim,
+                             "the sum of the parts and the axis that is split");
     }
     if (expr_const(dim, &whole)) {
         int64_t part = (whole + n - 1) / n;
@@ -152,7 +166,8 @@ split_sizes(Ctx *c, const OpCall *call, uint32_t axis, const Expr **size)
         part = expr_div(c, dim, expr_int(c, n));
     for (int64_t i = 0; i < n; i++)
         size[i] = part;
-    return op_require_eq(c, call, dim, expr_scale(c, part, n), "the axis that is split and a multiple of its equal parts");
+    return op_require_eq(c, call, dim, expr_scale(c, part, n),
+                         "the axis that is split and a multiple of its equal parts");
 }
 
 bool
@@ -199,7 +214,7 @@ expand_split(Build *b)
     return true;
 }
 
-/* ---- concat ------------------------------------------------------------------------------------------------ */
+/* ---- concat ---------------------------------------------------------------------------------- */
 
 bool
 infer_concat(Ctx *c, const OpCall *call, const Type **out)
@@ -221,7 +236,8 @@ infer_concat(Ctx *c, const OpCall *call, const Type **out)
         for (uint32_t d = 0; d < rank; d++)
             if (d == axis)
                 dim[d] = expr_add(c, dim[d], x->dim[d]);
-            else if (!op_require_eq(c, call, dim[d], x->dim[d], arena_printf(c->arena, "axis %u of inputs 0 and %u", d, i)))
+            else if (!op_require_eq(c, call, dim[d], x->dim[d],
+                                    arena_printf(c->arena, "axis %u of inputs 0 and %u", d, i)))
                 return false;
             else if (expr_const(x->dim[d], NULL))
                 dim[d] = x->dim[d];
@@ -230,10 +246,16 @@ infer_concat(Ctx *c, const OpCall *call, const Type **out)
     return true;
 }
 
-typedef struct { Ctx *c; Making *m; uint32_t d; const Expr **axis, **first; } Concat;
+typedef struct {
+    Ctx *c;
+    Making *m;
+    uint32_t d;
+    const Expr **axis, **first;
+} Concat;
 
-/* Element i of inputs [from, to) of the concatenation: i < first[mid] ? of the left half : of the right half. A chain would
- * be as deep as the inputs are many, and models give hundreds. Two and three inputs are the chain. */
+/* Element i of inputs [from, to) of the concatenation: i < first[mid] ? of the left half : of the
+ * right half. A chain would be as deep as the inputs are many, and models give hundreds. Two and
+ * three inputs are the chain. */
 static const Scalar *
 concat_of(const Concat *v, uint32_t from, uint32_t to)
 {
@@ -247,7 +269,9 @@ concat_of(const Concat *v, uint32_t from, uint32_t to)
     }
     uint32_t mid = from + (to - from) / 2;
     const Scalar *left = concat_of(v, from, mid), *right = concat_of(v, mid, to);
-    return scalar_select(c, scalar_2(c, S_LT, scalar_index(c, v->axis[v->d]), scalar_index(c, v->first[mid])), left, right);
+    return scalar_select(
+        c, scalar_2(c, S_LT, scalar_index(c, v->axis[v->d]), scalar_index(c, v->first[mid])), left,
+        right);
 }
 
 /* One value of several along dimension d. */
@@ -265,7 +289,7 @@ concat_nest(Build *b, uint32_t d, const char *suffix, const uint32_t *part, uint
         begin = expr_add(c, begin, build_type(b, part[i])->dim[d]);
     }
     make_out_over(&m, "o", to, axis);
-    return make_finish(&m, axis, concat_of(&(Concat){c, &m, d, axis, first}, 0, n));
+    return make_finish(&m, axis, concat_of(&(Concat){ c, &m, d, axis, first }, 0, n));
 }
 
 /* Empty inputs take no part. Of many, some are put together first. */
@@ -290,7 +314,8 @@ expand_concat(Build *b)
                 all = expr_add(c, all, build_type(b, part[i + k])->dim[d]);
             memcpy(dim, b->out[0]->dim, sizeof dim);
             dim[d] = all;
-            uint32_t to = some == 1 ? part[i] : build_value(b, b->out[0]->dtype, b->out[0]->rank, dim);
+            uint32_t to =
+                some == 1 ? part[i] : build_value(b, b->out[0]->dtype, b->out[0]->rank, dim);
             if (some > 1 && !concat_nest(b, d, "some", part + i, some, to))
                 return false;
             part[left++] = to;
@@ -299,7 +324,7 @@ expand_concat(Build *b)
     return concat_nest(b, d, NULL, part, n, build_out(b, 0));
 }
 
-/* ---- pad ---------------------------------------------------------------------------------------------------- */
+/* ---- pad ------------------------------------------------------------------------------------- */
 
 /* Elements added before and after each axis; negative ones are cut off. */
 static bool
@@ -318,7 +343,9 @@ pad_widths(Ctx *c, const OpCall *call, const Expr **before, const Expr **after)
     if (has_in(call, 3) && !op_param_ints(c, call, 3, "axes", TN_MAX_RANK, axis, &n))
         return false;
     if (pads.n != 2 * n)
-        return op_fail(c, call, DIAG_MODEL, "input 1 (pads) has %u entries for %u axes; two for each are needed", pads.n, n);
+        return op_fail(c, call, DIAG_MODEL,
+                       "input 1 (pads) has %u entries for %u axes; two for each are needed", pads.n,
+                       n);
     for (uint32_t i = 0; i < n; i++) {
         uint32_t d;
         if (!op_axis(c, call, "an entry of axes", axis[i], rank, &d))
@@ -334,23 +361,34 @@ static const Expr *
 pad_left(Ctx *c, const Expr *n, const Expr *before, const Expr *after)
 {
     const Expr *zero = expr_int(c, 0);
-    return expr_sub(c, expr_sub(c, n, expr_max(c, zero, expr_sub(c, zero, before))), expr_max(c, zero, expr_sub(c, zero, after)));
+    return expr_sub(c, expr_sub(c, n, expr_max(c, zero, expr_sub(c, zero, before))),
+                    expr_max(c, zero, expr_sub(c, zero, after)));
 }
 
-/* Are there elements to fill axis d with? An open one is reflected once: where its ends are many sizes away, that would take a division for each element. */
+/* Are there elements to fill axis d with? An open one is reflected once: where its ends are many
+ * sizes away, that would take a division for each element. */
 static bool
-pad_has_source(Ctx *c, const OpCall *call, char mode, uint32_t d, const Expr *before, const Expr *after)
+pad_has_source(Ctx *c, const OpCall *call, char mode, uint32_t d, const Expr *before,
+               const Expr *after)
 {
-    const Expr *n = call->in[0]->dim[d], *zero = expr_int(c, 0), *one = expr_int(c, 1), *left = pad_left(c, n, before, after);
+    const Expr *n = call->in[0]->dim[d], *zero = expr_int(c, 0), *one = expr_int(c, 1),
+               *left = pad_left(c, n, before, after);
 
     if (expr_le(c, NULL, before, zero) == YES && expr_le(c, NULL, after, zero) == YES)
         return true;
-    if (!op_require_le(c, call, one, left, arena_printf(c->arena, "an element to fill axis %u with", d)))
+    if (!op_require_le(c, call, one, left,
+                       arena_printf(c->arena, "an element to fill axis %u with", d)))
         return false;
     if (mode != 'r' || expr_const(n, NULL))
         return true;
-    return op_require_le(c, call, expr_offset(c, before, 1), n, arena_printf(c->arena, "what is reflected before axis %u, with its edge, and the axis", d))
-        && op_require_le(c, call, expr_offset(c, after, 1), n, arena_printf(c->arena, "what is reflected behind axis %u, with its edge, and the axis", d));
+    return op_require_le(
+               c, call, expr_offset(c, before, 1), n,
+               arena_printf(c->arena,
+                            "what is reflected before axis %u, with its edge, and the axis", d)) &&
+           op_require_le(
+               c, call, expr_offset(c, after, 1), n,
+               arena_printf(c->arena,
+                            "what is reflected behind axis %u, with its edge, and the axis", d));
 }
 
 bool
@@ -360,8 +398,11 @@ infer_pad(Ctx *c, const OpCall *call, const Type **out)
     const Expr *before[TN_MAX_RANK], *after[TN_MAX_RANK], *dim[TN_MAX_RANK];
     const char *mode = op_string(c, call, "mode");
 
-    if (strcmp(mode, "constant") && strcmp(mode, "reflect") && strcmp(mode, "edge") && strcmp(mode, "wrap"))
-        return op_fail(c, call, DIAG_UNSUPPORTED, "attribute \"mode\" is \"%s\"; constant, reflect, edge and wrap exist", mode);
+    if (strcmp(mode, "constant") && strcmp(mode, "reflect") && strcmp(mode, "edge") &&
+        strcmp(mode, "wrap"))
+        return op_fail(c, call, DIAG_UNSUPPORTED,
+                       "attribute \"mode\" is \"%s\"; constant, reflect, edge and wrap exist",
+                       mode);
     if (!op_same_dtype(c, call, 0, 2) || !pad_widths(c, call, before, after))
         return false;
     for (uint32_t d = 0; d < x->rank; d++) {
@@ -373,7 +414,8 @@ infer_pad(Ctx *c, const OpCall *call, const Type **out)
     return true;
 }
 
-/* Where an index outside [0, n) reads instead. What wraps does so around the elements that negative widths leave. */
+/* Where an index outside [0, n) reads instead. What wraps does so around the elements that negative
+ * widths leave. */
 static const Expr *
 fold_index(Ctx *c, char mode, const Expr *i, const Expr *n, const Expr *before, const Expr *after)
 {
@@ -383,10 +425,16 @@ fold_index(Ctx *c, char mode, const Expr *i, const Expr *n, const Expr *before, 
         return expr_max(c, zero, expr_min(c, i, last));
     if (mode == 'w') {
         const Expr *cut = expr_max(c, zero, expr_sub(c, zero, before));
-        return expr_add(c, expr_mod(c, expr_sub(c, i, cut), expr_max(c, expr_int(c, 1), pad_left(c, n, before, after))), cut);
+        return expr_add(c,
+                        expr_mod(c, expr_sub(c, i, cut),
+                                 expr_max(c, expr_int(c, 1), pad_left(c, n, before, after))),
+                        cut);
     }
-    if (expr_const(n, NULL) && (expr_le(c, NULL, before, last) != YES || expr_le(c, NULL, after, last) != YES)) {      /* to and fro, as often as it takes */
-        const Expr *period = expr_max(c, expr_int(c, 1), expr_scale(c, last, 2)), *at = expr_mod(c, i, period);
+    /* to and fro, as often as it takes */
+    if (expr_const(n, NULL) &&
+        (expr_le(c, NULL, before, last) != YES || expr_le(c, NULL, after, last) != YES)) {
+        const Expr *period = expr_max(c, expr_int(c, 1), expr_scale(c, last, 2)),
+                   *at = expr_mod(c, i, period);
         return expr_min(c, at, expr_sub(c, period, at));
     }
     const Expr *up = expr_max(c, i, expr_sub(c, zero, i)), *over = expr_sub(c, last, up);
@@ -398,7 +446,8 @@ expand_pad(Build *b)
 {
     Ctx *c = b->c;
     const Type *x = b->call->in[0];
-    const Expr *before[TN_MAX_RANK], *after[TN_MAX_RANK], *axis[TN_MAX_RANK], *at[TN_MAX_RANK], *zero[TN_MAX_RANK];
+    const Expr *before[TN_MAX_RANK], *after[TN_MAX_RANK], *axis[TN_MAX_RANK], *at[TN_MAX_RANK],
+        *zero[TN_MAX_RANK];
     char mode = op_string(c, b->call, "mode")[0];
     Making m = make_begin(b, NULL);
     const Scalar *inside = NULL, *value = scalar_number(c, x->dtype, 0), *v;
@@ -431,6 +480,7 @@ expand_pad(Build *b)
     else if (value->op == S_CONST)
         v = nest_load_or(&m.nb, 0, at, value);
     else
-        v = inside ? scalar_select(c, inside, nest_load(&m.nb, 0, at), value) : nest_load(&m.nb, 0, at);
+        v = inside ? scalar_select(c, inside, nest_load(&m.nb, 0, at), value)
+                   : nest_load(&m.nb, 0, at);
     return make_finish(&m, axis, v);
 }

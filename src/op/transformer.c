@@ -1,4 +1,5 @@
-/* transformer: what stands around attention: rotary positions, caches, linear attention, short convolutions. */
+/* transformer: what stands around attention: rotary positions, caches, linear attention, short
+ * convolutions. */
 #include "op/internal.h"
 
 #include <string.h>
@@ -8,12 +9,17 @@ need_floats(Ctx *c, const OpCall *call, uint32_t i)
 {
     if (dtype_is_float(call->in[i]->dtype))
         return true;
-    return op_fail(c, call, DIAG_MODEL, "input %u is %s; its elements must be floats", i, type_str(c, call->in[i]));
+    return op_fail(c, call, DIAG_MODEL, "input %u is %s; its elements must be floats", i,
+                   type_str(c, call->in[i]));
 }
 
-/* ---- rotary_embedding: x[b,h,n,d] or [b,n,h*d], cos and sin [b,n,r/2], or [positions,r/2] with positions[b,n]; b or n of these may be 1 ---- */
+/* ---- rotary_embedding: x[b,h,n,d] or [b,n,h*d], cos and sin [b,n,r/2], or [positions,r/2] with
+ * positions[b,n]; b or n of these may be 1  */
 
-typedef struct { bool flat; const Expr *size, *half; } Rotary;
+typedef struct {
+    bool flat;
+    const Expr *size, *half;
+} Rotary;
 
 static bool
 rotary_of(Ctx *c, const OpCall *call, Rotary *r)
@@ -22,15 +28,23 @@ rotary_of(Ctx *c, const OpCall *call, Rotary *r)
     int64_t heads = op_int(call, "num_heads"), turned = op_int(call, "rotary_embedding_dim");
 
     if (x->rank != 3 && x->rank != 4)
-        return op_fail(c, call, DIAG_MODEL, "input 0 is %s, of rank %u; rank 3 or 4 is needed", type_str(c, x), x->rank);
+        return op_fail(c, call, DIAG_MODEL, "input 0 is %s, of rank %u; rank 3 or 4 is needed",
+                       type_str(c, x), x->rank);
     r->flat = x->rank == 3;
     if (r->flat && heads < 1)
-        return op_fail(c, call, DIAG_MODEL, "attribute \"num_heads\" is %lld; an input of rank 3 needs the number of heads", (long long)heads);
+        return op_fail(
+            c, call, DIAG_MODEL,
+            "attribute \"num_heads\" is %lld; an input of rank 3 needs the number of heads",
+            (long long)heads);
     r->size = r->flat ? expr_div(c, x->dim[2], expr_int(c, heads)) : x->dim[3];
-    r->half = turned > 0 ? expr_int(c, turned / 2) : expr_simplify(c, NULL, expr_div(c, r->size, expr_int(c, 2)));
-    return op_rank_is(c, call, 1, has_in(call, 3) ? 2 : 3)
-        && (!r->flat || op_require_multiple(c, call, x->dim[2], expr_int(c, heads), "the last axis of input 0 and heads times their size"))
-        && op_require_eq(c, call, cache->dim[cache->rank - 1], r->half, "the last axis of the cosines and half the rotated size");
+    r->half = turned > 0 ? expr_int(c, turned / 2)
+                         : expr_simplify(c, NULL, expr_div(c, r->size, expr_int(c, 2)));
+    return op_rank_is(c, call, 1, has_in(call, 3) ? 2 : 3) &&
+           (!r->flat ||
+            op_require_multiple(c, call, x->dim[2], expr_int(c, heads),
+                                "the last axis of input 0 and heads times their size")) &&
+           op_require_eq(c, call, cache->dim[cache->rank - 1], r->half,
+                         "the last axis of the cosines and half the rotated size");
 }
 
 /* Input i has a row for each sequence and token of x, or one for all. */
@@ -41,7 +55,10 @@ has_rows_of(Ctx *c, const OpCall *call, uint32_t i, const Rotary *r)
     const Expr *want[] = { x->dim[0], x->dim[r->flat ? 1 : 2] };
 
     for (uint32_t d = 0; d < 2; d++)
-        if (!op_broadcast_into(c, call, t->dim[d], want[d], arena_printf(c->arena, "axis %u of input %u and %s of what is turned", d, i, d ? "tokens" : "the batch")))
+        if (!op_broadcast_into(c, call, t->dim[d], want[d],
+                               arena_printf(c->arena,
+                                            "axis %u of input %u and %s of what is turned", d, i,
+                                            d ? "tokens" : "the batch")))
             return false;
     return true;
 }
@@ -51,14 +68,17 @@ infer_rotary(Ctx *c, const OpCall *call, const Type **out)
 {
     Rotary r;
 
-    if (!need_floats(c, call, 0) || !op_same_dtype(c, call, 0, 1) || !op_same_dtype(c, call, 0, 2) || !rotary_of(c, call, &r)
-        || !op_rank_is(c, call, 2, call->in[1]->rank))
+    if (!need_floats(c, call, 0) || !op_same_dtype(c, call, 0, 1) ||
+        !op_same_dtype(c, call, 0, 2) || !rotary_of(c, call, &r) ||
+        !op_rank_is(c, call, 2, call->in[1]->rank))
         return false;
     for (uint32_t d = 0; d < call->in[1]->rank; d++)
-        if (!op_require_eq(c, call, call->in[1]->dim[d], call->in[2]->dim[d], arena_printf(c->arena, "axis %u of cosines and sines", d)))
+        if (!op_require_eq(c, call, call->in[1]->dim[d], call->in[2]->dim[d],
+                           arena_printf(c->arena, "axis %u of cosines and sines", d)))
             return false;
     out[0] = call->in[0];
-    return (!has_in(call, 3) || op_rank_is(c, call, 3, 2)) && has_rows_of(c, call, has_in(call, 3) ? 3 : 1, &r);
+    return (!has_in(call, 3) || op_rank_is(c, call, 3, 2)) &&
+           has_rows_of(c, call, has_in(call, 3) ? 3 : 1, &r);
 }
 
 bool
@@ -75,16 +95,18 @@ expand_rotary(Build *b)
     build_name(b, "rows", call->in[1]->dim[0]);
     bool pairs = op_int(call, "interleaved") != 0, by_position = has_in(call, 3);
     const Type *rows = call->in[by_position ? 3 : 1];
-    const char *at = arena_printf(a, "%s, %s", build_along(b, rows->dim[0], call->in[0]->dim[0], "b", "by"),
-                                  build_along(b, rows->dim[1], call->in[0]->dim[r.flat ? 1 : 2], "n", "step"));
+    const char *at =
+        arena_printf(a, "%s, %s", build_along(b, rows->dim[0], call->in[0]->dim[0], "b", "by"),
+                     build_along(b, rows->dim[1], call->in[0]->dim[r.flat ? 1 : 2], "n", "step"));
     const char *row = by_position ? arena_printf(a, "at(i64(p[%s]), rows)", at) : at;
     const char *read = r.flat ? "x[b, n, f - d + %s]" : "x[b, h, n, %s]";
     const char *back = pairs ? "d - 1" : "d - half", *ahead = pairs ? "d + 1" : "d + half";
 #define AT(index) arena_printf(a, read, index)
 #define CACHE(name) arena_printf(a, "%s[%s, %s]", name, row, pairs ? "d // 2" : "d % half")
-    const char *text = arena_printf(a, "%sd < 2*half ? (%s ? %s * %s - %s * %s : %s * %s + %s * %s) : %s",
-                                    r.flat ? "let d = f % size in " : "", pairs ? "d % 2 == 0" : "d < half",
-                                    CACHE("c"), AT("d"), CACHE("s"), AT(ahead), CACHE("s"), AT(back), CACHE("c"), AT("d"), AT("d"));
+    const char *text = arena_printf(
+        a, "%sd < 2*half ? (%s ? %s * %s - %s * %s : %s * %s + %s * %s) : %s",
+        r.flat ? "let d = f % size in " : "", pairs ? "d % 2 == 0" : "d < half", CACHE("c"),
+        AT("d"), CACHE("s"), AT(ahead), CACHE("s"), AT(back), CACHE("c"), AT("d"), AT("d"));
 #undef AT
 #undef CACHE
     uint32_t with[] = { 0, 1, 2, 3, build_out(b, 0) }, without[] = { 0, 1, 2, build_out(b, 0) };
@@ -93,7 +115,7 @@ expand_rotary(Build *b)
                        : build_text(b, NULL, "x c s -> o", without, "o[%s] = %s", left, text);
 }
 
-/* ---- tensor_scatter: a cache with rows from write_indices[batch] on replaced ----------------------------------- */
+/* ---- tensor_scatter: a cache with rows from write_indices[batch] on replaced ----------------- */
 
 bool
 infer_tensor_scatter(Ctx *c, const OpCall *call, const Type **out)
@@ -101,18 +123,26 @@ infer_tensor_scatter(Ctx *c, const OpCall *call, const Type **out)
     const Type *x = call->in[0], *u = call->in[1];
     uint32_t axis;
 
-    if (!op_same_dtype(c, call, 0, 1) || !op_rank_at_least(c, call, 0, 2) || !op_rank_is(c, call, 1, x->rank) || !op_axis_attr(c, call, x->rank, &axis))
+    if (!op_same_dtype(c, call, 0, 1) || !op_rank_at_least(c, call, 0, 2) ||
+        !op_rank_is(c, call, 1, x->rank) || !op_axis_attr(c, call, x->rank, &axis))
         return false;
     if (axis == 0)
         return op_fail(c, call, DIAG_MODEL, "axis is the batch axis; another is needed");
     if (!op_string_is(call, "mode", "linear") && !op_string_is(call, "mode", "circular"))
-        return op_fail(c, call, DIAG_MODEL, "attribute \"mode\" is \"%s\"; linear and circular exist", op_string(c, call, "mode"));
+        return op_fail(c, call, DIAG_MODEL,
+                       "attribute \"mode\" is \"%s\"; linear and circular exist",
+                       op_string(c, call, "mode"));
     for (uint32_t d = 0; d < x->rank; d++)
-        if (d != axis && !op_require_eq(c, call, x->dim[d], u->dim[d], arena_printf(c->arena, "axis %u of the cache and of the update", d)))
+        if (d != axis &&
+            !op_require_eq(c, call, x->dim[d], u->dim[d],
+                           arena_printf(c->arena, "axis %u of the cache and of the update", d)))
             return false;
     if (expr_le(c, NULL, u->dim[axis], x->dim[axis]) == NO)
-        return op_fail(c, call, DIAG_MODEL, "an update of %s rows does not fit a cache of %s", expr_str(c, u->dim[axis]), expr_str(c, x->dim[axis]));
-    if (has_in(call, 2) && (!op_rank_is(c, call, 2, 1) || !op_require_eq(c, call, call->in[2]->dim[0], x->dim[0], "the number of write_indices and the batch")))
+        return op_fail(c, call, DIAG_MODEL, "an update of %s rows does not fit a cache of %s",
+                       expr_str(c, u->dim[axis]), expr_str(c, x->dim[axis]));
+    if (has_in(call, 2) &&
+        (!op_rank_is(c, call, 2, 1) || !op_require_eq(c, call, call->in[2]->dim[0], x->dim[0],
+                                                      "the number of write_indices and the batch")))
         return false;
     out[0] = x;
     return true;
@@ -131,36 +161,50 @@ expand_tensor_scatter(Build *b)
     build_name(b, "new", call->in[1]->dim[axis]);
     build_name(b, "rows", call->in[0]->dim[axis]);
     const char *all = axes_text(a, 0, rank), *rest = axes_text(a, axis + 1, rank);
-    const char *row = placed ? arena_printf(a, "i%u - i64(w[i0])", axis) : arena_printf(a, "i%u", axis);
+    const char *row =
+        placed ? arena_printf(a, "i%u - i64(w[i0])", axis) : arena_printf(a, "i%u", axis);
     if (circular)
         row = arena_printf(a, "(%s) %% rows", row);
     uint32_t with[] = { 0, 1, 2, build_out(b, 0) }, without[] = { 0, 1, build_out(b, 0) };
-    const char *text = arena_printf(a, "o[%s] = let r = %s in and(0 <= r, r < new) ? u[%s, r%s%s] : x[%s]", all, row, axes_text(a, 0, axis),
-                                    *rest ? ", " : "", rest, all);
-    return placed ? build_text(b, NULL, "x u w -> o", with, "%s", text) : build_text(b, NULL, "x u -> o", without, "%s", text);
+    const char *text =
+        arena_printf(a, "o[%s] = let r = %s in and(0 <= r, r < new) ? u[%s, r%s%s] : x[%s]", all,
+                     row, axes_text(a, 0, axis), *rest ? ", " : "", rest, all);
+    return placed ? build_text(b, NULL, "x u w -> o", with, "%s", text)
+                  : build_text(b, NULL, "x u -> o", without, "%s", text);
 }
 
-/* ---- causal_conv: each channel convolved with its own k weights, the k - 1 inputs before the first given ---------- */
+/* ---- causal_conv: each channel convolved with its own k weights, the k - 1 inputs before the
+ * first given  */
 
 bool
 infer_causal_conv(Ctx *c, const OpCall *call, const Type **out)
 {
     const Type *x = call->in[0], *w = call->in[1];
 
-    if (!need_floats(c, call, 0) || !op_rank_is(c, call, 0, 3) || !op_rank_is(c, call, 1, 3) || !op_same_dtype(c, call, 0, 1)
-        || !op_require_eq(c, call, w->dim[0], x->dim[1], "the channels of weights and input")
-        || !op_require_eq(c, call, w->dim[1], expr_int(c, 1), "axis 1 of the weights and one channel of each"))
+    if (!need_floats(c, call, 0) || !op_rank_is(c, call, 0, 3) || !op_rank_is(c, call, 1, 3) ||
+        !op_same_dtype(c, call, 0, 1) ||
+        !op_require_eq(c, call, w->dim[0], x->dim[1], "the channels of weights and input") ||
+        !op_require_eq(c, call, w->dim[1], expr_int(c, 1),
+                       "axis 1 of the weights and one channel of each"))
         return false;
-    if (!op_string_is(call, "activation", "none") && !op_string_is(call, "activation", "silu") && !op_string_is(call, "activation", "swish"))
-        return op_fail(c, call, DIAG_MODEL, "attribute \"activation\" is \"%s\"; none, silu and swish exist", op_string(c, call, "activation"));
+    if (!op_string_is(call, "activation", "none") && !op_string_is(call, "activation", "silu") &&
+        !op_string_is(call, "activation", "swish"))
+        return op_fail(c, call, DIAG_MODEL,
+                       "attribute \"activation\" is \"%s\"; none, silu and swish exist",
+                       op_string(c, call, "activation"));
     const Expr *state[] = { x->dim[0], x->dim[1], expr_offset(c, w->dim[2], -1) };
-    if (has_in(call, 2) && (!op_rank_is(c, call, 2, 1) || !op_require_eq(c, call, call->in[2]->dim[0], x->dim[1], "the extent of the bias and the channels")))
+    if (has_in(call, 2) &&
+        (!op_rank_is(c, call, 2, 1) || !op_require_eq(c, call, call->in[2]->dim[0], x->dim[1],
+                                                      "the extent of the bias and the channels")))
         return false;
     if (has_in(call, 3)) {
         if (!op_rank_is(c, call, 3, 3))
             return false;
         for (uint32_t d = 0; d < 3; d++)
-            if (!op_require_eq(c, call, call->in[3]->dim[d], state[d], arena_printf(c->arena, "axis %u of the state and of what comes before the input", d)))
+            if (!op_require_eq(
+                    c, call, call->in[3]->dim[d], state[d],
+                    arena_printf(c->arena,
+                                 "axis %u of the state and of what comes before the input", d)))
                 return false;
     }
     out[0] = x;
@@ -173,7 +217,8 @@ bool
 expand_causal_conv(Build *b)
 {
     const OpCall *call = b->call;
-    bool bias = has_in(call, 2), past = has_in(call, 3), acts = !op_string_is(call, "activation", "none");
+    bool bias = has_in(call, 2), past = has_in(call, 3),
+         acts = !op_string_is(call, "activation", "none");
     const Type *x = call->in[0];
     uint32_t value[6] = { 0, 1 }, n = 2;
     Text params = { .arena = b->c->arena };
@@ -192,20 +237,28 @@ expand_causal_conv(Build *b)
     text_add(&params, " -> o");
     uint32_t sum = acts ? build_value(b, compute_type(x->dtype), 3, x->dim) : build_out(b, 0);
     value[n] = sum;
-    if (!build_text(b, acts ? "sum" : NULL, text_str(&params), value, "o[b, c, l] = (sum r<before + 1>: %s * w[c, 0, r])%s",
-                    past ? "(l + r < before ? p[b, c, l + r] : x[b, c, l + r - before])" : "x[b, c, l + r - before | 0]", bias ? " + bias[c]" : ""))
+    if (!build_text(b, acts ? "sum" : NULL, text_str(&params), value,
+                    "o[b, c, l] = (sum r<before + 1>: %s * w[c, 0, r])%s",
+                    past ? "(l + r < before ? p[b, c, l + r] : x[b, c, l + r - before])"
+                         : "x[b, c, l + r - before | 0]",
+                    bias ? " + bias[c]" : ""))
         return false;
     uint32_t act[] = { sum, build_out(b, 0) };
-    if (acts && !build_text(b, NULL, "x -> o", act, "o[b, c, l] = x[b, c, l] * sigmoid(x[b, c, l])"))
+    if (acts &&
+        !build_text(b, NULL, "x -> o", act, "o[b, c, l] = x[b, c, l] * sigmoid(x[b, c, l])"))
         return false;
     if (call->nout < 2 || !b->out[1])
         return true;
     uint32_t with[] = { 0, 3, build_out(b, 1) }, without[] = { 0, build_out(b, 1) };
-    return past ? build_text(b, "state", "x p -> o", with, "o[b, c, i] = length + i < before ? p[b, c, length + i] : x[b, c, length + i - before]")
-                : build_text(b, "state", "x -> o", without, "o[b, c, i] = x[b, c, length + i - before | 0]");
+    return past ? build_text(b, "state", "x p -> o", with,
+                             "o[b, c, i] = length + i < before ? p[b, c, length + i] : x[b, c, "
+                             "length + i - before]")
+                : build_text(b, "state", "x -> o", without,
+                             "o[b, c, i] = x[b, c, length + i - before | 0]");
 }
 
-/* ---- linear_attention: a state [b,h,k,v] that decays, is corrected, and gains k v' at every step ------------------- */
+/* ---- linear_attention: a state [b,h,k,v] that decays, is corrected, and gains k v' at every step
+ *  */
 
 enum { QUERY, KEY, VALUE, STATE, DECAY, BETA };
 
@@ -215,7 +268,8 @@ heads_given(Ctx *c, const OpCall *call, int64_t *heads, int64_t *kv_heads)
     *heads = op_int(call, "q_num_heads");
     *kv_heads = op_int(call, "kv_num_heads");
     if (*heads < 1 || *kv_heads < 1 || *heads % *kv_heads)
-        return op_fail(c, call, DIAG_MODEL, "%lld heads of queries cannot share %lld heads of keys", (long long)*heads, (long long)*kv_heads);
+        return op_fail(c, call, DIAG_MODEL, "%lld heads of queries cannot share %lld heads of keys",
+                       (long long)*heads, (long long)*kv_heads);
     return true;
 }
 
@@ -233,29 +287,47 @@ infer_linear_attention(Ctx *c, const OpCall *call, const Type **out)
     bool gated = strstr(rule, "gated") != NULL, delta = strstr(rule, "delta") != NULL;
     int64_t heads, kv;
 
-    if (strcmp(rule, "linear") && strcmp(rule, "gated") && strcmp(rule, "delta") && strcmp(rule, "gated_delta"))
-        return op_fail(c, call, DIAG_MODEL, "attribute \"update_rule\" is \"%s\"; linear, gated, delta and gated_delta exist", rule);
+    if (strcmp(rule, "linear") && strcmp(rule, "gated") && strcmp(rule, "delta") &&
+        strcmp(rule, "gated_delta"))
+        return op_fail(
+            c, call, DIAG_MODEL,
+            "attribute \"update_rule\" is \"%s\"; linear, gated, delta and gated_delta exist",
+            rule);
     if (gated != has_in(call, DECAY) || delta != has_in(call, BETA))
-        return op_fail(c, call, DIAG_MODEL, "update_rule \"%s\" %s a decay and %s a beta", rule, gated ? "needs" : "has no", delta ? "needs" : "has no");
+        return op_fail(c, call, DIAG_MODEL, "update_rule \"%s\" %s a decay and %s a beta", rule,
+                       gated ? "needs" : "has no", delta ? "needs" : "has no");
     if (!heads_given(c, call, &heads, &kv))
         return false;
     for (uint32_t i = 0; i < call->nin; i++)
-        if (has_in(call, i) && (!need_floats(c, call, i) || !op_rank_is(c, call, i, i == STATE ? 4 : 3)
-            || !op_require_eq(c, call, call->in[i]->dim[0], call->in[0]->dim[0], arena_printf(c->arena, "the batches of inputs %u and 0", i))
-            || (i != STATE && !op_require_eq(c, call, call->in[i]->dim[1], call->in[0]->dim[1], arena_printf(c->arena, "the lengths of inputs %u and 0", i)))))
+        if (has_in(call, i) &&
+            (!need_floats(c, call, i) || !op_rank_is(c, call, i, i == STATE ? 4 : 3) ||
+             !op_require_eq(c, call, call->in[i]->dim[0], call->in[0]->dim[0],
+                            arena_printf(c->arena, "the batches of inputs %u and 0", i)) ||
+             (i != STATE &&
+              !op_require_eq(c, call, call->in[i]->dim[1], call->in[0]->dim[1],
+                             arena_printf(c->arena, "the lengths of inputs %u and 0", i)))))
             return false;
     const Type *q = call->in[QUERY], *v = call->in[VALUE];
-    const Expr *k_size = expr_div(c, q->dim[2], expr_int(c, heads)), *v_size = expr_div(c, v->dim[2], expr_int(c, kv));
-    const Expr *dim[] = { q->dim[0], q->dim[1], expr_scale(c, v_size, heads) }, *state[] = { q->dim[0], expr_int(c, kv), k_size, v_size };
-    if (!op_require_multiple(c, call, q->dim[2], expr_int(c, heads), "the last axis of the queries and heads times their size")
-        || !op_require_eq(c, call, call->in[KEY]->dim[2], expr_scale(c, k_size, kv), "the last axis of the keys and heads times their size")
-        || !op_require_multiple(c, call, v->dim[2], expr_int(c, kv), "the last axis of the values and heads times their size")
-        || (gated && !decays_by_head(c, call, k_size, kv)
-            && !op_require_eq(c, call, call->in[DECAY]->dim[2], expr_scale(c, k_size, kv), "the last axis of the decay and heads times the size of their keys"))
-        || (delta && !expr_is(call->in[BETA]->dim[2], 1) && !op_require_eq(c, call, call->in[BETA]->dim[2], expr_int(c, kv), "the last axis of beta and the heads")))
+    const Expr *k_size = expr_div(c, q->dim[2], expr_int(c, heads)),
+               *v_size = expr_div(c, v->dim[2], expr_int(c, kv));
+    const Expr *dim[] = { q->dim[0], q->dim[1], expr_scale(c, v_size, heads) },
+               *state[] = { q->dim[0], expr_int(c, kv), k_size, v_size };
+    if (!op_require_multiple(c, call, q->dim[2], expr_int(c, heads),
+                             "the last axis of the queries and heads times their size") ||
+        !op_require_eq(c, call, call->in[KEY]->dim[2], expr_scale(c, k_size, kv),
+                       "the last axis of the keys and heads times their size") ||
+        !op_require_multiple(c, call, v->dim[2], expr_int(c, kv),
+                             "the last axis of the values and heads times their size") ||
+        (gated && !decays_by_head(c, call, k_size, kv) &&
+         !op_require_eq(c, call, call->in[DECAY]->dim[2], expr_scale(c, k_size, kv),
+                        "the last axis of the decay and heads times the size of their keys")) ||
+        (delta && !expr_is(call->in[BETA]->dim[2], 1) &&
+         !op_require_eq(c, call, call->in[BETA]->dim[2], expr_int(c, kv),
+                        "the last axis of beta and the heads")))
         return false;
     for (uint32_t d = 1; has_in(call, STATE) && d < 4; d++)
-        if (!op_require_eq(c, call, call->in[STATE]->dim[d], state[d], arena_printf(c->arena, "axis %u of the past state and of the state", d)))
+        if (!op_require_eq(c, call, call->in[STATE]->dim[d], state[d],
+                           arena_printf(c->arena, "axis %u of the past state and of the state", d)))
             return false;
     out[0] = type_new(c, q->dtype, 3, dim);
     if (call->nout > 1)
@@ -276,7 +348,8 @@ expand_linear_attention(Build *b)
         return false;
     bool gated = has_in(call, DECAY), delta = has_in(call, BETA), past = has_in(call, STATE);
     const Expr *k_size = expr_simplify(c, NULL, expr_div(c, q->dim[2], expr_int(c, heads)));
-    const Expr *v_size = expr_simplify(c, NULL, expr_div(c, call->in[VALUE]->dim[2], expr_int(c, kv)));
+    const Expr *v_size =
+        expr_simplify(c, NULL, expr_div(c, call->in[VALUE]->dim[2], expr_int(c, kv)));
     const Expr *dim[] = { q->dim[0], expr_int(c, kv), q->dim[1], k_size, v_size };
     uint32_t history = build_value(b, DT_F32, 5, dim), value[8] = { KEY, VALUE }, n = 2;
     Text params = { .arena = a };
@@ -305,25 +378,38 @@ expand_linear_attention(Build *b)
     value[n] = history;
     /* The state before this step, decayed: at key index x. */
     bool by_head = gated && decays_by_head(c, call, k_size, kv);
-    const char *before = past ? "(t == 0 ? f32(p[b, h, %s, m]) : s[b, h, t - 1, %s, m])" : "(t == 0 ? f32(0) : s[b, h, t - 1, %s, m])";
-    const char *decay = !gated ? "" : by_head ? " * exp(f32(g[b, t, h]))" : " * exp(f32(g[b, t, h*ks + %s]))";
-#define STATE_AT(x) arena_printf(a, "%s%s", past ? arena_printf(a, before, x, x) : arena_printf(a, before, x), arena_printf(a, decay, x))
+    const char *before = past ? "(t == 0 ? f32(p[b, h, %s, m]) : s[b, h, t - 1, %s, m])"
+                              : "(t == 0 ? f32(0) : s[b, h, t - 1, %s, m])";
+    const char *decay = !gated    ? ""
+                        : by_head ? " * exp(f32(g[b, t, h]))"
+                                  : " * exp(f32(g[b, t, h*ks + %s]))";
+#define STATE_AT(x)                                                                                \
+    arena_printf(a, "%s%s", past ? arena_printf(a, before, x, x) : arena_printf(a, before, x),     \
+                 arena_printf(a, decay, x))
     const char *gain = "f32(v[b, t, h*vs + m])";
     if (delta)
-        gain = arena_printf(a, "f32(beta[b, t, %s]) * (%s - (sum e<ks>: %s * f32(k[b, t, h*ks + e])))",
-                            expr_is(call->in[BETA]->dim[2], 1) ? "0" : "h", gain, STATE_AT("e"));
+        gain =
+            arena_printf(a, "f32(beta[b, t, %s]) * (%s - (sum e<ks>: %s * f32(k[b, t, h*ks + e])))",
+                         expr_is(call->in[BETA]->dim[2], 1) ? "0" : "h", gain, STATE_AT("e"));
     if (!build_text(b, "state", text_str(&params), value,
-                    "for b<batch>, h<heads>, t<steps>, d<ks>, m<vs>: s[b, h, t, d, m] = scan t: %s + f32(k[b, t, h*ks + d]) * (%s)", STATE_AT("d"), gain))
+                    "for b<batch>, h<heads>, t<steps>, d<ks>, m<vs>: s[b, h, t, d, m] = scan t: %s "
+                    "+ f32(k[b, t, h*ks + d]) * (%s)",
+                    STATE_AT("d"), gain))
         return false;
 #undef STATE_AT
     double scale = op_float(call, "scale");
     uint32_t read[] = { QUERY, history, build_out(b, 0) };
-    if (!build_text(b, NULL, "q s -> o", read, "o[b, t, f] = (sum d<ks>: f32(q[b, t, f // vs*ks + d]) * s[b, f // vs // group, t, d, f %% vs]) * (%s)",
+    if (!build_text(b, NULL, "q s -> o", read,
+                    "o[b, t, f] = (sum d<ks>: f32(q[b, t, f // vs*ks + d]) * s[b, f // vs // "
+                    "group, t, d, f %% vs]) * (%s)",
                     scale != 0 ? arena_printf(a, "%.17g", scale) : "1 / sqrt(f32(ks))"))
         return false;
     if (call->nout < 2 || !b->out[1])
         return true;
     uint32_t with[] = { history, STATE, build_out(b, 1) }, without[] = { history, build_out(b, 1) };
-    return past ? build_text(b, "present", "s p -> o", with, "o[b, h, d, m] = steps == 0 ? f32(p[b, h, d, m]) : s[b, h, steps - 1, d, m]")
-                : build_text(b, "present", "s -> o", without, "o[b, h, d, m] = steps == 0 ? 0 : s[b, h, steps - 1, d, m]");
+    return past ? build_text(
+                      b, "present", "s p -> o", with,
+                      "o[b, h, d, m] = steps == 0 ? f32(p[b, h, d, m]) : s[b, h, steps - 1, d, m]")
+                : build_text(b, "present", "s -> o", without,
+                             "o[b, h, d, m] = steps == 0 ? 0 : s[b, h, steps - 1, d, m]");
 }

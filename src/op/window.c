@@ -1,25 +1,28 @@
 /* window: operators that look at a window around each output point: convolutions and pools.
  *
  * Along each spatial axis, output point o and window point r read the input at
- * o * stride + r * dilation - before; what falls outside the input has the operator's outside value.
+ * o * stride + r * dilation - before; what falls outside the input has the operator's outside
+ * value.
  */
 #include "op/internal.h"
 
 #include <string.h>
 
 typedef struct {
-    uint32_t n;                                          /* spatial axes: 2 .. n + 1 of the tensors */
+    /* spatial axes: 2 .. n + 1 of the tensors */
+    uint32_t n;
     const Expr *in[TN_MAX_RANK], *kernel[TN_MAX_RANK], *out[TN_MAX_RANK];
     const Expr *before[TN_MAX_RANK], *after[TN_MAX_RANK];
     int64_t stride[TN_MAX_RANK], dilation[TN_MAX_RANK];
-    bool ceil, may_be_empty;                             /* may_be_empty: see shrink */
+    bool ceil, may_be_empty; /* may_be_empty: see shrink */
 } Window;
 
-/* ---- reading the attributes ------------------------------------------------------------------------------ */
+/* ---- reading the attributes ------------------------------------------------------------------ */
 
 /* An attribute of n integers, each at least `least`; all `otherwise` when absent. */
 static bool
-read_ints(Ctx *c, const OpCall *call, const char *name, uint32_t n, int64_t least, int64_t otherwise, int64_t *out)
+read_ints(Ctx *c, const OpCall *call, const char *name, uint32_t n, int64_t least,
+          int64_t otherwise, int64_t *out)
 {
     const Attr *a = attr_find(call->attrs, name);
 
@@ -28,13 +31,15 @@ read_ints(Ctx *c, const OpCall *call, const char *name, uint32_t n, int64_t leas
     if (!a || (a->kind == ATTR_INTS && a->n == 0))
         return true;
     if (a->kind != ATTR_INTS || a->n != n)
-        return op_fail(c, call, DIAG_MODEL, "attribute \"%s\" has %u entries, %u are needed for input 0, %s", name,
+        return op_fail(c, call, DIAG_MODEL,
+                       "attribute \"%s\" has %u entries, %u are needed for input 0, %s", name,
                        a->kind == ATTR_INTS ? a->n : 1, n, type_str(c, call->in[0]));
     for (uint32_t i = 0; i < n; i++) {
         out[i] = a->ints[i];
         if (out[i] < least || out[i] > INT32_MAX)
-            return op_fail(c, call, DIAG_MODEL, "attribute \"%s\" has %lld at %u; from %lld to 2147483647 is allowed", name,
-                           (long long)out[i], i, (long long)least);
+            return op_fail(c, call, DIAG_MODEL,
+                           "attribute \"%s\" has %lld at %u; from %lld to 2147483647 is allowed",
+                           name, (long long)out[i], i, (long long)least);
     }
     return true;
 }
@@ -46,7 +51,8 @@ reach(Ctx *c, const Window *w, uint32_t i)
     return expr_offset(c, expr_scale(c, expr_offset(c, w->kernel[i], -1), w->dilation[i]), 1);
 }
 
-/* The two sides of a total padding: the odd element goes behind for SAME_UPPER, in front for SAME_LOWER. */
+/* The two sides of a total padding: the odd element goes behind for SAME_UPPER, in front for
+ * SAME_LOWER. */
 static void
 share_padding(Ctx *c, Window *w, uint32_t i, const Expr *total, bool upper)
 {
@@ -58,7 +64,8 @@ share_padding(Ctx *c, Window *w, uint32_t i, const Expr *total, bool upper)
 static bool
 is_same(const OpCall *call)
 {
-    return op_string_is(call, "auto_pad", "SAME_UPPER") || op_string_is(call, "auto_pad", "SAME_LOWER");
+    return op_string_is(call, "auto_pad", "SAME_UPPER") ||
+           op_string_is(call, "auto_pad", "SAME_LOWER");
 }
 
 /* Everything but the output extents. Needs w->kernel. */
@@ -69,13 +76,16 @@ read_frame(Ctx *c, const OpCall *call, Window *w)
     int64_t pads[2 * TN_MAX_RANK];
 
     w->n = x->rank - 2;
-    if (!read_ints(c, call, "strides", w->n, 1, 1, w->stride) || !read_ints(c, call, "dilations", w->n, 1, 1, w->dilation)
-        || !read_ints(c, call, "pads", 2 * w->n, 0, 0, pads))
+    if (!read_ints(c, call, "strides", w->n, 1, 1, w->stride) ||
+        !read_ints(c, call, "dilations", w->n, 1, 1, w->dilation) ||
+        !read_ints(c, call, "pads", 2 * w->n, 0, 0, pads))
         return false;
     bool none = op_string_is(call, "auto_pad", "NOTSET");
     if (!none && !is_same(call) && !op_string_is(call, "auto_pad", "VALID"))
-        return op_fail(c, call, DIAG_MODEL, "attribute \"auto_pad\" is \"%s\"; NOTSET, SAME_UPPER, SAME_LOWER and VALID exist",
-                       op_string(c, call, "auto_pad"));
+        return op_fail(
+            c, call, DIAG_MODEL,
+            "attribute \"auto_pad\" is \"%s\"; NOTSET, SAME_UPPER, SAME_LOWER and VALID exist",
+            op_string(c, call, "auto_pad"));
     for (uint32_t i = 0; i < w->n; i++) {
         w->in[i] = x->dim[2 + i];
         w->before[i] = expr_int(c, none ? pads[i] : 0);
@@ -92,7 +102,9 @@ shrink(Ctx *c, const OpCall *call, Window *w)
         const Expr *stride = expr_int(c, w->stride[i]);
         if (is_same(call)) {
             const Expr *o = expr_ceil_div(c, w->in[i], stride);
-            const Expr *total = expr_sub(c, expr_add(c, expr_mul(c, expr_offset(c, o, -1), stride), reach(c, w, i)), w->in[i]);
+            const Expr *total =
+                expr_sub(c, expr_add(c, expr_mul(c, expr_offset(c, o, -1), stride), reach(c, w, i)),
+                         w->in[i]);
             share_padding(c, w, i, expr_simplify(c, NULL, expr_max(c, expr_int(c, 0), total)),
                           op_string_is(call, "auto_pad", "SAME_UPPER"));
             w->out[i] = expr_simplify(c, NULL, o);
@@ -100,16 +112,25 @@ shrink(Ctx *c, const OpCall *call, Window *w)
         }
         const Expr *padded = expr_add(c, w->in[i], expr_add(c, w->before[i], w->after[i]));
         const Expr *room = expr_sub(c, padded, reach(c, w, i));
-        /* By the specification's formula a window that exceeds its padded input by no more than a stride gives no
-         * elements, and only a larger one is wrong. Pools keep to it; of a convolution it is a mistake. */
+        /* By the specification's formula a window that exceeds its padded input by no more than a
+         * stride gives no elements, and only a larger one is wrong. Pools keep to it; of a
+         * convolution it is a mistake. */
         int64_t step = w->stride[i] < INT64_MAX / 4 ? w->stride[i] : INT64_MAX / 4;
         int64_t least = (w->ceil ? 1 - step : 0) - (w->may_be_empty ? step : 0);
         if (expr_le(c, NULL, expr_int(c, least), room) == NO)
-            return op_fail(c, call, DIAG_MODEL, "the window reaches over %s elements of axis %u, which has %s with padding",
-                           expr_str(c, reach(c, w, i)), 2 + i, expr_str(c, padded));
-        const Expr *o = expr_offset(c, w->ceil ? expr_ceil_div(c, room, stride) : expr_div(c, room, stride), 1);
-        if (w->ceil)                 /* no window may begin behind the input and its front padding */
-            o = expr_min(c, o, expr_offset(c, expr_div(c, expr_offset(c, expr_add(c, w->in[i], w->before[i]), -1), stride), 1));
+            return op_fail(
+                c, call, DIAG_MODEL,
+                "the window reaches over %s elements of axis %u, which has %s with padding",
+                expr_str(c, reach(c, w, i)), 2 + i, expr_str(c, padded));
+        const Expr *o =
+            expr_offset(c, w->ceil ? expr_ceil_div(c, room, stride) : expr_div(c, room, stride), 1);
+        /* no window may begin behind the input and its front padding */
+        if (w->ceil)
+            o = expr_min(
+                c, o,
+                expr_offset(
+                    c, expr_div(c, expr_offset(c, expr_add(c, w->in[i], w->before[i]), -1), stride),
+                    1));
         w->out[i] = expr_simplify(c, NULL, o);
     }
     return true;
@@ -122,25 +143,28 @@ window_axes(Making *m, const Window *w, const Expr **r)
     AxisSet set = 0;
     for (uint32_t i = 0; i < w->n; i++) {
         bool one = expr_is(w->kernel[i], 1);
-        r[i] = one ? expr_int(m->b->c, 0) : make_reduce(m, arena_printf(m->b->c->arena, "r%u", i), w->kernel[i]);
+        r[i] = one ? expr_int(m->b->c, 0)
+                   : make_reduce(m, arena_printf(m->b->c->arena, "r%u", i), w->kernel[i]);
         set |= one ? 0 : axis_bit(r[i]);
     }
     return set;
 }
 
 static bool
-window_index(Ctx *c, const Window *w, const Expr *const *axis, const Expr *const *r, const Expr **at)
+window_index(Ctx *c, const Window *w, const Expr *const *axis, const Expr *const *r,
+             const Expr **at)
 {
     bool inside = !w->ceil;
     for (uint32_t i = 0; i < w->n; i++) {
-        at[2 + i] = expr_add(c, expr_scale(c, axis[2 + i], w->stride[i]), expr_scale(c, r[i], w->dilation[i]));
+        at[2 + i] = expr_add(c, expr_scale(c, axis[2 + i], w->stride[i]),
+                             expr_scale(c, r[i], w->dilation[i]));
         at[2 + i] = expr_sub(c, at[2 + i], w->before[i]);
         inside = inside && expr_is(w->before[i], 0) && expr_is(w->after[i], 0);
     }
     return inside;
 }
 
-/* ---- convolution -------------------------------------------------------------------------------------------- */
+/* ---- convolution ----------------------------------------------------------------------------- */
 
 static bool
 conv_window(Ctx *c, const OpCall *call, Window *w)
@@ -149,13 +173,15 @@ conv_window(Ctx *c, const OpCall *call, Window *w)
     int64_t kernel[TN_MAX_RANK];
 
     *w = (Window){ 0 };
-    if (!op_rank_at_least(c, call, 0, 2) || !op_rank_is(c, call, 1, x->rank)
-        || !read_ints(c, call, "kernel_shape", x->rank - 2, 1, 0, kernel))
+    if (!op_rank_at_least(c, call, 0, 2) || !op_rank_is(c, call, 1, x->rank) ||
+        !read_ints(c, call, "kernel_shape", x->rank - 2, 1, 0, kernel))
         return false;
     for (uint32_t i = 0; i + 2 < x->rank; i++) {
         w->kernel[i] = f->dim[2 + i];
-        if (kernel[i] && !op_require_eq(c, call, f->dim[2 + i], expr_int(c, kernel[i]),
-                                        arena_printf(c->arena, "axis %u of the weights and kernel_shape", 2 + i)))
+        if (kernel[i] &&
+            !op_require_eq(
+                c, call, f->dim[2 + i], expr_int(c, kernel[i]),
+                arena_printf(c->arena, "axis %u of the weights and kernel_shape", 2 + i)))
             return false;
     }
     return read_frame(c, call, w);
@@ -166,10 +192,13 @@ conv_groups(Ctx *c, const OpCall *call, const Expr *split, const char *what, int
 {
     *group = op_int(call, "group");
     if (*group < 1)
-        return op_fail(c, call, DIAG_MODEL, "attribute \"group\" is %lld; at least 1 is needed", (long long)*group);
+        return op_fail(c, call, DIAG_MODEL, "attribute \"group\" is %lld; at least 1 is needed",
+                       (long long)*group);
     if (expr_divisible(c, NULL, split, *group) == NO)
-        return op_fail(c, call, DIAG_MODEL, "%s, %s, cannot be split into %lld groups", what, expr_str(c, split), (long long)*group);
-    return op_require_multiple(c, call, split, expr_int(c, *group), arena_printf(c->arena, "%s and groups times their size", what));
+        return op_fail(c, call, DIAG_MODEL, "%s, %s, cannot be split into %lld groups", what,
+                       expr_str(c, split), (long long)*group);
+    return op_require_multiple(c, call, split, expr_int(c, *group),
+                               arena_printf(c->arena, "%s and groups times their size", what));
 }
 
 static bool
@@ -180,11 +209,12 @@ infer_convolution(Ctx *c, const OpCall *call, DType t, const Type **out)
     int64_t group;
     Window w;
 
-    if (!conv_window(c, call, &w) || !shrink(c, call, &w)
-        || !conv_groups(c, call, f->dim[0], "axis 0 of the weights", &group)
-        || !op_require_eq(c, call, x->dim[1], expr_scale(c, f->dim[1], group),
-                          arena_printf(c->arena, "channels of the input %s and of the weights %s in %lld groups",
-                                       type_str(c, x), type_str(c, f), (long long)group)))
+    if (!conv_window(c, call, &w) || !shrink(c, call, &w) ||
+        !conv_groups(c, call, f->dim[0], "axis 0 of the weights", &group) ||
+        !op_require_eq(c, call, x->dim[1], expr_scale(c, f->dim[1], group),
+                       arena_printf(c->arena,
+                                    "channels of the input %s and of the weights %s in %lld groups",
+                                    type_str(c, x), type_str(c, f), (long long)group)))
         return false;
     dim[0] = x->dim[0];
     dim[1] = f->dim[0];
@@ -196,10 +226,12 @@ infer_convolution(Ctx *c, const OpCall *call, DType t, const Type **out)
 bool
 infer_conv(Ctx *c, const OpCall *call, const Type **out)
 {
-    if (!op_same_dtype(c, call, 0, 1) || !op_same_dtype(c, call, 0, 2) || !infer_convolution(c, call, call->in[0]->dtype, out))
+    if (!op_same_dtype(c, call, 0, 1) || !op_same_dtype(c, call, 0, 2) ||
+        !infer_convolution(c, call, call->in[0]->dtype, out))
         return false;
-    return !has_in(call, 2) || (op_rank_is(c, call, 2, 1)
-        && op_require_eq(c, call, call->in[2]->dim[0], out[0]->dim[1], "the bias's extent and the output's channels"));
+    return !has_in(call, 2) || (op_rank_is(c, call, 2, 1) &&
+                                op_require_eq(c, call, call->in[2]->dim[0], out[0]->dim[1],
+                                              "the bias's extent and the output's channels"));
 }
 
 bool
@@ -207,19 +239,25 @@ infer_conv_integer(Ctx *c, const OpCall *call, const Type **out)
 {
     for (uint32_t i = 0; i < 2; i++)
         if (dtype_info[call->in[i]->dtype].bytes != 1 || !dtype_is_int(call->in[i]->dtype))
-            return op_fail(c, call, DIAG_MODEL, "input %u is %s; i8 or u8 is needed", i, type_str(c, call->in[i]));
+            return op_fail(c, call, DIAG_MODEL, "input %u is %s; i8 or u8 is needed", i,
+                           type_str(c, call->in[i]));
     for (uint32_t i = 2; i < 4; i++)
         for (uint32_t d = 0; has_in(call, i) && d < call->in[i]->rank; d++)
-            if (!expr_is(call->in[i]->dim[d], 1) && !op_require_eq(c, call, call->in[i]->dim[d], i == 2 ? expr_int(c, 1) : call->in[1]->dim[0],
-                                                                   i == 2 ? "the zero point of input 0 and one number" : "the zero points of input 1 and its filters"))
+            if (!expr_is(call->in[i]->dim[d], 1) &&
+                !op_require_eq(c, call, call->in[i]->dim[d],
+                               i == 2 ? expr_int(c, 1) : call->in[1]->dim[0],
+                               i == 2 ? "the zero point of input 0 and one number"
+                                      : "the zero points of input 1 and its filters"))
                 return false;
-    return op_same_dtype(c, call, 0, 2) && op_same_dtype(c, call, 1, 3) && infer_convolution(c, call, DT_I32, out);
+    return op_same_dtype(c, call, 0, 2) && op_same_dtype(c, call, 1, 3) &&
+           infer_convolution(c, call, DT_I32, out);
 }
 
 /* The input's channel for output channel f and channel q inside its group: q itself without groups,
  * f itself when each channel is a group of its own. */
 static const Expr *
-group_channel(Ctx *c, const Expr *f, const Expr *filters, const Expr *per_group, int64_t group, const Expr *q)
+group_channel(Ctx *c, const Expr *f, const Expr *filters, const Expr *per_group, int64_t group,
+              const Expr *q)
 {
     if (group == 1)
         return q;
@@ -250,7 +288,8 @@ build_conv(Build *b, bool integer)
     Ctx *c = b->c;
     const OpCall *call = b->call;
     const Type *x = call->in[0], *f = call->in[1];
-    const Expr *axis[TN_MAX_RANK], *r[TN_MAX_RANK], *at_x[TN_MAX_RANK], *at_w[TN_MAX_RANK], *q = expr_int(c, 0);
+    const Expr *axis[TN_MAX_RANK], *r[TN_MAX_RANK], *at_x[TN_MAX_RANK], *at_w[TN_MAX_RANK],
+        *q = expr_int(c, 0);
     AxisSet summed = 0;
     int64_t group = op_int(call, "group");
     Window w;
@@ -277,7 +316,8 @@ build_conv(Build *b, bool integer)
         outside = zx = zero_point(&m, 2, "xz", expr_int(c, 0));
     if (integer && has_in(call, 3))
         zw = zero_point(&m, 3, "wz", axis[1]);
-    const Scalar *vx = make_load_or(&m, 0, at_x, inside ? NULL : outside), *vw = make_load(&m, 1, at_w);
+    const Scalar *vx = make_load_or(&m, 0, at_x, inside ? NULL : outside),
+                 *vw = make_load(&m, 1, at_w);
     if (integer) {
         vx = scalar_cast(c, DT_I32, vx);
         vw = scalar_cast(c, DT_I32, vw);
@@ -304,7 +344,7 @@ expand_conv_integer(Build *b)
     return build_conv(b, true);
 }
 
-/* ---- transposed convolution ------------------------------------------------------------------------------------ */
+/* ---- transposed convolution ------------------------------------------------------------------ */
 
 static bool
 grow(Ctx *c, const OpCall *call, Window *w)
@@ -312,13 +352,15 @@ grow(Ctx *c, const OpCall *call, Window *w)
     int64_t extra[TN_MAX_RANK], shape[TN_MAX_RANK];
     bool upper = op_string_is(call, "auto_pad", "SAME_UPPER");
 
-    if (!read_ints(c, call, "output_padding", w->n, 0, 0, extra) || !read_ints(c, call, "output_shape", w->n, 0, -1, shape))
+    if (!read_ints(c, call, "output_padding", w->n, 0, 0, extra) ||
+        !read_ints(c, call, "output_shape", w->n, 0, -1, shape))
         return false;
     for (uint32_t i = 0; i < w->n; i++) {
         const Expr *full = expr_add(c, expr_scale(c, expr_offset(c, w->in[i], -1), w->stride[i]),
                                     expr_offset(c, reach(c, w, i), extra[i]));
         if (shape[i] >= 0 || is_same(call)) {
-            w->out[i] = shape[i] >= 0 ? expr_int(c, shape[i]) : expr_scale(c, w->in[i], w->stride[i]);
+            w->out[i] =
+                shape[i] >= 0 ? expr_int(c, shape[i]) : expr_scale(c, w->in[i], w->stride[i]);
             share_padding(c, w, i, expr_sub(c, full, w->out[i]), upper);
         } else {
             w->out[i] = expr_sub(c, full, expr_add(c, w->before[i], w->after[i]));
@@ -336,16 +378,19 @@ infer_conv_transpose(Ctx *c, const OpCall *call, const Type **out)
     int64_t group;
     Window w;
 
-    if (!op_same_dtype(c, call, 0, 1) || !op_same_dtype(c, call, 0, 2) || !conv_window(c, call, &w) || !grow(c, call, &w)
-        || !conv_groups(c, call, f->dim[0], "axis 0 of the weights", &group)
-        || !op_require_eq(c, call, x->dim[1], f->dim[0], "channels of the input and axis 0 of the weights"))
+    if (!op_same_dtype(c, call, 0, 1) || !op_same_dtype(c, call, 0, 2) ||
+        !conv_window(c, call, &w) || !grow(c, call, &w) ||
+        !conv_groups(c, call, f->dim[0], "axis 0 of the weights", &group) ||
+        !op_require_eq(c, call, x->dim[1], f->dim[0],
+                       "channels of the input and axis 0 of the weights"))
         return false;
     dim[0] = x->dim[0];
     dim[1] = expr_scale(c, f->dim[1], group);
     memcpy(dim + 2, w.out, w.n * sizeof *dim);
     out[0] = type_new(c, x->dtype, x->rank, dim);
-    return !has_in(call, 2) || (op_rank_is(c, call, 2, 1)
-        && op_require_eq(c, call, call->in[2]->dim[0], dim[1], "the bias's extent and the output's channels"));
+    return !has_in(call, 2) || (op_rank_is(c, call, 2, 1) &&
+                                op_require_eq(c, call, call->in[2]->dim[0], dim[1],
+                                              "the bias's extent and the output's channels"));
 }
 
 /* Output point y is reached from input point p through window point r where y + before = p * stride
@@ -369,16 +414,19 @@ expand_conv_transpose(Build *b)
     make_in(&m, "x", 0);
     make_in(&m, "w", 1);
     make_out_over(&m, "o", build_out(b, 0), axis);
-    const Expr *channels = expr_div(c, f->dim[0], expr_int(c, group)), *q = make_reduce(&m, "q", channels);
+    const Expr *channels = expr_div(c, f->dim[0], expr_int(c, group)),
+               *q = make_reduce(&m, "q", channels);
     AxisSet summed = axis_bit(q);
     at_x[0] = axis[0];
-    at_x[1] = group == 1 ? q : expr_add(c, expr_mul(c, expr_div(c, axis[1], f->dim[1]), channels), q);
+    at_x[1] =
+        group == 1 ? q : expr_add(c, expr_mul(c, expr_div(c, axis[1], f->dim[1]), channels), q);
     at_w[0] = at_x[1];
     at_w[1] = group == 1 ? axis[1] : expr_mod(c, axis[1], f->dim[1]);
     for (uint32_t i = 0; i < w.n; i++) {
         const Expr *y = expr_add(c, axis[2 + i], w.before[i]), *stride = expr_int(c, w.stride[i]);
         bool stepped = w.dilation[i] == 1;
-        const Expr *extent = stepped ? expr_ceil_div(c, w.kernel[i], stride) : w.kernel[i], *j = expr_int(c, 0);
+        const Expr *extent = stepped ? expr_ceil_div(c, w.kernel[i], stride) : w.kernel[i],
+                   *j = expr_int(c, 0);
         if (!expr_is(extent, 1)) {
             j = make_reduce(&m, arena_printf(c->arena, "r%u", i), extent);
             summed |= axis_bit(j);
@@ -393,12 +441,14 @@ expand_conv_transpose(Build *b)
         at_x[2 + i] = expr_div(c, t, stride);
         at_w[2 + i] = j;
         if (w.stride[i] > 1) {
-            const Scalar *fit = scalar_2(c, S_EQ, scalar_index(c, expr_mod(c, t, stride)), scalar_int(c, DT_I64, 0));
+            const Scalar *fit = scalar_2(c, S_EQ, scalar_index(c, expr_mod(c, t, stride)),
+                                         scalar_int(c, DT_I64, 0));
             fits = fits ? scalar_2(c, S_AND, fits, fit) : fit;
         }
     }
     const Scalar *zero = scalar_number(c, x->dtype, 0);
-    const Scalar *v = make_load_or(&m, 0, at_x, zero), *k = make_load_or(&m, 1, at_w, whole ? NULL : zero);
+    const Scalar *v = make_load_or(&m, 0, at_x, zero),
+                 *k = make_load_or(&m, 1, at_w, whole ? NULL : zero);
     v = scalar_2(c, S_MUL, v, k);
     if (fits)
         v = scalar_select(c, fits, v, scalar_number(c, (DType)v->dtype, 0));
@@ -408,7 +458,7 @@ expand_conv_transpose(Build *b)
     return make_finish(&m, axis, v);
 }
 
-/* ---- pools ------------------------------------------------------------------------------------------------------- */
+/* ---- pools ----------------------------------------------------------------------------------- */
 
 static bool
 pool_window(Ctx *c, const OpCall *call, Window *w)
@@ -491,7 +541,9 @@ build_pool(Build *b, Combiner k)
     if (b->call->op == OP_average_pool) {
         const Expr *count = expr_int(c, 1);
         for (uint32_t i = 0; i < w.n; i++)
-            count = expr_mul(c, count, points_inside(c, &w, i, axis[2 + i], op_int(b->call, "count_include_pad") != 0));
+            count = expr_mul(
+                c, count,
+                points_inside(c, &w, i, axis[2 + i], op_int(b->call, "count_include_pad") != 0));
         v = scalar_2(c, S_DIV, v, number_of(c, ct, count));
     }
     return make_finish(&m, axis, v);

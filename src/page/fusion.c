@@ -1,5 +1,6 @@
-/* fusion: what was fused and why the rest was not, as one HTML page. The data are what `tenon explain --json` prints; the page's
- * program (fusion.js) places the kernels with the library of the other page and draws them itself, so that all words of it can be searched. */
+/* fusion: what was fused and why the rest was not, as one HTML page. The data are what `tenon
+ * explain --json` prints; the page's program (fusion.js) places the kernels with the library of the
+ * other page and draws them itself, so that all words of it can be searched. */
 #include "page/internal.h"
 
 #include <string.h>
@@ -12,7 +13,8 @@ static const char program_text[] =
     ;
 
 bool
-page_fusion(Ctx *c, Arena *a, const char *path, const char *title, const char *fusion, const char *orders, const char *profile)
+page_fusion(Ctx *c, Arena *a, const char *path, const char *title, const char *fusion,
+            const char *orders, const char *profile)
 {
     const char *times = profile ? page_read_profile(c, a, profile) : "null";
     Text t = { .arena = a };

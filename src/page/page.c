@@ -23,13 +23,13 @@ struct Page {
     Arena *arena;
     const char *title;
     Text frames, strings, memory;
-    const char *before;              /* the last frame's text */
+    const char *before; /* the last frame's text */
     const char *profile;
-    Map number;                      /* Sym -> its place in `strings` */
+    Map number; /* Sym -> its place in `strings` */
     uint32_t nstring, nframe;
 };
 
-/* ---- JSON inside a script ------------------------------------------------------------------------------ */
+/* ---- JSON inside a script -------------------------------------------------------------------- */
 
 void
 page_put(Writer *w, const char *s)
@@ -73,11 +73,17 @@ page_new(Ctx *c, Arena *a, const char *title)
 {
     Page *p = NEW(a, Page);
 
-    *p = (Page){ .ctx = c, .arena = a, .title = title, .frames.arena = a, .strings.arena = a, .memory.arena = a, .number.arena = a };
+    *p = (Page){ .ctx = c,
+                 .arena = a,
+                 .title = title,
+                 .frames.arena = a,
+                 .strings.arena = a,
+                 .memory.arena = a,
+                 .number.arena = a };
     return p;
 }
 
-/* ---- numbers ---------------------------------------------------------------------------------------------- */
+/* ---- numbers --------------------------------------------------------------------------------- */
 
 static bool
 least_size(void *user, Var v, int64_t *out)
@@ -124,7 +130,7 @@ multiply_adds(Page *p, const Node *n)
     return -1;
 }
 
-/* ---- a graph -------------------------------------------------------------------------------------------------- */
+/* ---- a graph --------------------------------------------------------------------------------- */
 
 static const char *
 label(const Node *n)
@@ -161,7 +167,9 @@ put_value(Page *p, Text *t, const Graph *g, ValueId v)
     if (v == 0)
         text_add(t, "0");
     else
-        text_printf(t, "[%u,%u,%" PRId64 ",%d]", string(p, value->name), string(p, type_str(p->ctx, value->type)), bytes_of(p, value->type), value->data != NULL);
+        text_printf(t, "[%u,%u,%" PRId64 ",%d]", string(p, value->name),
+                    string(p, type_str(p->ctx, value->type)), bytes_of(p, value->type),
+                    value->data != NULL);
 }
 
 /* [label, text, origin, multiply-adds, [inputs], [outputs]] */
@@ -172,7 +180,8 @@ put_node(Page *p, Text *t, const Graph *g, NodeId id)
     Text text = { .arena = p->arena };
 
     graph_print_node(&text, g, id);
-    text_printf(t, "[%u,%u,%u,%" PRId64 ",", string(p, label(n)), string(p, text_str(&text)), string(p, n->origin ? n->origin : ""), multiply_adds(p, n));
+    text_printf(t, "[%u,%u,%u,%" PRId64 ",", string(p, label(n)), string(p, text_str(&text)),
+                string(p, n->origin ? n->origin : ""), multiply_adds(p, n));
     put_ids(t, &g->ref.at[n->in.first], n->in.count);
     text_add(t, ",");
     put_ids(t, &g->ref.at[n->out.first], n->out.count);
@@ -208,7 +217,7 @@ page_graph(Page *p, const char *name, const char *what, const Graph *g)
     p->before = now;
 }
 
-/* ---- memory ------------------------------------------------------------------------------------------------------ */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 /* [name, type, offset, bytes, first kernel, last kernel], kernels counted from 1 */
 void
@@ -228,14 +237,16 @@ page_memory(Page *p, const Graph *g, const Plan *plan)
         if (at->place != PLACE_ARENA || !at->bytes)
             continue;
         NodeId def = g->value.at[v].def;
-        text_printf(&p->memory, "%s[%u,%u,%" PRId64 ",%" PRId64 ",%u,%u]", first ? "" : ",", string(p, g->value.at[v].name),
-                    string(p, type_str(p->ctx, g->value.at[v].type)), number(p, at->offset), number(p, at->bytes), def, last[v] > def ? last[v] : def);
+        text_printf(&p->memory, "%s[%u,%u,%" PRId64 ",%" PRId64 ",%u,%u]", first ? "" : ",",
+                    string(p, g->value.at[v].name),
+                    string(p, type_str(p->ctx, g->value.at[v].type)), number(p, at->offset),
+                    number(p, at->bytes), def, last[v] > def ? last[v] : def);
         first = false;
     }
     text_add(&p->memory, "]}");
 }
 
-/* ---- a profile --------------------------------------------------------------------------------------------------- */
+/* ---- a profile ------------------------------------------------------------------------------- */
 
 const char *
 page_json(Arena *a, const char *json, size_t n)
@@ -259,7 +270,10 @@ page_read_profile(Ctx *c, Arena *a, const char *path)
     if (!file_map(a, &c->diags, path, &file))
         return NULL;
     if (!file.bytes || file.data[0] != '{')
-        return diag_error(&c->diags, DIAG_USAGE, (Loc){ .file = path }, "this is no profile; `tenon bench MODEL --profile --json FILE` writes one"), NULL;
+        return diag_error(
+                   &c->diags, DIAG_USAGE, (Loc){ .file = path },
+                   "this is no profile; `tenon bench MODEL --profile --json FILE` writes one"),
+               NULL;
     return page_json(a, (const char *)file.data, file.bytes);
 }
 
@@ -269,7 +283,7 @@ page_profile(Page *p, const char *path)
     return (p->profile = page_read_profile(p->ctx, p->arena, path)) != NULL;
 }
 
-/* ---- the page ------------------------------------------------------------------------------------------------------ */
+/* ---- the page -------------------------------------------------------------------------------- */
 
 bool
 page_write(Page *p, const char *path)

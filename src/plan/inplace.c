@@ -2,21 +2,23 @@
  *
  * Three facts together make it safe, for a kernel of one part with one write:
  *   - the sizes are equal: same type, same format;
- *   - by meaning, each point reads that input only where it writes (MAP_ID), and not under a reduction,
- *     where a schedule may write the point before it has read everything;
+ *   - by meaning, each point reads that input only where it writes (MAP_ID), and not under a
+ *     reduction, where a schedule may write the point before it has read everything;
  *   - by schedule, every load of it stands in the very store that replaces the element, at the same
- *     index, and nothing reads the output back. A packing copy or a first pass over the input fails here.
+ *     index, and nothing reads the output back. A packing copy or a first pass over the input fails
+ *     here.
  * Each element is stored once, so that no later trip finds it replaced.
  */
 #include "plan/internal.h"
 
 #include <string.h>
 
-/* ---- by meaning ----------------------------------------------------------------------------------- */
+/* ---- by meaning ------------------------------------------------------------------------------ */
 
 /* buffer: the kernel's buffer behind each parameter; NULL: parameter i is buffer i. */
 static bool
-reads_where_it_writes(Ctx *c, Arena *scratch, const Nest *nest, const uint32_t *buffer, const bool *is_input)
+reads_where_it_writes(Ctx *c, Arena *scratch, const Nest *nest, const uint32_t *buffer,
+                      const bool *is_input)
 {
     if (nest->nwrite != 1 || nest->write[0].combiner != COMB_NONE)
         return false;
@@ -24,7 +26,7 @@ reads_where_it_writes(Ctx *c, Arena *scratch, const Nest *nest, const uint32_t *
     for (uint32_t i = 0; i < reads.n; i++) {
         uint32_t slot = reads.at[i].load->u.load.slot;
         if (slot >= nest->nin)
-            return false;                             /* a scan reads its own output */
+            return false; /* a scan reads its own output */
         if (is_input[buffer ? buffer[slot] : slot] &&
             (reads.at[i].reduce || nest_mapping(c, nest, &reads.at[i]) != MAP_ID))
             return false;
@@ -32,14 +34,15 @@ reads_where_it_writes(Ctx *c, Arena *scratch, const Nest *nest, const uint32_t *
     return true;
 }
 
-/* ---- by schedule ------------------------------------------------------------------------------------ */
+/* ---- by schedule ----------------------------------------------------------------------------- */
 
 typedef struct {
     Ctx *c;
-    const bool *is_input;            /* by buffer */
+    const bool *is_input; /* by buffer */
     uint32_t out;
-    const Tree *store;               /* the store whose value is being looked at, if it is one to out */
-    bool ok, loads;                  /* loads: this store reads the input */
+    /* the store whose value is being looked at, if it is one to out */
+    const Tree *store;
+    bool ok, loads; /* loads: this store reads the input */
 } Check;
 
 static void
@@ -54,7 +57,8 @@ check_scalar(void *user, const Scalar *s)
     if (!k->is_input[slot])
         return;
     k->loads = true;
-    k->ok &= k->store && k->store->u.store.rank == s->u.load.rank && k->store->u.store.value->lanes == s->lanes &&
+    k->ok &= k->store && k->store->u.store.rank == s->u.load.rank &&
+             k->store->u.store.value->lanes == s->lanes &&
              k->store->u.store.lane_stride == s->u.load.lane_stride;
     for (uint32_t i = 0; k->ok && i < s->u.load.rank; i++)
         k->ok = k->store->u.store.at[i] == s->u.load.at[i];
@@ -79,25 +83,21 @@ check_block(Check *k, const Block *b)
             expr_vars(t->u.loop.begin, check_var, k);
             expr_vars(t->u.loop.end, check_var, k);
             break;
-        case TREE_LET:
-            expr_vars(t->u.let.value, check_var, k);
-            break;
-        case TREE_IF:
-            scalar_visit(k->c, t->u.test.cond, check_scalar, k);
-            break;
+        case TREE_LET: expr_vars(t->u.let.value, check_var, k); break;
+        case TREE_IF: scalar_visit(k->c, t->u.test.cond, check_scalar, k); break;
         case TREE_STORE:
             for (uint32_t d = 0; d < t->u.store.rank; d++)
                 expr_vars(t->u.store.at[d], check_var, k);
             k->store = t->u.store.buffer == k->out ? t : NULL;
             k->loads = false;
             scalar_visit(k->c, t->u.store.value, check_scalar, k);
-            k->ok &= !k->store || k->loads;           /* a store that reads nothing may come before one that does */
+            /* a store that reads nothing may come before one that does */
+            k->ok &= !k->store || k->loads;
             k->store = NULL;
             break;
         case TREE_BUFFER:
         case TREE_AHEAD:
-        case TREE_NOTE:
-            break;
+        case TREE_NOTE: break;
         }
         check_block(k, &t->body);
         check_block(k, &t->other);
@@ -110,7 +110,8 @@ plan_in_place(const Graph *g, Arena *scratch, const Node *n, uint32_t out, Value
     const Value *from = &g->value.at[in], *to = &g->value.at[node_out(g, n, out)];
     uint32_t nbuffer = n->in.count + n->out.count;
 
-    if (n->callee == CALL_OP || n->callee > CALL_KERNEL || type_eq(g->ctx, from->type, to->type) != YES || !format_same(from->format, to->format))
+    if (n->callee == CALL_OP || n->callee > CALL_KERNEL ||
+        type_eq(g->ctx, from->type, to->type) != YES || !format_same(from->format, to->format))
         return false;
     if (n->callee == CALL_KERNEL && (n->kernel->npart != 1 || n->kernel->buffer.n < nbuffer))
         return false;

@@ -6,13 +6,18 @@
 
 #define PLAN_ALIGN 64
 
-typedef struct {                     /* one piece of arena memory; values in place of each other share it */
+/* one piece of arena memory; values in place of each other share it */
+typedef struct {
     const Expr *bytes;
-    NodeId first, last;              /* alive from the start of `first` to the end of `last` */
-    const Expr *offset;              /* filled by plan_place */
+    NodeId first, last; /* alive from the start of `first` to the end of `last` */
+    const Expr *offset; /* filled by plan_place */
 } PlanBlock;
 
-typedef struct { int64_t size; NodeId first, last; int64_t offset; } PackItem;
+typedef struct {
+    int64_t size;
+    NodeId first, last;
+    int64_t offset;
+} PackItem;
 
 /* Give each item an offset so that no two that live at once overlap; returns the total. Sizes are
  * multiples of PLAN_ALIGN, so offsets are too. */

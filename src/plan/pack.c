@@ -1,16 +1,16 @@
 /* pack: offsets in one arena for blocks that live at different times.
  *
- * Blocks of known size go largest first, each to the lowest gap that no block living at the same time
- * occupies; two other orders are tried and the smallest arena wins.
+ * Blocks of known size go largest first, each to the lowest gap that no block living at the same
+ * time occupies; two other orders are tried and the smallest arena wins.
  *
- * A block whose size is a number times one monomial (12288*batch) is packed in the same way among the
- * blocks of that monomial, in units of it: one region of the arena per monomial, as tight as a static
- * plan. Where so many blocks live at once that looking at every two that meet takes too long, they go in
- * the order of time, each to the lowest gap that is free then.
+ * A block whose size is a number times one monomial (12288*batch) is packed in the same way among
+ * the blocks of that monomial, in units of it: one region of the arena per monomial, as tight as a
+ * static plan. Where so many blocks live at once that looking at every two that meet takes too
+ * long, they go in the order of time, each to the lowest gap that is free then.
  *
- * What is left (4*n + 8, or few bytes times a monomial, where alignment would cost more than sharing
- * gains) goes to slots: a block takes a free slot that is provably large enough, or makes the slot
- * larger, or gets a new one.
+ * What is left (4*n + 8, or few bytes times a monomial, where alignment would cost more than
+ * sharing gains) goes to slots: a block takes a free slot that is provably large enough, or makes
+ * the slot larger, or gets a new one.
  */
 #include "plan/internal.h"
 
@@ -23,9 +23,9 @@ align_up(int64_t n)
     return (n + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
 }
 
-/* ---- numbers ------------------------------------------------------------------------------------ */
+/* ---- numbers --------------------------------------------------------------------------------- */
 
-#define PACK_PAIRS (1 << 24)         /* blocks that meet, as pairs, in one packing; bounds work */
+#define PACK_PAIRS (1 << 24) /* blocks that meet, as pairs, in one packing; bounds work */
 
 static int
 larger_first(const void *x, const void *y)
@@ -62,7 +62,9 @@ ends_earlier_first(const void *x, const void *y)
     return a->last != b->last ? (a->last < b->last ? -1 : 1) : larger_first(x, y);
 }
 
-typedef struct { int64_t begin, end; } Hole;     /* bytes in use */
+typedef struct {
+    int64_t begin, end;
+} Hole; /* bytes in use */
 
 static int
 by_begin(const void *x, const void *y)
@@ -84,12 +86,13 @@ lowest_gap(Hole *used, uint32_t n, int64_t size)
     return at;
 }
 
-/* Items by when they begin, as the search tree whose root is the middle one; latest[root of a range]: the
- * last end in that range. Finds those that meet an item in time without a look at the rest. */
+/* Items by when they begin, as the search tree whose root is the middle one; latest[root of a
+ * range]: the last end in that range. Finds those that meet an item in time without a look at the
+ * rest. */
 typedef struct {
     PackItem **item;
     NodeId *latest;
-    const bool *placed;              /* of items by their place in `base` */
+    const bool *placed; /* of items by their place in `base` */
     const PackItem *base;
     Hole *used;
     uint32_t nused;
@@ -101,7 +104,8 @@ lives_build(Lives *l, uint32_t lo, uint32_t hi)
     if (lo == hi)
         return 0;
     uint32_t mid = lo + (hi - lo) / 2;
-    NodeId latest = l->item[mid]->last, left = lives_build(l, lo, mid), right = lives_build(l, mid + 1, hi);
+    NodeId latest = l->item[mid]->last, left = lives_build(l, lo, mid),
+           right = lives_build(l, mid + 1, hi);
 
     latest = left > latest ? left : latest;
     return l->latest[mid] = right > latest ? right : latest;
@@ -148,9 +152,11 @@ pack_in_order(Lives *l, PackItem **item, uint32_t n, bool *placed)
 
 /* Walk through time: begin(user, item) before end(user, item) of those that end where it begins. */
 static void
-walk_time(Arena *scratch, PackItem *item, uint32_t n, void (*begin)(void *user, PackItem *i), void (*end)(void *user, PackItem *i), void *user)
+walk_time(Arena *scratch, PackItem *item, uint32_t n, void (*begin)(void *user, PackItem *i),
+          void (*end)(void *user, PackItem *i), void *user)
 {
-    PackItem **starts = NEW_ARRAY(scratch, PackItem *, n), **ends = NEW_ARRAY(scratch, PackItem *, n);
+    PackItem **starts = NEW_ARRAY(scratch, PackItem *, n),
+             **ends = NEW_ARRAY(scratch, PackItem *, n);
     uint32_t ended = 0;
 
     for (uint32_t i = 0; i < n; i++)
@@ -166,7 +172,10 @@ walk_time(Arena *scratch, PackItem *item, uint32_t n, void (*begin)(void *user, 
     }
 }
 
-typedef struct { int64_t live, most; uint64_t count, pairs; } Census;
+typedef struct {
+    int64_t live, most;
+    uint64_t count, pairs;
+} Census;
 
 static void
 census_begin(void *user, PackItem *i)
@@ -197,7 +206,11 @@ plan_max_live(Arena *scratch, PackItem *item, uint32_t n)
 }
 
 /* Free ranges below `top`, by address; none touches another. */
-typedef struct { Arena *arena; VEC(Hole) hole; int64_t top; } FreeList;
+typedef struct {
+    Arena *arena;
+    VEC(Hole) hole;
+    int64_t top;
+} FreeList;
 
 static void
 take_lowest(void *user, PackItem *item)
@@ -230,7 +243,8 @@ give_back(void *user, PackItem *item)
         else
             hi = mid;
     }
-    bool before = lo > 0 && f->hole.at[lo - 1].end == h.begin, after = lo < f->hole.n && f->hole.at[lo].begin == h.end;
+    bool before = lo > 0 && f->hole.at[lo - 1].end == h.begin,
+         after = lo < f->hole.n && f->hole.at[lo].begin == h.end;
     if (!item->size || (before && after)) {
         if (before && after) {
             f->hole.at[lo - 1].end = f->hole.at[lo].end;
@@ -261,11 +275,15 @@ pack_in_time(Arena *scratch, PackItem *item, uint32_t n)
 int64_t
 plan_pack(Arena *scratch, PackItem *item, uint32_t n)
 {
-    int (*const order[])(const void *, const void *) = { larger_first, longer_lived_first, earlier_first };
+    int (*const order[])(const void *, const void *) = { larger_first, longer_lived_first,
+                                                         earlier_first };
     PackItem **sorted = NEW_ARRAY(scratch, PackItem *, n);
     int64_t *offset = NEW_ARRAY(scratch, int64_t, n), best = INT64_MAX;
     bool *placed = NEW_ARRAY(scratch, bool, n);
-    Lives l = { .item = NEW_ARRAY(scratch, PackItem *, n), .latest = NEW_ARRAY(scratch, NodeId, n), .placed = placed, .base = item,
+    Lives l = { .item = NEW_ARRAY(scratch, PackItem *, n),
+                .latest = NEW_ARRAY(scratch, NodeId, n),
+                .placed = placed,
+                .base = item,
                 .used = NEW_ARRAY(scratch, Hole, n) };
     Census c = { 0 };
 
@@ -292,9 +310,10 @@ plan_pack(Arena *scratch, PackItem *item, uint32_t n)
     return best;
 }
 
-/* ---- one monomial -------------------------------------------------------------------------------- */
+/* ---- one monomial ---------------------------------------------------------------------------- */
 
-/* A number that many of a symbol are multiplied by, rounded up to whole lines: of this one the room that is lost is a sixteenth at most. */
+/* A number that many of a symbol are multiplied by, rounded up to whole lines: of this one the room
+ * that is lost is a sixteenth at most. */
 #define LEAST_ROUNDED (16 * PLAN_ALIGN)
 
 /* bytes = size * unit with size a number worth aligning? unit is 1 for numbers. */
@@ -308,15 +327,21 @@ in_units(Ctx *c, const Expr *bytes, int64_t *size, const Expr **unit)
         return false;
     *size = bytes->term[0].coef;
     *unit = expr_exact_div(c, bytes, expr_int(c, *size));
-    return *size > 0 && *size < INT64_MAX / 2 && (*size % PLAN_ALIGN == 0 || *size >= LEAST_ROUNDED);
+    return *size > 0 && *size < INT64_MAX / 2 &&
+           (*size % PLAN_ALIGN == 0 || *size >= LEAST_ROUNDED);
 }
 
 /* A block whose size is a number of units, and the next one of the same unit. */
-typedef struct { int64_t size; const Expr *unit; uint32_t next; } Measure;
+typedef struct {
+    int64_t size;
+    const Expr *unit;
+    uint32_t next;
+} Measure;
 
 /* Pack the blocks that share a unit, from `base` on; returns the new end. */
 static const Expr *
-place_unit(Ctx *c, Arena *scratch, PlanBlock *block, const Measure *m, uint32_t first, uint32_t n, const Expr *base)
+place_unit(Ctx *c, Arena *scratch, PlanBlock *block, const Measure *m, uint32_t first, uint32_t n,
+           const Expr *base)
 {
     PackItem *item = NEW_ARRAY(scratch, PackItem, n);
     const Expr *unit = m[first].unit;
@@ -335,10 +360,12 @@ place_unit(Ctx *c, Arena *scratch, PlanBlock *block, const Measure *m, uint32_t 
 static const Expr *
 place_units(Ctx *c, Arena *scratch, PlanBlock *block, uint32_t n, const Expr *end)
 {
-    typedef struct { uint32_t first, last, n; } List;
+    typedef struct {
+        uint32_t first, last, n;
+    } List;
     Measure *m = NEW_ARRAY(scratch, Measure, n);
-    VEC(List) list = {0};
-    Map list_of = {.arena = scratch};
+    VEC(List) list = { 0 };
+    Map list_of = { .arena = scratch };
 
     VEC_PUSH(scratch, &list, ((List){ UINT32_MAX, UINT32_MAX, 0 }));
     map_put(&list_of, MAP_PTR(expr_int(c, 1)), 0);
@@ -361,10 +388,17 @@ place_units(Ctx *c, Arena *scratch, PlanBlock *block, uint32_t n, const Expr *en
     return end;
 }
 
-/* ---- slots ------------------------------------------------------------------------------------------- */
+/* ---- slots ----------------------------------------------------------------------------------- */
 
-typedef struct { NodeId first, last; uint32_t block; } Stay;
-typedef struct { const Expr *bytes; VEC(Stay) stay; } Slot;      /* stay: one after the other in time */
+typedef struct {
+    NodeId first, last;
+    uint32_t block;
+} Stay;
+/* stay: one after the other in time */
+typedef struct {
+    const Expr *bytes;
+    VEC(Stay) stay;
+} Slot;
 
 /* A symbol's value for ordering sizes that cannot be compared. */
 static bool
@@ -414,7 +448,8 @@ at_most(Ctx *c, const Expr *a, const Expr *b)
     return expr_le(c, NULL, a, b) == YES;
 }
 
-/* The smallest free slot that holds the block, else the largest that can be made larger; or none. */
+/* The smallest free slot that holds the block, else the largest that can be made larger; or
+ * none. */
 static Slot *
 choose_slot(Ctx *c, Slot *slot, uint32_t nslot, const PlanBlock *b)
 {
@@ -433,7 +468,10 @@ choose_slot(Ctx *c, Slot *slot, uint32_t nslot, const PlanBlock *b)
     return fits ? fits : grows;
 }
 
-typedef struct { uint32_t block; int64_t size; } Guess;
+typedef struct {
+    uint32_t block;
+    int64_t size;
+} Guess;
 
 static int
 by_guess(const void *x, const void *y)
@@ -445,8 +483,8 @@ by_guess(const void *x, const void *y)
     return a->block < b->block ? -1 : a->block > b->block;
 }
 
-/* Larger blocks first, by a typical size: later ones then find slots that hold them. A slot that grows
- * to max(a, b) is never larger than a new one beside it. */
+/* Larger blocks first, by a typical size: later ones then find slots that hold them. A slot that
+ * grows to max(a, b) is never larger than a new one beside it. */
 static const Expr *
 place_slots(Ctx *c, Arena *scratch, PlanBlock *block, uint32_t n, const Expr *base)
 {
@@ -475,7 +513,8 @@ place_slots(Ctx *c, Arena *scratch, PlanBlock *block, uint32_t n, const Expr *ba
         add_stay(scratch, s, b, guess[i].block);
     }
     for (uint32_t i = 0; i < nslot; i++) {
-        const Expr *size = expr_scale(c, expr_ceil_div(c, slot[i].bytes, expr_int(c, PLAN_ALIGN)), PLAN_ALIGN);
+        const Expr *size =
+            expr_scale(c, expr_ceil_div(c, slot[i].bytes, expr_int(c, PLAN_ALIGN)), PLAN_ALIGN);
         for (uint32_t k = 0; k < slot[i].stay.n; k++)
             block[slot[i].stay.at[k].block].offset = base;
         base = expr_add(c, base, expr_simplify(c, NULL, size));

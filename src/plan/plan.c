@@ -1,9 +1,9 @@
 /* plan: live ranges, and a place for every value.
  *
- * Nodes run in the graph's order. A value made by a node is alive from that node to its last reader;
- * an output of the graph goes straight to the caller's memory and a constant to the weights, so only
- * the rest needs the arena. An output that may replace a dying input joins its block; pack.c then
- * places the blocks.
+ * Nodes run in the graph's order. A value made by a node is alive from that node to its last
+ * reader; an output of the graph goes straight to the caller's memory and a constant to the
+ * weights, so only the rest needs the arena. An output that may replace a dying input joins its
+ * block; pack.c then places the blocks.
  *
  * The memory of a graph that a node runs is one more block that lives at that node.
  */
@@ -18,28 +18,37 @@ plan_value_bytes(Ctx *c, const Value *v)
 }
 
 /* A block that lives at a node alone: its number is remembered, since offsets come later. */
-typedef struct { NodeId node; uint32_t carried; uint32_t block; } NodeBlock;     /* carried UINT32_MAX: what the node runs */
+/* carried UINT32_MAX: what the node runs */
+typedef struct {
+    NodeId node;
+    uint32_t carried;
+    uint32_t block;
+} NodeBlock;
 
 typedef struct {
     const Graph *g;
     ModelPlan *model;
     Plan *plan;
     Arena *arena;
-    Map definer;                     /* of symbols */
-    NodeId *last;                    /* by value: the last node that reads it; 0 if none does */
-    uint32_t *block;                 /* by value: its block + 1; 0 if it has none */
-    ValueId *taker;                  /* by value: what is written over it; 0 if nothing is */
-    ValueId *whole;                  /* by value: what it lies within, itself where others do within it; 0 if it is by itself */
-    const Expr **at;                 /* by value: bytes of that in front of it; NULL: none */
-    NodeId *end;                     /* by value: the last node that reads it or what lies within it */
+    Map definer;     /* of symbols */
+    NodeId *last;    /* by value: the last node that reads it; 0 if none does */
+    uint32_t *block; /* by value: its block + 1; 0 if it has none */
+    ValueId *taker;  /* by value: what is written over it; 0 if nothing is */
+    /* by value: what it lies within, itself where others do within it; 0 if it is by itself */
+    ValueId *whole;
+    const Expr **at; /* by value: bytes of that in front of it; NULL: none */
+    /* by value: the last node that reads it or what lies within it */
+    NodeId *end;
     VEC(PlanBlock) blocks;
     VEC(NodeBlock) node_block;
-    VEC(NodeId) heap;                /* by number of a block taken as the graph runs: when it is free again */
+    /* by number of a block taken as the graph runs: when it is free again */
+    VEC(NodeId) heap;
 } Planner;
 
-/* What data size is planned ahead only where it takes at most this with all open sizes 1: a bound that is a mere number of the model (a
- * loop's largest trip count, 2^63 - 1) is no measure of what data give. No machine lacks so much, and what takes more is worth
- * a call for its memory. [bytes] */
+/* What data size is planned ahead only where it takes at most this with all open sizes 1: a bound
+ * that is a mere number of the model (a loop's largest trip count, 2^63 - 1) is no measure of what
+ * data give. No machine lacks so much, and what takes more is worth a call for its memory.
+ * [bytes] */
 enum { AHEAD_MOST = 1 << 20 };
 
 static bool
@@ -56,7 +65,9 @@ bound_at_entry(const Planner *p, const Expr *e)
     const Expr *most = graph_bound(p->g, &p->definer, e);
     int64_t bytes;
 
-    return !most || most == e || (expr_eval(most, size_is_1, NULL, &bytes) && bytes <= AHEAD_MOST) ? most : NULL;
+    return !most || most == e || (expr_eval(most, size_is_1, NULL, &bytes) && bytes <= AHEAD_MOST)
+               ? most
+               : NULL;
 }
 
 static bool
@@ -78,7 +89,7 @@ find_last_uses(Planner *p)
             p->last[node_in(g, &g->node.at[n], i)] = n;
 }
 
-/* ---- what is not in the arena -------------------------------------------------------------------- */
+/* ---- what is not in the arena ---------------------------------------------------------------- */
 
 static bool
 same_weight(const Value *a, const Value *b)
@@ -115,7 +126,8 @@ place_weight(Planner *p, ValueId v)
     m->weights_bytes += (expr_or(place->bytes, 0) + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
 }
 
-/* What is joined is made where it is to lie, if that is an output of the graph: behind what stands in front of it there. */
+/* What is joined is made where it is to lie, if that is an output of the graph: behind what stands
+ * in front of it there. */
 static void
 place_joined(Planner *p, const Node *n)
 {
@@ -127,8 +139,11 @@ place_joined(Planner *p, const Node *n)
         const Value *v = &g->value.at[node_in(g, n, i)];
         Placement *place = &p->plan->value[node_in(g, n, i)];
         const Expr *bytes = plan_value_bytes(g->ctx, v);
-        if (whole->place == PLACE_OUTPUT && whole->bytes && !whole->offset && v->def && !place->bytes && bound_at_entry(p, bytes) == bytes)
-            *place = (Placement){ .place = PLACE_OUTPUT, .index = whole->index, .offset = offset, .bytes = bytes };
+        if (whole->place == PLACE_OUTPUT && whole->bytes && !whole->offset && v->def &&
+            !place->bytes && bound_at_entry(p, bytes) == bytes)
+            *place = (Placement){
+                .place = PLACE_OUTPUT, .index = whole->index, .offset = offset, .bytes = bytes
+            };
         offset = expr_add(g->ctx, offset, bytes);
     }
 }
@@ -143,11 +158,12 @@ find_wholes(Planner *p)
     p->whole = graph_wholes(g, p->arena);
     p->at = NEW_ARRAY(p->arena, const Expr *, g->value.n);
     p->end = NEW_ARRAY(p->arena, NodeId, g->value.n);
-    for (NodeId n = g->node.n; n-- > 1; ) {
+    for (NodeId n = g->node.n; n-- > 1;) {
         const Node *join = &g->node.at[n];
         ValueId whole = join->along ? node_out(g, join, 0) : 0;
         for (uint32_t i = 0; whole && i < join->in.count; i++) {
-            const Expr *at = expr_scale(c, graph_offset(g, join, i), dtype_info[g->value.at[whole].type->dtype].bytes);
+            const Expr *at = expr_scale(c, graph_offset(g, join, i),
+                                        dtype_info[g->value.at[whole].type->dtype].bytes);
             p->at[node_in(g, join, i)] = p->at[whole] ? expr_add(c, p->at[whole], at) : at;
         }
     }
@@ -164,8 +180,12 @@ place_within(Planner *p, ValueId v)
     Ctx *c = p->g->ctx;
 
     if (p->at[v] && whole->place == PLACE_OUTPUT && whole->bytes)
-        p->plan->value[v] = (Placement){ .place = PLACE_OUTPUT, .index = whole->index, .bytes = plan_value_bytes(c, &p->g->value.at[v]),
-                                         .offset = whole->offset ? expr_add(c, whole->offset, p->at[v]) : p->at[v] };
+        p->plan->value[v] =
+            (Placement){ .place = PLACE_OUTPUT,
+                         .index = whole->index,
+                         .bytes = plan_value_bytes(c, &p->g->value.at[v]),
+                         .offset =
+                             whole->offset ? expr_add(c, whole->offset, p->at[v]) : p->at[v] };
 }
 
 static void
@@ -175,7 +195,9 @@ place_outside(Planner *p)
 
     for (uint32_t i = 0; i < g->input.n; i++) {
         Placement *place = &p->plan->value[g->input.at[i]];
-        *place = (Placement){ .place = PLACE_INPUT, .index = i, .bytes = plan_value_bytes(g->ctx, &g->value.at[g->input.at[i]]) };
+        *place = (Placement){ .place = PLACE_INPUT,
+                              .index = i,
+                              .bytes = plan_value_bytes(g->ctx, &g->value.at[g->input.at[i]]) };
     }
     for (NodeId n = 1; n < g->node.n; n++)
         for (uint32_t i = 0; i < g->node.at[n].in.count; i++)
@@ -188,7 +210,8 @@ place_outside(Planner *p)
         place_weight(p, v);
         /* strings leave the model with their characters behind them */
         bool text = p->g == p->model->plan.at[0]->graph && g->value.at[v].type->dtype == DT_STR;
-        p->plan->made[i] = text || !bound_at_entry(p, bytes) || !dims_have_bounds(p, g->value.at[v].type);
+        p->plan->made[i] =
+            text || !bound_at_entry(p, bytes) || !dims_have_bounds(p, g->value.at[v].type);
         if (g->value.at[v].def && !place->bytes && !p->plan->made[i]) {
             *place = (Placement){ .place = PLACE_OUTPUT, .index = i, .bytes = bytes };
             continue;
@@ -202,7 +225,7 @@ place_outside(Planner *p)
         place_within(p, v);
 }
 
-/* ---- the arena ------------------------------------------------------------------------------------- */
+/* ---- the arena ------------------------------------------------------------------------------- */
 
 /* An input of the node whose block the output may take over: its value, or 0. */
 static ValueId
@@ -212,7 +235,8 @@ find_dying(Planner *p, NodeId n, uint32_t out)
 
     for (uint32_t i = 0; i < node->in.count; i++) {
         ValueId v = node_in(p->g, node, i);
-        if (p->block[v] && p->last[v] == n && !p->whole[v] && plan_in_place(p->g, p->arena, node, out, v))
+        if (p->block[v] && p->last[v] == n && !p->whole[v] &&
+            plan_in_place(p->g, p->arena, node, out, v))
             return v;
     }
     return 0;
@@ -254,7 +278,10 @@ changes(const Node *n, Var symbol)
     return false;
 }
 
-typedef struct { const Node *node; bool any; } Changing;
+typedef struct {
+    const Node *node;
+    bool any;
+} Changing;
 
 static void
 find_changing(void *user, Var v)
@@ -276,7 +303,8 @@ region_bytes(Planner *p, const Node *n)
         if (!inner || !inner->arena_bytes || n->callee == CALL_GRAPH)
             return NULL;
         expr_vars(inner->arena_bytes, find_changing, &k);
-        const Expr *bytes = k.any ? NULL : expr_subst(c, inner->arena_bytes, n->region[r].bind, n->region[r].nbind);
+        const Expr *bytes =
+            k.any ? NULL : expr_subst(c, inner->arena_bytes, n->region[r].bind, n->region[r].nbind);
         bytes = bytes ? bound_at_entry(p, bytes) : NULL;
         if (!bytes)
             return NULL;
@@ -314,7 +342,8 @@ add_node_blocks(Planner *p, NodeId id)
     }
 }
 
-/* The block of a value that others lie within: the first of them to be made brings it to life, the last that is read is its end. */
+/* The block of a value that others lie within: the first of them to be made brings it to life, the
+ * last that is read is its end. */
 static uint32_t
 block_of_whole(Planner *p, NodeId n, ValueId whole)
 {
@@ -322,7 +351,8 @@ block_of_whole(Planner *p, NodeId n, ValueId whole)
 
     if (p->block[whole])
         return p->block[whole];
-    add_block(p, plan_value_bytes(p->g->ctx, v), n, p->end[whole] > v->def ? p->end[whole] : v->def);
+    add_block(p, plan_value_bytes(p->g->ctx, v), n,
+              p->end[whole] > v->def ? p->end[whole] : v->def);
     return p->block[whole] = p->blocks.n;
 }
 
@@ -356,7 +386,7 @@ make_blocks(Planner *p)
                 place->in_place = true;
                 p->block[v] = p->block[dying];
                 p->blocks.at[p->block[v] - 1].last = last;
-                p->block[dying] = 0;                  /* one taker only */
+                p->block[dying] = 0; /* one taker only */
                 p->taker[dying] = v;
                 continue;
             }
@@ -366,20 +396,21 @@ make_blocks(Planner *p)
     }
 }
 
-/* Offsets from blocks to values. A value whose block was taken over stands where its taker does, which
- * a later node makes: so the walk goes from the last node back. */
+/* Offsets from blocks to values. A value whose block was taken over stands where its taker does,
+ * which a later node makes: so the walk goes from the last node back. */
 static void
 spread_offsets(Planner *p)
 {
     const Graph *g = p->g;
 
-    for (NodeId n = g->node.n; n-- > 1; )
+    for (NodeId n = g->node.n; n-- > 1;)
         for (uint32_t i = 0; i < g->node.at[n].out.count; i++) {
             ValueId v = node_out(g, &g->node.at[n], i);
             Placement *place = &p->plan->value[v];
             if (v == 0 || place->place != PLACE_ARENA)
                 continue;
-            place->offset = p->block[v] ? p->blocks.at[p->block[v] - 1].offset : p->plan->value[p->taker[v]].offset;
+            place->offset = p->block[v] ? p->blocks.at[p->block[v] - 1].offset
+                                        : p->plan->value[p->taker[v]].offset;
             if (p->at[v])
                 place->offset = expr_add(g->ctx, place->offset, p->at[v]);
         }
@@ -400,7 +431,11 @@ static void
 plan_graph(ModelPlan *model, const Graph *g)
 {
     Plan *plan = plan_of(model, g);
-    Planner p = { .g = g, .model = model, .plan = plan, .arena = g->arena, .definer = graph_definers(g, g->arena) };
+    Planner p = { .g = g,
+                  .model = model,
+                  .plan = plan,
+                  .arena = g->arena,
+                  .definer = graph_definers(g, g->arena) };
 
     plan->value = NEW_ARRAY(g->arena, Placement, g->value.n);
     plan->node = NEW_ARRAY(g->arena, NodeMemory, g->node.n);
@@ -422,7 +457,8 @@ plan_graph(ModelPlan *model, const Graph *g)
     }
 }
 
-/* Callees first, so that their memory can be part of the callers'; the model's own plan is put in front. */
+/* Callees first, so that their memory can be part of the callers'; the model's own plan is put in
+ * front. */
 ModelPlan *
 plan_memory(const Graph *g)
 {
@@ -430,7 +466,7 @@ plan_memory(const Graph *g)
     GraphList all = graph_all(g, g->arena);
 
     model->by_graph.arena = g->arena;
-    for (uint32_t i = all.n; i-- > 0; ) {
+    for (uint32_t i = all.n; i-- > 0;) {
         Plan *plan = NEW(g->arena, Plan);
         plan->graph = all.at[i];
         VEC_PUSH(g->arena, &model->plan, plan);

@@ -6,7 +6,11 @@
  */
 #include "ref/internal.h"
 
-typedef struct { const Symbols *symbols; Var unknown; uint32_t nunknown; } Census;
+typedef struct {
+    const Symbols *symbols;
+    Var unknown;
+    uint32_t nunknown;
+} Census;
 
 static void
 count_unknown(void *user, Var v)
@@ -29,11 +33,12 @@ known_symbol(void *user, Var v, int64_t *out)
 static bool
 solve(Ctx *c, Symbols *s, const Expr *dim, int64_t size)
 {
-    Census k = {.symbols = s};
+    Census k = { .symbols = s };
     const Expr *coef, *rest;
     int64_t slope, offset;
     expr_vars(dim, count_unknown, &k);
-    if (k.nunknown != 1 || k.unknown.kind != VAR_SYMBOL || !expr_linear(c, dim, k.unknown, &coef, &rest))
+    if (k.nunknown != 1 || k.unknown.kind != VAR_SYMBOL ||
+        !expr_linear(c, dim, k.unknown, &coef, &rest))
         return false;
     if (!expr_eval(coef, known_symbol, s, &slope) || !expr_eval(rest, known_symbol, s, &offset))
         return false;
@@ -48,10 +53,12 @@ check_dim(Ctx *c, const Symbols *s, const char *name, uint32_t d, const Expr *di
 {
     int64_t want;
     if (!expr_eval(dim, known_symbol, (void *)s, &want))
-        return diag_error(&c->diags, DIAG_USAGE, (Loc){0}, "input %s has %lld elements on axis %u, which cannot be %s", name,
+        return diag_error(&c->diags, DIAG_USAGE, (Loc){ 0 },
+                          "input %s has %lld elements on axis %u, which cannot be %s", name,
                           (long long)size, d, expr_str(c, dim));
     if (want != size)
-        return diag_error(&c->diags, DIAG_USAGE, (Loc){0}, "input %s has %lld elements on axis %u, expected %s = %lld", name,
+        return diag_error(&c->diags, DIAG_USAGE, (Loc){ 0 },
+                          "input %s has %lld elements on axis %u, expected %s = %lld", name,
                           (long long)size, d, expr_str(c, dim), (long long)want);
     return true;
 }
@@ -60,7 +67,8 @@ static bool
 check_constraint(Ctx *c, const Symbols *s, const Constraint *k)
 {
     int64_t a, b;
-    if (!expr_eval(k->a, known_symbol, (void *)s, &a) || !expr_eval(k->b, known_symbol, (void *)s, &b) || a == b)
+    if (!expr_eval(k->a, known_symbol, (void *)s, &a) ||
+        !expr_eval(k->b, known_symbol, (void *)s, &b) || a == b)
         return true;
     if (k->rule != SIZES_EQUAL && (a == 1 || (k->rule == SIZES_BROADCAST && b == 1)))
         return true;
@@ -70,20 +78,24 @@ check_constraint(Ctx *c, const Symbols *s, const Constraint *k)
         if (k->at && !expr_eval(k->at, known_symbol, (void *)s, &at))
             return true;
         text_numbers(&t, k->why, at, a, b);
-        return diag_error(&c->diags, DIAG_USAGE, (Loc){0}, "%s", text_str(&t));
+        return diag_error(&c->diags, DIAG_USAGE, (Loc){ 0 }, "%s", text_str(&t));
     }
     if (k->said || k->rule != SIZES_EQUAL)
-        return diag_error(&c->diags, DIAG_USAGE, (Loc){0}, "%s: %s; here they are %lld and %lld", k->why, constraint_text(c, k), (long long)a, (long long)b);
-    return diag_error(&c->diags, DIAG_USAGE, (Loc){0}, "%s: %s is %lld and %s is %lld, but they must be equal", k->why,
+        return diag_error(&c->diags, DIAG_USAGE, (Loc){ 0 }, "%s: %s; here they are %lld and %lld",
+                          k->why, constraint_text(c, k), (long long)a, (long long)b);
+    return diag_error(&c->diags, DIAG_USAGE, (Loc){ 0 },
+                      "%s: %s is %lld and %s is %lld, but they must be equal", k->why,
                       expr_str(c, k->a), (long long)a, expr_str(c, k->b), (long long)b);
 }
 
 bool
-ref_bind(Ctx *c, uint32_t n, const Sym *name, const Type *const *type, const Tensor *input, Symbols *s)
+ref_bind(Ctx *c, uint32_t n, const Sym *name, const Type *const *type, const Tensor *input,
+         Symbols *s)
 {
     for (uint32_t i = 0; i < n; i++)
         if (input[i].dtype != type[i]->dtype || input[i].rank != type[i]->rank)
-            return diag_error(&c->diags, DIAG_USAGE, (Loc){0}, "input %s is %s of rank %u, expected %s", name[i],
+            return diag_error(&c->diags, DIAG_USAGE, (Loc){ 0 },
+                              "input %s is %s of rank %u, expected %s", name[i],
                               dtype_info[input[i].dtype].name, input[i].rank, type_str(c, type[i]));
     for (bool learnt = true; learnt;) {
         learnt = false;

@@ -8,9 +8,14 @@
 
 #include <string.h>
 
-typedef struct { GraphRun *r; Arena *scratch; const Node *n; Tensor **in, **out; } ControlRun;
+typedef struct {
+    GraphRun *r;
+    Arena *scratch;
+    const Node *n;
+    Tensor **in, **out;
+} ControlRun;
 
-/* ---- symbols -------------------------------------------------------------------------------------- */
+/* ---- symbols --------------------------------------------------------------------------------- */
 
 static bool
 bind_region(ControlRun *k, const Region *region, Symbols *s)
@@ -37,13 +42,16 @@ define_symbol(ControlRun *k, uint32_t i, int64_t v)
     if (s->most && !symbols_eval(c, k->r->symbols, k->n->loc, s->name, s->most, &most))
         return false;
     if (v < 0 || v > most)
-        return diag_error(&c->diags, DIAG_USAGE, k->n->loc, "%s: the size %s is %lld, which must be from 0 to %lld",
-                          k->n->origin ? k->n->origin : "a match", s->name, (long long)v, (long long)most);
+        return diag_error(&c->diags, DIAG_USAGE, k->n->loc,
+                          "%s: the size %s is %lld, which must be from 0 to %lld",
+                          k->n->origin ? k->n->origin : "a match", s->name, (long long)v,
+                          (long long)most);
     symbols_set(c->arena, k->r->symbols, s->name, v);
     return true;
 }
 
-/* Results as the node's values: what they define is defined by the first that has it, and all must agree. */
+/* Results as the node's values: what they define is defined by the first that has it, and all must
+ * agree. */
 static bool
 take_results(ControlRun *k, const Tensor *result)
 {
@@ -65,15 +73,18 @@ take_results(ControlRun *k, const Tensor *result)
         ValueId v = node_out(g, k->n, i);
         if (!v)
             continue;
-        if (!tensor_check(g->ctx, k->r->symbols, k->n->loc, "a call", g->value.at[v].name, g->value.at[v].type, &result[i]))
+        if (!tensor_check(g->ctx, k->r->symbols, k->n->loc, "a call", g->value.at[v].name,
+                          g->value.at[v].type, &result[i]))
             return false;
         *k->out[i] = result[i];
-        k->out[i]->data = arena_copy(k->r->home[v], result[i].data, (size_t)tensor_count(&result[i]) * dtype_info[result[i].dtype].bytes);
+        k->out[i]->data =
+            arena_copy(k->r->home[v], result[i].data,
+                       (size_t)tensor_count(&result[i]) * dtype_info[result[i].dtype].bytes);
     }
     return check_constraints(g, k->r->symbols);
 }
 
-/* ---- the kinds ---------------------------------------------------------------------------------- */
+/* ---- the kinds ------------------------------------------------------------------------------- */
 
 static bool
 run_match(ControlRun *k)
@@ -86,8 +97,9 @@ run_match(ControlRun *k)
     if (!k->out[0])
         return check_constraints(g, k->r->symbols);
     *k->out[0] = *k->in[0];
-    k->out[0]->data = arena_copy(k->r->home[node_out(g, k->n, 0)], k->in[0]->data,
-                                 (size_t)tensor_count(k->in[0]) * dtype_info[k->in[0]->dtype].bytes);
+    k->out[0]->data =
+        arena_copy(k->r->home[node_out(g, k->n, 0)], k->in[0]->data,
+                   (size_t)tensor_count(k->in[0]) * dtype_info[k->in[0]->dtype].bytes);
     return check_constraints(g, k->r->symbols);
 }
 
@@ -95,13 +107,15 @@ static bool
 run_region(ControlRun *k, const Region *region, uint32_t first)
 {
     uint32_t nin = region->graph->input.n;
-    Tensor *in = NEW_ARRAY(k->scratch, Tensor, nin + 1), *out = NEW_ARRAY(k->scratch, Tensor, k->n->out.count + 1);
-    Symbols s = {0};
+    Tensor *in = NEW_ARRAY(k->scratch, Tensor, nin + 1),
+           *out = NEW_ARRAY(k->scratch, Tensor, k->n->out.count + 1);
+    Symbols s = { 0 };
 
     for (uint32_t i = 0; i < nin; i++)
         in[i] = *k->in[first + i];
-    return bind_region(k, region, &s) && check_constraints(region->graph, &s) && run_graph(region->graph, k->scratch, &s, k->r->depth + 1, in, out, NULL, NULL)
-        && take_results(k, out);
+    return bind_region(k, region, &s) && check_constraints(region->graph, &s) &&
+           run_graph(region->graph, k->scratch, &s, k->r->depth + 1, in, out, NULL, NULL) &&
+           take_results(k, out);
 }
 
 /* The symbols of carried values, from what they are now. */
@@ -127,14 +141,17 @@ stack_turn(ControlRun *k, Arena *a, uint32_t i, int64_t turn, const Tensor *valu
 
     for (uint32_t d = 0; turn && d < value->rank; d++)
         if (value->dim[d] != all->dim[d + 1])
-            return diag_error(&g->ctx->diags, DIAG_USAGE, k->n->loc, "%s: stacked result %u has %lld elements on axis %u in turn %lld and %lld before",
-                              k->n->origin ? k->n->origin : "a loop", i, (long long)value->dim[d], d, (long long)turn, (long long)all->dim[d + 1]);
+            return diag_error(
+                &g->ctx->diags, DIAG_USAGE, k->n->loc,
+                "%s: stacked result %u has %lld elements on axis %u in turn %lld and %lld before",
+                k->n->origin ? k->n->origin : "a loop", i, (long long)value->dim[d], d,
+                (long long)turn, (long long)all->dim[d + 1]);
     char *grown = arena_alloc(a, bytes * (size_t)(turn + 1) + 1);
     if (turn)
         memcpy(grown, all->data, bytes * (size_t)turn);
     if (bytes)
         memcpy(grown + bytes * (size_t)turn, value->data, bytes);
-    *all = (Tensor){.dtype = value->dtype, .rank = value->rank + 1, .data = grown};
+    *all = (Tensor){ .dtype = value->dtype, .rank = value->rank + 1, .data = grown };
     all->dim[0] = turn + 1;
     memcpy(all->dim + 1, value->dim, value->rank * sizeof *value->dim);
     return true;
@@ -147,9 +164,10 @@ empty_stack(ControlRun *k, uint32_t i, Tensor *all)
     const Graph *g = k->r->g;
     const Type *t = g->value.at[node_out(g, k->n, i)].type;
 
-    *all = (Tensor){.dtype = t->dtype, .rank = t->rank, .data = arena_alloc(k->scratch, 16)};
+    *all = (Tensor){ .dtype = t->dtype, .rank = t->rank, .data = arena_alloc(k->scratch, 16) };
     for (uint32_t d = 0; d < t->rank; d++)
-        if (node_fresh(k->n, t->dim[d]) == UINT32_MAX && d && !symbols_eval(g->ctx, k->r->symbols, k->n->loc, "a loop", t->dim[d], &all->dim[d]))
+        if (node_fresh(k->n, t->dim[d]) == UINT32_MAX && d &&
+            !symbols_eval(g->ctx, k->r->symbols, k->n->loc, "a loop", t->dim[d], &all->dim[d]))
             return false;
     return true;
 }
@@ -159,27 +177,36 @@ run_loop(ControlRun *k)
 {
     const Graph *g = k->r->g, *body = k->n->region[0].graph;
     uint32_t nin = body->input.n, nout = k->n->out.count, carried = k->n->ncarried;
-    Tensor *in = NEW_ARRAY(k->scratch, Tensor, nin), *out = NEW_ARRAY(k->scratch, Tensor, nout + 1), *all = NEW_ARRAY(k->scratch, Tensor, nout + 1);
+    Tensor *in = NEW_ARRAY(k->scratch, Tensor, nin), *out = NEW_ARRAY(k->scratch, Tensor, nout + 1),
+           *all = NEW_ARRAY(k->scratch, Tensor, nout + 1);
     int64_t turns = k->in[0] ? *(const int64_t *)k->in[0]->data : INT64_MAX, turn = 0;
     uint8_t go = k->in[1] ? *(const uint8_t *)k->in[1]->data != 0 : 1;
     Arena *now = arena_child(g->ctx->arena), *next = NULL;
-    Symbols s = {0};
+    Symbols s = { 0 };
     bool ok = bind_region(k, &k->n->region[0], &s);
-    uint32_t bound = s.name.n;       /* what a turn defines is not known in the next one */
+    uint32_t bound = s.name.n; /* what a turn defines is not known in the next one */
 
-    in[0] = (Tensor){.dtype = DT_I64, .rank = body->value.at[body->input.at[0]].type->rank, .dim = {1}, .data = &turn};
-    in[1] = (Tensor){.dtype = DT_BOOL, .rank = body->value.at[body->input.at[1]].type->rank, .dim = {1}, .data = &go};
+    in[0] = (Tensor){ .dtype = DT_I64,
+                      .rank = body->value.at[body->input.at[0]].type->rank,
+                      .dim = { 1 },
+                      .data = &turn };
+    in[1] = (Tensor){ .dtype = DT_BOOL,
+                      .rank = body->value.at[body->input.at[1]].type->rank,
+                      .dim = { 1 },
+                      .data = &go };
     for (uint32_t i = 2; i < nin; i++)
         in[i] = *k->in[i];
     for (; ok && go && turn < turns; turn++) {
         if (turn == REF_MAX_TRIPS) {
-            ok = diag_error(&g->ctx->diags, DIAG_LIMIT, k->n->loc, "a loop made %d turns; the interpreter makes no more", REF_MAX_TRIPS);
+            ok = diag_error(&g->ctx->diags, DIAG_LIMIT, k->n->loc,
+                            "a loop made %d turns; the interpreter makes no more", REF_MAX_TRIPS);
             break;
         }
         next = arena_child(g->ctx->arena);
         s.name.n = s.value.n = bound;
         rebind(k->scratch, body, carried, in, &s);
-        ok = check_constraints(body, &s) && run_graph(body, next, &s, k->r->depth + 1, in, out, NULL, NULL);
+        ok = check_constraints(body, &s) &&
+             run_graph(body, next, &s, k->r->depth + 1, in, out, NULL, NULL);
         for (uint32_t i = carried; ok && i < nout; i++)
             ok = !node_out(g, k->n, i) || stack_turn(k, next, i, turn, &out[1 + i], &all[i]);
         if (ok)
@@ -198,7 +225,8 @@ run_loop(ControlRun *k)
     return ok;
 }
 
-/* Rows are plain: joined along their first dimension one array stands behind another, along another one a row behind a row. */
+/* Rows are plain: joined along their first dimension one array stands behind another, along another
+ * one a row behind a row. */
 static bool
 run_join(ControlRun *k)
 {
@@ -218,7 +246,8 @@ run_join(ControlRun *k)
     for (uint32_t i = 0; i < k->n->in.count; i++) {
         size_t bytes = (size_t)k->in[i]->dim[along] * below;
         for (int64_t r = 0; r < rows && bytes; r++)
-            memcpy((char *)all.data + (size_t)r * row + at, (const char *)k->in[i]->data + (size_t)r * bytes, bytes);
+            memcpy((char *)all.data + (size_t)r * row + at,
+                   (const char *)k->in[i]->data + (size_t)r * bytes, bytes);
         at += bytes;
     }
     return take_results(k, &all);
@@ -228,17 +257,22 @@ bool
 run_control(GraphRun *r, Arena *scratch, NodeId id, Tensor **value)
 {
     const Node *n = &r->g->node.at[id];
-    ControlRun k = {r, scratch, n, value, value + n->in.count};
+    ControlRun k = { r, scratch, n, value, value + n->in.count };
 
     if (r->depth >= REF_MAX_DEPTH)
-        return diag_error(&r->g->ctx->diags, DIAG_LIMIT, n->loc, "graphs run graphs %d deep; the interpreter goes no deeper", REF_MAX_DEPTH);
+        return diag_error(&r->g->ctx->diags, DIAG_LIMIT, n->loc,
+                          "graphs run graphs %d deep; the interpreter goes no deeper",
+                          REF_MAX_DEPTH);
     switch (n->callee) {
     case CALL_MATCH: return run_match(&k);
     case CALL_IF: return run_region(&k, &n->region[*(const uint8_t *)k.in[0]->data ? 0 : 1], 1);
     case CALL_LOOP: return run_loop(&k);
     case CALL_GRAPH: return run_region(&k, &n->region[0], 0);
     case CALL_JOIN: return run_join(&k);
-    case CALL_OP: case CALL_NEST: case CALL_KERNEL: case CALL_BLOCKS: break;
+    case CALL_OP:
+    case CALL_NEST:
+    case CALL_KERNEL:
+    case CALL_BLOCKS: break;
     }
     return false;
 }

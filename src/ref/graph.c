@@ -6,13 +6,14 @@
  */
 #include "ref/internal.h"
 
-/* ---- operators ------------------------------------------------------------------------------------ */
+/* ---- operators ------------------------------------------------------------------------------- */
 
 /* value: the operator's inputs, then its outputs, allocated; NULL where absent. */
 static bool
-ref_op_at(Ctx *c, Arena *a, const OpCall *call, const Type *const *out_type, const Symbols *s, Tensor *const *value)
+ref_op_at(Ctx *c, Arena *a, const OpCall *call, const Type *const *out_type, const Symbols *s,
+          Tensor *const *value)
 {
-    Expansion e = {0};
+    Expansion e = { 0 };
     if (op_is_routine(call->op))
         return ref_routine(c, a, call, value);
     if (!op_expand(c, call, out_type, &e))
@@ -38,9 +39,10 @@ ref_op_at(Ctx *c, Arena *a, const OpCall *call, const Type *const *out_type, con
 }
 
 bool
-ref_op(Ctx *c, Arena *a, const OpCall *call, const Type *const *out_type, const Tensor *in, Tensor *out)
+ref_op(Ctx *c, Arena *a, const OpCall *call, const Type *const *out_type, const Tensor *in,
+       Tensor *out)
 {
-    const Symbols none = {0};
+    const Symbols none = { 0 };
     Tensor **value = NEW_ARRAY(a, Tensor *, call->nin + call->nout);
     for (uint32_t i = 0; i < call->nin; i++)
         value[i] = call->in[i] ? (Tensor *)&in[i] : NULL;
@@ -55,7 +57,7 @@ ref_op(Ctx *c, Arena *a, const OpCall *call, const Type *const *out_type, const 
     return ok;
 }
 
-/* ---- nodes ------------------------------------------------------------------------------------------- */
+/* ---- nodes ----------------------------------------------------------------------------------- */
 
 static bool
 run_op_node(GraphRun *r, Arena *scratch, NodeId id, Tensor **value)
@@ -87,7 +89,7 @@ run_node(GraphRun *r, Arena *scratch, NodeId id)
             continue;
         value[n->in.count + i] = &r->value[v];
         r->home[v] = arena_child(c->arena);
-        if (n->callee > CALL_KERNEL)                 /* its size is known afterwards */
+        if (n->callee > CALL_KERNEL) /* its size is known afterwards */
             continue;
         c->oom.what = g->value.at[v].name;
         if (!tensor_of_type(c, r->home[v], g->value.at[v].type, r->symbols, &r->value[v]))
@@ -98,9 +100,15 @@ run_node(GraphRun *r, Arena *scratch, NodeId id)
     case CALL_OP: return run_op_node(r, scratch, id, value);
     case CALL_NEST: return ref_nest(c, n->nest, r->symbols, value);
     case CALL_KERNEL: return ref_kernel(c, scratch, n->kernel, r->symbols, value);
-    case CALL_MATCH: case CALL_IF: case CALL_LOOP: case CALL_GRAPH: case CALL_JOIN: return run_control(r, scratch, id, value);
+    case CALL_MATCH:
+    case CALL_IF:
+    case CALL_LOOP:
+    case CALL_GRAPH:
+    case CALL_JOIN: return run_control(r, scratch, id, value);
     case CALL_BLOCKS:
-        return diag_error(&c->diags, DIAG_UNSUPPORTED, n->loc, "a program for many requests runs compiled; the interpreter runs the model that it was made of, without --many");
+        return diag_error(&c->diags, DIAG_UNSUPPORTED, n->loc,
+                          "a program for many requests runs compiled; the interpreter runs the "
+                          "model that it was made of, without --many");
     }
     return false;
 }
@@ -136,7 +144,8 @@ run_nodes(GraphRun *r, void (*progress)(void *user, uint32_t done, uint32_t tota
         bool ok = run_node(r, scratch, id);
         arena_free(scratch);
         if (!ok) {
-            diag_note(&g->ctx->diags, g->node.at[id].loc, "while running %s", g->node.at[id].origin ? g->node.at[id].origin : "a node");
+            diag_note(&g->ctx->diags, g->node.at[id].loc, "while running %s",
+                      g->node.at[id].origin ? g->node.at[id].origin : "a node");
             return false;
         }
         release(r, &g->node.at[id]);
@@ -146,7 +155,7 @@ run_nodes(GraphRun *r, void (*progress)(void *user, uint32_t done, uint32_t tota
     return true;
 }
 
-/* ---- graphs ------------------------------------------------------------------------------------------- */
+/* ---- graphs ---------------------------------------------------------------------------------- */
 
 static bool
 set_values(GraphRun *r, Arena *a, const Tensor *input)
@@ -162,7 +171,8 @@ set_values(GraphRun *r, Arena *a, const Tensor *input)
     }
     for (uint32_t i = 0; i < g->input.n; i++) {
         const Value *v = &g->value.at[g->input.at[i]];
-        if (!tensor_check(g->ctx, r->symbols, (Loc){0}, arena_printf(a, "graph %s", g->name), v->name, v->type, &input[i]))
+        if (!tensor_check(g->ctx, r->symbols, (Loc){ 0 }, arena_printf(a, "graph %s", g->name),
+                          v->name, v->type, &input[i]))
             return false;
         r->value[g->input.at[i]] = input[i];
     }
@@ -176,7 +186,8 @@ take_outputs(const GraphRun *r, Arena *a, Tensor *output)
     for (uint32_t i = 0; i < g->output.n; i++) {
         const Tensor *t = &r->value[g->output.at[i]];
         output[i] = *t;
-        output[i].data = arena_copy(a, t->data, (size_t)tensor_count(t) * dtype_info[t->dtype].bytes);
+        output[i].data =
+            arena_copy(a, t->data, (size_t)tensor_count(t) * dtype_info[t->dtype].bytes);
     }
 }
 
@@ -185,7 +196,12 @@ run_graph(const Graph *g, Arena *a, Symbols *s, uint32_t depth, const Tensor *in
           void (*progress)(void *user, uint32_t done, uint32_t total), void *user)
 {
     Arena *scratch = arena_child(g->ctx->arena);
-    GraphRun r = {g, s, NEW_ARRAY(scratch, Tensor, g->value.n), NEW_ARRAY(scratch, Arena *, g->value.n), graph_uses(g, scratch), depth};
+    GraphRun r = { g,
+                   s,
+                   NEW_ARRAY(scratch, Tensor, g->value.n),
+                   NEW_ARRAY(scratch, Arena *, g->value.n),
+                   graph_uses(g, scratch),
+                   depth };
     bool ok = set_values(&r, scratch, input) && run_nodes(&r, progress, user);
     if (ok)
         take_outputs(&r, a, output);
@@ -200,7 +216,7 @@ bool
 ref_graph(const Graph *g, Arena *a, const Symbols *s, const Tensor *input, Tensor *output,
           void (*progress)(void *user, uint32_t done, uint32_t total), void *user)
 {
-    Symbols own = {0};                               /* nodes add the symbols they define */
+    Symbols own = { 0 }; /* nodes add the symbols they define */
 
     for (uint32_t i = 0; i < s->name.n; i++)
         symbols_set(g->ctx->arena, &own, s->name.at[i], s->value.at[i]);

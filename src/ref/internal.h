@@ -10,80 +10,117 @@
 
 #include "ref/ref.h"
 
-/* ---- numbers (number.c) ------------------------------------------------------------------------ */
+/* ---- numbers (number.c) ---------------------------------------------------------------------- */
 
 /* x op y on arguments of type t, rounded to the result's type. For SELECT, x is the condition. */
 Number num_op(ScalarOp op, DType t, Number x, Number y, Number z);
-Number num_const(const Scalar *s);                   /* of an S_CONST */
+Number num_const(const Scalar *s); /* of an S_CONST */
 /* acc[0..n) combined with v[0..n): n is 1 except for argmax and argmin. */
 void num_combine(Combiner k, DType t, uint32_t n, Number *acc, const Number *v);
 
-/* ---- tensors, symbols (tensor.c) ----------------------------------------------------------------- */
+/* ---- tensors, symbols (tensor.c) ------------------------------------------------------------- */
 
 /* The value of e under s; reports a symbol without a value, or an overflow, on behalf of `what`. */
 bool symbols_eval(Ctx *c, const Symbols *s, Loc loc, const char *what, const Expr *e, int64_t *v);
 /* t's sizes under s, without contents. */
 bool tensor_size(Ctx *c, const Type *t, const Symbols *s, Tensor *out, int64_t *bytes);
 /* The tensor has the type's dtype, rank and sizes under s? */
-bool tensor_check(Ctx *c, const Symbols *s, Loc loc, const char *what, const char *name, const Type *type, const Tensor *t);
-void tensor_poison(Tensor *t);                       /* NaN in floats, -1 elsewhere */
+bool tensor_check(Ctx *c, const Symbols *s, Loc loc, const char *what, const char *name,
+                  const Type *type, const Tensor *t);
+void tensor_poison(Tensor *t); /* NaN in floats, -1 elsewhere */
 
-/* ---- compiled expressions (scalar.c) --------------------------------------------------------------- */
+/* ---- compiled expressions (scalar.c) --------------------------------------------------------- */
 
 typedef enum {
-    I_OP,                    /* dst = op(a, b, c) */
-    I_CAST,                  /* dst = (to)a, from type */
-    I_AFFINE,                /* dst = u.affine */
-    I_MUL, I_DIV, I_MOD, I_MIN, I_MAX, I_BROADCAST,      /* of Exprs: int64, floor division, by zero gives 0 */
-    I_LOAD, I_AT, I_REDUCE,
-    I_BRANCH,                /* a select of which only one side is evaluated */
-    I_SPLAT, I_LANES, I_BLOCKS, I_HREDUCE,
+    I_OP,     /* dst = op(a, b, c) */
+    I_CAST,   /* dst = (to)a, from type */
+    I_AFFINE, /* dst = u.affine */
+    /* of Exprs: int64, floor division, by zero gives 0 */
+    I_MUL,
+    I_DIV,
+    I_MOD,
+    I_MIN,
+    I_MAX,
+    I_BROADCAST,
+    I_LOAD,
+    I_AT,
+    I_REDUCE,
+    I_BRANCH, /* a select of which only one side is evaluated */
+    I_SPLAT,
+    I_LANES,
+    I_BLOCKS,
+    I_HREDUCE,
 } InstrKind;
 
 typedef struct Instr Instr;
-typedef struct { VEC(Instr) list; } Code;
-typedef struct { Code code; uint32_t value; } Arm;   /* run the code, then the value is there */
+typedef struct {
+    VEC(Instr) list;
+} Code;
+typedef struct {
+    Code code;
+    uint32_t value;
+} Arm; /* run the code, then the value is there */
 
-typedef struct { int64_t base; uint32_t n; const int64_t *coef; const uint32_t *reg; } Affine;
+typedef struct {
+    int64_t base;
+    uint32_t n;
+    const int64_t *coef;
+    const uint32_t *reg;
+} Affine;
 typedef struct {
     uint32_t slot, rank;
-    const uint32_t *at;      /* [rank] registers */
-    bool guarded; Arm outside;
-    uint32_t stride, valid;  /* registers; NO_REG */
-    bool partial;            /* under a select of vectors: lanes that are not chosen may lie anywhere */
+    const uint32_t *at; /* [rank] registers */
+    bool guarded;
+    Arm outside;
+    uint32_t stride, valid; /* registers; NO_REG */
+    /* under a select of vectors: lanes that are not chosen may lie anywhere */
+    bool partial;
 } LoadAt;
 
 /* A walk over the points of some axes. */
 typedef struct {
     uint32_t naxis;
-    const uint32_t *axis;    /* [naxis] registers that hold the axes' values */
-    Code *bound;             /* [naxis] run on entry of a level, before its axis moves */
-    const uint32_t *begin, *extent;      /* [naxis] registers that bound[] computed */
-    Code *block;             /* [naxis + 1] block[l] depends on axes before l only */
+    const uint32_t *axis;           /* [naxis] registers that hold the axes' values */
+    Code *bound;                    /* [naxis] run on entry of a level, before its axis moves */
+    const uint32_t *begin, *extent; /* [naxis] registers that bound[] computed */
+    Code *block;                    /* [naxis + 1] block[l] depends on axes before l only */
 } Domain;
-typedef struct { Domain domain; Combiner combiner; uint32_t n; const uint32_t *body; const Number *identity; } Reduce;
+typedef struct {
+    Domain domain;
+    Combiner combiner;
+    uint32_t n;
+    const uint32_t *body;
+    const Number *identity;
+} Reduce;
 
 struct Instr {
-    uint8_t kind;            /* InstrKind */
-    uint8_t op;              /* I_OP: ScalarOp; I_HREDUCE: Combiner */
-    uint8_t type;            /* DType of the arguments (of the value, for loads) */
-    uint8_t to;              /* DType of the value; DT_NONE for Exprs */
+    uint8_t kind; /* InstrKind */
+    uint8_t op;   /* I_OP: ScalarOp; I_HREDUCE: Combiner */
+    uint8_t type; /* DType of the arguments (of the value, for loads) */
+    uint8_t to;   /* DType of the value; DT_NONE for Exprs */
     uint8_t lanes;
     uint32_t dst, a, b, c;
     union {
         const Affine *affine;
         const LoadAt *load;
         const Reduce *reduce;
-        const Arm *arm;      /* [2] */
-        const uint32_t *lane;    /* I_LANES: [lanes] registers */
-        uint32_t block;          /* I_BLOCKS: lanes, a power of two */
-        const Scalar *scalar;    /* I_AT, for the message */
+        const Arm *arm;       /* [2] */
+        const uint32_t *lane; /* I_LANES: [lanes] registers */
+        uint32_t block;       /* I_BLOCKS: lanes, a power of two */
+        const Scalar *scalar; /* I_AT, for the message */
     } u;
 };
 
-/* Memory behind a slot. A register buffer's element has `lanes` numbers; linear: a tree's memory, where
- * an index may run past its axis into the next. own: dimensions of what lies within t; NULL: t's. */
-typedef struct { const char *name; Tensor t; uint32_t lanes; bool linear; const int64_t *own; } Mem;
+/* Memory behind a slot. A register buffer's element has `lanes` numbers; linear: a tree's memory,
+ * where an index may run past its axis into the next. own: dimensions of what lies within t; NULL:
+ * t's. */
+typedef struct {
+    const char *name;
+    Tensor t;
+    uint32_t lanes;
+    bool linear;
+    const int64_t *own;
+} Mem;
 
 #define NO_REG UINT32_MAX
 
@@ -92,47 +129,58 @@ typedef struct { const char *name; Tensor t; uint32_t lanes; bool linear; const 
 typedef struct {
     Code *code;
     uint32_t serial;
-    uint32_t floor;          /* no instruction of this frame moves out of this depth … */
-    uint32_t safe_floor;     /* … and none that may fail out of this one */
+    uint32_t floor;      /* no instruction of this frame moves out of this depth … */
+    uint32_t safe_floor; /* … and none that may fail out of this one */
 } Frame;
-typedef struct { uint32_t depth, serial; } Place;
-typedef struct { uint32_t base, need; bool pinned; } Open;   /* a construct being compiled, with frames from base up */
+typedef struct {
+    uint32_t depth, serial;
+} Place;
+/* a construct being compiled, with frames from base up */
+typedef struct {
+    uint32_t base, need;
+    bool pinned;
+} Open;
 
 typedef struct Program {
     Ctx *ctx;
     Arena *arena;
     Loc loc;
-    const char *what;        /* for messages: nest conv */
+    const char *what; /* for messages: nest conv */
     const Symbols *symbols;
-    bool lazy;               /* nests: move code outward. Trees: memory changes between statements, so nothing moves. */
-    bool partial;            /* compiling one side of a select of vectors */
-    uint32_t first_output;   /* loads of slots from here on see the writes of earlier points */
-    uint32_t naxis; const Axis *axis; uint32_t *axis_reg;
-    int64_t *axis_first;                 /* [naxis] of each axis, the first point that is run */
-    uint32_t nloop; uint32_t *loop_reg;
-    Mem *mem;                /* by slot */
-    VEC(Number) reg;         /* the register file; constants stand in it from the start */
-    VEC(Place) place;        /* by register */
+    /* nests: move code outward. Trees: memory changes between statements, so nothing moves. */
+    bool lazy;
+    bool partial;          /* compiling one side of a select of vectors */
+    uint32_t first_output; /* loads of slots from here on see the writes of earlier points */
+    uint32_t naxis;
+    const Axis *axis;
+    uint32_t *axis_reg;
+    int64_t *axis_first; /* [naxis] of each axis, the first point that is run */
+    uint32_t nloop;
+    uint32_t *loop_reg;
+    Mem *mem;         /* by slot */
+    VEC(Number) reg;  /* the register file; constants stand in it from the start */
+    VEC(Place) place; /* by register */
     VEC(Frame) frame;
     VEC(Open) open;
     uint32_t serial;
-    Map memo;                /* Scalar, Expr or Atom to register */
-    Code start;              /* frame 0 */
+    Map memo;   /* Scalar, Expr or Atom to register */
+    Code start; /* frame 0 */
 } Program;
 
 void program_begin(Program *p, Ctx *c, Arena *a, Loc loc, const char *what, const Symbols *s);
-uint32_t program_reg(Program *p, uint32_t lanes);            /* a variable: set by whoever walks */
+uint32_t program_reg(Program *p, uint32_t lanes); /* a variable: set by whoever walks */
 /* The register that will hold the value; NO_REG, reported, where it cannot be. */
 uint32_t program_scalar(Program *p, const Scalar *s);
 uint32_t program_expr(Program *p, const Expr *e);
 /* Code for one statement of a tree: what is compiled between these goes to *code. */
 void program_enter(Program *p, Code *code);
 void program_leave(Program *p);
-/* Open the axes of a domain: bounds are compiled, then code goes to the blocks until it is closed. */
+/* Open the axes of a domain: bounds are compiled, then code goes to the blocks until it is
+ * closed. */
 bool program_open_domain(Program *p, Domain *d, uint32_t n, const uint32_t *axes);
 void program_close_domain(Program *p);
 
-/* ---- running (run.c) ---------------------------------------------------------------------------------- */
+/* ---- running (run.c) ------------------------------------------------------------------------- */
 
 /* x op y of Exprs: I_MUL to I_BROADCAST. */
 static inline int64_t
@@ -151,14 +199,26 @@ index_op(InstrKind kind, int64_t x, int64_t y)
 bool run_instr(Program *p, const Instr *in);
 bool run_code(Program *p, const Code *code);
 bool run_domain(Program *p, const Domain *d, bool (*point)(Program *p, void *user), void *user);
-/* Row-major offset of the index in registers at[rank]; -1 if outside, with the dimension in *bad. */
-int64_t run_offset(const Program *p, const Mem *m, uint32_t rank, const uint32_t *at, bool guarded, uint32_t *bad);
-bool run_outside(Program *p, const Mem *m, const char *verb, uint32_t rank, const uint32_t *at, uint32_t bad);   /* reports */
+/* Row-major offset of the index in registers at[rank]; -1 if outside, with the dimension in
+ * *bad. */
+int64_t run_offset(const Program *p, const Mem *m, uint32_t rank, const uint32_t *at, bool guarded,
+                   uint32_t *bad);
+/* reports */
+bool run_outside(Program *p, const Mem *m, const char *verb, uint32_t rank, const uint32_t *at,
+                 uint32_t bad);
 
-/* ---- nests (nest.c), many points at a time (tile.c) ------------------------------------------------- */
+/* ---- nests (nest.c), many points at a time (tile.c) ------------------------------------------ */
 
-typedef struct { uint32_t slot, rank; const uint32_t *at; uint32_t value; Combiner combiner; } Store;
-typedef struct { uint32_t n; Store *store; } Stores;
+typedef struct {
+    uint32_t slot, rank;
+    const uint32_t *at;
+    uint32_t value;
+    Combiner combiner;
+} Store;
+typedef struct {
+    uint32_t n;
+    Store *store;
+} Stores;
 bool store_point(Program *p, void *stores);
 
 /* An axis's trip count; -1: it follows from no symbol here. */
@@ -168,24 +228,27 @@ bool run_tiled(Program *p, const Domain *d, const uint32_t *axes, const Stores *
 /* ref_nest, one point at a time: what tiles are tested against. */
 bool ref_nest_by_points(Ctx *c, const Nest *n, const Symbols *s, Tensor *const *param);
 
-/* A call of a routine. value: its inputs, then its results, allocated; NULL where absent. (routine.c) */
+/* A call of a routine. value: its inputs, then its results, allocated; NULL where absent.
+ * (routine.c) */
 bool ref_routine(Ctx *c, Arena *a, const OpCall *call, Tensor *const *value);
 
-/* ---- graphs (graph.c), nodes that run graphs or define symbols (control.c) ------------------------------ */
+/* ---- graphs (graph.c), nodes that run graphs or define symbols (control.c) ------------------- */
 
-enum { REF_MAX_DEPTH = 1000, REF_MAX_TRIPS = 1 << 24 };      /* of graphs that run graphs; of a loop */
+/* of graphs that run graphs; of a loop */
+enum { REF_MAX_DEPTH = 1000, REF_MAX_TRIPS = 1 << 24 };
 
 typedef struct {
     const Graph *g;
-    Symbols *symbols;        /* those of the inputs, and of the nodes that ran */
-    Tensor *value;           /* [value.n]; data NULL before its node ran */
-    Arena **home;            /* [value.n]; of results */
-    uint32_t *uses;          /* [value.n] still to come */
+    Symbols *symbols; /* those of the inputs, and of the nodes that ran */
+    Tensor *value;    /* [value.n]; data NULL before its node ran */
+    Arena **home;     /* [value.n]; of results */
+    uint32_t *uses;   /* [value.n] still to come */
     uint32_t depth;
 } GraphRun;
 
-bool run_graph(const Graph *g, Arena *a, Symbols *s, uint32_t depth, const Tensor *input, Tensor *output,
-               void (*progress)(void *user, uint32_t done, uint32_t total), void *user);
+bool run_graph(const Graph *g, Arena *a, Symbols *s, uint32_t depth, const Tensor *input,
+               Tensor *output, void (*progress)(void *user, uint32_t done, uint32_t total),
+               void *user);
 /* value: inputs, then outputs, whose homes are there but whose memory is not; NULL where absent. */
 bool run_control(GraphRun *r, Arena *scratch, NodeId id, Tensor **value);
 /* Every constraint of the graph whose symbols all have values holds? */

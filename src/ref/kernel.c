@@ -24,7 +24,7 @@ see(Ctx *c, Arena *a, const Type *t, const Symbols *s, Tensor *arg)
     *seen = *arg;
     seen->rank = t->rank;
     for (uint32_t d = 0; d < t->rank; d++)
-        if (!symbols_eval(c, s, (Loc){0}, "kernel", t->dim[d], &seen->dim[d]))
+        if (!symbols_eval(c, s, (Loc){ 0 }, "kernel", t->dim[d], &seen->dim[d]))
             return NULL;
     return tensor_count(seen) == tensor_count(arg) ? seen : arg;
 }
@@ -40,7 +40,7 @@ ref_kernel(Ctx *c, Arena *a, const Kernel *k, const Symbols *s, Tensor *const *a
             continue;
         }
         if (k->buffer.at[i].space != SPACE_LOCAL)
-            continue;                /* schedule's own: no part sees it */
+            continue; /* schedule's own: no part sees it */
         buffer[i] = NEW(a, Tensor);
         if (!tensor_of_type(c, a, k->buffer.at[i].type, s, buffer[i]))
             return false;

@@ -3,7 +3,8 @@
  *
  * Where the code allows it the points are run many at a time (tile.c), which gives the same values.
  * Where a write combines, its output first gets what stood before (`init`), or the combiner's
- * identity; where axes leave points out, it is first all 0. Every read and write is checked against its tensor.
+ * identity; where axes leave points out, it is first all 0. Every read and write is checked against
+ * its tensor.
  */
 #include "ref/internal.h"
 
@@ -43,16 +44,21 @@ write_init(Program *p, const Write *w)
     if (w->combiner == COMB_NONE)
         return true;
     if (w->combiner == COMB_ARGMAX || w->combiner == COMB_ARGMIN)
-        return diag_error(&p->ctx->diags, DIAG_INTERNAL, p->loc, "%s: a write cannot be combined by %s", p->what, combiner_name[w->combiner]);
+        return diag_error(&p->ctx->diags, DIAG_INTERNAL, p->loc,
+                          "%s: a write cannot be combined by %s", p->what,
+                          combiner_name[w->combiner]);
     if (w->init != NO_SLOT) {
         const Tensor *old = &p->mem[w->init].t;
         if (tensor_count(old) != n || old->dtype != out->dtype)
-            return diag_error(&p->ctx->diags, DIAG_INTERNAL, p->loc, "%s: %s starts from %s, which has another type", p->what,
+            return diag_error(&p->ctx->diags, DIAG_INTERNAL, p->loc,
+                              "%s: %s starts from %s, which has another type", p->what,
                               p->mem[w->out].name, p->mem[w->init].name);
         memcpy(out->data, old->data, (size_t)n * dtype_info[out->dtype].bytes);
         return true;
     }
-    Number identity = w->combiner == COMB_LAST ? (Number){0} : num_const(combiner_identity(p->ctx, w->combiner, out->dtype));
+    Number identity = w->combiner == COMB_LAST
+                          ? (Number){ 0 }
+                          : num_const(combiner_identity(p->ctx, w->combiner, out->dtype));
     for (int64_t i = 0; i < n; i++)
         number_store(out->dtype, out->data, i, identity);
     return true;
@@ -62,14 +68,15 @@ static bool
 compile_write(Program *p, const Write *w, uint32_t rank, Store *s)
 {
     uint32_t *at = NEW_ARRAY(p->arena, uint32_t, rank);
-    *s = (Store){w->out, rank, at, program_scalar(p, w->value), w->combiner};
+    *s = (Store){ w->out, rank, at, program_scalar(p, w->value), w->combiner };
     for (uint32_t d = 0; d < rank; d++)
         if ((at[d] = program_expr(p, w->at[d])) == NO_REG)
             return false;
     return s->value != NO_REG;
 }
 
-/* Axes of one point change no order: with them in front, the innermost axes are those that repeat. */
+/* Axes of one point change no order: with them in front, the innermost axes are those that
+ * repeat. */
 static uint32_t
 order_axes(Program *p, const Nest *n, uint32_t *axes)
 {
@@ -86,23 +93,29 @@ run_nest(Program *p, const Nest *n, bool tiles)
 {
     Domain d;
     uint32_t axes[NEST_MAX_AXES], naxes = order_axes(p, n, axes);
-    Stores stores = {n->nwrite, NEW_ARRAY(p->arena, Store, n->nwrite)};
+    Stores stores = { n->nwrite, NEW_ARRAY(p->arena, Store, n->nwrite) };
     for (uint32_t k = 0; k < n->naxis; k++)
         p->axis_reg[k] = NO_REG;
     if (!program_open_domain(p, &d, naxes, axes))
         return false;
     for (uint32_t k = 0; k < n->nwrite; k++)
-        if (!write_init(p, &n->write[k]) || !compile_write(p, &n->write[k], p->mem[n->write[k].out].t.rank, &stores.store[k]))
+        if (!write_init(p, &n->write[k]) ||
+            !compile_write(p, &n->write[k], p->mem[n->write[k].out].t.rank, &stores.store[k]))
             return false;
     program_close_domain(p);
-    return run_code(p, &p->start) && (tiles ? run_tiled(p, &d, axes, &stores) : run_domain(p, &d, store_point, &stores));
+    return run_code(p, &p->start) &&
+           (tiles ? run_tiled(p, &d, axes, &stores) : run_domain(p, &d, store_point, &stores));
 }
 
 /* A part of an axis: from `first` on, as many points as the extent says. */
-typedef struct { uint32_t axis; int64_t first; } Slice;
+typedef struct {
+    uint32_t axis;
+    int64_t first;
+} Slice;
 
 static bool
-interpret(Ctx *c, const Nest *n, const Symbols *s, Tensor *const *param, bool tiles, const Slice *slice)
+interpret(Ctx *c, const Nest *n, const Symbols *s, Tensor *const *param, bool tiles,
+          const Slice *slice)
 {
     Arena *a = arena_child(c->arena);
     const char *what = arena_printf(a, "nest %s", n->name ? n->name : "");
@@ -121,7 +134,7 @@ interpret(Ctx *c, const Nest *n, const Symbols *s, Tensor *const *param, bool ti
     for (uint32_t i = 0; ok && i < nparam; i++) {
         ok = tensor_check(c, s, n->loc, what, n->param[i].name, n->param[i].type, param[i]);
         if (ok)
-            p.mem[i] = (Mem){n->param[i].name, *param[i], 1};
+            p.mem[i] = (Mem){ n->param[i].name, *param[i], 1 };
     }
     ok = ok && run_nest(&p, n, tiles);
     arena_free(a);
@@ -140,11 +153,12 @@ ref_nest_by_points(Ctx *c, const Nest *n, const Symbols *s, Tensor *const *param
     return interpret(c, n, s, param, false, NULL);
 }
 
-/* ---- by several threads ------------------------------------------------------------------------------------- */
+/* ---- by several threads ---------------------------------------------------------------------- */
 
 enum {
-    WORTH_SHARING = 1 << 18,         /* points: a millisecond, some dozen times what it takes to start a thread */
-    PIECES = 8,                      /* for each thread, so that none waits long for the last */
+    /* points: a millisecond, some dozen times what it takes to start a thread */
+    WORTH_SHARING = 1 << 18,
+    PIECES = 8, /* for each thread, so that none waits long for the last */
 };
 
 typedef struct {
@@ -152,7 +166,7 @@ typedef struct {
     const Nest *n;
     const Symbols *s;
     Tensor *const *param;
-    uint32_t axis;                   /* that is cut */
+    uint32_t axis; /* that is cut */
     int64_t extent, pieces;
     atomic_bool failed;
 } Shared;
@@ -170,8 +184,8 @@ reads_output(Ctx *c, const Nest *n)
     return reads;
 }
 
-/* The axis that the points are shared along: the first of several, of a nest whose points do not see each other.
- * False: there is none, or too few points. */
+/* The axis that the points are shared along: the first of several, of a nest whose points do not
+ * see each other. False: there is none, or too few points. */
 static bool
 axis_to_share(Ctx *c, const Nest *n, uint32_t *axis, int64_t *extent)
 {
@@ -181,7 +195,8 @@ axis_to_share(Ctx *c, const Nest *n, uint32_t *axis, int64_t *extent)
     if (n->nwrite != 1 || n->write[0].combiner != COMB_NONE)
         return false;
     for (uint32_t k = 0; k < n->naxis; k++) {
-        if (n->axis[k].kind == AXIS_SCAN || !expr_const(n->axis[k].extent, &one) || mul_overflows(points, one, &points))
+        if (n->axis[k].kind == AXIS_SCAN || !expr_const(n->axis[k].extent, &one) ||
+            mul_overflows(points, one, &points))
             return false;
         if (!found && n->axis[k].kind == AXIS_PARALLEL && one > 1) {
             found = true;
@@ -192,7 +207,8 @@ axis_to_share(Ctx *c, const Nest *n, uint32_t *axis, int64_t *extent)
     return found && points >= WORTH_SHARING && !reads_output(c, n);
 }
 
-/* A piece is a nest over a part of the axis, in a world of its own. Why it fails is said where all is done again by one. */
+/* A piece is a nest over a part of the axis, in a world of its own. Why it fails is said where all
+ * is done again by one. */
 static void
 run_piece(void *user, uint32_t thread, uint32_t i)
 {
@@ -227,7 +243,8 @@ ref_nest_shared(Ctx *c, const Nest *n, const Symbols *s, Tensor *const *param, u
     if (threads < 2 || !arena_is_plain(c->arena) || !axis_to_share(c, n, &x.axis, &x.extent))
         return ref_nest(c, n, s, param);
     x.pieces = x.extent < (int64_t)threads * PIECES ? x.extent : (int64_t)threads * PIECES;
-    if (threads_each(c->arena, threads, (uint32_t)x.pieces, run_piece, &x) && !atomic_load(&x.failed))
+    if (threads_each(c->arena, threads, (uint32_t)x.pieces, run_piece, &x) &&
+        !atomic_load(&x.failed))
         return true;
     arena_look(c->arena);
     return ref_nest(c, n, s, param);

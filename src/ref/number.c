@@ -14,11 +14,11 @@
 Number
 num_const(const Scalar *s)
 {
-    Number v = {.i = s->u.bits};        /* double bits for floats: the same eight bytes */
+    Number v = { .i = s->u.bits }; /* double bits for floats: the same eight bytes */
     return v;
 }
 
-/* ---- operations --------------------------------------------------------------------------------------------- */
+/* ---- operations ------------------------------------------------------------------------------ */
 
 static double
 float_mod(double x, double y)
@@ -48,17 +48,17 @@ float_op(ScalarOp op, DType t, double x, double y)
     case S_MIN: v = isnan(x) || isnan(y) ? NAN : x < y ? x : y; break;
     case S_MAX: v = isnan(x) || isnan(y) ? NAN : x > y ? x : y; break;
     case S_ATAN2: v = atan2(x, y); break;
-    case S_AND: return (Number){.f = x != 0 && y != 0};
-    case S_OR: return (Number){.f = x != 0 || y != 0};
-    case S_XOR: return (Number){.f = (x != 0) != (y != 0)};
-    case S_EQ: return (Number){.i = x == y};
-    case S_NE: return (Number){.i = x != y};
-    case S_LT: return (Number){.i = x < y};
-    case S_LE: return (Number){.i = x <= y};
-    case S_GT: return (Number){.i = x > y};
-    case S_GE: return (Number){.i = x >= y};
-    case S_ISNAN: return (Number){.i = isnan(x) != 0};
-    case S_ISINF: return (Number){.i = isinf(x) != 0};
+    case S_AND: return (Number){ .f = x != 0 && y != 0 };
+    case S_OR: return (Number){ .f = x != 0 || y != 0 };
+    case S_XOR: return (Number){ .f = (x != 0) != (y != 0) };
+    case S_EQ: return (Number){ .i = x == y };
+    case S_NE: return (Number){ .i = x != y };
+    case S_LT: return (Number){ .i = x < y };
+    case S_LE: return (Number){ .i = x <= y };
+    case S_GT: return (Number){ .i = x > y };
+    case S_GE: return (Number){ .i = x >= y };
+    case S_ISNAN: return (Number){ .i = isnan(x) != 0 };
+    case S_ISINF: return (Number){ .i = isinf(x) != 0 };
     case S_NEG: v = -x; break;
     case S_ABS: v = fabs(x); break;
     case S_NOT: v = x == 0; break;
@@ -85,7 +85,10 @@ float_op(ScalarOp op, DType t, double x, double y)
     case S_ERF: v = erf(x); break;
     case S_SIGMOID: v = 1 / (1 + exp(-x)); break;
     case S_SOFTPLUS: v = (x < 0 ? 0 : x) + log1p(exp(-fabs(x))); break;
-    default: assert(!"no operation of floats"); v = NAN; break;
+    default:
+        assert(!"no operation of floats");
+        v = NAN;
+        break;
     }
     return number_float(t, v);
 }
@@ -144,7 +147,8 @@ int_shift(ScalarOp op, DType t, int64_t x, int64_t y)
 static int
 int_compare(DType t, int64_t x, int64_t y)
 {
-    return t == DT_U64 ? ((uint64_t)x > (uint64_t)y) - ((uint64_t)x < (uint64_t)y) : (x > y) - (x < y);
+    return t == DT_U64 ? ((uint64_t)x > (uint64_t)y) - ((uint64_t)x < (uint64_t)y)
+                       : (x > y) - (x < y);
 }
 
 static Number
@@ -159,33 +163,42 @@ int_op(ScalarOp op, DType t, int64_t x, int64_t y)
     case S_MOD: return number_int(t, int_mod(t, x, y));
     case S_REM: return number_int(t, int_rem(t, x, y));
     case S_POW: return number_int(t, int_pow(t, x, y));
-    case S_MIN: return (Number){.i = int_compare(t, x, y) <= 0 ? x : y};
-    case S_MAX: return (Number){.i = int_compare(t, x, y) >= 0 ? x : y};
-    case S_AND: return (Number){.i = x & y};
-    case S_OR: return (Number){.i = x | y};
-    case S_XOR: return (Number){.i = x ^ y};
-    case S_DOT2: return number_int(t, (int64_t)(int16_t)x * (int16_t)y + (int64_t)(int16_t)(x >> 16) * (int16_t)(y >> 16));
+    case S_MIN: return (Number){ .i = int_compare(t, x, y) <= 0 ? x : y };
+    case S_MAX: return (Number){ .i = int_compare(t, x, y) >= 0 ? x : y };
+    case S_AND: return (Number){ .i = x & y };
+    case S_OR: return (Number){ .i = x | y };
+    case S_XOR: return (Number){ .i = x ^ y };
+    case S_DOT2:
+        return number_int(t, (int64_t)(int16_t)x * (int16_t)y +
+                                 (int64_t)(int16_t)(x >> 16) * (int16_t)(y >> 16));
     case S_DOT4: {
         int64_t sum = 0;
         for (int i = 0; i < 32; i += 8)
             sum += (int64_t)(uint8_t)(x >> i) * (int8_t)(y >> i);
         return number_int(t, sum);
     }
-    case S_SHL: case S_SHR: return number_int(t, int_shift(op, t, x, y));
-    case S_EQ: return (Number){.i = x == y};
-    case S_NE: return (Number){.i = x != y};
-    case S_LT: return (Number){.i = int_compare(t, x, y) < 0};
-    case S_LE: return (Number){.i = int_compare(t, x, y) <= 0};
-    case S_GT: return (Number){.i = int_compare(t, x, y) > 0};
-    case S_GE: return (Number){.i = int_compare(t, x, y) >= 0};
+    case S_SHL:
+    case S_SHR: return number_int(t, int_shift(op, t, x, y));
+    case S_EQ: return (Number){ .i = x == y };
+    case S_NE: return (Number){ .i = x != y };
+    case S_LT: return (Number){ .i = int_compare(t, x, y) < 0 };
+    case S_LE: return (Number){ .i = int_compare(t, x, y) <= 0 };
+    case S_GT: return (Number){ .i = int_compare(t, x, y) > 0 };
+    case S_GE: return (Number){ .i = int_compare(t, x, y) >= 0 };
     case S_NEG: return number_int(t, (int64_t)(0 - a));
     case S_ABS: return number_int(t, t != DT_U64 && x < 0 ? (int64_t)(0 - a) : x);
-    case S_NOT: return t == DT_BOOL ? (Number){.i = !x} : number_int(t, ~x);
+    case S_NOT: return t == DT_BOOL ? (Number){ .i = !x } : number_int(t, ~x);
     case S_SIGN: return number_int(t, int_compare(t, x, 0));
-    case S_FLOOR: case S_CEIL: case S_ROUND: case S_TRUNC: return (Number){.i = x};
-    case S_ISNAN: case S_ISINF: return (Number){.i = 0};
-    default: return number_cast(t, DT_F64, float_op(op, DT_F64, number_cast(DT_F64, t, (Number){.i = x}).f,
-                                                   number_cast(DT_F64, t, (Number){.i = y}).f));
+    case S_FLOOR:
+    case S_CEIL:
+    case S_ROUND:
+    case S_TRUNC: return (Number){ .i = x };
+    case S_ISNAN:
+    case S_ISINF: return (Number){ .i = 0 };
+    default:
+        return number_cast(t, DT_F64,
+                           float_op(op, DT_F64, number_cast(DT_F64, t, (Number){ .i = x }).f,
+                                    number_cast(DT_F64, t, (Number){ .i = y }).f));
     }
 }
 
@@ -197,11 +210,12 @@ num_op(ScalarOp op, DType t, Number x, Number y, Number z)
     if (op == S_PAIR)
         return number_pair(x, y);
     if (op == S_DOT2F)
-        return number_float(DT_F32, number_half(x, 0) * number_half(y, 0) + number_half(x, 1) * number_half(y, 1));
+        return number_float(DT_F32, number_half(x, 0) * number_half(y, 0) +
+                                        number_half(x, 1) * number_half(y, 1));
     return dtype_is_float(t) ? float_op(op, t, x.f, y.f) : int_op(op, t, x.i, y.i);
 }
 
-/* ---- combiners --------------------------------------------------------------------------------------------------- */
+/* ---- combiners ------------------------------------------------------------------------------- */
 
 /* What max and min give, the first of equals: a NaN is better than any number. */
 static bool
@@ -222,10 +236,13 @@ num_combine(Combiner k, DType t, uint32_t n, Number *acc, const Number *v)
     case COMB_MIN: *acc = num_op(S_MIN, t, *acc, *v, *v); break;
     case COMB_ANY: *acc = num_op(S_OR, t, *acc, *v, *v); break;
     case COMB_ALL: *acc = num_op(S_AND, t, *acc, *v, *v); break;
-    case COMB_ARGMAX: case COMB_ARGMIN:
+    case COMB_ARGMAX:
+    case COMB_ARGMIN:
         if (num_better(k, t, *v, *acc))
             memcpy(acc, v, n * sizeof *acc);
         break;
-    case COMB_LAST: case COMB_NONE: case COMB_COUNT: *acc = *v; break;
+    case COMB_LAST:
+    case COMB_NONE:
+    case COMB_COUNT: *acc = *v; break;
     }
 }

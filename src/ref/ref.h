@@ -11,11 +11,14 @@
 #include "graph/graph.h"
 
 /* Values of the dimension symbols of one run. */
-typedef struct Symbols { VEC(Sym) name; VEC(int64_t) value; } Symbols;
+typedef struct Symbols {
+    VEC(Sym) name;
+    VEC(int64_t) value;
+} Symbols;
 void symbols_set(Arena *a, Symbols *s, Sym name, int64_t value);
 bool symbols_get(const Symbols *s, Sym name, int64_t *value);
 
-typedef struct {                 /* a dense row-major tensor */
+typedef struct { /* a dense row-major tensor */
     DType dtype;
     uint32_t rank;
     int64_t dim[TN_MAX_RANK];
@@ -28,20 +31,28 @@ bool tensor_of_type(Ctx *c, Arena *a, const Type *t, const Symbols *s, Tensor *o
 /* The same of contents that there are, to be read. */
 bool tensor_over(Ctx *c, const Type *t, const Symbols *s, const void *data, Tensor *out);
 
-/* All return false with a diagnostic (an index out of range, a size that disagrees, a symbol without a value). */
-bool ref_nest(Ctx *c, const Nest *n, const Symbols *s, Tensor *const *param);        /* inputs, then outputs (allocated) */
+/* All return false with a diagnostic (an index out of range, a size that disagrees, a symbol
+ * without a value). */
+/* inputs, then outputs (allocated) */
+bool ref_nest(Ctx *c, const Nest *n, const Symbols *s, Tensor *const *param);
 /* The same, a large nest by several threads; the same bits. */
-bool ref_nest_shared(Ctx *c, const Nest *n, const Symbols *s, Tensor *const *param, uint32_t threads);
-bool ref_kernel(Ctx *c, Arena *a, const Kernel *k, const Symbols *s, Tensor *const *arg);   /* its parts, one after the other */
-/* The kernel's tree, or that of the variant for these sizes, statement by statement. Arguments must already lie in their buffers' formats. */
+bool ref_nest_shared(Ctx *c, const Nest *n, const Symbols *s, Tensor *const *param,
+                     uint32_t threads);
+/* its parts, one after the other */
+bool ref_kernel(Ctx *c, Arena *a, const Kernel *k, const Symbols *s, Tensor *const *arg);
+/* The kernel's tree, or that of the variant for these sizes, statement by statement. Arguments must
+ * already lie in their buffers' formats. */
 bool ref_tree(Ctx *c, Arena *a, const Kernel *k, const Symbols *s, Tensor *const *arg);
 /* progress may be NULL; called after each node with (done, total). */
 bool ref_graph(const Graph *g, Arena *a, const Symbols *s, const Tensor *input, Tensor *output,
                void (*progress)(void *user, uint32_t done, uint32_t total), void *user);
 /* One operator call on constant inputs: what folding uses. out[nout] are allocated in a. */
-bool ref_op(Ctx *c, Arena *a, const OpCall *call, const Type *const *out_type, const Tensor *in, Tensor *out);
-/* Bind symbols from the sizes of inputs: false, naming input, dimension and both sizes, if they disagree. */
-bool ref_bind(Ctx *c, uint32_t n, const Sym *name, const Type *const *type, const Tensor *input, Symbols *s);
+bool ref_op(Ctx *c, Arena *a, const OpCall *call, const Type *const *out_type, const Tensor *in,
+            Tensor *out);
+/* Bind symbols from the sizes of inputs: false, naming input, dimension and both sizes, if they
+ * disagree. */
+bool ref_bind(Ctx *c, uint32_t n, const Sym *name, const Type *const *type, const Tensor *input,
+              Symbols *s);
 /* The same for a graph's inputs, whose constraints must hold too. */
 bool ref_bind_inputs(const Graph *g, const Tensor *input, Symbols *s);
 

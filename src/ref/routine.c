@@ -1,5 +1,5 @@
-/* routine: calls of routines. The function is the one that artefacts contain; what it is tested against are others'
- * implementations. */
+/* routine: calls of routines. The function is the one that artefacts contain; what it is tested
+ * against are others' implementations. */
 #include "ref/internal.h"
 
 #include "routine/routine.h"
@@ -21,9 +21,11 @@ foreign(Ctx *c, Arena *a, const Foreign *f, const OpCall *call, Tensor *const *v
 
     for (uint32_t i = 0; i < n; i++)
         if (value[i])
-            array[i] = (TnArray){value[i]->data, routine_type(value[i]->dtype), (int32_t)value[i]->rank, value[i]->dim};
+            array[i] = (TnArray){ value[i]->data, routine_type(value[i]->dtype),
+                                  (int32_t)value[i]->rank, value[i]->dim };
     int code = f->call((int32_t)n, array);
-    return !code || diag_error(&c->diags, DIAG_USAGE, call->loc, "its function %s returned %d", f->function, code);
+    return !code || diag_error(&c->diags, DIAG_USAGE, call->loc, "its function %s returned %d",
+                               f->function, code);
 }
 
 bool
@@ -34,15 +36,19 @@ ref_routine(Ctx *c, Arena *a, const OpCall *call, Tensor *const *value)
         return foreign(c, a, of_user, call, value);
     const Routine *routine = routine_named(op_info[call->op].name);
     uint32_t n = call->nin + call->nout;
-    TnArray *array = NEW_ARRAY(a, TnArray, op_info[call->op].max_in + op_info[call->op].max_out + 1);
-    TnFault fault = {0};
+    TnArray *array =
+        NEW_ARRAY(a, TnArray, op_info[call->op].max_in + op_info[call->op].max_out + 1);
+    TnFault fault = { 0 };
     int64_t scratch = 0;
 
     for (uint32_t i = 0; i < n; i++)
         if (value[i])
             array[i < call->nin ? i : i - call->nin + op_info[call->op].max_in] =
-                (TnArray){value[i]->data, routine_type(value[i]->dtype), (int32_t)value[i]->rank, value[i]->dim};
-    TnRoutine r = {{.size = sizeof r.args, .fault = &fault}, array, NULL, text_memory, c->arena};
+                (TnArray){ value[i]->data, routine_type(value[i]->dtype), (int32_t)value[i]->rank,
+                           value[i]->dim };
+    TnRoutine r = {
+        { .size = sizeof r.args, .fault = &fault }, array, NULL, text_memory, c->arena
+    };
     op_numbers(call, a, &r.attr);
     int64_t trips = routine->plan(&r, &scratch);
     if (!fault.code && trips > 0)
@@ -50,14 +56,18 @@ ref_routine(Ctx *c, Arena *a, const OpCall *call, Tensor *const *value)
     if (!fault.code)
         return true;
     if (fault.code == TN_FAULT_MEMORY)
-        return diag_error(&c->diags, DIAG_LIMIT, call->loc, "%s: cannot get %lld bytes of memory", op_info[call->op].name, (long long)fault.got);
+        return diag_error(&c->diags, DIAG_LIMIT, call->loc, "%s: cannot get %lld bytes of memory",
+                          op_info[call->op].name, (long long)fault.got);
     if (fault.code == TN_FAULT_LIBRARY) {
-        char name[17] = {0};
+        char name[17] = { 0 };
         memcpy(name, &fault.got, 8);
         memcpy(name + 8, &fault.want, 8);
-        return diag_error(&c->diags, DIAG_USAGE, call->loc, "%s: what it was given needs the library lib%s, which is not on this machine; install it",
+        return diag_error(&c->diags, DIAG_USAGE, call->loc,
+                          "%s: what it was given needs the library lib%s, which is not on this "
+                          "machine; install it",
                           op_info[call->op].name, name);
     }
-    return diag_error(&c->diags, DIAG_USAGE, call->loc, "%s: %lld is asked for, at most %lld is possible", op_info[call->op].name,
+    return diag_error(&c->diags, DIAG_USAGE, call->loc,
+                      "%s: %lld is asked for, at most %lld is possible", op_info[call->op].name,
                       (long long)fault.got, (long long)fault.want);
 }

@@ -9,27 +9,28 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- the common case ------------------------------------------------------------------------------ */
+/* ---- the common case ------------------------------------------------------------------------- */
 
-/* Most of what a model computes is f32: these give what num_op and number_load give, without a call. */
+/* Most of what a model computes is f32: these give what num_op and number_load give, without a
+ * call. */
 
 static inline Number
 quick_op(ScalarOp op, DType t, Number x, Number y, Number z)
 {
     if (t == DT_F32 && op == S_MUL)
-        return (Number){.f = (float)(x.f * y.f)};
+        return (Number){ .f = (float)(x.f * y.f) };
     if (t == DT_F32 && op == S_ADD)
-        return (Number){.f = (float)(x.f + y.f)};
+        return (Number){ .f = (float)(x.f + y.f) };
     return num_op(op, t, x, y, z);
 }
 
 static inline Number
 quick_load(DType t, const void *data, int64_t at)
 {
-    return t == DT_F32 ? (Number){.f = ((const float *)data)[at]} : number_load(t, data, at);
+    return t == DT_F32 ? (Number){ .f = ((const float *)data)[at] } : number_load(t, data, at);
 }
 
-/* ---- reads ---------------------------------------------------------------------------------------- */
+/* ---- reads ----------------------------------------------------------------------------------- */
 
 /* A tree may run several axes as one: only the whole offset must stay inside. */
 static int64_t
@@ -43,7 +44,8 @@ linear_offset(const Program *p, const Mem *m, uint32_t rank, const uint32_t *at,
 }
 
 int64_t
-run_offset(const Program *p, const Mem *m, uint32_t rank, const uint32_t *at, bool guarded, uint32_t *bad)
+run_offset(const Program *p, const Mem *m, uint32_t rank, const uint32_t *at, bool guarded,
+           uint32_t *bad)
 {
     int64_t offset = 0;
     if (m->linear && !guarded)
@@ -60,13 +62,16 @@ run_offset(const Program *p, const Mem *m, uint32_t rank, const uint32_t *at, bo
 }
 
 bool
-run_outside(Program *p, const Mem *m, const char *verb, uint32_t rank, const uint32_t *at, uint32_t bad)
+run_outside(Program *p, const Mem *m, const char *verb, uint32_t rank, const uint32_t *at,
+            uint32_t bad)
 {
-    Text where = {.arena = p->arena};
+    Text where = { .arena = p->arena };
     for (uint32_t d = 0; d < rank; d++)
         text_printf(&where, "%s%lld", d ? ", " : "", (long long)p->reg.at[at[d]].i);
-    return diag_error(&p->ctx->diags, DIAG_INTERNAL, p->loc, "%s: %s %s[%s]: index %lld on axis %u is outside 0 <= i < %lld",
-                      p->what, verb, m->name, text_str(&where), (long long)p->reg.at[at[bad]].i, bad, (long long)m->t.dim[bad]);
+    return diag_error(&p->ctx->diags, DIAG_INTERNAL, p->loc,
+                      "%s: %s %s[%s]: index %lld on axis %u is outside 0 <= i < %lld", p->what,
+                      verb, m->name, text_str(&where), (long long)p->reg.at[at[bad]].i, bad,
+                      (long long)m->t.dim[bad]);
 }
 
 static bool
@@ -81,9 +86,11 @@ run_lanes(Program *p, const Instr *in, const Mem *m, int64_t offset)
     for (int64_t l = 0; l < in->lanes; l++) {
         int64_t at = offset + l * stride;
         if (l < valid && (at < 0 || at >= total))
-            return diag_error(&p->ctx->diags, DIAG_INTERNAL, p->loc, "%s: load of %u lanes from %s: lane %lld is at element %lld of %lld",
-                              p->what, in->lanes, m->name, (long long)l, (long long)at, (long long)total);
-        dst[l] = l < valid ? number_load(in->type, m->t.data, at) : (Number){0};
+            return diag_error(&p->ctx->diags, DIAG_INTERNAL, p->loc,
+                              "%s: load of %u lanes from %s: lane %lld is at element %lld of %lld",
+                              p->what, in->lanes, m->name, (long long)l, (long long)at,
+                              (long long)total);
+        dst[l] = l < valid ? number_load(in->type, m->t.data, at) : (Number){ 0 };
     }
     return true;
 }
@@ -93,7 +100,8 @@ static void
 run_partial(Program *p, const Instr *in, const Mem *m)
 {
     const LoadAt *load = in->u.load;
-    int64_t offset = 0, total = tensor_count(&m->t) * m->lanes, valid = load->valid == NO_REG ? in->lanes : p->reg.at[load->valid].i;
+    int64_t offset = 0, total = tensor_count(&m->t) * m->lanes,
+            valid = load->valid == NO_REG ? in->lanes : p->reg.at[load->valid].i;
     int64_t stride = m->lanes > 1 || load->stride == NO_REG ? 1 : p->reg.at[load->stride].i;
     for (uint32_t d = 0; d < load->rank; d++)
         offset = offset * m->t.dim[d] + p->reg.at[load->at[d]].i;
@@ -101,11 +109,11 @@ run_partial(Program *p, const Instr *in, const Mem *m)
         int64_t at = offset * m->lanes + l * stride;
         Number *to = &p->reg.at[in->dst + l];
         if (l >= valid)
-            *to = (Number){0};
+            *to = (Number){ 0 };
         else if (at >= 0 && at < total)
             *to = number_load(in->type, m->t.data, at);
         else
-            *to = dtype_is_float(in->type) ? (Number){.f = NAN} : (Number){.i = 0x55};
+            *to = dtype_is_float(in->type) ? (Number){ .f = NAN } : (Number){ .i = 0x55 };
     }
 }
 
@@ -122,7 +130,8 @@ run_load(Program *p, const Instr *in)
     int64_t offset = run_offset(p, m, load->rank, load->at, load->guarded, &bad);
     if (offset >= 0) {
         if (!m->t.data)
-            return diag_error(&p->ctx->diags, DIAG_INTERNAL, p->loc, "%s: buffer %s is read before it is declared", p->what, m->name);
+            return diag_error(&p->ctx->diags, DIAG_INTERNAL, p->loc,
+                              "%s: buffer %s is read before it is declared", p->what, m->name);
         if (in->lanes > 1)
             return run_lanes(p, in, m, offset);
         p->reg.at[in->dst] = quick_load(in->type, m->t.data, offset);
@@ -130,7 +139,7 @@ run_load(Program *p, const Instr *in)
     }
     if (in->lanes > 1 && load->valid != NO_REG && p->reg.at[load->valid].i <= 0) {
         for (uint32_t l = 0; l < in->lanes; l++)
-            p->reg.at[in->dst + l] = (Number){0};
+            p->reg.at[in->dst + l] = (Number){ 0 };
         return true;
     }
     if (!load->guarded)
@@ -144,17 +153,23 @@ run_load(Program *p, const Instr *in)
 static bool
 run_at(Program *p, const Instr *in)
 {
-    int64_t i = p->reg.at[in->a].i, n = p->reg.at[in->b].i, wrapped = i < 0 && in->type != DT_U64 ? i + n : i;
+    int64_t i = p->reg.at[in->a].i, n = p->reg.at[in->b].i,
+            wrapped = i < 0 && in->type != DT_U64 ? i + n : i;
     if (wrapped < 0 || wrapped >= n)
-        return diag_error(&p->ctx->diags, DIAG_USAGE, p->loc, "%s: index %lld, computed from data, is outside %lld <= i < %lld",
-                          p->what, (long long)i, in->type == DT_U64 ? 0LL : -(long long)n, (long long)n);
+        return diag_error(&p->ctx->diags, DIAG_USAGE, p->loc,
+                          "%s: index %lld, computed from data, is outside %lld <= i < %lld",
+                          p->what, (long long)i, in->type == DT_U64 ? 0LL : -(long long)n,
+                          (long long)n);
     p->reg.at[in->dst].i = wrapped;
     return true;
 }
 
-/* ---- reductions ---------------------------------------------------------------------------------------- */
+/* ---- reductions ------------------------------------------------------------------------------ */
 
-typedef struct { const Instr *in; bool any; } Combined;
+typedef struct {
+    const Instr *in;
+    bool any;
+} Combined;
 
 static bool
 combine_point(Program *p, void *user)
@@ -176,7 +191,8 @@ combine_point(Program *p, void *user)
         v[i] = p->reg.at[r->body[i]];
     if (so_far->any)
         num_combine(r->combiner, in->type, r->n, acc, v);
-    else                                             /* of tuples the first counts, whatever it is: the identity is no point */
+    /* of tuples the first counts, whatever it is: the identity is no point */
+    else
         memcpy(acc, v, r->n * sizeof *acc);
     so_far->any = true;
     return true;
@@ -203,7 +219,7 @@ run_hreduce(Program *p, const Instr *in)
     p->reg.at[in->dst] = v[0];
 }
 
-/* ---- instructions --------------------------------------------------------------------------------------------- */
+/* ---- instructions ---------------------------------------------------------------------------- */
 
 static int64_t
 affine_value(const Program *p, const Affine *a)
@@ -227,7 +243,8 @@ run_branch(Program *p, const Instr *in)
 static inline bool
 instr(Program *p, const Instr *in)
 {
-    Number *dst = &p->reg.at[in->dst], *a = &p->reg.at[in->a], *b = &p->reg.at[in->b], *c = &p->reg.at[in->c];
+    Number *dst = &p->reg.at[in->dst], *a = &p->reg.at[in->a], *b = &p->reg.at[in->b],
+           *c = &p->reg.at[in->c];
     switch ((InstrKind)in->kind) {
     case I_OP:
         for (uint32_t l = 0; l < in->lanes; l++)
@@ -238,7 +255,12 @@ instr(Program *p, const Instr *in)
             dst[l] = number_cast(in->to, in->type, a[l]);
         return true;
     case I_AFFINE: dst->i = affine_value(p, in->u.affine); return true;
-    case I_MUL: case I_DIV: case I_MOD: case I_MIN: case I_MAX: case I_BROADCAST: dst->i = index_op(in->kind, a->i, b->i); return true;
+    case I_MUL:
+    case I_DIV:
+    case I_MOD:
+    case I_MIN:
+    case I_MAX:
+    case I_BROADCAST: dst->i = index_op(in->kind, a->i, b->i); return true;
     case I_LOAD: return run_load(p, in);
     case I_AT: return run_at(p, in);
     case I_REDUCE: return run_reduce(p, in);
@@ -252,8 +274,11 @@ instr(Program *p, const Instr *in)
             dst[l] = p->reg.at[in->u.lane[l]];
         return true;
     case I_BLOCKS:
-        for (uint32_t l = 0; l < in->lanes; l++)         /* of the second vector in odd places: what stands in front of it there */
-            dst[l] = (l & in->u.block ? b : a)[(l & ~in->u.block) + (in->op == S_ODDS ? in->u.block : 0)];
+        /* of the second vector in odd places: what stands in front of it there */
+        for (uint32_t l = 0; l < in->lanes; l++)
+            dst[l] =
+                (l & in->u.block ? b
+                                 : a)[(l & ~in->u.block) + (in->op == S_ODDS ? in->u.block : 0)];
         return true;
     case I_HREDUCE: run_hreduce(p, in); return true;
     }
@@ -275,9 +300,15 @@ run_code(Program *p, const Code *code)
     return true;
 }
 
-/* ---- domains ------------------------------------------------------------------------------------------------------- */
+/* ---- domains --------------------------------------------------------------------------------- */
 
-typedef struct { Program *p; const Domain *d; bool (*point)(Program *, void *); void *user; uint32_t stale; } Walk;
+typedef struct {
+    Program *p;
+    const Domain *d;
+    bool (*point)(Program *, void *);
+    void *user;
+    uint32_t stale;
+} Walk;
 
 /* One point: the blocks that depend on axes that moved since they ran, then what is done there. */
 static inline bool
@@ -316,6 +347,6 @@ walk_level(Walk *w, uint32_t level)
 bool
 run_domain(Program *p, const Domain *d, bool (*point)(Program *p, void *user), void *user)
 {
-    Walk w = {p, d, point, user, 0};
+    Walk w = { p, d, point, user, 0 };
     return walk_level(&w, 0);
 }

@@ -8,8 +8,8 @@
  *   - One side of a select is evaluated only when it is chosen: a read there need not be inside its
  *     tensor otherwise (i < n ? x[i] : y[i - n]). Nothing moves out of it. What both sides surely
  *     need is compiled before the select, so that shared parts of a DAG stay shared.
- *   - Both sides of a select of vectors are evaluated; lanes there that lie outside their tensor are
- *     poisoned, so that choosing one shows.
+ *   - Both sides of a select of vectors are evaluated; lanes there that lie outside their tensor
+ *     are poisoned, so that choosing one shows.
  *   - An unguarded read may fail, and must not be tried when the domain around it has no points: it
  *     stays inside the domain, whose blocks run when their first point is reached.
  *   - A read of the nest's own output sees earlier points, so it stays at the innermost place.
@@ -18,14 +18,14 @@
  */
 #include "ref/internal.h"
 
-/* ---- registers and places -------------------------------------------------------------------------------- */
+/* ---- registers and places -------------------------------------------------------------------- */
 
 static uint32_t
 new_reg(Program *p, uint32_t lanes, Place place)
 {
     uint32_t r = p->reg.n;
     for (uint32_t l = 0; l < lanes; l++) {
-        VEC_PUSH(p->arena, &p->reg, (Number){0});
+        VEC_PUSH(p->arena, &p->reg, (Number){ 0 });
         VEC_PUSH(p->arena, &p->place, place);
     }
     return r;
@@ -36,7 +36,7 @@ push_frame(Program *p, Code *code, bool holds_all, bool holds_failing)
 {
     uint32_t depth = p->frame.n;
     const Frame *outer = depth ? &p->frame.at[depth - 1] : NULL;
-    Frame f = {code, p->serial++, outer ? outer->floor : 0, outer ? outer->safe_floor : 0};
+    Frame f = { code, p->serial++, outer ? outer->floor : 0, outer ? outer->safe_floor : 0 };
     if (holds_all)
         f.floor = depth;
     if (holds_all || holds_failing)
@@ -53,7 +53,7 @@ top_frame(Program *p)
 static Place
 place_at(const Program *p, uint32_t depth)
 {
-    return (Place){depth, p->frame.at[depth].serial};
+    return (Place){ depth, p->frame.at[depth].serial };
 }
 
 /* Whatever is being compiled around this use cannot move out of the register's frame. */
@@ -89,11 +89,12 @@ depth_of(Program *p, uint32_t floor, const uint32_t *reg, uint32_t n)
     return floor;
 }
 
-/* Open a construct with frames of its own; what it needs from outside is collected until it closes. */
+/* Open a construct with frames of its own; what it needs from outside is collected until it
+ * closes. */
 static void
 open_construct(Program *p)
 {
-    VEC_PUSH(p->arena, &p->open, ((Open){p->frame.n, 0, false}));
+    VEC_PUSH(p->arena, &p->open, ((Open){ p->frame.n, 0, false }));
 }
 
 /* The outermost depth at which the construct's own instruction may stand: it may fail. */
@@ -111,7 +112,7 @@ close_construct(Program *p)
     return o.pinned ? p->frame.n - 1 : depth;
 }
 
-/* ---- memo -------------------------------------------------------------------------------------------------------- */
+/* ---- memo ------------------------------------------------------------------------------------ */
 
 /* The register of a node compiled before, if its frame is still around. */
 static bool
@@ -141,7 +142,7 @@ const_reg(Program *p, Number v)
     return r;
 }
 
-/* ---- Exprs ---------------------------------------------------------------------------------------------------------- */
+/* ---- Exprs ----------------------------------------------------------------------------------- */
 
 static uint32_t
 compile_var(Program *p, Var v)
@@ -150,11 +151,12 @@ compile_var(Program *p, Var v)
     switch (v.kind) {
     case VAR_SYMBOL:
         if (!symbols_get(p->symbols, (Sym)(uintptr_t)v.id, &value)) {
-            diag_error(&p->ctx->diags, DIAG_INTERNAL, p->loc, "%s: the dimension \"%s\" has no value in this run", p->what,
+            diag_error(&p->ctx->diags, DIAG_INTERNAL, p->loc,
+                       "%s: the dimension \"%s\" has no value in this run", p->what,
                        (Sym)(uintptr_t)v.id);
             return NO_REG;
         }
-        return const_reg(p, (Number){.i = value});
+        return const_reg(p, (Number){ .i = value });
     case VAR_AXIS:
         if (v.id < p->naxis && p->axis_reg[v.id] != NO_REG)
             return p->axis_reg[v.id];
@@ -163,27 +165,31 @@ compile_var(Program *p, Var v)
         if (v.id < p->nloop && p->loop_reg[v.id] != NO_REG)
             return p->loop_reg[v.id];
         break;
-    case VAR_COMPUTED:
-        return program_scalar(p, computed_scalar(v));
+    case VAR_COMPUTED: return program_scalar(p, computed_scalar(v));
     }
-    diag_error(&p->ctx->diags, DIAG_INTERNAL, p->loc, "%s: %s %llu is used outside its loop", p->what,
-               v.kind == VAR_AXIS ? "axis" : "loop variable", (unsigned long long)v.id);
+    diag_error(&p->ctx->diags, DIAG_INTERNAL, p->loc, "%s: %s %llu is used outside its loop",
+               p->what, v.kind == VAR_AXIS ? "axis" : "loop variable", (unsigned long long)v.id);
     return NO_REG;
 }
 
 static uint32_t
 emit_pair(Program *p, InstrKind kind, uint32_t a, uint32_t b)
 {
-    uint32_t arg[] = {a, b};
+    uint32_t arg[] = { a, b };
     if (a == NO_REG || b == NO_REG)
         return NO_REG;
-    return place_instr(p, (Instr){.kind = kind, .a = a, .b = b}, depth_of(p, top_frame(p)->floor, arg, 2), 1);
+    return place_instr(p, (Instr){ .kind = kind, .a = a, .b = b },
+                       depth_of(p, top_frame(p)->floor, arg, 2), 1);
 }
 
 static uint32_t
 compile_atom(Program *p, const Atom *atom)
 {
-    static const InstrKind kind_of[] = {[ATOM_DIV] = I_DIV, [ATOM_MOD] = I_MOD, [ATOM_MIN] = I_MIN, [ATOM_MAX] = I_MAX, [ATOM_BROADCAST] = I_BROADCAST};
+    static const InstrKind kind_of[] = { [ATOM_DIV] = I_DIV,
+                                         [ATOM_MOD] = I_MOD,
+                                         [ATOM_MIN] = I_MIN,
+                                         [ATOM_MAX] = I_MAX,
+                                         [ATOM_BROADCAST] = I_BROADCAST };
     uint32_t r;
     if (atom->kind == ATOM_VAR)
         return compile_var(p, atom->var);
@@ -214,7 +220,8 @@ program_expr(Program *p, const Expr *e)
 {
     uint32_t r;
     if (e->bad) {
-        diag_error(&p->ctx->diags, DIAG_INTERNAL, p->loc, "%s: an index expression overflowed", p->what);
+        diag_error(&p->ctx->diags, DIAG_INTERNAL, p->loc, "%s: an index expression overflowed",
+                   p->what);
         return NO_REG;
     }
     if (known_reg(p, e, &r))
@@ -233,16 +240,16 @@ program_expr(Program *p, const Expr *e)
             return NO_REG;
     }
     if (a->n == 0)
-        return remember(p, e, const_reg(p, (Number){.i = a->base}));
+        return remember(p, e, const_reg(p, (Number){ .i = a->base }));
     if (a->n == 1 && a->base == 0 && coef[0] == 1)
         return remember(p, e, reg[0]);
     a->coef = coef;
     a->reg = reg;
     uint32_t depth = depth_of(p, top_frame(p)->floor, reg, a->n);
-    return remember(p, e, place_instr(p, (Instr){.kind = I_AFFINE, .u.affine = a}, depth, 1));
+    return remember(p, e, place_instr(p, (Instr){ .kind = I_AFFINE, .u.affine = a }, depth, 1));
 }
 
-/* ---- domains -------------------------------------------------------------------------------------------------------------- */
+/* ---- domains --------------------------------------------------------------------------------- */
 
 bool
 program_open_domain(Program *p, Domain *d, uint32_t n, const uint32_t *axes)
@@ -250,7 +257,8 @@ program_open_domain(Program *p, Domain *d, uint32_t n, const uint32_t *axes)
     uint32_t base = p->frame.n;
     uint32_t *axis = NEW_ARRAY(p->arena, uint32_t, n), *begin = NEW_ARRAY(p->arena, uint32_t, n);
     uint32_t *extent = NEW_ARRAY(p->arena, uint32_t, n);
-    *d = (Domain){n, axis, NEW_ARRAY(p->arena, Code, n), begin, extent, NEW_ARRAY(p->arena, Code, n + 1)};
+    *d = (Domain){ n,     axis,   NEW_ARRAY(p->arena, Code, n),
+                   begin, extent, NEW_ARRAY(p->arena, Code, n + 1) };
     open_construct(p);
     for (uint32_t l = 0; l <= n; l++) {
         push_frame(p, l < n ? &d->bound[l] : &d->block[n], false, l == 0);
@@ -280,7 +288,8 @@ static uint32_t
 compile_reduce(Program *p, const Scalar *s)
 {
     Reduce *r = NEW(p->arena, Reduce);
-    uint32_t axes[NEST_MAX_AXES], outer[NEST_MAX_AXES], n = 0, *body = NEW_ARRAY(p->arena, uint32_t, s->narg);
+    uint32_t axes[NEST_MAX_AXES], outer[NEST_MAX_AXES],
+        n = 0, *body = NEW_ARRAY(p->arena, uint32_t, s->narg);
     Number *identity = NEW_ARRAY(p->arena, Number, s->narg);
     for (uint32_t k = 0; k < p->naxis; k++)
         if (s->u.reduce.axes >> k & 1) {
@@ -300,11 +309,13 @@ compile_reduce(Program *p, const Scalar *s)
     uint32_t depth = close_construct(p);
     for (uint32_t k = 0; k < n; k++)
         p->axis_reg[axes[k]] = outer[k];
-    *r = (Reduce){r->domain, s->u.reduce.combiner, s->narg, body, identity};
-    return place_instr(p, (Instr){.kind = I_REDUCE, .type = s->dtype, .to = s->dtype, .u.reduce = r}, depth, s->narg);
+    *r = (Reduce){ r->domain, s->u.reduce.combiner, s->narg, body, identity };
+    return place_instr(p,
+                       (Instr){ .kind = I_REDUCE, .type = s->dtype, .to = s->dtype, .u.reduce = r },
+                       depth, s->narg);
 }
 
-/* ---- one side of a choice ----------------------------------------------------------------------------------------------------- */
+/* ---- one side of a choice -------------------------------------------------------------------- */
 
 /* Compile s into an arm of its own, inside an open construct. */
 static bool
@@ -350,7 +361,7 @@ compile_common(Program *p, const Map *certain, Map *seen, const Scalar *s)
 static uint32_t
 compile_select(Program *p, const Scalar *s)
 {
-    Map certain = {.arena = p->arena}, seen = {.arena = p->arena};
+    Map certain = { .arena = p->arena }, seen = { .arena = p->arena };
     Arm *arm = NEW_ARRAY(p->arena, Arm, 2);
     uint32_t cond = program_scalar(p, s->arg[0]);
     mark_certain(&certain, s->arg[1]);
@@ -360,22 +371,28 @@ compile_select(Program *p, const Scalar *s)
     if (!compile_arm(p, &arm[0], s->arg[1]) || !compile_arm(p, &arm[1], s->arg[2]))
         return NO_REG;
     uint32_t depth = depth_of(p, close_construct(p), &cond, 1);
-    return place_instr(p, (Instr){.kind = I_BRANCH, .to = s->dtype, .a = cond, .u.arm = arm}, depth, 1);
+    return place_instr(p, (Instr){ .kind = I_BRANCH, .to = s->dtype, .a = cond, .u.arm = arm },
+                       depth, 1);
 }
 
-/* ---- reads ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- reads ----------------------------------------------------------------------------------- */
 
 static uint32_t
 compile_load(Program *p, const Scalar *s)
 {
     LoadAt *load = NEW(p->arena, LoadAt);
     uint32_t *at = NEW_ARRAY(p->arena, uint32_t, s->u.load.rank + 2), n = s->u.load.rank;
-    *load = (LoadAt){.slot = s->u.load.slot, .rank = n, .at = at, .stride = NO_REG, .valid = NO_REG,
-                     .partial = p->partial && !s->u.load.outside};
+    *load = (LoadAt){ .slot = s->u.load.slot,
+                      .rank = n,
+                      .at = at,
+                      .stride = NO_REG,
+                      .valid = NO_REG,
+                      .partial = p->partial && !s->u.load.outside };
     for (uint32_t d = 0; d < n; d++)
         if ((at[d] = program_expr(p, s->u.load.at[d])) == NO_REG)
             return NO_REG;
-    if (s->u.load.lane_stride && (at[n++] = load->stride = program_expr(p, s->u.load.lane_stride)) == NO_REG)
+    if (s->u.load.lane_stride &&
+        (at[n++] = load->stride = program_expr(p, s->u.load.lane_stride)) == NO_REG)
         return NO_REG;
     if (s->u.load.valid && (at[n++] = load->valid = program_expr(p, s->u.load.valid)) == NO_REG)
         return NO_REG;
@@ -394,20 +411,29 @@ compile_load(Program *p, const Scalar *s)
         for (uint32_t k = 0; k < p->open.n; k++)
             p->open.at[k].pinned = true;
     }
-    return place_instr(p, (Instr){.kind = I_LOAD, .type = s->dtype, .to = s->dtype, .u.load = load}, depth, s->lanes);
+    return place_instr(p,
+                       (Instr){ .kind = I_LOAD, .type = s->dtype, .to = s->dtype, .u.load = load },
+                       depth, s->lanes);
 }
 
 static uint32_t
 compile_at(Program *p, const Scalar *s)
 {
-    uint32_t arg[] = {program_scalar(p, s->arg[0]), program_expr(p, s->u.index)};
+    uint32_t arg[] = { program_scalar(p, s->arg[0]), program_expr(p, s->u.index) };
     if (arg[0] == NO_REG || arg[1] == NO_REG)
         return NO_REG;
     uint32_t depth = depth_of(p, top_frame(p)->safe_floor, arg, 2);
-    return place_instr(p, (Instr){.kind = I_AT, .type = s->arg[0]->dtype, .to = s->dtype, .a = arg[0], .b = arg[1], .u.scalar = s}, depth, 1);
+    return place_instr(p,
+                       (Instr){ .kind = I_AT,
+                                .type = s->arg[0]->dtype,
+                                .to = s->dtype,
+                                .a = arg[0],
+                                .b = arg[1],
+                                .u.scalar = s },
+                       depth, 1);
 }
 
-/* ---- the rest ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the rest -------------------------------------------------------------------------------- */
 
 static uint32_t
 compile_op(Program *p, const Scalar *s)
@@ -423,16 +449,46 @@ compile_op(Program *p, const Scalar *s)
     uint32_t depth = depth_of(p, top_frame(p)->floor, arg, s->narg);
     for (uint32_t i = s->narg; i < 3; i++)
         arg[i] = arg[0];
-    Instr in = {.kind = I_OP, .op = s->op, .type = s->arg[0]->dtype, .to = s->dtype, .a = arg[0], .b = arg[1], .c = arg[2]};
+    Instr in = { .kind = I_OP,
+                 .op = s->op,
+                 .type = s->arg[0]->dtype,
+                 .to = s->dtype,
+                 .a = arg[0],
+                 .b = arg[1],
+                 .c = arg[2] };
     switch (s->op) {
     case S_CAST: in.kind = I_CAST; break;
     case S_SPLAT: in.kind = I_SPLAT; break;
-    case S_LANES: in.kind = I_LANES; in.u.lane = arg; break;
-    case S_EVENS: case S_ODDS: in.kind = I_BLOCKS; in.op = s->op; in.u.block = s->u.block; break;
-    case S_HSUM: in.kind = I_HREDUCE; in.op = COMB_SUM; in.b = s->arg[0]->lanes; break;
-    case S_HMAX: in.kind = I_HREDUCE; in.op = COMB_MAX; in.b = s->arg[0]->lanes; break;
-    case S_HMIN: in.kind = I_HREDUCE; in.op = COMB_MIN; in.b = s->arg[0]->lanes; break;
-    case S_HPROD: in.kind = I_HREDUCE; in.op = COMB_PROD; in.b = s->arg[0]->lanes; break;
+    case S_LANES:
+        in.kind = I_LANES;
+        in.u.lane = arg;
+        break;
+    case S_EVENS:
+    case S_ODDS:
+        in.kind = I_BLOCKS;
+        in.op = s->op;
+        in.u.block = s->u.block;
+        break;
+    case S_HSUM:
+        in.kind = I_HREDUCE;
+        in.op = COMB_SUM;
+        in.b = s->arg[0]->lanes;
+        break;
+    case S_HMAX:
+        in.kind = I_HREDUCE;
+        in.op = COMB_MAX;
+        in.b = s->arg[0]->lanes;
+        break;
+    case S_HMIN:
+        in.kind = I_HREDUCE;
+        in.op = COMB_MIN;
+        in.b = s->arg[0]->lanes;
+        break;
+    case S_HPROD:
+        in.kind = I_HREDUCE;
+        in.op = COMB_PROD;
+        in.b = s->arg[0]->lanes;
+        break;
     default: break;
     }
     return place_instr(p, in, depth, s->lanes);
@@ -443,7 +499,7 @@ compile_iota(Program *p, const Scalar *s)
 {
     uint32_t r = new_reg(p, s->lanes, place_at(p, 0));
     for (uint32_t l = 0; l < s->lanes; l++)
-        p->reg.at[r + l] = number_cast(s->dtype, DT_I64, (Number){.i = l});
+        p->reg.at[r + l] = number_cast(s->dtype, DT_I64, (Number){ .i = l });
     return r;
 }
 
@@ -489,13 +545,19 @@ program_scalar(Program *p, const Scalar *s)
     return remember(p, s, compile_node(p, s));
 }
 
-/* ---- programs ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- programs -------------------------------------------------------------------------------- */
 
 void
 program_begin(Program *p, Ctx *c, Arena *a, Loc loc, const char *what, const Symbols *s)
 {
-    *p = (Program){.ctx = c, .arena = a, .loc = loc, .what = what, .symbols = s, .lazy = true, .first_output = UINT32_MAX,
-                   .memo = {.arena = a}};
+    *p = (Program){ .ctx = c,
+                    .arena = a,
+                    .loc = loc,
+                    .what = what,
+                    .symbols = s,
+                    .lazy = true,
+                    .first_output = UINT32_MAX,
+                    .memo = { .arena = a } };
     push_frame(p, &p->start, true, true);
 }
 

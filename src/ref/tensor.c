@@ -26,7 +26,10 @@ symbols_get(const Symbols *s, Sym name, int64_t *value)
     return false;
 }
 
-typedef struct { const Symbols *symbols; Sym missing; } Lookup;
+typedef struct {
+    const Symbols *symbols;
+    Sym missing;
+} Lookup;
 
 static bool
 look_up(void *user, Var v, int64_t *out)
@@ -44,12 +47,14 @@ look_up(void *user, Var v, int64_t *out)
 bool
 symbols_eval(Ctx *c, const Symbols *s, Loc loc, const char *what, const Expr *e, int64_t *v)
 {
-    Lookup l = {s, NULL};
+    Lookup l = { s, NULL };
     if (expr_eval(e, look_up, &l, v))
         return true;
     if (l.missing)
-        return diag_error(&c->diags, DIAG_INTERNAL, loc, "%s: the dimension \"%s\" has no value in this run", what, l.missing);
-    return diag_error(&c->diags, DIAG_LIMIT, loc, "%s: the size %s has no value that fits 64 bits", what, expr_str(c, e));
+        return diag_error(&c->diags, DIAG_INTERNAL, loc,
+                          "%s: the dimension \"%s\" has no value in this run", what, l.missing);
+    return diag_error(&c->diags, DIAG_LIMIT, loc, "%s: the size %s has no value that fits 64 bits",
+                      what, expr_str(c, e));
 }
 
 int64_t
@@ -65,12 +70,13 @@ bool
 tensor_size(Ctx *c, const Type *t, const Symbols *s, Tensor *out, int64_t *bytes)
 {
     *bytes = dtype_info[t->dtype].bytes;
-    *out = (Tensor){.dtype = t->dtype, .rank = t->rank};
+    *out = (Tensor){ .dtype = t->dtype, .rank = t->rank };
     for (uint32_t d = 0; d < t->rank; d++) {
-        if (!symbols_eval(c, s, (Loc){0}, type_str(c, t), t->dim[d], &out->dim[d]))
+        if (!symbols_eval(c, s, (Loc){ 0 }, type_str(c, t), t->dim[d], &out->dim[d]))
             return false;
         if (out->dim[d] < 0 || mul_overflows(*bytes, out->dim[d], bytes))
-            return diag_error(&c->diags, DIAG_LIMIT, (Loc){0}, "a tensor of type %s would have %lld elements on axis %u",
+            return diag_error(&c->diags, DIAG_LIMIT, (Loc){ 0 },
+                              "a tensor of type %s would have %lld elements on axis %u",
                               type_str(c, t), (long long)out->dim[d], d);
     }
     return true;
@@ -97,19 +103,23 @@ tensor_over(Ctx *c, const Type *t, const Symbols *s, const void *data, Tensor *o
 }
 
 bool
-tensor_check(Ctx *c, const Symbols *s, Loc loc, const char *what, const char *name, const Type *type, const Tensor *t)
+tensor_check(Ctx *c, const Symbols *s, Loc loc, const char *what, const char *name,
+             const Type *type, const Tensor *t)
 {
     if (!t)
-        return diag_error(&c->diags, DIAG_INTERNAL, loc, "%s: %s is %s, but was given nothing", what, name, type_str(c, type));
+        return diag_error(&c->diags, DIAG_INTERNAL, loc, "%s: %s is %s, but was given nothing",
+                          what, name, type_str(c, type));
     if (t->dtype != type->dtype || t->rank != type->rank)
-        return diag_error(&c->diags, DIAG_INTERNAL, loc, "%s: %s is %s, but was given %s of rank %u", what, name,
+        return diag_error(&c->diags, DIAG_INTERNAL, loc,
+                          "%s: %s is %s, but was given %s of rank %u", what, name,
                           type_str(c, type), dtype_info[t->dtype].name, t->rank);
     for (uint32_t d = 0; d < t->rank; d++) {
         int64_t want;
         if (!symbols_eval(c, s, loc, what, type->dim[d], &want))
             return false;
         if (want != t->dim[d])
-            return diag_error(&c->diags, DIAG_INTERNAL, loc, "%s: %s has %lld elements on axis %u, its type %s says %lld", what,
+            return diag_error(&c->diags, DIAG_INTERNAL, loc,
+                              "%s: %s has %lld elements on axis %u, its type %s says %lld", what,
                               name, (long long)t->dim[d], d, type_str(c, type), (long long)want);
     }
     return true;

@@ -1,20 +1,21 @@
-/* tile: which nests may be run by tiles, the form of every register, and the walk from tile to tile.
+/* tile: which nests may be run by tiles, the form of every register, and the walk from tile to
+ * tile.
  *
  * A nest is left to the one-point path as a whole when it has a scan axis or reads its own output
- * (its points see each other), when a reduction inside combines tuples, when several writes go to one
- * output, or when there are too few points to be worth it.
+ * (its points see each other), when a reduction inside combines tuples, when several writes go to
+ * one output, or when there are too few points to be worth it.
  */
 #include "ref/tile.h"
 
 enum { FEW_POINTS = 4 };
 
-/* ---- forms ------------------------------------------------------------------------------------------- */
+/* ---- forms ----------------------------------------------------------------------------------- */
 
 static void
 set_form(Tiled *t, uint32_t r, Form form, DType type)
 {
     TileReg *reg = &t->reg[r];
-    *reg = (TileReg){.form = form, .f32 = type == DT_F32};
+    *reg = (TileReg){ .form = form, .f32 = type == DT_F32 };
     if (form == FORM_EACH && reg->f32)
         reg->f = NEW_ARRAY(t->p->arena, float, TILE_POINTS);
     else if (form == FORM_EACH)
@@ -42,7 +43,7 @@ static TileAt
 place_of(const Tiled *t, uint32_t slot, uint32_t rank, const uint32_t *at)
 {
     const Tensor *x = &t->p->mem[slot].t;
-    TileAt p = {.rank = rank, .at = at, .linear = worst_form(t, at, rank) != FORM_EACH};
+    TileAt p = { .rank = rank, .at = at, .linear = worst_form(t, at, rank) != FORM_EACH };
     for (uint32_t d = 0; d < rank; d++) {
         p.row = p.row * x->dim[d] + t->reg[at[d]].row;
         p.col = p.col * x->dim[d] + t->reg[at[d]].col;
@@ -50,7 +51,7 @@ place_of(const Tiled *t, uint32_t slot, uint32_t rank, const uint32_t *at)
     return p;
 }
 
-/* ---- instructions --------------------------------------------------------------------------------------- */
+/* ---- instructions ---------------------------------------------------------------------------- */
 
 static bool compile_code(Tiled *t, const Code *code, TileCode *out);
 
@@ -69,9 +70,11 @@ is_total(const TileCode *c)
 {
     for (uint32_t i = 0; i < c->n; i++) {
         const TileInstr *ti = &c->at[i];
-        if (ti->in->kind == I_AT || ti->in->kind == I_REDUCE || (ti->in->kind == I_BRANCH && !ti->total))
+        if (ti->in->kind == I_AT || ti->in->kind == I_REDUCE ||
+            (ti->in->kind == I_BRANCH && !ti->total))
             return false;
-        if (ti->in->kind == I_LOAD && (!ti->in->u.load->guarded || ti->in->u.load->outside.code.list.n))
+        if (ti->in->kind == I_LOAD &&
+            (!ti->in->u.load->guarded || ti->in->u.load->outside.code.list.n))
             return false;
     }
     return true;
@@ -91,8 +94,8 @@ compile_affine(Tiled *t, const Instr *in)
     }
     int64_t row = (int64_t)urow, col = (int64_t)ucol;
     if (row != (int32_t)row || col != (int32_t)col)
-        return FORM_EACH;            /* may wrap around from point to point */
-    t->reg[in->dst] = (TileReg){.form = FORM_LINEAR, .row = row, .col = col};
+        return FORM_EACH; /* may wrap around from point to point */
+    t->reg[in->dst] = (TileReg){ .form = FORM_LINEAR, .row = row, .col = col };
     return row || col ? FORM_LINEAR : FORM_SAME;
 }
 
@@ -100,11 +103,11 @@ static bool
 compile_load(Tiled *t, TileInstr *ti)
 {
     const LoadAt *load = ti->in->u.load;
-    TileCode outside = {0};
+    TileCode outside = { 0 };
     if (load->slot >= t->p->first_output)
         return false;
-    if (load->guarded && (!compile_code(t, &load->outside.code, &outside) || !all_same(&outside)
-                          || t->reg[load->outside.value].form != FORM_SAME))
+    if (load->guarded && (!compile_code(t, &load->outside.code, &outside) || !all_same(&outside) ||
+                          t->reg[load->outside.value].form != FORM_SAME))
         return false;
     ti->place = place_of(t, load->slot, load->rank, load->at);
     ti->form = form_from(t, load->at, load->rank);
@@ -126,7 +129,8 @@ compile_reduce(Tiled *t, TileInstr *ti)
             return false;
         same &= all_same(&block[l]);
     }
-    if (worst_form(t, d->begin, d->naxis) != FORM_SAME || worst_form(t, d->extent, d->naxis) != FORM_SAME)
+    if (worst_form(t, d->begin, d->naxis) != FORM_SAME ||
+        worst_form(t, d->extent, d->naxis) != FORM_SAME)
         return false;
     ti->code = block;
     ti->form = same && worst_form(t, r->body, r->n) == FORM_SAME ? FORM_SAME : FORM_EACH;
@@ -140,7 +144,7 @@ compile_branch(Tiled *t, TileInstr *ti)
     TileCode *side = NEW_ARRAY(t->p->arena, TileCode, 2);
     if (!compile_code(t, &arm[0].code, &side[0]) || !compile_code(t, &arm[1].code, &side[1]))
         return false;
-    uint32_t needs[] = {ti->in->a, arm[0].value, arm[1].value};
+    uint32_t needs[] = { ti->in->a, arm[0].value, arm[1].value };
     ti->code = side;
     ti->total = is_total(&side[0]) && is_total(&side[1]);
     ti->form = all_same(&side[0]) && all_same(&side[1]) ? form_from(t, needs, 3) : FORM_EACH;
@@ -151,17 +155,26 @@ static bool
 compile_instr(Tiled *t, TileInstr *ti)
 {
     const Instr *in = ti->in;
-    uint32_t abc[] = {in->a, in->b, in->c};
+    uint32_t abc[] = { in->a, in->b, in->c };
     bool ok = in->lanes <= 1 || in->kind == I_REDUCE;
     switch ((InstrKind)in->kind) {
     case I_OP: ti->form = form_from(t, abc, 3); break;
     case I_CAST: ti->form = form_from(t, abc, 1); break;
     case I_AFFINE: ti->form = compile_affine(t, in); break;
-    case I_MUL: case I_DIV: case I_MOD: case I_MIN: case I_MAX: case I_BROADCAST: case I_AT: ti->form = form_from(t, abc, 2); break;
+    case I_MUL:
+    case I_DIV:
+    case I_MOD:
+    case I_MIN:
+    case I_MAX:
+    case I_BROADCAST:
+    case I_AT: ti->form = form_from(t, abc, 2); break;
     case I_LOAD: ok = ok && compile_load(t, ti); break;
     case I_REDUCE: ok = ok && compile_reduce(t, ti); break;
     case I_BRANCH: ok = ok && compile_branch(t, ti); break;
-    case I_SPLAT: case I_LANES: case I_BLOCKS: case I_HREDUCE: return false;
+    case I_SPLAT:
+    case I_LANES:
+    case I_BLOCKS:
+    case I_HREDUCE: return false;
     }
     if (ok && ti->form != FORM_LINEAR)
         set_form(t, in->dst, ti->form, in->to);
@@ -171,7 +184,7 @@ compile_instr(Tiled *t, TileInstr *ti)
 static bool
 compile_code(Tiled *t, const Code *code, TileCode *out)
 {
-    *out = (TileCode){code->list.n, NEW_ARRAY(t->p->arena, TileInstr, code->list.n)};
+    *out = (TileCode){ code->list.n, NEW_ARRAY(t->p->arena, TileInstr, code->list.n) };
     for (uint32_t i = 0; i < code->list.n; i++) {
         out->at[i].in = &code->list.at[i];
         if (!compile_instr(t, &out->at[i]))
@@ -180,7 +193,7 @@ compile_code(Tiled *t, const Code *code, TileCode *out)
     return true;
 }
 
-/* ---- nests ------------------------------------------------------------------------------------------------ */
+/* ---- nests ----------------------------------------------------------------------------------- */
 
 static bool
 symbol_value(void *user, Var v, int64_t *out)
@@ -197,7 +210,8 @@ axis_extent(const Program *p, const Axis *axis)
 }
 
 static bool
-points_are_independent(const Program *p, const Domain *d, const uint32_t *axes, const Stores *stores)
+points_are_independent(const Program *p, const Domain *d, const uint32_t *axes,
+                       const Stores *stores)
 {
     for (uint32_t l = 0; l < d->naxis; l++)
         if (p->axis[axes[l]].kind == AXIS_SCAN)
@@ -230,19 +244,21 @@ compile_tile(Tiled *t, const uint32_t *axes, uint32_t first)
     t->first = first;
     t->extent_row = two ? axis_extent(p, &p->axis[axes[first]]) : 1;
     t->extent_col = axis_extent(p, &p->axis[axes[n - 1]]);
-    if (t->extent_row < 1 || t->extent_col < 1 || t->extent_col > INT32_MAX / t->extent_row || t->extent_row * t->extent_col < FEW_POINTS)
+    if (t->extent_row < 1 || t->extent_col < 1 || t->extent_col > INT32_MAX / t->extent_row ||
+        t->extent_row * t->extent_col < FEW_POINTS)
         return false;
     if (two && (t->extent_col > TILE_POINTS / 2 || has_reduce(&d->block[n - 1])))
         return false;
     t->reg = NEW_ARRAY(p->arena, TileReg, p->reg.n);
     if (two)
-        t->reg[d->axis[first]] = (TileReg){.form = FORM_LINEAR, .row = 1};
-    t->reg[d->axis[n - 1]] = (TileReg){.form = FORM_LINEAR, .col = 1};
+        t->reg[d->axis[first]] = (TileReg){ .form = FORM_LINEAR, .row = 1 };
+    t->reg[d->axis[n - 1]] = (TileReg){ .form = FORM_LINEAR, .col = 1 };
     for (uint32_t l = first + 1; l <= n; l++)
         if (!compile_code(t, &d->block[l], &t->block[l]))
             return false;
     for (uint32_t k = 0; k < t->stores->n; k++)
-        t->store[k] = place_of(t, t->stores->store[k].slot, t->stores->store[k].rank, t->stores->store[k].at);
+        t->store[k] =
+            place_of(t, t->stores->store[k].slot, t->stores->store[k].rank, t->stores->store[k].at);
     return true;
 }
 
@@ -262,7 +278,7 @@ tiled_new(Program *p, const Domain *d, const uint32_t *axes, const Stores *store
     return compile_tile(t, axes, d->naxis - 1) ? t : NULL;
 }
 
-/* ---- from tile to tile --------------------------------------------------------------------------------------- */
+/* ---- from tile to tile ----------------------------------------------------------------------- */
 
 static bool
 run_point(Tiled *t)
@@ -291,8 +307,10 @@ run_box(Tiled *t, int64_t row, int64_t rows, int64_t col, int64_t cols)
     if (!t->split)
         return false;
     if (rows > 1)
-        return run_box(t, row, rows / 2, col, cols) && run_box(t, row + rows / 2, rows - rows / 2, col, cols);
-    return run_box(t, row, rows, col, cols / 2) && run_box(t, row, rows, col + cols / 2, cols - cols / 2);
+        return run_box(t, row, rows / 2, col, cols) &&
+               run_box(t, row + rows / 2, rows - rows / 2, col, cols);
+    return run_box(t, row, rows, col, cols / 2) &&
+           run_box(t, row, rows, col + cols / 2, cols - cols / 2);
 }
 
 /* Several rows only where they are whole: so the points keep their order. */
@@ -303,7 +321,8 @@ run_boxes(Tiled *t)
     for (int64_t row = 0; row < t->extent_row; row += tall)
         for (int64_t col = 0; col < t->extent_col; col += TILE_POINTS) {
             int64_t rows = t->extent_row - row, cols = t->extent_col - col;
-            if (!run_box(t, row, rows < tall ? rows : tall, col, cols < TILE_POINTS ? cols : TILE_POINTS))
+            if (!run_box(t, row, rows < tall ? rows : tall, col,
+                         cols < TILE_POINTS ? cols : TILE_POINTS))
                 return false;
         }
     return true;
@@ -320,7 +339,8 @@ run_level(Tiled *t, uint32_t level, uint32_t *stale)
         for (; *stale <= level; ++*stale)
             if (!run_code(p, &d->block[*stale]))
                 return false;
-        return level + 1 == d->naxis ? run_boxes(t) : run_code(p, &d->bound[level + 1]) && run_boxes(t);
+        return level + 1 == d->naxis ? run_boxes(t)
+                                     : run_code(p, &d->bound[level + 1]) && run_boxes(t);
     }
     int64_t begin = p->reg.at[d->begin[level]].i, extent = p->reg.at[d->extent[level]].i;
     for (int64_t i = 0; i < extent; i++) {

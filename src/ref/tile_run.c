@@ -15,16 +15,17 @@ split(Tiled *t)
     return false;
 }
 
-/* ---- operands ---------------------------------------------------------------------------------------- */
+/* ---- operands -------------------------------------------------------------------------------- */
 
-typedef float Four __attribute__((vector_size(16)));         /* arrays have room for a whole number of these */
+/* arrays have room for a whole number of these */
+typedef float Four __attribute__((vector_size(16)));
 
 static float *
 fill(float *f, uint32_t n, float v)
 {
     Four *four = (Four *)f;
     for (uint32_t i = 0; i < (n + 3) / 4; i++)
-        four[i] = (Four){v, v, v, v};
+        four[i] = (Four){ v, v, v, v };
     return f;
 }
 
@@ -32,7 +33,8 @@ fill(float *f, uint32_t n, float v)
 static const float *
 floats(Tiled *t, uint32_t r, uint32_t k)
 {
-    return t->reg[r].form == FORM_EACH ? t->reg[r].f : fill(t->scratch[k].f, t->n, (float)t->p->reg.at[r].f);
+    return t->reg[r].form == FORM_EACH ? t->reg[r].f
+                                       : fill(t->scratch[k].f, t->n, (float)t->p->reg.at[r].f);
 }
 
 /* Operand k as an array, whatever its type. */
@@ -52,7 +54,8 @@ nums(Tiled *t, uint32_t r, uint32_t k)
     else
         for (int64_t row = 0; row < t->rows; row++)
             for (int64_t col = 0; col < t->cols; col++)
-                v[row * t->cols + col].i = (int64_t)((uint64_t)first.i + (uint64_t)(row * reg->row + col * reg->col));
+                v[row * t->cols + col].i =
+                    (int64_t)((uint64_t)first.i + (uint64_t)(row * reg->row + col * reg->col));
     return v;
 }
 
@@ -65,7 +68,7 @@ put(const TileReg *dst, uint32_t i, Number v)
         dst->v[i] = v;
 }
 
-/* ---- operations ------------------------------------------------------------------------------------------ */
+/* ---- operations ------------------------------------------------------------------------------ */
 
 /* z = x op y in f32, for the operations worth it; z may be x. */
 static bool
@@ -98,8 +101,7 @@ float_op(ScalarOp op, uint32_t n, float *z, const float *x, const float *y)
         for (uint32_t i = 0; i < n; i++)
             z[i] = isnan(x[i]) || isnan(y[i]) ? NAN : x[i] > y[i] ? x[i] : y[i];
         return true;
-    default:
-        return false;
+    default: return false;
     }
 }
 
@@ -120,8 +122,7 @@ int_op(ScalarOp op, uint32_t n, Number *z, const Number *x, const Number *y)
         for (uint32_t i = 0; i < n; i++)
             z[i].i = (int32_t)((uint32_t)x[i].i * (uint32_t)y[i].i);
         return true;
-    default:
-        return false;
+    default: return false;
     }
 }
 
@@ -129,9 +130,11 @@ static void
 each_op(Tiled *t, const Instr *in)
 {
     const TileReg *dst = &t->reg[in->dst];
-    if (in->type == DT_F32 && in->to == DT_F32 && float_op(in->op, t->n, dst->f, floats(t, in->a, 0), floats(t, in->b, 1)))
+    if (in->type == DT_F32 && in->to == DT_F32 &&
+        float_op(in->op, t->n, dst->f, floats(t, in->a, 0), floats(t, in->b, 1)))
         return;
-    const Number *x = nums(t, in->a, 0), *y = scalar_op_info[in->op].arity > 1 ? nums(t, in->b, 1) : x;
+    const Number *x = nums(t, in->a, 0),
+                 *y = scalar_op_info[in->op].arity > 1 ? nums(t, in->b, 1) : x;
     if (in->type == DT_I32 && in->to == DT_I32 && int_op(in->op, t->n, dst->v, x, y))
         return;
     for (uint32_t i = 0; i < t->n; i++)
@@ -184,11 +187,12 @@ each_at(Tiled *t, const Instr *in)
     return true;
 }
 
-/* ---- places --------------------------------------------------------------------------------------------------- */
+/* ---- places ---------------------------------------------------------------------------------- */
 
-#define FAR ((int64_t)1 << 60)       /* no step of 32 bits leads back from there */
+#define FAR ((int64_t)1 << 60) /* no step of 32 bits leads back from there */
 
-/* The points of one row whose index i, i + step, … stays inside dim: lo <= col < hi is narrowed to them. */
+/* The points of one row whose index i, i + step, … stays inside dim: lo <= col < hi is narrowed to
+ * them. */
 static inline void
 clip(int64_t i, int64_t step, int64_t dim, int64_t cols, int64_t *lo, int64_t *hi)
 {
@@ -237,7 +241,8 @@ find_offsets(Tiled *t, const Mem *m, const TileAt *at)
             int64_t lo, hi, offset = linear_row(t, m, at, row, &lo, &hi);
             inside &= lo == 0 && hi == t->cols;
             for (int64_t col = 0; col < t->cols; col++)
-                t->offset[row * t->cols + col] = col >= lo && col < hi ? offset + col * at->col : -1;
+                t->offset[row * t->cols + col] =
+                    col >= lo && col < hi ? offset + col * at->col : -1;
         }
         return inside;
     }
@@ -269,7 +274,7 @@ is_inside(Tiled *t, const Mem *m, const TileAt *at)
     return true;
 }
 
-/* ---- reads ------------------------------------------------------------------------------------------------------ */
+/* ---- reads ----------------------------------------------------------------------------------- */
 
 static void
 copy_floats(float *to, const float *from, int64_t n, int64_t step)
@@ -301,7 +306,7 @@ load_rows(Tiled *t, const TileInstr *ti)
     const Mem *m = &t->p->mem[load->slot];
     const TileReg *dst = &t->reg[ti->in->dst];
     bool known = false;
-    Number outside = {0};
+    Number outside = { 0 };
     for (int64_t row = 0; row < t->rows; row++) {
         int64_t lo, hi, offset = linear_row(t, m, &ti->place, row, &lo, &hi), to = row * t->cols;
         if ((lo > 0 || hi < t->cols) && !outside_value(t, load, &known, &outside))
@@ -311,10 +316,12 @@ load_rows(Tiled *t, const TileInstr *ti)
         for (int64_t col = hi; col < t->cols; col++)
             put(dst, (uint32_t)(to + col), outside);
         if (dst->f32)
-            copy_floats(dst->f + to + lo, (const float *)m->t.data + offset + lo * ti->place.col, hi - lo, ti->place.col);
+            copy_floats(dst->f + to + lo, (const float *)m->t.data + offset + lo * ti->place.col,
+                        hi - lo, ti->place.col);
         else
             for (int64_t col = lo; col < hi; col++)
-                dst->v[to + col] = number_load(ti->in->type, m->t.data, offset + col * ti->place.col);
+                dst->v[to + col] =
+                    number_load(ti->in->type, m->t.data, offset + col * ti->place.col);
     }
     return true;
 }
@@ -326,15 +333,16 @@ load_scattered(Tiled *t, const TileInstr *ti)
     const Mem *m = &t->p->mem[load->slot];
     const TileReg *dst = &t->reg[ti->in->dst];
     bool known = false;
-    Number outside = {0};
+    Number outside = { 0 };
     if (!find_offsets(t, m, &ti->place) && !outside_value(t, load, &known, &outside))
         return false;
     for (uint32_t i = 0; i < t->n; i++)
-        put(dst, i, t->offset[i] < 0 ? outside : number_load(ti->in->type, m->t.data, t->offset[i]));
+        put(dst, i,
+            t->offset[i] < 0 ? outside : number_load(ti->in->type, m->t.data, t->offset[i]));
     return true;
 }
 
-/* ---- reductions ----------------------------------------------------------------------------------------------------- */
+/* ---- reductions ------------------------------------------------------------------------------ */
 
 static bool run_tile_code(Tiled *t, const TileCode *c);
 
@@ -343,7 +351,9 @@ combine(Tiled *t, const Instr *in)
 {
     const Reduce *r = in->u.reduce;
     const TileReg *acc = &t->reg[in->dst];
-    static const ScalarOp op_of[COMB_COUNT] = {[COMB_SUM] = S_ADD, [COMB_PROD] = S_MUL, [COMB_MAX] = S_MAX, [COMB_MIN] = S_MIN};
+    static const ScalarOp op_of[COMB_COUNT] = {
+        [COMB_SUM] = S_ADD, [COMB_PROD] = S_MUL, [COMB_MAX] = S_MAX, [COMB_MIN] = S_MIN
+    };
     ScalarOp op = op_of[r->combiner];
     if (in->type == DT_F32 && float_op(op, t->n, acc->f, acc->f, floats(t, r->body[0], 0)))
         return;
@@ -397,7 +407,7 @@ each_reduce(Tiled *t, const TileInstr *ti)
     return reduce_level(t, ti, 0, &stale);
 }
 
-/* ---- choices ----------------------------------------------------------------------------------------------------------- */
+/* ---- choices --------------------------------------------------------------------------------- */
 
 static bool
 take_side(Tiled *t, const TileInstr *ti, uint32_t side)
@@ -433,7 +443,7 @@ each_branch(Tiled *t, const TileInstr *ti)
     return true;
 }
 
-/* ---- code, and the tile --------------------------------------------------------------------------------------------------- */
+/* ---- code, and the tile ---------------------------------------------------------------------- */
 
 static bool
 each_point(Tiled *t, const TileInstr *ti)
@@ -442,12 +452,20 @@ each_point(Tiled *t, const TileInstr *ti)
     case I_OP: each_op(t, ti->in); return true;
     case I_CAST: each_cast(t, ti->in); return true;
     case I_AFFINE: each_affine(t, ti->in); return true;
-    case I_MUL: case I_DIV: case I_MOD: case I_MIN: case I_MAX: case I_BROADCAST: each_index_op(t, ti->in); return true;
+    case I_MUL:
+    case I_DIV:
+    case I_MOD:
+    case I_MIN:
+    case I_MAX:
+    case I_BROADCAST: each_index_op(t, ti->in); return true;
     case I_LOAD: return ti->place.linear ? load_rows(t, ti) : load_scattered(t, ti);
     case I_AT: return each_at(t, ti->in);
     case I_REDUCE: return each_reduce(t, ti);
     case I_BRANCH: return each_branch(t, ti);
-    case I_SPLAT: case I_LANES: case I_BLOCKS: case I_HREDUCE: break;       /* of loop trees */
+    case I_SPLAT:
+    case I_LANES:
+    case I_BLOCKS:
+    case I_HREDUCE: break; /* of loop trees */
     }
     return false;
 }

@@ -10,20 +10,28 @@
 #include <string.h>
 
 typedef struct Stmt Stmt;
-typedef struct { uint32_t n; Stmt *at; } Stmts;
+typedef struct {
+    uint32_t n;
+    Stmt *at;
+} Stmts;
 struct Stmt {
     const Tree *tree;
     Code code;
-    uint32_t var;            /* LOOP, LET */
-    uint32_t a, b;           /* LOOP: begin, end; LET, IF, STORE: the value in a */
-    const uint32_t *at;      /* STORE: index; BUFFER: sizes */
-    uint32_t stride, valid;  /* STORE: NO_REG where absent */
+    uint32_t var;           /* LOOP, LET */
+    uint32_t a, b;          /* LOOP: begin, end; LET, IF, STORE: the value in a */
+    const uint32_t *at;     /* STORE: index; BUFFER: sizes */
+    uint32_t stride, valid; /* STORE: NO_REG where absent */
     Stmts body, other;
 };
 
-typedef struct { Program p; const Kernel *k; Arena *arena; int64_t *capacity; } TreeRun;
+typedef struct {
+    Program p;
+    const Kernel *k;
+    Arena *arena;
+    int64_t *capacity;
+} TreeRun;
 
-/* ---- compiling ---------------------------------------------------------------------------------- */
+/* ---- compiling ------------------------------------------------------------------------------- */
 
 static bool compile_block(TreeRun *r, const Block *b, Stmts *out);
 
@@ -52,22 +60,21 @@ compile_operands(TreeRun *r, Stmt *s)
     const Tree *t = s->tree;
     switch (t->kind) {
     case TREE_LOOP:
-        return compile_optional(p, t->u.loop.begin, &s->a) && compile_optional(p, t->u.loop.end, &s->b);
-    case TREE_LET:
-        return compile_optional(p, t->u.let.value, &s->a);
-    case TREE_IF:
-        return (s->a = program_scalar(p, t->u.test.cond)) != NO_REG;
+        return compile_optional(p, t->u.loop.begin, &s->a) &&
+               compile_optional(p, t->u.loop.end, &s->b);
+    case TREE_LET: return compile_optional(p, t->u.let.value, &s->a);
+    case TREE_IF: return (s->a = program_scalar(p, t->u.test.cond)) != NO_REG;
     case TREE_BUFFER: {
         const Type *type = buffer_type(p->ctx, &r->k->buffer.at[t->u.buffer]);
         return compile_exprs(p, type->rank, type->dim, &s->at);
     }
     case TREE_STORE:
-        return (s->a = program_scalar(p, t->u.store.value)) != NO_REG
-            && compile_exprs(p, t->u.store.rank, t->u.store.at, &s->at)
-            && compile_optional(p, t->u.store.lane_stride, &s->stride) && compile_optional(p, t->u.store.valid, &s->valid);
+        return (s->a = program_scalar(p, t->u.store.value)) != NO_REG &&
+               compile_exprs(p, t->u.store.rank, t->u.store.at, &s->at) &&
+               compile_optional(p, t->u.store.lane_stride, &s->stride) &&
+               compile_optional(p, t->u.store.valid, &s->valid);
     case TREE_AHEAD:
-    case TREE_NOTE:
-        return true;
+    case TREE_NOTE: return true;
     }
     return false;
 }
@@ -75,7 +82,7 @@ compile_operands(TreeRun *r, Stmt *s)
 static bool
 compile_stmt(TreeRun *r, const Tree *t, Stmt *s)
 {
-    *s = (Stmt){.tree = t};
+    *s = (Stmt){ .tree = t };
     program_enter(&r->p, &s->code);
     bool ok = compile_operands(r, s);
     program_leave(&r->p);
@@ -84,7 +91,8 @@ compile_stmt(TreeRun *r, const Tree *t, Stmt *s)
     if (t->kind == TREE_LOOP || t->kind == TREE_LET) {
         uint32_t id = t->kind == TREE_LOOP ? t->u.loop.var : t->u.let.var;
         if (id >= r->p.nloop)
-            return diag_error(&r->p.ctx->diags, DIAG_INTERNAL, (Loc){0}, "%s: loop variable %u of %u", r->p.what, id, r->p.nloop);
+            return diag_error(&r->p.ctx->diags, DIAG_INTERNAL, (Loc){ 0 },
+                              "%s: loop variable %u of %u", r->p.what, id, r->p.nloop);
         s->var = r->p.loop_reg[id] = program_reg(&r->p, 1);
     }
     return compile_block(r, &t->body, &s->body) && compile_block(r, &t->other, &s->other);
@@ -93,14 +101,14 @@ compile_stmt(TreeRun *r, const Tree *t, Stmt *s)
 static bool
 compile_block(TreeRun *r, const Block *b, Stmts *out)
 {
-    *out = (Stmts){b->list.n, NEW_ARRAY(r->p.arena, Stmt, b->list.n)};
+    *out = (Stmts){ b->list.n, NEW_ARRAY(r->p.arena, Stmt, b->list.n) };
     for (uint32_t i = 0; i < b->list.n; i++)
         if (!compile_stmt(r, b->list.at[i], &out->at[i]))
             return false;
     return true;
 }
 
-/* ---- statements ------------------------------------------------------------------------------------ */
+/* ---- statements ------------------------------------------------------------------------------ */
 
 static bool run_block(TreeRun *r, const Stmts *b);
 
@@ -132,7 +140,8 @@ run_buffer(TreeRun *r, const Stmt *s)
     for (uint32_t d = 0; d < t->rank; d++) {
         t->dim[d] = r->p.reg.at[s->at[d]].i;
         if (t->dim[d] < 0 || mul_overflows(bytes, t->dim[d], &bytes))
-            return diag_error(&r->p.ctx->diags, DIAG_INTERNAL, (Loc){0}, "%s: buffer %s would have %lld elements on axis %u", r->p.what,
+            return diag_error(&r->p.ctx->diags, DIAG_INTERNAL, (Loc){ 0 },
+                              "%s: buffer %s would have %lld elements on axis %u", r->p.what,
                               b->name, (long long)t->dim[d], d);
     }
     if (!t->data || r->capacity[id] < bytes) {
@@ -154,16 +163,20 @@ run_store(TreeRun *r, const Stmt *s)
     uint32_t bad = 0;
     if (valid <= 0)
         return true;
-    int64_t offset = run_offset(p, m, s->tree->u.store.rank, s->at, false, &bad), total = tensor_count(&m->t) * m->lanes;
+    int64_t offset = run_offset(p, m, s->tree->u.store.rank, s->at, false, &bad),
+            total = tensor_count(&m->t) * m->lanes;
     if (offset < 0)
         return run_outside(p, m, "write of", s->tree->u.store.rank, s->at, bad);
     if (!m->t.data)
-        return diag_error(&p->ctx->diags, DIAG_INTERNAL, (Loc){0}, "%s: buffer %s is written before it is declared", p->what, m->name);
+        return diag_error(&p->ctx->diags, DIAG_INTERNAL, (Loc){ 0 },
+                          "%s: buffer %s is written before it is declared", p->what, m->name);
     for (int64_t l = 0; l < value->lanes && l < valid; l++) {
         int64_t at = offset * m->lanes + l * stride;
         if (at < 0 || at >= total)
-            return diag_error(&p->ctx->diags, DIAG_INTERNAL, (Loc){0}, "%s: store of %u lanes to %s: lane %lld is at element %lld of %lld",
-                              p->what, value->lanes, m->name, (long long)l, (long long)at, (long long)total);
+            return diag_error(&p->ctx->diags, DIAG_INTERNAL, (Loc){ 0 },
+                              "%s: store of %u lanes to %s: lane %lld is at element %lld of %lld",
+                              p->what, value->lanes, m->name, (long long)l, (long long)at,
+                              (long long)total);
         number_store(m->t.dtype, m->t.data, at, p->reg.at[s->a + l]);
     }
     return true;
@@ -180,7 +193,8 @@ run_stmt(TreeRun *r, const Stmt *s)
     case TREE_IF: return run_block(r, r->p.reg.at[s->a].i ? &s->body : &s->other);
     case TREE_BUFFER: return run_buffer(r, s);
     case TREE_STORE: return run_store(r, s);
-    case TREE_AHEAD: case TREE_NOTE: return true;
+    case TREE_AHEAD:
+    case TREE_NOTE: return true;
     }
     return false;
 }
@@ -194,21 +208,21 @@ run_block(TreeRun *r, const Stmts *b)
     return true;
 }
 
-/* ---- kernels ---------------------------------------------------------------------------------------- */
+/* ---- kernels --------------------------------------------------------------------------------- */
 
 /* Sizes of a type; false with a diagnostic. */
 static bool
 sizes_of(TreeRun *r, const Type *type, Tensor *t)
 {
-    *t = (Tensor){.dtype = type->dtype, .rank = type->rank};
+    *t = (Tensor){ .dtype = type->dtype, .rank = type->rank };
     for (uint32_t d = 0; d < t->rank; d++)
-        if (!symbols_eval(r->p.ctx, r->p.symbols, (Loc){0}, r->p.what, type->dim[d], &t->dim[d]))
+        if (!symbols_eval(r->p.ctx, r->p.symbols, (Loc){ 0 }, r->p.what, type->dim[d], &t->dim[d]))
             return false;
     return true;
 }
 
-/* Between a tensor and its place in a larger one, a row at a time; back: out of it. The place is the first one: what lies in front is
- * the business of whoever places it. */
+/* Between a tensor and its place in a larger one, a row at a time; back: out of it. The place is
+ * the first one: what lies in front is the business of whoever places it. */
 static void
 copy_part(const Tensor *part, const Tensor *whole, bool back)
 {
@@ -219,19 +233,22 @@ copy_part(const Tensor *part, const Tensor *whole, bool back)
         int64_t at = 0, left = i, step = 1;
         for (uint32_t d = part->rank; d-- > 0; left /= part->dim[d], step *= whole->dim[d])
             at += left % part->dim[d] * step;
-        char *here = (char *)part->data + (size_t)i * size, *there = (char *)whole->data + (size_t)at * size;
+        char *here = (char *)part->data + (size_t)i * size,
+             *there = (char *)whole->data + (size_t)at * size;
         memcpy(back ? here : there, back ? there : here, (size_t)row * size);
     }
 }
 
-/* What lies in a larger tensor gets one for the run; what stands around its elements has to stand there afterwards. */
+/* What lies in a larger tensor gets one for the run; what stands around its elements has to stand
+ * there afterwards. */
 static bool
 take_part(TreeRun *r, uint32_t i, const Tensor *arg)
 {
     Tensor whole;
     if (!sizes_of(r, r->k->buffer.at[i].within, &whole))
         return false;
-    whole.data = arena_alloc(r->arena, (size_t)tensor_count(&whole) * dtype_info[whole.dtype].bytes + 1);
+    whole.data =
+        arena_alloc(r->arena, (size_t)tensor_count(&whole) * dtype_info[whole.dtype].bytes + 1);
     tensor_poison(&whole);
     if (i < r->k->nin)
         copy_part(arg, &whole, false);
@@ -253,8 +270,11 @@ give_part(TreeRun *r, uint32_t i, const Tensor *arg)
     copy_part(&rest, whole, false);
     while (at < n && byte[at] == 0xff)
         at++;
-    return at == n || diag_error(&r->p.ctx->diags, DIAG_INTERNAL, (Loc){0}, "%s: buffer %s lies in %s, byte %zu of that is not its own and was written",
-                                 r->p.what, r->k->buffer.at[i].name, type_str(r->p.ctx, r->k->buffer.at[i].within), at);
+    return at == n ||
+           diag_error(&r->p.ctx->diags, DIAG_INTERNAL, (Loc){ 0 },
+                      "%s: buffer %s lies in %s, byte %zu of that is not its own and was written",
+                      r->p.what, r->k->buffer.at[i].name,
+                      type_str(r->p.ctx, r->k->buffer.at[i].within), at);
 }
 
 /* An argument as its buffer's format lays it out: the physical sizes over the caller's memory. */
@@ -268,8 +288,10 @@ take_argument(TreeRun *r, uint32_t i, const Tensor *arg)
         return false;
     t.data = arg->data;
     if (arg->dtype != t.dtype || tensor_count(arg) != tensor_count(&t))
-        return diag_error(&p->ctx->diags, DIAG_INTERNAL, (Loc){0}, "%s: buffer %s is %s, but was given %lld elements of %s", p->what,
-                          r->k->buffer.at[i].name, type_str(p->ctx, type), (long long)tensor_count(arg), dtype_info[arg->dtype].name);
+        return diag_error(&p->ctx->diags, DIAG_INTERNAL, (Loc){ 0 },
+                          "%s: buffer %s is %s, but was given %lld elements of %s", p->what,
+                          r->k->buffer.at[i].name, type_str(p->ctx, type),
+                          (long long)tensor_count(arg), dtype_info[arg->dtype].name);
     if (i >= r->k->nin)
         tensor_poison(&t);
     p->mem[i].t = t;
@@ -286,9 +308,9 @@ bool
 ref_tree(Ctx *c, Arena *a, const Kernel *k, const Symbols *s, Tensor *const *arg)
 {
     k = kernel_for_sizes(k, size_of, s);
-    TreeRun r = {.k = k, .arena = a, .capacity = NEW_ARRAY(a, int64_t, k->buffer.n)};
+    TreeRun r = { .k = k, .arena = a, .capacity = NEW_ARRAY(a, int64_t, k->buffer.n) };
     Stmts body;
-    program_begin(&r.p, c, a, (Loc){0}, arena_printf(a, "kernel %s", k->name ? k->name : ""), s);
+    program_begin(&r.p, c, a, (Loc){ 0 }, arena_printf(a, "kernel %s", k->name ? k->name : ""), s);
     r.p.lazy = false;
     r.p.nloop = k->nloop;
     r.p.loop_reg = NEW_ARRAY(a, uint32_t, k->nloop);
@@ -297,11 +319,14 @@ ref_tree(Ctx *c, Arena *a, const Kernel *k, const Symbols *s, Tensor *const *arg
     r.p.mem = NEW_ARRAY(a, Mem, k->buffer.n);
     for (uint32_t i = 0; i < k->buffer.n; i++) {
         const Buffer *b = &k->buffer.at[i];
-        r.p.mem[i] = (Mem){.name = b->name, .lanes = b->lanes > 1 ? b->lanes : 1, .linear = b->space != SPACE_REGISTER};
+        r.p.mem[i] = (Mem){ .name = b->name,
+                            .lanes = b->lanes > 1 ? b->lanes : 1,
+                            .linear = b->space != SPACE_REGISTER };
         if (i < k->nin + k->nout && !take_argument(&r, i, arg[i]))
             return false;
     }
-    bool ok = compile_block(&r, &k->tree, &body) && run_code(&r.p, &r.p.start) && run_block(&r, &body);
+    bool ok =
+        compile_block(&r, &k->tree, &body) && run_code(&r.p, &r.p.start) && run_block(&r, &body);
     for (uint32_t i = k->nin; i < k->nin + k->nout && ok; i++)
         if (k->buffer.at[i].within) {
             Tensor own = r.p.mem[i].t;

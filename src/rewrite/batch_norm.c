@@ -7,7 +7,10 @@
  */
 #include "rewrite/rules.h"
 
-typedef struct { ValueId scale, shift; const Expr *channels; } Affine;
+typedef struct {
+    ValueId scale, shift;
+    const Expr *channels;
+} Affine;
 
 static bool
 norm_constants(RuleCall *k, Affine *f)
@@ -15,12 +18,14 @@ norm_constants(RuleCall *k, Affine *f)
     ValueId in[5];
     for (uint32_t i = 1; i < 5; i++) {
         in[i] = rule_input(k, k->n, i);
-        if (!rule_is_constant(k, in[i]) || rule_value(k, in[i])->type->dtype != rule_value(k, in[1])->type->dtype)
+        if (!rule_is_constant(k, in[i]) ||
+            rule_value(k, in[i])->type->dtype != rule_value(k, in[1])->type->dtype)
             return false;
     }
     if (rule_value(k, in[1])->type->dtype != k->r->from->value.at[k->out0].type->dtype)
         return false;
-    ValueId eps = rule_number(k, "epsilon", rule_value(k, in[1])->type->dtype, attr_float(k->n->attrs, "epsilon", 1e-5));
+    ValueId eps = rule_number(k, "epsilon", rule_value(k, in[1])->type->dtype,
+                              attr_float(k->n->attrs, "epsilon", 1e-5));
     ValueId v = eps ? rule_compute(k, OP_add, "variance", in[4], eps) : 0;
     v = v ? rule_compute(k, OP_sqrt, "deviation", v, 0) : 0;
     f->scale = v ? rule_compute(k, OP_div, "scale", in[1], v) : 0;
@@ -55,7 +60,8 @@ product(const RuleCall *k, OpKind op)
 {
     const Node *p = rule_producer(k, k->in0, op);
     ValueId b = p ? rule_input(k, p, 2) : 0;
-    if (!p || k->uses[k->in0] != 1 || !rule_is_constant(k, rule_input(k, p, 1)) || (b && !rule_is_constant(k, b)))
+    if (!p || k->uses[k->in0] != 1 || !rule_is_constant(k, rule_input(k, p, 1)) ||
+        (b && !rule_is_constant(k, b)))
         return NULL;
     return p;
 }
@@ -68,8 +74,9 @@ rule_norm_into_conv(RuleCall *k)
     if (!conv || !norm_constants(k, &f))
         return false;
     ValueId w = rule_input(k, conv, 1);
-    w = rule_compute(k, OP_mul, rule_value(k, w)->name, w, along(k, f.scale, f.channels, 0, rule_value(k, w)->type->rank));
-    ValueId in[] = {rule_input(k, conv, 0), w, scaled_bias(k, rule_input(k, conv, 2), &f)};
+    w = rule_compute(k, OP_mul, rule_value(k, w)->name, w,
+                     along(k, f.scale, f.channels, 0, rule_value(k, w)->type->rank));
+    ValueId in[] = { rule_input(k, conv, 0), w, scaled_bias(k, rule_input(k, conv, 2), &f) };
     rule_join_origin(k, conv);
     return w && in[2] && rule_call(k, OP_conv, conv->attrs, 3, in);
 }
@@ -83,8 +90,9 @@ rule_norm_into_gemm(RuleCall *k)
         return false;
     ValueId w = rule_input(k, gemm, 1);
     uint32_t column = attr_int(gemm->attrs, "transB", 0) ? 0 : 1;
-    w = rule_compute(k, OP_mul, rule_value(k, w)->name, w, along(k, f.scale, f.channels, column, 2));
-    ValueId in[] = {rule_input(k, gemm, 0), w, scaled_bias(k, rule_input(k, gemm, 2), &f)};
+    w = rule_compute(k, OP_mul, rule_value(k, w)->name, w,
+                     along(k, f.scale, f.channels, column, 2));
+    ValueId in[] = { rule_input(k, gemm, 0), w, scaled_bias(k, rule_input(k, gemm, 2), &f) };
     rule_join_origin(k, gemm);
     return w && in[2] && rule_call(k, OP_gemm, gemm->attrs, 3, in);
 }
@@ -94,7 +102,8 @@ rule_norm_into_matmul(RuleCall *k)
 {
     const Node *p = product(k, OP_matmul);
     Affine f;
-    if (!p || k->r->from->value.at[k->out0].type->rank != 2 || rule_value(k, rule_input(k, p, 1))->type->rank != 2)
+    if (!p || k->r->from->value.at[k->out0].type->rank != 2 ||
+        rule_value(k, rule_input(k, p, 1))->type->rank != 2)
         return false;
     if (!norm_constants(k, &f))
         return false;
@@ -104,8 +113,8 @@ rule_norm_into_matmul(RuleCall *k)
         return false;
     rule_join_origin(k, p);
     const Type *t = k->r->from->value.at[k->out0].type;
-    ValueId in[] = {rule_call_before(k, OP_matmul, t, rule_input(k, p, 0), w), f.shift};
-    return rule_call(k, OP_add, (Attrs){0}, 2, in);
+    ValueId in[] = { rule_call_before(k, OP_matmul, t, rule_input(k, p, 0), w), f.shift };
+    return rule_call(k, OP_add, (Attrs){ 0 }, 2, in);
 }
 
 bool
@@ -116,7 +125,8 @@ rule_norm_to_scale(RuleCall *k)
     Affine f;
     if (rank < 2 || !norm_constants(k, &f))
         return false;
-    ValueId scaled = rule_call_before(k, OP_mul, t, rule_input(k, k->n, 0), along(k, f.scale, f.channels, 1, rank));
-    ValueId in[] = {scaled, along(k, f.shift, f.channels, 1, rank)};
-    return rule_call(k, OP_add, (Attrs){0}, 2, in);
+    ValueId scaled = rule_call_before(k, OP_mul, t, rule_input(k, k->n, 0),
+                                      along(k, f.scale, f.channels, 1, rank));
+    ValueId in[] = { scaled, along(k, f.shift, f.channels, 1, rank) };
+    return rule_call(k, OP_add, (Attrs){ 0 }, 2, in);
 }

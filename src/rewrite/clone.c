@@ -3,8 +3,8 @@
  *     %f = call @step(%x, %forward)          %f = call @step(%x, %forward)
  *     %b = call @step(%y, %backward)   ->    %b = call @step_2(%y, %backward)
  *
- * A weight that is an argument is a value like others: nothing of it is computed before the run, and
- * requests that run together would each read their own. Where all calls from outside give one
+ * A weight that is an argument is a value like others: nothing of it is computed before the run,
+ * and requests that run together would each read their own. Where all calls from outside give one
  * constant, an argument that a function passes on to itself is that constant. Numbers alone are no
  * weights: a function for each would be one for each turn.
  *
@@ -16,7 +16,11 @@
 
 #include <string.h>
 
-typedef struct { Graph *caller, *f; NodeId id; const Value **given; } Call;    /* given [inputs] */
+typedef struct {
+    Graph *caller, *f;
+    NodeId id;
+    const Value **given;
+} Call; /* given [inputs] */
 typedef VEC(Call) Calls;
 
 /* A constant of more than one number; NULL: the argument is something else. */
@@ -26,8 +30,9 @@ weight_of(const Graph *g, ValueId v)
     const Value *x = v ? &g->value.at[v] : NULL;
     int64_t n;
 
-    return x && x->data && !x->format && expr_const(type_count(g->ctx, x->type), &n) && n > 1 ? x
-                                                                                           : NULL;
+    return x && x->data && !x->format && expr_const(type_count(g->ctx, x->type), &n) && n > 1
+               ? x
+               : NULL;
 }
 
 static Calls
@@ -35,12 +40,14 @@ calls_of(Arena *a, const GraphList *all)
 {
     Calls list = { 0 };
 
-    for (uint32_t i = all->n; i-- > 0; )             /* callers before what they call */
+    for (uint32_t i = all->n; i-- > 0;) /* callers before what they call */
         for (NodeId id = 1; id < all->at[i]->node.n; id++) {
             const Node *n = &all->at[i]->node.at[id];
             if (n->callee != CALL_GRAPH)
                 continue;
-            Call k = { .caller = all->at[i], .f = n->region[0].graph, .id = id,
+            Call k = { .caller = all->at[i],
+                       .f = n->region[0].graph,
+                       .id = id,
                        .given = NEW_ARRAY(a, const Value *, n->in.count + 1) };
             for (uint32_t j = 0; j < n->in.count; j++)
                 k.given[j] = weight_of(k.caller, node_in(k.caller, n, j));
@@ -95,8 +102,8 @@ copy(void *user, const Graph *from)
     return g;
 }
 
-/* Calls of one function from outside: the first of each vector of constants keeps or gets a function,
- * the others of it share that. False: there were to be more copies. */
+/* Calls of one function from outside: the first of each vector of constants keeps or gets a
+ * function, the others of it share that. False: there were to be more copies. */
 static bool
 clone_for(const Calls *list, uint32_t first, Arena *a, uint32_t most, uint32_t *made)
 {
@@ -140,7 +147,7 @@ rewrite_clone(Graph *g, uint32_t most)
     uint32_t made = 0, before;
     bool all = true;
 
-    do {                                             /* copies call what was called */
+    do { /* copies call what was called */
         GraphList graphs = graph_all(g, scratch);
         Calls list = calls_of(scratch, &graphs);
         Map done = { .arena = scratch };

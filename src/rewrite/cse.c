@@ -1,8 +1,9 @@
 /* cse: compute once what is computed twice.
  *
  * Nodes are visited in topological order with their inputs already mapped, so two nodes compute the
- * same exactly when callee, attributes, mapped inputs and result types are the same; x + y and y + x
- * are. Small constants with the same type and contents count as one; large ones are compared by address.
+ * same exactly when callee, attributes, mapped inputs and result types are the same; x + y and y +
+ * x are. Small constants with the same type and contents count as one; large ones are compared by
+ * address.
  *
  * Keeps   names of the first of equal nodes; names of outputs.
  * Cost    O(nodes), one hash per node.
@@ -13,19 +14,20 @@
 
 #define SMALL_BYTES 4096
 
-/* ---- constants ---------------------------------------------------------------------------------- */
+/* ---- constants ------------------------------------------------------------------------------- */
 
 static bool
 same_constant(const Value *a, const Value *b, int64_t bytes)
 {
-    return a->type == b->type && (a->data == b->data || memcmp(a->data, b->data, (size_t)bytes) == 0);
+    return a->type == b->type &&
+           (a->data == b->data || memcmp(a->data, b->data, (size_t)bytes) == 0);
 }
 
 static void
 merge_constants(Rebuild *r)
 {
     const Graph *g = r->from;
-    Map first = {.arena = r->scratch};
+    Map first = { .arena = r->scratch };
     for (ValueId v = 1; v < g->value.n; v++) {
         const Value *value = &g->value.at[v];
         int64_t bytes;
@@ -40,7 +42,7 @@ merge_constants(Rebuild *r)
     }
 }
 
-/* ---- nodes ---------------------------------------------------------------------------------------- */
+/* ---- nodes ----------------------------------------------------------------------------------- */
 
 static bool
 same_attr(const Attr *a, const Attr *b)
@@ -53,17 +55,22 @@ same_attr(const Attr *a, const Attr *b)
     case ATTR_FLOAT: return memcmp(&a->f, &b->f, sizeof a->f) == 0;
     case ATTR_STRING: return strcmp(a->s, b->s) == 0;
     case ATTR_INTS: return a->n == 0 || memcmp(a->ints, b->ints, a->n * sizeof *a->ints) == 0;
-    case ATTR_FLOATS: return a->n == 0 || memcmp(a->floats, b->floats, a->n * sizeof *a->floats) == 0;
-    case ATTR_TENSOR: return a->type == b->type && type_static_bytes(a->type, &bytes) && memcmp(a->data, b->data, (size_t)bytes) == 0;
+    case ATTR_FLOATS:
+        return a->n == 0 || memcmp(a->floats, b->floats, a->n * sizeof *a->floats) == 0;
+    case ATTR_TENSOR:
+        return a->type == b->type && type_static_bytes(a->type, &bytes) &&
+               memcmp(a->data, b->data, (size_t)bytes) == 0;
     }
     return false;
 }
 
-/* Does the operator give the same bits with its two inputs exchanged? max and min do not, of zeros of either sign. */
+/* Does the operator give the same bits with its two inputs exchanged? max and min do not, of zeros
+ * of either sign. */
 static bool
 commutes(const Node *n)
 {
-    static const OpKind op[] = {OP_add, OP_mul, OP_equal, OP_and, OP_or, OP_xor, OP_bitwise_and, OP_bitwise_or, OP_bitwise_xor};
+    static const OpKind op[] = { OP_add, OP_mul,         OP_equal,      OP_and,        OP_or,
+                                 OP_xor, OP_bitwise_and, OP_bitwise_or, OP_bitwise_xor };
     for (size_t i = 0; i < sizeof op / sizeof *op; i++)
         if (n->callee == CALL_OP && n->op == op[i])
             return true;
@@ -87,7 +94,8 @@ same_node(const Rebuild *r, const Node *a, const Node *b)
     const Graph *g = r->from;
     if (a->callee != b->callee || a->in.count != b->in.count || a->out.count != b->out.count)
         return false;
-    if (a->callee >= CALL_KERNEL || a->op != b->op || a->nest != b->nest || a->attrs.n != b->attrs.n)
+    if (a->callee >= CALL_KERNEL || a->op != b->op || a->nest != b->nest ||
+        a->attrs.n != b->attrs.n)
         return false;
     for (uint32_t i = 0; i < a->attrs.n; i++)
         if (!same_attr(&a->attrs.at[i], &b->attrs.at[i]))
@@ -136,8 +144,9 @@ rewrite_cse(const Graph *g)
 {
     Rebuild r;
     rebuild_begin(&r, g);
-    Map first = {.arena = r.scratch};                    /* hash to the latest node with it … */
-    NodeId *previous = NEW_ARRAY(r.scratch, NodeId, g->node.n);      /* … and from it to the ones before */
+    Map first = { .arena = r.scratch }; /* hash to the latest node with it … */
+    /* … and from it to the ones before */
+    NodeId *previous = NEW_ARRAY(r.scratch, NodeId, g->node.n);
     merge_constants(&r);
     for (NodeId id = 1; id < g->node.n; id++) {
         const Node *n = &g->node.at[id];

@@ -1,4 +1,5 @@
-/* dots: products of integers for products by narrow constants, what they multiply made narrow as well.
+/* dots: products of integers for products by narrow constants, what they multiply made narrow as
+ * well.
  *
  *     y[i, j] = sum k: x[i, k] * w[k, j]           w[k, j] is (n[k, j] - zero) * s[k // G, j]
  *
@@ -9,10 +10,12 @@
  *     t[i, j, g] = sum k<G: q[i, G*g + k] * (n[G*g + k, j] - zero)
  *     y[i, j] = sum g: f32(t[i, j, g]) * (r[i, g] * s[g, j])
  *
- * What is lost is half a step of q, at most 1/254 of the largest of its group; t is exact. Processors multiply four bytes by four and sum them in one step, so
- * numbers lie for that: summands are counted in quads. Four bits are stored so that one mask of a word takes out a quad: element 4*p + e of
- * eight at bits 8*e + 4*p. Bytes are stored with 128 added: the step wants one side without a sign. Zeros are taken
- * away by whoever makes quads (nest/quad.c), once for each group of x.
+ * What is lost is half a step of q, at most 1/254 of the largest of its group; t is exact.
+ * Processors multiply four bytes by four and sum them in one step, so numbers lie for that:
+ * summands are counted in quads. Four bits are stored so that one mask of a word takes out a quad:
+ * element 4*p + e of eight at bits 8*e + 4*p. Bytes are stored with 128 added: the step wants one
+ * side without a sign. Zeros are taken away by whoever makes quads (nest/quad.c), once for each
+ * group of x.
  */
 #include "rewrite/dots.h"
 
@@ -20,7 +23,14 @@
 
 #include <string.h>
 
-enum { QUAD = 4, WORD = 8, MOST = 127, BYTE_ZERO = 128, NIBBLE_ZERO = 8, MOST_SUMMANDS = INT32_MAX / (MOST * MOST) };
+enum {
+    QUAD = 4,
+    WORD = 8,
+    MOST = 127,
+    BYTE_ZERO = 128,
+    NIBBLE_ZERO = 8,
+    MOST_SUMMANDS = INT32_MAX / (MOST * MOST)
+};
 
 static int64_t
 group_of(const Quantising *q)
@@ -28,7 +38,7 @@ group_of(const Quantising *q)
     return q->group ? q->group : q->extent[q->dim];
 }
 
-/* ---- may it be ------------------------------------------------------------------------------------------------- */
+/* ---- may it be ------------------------------------------------------------------------------- */
 
 static bool
 is_axis(const Expr *e, uint32_t axis)
@@ -38,7 +48,8 @@ is_axis(const Expr *e, uint32_t axis)
     return expr_is_var(e, &v) && v.kind == VAR_AXIS && v.id == axis;
 }
 
-/* The dimension that a read has the axis in, bare and whole, and no other has; rank: there is none. */
+/* The dimension that a read has the axis in, bare and whole, and no other has; rank: there is
+ * none. */
 static uint32_t
 dim_along(Ctx *c, const Nest *n, const Scalar *load, uint32_t axis)
 {
@@ -46,12 +57,14 @@ dim_along(Ctx *c, const Nest *n, const Scalar *load, uint32_t axis)
 
     for (uint32_t d = 0; d < load->u.load.rank; d++) {
         const Expr *e = load->u.load.at[d];
-        if (expr_uses_kind(e, VAR_COMPUTED) || (expr_axes(e) & axis_one(axis) && (found < load->u.load.rank || !is_axis(e, axis))))
+        if (expr_uses_kind(e, VAR_COMPUTED) ||
+            (expr_axes(e) & axis_one(axis) && (found < load->u.load.rank || !is_axis(e, axis))))
             return load->u.load.rank;
         if (is_axis(e, axis))
             found = d;
     }
-    if (found < load->u.load.rank && expr_eq(c, NULL, n->param[load->u.load.slot].type->dim[found], n->axis[axis].extent) != YES)
+    if (found < load->u.load.rank &&
+        expr_eq(c, NULL, n->param[load->u.load.slot].type->dim[found], n->axis[axis].extent) != YES)
         return load->u.load.rank;
     return found;
 }
@@ -63,20 +76,22 @@ summed_axis(const Contraction *k)
 }
 
 bool
-dots_fit(Ctx *c, const Nest *n, const Contraction *k, const Scalar *weights, const Quantising *q, const Scalar **other)
+dots_fit(Ctx *c, const Nest *n, const Contraction *k, const Scalar *weights, const Quantising *q,
+         const Scalar **other)
 {
     const Scalar *x = weights == k->a ? k->b : k->a;
     int64_t group = group_of(q), share = q->dtype == DT_I4 ? WORD : QUAD;
 
     *other = x;
-    if (n->nwrite != 1 || n->nout != 1 || nest_axes_of_kind(n, AXIS_SCAN) || k->sum & (k->sum - 1) || x->op != S_LOAD ||
-        x->u.load.outside || x->dtype != DT_F32)
+    if (n->nwrite != 1 || n->nout != 1 || nest_axes_of_kind(n, AXIS_SCAN) ||
+        k->sum & (k->sum - 1) || x->op != S_LOAD || x->u.load.outside || x->dtype != DT_F32)
         return false;
     for (uint32_t i = 0; i < n->naxis; i++)
         if (axis_varies(&n->axis[i]))
             return false;
     uint32_t axis = summed_axis(k), rank = n->naxis;
-    return q->extent[q->dim] % group == 0 && group % share == 0 && group <= MOST_SUMMANDS && rank < TN_MAX_RANK && x->u.load.rank + 2 <= TN_MAX_RANK && q->rank < TN_MAX_RANK &&
+    return q->extent[q->dim] % group == 0 && group % share == 0 && group <= MOST_SUMMANDS &&
+           rank < TN_MAX_RANK && x->u.load.rank + 2 <= TN_MAX_RANK && q->rank < TN_MAX_RANK &&
            dim_along(c, n, x, axis) < x->u.load.rank && dim_along(c, n, weights, axis) == q->dim;
 }
 
@@ -95,9 +110,11 @@ dots_extents(const Quantising *q, int64_t *extent)
     return rank;
 }
 
-/* ---- what is multiplied, in integers --------------------------------------------------------------------------- */
+/* ---- what is multiplied, in integers --------------------------------------------------------- */
 
-typedef struct { ValueId scale, whole; } Narrowed;
+typedef struct {
+    ValueId scale, whole;
+} Narrowed;
 
 /* t with these [n] in place of dimension `dim`. */
 static const Type *
@@ -138,7 +155,9 @@ scales_nest(Ctx *c, const Type *x, const Type *r, uint32_t dim, int64_t group)
     memcpy(at, axis, sizeof at);
     at[dim] = expr_add(c, expr_scale(c, axis[dim], group), k);
     const Scalar *body = scalar_1(c, S_ABS, nest_load(&b, slot, at));
-    nest_write(&b, out, axis, scalar_2(c, S_MUL, scalar_reduce(c, COMB_MAX, axis_bit(k), &body, 1), scalar_float(c, DT_F32, 1.0 / MOST)));
+    nest_write(&b, out, axis,
+               scalar_2(c, S_MUL, scalar_reduce(c, COMB_MAX, axis_bit(k), &body, 1),
+                        scalar_float(c, DT_F32, 1.0 / MOST)));
     return nest_finish(&b);
 }
 
@@ -152,7 +171,9 @@ inverse_nest(Ctx *c, const Type *r)
 
     nest_axes_of(&b, r, axis);
     const Scalar *s = nest_load(&b, slot, axis), *none = scalar_float(c, DT_F32, 0);
-    nest_write(&b, out, axis, scalar_select(c, scalar_2(c, S_EQ, s, none), none, scalar_2(c, S_DIV, scalar_float(c, DT_F32, 1), s)));
+    nest_write(&b, out, axis,
+               scalar_select(c, scalar_2(c, S_EQ, s, none), none,
+                             scalar_2(c, S_DIV, scalar_float(c, DT_F32, 1), s)));
     return nest_finish(&b);
 }
 
@@ -167,10 +188,15 @@ integers_nest(Ctx *c, const Type *x, const Type *r, const Type *q, uint32_t dim,
     nest_axes_of(&b, q, axis);
     for (uint32_t d = 0; d < x->rank; d++)
         at[d] = axis[d > dim ? d + 2 : d];
-    at[dim] = expr_add(c, expr_add(c, expr_scale(c, axis[dim], group), expr_scale(c, axis[dim + 1], QUAD)), axis[dim + 2]);
+    at[dim] = expr_add(
+        c, expr_add(c, expr_scale(c, axis[dim], group), expr_scale(c, axis[dim + 1], QUAD)),
+        axis[dim + 2]);
     const Scalar *value = nest_load(&b, slot, at);
     at[dim] = axis[dim];
-    nest_write(&b, out, axis, scalar_cast(c, DT_I8, scalar_1(c, S_ROUND, scalar_2(c, S_MUL, value, nest_load(&b, inverse, at)))));
+    nest_write(
+        &b, out, axis,
+        scalar_cast(c, DT_I8,
+                    scalar_1(c, S_ROUND, scalar_2(c, S_MUL, value, nest_load(&b, inverse, at)))));
     return nest_finish(&b);
 }
 
@@ -189,18 +215,27 @@ narrowed(Dots *d, const DotProduct *p, ValueId x, uint32_t dim, Narrowed *out)
     const char *name = d->to->value.at[x].name;
     const int64_t of[] = { p->q->extent[p->q->dim] / group, group / QUAD, QUAD };
     const Type *r = type_with(c, t, DT_F32, dim, of, 1), *q = type_with(c, t, DT_I8, dim, of, 3);
-    out->scale = call(d, scales_nest(c, t, r, dim, group), p->node, arena_printf(c->arena, "%s.scale", name), &x, 1);
-    ValueId inverse = out->scale ? call(d, inverse_nest(c, r), p->node, arena_printf(c->arena, "%s.inverse", name), &out->scale, 1) : 0, in[] = { x, inverse };
-    out->whole = inverse ? call(d, integers_nest(c, t, r, q, dim, group), p->node, arena_printf(c->arena, "%s.i8", name), in, 2) : 0;
+    out->scale = call(d, scales_nest(c, t, r, dim, group), p->node,
+                      arena_printf(c->arena, "%s.scale", name), &x, 1);
+    ValueId inverse = out->scale ? call(d, inverse_nest(c, r), p->node,
+                                        arena_printf(c->arena, "%s.inverse", name), &out->scale, 1)
+                                 : 0,
+            in[] = { x, inverse };
+    out->whole = inverse ? call(d, integers_nest(c, t, r, q, dim, group), p->node,
+                                arena_printf(c->arena, "%s.i8", name), in, 2)
+                         : 0;
     map_put(&d->made, key, MAP_PTR(arena_copy(d->to->arena, out, sizeof *out)));
     return out->whole != 0;
 }
 
-/* ---- the product ----------------------------------------------------------------------------------------------- */
+/* ---- the product ----------------------------------------------------------------------------- */
 
-/* Summands are counted by groups, quads in them, and places in a quad; of words, by words and halves of them too. Of constants the group is counted in
- * `all`: words or quads. */
-typedef struct { const Expr *group, *quad, *in_quad, *all, *in_word; AxisSet sum; } Count;
+/* Summands are counted by groups, quads in them, and places in a quad; of words, by words and
+ * halves of them too. Of constants the group is counted in `all`: words or quads. */
+typedef struct {
+    const Expr *group, *quad, *in_quad, *all, *in_word;
+    AxisSet sum;
+} Count;
 
 static Count
 count_axes(NestBuilder *b, const Quantising *q)
@@ -210,7 +245,8 @@ count_axes(NestBuilder *b, const Quantising *q)
     Count n = { .group = nest_axis(b, "g", AXIS_PARALLEL, expr_int(c, q->extent[q->dim] / group)) };
 
     bool words = q->dtype == DT_I4;
-    const Expr *some = nest_axis(b, "t", AXIS_REDUCE, expr_int(c, group / (words ? WORD : QUAD))), *half = words ? nest_axis(b, "p", AXIS_REDUCE, expr_int(c, 2)) : NULL;
+    const Expr *some = nest_axis(b, "t", AXIS_REDUCE, expr_int(c, group / (words ? WORD : QUAD))),
+               *half = words ? nest_axis(b, "p", AXIS_REDUCE, expr_int(c, 2)) : NULL;
 
     n.in_quad = nest_axis(b, "e", AXIS_REDUCE, expr_int(c, QUAD));
     n.quad = words ? expr_add(c, expr_scale(c, some, 2), half) : some;
@@ -222,7 +258,8 @@ count_axes(NestBuilder *b, const Quantising *q)
 
 /* The indices of a read, with these [n] in place of that of dimension `dim`. */
 static void
-place(Ctx *c, const Scalar *load, const Binding *bind, uint32_t nbind, uint32_t dim, const Expr *const *with, uint32_t n, const Expr **to)
+place(Ctx *c, const Scalar *load, const Binding *bind, uint32_t nbind, uint32_t dim,
+      const Expr *const *with, uint32_t n, const Expr **to)
 {
     uint32_t rank = 0;
 
@@ -239,7 +276,8 @@ integer_product(Ctx *c, const DotProduct *p, const Nest *n, const Type *whole, c
     const Expr *axis[TN_MAX_RANK], *at[TN_MAX_RANK], *dim[TN_MAX_RANK];
     Binding bind[NEST_MAX_AXES];
     const Quantising *q = p->q;
-    uint32_t rank = 0, x = nest_in(&b, "x", whole), w = nest_in(&b, "w", stored), along = summed_axis(&p->k);
+    uint32_t rank = 0, x = nest_in(&b, "x", whole), w = nest_in(&b, "w", stored),
+             along = summed_axis(&p->k);
 
     for (uint32_t i = 0; i < n->naxis; i++) {
         if (i == along)
@@ -258,7 +296,8 @@ integer_product(Ctx *c, const DotProduct *p, const Nest *n, const Type *whole, c
     place(c, p->weights, bind, rank, q->dim, constant, k.in_word ? 1 : 2, at);
     v = nest_load(&b, w, at);
     if (k.in_word)
-        v = scalar_2(c, S_SUB, scalar_in_word(c, v, k.in_word, dtype_info[DT_I4].bits), scalar_int(c, DT_I32, NIBBLE_ZERO));
+        v = scalar_2(c, S_SUB, scalar_in_word(c, v, k.in_word, dtype_info[DT_I4].bits),
+                     scalar_int(c, DT_I32, NIBBLE_ZERO));
     else
         v = scalar_2(c, S_SUB, scalar_cast(c, DT_I32, v), scalar_int(c, DT_I32, BYTE_ZERO));
     const Scalar *body = scalar_2(c, S_MUL, a, v);
@@ -290,7 +329,8 @@ scaled_sum(Ctx *c, const DotProduct *p, const Nest *n, const Type *t, const Type
             at[nat++] = expr_axis(c, i);
     at[nat++] = expr_axis(c, along);
     const Scalar *sum = scalar_cast(c, DT_F32, scalar_load(c, DT_I32, slot, nat, at, NULL));
-    const Scalar *own = scalar_load(c, DT_F32, slot + 1, p->other->u.load.rank, p->other->u.load.at, NULL);
+    const Scalar *own =
+        scalar_load(c, DT_F32, slot + 1, p->other->u.load.rank, p->other->u.load.at, NULL);
     nat = 0;
     for (uint32_t d = 0; d < q->rank; d++)
         if (!q->summed[d] || q->group)
@@ -312,19 +352,27 @@ dots_call(Dots *d, const DotProduct *p, ValueId *map)
     Narrowed x;
     uint32_t slot = p->other->u.load.slot, kept = 0;
 
-    if (!narrowed(d, p, map[node_in(from, p->node, slot)], dim_along(c, n, p->other, summed_axis(&p->k)), &x))
+    if (!narrowed(d, p, map[node_in(from, p->node, slot)],
+                  dim_along(c, n, p->other, summed_axis(&p->k)), &x))
         return false;
     const Value *v = d->to->value.at;
     const Nest *dots = integer_product(c, p, n, v[x.whole].type, v[p->stored].type);
-    ValueId in[] = { x.whole, p->stored }, out = node_out(from, p->node, 0), *value = NEW_ARRAY(c->arena, ValueId, n->nin + 4);
-    ValueId t = call(d, dots, p->node, arena_printf(c->arena, "%s.dots", from->value.at[out].name), in, 2);
-    const Nest *sum = t ? scaled_sum(c, p, n, d->to->value.at[t].type, d->to->value.at[x.scale].type, d->to->value.at[p->scale].type) : NULL;
+    ValueId in[] = { x.whole, p->stored }, out = node_out(from, p->node, 0),
+            *value = NEW_ARRAY(c->arena, ValueId, n->nin + 4);
+    ValueId t =
+        call(d, dots, p->node, arena_printf(c->arena, "%s.dots", from->value.at[out].name), in, 2);
+    const Nest *sum = t ? scaled_sum(c, p, n, d->to->value.at[t].type,
+                                     d->to->value.at[x.scale].type, d->to->value.at[p->scale].type)
+                        : NULL;
     bool *keep = NEW_ARRAY(c->arena, bool, n->nin + 4);
     if (!sum || !(sum = nest_drop_unused(c, sum, keep)))
         return false;
     for (uint32_t i = 0; i < n->nin + 3; i++)
         if (keep[i])
-            value[kept++] = i < n->nin ? map[node_in(from, p->node, i)] : i == n->nin ? t : i == n->nin + 1 ? x.scale : p->scale;
+            value[kept++] = i < n->nin        ? map[node_in(from, p->node, i)]
+                            : i == n->nin     ? t
+                            : i == n->nin + 1 ? x.scale
+                                              : p->scale;
     value[kept] = map[out] = graph_copy_value(d->to, from, out);
     graph_call_nest(d->to, sum, p->node->loc, p->node->origin, value, value + kept);
     return true;

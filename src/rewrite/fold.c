@@ -6,13 +6,16 @@
  * A node that only gives a constant another shape shares its bytes, however many.
  * A node that cannot be run (an index outside its tensor, say) stays as it is: it may never be
  * reached, and if it is, the run reports it. Outputs of the graph stay computed.
- * What takes more memory than what it is computed of, and is little work (nest_widens), stays a node of constants: weights in
- * bf16 or of 4 bits stay as narrow as the model has them, and `normalise` puts the node into its readers. It is computed
- * only for nodes that are folded themselves.
+ * What takes more memory than what it is computed of, and is little work (nest_widens), stays a
+ * node of constants: weights in bf16 or of 4 bits stay as narrow as the model has them, and
+ * `normalise` puts the node into its readers. It is computed only for nodes that are folded
+ * themselves.
  *
- * Cost    that of the interpreter on the folded nodes; what is computed is at most max_bytes each. All together
+ * Cost    that of the interpreter on the folded nodes; what is computed is at most max_bytes each.
+ * All together
  *         they visit at most FREE_POINTS points and POINTS_PER_BYTE for each byte of the model's
- *         constants: what is derived from weights is folded, and a small model cannot ask for hours.
+ *         constants: what is derived from weights is folded, and a small model cannot ask for
+ *         hours.
  */
 #include "rewrite/internal.h"
 
@@ -21,14 +24,15 @@
 
 /* A value of the old graph that stays a node of constants. */
 typedef struct {
-    int64_t stored;                  /* bytes of the constants that it is computed of; 0: it is none such */
-    void *data;                      /* its contents, once a folded reader has asked for them */
+    /* bytes of the constants that it is computed of; 0: it is none such */
+    int64_t stored;
+    void *data; /* its contents, once a folded reader has asked for them */
 } Wide;
 
 typedef struct {
     Rebuild r;
-    int64_t max_bytes, points;       /* left to visit */
-    Wide *wide;                      /* [from->value.n] */
+    int64_t max_bytes, points; /* left to visit */
+    Wide *wide;                /* [from->value.n] */
 } Fold;
 
 static int64_t
@@ -37,12 +41,14 @@ points_allowed(const Graph *g)
     int64_t n = FREE_POINTS, bytes;
 
     for (ValueId v = 1; v < g->value.n; v++)
-        if (g->value.at[v].data && type_static_bytes(g->value.at[v].type, &bytes) && bytes < INT64_MAX / 64 - n)
+        if (g->value.at[v].data && type_static_bytes(g->value.at[v].type, &bytes) &&
+            bytes < INT64_MAX / 64 - n)
             n += POINTS_PER_BYTE * bytes;
     return n;
 }
 
-/* The nests of a call, if it has any: a routine has none, and a call without a meaning is reported when it is lowered. */
+/* The nests of a call, if it has any: a routine has none, and a call without a meaning is reported
+ * when it is lowered. */
 static bool
 expand_quietly(Ctx *c, const OpCall *call, const Type *const *type, Expansion *e)
 {
@@ -64,12 +70,13 @@ points_of(Ctx *c, const OpCall *call, const Type *const *type, int64_t most)
     int64_t total = 0;
 
     if (!expand_quietly(c, call, type, &e))
-        return 0;                                    /* running it says the same */
+        return 0; /* running it says the same */
     for (uint32_t k = 0; k < e.call.n; k++) {
         const Nest *n = e.call.at[k].nest;
         int64_t points = 1, extent;
         for (uint32_t i = 0; i < n->naxis; i++)
-            if (!expr_const(n->axis[i].extent, &extent) || mul_overflows(points, extent, &points) || points > most)
+            if (!expr_const(n->axis[i].extent, &extent) || mul_overflows(points, extent, &points) ||
+                points > most)
                 return INT64_MAX;
         if (add_overflows(total, points, &total) || total > most)
             return INT64_MAX;
@@ -77,7 +84,7 @@ points_of(Ctx *c, const OpCall *call, const Type *const *type, int64_t most)
     return total;
 }
 
-/* ---- known contents ------------------------------------------------------------------------------- */
+/* ---- known contents -------------------------------------------------------------------------- */
 
 static void
 put_int(DType t, void *data, uint32_t i, int64_t v)
@@ -108,19 +115,20 @@ known_numbers(const Rebuild *r, const Value *v)
     return data;
 }
 
-/* ---- constant inputs --------------------------------------------------------------------------------- */
+/* ---- constant inputs ------------------------------------------------------------------------- */
 
 static bool
 static_tensor(const Type *t, const void *data, Tensor *out)
 {
-    *out = (Tensor){.dtype = t->dtype, .rank = t->rank, .data = (void *)data};
+    *out = (Tensor){ .dtype = t->dtype, .rank = t->rank, .data = (void *)data };
     for (uint32_t d = 0; d < t->rank; d++)
         if (!expr_const(t->dim[d], &out->dim[d]))
             return false;
     return true;
 }
 
-/* What is known of the node's inputs: all are constants, or nodes of constants. *stored: bytes of those. */
+/* What is known of the node's inputs: all are constants, or nodes of constants. *stored: bytes of
+ * those. */
 static bool
 inputs_are_constant(const Fold *f, const Node *n, OpCall *call, Tensor *in, int64_t *stored)
 {
@@ -136,7 +144,8 @@ inputs_are_constant(const Fold *f, const Node *n, OpCall *call, Tensor *in, int6
         const Value *value = &r->to->value.at[v];
         data[i] = f->wide[old].stored ? f->wide[old].data : value->data;
         known[i] = value->known;
-        if ((!data[i] && !f->wide[old].stored) || !static_tensor(value->type, data[i], &in[i]) || !type_static_bytes(value->type, &bytes) ||
+        if ((!data[i] && !f->wide[old].stored) || !static_tensor(value->type, data[i], &in[i]) ||
+            !type_static_bytes(value->type, &bytes) ||
             add_overflows(*stored, f->wide[old].stored ? f->wide[old].stored : bytes, stored))
             return false;
     }
@@ -161,25 +170,30 @@ result_types(const Rebuild *r, const Node *n, const Type **out, int64_t *largest
     return true;
 }
 
-/* The input whose bytes, in the same order, are all there is to the result; NULL if it is computed. */
+/* The input whose bytes, in the same order, are all there is to the result; NULL if it is
+ * computed. */
 static void *
 same_bytes(const Rebuild *r, const OpCall *call, const Type *const *type)
 {
     Ctx *c = r->from->ctx;
-    Expansion e = {0};
-    if (call->nout != 1 || !expand_quietly(c, call, type, &e) || e.call.n != 1 || e.call.at[0].nest->nwrite != 1)
+    Expansion e = { 0 };
+    if (call->nout != 1 || !expand_quietly(c, call, type, &e) || e.call.n != 1 ||
+        e.call.at[0].nest->nwrite != 1)
         return NULL;
     const Nest *n = e.call.at[0].nest;
     const Scalar *load = n->write[0].value;
     if (n->write[0].combiner != COMB_NONE || load->op != S_LOAD || load->u.load.outside)
         return NULL;
-    Access read = {.load = load};
+    Access read = { .load = load };
     MappingType t = nest_mapping(c, n, &read);
-    return t == MAP_ID || t == MAP_RELAYOUT ? (void *)call->data[e.call.at[0].value[load->u.load.slot]] : NULL;
+    return t == MAP_ID || t == MAP_RELAYOUT
+               ? (void *)call->data[e.call.at[0].value[load->u.load.slot]]
+               : NULL;
 }
 
 static bool
-compute(Fold *f, const OpCall *call, const Type *const *type, int64_t largest, const Tensor *in, Tensor *out)
+compute(Fold *f, const OpCall *call, const Type *const *type, int64_t largest, const Tensor *in,
+        Tensor *out)
 {
     Ctx *c = f->r.from->ctx;
     if ((out[0].data = same_bytes(&f->r, call, type)))
@@ -193,7 +207,8 @@ compute(Fold *f, const OpCall *call, const Type *const *type, int64_t largest, c
 
 /* Run without leaving a trace in the diagnostics if it cannot be. */
 static bool
-run_quietly(Fold *f, const OpCall *call, const Type *const *type, int64_t largest, const Tensor *in, Tensor *out)
+run_quietly(Fold *f, const OpCall *call, const Type *const *type, int64_t largest, const Tensor *in,
+            Tensor *out)
 {
     Diags *d = &f->r.from->ctx->diags;
     uint32_t n = d->list.n;
@@ -205,24 +220,29 @@ run_quietly(Fold *f, const OpCall *call, const Type *const *type, int64_t larges
     return false;
 }
 
-/* ---- nodes of constants that stay ----------------------------------------------------------------------- */
+/* ---- nodes of constants that stay ------------------------------------------------------------ */
 
 static bool
 is_wide(const Fold *f, const OpCall *call, const Type *const *type, int64_t stored)
 {
     Ctx *c = f->r.from->ctx;
-    Expansion e = {0};
-    return call->nout == 1 && stored && expand_quietly(c, call, type, &e) && e.call.n == 1 && nest_widens(c, e.call.at[0].nest, stored);
+    Expansion e = { 0 };
+    return call->nout == 1 && stored && expand_quietly(c, call, type, &e) && e.call.n == 1 &&
+           nest_widens(c, e.call.at[0].nest, stored);
 }
 
-typedef struct { NodeId id; bool inputs_done; } Visit;
+typedef struct {
+    NodeId id;
+    bool inputs_done;
+} Visit;
 
-/* The contents of a wide value and of all wide ones that it is computed of: a loop, since the model decides how many. */
+/* The contents of a wide value and of all wide ones that it is computed of: a loop, since the model
+ * decides how many. */
 static bool
 compute_wide(Fold *f, ValueId wanted)
 {
     const Graph *g = f->r.from;
-    VEC(Visit) stack = {0};
+    VEC(Visit) stack = { 0 };
     bool ok = true;
 
     VEC_PUSH(f->r.scratch, &stack, ((Visit){ g->value.at[wanted].def, false }));
@@ -235,8 +255,10 @@ compute_wide(Fold *f, ValueId wanted)
             Tensor *in = NEW_ARRAY(f->r.scratch, Tensor, n->in.count + 1), out;
             const Type *type;
             int64_t largest, stored;
-            ok = w->data || (result_types(&f->r, n, &type, &largest) && inputs_are_constant(f, n, &call, in, &stored) &&
-                             run_quietly(f, &call, &type, largest, in, &out) && (w->data = out.data));
+            ok = w->data ||
+                 (result_types(&f->r, n, &type, &largest) &&
+                  inputs_are_constant(f, n, &call, in, &stored) &&
+                  run_quietly(f, &call, &type, largest, in, &out) && (w->data = out.data));
             stack.n--;
             continue;
         }
@@ -261,7 +283,7 @@ compute_wide_inputs(Fold *f, const Node *n)
     return true;
 }
 
-/* ---- nodes ------------------------------------------------------------------------------------------------ */
+/* ---- nodes ----------------------------------------------------------------------------------- */
 
 static bool
 fold_node(Fold *f, NodeId id)
@@ -271,12 +293,14 @@ fold_node(Fold *f, NodeId id)
     const Node *n = &g->node.at[id];
     uint32_t nin = n->in.count, nout = n->out.count;
     const Type **type = NEW_ARRAY(r->scratch, const Type *, nout + 1);
-    Tensor *in = NEW_ARRAY(r->scratch, Tensor, nin + 1), *out = NEW_ARRAY(r->scratch, Tensor, nout + 1);
+    Tensor *in = NEW_ARRAY(r->scratch, Tensor, nin + 1),
+           *out = NEW_ARRAY(r->scratch, Tensor, nout + 1);
     int64_t largest, stored;
     if (n->callee != CALL_OP || nout == 0 || !result_types(r, n, type, &largest))
         return false;
     ValueId only = node_out(g, n, 0);
-    if (nout == 1 && only && largest <= f->max_bytes && (out[0].data = known_numbers(r, &g->value.at[only]))) {
+    if (nout == 1 && only && largest <= f->max_bytes &&
+        (out[0].data = known_numbers(r, &g->value.at[only]))) {
         r->map[only] = graph_const(r->to, g->value.at[only].name, type[0], out[0].data);
         return true;
     }
@@ -287,18 +311,20 @@ fold_node(Fold *f, NodeId id)
         f->wide[only].stored = stored;
         return false;
     }
-    if (!compute_wide_inputs(f, n) || !inputs_are_constant(f, n, &call, in, &stored) || !run_quietly(f, &call, type, largest, in, out))
+    if (!compute_wide_inputs(f, n) || !inputs_are_constant(f, n, &call, in, &stored) ||
+        !run_quietly(f, &call, type, largest, in, out))
         return false;
     for (uint32_t i = 0; i < nout; i++)
         if (node_out(g, n, i))
-            r->map[node_out(g, n, i)] = graph_const(r->to, g->value.at[node_out(g, n, i)].name, type[i], out[i].data);
+            r->map[node_out(g, n, i)] =
+                graph_const(r->to, g->value.at[node_out(g, n, i)].name, type[i], out[i].data);
     return true;
 }
 
 Graph *
 rewrite_fold(const Graph *g, int64_t max_bytes)
 {
-    g = rewrite_dce(g);              /* what nobody reads is not worth computing */
+    g = rewrite_dce(g); /* what nobody reads is not worth computing */
     Fold f = { .max_bytes = max_bytes, .points = points_allowed(g) };
     rebuild_begin(&f.r, g);
     f.wide = NEW_ARRAY(f.r.scratch, Wide, g->value.n);

@@ -3,9 +3,10 @@
  *     %w: i8[512, 2048] = const …
  *     loop(%n, _, %h, %w) graph @body(…, %h, %r)        inside, %r is %w
  *
- * A graph that a node runs gets everything it reads as arguments, weights too. Inside they were values like others: nothing computed of them
- * was folded, and quads of quantised weights were made anew in every turn. An argument that is a constant, the same in every turn, is no argument
- * then. Graphs that several nodes run stay as they are: constants may differ.
+ * A graph that a node runs gets everything it reads as arguments, weights too. Inside they were
+ * values like others: nothing computed of them was folded, and quads of quantised weights were made
+ * anew in every turn. An argument that is a constant, the same in every turn, is no argument then.
+ * Graphs that several nodes run stay as they are: constants may differ.
  *
  * A loop runs its body where it goes on, so in the body the condition that the turn was given is
  * true: exporters write `identity` of it for a loop that only a number of turns ends.
@@ -13,7 +14,10 @@
 #include "rewrite/rewrite.h"
 
 /* Graphs, and how many regions run each. */
-typedef struct { GraphList all; uint32_t *runs; } Runs;
+typedef struct {
+    GraphList all;
+    uint32_t *runs;
+} Runs;
 
 static Runs
 count_runs(const Graph *g, Arena *a)
@@ -39,7 +43,8 @@ runs_once(const Runs *r, const Node *n)
     return n->nregion > 0;
 }
 
-/* Arguments from this one on are the same in every turn; the first `before` inputs of the node are none. */
+/* Arguments from this one on are the same in every turn; the first `before` inputs of the node are
+ * none. */
 static void
 arguments_of(const Node *n, uint32_t *first, uint32_t *before)
 {
@@ -102,7 +107,7 @@ rewrite_given(Graph *g)
     Arena *scratch = arena_child(g->arena);
     Runs r = count_runs(g, scratch);
 
-    for (uint32_t i = r.all.n; i-- > 0;)             /* callers before what they run */
+    for (uint32_t i = r.all.n; i-- > 0;) /* callers before what they run */
         for (NodeId id = 1; id < r.all.at[i]->node.n; id++) {
             Node *n = &r.all.at[i]->node.at[id];
             if (runs_once(&r, n))

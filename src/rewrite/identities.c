@@ -3,10 +3,10 @@
  */
 #include "rewrite/rules.h"
 
-/* ---- a node that is one of its inputs ------------------------------------------------------------- */
+/* ---- a node that is one of its inputs -------------------------------------------------------- */
 
-/* Is every dimension a number where it is one in t? Operators ask for numbers, of a list's length for one, and a number that is only known to be equal to
- * the dimension is none. */
+/* Is every dimension a number where it is one in t? Operators ask for numbers, of a list's length
+ * for one, and a number that is only known to be equal to the dimension is none. */
 static bool
 says_as_much(const Type *u, const Type *t)
 {
@@ -21,7 +21,8 @@ static bool
 give_way(RuleCall *k, ValueId value)
 {
     const Type *t = k->r->from->value.at[k->out0].type;
-    if (!value || type_eq(k->r->from->ctx, t, rule_value(k, value)->type) != YES || !says_as_much(rule_value(k, value)->type, t))
+    if (!value || type_eq(k->r->from->ctx, t, rule_value(k, value)->type) != YES ||
+        !says_as_much(rule_value(k, value)->type, t))
         return false;
     return rebuild_replace(k->r, k->out0, value);
 }
@@ -32,12 +33,14 @@ rule_drop_same_type(RuleCall *k)
     return give_way(k, rule_input(k, k->n, 0));
 }
 
-/* Does every number of type t have itself in u, of the same kind? Integers keep their sign or get room for one. */
+/* Does every number of type t have itself in u, of the same kind? Integers keep their sign or get
+ * room for one. */
 static bool
 holds_all(DType u, DType t)
 {
     bool floats = dtype_is_float(u) && dtype_is_float(t) && dtype_info[t].bytes > 1;
-    bool ints = dtype_is_int(u) && dtype_is_int(t) && (dtype_info[u].kind == dtype_info[t].kind || dtype_info[t].kind == KIND_UINT);
+    bool ints = dtype_is_int(u) && dtype_is_int(t) &&
+                (dtype_info[u].kind == dtype_info[t].kind || dtype_info[t].kind == KIND_UINT);
     return (floats || ints) && dtype_info[u].bytes > dtype_info[t].bytes;
 }
 
@@ -85,7 +88,7 @@ rule_where_same(RuleCall *k)
     return x == rule_input(k, k->n, 2) && give_way(k, x);
 }
 
-/* ---- constants of one number ------------------------------------------------------------------------- */
+/* ---- constants of one number ----------------------------------------------------------------- */
 
 /* Is every element of the constant this number? Zeros are told apart by sign. */
 static bool
@@ -94,7 +97,8 @@ constant_is(const Value *v, double number)
     DType t = v->type->dtype;
     int64_t bytes;
 
-    if (!v->data || !(dtype_is_float(t) || dtype_is_int(t)) || !type_static_bytes(v->type, &bytes) || bytes == 0)
+    if (!v->data || !(dtype_is_float(t) || dtype_is_int(t)) ||
+        !type_static_bytes(v->type, &bytes) || bytes == 0)
         return false;
     for (int64_t i = 0; i < bytes / dtype_info[t].bytes; i++) {
         double x = number_get(t, v->data, i);
@@ -104,7 +108,7 @@ constant_is(const Value *v, double number)
     return true;
 }
 
-/* ---- a softmax that hides what is not a number ------------------------------------------------------------ */
+/* ---- a softmax that hides what is not a number ----------------------------------------------- */
 
 /* PyTorch writes one around the scores that a mask of bools hides. */
 bool
@@ -116,19 +120,22 @@ rule_where_nan_softmax(RuleCall *k)
     const Node *softmax = rule_producer(k, weights, OP_softmax);
     ValueId zero = rule_input(k, k->n, 1);
 
-    if (!asks || !softmax || node_in(from, asks, 0) != weights || !constant_is(rule_value(k, zero), 0.0)
-        || type_eq(from->ctx, from->value.at[weights].type, from->value.at[k->out0].type) != YES)
+    if (!asks || !softmax || node_in(from, asks, 0) != weights ||
+        !constant_is(rule_value(k, zero), 0.0) ||
+        type_eq(from->ctx, from->value.at[weights].type, from->value.at[k->out0].type) != YES)
         return false;
     const Attr *axis = attr_find(softmax->attrs, "axis");
-    Attr attr[] = { { .name = sym(k->r->to->ctx, "zero_nan"), .kind = ATTR_INT, .i = 1 }, axis ? *axis : (Attr){ 0 } };
+    Attr attr[] = { { .name = sym(k->r->to->ctx, "zero_nan"), .kind = ATTR_INT, .i = 1 },
+                    axis ? *axis : (Attr){ 0 } };
     ValueId x = rule_input(k, softmax, 0);
     rule_join_origin(k, softmax);
     return rule_call(k, OP_softmax, (Attrs){ attr, axis ? 2 : 1 }, 1, &x);
 }
 
-/* ---- neutral elements -------------------------------------------------------------------------------- */
+/* ---- neutral elements ------------------------------------------------------------------------ */
 
-/* 0 for add and sub, 1 for the rest. Adding to a float is neutral for -0.0 only: -0.0 + 0.0 is 0.0. */
+/* 0 for add and sub, 1 for the rest. Adding to a float is neutral for -0.0 only: -0.0 + 0.0 is
+ *   0.0. */
 static double
 neutral(OpKind op, DType t)
 {
@@ -142,15 +149,17 @@ rule_drop_neutral(RuleCall *k)
     bool commutes = k->n->op == OP_add || k->n->op == OP_mul;
     if (constant_is(rule_value(k, y), neutral(k->n->op, rule_value(k, y)->type->dtype)))
         return give_way(k, x);
-    return commutes && constant_is(rule_value(k, x), neutral(k->n->op, rule_value(k, x)->type->dtype)) && give_way(k, y);
+    return commutes &&
+           constant_is(rule_value(k, x), neutral(k->n->op, rule_value(k, x)->type->dtype)) &&
+           give_way(k, y);
 }
 
-/* ---- movements ------------------------------------------------------------------------------------------ */
+/* ---- movements ------------------------------------------------------------------------------- */
 
 static const Node *
 relayout_producer(const RuleCall *k, ValueId v)
 {
-    static const OpKind relayout[] = {OP_reshape, OP_flatten, OP_squeeze, OP_unsqueeze};
+    static const OpKind relayout[] = { OP_reshape, OP_flatten, OP_squeeze, OP_unsqueeze };
     for (size_t i = 0; i < sizeof relayout / sizeof *relayout; i++) {
         const Node *n = rule_producer(k, v, relayout[i]);
         if (n)
@@ -188,8 +197,8 @@ rule_join_relayouts(RuleCall *k)
         return false;
     const Expr *rank = expr_int(g->ctx, t->rank);
     ValueId shape = graph_const(g, "shape", type_new(g->ctx, DT_I64, 1, &rank), size);
-    ValueId in[] = {rule_input(k, inner, 0), shape};
-    return rule_call(k, OP_reshape, (Attrs){0}, 2, in);
+    ValueId in[] = { rule_input(k, inner, 0), shape };
+    return rule_call(k, OP_reshape, (Attrs){ 0 }, 2, in);
 }
 
 static void
@@ -224,7 +233,7 @@ rule_join_transposes(RuleCall *k)
     transpose_perm(inner, rank, inner_perm);
     for (uint32_t d = 0; d < rank; d++)
         perm[d] = inner_perm[outer_perm[d]];
-    Attr attr = {.name = sym(k->r->to->ctx, "perm"), .kind = ATTR_INTS, .n = rank, .ints = perm};
+    Attr attr = { .name = sym(k->r->to->ctx, "perm"), .kind = ATTR_INTS, .n = rank, .ints = perm };
     ValueId x = rule_input(k, inner, 0);
-    return rule_call(k, OP_transpose, (Attrs){&attr, 1}, 1, &x);
+    return rule_call(k, OP_transpose, (Attrs){ &attr, 1 }, 1, &x);
 }

@@ -9,8 +9,8 @@ typedef struct {
     const Graph *from;
     Graph *to;
     Arena *scratch;
-    ValueId *map;            /* [from->value.n]: the value in `to` */
-    uint8_t *is_output;      /* [from->value.n] */
+    ValueId *map;       /* [from->value.n]: the value in `to` */
+    uint8_t *is_output; /* [from->value.n] */
 } Rebuild;
 
 void rebuild_begin(Rebuild *r, const Graph *from);

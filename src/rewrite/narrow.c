@@ -7,25 +7,34 @@
  *     %w.narrow = nest(%w.stored, %w.scale)    o[k, n] = f32(stored[k, n]) * scale[k // 32, n]
  *     %y = product(%x, %w.narrow)
  *
- * with %w.stored in bf16, f16, or integers of 8 or 4 bits. A nest of constants that takes more memory than they do is not folded,
- * but put into those that read it (nest_widens): from here on it is as if the model had come so. Nobody is asked for the
- * name of an operator: a weight is what one factor of a sum of products reads. What is read otherwise, such as an embedding,
- * row by row, stays as it is, and so do biases, what is too small to matter, and what the user wants kept.
+ * with %w.stored in bf16, f16, or integers of 8 or 4 bits. A nest of constants that takes more
+ * memory than they do is not folded, but put into those that read it (nest_widens): from here on it
+ * is as if the model had come so. Nobody is asked for the name of an operator: a weight is what one
+ * factor of a sum of products reads. What is read otherwise, such as an embedding, row by row,
+ * stays as it is, and so do biases, what is too small to matter, and what the user wants kept.
  *
- * Integers have a scale for all elements that meet in one sum, or for groups of them along the longest dimension that is
- * summed over. Of four bits eight neighbours along it share a word, or two a byte: the trips of a sum that reads them are made of one load. What they
- * are multiplied by may become integers as well (dots.c): no value is widened then.
+ * Integers have a scale for all elements that meet in one sum, or for groups of them along the
+ * longest dimension that is summed over. Of four bits eight neighbours along it share a word, or
+ * two a byte: the trips of a sum that reads them are made of one load. What they are multiplied by
+ * may become integers as well (dots.c): no value is widened then.
  */
 #include "rewrite/dots.h"
 
-/* How a constant is stored, and its constants in `to`; `wide`: the value that they say, 0 in a product of integers. */
-typedef struct { Quantising q; int64_t extent[TN_MAX_RANK]; ValueId stored, scale, wide; } Stored;
+/* How a constant is stored, and its constants in `to`; `wide`: the value that they say, 0 in a
+ * product of integers. */
+typedef struct {
+    Quantising q;
+    int64_t extent[TN_MAX_RANK];
+    ValueId stored, scale, wide;
+} Stored;
 
 typedef struct {
     Narrowing *how;
     const Graph *from;
     Graph *to;
-    Map made;                        /* of constants: value, dimension of groups, and whether in products of integers -> Stored, 0: it stays as it is */
+    /* of constants: value, dimension of groups, and whether in products of integers -> Stored, 0:
+     * it stays as it is */
+    Map made;
     Dots dots;
 } Narrow;
 
@@ -46,7 +55,8 @@ is_summed(const Scalar *load, uint32_t d, AxisSet sum)
     return expr_is_var(load->u.load.at[d], &v) && v.kind == VAR_AXIS && sum >> v.id & 1;
 }
 
-/* Groups divide the dimension where they can be made to by being smaller, by less than half: the nest has them as an axis then. */
+/* Groups divide the dimension where they can be made to by being smaller, by less than half: the
+ * nest has them as an axis then. */
 static int64_t
 group_of(int64_t extent, int64_t wanted)
 {
@@ -60,7 +70,8 @@ group_of(int64_t extent, int64_t wanted)
 
 /* False: no dimension is summed over. */
 static bool
-plan_of(const Narrowing *how, const Scalar *load, AxisSet sum, const Type *t, int64_t *extent, Quantising *q)
+plan_of(const Narrowing *how, const Scalar *load, AxisSet sum, const Type *t, int64_t *extent,
+        Quantising *q)
 {
     *q = (Quantising){ .dtype = how->dtype, .rank = t->rank, .extent = extent, .dim = t->rank };
     for (uint32_t d = 0; d < t->rank; d++) {
@@ -73,8 +84,10 @@ plan_of(const Narrowing *how, const Scalar *load, AxisSet sum, const Type *t, in
     if (q->dim == t->rank)
         return false;
     q->group = how->group && !dtype_is_float(how->dtype) ? group_of(extent[q->dim], how->group) : 0;
-    if (how->dtype == DT_I4)                         /* no group ends inside of a word */
-        q->word = dtype_word(q->group && q->group < extent[q->dim] ? gcd64(q->group, extent[q->dim]) : extent[q->dim], 4);
+    if (how->dtype == DT_I4) /* no group ends inside of a word */
+        q->word = dtype_word(q->group && q->group < extent[q->dim] ? gcd64(q->group, extent[q->dim])
+                                                                   : extent[q->dim],
+                             4);
     return true;
 }
 
@@ -96,11 +109,14 @@ widening(Ctx *c, const Quantising *q, const Type *whole, const Type *stored, con
 {
     NestBuilder b = nest_begin(c, "weights");
     const Expr *axis[TN_MAX_RANK], *at[TN_MAX_RANK], *scale_at[TN_MAX_RANK];
-    uint32_t slot = nest_in(&b, "w", stored), scale = scales ? nest_in(&b, "s", scales) : 0, out = nest_out(&b, "o", whole), n = 0;
+    uint32_t slot = nest_in(&b, "w", stored), scale = scales ? nest_in(&b, "s", scales) : 0,
+             out = nest_out(&b, "o", whole), n = 0;
 
     nest_axes_of(&b, whole, axis);
     for (uint32_t d = 0; d < q->rank; d++) {
-        at[d] = q->word && d == q->dim ? expr_div(c, axis[d], expr_int(c, dtype_info[q->word].bits / 4)) : axis[d];
+        at[d] = q->word && d == q->dim
+                    ? expr_div(c, axis[d], expr_int(c, dtype_info[q->word].bits / 4))
+                    : axis[d];
         if (!q->summed[d])
             scale_at[n++] = axis[d];
         else if (d == q->dim && q->group)
@@ -136,11 +152,16 @@ store(Narrow *m, ValueId v, Sym origin, Stored *w)
         rank = dots_extents(q, of);
     else
         quantise_stored(q, of);
-    const Type *stored = type_of_extents(c, q->word ? q->word : q->dots ? DT_U8 : q->dtype, rank, of);
+    const Type *stored = type_of_extents(c,
+                                         q->word   ? q->word
+                                         : q->dots ? DT_U8
+                                                   : q->dtype,
+                                         rank, of);
     quantise_scales(q, of);
     if (!dtype_is_float(q->dtype))
         scales = type_of_extents(c, q->group ? DT_BF16 : DT_F32, q->rank, of);
-    if (!type_static_bytes(t, &before) || !type_static_bytes(stored, &bytes) || (scales && !type_static_bytes(scales, &scale_bytes)))
+    if (!type_static_bytes(t, &before) || !type_static_bytes(stored, &bytes) ||
+        (scales && !type_static_bytes(scales, &scale_bytes)))
         return false;
     const Nest *nest = q->dots ? NULL : widening(c, q, t, stored, scales);
     if (q->dots ? before < NEST_LEAST_WIDE : !nest || !nest_widens(c, nest, bytes + scale_bytes))
@@ -148,29 +169,38 @@ store(Narrow *m, ValueId v, Sym origin, Stored *w)
     if (m->how->keep(m->how->user, value->name, origin))
         return remark(m, v, "--weights-keep names it"), false;
     Arena *scratch = arena_child(m->to->arena);
-    void *data = arena_alloc(m->to->arena, (size_t)bytes), *scale = scales ? arena_alloc(m->to->arena, (size_t)scale_bytes) : NULL;
-    bool fits = quantise(scratch, q, value->data, scales ? scales->dtype : DT_NONE, data, scale, &error);
+    void *data = arena_alloc(m->to->arena, (size_t)bytes),
+         *scale = scales ? arena_alloc(m->to->arena, (size_t)scale_bytes) : NULL;
+    bool fits =
+        quantise(scratch, q, value->data, scales ? scales->dtype : DT_NONE, data, scale, &error);
     arena_free(scratch);
     if (!fits)
-        return remark(m, v, arena_printf(m->to->arena, "it has elements that are no finite numbers of %s", dtype_info[q->dtype].name)), false;
+        return remark(m, v,
+                      arena_printf(m->to->arena, "it has elements that are no finite numbers of %s",
+                                   dtype_info[q->dtype].name)),
+               false;
     w->stored = graph_const(m->to, sym_printf(c, "%s.stored", value->name), stored, data);
     if (scales)
         w->scale = graph_const(m->to, sym_printf(c, "%s.scale", value->name), scales, scale);
     if (nest) {
         const ValueId in[] = { w->stored, w->scale };
         w->wide = graph_value(m->to, sym_printf(c, "%s.narrow", value->name), t);
-        graph_call_nest(m->to, nest, (Loc){ 0 }, sym_printf(c, "weights \"%s\"", value->name), in, &w->wide);
+        graph_call_nest(m->to, nest, (Loc){ 0 }, sym_printf(c, "weights \"%s\"", value->name), in,
+                        &w->wide);
     }
     m->how->tensors++;
     m->how->bytes_before += before;
     m->how->bytes_after += bytes + scale_bytes;
-    text_printf(m->how->report, "  %-48s %8.2e %8.2e\n", value->name, error.relative, error.largest);
+    text_printf(m->how->report, "  %-48s %8.2e %8.2e\n", value->name, error.relative,
+                error.largest);
     return true;
 }
 
-/* How constant v lies in its narrow form, which `load` reads in product k of n; NULL: it stays as it is. *other: what it is multiplied by, if both are integers then. */
+/* How constant v lies in its narrow form, which `load` reads in product k of n; NULL: it stays as
+ * it is. *other: what it is multiplied by, if both are integers then. */
 static const Stored *
-stored_for(Narrow *m, ValueId v, const Node *n, const Contraction *k, const Scalar *load, const Scalar **other)
+stored_for(Narrow *m, ValueId v, const Node *n, const Contraction *k, const Scalar *load,
+           const Scalar **other)
 {
     Stored *w = NEW(m->to->arena, Stored);
     uint64_t known;
@@ -194,20 +224,27 @@ copy_node(Narrow *m, NodeId id, ValueId *map)
     const Node *n = &from->node.at[id];
     Contraction k;
 
-    if (n->callee != CALL_NEST || !nest_contraction(from->ctx, n->nest, &k) || k.reduce->dtype != DT_F32) {
+    if (n->callee != CALL_NEST || !nest_contraction(from->ctx, n->nest, &k) ||
+        k.reduce->dtype != DT_F32) {
         graph_copy_node(m->to, from, id, map);
         return true;
     }
     const Scalar *factor[] = { k.a, k.b }, *other;
     ValueId value[2] = { 0 }, before[2];
     for (int i = 0; i < 2; i++) {
-        ValueId v = factor[i]->op == S_LOAD && !factor[i]->u.load.outside && factor[i]->u.load.slot < n->in.count ? node_in(from, n, factor[i]->u.load.slot) : 0;
-        const Stored *w = v && from->value.at[v].data && from->value.at[v].type->dtype == DT_F32 ? stored_for(m, v, n, &k, factor[i], &other) : NULL;
+        ValueId v = factor[i]->op == S_LOAD && !factor[i]->u.load.outside &&
+                            factor[i]->u.load.slot < n->in.count
+                        ? node_in(from, n, factor[i]->u.load.slot)
+                        : 0;
+        const Stored *w = v && from->value.at[v].data && from->value.at[v].type->dtype == DT_F32
+                              ? stored_for(m, v, n, &k, factor[i], &other)
+                              : NULL;
         if (!w)
             continue;
         if (w->q.dots) {
             m->how->products++;
-            return dots_call(&m->dots, &(DotProduct){ n, k, factor[i], other, &w->q, w->stored, w->scale }, map);
+            return dots_call(
+                &m->dots, &(DotProduct){ n, k, factor[i], other, &w->q, w->stored, w->scale }, map);
         }
         value[i] = v;
         before[i] = map[v];
@@ -225,7 +262,11 @@ rewrite_narrow(const Graph *from, Narrowing *how)
 {
     ValueId *map;
     Graph *to = graph_rebuild(from, &map);
-    Narrow m = { .how = how, .from = from, .to = to, .made = { .arena = from->arena }, .dots = { from, to, { .arena = from->arena } } };
+    Narrow m = { .how = how,
+                 .from = from,
+                 .to = to,
+                 .made = { .arena = from->arena },
+                 .dots = { from, to, { .arena = from->arena } } };
 
     for (NodeId n = 1; n < from->node.n; n++)
         if (!copy_node(&m, n, map))

@@ -1,8 +1,9 @@
 /* ports: inputs and outputs of the model in another order of dimensions than it says.
  *
- * The input has the order that was asked for, and what the model read is that, transposed; an output is transposed when it is
- * made. From here on they are operators like others: rules join them with transpositions of the model's own, fusion puts
- * them into the kernels that read and write.
+ * The input has the order that was asked for, and what the model read is that, transposed; an
+ * output is transposed when it is made. From here on they are operators like others: rules join
+ * them with transpositions of the model's own, fusion puts them into the kernels that read and
+ * write.
  */
 #include "rewrite/rewrite.h"
 
@@ -11,12 +12,18 @@
 static ValueId
 transposed(Graph *g, ValueId v, const int64_t *perm, uint32_t rank)
 {
-    Attr attr = { .name = sym(g->ctx, "perm"), .kind = ATTR_INTS, .n = rank, .ints = arena_copy(g->arena, perm, rank * sizeof *perm) };
+    Attr attr = { .name = sym(g->ctx, "perm"),
+                  .kind = ATTR_INTS,
+                  .n = rank,
+                  .ints = arena_copy(g->arena, perm, rank * sizeof *perm) };
     Attrs attrs = { arena_copy(g->arena, &attr, sizeof attr), 1 };
     Sym origin = sym_printf(g->ctx, "order of \"%s\"", g->value.at[v].name);
     ValueId out;
 
-    return graph_infer_op(g, OP_transpose, attrs, (Loc){ 0 }, origin, 1, &v, 1, &g->value.at[v].name, &out) ? out : 0;
+    return graph_infer_op(g, OP_transpose, attrs, (Loc){ 0 }, origin, 1, &v, 1,
+                          &g->value.at[v].name, &out)
+               ? out
+               : 0;
 }
 
 static const uint8_t *
@@ -32,7 +39,8 @@ Graph *
 rewrite_ports(const Graph *from, uint32_t n, const PortOrder *port)
 {
     int64_t perm[TN_MAX_RANK];
-    ValueId *map, *outer = NEW_ARRAY(from->arena, ValueId, from->value.n);        /* of an input: as it is given */
+    /* of an input: as it is given */
+    ValueId *map, *outer = NEW_ARRAY(from->arena, ValueId, from->value.n);
     Graph *g = graph_rebuild(from, &map);
 
     for (uint32_t i = 0; i < from->input.n; i++) {
@@ -56,7 +64,8 @@ rewrite_ports(const Graph *from, uint32_t n, const PortOrder *port)
         const uint8_t *order = order_of(port, n, name);
         for (uint32_t d = 0; order && d < from->value.at[v].type->rank; d++)
             perm[d] = order[d];
-        if (outer[v])                                                /* handed through: it lies as the input does */
+        /* handed through: it lies as the input does */
+        if (outer[v])
             map[v] = outer[v];
         if (outer[v] || !order)
             continue;

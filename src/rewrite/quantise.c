@@ -1,8 +1,9 @@
 /* quantise: the numbers of one tensor, stored in fewer bits.
  *
- * A group's scale takes its largest magnitude to the end of the range: 127 of eight bits; of four bits -8, with the sign that
- * makes it so, since the range has one more there. The scale is rounded to the type it is stored in first, and the elements are
- * divided by what is stored, so that its rounding is no error of its own.
+ * A group's scale takes its largest magnitude to the end of the range: 127 of eight bits; of four
+ * bits -8, with the sign that makes it so, since the range has one more there. The scale is rounded
+ * to the type it is stored in first, and the elements are divided by what is stored, so that its
+ * rounding is no error of its own.
  */
 #include "rewrite/quantise.h"
 
@@ -12,9 +13,9 @@
 /* One row after the other: the scales of a row's elements are those at `base` + step[i]. */
 typedef struct {
     const Quantising *q;
-    int64_t rows, row;               /* rows, elements of each */
-    int64_t stride[TN_MAX_RANK];     /* of the scales; 0 where a dimension has none */
-    int64_t *step;                   /* [row] */
+    int64_t rows, row;           /* rows, elements of each */
+    int64_t stride[TN_MAX_RANK]; /* of the scales; 0 where a dimension has none */
+    int64_t *step;               /* [row] */
     int64_t nscale;
 } Rows;
 
@@ -53,7 +54,7 @@ rows_of(Arena *a, const Quantising *q)
     int64_t extent[TN_MAX_RANK];
 
     quantise_scales(q, extent);
-    for (uint32_t d = q->rank; d-- > 0; ) {
+    for (uint32_t d = q->rank; d-- > 0;) {
         r.stride[d] = extent[d] ? r.nscale : 0;
         r.nscale *= extent[d] ? extent[d] : 1;
         if (d < q->rank - 1)
@@ -71,7 +72,7 @@ next_row(const Rows *r, int64_t *at)
 {
     int64_t base = 0;
 
-    for (uint32_t d = r->q->rank - 1; d-- > 0 && ++at[d] == r->q->extent[d]; )
+    for (uint32_t d = r->q->rank - 1; d-- > 0 && ++at[d] == r->q->extent[d];)
         at[d] = 0;
     for (uint32_t d = 0; d + 1 < r->q->rank; d++)
         base += scale_step(r, d, at[d]);
@@ -100,7 +101,8 @@ static void
 store_packed(const Quantising *q, const int64_t *at, int64_t i, int64_t value, void *stored)
 {
     int bits = dtype_info[q->dtype].bits;
-    int64_t place = 0, share = dtype_info[q->word].bits / bits, digit = q->dim == q->rank - 1 ? i : at[q->dim], extent[TN_MAX_RANK];
+    int64_t place = 0, share = dtype_info[q->word].bits / bits,
+            digit = q->dim == q->rank - 1 ? i : at[q->dim], extent[TN_MAX_RANK];
 
     quantise_stored(q, extent);
     for (uint32_t d = 0; d < q->rank; d++) {
@@ -108,7 +110,8 @@ store_packed(const Quantising *q, const int64_t *at, int64_t i, int64_t value, v
         place = place * extent[d] + (d == q->dim ? x / share : x);
     }
     digit %= share;
-    if (q->dots)                                     /* quads of elements are those of bytes, low halves before high ones */
+    /* quads of elements are those of bytes, low halves before high ones */
+    if (q->dots)
         digit = digit % (share / 2) * 2 + digit / (share / 2);
     number_put_bits(q->word, stored, place, (uint32_t)(value + 8) << digit * bits);
 }
@@ -117,7 +120,8 @@ store_packed(const Quantising *q, const int64_t *at, int64_t i, int64_t value, v
 static double
 stored_float(const Quantising *q, float x, int64_t place, void *stored)
 {
-    if (q->dtype == DT_BF16) {                       /* finite, as find_extremes saw: the upper half, rounded by the lower */
+    /* finite, as find_extremes saw: the upper half, rounded by the lower */
+    if (q->dtype == DT_BF16) {
         uint32_t bits;
         memcpy(&bits, &x, sizeof bits);
         bits = (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000;
@@ -131,12 +135,15 @@ stored_float(const Quantising *q, float x, int64_t place, void *stored)
 }
 
 bool
-quantise(Arena *scratch, const Quantising *q, const float *w, DType scale_type, void *stored, void *scale, QuantisingError *error)
+quantise(Arena *scratch, const Quantising *q, const float *w, DType scale_type, void *stored,
+         void *scale, QuantisingError *error)
 {
     Rows r = rows_of(scratch, q);
     bool floats = dtype_is_float(q->dtype);
-    double *step = NEW_ARRAY(scratch, double, r.nscale), most = q->dtype == DT_I4 ? -8 : 127, squares = 0, wrong = 0, worst = 0, largest = 0;
-    int64_t at[TN_MAX_RANK] = { 0 }, base = 0, high = q->dtype == DT_I4 ? 7 : 127, low = q->dtype == DT_I4 ? -8 : -127;
+    double *step = NEW_ARRAY(scratch, double, r.nscale), most = q->dtype == DT_I4 ? -8 : 127,
+           squares = 0, wrong = 0, worst = 0, largest = 0;
+    int64_t at[TN_MAX_RANK] = { 0 }, base = 0, high = q->dtype == DT_I4 ? 7 : 127,
+            low = q->dtype == DT_I4 ? -8 : -127;
 
     if (!find_extremes(&r, w, step))
         return false;
@@ -144,7 +151,8 @@ quantise(Arena *scratch, const Quantising *q, const float *w, DType scale_type, 
         largest = fmax(largest, fabs(step[k]));
         if (floats)
             continue;
-        step[k] = round_to_dtype(scale_type, q->dtype == DT_I4 ? step[k] / most : fabs(step[k]) / most);
+        step[k] =
+            round_to_dtype(scale_type, q->dtype == DT_I4 ? step[k] / most : fabs(step[k]) / most);
         number_store(scale_type, scale, k, (Number){ .f = step[k] });
     }
     if (floats && !isfinite(round_to_dtype(q->dtype, largest)))
@@ -156,17 +164,19 @@ quantise(Arena *scratch, const Quantising *q, const float *w, DType scale_type, 
                 y = stored_float(q, w[k * r.row + i], k * r.row + i, stored);
             } else {
                 double n = s != 0 ? nearbyint(x / s) : 0;
-                int64_t v = n < (double)low ? low : n > (double)high ? high : (int64_t)n;
+                int64_t v = n<(double)low ? low : n>(double) high ? high : (int64_t)n;
                 y = (double)v * s;
                 if (q->word)
                     store_packed(q, at, i, v, stored);
                 else
-                    number_store(q->dots ? DT_U8 : q->dtype, stored, k * r.row + i, (Number){ .i = q->dots ? v + 128 : v });
+                    number_store(q->dots ? DT_U8 : q->dtype, stored, k * r.row + i,
+                                 (Number){ .i = q->dots ? v + 128 : v });
             }
             squares += x * x;
             wrong += (x - y) * (x - y);
             worst = fmax(worst, fabs(x - y));
         }
-    *error = (QuantisingError){ squares > 0 ? sqrt(wrong / squares) : 0, largest > 0 ? worst / largest : 0 };
+    *error = (QuantisingError){ squares > 0 ? sqrt(wrong / squares) : 0,
+                                largest > 0 ? worst / largest : 0 };
     return true;
 }

@@ -9,7 +9,7 @@
 void
 rebuild_begin(Rebuild *r, const Graph *from)
 {
-    *r = (Rebuild){.from = from, .scratch = arena_child(from->ctx->arena)};
+    *r = (Rebuild){ .from = from, .scratch = arena_child(from->ctx->arena) };
     r->to = graph_rebuild(from, &r->map);
     r->is_output = NEW_ARRAY(r->scratch, uint8_t, from->value.n);
     for (uint32_t i = 0; i < from->output.n; i++)

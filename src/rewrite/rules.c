@@ -2,8 +2,8 @@
  *
  * One sweep visits the nodes in order and rebuilds the graph. A rule looks at the node and its
  * producers in the old graph, whose inputs are mapped already, so it may take any of them; what it
- * leaves behind unread is dropped at the end of the sweep. Sweeps repeat while rules fire, since one
- * rule's result is another's pattern.
+ * leaves behind unread is dropped at the end of the sweep. Sweeps repeat while rules fire, since
+ * one rule's result is another's pattern.
  *
  * Needs   types of all values.
  * Keeps   names of inputs and outputs; types of outputs.
@@ -11,15 +11,19 @@
 #include "rewrite/rules.h"
 
 typedef enum { RULE_EXACT, RULE_NEAR, RULE_FAST } RuleClass;
-typedef struct { OpKind root; RuleFn *fn; RuleClass class; } Rule;
+typedef struct {
+    OpKind root;
+    RuleFn *fn;
+    RuleClass class;
+} Rule;
 
 static const Rule rules[] = {
-#define RULE(root, function, from, to, class) {OP_##root, rule_##function, RULE_##class},
+#define RULE(root, function, from, to, class) { OP_##root, rule_##function, RULE_##class },
 #include "rewrite/rules.def"
 #undef RULE
 };
 
-/* ---- what rules are made with ---------------------------------------------------------------------- */
+/* ---- what rules are made with ---------------------------------------------------------------- */
 
 const Node *
 rule_producer(const RuleCall *k, ValueId v, OpKind op)
@@ -68,8 +72,8 @@ ValueId
 rule_call_before(RuleCall *k, OpKind op, const Type *t, ValueId x, ValueId y)
 {
     Graph *g = k->r->to;
-    ValueId in[] = {x, y}, out = graph_value(g, op_info[op].name, t);
-    graph_call_op(g, op, (Attrs){0}, k->n->loc, k->origin, 2, in, 1, &out);
+    ValueId in[] = { x, y }, out = graph_value(g, op_info[op].name, t);
+    graph_call_op(g, op, (Attrs){ 0 }, k->n->loc, k->origin, 2, in, 1, &out);
     return out;
 }
 
@@ -78,18 +82,25 @@ rule_compute(RuleCall *k, OpKind op, const char *name, ValueId x, ValueId y)
 {
     Graph *g = k->r->to;
     const Value *a = rule_value(k, x), *b = rule_value(k, y);
-    const Type *type[] = {a->type, y ? b->type : NULL}, *out_type;
-    const void *data[] = {a->data, y ? b->data : NULL};
-    Known known[2] = {0};
-    Tensor in[2] = {0}, out;
-    OpCall call = {.op = op, .loc = k->n->loc, .nin = y ? 2 : 1, .nout = 1, .in = type, .known = known, .data = data,
-                   .constraints = &g->constraints};
+    const Type *type[] = { a->type, y ? b->type : NULL }, *out_type;
+    const void *data[] = { a->data, y ? b->data : NULL };
+    Known known[2] = { 0 };
+    Tensor in[2] = { 0 }, out;
+    OpCall call = { .op = op,
+                    .loc = k->n->loc,
+                    .nin = y ? 2 : 1,
+                    .nout = 1,
+                    .in = type,
+                    .known = known,
+                    .data = data,
+                    .constraints = &g->constraints };
     for (uint32_t i = 0; i < call.nin; i++) {
-        in[i] = (Tensor){.dtype = type[i]->dtype, .rank = type[i]->rank, .data = (void *)data[i]};
+        in[i] = (Tensor){ .dtype = type[i]->dtype, .rank = type[i]->rank, .data = (void *)data[i] };
         for (uint32_t d = 0; d < type[i]->rank; d++)
             in[i].dim[d] = expr_or(type[i]->dim[d], 0);
     }
-    if (!op_infer(g->ctx, &call, &out_type) || !ref_op(g->ctx, g->arena, &call, &out_type, in, &out))
+    if (!op_infer(g->ctx, &call, &out_type) ||
+        !ref_op(g->ctx, g->arena, &call, &out_type, in, &out))
         return 0;
     return graph_const(g, name, out_type, out.data);
 }
@@ -101,14 +112,23 @@ rule_number(RuleCall *k, const char *name, DType t, double v)
     double *number = NEW(g->arena, double);
     *number = v;
     ValueId wide = graph_const(g, name, type_new(g->ctx, DT_F64, 0, NULL), number);
-    Attr to = {.name = sym(g->ctx, "to"), .kind = ATTR_STRING, .s = dtype_info[t].name};
-    const Type *type[] = {rule_value(k, wide)->type}, *out_type = type_new(g->ctx, t, 0, NULL);
-    const void *data[] = {number};
-    Known known[1] = {0};
-    Tensor in = {.dtype = DT_F64, .data = number}, out;
-    OpCall call = {.op = OP_cast, .loc = k->n->loc, .attrs = {&to, 1}, .nin = 1, .nout = 1, .in = type, .known = known,
-                   .data = data, .constraints = &g->constraints};
-    return ref_op(g->ctx, g->arena, &call, &out_type, &in, &out) ? graph_const(g, name, out_type, out.data) : 0;
+    Attr to = { .name = sym(g->ctx, "to"), .kind = ATTR_STRING, .s = dtype_info[t].name };
+    const Type *type[] = { rule_value(k, wide)->type }, *out_type = type_new(g->ctx, t, 0, NULL);
+    const void *data[] = { number };
+    Known known[1] = { 0 };
+    Tensor in = { .dtype = DT_F64, .data = number }, out;
+    OpCall call = { .op = OP_cast,
+                    .loc = k->n->loc,
+                    .attrs = { &to, 1 },
+                    .nin = 1,
+                    .nout = 1,
+                    .in = type,
+                    .known = known,
+                    .data = data,
+                    .constraints = &g->constraints };
+    return ref_op(g->ctx, g->arena, &call, &out_type, &in, &out)
+               ? graph_const(g, name, out_type, out.data)
+               : 0;
 }
 
 ValueId
@@ -119,16 +139,25 @@ rule_reshaped(RuleCall *k, ValueId v, uint32_t rank, const Expr *const *dim)
     return graph_const(k->r->to, old->name, t, old->data);
 }
 
-/* ---- sweeps -------------------------------------------------------------------------------------------- */
+/* ---- sweeps ---------------------------------------------------------------------------------- */
 
 /* A sweep's rules: those of `most` and the classes before it; how often each has fired. */
-typedef struct { RuleClass most; uint32_t *fired, any; } Sweep;
+typedef struct {
+    RuleClass most;
+    uint32_t *fired, any;
+} Sweep;
 
 static bool
 try_rules(Rebuild *r, Sweep *s, const uint32_t *uses, NodeId id)
 {
     const Node *n = &r->from->node.at[id];
-    RuleCall k = {r, uses, id, n, n->in.count ? node_in(r->from, n, 0) : 0, n->out.count ? node_out(r->from, n, 0) : 0, n->origin};
+    RuleCall k = { r,
+                   uses,
+                   id,
+                   n,
+                   n->in.count ? node_in(r->from, n, 0) : 0,
+                   n->out.count ? node_out(r->from, n, 0) : 0,
+                   n->origin };
     if (n->callee != CALL_OP || !k.out0)
         return false;
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
@@ -157,7 +186,7 @@ sweep(const Graph *g, Sweep *s)
 Graph *
 rewrite_rules(const Graph *g, bool fast_math, uint32_t *fired)
 {
-    Sweep s = {fast_math ? RULE_FAST : RULE_NEAR, fired, 0};
+    Sweep s = { fast_math ? RULE_FAST : RULE_NEAR, fired, 0 };
     Graph *result;
     do
         g = result = sweep(g, &s);

@@ -6,11 +6,12 @@
 
 typedef struct {
     Rebuild *r;
-    const uint32_t *uses;    /* of values of the old graph */
-    NodeId id;               /* the node the rule is tried at */
+    const uint32_t *uses; /* of values of the old graph */
+    NodeId id;            /* the node the rule is tried at */
     const Node *n;
-    ValueId in0, out0;       /* its first input and result, in the old graph; 0 where absent */
-    Sym origin;              /* what the new calls come from; the node's own unless a rule joins another to it */
+    ValueId in0, out0; /* its first input and result, in the old graph; 0 where absent */
+    /* what the new calls come from; the node's own unless a rule joins another to it */
+    Sym origin;
 } RuleCall;
 
 /* True when the node's results are mapped, false when the rule does not fit. */
@@ -24,12 +25,13 @@ typedef bool RuleFn(RuleCall *k);
 const Node *rule_producer(const RuleCall *k, ValueId v, OpKind op);
 /* Input i of node n, in the new graph; 0 where absent. */
 ValueId rule_input(const RuleCall *k, const Node *n, uint32_t i);
-const Value *rule_value(const RuleCall *k, ValueId v);           /* of the new graph */
+const Value *rule_value(const RuleCall *k, ValueId v); /* of the new graph */
 /* The node's first result is computed by this call instead. */
 bool rule_call(RuleCall *k, OpKind op, Attrs attrs, uint32_t nin, const ValueId *in);
 /* Is v, of the new graph, a constant of which every size is a number? */
 bool rule_is_constant(const RuleCall *k, ValueId v);
-/* The call's result on constants of the new graph, as a constant of it; 0 where it cannot be had. */
+/* The call's result on constants of the new graph, as a constant of it; 0 where it cannot be
+ * had. */
 ValueId rule_compute(RuleCall *k, OpKind op, const char *name, ValueId x, ValueId y);
 /* A constant of one number, of v's element type. */
 ValueId rule_number(RuleCall *k, const char *name, DType t, double v);

@@ -1,14 +1,16 @@
 /* scale: constants that elements are multiplied by, or added to, go where they cost nothing.
  *
- * What is exact for real numbers, and rounds otherwise for floats: with --fast-math alone. A scale of what a product reads is one of
- * what it multiplies by; one constant takes the place of two, or weights are scaled while compiling. An attention that scales
- * both its queries and its keys by the root of what the scores are to have reads its keys bare then.
+ * What is exact for real numbers, and rounds otherwise for floats: with --fast-math alone. A scale
+ * of what a product reads is one of what it multiplies by; one constant takes the place of two, or
+ * weights are scaled while compiling. An attention that scales both its queries and its keys by the
+ * root of what the scores are to have reads its keys bare then.
  */
 #include "rewrite/rules.h"
 
 #include <math.h>
 
-#define SCALE_POWERS 32              /* scales of 2^-32 to 2^32 move: with two of them, numbers and weights above 2^-62 stay normal ones */
+#define SCALE_POWERS                                                                               \
+    32 /* scales of 2^-32 to 2^32 move: with two of them, numbers and weights above 2^-62 stay normal ones */
 
 static bool
 is_plain_float(DType t)
@@ -28,7 +30,7 @@ is_normal(DType t, double x)
     return t == DT_F32 ? isnormal((float)x) : isnormal(x);
 }
 
-/* ---- divisions ------------------------------------------------------------------------------------- */
+/* ---- divisions ------------------------------------------------------------------------------- */
 
 bool
 rule_divisor_to_factor(RuleCall *k)
@@ -36,18 +38,22 @@ rule_divisor_to_factor(RuleCall *k)
     ValueId c = rule_input(k, k->n, 1);
     const Value *v = rule_value(k, c);
     int64_t bytes;
-    if (!rule_is_constant(k, c) || !is_plain_float(v->type->dtype) || !type_static_bytes(v->type, &bytes))
+    if (!rule_is_constant(k, c) || !is_plain_float(v->type->dtype) ||
+        !type_static_bytes(v->type, &bytes))
         return false;
     for (int64_t i = 0; i < bytes / dtype_info[v->type->dtype].bytes; i++)
         if (!is_normal(v->type->dtype, 1 / float_at(v, i)))
             return false;
-    ValueId in[] = {rule_input(k, k->n, 0), rule_compute(k, OP_reciprocal, v->name, c, 0)};
-    return in[1] && rule_call(k, OP_mul, (Attrs){0}, 2, in);
+    ValueId in[] = { rule_input(k, k->n, 0), rule_compute(k, OP_reciprocal, v->name, c, 0) };
+    return in[1] && rule_call(k, OP_mul, (Attrs){ 0 }, 2, in);
 }
 
-/* ---- scales of what a product reads ---------------------------------------------------------------- */
+/* ---- scales of what a product reads ---------------------------------------------------------- */
 
-typedef struct { const Node *n; ValueId x, c; } Scaled;
+typedef struct {
+    const Node *n;
+    ValueId x, c;
+} Scaled;
 
 static bool
 is_moderate(double c)
@@ -65,11 +71,12 @@ scaled_input(RuleCall *k, uint32_t i)
     for (uint32_t side = 0; mul && side < 2 && is_plain_float(t->dtype); side++) {
         ValueId x = rule_input(k, mul, 1 - side), c = rule_input(k, mul, side);
         int64_t bytes;
-        if (rule_is_constant(k, c) && type_static_bytes(rule_value(k, c)->type, &bytes) && bytes == dtype_info[t->dtype].bytes
-            && is_moderate(float_at(rule_value(k, c), 0)) && type_eq(k->r->from->ctx, t, rule_value(k, x)->type) == YES)
-            return (Scaled){mul, x, rule_reshaped(k, c, 0, NULL)};
+        if (rule_is_constant(k, c) && type_static_bytes(rule_value(k, c)->type, &bytes) &&
+            bytes == dtype_info[t->dtype].bytes && is_moderate(float_at(rule_value(k, c), 0)) &&
+            type_eq(k->r->from->ctx, t, rule_value(k, x)->type) == YES)
+            return (Scaled){ mul, x, rule_reshaped(k, c, 0, NULL) };
     }
-    return (Scaled){0};
+    return (Scaled){ 0 };
 }
 
 bool
@@ -79,7 +86,7 @@ rule_scales_into_one(RuleCall *k)
     ValueId c = x.n && y.n ? rule_compute(k, OP_mul, "scale", x.c, y.c) : 0;
     if (!c)
         return false;
-    ValueId in[] = {rule_call_before(k, OP_mul, rule_value(k, x.x)->type, x.x, c), y.x};
+    ValueId in[] = { rule_call_before(k, OP_mul, rule_value(k, x.x)->type, x.x, c), y.x };
     return rule_call(k, OP_matmul, k->n->attrs, 2, in);
 }
 
@@ -90,15 +97,19 @@ rule_scale_into_weights(RuleCall *k)
     ValueId w = rule_input(k, k->n, 1);
     if (!x.n || !rule_is_constant(k, w) || k->uses[node_in(k->r->from, k->n, 1)] != 1)
         return false;
-    ValueId in[] = {x.x, rule_compute(k, OP_mul, rule_value(k, w)->name, w, x.c)};
+    ValueId in[] = { x.x, rule_compute(k, OP_mul, rule_value(k, w)->name, w, x.c) };
     return in[1] && rule_call(k, OP_matmul, k->n->attrs, 2, in);
 }
 
-/* ---- scales and shifts of what a convolution makes -------------------------------------------------- */
+/* ---- scales and shifts of what a convolution makes ------------------------------------------- */
 
-typedef struct { const Node *conv; ValueId w, b, c; } Convolved;
+typedef struct {
+    const Node *conv;
+    ValueId w, b, c;
+} Convolved;
 
-/* The node as conv(x, w, b) and a constant for each channel, [channels], that nothing else reads. */
+/* The node as conv(x, w, b) and a constant for each channel, [channels], that nothing else
+ * reads. */
 static bool
 convolved(RuleCall *k, Convolved *f)
 {
@@ -106,13 +117,15 @@ convolved(RuleCall *k, Convolved *f)
         ValueId v = node_in(k->r->from, k->n, side), c = rule_input(k, k->n, 1 - side);
         const Node *conv = k->uses[v] == 1 ? rule_producer(k, v, OP_conv) : NULL;
         const Type *t = k->r->from->value.at[v].type, *shape = rule_value(k, c)->type;
-        if (!conv || !is_plain_float(t->dtype) || !rule_is_constant(k, c) || shape->rank > t->rank || shape->rank + 1 < t->rank)
+        if (!conv || !is_plain_float(t->dtype) || !rule_is_constant(k, c) ||
+            shape->rank > t->rank || shape->rank + 1 < t->rank)
             continue;
-        *f = (Convolved){conv, rule_input(k, conv, 1), rule_input(k, conv, 2), 0};
+        *f = (Convolved){ conv, rule_input(k, conv, 1), rule_input(k, conv, 2), 0 };
         bool fits = rule_is_constant(k, f->w) && (!f->b || rule_is_constant(k, f->b));
         for (uint32_t d = 0; d < shape->rank && fits; d++) {
             bool channel = d + t->rank - shape->rank == 1;
-            fits = channel ? shape->dim[d] == rule_value(k, f->w)->type->dim[0] : expr_is(shape->dim[d], 1);
+            fits = channel ? shape->dim[d] == rule_value(k, f->w)->type->dim[0]
+                           : expr_is(shape->dim[d], 1);
         }
         f->c = fits ? rule_reshaped(k, c, 1, &rule_value(k, f->w)->type->dim[0]) : 0;
         if (fits)
@@ -124,7 +137,7 @@ convolved(RuleCall *k, Convolved *f)
 static bool
 convolve(RuleCall *k, const Convolved *f, ValueId w, ValueId b)
 {
-    ValueId in[] = {rule_input(k, f->conv, 0), w, b};
+    ValueId in[] = { rule_input(k, f->conv, 0), w, b };
     rule_join_origin(k, f->conv);
     return rule_call(k, OP_conv, f->conv->attrs, b ? 3 : 2, in);
 }
@@ -139,7 +152,8 @@ rule_scale_into_conv(RuleCall *k)
     const Type *t = rule_value(k, f.w)->type;
     for (uint32_t d = 0; d < t->rank; d++)
         dim[d] = d ? expr_int(k->r->to->ctx, 1) : t->dim[0];
-    ValueId w = rule_compute(k, OP_mul, rule_value(k, f.w)->name, f.w, rule_reshaped(k, f.c, t->rank, dim));
+    ValueId w =
+        rule_compute(k, OP_mul, rule_value(k, f.w)->name, f.w, rule_reshaped(k, f.c, t->rank, dim));
     ValueId b = f.b ? rule_compute(k, OP_mul, "bias", f.b, f.c) : 0;
     return w && (b || !f.b) && convolve(k, &f, w, b);
 }

@@ -2,13 +2,16 @@
  *
  *     %present[b, h, k, d] = k < p ? %past[b, h, k, d] : v(k)
  *
- * is a copy of the whole past for every new row. With k first, the new rows are one piece of memory behind the old ones:
+ * is a copy of the whole past for every new row. With k first, the new rows are one piece of memory
+ * behind the old ones:
  *
  *     %rows[k, b, h, d] = v(k + p)                     an ordinary nest, over the new rows alone
- *     %present = join(%past, %rows)                    which is done where %past is at the front of %present's memory already
+ *     %present = join(%past, %rows)                    which is done where %past is at the front of
+ *     %present's memory already
  *
- * and whoever reads %present reads it as it lies, through access maps. The state's input and output have their dimensions in
- * the new order, as with --io-format; who gives them apart from each other still gets what the model says.
+ * and whoever reads %present reads it as it lies, through access maps. The state's input and output
+ * have their dimensions in the new order, as with --io-format; who gives them apart from each other
+ * still gets what the model says.
  *
  * A state that comes about otherwise stays as it is: an output that is given back as an input.
  */
@@ -17,8 +20,8 @@
 #include <string.h>
 
 typedef struct {
-    const Nest *behind;              /* NULL: it is left as it is */
-    bool *keep;                      /* [inputs of the node]: those that `behind` has */
+    const Nest *behind; /* NULL: it is left as it is */
+    bool *keep;         /* [inputs of the node]: those that `behind` has */
     uint32_t dim;
 } Growth;
 
@@ -50,8 +53,9 @@ growth_of(const Graph *g, const Map *definer, const State *s)
     Growth w = { 0 };
     uint32_t slot = UINT32_MAX, grows;
 
-    if (!g->value.at[y].def || n->callee != CALL_NEST || times_output(g, y) != 1 || times_output(g, x) || !graph_state_grows(g, s, &grows)
-        || !known_at_entry(g, definer, g->value.at[y].type))
+    if (!g->value.at[y].def || n->callee != CALL_NEST || times_output(g, y) != 1 ||
+        times_output(g, x) || !graph_state_grows(g, s, &grows) ||
+        !known_at_entry(g, definer, g->value.at[y].type))
         return w;
     for (uint32_t i = 0; i < n->in.count; i++) {
         if (node_in(g, n, i) == x && slot != UINT32_MAX)
@@ -97,9 +101,11 @@ first_in_order(Arena *a, uint32_t dim, uint32_t rank)
     return order;
 }
 
-/* The node that makes the state's output, as rows and a join; *stored is the join, what is returned it in the old order. */
+/* The node that makes the state's output, as rows and a join; *stored is the join, what is returned
+ * it in the old order. */
 static ValueId
-grow(Graph *g, const Graph *from, const State *s, const Growth *w, const uint8_t *order, const ValueId *map, ValueId *stored)
+grow(Graph *g, const Graph *from, const State *s, const Growth *w, const uint8_t *order,
+     const ValueId *map, ValueId *stored)
 {
     const Value *y = &from->value.at[from->output.at[s->output]];
     const Node *n = &from->node.at[y->def];
@@ -134,7 +140,8 @@ rewrite_states(const Graph *from, const uint8_t **order)
         ValueId x = from->input.at[s->input];
         const Type *type = from->value.at[x].type;
         w[k] = growth_of(from, &definer, s);
-        order[k] = w[k].behind && w[k].dim ? first_in_order(from->arena, w[k].dim, type->rank) : NULL;
+        order[k] =
+            w[k].behind && w[k].dim ? first_in_order(from->arena, w[k].dim, type->rank) : NULL;
         if (!w[k].behind)
             continue;
         map_put(&made, from->value.at[from->output.at[s->output]].def, k + 1);
@@ -151,7 +158,8 @@ rewrite_states(const Graph *from, const uint8_t **order)
             continue;
         }
         const State *s = &from->state.at[i - 1];
-        if (!(map[from->output.at[s->output]] = grow(g, from, s, &w[i - 1], order[i - 1], map, &stored[i - 1])))
+        if (!(map[from->output.at[s->output]] =
+                  grow(g, from, s, &w[i - 1], order[i - 1], map, &stored[i - 1])))
             return NULL;
     }
     for (uint32_t k = 0; k < from->state.n; k++)

@@ -1,4 +1,5 @@
-/* wide: floats of 16 bits that sums of products read are stored in 32, where the processor computes in 32.
+/* wide: floats of 16 bits that sums of products read are stored in 32, where the processor computes
+ * in 32.
  *
  *     %y = nest …                              o[i, k] = f16(v)                       f16
  *     %z = product(%y, %w)                     sum k: f32(y[i, k]) * f32(w[k, j])
@@ -8,15 +9,18 @@
  *     %y = nest …                              o[i, k] = f32(f16(v))                  f32
  *     %z = product(%y, %w)                     sum k: y[i, k] * f32(w[k, j])
  *
- * A product reads each number many times, and would convert it as often. Every value is rounded to 16 bits where the model rounds
- * it, so results are the same to the last bit; what else reads %y reads f16(y), which is exact. Factors are plain reads then, so
- * the layouts, padded copies and Winograd domains of f32 serve these products as well.
+ * A product reads each number many times, and would convert it as often. Every value is rounded to
+ * 16 bits where the model rounds it, so results are the same to the last bit; what else reads %y
+ * reads f16(y), which is exact. Factors are plain reads then, so the layouts, padded copies and
+ * Winograd domains of f32 serve these products as well.
  *
- * What the model's edge or another kind of node has in 16 bits stays so. In front of a window (a convolution's), which is
- * copied in any case, it is widened by a nest of its own; so are the window's weights, now: they are read at every
- * place. The weights of other products are what memory brings for a few rows, and stay narrow (nest_widens).
+ * What the model's edge or another kind of node has in 16 bits stays so. In front of a window (a
+ * convolution's), which is copied in any case, it is widened by a nest of its own; so are the
+ * window's weights, now: they are read at every place. The weights of other products are what
+ * memory brings for a few rows, and stay narrow (nest_widens).
  *
- * Source  ONNX Runtime and OpenVINO insert Cast nodes around such operators; here no value is rounded twice, or not at all.
+ * Source  ONNX Runtime and OpenVINO insert Cast nodes around such operators; here no value is
+ * rounded twice, or not at all.
  */
 #include "nest/walk.h"
 #include "rewrite/rewrite.h"
@@ -26,9 +30,9 @@ typedef struct {
     Graph *to;
     Widening how;
     ValueId *map;
-    uint8_t *fixed;                  /* [value of from]: keeps its type */
-    uint8_t *wanted;                 /* a product reads it */
-    ValueId *wide;                   /* of fixed values: what widens it, in `to` */
+    uint8_t *fixed;  /* [value of from]: keeps its type */
+    uint8_t *wanted; /* a product reads it */
+    ValueId *wide;   /* of fixed values: what widens it, in `to` */
 } Wide;
 
 static bool
@@ -41,7 +45,9 @@ is_narrow(const Widening *how, const Type *t)
 static const Scalar *
 widened(const Scalar *factor)
 {
-    return factor->op == S_CAST && factor->dtype == DT_F32 && factor->arg[0]->op == S_LOAD ? factor->arg[0] : NULL;
+    return factor->op == S_CAST && factor->dtype == DT_F32 && factor->arg[0]->op == S_LOAD
+               ? factor->arg[0]
+               : NULL;
 }
 
 static bool
@@ -55,7 +61,7 @@ is_window(const Scalar *load)
     return false;
 }
 
-/* ---- which values --------------------------------------------------------------------------------------------- */
+/* ---- which values ---------------------------------------------------------------------------- */
 
 /* Inputs, constants, outputs, and what nodes that are no nests, or that combine, read or make. */
 static void
@@ -81,7 +87,8 @@ mark_fixed(Wide *w)
     }
 }
 
-/* The factors of a node's product that widen what they read, by slot; a window's side says so of the other as well. */
+/* The factors of a node's product that widen what they read, by slot; a window's side says so of
+ * the other as well. */
 static void
 product_slots(const Wide *w, const Node *n, bool *slot, bool *window)
 {
@@ -90,19 +97,25 @@ product_slots(const Wide *w, const Node *n, bool *slot, bool *window)
     for (uint32_t i = 0; i < n->in.count; i++)
         slot[i] = false;
     *window = false;
-    if (n->callee != CALL_NEST || !nest_contraction(w->from->ctx, n->nest, &k) || k.reduce->dtype != DT_F32)
+    if (n->callee != CALL_NEST || !nest_contraction(w->from->ctx, n->nest, &k) ||
+        k.reduce->dtype != DT_F32)
         return;
     const Scalar *load[] = { widened(k.a), widened(k.b) };
     for (int i = 0; i < 2; i++)
-        if (load[i] && load[i]->u.load.slot < n->in.count && is_narrow(&w->how, n->nest->param[load[i]->u.load.slot].type)) {
+        if (load[i] && load[i]->u.load.slot < n->in.count &&
+            is_narrow(&w->how, n->nest->param[load[i]->u.load.slot].type)) {
             slot[load[i]->u.load.slot] = true;
             *window |= is_window(load[i]);
         }
 }
 
-/* ---- nests ------------------------------------------------------------------------------------------------------ */
+/* ---- nests ----------------------------------------------------------------------------------- */
 
-typedef struct { DType narrow[UINT8_MAX + 1]; uint32_t nin; } Slots;     /* DT_NONE: the parameter stays */
+/* DT_NONE: the parameter stays */
+typedef struct {
+    DType narrow[UINT8_MAX + 1];
+    uint32_t nin;
+} Slots;
 
 static const Scalar *
 load_wide(ScalarMap *m, const Scalar *load)
@@ -112,8 +125,11 @@ load_wide(ScalarMap *m, const Scalar *load)
 
     if (slot >= s->nin || s->narrow[slot] == DT_NONE)
         return load;
-    const Scalar *outside = load->u.load.outside ? scalar_cast(m->ctx, DT_F32, load->u.load.outside) : NULL;
-    return scalar_cast(m->ctx, s->narrow[slot], scalar_load(m->ctx, DT_F32, slot, load->u.load.rank, load->u.load.at, outside));
+    const Scalar *outside =
+        load->u.load.outside ? scalar_cast(m->ctx, DT_F32, load->u.load.outside) : NULL;
+    return scalar_cast(
+        m->ctx, s->narrow[slot],
+        scalar_load(m->ctx, DT_F32, slot, load->u.load.rank, load->u.load.at, outside));
 }
 
 /* f32(f16(y)) of what holds nothing but such numbers. */
@@ -123,7 +139,8 @@ skip_rounding(ScalarMap *m, const Scalar *s)
     const Slots *slots = m->user;
     const Scalar *narrow = s->op == S_CAST && s->dtype == DT_F32 ? s->arg[0] : NULL;
 
-    if (!narrow || narrow->op != S_CAST || narrow->arg[0]->op != S_LOAD || narrow->arg[0]->dtype != DT_F32)
+    if (!narrow || narrow->op != S_CAST || narrow->arg[0]->op != S_LOAD ||
+        narrow->arg[0]->dtype != DT_F32)
         return s;
     uint32_t slot = narrow->arg[0]->u.load.slot;
     return slot < slots->nin && slots->narrow[slot] == narrow->dtype ? narrow->arg[0] : s;
@@ -134,7 +151,9 @@ nest_wide(Ctx *c, const Nest *n, const bool *wide)
 {
     NestEdit e = nest_edit(c, n, 0, 0);
     Slots slots = { .nin = n->nin };
-    ScalarMap map = { .load = load_wide, .node = skip_rounding, .user = &slots, .ctx = c, .done.arena = e.scratch };
+    ScalarMap map = {
+        .load = load_wide, .node = skip_rounding, .user = &slots, .ctx = c, .done.arena = e.scratch
+    };
 
     for (uint32_t i = 0; i < n->nin + n->nout; i++) {
         const Type *t = n->param[i].type;
@@ -149,7 +168,7 @@ nest_wide(Ctx *c, const Nest *n, const bool *wide)
     return nest_edit_done(c, &e);
 }
 
-/* ---- values that keep their type --------------------------------------------------------------------------------- */
+/* ---- values that keep their type ------------------------------------------------------------- */
 
 static ValueId
 widen_constant(Wide *w, ValueId v)
@@ -164,7 +183,8 @@ widen_constant(Wide *w, ValueId v)
     float *data = arena_alloc_array(w->to->arena, n, sizeof *data);
     for (uint64_t i = 0; i < n; i++)
         data[i] = (float)number_load(t->dtype, value->data, (int64_t)i).f;
-    return graph_const(w->to, sym_printf(w->to->ctx, "%s.wide", value->name), type_new(w->to->ctx, DT_F32, t->rank, t->dim), data);
+    return graph_const(w->to, sym_printf(w->to->ctx, "%s.wide", value->name),
+                       type_new(w->to->ctx, DT_F32, t->rank, t->dim), data);
 }
 
 static ValueId
@@ -174,19 +194,21 @@ widen_value(Wide *w, ValueId v, Sym origin)
     const Type *t = w->from->value.at[v].type;
     NestBuilder b = nest_begin(c, "wide");
     const Expr *axis[TN_MAX_RANK];
-    uint32_t in = nest_in(&b, "x", t), out = nest_out(&b, "o", type_new(c, DT_F32, t->rank, t->dim));
+    uint32_t in = nest_in(&b, "x", t),
+             out = nest_out(&b, "o", type_new(c, DT_F32, t->rank, t->dim));
 
     nest_axes_of(&b, t, axis);
     nest_write(&b, out, axis, scalar_cast(c, DT_F32, nest_load(&b, in, axis)));
     const Nest *nest = nest_finish(&b);
     if (!nest)
         return 0;
-    ValueId made = graph_value(w->to, sym_printf(c, "%s.wide", w->from->value.at[v].name), nest->param[nest->nin].type);
+    ValueId made = graph_value(w->to, sym_printf(c, "%s.wide", w->from->value.at[v].name),
+                               nest->param[nest->nin].type);
     graph_call_nest(w->to, nest, (Loc){ 0 }, origin, &w->map[v], &made);
     return made;
 }
 
-/* ---- the pass ------------------------------------------------------------------------------------------------------ */
+/* ---- the pass -------------------------------------------------------------------------------- */
 
 static bool
 copy_node(Wide *w, NodeId id)
@@ -205,7 +227,9 @@ copy_node(Wide *w, NodeId id)
         if (!slot && wide[i] && window) {
             bool constant = from->value.at[v].data != NULL;
             if (!w->wide[v])
-                w->wide[v] = !constant ? widen_value(w, v, n->origin) : w->how.constants ? widen_constant(w, v) : 0;
+                w->wide[v] = !constant          ? widen_value(w, v, n->origin)
+                             : w->how.constants ? widen_constant(w, v)
+                                                : 0;
             slot = w->wide[v] != 0;
             in[i] = slot ? w->wide[v] : in[i];
         }
@@ -225,7 +249,8 @@ copy_node(Wide *w, NodeId id)
         return false;
     for (uint32_t i = 0; i < n->out.count; i++) {
         ValueId v = node_out(from, n, i);
-        out[i] = w->map[v] = graph_value(w->to, from->value.at[v].name, nest->param[nest->nin + i].type);
+        out[i] = w->map[v] =
+            graph_value(w->to, from->value.at[v].name, nest->param[nest->nin + i].type);
     }
     graph_call_nest(w->to, nest, n->loc, n->origin, in, out);
     return true;
@@ -234,8 +259,11 @@ copy_node(Wide *w, NodeId id)
 Graph *
 rewrite_wide(const Graph *from, Widening how)
 {
-    Wide w = { .from = from, .how = how, .fixed = NEW_ARRAY(from->arena, uint8_t, from->value.n),
-               .wanted = NEW_ARRAY(from->arena, uint8_t, from->value.n), .wide = NEW_ARRAY(from->arena, ValueId, from->value.n) };
+    Wide w = { .from = from,
+               .how = how,
+               .fixed = NEW_ARRAY(from->arena, uint8_t, from->value.n),
+               .wanted = NEW_ARRAY(from->arena, uint8_t, from->value.n),
+               .wide = NEW_ARRAY(from->arena, ValueId, from->value.n) };
     bool window;
 
     mark_fixed(&w);

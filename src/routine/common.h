@@ -1,4 +1,5 @@
-/* common: what routines get, and what they share. Printed into every source that calls one, behind tenon_abi.h. */
+/* common: what routines get, and what they share. Printed into every source that calls one, behind
+ * tenon_abi.h. */
 #ifndef TN_ROUTINE_H
 #define TN_ROUTINE_H
 #include <stdint.h>
@@ -7,25 +8,29 @@
 
 #define TN_ROUTINE static __attribute__((unused))
 
-/* A routine is called as kernels are: with a range of its trips. TnArgs is the beginning of what it gets. */
+/* A routine is called as kernels are: with a range of its trips. TnArgs is the beginning of what it
+ * gets. */
 typedef struct {
     TnArgs args;
-    const TnArray *array;        /* inputs, then results */
-    const double *attr;          /* the operator's numbers, in the order of its row */
-    char *(*text)(void *user, int64_t bytes);    /* characters that stay while the run's results do; NULL: no memory */
+    const TnArray *array; /* inputs, then results */
+    const double *attr;   /* the operator's numbers, in the order of its row */
+    /* characters that stay while the run's results do; NULL: no memory */
+    char *(*text)(void *user, int64_t bytes);
     void *user;
 } TnRoutine;
 /* How many trips, each of them apart from the others, and the scratch [bytes] of one worker. */
 typedef int64_t TnRoutinePlan(const TnRoutine *r, int64_t *scratch);
 
-/* The first thing that is wrong stops the model: a number that came from data, and the most that it may be. */
+/* The first thing that is wrong stops the model: a number that came from data, and the most that it
+ * may be. */
 TN_ROUTINE void
 tn_wrong(const TnRoutine *r, int64_t got, int64_t most)
 {
     TnFault *f = r->args.fault;
     int32_t none = TN_FAULT_NONE;
 
-    if (!__atomic_compare_exchange_n(&f->code, &none, TN_FAULT_VALUE, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+    if (!__atomic_compare_exchange_n(&f->code, &none, TN_FAULT_VALUE, 0, __ATOMIC_RELAXED,
+                                     __ATOMIC_RELAXED))
         return;
     f->where = r->args.kernel;
     f->got = got;
@@ -35,8 +40,8 @@ tn_wrong(const TnRoutine *r, int64_t got, int64_t most)
 TN_ROUTINE void
 tn_lacks(const TnRoutine *r, const char *library)
 {
-    char name[16] = {0};
-    TnFault fault = {TN_FAULT_LIBRARY, r->args.kernel, 0, 0, 0, 0};
+    char name[16] = { 0 };
+    TnFault fault = { TN_FAULT_LIBRARY, r->args.kernel, 0, 0, 0, 0 };
 
     for (int i = 0; i < 15 && library[i + 3]; i++)
         name[i] = library[i + 3];
@@ -48,7 +53,7 @@ tn_lacks(const TnRoutine *r, const char *library)
 TN_ROUTINE void
 tn_no_memory(const TnRoutine *r, int64_t bytes)
 {
-    *r->args.fault = (TnFault){TN_FAULT_MEMORY, r->args.kernel, 0, 0, bytes, 0};
+    *r->args.fault = (TnFault){ TN_FAULT_MEMORY, r->args.kernel, 0, 0, bytes, 0 };
 }
 
 TN_ROUTINE int64_t
@@ -59,14 +64,24 @@ tn_product(const int64_t *dim, int64_t from, int64_t end)
         n *= dim[from];
     return n;
 }
-TN_ROUTINE int64_t tn_count(const TnArray *a) { return tn_product(a->dim, 0, a->rank); }
+TN_ROUTINE int64_t
+tn_count(const TnArray *a)
+{
+    return tn_product(a->dim, 0, a->rank);
+}
 TN_ROUTINE int64_t
 tn_size_of(int32_t type)
 {
     switch (type) {
-    case 'b': case 'B': return 1;
-    case 'h': case 'H': case 'e': case 'g': return 2;
-    case 'i': case 'I': case 'f': return 4;
+    case 'b':
+    case 'B': return 1;
+    case 'h':
+    case 'H':
+    case 'e':
+    case 'g': return 2;
+    case 'i':
+    case 'I':
+    case 'f': return 4;
     default: return 8;
     }
 }
@@ -77,7 +92,8 @@ tn_string(const TnArray *a, int64_t i)
     return s ? s : "";
 }
 
-/* The element as a number whose order is theirs: NaN is behind all others, and both zeros are one. */
+/* The element as a number whose order is theirs: NaN is behind all others, and both zeros are
+ * one. */
 TN_ROUTINE uint64_t
 tn_float_key(uint64_t bits, int width, uint64_t infinity)
 {
@@ -128,9 +144,11 @@ tn_sort(int64_t *v, int64_t *room, int64_t n, TnBefore *before, const void *user
 
     for (int64_t width = 1; width < n; width *= 2) {
         for (int64_t begin = 0; begin < n; begin += 2 * width) {
-            int64_t mid = begin + width < n ? begin + width : n, end = mid + width < n ? mid + width : n;
+            int64_t mid = begin + width < n ? begin + width : n,
+                    end = mid + width < n ? mid + width : n;
             for (int64_t i = begin, j = mid, k = begin; k < end; k++)
-                to[k] = i < mid && (j >= end || !before(user, from[j], from[i])) ? from[i++] : from[j++];
+                to[k] = i < mid && (j >= end || !before(user, from[j], from[i])) ? from[i++]
+                                                                                 : from[j++];
         }
         int64_t *t = from;
         from = to;

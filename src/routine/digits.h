@@ -3,7 +3,8 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { TN_DIGITS = 512 };            /* characters of a number, at most: the longest f64 written plainly has 326 */
+/* characters of a number, at most: the longest f64 written plainly has 326 */
+enum { TN_DIGITS = 512 };
 
 TN_ROUTINE char
 tn_decimal_point(void)
@@ -31,7 +32,8 @@ tn_number_in(const char *s)
     return end == copy || *end ? (double)NAN : v;
 }
 
-/* As an integer: the digits themselves where there is nothing else, a fraction towards zero, the nearest one of 64 bits. */
+/* As an integer: the digits themselves where there is nothing else, a fraction towards zero, the
+ * nearest one of 64 bits. */
 TN_ROUTINE int64_t
 tn_integer_in(const char *s)
 {
@@ -41,10 +43,18 @@ tn_integer_in(const char *s)
     if (end != s && !*end)
         return v;
     double d = tn_number_in(s);
-    return d != d ? 0 : d >= 9223372036854775808.0 ? INT64_MAX : d <= -9223372036854775808.0 ? INT64_MIN : (int64_t)d;
+    return d != d                        ? 0
+           : d >= 9223372036854775808.0  ? INT64_MAX
+           : d <= -9223372036854775808.0 ? INT64_MIN
+                                         : (int64_t)d;
 }
 
-TN_ROUTINE int64_t tn_string_number_plan(const TnRoutine *r, int64_t *scratch) { *scratch = 0; return tn_count(&r->array[0]); }
+TN_ROUTINE int64_t
+tn_string_number_plan(const TnRoutine *r, int64_t *scratch)
+{
+    *scratch = 0;
+    return tn_count(&r->array[0]);
+}
 TN_ROUTINE void
 tn_string_number(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
 {
@@ -59,7 +69,8 @@ tn_string_number(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
             ((double *)out->at)[i] = tn_number_in(tn_string(&r->array[0], i));
 }
 
-/* The fewest digits that read back as v, written plainly where that takes no more than 16 before the point or 4 zeros behind it. */
+/* The fewest digits that read back as v, written plainly where that takes no more than 16 before
+ * the point or 4 zeros behind it. */
 TN_ROUTINE int
 tn_write_float(char *to, double v, int is_f32)
 {
@@ -85,7 +96,12 @@ tn_write_float(char *to, double v, int is_f32)
     return (int)strlen(to);
 }
 
-TN_ROUTINE int64_t tn_number_string_plan(const TnRoutine *r, int64_t *scratch) { *scratch = 0; return tn_count(&r->array[0]) > 0; }
+TN_ROUTINE int64_t
+tn_number_string_plan(const TnRoutine *r, int64_t *scratch)
+{
+    *scratch = 0;
+    return tn_count(&r->array[0]) > 0;
+}
 TN_ROUTINE void
 tn_number_string(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
 {
@@ -96,9 +112,12 @@ tn_number_string(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
     (void)begin, (void)end, (void)scratch;
     for (int64_t i = 0; i < n; i++) {
         char text[TN_DIGITS];
-        int length = x->type == 'l' ? snprintf(text, sizeof text, "%lld", (long long)((const int64_t *)x->at)[i])
-                   : x->type == 'L' ? snprintf(text, sizeof text, "%llu", (unsigned long long)((const uint64_t *)x->at)[i])
-                   : x->type == 'f' ? tn_write_float(text, (double)((const float *)x->at)[i], 1) : tn_write_float(text, ((const double *)x->at)[i], 0);
+        int length = x->type == 'l'   ? snprintf(text, sizeof text, "%lld",
+                                                 (long long)((const int64_t *)x->at)[i])
+                     : x->type == 'L' ? snprintf(text, sizeof text, "%llu",
+                                                 (unsigned long long)((const uint64_t *)x->at)[i])
+                     : x->type == 'f' ? tn_write_float(text, (double)((const float *)x->at)[i], 1)
+                                      : tn_write_float(text, ((const double *)x->at)[i], 0);
         char *to = r->text(r->user, length + 1);
         if (!to) {
             tn_no_memory(r, length + 1);

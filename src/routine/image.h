@@ -1,26 +1,29 @@
-/* image: pictures in the formats that ImageDecoder names, as bytes of red, green and blue, or of their lightness.
+/* image: pictures in the formats that ImageDecoder names, as bytes of red, green and blue, or of
+ * their lightness.
  *
- * BMP and the PNM family are read here. The others are read by the libraries that everybody reads them with, opened when
- * such a picture comes: a program that gets none needs none, and one that is not there is told by name. Their functions are
- * declared here as their manuals have them, since a model may be compiled where their headers are not.
+ * BMP and the PNM family are read here. The others are read by the libraries that everybody reads
+ * them with, opened when such a picture comes: a program that gets none needs none, and one that is
+ * not there is told by name. Their functions are declared here as their manuals have them, since a
+ * model may be compiled where their headers are not.
  */
 #ifndef TN_ROUTINE_IMAGE_H
 #define TN_ROUTINE_IMAGE_H
 #include <dlfcn.h>
 #include <stdarg.h>
 
-#define TN_IMAGE_POINTS (INT64_C(1) << 28)       /* a picture has no more */
+#define TN_IMAGE_POINTS (INT64_C(1) << 28) /* a picture has no more */
 
 typedef struct {
-    const uint8_t *at;           /* the file, and where it is read */
+    const uint8_t *at; /* the file, and where it is read */
     int64_t bytes, next;
     int64_t width, height;
-    uint8_t *out;                /* [height, width, 3]: where its points go; NULL: the sizes are wanted alone */
-    const char *missing;         /* the library that it needs and that is not there */
+    /* [height, width, 3]: where its points go; NULL: the sizes are wanted alone */
+    uint8_t *out;
+    const char *missing; /* the library that it needs and that is not there */
 } TnImage;
-typedef int TnImageReader(TnImage *m);           /* 1: done */
+typedef int TnImageReader(TnImage *m); /* 1: done */
 
-/* ---- libraries --------------------------------------------------------------------------------------------- */
+/* ---- libraries ------------------------------------------------------------------------------- */
 
 /* n functions of a library, NULL-terminated names; they stay for as long as the program runs. */
 TN_ROUTINE int
@@ -44,13 +47,15 @@ tn_image_begins(const TnImage *m, const char *with, int64_t n)
 TN_ROUTINE int
 tn_image_fits(const TnImage *m)
 {
-    return m->width > 0 && m->height > 0 && m->width <= TN_IMAGE_POINTS && m->height <= TN_IMAGE_POINTS / m->width;
+    return m->width > 0 && m->height > 0 && m->width <= TN_IMAGE_POINTS &&
+           m->height <= TN_IMAGE_POINTS / m->width;
 }
 
 TN_ROUTINE int
 tn_image_jpeg(TnImage *m)
 {
-    static const char *const names[] = {"tjInitDecompress", "tjDecompressHeader3", "tjDecompress2", "tjDestroy", 0};
+    static const char *const names[] = { "tjInitDecompress", "tjDecompressHeader3", "tjDecompress2",
+                                         "tjDestroy", 0 };
     void *f[4];
     int width = 0, height = 0, sampling, colours, done;
 
@@ -59,8 +64,9 @@ tn_image_jpeg(TnImage *m)
     void *(*begin)(void) = (void *(*)(void))f[0];
     int (*header)(void *, const unsigned char *, unsigned long, int *, int *, int *, int *) =
         (int (*)(void *, const unsigned char *, unsigned long, int *, int *, int *, int *))f[1];
-    int (*decode)(void *, const unsigned char *, unsigned long, unsigned char *, int, int, int, int, int) =
-        (int (*)(void *, const unsigned char *, unsigned long, unsigned char *, int, int, int, int, int))f[2];
+    int (*decode)(void *, const unsigned char *, unsigned long, unsigned char *, int, int, int, int,
+                  int) = (int (*)(void *, const unsigned char *, unsigned long, unsigned char *,
+                                  int, int, int, int, int))f[2];
     int (*end)(void *) = (int (*)(void *))f[3];
     void *turbo = begin();
     if (!turbo)
@@ -68,8 +74,9 @@ tn_image_jpeg(TnImage *m)
     done = header(turbo, m->at, (unsigned long)m->bytes, &width, &height, &sampling, &colours) == 0;
     m->width = width;
     m->height = height;
-    if (done && m->out)          /* red first; the exact transform, colours interpolated */
-        done = tn_image_fits(m) && decode(turbo, m->at, (unsigned long)m->bytes, m->out, width, 0, height, 0, 4096) == 0;
+    if (done && m->out) /* red first; the exact transform, colours interpolated */
+        done = tn_image_fits(m) && decode(turbo, m->at, (unsigned long)m->bytes, m->out, width, 0,
+                                          height, 0, 4096) == 0;
     end(turbo);
     return done;
 }
@@ -77,19 +84,21 @@ tn_image_jpeg(TnImage *m)
 TN_ROUTINE int
 tn_image_png(TnImage *m)
 {
-    struct {                     /* png_image, version 1 */
+    struct { /* png_image, version 1 */
         void *opaque;
         uint32_t version, width, height, format, flags, colours, trouble;
         char message[64];
     } png;
-    static const char *const names[] = {"png_image_begin_read_from_memory", "png_image_finish_read", "png_image_free", 0};
+    static const char *const names[] = { "png_image_begin_read_from_memory",
+                                         "png_image_finish_read", "png_image_free", 0 };
     void *f[3];
     int done;
 
     if (!tn_image_library(m, "libpng16.so.16", names, f))
         return 0;
     int (*begin)(void *, const void *, size_t) = (int (*)(void *, const void *, size_t))f[0];
-    int (*finish)(void *, const void *, void *, int32_t, void *) = (int (*)(void *, const void *, void *, int32_t, void *))f[1];
+    int (*finish)(void *, const void *, void *, int32_t, void *) =
+        (int (*)(void *, const void *, void *, int32_t, void *))f[1];
     void (*end)(void *) = (void (*)(void *))f[2];
     memset(&png, 0, sizeof png);
     png.version = 1;
@@ -97,8 +106,8 @@ tn_image_png(TnImage *m)
     m->width = png.width;
     m->height = png.height;
     if (done && m->out) {
-        const uint8_t black[3] = {0, 0, 0};
-        png.format = 2;          /* red, green, blue, 8 bits each */
+        const uint8_t black[3] = { 0, 0, 0 };
+        png.format = 2; /* red, green, blue, 8 bits each */
         done = tn_image_fits(m) && finish(&png, black, m->out, 0, 0) != 0;
     }
     end(&png);
@@ -108,19 +117,23 @@ tn_image_png(TnImage *m)
 TN_ROUTINE int
 tn_image_webp(TnImage *m)
 {
-    static const char *const names[] = {"WebPGetInfo", "WebPDecodeRGBInto", 0};
+    static const char *const names[] = { "WebPGetInfo", "WebPDecodeRGBInto", 0 };
     void *f[2];
     int width = 0, height = 0;
 
     if (!tn_image_library(m, "libwebp.so.7", names, f))
         return 0;
-    int (*header)(const uint8_t *, size_t, int *, int *) = (int (*)(const uint8_t *, size_t, int *, int *))f[0];
-    uint8_t *(*decode)(const uint8_t *, size_t, uint8_t *, size_t, int) = (uint8_t *(*)(const uint8_t *, size_t, uint8_t *, size_t, int))f[1];
+    int (*header)(const uint8_t *, size_t, int *, int *) =
+        (int (*)(const uint8_t *, size_t, int *, int *))f[0];
+    uint8_t *(*decode)(const uint8_t *, size_t, uint8_t *, size_t, int) =
+        (uint8_t *(*)(const uint8_t *, size_t, uint8_t *, size_t, int))f[1];
     if (!header(m->at, (size_t)m->bytes, &width, &height))
         return 0;
     m->width = width;
     m->height = height;
-    return !m->out || (tn_image_fits(m) && decode(m->at, (size_t)m->bytes, m->out, (size_t)(3 * m->width * m->height), 3 * width) != 0);
+    return !m->out ||
+           (tn_image_fits(m) && decode(m->at, (size_t)m->bytes, m->out,
+                                       (size_t)(3 * m->width * m->height), 3 * width) != 0);
 }
 
 /* What TIFF's and JPEG 2000's libraries read a file in memory by. */
@@ -135,8 +148,17 @@ tn_image_take(TnImage *m, void *to, intptr_t n)
     m->next += n > 0 ? n : 0;
     return n;
 }
-TN_ROUTINE intptr_t tn_tiff_read(void *m, void *to, intptr_t n) { return tn_image_take((TnImage *)m, to, n); }
-TN_ROUTINE intptr_t tn_tiff_write(void *m, void *from, intptr_t n) { (void)m, (void)from, (void)n; return 0; }
+TN_ROUTINE intptr_t
+tn_tiff_read(void *m, void *to, intptr_t n)
+{
+    return tn_image_take((TnImage *)m, to, n);
+}
+TN_ROUTINE intptr_t
+tn_tiff_write(void *m, void *from, intptr_t n)
+{
+    (void)m, (void)from, (void)n;
+    return 0;
+}
 TN_ROUTINE uint64_t
 tn_tiff_seek(void *user, uint64_t to, int from)
 {
@@ -147,14 +169,33 @@ tn_tiff_seek(void *user, uint64_t to, int from)
         return UINT64_MAX;
     return (uint64_t)(m->next = base + (int64_t)to);
 }
-TN_ROUTINE int tn_tiff_close(void *m) { (void)m; return 0; }
-TN_ROUTINE uint64_t tn_tiff_size(void *m) { return (uint64_t)((TnImage *)m)->bytes; }
-TN_ROUTINE void tn_tiff_says(const char *module, const char *format, va_list arguments) { (void)module, (void)format, (void)arguments; }
+TN_ROUTINE int
+tn_tiff_close(void *m)
+{
+    (void)m;
+    return 0;
+}
+TN_ROUTINE uint64_t
+tn_tiff_size(void *m)
+{
+    return (uint64_t)((TnImage *)m)->bytes;
+}
+TN_ROUTINE void
+tn_tiff_says(const char *module, const char *format, va_list arguments)
+{
+    (void)module, (void)format, (void)arguments;
+}
 
 TN_ROUTINE int
 tn_image_tiff(TnImage *m)
 {
-    static const char *const names[] = {"TIFFClientOpen", "TIFFGetField", "TIFFReadRGBAImageOriented", "TIFFClose", "TIFFSetErrorHandler", "TIFFSetWarningHandler", 0};
+    static const char *const names[] = { "TIFFClientOpen",
+                                         "TIFFGetField",
+                                         "TIFFReadRGBAImageOriented",
+                                         "TIFFClose",
+                                         "TIFFSetErrorHandler",
+                                         "TIFFSetWarningHandler",
+                                         0 };
     typedef void Says(const char *, const char *, va_list);
     void *f[6];
     uint32_t width = 0, height = 0;
@@ -162,18 +203,23 @@ tn_image_tiff(TnImage *m)
 
     if (!tn_image_library(m, "libtiff.so.6", names, f))
         return 0;
-    void *(*begin)(const char *, const char *, void *, intptr_t (*)(void *, void *, intptr_t), intptr_t (*)(void *, void *, intptr_t),
-                   uint64_t (*)(void *, uint64_t, int), int (*)(void *), uint64_t (*)(void *), void *, void *) =
-        (void *(*)(const char *, const char *, void *, intptr_t (*)(void *, void *, intptr_t), intptr_t (*)(void *, void *, intptr_t),
-                   uint64_t (*)(void *, uint64_t, int), int (*)(void *), uint64_t (*)(void *), void *, void *))f[0];
+    void *(*begin)(const char *, const char *, void *, intptr_t (*)(void *, void *, intptr_t),
+                   intptr_t (*)(void *, void *, intptr_t), uint64_t (*)(void *, uint64_t, int),
+                   int (*)(void *), uint64_t (*)(void *), void *, void *) =
+        (void *(*)(const char *, const char *, void *, intptr_t (*)(void *, void *, intptr_t),
+                   intptr_t (*)(void *, void *, intptr_t), uint64_t (*)(void *, uint64_t, int),
+                   int (*)(void *), uint64_t (*)(void *), void *, void *))f[0];
     int (*field)(void *, uint32_t, ...) = (int (*)(void *, uint32_t, ...))f[1];
-    int (*decode)(void *, uint32_t, uint32_t, uint32_t *, int, int) = (int (*)(void *, uint32_t, uint32_t, uint32_t *, int, int))f[2];
+    int (*decode)(void *, uint32_t, uint32_t, uint32_t *, int, int) =
+        (int (*)(void *, uint32_t, uint32_t, uint32_t *, int, int))f[2];
     void (*end)(void *) = (void (*)(void *))f[3];
-    Says *(*errors)(Says *) = (Says *(*)(Says *))f[4], *(*warnings)(Says *) = (Says *(*)(Says *))f[5];
+    Says *(*errors)(Says *) = (Says * (*)(Says *)) f[4],
+                         *(*warnings)(Says *) = (Says * (*)(Says *)) f[5];
     errors(tn_tiff_says);
     warnings(tn_tiff_says);
     m->next = 0;
-    void *tiff = begin("image", "rm", m, tn_tiff_read, tn_tiff_write, tn_tiff_seek, tn_tiff_close, tn_tiff_size, 0, 0);
+    void *tiff = begin("image", "rm", m, tn_tiff_read, tn_tiff_write, tn_tiff_seek, tn_tiff_close,
+                       tn_tiff_size, 0, 0);
     if (!tiff)
         return 0;
     done = field(tiff, 256, &width) == 1 && field(tiff, 257, &height) == 1;
@@ -182,7 +228,8 @@ tn_image_tiff(TnImage *m)
     if (done && m->out) {
         int64_t n = tn_image_fits(m) ? m->width * m->height : 0;
         uint32_t *point = n ? (uint32_t *)malloc((size_t)n * sizeof *point) : 0;
-        done = point && decode(tiff, width, height, point, 1, 0) == 1;       /* the first point is at the upper left */
+        /* the first point is at the upper left */
+        done = point && decode(tiff, width, height, point, 1, 0) == 1;
         for (int64_t i = 0; done && i < 3 * n; i++)
             m->out[i] = (uint8_t)(point[i / 3] >> (8 * (i % 3)));
         free(point);
@@ -191,8 +238,17 @@ tn_image_tiff(TnImage *m)
     return done;
 }
 
-typedef struct { uint32_t dx, dy, w, h, x0, y0, prec, bpp, sgnd, resolution, factor; int32_t *data; uint16_t alpha; } TnOpjPlane;
-typedef struct { uint32_t x0, y0, x1, y1, planes; int32_t colours; TnOpjPlane *plane; } TnOpjImage;       /* how they begin, in all 2.x */
+typedef struct {
+    uint32_t dx, dy, w, h, x0, y0, prec, bpp, sgnd, resolution, factor;
+    int32_t *data;
+    uint16_t alpha;
+} TnOpjPlane;
+/* how they begin, in all 2.x */
+typedef struct {
+    uint32_t x0, y0, x1, y1, planes;
+    int32_t colours;
+    TnOpjPlane *plane;
+} TnOpjImage;
 TN_ROUTINE size_t
 tn_opj_read(void *to, size_t n, void *m)
 {
@@ -226,10 +282,12 @@ tn_opj_points(const TnImage *m, const TnOpjImage *image)
 {
     for (uint32_t p = 0; p < 3; p++) {
         const TnOpjPlane *plane = &image->plane[image->planes < 3 ? 0 : p];
-        if (!plane->data || !plane->w || !plane->h || !plane->dx || !plane->dy || plane->prec < 1 || plane->prec > 31)
+        if (!plane->data || !plane->w || !plane->h || !plane->dx || !plane->dy || plane->prec < 1 ||
+            plane->prec > 31)
             return 0;
         for (int64_t i = 0; i < m->width * m->height; i++) {
-            int64_t x = i % m->width / plane->dx, y = i / m->width / plane->dy, most = (INT64_C(1) << plane->prec) - 1;
+            int64_t x = i % m->width / plane->dx, y = i / m->width / plane->dy,
+                    most = (INT64_C(1) << plane->prec) - 1;
             x = x < plane->w ? x : plane->w - 1;
             y = y < plane->h ? y : plane->h - 1;
             int64_t v = plane->data[y * plane->w + x] + (plane->sgnd ? (most + 1) / 2 : 0);
@@ -243,17 +301,30 @@ tn_opj_points(const TnImage *m, const TnOpjImage *image)
 TN_ROUTINE int
 tn_image_jpeg2000(TnImage *m)
 {
-    static const char *const names[] = {"opj_create_decompress", "opj_set_default_decoder_parameters", "opj_setup_decoder", "opj_stream_create",
-        "opj_stream_set_read_function", "opj_stream_set_skip_function", "opj_stream_set_seek_function", "opj_stream_set_user_data",
-        "opj_stream_set_user_data_length", "opj_read_header", "opj_decode", "opj_image_destroy", "opj_stream_destroy", "opj_destroy_codec", 0};
+    static const char *const names[] = { "opj_create_decompress",
+                                         "opj_set_default_decoder_parameters",
+                                         "opj_setup_decoder",
+                                         "opj_stream_create",
+                                         "opj_stream_set_read_function",
+                                         "opj_stream_set_skip_function",
+                                         "opj_stream_set_seek_function",
+                                         "opj_stream_set_user_data",
+                                         "opj_stream_set_user_data_length",
+                                         "opj_read_header",
+                                         "opj_decode",
+                                         "opj_image_destroy",
+                                         "opj_stream_destroy",
+                                         "opj_destroy_codec",
+                                         0 };
     void *f[14];
     int done;
     TnOpjImage *image = 0;
 
     if (!tn_image_library(m, "libopenjp2.so.7", names, f))
         return 0;
-    void *codec = ((void *(*)(int))f[0])(m->at[0] == 0 ? 2 : 0), *stream = ((void *(*)(size_t, int))f[3])(1 << 16, 1);
-    void *options = calloc(1, 1 << 16);          /* opj_dparameters_t has 8 KB */
+    void *codec = ((void *(*)(int))f[0])(m->at[0] == 0 ? 2 : 0),
+         *stream = ((void *(*)(size_t, int))f[3])(1 << 16, 1);
+    void *options = calloc(1, 1 << 16); /* opj_dparameters_t has 8 KB */
     done = codec && stream && options;
     if (done) {
         ((void (*)(void *))f[1])(options);
@@ -265,13 +336,16 @@ tn_image_jpeg2000(TnImage *m)
         ((void (*)(void *, void *, void *))f[7])(stream, m, 0);
         ((void (*)(void *, uint64_t))f[8])(stream, (uint64_t)m->bytes);
     }
-    done = done && ((int (*)(void *, void *, TnOpjImage **))f[9])(stream, codec, &image) && image && image->plane && image->planes;
+    done = done && ((int (*)(void *, void *, TnOpjImage **))f[9])(stream, codec, &image) && image &&
+           image->plane && image->planes;
     if (done) {
         m->width = (int64_t)image->x1 - image->x0;
         m->height = (int64_t)image->y1 - image->y0;
     }
     if (done && m->out)
-        done = tn_image_fits(m) && ((int (*)(void *, void *, TnOpjImage *))f[10])(codec, stream, image) && tn_opj_points(m, image);
+        done = tn_image_fits(m) &&
+               ((int (*)(void *, void *, TnOpjImage *))f[10])(codec, stream, image) &&
+               tn_opj_points(m, image);
     if (image)
         ((void (*)(TnOpjImage *))f[11])(image);
     if (stream)
@@ -282,7 +356,7 @@ tn_image_jpeg2000(TnImage *m)
     return done;
 }
 
-/* ---- the formats read here --------------------------------------------------------------------------------- */
+/* ---- the formats read here ------------------------------------------------------------------- */
 
 TN_ROUTINE int64_t
 tn_image_little(const TnImage *m, int64_t at, int n)
@@ -294,23 +368,27 @@ tn_image_little(const TnImage *m, int64_t at, int n)
     return n == 4 ? (int32_t)v : (int64_t)v;
 }
 
-/* Rows from the lowest on, or from the highest where the height is negative; 24 or 32 bits for a point, or an index of 1, 4 or 8
- * into a table of colours. */
+/* Rows from the lowest on, or from the highest where the height is negative; 24 or 32 bits for a
+ * point, or an index of 1, 4 or 8 into a table of colours. */
 TN_ROUTINE int
 tn_image_bmp(TnImage *m)
 {
-    int64_t head = tn_image_little(m, 14, 4), width = tn_image_little(m, 18, 4), height = tn_image_little(m, 22, 4);
-    int64_t bits = tn_image_little(m, 28, 2), packed = tn_image_little(m, 30, 4), points = tn_image_little(m, 10, 4);
+    int64_t head = tn_image_little(m, 14, 4), width = tn_image_little(m, 18, 4),
+            height = tn_image_little(m, 22, 4);
+    int64_t bits = tn_image_little(m, 28, 2), packed = tn_image_little(m, 30, 4),
+            points = tn_image_little(m, 10, 4);
     int64_t down = height < 0, colours = tn_image_little(m, 46, 4);
 
     m->width = width;
     m->height = down ? -height : height;
-    if (m->bytes < 54 || head < 40 || (packed && !(packed == 3 && bits == 32)) || (bits != 1 && bits != 4 && bits != 8 && bits != 24 && bits != 32)
-        || !tn_image_fits(m))
+    if (m->bytes < 54 || head < 40 || (packed && !(packed == 3 && bits == 32)) ||
+        (bits != 1 && bits != 4 && bits != 8 && bits != 24 && bits != 32) || !tn_image_fits(m))
         return 0;
-    int64_t row = (width * bits + 31) / 32 * 4, table = 14 + head, most = bits > 8 ? 0 : INT64_C(1) << bits;
+    int64_t row = (width * bits + 31) / 32 * 4, table = 14 + head,
+            most = bits > 8 ? 0 : INT64_C(1) << bits;
     colours = colours > 0 && colours < most ? colours : most;
-    if (points < 0 || points > m->bytes || row > (m->bytes - points) / m->height || table > m->bytes || 4 * colours > m->bytes - table)
+    if (points < 0 || points > m->bytes || row > (m->bytes - points) / m->height ||
+        table > m->bytes || 4 * colours > m->bytes - table)
         return 0;
     for (int64_t i = 0; m->out && i < width * m->height; i++) {
         int64_t x = i % width, y = down ? i / width : m->height - 1 - i / width;
@@ -339,7 +417,8 @@ tn_image_number(TnImage *m, int single)
         else if (c != ' ' && (c < '\t' || c > '\r'))
             break;
     }
-    while (m->next < m->bytes && m->at[m->next] >= '0' && m->at[m->next] <= '9' && v <= TN_IMAGE_POINTS && !(single && v >= 0))
+    while (m->next < m->bytes && m->at[m->next] >= '0' && m->at[m->next] <= '9' &&
+           v <= TN_IMAGE_POINTS && !(single && v >= 0))
         v = (v < 0 ? 0 : 10 * v) + m->at[m->next++] - '0';
     return v;
 }
@@ -358,13 +437,17 @@ tn_image_pnm(TnImage *m)
         most = tn_image_number(m, 0);
     if (!tn_image_fits(m) || most < 1 || most > 65535)
         return 0;
-    m->next += kind > 3;         /* one character of white space */
+    m->next += kind > 3; /* one character of white space */
     int64_t wide = most > 255 ? 2 : 1, row = bits ? (m->width + 7) / 8 : m->width * planes * wide;
     if (kind > 3 && (m->next > m->bytes || row > (m->bytes - m->next) / m->height))
         return 0;
     for (int64_t i = 0; m->out && i < m->width * m->height * planes; i++) {
-        const uint8_t *at = m->at + m->next + (kind > 3 && !bits ? i * wide : i / m->width * row + i % m->width / 8);
-        int64_t v = kind < 4 ? tn_image_number(m, bits) : bits ? *at >> (7 - i % m->width % 8) & 1 : wide == 2 ? at[0] * 256 + at[1] : at[0];
+        const uint8_t *at = m->at + m->next +
+                            (kind > 3 && !bits ? i * wide : i / m->width * row + i % m->width / 8);
+        int64_t v = kind < 4    ? tn_image_number(m, bits)
+                    : bits      ? *at >> (7 - i % m->width % 8) & 1
+                    : wide == 2 ? at[0] * 256 + at[1]
+                                : at[0];
         if (v < 0)
             return 0;
         v = v > most ? most : v;
@@ -375,7 +458,7 @@ tn_image_pnm(TnImage *m)
     return 1;
 }
 
-/* ---- the routines ------------------------------------------------------------------------------------------ */
+/* ---- the routines ---------------------------------------------------------------------------- */
 
 TN_ROUTINE TnImageReader *
 tn_image_reader(const TnImage *m)
@@ -388,7 +471,8 @@ tn_image_reader(const TnImage *m)
         return tn_image_webp;
     if (tn_image_begins(m, "II*\0", 4) || tn_image_begins(m, "MM\0*", 4))
         return tn_image_tiff;
-    if (tn_image_begins(m, "\0\0\0\x0cjP  \r\n\x87\n", 12) || tn_image_begins(m, "\xff\x4f\xff\x51", 4))
+    if (tn_image_begins(m, "\0\0\0\x0cjP  \r\n\x87\n", 12) ||
+        tn_image_begins(m, "\xff\x4f\xff\x51", 4))
         return tn_image_jpeg2000;
     if (tn_image_begins(m, "BM", 2))
         return tn_image_bmp;
@@ -397,11 +481,12 @@ tn_image_reader(const TnImage *m)
     return 0;
 }
 
-/* Its points, red, green and blue, to be freed, and its sizes. NULL: it is none that can be read, or a fault has been told. */
+/* Its points, red, green and blue, to be freed, and its sizes. NULL: it is none that can be read,
+ * or a fault has been told. */
 TN_ROUTINE uint8_t *
 tn_image_read(const TnRoutine *r, int64_t *width, int64_t *height)
 {
-    TnImage m = {(const uint8_t *)r->array[0].at, tn_count(&r->array[0]), 0, 0, 0, 0, 0};
+    TnImage m = { (const uint8_t *)r->array[0].at, tn_count(&r->array[0]), 0, 0, 0, 0, 0 };
     TnImageReader *reader = tn_image_reader(&m);
     int done = reader && reader(&m) && m.width > 0 && m.height > 0;
 
@@ -423,7 +508,13 @@ tn_image_read(const TnRoutine *r, int64_t *width, int64_t *height)
 }
 
 /* image_size(data) {form}: rows and columns; 0 of a picture that cannot be read. */
-TN_ROUTINE int64_t tn_image_size_plan(const TnRoutine *r, int64_t *scratch) { (void)r; *scratch = 0; return 1; }
+TN_ROUTINE int64_t
+tn_image_size_plan(const TnRoutine *r, int64_t *scratch)
+{
+    (void)r;
+    *scratch = 0;
+    return 1;
+}
 TN_ROUTINE void
 tn_image_size(const TnArgs *a, int64_t begin, int64_t end, void *scratch)
 {
@@ -440,8 +531,15 @@ tn_image_size(const TnArgs *a, int64_t begin, int64_t end, void *scratch)
     free(point);
 }
 
-/* image_points(data, size) {form}: 0: red, green, blue; 1: the other way round; 2: lightness, as ITU-R 601 has it. */
-TN_ROUTINE int64_t tn_image_points_plan(const TnRoutine *r, int64_t *scratch) { (void)r; *scratch = 0; return 1; }
+/* image_points(data, size) {form}: 0: red, green, blue; 1: the other way round; 2: lightness, as
+ * ITU-R 601 has it. */
+TN_ROUTINE int64_t
+tn_image_points_plan(const TnRoutine *r, int64_t *scratch)
+{
+    (void)r;
+    *scratch = 0;
+    return 1;
+}
 TN_ROUTINE void
 tn_image_points(const TnArgs *a, int64_t begin, int64_t end, void *scratch)
 {

@@ -15,7 +15,8 @@ tn_eliminate(double *a, int64_t n)
     for (int64_t k = 0; k < n; k++) {
         int64_t best = k;
         for (int64_t i = k + 1; i < n; i++)
-            if ((a[i * n + k] < 0 ? -a[i * n + k] : a[i * n + k]) > (a[best * n + k] < 0 ? -a[best * n + k] : a[best * n + k]))
+            if ((a[i * n + k] < 0 ? -a[i * n + k] : a[i * n + k]) >
+                (a[best * n + k] < 0 ? -a[best * n + k] : a[best * n + k]))
                 best = i;
         for (int64_t j = 0; j < n && best != k; j++) {
             double t = a[k * n + j];
@@ -41,7 +42,8 @@ tn_determinant(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
 
     for (int64_t m = begin; m < end; m++) {
         for (int64_t i = 0; i < some; i++)
-            ((double *)scratch)[i] = wide ? ((const double *)r->array[0].at)[m * some + i] : (double)((const float *)r->array[0].at)[m * some + i];
+            ((double *)scratch)[i] = wide ? ((const double *)r->array[0].at)[m * some + i]
+                                          : (double)((const float *)r->array[0].at)[m * some + i];
         double det = tn_eliminate((double *)scratch, n);
         if (wide)
             ((double *)r->array[1].at)[m] = det;

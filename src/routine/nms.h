@@ -1,9 +1,12 @@
 /* nms: of boxes that overlap, those with the best scores; for each image and each class apart.
  *
- * Boxes above the least score are taken in order of their scores, equal ones in the order of their places; one is kept if
- * it overlaps none that was kept before by more than the limit. A row of the result is image, class, box.
+ * Boxes above the least score are taken in order of their scores, equal ones in the order of their
+ * places; one is kept if it overlaps none that was kept before by more than the limit. A row of the
+ * result is image, class, box.
  */
-typedef struct { const float *score; } TnScores;
+typedef struct {
+    const float *score;
+} TnScores;
 
 TN_ROUTINE int
 tn_better_score(const void *user, int64_t x, int64_t y)
@@ -13,16 +16,19 @@ tn_better_score(const void *user, int64_t x, int64_t y)
 }
 
 /* Corners in order and the area, whichever way the box is written. */
-typedef struct { float y0, x0, y1, x1, area; } TnBox;
+typedef struct {
+    float y0, x0, y1, x1, area;
+} TnBox;
 TN_ROUTINE TnBox
 tn_box(const float *b, int center)
 {
     TnBox box;
 
     if (center)
-        box = (TnBox){b[1] - b[3] / 2, b[0] - b[2] / 2, b[1] + b[3] / 2, b[0] + b[2] / 2, 0};
+        box = (TnBox){ b[1] - b[3] / 2, b[0] - b[2] / 2, b[1] + b[3] / 2, b[0] + b[2] / 2, 0 };
     else
-        box = (TnBox){b[0] < b[2] ? b[0] : b[2], b[1] < b[3] ? b[1] : b[3], b[0] < b[2] ? b[2] : b[0], b[1] < b[3] ? b[3] : b[1], 0};
+        box = (TnBox){ b[0] < b[2] ? b[0] : b[2], b[1] < b[3] ? b[1] : b[3],
+                       b[0] < b[2] ? b[2] : b[0], b[1] < b[3] ? b[3] : b[1], 0 };
     box.area = (box.y1 - box.y0) * (box.x1 - box.x0);
     return box;
 }
@@ -50,10 +56,13 @@ TN_ROUTINE void
 tn_non_max_suppression(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
 {
     const TnRoutine *r = (const TnRoutine *)args;
-    const TnArray *boxes = &r->array[0], *scores = &r->array[1], *most = &r->array[2], *limit = &r->array[3], *least = &r->array[4];
-    int64_t n = boxes->dim[1], classes = scores->dim[1], *order = (int64_t *)scratch, *room = order + n, count = 0;
+    const TnArray *boxes = &r->array[0], *scores = &r->array[1], *most = &r->array[2],
+                  *limit = &r->array[3], *least = &r->array[4];
+    int64_t n = boxes->dim[1], classes = scores->dim[1], *order = (int64_t *)scratch,
+            *room = order + n, count = 0;
     TnBox *kept = (TnBox *)(room + n);
-    int64_t *out = (int64_t *)r->array[5].at, *total = (int64_t *)r->array[6].at, rows = r->array[5].type ? r->array[5].dim[0] : 0;
+    int64_t *out = (int64_t *)r->array[5].at, *total = (int64_t *)r->array[6].at,
+            rows = r->array[5].type ? r->array[5].dim[0] : 0;
     int64_t each = most->type ? *(const int64_t *)most->at : 0;
     float overlap = limit->type ? *(const float *)limit->at : 0;
     int center = r->attr[0] != 0;
@@ -61,11 +70,12 @@ tn_non_max_suppression(const TnArgs *args, int64_t begin, int64_t end, void *scr
     (void)begin, (void)end;
     for (int64_t image = 0; image < boxes->dim[0] && each > 0; image++)
         for (int64_t kind = 0; kind < classes; kind++) {
-            TnScores s = {(const float *)scores->at + (image * classes + kind) * n};
+            TnScores s = { (const float *)scores->at + (image * classes + kind) * n };
             const float *box = (const float *)boxes->at + image * n * 4;
             int64_t some = 0, taken = 0;
             for (int64_t i = 0; i < n; i++)
-                if (s.score[i] == s.score[i] && (!least->type || s.score[i] > *(const float *)least->at))
+                if (s.score[i] == s.score[i] &&
+                    (!least->type || s.score[i] > *(const float *)least->at))
                     order[some++] = i;
             tn_sort(order, room, some, tn_better_score, &s);
             for (int64_t i = 0; i < some && taken < each && count < rows; i++) {

@@ -1,37 +1,45 @@
-/* product: matrices multiplied by the CBLAS of a library that the artefact is linked with. The interpreter, which defines
- * TN_PLAIN_PRODUCT, has plain loops in its place.
+/* product: matrices multiplied by the CBLAS of a library that the artefact is linked with. The
+ * interpreter, which defines TN_PLAIN_PRODUCT, has plain loops in its place.
  *
  *   c[i, r, j] = sum q: a[i, r, q] * b[i, q, j]        turned: a[i, q, r], b[i, j, q]
  *
- * The threads of the session share a product out as they do a kernel: each calls the library for its part of the rows, or of
- * the columns where there are more of those. The library's own threads would take the same processors, so OpenBLAS is told to
- * use one, which holds for all of the process.
+ * The threads of the session share a product out as they do a kernel: each calls the library for
+ * its part of the rows, or of the columns where there are more of those. The library's own threads
+ * would take the same processors, so OpenBLAS is told to use one, which holds for all of the
+ * process.
  */
 #ifdef TN_PLAIN_PRODUCT
-#define TN_MULTIPLY(TYPE, NAME)                                                                                  \
-    static void                                                                                                  \
-    NAME(int order, int turn_a, int turn_b, int m, int n, int k, TYPE alpha, const TYPE *a, int lda, const TYPE *b, int ldb, TYPE beta, TYPE *c, int ldc) \
-    {                                                                                                            \
-        (void)order, (void)alpha, (void)beta;                                                                    \
-        for (int64_t i = 0; i < m; i++)                                                                          \
-            for (int64_t j = 0; j < n; j++) {                                                                    \
-                TYPE sum = 0;                                                                                    \
-                for (int64_t q = 0; q < k; q++)                                                                  \
-                    sum += (turn_a == 112 ? a[q * lda + i] : a[i * lda + q]) * (turn_b == 112 ? b[j * ldb + q] : b[q * ldb + j]); \
-                c[i * ldc + j] = sum;                                                                            \
-            }                                                                                                    \
+#define TN_MULTIPLY(TYPE, NAME)                                                                    \
+    static void NAME(int order, int turn_a, int turn_b, int m, int n, int k, TYPE alpha,           \
+                     const TYPE *a, int lda, const TYPE *b, int ldb, TYPE beta, TYPE *c, int ldc)  \
+    {                                                                                              \
+        (void)order, (void)alpha, (void)beta;                                                      \
+        for (int64_t i = 0; i < m; i++)                                                            \
+            for (int64_t j = 0; j < n; j++) {                                                      \
+                TYPE sum = 0;                                                                      \
+                for (int64_t q = 0; q < k; q++)                                                    \
+                    sum += (turn_a == 112 ? a[q * lda + i] : a[i * lda + q]) *                     \
+                           (turn_b == 112 ? b[j * ldb + q] : b[q * ldb + j]);                      \
+                c[i * ldc + j] = sum;                                                              \
+            }                                                                                      \
     }
 TN_MULTIPLY(float, cblas_sgemm)
 TN_MULTIPLY(double, cblas_dgemm)
 #undef TN_MULTIPLY
-static void tn_product_alone(void) {}
+static void
+tn_product_alone(void)
+{
+}
 #else
 #ifdef __cplusplus
 extern "C" {
 #endif
-/* As cblas.h declares them, which need not be where a model is compiled; its enumerations are ints. */
-void cblas_sgemm(int, int, int, int, int, int, float, const float *, int, const float *, int, float, float *, int);
-void cblas_dgemm(int, int, int, int, int, int, double, const double *, int, const double *, int, double, double *, int);
+/* As cblas.h declares them, which need not be where a model is compiled; its enumerations are
+ * ints. */
+void cblas_sgemm(int, int, int, int, int, int, float, const float *, int, const float *, int, float,
+                 float *, int);
+void cblas_dgemm(int, int, int, int, int, int, double, const double *, int, const double *, int,
+                 double, double *, int);
 int openblas_get_num_threads(void) __attribute__((weak));
 void openblas_set_num_threads(int) __attribute__((weak));
 #ifdef __cplusplus
@@ -45,7 +53,8 @@ tn_product_alone(void)
 }
 #endif
 
-enum { TN_ROW_MAJOR = 101, TN_AS_IT_LIES = 111, TN_TURNED = 112, TN_PRODUCT_STEP = 16 };     /* CBLAS's numbers; parts begin at multiples of STEP */
+/* CBLAS's numbers; parts begin at multiples of STEP */
+enum { TN_ROW_MAJOR = 101, TN_AS_IT_LIES = 111, TN_TURNED = 112, TN_PRODUCT_STEP = 16 };
 
 typedef struct {
     int64_t batch, m, n, k, parts;
@@ -56,11 +65,13 @@ tn_product_sizes(const TnRoutine *r)
 {
     const TnArray *a = &r->array[0], *b = &r->array[1];
     int64_t batch = (int64_t)r->attr[0];
-    TnProduct p = {tn_product(a->dim, 0, batch), 0, 0, 0, 1, r->attr[1] != 0, r->attr[2] != 0};
+    TnProduct p = { tn_product(a->dim, 0, batch), 0, 0, 0, 1, r->attr[1] != 0, r->attr[2] != 0 };
 
     p.k = a->dim[p.turned_a ? batch : a->rank - 1];
-    p.m = p.turned_a ? tn_product(a->dim, batch + 1, a->rank) : tn_product(a->dim, batch, a->rank - 1);
-    p.n = p.turned_b ? tn_product(b->dim, batch, b->rank - 1) : tn_product(b->dim, batch + 1, b->rank);
+    p.m = p.turned_a ? tn_product(a->dim, batch + 1, a->rank)
+                     : tn_product(a->dim, batch, a->rank - 1);
+    p.n = p.turned_b ? tn_product(b->dim, batch, b->rank - 1)
+                     : tn_product(b->dim, batch + 1, b->rank);
     /* As many parts as are worth a thread, up to the processors that are expected. */
     double worth = (double)p.m * (double)p.n * (double)p.k / r->attr[4];
     if (p.batch < r->attr[3])
@@ -75,7 +86,7 @@ tn_library_product_plan(const TnRoutine *r, int64_t *scratch)
 
     most = p.k > most ? p.k : most;
     *scratch = 0;
-    if (most > INT32_MAX)            /* CBLAS counts by ints */
+    if (most > INT32_MAX) /* CBLAS counts by ints */
         tn_wrong(r, most, INT32_MAX);
     tn_product_alone();
     return p.m && p.n ? p.batch * p.parts : 0;
@@ -86,16 +97,19 @@ tn_product_part(int64_t whole, int64_t i, int64_t parts)
 {
     return i == parts ? whole : whole * i / parts / TN_PRODUCT_STEP * TN_PRODUCT_STEP;
 }
-#define TN_PRODUCT_OF(TYPE, MULTIPLY)                                                                            \
-    do {                                                                                                         \
-        const TYPE *a = (const TYPE *)r->array[0].at + i * p.m * p.k, *b = (const TYPE *)r->array[1].at + i * p.k * p.n; \
-        TYPE *c = (TYPE *)r->array[2].at + i * p.m * p.n + row * p.n + column;                                   \
-        for (int64_t x = 0; x < rows && !p.k; x++)                                                               \
-            memset(c + x * p.n, 0, (size_t)columns * sizeof(TYPE));                                              \
-        if (p.k)                                                                                                 \
-            MULTIPLY(TN_ROW_MAJOR, p.turned_a ? TN_TURNED : TN_AS_IT_LIES, p.turned_b ? TN_TURNED : TN_AS_IT_LIES, (int)rows, (int)columns, (int)p.k, 1, \
-                     a + (p.turned_a ? row : row * p.k), (int)(p.turned_a ? p.m : p.k), b + (p.turned_b ? column * p.k : column), \
-                     (int)(p.turned_b ? p.k : p.n), 0, c, (int)p.n);                                             \
+#define TN_PRODUCT_OF(TYPE, MULTIPLY)                                                              \
+    do {                                                                                           \
+        const TYPE *a = (const TYPE *)r->array[0].at + i * p.m * p.k,                              \
+                   *b = (const TYPE *)r->array[1].at + i * p.k * p.n;                              \
+        TYPE *c = (TYPE *)r->array[2].at + i * p.m * p.n + row * p.n + column;                     \
+        for (int64_t x = 0; x < rows && !p.k; x++)                                                 \
+            memset(c + x * p.n, 0, (size_t)columns * sizeof(TYPE));                                \
+        if (p.k)                                                                                   \
+            MULTIPLY(TN_ROW_MAJOR, p.turned_a ? TN_TURNED : TN_AS_IT_LIES,                         \
+                     p.turned_b ? TN_TURNED : TN_AS_IT_LIES, (int)rows, (int)columns, (int)p.k, 1, \
+                     a + (p.turned_a ? row : row * p.k), (int)(p.turned_a ? p.m : p.k),            \
+                     b + (p.turned_b ? column * p.k : column), (int)(p.turned_b ? p.k : p.n), 0,   \
+                     c, (int)p.n);                                                                 \
     } while (0)
 TN_ROUTINE void
 tn_library_product(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
@@ -105,9 +119,11 @@ tn_library_product(const TnArgs *args, int64_t begin, int64_t end, void *scratch
 
     (void)scratch;
     for (int64_t t = begin; t < end; t++) {
-        int64_t i = t / p.parts, from = tn_product_part(p.m > p.n ? p.m : p.n, t % p.parts, p.parts);
+        int64_t i = t / p.parts,
+                from = tn_product_part(p.m > p.n ? p.m : p.n, t % p.parts, p.parts);
         int64_t some = tn_product_part(p.m > p.n ? p.m : p.n, t % p.parts + 1, p.parts) - from;
-        int64_t row = p.m > p.n ? from : 0, column = p.m > p.n ? 0 : from, rows = p.m > p.n ? some : p.m, columns = p.m > p.n ? p.n : some;
+        int64_t row = p.m > p.n ? from : 0, column = p.m > p.n ? 0 : from,
+                rows = p.m > p.n ? some : p.m, columns = p.m > p.n ? p.n : some;
         if (!some)
             continue;
         if (r->array[0].type == 'd')

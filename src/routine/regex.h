@@ -1,17 +1,23 @@
 /* regex: does a regular expression match a string, all of it?
  *
- * The expression comes as a program, five numbers an instruction, which import compiles. All ways through it are followed
- * at once, one character after the other, so the time is at most the product of both lengths (Thompson, 1968).
+ * The expression comes as a program, five numbers an instruction, which import compiles. All ways
+ * through it are followed at once, one character after the other, so the time is at most the
+ * product of both lengths (Thompson, 1968).
  *
  *     0            match
  *     1 a b        both a and b
- *     2 a _ k n    a, if the character is in one of n ranges that stand from number k on, below 0: in none of them
- *     3 a b        a, if one of the bits of b holds here: 1 the string begins, 2 it ends, 4 a word does, 8 no word does
+ *     2 a _ k n    a, if the character is in one of n ranges that stand from number k on, below 0:
+ *       in none of them
+ *     3 a b        a, if one of the bits of b holds here: 1 the string begins, 2 it ends, 4 a word
+ *       does, 8 no word does
  */
-typedef struct { int64_t *list, n; } TnStates;
+typedef struct {
+    int64_t *list, n;
+} TnStates;
 
 TN_ROUTINE void
-tn_follow(const int64_t *program, TnStates *to, int64_t *mark, int64_t now, int64_t *stack, int64_t at, int64_t holds)
+tn_follow(const int64_t *program, TnStates *to, int64_t *mark, int64_t now, int64_t *stack,
+          int64_t at, int64_t holds)
 {
     int64_t depth = 0;
 
@@ -78,7 +84,7 @@ tn_regex_match(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
     int length;
 
     for (int64_t i = begin; i < end; i++) {
-        TnStates now = {room, 0}, next = {room + count, 0};
+        TnStates now = { room, 0 }, next = { room + count, 0 };
         int64_t *mark = room + 2 * count, *stack = room + 3 * count, step = 1;
         int found = 0;
         memset(mark, 0, (size_t)count * sizeof *mark);
@@ -103,13 +109,14 @@ tn_regex_match(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
     }
 }
 
-/* The longest match that begins at s, behind the character `before` (0: none); -1: there is none. */
+/* The longest match that begins at s, behind the character `before` (0: none); -1: there is
+ * none. */
 TN_ROUTINE int64_t
 tn_longest(const int64_t *data, int64_t *room, int32_t before, const char *s)
 {
     const int64_t count = data[0], *program = data + 1;
     const char *begin = s;
-    TnStates now = {room, 0}, next = {room + count, 0};
+    TnStates now = { room, 0 }, next = { room + count, 0 };
     int64_t *mark = room + 2 * count, *stack = room + 3 * count, step = 1, longest = -1;
     int length;
 
@@ -136,9 +143,13 @@ tn_longest(const int64_t *data, int64_t *room, int32_t before, const char *s)
     }
 }
 
-/* The tokens of a string: what the expression matches, leftmost and longest, or what lies between (`between`); those of
- * fewer characters than `least` are left out. */
-typedef struct { const char *s; int32_t before; int done; } TnTokens;
+/* The tokens of a string: what the expression matches, leftmost and longest, or what lies between
+ * (`between`); those of fewer characters than `least` are left out. */
+typedef struct {
+    const char *s;
+    int32_t before;
+    int done;
+} TnTokens;
 
 TN_ROUTINE const char *
 tn_token(const TnRoutine *r, int64_t *room, TnTokens *t, int64_t *bytes)
@@ -173,7 +184,12 @@ tn_token(const TnRoutine *r, int64_t *room, TnTokens *t, int64_t *bytes)
     return 0;
 }
 
-TN_ROUTINE int64_t tn_tokens_plan(const TnRoutine *r, int64_t *scratch) { *scratch = tn_regex_room(r); return tn_count(&r->array[0]); }
+TN_ROUTINE int64_t
+tn_tokens_plan(const TnRoutine *r, int64_t *scratch)
+{
+    *scratch = tn_regex_room(r);
+    return tn_count(&r->array[0]);
+}
 TN_ROUTINE void
 tn_tokens(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
 {
@@ -181,7 +197,7 @@ tn_tokens(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
     int64_t bytes;
 
     for (int64_t i = begin; i < end; i++) {
-        TnTokens t = {tn_string(&r->array[0], i), 0, 0};
+        TnTokens t = { tn_string(&r->array[0], i), 0, 0 };
         int64_t n = 0;
         while (tn_token(r, (int64_t *)scratch, &t, &bytes))
             n++;
@@ -189,8 +205,14 @@ tn_tokens(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
     }
 }
 
-/* Inputs x, program, what stands behind the last token, how many there are at most; marks stand around them. */
-TN_ROUTINE int64_t tn_tokenize_plan(const TnRoutine *r, int64_t *scratch) { *scratch = tn_regex_room(r); return tn_count(&r->array[4]) > 0; }
+/* Inputs x, program, what stands behind the last token, how many there are at most; marks stand
+ * around them. */
+TN_ROUTINE int64_t
+tn_tokenize_plan(const TnRoutine *r, int64_t *scratch)
+{
+    *scratch = tn_regex_room(r);
+    return tn_count(&r->array[4]) > 0;
+}
 TN_ROUTINE void
 tn_tokenize(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
 {
@@ -201,11 +223,11 @@ tn_tokenize(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
 
     (void)begin, (void)end;
     for (int64_t i = 0; i < n; i++, out += width) {
-        TnTokens t = {tn_string(&r->array[0], i), 0, 0};
+        TnTokens t = { tn_string(&r->array[0], i), 0, 0 };
         int64_t k = 0, bytes;
         if (marks && width)
             out[k++] = "\x02";
-        for (const char *s; k < width && (s = tn_token(r, (int64_t *)scratch, &t, &bytes)); ) {
+        for (const char *s; k < width && (s = tn_token(r, (int64_t *)scratch, &t, &bytes));) {
             char *to = r->text(r->user, bytes + 1);
             if (!to) {
                 tn_no_memory(r, bytes + 1);

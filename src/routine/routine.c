@@ -15,7 +15,7 @@
 #include "routine/tf_idf.h"
 #include "routine/tree.h"
 
-#include "routine/regex.h"           /* it reads characters as text.h does */
+#include "routine/regex.h" /* it reads characters as text.h does */
 #include "routine/top_k.h"
 #include "routine/unique.h"
 #include "routine/window.h"
@@ -36,7 +36,8 @@ _Static_assert((int)FILE_COUNT <= (int)ROUTINE_FILES, "ROUTINE_FILES");
 #undef FILE_ROW
 #define FILE_ROW(name)
 #undef ROUTINE
-#define ROUTINE(op, file) { #op, tn_##op, tn_##op##_plan, UINT64_C(1) << FILE_##file | needed_by(FILE_##file) },
+#define ROUTINE(op, file)                                                                          \
+    { #op, tn_##op, tn_##op##_plan, UINT64_C(1) << FILE_##file | needed_by(FILE_##file) },
 static const Routine table[] = {
 #include "routine/routines.def"
 };
@@ -66,33 +67,34 @@ routine_source(uint32_t file)
 #include "routine_random_text.h"
         , image[] =
 #include "routine_image_text.h"
-        , bits[] =
+              , bits[] =
 #include "routine_bits_text.h"
-        , matrix[] =
+                    , matrix[] =
 #include "routine_matrix_text.h"
-        , window[] =
+                          , window[] =
 #include "routine_window_text.h"
-        , lookup[] =
+                                , lookup[] =
 #include "routine_lookup_text.h"
-        , nms[] =
+                                      , nms[] =
 #include "routine_nms_text.h"
-        , pairwise[] =
+                                            , pairwise[] =
 #include "routine_pairwise_text.h"
-        , product[] =
+                                                  , product[] =
 #include "routine_product_text.h"
-        , regex[] =
+                                                        , regex[] =
 #include "routine_regex_text.h"
-        , text[] =
+                                                              , text[] =
 #include "routine_text_text.h"
-        , digits[] =
+                                                                    , digits[] =
 #include "routine_digits_text.h"
-        , tf_idf[] =
+                                                                          , tf_idf[] =
 #include "routine_tf_idf_text.h"
-        , tree[] =
+                                                                                , tree[] =
 #include "routine_tree_text.h"
-        , top_k[] =
+                                                                                      , top_k[] =
 #include "routine_top_k_text.h"
-        , unique[] =
+                                                                                            ,
+                      unique[] =
 #include "routine_unique_text.h"
         ;
     static const char *const source[] = {
@@ -117,7 +119,8 @@ routine_type(DType t)
     case DT_I16: return 'h';
     case DT_I32: return 'i';
     case DT_I64: return 'l';
-    case DT_U8: case DT_BOOL: return 'B';
+    case DT_U8:
+    case DT_BOOL: return 'B';
     case DT_U16: return 'H';
     case DT_U32: return 'I';
     case DT_U64: return 'L';

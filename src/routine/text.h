@@ -1,4 +1,5 @@
-/* text: strings compared, joined, cut, in lower and upper case. They are UTF-8; what is not passes through as bytes. */
+/* text: strings compared, joined, cut, in lower and upper case. They are UTF-8; what is not passes
+ * through as bytes. */
 
 /* Where an input that is broadcast has what belongs to element `at` of `out`. */
 TN_ROUTINE int64_t
@@ -26,7 +27,7 @@ tn_decode(const char *text, int *n)
     int32_t c = more ? s[0] & (0x3f >> more) : s[0];
 
     for (int i = 1; i <= more; i++) {
-        if ((s[i] & 0xc0) != 0x80) {                 /* no UTF-8: the byte itself */
+        if ((s[i] & 0xc0) != 0x80) { /* no UTF-8: the byte itself */
             *n = 1;
             return s[0];
         }
@@ -47,25 +48,31 @@ tn_encode(int32_t c, char *to)
         return 2;
     }
     if (c < 0x10000) {
-        to[0] = (char)(0xe0 | c >> 12), to[1] = (char)(0x80 | (c >> 6 & 0x3f)), to[2] = (char)(0x80 | (c & 0x3f));
+        to[0] = (char)(0xe0 | c >> 12), to[1] = (char)(0x80 | (c >> 6 & 0x3f)),
+        to[2] = (char)(0x80 | (c & 0x3f));
         return 3;
     }
-    to[0] = (char)(0xf0 | c >> 18), to[1] = (char)(0x80 | (c >> 12 & 0x3f)), to[2] = (char)(0x80 | (c >> 6 & 0x3f)), to[3] = (char)(0x80 | (c & 0x3f));
+    to[0] = (char)(0xf0 | c >> 18), to[1] = (char)(0x80 | (c >> 12 & 0x3f)),
+    to[2] = (char)(0x80 | (c >> 6 & 0x3f)), to[3] = (char)(0x80 | (c & 0x3f));
     return 4;
 }
 /* Latin, Greek and Cyrillic letters in the other case: from what is in a range, `by` on. */
 TN_ROUTINE int32_t
 tn_letter(int32_t c, int upper)
 {
-    static const struct { int32_t first, last, by; } range[] = {
-        {'A', 'Z', 32}, {0xc0, 0xd6, 32}, {0xd8, 0xde, 32}, {0x391, 0x3a1, 32}, {0x3a3, 0x3ab, 32}, {0x410, 0x42f, 32}, {0x400, 0x40f, 80},
+    static const struct {
+        int32_t first, last, by;
+    } range[] = {
+        { 'A', 'Z', 32 },     { 0xc0, 0xd6, 32 },   { 0xd8, 0xde, 32 },   { 0x391, 0x3a1, 32 },
+        { 0x3a3, 0x3ab, 32 }, { 0x410, 0x42f, 32 }, { 0x400, 0x40f, 80 },
     };
     for (unsigned i = 0; i < sizeof range / sizeof *range; i++) {
         int32_t by = range[i].by, at = upper ? c - by : c;
         if (at >= range[i].first && at <= range[i].last)
             return upper ? at : c + by;
     }
-    if ((c >= 0x100 && c <= 0x137) || (c >= 0x14a && c <= 0x177) || (c >= 0x460 && c <= 0x481) || (c >= 0x48a && c <= 0x4bf))
+    if ((c >= 0x100 && c <= 0x137) || (c >= 0x14a && c <= 0x177) || (c >= 0x460 && c <= 0x481) ||
+        (c >= 0x48a && c <= 0x4bf))
         return upper ? c & ~1 : c | 1;
     return c;
 }
@@ -90,7 +97,12 @@ tn_in_case(const TnRoutine *r, const char *s, int upper)
     return to;
 }
 
-TN_ROUTINE int64_t tn_string_equal_plan(const TnRoutine *r, int64_t *scratch) { *scratch = 0; return tn_count(&r->array[2]); }
+TN_ROUTINE int64_t
+tn_string_equal_plan(const TnRoutine *r, int64_t *scratch)
+{
+    *scratch = 0;
+    return tn_count(&r->array[2]);
+}
 TN_ROUTINE void
 tn_string_equal(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
 {
@@ -99,10 +111,16 @@ tn_string_equal(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
 
     (void)scratch;
     for (int64_t i = begin; i < end; i++)
-        ((uint8_t *)out->at)[i] = !strcmp(tn_string(x, tn_text_at(x, out, i)), tn_string(y, tn_text_at(y, out, i)));
+        ((uint8_t *)out->at)[i] =
+            !strcmp(tn_string(x, tn_text_at(x, out, i)), tn_string(y, tn_text_at(y, out, i)));
 }
 
-TN_ROUTINE int64_t tn_string_concat_plan(const TnRoutine *r, int64_t *scratch) { *scratch = 0; return tn_count(&r->array[2]) > 0; }
+TN_ROUTINE int64_t
+tn_string_concat_plan(const TnRoutine *r, int64_t *scratch)
+{
+    *scratch = 0;
+    return tn_count(&r->array[2]) > 0;
+}
 TN_ROUTINE void
 tn_string_concat(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
 {
@@ -112,7 +130,8 @@ tn_string_concat(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
 
     (void)begin, (void)end, (void)scratch;
     for (int64_t i = 0; i < n; i++) {
-        const char *a = tn_string(x, tn_text_at(x, out, i)), *b = tn_string(y, tn_text_at(y, out, i));
+        const char *a = tn_string(x, tn_text_at(x, out, i)),
+                   *b = tn_string(y, tn_text_at(y, out, i));
         size_t na = strlen(a), nb = strlen(b);
         char *to = r->text(r->user, (int64_t)(na + nb) + 1);
         if (!to) {
@@ -125,10 +144,19 @@ tn_string_concat(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
     }
 }
 
-/* The next piece of *s, its length in *n; 0 where there is none. As Python's str.split: with white space, runs of it
- * separate and none stands at the ends; with a delimiter, pieces may be empty. `left` cuts are allowed (below 0: any). */
-typedef struct { const char *rest, *by; int64_t left; int done; } TnCut;
-TN_ROUTINE int tn_is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+/* The next piece of *s, its length in *n; 0 where there is none. As Python's str.split: with white
+ * space, runs of it separate and none stands at the ends; with a delimiter, pieces may be empty.
+ * `left` cuts are allowed (below 0: any). */
+typedef struct {
+    const char *rest, *by;
+    int64_t left;
+    int done;
+} TnCut;
+TN_ROUTINE int
+tn_is_space(char c)
+{
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
 TN_ROUTINE const char *
 tn_piece(TnCut *cut, size_t *n)
 {
@@ -141,7 +169,7 @@ tn_piece(TnCut *cut, size_t *n)
             s++;
         if (!*s)
             return 0;
-        for (end = s; *end && !(tn_is_space(*end) && cut->left); )
+        for (end = s; *end && !(tn_is_space(*end) && cut->left);)
             end++;
         cut->rest = end;
     } else {
@@ -157,10 +185,16 @@ tn_piece(TnCut *cut, size_t *n)
 TN_ROUTINE TnCut
 tn_cut(const TnRoutine *r, int64_t i)
 {
-    return (TnCut){tn_string(&r->array[0], i), tn_string(&r->array[1], 0), (int64_t)r->attr[0], 0};
+    return (TnCut){ tn_string(&r->array[0], i), tn_string(&r->array[1], 0), (int64_t)r->attr[0],
+                    0 };
 }
 
-TN_ROUTINE int64_t tn_string_pieces_plan(const TnRoutine *r, int64_t *scratch) { *scratch = 0; return tn_count(&r->array[0]); }
+TN_ROUTINE int64_t
+tn_string_pieces_plan(const TnRoutine *r, int64_t *scratch)
+{
+    *scratch = 0;
+    return tn_count(&r->array[0]);
+}
 TN_ROUTINE void
 tn_string_pieces(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
 {
@@ -177,7 +211,12 @@ tn_string_pieces(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
     }
 }
 
-TN_ROUTINE int64_t tn_string_split_plan(const TnRoutine *r, int64_t *scratch) { *scratch = 0; return tn_count(&r->array[3]) > 0; }
+TN_ROUTINE int64_t
+tn_string_split_plan(const TnRoutine *r, int64_t *scratch)
+{
+    *scratch = 0;
+    return tn_count(&r->array[3]) > 0;
+}
 TN_ROUTINE void
 tn_string_split(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
 {
@@ -203,7 +242,13 @@ tn_string_split(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
     }
 }
 
-TN_ROUTINE int64_t tn_string_normalize_plan(const TnRoutine *r, int64_t *scratch) { (void)r; *scratch = 0; return 1; }
+TN_ROUTINE int64_t
+tn_string_normalize_plan(const TnRoutine *r, int64_t *scratch)
+{
+    (void)r;
+    *scratch = 0;
+    return 1;
+}
 TN_ROUTINE void
 tn_string_normalize(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
 {

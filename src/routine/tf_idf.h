@@ -1,7 +1,8 @@
 /* tf_idf: how often runs of words (n-grams), words between them left out perhaps, are in each row.
  *
- * Runs of one length stand in order, so that each is found by halving: grams[g, 4] holds length, place of the first word
- * in the pool, column of the result, and the number of runs of this length that are in order from here on.
+ * Runs of one length stand in order, so that each is found by halving: grams[g, 4] holds length,
+ * place of the first word in the pool, column of the result, and the number of runs of this length
+ * that are in order from here on.
  */
 TN_ROUTINE int64_t
 tn_tf_idf_plan(const TnRoutine *r, int64_t *scratch)
@@ -47,7 +48,8 @@ tn_tf_idf(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
                         else
                             high = mid;
                     }
-                    if (low < first + grams[4 * first + 3] && !tn_compare_gram(r, row * words + at, step, grams + 4 * low))
+                    if (low < first + grams[4 * first + 3] &&
+                        !tn_compare_gram(r, row * words + at, step, grams + 4 * low))
                         y[grams[4 * low + 2]]++;
                 }
             }

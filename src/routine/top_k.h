@@ -1,10 +1,14 @@
 /* top_k: the k best along an axis, best first, equal ones in the order of their places.
  *
- * The k best so far of a row are a heap whose root is the worst of them. What is no better is passed over, which is one
- * comparison an element; a better one takes the root's place, which happens k (1 + ln(n / k)) times where the order is
- * random and costs log k. What is left in the heap is sorted.
+ * The k best so far of a row are a heap whose root is the worst of them. What is no better is
+ * passed over, which is one comparison an element; a better one takes the root's place, which
+ * happens k (1 + ln(n / k)) times where the order is random and costs log k. What is left in the
+ * heap is sorted.
  */
-typedef struct { uint64_t key; int64_t at; } TnRanked;
+typedef struct {
+    uint64_t key;
+    int64_t at;
+} TnRanked;
 
 TN_ROUTINE int
 tn_is_worse(TnRanked x, TnRanked y)
@@ -38,13 +42,16 @@ tn_sort_heap(TnRanked *v, int64_t n)
     }
 }
 
-typedef struct { int64_t axis, n, k, outer, inner; } TnTopK;
+typedef struct {
+    int64_t axis, n, k, outer, inner;
+} TnTopK;
 TN_ROUTINE TnTopK
 tn_top_k_sizes(const TnRoutine *r)
 {
     const TnArray *x = &r->array[0], *y = r->array[2].type ? &r->array[2] : &r->array[3];
     int64_t axis = (int64_t)r->attr[0] + (r->attr[0] < 0 ? x->rank : 0);
-    TnTopK s = {axis, x->dim[axis], y->dim[axis], tn_product(x->dim, 0, axis), tn_product(x->dim, axis + 1, x->rank)};
+    TnTopK s = { axis, x->dim[axis], y->dim[axis], tn_product(x->dim, 0, axis),
+                 tn_product(x->dim, axis + 1, x->rank) };
 
     return s;
 }
@@ -66,23 +73,25 @@ tn_top_k(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
     TnTopK s = tn_top_k_sizes(r);
     TnRanked *list = (TnRanked *)scratch;
     int64_t bytes = tn_size_of(x->type), *place = (int64_t *)r->array[3].at;
-    uint64_t turn = r->attr[1] != 0 ? 0 : ~UINT64_C(0);      /* the smallest are the largest of the others */
+    /* the smallest are the largest of the others */
+    uint64_t turn = r->attr[1] != 0 ? 0 : ~UINT64_C(0);
     int32_t type = x->type;
 
     for (int64_t row = begin; row < end; row++) {
-        int64_t first = row / s.inner * s.n * s.inner + row % s.inner, to = row / s.inner * s.k * s.inner + row % s.inner;
-#define TN_COLLECT(TYPE)                                                     \
-        for (int64_t i = 0; i < s.k; i++)                                    \
-            list[i] = (TnRanked){tn_key(TYPE, x->at, first + i * s.inner) ^ turn, i}; \
-        for (int64_t i = s.k / 2; i-- > 0; )                                 \
-            tn_sift(list, s.k, i);                                           \
-        for (int64_t i = s.k; i < s.n; i++) {                                \
-            uint64_t key = tn_key(TYPE, x->at, first + i * s.inner) ^ turn;  \
-            if (key <= list[0].key)                                          \
-                continue;                                                    \
-            list[0] = (TnRanked){key, i};                                    \
-            tn_sift(list, s.k, 0);                                           \
-        }
+        int64_t first = row / s.inner * s.n * s.inner + row % s.inner,
+                to = row / s.inner * s.k * s.inner + row % s.inner;
+#define TN_COLLECT(TYPE)                                                                           \
+    for (int64_t i = 0; i < s.k; i++)                                                              \
+        list[i] = (TnRanked){ tn_key(TYPE, x->at, first + i * s.inner) ^ turn, i };                \
+    for (int64_t i = s.k / 2; i-- > 0;)                                                            \
+        tn_sift(list, s.k, i);                                                                     \
+    for (int64_t i = s.k; i < s.n; i++) {                                                          \
+        uint64_t key = tn_key(TYPE, x->at, first + i * s.inner) ^ turn;                            \
+        if (key <= list[0].key)                                                                    \
+            continue;                                                                              \
+        list[0] = (TnRanked){ key, i };                                                            \
+        tn_sift(list, s.k, 0);                                                                     \
+    }
         if (type == 'f') {
             TN_COLLECT('f')
         } else {
@@ -92,7 +101,8 @@ tn_top_k(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
         tn_sort_heap(list, s.k);
         for (int64_t i = 0; i < s.k; i++) {
             if (r->array[2].at)
-                memcpy((char *)r->array[2].at + (to + i * s.inner) * bytes, (const char *)x->at + (first + list[i].at * s.inner) * bytes, (size_t)bytes);
+                memcpy((char *)r->array[2].at + (to + i * s.inner) * bytes,
+                       (const char *)x->at + (first + list[i].at * s.inner) * bytes, (size_t)bytes);
             if (place)
                 place[to + i * s.inner] = list[i].at;
         }

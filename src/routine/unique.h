@@ -1,5 +1,6 @@
-/* unique: the rows of a table that differ. Results: where each stands first, which of them each row is, how often each
- * one is there, and how many they are. In the order of their contents, or of their first places.
+/* unique: the rows of a table that differ. Results: where each stands first, which of them each row
+ * is, how often each one is there, and how many they are. In the order of their contents, or of
+ * their first places.
  */
 TN_ROUTINE int
 tn_row_before(const void *user, int64_t x, int64_t y)
@@ -31,13 +32,16 @@ tn_unique(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
 {
     const TnRoutine *r = (const TnRoutine *)args;
     const TnArray *x = &r->array[0];
-    int64_t n = x->dim[0], *order = (int64_t *)scratch, *room = order + n, *first = room + n, *times = first + n, groups = 0;
-    int64_t *out_first = (int64_t *)r->array[1].at, *out_which = (int64_t *)r->array[2].at, *out_times = (int64_t *)r->array[3].at;
+    int64_t n = x->dim[0], *order = (int64_t *)scratch, *room = order + n, *first = room + n,
+            *times = first + n, groups = 0;
+    int64_t *out_first = (int64_t *)r->array[1].at, *out_which = (int64_t *)r->array[2].at,
+            *out_times = (int64_t *)r->array[3].at;
 
     (void)begin, (void)end;
     for (int64_t i = 0; i < n; i++)
         order[i] = i;
-    tn_sort(order, room, n, tn_row_before, x);       /* it keeps equal rows in order: the first stands first */
+    /* it keeps equal rows in order: the first stands first */
+    tn_sort(order, room, n, tn_row_before, x);
     for (int64_t i = 0; i < n; i++) {
         if (!i || tn_row_before(x, order[i - 1], order[i])) {
             first[groups] = order[i];

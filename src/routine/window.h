@@ -1,6 +1,12 @@
-/* window: where the largest element of each window of a pooling lies, flat in its image; the first, of equal ones.
- * Numbers of the window, for each axis: its size, stride, dilation, and what is padded before. */
-TN_ROUTINE int64_t tn_max_pool_place_plan(const TnRoutine *r, int64_t *scratch) { *scratch = 0; return tn_product(r->array[1].dim, 0, 2); }
+/* window: where the largest element of each window of a pooling lies, flat in its image; the first,
+ * of equal ones. Numbers of the window, for each axis: its size, stride, dilation, and what is
+ * padded before. */
+TN_ROUTINE int64_t
+tn_max_pool_place_plan(const TnRoutine *r, int64_t *scratch)
+{
+    *scratch = 0;
+    return tn_product(r->array[1].dim, 0, 2);
+}
 TN_ROUTINE void
 tn_max_pool_place(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
 {
@@ -20,8 +26,9 @@ tn_max_pool_place(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
             for (int64_t p = 0; p < points; p++) {
                 int64_t rest = p, at = o, flat = 0, turned = 0, stride = 1, turned_stride = 1;
                 int inside = 1;
-                for (int32_t d = n; d-- > 0; ) {
-                    int64_t i = at % y->dim[2 + d] * w[4 * d + 1] + rest % w[4 * d] * w[4 * d + 2] - w[4 * d + 3];
+                for (int32_t d = n; d-- > 0;) {
+                    int64_t i = at % y->dim[2 + d] * w[4 * d + 1] + rest % w[4 * d] * w[4 * d + 2] -
+                                w[4 * d + 3];
                     inside &= i >= 0 && i < x->dim[2 + d];
                     flat += i * stride;
                     stride *= x->dim[2 + d];

@@ -2,8 +2,9 @@
  *
  *     to[…, b, …, r, …] = from[…, of[b], …, rows[b, r], …]        of and rows of -1 are zeros
  *
- * Whatever the order of the two dimensions, what lies behind the later one moves as one piece. Pieces are written front to end; where none
- * comes from before its new place, none is overwritten that is still wanted, and the block may be arranged where it lies.
+ * Whatever the order of the two dimensions, what lies behind the later one moves as one piece.
+ * Pieces are written front to end; where none comes from before its new place, none is overwritten
+ * that is still wanted, and the block may be arranged where it lies.
  */
 #include <string.h>
 
@@ -12,9 +13,9 @@
 typedef struct {
     const Arranged *x;
     const Arrangement *a;
-    int64_t to[TN_MAX_RANK];         /* dims afterwards */
-    uint32_t outer;                  /* dimensions that a piece is a point of */
-    int64_t piece;                   /* bytes */
+    int64_t to[TN_MAX_RANK]; /* dims afterwards */
+    uint32_t outer;          /* dimensions that a piece is a point of */
+    int64_t piece;           /* bytes */
     int64_t pieces;
 } Walk;
 
@@ -25,7 +26,9 @@ walk_of(const Arranged *x, const Arrangement *a)
 
     w.outer = (uint32_t)(x->sequence > x->row ? x->sequence : x->row) + 1;
     for (uint32_t e = 0; e < x->rank; e++) {
-        w.to[e] = (int32_t)e == x->sequence ? a->sequences : (int32_t)e == x->row ? a->length : x->dims[e];
+        w.to[e] = (int32_t)e == x->sequence ? a->sequences
+                  : (int32_t)e == x->row    ? a->length
+                                            : x->dims[e];
         w.pieces *= e < w.outer ? w.to[e] : 1;
         w.piece *= e < w.outer ? 1 : x->dims[e];
     }

@@ -1,15 +1,17 @@
 /* artefact: open a compiled model by mapping.
  *
- * What the file is, is read from its head (head.c) before any of its code runs. Code and weights are
- * loaded by the system's loader, which maps them and reads neither: opening costs the same for every
- * size of model, and processes share the pages.
+ * What the file is, is read from its head (head.c) before any of its code runs. Code and weights
+ * are loaded by the system's loader, which maps them and reads neither: opening costs the same for
+ * every size of model, and processes share the pages.
  *
- * The loader knows libraries by name: asked for a path that is already loaded it gives the old library
- * back, even when another file has taken the name since (a model compiled again, loaded again). So it
- * is given a name made from the file's identity: the path with some of its last slashes written `/./`.
+ * The loader knows libraries by name: asked for a path that is already loaded it gives the old
+ * library back, even when another file has taken the name since (a model compiled again, loaded
+ * again). So it is given a name made from the file's identity: the path with some of its last
+ * slashes written `/./`.
  *
- * Weights are asked for in huge pages: where the file's system has such in its cache, a model that reads all of them
- * at each step looks far fewer pages up, and who comes to them first waits for a fault in 2 MB instead of in 64 KB.
+ * Weights are asked for in huge pages: where the file's system has such in its cache, a model that
+ * reads all of them at each step looks far fewer pages up, and who comes to them first waits for a
+ * fault in 2 MB instead of in 64 KB.
  */
 #include "run/run.h"
 
@@ -26,7 +28,10 @@
 
 #include "run/internal.h"
 
-typedef struct { Diags *diags; Loc loc; } Report;
+typedef struct {
+    Diags *diags;
+    Loc loc;
+} Report;
 
 static int
 open_file(const Report *r, struct stat *st)
@@ -38,7 +43,8 @@ open_file(const Report *r, struct stat *st)
     }
     if (fstat(fd, st) == 0 && S_ISREG(st->st_mode))
         return fd;
-    diag_error(r->diags, DIAG_USAGE, r->loc, "cannot read: it is %s; give the file that `tenon compile` wrote",
+    diag_error(r->diags, DIAG_USAGE, r->loc,
+               "cannot read: it is %s; give the file that `tenon compile` wrote",
                S_ISDIR(st->st_mode) ? "a folder" : "not a regular file");
     close(fd);
     return -1;
@@ -73,7 +79,9 @@ loaded_at(const Artefact *f, uint64_t address)
 {
     struct link_map *map = NULL;
 
-    return dlinfo(f->library, RTLD_DI_LINKMAP, &map) || !map ? NULL : (char *)(uintptr_t)map->l_addr + address;
+    return dlinfo(f->library, RTLD_DI_LINKMAP, &map) || !map
+               ? NULL
+               : (char *)(uintptr_t)map->l_addr + address;
 }
 
 /* The manifest as version 3 began: every later one is at least as long. */
@@ -84,21 +92,30 @@ load_code(Arena *a, const Report *r, const ArtefactHead *head, Artefact *f, cons
 {
     f->library = dlopen(loader_name(a, r->loc.file, st), RTLD_NOW | RTLD_LOCAL);
     if (!f->library)
-        return diag_error(r->diags, DIAG_MODEL, r->loc, "the system's loader refused the file: %s", dlerror());
+        return diag_error(r->diags, DIAG_MODEL, r->loc, "the system's loader refused the file: %s",
+                          dlerror());
     const TnManifest *(*manifest)(void);
     *(void **)&manifest = dlsym(f->library, "tenon_manifest");
     const TnManifest *m = manifest ? manifest() : NULL;
     if (!m)
-        return diag_error(r->diags, DIAG_MODEL, r->loc, "the library has no tenon_manifest: it is not a compiled model; make one with `tenon compile`");
-    if (m->abi != head->abi || m->size < MANIFEST_LEAST || m->weights_bytes != head->weights_bytes || m->weights_hash != head->weights_hash)
         return diag_error(r->diags, DIAG_MODEL, r->loc,
-                          "code and weights do not belong together: the code (ABI version %u, manifest of %u bytes) expects %llu bytes of weights, "
-                          "hash %016llx; the file holds %llu, hash %016llx: it was changed; compile the model again",
-                          m->abi, m->size, (unsigned long long)m->weights_bytes, (unsigned long long)m->weights_hash,
-                          (unsigned long long)head->weights_bytes, (unsigned long long)head->weights_hash);
+                          "the library has no tenon_manifest: it is not a compiled model; make one "
+                          "with `tenon compile`");
+    if (m->abi != head->abi || m->size < MANIFEST_LEAST ||
+        m->weights_bytes != head->weights_bytes || m->weights_hash != head->weights_hash)
+        return diag_error(r->diags, DIAG_MODEL, r->loc,
+                          "code and weights do not belong together: the code (ABI version %u, "
+                          "manifest of %u bytes) expects %llu bytes of weights, "
+                          "hash %016llx; the file holds %llu, hash %016llx: it was changed; "
+                          "compile the model again",
+                          m->abi, m->size, (unsigned long long)m->weights_bytes,
+                          (unsigned long long)m->weights_hash,
+                          (unsigned long long)head->weights_bytes,
+                          (unsigned long long)head->weights_hash);
     if (!m->cpu_ok())
         return diag_error(r->diags, DIAG_UNSUPPORTED, r->loc,
-                          "the model was compiled for %s, which this processor is not; compile it with --target=native here, or for an older target",
+                          "the model was compiled for %s, which this processor is not; compile it "
+                          "with --target=native here, or for an older target",
                           m->target);
     f->manifest = m;
     return true;
@@ -109,24 +126,29 @@ static bool
 check_manifest(const Report *r, const TnManifest *m)
 {
     int64_t ranks = 0;
-    bool ok = m->ninput >= 0 && m->noutput >= 0 && m->nsymbol >= 0 && m->nconstraint >= 0 && m->nkernel >= 0;
+    bool ok = m->ninput >= 0 && m->noutput >= 0 && m->nsymbol >= 0 && m->nconstraint >= 0 &&
+              m->nkernel >= 0;
     for (int32_t i = 0; ok && i < m->ninput; i++)
-        ok = m->inputs[i].rank >= 0 && m->inputs[i].rank <= TN_MAX_RANK
-             && dtype_from_name(m->inputs[i].dtype, strlen(m->inputs[i].dtype)) != DT_NONE;
+        ok = m->inputs[i].rank >= 0 && m->inputs[i].rank <= TN_MAX_RANK &&
+             dtype_from_name(m->inputs[i].dtype, strlen(m->inputs[i].dtype)) != DT_NONE;
     for (int32_t i = 0; ok && i < m->noutput; i++) {
-        ok = m->outputs[i].rank >= 0 && m->outputs[i].rank <= TN_MAX_RANK
-             && dtype_from_name(m->outputs[i].dtype, strlen(m->outputs[i].dtype)) != DT_NONE;
+        ok = m->outputs[i].rank >= 0 && m->outputs[i].rank <= TN_MAX_RANK &&
+             dtype_from_name(m->outputs[i].dtype, strlen(m->outputs[i].dtype)) != DT_NONE;
         ranks += m->outputs[i].rank;
     }
     int32_t nstate;
     const TnStateInfo *s = manifest_states(m, &nstate);
     ok = ok && nstate >= 0 && nstate <= m->ninput && nstate <= m->noutput;
     for (int32_t i = 0; ok && i < nstate; i++)
-        ok = s[i].input >= 0 && s[i].input < m->ninput && s[i].output >= 0 && s[i].output < m->noutput
-             && m->inputs[s[i].input].rank == m->outputs[s[i].output].rank && s[i].dim >= -1 && s[i].dim < m->inputs[s[i].input].rank
-             && !strcmp(m->inputs[s[i].input].dtype, m->outputs[s[i].output].dtype) && (!s[i].in_place || s[i].dim == 0);
-    return (ok && ranks == m->output_rank_total)
-        || diag_error(r->diags, DIAG_INTERNAL, r->loc, "the manifest contradicts itself; please report it, with the model");
+        ok = s[i].input >= 0 && s[i].input < m->ninput && s[i].output >= 0 &&
+             s[i].output < m->noutput &&
+             m->inputs[s[i].input].rank == m->outputs[s[i].output].rank && s[i].dim >= -1 &&
+             s[i].dim < m->inputs[s[i].input].rank &&
+             !strcmp(m->inputs[s[i].input].dtype, m->outputs[s[i].output].dtype) &&
+             (!s[i].in_place || s[i].dim == 0);
+    return (ok && ranks == m->output_rank_total) ||
+           diag_error(r->diags, DIAG_INTERNAL, r->loc,
+                      "the manifest contradicts itself; please report it, with the model");
 }
 
 /* ---- */
@@ -137,7 +159,7 @@ artefact_open(Arena *a, Diags *d, const char *path)
     Report r = { d, { .file = path } };
     ArtefactHead head;
     uint64_t address = 0;
-    struct stat st = {0};
+    struct stat st = { 0 };
     Artefact *f = NEW(a, Artefact);
     f->path = arena_str(a, path);
     arena_closer(a, unload, f);
@@ -145,9 +167,8 @@ artefact_open(Arena *a, Diags *d, const char *path)
     int fd = open_file(&r, &st);
     if (fd < 0)
         return NULL;
-    bool ok = head_read(d, r.loc, fd, (uint64_t)st.st_size, &head, &address)
-        && load_code(a, &r, &head, f, &st)
-        && check_manifest(&r, f->manifest);
+    bool ok = head_read(d, r.loc, fd, (uint64_t)st.st_size, &head, &address) &&
+              load_code(a, &r, &head, f, &st) && check_manifest(&r, f->manifest);
     close(fd);
     if (ok)
         huge_pages(loaded_at(f, address), head.size + head.weights_bytes);

@@ -1,9 +1,9 @@
 /* memory: blocks that a run takes as it goes, for tensors that only data size.
  *
- * A block that is put back stays, to be given out again: sizes are rounded up to four classes for each
- * doubling, so that a tensor which grows finds blocks that fit, and a model that runs for days asks the
- * system a few times. Everything goes back to the system when the session ends. A run that stops in the
- * middle leaves its blocks; heap_take_back has them all.
+ * A block that is put back stays, to be given out again: sizes are rounded up to four classes for
+ * each doubling, so that a tensor which grows finds blocks that fit, and a model that runs for days
+ * asks the system a few times. Everything goes back to the system when the session ends. A run that
+ * stops in the middle leaves its blocks; heap_take_back has them all.
  */
 #include "run/internal.h"
 
@@ -12,16 +12,18 @@
 enum { CLASSES = 4 * 48 };
 
 typedef struct Block {
-    struct Block *next, *before;     /* among those given out, or (next only) those of its class that are free */
+    /* among those given out, or (next only) those of its class that are free */
+    struct Block *next, *before;
     uint32_t class;
 } Block;
-enum { HEAD = 64 };                  /* in front of a block, which keeps it aligned */
+enum { HEAD = 64 }; /* in front of a block, which keeps it aligned */
 
 struct Heap {
-    Block out;                       /* the list of those given out begins here */
+    Block out; /* the list of those given out begins here */
     Block *free[CLASSES];
-    int64_t bytes;                   /* taken from the system */
-    int64_t most;                    /* the machine's memory: a size from data is no reason to ask for more */
+    int64_t bytes; /* taken from the system */
+    /* the machine's memory: a size from data is no reason to ask for more */
+    int64_t most;
 };
 
 /* 64, 80, 96, 112, 128, 160, …: the class that holds so many bytes, and how many it holds. */
@@ -30,7 +32,7 @@ class_of(int64_t bytes, int64_t *size)
 {
     uint32_t class = 0;
 
-    for (*size = 64; *size < bytes && class + 1 < CLASSES; class++)
+    for (*size = 64; *size < bytes && class + 1 < CLASSES; class ++)
         *size = (int64_t)(64 + 16 * ((class + 1) % 4)) << ((class + 1) / 4);
     return class;
 }

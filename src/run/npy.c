@@ -6,7 +6,8 @@
  * promises is held against the bytes that are there before anything is used.
  *
  * The elements are used where they lie in the mapped file, and copied only if they are not aligned
- * as their type wants (members of an .npz) or lie in Fortran order. Strings ('<U7') become addresses of UTF-8.
+ * as their type wants (members of an .npz) or lie in Fortran order. Strings ('<U7') become
+ * addresses of UTF-8.
  */
 #include <string.h>
 
@@ -18,7 +19,7 @@ typedef struct {
     bool has_descr, has_order, has_shape, fortran;
     uint32_t rank;
     int64_t dims[TN_MAX_RANK];
-    const char *wrong;               /* what was expected, at the first mistake */
+    const char *wrong; /* what was expected, at the first mistake */
 } Header;
 
 /* ---- the header's dict ------------------------------------------------------------------ */
@@ -85,7 +86,7 @@ take_size(Header *h, int64_t *size)
             return wrong(h, "sizes below 2^63");
     if (h->at == first)
         return wrong(h, "a size");
-    if (h->at < h->end && *h->at == 'L')             /* written by Python 2 */
+    if (h->at < h->end && *h->at == 'L') /* written by Python 2 */
         h->at++;
     return true;
 }
@@ -146,7 +147,8 @@ take_header(Header *h)
             break;
         }
     }
-    return (h->has_descr && h->has_order && h->has_shape) || wrong(h, "the keys descr, fortran_order and shape, once each");
+    return (h->has_descr && h->has_order && h->has_shape) ||
+           wrong(h, "the keys descr, fortran_order and shape, once each");
 }
 
 /* ---- reading ---------------------------------------------------------------------------- */
@@ -156,11 +158,18 @@ refuse_dtype(Diags *d, Loc loc, const char *descr)
 {
     const char *little = arena_printf(d->arena, "<%s", *descr ? descr + 1 : "");
     if (*descr == '>' && dtype_from_npy(little) != DT_NONE)
-        return diag_error(d, DIAG_USAGE, loc, "the elements are '%s', big-endian; save x.astype('%s') instead", descr, little);
-    const char *kind = strchr(descr, 'O') ? "Python objects" : strchr(descr, 'S') ? "bytes"
-        : strchr(descr, 'c') ? "complex numbers" : strchr(descr, 'M') || strchr(descr, 'm') ? "dates" : NULL;
-    return diag_error(d, DIAG_UNSUPPORTED, loc, "the elements are '%s'%s%s%s; use float, integer, bool or '<U' (string) arrays",
-                      descr, kind ? " (" : "", kind ? kind : "", kind ? ")" : "");
+        return diag_error(d, DIAG_USAGE, loc,
+                          "the elements are '%s', big-endian; save x.astype('%s') instead", descr,
+                          little);
+    const char *kind = strchr(descr, 'O')                         ? "Python objects"
+                       : strchr(descr, 'S')                       ? "bytes"
+                       : strchr(descr, 'c')                       ? "complex numbers"
+                       : strchr(descr, 'M') || strchr(descr, 'm') ? "dates"
+                                                                  : NULL;
+    return diag_error(
+        d, DIAG_UNSUPPORTED, loc,
+        "the elements are '%s'%s%s%s; use float, integer, bool or '<U' (string) arrays", descr,
+        kind ? " (" : "", kind ? kind : "", kind ? ")" : "");
 }
 
 /* Elements of `size` bytes from Fortran order (first index fastest) to row-major. */
@@ -168,14 +177,14 @@ static void *
 from_fortran(Arena *a, const NpyArray *x, size_t size, size_t bytes, const uint8_t *from)
 {
     uint8_t *to = arena_alloc(a, bytes), *end = to + bytes;
-    int64_t at[TN_MAX_RANK] = {0}, stride[TN_MAX_RANK], offset = 0, step = 1;
+    int64_t at[TN_MAX_RANK] = { 0 }, stride[TN_MAX_RANK], offset = 0, step = 1;
     for (uint32_t k = 0; k < x->rank; k++) {
         stride[k] = step;
         step *= x->dims[k];
     }
     for (uint8_t *p = to; p < end; p += size) {
         memcpy(p, from + (size_t)offset * size, size);
-        for (uint32_t k = x->rank; k-- > 0; ) {
+        for (uint32_t k = x->rank; k-- > 0;) {
             offset += stride[k];
             if (++at[k] < x->dims[k])
                 break;
@@ -186,8 +195,8 @@ from_fortran(Arena *a, const NpyArray *x, size_t size, size_t bytes, const uint8
     return to;
 }
 
-/* '<U12': strings of up to 12 characters of four bytes, with zeros behind. '<U0' counts as a byte each, so that no
- * file promises more strings than it has bytes. */
+/* '<U12': strings of up to 12 characters of four bytes, with zeros behind. '<U0' counts as a byte
+ * each, so that no file promises more strings than it has bytes. */
 static bool
 text_width(const char *descr, int64_t *characters)
 {
@@ -235,7 +244,9 @@ read_text(Arena *a, Diags *d, Loc loc, const uint8_t *data, size_t wide, NpyArra
         for (size_t k = 0; k < length; k++) {
             uint32_t c = character(data + 4 * k);
             if (!c || c > 0x10ffff)
-                return diag_error(d, DIAG_USAGE, loc, "string %lld has character %u at %zu; 1 to 0x10ffff are possible", (long long)i, c, k);
+                return diag_error(d, DIAG_USAGE, loc,
+                                  "string %lld has character %u at %zu; 1 to 0x10ffff are possible",
+                                  (long long)i, c, k);
             bytes += put_utf8(c, to + bytes);
         }
         to[bytes] = 0;
@@ -250,22 +261,30 @@ bool
 npy_parse(Arena *a, Diags *d, Loc loc, Bytes file, NpyArray *out)
 {
     if (file.bytes < 10 || memcmp(file.data, "\x93NUMPY", 6) != 0)
-        return diag_error(d, DIAG_USAGE, loc, "not a .npy array: it does not begin with \\x93NUMPY; write it with numpy.save");
+        return diag_error(
+            d, DIAG_USAGE, loc,
+            "not a .npy array: it does not begin with \\x93NUMPY; write it with numpy.save");
     const uint8_t *p = file.data;
     uint8_t version = p[6];
     size_t start = version == 1 ? 10 : 12;
     if (version < 1 || version > 3 || file.bytes < start)
-        return diag_error(d, DIAG_USAGE, loc, "it has .npy version %u, versions 1 to 3 are read; write it with numpy.save", version);
+        return diag_error(
+            d, DIAG_USAGE, loc,
+            "it has .npy version %u, versions 1 to 3 are read; write it with numpy.save", version);
     size_t length = (size_t)p[8] | (size_t)p[9] << 8;
     if (version > 1)
         length |= (size_t)p[10] << 16 | (size_t)p[11] << 24;
     if (length > file.bytes - start)
-        return diag_error(d, DIAG_USAGE, loc, "truncated: the header has %zu bytes, %zu are left in the file", length, file.bytes - start);
+        return diag_error(d, DIAG_USAGE, loc,
+                          "truncated: the header has %zu bytes, %zu are left in the file", length,
+                          file.bytes - start);
 
     Header h = { .at = (const char *)p + start, .end = (const char *)p + start + length };
     if (!take_header(&h))
-        return diag_error(d, DIAG_USAGE, loc, "the .npy header is malformed at byte %zu: %s expected; write it with numpy.save",
-                          (size_t)(h.at - (const char *)p), h.wrong);
+        return diag_error(
+            d, DIAG_USAGE, loc,
+            "the .npy header is malformed at byte %zu: %s expected; write it with numpy.save",
+            (size_t)(h.at - (const char *)p), h.wrong);
     int64_t wide;
     bool text = text_width(h.descr, &wide);
     DType dtype = text ? DT_STR : dtype_from_npy(h.descr);
@@ -274,18 +293,23 @@ npy_parse(Arena *a, Diags *d, Loc loc, Bytes file, NpyArray *out)
 
     NpyArray x = { .dtype = dtype, .rank = h.rank };
     memcpy(x.dims, h.dims, sizeof x.dims);
-    size_t there = file.bytes - start - length, size = text ? (size_t)wide * 4 + !wide : dtype_info[dtype].bytes;
+    size_t there = file.bytes - start - length,
+           size = text ? (size_t)wide * 4 + !wide : dtype_info[dtype].bytes;
     int64_t needed = 0;
-    bool sized = tensor_bytes(dtype, x.rank, x.dims, &x.bytes) && !mul_overflows(x.bytes / dtype_info[dtype].bytes, (int64_t)size, &needed);
+    bool sized = tensor_bytes(dtype, x.rank, x.dims, &x.bytes) &&
+                 !mul_overflows(x.bytes / dtype_info[dtype].bytes, (int64_t)size, &needed);
     if (!sized || (uint64_t)needed > there)
-        return diag_error(d, DIAG_USAGE, loc, "truncated: its shape %s needs %lld bytes, the file has %zu after the header",
-                          dims_text(d->arena, dtype, x.rank, x.dims), (long long)needed, there);
+        return diag_error(
+            d, DIAG_USAGE, loc,
+            "truncated: its shape %s needs %lld bytes, the file has %zu after the header",
+            dims_text(d->arena, dtype, x.rank, x.dims), (long long)needed, there);
     const uint8_t *data = p + start + length;
     if (h.fortran && x.rank > 1)
         data = from_fortran(a, &x, size, (size_t)needed, data);
     if (text)
         return read_text(a, d, loc, data, (size_t)wide, &x, out);
-    x.data = (uintptr_t)data % dtype_info[dtype].bytes ? arena_copy(a, data, (size_t)x.bytes) : data;
+    x.data =
+        (uintptr_t)data % dtype_info[dtype].bytes ? arena_copy(a, data, (size_t)x.bytes) : data;
     *out = x;
     return true;
 }
@@ -307,7 +331,11 @@ static uint32_t
 take_utf8(const char **text)
 {
     const uint8_t *s = (const uint8_t *)*text;
-    uint32_t more = s[0] >= 0xf0 ? 3 : s[0] >= 0xe0 ? 2 : s[0] >= 0xc0 ? 1 : 0, c = more ? s[0] & (0x3f >> more) : s[0];
+    uint32_t more = s[0] >= 0xf0   ? 3
+                    : s[0] >= 0xe0 ? 2
+                    : s[0] >= 0xc0 ? 1
+                                   : 0,
+             c = more ? s[0] & (0x3f >> more) : s[0];
 
     for (uint32_t i = 1; i <= more; i++) {
         if ((s[i] & 0xc0) != 0x80) {
@@ -322,7 +350,8 @@ take_utf8(const char **text)
 
 /* Strings as NumPy has them: all as wide as the widest. */
 static bool
-write_text(Arena *a, Diags *d, const char *path, const NpyArray *x, int64_t *wide, const uint8_t **data, int64_t *bytes)
+write_text(Arena *a, Diags *d, const char *path, const NpyArray *x, int64_t *wide,
+           const uint8_t **data, int64_t *bytes)
 {
     const char *const *s = x->data;
     int64_t n = x->bytes / (int64_t)sizeof *s;
@@ -335,7 +364,9 @@ write_text(Arena *a, Diags *d, const char *path, const NpyArray *x, int64_t *wid
         *wide = length > *wide ? length : *wide;
     }
     if (*wide > 99999999 || mul_overflows(n, 4 * *wide, bytes))
-        return diag_error(d, DIAG_LIMIT, (Loc){ .file = path }, "%lld strings of %lld characters are more than a .npy file holds", (long long)n, (long long)*wide);
+        return diag_error(d, DIAG_LIMIT, (Loc){ .file = path },
+                          "%lld strings of %lld characters are more than a .npy file holds",
+                          (long long)n, (long long)*wide);
     uint8_t *to = arena_alloc(a, (size_t)*bytes + 1);
     memset(to, 0, (size_t)*bytes);
     for (int64_t i = 0; i < n; i++) {
@@ -363,17 +394,20 @@ npy_write(Arena *a, Diags *d, const char *path, const NpyArray *x)
         descr = arena_printf(a, "<U%lld", (long long)wide);
     }
     if (!*descr)
-        return diag_error(d, DIAG_UNSUPPORTED, (Loc){ .file = path }, "numpy has no %s elements; write f32 instead", dtype_info[x->dtype].name);
+        return diag_error(d, DIAG_UNSUPPORTED, (Loc){ .file = path },
+                          "numpy has no %s elements; write f32 instead", dtype_info[x->dtype].name);
     Text t = { .arena = a };
     text_printf(&t, "{'descr': '%s', 'fortran_order': False, 'shape': (", descr);
     for (uint32_t k = 0; k < x->rank; k++)
         text_printf(&t, x->rank == 1 ? "%lld," : k ? ", %lld" : "%lld", (long long)x->dims[k]);
     text_add(&t, "), }");
-    while ((PREFIX + t.n + 1) % ALIGN)               /* so that the elements lie aligned in a mapped file */
+    /* so that the elements lie aligned in a mapped file */
+    while ((PREFIX + t.n + 1) % ALIGN)
         text_add(&t, " ");
     text_add(&t, "\n");
 
-    uint8_t prefix[PREFIX] = { 0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, (uint8_t)t.n, (uint8_t)(t.n >> 8) };
+    uint8_t prefix[PREFIX] = { 0x93, 'N', 'U', 'M',          'P',
+                               'Y',  1,   0,   (uint8_t)t.n, (uint8_t)(t.n >> 8) };
     writer_sweep(path_folder(a, path));
     Writer *w = writer_open(a, d, path);
     if (!w)

@@ -1,25 +1,33 @@
 /* npz: a zip file of .npy members, as numpy.savez writes it.
  *
- * Found from the end: the end record, the central directory, the member's own header, its bytes. All
- * offsets and lengths are the file's word and each is held against the file's size before use. Members
- * that are stored are used where they lie in the mapped file, compressed ones are unpacked. Sizes above 4 GB come
- * in the extra fields of zip64.
+ * Found from the end: the end record, the central directory, the member's own header, its bytes.
+ * All offsets and lengths are the file's word and each is held against the file's size before use.
+ * Members that are stored are used where they lie in the mapped file, compressed ones are unpacked.
+ * Sizes above 4 GB come in the extra fields of zip64.
  */
 #include <string.h>
 
 #include "puff.h"
 #include "run/internal.h"
 
-enum { STORED = 0, DEFLATED = 8 };       /* ways to pack a member */
+enum { STORED = 0, DEFLATED = 8 }; /* ways to pack a member */
 
-typedef struct { const uint8_t *name; size_t name_bytes; unsigned method, flags; uint64_t packed, size, offset; } Member;
-typedef struct { Bytes file; uint64_t at, end; } Directory;      /* members lie in [at, end) */
+typedef struct {
+    const uint8_t *name;
+    size_t name_bytes;
+    unsigned method, flags;
+    uint64_t packed, size, offset;
+} Member;
+typedef struct {
+    Bytes file;
+    uint64_t at, end;
+} Directory; /* members lie in [at, end) */
 
 static uint64_t
 number(const uint8_t *p, int bytes)
 {
     uint64_t v = 0;
-    for (int i = bytes; i-- > 0; )
+    for (int i = bytes; i-- > 0;)
         v = v << 8 | p[i];
     return v;
 }
@@ -27,8 +35,8 @@ number(const uint8_t *p, int bytes)
 static bool
 signature(Bytes file, uint64_t at, size_t need, const char *two)
 {
-    return file.bytes >= need && at <= file.bytes - need && memcmp(file.data + at, "PK", 2) == 0
-        && memcmp(file.data + at + 2, two, 2) == 0;
+    return file.bytes >= need && at <= file.bytes - need && memcmp(file.data + at, "PK", 2) == 0 &&
+           memcmp(file.data + at + 2, two, 2) == 0;
 }
 
 /* The end record is last, before a comment of at most 65535 bytes. */
@@ -39,11 +47,13 @@ find_directory(Bytes file, Directory *dir)
     if (file.bytes < END)
         return false;
     uint64_t at = file.bytes - END, stop = at > COMMENT ? at - COMMENT : 0;
-    while (!(signature(file, at, END, "\5\6") && number(file.data + at + 20, 2) == file.bytes - at - END))
+    while (!(signature(file, at, END, "\5\6") &&
+             number(file.data + at + 20, 2) == file.bytes - at - END))
         if (at-- == stop)
             return false;
     uint64_t bytes = number(file.data + at + 12, 4), first = number(file.data + at + 16, 4);
-    if ((bytes == UINT32_MAX || first == UINT32_MAX) && at >= LOCATOR && signature(file, at - LOCATOR, LOCATOR, "\6\7")) {
+    if ((bytes == UINT32_MAX || first == UINT32_MAX) && at >= LOCATOR &&
+        signature(file, at - LOCATOR, LOCATOR, "\6\7")) {
         uint64_t end64 = number(file.data + at - LOCATOR + 8, 8);
         if (!signature(file, end64, END64, "\6\6"))
             return false;
@@ -99,8 +109,13 @@ next_member(Directory *dir, Member *m)
     if (dir->end - dir->at - RECORD < name + extra + comment)
         return -1;
     *m = (Member){
-        .name = p + RECORD, .name_bytes = name, .flags = (unsigned)number(p + 8, 2), .method = (unsigned)number(p + 10, 2),
-        .packed = number(p + 20, 4), .size = number(p + 24, 4), .offset = number(p + 42, 4),
+        .name = p + RECORD,
+        .name_bytes = name,
+        .flags = (unsigned)number(p + 8, 2),
+        .method = (unsigned)number(p + 10, 2),
+        .packed = number(p + 20, 4),
+        .size = number(p + 24, 4),
+        .offset = number(p + 42, 4),
     };
     dir->at += RECORD + name + extra + comment;
     return read_zip64(p + RECORD + name, extra, m) ? 1 : -1;
@@ -182,7 +197,8 @@ refuse_missing(Arena *a, Diags *d, Loc loc, Directory dir, const char *name)
 {
     const char *names = member_names(a, dir);
 
-    return diag_error(d, DIAG_USAGE, loc, "no member \"%s\"; there %s %s", name, strcmp(names, "none") ? "are" : "is", names);
+    return diag_error(d, DIAG_USAGE, loc, "no member \"%s\"; there %s %s", name,
+                      strcmp(names, "none") ? "are" : "is", names);
 }
 
 bool
@@ -195,24 +211,36 @@ npz_read(Arena *a, Diags *d, const char *path, const char *name, NpyArray *out)
     if (!file_map(a, d, path, &file))
         return false;
     if (!find_directory(file, &dir))
-        return diag_error(d, DIAG_USAGE, loc, "not an .npz file, or truncated: it has no zip directory; write it with numpy.savez");
+        return diag_error(
+            d, DIAG_USAGE, loc,
+            "not an .npz file, or truncated: it has no zip directory; write it with numpy.savez");
     all = dir;
     if (!name && !(name = only_member(a, dir)))
-        return diag_error(d, DIAG_USAGE, loc, "which member? write %s:NAME; there are %s", path, member_names(a, all));
-    for (int found; (found = next_member(&dir, &m)) != 0; ) {
+        return diag_error(d, DIAG_USAGE, loc, "which member? write %s:NAME; there are %s", path,
+                          member_names(a, all));
+    for (int found; (found = next_member(&dir, &m)) != 0;) {
         if (found < 0)
-            return diag_error(d, DIAG_USAGE, loc, "the zip directory is malformed at byte %llu; write the file with numpy.savez",
-                              (unsigned long long)dir.at);
+            return diag_error(
+                d, DIAG_USAGE, loc,
+                "the zip directory is malformed at byte %llu; write the file with numpy.savez",
+                (unsigned long long)dir.at);
         if (!is_named(&m, name))
             continue;
         if ((m.method != STORED && m.method != DEFLATED) || m.flags & 1)
-            return diag_error(d, DIAG_UNSUPPORTED, loc, "member \"%s\" is %s; write the file with numpy.savez or savez_compressed",
-                              name, m.flags & 1 ? "encrypted" : "compressed in another way than by deflate");
+            return diag_error(
+                d, DIAG_UNSUPPORTED, loc,
+                "member \"%s\" is %s; write the file with numpy.savez or savez_compressed", name,
+                m.flags & 1 ? "encrypted" : "compressed in another way than by deflate");
         if (!member_bytes(file, &m, &bytes))
-            return diag_error(d, DIAG_USAGE, loc, "member \"%s\" (%llu bytes at offset %llu) does not lie inside the file of %zu bytes; write it again",
-                              name, (unsigned long long)m.size, (unsigned long long)m.offset, file.bytes);
+            return diag_error(d, DIAG_USAGE, loc,
+                              "member \"%s\" (%llu bytes at offset %llu) does not lie inside the "
+                              "file of %zu bytes; write it again",
+                              name, (unsigned long long)m.size, (unsigned long long)m.offset,
+                              file.bytes);
         if (m.method == DEFLATED && !inflated(a, &m, &bytes))
-            return diag_error(d, DIAG_USAGE, loc, "member \"%s\": its compressed bytes are damaged; write it again", name);
+            return diag_error(d, DIAG_USAGE, loc,
+                              "member \"%s\": its compressed bytes are damaged; write it again",
+                              name);
         loc.node = arena_printf(a, "member \"%s\"", name);
         if (!npy_parse(a, d, loc, bytes, out))
             return false;

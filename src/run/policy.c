@@ -94,8 +94,10 @@ read_state(Reader *r)
     while (read_type(r, &type))
         at = child(r, at, type);
     if (at < 0 || !read_char(r, ':') || !read_type(r, &type) || !read_char(r, '\n'))
-        return wrong(r, arena_printf(r->a, "a state is wanted, types from 0 to %d as in "
-                                           "\"2 0: 0\", one a line", r->ntype - 1));
+        return wrong(r, arena_printf(r->a,
+                                     "a state is wanted, types from 0 to %d as in "
+                                     "\"2 0: 0\", one a line",
+                                     r->ntype - 1));
     r->state.at[at].action = type;
     return true;
 }
@@ -157,7 +159,7 @@ policy_named(Diags *d, const char *name, TnBatchPolicy *out)
         if (!*end)
             return true;
     }
-    return diag_error(d, DIAG_USAGE, (Loc){0},
+    return diag_error(d, DIAG_USAGE, (Loc){ 0 },
                       "no policy \"%.40s\": depth, agenda, greedy, fsm:FILE or random:SEED can be",
                       name);
 }

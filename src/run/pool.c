@@ -1,29 +1,32 @@
 /* pool: threads that run the ranges of parallel loops.
  *
  * A model is many short parallel loops one after the other, so handing out work must cost less than
- * the loops. A loop is cut into a part for each thread, contiguous and fixed by arithmetic, so that the same
- * thread meets the same part of a tensor in the next loop, in its own cache; and each part into some pieces,
- * which its thread takes from the front, one after the other. Who has none left takes pieces from the end
- * of the others' parts. So threads are done together though trips are not equally long, or the system has
- * given a processor to somebody else, or a worker sleeps; and a loop is never later than one thread would be, but
- * for the cost of waking. What a trip computes does not depend on who does it, so results are the same bits.
+ * the loops. A loop is cut into a part for each thread, contiguous and fixed by arithmetic, so that
+ * the same thread meets the same part of a tensor in the next loop, in its own cache; and each part
+ * into some pieces, which its thread takes from the front, one after the other. Who has none left
+ * takes pieces from the end of the others' parts. So threads are done together though trips are not
+ * equally long, or the system has given a processor to somebody else, or a worker sleeps; and a
+ * loop is never later than one thread would be, but for the cost of waking. What a trip computes
+ * does not depend on who does it, so results are the same bits.
  *
- * A part is its first trip, and one word that says which of its pieces nobody has taken: a piece is taken by
- * whoever is first to change the word. No lock, no queue, no allocation. The caller writes the parts, tells the
- * workers, works like the others, and waits until `pending`, the pieces not done, is zero. Who takes a piece
- * reads what the loop is only then: until that piece is done there is no next loop.
+ * A part is its first trip, and one word that says which of its pieces nobody has taken: a piece is
+ * taken by whoever is first to change the word. No lock, no queue, no allocation. The caller writes
+ * the parts, tells the workers, works like the others, and waits until `pending`, the pieces not
+ * done, is zero. Who takes a piece reads what the loop is only then: until that piece is done there
+ * is no next loop.
  *
- * Who waits spins for SPIN seconds, then parks on the word (a futex). While a model runs, the next loop
- * is near even when a serial one comes first, so a worker spins for RUN_SPIN then. Waiting must not take
- * time from those who work: a spinner that finds time missing between two looks at the clock shares its
- * processor, and for CROWDED_SECONDS keeps to SPIN.
+ * Who waits spins for SPIN seconds, then parks on the word (a futex). While a model runs, the next
+ * loop is near even when a serial one comes first, so a worker spins for RUN_SPIN then. Waiting
+ * must not take time from those who work: a spinner that finds time missing between two looks at
+ * the clock shares its processor, and for CROWDED_SECONDS keeps to SPIN.
  *
- * The caller knows from `parked` whom it must wake. Both sides first write, then read the other's word,
- * sequentially consistent: either the caller sees the worker parked or the kernel sees that the word
- * has changed and does not put the worker to sleep. The wait for `pending` works the same way with the
- * roles exchanged.
+ * The caller knows from `parked` whom it must wake. Both sides first write, then read the other's
+ * word, sequentially consistent: either the caller sees the worker parked or the kernel sees that
+ * the word has changed and does not put the worker to sleep. The wait for `pending` works the same
+ * way with the roles exchanged.
  *
- * A forked child has no workers: there the caller does every piece, and the end of the pool waits for nobody.
+ * A forked child has no workers: there the caller does every piece, and the end of the pool waits
+ * for nobody.
  */
 #include <linux/futex.h>
 #include <pthread.h>
@@ -37,40 +40,46 @@
 #include "run/run.h"
 
 enum { MAX_THREADS = 4096 };
-static const double SPIN = 50e-6;             /* [seconds] about what it costs to wake who sleeps: at worst twice the best */
-static const double RUN_SPIN = 1e-3;          /* while a model runs */
-static const double LOST = 100e-6;            /* two looks at the clock are a microsecond apart, unless somebody else ran */
+/* [seconds] about what it costs to wake who sleeps: at worst twice the best */
+static const double SPIN = 50e-6;
+static const double RUN_SPIN = 1e-3; /* while a model runs */
+/* two looks at the clock are a microsecond apart, unless somebody else ran */
+static const double LOST = 100e-6;
 static const double CROWDED_SECONDS = 0.1;
 
-enum { PIECES = 8 };                          /* of a part at most: an eighth is what a thread that is held up can hold up */
-enum { NEAR = 8 };                            /* workers that a worker takes pieces from: a look costs a cache miss */
-enum { IDLE, CALLED, END };                   /* Worker.word */
+/* of a part at most: an eighth is what a thread that is held up can hold up */
+enum { PIECES = 8 };
+/* workers that a worker takes pieces from: a look costs a cache miss */
+enum { NEAR = 8 };
+enum { IDLE, CALLED, END }; /* Worker.word */
 
 typedef struct {
     atomic_uint parked;
-    double crowded_until;                     /* written and read by the waiting thread alone */
+    double crowded_until; /* written and read by the waiting thread alone */
 } Waiter;
 
 typedef struct Worker {
-    _Alignas(64) atomic_uint word;            /* what it waits for */
+    _Alignas(64) atomic_uint word; /* what it waits for */
     Waiter waiter;
     void *scratch;
     struct Pool *pool;
     pthread_t thread;
-    _Alignas(64) atomic_uint left;            /* pieces of its part that nobody has taken: the first, and the end << 16 */
-    int64_t begin, each, longer;              /* its first trip; trips of a piece; the first `longer` pieces have one more */
+    /* pieces of its part that nobody has taken: the first, and the end << 16 */
+    _Alignas(64) atomic_uint left;
+    /* its first trip; trips of a piece; the first `longer` pieces have one more */
+    int64_t begin, each, longer;
 } Worker;
 
 struct Pool {
-    _Alignas(64) atomic_uint pending;    /* pieces that have not been done */
+    _Alignas(64) atomic_uint pending; /* pieces that have not been done */
     Waiter caller;
-    _Alignas(64) TnKernelFn *fn;         /* the running loop; written before any piece */
+    _Alignas(64) TnKernelFn *fn; /* the running loop; written before any piece */
     const TnArgs *args;
-    Worker *worker;                      /* [threads]; number 0 is the caller */
+    Worker *worker; /* [threads]; number 0 is the caller */
     int threads, started;
-    pid_t owner;                         /* the process that has the workers */
+    pid_t owner; /* the process that has the workers */
     int64_t scratch_bytes;
-    bool spare;                          /* there is a processor for each thread */
+    bool spare; /* there is a processor for each thread */
     atomic_bool running;
 };
 
@@ -98,7 +107,8 @@ relax(void)
 #endif
 }
 
-/* Wait until *word is no longer `old`, and give what it is then; w->parked tells the other side when we sleep. */
+/* Wait until *word is no longer `old`, and give what it is then; w->parked tells the other side
+ * when we sleep. */
 static unsigned
 await_change(Pool *p, Waiter *w, atomic_uint *word, unsigned old)
 {
@@ -113,22 +123,24 @@ await_change(Pool *p, Waiter *w, atomic_uint *word, unsigned old)
             w->crowded_until = t + CROWDED_SECONDS;
         begin = begin == 0 ? t : begin;
         last = t;
-        bool long_spin = p->spare && w != &p->caller && t >= w->crowded_until && atomic_load_explicit(&p->running, memory_order_relaxed);
+        bool long_spin = p->spare && w != &p->caller && t >= w->crowded_until &&
+                         atomic_load_explicit(&p->running, memory_order_relaxed);
         if (t - begin < (long_spin ? RUN_SPIN : SPIN))
             continue;
         atomic_store(&w->parked, 1);
         if (atomic_load(word) == old)
             futex_wait(word, old);
         atomic_store(&w->parked, 0);
-        begin = last = 0;                     /* whoever was woken spins again, even if the range is gone: the next is near */
+        /* whoever was woken spins again, even if the range is gone: the next is near */
+        begin = last = 0;
     }
     return now;
 }
 
 /* ---- pieces ----------------------------------------------------------------------------- */
 
-/* Take a piece of w's part, the first or the last, and do it with `scratch`, which is looked up then: until then the
- * caller may replace it. False: there is none. */
+/* Take a piece of w's part, the first or the last, and do it with `scratch`, which is looked up
+ * then: until then the caller may replace it. False: there is none. */
 static bool
 do_piece(Pool *p, Worker *w, bool last, void *const *scratch)
 {
@@ -139,14 +151,17 @@ do_piece(Pool *p, Worker *w, bool last, void *const *scratch)
         end = left >> 16;
         if (first == end)
             return false;
-    } while (!atomic_compare_exchange_weak_explicit(&w->left, &left, last ? first | (end - 1) << 16 : (first + 1) | end << 16,
-                                                    memory_order_acquire, memory_order_relaxed));
-    int64_t k = last ? end - 1 : first, begin = w->begin + k * w->each + (k < w->longer ? k : w->longer);
+    } while (!atomic_compare_exchange_weak_explicit(
+        &w->left, &left, last ? first | (end - 1) << 16 : (first + 1) | end << 16,
+        memory_order_acquire, memory_order_relaxed));
+    int64_t k = last ? end - 1 : first,
+            begin = w->begin + k * w->each + (k < w->longer ? k : w->longer);
     p->fn(p->args, begin, begin + w->each + (k < w->longer), *scratch);
     return true;
 }
 
-/* Thread i does all that it finds: its part, then what is left of others'. How many pieces that was. */
+/* Thread i does all that it finds: its part, then what is left of others'. How many pieces that
+ * was. */
 static unsigned
 do_pieces(Pool *p, int i)
 {
@@ -207,7 +222,8 @@ pool_run(Pool *p, TnKernelFn *fn, const TnArgs *args, int64_t trips, int64_t gra
     }
 
     /* The first `longer` parts have one trip more. A piece is worth half of what a thread is. */
-    int64_t each = trips / parts, longer = trips % parts, begin = 0, least = grain > 1 ? (grain + 1) / 2 : 1;
+    int64_t each = trips / parts, longer = trips % parts, begin = 0,
+            least = grain > 1 ? (grain + 1) / 2 : 1;
     int64_t pieces = each / least < PIECES ? each / least : PIECES;
     p->fn = fn;
     p->args = args;
@@ -256,7 +272,8 @@ start_workers(Pool *p, Diags *d)
         p->started += !err;
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return !err || diag_error(d, DIAG_LIMIT, (Loc){0}, "cannot start thread %d of %d: %s; ask for fewer threads",
+    return !err || diag_error(d, DIAG_LIMIT, (Loc){ 0 },
+                              "cannot start thread %d of %d: %s; ask for fewer threads",
                               p->started + 2, p->threads, strerror(err));
 }
 
@@ -270,7 +287,9 @@ Pool *
 pool_new(Arena *a, Diags *d, int threads)
 {
     if (threads < 0 || threads > MAX_THREADS) {
-        diag_error(d, DIAG_USAGE, (Loc){0}, "%d threads asked for; give 1 to %d, or 0 for as many as there are processors", threads, MAX_THREADS);
+        diag_error(d, DIAG_USAGE, (Loc){ 0 },
+                   "%d threads asked for; give 1 to %d, or 0 for as many as there are processors",
+                   threads, MAX_THREADS);
         return NULL;
     }
     if (threads == 0)
@@ -303,7 +322,8 @@ pool_scratch(Pool *p, int64_t bytes)
     for (int i = 0; i < p->threads; i++) {
         void *scratch = aligned_alloc(64, size);
         if (!scratch)
-            return false;            /* those already larger stay so; scratch_bytes is what all have */
+            /* those already larger stay so; scratch_bytes is what all have */
+            return false;
         free(p->worker[i].scratch);
         p->worker[i].scratch = scratch;
     }

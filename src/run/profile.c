@@ -1,8 +1,8 @@
 /* profile: how long each kernel of a session takes, and which thread ran which range of it when.
  *
- * A profiled session runs its model with a host of ours, which notes the time around the host that there
- * would be otherwise. So there is nothing in emitted code or in the pool that asks whether a profile is
- * wanted, and a session without one runs as if there were none to be had.
+ * A profiled session runs its model with a host of ours, which notes the time around the host that
+ * there would be otherwise. So there is nothing in emitted code or in the pool that asks whether a
+ * profile is wanted, and a session without one runs as if there were none to be had.
  */
 #include <stdatomic.h>
 #include <sys/syscall.h>
@@ -12,8 +12,8 @@
 
 struct Profile {
     TnHost host, under;
-    KernelTime *kernel;              /* [nkernel] */
-    KernelEvent *event;              /* [most] */
+    KernelTime *kernel; /* [nkernel] */
+    KernelEvent *event; /* [most] */
     uint32_t most;
     atomic_uint nevent;
 };
@@ -36,7 +36,9 @@ timed_range(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
     double seconds = time_seconds() - start;
     unsigned i = atomic_fetch_add_explicit(&t->profile->nevent, 1, memory_order_relaxed);
     if (i < t->profile->most)
-        t->profile->event[i] = (KernelEvent){ args->kernel, (uint64_t)syscall(SYS_gettid), begin, end, start, seconds };
+        t->profile->event[i] = (KernelEvent){ args->kernel, (uint64_t)syscall(SYS_gettid),
+                                              begin,        end,
+                                              start,        seconds };
     else
         atomic_store_explicit(&t->profile->nevent, t->profile->most, memory_order_relaxed);
 }

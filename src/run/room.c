@@ -1,9 +1,11 @@
 /* room: memory that grows, and whose beginning several may have in common.
  *
- * What rooms share lies in a file without a name. Each maps it for itself and privately, so a page is in memory once until
- * somebody writes to it, and then he has his own: kernels read and write a room as they do any memory, and know nothing of it.
- * A room is shared by writing whole pages of it to the file, which is never written again, and mapping them from there; who
- * shares it later maps the same ones. Where the system has no such files, or no more of them, what would be shared is copied.
+ * What rooms share lies in a file without a name. Each maps it for itself and privately, so a page
+ * is in memory once until somebody writes to it, and then he has his own: kernels read and write a
+ * room as they do any memory, and know nothing of it. A room is shared by writing whole pages of it
+ * to the file, which is never written again, and mapping them from there; who shares it later maps
+ * the same ones. Where the system has no such files, or no more of them, what would be shared is
+ * copied.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +16,8 @@
 
 enum {
     ALIGN = 64,
-    SHARED_FROM = 64 << 10,          /* less is copied: a system has 65,530 mappings for a process [bytes] */
+    /* less is copied: a system has 65,530 mappings for a process [bytes] */
+    SHARED_FROM = 64 << 10,
 };
 
 static int64_t
@@ -24,7 +27,7 @@ page_size(void)
     return n > 0 ? n : 4096;
 }
 
-/* ---- what is shared ------------------------------------------------------------------------------------- */
+/* ---- what is shared -------------------------------------------------------------------------- */
 
 Pages *
 pages_new(void)
@@ -48,7 +51,7 @@ pages_leave(Pages *p)
 {
     if (!p || atomic_fetch_sub(&p->users, 1) > 1)
         return;
-    close(p->fd);                    /* who has mapped it keeps its pages */
+    close(p->fd); /* who has mapped it keeps its pages */
     free(p);
 }
 
@@ -64,7 +67,7 @@ pages_append(Pages *p, const char *from, int64_t bytes)
     return true;
 }
 
-/* ---- rooms ------------------------------------------------------------------------------------------------- */
+/* ---- rooms ----------------------------------------------------------------------------------- */
 
 /* Where part i of what is shared ends. */
 static int64_t
@@ -91,7 +94,7 @@ room_free(Room *r)
         munmap(r->at, (size_t)r->bytes);
     else
         free(r->at);
-    *r = (Room){0};
+    *r = (Room){ 0 };
 }
 
 /* A room of nothing yet. */
@@ -119,7 +122,8 @@ map_parts(Room *r, const Room *from)
     for (int i = 0; i < from->parts; i++) {
         const SharedPart *p = &from->part[i];
         int64_t end = part_end(from, i);
-        if (mmap(r->at + p->begin, (size_t)(end - p->begin), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, p->pages->fd, p->offset) == MAP_FAILED)
+        if (mmap(r->at + p->begin, (size_t)(end - p->begin), PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_FIXED, p->pages->fd, p->offset) == MAP_FAILED)
             return false;
         atomic_fetch_add(&p->pages->users, 1);
         r->part[r->parts++] = *p;
@@ -132,11 +136,11 @@ map_parts(Room *r, const Room *from)
 static bool
 room_like(Room *r, const Room *from, int64_t used, int64_t bytes)
 {
-    bool large = bytes >= HUGE_FROM;         /* mapped, in huge pages if there are */
+    bool large = bytes >= HUGE_FROM; /* mapped, in huge pages if there are */
 
     if (!room_new(r, bytes, large || from->parts))
         return false;
-    if (!map_parts(r, from)) {       /* where one failed there may be no memory left */
+    if (!map_parts(r, from)) { /* where one failed there may be no memory left */
         room_free(r);
         if (!room_new(r, bytes, large))
             return false;
@@ -176,7 +180,8 @@ put_into(Pages *p, Room *r, int64_t used)
     atomic_fetch_add(&p->users, 1);
     r->part[r->parts++] = part;
     r->shared = end;
-    if (room_like(&there, r, used, r->bytes)) {      /* its own pages are given up for those of the file */
+    /* its own pages are given up for those of the file */
+    if (room_like(&there, r, used, r->bytes)) {
         room_free(r);
         *r = there;
     }

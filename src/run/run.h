@@ -2,8 +2,8 @@
  * and type/dtype alone; ships without the compiler as libtenon-run.
  *
  * An artefact is a shared library with one segment more than the linker gave it: a head, which says
- * what the file is before any of its code is loaded, and the weights, mapped with the code by whoever
- * loads the library. A section header covers the segment, so that strip keeps it.
+ * what the file is before any of its code is loaded, and the weights, mapped with the code by
+ * whoever loads the library. A section header covers the segment, so that strip keeps it.
  */
 #ifndef TENON_RUN_H
 #define TENON_RUN_H
@@ -16,10 +16,11 @@
 #define ARTEFACT_SECTION ".tenon"
 typedef struct {
     char magic[8];
-    uint32_t abi, size;          /* TENON_ABI_VERSION; sizeof: the weights follow at the next multiple of 64 */
+    /* TENON_ABI_VERSION; sizeof: the weights follow at the next multiple of 64 */
+    uint32_t abi, size;
     uint64_t weights_bytes, weights_hash;
     uint8_t pad[32];
-} ArtefactHead;                  /* 64-byte aligned in the file and in memory */
+} ArtefactHead; /* 64-byte aligned in the file and in memory */
 
 /* ---- artefact ------------------------------------------------------------------------------- */
 
@@ -27,49 +28,75 @@ typedef struct Artefact Artefact;
 /* O(1) in the weights' size. Errors: not an artefact, truncated, another ABI, a processor without
  * what it was compiled for. Code of the file runs only when its head has been found good. */
 Artefact *artefact_open(Arena *a, Diags *d, const char *path);
-void artefact_set_name(Artefact *f, const char *name);    /* what messages say instead of its path; not copied */
+/* what messages say instead of its path; not copied */
+void artefact_set_name(Artefact *f, const char *name);
 const TnManifest *artefact_manifest(const Artefact *f);
 /* How the dimensions of input, output i lie, where --io-format said; NULL: as in the model. */
 const char *manifest_input_format(const TnManifest *m, int32_t i);
 const char *manifest_output_format(const TnManifest *m, int32_t i);
 
-/* Inputs and outputs that come from and go to the caller, by their numbers in the manifest: all but those of states. */
-typedef struct { int32_t nin, nout; const int32_t *in, *out; } Ports;
+/* Inputs and outputs that come from and go to the caller, by their numbers in the manifest: all but
+ * those of states. */
+typedef struct {
+    int32_t nin, nout;
+    const int32_t *in, *out;
+} Ports;
 Ports manifest_ports(Arena *a, const TnManifest *m);
 const TnStateInfo *manifest_states(const TnManifest *m, int32_t *n);
 
 /* ---- pool ------------------------------------------------------------------------------------ */
 
-/* Workers spin briefly, then park; longer while pool_busy says that more is to come. The caller takes
- * part. A thread has a part of a loop, in pieces; who is done takes pieces from others. No allocation and no lock on the hot path. threads 0: cpu_count(). */
+/* Workers spin briefly, then park; longer while pool_busy says that more is to come. The caller
+ * takes part. A thread has a part of a loop, in pieces; who is done takes pieces from others. No
+ * allocation and no lock on the hot path. threads 0: cpu_count(). */
 typedef struct Pool Pool;
-Pool *pool_new(Arena *a, Diags *d, int threads);             /* closed with the arena */
+Pool *pool_new(Arena *a, Diags *d, int threads); /* closed with the arena */
 int pool_threads(const Pool *p);
-bool pool_scratch(Pool *p, int64_t bytes);                   /* each worker's scratch is at least this, 64-byte aligned */
-void pool_busy(Pool *p, bool running);                        /* a model begins, or has ended */
+/* each worker's scratch is at least this, 64-byte aligned */
+bool pool_scratch(Pool *p, int64_t bytes);
+void pool_busy(Pool *p, bool running); /* a model begins, or has ended */
 void pool_run(Pool *p, TnKernelFn *fn, const TnArgs *args, int64_t trips, int64_t grain);
 
-/* ---- one model, ready to run -------------------------------------------------------------------- */
+/* ---- one model, ready to run ----------------------------------------------------------------- */
 
-typedef struct { const void *data; DType dtype; uint32_t rank; const int64_t *dims; } RunInput;
-/* made: only the run tells its size. Until then dims are -1 where it is not known, and bytes is 0; the run brings
- * memory that stays good until the next one. Of another output dims may be the most that they can be. */
-typedef struct { void *data; DType dtype; uint32_t rank; int64_t dims[TN_MAX_RANK]; int64_t bytes; bool made; } RunOutput;
+typedef struct {
+    const void *data;
+    DType dtype;
+    uint32_t rank;
+    const int64_t *dims;
+} RunInput;
+/* made: only the run tells its size. Until then dims are -1 where it is not known, and bytes is 0;
+ * the run brings memory that stays good until the next one. Of another output dims may be the most
+ * that they can be. */
+typedef struct {
+    void *data;
+    DType dtype;
+    uint32_t rank;
+    int64_t dims[TN_MAX_RANK];
+    int64_t bytes;
+    bool made;
+} RunOutput;
 
-/* Who runs ranges instead of a pool of ours. reserve: each range gets so much scratch from now on, before a run or in
- * the middle of one; false when it has reported why not. Both get host.user. */
-typedef struct { TnHost host; bool (*reserve)(void *user, int64_t bytes); } RunHost;
+/* Who runs ranges instead of a pool of ours. reserve: each range gets so much scratch from now on,
+ * before a run or in the middle of one; false when it has reported why not. Both get host.user. */
+typedef struct {
+    TnHost host;
+    bool (*reserve)(void *user, int64_t bytes);
+} RunHost;
 
 /* Its inputs and outputs are those of manifest_ports: states are the session's own. */
 typedef struct Session Session;
-Session *session_new(Arena *a, Diags *d, const Artefact *f, Pool *pool, const RunHost *host);   /* host: instead of the pool, or NULL */
+/* host: instead of the pool, or NULL */
+Session *session_new(Arena *a, Diags *d, const Artefact *f, Pool *pool, const RunHost *host);
 /* Check the inputs (count, type, rank, dimensions, constraints), size the outputs. Errors name the
  * input, the dimension and both values. Repeated with the same dims it costs a compare. */
 bool session_prepare(Session *s, Diags *d, const RunInput *in, uint32_t nin, RunOutput *out);
-/* Run. out[i].data: the caller's memory of out[i].bytes, unless it is made. Sizes become those of this run. */
+/* Run. out[i].data: the caller's memory of out[i].bytes, unless it is made. Sizes become those of
+ * this run. */
 bool session_run(Session *s, Diags *d, const RunInput *in, RunOutput *out);
-/* Requests all at once, if session_together. in [n][ninput], out [n][noutput]: the manifest's; sym [n]: copies of session_sizes when each was
- * prepared. Outputs without memory are made: session_put_made gives it back. dims [n]: of all outputs of a request, one behind the other.
+/* Requests all at once, if session_together. in [n][ninput], out [n][noutput]: the manifest's; sym
+ * [n]: copies of session_sizes when each was prepared. Outputs without memory are made:
+ * session_put_made gives it back. dims [n]: of all outputs of a request, one behind the other.
  * count [nblock]: added to. */
 bool session_together(const Session *s);
 const int64_t *session_sizes(const Session *s, int32_t *n);
@@ -80,7 +107,7 @@ typedef struct {
     int64_t *const *sym, *const *dims;
     TnBlock *const *const *made;
     TnBlockCount *count;
-    const TnBatchPolicy *policy;     /* NULL: as the artefact says */
+    const TnBatchPolicy *policy; /* NULL: as the artefact says */
 } RunMany;
 bool session_run_many(Session *s, Diags *d, const RunMany *r);
 void session_put_made(Session *s, TnBlock *b);
@@ -91,15 +118,19 @@ bool policy_named(Diags *d, const char *name, TnBatchPolicy *out);
 bool policy_is_table(const char *text);
 bool policy_read(Arena *a, Diags *d, const char *file, Bytes text, const TnBlockInfo *block,
                  int32_t nblock, TnBatchPolicy *out);
-uint64_t policy_blocks(const TnBlockInfo *block, int32_t n);    /* tells them from others */
+uint64_t policy_blocks(const TnBlockInfo *block, int32_t n); /* tells them from others */
 
-int64_t session_arena_bytes(const Session *s);     /* as last prepared */
-int64_t session_taken_bytes(const Session *s);     /* memory for what only data size, over all runs */
+int64_t session_arena_bytes(const Session *s); /* as last prepared */
+/* memory for what only data size, over all runs */
+int64_t session_taken_bytes(const Session *s);
 
 /* States: nothing at first; each run adds to those that grow, or puts another in their place. */
-void session_state_limit(Session *s, int64_t rows);          /* of those that grow, at most; 0: what the artefact says */
-int64_t session_state_length(const Session *s);              /* rows of the first that grows; 0 where there is none */
-/* Each that grows loses its last n rows. False, and nothing is lost, where one has fewer, or one is replaced as a whole. */
+/* of those that grow, at most; 0: what the artefact says */
+void session_state_limit(Session *s, int64_t rows);
+/* rows of the first that grows; 0 where there is none */
+int64_t session_state_length(const Session *s);
+/* Each that grows loses its last n rows. False, and nothing is lost, where one has fewer, or one is
+ * replaced as a whole. */
 bool session_state_drop(Session *s, Diags *d, int64_t n);
 /* What states hold, in another order: an arrangement as in the public API. (arrange.c) */
 typedef struct {
@@ -108,35 +139,59 @@ typedef struct {
     const int64_t *of, *from;
 } Arrangement;
 bool session_state_arrange(Session *s, Diags *d, const Arrangement *a);
-/* What `from`, a session of the same artefact, holds is what s holds. Pages of memory are one for both until one writes to them. */
+/* What `from`, a session of the same artefact, holds is what s holds. Pages of memory are one for
+ * both until one writes to them. */
 bool session_state_fork(Session *s, Diags *d, Session *from);
-void session_state_reset(Session *s);                        /* nothing again; memory stays */
+void session_state_reset(Session *s); /* nothing again; memory stays */
 /* Take now what a run of these inputs takes when states have `length` rows, and runs of less. */
-bool session_state_reserve(Session *s, Diags *d, int64_t length, const RunInput *in, uint32_t nin, RunOutput *out);
-int64_t session_state_bytes(const Session *s);               /* that states hold now, all of them */
+bool session_state_reserve(Session *s, Diags *d, int64_t length, const RunInput *in, uint32_t nin,
+                           RunOutput *out);
+int64_t session_state_bytes(const Session *s); /* that states hold now, all of them */
 
-/* ---- profile ------------------------------------------------------------------------------------ */
+/* ---- profile --------------------------------------------------------------------------------- */
 
-typedef struct { int64_t calls; double seconds; } KernelTime;
-typedef struct { int32_t kernel; uint64_t thread; int64_t begin, end; double start, seconds; } KernelEvent;    /* one range */
+typedef struct {
+    int64_t calls;
+    double seconds;
+} KernelTime;
+/* one range */
+typedef struct {
+    int32_t kernel;
+    uint64_t thread;
+    int64_t begin, end;
+    double start, seconds;
+} KernelEvent;
 
 typedef struct Profile Profile;
 Profile *profile_new(Arena *a, int32_t nkernel, uint32_t max_events);
-void session_profile(Session *s, Profile *p);                /* runs are timed from now on; NULL: no longer */
-const KernelTime *profile_kernels(const Profile *p);         /* [nkernel] */
+/* runs are timed from now on; NULL: no longer */
+void session_profile(Session *s, Profile *p);
+const KernelTime *profile_kernels(const Profile *p); /* [nkernel] */
 const KernelEvent *profile_events(const Profile *p, uint32_t *n);
-void session_work(const Session *s, TnWork *work);           /* [nkernel], for the sizes last prepared; 0 before */
+/* [nkernel], for the sizes last prepared; 0 before */
+void session_work(const Session *s, TnWork *work);
 
-/* ---- .npy and .npz ---------------------------------------------------------------------------------- */
+/* ---- .npy and .npz --------------------------------------------------------------------------- */
 
-typedef struct { const char *name; DType dtype; uint32_t rank; int64_t dims[TN_MAX_RANK]; const void *data; int64_t bytes; } NpyArray;
-bool npy_read(Arena *a, Diags *d, const char *path, NpyArray *out);              /* v1, v2; little endian; C order (Fortran order is rearranged) */
-bool npz_read(Arena *a, Diags *d, const char *path, const char *name, NpyArray *out);   /* members stored, as np.savez does; compressed ones are refused by name */
+typedef struct {
+    const char *name;
+    DType dtype;
+    uint32_t rank;
+    int64_t dims[TN_MAX_RANK];
+    const void *data;
+    int64_t bytes;
+} NpyArray;
+/* v1, v2; little endian; C order (Fortran order is rearranged) */
+bool npy_read(Arena *a, Diags *d, const char *path, NpyArray *out);
+/* members stored, as np.savez does; compressed ones are refused by name */
+bool npz_read(Arena *a, Diags *d, const char *path, const char *name, NpyArray *out);
 bool npy_write(Arena *a, Diags *d, const char *path, const NpyArray *x);
 
-/* ---- tensors and their elements ------------------------------------------------------------------------ */
+/* ---- tensors and their elements -------------------------------------------------------------- */
 
-bool tensor_bytes(DType dtype, uint32_t rank, const int64_t *dims, int64_t *bytes);   /* false if negative or above 2^62 */
-const char *dims_text(Arena *a, DType dtype, uint32_t rank, const int64_t *dims);     /* "f32[3, 4]" */
+/* false if negative or above 2^62 */
+bool tensor_bytes(DType dtype, uint32_t rank, const int64_t *dims, int64_t *bytes);
+/* "f32[3, 4]" */
+const char *dims_text(Arena *a, DType dtype, uint32_t rank, const int64_t *dims);
 
 #endif

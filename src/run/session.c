@@ -2,10 +2,11 @@
  *
  * The model's own code binds the symbols, checks dimensions and constraints and computes sizes (the
  * manifest's prepare); here its faults become sentences that name the input, the dimension and both
- * numbers. What prepare found is kept with the dimensions it was found for, so that running the same
- * sizes again costs a compare. Memory for intermediate tensors only grows.
+ * numbers. What prepare found is kept with the dimensions it was found for, so that running the
+ * same sizes again costs a compare. Memory for intermediate tensors only grows.
  *
- * Callers bring the inputs that are theirs; states (state.c) complete the lists, which are the manifest's.
+ * Callers bring the inputs that are theirs; states (state.c) complete the lists, which are the
+ * manifest's.
  */
 #include <string.h>
 
@@ -14,41 +15,43 @@
 struct Session {
     const Artefact *artefact;
     const TnManifest *manifest;
-    Pool *pool;                      /* ours, or NULL */
+    Pool *pool; /* ours, or NULL */
     TnHost host;
-    bool (*reserve)(void *user, int64_t bytes);      /* of a host that is not ours, or NULL */
-    int64_t reserved;                /* scratch bytes that it has for each range */
-    bool refused;                    /* it said no in the middle of a run, and why */
-    Profile *profile;                /* NULL: none */
+    bool (*reserve)(void *user, int64_t bytes); /* of a host that is not ours, or NULL */
+    int64_t reserved;                           /* scratch bytes that it has for each range */
+    bool refused;                               /* it said no in the middle of a run, and why */
+    Profile *profile;                           /* NULL: none */
 
-    Ports ports;                     /* what is the caller's */
+    Ports ports; /* what is the caller's */
     States *states;
-    RunInput *in;                    /* [ninput]: all inputs of the run being prepared */
-    RunOutput *out;                  /* [noutput] */
+    RunInput *in;   /* [ninput]: all inputs of the run being prepared */
+    RunOutput *out; /* [noutput] */
 
     bool prepared;
-    const int64_t **input_dims;      /* [ninput] into dims */
-    int64_t *dims;                   /* those of all inputs that were prepared, one after the other */
-    int64_t *input_bytes;            /* [ninput] */
-    DType *input_dtype;              /* [ninput] */
+    const int64_t **input_dims; /* [ninput] into dims */
+    /* those of all inputs that were prepared, one after the other */
+    int64_t *dims;
+    int64_t *input_bytes; /* [ninput] */
+    DType *input_dtype;   /* [ninput] */
     int64_t *sym, *output_dims;
-    RunOutput *outputs;              /* [noutput]; data unused */
+    RunOutput *outputs; /* [noutput]; data unused */
     TnSizes sizes;
 
     const void **input_data;
     void **output_data;
     Room arena, scratch;
 
-    Heap *heap;                      /* for what only the run sizes */
+    Heap *heap; /* for what only the run sizes */
     TnMemory memory;
-    TnBlock *block, **made;          /* [noutput]: what this run makes … */
-    TnBlock *last;                   /* … and what the one before made */
-    int64_t *run_dims;               /* as output_dims, of the last run */
+    TnBlock *block, **made; /* [noutput]: what this run makes … */
+    TnBlock *last;          /* … and what the one before made */
+    int64_t *run_dims;      /* as output_dims, of the last run */
 };
 
 /* ---- memory ----------------------------------------------------------------------------- */
 
-/* What was there is lost. What grows grows again, by a row with every token: a quarter more than before. */
+/* What was there is lost. What grows grows again, by a row with every token: a quarter more than
+ * before. */
 static bool
 grow(Room *r, int64_t bytes)
 {
@@ -82,7 +85,8 @@ put_block(void *user, void *at, int64_t bytes)
     heap_put(((Session *)user)->heap, at, bytes);
 }
 
-/* Each range is to have at least so much scratch, whoever runs it. Only a host reports why it has not. */
+/* Each range is to have at least so much scratch, whoever runs it. Only a host reports why it has
+ * not. */
 static bool
 get_scratch(Session *s, int64_t bytes)
 {
@@ -173,7 +177,8 @@ at_model(const Session *s)
     return (Loc){ .file = s->artefact->path };
 }
 
-/* "f32[batch, 3, 224, 224]" as the model declares it; behind it "as nhwc" where that was asked for. */
+/* "f32[batch, 3, 224, 224]" as the model declares it; behind it "as nhwc" where that was asked
+ * for. */
 static const char *
 declared(const Session *s, Arena *a, const TnTensorInfo *x)
 {
@@ -186,7 +191,8 @@ declared(const Session *s, Arena *a, const TnTensorInfo *x)
     return text_str(&t);
 }
 
-/* Another input's dimension of the same text and the wanted size: that is where the size was bound. */
+/* Another input's dimension of the same text and the wanted size: that is where the size was
+ * bound. */
 static bool
 find_binding(const Session *s, const TnFault *f, const char *text, int32_t *input, int32_t *dim)
 {
@@ -194,7 +200,8 @@ find_binding(const Session *s, const TnFault *f, const char *text, int32_t *inpu
     for (*input = 0; *input < m->ninput; ++*input) {
         for (*dim = 0; *dim < m->inputs[*input].rank; ++*dim) {
             bool itself = *input == f->where && *dim == f->dim;
-            if (!itself && s->input_dims[*input][*dim] == f->want && strcmp(m->inputs[*input].dim_text[*dim], text) == 0)
+            if (!itself && s->input_dims[*input][*dim] == f->want &&
+                strcmp(m->inputs[*input].dim_text[*dim], text) == 0)
                 return true;
         }
     }
@@ -214,39 +221,48 @@ dim_fault(const Session *s, Diags *d, const TnFault *f)
 {
     const TnManifest *m = s->manifest;
     if (f->where < 0 || f->where >= m->ninput || f->dim < 0 || f->dim >= m->inputs[f->where].rank)
-        return diag_error(d, DIAG_INTERNAL, at_model(s), "the model refused its inputs without saying which; please report it");
+        return diag_error(d, DIAG_INTERNAL, at_model(s),
+                          "the model refused its inputs without saying which; please report it");
     const TnTensorInfo *x = &m->inputs[f->where];
     const char *text = x->dim_text[f->dim];
     long long got = f->got, want = f->want;
     int32_t input, dim;
 
     if (x->dims[f->dim] >= 0)
-        return diag_error(d, DIAG_USAGE, at_model(s), "input \"%s\": dimension %d is %lld, the model takes %lld; the input is declared %s",
-                          x->name, f->dim, got, want, declared(s, d->arena, x));
+        return diag_error(
+            d, DIAG_USAGE, at_model(s),
+            "input \"%s\": dimension %d is %lld, the model takes %lld; the input is declared %s",
+            x->name, f->dim, got, want, declared(s, d->arena, x));
     if (find_binding(s, f, text, &input, &dim))
         return diag_error(d, DIAG_USAGE, at_model(s),
-                          "input \"%s\": dimension %d (%s) is %lld, but %s is %lld as dimension %d of input \"%s\"; both must be the same",
+                          "input \"%s\": dimension %d (%s) is %lld, but %s is %lld as dimension %d "
+                          "of input \"%s\"; both must be the same",
                           x->name, f->dim, text, got, text, want, dim, m->inputs[input].name);
     if (is_name(text))
-        return diag_error(d, DIAG_USAGE, at_model(s), "input \"%s\": dimension %d (%s) is %lld, %s %lld is possible",
-                          x->name, f->dim, text, got, got > want ? "at most" : "at least", want);
-    return diag_error(d, DIAG_USAGE, at_model(s), "input \"%s\": dimension %d is %lld, must be %lld = %s; the input is declared %s",
-                      x->name, f->dim, got, want, text, declared(s, d->arena, x));
+        return diag_error(d, DIAG_USAGE, at_model(s),
+                          "input \"%s\": dimension %d (%s) is %lld, %s %lld is possible", x->name,
+                          f->dim, text, got, got > want ? "at most" : "at least", want);
+    return diag_error(
+        d, DIAG_USAGE, at_model(s),
+        "input \"%s\": dimension %d is %lld, must be %lld = %s; the input is declared %s", x->name,
+        f->dim, got, want, text, declared(s, d->arena, x));
 }
 
 static bool
 constraint_fault(const Session *s, Diags *d, const TnFault *f)
 {
     const TnManifest *m = s->manifest;
-    const char *what = f->where >= 0 && f->where < m->nconstraint ? m->constraints[f->where] : "a condition of the model";
+    const char *what = f->where >= 0 && f->where < m->nconstraint ? m->constraints[f->where]
+                                                                  : "a condition of the model";
 
-    if (f->dim) {                    /* of data: a sentence by itself */
+    if (f->dim) { /* of data: a sentence by itself */
         Text t = { .arena = d->arena };
         text_numbers(&t, what, f->dim - 1, f->got, f->want);
         return diag_error(d, DIAG_USAGE, at_model(s), "%s", text_str(&t));
     }
-    return diag_error(d, DIAG_USAGE, at_model(s), "the inputs' sizes do not fit together: %s; here the sides are %lld and %lld", what,
-                      (long long)f->got, (long long)f->want);
+    return diag_error(d, DIAG_USAGE, at_model(s),
+                      "the inputs' sizes do not fit together: %s; here the sides are %lld and %lld",
+                      what, (long long)f->got, (long long)f->want);
 }
 
 static bool
@@ -255,59 +271,94 @@ report_fault(const Session *s, Diags *d, const TnFault *f)
     const TnManifest *m = s->manifest;
     long long got = f->got, want = f->want;
     switch (f->code) {
-    case TN_FAULT_DIM:
-        return dim_fault(s, d, f);
-    case TN_FAULT_CONSTRAINT:
-        return constraint_fault(s, d, f);
+    case TN_FAULT_DIM: return dim_fault(s, d, f);
+    case TN_FAULT_CONSTRAINT: return constraint_fault(s, d, f);
     case TN_FAULT_INDEX:
         if (f->dim)
             return diag_error(d, DIAG_USAGE, at_model(s),
                               "%s: the index %lld is outside of 0 <= i < %lld; check the inputs it "
                               "comes from",
                               f->where >= 0 && f->where < m->nkernel ? m->kernels[f->where].origin
-                                  : "a kernel", got, want);
+                                                                     : "a kernel",
+                              got, want);
         return diag_error(d, DIAG_USAGE, at_model(s),
-                          "%s: the index %lld is outside of its axis, which has %lld elements; check the inputs it comes from",
-                          f->where >= 0 && f->where < m->nkernel ? m->kernels[f->where].origin : "a kernel", got, want);
+                          "%s: the index %lld is outside of its axis, which has %lld elements; "
+                          "check the inputs it comes from",
+                          f->where >= 0 && f->where < m->nkernel ? m->kernels[f->where].origin
+                                                                 : "a kernel",
+                          got, want);
     case TN_FAULT_VALUE:
-        return diag_error(d, DIAG_USAGE, at_model(s), "%s: %lld is asked for, at most %lld is possible; check the inputs it comes from",
-                          f->where >= 0 && f->where < m->nkernel ? m->kernels[f->where].origin : "a kernel", got, want);
+        return diag_error(
+            d, DIAG_USAGE, at_model(s),
+            "%s: %lld is asked for, at most %lld is possible; check the inputs it comes from",
+            f->where >= 0 && f->where < m->nkernel ? m->kernels[f->where].origin : "a kernel", got,
+            want);
     case TN_FAULT_FUNCTION:
-        return diag_error(d, DIAG_USAGE, at_model(s), "%s: its function in a library of your own returned %lld",
-                          f->where >= 0 && f->where < m->nkernel ? m->kernels[f->where].origin : "a kernel", got);
+        return diag_error(
+            d, DIAG_USAGE, at_model(s), "%s: its function in a library of your own returned %lld",
+            f->where >= 0 && f->where < m->nkernel ? m->kernels[f->where].origin : "a kernel", got);
     case TN_FAULT_LIBRARY: {
-        char name[17] = {0};
+        char name[17] = { 0 };
         memcpy(name, &f->got, 8);
         memcpy(name + 8, &f->want, 8);
-        return diag_error(d, DIAG_USAGE, at_model(s), "%s: what it was given needs the library lib%s, which is not on this machine; install it",
-                          f->where >= 0 && f->where < m->nkernel ? m->kernels[f->where].origin : "a kernel", name);
+        return diag_error(d, DIAG_USAGE, at_model(s),
+                          "%s: what it was given needs the library lib%s, which is not on this "
+                          "machine; install it",
+                          f->where >= 0 && f->where < m->nkernel ? m->kernels[f->where].origin
+                                                                 : "a kernel",
+                          name);
     }
     case TN_FAULT_WEIGHTS:
-        return diag_error(d, DIAG_MODEL, at_model(s), "the library does not find its weights, %lld bytes; compile the model again", want);
+        return diag_error(
+            d, DIAG_MODEL, at_model(s),
+            "the library does not find its weights, %lld bytes; compile the model again", want);
     case TN_FAULT_SYMBOL:
-        return diag_error(d, DIAG_USAGE, at_model(s), "the size %s, which data define, is %lld; %s %lld is possible",
-                          f->where >= 0 && f->where < m->nsymbol ? m->symbols[f->where] : "of a tensor", got, got > want ? "at most" : "at least", want);
+        return diag_error(d, DIAG_USAGE, at_model(s),
+                          "the size %s, which data define, is %lld; %s %lld is possible",
+                          f->where >= 0 && f->where < m->nsymbol ? m->symbols[f->where]
+                                                                 : "of a tensor",
+                          got, got > want ? "at most" : "at least", want);
     case TN_FAULT_MEMORY:
         if (want && !s->refused)
             return diag_error(d, DIAG_LIMIT, at_model(s),
                               "calls of functions are %lld deep and take %lld bytes, and there is "
-                              "no memory for more; compile with a lower --max-calls", want, got);
-        return !s->refused && diag_error(d, DIAG_LIMIT, at_model(s), "cannot get %lld bytes of memory for a tensor that data size; run smaller inputs", got);
+                              "no memory for more; compile with a lower --max-calls",
+                              want, got);
+        return !s->refused && diag_error(d, DIAG_LIMIT, at_model(s),
+                                         "cannot get %lld bytes of memory for a tensor that data "
+                                         "size; run smaller inputs",
+                                         got);
     case TN_FAULT_TRIPS:
-        return diag_error(d, DIAG_LIMIT, at_model(s), "a loop made %lld turns, the limit is %lld; raise it with --max-trips when compiling", got, want);
+        return diag_error(
+            d, DIAG_LIMIT, at_model(s),
+            "a loop made %lld turns, the limit is %lld; raise it with --max-trips when compiling",
+            got, want);
     case TN_FAULT_DEPTH:
-        return diag_error(d, DIAG_LIMIT, at_model(s), "functions call each other %lld deep, the limit is %lld; raise it with --max-calls when compiling",
+        return diag_error(d, DIAG_LIMIT, at_model(s),
+                          "functions call each other %lld deep, the limit is %lld; raise it with "
+                          "--max-calls when compiling",
                           got, want);
     case TN_FAULT_STACK:
-        return diag_error(d, DIAG_LIMIT, at_model(s), "functions call each other %lld deep, and the thread's stack has no room for more; give the thread a "
-                          "larger stack, or compile with --many, which keeps calls in memory of their own", got);
+        return diag_error(
+            d, DIAG_LIMIT, at_model(s),
+            "functions call each other %lld deep, and the thread's stack has no room for more; "
+            "give the thread a "
+            "larger stack, or compile with --many, which keeps calls in memory of their own",
+            got);
     case TN_FAULT_FRAME:
-        return diag_error(d, DIAG_INTERNAL, at_model(s), "the session gave the model no %s of %lld bytes where it needs them; please report it",
-                          f->where == TN_FRAME_INPUT ? "input" : f->where == TN_FRAME_OUTPUT ? "output" : "memory", want);
+        return diag_error(
+            d, DIAG_INTERNAL, at_model(s),
+            "the session gave the model no %s of %lld bytes where it needs them; please report it",
+            f->where == TN_FRAME_INPUT    ? "input"
+            : f->where == TN_FRAME_OUTPUT ? "output"
+                                          : "memory",
+            want);
     case TN_FAULT_SIZE:
-        return diag_error(d, DIAG_LIMIT, at_model(s), "a tensor's size overflows for inputs of these sizes; give smaller ones");
+        return diag_error(d, DIAG_LIMIT, at_model(s),
+                          "a tensor's size overflows for inputs of these sizes; give smaller ones");
     }
-    return diag_error(d, DIAG_INTERNAL, at_model(s), "the model stopped with the unknown fault %d; please report it", f->code);
+    return diag_error(d, DIAG_INTERNAL, at_model(s),
+                      "the model stopped with the unknown fault %d; please report it", f->code);
 }
 
 /* ---- prepare ---------------------------------------------------------------------------- */
@@ -317,19 +368,24 @@ check_input(const Session *s, Diags *d, int32_t i, const RunInput *in)
 {
     const TnTensorInfo *x = &s->manifest->inputs[i];
     if (in->dtype != s->input_dtype[i])
-        return diag_error(d, DIAG_USAGE, at_model(s), "input \"%s\": the elements are %s, the model takes %s: convert them",
+        return diag_error(d, DIAG_USAGE, at_model(s),
+                          "input \"%s\": the elements are %s, the model takes %s: convert them",
                           x->name, dtype_info[in->dtype].name, declared(s, d->arena, x));
     if (in->rank != (uint32_t)x->rank)
-        return diag_error(d, DIAG_USAGE, at_model(s), "input \"%s\": %s has rank %u, the model takes rank %d: %s",
-                          x->name, in->rank <= TN_MAX_RANK ? dims_text(d->arena, in->dtype, in->rank, in->dims) : "the tensor",
+        return diag_error(d, DIAG_USAGE, at_model(s),
+                          "input \"%s\": %s has rank %u, the model takes rank %d: %s", x->name,
+                          in->rank <= TN_MAX_RANK
+                              ? dims_text(d->arena, in->dtype, in->rank, in->dims)
+                              : "the tensor",
                           in->rank, x->rank, declared(s, d->arena, x));
     for (uint32_t k = 0; k < in->rank; k++)
         if (in->dims[k] < 0)
-            return diag_error(d, DIAG_USAGE, at_model(s), "input \"%s\": dimension %u is %lld, sizes are 0 or more",
-                              x->name, k, (long long)in->dims[k]);
+            return diag_error(d, DIAG_USAGE, at_model(s),
+                              "input \"%s\": dimension %u is %lld, sizes are 0 or more", x->name, k,
+                              (long long)in->dims[k]);
     int64_t bytes;
-    return tensor_bytes(in->dtype, in->rank, in->dims, &bytes)
-        || diag_error(d, DIAG_LIMIT, at_model(s), "input \"%s\": %s is larger than memory can be",
+    return tensor_bytes(in->dtype, in->rank, in->dims, &bytes) ||
+           diag_error(d, DIAG_LIMIT, at_model(s), "input \"%s\": %s is larger than memory can be",
                       x->name, dims_text(d->arena, in->dtype, in->rank, in->dims));
 }
 
@@ -340,8 +396,10 @@ is_prepared(const Session *s, const RunInput *in)
     if (!s->prepared)
         return false;
     for (int32_t i = 0; i < s->manifest->ninput; i++)
-        if (in[i].dtype != s->input_dtype[i] || in[i].rank != (uint32_t)s->manifest->inputs[i].rank
-            || (in[i].rank && memcmp(in[i].dims, s->input_dims[i], in[i].rank * sizeof *in[i].dims) != 0))
+        if (in[i].dtype != s->input_dtype[i] ||
+            in[i].rank != (uint32_t)s->manifest->inputs[i].rank ||
+            (in[i].rank &&
+             memcmp(in[i].dims, s->input_dims[i], in[i].rank * sizeof *in[i].dims) != 0))
             return false;
     return true;
 }
@@ -361,8 +419,10 @@ size_outputs(Session *s, Diags *d)
             o->made |= o->dims[k] < 0;
         o->bytes = 0;
         if (!o->made && !tensor_bytes(o->dtype, o->rank, o->dims, &o->bytes))
-            return diag_error(d, DIAG_LIMIT, at_model(s), "output \"%s\" would be %s for these inputs, which cannot be",
-                              s->manifest->outputs[i].name, dims_text(d->arena, o->dtype, o->rank, o->dims));
+            return diag_error(d, DIAG_LIMIT, at_model(s),
+                              "output \"%s\" would be %s for these inputs, which cannot be",
+                              s->manifest->outputs[i].name,
+                              dims_text(d->arena, o->dtype, o->rank, o->dims));
     }
     return true;
 }
@@ -372,15 +432,22 @@ get_memory(Session *s, Diags *d)
 {
     TnSizes z = s->sizes;
     if (z.arena_bytes < 0 || z.scratch_bytes < 0)
-        return diag_error(d, DIAG_INTERNAL, at_model(s), "the model asks for %lld bytes of memory and %lld of scratch; please report it",
-                          (long long)z.arena_bytes, (long long)z.scratch_bytes);
-    if (z.arena_bytes > INT64_MAX / 4 || z.scratch_bytes > INT64_MAX / 4 || !grow(&s->arena, z.arena_bytes))
-        return diag_error(d, DIAG_LIMIT, at_model(s), "cannot get %lld bytes of memory for intermediate tensors; run smaller inputs",
-                          (long long)z.arena_bytes);
+        return diag_error(
+            d, DIAG_INTERNAL, at_model(s),
+            "the model asks for %lld bytes of memory and %lld of scratch; please report it",
+            (long long)z.arena_bytes, (long long)z.scratch_bytes);
+    if (z.arena_bytes > INT64_MAX / 4 || z.scratch_bytes > INT64_MAX / 4 ||
+        !grow(&s->arena, z.arena_bytes))
+        return diag_error(
+            d, DIAG_LIMIT, at_model(s),
+            "cannot get %lld bytes of memory for intermediate tensors; run smaller inputs",
+            (long long)z.arena_bytes);
     if (get_scratch(s, z.scratch_bytes))
         return true;
-    return !s->reserve && diag_error(d, DIAG_LIMIT, at_model(s), "cannot get %lld bytes of scratch memory for each of %d threads; use fewer",
-                                     (long long)z.scratch_bytes, s->pool ? pool_threads(s->pool) : 1);
+    return !s->reserve &&
+           diag_error(d, DIAG_LIMIT, at_model(s),
+                      "cannot get %lld bytes of scratch memory for each of %d threads; use fewer",
+                      (long long)z.scratch_bytes, s->pool ? pool_threads(s->pool) : 1);
 }
 
 /* All inputs: the caller's, and what the session keeps. */
@@ -391,7 +458,8 @@ gather(Session *s, Diags *d, const RunInput *in, uint32_t nin)
 
     if (nin != (uint32_t)p->nin) {
         s->prepared = false;
-        return diag_error(d, DIAG_USAGE, at_model(s), "%u inputs given, the model takes %d", nin, p->nin);
+        return diag_error(d, DIAG_USAGE, at_model(s), "%u inputs given, the model takes %d", nin,
+                          p->nin);
     }
     for (int32_t i = 0; i < p->nin; i++)
         s->in[p->in[i]] = in[i];
@@ -422,8 +490,11 @@ session_prepare(Session *s, Diags *d, const RunInput *given, uint32_t nin, RunOu
             dims += in[i].rank;
             tensor_bytes(in[i].dtype, in[i].rank, in[i].dims, &s->input_bytes[i]);
         }
-        TnFault fault = {0};
-        s->sizes = (TnSizes){ .size = sizeof s->sizes, .threads = s->pool ? pool_threads(s->pool) : s->host.parallel ? 0 : 1 };
+        TnFault fault = { 0 };
+        s->sizes = (TnSizes){ .size = sizeof s->sizes,
+                              .threads = s->pool            ? pool_threads(s->pool)
+                                         : s->host.parallel ? 0
+                                                            : 1 };
         int code = m->prepare(s->input_dims, s->sym, s->output_dims, &s->sizes, &fault);
         if (code || fault.code) {
             fault.code = fault.code ? fault.code : code;
@@ -444,12 +515,17 @@ session_prepare(Session *s, Diags *d, const RunInput *given, uint32_t nin, RunOu
 /* ---- run -------------------------------------------------------------------------------- */
 
 static bool
-check_data(const Session *s, Diags *d, const char *what, const char *name, const void *data, DType dtype, int64_t bytes)
+check_data(const Session *s, Diags *d, const char *what, const char *name, const void *data,
+           DType dtype, int64_t bytes)
 {
     if (!data && bytes)
-        return diag_error(d, DIAG_USAGE, at_model(s), "%s \"%s\": no memory given, %lld bytes are needed", what, name, (long long)bytes);
+        return diag_error(d, DIAG_USAGE, at_model(s),
+                          "%s \"%s\": no memory given, %lld bytes are needed", what, name,
+                          (long long)bytes);
     if ((uintptr_t)data % dtype_info[dtype].bytes)
-        return diag_error(d, DIAG_USAGE, at_model(s), "%s \"%s\": the address %p is not a multiple of %d, the size of %s: copy it to aligned memory",
+        return diag_error(d, DIAG_USAGE, at_model(s),
+                          "%s \"%s\": the address %p is not a multiple of %d, the size of %s: copy "
+                          "it to aligned memory",
                           what, name, data, dtype_info[dtype].bytes, dtype_info[dtype].name);
     return true;
 }
@@ -466,7 +542,8 @@ take_outputs(Session *s, Diags *d, RunOutput *out)
             memcpy(o->dims, dims, o->rank * sizeof *dims);
         dims += o->rank;
         if (!tensor_bytes(o->dtype, o->rank, o->dims, &o->bytes))
-            return diag_error(d, DIAG_LIMIT, at_model(s), "output \"%s\" is %s, which cannot be", s->manifest->outputs[i].name,
+            return diag_error(d, DIAG_LIMIT, at_model(s), "output \"%s\" is %s, which cannot be",
+                              s->manifest->outputs[i].name,
                               dims_text(d->arena, o->dtype, o->rank, o->dims));
         if (o->made)
             o->data = s->block[i].at;
@@ -498,10 +575,19 @@ session_put_made(Session *s, TnBlock *b)
 bool
 session_run_many(Session *s, Diags *d, const RunMany *r)
 {
-    TnFault fault = {0};
+    TnFault fault = { 0 };
     const TnMany many = {
-        .size = sizeof many, .n = r->n, .inputs = r->in, .outputs = r->out, .sym = r->sym, .host = s->profile ? profile_host(s->profile, &s->host) : &s->host,
-        .fault = &fault, .memory = &s->memory, .count = r->count, .made = r->made, .output_dims = r->dims,
+        .size = sizeof many,
+        .n = r->n,
+        .inputs = r->in,
+        .outputs = r->out,
+        .sym = r->sym,
+        .host = s->profile ? profile_host(s->profile, &s->host) : &s->host,
+        .fault = &fault,
+        .memory = &s->memory,
+        .count = r->count,
+        .made = r->made,
+        .output_dims = r->dims,
         .policy = r->policy,
     };
 
@@ -535,24 +621,33 @@ session_run(Session *s, Diags *d, const RunInput *given, RunOutput *wanted)
     if (!states_outputs(s->states, d, at_model(s), in, out))
         return false;
     for (int32_t i = 0; i < m->ninput; i++) {
-        if (!check_data(s, d, "input", m->inputs[i].name, in[i].data, s->input_dtype[i], s->input_bytes[i]))
+        if (!check_data(s, d, "input", m->inputs[i].name, in[i].data, s->input_dtype[i],
+                        s->input_bytes[i]))
             return false;
         s->input_data[i] = in[i].data;
     }
     for (int32_t i = 0; i < m->noutput; i++) {
-        if (!out[i].made && !check_data(s, d, "output", m->outputs[i].name, out[i].data, out[i].dtype, out[i].bytes))
+        if (!out[i].made && !check_data(s, d, "output", m->outputs[i].name, out[i].data,
+                                        out[i].dtype, out[i].bytes))
             return false;
         s->output_data[i] = out[i].data;
     }
-    TnFault fault = {0};
+    TnFault fault = { 0 };
     TnFrame frame = {
-        .size = sizeof frame, .inputs = s->input_data, .outputs = s->output_data,
-        .arena = s->arena.at, .sym = s->sym, .host = s->profile ? profile_host(s->profile, &s->host) : &s->host, .fault = &fault,
-        .memory = &s->memory, .made = s->made, .output_dims = s->run_dims,
+        .size = sizeof frame,
+        .inputs = s->input_data,
+        .outputs = s->output_data,
+        .arena = s->arena.at,
+        .sym = s->sym,
+        .host = s->profile ? profile_host(s->profile, &s->host) : &s->host,
+        .fault = &fault,
+        .memory = &s->memory,
+        .made = s->made,
+        .output_dims = s->run_dims,
     };
     if (m->output_rank_total)
         memcpy(s->run_dims, s->output_dims, (size_t)m->output_rank_total * sizeof *s->run_dims);
-    if (m->noutput)                  /* what the last run made may be an input of this one */
+    if (m->noutput) /* what the last run made may be an input of this one */
         memcpy(s->last, s->block, (size_t)m->noutput * sizeof *s->block);
     memset(s->block, 0, (size_t)m->noutput * sizeof *s->block);
     s->refused = false;
@@ -613,7 +708,10 @@ bool
 session_state_fork(Session *s, Diags *d, Session *from)
 {
     if (s->manifest != from->manifest)
-        return diag_error(d, DIAG_USAGE, at_model(s), "its state cannot go on where one of %s is: both sessions are to be of one model, loaded once", from->artefact->path);
+        return diag_error(d, DIAG_USAGE, at_model(s),
+                          "its state cannot go on where one of %s is: both sessions are to be of "
+                          "one model, loaded once",
+                          from->artefact->path);
     return s == from || states_fork(s->states, d, at_model(s), from->states);
 }
 
@@ -624,10 +722,13 @@ session_state_reset(Session *s)
 }
 
 bool
-session_state_reserve(Session *s, Diags *d, int64_t length, const RunInput *in, uint32_t nin, RunOutput *out)
+session_state_reserve(Session *s, Diags *d, int64_t length, const RunInput *in, uint32_t nin,
+                      RunOutput *out)
 {
     if (length < 0)
-        return diag_error(d, DIAG_USAGE, at_model(s), "a state of %lld rows is asked for; 0 or more are possible", (long long)length);
+        return diag_error(d, DIAG_USAGE, at_model(s),
+                          "a state of %lld rows is asked for; 0 or more are possible",
+                          (long long)length);
     states_pretend(s->states, length);
     bool ok = session_prepare(s, d, in, nin, out);
     if (ok && s->manifest->noutput)

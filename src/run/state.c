@@ -1,7 +1,8 @@
 /* state: what a session keeps between runs.
  *
- * A state that grows in place has one block of memory, with room behind what it holds: a run gets the block as input and as
- * output and writes behind its end. Any other state has two, one that a run reads and one that it writes.
+ * A state that grows in place has one block of memory, with room behind what it holds: a run gets
+ * the block as input and as output and writes behind its end. Any other state has two, one that a
+ * run reads and one that it writes.
  *
  * Sizes of a state that do not grow are those that inputs of the caller's have under the same name.
  */
@@ -17,23 +18,23 @@ typedef struct {
     const TnTensorInfo *in;
     DType dtype;
     uint32_t rank;
-    bool kept;                       /* a run left it, of these dims */
+    bool kept; /* a run left it, of these dims */
     int64_t dims[TN_MAX_RANK];
-    int64_t given[TN_MAX_RANK];      /* what the next run is given */
+    int64_t given[TN_MAX_RANK]; /* what the next run is given */
     Room room[2];
-    int turn;                        /* which of the two holds it */
+    int turn; /* which of the two holds it */
 } Kept;
 
 struct States {
     const TnManifest *manifest;
     Kept *at;
     int32_t n;
-    int64_t most;                    /* rows; 0: no bound */
-    int64_t pretended;               /* -1: nothing is */
-    bool *is_state;                  /* [ninput] */
+    int64_t most;      /* rows; 0: no bound */
+    int64_t pretended; /* -1: nothing is */
+    bool *is_state;    /* [ninput] */
 };
 
-/* ---- the manifest's --------------------------------------------------------------------------------- */
+/* ---- the manifest's -------------------------------------------------------------------------- */
 
 const TnStateInfo *
 manifest_states(const TnManifest *m, int32_t *n)
@@ -45,7 +46,8 @@ manifest_states(const TnManifest *m, int32_t *n)
 Ports
 manifest_ports(Arena *a, const TnManifest *m)
 {
-    int32_t nstate, *in = NEW_ARRAY(a, int32_t, m->ninput), *out = NEW_ARRAY(a, int32_t, m->noutput);
+    int32_t nstate, *in = NEW_ARRAY(a, int32_t, m->ninput),
+                    *out = NEW_ARRAY(a, int32_t, m->noutput);
     const TnStateInfo *state = manifest_states(m, &nstate);
     bool *kept = NEW_ARRAY(a, bool, m->ninput + m->noutput);
     Ports p = { .in = in, .out = out };
@@ -61,7 +63,7 @@ manifest_ports(Arena *a, const TnManifest *m)
     return p;
 }
 
-/* ---- memory ------------------------------------------------------------------------------------------ */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 static void
 states_end(void *what)
@@ -85,7 +87,10 @@ states_new(Arena *a, const TnManifest *m)
     s->is_state = NEW_ARRAY(a, bool, m->ninput);
     for (int32_t i = 0; i < s->n; i++) {
         const TnTensorInfo *in = &m->inputs[info[i].input];
-        s->at[i] = (Kept){ .info = &info[i], .in = in, .dtype = dtype_from_name(in->dtype, strlen(in->dtype)), .rank = (uint32_t)in->rank };
+        s->at[i] = (Kept){ .info = &info[i],
+                           .in = in,
+                           .dtype = dtype_from_name(in->dtype, strlen(in->dtype)),
+                           .rank = (uint32_t)in->rank };
         s->is_state[info[i].input] = true;
     }
     arena_closer(a, states_end, s);
@@ -98,7 +103,7 @@ states_limit(States *s, int64_t rows)
     s->most = rows ? rows : s->n ? s->manifest->state_rows : 0;
 }
 
-/* ---- before a run ------------------------------------------------------------------------------------ */
+/* ---- before a run ---------------------------------------------------------------------------- */
 
 /* The size that an input of the caller's has under this name; -1: none has it. */
 static int64_t
@@ -118,17 +123,25 @@ find_dims(States *s, Diags *d, Loc loc, Kept *k, const RunInput *in)
 {
     for (uint32_t e = 0; e < k->rank; e++) {
         bool grows = (int32_t)e == k->info->dim;
-        int64_t size = grows ? (k->kept ? k->dims[e] : 0) : k->in->dims[e] >= 0 ? k->in->dims[e] : told_size(s, in, k->in->dim_text[e]);
+        int64_t size = grows                 ? (k->kept ? k->dims[e] : 0)
+                       : k->in->dims[e] >= 0 ? k->in->dims[e]
+                                             : told_size(s, in, k->in->dim_text[e]);
         if (grows && s->pretended >= 0)
             size = s->pretended;
         if (size < 0 && k->kept)
             size = k->dims[e];
         if (size < 0)
-            return diag_error(d, DIAG_USAGE, loc, "state \"%s\": its dimension %u is %s, which no input tells; fix it when compiling (--dim %s=…)",
+            return diag_error(d, DIAG_USAGE, loc,
+                              "state \"%s\": its dimension %u is %s, which no input tells; fix it "
+                              "when compiling (--dim %s=…)",
                               k->in->name, e, k->in->dim_text[e], k->in->dim_text[e]);
         if (k->kept && !grows && size != k->dims[e])
-            return diag_error(d, DIAG_USAGE, loc, "state \"%s\": its dimension %u (%s) is %lld since the runs before, and the inputs make it %lld; "
-                              "run what it was begun with, or reset the state", k->in->name, e, k->in->dim_text[e], (long long)k->dims[e], (long long)size);
+            return diag_error(d, DIAG_USAGE, loc,
+                              "state \"%s\": its dimension %u (%s) is %lld since the runs before, "
+                              "and the inputs make it %lld; "
+                              "run what it was begun with, or reset the state",
+                              k->in->name, e, k->in->dim_text[e], (long long)k->dims[e],
+                              (long long)size);
         k->given[e] = size;
     }
     return true;
@@ -143,7 +156,8 @@ states_inputs(States *s, Diags *d, Loc loc, RunInput *in)
         if (!find_dims(s, d, loc, k, in))
             return false;
         if (!tensor_bytes(k->dtype, k->rank, k->given, &bytes))
-            return diag_error(d, DIAG_LIMIT, loc, "state \"%s\" would be %s, which cannot be", k->in->name, dims_text(d->arena, k->dtype, k->rank, k->given));
+            return diag_error(d, DIAG_LIMIT, loc, "state \"%s\" would be %s, which cannot be",
+                              k->in->name, dims_text(d->arena, k->dtype, k->rank, k->given));
         in[k->info->input] = (RunInput){ NULL, k->dtype, k->rank, k->given };
     }
     return true;
@@ -158,11 +172,13 @@ rows_of(const Kept *k, const int64_t *dims)
 static bool
 no_memory(Diags *d, Loc loc, const Kept *k, int64_t bytes)
 {
-    return diag_error(d, DIAG_LIMIT, loc, "cannot get %lld bytes of memory for state \"%s\"", (long long)bytes, k->in->name);
+    return diag_error(d, DIAG_LIMIT, loc, "cannot get %lld bytes of memory for state \"%s\"",
+                      (long long)bytes, k->in->name);
 }
 
-/* What to ask of r for `bytes` of `rows` rows: what it has, if that is enough, else room for as many again as there were, within the bound; of
- * what is made anew, a quarter more once it has grown. */
+/* What to ask of r for `bytes` of `rows` rows: what it has, if that is enough, else room for as
+ * many again as there were, within the bound; of what is made anew, a quarter more once it has
+ * grown. */
 static int64_t
 bytes_to_take(const States *s, const Kept *k, const Room *r, int64_t rows, int64_t bytes)
 {
@@ -186,9 +202,12 @@ place(States *s, Diags *d, Loc loc, Kept *k, RunInput *in, RunOutput *out)
     int64_t rows = rows_of(k, out->dims), held = 0, begin = 0;
 
     if (s->most && rows > s->most)
-        return diag_error(d, DIAG_LIMIT, loc, "state \"%s\" holds %lld rows, and this run makes them %lld; its capacity is %lld. Drop some, reset the state, "
-                          "or give it more (--state-capacity, or the session's state_capacity)", k->in->name, (long long)rows_of(k, in->dims),
-                          (long long)rows, (long long)s->most);
+        return diag_error(d, DIAG_LIMIT, loc,
+                          "state \"%s\" holds %lld rows, and this run makes them %lld; its "
+                          "capacity is %lld. Drop some, reset the state, "
+                          "or give it more (--state-capacity, or the session's state_capacity)",
+                          k->in->name, (long long)rows_of(k, in->dims), (long long)rows,
+                          (long long)s->most);
     tensor_bytes(k->dtype, k->rank, k->kept ? k->dims : k->given, k->kept ? &held : &begin);
     if (!room_take(from, held, begin))
         return no_memory(d, loc, k, begin);
@@ -198,7 +217,8 @@ place(States *s, Diags *d, Loc loc, Kept *k, RunInput *in, RunOutput *out)
             return no_memory(d, loc, k, out->bytes);
     }
     if (begin && s->pretended < 0)
-        memset(from->at, 0, (size_t)begin);          /* what is replaced as a whole begins with zeros */
+        /* what is replaced as a whole begins with zeros */
+        memset(from->at, 0, (size_t)begin);
     in->data = from->at;
     out->data = out->made ? NULL : to->at;
     return true;
@@ -213,9 +233,10 @@ states_outputs(States *s, Diags *d, Loc loc, RunInput *in, RunOutput *out)
     return true;
 }
 
-/* ---- after it ------------------------------------------------------------------------------------------ */
+/* ---- after it -------------------------------------------------------------------------------- */
 
-/* A run that sizes what it makes as it goes hands over memory of its own, which ends with the next one. */
+/* A run that sizes what it makes as it goes hands over memory of its own, which ends with the next
+ * one. */
 bool
 states_taken(States *s, Diags *d, Loc loc, const RunOutput *out)
 {
@@ -238,7 +259,7 @@ states_taken(States *s, Diags *d, Loc loc, const RunOutput *out)
     return true;
 }
 
-/* ---- between runs ---------------------------------------------------------------------------------------- */
+/* ---- between runs ---------------------------------------------------------------------------- */
 
 void
 states_pretend(States *s, int64_t rows)
@@ -266,7 +287,8 @@ states_bytes(const States *s)
     return all;
 }
 
-/* Blocks of what lies behind the dimension, one for each point of what lies before it, moved together. */
+/* Blocks of what lies behind the dimension, one for each point of what lies before it, moved
+ * together. */
 static void
 shorten(Kept *k, int64_t rows)
 {
@@ -289,16 +311,22 @@ bool
 states_drop(States *s, Diags *d, Loc loc, int64_t n)
 {
     if (!s->n)
-        return diag_error(d, DIAG_USAGE, loc, "nothing can be dropped: the model keeps no state between runs");
+        return diag_error(d, DIAG_USAGE, loc,
+                          "nothing can be dropped: the model keeps no state between runs");
     if (n < 0)
-        return diag_error(d, DIAG_USAGE, loc, "%lld rows of the state are to go; give 0 or more", (long long)n);
+        return diag_error(d, DIAG_USAGE, loc, "%lld rows of the state are to go; give 0 or more",
+                          (long long)n);
     for (int32_t i = 0; i < s->n; i++) {
         const Kept *k = &s->at[i];
         if (k->info->dim < 0)
-            return diag_error(d, DIAG_USAGE, loc, "state \"%s\" is replaced as a whole by each run: rows of it cannot be dropped; reset it", k->in->name);
+            return diag_error(d, DIAG_USAGE, loc,
+                              "state \"%s\" is replaced as a whole by each run: rows of it cannot "
+                              "be dropped; reset it",
+                              k->in->name);
         int64_t rows = k->kept ? k->dims[k->info->dim] : 0;
         if (n > rows)
-            return diag_error(d, DIAG_USAGE, loc, "state \"%s\" holds %lld rows, %lld are to go", k->in->name, (long long)rows, (long long)n);
+            return diag_error(d, DIAG_USAGE, loc, "state \"%s\" holds %lld rows, %lld are to go",
+                              k->in->name, (long long)rows, (long long)n);
     }
     for (int32_t i = 0; i < s->n; i++)
         if (s->at[i].kept)
@@ -306,7 +334,7 @@ states_drop(States *s, Diags *d, Loc loc, int64_t n)
     return true;
 }
 
-/* ---- arranged anew ----------------------------------------------------------------------------------------- */
+/* ---- arranged anew --------------------------------------------------------------------------- */
 
 /* Its dimension of this name; -1 with a message. */
 static int32_t
@@ -318,7 +346,9 @@ dim_named(Diags *d, Loc loc, const Kept *k, const char *name)
     Text t = { .arena = d->arena };
     for (uint32_t e = 0; e < k->rank; e++)
         text_printf(&t, "%s%s", e ? ", " : "", k->in->dim_text[e]);
-    diag_error(d, DIAG_USAGE, loc, "state \"%s\" has no dimension %s that could count sequences; its dimensions are %s", k->in->name, name, text_str(&t));
+    diag_error(d, DIAG_USAGE, loc,
+               "state \"%s\" has no dimension %s that could count sequences; its dimensions are %s",
+               k->in->name, name, text_str(&t));
     return -1;
 }
 
@@ -329,17 +359,25 @@ can_arrange(Diags *d, Loc loc, const Kept *k, const Arrangement *a, int32_t sequ
     int64_t there = k->dims[sequence], rows = rows_of(k, k->dims), all;
 
     if (__builtin_mul_overflow(a->sequences, a->length, &all))
-        return diag_error(d, DIAG_LIMIT, loc, "%lld sequences of %lld rows cannot be", (long long)a->sequences, (long long)a->length);
+        return diag_error(d, DIAG_LIMIT, loc, "%lld sequences of %lld rows cannot be",
+                          (long long)a->sequences, (long long)a->length);
     for (int64_t b = 0; b < a->sequences; b++)
         if (a->of[b] < -1 || a->of[b] >= there)
-            return diag_error(d, DIAG_USAGE, loc, "sequence %lld is to be sequence %lld of state \"%s\", which has %lld", (long long)b,
-                              (long long)a->of[b], k->in->name, (long long)there);
+            return diag_error(
+                d, DIAG_USAGE, loc,
+                "sequence %lld is to be sequence %lld of state \"%s\", which has %lld",
+                (long long)b, (long long)a->of[b], k->in->name, (long long)there);
     if (k->info->dim >= 0 && !a->from && a->length > rows)
-        return diag_error(d, DIAG_USAGE, loc, "the first %lld rows of state \"%s\" are to stay, it has %lld", (long long)a->length, k->in->name, (long long)rows);
+        return diag_error(d, DIAG_USAGE, loc,
+                          "the first %lld rows of state \"%s\" are to stay, it has %lld",
+                          (long long)a->length, k->in->name, (long long)rows);
     for (int64_t i = 0; k->info->dim >= 0 && a->from && i < all; i++)
         if (a->from[i] < -1 || a->from[i] >= rows)
-            return diag_error(d, DIAG_USAGE, loc, "row %lld of sequence %lld is to be row %lld of state \"%s\", which has %lld",
-                              (long long)(i % a->length), (long long)(i / a->length), (long long)a->from[i], k->in->name, (long long)rows);
+            return diag_error(
+                d, DIAG_USAGE, loc,
+                "row %lld of sequence %lld is to be row %lld of state \"%s\", which has %lld",
+                (long long)(i % a->length), (long long)(i / a->length), (long long)a->from[i],
+                k->in->name, (long long)rows);
     return true;
 }
 
@@ -358,10 +396,11 @@ plan_arrangement(Diags *d, Loc loc, Kept *k, const Arrangement *a, Arranged *x, 
     if (k->info->dim >= 0)
         dims[k->info->dim] = a->length;
     if (!tensor_bytes(k->dtype, k->rank, dims, &bytes))
-        return diag_error(d, DIAG_LIMIT, loc, "state \"%s\" would be %s, which cannot be", k->in->name, dims_text(d->arena, k->dtype, k->rank, dims));
+        return diag_error(d, DIAG_LIMIT, loc, "state \"%s\" would be %s, which cannot be",
+                          k->in->name, dims_text(d->arena, k->dtype, k->rank, dims));
     const Room *now = &k->room[k->turn];
     *here = bytes <= now->bytes && arrange_in_place(x, a);
-    bytes = bytes > now->bytes ? bytes : now->bytes;         /* what was reserved stays reserved */
+    bytes = bytes > now->bytes ? bytes : now->bytes; /* what was reserved stays reserved */
     return *here || room_take(&k->room[!k->turn], 0, bytes) || no_memory(d, loc, k, bytes);
 }
 
@@ -373,13 +412,19 @@ states_arrange(States *s, Diags *d, Loc loc, const Arrangement *a)
     bool *here = NEW_ARRAY(d->arena, bool, s->n);
 
     if (!s->n)
-        return diag_error(d, DIAG_USAGE, loc, "nothing can be arranged: the model keeps no state between runs");
+        return diag_error(d, DIAG_USAGE, loc,
+                          "nothing can be arranged: the model keeps no state between runs");
     for (int32_t i = 0; i < s->n; i++) {
         Kept *k = &s->at[i];
         if (!k->kept)
-            return diag_error(d, DIAG_USAGE, loc, "state \"%s\" holds nothing yet that could be arranged: run the model first", k->in->name);
+            return diag_error(
+                d, DIAG_USAGE, loc,
+                "state \"%s\" holds nothing yet that could be arranged: run the model first",
+                k->in->name);
         if (s->most && k->info->dim >= 0 && a->length > s->most)
-            return diag_error(d, DIAG_LIMIT, loc, "state \"%s\" would have %lld rows; its capacity is %lld", k->in->name, (long long)a->length, (long long)s->most);
+            return diag_error(d, DIAG_LIMIT, loc,
+                              "state \"%s\" would have %lld rows; its capacity is %lld",
+                              k->in->name, (long long)a->length, (long long)s->most);
         if (!plan_arrangement(d, loc, k, a, &x[i], &here[i]))
             return false;
     }
@@ -396,9 +441,10 @@ states_arrange(States *s, Diags *d, Loc loc, const Arrangement *a)
     return true;
 }
 
-/* ---- forks --------------------------------------------------------------------------------------------------- */
+/* ---- forks ----------------------------------------------------------------------------------- */
 
-/* In a new room, so that s has what it had should another one fail; with as much behind it as either had. */
+/* In a new room, so that s has what it had should another one fail; with as much behind it as
+ * either had. */
 static bool
 fork_one(Diags *d, Loc loc, const Kept *k, Kept *from, Pages *pages, Room *room)
 {
@@ -408,7 +454,8 @@ fork_one(Diags *d, Loc loc, const Kept *k, Kept *from, Pages *pages, Room *room)
     if (!from->kept)
         return true;
     tensor_bytes(from->dtype, from->rank, from->dims, &bytes);
-    return room_share(room, r, bytes, r->bytes > now ? r->bytes : now, pages) || no_memory(d, loc, k, bytes);
+    return room_share(room, r, bytes, r->bytes > now ? r->bytes : now, pages) ||
+           no_memory(d, loc, k, bytes);
 }
 
 bool
@@ -418,10 +465,12 @@ states_fork(States *s, Diags *d, Loc loc, States *from)
     bool ok = true;
 
     if (!s->n)
-        return diag_error(d, DIAG_USAGE, loc, "nothing can be forked: the model keeps no state between runs");
+        return diag_error(d, DIAG_USAGE, loc,
+                          "nothing can be forked: the model keeps no state between runs");
     if (s->most && states_length(from) > s->most)
-        return diag_error(d, DIAG_LIMIT, loc, "the states to go on from hold %lld rows; the capacity here is %lld", (long long)states_length(from),
-                          (long long)s->most);
+        return diag_error(d, DIAG_LIMIT, loc,
+                          "the states to go on from hold %lld rows; the capacity here is %lld",
+                          (long long)states_length(from), (long long)s->most);
     Pages *pages = pages_new();
     for (int32_t i = 0; i < s->n && ok; i++)
         ok = fork_one(d, loc, &s->at[i], &from->at[i], pages, &room[i]);

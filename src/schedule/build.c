@@ -1,8 +1,8 @@
 /* build: a kernel by a program. */
 #include "schedule/point.h"
 
-/* Formats come first: the parts read their inputs as they lie, and everything after sees plain access maps. NULL, with
- * the reason, where they cannot. */
+/* Formats come first: the parts read their inputs as they lie, and everything after sees plain
+ * access maps. NULL, with the reason, where they cannot. */
 static const Part *
 parts_as_they_lie(Ctx *c, Arena *a, Kernel *k, const Program *program, const char **why)
 {
@@ -22,7 +22,9 @@ parts_as_they_lie(Ctx *c, Arena *a, Kernel *k, const Program *program, const cha
                 continue;
             part[i].nest = nest_relayout(c, part[i].nest, slot, b->format);
             if (!part[i].nest) {
-                *why = arena_printf(a, "%s may be read outside of its bounds, so it cannot lie in a format", b->name);
+                *why = arena_printf(
+                    a, "%s may be read outside of its bounds, so it cannot lie in a format",
+                    b->name);
                 return NULL;
             }
         }
@@ -30,7 +32,8 @@ parts_as_they_lie(Ctx *c, Arena *a, Kernel *k, const Program *program, const cha
 }
 
 static bool
-carry_out(Points *p, Arena *a, const Program *program, uint32_t first, uint32_t end, const char **why)
+carry_out(Points *p, Arena *a, const Program *program, uint32_t first, uint32_t end,
+          const char **why)
 {
     Text t = { .arena = a };
 
@@ -48,17 +51,20 @@ carry_out(Points *p, Arena *a, const Program *program, uint32_t first, uint32_t 
     return false;
 }
 
-/* ---- parts beside each other ---------------------------------------------------------------------------- */
+/* ---- parts beside each other ----------------------------------------------------------------- */
 
 uint32_t
 schedule_pieces(const Kernel *k, const Program *program)
 {
-    return kernel_is_beside(k) && program->step.n && program->step.at[0].verb == VERB_alone ? k->npart : 1;
+    return kernel_is_beside(k) && program->step.n && program->step.at[0].verb == VERB_alone
+               ? k->npart
+               : 1;
 }
 
 /* The steps of part i: behind the i-th `alone`, which names it. */
 static bool
-steps_of_part(Arena *a, const Kernel *k, const Program *program, uint32_t i, uint32_t *first, uint32_t *end, const char **why)
+steps_of_part(Arena *a, const Kernel *k, const Program *program, uint32_t i, uint32_t *first,
+              uint32_t *end, const char **why)
 {
     Sym name = k->buffer.at[k->part[i].buffer[k->part[i].nest->write[0].out]].name;
     uint32_t at = 0, seen = 0;
@@ -66,18 +72,26 @@ steps_of_part(Arena *a, const Kernel *k, const Program *program, uint32_t i, uin
     while (at < program->step.n && (program->step.at[at].verb != VERB_alone || seen++ < i))
         at++;
     if (at == program->step.n || program->step.at[at].subject != name) {
-        *why = at == program->step.n ? arena_printf(a, "there are steps for %u of %u parts; `alone %s` begins those of the next", i, k->npart, name)
-             : arena_printf(a, "step %u, `alone %s`: the next part is %s; parts stand in their order", at + 1, program->step.at[at].subject, name);
+        *why =
+            at == program->step.n
+                ? arena_printf(
+                      a, "there are steps for %u of %u parts; `alone %s` begins those of the next",
+                      i, k->npart, name)
+                : arena_printf(
+                      a, "step %u, `alone %s`: the next part is %s; parts stand in their order",
+                      at + 1, program->step.at[at].subject, name);
         return false;
     }
-    for (*first = *end = at + 1; *end < program->step.n && program->step.at[*end].verb != VERB_alone; ++*end)
+    for (*first = *end = at + 1;
+         *end < program->step.n && program->step.at[*end].verb != VERB_alone; ++*end)
         ;
     return true;
 }
 
 /* Gives k the tree of part i alone. */
 static bool
-build_part(Ctx *c, Arena *a, Kernel *k, const Machine *m, const Program *program, uint32_t i, const char **why)
+build_part(Ctx *c, Arena *a, Kernel *k, const Machine *m, const Program *program, uint32_t i,
+           const char **why)
 {
     const Part *part = k->part;
     uint32_t npart = k->npart, first, end;
@@ -137,7 +151,8 @@ content_of(const Expr *e)
     return all > 0 ? all : 1;
 }
 
-/* How many tasks of each part, own [n], make a turn, where all can be done in so many turns alike. False: the numbers of tasks have no ratio. */
+/* How many tasks of each part, own [n], make a turn, where all can be done in so many turns alike.
+ * False: the numbers of tasks have no ratio. */
 static bool
 takes_turns(Ctx *c, const Expr *const *trips, uint32_t n, int64_t *own)
 {
@@ -155,13 +170,15 @@ takes_turns(Ctx *c, const Expr *const *trips, uint32_t n, int64_t *own)
     return common > 1 || !expr_is(alike, 1);
 }
 
-/* One loop over the tasks of all parts. They take turns, so that each thread has its share of every part, and what it makes by the one is
- * of the same columns as what it makes by the others. */
+/* One loop over the tasks of all parts. They take turns, so that each thread has its share of every
+ * part, and what it makes by the one is of the same columns as what it makes by the others. */
 static bool
-build_beside(Ctx *c, Arena *a, Kernel *k, const Machine *m, const Program *program, const char **why)
+build_beside(Ctx *c, Arena *a, Kernel *k, const Machine *m, const Program *program,
+             const char **why)
 {
     Block *tree = NEW_ARRAY(a, Block, k->npart), *b;
-    const Expr **trips = NEW_ARRAY(a, const Expr *, k->npart), *grain = expr_int(c, 1), *all = expr_int(c, 0);
+    const Expr **trips = NEW_ARRAY(a, const Expr *, k->npart), *grain = expr_int(c, 1),
+               *all = expr_int(c, 0);
     uint32_t var;
 
     for (uint32_t i = 0; i < k->npart; i++) {
@@ -182,7 +199,7 @@ build_beside(Ctx *c, Arena *a, Kernel *k, const Machine *m, const Program *progr
         each += own[i];
     b = tree_loop(k, &k->tree, LOOP_PARALLEL, sym(c, "task_"), begin, all, 1, &var);
     const Tree *first = parallel_loop(&tree[0]);
-    if (!turns && first)                             /* the first part's own */
+    if (!turns && first) /* the first part's own */
         k->tree.list.at[0]->u.loop.var = var = first->u.loop.var;
     const Expr *here = expr_loop(c, var);
     if (turns) {
@@ -192,7 +209,10 @@ build_beside(Ctx *c, Arena *a, Kernel *k, const Machine *m, const Program *progr
     for (uint32_t i = 0; i < k->npart; i++) {
         const Expr *mine = expr_add(c, expr_scale(c, turn, own[i]), expr_sub(c, here, begin));
         begin = expr_add(c, begin, turns ? expr_int(c, own[i]) : trips[i]);
-        Tree *test = i + 1 < k->npart ? tree_if(b, scalar_2(c, S_LT, scalar_index(c, here), scalar_index(c, begin))) : NULL;
+        Tree *test =
+            i + 1 < k->npart
+                ? tree_if(b, scalar_2(c, S_LT, scalar_index(c, here), scalar_index(c, begin)))
+                : NULL;
         add_tasks(c, test ? &test->body : b, &tree[i], mine);
         b = test ? &test->other : b;
     }
@@ -200,7 +220,8 @@ build_beside(Ctx *c, Arena *a, Kernel *k, const Machine *m, const Program *progr
 }
 
 bool
-schedule_build_part(Ctx *c, Arena *a, Kernel *k, const Machine *m, const Program *program, uint32_t i, const char **why)
+schedule_build_part(Ctx *c, Arena *a, Kernel *k, const Machine *m, const Program *program,
+                    uint32_t i, const char **why)
 {
     const Part *part = parts_as_they_lie(c, a, k, program, why);
 
@@ -215,10 +236,11 @@ schedule_build_part(Ctx *c, Arena *a, Kernel *k, const Machine *m, const Program
     return true;
 }
 
-/* ---- any kernel ------------------------------------------------------------------------------------------- */
+/* ---- any kernel ------------------------------------------------------------------------------ */
 
 bool
-schedule_build(Ctx *c, Arena *a, Kernel *k, const Machine *m, const Program *program, const char **why)
+schedule_build(Ctx *c, Arena *a, Kernel *k, const Machine *m, const Program *program,
+               const char **why)
 {
     const Part *meaning = k->part;
     Text t = { .arena = a };
@@ -228,8 +250,9 @@ schedule_build(Ctx *c, Arena *a, Kernel *k, const Machine *m, const Program *pro
         return false;
     k->part = part;
     k->nloop = 0;
-    bool ok = schedule_pieces(k, program) > 1 ? build_beside(c, a, k, m, program, why)
-                                    : carry_out(points_of(c, a, k, m), a, program, 0, program->step.n, why);
+    bool ok = schedule_pieces(k, program) > 1
+                  ? build_beside(c, a, k, m, program, why)
+                  : carry_out(points_of(c, a, k, m), a, program, 0, program->step.n, why);
     k->part = meaning;
     program_print(c, &t, program, 0);
     k->schedule = text_str(&t);

@@ -1,7 +1,12 @@
-/* collapse: axes that continue each other in memory, for all that reads and writes, are one axis. */
+/* collapse: axes that continue each other in memory, for all that reads and writes, are one
+ * axis. */
 #include "schedule/internal.h"
 
-typedef struct { Low *l; uint32_t outer, inner; bool ok; } Collapse;
+typedef struct {
+    Low *l;
+    uint32_t outer, inner;
+    bool ok;
+} Collapse;
 
 /* Directly: what it is computed from by way of data is a read of its own. */
 static bool
@@ -16,7 +21,8 @@ check_offset(Collapse *k, const Expr *outer_stride, const Expr *inner_stride)
 {
     Low *l = k->l;
     if (!outer_stride || !inner_stride ||
-        expr_eq(l->c, NULL, outer_stride, expr_mul(l->c, inner_stride, low_extent(l, k->inner))) != YES)
+        expr_eq(l->c, NULL, outer_stride, expr_mul(l->c, inner_stride, low_extent(l, k->inner))) !=
+            YES)
         k->ok = false;
 }
 
@@ -43,20 +49,21 @@ check_collapse(void *user, const Scalar *s)
 }
 
 bool
-low_collapses(Low *l, uint32_t outer, uint32_t inner, const Scalar *const *value, uint32_t nvalue, const Write *w)
+low_collapses(Low *l, uint32_t outer, uint32_t inner, const Scalar *const *value, uint32_t nvalue,
+              const Write *w)
 {
-    Collapse k = {l, outer, inner, true};
+    Collapse k = { l, outer, inner, true };
     const Axis *o = &l->n->axis[outer], *i = &l->n->axis[inner];
 
-    if (o->kind != i->kind || o->kind == AXIS_SCAN ||
-        expr_axes(i->extent) || expr_axes(o->extent))
+    if (o->kind != i->kind || o->kind == AXIS_SCAN || expr_axes(i->extent) || expr_axes(o->extent))
         return false;
     for (uint32_t v = 0; v < nvalue; v++)
         scalar_visit(l->c, value[v], check_collapse, &k);
     if (w && k.ok) {
         /* The write as if it were a read of the output: same offsets. */
         const NestParam *p = &l->n->param[w->out];
-        const Scalar *as_load = scalar_load(l->c, p->type->dtype, w->out, p->type->rank, w->at, NULL);
+        const Scalar *as_load =
+            scalar_load(l->c, p->type->dtype, w->out, p->type->rank, w->at, NULL);
         check_collapse(&k, as_load);
     }
     return k.ok;

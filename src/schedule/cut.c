@@ -1,5 +1,5 @@
-/* cut: which axes of a contraction are rows, columns and sums, which of them are one index, and the formats that suit
- * constant operands. */
+/* cut: which axes of a contraction are rows, columns and sums, which of them are one index, and the
+ * formats that suit constant operands. */
 #include "cost/cost.h"
 #include "schedule/cut.h"
 
@@ -31,32 +31,38 @@ bare_load(const Scalar *s)
 static const Scalar *
 epilogue_only(Low *l, const Scalar *reduce)
 {
-    ScalarMap m = {.ctx = l->c, .done = {.arena = l->a}};
+    ScalarMap m = { .ctx = l->c, .done = { .arena = l->a } };
 
     map_put(&m.done, MAP_PTR(reduce), MAP_PTR(scalar_number(l->c, reduce->dtype, 0)));
     return scalar_map(&m, l->n->write[0].value);
 }
 
-/* How many innermost axes of the list are one axis in memory, for the write, the epilogue's reads and
- * (if given) an operand. */
+/* How many innermost axes of the list are one axis in memory, for the write, the epilogue's reads
+ * and (if given) an operand. */
 static uint32_t
 collapse_run(Low *l, const uint32_t *axis, uint32_t n, const Scalar *operand, const Scalar *reduce)
 {
     uint32_t run = n > 0;
-    const Scalar *value[2] = {epilogue_only(l, reduce), operand};
+    const Scalar *value[2] = { epilogue_only(l, reduce), operand };
 
-    while (run < n && low_collapses(l, axis[n - run - 1], axis[n - run], value, operand ? 2 : 1, &l->n->write[0]))
+    while (run < n && low_collapses(l, axis[n - run - 1], axis[n - run], value, operand ? 2 : 1,
+                                    &l->n->write[0]))
         run++;
     return run;
 }
 
-/* ---- formats of constant operands --------------------------------------------------------------- */
+/* ---- formats of constant operands ------------------------------------------------------------ */
 
 /* One axis as a digit of one dimension's index: (index // step) % extent. */
-typedef struct { uint32_t dim; int64_t step; int64_t extent; bool top; } Digit;
+typedef struct {
+    uint32_t dim;
+    int64_t step;
+    int64_t extent;
+    bool top;
+} Digit;
 
-/* Is every dimension of the read a number written in its axes' digits, each axis used once? 64*h + d
- * is; y + r is not. Dimensions of one element at 0 have no digits. */
+/* Is every dimension of the read a number written in its axes' digits, each axis used once? 64*h +
+ * d is; y + r is not. Dimensions of one element at 0 have no digits. */
 static bool
 read_digits(Ctx *c, const Nest *n, const Scalar *load, Digit *digit, AxisSet *used)
 {
@@ -71,22 +77,28 @@ read_digits(Ctx *c, const Nest *n, const Scalar *load, Digit *digit, AxisSet *us
         if ((here & *used) || expr_uses_kind(rest, VAR_COMPUTED))
             return false;
         *used |= here;
-        while (here) {                       /* the axis whose coefficient is the step reached so far */
+        /* the axis whose coefficient is the step reached so far */
+        while (here) {
             uint32_t x = 0;
-            while (x < NEST_MAX_AXES && !(here >> x & 1 && expr_linear(c, rest, (Var){VAR_AXIS, x}, &coef, &next) && expr_is(coef, step)))
+            while (x < NEST_MAX_AXES &&
+                   !(here >> x & 1 && expr_linear(c, rest, (Var){ VAR_AXIS, x }, &coef, &next) &&
+                     expr_is(coef, step)))
                 x++;
             if (x == NEST_MAX_AXES)
                 return false;
             rest = next;
             here &= ~((AxisSet)1 << x);
             last = x;
-            digit[x] = (Digit){d, step, expr_or(n->axis[x].extent, 0), here == 0};
-            if (here && (!expr_const(n->axis[x].extent, &extent) || mul_overflows(step, extent, &step)))
+            digit[x] = (Digit){ d, step, expr_or(n->axis[x].extent, 0), here == 0 };
+            if (here &&
+                (!expr_const(n->axis[x].extent, &extent) || mul_overflows(step, extent, &step)))
                 return false;
         }
         if (!expr_is(rest, 0))
             return false;
-        const Expr *whole = last == NEST_MAX_AXES ? expr_int(c, 1) : expr_scale(c, n->axis[last].extent, digit[last].step);
+        const Expr *whole = last == NEST_MAX_AXES
+                                ? expr_int(c, 1)
+                                : expr_scale(c, n->axis[last].extent, digit[last].step);
         if (expr_eq(c, NULL, whole, t->dim[d]) != YES)
             return false;
     }
@@ -96,11 +108,12 @@ read_digits(Ctx *c, const Nest *n, const Scalar *load, Digit *digit, AxisSet *us
 static FormatPart
 digit_part(Digit d)
 {
-    return (FormatPart){(uint8_t)d.dim, d.step, d.top ? 0 : d.extent};
+    return (FormatPart){ (uint8_t)d.dim, d.step, d.top ? 0 : d.extent };
 }
 
 static const Format *
-panels_of(Ctx *c, const Nest *n, const Scalar *load, const uint32_t *list, uint32_t nlist, uint32_t run, const uint32_t *sums, uint32_t nsum, int64_t width)
+panels_of(Ctx *c, const Nest *n, const Scalar *load, const uint32_t *list, uint32_t nlist,
+          uint32_t run, const uint32_t *sums, uint32_t nsum, int64_t width)
 {
     Digit digit[NEST_MAX_AXES];
     AxisSet used, tile = 0, sum = 0;
@@ -115,7 +128,8 @@ panels_of(Ctx *c, const Nest *n, const Scalar *load, const uint32_t *list, uint3
     Digit inner = digit[list[nlist - 1]], outer = digit[list[nlist - run]];
     for (uint32_t i = nlist; i-- > nlist - run;) {
         tile |= (AxisSet)1 << list[i];
-        if (!(used >> list[i] & 1) || digit[list[i]].dim != inner.dim || digit[list[i]].step != inner.step * extent)
+        if (!(used >> list[i] & 1) || digit[list[i]].dim != inner.dim ||
+            digit[list[i]].step != inner.step * extent)
             return NULL;
         extent *= digit[list[i]].extent;
         if (digit[list[i]].extent == 0 && i > nlist - run)
@@ -127,15 +141,17 @@ panels_of(Ctx *c, const Nest *n, const Scalar *load, const uint32_t *list, uint3
     for (uint32_t x = 0; x < NEST_MAX_AXES; x++)
         if (used >> x & 1 && !((sum | tile) >> x & 1))
             part[np++] = digit_part(digit[x]);
-    if (outer.top || extent != width)        /* one panel is no digit: another kernel's may be the axes around it and it in one */
-        part[np++] = (FormatPart){(uint8_t)inner.dim, inner.step * width, outer.top ? 0 : extent / width};
+    /* one panel is no digit: another kernel's may be the axes around it and it in one */
+    if (outer.top || extent != width)
+        part[np++] =
+            (FormatPart){ (uint8_t)inner.dim, inner.step * width, outer.top ? 0 : extent / width };
     for (uint32_t i = 0; i < nsum; i++)
         part[np++] = digit_part(digit[sums[i]]);
-    part[np++] = (FormatPart){(uint8_t)inner.dim, inner.step, width};
+    part[np++] = (FormatPart){ (uint8_t)inner.dim, inner.step, width };
     if (np > TN_MAX_RANK)
         return NULL;
     Format *f = NEW(c->arena, Format);
-    *f = (Format){np, part};
+    *f = (Format){ np, part };
     return f;
 }
 
@@ -146,7 +162,7 @@ typedef struct {
     uint32_t nlist, run, nsum;
     int64_t width;
     Text text;
-    uint64_t laid;                   /* slots */
+    uint64_t laid; /* slots */
     bool ok;
 } Lay;
 
@@ -173,7 +189,8 @@ lay_read(void *user, const Scalar *s)
     for (uint32_t i = 0; i < l->nsum; i++)
         if (s->axes >> l->sum[i] & 1)
             sum[nsum++] = l->sum[i];
-    const Format *f = panels_of(l->w->c, l->part->nest, s, l->list, l->nlist, l->run, sum, nsum, l->width);
+    const Format *f =
+        panels_of(l->w->c, l->part->nest, s, l->list, l->nlist, l->run, sum, nsum, l->width);
     l->ok = f && slot < 64 && !(l->laid >> slot & 1);
     if (!l->ok)
         return;
@@ -184,9 +201,11 @@ lay_read(void *user, const Scalar *s)
 }
 
 const char *
-cut_lay(const Draft *w, uint32_t part, const Scalar *factor, const uint32_t *list, uint32_t nlist, uint32_t run, const uint32_t *sum, uint32_t nsum, int64_t width)
+cut_lay(const Draft *w, uint32_t part, const Scalar *factor, const uint32_t *list, uint32_t nlist,
+        uint32_t run, const uint32_t *sum, uint32_t nsum, int64_t width)
 {
-    Lay l = { w, &w->p->k->part[part], list, sum, nlist, run, nsum, width, { .arena = w->a }, 0, true };
+    Lay l = { w,     &w->p->k->part[part], list, sum, nlist, run, nsum,
+              width, { .arena = w->a },    0,    true };
 
     if (!nest_constant_read(w->c, factor, is_known, &l))
         return NULL;
@@ -194,16 +213,19 @@ cut_lay(const Draft *w, uint32_t part, const Scalar *factor, const uint32_t *lis
     return l.ok && l.laid ? text_str(&l.text) : NULL;
 }
 
-/* Is the first column axis that of an image of its own: moved under no window, and in no dimension next to the second's? */
+/* Is the first column axis that of an image of its own: moved under no window, and in no dimension
+ * next to the second's? */
 static bool
 has_own_image(const Stage *s)
 {
-    return s->nslide > 1 && s->slide[0].span == 1 && s->slide[0].stride == 1 && s->slide[0].dim + 1 != s->slide[1].dim;
+    return s->nslide > 1 && s->slide[0].span == 1 && s->slide[0].stride == 1 &&
+           s->slide[0].dim + 1 != s->slide[1].dim;
 }
 
-/* A convolution's columns lie in an image when the axes that slide are exactly the one column index. Windows that do
- * not overlap read every element once: then panels, which lie together, may be better. Samples whose outputs are one index
- * in memory, as those of one channel are, have an image each. */
+/* A convolution's columns lie in an image when the axes that slide are exactly the one column
+ * index. Windows that do not overlap read every element once: then panels, which lie together, may
+ * be better. Samples whose outputs are one index in memory, as those of one channel are, have an
+ * image each. */
 static void
 columns_slide(Low *l, Cut *cut)
 {
@@ -217,7 +239,9 @@ columns_slide(Low *l, Cut *cut)
         wanted |= (AxisSet)1 << cut->col[i];
     if (b->dtype != cut->k.reduce->dtype)
         return;
-    while ((slides = stage_recognise(l, b, (StageAxes){ .sum = cut->k.sum, .wanted = wanted, .fixed = cut->k.batch }, &cut->window)) &&
+    while ((slides = stage_recognise(
+                l, b, (StageAxes){ .sum = cut->k.sum, .wanted = wanted, .fixed = cut->k.batch },
+                &cut->window)) &&
            has_own_image(s) && s->slide[0].axis == cut->col[cut->ncol - run])
         wanted &= ~((AxisSet)1 << cut->col[cut->ncol - run--]);
     if (!slides || s->nslide != run)
@@ -236,9 +260,15 @@ columns_slide(Low *l, Cut *cut)
     }
 }
 
-typedef struct { Ctx *c; Ranges known; AxisSet col, sum; bool found; } FindSlide;
+typedef struct {
+    Ctx *c;
+    Ranges known;
+    AxisSet col, sum;
+    bool found;
+} FindSlide;
 
-/* Is the axis a digit of the index, in steps that nothing else in it reaches: n of 128*n + k where k < 128? */
+/* Is the axis a digit of the index, in steps that nothing else in it reaches: n of 128*n + k where
+ * k < 128? */
 static bool
 is_digit(const FindSlide *f, const Expr *at, uint32_t axis)
 {
@@ -273,8 +303,8 @@ columns_read_windows(Low *l, const Cut *cut)
     return f.found;
 }
 
-/* A convolution's rows lie in an image when its channels are columns, or shared out: the image's own channels, where they are
- * neighbours, stay so. */
+/* A convolution's rows lie in an image when its channels are columns, or shared out: the image's
+ * own channels, where they are neighbours, stay so. */
 static void
 rows_slide(Low *l, Cut *cut)
 {
@@ -283,19 +313,23 @@ rows_slide(Low *l, Cut *cut)
 
     if (!a || a->dtype != cut->k.reduce->dtype)
         return;
-    for (uint32_t d = a->u.load.rank, x; d-- > 0 && (x = stage_inner(l, a, d, cut->k.batch)) != NO_SLOT && cut->k.sum >> x & 1; )
+    for (uint32_t d = a->u.load.rank, x;
+         d-- > 0 && (x = stage_inner(l, a, d, cut->k.batch)) != NO_SLOT && cut->k.sum >> x & 1;)
         inner |= (AxisSet)1 << x;
-    if (!stage_recognise(l, a, (StageAxes){ .sum = cut->k.sum, .fixed = cut->k.batch, .inner = inner }, &cut->row_window))
+    if (!stage_recognise(l, a,
+                         (StageAxes){ .sum = cut->k.sum, .fixed = cut->k.batch, .inner = inner },
+                         &cut->row_window))
         return;
     for (uint32_t i = 0; i < cut->row_window.nslide; i++)
         cut->rows_windowed |= cut->row_window.slide[i].span > 1;
 }
 
-/* The dimension of a read that an axis moves furthest inside; -1: none, or the operand is computed. */
+/* The dimension of a read that an axis moves furthest inside; -1: none, or the operand is
+ * computed. */
 static int
 dimension_of(const Scalar *s, uint32_t axis)
 {
-    for (uint32_t d = s->op == S_LOAD ? s->u.load.rank : 0; d-- > 0; )
+    for (uint32_t d = s->op == S_LOAD ? s->u.load.rank : 0; d-- > 0;)
         if (expr_axes(s->u.load.at[d]) >> axis & 1)
             return (int)d;
     return -1;
@@ -316,7 +350,9 @@ cut_unread(Ctx *c, const Contraction *k)
     return k->sum & ~read;
 }
 
-typedef struct { uint32_t axis, n; } CountReads;
+typedef struct {
+    uint32_t axis, n;
+} CountReads;
 
 static void
 count_read(void *user, const Scalar *s)
@@ -335,9 +371,10 @@ reads_along(Low *l, const Scalar *factor, uint32_t axis)
     return count.n;
 }
 
-/* Sums as the operand that slides lies in memory, neighbours innermost: channels behind a window where they are last, the
- * window behind channels where those are first. Other operands are walked as the nest says; but what fewer of the columns' reads vary with is
- * inside of what more do: elements of a group inside of groups, elements that share what is read of them last. */
+/* Sums as the operand that slides lies in memory, neighbours innermost: channels behind a window
+ * where they are last, the window behind channels where those are first. Other operands are walked
+ * as the nest says; but what fewer of the columns' reads vary with is inside of what more do:
+ * elements of a group inside of groups, elements that share what is read of them last. */
 static uint32_t
 sums_in_memory_order(Low *l, const Contraction *k, uint32_t *sum)
 {
@@ -352,13 +389,15 @@ sums_in_memory_order(Low *l, const Contraction *k, uint32_t *sum)
                 slides = operand[i];
         }
     for (uint32_t i = 1; slides && i < n; i++)
-        for (uint32_t j = i; j > 0 && dimension_of(slides, sum[j - 1]) > dimension_of(slides, sum[j]); j--) {
+        for (uint32_t j = i;
+             j > 0 && dimension_of(slides, sum[j - 1]) > dimension_of(slides, sum[j]); j--) {
             uint32_t t = sum[j];
             sum[j] = sum[j - 1];
             sum[j - 1] = t;
         }
     for (uint32_t i = 1; i < n; i++)
-        for (uint32_t j = i; j > 0 && reads_along(l, k->b, sum[j - 1]) < reads_along(l, k->b, sum[j]); j--) {
+        for (uint32_t j = i;
+             j > 0 && reads_along(l, k->b, sum[j - 1]) < reads_along(l, k->b, sum[j]); j--) {
             uint32_t t = sum[j];
             sum[j] = sum[j - 1];
             sum[j - 1] = t;
@@ -366,8 +405,9 @@ sums_in_memory_order(Low *l, const Contraction *k, uint32_t *sum)
     return n;
 }
 
-/* Tiles go along the innermost rows. Of rows that are no one index and of which nobody knows how many there are, these are the ones that
- * follow each other where they are read: steps of a sequence that an output has outside of its batch, which may be of one. */
+/* Tiles go along the innermost rows. Of rows that are no one index and of which nobody knows how
+ * many there are, these are the ones that follow each other where they are read: steps of a
+ * sequence that an output has outside of its batch, which may be of one. */
 static void
 rows_as_read(Low *l, Cut *cut)
 {
@@ -376,7 +416,8 @@ rows_as_read(Low *l, Cut *cut)
     for (uint32_t i = 0; i < n; i++) {
         if (expr_const(low_extent(l, cut->row[i]), NULL))
             return;
-        if (last == n || dimension_of(cut->k.a, cut->row[i]) > dimension_of(cut->k.a, cut->row[last]))
+        if (last == n ||
+            dimension_of(cut->k.a, cut->row[i]) > dimension_of(cut->k.a, cut->row[last]))
             last = i;
     }
     if (n < 2 || dimension_of(cut->k.a, cut->row[last]) < 0)
@@ -392,7 +433,7 @@ cut_contraction(Low *l, Cut *out)
     Ctx *c = l->c;
     const Nest *n = l->n;
     Contraction *k = &out->k;
-    Cut cut = {0};
+    Cut cut = { 0 };
 
     if (n->nwrite != 1 || n->write[0].combiner != COMB_NONE || !nest_contraction(c, n, &cut.k))
         return false;
@@ -400,8 +441,9 @@ cut_contraction(Low *l, Cut *out)
     for (uint32_t x = 0; x < n->naxis; x++)
         if (n->axis[x].kind == AXIS_SCAN || axis_varies(&n->axis[x]))
             return false;
-    /* A product with nothing on the column side is a depthwise window or a dot: not this template's.
-     * An axis that neither operand uses (the reduction is repeated along it) is not either. */
+    /* A product with nothing on the column side is a depthwise window or a dot: not this
+     * template's. An axis that neither operand uses (the reduction is repeated along it) is not
+     * either. */
     AxisSet parallel = nest_axes_of_kind(n, AXIS_PARALLEL);
     if (!k->col || (parallel & ~(k->batch | k->row | k->col)))
         return false;
@@ -409,13 +451,16 @@ cut_contraction(Low *l, Cut *out)
     out->ncol = in_write_order(n, k->col, out->col);
     out->nbatch = in_write_order(n, k->batch, out->batch);
     out->nsum = sums_in_memory_order(l, k, out->sum);
-    if (out->ncol == 0 || out->nrow + out->ncol + out->nbatch != (uint32_t)__builtin_popcountll(parallel))
+    if (out->ncol == 0 ||
+        out->nrow + out->ncol + out->nbatch != (uint32_t)__builtin_popcountll(parallel))
         return false;
     const Scalar *a = bare_load(k->a);
-    out->row_run = collapse_run(l, out->row, out->nrow, a && !a->u.load.outside ? a : NULL, k->reduce);
+    out->row_run =
+        collapse_run(l, out->row, out->nrow, a && !a->u.load.outside ? a : NULL, k->reduce);
     if (out->row_run < out->nrow) {
         rows_as_read(l, out);
-        out->row_run = collapse_run(l, out->row, out->nrow, a && !a->u.load.outside ? a : NULL, k->reduce);
+        out->row_run =
+            collapse_run(l, out->row, out->nrow, a && !a->u.load.outside ? a : NULL, k->reduce);
     }
     out->col_run = collapse_run(l, out->col, out->ncol, NULL, k->reduce);
     out->rows = axes_product(l, out->row + out->nrow - out->row_run, out->row_run);
@@ -461,19 +506,23 @@ cut_lies_along(Low *l, const Scalar *factor, uint32_t axis)
     return stride && expr_is(stride, 1);
 }
 
-/* ---- register tiles --------------------------------------------------------------------------------------- */
+/* ---- register tiles -------------------------------------------------------------------------- */
 
-/* Cycles of a step of the sum over all tiles: multiply-adds and loads, which wait for each other the more the nearer they
- * are, or the latency of too few accumulators. A row of columns for no more than two rows is loaded for each (see
- * cost/work.c). Tails are in the ceilings; sizes that are not known count per unit of length. */
+/* Cycles of a step of the sum over all tiles: multiply-adds and loads, which wait for each other
+ * the more the nearer they are, or the latency of too few accumulators. A row of columns for no
+ * more than two rows is loaded for each (see cost/work.c). Tails are in the ceilings; sizes that
+ * are not known count per unit of length. */
 static double
-step_cycles(const Machine *m, int64_t nrows, int64_t ncols, int64_t lanes, double column_loads, int64_t rows, int64_t vectors)
+step_cycles(const Machine *m, int64_t nrows, int64_t ncols, int64_t lanes, double column_loads,
+            int64_t rows, int64_t vectors)
 {
     double columns = (double)((rows > 2 ? 1 : rows) * vectors) * column_loads;
-    double fma = (double)(rows * vectors) / m->fma_per_cycle, loads = ((double)rows + columns) / m->load_per_cycle;
+    double fma = (double)(rows * vectors) / m->fma_per_cycle,
+           loads = ((double)rows + columns) / m->load_per_cycle;
     double most = machine_together(fma, loads, 2);
     double down = nrows < 0 ? 1.0 / (double)rows : (double)((nrows + rows - 1) / rows);
-    double across = ncols < 0 ? 1.0 / (double)(vectors * lanes) : (double)((ncols + vectors * lanes - 1) / (vectors * lanes));
+    double across = ncols < 0 ? 1.0 / (double)(vectors * lanes)
+                              : (double)((ncols + vectors * lanes - 1) / (vectors * lanes));
 
     return down * across * (most > m->fma_cycles ? most : m->fma_cycles);
 }
@@ -490,16 +539,20 @@ keep_shape(TileShape *best, TileShape s)
 }
 
 void
-cut_shapes(const Machine *m, int64_t nrows, int64_t ncols, int64_t lanes, double column_loads, TileShape *best)
+cut_shapes(const Machine *m, int64_t nrows, int64_t ncols, int64_t lanes, double column_loads,
+           TileShape *best)
 {
     int64_t registers = m->vector_registers;
 
     memset(best, 0, TILE_SHAPES * sizeof *best);
     for (int64_t vectors = 1; vectors <= WIDEST_PANEL; vectors++)
         for (int64_t rows = (registers - vectors - 1) / vectors; rows >= 1; rows--) {
-            if (nrows >= 0 && rows > 1 && (nrows + rows - 1) / rows == (nrows + rows - 2) / (rows - 1))
-                continue;                            /* one row less is as many tiles */
-            keep_shape(best, (TileShape){ rows, vectors, step_cycles(m, nrows, ncols, lanes, column_loads, rows, vectors) });
+            if (nrows >= 0 && rows > 1 &&
+                (nrows + rows - 1) / rows == (nrows + rows - 2) / (rows - 1))
+                continue; /* one row less is as many tiles */
+            keep_shape(best, (TileShape){ rows, vectors,
+                                          step_cycles(m, nrows, ncols, lanes, column_loads, rows,
+                                                      vectors) });
         }
 }
 
@@ -513,11 +566,17 @@ int64_t
 cut_ahead(const Machine *m, DType t, TileShape s, int64_t depth, int64_t inner)
 {
     int64_t lanes = machine_lanes(m, t), row = s.vectors * lanes * dtype_info[t].bytes;
-    double trip = (double)(2 * s.rows * s.vectors * lanes) / m->f32_per_second;                  /* seconds */
-    double instructions = (double)(s.rows * s.vectors + s.rows + 2 * s.vectors);     /* multiply-adds, broadcasts, loads, fetches */
-    int64_t trips = (int64_t)ceil(m->window / instructions + m->level[LEVEL_L2].latency_seconds / trip);
+    /* seconds */
+    double trip = (double)(2 * s.rows * s.vectors * lanes) / m->f32_per_second;
+    /* multiply-adds, broadcasts, loads, fetches */
+    double instructions = (double)(s.rows * s.vectors + s.rows + 2 * s.vectors);
+    int64_t trips =
+        (int64_t)ceil(m->window / instructions + m->level[LEVEL_L2].latency_seconds / trip);
 
-    return (depth >= 0 && depth * row <= machine_block_bytes(m, LEVEL_L1)) || (inner >= 0 && inner < trips) ? 0 : trips;
+    return (depth >= 0 && depth * row <= machine_block_bytes(m, LEVEL_L1)) ||
+                   (inner >= 0 && inner < trips)
+               ? 0
+               : trips;
 }
 
 int64_t

@@ -9,7 +9,11 @@ recognise_member(const Group *g, uint32_t part, Member *m)
     const Nest *n = k->nest;
     uint32_t seen = 0;
 
-    *m = (Member){ .part = part, .n = n, .name = part_name(p, part), .reduce = part_reduction(p, part), .head = NEST_MAX_AXES };
+    *m = (Member){ .part = part,
+                   .n = n,
+                   .name = part_name(p, part),
+                   .reduce = part_reduction(p, part),
+                   .head = NEST_MAX_AXES };
     m->product = nest_contraction(g->w->c, n, &m->view);
     for (uint32_t x = 0; x < n->naxis; x++) {
         if (axis_varies(&n->axis[x]) || expr_is(n->axis[x].extent, 0))
@@ -23,14 +27,19 @@ recognise_member(const Group *g, uint32_t part, Member *m)
             m->row = x;
         }
     }
-    if (n->nwrite != 1 || n->write[0].combiner != COMB_NONE || nest_axes_of_kind(n, AXIS_SCAN) || dtype_info[n->param[n->nin].type->dtype].bytes != 4 || (m->reduce && m->reduce->u.reduce.combiner > COMB_MIN))
+    if (n->nwrite != 1 || n->write[0].combiner != COMB_NONE || nest_axes_of_kind(n, AXIS_SCAN) ||
+        dtype_info[n->param[n->nin].type->dtype].bytes != 4 ||
+        (m->reduce && m->reduce->u.reduce.combiner > COMB_MIN))
         return false;
-    /* Rows are one side of a product, which has the columns of its output to itself. An axis of one point is on neither side. */
+    /* Rows are one side of a product, which has the columns of its output to itself. An axis of one
+     * point is on neither side. */
     bool one = m->product && expr_is(n->axis[m->row].extent, 1) && !(m->view.b->axes >> m->row & 1);
-    return !m->product || ((one || m->view.row >> m->row & 1) && m->nown == 1 && !(m->view.a->axes >> m->own[0] & 1));
+    return !m->product || ((one || m->view.row >> m->row & 1) && m->nown == 1 &&
+                           !(m->view.a->axes >> m->own[0] & 1));
 }
 
-/* The heads of a row, if all products read their other operand alike for each; 1: they do not, or how many there are is not known. */
+/* The heads of a row, if all products read their other operand alike for each; 1: they do not, or
+ * how many there are is not known. */
 static int64_t
 shared_heads(const Group *g)
 {
@@ -57,7 +66,8 @@ group_of(Draft *w, Group *g)
         if (!recognise_member(g, i, &g->member[i]))
             return false;
         products += g->member[i].product;
-        if (i + 1 < g->n && k->buffer.at[k->part[i].buffer[g->member[i].n->nin]].space != SPACE_LOCAL)
+        if (i + 1 < g->n &&
+            k->buffer.at[k->part[i].buffer[g->member[i].n->nin]].space != SPACE_LOCAL)
             return false;
     }
     const Member *last = &g->member[g->n - 1];
@@ -103,7 +113,8 @@ group_last_heads(const Group *g, bool together)
 bool
 group_may(const Group *g)
 {
-    return g->how == HEADS_APART || (g->heads > 1 && (g->how == HEADS_INSIDE || g->heads <= g->height));
+    return g->how == HEADS_APART ||
+           (g->heads > 1 && (g->how == HEADS_INSIDE || g->heads <= g->height));
 }
 
 int64_t
@@ -121,7 +132,8 @@ group_in_tile(const Group *g)
 void
 group_write_task(const Group *g, Text *t, int64_t rows)
 {
-    text_printf(t, "split %s by %lld -> ib ir %s\n", g->rows, (long long)rows, g->nrows >= 0 && g->nrows % rows == 0 ? "exact" : "guard");
+    text_printf(t, "split %s by %lld -> ib ir %s\n", g->rows, (long long)rows,
+                g->nrows >= 0 && g->nrows % rows == 0 ? "exact" : "guard");
     if (g->how == HEADS_APART)
         text_printf(t, "fuse %s %s ib -> task\n", g->outer, g->around);
     else
@@ -129,13 +141,16 @@ group_write_task(const Group *g, Text *t, int64_t rows)
 }
 
 void
-group_write_turned(const Group *g, const Member *m, Text *t, const char *operand, const char *copy, const char *across)
+group_write_turned(const Group *g, const Member *m, Text *t, const char *operand, const char *copy,
+                   const char *across)
 {
-    const char *a = m->name, *c = arena_printf(g->w->a, "%s.%s", a, copy), *along = axis_name(g->w, m->part, m->sum[m->nsum - 1]);
+    const char *a = m->name, *c = arena_printf(g->w->a, "%s.%s", a, copy),
+               *along = axis_name(g->w, m->part, m->sum[m->nsum - 1]);
 
     text_printf(t, "split %s.%s by %lld -> %s.pv_ %s.pl_\n", c, across, (long long)g->lanes, a, a);
     text_printf(t, "split %s.%s by %lld -> %s.kv_ %s.kl_\n", c, along, (long long)g->lanes, a, a);
     text_printf(t, "order %s.%s.pv_ %s.%s.kv_ %s.%s.kl_ %s.%s.pl_\n", c, a, c, a, c, a, c, a);
     text_printf(t, "run %s.%s.kl_ unroll\nrun %s.%s.pl_ vector\n", c, a, c, a);
-    text_printf(t, "stage %s.%s at %s.%s.kv_ -> %s.tile reg of %s.pl_ %s.kl_ turned\n", a, operand, c, a, a, a, a);
+    text_printf(t, "stage %s.%s at %s.%s.kv_ -> %s.tile reg of %s.pl_ %s.kl_ turned\n", a, operand,
+                c, a, a, a, a);
 }

@@ -1,26 +1,29 @@
-/* lower: points become a loop tree. No choice is made here: what a loop, a hold or a copy turns into follows from the
- * steps that made it.
+/* lower: points become a loop tree. No choice is made here: what a loop, a hold or a copy turns
+ * into follows from the steps that made it.
  *
- * Iterators get values as their loops are entered. The trips of a split loop that is peeled are emitted twice: whole
- * trips first, in which the inner loop is as long as it can be, then the rest, in which it is shorter. So an inner loop
- * is unrolled or a full vector wherever it can be, and no access needs a guard of its own.
+ * Iterators get values as their loops are entered. The trips of a split loop that is peeled are
+ * emitted twice: whole trips first, in which the inner loop is as long as it can be, then the rest,
+ * in which it is shorter. So an inner loop is unrolled or a full vector wherever it can be, and no
+ * access needs a guard of its own.
  */
 #include "schedule/lower.h"
 
 static void lower_node(Env *e, const Node *n, Block *b);
 
-/* ---- loops ------------------------------------------------------------------------------------------- */
+/* ---- loops ----------------------------------------------------------------------------------- */
 
-/* A loop whose trips make up the points of a padded split in steps of what these are padded to, and that a sum in registers at n has a dimension
- * for; 0: there is none. */
+/* A loop whose trips make up the points of a padded split in steps of what these are padded to, and
+ * that a sum in registers at n has a dimension for; 0: there is none. */
 static IterId
 narrowed_at(Env *e, const Node *n)
 {
     for (uint32_t i = 0; i < n->holds.n; i++) {
         const Hold *h = &e->p->hold.at[n->holds.at[i]];
         for (uint32_t d = 0; h->space == WORD_reg && d < h->ndim; d++) {
-            const Iter *it = env_iter(e, h->dim[d]), *points = it->parent ? env_iter(e, it->parent) : it;
-            if (!it->inner && it->parent && points->inner && points->tail == WORD_pad && points->rest == it->factor && env_start(e, points->sibling))
+            const Iter *it = env_iter(e, h->dim[d]),
+                       *points = it->parent ? env_iter(e, it->parent) : it;
+            if (!it->inner && it->parent && points->inner && points->tail == WORD_pad &&
+                points->rest == it->factor && env_start(e, points->sibling))
                 return h->dim[d];
         }
     }
@@ -30,11 +33,12 @@ narrowed_at(Env *e, const Node *n)
 static bool
 sums(const Node *n)
 {
-    return n->phase == PHASE_INIT || n->phase == PHASE_UPDATE || n->phase == PHASE_FLUSH || n->phase == PHASE_COPY;
+    return n->phase == PHASE_INIT || n->phase == PHASE_UPDATE || n->phase == PHASE_FLUSH ||
+           n->phase == PHASE_COPY;
 }
 
-/* Children of n that make a sum in registers, with as many trips of x as there are points for: each number of them is written out. Others: as they
- * are. Gives how many children were lowered. */
+/* Children of n that make a sum in registers, with as many trips of x as there are points for: each
+ * number of them is written out. Others: as they are. Gives how many children were lowered. */
 static uint32_t
 lower_narrowed(Env *e, const Node *n, IterId x, Block *b)
 {
@@ -45,9 +49,15 @@ lower_narrowed(Env *e, const Node *n, IterId x, Block *b)
 
     while (count < n->body.n && sums(n->body.at[count]))
         count++;
-    const Expr *left = env_let(e, b, "left", env_simplify(e, expr_sub(c, env_extent(e, points->parent), env_start(e, points->sibling))), NULL);
+    const Expr *left = env_let(
+        e, b, "left",
+        env_simplify(e, expr_sub(c, env_extent(e, points->parent), env_start(e, points->sibling))),
+        NULL);
     for (int64_t trips = points->factor / step; trips > 0; trips--) {
-        Tree *more = trips > 1 ? tree_if(b, scalar_2(c, S_LT, scalar_int(c, DT_I64, (trips - 1) * step), scalar_index(c, left))) : NULL;
+        Tree *more = trips > 1
+                         ? tree_if(b, scalar_2(c, S_LT, scalar_int(c, DT_I64, (trips - 1) * step),
+                                               scalar_index(c, left)))
+                         : NULL;
         Scope s = env_enter(e);
         env_change(e, env_iter(e, x)->parent)->extent = expr_int(c, trips * step);
         for (uint32_t k = 0; k < count && !e->p->why; k++) {
@@ -70,7 +80,8 @@ lower_cases(Env *e, const Node *n, uint32_t i, Block *b)
 
     if (i == n->border.n) {
         IterId narrowed = narrowed_at(e, n);
-        for (uint32_t k = narrowed ? lower_narrowed(e, n, narrowed, b) : 0; k < n->body.n && !e->p->why; k++) {
+        for (uint32_t k = narrowed ? lower_narrowed(e, n, narrowed, b) : 0;
+             k < n->body.n && !e->p->why; k++) {
             lower_node(e, n->body.at[k], b);
             env_leave(e, s);
         }
@@ -78,7 +89,8 @@ lower_cases(Env *e, const Node *n, uint32_t i, Block *b)
     }
     const Border *k = &n->border.at[i];
     Ctx *c = e->c;
-    const Expr *extent = env_extent(e, k->x), *value = env_let(e, b, env_iter(e, k->x)->name, env_value(e, k->x), extent);
+    const Expr *extent = env_extent(e, k->x),
+               *value = env_let(e, b, env_iter(e, k->x)->name, env_value(e, k->x), extent);
     const Expr *begin = expr_int(c, k->first), *end = expr_offset(c, extent, -k->last);
     if (!expr_is_var(value, &v)) {
         lower_cases(e, n, i + 1, b);
@@ -88,7 +100,8 @@ lower_cases(Env *e, const Node *n, uint32_t i, Block *b)
         env_bind(e, k->x, value);
     const Scalar *test = scalar_2(c, S_LE, scalar_index(c, begin), scalar_index(c, value));
     if (k->last)
-        test = scalar_2(c, S_AND, test, scalar_2(c, S_LT, scalar_index(c, value), scalar_index(c, end)));
+        test = scalar_2(c, S_AND, test,
+                        scalar_2(c, S_LT, scalar_index(c, value), scalar_index(c, end)));
     Tree *between = tree_if(b, test);
     Scope arm = env_enter(e);
     VEC_PUSH(e->a, &e->range, ((Range){ v, begin, expr_sub(c, end, begin) }));
@@ -122,9 +135,12 @@ only_leaf(const Node *n)
     return n->kind == NODE_LEAF ? n : NULL;
 }
 
-/* Rows of fused axes (see lower_walk): the innermost axis, where this row begins in the fused index, and where the
- * walk does. */
-typedef struct { IterId last; const Expr *row, *lo; } Row;
+/* Rows of fused axes (see lower_walk): the innermost axis, where this row begins in the fused
+ * index, and where the walk does. */
+typedef struct {
+    IterId last;
+    const Expr *row, *lo;
+} Row;
 
 static void
 bind_lane(Env *e, const Node *n, const Row *row, const Expr *at)
@@ -134,10 +150,12 @@ bind_lane(Env *e, const Node *n, const Row *row, const Expr *at)
     env_bind(e, n->iter, row ? expr_sub(e->c, expr_add(e->c, row->row, at), row->lo) : at);
 }
 
-/* One vector from `base` on, of which `extent` lanes exist. A read that would be made lane by lane must not be made
- * beyond the end: then the points run one after the other, or, where lanes are accumulators, stop at the last. */
+/* One vector from `base` on, of which `extent` lanes exist. A read that would be made lane by lane
+ * must not be made beyond the end: then the points run one after the other, or, where lanes are
+ * accumulators, stop at the last. */
 static void
-lower_lanes(Env *e, const Node *n, const Row *row, Block *b, const Expr *base, uint32_t lanes, const Expr *extent)
+lower_lanes(Env *e, const Node *n, const Row *row, Block *b, const Expr *base, uint32_t lanes,
+            const Expr *extent)
 {
     const Expr *lane = expr_var(e->c, LANE);
     const Node *leaf = only_leaf(n);
@@ -175,13 +193,15 @@ lower_lanes(Env *e, const Node *n, const Row *row, Block *b, const Expr *base, u
             VEC_PUSH(b->arena, &b->list, trial.list.at[i]);
         return;
     }
-    bind_lane(e, n, row, env_loop(e, &b, LOOP_SERIAL, env_iter(e, n->iter)->name, base, expr_add(e->c, base, extent), 1));
+    bind_lane(e, n, row,
+              env_loop(e, &b, LOOP_SERIAL, env_iter(e, n->iter)->name, base,
+                       expr_add(e->c, base, extent), 1));
     lower_body(e, n, b);
     env_leave(e, s);
 }
 
-/* Points of x behind the whole trips of n. Those of an axis that was cut into multiples of n before are the axis's own
- * or none: then the rest is a number, if there is one. */
+/* Points of x behind the whole trips of n. Those of an axis that was cut into multiples of n before
+ * are the axis's own or none: then the rest is a number, if there is one. */
 static const Expr *
 rest_of(Env *e, IterId x, int64_t n, bool *maybe)
 {
@@ -233,9 +253,11 @@ bind_trip(Env *e, IterId x, const Expr *trip)
         env_bind(e, y, trip);
 }
 
-/* The trips of a serial loop or one that is written out, from `begin` to `end`: what there are of them lies in [least, most). */
+/* The trips of a serial loop or one that is written out, from `begin` to `end`: what there are of
+ * them lies in [least, most). */
 static void
-lower_stretch(Env *e, const Node *n, Block *b, const Expr *begin, const Expr *end, const Expr *least, const Expr *most)
+lower_stretch(Env *e, const Node *n, Block *b, const Expr *begin, const Expr *end,
+              const Expr *least, const Expr *most)
 {
     IterId x = n->iter;
     const Expr *trips = env_simplify(e, expr_sub(e->c, end, begin)), *trip = begin;
@@ -245,7 +267,9 @@ lower_stretch(Env *e, const Node *n, Block *b, const Expr *begin, const Expr *en
     if (expr_is(trips, 0))
         return;
     if (!expr_is(trips, 1)) {
-        trip = env_loop(e, &b, n->run == WORD_unroll && expr_const(trips, NULL) ? LOOP_UNROLLED : LOOP_SERIAL, env_iter(e, x)->name, begin, end, 1);
+        trip = env_loop(
+            e, &b, n->run == WORD_unroll && expr_const(trips, NULL) ? LOOP_UNROLLED : LOOP_SERIAL,
+            env_iter(e, x)->name, begin, end, 1);
         if ((least != begin || most != end) && expr_is_var(trip, &v))
             VEC_PUSH(e->a, &e->range, ((Range){ v, least, expr_sub(e->c, most, least) }));
     }
@@ -262,7 +286,8 @@ lower_trips(Env *e, const Node *n, Block *b, const Expr *trips)
 {
     Ctx *c = e->c;
     const Expr *zero = expr_int(c, 0), *most = expr_offset(c, trips, -n->last);
-    const Expr *first = n->first ? env_simplify(e, expr_min(c, expr_int(c, n->first), trips)) : zero;
+    const Expr *first =
+        n->first ? env_simplify(e, expr_min(c, expr_int(c, n->first), trips)) : zero;
     const Expr *last = n->last ? env_simplify(e, expr_max(c, first, most)) : trips;
 
     lower_stretch(e, n, b, zero, first, zero, first);
@@ -280,8 +305,10 @@ lower_peeled(Env *e, const Node *n, Block *b)
     bool maybe;
 
     if (!expr_const(whole, NULL) && !e->at[it->parent].extent)
-        env_change(e, it->parent)->extent = whole = env_let(e, b, "n", whole, expr_offset(c, whole, 1));
-    const Expr *trips = env_simplify(e, expr_div(c, whole, factor)), *rest = rest_of(e, it->parent, it->factor, &maybe);
+        env_change(e, it->parent)->extent = whole =
+            env_let(e, b, "n", whole, expr_offset(c, whole, 1));
+    const Expr *trips = env_simplify(e, expr_div(c, whole, factor)),
+               *rest = rest_of(e, it->parent, it->factor, &maybe);
     if (n->run == WORD_unroll && !expr_const(trips, NULL))
         env_change(e, x)->counted = true;
     Scope s = env_enter(e);
@@ -308,7 +335,10 @@ lower_peeled(Env *e, const Node *n, Block *b)
     for (IterId y = x; y; y = next_with(e, x, y))
         env_change(e, y)->trip = TRIP_REST;
     bind_trip(e, x, expr_const(trips, NULL) ? trips : env_let(e, b, it->name, trips, NULL));
-    const Expr *left = expr_const(rest, NULL) ? rest : env_let(e, b, "rest", env_simplify(e, expr_sub(c, whole, end)), factor);
+    const Expr *left =
+        expr_const(rest, NULL)
+            ? rest
+            : env_let(e, b, "rest", env_simplify(e, expr_sub(c, whole, end)), factor);
     Var v;
     if (maybe && expr_is_var(left, &v))
         VEC_PUSH(e->a, &e->range, ((Range){ v, expr_int(c, 1), expr_int(c, it->factor - 1) }));
@@ -324,7 +354,9 @@ lower_parallel(Env *e, const Node *n, Block *b)
     IterId x = n->iter;
 
     e->k->trips = env_extent(e, x);
-    bind_trip(e, x, env_loop(e, &b, LOOP_PARALLEL, env_iter(e, x)->name, expr_int(e->c, 0), e->k->trips, 1));
+    bind_trip(
+        e, x,
+        env_loop(e, &b, LOOP_PARALLEL, env_iter(e, x)->name, expr_int(e->c, 0), e->k->trips, 1));
     for (IterId y = x; y; y = next_with(e, x, y))
         bind_digits(e, b, y);
     lower_body(e, n, b);
@@ -350,7 +382,7 @@ lower_loop(Env *e, const Node *n, Block *b)
     }
 }
 
-/* ---- rows -------------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 /* Vectors from left to right, the last one as long as what is left. */
 static void
@@ -362,10 +394,12 @@ lower_run(Env *e, const Node *n, const Row *row, Block *b, const Expr *left, con
 
     if (!expr_const(count, NULL))
         count = env_let(e, b, "count", count, NULL);
-    const Expr *whole = expr_scale(c, env_simplify(e, expr_div(c, count, lanes)), n->lanes), *rest = env_simplify(e, expr_mod(c, count, lanes));
+    const Expr *whole = expr_scale(c, env_simplify(e, expr_div(c, count, lanes)), n->lanes),
+               *rest = env_simplify(e, expr_mod(c, count, lanes));
     if (!expr_is(whole, 0)) {
         Block *in = b;
-        const Expr *v = env_loop(e, &in, LOOP_SERIAL, env_iter(e, row->last)->name, left, expr_add(c, left, whole), n->lanes);
+        const Expr *v = env_loop(e, &in, LOOP_SERIAL, env_iter(e, row->last)->name, left,
+                                 expr_add(c, left, whole), n->lanes);
         lower_lanes(e, n, row, in, v, (uint32_t)n->lanes, lanes);
         env_leave(e, s);
     }
@@ -373,12 +407,14 @@ lower_run(Env *e, const Node *n, const Row *row, Block *b, const Expr *left, con
         return;
     if (!expr_const(rest, NULL))
         b = &tree_if(b, scalar_2(c, S_LT, scalar_index(c, whole), scalar_index(c, count)))->body;
-    lower_lanes(e, n, row, b, expr_add(c, left, whole), (uint32_t)n->lanes, expr_const(rest, NULL) ? rest : expr_sub(c, count, whole));
+    lower_lanes(e, n, row, b, expr_add(c, left, whole), (uint32_t)n->lanes,
+                expr_const(rest, NULL) ? rest : expr_sub(c, count, whole));
     env_leave(e, s);
 }
 
-/* The points [lo, lo + count) of fused axes: for each row that they touch, its part of them. Rows of an image are
- * longer than those of the output, and there may be more of them: what is beyond is no output. */
+/* The points [lo, lo + count) of fused axes: for each row that they touch, its part of them. Rows
+ * of an image are longer than those of the output, and there may be more of them: what is beyond is
+ * no output. */
 static void
 lower_walk(Env *e, const Node *n, Block *b)
 {
@@ -398,71 +434,92 @@ lower_walk(Env *e, const Node *n, Block *b)
     Row w = { it->from[it->nfrom - 1], expr_int(c, 0), lo };
     if (it->nfrom > 1) {
         const Expr *pitch = env_digit_step(e, run, it->nfrom - 2);
-        const Expr *y = env_loop(e, &b, LOOP_SERIAL, env_iter(e, it->from[it->nfrom - 2])->name, env_simplify(e, expr_div(c, lo, pitch)), env_simplify(e, expr_ceil_div(c, end, pitch)), 1);
+        const Expr *y = env_loop(e, &b, LOOP_SERIAL, env_iter(e, it->from[it->nfrom - 2])->name,
+                                 env_simplify(e, expr_div(c, lo, pitch)),
+                                 env_simplify(e, expr_ceil_div(c, end, pitch)), 1);
         w.row = expr_mul(c, y, pitch);
         for (uint32_t i = it->nfrom - 1; i-- > 0;) {
             const Expr *extent = env_extent(e, it->from[i]);
-            const Expr *positions = i == 0 ? NULL : expr_div(c, env_digit_step(e, run, i - 1), env_digit_step(e, run, i));
-            env_bind(e, it->from[i], env_let(e, b, env_iter(e, it->from[i])->name, i == 0 ? y : expr_mod(c, y, positions), positions));
+            const Expr *positions =
+                i == 0 ? NULL
+                       : expr_div(c, env_digit_step(e, run, i - 1), env_digit_step(e, run, i));
+            env_bind(e, it->from[i],
+                     env_let(e, b, env_iter(e, it->from[i])->name,
+                             i == 0 ? y : expr_mod(c, y, positions), positions));
             if (i == 0)
                 break;
             y = expr_div(c, y, positions);
             if (!it->pitched)
                 continue;
-            const Scalar *within = scalar_2(c, S_LT, scalar_index(c, e->at[it->from[i]].value), scalar_index(c, extent));
+            const Scalar *within = scalar_2(c, S_LT, scalar_index(c, e->at[it->from[i]].value),
+                                            scalar_index(c, extent));
             test = test ? scalar_2(c, S_AND, test, within) : within;
         }
         if (test)
             b = &tree_if(b, test)->body;
     }
-    const Expr *left = env_let(e, b, "left", env_simplify(e, expr_max(c, expr_int(c, 0), expr_sub(c, lo, w.row))), NULL);
-    const Expr *right = env_let(e, b, "right", env_simplify(e, expr_max(c, left, expr_min(c, env_extent(e, w.last), expr_sub(c, end, w.row)))), NULL);
+    const Expr *left = env_let(
+        e, b, "left", env_simplify(e, expr_max(c, expr_int(c, 0), expr_sub(c, lo, w.row))), NULL);
+    const Expr *right = env_let(
+        e, b, "right",
+        env_simplify(
+            e, expr_max(c, left, expr_min(c, env_extent(e, w.last), expr_sub(c, end, w.row)))),
+        NULL);
     lower_run(e, n, &w, b, left, right);
 }
 
-/* ---- nodes ------------------------------------------------------------------------------------------- */
+/* ---- nodes ----------------------------------------------------------------------------------- */
 
 static const Expr *
 index_of(Ctx *c, const Scalar *s)
 {
-    return s->op == S_INDEX ? s->u.index : s->op == S_CONST && s->dtype == DT_I64 ? expr_int(c, s->u.bits) : NULL;
+    return s->op == S_INDEX                         ? s->u.index
+           : s->op == S_CONST && s->dtype == DT_I64 ? expr_int(c, s->u.bits)
+                                                    : NULL;
 }
 
-/* Binds an axis whose points from here on are `width` from `lo` on to its first one, if a comparison says the same of all of
- * them: what is below a bound at the first of so many is so at all, where both are multiples of that. False: it may not. */
+/* Binds an axis whose points from here on are `width` from `lo` on to its first one, if a
+ * comparison says the same of all of them: what is below a bound at the first of so many is so at
+ * all, where both are multiples of that. False: it may not. */
 static bool
 decided_at_first(Env *e, const Scalar *test, uint32_t part, uint32_t axis, const Expr **first)
 {
     const Expr *lo, *width, *coef, *rest;
     int64_t points;
 
-    if ((test->op != S_LT && test->op != S_GE) || !index_of(e->c, test->arg[0]) || !index_of(e->c, test->arg[1]))
+    if ((test->op != S_LT && test->op != S_GE) || !index_of(e->c, test->arg[0]) ||
+        !index_of(e->c, test->arg[1]))
         return false;
-    if (!env_box(e, e->p->axis[part][axis], &lo, &width) || !expr_const(env_simplify(e, width), &points))
+    if (!env_box(e, e->p->axis[part][axis], &lo, &width) ||
+        !expr_const(env_simplify(e, width), &points))
         return false;
     const Expr *above = expr_sub(e->c, index_of(e->c, test->arg[0]), index_of(e->c, test->arg[1]));
-    if (!expr_linear(e->c, above, (Var){ VAR_AXIS, axis }, &coef, &rest) || !expr_is(coef, 1) || expr_axes(rest))
+    if (!expr_linear(e->c, above, (Var){ VAR_AXIS, axis }, &coef, &rest) || !expr_is(coef, 1) ||
+        expr_axes(rest))
         return false;
     *first = env_simplify(e, lo);
     return expr_divisible(e->c, NULL, expr_add(e->c, rest, *first), points) == YES;
 }
 
-/* A choice that is the same for all that follows (which input of a concatenation this row, or these channels, come from) is
- * made before it: each arm gets loops of its own. */
+/* A choice that is the same for all that follows (which input of a concatenation this row, or these
+ * channels, come from) is made before it: each arm gets loops of its own. */
 static bool
 lower_arms(Env *e, const Node *n, Block *b)
 {
     const Node *leaf = n->phase == PHASE_WHOLE && n->run != WORD_parallel ? only_leaf(n) : NULL;
 
-    if (!leaf || leaf->hold || n->kind != NODE_LOOP || !n->iter || e->low[leaf->part].n->nwrite != 1 || part_reduction(e->p, leaf->part))
+    if (!leaf || leaf->hold || n->kind != NODE_LOOP || !n->iter ||
+        e->low[leaf->part].n->nwrite != 1 || part_reduction(e->p, leaf->part))
         return false;
-    const Scalar *value = e->value[leaf->part] ? e->value[leaf->part] : e->low[leaf->part].n->write[0].value;
+    const Scalar *value =
+        e->value[leaf->part] ? e->value[leaf->part] : e->low[leaf->part].n->write[0].value;
     if (value->op != S_SELECT)
         return false;
     AxisSet axes = scalar_axes(e->c, value->arg[0]);
     const Expr *first[NEST_MAX_AXES] = { NULL };
     for (uint32_t x = 0; x < NEST_MAX_AXES; x++)
-        if (axes >> x & 1 && !e->at[e->p->axis[leaf->part][x]].value && !decided_at_first(e, value->arg[0], leaf->part, x, &first[x]))
+        if (axes >> x & 1 && !e->at[e->p->axis[leaf->part][x]].value &&
+            !decided_at_first(e, value->arg[0], leaf->part, x, &first[x]))
             return false;
     Low *l = env_low(e, leaf->part, NULL, 0, NULL);
     for (uint32_t x = 0; x < NEST_MAX_AXES; x++)
@@ -496,9 +553,10 @@ lower_node(Env *e, const Node *n, Block *b)
     e->phase = before;
 }
 
-/* ---- the whole --------------------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------- */
 
-/* Scalar operations of one trip, about: points times what one costs, two operands that are loaded, an operation, and a store or a loop's step. */
+/* Scalar operations of one trip, about: points times what one costs, two operands that are loaded,
+ * an operation, and a store or a loop's step. */
 enum { POINT_WORK = 4 };
 static const Expr *
 work_below(Env *e, const Node *n, const Expr *points)
@@ -506,7 +564,10 @@ work_below(Env *e, const Node *n, const Expr *points)
     const Expr *work = expr_int(e->c, 0);
 
     if (n->kind == NODE_LEAF)
-        return n->phase == PHASE_INIT || n->phase == PHASE_COPY || n->phase == PHASE_TURN || n->phase == PHASE_FILL || n->phase == PHASE_RESCALE ? work : expr_scale(e->c, points, POINT_WORK);
+        return n->phase == PHASE_INIT || n->phase == PHASE_COPY || n->phase == PHASE_TURN ||
+                       n->phase == PHASE_FILL || n->phase == PHASE_RESCALE
+                   ? work
+                   : expr_scale(e->c, points, POINT_WORK);
     if (n->iter && n->run != WORD_parallel) {
         const Expr *most = env_most(e, n->iter);
         if (expr_axes(most) || expr_uses_kind(most, VAR_COMPUTED))
@@ -524,8 +585,12 @@ streams_are_lines(Points *p)
 {
     for (uint32_t b = 0; p->stream && b < p->k->nin + p->k->nout; b++)
         if (p->stream[b] != STREAM_NONE && p->stream[b] != STREAM_MADE)
-            return points_refuse(p, "%s goes past the caches in vectors that are whole lines of %u bytes: vectors of it have %u bytes, %s", p->k->buffer.at[b].name,
-                                 p->m->line_bytes, p->m->vector_bytes, p->stream[b] == STREAM_TORN ? "and some begin inside a line" : "and none of them is whole");
+            return points_refuse(p,
+                                 "%s goes past the caches in vectors that are whole lines of %u "
+                                 "bytes: vectors of it have %u bytes, %s",
+                                 p->k->buffer.at[b].name, p->m->line_bytes, p->m->vector_bytes,
+                                 p->stream[b] == STREAM_TORN ? "and some begin inside a line"
+                                                             : "and none of them is whole");
     return true;
 }
 
@@ -546,10 +611,13 @@ points_lower(Points *p)
     e.task = top->run == WORD_parallel ? top : p->root;
     k->tree = (Block){ .arena = p->a };
     k->trips = k->grain = expr_int(p->c, 1);
-    for (uint32_t i = 0; i < k->guard.n; i++) {      /* what a variant may rely on */
+    for (uint32_t i = 0; i < k->guard.n; i++) { /* what a variant may rely on */
         const SizeBound *g = &k->guard.at[i];
         if (g->most < INT64_MAX)
-            VEC_PUSH(p->a, &e.range, ((Range){ { VAR_SYMBOL, MAP_PTR(g->symbol) }, expr_int(p->c, g->least), expr_int(p->c, g->most - g->least + 1) }));
+            VEC_PUSH(p->a, &e.range,
+                     ((Range){ { VAR_SYMBOL, MAP_PTR(g->symbol) },
+                               expr_int(p->c, g->least),
+                               expr_int(p->c, g->most - g->least + 1) }));
     }
     if (!boxes_begin(&e) || !online_finds(&e))
         return false;

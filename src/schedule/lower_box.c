@@ -1,13 +1,15 @@
-/* lower_box: what a part that was put computes in each trip of its loop: the box around all that its readers need there.
+/* lower_box: what a part that was put computes in each trip of its loop: the box around all that
+ * its readers need there.
  *
- * A reader's axes are known inside that loop, or run over pieces of known length, or over all they have; access_region
- * says which elements are read then. Where a read may fall outside of the tensor, the box ends where the tensor does.
+ * A reader's axes are known inside that loop, or run over pieces of known length, or over all they
+ * have; access_region says which elements are read then. Where a read may fall outside of the
+ * tensor, the box ends where the tensor does.
  */
 #include "schedule/lower.h"
 
 #include <string.h>
 
-/* ---- how large a box can be -------------------------------------------------------------------------- */
+/* ---- how large a box can be ------------------------------------------------------------------ */
 
 static IterId
 outer_piece(const Env *e, IterId x, IterId after)
@@ -30,10 +32,12 @@ is_alone(const Env *e, IterId x)
 /* An index that nothing is known of yet, but that it is the same wherever it is named. */
 #define SOMEWHERE(x) ((Var){ VAR_LOOP, UINT32_MAX - 1 - (x) })
 
-static void find_most(Env *e, const Put *put, const Node *at, const Expr **first, const Expr **most);
+static void find_most(Env *e, const Put *put, const Node *at, const Expr **first,
+                      const Expr **most);
 static void hull_most(Env *e, IterId box, const Node *at, const Expr **lo, const Expr **width);
 
-/* The points of x that one trip of `at` goes over: the first, from somewhere on, and how many at most. */
+/* The points of x that one trip of `at` goes over: the first, from somewhere on, and how many at
+ * most. */
 static void
 most_points(Env *e, IterId x, const Node *at, const Expr **lo, const Expr **width)
 {
@@ -48,7 +52,8 @@ most_points(Env *e, IterId x, const Node *at, const Expr **lo, const Expr **widt
     if (it->box) {
         const Iter *box = env_iter(e, it->box);
         const Put *put = &e->p->put.at[box->put];
-        if (!node_inside(at, put->at)) {             /* all boxes of it that there are in the trip */
+        /* all boxes of it that there are in the trip */
+        if (!node_inside(at, put->at)) {
             const Expr *first[TN_MAX_RANK], *most[TN_MAX_RANK];
             find_most(e, put, at, first, most);
             *lo = first[box->dim];
@@ -79,10 +84,15 @@ most_points(Env *e, IterId x, const Node *at, const Expr **lo, const Expr **widt
     *width = env_most(e, x);
 }
 
-/* ---- readers ----------------------------------------------------------------------------------------- */
+/* ---- readers --------------------------------------------------------------------------------- */
 
-/* lo, end: of all that is read; or, before anything is known, the first index and how many points there are at most. */
-typedef struct { Env *e; const Expr **lo, **end; bool any, plain; } Union;
+/* lo, end: of all that is read; or, before anything is known, the first index and how many points
+ * there are at most. */
+typedef struct {
+    Env *e;
+    const Expr **lo, **end;
+    bool any, plain;
+} Union;
 
 /* Sums of axes: the box around what is read has nothing that is not. */
 static bool
@@ -103,10 +113,13 @@ is_plain(const Access *a)
     return true;
 }
 
-/* The box that one reader's part needs, when its axes run over lo[x], width[x]: each read, one after the other. */
+/* The box that one reader's part needs, when its axes run over lo[x], width[x]: each read, one
+ * after the other. */
 static void
 for_reads(Env *e, const Put *put, uint32_t part, const Expr *const *lo, const Expr *const *width,
-          void (*read)(Union *u, const Type *t, const Access *a, const Expr **lo, const Expr **width), Union *u)
+          void (*read)(Union *u, const Type *t, const Access *a, const Expr **lo,
+                       const Expr **width),
+          Union *u)
 {
     const Part *k = &e->k->part[part];
     Accesses all = nest_accesses(e->c, e->a, k->nest);
@@ -132,7 +145,7 @@ reads_it(const Env *e, uint32_t part, const Put *put)
     return false;
 }
 
-/* ---- before anything is known ------------------------------------------------------------------------ */
+/* ---- before anything is known ---------------------------------------------------------------- */
 
 static void
 note_most(Union *u, const Type *t, const Access *a, const Expr **lo, const Expr **width)
@@ -173,7 +186,8 @@ has_put(const Env *e, uint32_t part)
     return false;
 }
 
-/* A part that stands at the shared loops keeps the value of one trip: who reads it has to be in that trip. */
+/* A part that stands at the shared loops keeps the value of one trip: who reads it has to be in
+ * that trip. */
 static bool
 finds_shared(Env *e, uint32_t reader, uint32_t maker)
 {
@@ -189,8 +203,11 @@ finds_shared(Env *e, uint32_t reader, uint32_t maker)
             continue;
         shared++;
         if (!iter_is_known(e->p, at, e->p->axis[maker][x], NULL, 0))
-            return points_refuse(e->p, "%s is put where %s is not known, and reads %s, which is computed for one at a time: put %s there as well",
-                                 part_name(e->p, reader), env_iter(e, e->p->axis[maker][x])->name, part_name(e->p, maker), part_name(e->p, maker));
+            return points_refuse(e->p,
+                                 "%s is put where %s is not known, and reads %s, which is computed "
+                                 "for one at a time: put %s there as well",
+                                 part_name(e->p, reader), env_iter(e, e->p->axis[maker][x])->name,
+                                 part_name(e->p, maker), part_name(e->p, maker));
     }
     return true;
 }
@@ -199,8 +216,9 @@ static bool
 finds_put(Env *e, uint32_t reader, const Put *put)
 {
     const Node *leaf = part_leaf(e->p, reader);
-    return node_inside(leaf, put->at) || points_refuse(e->p, "%s reads %s, which is put inside %s alone", part_name(e->p, reader), part_name(e->p, put->part),
-                                                       env_iter(e, put->at->iter)->name);
+    return node_inside(leaf, put->at) ||
+           points_refuse(e->p, "%s reads %s, which is put inside %s alone", part_name(e->p, reader),
+                         part_name(e->p, put->part), env_iter(e, put->at->iter)->name);
 }
 
 bool
@@ -218,12 +236,14 @@ boxes_begin(Env *e)
                 if (e->p->put.at[i].part == maker)
                     put = &e->p->put.at[i];
             for (uint32_t i = 0; i < k->part[reader].nest->nin; i++)
-                for (uint32_t o = k->part[maker].nest->nin; o < k->part[maker].nest->nin + k->part[maker].nest->nout; o++)
+                for (uint32_t o = k->part[maker].nest->nin;
+                     o < k->part[maker].nest->nin + k->part[maker].nest->nout; o++)
                     reads |= k->part[reader].buffer[i] == k->part[maker].buffer[o];
-            if (reads && !(put ? finds_put(e, reader, put) : !has_put(e, reader) || finds_shared(e, reader, maker)))
+            if (reads && !(put ? finds_put(e, reader, put)
+                               : !has_put(e, reader) || finds_shared(e, reader, maker)))
                 return false;
         }
-    for (uint32_t part = k->npart; part-- > 0;)              /* readers before what they read */
+    for (uint32_t part = k->npart; part-- > 0;) /* readers before what they read */
         for (uint32_t i = 1; i < e->p->put.n; i++) {
             Put *put = &e->p->put.at[i];
             if (put->part != part)
@@ -236,7 +256,7 @@ boxes_begin(Env *e)
     return true;
 }
 
-/* ---- where it begins ----------------------------------------------------------------------------------- */
+/* ---- where it begins ------------------------------------------------------------------------- */
 
 void
 points_most(Env *e, IterId x, const Node *at, const Expr **width)
@@ -274,7 +294,8 @@ points_here(Env *e, IterId x, const Expr **lo, const Expr **width)
     *width = expr_int(e->c, 1);
     if (*lo)
         return;
-    if (it->box && !e->at[it->box].lo) {                     /* its boxes are further in: all that there are here */
+    /* its boxes are further in: all that there are here */
+    if (it->box && !e->at[it->box].lo) {
         box_range(e, it->box, lo, width);
         return;
     }
@@ -332,7 +353,8 @@ box_here(Env *e, const Put *put, Union *u)
     const Expr *lo[NEST_MAX_AXES], *width[NEST_MAX_AXES];
     Phase before = e->phase;
 
-    e->phase = PHASE_WHOLE;                                  /* what is padding while sums are made is not needed */
+    /* what is padding while sums are made is not needed */
+    e->phase = PHASE_WHOLE;
     for (uint32_t i = 0; i < e->k->npart; i++) {
         if (!reads_it(e, i, put))
             continue;
@@ -347,7 +369,10 @@ box_here(Env *e, const Put *put, Union *u)
 static bool
 is_named(const Expr *e)
 {
-    return e->nterm == 0 || (e->nterm == 1 && (!e->term[0].nfactor || (e->term[0].nfactor == 1 && e->term[0].factor[0].power == 1 && e->term[0].factor[0].atom->kind == ATOM_VAR)));
+    return e->nterm == 0 ||
+           (e->nterm == 1 &&
+            (!e->term[0].nfactor || (e->term[0].nfactor == 1 && e->term[0].factor[0].power == 1 &&
+                                     e->term[0].factor[0].atom->kind == ATOM_VAR)));
 }
 
 static void
@@ -360,23 +385,26 @@ place_box(Env *e, Put *put, Block *b)
     box_here(e, put, &u);
     for (uint32_t d = 0; u.any && d < put->home->rank; d++) {
         Sym name = put->box[d] ? env_iter(e, put->box[d])->name : NULL;
-        const Expr *first = env_simplify(e, u.lo[d]), *points = env_simplify(e, expr_sub(c, u.end[d], u.lo[d]));
+        const Expr *first = env_simplify(e, u.lo[d]),
+                   *points = env_simplify(e, expr_sub(c, u.end[d], u.lo[d]));
         put->home->lo[d] = first;
         put->points[d] = points;
         if (!name)
             continue;
         if (!is_named(points))
-            points = env_let(e, b, "points", u.plain ? points : expr_max(c, expr_int(c, 0), points), expr_offset(c, put->most[d], 1));
+            points = env_let(e, b, "points", u.plain ? points : expr_max(c, expr_int(c, 0), points),
+                             expr_offset(c, put->most[d], 1));
         env_change(e, put->box[d])->lo = first;
         e->at[put->box[d]].extent = points;
     }
 }
 
-/* ---- hulls --------------------------------------------------------------------------------------------- */
+/* ---- hulls ----------------------------------------------------------------------------------- */
 
 /* The hull of what a reduction needs for the rows that lie in row_lo, row_width, in whole steps. */
 static void
-hull_of(Env *e, const Skip *s, const Expr *const *row_lo, const Expr *const *row_width, const Expr **lo, const Expr **hi)
+hull_of(Env *e, const Skip *s, const Expr *const *row_lo, const Expr *const *row_width,
+        const Expr **lo, const Expr **hi)
 {
     const Nest *n = e->low[s->part].n;
     const Expr *extent = n->axis[s->axis].extent;
@@ -421,13 +449,17 @@ name_steps(Env *e, Block *b, const char *name, const Expr *x, int64_t by, const 
     if (is_named(x))
         return x;
     const Expr *steps = env_simplify(e, expr_div(c, x, expr_int(c, by)));
-    return expr_scale(c, env_let(e, b, name, steps, expr_offset(c, expr_div(c, most, expr_int(c, by)), 1)), by);
+    return expr_scale(
+        c, env_let(e, b, name, steps, expr_offset(c, expr_div(c, most, expr_int(c, by)), 1)), by);
 }
 
 /* A hull, as it follows from rows and as it is named. */
-typedef struct { const Expr *from, *points, *named_from, *named_points; } Hull;
+typedef struct {
+    const Expr *from, *points, *named_from, *named_points;
+} Hull;
 
-/* before [nbefore]: those of the same body, which a hull that is equal to one of them shares names with. */
+/* before [nbefore]: those of the same body, which a hull that is equal to one of them shares names
+ * with. */
 static Hull
 place_hull(Env *e, const Skip *s, Block *b, const Hull *before, uint32_t nbefore)
 {
@@ -441,14 +473,17 @@ place_hull(Env *e, const Skip *s, Block *b, const Hull *before, uint32_t nbefore
     row_lo[s->axis] = row_width[s->axis] = expr_int(c, 0);
     hull_of(e, s, row_lo, row_width, &lo, &hi);
     lo = env_simplify(e, lo);
-    const Expr *points = env_simplify(e, expr_max(c, expr_int(c, 0), env_simplify(e, expr_sub(c, hi, lo))));
+    const Expr *points =
+        env_simplify(e, expr_max(c, expr_int(c, 0), env_simplify(e, expr_sub(c, hi, lo))));
     Hull hull = { lo, points, NULL, NULL };
     for (uint32_t i = 0; i < nbefore && !hull.named_from; i++)
         if (before[i].from == lo && before[i].points == points)
             hull = before[i];
     if (!hull.named_from) {
         hull.named_from = name_steps(e, b, "from", lo, s->by, extent);
-        hull.named_points = name_steps(e, b, "points", points, expr_divisible(c, NULL, extent, s->by) == YES ? s->by : 1, extent);
+        hull.named_points =
+            name_steps(e, b, "points", points,
+                       expr_divisible(c, NULL, extent, s->by) == YES ? s->by : 1, extent);
     }
     env_change(e, s->box)->lo = hull.named_from;
     e->at[s->box].extent = hull.named_points;

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* ---- buffers ----------------------------------------------------------------------------------------- */
+/* ---- buffers --------------------------------------------------------------------------------- */
 
 bool
 hold_is_over(const Hold *h, IterId x)
@@ -21,11 +21,12 @@ join_pieces(const Points *p, Hold *h)
     for (uint32_t i = 0; i < h->ndim; i++)
         for (uint32_t k = 0; k < h->ndim; k++) {
             const Iter *it = &p->iter.at[h->dim[i]];
-            if (!it->parent || it->inner || it->sibling != h->dim[k] || hold_is_over(h, h->dim[i]) || hold_is_over(h, h->dim[k]))
+            if (!it->parent || it->inner || it->sibling != h->dim[k] ||
+                hold_is_over(h, h->dim[i]) || hold_is_over(h, h->dim[k]))
                 continue;
             h->dim[k] = it->parent;
             memmove(h->dim + i, h->dim + i + 1, (--h->ndim - i) * sizeof *h->dim);
-            i = k = UINT32_MAX;                      /* start over: it may be a piece as well */
+            i = k = UINT32_MAX; /* start over: it may be a piece as well */
             break;
         }
 }
@@ -42,7 +43,8 @@ sum_extent(Env *e, IterId x)
     return expr_const(here, NULL) ? here : env_most(e, x);
 }
 
-/* Rows to spare behind the last one: a vector that begins there may reach beyond it, over several rows where they are shorter. */
+/* Rows to spare behind the last one: a vector that begins there may reach beyond it, over several
+ * rows where they are shorter. */
 static int64_t
 spare_rows(const Env *e, DType t, const Expr *const *extent, uint32_t ndim)
 {
@@ -55,7 +57,8 @@ spare_rows(const Env *e, DType t, const Expr *const *extent, uint32_t ndim)
 
 /* A buffer over iterators, with room behind its last row in memory. */
 static uint32_t
-new_buffer(Env *e, Block *b, Sym name, DType t, Word space, const IterId *dim, uint32_t ndim, uint32_t lanes, bool odd)
+new_buffer(Env *e, Block *b, Sym name, DType t, Word space, const IterId *dim, uint32_t ndim,
+           uint32_t lanes, bool odd)
 {
     const Expr *extent[STEP_MAX_LOOPS + 1];
     int64_t last;
@@ -68,9 +71,12 @@ new_buffer(Env *e, Block *b, Sym name, DType t, Word space, const IterId *dim, u
         extent[0] = expr_offset(e->c, extent[0], e->p->m->vector_bytes / dtype_info[t].bytes);
     if (odd && ndim) {
         int64_t line = e->p->m->line_bytes / dtype_info[t].bytes;
-        extent[ndim - 1] = expr_const(extent[ndim - 1], &last) ? expr_int(e->c, ((last + line - 1) / line | 1) * line) : expr_offset(e->c, extent[ndim - 1], line);
+        extent[ndim - 1] = expr_const(extent[ndim - 1], &last)
+                               ? expr_int(e->c, ((last + line - 1) / line | 1) * line)
+                               : expr_offset(e->c, extent[ndim - 1], line);
     }
-    uint32_t buffer = kernel_buffer(e->c, e->a, e->k, name, type_new(e->c, t, ndim, extent), space == WORD_reg ? SPACE_REGISTER : SPACE_SCRATCH, lanes);
+    uint32_t buffer = kernel_buffer(e->c, e->a, e->k, name, type_new(e->c, t, ndim, extent),
+                                    space == WORD_reg ? SPACE_REGISTER : SPACE_SCRATCH, lanes);
     tree_buffer(b, buffer);
     return buffer;
 }
@@ -105,7 +111,8 @@ place_hold(Env *e, Block *b, uint32_t id)
         join_pieces(e->p, h);
     h->buffer = new_buffer(e, b, h->name, t, h->space, h->dim, h->ndim, h->lanes, false);
     if (reduce && reduce->narg > 1)
-        h->place = new_buffer(e, b, h->name, reduce->arg[1]->dtype, h->space, h->dim, h->ndim, h->lanes, false);
+        h->place = new_buffer(e, b, h->name, reduce->arg[1]->dtype, h->space, h->dim, h->ndim,
+                              h->lanes, false);
 }
 
 void
@@ -125,7 +132,8 @@ place_copy(Env *e, Block *b, uint32_t id)
         place_tile(e, b, c);
         return;
     }
-    c->buffer = new_buffer(e, b, c->name, c->operand->dtype, c->space, c->dim, c->ndim, c->lanes, c->odd);
+    c->buffer =
+        new_buffer(e, b, c->name, c->operand->dtype, c->space, c->dim, c->ndim, c->lanes, c->odd);
 }
 
 static const Put *
@@ -153,7 +161,8 @@ read_behind(const Env *e, const Put *put)
     return most;
 }
 
-/* Memory for the largest box, and for what is read behind it: longer along the first dimension that has more than a point. */
+/* Memory for the largest box, and for what is read behind it: longer along the first dimension that
+ * has more than a point. */
 static void
 box_extents(const Env *e, const Put *put, uint32_t rank, const Expr **extent)
 {
@@ -168,7 +177,9 @@ box_extents(const Env *e, const Put *put, uint32_t rank, const Expr **extent)
     for (uint32_t d = longer + 1; d < rank; d++)
         inner = expr_mul(e->c, inner, extent[d]);
     if (behind && rank)
-        extent[longer] = expr_add(e->c, extent[longer], expr_ceil_div(e->c, expr_int(e->c, behind), expr_max(e->c, expr_int(e->c, 1), inner)));
+        extent[longer] = expr_add(
+            e->c, extent[longer],
+            expr_ceil_div(e->c, expr_int(e->c, behind), expr_max(e->c, expr_int(e->c, 1), inner)));
 }
 
 /* Values between parts live in the worker's memory, without the axes that all parts share. */
@@ -188,12 +199,16 @@ declare_locals(Env *e, Block *b)
             const Expr *extent[TN_MAX_RANK];
             box_extents(e, put, local.type->rank, extent);
             box[i] = put->home;
-            home[i] = kernel_buffer(e->c, e->a, e->k, local.name, type_new(e->c, local.type->dtype, local.type->rank, extent), SPACE_SCRATCH, 1);
+            home[i] = kernel_buffer(e->c, e->a, e->k, local.name,
+                                    type_new(e->c, local.type->dtype, local.type->rank, extent),
+                                    SPACE_SCRATCH, 1);
             tree_buffer(b, home[i]);
             continue;
         }
-        uint32_t shared = e->k->shared - e->p->apart, drop = shared < local.type->rank ? shared : local.type->rank;
-        const Type *t = type_new(e->c, local.type->dtype, local.type->rank - drop, local.type->dim + drop);
+        uint32_t shared = e->k->shared - e->p->apart,
+                 drop = shared < local.type->rank ? shared : local.type->rank;
+        const Type *t =
+            type_new(e->c, local.type->dtype, local.type->rank - drop, local.type->dim + drop);
         home[i] = kernel_buffer(e->c, e->a, e->k, local.name, t, SPACE_SCRATCH, 1);
         tree_buffer(b, home[i]);
     }
@@ -222,11 +237,15 @@ bool
 place_index(Env *e, Sym name, const IterId *dim, uint32_t ndim, const Hold *h, const Expr **at)
 {
     for (uint32_t d = 0; d < ndim; d++) {
-        at[d] = h && hold_is_over(h, dim[d]) && e->at[dim[d]].counted ? expr_int(e->c, 0) : env_value(e, dim[d]);
+        at[d] = h && hold_is_over(h, dim[d]) && e->at[dim[d]].counted ? expr_int(e->c, 0)
+                                                                      : env_value(e, dim[d]);
         if (!at[d])
-            return points_refuse(e->p, "%s is read where %s is not known", name, env_iter(e, dim[d])->name);
+            return points_refuse(e->p, "%s is read where %s is not known", name,
+                                 env_iter(e, dim[d])->name);
         if (h && h->space == WORD_reg && e->at[dim[d]].counted && !hold_is_over(h, dim[d]))
-            return points_refuse(e->p, "%s is in registers, but how long %s is, is not known before it runs", name, env_iter(e, dim[d])->name);
+            return points_refuse(
+                e->p, "%s is in registers, but how long %s is, is not known before it runs", name,
+                env_iter(e, dim[d])->name);
     }
     return true;
 }

@@ -1,5 +1,5 @@
-/* lower_image: what a window reads, copied with its padding (stage.h): all of it, or as many rows as a trip of the
- * loop around needs. */
+/* lower_image: what a window reads, copied with its padding (stage.h): all of it, or as many rows
+ * as a trip of the loop around needs. */
 #include "schedule/lower.h"
 
 /* Rows that the window reaches beyond one point. */
@@ -18,7 +18,9 @@ touched_rows(Env *e, const Copy *k, const Expr **first, const Expr **rows)
 
     env_box(e, k->dim[0], &lo, &width);
     *first = expr_div(e->c, lo, outer->pitch);
-    *rows = expr_min(e->c, expr_offset(e->c, expr_ceil_div(e->c, width, outer->pitch), 1 + beyond(outer)), outer->positions);
+    *rows = expr_min(e->c,
+                     expr_offset(e->c, expr_ceil_div(e->c, width, outer->pitch), 1 + beyond(outer)),
+                     outer->positions);
 }
 
 void
@@ -57,7 +59,8 @@ lower_image(Env *e, const Node *leaf, Block *b)
         s->rows = env_simplify(e, expr_offset(e->c, width, beyond(&s->slide[0])));
     }
     l->range.at = arena_copy(e->a, e->range.at, e->range.n * sizeof *e->range.at);
-    const Expr *across = s->ninner ? low_extent(l, s->inner[s->ninner - 1]) : s->slide[s->nslide - 1].positions;
+    const Expr *across =
+        s->ninner ? low_extent(l, s->inner[s->ninner - 1]) : s->slide[s->nslide - 1].positions;
     while (lanes > 2 && lanes / 2 >= expr_or(across, INT64_MAX))
         lanes /= 2;
     stage_fill(l, b, s, lanes);

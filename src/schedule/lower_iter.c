@@ -1,7 +1,7 @@
 /* lower_iter: where iterators are as loops are entered, and how many trips they have. */
 #include "schedule/lower.h"
 
-/* ---- scopes ------------------------------------------------------------------------------------------ */
+/* ---- scopes ---------------------------------------------------------------------------------- */
 
 Scope
 env_enter(const Env *e)
@@ -45,7 +45,8 @@ env_let(Env *e, Block *b, const char *name, const Expr *value, const Expr *exten
 }
 
 const Expr *
-env_loop(Env *e, Block **b, LoopKind kind, Sym name, const Expr *begin, const Expr *end, int64_t step)
+env_loop(Env *e, Block **b, LoopKind kind, Sym name, const Expr *begin, const Expr *end,
+         int64_t step)
 {
     uint32_t var;
 
@@ -66,7 +67,7 @@ env_sums(const Env *e)
     return e->phase == PHASE_INIT || e->phase == PHASE_UPDATE || e->phase == PHASE_FLUSH;
 }
 
-/* ---- extents ----------------------------------------------------------------------------------------- */
+/* ---- extents --------------------------------------------------------------------------------- */
 
 static const Stage *
 image_along(const Env *e, IterId x)
@@ -101,8 +102,10 @@ fused_extent(Env *e, IterId x)
 
     for (uint32_t i = 0; i < it->nfrom; i++) {
         const Expr *extent = env_extent(e, it->from[i]);
-        all = it->pitched ? expr_add(e->c, all, expr_mul(e->c, expr_offset(e->c, extent, -1), env_digit_step(e, x, i)))
-                          : expr_mul(e->c, all, extent);
+        all = it->pitched
+                  ? expr_add(e->c, all,
+                             expr_mul(e->c, expr_offset(e->c, extent, -1), env_digit_step(e, x, i)))
+                  : expr_mul(e->c, all, extent);
     }
     return all;
 }
@@ -112,14 +115,18 @@ env_start(Env *e, IterId outer)
 {
     const IterState *s = &e->at[outer];
 
-    return s->start ? s->start : s->value ? expr_scale(e->c, s->value, env_iter(e, outer)->factor) : NULL;
+    return s->start   ? s->start
+           : s->value ? expr_scale(e->c, s->value, env_iter(e, outer)->factor)
+                      : NULL;
 }
 
-/* Sums of a short trip are taken over all of it, at its last point again and again; what they read was copied so. */
+/* Sums of a short trip are taken over all of it, at its last point again and again; what they read
+ * was copied so. */
 static bool
 is_clamped(const Env *e, const Iter *it, Trip trip)
 {
-    return (it->tail == WORD_clamp || trip == TRIP_TILES) && (env_sums(e) || e->phase == PHASE_COPY);
+    return (it->tail == WORD_clamp || trip == TRIP_TILES) &&
+           (env_sums(e) || e->phase == PHASE_COPY);
 }
 
 static const Expr *
@@ -163,11 +170,13 @@ env_extent(Env *e, IterId x)
     }
     if (it->put || it->size || it->skip)
         return env_most(e, x);
-    if (it->axis < NEST_MAX_AXES)             /* where less is possible, less is left */
+    if (it->axis < NEST_MAX_AXES) /* where less is possible, less is left */
         return e->k->guard.n ? env_simplify(e, axis_extent(e, it)) : axis_extent(e, it);
     if (it->nfrom)
         return fused_extent(e, x);
-    return it->inner ? inner_extent(e, x) : env_simplify(e, expr_ceil_div(e->c, env_extent(e, it->parent), expr_int(e->c, it->factor)));
+    return it->inner ? inner_extent(e, x)
+                     : env_simplify(e, expr_ceil_div(e->c, env_extent(e, it->parent),
+                                                     expr_int(e->c, it->factor)));
 }
 
 /* What runs over padding while sums are made has memory there. */
@@ -179,7 +188,9 @@ with_padding(const Env *e, IterId x, const Expr *most)
     for (IterId y = 1; y < e->p->iter.n; y++) {
         const Iter *it = env_iter(e, y);
         if (it->parent == x && !it->inner && it->tail == WORD_pad)
-            all = expr_max(e->c, all, expr_scale(e->c, expr_ceil_div(e->c, most, expr_int(e->c, it->factor)), it->factor));
+            all = expr_max(e->c, all,
+                           expr_scale(e->c, expr_ceil_div(e->c, most, expr_int(e->c, it->factor)),
+                                      it->factor));
     }
     return all;
 }
@@ -202,10 +213,13 @@ env_most(Env *e, IterId x)
     if (!it->inner)
         return expr_ceil_div(e->c, parent, expr_int(e->c, it->factor));
     bool padded = it->tail == WORD_pad || it->tail == WORD_clamp;
-    return with_padding(e, x, expr_const(parent, &all) && all < it->factor && !padded ? parent : expr_int(e->c, it->factor));
+    return with_padding(e, x,
+                        expr_const(parent, &all) && all < it->factor && !padded
+                            ? parent
+                            : expr_int(e->c, it->factor));
 }
 
-/* ---- values ------------------------------------------------------------------------------------------ */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 /* x from its pieces, of which one may be a digit of a fused loop; NULL: they are not known. */
 static const Expr *
@@ -215,7 +229,8 @@ value_of_pieces(Env *e, IterId x)
         const Iter *it = env_iter(e, y);
         if (it->parent != x || it->inner)
             continue;
-        const Expr *start = env_start(e, y), *trip = start ? NULL : env_value(e, y), *rest = env_value(e, it->sibling);
+        const Expr *start = env_start(e, y), *trip = start ? NULL : env_value(e, y),
+                   *rest = env_value(e, it->sibling);
         start = trip ? expr_scale(e->c, trip, it->factor) : start;
         return start && rest ? expr_add(e->c, start, rest) : NULL;
     }
@@ -229,7 +244,7 @@ env_value(Env *e, IterId x)
 
     if (!e->at[x].value && it->box) {
         const Expr *in_box = env_value(e, it->box), *lo = e->at[it->box].lo, *width;
-        if (in_box && !lo)                           /* a copy that is made further out */
+        if (in_box && !lo) /* a copy that is made further out */
             box_range(e, it->box, &lo, &width);
         return in_box ? expr_add(e->c, lo, in_box) : NULL;
     }
@@ -242,7 +257,11 @@ env_value(Env *e, IterId x)
     for (uint32_t i = 0; whole && i < w->nfrom; i++)
         if (w->from[i] == x) {
             const Expr *high = expr_div(e->c, whole, env_digit_step(e, it->whole, i));
-            return env_simplify(e, i == 0 ? high : expr_mod(e->c, high, expr_div(e->c, env_digit_step(e, it->whole, i - 1), env_digit_step(e, it->whole, i))));
+            return env_simplify(
+                e, i == 0 ? high
+                          : expr_mod(e->c, high,
+                                     expr_div(e->c, env_digit_step(e, it->whole, i - 1),
+                                              env_digit_step(e, it->whole, i))));
         }
     return NULL;
 }
@@ -279,7 +298,8 @@ env_bind(Env *e, IterId x, const Expr *value)
         return;
     const Expr *whole = expr_add(e->c, start, rest);
     if (is_clamped(e, it, e->at[outer].trip))
-        whole = env_simplify(e, expr_min(e->c, whole, expr_offset(e->c, env_extent(e, it->parent), -1)));
+        whole = env_simplify(
+            e, expr_min(e->c, whole, expr_offset(e->c, env_extent(e, it->parent), -1)));
     env_bind(e, it->parent, whole);
 }
 

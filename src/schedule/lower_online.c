@@ -1,4 +1,5 @@
-/* lower_online: a maximum that grows from block to block, and sums that are scaled as it does (step_online.c). */
+/* lower_online: a maximum that grows from block to block, and sums that are scaled as it does
+ * (step_online.c). */
 #include "schedule/lower.h"
 
 #include <float.h>
@@ -12,8 +13,10 @@ online_finds(Env *e)
         for (uint32_t k = 1; k < e->p->put.n; k++)
             put |= e->p->put.at[k].part == o->max;
         if (!put || !node_inside(part_leaf(e->p, o->weight), o->at_loop))
-            return points_refuse(e->p, "put %s, and %s at %s: it is made with a maximum that still grows there", part_name(e->p, o->max),
-                                 part_name(e->p, o->weight), env_iter(e, o->at_loop->iter)->name);
+            return points_refuse(
+                e->p, "put %s, and %s at %s: it is made with a maximum that still grows there",
+                part_name(e->p, o->max), part_name(e->p, o->weight),
+                env_iter(e, o->at_loop->iter)->name);
     }
     return true;
 }
@@ -25,13 +28,15 @@ place_online(Env *e, Block *b)
         Online *o = &e->p->online.at[i];
         const Type *t = e->k->buffer.at[e->low[o->max].home[o->local]].type;
         const Expr *extent[TN_MAX_RANK];
-        int64_t behind = 0;                          /* what sums over padding are scaled by has to be memory as well */
+        /* what sums over padding are scaled by has to be memory as well */
+        int64_t behind = 0;
         for (IterId x = 1; x < e->p->iter.n; x++)
             if (env_iter(e, x)->tail == WORD_pad && env_iter(e, x)->factor > behind)
                 behind = env_iter(e, x)->factor;
         for (uint32_t d = 0; d < t->rank; d++)
             extent[d] = d + 1 < t->rank ? t->dim[d] : expr_offset(e->c, t->dim[d], behind);
-        o->factor = kernel_buffer(e->c, e->a, e->k, "factor", type_new(e->c, t->dtype, t->rank, extent), SPACE_SCRATCH, 1);
+        o->factor = kernel_buffer(e->c, e->a, e->k, "factor",
+                                  type_new(e->c, t->dtype, t->rank, extent), SPACE_SCRATCH, 1);
         tree_buffer(b, o->factor);
     }
 }
@@ -67,7 +72,8 @@ online_scaled(Env *e, uint32_t hold, Low *l, const Scalar *held)
                 logical[d] = low_expr(l, o->at[i][d]);
     for (uint32_t d = 0; d < box->rank; d++)
         at[d] = expr_sub(e->c, logical[box->dim[d]], box->lo[box->dim[d]]);
-    return scalar_2(e->c, S_MUL, held, scalar_load(e->c, held->dtype, o->factor, box->rank, at, NULL));
+    return scalar_2(e->c, S_MUL, held,
+                    scalar_load(e->c, held->dtype, o->factor, box->rank, at, NULL));
 }
 
 /* held: the maximum of all blocks so far. */
@@ -83,17 +89,23 @@ lower_rescale(Env *e, const Node *leaf, Block *b, const Scalar *held)
     uint32_t buffer, rank = low_place(l, w->out, w->at, n->param[w->out].type->rank, at, &buffer);
 
     map_put(&l->value, MAP_PTR(reduce), MAP_PTR(held));
-    const Scalar *before = scalar_load(e->c, reduce->dtype, w->out, n->param[w->out].type->rank, w->at, NULL);
+    const Scalar *before =
+        scalar_load(e->c, reduce->dtype, w->out, n->param[w->out].type->rank, w->at, NULL);
     const Scalar *now = scalar_2(e->c, S_MAX, reduce, lowest(e->c, reduce->dtype));
-    low_store(l, b, o->factor, at, rank, low_value(l, scalar_1(e->c, S_EXP, scalar_2(e->c, S_SUB, before, now))));
+    low_store(l, b, o->factor, at, rank,
+              low_value(l, scalar_1(e->c, S_EXP, scalar_2(e->c, S_SUB, before, now))));
     low_store(l, b, buffer, at, rank, low_value(l, now));
 }
 
-enum { MOST_ELEMENTS = 32 };         /* of a table, that a block's test reads; bounds code: a task of 128 rows and a block of 128 keys have 16 */
+/* of a table, that a block's test reads; bounds code: a task of 128 rows and a block of 128 keys
+ * have 16 */
+enum { MOST_ELEMENTS = 32 };
 
-/* Any of the elements of a table that a block has, from `at` on in dimensions before d. NULL, refused: it is not known how many there are. */
+/* Any of the elements of a table that a block has, from `at` on in dimensions before d. NULL,
+ * refused: it is not known how many there are. */
 static const Scalar *
-any_element(Env *e, const Scalar *table, uint32_t naxis, const Expr *const *lo, const Expr *const *width, uint32_t d, const Expr **at, uint32_t *left)
+any_element(Env *e, const Scalar *table, uint32_t naxis, const Expr *const *lo,
+            const Expr *const *width, uint32_t d, const Expr **at, uint32_t *left)
 {
     const Type *t = e->k->buffer.at[table->u.load.slot].type;
     const Expr *least, *most;
@@ -102,10 +114,12 @@ any_element(Env *e, const Scalar *table, uint32_t naxis, const Expr *const *lo, 
 
     if (d == table->u.load.rank)
         return (*left)-- ? scalar_load(e->c, table->dtype, table->u.load.slot, d, at, NULL) : NULL;
-    if (!expr_region(e->c, table->u.load.at[d], naxis, lo, width, &least, &most) || !expr_const(env_simplify(e, expr_sub(e->c, most, least)), &more))
+    if (!expr_region(e->c, table->u.load.at[d], naxis, lo, width, &least, &most) ||
+        !expr_const(env_simplify(e, expr_sub(e->c, most, least)), &more))
         return NULL;
     for (int64_t i = 0; i <= more; i++) {
-        at[d] = env_simplify(e, expr_min(e->c, expr_offset(e->c, least, i), expr_offset(e->c, t->dim[d], -1)));
+        at[d] = env_simplify(
+            e, expr_min(e->c, expr_offset(e->c, least, i), expr_offset(e->c, t->dim[d], -1)));
         const Scalar *one = any_element(e, table, naxis, lo, width, d + 1, at, left);
         if (!one)
             return NULL;
@@ -122,7 +136,8 @@ online_seen(Env *e, const Node *n, Block *b)
     uint32_t left = MOST_ELEMENTS;
 
     for (uint32_t i = 1; i < e->p->online.n && !o; i++)
-        o = e->p->online.at[i].at_loop == n && e->p->online.at[i].table ? &e->p->online.at[i] : NULL;
+        o = e->p->online.at[i].at_loop == n && e->p->online.at[i].table ? &e->p->online.at[i]
+                                                                        : NULL;
     if (!o)
         return b;
     const Nest *max = e->low[o->max].n;
@@ -132,7 +147,10 @@ online_seen(Env *e, const Node *n, Block *b)
     }
     const Scalar *any = any_element(e, o->table, max->naxis, lo, width, 0, at, &left);
     if (!any) {
-        points_refuse(e->p, "it is not known how many elements of the table a trip of %s has, or there are more than %d", env_iter(e, n->iter)->name, MOST_ELEMENTS);
+        points_refuse(e->p,
+                      "it is not known how many elements of the table a trip of %s has, or there "
+                      "are more than %d",
+                      env_iter(e, n->iter)->name, MOST_ELEMENTS);
         return b;
     }
     return &tree_if(b, scalar_2(e->c, S_NE, any, scalar_int(e->c, any->dtype, 0)))->body;

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* ---- points ------------------------------------------------------------------------------------------ */
+/* ---- points ---------------------------------------------------------------------------------- */
 
 /* Item i of what is held. */
 static const Scalar *
@@ -14,7 +14,9 @@ held_item(Env *e, uint32_t id, uint32_t i)
     uint32_t buffer = i ? h->place : h->buffer;
     DType t = e->k->buffer.at[buffer].type->dtype;
 
-    return place_index(e, h->name, h->dim, h->ndim, h, at) ? scalar_load(e->c, t, buffer, h->ndim, at, NULL) : scalar_number(e->c, t, 0);
+    return place_index(e, h->name, h->dim, h->ndim, h, at)
+               ? scalar_load(e->c, t, buffer, h->ndim, at, NULL)
+               : scalar_number(e->c, t, 0);
 }
 
 static const Scalar *
@@ -34,7 +36,8 @@ use_held(Env *e, Low *l, uint32_t id, const Scalar *reduce)
 static bool
 slides_in_image(const Env *e, uint32_t part, uint32_t axis)
 {
-    for (uint32_t i = 1; i < e->p->copy.n && (e->phase == PHASE_UPDATE || e->phase == PHASE_WHOLE); i++) {
+    for (uint32_t i = 1; i < e->p->copy.n && (e->phase == PHASE_UPDATE || e->phase == PHASE_WHOLE);
+         i++) {
         const Copy *k = &e->p->copy.at[i];
         for (uint32_t s = 0; k->image && k->part == part && !k->ndim && s < k->image->nslide; s++)
             if (k->image->slide[s].axis == axis)
@@ -43,8 +46,9 @@ slides_in_image(const Env *e, uint32_t part, uint32_t axis)
     return false;
 }
 
-/* The axis that digit i of a fused iterator counts, and where its first point is: an axis of the part, or (the slowest
- * digit) the points of one trip of it. NULL: it counts something else, or its value is known already. */
+/* The axis that digit i of a fused iterator counts, and where its first point is: an axis of the
+ * part, or (the slowest digit) the points of one trip of it. NULL: it counts something else, or its
+ * value is known already. */
 static const Expr *
 digit_axis(Env *e, uint32_t part, const Iter *it, uint32_t i, uint32_t *axis)
 {
@@ -61,20 +65,23 @@ digit_axis(Env *e, uint32_t part, const Iter *it, uint32_t i, uint32_t *axis)
     return *axis < NEST_MAX_AXES && e->p->axis[part][*axis] == x ? first : NULL;
 }
 
-/* Fused axes that are one axis in memory, for all that is computed here, need no digits: the innermost takes
- * the whole index and the others are at their first points. */
+/* Fused axes that are one axis in memory, for all that is computed here, need no digits: the
+ * innermost takes the whole index and the others are at their first points. */
 static void
-bind_collapsed(Env *e, Low *l, uint32_t part, const Scalar *const *value, uint32_t nvalue, const Write *w)
+bind_collapsed(Env *e, Low *l, uint32_t part, const Scalar *const *value, uint32_t nvalue,
+               const Write *w)
 {
     for (IterId x = 1; x < e->p->iter.n; x++) {
         const Iter *it = env_iter(e, x);
-        const Expr *whole = it->nfrom > 1 && !it->pitched ? env_value(e, x) : NULL, *first[STEP_MAX_LOOPS];
+        const Expr *whole = it->nfrom > 1 && !it->pitched ? env_value(e, x) : NULL,
+                   *first[STEP_MAX_LOOPS];
         uint32_t axis[STEP_MAX_LOOPS];
         bool one = whole != NULL;
         for (uint32_t i = 0; one && i < it->nfrom; i++)
             one = (first[i] = digit_axis(e, part, it, i, &axis[i])) != NULL;
         for (uint32_t i = 0; one && i + 1 < it->nfrom; i++)
-            one = !slides_in_image(e, part, axis[i]) && low_collapses(l, axis[i], axis[i + 1], value, nvalue, w);
+            one = !slides_in_image(e, part, axis[i]) &&
+                  low_collapses(l, axis[i], axis[i + 1], value, nvalue, w);
         for (uint32_t i = 0; one && i < it->nfrom; i++)
             l->bind[axis[i]] = i + 1 == it->nfrom ? whole : first[i];
     }
@@ -87,7 +94,7 @@ env_axes(Env *e, uint32_t part)
 
     l->range.at = e->range.at;
     l->range.n = e->range.n;
-    l->range.cap = e->range.n;                       /* what is pushed goes to a copy */
+    l->range.cap = e->range.n; /* what is pushed goes to a copy */
     l->value = (Map){ .arena = e->a };
     memset(l->bind, 0, sizeof l->bind);
     for (uint32_t x = 0; x < l->n->naxis; x++)
@@ -104,14 +111,17 @@ env_low(Env *e, uint32_t part, const Scalar *const *value, uint32_t nvalue, cons
     memcpy(e->unstopped, l->bind, sizeof e->unstopped);
     for (uint32_t x = 0; e->stop && x < l->n->naxis; x++)
         if (l->bind[x])
-            l->bind[x] = expr_subst(e->c, l->bind[x], &(Binding){ LANE, expr_min(e->c, expr_var(e->c, LANE), expr_offset(e->c, e->valid, -1)) }, 1);
+            l->bind[x] = expr_subst(e->c, l->bind[x],
+                                    &(Binding){ LANE, expr_min(e->c, expr_var(e->c, LANE),
+                                                               expr_offset(e->c, e->valid, -1)) },
+                                    1);
     l->lanes = e->lanes;
     l->valid = e->valid;
     return l;
 }
 
-/* Does this leaf read copy i of what it reads? The part reads all but those made for a copy; a copy those before it, and those made
- * for it; what is made for a copy reads what that would. */
+/* Does this leaf read copy i of what it reads? The part reads all but those made for a copy; a copy
+ * those before it, and those made for it; what is made for a copy reads what that would. */
 static bool
 reads_copy(const Points *p, const Node *leaf, uint32_t i)
 {
@@ -122,7 +132,8 @@ reads_copy(const Points *p, const Node *leaf, uint32_t i)
     return k->into ? k->into == leaf->copy : !own || i < (own->into ? own->into : leaf->copy);
 }
 
-/* Reads of the operands that were copied around this leaf go to the copies, the last one made of each. */
+/* Reads of the operands that were copied around this leaf go to the copies, the last one made of
+ * each. */
 static void
 use_copies(Env *e, Low *l, const Node *leaf)
 {
@@ -136,16 +147,21 @@ use_copies(Env *e, Low *l, const Node *leaf)
             continue;
         if (k->image) {
             if (k->ndim)
-                position = expr_sub(c, env_value(e, k->dim[0]), expr_mul(c, k->image->first, k->image->slide[0].pitch));
+                position = expr_sub(c, env_value(e, k->dim[0]),
+                                    expr_mul(c, k->image->first, k->image->slide[0].pitch));
             for (uint32_t s = 0; !k->ndim && s < k->image->nslide; s++) {
                 const Slide *along = &k->image->slide[s];
                 const Expr *point = l->bind[along->axis];
-                position = expr_add(c, position, expr_mul(c, s ? point : expr_sub(c, point, k->image->first), along->pitch));
+                position = expr_add(
+                    c, position,
+                    expr_mul(c, s ? point : expr_sub(c, point, k->image->first), along->pitch));
             }
             rank = stage_index(l, k->image, position, at);
-            map_put(&l->value, MAP_PTR(k->operand), MAP_PTR(scalar_load(c, k->operand->dtype, k->image->buffer, rank, at, NULL)));
+            map_put(&l->value, MAP_PTR(k->operand),
+                    MAP_PTR(scalar_load(c, k->operand->dtype, k->image->buffer, rank, at, NULL)));
         } else if (place_index(e, k->name, k->dim + k->turned, rank, NULL, at)) {
-            map_put(&l->value, MAP_PTR(k->operand), MAP_PTR(scalar_load(c, k->operand->dtype, k->buffer, rank, at, NULL)));
+            map_put(&l->value, MAP_PTR(k->operand),
+                    MAP_PTR(scalar_load(c, k->operand->dtype, k->buffer, rank, at, NULL)));
         }
     }
 }
@@ -208,24 +224,33 @@ lower_init(Env *e, const Node *leaf, Block *b)
     const Hold *h = &e->p->hold.at[leaf->hold];
     const Scalar *reduce = part_reduction(e->p, leaf->part);
     bool goes_on = reduce && h->outer && !h->fresh && !h->factor;
-    const Scalar *index = reduce && reduce->narg > 1 ? nest_reduction_begin(e->c, e->low[leaf->part].n, reduce, 1) : NULL;
+    const Scalar *index = reduce && reduce->narg > 1
+                              ? nest_reduction_begin(e->c, e->low[leaf->part].n, reduce, 1)
+                              : NULL;
     Low *l = env_low(e, leaf->part, &index, index != NULL, NULL);
     const Expr *valid = l->valid;
 
     if (reduce && !goes_on && h->space == WORD_reg)
-        l->valid = NULL;                             /* all lanes of a register begin, though some may stand for nothing */
+        /* all lanes of a register begin, though some may stand for nothing */
+        l->valid = NULL;
     if (!reduce)
-        store_held(e, l, b, leaf->hold, low_value(l, part_previous(e->p, leaf->part)->u.load.outside));
+        store_held(e, l, b, leaf->hold,
+                   low_value(l, part_previous(e->p, leaf->part)->u.load.outside));
     else
-        store_held(e, l, b, leaf->hold, goes_on ? in_lanes_of(l, reduce, online_scaled(e, h->outer, l, held(e, h->outer)))
-                                                : combiner_identity(e->c, reduce->u.reduce.combiner, reduce->dtype));
+        store_held(e, l, b, leaf->hold,
+                   goes_on
+                       ? in_lanes_of(l, reduce, online_scaled(e, h->outer, l, held(e, h->outer)))
+                       : combiner_identity(e->c, reduce->u.reduce.combiner, reduce->dtype));
     if (index)
         store_item(e, l, b, leaf->hold, 1, low_value(l, index));
     l->valid = valid;
     online_begins(e, leaf->hold, l, b);
 }
 
-typedef struct { Env *e; const Scalar *beyond; } CheckReads;
+typedef struct {
+    Env *e;
+    const Scalar *beyond;
+} CheckReads;
 
 static bool
 runs_over_padding(const Env *e, const Expr *x)
@@ -244,7 +269,8 @@ check_read(void *user, const Scalar *s)
     Env *e = check->e;
     Ranges r = { e->range.at, e->range.n };
 
-    if (s->op != S_LOAD || e->k->buffer.at[s->u.load.slot].space > SPACE_OUT || s->u.load.outside || s->u.load.valid)
+    if (s->op != S_LOAD || e->k->buffer.at[s->u.load.slot].space > SPACE_OUT || s->u.load.outside ||
+        s->u.load.valid)
         return;
     const Buffer *b = &e->k->buffer.at[s->u.load.slot];
     const Type *t = buffer_type(e->c, b);
@@ -253,7 +279,8 @@ check_read(void *user, const Scalar *s)
         bool lanes = s->lanes > 1 && d + 1 == t->rank;
         if (lanes)
             last = expr_add(e->c, last, expr_scale(e->c, s->u.load.lane_stride, s->lanes - 1));
-        if ((lanes || runs_over_padding(e, last)) && expr_le(e->c, &r, last, expr_offset(e->c, t->dim[d], -1)) != YES)
+        if ((lanes || runs_over_padding(e, last)) &&
+            expr_le(e->c, &r, last, expr_offset(e->c, t->dim[d], -1)) != YES)
             check->beyond = s;
     }
 }
@@ -265,7 +292,9 @@ check_reads(Env *e, const Scalar *value)
 
     scalar_visit(e->c, value, check_read, &check);
     if (check.beyond)
-        points_refuse(e->p, "sums run over padding, and %s might be read beyond its end there: stage it, lay it, or say peel",
+        points_refuse(e->p,
+                      "sums run over padding, and %s might be read beyond its end there: stage it, "
+                      "lay it, or say peel",
                       e->k->buffer.at[check.beyond->u.load.slot].name);
 }
 
@@ -281,7 +310,8 @@ lower_pick(Env *e, const Node *leaf, Low *l, Block *b, const Scalar *reduce)
     const Scalar *value = low_value(l, scalar_select(e->c, better, reduce->arg[0], best));
     if (e->padding.n)
         check_reads(e, value);
-    store_item(e, l, b, leaf->hold, 1, low_value(l, scalar_select(e->c, better, reduce->arg[1], place)));
+    store_item(e, l, b, leaf->hold, 1,
+               low_value(l, scalar_select(e->c, better, reduce->arg[1], place)));
     store_item(e, l, b, leaf->hold, 0, value);
 }
 
@@ -289,7 +319,9 @@ static void
 lower_update(Env *e, const Node *leaf, Block *b)
 {
     const Hold *h = &e->p->hold.at[leaf->hold];
-    const Scalar *reduce = part_reduction(e->p, leaf->part), *body = h->factor ? h->rest : reduce->arg[0], *reads = without_copies(e, leaf, body);
+    const Scalar *reduce = part_reduction(e->p, leaf->part),
+                 *body = h->factor ? h->rest : reduce->arg[0],
+                 *reads = without_copies(e, leaf, body);
     Low *l = env_low(e, leaf->part, &reads, 1, NULL);
 
     if (reduce->narg > 1) {
@@ -318,10 +350,12 @@ combined(Env *e, const Hold *h, Combiner k, DType t, uint32_t d, const Expr **at
     if (d == h->ndim) {
         if (!h->over_lanes)
             return scalar_load(e->c, t, h->buffer, h->ndim, at, NULL);
-        return scalar_load_lanes(e->c, t, h->buffer, h->ndim, at, h->lanes, expr_int(e->c, 1), NULL);
+        return scalar_load_lanes(e->c, t, h->buffer, h->ndim, at, h->lanes, expr_int(e->c, 1),
+                                 NULL);
     }
     if (!expr_const(env_most(e, h->dim[d]), &n) || n > 64) {
-        points_refuse(e->p, "%s: %s has to be a number of trips, at most 64, to have a sum each", h->name, env_iter(e, h->dim[d])->name);
+        points_refuse(e->p, "%s: %s has to be a number of trips, at most 64, to have a sum each",
+                      h->name, env_iter(e, h->dim[d])->name);
         return scalar_number(e->c, t, 0);
     }
     for (int64_t i = 0; i < n; i++) {
@@ -346,10 +380,11 @@ total(Env *e, Block *b, uint32_t id)
         return held(e, id);
     const Scalar *all = combined(e, h, reduce->u.reduce.combiner, reduce->dtype, 0, at);
     if (h->lanes > 1 && !h->over_lanes)
-        return all;                                  /* lanes are outputs: a value of each */
+        return all; /* lanes are outputs: a value of each */
     if (all->lanes > 1 && h->over_lanes)
         all = scalar_hreduce(e->c, reduce->u.reduce.combiner, all);
-    uint32_t r = kernel_buffer(e->c, e->a, e->k, "total", type_new(e->c, reduce->dtype, 0, NULL), SPACE_REGISTER, 1);
+    uint32_t r = kernel_buffer(e->c, e->a, e->k, "total", type_new(e->c, reduce->dtype, 0, NULL),
+                               SPACE_REGISTER, 1);
     tree_buffer(b, r);
     tree_store(b, r, 0, NULL, all);
     return scalar_load(e->c, reduce->dtype, r, 0, NULL, NULL);
@@ -367,10 +402,12 @@ write_values(Env *e, Low *l, Block *b, uint32_t part)
     for (uint32_t i = 0; i < l->n->nwrite; i++) {
         const Write *w = &l->n->write[i];
         const Type *t = l->n->param[w->out].type;
-        const Scalar *old = w->combiner == COMB_NONE ? NULL : scalar_load(e->c, t->dtype, w->out, t->rank, w->at, NULL);
+        const Scalar *old = w->combiner == COMB_NONE
+                                ? NULL
+                                : scalar_load(e->c, t->dtype, w->out, t->rank, w->at, NULL);
         value[i] = low_value(l, old ? low_combine(e->c, w->combiner, old, value[i]) : value[i]);
     }
-    if (e->stop)                                     /* what is stored lies side by side */
+    if (e->stop) /* what is stored lies side by side */
         memcpy(l->bind, e->unstopped, sizeof e->unstopped);
     for (uint32_t i = 0; i < l->n->nwrite; i++)
         low_write(l, b, &l->n->write[i], value[i]);
@@ -383,7 +420,8 @@ lower_flush(Env *e, const Node *leaf, Block *b)
     const Scalar *reduce = part_reduction(e->p, leaf->part), *sum = reduce;
     Low *l = env_low(e, leaf->part, &h->factor, h->factor != NULL, NULL);
 
-    if (h->factor) {                                 /* what is held outside, and the factor times what is held here */
+    /* what is held outside, and the factor times what is held here */
+    if (h->factor) {
         map_put(&l->value, MAP_PTR(reduce), MAP_PTR(held(e, h->outer)));
         map_put(&l->value, MAP_PTR(h->rest), MAP_PTR(total(e, b, leaf->hold)));
         sum = scalar_2(e->c, S_ADD, reduce, scalar_2(e->c, S_MUL, h->rest, h->factor));
@@ -413,11 +451,13 @@ lower_outputs(Env *e, const Node *leaf, Block *b)
     const Scalar *reduce = part_reduction(e->p, leaf->part), *reads[NEST_MAX_AXES];
 
     if (reduce && !leaf->hold) {
-        points_refuse(e->p, "the sum of %s is not held anywhere", e->k->buffer.at[e->k->part[leaf->part].buffer[n->write[0].out]].name);
+        points_refuse(e->p, "the sum of %s is not held anywhere",
+                      e->k->buffer.at[e->k->part[leaf->part].buffer[n->write[0].out]].name);
         return;
     }
     for (uint32_t i = 0; i < n->nwrite; i++)
-        reads[i] = reduce ? without_reduction(e, n->write[i].value, reduce) : without_copies(e, leaf, n->write[i].value);
+        reads[i] = reduce ? without_reduction(e, n->write[i].value, reduce)
+                          : without_copies(e, leaf, n->write[i].value);
     Low *l = env_low(e, leaf->part, reads, n->nwrite, &n->write[0]);
     if (!reduce)
         use_copies(e, l, leaf);
@@ -432,7 +472,12 @@ lower_outputs(Env *e, const Node *leaf, Block *b)
     write_values(e, l, b, leaf->part);
 }
 
-typedef struct { Env *e; Block *b; Binding later; bool far; } Fetch;
+typedef struct {
+    Env *e;
+    Block *b;
+    Binding later;
+    bool far;
+} Fetch;
 
 static void
 fetch_load(void *user, const Scalar *s)
@@ -442,12 +487,14 @@ fetch_load(void *user, const Scalar *s)
 
     if (s->op != S_LOAD || f->e->k->buffer.at[s->u.load.slot].space == SPACE_REGISTER)
         return;
-    const Expr *place = buffer_offset(c, &f->e->k->buffer.at[s->u.load.slot], s->u.load.at), *later = expr_subst(c, place, &f->later, 1);
+    const Expr *place = buffer_offset(c, &f->e->k->buffer.at[s->u.load.slot], s->u.load.at),
+               *later = expr_subst(c, place, &f->later, 1);
     if (later != place)
         tree_ahead(f->b, s->u.load.slot, later, f->far);
 }
 
-/* Asks for what the copy of a later trip reads. Beyond the last trip that is what lies behind, or nothing. */
+/* Asks for what the copy of a later trip reads. Beyond the last trip that is what lies behind, or
+ * nothing. */
 static void
 fetch_ahead(Env *e, const Copy *k, Block *b, const Scalar *value)
 {
@@ -475,13 +522,15 @@ lower_copy(Env *e, const Node *leaf, Block *b)
     const Scalar *value = low_value(l, k->operand);
     if (e->padding.n && k->space == WORD_reg)
         check_reads(e, value);
-    if (k->turned)                                   /* lanes beyond the end are 0, or as the last */
+    /* lanes beyond the end are 0, or as the last */
+    if (k->turned)
         l->valid = NULL;
     low_store(l, b, k->turned ? k->rows : k->buffer, at, rank, value);
     fetch_ahead(e, k, b, value);
 }
 
-/* What stands in an output before: the contents of an input, or what changes nothing when it is added to. */
+/* What stands in an output before: the contents of an input, or what changes nothing when it is
+ * added to. */
 static void
 lower_fill(Env *e, const Node *leaf, Block *b)
 {
@@ -492,9 +541,11 @@ lower_fill(Env *e, const Node *leaf, Block *b)
 
     for (uint32_t d = 0; d < t->rank; d++)
         at[d] = leaf->dim[d] ? env_value(e, leaf->dim[d]) : w.at[d];
-    const Scalar *first = w.combiner != COMB_NONE && w.init != NO_SLOT ? scalar_load(e->c, t->dtype, w.init, t->rank, at, NULL)
-                          : w.combiner == COMB_LAST || w.combiner == COMB_NONE ? scalar_number(e->c, t->dtype, 0)
-                                                                               : combiner_identity(e->c, w.combiner, t->dtype);
+    const Scalar *first = w.combiner != COMB_NONE && w.init != NO_SLOT
+                              ? scalar_load(e->c, t->dtype, w.init, t->rank, at, NULL)
+                          : w.combiner == COMB_LAST || w.combiner == COMB_NONE
+                              ? scalar_number(e->c, t->dtype, 0)
+                              : combiner_identity(e->c, w.combiner, t->dtype);
     w.at = at;
     low_write(l, b, &w, low_value(l, first));
 }
@@ -503,34 +554,20 @@ static void
 lower_phase(Env *e, const Node *leaf, Block *b)
 {
     switch (leaf->phase) {
-    case PHASE_INIT:
-        lower_init(e, leaf, b);
-        return;
-    case PHASE_UPDATE:
-        lower_update(e, leaf, b);
-        return;
-    case PHASE_FLUSH:
-        lower_flush(e, leaf, b);
-        return;
+    case PHASE_INIT: lower_init(e, leaf, b); return;
+    case PHASE_UPDATE: lower_update(e, leaf, b); return;
+    case PHASE_FLUSH: lower_flush(e, leaf, b); return;
     case PHASE_COPY:
         if (e->p->copy.at[leaf->copy].image)
             lower_image(e, leaf, b);
         else
             lower_copy(e, leaf, b);
         return;
-    case PHASE_FILL:
-        lower_fill(e, leaf, b);
-        return;
-    case PHASE_TURN:
-        lower_turn(e, leaf, b);
-        return;
-    case PHASE_RESCALE:
-        lower_rescale(e, leaf, b, held(e, leaf->hold));
-        return;
+    case PHASE_FILL: lower_fill(e, leaf, b); return;
+    case PHASE_TURN: lower_turn(e, leaf, b); return;
+    case PHASE_RESCALE: lower_rescale(e, leaf, b, held(e, leaf->hold)); return;
     case PHASE_WHOLE:
-    case PHASE_FINISH:
-        lower_outputs(e, leaf, b);
-        return;
+    case PHASE_FINISH: lower_outputs(e, leaf, b); return;
     }
 }
 
@@ -541,5 +578,6 @@ lower_leaf(Env *e, const Node *leaf, Block *b)
 
     lower_phase(e, leaf, b);
     if (l->no_lanes)
-        points_refuse(e->p, "lanes of a vector of %s %s", e->k->buffer.at[l->part->buffer[l->n->write[0].out]].name, l->no_lanes);
+        points_refuse(e->p, "lanes of a vector of %s %s",
+                      e->k->buffer.at[l->part->buffer[l->n->write[0].out]].name, l->no_lanes);
 }

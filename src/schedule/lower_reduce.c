@@ -1,6 +1,6 @@
-/* lower_reduce: reductions that no step holds, computed where they are read: loops around registers. So are several of one
- * part, those of a scan, and those that stand in each other. Where a reduction varies from lane to lane, each lane has its
- * own.
+/* lower_reduce: reductions that no step holds, computed where they are read: loops around
+ * registers. So are several of one part, those of a scan, and those that stand in each other. Where
+ * a reduction varies from lane to lane, each lane has its own.
  */
 #include "schedule/internal.h"
 
@@ -8,14 +8,17 @@ const Scalar *
 low_combine(Ctx *c, Combiner k, const Scalar *acc, const Scalar *v)
 {
     switch (k) {
-    case COMB_SUM:  return scalar_2(c, S_ADD, acc, v);
+    case COMB_SUM: return scalar_2(c, S_ADD, acc, v);
     case COMB_PROD: return scalar_2(c, S_MUL, acc, v);
-    case COMB_MAX:  return scalar_2(c, S_MAX, acc, v);
-    case COMB_MIN:  return scalar_2(c, S_MIN, acc, v);
-    case COMB_ANY:  return scalar_2(c, S_OR, acc, v);
-    case COMB_ALL:  return scalar_2(c, S_AND, acc, v);
-    case COMB_ARGMAX: case COMB_ARGMIN: case COMB_LAST: case COMB_NONE: case COMB_COUNT:
-        break;
+    case COMB_MAX: return scalar_2(c, S_MAX, acc, v);
+    case COMB_MIN: return scalar_2(c, S_MIN, acc, v);
+    case COMB_ANY: return scalar_2(c, S_OR, acc, v);
+    case COMB_ALL: return scalar_2(c, S_AND, acc, v);
+    case COMB_ARGMAX:
+    case COMB_ARGMIN:
+    case COMB_LAST:
+    case COMB_NONE:
+    case COMB_COUNT: break;
     }
     return v;
 }
@@ -30,7 +33,7 @@ outermost_reductions(Low *l, const Scalar *s, Map *seen, Accesses *out, uint32_t
     if (s->op == S_REDUCE) {
         if (out->n == *cap)
             out->at = vec_grow(l->a, out->at, cap, sizeof *out->at);
-        out->at[out->n++] = (Access){.load = s};
+        out->at[out->n++] = (Access){ .load = s };
         return;
     }
     for (uint32_t i = 0; i < s->narg; i++)
@@ -40,7 +43,7 @@ outermost_reductions(Low *l, const Scalar *s, Map *seen, Accesses *out, uint32_t
 static Map
 known_now(const Low *l)
 {
-    Map copy = {.arena = l->a};
+    Map copy = { .arena = l->a };
     for (uint32_t i = 0; i < l->value.cap; i++)
         if (l->value.at[i].used)
             map_put(&copy, l->value.at[i].key, l->value.at[i].value);
@@ -61,7 +64,8 @@ varies(const Low *l, const Scalar *r)
 static uint32_t
 new_register(Low *l, Block *b, DType t, const Scalar *begin)
 {
-    uint32_t r = kernel_buffer(l->c, l->a, l->k, "acc", type_new(l->c, t, 0, NULL), SPACE_REGISTER, l->lanes);
+    uint32_t r = kernel_buffer(l->c, l->a, l->k, "acc", type_new(l->c, t, 0, NULL), SPACE_REGISTER,
+                               l->lanes);
 
     tree_buffer(b, r);
     if (l->lanes > 1)
@@ -82,7 +86,9 @@ register_value(Low *l, uint32_t r)
 {
     DType t = l->k->buffer.at[r].type->dtype;
 
-    return l->lanes == 1 ? scalar_load(l->c, t, r, 0, NULL, NULL) : scalar_load_lanes(l->c, t, r, 0, NULL, l->lanes, expr_int(l->c, 1), NULL);
+    return l->lanes == 1
+               ? scalar_load(l->c, t, r, 0, NULL, NULL)
+               : scalar_load_lanes(l->c, t, r, 0, NULL, l->lanes, expr_int(l->c, 1), NULL);
 }
 
 static void
@@ -98,13 +104,15 @@ set_register(Low *l, Block *b, uint32_t r, const Scalar *value)
 static void
 stands_for(Low *l, const Scalar *s, uint32_t r)
 {
-    map_put(&l->value, MAP_PTR(s), MAP_PTR(scalar_load(l->c, l->k->buffer.at[r].type->dtype, r, 0, NULL, NULL)));
+    map_put(&l->value, MAP_PTR(s),
+            MAP_PTR(scalar_load(l->c, l->k->buffer.at[r].type->dtype, r, 0, NULL, NULL)));
 }
 
 static void
 reduce_one(Low *l, Block *b, const Scalar *r)
 {
-    uint32_t axis[NEST_MAX_AXES], n = axis_list(r->u.reduce.axes, axis), acc[2], lanes = l->lanes, ranges = l->range.n;
+    uint32_t axis[NEST_MAX_AXES], n = axis_list(r->u.reduce.axes, axis), acc[2], lanes = l->lanes,
+                                  ranges = l->range.n;
     Combiner k = r->u.reduce.combiner;
     Map outside = known_now(l);
     Block *in = b;
@@ -116,13 +124,15 @@ reduce_one(Low *l, Block *b, const Scalar *r)
         acc[i] = new_register(l, b, r->arg[i]->dtype, in_lanes(l, low_value(l, begin)));
     }
     for (uint32_t i = 0; i < n; i++)
-        l->bind[axis[i]] = low_loop(l, &in, LOOP_SERIAL, l->n->axis[axis[i]].name, expr_int(l->c, 0),
-                                    low_extent(l, axis[i]), 1);
+        l->bind[axis[i]] = low_loop(l, &in, LOOP_SERIAL, l->n->axis[axis[i]].name,
+                                    expr_int(l->c, 0), low_extent(l, axis[i]), 1);
     low_reductions(l, in, r->arg, r->narg);
     const Scalar *v = in_lanes(l, low_value(l, r->arg[0])), *old = register_value(l, acc[0]);
-    if (r->narg == 2) {                              /* the first of equals */
+    if (r->narg == 2) { /* the first of equals */
         const Scalar *better = combiner_better(l->c, k, v, old);
-        set_register(l, in, acc[1], scalar_select(l->c, better, in_lanes(l, low_value(l, r->arg[1])), register_value(l, acc[1])));
+        set_register(l, in, acc[1],
+                     scalar_select(l->c, better, in_lanes(l, low_value(l, r->arg[1])),
+                                   register_value(l, acc[1])));
         set_register(l, in, acc[0], scalar_select(l->c, better, v, old));
     } else {
         set_register(l, in, acc[0], low_combine(l->c, k, old, v));
@@ -139,8 +149,8 @@ reduce_one(Low *l, Block *b, const Scalar *r)
 void
 low_reductions(Low *l, Block *b, const Scalar *const *s, uint32_t n)
 {
-    Map seen = {.arena = l->a};
-    Accesses list = {0};
+    Map seen = { .arena = l->a };
+    Accesses list = { 0 };
     uint32_t cap = 0;
 
     for (uint32_t i = 0; i < n; i++)

@@ -8,7 +8,7 @@
 bool
 points_refuse(Points *p, const char *format, ...)
 {
-    char text[512];                                  /* a longer reason is cut: names may be long */
+    char text[512]; /* a longer reason is cut: names may be long */
     va_list args;
 
     va_start(args, format);
@@ -19,7 +19,7 @@ points_refuse(Points *p, const char *format, ...)
     return false;
 }
 
-/* ---- nodes ------------------------------------------------------------------------------------------- */
+/* ---- nodes ----------------------------------------------------------------------------------- */
 
 Node *
 node_new(Points *p, NodeKind kind, Node *up, Phase phase, Sym prefix)
@@ -57,7 +57,9 @@ is_called(const Points *p, const Node *n, const char *name)
 
     if (n->kind == NODE_LEAF || !n->iter)
         return false;
-    return prefix ? !strncmp(name, n->prefix, prefix) && name[prefix] == '.' && !strcmp(name + prefix + 1, own) : !strcmp(name, own);
+    return prefix ? !strncmp(name, n->prefix, prefix) && name[prefix] == '.' &&
+                        !strcmp(name + prefix + 1, own)
+                  : !strcmp(name, own);
 }
 
 static Node *
@@ -77,7 +79,8 @@ static void
 list_loops(const Points *p, const Node *n, Text *t)
 {
     if (n->kind != NODE_LEAF && n->iter)
-        text_printf(t, "%s%s%s%s", t->n ? ", " : "", n->prefix ? n->prefix : "", n->prefix ? "." : "", p->iter.at[n->iter].name);
+        text_printf(t, "%s%s%s%s", t->n ? ", " : "", n->prefix ? n->prefix : "",
+                    n->prefix ? "." : "", p->iter.at[n->iter].name);
     for (uint32_t i = 0; i < n->body.n; i++)
         list_loops(p, n->body.at[i], t);
 }
@@ -95,12 +98,13 @@ points_loop(Points *p, Sym name)
     return n;
 }
 
-/* ---- iterators --------------------------------------------------------------------------------------- */
+/* ---- iterators ------------------------------------------------------------------------------- */
 
 IterId
 iter_new(Points *p, Sym name, AxisKind kind)
 {
-    VEC_PUSH(p->a, &p->iter, ((Iter){ .name = name, .kind = kind, .axis = NEST_MAX_AXES, .tail = WORD_exact }));
+    VEC_PUSH(p->a, &p->iter,
+             ((Iter){ .name = name, .kind = kind, .axis = NEST_MAX_AXES, .tail = WORD_exact }));
     return p->iter.n - 1;
 }
 
@@ -136,17 +140,20 @@ iter_is_known(const Points *p, const Node *at, IterId x, const IterId *dim, uint
         const Iter *box = &p->iter.at[it->box];
         if (!from[i] || !iter_is_known(p, at, from[i], dim, ndim))
             continue;
-        if (from[i] != it->box || (box->skip ? node_inside(at, p->skip.at[box->skip].at) : box_is_steady(p, &p->put.at[box->put], box->dim, at)))
+        if (from[i] != it->box ||
+            (box->skip ? node_inside(at, p->skip.at[box->skip].at)
+                       : box_is_steady(p, &p->put.at[box->put], box->dim, at)))
             return true;
     }
     for (IterId y = 1; y < p->iter.n; y++)
-        if (p->iter.at[y].parent == x && !p->iter.at[y].inner && iter_is_known(p, at, y, dim, ndim) &&
+        if (p->iter.at[y].parent == x && !p->iter.at[y].inner &&
+            iter_is_known(p, at, y, dim, ndim) &&
             iter_is_known(p, at, p->iter.at[y].sibling, dim, ndim))
             return true;
     return false;
 }
 
-/* ---- parts ------------------------------------------------------------------------------------------- */
+/* ---- parts ----------------------------------------------------------------------------------- */
 
 static Node *
 find_leaf(Node *n, uint32_t part)
@@ -188,7 +195,10 @@ points_part(Points *p, Sym name)
     return NO_SLOT;
 }
 
-typedef struct { const Scalar *found; bool several; } FindReduction;
+typedef struct {
+    const Scalar *found;
+    bool several;
+} FindReduction;
 
 static void
 note_reduction(void *user, const Scalar *s)
@@ -226,7 +236,8 @@ void
 reduction_left_out(Ctx *c, Map *values, const Scalar *reduce)
 {
     for (uint32_t i = 0; i < reduce->narg; i++)
-        map_put(values, MAP_PTR(reduction_item(c, reduce, i)), MAP_PTR(value_unknown(c, reduce->arg[i]->dtype)));
+        map_put(values, MAP_PTR(reduction_item(c, reduce, i)),
+                MAP_PTR(value_unknown(c, reduce->arg[i]->dtype)));
 }
 
 const Scalar *
@@ -259,7 +270,8 @@ part_previous(const Points *p, uint32_t part)
         const Expr *at = n->write[0].at[d];
         if (found->u.load.at[d] == at)
             continue;
-        if (!expr_is_var(at, &v) || v.kind != VAR_AXIS || n->axis[v.id].kind != AXIS_SCAN || !expr_is(expr_sub(p->c, at, found->u.load.at[d]), 1))
+        if (!expr_is_var(at, &v) || v.kind != VAR_AXIS || n->axis[v.id].kind != AXIS_SCAN ||
+            !expr_is(expr_sub(p->c, at, found->u.load.at[d]), 1))
             return NULL;
         back++;
     }
@@ -293,14 +305,15 @@ axis_writes_apart(Ctx *c, const Nest *n, uint32_t axis)
         bool whole = false;
         Var v;
         for (uint32_t d = 0; d < t->rank; d++)
-            whole |= expr_is_var(w->at[d], &v) && v.kind == VAR_AXIS && v.id == axis && expr_eq(c, NULL, n->axis[axis].extent, t->dim[d]) == YES;
+            whole |= expr_is_var(w->at[d], &v) && v.kind == VAR_AXIS && v.id == axis &&
+                     expr_eq(c, NULL, n->axis[axis].extent, t->dim[d]) == YES;
         if (!whole)
             return false;
     }
     return true;
 }
 
-/* ---- the beginning ----------------------------------------------------------------------------------- */
+/* ---- the beginning --------------------------------------------------------------------------- */
 
 /* The j-th parallel axis of a nest. */
 static uint32_t
@@ -333,7 +346,8 @@ fill_loops(Points *p, uint32_t part, uint32_t write, Node *in, AxisSet outside)
     const Write *w = &n->write[write];
     const Type *t = n->param[w->out].type;
     IterId *dim = NEW_ARRAY(p->a, IterId, t->rank + 1);
-    Sym prefix = p->k->npart > 1 ? sym_printf(p->c, "%s.fill", part_name(p, part)) : sym(p->c, "fill");
+    Sym prefix =
+        p->k->npart > 1 ? sym_printf(p->c, "%s.fill", part_name(p, part)) : sym(p->c, "fill");
     Var v;
 
     for (uint32_t d = 0; d < t->rank; d++) {
@@ -350,7 +364,8 @@ fill_loops(Points *p, uint32_t part, uint32_t write, Node *in, AxisSet outside)
     leaf->dim = dim;
 }
 
-/* May a parallel axis be moved past a scan, and its trips be shared out? Only if each reads what it wrote itself. */
+/* May a parallel axis be moved past a scan, and its trips be shared out? Only if each reads what it
+ * wrote itself. */
 static bool
 reads_across(const Nest *n, const Accesses *all)
 {
@@ -360,7 +375,9 @@ reads_across(const Nest *n, const Accesses *all)
             const Write *w = &n->write[k];
             Var v;
             for (uint32_t d = 0; w->out == load->u.load.slot && d < load->u.load.rank; d++)
-                if (load->u.load.at[d] != w->at[d] && !(expr_is_var(w->at[d], &v) && v.kind == VAR_AXIS && n->axis[v.id].kind == AXIS_SCAN))
+                if (load->u.load.at[d] != w->at[d] &&
+                    !(expr_is_var(w->at[d], &v) && v.kind == VAR_AXIS &&
+                      n->axis[v.id].kind == AXIS_SCAN))
                     return true;
         }
     return false;
@@ -370,7 +387,8 @@ static Node *
 axis_loop(Points *p, uint32_t part, uint32_t x, AxisKind kind, Node *in)
 {
     const Nest *n = p->k->part[part].nest;
-    Sym name = p->k->npart > 1 ? sym_printf(p->c, "%s.%s", part_name(p, part), n->axis[x].name) : n->axis[x].name;
+    Sym name = p->k->npart > 1 ? sym_printf(p->c, "%s.%s", part_name(p, part), n->axis[x].name)
+                               : n->axis[x].name;
     IterId it = p->axis[part][x] = iter_new(p, unique_name(p, name), kind);
 
     p->iter.at[it].part = part;
@@ -383,7 +401,8 @@ part_loops(Points *p, uint32_t part, Node *in, const IterId *shared, uint32_t ns
 {
     const Nest *n = p->k->part[part].nest;
     Accesses all = nest_accesses(p->c, p->a, n);
-    bool filled = part_is_filled(p, part), across = reads_across(n, &all), placed[NEST_MAX_AXES] = { false };
+    bool filled = part_is_filled(p, part), across = reads_across(n, &all),
+         placed[NEST_MAX_AXES] = { false };
     AxisSet outside = 0;
 
     for (uint32_t x = 0, j = 0; j < nshared && x < n->naxis; x++)
@@ -400,7 +419,7 @@ part_loops(Points *p, uint32_t part, Node *in, const IterId *shared, uint32_t ns
         }
     for (uint32_t i = 0; filled && i < n->nwrite; i++)
         fill_loops(p, part, i, in, outside);
-    for (int reduce = 0; reduce <= (part_reduction(p, part) != NULL); reduce++)      /* innermost */
+    for (int reduce = 0; reduce <= (part_reduction(p, part) != NULL); reduce++) /* innermost */
         for (uint32_t x = 0; x < n->naxis; x++) {
             bool in_order = across || (combines(n) && n->axis[x].kind == AXIS_PARALLEL);
             if (!placed[x] && (n->axis[x].kind == AXIS_REDUCE) == reduce)
@@ -417,7 +436,12 @@ points_of(Ctx *c, Arena *a, Kernel *k, const Machine *m)
     IterId shared[NEST_MAX_AXES];
     uint32_t nshared = k->npart > 1 ? k->shared : 0;
 
-    *p = (Points){ .c = c, .a = a, .k = k, .m = m, .axis = (IterId(*)[NEST_MAX_AXES])NEW_ARRAY(a, IterId, (size_t)k->npart * NEST_MAX_AXES) };
+    *p = (Points){ .c = c,
+                   .a = a,
+                   .k = k,
+                   .m = m,
+                   .axis = (IterId(*)[NEST_MAX_AXES])NEW_ARRAY(a, IterId,
+                                                               (size_t)k->npart * NEST_MAX_AXES) };
     iter_new(p, sym(c, ""), AXIS_PARALLEL);
     VEC_PUSH(a, &p->hold, (Hold){ 0 });
     VEC_PUSH(a, &p->copy, (Copy){ 0 });
@@ -437,7 +461,7 @@ points_of(Ctx *c, Arena *a, Kernel *k, const Machine *m)
     return p;
 }
 
-/* ---- steps ------------------------------------------------------------------------------------------- */
+/* ---- steps ----------------------------------------------------------------------------------- */
 
 bool
 points_step(Points *p, const Step *s)

@@ -21,7 +21,7 @@ const char *const word_name[WORD_COUNT] = {
 #undef WORD
 };
 
-/* ---- forms ------------------------------------------------------------------------------------------- */
+/* ---- forms ----------------------------------------------------------------------------------- */
 
 /* One word of a form, and how many of its kind came before. */
 typedef struct {
@@ -60,7 +60,7 @@ form_given(const Form *f, const Step *s)
     return s->nloop > 0;
 }
 
-/* ---- printing ---------------------------------------------------------------------------------------- */
+/* ---- printing -------------------------------------------------------------------------------- */
 
 static void
 print_loops(Text *t, const Step *s)
@@ -107,9 +107,12 @@ program_print(Ctx *c, Text *t, const Program *p, int indent)
     }
 }
 
-/* ---- parsing ----------------------------------------------------------------------------------------- */
+/* ---- parsing --------------------------------------------------------------------------------- */
 
-typedef struct { Parse p; const char *end; } Line;         /* end: of the step */
+typedef struct {
+    Parse p;
+    const char *end;
+} Line; /* end: of the step */
 
 static bool
 is_space(char ch)
@@ -165,7 +168,8 @@ parse_count(Line *l, int64_t *out)
     *out = 0;
     for (size_t i = 0; i < n; i++) {
         int digit = l->p.s[i] - '0';
-        if (digit < 0 || digit > 9 || mul_overflows(*out, 10, out) || add_overflows(*out, digit, out))
+        if (digit < 0 || digit > 9 || mul_overflows(*out, 10, out) ||
+            add_overflows(*out, digit, out))
             return *out = 0, false;
     }
     l->p.s += n;
@@ -210,33 +214,44 @@ parse_argument(Line *l, const Form *f, Step *s)
 {
     switch (f->word[1] ? 0 : f->word[0]) {
     case 'L':
-        return (*(f->subjects ? &s->at : &s->subject) = parse_loop(l)) || parse_error(&l->p, "%s: the name of a loop is missing", verb_name[s->verb]);
+        return (*(f->subjects ? &s->at : &s->subject) = parse_loop(l)) ||
+               parse_error(&l->p, "%s: the name of a loop is missing", verb_name[s->verb]);
     case 'M':
-        return (s->made[f->mades] = parse_loop(l)) || parse_error(&l->p, "%s: a name for what it makes is missing", verb_name[s->verb]);
+        return (s->made[f->mades] = parse_loop(l)) ||
+               parse_error(&l->p, "%s: a name for what it makes is missing", verb_name[s->verb]);
     case 'N':
-        return parse_positive(l, f->numbers ? &s->rest : &s->number) || parse_error(&l->p, "%s: a positive number is expected here", verb_name[s->verb]);
+        return parse_positive(l, f->numbers ? &s->rest : &s->number) ||
+               parse_error(&l->p, "%s: a positive number is expected here", verb_name[s->verb]);
     case 'Z':
-        return parse_count(l, f->numbers ? &s->rest : &s->number) || parse_error(&l->p, "%s: a number is expected here", verb_name[s->verb]);
+        return parse_count(l, f->numbers ? &s->rest : &s->number) ||
+               parse_error(&l->p, "%s: a number is expected here", verb_name[s->verb]);
     case 'W':
-        return (*(f->words ? &s->word2 : &s->word) = parse_word(l)) || parse_error(&l->p, "%s: a word such as %s is expected here", verb_name[s->verb],
-                                                                                  s->verb == VERB_run ? "serial, unroll, vector or parallel" : "reg or scratch");
+        return (*(f->words ? &s->word2 : &s->word) = parse_word(l)) ||
+               parse_error(&l->p, "%s: a word such as %s is expected here", verb_name[s->verb],
+                           s->verb == VERB_run ? "serial, unroll, vector or parallel"
+                                               : "reg or scratch");
     case 'F':
-        return (s->format = parse_format(l)) || parse_error(&l->p, "%s: a format such as [0/16, 1, 0%%16] is expected here", verb_name[s->verb]);
+        return (s->format = parse_format(l)) ||
+               parse_error(&l->p, "%s: a format such as [0/16, 1, 0%%16] is expected here",
+                           verb_name[s->verb]);
     case 'A':
         while (peek_word(l) && !(l->p.s[0] == '-' && l->p.s[1] == '>')) {
             const char *before = l->p.s;
-            if (parse_word(l)) {             /* a word ends the list */
+            if (parse_word(l)) { /* a word ends the list */
                 l->p.s = before;
                 break;
             }
             if (s->nloop == STEP_MAX_LOOPS)
-                return parse_error(&l->p, "%s: more than %d loops", verb_name[s->verb], STEP_MAX_LOOPS);
+                return parse_error(&l->p, "%s: more than %d loops", verb_name[s->verb],
+                                   STEP_MAX_LOOPS);
             s->loop[s->nloop++] = parse_loop(l);
         }
-        return s->nloop > 0 || parse_error(&l->p, "%s: the name of a loop is missing", verb_name[s->verb]);
+        return s->nloop > 0 ||
+               parse_error(&l->p, "%s: the name of a loop is missing", verb_name[s->verb]);
     }
     if (!word_is(l, f->word))
-        return parse_error(&l->p, "%s: expected `%s` here; the form is: %s %s", verb_name[s->verb], f->word, verb_name[s->verb], verb_form[s->verb]);
+        return parse_error(&l->p, "%s: expected `%s` here; the form is: %s %s", verb_name[s->verb],
+                           f->word, verb_name[s->verb], verb_form[s->verb]);
     l->p.s += strlen(f->word);
     return true;
 }
@@ -247,7 +262,9 @@ stands_here(Line *l, const Form *f)
 {
     const char *before = l->p.s;
     int64_t number;
-    bool here = f->word[0] == 'N' ? parse_positive(l, &number) : f->word[0] == 'W' ? parse_word(l) != WORD_none : word_is(l, f->word);
+    bool here = f->word[0] == 'N'   ? parse_positive(l, &number)
+                : f->word[0] == 'W' ? parse_word(l) != WORD_none
+                                    : word_is(l, f->word);
 
     l->p.s = before;
     return here;
@@ -271,16 +288,17 @@ parse_step(Line *l, Arena *a, Program *out)
     Form f = { .at = verb_form[s.verb] };
     while (form_next(&f)) {
         if (f.optional && !stands_here(l, &f)) {
-            if (f.word[1])                   /* a keyword: what it introduces is missing with it */
+            if (f.word[1]) /* a keyword: what it introduces is missing with it */
                 form_next(&f);
             continue;
         }
-        f.optional = false;                  /* what else the part has is there as well */
+        f.optional = false; /* what else the part has is there as well */
         if (!parse_argument(l, &f, &s))
             return false;
     }
     if (peek_word(l))
-        return parse_error(&l->p, "%s: nothing more is expected here; the form is: %s %s", verb_name[s.verb], verb_name[s.verb], verb_form[s.verb]);
+        return parse_error(&l->p, "%s: nothing more is expected here; the form is: %s %s",
+                           verb_name[s.verb], verb_name[s.verb], verb_form[s.verb]);
     VEC_PUSH(a, &out->step, s);
     return true;
 }

@@ -6,9 +6,9 @@
  *   hold o at ip -> acc reg
  *   run ir unroll
  *
- * What a step does to loops, and when it may, is in point.h and the files that apply it; which steps a kernel
- * gets is decided by those who write programs (write_*.c) and by their price (choose.c), never by those who
- * apply them. doc/schedule.md is the manual.
+ * What a step does to loops, and when it may, is in point.h and the files that apply it; which
+ * steps a kernel gets is decided by those who write programs (write_*.c) and by their price
+ * (choose.c), never by those who apply them. doc/schedule.md is the manual.
  */
 #ifndef TENON_PROGRAM_H
 #define TENON_PROGRAM_H
@@ -31,23 +31,28 @@ typedef enum {
 
 extern const char *const verb_name[VERB_COUNT], *const word_name[WORD_COUNT];
 
-#define STEP_MAX_LOOPS 16            /* named limit: loops that one step names */
+#define STEP_MAX_LOOPS 16 /* named limit: loops that one step names */
 
 typedef struct Step {
     Verb verb;
-    Sym subject, at;                 /* the first and second L */
-    Sym made[2];                     /* M */
-    uint32_t nloop; Sym loop[STEP_MAX_LOOPS];    /* A */
-    int64_t number, rest;            /* the first and second N; 0: not given */
+    Sym subject, at; /* the first and second L */
+    Sym made[2];     /* M */
+    uint32_t nloop;
+    Sym loop[STEP_MAX_LOOPS]; /* A */
+    int64_t number, rest;     /* the first and second N; 0: not given */
     Word word, word2;
-    const Format *format;            /* F */
+    const Format *format; /* F */
 } Step;
 
-typedef struct Program { Arena *arena; VEC(Step) step; } Program;
+typedef struct Program {
+    Arena *arena;
+    VEC(Step) step;
+} Program;
 
 void step_print(Ctx *c, Text *t, const Step *s);
-void program_print(Ctx *c, Text *t, const Program *p, int indent);        /* a line a step */
-/* Steps end at a line's end or a comma; `;` starts a comment. Errors: reported at line and column. */
+void program_print(Ctx *c, Text *t, const Program *p, int indent); /* a line a step */
+/* Steps end at a line's end or a comma; `;` starts a comment. Errors: reported at line and
+ * column. */
 bool program_parse(Ctx *c, Arena *a, const char *file, Bytes text, Program *out);
 
 #endif

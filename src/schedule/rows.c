@@ -1,10 +1,10 @@
 /* rows: see rows.h. */
 #include "schedule/rows.h"
 
-/* ---- queries --------------------------------------------------------------------------------------------- */
+/* ---- queries --------------------------------------------------------------------------------- */
 
-/* Does every read that varies with the axis have a constant stride along it that is 0 or 1 (one of them 1, if
- * asked), without a guard? */
+/* Does every read that varies with the axis have a constant stride along it that is 0 or 1 (one of
+ * them 1, if asked), without a guard? */
 static bool
 reads_run_along(Row *r, uint32_t axis, bool one)
 {
@@ -20,7 +20,8 @@ reads_run_along(Row *r, uint32_t axis, bool one)
         if (!uses)
             continue;
         const Expr *stride = low_stride(l, load, axis);
-        if (!stride || load->u.load.outside || (!expr_is(stride, 0) && !expr_is(stride, 1) && !one) || !expr_const(stride, NULL))
+        if (!stride || load->u.load.outside ||
+            (!expr_is(stride, 0) && !expr_is(stride, 1) && !one) || !expr_const(stride, NULL))
             return false;
         unit |= expr_is(stride, 1);
     }
@@ -35,14 +36,19 @@ writes_along(Row *r, uint32_t axis)
     for (uint32_t i = 0; i < n->nwrite; i++) {
         const Write *w = &n->write[i];
         const Type *t = n->param[w->out].type;
-        const Expr *stride = t->rank ? low_stride(&r->low, scalar_load(r->low.c, t->dtype, w->out, t->rank, w->at, NULL), axis) : NULL;
+        const Expr *stride =
+            t->rank
+                ? low_stride(&r->low, scalar_load(r->low.c, t->dtype, w->out, t->rank, w->at, NULL),
+                             axis)
+                : NULL;
         if (!stride || !expr_is(stride, 1))
             return false;
     }
     return true;
 }
 
-/* Is everything that has no fixed step along the axis read at places that data say, and tested by itself? */
+/* Is everything that has no fixed step along the axis read at places that data say, and tested by
+ * itself? */
 static bool
 reads_are_placed(Row *r, uint32_t axis)
 {
@@ -57,14 +63,16 @@ reads_are_placed(Row *r, uint32_t axis)
             computed |= expr_uses_kind(load->u.load.at[d], VAR_COMPUTED);
         }
         const Expr *stride = uses && !computed ? low_stride(&r->low, load, axis) : NULL;
-        if (uses && !computed && (load->u.load.outside || !stride || (!expr_is(stride, 0) && !expr_is(stride, 1))))
+        if (uses && !computed &&
+            (load->u.load.outside || !stride || (!expr_is(stride, 0) && !expr_is(stride, 1))))
             return false;
         placed |= uses && computed;
     }
     return placed;
 }
 
-/* Does another axis end elsewhere at each point of this one? Then its points are no lanes of one vector. */
+/* Does another axis end elsewhere at each point of this one? Then its points are no lanes of one
+ * vector. */
 static bool
 extents_depend_on(const Nest *n, uint32_t axis)
 {
@@ -74,8 +82,13 @@ extents_depend_on(const Nest *n, uint32_t axis)
     return false;
 }
 
-/* Choices by place along an axis: those whose border falls between the lanes of a vector, which reads both sides lane by lane, and the others. */
-typedef struct { const Row *r; uint32_t axis; int64_t torn, whole; } Borders;
+/* Choices by place along an axis: those whose border falls between the lanes of a vector, which
+ * reads both sides lane by lane, and the others. */
+typedef struct {
+    const Row *r;
+    uint32_t axis;
+    int64_t torn, whole;
+} Borders;
 
 static void
 seek_border(void *user, const Scalar *s)
@@ -86,30 +99,33 @@ seek_border(void *user, const Scalar *s)
     if (s->op < S_EQ || s->op > S_GE || !((s->arg[0]->axes | s->arg[1]->axes) >> b->axis & 1))
         return;
     const Scalar *at = s->arg[0], *border = s->arg[1];
-    bool whole = at->op == S_INDEX && expr_is_var(at->u.index, &v) && border->op == S_CONST && s->op > S_NE &&
+    bool whole = at->op == S_INDEX && expr_is_var(at->u.index, &v) && border->op == S_CONST &&
+                 s->op > S_NE &&
                  ((int64_t)border->u.bits + (s->op == S_LE || s->op == S_GT)) % b->r->lanes == 0;
     b->whole += whole;
     b->torn += !whole;
 }
 
-/* Is it pieced together along the axis, of more pieces between whole vectors than one should ask? A single element takes one branch after the
- * other to the piece that it needs. On a Cascade Lake core vectors take, of the time that elements do, with two pieces 0.4 to 0.9, with
- * four 0.7 to 1.3 (of 1, 2, 20 and 65 elements; 2.1 of 3, 5 and 6), with eight 1.6 to 2.4, with sixteen 4; where no border falls into one
- * a fortieth (sixteen pieces of 64). */
+/* Is it pieced together along the axis, of more pieces between whole vectors than one should ask? A
+ * single element takes one branch after the other to the piece that it needs. On a Cascade Lake
+ * core vectors take, of the time that elements do, with two pieces 0.4 to 0.9, with four 0.7 to 1.3
+ * (of 1, 2, 20 and 65 elements; 2.1 of 3, 5 and 6), with eight 1.6 to 2.4, with sixteen 4; where no
+ * border falls into one a fortieth (sixteen pieces of 64). */
 static bool
 is_patchwork(Row *r, uint32_t axis)
 {
     enum { MOST_ASKED = 4 };
     Accesses all = nest_accesses(r->low.c, r->low.a, r->low.n);
     Borders b = { r, axis, 0, 0 };
-    int64_t pieces = 1;                              /* the first is read as the axis goes */
+    int64_t pieces = 1; /* the first is read as the axis goes */
     Var v;
 
     for (uint32_t i = 0; i < all.n; i++) {
         const Scalar *load = all.at[i].load;
         bool moved = false;
         for (uint32_t d = 0; d < load->u.load.rank; d++)
-            moved |= (expr_axes(load->u.load.at[d]) >> axis & 1) && !expr_is_var(load->u.load.at[d], &v);
+            moved |=
+                (expr_axes(load->u.load.at[d]) >> axis & 1) && !expr_is_var(load->u.load.at[d], &v);
         pieces += all.at[i].conditional && moved;
     }
     for (uint32_t i = 0; i < r->low.n->nwrite && pieces > MOST_ASKED; i++)
@@ -123,7 +139,8 @@ sums_run(Row *r)
 {
     uint32_t last = r->sum[r->nsum - 1];
 
-    return r->reduce->u.reduce.combiner <= COMB_MIN && !axis_varies(&r->low.n->axis[last]) && reads_run_along(r, last, true);
+    return r->reduce->u.reduce.combiner <= COMB_MIN && !axis_varies(&r->low.n->axis[last]) &&
+           reads_run_along(r, last, true);
 }
 
 Row
@@ -132,7 +149,9 @@ row_of(Draft *w, uint32_t part, uint32_t shared)
     const Points *p = w->p;
     const Part *k = &p->k->part[part];
     const Nest *n = k->nest;
-    Row r = { .part = part, .low = low_part(w->c, w->a, p->k, p->m, k), .reduce = part_reduction(p, part) };
+    Row r = { .part = part,
+              .low = low_part(w->c, w->a, p->k, p->m, k),
+              .reduce = part_reduction(p, part) };
     const Scalar *value[NEST_MAX_AXES];
     uint32_t seen = 0;
 
@@ -144,32 +163,39 @@ row_of(Draft *w, uint32_t part, uint32_t shared)
         value[i] = n->write[i].value;
     }
     bool filled = part_is_filled(p, part), inner_sums = false;
-    for (int behind = 0; behind < 2; behind++, seen = 0)     /* what stands around the filling of an output comes first */
+    /* what stands around the filling of an output comes first */
+    for (int behind = 0; behind < 2; behind++, seen = 0)
         for (uint32_t x = 0; x < n->naxis; x++)
-            if (n->axis[x].kind != AXIS_REDUCE && seen++ >= shared && (filled && !axis_writes_apart(w->c, n, x)) == behind)
+            if (n->axis[x].kind != AXIS_REDUCE && seen++ >= shared &&
+                (filled && !axis_writes_apart(w->c, n, x)) == behind)
                 r.own[r.nown++] = x;
     for (uint32_t x = 0; x < n->naxis; x++)
         if (n->axis[x].kind == AXIS_REDUCE) {
             r.sum[r.nsum++] = x;
             inner_sums |= !r.reduce;
         }
-    while (r.reduce && r.nown && expr_is(n->axis[r.own[r.nown - 1]].extent, 1) && !extents_depend_on(n, r.own[r.nown - 1]))
-        r.nown--;                            /* nothing runs along one point */
+    while (r.reduce && r.nown && expr_is(n->axis[r.own[r.nown - 1]].extent, 1) &&
+           !extents_depend_on(n, r.own[r.nown - 1]))
+        r.nown--; /* nothing runs along one point */
     while (r.free < r.nown && p->iter.at[p->axis[part][r.own[r.free]]].kind == AXIS_PARALLEL &&
            (!filled || axis_writes_apart(w->c, n, r.own[r.free])))
         r.free++;
     r.run = r.nown > 0;
     uint32_t last_own = r.nown ? r.own[r.nown - 1] : 0;
-    if (r.nown && p->iter.at[p->axis[part][last_own]].kind == AXIS_PARALLEL && !(filled && axis_writes_apart(w->c, n, last_own)) && writes_along(&r, last_own) &&
+    if (r.nown && p->iter.at[p->axis[part][last_own]].kind == AXIS_PARALLEL &&
+        !(filled && axis_writes_apart(w->c, n, last_own)) && writes_along(&r, last_own) &&
         !extents_depend_on(n, last_own)) {
-        r.along = (!(r.reduce || inner_sums) || reads_run_along(&r, last_own, false)) && !is_patchwork(&r, last_own);
-        r.placed = !r.along && r.nsum && r.reduce && !sums_run(&r) && reads_are_placed(&r, last_own);
+        r.along = (!(r.reduce || inner_sums) || reads_run_along(&r, last_own, false)) &&
+                  !is_patchwork(&r, last_own);
+        r.placed =
+            !r.along && r.nsum && r.reduce && !sums_run(&r) && reads_are_placed(&r, last_own);
         r.along |= r.placed;
     }
     while (r.along && r.run < r.nown) {
         bool all = !extents_depend_on(n, r.own[r.nown - r.run - 1]);
         for (uint32_t i = 0; all && i < n->nwrite; i++)
-            all = low_collapses(&r.low, r.own[r.nown - r.run - 1], r.own[r.nown - r.run], value, n->nwrite, &n->write[i]);
+            all = low_collapses(&r.low, r.own[r.nown - r.run - 1], r.own[r.nown - r.run], value,
+                                n->nwrite, &n->write[i]);
         if (!all)
             break;
         r.run++;
@@ -180,7 +206,8 @@ row_of(Draft *w, uint32_t part, uint32_t shared)
     if (!sums_run(&r))
         return r;
     for (r.sum_run = 1; r.sum_run < r.nsum; r.sum_run++)
-        if (!low_collapses(&r.low, r.sum[r.nsum - r.sum_run - 1], r.sum[r.nsum - r.sum_run], r.reduce->arg, 1, NULL))
+        if (!low_collapses(&r.low, r.sum[r.nsum - r.sum_run - 1], r.sum[r.nsum - r.sum_run],
+                           r.reduce->arg, 1, NULL))
             break;
     return r;
 }
@@ -214,10 +241,11 @@ row_is_gathered(Draft *w)
     Contraction view;
     const Kernel *k = w->p->k;
 
-    return k->npart == 1 && row_of(w, 0, 0).placed && (!nest_contraction(w->c, k->part[0].nest, &view) || !view.row);
+    return k->npart == 1 && row_of(w, 0, 0).placed &&
+           (!nest_contraction(w->c, k->part[0].nest, &view) || !view.row);
 }
 
-/* ---- pieces of programs ---------------------------------------------------------------------------------- */
+/* ---- pieces of programs ---------------------------------------------------------------------- */
 
 const Expr *
 row_extent(Row *r, const uint32_t *axis, uint32_t n)
@@ -249,7 +277,8 @@ row_is_lines(const Row *r, int64_t bytes)
     if (l.m->vector_bytes % l.m->line_bytes)
         return false;
     for (uint32_t i = 0; i + r->run < r->nown; i++) {
-        const Expr *stride = low_stride(&l, scalar_load(l.c, t->dtype, w->out, t->rank, w->at, NULL), r->own[i]);
+        const Expr *stride =
+            low_stride(&l, scalar_load(l.c, t->dtype, w->out, t->rank, w->at, NULL), r->own[i]);
         if (!stride || expr_divisible(l.c, NULL, stride, line) != YES)
             return false;
     }

@@ -21,12 +21,14 @@ kernel_copy(Arena *a, const Kernel *k)
 }
 
 bool
-schedule_build_text(Ctx *c, Arena *a, Kernel *k, const Machine *m, const char *text, const char **why)
+schedule_build_text(Ctx *c, Arena *a, Kernel *k, const Machine *m, const char *text,
+                    const char **why)
 {
     Program program;
 
     *why = "its text does not parse";
-    return program_parse(c, a, k->name, (Bytes){ (const uint8_t *)text, strlen(text) }, &program) && schedule_build(c, a, k, m, &program, why);
+    return program_parse(c, a, k->name, (Bytes){ (const uint8_t *)text, strlen(text) }, &program) &&
+           schedule_build(c, a, k, m, &program, why);
 }
 
 static int
@@ -40,15 +42,17 @@ by_price(const void *a, const void *b)
 }
 
 enum {
-    MOST_EXPECTED = 4,               /* symbols whose expected sizes are looked at; bounds work: of others it is the largest */
-    MOST_POINTS = 16,                /* combinations of sizes at which a program is priced; bounds work */
+    /* symbols whose expected sizes are looked at; bounds work: of others it is the largest */
+    MOST_EXPECTED = 4,
+    /* combinations of sizes at which a program is priced; bounds work */
+    MOST_POINTS = 16,
 };
 
 typedef struct {
     Ctx *c;
     const SizeGuard *where;
-    Size *size;                      /* those that the guard says, then those expected */
-    Usual usual[MOST_EXPECTED];      /* of the latter */
+    Size *size;                 /* those that the guard says, then those expected */
+    Usual usual[MOST_EXPECTED]; /* of the latter */
     uint32_t nsize;
 } Sizes;
 
@@ -72,10 +76,14 @@ add_expected(void *user, Var v)
 static Sizes
 sizes_of(Ctx *c, Arena *a, const Kernel *k, const SizeGuard *where)
 {
-    Sizes s = { .c = c, .where = where, .size = NEW_ARRAY(a, Size, where->n + MOST_EXPECTED), .nsize = where->n };
+    Sizes s = { .c = c,
+                .where = where,
+                .size = NEW_ARRAY(a, Size, where->n + MOST_EXPECTED),
+                .nsize = where->n };
 
     for (uint32_t i = 0; i < where->n; i++)
-        s.size[i] = (Size){ where->at[i].symbol, where->at[i].least + (where->at[i].most - where->at[i].least) / 2 };
+        s.size[i] = (Size){ where->at[i].symbol,
+                            where->at[i].least + (where->at[i].most - where->at[i].least) / 2 };
     for (uint32_t b = 0; b < k->nin + k->nout; b++)
         for (uint32_t d = 0; d < k->buffer.at[b].type->rank; d++)
             expr_vars(k->buffer.at[b].type->dim[d], add_expected, &s);
@@ -98,9 +106,11 @@ next_sizes(Sizes *s)
     return false;
 }
 
-/* The kernels that a program makes of k: one, or of parts that stand beside each other one each. NULL, with the reason: it does not fit. */
+/* The kernels that a program makes of k: one, or of parts that stand beside each other one each.
+ * NULL, with the reason: it does not fit. */
 static Kernel *
-build_pieces(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const Program *program, uint32_t n, const char **why)
+build_pieces(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const Program *program,
+             uint32_t n, const char **why)
 {
     Kernel *piece = NEW_ARRAY(a, Kernel, n);
 
@@ -121,7 +131,8 @@ seconds_of(Ctx *c, const Kernel *piece, uint32_t n, const Machine *m, const Cost
 
     for (uint32_t i = 0; i < n; i++) {
         Cost cost = cost_kernel(c, &piece[i], m, ask);
-        sum += cost.seconds - (i ? cost.startup : 0) - (woken && cost.parallel > 0 ? m->wake_seconds : 0);
+        sum += cost.seconds - (i ? cost.startup : 0) -
+               (woken && cost.parallel > 0 ? m->wake_seconds : 0);
         woken |= cost.parallel > 0;
     }
     return sum;
@@ -137,13 +148,16 @@ schedule_beside(const Machine *m)
 
 /* The mean of one core's time alone, and of all cores' time at it. */
 Choice
-schedule_price(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const char *program, const SizeGuard *where, const bool *far, const char **why)
+schedule_price(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const char *program,
+               const SizeGuard *where, const bool *far, const char **why)
 {
     Kernel built = kernel_copy(a, k), *piece = &built;
     Program steps;
 
     *why = "its text does not parse";
-    if (!program_parse(c, a, k->name, (Bytes){ (const uint8_t *)program, strlen(program) }, &steps) || !schedule_build(c, a, &built, m, &steps, why))
+    if (!program_parse(c, a, k->name, (Bytes){ (const uint8_t *)program, strlen(program) },
+                       &steps) ||
+        !schedule_build(c, a, &built, m, &steps, why))
         return (Choice){ .seconds = -1 };
     uint32_t n = schedule_pieces(k, &steps);
     if (n > 1 && !(piece = build_pieces(c, a, k, m, &steps, n, why)))
@@ -163,10 +177,17 @@ schedule_price(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const char *
         all += m->cores > 1 ? m->cores * seconds_of(c, piece, n, m, &ask) : one;
         points++;
     } while (points < MOST_POINTS && next_sizes(&sizes));
-    return (Choice){ .program = built.schedule, .seconds = (alone + all) / 2 / points, .alone = alone / points, .straight = straight };
+    return (Choice){ .program = built.schedule,
+                     .seconds = (alone + all) / 2 / points,
+                     .alone = alone / points,
+                     .straight = straight };
 }
 
-typedef struct { Ctx *c; Arena *a; VEC(SizeBound) at; } Samples;
+typedef struct {
+    Ctx *c;
+    Arena *a;
+    VEC(SizeBound) at;
+} Samples;
 
 /* A symbol that counts samples: as many as the size of one of which nothing is known. */
 static void
@@ -182,8 +203,8 @@ add_samples(void *user, Var v)
         VEC_PUSH(s->a, &s->at, ((SizeBound){ (Sym)(uintptr_t)v.id, EXPR_SUPPOSED, EXPR_SUPPOSED }));
 }
 
-/* Where a kernel's own program is to be good: for as many samples as make rows of a product, where what they count as makes few. One sample has
- * a variant. */
+/* Where a kernel's own program is to be good: for as many samples as make rows of a product, where
+ * what they count as makes few. One sample has a variant. */
 static SizeGuard
 many_samples(Ctx *c, Arena *a, const Kernel *k)
 {
@@ -207,8 +228,10 @@ many_samples(Ctx *c, Arena *a, const Kernel *k)
     return (SizeGuard){ s.at.n, s.at.at };
 }
 
-/* Operations that a program may write out without a loop in between, where another writes out fewer. GCC's time grows with more than their square:
- * GCC 12 takes 2 s of a Zen 4 core for 10,000 of them (a window of 32 points, 20 sums), 13 s for 20,000. The models of bench/ have 1,200 at most. */
+/* Operations that a program may write out without a loop in between, where another writes out
+ * fewer. GCC's time grows with more than their square: GCC 12 takes 2 s of a Zen 4 core for 10,000
+ * of them (a window of 32 points, 20 sums), 13 s for 20,000. The models of bench/ have 1,200 at
+ * most. */
 enum { MOST_STRAIGHT = 8192 };
 
 static double
@@ -246,9 +269,12 @@ price_programs(Draft *w, const Kernel *k, const SizeGuard *where, bool far, Choi
         memcpy(out->at, before, out->n * sizeof *before);
     for (uint32_t i = w->priced; i < w->program.n; i++) {
         const char *why;
-        Choice choice = schedule_price(w->c, w->a, k, m, w->program.at[i], where, far ? w->constant : NULL, &why);
+        Choice choice = schedule_price(w->c, w->a, k, m, w->program.at[i], where,
+                                       far ? w->constant : NULL, &why);
         if (choice.seconds < 0) {
-            out->refused = arena_printf(w->a, "%s%sprogram %u: %s", out->refused ? out->refused : "", out->refused ? "\n" : "", i, why);
+            out->refused =
+                arena_printf(w->a, "%s%sprogram %u: %s", out->refused ? out->refused : "",
+                             out->refused ? "\n" : "", i, why);
             continue;
         }
         choice.number = i;
@@ -281,27 +307,33 @@ schedule_lays_alike(const char *program, const char *other)
 }
 
 Choices
-schedule_choices(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool *constant, bool far, const char *like)
+schedule_choices(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool *constant,
+                 bool far, const char *like)
 {
     Kernel begin = kernel_copy(a, k);
     bool *none = NEW_ARRAY(a, bool, k->nin + 1);
-    Draft w = { .c = c, .a = a, .p = points_of(c, a, &begin, m), .constant = constant ? constant : none, .like = like };
+    Draft w = { .c = c,
+                .a = a,
+                .p = points_of(c, a, &begin, m),
+                .constant = constant ? constant : none,
+                .like = like };
     Choices out = { .refused = NULL };
     SizeGuard many = many_samples(c, a, k), where = many.n ? many : k->guard;
 
-    if (write_each(&w, far) || write_square(&w) || write_group(&w) || write_separable(&w) || write_pooled(&w) || (write_summed(&w) | write_scaled(&w)))
+    if (write_each(&w, far) || write_square(&w) || write_group(&w) || write_separable(&w) ||
+        write_pooled(&w) || (write_summed(&w) | write_scaled(&w)))
         ;
     else if (row_is_gathered(&w))
         write_rows(&w);
     else if (write_contraction(&w)) {
         write_thin(&w);
         write_dots(&w);
-    }
-    else if (!write_channels(&w) && !write_window(&w) && !write_alone(&w) && !write_turn(&w))
+    } else if (!write_channels(&w) && !write_window(&w) && !write_alone(&w) && !write_turn(&w))
         write_rows(&w);
     write_skips(&w);
     price_programs(&w, k, &where, far && constant, &out);
-    if (least_straight(&out) > MOST_STRAIGHT) {      /* none could be carried out, or none is short enough */
+    /* none could be carried out, or none is short enough */
+    if (least_straight(&out) > MOST_STRAIGHT) {
         w.p = points_of(c, a, &begin, m);
         write_rows(&w);
         price_programs(&w, k, &where, far && constant, &out);
@@ -313,9 +345,11 @@ schedule_choices(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool
     }
     drop_long_code(&out);
     qsort(out.at, out.n, sizeof *out.at, by_price);
-    for (uint32_t i = 0; i < out.n && many.n; i++) { /* what it takes is told of what it counts as, as of other kernels */
+    /* what it takes is told of what it counts as, as of other kernels */
+    for (uint32_t i = 0; i < out.n && many.n; i++) {
         const char *why;
-        Choice usual = schedule_price(c, a, k, m, out.at[i].program, &k->guard, far && constant ? constant : NULL, &why);
+        Choice usual = schedule_price(c, a, k, m, out.at[i].program, &k->guard,
+                                      far && constant ? constant : NULL, &why);
         out.at[i].seconds = usual.seconds;
         out.at[i].alone = usual.alone;
     }
@@ -328,11 +362,14 @@ schedule_formats(Ctx *c, Arena *a, const Kernel *k)
     const Format **out = NEW_ARRAY(a, const Format *, k->nin + 1);
     Arena *scratch = arena_child(a);
     Program program;
-    bool ok = k->schedule && program_parse(c, scratch, k->name, (Bytes){ (const uint8_t *)k->schedule, strlen(k->schedule) }, &program);
+    bool ok = k->schedule &&
+              program_parse(c, scratch, k->name,
+                            (Bytes){ (const uint8_t *)k->schedule, strlen(k->schedule) }, &program);
 
     for (uint32_t i = 0; ok && i < program.step.n; i++)
         for (uint32_t b = 0; b < k->nin; b++)
-            if (program.step.at[i].verb == VERB_lay && k->buffer.at[b].name == program.step.at[i].subject)
+            if (program.step.at[i].verb == VERB_lay &&
+                k->buffer.at[b].name == program.step.at[i].subject)
                 out[b] = program.step.at[i].format;
     arena_free(scratch);
     return ok ? out : NULL;
@@ -348,7 +385,8 @@ plain_program(Ctx *c, Arena *a, const Kernel *k, const Machine *m)
     return w.program.at[0];
 }
 
-/* A variant by its program. Its arguments are the kernel's, so constants lie as the kernel's program wants. */
+/* A variant by its program. Its arguments are the kernel's, so constants lie as the kernel's
+ * program wants. */
 static bool
 schedule_variant(Ctx *c, Arena *a, const Kernel *k, Kernel *v, const Machine *m)
 {
@@ -359,11 +397,15 @@ schedule_variant(Ctx *c, Arena *a, const Kernel *k, Kernel *v, const Machine *m)
     for (uint32_t i = 0; i < k->nin; i++)
         v->buffer.at[i].format = k->buffer.at[i].format;
     if (!v->schedule || !schedule_build_text(c, a, v, m, v->schedule, &why))
-        return diag_error(&c->diags, DIAG_USAGE, (Loc){ .node = k->name }, "the schedule of this kernel where %s does not fit: %s", text_str(&when), why);
+        return diag_error(&c->diags, DIAG_USAGE, (Loc){ .node = k->name },
+                          "the schedule of this kernel where %s does not fit: %s", text_str(&when),
+                          why);
     for (uint32_t i = 0; i < k->nin; i++)
         if (!format_same(v->buffer.at[i].format, k->buffer.at[i].format))
-            return diag_error(&c->diags, DIAG_USAGE, (Loc){ .node = k->name }, "where %s, the schedule of this kernel lays %s otherwise than its "
-                              "first schedule does: say the same in both", text_str(&when), k->buffer.at[i].name);
+            return diag_error(&c->diags, DIAG_USAGE, (Loc){ .node = k->name },
+                              "where %s, the schedule of this kernel lays %s otherwise than its "
+                              "first schedule does: say the same in both",
+                              text_str(&when), k->buffer.at[i].name);
     return true;
 }
 
@@ -383,7 +425,8 @@ schedule_kernel(Ctx *c, Arena *a, Kernel *k, const Machine *m, ScheduleLevel lev
         k->nvariant = 0;
     }
     if (!schedule_build_text(c, a, k, m, k->schedule, &why))
-        return diag_error(&c->diags, DIAG_USAGE, (Loc){ .node = k->name }, "the schedule of this kernel does not fit: %s", why);
+        return diag_error(&c->diags, DIAG_USAGE, (Loc){ .node = k->name },
+                          "the schedule of this kernel does not fit: %s", why);
     for (uint32_t i = 0; i < k->nvariant; i++)
         if (!schedule_variant(c, a, k, k->variant[i], m))
             return false;

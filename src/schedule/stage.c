@@ -1,7 +1,7 @@
 /* stage: see stage.h. */
 #include "schedule/stage.h"
 
-/* ---- recognising ---------------------------------------------------------------------------------- */
+/* ---- recognising ----------------------------------------------------------------------------- */
 
 /* An argument of an atom of e that has all of these axes; NULL: none does. */
 static const Expr *
@@ -17,7 +17,8 @@ argument_with(const Expr *e, AxisSet axes)
     return NULL;
 }
 
-/* What an index varies by: k + r of (k + r - 1) // 2, of max(k + r, 6 - k - r). An index that is a sum of axes is so itself. */
+/* What an index varies by: k + r of (k + r - 1) // 2, of max(k + r, 6 - k - r). An index that is a
+ * sum of axes is so itself. */
 static const Expr *
 position_in(Ctx *c, const Expr *index, AxisSet axes)
 {
@@ -26,12 +27,15 @@ position_in(Ctx *c, const Expr *index, AxisSet axes)
 
     for (const Expr *in = e; in && axes; in = argument_with(e, axes))
         e = in;
-    if (e != index && expr_linear(c, e, (Var){ VAR_AXIS, (uint32_t)__builtin_ctzll(axes) }, &coef, &rest) && expr_const(coef, &k) && k < 0)
+    if (e != index &&
+        expr_linear(c, e, (Var){ VAR_AXIS, (uint32_t)__builtin_ctzll(axes) }, &coef, &rest) &&
+        expr_const(coef, &k) && k < 0)
         e = expr_scale(c, e, -1);
     return e;
 }
 
-/* One dimension of the read, or what its index varies by, as scale * (stride * parallel + sum(step * window axis)) + rest, which may vary with fixed axes. */
+/* One dimension of the read, or what its index varies by, as scale * (stride * parallel + sum(step
+ * * window axis)) + rest, which may vary with fixed axes. */
 static bool
 slide_of(Low *l, const Scalar *load, uint32_t d, AxisSet sum, AxisSet fixed, Slide *out)
 {
@@ -41,11 +45,13 @@ slide_of(Low *l, const Scalar *load, uint32_t d, AxisSet sum, AxisSet fixed, Sli
     bool found = false;
     int64_t k, extent, step[NEST_MAX_AXES];
 
-    *out = (Slide){.dim = d, .span = 1, .reach = expr_int(c, 0), .inside = e != load->u.load.at[d]};
+    *out =
+        (Slide){ .dim = d, .span = 1, .reach = expr_int(c, 0), .inside = e != load->u.load.at[d] };
     for (uint32_t x = 0; x < l->n->naxis; x++) {
         if (!((axes & ~fixed) >> x & 1))
             continue;
-        if (!expr_linear(c, e, (Var){VAR_AXIS, x}, &coef, &rest) || !expr_const(coef, &k) || k < 1)
+        if (!expr_linear(c, e, (Var){ VAR_AXIS, x }, &coef, &rest) || !expr_const(coef, &k) ||
+            k < 1)
             return false;
         e = rest;
         step[x] = k;
@@ -65,26 +71,28 @@ slide_of(Low *l, const Scalar *load, uint32_t d, AxisSet sum, AxisSet fixed, Sli
     if (!found || expr_axes(e) & ~fixed || expr_uses_kind(e, VAR_COMPUTED))
         return false;
     if (!(axes & ~fixed & sum))
-        out->scale = 1;                      /* every second point, under no window */
+        out->scale = 1; /* every second point, under no window */
     out->stride /= out->scale;
     for (uint32_t x = 0; x < l->n->naxis; x++)
         if ((axes & ~fixed & sum) >> x & 1 && expr_const(l->n->axis[x].extent, &extent)) {
             out->span += step[x] / out->scale * (extent - 1);
-            out->reach = expr_add(c, out->reach, expr_scale(c, expr_axis(c, x), step[x] / out->scale));
+            out->reach =
+                expr_add(c, out->reach, expr_scale(c, expr_axis(c, x), step[x] / out->scale));
         }
     out->phases = out->stride < out->span ? out->stride : out->span;
     out->positions = expr_offset(c, l->n->axis[out->axis].extent, (out->span - 1) / out->stride);
     return true;
 }
 
-/* What is read behind a row's end may be what lies before the next one's begin, where both are padding: so many points
- * do the rows share. With stride phases the ends of a row differ. */
+/* What is read behind a row's end may be what lies before the next one's begin, where both are
+ * padding: so many points do the rows share. With stride phases the ends of a row differ. */
 static int64_t
 shared_padding(Low *l, const Slide *row)
 {
     int64_t before, behind;
 
-    if (row->stride != 1 || !row->lo || !row->hi || !expr_const(row->lo, &before) || !expr_const(expr_sub(l->c, row->positions, row->hi), &behind))
+    if (row->stride != 1 || !row->lo || !row->hi || !expr_const(row->lo, &before) ||
+        !expr_const(expr_sub(l->c, row->positions, row->hi), &behind))
         return 0;
     int64_t least = before < behind ? before : behind;
     return least < 0 ? 0 : least < row->span - 1 ? least : row->span - 1;
@@ -97,7 +105,8 @@ index_is_inside(Low *l, const Scalar *load, uint32_t d)
     Ranges ranges = nest_ranges(l->c, l->a, l->n);
     const Expr *at = load->u.load.at[d], *dim = l->n->param[load->u.load.slot].type->dim[d];
 
-    return !load->u.load.outside || (expr_le(l->c, &ranges, expr_int(l->c, 0), at) == YES && expr_le(l->c, &ranges, expr_offset(l->c, at, 1), dim) == YES);
+    return !load->u.load.outside || (expr_le(l->c, &ranges, expr_int(l->c, 0), at) == YES &&
+                                     expr_le(l->c, &ranges, expr_offset(l->c, at, 1), dim) == YES);
 }
 
 uint32_t
@@ -107,12 +116,18 @@ stage_inner(Low *l, const Scalar *load, uint32_t d, AxisSet fixed)
     AxisSet here = expr_axes(e) & ~fixed;
     uint32_t x = here ? (uint32_t)__builtin_ctzll(here) : 0;
 
-    if (!here || here & (here - 1) || !expr_linear(l->c, e, (Var){ VAR_AXIS, x }, &coef, &rest) || !expr_is(coef, 1))
+    if (!here || here & (here - 1) || !expr_linear(l->c, e, (Var){ VAR_AXIS, x }, &coef, &rest) ||
+        !expr_is(coef, 1))
         return NO_SLOT;
     return x;
 }
 
-typedef struct { AxisSet parallel; StageAxes axes; const Scalar *found; bool sums; } FindSliding;
+typedef struct {
+    AxisSet parallel;
+    StageAxes axes;
+    const Scalar *found;
+    bool sums;
+} FindSliding;
 
 static void
 find_sliding(void *user, const Scalar *s)
@@ -144,7 +159,8 @@ stage_operand(Low *l, const Scalar *summand, AxisSet sum)
     AxisSet parallel = nest_axes_of_kind(l->n, AXIS_PARALLEL);
     const Scalar *s = summand;
 
-    while (s && s->op != S_LOAD && !(s->op == S_SELECT && s->arg[0]->axes & sum && s->arg[0]->axes & parallel)) {
+    while (s && s->op != S_LOAD &&
+           !(s->op == S_SELECT && s->arg[0]->axes & sum && s->arg[0]->axes & parallel)) {
         const Scalar *next = NULL;
         bool sums;
         for (uint32_t i = 0; i < s->narg; i++)
@@ -158,9 +174,10 @@ stage_operand(Low *l, const Scalar *summand, AxisSet sum)
     return s;
 }
 
-/* ---- what is copied ------------------------------------------------------------------------------------ */
+/* ---- what is copied -------------------------------------------------------------------------- */
 
-/* A variable of a slide's position, stride * axis + reach, with a step of one; false: there is none. */
+/* A variable of a slide's position, stride * axis + reach, with a step of one; false: there is
+ * none. */
 static bool
 step_of_one(Low *l, const Slide *s, AxisSet window, Var *v)
 {
@@ -177,7 +194,8 @@ step_of_one(Low *l, const Slide *s, AxisSet window, Var *v)
     return false;
 }
 
-/* The operand by its positions, each of which its slide's axis stands for. NULL: it varies otherwise as well. */
+/* The operand by its positions, each of which its slide's axis stands for. NULL: it varies
+ * otherwise as well. */
 static const Scalar *
 by_positions(Low *l, const Scalar *operand, const Stage *s)
 {
@@ -189,12 +207,14 @@ by_positions(Low *l, const Scalar *operand, const Stage *s)
         return NULL;
     for (uint32_t i = 0; i < s->nslide; i++) {
         const Slide *d = &s->slide[i];
-        const Expr *position = expr_add(c, expr_scale(c, expr_axis(c, d->axis), d->stride), d->reach);
+        const Expr *position =
+            expr_add(c, expr_scale(c, expr_axis(c, d->axis), d->stride), d->reach);
         uint32_t stand_in = l->n->naxis + i;
         Var v;
         if (!step_of_one(l, d, s->window, &v))
             return NULL;
-        place[i] = (Binding){ v, expr_sub(c, expr_axis(c, stand_in), expr_sub(c, position, expr_var(c, v))) };
+        place[i] = (Binding){ v, expr_sub(c, expr_axis(c, stand_in),
+                                          expr_sub(c, position, expr_var(c, v))) };
         named[i] = (Binding){ { VAR_AXIS, stand_in }, expr_axis(c, d->axis) };
         gone |= (AxisSet)1 << d->axis;
     }
@@ -211,8 +231,11 @@ read_by_positions(Low *l, const Scalar *load, const Stage *s)
     for (uint32_t d = 0; d < load->u.load.rank; d++)
         at[d] = load->u.load.at[d];
     for (uint32_t i = 0; i < s->nslide; i++)
-        at[s->slide[i].dim] = expr_add(l->c, expr_scale(l->c, expr_axis(l->c, s->slide[i].axis), s->slide[i].scale), s->slide[i].rest);
-    return scalar_load(l->c, load->dtype, load->u.load.slot, load->u.load.rank, at, load->u.load.outside);
+        at[s->slide[i].dim] =
+            expr_add(l->c, expr_scale(l->c, expr_axis(l->c, s->slide[i].axis), s->slide[i].scale),
+                     s->slide[i].rest);
+    return scalar_load(l->c, load->dtype, load->u.load.slot, load->u.load.rank, at,
+                       load->u.load.outside);
 }
 
 /* e >= 0 as a bound of the one position that it has. False: it has none, or several. */
@@ -230,7 +253,9 @@ bound_position(Low *l, Stage *s, const Expr *e)
                 return false;
             of = &s->slide[i];
         }
-    if (!of || expr_uses_kind(e, VAR_COMPUTED) || !expr_linear(c, e, (Var){ VAR_AXIS, of->axis }, &coef, &rest) || !expr_const(coef, &k) || k == 0)
+    if (!of || expr_uses_kind(e, VAR_COMPUTED) ||
+        !expr_linear(c, e, (Var){ VAR_AXIS, of->axis }, &coef, &rest) || !expr_const(coef, &k) ||
+        k == 0)
         return false;
     if (k > 0) {
         const Expr *lo = expr_ceil_div(c, expr_scale(c, rest, -1), expr_int(c, k));
@@ -245,7 +270,8 @@ bound_position(Low *l, Stage *s, const Expr *e)
 static const Expr *
 index_of(Ctx *c, const Scalar *s)
 {
-    return s->op == S_INDEX || (s->op == S_CONST && dtype_is_int(s->dtype)) ? expr_computed(c, s) : NULL;
+    return s->op == S_INDEX || (s->op == S_CONST && dtype_is_int(s->dtype)) ? expr_computed(c, s)
+                                                                            : NULL;
 }
 
 /* A test as bounds of positions. */
@@ -259,7 +285,8 @@ bound_by_test(Low *l, Stage *s, const Scalar *test)
             return false;
         test = test->arg[0];
     }
-    const Expr *x = test->narg == 2 ? index_of(c, test->arg[0]) : NULL, *y = x ? index_of(c, test->arg[1]) : NULL;
+    const Expr *x = test->narg == 2 ? index_of(c, test->arg[0]) : NULL,
+               *y = x ? index_of(c, test->arg[1]) : NULL;
     if (!y)
         return false;
     switch (test->op) {
@@ -280,19 +307,25 @@ bound_by_read(Low *l, Stage *s, const Scalar *load)
         AxisSet here = expr_axes(at), slides = 0;
         for (uint32_t i = 0; i < s->nslide; i++)
             slides |= here & (AxisSet)1 << s->slide[i].axis;
-        if (slides ? !bound_position(l, s, at) || !bound_position(l, s, expr_offset(l->c, expr_sub(l->c, dim, at), -1)) : !index_is_inside(l, load, d))
+        if (slides ? !bound_position(l, s, at) ||
+                         !bound_position(l, s, expr_offset(l->c, expr_sub(l->c, dim, at), -1))
+                   : !index_is_inside(l, load, d))
             return false;
     }
     return true;
 }
 
-typedef struct { const Scalar *found; } FindPadded;
+typedef struct {
+    const Scalar *found;
+} FindPadded;
 
 /* What a read or a choice is beyond a border, where that is one number; else NULL. */
 static const Scalar *
 beyond_border(const Scalar *s)
 {
-    const Scalar *other = s->op == S_LOAD ? s->u.load.outside : s->op == S_SELECT ? s->arg[2] : NULL;
+    const Scalar *other = s->op == S_LOAD     ? s->u.load.outside
+                          : s->op == S_SELECT ? s->arg[2]
+                                              : NULL;
 
     return other && other->op == S_CONST ? other : NULL;
 }
@@ -322,8 +355,8 @@ unpadded(Ctx *c, const Scalar *load)
     return scalar_load(c, load->dtype, load->u.load.slot, load->u.load.rank, load->u.load.at, NULL);
 }
 
-/* Takes what stands outside of a range of positions off the value, as far as that is one number: what the value is where a
- * test fails, or where a read is beyond its tensor. */
+/* Takes what stands outside of a range of positions off the value, as far as that is one number:
+ * what the value is where a test fails, or where a read is beyond its tensor. */
 static void
 take_padding(Low *l, Stage *s)
 {
@@ -335,11 +368,12 @@ take_padding(Low *l, Stage *s)
             scalar_visit(l->c, v, find_padded, &f);
         with.fill = f.found ? instead_of(l, v, f.found, beyond_border(f.found)) : NULL;
         if (!with.fill || with.fill->op != S_CONST || (s->fill && s->fill != with.fill) ||
-            !(f.found->op == S_LOAD ? bound_by_read(l, &with, f.found) : bound_by_test(l, &with, f.found->arg[0])))
+            !(f.found->op == S_LOAD ? bound_by_read(l, &with, f.found)
+                                    : bound_by_test(l, &with, f.found->arg[0])))
             return;
         if (f.found->op == S_LOAD)
             with.value = instead_of(l, v, f.found, unpadded(l->c, f.found));
-        else                                 /* the test holds, wherever else it is asked */
+        else /* the test holds, wherever else it is asked */
             with.value = instead_of(l, v, f.found->arg[0], scalar_int(l->c, DT_BOOL, 1));
         if (with.value == v)
             return;
@@ -347,14 +381,22 @@ take_padding(Low *l, Stage *s)
     }
 }
 
-/* Behind which a slide has no value: where that is not known, the last phases of a stride have more points than are read. */
+/* Behind which a slide has no value: where that is not known, the last phases of a stride have more
+ * points than are read. */
 static const Expr *
 slide_end(Low *l, const Slide *d)
 {
-    return d->hi ? d->hi : expr_offset(l->c, expr_scale(l->c, expr_offset(l->c, l->n->axis[d->axis].extent, -1), d->stride), d->span);
+    return d->hi ? d->hi
+                 : expr_offset(l->c,
+                               expr_scale(l->c, expr_offset(l->c, l->n->axis[d->axis].extent, -1),
+                                          d->stride),
+                               d->span);
 }
 
-typedef struct { Low *l; Ranges ranges; } Inside;
+typedef struct {
+    Low *l;
+    Ranges ranges;
+} Inside;
 
 /* A read that is inside of the tensor at all positions that are copied needs no padding. */
 static const Scalar *
@@ -365,7 +407,8 @@ read_inside(ScalarMap *m, const Scalar *s)
 
     for (uint32_t d = 0; d < s->u.load.rank && inside; d++)
         inside = expr_le(m->ctx, &in->ranges, expr_int(m->ctx, 0), s->u.load.at[d]) == YES &&
-                 expr_le(m->ctx, &in->ranges, expr_offset(m->ctx, s->u.load.at[d], 1), in->l->n->param[s->u.load.slot].type->dim[d]) == YES;
+                 expr_le(m->ctx, &in->ranges, expr_offset(m->ctx, s->u.load.at[d], 1),
+                         in->l->n->param[s->u.load.slot].type->dim[d]) == YES;
     return inside ? unpadded(m->ctx, s) : s;
 }
 
@@ -394,7 +437,7 @@ stage_recognise(Low *l, const Scalar *operand, StageAxes axes, Stage *s)
     bool sums = false, bare = operand->op == S_LOAD;
     const Scalar *load = bare ? operand : sliding_read(l, operand, axes, &sums);
 
-    *s = (Stage){.load = load};
+    *s = (Stage){ .load = load };
     if (!load || sums)
         return false;
     for (uint32_t d = 0; d < load->u.load.rank; d++) {
@@ -408,11 +451,11 @@ stage_recognise(Low *l, const Scalar *operand, StageAxes axes, Stage *s)
             continue;
         }
         if (s->ninner && here)
-            return false;                    /* what is inner lies behind all others */
+            return false; /* what is inner lies behind all others */
         if (!(here & parallel & ~axes.fixed))
-            continue;                        /* 4*group + channel: the group is fixed */
+            continue; /* 4*group + channel: the group is fixed */
         if (!(here & axes.sum) && !(here & axes.wanted))
-            continue;                        /* a batch or channel index: bound, not sliding */
+            continue; /* a batch or channel index: bound, not sliding */
         if (!slide_of(l, load, d, axes.sum, axes.fixed, &slide))
             return false;
         if (s->nslide == MAX_SLIDE || sliding >> slide.axis & 1)
@@ -437,10 +480,13 @@ stage_recognise(Low *l, const Scalar *operand, StageAxes axes, Stage *s)
     s->value = bare ? read_by_positions(l, load, s) : by_positions(l, operand, s);
     if (!s->value)
         return false;
-    for (uint32_t i = 0; bare && !load->u.load.outside && i < s->nslide; i++) {          /* the tensor ends there, which nobody tests */
+    /* the tensor ends there, which nobody tests */
+    for (uint32_t i = 0; bare && !load->u.load.outside && i < s->nslide; i++) {
         Slide *d = &s->slide[i];
         d->lo = expr_ceil_div(c, expr_scale(c, d->rest, -1), expr_int(c, d->scale));
-        d->hi = expr_ceil_div(c, expr_sub(c, l->n->param[load->u.load.slot].type->dim[d->dim], d->rest), expr_int(c, d->scale));
+        d->hi =
+            expr_ceil_div(c, expr_sub(c, l->n->param[load->u.load.slot].type->dim[d->dim], d->rest),
+                          expr_int(c, d->scale));
     }
     take_padding(l, s);
     if (!bare)
@@ -477,20 +523,22 @@ stage_declare(Low *l, Block *b, Stage *s, const Expr *room, uint32_t slack)
     dim[rank++] = s->plane;
     for (uint32_t i = 0; i < s->ninner; i++)
         dim[rank++] = low_extent(l, s->inner[i]);
-    s->buffer = kernel_buffer(c, l->a, l->k, "stage", type_new(c, s->value->dtype, rank, dim), SPACE_SCRATCH, 1);
+    s->buffer = kernel_buffer(c, l->a, l->k, "stage", type_new(c, s->value->dtype, rank, dim),
+                              SPACE_SCRATCH, 1);
     tree_buffer(b, s->buffer);
 }
 
-/* ---- the copy ------------------------------------------------------------------------------------------ */
+/* ---- the copy -------------------------------------------------------------------------------- */
 
 typedef struct {
     Stage *s;
-    const Expr *prefix[TN_MAX_RANK * 2];     /* outer and phases */
+    const Expr *prefix[TN_MAX_RANK * 2]; /* outer and phases */
     uint32_t nprefix;
-    const Expr *row;                         /* offset of the staged row in its plane */
-    const Expr *place[MAX_SLIDE];            /* stride * axis + reach of each slide; the last one's at position 0 */
-    const Expr *position;                    /* whose inner points are being copied */
-    const Scalar *fill;                      /* NULL: the value itself */
+    const Expr *row; /* offset of the staged row in its plane */
+    /* stride * axis + reach of each slide; the last one's at position 0 */
+    const Expr *place[MAX_SLIDE];
+    const Expr *position; /* whose inner points are being copied */
+    const Scalar *fill;   /* NULL: the value itself */
     uint32_t lanes;
 } Row;
 
@@ -516,8 +564,10 @@ copy_element(Low *l, Block *b, const Row *r, const Expr *position)
 
     for (uint32_t i = 0; i < s->nslide; i++)
         place[i] = (Binding){ { VAR_AXIS, s->slide[i].axis }, r->place[i] };
-    place[s->nslide - 1].to = expr_add(l->c, expr_scale(l->c, position, s->slide[s->nslide - 1].stride), r->place[s->nslide - 1]);
-    store_staged(l, b, r, position, low_value(l, r->fill ? r->fill : scalar_subst(l->c, s->value, place, s->nslide)));
+    place[s->nslide - 1].to = expr_add(
+        l->c, expr_scale(l->c, position, s->slide[s->nslide - 1].stride), r->place[s->nslide - 1]);
+    store_staged(l, b, r, position,
+                 low_value(l, r->fill ? r->fill : scalar_subst(l->c, s->value, place, s->nslide)));
 }
 
 static void
@@ -546,8 +596,10 @@ copy_inner(Low *l, Block *b, Row *r, const Expr *position)
     for (uint32_t i = 0; i < s->ninner; i++)
         bound[i] = l->bind[s->inner[i]];
     for (uint32_t i = 0; i + 1 < s->ninner; i++)
-        l->bind[s->inner[i]] = low_loop(l, &b, LOOP_SERIAL, l->n->axis[s->inner[i]].name, expr_int(l->c, 0), low_extent(l, s->inner[i]), 1);
-    low_vector_loop(l, b, last, l->n->axis[last].name, expr_int(l->c, 0), low_extent(l, last), r->lanes, inner_step, r);
+        l->bind[s->inner[i]] = low_loop(l, &b, LOOP_SERIAL, l->n->axis[s->inner[i]].name,
+                                        expr_int(l->c, 0), low_extent(l, s->inner[i]), 1);
+    low_vector_loop(l, b, last, l->n->axis[last].name, expr_int(l->c, 0), low_extent(l, last),
+                    r->lanes, inner_step, r);
     for (uint32_t i = 0; i < s->ninner; i++)
         l->bind[s->inner[i]] = bound[i];
     l->range.n = ranges;
@@ -561,7 +613,8 @@ copy_part(Low *l, Block *b, Row *r, const Expr *from, const Expr *to, const Scal
 
     r->fill = fill;
     if (!fill && !r->s->ninner) {
-        low_vector_loop(l, b, r->s->slide[r->s->nslide - 1].axis, "q", from, to, r->lanes, copy_step, r);
+        low_vector_loop(l, b, r->s->slide[r->s->nslide - 1].axis, "q", from, to, r->lanes,
+                        copy_step, r);
         return;
     }
     const Expr *q = low_loop(l, &b, LOOP_SERIAL, "q", from, to, 1);
@@ -578,17 +631,23 @@ both(Ctx *c, const Scalar *a, const Scalar *b)
     return a ? scalar_2(c, S_AND, a, b) : b;
 }
 
-enum { PHASES_WRITTEN_OUT = 4 };     /* bounds code: a step of two or three has so few, of most patches there are more */
+/* bounds code: a step of two or three has so few, of most patches there are more */
+enum { PHASES_WRITTEN_OUT = 4 };
 
-/* The loop over a slide's phases stands inside of that over its positions, so that the tensor is read in its own order. Where each phase of a row
- * begins and ends follows from the row's length: if that is open, phases are written out, and it is computed once instead of for each row. */
+/* The loop over a slide's phases stands inside of that over its positions, so that the tensor is
+ * read in its own order. Where each phase of a row begins and ends follows from the row's length:
+ * if that is open, phases are written out, and it is computed once instead of for each row. */
 static const Expr *
 add_phase(Low *l, Block **b, Row *r, const Slide *slide)
 {
     const Expr *zero = expr_int(l->c, 0);
-    bool open = !expr_const(slide->positions, NULL) && slide->phases <= PHASES_WRITTEN_OUT && r->nprefix + 1 == r->s->nouter + r->s->nslide;
+    bool open = !expr_const(slide->positions, NULL) && slide->phases <= PHASES_WRITTEN_OUT &&
+                r->nprefix + 1 == r->s->nouter + r->s->nslide;
 
-    return r->prefix[r->nprefix++] = slide->phases == 1 ? zero : low_loop(l, b, open ? LOOP_UNROLLED : LOOP_SERIAL, "phase", zero, expr_int(l->c, slide->phases), 1);
+    return r->prefix[r->nprefix++] =
+               slide->phases == 1 ? zero
+                                  : low_loop(l, b, open ? LOOP_UNROLLED : LOOP_SERIAL, "phase",
+                                             zero, expr_int(l->c, slide->phases), 1);
 }
 
 /* Is there a value at this place? */
@@ -601,7 +660,9 @@ inside_test(Low *l, const Scalar *test, const Slide *d, const Expr *place)
     if (d->lo)
         test = both(c, test, scalar_2(c, S_GE, scalar_index(c, at), scalar_int(c, DT_I64, 0)));
     if (d->hi || d->phases > 1)
-        test = both(c, test, scalar_2(c, S_LT, scalar_index(c, at), scalar_index(c, expr_sub(c, low_expr(l, slide_end(l, d)), lo))));
+        test = both(c, test,
+                    scalar_2(c, S_LT, scalar_index(c, at),
+                             scalar_index(c, expr_sub(c, low_expr(l, slide_end(l, d)), lo))));
     return test;
 }
 
@@ -613,32 +674,38 @@ stage_fill(Low *l, Block *b, Stage *s, uint32_t lanes)
     const Slide *last = &s->slide[s->nslide - 1];
     const Scalar *test = NULL;
     const Expr *zero = expr_int(c, 0);
-    Row r = {.s = s, .row = zero, .lanes = lanes};
+    Row r = { .s = s, .row = zero, .lanes = lanes };
 
     for (uint32_t i = 0; i < s->nouter; i++)
-        l->bind[s->outer[i]] = r.prefix[r.nprefix++] =
-            low_loop(l, &b, LOOP_SERIAL, l->n->axis[s->outer[i]].name, zero, low_extent(l, s->outer[i]), 1);
+        l->bind[s->outer[i]] = r.prefix[r.nprefix++] = low_loop(
+            l, &b, LOOP_SERIAL, l->n->axis[s->outer[i]].name, zero, low_extent(l, s->outer[i]), 1);
     for (uint32_t i = 0; i + 1 < s->nslide; i++) {
         const Slide *y = &s->slide[i];
         const Expr *begin = i == 0 ? s->first : zero;
-        const Expr *end = i == 0 ? expr_min(c, expr_add(c, s->first, s->rows), y->positions) : y->positions;
+        const Expr *end =
+            i == 0 ? expr_min(c, expr_add(c, s->first, s->rows), y->positions) : y->positions;
         const Expr *v = low_loop(l, &b, LOOP_SERIAL, l->n->axis[y->axis].name, begin, end, 1);
         r.place[i] = expr_add(c, expr_scale(c, v, y->stride), add_phase(l, &b, &r, y));
         r.row = expr_add(c, r.row, expr_mul(c, expr_sub(c, v, begin), y->pitch));
         if (s->fill || y->phases > 1)
             test = inside_test(l, test, y, r.place[i]);
     }
-    /* Positions begin .. end of the last slide; there is a value while lo <= stride*q + phase < hi. */
+    /* Positions begin .. end of the last slide; there is a value while lo <= stride*q + phase <
+     * hi. */
     bool alone = s->nslide == 1;
     const Expr *begin = alone ? s->first : zero;
-    const Expr *end = alone ? expr_min(c, expr_add(c, s->first, s->rows), last->positions) : last->positions;
+    const Expr *end =
+        alone ? expr_min(c, expr_add(c, s->first, s->rows), last->positions) : last->positions;
     if (alone)
         r.row = expr_sub(c, zero, s->first);
-    const Expr *start = add_phase(l, &b, &r, last), *stride = expr_int(c, last->stride), *lo = begin, *hi = end;
-    const Expr *least = last->lo ? low_expr(l, last->lo) : NULL, *most = last->hi || last->phases > 1 ? low_expr(l, slide_end(l, last)) : NULL;
+    const Expr *start = add_phase(l, &b, &r, last), *stride = expr_int(c, last->stride),
+               *lo = begin, *hi = end;
+    const Expr *least = last->lo ? low_expr(l, last->lo) : NULL,
+               *most = last->hi || last->phases > 1 ? low_expr(l, slide_end(l, last)) : NULL;
     r.place[s->nslide - 1] = start;
     if (least)
-        lo = expr_min(c, end, expr_max(c, begin, expr_ceil_div(c, expr_sub(c, least, start), stride)));
+        lo = expr_min(c, end,
+                      expr_max(c, begin, expr_ceil_div(c, expr_sub(c, least, start), stride)));
     if (most)
         hi = expr_max(c, lo, expr_min(c, end, expr_ceil_div(c, expr_sub(c, most, start), stride)));
     const Scalar *fill = s->fill ? s->fill : scalar_number(c, s->value->dtype, 0);
@@ -658,7 +725,7 @@ stage_fill(Low *l, Block *b, Stage *s, uint32_t lanes)
     l->range.n = ranges;
 }
 
-/* ---- reading ------------------------------------------------------------------------------------------------ */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 uint32_t
 stage_index(Low *l, const Stage *s, const Expr *position, const Expr **at)
@@ -672,7 +739,8 @@ stage_index(Low *l, const Stage *s, const Expr *position, const Expr **at)
         const Slide *d = &s->slide[i];
         const Expr *reach = low_expr(l, d->reach);
         at[rank++] = expr_mod(c, reach, expr_int(c, d->stride));
-        position = expr_add(c, position, expr_mul(c, d->pitch, expr_div(c, reach, expr_int(c, d->stride))));
+        position = expr_add(c, position,
+                            expr_mul(c, d->pitch, expr_div(c, reach, expr_int(c, d->stride))));
     }
     at[rank++] = position;
     for (uint32_t i = 0; i < s->ninner; i++)

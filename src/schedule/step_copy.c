@@ -1,22 +1,28 @@
 /* step_copy: operands copied near to where they are read.
  *
- * A stage copies what an operand is worth at each point of some loops, so whatever computes it (padding, a fused
- * producer) is computed once. An image copies what a window reads by its positions instead, so that all points of the
- * window read one copy (stage.h).
+ * A stage copies what an operand is worth at each point of some loops, so whatever computes it
+ * (padding, a fused producer) is computed once. An image copies what a window reads by its
+ * positions instead, so that all points of the window read one copy (stage.h).
  */
 #include "schedule/point.h"
 
 #include <string.h>
 
-/* ---- what is copied ---------------------------------------------------------------------------------- */
+/* ---- what is copied -------------------------------------------------------------------------- */
 
-typedef struct { const Nest *n; const char *name; const Scalar *load; uint32_t count; } FindRead;
+typedef struct {
+    const Nest *n;
+    const char *name;
+    const Scalar *load;
+    uint32_t count;
+} FindRead;
 
 static void
 find_read(void *user, const Scalar *s)
 {
     FindRead *f = user;
-    if (s->op == S_LOAD && s->u.load.slot < f->n->nin && !strcmp(f->n->param[s->u.load.slot].name, f->name)) {
+    if (s->op == S_LOAD && s->u.load.slot < f->n->nin &&
+        !strcmp(f->n->param[s->u.load.slot].name, f->name)) {
         f->load = s;
         f->count++;
     }
@@ -40,11 +46,14 @@ find_operand(Points *p, Sym name, uint32_t *part)
     scalar_visit(p->c, reduce ? reduce->arg[0] : n->write[0].value, find_read, &f);
     if (f.count == 1)
         return f.load;
-    points_refuse(p, f.count ? "%s is read at %u places: which one is meant?" : "nothing reads %s under the sum: it is lhs, rhs or a parameter's name", name, f.count);
+    points_refuse(p,
+                  f.count ? "%s is read at %u places: which one is meant?"
+                          : "nothing reads %s under the sum: it is lhs, rhs or a parameter's name",
+                  name, f.count);
     return NULL;
 }
 
-/* ---- where it is known ------------------------------------------------------------------------------- */
+/* ---- where it is known ----------------------------------------------------------------------- */
 
 /* The vector loop on the way from `at` down to a leaf. */
 static IterId
@@ -65,7 +74,8 @@ begin_copy(Points *p, const Step *s, uint32_t part, Copy *c, Node **sub)
         return NULL;
     /* In the loops of a copy of it, for that copy. */
     for (uint32_t i = 1; i < p->copy.n && !node_inside(leaf, at); i++)
-        if (p->copy.at[i].operand == c->operand && !p->copy.at[i].image && node_inside(p->copy.at[i].leaf, at)) {
+        if (p->copy.at[i].operand == c->operand && !p->copy.at[i].image &&
+            node_inside(p->copy.at[i].leaf, at)) {
             c->into = i;
             leaf = p->copy.at[i].leaf;
         }
@@ -95,7 +105,8 @@ put_before(Node *at, const Node *sub)
     at->body.at[i] = last;
 }
 
-/* Can the copy be transposed: as many rows, which are lanes where it is read, as lanes, which are written out there? */
+/* Can the copy be transposed: as many rows, which are lanes where it is read, as lanes, which are
+ * written out there? */
 static bool
 is_tile(Points *p, const Copy *c, const Node *leaf)
 {
@@ -107,9 +118,15 @@ is_tile(Points *p, const Copy *c, const Node *leaf)
     for (const Node *n = leaf; n != c->at; n = n->up)
         unrolled |= n->iter == c->dim[1] && n->run == WORD_unroll;
     if (lane_loop(leaf, c->at) != c->dim[0] || !unrolled)
-        return points_refuse(p, "a tile is turned between the lanes of %s and an unrolled loop; run %s vector, %s unroll", row->name, row->name, lane->name);
-    if (!row->inner || !lane->inner || row->factor != lane->factor || (row->factor & (row->factor - 1)))
-        return points_refuse(p, "%s and %s are the points of splits by one power of two where a tile is turned", row->name, lane->name);
+        return points_refuse(p,
+                             "a tile is turned between the lanes of %s and an unrolled loop; run "
+                             "%s vector, %s unroll",
+                             row->name, row->name, lane->name);
+    if (!row->inner || !lane->inner || row->factor != lane->factor ||
+        (row->factor & (row->factor - 1)))
+        return points_refuse(
+            p, "%s and %s are the points of splits by one power of two where a tile is turned",
+            row->name, lane->name);
     if (dtype_info[c->operand->dtype].bytes < 4)
         return points_refuse(p, "a tile is turned of elements of four bytes or eight");
     return true;
@@ -146,7 +163,8 @@ step_stage(Points *p, const Step *s)
     if (s->word != WORD_reg && s->word != WORD_scratch)
         return points_refuse(p, "a copy is in reg or in scratch, not in %s", word_name[s->word]);
     if ((c.far || s->word2 == WORD_ahead) != (s->number > 0) || (c.ahead && s->word != WORD_reg))
-        return points_refuse(p, "what is read into registers is fetched ahead, by a number of trips: reg … ahead 4, reg … far 16");
+        return points_refuse(p, "what is read into registers is fetched ahead, by a number of "
+                                "trips: reg … ahead 4, reg … far 16");
     for (uint32_t i = 0; i < s->nloop; i++)
         if (!(c.dim[c.ndim++] = outside_skips(p, c.at, points_iter(p, s->loop[i]))))
             return false;
@@ -156,8 +174,9 @@ step_stage(Points *p, const Step *s)
     known[c.ndim] = lane;
     for (uint32_t x = 0; x < NEST_MAX_AXES; x++)
         if (axes >> x & 1 && !iter_is_known(p, c.at, p->axis[part][x], known, c.ndim + (lane != 0)))
-            return points_refuse(p, "%s varies with %s, which neither %s nor the named loops fix", s->subject, p->iter.at[p->axis[part][x]].name, s->at);
-    bool varies = false;                     /* from lane to lane */
+            return points_refuse(p, "%s varies with %s, which neither %s nor the named loops fix",
+                                 s->subject, p->iter.at[p->axis[part][x]].name, s->at);
+    bool varies = false; /* from lane to lane */
     for (uint32_t x = 0; lane && x < NEST_MAX_AXES; x++)
         varies |= axes >> x & 1 && !iter_is_known(p, c.at, p->axis[part][x], c.dim, c.ndim);
     if (c.turned && !is_tile(p, &c, leaf))
@@ -198,7 +217,10 @@ axis_called(const Points *p, uint32_t part, Sym name)
     return NO_SLOT;
 }
 
-typedef struct { const Scalar *wanted; bool found; } FindNode;
+typedef struct {
+    const Scalar *wanted;
+    bool found;
+} FindNode;
 
 static void
 find_node(void *user, const Scalar *s)
@@ -250,15 +272,18 @@ step_image(Points *p, const Step *s)
             known |= (AxisSet)1 << x;
     StageAxes axes = { reduce ? reduce->u.reduce.axes : 0, wanted, known & ~wanted, inner };
     if (!reduce || !stage_recognise(&l, c.operand, axes, c.image))
-        return points_refuse(p, "%s is not read under a window%s", s->subject, inner ? ", with the named axes behind what slides" :
-                             ": no index is an output and a summed axis with whole steps");
+        return points_refuse(p, "%s is not read under a window%s", s->subject,
+                             inner ? ", with the named axes behind what slides"
+                                   : ": no index is an output and a summed axis with whole steps");
     AxisSet fixed = nest_axes_of_kind(l.n, AXIS_PARALLEL);
     for (uint32_t i = 0; i < c.image->nslide; i++)
         fixed &= ~((AxisSet)1 << c.image->slide[i].axis);
     fixed &= ~inner;
     for (uint32_t x = 0; x < l.n->naxis; x++)
-        if (fixed & c.operand->axes & (AxisSet)1 << x && !iter_is_known(p, c.at, p->axis[part][x], NULL, 0))
-            return points_refuse(p, "%s varies with %s, which neither slides nor is fixed at %s", s->subject, p->iter.at[p->axis[part][x]].name, s->at);
+        if (fixed & c.operand->axes & (AxisSet)1 << x &&
+            !iter_is_known(p, c.at, p->axis[part][x], NULL, 0))
+            return points_refuse(p, "%s varies with %s, which neither slides nor is fixed at %s",
+                                 s->subject, p->iter.at[p->axis[part][x]].name, s->at);
     c.ndim = c.dim[0] != 0;
     c.leaf = node_new(p, NODE_LEAF, c.at, PHASE_COPY, NULL);
     c.leaf->part = part;

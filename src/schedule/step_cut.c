@@ -1,7 +1,8 @@
-/* step_cut: what is done near the borders of an iterator stands apart from what is done between them.
+/* step_cut: what is done near the borders of an iterator stands apart from what is done between
+ * them.
  *
- * Nothing is computed that was not before, and in the same order: but between the borders a read under a window is known
- * to be inside of its tensor, so it needs no guard there (lower.c).
+ * Nothing is computed that was not before, and in the same order: but between the borders a read
+ * under a window is known to be inside of its tensor, so it needs no guard there (lower.c).
  */
 #include "schedule/point.h"
 

@@ -1,14 +1,19 @@
-/* step_hold: a part's reduction gets a buffer, which splits the part into a beginning, summands and an end.
+/* step_hold: a part's reduction gets a buffer, which splits the part into a beginning, summands and
+ * an end.
  *
- *     L: chain: o        becomes        L: { chain without sums: begin;  chain: add;  chain without sums: finish }
+ *     L: chain: o        becomes        L: { chain without sums: begin;  chain: add;  chain without
+ *     sums: finish }
  *
- * Of a scan the last element is held: L: { chain without the scan: begin;  chain: o from what is held, and held }.
+ * Of a scan the last element is held: L: { chain without the scan: begin;  chain: o from what is
+ * held, and held }.
  *
- * A hold inside the summands of another one is a part of it: it begins from it and ends in it. Where no summand
- * comes between the two loops, it begins at the identity instead and the outer one needs no beginning. One that is factored
- * begins at the identity always, and what its summands share multiplies it where it ends in the outer one:
+ * A hold inside the summands of another one is a part of it: it begins from it and ends in it.
+ * Where no summand comes between the two loops, it begins at the identity instead and the outer one
+ * needs no beginning. One that is factored begins at the identity always, and what its summands
+ * share multiplies it where it ends in the outer one:
  *
- *     k: q: acc += x[k, q] * w[k, q] * s[k]        k: { part = 0;  q: part += x[k, q] * w[k, q];  acc += part * s[k] }
+ *     k: q: acc += x[k, q] * w[k, q] * s[k]        k: { part = 0;  q: part += x[k, q] * w[k, q];
+ *     acc += part * s[k] }
  */
 #include "schedule/point.h"
 
@@ -27,9 +32,11 @@ among(IterId x, const IterId *list, uint32_t n)
     return false;
 }
 
-/* Loops of n down to `leaf` that are outputs (or stand in `over`), copied behind `last`; the new leaf. */
+/* Loops of n down to `leaf` that are outputs (or stand in `over`), copied behind `last`; the new
+ * leaf. */
 static Node *
-copy_chain(Points *p, Node *n, const Node *leaf, Node *under, Phase phase, Sym prefix, const Hold *h, bool over)
+copy_chain(Points *p, Node *n, const Node *leaf, Node *under, Phase phase, Sym prefix,
+           const Hold *h, bool over)
 {
     for (; n != leaf; n = n->body.at[0]) {
         if (is_summed(p, n) && !(over && among(n->iter, h->over, h->nover)))
@@ -92,10 +99,11 @@ drop_init(Points *p, uint32_t hold)
     at->body.n--;
 }
 
-/* The factors of a product by whether they are the same in all trips inside loop `at`: *rest of those that are not, *factor of
- * those that are. */
+/* The factors of a product by whether they are the same in all trips inside loop `at`: *rest of
+ * those that are not, *factor of those that are. */
 static void
-split_factors(Points *p, const Scalar *s, AxisSet varying, const Scalar **factor, const Scalar **rest)
+split_factors(Points *p, const Scalar *s, AxisSet varying, const Scalar **factor,
+              const Scalar **rest)
 {
     if (s->op == S_MUL) {
         split_factors(p, s->arg[0], varying, factor, rest);
@@ -112,21 +120,26 @@ leave_out_factors(Points *p, const Step *s, const Scalar *reduce, Hold *h)
     AxisSet varying = 0;
 
     if (!h->outer || s->nloop || reduce->narg > 1 || reduce->u.reduce.combiner != COMB_SUM)
-        return points_refuse(p, "%s: only a sum that is a part of one held outside can be factored", s->made[0]);
+        return points_refuse(p, "%s: only a sum that is a part of one held outside can be factored",
+                             s->made[0]);
     for (uint32_t x = 0; x < NEST_MAX_AXES; x++)
-        if (reduce->u.reduce.axes >> x & 1 && !iter_is_known(p, h->at, p->axis[h->part][x], NULL, 0))
+        if (reduce->u.reduce.axes >> x & 1 &&
+            !iter_is_known(p, h->at, p->axis[h->part][x], NULL, 0))
             varying |= (AxisSet)1 << x;
     split_factors(p, reduce->arg[0], varying, &h->factor, &h->rest);
     h->fresh = false;
-    return (h->factor && h->rest) || points_refuse(p, "%s: its summands inside %s share no factor", s->made[0], s->at);
+    return (h->factor && h->rest) ||
+           points_refuse(p, "%s: its summands inside %s share no factor", s->made[0], s->at);
 }
 
 bool
 step_hold(Points *p, const Step *s)
 {
     uint32_t part = points_part(p, s->subject);
-    Node *at = part == NO_SLOT ? NULL : points_loop(p, s->at), *leaf = at ? part_leaf(p, part) : NULL, *sub;
-    const Scalar *reduce = leaf ? part_reduction(p, part) : NULL, *previous = leaf ? part_previous(p, part) : NULL;
+    Node *at = part == NO_SLOT ? NULL : points_loop(p, s->at),
+         *leaf = at ? part_leaf(p, part) : NULL, *sub;
+    const Scalar *reduce = leaf ? part_reduction(p, part) : NULL,
+                 *previous = leaf ? part_previous(p, part) : NULL;
     Hold h = { .name = s->made[0], .part = part, .at = at, .update = leaf, .space = s->word };
 
     if (!leaf)
@@ -136,7 +149,8 @@ step_hold(Points *p, const Step *s)
     if (leaf->hold && (previous || reduce->narg > 1))
         return points_refuse(p, "%s is held in one place alone: it is a scan or picks", s->subject);
     if (s->nloop && (previous || reduce->narg > 1))
-        return points_refuse(p, "%s has no parts to be combined: it is a scan or picks", s->subject);
+        return points_refuse(p, "%s has no parts to be combined: it is a scan or picks",
+                             s->subject);
     if (!node_inside(leaf, at))
         return points_refuse(p, "%s is not computed inside %s", s->subject, s->at);
     if (s->word != WORD_reg && s->word != WORD_scratch)
@@ -149,11 +163,16 @@ step_hold(Points *p, const Step *s)
     const Node *limit = h.outer ? p->hold.at[h.outer].at : p->root;
     for (const Node *n = at; n != limit; n = n->up) {
         if (n == p->root)
-            return points_refuse(p, "%s lives outside %s, which %s is a part of", s->made[0], p->hold.at[h.outer].name, s->made[0]);
-        if (!is_summed(p, n) || p->iter.at[n->iter].part != part)      /* a reader's sums are none of its own */
+            return points_refuse(p, "%s lives outside %s, which %s is a part of", s->made[0],
+                                 p->hold.at[h.outer].name, s->made[0]);
+        /* a reader's sums are none of its own */
+        if (!is_summed(p, n) || p->iter.at[n->iter].part != part)
             continue;
         if (!h.outer)
-            return points_refuse(p, "%s would begin again in every trip of %s, which is summed over or walked in order; hold it outside first", s->subject, p->iter.at[n->iter].name);
+            return points_refuse(p,
+                                 "%s would begin again in every trip of %s, which is summed over "
+                                 "or walked in order; hold it outside first",
+                                 s->subject, p->iter.at[n->iter].name);
         h.fresh = false;
     }
     if (s->word2 != WORD_none && s->word2 != WORD_factored)
@@ -162,13 +181,15 @@ step_hold(Points *p, const Step *s)
         return false;
     for (sub = leaf; sub->up != at; sub = sub->up)
         if (sub->up->body.n != 1)
-            return points_refuse(p, "something else stands in %s by now; hold before staging", p->iter.at[sub->up->iter].name);
+            return points_refuse(p, "something else stands in %s by now; hold before staging",
+                                 p->iter.at[sub->up->iter].name);
     for (uint32_t i = 0; i < s->nloop; i++) {
         Node *over = points_loop(p, s->loop[i]);
         if (!over)
             return false;
         if (!is_summed(p, over) || !node_inside(leaf, over) || !node_inside(over, sub))
-            return points_refuse(p, "%s is not a loop inside %s that is summed over", s->loop[i], s->at);
+            return points_refuse(p, "%s is not a loop inside %s that is summed over", s->loop[i],
+                                 s->at);
         h.over[h.nover++] = over->iter;
     }
     uint32_t i = position(at, sub);
@@ -180,9 +201,10 @@ step_hold(Points *p, const Step *s)
         VEC_PUSH(p->a, &at->holds, leaf->hold);
         return true;
     }
-    copy_chain(p, sub, leaf, at, h.outer ? PHASE_FLUSH : PHASE_FINISH, sym_printf(p->c, "%s.fin", h.name), &h, false);
+    copy_chain(p, sub, leaf, at, h.outer ? PHASE_FLUSH : PHASE_FINISH,
+               sym_printf(p->c, "%s.fin", h.name), &h, false);
     move_last_to(at, i + 2);
-    for (Node *n = sub; ; n = n->body.at[0]) {
+    for (Node *n = sub;; n = n->body.at[0]) {
         n->phase = PHASE_UPDATE;
         if (n == leaf)
             break;

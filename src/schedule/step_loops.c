@@ -1,13 +1,15 @@
 /* step_loops: loops cut, joined, put in another order, and run in other ways.
  *
- * Trips of a sum may be regrouped: a fixed tree of additions, the same for any number of threads, is the sum. */
+ * Trips of a sum may be regrouped: a fixed tree of additions, the same for any number of threads,
+ * is the sum. */
 #include "schedule/point.h"
 
 #include <string.h>
 
-/* ---- split ------------------------------------------------------------------------------------------- */
+/* ---- split ----------------------------------------------------------------------------------- */
 
-/* The trips of a loop: an axis, several fused, or a piece of one; 0: they are not a known number, or not always the same. */
+/* The trips of a loop: an axis, several fused, or a piece of one; 0: they are not a known number,
+ * or not always the same. */
 static int64_t
 known_trips(const Points *p, IterId x)
 {
@@ -17,12 +19,18 @@ known_trips(const Points *p, IterId x)
     if (it->parent) {
         whole = known_trips(p, it->parent);
         bool even = whole % it->factor == 0 || it->tail == WORD_pad;
-        return whole == 0 ? 0 : !it->inner ? (whole + it->factor - 1) / it->factor : even ? it->factor : 0;
+        return whole == 0   ? 0
+               : !it->inner ? (whole + it->factor - 1) / it->factor
+               : even       ? it->factor
+                            : 0;
     }
     if (it->skip)
         return 0;
     if (!it->nfrom || it->pitched)
-        return it->axis < NEST_MAX_AXES && expr_const(p->k->part[it->part].nest->axis[it->axis].extent, &extent) ? extent : 0;
+        return it->axis < NEST_MAX_AXES &&
+                       expr_const(p->k->part[it->part].nest->axis[it->axis].extent, &extent)
+                   ? extent
+                   : 0;
     for (uint32_t i = 0; i < it->nfrom; i++)
         if (mul_overflows(trips, known_trips(p, it->from[i]), &trips))
             return 0;
@@ -41,7 +49,8 @@ divides(Points *p, IterId x, int64_t n)
         return false;
     if (it->nfrom || it->parent)
         return known_trips(p, x) > 0 && known_trips(p, x) % n == 0;
-    return it->axis < NEST_MAX_AXES && expr_divisible(p->c, NULL, p->k->part[it->part].nest->axis[it->axis].extent, n) == YES;
+    return it->axis < NEST_MAX_AXES &&
+           expr_divisible(p->c, NULL, p->k->part[it->part].nest->axis[it->axis].extent, n) == YES;
 }
 
 void
@@ -66,20 +75,33 @@ step_split(Points *p, const Step *s)
         return false;
     if (n->kind != NODE_LOOP || n->run != WORD_serial)
         return points_refuse(p, "%s is not a serial loop any more", s->subject);
-    if (s->made[0] == s->made[1] || !name_is_free(p, s->made[0], n->prefix) || !name_is_free(p, s->made[1], n->prefix))
+    if (s->made[0] == s->made[1] || !name_is_free(p, s->made[0], n->prefix) ||
+        !name_is_free(p, s->made[1], n->prefix))
         return points_refuse(p, "both pieces are called %s", s->made[0]);
     Word tail = s->word ? s->word : WORD_peel;
     if (tail < WORD_exact || tail > WORD_pad)
-        return points_refuse(p, "%s says nothing of a last trip; exact, peel, guard, clamp and pad do", word_name[tail]);
+        return points_refuse(p,
+                             "%s says nothing of a last trip; exact, peel, guard, clamp and pad do",
+                             word_name[tail]);
     if (tail == WORD_exact && !divides(p, n->iter, s->number))
-        return points_refuse(p, "%s is not known to be a multiple of %lld; say peel, guard, clamp or pad", s->subject, (long long)s->number);
+        return points_refuse(
+            p, "%s is not known to be a multiple of %lld; say peel, guard, clamp or pad",
+            s->subject, (long long)s->number);
     if (s->rest && tail != WORD_peel && tail != WORD_pad)
         return points_refuse(p, "a second number is for peel and pad");
     if (s->rest && tail == WORD_pad && (s->rest >= s->number || s->number % s->rest))
-        return points_refuse(p, "%lld points are padded to a multiple of a number that divides them and is less, not of %lld", (long long)s->number, (long long)s->rest);
-    if (p->iter.at[n->iter].kind != AXIS_PARALLEL && (tail == WORD_clamp || tail == WORD_pad || s->rest))
-        return points_refuse(p, "%s is summed over or walked in order: points beyond its end would count; say peel or guard", s->subject);
-    IterId parent = n->iter, outer = iter_new(p, s->made[0], p->iter.at[parent].kind), inner = iter_new(p, s->made[1], p->iter.at[parent].kind);
+        return points_refuse(p,
+                             "%lld points are padded to a multiple of a number that divides them "
+                             "and is less, not of %lld",
+                             (long long)s->number, (long long)s->rest);
+    if (p->iter.at[n->iter].kind != AXIS_PARALLEL &&
+        (tail == WORD_clamp || tail == WORD_pad || s->rest))
+        return points_refuse(p,
+                             "%s is summed over or walked in order: points beyond its end would "
+                             "count; say peel or guard",
+                             s->subject);
+    IterId parent = n->iter, outer = iter_new(p, s->made[0], p->iter.at[parent].kind),
+           inner = iter_new(p, s->made[1], p->iter.at[parent].kind);
     for (int in = 0; in < 2; in++) {
         Iter *it = &p->iter.at[in ? inner : outer];
         it->part = p->iter.at[parent].part;
@@ -104,7 +126,7 @@ step_split(Points *p, const Step *s)
     return true;
 }
 
-/* ---- fuse -------------------------------------------------------------------------------------------- */
+/* ---- fuse ------------------------------------------------------------------------------------ */
 
 /* Extents that depend on other axes, or on data, have no fixed digits. */
 static bool
@@ -125,17 +147,25 @@ step_fuse(Points *p, const Step *s)
 
     for (uint32_t i = 0; n && i < s->nloop; i++) {
         if (i > 0 && (n->body.n != 1 || n->body.at[0] != points_loop(p, s->loop[i])))
-            return points_refuse(p, "%s does not stand directly inside %s", s->loop[i], s->loop[i - 1]);
+            return points_refuse(p, "%s does not stand directly inside %s", s->loop[i],
+                                 s->loop[i - 1]);
         n = i > 0 ? n->body.at[0] : n;
         const Iter *it = &p->iter.at[n->iter];
-        if (n->kind != NODE_LOOP || n->run != WORD_serial || n->holds.n || ((n->copies.n || n->puts.n) && i + 1 < s->nloop))
+        if (n->kind != NODE_LOOP || n->run != WORD_serial || n->holds.n ||
+            ((n->copies.n || n->puts.n) && i + 1 < s->nloop))
             return points_refuse(p, "%s is not a plain serial loop any more", s->loop[i]);
         if (it->kind != p->iter.at[first->iter].kind)
-            return points_refuse(p, "%s and %s are not of one kind: outputs, summed over, walked in order", s->loop[i], s->loop[0]);
+            return points_refuse(
+                p, "%s and %s are not of one kind: outputs, summed over, walked in order",
+                s->loop[i], s->loop[0]);
         if (!is_rectangular(p, n->iter))
-            return points_refuse(p, "the extent of %s depends on other loops or on data", s->loop[i]);
-        if (it->parent && !it->inner && it->tail == WORD_peel && !divides(p, it->parent, it->factor))
-            return points_refuse(p, "the last trip of %s is peeled, so it needs a loop of its own; say guard", s->loop[i]);
+            return points_refuse(p, "the extent of %s depends on other loops or on data",
+                                 s->loop[i]);
+        if (it->parent && !it->inner && it->tail == WORD_peel &&
+            !divides(p, it->parent, it->factor))
+            return points_refuse(
+                p, "the last trip of %s is peeled, so it needs a loop of its own; say guard",
+                s->loop[i]);
         from[i] = n->iter;
     }
     if (!n)
@@ -162,7 +192,7 @@ step_fuse(Points *p, const Step *s)
     return true;
 }
 
-/* ---- order ------------------------------------------------------------------------------------------- */
+/* ---- order ----------------------------------------------------------------------------------- */
 
 /* Is x iterator `base`, a piece of it, or a loop that it was fused into? */
 static bool
@@ -176,8 +206,8 @@ is_made_of(const Points *p, IterId x, IterId base)
     return any;
 }
 
-/* Does x's own extent need a value of iterator y: y is the trips whose last one shortens x, or makes an axis that x's
- * extent is computed from, all or some of it? */
+/* Does x's own extent need a value of iterator y: y is the trips whose last one shortens x, or
+ * makes an axis that x's extent is computed from, all or some of it? */
 static bool
 needs_outside(Points *p, IterId x, IterId y)
 {
@@ -207,7 +237,8 @@ step_order(Points *p, const Step *s)
             return false;
         iter[i] = named[i]->iter;
         prefix[i] = named[i]->prefix;
-        if (named[i]->kind != NODE_LOOP || named[i]->run != WORD_serial || named[i]->holds.n || named[i]->copies.n || named[i]->puts.n)
+        if (named[i]->kind != NODE_LOOP || named[i]->run != WORD_serial || named[i]->holds.n ||
+            named[i]->copies.n || named[i]->puts.n)
             return points_refuse(p, "%s is not a plain serial loop any more", s->loop[i]);
     }
     /* Their places on the chain, outermost first. */
@@ -225,20 +256,25 @@ step_order(Points *p, const Step *s)
         return points_refuse(p, "the loops named do not stand on one chain, each once");
     for (uint32_t i = 0; i < s->nloop; i++)
         for (uint32_t k = i + 1; k < s->nloop; k++)
-            if (p->iter.at[iter[i]].kind == AXIS_SCAN && p->iter.at[iter[k]].kind == AXIS_SCAN && node_inside(named[i], named[k]))
+            if (p->iter.at[iter[i]].kind == AXIS_SCAN && p->iter.at[iter[k]].kind == AXIS_SCAN &&
+                node_inside(named[i], named[k]))
                 return points_refuse(p, "%s and %s are walked in order", s->loop[k], s->loop[i]);
     for (uint32_t i = 0; i < s->nloop; i++) {
         at[s->nloop - 1 - i]->iter = iter[i];
         at[s->nloop - 1 - i]->prefix = prefix[i];
     }
-    for (const Node *x = inner; x != at[s->nloop - 1]; x = x->up)      /* those between that are not named as well */
-        for (const Node *around = x->up; around; around = around == at[s->nloop - 1] ? NULL : around->up)
-            if (around->kind == NODE_LOOP && x->kind == NODE_LOOP && around->iter && x->iter && needs_outside(p, around->iter, x->iter))
-                return points_refuse(p, "the extent of %s depends on %s, which has to stay outside", p->iter.at[around->iter].name, p->iter.at[x->iter].name);
+    /* those between that are not named as well */
+    for (const Node *x = inner; x != at[s->nloop - 1]; x = x->up)
+        for (const Node *around = x->up; around;
+             around = around == at[s->nloop - 1] ? NULL : around->up)
+            if (around->kind == NODE_LOOP && x->kind == NODE_LOOP && around->iter && x->iter &&
+                needs_outside(p, around->iter, x->iter))
+                return points_refuse(p, "the extent of %s depends on %s, which has to stay outside",
+                                     p->iter.at[around->iter].name, p->iter.at[x->iter].name);
     return true;
 }
 
-/* ---- apart ------------------------------------------------------------------------------------------- */
+/* ---- apart ----------------------------------------------------------------------------------- */
 
 static const Node *
 first_leaf(const Node *n)
@@ -254,7 +290,9 @@ own_iter(Points *p, uint32_t part, IterId shared)
 {
     for (uint32_t x = 0; x < p->k->part[part].nest->naxis; x++)
         if (p->axis[part][x] == shared) {
-            IterId own = iter_new(p, sym_printf(p->c, "%s.%s", part_name(p, part), p->iter.at[shared].name), AXIS_PARALLEL);
+            IterId own =
+                iter_new(p, sym_printf(p->c, "%s.%s", part_name(p, part), p->iter.at[shared].name),
+                         AXIS_PARALLEL);
             p->iter.at[own].part = part;
             p->iter.at[own].axis = x;
             p->axis[part][x] = own;
@@ -272,8 +310,8 @@ axis_of(const Points *p, IterId x)
     return p->iter.at[x].axis < NEST_MAX_AXES ? x : 0;
 }
 
-/* Of the axes that parts share and that stand around all of them, the innermost: what is kept between parts has a dimension for those
- * behind it. */
+/* Of the axes that parts share and that stand around all of them, the innermost: what is kept
+ * between parts has a dimension for those behind it. */
 static IterId
 last_shared(const Points *p)
 {
@@ -286,7 +324,8 @@ last_shared(const Points *p)
     return 0;
 }
 
-/* What stands before the names of loops around a child. Pieces of a shared axis stay one iterator of all parts. */
+/* What stands before the names of loops around a child. Pieces of a shared axis stay one iterator
+ * of all parts. */
 static Sym
 apart_prefix(const Points *p, const Node *child, bool piece)
 {
@@ -297,7 +336,8 @@ apart_prefix(const Points *p, const Node *child, bool piece)
     return part ? sym_printf(p->c, "%s.fill", part) : sym(p->c, "fill");
 }
 
-/* What stands around fills and the part that follows, or around parts, is at one point of them only. */
+/* What stands around fills and the part that follows, or around parts, is at one point of them
+ * only. */
 bool
 step_apart(Points *p, const Step *s)
 {
@@ -305,20 +345,29 @@ step_apart(Points *p, const Step *s)
 
     if (!n)
         return false;
-    if (!up || n->kind != NODE_LOOP || n->run != WORD_serial || n->phase != PHASE_WHOLE || n->holds.n || n->copies.n || n->puts.n || n->body.n < 2)
+    if (!up || n->kind != NODE_LOOP || n->run != WORD_serial || n->phase != PHASE_WHOLE ||
+        n->holds.n || n->copies.n || n->puts.n || n->body.n < 2)
         return points_refuse(p, "%s is no plain serial loop around several", s->subject);
     for (uint32_t i = 0; i < n->body.n; i++)
-        if (n->body.at[i]->kind == NODE_LOOP && p->iter.at[n->body.at[i]->iter].axis == NEST_MAX_AXES && n->body.at[i]->phase != PHASE_FILL)
-            return points_refuse(p, "a part in %s has other loops than axes by now; take it apart before", s->subject);
+        if (n->body.at[i]->kind == NODE_LOOP &&
+            p->iter.at[n->body.at[i]->iter].axis == NEST_MAX_AXES &&
+            n->body.at[i]->phase != PHASE_FILL)
+            return points_refuse(
+                p, "a part in %s has other loops than axes by now; take it apart before",
+                s->subject);
     bool piece = p->iter.at[n->iter].axis == NEST_MAX_AXES;
-    if (p->k->npart > 1 && (n->body.n != p->k->npart || !axis_of(p, n->iter) || axis_of(p, n->iter) != last_shared(p)))
-        return points_refuse(p, "%s is not of the last shared axis, with all parts in it and nothing else", s->subject);
+    if (p->k->npart > 1 &&
+        (n->body.n != p->k->npart || !axis_of(p, n->iter) || axis_of(p, n->iter) != last_shared(p)))
+        return points_refuse(
+            p, "%s is not of the last shared axis, with all parts in it and nothing else",
+            s->subject);
     if (up->body.n != 1)
         return points_refuse(p, "something else stands beside %s", s->subject);
     up->body.n = 0;
     for (uint32_t i = 0; i < n->body.n; i++) {
         Node *child = n->body.at[i];
-        IterId x = p->k->npart > 1 && !piece ? own_iter(p, first_leaf(child)->part, n->iter) : n->iter;
+        IterId x =
+            p->k->npart > 1 && !piece ? own_iter(p, first_leaf(child)->part, n->iter) : n->iter;
         Node *loop = node_loop(p, up, x, child->phase, apart_prefix(p, child, piece));
         VEC_PUSH(p->a, &loop->body, child);
         child->up = loop;
@@ -328,7 +377,7 @@ step_apart(Points *p, const Step *s)
     return true;
 }
 
-/* ---- run --------------------------------------------------------------------------------------------- */
+/* ---- run ------------------------------------------------------------------------------------- */
 
 static bool
 only_parallel(Points *p, const Node *n)
@@ -336,13 +385,15 @@ only_parallel(Points *p, const Node *n)
     return p->iter.at[n->iter].kind == AXIS_PARALLEL;
 }
 
-/* A register has no index at run time: the loops that begin and finish what it holds run as those that add to it. */
+/* A register has no index at run time: the loops that begin and finish what it holds run as those
+ * that add to it. */
 static void
 run_with(Points *p, Node *n, Sym name, const Node *like)
 {
     size_t length = strlen(name);
 
-    if (n->kind == NODE_LOOP && n->iter == like->iter && n->prefix && !strncmp(n->prefix, name, length) && n->prefix[length] == '.')
+    if (n->kind == NODE_LOOP && n->iter == like->iter && n->prefix &&
+        !strncmp(n->prefix, name, length) && n->prefix[length] == '.')
         n->run = like->run;
     for (uint32_t i = 0; i < n->body.n; i++)
         run_with(p, n->body.at[i], name, like);
@@ -353,7 +404,8 @@ run_registers(Points *p, const Node *n)
 {
     for (uint32_t i = 1; i < p->hold.n; i++) {
         const Hold *h = &p->hold.at[i];
-        if (h->space == WORD_reg && node_inside(h->update, n) && node_inside(n, h->at) && n != h->at)
+        if (h->space == WORD_reg && node_inside(h->update, n) && node_inside(n, h->at) &&
+            n != h->at)
             run_with(p, h->at, h->name, n);
     }
 }
@@ -362,28 +414,40 @@ bool
 step_run(Points *p, const Step *s)
 {
     if (s->word < WORD_serial || s->word > WORD_parallel)
-        return points_refuse(p, "%s is no way to run a loop; serial, unroll, vector and parallel are", word_name[s->word]);
+        return points_refuse(p,
+                             "%s is no way to run a loop; serial, unroll, vector and parallel are",
+                             word_name[s->word]);
     for (uint32_t i = 0; i < s->nloop; i++) {
         Node *n = points_loop(p, s->loop[i]);
         if (!n)
             return false;
         if (n->kind != NODE_LOOP)
             return points_refuse(p, "%s goes row by row", s->loop[i]);
-        if (s->word == WORD_parallel && (n->up != p->root || p->root->body.n != 1 || !only_parallel(p, n)))
-            return points_refuse(p, "%s cannot be shared out: the parallel loop is the outermost one, over points that are apart", s->loop[i]);
+        if (s->word == WORD_parallel &&
+            (n->up != p->root || p->root->body.n != 1 || !only_parallel(p, n)))
+            return points_refuse(p,
+                                 "%s cannot be shared out: the parallel loop is the outermost one, "
+                                 "over points that are apart",
+                                 s->loop[i]);
         if (s->word == WORD_vector && p->iter.at[n->iter].kind == AXIS_SCAN)
-            return points_refuse(p, "%s cannot be the lanes of a vector: it is walked in order", s->loop[i]);
-        if (s->word == WORD_vector && (n->body.n != 1 || n->body.at[0]->kind != NODE_LEAF || !p->iter.at[n->iter].inner))
-            return points_refuse(p, "%s cannot be the lanes of a vector: it has to be innermost, the points of a split", s->loop[i]);
+            return points_refuse(p, "%s cannot be the lanes of a vector: it is walked in order",
+                                 s->loop[i]);
+        if (s->word == WORD_vector &&
+            (n->body.n != 1 || n->body.at[0]->kind != NODE_LEAF || !p->iter.at[n->iter].inner))
+            return points_refuse(
+                p,
+                "%s cannot be the lanes of a vector: it has to be innermost, the points of a split",
+                s->loop[i]);
         n->run = s->word;
         run_registers(p, n);
     }
     return true;
 }
 
-/* ---- walk -------------------------------------------------------------------------------------------- */
+/* ---- walk ------------------------------------------------------------------------------------ */
 
-/* The chain of loops that goes over the pieces of x and nothing else, from n down; the node below it. */
+/* The chain of loops that goes over the pieces of x and nothing else, from n down; the node below
+ * it. */
 static Node *
 below_pieces(Points *p, Node *n, IterId x, uint32_t *pieces)
 {
@@ -403,7 +467,8 @@ find_piece(Points *p, Node *n, Sym prefix, IterId x)
 {
     uint32_t pieces = 0;
 
-    if (n->kind == NODE_LOOP && n->iter && n->prefix == prefix && below_pieces(p, n, x, &pieces) != n)
+    if (n->kind == NODE_LOOP && n->iter && n->prefix == prefix &&
+        below_pieces(p, n, x, &pieces) != n)
         return n;
     for (uint32_t i = 0; i < n->body.n; i++) {
         Node *found = find_piece(p, n->body.at[i], prefix, x);
@@ -429,15 +494,18 @@ step_walk(Points *p, const Step *s)
     while (run && !p->iter.at[run].nfrom)
         run = p->iter.at[run].parent;
     if (!run)
-        return points_refuse(p, "%s does not run across rows: it is no piece of fused loops", s->subject);
+        return points_refuse(p, "%s does not run across rows: it is no piece of fused loops",
+                             s->subject);
     for (uint32_t i = 0; i < p->iter.at[run].nfrom; i++)
         if (p->iter.at[p->iter.at[run].from[i]].axis == NEST_MAX_AXES)
-            return points_refuse(p, "%s is made of pieces, not of whole axes: it has no rows", p->iter.at[run].name);
+            return points_refuse(p, "%s is made of pieces, not of whole axes: it has no rows",
+                                 p->iter.at[run].name);
     Node *n = find_piece(p, p->root, prefix, x);
     if (!n)
         return points_refuse(p, "there is no loop over the pieces of %s", s->subject);
     Node *inside = below_pieces(p, n, x, &pieces);
-    if (inside->kind != NODE_LEAF || (inside->phase != PHASE_FINISH && inside->phase != PHASE_COPY && inside->phase != PHASE_WHOLE))
+    if (inside->kind != NODE_LEAF || (inside->phase != PHASE_FINISH &&
+                                      inside->phase != PHASE_COPY && inside->phase != PHASE_WHOLE))
         return points_refuse(p, "%s has to be innermost, and not where sums are made", s->subject);
     n->kind = NODE_WALK;
     n->iter = x;
@@ -458,6 +526,9 @@ step_grain(Points *p, const Step *s)
 bool
 step_alone(Points *p, const Step *s)
 {
-    return points_refuse(p, "steps of one part begin so where parts stand beside each other and the first step says it too; those of this kernel are not "
-                         "apart, or its first step is of all of them: take `alone %s` away", s->subject);
+    return points_refuse(p,
+                         "steps of one part begin so where parts stand beside each other and the "
+                         "first step says it too; those of this kernel are not "
+                         "apart, or its first step is of all of them: take `alone %s` away",
+                         s->subject);
 }

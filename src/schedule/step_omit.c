@@ -1,9 +1,12 @@
-/* step_omit: blocks of keys that no row of a task sees are passed over, where only data know which those are.
+/* step_omit: blocks of keys that no row of a task sees are passed over, where only data know which
+ * those are.
  *
- *     kb: { t max= s;  u = u*h;  u += exp(s - t) }      becomes     kb: if (used[rows of the task, keys of kb]) { … }
+ *     kb: { t max= s;  u = u*h;  u += exp(s - t) }      becomes     kb: if (used[rows of the task,
+ *     keys of kb]) { … }
  *
- * A table says of each block whether some row sees a key of it (normalise/mask.c). Where it is 0 the score is hidden, so the maximum stays, and the
- * sums get 0 and are scaled by 1: the maximum of an `online` loop is finite from its beginning on. What is put in the loop, the scores, is not
+ * A table says of each block whether some row sees a key of it (normalise/mask.c). Where it is 0
+ * the score is hidden, so the maximum stays, and the sums get 0 and are scaled by 1: the maximum of
+ * an `online` loop is finite from its beginning on. What is put in the loop, the scores, is not
  * computed either.
  */
 #include "schedule/point.h"
@@ -34,9 +37,12 @@ step_omit(Points *p, const Step *s)
         return points_refuse(p, "%s is no loop that `online` made", s->subject);
     for (uint32_t i = 0; i <= o->nsum; i++) {
         uint32_t part = i < o->nsum ? o->sum[i] : o->max;
-        const Scalar *table = reduced_axis(p, part, &axis) ? kernel_support_table(p->c, p->a, p->k, part, axis) : NULL;
+        const Scalar *table = reduced_axis(p, part, &axis)
+                                  ? kernel_support_table(p->c, p->a, p->k, part, axis)
+                                  : NULL;
         if (!table || (o->table && o->table->u.load.slot != table->u.load.slot))
-            return points_refuse(p, "no table is known where %s adds nothing%s", part_name(p, part), p->c->exact ? ": with --exact nothing is left out" : "");
+            return points_refuse(p, "no table is known where %s adds nothing%s", part_name(p, part),
+                                 p->c->exact ? ": with --exact nothing is left out" : "");
         o->table = table;
     }
     return true;

@@ -1,27 +1,37 @@
-/* step_online: a maximum, what is made with it, and sums of that go over their summands together, block by block.
+/* step_online: a maximum, what is made with it, and sums of that go over their summands together,
+ * block by block.
  *
- *     b: t max= x         b: u += exp(x - t)      becomes     b: { t max= x;  h = exp(t before - t);  u = u*h;  u += exp(x - t) }
+ *     b: t max= x         b: u += exp(x - t)      becomes     b: { t max= x;  h = exp(t before -
+ *     t);  u = u*h;  u += exp(x - t) }
  *
- * The sums need not wait until the maximum is known: f(x, m') = f(x, m) * exp(m - m'), so what was summed with the
- * maximum of the blocks before is scaled when it grows. So nothing that lies between has to be there as a whole. Exact for any
- * m; the maximum keeps exp from overflowing. Where nothing but -inf was seen, m is the lowest number instead: it gives
- * 0 where -inf would give a NaN. A program that asks whether m is -inf, to give 0 then, finds that it is not.
- * Source: Milakov and Gimelshein, Online normalizer calculation for softmax, 2018; Dao et al., FlashAttention, 2022.
+ * The sums need not wait until the maximum is known: f(x, m') = f(x, m) * exp(m - m'), so what was
+ * summed with the maximum of the blocks before is scaled when it grows. So nothing that lies
+ * between has to be there as a whole. Exact for any m; the maximum keeps exp from overflowing.
+ * Where nothing but -inf was seen, m is the lowest number instead: it gives
+ * 0 where -inf would give a NaN. A program that asks whether m is -inf, to give 0 then, finds that
+ * it is not. Source: Milakov and Gimelshein, Online normalizer calculation for softmax, 2018; Dao
+ * et al., FlashAttention, 2022.
  */
 #include "schedule/point.h"
 
 #include <math.h>
 #include <string.h>
 
-/* ---- f(x, m') = f(x, m) * exp(m - m') ------------------------------------------------------------------- */
+/* ---- f(x, m') = f(x, m) * exp(m - m') -------------------------------------------------------- */
 
-typedef struct { const Points *p; const Part *part; uint32_t buffer; bool any; } Reads;
+typedef struct {
+    const Points *p;
+    const Part *part;
+    uint32_t buffer;
+    bool any;
+} Reads;
 
 static void
 see_read(void *user, const Scalar *s)
 {
     Reads *r = user;
-    r->any |= s->op == S_LOAD && s->u.load.slot < r->part->nest->nin && r->part->buffer[s->u.load.slot] == r->buffer;
+    r->any |= s->op == S_LOAD && s->u.load.slot < r->part->nest->nin &&
+              r->part->buffer[s->u.load.slot] == r->buffer;
 }
 
 static bool
@@ -37,7 +47,8 @@ static bool
 is_read_of(const Points *p, uint32_t part, const Scalar *s, uint32_t buffer)
 {
     const Part *k = &p->k->part[part];
-    return s->op == S_LOAD && s->u.load.slot < k->nest->nin && k->buffer[s->u.load.slot] == buffer && !s->u.load.outside;
+    return s->op == S_LOAD && s->u.load.slot < k->nest->nin &&
+           k->buffer[s->u.load.slot] == buffer && !s->u.load.outside;
 }
 
 static bool
@@ -48,7 +59,8 @@ is_zero(const Scalar *s)
 
 /* Is s a product of what is free of the buffer and of one factor that `is`? */
 static bool
-is_scaled(const Points *p, uint32_t part, const Scalar *s, uint32_t buffer, bool (*is)(const Points *p, uint32_t part, const Scalar *s, uint32_t buffer))
+is_scaled(const Points *p, uint32_t part, const Scalar *s, uint32_t buffer,
+          bool (*is)(const Points *p, uint32_t part, const Scalar *s, uint32_t buffer))
 {
     for (;;) {
         if (is(p, part, s, buffer))
@@ -78,7 +90,8 @@ static const Scalar *
 maximum_of(const Scalar *exp)
 {
     const Scalar *m = exp->arg[0]->arg[1];
-    bool asks = m->op == S_SELECT && m->arg[0]->op == S_EQ && m->arg[0]->arg[0] == m->arg[2] && is_minus_infinity(m->arg[0]->arg[1]);
+    bool asks = m->op == S_SELECT && m->arg[0]->op == S_EQ && m->arg[0]->arg[0] == m->arg[2] &&
+                is_minus_infinity(m->arg[0]->arg[1]);
 
     return asks ? m->arg[2] : m;
 }
@@ -86,7 +99,8 @@ maximum_of(const Scalar *exp)
 static bool
 is_exponential(const Points *p, uint32_t part, const Scalar *s, uint32_t buffer)
 {
-    return s->op == S_EXP && s->arg[0]->op == S_SUB && is_read_of(p, part, maximum_of(s), buffer) && !reads(p, part, s->arg[0]->arg[0], buffer);
+    return s->op == S_EXP && s->arg[0]->op == S_SUB && is_read_of(p, part, maximum_of(s), buffer) &&
+           !reads(p, part, s->arg[0]->arg[0], buffer);
 }
 
 /* The exponential in what is_scaled by it. */
@@ -102,13 +116,15 @@ exponential(const Points *p, uint32_t part, const Scalar *s, uint32_t buffer)
     return s;
 }
 
-/* ---- who takes part --------------------------------------------------------------------------------------- */
+/* ---- who takes part -------------------------------------------------------------------------- */
 
 static uint32_t
 local_of(const Points *p, uint32_t part)
 {
     const Part *k = &p->k->part[part];
-    return k->nest->nout == 1 && p->k->buffer.at[k->buffer[k->nest->nin]].space == SPACE_LOCAL ? k->buffer[k->nest->nin] : NO_SLOT;
+    return k->nest->nout == 1 && p->k->buffer.at[k->buffer[k->nest->nin]].space == SPACE_LOCAL
+               ? k->buffer[k->nest->nin]
+               : NO_SLOT;
 }
 
 /* The only part that reads a local; NO_SLOT, refused. */
@@ -123,7 +139,9 @@ only_reader(Points *p, uint32_t local)
         for (uint32_t w = 0; w < n->nwrite; w++)
             any |= reads(p, i, n->write[w].value, local);
         if (any && found != NO_SLOT)
-            return points_refuse(p, "%s is read by %s and by %s", p->k->buffer.at[local].name, part_name(p, found), part_name(p, i)), NO_SLOT;
+            return points_refuse(p, "%s is read by %s and by %s", p->k->buffer.at[local].name,
+                                 part_name(p, found), part_name(p, i)),
+                   NO_SLOT;
         found = any ? i : found;
     }
     return found;
@@ -134,9 +152,12 @@ static uint32_t
 hold_around(Points *p, uint32_t part, const Node *loop)
 {
     for (uint32_t i = 1; i < p->hold.n; i++)
-        if (p->hold.at[i].part == part && p->hold.at[i].at == loop->up && !p->hold.at[i].outer && p->hold.at[i].space == WORD_scratch && !p->hold.at[i].nover)
+        if (p->hold.at[i].part == part && p->hold.at[i].at == loop->up && !p->hold.at[i].outer &&
+            p->hold.at[i].space == WORD_scratch && !p->hold.at[i].nover)
             return i;
-    return points_refuse(p, "%s is not held in scratch around %s", part_name(p, part), p->iter.at[loop->iter].name), 0;
+    return points_refuse(p, "%s is not held in scratch around %s", part_name(p, part),
+                         p->iter.at[loop->iter].name),
+           0;
 }
 
 /* Does a sum begin inside the loop once for each of its elements, from what is held around? */
@@ -147,10 +168,12 @@ begins_inside(Points *p, uint32_t part, uint32_t outer, const Node *loop)
     const Hold *in = &p->hold.at[leaf->hold];
 
     if (leaf->hold == outer || in->outer != outer || in->fresh || in->at == loop->up)
-        return points_refuse(p, "%s is not held inside %s as well, where it could be scaled", part_name(p, part), p->iter.at[loop->iter].name);
+        return points_refuse(p, "%s is not held inside %s as well, where it could be scaled",
+                             part_name(p, part), p->iter.at[loop->iter].name);
     for (const Node *n = in->at; n != loop; n = n->up)
         if (p->iter.at[n->iter].kind != AXIS_PARALLEL && p->iter.at[n->iter].part == part)
-            return points_refuse(p, "%s begins in each trip of %s", p->hold.at[leaf->hold].name, p->iter.at[n->iter].name);
+            return points_refuse(p, "%s begins in each trip of %s", p->hold.at[leaf->hold].name,
+                                 p->iter.at[n->iter].name);
     return true;
 }
 
@@ -162,19 +185,26 @@ is_block(Points *p, const Step *s, uint32_t i, Node *first, Node **loop)
     if (!n)
         return false;
     const Iter *it = &p->iter.at[n->iter], *like = &p->iter.at[first ? first->iter : n->iter];
-    if (n->kind != NODE_LOOP || n->run != WORD_serial || n->phase != PHASE_UPDATE || n->copies.n || n->puts.n)
-        return points_refuse(p, "%s is no plain serial loop of a sum that is held outside of it", s->loop[i]);
-    if (!it->parent || it->inner || (it->tail != WORD_guard && it->tail != WORD_exact) || p->iter.at[it->parent].axis == NEST_MAX_AXES || p->iter.at[it->parent].kind != AXIS_REDUCE)
-        return points_refuse(p, "%s is not the outer loop of a summed axis that was split with guard", s->loop[i]);
+    if (n->kind != NODE_LOOP || n->run != WORD_serial || n->phase != PHASE_UPDATE || n->copies.n ||
+        n->puts.n)
+        return points_refuse(p, "%s is no plain serial loop of a sum that is held outside of it",
+                             s->loop[i]);
+    if (!it->parent || it->inner || (it->tail != WORD_guard && it->tail != WORD_exact) ||
+        p->iter.at[it->parent].axis == NEST_MAX_AXES || p->iter.at[it->parent].kind != AXIS_REDUCE)
+        return points_refuse(
+            p, "%s is not the outer loop of a summed axis that was split with guard", s->loop[i]);
     const Expr *mine = p->k->part[it->part].nest->axis[p->iter.at[it->parent].axis].extent;
     const Expr *other = p->k->part[like->part].nest->axis[p->iter.at[like->parent].axis].extent;
-    if (first && (n->up != first->up || it->factor != like->factor || it->tail != like->tail || !points_same_skip(p, it->parent, like->parent) || expr_eq(p->c, NULL, mine, other) != YES))
-        return points_refuse(p, "%s and %s are not the same blocks at one place", s->loop[i], s->loop[0]);
+    if (first &&
+        (n->up != first->up || it->factor != like->factor || it->tail != like->tail ||
+         !points_same_skip(p, it->parent, like->parent) || expr_eq(p->c, NULL, mine, other) != YES))
+        return points_refuse(p, "%s and %s are not the same blocks at one place", s->loop[i],
+                             s->loop[0]);
     return true;
 }
 
-/* The place of what the sum's part reads of the values made with the maximum: which of their dimensions it sums over, and
- * the read. */
+/* The place of what the sum's part reads of the values made with the maximum: which of their
+ * dimensions it sums over, and the read. */
 static const Scalar *
 summed_read(Points *p, uint32_t part, uint32_t local, uint32_t axis, uint32_t *dim)
 {
@@ -198,7 +228,8 @@ summed_read(Points *p, uint32_t part, uint32_t local, uint32_t axis, uint32_t *d
     return found;
 }
 
-/* Is the maximum over that which is subtracted from: x[j], with e = exp(x[l] - m), where the sums go over l? */
+/* Is the maximum over that which is subtracted from: x[j], with e = exp(x[l] - m), where the sums
+ * go over l? */
 static bool
 is_maximum_of(Points *p, uint32_t max, uint32_t weight, const Scalar *exp, uint32_t along)
 {
@@ -228,7 +259,8 @@ is_maximum_of(Points *p, uint32_t max, uint32_t weight, const Scalar *exp, uint3
             return false;
         for (uint32_t d = 0; d < load->u.load.rank; d++)
             at[d] = expr_subst(p->c, load->u.load.at[d], bind, n);
-        map_put(&m.done, MAP_PTR(load), MAP_PTR(scalar_load(p->c, load->dtype, slot, load->u.load.rank, at, NULL)));
+        map_put(&m.done, MAP_PTR(load),
+                MAP_PTR(scalar_load(p->c, load->dtype, slot, load->u.load.rank, at, NULL)));
     }
     return scalar_map(&m, reduce->arg[0]) == exp->arg[0]->arg[0];
 }
@@ -250,12 +282,13 @@ place_of_maximum(Points *p, Online *o, uint32_t i, const Scalar *sum_read, const
     for (uint32_t d = 0; d < max_read->u.load.rank; d++) {
         o->at[i][d] = expr_subst(p->c, max_read->u.load.at[d], bind, n);
         if (expr_axes(o->at[i][d]) & summed)
-            return points_refuse(p, "%s has not one maximum for all that it sums", part_name(p, o->sum[i]));
+            return points_refuse(p, "%s has not one maximum for all that it sums",
+                                 part_name(p, o->sum[i]));
     }
     return true;
 }
 
-/* ---- the loops ----------------------------------------------------------------------------------------------- */
+/* ---- the loops ------------------------------------------------------------------------------- */
 
 /* Which hold's beginning or end does this node stand around? */
 static const Node *
@@ -284,8 +317,8 @@ give_child(Points *p, Node *up, Node *child)
     child->up = up;
 }
 
-/* The bodies of all in the first one, and the ends of the sums behind it. Where the maximum ends is now where it is
- * noted, block by block. */
+/* The bodies of all in the first one, and the ends of the sums behind it. Where the maximum ends is
+ * now where it is noted, block by block. */
 static void
 join_loops(Points *p, Node *const *loop, uint32_t n, const uint32_t *hold)
 {
@@ -325,21 +358,27 @@ step_online(Points *p, const Step *s)
         if (!is_block(p, s, i, i ? loop[0] : NULL, &loop[i]))
             return false;
         uint32_t part = p->iter.at[loop[i]->iter].part;
-        if (!(hold[i] = hold_around(p, part, loop[i])) || (i && !begins_inside(p, part, hold[i], loop[i])))
+        if (!(hold[i] = hold_around(p, part, loop[i])) ||
+            (i && !begins_inside(p, part, hold[i], loop[i])))
             return false;
         *(i ? &o.sum[i - 1] : &o.max) = part;
     }
     const Nest *max = p->k->part[o.max].nest;
     const Scalar *reduce = part_reduction(p, o.max);
     uint32_t local = local_of(p, o.max);
-    if (reduce->u.reduce.combiner != COMB_MAX || !dtype_is_float(reduce->dtype) || local == NO_SLOT || max->write[0].value != reduce || __builtin_popcountll(reduce->u.reduce.axes) != 1)
-        return points_refuse(p, "%s is no maximum along one axis, of floats, kept between parts", part_name(p, o.max));
+    if (reduce->u.reduce.combiner != COMB_MAX || !dtype_is_float(reduce->dtype) ||
+        local == NO_SLOT || max->write[0].value != reduce ||
+        __builtin_popcountll(reduce->u.reduce.axes) != 1)
+        return points_refuse(p, "%s is no maximum along one axis, of floats, kept between parts",
+                             part_name(p, o.max));
     if ((o.weight = only_reader(p, local)) == NO_SLOT)
         return false;
     const Nest *weight = p->k->part[o.weight].nest;
     uint32_t made = local_of(p, o.weight);
-    if (made == NO_SLOT || weight->nwrite != 1 || nest_axes_of_kind(weight, AXIS_REDUCE) || !is_scaled(p, o.weight, weight->write[0].value, local, is_exponential))
-        return points_refuse(p, "%s is not exp(x - %s) times what is free of it", part_name(p, o.weight), part_name(p, o.max));
+    if (made == NO_SLOT || weight->nwrite != 1 || nest_axes_of_kind(weight, AXIS_REDUCE) ||
+        !is_scaled(p, o.weight, weight->write[0].value, local, is_exponential))
+        return points_refuse(p, "%s is not exp(x - %s) times what is free of it",
+                             part_name(p, o.weight), part_name(p, o.max));
     const Scalar *exp = exponential(p, o.weight, weight->write[0].value, local);
     for (uint32_t i = 0; i < p->k->npart; i++) {
         bool named = false, reader = false;
@@ -353,20 +392,29 @@ step_online(Points *p, const Step *s)
     for (uint32_t i = 0; i < o.nsum; i++) {
         const Scalar *sum = part_reduction(p, o.sum[i]);
         uint32_t dim = 0;
-        const Scalar *read = summed_read(p, o.sum[i], made, p->iter.at[p->iter.at[loop[i + 1]->iter].parent].axis, &dim);
-        if (!read || sum->u.reduce.combiner != COMB_SUM || !is_scaled(p, o.sum[i], sum->arg[0], made, is_read_of) || reads(p, o.sum[i], p->k->part[o.sum[i]].nest->write[0].value, local))
-            return points_refuse(p, "%s is no sum of %s times what is free of it", part_name(p, o.sum[i]), part_name(p, o.weight));
+        const Scalar *read = summed_read(
+            p, o.sum[i], made, p->iter.at[p->iter.at[loop[i + 1]->iter].parent].axis, &dim);
+        if (!read || sum->u.reduce.combiner != COMB_SUM ||
+            !is_scaled(p, o.sum[i], sum->arg[0], made, is_read_of) ||
+            reads(p, o.sum[i], p->k->part[o.sum[i]].nest->write[0].value, local))
+            return points_refuse(p, "%s is no sum of %s times what is free of it",
+                                 part_name(p, o.sum[i]), part_name(p, o.weight));
         for (uint32_t k = 0; k < o.nsum; k++)
-            if (local_of(p, o.sum[k]) != NO_SLOT && reads(p, o.sum[i], sum->arg[0], local_of(p, o.sum[k])))
-                return points_refuse(p, "%s sums what is made with %s, which still grows there", part_name(p, o.sum[i]), part_name(p, o.sum[k]));
-        if (!expr_is_var(weight->write[0].at[dim], &v) || v.kind != VAR_AXIS || (along != NEST_MAX_AXES && v.id != along))
-            return points_refuse(p, "%s does not go along %s as the others do", part_name(p, o.sum[i]), part_name(p, o.weight));
+            if (local_of(p, o.sum[k]) != NO_SLOT &&
+                reads(p, o.sum[i], sum->arg[0], local_of(p, o.sum[k])))
+                return points_refuse(p, "%s sums what is made with %s, which still grows there",
+                                     part_name(p, o.sum[i]), part_name(p, o.sum[k]));
+        if (!expr_is_var(weight->write[0].at[dim], &v) || v.kind != VAR_AXIS ||
+            (along != NEST_MAX_AXES && v.id != along))
+            return points_refuse(p, "%s does not go along %s as the others do",
+                                 part_name(p, o.sum[i]), part_name(p, o.weight));
         along = (uint32_t)v.id;
         if (!place_of_maximum(p, &o, i, read, maximum_of(exp)))
             return false;
     }
     if (!is_maximum_of(p, o.max, o.weight, exp, along))
-        return points_refuse(p, "%s is not the maximum of what %s takes it from, along the sums", part_name(p, o.max), part_name(p, o.weight));
+        return points_refuse(p, "%s is not the maximum of what %s takes it from, along the sums",
+                             part_name(p, o.max), part_name(p, o.weight));
     o.local = local;
     o.at_loop = loop[0];
     join_loops(p, loop, s->nloop, hold);

@@ -1,23 +1,31 @@
-/* step_put: a part leaves the loops that all parts share, and is computed inside a loop of its readers.
+/* step_put: a part leaves the loops that all parts share, and is computed inside a loop of its
+ * readers.
  *
- *     i: { j: e;  k: o }        becomes, by   split i by 4 -> ib ir,  put e at ib     ib: { e.i: e.j: e;  ir: k: o }
+ *     i: { j: e;  k: o }        becomes, by   split i by 4 -> ib ir,  put e at ib     ib: { e.i:
+ *     e.j: e;  ir: k: o }
  *
- * At the start of loop L's body its new loops go over the box that the readers need there (lower_box.c); what several
- * boxes have in common is computed again. Its value lives in memory of the box's size. Its loops are called part.axis.
+ * At the start of loop L's body its new loops go over the box that the readers need there
+ * (lower_box.c); what several boxes have in common is computed again. Its value lives in memory of
+ * the box's size. Its loops are called part.axis.
  */
 #include "schedule/point.h"
 
 #include <string.h>
 
-/* ---- who reads it ------------------------------------------------------------------------------------ */
+/* ---- who reads it ---------------------------------------------------------------------------- */
 
-typedef struct { const Part *part; uint32_t buffer; bool any; } SeekRead;
+typedef struct {
+    const Part *part;
+    uint32_t buffer;
+    bool any;
+} SeekRead;
 
 static void
 seek_read(void *user, const Scalar *s)
 {
     SeekRead *k = user;
-    k->any |= s->op == S_LOAD && s->u.load.slot < k->part->nest->nin && k->part->buffer[s->u.load.slot] == k->buffer;
+    k->any |= s->op == S_LOAD && s->u.load.slot < k->part->nest->nin &&
+              k->part->buffer[s->u.load.slot] == k->buffer;
 }
 
 bool
@@ -32,21 +40,16 @@ leaf_reads(const Points *p, const Node *leaf, uint32_t buffer)
     case PHASE_INIT:
     case PHASE_FLUSH:
     case PHASE_TURN:
-    case PHASE_RESCALE:
-        return false;
+    case PHASE_RESCALE: return false;
     case PHASE_FILL:
-        return part->nest->write[leaf->write].init != NO_SLOT && part->buffer[part->nest->write[leaf->write].init] == buffer;
-    case PHASE_UPDATE:
-        scalar_visit(p->c, reduce->arg[0], seek_read, &k);
-        return k.any;
+        return part->nest->write[leaf->write].init != NO_SLOT &&
+               part->buffer[part->nest->write[leaf->write].init] == buffer;
+    case PHASE_UPDATE: scalar_visit(p->c, reduce->arg[0], seek_read, &k); return k.any;
     case PHASE_COPY:
         scalar_visit(p->c, p->copy.at[leaf->copy].operand, seek_read, &k);
         return k.any;
-    case PHASE_FINISH:
-        reduction_left_out(p->c, &without.done, reduce);
-        break;
-    case PHASE_WHOLE:
-        break;
+    case PHASE_FINISH: reduction_left_out(p->c, &without.done, reduce); break;
+    case PHASE_WHOLE: break;
     }
     for (uint32_t i = 0; i < part->nest->nwrite; i++)
         scalar_visit(p->c, scalar_map(&without, part->nest->write[i].value), seek_read, &k);
@@ -70,7 +73,7 @@ around_readers(const Points *p, Node *n, uint32_t buffer)
     return found;
 }
 
-/* ---- where its boxes are ------------------------------------------------------------------------------ */
+/* ---- where its boxes are --------------------------------------------------------------------- */
 
 /* Is x, or a piece of it, known where a part is put, but not yet at `at`? */
 static bool
@@ -100,7 +103,8 @@ box_is_steady(const Points *p, const Put *put, uint32_t dim, const Node *at)
                 const Iter *axis = &p->iter.at[p->axis[i][x]], *box = &p->iter.at[axis->box];
                 if (!(expr_axes(load->u.load.at[dim]) >> x & 1))
                     continue;
-                if (axis->box ? !box_is_steady(p, &p->put.at[box->put], box->dim, at) : moves_between(p, p->axis[i][x], put->at, at))
+                if (axis->box ? !box_is_steady(p, &p->put.at[box->put], box->dim, at)
+                              : moves_between(p, p->axis[i][x], put->at, at))
                     return false;
             }
         }
@@ -108,14 +112,15 @@ box_is_steady(const Points *p, const Put *put, uint32_t dim, const Node *at)
     return true;
 }
 
-/* ---- where it may stand ------------------------------------------------------------------------------ */
+/* ---- where it may stand ---------------------------------------------------------------------- */
 
 static void
 list_around(const Points *p, const Node *n, Text *t)
 {
     for (; n; n = n->up)
         if (n->kind == NODE_LOOP && n->run != WORD_vector)
-            text_printf(t, "%s%s%s%s", t->n ? ", " : "", n->prefix ? n->prefix : "", n->prefix ? "." : "", n->iter ? p->iter.at[n->iter].name : "all");
+            text_printf(t, "%s%s%s%s", t->n ? ", " : "", n->prefix ? n->prefix : "",
+                        n->prefix ? "." : "", n->iter ? p->iter.at[n->iter].name : "all");
 }
 
 static bool
@@ -128,11 +133,15 @@ may_stand(Points *p, const Step *s, uint32_t local, const Node *at)
         return points_refuse(p, "nothing reads %s", s->subject);
     list_around(p, readers, &places);
     if (!node_inside(readers, at))
-        return points_refuse(p, "%s is read outside %s; it can stand at %s", s->subject, s->at, text_str(&places));
+        return points_refuse(p, "%s is read outside %s; it can stand at %s", s->subject, s->at,
+                             text_str(&places));
     if (at->kind != NODE_LOOP || at->run == WORD_vector)
-        return points_refuse(p, "%s is no loop that has room for others; it can stand at %s", s->at, text_str(&places));
+        return points_refuse(p, "%s is no loop that has room for others; it can stand at %s", s->at,
+                             text_str(&places));
     if (at == p->root && p->root->body.at[0]->run == WORD_parallel)
-        return points_refuse(p, "%s would be computed before what is shared out; it can stand at %s", s->subject, text_str(&places));
+        return points_refuse(p,
+                             "%s would be computed before what is shared out; it can stand at %s",
+                             s->subject, text_str(&places));
     return true;
 }
 
@@ -146,8 +155,12 @@ local_of(Points *p, const Step *s, uint32_t part)
     AxisSet seen = 0;
     Var v;
 
-    if (n->nwrite != 1 || n->nout != 1 || n->write[0].combiner != COMB_NONE || nest_axes_of_kind(n, AXIS_SCAN) || p->k->buffer.at[local].space != SPACE_LOCAL) {
-        points_refuse(p, "%s is not the only value of its part, or is needed outside of the kernel as a whole", s->subject);
+    if (n->nwrite != 1 || n->nout != 1 || n->write[0].combiner != COMB_NONE ||
+        nest_axes_of_kind(n, AXIS_SCAN) || p->k->buffer.at[local].space != SPACE_LOCAL) {
+        points_refuse(
+            p,
+            "%s is not the only value of its part, or is needed outside of the kernel as a whole",
+            s->subject);
         return NO_SLOT;
     }
     for (uint32_t d = 0; d < n->param[n->nin].type->rank; d++) {
@@ -161,13 +174,15 @@ local_of(Points *p, const Step *s, uint32_t part)
     }
     for (uint32_t x = 0; x < n->naxis; x++)
         if (axis_varies(&n->axis[x])) {
-            points_refuse(p, "how long %s is depends on other axes or on data: no box holds what is needed", n->axis[x].name);
+            points_refuse(
+                p, "how long %s is depends on other axes or on data: no box holds what is needed",
+                n->axis[x].name);
             return NO_SLOT;
         }
     return local;
 }
 
-/* ---- its loops --------------------------------------------------------------------------------------- */
+/* ---- its loops ------------------------------------------------------------------------------- */
 
 static Node *
 child_with(Node *at, const Node *leaf)
@@ -199,12 +214,16 @@ untouched(Points *p, const Step *s, Node *leaf)
     if (leaf->phase != PHASE_WHOLE)
         return points_refuse(p, "%s is held already: put it first", s->subject), NULL;
     for (const Node *x = leaf->up; x != n->up; x = x->up)
-        if (x->kind != NODE_LOOP || x->run != WORD_serial || (p->iter.at[x->iter].axis == NEST_MAX_AXES && !p->iter.at[x->iter].put))
-            return points_refuse(p, "the loops of %s were changed already: put it first", s->subject), NULL;
+        if (x->kind != NODE_LOOP || x->run != WORD_serial ||
+            (p->iter.at[x->iter].axis == NEST_MAX_AXES && !p->iter.at[x->iter].put))
+            return points_refuse(p, "the loops of %s were changed already: put it first",
+                                 s->subject),
+                   NULL;
     return n;
 }
 
-/* The iterator that is all that readers want along a dimension, where it is known inside `at`; 0: they want more. */
+/* The iterator that is all that readers want along a dimension, where it is known inside `at`; 0:
+ * they want more. */
 static IterId
 one_point(Points *p, uint32_t local, uint32_t d, const Node *at)
 {
@@ -218,9 +237,11 @@ one_point(Points *p, uint32_t local, uint32_t d, const Node *at)
             const Scalar *load = all.at[r].load;
             if (load->u.load.slot >= k->nest->nin || k->buffer[load->u.load.slot] != local)
                 continue;
-            if (expr_is(load->u.load.at[d], 0) && expr_is(k->nest->param[load->u.load.slot].type->dim[d], 1))
-                continue;                    /* there is no other */
-            if (!expr_is_var(load->u.load.at[d], &v) || v.kind != VAR_AXIS || (only && p->axis[i][v.id] != only))
+            if (expr_is(load->u.load.at[d], 0) &&
+                expr_is(k->nest->param[load->u.load.slot].type->dim[d], 1))
+                continue; /* there is no other */
+            if (!expr_is_var(load->u.load.at[d], &v) || v.kind != VAR_AXIS ||
+                (only && p->axis[i][v.id] != only))
                 return 0;
             only = p->axis[i][v.id];
         }
@@ -245,8 +266,9 @@ new_loops(Points *p, Put *put, uint32_t number, Node *at)
             for (uint32_t d = 0; !reduce && d < n->param[n->nin].type->rank; d++)
                 if (expr_is_var(n->write[0].at[d], &v) && v.id == x)
                     point = one_point(p, put->local, d, at);
-            if (!reduce && !point && expr_is(n->axis[x].extent, 1) && iter_is_known(p, at, p->axis[put->part][x], NULL, 0))
-                point = p->axis[put->part][x];           /* there is no other */
+            if (!reduce && !point && expr_is(n->axis[x].extent, 1) &&
+                iter_is_known(p, at, p->axis[put->part][x], NULL, 0))
+                point = p->axis[put->part][x]; /* there is no other */
             if (point) {
                 p->axis[put->part][x] = point;
                 continue;
@@ -281,7 +303,8 @@ lay_out(Points *p, const Step *s, Put *put, uint32_t number, uint32_t rank)
         if (!x)
             return false;
         if (p->iter.at[x].put != number || named[p->iter.at[x].dim])
-            return points_refuse(p, "%s is no loop over what %s makes, or is named twice", s->loop[i], s->subject);
+            return points_refuse(p, "%s is no loop over what %s makes, or is named twice",
+                                 s->loop[i], s->subject);
         named[p->iter.at[x].dim] = true;
     }
     for (uint32_t d = 0; d < rank; d++)
@@ -312,7 +335,8 @@ forget_put(Points *p, uint32_t part)
 bool
 step_put(Points *p, const Step *s)
 {
-    uint32_t part = points_part(p, s->subject), local = part == NO_SLOT ? NO_SLOT : local_of(p, s, part);
+    uint32_t part = points_part(p, s->subject),
+             local = part == NO_SLOT ? NO_SLOT : local_of(p, s, part);
     Node *at = local == NO_SLOT ? NULL : points_loop(p, s->at), *leaf, *top;
     Put put = { .part = part, .local = local, .at = at };
 

@@ -1,9 +1,11 @@
 /* step_skip: a reduction runs over the points that its rows need, and over no others.
  *
- *     ib: j: s += p[i, j] * v[j]        becomes, by   skip j at ib by 16     ib: { from, points follow from ib's rows;  j < points: s += … }
+ *     ib: j: s += p[i, j] * v[j]        becomes, by   skip j at ib by 16     ib: { from, points
+ *     follow from ib's rows;  j < points: s += … }
  *
- * Which points those are is the support (nest/support.h): outside of it the summand is the identity, by proof. The hull of what all rows
- * of a trip need is one interval. Parts that are put inside the loop compute what their readers read there, so they are shortened as well.
+ * Which points those are is the support (nest/support.h): outside of it the summand is the
+ * identity, by proof. The hull of what all rows of a trip need is one interval. Parts that are put
+ * inside the loop compute what their readers read there, so they are shortened as well.
  */
 #include "schedule/point.h"
 
@@ -16,8 +18,12 @@ whole_reduction(Points *p, const Step *s)
     if (!n)
         return NULL;
     const Iter *it = &p->iter.at[n->iter];
-    if (n->kind != NODE_LOOP || n->run != WORD_serial || n->phase != PHASE_WHOLE || it->axis == NEST_MAX_AXES || it->kind != AXIS_REDUCE || it->skip || it->nfrom || it->parent)
-        return points_refuse(p, "%s is no loop over a whole reduced axis: skip it before it is split", s->subject), NULL;
+    if (n->kind != NODE_LOOP || n->run != WORD_serial || n->phase != PHASE_WHOLE ||
+        it->axis == NEST_MAX_AXES || it->kind != AXIS_REDUCE || it->skip || it->nfrom || it->parent)
+        return points_refuse(p,
+                             "%s is no loop over a whole reduced axis: skip it before it is split",
+                             s->subject),
+               NULL;
     return n;
 }
 
@@ -62,8 +68,10 @@ step_skip(Points *p, const Step *s)
     k.part = p->iter.at[n->iter].part;
     k.axis = p->iter.at[n->iter].axis;
     if (!kernel_support(p->c, p->a, p->k, k.part, k.axis, &k.support))
-        return points_refuse(p, "no comparison of indices is known outside of which %s adds nothing along %s%s", part_name(p, k.part), s->subject,
-                             p->c->exact ? ": with --exact nothing is left out" : "");
+        return points_refuse(
+            p, "no comparison of indices is known outside of which %s adds nothing along %s%s",
+            part_name(p, k.part), s->subject,
+            p->c->exact ? ": with --exact nothing is left out" : "");
     IterId axis = n->iter;
     k.box = iter_new(p, p->iter.at[axis].name, AXIS_REDUCE);
     Iter *box = &p->iter.at[k.box];

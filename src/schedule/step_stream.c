@@ -1,8 +1,9 @@
 /* step_stream: what goes past the caches.
  *
- * A line that vectors write whole need not be read from memory first, which takes half of the time where lines lie apart and nothing
- * fetches them ahead. It is not in a cache afterwards: whoever reads it waits for memory. When that is worth it is a matter of price;
- * here it is only asked that nothing of this kernel reads it. That vectors are whole lines shows as the tree is made.
+ * A line that vectors write whole need not be read from memory first, which takes half of the time
+ * where lines lie apart and nothing fetches them ahead. It is not in a cache afterwards: whoever
+ * reads it waits for memory. When that is worth it is a matter of price; here it is only asked that
+ * nothing of this kernel reads it. That vectors are whole lines shows as the tree is made.
  */
 #include "schedule/point.h"
 
@@ -33,7 +34,8 @@ step_stream(Points *p, const Step *s)
     while (b < k->nin + k->nout && k->buffer.at[b].name != s->subject)
         b++;
     if (b == k->nin + k->nout)
-        return points_refuse(p, "%s is no output of the kernel: nothing else leaves it", s->subject);
+        return points_refuse(p, "%s is no output of the kernel: nothing else leaves it",
+                             s->subject);
     for (uint32_t i = 0; i < k->npart; i++)
         adds |= part_touches(p, &k->part[i], b, &reads, &adds) && part_is_filled(p, i);
     if (adds)

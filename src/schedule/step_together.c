@@ -1,16 +1,23 @@
-/* step_together: a loop of a part and one of a part that reads what it makes become one loop, each trip of which makes and then reads.
+/* step_together: a loop of a part and one of a part that reads what it makes become one loop, each
+ * trip of which makes and then reads.
  *
- *     y: x: d is made;  t begins;  y: x: t += d[y, x];  t ends     becomes     t begins;  y: { x: d is made;  x: t += d[y, x] };  t ends
+ *     y: x: d is made;  t begins;  y: x: t += d[y, x];  t ends     becomes     t begins;  y: { x: d
+ *     is made;  x: t += d[y, x] };  t ends
  *
- * So what is made is read while it is near: a whole plane need not stay in a cache until it is summed. Right where a trip reads what the
- * same trip made and nothing of another: both loops go over the same points of axes, by which the writes and the reads of what lies
- * between are indexed alike. It is the inverse of `apart`. Bodies joined so stand beside each other, so loops inside them may be joined next.
+ * So what is made is read while it is near: a whole plane need not stay in a cache until it is
+ * summed. Right where a trip reads what the same trip made and nothing of another: both loops go
+ * over the same points of axes, by which the writes and the reads of what lies between are indexed
+ * alike. It is the inverse of `apart`. Bodies joined so stand beside each other, so loops inside
+ * them may be joined next.
  */
 #include "schedule/point.h"
 
-/* ---- which axes are where the loops are ------------------------------------------------------------------ */
+/* ---- which axes are where the loops are ------------------------------------------------------ */
 
-typedef struct { uint32_t n, from[NEST_MAX_AXES], to[NEST_MAX_AXES]; } Alike;      /* axes of two parts, in pairs */
+/* axes of two parts, in pairs */
+typedef struct {
+    uint32_t n, from[NEST_MAX_AXES], to[NEST_MAX_AXES];
+} Alike;
 
 static uint32_t
 axis_of_part(const Points *p, uint32_t part, IterId x)
@@ -31,26 +38,31 @@ first_axis(const Points *p, IterId x)
     return x;
 }
 
-/* A loop's iterator as this part has it: the loop may be one of several already. 0: it goes over nothing of the part. */
+/* A loop's iterator as this part has it: the loop may be one of several already. 0: it goes over
+ * nothing of the part. */
 static IterId
 iter_of_part(const Points *p, uint32_t part, IterId x)
 {
     for (IterId y = 1; y < p->iter.n; y++)
-        if ((y == x || p->iter.at[y].with == x) && axis_of_part(p, part, first_axis(p, y)) < p->k->part[part].nest->naxis)
+        if ((y == x || p->iter.at[y].with == x) &&
+            axis_of_part(p, part, first_axis(p, y)) < p->k->part[part].nest->naxis)
             return y;
     return 0;
 }
 
-/* Do two iterators have the same trips over the same points? Then the axes that they go over, in pairs. */
+/* Do two iterators have the same trips over the same points? Then the axes that they go over, in
+ * pairs. */
 static bool
 same_points(const Points *p, uint32_t from, IterId a, uint32_t to, IterId b, Alike *out)
 {
     const Iter *x = &p->iter.at[a], *y = &p->iter.at[b];
 
-    if (x->put || y->put || x->size || y->size || x->skip || y->skip || x->nfrom != y->nfrom || x->pitched || y->pitched)
+    if (x->put || y->put || x->size || y->size || x->skip || y->skip || x->nfrom != y->nfrom ||
+        x->pitched || y->pitched)
         return false;
     if (x->parent || y->parent)
-        return x->parent && y->parent && x->inner == y->inner && x->factor == y->factor && x->tail == y->tail && x->rest == y->rest &&
+        return x->parent && y->parent && x->inner == y->inner && x->factor == y->factor &&
+               x->tail == y->tail && x->rest == y->rest &&
                same_points(p, from, x->parent, to, y->parent, out);
     for (uint32_t i = 0; i < x->nfrom; i++)
         if (!same_points(p, from, x->from[i], to, y->from[i], out))
@@ -67,7 +79,7 @@ same_points(const Points *p, uint32_t from, IterId a, uint32_t to, IterId b, Ali
     return true;
 }
 
-/* ---- what passes between them ------------------------------------------------------------------------------ */
+/* ---- what passes between them ---------------------------------------------------------------- */
 
 /* Is an element read at the points where it was written, along all these axes? */
 static bool
@@ -76,14 +88,16 @@ reads_where_written(Ctx *c, const Write *w, const Scalar *load, const Alike *axe
     for (uint32_t i = 0; i < axes->n; i++) {
         bool found = false;
         for (uint32_t d = 0; d < load->u.load.rank; d++)
-            found |= w->at[d] == expr_axis(c, axes->from[i]) && load->u.load.at[d] == expr_axis(c, axes->to[i]);
+            found |= w->at[d] == expr_axis(c, axes->from[i]) &&
+                     load->u.load.at[d] == expr_axis(c, axes->to[i]);
         if (!found)
             return false;
     }
     return true;
 }
 
-/* What passes from one part to another: its name, NULL if nothing does; and is all of it read at the points where it was written? */
+/* What passes from one part to another: its name, NULL if nothing does; and is all of it read at
+ * the points where it was written? */
 static Sym
 passed_on(const Points *p, uint32_t from, uint32_t to, const Alike *axes, bool *there)
 {
@@ -104,7 +118,7 @@ passed_on(const Points *p, uint32_t from, uint32_t to, const Alike *axes, bool *
     return name;
 }
 
-/* ---- leaves ------------------------------------------------------------------------------------------------- */
+/* ---- leaves ---------------------------------------------------------------------------------- */
 
 static bool
 has_part(const Node *n, uint32_t part)
@@ -120,7 +134,8 @@ has_part(const Node *n, uint32_t part)
 static bool
 computes_outside(const Node *n, uint32_t part, const Node *loop)
 {
-    bool any = n->kind == NODE_LEAF && n->part == part && n->phase != PHASE_COPY && n->phase != PHASE_TURN;
+    bool any =
+        n->kind == NODE_LEAF && n->part == part && n->phase != PHASE_COPY && n->phase != PHASE_TURN;
 
     for (uint32_t i = 0; i < n->body.n; i++)
         any |= n->body.at[i] != loop && computes_outside(n->body.at[i], part, loop);
@@ -133,10 +148,11 @@ only_begins(const Points *p, const Node *n)
 {
     while (n->kind != NODE_LEAF && n->body.n == 1)
         n = n->body.at[0];
-    return n->kind == NODE_LEAF && n->phase == PHASE_INIT && part_reduction(p, n->part) && !p->hold.at[n->hold].outer && !p->hold.at[n->hold].online;
+    return n->kind == NODE_LEAF && n->phase == PHASE_INIT && part_reduction(p, n->part) &&
+           !p->hold.at[n->hold].outer && !p->hold.at[n->hold].online;
 }
 
-/* ---- the step ----------------------------------------------------------------------------------------------- */
+/* ---- the step -------------------------------------------------------------------------------- */
 
 static Node *
 plain_loop(Points *p, Sym name)
@@ -146,7 +162,8 @@ plain_loop(Points *p, Sym name)
     for (uint32_t i = 1; n && i < p->online.n; i++)
         if (p->online.at[i].at_loop == n)
             return points_refuse(p, "%s goes over blocks of a maximum", name), NULL;
-    if (n && (n->kind != NODE_LOOP || !n->iter || n->run != WORD_serial || n->first || n->last || n->border.n))
+    if (n && (n->kind != NODE_LOOP || !n->iter || n->run != WORD_serial || n->first || n->last ||
+              n->border.n))
         return points_refuse(p, "%s is no plain serial loop", name), NULL;
     return n;
 }
@@ -154,12 +171,17 @@ plain_loop(Points *p, Sym name)
 static bool
 not_alike(Points *p, const Step *s)
 {
-    return points_refuse(p, "%s and %s are not proved to go over the same points: axes of one extent, or those split alike", s->loop[0], s->loop[1]);
+    return points_refuse(p,
+                         "%s and %s are not proved to go over the same points: axes of one extent, "
+                         "or those split alike",
+                         s->loop[0], s->loop[1]);
 }
 
-/* What part `from` makes in loop `first` may be read in `second` by part `to`. *alike: the loops are proved to have the same trips. */
+/* What part `from` makes in loop `first` may be read in `second` by part `to`. *alike: the loops
+ * are proved to have the same trips. */
 static bool
-may_meet(Points *p, const Step *s, const Node *first, uint32_t from, const Node *second, uint32_t to, bool *alike)
+may_meet(Points *p, const Step *s, const Node *first, uint32_t from, const Node *second,
+         uint32_t to, bool *alike)
 {
     IterId a = iter_of_part(p, from, first->iter), b = iter_of_part(p, to, second->iter);
     Alike axes = { 0 };
@@ -168,7 +190,8 @@ may_meet(Points *p, const Step *s, const Node *first, uint32_t from, const Node 
 
     *alike |= same;
     if (from == to)
-        return points_refuse(p, "%s is computed in %s and in %s", part_name(p, from), s->loop[0], s->loop[1]);
+        return points_refuse(p, "%s is computed in %s and in %s", part_name(p, from), s->loop[0],
+                             s->loop[1]);
     if (!passed)
         return true;
     if (!same)
@@ -176,8 +199,12 @@ may_meet(Points *p, const Step *s, const Node *first, uint32_t from, const Node 
     if (computes_outside(p->root, from, first))
         return points_refuse(p, "%s is computed outside of %s as well", passed, s->loop[0]);
     if (p->iter.at[a].kind != AXIS_PARALLEL)
-        return points_refuse(p, "%s is not whole after a trip of %s, which is summed over or walked in order", passed, s->loop[0]);
-    return there || points_refuse(p, "a trip of %s reads %s where other trips of %s make it; it has to be read at the very points that a trip makes",
+        return points_refuse(
+            p, "%s is not whole after a trip of %s, which is summed over or walked in order",
+            passed, s->loop[0]);
+    return there || points_refuse(p,
+                                  "a trip of %s reads %s where other trips of %s make it; it has "
+                                  "to be read at the very points that a trip makes",
                                   s->loop[1], passed, s->loop[0]);
 }
 
@@ -210,7 +237,8 @@ join_bodies(Points *p, Node *first, Node *second)
     points_live_at(p, second, first);
 }
 
-/* Is there nothing between two loops of one body but sums that begin? Then the first stands directly before the second. */
+/* Is there nothing between two loops of one body but sums that begin? Then the first stands
+ * directly before the second. */
 static bool
 bring_near(Points *p, const Step *s, Node *first, Node *second)
 {
@@ -220,7 +248,8 @@ bring_near(Points *p, const Step *s, Node *first, Node *second)
     while (up && i < up->body.n && up->body.at[i] != first)
         i++;
     if (!up || second->up != up)
-        return points_refuse(p, "%s and %s do not stand beside each other in one loop", s->loop[0], s->loop[1]);
+        return points_refuse(p, "%s and %s do not stand beside each other in one loop", s->loop[0],
+                             s->loop[1]);
     for (; i + 1 < up->body.n && up->body.at[i + 1] != second; i++) {
         if (!only_begins(p, up->body.at[i + 1]))
             break;
@@ -228,7 +257,9 @@ bring_near(Points *p, const Step *s, Node *first, Node *second)
         up->body.at[i + 1] = first;
     }
     return (i + 1 < up->body.n && up->body.at[i + 1] == second) ||
-           points_refuse(p, "%s has to stand behind %s, with nothing between them but where sums begin", s->loop[1], s->loop[0]);
+           points_refuse(
+               p, "%s has to stand behind %s, with nothing between them but where sums begin",
+               s->loop[1], s->loop[0]);
 }
 
 bool
@@ -248,7 +279,7 @@ step_together(Points *p, const Step *s)
     node_detach(first->up, second);
     join_bodies(p, first, second);
     IterId a = first->iter, b = second->iter;
-    for (IterId x = 1; x < p->iter.n && a != b; x++)             /* summed over if one of them is */
+    for (IterId x = 1; x < p->iter.n && a != b; x++) /* summed over if one of them is */
         if (x == a || p->iter.at[x].with == a)
             p->iter.at[x].with = b;
     first->iter = b;

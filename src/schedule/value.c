@@ -2,8 +2,9 @@
  *
  * Two steps. low_map replaces axes by what they are bound to and parameters by buffers; the lane of
  * the vector axis stays in it as the variable LANE. vectorize then turns what depends on LANE into
- * vectors: a read whose offset is linear in LANE is one vector load, whatever the stride; a read that
- * is not (computed from data, or under a guard that differs between lanes) is made lane by lane.
+ * vectors: a read whose offset is linear in LANE is one vector load, whatever the stride; a read
+ * that is not (computed from data, or under a guard that differs between lanes) is made lane by
+ * lane.
  */
 #include "schedule/internal.h"
 
@@ -12,7 +13,7 @@
 Low
 low_part(Ctx *c, Arena *a, Kernel *k, const Machine *m, const Part *part)
 {
-    Low l = {.c = c, .a = a, .k = k, .m = m, .part = part, .n = part->nest, .lanes = 1};
+    Low l = { .c = c, .a = a, .k = k, .m = m, .part = part, .n = part->nest, .lanes = 1 };
     l.value.arena = a;
     return l;
 }
@@ -20,7 +21,7 @@ low_part(Ctx *c, Arena *a, Kernel *k, const Machine *m, const Part *part)
 Ranges
 low_ranges(const Low *l)
 {
-    return (Ranges){l->range.at, l->range.n};
+    return (Ranges){ l->range.at, l->range.n };
 }
 
 uint32_t
@@ -30,11 +31,14 @@ low_lanes(const Low *l, DType t)
     return l->m->vector_bytes / bytes;
 }
 
-/* ---- indices ---------------------------------------------------------------------------------- */
+/* ---- indices --------------------------------------------------------------------------------- */
 
 static const Scalar *low_map(Low *l, const Scalar *s);
 
-typedef struct { Low *l; VEC(Binding) list; } Bindings;
+typedef struct {
+    Low *l;
+    VEC(Binding) list;
+} Bindings;
 
 static void
 bind_var(void *user, Var v)
@@ -48,13 +52,13 @@ bind_var(void *user, Var v)
     else if (v.kind == VAR_COMPUTED)
         to = expr_computed(l->c, low_map(l, computed_scalar(v)));
     if (to)
-        VEC_PUSH(l->a, &b->list, ((Binding){v, to}));
+        VEC_PUSH(l->a, &b->list, ((Binding){ v, to }));
 }
 
 const Expr *
 low_expr(Low *l, const Expr *e)
 {
-    Bindings b = {.l = l};
+    Bindings b = { .l = l };
     Ranges ranges = low_ranges(l);
 
     expr_vars(e, bind_var, &b);
@@ -63,8 +67,8 @@ low_expr(Low *l, const Expr *e)
     return expr_simplify(l->c, &ranges, expr_subst(l->c, e, b.list.at, b.list.n));
 }
 
-/* The index of a nest's access in the kernel's buffer: locals lose the shared axes they are private to, or begin where
- * their box does. */
+/* The index of a nest's access in the kernel's buffer: locals lose the shared axes they are private
+ * to, or begin where their box does. */
 static uint32_t
 physical_index(Low *l, uint32_t buffer, uint32_t rank, const Expr *const *at, const Expr **out)
 {
@@ -94,7 +98,8 @@ tree_buffer_of(const Low *l, uint32_t slot)
 }
 
 uint32_t
-low_place(Low *l, uint32_t slot, const Expr *const *at, uint32_t rank, const Expr **out, uint32_t *buffer)
+low_place(Low *l, uint32_t slot, const Expr *const *at, uint32_t rank, const Expr **out,
+          uint32_t *buffer)
 {
     const Expr *logical[TN_MAX_RANK];
 
@@ -104,7 +109,8 @@ low_place(Low *l, uint32_t slot, const Expr *const *at, uint32_t rank, const Exp
     return physical_index(l, l->part->buffer[slot], rank, logical, out);
 }
 
-/* Linear offset of a physical index [elements]. Digits of an index that are neighbours in memory are put together again. */
+/* Linear offset of a physical index [elements]. Digits of an index that are neighbours in memory
+ * are put together again. */
 static const Expr *
 offset_of(Low *l, uint32_t buffer, const Expr *const *at)
 {
@@ -120,14 +126,14 @@ low_stride(Low *l, const Scalar *load, uint32_t axis)
 
     physical_index(l, l->part->buffer[slot], load->u.load.rank, load->u.load.at, at);
     const Expr *offset = offset_of(l, tree_buffer_of(l, slot), at);
-    if (!expr_linear(l->c, offset, (Var){VAR_AXIS, axis}, &coef, &rest))
+    if (!expr_linear(l->c, offset, (Var){ VAR_AXIS, axis }, &coef, &rest))
         return NULL;
     if (expr_axes(rest) >> axis & 1)
         return NULL;
     return coef;
 }
 
-/* ---- step one: nest to tree, lane kept as a variable ---------------------------------------------- */
+/* ---- step one: nest to tree, lane kept as a variable ----------------------------------------- */
 
 /* A test, or NULL for none, and that 0 <= index <= last as far as that is not proved. */
 static const Scalar *
@@ -137,7 +143,8 @@ and_inside(Ctx *c, const Ranges *r, const Expr *index, const Expr *last, const S
 
     for (int k = 0; k < 2; k++)
         if (expr_le(c, r, side[k][0], side[k][1]) != YES) {
-            const Scalar *more = scalar_2(c, S_LE, scalar_index(c, side[k][0]), scalar_index(c, side[k][1]));
+            const Scalar *more =
+                scalar_2(c, S_LE, scalar_index(c, side[k][0]), scalar_index(c, side[k][1]));
             test = test ? scalar_2(c, S_AND, test, more) : more;
         }
     return test;
@@ -145,7 +152,8 @@ and_inside(Ctx *c, const Ranges *r, const Expr *index, const Expr *last, const S
 
 /* A read of a box that may be outside of the tensor: what the box has no place for is not read. */
 static const Scalar *
-load_within(Low *l, uint32_t slot, const LocalBox *box, const Expr *const *logical, const Scalar *load, const Scalar *outside)
+load_within(Low *l, uint32_t slot, const LocalBox *box, const Expr *const *logical,
+            const Scalar *load, const Scalar *outside)
 {
     const Type *t = l->n->param[slot].type;
     Ranges r = low_ranges(l);
@@ -176,8 +184,11 @@ map_load(Low *l, const Scalar *s)
     for (uint32_t d = 0; d < s->u.load.rank; d++)
         logical[d] = low_expr(l, s->u.load.at[d]);
     uint32_t rank = physical_index(l, l->part->buffer[slot], s->u.load.rank, logical, at);
-    const Scalar *load = scalar_load(l->c, s->dtype, buffer, rank, at, l->box && l->box[l->part->buffer[slot]] ? NULL : outside);
-    return outside && !load->u.load.outside ? load_within(l, slot, l->box[l->part->buffer[slot]], logical, load, outside) : load;
+    const Scalar *load = scalar_load(l->c, s->dtype, buffer, rank, at,
+                                     l->box && l->box[l->part->buffer[slot]] ? NULL : outside);
+    return outside && !load->u.load.outside
+               ? load_within(l, slot, l->box[l->part->buffer[slot]], logical, load, outside)
+               : load;
 }
 
 static const Scalar *
@@ -186,18 +197,13 @@ map_node(Low *l, const Scalar *s)
     const Scalar *arg[3];
 
     switch (s->op) {
-    case S_CONST:
-        return s;
-    case S_INDEX:
-        return scalar_index(l->c, low_expr(l, s->u.index));
-    case S_LOAD:
-        return map_load(l, s);
-    case S_CAST:
-        return scalar_cast(l->c, s->dtype, low_map(l, s->arg[0]));
-    case S_SEEN:                     /* what it says is used by steps; the value is the same */
+    case S_CONST: return s;
+    case S_INDEX: return scalar_index(l->c, low_expr(l, s->u.index));
+    case S_LOAD: return map_load(l, s);
+    case S_CAST: return scalar_cast(l->c, s->dtype, low_map(l, s->arg[0]));
+    case S_SEEN: /* what it says is used by steps; the value is the same */
         return low_map(l, s->arg[1]);
-    case S_AT:
-        return scalar_at(l->c, low_map(l, s->arg[0]), low_expr(l, s->u.index));
+    case S_AT: return scalar_at(l->c, low_map(l, s->arg[0]), low_expr(l, s->u.index));
     default:
         assert(s->op > S_HPROD && s->narg <= 3);
         for (uint32_t i = 0; i < s->narg; i++)
@@ -212,7 +218,8 @@ low_map(Low *l, const Scalar *s)
 {
     uint64_t known;
 
-    if (map_get(&l->value, MAP_PTR(s), &known) || (l->mapped && map_get(l->mapped, MAP_PTR(s), &known)))
+    if (map_get(&l->value, MAP_PTR(s), &known) ||
+        (l->mapped && map_get(l->mapped, MAP_PTR(s), &known)))
         return (const Scalar *)(uintptr_t)known;
     const Scalar *to = map_node(l, s);
     if (l->mapped)
@@ -220,9 +227,13 @@ low_map(Low *l, const Scalar *s)
     return to;
 }
 
-/* ---- step two: lanes --------------------------------------------------------------------------------- */
+/* ---- step two: lanes ------------------------------------------------------------------------- */
 
-typedef struct { Low *l; uint32_t lanes; Map done; } Vectorizer;
+typedef struct {
+    Low *l;
+    uint32_t lanes;
+    Map done;
+} Vectorizer;
 
 static void
 find_lane(void *user, Var v)
@@ -242,7 +253,10 @@ low_uses_lane(const Expr *e)
     return found;
 }
 
-typedef struct { Low *l; bool found; } SeekVector;
+typedef struct {
+    Low *l;
+    bool found;
+} SeekVector;
 
 static void
 seek_vector(void *user, const Scalar *s)
@@ -258,7 +272,8 @@ seek_summed(void *user, Var v)
         scalar_visit(((SeekVector *)user)->l->c, computed_scalar(v), seek_vector, user);
 }
 
-/* Does an index follow from what the lanes of a vector have summed up? No lane of it can be had alone. */
+/* Does an index follow from what the lanes of a vector have summed up? No lane of it can be had
+ * alone. */
 static bool
 is_summed(Vectorizer *v, const Expr *e)
 {
@@ -277,24 +292,26 @@ lane_by_lane(Vectorizer *v, const Scalar *s)
 
     v->l->by_lane = true;
     for (uint32_t i = 0; i < v->lanes; i++)
-        lane[i] = scalar_subst(v->l->c, s, &(Binding){LANE, expr_int(v->l->c, i)}, 1);
+        lane[i] = scalar_subst(v->l->c, s, &(Binding){ LANE, expr_int(v->l->c, i) }, 1);
     return scalar_lanes(v->l->c, lane, v->lanes);
 }
 
-/* A place at lane 0. False: an index that is computed from data has the lane in it. (Where a tensor has no elements, the offset may not say so.) */
+/* A place at lane 0. False: an index that is computed from data has the lane in it. (Where a tensor
+ * has no elements, the offset may not say so.) */
 static bool
 at_lane_zero(Ctx *c, uint32_t rank, const Expr *const *at, const Expr **out)
 {
     bool whole = true;
 
     for (uint32_t d = 0; d < rank; d++) {
-        out[d] = expr_subst(c, at[d], &(Binding){LANE, expr_int(c, 0)}, 1);
+        out[d] = expr_subst(c, at[d], &(Binding){ LANE, expr_int(c, 0) }, 1);
         whole &= !low_uses_lane(out[d]);
     }
     return whole;
 }
 
-/* Scratch of the templates is as wide as their vectors; a value between parts ends where it ends. */
+/* Scratch of the templates is as wide as their vectors; a value between parts ends where it
+ * ends. */
 static bool
 is_local(const Low *l, uint32_t scratch)
 {
@@ -306,8 +323,9 @@ is_local(const Low *l, uint32_t scratch)
 
 static const Scalar *vectorize_load(Vectorizer *v, const Scalar *s);
 
-/* A read that may be outside in dimensions where all lanes are at one place: it is asked once, and what is outside is read
- * at the edge instead and dropped. NULL: lanes may differ, or there is no edge. */
+/* A read that may be outside in dimensions where all lanes are at one place: it is asked once, and
+ * what is outside is read at the edge instead and dropped. NULL: lanes may differ, or there is no
+ * edge. */
 static const Scalar *
 vectorize_guarded(Vectorizer *v, const Scalar *s)
 {
@@ -321,10 +339,12 @@ vectorize_guarded(Vectorizer *v, const Scalar *s)
     if (b->format || b->type->rank != s->u.load.rank || s->u.load.outside->op != S_CONST)
         return NULL;
     for (uint32_t d = 0; d < s->u.load.rank; d++) {
-        const Expr *index = at[d] = s->u.load.at[d], *last = expr_offset(c, b->type->dim[d], -1), *coef, *rest;
+        const Expr *index = at[d] = s->u.load.at[d], *last = expr_offset(c, b->type->dim[d], -1),
+                   *coef, *rest;
         if (low_uses_lane(index)) {
             const Expr *end = l->valid ? expr_offset(c, l->valid, -1) : expr_int(c, v->lanes - 1);
-            if (!expr_linear(c, index, LANE, &coef, &rest) || expr_or(coef, 0) < 1 || low_uses_lane(rest) || expr_le(c, &r, expr_int(c, 0), rest) != YES ||
+            if (!expr_linear(c, index, LANE, &coef, &rest) || expr_or(coef, 0) < 1 ||
+                low_uses_lane(rest) || expr_le(c, &r, expr_int(c, 0), rest) != YES ||
                 expr_le(c, &r, expr_add(c, rest, expr_mul(c, coef, end)), last) != YES)
                 return NULL;
             continue;
@@ -336,14 +356,17 @@ vectorize_guarded(Vectorizer *v, const Scalar *s)
         if (within != before)
             at[d] = expr_max(c, expr_int(c, 0), expr_min(c, index, last));
     }
-    const Scalar *load = vectorize_load(v, scalar_load(c, s->dtype, s->u.load.slot, s->u.load.rank, at, NULL));
+    const Scalar *load =
+        vectorize_load(v, scalar_load(c, s->dtype, s->u.load.slot, s->u.load.rank, at, NULL));
     if (!within || load->lanes == 1)
         return within ? NULL : load;
-    return scalar_select(c, scalar_splat(c, within, load->lanes), load, scalar_splat(c, s->u.load.outside, load->lanes));
+    return scalar_select(c, scalar_splat(c, within, load->lanes), load,
+                         scalar_splat(c, s->u.load.outside, load->lanes));
 }
 
-/* The distance between neighbouring lanes' places, which one expression for all lanes does not show: a panel as narrow as it has valid lanes ends
- * where they do. NULL: they differ, or there are none. */
+/* The distance between neighbouring lanes' places, which one expression for all lanes does not
+ * show: a panel as narrow as it has valid lanes ends where they do. NULL: they differ, or there are
+ * none. */
 static const Expr *
 step_of_lanes(Vectorizer *v, const Scalar *s)
 {
@@ -352,7 +375,8 @@ step_of_lanes(Vectorizer *v, const Scalar *s)
     int64_t valid = v->lanes, step = 0, way;
     const Expr *at[TN_MAX_RANK], *first = NULL;
 
-    if (s->u.load.rank > TN_MAX_RANK || (l->valid && !expr_const(l->valid, &valid)) || valid < 2 || valid > v->lanes)
+    if (s->u.load.rank > TN_MAX_RANK || (l->valid && !expr_const(l->valid, &valid)) || valid < 2 ||
+        valid > v->lanes)
         return NULL;
     for (int64_t i = 0; i < valid; i++) {
         for (uint32_t d = 0; d < s->u.load.rank; d++)
@@ -377,8 +401,8 @@ vectorize_load(Vectorizer *v, const Scalar *s)
     bool varies = false;
 
     if (b->lanes > 1)
-        return scalar_load_lanes(l->c, s->dtype, s->u.load.slot, s->u.load.rank, s->u.load.at, b->lanes,
-                                 expr_int(l->c, 1), NULL);
+        return scalar_load_lanes(l->c, s->dtype, s->u.load.slot, s->u.load.rank, s->u.load.at,
+                                 b->lanes, expr_int(l->c, 1), NULL);
     for (uint32_t d = 0; d < s->u.load.rank; d++) {
         if (is_summed(v, s->u.load.at[d]))
             return s;
@@ -392,14 +416,16 @@ vectorize_load(Vectorizer *v, const Scalar *s)
     const Expr *offset = offset_of(l, s->u.load.slot, s->u.load.at);
     if (s->u.load.outside || !at_lane_zero(l->c, s->u.load.rank, s->u.load.at, at))
         return lane_by_lane(v, s);
-    bool linear = expr_linear(l->c, offset, LANE, &stride, &rest) && !low_uses_lane(rest) && !low_uses_lane(stride);
+    bool linear = expr_linear(l->c, offset, LANE, &stride, &rest) && !low_uses_lane(rest) &&
+                  !low_uses_lane(stride);
     stride = linear ? stride : step_of_lanes(v, s);
     if (!stride)
         return lane_by_lane(v, s);
     if (expr_is(stride, 0))
         return scalar_load(l->c, s->dtype, s->u.load.slot, s->u.load.rank, at, NULL);
-    return scalar_load_lanes(l->c, s->dtype, s->u.load.slot, s->u.load.rank, at, v->lanes, stride,
-                             linear && b->space == SPACE_SCRATCH && !is_local(l, s->u.load.slot) ? NULL : l->valid);
+    return scalar_load_lanes(
+        l->c, s->dtype, s->u.load.slot, s->u.load.rank, at, v->lanes, stride,
+        linear && b->space == SPACE_SCRATCH && !is_local(l, s->u.load.slot) ? NULL : l->valid);
 }
 
 static const Scalar *
@@ -410,20 +436,25 @@ vectorize_index(Vectorizer *v, const Scalar *s)
 
     if (is_summed(v, s->u.index) || !low_uses_lane(s->u.index))
         return s;
-    if (!expr_linear(c, s->u.index, LANE, &coef, &rest) || low_uses_lane(rest) || !expr_const(coef, NULL))
+    if (!expr_linear(c, s->u.index, LANE, &coef, &rest) || low_uses_lane(rest) ||
+        !expr_const(coef, NULL))
         return lane_by_lane(v, s);
-    const Scalar *iota = scalar_2(c, S_MUL, scalar_iota(c, DT_I64, v->lanes),
-                                  scalar_splat(c, scalar_int(c, DT_I64, expr_or(coef, 0)), v->lanes));
+    const Scalar *iota =
+        scalar_2(c, S_MUL, scalar_iota(c, DT_I64, v->lanes),
+                 scalar_splat(c, scalar_int(c, DT_I64, expr_or(coef, 0)), v->lanes));
     return scalar_2(c, S_ADD, scalar_splat(c, scalar_index(c, rest), v->lanes), iota);
 }
 
 static const Expr *
 index_of(Ctx *c, const Scalar *s)
 {
-    return s->op == S_INDEX ? s->u.index : s->op == S_CONST && s->dtype == DT_I64 ? expr_int(c, s->u.bits) : NULL;
+    return s->op == S_INDEX                         ? s->u.index
+           : s->op == S_CONST && s->dtype == DT_I64 ? expr_int(c, s->u.bits)
+                                                    : NULL;
 }
 
-/* A comparison of places that are affine in the lane, as `step*lane + rest < 0` or, *negated, its opposite. False: it is another kind. */
+/* A comparison of places that are affine in the lane, as `step*lane + rest < 0` or, *negated, its
+ * opposite. False: it is another kind. */
 static bool
 affine_in_lane(Vectorizer *v, const Scalar *s, int64_t *step, const Expr **rest, bool *negated)
 {
@@ -434,13 +465,17 @@ affine_in_lane(Vectorizer *v, const Scalar *s, int64_t *step, const Expr **rest,
         return false;
     if (!(a = index_of(c, s->arg[0])) || !(b = index_of(c, s->arg[1])))
         return false;
-    const Expr *below = s->op == S_LT || s->op == S_GE ? expr_sub(c, a, b) : s->op == S_GT ? expr_sub(c, b, a) : expr_offset(c, expr_sub(c, a, b), -1);
+    const Expr *below = s->op == S_LT || s->op == S_GE ? expr_sub(c, a, b)
+                        : s->op == S_GT                ? expr_sub(c, b, a)
+                                                       : expr_offset(c, expr_sub(c, a, b), -1);
     *negated = s->op == S_GE;
-    return expr_linear(c, below, LANE, &coef, rest) && !low_uses_lane(*rest) && expr_const(coef, step) && *step != 0 && *step <= 256 && *step >= -256;
+    return expr_linear(c, below, LANE, &coef, rest) && !low_uses_lane(*rest) &&
+           expr_const(coef, step) && *step != 0 && *step <= 256 && *step >= -256;
 }
 
-/* A comparison of places whose answer is the same in all lanes, since lanes begin at a multiple of their number and so does what is
- * behind the border: the pieces of a concatenation. It is asked once. NULL: lanes may differ. */
+/* A comparison of places whose answer is the same in all lanes, since lanes begin at a multiple of
+ * their number and so does what is behind the border: the pieces of a concatenation. It is asked
+ * once. NULL: lanes may differ. */
 static const Scalar *
 compared_once(Vectorizer *v, const Scalar *s)
 {
@@ -451,13 +486,15 @@ compared_once(Vectorizer *v, const Scalar *s)
 
     if (!affine_in_lane(v, s, &step, &rest, &negated))
         return NULL;
-    if (!expr_exact_div(c, step > 0 ? rest : expr_offset(c, rest, 1), expr_int(c, lanes * (step > 0 ? step : -step))))
+    if (!expr_exact_div(c, step > 0 ? rest : expr_offset(c, rest, 1),
+                        expr_int(c, lanes * (step > 0 ? step : -step))))
         return NULL;
-    return scalar_subst(c, s, &(Binding){LANE, expr_int(c, 0)}, 1);
+    return scalar_subst(c, s, &(Binding){ LANE, expr_int(c, 0) }, 1);
 }
 
-/* Places of 64 bits take twice the vectors of what they choose from. The lane's side of such a comparison is small, so the other side,
- * held to 32 bits, gives the same answers. NULL: it is another kind. */
+/* Places of 64 bits take twice the vectors of what they choose from. The lane's side of such a
+ * comparison is small, so the other side, held to 32 bits, gives the same answers. NULL: it is
+ * another kind. */
 static const Scalar *
 compared_in_32_bits(Vectorizer *v, const Scalar *s)
 {
@@ -478,7 +515,8 @@ compared_in_32_bits(Vectorizer *v, const Scalar *s)
     const Scalar *lane = scalar_iota(c, DT_I32, v->lanes);
     if (step != 1)
         lane = scalar_2(c, S_MUL, lane, scalar_splat(c, scalar_int(c, DT_I32, step), v->lanes));
-    return scalar_2(c, negated ? S_GE : S_LT, lane, scalar_splat(c, scalar_cast(c, DT_I32, scalar_index(c, bound)), v->lanes));
+    return scalar_2(c, negated ? S_GE : S_LT, lane,
+                    scalar_splat(c, scalar_cast(c, DT_I32, scalar_index(c, bound)), v->lanes));
 }
 
 static const Scalar *
@@ -492,16 +530,12 @@ vectorize(Vectorizer *v, const Scalar *s)
     if (map_get(&v->done, MAP_PTR(s), &known))
         return (const Scalar *)(uintptr_t)known;
     switch (s->op) {
-    case S_CONST:
-        break;
-    case S_INDEX:
-        r = vectorize_index(v, s);
-        break;
-    case S_LOAD:
-        r = vectorize_load(v, s);
-        break;
+    case S_CONST: break;
+    case S_INDEX: r = vectorize_index(v, s); break;
+    case S_LOAD: r = vectorize_load(v, s); break;
     case S_AT:
-        r = !is_summed(v, expr_computed(v->l->c, s)) && scalar_uses(s, LANE) ? lane_by_lane(v, s) : s;
+        r = !is_summed(v, expr_computed(v->l->c, s)) && scalar_uses(s, LANE) ? lane_by_lane(v, s)
+                                                                             : s;
         break;
     default:
         if ((r = compared_once(v, s)) || (r = compared_in_32_bits(v, s)))
@@ -518,7 +552,8 @@ vectorize(Vectorizer *v, const Scalar *s)
         for (uint32_t i = 0; lanes > 1 && i < s->narg; i++)
             if (arg[i]->lanes == 1)
                 arg[i] = scalar_splat(v->l->c, arg[i], lanes);
-        r = s->op == S_CAST ? scalar_cast(v->l->c, s->dtype, arg[0]) : scalar_op(v->l->c, s->op, arg);
+        r = s->op == S_CAST ? scalar_cast(v->l->c, s->dtype, arg[0])
+                            : scalar_op(v->l->c, s->op, arg);
     }
     map_put(&v->done, MAP_PTR(s), MAP_PTR(r));
     return r;
@@ -527,21 +562,21 @@ vectorize(Vectorizer *v, const Scalar *s)
 const Scalar *
 low_value(Low *l, const Scalar *s)
 {
-    Map memo = {.arena = l->a}, *outer = l->mapped;
+    Map memo = { .arena = l->a }, *outer = l->mapped;
 
     l->mapped = &memo;
     const Scalar *mapped = low_map(l, s);
     l->mapped = outer;
     if (l->lanes == 1)
         return mapped;
-    Vectorizer v = {.l = l, .lanes = l->lanes, .done = {.arena = l->a}};
+    Vectorizer v = { .l = l, .lanes = l->lanes, .done = { .arena = l->a } };
     return vectorize(&v, mapped);
 }
 
-/* ---- stores --------------------------------------------------------------------------------------------- */
+/* ---- stores ---------------------------------------------------------------------------------- */
 
-/* Does this store go past the caches? It does where that was asked for, but for vectors that are there in part, as at the end of all rows:
- * those are few. All others have to be whole lines. */
+/* Does this store go past the caches? It does where that was asked for, but for vectors that are
+ * there in part, as at the end of all rows: those are few. All others have to be whole lines. */
 static bool
 goes_past(Low *l, uint32_t buffer, const Expr *const *base, const Tree *store)
 {
@@ -552,14 +587,18 @@ goes_past(Low *l, uint32_t buffer, const Expr *const *base, const Tree *store)
         return false;
     Ranges r = low_ranges(l);
     int64_t bytes = dtype_info[value->dtype].bytes;
-    const Expr *place = expr_scale(l->c, expr_simplify(l->c, &r, offset_of(l, buffer, base)), bytes);
-    bool lines = expr_is(store->u.store.lane_stride, 1) && value->lanes * bytes % l->m->line_bytes == 0 && expr_divisible(l->c, &r, place, l->m->line_bytes) == YES;
+    const Expr *place =
+        expr_scale(l->c, expr_simplify(l->c, &r, offset_of(l, buffer, base)), bytes);
+    bool lines = expr_is(store->u.store.lane_stride, 1) &&
+                 value->lanes * bytes % l->m->line_bytes == 0 &&
+                 expr_divisible(l->c, &r, place, l->m->line_bytes) == YES;
     *s = !lines ? STREAM_TORN : *s == STREAM_ASKED ? STREAM_MADE : *s;
     return lines;
 }
 
 void
-low_store(Low *l, Block *b, uint32_t buffer, const Expr *const *at, uint32_t rank, const Scalar *value)
+low_store(Low *l, Block *b, uint32_t buffer, const Expr *const *at, uint32_t rank,
+          const Scalar *value)
 {
     const Expr *base[TN_MAX_RANK * 2], *stride = expr_int(l->c, 0), *rest;
     bool varies = false;
@@ -577,7 +616,8 @@ low_store(Low *l, Block *b, uint32_t buffer, const Expr *const *at, uint32_t ran
         tree_store_lanes(b, buffer, rank, at, value, expr_int(l->c, 1), l->valid);
         return;
     }
-    bool linear = expr_linear(l->c, offset_of(l, buffer, at), LANE, &stride, &rest) && !low_uses_lane(rest) && !low_uses_lane(stride) &&
+    bool linear = expr_linear(l->c, offset_of(l, buffer, at), LANE, &stride, &rest) &&
+                  !low_uses_lane(rest) && !low_uses_lane(stride) &&
                   at_lane_zero(l->c, rank, at, base);
     if (!linear) {
         l->no_lanes = "go to places that are no fixed step apart";
@@ -591,7 +631,8 @@ void
 low_write(Low *l, Block *b, const Write *w, const Scalar *value)
 {
     const Expr *at[TN_MAX_RANK * 2];
-    uint32_t buffer, rank = low_place(l, w->out, w->at, l->n->param[w->out].type->rank, at, &buffer);
+    uint32_t buffer,
+        rank = low_place(l, w->out, w->at, l->n->param[w->out].type->rank, at, &buffer);
 
     low_store(l, b, buffer, at, rank, value);
 }

@@ -1,5 +1,5 @@
-/* vector_loop: loops and named values where a nest's axes are bound by hand, and one that runs in whole vectors: what the
- * copies of images are made with.
+/* vector_loop: loops and named values where a nest's axes are bound by hand, and one that runs in
+ * whole vectors: what the copies of images are made with.
  */
 #include "schedule/internal.h"
 
@@ -19,12 +19,13 @@ axes_product(Low *l, const uint32_t *axis, uint32_t n)
 }
 
 const Expr *
-low_loop(Low *l, Block **b, LoopKind kind, const char *name, const Expr *begin, const Expr *end, int64_t step)
+low_loop(Low *l, Block **b, LoopKind kind, const char *name, const Expr *begin, const Expr *end,
+         int64_t step)
 {
     uint32_t var;
 
     *b = tree_loop(l->k, *b, kind, sym(l->c, name), begin, end, step, &var);
-    VEC_PUSH(l->a, &l->range, ((Range){{VAR_LOOP, var}, begin, expr_sub(l->c, end, begin)}));
+    VEC_PUSH(l->a, &l->range, ((Range){ { VAR_LOOP, var }, begin, expr_sub(l->c, end, begin) }));
     return expr_loop(l->c, var);
 }
 
@@ -35,13 +36,14 @@ low_let(Low *l, Block *b, const char *name, const Expr *value, const Expr *exten
     Var var;
 
     if (v != value && expr_is_var(v, &var) && extent)
-        VEC_PUSH(l->a, &l->range, ((Range){var, expr_int(l->c, 0), extent}));
+        VEC_PUSH(l->a, &l->range, ((Range){ var, expr_int(l->c, 0), extent }));
     return v;
 }
 
 /* Lanes of one vector from `base` on, of which `valid` exist (NULL: all). */
 static void
-vector_step(Low *l, Block *b, uint32_t axis, const Expr *base, uint32_t lanes, const Expr *valid, EmitFn *emit, void *user)
+vector_step(Low *l, Block *b, uint32_t axis, const Expr *base, uint32_t lanes, const Expr *valid,
+            EmitFn *emit, void *user)
 {
     uint32_t lanes_before = l->lanes;
 
@@ -55,15 +57,19 @@ vector_step(Low *l, Block *b, uint32_t axis, const Expr *base, uint32_t lanes, c
 
 /* The rest after whole vectors: masked if every read can be, else one element at a time. */
 static void
-vector_rest(Low *l, Block *b, uint32_t axis, const char *name, const Expr *from, const Expr *end, uint32_t lanes, EmitFn *emit, void *user)
+vector_rest(Low *l, Block *b, uint32_t axis, const char *name, const Expr *from, const Expr *end,
+            uint32_t lanes, EmitFn *emit, void *user)
 {
     Ctx *c = l->c;
     uint32_t ranges = l->range.n;
     const Expr *rest = expr_sub(c, end, from);
 
     if (lanes > 1) {
-        Block trial = {.arena = b->arena};
-        Tree *test = expr_const(rest, NULL) ? NULL : tree_if(&trial, scalar_2(c, S_GT, scalar_index(c, rest), scalar_int(c, DT_I64, 0)));
+        Block trial = { .arena = b->arena };
+        Tree *test = expr_const(rest, NULL)
+                         ? NULL
+                         : tree_if(&trial, scalar_2(c, S_GT, scalar_index(c, rest),
+                                                    scalar_int(c, DT_I64, 0)));
         Block *in = test ? &test->body : &trial;
         l->by_lane = false;
         const Expr *base = low_let(l, in, name, from, NULL);
@@ -81,8 +87,8 @@ vector_rest(Low *l, Block *b, uint32_t axis, const char *name, const Expr *from,
 }
 
 void
-low_vector_loop(Low *l, Block *b, uint32_t axis, const char *name, const Expr *begin, const Expr *end, uint32_t lanes,
-                EmitFn *emit, void *user)
+low_vector_loop(Low *l, Block *b, uint32_t axis, const char *name, const Expr *begin,
+                const Expr *end, uint32_t lanes, EmitFn *emit, void *user)
 {
     Ctx *c = l->c;
     const Expr *count = expr_sub(c, end, begin), *full = expr_int(c, 0);
@@ -99,7 +105,8 @@ low_vector_loop(Low *l, Block *b, uint32_t axis, const char *name, const Expr *b
         l->range.n = ranges;
     }
     if (full != count)
-        vector_rest(l, b, axis, name, expr_add(c, begin, full), expr_add(c, begin, count), lanes, emit, user);
+        vector_rest(l, b, axis, name, expr_add(c, begin, full), expr_add(c, begin, count), lanes,
+                    emit, user);
     l->bind[axis] = NULL;
     l->range.n = ranges;
 }

@@ -1,14 +1,20 @@
-/* window: what writers of programs know of a part that sums over a small window sliding over its outputs. */
+/* window: what writers of programs know of a part that sums over a small window sliding over its
+ * outputs. */
 #ifndef TENON_WINDOW_H
 #define TENON_WINDOW_H
 
 #include "schedule/write.h"
 
 /* The axes that a window sums over, and how many points they have. */
-typedef struct { uint32_t axis[NEST_MAX_AXES], n; int64_t points; } WindowSums;
+typedef struct {
+    uint32_t axis[NEST_MAX_AXES], n;
+    int64_t points;
+} WindowSums;
 
-/* What slides under a sum (or maximum) of at most `most` points, written along an axis: *last. NULL: there is none. */
-const Scalar *window_read(Low *l, const Scalar *reduce, int64_t most, WindowSums *sums, uint32_t *last);
+/* What slides under a sum (or maximum) of at most `most` points, written along an axis: *last.
+ * NULL: there is none. */
+const Scalar *window_read(Low *l, const Scalar *reduce, int64_t most, WindowSums *sums,
+                          uint32_t *last);
 /* The outputs that neither slide over the image nor are lanes, into outer[]; their number. */
 uint32_t window_outer(const Nest *n, const Stage *image, AxisSet lanes, uint32_t *outer);
 
@@ -16,12 +22,12 @@ typedef struct {
     Draft *w;
     Low *l;
     uint32_t part;
-    const char *name;                /* of what it makes */
+    const char *name; /* of what it makes */
     const Scalar *reduce;
     Stage image;
-    uint32_t outer[NEST_MAX_AXES], nouter;   /* outputs that do not slide */
+    uint32_t outer[NEST_MAX_AXES], nouter; /* outputs that do not slide */
     WindowSums sums;
-    int64_t lanes, across, down;     /* of a vector; outputs of a row, and rows; -1: not known */
+    int64_t lanes, across, down; /* of a vector; outputs of a row, and rows; -1: not known */
 } Window;
 
 /* False: the part is none. */
@@ -30,7 +36,8 @@ bool window_of(Draft *wr, uint32_t part, Window *out);
 bool window_fits(const Window *w, int64_t rows, int64_t vectors);
 /* Cuts the loops that slide for that, and names them and the window's in order… */
 const char *window_loops(const Window *w, Text *t, int64_t rows, int64_t vectors, bool pad);
-/* … and says how they run, once they stand so: sums in registers, the image copied in loop `plane`. */
+/* … and says how they run, once they stand so: sums in registers, the image copied in loop
+ * `plane`. */
 void window_runs(const Window *w, Text *t, int64_t rows, int64_t vectors, const char *plane);
 
 #endif

@@ -32,7 +32,7 @@ lane_name(const Draft *w, const uint32_t *gone, uint32_t n)
                 stays &= gone[i] != x;
             if (stays && !strcmp(axis_name(w, part, x), name)) {
                 name = arena_printf(w->a, "%s_", name);
-                part = 0, x = UINT32_MAX;                /* the longer one may be taken as well */
+                part = 0, x = UINT32_MAX; /* the longer one may be taken as well */
             }
         }
     return name;
@@ -44,7 +44,8 @@ write_program(Draft *w, const Text *t)
     VEC_PUSH(w->a, &w->program, text_str(t));
 }
 
-/* To the nearest power of two, since facts are measured. An addition takes as long as a multiply-add on all machines of the table. */
+/* To the nearest power of two, since facts are measured. An addition takes as long as a
+ * multiply-add on all machines of the table. */
 int64_t
 vectors_in_flight(const Machine *m)
 {

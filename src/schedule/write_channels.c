@@ -1,11 +1,13 @@
-/* write_channels: reductions over a small window that slides, of tensors whose channels are neighbours: depthwise convolution,
- * pooling.
+/* write_channels: reductions over a small window that slides, of tensors whose channels are
+ * neighbours: depthwise convolution, pooling.
  *
- * Lanes are channels, so every point of the window is a plain vector wherever it slides to. A task copies a band of the image
- * with its padding, and sums some positions of a row at a time: what two of them read is read once.
+ * Lanes are channels, so every point of the window is a plain vector wherever it slides to. A task
+ * copies a band of the image with its padding, and sums some positions of a row at a time: what two
+ * of them read is read once.
  *
- * A second part may sum what the window makes over whole planes (the average of a squeeze-and-excite block). Then a task is some channels
- * of an image: it makes their planes, as they are stored, and adds them up as it goes, or from a near cache.
+ * A second part may sum what the window makes over whole planes (the average of a
+ * squeeze-and-excite block). Then a task is some channels of an image: it makes their planes, as
+ * they are stored, and adds them up as it goes, or from a near cache.
  */
 #include "schedule/window.h"
 
@@ -14,19 +16,22 @@ typedef struct {
     Low *l;
     const Scalar *reduce;
     Stage image;
-    uint32_t channel;                        /* the axis of lanes */
-    uint32_t outer[NEST_MAX_AXES], nouter;   /* outputs that do not slide, without it */
+    uint32_t channel;                      /* the axis of lanes */
+    uint32_t outer[NEST_MAX_AXES], nouter; /* outputs that do not slide, without it */
     WindowSums sums;
-    const char *name;                        /* of what the window makes */
-    const Scalar *whole;                     /* the second part's sum over planes; NULL: there is none */
+    const char *name; /* of what the window makes */
+    /* the second part's sum over planes; NULL: there is none */
+    const Scalar *whole;
 } Channels;
 
-/* Points times sums at a time, each a multiply-add and about a load. Bounds code: a Skylake keeps 1,536 instructions decoded, a Zen 3 4,096 (Fog, The
- * microarchitecture of Intel, AMD and VIA CPUs, 2022); of a window of more a row is written out, or fewer sums. */
+/* Points times sums at a time, each a multiply-add and about a load. Bounds code: a Skylake keeps
+ * 1,536 instructions decoded, a Zen 3 4,096 (Fog, The microarchitecture of Intel, AMD and VIA CPUs,
+ * 2022); of a window of more a row is written out, or fewer sums. */
 enum { MAX_WRITTEN_OUT = 256 };
-enum { MOST_ACROSS = 8 };                    /* positions summed at a time, by halves; bounds the list: eight sums hide the latency of each */
+/* positions summed at a time, by halves; bounds the list: eight sums hide the latency of each */
+enum { MOST_ACROSS = 8 };
 
-/* ---- recognising --------------------------------------------------------------------------------------- */
+/* ---- recognising ----------------------------------------------------------------------------- */
 
 static bool
 recognise(Channels *k)
@@ -34,14 +39,17 @@ recognise(Channels *k)
     const Scalar *read = window_read(k->l, k->reduce, MAX_WRITTEN_OUT, &k->sums, &k->channel);
     AxisSet lanes = (AxisSet)1 << k->channel;
 
-    if (!read || !stage_recognise(k->l, read, (StageAxes){ .sum = k->reduce->u.reduce.axes, .inner = lanes }, &k->image) ||
+    if (!read ||
+        !stage_recognise(k->l, read, (StageAxes){ .sum = k->reduce->u.reduce.axes, .inner = lanes },
+                         &k->image) ||
         k->image.nouter || k->image.ninner != 1)
         return false;
     k->nouter = window_outer(k->l->n, &k->image, lanes, k->outer);
     return true;
 }
 
-/* Is the second part a sum over all that slides, of all that the window makes? Channels are the last axis that both share then. */
+/* Is the second part a sum over all that slides, of all that the window makes? Channels are the
+ * last axis that both share then. */
 static bool
 sums_planes(Channels *k)
 {
@@ -51,7 +59,8 @@ sums_planes(Channels *k)
     uint32_t own = 0, parallel = 0;
 
     k->whole = part_reduction(p, 1);
-    if (!k->whole || n->nwrite != 1 || k->whole->u.reduce.combiner > COMB_MIN || p->axis[0][k->channel] != p->axis[1][k->channel])
+    if (!k->whole || n->nwrite != 1 || k->whole->u.reduce.combiner > COMB_MIN ||
+        p->axis[0][k->channel] != p->axis[1][k->channel])
         return false;
     for (uint32_t x = 0; x < n->naxis; x++)
         if (n->axis[x].kind == AXIS_PARALLEL && ++parallel > p->k->shared) {
@@ -61,12 +70,17 @@ sums_planes(Channels *k)
         } else if (n->axis[x].kind == AXIS_REDUCE && !expr_const(n->axis[x].extent, NULL))
             return false;
     parallel -= own;
-    return parallel == p->k->shared && parallel == k->nouter + 1 && k->channel > k->outer[k->nouter - 1] && p->k->buffer.at[made->buffer[made->nest->nin]].space == SPACE_OUT;
+    return parallel == p->k->shared && parallel == k->nouter + 1 &&
+           k->channel > k->outer[k->nouter - 1] &&
+           p->k->buffer.at[made->buffer[made->nest->nin]].space == SPACE_OUT;
 }
 
-/* ---- programs -------------------------------------------------------------------------------------------- */
+/* ---- programs -------------------------------------------------------------------------------- */
 
-typedef struct { Channels *k; Text *t; } Lay;
+typedef struct {
+    Channels *k;
+    Text *t;
+} Lay;
 
 /* Constants that vary with the channel lie with it innermost, as lanes read them. */
 static void
@@ -78,7 +92,8 @@ lay_channel_last(void *user, const Scalar *s)
     uint32_t last = UINT32_MAX, count = 0;
     Var v;
 
-    if (s->op != S_LOAD || s->u.load.slot >= k->l->n->nin || s->u.load.outside || !k->w->constant[p->k->part[0].buffer[s->u.load.slot]])
+    if (s->op != S_LOAD || s->u.load.slot >= k->l->n->nin || s->u.load.outside ||
+        !k->w->constant[p->k->part[0].buffer[s->u.load.slot]])
         return;
     for (uint32_t d = 0; d < s->u.load.rank; d++)
         if (expr_axes(s->u.load.at[d]) >> k->channel & 1) {
@@ -94,20 +109,26 @@ lay_channel_last(void *user, const Scalar *s)
     text_printf(lay->t, "%u]\n", last);
 }
 
-/* Sums of `across` positions of a row and `vectors` of channels at a time, and `task` of the loops outside is shared out. All
- * loops of the window but the first so many are written out. */
+/* Sums of `across` positions of a row and `vectors` of channels at a time, and `task` of the loops
+ * outside is shared out. All loops of the window but the first so many are written out. */
 static void
-write_tiles(Channels *k, Text *t, const char *task, const char *rows, int64_t across, int64_t vectors, uint32_t counted)
+write_tiles(Channels *k, Text *t, const char *task, const char *rows, int64_t across,
+            int64_t vectors, uint32_t counted)
 {
     Draft *w = k->w;
     int64_t lanes = low_lanes(k->l, k->reduce->dtype);
-    const char *window = axis_names(w, 0, k->sums.axis, k->sums.n), *c = axis_name(w, 0, k->channel);
+    const char *window = axis_names(w, 0, k->sums.axis, k->sums.n),
+               *c = axis_name(w, 0, k->channel);
 
-    text_printf(t, "split %s by %lld -> xb_ xr_\n", axis_name(w, 0, k->image.slide[k->image.nslide - 1].axis), (long long)across);
-    text_printf(t, "split %s by %lld -> cb_ cv_\nsplit cv_ by %lld -> cr_ cl_\n", c, (long long)(vectors * lanes), (long long)lanes);
-    text_printf(t, "order %s %s xb_ cb_ %s xr_ cr_ cl_\nfuse %s -> task\n", task, rows, window, task);
+    text_printf(t, "split %s by %lld -> xb_ xr_\n",
+                axis_name(w, 0, k->image.slide[k->image.nslide - 1].axis), (long long)across);
+    text_printf(t, "split %s by %lld -> cb_ cv_\nsplit cv_ by %lld -> cr_ cl_\n", c,
+                (long long)(vectors * lanes), (long long)lanes);
+    text_printf(t, "order %s %s xb_ cb_ %s xr_ cr_ cl_\nfuse %s -> task\n", task, rows, window,
+                task);
     text_printf(t, "hold %s at cb_ -> acc reg\n", k->name);
-    text_printf(t, "run %s xr_ cr_ unroll\nrun cl_ vector\n", axis_names(w, 0, k->sums.axis + counted, k->sums.n - counted));
+    text_printf(t, "run %s xr_ cr_ unroll\nrun cl_ vector\n",
+                axis_names(w, 0, k->sums.axis + counted, k->sums.n - counted));
 }
 
 static Text
@@ -128,30 +149,38 @@ write_band(Channels *k, int64_t band, int64_t across, int64_t vectors)
     Draft *w = k->w;
     uint32_t nslide = k->image.nslide, slide[MAX_SLIDE];
     Text t = begin_program(k, slide);
-    const char *task = axis_names(w, 0, k->outer, k->nouter), *rows = axis_names(w, 0, slide, nslide - 1);
+    const char *task = axis_names(w, 0, k->outer, k->nouter),
+               *rows = axis_names(w, 0, slide, nslide - 1);
 
     if (band) {
-        text_printf(&t, "split %s by %lld -> yb_ yi_ guard\n", axis_name(w, 0, slide[0]), (long long)band);
+        text_printf(&t, "split %s by %lld -> yb_ yi_ guard\n", axis_name(w, 0, slide[0]),
+                    (long long)band);
         task = arena_printf(w->a, "%s yb_", task);
         rows = arena_printf(w->a, "yi_ %s", axis_names(w, 0, slide + 1, nslide - 2));
     }
     write_tiles(k, &t, task, rows, across, vectors, 0);
-    text_printf(&t, "image %s at task -> image of %s\nrun task parallel\n", w->p->k->part[0].nest->param[k->image.load->u.load.slot].name, axis_name(w, 0, k->channel));
+    text_printf(&t, "image %s at task -> image of %s\nrun task parallel\n",
+                w->p->k->part[0].nest->param[k->image.load->u.load.slot].name,
+                axis_name(w, 0, k->channel));
     write_program(w, &t);
 }
 
-/* The outputs from which a window reaches beyond the image: so many at the begin of an axis, and at its end. False: they are
- * no numbers. */
-typedef struct { int64_t first, last; } Edge;
+/* The outputs from which a window reaches beyond the image: so many at the begin of an axis, and at
+ * its end. False: they are no numbers. */
+typedef struct {
+    int64_t first, last;
+} Edge;
 
 static bool
 edge_of(Channels *k, const Slide *s, Edge *out)
 {
     int64_t begin = 0, size = INT64_MAX, outputs;
 
-    if ((s->lo && !expr_const(s->lo, &begin)) || (s->hi && !expr_const(s->hi, &size)) || !expr_const(low_extent(k->l, s->axis), &outputs))
+    if ((s->lo && !expr_const(s->lo, &begin)) || (s->hi && !expr_const(s->hi, &size)) ||
+        !expr_const(low_extent(k->l, s->axis), &outputs))
         return false;
-    int64_t inside = size - s->span;                 /* steps of the window, 0 among them, that stay inside */
+    /* steps of the window, 0 among them, that stay inside */
+    int64_t inside = size - s->span;
     int64_t end = inside < 0 ? 0 : inside / s->stride + 1;
     out->first = begin > 0 ? (begin + s->stride - 1) / s->stride : 0;
     out->last = outputs > end ? outputs - end : 0;
@@ -162,13 +191,16 @@ edge_of(Channels *k, const Slide *s, Edge *out)
 static Edge
 edge_tiles(Channels *k, Edge column, int64_t across)
 {
-    int64_t wide = expr_or(low_extent(k->l, k->image.slide[k->image.nslide - 1].axis), 0), rest = wide % across;
+    int64_t wide = expr_or(low_extent(k->l, k->image.slide[k->image.nslide - 1].axis), 0),
+            rest = wide % across;
 
-    return (Edge){ (column.first + across - 1) / across, column.last > rest ? (column.last - rest + across - 1) / across : 0 };
+    return (Edge){ (column.first + across - 1) / across,
+                   column.last > rest ? (column.last - rest + across - 1) / across : 0 };
 }
 
-/* A task makes a row from the image as it lies. Tiles at its ends, and rows at the borders, stand apart, so all others read without
- * a guard. These are several bodies: a row of the window is written out in each, not the whole of it. */
+/* A task makes a row from the image as it lies. Tiles at its ends, and rows at the borders, stand
+ * apart, so all others read without a guard. These are several bodies: a row of the window is
+ * written out in each, not the whole of it. */
 static void
 write_rows_of(Channels *k, int64_t across, int64_t vectors)
 {
@@ -177,7 +209,8 @@ write_rows_of(Channels *k, int64_t across, int64_t vectors)
     Text t = begin_program(k, slide);
     const Slide *x = &k->image.slide[nslide - 1];
     Edge row[MAX_SLIDE], column;
-    const char *task = arena_printf(w->a, "%s %s", axis_names(w, 0, k->outer, k->nouter), axis_names(w, 0, slide, nslide - 1));
+    const char *task = arena_printf(w->a, "%s %s", axis_names(w, 0, k->outer, k->nouter),
+                                    axis_names(w, 0, slide, nslide - 1));
 
     for (uint32_t i = 0; i + 1 < nslide; i++)
         if (!edge_of(k, &k->image.slide[i], &row[i]))
@@ -191,21 +224,26 @@ write_rows_of(Channels *k, int64_t across, int64_t vectors)
     text_printf(&t, "run task parallel\n");
     for (uint32_t i = 0; i + 1 < nslide; i++)
         if (row[i].first || row[i].last)
-            text_printf(&t, "case %s at task by %lld %lld\n", axis_name(w, 0, slide[i]), (long long)row[i].first, (long long)row[i].last);
+            text_printf(&t, "case %s at task by %lld %lld\n", axis_name(w, 0, slide[i]),
+                        (long long)row[i].first, (long long)row[i].last);
     write_program(w, &t);
 }
 
-/* The planes of some channels, and their sums: `together`, a tile is added up as it is made, by one sum in each lane, whose latency the window's
- * sums hide; or the planes are when they are whole, from a near cache, by as many sums as hide it. Rows and tiles at the borders stand apart. */
+/* The planes of some channels, and their sums: `together`, a tile is added up as it is made, by one
+ * sum in each lane, whose latency the window's sums hide; or the planes are when they are whole,
+ * from a near cache, by as many sums as hide it. Rows and tiles at the borders stand apart. */
 static void
 write_planes(Channels *k, int64_t across, int64_t vectors, bool together)
 {
     Draft *w = k->w;
     const Nest *n = w->p->k->part[1].nest;
-    uint32_t nslide = k->image.nslide, slide[MAX_SLIDE], own[NEST_MAX_AXES], nown = 0, sum[NEST_MAX_AXES], parallel = 0, nsum = axis_list(k->whole->u.reduce.axes, sum);
+    uint32_t nslide = k->image.nslide, slide[MAX_SLIDE], own[NEST_MAX_AXES], nown = 0,
+             sum[NEST_MAX_AXES], parallel = 0, nsum = axis_list(k->whole->u.reduce.axes, sum);
     Text t = begin_program(k, slide);
-    const char *a = k->name, *b = part_name(w->p, 1), *c = axis_name(w, 0, k->channel), *window = axis_names(w, 0, k->sums.axis, k->sums.n);
-    int64_t lanes = low_lanes(k->l, k->reduce->dtype), chains = vectors_in_flight(w->p->m) / vectors;
+    const char *a = k->name, *b = part_name(w->p, 1), *c = axis_name(w, 0, k->channel),
+               *window = axis_names(w, 0, k->sums.axis, k->sums.n);
+    int64_t lanes = low_lanes(k->l, k->reduce->dtype),
+            chains = vectors_in_flight(w->p->m) / vectors;
     Edge row[MAX_SLIDE];
 
     for (uint32_t i = 0; i < nslide; i++)
@@ -217,26 +255,40 @@ write_planes(Channels *k, int64_t across, int64_t vectors, bool together)
         if (n->axis[x].kind == AXIS_PARALLEL && ++parallel > w->p->k->shared)
             own[nown++] = x;
     bool one = vectors == 1;
-    const char *lane = one ? "cv_" : "cl_", *sum_lane = one ? "cv_" : "sl_", *more = one ? "" : arena_printf(w->a, "%s.cr_", a), *sum_more = one ? "" : arena_printf(w->a, "%s.sr_", b);
-    text_printf(&t, "split %s by %lld -> cb_ cv_ guard\napart cv_\nfuse %s cb_ -> task\n", c, (long long)(vectors * lanes), axis_names(w, 0, k->outer, k->nouter));
-    text_printf(&t, "split %s by %lld -> xb_ xr_\n", axis_name(w, 0, slide[nslide - 1]), (long long)across);
-    text_printf(&t, "split %s by %lld -> sb_ su_\n", axis_name(w, 1, sum[nsum - 1]), (long long)(together ? across : chains < 1 ? 1 : chains));
+    const char *lane = one ? "cv_" : "cl_", *sum_lane = one ? "cv_" : "sl_",
+               *more = one ? "" : arena_printf(w->a, "%s.cr_", a),
+               *sum_more = one ? "" : arena_printf(w->a, "%s.sr_", b);
+    text_printf(&t, "split %s by %lld -> cb_ cv_ guard\napart cv_\nfuse %s cb_ -> task\n", c,
+                (long long)(vectors * lanes), axis_names(w, 0, k->outer, k->nouter));
+    text_printf(&t, "split %s by %lld -> xb_ xr_\n", axis_name(w, 0, slide[nslide - 1]),
+                (long long)across);
+    text_printf(&t, "split %s by %lld -> sb_ su_\n", axis_name(w, 1, sum[nsum - 1]),
+                (long long)(together     ? across
+                            : chains < 1 ? 1
+                                         : chains));
     if (!one)
-        text_printf(&t, "split %s.cv_ by %lld -> cr_ cl_\nsplit %s.cv_ by %lld -> sr_ sl_\n", a, (long long)lanes, b, (long long)lanes);
-    text_printf(&t, "order %s xb_ %s xr_ %s %s.%s\nhold %s at xb_ -> acc reg\n", axis_names(w, 0, slide, nslide - 1), window, more, a, lane, a);
-    text_printf(&t, "order %s sb_ su_ %s %s %s.%s\nhold %s at task -> whole reg%s\n", axis_names(w, 1, sum, nsum - 1), axis_names(w, 1, own, nown), sum_more, b, sum_lane, b,
-                together ? "" : " over su_");
-    text_printf(&t, "run %s xr_ %s su_ %s unroll\nrun %s.%s %s.%s vector\n", axis_names(w, 0, k->sums.axis + 1, k->sums.n - 1), more, sum_more, a, lane, b, sum_lane);
+        text_printf(&t, "split %s.cv_ by %lld -> cr_ cl_\nsplit %s.cv_ by %lld -> sr_ sl_\n", a,
+                    (long long)lanes, b, (long long)lanes);
+    text_printf(&t, "order %s xb_ %s xr_ %s %s.%s\nhold %s at xb_ -> acc reg\n",
+                axis_names(w, 0, slide, nslide - 1), window, more, a, lane, a);
+    text_printf(&t, "order %s sb_ su_ %s %s %s.%s\nhold %s at task -> whole reg%s\n",
+                axis_names(w, 1, sum, nsum - 1), axis_names(w, 1, own, nown), sum_more, b, sum_lane,
+                b, together ? "" : " over su_");
+    text_printf(&t, "run %s xr_ %s su_ %s unroll\nrun %s.%s %s.%s vector\n",
+                axis_names(w, 0, k->sums.axis + 1, k->sums.n - 1), more, sum_more, a, lane, b,
+                sum_lane);
     for (uint32_t i = 0; together && i < nslide; i++) {
-        const char *made = i + 1 < nslide ? axis_name(w, 0, slide[i]) : "xb_", *read = i + 1 < nslide ? axis_name(w, 1, sum[i]) : "sb_";
+        const char *made = i + 1 < nslide ? axis_name(w, 0, slide[i]) : "xb_",
+                   *read = i + 1 < nslide ? axis_name(w, 1, sum[i]) : "sb_";
         text_printf(&t, "together %s %s -> %s\n", made, read, made);
     }
     Edge x = edge_tiles(k, row[nslide - 1], across);
     if (x.first || x.last)
         text_printf(&t, "cut xb_ by %lld %lld\n", (long long)x.first, (long long)x.last);
-    for (uint32_t i = nslide - 1; i-- > 0; )
+    for (uint32_t i = nslide - 1; i-- > 0;)
         if (row[i].first || row[i].last)
-            text_printf(&t, "cut %s by %lld %lld\n", axis_name(w, 0, slide[i]), (long long)row[i].first, (long long)row[i].last);
+            text_printf(&t, "cut %s by %lld %lld\n", axis_name(w, 0, slide[i]),
+                        (long long)row[i].first, (long long)row[i].last);
     text_printf(&t, "run task parallel\n");
     write_program(w, &t);
 }
@@ -253,23 +305,30 @@ write_channels(Draft *w)
     if (!recognise(&k) || (p->k->npart > 1 && !sums_planes(&k)))
         return false;
     const Machine *m = p->m;
-    int64_t lanes = low_lanes(&low, k.reduce->dtype), channels = expr_or(low_extent(&low, k.channel), -1);
+    int64_t lanes = low_lanes(&low, k.reduce->dtype),
+            channels = expr_or(low_extent(&low, k.channel), -1);
     const Slide *first = &k.image.slide[0];
-    int64_t high = expr_or(low_extent(&low, first->axis), 0), wide = expr_or(low_extent(&low, k.image.slide[k.image.nslide - 1].axis), -1);
-    int64_t row = expr_or(first->pitch, 0) * (channels > 0 ? channels : 1) * dtype_info[k.reduce->dtype].bytes;
+    int64_t high = expr_or(low_extent(&low, first->axis), 0),
+            wide = expr_or(low_extent(&low, k.image.slide[k.image.nslide - 1].axis), -1);
+    int64_t row = expr_or(first->pitch, 0) * (channels > 0 ? channels : 1) *
+                  dtype_info[k.reduce->dtype].bytes;
     for (uint32_t i = 0; i < k.image.nslide; i++)
         row *= k.image.slide[i].phases;
-    int64_t fit = row > 0 ? machine_block_bytes(m, LEVEL_L2) / row - (first->span - 1) / first->stride : 0;
+    int64_t fit =
+        row > 0 ? machine_block_bytes(m, LEVEL_L2) / row - (first->span - 1) / first->stride : 0;
     int64_t row_points = k.sums.points / expr_or(low_extent(&low, k.sums.axis[0]), 1);
     for (int64_t across = MOST_ACROSS; across >= 2; across /= 2)
         for (int64_t vectors = 1; vectors <= 2; vectors++) {
-            if (across * vectors + vectors + 2 > m->vector_registers || (wide >= 0 && across > wide && p->k->npart == 1))
+            if (across * vectors + vectors + 2 > m->vector_registers ||
+                (wide >= 0 && across > wide && p->k->npart == 1))
                 continue;
             if (vectors > 1 && (channels < 0 || channels % (vectors * lanes)))
                 continue;
             if (p->k->npart > 1) {
                 int64_t tiles = wide > 0 ? (wide + across - 1) / across : 0;
-                for (int together = 1; together >= 0 && tiles && across * vectors * row_points <= MAX_WRITTEN_OUT; together--)
+                for (int together = 1;
+                     together >= 0 && tiles && across * vectors * row_points <= MAX_WRITTEN_OUT;
+                     together--)
                     write_planes(&k, (wide + tiles - 1) / tiles, vectors, together);
                 continue;
             }

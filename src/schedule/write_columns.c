@@ -1,21 +1,24 @@
 /* write_columns: sums over rows that lie one behind the other, a sum for each column.
  *
- * A strip of columns, its sums in registers, would read a line or two of each row and then go to the next row: in memory
- * that is a step to another page every time, which no prefetcher follows. So rows are read from end to end, or in pieces
- * of many lines, and added to sums in the nearest cache. A few rows are added at once, in registers, so that the sums
- * come and go once for all of them.
+ * A strip of columns, its sums in registers, would read a line or two of each row and then go to
+ * the next row: in memory that is a step to another page every time, which no prefetcher follows.
+ * So rows are read from end to end, or in pieces of many lines, and added to sums in the nearest
+ * cache. A few rows are added at once, in registers, so that the sums come and go once for all of
+ * them.
  */
 #include "schedule/rows.h"
 
-/* A column's sum is loaded and stored once for all of them, so with four rows that is a load and a store beside four loads: as many cycles as the
- * loads take at two in a cycle, the sums half of them. More rows are more pages read side by side. */
+/* A column's sum is loaded and stored once for all of them, so with four rows that is a load and a
+ * store beside four loads: as many cycles as the loads take at two in a cycle, the sums half of
+ * them. More rows are more pages read side by side. */
 enum { ROWS_AT_ONCE = 4 };
 
 /* Do the lines of a strip, one a row, outnumber those of the nearest cache? */
 static bool
 is_deep(const Draft *w, Row *r)
 {
-    return expr_or(row_extent(r, r->sum, r->nsum), INT64_MAX) > w->p->m->level[LEVEL_L1].bytes / w->p->m->line_bytes;
+    return expr_or(row_extent(r, r->sum, r->nsum), INT64_MAX) >
+           w->p->m->level[LEVEL_L1].bytes / w->p->m->line_bytes;
 }
 
 bool
@@ -24,18 +27,24 @@ write_columns(Draft *w, Row *r, Text *t, const char *outside, int64_t block)
     const char *a = r->name;
     const Expr *extent = row_extent(r, r->own + r->nown - r->run, r->run);
 
-    if (!r->reduce || r->reduce->narg > 1 || !r->along || r->free < r->nown || !is_deep(w, r) || row_lanes(r, extent) == 1 || expr_or(extent, INT64_MAX) <= block / 2)
+    if (!r->reduce || r->reduce->narg > 1 || !r->along || r->free < r->nown || !is_deep(w, r) ||
+        row_lanes(r, extent) == 1 || expr_or(extent, INT64_MAX) <= block / 2)
         return false;
     const char *x = row_index(w, r, t, r->own + r->nown - r->run, r->run, "x");
     const char *outer = axis_names(w, r->part, r->own, r->nown - r->run);
-    text_printf(t, "split %s by %lld -> %s.c %s.i guard\nsplit %s.i by %lld -> %s.b %s.l\n", x, (long long)block, a, a, a, (long long)row_lanes(r, extent), a, a);
-    text_printf(t, "split %s by %d -> %s.r %s.s\n", axis_name(w, r->part, r->sum[r->nsum - 1]), ROWS_AT_ONCE, a, a);
-    text_printf(t, "order %s %s.c %s %s.r %s.b %s.s %s.l\n", outer, a, axis_names(w, r->part, r->sum, r->nsum - 1), a, a, a, a);
+    text_printf(t, "split %s by %lld -> %s.c %s.i guard\nsplit %s.i by %lld -> %s.b %s.l\n", x,
+                (long long)block, a, a, a, (long long)row_lanes(r, extent), a, a);
+    text_printf(t, "split %s by %d -> %s.r %s.s\n", axis_name(w, r->part, r->sum[r->nsum - 1]),
+                ROWS_AT_ONCE, a, a);
+    text_printf(t, "order %s %s.c %s %s.r %s.b %s.s %s.l\n", outer, a,
+                axis_names(w, r->part, r->sum, r->nsum - 1), a, a, a, a);
     if (!outside)
         text_printf(t, "fuse %s %s.c -> task\n", outer, a);
     const char *at = outside ? arena_printf(w->a, "%s.c", a) : "task";
-    text_printf(t, "hold %s at %s -> %s.sums scratch\nhold %s at %s.b -> %s.acc reg\n", a, at, a, a, a, a);
-    text_printf(t, "run %s.s unroll\nrun %s.l %s.sums.init.%s.l %s.sums.fin.%s.l vector\n", a, a, a, a, a, a);
+    text_printf(t, "hold %s at %s -> %s.sums scratch\nhold %s at %s.b -> %s.acc reg\n", a, at, a, a,
+                a, a);
+    text_printf(t, "run %s.s unroll\nrun %s.l %s.sums.init.%s.l %s.sums.fin.%s.l vector\n", a, a, a,
+                a, a, a);
     if (!outside)
         text_add(t, "run task parallel\n");
     return true;

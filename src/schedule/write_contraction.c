@@ -1,19 +1,21 @@
 /* write_contraction: schedules of products of two factors, summed.
  *
- * The axes fall into batch (outer loops), rows (the left operand only), columns (the right one only) and sums. Rows and
- * columns that continue each other in memory become one index each, so that
+ * The axes fall into batch (outer loops), rows (the left operand only), columns (the right one
+ * only) and sums. Rows and columns that continue each other in memory become one index each, so
+ * that
  *
  *     out[batch, i, j] = epilogue(sum k: A[batch, i, k] * B[batch, k, j])
  *
- * A tile of rows x columns is summed in registers. A task is some panels of columns (a panel is as wide as a tile) times
- * a chunk of rows. Constants lie in the order in which tiles read them; other columns are copied into panels by
- * the task, which is where padding, strides and producers fused into B disappear. Where B slides a window over an
- * image, the image is copied once instead, and columns count positions in it: every point of the window is then a
- * shift of the same memory; the positions at the ends of rows that are no output are summed and dropped. So it is where
- * there is one row (a convolution to one channel): its tiles are one row of several vectors of pixels.
+ * A tile of rows x columns is summed in registers. A task is some panels of columns (a panel is as
+ * wide as a tile) times a chunk of rows. Constants lie in the order in which tiles read them; other
+ * columns are copied into panels by the task, which is where padding, strides and producers fused
+ * into B disappear. Where B slides a window over an image, the image is copied once instead, and
+ * columns count positions in it: every point of the window is then a shift of the same memory; the
+ * positions at the ends of rows that are no output are summed and dropped. So it is where there is
+ * one row (a convolution to one channel): its tiles are one row of several vectors of pixels.
  *
- * Source: Goto and van de Geijn, ACM TOMS 34(3), 2008; here the sums of a task stay in its own memory, so the output
- * is written once.
+ * Source: Goto and van de Geijn, ACM TOMS 34(3), 2008; here the sums of a task stay in its own
+ * memory, so the output is written once.
  */
 #include "cost/cost.h"
 #include "schedule/cut.h"
@@ -24,42 +26,49 @@
 
 /* The numbers of one program. */
 typedef struct {
-    int64_t rows, vectors;           /* of a register tile */
-    int64_t laid;                    /* rows of a panel of A's constant, which divide the tile's; 0: the tile's */
-    int64_t panels;                  /* of a task */
-    int64_t chunk;                   /* row tiles of a task; 0: all */
-    bool rows_outside;               /* a chunk of rows meets all panels before the next one does */
-    int64_t depth;                   /* trips of the outermost sum before the next panels; 0: all */
-    bool panels_outside;             /* a panel meets all rows before the next one does */
-    bool rows_inside;                /* a task meets all rows, those that do not continue each other too: its panels are read from memory once */
-    bool copy_rows;                  /* rows of A are copied together */
-    bool pack_rows;                  /* all rows of a task are, as tiles read them */
-    bool in_place;                   /* B is read where it lies */
-    bool image;                      /* the image under B is copied once, and columns are positions in it */
-    bool row_image;                  /* the image under A is, with its padding */
-    int64_t band;                    /* rows of that image of a task; 0: all */
+    int64_t rows, vectors; /* of a register tile */
+    /* rows of a panel of A's constant, which divide the tile's; 0: the tile's */
+    int64_t laid;
+    int64_t panels;      /* of a task */
+    int64_t chunk;       /* row tiles of a task; 0: all */
+    bool rows_outside;   /* a chunk of rows meets all panels before the next one does */
+    int64_t depth;       /* trips of the outermost sum before the next panels; 0: all */
+    bool panels_outside; /* a panel meets all rows before the next one does */
+    /* a task meets all rows, those that do not continue each other too: its panels are read from
+     * memory once */
+    bool rows_inside;
+    bool copy_rows; /* rows of A are copied together */
+    bool pack_rows; /* all rows of a task are, as tiles read them */
+    bool in_place;  /* B is read where it lies */
+    /* the image under B is copied once, and columns are positions in it */
+    bool image;
+    bool row_image; /* the image under A is, with its padding */
+    int64_t band;   /* rows of that image of a task; 0: all */
 } Tile;
 
 typedef struct {
     Draft *w;
     Low *l;
     Cut cut;
-    const char *part;                /* what it makes */
+    const char *part; /* what it makes */
     int64_t lanes;
-    const char *lane;                /* the loop over the lanes of a vector */
-    bool a_constant, b_constant;     /* they can lie as wanted */
-    bool widened;                    /* the columns' constant is computed once for all rows, by the task that copies it */
-    bool a_direct, b_direct;         /* can be read where they are */
-    int64_t nrows, ncols, depth;     /* -1: not known */
+    const char *lane;            /* the loop over the lanes of a vector */
+    bool a_constant, b_constant; /* they can lie as wanted */
+    /* the columns' constant is computed once for all rows, by the task that copies it */
+    bool widened;
+    bool a_direct, b_direct;     /* can be read where they are */
+    int64_t nrows, ncols, depth; /* -1: not known */
 } Gemm;
 
-/* ---- operands ------------------------------------------------------------------------------------------ */
+/* ---- operands -------------------------------------------------------------------------------- */
 
-/* Rows of A can be broadcast from where they are: the offset is linear in the row and in every sum. */
+/* Rows of A can be broadcast from where they are: the offset is linear in the row and in every
+ * sum. */
 static bool
 rows_in_place(const Gemm *g)
 {
-    return cut_rows_linear(g->l, &g->cut) && (g->cut.nrow == 0 || low_stride(g->l, g->cut.k.a, g->cut.row[g->cut.nrow - 1]));
+    return cut_rows_linear(g->l, &g->cut) &&
+           (g->cut.nrow == 0 || low_stride(g->l, g->cut.k.a, g->cut.row[g->cut.nrow - 1]));
 }
 
 static bool
@@ -84,11 +93,13 @@ lay(const Gemm *g, const Scalar *operand, bool rows, int64_t width)
 {
     const Cut *cut = &g->cut;
 
-    return rows ? cut_lay(g->w, 0, operand, cut->row, cut->nrow, cut->row_run, cut->sum, cut->nsum, width)
-                : cut_lay(g->w, 0, operand, cut->col, cut->ncol, cut->col_run, cut->sum, cut->nsum, width);
+    return rows ? cut_lay(g->w, 0, operand, cut->row, cut->nrow, cut->row_run, cut->sum, cut->nsum,
+                          width)
+                : cut_lay(g->w, 0, operand, cut->col, cut->ncol, cut->col_run, cut->sum, cut->nsum,
+                          width);
 }
 
-/* ---- the program --------------------------------------------------------------------------------------- */
+/* ---- the program ----------------------------------------------------------------------------- */
 
 static const char *
 names_of(const Gemm *g, const uint32_t *axis, uint32_t n)
@@ -104,7 +115,8 @@ last_of(const char *names)
     return space ? space + 1 : names;
 }
 
-/* Columns are copied in tiles transposed in registers where they lie along the last sum, from end to end otherwise. */
+/* Columns are copied in tiles transposed in registers where they lie along the last sum, from end
+ * to end otherwise. */
 static void
 write_columns(const Gemm *g, Text *t, const char *at, const char *sums)
 {
@@ -112,14 +124,18 @@ write_columns(const Gemm *g, Text *t, const char *at, const char *sums)
     long long lanes = g->lanes;
 
     text_printf(t, "stage rhs at %s -> pack scratch of jq %s jv\n", at, sums);
-    if (cut->nsum && !g->widened && columns_are_one(g) && cut_lies_along(g->l, cut->k.b, cut->sum[cut->nsum - 1])) {
+    if (cut->nsum && !g->widened && columns_are_one(g) &&
+        cut_lies_along(g->l, cut->k.b, cut->sum[cut->nsum - 1])) {
         const char *last = last_of(sums);
         text_printf(t, "split pack.%s by %lld -> kv kl\n", last, lanes);
-        if (dtype_info[cut->k.b->dtype].bytes < 4) {     /* narrower ones have no tiles */
+        if (dtype_info[cut->k.b->dtype].bytes < 4) { /* narrower ones have no tiles */
             text_add(t, "order pack.jv pack.kv pack.kl\nrun pack.kl vector\n");
         } else {
-            text_printf(t, "split pack.jv by %lld -> jc jl\norder pack.jc pack.kv pack.kl pack.jl\n", lanes);
-            text_add(t, "run pack.kl unroll\nrun pack.jl vector\nstage rhs at pack.kv -> tile reg of jl kl turned\n");
+            text_printf(t,
+                        "split pack.jv by %lld -> jc jl\norder pack.jc pack.kv pack.kl pack.jl\n",
+                        lanes);
+            text_add(t, "run pack.kl unroll\nrun pack.jl vector\nstage rhs at pack.kv -> tile reg "
+                        "of jl kl turned\n");
         }
     } else if (cut->col_run > 1 && !columns_are_one(g)) {
         text_printf(t, "walk pack.jv by %lld\n", lanes);
@@ -133,20 +149,26 @@ static int64_t
 trips_ahead(const Gemm *g, const Tile *x)
 {
     const Cut *cut = &g->cut;
-    int64_t outer = expr_or(low_extent(g->l, cut->sum[0]), -1), depth = g->depth, inner = expr_or(low_extent(g->l, cut->sum[cut->nsum - 1]), -1);
+    int64_t outer = expr_or(low_extent(g->l, cut->sum[0]), -1), depth = g->depth,
+            inner = expr_or(low_extent(g->l, cut->sum[cut->nsum - 1]), -1);
 
     if (x->depth) {
         depth = outer > 0 && depth > 0 ? x->depth * (depth / outer) : depth;
         inner = cut->nsum == 1 ? x->depth : inner;
     }
-    return x->image ? 0 : cut_ahead(g->w->p->m, cut->k.reduce->dtype, (TileShape){ .rows = x->rows, .vectors = x->vectors }, depth, inner);
+    return x->image
+               ? 0
+               : cut_ahead(g->w->p->m, cut->k.reduce->dtype,
+                           (TileShape){ .rows = x->rows, .vectors = x->vectors }, depth, inner);
 }
 
-/* Points of a window that are written out. Bounds code: with a tile of 24 sums these are some 600 instructions, of 1,536 that a Skylake keeps
- * decoded (Fog, The microarchitecture of Intel, AMD and VIA CPUs, 2022). */
+/* Points of a window that are written out. Bounds code: with a tile of 24 sums these are some 600
+ * instructions, of 1,536 that a Skylake keeps decoded (Fog, The microarchitecture of Intel, AMD and
+ * VIA CPUs, 2022). */
 enum { UNROLLED_POINTS = 16 };
-/* Rows that are left over go by so many at a time, the last clamped, where nobody knows how many there will be. With two vectors of columns
- * these are eight accumulators, which hide the latency of multiply-adds (4 cycles, two in each: all processors of the machine table). */
+/* Rows that are left over go by so many at a time, the last clamped, where nobody knows how many
+ * there will be. With two vectors of columns these are eight accumulators, which hide the latency
+ * of multiply-adds (4 cycles, two in each: all processors of the machine table). */
 enum { LEFT_ROWS = 4 };
 
 static int64_t
@@ -167,9 +189,10 @@ window_stride(const Cut *cut, uint32_t axis)
     return 1;
 }
 
-/* The sums of a tile over an image, and which of them are written out: the innermost axis of the window, and, where stride phases make each
- * point's place a division, all of a small window. Of a long axis a piece is written out, each trip in the same phases: pieces of whole
- * strides, or of one stride. */
+/* The sums of a tile over an image, and which of them are written out: the innermost axis of the
+ * window, and, where stride phases make each point's place a division, all of a small window. Of a
+ * long axis a piece is written out, each trip in the same phases: pieces of whole strides, or of
+ * one stride. */
 static const char *
 window_sums(const Gemm *g, Text *splits, const char **unrolled)
 {
@@ -189,20 +212,23 @@ window_sums(const Gemm *g, Text *splits, const char **unrolled)
     *unrolled = names_of(g, cut->sum + cut->nsum - n, n);
     if (n || !cut->nsum || points <= UNROLLED_POINTS)
         return names_of(g, cut->sum, cut->nsum);
-    int64_t stride = window_stride(cut, cut->sum[last]), step = stride <= UNROLLED_POINTS ? stride : 1, left = points;
+    int64_t stride = window_stride(cut, cut->sum[last]),
+            step = stride <= UNROLLED_POINTS ? stride : 1, left = points;
     const char *axis = names_of(g, cut->sum + last, 1), *outer = "";
     if (stride > UNROLLED_POINTS && points > stride) {
         text_printf(splits, "split %s by %lld -> wq wp\n", axis, (long long)stride);
         axis = "wp", outer = "wq ", left = stride;
     }
-    int64_t even = ceil_to(ceil_to(left, ceil_to(left, UNROLLED_POINTS / step * step)), step) * step;
+    int64_t even =
+        ceil_to(ceil_to(left, ceil_to(left, UNROLLED_POINTS / step * step)), step) * step;
     text_printf(splits, "split %s by %lld -> wb wi\n", axis, (long long)even);
     *unrolled = "wi";
     return arena_printf(g->w->a, "%s %swb wi", names_of(g, cut->sum, last), outer);
 }
 
-/* Windows that do not overlap are copied as panels are; the innermost sums over their points are written out where they are few, since a
- * compiler that finds loops of two or three trips inside of others keeps accumulators in memory. */
+/* Windows that do not overlap are copied as panels are; the innermost sums over their points are
+ * written out where they are few, since a compiler that finds loops of two or three trips inside of
+ * others keeps accumulators in memory. */
 static void
 write_unrolled_points(const Gemm *g, const Tile *x, Text *t)
 {
@@ -210,7 +236,8 @@ write_unrolled_points(const Gemm *g, const Tile *x, Text *t)
     int64_t points = 1;
     uint32_t n = 0;
 
-    while (n + (x->depth > 0) < cut->nsum && cut->window.window >> cut->sum[cut->nsum - n - 1] & 1) {
+    while (n + (x->depth > 0) < cut->nsum &&
+           cut->window.window >> cut->sum[cut->nsum - n - 1] & 1) {
         points *= expr_or(low_extent(g->l, cut->sum[cut->nsum - n - 1]), UNROLLED_POINTS + 1);
         if (points > UNROLLED_POINTS)
             break;
@@ -226,23 +253,32 @@ write_tile(const Gemm *g, const Tile *x)
     Draft *w = g->w;
     const Cut *cut = &g->cut;
     Text t = { .arena = w->a }, sums = { .arena = w->a }, tasks = { .arena = w->a };
-    const uint32_t *row_run = cut->row + cut->nrow - cut->row_run, *col_run = cut->col + cut->ncol - cut->col_run;
+    const uint32_t *row_run = cut->row + cut->nrow - cut->row_run,
+                   *col_run = cut->col + cut->ncol - cut->col_run;
     const char *outer_rows = names_of(g, cut->row, cut->nrow - cut->row_run);
-    const char *rows = cut->row_run ? names_of(g, row_run, cut->row_run) : "", *cols = names_of(g, col_run, cut->col_run);
-    const char *tile = x->panels_outside && cut->row_run ? "ip" : "jq";          /* the loop around a tile's sum */
+    const char *rows = cut->row_run ? names_of(g, row_run, cut->row_run) : "",
+               *cols = names_of(g, col_run, cut->col_run);
+    /* the loop around a tile's sum */
+    const char *tile = x->panels_outside && cut->row_run ? "ip" : "jq";
     const char *lay_a = g->a_constant ? lay(g, cut->k.a, true, x->laid ? x->laid : x->rows) : NULL;
-    const char *lay_b = g->b_constant && !x->image ? lay(g, cut->k.b, false, x->vectors * g->lanes) : NULL;
-    /* Nothing to cut off: sums are stored from registers, which wants to know how many rows are left over. */
-    bool exact = !x->in_place && !x->image && !x->depth && g->ncols >= 0 && g->ncols % (x->vectors * g->lanes) == 0 && (g->nrows >= 0 || x->rows <= LEFT_ROWS);
+    const char *lay_b =
+        g->b_constant && !x->image ? lay(g, cut->k.b, false, x->vectors * g->lanes) : NULL;
+    /* Nothing to cut off: sums are stored from registers, which wants to know how many rows are
+     * left over. */
+    bool exact = !x->in_place && !x->image && !x->depth && g->ncols >= 0 &&
+                 g->ncols % (x->vectors * g->lanes) == 0 && (g->nrows >= 0 || x->rows <= LEFT_ROWS);
     bool pads = !x->in_place && !exact;
     long long width = x->vectors * g->lanes;
-    /* A tile's rows are finished over all panels of the task, so that fewer rows of the image are cut in two, whose ends are no whole vectors,
-     * where their sums stay in the first cache. */
+    /* A tile's rows are finished over all panels of the task, so that fewer rows of the image are
+     * cut in two, whose ends are no whole vectors, where their sums stay in the first cache. */
     bool wide = x->image && x->panels > 1 && cut->row_run && !x->panels_outside &&
-                x->rows * x->panels * width * dtype_info[cut->k.reduce->dtype].bytes <= machine_usable_bytes(w->p->m, LEVEL_L1);
+                x->rows * x->panels * width * dtype_info[cut->k.reduce->dtype].bytes <=
+                    machine_usable_bytes(w->p->m, LEVEL_L1);
 
     /* Of an image whose size is open the last panel has as many vectors as it needs. */
-    const char *narrow = x->image && g->ncols < 0 && x->vectors > 1 ? arena_printf(w->a, " %lld", (long long)g->lanes) : "";
+    const char *narrow = x->image && g->ncols < 0 && x->vectors > 1
+                             ? arena_printf(w->a, " %lld", (long long)g->lanes)
+                             : "";
 
     if (x->in_place && (!g->b_direct || lay_b))
         return;
@@ -253,40 +289,56 @@ write_tile(const Gemm *g, const Tile *x)
     text_add(&t, lay_a ? lay_a : "");
     text_add(&t, lay_b ? lay_b : "");
     if (x->band) {
-        text_printf(&t, "split %s by %lld -> yb_ yi_ exact\n", names_of(g, row_run, 1), (long long)x->band);
+        text_printf(&t, "split %s by %lld -> yb_ yi_ exact\n", names_of(g, row_run, 1),
+                    (long long)x->band);
         rows = arena_printf(w->a, "yi_ %s", names_of(g, row_run + 1, cut->row_run - 1));
         outer_rows = arena_printf(w->a, "%s yb_", outer_rows);
     }
     text_printf(&t, "order %s %s %s %s %s %s\n", names_of(g, cut->batch, cut->nbatch), outer_rows,
-                names_of(g, cut->col, cut->ncol - cut->col_run), rows, cols, names_of(g, cut->sum, cut->nsum));
+                names_of(g, cut->col, cut->ncol - cut->col_run), rows, cols,
+                names_of(g, cut->sum, cut->nsum));
     if (cut->row_run)
         text_printf(&t, "fuse %s -> i_\n", rows);
     text_printf(&t, "fuse %s -> j_%s\n", cols, x->image ? " pitched" : "");
     if (cut->row_run && x->chunk)
         text_printf(&t, "split i_ by %lld -> ic ii guard\n", (long long)(x->chunk * x->rows));
     if (cut->row_run)
-        text_printf(&t, "split %s by %lld -> ip ir%s\n", x->chunk ? "ii" : "i_", (long long)x->rows, g->nrows >= 0 || x->rows == 1 ? "" : arena_printf(w->a, " peel %d", x->rows > LEFT_ROWS ? LEFT_ROWS : 1));
+        text_printf(&t, "split %s by %lld -> ip ir%s\n", x->chunk ? "ii" : "i_", (long long)x->rows,
+                    g->nrows >= 0 || x->rows == 1
+                        ? ""
+                        : arena_printf(w->a, " peel %d", x->rows > LEFT_ROWS ? LEFT_ROWS : 1));
     if (wide)
-        text_printf(&t, "split j_ by %lld -> jb jj guard\nsplit jj by %lld -> jq jv pad%s\n", (long long)x->panels * width, width, narrow);
+        text_printf(&t, "split j_ by %lld -> jb jj guard\nsplit jj by %lld -> jq jv pad%s\n",
+                    (long long)x->panels * width, width, narrow);
     else if (pads || exact)
-        text_printf(&t, "split j_ by %lld -> jp jv%s\nsplit jp by %lld -> jb jq guard\n", width, exact ? " exact" : arena_printf(w->a, " pad%s", narrow), (long long)x->panels);
+        text_printf(&t, "split j_ by %lld -> jp jv%s\nsplit jp by %lld -> jb jq guard\n", width,
+                    exact ? " exact" : arena_printf(w->a, " pad%s", narrow), (long long)x->panels);
     else
-        text_printf(&t, "split j_ by %lld -> jb jj guard\nsplit jj by %lld -> jq jv\n", (long long)x->panels * width, width);
+        text_printf(&t, "split j_ by %lld -> jb jj guard\nsplit jj by %lld -> jq jv\n",
+                    (long long)x->panels * width, width);
     text_printf(&t, "split jv by %lld -> jr %s\n", (long long)g->lanes, g->lane);
     const char *unrolled = "", *sums_written = x->image ? window_sums(g, &t, &unrolled) : NULL;
     for (uint32_t i = 0; i < cut->nsum && !x->image; i++)
-        text_printf(&sums, "%s%s", i ? " " : "", i == 0 && x->depth ? "ki" : axis_name(w, 0, cut->sum[i]));
+        text_printf(&sums, "%s%s", i ? " " : "",
+                    i == 0 && x->depth ? "ki" : axis_name(w, 0, cut->sum[i]));
     text_add(&sums, x->image ? sums_written : "");
     if (x->depth)
-        text_printf(&t, "split %s by %lld -> kb ki guard\n", axis_name(w, 0, cut->sum[0]), (long long)x->depth);
+        text_printf(&t, "split %s by %lld -> kb ki guard\n", axis_name(w, 0, cut->sum[0]),
+                    (long long)x->depth);
     const char *chunks = cut->row_run && x->chunk ? "ic" : "";
-    text_printf(&tasks, "%s %s %s %s jb %s", names_of(g, cut->batch, cut->nbatch), x->rows_inside ? "" : outer_rows, x->rows_outside ? chunks : "",
+    text_printf(&tasks, "%s %s %s %s jb %s", names_of(g, cut->batch, cut->nbatch),
+                x->rows_inside ? "" : outer_rows, x->rows_outside ? chunks : "",
                 names_of(g, cut->col, cut->ncol - cut->col_run), x->rows_outside ? "" : chunks);
     const char *ip = cut->row_run ? "ip" : "";
-    text_printf(&t, "order %s%s %s %s %s %s%s jr %s\nfuse %s -> task\n", text_str(&tasks), x->depth ? " kb" : "", x->rows_inside ? outer_rows : "",
-                x->panels_outside ? "jq" : ip, x->panels_outside ? ip : "jq", text_str(&sums), cut->row_run ? " ir" : "", g->lane, text_str(&tasks));
+    text_printf(&t, "order %s%s %s %s %s %s%s jr %s\nfuse %s -> task\n", text_str(&tasks),
+                x->depth ? " kb" : "", x->rows_inside ? outer_rows : "",
+                x->panels_outside ? "jq" : ip, x->panels_outside ? ip : "jq", text_str(&sums),
+                cut->row_run ? " ir" : "", g->lane, text_str(&tasks));
     if (pads)
-        text_printf(&t, "hold %s at %s -> sums scratch\n", g->part, x->depth ? "task" : wide ? "ip" : tile);
+        text_printf(&t, "hold %s at %s -> sums scratch\n", g->part,
+                    x->depth ? "task"
+                    : wide   ? "ip"
+                             : tile);
     if (wide)
         text_add(&t, "order sums.fin.ir sums.fin.jq\n");
     text_printf(&t, "hold %s at %s -> acc reg\n", g->part, tile);
@@ -307,18 +359,25 @@ write_tile(const Gemm *g, const Tile *x)
             write_unrolled_points(g, x, &t);
     }
     if (x->row_image)
-        text_printf(&t, "image lhs at task -> image%s%s\n", cut->row_window.ninner ? " of " : "", names_of(g, cut->row_window.inner, cut->row_window.ninner));
+        text_printf(&t, "image lhs at task -> image%s%s\n", cut->row_window.ninner ? " of " : "",
+                    names_of(g, cut->row_window.inner, cut->row_window.ninner));
     if (x->copy_rows) {
-        text_printf(&t, "stage lhs at %s -> rows scratch of %s %s odd\n", x->panels_outside || !cut->row_run ? "task" : "ip", cut->row_run ? "ir" : "", text_str(&sums));
+        text_printf(&t, "stage lhs at %s -> rows scratch of %s %s odd\n",
+                    x->panels_outside || !cut->row_run ? "task" : "ip", cut->row_run ? "ir" : "",
+                    text_str(&sums));
         if (cut->nsum) {
             const char *last = last_of(text_str(&sums));
-            text_printf(&t, "split rows.%s by %lld -> av al\nrun rows.al vector\n", last, (long long)g->lanes);
+            text_printf(&t, "split rows.%s by %lld -> av al\nrun rows.al vector\n", last,
+                        (long long)g->lanes);
         }
     }
     if (x->pack_rows) {
         const char *last = last_of(text_str(&sums));
-        text_printf(&t, "stage lhs at %s -> rows scratch of ip %s ir\norder rows.ip rows.ir rows.%s\n", x->depth ? "kb" : "task", text_str(&sums), last);
-        text_printf(&t, "split rows.%s by %lld -> av al\nrun rows.al vector\n", last, (long long)g->lanes);
+        text_printf(&t,
+                    "stage lhs at %s -> rows scratch of ip %s ir\norder rows.ip rows.ir rows.%s\n",
+                    x->depth ? "kb" : "task", text_str(&sums), last);
+        text_printf(&t, "split rows.%s by %lld -> av al\nrun rows.al vector\n", last,
+                    (long long)g->lanes);
     }
     /* A row of columns is read once for all rows of the tile. */
     if (cut->nsum && x->rows > 1) {
@@ -332,9 +391,10 @@ write_tile(const Gemm *g, const Tile *x)
     write_program(w, &t);
 }
 
-/* ---- the numbers ---------------------------------------------------------------------------------------- */
+/* ---- the numbers ----------------------------------------------------------------------------- */
 
-/* Panels of a task, at most so many and at least half of them, by which the core that has most to do has least. */
+/* Panels of a task, at most so many and at least half of them, by which the core that has most to
+ * do has least. */
 static int64_t
 even_share(int64_t panels, int64_t most, int64_t cores)
 {
@@ -350,32 +410,39 @@ even_share(int64_t panels, int64_t most, int64_t cores)
     return best;
 }
 
-enum { NARROW_PANELS = 2 };          /* vectors of the widest panel for few columns; bounds the list: the tiles that have the least cycles are wider */
-/* Of a task's sums: what getting its panels may take of their time, a thirty-second. BERT of any size on a Cascade Lake core, 256 rows: an eighth 421 ms,
- * a thirty-second 407, a 128th 404; longer tasks are fewer to share out. */
+/* vectors of the widest panel for few columns; bounds the list: the tiles that have the least
+ * cycles are wider */
+enum { NARROW_PANELS = 2 };
+/* Of a task's sums: what getting its panels may take of their time, a thirty-second. BERT of any
+ * size on a Cascade Lake core, 256 rows: an eighth 421 ms, a thirty-second 407, a 128th 404; longer
+ * tasks are fewer to share out. */
 enum { PANEL_SHARE = 32 };
 
-/* Rows for which a panel's copy is so little: a vector of it is stored once, and multiplied once for each row. */
+/* Rows for which a panel's copy is so little: a vector of it is stored once, and multiplied once
+ * for each row. */
 static int64_t
 rows_worth_a_copy(const Machine *m)
 {
     return (int64_t)(PANEL_SHARE * m->fma_per_cycle / m->store_per_cycle);
 }
 
-/* Row tiles of a task where nobody knows how many rows there will be. Panels of constants come from memory, of which a task of few rows
- * waits most of its time; rows that do not stay near are read one after the other, which the processor foresees. Panels that are
- * copied are short where nobody knows how deep they are, so copying them is what counts; else what the rows read stays in the
+/* Row tiles of a task where nobody knows how many rows there will be. Panels of constants come from
+ * memory, of which a task of few rows waits most of its time; rows that do not stay near are read
+ * one after the other, which the processor foresees. Panels that are copied are short where nobody
+ * knows how deep they are, so copying them is what counts; else what the rows read stays in the
  * second-level cache, beside the task's panels, from one task to the next. 0: all. */
 static int64_t
 near_rows(const Gemm *g, const Tile *x, int64_t tasks)
 {
     const Machine *m = g->w->p->m;
-    int64_t bytes = dtype_info[g->cut.k.reduce->dtype].bytes, room = machine_usable_bytes(m, LEVEL_L2), rows;
+    int64_t bytes = dtype_info[g->cut.k.reduce->dtype].bytes,
+            room = machine_usable_bytes(m, LEVEL_L2), rows;
 
     if (!g->cut.row_run)
         return 0;
     if (g->b_constant) {
-        rows = (int64_t)(PANEL_SHARE * m->f32_per_second * (double)bytes / (2 * m->level[LEVEL_MEMORY].one.read));
+        rows = (int64_t)(PANEL_SHARE * m->f32_per_second * (double)bytes /
+                         (2 * m->level[LEVEL_MEMORY].one.read));
         return ceil_to(ceil_to(rows, ceil_to(machine_tasks(m), tasks)), x->rows);
     }
     if (g->depth < 0)
@@ -384,11 +451,15 @@ near_rows(const Gemm *g, const Tile *x, int64_t tasks)
     return rows >= rows_worth_a_copy(m) ? rows / x->rows : 0;
 }
 
-/* Of fewer tiles of rows than these the price decides whether tasks divide them. Bounds the list: of more they do, where tasks are few. */
+/* Of fewer tiles of rows than these the price decides whether tasks divide them. Bounds the list:
+ * of more they do, where tasks are few. */
 enum { FEW_TILES = 8 };
-enum { MOST_PANELS = 8 };            /* of a task whose columns nobody counts, and then a fourth of them; bounds the list, the price decides */
+/* of a task whose columns nobody counts, and then a fourth of them; bounds the list, the price
+ * decides */
+enum { MOST_PANELS = 8 };
 
-/* The orders in which a tile's loops may stand. several: a task has several panels; of one, both orders of rows and panels are the same. */
+/* The orders in which a tile's loops may stand. several: a task has several panels; of one, both
+ * orders of rows and panels are the same. */
 static void
 write_orders(const Gemm *g, Tile x, bool image, bool several)
 {
@@ -400,22 +471,28 @@ write_orders(const Gemm *g, Tile x, bool image, bool several)
                 x.panels_outside = outside;
                 x.copy_rows = copy;
                 x.rows_inside = inside;
-                if (!(copy && outside) && !(inside && (cut->nrow == cut->row_run || x.depth || image)))
+                if (!(copy && outside) &&
+                    !(inside && (cut->nrow == cut->row_run || x.depth || image)))
                     write_tile(g, &x);
             }
 }
 
-/* All sensible numbers for one register tile: how much of B a task keeps in the second-level cache, and whether the sums
- * are cut so that a tile's rows stay in the first. */
+/* All sensible numbers for one register tile: how much of B a task keeps in the second-level cache,
+ * and whether the sums are cut so that a tile's rows stay in the first. */
 static void
 write_shape(const Gemm *g, TileShape s, int64_t laid, bool image)
 {
     const Machine *m = g->w->p->m;
     const Cut *cut = &g->cut;
-    int64_t bytes = dtype_info[cut->k.reduce->dtype].bytes, width = s.vectors * g->lanes, outer = 0, inner = 1;
-    /* An image whose size is open is cut as one of the size that is supposed: of a task's panels too few copy its rows again and again. */
+    int64_t bytes = dtype_info[cut->k.reduce->dtype].bytes, width = s.vectors * g->lanes, outer = 0,
+            inner = 1;
+    /* An image whose size is open is cut as one of the size that is supposed: of a task's panels
+     * too few copy its rows again and again. */
     int64_t cols = g->ncols < 0 && image ? (int64_t)cost_usual(g->w->c, cut->cols) : g->ncols;
-    int64_t panels = cols < 0 ? MOST_PANELS : cols > 0 ? ceil_to(cols, width) : 1, depth = g->depth < 0 ? (int64_t)cost_usual(g->w->c, cut->depth) : g->depth;
+    int64_t panels = cols < 0   ? MOST_PANELS
+                     : cols > 0 ? ceil_to(cols, width)
+                                : 1,
+            depth = g->depth < 0 ? (int64_t)cost_usual(g->w->c, cut->depth) : g->depth;
     Tile x = { .rows = s.rows, .vectors = s.vectors, .laid = laid, .image = image };
 
     /* All points of a window read one image. */
@@ -433,22 +510,30 @@ write_shape(const Gemm *g, TileShape s, int64_t laid, bool image)
         int64_t blocks = block > 0 && outer > block ? ceil_to(outer, block) : 1;
         if (blocked && (blocks == 1 || image))
             break;
-        /* Weights in groups: a whole panel takes six times as long to widen as its blocks do (int4 on Cascade Lake). */
+        /* Weights in groups: a whole panel takes six times as long to widen as its blocks do (int4
+         * on Cascade Lake). */
         if (!blocked && blocks > 1 && g->widened && cut->nsum > 1 && g->nrows < 0)
             continue;
         x.depth = blocked ? ceil_to(outer, blocks) : 0;
         int64_t deep = blocked ? x.depth * inner : depth;
-        int64_t fit = machine_block_bytes(m, LEVEL_L2) / (deep * width * bytes), most = fit < 1 ? 1 : fit > panels ? panels : fit;
+        int64_t fit = machine_block_bytes(m, LEVEL_L2) / (deep * width * bytes),
+                most = fit < 1        ? 1
+                       : fit > panels ? panels
+                                      : fit;
         int64_t fewer = g->nrows < 0 ? FEWER_OPEN : FEWER;
         for (int64_t n = most; n >= 1; n = n > 1 ? n / fewer > 0 ? n / fewer : 1 : 0) {
             /* Every core has two tasks at least: panels are cut first, then rows. */
             x.panels = even_share(panels, n, m->cores);
-            int64_t tasks = ceil_to(panels, x.panels), tiles = g->nrows < 0 ? 0 : ceil_to(g->nrows, s.rows);
-            int64_t pieces = tasks < machine_tasks(m) && tiles > 1 ? ceil_to(machine_tasks(m), tasks) : 1;
+            int64_t tasks = ceil_to(panels, x.panels),
+                    tiles = g->nrows < 0 ? 0 : ceil_to(g->nrows, s.rows);
+            int64_t pieces =
+                tasks < machine_tasks(m) && tiles > 1 ? ceil_to(machine_tasks(m), tasks) : 1;
             x.rows_outside = g->nrows < 0 && !image && !cut->windowed;
             if (x.rows_outside && n > 1 && tasks < m->cores)
-                continue;                              /* rows of a task would be few */
-            x.chunk = x.rows_outside ? near_rows(g, &x, tasks) : pieces > 1 && tiles >= FEW_TILES ? ceil_to(tiles, pieces) : 0;
+                continue; /* rows of a task would be few */
+            x.chunk = x.rows_outside                     ? near_rows(g, &x, tasks)
+                      : pieces > 1 && tiles >= FEW_TILES ? ceil_to(tiles, pieces)
+                                                         : 0;
             write_orders(g, x, image, n > 1);
             x.chunk = ceil_to(tiles, pieces);
             if (pieces > 1 && tiles < FEW_TILES)
@@ -459,25 +544,30 @@ write_shape(const Gemm *g, TileShape s, int64_t laid, bool image)
     }
 }
 
-enum { BANDS = 2 };                  /* bands that get programs; bounds the list, the price decides */
+/* bands that get programs; bounds the list, the price decides */
+enum { BANDS = 2 };
 
-/* Rows are the points of an image, columns its constant partner's. A task copies the whole image and meets some panels of
- * columns, or it copies a band of it, the largest that divides it and leaves the second-level cache half free, or the next
- * smaller one, and meets them all. */
+/* Rows are the points of an image, columns its constant partner's. A task copies the whole image
+ * and meets some panels of columns, or it copies a band of it, the largest that divides it and
+ * leaves the second-level cache half free, or the next smaller one, and meets them all. */
 static void
 write_shape_row_image(const Gemm *all, TileShape s)
 {
     const Machine *m = all->w->p->m;
-    Gemm own = *all, *g = &own;              /* rows of one image, where those of several are one index */
+    /* rows of one image, where those of several are one index */
+    Gemm own = *all, *g = &own;
     const Cut *cut = &g->cut;
     const Stage *st = &cut->row_window;
     if (own.cut.row_run > st->nslide) {
         own.cut.row_run = st->nslide;
         own.nrows = expr_or(axes_product(g->l, cut->row + cut->nrow - st->nslide, st->nslide), -1);
     }
-    int64_t bytes = dtype_info[cut->k.reduce->dtype].bytes, panels = g->ncols < 0 ? MOST_PANELS : ceil_to(g->ncols, s.vectors * g->lanes);
-    bool banded = st->nslide > 1 && st->nslide == cut->row_run && cut->row[cut->nrow - cut->row_run] == st->slide[0].axis;
-    int64_t high = expr_or(low_extent(g->l, st->slide[0].axis), 0), row = expr_or(st->slide[0].pitch, 0), above = st->slide[0].span - 1;
+    int64_t bytes = dtype_info[cut->k.reduce->dtype].bytes,
+            panels = g->ncols < 0 ? MOST_PANELS : ceil_to(g->ncols, s.vectors * g->lanes);
+    bool banded = st->nslide > 1 && st->nslide == cut->row_run &&
+                  cut->row[cut->nrow - cut->row_run] == st->slide[0].axis;
+    int64_t high = expr_or(low_extent(g->l, st->slide[0].axis), 0),
+            row = expr_or(st->slide[0].pitch, 0), above = st->slide[0].span - 1;
     Tile x = { .rows = s.rows, .vectors = s.vectors, .row_image = true };
 
     for (uint32_t i = 0; i < st->ninner; i++)
@@ -486,10 +576,12 @@ write_shape_row_image(const Gemm *all, TileShape s)
         row *= expr_or(low_extent(g->l, st->outer[i]), 1);
     for (uint32_t i = 0; i < st->nslide; i++)
         row *= st->slide[i].phases;
-    bool alone = true;                       /* the whole image is the only task along rows */
+    bool alone = true; /* the whole image is the only task along rows */
     int bands = 0;
     for (int64_t band = high > 0 ? high : 1; band >= 1 && bands <= BANDS; band--, alone = false) {
-        if (!alone && (!banded || high % band || (band > 1 && (band + above) * row * bytes > machine_block_bytes(m, LEVEL_L2))))
+        if (!alone &&
+            (!banded || high % band ||
+             (band > 1 && (band + above) * row * bytes > machine_block_bytes(m, LEVEL_L2))))
             continue;
         bands++;
         x.band = alone ? 0 : band;
@@ -503,22 +595,33 @@ write_shape_row_image(const Gemm *all, TileShape s)
     }
 }
 
-/* Large products: a panel of columns, as deep as half of the first cache, stays there while all rows of a task go by, which
- * come from the second in the order they are read. The wider a task, the less often rows are copied. */
-enum { LEAST_WIDE = 8, MOST_WIDE = 64 };     /* panels of a task, by twos; bounds the list, the price decides */
+/* Large products: a panel of columns, as deep as half of the first cache, stays there while all
+ * rows of a task go by, which come from the second in the order they are read. The wider a task,
+ * the less often rows are copied. */
+/* panels of a task, by twos; bounds the list, the price decides */
+enum { LEAST_WIDE = 8, MOST_WIDE = 64 };
 
 static void
 write_shape_blocked(const Gemm *g, TileShape s)
 {
     const Machine *m = g->w->p->m;
-    int64_t bytes = dtype_info[g->cut.k.reduce->dtype].bytes, width = s.vectors * g->lanes, outer = expr_or(low_extent(g->l, g->cut.sum[0]), 0);
-    int64_t inner = outer > 0 ? g->depth / outer : 0, block = inner > 0 ? machine_block_bytes(m, LEVEL_L1) / (width * bytes * inner) : 0;
+    int64_t bytes = dtype_info[g->cut.k.reduce->dtype].bytes, width = s.vectors * g->lanes,
+            outer = expr_or(low_extent(g->l, g->cut.sum[0]), 0);
+    int64_t inner = outer > 0 ? g->depth / outer : 0,
+            block = inner > 0 ? machine_block_bytes(m, LEVEL_L1) / (width * bytes * inner) : 0;
 
-    if (s.rows == 1 || block < g->lanes || outer <= block || g->ncols * g->depth * bytes <= m->level[LEVEL_L2].bytes)
+    if (s.rows == 1 || block < g->lanes || outer <= block ||
+        g->ncols * g->depth * bytes <= m->level[LEVEL_L2].bytes)
         return;
-    Tile x = { .rows = s.rows, .vectors = s.vectors, .panels_outside = true, .pack_rows = true, .depth = ceil_to(outer, ceil_to(outer, block)) };
-    for (int64_t panels = LEAST_WIDE; panels <= MOST_WIDE && panels / 2 < ceil_to(g->ncols, width); panels *= 2) {
-        int64_t rows = machine_block_bytes(m, LEVEL_L2) / ((x.depth * inner + panels * width) * bytes);
+    Tile x = { .rows = s.rows,
+               .vectors = s.vectors,
+               .panels_outside = true,
+               .pack_rows = true,
+               .depth = ceil_to(outer, ceil_to(outer, block)) };
+    for (int64_t panels = LEAST_WIDE; panels <= MOST_WIDE && panels / 2 < ceil_to(g->ncols, width);
+         panels *= 2) {
+        int64_t rows =
+            machine_block_bytes(m, LEVEL_L2) / ((x.depth * inner + panels * width) * bytes);
         x.panels = panels;
         x.chunk = rows / s.rows;
         if (x.chunk * s.rows >= rows_worth_a_copy(m))
@@ -526,13 +629,17 @@ write_shape_blocked(const Gemm *g, TileShape s)
     }
 }
 
-/* Columns that lie well and stay in the second-level cache are read where they are by all tasks, which share the rows. */
+/* Columns that lie well and stay in the second-level cache are read where they are by all tasks,
+ * which share the rows. */
 static void
 write_shape_in_place(const Gemm *g, TileShape s)
 {
     const Machine *m = g->w->p->m;
-    int64_t bytes = dtype_info[g->cut.k.reduce->dtype].bytes, width = s.vectors * g->lanes, tiles = g->nrows < 0 ? 0 : ceil_to(g->nrows, s.rows);
-    Tile x = { .rows = s.rows, .vectors = s.vectors, .panels = ceil_to(g->ncols, width), .in_place = true };
+    int64_t bytes = dtype_info[g->cut.k.reduce->dtype].bytes, width = s.vectors * g->lanes,
+            tiles = g->nrows < 0 ? 0 : ceil_to(g->nrows, s.rows);
+    Tile x = {
+        .rows = s.rows, .vectors = s.vectors, .panels = ceil_to(g->ncols, width), .in_place = true
+    };
 
     if (g->depth < 0 || g->ncols * g->depth * bytes > m->level[LEVEL_L2].bytes)
         return;
@@ -544,7 +651,8 @@ write_shape_in_place(const Gemm *g, TileShape s)
         }
 }
 
-enum { HIGHEST_LAID = 128 };         /* rows of a panel; bounds the search: whole vectors of 16 lanes and tiles of 8 rows fit */
+/* rows of a panel; bounds the search: whole vectors of 16 lanes and tiles of 8 rows fit */
+enum { HIGHEST_LAID = 128 };
 
 /* The height of the tiles for which the rows' constant has to lie; 0: it may lie as it likes. */
 static int64_t
@@ -558,8 +666,9 @@ height_given(const Gemm *g)
     return 0;
 }
 
-/* Rows of a panel that are whole vectors and whole tiles, for a constant of an image or of frames whose number is open: where they turn out to be
- * one or two, its rows are lanes. 0: there are none, or they take more memory than panels as high as a tile. */
+/* Rows of a panel that are whole vectors and whole tiles, for a constant of an image or of frames
+ * whose number is open: where they turn out to be one or two, its rows are lanes. 0: there are
+ * none, or they take more memory than panels as high as a tile. */
 static int64_t
 whole_vectors(const Gemm *g, int64_t rows)
 {
@@ -570,7 +679,8 @@ whole_vectors(const Gemm *g, int64_t rows)
     return ceil_to(g->nrows, laid) * laid == ceil_to(g->nrows, rows) * rows ? laid : 0;
 }
 
-enum { WIDEST_IN_PLACE = 4 };        /* vectors of columns that few rows read as they lie, by twos; bounds the list, the price decides */
+/* vectors of columns that few rows read as they lie, by twos; bounds the list, the price decides */
+enum { WIDEST_IN_PLACE = 4 };
 
 /* Columns of an image at its pitch, from the first to the last; -1: not known. */
 static int64_t
@@ -580,7 +690,8 @@ image_columns(const Gemm *g)
     int64_t n = 1;
 
     for (uint32_t i = 0; i < image->nslide; i++) {
-        int64_t extent = expr_or(low_extent(g->l, image->slide[i].axis), -1), pitch = expr_or(image->slide[i].pitch, -1);
+        int64_t extent = expr_or(low_extent(g->l, image->slide[i].axis), -1),
+                pitch = expr_or(image->slide[i].pitch, -1);
         if (extent < 0 || pitch < 0)
             return -1;
         n += (extent - 1) * pitch;
@@ -612,10 +723,13 @@ write_products(Draft *w, bool alone)
     g.b_constant = lay(&g, g.cut.k.b, false, g.lanes) != NULL;
     g.a_direct = rows_in_place(&g);
     g.b_direct = columns_are_one(&g) && is_unit(&low, g.cut.k.b, g.cut.col[g.cut.ncol - 1]);
-    /* Columns under a window are read at any element, and those between rows of the image are computed as well. */
+    /* Columns under a window are read at any element, and those between rows of the image are
+     * computed as well. */
     bool image = g.cut.windowed;
-    cut_shapes(p->m, g.nrows, image ? image_columns(&g) : g.ncols, g.lanes, image ? cut_loads_anywhere(p->m, g.cut.k.reduce->dtype) : 1, best);
-    bool whole = false;                      /* of tiles that take about the same those whose constant serves all sizes */
+    cut_shapes(p->m, g.nrows, image ? image_columns(&g) : g.ncols, g.lanes,
+               image ? cut_loads_anywhere(p->m, g.cut.k.reduce->dtype) : 1, best);
+    /* of tiles that take about the same those whose constant serves all sizes */
+    bool whole = false;
     for (int i = 0; i < TILE_SHAPES && best[i].rows; i++)
         whole |= whole_vectors(&g, best[i].rows) > 0;
     for (int i = 0; i < TILE_SHAPES && best[i].rows; i++) {
@@ -627,17 +741,22 @@ write_products(Draft *w, bool alone)
             write_shape(&g, best[i], 0, true);
         if (g.b_direct && !g.b_constant && g.ncols >= 0)
             write_shape_in_place(&g, best[i]);
-        if (g.cut.nsum && g.cut.row_run && !g.a_constant && !g.cut.windowed && g.nrows >= 0 && g.ncols >= 0 && g.depth > 0)
+        if (g.cut.nsum && g.cut.row_run && !g.a_constant && !g.cut.windowed && g.nrows >= 0 &&
+            g.ncols >= 0 && g.depth > 0)
             write_shape_blocked(&g, best[i]);
     }
-    /* Columns that turn out to be few leave less of a narrow panel empty. Tiles are a part of the panels in which their constant lies, or some of
-     * them, with as many sums as hide their latency. */
+    /* Columns that turn out to be few leave less of a narrow panel empty. Tiles are a part of the
+     * panels in which their constant lies, or some of them, with as many sums as hide their
+     * latency. */
     int64_t high = height_given(&g);
     for (int64_t vectors = 1; high && vectors <= NARROW_PANELS; vectors++)
         for (int64_t rows = 1; rows * vectors + vectors < p->m->vector_registers; rows++)
-            if (rows == high || ((high % rows == 0 || rows % high == 0) && rows * vectors >= vectors_in_flight(p->m)))
-                write_shape(&g, (TileShape){ .rows = rows, .vectors = vectors }, high, g.cut.windowed);
-    /* What is computed of constants as it is read is so for each tile of rows; or once for all of them. */
+            if (rows == high || ((high % rows == 0 || rows % high == 0) &&
+                                 rows * vectors >= vectors_in_flight(p->m)))
+                write_shape(&g, (TileShape){ .rows = rows, .vectors = vectors }, high,
+                            g.cut.windowed);
+    /* What is computed of constants as it is read is so for each tile of rows; or once for all of
+     * them. */
     g.widened = g.b_constant && g.cut.k.b->op != S_LOAD;
     for (int i = 0; i < TILE_SHAPES && best[i].rows && g.widened; i++) {
         write_shape(&g, best[i], 0, false);
@@ -648,7 +767,11 @@ write_products(Draft *w, bool alone)
     /* With few rows nothing is gained by copying columns that lie well. */
     if (g.b_direct && g.nrows >= 0 && g.nrows <= (int64_t)p->m->vector_registers / 2)
         for (int64_t vectors = 1; vectors <= (g.ncols < 0 ? 1 : WIDEST_IN_PLACE); vectors *= 2)
-            write_tile(&g, &(Tile){ .rows = g.nrows ? g.nrows : 1, .vectors = vectors, .panels = 1, .in_place = true, .copy_rows = !g.a_direct && !g.a_constant });
+            write_tile(&g, &(Tile){ .rows = g.nrows ? g.nrows : 1,
+                                    .vectors = vectors,
+                                    .panels = 1,
+                                    .in_place = true,
+                                    .copy_rows = !g.a_direct && !g.a_constant });
     return w->program.n > 0;
 }
 

@@ -1,15 +1,17 @@
-/* write_dots: products of a few rows whose columns lie along the sum, as the scores of a token over a cache of keys.
+/* write_dots: products of a few rows whose columns lie along the sum, as the scores of a token over
+ * a cache of keys.
  *
  *     o[h, j] = sum d: x[h, d] * k[j, d]
  *
- * Tiles want the columns side by side, so they would turn each key first, which for a few rows is more work than the product.
- * Here the lanes of a vector are summands instead: a key is read once, as it lies, for all rows, and each sum is added up
- * across its lanes at the end. What lies between one key and the next (other heads) is done before the next, so memory is
- * read from end to end.
+ * Tiles want the columns side by side, so they would turn each key first, which for a few rows is
+ * more work than the product. Here the lanes of a vector are summands instead: a key is read once,
+ * as it lies, for all rows, and each sum is added up across its lanes at the end. What lies between
+ * one key and the next (other heads) is done before the next, so memory is read from end to end.
  */
 #include "schedule/cut.h"
 
-/* Keys of a task. Bounds the list, its price decides between tasks enough for all cores and few beginnings of what is read. */
+/* Keys of a task. Bounds the list, its price decides between tasks enough for all cores and few
+ * beginnings of what is read. */
 enum { LEAST_KEYS = 16, MOST_KEYS = 256 };
 
 /* How far apart an axis's neighbours lie; a number that is not known is far. */
@@ -35,14 +37,17 @@ write_dots(Draft *w)
     const Scalar *a = cut_only_read(cut.k.a), *b = cut_only_read(cut.k.b);
     const Part *part = &p->k->part[0];
     const char *name = p->k->buffer.at[part->buffer[part->nest->write[0].out]].name;
-    int64_t lanes = machine_lanes(p->m, cut.k.reduce->dtype), rows = expr_or(axes_product(&low, cut.row, cut.nrow), -1);
-    uint32_t along = cut.sum[cut.nsum - 1], column = cut.col[cut.ncol - 1], outer[NEST_MAX_AXES], inner[NEST_MAX_AXES], nouter = 0, ninner = 0;
+    int64_t lanes = machine_lanes(p->m, cut.k.reduce->dtype),
+            rows = expr_or(axes_product(&low, cut.row, cut.nrow), -1);
+    uint32_t along = cut.sum[cut.nsum - 1], column = cut.col[cut.ncol - 1], outer[NEST_MAX_AXES],
+             inner[NEST_MAX_AXES], nouter = 0, ninner = 0;
     int64_t length = expr_or(low_extent(&low, along), 0);
-    if (!a || !b || rows < 1 || rows * 2 > (int64_t)p->m->vector_registers || length < lanes || length % lanes || !cut_lies_along(&low, a, along) ||
-        !cut_lies_along(&low, b, along))
+    if (!a || !b || rows < 1 || rows * 2 > (int64_t)p->m->vector_registers || length < lanes ||
+        length % lanes || !cut_lies_along(&low, a, along) || !cut_lies_along(&low, b, along))
         return;
     for (uint32_t i = 0; i < cut.nbatch; i++) {
-        bool between = b->axes >> cut.batch[i] & 1 && stride_of(&low, b, cut.batch[i]) < stride_of(&low, b, column);
+        bool between = b->axes >> cut.batch[i] & 1 &&
+                       stride_of(&low, b, cut.batch[i]) < stride_of(&low, b, column);
         if (between)
             inner[ninner++] = cut.batch[i];
         else
@@ -50,13 +55,18 @@ write_dots(Draft *w)
     }
     for (uint32_t i = 0; i + 1 < cut.ncol; i++)
         outer[nouter++] = cut.col[i];
-    const char *outside = axis_names(w, 0, outer, nouter), *between = axis_names(w, 0, inner, ninner), *of_row = axis_names(w, 0, cut.row, cut.nrow);
+    const char *outside = axis_names(w, 0, outer, nouter),
+               *between = axis_names(w, 0, inner, ninner),
+               *of_row = axis_names(w, 0, cut.row, cut.nrow);
     const char *walked = axis_names(w, 0, cut.sum, cut.nsum - 1), *lane = lane_name(w, &along, 1);
     for (int keys = MOST_KEYS; keys >= LEAST_KEYS; keys /= FEWER) {
         Text t = { .arena = w->a };
-        text_printf(&t, "split %s by %d -> jb ji guard\nsplit %s by %lld -> kv %s exact\n", axis_name(w, 0, column), keys, axis_name(w, 0, along), (long long)lanes, lane);
-        text_printf(&t, "order %s jb ji %s %s %s kv %s\nfuse %s jb -> task\n", outside, between, of_row, walked, lane, outside);
-        text_printf(&t, "hold %s at %s -> acc reg over %s\n", name, ninner ? axis_name(w, 0, inner[ninner - 1]) : "ji", lane);
+        text_printf(&t, "split %s by %d -> jb ji guard\nsplit %s by %lld -> kv %s exact\n",
+                    axis_name(w, 0, column), keys, axis_name(w, 0, along), (long long)lanes, lane);
+        text_printf(&t, "order %s jb ji %s %s %s kv %s\nfuse %s jb -> task\n", outside, between,
+                    of_row, walked, lane, outside);
+        text_printf(&t, "hold %s at %s -> acc reg over %s\n", name,
+                    ninner ? axis_name(w, 0, inner[ninner - 1]) : "ji", lane);
         if (length <= CUT_MOST_UNROLLED * lanes)
             text_add(&t, "run kv unroll\n");
         if (*of_row)

@@ -1,5 +1,6 @@
-/* write_each: parts that share no loop, products of one input: each by the best of its own programs, whose tasks come one part after
- * the other. So such a kernel takes what its parts take, but is called once.
+/* write_each: parts that share no loop, products of one input: each by the best of its own
+ * programs, whose tasks come one part after the other. So such a kernel takes what its parts take,
+ * but is called once.
  */
 #include "schedule/write.h"
 
@@ -25,7 +26,8 @@ write_each(Draft *w, bool far)
     if (!kernel_is_beside(k))
         return false;
     for (uint32_t i = 0; i < k->npart; i++) {
-        const char *name = part_name(w->p, i), *steps = w->like ? steps_of(w->a, w->like, name) : NULL;
+        const char *name = part_name(w->p, i),
+                   *steps = w->like ? steps_of(w->a, w->like, name) : NULL;
         Kernel part = *k;
         uint32_t best = 0;
         part.part = &k->part[i];

@@ -1,27 +1,30 @@
-/* write_group: products among the parts of a group over shared rows, as product, softmax, product of an attention.
+/* write_group: products among the parts of a group over shared rows, as product, softmax, product
+ * of an attention.
  *
- * A task is a tile of rows, the last axis that all parts share. All parts but the last are put there, so what lies
- * between them is as large as the tile and stays in a cache; their values lie with the rows innermost, and the lanes of
- * vectors are rows. So no part adds or compares across lanes, and a product's other operand is read where it lies, one
- * element for all lanes; only the first operand of a product, a tile of rows, is turned. The last part reads one
- * row of the tile for all lanes, which run along its own output.
+ * A task is a tile of rows, the last axis that all parts share. All parts but the last are put
+ * there, so what lies between them is as large as the tile and stays in a cache; their values lie
+ * with the rows innermost, and the lanes of vectors are rows. So no part adds or compares across
+ * lanes, and a product's other operand is read where it lies, one element for all lanes; only the
+ * first operand of a product, a tile of rows, is turned. The last part reads one row of the tile
+ * for all lanes, which run along its own output.
  *
- * Rows too long for that go by in blocks, where what lies between is a maximum, exp and sums of it (`online`): keys and
- * values of a block stay in the first cache while the rows of a task pass.
+ * Rows too long for that go by in blocks, where what lies between is a maximum, exp and sums of it
+ * (`online`): keys and values of a block stay in the first cache while the rows of a task pass.
  */
 #include "schedule/cut.h"
 #include "schedule/group.h"
 
-/* ---- programs ------------------------------------------------------------------------------------------ */
+/* ---- programs -------------------------------------------------------------------------------- */
 
-/* Rows in vectors of lanes, some of them side by side. Where the last tile may be short its sums run over padding, in
- * memory of their own. */
+/* Rows in vectors of lanes, some of them side by side. Where the last tile may be short its sums
+ * run over padding, in memory of their own. */
 static void
 split_rows(const Group *g, const Member *m, Text *t, bool whole)
 {
     const char *a = m->name;
 
-    text_printf(t, "split %s by %lld -> %s.b_ %s.v_%s\n", group_row(g, m), (long long)(g->vectors * g->lanes), a, a, whole || !m->reduce ? "" : " pad");
+    text_printf(t, "split %s by %lld -> %s.b_ %s.v_%s\n", group_row(g, m),
+                (long long)(g->vectors * g->lanes), a, a, whole || !m->reduce ? "" : " pad");
     text_printf(t, "split %s.v_ by %lld -> %s.r_ %s.l_\n", a, (long long)g->lanes, a, a);
 }
 
@@ -32,11 +35,13 @@ is_online(const Group *g, const Member *m)
     return g->block && m->reduce && (m == g->max || !m->product || m == &g->member[g->n - 1]);
 }
 
-/* Blocks of the sum, outermost; what is inside keeps its order. The held sums go on from block to block. */
+/* Blocks of the sum, outermost; what is inside keeps its order. The held sums go on from block to
+ * block. */
 static const char *
 cut_blocks(const Group *g, const Member *m, Text *t)
 {
-    text_printf(t, "split %s by %lld -> %s.kb_ %s.kk_ guard\n", axis_name(g->w, m->part, m->sum[0]), (long long)g->block, m->name, m->name);
+    text_printf(t, "split %s by %lld -> %s.kb_ %s.kk_ guard\n", axis_name(g->w, m->part, m->sum[0]),
+                (long long)g->block, m->name, m->name);
     return arena_printf(g->w->a, "%s.kk_", m->name);
 }
 
@@ -65,34 +70,52 @@ write_member(const Group *g, const Member *m, Text *t, bool whole)
     const char *a = m->name, *sums = axis_names(g->w, m->part, m->sum, m->nsum);
 
     split_rows(g, m, t, whole);
-    if (is_online(g, m)) {                   /* where it is known how many rows there are, all of them at once, so that none waits */
-        const char *last = cut_blocks(g, m, t), *all = whole ? arena_printf(g->w->a, "%s.b_", a) : "";
-        const char *heads = group_heads(g, m, false), *first = whole && *heads ? heads : arena_printf(g->w->a, "%s.%s", a, whole ? "kb_" : "b_");
-        text_printf(t, "order %s.kb_ %s%s %s %s.r_ %s.l_\n", a, heads, whole ? last : arena_printf(g->w->a, "%s.b_", a), whole ? all : last, a, a);
-        text_printf(t, "hold %s at task -> %s.sums scratch\nhold %s at %s -> %s.acc reg\n", a, a, a, first, a);
-        text_printf(t, "run %s %s.r_ unroll\nrun %s.l_ vector\nrun %s.sums.fin.%s.l_ vector\n", all, a, a, a, a);
+    /* where it is known how many rows there are, all of them at once, so that none waits */
+    if (is_online(g, m)) {
+        const char *last = cut_blocks(g, m, t),
+                   *all = whole ? arena_printf(g->w->a, "%s.b_", a) : "";
+        const char *heads = group_heads(g, m, false),
+                   *first = whole && *heads
+                                ? heads
+                                : arena_printf(g->w->a, "%s.%s", a, whole ? "kb_" : "b_");
+        text_printf(t, "order %s.kb_ %s%s %s %s.r_ %s.l_\n", a, heads,
+                    whole ? last : arena_printf(g->w->a, "%s.b_", a), whole ? all : last, a, a);
+        text_printf(t, "hold %s at task -> %s.sums scratch\nhold %s at %s -> %s.acc reg\n", a, a, a,
+                    first, a);
+        text_printf(t, "run %s %s.r_ unroll\nrun %s.l_ vector\nrun %s.sums.fin.%s.l_ vector\n", all,
+                    a, a, a, a);
     } else if (m->product) {
         const char *col = axis_name(g->w, m->part, m->own[0]), *row = group_row(g, m);
-        text_printf(t, "split %s by %lld -> %s.cb_ %s.cr_ peel 1\n", col, (long long)g->height, a, a);
-        text_printf(t, "order %s.cb_ %s%s.b_ %s %s.cr_ %s.r_ %s.l_\n", a, group_heads(g, m, false), a, sums, a, a, a);
+        text_printf(t, "split %s by %lld -> %s.cb_ %s.cr_ peel 1\n", col, (long long)g->height, a,
+                    a);
+        text_printf(t, "order %s.cb_ %s%s.b_ %s %s.cr_ %s.r_ %s.l_\n", a, group_heads(g, m, false),
+                    a, sums, a, a, a);
         hold_rows(m, t, whole);
         text_printf(t, "run %s.cr_ %s.r_ unroll\nrun %s.l_ vector\n", a, a, a);
-        text_printf(t, "stage %s.lhs at task -> %s.rows scratch of %s%s %s\n", a, a, group_heads(g, m, false), sums, row);
+        text_printf(t, "stage %s.lhs at task -> %s.rows scratch of %s%s %s\n", a, a,
+                    group_heads(g, m, false), sums, row);
         if (lies_along_sum(g, m))
             group_write_turned(g, m, t, "lhs", "rows", row);
-        text_printf(t, "stage %s.rows at %s -> %s.col reg of %s.r_\n", a, axis_name(g->w, m->part, m->sum[m->nsum - 1]), a, a);
-    } else if (m->reduce && whole) {         /* four sums of their own, so that none waits for the one before */
+        text_printf(t, "stage %s.rows at %s -> %s.col reg of %s.r_\n", a,
+                    axis_name(g->w, m->part, m->sum[m->nsum - 1]), a, a);
+    } else if (m->reduce && whole) {
+        /* four sums of their own, so that none waits for the one before */
         const char *last = axis_name(g->w, m->part, m->sum[m->nsum - 1]);
         text_printf(t, "split %s by 4 -> %s.sb_ %s.su_\n", last, a, a);
-        text_printf(t, "order %s %s.b_ %s %s.sb_ %s.su_ %s.r_ %s.l_\n", group_own(g, m), a, axis_names(g->w, m->part, m->sum, m->nsum - 1), a, a, a, a);
-        text_printf(t, "hold %s at %s.b_ -> %s.acc reg over %s.su_\nrun %s.su_ %s.r_ unroll\nrun %s.l_ vector\n", a, a, a, a, a, a, a);
+        text_printf(t, "order %s %s.b_ %s %s.sb_ %s.su_ %s.r_ %s.l_\n", group_own(g, m), a,
+                    axis_names(g->w, m->part, m->sum, m->nsum - 1), a, a, a, a);
+        text_printf(t,
+                    "hold %s at %s.b_ -> %s.acc reg over %s.su_\nrun %s.su_ %s.r_ unroll\nrun "
+                    "%s.l_ vector\n",
+                    a, a, a, a, a, a, a);
     } else if (m->reduce) {
         text_printf(t, "order %s %s.b_ %s %s.r_ %s.l_\n", group_own(g, m), a, sums, a, a);
         hold_rows(m, t, whole);
         text_printf(t, "run %s.r_ unroll\nrun %s.l_ vector\n", a, a);
     } else {
         text_printf(t, "order %s %s.b_ %s.r_ %s.l_\n", group_own(g, m), a, a, a);
-        text_printf(t, "%srun %s.l_ vector\n", whole ? arena_printf(g->w->a, "run %s.r_ unroll\n", a) : "", a);
+        text_printf(t, "%srun %s.l_ vector\n",
+                    whole ? arena_printf(g->w->a, "run %s.r_ unroll\n", a) : "", a);
     }
     if (m->reduce && !whole && !is_online(g, m))
         text_printf(t, "run %s.sums.fin.%s.l_ vector\n", a, a);
@@ -102,22 +125,29 @@ void
 group_write_last(const Group *g, Text *t)
 {
     const Member *m = &g->member[g->n - 1];
-    const char *a = m->name, *sums = axis_names(g->w, m->part, m->sum, m->nsum), *col = axis_name(g->w, m->part, m->own[0]);
+    const char *a = m->name, *sums = axis_names(g->w, m->part, m->sum, m->nsum),
+               *col = axis_name(g->w, m->part, m->own[0]);
     const char *outside = group_last_heads(g, false), *inside = group_last_heads(g, true);
     int64_t columns = expr_or(m->n->axis[m->own[0]].extent, -1), vectors = g->vectors;
 
     while (vectors > 1 && (columns < 0 || columns % (vectors * g->lanes)))
-        vectors--;                           /* what is left of the columns has to be known to be held in registers */
-    text_printf(t, "split ir by %lld -> irb irr peel 1\n", (long long)(g->height / group_in_tile(g)));
+        /* what is left of the columns has to be known to be held in registers */
+        vectors--;
+    text_printf(t, "split ir by %lld -> irb irr peel 1\n",
+                (long long)(g->height / group_in_tile(g)));
     text_printf(t, "split %s by %lld -> %s.b_ %s.v_\n", col, (long long)(vectors * g->lanes), a, a);
     text_printf(t, "split %s.v_ by %lld -> %s.r_ %s.l_\n", a, (long long)g->lanes, a, a);
     if (g->block) {
         const char *last = cut_blocks(g, m, t);
-        text_printf(t, "order %s.kb_ %s.b_ %sirb %s %sirr %s.r_ %s.l_\nhold %s at task -> %s.sums scratch\n", a, a, outside, last, inside, a, a, a, a);
+        text_printf(
+            t,
+            "order %s.kb_ %s.b_ %sirb %s %sirr %s.r_ %s.l_\nhold %s at task -> %s.sums scratch\n",
+            a, a, outside, last, inside, a, a, a, a);
     } else {
         text_printf(t, "order %s.b_ %sirb %s %sirr %s.r_ %s.l_\n", a, outside, sums, inside, a, a);
     }
-    text_printf(t, "hold %s at irb -> %s.acc reg\nrun %sirr %s.r_ unroll\nrun %s.l_ vector\n", a, a, inside, a, a);
+    text_printf(t, "hold %s at irb -> %s.acc reg\nrun %sirr %s.r_ unroll\nrun %s.l_ vector\n", a, a,
+                inside, a, a);
     if (g->block)
         text_printf(t, "run %s.sums.fin.%s.l_ vector\nrun %s.sums.init.%s.l_ vector\n", a, a, a, a);
 }
@@ -125,12 +155,19 @@ group_write_last(const Group *g, Text *t)
 static void
 put_member(const Group *g, const Member *m, Text *t, const char *at)
 {
-    text_printf(t, "put %s at %s scratch of %s%s %s\n", m->name, at, group_heads(g, m, false), group_own(g, m), group_row(g, m));
+    text_printf(t, "put %s at %s scratch of %s%s %s\n", m->name, at, group_heads(g, m, false),
+                group_own(g, m), group_row(g, m));
 }
 
-enum { LAID = 64 };                  /* buffers that are noted, a bit each; later ones stay as they are */
+/* buffers that are noted, a bit each; later ones stay as they are */
+enum { LAID = 64 };
 
-typedef struct { const Group *g; const Member *m; Text *t; uint64_t laid; } Lay;
+typedef struct {
+    const Group *g;
+    const Member *m;
+    Text *t;
+    uint64_t laid;
+} Lay;
 
 /* Lanes are rows: a constant that is read beside a sum, a mask, lies along them. */
 static void
@@ -186,7 +223,7 @@ write_tile(Group *g, int64_t rows)
             if (m != g->max && is_online(g, m))
                 text_printf(&t, " %s.kb_", m->name);
         text_add(&t, g->omits ? " -> kb\nomit kb\n" : " -> kb\n");
-        for (const Member *m = last; m-- > g->member; )
+        for (const Member *m = last; m-- > g->member;)
             if (!is_online(g, m))
                 put_member(g, m, &t, "kb");
         for (const Member *m = g->member; m < last; m++)
@@ -197,12 +234,12 @@ write_tile(Group *g, int64_t rows)
     write_program(g->w, &t);
 }
 
-/* Keys of a block. Bounds the list, its price decides: keys and values of 64 numbers fill the first cache with 64 of them (32 KB), and
- * the second with 1,024 and what lies between. */
+/* Keys of a block. Bounds the list, its price decides: keys and values of 64 numbers fill the first
+ * cache with 64 of them (32 KB), and the second with 1,024 and what lies between. */
 enum { LEAST_BLOCK = 64, MOST_BLOCK = 256 };
 
-/* Have the rows the form for blocks of keys: a maximum, what is made with it, and sums of that, but nothing made of what was made? Whether they
- * have, the step says. */
+/* Have the rows the form for blocks of keys: a maximum, what is made with it, and sums of that, but
+ * nothing made of what was made? Whether they have, the step says. */
 static bool
 has_blocks(Group *g)
 {
@@ -223,14 +260,16 @@ write_blocks(Group *g, int64_t rows)
     int64_t keys = has_blocks(g) ? expr_or(g->max->n->axis[g->max->sum[0]].extent, INT64_MAX) : 0;
 
     for (int64_t least = LEAST_BLOCK; least <= MOST_BLOCK && least < keys; least *= 2) {
-        g->block = (least + g->height - 1) / g->height * g->height;      /* whole tiles of the product before */
+        /* whole tiles of the product before */
+        g->block = (least + g->height - 1) / g->height * g->height;
         write_tile(g, rows);
     }
     g->block = 0;
 }
 
-/* Keys of a block that a mask may hide: those of a column of its table, and of two (normalise/mask.c). Smaller blocks are hidden more often,
- * larger ones take less time each; the price knows how many a constant mask shows of either. */
+/* Keys of a block that a mask may hide: those of a column of its table, and of two
+ * (normalise/mask.c). Smaller blocks are hidden more often, larger ones take less time each; the
+ * price knows how many a constant mask shows of either. */
 enum { LEAST_OMITTED = 32, MOST_OMITTED = 64 };
 
 static void
@@ -238,7 +277,8 @@ write_omitted(Group *g)
 {
     const Member *last = &g->member[g->n - 1];
 
-    if (!has_blocks(g) || !kernel_support_table(g->w->c, g->w->a, g->w->p->k, last->part, last->sum[0]))
+    if (!has_blocks(g) ||
+        !kernel_support_table(g->w->c, g->w->a, g->w->p->k, last->part, last->sum[0]))
         return;
     g->omits = true;
     for (g->block = LEAST_OMITTED; g->block <= MOST_OMITTED; g->block *= 2)
@@ -256,12 +296,16 @@ ends_in_product(const Group *g)
     const Write *out = &last->n->write[0];
     const Type *t = last->n->param[out->out].type;
     Low l = low_part(w->c, w->a, w->p->k, w->p->m, &w->p->k->part[last->part]);
-    const Expr *stride = t->rank ? low_stride(&l, scalar_load(w->c, t->dtype, out->out, t->rank, out->at, NULL), last->own[0]) : NULL;
+    const Expr *stride =
+        t->rank ? low_stride(&l, scalar_load(w->c, t->dtype, out->out, t->rank, out->at, NULL),
+                             last->own[0])
+                : NULL;
 
     return last->product && stride && expr_is(stride, 1);
 }
 
-enum { MOST_TILES = 4 };             /* vectors of rows in a task, in tiles; bounds the list, its price decides */
+/* vectors of rows in a task, in tiles; bounds the list, its price decides */
+enum { MOST_TILES = 4 };
 
 bool
 write_group(Draft *w)
@@ -272,8 +316,9 @@ write_group(Draft *w)
     if (!group_of(w, &g))
         return false;
     g.lanes = machine_lanes(m, DT_F32);
-    /* Accumulators, a row of vectors and one broadcast fill the registers. Square tiles load least (cut.h); of those that are no wider than
-     * high the widest that is a power of two, as the sizes of heads are. */
+    /* Accumulators, a row of vectors and one broadcast fill the registers. Square tiles load least
+     * (cut.h); of those that are no wider than high the widest that is a power of two, as the sizes
+     * of heads are. */
     for (g.vectors = 1; group_height(m, 2 * g.vectors) >= 2 * g.vectors; g.vectors *= 2)
         ;
     g.height = group_height(m, g.vectors);
@@ -282,7 +327,8 @@ write_group(Draft *w)
     if (!ends_in_product(&g))
         return w->program.n > 0;
     for (int blocks = 0; blocks < 2; blocks++)
-        for (g.how = HEADS_APART; g.how <= HEADS_INSIDE; g.how++) {      /* together are rows of registers, which here are lanes */
+        /* together are rows of registers, which here are lanes */
+        for (g.how = HEADS_APART; g.how <= HEADS_INSIDE; g.how++) {
             for (int64_t tiles = 1; tiles <= MOST_TILES && group_may(&g); tiles *= 2)
                 if (tiles == 1 || g.nrows < 0 || g.nrows >= tiles * g.vectors * g.lanes)
                     (blocks ? write_blocks : write_tile)(&g, tiles * g.vectors * g.lanes);

@@ -1,19 +1,23 @@
-/* write_lines: programs for groups over shared rows whose products lie as in a matrix: row after row, lanes along columns.
+/* write_lines: programs for groups over shared rows whose products lie as in a matrix: row after
+ * row, lanes along columns.
  *
- * As in write_group.c a task is a tile of rows, and all parts but the last are put there. Here a product makes a whole line of
- * columns for each row, from panels of its other operand that pass the tile's rows one after the other; reductions run along the
- * lines, and add or compare across lanes once a line. What stands beside a product's columns (a mask, a bias) is read as it lies,
- * and few rows, or a number of them that no vector divides, waste nothing. Against lanes that are rows: the columns have to be
- * neighbours, or are copied; and a line that is short has a large share of sums across lanes.
+ * As in write_group.c a task is a tile of rows, and all parts but the last are put there. Here a
+ * product makes a whole line of columns for each row, from panels of its other operand that pass
+ * the tile's rows one after the other; reductions run along the lines, and add or compare across
+ * lanes once a line. What stands beside a product's columns (a mask, a bias) is read as it lies,
+ * and few rows, or a number of them that no vector divides, waste nothing. Against lanes that are
+ * rows: the columns have to be neighbours, or are copied; and a line that is short has a large
+ * share of sums across lanes.
  *
- * Few rows (a token's) are less work than turning the columns for them: where these lie along the sum, the lanes of their product are
- * summands, as in write_dots.c. Heads that share columns (group.h) make one tile of them.
+ * Few rows (a token's) are less work than turning the columns for them: where these lie along the
+ * sum, the lanes of their product are summands, as in write_dots.c. Heads that share columns
+ * (group.h) make one tile of them.
  */
 #include "cost/cost.h"
 #include "schedule/cut.h"
 #include "schedule/group.h"
 
-/* ---- operands ------------------------------------------------------------------------------------------ */
+/* ---- operands -------------------------------------------------------------------------------- */
 
 static bool
 is_unit(Low *l, const Scalar *s, uint32_t axis)
@@ -22,33 +26,42 @@ is_unit(Low *l, const Scalar *s, uint32_t axis)
     return stride && expr_is(stride, 1);
 }
 
-/* The panels of a product's other operand: constants lie so, what has its columns side by side is read where it is, all else is
- * copied by the task. pads: the last panel is as wide as the others. False: nothing of this kind fits. */
+/* The panels of a product's other operand: constants lie so, what has its columns side by side is
+ * read where it is, all else is copied by the task. pads: the last panel is as wide as the others.
+ * False: nothing of this kind fits. */
 static void
 write_panels(const Group *g, const Member *m, Text *t, bool laid, bool pads)
 {
     Draft *w = g->w;
-    const char *a = m->name, *sums = axis_names(w, m->part, m->sum, m->nsum), *last = axis_name(w, m->part, m->sum[m->nsum - 1]);
+    const char *a = m->name, *sums = axis_names(w, m->part, m->sum, m->nsum),
+               *last = axis_name(w, m->part, m->sum[m->nsum - 1]);
     Low *l = NEW(w->a, Low);
 
     *l = low_part(w->c, w->a, w->p->k, w->p->m, &w->p->k->part[m->part]);
     if (!laid && (pads || !is_unit(l, m->view.b, m->own[0]))) {
-        text_printf(t, "stage %s.rhs at task -> %s.pack scratch of %s.b_ %s %s.v_\n", a, a, a, sums, a);
+        text_printf(t, "stage %s.rhs at task -> %s.pack scratch of %s.b_ %s %s.v_\n", a, a, a, sums,
+                    a);
         if (cut_lies_along(l, m->view.b, m->sum[m->nsum - 1]))
             group_write_turned(g, m, t, "rhs", "pack", arena_printf(w->a, "%s.v_", a));
         else
-            text_printf(t, "split %s.pack.%s.v_ by %lld -> %s.pv_ %s.pl_\nrun %s.pack.%s.pl_ vector\n", a, a, (long long)g->lanes, a, a, a, a);
+            text_printf(t,
+                        "split %s.pack.%s.v_ by %lld -> %s.pv_ %s.pl_\nrun %s.pack.%s.pl_ vector\n",
+                        a, a, (long long)g->lanes, a, a, a, a);
     }
-    int64_t depth = expr_or(axes_product(l, m->sum, m->nsum), -1), inner = expr_or(low_extent(l, m->sum[m->nsum - 1]), -1);
-    int64_t ahead = cut_ahead(w->p->m, m->reduce->dtype, (TileShape){ .rows = g->height, .vectors = g->vectors }, depth, inner);
+    int64_t depth = expr_or(axes_product(l, m->sum, m->nsum), -1),
+            inner = expr_or(low_extent(l, m->sum[m->nsum - 1]), -1);
+    int64_t ahead =
+        cut_ahead(w->p->m, m->reduce->dtype,
+                  (TileShape){ .rows = g->height, .vectors = g->vectors }, depth, inner);
     text_printf(t, "stage %s.rhs at %s -> %s.col reg of %s.r_", a, last, a, a);
     if (ahead)
         text_printf(t, " ahead %lld", (long long)ahead);
     text_add(t, "\n");
 }
 
-/* Rows that are more than a read (scaled, widened) are made once for the task: every panel would make each of them again, and what is
- * broadcast out of a register takes a port of the multiply-adds on x86. */
+/* Rows that are more than a read (scaled, widened) are made once for the task: every panel would
+ * make each of them again, and what is broadcast out of a register takes a port of the
+ * multiply-adds on x86. */
 static void
 write_made_rows(const Group *g, const Member *m, Text *t)
 {
@@ -57,12 +70,15 @@ write_made_rows(const Group *g, const Member *m, Text *t)
 
     if (m->view.a->op == S_LOAD)
         return;
-    text_printf(t, "stage %s.lhs at task -> %s.rows scratch of %s%s%s %s\n", a, a, group_heads(g, m, false), group_heads(g, m, true), group_row(g, m), axis_names(g->w, m->part, m->sum, m->nsum));
+    text_printf(t, "stage %s.lhs at task -> %s.rows scratch of %s%s%s %s\n", a, a,
+                group_heads(g, m, false), group_heads(g, m, true), group_row(g, m),
+                axis_names(g->w, m->part, m->sum, m->nsum));
     if (cut_lies_along(&l, m->view.a, m->sum[m->nsum - 1]))
-        text_printf(t, "split %s.rows.%s by %lld -> %s.av_ %s.al_\nrun %s.rows.%s.al_ vector\n", a, last, (long long)g->lanes, a, a, a, a);
+        text_printf(t, "split %s.rows.%s by %lld -> %s.av_ %s.al_\nrun %s.rows.%s.al_ vector\n", a,
+                    last, (long long)g->lanes, a, a, a, a);
 }
 
-/* ---- parts ----------------------------------------------------------------------------------------------- */
+/* ---- parts ----------------------------------------------------------------------------------- */
 
 /* Rows of the task that are few, and columns that lie along the sum? */
 static bool
@@ -80,10 +96,13 @@ sums_in_lanes(const Group *g, const Member *m, int64_t rows)
 static void
 write_dots_of(const Group *g, const Member *m, Text *t)
 {
-    const char *a = m->name, *column = axis_name(g->w, m->part, m->own[0]), *row = arena_printf(g->w->a, "%s%s", group_heads(g, m, true), group_row(g, m));
+    const char *a = m->name, *column = axis_name(g->w, m->part, m->own[0]),
+               *row = arena_printf(g->w->a, "%s%s", group_heads(g, m, true), group_row(g, m));
 
-    text_printf(t, "split %s by %lld -> %s.kv_ %s.l_ exact\n", axis_name(g->w, m->part, m->sum[0]), (long long)g->lanes, a, a);
-    text_printf(t, "order %s%s %s %s.kv_ %s.l_\nhold %s at %s -> %s.acc reg over %s.l_\n", group_heads(g, m, false), column, row, a, a, a, column, a, a);
+    text_printf(t, "split %s by %lld -> %s.kv_ %s.l_ exact\n", axis_name(g->w, m->part, m->sum[0]),
+                (long long)g->lanes, a, a);
+    text_printf(t, "order %s%s %s %s.kv_ %s.l_\nhold %s at %s -> %s.acc reg over %s.l_\n",
+                group_heads(g, m, false), column, row, a, a, a, column, a, a);
     if (expr_or(m->n->axis[m->sum[0]].extent, INT64_MAX) <= CUT_MOST_UNROLLED * g->lanes)
         text_printf(t, "run %s.kv_ unroll\n", a);
     text_printf(t, "run %s unroll\nrun %s.l_ vector\n", row, a);
@@ -101,12 +120,17 @@ write_product(const Group *g, const Member *m, Text *head, Text *t, bool whole)
     bool pads = lay ? columns < 0 || columns % width : columns < 0;
 
     text_add(head, lay ? lay : "");
-    text_printf(t, "split %s by %lld -> %s.rb_ %s.rr_%s\n", group_row(g, m), (long long)(g->height / group_in_tile(g)), a, a, whole ? "" : " peel 1");
-    text_printf(t, "split %s by %lld -> %s.b_ %s.v_%s\n", axis_name(w, m->part, m->own[0]), (long long)width, a, a, pads ? " pad" : "");
-    text_printf(t, "split %s.v_ by %lld -> %s.r_ %s.l_\norder %s.b_ %s%s.rb_ %s %s%s.rr_ %s.r_ %s.l_\n", a, (long long)g->lanes, a, a, a, group_heads(g, m, false), a, sums, heads, a, a, a);
+    text_printf(t, "split %s by %lld -> %s.rb_ %s.rr_%s\n", group_row(g, m),
+                (long long)(g->height / group_in_tile(g)), a, a, whole ? "" : " peel 1");
+    text_printf(t, "split %s by %lld -> %s.b_ %s.v_%s\n", axis_name(w, m->part, m->own[0]),
+                (long long)width, a, a, pads ? " pad" : "");
+    text_printf(
+        t, "split %s.v_ by %lld -> %s.r_ %s.l_\norder %s.b_ %s%s.rb_ %s %s%s.rr_ %s.r_ %s.l_\n", a,
+        (long long)g->lanes, a, a, a, group_heads(g, m, false), a, sums, heads, a, a, a);
     if (pads)
         text_printf(t, "hold %s at %s.rb_ -> %s.sums scratch\n", a, a, a);
-    text_printf(t, "hold %s at %s.rb_ -> %s.acc reg\nrun %s%s.rr_ %s.r_ unroll\nrun %s.l_ vector\n", a, a, a, heads, a, a, a);
+    text_printf(t, "hold %s at %s.rb_ -> %s.acc reg\nrun %s%s.rr_ %s.r_ unroll\nrun %s.l_ vector\n",
+                a, a, a, heads, a, a, a);
     if (pads)
         text_printf(t, "run %s.sums.fin.%s.l_ vector\n", a, a);
     write_panels(g, m, t, lay != NULL, pads);
@@ -122,7 +146,8 @@ write_vectors(const Group *g, const Member *m, Text *t, const char *x, const Exp
 
     while (vectors > 1 && expr_or(extent, INT64_MAX) < vectors * g->lanes)
         vectors /= 2;
-    text_printf(t, "split %s by %lld -> %s.b_ %s.v_\nsplit %s.v_ by %lld -> %s.r_ %s.l_\n", x, (long long)(vectors * g->lanes), a, a, a, (long long)g->lanes, a, a);
+    text_printf(t, "split %s by %lld -> %s.b_ %s.v_\nsplit %s.v_ by %lld -> %s.r_ %s.l_\n", x,
+                (long long)(vectors * g->lanes), a, a, a, (long long)g->lanes, a, a);
     return arena_printf(g->w->a, "run %s.r_ unroll\nrun %s.l_ vector\n", a, a);
 }
 
@@ -136,15 +161,17 @@ group_write_line(const Group *g, const Member *m, Text *t, const char *row)
     if (!m->reduce && !m->nown)
         return true;
     uint32_t axis = m->reduce ? m->sum[m->nsum - 1] : m->own[0];
-    const char *run = write_vectors(g, m, t, axis_name(g->w, m->part, axis), m->n->axis[axis].extent);
+    const char *run =
+        write_vectors(g, m, t, axis_name(g->w, m->part, axis), m->n->axis[axis].extent);
     if (m->reduce)
         text_printf(t, "hold %s at %s -> %s.acc reg over %s.r_ %s.l_\n", a, row, a, a, a);
     text_add(t, run);
     return true;
 }
 
-/* What is special about a program's products: nothing; they add up in lanes where they can, or there is no program; the last one reads a
- * copy of its other operand, whose lines are neighbours: lines at large powers of two share a few places of a cache. */
+/* What is special about a program's products: nothing; they add up in lanes where they can, or
+ * there is no program; the last one reads a copy of its other operand, whose lines are neighbours:
+ * lines at large powers of two share a few places of a cache. */
 typedef enum { PRODUCTS_AS_THEY_LIE, PRODUCTS_IN_LANES, PRODUCTS_OF_COPIES } Products;
 
 /* A tile of so many rows. */
@@ -163,7 +190,8 @@ write_tile(const Group *g, int64_t rows, Products how)
 
     group_write_task(g, &t, rows);
     for (const Member *m = g->member; m < last; m++)
-        text_printf(&t, "put %s at task scratch of %s%s%s %s\n", m->name, group_heads(g, m, false), group_heads(g, m, true), group_row(g, m), group_own(g, m));
+        text_printf(&t, "put %s at task scratch of %s%s%s %s\n", m->name, group_heads(g, m, false),
+                    group_heads(g, m, true), group_row(g, m), group_own(g, m));
     for (const Member *m = g->member; m < last; m++)
         if (m->product && how == PRODUCTS_IN_LANES && sums_in_lanes(g, m, rows))
             write_dots_of(g, m, &t);
@@ -183,7 +211,8 @@ write_tile(const Group *g, int64_t rows, Products how)
         write_program(g->w, &head);
 }
 
-/* Has the last product's other operand something between one line of columns and the next (other heads)? */
+/* Has the last product's other operand something between one line of columns and the next (other
+ * heads)? */
 static bool
 lines_are_apart(const Group *g)
 {
@@ -212,7 +241,9 @@ line_bytes(const Group *g)
     return sum;
 }
 
-enum { MOST_TILES = 32 };            /* of the height of registers; bounds the list: of more rows reading a panel is less than a thirtieth of its sums */
+/* of the height of registers; bounds the list: of more rows reading a panel is less than a
+ * thirtieth of its sums */
+enum { MOST_TILES = 32 };
 
 static void
 write_tiles(const Group *g, double bytes)
@@ -221,10 +252,13 @@ write_tiles(const Group *g, double bytes)
     bool apart = lines_are_apart(g);
 
     for (int64_t tiles = MOST_TILES; tiles >= 1; tiles /= 2) {
-        int64_t rows = tiles * (g->height / group_in_tile(g)), tasks = g->nrows <= 0 ? 0 : (g->nrows + rows - 1) / rows;
-        if (tasks && g->nrows % tasks == 0)                  /* as even as can be, or in whole tiles of registers */
+        int64_t rows = tiles * (g->height / group_in_tile(g)),
+                tasks = g->nrows <= 0 ? 0 : (g->nrows + rows - 1) / rows;
+        /* as even as can be, or in whole tiles of registers */
+        if (tasks && g->nrows % tasks == 0)
             rows = g->nrows / tasks;
-        if (rows == before || (tiles > 1 && (double)(rows * group_in_task(g)) * bytes > (double)g->w->p->m->level[LEVEL_L2].bytes))
+        if (rows == before || (tiles > 1 && (double)(rows * group_in_task(g)) * bytes >
+                                                (double)g->w->p->m->level[LEVEL_L2].bytes))
             continue;
         before = rows;
         write_tile(g, rows, PRODUCTS_AS_THEY_LIE);
@@ -234,14 +268,16 @@ write_tiles(const Group *g, double bytes)
     }
 }
 
-/* Tiles of registers of two forms: wide ones divide most numbers of columns, narrower ones read less for each multiply-add. */
+/* Tiles of registers of two forms: wide ones divide most numbers of columns, narrower ones read
+ * less for each multiply-add. */
 void
 write_lines(const Group *group)
 {
     Group g = *group;
     double bytes = line_bytes(&g);
 
-    for (g.vectors = group->vectors > 2 ? group->vectors - 1 : group->vectors; g.vectors <= group->vectors; g.vectors++) {
+    for (g.vectors = group->vectors > 2 ? group->vectors - 1 : group->vectors;
+         g.vectors <= group->vectors; g.vectors++) {
         g.height = group_height(g.w->p->m, g.vectors);
         for (g.how = HEADS_APART; g.how <= HEADS_TOGETHER; g.how++)
             if (group_may(&g))

@@ -13,7 +13,8 @@ write_plain(Draft *w)
             continue;
         while (n->iter && p->iter.at[n->iter].kind == AXIS_REDUCE)
             n = n->up;
-        text_printf(&t, "hold %s at %s -> %s.acc reg\n", part_name(p, i), n->iter ? p->iter.at[n->iter].name : "all", part_name(p, i));
+        text_printf(&t, "hold %s at %s -> %s.acc reg\n", part_name(p, i),
+                    n->iter ? p->iter.at[n->iter].name : "all", part_name(p, i));
     }
     write_program(w, &t);
 }

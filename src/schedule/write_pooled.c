@@ -1,8 +1,10 @@
-/* write_pooled: a window over what a product makes, channels being neighbours: pooling behind a convolution.
+/* write_pooled: a window over what a product makes, channels being neighbours: pooling behind a
+ * convolution.
  *
- * A task is some rows of the window's outputs, and some of their channels: what the window reads there is put there, so the
- * product's output is as large as the task and lies in a cache. Its rows are pixels, across the ends of rows; windows that have
- * points in common compute those at the border of two tasks twice.
+ * A task is some rows of the window's outputs, and some of their channels: what the window reads
+ * there is put there, so the product's output is as large as the task and lies in a cache. Its rows
+ * are pixels, across the ends of rows; windows that have points in common compute those at the
+ * border of two tasks twice.
  */
 #include "schedule/cut.h"
 #include "schedule/window.h"
@@ -10,26 +12,34 @@
 typedef struct {
     Draft *w;
     Low *low[2];
-    Cut cut;                         /* of the product */
-    const char *product, *name;      /* what the parts make */
-    const Scalar *reduce;            /* of the window */
+    Cut cut;                    /* of the product */
+    const char *product, *name; /* what the parts make */
+    const Scalar *reduce;       /* of the window */
     WindowSums sums;
-    Stage image;                     /* the product's output under it */
+    Stage image; /* the product's output under it */
     uint32_t channel;
-    const char *shared;              /* the loops that both parts have */
-    const char *pixels;              /* the product's, within a task */
-    int64_t lanes, channels, down, across, depth;      /* of the window's outputs; -1: not known */
-    int64_t row_bytes, made_bytes;   /* of the image under the product, of its output: a row of each */
-    bool padded;                     /* the product reads beyond the image */
+    const char *shared;                           /* the loops that both parts have */
+    const char *pixels;                           /* the product's, within a task */
+    int64_t lanes, channels, down, across, depth; /* of the window's outputs; -1: not known */
+    /* of the image under the product, of its output: a row of each */
+    int64_t row_bytes, made_bytes;
+    bool padded; /* the product reads beyond the image */
 } Pooled;
 
 /* The numbers of one program. */
-typedef struct { int64_t band, panels, rows, vectors, across; bool copy_rows, panels_outside; } Tile;
+typedef struct {
+    int64_t band, panels, rows, vectors, across;
+    bool copy_rows, panels_outside;
+} Tile;
 
-/* ---- what it is ---------------------------------------------------------------------------------------- */
+/* ---- what it is ------------------------------------------------------------------------------ */
 
-enum { MAX_POINTS = 64 };            /* of a window that is written out, times sums at a time; bounds code: of larger ones fewer sums, else none */
-enum { ACROSS = 4 };                 /* sums of the window at a time, halved where they are too many: each is a maximum, whose latency four hide */
+/* of a window that is written out, times sums at a time; bounds code: of larger ones fewer sums,
+ * else none */
+enum { MAX_POINTS = 64 };
+/* sums of the window at a time, halved where they are too many: each is a maximum, whose latency
+ * four hide */
+enum { ACROSS = 4 };
 
 /* Loops that stand around both parts; the window's others slide or are lanes. */
 static bool
@@ -69,7 +79,8 @@ recognise(Pooled *p)
     Kernel *k = w->p->k;
     const Nest *made = k->part[0].nest;
 
-    if (k->npart != 2 || !k->shared || k->buffer.at[k->part[0].buffer[made->nin]].space != SPACE_LOCAL)
+    if (k->npart != 2 || !k->shared ||
+        k->buffer.at[k->part[0].buffer[made->nin]].space != SPACE_LOCAL)
         return false;
     for (int i = 0; i < 2; i++) {
         p->low[i] = NEW(w->a, Low);
@@ -78,10 +89,15 @@ recognise(Pooled *p)
     p->reduce = part_reduction(w->p, 1);
     const Scalar *read = window_read(p->low[1], p->reduce, MAX_POINTS, &p->sums, &p->channel);
     AxisSet lanes = read ? (AxisSet)1 << p->channel : 0;
-    if (!read || read->op != S_LOAD || k->part[1].buffer[read->u.load.slot] != k->part[0].buffer[made->nin] ||
-        !stage_recognise(p->low[1], read, (StageAxes){ .sum = p->reduce->u.reduce.axes, .inner = lanes }, &p->image) || p->image.nouter || p->image.ninner != 1)
+    if (!read || read->op != S_LOAD ||
+        k->part[1].buffer[read->u.load.slot] != k->part[0].buffer[made->nin] ||
+        !stage_recognise(p->low[1], read,
+                         (StageAxes){ .sum = p->reduce->u.reduce.axes, .inner = lanes },
+                         &p->image) ||
+        p->image.nouter || p->image.ninner != 1)
         return false;
-    if (!cut_contraction(p->low[0], &p->cut) || p->cut.windowed || dtype_info[p->cut.k.reduce->dtype].bytes != 4 || !shares_the_rest(p) || !find_pixels(p))
+    if (!cut_contraction(p->low[0], &p->cut) || p->cut.windowed ||
+        dtype_info[p->cut.k.reduce->dtype].bytes != 4 || !shares_the_rest(p) || !find_pixels(p))
         return false;
     p->product = part_name(w->p, 0);
     p->name = part_name(w->p, 1);
@@ -89,11 +105,15 @@ recognise(Pooled *p)
     p->channels = expr_or(made->axis[p->cut.col[0]].extent, -1);
     p->depth = expr_or(p->cut.depth, -1);
     p->down = expr_or(low_extent(p->low[1], p->image.slide[0].axis), -1);
-    p->across = p->image.nslide > 1 ? expr_or(low_extent(p->low[1], p->image.slide[p->image.nslide - 1].axis), -1) : -1;
+    p->across = p->image.nslide > 1
+                    ? expr_or(low_extent(p->low[1], p->image.slide[p->image.nslide - 1].axis), -1)
+                    : -1;
     p->padded = !cut_rows_linear(p->low[0], &p->cut);
-    if (p->channels < p->lanes || p->channels % p->lanes || p->depth <= 0 || p->down <= 0 || p->across <= 0)
+    if (p->channels < p->lanes || p->channels % p->lanes || p->depth <= 0 || p->down <= 0 ||
+        p->across <= 0)
         return false;
-    /* A row of the image under the product is about as long as one of its output, times its steps; sums of the window are not of channels. */
+    /* A row of the image under the product is about as long as one of its output, times its steps;
+     * sums of the window are not of channels. */
     int64_t wide = expr_or(low_extent(p->low[0], p->cut.row[p->cut.nrow - 1]), -1), points = 1;
     for (uint32_t i = 0; i < p->cut.nsum; i++)
         if (p->cut.row_window.window >> p->cut.sum[i] & 1)
@@ -105,20 +125,24 @@ recognise(Pooled *p)
     return wide > 0;
 }
 
-/* ---- programs ------------------------------------------------------------------------------------------ */
+/* ---- programs -------------------------------------------------------------------------------- */
 
 static void
 write_product(const Pooled *p, const Tile *x, Text *t)
 {
     Draft *w = p->w;
     const Cut *cut = &p->cut;
-    const char *sums = axis_names(w, 0, cut->sum, cut->nsum), *last = axis_name(w, 0, cut->sum[cut->nsum - 1]), *col = axis_name(w, 0, cut->col[0]);
+    const char *sums = axis_names(w, 0, cut->sum, cut->nsum),
+               *last = axis_name(w, 0, cut->sum[cut->nsum - 1]),
+               *col = axis_name(w, 0, cut->col[0]);
     const char *held = x->panels_outside ? "ip" : "jq";
     bool exact = p->channels % (x->vectors * p->lanes) == 0;
 
     text_printf(t, "order %s %s %s\n", p->pixels, col, sums);
-    text_printf(t, "fuse %s -> i_\nsplit i_ by %lld -> ip ir peel 1\n", p->pixels, (long long)x->rows);
-    text_printf(t, "split %s by %lld -> jq jv%s\nsplit jv by %lld -> jr l_\n", col, (long long)(x->vectors * p->lanes), exact ? "" : " pad", (long long)p->lanes);
+    text_printf(t, "fuse %s -> i_\nsplit i_ by %lld -> ip ir peel 1\n", p->pixels,
+                (long long)x->rows);
+    text_printf(t, "split %s by %lld -> jq jv%s\nsplit jv by %lld -> jr l_\n", col,
+                (long long)(x->vectors * p->lanes), exact ? "" : " pad", (long long)p->lanes);
     text_printf(t, "order %s %s ir jr l_\n", x->panels_outside ? "jq ip" : "ip jq", sums);
     if (!exact)
         text_printf(t, "hold %s at %s -> sums scratch\n", p->product, held);
@@ -126,10 +150,13 @@ write_product(const Pooled *p, const Tile *x, Text *t)
     if (!exact)
         text_add(t, "run sums.fin.l_ vector\n");
     if (x->copy_rows)
-        text_printf(t, "stage %s.lhs at %s -> rows scratch of ir %s odd\nsplit rows.%s by %lld -> av al\nrun rows.al vector\n", p->product,
-                    x->panels_outside ? "task" : "ip", sums, last, (long long)p->lanes);
+        text_printf(t,
+                    "stage %s.lhs at %s -> rows scratch of ir %s odd\nsplit rows.%s by %lld -> av "
+                    "al\nrun rows.al vector\n",
+                    p->product, x->panels_outside ? "task" : "ip", sums, last, (long long)p->lanes);
     else if (cut->rows_windowed)
-        text_printf(t, "image %s.lhs at task -> image%s%s\n", p->product, cut->row_window.ninner ? " of " : "",
+        text_printf(t, "image %s.lhs at task -> image%s%s\n", p->product,
+                    cut->row_window.ninner ? " of " : "",
                     axis_names(w, 0, cut->row_window.inner, cut->row_window.ninner));
     text_printf(t, "stage %s.rhs at %s -> col reg of jr\n", p->product, last);
 }
@@ -140,7 +167,8 @@ write_tile(const Pooled *p, const Tile *x)
     Draft *w = p->w;
     const Cut *cut = &p->cut;
     Text t = { .arena = w->a };
-    const char *lay = cut_lay(w, 0, cut->k.b, cut->col, cut->ncol, cut->col_run, cut->sum, cut->nsum, x->vectors * p->lanes);
+    const char *lay = cut_lay(w, 0, cut->k.b, cut->col, cut->ncol, cut->col_run, cut->sum,
+                              cut->nsum, x->vectors * p->lanes);
     uint32_t nslide = p->image.nslide, slide[MAX_SLIDE];
     int64_t width = x->panels * x->vectors * p->lanes;
     bool all = width >= p->channels;
@@ -150,21 +178,26 @@ write_tile(const Pooled *p, const Tile *x)
         slide[i] = p->image.slide[i].axis;
     rest = axis_names(w, 1, slide + 1, nslide - 1);
     text_add(&t, lay ? lay : "");
-    text_printf(&t, "split %s by %lld -> yb yi%s\n", axis_name(w, 1, slide[0]), (long long)x->band, p->down % x->band ? " guard" : " exact");
+    text_printf(&t, "split %s by %lld -> yb yi%s\n", axis_name(w, 1, slide[0]), (long long)x->band,
+                p->down % x->band ? " guard" : " exact");
     if (!all)
-        text_printf(&t, "split %s by %lld -> jb jp%s\n", c, (long long)width, p->channels % width ? " guard" : " exact");
-    text_printf(&t, "order yb%s yi %s %s\nput %s at %s\nfuse %s yb%s -> task\n", all ? "" : " jb", rest, all ? c : "jp", p->product, all ? "yb" : "jb", p->shared,
-                all ? "" : " jb");
-    text_printf(&t, "split %s by %lld -> xb xr\n", axis_name(w, 1, slide[nslide - 1]), (long long)x->across);
+        text_printf(&t, "split %s by %lld -> jb jp%s\n", c, (long long)width,
+                    p->channels % width ? " guard" : " exact");
+    text_printf(&t, "order yb%s yi %s %s\nput %s at %s\nfuse %s yb%s -> task\n", all ? "" : " jb",
+                rest, all ? c : "jp", p->product, all ? "yb" : "jb", p->shared, all ? "" : " jb");
+    text_printf(&t, "split %s by %lld -> xb xr\n", axis_name(w, 1, slide[nslide - 1]),
+                (long long)x->across);
     text_printf(&t, "split %s by %lld -> cb cl\n", all ? c : "jp", (long long)p->lanes);
-    text_printf(&t, "order yi %s xb cb %s xr cl\n", axis_names(w, 1, slide + 1, nslide - 2), axis_names(w, 1, p->sums.axis, p->sums.n));
-    text_printf(&t, "hold %s at cb -> best reg\nrun %s xr unroll\nrun cl vector\n", p->name, axis_names(w, 1, p->sums.axis, p->sums.n));
+    text_printf(&t, "order yi %s xb cb %s xr cl\n", axis_names(w, 1, slide + 1, nslide - 2),
+                axis_names(w, 1, p->sums.axis, p->sums.n));
+    text_printf(&t, "hold %s at cb -> best reg\nrun %s xr unroll\nrun cl vector\n", p->name,
+                axis_names(w, 1, p->sums.axis, p->sums.n));
     write_product(p, x, &t);
     text_add(&t, "run task parallel\n");
     write_program(w, &t);
 }
 
-/* ---- the numbers ---------------------------------------------------------------------------------------- */
+/* ---- the numbers ----------------------------------------------------------------------------- */
 
 /* Rows of the product that so many rows of the window read, and of the image that those read. */
 static int64_t
@@ -180,22 +213,29 @@ write_shape(const Pooled *p, TileShape s)
     int64_t width = s.vectors * p->lanes, panels = (p->channels + width - 1) / width, before = 0;
     Tile x = { .rows = s.rows, .vectors = s.vectors };
 
-    for (x.across = ACROSS; x.across > 1 && (x.across > p->across || x.across * p->sums.points > MAX_POINTS); x.across /= 2)
+    for (x.across = ACROSS;
+         x.across > 1 && (x.across > p->across || x.across * p->sums.points > MAX_POINTS);
+         x.across /= 2)
         ;
     for (int64_t tasks = 1; tasks <= p->down; tasks *= 2) {
         x.band = (p->down + tasks - 1) / tasks;
         int64_t made = rows_under(&p->image, x.band);
-        if (x.band == before || (tasks > 1 && p->image.slide[0].span > p->image.slide[0].stride && x.band < p->image.slide[0].span))
-            continue;                            /* most of what a task makes its neighbours make too */
+        if (x.band == before || (tasks > 1 && p->image.slide[0].span > p->image.slide[0].stride &&
+                                 x.band < p->image.slide[0].span))
+            /* most of what a task makes its neighbours make too */
+            continue;
         before = x.band;
-        for (x.panels = panels; ; x.panels = (x.panels + FEWER - 1) / FEWER) {
+        for (x.panels = panels;; x.panels = (x.panels + FEWER - 1) / FEWER) {
             int64_t image = rows_under(&p->cut.row_window, made) * p->row_bytes;
             bool near = made * p->made_bytes * x.panels * width <= machine_block_bytes(m, LEVEL_L2);
             for (int copy = 0; copy < 2 && near; copy++)
                 for (int outside = 0; outside < (x.panels > 1 ? 2 : 1); outside++) {
                     x.copy_rows = copy;
                     x.panels_outside = outside;
-                    if (copy ? !outside && p->cut.rows_windowed : !p->cut.rows_windowed ? !p->padded : image <= machine_block_bytes(m, LEVEL_L2) || tasks == 1)
+                    if (copy ? !outside && p->cut.rows_windowed
+                        : !p->cut.rows_windowed
+                            ? !p->padded
+                            : image <= machine_block_bytes(m, LEVEL_L2) || tasks == 1)
                         write_tile(p, &x);
                 }
             if (x.panels == 1)

@@ -1,9 +1,10 @@
-/* write_rows: schedules of anything: elementwise work, movement, reductions, and groups of them over shared rows.
+/* write_rows: schedules of anything: elementwise work, movement, reductions, and groups of them
+ * over shared rows.
  *
- * One parallel loop over what all parts share, or over the outer axes of a part alone; then each part over its own
- * axes. Vectors run along the output where its elements are neighbours in memory, and what is read lies well; or along
- * a sum whose operands do, with several accumulators that are combined in the end. Axes that continue each other in
- * memory for every access become one.
+ * One parallel loop over what all parts share, or over the outer axes of a part alone; then each
+ * part over its own axes. Vectors run along the output where its elements are neighbours in memory,
+ * and what is read lies well; or along a sum whose operands do, with several accumulators that are
+ * combined in the end. Axes that continue each other in memory for every access become one.
  */
 #include "cost/cost.h"
 #include "schedule/rows.h"
@@ -11,12 +12,16 @@
 #include <math.h>
 
 enum {
-    FEW_PLACES = 8,                  /* are looked up one beside the other; bounds code, each is some dozens of instructions: more are a loop */
-    WRITTEN_OUT = 128,               /* operations of vectors side by side: a processor has twice as many instructions in flight (WINDOW, cost.c), of
-                                      * one trip and the next, so more of them are only code (a C compiler took 1.5 s for twelve vectors of 60) */
+    /* are looked up one beside the other; bounds code, each is some dozens of instructions: more
+     * are a loop */
+    FEW_PLACES = 8,
+    /* operations of vectors side by side: a processor has twice as many instructions in flight
+     * (WINDOW, cost.c), of one trip and the next, so more of them are only code (a C compiler took
+     * 1.5 s for twelve vectors of 60) */
+    WRITTEN_OUT = 128,
 };
 
-/* ---- programs -------------------------------------------------------------------------------------------- */
+/* ---- programs -------------------------------------------------------------------------------- */
 
 static const char *
 names(Draft *w, const Row *r, const uint32_t *axis, uint32_t n)
@@ -33,7 +38,10 @@ operations(const Draft *w, Row *r)
     return r->operations;
 }
 
-typedef struct { const Scalar *load; uint32_t count; } OnlyRead;
+typedef struct {
+    const Scalar *load;
+    uint32_t count;
+} OnlyRead;
 
 static void
 find_only_read(void *user, const Scalar *s)
@@ -46,9 +54,11 @@ find_only_read(void *user, const Scalar *s)
     }
 }
 
-/* A row of a few vectors that memory has is asked for some rows before it is summed. With all that several parts do with a row the processor
- * does not see the next one, and hardware may not follow: softmax of rows of 128 takes 6.6 ms on a Zen 5 core where rows begin at multiples of 256
- * bytes, 3.4 at other lines, and 3.4 at all of them asked for 2, 4, 8 or 16 rows before. Longer rows, and those of one part, gain nothing. */
+/* A row of a few vectors that memory has is asked for some rows before it is summed. With all that
+ * several parts do with a row the processor does not see the next one, and hardware may not follow:
+ * softmax of rows of 128 takes 6.6 ms on a Zen 5 core where rows begin at multiples of 256 bytes,
+ * 3.4 at other lines, and 3.4 at all of them asked for 2, 4, 8 or 16 rows before. Longer rows, and
+ * those of one part, gain nothing. */
 static void
 ask_ahead(Draft *w, Row *r, Text *t, const char *around)
 {
@@ -59,15 +69,19 @@ ask_ahead(Draft *w, Row *r, Text *t, const char *around)
     scalar_visit(w->c, r->reduce->arg[0], find_only_read, &f);
     uint32_t slot = f.count == 1 && !f.load->u.load.outside ? f.load->u.load.slot : r->low.n->nin;
     uint32_t buffer = slot < r->low.n->nin ? k->part[r->part].buffer[slot] : k->nin;
-    if (buffer >= k->nin || cost_home(w->c, k, w->p->m, &(CostAsk){ .threads = 1 }, buffer) != LEVEL_MEMORY)
+    if (buffer >= k->nin ||
+        cost_home(w->c, k, w->p->m, &(CostAsk){ .threads = 1 }, buffer) != LEVEL_MEMORY)
         return;
-    double row = (double)(expr_or(row_extent(r, r->sum + r->nsum - r->sum_run, r->sum_run), 1) * dtype_info[f.load->dtype].bytes);
-    text_printf(t, "stage %s.%s at %s -> %s.near reg of %s.b %s.u ahead %lld\n", r->name, r->low.n->param[slot].name, around, r->name, r->name, r->name,
-                (long long)ceil(memory->latency_seconds * memory->one.read / row));      /* as much as is on its way at once (Little's law) */
+    double row = (double)(expr_or(row_extent(r, r->sum + r->nsum - r->sum_run, r->sum_run), 1) *
+                          dtype_info[f.load->dtype].bytes);
+    text_printf(t, "stage %s.%s at %s -> %s.near reg of %s.b %s.u ahead %lld\n", r->name,
+                r->low.n->param[slot].name, around, r->name, r->name, r->name,
+                /* as much as is on its way at once (Little's law) */
+                (long long)ceil(memory->latency_seconds * memory->one.read / row));
 }
 
-/* A part inside loop `outside` (NULL: it stands alone). `unroll` vectors are in flight; *task: the loop that can be
- * shared out if it stands alone. False: nothing of this kind fits. */
+/* A part inside loop `outside` (NULL: it stands alone). `unroll` vectors are in flight; *task: the
+ * loop that can be shared out if it stands alone. False: nothing of this kind fits. */
 static bool
 write_part(Draft *w, Row *r, Text *t, const char *outside, int64_t unroll, int64_t chunk)
 {
@@ -84,7 +98,8 @@ write_part(Draft *w, Row *r, Text *t, const char *outside, int64_t unroll, int64
         int64_t lanes = r->along ? row_lanes(r, extent) : 1;
         bool fixed = expr_const(extent, NULL);
         x = row_index(w, r, t, run, r->run, "x");
-        if (!outside && r->run == r->nown && r->free == r->nown && (!fixed || expr_or(extent, 0) > chunk) && (!r->reduce || fixed)) {
+        if (!outside && r->run == r->nown && r->free == r->nown &&
+            (!fixed || expr_or(extent, 0) > chunk) && (!r->reduce || fixed)) {
             text_printf(t, "split %s by %lld -> %s.c %s.i guard\n", x, (long long)chunk, a, a);
             x = arena_printf(w->a, "%s.i", a);
             outer = free = arena_printf(w->a, "%s.c", a);
@@ -92,16 +107,20 @@ write_part(Draft *w, Row *r, Text *t, const char *outside, int64_t unroll, int64
         if (lanes == 1) {
             if (r->reduce)
                 return false;
-            return outside || !*free || (text_printf(t, "fuse %s -> task\nrun task parallel\n", free), true);
+            return outside || !*free ||
+                   (text_printf(t, "fuse %s -> task\nrun task parallel\n", free), true);
         }
-        if (unroll > 1 && (r->reduce ? !fixed || expr_or(extent, 0) < unroll * lanes : unroll * operations(w, r) > WRITTEN_OUT))
+        if (unroll > 1 && (r->reduce ? !fixed || expr_or(extent, 0) < unroll * lanes
+                                     : unroll * operations(w, r) > WRITTEN_OUT))
             return false;
         if (unroll > 1)
-            text_printf(t, "split %s by %lld -> %s.b %s.v\nsplit %s.v by %lld -> %s.u %s.l\n", x, (long long)(unroll * lanes), a, a, a, (long long)lanes, a, a);
+            text_printf(t, "split %s by %lld -> %s.b %s.v\nsplit %s.v by %lld -> %s.u %s.l\n", x,
+                        (long long)(unroll * lanes), a, a, a, (long long)lanes, a, a);
         else
             text_printf(t, "split %s by %lld -> %s.b %s.l\n", x, (long long)lanes, a, a);
         if (r->reduce) {
-            text_printf(t, "order %s %s.b %s %s%s%s.l\n", outer, a, names(w, r, r->sum, r->nsum), unroll > 1 ? a : "", unroll > 1 ? ".u " : "", a);
+            text_printf(t, "order %s %s.b %s %s%s%s.l\n", outer, a, names(w, r, r->sum, r->nsum),
+                        unroll > 1 ? a : "", unroll > 1 ? ".u " : "", a);
             text_printf(t, "hold %s at %s.b -> %s.acc reg\n", a, a, a);
         }
         if (unroll > 1)
@@ -117,9 +136,11 @@ write_part(Draft *w, Row *r, Text *t, const char *outside, int64_t unroll, int64
     }
     outer = names(w, r, r->own, r->nown);
     if (r->free < r->nown)
-        return !*outer || (!r->reduce && (outside || !*free || (text_printf(t, "fuse %s -> task\nrun task parallel\n", free), true)));
+        return !*outer || (!r->reduce &&
+                           (outside || !*free ||
+                            (text_printf(t, "fuse %s -> task\nrun task parallel\n", free), true)));
     if (!r->reduce)
-        return true;                         /* one point */
+        return true; /* one point */
     if (!outside && *outer) {
         text_printf(t, "fuse %s -> task\n", outer);
         around = "task";
@@ -137,10 +158,12 @@ write_part(Draft *w, Row *r, Text *t, const char *outside, int64_t unroll, int64
             return false;
         sums = row_index(w, r, t, r->sum + r->nsum - r->sum_run, r->sum_run, "r");
         if (unroll > 1)
-            text_printf(t, "split %s by %lld -> %s.b %s.v\nsplit %s.v by %lld -> %s.u %s.l\n", sums, (long long)(unroll * lanes), a, a, a, (long long)lanes, a, a);
+            text_printf(t, "split %s by %lld -> %s.b %s.v\nsplit %s.v by %lld -> %s.u %s.l\n", sums,
+                        (long long)(unroll * lanes), a, a, a, (long long)lanes, a, a);
         else
             text_printf(t, "split %s by %lld -> %s.b %s.l\n", sums, (long long)lanes, a, a);
-        text_printf(t, "hold %s at %s -> %s.acc reg over %s%s%s.l\n", a, around, a, unroll > 1 ? a : "", unroll > 1 ? ".u " : "", a);
+        text_printf(t, "hold %s at %s -> %s.acc reg over %s%s%s.l\n", a, around, a,
+                    unroll > 1 ? a : "", unroll > 1 ? ".u " : "", a);
         if (unroll > 1)
             text_printf(t, "run %s.u unroll\n", a);
         text_printf(t, "run %s.l vector\n", a);
@@ -165,14 +188,16 @@ write_parts(Draft *w, Row *row, uint32_t shared, const char *before)
 
     for (uint32_t i = 0; i < n; i++)
         sums |= row[i].sum_run > 0;
-    /* Of equal prices the first is taken: the shortest code, but for sums along vectors the one with most chains. */
+    /* Of equal prices the first is taken: the shortest code, but for sums along vectors the one
+     * with most chains. */
     for (int64_t step = 1; step <= most; step *= 2) {
         int64_t unroll = sums ? most / step : step;
         Text t = { .arena = w->a };
         text_add(&t, before);
         bool fits = true, any = false;
         const char *outside = NULL;
-        int64_t bytes = w->p->m->vector_bytes / (row[0].lanes ? row[0].lanes : 1), chunk = machine_block_bytes(p->m, LEVEL_L1) / bytes;
+        int64_t bytes = w->p->m->vector_bytes / (row[0].lanes ? row[0].lanes : 1),
+                chunk = machine_block_bytes(p->m, LEVEL_L1) / bytes;
         if (shared) {
             uint32_t axis[NEST_MAX_AXES], count = 0;
             for (uint32_t x = 0; count < shared; x++)
@@ -210,8 +235,8 @@ rows_of(Draft *w, uint32_t shared)
     return row;
 }
 
-/* Parts that all run along the last of the axes that they share, and have none of their own (sums over channels that lie
- * behind each other): each goes along it by itself. */
+/* Parts that all run along the last of the axes that they share, and have none of their own (sums
+ * over channels that lie behind each other): each goes along it by itself. */
 static void
 write_along_shared(Draft *w, uint32_t shared)
 {
@@ -220,14 +245,15 @@ write_along_shared(Draft *w, uint32_t shared)
     Step apart = { .verb = VERB_apart, .subject = sym(w->c, name) };
 
     for (uint32_t i = 0; i < w->p->k->npart; i++)
-        if (row[i].nown != 1 || !row[i].along || row_lanes(&row[i], row_extent(&row[i], row[i].own, 1)) == 1)
+        if (row[i].nown != 1 || !row[i].along ||
+            row_lanes(&row[i], row_extent(&row[i], row[i].own, 1)) == 1)
             return;
     if (points_step(w->p, &apart))
         write_parts(w, row, shared - 1, arena_printf(w->a, "apart %s\n", name));
 }
 
-/* The outer axes of a part that moves all it reads, from the longest stride of what is read to the shortest. False: they are so, or
- * some stride is not known. */
+/* The outer axes of a part that moves all it reads, from the longest stride of what is read to the
+ * shortest. False: they are so, or some stride is not known. */
 static bool
 axes_as_read(Row *r, const Scalar *load)
 {
@@ -250,18 +276,21 @@ axes_as_read(Row *r, const Scalar *load)
     return moved;
 }
 
-/* Movement of pieces that vectors run along, in the order in which they are read: what is far apart is prefetched for no reader, but
- * a writer does not wait. */
+/* Movement of pieces that vectors run along, in the order in which they are read: what is far apart
+ * is prefetched for no reader, but a writer does not wait. */
 static void
 write_as_read(Draft *w, Row row)
 {
     Accesses all = nest_accesses(w->c, w->a, row.low.n);
 
-    if (row.along && !row.reduce && !row.nsum && row.free == row.nown && row.run < row.nown && all.n == 1 && axes_as_read(&row, all.at[0].load))
-        write_parts(w, &row, 0, arena_printf(w->a, "order %s\n", names(w, &row, row.own, row.nown)));
+    if (row.along && !row.reduce && !row.nsum && row.free == row.nown && row.run < row.nown &&
+        all.n == 1 && axes_as_read(&row, all.at[0].load))
+        write_parts(w, &row, 0,
+                    arena_printf(w->a, "order %s\n", names(w, &row, row.own, row.nown)));
 }
 
-/* What reads where data say, with lanes that lie together there: a place is looked up once for all of them, and what is written lies apart. */
+/* What reads where data say, with lanes that lie together there: a place is looked up once for all
+ * of them, and what is written lies apart. */
 static void
 write_beside_places(Draft *w, Row *row)
 {
@@ -272,11 +301,16 @@ write_beside_places(Draft *w, Row *row)
     for (uint32_t i = 0; i < row->nown; i++)
         if (row->own[i] != axis)
             rest[n++] = row->own[i];
-    for (int64_t vectors = 1; x && row->reduce && n && vectors * row->lanes <= extent && vectors <= vectors_in_flight(w->p->m); vectors *= 2) {
+    for (int64_t vectors = 1; x && row->reduce && n && vectors * row->lanes <= extent &&
+                              vectors <= vectors_in_flight(w->p->m);
+         vectors *= 2) {
         Text t = { .arena = w->a };
-        text_printf(&t, "split %s by %lld -> %s.b %s.v\nsplit %s.v by %lld -> %s.u %s.l\n", x, (long long)(vectors * row->lanes), a, a, a, (long long)row->lanes, a, a);
-        text_printf(&t, "order %s %s.b %s %s.u %s.l\nhold %s at %s.b -> %s.acc reg\n", names(w, row, rest, n), a, names(w, row, row->sum, row->nsum), a, a, a, a, a);
-        text_printf(&t, "run %s.u unroll\nrun %s.l vector\nfuse %s -> task\nrun task parallel\n", a, a, names(w, row, rest, 1));
+        text_printf(&t, "split %s by %lld -> %s.b %s.v\nsplit %s.v by %lld -> %s.u %s.l\n", x,
+                    (long long)(vectors * row->lanes), a, a, a, (long long)row->lanes, a, a);
+        text_printf(&t, "order %s %s.b %s %s.u %s.l\nhold %s at %s.b -> %s.acc reg\n",
+                    names(w, row, rest, n), a, names(w, row, row->sum, row->nsum), a, a, a, a, a);
+        text_printf(&t, "run %s.u unroll\nrun %s.l vector\nfuse %s -> task\nrun task parallel\n", a,
+                    a, names(w, row, rest, 1));
         write_program(w, &t);
     }
 }

@@ -1,28 +1,35 @@
-/* write_scaled: sums over groups of what a product makes of each, times scales: products of integers whose factors have a scale for so many summands.
+/* write_scaled: sums over groups of what a product makes of each, times scales: products of
+ * integers whose factors have a scale for so many summands.
  *
- *     t[i, j, g] = sum k: q[i, g, k] * n[g, k, j]              o[i, j] = sum g: f32(t[i, j, g]) * (r[i, g] * s[g, j])
+ *     t[i, j, g] = sum k: q[i, g, k] * n[g, k, j]              o[i, j] = sum g: f32(t[i, j, g]) *
+ *     (r[i, g] * s[g, j])
  *
- * A task is a panel of columns and some rows, of all matrices that are multiplied by the same. A tile of both is summed in registers as floats; for each group the product of the tile is summed
- * beside it as integers, put there, and added up from the first cache, so that what it makes is nowhere as a whole. The constants of both lie in panels.
+ * A task is a panel of columns and some rows, of all matrices that are multiplied by the same. A
+ * tile of both is summed in registers as floats; for each group the product of the tile is summed
+ * beside it as integers, put there, and added up from the first cache, so that what it makes is
+ * nowhere as a whole. The constants of both lie in panels.
  */
 #include "schedule/cut.h"
 
 typedef struct {
     Draft *w;
     Low *l;
-    Cut cut;                         /* of the product */
-    const Scalar *factor;            /* of the product, that varies with the columns */
-    const char *product, *name;      /* what the parts make */
-    uint32_t side[NEST_MAX_AXES], nside;             /* the product's axes: those of that factor, the columns last … */
-    uint32_t row, group;             /* … the last of the other's, NO_SLOT: it has none; the groups … */
-    uint32_t outer[NEST_MAX_AXES], nouter, around[NEST_MAX_AXES], naround;   /* … and shared ones beside, that the columns' factor varies with, and that it does not */
-    uint32_t column, sum;            /* of what sums: its columns and groups */
-    int64_t lanes, columns, rows;    /* rows: -1: not known */
+    Cut cut;                    /* of the product */
+    const Scalar *factor;       /* of the product, that varies with the columns */
+    const char *product, *name; /* what the parts make */
+    /* the product's axes: those of that factor, the columns last … */
+    uint32_t side[NEST_MAX_AXES], nside;
+    /* … the last of the other's, NO_SLOT: it has none; the groups … */
+    uint32_t row, group;
+    /* … and shared ones beside, that the columns' factor varies with, and that it does not */
+    uint32_t outer[NEST_MAX_AXES], nouter, around[NEST_MAX_AXES], naround;
+    uint32_t column, sum;         /* of what sums: its columns and groups */
+    int64_t lanes, columns, rows; /* rows: -1: not known */
 } Scaled;
 
-enum { LEAST_LANES = 4 };            /* of 16 bytes, the shortest vector that targets have */
+enum { LEAST_LANES = 4 }; /* of 16 bytes, the shortest vector that targets have */
 
-/* ---- what it is -------------------------------------------------------------------------------------------- */
+/* ---- what it is ------------------------------------------------------------------------------ */
 
 /* What sums: one sum, over one axis, and outputs that are all shared. */
 static bool
@@ -38,7 +45,8 @@ find_sum(Scaled *s)
             parallel++;
             s->column = x;
         }
-    if (!reduce || reduce->narg != 1 || reduce->u.reduce.combiner != COMB_SUM || parallel != p->k->shared || axis_list(reduce->u.reduce.axes, sum) != 1)
+    if (!reduce || reduce->narg != 1 || reduce->u.reduce.combiner != COMB_SUM ||
+        parallel != p->k->shared || axis_list(reduce->u.reduce.axes, sum) != 1)
         return false;
     s->sum = sum[0];
     return true;
@@ -75,7 +83,8 @@ find_axes(Scaled *s)
     if (others != 1 || !(rows || is_listed(cut->col, cut->ncol, column)))
         return false;
     s->factor = rows ? cut->k.a : cut->k.b;
-    const uint32_t *side = rows ? cut->row : cut->col, *other = rows ? cut->col : cut->row, nother = rows ? cut->ncol : cut->nrow;
+    const uint32_t *side = rows ? cut->row : cut->col, *other = rows ? cut->col : cut->row,
+                   nother = rows ? cut->ncol : cut->nrow;
     for (uint32_t i = 0; i < (rows ? cut->nrow : cut->ncol); i++)
         if (side[i] != column)
             s->side[s->nside++] = side[i];
@@ -98,23 +107,26 @@ recognise(Scaled *s)
     Kernel *k = w->p->k;
     const Nest *made = k->part[0].nest;
 
-    if (k->npart != 2 || !k->shared || k->buffer.at[k->part[0].buffer[made->nin]].space != SPACE_LOCAL)
+    if (k->npart != 2 || !k->shared ||
+        k->buffer.at[k->part[0].buffer[made->nin]].space != SPACE_LOCAL)
         return false;
     s->l = NEW(w->a, Low);
     *s->l = low_part(w->c, w->a, k, w->p->m, &k->part[0]);
-    if (!cut_contraction(s->l, &s->cut) || !s->cut.nsum || s->cut.windowed || s->cut.rows_windowed || !find_sum(s) || !find_axes(s))
+    if (!cut_contraction(s->l, &s->cut) || !s->cut.nsum || s->cut.windowed ||
+        s->cut.rows_windowed || !find_sum(s) || !find_axes(s))
         return false;
     s->product = part_name(w->p, 0);
     s->name = part_name(w->p, 1);
     s->lanes = machine_lanes(w->p->m, s->cut.k.reduce->dtype);
     s->columns = expr_or(made->axis[s->side[s->nside - 1]].extent, -1);
-    while (s->lanes > LEAST_LANES && s->columns % s->lanes)      /* boxes of a panel that is not whole have no length that is known */
+    /* boxes of a panel that is not whole have no length that is known */
+    while (s->lanes > LEAST_LANES && s->columns % s->lanes)
         s->lanes /= 2;
     s->rows = s->row == NO_SLOT ? 1 : expr_or(made->axis[s->row].extent, -1);
     return s->columns >= s->lanes && s->columns % s->lanes == 0;
 }
 
-/* ---- programs ---------------------------------------------------------------------------------------------- */
+/* ---- programs -------------------------------------------------------------------------------- */
 
 /* The scales' constants among the factors of what is summed, in panels as the product's. */
 static void
@@ -129,7 +141,8 @@ lay_scales(const Scaled *s, const Scalar *factor, int64_t width, Text *t)
             lay_scales(s, factor->arg[i], width, t);
 }
 
-/* Sums that are written out, innermost first: of so many trips. Bounds code, as CUT_MOST_UNROLLED. */
+/* Sums that are written out, innermost first: of so many trips. Bounds code, as
+ * CUT_MOST_UNROLLED. */
 static const char *
 written_out(const Scaled *s)
 {
@@ -137,7 +150,8 @@ written_out(const Scaled *s)
     uint32_t n = 0;
     int64_t trips = 1;
 
-    while (n < cut->nsum && (trips *= expr_or(low_extent(s->l, cut->sum[cut->nsum - n - 1]), CUT_MOST_UNROLLED + 1)) <= CUT_MOST_UNROLLED)
+    while (n < cut->nsum && (trips *= expr_or(low_extent(s->l, cut->sum[cut->nsum - n - 1]),
+                                              CUT_MOST_UNROLLED + 1)) <= CUT_MOST_UNROLLED)
         n++;
     return axis_names(s->w, 0, cut->sum + cut->nsum - n, n);
 }
@@ -150,8 +164,13 @@ write_tile(const Scaled *s, int64_t rows, int64_t vectors, int64_t chunk)
     const Cut *cut = &s->cut;
     Text t = { .arena = w->a };
     uint32_t sums[NEST_MAX_AXES] = { s->group };
-    const char *column = axis_name(w, 0, s->side[s->nside - 1]), *row = s->row == NO_SLOT ? NULL : axis_name(w, 0, s->row);
-    const char *around = axis_names(w, 0, s->around, s->naround), *groups = axis_name(w, 1, s->sum), *at = row ? "ip_" : s->naround ? axis_name(w, 0, s->around[s->naround - 1]) : "task", *last = axis_name(w, 0, cut->sum[cut->nsum - 1]);
+    const char *column = axis_name(w, 0, s->side[s->nside - 1]),
+               *row = s->row == NO_SLOT ? NULL : axis_name(w, 0, s->row);
+    const char *around = axis_names(w, 0, s->around, s->naround), *groups = axis_name(w, 1, s->sum),
+               *at = row          ? "ip_"
+                     : s->naround ? axis_name(w, 0, s->around[s->naround - 1])
+                                  : "task",
+               *last = axis_name(w, 0, cut->sum[cut->nsum - 1]);
     long long width = vectors * s->lanes;
 
     for (uint32_t i = 0; i < cut->nsum; i++)
@@ -162,18 +181,28 @@ write_tile(const Scaled *s, int64_t rows, int64_t vectors, int64_t chunk)
     if (row && chunk)
         text_printf(&t, "split %s by %lld -> ic_ ii_ guard\n", row, (long long)chunk);
     if (row)
-        text_printf(&t, "split %s by %lld -> ip_ ir_%s\n", chunk ? "ii_" : row, (long long)rows, s->rows >= 0 || rows == 1 ? "" : " peel 1");
+        text_printf(&t, "split %s by %lld -> ip_ ir_%s\n", chunk ? "ii_" : row, (long long)rows,
+                    s->rows >= 0 || rows == 1 ? "" : " peel 1");
     text_printf(&t, "split %s by %lld -> jp_ jv_ exact\n", column, width);
-    const char *tasks = arena_printf(w->a, "%s %s jp_", axis_names(w, 0, s->outer, s->nouter), row && chunk ? "ic_" : "");
-    text_printf(&t, "order %s %s %s jv_\nfuse %s -> task\nput %s at %s\n", tasks, around, row ? "ip_ ir_" : "", tasks, s->product, at);
-    text_printf(&t, "split jv_ by %lld -> jr_ jl_ exact\norder %s %s jr_ jl_\nhold %s at %s -> sums reg\n", (long long)s->lanes, groups, row ? "ir_" : "", s->name, at);
-    text_printf(&t, "run %s jr_ unroll\nrun jl_ vector\nput %s at %s\n", row ? "ir_" : "", s->product, groups);
+    const char *tasks = arena_printf(w->a, "%s %s jp_", axis_names(w, 0, s->outer, s->nouter),
+                                     row && chunk ? "ic_" : "");
+    text_printf(&t, "order %s %s %s jv_\nfuse %s -> task\nput %s at %s\n", tasks, around,
+                row ? "ip_ ir_" : "", tasks, s->product, at);
+    text_printf(
+        &t, "split jv_ by %lld -> jr_ jl_ exact\norder %s %s jr_ jl_\nhold %s at %s -> sums reg\n",
+        (long long)s->lanes, groups, row ? "ir_" : "", s->name, at);
+    text_printf(&t, "run %s jr_ unroll\nrun jl_ vector\nput %s at %s\n", row ? "ir_" : "",
+                s->product, groups);
     const char *rows_put = row && rows > 1 ? arena_printf(w->a, "%s.%s", s->product, row) : "";
-    text_printf(&t, "split %s.%s by %lld -> tr_ tl_\norder %s %s tr_ tl_\nhold %s at %s -> acc reg\n", s->product, column, (long long)s->lanes,
-                axis_names(w, 0, cut->sum, cut->nsum), rows_put, s->product, groups);
+    text_printf(&t,
+                "split %s.%s by %lld -> tr_ tl_\norder %s %s tr_ tl_\nhold %s at %s -> acc reg\n",
+                s->product, column, (long long)s->lanes, axis_names(w, 0, cut->sum, cut->nsum),
+                rows_put, s->product, groups);
     text_printf(&t, "run %s %s tr_ unroll\nrun tl_ vector\n", written_out(s), rows_put);
-    if (rows > 1)                                    /* a row of columns is read once for all rows */
-        text_printf(&t, "stage %s.%s at %s -> col reg of tr_\n", s->product, s->factor == cut->k.a ? "lhs" : "rhs", last);
+    /* a row of columns is read once for all rows */
+    if (rows > 1)
+        text_printf(&t, "stage %s.%s at %s -> col reg of tr_\n", s->product,
+                    s->factor == cut->k.a ? "lhs" : "rhs", last);
     text_add(&t, "run task parallel\n");
     write_program(w, &t);
 }
@@ -189,11 +218,13 @@ write_scaled(Draft *w)
     if (!recognise(&s))
         return false;
     for (int64_t vectors = WIDEST_PANEL; vectors > 0; vectors--) {
-        /* Floats and integers of a tile, a row of columns, and one vector each for a broadcast and for bits that are masked. */
-        int64_t most = ((int64_t)w->p->m->vector_registers - vectors - 2) / (2 * vectors), rows = s.rows < 0 || s.rows > most ? most : s.rows;
+        /* Floats and integers of a tile, a row of columns, and one vector each for a broadcast and
+         * for bits that are masked. */
+        int64_t most = ((int64_t)w->p->m->vector_registers - vectors - 2) / (2 * vectors),
+                rows = s.rows < 0 || s.rows > most ? most : s.rows;
         if (rows < 1 || s.columns % (vectors * s.lanes))
             continue;
-        if (s.rows > rows)                           /* as many tiles of even height */
+        if (s.rows > rows) /* as many tiles of even height */
             rows = (s.rows + (s.rows + rows - 1) / rows - 1) / ((s.rows + rows - 1) / rows);
         write_tile(&s, rows, vectors, 0);
         for (size_t i = 0; i < sizeof chunks / sizeof *chunks; i++)

@@ -1,12 +1,13 @@
 /* write_scatter: rows that are added to places which data name, over a copy of what stood there.
  *
- * Where in a row an element goes is not data: columns are apart from each other, so blocks of them are shared out, and
- * vectors run along them. Rows are taken in order, whatever places they go to.
+ * Where in a row an element goes is not data: columns are apart from each other, so blocks of them
+ * are shared out, and vectors run along them. Rows are taken in order, whatever places they go to.
  */
 #include "schedule/rows.h"
 
-/* Rows are met in no order, and fetching ahead begins anew with each: of 1,024 bytes a row in pieces of 2, 4, 8 and 16 lines
- * 40,000 rows take 33, 40, 31 and 20 ms on a core of a Zen 3, on two cores 23, 23, 17 and 20. */
+/* Rows are met in no order, and fetching ahead begins anew with each: of 1,024 bytes a row in
+ * pieces of 2, 4, 8 and 16 lines 40,000 rows take 33, 40, 31 and 20 ms on a core of a Zen 3, on two
+ * cores 23, 23, 17 and 20. */
 enum { LEAST_LINES = 16 };
 
 /* The fill's loops in front of the last dimension: "fill.d0 fill.d1". */
@@ -21,8 +22,9 @@ fill_names(const Draft *w, uint32_t part)
     return text_str(&t);
 }
 
-/* Of the axes that write apart the last so many that are one index in memory, in what is written and in what is read, and none of which says where a row
- * goes. 0: the last one does, or is no column. */
+/* Of the axes that write apart the last so many that are one index in memory, in what is written
+ * and in what is read, and none of which says where a row goes. 0: the last one does, or is no
+ * column. */
 static uint32_t
 columns_run(Row *r)
 {
@@ -35,7 +37,8 @@ columns_run(Row *r)
     for (; run < r->free && run < rank; run++) {
         uint32_t x = r->own[r->free - 1 - run], d = rank - 1 - run;
         bool apart = !expr_is_var(out->at[d], &v) || v.kind != VAR_AXIS || v.id != x;
-        for (uint32_t k = 0; k < d; k++)             /* each column goes to a row of its own: no vector of them is one store */
+        /* each column goes to a row of its own: no vector of them is one store */
+        for (uint32_t k = 0; k < d; k++)
             apart |= expr_axes(out->at[k]) >> x & 1;
         if (apart || (run && !low_collapses(&r->low, x, r->own[r->free - run], &value, 1, out)))
             break;
@@ -50,7 +53,8 @@ write_scatter(Draft *w, Row *r)
     const Nest *n = r->low.n;
     Text t = { .arena = w->a };
 
-    if (n->nwrite != 1 || n->write[0].combiner == COMB_NONE || !r->free || nest_axes_of_kind(n, AXIS_REDUCE))
+    if (n->nwrite != 1 || n->write[0].combiner == COMB_NONE || !r->free ||
+        nest_axes_of_kind(n, AXIS_REDUCE))
         return false;
     uint32_t run = columns_run(r);
     if (!run)
@@ -58,20 +62,24 @@ write_scatter(Draft *w, Row *r)
     const uint32_t *columns_of = r->own + r->free - run;
     const Type *type = n->param[n->write[0].out].type;
     const Expr *extent = row_extent(r, columns_of, run);
-    int64_t bytes = dtype_info[type->dtype].bytes, lanes = row_lanes(r, extent), block = row_block(w, extent, bytes, machine_block_bytes(w->p->m, LEVEL_L1) / bytes);
+    int64_t bytes = dtype_info[type->dtype].bytes, lanes = row_lanes(r, extent),
+            block = row_block(w, extent, bytes, machine_block_bytes(w->p->m, LEVEL_L1) / bytes);
     int64_t least = LEAST_LINES * w->p->m->line_bytes / bytes, columns = expr_or(extent, INT64_MAX);
     block = block > least ? block : least < columns ? least : columns;
-    const char *outer = axis_names(w, r->part, r->own, r->free - run), *rest = axis_names(w, r->part, r->own + r->free, r->nown - r->free);
+    const char *outer = axis_names(w, r->part, r->own, r->free - run),
+               *rest = axis_names(w, r->part, r->own + r->free, r->nown - r->free);
     const char *fill = fill_names(w, r->part);
     if (lanes == 1 || block < lanes)
         return false;
     const char *name = row_index(w, r, &t, columns_of, run, "x");
-    text_printf(&t, "split %s by %lld -> %s.c %s.i guard\nfuse %s %s.c -> task\napart %s.i\n", name, (long long)block, a, a, outer, a, a);
+    text_printf(&t, "split %s by %lld -> %s.c %s.i guard\nfuse %s %s.c -> task\napart %s.i\n", name,
+                (long long)block, a, a, outer, a, a);
     if (*fill)
         text_printf(&t, "order %s fill.%s.i\n", fill, a);
     if (*rest)
         text_printf(&t, "order %s %s.i\n", rest, a);
-    text_printf(&t, "split fill.%s.i by %lld -> %s.fb %s.fl\nsplit %s.i by %lld -> %s.b %s.l\n", a, (long long)lanes, a, a, a, (long long)lanes, a, a);
+    text_printf(&t, "split fill.%s.i by %lld -> %s.fb %s.fl\nsplit %s.i by %lld -> %s.b %s.l\n", a,
+                (long long)lanes, a, a, a, (long long)lanes, a, a);
     text_printf(&t, "run fill.%s.fl %s.l vector\nrun task parallel\n", a, a);
     write_program(w, &t);
     return true;

@@ -1,8 +1,10 @@
-/* write_separable: a product whose columns a window makes, as a pointwise convolution of what a depthwise one makes.
+/* write_separable: a product whose columns a window makes, as a pointwise convolution of what a
+ * depthwise one makes.
  *
- * A task is some rows of pixels: the window is put there, all channels of them, so what the product reads is as large as
- * the task and lies in a cache, in the order in which the window writes it. The product reads it in place, once for each
- * tile of its own rows (output channels); columns are pixels, across the ends of rows.
+ * A task is some rows of pixels: the window is put there, all channels of them, so what the product
+ * reads is as large as the task and lies in a cache, in the order in which the window writes it.
+ * The product reads it in place, once for each tile of its own rows (output channels); columns are
+ * pixels, across the ends of rows.
  */
 #include "schedule/cut.h"
 #include "schedule/window.h"
@@ -11,17 +13,22 @@ typedef struct {
     Draft *w;
     Window window;
     Cut cut;
-    const char *name;                /* of what the product makes */
-    const uint32_t *col;             /* its columns, [cut.col_run]: pixels, of which the slowest axis is cut into tasks */
-    int64_t nrows, ncols, down;      /* of the product; of the column axis; -1: not known */
+    const char *name; /* of what the product makes */
+    /* its columns, [cut.col_run]: pixels, of which the slowest axis is cut into tasks */
+    const uint32_t *col;
+    int64_t nrows, ncols, down; /* of the product; of the column axis; -1: not known */
     int64_t lanes;
-    int64_t line_bytes;              /* of the window's values, for one point of that axis */
+    int64_t line_bytes; /* of the window's values, for one point of that axis */
 } Separable;
 
 /* The numbers of one program. */
-typedef struct { int64_t height, rows, vectors; bool columns_outside; int64_t window_rows, window_vectors; } Tile;
+typedef struct {
+    int64_t height, rows, vectors;
+    bool columns_outside;
+    int64_t window_rows, window_vectors;
+} Tile;
 
-/* ---- what it is ---------------------------------------------------------------------------------------- */
+/* ---- what it is ------------------------------------------------------------------------------ */
 
 static bool
 is_shared(const Kernel *k, const Nest *n, uint32_t axis)
@@ -39,19 +46,24 @@ recognise(Separable *s)
     Draft *w = s->w;
     const Kernel *k = w->p->k;
 
-    if (k->npart != 2 || !k->shared || k->buffer.at[k->part[0].buffer[k->part[0].nest->nin]].space != SPACE_LOCAL)
+    if (k->npart != 2 || !k->shared ||
+        k->buffer.at[k->part[0].buffer[k->part[0].nest->nin]].space != SPACE_LOCAL)
         return false;
     const Nest *n = k->part[1].nest;
     Low *l = NEW(w->a, Low);
     *l = low_part(w->c, w->a, w->p->k, w->p->m, &k->part[1]);
-    if (!window_of(w, 0, &s->window) || !cut_contraction(l, &s->cut) || s->cut.windowed || !s->cut.nrow || !s->cut.nsum)
+    if (!window_of(w, 0, &s->window) || !cut_contraction(l, &s->cut) || s->cut.windowed ||
+        !s->cut.nrow || !s->cut.nsum)
         return false;
     const Cut *cut = &s->cut;
     const Scalar *b = cut->k.b;
-    if (b->op != S_LOAD || b->u.load.outside || k->part[1].buffer[b->u.load.slot] != k->part[0].buffer[k->part[0].nest->nin] || dtype_info[b->dtype].bytes != 4)
+    if (b->op != S_LOAD || b->u.load.outside ||
+        k->part[1].buffer[b->u.load.slot] != k->part[0].buffer[k->part[0].nest->nin] ||
+        dtype_info[b->dtype].bytes != 4)
         return false;
     /* Rows of pixels, and all before them shared; the window's planes are the product's sums. */
-    if (s->window.image.slide[0].dim + s->window.image.nslide != n->param[b->u.load.slot].type->rank)
+    if (s->window.image.slide[0].dim + s->window.image.nslide !=
+        n->param[b->u.load.slot].type->rank)
         return false;
     s->col = cut->col + cut->ncol - cut->col_run;
     for (uint32_t i = 0; i + 1 < cut->col_run; i++)
@@ -66,18 +78,22 @@ recognise(Separable *s)
     s->ncols = expr_or(cut->cols, -1);
     s->lanes = machine_lanes(w->p->m, cut->k.reduce->dtype);
     int64_t depth = expr_or(cut->depth, -1);
-    s->line_bytes = depth > 0 && s->down > 0 && s->ncols > 0 ? depth * (s->ncols / s->down) * (int64_t)sizeof(float) : -1;
+    s->line_bytes = depth > 0 && s->down > 0 && s->ncols > 0
+                        ? depth * (s->ncols / s->down) * (int64_t)sizeof(float)
+                        : -1;
     return s->line_bytes > 0 && s->nrows > 0 && !is_shared(k, n, s->col[0]);
 }
 
-/* ---- programs ------------------------------------------------------------------------------------------ */
+/* ---- programs -------------------------------------------------------------------------------- */
 
 static void
 write_product(const Separable *s, const Tile *x, Text *t)
 {
     Draft *w = s->w;
     const Cut *cut = &s->cut;
-    const char *rows = axis_names(w, 1, cut->row, cut->nrow), *sums = axis_names(w, 1, cut->sum, cut->nsum), *last = axis_name(w, 1, cut->sum[cut->nsum - 1]);
+    const char *rows = axis_names(w, 1, cut->row, cut->nrow),
+               *sums = axis_names(w, 1, cut->sum, cut->nsum),
+               *last = axis_name(w, 1, cut->sum[cut->nsum - 1]);
     int64_t width = x->vectors * s->lanes;
     bool pads = s->ncols % width || s->ncols / s->down * x->height % width;
 
@@ -86,11 +102,15 @@ write_product(const Separable *s, const Tile *x, Text *t)
     text_printf(t, "split %s by %lld -> ip ir\n", cut->nrow > 1 ? "i_" : rows, (long long)x->rows);
     if (cut->col_run > 1)
         text_printf(t, "fuse yr %s -> j_\n", axis_names(w, 1, s->col + 1, cut->col_run - 1));
-    text_printf(t, "split %s by %lld -> jq jv%s\nsplit jv by %lld -> jr l\n", cut->col_run > 1 ? "j_" : "yr", (long long)width, pads ? " pad" : "", (long long)s->lanes);
+    text_printf(t, "split %s by %lld -> jq jv%s\nsplit jv by %lld -> jr l\n",
+                cut->col_run > 1 ? "j_" : "yr", (long long)width, pads ? " pad" : "",
+                (long long)s->lanes);
     text_printf(t, "order %s %s ir jr l\n", x->columns_outside ? "jq ip" : "ip jq", sums);
     if (pads)
-        text_printf(t, "hold %s at %s -> sums scratch\n", s->name, x->columns_outside ? "ip" : "jq");
-    text_printf(t, "hold %s at %s -> acc reg\nrun ir jr unroll\nrun l vector\n%s", s->name, x->columns_outside ? "ip" : "jq", pads ? "run sums.fin.l vector\n" : "");
+        text_printf(t, "hold %s at %s -> sums scratch\n", s->name,
+                    x->columns_outside ? "ip" : "jq");
+    text_printf(t, "hold %s at %s -> acc reg\nrun ir jr unroll\nrun l vector\n%s", s->name,
+                x->columns_outside ? "ip" : "jq", pads ? "run sums.fin.l vector\n" : "");
     text_printf(t, "stage %s.rhs at %s -> col reg of jr\n", s->name, last);
 }
 
@@ -98,7 +118,8 @@ static const char *
 lay_rows(const Separable *s, int64_t height)
 {
     const Cut *cut = &s->cut;
-    const char *lines = cut_lay(s->w, 1, cut->k.a, cut->row, cut->nrow, cut->row_run, cut->sum, cut->nsum, height);
+    const char *lines =
+        cut_lay(s->w, 1, cut->k.a, cut->row, cut->nrow, cut->row_run, cut->sum, cut->nsum, height);
 
     return lines ? lines : "";
 }
@@ -122,25 +143,30 @@ write_tile(const Separable *s, const Tile *x)
     if (!nplane)
         return;
     text_add(&t, lay_rows(s, x->rows));
-    text_printf(&t, "split %s by %lld -> yb yr guard\n", axis_name(w, 1, s->col[0]), (long long)x->height);
-    text_printf(&t, "order yb %s yr %s\nput %s at yb\n", axis_names(w, 1, cut->row, cut->nrow), axis_names(w, 1, s->col + 1, cut->col_run - 1), win->name);
+    text_printf(&t, "split %s by %lld -> yb yr guard\n", axis_name(w, 1, s->col[0]),
+                (long long)x->height);
+    text_printf(&t, "order yb %s yr %s\nput %s at yb\n", axis_names(w, 1, cut->row, cut->nrow),
+                axis_names(w, 1, s->col + 1, cut->col_run - 1), win->name);
     text_printf(&t, "fuse %s yb -> task\n", axis_names(w, 1, shared, nshared));
     write_product(s, x, &t);
-    const char *loops = window_loops(win, &t, x->window_rows, x->window_vectors, false), *planes = axis_names(w, 0, plane, nplane);
+    const char *loops = window_loops(win, &t, x->window_rows, x->window_vectors, false),
+               *planes = axis_names(w, 0, plane, nplane);
     text_printf(&t, "order %s %s\n", planes, loops);
     window_runs(win, &t, x->window_rows, x->window_vectors, axis_name(w, 0, plane[nplane - 1]));
     text_add(&t, "run task parallel\n");
     write_program(w, &t);
 }
 
-/* ---- the numbers ---------------------------------------------------------------------------------------- */
+/* ---- the numbers ----------------------------------------------------------------------------- */
 
 /* Columns that tiles of so many vectors sum over, those that are none among them. */
 static int64_t
 summed_columns(const Separable *s, int64_t vectors, int64_t height)
 {
-    int64_t width = vectors * s->lanes, whole = s->down / height, line = s->ncols / s->down, rest = s->down % height;
-    return (whole * ((height * line + width - 1) / width) + (rest * line + width - 1) / width) * width;
+    int64_t width = vectors * s->lanes, whole = s->down / height, line = s->ncols / s->down,
+            rest = s->down % height;
+    return (whole * ((height * line + width - 1) / width) + (rest * line + width - 1) / width) *
+           width;
 }
 
 /* Accumulators, a row of columns and one broadcast fill the registers. */
@@ -150,7 +176,8 @@ rows_of_tile(const Machine *m, int64_t vectors)
     return ((int64_t)m->vector_registers - vectors - 1) / vectors;
 }
 
-/* Of the window, beside one vector at a time. Bounds the list, its price decides: eight sums hide the latency of each. */
+/* Of the window, beside one vector at a time. Bounds the list, its price decides: eight sums hide
+ * the latency of each. */
 enum { VECTORS = 4, MOST_ROWS = 8 };
 
 /* Rows of tiles are as even as can be. */
@@ -163,12 +190,15 @@ write_height(const Separable *s, int64_t vectors, int64_t height)
     Tile x = { .height = height, .vectors = vectors, .rows = (s->nrows + tiles - 1) / tiles };
 
     for (int outside = 0; outside < 2; outside++)
-        for (int along = 0; along <= (outside ? 2 : 0); along++) {       /* of the window: a vector, some of a row, some of a column */
+        /* of the window: a vector, some of a row, some of a column */
+        for (int along = 0; along <= (outside ? 2 : 0); along++) {
             x.columns_outside = outside;
             x.window_vectors = along == 1 ? VECTORS : 1;
             x.window_rows = along == 2 ? height < MOST_ROWS ? MOST_ROWS / 2 : MOST_ROWS : 1;
-            bool known = x.window_rows == 1 || s->down % height == 0;        /* sums in registers are so many */
-            if (known && window_fits(win, x.window_rows, x.window_vectors) && x.window_rows <= height)
+            /* sums in registers are so many */
+            bool known = x.window_rows == 1 || s->down % height == 0;
+            if (known && window_fits(win, x.window_rows, x.window_vectors) &&
+                x.window_rows <= height)
                 write_tile(s, &x);
         }
 }
@@ -182,16 +212,18 @@ write_separable(Draft *w)
 
     if (!recognise(&s))
         return false;
-    /* As many rows of pixels as keep the window's values in a cache; so many that most are not copied for two tasks. */
+    /* As many rows of pixels as keep the window's values in a cache; so many that most are not
+     * copied for two tasks. */
     const Slide *slow = &s.window.image.slide[0];
     for (int64_t tasks = 1; tasks <= s.down; tasks *= 2) {
         int64_t height = (s.down + tasks - 1) / tasks;
         if (tasks > 1 && (slow->span - 1) / slow->stride > height / 2)
             break;
-        if (height == before || (tasks < s.down && height * s.line_bytes > m->level[LEVEL_L2].bytes))
+        if (height == before ||
+            (tasks < s.down && height * s.line_bytes > m->level[LEVEL_L2].bytes))
             continue;
         before = height;
-        int64_t wide = 2;                        /* the widest tile that is higher than wide */
+        int64_t wide = 2; /* the widest tile that is higher than wide */
         while (rows_of_tile(m, wide + 1) > wide + 1)
             wide++;
         write_height(&s, 2, height);

@@ -3,10 +3,10 @@
  *
  * A copy of a program shortens each reduction that has a support, inside the parallel loop or
  * inside the innermost loop over rows around it. Of equal prices the first is taken: copies come
- * first where the extent of a reduction is open, since they may leave out more at another size, else
- * last. Hulls are multiples of a step, the least common multiple of what the program splits these
- * loops by, so that no block is torn; a second copy also counts how parts that are computed inside,
- * which make what the reductions read, split their loops over the same dimension.
+ * first where the extent of a reduction is open, since they may leave out more at another size,
+ * else last. Hulls are multiples of a step, the least common multiple of what the program splits
+ * these loops by, so that no block is torn; a second copy also counts how parts that are computed
+ * inside, which make what the reductions read, split their loops over the same dimension.
  */
 #include "cost/cost.h"
 #include "nest/walk.h"
@@ -14,11 +14,16 @@
 
 #include <string.h>
 
-enum { MOST_STEP = 64 };             /* points: in longer steps a hull is hardly shorter than an axis */
+/* points: in longer steps a hull is hardly shorter than an axis */
+enum { MOST_STEP = 64 };
 
-/* A reduction whose support leaves out much, and the axes that its bounds vary with. How much is asked
- * of lone nests; in a kernel of several parts the price of each copy tells. */
-typedef struct { Sym loop, row[NEST_MAX_AXES]; uint32_t nrow; bool open; } Shortened;
+/* A reduction whose support leaves out much, and the axes that its bounds vary with. How much is
+ * asked of lone nests; in a kernel of several parts the price of each copy tells. */
+typedef struct {
+    Sym loop, row[NEST_MAX_AXES];
+    uint32_t nrow;
+    bool open;
+} Shortened;
 
 static uint32_t
 find_reductions(Draft *w, Shortened *out, uint32_t most)
@@ -104,8 +109,8 @@ step_of(const Program *p, const Shortened *list, uint32_t n, bool makers)
 
 /* ---- where ----------------------------------------------------------------------------------- */
 
-/* The first step behind which the loop is no plain loop over a whole reduction: one that changes it, a
- * `hold`, which gives the sum's begin and end loops of their own, or a `run`. */
+/* The first step behind which the loop is no plain loop over a whole reduction: one that changes
+ * it, a `hold`, which gives the sum's begin and end loops of their own, or a `run`. */
 static uint32_t
 first_change(const Program *p, Sym loop)
 {
@@ -122,7 +127,7 @@ first_change(const Program *p, Sym loop)
 static Sym
 loop_before(const Program *p, Sym loop, uint32_t before)
 {
-    for (uint32_t i = p->step.n; i-- > before; ) {
+    for (uint32_t i = p->step.n; i-- > before;) {
         const Step *s = &p->step.at[i];
         if (s->made[0] != loop && s->made[1] != loop)
             continue;
@@ -133,8 +138,8 @@ loop_before(const Program *p, Sym loop, uint32_t before)
     return loop;
 }
 
-/* Do trips of this loop, as it is before step `before`, differ in rows that bounds vary with? Any loop
- * will do for bounds that vary with none. */
+/* Do trips of this loop, as it is before step `before`, differ in rows that bounds vary with? Any
+ * loop will do for bounds that vary with none. */
 static bool
 goes_over_rows(const Program *p, Sym loop, uint32_t before, const Shortened *r)
 {
@@ -159,7 +164,7 @@ goes_over_rows(const Program *p, Sym loop, uint32_t before, const Shortened *r)
 static Sym
 rows_around(const Program *p, uint32_t before, const Shortened *r)
 {
-    for (uint32_t i = before; i-- > 0; ) {
+    for (uint32_t i = before; i-- > 0;) {
         const Step *s = &p->step.at[i];
         uint32_t at = 0;
         while (at < s->nloop && s->loop[at] != r->loop)
@@ -176,7 +181,8 @@ rows_around(const Program *p, uint32_t before, const Shortened *r)
 
 typedef enum { AT_TASK, AT_ROWS, AT_COUNT } Where;
 
-/* Where a reduction is shortened, of the loops before step `change`. NULL: there is no such loop. */
+/* Where a reduction is shortened, of the loops before step `change`. NULL: there is no such
+ * loop. */
 static Sym
 loop_at(const Program *p, Where where, Sym task, const Shortened *r, uint32_t change)
 {
@@ -198,7 +204,8 @@ write_shortened(Draft *w, const Program *p, const Shortened *list, uint32_t n, W
 
     for (uint32_t i = 0; i < p->step.n; i++) {
         for (uint32_t k = 0; k < n; k++) {
-            Sym at = first_change(p, list[k].loop) == i ? loop_at(p, where, task, &list[k], i) : NULL;
+            Sym at =
+                first_change(p, list[k].loop) == i ? loop_at(p, where, task, &list[k], i) : NULL;
             if (at)
                 text_printf(&t, "skip %s at %s by %lld\n", list[k].loop, at, (long long)by);
             any += at != NULL;
@@ -248,7 +255,7 @@ write_skips(Draft *w)
         return;
     for (uint32_t i = 0; i < n; i++)
         open |= list[i].open;
-    w->program.n = open ? 0 : count;                 /* open: each program goes behind its copies */
+    w->program.n = open ? 0 : count; /* open: each program goes behind its copies */
     for (uint32_t i = 0; i < count; i++) {
         shorten(w, before[i], list, n);
         if (open)

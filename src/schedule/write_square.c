@@ -1,12 +1,13 @@
-/* write_square: two sums over short axes, one of what the other makes: a square transformed along both of its axes, channels being
- * neighbours.
+/* write_square: two sums over short axes, one of what the other makes: a square transformed along
+ * both of its axes, channels being neighbours.
  *
- *     t[n, y, a, z, c] = sum p: b[a, p] * x[n, m*y + p, z, c]              u = m outputs or points along one axis
- *     v[a, e, n, y, z, c] = sum p: b[e, p] * t[n, y, a, m*z + p, c]
+ *     t[n, y, a, z, c] = sum p: b[a, p] * x[n, m*y + p, z, c]              u = m outputs or points
+ *     along one axis v[a, e, n, y, z, c] = sum p: b[e, p] * t[n, y, a, m*z + p, c]
  *
- * A task is some channels of a row of squares: the first sums are put there, for all rows (a) that they have, and lie in a cache
- * when the second ones read them. Sums, summands and rows of both are written out; lanes are channels. Where a window reads what the
- * second ones make, inside of squares, each square is put where it reads:
+ * A task is some channels of a row of squares: the first sums are put there, for all rows (a) that
+ * they have, and lie in a cache when the second ones read them. Sums, summands and rows of both are
+ * written out; lanes are channels. Where a window reads what the second ones make, inside of
+ * squares, each square is put where it reads:
  *
  *     l[n, y, u, z, v, c] = max r, s: o[n, y, 2*u + r, z, 2*v + s, c]
  */
@@ -15,33 +16,40 @@
 /* A sum over a short axis: rows of a matrix times something that has all other axes. */
 typedef struct {
     Low *l;
-    const char *name;                /* of what it makes */
-    const Scalar *moving;            /* the other operand */
-    uint32_t row, sum, lane;         /* axes */
+    const char *name;        /* of what it makes */
+    const Scalar *moving;    /* the other operand */
+    uint32_t row, sum, lane; /* axes */
     int64_t rows;
 } Small;
 
 typedef struct {
     Draft *w;
     Small part[2];
-    const Scalar *read;              /* of what the first one makes, by the second one */
-    uint32_t outer[NEST_MAX_AXES], nouter;       /* of the second one: squares of a task's own … */
-    uint32_t inner[NEST_MAX_AXES], ninner;       /* … and the others, what the first one's rows are last */
-    uint32_t box[NEST_MAX_AXES], nbox;           /* of the first one: axes that have more than one point in a task */
-    const char *window;                          /* what the window makes; NULL: there is none */
-    uint32_t w_outer[NEST_MAX_AXES], nw_outer, w_square[NEST_MAX_AXES], nw_square;       /* its axes: as `outer`; that are a square's place … */
-    uint32_t w_inside[NEST_MAX_AXES], nw_inside, w_sum[NEST_MAX_AXES], nw_sum, w_lane;   /* … and inside of one */
+    const Scalar *read;                    /* of what the first one makes, by the second one */
+    uint32_t outer[NEST_MAX_AXES], nouter; /* of the second one: squares of a task's own … */
+    /* … and the others, what the first one's rows are last */
+    uint32_t inner[NEST_MAX_AXES], ninner;
+    /* of the first one: axes that have more than one point in a task */
+    uint32_t box[NEST_MAX_AXES], nbox;
+    const char *window; /* what the window makes; NULL: there is none */
+    /* its axes: as `outer`; that are a square's place … */
+    uint32_t w_outer[NEST_MAX_AXES], nw_outer, w_square[NEST_MAX_AXES], nw_square;
+    /* … and inside of one */
+    uint32_t w_inside[NEST_MAX_AXES], nw_inside, w_sum[NEST_MAX_AXES], nw_sum, w_lane;
 } Tiles;
 
-enum { MOST_PARTS = 3 };             /* two sums, and a window inside */
-enum { MOST_ROWS = 16 };             /* that are written out, and as many summands; bounds code: a square of more is a product like others */
+enum { MOST_PARTS = 3 }; /* two sums, and a window inside */
+/* that are written out, and as many summands; bounds code: a square of more is a product like
+ * others */
+enum { MOST_ROWS = 16 };
 
 static bool
 is_matrix(const Low *l, const Scalar *s, Small *m)
 {
     Var v[2];
 
-    if (s->op != S_LOAD || s->u.load.rank != 2 || s->u.load.outside || l->part->buffer[s->u.load.slot] >= l->k->nin)
+    if (s->op != S_LOAD || s->u.load.rank != 2 || s->u.load.outside ||
+        l->part->buffer[s->u.load.slot] >= l->k->nin)
         return false;
     for (int i = 0; i < 2; i++)
         if (!expr_is_var(s->u.load.at[i], &v[i]) || v[i].kind != VAR_AXIS)
@@ -62,14 +70,17 @@ find_small(Draft *w, uint32_t part, Small *m)
     m->l = NEW(w->a, Low);
     *m->l = low_part(w->c, w->a, w->p->k, w->p->m, &w->p->k->part[part]);
     const Nest *n = m->l->n;
-    if (n->nwrite != 1 || n->write[0].combiner != COMB_NONE || !nest_contraction(w->c, n, &view) || dtype_info[view.reduce->dtype].bytes != 4 ||
-        !is_matrix(m->l, view.a, m) || view.b->op != S_LOAD)
+    if (n->nwrite != 1 || n->write[0].combiner != COMB_NONE || !nest_contraction(w->c, n, &view) ||
+        dtype_info[view.reduce->dtype].bytes != 4 || !is_matrix(m->l, view.a, m) ||
+        view.b->op != S_LOAD)
         return false;
     const Write *out = &n->write[0];
     uint32_t rank = n->param[out->out].type->rank;
     m->moving = view.b;
     m->name = part_name(w->p, part);
-    if (!rank || view.sum != (AxisSet)1 << m->sum || view.row != (AxisSet)1 << m->row || (view.batch & scalar_axes(w->c, view.a)) || !expr_is_var(out->at[rank - 1], &v) || v.kind != VAR_AXIS)
+    if (!rank || view.sum != (AxisSet)1 << m->sum || view.row != (AxisSet)1 << m->row ||
+        (view.batch & scalar_axes(w->c, view.a)) || !expr_is_var(out->at[rank - 1], &v) ||
+        v.kind != VAR_AXIS)
         return false;
     m->lane = (uint32_t)v.id;
     const Expr *stride = low_stride(m->l, view.b, m->lane);
@@ -85,7 +96,8 @@ made_at(const Tiles *t, uint32_t d)
     return expr_is_var(n->write[0].at[d], &v) && v.kind == VAR_AXIS ? (uint32_t)v.id : NO_SLOT;
 }
 
-/* Squares whose place is one point of what is put are a task's own; the rest of the second part's axes goes inside. */
+/* Squares whose place is one point of what is put are a task's own; the rest of the second part's
+ * axes goes inside. */
 static void
 sort_axes(Tiles *t)
 {
@@ -103,7 +115,7 @@ sort_axes(Tiles *t)
         if (!bare || made == first->row)
             inside |= expr_axes(e);
     }
-    for (int pass = 0; pass < 2; pass++)             /* what the first one's rows are stands last */
+    for (int pass = 0; pass < 2; pass++) /* what the first one's rows are stands last */
         for (uint32_t x = 0; x < n->naxis; x++) {
             if (n->axis[x].kind != AXIS_PARALLEL || x == second->row || x == second->lane)
                 continue;
@@ -114,8 +126,10 @@ sort_axes(Tiles *t)
         }
     for (uint32_t d = 0; d < t->read->u.load.rank; d++) {
         uint32_t made = made_at(t, d);
-        bool one = expr_is_var(t->read->u.load.at[d], &v) && v.kind == VAR_AXIS && !(inside >> v.id & 1) && v.id != second->sum;
-        if (made != NO_SLOT && made != first->row && made != first->lane && !one && !expr_is(first->l->n->axis[made].extent, 1))
+        bool one = expr_is_var(t->read->u.load.at[d], &v) && v.kind == VAR_AXIS &&
+                   !(inside >> v.id & 1) && v.id != second->sum;
+        if (made != NO_SLOT && made != first->row && made != first->lane && !one &&
+            !expr_is(first->l->n->axis[made].extent, 1))
             t->box[t->nbox++] = made;
     }
 }
@@ -129,7 +143,11 @@ in_list(const uint32_t *list, uint32_t n, uint32_t x)
     return false;
 }
 
-typedef struct { const Part *part; uint32_t buffer; const Scalar *load; } FindRead;
+typedef struct {
+    const Part *part;
+    uint32_t buffer;
+    const Scalar *load;
+} FindRead;
 
 static void
 find_read(void *user, const Scalar *s)
@@ -150,7 +168,8 @@ find_window(Tiles *t)
     FindRead f = { &k->part[2], k->part[1].buffer[made->nin], NULL };
     Var v, m;
 
-    if (!reduce || n->nwrite != 1 || n->write[0].combiner != COMB_NONE || k->buffer.at[f.buffer].space != SPACE_LOCAL)
+    if (!reduce || n->nwrite != 1 || n->write[0].combiner != COMB_NONE ||
+        k->buffer.at[f.buffer].space != SPACE_LOCAL)
         return false;
     scalar_visit(t->w->c, reduce->arg[0], find_read, &f);
     if (!f.load || f.load->u.load.outside)
@@ -159,7 +178,8 @@ find_window(Tiles *t)
     t->w_lane = NO_SLOT;
     for (uint32_t d = 0; d < f.load->u.load.rank; d++) {
         const Expr *at = f.load->u.load.at[d];
-        if (!expr_is_var(made->write[0].at[d], &m) || m.kind != VAR_AXIS || !expr_is_var(at, &v) || n->axis[v.id].kind != AXIS_PARALLEL)
+        if (!expr_is_var(made->write[0].at[d], &m) || m.kind != VAR_AXIS || !expr_is_var(at, &v) ||
+            n->axis[v.id].kind != AXIS_PARALLEL)
             continue;
         if (m.id == second->lane)
             t->w_lane = (uint32_t)v.id;
@@ -169,7 +189,8 @@ find_window(Tiles *t)
             t->w_square[t->nw_square++] = (uint32_t)v.id;
     }
     for (uint32_t x = 0; x < n->naxis; x++)
-        if (n->axis[x].kind == AXIS_PARALLEL && x != t->w_lane && !in_list(t->w_outer, t->nw_outer, x) && !in_list(t->w_square, t->nw_square, x))
+        if (n->axis[x].kind == AXIS_PARALLEL && x != t->w_lane &&
+            !in_list(t->w_outer, t->nw_outer, x) && !in_list(t->w_square, t->nw_square, x))
             t->w_inside[t->nw_inside++] = x;
     t->window = part_name(t->w->p, 2);
     return t->w_lane != NO_SLOT && t->nw_outer && t->nw_square <= 1;
@@ -182,11 +203,13 @@ recognise(Tiles *t)
     const Kernel *k = w->p->k;
     uint32_t local;
 
-    if (k->npart < 2 || k->npart > MOST_PARTS || k->shared || !find_small(w, 0, &t->part[0]) || !find_small(w, 1, &t->part[1]))
+    if (k->npart < 2 || k->npart > MOST_PARTS || k->shared || !find_small(w, 0, &t->part[0]) ||
+        !find_small(w, 1, &t->part[1]))
         return false;
     local = k->part[0].buffer[k->part[0].nest->nin];
     t->read = t->part[1].moving;
-    if (k->buffer.at[local].space != SPACE_LOCAL || k->part[1].buffer[t->read->u.load.slot] != local)
+    if (k->buffer.at[local].space != SPACE_LOCAL ||
+        k->part[1].buffer[t->read->u.load.slot] != local)
         return false;
     sort_axes(t);
     return t->nouter > 0 && (k->npart == 2 || find_window(t));
@@ -200,24 +223,41 @@ tile_rows(const Machine *m, int64_t rows, int64_t vectors)
     return (rows + tiles - 1) / tiles;
 }
 
-/* The loops of the last part, `vectors` of channels at a time, outermost first: squares of a task's own, channels, the other squares. */
+/* The loops of the last part, `vectors` of channels at a time, outermost first: squares of a task's
+ * own, channels, the other squares. */
 static void
 write_outside(const Tiles *t, Text *out, int64_t vectors, int64_t lanes, bool apart)
 {
     Draft *w = t->w;
     uint32_t part = t->window ? 2 : 1;
-    const char *outer = t->window ? axis_names(w, 2, t->w_outer, t->nw_outer) : axis_names(w, 1, t->outer, t->nouter);
-    const char *inner = t->window ? axis_names(w, 2, t->w_square, t->nw_square) : axis_names(w, 1, t->inner, t->ninner);
-    const char *place = t->window ? axis_names(w, 2, t->w_inside, t->nw_inside) : axis_name(w, 1, t->part[1].row);
-    const char *sums = t->window ? axis_names(w, 2, t->w_sum, t->nw_sum) : axis_name(w, 1, t->part[1].sum);
+    const char *outer = t->window ? axis_names(w, 2, t->w_outer, t->nw_outer)
+                                  : axis_names(w, 1, t->outer, t->nouter);
+    const char *inner = t->window ? axis_names(w, 2, t->w_square, t->nw_square)
+                                  : axis_names(w, 1, t->inner, t->ninner);
+    const char *place =
+        t->window ? axis_names(w, 2, t->w_inside, t->nw_inside) : axis_name(w, 1, t->part[1].row);
+    const char *sums =
+        t->window ? axis_names(w, 2, t->w_sum, t->nw_sum) : axis_name(w, 1, t->part[1].sum);
 
-    text_printf(out, "split %s by %lld -> cb_ cv_\n", axis_name(w, part, t->window ? t->w_lane : t->part[1].lane), (long long)(vectors * lanes));
-    text_printf(out, "order %s cb_ %s %s %s cv_\nfuse %s%s -> task\n", outer, inner, place, sums, outer, apart ? " cb_" : "");
+    text_printf(out, "split %s by %lld -> cb_ cv_\n",
+                axis_name(w, part, t->window ? t->w_lane : t->part[1].lane),
+                (long long)(vectors * lanes));
+    text_printf(out, "order %s cb_ %s %s %s cv_\nfuse %s%s -> task\n", outer, inner, place, sums,
+                outer, apart ? " cb_" : "");
     if (!t->window)
         return;
-    text_printf(out, "put %s at %s\nsplit cv_ by %lld -> wr_ wl_\norder %s %s wr_ wl_\n", t->part[1].name, t->nw_square ? inner : apart ? "task" : "cb_",
+    text_printf(out, "put %s at %s\nsplit cv_ by %lld -> wr_ wl_\norder %s %s wr_ wl_\n",
+                t->part[1].name,
+                t->nw_square ? inner
+                : apart      ? "task"
+                             : "cb_",
                 (long long)lanes, place, sums);
-    text_printf(out, "hold %s at %s -> wacc reg\nrun %s wr_ unroll\nrun wl_ vector\n", t->window, t->nw_inside ? axis_name(w, 2, t->w_inside[t->nw_inside - 1]) : t->nw_square ? inner : apart ? "task" : "cb_", sums);
+    text_printf(out, "hold %s at %s -> wacc reg\nrun %s wr_ unroll\nrun wl_ vector\n", t->window,
+                t->nw_inside   ? axis_name(w, 2, t->w_inside[t->nw_inside - 1])
+                : t->nw_square ? inner
+                : apart        ? "task"
+                               : "cb_",
+                sums);
 }
 
 /* Tiles of `vectors` of channels; a task is all channels (0), or each of these. */
@@ -226,26 +266,34 @@ write_numbers(Tiles *t, int64_t vectors, bool apart)
 {
     Draft *w = t->w;
     const Small *first = &t->part[0], *second = &t->part[1];
-    int64_t lanes = low_lanes(second->l, second->moving->dtype), rows = tile_rows(w->p->m, second->rows, vectors);
+    int64_t lanes = low_lanes(second->l, second->moving->dtype),
+            rows = tile_rows(w->p->m, second->rows, vectors);
     int64_t made = tile_rows(w->p->m, first->rows, vectors);
     Text out = { .arena = w->a };
 
     write_outside(t, &out, vectors, lanes, apart);
     text_printf(&out, "put %s at %s\n", first->name, apart ? "task" : "cb_");
-    const char *row = axis_name(w, 1, second->row), *sum = axis_name(w, 1, second->sum), *p = axis_name(w, 0, first->sum), *c = axis_name(w, 0, first->lane);
+    const char *row = axis_name(w, 1, second->row), *sum = axis_name(w, 1, second->sum),
+               *p = axis_name(w, 0, first->sum), *c = axis_name(w, 0, first->lane);
     uint32_t place[NEST_MAX_AXES], nplace = 0;
     for (uint32_t i = 0; i < t->ninner; i++)
         if (!t->window || i + 1 == t->ninner)
-            place[nplace++] = t->inner[i];           /* the others are the window's squares */
-    text_printf(&out, "split %s by %lld -> cr_ cl_\n", t->window ? axis_name(w, 1, second->lane) : "cv_", (long long)lanes);
+            place[nplace++] = t->inner[i]; /* the others are the window's squares */
+    text_printf(&out, "split %s by %lld -> cr_ cl_\n",
+                t->window ? axis_name(w, 1, second->lane) : "cv_", (long long)lanes);
     text_printf(&out, "split %s by %lld -> eo_ er_\n", row, (long long)rows);
     text_printf(&out, "order %s eo_ %s er_ cr_ cl_\n", axis_names(w, 1, place, nplace), sum);
-    text_printf(&out, "hold %s at eo_ -> acc reg\nrun %s er_ cr_ unroll\nrun cl_ vector\nstage %s.rhs at %s -> col reg of cr_\n", second->name, sum,
-                second->name, sum);
-    text_printf(&out, "split %s by %lld -> tr_ tl_\nsplit %s by %lld -> to_ ti_\n", c, (long long)lanes, axis_name(w, 0, first->row), (long long)made);
+    text_printf(&out,
+                "hold %s at eo_ -> acc reg\nrun %s er_ cr_ unroll\nrun cl_ vector\nstage %s.rhs at "
+                "%s -> col reg of cr_\n",
+                second->name, sum, second->name, sum);
+    text_printf(&out, "split %s by %lld -> tr_ tl_\nsplit %s by %lld -> to_ ti_\n", c,
+                (long long)lanes, axis_name(w, 0, first->row), (long long)made);
     text_printf(&out, "order %s to_ %s ti_ tr_ tl_\n", axis_names(w, 0, t->box, t->nbox), p);
-    text_printf(&out, "hold %s at to_ -> tacc reg\nrun %s ti_ tr_ unroll\nrun tl_ vector\nstage %s.rhs at %s -> tcol reg of tr_\nrun task parallel\n", first->name, p,
-                first->name, p);
+    text_printf(&out,
+                "hold %s at to_ -> tacc reg\nrun %s ti_ tr_ unroll\nrun tl_ vector\nstage %s.rhs "
+                "at %s -> tcol reg of tr_\nrun task parallel\n",
+                first->name, p, first->name, p);
     write_program(w, &out);
 }
 
@@ -256,7 +304,8 @@ write_square(Draft *w)
 
     if (!recognise(&t))
         return false;
-    int64_t lanes = low_lanes(t.part[1].l, t.part[1].moving->dtype), channels = expr_or(low_extent(t.part[1].l, t.part[1].lane), -1);
+    int64_t lanes = low_lanes(t.part[1].l, t.part[1].moving->dtype),
+            channels = expr_or(low_extent(t.part[1].l, t.part[1].lane), -1);
     for (int64_t vectors = 1; vectors <= 2; vectors++)
         for (int apart = 0; apart < 2; apart++)
             if (channels > 0 && channels % (vectors * lanes) == 0)

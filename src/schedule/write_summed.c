@@ -1,18 +1,23 @@
-/* write_summed: sums over all points of what a product makes at each: an average over planes behind a pointwise convolution.
+/* write_summed: sums over all points of what a product makes at each: an average over planes behind
+ * a pointwise convolution.
  *
- * A task is some channels: lanes, which both parts have. Point by point of the sums but the innermost the product is put there, a row of
- * pixels, and added up from the first cache, so that what it makes is nowhere as a whole.
+ * A task is some channels: lanes, which both parts have. Point by point of the sums but the
+ * innermost the product is put there, a row of pixels, and added up from the first cache, so that
+ * what it makes is nowhere as a whole.
  */
 #include "schedule/cut.h"
 
 typedef struct {
     Draft *w;
-    Cut cut;                         /* of the product */
-    const Scalar *factor;            /* that varies with the channel */
-    const char *product, *name;      /* what the parts make */
-    uint32_t outer[NEST_MAX_AXES], nouter, channel;  /* the product's axes: those that are shared… */
-    uint32_t pixel, npixel;                          /* … and those that are not: the last, along a row, and how many */
-    uint32_t own[NEST_MAX_AXES], nown, sum[NEST_MAX_AXES], nsum;         /* axes of what sums: outputs of one point, sums */
+    Cut cut;                    /* of the product */
+    const Scalar *factor;       /* that varies with the channel */
+    const char *product, *name; /* what the parts make */
+    /* the product's axes: those that are shared… */
+    uint32_t outer[NEST_MAX_AXES], nouter, channel;
+    /* … and those that are not: the last, along a row, and how many */
+    uint32_t pixel, npixel;
+    /* axes of what sums: outputs of one point, sums */
+    uint32_t own[NEST_MAX_AXES], nown, sum[NEST_MAX_AXES], nsum;
     int64_t lanes, channels, across;
 } Summed;
 
@@ -37,7 +42,8 @@ find_sums(Summed *s)
     return true;
 }
 
-/* The last shared axis is the channel, if it is all of one side of the product; what is not shared are pixels. */
+/* The last shared axis is the channel, if it is all of one side of the product; what is not shared
+ * are pixels. */
 static bool
 find_channel(Summed *s)
 {
@@ -56,7 +62,9 @@ find_channel(Summed *s)
         else
             s->pixel = x, s->npixel++;
     }
-    s->factor = cut->nrow == 1 && cut->row[0] == s->channel ? cut->k.a : cut->ncol == 1 && cut->col[0] == s->channel ? cut->k.b : NULL;
+    s->factor = cut->nrow == 1 && cut->row[0] == s->channel   ? cut->k.a
+                : cut->ncol == 1 && cut->col[0] == s->channel ? cut->k.b
+                                                              : NULL;
     return s->factor && s->npixel && s->npixel == s->nsum;
 }
 
@@ -67,11 +75,13 @@ recognise(Summed *s)
     Kernel *k = w->p->k;
     const Nest *made = k->part[0].nest;
 
-    if (k->npart != 2 || !k->shared || k->buffer.at[k->part[0].buffer[made->nin]].space != SPACE_LOCAL)
+    if (k->npart != 2 || !k->shared ||
+        k->buffer.at[k->part[0].buffer[made->nin]].space != SPACE_LOCAL)
         return false;
     Low *l = NEW(w->a, Low);
     *l = low_part(w->c, w->a, k, w->p->m, &k->part[0]);
-    if (!cut_contraction(l, &s->cut) || s->cut.windowed || s->cut.rows_windowed || !find_sums(s) || !find_channel(s))
+    if (!cut_contraction(l, &s->cut) || s->cut.windowed || s->cut.rows_windowed || !find_sums(s) ||
+        !find_channel(s))
         return false;
     s->product = part_name(w->p, 0);
     s->name = part_name(w->p, 1);
@@ -81,26 +91,38 @@ recognise(Summed *s)
     return s->channels >= s->lanes && s->across > 0;
 }
 
-/* Sums of `rows` pixels and so many vectors of channels at a time; `copy`: the pixels are copied, an odd number of lines apart. */
+/* Sums of `rows` pixels and so many vectors of channels at a time; `copy`: the pixels are copied,
+ * an odd number of lines apart. */
 static void
 write_tile(const Summed *s, int64_t rows, int64_t vectors, bool copy)
 {
     Draft *w = s->w;
     const Cut *cut = &s->cut;
     Text t = { .arena = w->a };
-    const char *lay = cut_lay(w, 0, s->factor, &s->channel, 1, 1, cut->sum, cut->nsum, vectors * s->lanes);
+    const char *lay =
+        cut_lay(w, 0, s->factor, &s->channel, 1, 1, cut->sum, cut->nsum, vectors * s->lanes);
     const char *pixel = axis_name(w, 0, s->pixel), *c = axis_name(w, 0, s->channel);
 
     text_add(&t, lay ? lay : "");
-    text_printf(&t, "split %s by %lld -> cb_ cv_ exact\nfuse %s cb_ -> task\nput %s at task\n", c, (long long)(vectors * s->lanes), axis_names(w, 0, s->outer, s->nouter), s->product);
-    text_printf(&t, "split cv_ by %lld -> sr_ sl_ exact\norder %s %s sr_ sl_\n", (long long)s->lanes, axis_names(w, 1, s->sum, s->nsum), axis_names(w, 1, s->own, s->nown));
+    text_printf(&t, "split %s by %lld -> cb_ cv_ exact\nfuse %s cb_ -> task\nput %s at task\n", c,
+                (long long)(vectors * s->lanes), axis_names(w, 0, s->outer, s->nouter), s->product);
+    text_printf(&t, "split cv_ by %lld -> sr_ sl_ exact\norder %s %s sr_ sl_\n",
+                (long long)s->lanes, axis_names(w, 1, s->sum, s->nsum),
+                axis_names(w, 1, s->own, s->nown));
     text_printf(&t, "hold %s at task -> whole reg\nrun sr_ unroll\nrun sl_ vector\n", s->name);
-    text_printf(&t, "put %s at %s scratch of %s %s.%s\n", s->product, s->nsum > 1 ? axis_name(w, 1, s->sum[s->nsum - 2]) : "task", pixel, s->product, c);
-    text_printf(&t, "split %s by %lld -> xb_ xr_\nsplit %s.%s by %lld -> cr_ cl_\n", pixel, (long long)rows, s->product, c, (long long)s->lanes);
-    text_printf(&t, "order xb_ %s xr_ cr_ cl_\nhold %s at xb_ -> acc reg\n", axis_names(w, 0, cut->sum, cut->nsum), s->product);
+    text_printf(&t, "put %s at %s scratch of %s %s.%s\n", s->product,
+                s->nsum > 1 ? axis_name(w, 1, s->sum[s->nsum - 2]) : "task", pixel, s->product, c);
+    text_printf(&t, "split %s by %lld -> xb_ xr_\nsplit %s.%s by %lld -> cr_ cl_\n", pixel,
+                (long long)rows, s->product, c, (long long)s->lanes);
+    text_printf(&t, "order xb_ %s xr_ cr_ cl_\nhold %s at xb_ -> acc reg\n",
+                axis_names(w, 0, cut->sum, cut->nsum), s->product);
     if (copy)
-        text_printf(&t, "stage %s.%s at xb_ -> rows scratch of xr_ %s odd\nsplit rows.%s by %lld -> av_ al_\nrun rows.al_ vector\n", s->product, s->factor == cut->k.a ? "rhs" : "lhs",
-                    axis_names(w, 0, cut->sum, cut->nsum), axis_name(w, 0, cut->sum[cut->nsum - 1]), (long long)s->lanes);
+        text_printf(&t,
+                    "stage %s.%s at xb_ -> rows scratch of xr_ %s odd\nsplit rows.%s by %lld -> "
+                    "av_ al_\nrun rows.al_ vector\n",
+                    s->product, s->factor == cut->k.a ? "rhs" : "lhs",
+                    axis_names(w, 0, cut->sum, cut->nsum), axis_name(w, 0, cut->sum[cut->nsum - 1]),
+                    (long long)s->lanes);
     text_printf(&t, "run xr_ cr_ unroll\nrun cl_ vector\nrun task parallel\n");
     write_program(w, &t);
 }
@@ -113,7 +135,8 @@ write_summed(Draft *w)
     if (!recognise(&s))
         return false;
     for (int64_t vectors = WIDEST_PANEL; vectors > 0; vectors--) {
-        int64_t most = w->p->m->vector_registers / vectors - 1, tiles;       /* one row of columns beside the sums */
+        /* one row of columns beside the sums */
+        int64_t most = w->p->m->vector_registers / vectors - 1, tiles;
         if (most < 1 || s.channels % (vectors * s.lanes))
             continue;
         tiles = (s.across + most - 1) / most;

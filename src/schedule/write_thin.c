@@ -1,13 +1,16 @@
 /* write_thin: products of one row or a few, as a constant is read once.
  *
- * Where rows are few a tile of the usual height has too few accumulators to hide their latency, and what decides is how fast
- * B comes. So several panels of columns are summed side by side, as many as the registers hold: B is read in as many streams,
- * each in the order in which it lies, and panels are as wide as tiles of many rows want them, so that a constant that lies
- * for those serves here too. Where a constant is narrow and has scales, those multiply the sum of what shares them. Where a word of it has
- * several elements, taking them out of it hides the latency in one wide panel, and panels may follow each other in one stream.
+ * Where rows are few a tile of the usual height has too few accumulators to hide their latency, and
+ * what decides is how fast B comes. So several panels of columns are summed side by side, as many
+ * as the registers hold: B is read in as many streams, each in the order in which it lies, and
+ * panels are as wide as tiles of many rows want them, so that a constant that lies for those serves
+ * here too. Where a constant is narrow and has scales, those multiply the sum of what shares them.
+ * Where a word of it has several elements, taking them out of it hides the latency in one wide
+ * panel, and panels may follow each other in one stream.
  *
- * Where a product stores its output transposed, what are columns here are rows to the tiles of many: a constant that lies for those
- * has panels as narrow as such a tile is high, and a vector of it has so many lanes.
+ * Where a product stores its output transposed, what are columns here are rows to the tiles of
+ * many: a constant that lies for those has panels as narrow as such a tile is high, and a vector of
+ * it has so many lanes.
  */
 #include "schedule/cut.h"
 
@@ -16,13 +19,15 @@ typedef struct {
     Low *l;
     Cut cut;
     int64_t lanes, rows, cols;
-    const char *lane;                /* the loop over the lanes of a vector */
-    bool copied;                     /* rows are read beyond their ends, where padding is: each task copies them with it */
-    bool shared;                     /* trips of the innermost sum are made of one read of the constant */
+    const char *lane; /* the loop over the lanes of a vector */
+    /* rows are read beyond their ends, where padding is: each task copies them with it */
+    bool copied;
+    /* trips of the innermost sum are made of one read of the constant */
+    bool shared;
 } Thin;
 
-/* The loop inside of which all summands of a column share a factor, such as the scale of a group: the innermost sum that the factor
- * varies with. NULL: there is none. */
+/* The loop inside of which all summands of a column share a factor, such as the scale of a group:
+ * the innermost sum that the factor varies with. NULL: there is none. */
 static const char *
 shared_factor(const Thin *g)
 {
@@ -30,7 +35,7 @@ shared_factor(const Thin *g)
     const Scalar *b = cut->k.b;
 
     for (uint32_t i = 0; b->op == S_MUL && i < 2; i++) {
-        uint32_t last = cut->nsum;                   /* sums from here on leave it as it is */
+        uint32_t last = cut->nsum; /* sums from here on leave it as it is */
         while (last > 0 && !(b->arg[i]->axes >> cut->sum[last - 1] & 1))
             last--;
         if (last < cut->nsum && b->arg[1 - i]->axes >> cut->sum[last] & 1)
@@ -45,60 +50,83 @@ write_panels(const Thin *g, const char *part, int64_t width, int64_t panels, con
     Draft *w = g->w;
     const Cut *cut = &g->cut;
     Text t = { .arena = w->a };
-    const char *lay = cut_lay(w, 0, cut->k.b, cut->col, cut->ncol, cut->col_run, cut->sum, cut->nsum, width);
+    const char *lay =
+        cut_lay(w, 0, cut->k.b, cut->col, cut->ncol, cut->col_run, cut->sum, cut->nsum, width);
     const char *rows = axis_names(w, 0, cut->row, cut->nrow);
-    const char *batch = axis_names(w, 0, cut->batch, cut->nbatch), *outer = axis_names(w, 0, cut->col, cut->ncol - cut->col_run);
-    const char *cols = axis_names(w, 0, cut->col + cut->ncol - cut->col_run, cut->col_run), *sums = axis_names(w, 0, cut->sum, cut->nsum);
-    /* Elements that share what is read of them are written out, one for all vectors before the next: each adds to the same sums. */
-    const char *each = g->shared ? axis_name(w, 0, cut->sum[cut->nsum - 1]) : "", *walked = axis_names(w, 0, cut->sum, cut->nsum - g->shared);
+    const char *batch = axis_names(w, 0, cut->batch, cut->nbatch),
+               *outer = axis_names(w, 0, cut->col, cut->ncol - cut->col_run);
+    const char *cols = axis_names(w, 0, cut->col + cut->ncol - cut->col_run, cut->col_run),
+               *sums = axis_names(w, 0, cut->sum, cut->nsum);
+    /* Elements that share what is read of them are written out, one for all vectors before the
+     * next: each adds to the same sums. */
+    const char *each = g->shared ? axis_name(w, 0, cut->sum[cut->nsum - 1]) : "",
+               *walked = axis_names(w, 0, cut->sum, cut->nsum - g->shared);
 
     if (!lay)
         return;
-    text_printf(&t, "%sorder %s %s %s %s %s\nfuse %s -> j_\n", lay, batch, outer, rows, cols, sums, cols);
-    text_printf(&t, "split j_ by %lld -> jp jv exact\nsplit jv by %lld -> jr %s%s\nsplit jp by %lld -> jt jq exact\n",
-                (long long)width, (long long)g->lanes, g->lane, width % g->lanes ? "" : " exact", (long long)panels);
-    text_printf(&t, "order %s %s jt %s %s %s jq jr %s\nfuse %s %s jt -> task\n", batch, outer, walked, each, rows, g->lane, batch, outer);
+    text_printf(&t, "%sorder %s %s %s %s %s\nfuse %s -> j_\n", lay, batch, outer, rows, cols, sums,
+                cols);
+    text_printf(&t,
+                "split j_ by %lld -> jp jv exact\nsplit jv by %lld -> jr %s%s\nsplit jp by %lld -> "
+                "jt jq exact\n",
+                (long long)width, (long long)g->lanes, g->lane, width % g->lanes ? "" : " exact",
+                (long long)panels);
+    text_printf(&t, "order %s %s jt %s %s %s jq jr %s\nfuse %s %s jt -> task\n", batch, outer,
+                walked, each, rows, g->lane, batch, outer);
     if (factored)
-        text_printf(&t, "hold %s at task -> sums scratch\nhold %s at %s -> acc reg factored\n", part, part, factored);
+        text_printf(&t, "hold %s at task -> sums scratch\nhold %s at %s -> acc reg factored\n",
+                    part, part, factored);
     else
         text_printf(&t, "hold %s at task -> acc reg\n", part);
     text_printf(&t, "run %s jq jr %s unroll\nrun %s vector\n", rows, each, g->lane);
     if (factored)
         text_printf(&t, "run sums.init.%s sums.fin.%s vector\n", g->lane, g->lane);
     if (g->copied)
-        text_printf(&t, "stage lhs at task -> rows scratch of %s %s odd\nsplit rows.%s by %lld -> av al\nrun rows.al vector\n", rows, sums,
-                    axis_name(w, 0, cut->sum[cut->nsum - 1]), (long long)g->lanes);
-    if (g->rows > 1)                                 /* a row of columns is read once for all rows */
-        text_printf(&t, "stage rhs at %s -> col reg of jq jr\n", axis_name(w, 0, cut->sum[cut->nsum - 1]));
+        text_printf(&t,
+                    "stage lhs at task -> rows scratch of %s %s odd\nsplit rows.%s by %lld -> av "
+                    "al\nrun rows.al vector\n",
+                    rows, sums, axis_name(w, 0, cut->sum[cut->nsum - 1]), (long long)g->lanes);
+    /* a row of columns is read once for all rows */
+    if (g->rows > 1)
+        text_printf(&t, "stage rhs at %s -> col reg of jq jr\n",
+                    axis_name(w, 0, cut->sum[cut->nsum - 1]));
     text_add(&t, "run task parallel\n");
     write_program(w, &t);
 }
 
-/* Of a vector of elements that share words: a shift, a look-up and the multiply-add, of which two at most start in a cycle where vectors have 512
- * bits; shorter ones have no such look-up and more instructions. It takes half a byte a lane or less. */
+/* Of a vector of elements that share words: a shift, a look-up and the multiply-add, of which two
+ * at most start in a cycle where vectors have 512 bits; shorter ones have no such look-up and more
+ * instructions. It takes half a byte a lane or less. */
 enum { ELEMENT_CODE = 3, STARTED = 2, SHARING = 2 };
 
-/* Is a panel best read alone, before the next? Where making elements hides the latency of its sums, and takes longer than memory takes to bring
- * them in one stretch: 576 x 1,536 elements of four bits in panels of three vectors take 31 us on a Zen 4 core so, and 39 in eight streams, which
- * are not fetched ahead as well. Where memory is slower, several streams may be faster, and both ways are listed. */
+/* Is a panel best read alone, before the next? Where making elements hides the latency of its sums,
+ * and takes longer than memory takes to bring them in one stretch: 576 x 1,536 elements of four
+ * bits in panels of three vectors take 31 us on a Zen 4 core so, and 39 in eight streams, which are
+ * not fetched ahead as well. Where memory is slower, several streams may be faster, and both ways
+ * are listed. */
 static bool
 is_alone(const Thin *g, int64_t vectors)
 {
     const Machine *m = g->w->p->m;
-    double cycles = (double)ELEMENT_CODE / STARTED, brought = (double)g->lanes / SHARING / m->stretch_per_second;
+    double cycles = (double)ELEMENT_CODE / STARTED,
+           brought = (double)g->lanes / SHARING / m->stretch_per_second;
 
-    return g->shared && (double)vectors * cycles >= m->fma_cycles && cycles * m->cycle_seconds >= brought;
+    return g->shared && (double)vectors * cycles >= m->fma_cycles &&
+           cycles * m->cycle_seconds >= brought;
 }
 
-/* Panels of one width: as many side by side as there are registers, and so many that there is a task for each core; and one after the
- * other, in one stretch of memory. */
-enum { WIDEST_FIRST = 2 };           /* programs of several panels of a width; bounds the list: narrower ones are asked for where these leave a core idle */
+/* Panels of one width: as many side by side as there are registers, and so many that there is a
+ * task for each core; and one after the other, in one stretch of memory. */
+/* programs of several panels of a width; bounds the list: narrower ones are asked for where these
+ * leave a core idle */
+enum { WIDEST_FIRST = 2 };
 
 static void
 write_width(const Thin *g, const char *part, int64_t width, const char *factored)
 {
     const Machine *m = g->w->p->m;
-    int64_t vectors = (width + g->lanes - 1) / g->lanes, found = 0, room = (int64_t)m->vector_registers - 2, tasks = 0;
+    int64_t vectors = (width + g->lanes - 1) / g->lanes, found = 0,
+            room = (int64_t)m->vector_registers - 2, tasks = 0;
 
     for (int64_t panels = is_alone(g, vectors) ? 1 : room / vectors; panels > 0; panels--) {
         int64_t used = panels * vectors * (g->rows + (g->rows > 1));
@@ -113,14 +141,16 @@ write_width(const Thin *g, const char *part, int64_t width, const char *factored
     }
 }
 
-/* The width of the panels in which the constant has to lie, if these are no whole vectors; else 0. */
+/* The width of the panels in which the constant has to lie, if these are no whole vectors; else
+ * 0. */
 static int64_t
 width_given(const Thin *g)
 {
     const Cut *cut = &g->cut;
 
     for (int64_t width = 2; g->w->like && width < (int64_t)g->w->p->m->vector_registers; width++) {
-        const char *lay = cut_lay(g->w, 0, cut->k.b, cut->col, cut->ncol, cut->col_run, cut->sum, cut->nsum, width);
+        const char *lay = cut_lay(g->w, 0, cut->k.b, cut->col, cut->ncol, cut->col_run, cut->sum,
+                                  cut->nsum, width);
         if (lay && schedule_lays_alike(lay, g->w->like))
             return width % g->lanes ? width : 0;
     }
@@ -155,7 +185,8 @@ write_thin(Draft *w)
     for (int64_t vectors = 1; vectors <= WIDEST_PANEL; vectors++)
         if (is_alone(&g, vectors))
             write_width(&g, name, vectors * g.lanes, factored);
-    for (int64_t vectors = 1; vectors <= WIDEST_PANEL && (w->like || w->program.n == before); vectors++)
+    for (int64_t vectors = 1; vectors <= WIDEST_PANEL && (w->like || w->program.n == before);
+         vectors++)
         if (!is_alone(&g, vectors))
             write_width(&g, name, vectors * g.lanes, factored);
     if (given)

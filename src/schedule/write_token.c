@@ -1,25 +1,32 @@
-/* write_token: attention of one row a head, as a token's over a cache, whose heads lie beside each other in each row of keys and values.
+/* write_token: attention of one row a head, as a token's over a cache, whose heads lie beside each
+ * other in each row of keys and values.
  *
- * Memory gives lines that follow each other at twice the rate of lines behind gaps (doc/cost.md). A task of one head reads its
- * piece of every row, with other heads' pieces between. Here a task has all heads and reads whole rows: scores are added up in
- * lanes, row by row, for all heads in turn; of the values a few rows at a time are weighed, for one head after the other. What lies
- * between has the scores of all heads. Against tasks of a head (write_lines.c) there are fewer to share out.
+ * Memory gives lines that follow each other at twice the rate of lines behind gaps (doc/cost.md). A
+ * task of one head reads its piece of every row, with other heads' pieces between. Here a task has
+ * all heads and reads whole rows: scores are added up in lanes, row by row, for all heads in turn;
+ * of the values a few rows at a time are weighed, for one head after the other. What lies between
+ * has the scores of all heads. Against tasks of a head (write_lines.c) there are fewer to share
+ * out.
  *
- * So much is done with each line that the processor does not have the next ones in sight, so memory is asked for them far ahead. The first
- * cache has few places for lines on their way: fetched into it, 30 layers' keys and values of 1,024 rows take 3.0 ms on a Zen 4 core as
- * without, 1.6 into the second (25 to 35 GB/s; copied first, a block of rows at a time, 3.0 too).
+ * So much is done with each line that the processor does not have the next ones in sight, so memory
+ * is asked for them far ahead. The first cache has few places for lines on their way: fetched into
+ * it, 30 layers' keys and values of 1,024 rows take 3.0 ms on a Zen 4 core as without, 1.6 into the
+ * second (25 to 35 GB/s; copied first, a block of rows at a time, 3.0 too).
  */
 #include "schedule/cut.h"
 #include "schedule/group.h"
 
-/* Rows of values that are weighed for a head at a time. Bounds the list, its price decides: all heads' sums are loaded and stored once a block. */
+/* Rows of values that are weighed for a head at a time. Bounds the list, its price decides: all
+ * heads' sums are loaded and stored once a block. */
 enum { LEAST_ROWS = 4, MOST_ROWS = 32 };
 
 typedef struct {
     const Group *g;
-    uint32_t outer[NEST_MAX_AXES], nouter;   /* the shared axes that are shared out, … */
-    uint32_t beside[NEST_MAX_AXES], nbeside; /* … those whose points lie beside each other in a row of columns, … */
-    uint32_t same[NEST_MAX_AXES], nsame;     /* … and those whose points all read the same columns */
+    uint32_t outer[NEST_MAX_AXES], nouter; /* the shared axes that are shared out, … */
+    /* … those whose points lie beside each other in a row of columns, … */
+    uint32_t beside[NEST_MAX_AXES], nbeside;
+    /* … and those whose points all read the same columns */
+    uint32_t same[NEST_MAX_AXES], nsame;
 } Token;
 
 /* The loops over shared axes: all parts', or those of a part's box. */
@@ -37,10 +44,18 @@ loops(const Token *k, const Member *m, const uint32_t *axis, uint32_t n)
     return text_str(&t);
 }
 
-static const char *beside(const Token *k, const Member *m) { return loops(k, m, k->beside, k->nbeside); }
-static const char *same(const Token *k, const Member *m) { return loops(k, m, k->same, k->nsame); }
+static const char *
+beside(const Token *k, const Member *m)
+{
+    return loops(k, m, k->beside, k->nbeside);
+}
+static const char *
+same(const Token *k, const Member *m)
+{
+    return loops(k, m, k->same, k->nsame);
+}
 
-/* ---- is it one? ------------------------------------------------------------------------------------------ */
+/* ---- is it one? ------------------------------------------------------------------------------ */
 
 /* How far apart the points of an axis lie in memory; a number that is not known is far. */
 static int64_t
@@ -51,15 +66,16 @@ step_of(Low *l, const Scalar *read, uint32_t axis)
     return stride ? expr_or(stride, INT64_MAX) : INT64_MAX;
 }
 
-/* The axis of a product along which its columns' vectors lie: what is summed, of scores; what is made, of the last. */
+/* The axis of a product along which its columns' vectors lie: what is summed, of scores; what is
+ * made, of the last. */
 static uint32_t
 lane_axis(const Group *g, const Member *m)
 {
     return m == &g->member[g->n - 1] ? m->own[0] : m->sum[0];
 }
 
-/* The shared axes whose points lie beside each other in a row of a product's columns. None: rows are no lines of vectors, or are
- * whole without any. */
+/* The shared axes whose points lie beside each other in a row of a product's columns. None: rows
+ * are no lines of vectors, or are whole without any. */
 static AxisSet
 axes_beside(const Group *g, const Member *m)
 {
@@ -70,11 +86,13 @@ axes_beside(const Group *g, const Member *m)
     int64_t length = expr_or(m->n->axis[lane].extent, 0);
     AxisSet beside = 0;
 
-    if (m->nsum != 1 || !length || length % g->lanes || !cut_lies_along(&l, m->view.b, lane) || (!last && !cut_lies_along(&l, m->view.a, lane)))
+    if (m->nsum != 1 || !length || length % g->lanes || !cut_lies_along(&l, m->view.b, lane) ||
+        (!last && !cut_lies_along(&l, m->view.a, lane)))
         return 0;
     const Scalar *b = cut_only_read(m->view.b);
     for (uint32_t x = 0; x < p->k->shared; x++)
-        if (x != m->row && b->axes >> x & 1 && expr_or(m->n->axis[x].extent, 0) > 1 && step_of(&l, b, x) < step_of(&l, b, across))
+        if (x != m->row && b->axes >> x & 1 && expr_or(m->n->axis[x].extent, 0) > 1 &&
+            step_of(&l, b, x) < step_of(&l, b, across))
             beside |= (AxisSet)1 << x;
     return beside;
 }
@@ -104,7 +122,7 @@ recognise(const Group *g, Token *k)
     return true;
 }
 
-/* ---- the parts ------------------------------------------------------------------------------------------- */
+/* ---- the parts ------------------------------------------------------------------------------- */
 
 /* Vectors of a row of a product's columns, all heads of it. */
 static int64_t
@@ -121,10 +139,12 @@ row_vectors(const Token *k, const Member *m)
 static int64_t
 rows_ahead(const Token *k, const Member *m)
 {
-    return cut_far(k->g->w->p->m, row_vectors(k, m) * k->g->lanes * dtype_info[cut_only_read(m->view.b)->dtype].bytes);
+    return cut_far(k->g->w->p->m, row_vectors(k, m) * k->g->lanes *
+                                      dtype_info[cut_only_read(m->view.b)->dtype].bytes);
 }
 
-/* A row of columns after the other, all heads of each; written out where a row is few vectors, which are asked for together. */
+/* A row of columns after the other, all heads of each; written out where a row is few vectors,
+ * which are asked for together. */
 static void
 write_scores(const Token *k, const Member *m, Text *t)
 {
@@ -133,17 +153,23 @@ write_scores(const Token *k, const Member *m, Text *t)
     bool few = row_vectors(k, m) <= CUT_MOST_UNROLLED;
     const char *inner = m->n->axis[k->beside[k->nbeside - 1]].name;
 
-    text_printf(t, "split %s by %lld -> %s.kv_ %s.l_ exact\n", axis_name(g->w, m->part, m->sum[0]), (long long)g->lanes, a, a);
-    text_printf(t, "order %s %s%s%s %s.kv_ %s.l_\n", axis_name(g->w, m->part, m->own[0]), beside(k, m), same(k, m), group_row(g, m), a, a);
+    text_printf(t, "split %s by %lld -> %s.kv_ %s.l_ exact\n", axis_name(g->w, m->part, m->sum[0]),
+                (long long)g->lanes, a, a);
+    text_printf(t, "order %s %s%s%s %s.kv_ %s.l_\n", axis_name(g->w, m->part, m->own[0]),
+                beside(k, m), same(k, m), group_row(g, m), a, a);
     text_printf(t, "hold %s at %s.%s -> %s.acc reg over %s.l_\n", a, a, inner, a, a);
     if (expr_or(m->n->axis[m->sum[0]].extent, INT64_MAX) <= CUT_MOST_UNROLLED * g->lanes)
         text_printf(t, "run %s.kv_ unroll\n", a);
-    text_printf(t, "run %s%s%s unroll\nrun %s.l_ vector\n", few ? beside(k, m) : "", same(k, m), group_row(g, m), a);
+    text_printf(t, "run %s%s%s unroll\nrun %s.l_ vector\n", few ? beside(k, m) : "", same(k, m),
+                group_row(g, m), a);
     if (few)
-        text_printf(t, "stage %s.rhs at %s -> %s.col reg of %s%s.kv_ far %lld\n", a, axis_name(g->w, m->part, m->own[0]), a, beside(k, m), a, (long long)rows_ahead(k, m));
+        text_printf(t, "stage %s.rhs at %s -> %s.col reg of %s%s.kv_ far %lld\n", a,
+                    axis_name(g->w, m->part, m->own[0]), a, beside(k, m), a,
+                    (long long)rows_ahead(k, m));
 }
 
-/* A few rows of columns after the others, for each head in turn, and whole blocks of later ones asked for meanwhile; all heads' sums go on from block to block. */
+/* A few rows of columns after the others, for each head in turn, and whole blocks of later ones
+ * asked for meanwhile; all heads' sums go on from block to block. */
 static void
 write_values(const Token *k, int64_t rows, Text *t)
 {
@@ -153,11 +179,15 @@ write_values(const Token *k, int64_t rows, Text *t)
     const char *inner = axis_name(g->w, m->part, k->beside[k->nbeside - 1]);
 
     text_printf(t, "split %s by %lld -> %s.r_ %s.l_ exact\n", col, (long long)g->lanes, a, a);
-    text_printf(t, "split %s by %lld -> %s.kb_ %s.kk_ guard\n", axis_name(g->w, m->part, m->sum[0]), (long long)rows, a, a);
+    text_printf(t, "split %s by %lld -> %s.kb_ %s.kk_ guard\n", axis_name(g->w, m->part, m->sum[0]),
+                (long long)rows, a, a);
     text_printf(t, "order %s.kb_ %s%s.kk_ %sir %s.r_ %s.l_\n", a, heads, a, same(k, m), a, a);
-    text_printf(t, "hold %s at task -> %s.sums scratch\nhold %s at %s -> %s.acc reg\n", a, a, a, inner, a);
-    text_printf(t, "run %sir %s.r_ unroll\nrun %s.l_ %s.sums.fin.%s.l_ %s.sums.init.%s.l_ vector\n", same(k, m), a, a, a, a, a, a);
-    text_printf(t, "stage %s.rhs at %s.kk_ -> %s.col reg of %s.r_ far %lld\n", a, a, a, a, (long long)((rows_ahead(k, m) + rows - 1) / rows * rows));
+    text_printf(t, "hold %s at task -> %s.sums scratch\nhold %s at %s -> %s.acc reg\n", a, a, a,
+                inner, a);
+    text_printf(t, "run %sir %s.r_ unroll\nrun %s.l_ %s.sums.fin.%s.l_ %s.sums.init.%s.l_ vector\n",
+                same(k, m), a, a, a, a, a, a);
+    text_printf(t, "stage %s.rhs at %s.kk_ -> %s.col reg of %s.r_ far %lld\n", a, a, a, a,
+                (long long)((rows_ahead(k, m) + rows - 1) / rows * rows));
 }
 
 void
@@ -172,9 +202,11 @@ write_token(const Group *g)
     for (int64_t rows = MOST_ROWS; rows >= LEAST_ROWS; rows /= 2) {
         Text t = { .arena = g->w->a };
         bool ok = true;
-        text_printf(&t, "split %s by 1 -> ib ir exact\norder %sib %s%sir\nfuse %sib -> task\n", g->rows, outer, beside(&k, last), same(&k, last), outer);
+        text_printf(&t, "split %s by 1 -> ib ir exact\norder %sib %s%sir\nfuse %sib -> task\n",
+                    g->rows, outer, beside(&k, last), same(&k, last), outer);
         for (const Member *m = g->member; m < last; m++)
-            text_printf(&t, "put %s at task scratch of %s%s%s %s\n", m->name, beside(&k, m), same(&k, m), group_row(g, m), group_own(g, m));
+            text_printf(&t, "put %s at task scratch of %s%s%s %s\n", m->name, beside(&k, m),
+                        same(&k, m), group_row(g, m), group_own(g, m));
         for (const Member *m = g->member; m < last; m++)
             if (m->product)
                 write_scores(&k, m, &t);

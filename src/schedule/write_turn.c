@@ -1,18 +1,24 @@
-/* write_turn: movement whose outputs are neighbours along one axis and whose inputs are along another: transpositions,
- * channels that go last or first, and whatever elementwise work goes with them.
+/* write_turn: movement whose outputs are neighbours along one axis and whose inputs are along
+ * another: transpositions, channels that go last or first, and whatever elementwise work goes with
+ * them.
  *
- * Tiles as wide as a vector both ways are transposed in registers. Each goes through as many lines of the input as of the output, and
- * may use a part of each, so tiles are taken in blocks: half of a cache are lines that are read, half are written. Inside of a block
- * tiles follow each other along the input, so that few rows of it are read side by side, each in a stretch as long as can be, which
- * hardware fetches ahead; the lines that are written lie apart instead, and may go past the caches, where nothing need be fetched.
+ * Tiles as wide as a vector both ways are transposed in registers. Each goes through as many lines
+ * of the input as of the output, and may use a part of each, so tiles are taken in blocks: half of
+ * a cache are lines that are read, half are written. Inside of a block tiles follow each other
+ * along the input, so that few rows of it are read side by side, each in a stretch as long as can
+ * be, which hardware fetches ahead; the lines that are written lie apart instead, and may go past
+ * the caches, where nothing need be fetched.
  */
 #include "schedule/rows.h"
 
-static const int64_t block_lines[] = { 4, 1 };       /* of a block's rows in the output: longer ones there, or in the input; the price decides */
+/* of a block's rows in the output: longer ones there, or in the input; the price decides */
+static const int64_t block_lines[] = { 4, 1 };
 
-/* The axis that all reads which are not vectors along `last` run along. False: there is none such, or they differ. */
+/* The axis that all reads which are not vectors along `last` run along. False: there is none such,
+ * or they differ. */
 static bool
-turned_axis(Row *r, const Accesses *all, uint32_t last, uint32_t *axis, const Scalar **load, uint32_t *nload)
+turned_axis(Row *r, const Accesses *all, uint32_t last, uint32_t *axis, const Scalar **load,
+            uint32_t *nload)
 {
     AxisSet common = 0;
 
@@ -35,7 +41,8 @@ turned_axis(Row *r, const Accesses *all, uint32_t last, uint32_t *axis, const Sc
         common &= units;
         load[(*nload)++] = s;
     }
-    return *nload > 0 && *nload <= 2 && axis_list(common, axis) == 1;       /* two tiles and their steps are what registers hold */
+    /* two tiles and their steps are what registers hold */
+    return *nload > 0 && *nload <= 2 && axis_list(common, axis) == 1;
 }
 
 /* How many own axes up to place `at` are one index, backwards from it. */
@@ -45,16 +52,20 @@ run_before(Row *r, uint32_t at)
     const Nest *n = r->low.n;
     uint32_t run = 1;
 
-    while (run <= at && low_collapses(&r->low, r->own[at - run], r->own[at - run + 1], &n->write[0].value, 1, &n->write[0]))
+    while (run <= at && low_collapses(&r->low, r->own[at - run], r->own[at - run + 1],
+                                      &n->write[0].value, 1, &n->write[0]))
         run++;
     return run;
 }
 
 typedef struct {
     Row *r;
-    const uint32_t *y; uint32_t ny;  /* the axes that are one index where it is read */
-    const Scalar **load; uint32_t nload;
-    int64_t lanes, written, read;    /* elements: of a vector, of a block's rows in the output, in the input */
+    const uint32_t *y;
+    uint32_t ny; /* the axes that are one index where it is read */
+    const Scalar **load;
+    uint32_t nload;
+    /* elements: of a vector, of a block's rows in the output, in the input */
+    int64_t lanes, written, read;
     const char *outer, *between;
     bool stream;
 } Turn;
@@ -64,18 +75,25 @@ write_tiles(Draft *w, const Turn *u)
 {
     Row *r = u->r;
     Text t = { .arena = w->a };
-    const char *a = r->name, *y = row_index(w, r, &t, u->y, u->ny, "y"), *x = row_index(w, r, &t, r->own + r->nown - r->run, r->run, "x");
+    const char *a = r->name, *y = row_index(w, r, &t, u->y, u->ny, "y"),
+               *x = row_index(w, r, &t, r->own + r->nown - r->run, r->run, "x");
     long long lanes = u->lanes;
 
-    text_printf(&t, "split %s by %lld -> %s.yc %s.yi guard\nsplit %s.yi by %lld -> %s.yb %s.yl\n", y, (long long)u->read, a, a, a, lanes, a, a);
-    text_printf(&t, "split %s by %lld -> %s.xc %s.xi guard\nsplit %s.xi by %lld -> %s.xb %s.xl\n", x, (long long)u->written, a, a, a, lanes, a, a);
-    text_printf(&t, "order %s %s %s.yc %s.xc %s.xb %s.yb %s.yl %s.xl\n", u->outer, u->between, a, a, a, a, a, a);
-    text_printf(&t, "fuse %s %s %s.yc %s.xc -> task\nrun %s.yl unroll\nrun %s.xl vector\n", u->outer, u->between, a, a, a, a);
+    text_printf(&t, "split %s by %lld -> %s.yc %s.yi guard\nsplit %s.yi by %lld -> %s.yb %s.yl\n",
+                y, (long long)u->read, a, a, a, lanes, a, a);
+    text_printf(&t, "split %s by %lld -> %s.xc %s.xi guard\nsplit %s.xi by %lld -> %s.xb %s.xl\n",
+                x, (long long)u->written, a, a, a, lanes, a, a);
+    text_printf(&t, "order %s %s %s.yc %s.xc %s.xb %s.yb %s.yl %s.xl\n", u->outer, u->between, a, a,
+                a, a, a, a);
+    text_printf(&t, "fuse %s %s %s.yc %s.xc -> task\nrun %s.yl unroll\nrun %s.xl vector\n",
+                u->outer, u->between, a, a, a, a);
     for (uint32_t i = 0; i < u->nload; i++) {
         const char *name = r->low.n->param[u->load[i]->u.load.slot].name;
-        text_printf(&t, "stage %s at %s.yb -> %s.tile reg of %s.xl %s.yl turned\n", name, a, name, a, a);
+        text_printf(&t, "stage %s at %s.yb -> %s.tile reg of %s.xl %s.yl turned\n", name, a, name,
+                    a, a);
     }
-    text_printf(&t, "%s%s%srun task parallel\n", u->stream ? "stream " : "", u->stream ? a : "", u->stream ? "\n" : "");
+    text_printf(&t, "%s%s%srun task parallel\n", u->stream ? "stream " : "", u->stream ? a : "",
+                u->stream ? "\n" : "");
     write_program(w, &t);
 }
 
@@ -88,7 +106,7 @@ write_blocks(Draft *w, Turn *u, Level cache, int64_t bytes)
     for (uint32_t i = 0; i < sizeof block_lines / sizeof *block_lines; i++) {
         u->written = block_lines[i] * m->line_bytes / bytes;
         int64_t most = machine_block_bytes(m, cache) / bytes / u->written, whole = u->lanes;
-        while (2 * whole <= most)                    /* a power of two: it divides most sizes */
+        while (2 * whole <= most) /* a power of two: it divides most sizes */
             whole *= 2;
         for (u->read = whole; u->read >= u->lanes && u->read > whole / FEWER; u->read /= 2)
             for (int stream = 0; stream <= row_is_lines(u->r, bytes); stream++) {
@@ -107,7 +125,8 @@ write_turn(Draft *w)
     const Scalar *load[NEST_MAX_AXES];
     uint32_t axis[NEST_MAX_AXES], nload, at = 0;
 
-    if (k->npart != 1 || r.reduce || n->nwrite != 1 || r.free < r.nown || nest_axes_of_kind(n, AXIS_REDUCE) || !r.along || r.nown < 2)
+    if (k->npart != 1 || r.reduce || n->nwrite != 1 || r.free < r.nown ||
+        nest_axes_of_kind(n, AXIS_REDUCE) || !r.along || r.nown < 2)
         return false;
     Accesses all = nest_accesses(w->c, w->a, n);
     if (all.n > NEST_MAX_AXES || !turned_axis(&r, &all, r.own[r.nown - 1], axis, load, &nload))
@@ -119,13 +138,17 @@ write_turn(Draft *w)
     uint32_t run = run_before(&r, at);
     int64_t bytes = dtype_info[load[0]->dtype].bytes, lanes = w->p->m->vector_bytes / bytes;
     if (bytes < 4 || dtype_info[n->param[n->write[0].out].type->dtype].bytes != bytes ||
-        expr_or(row_extent(&r, r.own + at - run + 1, run), INT64_MAX) < lanes || expr_or(row_extent(&r, r.own + r.nown - r.run, r.run), INT64_MAX) < lanes)
+        expr_or(row_extent(&r, r.own + at - run + 1, run), INT64_MAX) < lanes ||
+        expr_or(row_extent(&r, r.own + r.nown - r.run, r.run), INT64_MAX) < lanes)
         return false;
     for (uint32_t i = 0; i < nload; i++)
         for (uint32_t o = 0; o < all.n; o++)
-            if (dtype_info[load[i]->dtype].bytes != bytes || (all.at[o].load != load[i] && all.at[o].load->u.load.slot == load[i]->u.load.slot))
+            if (dtype_info[load[i]->dtype].bytes != bytes ||
+                (all.at[o].load != load[i] && all.at[o].load->u.load.slot == load[i]->u.load.slot))
                 return false;
-    Turn turn = { .r = &r, .y = r.own + at - run + 1, .ny = run, .load = load, .nload = nload, .lanes = lanes };
+    Turn turn = {
+        .r = &r, .y = r.own + at - run + 1, .ny = run, .load = load, .nload = nload, .lanes = lanes
+    };
     turn.outer = axis_names(w, 0, r.own, at - run + 1);
     turn.between = axis_names(w, 0, r.own + at + 1, r.nown - r.run - at - 1);
     write_blocks(w, &turn, LEVEL_L1, bytes);

@@ -1,17 +1,22 @@
-/* write_window: reductions over a small window that slides over the outputs: depthwise convolution, pooling.
+/* write_window: reductions over a small window that slides over the outputs: depthwise convolution,
+ * pooling.
  *
- * Each plane (one value of the axes that do not slide) is copied with its padding and stride phases in place, so every
- * point of the window is a plain vector read for a run of outputs. The window is written out around the accumulators;
- * what is the same for the whole plane (a filter) is read once, into registers, where they suffice.
+ * Each plane (one value of the axes that do not slide) is copied with its padding and stride phases
+ * in place, so every point of the window is a plain vector read for a run of outputs. The window is
+ * written out around the accumulators; what is the same for the whole plane (a filter) is read
+ * once, into registers, where they suffice.
  */
 #include "schedule/window.h"
 
-/* ---- recognising --------------------------------------------------------------------------------------- */
+/* ---- recognising ----------------------------------------------------------------------------- */
 
-/* Points of a window that is written out, each with as many sums as hide a multiply-add's latency. Bounds code: with eight they are as many
- * instructions as a Skylake keeps decoded (1,536; Fog, The microarchitecture of Intel, AMD and VIA CPUs, 2022). Larger windows are for write_rows. */
+/* Points of a window that is written out, each with as many sums as hide a multiply-add's latency.
+ * Bounds code: with eight they are as many instructions as a Skylake keeps decoded (1,536; Fog, The
+ * microarchitecture of Intel, AMD and VIA CPUs, 2022). Larger windows are for write_rows. */
 enum { MAX_WINDOW = 128 };
-enum { MOST_VECTORS = 4, MOST_SUMS = 8 };    /* vectors of a row, and sums in all; bounds the list: eight hide the latency, and others are priced */
+/* vectors of a row, and sums in all; bounds the list: eight hide the latency, and others are
+ * priced */
+enum { MOST_VECTORS = 4, MOST_SUMS = 8 };
 
 const Scalar *
 window_read(Low *l, const Scalar *reduce, int64_t most, WindowSums *sums, uint32_t *last)
@@ -27,7 +32,8 @@ window_read(Low *l, const Scalar *reduce, int64_t most, WindowSums *sums, uint32
     for (uint32_t x = 0; x < n->naxis; x++) {
         if (axis_varies(&n->axis[x]))
             return NULL;
-        if (reduce->u.reduce.axes >> x & 1 && (!expr_const(n->axis[x].extent, &extent) || (sums->points *= extent) > most))
+        if (reduce->u.reduce.axes >> x & 1 &&
+            (!expr_const(n->axis[x].extent, &extent) || (sums->points *= extent) > most))
             return NULL;
     }
     const Write *out = &n->write[0];
@@ -57,26 +63,38 @@ window_of(Draft *wr, uint32_t part, Window *w)
 {
     uint32_t last;
 
-    *w = (Window){ .w = wr, .part = part, .name = part_name(wr->p, part), .reduce = part_reduction(wr->p, part) };
+    *w = (Window){
+        .w = wr, .part = part, .name = part_name(wr->p, part), .reduce = part_reduction(wr->p, part)
+    };
     w->l = NEW(wr->a, Low);
     *w->l = low_part(wr->c, wr->a, wr->p->k, wr->p->m, &wr->p->k->part[part]);
     const Scalar *read = window_read(w->l, w->reduce, MAX_WINDOW, &w->sums, &last);
-    if (!read || !stage_recognise(w->l, read, (StageAxes){ .sum = w->reduce->u.reduce.axes, .wanted = (AxisSet)1 << last }, &w->image))
+    if (!read || !stage_recognise(
+                     w->l, read,
+                     (StageAxes){ .sum = w->reduce->u.reduce.axes, .wanted = (AxisSet)1 << last },
+                     &w->image))
         return false;
     if (w->image.nouter || w->image.slide[w->image.nslide - 1].axis != last)
         return false;
     w->nouter = window_outer(w->l->n, &w->image, 0, w->outer);
     w->lanes = low_lanes(w->l, w->reduce->dtype);
     w->across = expr_or(low_extent(w->l, w->image.slide[w->image.nslide - 1].axis), -1);
-    w->down = w->image.nslide > 1 ? expr_or(low_extent(w->l, w->image.slide[w->image.nslide - 2].axis), -1) : -1;
+    w->down = w->image.nslide > 1
+                  ? expr_or(low_extent(w->l, w->image.slide[w->image.nslide - 2].axis), -1)
+                  : -1;
     while (w->lanes > 2 && w->across >= 0 && w->lanes / 2 >= w->across)
         w->lanes /= 2;
     return true;
 }
 
-/* ---- what the plane shares ------------------------------------------------------------------------------ */
+/* ---- what the plane shares ------------------------------------------------------------------- */
 
-typedef struct { const Window *w; AxisSet sliding; const Scalar *load; uint32_t count; } FindFilter;
+typedef struct {
+    const Window *w;
+    AxisSet sliding;
+    const Scalar *load;
+    uint32_t count;
+} FindFilter;
 
 static void
 find_filter(void *user, const Scalar *s)
@@ -102,7 +120,7 @@ filter_of(const Window *w, int64_t busy)
     return f.count == 1 && w->sums.points + busy <= w->w->p->m->vector_registers ? f.load : NULL;
 }
 
-/* ---- programs -------------------------------------------------------------------------------------------- */
+/* ---- programs -------------------------------------------------------------------------------- */
 
 /* The name of a loop or copy that a program makes: of the part, where there are several. */
 static const char *
@@ -115,14 +133,16 @@ piece(const Window *w, const char *name)
 static const char *
 lanes_of(const Window *w)
 {
-    return w->w->p->k->npart > 1 ? piece(w, "l") : lane_name(w->w, &w->image.slide[w->image.nslide - 1].axis, 1);
+    return w->w->p->k->npart > 1 ? piece(w, "l")
+                                 : lane_name(w->w, &w->image.slide[w->image.nslide - 1].axis, 1);
 }
 
 bool
 window_fits(const Window *w, int64_t rows, int64_t vectors)
 {
     if (vectors > 1 && (w->across < 0 || w->across < vectors * w->lanes))
-        return false;                        /* what is left of a row has to be known to be written out */
+        /* what is left of a row has to be known to be written out */
+        return false;
     return rows == 1 || (w->image.nslide > 1 && w->down >= rows);
 }
 
@@ -138,17 +158,23 @@ window_loops(const Window *w, Text *t, int64_t rows, int64_t vectors, bool pad)
 {
     Draft *wr = w->w;
     const Slide *last = &w->image.slide[w->image.nslide - 1];
-    const char *z = axis_name(wr, w->part, last->axis), *y = w->image.nslide > 1 ? axis_name(wr, w->part, last[-1].axis) : NULL;
+    const char *z = axis_name(wr, w->part, last->axis),
+               *y = w->image.nslide > 1 ? axis_name(wr, w->part, last[-1].axis) : NULL;
     uint32_t slide[MAX_SLIDE], nslide = 0;
 
     for (uint32_t i = 0; i + 1 + (rows > 1) < w->image.nslide; i++)
         slide[nslide++] = w->image.slide[i].axis;
     if (rows > 1)
-        text_printf(t, "split %s by %lld -> %s %s\n", y, (long long)rows, piece(w, "yb"), piece(w, "yr"));
-    text_printf(t, "split %s by %lld -> %s %s%s\n", z, (long long)(vectors * w->lanes), piece(w, "zb"), piece(w, "zv"), pad ? " pad" : "");
-    text_printf(t, "split %s by %lld -> %s %s\n", piece(w, "zv"), (long long)w->lanes, piece(w, "zr"), lanes_of(w));
-    return arena_printf(wr->a, "%s %s %s %s %s %s %s", axis_names(wr, w->part, slide, nslide), rows > 1 ? piece(w, "yb") : "", piece(w, "zb"),
-                        axis_names(wr, w->part, w->sums.axis, w->sums.n), rows > 1 ? piece(w, "yr") : "", piece(w, "zr"), lanes_of(w));
+        text_printf(t, "split %s by %lld -> %s %s\n", y, (long long)rows, piece(w, "yb"),
+                    piece(w, "yr"));
+    text_printf(t, "split %s by %lld -> %s %s%s\n", z, (long long)(vectors * w->lanes),
+                piece(w, "zb"), piece(w, "zv"), pad ? " pad" : "");
+    text_printf(t, "split %s by %lld -> %s %s\n", piece(w, "zv"), (long long)w->lanes,
+                piece(w, "zr"), lanes_of(w));
+    return arena_printf(wr->a, "%s %s %s %s %s %s %s", axis_names(wr, w->part, slide, nslide),
+                        rows > 1 ? piece(w, "yb") : "", piece(w, "zb"),
+                        axis_names(wr, w->part, w->sums.axis, w->sums.n),
+                        rows > 1 ? piece(w, "yr") : "", piece(w, "zr"), lanes_of(w));
 }
 
 void
@@ -156,17 +182,22 @@ window_runs(const Window *w, Text *t, int64_t rows, int64_t vectors, const char 
 {
     Draft *wr = w->w;
     const Nest *n = w->l->n;
-    const char *window = axis_names(wr, w->part, w->sums.axis, w->sums.n), *part = wr->p->k->npart > 1 ? arena_printf(wr->a, "%s.", w->name) : "";
+    const char *window = axis_names(wr, w->part, w->sums.axis, w->sums.n),
+               *part = wr->p->k->npart > 1 ? arena_printf(wr->a, "%s.", w->name) : "";
     const Scalar *filter = filter_of(w, rows * vectors + 2);
 
     text_printf(t, "hold %s at %s -> %s reg\n", w->name, piece(w, "zb"), piece(w, "acc"));
-    text_printf(t, "run %s %s %s unroll\nrun %s vector\n", window, rows > 1 ? piece(w, "yr") : "", piece(w, "zr"), lanes_of(w));
-    text_printf(t, "image %s%s at %s -> %s\n", part, n->param[w->image.load->u.load.slot].name, plane, piece(w, "image"));
+    text_printf(t, "run %s %s %s unroll\nrun %s vector\n", window, rows > 1 ? piece(w, "yr") : "",
+                piece(w, "zr"), lanes_of(w));
+    text_printf(t, "image %s%s at %s -> %s\n", part, n->param[w->image.load->u.load.slot].name,
+                plane, piece(w, "image"));
     if (filter)
-        text_printf(t, "stage %s%s at %s -> %s reg of %s\n", part, n->param[filter->u.load.slot].name, plane, piece(w, "filter"), window);
+        text_printf(t, "stage %s%s at %s -> %s reg of %s\n", part,
+                    n->param[filter->u.load.slot].name, plane, piece(w, "filter"), window);
 }
 
-/* `rows` rows of outputs, `vectors` vectors of each, are summed at a time. pad: what is left of a row is summed in whole vectors, too. */
+/* `rows` rows of outputs, `vectors` vectors of each, are summed at a time. pad: what is left of a
+ * row is summed in whole vectors, too. */
 static void
 write_window_tile(const Window *w, int64_t rows, int64_t vectors, bool pad)
 {
@@ -197,12 +228,13 @@ write_window(Draft *w)
     if (w->p->k->npart != 1 || !window_of(w, 0, &win))
         return false;
     if (!win.nouter)
-        return false;                        /* no planes: one image, and nothing to share out */
+        return false; /* no planes: one image, and nothing to share out */
     for (int64_t vectors = 1; vectors <= MOST_VECTORS; vectors *= 2) {
         for (int64_t rows = 1; rows * vectors <= MOST_SUMS; rows *= 2)
             write_window_tiles(&win, rows, vectors);
         if (win.down * vectors <= MOST_SUMS && (win.down & (win.down - 1)) > 0)
-            write_window_tiles(&win, win.down, vectors);     /* all rows of a small image, none left */
+            /* all rows of a small image, none left */
+            write_window_tiles(&win, win.down, vectors);
     }
     return w->program.n > 0;
 }

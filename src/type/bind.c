@@ -1,7 +1,10 @@
 /* bind: what the sizes are that a declaration names. */
 #include "type/type.h"
 
-typedef struct { const BoundSizes *bind; bool all; } Bound;
+typedef struct {
+    const BoundSizes *bind;
+    bool all;
+} Bound;
 
 static void
 is_bound(void *user, Var v)
@@ -24,7 +27,8 @@ is_known(const BoundSizes *bind, const Expr *size)
 }
 
 bool
-type_bind(Ctx *c, const Type *const *declared, uint32_t ndeclared, const Type *const *given, uint32_t n, BoundSizes *out)
+type_bind(Ctx *c, const Type *const *declared, uint32_t ndeclared, const Type *const *given,
+          uint32_t n, BoundSizes *out)
 {
     bool all = true;
     Var v;

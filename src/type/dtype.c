@@ -3,10 +3,10 @@
 
 #include <string.h>
 
-const DTypeInfo dtype_info[DT_COUNT] = {
-    [DT_NONE] = { "none", 0, 0, KIND_NONE, "void", "", 0 },
-#define X(id, name, bits, bytes, kind, ctype, npy, onnx) [DT_##id] = { name, bits, bytes, kind, ctype, npy, onnx },
-    DTYPES(X)
+const DTypeInfo dtype_info[DT_COUNT] = { [DT_NONE] = { "none", 0, 0, KIND_NONE, "void", "", 0 },
+#define X(id, name, bits, bytes, kind, ctype, npy, onnx)                                           \
+    [DT_##id] = { name, bits, bytes, kind, ctype, npy, onnx },
+                                         DTYPES(X)
 #undef X
 };
 
@@ -28,7 +28,8 @@ dtype_from_onnx(int onnx)
     return DT_NONE;
 }
 
-/* NumPy itself has no bf16: ml_dtypes writes its own as two bytes of no meaning, and so does Tenon. */
+/* NumPy itself has no bf16: ml_dtypes writes its own as two bytes of no meaning, and so does
+ * Tenon. */
 DType
 dtype_from_npy(const char *descr)
 {
@@ -43,5 +44,7 @@ dtype_from_npy(const char *descr)
 DType
 dtype_word(int64_t extent, int bits)
 {
-    return extent % (dtype_info[DT_I32].bits / bits) == 0 ? DT_I32 : extent % (dtype_info[DT_U8].bits / bits) == 0 ? DT_U8 : DT_NONE;
+    return extent % (dtype_info[DT_I32].bits / bits) == 0  ? DT_I32
+           : extent % (dtype_info[DT_U8].bits / bits) == 0 ? DT_U8
+                                                           : DT_NONE;
 }

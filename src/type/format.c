@@ -1,9 +1,9 @@
 /* format: where the elements of a tensor stand in memory.
  *
- * A physical dimension holds (index[dim] // div) % mod. The parts of one dimension tile it: sorted by
- * div, each part's div * mod is the next one's div. Rearranging walks the physical dimensions as a
- * nest of loops; each level adds its digit times div to the logical index of its dimension, and only
- * the last level, a run of equal strides, touches memory.
+ * A physical dimension holds (index[dim] // div) % mod. The parts of one dimension tile it: sorted
+ * by div, each part's div * mod is the next one's div. Rearranging walks the physical dimensions as
+ * a nest of loops; each level adds its digit times div to the logical index of its dimension, and
+ * only the last level, a run of equal strides, touches memory.
  */
 #include "type/type.h"
 
@@ -16,7 +16,8 @@ format_same(const Format *a, const Format *b)
     if (!a || !b || a->npart != b->npart)
         return a == b;
     for (uint32_t p = 0; p < a->npart; p++)
-        if (a->part[p].dim != b->part[p].dim || a->part[p].div != b->part[p].div || a->part[p].mod != b->part[p].mod)
+        if (a->part[p].dim != b->part[p].dim || a->part[p].div != b->part[p].div ||
+            a->part[p].mod != b->part[p].mod)
             return false;
     return true;
 }
@@ -27,7 +28,8 @@ format_extent(Ctx *c, const Format *f, const Type *t, uint32_t p)
     if (!f)
         return t->dim[p];
     const FormatPart *part = &f->part[p];
-    return part->mod ? expr_int(c, part->mod) : expr_ceil_div(c, t->dim[part->dim], expr_int(c, part->div));
+    return part->mod ? expr_int(c, part->mod)
+                     : expr_ceil_div(c, t->dim[part->dim], expr_int(c, part->div));
 }
 
 const Expr *
@@ -75,24 +77,24 @@ format_print(Text *t, const Format *f)
     text_add(t, "]");
 }
 
-/* ---- rearranging ---------------------------------------------------------------------------------- */
+/* ---- rearranging ----------------------------------------------------------------------------- */
 
 typedef struct {
     const Format *f;
-    size_t size;                     /* of an element */
-    int64_t extent[TN_MAX_RANK];     /* logical */
-    int64_t stride[TN_MAX_RANK];     /* logical, in elements */
-    int64_t *physical;               /* [f->npart] extents */
-    int64_t *inner;                  /* [f->npart] elements below one step of part p */
-    int64_t count;                   /* elements in all */
-    int64_t index[TN_MAX_RANK];      /* where the walk is */
+    size_t size;                 /* of an element */
+    int64_t extent[TN_MAX_RANK]; /* logical */
+    int64_t stride[TN_MAX_RANK]; /* logical, in elements */
+    int64_t *physical;           /* [f->npart] extents */
+    int64_t *inner;              /* [f->npart] elements below one step of part p */
+    int64_t count;               /* elements in all */
+    int64_t index[TN_MAX_RANK];  /* where the walk is */
     const uint8_t *from;
     uint8_t *to;
 } Walk;
 
-#define COPY_STRIDED(T)                                                     \
-    for (int64_t i = 0; i < n; i++)                                        \
-        memcpy(to + i * (int64_t)sizeof(T), from + i * step, sizeof(T))
+#define COPY_STRIDED(T)                                                                            \
+    for (int64_t i = 0; i < n; i++)                                                                \
+    memcpy(to + i * (int64_t)sizeof(T), from + i * step, sizeof(T))
 
 static void
 copy_run(uint8_t *to, const uint8_t *from, int64_t n, int64_t step, size_t size)
@@ -147,7 +149,7 @@ walk(Walk *w, uint32_t p, int64_t first, int64_t end)
             walk(w, p + 1, 0, w->physical[p + 1]);
             continue;
         }
-        size_t rest = (size_t)((end - i) * w->inner[p]) * w->size;    /* outside from here on */
+        size_t rest = (size_t)((end - i) * w->inner[p]) * w->size; /* outside from here on */
         memset(w->to, 0, rest);
         w->to += rest;
         break;
@@ -161,8 +163,10 @@ walk_begin(Walk *w, const Format *f, const Type *t, int64_t *room)
 {
     int64_t count = 1;
 
-    *w = (Walk){ .f = f, .size = dtype_info[t->dtype].bytes, .physical = room, .inner = room + f->npart };
-    for (uint32_t d = t->rank; d-- > 0; ) {
+    *w = (Walk){
+        .f = f, .size = dtype_info[t->dtype].bytes, .physical = room, .inner = room + f->npart
+    };
+    for (uint32_t d = t->rank; d-- > 0;) {
         if (!expr_const(t->dim[d], &w->extent[d]))
             return false;
         w->stride[d] = count;
@@ -170,7 +174,7 @@ walk_begin(Walk *w, const Format *f, const Type *t, int64_t *room)
             return false;
     }
     count = 1;
-    for (uint32_t p = f->npart; p-- > 0; ) {
+    for (uint32_t p = f->npart; p-- > 0;) {
         const FormatPart *part = &f->part[p];
         w->inner[p] = count;
         w->physical[p] = part->mod ? part->mod : (w->extent[part->dim] + part->div - 1) / part->div;
@@ -189,13 +193,14 @@ format_slices(const Format *f, const Type *t, int64_t *bytes)
 
     if (!walk_begin(&w, f, t, room) || !w.count)
         return 0;
-    bool whole = f->npart == 1;          /* a run is not cut */
+    bool whole = f->npart == 1; /* a run is not cut */
     *bytes = (whole ? w.count : w.inner[0]) * (int64_t)w.size;
     return whole ? 1 : w.physical[0];
 }
 
 bool
-format_apply_slices(const Format *f, const Type *t, const void *from, void *to, int64_t first, int64_t end)
+format_apply_slices(const Format *f, const Type *t, const void *from, void *to, int64_t first,
+                    int64_t end)
 {
     int64_t room[2 * f->npart];
     Walk w;

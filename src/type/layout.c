@@ -5,11 +5,14 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { MOST = 1 << 20 };             /* named limit: of a block, of room on one side [elements] */
+enum { MOST = 1 << 20 }; /* named limit: of a block, of room on one side [elements] */
 
-/* ---- reading ------------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
-typedef struct { const char *at, *letters; uint32_t rank; } Reader;
+typedef struct {
+    const char *at, *letters;
+    uint32_t rank;
+} Reader;
 
 /* The number that stands next; -1: none, or too large a one. */
 static int64_t
@@ -46,7 +49,8 @@ accept(Reader *r, char c)
     return true;
 }
 
-/* One part: `c` or `16c`; `1`, `1/16` or `1%16`. Of letters, what divides a part follows from the blocks behind it. */
+/* One part: `c` or `16c`; `1`, `1/16` or `1%16`. Of letters, what divides a part follows from the
+ * blocks behind it. */
 static bool
 read_part(Reader *r, FormatPart *part)
 {
@@ -60,7 +64,8 @@ read_part(Reader *r, FormatPart *part)
     if (!r->letters && accept(r, '%') && (block = read_number(r)) <= 0)
         return false;
     *part = (FormatPart){ (uint8_t)d, div, block };
-    return r->letters || !*r->at || *r->at == '+' || (accept(r, ',') && (r->at += strspn(r->at, " "), true));
+    return r->letters || !*r->at || *r->at == '+' ||
+           (accept(r, ',') && (r->at += strspn(r->at, " "), true));
 }
 
 /* h1, h0:2; 2:1, 2:0:2 */
@@ -77,7 +82,8 @@ read_room(Reader *r, Layout *l)
     return l->before[d] >= 0 && l->after[d] >= 0 && (r->letters || !*r->at || accept(r, ','));
 }
 
-/* What divides a part by the blocks behind it, or around it if it is the rest; 0: too large a number. */
+/* What divides a part by the blocks behind it, or around it if it is the rest; 0: too large a
+ * number. */
 static int64_t
 divisor(const FormatPart *part, uint32_t n, uint32_t p)
 {
@@ -144,7 +150,7 @@ layout_read(Arena *a, const char *text, uint32_t rank, Layout *l)
     return format_tiles(&l->format, rank);
 }
 
-/* ---- printing ------------------------------------------------------------------------------------------ */
+/* ---- printing -------------------------------------------------------------------------------- */
 
 /* Does what divides each part follow from the blocks behind it? */
 static bool
@@ -202,7 +208,7 @@ layout_print(Text *t, uint32_t rank, const Layout *l)
     print_room(t, l, letters);
 }
 
-/* ---- what it is ---------------------------------------------------------------------------------------- */
+/* ---- what it is ------------------------------------------------------------------------------ */
 
 const Layout *
 layout_of_order(Arena *a, uint32_t rank, const uint8_t *order)
@@ -239,7 +245,8 @@ layout_same(const Layout *a, const Layout *b)
 {
     if (!a || !b || a->rank != b->rank || !format_same(&a->format, &b->format))
         return a == b;
-    return !memcmp(a->before, b->before, sizeof a->before) && !memcmp(a->after, b->after, sizeof a->after);
+    return !memcmp(a->before, b->before, sizeof a->before) &&
+           !memcmp(a->after, b->after, sizeof a->after);
 }
 
 const Expr *
@@ -255,7 +262,9 @@ layout_type(Ctx *c, const Layout *l, const Type *t)
 
     for (uint32_t p = 0; p < l->format.npart; p++) {
         FormatPart part = l->format.part[p];
-        dim[p] = part.mod ? expr_int(c, part.mod) : expr_ceil_div(c, layout_padded(c, l, t, part.dim), expr_int(c, part.div));
+        dim[p] = part.mod
+                     ? expr_int(c, part.mod)
+                     : expr_ceil_div(c, layout_padded(c, l, t, part.dim), expr_int(c, part.div));
     }
     return type_new(c, t->dtype, l->format.npart, dim);
 }
@@ -265,7 +274,8 @@ layout_has_room(Ctx *c, const Layout *l, const Type *t, uint32_t d)
 {
     for (uint32_t p = 0; p < l->format.npart; p++) {
         FormatPart part = l->format.part[p];
-        if (part.dim == d && !part.mod && part.div > 1 && !expr_exact_div(c, layout_padded(c, l, t, d), expr_int(c, part.div)))
+        if (part.dim == d && !part.mod && part.div > 1 &&
+            !expr_exact_div(c, layout_padded(c, l, t, d), expr_int(c, part.div)))
             return true;
     }
     return l->before[d] || l->after[d];
@@ -276,7 +286,8 @@ layout_index(Ctx *c, const Layout *l, const Expr *const *at, const Expr **to)
 {
     for (uint32_t p = 0; p < l->format.npart; p++) {
         FormatPart part = l->format.part[p];
-        const Expr *e = expr_div(c, expr_offset(c, at[part.dim], l->before[part.dim]), expr_int(c, part.div));
+        const Expr *e =
+            expr_div(c, expr_offset(c, at[part.dim], l->before[part.dim]), expr_int(c, part.div));
         to[p] = part.mod ? expr_mod(c, e, expr_int(c, part.mod)) : e;
     }
 }

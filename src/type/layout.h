@@ -1,5 +1,6 @@
-/* layout: how a tensor lies between kernels: its dimensions in another order, some of them in blocks, with room around it. The tensor
- * is then a plain one of other dimensions, its room filled with one number; NULL is as it is.
+/* layout: how a tensor lies between kernels: its dimensions in another order, some of them in
+ * blocks, with room around it. The tensor is then a plain one of other dimensions, its room filled
+ * with one number; NULL is as it is.
  */
 #ifndef TENON_TYPE_LAYOUT_H
 #define TENON_TYPE_LAYOUT_H
@@ -7,20 +8,25 @@
 #include "type/type.h"
 
 typedef struct Layout {
-    Format format;                   /* of the tensor with its room around it */
+    Format format; /* of the tensor with its room around it */
     uint8_t rank;
-    int64_t before[TN_MAX_RANK], after[TN_MAX_RANK];      /* elements of room on each side of a dimension */
-    double fill;                     /* what stands in the room, and where a block goes on behind the end */
+    /* elements of room on each side of a dimension */
+    int64_t before[TN_MAX_RANK], after[TN_MAX_RANK];
+    /* what stands in the room, and where a block goes on behind the end */
+    double fill;
 } Layout;
 
-/* "nhwc", "nchw16c": blocks of 16 innermost; "nhwc+h1w1": an element of room on both sides, "+h0:2" behind alone. The same of any
- * rank: "0,2,3,1", "0,1/16,2,3,1%16", "0,2,3,1+2:1,3:1". False: it is none of this rank. */
+/* "nhwc", "nchw16c": blocks of 16 innermost; "nhwc+h1w1": an element of room on both sides, "+h0:2"
+ * behind alone. The same of any rank: "0,2,3,1", "0,1/16,2,3,1%16", "0,2,3,1+2:1,3:1". False: it is
+ * none of this rank. */
 bool layout_read(Arena *a, const char *text, uint32_t rank, Layout *l);
-void layout_print(Text *t, uint32_t rank, const Layout *l);          /* NULL: the plain one; without its fill */
-const char *order_letters(uint32_t rank);        /* of dimensions 0, 1, …; NULL: a rank without customary ones */
+/* NULL: the plain one; without its fill */
+void layout_print(Text *t, uint32_t rank, const Layout *l);
+/* of dimensions 0, 1, …; NULL: a rank without customary ones */
+const char *order_letters(uint32_t rank);
 
 const Layout *layout_of_order(Arena *a, uint32_t rank, const uint8_t *order);
-bool layout_is_order(const Layout *l);           /* nothing else? */
+bool layout_is_order(const Layout *l); /* nothing else? */
 bool layout_is_plain(const Layout *l);
 bool layout_same(const Layout *a, const Layout *b);
 /* Is each dimension of a tensor of this rank cut into its parts, once each? */

@@ -1,30 +1,31 @@
 /* number: single values of any element type: rounding, conversion, loading and storing.
  *
- * Short floats are handled as integers and doubles, since not every compiler has the types. Each is a
- * sign, an exponent and a fraction; a row of dtype_layout says how many bits and what stands for no number.
+ * Short floats are handled as integers and doubles, since not every compiler has the types. Each is
+ * a sign, an exponent and a fraction; a row of dtype_layout says how many bits and what stands for
+ * no number.
  */
 #include "type/dtype.h"
 
 #include <math.h>
 #include <string.h>
 
-/* ---- short floats ------------------------------------------------------------------------------ */
+/* ---- short floats ---------------------------------------------------------------------------- */
 
 FloatLayout
 dtype_layout(DType t)
 {
     switch (t) {
-    case DT_F16:     return (FloatLayout){ 5, 10, 15, FLOAT_IEEE, 65504 };
-    case DT_BF16:    return (FloatLayout){ 8, 7, 127, FLOAT_IEEE, 0x1.fep127 };
-    case DT_F8E4M3:  return (FloatLayout){ 4, 3, 7, FLOAT_NAN, 448 };
+    case DT_F16: return (FloatLayout){ 5, 10, 15, FLOAT_IEEE, 65504 };
+    case DT_BF16: return (FloatLayout){ 8, 7, 127, FLOAT_IEEE, 0x1.fep127 };
+    case DT_F8E4M3: return (FloatLayout){ 4, 3, 7, FLOAT_NAN, 448 };
     case DT_F8E4M3Z: return (FloatLayout){ 4, 3, 8, FLOAT_NO_MINUS_ZERO, 240 };
-    case DT_F8E5M2:  return (FloatLayout){ 5, 2, 15, FLOAT_IEEE, 57344 };
+    case DT_F8E5M2: return (FloatLayout){ 5, 2, 15, FLOAT_IEEE, 57344 };
     case DT_F8E5M2Z: return (FloatLayout){ 5, 2, 16, FLOAT_NO_MINUS_ZERO, 57344 };
-    case DT_F8E8M0:  return (FloatLayout){ 8, 0, 127, FLOAT_EXPONENT, 0x1p127 };
-    case DT_F6E2M3:  return (FloatLayout){ 2, 3, 1, FLOAT_FINITE, 7.5 };
-    case DT_F6E3M2:  return (FloatLayout){ 3, 2, 3, FLOAT_FINITE, 28 };
-    case DT_F4E2M1:  return (FloatLayout){ 2, 1, 1, FLOAT_FINITE, 6 };
-    default:         return (FloatLayout){ 8, 23, 127, FLOAT_IEEE, 0x1.fffffep127 };
+    case DT_F8E8M0: return (FloatLayout){ 8, 0, 127, FLOAT_EXPONENT, 0x1p127 };
+    case DT_F6E2M3: return (FloatLayout){ 2, 3, 1, FLOAT_FINITE, 7.5 };
+    case DT_F6E3M2: return (FloatLayout){ 3, 2, 3, FLOAT_FINITE, 28 };
+    case DT_F4E2M1: return (FloatLayout){ 2, 1, 1, FLOAT_FINITE, 6 };
+    default: return (FloatLayout){ 8, 23, 127, FLOAT_IEEE, 0x1.fffffep127 };
     }
 }
 
@@ -33,14 +34,17 @@ short_to_double(DType t, uint16_t h)
 {
     FloatLayout l = dtype_layout(t);
     unsigned sign_bit = 1u << (l.exponent + l.fraction), size = h & (sign_bit - 1);
-    int top = (1 << l.exponent) - 1, exponent = (int)(size >> l.fraction), fraction = (int)(size & ((1u << l.fraction) - 1));
+    int top = (1 << l.exponent) - 1, exponent = (int)(size >> l.fraction),
+        fraction = (int)(size & ((1u << l.fraction) - 1));
 
     if (l.kind == FLOAT_EXPONENT)
         return h == 255 ? NAN : ldexp(1, h - l.bias);
-    if ((l.kind == FLOAT_NAN && size == sign_bit - 1) || (l.kind == FLOAT_NO_MINUS_ZERO && h == sign_bit))
+    if ((l.kind == FLOAT_NAN && size == sign_bit - 1) ||
+        (l.kind == FLOAT_NO_MINUS_ZERO && h == sign_bit))
         return NAN;
     double v = l.kind == FLOAT_IEEE && exponent == top ? (fraction ? NAN : INFINITY)
-             : exponent ? ldexp((1 << l.fraction) + fraction, exponent - l.bias - l.fraction) : ldexp(fraction, 1 - l.bias - l.fraction);
+               : exponent ? ldexp((1 << l.fraction) + fraction, exponent - l.bias - l.fraction)
+                          : ldexp(fraction, 1 - l.bias - l.fraction);
     return h & sign_bit ? -v : v;
 }
 
@@ -52,13 +56,14 @@ power_above(double v)
 
     if (isnan(v) || v < 0)
         return 255;
-    double fraction = frexp(v, &exponent);           /* v = fraction * 2^exponent, 1/2 <= fraction < 1 */
+    /* v = fraction * 2^exponent, 1/2 <= fraction < 1 */
+    double fraction = frexp(v, &exponent);
     int power = v == 0 ? -127 : fraction == 0.5 ? exponent - 1 : exponent;
     return (uint16_t)(power < -127 ? 0 : power > 127 || isinf(v) ? 254 : power + 127);
 }
 
-/* Nearest, ties to even: scaling by a power of two is exact, so nearbyint does the only rounding, and
- * a carry out of the fraction is the next exponent, at the top infinity. */
+/* Nearest, ties to even: scaling by a power of two is exact, so nearbyint does the only rounding,
+ * and a carry out of the fraction is the next exponent, at the top infinity. */
 static uint16_t
 short_from_double(DType t, double v)
 {
@@ -71,21 +76,24 @@ short_from_double(DType t, double v)
     if (l.kind == FLOAT_EXPONENT)
         return power_above(v);
     if (isnan(v))
-        return (uint16_t)(l.kind == FLOAT_IEEE ? sign | infinity | 1u << (l.fraction - 1) : l.kind == FLOAT_NAN ? sign | (sign_bit - 1)
-                        : l.kind == FLOAT_NO_MINUS_ZERO ? sign_bit : 0);
+        return (uint16_t)(l.kind == FLOAT_IEEE            ? sign | infinity | 1u << (l.fraction - 1)
+                          : l.kind == FLOAT_NAN           ? sign | (sign_bit - 1)
+                          : l.kind == FLOAT_NO_MINUS_ZERO ? sign_bit
+                                                          : 0);
     if (dtype_info[t].bits < 16 && size > l.largest && !(isinf(size) && l.kind == FLOAT_IEEE))
         size = l.largest;
     if (l.kind == FLOAT_IEEE && size >= ldexp(1, l.bias + 1))
         return (uint16_t)(sign | infinity);
-    frexp(size, &exponent);                          /* 2^(exponent - 1) <= size < 2^exponent */
+    frexp(size, &exponent); /* 2^(exponent - 1) <= size < 2^exponent */
     if (size == 0 || exponent < 2 - l.bias)
-        exponent = 2 - l.bias;                       /* subnormal: the step stays that of the least normal */
+        /* subnormal: the step stays that of the least normal */
+        exponent = 2 - l.bias;
     unsigned steps = (unsigned)nearbyint(ldexp(size, l.fraction + 1 - exponent));
     unsigned bits = steps + ((unsigned)(exponent + l.bias - 2) << l.fraction);
     return (uint16_t)(l.kind == FLOAT_NO_MINUS_ZERO && bits == 0 ? 0 : sign | bits);
 }
 
-/* ---- rounding and conversion -------------------------------------------------------------------- */
+/* ---- rounding and conversion ----------------------------------------------------------------- */
 
 double
 round_to_dtype(DType t, double v)
@@ -101,18 +109,18 @@ int64_t
 wrap_to_dtype(DType t, int64_t v)
 {
     switch (t) {
-    case DT_I8:   return (int8_t)v;
-    case DT_I16:  return (int16_t)v;
-    case DT_I32:  return (int32_t)v;
-    case DT_U8:   return (uint8_t)v;
-    case DT_U16:  return (uint16_t)v;
-    case DT_U32:  return (uint32_t)v;
-    case DT_I4:   return (int8_t)((uint8_t)v << 4) >> 4;
-    case DT_I2:   return (int8_t)((uint8_t)v << 6) >> 6;
-    case DT_U4:   return v & 15;
-    case DT_U2:   return v & 3;
+    case DT_I8: return (int8_t)v;
+    case DT_I16: return (int16_t)v;
+    case DT_I32: return (int32_t)v;
+    case DT_U8: return (uint8_t)v;
+    case DT_U16: return (uint16_t)v;
+    case DT_U32: return (uint32_t)v;
+    case DT_I4: return (int8_t)((uint8_t)v << 4) >> 4;
+    case DT_I2: return (int8_t)((uint8_t)v << 6) >> 6;
+    case DT_U4: return v & 15;
+    case DT_U2: return v & 3;
     case DT_BOOL: return v != 0;
-    default:      return v;
+    default: return v;
     }
 }
 
@@ -159,36 +167,89 @@ number_cast(DType to, DType from, Number v)
     return r;
 }
 
-/* ---- elements of arrays ------------------------------------------------------------------------- */
+/* ---- elements of arrays ---------------------------------------------------------------------- */
 
 Number
 number_load(DType t, const void *data, int64_t at)
 {
-    union { float f32; double f64; int8_t i8; int16_t i16; int32_t i32; int64_t i64; uint8_t u8; uint16_t u16; uint32_t u32; } v;
+    union {
+        float f32;
+        double f64;
+        int8_t i8;
+        int16_t i16;
+        int32_t i32;
+        int64_t i64;
+        uint8_t u8;
+        uint16_t u16;
+        uint32_t u32;
+    } v;
     Number n = { .i = 0 };
 #define LOAD(arm) memcpy(&v.arm, (const char *)data + at * (int64_t)sizeof v.arm, sizeof v.arm)
     switch (t) {
-    case DT_F32:  LOAD(f32); n.f = v.f32; break;
-    case DT_F64:  LOAD(f64); n.f = v.f64; break;
+    case DT_F32:
+        LOAD(f32);
+        n.f = v.f32;
+        break;
+    case DT_F64:
+        LOAD(f64);
+        n.f = v.f64;
+        break;
     case DT_F16:
-    case DT_BF16: LOAD(u16); n.f = short_to_double(t, v.u16); break;
-    case DT_F8E4M3: case DT_F8E4M3Z: case DT_F8E5M2: case DT_F8E5M2Z: case DT_F8E8M0: case DT_F6E2M3: case DT_F6E3M2: case DT_F4E2M1:
+    case DT_BF16:
+        LOAD(u16);
+        n.f = short_to_double(t, v.u16);
+        break;
+    case DT_F8E4M3:
+    case DT_F8E4M3Z:
+    case DT_F8E5M2:
+    case DT_F8E5M2Z:
+    case DT_F8E8M0:
+    case DT_F6E2M3:
+    case DT_F6E3M2:
+    case DT_F4E2M1:
         LOAD(u8);
         n.f = short_to_double(t, v.u8);
         break;
-    case DT_I4: case DT_I2:
-    case DT_I8:   LOAD(i8);  n.i = wrap_to_dtype(t, v.i8); break;
-    case DT_I16:  LOAD(i16); n.i = v.i16; break;
-    case DT_I32:  LOAD(i32); n.i = v.i32; break;
+    case DT_I4:
+    case DT_I2:
+    case DT_I8:
+        LOAD(i8);
+        n.i = wrap_to_dtype(t, v.i8);
+        break;
+    case DT_I16:
+        LOAD(i16);
+        n.i = v.i16;
+        break;
+    case DT_I32:
+        LOAD(i32);
+        n.i = v.i32;
+        break;
     case DT_STR:
     case DT_I64:
-    case DT_U64:  LOAD(i64); n.i = v.i64; break;
-    case DT_U4: case DT_U2:
-    case DT_U8:   LOAD(u8);  n.i = wrap_to_dtype(t, v.u8); break;
-    case DT_U16:  LOAD(u16); n.i = v.u16; break;
-    case DT_U32:  LOAD(u32); n.i = v.u32; break;
-    case DT_BOOL: LOAD(u8);  n.i = v.u8 != 0; break;
-    case DT_NONE: case DT_COUNT: break;
+    case DT_U64:
+        LOAD(i64);
+        n.i = v.i64;
+        break;
+    case DT_U4:
+    case DT_U2:
+    case DT_U8:
+        LOAD(u8);
+        n.i = wrap_to_dtype(t, v.u8);
+        break;
+    case DT_U16:
+        LOAD(u16);
+        n.i = v.u16;
+        break;
+    case DT_U32:
+        LOAD(u32);
+        n.i = v.u32;
+        break;
+    case DT_BOOL:
+        LOAD(u8);
+        n.i = v.u8 != 0;
+        break;
+    case DT_NONE:
+    case DT_COUNT: break;
     }
 #undef LOAD
     return n;
@@ -208,7 +269,7 @@ number_store(DType t, void *data, int64_t at, Number v)
         h = short_from_double(t, v.f);
         memcpy(to, &h, bytes);
     } else {
-        memcpy(to, &v, bytes);                       /* little endian: the low bytes come first */
+        memcpy(to, &v, bytes); /* little endian: the low bytes come first */
     }
 }
 

@@ -1,7 +1,8 @@
 /* order: orders of dimensions as people say them.
  *
- * "nhwc" names the dimensions of an image's tensor by the letters that everybody uses for them: n c w, n c h w, n c d h w for
- * three, four and five. "0,2,3,1" says the same of a tensor of any rank: which dimension comes first, which second.
+ * "nhwc" names the dimensions of an image's tensor by the letters that everybody uses for them: n c
+ * w, n c h w, n c d h w for three, four and five. "0,2,3,1" says the same of a tensor of any rank:
+ * which dimension comes first, which second.
  */
 #include "type/layout.h"
 
@@ -56,7 +57,8 @@ order_read(const char *text, uint32_t rank, uint8_t *order)
 void
 order_print(Text *t, uint32_t rank, const uint8_t *order)
 {
-    const char *letters = rank > 3 ? order_letters(rank) : NULL;        /* three are as often rows, columns and something else */
+    /* three are as often rows, columns and something else */
+    const char *letters = rank > 3 ? order_letters(rank) : NULL;
 
     for (uint32_t i = 0; i < rank; i++) {
         uint32_t d = order ? order[i] : i;
@@ -70,8 +72,11 @@ order_print(Text *t, uint32_t rank, const uint8_t *order)
 const char *
 order_examples(uint32_t rank)
 {
-    return rank == 4 ? "nhwc or 0,2,3,1" : rank == 3 ? "nwc or 0,2,1" : rank == 5 ? "ndhwc or 0,2,3,4,1" : rank == 2 ? "1,0"
-                     : "dimensions with commas between, each once: 0,2,1 of rank 3";
+    return rank == 4   ? "nhwc or 0,2,3,1"
+           : rank == 3 ? "nwc or 0,2,1"
+           : rank == 5 ? "ndhwc or 0,2,3,4,1"
+           : rank == 2 ? "1,0"
+                       : "dimensions with commas between, each once: 0,2,1 of rank 3";
 }
 
 bool

@@ -3,8 +3,13 @@
 
 #include <string.h>
 
-typedef struct TypeNode { Type t; struct TypeNode *next; } TypeNode;
-struct TypeTable { Map types; };
+typedef struct TypeNode {
+    Type t;
+    struct TypeNode *next;
+} TypeNode;
+struct TypeTable {
+    Map types;
+};
 
 const Type *
 type_new(Ctx *c, DType dtype, uint32_t rank, const Expr *const *dim)
@@ -19,11 +24,13 @@ type_new(Ctx *c, DType dtype, uint32_t rank, const Expr *const *dim)
         h = hash_bytes(&dim[i]->hash, sizeof dim[i]->hash, h);
     map_get(&c->types->types, h, &found);
     for (TypeNode *n = (TypeNode *)(uintptr_t)found; n; n = n->next)
-        if (n->t.dtype == dtype && n->t.rank == rank && (!rank || memcmp(n->t.dim, dim, rank * sizeof *dim) == 0))
+        if (n->t.dtype == dtype && n->t.rank == rank &&
+            (!rank || memcmp(n->t.dim, dim, rank * sizeof *dim) == 0))
             return &n->t;
 
     TypeNode *n = NEW(c->arena, TypeNode);
-    n->t = (Type){ dtype, (uint8_t)rank, rank ? arena_copy(c->arena, dim, rank * sizeof *dim) : NULL };
+    n->t =
+        (Type){ dtype, (uint8_t)rank, rank ? arena_copy(c->arena, dim, rank * sizeof *dim) : NULL };
     n->next = (TypeNode *)(uintptr_t)found;
     map_put(&c->types->types, h, MAP_PTR(n));
     return &n->t;

@@ -9,28 +9,32 @@
 #include "expr/expr.h"
 #include "type/dtype.h"
 
-typedef struct Type {                /* interned */
+typedef struct Type { /* interned */
     DType dtype;
-    uint8_t rank;                    /* 0 <= rank <= TN_MAX_RANK */
-    const Expr *const *dim;          /* [rank], outermost first */
+    uint8_t rank;           /* 0 <= rank <= TN_MAX_RANK */
+    const Expr *const *dim; /* [rank], outermost first */
 } Type;
 
 const Type *type_new(Ctx *c, DType dtype, uint32_t rank, const Expr *const *dim);
 const Type *type_with_dtype(Ctx *c, const Type *t, DType dtype);
 const Type *type_simplify(Ctx *c, const Type *t);
-const Type *type_subst(Ctx *c, const Type *t, const Binding *b, uint32_t n);     /* of its dimensions, all at once */
+/* of its dimensions, all at once */
+const Type *type_subst(Ctx *c, const Type *t, const Binding *b, uint32_t n);
 typedef VEC(Binding) BoundSizes;
-/* The sizes that stand alone among the dimensions of declared types are what the types given for the first n of them, of the
- * same ranks, have there. False: some size of all ndeclared stands alone in none, so nothing tells what it is. */
-bool type_bind(Ctx *c, const Type *const *declared, uint32_t ndeclared, const Type *const *given, uint32_t n, BoundSizes *out);
-const Expr *type_count(Ctx *c, const Type *t);                   /* elements */
+/* The sizes that stand alone among the dimensions of declared types are what the types given for
+ * the first n of them, of the same ranks, have there. False: some size of all ndeclared stands
+ * alone in none, so nothing tells what it is. */
+bool type_bind(Ctx *c, const Type *const *declared, uint32_t ndeclared, const Type *const *given,
+               uint32_t n, BoundSizes *out);
+const Expr *type_count(Ctx *c, const Type *t); /* elements */
 const Expr *type_bytes(Ctx *c, const Type *t);
 bool type_is_static(const Type *t);
-bool type_static_bytes(const Type *t, int64_t *bytes);           /* false if symbolic or overflowing */
-/* Could a process ever hold it? False above 2^47 bytes, the most a processor of today addresses, with
- * every dimension as small as it may be, though not empty. */
+/* false if symbolic or overflowing */
+bool type_static_bytes(const Type *t, int64_t *bytes);
+/* Could a process ever hold it? False above 2^47 bytes, the most a processor of today addresses,
+ * with every dimension as small as it may be, though not empty. */
 bool type_fits(Ctx *c, const Type *t);
-Tri type_eq(Ctx *c, const Type *a, const Type *b);               /* dtype, rank, all dims */
+Tri type_eq(Ctx *c, const Type *a, const Type *b); /* dtype, rank, all dims */
 /* Elements between neighbours along dimension d of the plain row-major format. */
 const Expr *type_stride(Ctx *c, const Type *t, uint32_t d);
 /* Row-major offset of an index [elements]. */
@@ -39,33 +43,45 @@ const Expr *type_offset(Ctx *c, const Type *t, const Expr *const *at);
 /* Dimension d is t's order[d]. */
 const Type *type_permuted(Ctx *c, const Type *t, const uint8_t *order);
 
-/* An order [rank] of dimensions as people say it: "nhwc" of rank 4 (ncw, ncdhw of 3 and 5), "0,2,3,1" of any. False: it
- * is none of this rank. Printed in letters from rank 4 on; order NULL: the plain one. */
+/* An order [rank] of dimensions as people say it: "nhwc" of rank 4 (ncw, ncdhw of 3 and 5),
+ * "0,2,3,1" of any. False: it is none of this rank. Printed in letters from rank 4 on; order NULL:
+ * the plain one. */
 bool order_read(const char *text, uint32_t rank, uint8_t *order);
 void order_print(Text *t, uint32_t rank, const uint8_t *order);
-const char *order_examples(uint32_t rank);                       /* for messages: "nhwc or 0,2,3,1" */
+/* for messages: "nhwc or 0,2,3,1" */
+const char *order_examples(uint32_t rank);
 bool order_is_plain(uint32_t rank, const uint8_t *order);
 
-void type_print(Text *t, const Type *type);                      /* f32[batch, 3, 2*n + 1] ; f32[] */
+/* f32[batch, 3, 2*n + 1] ; f32[] */
+void type_print(Text *t, const Type *type);
 const char *type_str(Ctx *c, const Type *t);
 
 /* A memory format: an order and a split of a tensor's dimensions. Physical dimension p of the
  * format holds (index[dim] // div) % mod; mod 0 means no mod (the outermost part of its dimension).
  * Points outside the tensor (mod does not divide the extent) are zero.
  * The plain format of rank r has parts {d, 1, 0} for d in 0..r-1. NULL is plain too. */
-typedef struct { uint8_t dim; int64_t div, mod; } FormatPart;
-typedef struct Format { uint32_t npart; const FormatPart *part; } Format;
+typedef struct {
+    uint8_t dim;
+    int64_t div, mod;
+} FormatPart;
+typedef struct Format {
+    uint32_t npart;
+    const FormatPart *part;
+} Format;
 
 bool format_same(const Format *a, const Format *b);
 const Expr *format_extent(Ctx *c, const Format *f, const Type *t, uint32_t p);
-const Expr *format_count(Ctx *c, const Format *f, const Type *t);           /* elements, padding included */
+/* elements, padding included */
+const Expr *format_count(Ctx *c, const Format *f, const Type *t);
 const Expr *format_offset(Ctx *c, const Format *f, const Type *t, const Expr *const *at);
-void format_print(Text *t, const Format *f);                                /* [0/14, 1, 0%14] */
+void format_print(Text *t, const Format *f); /* [0/14, 1, 0%14] */
 /* Rearrange a static tensor: plain `from` into `to` [format_count elements]. */
 bool format_apply(const Format *f, const Type *t, const void *from, void *to);
-/* The same in slices, one behind the other in memory, of so many bytes each; 0 of them if the tensor is not static. */
+/* The same in slices, one behind the other in memory, of so many bytes each; 0 of them if the
+ * tensor is not static. */
 int64_t format_slices(const Format *f, const Type *t, int64_t *bytes);
 /* Slices first <= i < end into `to`, which has room for those alone. */
-bool format_apply_slices(const Format *f, const Type *t, const void *from, void *to, int64_t first, int64_t end);
+bool format_apply_slices(const Format *f, const Type *t, const void *from, void *to, int64_t first,
+                         int64_t end);
 
 #endif

@@ -1,8 +1,9 @@
-/* fuzz: what the targets share. A world per input, with a bounded allocator, so that an input that asks
- * for the moon ends as running out of memory does for a user, and what leaks is seen at once.
+/* fuzz: what the targets share. A world per input, with a bounded allocator, so that an input that
+ * asks for the moon ends as running out of memory does for a user, and what leaks is seen at once.
  *
- * What a target demands of every input, beyond surviving the sanitizers: a refusal comes with a message,
- * and the message never is an internal fault: those say that Tenon broke a promise of its own.
+ * What a target demands of every input, beyond surviving the sanitizers: a refusal comes with a
+ * message, and the message never is an internal fault: those say that Tenon broke a promise of its
+ * own.
  */
 #ifndef TENON_FUZZ_H
 #define TENON_FUZZ_H
@@ -17,7 +18,9 @@
 
 enum { FUZZ_MEMORY = 1 << 30 };
 
-typedef struct { size_t used; } Purse;
+typedef struct {
+    size_t used;
+} Purse;
 
 static void *
 purse_alloc(void *user, size_t bytes)
@@ -55,7 +58,9 @@ demand_message(Ctx *c, bool ok)
         text_add(&t, "\n");
     }
     if ((!ok && c->diags.worst == DIAG_OK) || c->diags.worst == DIAG_INTERNAL) {
-        fprintf(stderr, "%s\n%s", ok ? "an internal fault was reported" : "refused, without a message fit for a user", text_str(&t));
+        fprintf(stderr, "%s\n%s",
+                ok ? "an internal fault was reported" : "refused, without a message fit for a user",
+                text_str(&t));
         abort();
     }
 }

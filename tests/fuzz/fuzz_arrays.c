@@ -1,5 +1,5 @@
-/* fuzz_arrays: what may be given as an input: .npy, .npz and TensorProto files. Every element of an array that
- * is accepted is read, so that one which lies outside the file is seen.
+/* fuzz_arrays: what may be given as an input: .npy, .npz and TensorProto files. Every element of an
+ * array that is accepted is read, so that one which lies outside the file is seen.
  */
 #include "fuzz.h"
 #include "import/import.h"
@@ -30,7 +30,8 @@ read_all(Ctx *c, Arena *a, Bytes file)
         if (npz_read(a, &c->diags, path, &"a\0b\0x"[2 * i], &x))
             touch(x.data, x.bytes);
     close(fd);
-    if (import_tensor_pb(c, a, "fuzz.pb", file, &name, &type, &data) && type_static_bytes(type, &bytes))
+    if (import_tensor_pb(c, a, "fuzz.pb", file, &name, &type, &data) &&
+        type_static_bytes(type, &bytes))
         touch(data, bytes);
     return true;
 }

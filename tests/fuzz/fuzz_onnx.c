@@ -1,5 +1,6 @@
-/* fuzz_onnx: ONNX files, mutated as models (mutate_onnx.h), through every stage up to the emitted source; nothing is built.
- * Graphs that import are also verified after each stage, as the driver always does.
+/* fuzz_onnx: ONNX files, mutated as models (mutate_onnx.h), through every stage up to the emitted
+ * source; nothing is built. Graphs that import are also verified after each stage, as the driver
+ * always does.
  */
 #include "driver/driver.h"
 #include "fuzz.h"
@@ -8,7 +9,9 @@
 static bool
 compile(Ctx *c, Arena *a, Bytes file)
 {
-    DriverOptions o = { .target = "x86-64-v3", .emit = "c", .stop_after = "emit", .import.max_nodes = 2000 };
+    DriverOptions o = {
+        .target = "x86-64-v3", .emit = "c", .stop_after = "emit", .import.max_nodes = 2000
+    };
     DriverReport report;
     char path[64];
     int fd;

@@ -49,7 +49,8 @@ round_trip(Ctx *c, Arena *a, Bytes file)
     bool ok = print_items(c, a, (Bytes){ (const uint8_t *)text_str(&first), first.n }, &second);
     if (!ok || strcmp(text_str(&first), text_str(&second))) {
         demand_message(c, ok);
-        fprintf(stderr, "printed:\n%s\nparsed and printed again:\n%s\n", text_str(&first), text_str(&second));
+        fprintf(stderr, "printed:\n%s\nparsed and printed again:\n%s\n", text_str(&first),
+                text_str(&second));
         for (uint32_t i = 0; i < c->diags.list.n; i++)
             fprintf(stderr, "%s\n", c->diags.list.at[i].text);
         abort();

@@ -1,11 +1,13 @@
 /* mutate_onnx: models that stay models: libFuzzer's mutator for ONNX files.
  *
- * A file that can be read has one to four things changed: an operator's name, what a node reads, an attribute, a
- * size, a node more or less, the numbers of a constant; in the graph, in one inside it, or in a function. One time in
- * eight, and where the file cannot be read, bytes are changed as libFuzzer does. Crossing two models puts nodes and
- * constants of one into the other, or a graph of one in the place of another's.
+ * A file that can be read has one to four things changed: an operator's name, what a node reads, an
+ * attribute, a size, a node more or less, the numbers of a constant; in the graph, in one inside
+ * it, or in a function. One time in eight, and where the file cannot be read, bytes are changed as
+ * libFuzzer does. Crossing two models puts nodes and constants of one into the other, or a graph of
+ * one in the place of another's.
  *
- * Everything read lives in one block of memory that is dropped at the end, so that pointers may be moved about.
+ * Everything read lives in one block of memory that is dropped at the end, so that pointers may be
+ * moved about.
  */
 #ifndef TENON_MUTATE_ONNX_H
 #define TENON_MUTATE_ONNX_H
@@ -19,7 +21,11 @@
 size_t LLVMFuzzerMutate(uint8_t *data, size_t n, size_t most);
 
 enum { ROOM_BYTES = 8 << 20 };
-typedef struct { char *at; size_t used; uint64_t random; } Room;
+typedef struct {
+    char *at;
+    size_t used;
+    uint64_t random;
+} Room;
 
 static void *
 room_alloc(void *user, size_t n)
@@ -50,7 +56,9 @@ pick(Room *r, size_t n)
 static int64_t
 some_number(Room *r)
 {
-    static const int64_t of_interest[] = { 0, 1, -1, 2, 3, 4, 5, 7, 8, 13, 16, 64, 255, 1024, 65536, INT32_MAX, INT64_MAX, INT64_MIN, -2, -9 };
+    static const int64_t of_interest[] = { 0,     1,         -1,        2,         3,  4,   5,
+                                           7,     8,         13,        16,        64, 255, 1024,
+                                           65536, INT32_MAX, INT64_MAX, INT64_MIN, -2, -9 };
 
     return of_interest[pick(r, sizeof of_interest / sizeof *of_interest)];
 }
@@ -59,12 +67,77 @@ static char *
 some_operator(Room *r)
 {
     static char *const names[] = {
-        "Add", "Sub", "Mul", "Div", "Relu", "Sigmoid", "Tanh", "Exp", "Sqrt", "Clip", "Cast", "Where", "Equal", "Less", "Not", "MatMul",
-        "Gemm", "Conv", "ConvTranspose", "MaxPool", "AveragePool", "GlobalAveragePool", "BatchNormalization", "LayerNormalization", "Softmax",
-        "LogSoftmax", "ReduceSum", "ReduceMean", "ReduceMax", "ArgMax", "TopK", "CumSum", "Concat", "Split", "Slice", "Reshape", "Flatten", "Squeeze",
-        "Unsqueeze", "Transpose", "Expand", "Tile", "Pad", "Gather", "GatherND", "GatherElements", "ScatterND", "ScatterElements", "Shape", "Size",
-        "Range", "ConstantOfShape", "Resize", "DepthToSpace", "SpaceToDepth", "OneHot", "Trilu", "Einsum", "QuantizeLinear", "DequantizeLinear",
-        "Identity", "Dropout", "Pow", "Mod", "NonZero", "If", "Loop", "Scan", "Attention", "LSTM", "GRU",
+        "Add",
+        "Sub",
+        "Mul",
+        "Div",
+        "Relu",
+        "Sigmoid",
+        "Tanh",
+        "Exp",
+        "Sqrt",
+        "Clip",
+        "Cast",
+        "Where",
+        "Equal",
+        "Less",
+        "Not",
+        "MatMul",
+        "Gemm",
+        "Conv",
+        "ConvTranspose",
+        "MaxPool",
+        "AveragePool",
+        "GlobalAveragePool",
+        "BatchNormalization",
+        "LayerNormalization",
+        "Softmax",
+        "LogSoftmax",
+        "ReduceSum",
+        "ReduceMean",
+        "ReduceMax",
+        "ArgMax",
+        "TopK",
+        "CumSum",
+        "Concat",
+        "Split",
+        "Slice",
+        "Reshape",
+        "Flatten",
+        "Squeeze",
+        "Unsqueeze",
+        "Transpose",
+        "Expand",
+        "Tile",
+        "Pad",
+        "Gather",
+        "GatherND",
+        "GatherElements",
+        "ScatterND",
+        "ScatterElements",
+        "Shape",
+        "Size",
+        "Range",
+        "ConstantOfShape",
+        "Resize",
+        "DepthToSpace",
+        "SpaceToDepth",
+        "OneHot",
+        "Trilu",
+        "Einsum",
+        "QuantizeLinear",
+        "DequantizeLinear",
+        "Identity",
+        "Dropout",
+        "Pow",
+        "Mod",
+        "NonZero",
+        "If",
+        "Loop",
+        "Scan",
+        "Attention",
+        "LSTM",
+        "GRU",
     };
 
     return names[pick(r, sizeof names / sizeof *names)];
@@ -106,9 +179,43 @@ static char *
 some_word(Room *r)
 {
     static char *const words[] = {
-        "linear", "nearest", "cubic", "SAME_UPPER", "SAME_LOWER", "VALID", "NOTSET", "add", "mul", "max", "min", "none", "constant", "reflect", "edge",
-        "wrap", "pytorch_half_pixel", "half_pixel", "align_corners", "asymmetric", "tf_crop_and_resize", "floor", "ceil", "round_prefer_ceil",
-        "bidirectional", "reverse", "forward", "DCR", "CRD", "tanh", "Sigmoid", "Relu", "LEFT", "RIGHT", "bij,bjk->bik", "ij->ji", "...i->...",
+        "linear",
+        "nearest",
+        "cubic",
+        "SAME_UPPER",
+        "SAME_LOWER",
+        "VALID",
+        "NOTSET",
+        "add",
+        "mul",
+        "max",
+        "min",
+        "none",
+        "constant",
+        "reflect",
+        "edge",
+        "wrap",
+        "pytorch_half_pixel",
+        "half_pixel",
+        "align_corners",
+        "asymmetric",
+        "tf_crop_and_resize",
+        "floor",
+        "ceil",
+        "round_prefer_ceil",
+        "bidirectional",
+        "reverse",
+        "forward",
+        "DCR",
+        "CRD",
+        "tanh",
+        "Sigmoid",
+        "Relu",
+        "LEFT",
+        "RIGHT",
+        "bij,bjk->bik",
+        "ij->ji",
+        "...i->...",
     };
 
     return words[pick(r, sizeof words / sizeof *words)];
@@ -135,8 +242,7 @@ mutate_attribute(Room *r, Onnx__NodeProto *n)
         if (a->n_ints)
             a->n_ints--;
         break;
-    default:
-        n->attribute[pick(r, n->n_attribute)] = n->attribute[--n->n_attribute];
+    default: n->attribute[pick(r, n->n_attribute)] = n->attribute[--n->n_attribute];
     }
 }
 
@@ -204,7 +310,10 @@ static void
 mutate_sizes(Room *r, Onnx__GraphProto *g)
 {
     Onnx__ValueInfoProto *v = g->n_input ? g->input[pick(r, g->n_input)] : NULL;
-    Onnx__TypeProto__Tensor *t = v && v->type && v->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ? v->type->tensor_type : NULL;
+    Onnx__TypeProto__Tensor *t =
+        v && v->type && v->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE
+            ? v->type->tensor_type
+            : NULL;
 
     if (!t || !t->shape || !t->shape->n_dim)
         return;
@@ -256,7 +365,8 @@ some_place(Room *r, Onnx__GraphProto *g)
     return place;
 }
 
-/* The model's graph, one inside it, or the nodes of a function: `of` then tells where they came from. */
+/* The model's graph, one inside it, or the nodes of a function: `of` then tells where they came
+ * from. */
 static Onnx__GraphProto *
 some_graph(Room *r, Onnx__ModelProto *m, Onnx__GraphProto *body, Onnx__FunctionProto **of)
 {
@@ -282,8 +392,10 @@ mutate_model(Room *r, Onnx__ModelProto *m)
         Onnx__GraphProto *g = some_graph(r, m, &body, &function);
         switch (pick(r, 10)) {
         case 0: mutate_sizes(r, g); break;
-        case 1: case 2: mutate_constant(r, g); break;
-        case 3: case 4:
+        case 1:
+        case 2: mutate_constant(r, g); break;
+        case 3:
+        case 4:
             if (g->n_node)
                 mutate_nodes(r, g);
             break;
@@ -341,7 +453,8 @@ packed(const Onnx__ModelProto *m, uint8_t *out, size_t most)
 }
 
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t n, size_t most, unsigned seed);
-size_t LLVMFuzzerCustomCrossOver(const uint8_t *a, size_t na, const uint8_t *b, size_t nb, uint8_t *out, size_t most, unsigned seed);
+size_t LLVMFuzzerCustomCrossOver(const uint8_t *a, size_t na, const uint8_t *b, size_t nb,
+                                 uint8_t *out, size_t most, unsigned seed);
 
 size_t
 LLVMFuzzerCustomMutator(uint8_t *data, size_t n, size_t most, unsigned seed)
@@ -350,7 +463,8 @@ LLVMFuzzerCustomMutator(uint8_t *data, size_t n, size_t most, unsigned seed)
     ProtobufCAllocator allocator = { room_alloc, room_free, &r };
     size_t made = 0;
 
-    Onnx__ModelProto *m = r.at && pick(&r, 8) ? onnx__model_proto__unpack(&allocator, n, data) : NULL;
+    Onnx__ModelProto *m =
+        r.at && pick(&r, 8) ? onnx__model_proto__unpack(&allocator, n, data) : NULL;
     if (m && m->graph) {
         mutate_model(&r, m);
         made = packed(m, data, most);
@@ -360,7 +474,8 @@ LLVMFuzzerCustomMutator(uint8_t *data, size_t n, size_t most, unsigned seed)
 }
 
 size_t
-LLVMFuzzerCustomCrossOver(const uint8_t *a, size_t na, const uint8_t *b, size_t nb, uint8_t *out, size_t most, unsigned seed)
+LLVMFuzzerCustomCrossOver(const uint8_t *a, size_t na, const uint8_t *b, size_t nb, uint8_t *out,
+                          size_t most, unsigned seed)
 {
     Room r = { .at = malloc(ROOM_BYTES), .random = seed };
     ProtobufCAllocator allocator = { room_alloc, room_free, &r };

@@ -1,4 +1,5 @@
-/* Small graphs of nests, plans for them, and what becomes of each: legal, the same numbers as the nests', the same text when read again. */
+/* Small graphs of nests, plans for them, and what becomes of each: legal, the same numbers as the
+ * nests', the same text when read again. */
 #ifndef TEST_FUSE_CASE_H
 #define TEST_FUSE_CASE_H
 
@@ -11,7 +12,7 @@
 
 #include <stdio.h>
 
-static int64_t the_n;                /* the symbol n of all graphs */
+static int64_t the_n; /* the symbol n of all graphs */
 
 static inline int
 setup(void **state)
@@ -32,7 +33,8 @@ value_named(const Graph *g, const char *name)
     return 0;
 }
 
-/* A node from a nest's text: parameters are values of these names, inputs are made when first met. */
+/* A node from a nest's text: parameters are values of these names, inputs are made when first
+ * met. */
 static inline NodeId
 add(World *w, const char *text)
 {
@@ -48,7 +50,8 @@ add(World *w, const char *text)
             value[i] = i < n->nin ? graph_input(w->g, n->param[i].name, n->param[i].type)
                                   : graph_value(w->g, n->param[i].name, n->param[i].type);
     }
-    return graph_call_nest(w->g, n, (Loc){ 0 }, sym_printf(&w->ctx, "Node \"%s\"", n->name), value, value + n->nin);
+    return graph_call_nest(w->g, n, (Loc){ 0 }, sym_printf(&w->ctx, "Node \"%s\"", n->name), value,
+                           value + n->nin);
 }
 
 static inline void
@@ -71,7 +74,8 @@ fill(Tensor *t, uint32_t seed)
 {
     for (int64_t k = 0; k < tensor_count(t); k++)
         if (t->dtype == DT_F32)
-            ((float *)t->data)[k] = (float)((int)((uint32_t)(k * 2654435761u + seed * 97u) >> 9 & 255) - 128) / 64;
+            ((float *)t->data)[k] =
+                (float)((int)((uint32_t)(k * 2654435761u + seed * 97u) >> 9 & 255) - 128) / 64;
 }
 
 static inline void
@@ -95,7 +99,8 @@ same_numbers(const Tensor *want, const Tensor *got, const char *what)
 {
     assert_int_equal(tensor_count(want), tensor_count(got));
     if (want->dtype != DT_F32) {
-        assert_memory_equal(want->data, got->data, (size_t)tensor_count(want) * dtype_info[want->dtype].bytes);
+        assert_memory_equal(want->data, got->data,
+                            (size_t)tensor_count(want) * dtype_info[want->dtype].bytes);
         return;
     }
     for (int64_t i = 0; i < tensor_count(want); i++) {
@@ -181,7 +186,8 @@ reads_back(World *w, const FusePlan *p)
     }
 }
 
-/* Each of a plan's beginnings is a plan, from every node alone to all of it; one join more is never a kernel more. */
+/* Each of a plan's beginnings is a plan, from every node alone to all of it; one join more is never
+ * a kernel more. */
 static inline void
 begins_everywhere(World *w, const FusePlan *p, const Tensor *want)
 {
@@ -194,7 +200,8 @@ begins_everywhere(World *w, const FusePlan *p, const Tensor *want)
         if (no)
             fail_msg("%u of %u joins: %s", n, all, no);
         computes(w, &first, want, "first joins");
-        assert_true(first.ngroup <= before && (n || first.ngroup == before) && (last == 0) == (n == 0));
+        assert_true(first.ngroup <= before && (n || first.ngroup == before) &&
+                    (last == 0) == (n == 0));
         before = first.ngroup;
         if (n == all)
             assert_string_equal(text_of(w, p), text_of(w, &first));
@@ -230,7 +237,8 @@ greedy_plan(World *w)
     return fuse_greedy(w->g, w->arena, &m);
 }
 
-/* Every other way of making a plan: legal, the same numbers, and none that takes less by the formula than the cheapest. */
+/* Every other way of making a plan: legal, the same numbers, and none that takes less by the
+ * formula than the cheapest. */
 static inline void
 other_plans(World *w)
 {
@@ -238,7 +246,7 @@ other_plans(World *w)
     double best = 0;
 
     assert_true(machine_find(&w->ctx, "x86-64-v3", &m));
-    for (FuseMode mode = FUSE_MODE_COUNT; mode-- > 0; ) {
+    for (FuseMode mode = FUSE_MODE_COUNT; mode-- > 0;) {
         FuseCertificate known;
         FusePlan p = fuse_plan(w->g, w->arena, &m, mode, NULL, &known);
         const char *no = fuse_illegal(w->g, &p);
@@ -249,7 +257,8 @@ other_plans(World *w)
         double seconds = fuse_predict(w->g, &p, &m, &within);
         if (mode == FUSE_DP) {
             best = seconds;
-            assert_true(known.exact && known.seconds <= seconds * 1.000001 + 1e-11 && known.seconds >= seconds * 0.999999 - 1e-11);
+            assert_true(known.exact && known.seconds <= seconds * 1.000001 + 1e-11 &&
+                        known.seconds >= seconds * 0.999999 - 1e-11);
         } else if (within && seconds < best * 0.999999 - 1e-11) {
             fail_msg("%s takes %g, dp %g", fuse_mode_name[mode], seconds, best);
         }
@@ -283,10 +292,12 @@ locals(const Kernel *k)
     return n;
 }
 
-#define SOFTMAX \
-    "nest top(x: f32[n, 3, 7]) -> (m: f32[n, 3, 1]) { m[i, h, u] = max j: x[i, h, j] }", \
-    "nest exp1(x: f32[n, 3, 7], m: f32[n, 3, 1]) -> (e: f32[n, 3, 7]) { e[i, h, j] = exp(x[i, h, j] - m[i, h, 0]) }", \
-    "nest total(e: f32[n, 3, 7]) -> (s: f32[n, 3, 1]) { s[i, h, u] = sum j: e[i, h, j] }", \
-    "nest divide(e: f32[n, 3, 7], s: f32[n, 3, 1]) -> (p: f32[n, 3, 7]) { p[i, h, j] = e[i, h, j] / s[i, h, 0] }"
+#define SOFTMAX                                                                                    \
+    "nest top(x: f32[n, 3, 7]) -> (m: f32[n, 3, 1]) { m[i, h, u] = max j: x[i, h, j] }",           \
+        "nest exp1(x: f32[n, 3, 7], m: f32[n, 3, 1]) -> (e: f32[n, 3, 7]) { e[i, h, j] = "         \
+        "exp(x[i, h, j] - m[i, h, 0]) }",                                                          \
+        "nest total(e: f32[n, 3, 7]) -> (s: f32[n, 3, 1]) { s[i, h, u] = sum j: e[i, h, j] }",     \
+        "nest divide(e: f32[n, 3, 7], s: f32[n, 3, 1]) -> (p: f32[n, 3, 7]) { p[i, h, j] = e[i, "  \
+        "h, j] / s[i, h, 0] }"
 
 #endif

@@ -19,7 +19,8 @@ library_of(Arena *a, const char *source, const char *flags)
     FILE *f = fopen(c, "w");
     if (!f || fputs(source, f) < 0 || fclose(f) != 0)
         return NULL;
-    int failed = system(arena_printf(a, "cc %s %s -shared %s -o %s -lm", emit_c_flags(), flags, c, so));
+    int failed =
+        system(arena_printf(a, "cc %s %s -shared %s -o %s -lm", emit_c_flags(), flags, c, so));
     void *library = failed ? NULL : dlopen(so, RTLD_NOW);
     failed = system(arena_printf(a, "rm -r %s", folder));
     return failed ? NULL : library;

@@ -1,4 +1,5 @@
-/* A nest, sizes for its symbols, and a way to make a loop tree of it: does the tree compute what the nest means? */
+/* A nest, sizes for its symbols, and a way to make a loop tree of it: does the tree compute what
+ * the nest means? */
 #ifndef TEST_NEST_CASE_H
 #define TEST_NEST_CASE_H
 
@@ -35,9 +36,12 @@ fill_random(Tensor *t, uint32_t seed, int64_t most)
     for (int64_t i = 0; i < tensor_count(t); i++) {
         state = state * 6364136223846793005u + 1442695040888963407u;
         double r = (double)(state >> 40) / (1 << 24);
-        bool place = t->dtype == DT_I64;             /* an index; other integers have any value */
-        number_store(t->dtype, t->data, i, dtype_is_float(t->dtype) ? number_float(t->dtype, r * 2 - 1)
-                                         : number_int(t->dtype, place ? (int64_t)(r * (double)most) : (int64_t)(state >> 32)));
+        bool place = t->dtype == DT_I64; /* an index; other integers have any value */
+        number_store(t->dtype, t->data, i,
+                     dtype_is_float(t->dtype)
+                         ? number_float(t->dtype, r * 2 - 1)
+                         : number_int(t->dtype, place ? (int64_t)(r * (double)most)
+                                                      : (int64_t)(state >> 32)));
     }
 }
 
@@ -68,12 +72,11 @@ static inline void
 print_diags(Arena *a, Ctx *c)
 {
     for (uint32_t i = 0; i < c->diags.list.n; i++) {
-        Text t = {.arena = a};
+        Text t = { .arena = a };
         diag_print(&t, &c->diags.list.at[i]);
         fprintf(stderr, "%s\n", text_str(&t));
     }
 }
-
 
 static inline double
 element(const Tensor *t, int64_t i)
@@ -90,9 +93,10 @@ same_outputs(Ctx *c, Arena *a, const Kernel *k, Tensor **want, Tensor **got, con
             double x = element(want[i], e), y = element(got[i], e);
             if (x == y || (dtype_is_float(want[i]->dtype) && fabs(x - y) <= 1e-4 * (1 + fabs(x))))
                 continue;
-            Text t = {.arena = a};
+            Text t = { .arena = a };
             kernel_print(c, &t, k, 0);
-            fprintf(stderr, "%s: element %lld is %g, expected %g\n%s\n", what, (long long)e, y, x, text_str(&t));
+            fprintf(stderr, "%s: element %lld is %g, expected %g\n%s\n", what, (long long)e, y, x,
+                    text_str(&t));
             return false;
         }
     return true;
@@ -133,7 +137,8 @@ make_tensors(Ctx *c, Arena *a, const Nest *n, const Symbols *s, Tensor **want, T
         *got[i] = *want[i];
         if (i >= n->nin) {
             assert_true(tensor_of_type(c, a, n->param[i].type, s, got[i]));
-            memset(got[i]->data, 0xff, (size_t)tensor_count(got[i]) * dtype_info[got[i]->dtype].bytes);
+            memset(got[i]->data, 0xff,
+                   (size_t)tensor_count(got[i]) * dtype_info[got[i]->dtype].bytes);
         }
     }
     assert_true(ref_nest(c, n, s, want));
@@ -152,21 +157,25 @@ make_arguments(Ctx *c, Arena *a, const Kernel *k, const Symbols *s, Tensor **wan
         *got[i] = *want[i];
         if (i >= k->nin) {
             assert_true(tensor_of_type(c, a, k->buffer.at[i].type, s, got[i]));
-            memset(got[i]->data, 0xff, (size_t)tensor_count(got[i]) * dtype_info[got[i]->dtype].bytes);
+            memset(got[i]->data, 0xff,
+                   (size_t)tensor_count(got[i]) * dtype_info[got[i]->dtype].bytes);
         }
     }
     assert_true(ref_kernel(c, a, k, s, want));
 }
 
-/* The tree that a program makes of a kernel is well formed, keeps to its memory, and computes what is wanted. */
+/* The tree that a program makes of a kernel is well formed, keeps to its memory, and computes what
+ * is wanted. */
 static inline void
-computes(Ctx *c, Arena *a, Kernel *k, const Machine *m, const char *program, const Symbols *s, Tensor **want, Tensor **got, const char *name)
+computes(Ctx *c, Arena *a, Kernel *k, const Machine *m, const char *program, const Symbols *s,
+         Tensor **want, Tensor **got, const char *name)
 {
     const char *why = NULL;
-    bool ok = schedule_build_text(c, a, k, m, program, &why) && kernel_verify(c, k) && proved(c, a, k, s) && ref_tree(c, a, k, s, got);
+    bool ok = schedule_build_text(c, a, k, m, program, &why) && kernel_verify(c, k) &&
+              proved(c, a, k, s) && ref_tree(c, a, k, s, got);
 
     if (!ok || getenv("SHOW")) {
-        Text t = {.arena = a};
+        Text t = { .arena = a };
         print_diags(a, c);
         kernel_print(c, &t, k, 0);
         fprintf(stderr, "%s: %s\n%s\n", name, why ? why : "", text_str(&t));
@@ -177,7 +186,8 @@ computes(Ctx *c, Arena *a, Kernel *k, const Machine *m, const char *program, con
 
 /* A program fails, and `reason` is said. */
 static inline void
-is_refused(Ctx *c, Arena *a, Kernel *k, const Machine *m, const char *program, const char *reason, const char *name)
+is_refused(Ctx *c, Arena *a, Kernel *k, const Machine *m, const char *program, const char *reason,
+           const char *name)
 {
     const char *why;
 
@@ -187,9 +197,11 @@ is_refused(Ctx *c, Arena *a, Kernel *k, const Machine *m, const char *program, c
     assert_non_null(strstr(why, reason));
 }
 
-/* run(k, dims) for each of "a=1 b=2|a=3 b=4"; CASE in the environment picks one case by its name. */
+/* run(k, dims) for each of "a=1 b=2|a=3 b=4"; CASE in the environment picks one case by its
+ * name. */
 static inline void
-at_each_size(const char *name, const char *sizes, void (*run)(const void *k, const char *dims), const void *k)
+at_each_size(const char *name, const char *sizes, void (*run)(const void *k, const char *dims),
+             const void *k)
 {
     char dims[256], *save = NULL;
 

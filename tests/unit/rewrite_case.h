@@ -4,7 +4,10 @@
 
 #include "rewrite/rewrite.h"
 
-#define WORLD_FIELDS Graph *g; uint32_t seed; bool odd;      /* odd: inputs have NaN, infinities, zeros of both signs, denormals */
+#define WORLD_FIELDS                                                                               \
+    Graph *g;                                                                                      \
+    uint32_t seed;                                                                                 \
+    bool odd; /* odd: inputs have NaN, infinities, zeros of both signs, denormals */
 #include "world.h"
 
 #include <math.h>
@@ -19,7 +22,7 @@ setup(void **state)
     return 0;
 }
 
-/* ---- making graphs ------------------------------------------------------------------------------------ */
+/* ---- making graphs --------------------------------------------------------------------------- */
 
 static inline const Type *
 type_of(World *w, DType t, uint32_t rank, const int64_t *dim)
@@ -30,12 +33,18 @@ type_of(World *w, DType t, uint32_t rank, const int64_t *dim)
     return type_new(&w->ctx, t, rank, e);
 }
 
-#define DIMS(...) sizeof((int64_t[]){__VA_ARGS__}) / 8, (int64_t[]){__VA_ARGS__}
+#define DIMS(...)                                                                                  \
+    sizeof((int64_t[]){ __VA_ARGS__ }) / 8, (int64_t[])                                            \
+    {                                                                                              \
+        __VA_ARGS__                                                                                \
+    }
 #define TYPE(t, ...) type_of(w, t, DIMS(__VA_ARGS__))
 #define INPUT(name, ...) graph_input(w->g, name, TYPE(DT_F32, __VA_ARGS__))
 #define WEIGHT(name, ...) weight(w, name, TYPE(DT_F32, __VA_ARGS__))
 #define INTS(...) integers(w, DIMS(__VA_ARGS__))
-#define CALL(op, ...) call(w, OP_##op, (Attrs){0}, sizeof((ValueId[]){__VA_ARGS__}) / sizeof(ValueId), (ValueId[]){__VA_ARGS__})
+#define CALL(op, ...)                                                                              \
+    call(w, OP_##op, (Attrs){ 0 }, sizeof((ValueId[]){ __VA_ARGS__ }) / sizeof(ValueId),           \
+         (ValueId[]){ __VA_ARGS__ })
 
 static inline uint32_t
 next(World *w)
@@ -51,11 +60,13 @@ fill(World *w, float *data, int64_t n)
         data[i] = 0.25f + (float)(next(w) >> 8) / 0x1p24f;
 }
 
-/* Half of them those that arithmetic treats in a way of its own, the others of either sign and any magnitude. */
+/* Half of them those that arithmetic treats in a way of its own, the others of either sign and any
+ * magnitude. */
 static inline void
 fill_odd(World *w, float *data, int64_t n)
 {
-    static const float odd[] = {NAN, INFINITY, -INFINITY, 0, -0.0f, 1e-40f, -1e-40f, 0x1p-149f, 3e38f, -3e38f, 0x1p-126f, 0.5f, -2.5f, 6};
+    static const float odd[] = { NAN,       INFINITY, -INFINITY, 0,         -0.0f, 1e-40f, -1e-40f,
+                                 0x1p-149f, 3e38f,    -3e38f,    0x1p-126f, 0.5f,  -2.5f,  6 };
     for (int64_t i = 0; i < n; i++) {
         float x = ldexpf((float)(next(w) >> 8) / 0x1p24f - 0.5f, (int)(next(w) >> 27) - 16);
         data[i] = next(w) >> 16 & 1 ? odd[(next(w) >> 16) % (sizeof odd / sizeof *odd)] : x;
@@ -98,14 +109,16 @@ static inline ValueId
 integers(World *w, uint32_t n, const int64_t *v)
 {
     const Expr *count = expr_int(&w->ctx, n);
-    return graph_const(w->g, "ints", type_new(&w->ctx, DT_I64, 1, &count), arena_copy(w->arena, v, n * sizeof *v));
+    return graph_const(w->g, "ints", type_new(&w->ctx, DT_I64, 1, &count),
+                       arena_copy(w->arena, v, n * sizeof *v));
 }
 
 static inline ValueId
 call(World *w, OpKind op, Attrs attrs, uint32_t nin, const ValueId *in)
 {
     ValueId out = 0;
-    if (!graph_infer_op(w->g, op, attrs, (Loc){0}, sym(&w->ctx, op_info[op].name), nin, in, 1, NULL, &out))
+    if (!graph_infer_op(w->g, op, attrs, (Loc){ 0 }, sym(&w->ctx, op_info[op].name), nin, in, 1,
+                        NULL, &out))
         fail_msg("%s", world_messages(w));
     return out;
 }
@@ -113,8 +126,8 @@ call(World *w, OpKind op, Attrs attrs, uint32_t nin, const ValueId *in)
 static inline ValueId
 transpose(World *w, ValueId x, uint32_t rank, const int64_t *perm)
 {
-    Attr a = {.name = sym(&w->ctx, "perm"), .kind = ATTR_INTS, .n = rank, .ints = perm};
-    return call(w, OP_transpose, (Attrs){&a, 1}, 1, &x);
+    Attr a = { .name = sym(&w->ctx, "perm"), .kind = ATTR_INTS, .n = rank, .ints = perm };
+    return call(w, OP_transpose, (Attrs){ &a, 1 }, 1, &x);
 }
 
 static inline void
@@ -123,18 +136,19 @@ output(World *w, ValueId v)
     VEC_PUSH(w->arena, &w->g->output, v);
 }
 
-/* ---- running them ---------------------------------------------------------------------------------------- */
+/* ---- running them ---------------------------------------------------------------------------- */
 
 static inline void
 run(World *w, uint32_t seed, const Graph *g, Tensor *out)
 {
-    Symbols s = {0};
+    Symbols s = { 0 };
     Tensor in[8];
     w->seed = seed;
     for (uint32_t i = 0; i < g->input.n; i++) {
-        Symbols n = {0};
+        Symbols n = { 0 };
         symbols_set(w->arena, &n, sym(&w->ctx, "n"), 3);
-        assert_true(tensor_of_type(&w->ctx, w->arena, g->value.at[g->input.at[i]].type, &n, &in[i]));
+        assert_true(
+            tensor_of_type(&w->ctx, w->arena, g->value.at[g->input.at[i]].type, &n, &in[i]));
         fill_input(w, &in[i]);
     }
     if (!ref_bind_inputs(g, in, &s) || !ref_graph(g, w->arena, &s, in, out, NULL, NULL))

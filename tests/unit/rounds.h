@@ -1,5 +1,6 @@
-/* How often a test repeats what differs by chance or by target: always, but by day under the address sanitizer, where a round takes
- * six times as long and what differs is mostly what plain builds see as well. */
+/* How often a test repeats what differs by chance or by target: always, but by day under the
+ * address sanitizer, where a round takes six times as long and what differs is mostly what plain
+ * builds see as well. */
 #ifndef TEST_ROUNDS_H
 #define TEST_ROUNDS_H
 

@@ -1,4 +1,5 @@
-/* base: arenas under failure, maps against a model, text, messages, files that appear whole or not. */
+/* base: arenas under failure, maps against a model, text, messages, files that appear whole or
+ * not. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +21,9 @@
 
 /* ---- an allocator that counts and can fail ---------------------------------------------- */
 
-typedef struct { int live, calls, fail_at; } Counter;
+typedef struct {
+    int live, calls, fail_at;
+} Counter;
 
 static void *
 count_alloc(void *user, size_t bytes)
@@ -45,7 +48,7 @@ static void
 arena_gives_zeroed_aligned_memory(void **state)
 {
     (void)state;
-    Counter c = {0};
+    Counter c = { 0 };
     Allocator allocator = { count_alloc, count_release, &c };
     Arena *a = arena_new(&allocator, NULL);
     uint8_t *kept[300];
@@ -91,7 +94,8 @@ closers_run_newest_first(void **state)
     assert_int_equal(order[2], 1);
 }
 
-/* Without memory for its closer, what is open is closed all the same, and once; and no watch comes between. */
+/* Without memory for its closer, what is open is closed all the same, and once; and no watch comes
+ * between. */
 static void
 nothing_stays_open(void **state)
 {
@@ -113,7 +117,7 @@ nothing_stays_open(void **state)
     arena_watch(a, &over);
     if (setjmp(ctx.oom.jump))
         fail_msg("the watch ended what had to be noted");
-    for (int i = 0; i < 100; i++)                    /* more than are between two looks */
+    for (int i = 0; i < 100; i++) /* more than are between two looks */
         arena_closer(a, note_order, &one);
     norder = 0;
     arena_free(a);
@@ -126,7 +130,7 @@ static void
 build_things(Ctx *c, Arena *a)
 {
     Map m = { .arena = a };
-    VEC(int) v = {0};
+    VEC(int) v = { 0 };
     Text t = { .arena = a };
     ctx_init(c, a);
     for (int i = 0; i < 1000; i++) {
@@ -194,13 +198,14 @@ map_agrees_with_a_plain_array(void **state)
     Arena *a = arena_new(NULL, NULL);
     Map m = { .arena = a };
     uint64_t model[KEYS], got;
-    bool has[KEYS] = {0};
+    bool has[KEYS] = { 0 };
     uint32_t n = 0, random = 12345;
     assert_false(map_get(&m, 0, NULL));
     for (int step = 0; step < 5000; step++) {
         random = random * 1664525 + 1013904223;
         uint32_t k = random >> 8 & (KEYS - 1);
-        uint64_t key = (uint64_t)k << (k % 48);          /* 0 is a key, and collisions of low bits */
+        /* 0 is a key, and collisions of low bits */
+        uint64_t key = (uint64_t)k << (k % 48);
         for (uint32_t j = 0; j < k; j++)
             if ((uint64_t)j << (j % 48) == key)
                 k = j;
@@ -296,12 +301,16 @@ messages_say_where(void **state)
     Arena *a = arena_new(NULL, NULL);
     Diags d = { .arena = a };
     char file[] = "mlp.tn";
-    assert_false(diag_error(&d, DIAG_MODEL, (Loc){ .file = file, .line = 14, .col = 8 }, "text %d", 5));
+    assert_false(
+        diag_error(&d, DIAG_MODEL, (Loc){ .file = file, .line = 14, .col = 8 }, "text %d", 5));
     strcpy(file, "gone");
-    diag_error(&d, DIAG_USAGE, (Loc){ .file = "resnet.onnx", .node = "node 41 \"layer1.0/Conv\"" }, "text");
-    diag_error(&d, DIAG_USAGE, (Loc){0}, "text");
+    diag_error(&d, DIAG_USAGE, (Loc){ .file = "resnet.onnx", .node = "node 41 \"layer1.0/Conv\"" },
+               "text");
+    diag_error(&d, DIAG_USAGE, (Loc){ 0 }, "text");
     diag_note(&d, (Loc){ .file = "a", .line = 3 }, "here");
-    const char *expected[] = { "mlp.tn:14:8: error: text 5", "resnet.onnx: node 41 \"layer1.0/Conv\": error: text", "error: text", "a:3: note: here" };
+    const char *expected[] = { "mlp.tn:14:8: error: text 5",
+                               "resnet.onnx: node 41 \"layer1.0/Conv\": error: text", "error: text",
+                               "a:3: note: here" };
     assert_int_equal(d.list.n, 4);
     assert_int_equal(d.worst, DIAG_MODEL);
     for (int i = 0; i < 4; i++) {
@@ -331,7 +340,7 @@ entries(bool remove_all)
     int n = 0;
     char path[512];
     DIR *dir = opendir(folder);
-    for (struct dirent *e; dir && (e = readdir(dir)); ) {
+    for (struct dirent *e; dir && (e = readdir(dir));) {
         if (e->d_name[0] == '.' && (!e->d_name[1] || e->d_name[1] == '.'))
             continue;
         n++;
@@ -394,7 +403,12 @@ writer_makes_a_whole_file(void **state)
     arena_free(a);
 }
 
-typedef struct { Writer *w; uint64_t at; atomic_uint calls; bool stop; } Filling;
+typedef struct {
+    Writer *w;
+    uint64_t at;
+    atomic_uint calls;
+    bool stop;
+} Filling;
 
 static void
 fill_one(void *user, uint32_t thread, uint32_t i)
@@ -467,7 +481,7 @@ uncommitted_writer_leaves_nothing(void **state)
     assert_int_equal(entries(false), before + 2);
     arena_free(a);
     assert_int_equal(entries(false), before);
-    char text[8] = {0};
+    char text[8] = { 0 };
     FILE *f = fopen(path_join(a = arena_new(NULL, NULL), folder, "old"), "r");
     assert_int_equal(fread(text, 1, 8, f), 3);
     fclose(f);
@@ -622,10 +636,10 @@ test_watch(void **state)
     arena_watch(a, &w);
     if (!setjmp(oom.jump))
         for (;; rounds++)
-            NEW(arena_child(a), int);            /* children are watched too */
+            NEW(arena_child(a), int); /* children are watched too */
     assert_int_equal(w.over, WATCH_STOPPED);
     assert_true(times == 3 && rounds > 10 && rounds < 1000);
-    NEW(a, int);                                 /* what cleans up is not */
+    NEW(a, int); /* what cleans up is not */
 
     w = (Watch){ .until = time_seconds() + 0.02 };
     assert_true(arena_patience(a) >= 1 && arena_patience(a) <= 21);

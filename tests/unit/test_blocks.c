@@ -1,5 +1,5 @@
-/* blocks: what a run takes as it goes. Blocks are used again, a run that stops leaves none, and a model that makes
- * its results over and over takes no more from the system than at first. */
+/* blocks: what a run takes as it goes. Blocks are used again, a run that stops leaves none, and a
+ * model that makes its results over and over takes no more from the system than at first. */
 #include "run/internal.h"
 #include "tenon.h"
 
@@ -53,7 +53,8 @@ test_giant_sizes_are_refused(void **state)
     assert_int_equal(heap_bytes(h), 0);
 }
 
-/* A loop that carries what grows, inside a function that calls itself, with a result that only the run sizes. */
+/* A loop that carries what grows, inside a function that calls itself, with a result that only the
+ * run sizes. */
 static const char text[] =
     "graph @grow(%n: i64[], %x: f32[k]) -> (%r) {\n"
     "  %zero: i64[] = const [0]\n"
@@ -70,7 +71,8 @@ static const char text[] =
     "graph @g(%n: i64[], %turns: i64[], %x: f32[k0]) -> (%r, %all) {\n"
     "  %y: f32[z] = call @grow(%n, %x) with [k = k0] new [z]\n"
     "  %r: f32[e], %all: f32[t, k0] = loop(%turns, _, %y, %x) carried 1 new [e, t]\n"
-    "    with [c = z, b = k0] graph @body(%i: i64[], %go: bool[], %v: f32[c], %x: f32[b]) -> (%go, %w, %s) {\n"
+    "    with [c = z, b = k0] graph @body(%i: i64[], %go: bool[], %v: f32[c], %x: f32[b]) -> (%go, "
+    "%w, %s) {\n"
     "      %w: f32[b + c] = concat(%v, %x) {axis = 0}\n"
     "      %s: f32[b] = neg(%x)\n"
     "    }\n"
@@ -91,7 +93,8 @@ test_runs_leave_nothing(void **state)
     TnContext *ctx;
     TnModel *m;
     TnSession *s;
-    TnTensor in[3] = { TN_INIT(TnTensor), TN_INIT(TnTensor), TN_INIT(TnTensor) }, y[2] = { TN_INIT(TnTensor), TN_INIT(TnTensor) };
+    TnTensor in[3] = { TN_INIT(TnTensor), TN_INIT(TnTensor), TN_INIT(TnTensor) },
+             y[2] = { TN_INIT(TnTensor), TN_INIT(TnTensor) };
     float x[3] = { 1, 2, 3 };
     int64_t n, turns, size = 3, at_first = 0;
 
@@ -103,7 +106,9 @@ test_runs_leave_nothing(void **state)
     fputs(text, f);
     fclose(f);
     assert_int_equal(tn_context_new(NULL, &ctx), TN_OK);
-    TnCompileOptions o = { .size = sizeof o, .cache_dir = "", .plain_schedule = 1, .max_calls = 6, .max_trips = 7 };
+    TnCompileOptions o = {
+        .size = sizeof o, .cache_dir = "", .plain_schedule = 1, .max_calls = 6, .max_trips = 7
+    };
     if (tn_compile(ctx, model, out, &o, NULL) != TN_OK)
         fail_msg("%s", tn_error(ctx));
     assert_int_equal(tn_load(ctx, out, &m), TN_OK);
@@ -124,7 +129,7 @@ test_runs_leave_nothing(void **state)
         if (run == 100)
             at_first = in_use();
     }
-    n = 50;                          /* deeper than the limit: the run stops where it stands */
+    n = 50; /* deeper than the limit: the run stops where it stands */
     assert_int_equal(tn_run(s, in, 3, y, 2), TN_LIMIT);
     assert_non_null(strstr(tn_error(ctx), "--max-calls"));
     n = 2;

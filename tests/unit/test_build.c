@@ -15,7 +15,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-typedef struct { Arena *arena; Diags diags; char dir[64]; BuildOptions o; uint32_t compiled, cached; const char *out; } Fixture;
+typedef struct {
+    Arena *arena;
+    Diags diags;
+    char dir[64];
+    BuildOptions o;
+    uint32_t compiled, cached;
+    const char *out;
+} Fixture;
 
 static int
 setup(void **state)
@@ -88,18 +95,26 @@ compiler(Fixture *f, const char *name, const char *words)
     return path;
 }
 
-/* cc, but for a fault where `when` is true of a compilation: o is the level of optimisation, $* all arguments. */
+/* cc, but for a fault where `when` is true of a compilation: o is the level of optimisation, $* all
+ * arguments. */
 static const char *
 faulty(Fixture *f, const char *name, const char *when)
 {
-    return compiler(f, name, arena_printf(f->arena, "for a; do case $a in -O*) o=$a;; esac; done\n"
-                    "case \" $* \" in *' -c '*) if %s; then echo \"a.c: In function 'f'\"; echo 'a.c:3: internal compiler error: in pretend' >&2; "
-                    "exit 1; fi;; esac\nexec cc \"$@\"", when));
+    return compiler(f, name,
+                    arena_printf(f->arena,
+                                 "for a; do case $a in -O*) o=$a;; esac; done\n"
+                                 "case \" $* \" in *' -c '*) if %s; then echo \"a.c: In function "
+                                 "'f'\"; echo 'a.c:3: internal compiler error: in pretend' >&2; "
+                                 "exit 1; fi;; esac\nexec cc \"$@\"",
+                                 when));
 }
 
 static const BuildUnit two[] = {
     { "one", "int one(void) { return 1; }", "-O1" },
-    { "sum", "int one(void);\n__attribute__((visibility(\"default\"))) int sum(void) { return one() + 41; }", "-O1" },
+    { "sum",
+      "int one(void);\n__attribute__((visibility(\"default\"))) int sum(void) { return one() + 41; "
+      "}",
+      "-O1" },
 };
 
 static void
@@ -117,16 +132,18 @@ two_units_make_a_library_and_the_second_build_compiles_nothing(void **state)
 
     CacheUse use;
     assert_true(build_cache_use(&f->diags, f->o.cache_dir, &use));
-    assert_int_equal(use.files, 3);          /* two objects and the library */
+    assert_int_equal(use.files, 3); /* two objects and the library */
     assert_true(use.bytes > 0);
 }
 
-/* A compiler that does not link shows that nothing is linked; of other objects it would have to be. */
+/* A compiler that does not link shows that nothing is linked; of other objects it would have to
+ * be. */
 static void
 the_same_objects_are_linked_once(void **state)
 {
     Fixture *f = *state;
-    const char *cc = compiler(f, "no-linker", "for a; do [ \"$a\" != -shared ] || exit 1; done; exec cc \"$@\"");
+    const char *cc =
+        compiler(f, "no-linker", "for a; do [ \"$a\" != -shared ] || exit 1; done; exec cc \"$@\"");
     f->o.cc = "cc";
     assert_true(build(f, two, 2));
     f->o.cc = cc;
@@ -203,7 +220,10 @@ notes(Fixture *f)
 
 static const BuildUnit fast[] = {
     { "one", "int one(void) { return 1; }", "-O2", "-mtune=generic" },
-    { "sum", "int one(void);\n__attribute__((visibility(\"default\"))) int sum(void) { return one() + 41; }", "-O1", "-mtune=generic" },
+    { "sum",
+      "int one(void);\n__attribute__((visibility(\"default\"))) int sum(void) { return one() + 41; "
+      "}",
+      "-O1", "-mtune=generic" },
 };
 
 static void
@@ -214,7 +234,8 @@ a_unit_that_fails_is_compiled_with_fewer_optimisations(void **state)
     assert_true(build(f, fast, 2));
     assert_int_equal(call(f->out, "sum"), 42);
     assert_non_null(strstr(messages(f), "note: unit \"one\""));
-    assert_non_null(strstr(messages(f), "internal compiler error: in pretend. It was compiled with -O1 by "));
+    assert_non_null(
+        strstr(messages(f), "internal compiler error: in pretend. It was compiled with -O1 by "));
     assert_int_equal(notes(f), 1);
 
     /* It is said each time, */
@@ -239,7 +260,7 @@ then_with_none_and_for_any_processor(void **state)
     assert_true(build(f, fast, 2));
     assert_non_null(strstr(messages(f), "compiled with -O0 by"));
     assert_int_equal(notes(f), 2);
-    f->o.cache_dir = NULL;               /* it knows the objects of -O0 */
+    f->o.cache_dir = NULL; /* it knows the objects of -O0 */
     f->o.cc = faulty(f, "faulty", "case $* in *-mtune*) ;; *) false;; esac");
     assert_true(build(f, fast, 2));
     assert_non_null(strstr(messages(f), "compiled with -O0, for any processor, by"));

@@ -1,4 +1,5 @@
-/* The compiler through the public API: from text to a library that runs, to the interpreter, to inspect. */
+/* The compiler through the public API: from text to a library that runs, to the interpreter, to
+ * inspect. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,14 +13,16 @@
 #include <string.h>
 #include <unistd.h>
 
-typedef struct { TnContext *ctx; char dir[64], model[96], out[96], cache[96]; } Fixture;
+typedef struct {
+    TnContext *ctx;
+    char dir[64], model[96], out[96], cache[96];
+} Fixture;
 
-static const char text[] =
-    "graph @t(%x: f32[n, 4]) -> (%y) {\n"
-    "  %w: f32[4, 2] = const [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]\n"
-    "  %h: f32[n, 2] = matmul(%x, %w)\n"
-    "  %y: f32[n, 2] = relu(%h)\n"
-    "}\n";
+static const char text[] = "graph @t(%x: f32[n, 4]) -> (%y) {\n"
+                           "  %w: f32[4, 2] = const [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]\n"
+                           "  %h: f32[n, 2] = matmul(%x, %w)\n"
+                           "  %y: f32[n, 2] = relu(%h)\n"
+                           "}\n";
 
 static void
 write_file(const char *path, const char *contents)
@@ -60,7 +63,9 @@ teardown(void **state)
 static TnCompileOptions
 options(const Fixture *f)
 {
-    return (TnCompileOptions){ .size = sizeof(TnCompileOptions), .cache_dir = f->cache, .plain_schedule = 1 };
+    return (TnCompileOptions){ .size = sizeof(TnCompileOptions),
+                               .cache_dir = f->cache,
+                               .plain_schedule = 1 };
 }
 
 static void
@@ -76,7 +81,13 @@ a_text_model_compiles_runs_and_agrees_with_the_interpreter(void **state)
     float x[3][4] = { { 1, 2, 3, 4 }, { -1, -2, -3, -4 }, { 1, 0, 0, -1 } };
     float want[3][2] = { { 50, 60 }, { 0, 0 }, { 0, 0 } };
     int64_t dims[] = { 3, 4 };
-    TnTensor in = { .size = sizeof in, .name = "x", .dtype = "f32", .rank = 2, .dims = dims, .data = x, .bytes = sizeof x };
+    TnTensor in = { .size = sizeof in,
+                    .name = "x",
+                    .dtype = "f32",
+                    .rank = 2,
+                    .dims = dims,
+                    .data = x,
+                    .bytes = sizeof x };
     TnTensor out = TN_INIT(TnTensor), meaning = TN_INIT(TnTensor);
     TnModel *m;
     TnSession *s;
@@ -131,7 +142,8 @@ choices_are_found_again_and_are_the_same(void **state)
         assert_memory_equal(first, again, ROOM);
         assert_int_equal(tn_cache_use(f->ctx, f->cache, &after), TN_OK);
         assert_int_equal(before.files, after.files);
-        snprintf(command, sizeof command, "find %s -name '*.txt' -exec truncate -s -1 {} +", f->cache);
+        snprintf(command, sizeof command, "find %s -name '*.txt' -exec truncate -s -1 {} +",
+                 f->cache);
         assert_int_equal(system(command), 0);
     }
     free(first);
@@ -146,7 +158,8 @@ models_of_one_context_do_not_share_symbols(void **state)
     char other[96];
     snprintf(other, sizeof other, "%s/u.tn", f->dir);
     /* Adding f32[n] and f32[5] teaches that n is 5 (or 1). */
-    write_file(other, "graph @u(%x: f32[n], %z: f32[5]) -> (%y) {\n  %y: f32[5] = add(%x, %z)\n}\n");
+    write_file(other,
+               "graph @u(%x: f32[n], %z: f32[5]) -> (%y) {\n  %y: f32[5] = add(%x, %z)\n}\n");
     tn_compile(f->ctx, other, f->out, &o, NULL);
     assert_int_equal(tn_compile(f->ctx, f->model, f->out, &o, NULL), TN_OK);
     TnModel *m;
@@ -193,9 +206,11 @@ structs_of_another_size_are_refused(void **state)
     assert_non_null(strstr(tn_error(f->ctx), "TN_INIT"));
 }
 
-/* ---- memory --------------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
-typedef struct { long left, live; } Failing;
+typedef struct {
+    long left, live;
+} Failing;
 
 static void *
 failing_alloc(void *user, size_t bytes)
@@ -215,8 +230,8 @@ failing_release(void *user, void *block)
     free(block);
 }
 
-/* The n-th block refused, for every n until the compilation succeeds: always a status, never a leak.
- * Stops before the C compiler, which the caller's allocator has no part in. */
+/* The n-th block refused, for every n until the compilation succeeds: always a status, never a
+ * leak. Stops before the C compiler, which the caller's allocator has no part in. */
 static void
 any_block_may_be_refused(void **state)
 {
@@ -269,8 +284,10 @@ test_shorter_options(void **state)
 {
     (void)state;
     TnContext *ctx;
-    struct { TnCompileOptions o; } room;
-    memset(&room, 0x7f, sizeof room);            /* what lies behind them is not read */
+    struct {
+        TnCompileOptions o;
+    } room;
+    memset(&room, 0x7f, sizeof room); /* what lies behind them is not read */
     memset(&room.o, 0, offsetof(TnCompileOptions, time) + sizeof room.o.time);
     room.o.size = offsetof(TnCompileOptions, time) + sizeof room.o.time;
     assert_int_equal(tn_context_new(NULL, &ctx), TN_OK);
@@ -286,7 +303,8 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_context), cmocka_unit_test(test_shorter_options),
+        cmocka_unit_test(test_no_context),
+        cmocka_unit_test(test_shorter_options),
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
         T(a_text_model_compiles_runs_and_agrees_with_the_interpreter),
         T(choices_are_found_again_and_are_the_same),

@@ -36,7 +36,8 @@ first_error(World *w)
 static const char branch[] =
     "graph @g(%c: bool[], %x: f32[n]) -> (%y) {\n"
     "  %y: f32[r] = if(%c, %x) new [r to 2*n]\n"
-    "    with [a = n] graph @then(%x: f32[a]) -> (%t) { %t: f32[2*a] = concat(%x, %x) {axis = 0} }\n"
+    "    with [a = n] graph @then(%x: f32[a]) -> (%t) { %t: f32[2*a] = concat(%x, %x) {axis = 0} "
+    "}\n"
     "    with [b = n] graph @else(%x: f32[b]) -> (%e) { %e: f32[b] = neg(%x) }\n"
     "}\n";
 
@@ -59,7 +60,8 @@ test_if_takes_one_branch(void **state)
 static const char fold_left[] =
     "graph @g(%turns: i64[], %x: f32[n, 2]) -> (%all, %steps) {\n"
     "  %all: f32[m, 2], %steps: f32[t, n, 2] = loop(%turns, _, %x, %x) carried 1 new [m, t]\n"
-    "    with [k = n, b = n] graph @body(%i: i64[], %c: bool[], %s: f32[k, 2], %x: f32[b, 2]) -> (%c, %next, %twice) {\n"
+    "    with [k = n, b = n] graph @body(%i: i64[], %c: bool[], %s: f32[k, 2], %x: f32[b, 2]) -> "
+    "(%c, %next, %twice) {\n"
     "      %next: f32[b + k, 2] = concat(%s, %x) {axis = 0}\n"
     "      %twice: f32[b, 2] = add(%x, %x)\n"
     "    }\n"
@@ -70,7 +72,8 @@ test_loop_grows_what_it_carries(void **state)
 {
     World *w = *state;
     static const float x[4] = { 1, 2, 3, 4 };
-    Tensor in[2] = { tensor(DT_I64, 0, 1, 1, (int64_t[]){ 3 }), tensor(DT_F32, 2, 2, 2, x) }, out[2];
+    Tensor in[2] = { tensor(DT_I64, 0, 1, 1, (int64_t[]){ 3 }), tensor(DT_F32, 2, 2, 2, x) },
+           out[2];
 
     assert_true(run(w, fold_left, in, out));
     assert_int_equal(out[0].dim[0], 8);
@@ -108,39 +111,40 @@ static void
 test_function_calls_itself(void **state)
 {
     World *w = *state;
-    static const char text[] =
-        "graph @fib(%n: i64[]) -> (%r) {\n"
-        "  %two: i64[] = const [2]\n"
-        "  %small: bool[] = less(%n, %two)\n"
-        "  %r: i64[] = if(%small, %n)\n"
-        "    graph @itself(%n: i64[]) -> (%n) { }\n"
-        "    graph @sum(%n: i64[]) -> (%s) {\n"
-        "      %one: i64[] = const [1]\n"
-        "      %two: i64[] = const [2]\n"
-        "      %a: i64[] = sub(%n, %one)\n"
-        "      %b: i64[] = sub(%n, %two)\n"
-        "      %fa: i64[] = call @fib(%a)\n"
-        "      %fb: i64[] = call @fib(%b)\n"
-        "      %s: i64[] = add(%fa, %fb)\n"
-        "    }\n"
-        "}\n"
-        "graph @g(%n: i64[]) -> (%r) { %r: i64[] = call @fib(%n) }\n";
+    static const char text[] = "graph @fib(%n: i64[]) -> (%r) {\n"
+                               "  %two: i64[] = const [2]\n"
+                               "  %small: bool[] = less(%n, %two)\n"
+                               "  %r: i64[] = if(%small, %n)\n"
+                               "    graph @itself(%n: i64[]) -> (%n) { }\n"
+                               "    graph @sum(%n: i64[]) -> (%s) {\n"
+                               "      %one: i64[] = const [1]\n"
+                               "      %two: i64[] = const [2]\n"
+                               "      %a: i64[] = sub(%n, %one)\n"
+                               "      %b: i64[] = sub(%n, %two)\n"
+                               "      %fa: i64[] = call @fib(%a)\n"
+                               "      %fb: i64[] = call @fib(%b)\n"
+                               "      %s: i64[] = add(%fa, %fb)\n"
+                               "    }\n"
+                               "}\n"
+                               "graph @g(%n: i64[]) -> (%r) { %r: i64[] = call @fib(%n) }\n";
     Tensor in = tensor(DT_I64, 0, 1, 1, (int64_t[]){ 12 }), out;
 
     assert_true(run(w, text, &in, &out));
     assert_int_equal(*(int64_t *)out.data, 144);
 }
 
-static const char sized[] =
-    "graph @g(%x: f32[n], %size: i64[2]) -> (%y) {\n"
-    "  %s: i64[2] = match(%size) new [a, b to 4]\n"
-    "  %y: f32[a, b] = reshape(%x, %s)\n"
-    "}\n";
+static const char sized[] = "graph @g(%x: f32[n], %size: i64[2]) -> (%y) {\n"
+                            "  %s: i64[2] = match(%size) new [a, b to 4]\n"
+                            "  %y: f32[a, b] = reshape(%x, %s)\n"
+                            "}\n";
 
 static void
 test_sizes_from_data_are_checked(void **state)
 {
-    static const struct { int64_t a, b; const char *error; } row[] = {
+    static const struct {
+        int64_t a, b;
+        const char *error;
+    } row[] = {
         { 3, 2, "no error" },
         { 2, 5, "the size b is 5, which must be from 0 to 4" },
         { -1, 2, "the size a is -1, which must be from 0" },
@@ -160,7 +164,8 @@ test_sizes_from_data_are_checked(void **state)
     }
 }
 
-/* A size that only its definition makes known keeps what defines it, though nothing reads the copy. */
+/* A size that only its definition makes known keeps what defines it, though nothing reads the
+ * copy. */
 static void
 test_definitions_stay(void **state)
 {

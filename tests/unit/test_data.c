@@ -6,10 +6,13 @@
 #define TREE "data Tree = leaf(word: i64[]) | node(left: Tree[], right: Tree[]) "
 #define LEAF "leaf graph @l(%w: i64[]) -> (%z) { %z: f32[] = const [1.0] } "
 #define NODE "node graph @n(%a: Tree[], %b: Tree[]) -> (%z) { %z = call @f(%a) } "
-#define BODY(text) TREE "graph @f(%t: Tree[]) -> (%h: f32[]) { " text " } " \
-                        "graph @g(%t: Tree[]) -> (%h) { %h = call @f(%t) }"
+#define BODY(text)                                                                                 \
+    TREE "graph @f(%t: Tree[]) -> (%h: f32[]) { " text " } "                                       \
+         "graph @g(%t: Tree[]) -> (%h) { %h = call @f(%t) }"
 
-static const struct { const char *text, *error; } mistake[] = {
+static const struct {
+    const char *text, *error;
+} mistake[] = {
     /* declarations */
     { "data Tree = leaf() data Tree = leaf() graph @g() -> () { }",
       "data type Tree is declared twice" },
@@ -44,12 +47,15 @@ static const struct { const char *text, *error; } mistake[] = {
            "(%x) { %x = call @f(%t) }",
       "output %x of graph f is i64[], its head says Tree[]" },
     { TREE "graph @g(%t: Tree[]) -> (%x) { %x: i64[] = call @f(%t) } graph @f(%t: Tree[]) -> (%t) "
-           "{ }", "there is no graph @f" },
+           "{ }",
+      "there is no graph @f" },
     { TREE "graph @f(%t: Tree[]) -> (%t) { } graph @g(%t: Tree[]) -> (%x) { %x: i64[] = call "
-           "@f(%t) }", "%x is written as i64[], but graph f gives Tree[]" },
+           "@f(%t) }",
+      "%x is written as i64[], but graph f gives Tree[]" },
     { TREE "graph @g(%t: Tree[], %n: i64[]) -> (%u) { %u = loop(%n, _, %t) carried 1 graph @b(%i: "
            "i64[], %c: bool[], %t: Tree[]) -> (%c, %v) { "
-      "%v = identity(%t) } }", "but graph b gives i64[]" },
+           "%v = identity(%t) } }",
+      "but graph b gives i64[]" },
     { TREE "graph @g(%c: bool[], %t: Tree[]) -> (%u) { %u = if(%c, %t) graph @a(%t: Tree[]) -> "
            "(%t) { } graph @b(%t: Tree[]) -> (%v) { %v = identity(%t) } }",
       "but graph b gives i64[]" },
@@ -72,7 +78,7 @@ static const struct { const char *text, *error; } mistake[] = {
     { BODY("%h = case(%t) leaf graph @l(%w: f32[]) -> (%w) { } " NODE),
       "input %w of graph l is written as f32[], field word of leaf is i64[]" },
     { BODY("%h = case(%t) " LEAF "node graph @n(%a: i64[], %b: Tree[]) -> (%z) { %z: f32[] = const "
-                                 "[1.0] } "),
+           "[1.0] } "),
       "input %a of graph n is written as i64[], field left of node is Tree[]" },
     { BODY("%h, %i = case(%t) " LEAF NODE), "graph l gives 1 values, the case has 2" },
     { BODY("%h: i64[] = case(%t) " LEAF NODE),
@@ -89,7 +95,8 @@ static const struct { const char *text, *error; } mistake[] = {
       "@f(%x) }",
       "the type of %y is not known here, since graph f is not read yet" },
     { "graph @f(%x: f32[n]) -> (%y: f32[2]) { %y = relu(%x) } graph @g(%x: i64[2]) -> (%y) { %y = "
-      "call @f(%x) }", "%x is i64[2], input %x of graph f takes f32[n]" },
+      "call @f(%x) }",
+      "%x is i64[2], input %x of graph f takes f32[n]" },
     { "graph @f(%x: f32[3]) -> (%y: f32[2]) { %y = relu(%x) } graph @g(%x: f32[3]) -> (%y) { %y = "
       "call @f(%x) }",
       "output %y of graph f is f32[3], its head says f32[2]" },

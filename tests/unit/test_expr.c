@@ -92,7 +92,9 @@ axes(void **state)
     assert_ptr_equal(expr_simplify(c, &r, DIV(SUB(N(15), i), N(16))), zero);
     assert_ptr_equal(expr_simplify(c, &r, MOD(flat, N(128))), ADD(MUL(N(64), MOD(i, N(2))), j));
 
-    Range open[] = { { { VAR_AXIS, 0 }, zero, b }, { { VAR_AXIS, 1 }, zero, s }, { { VAR_AXIS, 2 }, zero, N(768) } };
+    Range open[] = { { { VAR_AXIS, 0 }, zero, b },
+                     { { VAR_AXIS, 1 }, zero, s },
+                     { { VAR_AXIS, 2 }, zero, N(768) } };
     r = (Ranges){ open, 3 };
     flat = ADD(MUL(s, i), j);
     assert_ptr_equal(expr_simplify(c, &r, DIV(flat, s)), i);
@@ -115,21 +117,26 @@ axes(void **state)
     assert_ptr_equal(expr_simplify(c, &r, MAX(s, N(1))), MAX(s, N(1)));
 
     /* an image of whole tiles, flat, within some channels of it */
-    const Expr *high = expr_ceil_div(c, S("height"), N(4)), *wide = expr_ceil_div(c, S("width"), N(4)), *group = MUL(N(192), MUL(high, wide));
-    Range image[] = { { { VAR_AXIS, 0 }, zero, N(12) }, { { VAR_AXIS, 1 }, zero, MUL(N(4), high) }, { { VAR_AXIS, 2 }, zero, MUL(N(4), wide) } };
+    const Expr *high = expr_ceil_div(c, S("height"), N(4)),
+               *wide = expr_ceil_div(c, S("width"), N(4)), *group = MUL(N(192), MUL(high, wide));
+    Range image[] = { { { VAR_AXIS, 0 }, zero, N(12) },
+                      { { VAR_AXIS, 1 }, zero, MUL(N(4), high) },
+                      { { VAR_AXIS, 2 }, zero, MUL(N(4), wide) } };
     Ranges tiles = { image, 3 };
     flat = ADD(ADD(MUL(N(16), MUL(i, MUL(high, wide))), MUL(N(4), MUL(j, wide))), k);
     assert_ptr_equal(expr_simplify(c, &tiles, DIV(ADD(MUL(N(4), MUL(j, wide)), k), group)), zero);
     assert_ptr_equal(expr_simplify(c, &tiles, DIV(flat, group)), zero);
     assert_ptr_equal(expr_simplify(c, &tiles, DIV(flat, MUL(N(16), MUL(high, wide)))), i);
     assert_ptr_equal(expr_simplify(c, &tiles, MOD(flat, group)), flat);
-    /* the same of many channels, eight in a group: a number of the group, and read back a channel, a row and a column */
+    /* the same of many channels, eight in a group: a number of the group, and read back a channel,
+     * a row and a column */
     const Expr *plane = MUL(N(16), MUL(high, wide)), *eight = MUL(N(8), plane);
     image[0].extent = N(128);
     const Expr *there = ADD(MUL(eight, DIV(flat, eight)), MOD(flat, eight));
     assert_ptr_equal(expr_simplify(c, &tiles, DIV(flat, eight)), DIV(i, N(8)));
     assert_ptr_equal(expr_simplify(c, &tiles, DIV(there, plane)), i);
-    assert_ptr_equal(expr_simplify(c, &tiles, MOD(DIV(there, MUL(N(4), wide)), MUL(N(4), high))), j);
+    assert_ptr_equal(expr_simplify(c, &tiles, MOD(DIV(there, MUL(N(4), wide)), MUL(N(4), high))),
+                     j);
     assert_ptr_equal(expr_simplify(c, &tiles, MOD(MOD(flat, eight), MUL(N(4), wide))), k);
 
     /* a tile: j runs over min(14, s - 14*i) */
@@ -155,13 +162,15 @@ broadcasts(void **state)
     assert_int_equal(expr_broadcast_parts(three, 2, part), 0);
     assert_int_equal(expr_broadcast_parts(n, 3, part), 0);
     assert_string_equal(expr_str(c, ADD(MUL(N(4), three), N(1))), "4*broadcast(m, n, p) + 1");
-    assert_ptr_equal(expr_subst(c, three, &(Binding){ { VAR_SYMBOL, MAP_PTR(sym(c, "p")) }, N(1) }, 1), both);
+    assert_ptr_equal(
+        expr_subst(c, three, &(Binding){ { VAR_SYMBOL, MAP_PTR(sym(c, "p")) }, N(1) }, 1), both);
 
     /* 0 beside 1 is 0, so it is no max; a size that is 0 or 1 is a factor */
     assert_int_equal(expr_le(c, NULL, n, both), UNKNOWN);
     assert_int_equal(expr_le(c, NULL, both, MAX(n, m)), YES);
     assert_int_equal(expr_le(c, NULL, MIN(n, m), both), YES);
-    assert_ptr_equal(expr_simplify(c, NULL, expr_broadcast(c, n, MIN(m, N(1)))), MUL(n, MIN(m, N(1))));
+    assert_ptr_equal(expr_simplify(c, NULL, expr_broadcast(c, n, MIN(m, N(1)))),
+                     MUL(n, MIN(m, N(1))));
     at_least_one(c, n);
     at_least_one(c, m);
     assert_ptr_equal(expr_simplify(c, NULL, both), MAX(n, m));
@@ -202,7 +211,8 @@ learning(void **state)
     assert_int_equal(expr_eq(c, NULL, MUL(m, N(3)), ADD(MUL(N(2), n), n)), YES);
     expr_assume_eq(c, p, MUL(N(4), q));
     assert_int_equal(expr_divisible(c, NULL, p, 4), YES);
-    const Expr *late = expr_fresh_symbol(c, "late"), *early = S("early");        /* what a node defines says nothing of what is read before */
+    /* what a node defines says nothing of what is read before */
+    const Expr *late = expr_fresh_symbol(c, "late"), *early = S("early");
     expr_assume_eq(c, early, MUL(N(4), late));
     assert_ptr_equal(expr_simplify(c, NULL, early), early);
     expr_assume_eq(c, late, ADD(early, N(1)));
@@ -211,7 +221,8 @@ learning(void **state)
     assert_ptr_equal(expr_simplify(c, NULL, S("t")), N(3));
     expr_assume_eq(c, S("old"), N(7));
     assert_int_equal(expr_eq(c, NULL, S("old"), N(7)), YES);
-    assert_false(expr_symbol_range(c, (Var){ VAR_SYMBOL, MAP_PTR(sym(c, "old")) }, (Interval){ 8, 9 }));
+    assert_false(
+        expr_symbol_range(c, (Var){ VAR_SYMBOL, MAP_PTR(sym(c, "old")) }, (Interval){ 8, 9 }));
 }
 
 static void
@@ -257,7 +268,8 @@ structure(void **state)
     assert_false(expr_uses_kind(n, VAR_AXIS));
 
     /* all at once: a swap does not chase itself */
-    Binding swap[] = { { { VAR_SYMBOL, MAP_PTR(sym(c, "n")) }, m }, { { VAR_SYMBOL, MAP_PTR(sym(c, "m")) }, n } };
+    Binding swap[] = { { { VAR_SYMBOL, MAP_PTR(sym(c, "n")) }, m },
+                       { { VAR_SYMBOL, MAP_PTR(sym(c, "m")) }, n } };
     assert_ptr_equal(expr_subst(c, SUB(n, DIV(m, N(3))), swap, 2), SUB(m, DIV(n, N(3))));
     swap[0].to = N(30);
     assert_ptr_equal(expr_subst(c, ADD(MOD(n, N(7)), i), swap, 1), ADD(i, N(2)));
@@ -289,19 +301,28 @@ text(void **state)
     assert_string_equal(expr_str(c, MUL(N(-1), DIV(n, N(16)))), "-(n // 16)");
     assert_string_equal(expr_str(c, ADD(DIV(h, N(2)), N(1))), "h // 2 + 1");
     assert_string_equal(expr_str(c, MIN(n, MIN(y, h))), "min(h, n, $0)");
-    expr_print(&t, ADD(MIN(n, MIN(r, h)), MUL(N(2), DIV(ADD(n, N(15)), N(512)))), &(ExprStyle){ .c_syntax = true });
+    expr_print(&t, ADD(MIN(n, MIN(r, h)), MUL(N(2), DIV(ADD(n, N(15)), N(512)))),
+               &(ExprStyle){ .c_syntax = true });
     assert_string_equal(text_str(&t), "2*tn_div(n + 15, 512) + tn_min(h, tn_min(n, r))");
     t.n = 0;
-    expr_print(&t, ADD(ADD(DIV(n, N(3)), MOD(SUB(n, h), N(3))), DIV(n, h)), &(ExprStyle){ .c_syntax = true, .natural = is_size });
+    expr_print(&t, ADD(ADD(DIV(n, N(3)), MOD(SUB(n, h), N(3))), DIV(n, h)),
+               &(ExprStyle){ .c_syntax = true, .natural = is_size });
     assert_string_equal(text_str(&t), "tn_div(n, h) + tn_quo(n, 3) + tn_mod(2*h + n, 3)");
 }
 
-/* ---- every rule against arithmetic ------------------------------------------------------------------ */
+/* ---- every rule against arithmetic ----------------------------------------------------------- */
 
 enum { NVAR = 4 };
 static const int64_t extent_of[NVAR] = { 3, 4, 6, 5 };
-typedef struct { Ctx *c; uint64_t seed; const Expr *var[NVAR]; } Gen;
-typedef struct { int64_t value[NVAR]; const Expr *const *var; } Point;
+typedef struct {
+    Ctx *c;
+    uint64_t seed;
+    const Expr *var[NVAR];
+} Gen;
+typedef struct {
+    int64_t value[NVAR];
+    const Expr *const *var;
+} Point;
 
 static uint32_t
 dice(Gen *g, uint32_t n)
@@ -311,7 +332,11 @@ dice(Gen *g, uint32_t n)
 }
 
 /* A tree that remembers how it was made: its value never goes through the code under test. */
-typedef struct Node { char op; int64_t k; struct Node *a, *b; } Node;
+typedef struct Node {
+    char op;
+    int64_t k;
+    struct Node *a, *b;
+} Node;
 
 static Node *
 grow(Gen *g, int depth)
@@ -321,7 +346,8 @@ grow(Gen *g, int depth)
     uint32_t kind = depth == 0 ? dice(g, 2) : dice(g, 11);
 
     if (kind < 2)
-        *n = kind ? (Node){ 'v', dice(g, NVAR), NULL, NULL } : (Node){ 'k', (int64_t)dice(g, 12) - 4, NULL, NULL };
+        *n = kind ? (Node){ 'v', dice(g, NVAR), NULL, NULL }
+                  : (Node){ 'k', (int64_t)dice(g, 12) - 4, NULL, NULL };
     else if (kind < 5)
         *n = (Node){ kind == 4 ? '-' : '+', 0, grow(g, depth - 1), grow(g, depth - 1) };
     else if (kind == 5)
@@ -329,7 +355,10 @@ grow(Gen *g, int depth)
     else if (kind < 8)
         *n = (Node){ kind == 6 ? '/' : '%', divisor[dice(g, 9)], grow(g, depth - 1), NULL };
     else
-        *n = (Node){ kind == 8 ? 'm' : kind == 9 ? 'M' : 'B', 0, grow(g, depth - 1), grow(g, depth - 1) };
+        *n = (Node){ kind == 8   ? 'm'
+                     : kind == 9 ? 'M'
+                                 : 'B',
+                     0, grow(g, depth - 1), grow(g, depth - 1) };
     return n;
 }
 
@@ -347,8 +376,8 @@ node_value(const Node *n, const int64_t *value)
     case '/': return floor_div(a, n->k);
     case '%': return floor_mod(a, n->k);
     case 'm': return a < b ? a : b;
-    case 'B': return a <= 0 || b <= 0 ? 0 : a > b ? a : b;           /* of what is no size, 0 */
-    default:  return a > b ? a : b;
+    case 'B': return a <= 0 || b <= 0 ? 0 : a > b ? a : b; /* of what is no size, 0 */
+    default: return a > b ? a : b;
     }
 }
 
@@ -368,7 +397,7 @@ node_expr(const Gen *g, const Node *n)
     case '%': return MOD(a, N(n->k));
     case 'm': return MIN(a, b);
     case 'B': return expr_broadcast(c, MAX(a, N(0)), MAX(b, N(0)));
-    default:  return MAX(a, b);
+    default: return MAX(a, b);
     }
 }
 
@@ -418,7 +447,8 @@ random_rules(void **state)
         const Expr *e = node_expr(&g, a), *f = node_expr(&g, b);
         const Expr *simple = expr_simplify(c, &r, e);
         Interval bounds = expr_bounds(c, &r, e);
-        Tri le = expr_le(c, &r, e, f), eq = expr_eq(c, &r, e, f), even = expr_divisible(c, &r, e, 2);
+        Tri le = expr_le(c, &r, e, f), eq = expr_eq(c, &r, e, f),
+            even = expr_divisible(c, &r, e, 2);
         Point p = { .var = g.var };
         do {
             int64_t want = node_value(a, p.value), other = node_value(b, p.value), got = 0;
@@ -447,7 +477,8 @@ random_symbolic(void **state)
     uint32_t shorter = 0;
 
     for (int trial = 0; trial < 1500; trial++) {
-        const Expr *part[] = { MUL(s, i), MUL(h, j), MUL(h, i), MUL(s, j), i, j, MUL(s, h), MUL(MUL(h, h), i), s };
+        const Expr *part[] = { MUL(s, i), MUL(h, j), MUL(h, i),         MUL(s, j), i,
+                               j,         MUL(s, h), MUL(MUL(h, h), i), s };
         const Expr *by[] = { s, h, MUL(s, h), MUL(N(2), h), ADD(s, h), MUL(N(4), MUL(s, h)) };
         const Expr *e = N((int64_t)dice(&g, 5) - 2), *q = by[dice(&g, 6)];
         for (int k = 0; k < 3; k++)
@@ -468,7 +499,7 @@ random_symbolic(void **state)
                     assert_true(small == UNKNOWN || (small == YES) == (a <= b));
                 }
     }
-    assert_true(shorter > 100);      /* the rules do fire */
+    assert_true(shorter > 100); /* the rules do fire */
 }
 
 /* Expressions that are there already take no memory, and the clock is looked at all the same. */
@@ -515,7 +546,8 @@ static void
 products_above_what_is_least(void **state)
 {
     CTX;
-    const Expr *m = MAX(S("m"), N(4)), *n = MAX(S("n"), N(4)), *product = MUL(SUB(m, N(4)), SUB(n, N(4)));
+    const Expr *m = MAX(S("m"), N(4)), *n = MAX(S("n"), N(4)),
+               *product = MUL(SUB(m, N(4)), SUB(n, N(4)));
 
     assert_int_equal(expr_le(c, NULL, N(0), product), YES);
     assert_ptr_equal(expr_simplify(c, NULL, MAX(N(0), product)), product);

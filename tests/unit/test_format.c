@@ -1,5 +1,5 @@
-/* Formats: the search is exact, a nest whose tensors lie otherwise means the same, and a graph gives the same numbers whatever
- * order its values have. */
+/* Formats: the search is exact, a nest whose tensors lie otherwise means the same, and a graph
+ * gives the same numbers whatever order its values have. */
 #include <math.h>
 
 #include "format/format.h"
@@ -8,7 +8,7 @@
 
 #include "world.h"
 
-/* ---- the search ------------------------------------------------------------------------------------------ */
+/* ---- the search ------------------------------------------------------------------------------ */
 
 enum { MOST_VARS = 8, MOST_SIZE = 3 };
 
@@ -49,7 +49,8 @@ search_finds_the_least(void **state)
     uint64_t seed = 7;
 
     for (int round = 0; round < 500; round++) {
-        uint32_t nvar = 1 + random_below(&seed, MOST_VARS), nfactor = random_below(&seed, 2 * MOST_VARS), size[MOST_VARS], choice[MOST_VARS];
+        uint32_t nvar = 1 + random_below(&seed, MOST_VARS),
+                 nfactor = random_below(&seed, 2 * MOST_VARS), size[MOST_VARS], choice[MOST_VARS];
         FormatFactor *factor = NEW_ARRAY(w->arena, FormatFactor, nfactor + 1);
         for (uint32_t v = 0; v < nvar; v++)
             size[v] = 1 + random_below(&seed, MOST_SIZE);
@@ -76,7 +77,8 @@ search_finds_the_least(void **state)
     }
 }
 
-/* Every variable beside every other: no order of elimination keeps the tables small, and a beam finds a good choice. */
+/* Every variable beside every other: no order of elimination keeps the tables small, and a beam
+ * finds a good choice. */
 static void
 search_goes_on_where_it_is_too_wide(void **state)
 {
@@ -153,12 +155,15 @@ equal_parts_are_solved_once(void **state)
         uint32_t layers = longer ? MOST : MOST / 4, n = 0;
         FormatFactor factor[2 * MOST];
         for (uint32_t l = 0; l < layers; l++)
-            for (uint32_t k = 0; k < 2; k++, n++) {                  /* 0 - 1, then 0 - 2, and so on */
+            /* 0 - 1, then 0 - 2, and so on */
+            for (uint32_t k = 0; k < 2; k++, n++) {
                 pair[n][0] = 2 * l;
                 pair[n][1] = k ? (l + 1 < layers ? 2 * l + 2 : 2 * l) : 2 * l + 1;
-                factor[n] = (FormatFactor){ k && l + 1 == layers ? 1 : 2, pair[n], k ? link : side };
+                factor[n] =
+                    (FormatFactor){ k && l + 1 == layers ? 1 : 2, pair[n], k ? link : side };
             }
-        FormatResult r = format_search(w->arena, &(FormatProblem){ 2 * layers, size, n, factor, 0 }, choice);
+        FormatResult r =
+            format_search(w->arena, &(FormatProblem){ 2 * layers, size, n, factor, 0 }, choice);
         assert_true(r.exact);
         solved[longer] = r.solved;
     }
@@ -200,12 +205,14 @@ numbering_does_not_matter(void **state)
             }
         }
         for (int other = 0; other < 2; other++)
-            cost[other] = format_search(w->arena, &(FormatProblem){ N, size, N, factor[other], 0 }, choice).cost;
+            cost[other] =
+                format_search(w->arena, &(FormatProblem){ N, size, N, factor[other], 0 }, choice)
+                    .cost;
         assert_true(cost[0] == cost[1]);
     }
 }
 
-/* ---- nests ----------------------------------------------------------------------------------------------- */
+/* ---- nests ----------------------------------------------------------------------------------- */
 
 static const Nest *
 parsed(World *w, const char *text)
@@ -231,14 +238,17 @@ permuting_reads_as_a_nest(void **state)
 {
     World *w = *state;
     static const uint8_t last[] = { 0, 2, 3, 1 }, back[] = { 0, 3, 1, 2 };
-    const Nest *n = parsed(w, "nest t(x: f32[2, 3, 9, 8], w: f32[5, 3, 3, 3]) -> (o: f32[2, 5, 9, 8]) {\n"
-                              "  o[i, j, k, l] = sum q, r, s: x[i, q, k + r - 1, l + s - 1 | 0] * w[j, q, r, s]\n}");
-    const Nest *in = nest_permute(&w->ctx, n, 0, last), *out = nest_axes_as_written(&w->ctx, nest_permute(&w->ctx, in, 2, last), 0);
+    const Nest *n = parsed(
+        w, "nest t(x: f32[2, 3, 9, 8], w: f32[5, 3, 3, 3]) -> (o: f32[2, 5, 9, 8]) {\n"
+           "  o[i, j, k, l] = sum q, r, s: x[i, q, k + r - 1, l + s - 1 | 0] * w[j, q, r, s]\n}");
+    const Nest *in = nest_permute(&w->ctx, n, 0, last),
+               *out = nest_axes_as_written(&w->ctx, nest_permute(&w->ctx, in, 2, last), 0);
 
     assert_non_null(strstr(printed(w, in), "x[i, k + r - 1, l + s - 1, q | 0]"));
     assert_non_null(strstr(printed(w, out), "o[i, k, l, j] = "));
     assert_string_equal(out->axis[3].name, "j");
-    const Nest *again = nest_axes_as_written(&w->ctx, nest_permute(&w->ctx, nest_permute(&w->ctx, out, 0, back), 2, back), 0);
+    const Nest *again = nest_axes_as_written(
+        &w->ctx, nest_permute(&w->ctx, nest_permute(&w->ctx, out, 0, back), 2, back), 0);
     assert_string_equal(printed(w, again), printed(w, n));
 }
 
@@ -246,13 +256,37 @@ static void
 layouts_as_people_say_them(void **state)
 {
     World *w = *state;
-    static const struct { const char *said, *printed; uint32_t rank; } row[] = {
-        { "nhwc", "nhwc", 4 }, { "0,2,3,1", "nhwc", 4 }, { "NCHW16c", "nchw16c", 4 }, { "0,1/16,2,3,1%16", "nchw16c", 4 }, { "nchw2c8c", "nchw2c8c", 4 },
-        { "0,1/16,2,3,1%2,1/2%8", "0,1/16,2,3,1%2,1/2%8", 4 }, { "nhwc+h1w0:2", "nhwc+h1w0:2", 4 }, { "0,2,3,1+2:1,3:0:2", "nhwc+h1w0:2", 4 },
-        { "4h4wnhwc", "4h4wnhwc", 4 }, { "1,0", "1,0", 2 }, { "0/4,0%4+0:1", "0/4,0%4+0:1", 1 },
-        { "nhw", NULL, 4 }, { "nhwcc", NULL, 4 }, { "nchw1c", NULL, 4 }, { "nchw16", NULL, 4 }, { "nchw0c", NULL, 4 }, { "nchw9999999999999999999c", NULL, 4 }, { "nchw1000000c1000000c1000000c1000000c", NULL, 4 },
-        { "0,1/16,2,3,1%8", NULL, 4 }, { "0,1,2,3,1%8", NULL, 4 }, { "0,1,2,4", NULL, 4 }, { "nhwc+", NULL, 4 }, { "nhwc+h", NULL, 4 }, { "nhwc+h1x1", NULL, 4 },
-        { "0,1+2:1", NULL, 2 }, { "", NULL, 4 }, { "n2c2c2c2c2c2c2c2c2c2c2c2chw", NULL, 4 },
+    static const struct {
+        const char *said, *printed;
+        uint32_t rank;
+    } row[] = {
+        { "nhwc", "nhwc", 4 },
+        { "0,2,3,1", "nhwc", 4 },
+        { "NCHW16c", "nchw16c", 4 },
+        { "0,1/16,2,3,1%16", "nchw16c", 4 },
+        { "nchw2c8c", "nchw2c8c", 4 },
+        { "0,1/16,2,3,1%2,1/2%8", "0,1/16,2,3,1%2,1/2%8", 4 },
+        { "nhwc+h1w0:2", "nhwc+h1w0:2", 4 },
+        { "0,2,3,1+2:1,3:0:2", "nhwc+h1w0:2", 4 },
+        { "4h4wnhwc", "4h4wnhwc", 4 },
+        { "1,0", "1,0", 2 },
+        { "0/4,0%4+0:1", "0/4,0%4+0:1", 1 },
+        { "nhw", NULL, 4 },
+        { "nhwcc", NULL, 4 },
+        { "nchw1c", NULL, 4 },
+        { "nchw16", NULL, 4 },
+        { "nchw0c", NULL, 4 },
+        { "nchw9999999999999999999c", NULL, 4 },
+        { "nchw1000000c1000000c1000000c1000000c", NULL, 4 },
+        { "0,1/16,2,3,1%8", NULL, 4 },
+        { "0,1,2,3,1%8", NULL, 4 },
+        { "0,1,2,4", NULL, 4 },
+        { "nhwc+", NULL, 4 },
+        { "nhwc+h", NULL, 4 },
+        { "nhwc+h1x1", NULL, 4 },
+        { "0,1+2:1", NULL, 2 },
+        { "", NULL, 4 },
+        { "n2c2c2c2c2c2c2c2c2c2c2c2chw", NULL, 4 },
     };
 
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
@@ -268,18 +302,20 @@ layouts_as_people_say_them(void **state)
     }
 }
 
-/* ---- graphs ---------------------------------------------------------------------------------------------- */
+/* ---- graphs ---------------------------------------------------------------------------------- */
 
-/* Of a few nests, its heights and widths being numbers of the caller's: a window over %x, one of -9 around it over what that makes, both side by
- * side, and what comes out. */
+/* Of a few nests, its heights and widths being numbers of the caller's: a window over %x, one of -9
+ * around it over what that makes, both side by side, and what comes out. */
 static const char *
 body_of(World *w, int h, int l)
 {
-    return arena_printf(w->arena,
+    return arena_printf(
+        w->arena,
         "graph @t(%%x: f32[1, 3, %d, %d], %%u: f32[4, 3, 3, 3], %%v: f32[4, 4, 1, 1]) -> (%%z) {\n"
         "  %%a: f32[1, 4, %d, %d] = call(%%x, %%u)\n"
         "    nest first(x: f32[1, 3, %d, %d], w: f32[4, 3, 3, 3]) -> (o: f32[1, 4, %d, %d]) {\n"
-        "      o[i, j, k, l] = max((sum q, r, s: x[i, q, k + r - 1, l + s - 1 | 0] * w[j, q, r, s]), 0)\n"
+        "      o[i, j, k, l] = max((sum q, r, s: x[i, q, k + r - 1, l + s - 1 | 0] * w[j, q, r, "
+        "s]), 0)\n"
         "    }\n"
         "  %%b: f32[1, 4, %d, %d] = call(%%a)\n"
         "    nest pool(x: f32[1, 4, %d, %d]) -> (o: f32[1, 4, %d, %d]) {\n"
@@ -293,14 +329,16 @@ body_of(World *w, int h, int l)
         "    nest last(x: f32[1, 8, %d, %d]) -> (o: f32[1, 8, %d, %d]) {\n"
         "      o[i, j, k, l] = 2 * x[i, j, k, l]\n"
         "    }\n"
-        "}\n", h, l, h, l, h, l, h, l, h, l, h, l, h, l, h, l, h, l, h, l, h, l, h, l, h, l, h, l);
+        "}\n",
+        h, l, h, l, h, l, h, l, h, l, h, l, h, l, h, l, h, l, h, l, h, l, h, l, h, l, h, l);
 }
 
 /* Kernels of one nest each. */
 static Graph *
 kernels_of(World *w, const char *body)
 {
-    Graph *g = graph_parse(&w->ctx, w->arena, "test", (Bytes){ (const uint8_t *)body, strlen(body) });
+    Graph *g =
+        graph_parse(&w->ctx, w->arena, "test", (Bytes){ (const uint8_t *)body, strlen(body) });
 
     if (!g)
         fail_msg("%s", world_messages(w));
@@ -317,7 +355,8 @@ outputs_of(World *w, Graph *g, Tensor *out)
 
     for (uint32_t i = 0; i < g->input.n; i++) {
         uint64_t seed = i;
-        assert_true(tensor_of_type(&w->ctx, w->arena, g->value.at[g->input.at[i]].type, &s, &in[i]));
+        assert_true(
+            tensor_of_type(&w->ctx, w->arena, g->value.at[g->input.at[i]].type, &s, &in[i]));
         for (int64_t e = 0; e < tensor_count(&in[i]); e++)
             ((float *)in[i].data)[e] = (float)random_below(&seed, 17) - 8;
     }
@@ -356,14 +395,16 @@ values_lie_where_kernels_are_cheapest(void **state)
     Text remarks = { .arena = w->arena };
 
     outputs_of(w, g, &want);
-    for (ValueId v = 1; v < g->value.n; v++)          /* a constant for who asks, whose contents do not matter to formats */
+    /* a constant for who asks, whose contents do not matter to formats */
+    for (ValueId v = 1; v < g->value.n; v++)
         if (!strcmp(g->value.at[v].name, "u"))
             g->value.at[v].data = w;
     assert_true(format_values(g, w->arena, &(FormatWish){ .price = { .of = cannot } }, &remarks));
     for (ValueId v = 1; v < g->value.n; v++)
         if (g->value.at[v].type->rank == 4 && g->value.at[v].def)
             assert_int_equal(expr_or(g->value.at[v].type->dim[3], 0), 5);
-    assert_true(format_values(g, w->arena, &(FormatWish){ .price = { .of = likes_channels_last } }, &remarks));
+    assert_true(format_values(g, w->arena, &(FormatWish){ .price = { .of = likes_channels_last } },
+                              &remarks));
     for (ValueId v = 1; v < g->value.n; v++) {
         const Value *value = &g->value.at[v];
         if (!strcmp(value->name, "u"))
@@ -377,7 +418,8 @@ values_lie_where_kernels_are_cheapest(void **state)
     assert_memory_equal(want.data, got.data, (size_t)tensor_count(&want) * sizeof(float));
 }
 
-/* Whatever orders are asked for, the numbers are the same to the last bit: also of tensors with a dimension of 1, or of none. */
+/* Whatever orders are asked for, the numbers are the same to the last bit: also of tensors with a
+ * dimension of 1, or of none. */
 /* Any order; from `kind` on blocks, of sizes that divide little, and room as well. */
 static const Layout *
 random_layout(World *w, uint64_t *seed, int kind)
@@ -425,16 +467,24 @@ any_layouts_give_the_same_numbers(void **state)
         for (uint32_t i = 0; i < 3; i++) {
             pin[i] = (FormatPin){ sym(&w->ctx, name[i]), random_layout(w, &seed, round % 3) };
         }
-        assert_true(format_values(g, w->arena, &(FormatWish){ .how = FORMAT_NONE, .npin = 3, .pin = pin, .price = { .of = likes_channels_last } }, &remarks));
+        assert_true(format_values(
+            g, w->arena,
+            &(FormatWish){
+                .how = FORMAT_NONE, .npin = 3, .pin = pin, .price = { .of = likes_channels_last } },
+            &remarks));
         assert_true(graph_verify(g));
         for (uint32_t i = 0; i < 3; i++)
             for (ValueId v = 1; v < g->value.n; v++)
                 if (g->value.at[v].name == pin[i].value)
                     for (uint32_t p = 0; p < pin[i].layout->format.npart; p++) {
                         const FormatPart *part = &pin[i].layout->format.part[p];
-                        int64_t extent = ((const int[]){ 1, i == 2 ? 8 : 4, size[round % 5][0], size[round % 5][1] })[part->dim];
-                        extent += pin[i].layout->before[part->dim] + pin[i].layout->after[part->dim];
-                        assert_int_equal(expr_or(g->value.at[v].type->dim[p], -1), part->mod ? part->mod : (extent + part->div - 1) / part->div);
+                        int64_t extent = ((const int[]){ 1, i == 2 ? 8 : 4, size[round % 5][0],
+                                                         size[round % 5][1] })[part->dim];
+                        extent +=
+                            pin[i].layout->before[part->dim] + pin[i].layout->after[part->dim];
+                        assert_int_equal(expr_or(g->value.at[v].type->dim[p], -1),
+                                         part->mod ? part->mod
+                                                   : (extent + part->div - 1) / part->div);
                     }
         outputs_of(w, g, &got);
         assert_memory_equal(want.data, got.data, (size_t)tensor_count(&want) * sizeof(float));
@@ -446,18 +496,24 @@ what_cannot_be_is_refused(void **state)
 {
     World *w = *state;
     static const uint8_t last[] = { 0, 2, 3, 1 };
-    static const char *const name[] = { "x", "z" }, *const says[] = { "an input of the model", "an output of the model" };
+    static const char *const name[] = { "x", "z" }, *const says[] = { "an input of the model",
+                                                                      "an output of the model" };
 
     for (int i = 0; i < 2; i++) {
         Text remarks = { .arena = w->arena };
         Graph *g = kernels_of(w, body_of(w, 6, 5));
         FormatPin pin = { sym(&w->ctx, name[i]), layout_of_order(w->arena, 4, last) };
-        assert_false(format_values(g, w->arena, &(FormatWish){ .npin = 1, .pin = &pin, .price = { .of = likes_channels_last } }, &remarks));
+        assert_false(format_values(
+            g, w->arena,
+            &(FormatWish){ .npin = 1, .pin = &pin, .price = { .of = likes_channels_last } },
+            &remarks));
         assert_non_null(strstr(world_messages(w), says[i]));
     }
     Text remarks = { .arena = w->arena };
     FormatPin pin = { sym(&w->ctx, "a"), layout_of_order(w->arena, 4, last) };
-    assert_false(format_values(kernels_of(w, body_of(w, 6, 5)), w->arena, &(FormatWish){ .npin = 1, .pin = &pin, .price = { .of = cannot } }, &remarks));
+    assert_false(format_values(kernels_of(w, body_of(w, 6, 5)), w->arena,
+                               &(FormatWish){ .npin = 1, .pin = &pin, .price = { .of = cannot } },
+                               &remarks));
     assert_non_null(strstr(world_messages(w), "cannot run with it lying so"));
 }
 
@@ -468,15 +524,21 @@ branches(World *w, bool other)
     const char *branch[2];
 
     for (int i = 0; i < 2; i++)
-        branch[i] = arena_printf(w->arena, "  %%%s: f32[1, 4, 6, 5] = call(%%x, %%u)\n"
+        branch[i] = arena_printf(
+            w->arena,
+            "  %%%s: f32[1, 4, 6, 5] = call(%%x, %%u)\n"
             "    nest p(x: f32[1, 4, 6, 5], w: f32[4, 4, 3, 3]) -> (o: f32[1, 4, 6, 5]) {\n"
             "      o[i, j, k, l] = sum q, r, s: x[i, q, k + r - 1, l + s - 1 | 0] * w[j, q, r, s]\n"
-            "    }\n", i ? "q" : "p");
-    return arena_printf(w->arena, "graph @t(%%x: f32[1, 4, 6, 5], %%u: f32[4, 4, 3, 3]) -> (%%z) {\n%s%s"
+            "    }\n",
+            i ? "q" : "p");
+    return arena_printf(
+        w->arena,
+        "graph @t(%%x: f32[1, 4, 6, 5], %%u: f32[4, 4, 3, 3]) -> (%%z) {\n%s%s"
         "  %%z: f32[1, 4, 6, 5] = call(%%p, %%q)\n"
         "    nest add(x: f32[1, 4, 6, 5], y: f32[1, 4, 6, 5]) -> (o: f32[1, 4, 6, 5]) {\n"
         "      o[i, j, k, l] = x[i, j, k, l] + y[i, j, k, l]\n"
-        "    }\n}\n", branch[other], branch[!other]);
+        "    }\n}\n",
+        branch[other], branch[!other]);
 }
 
 /* One of the two shall have its channels last, no matter which: a tie. */
@@ -484,9 +546,11 @@ static double
 likes_one(void *user, NodeId n, const Kernel *k)
 {
     (void)user, (void)n;
-    if (k->nin < 2 || k->buffer.at[1].type->rank != 4 || expr_or(k->buffer.at[1].type->dim[2], 0) == 3)
+    if (k->nin < 2 || k->buffer.at[1].type->rank != 4 ||
+        expr_or(k->buffer.at[1].type->dim[2], 0) == 3)
         return 1;
-    return 1 + 3 * ((expr_or(k->buffer.at[0].type->dim[3], 0) == 4) == (expr_or(k->buffer.at[1].type->dim[3], 0) == 4));
+    return 1 + 3 * ((expr_or(k->buffer.at[0].type->dim[3], 0) == 4) ==
+                    (expr_or(k->buffer.at[1].type->dim[3], 0) == 4));
 }
 
 static void
@@ -501,7 +565,8 @@ the_order_of_nodes_does_not_matter(void **state)
         for (ValueId v = 1; v < g->value.n; v++)
             if (!strcmp(g->value.at[v].name, "u"))
                 g->value.at[v].data = w;
-        assert_true(format_values(g, w->arena, &(FormatWish){ .price = { .of = likes_one } }, &remarks));
+        assert_true(
+            format_values(g, w->arena, &(FormatWish){ .price = { .of = likes_one } }, &remarks));
         for (ValueId v = 1; v < g->value.n; v++)
             if (!strcmp(g->value.at[v].name, "p") || !strcmp(g->value.at[v].name, "q"))
                 type[other][*g->value.at[v].name == 'q'] = g->value.at[v].type;
@@ -511,16 +576,18 @@ the_order_of_nodes_does_not_matter(void **state)
     assert_ptr_not_equal(type[0][0], type[0][1]);
 }
 
-/* ---- copies, and a bound on memory --------------------------------------------------------------------------- */
+/* ---- copies, and a bound on memory ----------------------------------------------------------- */
 
-/* A product, windows one after the other, and what reads the first and the last: values that are alive beside others, with room around or without.
- * copied: %c is a copy of %a, which the kernels of these bits read instead. */
+/* A product, windows one after the other, and what reads the first and the last: values that are
+ * alive beside others, with room around or without. copied: %c is a copy of %a, which the kernels
+ * of these bits read instead. */
 enum { NOBODY = 0, SECOND = 1, LAST = 2, BOTH = 3 };
 
 static const char *
 windows_of(World *w, int copied)
 {
-    return arena_printf(w->arena,
+    return arena_printf(
+        w->arena,
         "graph @t(%%x: f32[1, 3, 6, 5], %%u: f32[4, 3, 3, 3]) -> (%%z) {\n"
         "  %%a: f32[1, 4, 6, 5] = call(%%x, %%u)\n"
         "    nest first(x: f32[1, 3, 6, 5], w: f32[4, 3, 3, 3]) -> (o: f32[1, 4, 6, 5]) {\n"
@@ -541,12 +608,17 @@ windows_of(World *w, int copied)
         "    }\n"
         "}\n",
         copied ? "  %a2: f32[1, 4, 6, 5] = call(%a)\n"
-                 "    nest copy(x: f32[1, 4, 6, 5]) -> (o: f32[1, 4, 6, 5]) { o[i0, i1, i2, i3] = x[i0, i1, i2, i3] }\n" : "",
+                 "    nest copy(x: f32[1, 4, 6, 5]) -> (o: f32[1, 4, 6, 5]) { o[i0, i1, i2, i3] = "
+                 "x[i0, i1, i2, i3] }\n"
+               : "",
         copied & SECOND ? "a2" : "a", copied & LAST ? "a2" : "a");
 }
 
 /* Whole nanoseconds that depend on all that the kernel says, and on a number. */
-typedef struct { World *w; uint64_t number; } AnyPrice;
+typedef struct {
+    World *w;
+    uint64_t number;
+} AnyPrice;
 
 static double
 any_price(void *user, NodeId n, const Kernel *k)
@@ -563,11 +635,13 @@ any_price(void *user, NodeId n, const Kernel *k)
     return seconds;
 }
 
-/* What makes %a cannot but write it as the model says, what reads it wants channels last, at a price above that of one copy and below that of two. */
+/* What makes %a cannot but write it as the model says, what reads it wants channels last, at a
+ * price above that of one copy and below that of two. */
 static double
 likes_one_each(void *user, NodeId n, const Kernel *k)
 {
-    bool in = expr_or(k->buffer.at[0].type->dim[3], 0) == 4, out = expr_or(k->buffer.at[k->nin].type->dim[3], 0) == 4;
+    bool in = expr_or(k->buffer.at[0].type->dim[3], 0) == 4,
+         out = expr_or(k->buffer.at[k->nin].type->dim[3], 0) == 4;
     (void)user, (void)n;
 
     if (!strcmp(k->name, "first"))
@@ -587,7 +661,8 @@ seconds_of_all(const Graph *g, void *user)
     return sum;
 }
 
-/* The most bytes of values between kernels at once: %a and its copy as long as one of them is read. */
+/* The most bytes of values between kernels at once: %a and its copy as long as one of them is
+ * read. */
 static int64_t
 alive_at_most(const Graph *g)
 {
@@ -600,7 +675,8 @@ alive_at_most(const Graph *g)
             for (NodeId user = n; user < g->node.n; user++)
                 for (uint32_t i = 0; i < g->node.at[user].in.count; i++) {
                     ValueId in = node_in(g, &g->node.at[user], i);
-                    read |= in == v || (*g->value.at[in].name == 'a' && *g->value.at[v].name == 'a');
+                    read |=
+                        in == v || (*g->value.at[in].name == 'a' && *g->value.at[v].name == 'a');
                 }
             if (!g->value.at[v].def || g->value.at[v].def > n || !read)
                 continue;
@@ -639,29 +715,43 @@ pin_of(World *w, const char *value, const char *said)
     return (FormatPin){ sym(&w->ctx, value), l };
 }
 
-/* One way for all to lie: what it costs, what it takes, and whether every value takes as little as it may. */
-typedef struct { double cost; int64_t bytes; bool least; } Way;
+/* One way for all to lie: what it costs, what it takes, and whether every value takes as little as
+ * it may. */
+typedef struct {
+    double cost;
+    int64_t bytes;
+    bool least;
+} Way;
 
 /* Every way one by one: %a in two layouts at most, %b, and who reads the copy. */
 static uint32_t
 all_ways(World *w, FormatPrice price, Way *way)
 {
-    static const char *const a[] = { "nchw", "nhwc", "nchw+h1w1", "nhwc+h1w1" }, *const b[] = { "nchw", "nhwc", "nchw+h2w1", "nhwc+h2w1" };
+    static const char *const a[] = { "nchw", "nhwc", "nchw+h1w1", "nhwc+h1w1" }, *const b[] = {
+        "nchw", "nhwc", "nchw+h2w1", "nhwc+h2w1"
+    };
     Text remarks = { .arena = w->arena };
     uint32_t n = 0;
 
     for (int copied = NOBODY; copied <= BOTH; copied++)
         for (int i = 0; i < 4 * 4 * (copied ? 4 : 1); i++) {
-            FormatPin pin[] = { pin_of(w, "a", a[i % 4]), pin_of(w, "b", b[i / 4 % 4]), pin_of(w, "c", "nhwc"), pin_of(w, "a2", a[i / 16]) };
+            FormatPin pin[] = { pin_of(w, "a", a[i % 4]), pin_of(w, "b", b[i / 4 % 4]),
+                                pin_of(w, "c", "nhwc"), pin_of(w, "a2", a[i / 16]) };
             if (copied && i % 4 == i / 16)
                 continue;
-            Graph *g = laid(w, copied, (FormatWish){ .how = FORMAT_NONE, .npin = copied ? 4 : 3, .pin = pin, .price = price }, &remarks);
-            way[n++] = (Way){ seconds_of_all(g, price.user), alive_at_most(g), !copied && i % 4 < 2 && i / 4 % 4 < 2 };
+            Graph *g =
+                laid(w, copied,
+                     (FormatWish){
+                         .how = FORMAT_NONE, .npin = copied ? 4 : 3, .pin = pin, .price = price },
+                     &remarks);
+            way[n++] = (Way){ seconds_of_all(g, price.user), alive_at_most(g),
+                              !copied && i % 4 < 2 && i / 4 % 4 < 2 };
         }
     return n;
 }
 
-/* The least time of those that keep the bound; of those that take least where none does. One copy serves whoever wants it. */
+/* The least time of those that keep the bound; of those that take least where none does. One copy
+ * serves whoever wants it. */
 static void
 copies_and_bounds_are_exact(void **state)
 {
@@ -681,32 +771,47 @@ copies_and_bounds_are_exact(void **state)
             least = way[i].bytes < least ? way[i].bytes : least;
             free = fmin(free, way[i].cost);
         }
-        int64_t bound = round % 3 == 0 ? 0 : round % 6 == 1 ? least - 64 : way[random_below(&seed, n)].bytes;
+        int64_t bound = round % 3 == 0   ? 0
+                        : round % 6 == 1 ? least - 64
+                                         : way[random_below(&seed, n)].bytes;
         bool kept = !bound || bound >= least;
         for (uint32_t i = 0; i < n; i++)
             if (kept ? !bound || way[i].bytes <= bound : way[i].least)
                 best = fmin(best, way[i].cost);
         Text remarks = { .arena = w->arena };
         FormatPin c = pin_of(w, "c", "nhwc");
-        Graph *g = laid(w, NOBODY, (FormatWish){ .how = FORMAT_LAYOUTS, .block = 1, .npin = 1, .pin = &c, .max_alive = bound, .price = price }, &remarks);
+        Graph *g = laid(w, NOBODY,
+                        (FormatWish){ .how = FORMAT_LAYOUTS,
+                                      .block = 1,
+                                      .npin = 1,
+                                      .pin = &c,
+                                      .max_alive = bound,
+                                      .price = price },
+                        &remarks);
         assert_true(seconds_of_all(g, &user) == best);
         if (bound)
             assert_int_equal(alive_at_most(g) <= bound, kept);
         assert_int_equal(strstr(text_str(&remarks), "no choice takes less") != NULL, !kept);
-        assert_int_equal(strstr(text_str(&remarks), "%a lies a second time, copied: ") != NULL, g->node.n == 6);
+        assert_int_equal(strstr(text_str(&remarks), "%a lies a second time, copied: ") != NULL,
+                         g->node.n == 6);
         copies += g->node.n == 6;
         bounded += kept && best > free;
     }
     assert_true(copies > 2 && bounded > 2);
 }
 
-/* Two who want the other order share one copy; it is made behind the value, and everything means what it did. */
+/* Two who want the other order share one copy; it is made behind the value, and everything means
+ * what it did. */
 static void
 one_copy_serves_two(void **state)
 {
     World *w = *state;
     Text remarks = { .arena = w->arena };
-    Graph *g = laid(w, NOBODY, (FormatWish){ .how = FORMAT_LAYOUTS, .block = 1, .price = { .of = likes_one_each } }, &remarks), *as_it_was = kernels_of(w, windows_of(w, NOBODY));
+    Graph *g = laid(
+              w, NOBODY,
+              (FormatWish){ .how = FORMAT_LAYOUTS, .block = 1, .price = { .of = likes_one_each } },
+              &remarks),
+          *as_it_was = kernels_of(w, windows_of(w, NOBODY));
     Tensor want, got;
 
     assert_int_equal(g->node.n, 6);
@@ -720,13 +825,15 @@ one_copy_serves_two(void **state)
     assert_memory_equal(want.data, got.data, (size_t)tensor_count(&want) * sizeof(float));
 }
 
-/* ---- the search and who chooses otherwise ----------------------------------------------------------------------- */
+/* ---- the search and who chooses otherwise ---------------------------------------------------- */
 
-/* Products one behind the other, the third with the first one's values added, and a sum of all: kernels of three and of four values. */
+/* Products one behind the other, the third with the first one's values added, and a sum of all:
+ * kernels of three and of four values. */
 static const char *
 additions(World *w)
 {
-    return arena_printf(w->arena,
+    return arena_printf(
+        w->arena,
         "graph @t(%%x: f32[1, 3, 6, 5], %%u: f32[4, 3, 3, 3], %%v: f32[4, 4, 3, 3]) -> (%%z) {\n"
         "  %%a: f32[1, 4, 6, 5] = call(%%x, %%u)\n"
         "    nest first(x: f32[1, 3, 6, 5], w: f32[4, 3, 3, 3]) -> (o: f32[1, 4, 6, 5]) {\n"
@@ -737,11 +844,14 @@ additions(World *w)
         "      o[i, j, k, l] = sum q, r, s: x[i, q, k + r - 1, l + s - 1 | 0] * w[j, q, r, s]\n"
         "    }\n"
         "  %%c: f32[1, 4, 6, 5] = call(%%b, %%v, %%a)\n"
-        "    nest third(x: f32[1, 4, 6, 5], w: f32[4, 4, 3, 3], y: f32[1, 4, 6, 5]) -> (o: f32[1, 4, 6, 5]) {\n"
-        "      o[i, j, k, l] = (sum q, r, s: x[i, q, k + r - 1, l + s - 1 | 0] * w[j, q, r, s]) + y[i, j, k, l]\n"
+        "    nest third(x: f32[1, 4, 6, 5], w: f32[4, 4, 3, 3], y: f32[1, 4, 6, 5]) -> (o: f32[1, "
+        "4, 6, 5]) {\n"
+        "      o[i, j, k, l] = (sum q, r, s: x[i, q, k + r - 1, l + s - 1 | 0] * w[j, q, r, s]) + "
+        "y[i, j, k, l]\n"
         "    }\n"
         "  %%d: f32[1, 4, 6, 5] = call(%%a, %%b, %%c)\n"
-        "    nest all(x: f32[1, 4, 6, 5], y: f32[1, 4, 6, 5], z: f32[1, 4, 6, 5]) -> (o: f32[1, 4, 6, 5]) {\n"
+        "    nest all(x: f32[1, 4, 6, 5], y: f32[1, 4, 6, 5], z: f32[1, 4, 6, 5]) -> (o: f32[1, 4, "
+        "6, 5]) {\n"
         "      o[i, j, k, l] = x[i, j, k, l] + y[i, j, k, l] * z[i, j, k, l]\n"
         "    }\n"
         "  %%z: f32[1, 4, 6, 5] = call(%%d, %%v)\n"
@@ -751,21 +861,26 @@ additions(World *w)
         "}\n");
 }
 
-/* Products that like their dimensions in the model's order, and a sum: no product proposes another one. */
+/* Products that like their dimensions in the model's order, and a sum: no product proposes another
+ * one. */
 static const char *
 rows(World *w)
 {
-    return arena_printf(w->arena,
-        "graph @t(%%x: f32[2, 6, 5], %%u: f32[5, 4], %%v: f32[4, 4]) -> (%%z) {\n"
-        "  %%a: f32[2, 6, 4] = call(%%x, %%u)\n"
-        "    nest first(x: f32[2, 6, 5], w: f32[5, 4]) -> (o: f32[2, 6, 4]) { o[i, j, k] = sum q: x[i, j, q] * w[q, k] }\n"
-        "  %%b: f32[2, 6, 4] = call(%%a, %%v)\n"
-        "    nest second(x: f32[2, 6, 4], w: f32[4, 4]) -> (o: f32[2, 6, 4]) { o[i, j, k] = sum q: x[i, j, q] * w[q, k] }\n"
-        "  %%c: f32[2, 6, 4] = call(%%b, %%a, %%v)\n"
-        "    nest third(x: f32[2, 6, 4], y: f32[2, 6, 4], w: f32[4, 4]) -> (o: f32[2, 6, 4]) { o[i, j, k] = (sum q: x[i, j, q] * w[q, k]) + y[i, j, k] }\n"
-        "  %%z: f32[2, 6, 4] = call(%%c, %%b)\n"
-        "    nest last(x: f32[2, 6, 4], y: f32[2, 6, 4]) -> (o: f32[2, 6, 4]) { o[i, j, k] = x[i, j, k] + y[i, j, k] }\n"
-        "}\n");
+    return arena_printf(
+        w->arena, "graph @t(%%x: f32[2, 6, 5], %%u: f32[5, 4], %%v: f32[4, 4]) -> (%%z) {\n"
+                  "  %%a: f32[2, 6, 4] = call(%%x, %%u)\n"
+                  "    nest first(x: f32[2, 6, 5], w: f32[5, 4]) -> (o: f32[2, 6, 4]) { o[i, j, k] "
+                  "= sum q: x[i, j, q] * w[q, k] }\n"
+                  "  %%b: f32[2, 6, 4] = call(%%a, %%v)\n"
+                  "    nest second(x: f32[2, 6, 4], w: f32[4, 4]) -> (o: f32[2, 6, 4]) { o[i, j, "
+                  "k] = sum q: x[i, j, q] * w[q, k] }\n"
+                  "  %%c: f32[2, 6, 4] = call(%%b, %%a, %%v)\n"
+                  "    nest third(x: f32[2, 6, 4], y: f32[2, 6, 4], w: f32[4, 4]) -> (o: f32[2, 6, "
+                  "4]) { o[i, j, k] = (sum q: x[i, j, q] * w[q, k]) + y[i, j, k] }\n"
+                  "  %%z: f32[2, 6, 4] = call(%%c, %%b)\n"
+                  "    nest last(x: f32[2, 6, 4], y: f32[2, 6, 4]) -> (o: f32[2, 6, 4]) { o[i, j, "
+                  "k] = x[i, j, k] + y[i, j, k] }\n"
+                  "}\n");
 }
 
 /* The sum of all kernels' prices of a graph where these chose. */
@@ -786,46 +901,57 @@ cost_as_chosen(World *w, const char *text, FormatWish wish)
     return sum;
 }
 
-/* Whatever kernels cost, no other way to choose finds less: what it takes is among what is searched. */
+/* Whatever kernels cost, no other way to choose finds less: what it takes is among what is
+ * searched. */
 static void
 nobody_finds_less_than_the_search(void **state)
 {
     World *w = *state;
-    static const FormatHow how[] = { FORMAT_GREEDY, FORMAT_CHANNELS_LAST, FORMAT_CHANNELS_FIRST, FORMAT_NONE };
+    static const FormatHow how[] = { FORMAT_GREEDY, FORMAT_CHANNELS_LAST, FORMAT_CHANNELS_FIRST,
+                                     FORMAT_NONE };
     uint32_t less = 0;
 
     for (uint64_t round = 0; round < 100; round++) {
         AnyPrice user = { w, round };
         FormatPrice price = { any_price, NULL, NULL, &user };
-        double least = cost_as_chosen(w, additions(w), (FormatWish){ .how = FORMAT_SEARCH, .price = price });
+        double least =
+            cost_as_chosen(w, additions(w), (FormatWish){ .how = FORMAT_SEARCH, .price = price });
         for (size_t i = 0; i < sizeof how / sizeof *how; i++) {
-            double other = cost_as_chosen(w, additions(w), (FormatWish){ .how = how[i], .price = price });
+            double other =
+                cost_as_chosen(w, additions(w), (FormatWish){ .how = how[i], .price = price });
             assert_true(least <= other);
             less += least < other;
         }
-        for (size_t i = 0; i < sizeof how / sizeof *how; i++)        /* an order that no product proposes is nobody's */
-            assert_true(cost_as_chosen(w, rows(w), (FormatWish){ .how = how[i], .price = price })
-                        == cost_as_chosen(w, rows(w), (FormatWish){ .how = FORMAT_SEARCH, .price = price }));
+        /* an order that no product proposes is nobody's */
+        for (size_t i = 0; i < sizeof how / sizeof *how; i++)
+            assert_true(
+                cost_as_chosen(w, rows(w), (FormatWish){ .how = how[i], .price = price }) ==
+                cost_as_chosen(w, rows(w), (FormatWish){ .how = FORMAT_SEARCH, .price = price }));
     }
     assert_true(less > 200);
 }
 
-/* A price for each order of what a kernel writes, and something for each argument that lies otherwise, and gives some back where it is the second one. */
+/* A price for each order of what a kernel writes, and something for each argument that lies
+ * otherwise, and gives some back where it is the second one. */
 static double
 dearer_apart(void *user, NodeId n, const Kernel *k)
 {
     const AnyPrice *p = user;
     bool out = expr_or(k->buffer.at[k->nin].type->dim[3], 0) == 4;
-    double seconds = 1e-9 * (double)(1 + hash_bytes(k->name, strlen(k->name), p->number + out) % 50);
+    double seconds =
+        1e-9 * (double)(1 + hash_bytes(k->name, strlen(k->name), p->number + out) % 50);
     (void)n;
 
     for (uint32_t b = 0; b < k->nin; b++)
-        if (k->buffer.at[b].type->dim[1] != k->buffer.at[b].type->dim[0] && (expr_or(k->buffer.at[b].type->dim[3], 0) == 4) != out)
-            seconds += 1e-9 * (double)(hash_bytes(k->name, strlen(k->name), p->number + 7 + b) % 20);
+        if (k->buffer.at[b].type->dim[1] != k->buffer.at[b].type->dim[0] &&
+            (expr_or(k->buffer.at[b].type->dim[3], 0) == 4) != out)
+            seconds +=
+                1e-9 * (double)(hash_bytes(k->name, strlen(k->name), p->number + 7 + b) % 20);
     return seconds;
 }
 
-/* Where a kernel takes no less with its arguments apart, the search finds the least of all ways, those among them that part them. */
+/* Where a kernel takes no less with its arguments apart, the search finds the least of all ways,
+ * those among them that part them. */
 static void
 arguments_lie_apart_where_that_is_least(void **state)
 {
@@ -841,38 +967,64 @@ arguments_lie_apart_where_that_is_least(void **state)
             FormatPin pin[4];
             for (int i = 0; i < 4; i++)
                 pin[i] = pin_of(w, name[i], way >> i & 1 ? "nhwc" : "nchw");
-            double cost = cost_as_chosen(w, additions(w), (FormatWish){ .how = FORMAT_NONE, .npin = 4, .pin = pin, .price = price });
+            double cost = cost_as_chosen(
+                w, additions(w),
+                (FormatWish){ .how = FORMAT_NONE, .npin = 4, .pin = pin, .price = price });
             best = fmin(best, cost);
             alike = way == 0 || way == 15 ? fmin(alike, cost) : alike;
         }
-        assert_true(cost_as_chosen(w, additions(w), (FormatWish){ .how = FORMAT_SEARCH, .price = price }) == best);
+        assert_true(cost_as_chosen(w, additions(w),
+                                   (FormatWish){ .how = FORMAT_SEARCH, .price = price }) == best);
         apart += best < alike;
     }
     assert_true(apart > 10);
 }
 
-/* ---- side by side -------------------------------------------------------------------------------------------- */
+/* ---- side by side ---------------------------------------------------------------------------- */
 
-#define KERNEL(type, out, in, value) "kernel k(x: " in ") -> (o: " out ") { part x -> o nest k(x: " in ") -> (o: " out ") { o[i, j] = " value " } }"
-#define FROM(n, in, value) "f32[5, " #n "] = call(" in ") " KERNEL(k, "f32[5, " #n "]", "f32[5, 8]", value)
+#define KERNEL(type, out, in, value)                                                               \
+    "kernel k(x: " in ") -> (o: " out ") { part x -> o nest k(x: " in ") -> (o: " out              \
+    ") { o[i, j] = " value " } }"
+#define FROM(n, in, value)                                                                         \
+    "f32[5, " #n "] = call(" in ") " KERNEL(k, "f32[5, " #n "]", "f32[5, 8]", value)
 
 /* Three lists that begin alike; the first two are read by kernels, the third is the output. */
 static const char lists[] =
     "graph @g(%x: f32[5, 8]) -> (%y) {"
-    "  %a: " FROM(8, "%x", "2 * x[i, j]")
-    "  %b: " FROM(4, "%a", "x[i, j + 4]")
-    "  %c: " FROM(3, "%a", "x[i, j + 1]")
-    "  %ab: f32[5, 12] = call(%a, %b) kernel k(x: f32[5, 8], z: f32[5, 4]) -> (o: f32[5, 12]) { part x, z -> o"
-    "    nest k(x: f32[5, 8], z: f32[5, 4]) -> (o: f32[5, 12]) { o[i, j] = j < 8 ? x[i, j] : z[i, j - 8] } }"
-    "  %d: f32[5, 1] = call(%ab) " KERNEL(k, "f32[5, 1]", "f32[5, 12]", "x[i, j + 7] + x[i, j + 8]")
-    "  %abc: f32[5, 15] = call(%a, %b, %c) kernel k(x: f32[5, 8], z: f32[5, 4], u: f32[5, 3]) -> (o: f32[5, 15]) { part x, z, u -> o"
-    "    nest k(x: f32[5, 8], z: f32[5, 4], u: f32[5, 3]) -> (o: f32[5, 15]) { o[i, j] = j < 8 ? x[i, j] : j < 12 ? z[i, j - 8] : u[i, j - 12] } }"
-    "  %e: f32[5, 15] = call(%abc) " KERNEL(k, "f32[5, 15]", "f32[5, 15]", "-x[i, j]")
-    "  %y: f32[5, 17] = call(%e, %d, %x) kernel k(x: f32[5, 15], z: f32[5, 1], u: f32[5, 8]) -> (o: f32[5, 17]) { part x, z, u -> o"
-    "    nest k(x: f32[5, 15], z: f32[5, 1], u: f32[5, 8]) -> (o: f32[5, 17]) { o[i, j] = j < 15 ? x[i, j] : j < 16 ? z[i, j - 15] : u[i, j - 16] } }"
-    "}";
+    "  %a: " FROM(8, "%x", "2 * x[i, j]") "  %b: " FROM(4, "%a", "x[i, j + 4]") "  %c: " FROM(
+        3, "%a",
+        "x[i, j + 1]") "  %ab: f32[5, 12] = call(%a, %b) kernel k(x: f32[5, 8], z: f32[5, 4]) -> "
+                       "(o: f32[5, 12]) { part x, z -> o"
+                       "    nest k(x: f32[5, 8], z: f32[5, 4]) -> (o: f32[5, 12]) { o[i, j] = j < "
+                       "8 ? x[i, j] : z[i, j - 8] } }"
+                       "  %d: f32[5, 1] = call(%ab) " KERNEL(
+                           k, "f32[5, 1]", "f32[5, 12]",
+                           "x[i, j + 7] + x[i, j + 8]") "  %abc: f32[5, 15] = call(%a, %b, %c) "
+                                                        "kernel k(x: f32[5, 8], z: f32[5, 4], u: "
+                                                        "f32[5, 3]) -> (o: f32[5, 15]) { part x, "
+                                                        "z, u -> o"
+                                                        "    nest k(x: f32[5, 8], z: f32[5, 4], u: "
+                                                        "f32[5, 3]) -> (o: f32[5, 15]) { o[i, j] = "
+                                                        "j < 8 ? x[i, j] : j < 12 ? z[i, j - 8] : "
+                                                        "u[i, j - 12] } }"
+                                                        "  %e: f32[5, 15] = call(%abc) " KERNEL(
+                                                            k, "f32[5, 15]", "f32[5, 15]",
+                                                            "-x[i, j]") "  %y: f32[5, 17] = "
+                                                                        "call(%e, %d, %x) kernel "
+                                                                        "k(x: f32[5, 15], z: "
+                                                                        "f32[5, 1], u: f32[5, 8]) "
+                                                                        "-> (o: f32[5, 17]) { part "
+                                                                        "x, z, u -> o"
+                                                                        "    nest k(x: f32[5, 15], "
+                                                                        "z: f32[5, 1], u: f32[5, "
+                                                                        "8]) -> (o: f32[5, 17]) { "
+                                                                        "o[i, j] = j < 15 ? x[i, "
+                                                                        "j] : j < 16 ? z[i, j - "
+                                                                        "15] : u[i, j - 16] } }"
+                                                                        "}";
 
-/* Ten for a kernel, and so much for each argument that lies within another tensor; user: NULL: they cannot. */
+/* Ten for a kernel, and so much for each argument that lies within another tensor; user: NULL: they
+ * cannot. */
 static double
 by_rows_apart(void *user, NodeId n, const Kernel *k)
 {
@@ -888,7 +1040,8 @@ by_rows_apart(void *user, NodeId n, const Kernel *k)
 static Graph *
 side_by_side(World *w, double *each, Text *remarks)
 {
-    Graph *g = graph_parse(&w->ctx, w->arena, "lists", (Bytes){ (const uint8_t *)lists, sizeof lists - 1 });
+    Graph *g = graph_parse(&w->ctx, w->arena, "lists",
+                           (Bytes){ (const uint8_t *)lists, sizeof lists - 1 });
 
     if (!g)
         fail_msg("%s", world_messages(w));
@@ -908,8 +1061,9 @@ node_of(const Graph *g, const char *value)
     return g->value.at[v].def;
 }
 
-/* %abc is %ab and %c, so %a and %b lie within the one and by that within the other; the last row reads an input, and no more than one of its
- * columns, and stays. Where rows apart are as dear as a kernel, or cannot be, all stay. */
+/* %abc is %ab and %c, so %a and %b lie within the one and by that within the other; the last row
+ * reads an input, and no more than one of its columns, and stays. Where rows apart are as dear as a
+ * kernel, or cannot be, all stay. */
 static void
 rows_are_made_in_their_places(void **state)
 {
@@ -920,10 +1074,12 @@ rows_are_made_in_their_places(void **state)
 
     const Node *abc = &g->node.at[node_of(g, "abc")], *ab = &g->node.at[node_of(g, "ab")];
     assert_true(ab->callee == CALL_JOIN && ab->along == 1 && ab->in.count == 2);
-    assert_true(abc->callee == CALL_JOIN && abc->in.count == 2 && !strcmp(g->value.at[node_in(g, abc, 0)].name, "ab"));
+    assert_true(abc->callee == CALL_JOIN && abc->in.count == 2 &&
+                !strcmp(g->value.at[node_in(g, abc, 0)].name, "ab"));
     assert_int_equal(g->node.at[node_of(g, "y")].callee, CALL_KERNEL);
     const Kernel *b = g->node.at[node_of(g, "b")].kernel, *d = g->node.at[node_of(g, "d")].kernel;
-    assert_true(expr_is(b->buffer.at[0].within->dim[1], 15) && expr_is(b->buffer.at[1].within->dim[1], 15));
+    assert_true(expr_is(b->buffer.at[0].within->dim[1], 15) &&
+                expr_is(b->buffer.at[1].within->dim[1], 15));
     assert_true(expr_is(d->buffer.at[0].within->dim[1], 15) && !d->buffer.at[1].within);
     assert_non_null(strstr(text_str(&said), "; %abc: its parts are made in their places"));
     assert_int_equal(side_by_side(w, &dear, &none)->node.at[node_of(g, "ab")].callee, CALL_KERNEL);
@@ -936,20 +1092,23 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(search_finds_the_least, world_begin, world_end),
-        cmocka_unit_test_setup_teardown(search_goes_on_where_it_is_too_wide, world_begin, world_end),
+        cmocka_unit_test_setup_teardown(search_goes_on_where_it_is_too_wide, world_begin,
+                                        world_end),
         cmocka_unit_test_setup_teardown(beam_ends_where_no_change_helps, world_begin, world_end),
         cmocka_unit_test_setup_teardown(equal_parts_are_solved_once, world_begin, world_end),
         cmocka_unit_test_setup_teardown(numbering_does_not_matter, world_begin, world_end),
         cmocka_unit_test_setup_teardown(layouts_as_people_say_them, world_begin, world_end),
         cmocka_unit_test_setup_teardown(permuting_reads_as_a_nest, world_begin, world_end),
-        cmocka_unit_test_setup_teardown(values_lie_where_kernels_are_cheapest, world_begin, world_end),
+        cmocka_unit_test_setup_teardown(values_lie_where_kernels_are_cheapest, world_begin,
+                                        world_end),
         cmocka_unit_test_setup_teardown(any_layouts_give_the_same_numbers, world_begin, world_end),
         cmocka_unit_test_setup_teardown(what_cannot_be_is_refused, world_begin, world_end),
         cmocka_unit_test_setup_teardown(copies_and_bounds_are_exact, world_begin, world_end),
         cmocka_unit_test_setup_teardown(one_copy_serves_two, world_begin, world_end),
         cmocka_unit_test_setup_teardown(the_order_of_nodes_does_not_matter, world_begin, world_end),
         cmocka_unit_test_setup_teardown(nobody_finds_less_than_the_search, world_begin, world_end),
-        cmocka_unit_test_setup_teardown(arguments_lie_apart_where_that_is_least, world_begin, world_end),
+        cmocka_unit_test_setup_teardown(arguments_lie_apart_where_that_is_least, world_begin,
+                                        world_end),
         cmocka_unit_test_setup_teardown(rows_are_made_in_their_places, world_begin, world_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,5 @@
-/* graph: building, inferring, rebuilding, text there and back, and a verifier that catches what is broken. */
+/* graph: building, inferring, rebuilding, text there and back, and a verifier that catches what is
+ * broken. */
 #include "graph/graph.h"
 
 #include "world.h"
@@ -39,7 +40,7 @@ first_error(World *w)
     return w->ctx.diags.list.n ? w->ctx.diags.list.at[0].text : "no error";
 }
 
-/* ---- building ----------------------------------------------------------------------------------------- */
+/* ---- building -------------------------------------------------------------------------------- */
 
 static void
 test_build(void **state)
@@ -51,16 +52,18 @@ test_build(void **state)
 
     in[0] = graph_input(g, "x", type_of(&w->ctx, "f32[batch, 4]"));
     in[1] = graph_const(g, "w", type_of(&w->ctx, "f32[4, 2]"), weights);
-    assert_true(graph_infer_op(g, OP_matmul, (Attrs){ 0 }, (Loc){ 0 }, NULL, 2, in, 1, (const char *[]){ "h" }, &h));
-    assert_true(graph_infer_op(g, OP_relu, (Attrs){ 0 }, (Loc){ 0 }, sym(&w->ctx, "Relu \"r\""), 1, &h, 1, NULL, &y));
+    assert_true(graph_infer_op(g, OP_matmul, (Attrs){ 0 }, (Loc){ 0 }, NULL, 2, in, 1,
+                               (const char *[]){ "h" }, &h));
+    assert_true(graph_infer_op(g, OP_relu, (Attrs){ 0 }, (Loc){ 0 }, sym(&w->ctx, "Relu \"r\""), 1,
+                               &h, 1, NULL, &y));
     VEC_PUSH(w->arena, &g->output, y);
     assert_true(graph_verify(g));
     assert_string_equal(print(w, g),
-        "graph @mlp(%x: f32[batch, 4]) -> (%relu) {\n"
-        "  %w: f32[4, 2] = const [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.5]\n"
-        "  %h: f32[batch, 2] = matmul(%x, %w)\n"
-        "  %relu: f32[batch, 2] = relu(%h) from \"Relu \\\"r\\\"\"\n"
-        "}\n");
+                        "graph @mlp(%x: f32[batch, 4]) -> (%relu) {\n"
+                        "  %w: f32[4, 2] = const [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.5]\n"
+                        "  %h: f32[batch, 2] = matmul(%x, %w)\n"
+                        "  %relu: f32[batch, 2] = relu(%h) from \"Relu \\\"r\\\"\"\n"
+                        "}\n");
 }
 
 static void
@@ -79,33 +82,33 @@ test_names_are_unique(void **state)
     }
 }
 
-/* Shape, Gather, Unsqueeze, Concat, Equal, Where, Expand: what exporters write for x.expand(b, -1). */
+/* Shape, Gather, Unsqueeze, Concat, Equal, Where, Expand: what exporters write for x.expand(b,
+ * -1). */
 static void
 test_shapes_stay_symbolic(void **state)
 {
     World *w = *state;
-    Graph *g = parse(w,
-        "graph @g(%x: f32[batch, seq], %m: f32[1, 1]) -> (%e) {\n"
-        "  %zero: i64[] = const [0]\n"
-        "  %axes: i64[1] = const [0]\n"
-        "  %minus: i64[1] = const [-1]\n"
-        "  %ones: i64[2] = const [1, 1]\n"
-        "  %all: i64[2] = const [-1, -1]\n"
-        "  %s: i64[2] = shape(%x)\n"
-        "  %b: i64[] = gather(%s, %zero)\n"
-        "  %b1: i64[1] = unsqueeze(%b, %axes)\n"
-        "  %c: i64[2] = concat(%b1, %minus) {axis = 0}\n"
-        "  %q: bool[2] = equal(%c, %all)\n"
-        "  %t: i64[2] = where(%q, %ones, %c)\n"
-        "  %e: f32[batch, 1] = expand(%m, %t)\n"
-        "}\n");
+    Graph *g = parse(w, "graph @g(%x: f32[batch, seq], %m: f32[1, 1]) -> (%e) {\n"
+                        "  %zero: i64[] = const [0]\n"
+                        "  %axes: i64[1] = const [0]\n"
+                        "  %minus: i64[1] = const [-1]\n"
+                        "  %ones: i64[2] = const [1, 1]\n"
+                        "  %all: i64[2] = const [-1, -1]\n"
+                        "  %s: i64[2] = shape(%x)\n"
+                        "  %b: i64[] = gather(%s, %zero)\n"
+                        "  %b1: i64[1] = unsqueeze(%b, %axes)\n"
+                        "  %c: i64[2] = concat(%b1, %minus) {axis = 0}\n"
+                        "  %q: bool[2] = equal(%c, %all)\n"
+                        "  %t: i64[2] = where(%q, %ones, %c)\n"
+                        "  %e: f32[batch, 1] = expand(%m, %t)\n"
+                        "}\n");
     assert_string_equal(first_error(w), "no error");
     assert_non_null(g);
     assert_true(graph_verify(g));
     assert_int_equal(g->constraints.n, 0);
 }
 
-/* ---- text ------------------------------------------------------------------------------------------------ */
+/* ---- text ------------------------------------------------------------------------------------ */
 
 static void
 round_trip(World *w, const char *text)
@@ -120,14 +123,16 @@ round_trip(World *w, const char *text)
 static void
 test_text_of_operators(void **state)
 {
-    round_trip(*state,
+    round_trip(
+        *state,
         "graph @\"a graph\"(%\"x/0\": f32[batch, 3, 8, 8], %i: i64[batch, 2]) -> (%p, %s, %n) {\n"
         "  symbol batch from 1 to 64\n"
         "  %w: f16[3] = const [0.1, -inf, 1e-07]\n"
         "  %d: f64[2] = const [0.1, 1e+300]\n"
         "  %t: bool[2] = const [0, 1]\n"
         "  %k: u8[2] = const [0, 255]\n"
-        "  %p: f32[batch, 3, 4, 4] = max_pool(%\"x/0\") {kernel_shape = [2, 2], strides = [2, 2], auto_pad = \"VALID\"}\n"
+        "  %p: f32[batch, 3, 4, 4] = max_pool(%\"x/0\") {kernel_shape = [2, 2], strides = [2, 2], "
+        "auto_pad = \"VALID\"}\n"
         "  %a: f32[batch, 3, 4, 4] = leaky_relu(%p) {alpha = 0.1}\n"
         "  %s: f32[batch, 3, 4, 4] = clip(%a, _, _) from \"Clip \\\"c\\\"\"\n"
         "  _, %m: bool[batch, 3, 4, 4] = dropout(%s)\n"
@@ -139,15 +144,14 @@ test_text_of_operators(void **state)
 static void
 test_text_of_facts_and_formats(void **state)
 {
-    round_trip(*state,
-        "graph @g(%x: f32[n, 32], %y: f32[m, 32]) -> (%z) {\n"
-        "  symbol n from 1 to 64 usually 1, 16\n"
-        "  symbol m from 1 to 64 counts 1 usually 8\n"
-        "  require n == m \"add: axis 0\"\n"
-        "  require m == n or one is 1 \"mul: axis 0\"\n"
-        "  require n == 2*m or the first is 1 \"gemm: axis 0\"\n"
-        "  %z: f32[n, 32] as [0, 1/16, 1%16] = add(%x, %y)\n"
-        "}\n");
+    round_trip(*state, "graph @g(%x: f32[n, 32], %y: f32[m, 32]) -> (%z) {\n"
+                       "  symbol n from 1 to 64 usually 1, 16\n"
+                       "  symbol m from 1 to 64 counts 1 usually 8\n"
+                       "  require n == m \"add: axis 0\"\n"
+                       "  require m == n or one is 1 \"mul: axis 0\"\n"
+                       "  require n == 2*m or the first is 1 \"gemm: axis 0\"\n"
+                       "  %z: f32[n, 32] as [0, 1/16, 1%16] = add(%x, %y)\n"
+                       "}\n");
 }
 
 static void
@@ -187,15 +191,19 @@ test_weights_file(void **state)
     assert_non_null(strstr(print(w, g), "const elided 0x"));
 
     const char *path = path_join(w->arena, folder, "g.weights");
-    WeightsFile file = { writer_open(w->arena, &w->ctx.diags, path), "g.weights", { .arena = w->arena } };
+    WeightsFile file = { writer_open(w->arena, &w->ctx.diags, path),
+                         "g.weights",
+                         { .arena = w->arena } };
     graph_print(&t, g, &file);
     assert_true(writer_commit(file.writer, 0644));
-    Graph *again = graph_parse(&w->ctx, w->arena, path_join(w->arena, folder, "g.tn"), bytes_of(text_str(&t)));
+    Graph *again =
+        graph_parse(&w->ctx, w->arena, path_join(w->arena, folder, "g.tn"), bytes_of(text_str(&t)));
     assert_string_equal(first_error(w), "no error");
     assert_memory_equal(again->value.at[again->output.at[0]].data, weights, sizeof weights);
 
     const char *outside = "graph @g() -> (%w) { %w: f32[200] = const file \"g.weights\" 0 }";
-    assert_null(graph_parse(&w->ctx, w->arena, path_join(w->arena, folder, "g.tn"), bytes_of(outside)));
+    assert_null(
+        graph_parse(&w->ctx, w->arena, path_join(w->arena, folder, "g.tn"), bytes_of(outside)));
     assert_non_null(strstr(first_error(w), "has 400 bytes"));
     unlink(path);
     rmdir(folder);
@@ -204,34 +212,50 @@ test_weights_file(void **state)
 static void
 test_mistakes_in_text(void **state)
 {
-    static const struct { const char *text, *error; } row[] = {
+    static const struct {
+        const char *text, *error;
+    } row[] = {
         { "graph @g(%x: f32[4]) -> (%y) { }", "output %y is not defined" },
         { "graph @g(%x: f32[4]) -> (%x) { %y: f32[4] = relu(%z) }", "%z is not defined here" },
-        { "graph @g(%x: f32[4]) -> (%x) { %y: f32[4] = rely(%x) }", "there is no operator \"rely\"" },
+        { "graph @g(%x: f32[4]) -> (%x) { %y: f32[4] = rely(%x) }",
+          "there is no operator \"rely\"" },
         { "graph @g(%x: f32[4]) -> (%x) { %x: f32[4] = relu(%x) }", "%x is defined twice" },
-        { "graph @g(%x: f32[4]) -> (%x) { %y: f32[5] = relu(%x) }", "written as f32[5], but relu gives f32[4]" },
+        { "graph @g(%x: f32[4]) -> (%x) { %y: f32[5] = relu(%x) }",
+          "written as f32[5], but relu gives f32[4]" },
         { "graph @g(%x: f32[4]) -> (%x) { %y: f32[4] = add(%x) }", "has 1 inputs, 2 are needed" },
         { "graph @g() -> (%x) { %x: u8[1] = const [256] }", "256 does not fit u8" },
-        { "graph @g(%x: f32[n]) -> (%x) { symbol n from 1 to 64 usually 65 }", "symbol n usually 65: such sizes are told in rising order, from 1 to 64" },
-        { "graph @g(%x: f32[n]) -> (%x) { symbol n usually 8, 4 }", "symbol n usually 4: such sizes are told in rising order, from 0" },
+        { "graph @g(%x: f32[n]) -> (%x) { symbol n from 1 to 64 usually 65 }",
+          "symbol n usually 65: such sizes are told in rising order, from 1 to 64" },
+        { "graph @g(%x: f32[n]) -> (%x) { symbol n usually 8, 4 }",
+          "symbol n usually 4: such sizes are told in rising order, from 0" },
         { "graph @g() -> (%x) { %x: f32[n] = const [1.0] }", "has no constant size" },
         { "graph @g() -> (%x) { %x: f32[2] = const [1.0] }", "expected `,`" },
         { "graph @g() -> (%x) { %x: f32[4000000000] = const [1.0] }", "does not end in this text" },
         { "graph @g() -> (%x) { %x: f32[2] = const elided 0x12 }", "left out when it was printed" },
-        { "graph @g() -> (%x) { %x: f32[100] = const file \"../w\" 0 }", "does not lie beside the text" },
+        { "graph @g() -> (%x) { %x: f32[100] = const file \"../w\" 0 }",
+          "does not lie beside the text" },
         { "graph @g(%x: f32[4]) -> (%x) { } more", "goes on behind the graph" },
-        { "graph @g(%x: f32[4]) -> (%x) { } graph @g() -> () { } graph @g() -> () { }", "graph @g is defined twice" },
-        { "graph @g(%x: f32[4]) -> (%y) { %y: f32[4] = call @f(%x) }", "there is no graph @f, which is called" },
-        { "graph @g(%x: i64[4]) -> (%y) { %y: i64[4] = match(%x) new [n] }", "a match of i64[4] defines 1 symbols" },
+        { "graph @g(%x: f32[4]) -> (%x) { } graph @g() -> () { } graph @g() -> () { }",
+          "graph @g is defined twice" },
+        { "graph @g(%x: f32[4]) -> (%y) { %y: f32[4] = call @f(%x) }",
+          "there is no graph @f, which is called" },
+        { "graph @g(%x: i64[4]) -> (%y) { %y: i64[4] = match(%x) new [n] }",
+          "a match of i64[4] defines 1 symbols" },
         { "graph @g(%x: f32[1]) -> (%y) { %y: f32[1] = match(%x) new [n] }", "it takes integers" },
-        { "graph @g(%x: i64[1]) -> (%z) { %z: f32[n] = constant_of_shape(%s) %s: i64[1] = match(%x) new [n] }", "%s is not defined here" },
-        { "graph @g(%c: f32[]) -> (%y) { %y: f32[] = if(%c) graph @a() -> (%r) { %r: f32[] = const [1] } graph @b() -> (%r) { %r: f32[] = const [2] } }",
+        { "graph @g(%x: i64[1]) -> (%z) { %z: f32[n] = constant_of_shape(%s) %s: i64[1] = "
+          "match(%x) new [n] }",
+          "%s is not defined here" },
+        { "graph @g(%c: f32[]) -> (%y) { %y: f32[] = if(%c) graph @a() -> (%r) { %r: f32[] = const "
+          "[1] } graph @b() -> (%r) { %r: f32[] = const [2] } }",
           "the condition of an if is one bool" },
-        { "graph @g(%c: bool[]) -> (%y) { %y: f32[] = if(%c) graph @a() -> (%r) { %r: f32[] = const [1] } graph @b() -> (%r) { %r: f32[1] = const [2] } }",
+        { "graph @g(%c: bool[]) -> (%y) { %y: f32[] = if(%c) graph @a() -> (%r) { %r: f32[] = "
+          "const [1] } graph @b() -> (%r) { %r: f32[1] = const [2] } }",
           "%y is f32[], graph b gives f32[1]" },
-        { "graph @g(%c: bool[], %x: f32[n]) -> (%y) { %y: f32[n] = if(%c, %x) graph @a(%v: f32[k]) -> (%v) { } with [l = 2*n] graph @b(%v: f32[k]) -> (%v) { } }",
+        { "graph @g(%c: bool[], %x: f32[n]) -> (%y) { %y: f32[n] = if(%c, %x) graph @a(%v: f32[k]) "
+          "-> (%v) { } with [l = 2*n] graph @b(%v: f32[k]) -> (%v) { } }",
           "symbol k of graph b is bound to nothing" },
-        { "graph @g(%x: f32[n]) -> (%y) { %y: f32[n] = loop(_, _, %x) carried 2 graph @b(%i: i64[], %c: bool[]) -> (%c) { } }",
+        { "graph @g(%x: f32[n]) -> (%y) { %y: f32[n] = loop(_, _, %x) carried 2 graph @b(%i: "
+          "i64[], %c: bool[]) -> (%c) { } }",
           "a loop with 2 carried values has 3 inputs" },
         { "graph @g(%x: f32[4]) -> (%x) { require 3 == 4 \"no\" }", "cannot hold" },
         { "graph @g(%x: f32[n]) -> (%x) { require n == 4 or none is 1 \"no\" }", "expected `the`" },
@@ -250,17 +274,16 @@ test_mistakes_in_text(void **state)
     }
 }
 
-/* ---- rebuilding ------------------------------------------------------------------------------------------- */
+/* ---- rebuilding ------------------------------------------------------------------------------ */
 
-static const char *const diamond =
-    "graph @g(%x: f32[4], %unused: f32[2]) -> (%d) {\n"
-    "  %one: f32[] = const [1.0]\n"
-    "  %two: f32[] = const [2.0]\n"
-    "  %a: f32[4] = add(%x, %one)\n"
-    "  %b: f32[4] = relu(%a)\n"
-    "  %dead: f32[4] = mul(%a, %two)\n"
-    "  %d: f32[4] = mul(%a, %b)\n"
-    "}\n";
+static const char *const diamond = "graph @g(%x: f32[4], %unused: f32[2]) -> (%d) {\n"
+                                   "  %one: f32[] = const [1.0]\n"
+                                   "  %two: f32[] = const [2.0]\n"
+                                   "  %a: f32[4] = add(%x, %one)\n"
+                                   "  %b: f32[4] = relu(%a)\n"
+                                   "  %dead: f32[4] = mul(%a, %two)\n"
+                                   "  %d: f32[4] = mul(%a, %b)\n"
+                                   "}\n";
 
 static void
 test_rebuild(void **state)
@@ -305,7 +328,7 @@ test_uses(void **state)
     }
 }
 
-/* ---- the verifier ------------------------------------------------------------------------------------------- */
+/* ---- the verifier ---------------------------------------------------------------------------- */
 
 static ValueId
 find(const Graph *g, const char *name)
@@ -316,14 +339,46 @@ find(const Graph *g, const char *name)
     return 0;
 }
 
-static void break_reference(Graph *g) { g->ref.at[0] = 99; }
-static void break_name(Graph *g) { g->value.at[find(g, "a")].name = g->value.at[find(g, "b")].name; }
-static void break_type(Graph *g) { g->value.at[find(g, "b")].type = g->value.at[find(g, "one")].type; }
-static void break_missing_type(Graph *g) { g->value.at[find(g, "b")].type = NULL; }
-static void break_definition(Graph *g) { g->value.at[find(g, "b")].def = 1; }
-static void break_origin(Graph *g) { g->value.at[find(g, "one")].data = NULL; }
-static void break_output(Graph *g) { g->output.at[0] = 0; }
-static void break_arity(Graph *g) { g->node.at[1].in.count = 1; }
+static void
+break_reference(Graph *g)
+{
+    g->ref.at[0] = 99;
+}
+static void
+break_name(Graph *g)
+{
+    g->value.at[find(g, "a")].name = g->value.at[find(g, "b")].name;
+}
+static void
+break_type(Graph *g)
+{
+    g->value.at[find(g, "b")].type = g->value.at[find(g, "one")].type;
+}
+static void
+break_missing_type(Graph *g)
+{
+    g->value.at[find(g, "b")].type = NULL;
+}
+static void
+break_definition(Graph *g)
+{
+    g->value.at[find(g, "b")].def = 1;
+}
+static void
+break_origin(Graph *g)
+{
+    g->value.at[find(g, "one")].data = NULL;
+}
+static void
+break_output(Graph *g)
+{
+    g->output.at[0] = 0;
+}
+static void
+break_arity(Graph *g)
+{
+    g->node.at[1].in.count = 1;
+}
 
 static void
 break_order(Graph *g)
@@ -338,10 +393,15 @@ break_order(Graph *g)
 static void
 test_verify_catches(void **state)
 {
-    static const struct { void (*breaks)(Graph *g); const char *rule; } row[] = {
-        { break_reference, "(rule 1)" }, { break_name, "(rule 2)" }, { break_missing_type, "(rule 2)" },
-        { break_origin, "(rule 3)" }, { break_definition, "(rule 4)" }, { break_order, "(rule 5)" },
-        { break_type, "(rule 6)" }, { break_arity, "(rule 6)" }, { break_output, "(rule 8)" },
+    static const struct {
+        void (*breaks)(Graph *g);
+        const char *rule;
+    } row[] = {
+        { break_reference, "(rule 1)" },    { break_name, "(rule 2)" },
+        { break_missing_type, "(rule 2)" }, { break_origin, "(rule 3)" },
+        { break_definition, "(rule 4)" },   { break_order, "(rule 5)" },
+        { break_type, "(rule 6)" },         { break_arity, "(rule 6)" },
+        { break_output, "(rule 8)" },
     };
     (void)state;
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
@@ -364,9 +424,17 @@ main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, world_begin, world_end)
     const struct CMUnitTest tests[] = {
-        T(test_build), T(test_names_are_unique), T(test_shapes_stay_symbolic), T(test_text_of_operators),
-        T(test_text_of_facts_and_formats), T(test_text_of_nests), T(test_weights_file), T(test_mistakes_in_text),
-        T(test_rebuild), T(test_uses), T(test_verify_catches),
+        T(test_build),
+        T(test_names_are_unique),
+        T(test_shapes_stay_symbolic),
+        T(test_text_of_operators),
+        T(test_text_of_facts_and_formats),
+        T(test_text_of_nests),
+        T(test_weights_file),
+        T(test_mistakes_in_text),
+        T(test_rebuild),
+        T(test_uses),
+        T(test_verify_catches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

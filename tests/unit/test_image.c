@@ -1,4 +1,5 @@
-/* Pictures: the formats that are read without a library, broken files of all, and what is said where a library is missing. */
+/* Pictures: the formats that are read without a library, broken files of all, and what is said
+ * where a library is missing. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,10 +18,10 @@ static uint8_t out[3 * 64];
 static int64_t
 points(const void *bytes, int64_t n, TnFault *fault)
 {
-    int64_t length = n, rows[2] = {0, 0}, two = 2;
-    uint8_t *copy = malloc((size_t)n + 1);               /* as long as it is, for sanitizers */
-    TnArray array[2] = {{copy, 'B', 1, &length}, {rows, 'l', 1, &two}};
-    TnRoutine r = {{.size = sizeof r.args, .fault = fault}, array, NULL, NULL, NULL};
+    int64_t length = n, rows[2] = { 0, 0 }, two = 2;
+    uint8_t *copy = malloc((size_t)n + 1); /* as long as it is, for sanitizers */
+    TnArray array[2] = { { copy, 'B', 1, &length }, { rows, 'l', 1, &two } };
+    TnRoutine r = { { .size = sizeof r.args, .fault = fault }, array, NULL, NULL, NULL };
     int64_t scratch, width = 0, height = 0;
 
     memcpy(copy, bytes, (size_t)n);
@@ -38,7 +39,7 @@ points(const void *bytes, int64_t n, TnFault *fault)
 static void
 expect(const void *bytes, int64_t n, const uint8_t *wanted, int64_t count)
 {
-    TnFault fault = {0};
+    TnFault fault = { 0 };
 
     assert_int_equal(points(bytes, n, &fault), count);
     assert_int_equal(fault.code, 0);
@@ -47,8 +48,10 @@ expect(const void *bytes, int64_t n, const uint8_t *wanted, int64_t count)
 #define TEXT(s) s, sizeof s - 1
 
 /* Two rows of three points. */
-static const uint8_t colours[18] = {255, 0, 0, 0, 255, 0, 0, 0, 255, 1, 2, 3, 4, 5, 6, 7, 8, 9}, grays[18] = {0, 0, 0, 51, 51, 51, 255, 255, 255, 102, 102, 102};
-static const uint8_t bits[18] = {0, 0, 0, 255, 255, 255, 0, 0, 0, 255, 255, 255, 255, 255, 255, 0, 0, 0};
+static const uint8_t colours[18] = { 255, 0, 0, 0, 255, 0, 0, 0, 255, 1, 2, 3, 4, 5, 6, 7, 8, 9 },
+                     grays[18] = { 0, 0, 0, 51, 51, 51, 255, 255, 255, 102, 102, 102 };
+static const uint8_t bits[18] = { 0,   0,   0,   255, 255, 255, 0, 0, 0,
+                                  255, 255, 255, 255, 255, 255, 0, 0, 0 };
 
 static void
 test_pnm(void **state)
@@ -63,7 +66,10 @@ test_pnm(void **state)
     expect(TEXT("P4 3 2\n\240\40"), bits, 6);
 }
 
-typedef struct { uint8_t at[256]; int64_t n; } File;
+typedef struct {
+    uint8_t at[256];
+    int64_t n;
+} File;
 
 static void
 put(File *f, int64_t v, int n)
@@ -75,7 +81,7 @@ put(File *f, int64_t v, int n)
 static File
 bmp(int64_t width, int64_t height, int depth, int colour_count)
 {
-    File f = {{'B', 'M'}, 2};
+    File f = { { 'B', 'M' }, 2 };
 
     put(&f, 0, 8);
     put(&f, 54 + 4 * colour_count, 4);
@@ -121,7 +127,8 @@ test_bmp(void **state)
     }
 }
 
-/* Nothing is read outside of a file, whatever it says; one that is cut is no picture, or a smaller one. */
+/* Nothing is read outside of a file, whatever it says; one that is cut is no picture, or a smaller
+ * one. */
 static void
 test_broken(void **state)
 {
@@ -131,12 +138,23 @@ test_broken(void **state)
 
     put(&f, 0, 24);
     for (int64_t n = 0; n < f.n; n++)
-        assert_int_equal(points(f.at, n, &(TnFault){0}), 0);
+        assert_int_equal(points(f.at, n, &(TnFault){ 0 }), 0);
     for (int i = 0; i < 20000; i++) {
-        static const char *const begin[] = {"BM", "P1 ", "P2 ", "P3 ", "P4 ", "P5 ", "P6 ", "\xff\xd8\xff", "\x89PNG\r\n\x1a\n", "RIFF....WEBPVP8 ", "II*",
-                                            "MM", "\xff\x4f\xff\x51"};
+        static const char *const begin[] = { "BM",
+                                             "P1 ",
+                                             "P2 ",
+                                             "P3 ",
+                                             "P4 ",
+                                             "P5 ",
+                                             "P6 ",
+                                             "\xff\xd8\xff",
+                                             "\x89PNG\r\n\x1a\n",
+                                             "RIFF....WEBPVP8 ",
+                                             "II*",
+                                             "MM",
+                                             "\xff\x4f\xff\x51" };
         File broken = f;
-        TnFault fault = {0};
+        TnFault fault = { 0 };
         const char *with = begin[i % 13];
         for (int k = 0; k < 3; k++) {
             seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407;
@@ -147,7 +165,7 @@ test_broken(void **state)
         points(broken.at, f.n, &fault);
         assert_true(!fault.code || fault.code == TN_FAULT_VALUE || fault.code == TN_FAULT_LIBRARY);
     }
-    TnFault fault = {0};
+    TnFault fault = { 0 };
     assert_int_equal(points(TEXT("P5 100000 100000 255 "), &fault), 0);
     assert_int_equal(points(TEXT("nothing"), &fault), 0);
     assert_int_equal(fault.code, 0);
@@ -157,13 +175,14 @@ static void
 test_missing_library(void **state)
 {
     (void)state;
-    TnFault fault = {0};
-    TnRoutine r = {{.size = sizeof r.args, .fault = &fault}, NULL, NULL, NULL, NULL};
-    TnImage m = {0};
+    TnFault fault = { 0 };
+    TnRoutine r = { { .size = sizeof r.args, .fault = &fault }, NULL, NULL, NULL, NULL };
+    TnImage m = { 0 };
     void *f[1];
-    char name[17] = {0};
+    char name[17] = { 0 };
 
-    assert_false(tn_image_library(&m, "libnothing.so.9", (const char *const[]){"nothing", NULL}, f));
+    assert_false(
+        tn_image_library(&m, "libnothing.so.9", (const char *const[]){ "nothing", NULL }, f));
     assert_string_equal(m.missing, "libnothing.so.9");
     tn_lacks(&r, m.missing);
     assert_int_equal(fault.code, TN_FAULT_LIBRARY);
@@ -176,7 +195,10 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pnm), cmocka_unit_test(test_bmp), cmocka_unit_test(test_broken), cmocka_unit_test(test_missing_library),
+        cmocka_unit_test(test_pnm),
+        cmocka_unit_test(test_bmp),
+        cmocka_unit_test(test_broken),
+        cmocka_unit_test(test_missing_library),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

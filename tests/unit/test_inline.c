@@ -96,20 +96,23 @@ static void
 elementwise(void **state)
 {
     World *w = *state;
-    const Nest *n = check_inline(w, "nest p(x: f32[n, m]) -> (t: f32[n, m]) { t[i, j] = x[i, j] * 2 + f32(j) }",
-                                 "nest c(a: f32[m], t: f32[n, m]) -> (o: f32[m, n]) { o[j, i] = a[j] - t[i, j] * t[i, j] }");
+    const Nest *n = check_inline(
+        w, "nest p(x: f32[n, m]) -> (t: f32[n, m]) { t[i, j] = x[i, j] * 2 + f32(j) }",
+        "nest c(a: f32[m], t: f32[n, m]) -> (o: f32[m, n]) { o[j, i] = a[j] - t[i, j] * t[i, j] }");
     assert_int_equal(n->nin, 2);
     /* the same letters for other axes: numberings must not mix */
-    check_inline(w, "nest p(x: f32[4, 6]) -> (t: f32[6, 4]) { t[i, j] = x[j, i] + f32(10*i + j) }",
-                 "nest c(t: f32[6, 4]) -> (o: f32[4, 6]) { o[i, j] = t[j, i] - t[(j + 1) % 6, 3 - i] }");
+    check_inline(
+        w, "nest p(x: f32[4, 6]) -> (t: f32[6, 4]) { t[i, j] = x[j, i] + f32(10*i + j) }",
+        "nest c(t: f32[6, 4]) -> (o: f32[4, 6]) { o[i, j] = t[j, i] - t[(j + 1) % 6, 3 - i] }");
 }
 
 static void
 views(void **state)
 {
     World *w = *state;
-    const Nest *n = check_inline(w, "nest p(x: f32[6, 4]) -> (t: f32[3, 8]) { t[i, j] = x[(8*i + j) // 4, (8*i + j) % 4] }",
-                                 "nest c(t: f32[3, 8]) -> (o: f32[24]) { o[i] = t[i // 8, i % 8] + 1 }");
+    const Nest *n = check_inline(
+        w, "nest p(x: f32[6, 4]) -> (t: f32[3, 8]) { t[i, j] = x[(8*i + j) // 4, (8*i + j) % 4] }",
+        "nest c(t: f32[3, 8]) -> (o: f32[24]) { o[i] = t[i // 8, i % 8] + 1 }");
     Accesses a = nest_accesses(&w->ctx, w->arena, n);
     assert_int_equal(nest_mapping(&w->ctx, n, &a.at[0]), MAP_RELAYOUT);
     n = check_inline(w, "nest p(x: f32[n, m]) -> (t: f32[m, n]) { t[j, i] = x[i, j] }",
@@ -122,12 +125,17 @@ static void
 reductions(void **state)
 {
     World *w = *state;
-    check_inline(w, "nest p(x: f32[n, m], y: f32[m, n]) -> (t: f32[n, n]) { t[i, j] = sum k: x[i, k] * y[k, j] }",
-                 "nest c(t: f32[n, n], b: f32[n]) -> (o: f32[n, n]) { o[i, j] = max(t[i, j] + b[j], 0) }");
+    check_inline(
+        w,
+        "nest p(x: f32[n, m], y: f32[m, n]) -> (t: f32[n, n]) { t[i, j] = sum k: x[i, k] * y[k, j] "
+        "}",
+        "nest c(t: f32[n, n], b: f32[n]) -> (o: f32[n, n]) { o[i, j] = max(t[i, j] + b[j], 0) }");
     /* recomputed at two places, and under another reduction */
     check_inline(w, "nest p(x: f32[n, m]) -> (t: f32[n]) { t[i] = sum k: x[i, k] }",
-                 "nest c(t: f32[n], y: f32[n, n]) -> (o: f32[n]) { o[i] = t[n - 1 - i] * (sum k: t[k] * y[k, i]) }");
-    check_inline(w, "nest p(x: f32[n, m]) -> (t: f32[n]) { t[i] = f32((argmax k: (x[i, k], k)).1) }",
+                 "nest c(t: f32[n], y: f32[n, n]) -> (o: f32[n]) { o[i] = t[n - 1 - i] * (sum k: "
+                 "t[k] * y[k, i]) }");
+    check_inline(w,
+                 "nest p(x: f32[n, m]) -> (t: f32[n]) { t[i] = f32((argmax k: (x[i, k], k)).1) }",
                  "nest c(t: f32[n]) -> (o: f32[n]) { o[i] = t[i] + 1 }");
 }
 
@@ -136,8 +144,9 @@ guards(void **state)
 {
     World *w = *state;
     /* the window leaves t, where exp(x) is not 0 and x may not be read */
-    check_inline(w, "nest p(x: f32[n]) -> (t: f32[n]) { t[i] = exp(x[i]) }",
-                 "nest c(t: f32[n], f: f32[3]) -> (o: f32[n]) { o[i] = sum r: t[i + r - 1 | 0] * f[r] }");
+    check_inline(
+        w, "nest p(x: f32[n]) -> (t: f32[n]) { t[i] = exp(x[i]) }",
+        "nest c(t: f32[n], f: f32[3]) -> (o: f32[n]) { o[i] = sum r: t[i + r - 1 | 0] * f[r] }");
     check_inline(w, "nest p(x: f32[n, m]) -> (t: f32[n]) { t[i] = sum k: x[i, k] }",
                  "nest c(t: f32[n]) -> (o: f32[n]) { o[i] = max r<3>: t[i + r - 1 | -inf] }");
     /* a guard that the ranges prove goes */
@@ -147,14 +156,17 @@ guards(void **state)
     assert_false(a.at[0].conditional);
     /* a transposed read is outside where the read of the transposition was */
     n = check_inline(w, "nest p(x: f32[m, n]) -> (t: f32[n, m]) { t[i, j] = x[j, i] }",
-                     "nest c(t: f32[n, m], f: f32[3]) -> (o: f32[n, m]) { o[i, j] = sum r: t[i + r - 1, j | 7] * f[r] }");
+                     "nest c(t: f32[n, m], f: f32[3]) -> (o: f32[n, m]) { o[i, j] = sum r: t[i + r "
+                     "- 1, j | 7] * f[r] }");
     assert_null(strchr(text_of(w, n), '?'));
     /* but not where it has other bounds */
     n = check_inline(w, "nest p(x: f32[m, n]) -> (t: f32[n - 1, m]) { t[i, j] = x[j, i] }",
-                     "nest c(t: f32[n - 1, m], f: f32[3]) -> (o: f32[n, m]) { o[i, j] = sum r: t[i + r - 1, j | 7] * f[r] }");
+                     "nest c(t: f32[n - 1, m], f: f32[3]) -> (o: f32[n, m]) { o[i, j] = sum r: t[i "
+                     "+ r - 1, j | 7] * f[r] }");
     assert_non_null(strchr(text_of(w, n), '?'));
     /* an index that is checked when it runs cannot be evaluated outside */
-    const Nest *p = parse(w, "nest p(x: f32[n], idx: i64[n]) -> (t: f32[n]) { t[i] = x[at(idx[i], n)] }");
+    const Nest *p =
+        parse(w, "nest p(x: f32[n], idx: i64[n]) -> (t: f32[n]) { t[i] = x[at(idx[i], n)] }");
     const Nest *c = parse(w, "nest c(t: f32[n]) -> (o: f32[n]) { o[i] = t[i - 1 | 0] }");
     assert_null(nest_inline(&w->ctx, c, 0, p, 0));
     assert_int_equal(w->ctx.diags.list.n, 0);
@@ -164,30 +176,35 @@ static void
 computed(void **state)
 {
     World *w = *state;
-    check_inline(w, "nest p(x: f32[n, m]) -> (t: f32[n, m]) { t[i, j] = x[i, j] * 3 }",
-                 "nest c(t: f32[n, m], idx: i64[m]) -> (o: f32[m, m]) { o[i, j] = t[at(idx[i], n), j] }");
-    check_inline(w, "nest p(y: i64[m]) -> (t: i64[m]) { t[i] = rem(y[i] + 1, 4) }",
-                 "nest c(x: f32[n, m], t: i64[m]) -> (o: f32[m, m]) { o[i, j] = x[at(t[i], n), j] }");
+    check_inline(
+        w, "nest p(x: f32[n, m]) -> (t: f32[n, m]) { t[i, j] = x[i, j] * 3 }",
+        "nest c(t: f32[n, m], idx: i64[m]) -> (o: f32[m, m]) { o[i, j] = t[at(idx[i], n), j] }");
+    check_inline(
+        w, "nest p(y: i64[m]) -> (t: i64[m]) { t[i] = rem(y[i] + 1, 4) }",
+        "nest c(x: f32[n, m], t: i64[m]) -> (o: f32[m, m]) { o[i, j] = x[at(t[i], n), j] }");
 }
 
 static void
 scans_stay(void **state)
 {
     World *w = *state;
-    const Nest *p = parse(w, "nest p(x: f32[n]) -> (t: f32[n]) { t[i] = scan i: t[i - 1 | 0] + x[i] }");
+    const Nest *p =
+        parse(w, "nest p(x: f32[n]) -> (t: f32[n]) { t[i] = scan i: t[i - 1 | 0] + x[i] }");
     const Nest *c = parse(w, "nest c(t: f32[n]) -> (o: f32[n]) { o[i] = t[i] * 2 }");
     assert_null(nest_inline(&w->ctx, c, 0, p, 0));
     assert_int_equal(w->ctx.diags.list.n, 0);
 }
 
-/* Attention's output projection: k // 2 and k % 2 become two axes, and the product is seen again. */
+/* Attention's output projection: k // 2 and k % 2 become two axes, and the product is seen
+ * again. */
 static void
 splitting(void **state)
 {
     World *w = *state;
     const Nest *n = check_inline(
         w, "nest p(x: f32[4, 6, 2]) -> (t: f32[6, 8]) { t[i, k] = x[k // 2, i, k % 2] }",
-        "nest c(t: f32[6, 8], y: f32[8, 5]) -> (o: f32[6, 5]) { o[i, j] = sum k: t[i, k] * y[k, j] }");
+        "nest c(t: f32[6, 8], y: f32[8, 5]) -> (o: f32[6, 5]) { o[i, j] = sum k: t[i, k] * y[k, j] "
+        "}");
     Contraction v;
     assert_true(nest_contraction(&w->ctx, n, &v));
     assert_int_equal(__builtin_popcountll(v.sum), 2);
@@ -225,11 +242,13 @@ static void
 parameters(void **state)
 {
     World *w = *state;
-    const Nest *n = parse(w, "nest c(x: f32[n], y: f32[n], z: f32[n], u: f32[n]) -> (o: f32[n]) { o[i] = x[i] - u[i] * z[i] }");
+    const Nest *n = parse(w, "nest c(x: f32[n], y: f32[n], z: f32[n], u: f32[n]) -> (o: f32[n]) { "
+                             "o[i] = x[i] - u[i] * z[i] }");
     const uint32_t same[] = { 0, 1, 0, 3 };
     const Nest *merged = nest_merge_params(&w->ctx, n, same);
     assert_int_equal(merged->nin, 3);
-    const Nest *want = parse(w, "nest c(x: f32[n], y: f32[n], u: f32[n]) -> (o: f32[n]) { o[i] = x[i] - u[i] * x[i] }");
+    const Nest *want = parse(
+        w, "nest c(x: f32[n], y: f32[n], u: f32[n]) -> (o: f32[n]) { o[i] = x[i] - u[i] * x[i] }");
     assert_ptr_equal(merged->write[0].value, want->write[0].value);
     bool keep[3];
     const Nest *dropped = nest_drop_unused(&w->ctx, merged, keep);
@@ -240,14 +259,15 @@ parameters(void **state)
     assert_true(expr_is(bound->axis[0].extent, 9) && expr_is(bound->param[0].type->dim[0], 9));
 }
 
-/* Parallel axes split by digits and phases: the same numbers, written at digits; and read back by a nest into
- * which the product vanishes. */
+/* Parallel axes split by digits and phases: the same numbers, written at digits; and read back by a
+ * nest into which the product vanishes. */
 static void
 splitting_parallel(void **state)
 {
     static const char *const text[] = {
         "nest t(x: f32[n, 12, 5, 6], w: f32[18, 4, 3, 3]) -> (o: f32[n, 18, 5, 6]) {"
-        " o[i, j, k, l] = sum q, r, s: x[i, 4*(j // 6) + q, k + r - 1, l + s - 1 | 0] * w[j, q, r, s] }",
+        " o[i, j, k, l] = sum q, r, s: x[i, 4*(j // 6) + q, k + r - 1, l + s - 1 | 0] * w[j, q, r, "
+        "s] }",
         "nest t(x: f32[n, 12, 5, 6], w: f32[12, 8, 2, 2]) -> (o: f32[n, 8, 10, 12]) {"
         " o[i, j, k, l] = sum q: x[i, q, k // 2, l // 2] * w[q, j, k % 2, l % 2] }",
         "nest t(x: f32[n, 12, 5], w: f32[12, 8, 4]) -> (o: f32[n, 8, 10]) {"
@@ -273,7 +293,8 @@ splitting_parallel(void **state)
         assert_same(w, run(w, s, NULL, NULL), run(w, bare, NULL, NULL), text[i]);
     }
     const Nest *product = nest_simplify(&w->ctx, parse(w, text[0]));
-    const Nest *reader = parse(w, "nest r(y: f32[n, 18, 5, 6]) -> (o: f32[n, 18, 6, 5]) { o[i, j, l, k] = max(y[i, j, k, l], 0) }");
+    const Nest *reader = parse(w, "nest r(y: f32[n, 18, 5, 6]) -> (o: f32[n, 18, 6, 5]) { o[i, j, "
+                                  "l, k] = max(y[i, j, k, l], 0) }");
     const Nest *both = nest_inline(&w->ctx, reader, 0, product, 0);
     assert_non_null(both);
     Tensor *y = run(w, product, NULL, NULL);
@@ -286,8 +307,12 @@ main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, world_end)
     const struct CMUnitTest tests[] = {
-        TEST(elementwise), TEST(views), TEST(reductions), TEST(guards), TEST(computed), TEST(scans_stay), TEST(splitting),
-        TEST(splitting_parallel), TEST(unit_axes_go), TEST(conditions_are_decided), TEST(parameters),
+        TEST(elementwise),  TEST(views),
+        TEST(reductions),   TEST(guards),
+        TEST(computed),     TEST(scans_stay),
+        TEST(splitting),    TEST(splitting_parallel),
+        TEST(unit_axes_go), TEST(conditions_are_decided),
+        TEST(parameters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

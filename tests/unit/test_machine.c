@@ -21,14 +21,16 @@ names(void **state)
     assert_string_not_equal(m.name, "native");
     assert_true(m.cores >= 1);
     for (int l = 1; l < LEVEL_COUNT; l++)
-        assert_true(m.level[l].bytes > m.level[l - 1].bytes && m.level[l].one.read <= m.level[l - 1].one.read);
+        assert_true(m.level[l].bytes > m.level[l - 1].bytes &&
+                    m.level[l].one.read <= m.level[l - 1].one.read);
     assert_true(machine_find(&c, "x86-64-v4", &m));
     assert_int_equal(machine_lanes(&m, DT_F32), 16);
     assert_non_null(strstr(m.cpu_check, "tn_cpu_level() >= 4"));
     assert_int_equal(c.diags.worst, DIAG_OK);
     assert_false(machine_find(&c, "z80", &m));
     assert_int_equal(c.diags.worst, DIAG_USAGE);
-    assert_non_null(strstr(c.diags.list.at[0].text, "native, x86-64-v4-bf16, x86-64-v4-vnni, x86-64-v4"));
+    assert_non_null(
+        strstr(c.diags.list.at[0].text, "native, x86-64-v4-bf16, x86-64-v4-vnni, x86-64-v4"));
     assert_non_null(strstr(c.diags.list.at[0].text, "z80"));
     arena_free(arena);
 }
@@ -42,7 +44,8 @@ same_machine(const Machine *a, const Machine *b)
     assert_string_equal(a->processor, b->processor);
     assert_int_equal(a->vector_bytes, b->vector_bytes);
     assert_int_equal(a->cores, b->cores);
-    assert_true(a->level[LEVEL_L3].bytes == b->level[LEVEL_L3].bytes && a->level[LEVEL_MEMORY].bytes == b->level[LEVEL_MEMORY].bytes);
+    assert_true(a->level[LEVEL_L3].bytes == b->level[LEVEL_L3].bytes &&
+                a->level[LEVEL_MEMORY].bytes == b->level[LEVEL_MEMORY].bytes);
 }
 
 static void
@@ -51,7 +54,8 @@ text_round_trip(void **state)
     (void)state;
     Arena *arena = arena_new(NULL, NULL);
     Ctx c = { 0 };
-    const char *names[] = { "x86-64-v4-bf16", "x86-64-v4-vnni", "x86-64-v4", "x86-64-v3", "x86-64-v2", "armv8-a", "generic" };
+    const char *names[] = { "x86-64-v4-bf16", "x86-64-v4-vnni", "x86-64-v4", "x86-64-v3",
+                            "x86-64-v2",      "armv8-a",        "generic" };
 
     ctx_init(&c, arena);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -78,14 +82,16 @@ text_says_some(void **state)
     Arena *arena = arena_new(NULL, NULL);
     Ctx c = { 0 };
     Machine row, m;
-    const char *text = "; mine\n\n  target x86-64-v3   ; AVX2\ncores 12\nl2.bytes 1048576\nmemory.all.read 9e10";
+    const char *text =
+        "; mine\n\n  target x86-64-v3   ; AVX2\ncores 12\nl2.bytes 1048576\nmemory.all.read 9e10";
 
     ctx_init(&c, arena);
     assert_true(machine_find(&c, "x86-64-v3", &row));
     assert_true(machine_parse(&c, "m", text, strlen(text), &m));
     assert_int_equal(m.cores, 12);
     assert_int_equal(m.level[LEVEL_L2].bytes, 1 << 20);
-    assert_true(m.level[LEVEL_MEMORY].all.read == 9e10 && m.level[LEVEL_MEMORY].one.read == row.level[LEVEL_MEMORY].one.read);
+    assert_true(m.level[LEVEL_MEMORY].all.read == 9e10 &&
+                m.level[LEVEL_MEMORY].one.read == row.level[LEVEL_MEMORY].one.read);
     assert_true(m.f32_per_second == row.f32_per_second);
     arena_free(arena);
 }
@@ -94,7 +100,11 @@ static void
 text_errors(void **state)
 {
     (void)state;
-    static const struct { const char *text; uint32_t line; const char *says; } cases[] = {
+    static const struct {
+        const char *text;
+        uint32_t line;
+        const char *says;
+    } cases[] = {
         { "", 0, "begins with its target" },
         { "; nothing\n\n", 0, "begins with its target" },
         { "cores 2\n", 1, "begins with its target" },

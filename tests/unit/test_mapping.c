@@ -6,7 +6,9 @@
 #define NESTS 600
 #define MAX_POINTS 512
 
-typedef struct { uint32_t state; } Random;
+typedef struct {
+    uint32_t state;
+} Random;
 
 static uint32_t
 below(Random *r, uint32_t n)
@@ -18,7 +20,7 @@ below(Random *r, uint32_t n)
 #define MAX_AXES 6
 typedef struct {
     uint32_t np, nr, rank;
-    int64_t extent[MAX_AXES];                    /* parallel axes, then reduction axes */
+    int64_t extent[MAX_AXES]; /* parallel axes, then reduction axes */
     const Expr *row[4];
     int64_t size[4];
 } Sample;
@@ -43,7 +45,7 @@ row_at(const Expr *e, int64_t *point)
 static bool
 next_point(const Sample *s, int64_t *point)
 {
-    for (uint32_t k = s->np + s->nr; k-- > 0; ) {
+    for (uint32_t k = s->np + s->nr; k-- > 0;) {
         if (++point[k] < s->extent[k])
             return true;
         point[k] = 0;
@@ -80,7 +82,8 @@ random_sample(Ctx *c, Random *r)
         if (below(r, 5) == 0)
             s.row[d] = expr_int(c, 0);
     }
-    for (uint32_t d = 0; d < s.rank; d++) {      /* shift each row to start at 0; sometimes one more in front */
+    /* shift each row to start at 0; sometimes one more in front */
+    for (uint32_t d = 0; d < s.rank; d++) {
         int64_t point[MAX_AXES] = { 0 }, lo = INT64_MAX, hi = INT64_MIN;
         do {
             int64_t v = row_at(s.row[d], point);
@@ -111,7 +114,8 @@ sample_nest(Ctx *c, const Sample *s)
         at[k] = nest_axis(&b, name[k], AXIS_PARALLEL, out_dim[k]);
     }
     for (uint32_t k = 0; k < s->nr; k++)
-        reduce |= axis_bit(nest_axis(&b, name[s->np + k], AXIS_REDUCE, expr_int(c, s->extent[s->np + k])));
+        reduce |= axis_bit(
+            nest_axis(&b, name[s->np + k], AXIS_REDUCE, expr_int(c, s->extent[s->np + k])));
     uint32_t out = nest_out(&b, "o", type_new(c, DT_F32, s->np, out_dim));
     const Scalar *value = nest_load(&b, in, s->row);
     if (reduce)
@@ -193,19 +197,21 @@ agrees_with_enumeration(void **state)
         if (says_in != fan_in || says_out != fan_out || (t == MAP_ID && !identity)) {
             Text text = { .arena = w->arena };
             nest_print(c, &text, n, 0);
-            fail_msg("%s, but fan-in %d fan-out %d identity %d:\n%s", mapping_name[t], fan_in, fan_out, identity,
-                     text_str(&text));
+            fail_msg("%s, but fan-in %d fan-out %d identity %d:\n%s", mapping_name[t], fan_in,
+                     fan_out, identity, text_str(&text));
         }
     }
-    assert_true(decided * 3 > tried * 2);        /* an answer nearly always, or the test proves little */
+    /* an answer nearly always, or the test proves little */
+    assert_true(decided * 3 > tried * 2);
 }
 
-/* ---- single rows, with symbolic extents ------------------------------------------------------------ */
+/* ---- single rows, with symbolic extents ------------------------------------------------------ */
 
-/* The type of a read of x [rank dims] at `at` in o[i<n, j<m], with reduction axes r<3, s<2 and k<q. */
+/* The type of a read of x [rank dims] at `at` in o[i<n, j<m], with reduction axes r<3, s<2 and
+ * k<q. */
 static MappingType
-type_of(World *w, uint32_t rank, const char *const *dim, uint32_t out_rank, const char *const *out_dim,
-        const char *const *at)
+type_of(World *w, uint32_t rank, const char *const *dim, uint32_t out_rank,
+        const char *const *out_dim, const char *const *at)
 {
     Text text = { .arena = w->arena };
 
@@ -225,12 +231,17 @@ type_of(World *w, uint32_t rank, const char *const *dim, uint32_t out_rank, cons
     Parse p = parse_begin(&w->ctx, "test", (Bytes){ (const uint8_t *)text.s, text.n });
     const Nest *n = nest_parse(&p);
     if (!n)
-        fail_msg("%s: %s", text_str(&text), w->ctx.diags.list.n ? w->ctx.diags.list.at[0].text : "?");
+        fail_msg("%s: %s", text_str(&text),
+                 w->ctx.diags.list.n ? w->ctx.diags.list.at[0].text : "?");
     Accesses reads = nest_accesses(&w->ctx, w->arena, n);
     return nest_mapping(&w->ctx, n, &reads.at[0]);
 }
 
-#define L(...) (const char *const[]){ __VA_ARGS__, NULL }
+#define L(...)                                                                                     \
+    (const char *const[])                                                                          \
+    {                                                                                              \
+        __VA_ARGS__, NULL                                                                          \
+    }
 #define TYPE(dims, ndim, outs, nout, at) type_of(*state, ndim, dims, nout, outs, at)
 
 static void

@@ -52,12 +52,18 @@ strided(int i, int j)
 }
 
 /* Tiles of which all is shown, and of which some is. */
-typedef struct { int full, part; } Tiles;
+typedef struct {
+    int full, part;
+} Tiles;
 
 static const int tile[] = { 16, 32, 64, MOST_TILE };
 enum { NTILE = sizeof tile / sizeof *tile };
 
-typedef struct { const char *name; bool (*shows)(int i, int j); Tiles tiles[NTILE]; } Mask;
+typedef struct {
+    const char *name;
+    bool (*shows)(int i, int j);
+    Tiles tiles[NTILE];
+} Mask;
 
 static const Mask masks[] = {
     { "causal", causal, { { 2016, 64 }, { 496, 32 }, { 120, 16 }, { 28, 8 } } },
@@ -82,7 +88,9 @@ static const char attention[] =
     "}";
 
 /* What a mask's tables are: `strip` of 16 rows and each key, `used` of 16 rows and 32 keys. */
-typedef struct { Tensor strip, used; } Tables;
+typedef struct {
+    Tensor strip, used;
+} Tables;
 
 static ValueId
 value_named(const Graph *g, const char *name)

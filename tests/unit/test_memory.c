@@ -1,9 +1,9 @@
-/* Every allocation fails, one after the other: of a compilation, a load, a run, and of files. Each time
- * the call says so with a status and a message, and gives everything back.
+/* Every allocation fails, one after the other: of a compilation, a load, a run, and of files. Each
+ * time the call says so with a status and a message, and gives everything back.
  *
- * The allocator of the C library is replaced by one with a counter, for Tenon's own objects alone (the
- * linker's --wrap): so it does not matter through which door memory is asked for. Under the address
- * sanitizer every object of an arena is an allocation; otherwise they come in chunks.
+ * The allocator of the C library is replaced by one with a counter, for Tenon's own objects alone
+ * (the linker's --wrap): so it does not matter through which door memory is asked for. Under the
+ * address sanitizer every object of an arena is an allocation; otherwise they come in chunks.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,7 +25,10 @@
 
 /* ---- the counter -------------------------------------------------------------------------- */
 
-static struct { bool on, persists; long calls, fail_at, live; } counter;
+static struct {
+    bool on, persists;
+    long calls, fail_at, live;
+} counter;
 
 void *__real_malloc(size_t n);
 void *__real_calloc(size_t n, size_t size);
@@ -50,9 +53,21 @@ counted(void *p)
     return p;
 }
 
-void *__wrap_malloc(size_t n) { return fails() ? NULL : counted(__real_malloc(n)); }
-void *__wrap_calloc(size_t n, size_t size) { return fails() ? NULL : counted(__real_calloc(n, size)); }
-void *__wrap_aligned_alloc(size_t a, size_t n) { return fails() ? NULL : counted(__real_aligned_alloc(a, n)); }
+void *
+__wrap_malloc(size_t n)
+{
+    return fails() ? NULL : counted(__real_malloc(n));
+}
+void *
+__wrap_calloc(size_t n, size_t size)
+{
+    return fails() ? NULL : counted(__real_calloc(n, size));
+}
+void *
+__wrap_aligned_alloc(size_t a, size_t n)
+{
+    return fails() ? NULL : counted(__real_aligned_alloc(a, n));
+}
 
 int
 __wrap_posix_memalign(void **p, size_t a, size_t n)
@@ -103,24 +118,24 @@ save(const char *name, const char *text)
     fclose(f);
 }
 
-/* Few operators, of which every stage has something to do: a constant to fold, equal calls, a product,
- * a row-wise kernel, a symbol. */
-static const char model_text[] =
-    "graph @t(%x: f32[batch, 4]) -> (%y, %z) {\n"
-    "  %w: f32[4, 3] = const [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]\n"
-    "  %v: f32[4, 3] = add(%w, %w)\n"
-    "  %h: f32[batch, 3] = matmul(%x, %v)\n"
-    "  %y: f32[batch, 3] = softmax(%h)\n"
-    "  %a: f32[batch, 3] = relu(%h)\n"
-    "  %z: f32[batch, 3] = relu(%h)\n"
-    "}\n";
+/* Few operators, of which every stage has something to do: a constant to fold, equal calls, a
+ * product, a row-wise kernel, a symbol. */
+static const char model_text[] = "graph @t(%x: f32[batch, 4]) -> (%y, %z) {\n"
+                                 "  %w: f32[4, 3] = const [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]\n"
+                                 "  %v: f32[4, 3] = add(%w, %w)\n"
+                                 "  %h: f32[batch, 3] = matmul(%x, %v)\n"
+                                 "  %y: f32[batch, 3] = softmax(%h)\n"
+                                 "  %a: f32[batch, 3] = relu(%h)\n"
+                                 "  %z: f32[batch, 3] = relu(%h)\n"
+                                 "}\n";
 
 /* A compiler that has the answers ready, for it is asked hundreds of times. */
-static const char compiler_text[] =
-    "#!/bin/sh\ncase \" $* \" in *\" -dM \"*) exec cat \"${0%/*}/macros\";; *-shared*) ;; *) exec cc \"$@\";; esac\n"
-    "while [ \"$1\" != -o ]; do shift; done\n"
-    "[ -f \"${0%/*}/linked\" ] || cc -shared -Wl,-z,noexecstack -o \"${0%/*}/linked\" $(shift 2; printf '%s ' \"$@\")\n"
-    "exec cp \"${0%/*}/linked\" \"$2\"\n";
+static const char compiler_text[] = "#!/bin/sh\ncase \" $* \" in *\" -dM \"*) exec cat "
+                                    "\"${0%/*}/macros\";; *-shared*) ;; *) exec cc \"$@\";; esac\n"
+                                    "while [ \"$1\" != -o ]; do shift; done\n"
+                                    "[ -f \"${0%/*}/linked\" ] || cc -shared -Wl,-z,noexecstack -o "
+                                    "\"${0%/*}/linked\" $(shift 2; printf '%s ' \"$@\")\n"
+                                    "exec cp \"${0%/*}/linked\" \"$2\"\n";
 
 typedef TnStatus Act(TnContext *ctx);
 
@@ -137,14 +152,23 @@ compile_to(TnContext *ctx, const char *stage)
     return tn_compile(ctx, in_folder("m.tn"), in_folder("m.so"), &o, &made);
 }
 
-static TnStatus compile_to_source(TnContext *ctx) { return compile_to(ctx, "emit"); }
-static TnStatus compile(TnContext *ctx) { return compile_to(ctx, NULL); }
+static TnStatus
+compile_to_source(TnContext *ctx)
+{
+    return compile_to(ctx, "emit");
+}
+static TnStatus
+compile(TnContext *ctx)
+{
+    return compile_to(ctx, NULL);
+}
 
 static TnStatus
 interpret(TnContext *ctx)
 {
     float x[8] = { 0 };
-    TnTensor in = { sizeof in, NULL, "f32", 2, (const int64_t[]){ 2, 4 }, x, sizeof x }, out[2] = { TN_INIT(TnTensor), TN_INIT(TnTensor) };
+    TnTensor in = { sizeof in, NULL, "f32", 2, (const int64_t[]){ 2, 4 }, x, sizeof x },
+             out[2] = { TN_INIT(TnTensor), TN_INIT(TnTensor) };
     return tn_interpret(ctx, in_folder("m.tn"), NULL, &in, 1, out, 2);
 }
 
@@ -164,7 +188,8 @@ load_and_run(TnContext *ctx)
     TnModel *m = NULL;
     TnSession *session = NULL;
     TnSessionOptions o = { sizeof o, 2, NULL };
-    TnTensor in = { sizeof in, NULL, "f32", 2, dims, x, sizeof x }, out[2] = { TN_INIT(TnTensor), TN_INIT(TnTensor) };
+    TnTensor in = { sizeof in, NULL, "f32", 2, dims, x, sizeof x },
+             out[2] = { TN_INIT(TnTensor), TN_INIT(TnTensor) };
     TnStatus s = tn_load(ctx, in_folder("kept.so"), &m);
     if (s == TN_OK)
         s = tn_model_set_name(m, "a name");
@@ -184,7 +209,8 @@ load_and_run(TnContext *ctx)
 static TnStatus
 files(TnContext *ctx)
 {
-    TnTensor x = { .size = sizeof x, .dtype = "f32", .rank = 1, .dims = (const int64_t[]){ 5 } }, y = TN_INIT(TnTensor);
+    TnTensor x = { .size = sizeof x, .dtype = "f32", .rank = 1, .dims = (const int64_t[]){ 5 } },
+             y = TN_INIT(TnTensor);
     TnStatus s = tn_tensor_random(ctx, 1, 0, &x);
     if (s == TN_OK)
         s = tn_tensor_write_npy(ctx, in_folder("x.npy"), &x);
@@ -199,7 +225,7 @@ nothing_is_left(long n)
     const char *where[] = { folder, in_folder("cache/work") };
     for (int i = 0; i < 2; i++) {
         DIR *dir = opendir(where[i]);
-        for (struct dirent *e; dir && (e = readdir(dir)); )
+        for (struct dirent *e; dir && (e = readdir(dir));)
             if (!strncmp(e->d_name, ".tenon-", 7) || !strncmp(e->d_name, "build-", 6))
                 fail_msg("allocation %ld failed and %s/%s is left", n, where[i], e->d_name);
         if (dir)
@@ -223,7 +249,8 @@ fail_once(Act *act, long n, bool persists)
     counter.fail_at = -1;
     counter.persists = false;
     if (s != TN_OK && s != TN_LIMIT)
-        fail_msg("allocation %ld failed and the status is %s: %s", n, tn_status_name(s), tn_error(ctx));
+        fail_msg("allocation %ld failed and the status is %s: %s", n, tn_status_name(s),
+                 tn_error(ctx));
     if (s != TN_OK && ctx && !strstr(tn_error(ctx), "memory"))
         fail_msg("allocation %ld failed and the message is \"%s\"", n, tn_error(ctx));
     if (s == TN_OK && persists && reached)
@@ -235,15 +262,18 @@ fail_once(Act *act, long n, bool persists)
     return !reached;
 }
 
-enum { BY_DAY = 1500 };          /* failures of one act: an act is as long as it has allocations, so all of them are its square */
+/* failures of one act: an act is as long as it has allocations, so all of them are its square */
+enum { BY_DAY = 1500 };
 
-/* From the `first` on; the number of allocations there are. Where they are too many for a day (every object is one under
- * the address sanitizer), evenly spread ones, and all of them at night. */
+/* From the `first` on; the number of allocations there are. Where they are too many for a day
+ * (every object is one under the address sanitizer), evenly spread ones, and all of them at
+ * night. */
 static long
 fail_each(Act *act, long first)
 {
     fail_once(act, LONG_MAX, false);
-    long all = counter.calls, apart = getenv("TENON_NIGHTLY") ? 1 : (all - first) / BY_DAY + 1, tries = 0;
+    long all = counter.calls, apart = getenv("TENON_NIGHTLY") ? 1 : (all - first) / BY_DAY + 1,
+         tries = 0;
 
     for (long n = first; !fail_once(act, n, tries % 2); n += apart)
         if (++tries % 64 == 0)
@@ -295,7 +325,8 @@ begin(void **state)
     snprintf(cc, sizeof cc, "%s/cc", folder);
     save("m.tn", model_text);
     save("cc", compiler_text);
-    snprintf(command, sizeof command, "chmod +x %s && cc -dM -E -x c /dev/null > %s/macros", cc, folder);
+    snprintf(command, sizeof command, "chmod +x %s && cc -dM -E -x c /dev/null > %s/macros", cc,
+             folder);
     TnContext *ctx;
     if (system(command) || tn_context_new(NULL, &ctx) != TN_OK)
         return -1;
@@ -320,7 +351,9 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_of_a_run), cmocka_unit_test(each_of_files), cmocka_unit_test(each_of_an_interpretation),
+        cmocka_unit_test(each_of_a_run),
+        cmocka_unit_test(each_of_files),
+        cmocka_unit_test(each_of_an_interpretation),
         cmocka_unit_test(each_of_a_compilation),
     };
     return cmocka_run_group_tests(tests, begin, end);

@@ -1,47 +1,134 @@
-/* Narrow operands: products of integers are made of pairs and give the same bits; constants of narrow types lie as tiles
- * read them and are widened in the kernel. Each program that is listed computes what the interpreter does. */
+/* Narrow operands: products of integers are made of pairs and give the same bits; constants of
+ * narrow types lie as tiles read them and are widened in the kernel. Each program that is listed
+ * computes what the interpreter does. */
 #include "nest_case.h"
 
-typedef struct { const char *name, *text, *dims; bool pairs, quads; } Case;
+typedef struct {
+    const char *name, *text, *dims;
+    bool pairs, quads;
+} Case;
 
 static const Case cases[] = {
-    {"u8 i8", "nest t(x: u8[9, 20], y: i8[20, 35]) -> (o: i32[9, 35]) { o[i, j] = sum k: i32(x[i, k]) * i32(y[k, j]) }", "", true, true},
-    {"i8 i8, rows not known", "nest t(x: i8[m, 12], y: i8[12, 17]) -> (o: i32[m, 17]) { o[i, j] = sum k: i32(x[i, k]) * i32(y[k, j]) }", "m=7", true, true},
-    {"zero points", "nest t(x: u8[6, 30], y: u8[30, 40], u: u8[], v: u8[40]) -> (o: i32[6, 40]) "
-                    "{ o[i, j] = sum k: (i32(x[i, k]) - i32(u[])) * (i32(y[k, j]) - i32(v[j])) }", "", true, true},
-    {"transposed", "nest t(x: u8[5, 64], y: i8[33, 64]) -> (o: f32[5, 33]) { o[i, j] = f32(sum k: i32(x[i, k]) * i32(y[j, k])) }", "", true, true},
-    {"batches", "nest t(x: i8[2, 3, 8], y: i8[2, 8, 9]) -> (o: i32[2, 3, 9]) { o[b, i, j] = sum k: i32(x[b, i, k]) * i32(y[b, k, j]) }", "", true, true},
-    {"convolution", "nest t(x: u8[1, 4, 7, 9], w: i8[6, 4, 3, 3]) -> (o: i32[1, 6, 7, 9]) "
-                    "{ o[n, f, y, z] = sum c, r, s: i32(x[n, c, y + r - 1, z + s - 1 | 0]) * i32(w[f, c, r, s]) }", "", true, true},
-    {"padding of a zero point", "nest t(x: u8[1, 4, 7, 9], z: u8[6], w: u8[6, 4, 3, 3]) -> (o: i32[1, 6, 4, 5]) { o[n, f, y, z0] = "
-                "sum c, r, s: (i32(x[n, c, 2*y + r - 1, 2*z0 + s - 1 | 7]) - 7) * (i32(w[f, c, r, s]) - i32(z[f])) }", "", true, true},
-    {"padding known only to a run", "nest t(x: u8[1, 4, 7, 9], z: u8[], w: i8[6, 4, 3, 3]) -> (o: i32[1, 6, 7, 9]) { o[n, f, y, z0] = "
-                "sum c, r, s: (i32(x[n, c, y + r - 1, z0 + s - 1 | 3]) - i32(z[])) * i32(w[f, c, r, s]) }", "", true, true},
-    {"a filter of bytes less 128", "nest t(x: i8[1, 4, 7, 9], z: i8[], w: u8[6, 4, 3, 3]) -> (o: f32[1, 6, 7, 9]) { o[n, f, y, z0] = "
-                "f32(sum c, r, s: (i32(x[n, c, y + r - 1, z0 + s - 1 | 3]) - i32(z[])) * (i32(w[f, c, r, s]) - 128)) * 0.5 }", "", true, true},
-    {"bytes on both sides", "nest t(x: u8[4, 8], y: u8[8, 8]) -> (o: i32[4, 8]) { o[i, j] = sum k: i32(x[i, k]) * i32(y[k, j]) }", "", true, true},
-    {"bytes less a number on both sides", "nest t(x: u8[m, 9], z: u8[], y: u8[9, 8]) -> (o: f32[m, 8]) { o[i, j] = f32(sum k: (i32(x[i, k]) - i32(z[])) * (i32(y[k, j]) - 119)) * 0.5 }", "m=5", true, true},
-    {"bytes less numbers of each column", "nest t(x: u8[5, 12], y: u8[12, 8], v: u8[8]) -> (o: i32[5, 8]) { o[i, j] = sum k: (i32(x[i, k]) - 3) * (i32(y[k, j]) - i32(v[j])) }", "", true, true},
-    {"a filter of bytes less 133", "nest t(x: u8[1, 4, 7, 9], z: u8[], w: u8[6, 4, 3, 3]) -> (o: f32[1, 6, 7, 9]) { o[n, f, y, z0] = "
-                "f32(sum c, r, s: (i32(x[n, c, y + r - 1, z0 + s - 1 | z[]]) - i32(z[])) * (i32(w[f, c, r, s]) - 133)) * 0.5 }", "", true, true},
-    {"i16", "nest t(x: i16[4, 6], y: i16[6, 8]) -> (o: i32[4, 8]) { o[i, j] = sum k: i32(x[i, k]) * i32(y[k, j]) }", "", true, false},
-    {"odd depth", "nest t(x: u8[4, 7], y: i8[7, 8]) -> (o: i32[4, 8]) { o[i, j] = sum k: i32(x[i, k]) * i32(y[k, j]) }", "", true, true},
-    {"three channels", "nest t(x: u8[1, 3, 7, 9], w: i8[6, 3, 3, 3]) -> (o: i32[1, 6, 7, 9]) "
-                "{ o[n, f, y, z] = sum c, r, s: (i32(x[n, c, y + r - 1, z + s - 1 | 9]) - 9) * i32(w[f, c, r, s]) }", "", true, true},
-    {"17 bits", "nest t(x: i16[4, 6], z: i16[], y: i16[6, 8]) -> (o: i32[4, 8]) { o[i, j] = sum k: (i32(x[i, k]) - i32(z[])) * i32(y[k, j]) }", "", false, false},
-    {"u16", "nest t(x: u16[4, 6], y: i8[6, 8]) -> (o: i32[4, 8]) { o[i, j] = sum k: i32(x[i, k]) * i32(y[k, j]) }", "", false, false},
-    {"f16 weights", "nest t(x: f32[9, 20], y: f16[20, 35]) -> (o: f32[9, 35]) { o[i, j] = sum k: x[i, k] * f32(y[k, j]) }", "", false, false},
-    {"bf16 weights", "nest t(x: f32[m, 20], y: bf16[33, 20]) -> (o: f32[m, 33]) { o[i, j] = sum k: x[i, k] * f32(y[j, k]) }", "m=5", false, false},
-    {"i8 weights", "nest t(x: f32[8, 20], y: i8[20, 33]) -> (o: f32[8, 33]) { o[i, j] = sum k: x[i, k] * f32(y[k, j]) }", "", false, false},
-    {"bf16 bf16", "nest t(x: bf16[9, 20], y: bf16[20, 35]) -> (o: f32[9, 35]) { o[i, j] = sum k: f32(x[i, k]) * f32(y[k, j]) }", "", true, false},
-    {"bf16 bf16, odd depth", "nest t(x: bf16[m, 7], y: bf16[33, 7]) -> (o: bf16[m, 33]) { o[i, j] = bf16(sum k: f32(x[i, k]) * f32(y[j, k])) }", "m=5", true, false},
-    {"bf16 convolution", "nest t(x: bf16[1, 4, 7, 9], w: bf16[6, 4, 3, 3]) -> (o: f32[1, 6, 7, 9]) "
-                "{ o[n, f, y, z] = sum c, r, s: f32(x[n, c, y + r - 1, z + s - 1 | 0]) * f32(w[f, c, r, s]) }", "", true, false},
-    {"f16 filter", "nest t(x: f32[1, 3, 7, 8], w: f16[7, 3, 3, 3]) -> (o: f32[1, 7, 7, 8]) "
-                   "{ o[n, f, y, z] = sum c, r, s: x[n, c, y + r - 1, z + s - 1 | 0] * f32(w[f, c, r, s]) }", "", false, false},
+    { "u8 i8",
+      "nest t(x: u8[9, 20], y: i8[20, 35]) -> (o: i32[9, 35]) { o[i, j] = sum k: i32(x[i, k]) * "
+      "i32(y[k, j]) }",
+      "", true, true },
+    { "i8 i8, rows not known",
+      "nest t(x: i8[m, 12], y: i8[12, 17]) -> (o: i32[m, 17]) { o[i, j] = sum k: i32(x[i, k]) * "
+      "i32(y[k, j]) }",
+      "m=7", true, true },
+    { "zero points",
+      "nest t(x: u8[6, 30], y: u8[30, 40], u: u8[], v: u8[40]) -> (o: i32[6, 40]) "
+      "{ o[i, j] = sum k: (i32(x[i, k]) - i32(u[])) * (i32(y[k, j]) - i32(v[j])) }",
+      "", true, true },
+    { "transposed",
+      "nest t(x: u8[5, 64], y: i8[33, 64]) -> (o: f32[5, 33]) { o[i, j] = f32(sum k: i32(x[i, k]) "
+      "* i32(y[j, k])) }",
+      "", true, true },
+    { "batches",
+      "nest t(x: i8[2, 3, 8], y: i8[2, 8, 9]) -> (o: i32[2, 3, 9]) { o[b, i, j] = sum k: i32(x[b, "
+      "i, k]) * i32(y[b, k, j]) }",
+      "", true, true },
+    { "convolution",
+      "nest t(x: u8[1, 4, 7, 9], w: i8[6, 4, 3, 3]) -> (o: i32[1, 6, 7, 9]) "
+      "{ o[n, f, y, z] = sum c, r, s: i32(x[n, c, y + r - 1, z + s - 1 | 0]) * i32(w[f, c, r, s]) "
+      "}",
+      "", true, true },
+    { "padding of a zero point",
+      "nest t(x: u8[1, 4, 7, 9], z: u8[6], w: u8[6, 4, 3, 3]) -> (o: i32[1, 6, 4, 5]) { o[n, f, y, "
+      "z0] = "
+      "sum c, r, s: (i32(x[n, c, 2*y + r - 1, 2*z0 + s - 1 | 7]) - 7) * (i32(w[f, c, r, s]) - "
+      "i32(z[f])) }",
+      "", true, true },
+    { "padding known only to a run",
+      "nest t(x: u8[1, 4, 7, 9], z: u8[], w: i8[6, 4, 3, 3]) -> (o: i32[1, 6, 7, 9]) { o[n, f, y, "
+      "z0] = "
+      "sum c, r, s: (i32(x[n, c, y + r - 1, z0 + s - 1 | 3]) - i32(z[])) * i32(w[f, c, r, s]) }",
+      "", true, true },
+    { "a filter of bytes less 128",
+      "nest t(x: i8[1, 4, 7, 9], z: i8[], w: u8[6, 4, 3, 3]) -> (o: f32[1, 6, 7, 9]) { o[n, f, y, "
+      "z0] = "
+      "f32(sum c, r, s: (i32(x[n, c, y + r - 1, z0 + s - 1 | 3]) - i32(z[])) * (i32(w[f, c, r, s]) "
+      "- 128)) * 0.5 }",
+      "", true, true },
+    { "bytes on both sides",
+      "nest t(x: u8[4, 8], y: u8[8, 8]) -> (o: i32[4, 8]) { o[i, j] = sum k: i32(x[i, k]) * "
+      "i32(y[k, j]) }",
+      "", true, true },
+    { "bytes less a number on both sides",
+      "nest t(x: u8[m, 9], z: u8[], y: u8[9, 8]) -> (o: f32[m, 8]) { o[i, j] = f32(sum k: "
+      "(i32(x[i, k]) - i32(z[])) * (i32(y[k, j]) - 119)) * 0.5 }",
+      "m=5", true, true },
+    { "bytes less numbers of each column",
+      "nest t(x: u8[5, 12], y: u8[12, 8], v: u8[8]) -> (o: i32[5, 8]) { o[i, j] = sum k: (i32(x[i, "
+      "k]) - 3) * (i32(y[k, j]) - i32(v[j])) }",
+      "", true, true },
+    { "a filter of bytes less 133",
+      "nest t(x: u8[1, 4, 7, 9], z: u8[], w: u8[6, 4, 3, 3]) -> (o: f32[1, 6, 7, 9]) { o[n, f, y, "
+      "z0] = "
+      "f32(sum c, r, s: (i32(x[n, c, y + r - 1, z0 + s - 1 | z[]]) - i32(z[])) * (i32(w[f, c, r, "
+      "s]) - 133)) * 0.5 }",
+      "", true, true },
+    { "i16",
+      "nest t(x: i16[4, 6], y: i16[6, 8]) -> (o: i32[4, 8]) { o[i, j] = sum k: i32(x[i, k]) * "
+      "i32(y[k, j]) }",
+      "", true, false },
+    { "odd depth",
+      "nest t(x: u8[4, 7], y: i8[7, 8]) -> (o: i32[4, 8]) { o[i, j] = sum k: i32(x[i, k]) * "
+      "i32(y[k, j]) }",
+      "", true, true },
+    { "three channels",
+      "nest t(x: u8[1, 3, 7, 9], w: i8[6, 3, 3, 3]) -> (o: i32[1, 6, 7, 9]) "
+      "{ o[n, f, y, z] = sum c, r, s: (i32(x[n, c, y + r - 1, z + s - 1 | 9]) - 9) * i32(w[f, c, "
+      "r, s]) }",
+      "", true, true },
+    { "17 bits",
+      "nest t(x: i16[4, 6], z: i16[], y: i16[6, 8]) -> (o: i32[4, 8]) { o[i, j] = sum k: (i32(x[i, "
+      "k]) - i32(z[])) * i32(y[k, j]) }",
+      "", false, false },
+    { "u16",
+      "nest t(x: u16[4, 6], y: i8[6, 8]) -> (o: i32[4, 8]) { o[i, j] = sum k: i32(x[i, k]) * "
+      "i32(y[k, j]) }",
+      "", false, false },
+    { "f16 weights",
+      "nest t(x: f32[9, 20], y: f16[20, 35]) -> (o: f32[9, 35]) { o[i, j] = sum k: x[i, k] * "
+      "f32(y[k, j]) }",
+      "", false, false },
+    { "bf16 weights",
+      "nest t(x: f32[m, 20], y: bf16[33, 20]) -> (o: f32[m, 33]) { o[i, j] = sum k: x[i, k] * "
+      "f32(y[j, k]) }",
+      "m=5", false, false },
+    { "i8 weights",
+      "nest t(x: f32[8, 20], y: i8[20, 33]) -> (o: f32[8, 33]) { o[i, j] = sum k: x[i, k] * "
+      "f32(y[k, j]) }",
+      "", false, false },
+    { "bf16 bf16",
+      "nest t(x: bf16[9, 20], y: bf16[20, 35]) -> (o: f32[9, 35]) { o[i, j] = sum k: f32(x[i, k]) "
+      "* f32(y[k, j]) }",
+      "", true, false },
+    { "bf16 bf16, odd depth",
+      "nest t(x: bf16[m, 7], y: bf16[33, 7]) -> (o: bf16[m, 33]) { o[i, j] = bf16(sum k: f32(x[i, "
+      "k]) * f32(y[j, k])) }",
+      "m=5", true, false },
+    { "bf16 convolution",
+      "nest t(x: bf16[1, 4, 7, 9], w: bf16[6, 4, 3, 3]) -> (o: f32[1, 6, 7, 9]) "
+      "{ o[n, f, y, z] = sum c, r, s: f32(x[n, c, y + r - 1, z + s - 1 | 0]) * f32(w[f, c, r, s]) "
+      "}",
+      "", true, false },
+    { "f16 filter",
+      "nest t(x: f32[1, 3, 7, 8], w: f16[7, 3, 3, 3]) -> (o: f32[1, 7, 7, 8]) "
+      "{ o[n, f, y, z] = sum c, r, s: x[n, c, y + r - 1, z + s - 1 | 0] * f32(w[f, c, r, s]) }",
+      "", false, false },
 };
 
-typedef struct { Ctx c; Arena *a; Machine m; Symbols s; const Nest *n, *paired; Tensor *want[8], *got[8]; } World;
+typedef struct {
+    Ctx c;
+    Arena *a;
+    Machine m;
+    Symbols s;
+    const Nest *n, *paired;
+    Tensor *want[8], *got[8];
+} World;
 
 static void
 begin(World *w, const Case *k, const char *target)
@@ -82,12 +169,14 @@ pairs_give_the_same_bits(void **state)
         assert_int_equal(w.paired != w.n, cases[i].pairs);
         assert_int_equal(has_dot(&w), cases[i].pairs);
         assert_true(ref_nest(&w.c, w.paired, &w.s, w.got));
-        assert_true(same_outputs(&w.c, w.a, kernel_of(&w.c, w.a, w.n), w.want, w.got, cases[i].name));
+        assert_true(
+            same_outputs(&w.c, w.a, kernel_of(&w.c, w.a, w.n), w.want, w.got, cases[i].name));
         arena_free(w.a);
     }
 }
 
-/* The sums that correct a product of quads, of the inputs in from, behind the inputs in param; over windows in two as well, with the same result. */
+/* The sums that correct a product of quads, of the inputs in from, behind the inputs in param; over
+ * windows in two as well, with the same result. */
 static void
 make_sums(World *w, const QuadSums *sums, Tensor *const *from, Tensor **param)
 {
@@ -129,15 +218,19 @@ quads_give_the_same_bits(void **state)
             make_sums(&w, &sums, w.got, param);
             param[n->nin] = w.got[w.n->nin];
             assert_int_equal(n->nin, w.n->nin + sums.n);
-            memset(w.got[w.n->nin]->data, 0xff, (size_t)tensor_count(w.got[w.n->nin]) * dtype_info[w.got[w.n->nin]->dtype].bytes);
+            memset(w.got[w.n->nin]->data, 0xff,
+                   (size_t)tensor_count(w.got[w.n->nin]) *
+                       dtype_info[w.got[w.n->nin]->dtype].bytes);
             assert_true(ref_nest(&w.c, n, &w.s, param));
-            assert_true(same_outputs(&w.c, w.a, kernel_of(&w.c, w.a, w.n), w.want, w.got, cases[i].name));
+            assert_true(
+                same_outputs(&w.c, w.a, kernel_of(&w.c, w.a, w.n), w.want, w.got, cases[i].name));
         }
         arena_free(w.a);
     }
 }
 
-/* Factors of pairs made as tensors of their own, then the product of these. How many of them can be made so. */
+/* Factors of pairs made as tensors of their own, then the product of these. How many of them can be
+ * made so. */
 static uint32_t
 outlined(World *w, const Case *k)
 {
@@ -151,7 +244,8 @@ outlined(World *w, const Case *k)
         bool keep[8];
         uint32_t slot = 0, nin = 0;
         assert_true(nest_contraction(&w->c, n, &view));
-        const Nest *reader = nest_outline_factor(&w->c, n, side ? view.b : view.a, &slot, &made, keep);
+        const Nest *reader =
+            nest_outline_factor(&w->c, n, side ? view.b : view.a, &slot, &made, keep);
         if (!reader)
             continue;
         for (uint32_t i = 0; i < n->nin; i++)
@@ -165,7 +259,8 @@ outlined(World *w, const Case *k)
         n = reader;
         count++;
     }
-    memset(w->got[n->nin]->data, 0xff, (size_t)tensor_count(w->got[n->nin]) * dtype_info[w->got[n->nin]->dtype].bytes);
+    memset(w->got[n->nin]->data, 0xff,
+           (size_t)tensor_count(w->got[n->nin]) * dtype_info[w->got[n->nin]->dtype].bytes);
     assert_true(ref_nest(&w->c, n, &w->s, w->got));
     assert_true(same_outputs(&w->c, w->a, kernel_of(&w->c, w->a, w->n), w->want, w->got, k->name));
     return count;
@@ -179,12 +274,14 @@ pairs_are_made_apart(void **state)
         World w;
         begin(&w, &cases[i], "x86-64-v3");
         if (cases[i].pairs)
-            assert_int_equal(outlined(&w, &cases[i]), strstr(cases[i].text, "| 3") || strstr(cases[i].text, "| z") ? 1 : 2);
+            assert_int_equal(outlined(&w, &cases[i]),
+                             strstr(cases[i].text, "| 3") || strstr(cases[i].text, "| z") ? 1 : 2);
         arena_free(w.a);
     }
 }
 
-/* The product in quads instead of pairs, where it can be: the sums that it then reads are one input more. */
+/* The product in quads instead of pairs, where it can be: the sums that it then reads are one input
+ * more. */
 static void
 take_quads(World *w)
 {
@@ -219,7 +316,8 @@ run_choice(const Case *k, const char *target, uint32_t number, uint32_t *laid)
     assert_true(choices.n > number);
     assert_null(choices.refused);
     kernel->schedule = choices.at[number].program;
-    bool ok = schedule_kernel(&w.c, w.a, kernel, &w.m, SCHEDULE_BEST) && kernel_verify(&w.c, kernel) && proved(&w.c, w.a, kernel, &w.s);
+    bool ok = schedule_kernel(&w.c, w.a, kernel, &w.m, SCHEDULE_BEST) &&
+              kernel_verify(&w.c, kernel) && proved(&w.c, w.a, kernel, &w.s);
     for (uint32_t i = 0; i < w.paired->nin; i++) {
         *laid += kernel->buffer.at[i].format != NULL;
         assert_int_equal(kernel->buffer.at[i].type->dtype, w.paired->param[i].type->dtype);
@@ -229,7 +327,9 @@ run_choice(const Case *k, const char *target, uint32_t number, uint32_t *laid)
     if (!ok)
         print_diags(w.a, &w.c);
     assert_true(ok);
-    assert_true(same_outputs(&w.c, w.a, kernel, w.want, w.got, arena_printf(w.a, "%s on %s (%s)", k->name, target, kernel->schedule)));
+    assert_true(
+        same_outputs(&w.c, w.a, kernel, w.want, w.got,
+                     arena_printf(w.a, "%s on %s (%s)", k->name, target, kernel->schedule)));
     arena_free(w.a);
     return choices.n;
 }
@@ -237,21 +337,27 @@ run_choice(const Case *k, const char *target, uint32_t number, uint32_t *laid)
 static void
 every_choice(void **state)
 {
-    static const char *const target[] = { "x86-64-v2", "x86-64-v3", "x86-64-v4", "x86-64-v4-vnni", "x86-64-v4-bf16" };
+    static const char *const target[] = { "x86-64-v2", "x86-64-v3", "x86-64-v4", "x86-64-v4-vnni",
+                                          "x86-64-v4-bf16" };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (int t = 0; t < rounds(5); t++) {
             uint32_t laid = 0;
             for (uint32_t number = 0, listed = 1; number < listed; number++)
                 listed = run_choice(&cases[i], target[(i + (size_t)t) % 5], number, &laid);
-            if (!cases[i].pairs && (strstr(cases[i].text, "f32(y[") || strstr(cases[i].text, "f32(w[")))
-                assert_true(laid > 0);               /* a narrow constant lies as tiles read it, in its own type */
+            if (!cases[i].pairs &&
+                (strstr(cases[i].text, "f32(y[") || strstr(cases[i].text, "f32(w[")))
+                /* a narrow constant lies as tiles read it, in its own type */
+                assert_true(laid > 0);
         }
 }
 
 int
 main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(pairs_give_the_same_bits), cmocka_unit_test(quads_give_the_same_bits), cmocka_unit_test(pairs_are_made_apart), cmocka_unit_test(every_choice) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(pairs_give_the_same_bits),
+                                        cmocka_unit_test(quads_give_the_same_bits),
+                                        cmocka_unit_test(pairs_are_made_apart),
+                                        cmocka_unit_test(every_choice) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

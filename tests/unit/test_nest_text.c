@@ -37,7 +37,8 @@ axes_may_be_numbered_in_any_order(void **state)
     NestBuilder b = nest_begin(c, "sums");
     uint32_t x = nest_in(&b, "x", type_new(c, DT_F32, 2, dim));
     uint32_t o = nest_out(&b, "o", type_new(c, DT_F32, 1, dim));
-    const Expr *k = nest_axis(&b, "i", AXIS_REDUCE, m), *i = nest_axis(&b, "i", AXIS_PARALLEL, n), *at[2] = { i, k };
+    const Expr *k = nest_axis(&b, "i", AXIS_REDUCE, m), *i = nest_axis(&b, "i", AXIS_PARALLEL, n),
+               *at[2] = { i, k };
     const Scalar *load = nest_load(&b, x, at);
     nest_write(&b, o, &i, scalar_reduce(c, COMB_SUM, axis_bit(k), &load, 1));
     const Nest *built = nest_finish(&b);
@@ -61,7 +62,8 @@ text_is_as_long_as_the_dag(void **state)
     const Scalar *s = nest_load(&b, x, &i);
     for (int k = 0; k < 40; k++)
         s = scalar_1(c, S_EXP, scalar_2(c, S_ADD, s, s));
-    for (int k = 0; k < 400; k++)                    /* and deep: lets keep the nesting of the text small */
+    /* and deep: lets keep the nesting of the text small */
+    for (int k = 0; k < 400; k++)
         s = scalar_1(c, S_TANH, s);
     nest_write(&b, o, &i, s);
     const Nest *built = nest_finish(&b);
@@ -83,17 +85,22 @@ mistakes_are_told(void **state)
     refused(c, "nest a(x: f32[n]) -> (o: f32[n], p: f32[n]) { o[i] = x[i] }", "never written");
     refused(c, "nest a(x: f32[n]) -> (o: f32[n, n]) { o[i, i] = x[i] }", "twice");
     refused(c, "nest a(x: f32[n]) -> (o: f32[5]) { o[i<3>] = x[i] }", "extent 3");
-    refused(c, "nest a(x: f32[n]) -> (o: f32[n]) { o[i] = (sum k: x[k]) + x[k] }", "outside the reduction");
+    refused(c, "nest a(x: f32[n]) -> (o: f32[n]) { o[i] = (sum k: x[k]) + x[k] }",
+            "outside the reduction");
     refused(c, "nest a(x: f32[n]) -> (o: f32[n]) { o[i] = sum k: (sum k: x[k]) }", "already bound");
     refused(c, "nest a(x: f32[n]) -> (o: f32[n]) { o[i] = o[i] }", "scan");
-    refused(c, "nest a(x: f32[n]) -> (o: f32[n]) { o[i] = x[9223372036854775807 * 3 * i] }", "overflow");
+    refused(c, "nest a(x: f32[n]) -> (o: f32[n]) { o[i] = x[9223372036854775807 * 3 * i] }",
+            "overflow");
     refused(c, "nest a(x: f32[n]) -> (o: f32[n]) { o[i] = x[x[i]] }", "integer");
     refused(c, "nest a(x: f32[n], x: f32[n]) -> (o: f32[n]) { o[i] = x[i] }", "already the name");
     refused(c, "nest a(x: f32[n]) -> (o: f32[n]) { o[i] = argmax k: (x[k], k) }", "tuple");
-    refused(c, "nest a(x: f32[n, n]) -> (o: i64[]) { o[] = (argmax i, j<i + 1>: (x[i, j], j)).1 }", "the points of argmax are all of an axis");
-    refused(c, "nest a(x: f32[n]) -> (o: f32[]) { o[] = sum k<n + 3>: x[k] }", "up to index n + 2 of dimension 0");
+    refused(c, "nest a(x: f32[n, n]) -> (o: i64[]) { o[] = (argmax i, j<i + 1>: (x[i, j], j)).1 }",
+            "the points of argmax are all of an axis");
+    refused(c, "nest a(x: f32[n]) -> (o: f32[]) { o[] = sum k<n + 3>: x[k] }",
+            "up to index n + 2 of dimension 0");
     refused(c, "nest a(x: f32[n]) -> (o: f32[]) { o[] = sum k<-1>: x[k] }", "axis k has -1 points");
-    refused(c, "nest a(x: f32[n], r: i64[n]) -> (o: f32[n]) { for i<r[0]>: o[i] = x[i] }", "needs an extent over symbols");
+    refused(c, "nest a(x: f32[n], r: i64[n]) -> (o: f32[n]) { for i<r[0]>: o[i] = x[i] }",
+            "needs an extent over symbols");
     refused(c, "nest a(x: bool[n]) -> (o: f32[n]) { o[i] = x[i] ? 2.5 : i }", "2.5");
     refused(c, "", "end of the text");
 }
@@ -103,7 +110,8 @@ hostile_text_meets_limits(void **state)
 {
     World *w = *state;
     Ctx *c = &w->ctx;
-    static const char *const piece[] = { "(", "-", "f32(", "x[at(", "true ? x[i] : ", "x[((", "sum k<2>: ", "let t = " };
+    static const char *const piece[] = { "(",    "-",          "f32(",    "x[at(", "true ? x[i] : ",
+                                         "x[((", "sum k<2>: ", "let t = " };
     for (size_t k = 0; k < sizeof piece / sizeof *piece; k++) {
         Text t = { .arena = w->arena };
         text_add(&t, "nest a(x: f32[n]) -> (o: f32[n]) { o[i] = ");
@@ -124,10 +132,13 @@ static void
 cut_texts_are_refused(void **state)
 {
     Ctx *c = &((World *)*state)->ctx;
-    const char *text = "nest s[q](x: f32[n, 3], r: i64[n]) -> (v: f32[n], a: i64[n]) { for i<n>, k<2>:\n"
-                       "  (v, a)[i] = argmax j<3>: let t = x[at(r[i], n), j | -1.5e3] in (t ? 0 : t, j // 2) over x }";
+    const char *text =
+        "nest s[q](x: f32[n, 3], r: i64[n]) -> (v: f32[n], a: i64[n]) { for i<n>, k<2>:\n"
+        "  (v, a)[i] = argmax j<3>: let t = x[at(r[i], n), j | -1.5e3] in (t ? 0 : t, j // 2) over "
+        "x }";
     for (size_t n = 0; n <= strlen(text); n++) {
-        Parse p = parse_begin(c, "cut", (Bytes){ (const uint8_t *)arena_copy(c->arena, text, n + 1), n });
+        Parse p =
+            parse_begin(c, "cut", (Bytes){ (const uint8_t *)arena_copy(c->arena, text, n + 1), n });
         assert_null(nest_parse(&p));
     }
 }
@@ -137,14 +148,18 @@ expressions_of_the_operator_table(void **state)
 {
     Ctx *c = &((World *)*state)->ctx;
     const Expr *i = expr_axis(c, 0);
-    const Scalar *x = scalar_load(c, DT_F32, 0, 1, &i, NULL), *alpha = scalar_float(c, DT_F32, 0.01);
+    const Scalar *x = scalar_load(c, DT_F32, 0, 1, &i, NULL),
+                 *alpha = scalar_float(c, DT_F32, 0.01);
     const char *const name[] = { "x", "alpha" };
     const Scalar *const operand[] = { x, alpha };
-    assert_ptr_equal(scalar_parse(c, "max(x, 0)", 1, name, operand), scalar_2(c, S_MAX, x, scalar_float(c, DT_F32, 0)));
+    assert_ptr_equal(scalar_parse(c, "max(x, 0)", 1, name, operand),
+                     scalar_2(c, S_MAX, x, scalar_float(c, DT_F32, 0)));
     assert_ptr_equal(scalar_parse(c, "x > 0 ? x : alpha * x", 2, name, operand),
-                     scalar_select(c, scalar_2(c, S_GT, x, scalar_float(c, DT_F32, 0)), x, scalar_2(c, S_MUL, alpha, x)));
+                     scalar_select(c, scalar_2(c, S_GT, x, scalar_float(c, DT_F32, 0)), x,
+                                   scalar_2(c, S_MUL, alpha, x)));
     const Scalar *e = scalar_1(c, S_EXP, scalar_1(c, S_NEG, x)), *one = scalar_float(c, DT_F32, 1);
-    assert_ptr_equal(scalar_parse(c, "1 / (1 + exp(-x))", 1, name, operand), scalar_2(c, S_DIV, one, scalar_2(c, S_ADD, one, e)));
+    assert_ptr_equal(scalar_parse(c, "1 / (1 + exp(-x))", 1, name, operand),
+                     scalar_2(c, S_DIV, one, scalar_2(c, S_ADD, one, e)));
     assert_null(scalar_parse(c, "max(x, 0", 1, name, operand));
     assert_null(scalar_parse(c, "x + y", 1, name, operand));
     assert_null(scalar_parse(c, "x x", 1, name, operand));
@@ -155,8 +170,12 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test_setup_teardown(f, world_begin, world_end)
-        T(axes_may_be_numbered_in_any_order), T(text_is_as_long_as_the_dag), T(mistakes_are_told),
-        T(hostile_text_meets_limits), T(cut_texts_are_refused), T(expressions_of_the_operator_table),
+        T(axes_may_be_numbered_in_any_order),
+        T(text_is_as_long_as_the_dag),
+        T(mistakes_are_told),
+        T(hostile_text_meets_limits),
+        T(cut_texts_are_refused),
+        T(expressions_of_the_operator_table),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

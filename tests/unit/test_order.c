@@ -1,4 +1,5 @@
-/* The order of groups that become one, against reachability in their graph: random graphs, random joins. */
+/* The order of groups that become one, against reachability in their graph: random graphs, random
+ * joins. */
 #include "fuse/order.h"
 
 #include "fuse_case.h"
@@ -23,9 +24,14 @@ make_graph(World *w)
         char text[200];
         uint32_t x = below(i), y = below(i);
         if (x == y)
-            snprintf(text, sizeof text, "nest n%u(v%u: f32[4]) -> (v%u: f32[4]) { v%u[i] = exp(v%u[i]) }", i, x, i, i, x);
+            snprintf(text, sizeof text,
+                     "nest n%u(v%u: f32[4]) -> (v%u: f32[4]) { v%u[i] = exp(v%u[i]) }", i, x, i, i,
+                     x);
         else
-            snprintf(text, sizeof text, "nest n%u(v%u: f32[4], v%u: f32[4]) -> (v%u: f32[4]) { v%u[i] = v%u[i] + v%u[i] }", i, x, y, i, i, x, y);
+            snprintf(
+                text, sizeof text,
+                "nest n%u(v%u: f32[4], v%u: f32[4]) -> (v%u: f32[4]) { v%u[i] = v%u[i] + v%u[i] }",
+                i, x, y, i, i, x, y);
         add(w, text);
     }
 }
@@ -106,7 +112,7 @@ joins_keep_the_order(void **state)
             NodeId group[3];
             uint32_t n = 2 + below(2);
             for (uint32_t i = 0; i < n; i++)
-                group[i] = o.group[1 + below(NODES)];    /* one of them twice, at times */
+                group[i] = o.group[1 + below(NODES)]; /* one of them twice, at times */
             reach(&o, path);
             bool wait = waits(path, &o, group, n);
             assert_int_equal(order_allows(&o, group, n), !wait);
@@ -123,7 +129,8 @@ joins_keep_the_order(void **state)
 int
 main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test_setup_teardown(joins_keep_the_order, setup, world_end) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test_setup_teardown(joins_keep_the_order, setup,
+                                                                        world_end) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
-/* Many threads at once: sessions of one shared model, models loaded and freed meanwhile, compilations
- * beside each other. Every thread has a context of its own, as tenon.h asks. Results are compared here;
- * that nothing is touched by two threads unordered is for the thread sanitizer to see (./dev test tsan),
- * kernels included.
+/* Many threads at once: sessions of one shared model, models loaded and freed meanwhile,
+ * compilations beside each other. Every thread has a context of its own, as tenon.h asks. Results
+ * are compared here; that nothing is touched by two threads unordered is for the thread sanitizer
+ * to see (./dev test tsan), kernels included.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -31,13 +31,12 @@ static TnContext *main_ctx;
 static TnModel *shared;
 
 /* Rows enough for every thread of a pool, two kernels so that one waits for the other. */
-static const char model_text[] =
-    "graph @t(%x: f32[batch, 48]) -> (%y) {\n"
-    "  %h: f32[48, batch] = transpose(%x) {perm = [1, 0]}\n"
-    "  %s: f32[48, batch] = softmax(%h) {axis = 1}\n"
-    "  %m: f32[batch, batch] = matmul(%x, %s)\n"
-    "  %y: f32[batch, batch] = tanh(%m)\n"
-    "}\n";
+static const char model_text[] = "graph @t(%x: f32[batch, 48]) -> (%y) {\n"
+                                 "  %h: f32[48, batch] = transpose(%x) {perm = [1, 0]}\n"
+                                 "  %s: f32[48, batch] = softmax(%h) {axis = 1}\n"
+                                 "  %m: f32[batch, batch] = matmul(%x, %s)\n"
+                                 "  %y: f32[batch, batch] = tanh(%m)\n"
+                                 "}\n";
 
 static void
 in_folder(char path[160], const char *name)
@@ -79,7 +78,9 @@ run(TnContext *ctx, TnModel *m, int rounds)
         return s;
     for (int r = 0; r < rounds && s == TN_OK; r++) {
         int64_t batch = r % 2 ? ROWS : ROWS / 2;
-        TnTensor in = { sizeof in, NULL, "f32", 2, (const int64_t[]){ batch, COLUMNS }, x, batch * COLUMNS * 4 }, out = TN_INIT(TnTensor);
+        TnTensor in = { sizeof in,          NULL, "f32", 2, (const int64_t[]){ batch, COLUMNS }, x,
+                        batch * COLUMNS * 4 },
+                 out = TN_INIT(TnTensor);
         s = tn_run(session, &in, 1, &out, 1);
         if (s != TN_OK || batch != ROWS)
             continue;
@@ -124,7 +125,7 @@ compile_and_load(TnContext *ctx, int number)
 {
     char name[16], path[160];
     TnModel *m = NULL;
-    snprintf(name, sizeof name, "n%d.so", number / 2);       /* two threads write each file */
+    snprintf(name, sizeof name, "n%d.so", number / 2); /* two threads write each file */
     in_folder(path, name);
     TnStatus s = compile(ctx, name);
     if (s == TN_OK)
@@ -135,7 +136,13 @@ compile_and_load(TnContext *ctx, int number)
     return s;
 }
 
-typedef struct { pthread_t thread; int number; TnStatus (*work)(TnContext *ctx, int number); TnStatus status; char message[512]; } Worker;
+typedef struct {
+    pthread_t thread;
+    int number;
+    TnStatus (*work)(TnContext *ctx, int number);
+    TnStatus status;
+    char message[512];
+} Worker;
 
 static void *
 begin_work(void *arg)
@@ -155,7 +162,8 @@ static void
 side_by_side(void **state)
 {
     (void)state;
-    static TnStatus (*const work[])(TnContext *, int) = { run_shared, load_and_free, compile_and_load };
+    static TnStatus (*const work[])(TnContext *, int) = { run_shared, load_and_free,
+                                                          compile_and_load };
     Worker worker[3 * THREADS] = { 0 };
     for (int i = 0; i < 3 * THREADS; i++) {
         worker[i].number = i / 3;

@@ -1,11 +1,14 @@
-/* Items that take groups, against trying every choice: random items over random graphs, in which what is taken together may close circles. */
+/* Items that take groups, against trying every choice: random items over random graphs, in which
+ * what is taken together may close circles. */
 #include "fuse/pick.h"
 
 #include "world.h"
 
 enum { MOST_ITEMS = 12, MOST_GROUPS = 14 };
 
-typedef struct { uint64_t state; } Random;
+typedef struct {
+    uint64_t state;
+} Random;
 
 static uint32_t
 below(Random *r, uint32_t n)
@@ -16,7 +19,7 @@ below(Random *r, uint32_t n)
 
 /* Groups in an order in which they read each other, and items that make one of some. */
 typedef struct {
-    uint32_t n, ngroup, set[MOST_ITEMS], reads[MOST_GROUPS];     /* bits of groups */
+    uint32_t n, ngroup, set[MOST_ITEMS], reads[MOST_GROUPS]; /* bits of groups */
     int64_t gain[MOST_ITEMS];
     uint32_t first[MOST_ITEMS + 1], group[MOST_ITEMS * MOST_GROUPS];
     uint32_t asked;
@@ -77,7 +80,8 @@ list_groups(Sample *s)
 static void
 make_sample(Random *r, Sample *s)
 {
-    uint32_t most = 1 + below(r, MOST_ITEMS), density = 6 + 6 * below(r, 5), gains = 1 + below(r, 20);
+    uint32_t most = 1 + below(r, MOST_ITEMS), density = 6 + 6 * below(r, 5),
+             gains = 1 + below(r, 20);
 
     memset(s, 0, sizeof *s);
     s->ngroup = 4 + below(r, MOST_GROUPS - 3);
@@ -90,7 +94,7 @@ make_sample(Random *r, Sample *s)
             set |= 1u << below(r, s->ngroup);
         s->set[s->n] = set;
         s->gain[s->n] = 1 + below(r, gains);
-        s->n += runs(s, &s->n, 1);               /* what closes a circle by itself is no item */
+        s->n += runs(s, &s->n, 1); /* what closes a circle by itself is no item */
     }
     list_groups(s);
 }
@@ -98,11 +102,21 @@ make_sample(Random *r, Sample *s)
 static PickProblem
 problem(Sample *s)
 {
-    return (PickProblem){ .n = s->n, .ngroup = s->ngroup, .gain = s->gain, .first = s->first, .group = s->group, .may = may, .user = s,
-                          .most_steps = 1 << 20, .most_circles = 1 << 10 };
+    return (PickProblem){ .n = s->n,
+                          .ngroup = s->ngroup,
+                          .gain = s->gain,
+                          .first = s->first,
+                          .group = s->group,
+                          .may = may,
+                          .user = s,
+                          .most_steps = 1 << 20,
+                          .most_circles = 1 << 10 };
 }
 
-typedef struct { int64_t gain; uint32_t n; } Best;
+typedef struct {
+    int64_t gain;
+    uint32_t n;
+} Best;
 
 static Best
 best_of_all(const Sample *s)
@@ -141,11 +155,12 @@ check_result(const Sample *s, const PickResult *r)
             item[sum.n++] = i;
         }
     assert_true(runs(s, item, sum.n));
-    assert_true(r->gain == sum.gain && r->gain <= r->bound && r->exact == (r->gain == r->bound) && r->rivals <= s->n);
+    assert_true(r->gain == sum.gain && r->gain <= r->bound && r->exact == (r->gain == r->bound) &&
+                r->rivals <= s->n);
     return sum;
 }
 
-/* ---- tests ------------------------------------------------------------------------------------------------ */
+/* ---- tests ----------------------------------------------------------------------------------- */
 
 static void
 equals_all_choices(void **state)
@@ -161,7 +176,8 @@ equals_all_choices(void **state)
         PickResult found = pick_best(&p, w->arena);
         Best sum = check_result(&s, &found), best = best_of_all(&s);
         if (!found.exact || sum.gain != best.gain || sum.n != best.n)
-            fail_msg("sample %u: %lld by %u, best %lld by %u", k, (long long)sum.gain, sum.n, (long long)best.gain, best.n);
+            fail_msg("sample %u: %lld by %u, best %lld by %u", k, (long long)sum.gain, sum.n,
+                     (long long)best.gain, best.n);
         circles += found.circles > 0;
         rivals += found.rivals > 0;
     }
@@ -204,13 +220,18 @@ knows_no_numbers(void **state)
     }
 }
 
-/* a1 -> b1, b2 -> a2: both pairs may be one, not both together. Asked once where there is no circle. */
+/* a1 -> b1, b2 -> a2: both pairs may be one, not both together. Asked once where there is no
+ * circle. */
 static void
 one_of_a_circle(void **state)
 {
     World *w = *state;
     /* 0: a1, 1: b2, 2: a2, 3: b1 */
-    Sample s = { .n = 2, .ngroup = 4, .set = { 1 << 0 | 1 << 2, 1 << 1 | 1 << 3 }, .reads = { 0, 0, 1 << 1, 1 << 0 }, .gain = { 5, 7 } };
+    Sample s = { .n = 2,
+                 .ngroup = 4,
+                 .set = { 1 << 0 | 1 << 2, 1 << 1 | 1 << 3 },
+                 .reads = { 0, 0, 1 << 1, 1 << 0 },
+                 .gain = { 5, 7 } };
 
     list_groups(&s);
     PickProblem p = problem(&s);
@@ -222,7 +243,8 @@ one_of_a_circle(void **state)
     assert_true(r.exact && r.gain == 12 && r.circles == 0 && r.rivals == 0 && s.asked == 1);
 }
 
-/* Nothing exact within such limits: the greatest gain first, and it is said by how much at most it may be beaten. */
+/* Nothing exact within such limits: the greatest gain first, and it is said by how much at most it
+ * may be beaten. */
 static void
 says_when_not_exact(void **state)
 {
@@ -254,18 +276,27 @@ always(void *user, const uint32_t *item, uint32_t n)
     return true;
 }
 
-/* Each takes two groups of its neighbour's: few states, whatever the length. Of twelve groups, all pairs: no more than the groups have sets. */
+/* Each takes two groups of its neighbour's: few states, whatever the length. Of twelve groups, all
+ * pairs: no more than the groups have sets. */
 static void
 chains_and_nets(void **state)
 {
     World *w = *state;
     enum { LONG = 20000, NET = 12 };
-    uint32_t *first = NEW_ARRAY(w->arena, uint32_t, LONG + 1), *group = NEW_ARRAY(w->arena, uint32_t, 3 * LONG), n = 0;
+    uint32_t *first = NEW_ARRAY(w->arena, uint32_t, LONG + 1),
+             *group = NEW_ARRAY(w->arena, uint32_t, 3 * LONG), n = 0;
     int64_t *gain = NEW_ARRAY(w->arena, int64_t, LONG);
-    PickProblem p = { .n = LONG, .ngroup = LONG + 2, .gain = gain, .first = first, .group = group, .may = always, .most_steps = 1 << 20 };
+    PickProblem p = { .n = LONG,
+                      .ngroup = LONG + 2,
+                      .gain = gain,
+                      .first = first,
+                      .group = group,
+                      .may = always,
+                      .most_steps = 1 << 20 };
 
     for (uint32_t i = 0; i < LONG; i++) {
-        gain[i] = 2 + i % 3;                     /* 2 3 4, the last of three is the best and leaves the others without */
+        /* 2 3 4, the last of three is the best and leaves the others without */
+        gain[i] = 2 + i % 3;
         first[i + 1] = first[i] + 3;
         for (uint32_t g = 0; g < 3; g++)
             group[first[i] + g] = i + g;
@@ -273,7 +304,13 @@ chains_and_nets(void **state)
     PickResult r = pick_best(&p, w->arena);
     assert_true(r.exact && r.rivals == LONG && r.steps < 10 * LONG);
     assert_int_equal(r.gain, 4 * (LONG / 3));
-    p = (PickProblem){ .n = 0, .ngroup = NET, .gain = gain, .first = first, .group = group, .may = always, .most_steps = 1 << 20 };
+    p = (PickProblem){ .n = 0,
+                       .ngroup = NET,
+                       .gain = gain,
+                       .first = first,
+                       .group = group,
+                       .may = always,
+                       .most_steps = 1 << 20 };
     for (uint32_t x = 0; x < NET; x++)
         for (uint32_t y = 0; y < x; y++) {
             group[n++] = x;

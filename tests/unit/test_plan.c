@@ -1,4 +1,5 @@
-/* plan: no two live values share a byte, in place only where it is safe, arenas close to the least. */
+/* plan: no two live values share a byte, in place only where it is safe, arenas close to the
+ * least. */
 #include "plan/internal.h"
 
 #define WORLD_FIELDS uint64_t seed;
@@ -19,7 +20,7 @@ vector(Ctx *c, const Expr *n)
     return type_new(c, DT_F32, 1, &n);
 }
 
-/* ---- small kernels --------------------------------------------------------------------------------- */
+/* ---- small kernels --------------------------------------------------------------------------- */
 
 /* An unscheduled kernel of one nest, called on `in`; its one result has the nest's type. */
 static ValueId
@@ -88,12 +89,13 @@ mix(Graph *g, ValueId x, ValueId y, const Type *t)
     uint32_t out = nest_out(&b, "o", t);
 
     nest_axes_of(&b, t, &i);
-    nest_write(&b, out, &i, scalar_2(g->ctx, S_ADD, nest_load_or(&b, sx, &zero, scalar_float(g->ctx, DT_F32, 0)),
-                                     nest_load_or(&b, sy, &zero, scalar_float(g->ctx, DT_F32, 0))));
+    nest_write(&b, out, &i,
+               scalar_2(g->ctx, S_ADD, nest_load_or(&b, sx, &zero, scalar_float(g->ctx, DT_F32, 0)),
+                        nest_load_or(&b, sy, &zero, scalar_float(g->ctx, DT_F32, 0))));
     return call(g, nest_finish(&b), (ValueId[]){ x, y });
 }
 
-/* ---- the check ---------------------------------------------------------------------------------------- */
+/* ---- the check ------------------------------------------------------------------------------- */
 
 static bool
 same_for_all(void *user, Var v, int64_t *out)
@@ -127,16 +129,20 @@ check_plan(const Graph *g, const Plan *p, int64_t symbol)
         const Placement *pa = &p->value[a];
         if (pa->place != PLACE_ARENA)
             continue;
-        int64_t begin_a = at_symbol(pa->offset, symbol), end_a = begin_a + at_symbol(pa->bytes, symbol);
+        int64_t begin_a = at_symbol(pa->offset, symbol),
+                end_a = begin_a + at_symbol(pa->bytes, symbol);
         assert_true(begin_a >= 0 && begin_a % 64 == 0 && end_a <= size);
         for (ValueId b = 1; b < a; b++) {
             const Placement *pb = &p->value[b];
             NodeId first_a = g->value.at[a].def, first_b = g->value.at[b].def;
-            NodeId last_a = last[a] > first_a ? last[a] : first_a, last_b = last[b] > first_b ? last[b] : first_b;
+            NodeId last_a = last[a] > first_a ? last[a] : first_a,
+                   last_b = last[b] > first_b ? last[b] : first_b;
             if (pb->place != PLACE_ARENA || first_a > last_b || first_b > last_a)
                 continue;
-            int64_t begin_b = at_symbol(pb->offset, symbol), end_b = begin_b + at_symbol(pb->bytes, symbol);
-            bool apart = end_a <= begin_b || end_b <= begin_a || begin_a == end_a || begin_b == end_b;
+            int64_t begin_b = at_symbol(pb->offset, symbol),
+                    end_b = begin_b + at_symbol(pb->bytes, symbol);
+            bool apart =
+                end_a <= begin_b || end_b <= begin_a || begin_a == end_a || begin_b == end_b;
             bool taken = (pa->in_place && first_a == last_b) || (pb->in_place && first_b == last_a);
             assert_true(apart || (taken && begin_a == begin_b && end_a == end_b));
         }
@@ -150,24 +156,26 @@ in_place(void **state)
     Ctx *c = &w->ctx;
     Graph *g = graph_new(c, w->arena, "chain");
     ValueId x = graph_input(g, "x", vector(c, expr_symbol(c, "n")));
-    ValueId a = negate(g, x), b = negate(g, a), d = reverse(g, b), e = spread(g, d), f = negate(g, e), h = mix(g, e, f, g->value.at[x].type);
+    ValueId a = negate(g, x), b = negate(g, a), d = reverse(g, b), e = spread(g, d),
+            f = negate(g, e), h = mix(g, e, f, g->value.at[x].type);
     ValueId y = negate(g, h);
     VEC_PUSH(g->arena, &g->output, y);
     Plan *p = plan_memory(g)->plan.at[0];
 
     assert_int_equal(p->value[x].place, PLACE_INPUT);
-    assert_false(p->value[a].in_place);               /* x is the caller's */
+    assert_false(p->value[a].in_place); /* x is the caller's */
     assert_true(p->value[b].in_place);
     assert_ptr_equal(p->value[a].offset, p->value[b].offset);
-    assert_false(p->value[d].in_place);               /* reads other points */
-    assert_false(p->value[e].in_place);               /* reads all points */
-    assert_false(p->value[f].in_place);               /* e is read again */
+    assert_false(p->value[d].in_place); /* reads other points */
+    assert_false(p->value[e].in_place); /* reads all points */
+    assert_false(p->value[f].in_place); /* e is read again */
     assert_int_equal(p->value[y].place, PLACE_OUTPUT);
     for (int64_t n = 0; n < 200; n += 7)
         check_plan(g, p, n);
 }
 
-/* x -> a -> b, both negated, the second with this loop: for i { first; b[i] = value }. Is b over a? */
+/* x -> a -> b, both negated, the second with this loop: for i { first; b[i] = value }. Is b over
+ * a? */
 static bool
 in_place_with_tree(World *w, bool copy_first, bool read_back, int64_t shift)
 {
@@ -180,7 +188,8 @@ in_place_with_tree(World *w, bool copy_first, bool read_back, int64_t shift)
     uint32_t var;
 
     k->tree.arena = w->arena;
-    Block *body = tree_loop(k, &k->tree, LOOP_SERIAL, sym(c, "i"), expr_int(c, 0), expr_int(c, 64), 1, &var);
+    Block *body =
+        tree_loop(k, &k->tree, LOOP_SERIAL, sym(c, "i"), expr_int(c, 0), expr_int(c, 64), 1, &var);
     const Expr *at = expr_loop(c, var), *from = expr_offset(c, at, shift);
     uint32_t source = 0;
     if (copy_first) {
@@ -198,9 +207,9 @@ static void
 in_place_scheduled(void **state)
 {
     assert_true(in_place_with_tree(*state, false, false, 0));
-    assert_false(in_place_with_tree(*state, true, false, 0));     /* a packing copy */
-    assert_false(in_place_with_tree(*state, false, true, 0));     /* sums in the output */
-    assert_false(in_place_with_tree(*state, false, false, 1));    /* another element */
+    assert_false(in_place_with_tree(*state, true, false, 0));  /* a packing copy */
+    assert_false(in_place_with_tree(*state, false, true, 0));  /* sums in the output */
+    assert_false(in_place_with_tree(*state, false, false, 1)); /* another element */
 }
 
 static void
@@ -211,7 +220,8 @@ outputs_and_weights(void **state)
     static const float data[5] = { 1, 2, 3, 4, 5 }, more[5] = { 6, 7, 8, 9, 10 };
     Graph *g = graph_new(c, w->arena, "outs");
     const Type *t = vector(c, expr_int(c, 5));
-    ValueId x = graph_input(g, "x", t), k1 = graph_const(g, "k1", t, data), k2 = graph_const(g, "k2", t, more);
+    ValueId x = graph_input(g, "x", t), k1 = graph_const(g, "k1", t, data),
+            k2 = graph_const(g, "k2", t, more);
     ValueId unused = graph_const(g, "unused", t, data);
     ValueId y = mix(g, x, k2, t), z = mix(g, y, k1, t);
     ValueId outputs[] = { y, x, y, k1 };
@@ -230,7 +240,7 @@ outputs_and_weights(void **state)
     assert_int_equal(p->copy.at[1].from, y);
     assert_int_equal(p->copy.at[2].from, k1);
     assert_int_equal(model->weight.n, 2);
-    assert_ptr_equal(model->weight.at[0].value, &g->value.at[k2]);            /* first read first */
+    assert_ptr_equal(model->weight.at[0].value, &g->value.at[k2]); /* first read first */
     assert_true(expr_is(p->value[k2].offset, 0) && expr_is(p->value[k1].offset, 64));
     assert_int_equal(model->weights_bytes, 128);
     assert_null(p->value[unused].bytes);
@@ -250,30 +260,40 @@ place_of(const Graph *g, const Plan *p, const char *name)
     return at_symbol(p->value[v].offset, 100);
 }
 
-/* Values side by side in a third share its block, from the first that is made to the last that is read; nothing is written over them. */
+/* Values side by side in a third share its block, from the first that is made to the last that is
+ * read; nothing is written over them. */
 static void
 within_another(void **state)
 {
     static const char text[] =
         "graph @g(%x: f32[n, 6]) -> (%y) {"
-        "  %a: f32[n, 2] = call(%x) kernel k(x: f32[n, 6]) -> (o: f32[n, 2] in f32[n, 9]) { part x -> o nest k(x: f32[n, 6]) -> (o: f32[n, 2]) { o[i, j] = x[i, j] } }"
-        "  %t: f32[n, 6] = call(%x) kernel k(x: f32[n, 6]) -> (o: f32[n, 6]) { part x -> o nest k(x: f32[n, 6]) -> (o: f32[n, 6]) { o[i, j] = -x[i, j] } }"
-        "  %b: f32[n, 6] = call(%t) kernel k(x: f32[n, 6]) -> (o: f32[n, 6] in f32[n, 9]) { part x -> o nest k(x: f32[n, 6]) -> (o: f32[n, 6]) { o[i, j] = -x[i, j] } }"
+        "  %a: f32[n, 2] = call(%x) kernel k(x: f32[n, 6]) -> (o: f32[n, 2] in f32[n, 9]) { part x "
+        "-> o nest k(x: f32[n, 6]) -> (o: f32[n, 2]) { o[i, j] = x[i, j] } }"
+        "  %t: f32[n, 6] = call(%x) kernel k(x: f32[n, 6]) -> (o: f32[n, 6]) { part x -> o nest "
+        "k(x: f32[n, 6]) -> (o: f32[n, 6]) { o[i, j] = -x[i, j] } }"
+        "  %b: f32[n, 6] = call(%t) kernel k(x: f32[n, 6]) -> (o: f32[n, 6] in f32[n, 9]) { part x "
+        "-> o nest k(x: f32[n, 6]) -> (o: f32[n, 6]) { o[i, j] = -x[i, j] } }"
         "  %ab: f32[n, 8] = join(%a, %b) along 1"
-        "  %c: f32[n, 1] = call(%t) kernel k(x: f32[n, 6]) -> (o: f32[n, 1] in f32[n, 9]) { part x -> o nest k(x: f32[n, 6]) -> (o: f32[n, 1]) { o[i, j] = x[i, j + 5] } }"
-        "  %d: f32[n, 6] = call(%b) kernel k(x: f32[n, 6] in f32[n, 9]) -> (o: f32[n, 6]) { part x -> o nest k(x: f32[n, 6]) -> (o: f32[n, 6]) { o[i, j] = -x[i, j] } }"
+        "  %c: f32[n, 1] = call(%t) kernel k(x: f32[n, 6]) -> (o: f32[n, 1] in f32[n, 9]) { part x "
+        "-> o nest k(x: f32[n, 6]) -> (o: f32[n, 1]) { o[i, j] = x[i, j + 5] } }"
+        "  %d: f32[n, 6] = call(%b) kernel k(x: f32[n, 6] in f32[n, 9]) -> (o: f32[n, 6]) { part x "
+        "-> o nest k(x: f32[n, 6]) -> (o: f32[n, 6]) { o[i, j] = -x[i, j] } }"
         "  %abc: f32[n, 9] = join(%ab, %c) along 1"
-        "  %e: f32[n, 9] = call(%abc) kernel k(x: f32[n, 9]) -> (o: f32[n, 9]) { part x -> o nest k(x: f32[n, 9]) -> (o: f32[n, 9]) { o[i, j] = -x[i, j] } }"
-        "  %y: f32[n, 6] = call(%d, %e) kernel k(x: f32[n, 6], z: f32[n, 9]) -> (o: f32[n, 6]) { part x, z -> o"
-        "    nest k(x: f32[n, 6], z: f32[n, 9]) -> (o: f32[n, 6]) { o[i, j] = x[i, j] + z[i, j + 3] } }"
+        "  %e: f32[n, 9] = call(%abc) kernel k(x: f32[n, 9]) -> (o: f32[n, 9]) { part x -> o nest "
+        "k(x: f32[n, 9]) -> (o: f32[n, 9]) { o[i, j] = -x[i, j] } }"
+        "  %y: f32[n, 6] = call(%d, %e) kernel k(x: f32[n, 6], z: f32[n, 9]) -> (o: f32[n, 6]) { "
+        "part x, z -> o"
+        "    nest k(x: f32[n, 6], z: f32[n, 9]) -> (o: f32[n, 6]) { o[i, j] = x[i, j] + z[i, j + "
+        "3] } }"
         "}";
     World *w = *state;
-    Graph *g = graph_parse(&w->ctx, w->arena, "within", (Bytes){ (const uint8_t *)text, sizeof text - 1 });
+    Graph *g =
+        graph_parse(&w->ctx, w->arena, "within", (Bytes){ (const uint8_t *)text, sizeof text - 1 });
 
     if (!g)
         fail_msg("%s", world_messages(w));
     Plan *p = plan_memory(g)->plan.at[0];
-    int64_t whole = place_of(g, p, "abc");           /* columns 0 to 1 of a, 2 to 7 of b, 8 of c */
+    int64_t whole = place_of(g, p, "abc"); /* columns 0 to 1 of a, 2 to 7 of b, 8 of c */
     assert_int_equal(whole % 64, 0);
     assert_int_equal(place_of(g, p, "a"), whole);
     assert_int_equal(place_of(g, p, "b"), whole + 8);
@@ -281,7 +301,8 @@ within_another(void **state)
     assert_int_equal(place_of(g, p, "c"), whole + 32);
     static const char *const other[] = { "t", "d", "e" };
     for (int i = 0; i < 3; i++)
-        assert_true(place_of(g, p, other[i]) >= whole + 3600 || place_of(g, p, other[i]) + 2400 <= whole);
+        assert_true(place_of(g, p, other[i]) >= whole + 3600 ||
+                    place_of(g, p, other[i]) + 2400 <= whole);
     for (ValueId v = 1; v < g->value.n; v++)
         assert_false(p->value[v].in_place);
 }
@@ -295,13 +316,15 @@ random_graphs(void **state)
     for (int trial = 0; trial < 60; trial++) {
         Graph *g = graph_new(c, w->arena, "random");
         const Expr *n = expr_symbol(c, "n"), *m = expr_symbol(c, "m");
-        const Expr *size[] = { expr_int(c, 300), expr_int(c, 7), expr_scale(c, n, 512), expr_scale(c, n, 2048),
-                               expr_offset(c, n, 3), expr_mul(c, n, m), expr_scale(c, m, 16), expr_int(c, 4096) };
+        const Expr *size[] = { expr_int(c, 300),       expr_int(c, 7),       expr_scale(c, n, 512),
+                               expr_scale(c, n, 2048), expr_offset(c, n, 3), expr_mul(c, n, m),
+                               expr_scale(c, m, 16),   expr_int(c, 4096) };
         uint32_t kinds = trial % 3 == 0 ? 2 : 8;
         graph_input(g, "x", vector(c, expr_int(c, 1000)));
         graph_input(g, "y", vector(c, size[random_below(&w->seed, kinds)]));
         for (int k = 0; k < 25; k++) {
-            ValueId recent = g->value.n - 1 - random_below(&w->seed, g->value.n < 8 ? g->value.n - 1 : 7);
+            ValueId recent =
+                g->value.n - 1 - random_below(&w->seed, g->value.n < 8 ? g->value.n - 1 : 7);
             ValueId any = 1 + random_below(&w->seed, g->value.n - 1);
             if (random_below(&w->seed, 3) == 0)
                 negate(g, recent);
@@ -325,7 +348,8 @@ close_to_least(void **state)
         PackItem item[40];
         for (uint32_t i = 0; i < 40; i++) {
             NodeId first = 1 + random_below(&w->seed, 40);
-            item[i] = (PackItem){ 64 * (1 + (int64_t)random_below(&w->seed, 100)), first, first + 1 + random_below(&w->seed, 4), 0 };
+            item[i] = (PackItem){ 64 * (1 + (int64_t)random_below(&w->seed, 100)), first,
+                                  first + 1 + random_below(&w->seed, 4), 0 };
         }
         int64_t arena = plan_pack(w->arena, item, 40), live = plan_max_live(w->arena, item, 40);
         assert_true(arena >= live);
@@ -340,7 +364,8 @@ close_to_least(void **state)
     assert_true(total * 100 <= least * 108);
 }
 
-/* So many that they are packed in the order of time, where the least is reached unless holes do not fit. */
+/* So many that they are packed in the order of time, where the least is reached unless holes do not
+ * fit. */
 static void
 many_at_once(void **state)
 {
@@ -350,13 +375,15 @@ many_at_once(void **state)
 
     for (uint32_t i = 0; i < MANY; i++) {
         NodeId first = 1 + random_below(&w->seed, MANY);
-        item[i] = (PackItem){ 64 * (1 + (int64_t)random_below(&w->seed, 4)), first, first + random_below(&w->seed, MANY), 0 };
+        item[i] = (PackItem){ 64 * (1 + (int64_t)random_below(&w->seed, 4)), first,
+                              first + random_below(&w->seed, MANY), 0 };
     }
     int64_t arena = plan_pack(w->arena, item, MANY), live = plan_max_live(w->arena, item, MANY);
     assert_true(arena >= live && arena * 100 <= live * 110);
     for (uint32_t i = 0; i < MANY; i++)
         for (uint32_t k = 0; k < i; k++)
-            assert_true(item[i].first > item[k].last || item[k].first > item[i].last || item[i].offset + item[i].size <= item[k].offset ||
+            assert_true(item[i].first > item[k].last || item[k].first > item[i].last ||
+                        item[i].offset + item[i].size <= item[k].offset ||
                         item[k].offset + item[k].size <= item[i].offset);
     for (uint32_t i = 0; i < MANY; i++)
         item[i] = (PackItem){ 64, 1 + i, 2 * MANY, 0 };

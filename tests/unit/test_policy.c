@@ -35,7 +35,7 @@ below(int32_t n)
 static void
 make(Case *c, int32_t n, int32_t types, int32_t near)
 {
-    int32_t read[NODES][READS], nread[NODES], nuser = 0, used[NODES] = {0};
+    int32_t read[NODES][READS], nread[NODES], nuser = 0, used[NODES] = { 0 };
 
     *c = (Case){ .g = { sizeof c->g, n, types, 0, 0, c->type, c->depth, c->first, c->user, c->kind,
                         c->alone } };
@@ -68,7 +68,7 @@ make(Case *c, int32_t n, int32_t types, int32_t near)
 static int32_t
 open_nodes(const TnBatchGraph *g, const bool *ran, int32_t type)
 {
-    bool waits[NODES] = {0};
+    bool waits[NODES] = { 0 };
     int32_t n = 0;
 
     for (int32_t i = 0; i < g->nnode; i++) {
@@ -101,7 +101,7 @@ play(const TnBatchGraph *g, const TnBatchPolicy *p, int typewise)
 {
     void *memory = malloc((size_t)tn_schedule_bytes(g, typewise) + 1);
     TnSchedule s = tn_schedule_begin(g, typewise, p->seed, memory);
-    bool ran[NODES] = {0};
+    bool ran[NODES] = { 0 };
     int64_t batches = 0;
 
     while (s.left) {
@@ -114,10 +114,10 @@ play(const TnBatchGraph *g, const TnBatchPolicy *p, int typewise)
             assert_int_equal(g->type[s.member[i]], type);
             ran[s.member[i]] = true;
         }
-        for (int32_t i = 0; i < g->nnode; i++)       /* a node that ran has all that it reads */
+        for (int32_t i = 0; i < g->nnode; i++) /* a node that ran has all that it reads */
             for (int32_t e = g->first[i]; e < g->first[i + 1]; e++)
                 assert_true(ran[i] || !ran[g->user[e]]);
-        for (int32_t i = 0; i < n; i++)              /* not what became ready in this step */
+        for (int32_t i = 0; i < n; i++) /* not what became ready in this step */
             for (int32_t e = g->first[s.member[i]]; e < g->first[s.member[i] + 1]; e++)
                 assert_false(ran[g->user[e]]);
         batches += g->alone[type] == 0 ? 1 : g->alone[type] == 1 ? n : 0;
@@ -207,7 +207,7 @@ test_small_graphs(void **unused)
 {
     (void)unused;
     Case *c = malloc(sizeof *c);
-    for (int32_t n = 1; n < 4; n++) {                /* also more types than nodes */
+    for (int32_t n = 1; n < 4; n++) { /* also more types than nodes */
         seed = (uint32_t)n;
         make(c, n, 100, 2);
         check_graph(&c->g);

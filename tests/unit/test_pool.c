@@ -1,4 +1,5 @@
-/* pool: every trip is done exactly once, whatever the sizes; ranges are worth half a grain at least. */
+/* pool: every trip is done exactly once, whatever the sizes; ranges are worth half a grain at
+ * least. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -35,7 +36,8 @@ count_trips(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
     *mine = begin;
     for (volatile int i = 0; i < 20; i++)
         ;
-    atomic_fetch_add(&t->bad_scratch, *(volatile int64_t *)mine != begin || (uintptr_t)scratch % 64);
+    atomic_fetch_add(&t->bad_scratch,
+                     *(volatile int64_t *)mine != begin || (uintptr_t)scratch % 64);
 }
 
 static void
@@ -88,7 +90,7 @@ many_short_loops_in_a_row(void **state)
 {
     (void)state;
     enum { RUNS = 10000, N = 24 };
-    int64_t x[N] = {0};
+    int64_t x[N] = { 0 };
     void *buf[] = { x };
     TnArgs args = { .buf = buf };
     Arena *a = arena_new(NULL, NULL);
@@ -109,14 +111,14 @@ static void
 parked_workers_wake(void **state)
 {
     (void)state;
-    int64_t x[8] = {0};
+    int64_t x[8] = { 0 };
     void *buf[] = { x };
     TnArgs args = { .buf = buf };
     Arena *a = arena_new(NULL, NULL);
     Diags d = { .arena = a };
     Pool *p = pool_new(a, &d, 4);
     for (int i = 0; i < 20; i++) {
-        usleep(2000);                                    /* far longer than workers spin */
+        usleep(2000); /* far longer than workers spin */
         pool_run(p, add_range, &args, 8, 1);
     }
     for (int i = 0; i < 8; i++)
@@ -124,13 +126,14 @@ parked_workers_wake(void **state)
     arena_free(a);
 }
 
-/* A pool may end while workers have not yet begun, not yet slept, or only just done their last range. */
+/* A pool may end while workers have not yet begun, not yet slept, or only just done their last
+ * range. */
 static void
 many_pools_begin_and_end(void **state)
 {
     (void)state;
     enum { POOLS = 2500 };
-    int64_t x[8] = {0}, loops = 0;
+    int64_t x[8] = { 0 }, loops = 0;
     void *buf[] = { x };
     TnArgs args = { .buf = buf };
     for (int i = 0; i < POOLS; i++) {
@@ -155,7 +158,7 @@ static void
 a_forked_child_works_alone(void **state)
 {
     (void)state;
-    int64_t x[8] = {0};
+    int64_t x[8] = { 0 };
     void *buf[] = { x };
     TnArgs args = { .buf = buf };
     Arena *a = arena_new(NULL, NULL);
@@ -183,7 +186,7 @@ static void
 loops_of_a_running_model(void **state)
 {
     (void)state;
-    int64_t x[8] = {0};
+    int64_t x[8] = { 0 };
     void *buf[] = { x };
     TnArgs args = { .buf = buf };
     Arena *a = arena_new(NULL, NULL);
@@ -237,9 +240,9 @@ trips_of_unequal_length(void **state)
         fail_msg("trips waited for one that takes long");
 }
 
-/* More threads than processors, and somebody else who wants the one there is: the caller does what no worker has
- * begun, so that this takes hardly longer than one thread would. Parts that waited for their worker would take a
- * time slice each now and then: 12 seconds in all. */
+/* More threads than processors, and somebody else who wants the one there is: the caller does what
+ * no worker has begun, so that this takes hardly longer than one thread would. Parts that waited
+ * for their worker would take a time slice each now and then: 12 seconds in all. */
 static void
 busy_neighbour(void **state)
 {
@@ -256,7 +259,7 @@ busy_neighbour(void **state)
     if (child == 0)
         for (volatile int forever = 1; forever;)
             ;
-    int64_t x[8] = {0};
+    int64_t x[8] = { 0 };
     void *buf[] = { x };
     TnArgs args = { .buf = buf };
     Arena *a = arena_new(NULL, NULL);

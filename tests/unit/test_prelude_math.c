@@ -1,5 +1,6 @@
-/* The functions of f32 in emitted C, and its conversions to and from f16 and bf16: how far they are off, that infinities and NaN come out as the
- * interpreter has them, and that all compilers, widths and a single lane give the same bits.
+/* The functions of f32 in emitted C, and its conversions to and from f16 and bf16: how far they are
+ * off, that infinities and NaN come out as the interpreter has them, and that all compilers, widths
+ * and a single lane give the same bits.
  *
  * The text below is compiled with each compiler for each width of the processor, and run on some
  * floats of every exponent; with TENON_NIGHTLY=1 on all there are. The exact values are libm's in
@@ -19,13 +20,16 @@ static const char program[] =
     "#include <math.h>\n"
     "#include <stdio.h>\n"
     "#include <stdlib.h>\n"
-    "TN_VECTORS_F32(2) TN_VECTORS_OTHER(2) TN_VECTORS_F32(4) TN_VECTORS_OTHER(4) TN_VECTORS_F32(8) TN_VECTORS_OTHER(8) TN_VECTORS_F32(16) TN_VECTORS_OTHER(16)\n"
-    "static double sigmoid(double x) { return x < 0 ? exp(x) / (1 + exp(x)) : 1 / (1 + exp(-x)); }\n"
+    "TN_VECTORS_F32(2) TN_VECTORS_OTHER(2) TN_VECTORS_F32(4) TN_VECTORS_OTHER(4) TN_VECTORS_F32(8) "
+    "TN_VECTORS_OTHER(8) TN_VECTORS_F32(16) TN_VECTORS_OTHER(16)\n"
+    "static double sigmoid(double x) { return x < 0 ? exp(x) / (1 + exp(x)) : 1 / (1 + exp(-x)); "
+    "}\n"
     "static double softplus(double x) { return x > 0 ? x + log1p(exp(-x)) : log1p(exp(x)); }\n"
     "static uint64_t step;\n"
     "static double allowed;\n"
     "static int failed;\n"
-    "static double off(float got, double exact) {\n"                /* in units of the last place of the exact result */
+    /* in units of the last place of the exact result */
+    "static double off(float got, double exact) {\n"
     "    float near = (float)exact, a = fabsf(near);\n"
     "    if (isnan(got) || isnan(near)) return isnan(got) && isnan(near) ? 0 : INFINITY;\n"
     "    if (isinf(got) || isinf(near)) return got == near ? 0 : INFINITY;\n"
@@ -36,7 +40,8 @@ static const char program[] =
     "static __attribute__((noinline)) uint64_t check_##f(void) { \\\n"
     "    double worst = 0; float where = 0, x[16], low = 0, high = 0; uint64_t hash = 0; \\\n"
     "    for (uint64_t bits = 0; bits < UINT64_C(1) << 32; ) { \\\n"
-    "        for (int l = 0; l < 16; l++, bits += step) x[l] = tn_from_bits_f32((int32_t)(uint32_t)bits); \\\n"
+    "        for (int l = 0; l < 16; l++, bits += step) x[l] = "
+    "tn_from_bits_f32((int32_t)(uint32_t)bits); \\\n"
     "        tn_f32x16 y = tn_##f##_f32x16(tn_load_f32x16(x)); \\\n"
     "        tn_f32x8 half = tn_##f##_f32x8(tn_load_f32x8(x)); \\\n"
     "        tn_f32x4 quarter = tn_##f##_f32x4(tn_load_f32x4(x)); \\\n"
@@ -44,8 +49,10 @@ static const char program[] =
     "            int32_t b = isnan(y[l]) ? 0x7fc00000 : tn_bits_f32(y[l]); \\\n"
     "            float alone = tn_##f##_f32(x[l]); \\\n"
     "            hash = (hash ^ (uint32_t)b) * UINT64_C(0x9e3779b97f4a7c15); \\\n"
-    "            if (isnan(y[l]) ? !isnan(alone) : b != tn_bits_f32(alone) || (l < 8 && b != tn_bits_f32(half[l])) || (l < 4 && b != tn_bits_f32(quarter[l]))) \\\n"
-    "                if (failed++ < 20) printf(\"%s(%a): %a in lane %d, %a alone\\n\", #f, x[l], y[l], l, alone); \\\n"
+    "            if (isnan(y[l]) ? !isnan(alone) : b != tn_bits_f32(alone) || (l < 8 && b != "
+    "tn_bits_f32(half[l])) || (l < 4 && b != tn_bits_f32(quarter[l]))) \\\n"
+    "                if (failed++ < 20) printf(\"%s(%a): %a in lane %d, %a alone\\n\", #f, x[l], "
+    "y[l], l, alone); \\\n"
     "            if (y[l] < low) low = y[l]; \\\n"
     "            if (y[l] > high) high = y[l]; \\\n"
     "            if (allowed > 0) { \\\n"
@@ -54,9 +61,12 @@ static const char program[] =
     "            } \\\n"
     "        } \\\n"
     "    } \\\n"
-    "    if (worst > allowed) { failed++; printf(\"%s(%a) is off by %.3f ulp, allowed %.3f\\n\", #f, where, worst, allowed); } \\\n"
-    "    if (allowed > 0 && getenv(\"TENON_SHOW\")) printf(\"%-9s %.3f ulp at %a\\n\", #f, worst, where); \\\n"
-    "    if ((tn_##f##_f32(0.0f) == 0 && high < 1.5f && (high > 1 || low < -1))) { failed++; printf(\"%s goes beyond 1\\n\", #f); } \\\n"
+    "    if (worst > allowed) { failed++; printf(\"%s(%a) is off by %.3f ulp, allowed %.3f\\n\", "
+    "#f, where, worst, allowed); } \\\n"
+    "    if (allowed > 0 && getenv(\"TENON_SHOW\")) printf(\"%-9s %.3f ulp at %a\\n\", #f, worst, "
+    "where); \\\n"
+    "    if ((tn_##f##_f32(0.0f) == 0 && high < 1.5f && (high > 1 || low < -1))) { failed++; "
+    "printf(\"%s goes beyond 1\\n\", #f); } \\\n"
     "    return hash; \\\n"
     "}\n"
     /* f16 and bf16: the processor's conversions and the bit by bit ones are the same */
@@ -65,22 +75,30 @@ static const char program[] =
     "    uint16_t h[N], g[N]; float x[N]; \\\n"
     "    for (uint32_t b = 0; b < 65536; b += N) { \\\n"
     "        for (int l = 0; l < N; l++) h[l] = (uint16_t)(b + (uint32_t)l); \\\n"
-    "        tn_f32x##N y = tn_wide_f16_f32x##N(tn_load_u16x##N(h)), z = tn_wide_bf16_f32x##N(tn_load_u16x##N(h)); \\\n"
+    "        tn_f32x##N y = tn_wide_f16_f32x##N(tn_load_u16x##N(h)), z = "
+    "tn_wide_bf16_f32x##N(tn_load_u16x##N(h)); \\\n"
     "        for (int l = 0; l < N; l++) { \\\n"
-    "            float want = tn_widen_f16_f32(h[l]), also = tn_widen_bf16_f32(h[l]), one = tn_wide_f16_f32(h[l]); \\\n"
-    "            if (!(isnan(want) ? isnan(y[l]) && isnan(one) : tn_bits_f32(want) == tn_bits_f32(y[l]) && want == one) || \\\n"
+    "            float want = tn_widen_f16_f32(h[l]), also = tn_widen_bf16_f32(h[l]), one = "
+    "tn_wide_f16_f32(h[l]); \\\n"
+    "            if (!(isnan(want) ? isnan(y[l]) && isnan(one) : tn_bits_f32(want) == "
+    "tn_bits_f32(y[l]) && want == one) || \\\n"
     "                tn_bits_f32(also) != tn_bits_f32(z[l])) \\\n"
-    "                if (failed++ < 20) printf(\"f16 %04x of %d lanes: %a, want %a\\n\", h[l], N, y[l], want); \\\n"
+    "                if (failed++ < 20) printf(\"f16 %04x of %d lanes: %a, want %a\\n\", h[l], N, "
+    "y[l], want); \\\n"
     "        } \\\n"
     "    } \\\n"
     "    for (uint64_t bits = 0; bits < UINT64_C(1) << 32; ) { \\\n"
-    "        for (int l = 0; l < N; l++, bits += 1021) x[l] = tn_from_bits_f32((int32_t)(uint32_t)bits); \\\n"
+    "        for (int l = 0; l < N; l++, bits += 1021) x[l] = "
+    "tn_from_bits_f32((int32_t)(uint32_t)bits); \\\n"
     "        tn_store_u16x##N(h, tn_short_f16_f32x##N(tn_load_f32x##N(x))); \\\n"
     "        tn_store_u16x##N(g, tn_short_bf16_f32x##N(tn_load_f32x##N(x))); \\\n"
     "        for (int l = 0; l < N; l++) { \\\n"
-    "            uint16_t want = (uint16_t)tn_narrow_f16_f32(x[l]), also = (uint16_t)tn_narrow_bf16_f32(x[l]), one = tn_short_f16_f32(x[l]); \\\n"
-    "            if (isnan(x[l]) ? (h[l] & 0x7fff) <= 0x7c00 || (one & 0x7fff) <= 0x7c00 || (g[l] & 0x7fff) <= 0x7f80 : h[l] != want || one != want || g[l] != also) \\\n"
-    "                if (failed++ < 20) printf(\"%a of %d lanes: f16 %04x, want %04x; bf16 %04x, want %04x\\n\", x[l], N, h[l], want, g[l], also); \\\n"
+    "            uint16_t want = (uint16_t)tn_narrow_f16_f32(x[l]), also = "
+    "(uint16_t)tn_narrow_bf16_f32(x[l]), one = tn_short_f16_f32(x[l]); \\\n"
+    "            if (isnan(x[l]) ? (h[l] & 0x7fff) <= 0x7c00 || (one & 0x7fff) <= 0x7c00 || (g[l] "
+    "& 0x7fff) <= 0x7f80 : h[l] != want || one != want || g[l] != also) \\\n"
+    "                if (failed++ < 20) printf(\"%a of %d lanes: f16 %04x, want %04x; bf16 %04x, "
+    "want %04x\\n\", x[l], N, h[l], want, g[l], also); \\\n"
     "        } \\\n"
     "    } \\\n"
     "}\n"
@@ -94,13 +112,14 @@ static const char program[] =
     "    FUNCTIONS(CALL)\n"
     "    shorts_2(); shorts_4(); shorts_8(); shorts_16();\n"
     "    FILE *out = fopen(argv[argc - 1], \"w\");\n"
-    "    if (!out || fprintf(out, \"%llx\", (unsigned long long)total) < 0 || fclose(out)) return 2;\n"
+    "    if (!out || fprintf(out, \"%llx\", (unsigned long long)total) < 0 || fclose(out)) return "
+    "2;\n"
     "    return failed ? 1 : 0;\n"
     "}\n";
 
-enum { SOME = 4099 };                    /* odd, so that every exponent meets many fractions */
+enum { SOME = 4099 }; /* odd, so that every exponent meets many fractions */
 static char folder[] = "/tmp/tenon-math-XXXXXX";
-static unsigned long long fused;         /* what all give that multiply and add in one rounding */
+static unsigned long long fused; /* what all give that multiply and add in one rounding */
 
 static int
 make_folder(void **state)
@@ -129,7 +148,8 @@ run_with(const char *compiler, const char *machine, double allowed, int step)
 {
     char command[640];
     unsigned long long hash = 0;
-    snprintf(command, sizeof command, "cd %s && %s %s -w %s math.c -o math -lm && ./math %d %g hash", folder, compiler,
+    snprintf(command, sizeof command,
+             "cd %s && %s %s -w %s math.c -o math -lm && ./math %d %g hash", folder, compiler,
              emit_c_flags(), machine, step, allowed);
     assert_int_equal(system(command), 0);
     snprintf(command, sizeof command, "%s/hash", folder);
@@ -179,7 +199,8 @@ static void
 test_avx512(void **state)
 {
     (void)state;
-    if (!__builtin_cpu_supports("avx512bw") || !__builtin_cpu_supports("avx512vl") || !__builtin_cpu_supports("avx512dq"))
+    if (!__builtin_cpu_supports("avx512bw") || !__builtin_cpu_supports("avx512vl") ||
+        !__builtin_cpu_supports("avx512dq"))
         skip();
     assert_true(run_with("cc", AVX512, 0, SOME) == fused);
     if (have("clang"))
@@ -193,7 +214,8 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_plain),
 #ifdef __x86_64__
-        cmocka_unit_test(test_avx2), cmocka_unit_test(test_avx512),
+        cmocka_unit_test(test_avx2),
+        cmocka_unit_test(test_avx512),
 #endif
     };
     return cmocka_run_group_tests_name("prelude math", tests, make_folder, remove_folder);

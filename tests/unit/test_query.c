@@ -26,7 +26,8 @@ axes(const Nest *n, const char *names)
 
 /* "row col batch sum", by one-letter axis names. */
 static void
-assert_contraction(World *w, const char *text, const char *row, const char *col, const char *batch, const char *sum)
+assert_contraction(World *w, const char *text, const char *row, const char *col, const char *batch,
+                   const char *sum)
 {
     const Nest *n = parse(w, text);
     Contraction v;
@@ -44,27 +45,43 @@ static void
 contractions(void **state)
 {
     World *w = *state;
-    assert_contraction(w, "nest t(x: f32[n, m], y: f32[m, k]) -> (o: f32[n, k]) { o[i, j] = sum q: x[i, q] * y[q, j] }",
+    assert_contraction(w,
+                       "nest t(x: f32[n, m], y: f32[m, k]) -> (o: f32[n, k]) { o[i, j] = sum q: "
+                       "x[i, q] * y[q, j] }",
                        "i", "j", "", "q");
-    assert_contraction(w, "nest t(x: f32[b, n, m], y: f32[b, m, k]) -> (o: f32[b, n, k]) {"
-                          " o[a, i, j] = sum q: x[a, i, q] * y[a, q, j] }", "i", "j", "a", "q");
+    assert_contraction(w,
+                       "nest t(x: f32[b, n, m], y: f32[b, m, k]) -> (o: f32[b, n, k]) {"
+                       " o[a, i, j] = sum q: x[a, i, q] * y[a, q, j] }",
+                       "i", "j", "a", "q");
     /* a fused epilogue and prologue keep the view */
-    assert_contraction(w, "nest t(x: f32[n, m], y: f32[m, k], b: f32[k]) -> (o: f32[n, k]) {"
-                          " o[i, j] = max(b[j] + sum q: exp(x[i, q]) * y[q, j], 0) }", "i", "j", "", "q");
+    assert_contraction(w,
+                       "nest t(x: f32[n, m], y: f32[m, k], b: f32[k]) -> (o: f32[n, k]) {"
+                       " o[i, j] = max(b[j] + sum q: exp(x[i, q]) * y[q, j], 0) }",
+                       "i", "j", "", "q");
     /* convolution: the column side has the innermost axis z */
-    assert_contraction(w, "nest t(x: f32[b, c, h, w], f: f32[m, c, 3, 3]) -> (o: f32[b, m, h, w]) {"
-                          " o[n, k, y, z] = sum q, r, s: x[n, q, y + r - 1, z + s - 1 | 0] * f[k, q, r, s] }",
-                       "k", "nyz", "", "qrs");
+    assert_contraction(
+        w,
+        "nest t(x: f32[b, c, h, w], f: f32[m, c, 3, 3]) -> (o: f32[b, m, h, w]) {"
+        " o[n, k, y, z] = sum q, r, s: x[n, q, y + r - 1, z + s - 1 | 0] * f[k, q, r, s] }",
+        "k", "nyz", "", "qrs");
     /* depthwise: one side has no axis of its own */
-    assert_contraction(w, "nest t(x: f32[b, c, h, w], f: f32[c, 3, 3]) -> (o: f32[b, c, h, w]) {"
-                          " o[n, k, y, z] = sum r, s: x[n, k, y + r - 1, z + s - 1 | 0] * f[k, r, s] }",
-                       "", "nyz", "k", "rs");
-    assert_contraction(w, "nest t(x: f32[n, m], y: f32[m]) -> (o: f32[n]) { o[i] = sum q: x[i, q] * y[q] }", "", "i", "", "q");
+    assert_contraction(
+        w,
+        "nest t(x: f32[b, c, h, w], f: f32[c, 3, 3]) -> (o: f32[b, c, h, w]) {"
+        " o[n, k, y, z] = sum r, s: x[n, k, y + r - 1, z + s - 1 | 0] * f[k, r, s] }",
+        "", "nyz", "k", "rs");
+    assert_contraction(
+        w, "nest t(x: f32[n, m], y: f32[m]) -> (o: f32[n]) { o[i] = sum q: x[i, q] * y[q] }", "",
+        "i", "", "q");
     /* a scale inside a chain of products goes to a side it does not widen */
-    assert_contraction(w, "nest t(x: f32[n, m], s: f32[m], y: f32[m, k]) -> (o: f32[n, k]) {"
-                          " o[i, j] = sum q: x[i, q] * y[q, j] * s[q] }", "i", "j", "", "q");
-    assert_contraction(w, "nest t(x: i8[n, m], y: i8[m, k]) -> (o: i32[n, k]) {"
-                          " o[i, j] = sum q: i32(x[i, q]) * i32(y[q, j]) }", "i", "j", "", "q");
+    assert_contraction(w,
+                       "nest t(x: f32[n, m], s: f32[m], y: f32[m, k]) -> (o: f32[n, k]) {"
+                       " o[i, j] = sum q: x[i, q] * y[q, j] * s[q] }",
+                       "i", "j", "", "q");
+    assert_contraction(w,
+                       "nest t(x: i8[n, m], y: i8[m, k]) -> (o: i32[n, k]) {"
+                       " o[i, j] = sum q: i32(x[i, q]) * i32(y[q, j]) }",
+                       "i", "j", "", "q");
 }
 
 static void
@@ -75,8 +92,10 @@ no_contractions(void **state)
         "nest t(x: f32[n, m]) -> (o: f32[n]) { o[i] = sum q: x[i, q] }",
         "nest t(x: f32[n, m]) -> (o: f32[n]) { o[i] = sum q: x[i, q] * x[i, q] }",
         "nest t(x: f32[m], y: f32[m]) -> (o: f32[]) { o[] = sum q: x[q] * y[q] }",
-        "nest t(x: f32[n, m], y: f32[m, k]) -> (o: f32[n, k]) { o[i, j] = max q: x[i, q] * y[q, j] }",
-        "nest t(x: f32[n, m], y: f32[m, k]) -> (o: f32[n, k]) { o[i, j] = sum q: x[i, q] + y[q, j] }",
+        "nest t(x: f32[n, m], y: f32[m, k]) -> (o: f32[n, k]) { o[i, j] = max q: x[i, q] * y[q, j] "
+        "}",
+        "nest t(x: f32[n, m], y: f32[m, k]) -> (o: f32[n, k]) { o[i, j] = sum q: x[i, q] + y[q, j] "
+        "}",
         "nest t(x: f32[n, m], y: f32[n, m]) -> (o: f32[n, m]) { o[i, j] = x[i, j] * y[i, j] }",
         /* two reductions: the second would be lost */
         "nest t(x: f32[n, m], y: f32[m, k]) -> (o: f32[n, k]) {"
@@ -151,7 +170,8 @@ costs(void **state)
 /* ---- the work of kernels ---- */
 
 static void
-assert_work(World *w, const char *text, const char *dtype, const char *operations, const char *bytes)
+assert_work(World *w, const char *text, const char *dtype, const char *operations,
+            const char *bytes)
 {
     const Nest *n = parse(w, text);
     Kernel k = { .nin = n->nin, .nout = n->nout, .npart = 1 };
@@ -159,7 +179,8 @@ assert_work(World *w, const char *text, const char *dtype, const char *operation
     Part part = { n, buffer };
     k.part = &part;
     for (uint32_t i = 0; i < n->nin + n->nout; i++)
-        buffer[i] = kernel_buffer(&w->ctx, w->arena, &k, n->param[i].name, n->param[i].type, i < n->nin ? SPACE_IN : SPACE_OUT, 1);
+        buffer[i] = kernel_buffer(&w->ctx, w->arena, &k, n->param[i].name, n->param[i].type,
+                                  i < n->nin ? SPACE_IN : SPACE_OUT, 1);
     KernelWork work = kernel_work(&w->ctx, &k);
     assert_string_equal(dtype_info[work.dtype].name, dtype);
     assert_string_equal(expr_str(&w->ctx, work.operations), operations);
@@ -170,12 +191,21 @@ static void
 work_of_kernels(void **state)
 {
     World *w = *state;
-    assert_work(w, "nest t(x: f32[5, 7], y: f32[7, 3]) -> (o: f32[5, 3]) { o[i, j] = sum q: x[i, q] * y[q, j] }", "f32", "210", "284");
-    assert_work(w, "nest t(x: f32[n, 8], b: f32[8]) -> (o: f32[n, 8]) { o[i, j] = exp(x[i, j]) + b[j] }", "f32", "16*n", "64*n + 32");
+    assert_work(w,
+                "nest t(x: f32[5, 7], y: f32[7, 3]) -> (o: f32[5, 3]) { o[i, j] = sum q: x[i, q] * "
+                "y[q, j] }",
+                "f32", "210", "284");
+    assert_work(
+        w, "nest t(x: f32[n, 8], b: f32[8]) -> (o: f32[n, 8]) { o[i, j] = exp(x[i, j]) + b[j] }",
+        "f32", "16*n", "64*n + 32");
     /* a value that is used for many outputs is computed once: 35 exp, 105 products, 105 sums */
-    assert_work(w, "nest t(x: f32[5, 7], y: f32[7, 3]) -> (o: f32[5, 3]) { o[i, j] = sum q: exp(x[i, q]) * y[q, j] }", "f32", "245", "284");
+    assert_work(w,
+                "nest t(x: f32[5, 7], y: f32[7, 3]) -> (o: f32[5, 3]) { o[i, j] = sum q: exp(x[i, "
+                "q]) * y[q, j] }",
+                "f32", "245", "284");
     /* of a table no more is read than there are points */
-    assert_work(w, "nest t(x: f32[1000, 4], k: i64[2]) -> (o: f32[2, 4]) { o[i, j] = x[k[i], j] }", "f32", "0", "80");
+    assert_work(w, "nest t(x: f32[1000, 4], k: i64[2]) -> (o: f32[2, 4]) { o[i, j] = x[k[i], j] }",
+                "f32", "0", "80");
     /* what nobody reads does not count */
     assert_work(w, "nest t(x: f64[6]) -> (o: f64[6]) { o[i] = 1 }", "f64", "0", "48");
 }

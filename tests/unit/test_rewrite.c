@@ -1,9 +1,9 @@
-/* rewrite and lower: each rule fires on its pattern, and the graph computes the same before and after
- * on random values; where a pattern only looks like the rule's, it does not fire. */
+/* rewrite and lower: each rule fires on its pattern, and the graph computes the same before and
+ * after on random values; where a pattern only looks like the rule's, it does not fire. */
 #include "lower/lower.h"
 #include "rewrite_case.h"
 
-/* ---- comparing graphs ------------------------------------------------------------------------------------ */
+/* ---- comparing graphs ------------------------------------------------------------------------ */
 
 /* The two graphs compute the same, to a relative tolerance; names of outputs are kept. */
 static void
@@ -16,11 +16,13 @@ expect_same(World *w, const Graph *before, const Graph *after, float tolerance)
     run(w, 99, after, b);
     assert_int_equal(before->output.n, after->output.n);
     for (uint32_t i = 0; i < before->output.n; i++) {
-        assert_string_equal(before->value.at[before->output.at[i]].name, after->value.at[after->output.at[i]].name);
+        assert_string_equal(before->value.at[before->output.at[i]].name,
+                            after->value.at[after->output.at[i]].name);
         assert_int_equal(tensor_count(&a[i]), tensor_count(&b[i]));
         for (int64_t k = 0; k < tensor_count(&a[i]); k++) {
             if (a[i].dtype != DT_F32) {
-                assert_memory_equal(a[i].data, b[i].data, (size_t)tensor_count(&a[i]) * dtype_info[a[i].dtype].bytes);
+                assert_memory_equal(a[i].data, b[i].data,
+                                    (size_t)tensor_count(&a[i]) * dtype_info[a[i].dtype].bytes);
                 break;
             }
             float x = ((float *)a[i].data)[k], y = ((float *)b[i].data)[k];
@@ -46,14 +48,14 @@ expect_rules(World *w, uint32_t nodes, float tolerance)
     const Graph *after = rewrite_rules(w->g, false, NULL);
     expect_same(w, w->g, after, tolerance);
     if (after->node.n - 1 != nodes) {
-        Text t = {.arena = w->arena};
+        Text t = { .arena = w->arena };
         graph_print(&t, after, NULL);
         fail_msg("%u calls left, expected %u:\n%s", after->node.n - 1, nodes, text_str(&t));
     }
     return after;
 }
 
-/* ---- identities ---------------------------------------------------------------------------------------------- */
+/* ---- identities ------------------------------------------------------------------------------ */
 
 static void
 test_identities(void **state)
@@ -122,19 +124,20 @@ test_softmax_behind_a_guard(void **state)
     output(w, CALL(where, CALL(is_nan, s), number(w, 0), s));
     output(w, CALL(where, CALL(is_nan, s), number(w, -0.0f), s));
     output(w, CALL(where, CALL(is_nan, x), number(w, 0), s));
-    const Graph *after = expect_rules(w, 6, 0);      /* the first is one softmax; the others ask for another value, or for something else */
+    /* the first is one softmax; the others ask for another value, or for something else */
+    const Graph *after = expect_rules(w, 6, 0);
     assert_int_equal(count_op(after, OP_softmax), 2);
 }
 
-/* ---- movements --------------------------------------------------------------------------------------------------- */
+/* ---- movements ------------------------------------------------------------------------------- */
 
 static void
 test_transposes(void **state)
 {
     World *w = *state;
     ValueId x = INPUT("x", -1, 4, 5);
-    ValueId y = transpose(w, transpose(w, x, 3, (int64_t[]){1, 2, 0}), 3, (int64_t[]){2, 0, 1});
-    ValueId z = transpose(w, transpose(w, x, 3, (int64_t[]){1, 2, 0}), 3, (int64_t[]){0, 2, 1});
+    ValueId y = transpose(w, transpose(w, x, 3, (int64_t[]){ 1, 2, 0 }), 3, (int64_t[]){ 2, 0, 1 });
+    ValueId z = transpose(w, transpose(w, x, 3, (int64_t[]){ 1, 2, 0 }), 3, (int64_t[]){ 0, 2, 1 });
     output(w, CALL(exp, y));
     output(w, CALL(exp, z));
     expect_rules(w, 3, 0);
@@ -153,7 +156,7 @@ test_reshapes(void **state)
     assert_int_equal(count_op(after, OP_reshape), 1);
 }
 
-/* ---- batch normalisation ------------------------------------------------------------------------------------------- */
+/* ---- batch normalisation --------------------------------------------------------------------- */
 
 static ValueId
 batch_norm(World *w, ValueId x, int64_t channels)
@@ -169,7 +172,8 @@ test_norm_into_convolution(void **state)
 {
     World *w = *state;
     ValueId x = INPUT("x", -1, 3, 6, 6);
-    ValueId y = CALL(relu, batch_norm(w, CALL(conv, x, WEIGHT("w", 5, 3, 3, 3), WEIGHT("b", 5)), 5));
+    ValueId y =
+        CALL(relu, batch_norm(w, CALL(conv, x, WEIGHT("w", 5, 3, 3, 3), WEIGHT("b", 5)), 5));
     output(w, batch_norm(w, CALL(conv, y, WEIGHT("v", 4, 5, 1, 1)), 4));
     const Graph *after = expect_rules(w, 3, 1e-5f);
     assert_int_equal(count_op(after, OP_conv), 2);
@@ -193,8 +197,10 @@ test_norm_into_products(void **state)
     ValueId x = INPUT("x", -1, 6);
     ValueId y = batch_norm(w, CALL(gemm, x, WEIGHT("w", 6, 4), WEIGHT("b", 4)), 4);
     ValueId z = batch_norm(w, CALL(matmul, y, WEIGHT("v", 4, 3)), 3);
-    Attr trans = {.name = sym(&w->ctx, "transB"), .kind = ATTR_INT, .i = 1};
-    output(w, batch_norm(w, call(w, OP_gemm, (Attrs){&trans, 1}, 2, (ValueId[]){z, WEIGHT("u", 2, 3)}), 2));
+    Attr trans = { .name = sym(&w->ctx, "transB"), .kind = ATTR_INT, .i = 1 };
+    output(w, batch_norm(
+                  w, call(w, OP_gemm, (Attrs){ &trans, 1 }, 2, (ValueId[]){ z, WEIGHT("u", 2, 3) }),
+                  2));
     const Graph *after = expect_rules(w, 4, 1e-5f);
     assert_int_equal(count_op(after, OP_batch_norm), 0);
 }
@@ -217,7 +223,7 @@ test_norm_by_computed_values_stays(void **state)
     expect_rules(w, 1, 0);
 }
 
-/* ---- fold, cse, dce, lower ------------------------------------------------------------------------------------------- */
+/* ---- fold, cse, dce, lower ------------------------------------------------------------------- */
 
 static void
 test_fold(void **state)
@@ -252,7 +258,7 @@ test_fold_shares_reshaped_constants(void **state)
     uint32_t shared = 0;
     for (ValueId v = 1; v < after->value.n; v++)
         shared += after->value.at[v].data == data;
-    assert_int_equal(shared, 2);                             /* the weight, and its other shape */
+    assert_int_equal(shared, 2); /* the weight, and its other shape */
 }
 
 static void
@@ -264,7 +270,7 @@ test_fold_of_known_sizes(void **state)
     output(w, CALL(add, CALL(shape, x), shape));
     const Graph *after = rewrite_fold(w->g, 1 << 20);
     expect_same(w, w->g, after, 0);
-    assert_int_equal(count_op(after, OP_shape), 1);          /* the symbolic one */
+    assert_int_equal(count_op(after, OP_shape), 1); /* the symbolic one */
 }
 
 static void
@@ -315,9 +321,9 @@ test_cse_compares_attributes_and_keeps_outputs(void **state)
 {
     World *w = *state;
     ValueId x = INPUT("x", 4, 4);
-    output(w, transpose(w, x, 2, (int64_t[]){1, 0}));
-    output(w, transpose(w, x, 2, (int64_t[]){0, 1}));
-    output(w, transpose(w, x, 2, (int64_t[]){1, 0}));
+    output(w, transpose(w, x, 2, (int64_t[]){ 1, 0 }));
+    output(w, transpose(w, x, 2, (int64_t[]){ 0, 1 }));
+    output(w, transpose(w, x, 2, (int64_t[]){ 1, 0 }));
     const Graph *after = rewrite_cse(w->g);
     expect_same(w, w->g, after, 0);
     assert_int_equal(after->node.n - 1, 3);
@@ -361,7 +367,7 @@ test_lower_drops_what_only_gave_a_shape(void **state)
     assert_int_equal(after->node.n - 1, 3);
 }
 
-/* ---- functions with different constants --------------------------------------------------------------------- */
+/* ---- functions with different constants ------------------------------------------------------ */
 
 static const char two_weights[] =
     "graph @step(%n: i64[], %x: f32[2], %w: f32[2]) -> (%y: f32[2]) {\n"
@@ -406,7 +412,7 @@ test_clone(void **state)
             f[n++] = g->node.at[id].region[0].graph;
     assert_ptr_equal(f[0], f[2]);
     assert_ptr_not_equal(f[0], f[1]);
-    assert_true(rewrite_clone(g, 0));                /* nothing is left to be copied */
+    assert_true(rewrite_clone(g, 0)); /* nothing is left to be copied */
 }
 
 int
@@ -414,13 +420,31 @@ main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, world_end)
     const struct CMUnitTest tests[] = {
-        TEST(test_identities), TEST(test_an_output_that_is_an_input_keeps_its_node), TEST(test_two_names_for_one_output_stay_two),
-        TEST(test_neutral_numbers), TEST(test_adding_plus_zero_is_not_nothing), TEST(test_a_neutral_number_that_broadcasts_stays),
-        TEST(test_softmax_behind_a_guard), TEST(test_transposes), TEST(test_reshapes), TEST(test_norm_into_convolution),
-        TEST(test_norm_of_a_convolution_read_twice), TEST(test_norm_into_products), TEST(test_norm_alone),
-        TEST(test_norm_by_computed_values_stays), TEST(test_fold), TEST(test_fold_shares_reshaped_constants), TEST(test_fold_of_known_sizes),
-        TEST(test_fold_leaves_what_cannot_run), TEST(test_cse), TEST(test_cse_of_exchanged_inputs), TEST(test_cse_compares_attributes_and_keeps_outputs),
-        TEST(test_dce), TEST(test_clone), TEST(test_lower), TEST(test_lower_drops_what_only_gave_a_shape),
+        TEST(test_identities),
+        TEST(test_an_output_that_is_an_input_keeps_its_node),
+        TEST(test_two_names_for_one_output_stay_two),
+        TEST(test_neutral_numbers),
+        TEST(test_adding_plus_zero_is_not_nothing),
+        TEST(test_a_neutral_number_that_broadcasts_stays),
+        TEST(test_softmax_behind_a_guard),
+        TEST(test_transposes),
+        TEST(test_reshapes),
+        TEST(test_norm_into_convolution),
+        TEST(test_norm_of_a_convolution_read_twice),
+        TEST(test_norm_into_products),
+        TEST(test_norm_alone),
+        TEST(test_norm_by_computed_values_stays),
+        TEST(test_fold),
+        TEST(test_fold_shares_reshaped_constants),
+        TEST(test_fold_of_known_sizes),
+        TEST(test_fold_leaves_what_cannot_run),
+        TEST(test_cse),
+        TEST(test_cse_of_exchanged_inputs),
+        TEST(test_cse_compares_attributes_and_keeps_outputs),
+        TEST(test_dce),
+        TEST(test_clone),
+        TEST(test_lower),
+        TEST(test_lower_drops_what_only_gave_a_shape),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

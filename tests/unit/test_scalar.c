@@ -1,4 +1,5 @@
-/* Scalars: one pointer per meaning, folding as a run would compute, walks that see computed values. */
+/* Scalars: one pointer per meaning, folding as a run would compute, walks that see computed
+ * values. */
 #include "nest/nest.h"
 
 #include "world.h"
@@ -38,7 +39,7 @@ equal_meanings_are_one_pointer(void **state)
     assert_ptr_not_equal(a, scalar_load(c, DT_F32, 1, 2, at, f32(c, 0)));
     assert_ptr_equal(scalar_2(c, S_ADD, a, f32(c, 2)), scalar_2(c, S_ADD, a, f32(c, 2)));
     assert_ptr_equal(f32(c, NAN), f32(c, -NAN));
-    for (int k = 0; k < 5000; k++)                   /* the table grows */
+    for (int k = 0; k < 5000; k++) /* the table grows */
         assert_ptr_equal(scalar_int(c, DT_I32, k), scalar_int(c, DT_I32, k));
 }
 
@@ -52,7 +53,7 @@ floats_fold_at_their_type(void **state)
     assert_true(isinf(value(scalar_float(c, DT_F16, 65520))));
     assert_true(value(scalar_float(c, DT_F16, 0x1p-24)) == 0x1p-24);
     assert_true(value(scalar_float(c, DT_F16, 0x1p-26)) == 0);
-    assert_true(value(scalar_float(c, DT_BF16, 1 + 0x1p-8)) == 1);          /* a tie goes to even */
+    assert_true(value(scalar_float(c, DT_BF16, 1 + 0x1p-8)) == 1); /* a tie goes to even */
     assert_true(value(scalar_float(c, DT_BF16, 1 + 0x3p-8)) == 1 + 0x1p-6);
     assert_true(isnan(value(scalar_2(c, S_MAX, f32(c, NAN), f32(c, 1)))));
     assert_true(isnan(value(scalar_2(c, S_MIN, f32(c, 1), f32(c, NAN)))));
@@ -90,12 +91,12 @@ only_exact_identities_fold(void **state)
     const Scalar *x = read_at(c, DT_F32, 0, i), *k = read_at(c, DT_I32, 1, i);
     assert_ptr_equal(scalar_2(c, S_MUL, x, f32(c, 1)), x);
     assert_ptr_equal(scalar_2(c, S_SUB, x, f32(c, 0)), x);
-    assert_ptr_not_equal(scalar_2(c, S_ADD, x, f32(c, 0)), x);              /* -0.0 + 0 is 0 */
+    assert_ptr_not_equal(scalar_2(c, S_ADD, x, f32(c, 0)), x); /* -0.0 + 0 is 0 */
     assert_ptr_equal(scalar_2(c, S_ADD, x, f32(c, -0.0)), x);
-    assert_int_equal(scalar_2(c, S_MUL, x, f32(c, 0))->op, S_MUL);          /* NaN * 0 is NaN */
+    assert_int_equal(scalar_2(c, S_MUL, x, f32(c, 0))->op, S_MUL); /* NaN * 0 is NaN */
     assert_ptr_equal(scalar_2(c, S_MUL, k, scalar_int(c, DT_I32, 0)), scalar_int(c, DT_I32, 0));
     assert_ptr_equal(scalar_2(c, S_ADD, k, scalar_int(c, DT_I32, 0)), k);
-    assert_int_equal(scalar_2(c, S_EQ, x, x)->op, S_EQ);                    /* false for NaN */
+    assert_int_equal(scalar_2(c, S_EQ, x, x)->op, S_EQ); /* false for NaN */
     assert_ptr_equal(scalar_select(c, scalar_int(c, DT_BOOL, 1), x, f32(c, 2)), x);
     assert_null(scalar_2(c, S_ADD, NULL, x));
 }
@@ -113,12 +114,15 @@ index_arithmetic_is_arithmetic_of_exprs(void **state)
     assert_ptr_equal(scalar_cast(c, DT_I64, a), a);
 
     const Scalar *idx = read_at(c, DT_I64, 1, i);
-    const Expr *e = expr_computed(c, scalar_2(c, S_ADD, scalar_2(c, S_MUL, scalar_int(c, DT_I64, 16), idx), a));
+    const Expr *e =
+        expr_computed(c, scalar_2(c, S_ADD, scalar_2(c, S_MUL, scalar_int(c, DT_I64, 16), idx), a));
     assert_ptr_equal(e, expr_add(c, expr_scale(c, expr_computed(c, idx), 16), i));
     assert_ptr_equal(scalar_index(c, expr_computed(c, idx)), idx);
     assert_true(expr_uses(e, (Var){ VAR_AXIS, 0 }));
-    assert_ptr_equal(scalar_at(c, scalar_int(c, DT_I32, -1), expr_int(c, 5)), scalar_int(c, DT_I64, 4));
-    assert_int_equal(scalar_at(c, scalar_int(c, DT_I32, 5), expr_int(c, 5))->op, S_AT);      /* fails when it runs */
+    assert_ptr_equal(scalar_at(c, scalar_int(c, DT_I32, -1), expr_int(c, 5)),
+                     scalar_int(c, DT_I64, 4));
+    /* fails when it runs */
+    assert_int_equal(scalar_at(c, scalar_int(c, DT_I32, 5), expr_int(c, 5))->op, S_AT);
 }
 
 static void
@@ -126,13 +130,16 @@ substitution_reaches_computed_values(void **state)
 {
     Ctx *c = &((World *)*state)->ctx;
     const Expr *i = expr_axis(c, 0), *j = expr_axis(c, 1);
-    const Scalar *s = read_at(c, DT_F32, 0, expr_add(c, i, expr_computed(c, read_at(c, DT_I64, 1, i))));
+    const Scalar *s =
+        read_at(c, DT_F32, 0, expr_add(c, i, expr_computed(c, read_at(c, DT_I64, 1, i))));
     assert_true(scalar_uses(s, (Var){ VAR_AXIS, 0 }));
     assert_false(scalar_uses(s, (Var){ VAR_AXIS, 1 }));
 
     Binding swap[2] = { { { VAR_AXIS, 0 }, j }, { { VAR_AXIS, 1 }, expr_offset(c, i, 7) } };
-    const Scalar *t = scalar_subst(c, s, swap, 2);    /* all at once: what is put in is not substituted again */
-    assert_ptr_equal(t, read_at(c, DT_F32, 0, expr_add(c, j, expr_computed(c, read_at(c, DT_I64, 1, j)))));
+    /* all at once: what is put in is not substituted again */
+    const Scalar *t = scalar_subst(c, s, swap, 2);
+    assert_ptr_equal(
+        t, read_at(c, DT_F32, 0, expr_add(c, j, expr_computed(c, read_at(c, DT_I64, 1, j)))));
     assert_false(scalar_uses(t, (Var){ VAR_AXIS, 0 }));
     assert_int_equal(scalar_size(c, s), 2);
 }
@@ -147,7 +154,7 @@ walks_do_not_blow_up(void **state)
     for (int k = 0; k < 60; k++)
         s = scalar_2(c, S_ADD, s, s);
     assert_int_equal(scalar_size(c, s), 61);
-    assert_int_equal(s->depth, 62);          /* the index it begins with counts */
+    assert_int_equal(s->depth, 62); /* the index it begins with counts */
     Binding b = { { VAR_AXIS, 0 }, expr_axis(c, 1) };
     const Scalar *t = scalar_subst(c, s, &b, 1);
     assert_int_equal(scalar_size(c, t), 61);
@@ -174,7 +181,9 @@ lanes_and_combiners(void **state)
     assert_ptr_equal(combiner_identity(c, COMB_MIN, DT_I64), scalar_int(c, DT_I64, INT64_MAX));
 }
 
-typedef struct { const char *from, *to, *guard; } IdentityRow;
+typedef struct {
+    const char *from, *to, *guard;
+} IdentityRow;
 
 static const IdentityRow identity_row[] = {
 #define IDENTITY(root, from, to, guard) { from, to, #guard },
@@ -192,7 +201,8 @@ rewritten(Ctx *c, const IdentityRow *row, double constant, const Scalar **to)
     const Scalar *in = nest_load(&b, nest_in(&b, "x", type_new(c, DT_F32, 1, &n)), &i);
     const Scalar *operand[] = { scalar_2(c, S_ADD, in, scalar_1(c, S_ABS, in)), f32(c, constant) };
 
-    nest_write(&b, nest_out(&b, "o", type_new(c, DT_F32, 1, &n)), &i, scalar_parse(c, row->from, 2, name, operand));
+    nest_write(&b, nest_out(&b, "o", type_new(c, DT_F32, 1, &n)), &i,
+               scalar_parse(c, row->from, 2, name, operand));
     *to = scalar_parse(c, row->to, 2, name, operand);
     return nest_simplify(c, nest_finish(&b))->write[0].value;
 }
@@ -203,21 +213,25 @@ expect_same_number(Ctx *c, const IdentityRow *row, DType t, double x, double con
 {
     const char *name[] = { "x", "c" };
     const Scalar *at[] = { scalar_float(c, t, x), scalar_float(c, t, constant) };
-    double from = value(scalar_parse(c, row->from, 2, name, at)), to = value(scalar_parse(c, row->to, 2, name, at));
+    double from = value(scalar_parse(c, row->from, 2, name, at)),
+           to = value(scalar_parse(c, row->to, 2, name, at));
     bool exact = strcmp(row->guard, "any") != 0;
 
     if ((isnan(from) && isnan(to)) || (from == to && (!exact || signbit(from) == signbit(to))))
         return;
-    if (exact || !(fabs(from - to) <= (t == DT_F32 ? 4e-7 : 1e-15) * fabs(from) + (t == DT_F32 ? 3e-45 : 0)))
+    if (exact ||
+        !(fabs(from - to) <= (t == DT_F32 ? 4e-7 : 1e-15) * fabs(from) + (t == DT_F32 ? 3e-45 : 0)))
         fail_msg("%s at %g, %g is %.9g, %s is %.9g", row->from, x, constant, from, row->to, to);
 }
 
-/* Both sides, computed for odd and even numbers; and the left side is found in a nest, whichever way round its
- * sums stand. */
+/* Both sides, computed for odd and even numbers; and the left side is found in a nest, whichever
+ * way round its sums stand. */
 static void
 identities_hold_and_are_applied(void **state)
 {
-    static const double x[] = { 0, -0.0, 1, -1, 0.37, -2.5, 7.25, 19.9, 20.1, -30, 88, -88, 90, -104, 1e-30, -1e-40, 3e-45, 1e30, -1e38, 3e38, INFINITY, -INFINITY, NAN };
+    static const double x[] = { 0,     -0.0, 1,     -1,   0.37,     -2.5,      7.25,  19.9,
+                                20.1,  -30,  88,    -88,  90,       -104,      1e-30, -1e-40,
+                                3e-45, 1e30, -1e38, 3e38, INFINITY, -INFINITY, NAN };
     static const double powers[] = { 2, 4, -8, 0.5, 0x1p-14, -0x1p14 };
     Ctx *c = &((World *)*state)->ctx;
     const Scalar *to;
@@ -242,7 +256,8 @@ identities_are_guarded(void **state)
     const Scalar *to;
 
     for (size_t r = 0; r < sizeof identity_row / sizeof *identity_row; r++)
-        for (size_t k = 0; k < sizeof other / sizeof *other && !strcmp(identity_row[r].guard, "reciprocal"); k++)
+        for (size_t k = 0;
+             k < sizeof other / sizeof *other && !strcmp(identity_row[r].guard, "reciprocal"); k++)
             assert_int_equal(rewritten(c, &identity_row[r], other[k], &to)->op, S_DIV);
 }
 
@@ -251,10 +266,16 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test_setup_teardown(f, world_begin, world_end)
-        T(equal_meanings_are_one_pointer), T(floats_fold_at_their_type), T(integers_wrap_and_divide_as_promised),
-        T(only_exact_identities_fold), T(index_arithmetic_is_arithmetic_of_exprs), T(substitution_reaches_computed_values),
-        T(walks_do_not_blow_up), T(lanes_and_combiners),
-        T(identities_hold_and_are_applied), T(identities_are_guarded),
+        T(equal_meanings_are_one_pointer),
+        T(floats_fold_at_their_type),
+        T(integers_wrap_and_divide_as_promised),
+        T(only_exact_identities_fold),
+        T(index_arithmetic_is_arithmetic_of_exprs),
+        T(substitution_reaches_computed_values),
+        T(walks_do_not_blow_up),
+        T(lanes_and_combiners),
+        T(identities_hold_and_are_applied),
+        T(identities_are_guarded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

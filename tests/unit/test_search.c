@@ -7,7 +7,9 @@
 
 #define MOST_NODES 12
 
-typedef struct { uint64_t state; } Random;
+typedef struct {
+    uint64_t state;
+} Random;
 
 static uint32_t
 below(Random *r, uint32_t n)
@@ -16,14 +18,16 @@ below(Random *r, uint32_t n)
     return (uint32_t)(r->state >> 33) % n;
 }
 
-/* A graph, and what its groups cost. name[i]: what node i is called by the prices, which know no numbers. */
+/* A graph, and what its groups cost. name[i]: what node i is called by the prices, which know no
+ * numbers. */
 typedef struct {
-    uint32_t n, nedge, name[MOST_NODES], apart[MOST_NODES];      /* apart: names that no group has beside a name */
+    /* apart: names that no group has beside a name */
+    uint32_t n, nedge, name[MOST_NODES], apart[MOST_NODES];
     SearchEdge edge[MOST_NODES * MOST_NODES];
     double least[MOST_NODES], start;
     uint64_t seed;
-    uint32_t most, none;             /* of a hundred sets, so many are no group */
-    bool named[1 << MOST_NODES];     /* sets whose price was asked */
+    uint32_t most, none;         /* of a hundred sets, so many are no group */
+    bool named[1 << MOST_NODES]; /* sets whose price was asked */
 } Sample;
 
 static uint32_t
@@ -72,7 +76,7 @@ price(void *user, const uint32_t *node, uint32_t n)
     Sample *s = user;
     uint32_t names = names_of(s, node, n);
 
-    assert_false(s->named[names]);               /* asked once for a set */
+    assert_false(s->named[names]); /* asked once for a set */
     s->named[names] = true;
     return price_names(s, names);
 }
@@ -107,11 +111,20 @@ static SearchProblem
 problem(Sample *s)
 {
     memset(s->named, 0, sizeof s->named);
-    return (SearchProblem){ .n = s->n, .edge = s->edge, .nedge = s->nedge, .most = s->most, .may = may, .price = price, .least = s->least,
-                            .start = s->start, .user = s, .most_states = 1 << 20, .most_steps = 1 << 24 };
+    return (SearchProblem){ .n = s->n,
+                            .edge = s->edge,
+                            .nedge = s->nedge,
+                            .most = s->most,
+                            .may = may,
+                            .price = price,
+                            .least = s->least,
+                            .start = s->start,
+                            .user = s,
+                            .most_states = 1 << 20,
+                            .most_steps = 1 << 24 };
 }
 
-/* ---- what a partition is, said once more ------------------------------------------------------------------- */
+/* ---- what a partition is, said once more ----------------------------------------------------- */
 
 static bool
 connected(const Sample *s, uint32_t set)
@@ -229,7 +242,7 @@ assert_same(double a, double b)
         fail_msg("%.9f and %.9f", a, b);
 }
 
-/* ---- tests ------------------------------------------------------------------------------------------------ */
+/* ---- tests ----------------------------------------------------------------------------------- */
 
 static void
 equals_all_partitions(void **state)
@@ -293,7 +306,8 @@ renumber(Random *r, const Sample *s, Sample *other)
         least[at[x]] = s->least[x];
     memcpy(other->least, least, sizeof least);
     for (uint32_t e = 0; e < s->nedge; e++)
-        other->edge[s->nedge - 1 - e] = (SearchEdge){ at[s->edge[e].from], at[s->edge[e].to], s->edge[e].fusable };
+        other->edge[s->nedge - 1 - e] =
+            (SearchEdge){ at[s->edge[e].from], at[s->edge[e].to], s->edge[e].fusable };
 }
 
 /* least[] is of nodes, but price_names asks by name: samples that are renumbered have none. */
@@ -315,7 +329,8 @@ knows_no_numbers(void **state)
     }
 }
 
-/* Without decompositions and bounds the answer is the same, and takes no fewer states. A cut never helps, nor do smaller groups. */
+/* Without decompositions and bounds the answer is the same, and takes no fewer states. A cut never
+ * helps, nor do smaller groups. */
 static void
 without_help(void **state)
 {
@@ -350,7 +365,8 @@ without_help(void **state)
     assert_true(with < without);
 }
 
-/* Two groups that are convex each and need each other: a1 -> b1, b2 -> a2, {a1, a2} and {b1, b2} nearly for nothing. */
+/* Two groups that are convex each and need each other: a1 -> b1, b2 -> a2, {a1, a2} and {b1, b2}
+ * nearly for nothing. */
 static double
 pairs_are_cheap(void *user, const uint32_t *node, uint32_t n)
 {
@@ -373,7 +389,14 @@ no_cycles(void **state)
     World *w = *state;
     /* 0: a1, 1: b2, 2: a2, 3: b1 */
     SearchEdge edge[] = { { 0, 2, true }, { 1, 3, true }, { 0, 3, true }, { 1, 2, true } };
-    SearchProblem p = { .n = 4, .edge = edge, .nedge = 4, .most = 4, .may = always, .price = pairs_are_cheap, .most_states = 100, .most_steps = 1000 };
+    SearchProblem p = { .n = 4,
+                        .edge = edge,
+                        .nedge = 4,
+                        .most = 4,
+                        .may = always,
+                        .price = pairs_are_cheap,
+                        .most_states = 100,
+                        .most_steps = 1000 };
     SearchResult r = search_partition(&p, w->arena);
 
     assert_true(r.exact);
@@ -381,7 +404,8 @@ no_cycles(void **state)
     assert_true(fabs(r.seconds - 2.001e-3) < 1e-9);
 }
 
-/* Nothing exact within such limits: groups are merged, legally, no better than the best, and says so. */
+/* Nothing exact within such limits: groups are merged, legally, no better than the best, and says
+ * so. */
 static void
 says_when_not_exact(void **state)
 {
@@ -405,9 +429,11 @@ says_when_not_exact(void **state)
     assert_true(inexact > 200 && equal > 100);
 }
 
-/* A hub that sixty nodes read: any of them may go with it, so there is no end of groups, and prices are dear. A chain beside it, which is
- * small, is solved exactly all the same. */
-typedef struct { uint64_t spent; } Spender;
+/* A hub that sixty nodes read: any of them may go with it, so there is no end of groups, and prices
+ * are dear. A chain beside it, which is small, is solved exactly all the same. */
+typedef struct {
+    uint64_t spent;
+} Spender;
 
 static double
 dear(void *user, const uint32_t *node, uint32_t n)
@@ -424,8 +450,16 @@ ends_when_prices_are_dear(void **state)
     enum { READERS = 60, CHAIN = 20, LIMIT = 2000 };
     SearchEdge edge[READERS + CHAIN];
     Spender s = { 0 };
-    SearchProblem p = { .n = 1 + READERS + CHAIN, .edge = edge, .most = 10, .may = always, .price = dear, .user = &s, .most_states = 1 << 20,
-                        .most_steps = 1 << 22, .spent = &s.spent, .most_spent = LIMIT };
+    SearchProblem p = { .n = 1 + READERS + CHAIN,
+                        .edge = edge,
+                        .most = 10,
+                        .may = always,
+                        .price = dear,
+                        .user = &s,
+                        .most_states = 1 << 20,
+                        .most_steps = 1 << 22,
+                        .spent = &s.spent,
+                        .most_spent = LIMIT };
 
     for (uint32_t i = 1; i <= READERS; i++)
         edge[p.nedge++] = (SearchEdge){ 0, i, true };
@@ -433,7 +467,8 @@ ends_when_prices_are_dear(void **state)
         edge[p.nedge++] = (SearchEdge){ i - 1, i, true };
     SearchResult r = search_partition(&p, w->arena);
     assert_false(r.exact);
-    assert_true(s.spent < LIMIT + 4 * p.n);      /* what merging asks is of the order of the edges */
+    /* what merging asks is of the order of the edges */
+    assert_true(s.spent < LIMIT + 4 * p.n);
     assert_int_equal(r.ngroup, 1 + READERS - 9 + CHAIN / 10);
     for (uint32_t i = READERS + 1; i < p.n; i++)
         assert_int_equal(r.group[i] == r.group[READERS + 1], i < READERS + 1 + CHAIN / 2);
@@ -453,7 +488,13 @@ large_graphs(void **state)
     World *w = *state;
     enum { N = 2000, LONG = 9000 };
     SearchEdge *edge = NEW_ARRAY(w->arena, SearchEdge, 3 * LONG);
-    SearchProblem p = { .n = N, .edge = edge, .most = 8, .may = always, .price = by_size, .most_states = 1 << 20, .most_steps = 1 << 22 };
+    SearchProblem p = { .n = N,
+                        .edge = edge,
+                        .most = 8,
+                        .may = always,
+                        .price = by_size,
+                        .most_states = 1 << 20,
+                        .most_steps = 1 << 22 };
     Random r = { 6 };
 
     for (uint32_t i = 1; i < LONG; i++)
@@ -464,7 +505,7 @@ large_graphs(void **state)
     p.n = LONG;
     p.nedge = LONG - 1;
     chain = search_partition(&p, w->arena);
-    assert_false(chain.exact);                   /* it was cut into blocks */
+    assert_false(chain.exact); /* it was cut into blocks */
     p.n = N;
     p.nedge = 0;
     for (uint32_t i = 1; i < N; i++) {

@@ -23,23 +23,30 @@
 /* y[batch, 3] = x[batch, 3] + table[ids[batch]] * weights[3]; batch is at most 64. */
 static const char model_source[] =
     "#include \"tenon_abi.h\"\n"
-    "#ifndef ABI\n#define ABI TENON_ABI_VERSION\n#endif\n#ifndef CPU\n#define CPU 1\n#endif\n#ifndef FIRST\n#define FIRST 1\n#endif\n"
-    "#ifndef WEIGHTS\n#define WEIGHTS 12\n#endif\n#ifndef MORE\n#define MORE 0\n#endif\n#ifndef RUNS_FIRST\n#define RUNS_FIRST 0\n#endif\n"
-    "__asm__(\".pushsection .note.tenon,\\\"a\\\",%note\\n.balign 4\\n.long 6, 8, 1\\n.asciz \\\"Tenon\\\"\\n.balign 4\\n\"\n"
+    "#ifndef ABI\n#define ABI TENON_ABI_VERSION\n#endif\n#ifndef CPU\n#define CPU "
+    "1\n#endif\n#ifndef FIRST\n#define FIRST 1\n#endif\n"
+    "#ifndef WEIGHTS\n#define WEIGHTS 12\n#endif\n#ifndef MORE\n#define MORE 0\n#endif\n#ifndef "
+    "RUNS_FIRST\n#define RUNS_FIRST 0\n#endif\n"
+    "__asm__(\".pushsection .note.tenon,\\\"a\\\",%note\\n.balign 4\\n.long 6, 8, 1\\n.asciz "
+    "\\\"Tenon\\\"\\n.balign 4\\n\"\n"
     "        \".globl at\\n.hidden at\\nat: .quad 0\\n.popsection\");\n"
     "extern __attribute__((visibility(\"hidden\"))) const volatile int64_t at;\n"
     "#include <stdlib.h>\n"
     "__attribute__((constructor)) static void runs_first(void) { if (RUNS_FIRST) abort(); }\n"
     "static const int64_t xd[] = { -1, 3 }, id[] = { -1 };\n"
     "static const char *const xt[] = { \"batch\", \"3\" }, *const it[] = { \"batch\" };\n"
-    "static const TnTensorInfo in[] = { { \"x\", \"f32\", 2, xd, xt }, { \"ids\", \"i64\", 1, id, it } };\n"
+    "static const TnTensorInfo in[] = { { \"x\", \"f32\", 2, xd, xt }, { \"ids\", \"i64\", 1, id, "
+    "it } };\n"
     "static const TnTensorInfo out[] = { { \"y\", \"f32\", 2, xd, xt } };\n"
     "static const char *const symbols[] = { \"batch\" };\n"
-    "static const char *const constraints[] = { \"Reshape \\\"r\\\": batch == 2*floor(batch/2)\" };\n"
+    "static const char *const constraints[] = { \"Reshape \\\"r\\\": batch == 2*floor(batch/2)\" "
+    "};\n"
     "static const TnKernelInfo kernels[] = { { \"gather\", \"Gather \\\"g\\\"\", \"f32\", 0 } };\n"
     "static int fault(TnFault *f, int code, int where, int dim, int64_t got, int64_t want)\n"
-    "{ f->code = code; f->where = where; f->dim = dim; f->got = got; f->want = want; return code; }\n"
-    "static int prepare(const int64_t *const *d, int64_t *sym, int64_t *od, TnSizes *z, TnFault *f)\n"
+    "{ f->code = code; f->where = where; f->dim = dim; f->got = got; f->want = want; return code; "
+    "}\n"
+    "static int prepare(const int64_t *const *d, int64_t *sym, int64_t *od, TnSizes *z, TnFault "
+    "*f)\n"
     "{\n"
     "    sym[0] = d[0][0];\n"
     "    if (sym[0] > 64) return fault(f, TN_FAULT_DIM, 0, 0, sym[0], 64);\n"
@@ -51,9 +58,11 @@ static const char model_source[] =
     "}\n"
     "static void kernel(const TnArgs *a, int64_t begin, int64_t end, void *scratch)\n"
     "{\n"
-    "    const float *x = a->buf[0], *w = a->buf[2]; const int64_t *ids = a->buf[1]; float *y = a->buf[3], *t = scratch;\n"
+    "    const float *x = a->buf[0], *w = a->buf[2]; const int64_t *ids = a->buf[1]; float *y = "
+    "a->buf[3], *t = scratch;\n"
     "    for (int64_t i = begin; i < end; i++) {\n"
-    "        if (ids[i] < 0 || ids[i] >= 10) { fault(a->fault, TN_FAULT_INDEX, 0, 0, ids[i], 10); return; }\n"
+    "        if (ids[i] < 0 || ids[i] >= 10) { fault(a->fault, TN_FAULT_INDEX, 0, 0, ids[i], 10); "
+    "return; }\n"
     "        t[i] = (float)ids[i];\n"
     "        for (int k = 0; k < 3; k++) y[3 * i + k] = x[3 * i + k] + t[i] * w[k] * FIRST;\n"
     "    }\n"
@@ -61,19 +70,24 @@ static const char model_source[] =
     "static int run(const TnFrame *f)\n"
     "{\n"
     "    const char *weights = f->weights ? f->weights : (const char *)&at + at;\n"
-    "    void *buf[] = { (void *)f->inputs[0], (void *)f->inputs[1], (void *)weights, f->outputs[0] };\n"
+    "    void *buf[] = { (void *)f->inputs[0], (void *)f->inputs[1], (void *)weights, "
+    "f->outputs[0] };\n"
     "    TnArgs a = { sizeof a, buf, f->sym, f->fault, 0 };\n"
     "    if (f->size != sizeof *f || f->host->size != sizeof *f->host) return TN_FAULT_SIZE;\n"
     "    if (((uintptr_t)weights | (uintptr_t)f->arena) % 64) return TN_FAULT_SIZE;\n"
-    "    int64_t more = f->memory ? ((const int64_t *)f->inputs[1])[0] * 100 : 0;\n"    /* scratch that data ask for */
-    "    if (more && f->memory->scratch(f->memory->user, more)) return fault(f->fault, TN_FAULT_MEMORY, 0, 0, more, 0);\n"
+    /* scratch that data ask for */
+    "    int64_t more = f->memory ? ((const int64_t *)f->inputs[1])[0] * 100 : 0;\n"
+    "    if (more && f->memory->scratch(f->memory->user, more)) return fault(f->fault, "
+    "TN_FAULT_MEMORY, 0, 0, more, 0);\n"
     "    if (f->host->parallel) f->host->parallel(f->host->user, kernel, &a, f->sym[0], 1);\n"
     "    else kernel(&a, 0, f->sym[0], f->host->scratch);\n"
     "    return f->fault->code;\n"
     "}\n"
-    "static void work(const int64_t *sym, TnWork *w) { w[0] = (TnWork){ 6 * sym[0], 32 * sym[0] + 12, 1000 }; }\n"
+    "static void work(const int64_t *sym, TnWork *w) { w[0] = (TnWork){ 6 * sym[0], 32 * sym[0] + "
+    "12, 1000 }; }\n"
     "static int cpu_ok(void) { return CPU; }\n"
-    "static const struct { TnManifest m; long more[2]; } manifest = { { ABI, sizeof(TnManifest) + MORE, \"tiny\", \"cc\", \"riscv-v9\", \"tiny: 1 kernel\", 2, 1, 1, 1, 1, 2,\n"
+    "static const struct { TnManifest m; long more[2]; } manifest = { { ABI, sizeof(TnManifest) + "
+    "MORE, \"tiny\", \"cc\", \"riscv-v9\", \"tiny: 1 kernel\", 2, 1, 1, 1, 1, 2,\n"
     "    in, out, symbols, constraints, kernels, WEIGHTS, 77, prepare, run, work, cpu_ok } };\n"
     "const TnManifest *tenon_manifest(void) { return &manifest.m; }\n";
 
@@ -103,39 +117,60 @@ save(const char *name, const void *data, size_t n)
 /* more[n + 1] = past[n], next; same[n] = past[n]: a cache that grows by one in every run. */
 static const char cache_source[] =
     "#include \"tenon_abi.h\"\n#include <string.h>\n"
-    "__asm__(\".pushsection .note.tenon,\\\"a\\\",%note\\n.balign 4\\n.long 6, 8, 1\\n.asciz \\\"Tenon\\\"\\n.balign 4\\n.quad 0\\n.popsection\");\n"
+    "__asm__(\".pushsection .note.tenon,\\\"a\\\",%note\\n.balign 4\\n.long 6, 8, 1\\n.asciz "
+    "\\\"Tenon\\\"\\n.balign 4\\n.quad 0\\n.popsection\");\n"
     "static const int64_t nd[] = { -1 }, one[] = { 1 };\n"
-    "static const char *const nt[] = { \"n\" }, *const ot[] = { \"1\" }, *const mt[] = { \"n + 1\" };\n"
-    "static const TnTensorInfo in[] = { { \"past\", \"f32\", 1, nd, nt }, { \"next\", \"f32\", 1, one, ot } };\n"
-    "static const TnTensorInfo out[] = { { \"more\", \"f32\", 1, nd, mt }, { \"same\", \"f32\", 1, nd, nt } };\n"
+    "static const char *const nt[] = { \"n\" }, *const ot[] = { \"1\" }, *const mt[] = { \"n + 1\" "
+    "};\n"
+    "static const TnTensorInfo in[] = { { \"past\", \"f32\", 1, nd, nt }, { \"next\", \"f32\", 1, "
+    "one, ot } };\n"
+    "static const TnTensorInfo out[] = { { \"more\", \"f32\", 1, nd, mt }, { \"same\", \"f32\", 1, "
+    "nd, nt } };\n"
     "static const char *const symbols[] = { \"n\" };\n"
-    "static int prepare(const int64_t *const *d, int64_t *sym, int64_t *od, TnSizes *z, TnFault *f)\n"
-    "{ (void)f; sym[0] = d[0][0]; od[0] = sym[0] + 1; od[1] = sym[0]; z->arena_bytes = 4 * sym[0]; z->scratch_bytes = 64; return 0; }\n"
+    "static int prepare(const int64_t *const *d, int64_t *sym, int64_t *od, TnSizes *z, TnFault "
+    "*f)\n"
+    "{ (void)f; sym[0] = d[0][0]; od[0] = sym[0] + 1; od[1] = sym[0]; z->arena_bytes = 4 * sym[0]; "
+    "z->scratch_bytes = 64; return 0; }\n"
     "static int run(const TnFrame *f)\n"
     "{\n"
-    "    int64_t n = f->sym[0]; float *more = f->outputs[0], *same = f->outputs[1], *arena = f->arena;\n"
-    "    for (int64_t i = 0; i < n; i++) more[i] = -1, same[i] = -1;      /* before the inputs are read */\n"
-    "    memcpy(arena, f->inputs[0], 4 * (size_t)n); memcpy(more, arena, 4 * (size_t)n); memcpy(same, arena, 4 * (size_t)n);\n"
+    "    int64_t n = f->sym[0]; float *more = f->outputs[0], *same = f->outputs[1], *arena = "
+    "f->arena;\n"
+    "    for (int64_t i = 0; i < n; i++) more[i] = -1, same[i] = -1;      /* before the inputs are "
+    "read */\n"
+    "    memcpy(arena, f->inputs[0], 4 * (size_t)n); memcpy(more, arena, 4 * (size_t)n); "
+    "memcpy(same, arena, 4 * (size_t)n);\n"
     "    more[n] = *(const float *)f->inputs[1];\n"
     "    return 0;\n"
     "}\n"
     "static int cpu_ok(void) { return 1; }\n"
     "static void work(const int64_t *sym, TnWork *w) { (void)sym, (void)w; }\n"
-    "static const TnManifest manifest = { TENON_ABI_VERSION, sizeof(TnManifest), \"cache\", \"cc\", \"any\", \"cache\", 2, 2, 1, 0, 0, 2,\n"
+    "static const TnManifest manifest = { TENON_ABI_VERSION, sizeof(TnManifest), \"cache\", "
+    "\"cc\", \"any\", \"cache\", 2, 2, 1, 0, 0, 2,\n"
     "    in, out, symbols, 0, 0, 12, 77, prepare, run, work, cpu_ok };\n"
     "const TnManifest *tenon_manifest(void) { return &manifest; }\n";
 
-/* Compile the model with these flags and give it weights 1, 2, 3 and so many zero bytes, behind a head that `change` is added to. */
+/* Compile the model with these flags and give it weights 1, 2, 3 and so many zero bytes, behind a
+ * head that `change` is added to. */
 static void
-make_model_of(const char *source, const char *name, const char *flags, const ArtefactHead *change, size_t zeros)
+make_model_of(const char *source, const char *name, const char *flags, const ArtefactHead *change,
+              size_t zeros)
 {
     char command[1024];
     save("model.c", source, strlen(source));
-    snprintf(command, sizeof command, "cc -shared -fPIC -O1 %s -I%s -o %s/so %s/model.c", flags, TENON_INCLUDE, folder, folder);
+    snprintf(command, sizeof command, "cc -shared -fPIC -O1 %s -I%s -o %s/so %s/model.c", flags,
+             TENON_INCLUDE, folder, folder);
     assert_int_equal(system(command), 0);
 
-    struct { ArtefactHead head; float weights[16]; } segment = {
-        { .magic = ARTEFACT_MAGIC, .abi = TENON_ABI_VERSION, .size = sizeof segment.head, .weights_bytes = 12, .weights_hash = 77 }, { 1, 2, 3 },
+    struct {
+        ArtefactHead head;
+        float weights[16];
+    } segment = {
+        { .magic = ARTEFACT_MAGIC,
+          .abi = TENON_ABI_VERSION,
+          .size = sizeof segment.head,
+          .weights_bytes = 12,
+          .weights_hash = 77 },
+        { 1, 2, 3 },
     };
     if (change) {
         segment.head.abi += change->abi;
@@ -149,7 +184,8 @@ make_model_of(const char *source, const char *name, const char *flags, const Art
     Job j = { .ctx = &c, .arena = a };
     Bytes so, before, after;
     assert_true(file_map(a, &c.diags, in_folder("so"), &so));
-    assert_true(segment_append(&j, so, sizeof segment.head, sizeof segment + zeros, &before, &after));
+    assert_true(
+        segment_append(&j, so, sizeof segment.head, sizeof segment + zeros, &before, &after));
     Writer *w = writer_open(a, &c.diags, in_folder(name));
     writer_put(w, before.data, before.bytes);
     writer_put(w, &segment, sizeof segment);
@@ -231,19 +267,23 @@ broken_files_are_refused(void **state)
     make_model("d", "-DABI=9", NULL);
     says(tn_load(ctx, in_folder("d"), &m), TN_MODEL, "ABI version 9");
     make_model("e", "-DCPU=0", NULL);
-    says(tn_load(ctx, in_folder("e"), &m), TN_UNSUPPORTED, "compiled for riscv-v9, which this processor is not");
+    says(tn_load(ctx, in_folder("e"), &m), TN_UNSUPPORTED,
+         "compiled for riscv-v9, which this processor is not");
 }
 
-/* A library that ends the process when it is loaded: what is not ours or not of our time is never loaded. */
+/* A library that ends the process when it is loaded: what is not ours or not of our time is never
+ * loaded. */
 static void
 nothing_runs_before_the_check(void **state)
 {
     (void)state;
     TnModel *m;
     make_model("a", "-DRUNS_FIRST=1", &(ArtefactHead){ .abi = 7 });
-    says(tn_load(ctx, in_folder("a"), &m), TN_MODEL, "ABI version 10, this library runs version 3; use a newer library");
+    says(tn_load(ctx, in_folder("a"), &m), TN_MODEL,
+         "ABI version 10, this library runs version 3; use a newer library");
     make_model("f", "-DRUNS_FIRST=1", &(ArtefactHead){ .abi = -1u });
-    says(tn_load(ctx, in_folder("f"), &m), TN_MODEL, "ABI version 2, this library runs version 3; compile the model again");
+    says(tn_load(ctx, in_folder("f"), &m), TN_MODEL,
+         "ABI version 2, this library runs version 3; compile the model again");
     says(tn_load(ctx, in_folder("so"), &m), TN_MODEL, "it is another library");
 }
 
@@ -259,17 +299,17 @@ longer_structs_load(void **state)
     tn_model_free(m);
     TnValueInfo info = TN_INIT(TnValueInfo);
     info.format = "unknown";
-    make_model("first.so", "-DMORE=-32", NULL);      /* before requests ran together */
+    make_model("first.so", "-DMORE=-32", NULL); /* before requests ran together */
     assert_int_equal(tn_load(ctx, in_folder("first.so"), &m), TN_OK);
     assert_int_equal(tn_model_blocks(m), 0);
     assert_null(tn_model_single(m));
     tn_model_free(m);
-    make_model("first.so", "-DMORE=-64", NULL);      /* before there were states */
+    make_model("first.so", "-DMORE=-64", NULL); /* before there were states */
     assert_int_equal(tn_load(ctx, in_folder("first.so"), &m), TN_OK);
     assert_int_equal(tn_model_states(m), 0);
     assert_int_equal(tn_model_inputs(m), 2);
     tn_model_free(m);
-    make_model("first.so", "-DMORE=-80", NULL);      /* before inputs had formats */
+    make_model("first.so", "-DMORE=-80", NULL); /* before inputs had formats */
     assert_int_equal(tn_load(ctx, in_folder("first.so"), &m), TN_OK);
     assert_int_equal(tn_model_input(m, 0, &info), TN_OK);
     assert_null(info.format);
@@ -286,8 +326,9 @@ the_loader_alone_finds_the_weights(void **state)
     static const char *const strip[] = { "true", "strip", "strip -g", "llvm-strip" };
     char command[512];
     for (int i = 0; i < 4; i++) {
-        snprintf(command, sizeof command, "cp %s %s/own%d.so; ! command -v %s >/dev/null || %s %s/own%d.so", model_path, folder, i, strip[i],
-                 strip[i], folder, i);
+        snprintf(command, sizeof command,
+                 "cp %s %s/own%d.so; ! command -v %s >/dev/null || %s %s/own%d.so", model_path,
+                 folder, i, strip[i], strip[i], folder, i);
         assert_int_equal(system(command), 0);
         snprintf(command, sizeof command, "%s/own%d.so", folder, i);
         void *library = dlopen(command, RTLD_NOW);
@@ -299,8 +340,13 @@ the_loader_alone_finds_the_weights(void **state)
         _Alignas(64) char arena[64], scratch[64];
         TnFault fault = { 0 };
         TnHost host = { .size = sizeof host, .scratch = scratch };
-        TnFrame frame = { .size = sizeof frame, .inputs = (const void *[]){ x, ids }, .outputs = (void *[]){ y }, .arena = arena,
-                          .sym = sym, .host = &host, .fault = &fault };
+        TnFrame frame = { .size = sizeof frame,
+                          .inputs = (const void *[]){ x, ids },
+                          .outputs = (void *[]){ y },
+                          .arena = arena,
+                          .sym = sym,
+                          .host = &host,
+                          .fault = &fault };
         assert_int_equal(get()->run(&frame), 0);
         assert_true(y[0] == 4 && y[1] == 8 && y[2] == 12);
         dlclose(library);
@@ -314,7 +360,7 @@ the_loader_alone_finds_the_weights(void **state)
 static float
 first_output(TnModel *m)
 {
-    float x[6] = {0};
+    float x[6] = { 0 };
     int64_t ids[2] = { 5, 5 };
     TnTensor in[2] = { { sizeof *in, NULL, "f32", 2, (const int64_t[]){ 2, 3 }, x, sizeof x },
                        { sizeof *in, NULL, "i64", 1, (const int64_t[]){ 2 }, ids, sizeof ids } };
@@ -343,7 +389,10 @@ a_model_compiled_again_is_loaded_anew(void **state)
 }
 
 /* The largest mapping of a file: where, from where in the file, and the system's flags for it. */
-typedef struct { unsigned long begin, end, offset; char flags[200]; } Mapping;
+typedef struct {
+    unsigned long begin, end, offset;
+    char flags[200];
+} Mapping;
 
 static Mapping
 largest_mapping(const char *name)
@@ -376,11 +425,13 @@ large_weights_are_asked_for_in_huge_pages(void **state)
     if (access("/sys/kernel/mm/transparent_hugepage/enabled", R_OK))
         skip();
     snprintf(flags, sizeof flags, "-DWEIGHTS=%d", 12 + ZEROS);
-    make_model_of(model_source, "large.so", flags, &(ArtefactHead){ .weights_bytes = ZEROS }, ZEROS);
+    make_model_of(model_source, "large.so", flags, &(ArtefactHead){ .weights_bytes = ZEROS },
+                  ZEROS);
     assert_int_equal(tn_load(ctx, in_folder("large.so"), &m), TN_OK);
     Mapping x = largest_mapping("/large.so");
     assert_true(x.end - x.begin > ZEROS - HUGE_PAGE);
-    assert_int_equal((x.begin - x.offset) % HUGE_PAGE, 0);       /* else no huge page of the file is one of memory */
+    /* else no huge page of the file is one of memory */
+    assert_int_equal((x.begin - x.offset) % HUGE_PAGE, 0);
     assert_non_null(strstr(x.flags, " hg"));
     assert_true(first_output(m) == 5);
     tn_model_free(m);
@@ -389,7 +440,11 @@ large_weights_are_asked_for_in_huge_pages(void **state)
 
 /* ---- running ---------------------------------------------------------------------------- */
 
-typedef struct { float x[400]; int64_t ids[130], xd[2], idd[1]; TnTensor in[2], out; } Case;
+typedef struct {
+    float x[400];
+    int64_t ids[130], xd[2], idd[1];
+    TnTensor in[2], out;
+} Case;
 
 static void
 set_case(Case *c, int64_t batch)
@@ -452,7 +507,8 @@ runs_with_changing_sizes(void **state)
             c.out.data = y;
             assert_int_equal(tn_run(s, c.in, 2, &c.out, 1), TN_OK);
             is_right(&c, y);
-            assert_int_equal(tn_run(s, c.in, 2, &again, 1), TN_OK);     /* the session's memory, handed back */
+            /* the session's memory, handed back */
+            assert_int_equal(tn_run(s, c.in, 2, &again, 1), TN_OK);
             is_right(&c, again.data);
             assert_string_equal(again.name, "y");
             assert_string_equal(again.dtype, "f32");
@@ -463,7 +519,13 @@ runs_with_changing_sizes(void **state)
 
 /* ---- outputs as inputs ------------------------------------------------------------------ */
 
-typedef struct { TnModel *m; TnSession *s; TnTensor in[2], out[2]; int64_t n, one; float next; } Cache;
+typedef struct {
+    TnModel *m;
+    TnSession *s;
+    TnTensor in[2], out[2];
+    int64_t n, one;
+    float next;
+} Cache;
 
 static void
 cache_open_(Cache *c)
@@ -501,7 +563,8 @@ an_output_may_be_the_next_input(void **state)
         cache_open_(&c);
         for (int i = 0; i < 300; i++) {
             c.next = (float)i;
-            if (!handed_back)                    /* else the structs of the last run, memory and all */
+            /* else the structs of the last run, memory and all */
+            if (!handed_back)
                 c.out[0] = c.out[1] = (TnTensor)TN_INIT(TnTensor);
             assert_int_equal(tn_run(c.s, c.in, 2, c.out, 2), TN_OK);
             holds(&c.out[0], i + 1);
@@ -509,7 +572,8 @@ an_output_may_be_the_next_input(void **state)
             c.in[0] = c.out[0];
             c.in[0].name = NULL;
         }
-        /* The shorter output lies in the same place run after run, for it is not fed back; fed back, it moves. */
+        /* The shorter output lies in the same place run after run, for it is not fed back; fed
+         * back, it moves. */
         void *at = NULL;
         c.n = 100;
         c.in[0].dims = &c.n;
@@ -540,16 +604,18 @@ memory_that_overlaps_is_refused(void **state)
     c.in[0].bytes = 40;
     c.out[0].data = x + 9;
     c.out[0].bytes = 44;
-    says(tn_run(c.s, c.in, 2, c.out, 2), TN_USAGE, "input \"past\" and output \"more\" overlap in memory");
+    says(tn_run(c.s, c.in, 2, c.out, 2), TN_USAGE,
+         "input \"past\" and output \"more\" overlap in memory");
     c.out[0].name = NULL;
-    c.out[0].data = x + 10;                      /* just behind */
+    c.out[0].data = x + 10; /* just behind */
     c.next = 10;
     assert_int_equal(tn_run(c.s, c.in, 2, c.out, 2), TN_OK);
     holds(&c.out[0], 11);
     c.out[0].data = y;
     c.out[0].bytes = c.out[1].bytes = sizeof y;
     c.out[1].data = y + 10;
-    says(tn_run(c.s, c.in, 2, c.out, 2), TN_USAGE, "outputs \"more\" and \"same\" overlap in memory");
+    says(tn_run(c.s, c.in, 2, c.out, 2), TN_USAGE,
+         "outputs \"more\" and \"same\" overlap in memory");
 
     /* Two runs old: neither of the two buffers is free. */
     TnTensor first = TN_INIT(TnTensor), second = TN_INIT(TnTensor), third = TN_INIT(TnTensor);
@@ -585,7 +651,7 @@ nothing_is_taken_in_a_run_of_reserved_sizes(void **state)
         c.in[0] = c.out[0];
         c.in[0].name = NULL;
     }
-    struct mallinfo2 after = mallinfo2();        /* zeros under a sanitizer */
+    struct mallinfo2 after = mallinfo2(); /* zeros under a sanitizer */
     assert_true(before.uordblks == after.uordblks && before.hblkhd == after.hblkhd);
     holds(&c.out[0], 1000);
     c.in[1].dtype = "i64";
@@ -623,7 +689,8 @@ a_profile_tells_of_kernels(void **state)
         assert_string_equal(k.name, "gather");
         assert_string_equal(k.origin, "Gather \"g\"");
         assert_string_equal(k.dtype, "f32");
-        assert_true(k.calls == 5 && k.seconds > 0 && k.operations == 6 * 64 && k.bytes == 32 * 64 + 12);
+        assert_true(k.calls == 5 && k.seconds > 0 && k.operations == 6 * 64 &&
+                    k.bytes == 32 * 64 + 12);
         assert_true(k.predicted_seconds == 1e-9);
         says(tn_session_kernel(s, 1, &k), TN_USAGE, "there is no TnKernelProfile 1");
 
@@ -638,7 +705,7 @@ a_profile_tells_of_kernels(void **state)
         }
         assert_int_equal(covered, 5 * 64);
         says(tn_session_event(s, events, &e), TN_USAGE, "there is no TnEvent");
-        assert_int_equal(tn_session_profile(s, 0), TN_OK);       /* anew, without a trace */
+        assert_int_equal(tn_session_profile(s, 0), TN_OK); /* anew, without a trace */
         assert_int_equal(tn_run(s, c.in, 2, &c.out, 1), TN_OK);
         assert_int_equal(tn_session_kernel(s, 0, &k), TN_OK);
         assert_true(k.calls == 1 && tn_session_events(s) == 0);
@@ -646,10 +713,15 @@ a_profile_tells_of_kernels(void **state)
     }
 }
 
-typedef struct { int calls; int64_t bytes; void *scratch; } Own;
+typedef struct {
+    int calls;
+    int64_t bytes;
+    void *scratch;
+} Own;
 
 static void
-own_parallel(void *user, void (*fn)(const void *, int64_t, int64_t, void *), const void *task, int64_t trips, int64_t grain)
+own_parallel(void *user, void (*fn)(const void *, int64_t, int64_t, void *), const void *task,
+             int64_t trips, int64_t grain)
 {
     Own *own = user;
     own->calls++;
@@ -675,7 +747,7 @@ static void
 the_callers_pool_is_used(void **state)
 {
     (void)state;
-    Own own = {0};
+    Own own = { 0 };
     TnThreadPool pool = { sizeof pool, own_parallel, own_reserve, &own };
     TnSessionOptions o = { sizeof o, 0, &pool };
     TnSession *s;
@@ -697,7 +769,9 @@ the_callers_pool_is_used(void **state)
     assert_int_equal(own.bytes, 200);
     c.ids[0] = 4;
     assert_int_equal(tn_run(s, c.in, 2, &c.out, 1), TN_LIMIT);
-    assert_string_equal(tn_error(ctx), "error: the caller's thread pool did not reserve 400 bytes of scratch: status 5 (limit)");
+    assert_string_equal(
+        tn_error(ctx),
+        "error: the caller's thread pool did not reserve 400 bytes of scratch: status 5 (limit)");
     set_case(&c, 64);
     says(tn_run(s, c.in, 2, &c.out, 1), TN_LIMIT, "did not reserve 512 bytes");
     set_case(&c, 8);
@@ -717,32 +791,44 @@ wrong_inputs_are_named(void **state)
     TnSession *s;
     Case c;
     assert_int_equal(tn_session_new(ctx, model, NULL, &s), TN_OK);
-#define WRONG(status, part, ...)                                                               \
-    do {                                                                                       \
-        set_case(&c, 4);                                                                       \
-        __VA_ARGS__;                                                                           \
-        says(tn_run(s, c.in, 2, &c.out, 1), status, part);                                     \
-        set_case(&c, 4);                                                                       \
-        assert_int_equal(tn_run(s, c.in, 2, &c.out, 1), TN_OK);                                \
-        is_right(&c, c.out.data);                                                              \
-        assert_string_equal(tn_error(ctx), "");                                                \
+#define WRONG(status, part, ...)                                                                   \
+    do {                                                                                           \
+        set_case(&c, 4);                                                                           \
+        __VA_ARGS__;                                                                               \
+        says(tn_run(s, c.in, 2, &c.out, 1), status, part);                                         \
+        set_case(&c, 4);                                                                           \
+        assert_int_equal(tn_run(s, c.in, 2, &c.out, 1), TN_OK);                                    \
+        is_right(&c, c.out.data);                                                                  \
+        assert_string_equal(tn_error(ctx), "");                                                    \
     } while (0)
-    WRONG(TN_USAGE, "input \"x\": dimension 0 (batch) is 66, at most 64 is possible", set_case(&c, 66));
-    WRONG(TN_USAGE, "input \"x\": dimension 1 is 2, the model takes 3; the input is declared f32[batch, 3]", c.xd[1] = 2);
-    WRONG(TN_USAGE, "input \"ids\": dimension 0 (batch) is 3, but batch is 4 as dimension 0 of input \"x\"", c.idd[0] = 3);
-    WRONG(TN_USAGE, "Reshape \"r\": batch == 2*floor(batch/2); here the sides are 3 and 2", c.xd[0] = c.idd[0] = 3);
-    WRONG(TN_USAGE, "Gather \"g\": the index 11 is outside of its axis, which has 10 elements", c.ids[2] = 11);
-    WRONG(TN_USAGE, "input \"x\": the elements are f64, the model takes f32[batch, 3]", c.in[0].dtype = "f64"; c.in[0].bytes *= 2);
+    WRONG(TN_USAGE, "input \"x\": dimension 0 (batch) is 66, at most 64 is possible",
+          set_case(&c, 66));
+    WRONG(TN_USAGE,
+          "input \"x\": dimension 1 is 2, the model takes 3; the input is declared f32[batch, 3]",
+          c.xd[1] = 2);
+    WRONG(TN_USAGE,
+          "input \"ids\": dimension 0 (batch) is 3, but batch is 4 as dimension 0 of input \"x\"",
+          c.idd[0] = 3);
+    WRONG(TN_USAGE, "Reshape \"r\": batch == 2*floor(batch/2); here the sides are 3 and 2",
+          c.xd[0] = c.idd[0] = 3);
+    WRONG(TN_USAGE, "Gather \"g\": the index 11 is outside of its axis, which has 10 elements",
+          c.ids[2] = 11);
+    WRONG(TN_USAGE, "input \"x\": the elements are f64, the model takes f32[batch, 3]",
+          c.in[0].dtype = "f64";
+          c.in[0].bytes *= 2);
     WRONG(TN_USAGE, "element type \"float\" is not one of", c.in[0].dtype = "float");
-    WRONG(TN_USAGE, "i64[4, 3] has rank 2, the model takes rank 1: i64[batch]", c.in[1].rank = 2; c.in[1].dims = c.xd; c.in[1].bytes = 96);
+    WRONG(TN_USAGE, "i64[4, 3] has rank 2, the model takes rank 1: i64[batch]", c.in[1].rank = 2;
+          c.in[1].dims = c.xd; c.in[1].bytes = 96);
     WRONG(TN_USAGE, "rank 13", c.in[0].rank = 13);
     WRONG(TN_USAGE, "cannot be: dimensions are 0 or more", c.xd[0] = -1);
     WRONG(TN_USAGE, "cannot be: dimensions are 0 or more", c.xd[0] = INT64_MAX / 4);
     WRONG(TN_USAGE, "input 0 is named \"ids\", the model's is \"x\"", c.in[0].name = "ids");
     WRONG(TN_USAGE, "input \"x\": no memory given, 48 bytes are needed", c.in[0].data = NULL);
-    WRONG(TN_USAGE, "input \"x\": f32[4, 3] needs 48 bytes, its `bytes` says 47", c.in[0].bytes = 47);
+    WRONG(TN_USAGE, "input \"x\": f32[4, 3] needs 48 bytes, its `bytes` says 47",
+          c.in[0].bytes = 47);
     WRONG(TN_USAGE, "is not a multiple of 8, the size of i64", c.in[1].data = (char *)c.ids + 4);
-    WRONG(TN_USAGE, "output \"y\": f32[4, 3] needs 48 bytes, its `bytes` says 8", c.out.data = c.x; c.out.bytes = 8);
+    WRONG(TN_USAGE, "output \"y\": f32[4, 3] needs 48 bytes, its `bytes` says 8", c.out.data = c.x;
+          c.out.bytes = 8);
     WRONG(TN_USAGE, "TnTensor.size is 0", c.in[1].size = 0);
 #undef WRONG
     set_case(&c, 4);
@@ -755,7 +841,9 @@ wrong_inputs_are_named(void **state)
 
 /* ---- memory ----------------------------------------------------------------------------- */
 
-typedef struct { int live, calls, fail_at; } Counter;
+typedef struct {
+    int live, calls, fail_at;
+} Counter;
 
 static void *
 count_alloc(void *user, size_t bytes)
@@ -779,7 +867,7 @@ every_failed_allocation_is_a_status(void **state)
 {
     (void)state;
     int failures = 0, n = 0;
-    for (bool done = false; !done; ) {
+    for (bool done = false; !done;) {
         Counter k = { .fail_at = ++n };
         TnAllocator allocator = { sizeof allocator, count_alloc, count_release, &k };
         TnContext *own = NULL;
@@ -817,7 +905,8 @@ random_tensors_are_the_same_everywhere(void **state)
 {
     (void)state;
     static const int64_t dims[] = { 20000 };
-    TnTensor a = { sizeof a, NULL, "f32", 1, dims, NULL, 0 }, b = a, i = { sizeof i, NULL, "i8", 1, dims, NULL, 0 };
+    TnTensor a = { sizeof a, NULL, "f32", 1, dims, NULL, 0 }, b = a,
+             i = { sizeof i, NULL, "i8", 1, dims, NULL, 0 };
     assert_int_equal(tn_tensor_random(ctx, 7, 0, &a), TN_OK);
     assert_int_equal(tn_tensor_random(ctx, 7, 0, &b), TN_OK);
     assert_memory_equal(a.data, b.data, 80000);
@@ -846,7 +935,10 @@ static void
 numbers_are_set_or_refused(void **state)
 {
     (void)state;
-    static const struct { const char *dtype; double held[6], refused[6]; } rows[] = {
+    static const struct {
+        const char *dtype;
+        double held[6], refused[6];
+    } rows[] = {
         { "f32", { 1, -0.5, 0x1p-149, 3.4e38, INFINITY, -INFINITY }, { 3.5e38, -1e39 } },
         { "f64", { 1, 0.1, 1e300, -1e-300, INFINITY, 5e-324 }, { 0 } },
         { "f16", { 1, 65504, 65519, -65504, INFINITY, 0x1p-24 }, { 65520, -65520, 1e300 } },
@@ -886,7 +978,8 @@ comparing_knows_nan_and_places(void **state)
     (void)state;
     static const int64_t dims[] = { 4 };
     float x[4] = { 1, __builtin_nanf(""), 3, -8 }, y[4] = { 1, __builtin_nanf(""), 3.5f, -8.25f };
-    TnTensor a = { sizeof a, NULL, "f32", 1, dims, x, sizeof x }, b = { sizeof b, NULL, "f32", 1, dims, y, sizeof y };
+    TnTensor a = { sizeof a, NULL, "f32", 1, dims, x, sizeof x },
+             b = { sizeof b, NULL, "f32", 1, dims, y, sizeof y };
     TnDifference r = TN_INIT(TnDifference);
     assert_int_equal(tn_tensor_compare(ctx, &a, &b, 0.1, 0.05, &r), TN_OK);
     assert_int_equal(r.mismatches, 1);
@@ -898,7 +991,8 @@ comparing_knows_nan_and_places(void **state)
     assert_int_equal(r.mismatches, 1);
     assert_int_equal(r.at, 1);
     b.dtype = "i32";
-    says(tn_tensor_compare(ctx, &a, &b, 0, 0, &r), TN_USAGE, "the first tensor is f32[4], the second i32[4]");
+    says(tn_tensor_compare(ctx, &a, &b, 0, 0, &r), TN_USAGE,
+         "the first tensor is f32[4], the second i32[4]");
     int64_t p[1] = { INT64_MAX }, q[1] = { INT64_MAX - 1 };
     a = (TnTensor){ sizeof a, NULL, "i64", 1, (const int64_t[]){ 1 }, p, 8 };
     b = (TnTensor){ sizeof b, NULL, "i64", 1, (const int64_t[]){ 1 }, q, 8 };
@@ -911,7 +1005,8 @@ tensors_go_through_files(void **state)
 {
     (void)state;
     float x[6] = { 1, 2, 3, 4, 5, 6 };
-    TnTensor a = { sizeof a, NULL, "f32", 2, (const int64_t[]){ 2, 3 }, x, sizeof x }, b = TN_INIT(TnTensor);
+    TnTensor a = { sizeof a, NULL, "f32", 2, (const int64_t[]){ 2, 3 }, x, sizeof x },
+             b = TN_INIT(TnTensor);
     TnDifference r = TN_INIT(TnDifference);
     assert_int_equal(tn_tensor_write_npy(ctx, in_folder("x.npy"), &a), TN_OK);
     assert_int_equal(tn_tensor_read(ctx, in_folder("x.npy"), &b), TN_OK);
@@ -935,8 +1030,10 @@ main(void)
         cmocka_unit_test(a_profile_tells_of_kernels),
         cmocka_unit_test(the_callers_pool_is_used),
         cmocka_unit_test(wrong_inputs_are_named),
-        cmocka_unit_test(broken_files_are_refused), cmocka_unit_test(nothing_runs_before_the_check),
-        cmocka_unit_test(longer_structs_load), cmocka_unit_test(the_loader_alone_finds_the_weights),
+        cmocka_unit_test(broken_files_are_refused),
+        cmocka_unit_test(nothing_runs_before_the_check),
+        cmocka_unit_test(longer_structs_load),
+        cmocka_unit_test(the_loader_alone_finds_the_weights),
         cmocka_unit_test(a_model_compiled_again_is_loaded_anew),
         cmocka_unit_test(large_weights_are_asked_for_in_huge_pages),
         cmocka_unit_test(every_failed_allocation_is_a_status),

@@ -1,7 +1,8 @@
-/* state: what a session keeps between runs, against the same model that is fed its own outputs; and every way to hold it wrong.
+/* state: what a session keeps between runs, against the same model that is fed its own outputs; and
+ * every way to hold it wrong.
  *
- * One model has all kinds: a cache whose rows come behind (in place, its dimension moved to the front), one whose rows come in
- * front (made anew), and one that is replaced.
+ * One model has all kinds: a cache whose rows come behind (in place, its dimension moved to the
+ * front), one whose rows come in front (made anew), and one that is replaced.
  */
 #include "tenon.h"
 
@@ -16,7 +17,8 @@
 enum { STATES = 3, STEPS = 90, MOST = 4 };
 
 static const char text[] =
-    "graph @step(%%x: f32[b, n, 8], %%past: f32[b, 2, p, 4], %%front: f32[b, p, 8], %%sum: f32[b, 8]) -> (%%y, %%present, %%shifted, %%total) {\n"
+    "graph @step(%%x: f32[b, n, 8], %%past: f32[b, 2, p, 4], %%front: f32[b, p, 8], %%sum: f32[b, "
+    "8]) -> (%%y, %%present, %%shifted, %%total) {\n"
     "%s"
     "  %%shape: i64[4] = const [0, 0, 2, 4]\n"
     "  %%heads: f32[b, n, 2, 4] = reshape(%%x, %%shape)\n"
@@ -38,11 +40,12 @@ static const char text[] =
     "  %%a: f32[b, 8] = add(%%wide, %%length)\n"
     "  %%y: f32[b, 8] = add(%%a, %%total)\n"
     "}\n";
-static const char states[] = "  state %past = %present\n  state %front = %shifted\n  state %sum = %total\n";
+static const char states[] =
+    "  state %past = %present\n  state %front = %shifted\n  state %sum = %total\n";
 
 static char folder[64];
 static TnContext *ctx;
-static TnModel *kept, *plain;        /* with states, and without */
+static TnModel *kept, *plain; /* with states, and without */
 
 static char *
 in_folder(const char *name)
@@ -66,9 +69,14 @@ write_model(const char *name, const char *declared)
 static TnModel *
 compile(const char *name, const char *out, int64_t capacity)
 {
-    TnCompileOptions o = { .size = sizeof o, .cache_dir = "", .target = "native", .quick = 1, .state_capacity = capacity };
+    TnCompileOptions o = { .size = sizeof o,
+                           .cache_dir = "",
+                           .target = "native",
+                           .quick = 1,
+                           .state_capacity = capacity };
     TnModel *m;
-    if (tn_compile(ctx, in_folder(name), in_folder(out), &o, NULL) != TN_OK || tn_load(ctx, in_folder(out), &m) != TN_OK)
+    if (tn_compile(ctx, in_folder(name), in_folder(out), &o, NULL) != TN_OK ||
+        tn_load(ctx, in_folder(out), &m) != TN_OK)
         fail_msg("%s", tn_error(ctx));
     return m;
 }
@@ -112,7 +120,9 @@ end(void **state)
 static TnTensor
 tensor(const char *dtype, int32_t rank, const int64_t *dims, void *data)
 {
-    TnTensor t = { .size = sizeof t, .dtype = dtype, .rank = rank, .dims = dims, .data = data, .bytes = 4 };
+    TnTensor t = {
+        .size = sizeof t, .dtype = dtype, .rank = rank, .dims = dims, .data = data, .bytes = 4
+    };
     for (int32_t d = 0; d < rank; d++)
         t.bytes *= dims[d];
     return t;
@@ -146,7 +156,11 @@ run_kept(TnSession *s, int step, int64_t b, int64_t n, float *y)
 }
 
 /* The model without states, fed what it gave; rows may be taken off the end. */
-typedef struct { TnSession *s; float *state[STATES]; int64_t p, b; } Fed;
+typedef struct {
+    TnSession *s;
+    float *state[STATES];
+    int64_t p, b;
+} Fed;
 
 static Fed
 fed_new(int64_t b)
@@ -169,7 +183,8 @@ static void
 run_fed(Fed *f, int step, int64_t n, float *y)
 {
     int64_t past[] = { f->b, 2, f->p, 4 }, front[] = { f->b, f->p, 8 }, sum[] = { f->b, 8 };
-    TnTensor in[] = { rows(step, f->b, n), tensor("f32", 4, past, f->state[0]), tensor("f32", 3, front, f->state[1]), tensor("f32", 2, sum, f->state[2]) };
+    TnTensor in[] = { rows(step, f->b, n), tensor("f32", 4, past, f->state[0]),
+                      tensor("f32", 3, front, f->state[1]), tensor("f32", 2, sum, f->state[2]) };
     TnTensor out[] = { TN_INIT(TnTensor), TN_INIT(TnTensor), TN_INIT(TnTensor), TN_INIT(TnTensor) };
     if (tn_run(f->s, in, 4, out, 4) != TN_OK)
         fail_msg("step %d: %s", step, tn_error(ctx));
@@ -184,7 +199,8 @@ same(const float *x, const float *y, int64_t n, int step)
 {
     for (int64_t i = 0; i < n; i++)
         if (!(fabsf(x[i] - y[i]) <= 1e-5f * (1 + fabsf(y[i]))))
-            fail_msg("step %d, element %lld: %g with state, %g without", step, (long long)i, (double)x[i], (double)y[i]);
+            fail_msg("step %d, element %lld: %g with state, %g without", step, (long long)i,
+                     (double)x[i], (double)y[i]);
 }
 
 /* ---- */
@@ -208,7 +224,7 @@ test_what_the_model_tells(void **state)
     assert_string_equal(s.output, "present");
     assert_int_equal(s.axis, 0);
     assert_true(s.in_place);
-    assert_string_equal(s.dim_text[0], "p");         /* moved to the front */
+    assert_string_equal(s.dim_text[0], "p"); /* moved to the front */
     assert_string_equal(s.dim_text[1], "b");
     assert_int_equal(tn_model_state(kept, 1, &s), TN_OK);
     assert_int_equal(s.axis, 1);
@@ -230,7 +246,7 @@ test_steps(void **state)
         TnSession *s = session_of(kept, 0);
         Fed f = fed_new(b);
         for (int step = 0; step < STEPS; step++) {
-            int64_t n = step ? random_below(&seed, MOST) : MOST;     /* nothing new at times */
+            int64_t n = step ? random_below(&seed, MOST) : MOST; /* nothing new at times */
             run_kept(s, step, b, n, x);
             run_fed(&f, step, n, y);
             same(x, y, b * 8, step);
@@ -251,20 +267,21 @@ test_steps(void **state)
     }
 }
 
-static const char growing[] =
-    "graph @step(%x: f32[b, n, 3], %past: f32[b, p, 3], %left: f32[b, p, 3]) -> (%y, %present, %more) {\n"
-    "  state %past = %present\n  state %left = %more\n"
-    "  %present: f32[b, p + n, 3] = concat(%past, %x) {axis = 1}\n"
-    "  %abs: f32[b, n, 3] = abs(%x)\n"
-    "  %zero: f32[] = const [0.0]\n"
-    "  %same: f32[b, p, 3] = add(%left, %zero)\n"
-    "  %both: f32[b, p + n, 3] = concat(%left, %x) {axis = 1}\n"
-    "  %more: f32[b, p + n, 3] = neg(%both)\n"       /* every run turns the signs of all: not in place */
-    "  %one: i64[1] = const [1]\n"
-    "  %a: f32[b, 3] = reduce_sum(%present, %one) {keepdims = 0}\n"
-    "  %c: f32[b, 3] = reduce_sum(%more, %one) {keepdims = 0}\n"
-    "  %y: f32[b, 3] = add(%a, %c)\n"
-    "}\n";
+static const char growing[] = "graph @step(%x: f32[b, n, 3], %past: f32[b, p, 3], %left: f32[b, p, "
+                              "3]) -> (%y, %present, %more) {\n"
+                              "  state %past = %present\n  state %left = %more\n"
+                              "  %present: f32[b, p + n, 3] = concat(%past, %x) {axis = 1}\n"
+                              "  %abs: f32[b, n, 3] = abs(%x)\n"
+                              "  %zero: f32[] = const [0.0]\n"
+                              "  %same: f32[b, p, 3] = add(%left, %zero)\n"
+                              "  %both: f32[b, p + n, 3] = concat(%left, %x) {axis = 1}\n"
+                              /* every run turns the signs of all: not in place */
+                              "  %more: f32[b, p + n, 3] = neg(%both)\n"
+                              "  %one: i64[1] = const [1]\n"
+                              "  %a: f32[b, 3] = reduce_sum(%present, %one) {keepdims = 0}\n"
+                              "  %c: f32[b, 3] = reduce_sum(%more, %one) {keepdims = 0}\n"
+                              "  %y: f32[b, 3] = add(%a, %c)\n"
+                              "}\n";
 
 static void
 test_the_last_rows_are_dropped(void **state)
@@ -344,9 +361,10 @@ test_a_full_state(void **state)
     run_fed(&f, 0, 3, y);
     same(x, y, 8, 0);
     assert_int_equal(tn_run(s, &in, 1, &out, 1), TN_LIMIT);
-    assert_non_null(strstr(tn_error(ctx), "holds 3 rows, and this run makes them 6; its capacity is 5"));
+    assert_non_null(
+        strstr(tn_error(ctx), "holds 3 rows, and this run makes them 6; its capacity is 5"));
     assert_int_equal(tn_session_state_length(s), 3);
-    run_kept(s, 1, 1, 2, x);         /* the session goes on where it was */
+    run_kept(s, 1, 1, 2, x); /* the session goes on where it was */
     run_fed(&f, 1, 2, y);
     same(x, y, 8, 1);
     run_kept(less, 0, 1, 3, x);
@@ -370,9 +388,10 @@ test_wrong_uses(void **state)
 
     run_kept(s, 0, 2, 1, x);
     run_fed(&f, 0, 1, y);
-    in = rows(1, 3, 1);              /* another batch while there is something */
+    in = rows(1, 3, 1); /* another batch while there is something */
     assert_int_equal(tn_run(s, &in, 1, &out, 1), TN_USAGE);
-    assert_non_null(strstr(tn_error(ctx), "(b) is 2 since the runs before, and the inputs make it 3"));
+    assert_non_null(
+        strstr(tn_error(ctx), "(b) is 2 since the runs before, and the inputs make it 3"));
     assert_int_equal(tn_session_state_drop(s, 1), TN_USAGE);
     assert_non_null(strstr(tn_error(ctx), "\"sum\" is replaced as a whole"));
     assert_int_equal(tn_session_state_length(s), 1);
@@ -380,7 +399,7 @@ test_wrong_uses(void **state)
     run_fed(&f, 1, 1, y);
     same(x, y, 16, 1);
     assert_int_equal(tn_session_state_reset(s), TN_OK);
-    run_kept(s, 0, 3, 1, x);         /* another batch is as good after that */
+    run_kept(s, 0, 3, 1, x); /* another batch is as good after that */
     fed_end(&f);
     tn_session_free(s);
 
@@ -391,12 +410,14 @@ test_wrong_uses(void **state)
     TnSessionOptions o = { .size = sizeof o, .state_capacity = -4 };
     assert_int_equal(tn_session_new(ctx, kept, &o, &s), TN_USAGE);
     assert_non_null(strstr(tn_error(ctx), "state_capacity is -4"));
-    o.size = offsetof(TnSessionOptions, state_capacity);     /* of a program from before there were states */
+    /* of a program from before there were states */
+    o.size = offsetof(TnSessionOptions, state_capacity);
     assert_int_equal(tn_session_new(ctx, kept, &o, &s), TN_OK);
     tn_session_free(s);
 }
 
-/* Who knows nothing of states gives past and present apart, in memory of its own, and has what the model says. */
+/* Who knows nothing of states gives past and present apart, in memory of its own, and has what the
+ * model says. */
 static void
 test_apart(void **state)
 {
@@ -406,7 +427,8 @@ test_apart(void **state)
     (void)state;
 
     assert_int_equal(tn_run(s, &in, 1, &mine, 1), TN_OK);
-    if (tn_interpret(ctx, in_folder("kept.tn"), &o, &in, 1, &out, 1) != TN_OK)       /* states begin empty */
+    /* states begin empty */
+    if (tn_interpret(ctx, in_folder("kept.tn"), &o, &in, 1, &out, 1) != TN_OK)
         fail_msg("%s", tn_error(ctx));
     same(mine.data, out.data, 16, 0);
     tn_session_free(s);
@@ -414,7 +436,8 @@ test_apart(void **state)
 
 /* Every kind of state, each shown whole: what arrangements do to it is seen element by element. */
 static const char shown[] =
-    "graph @step(%x: f32[b, n, 3], %past: f32[b, p, 3], %left: f32[b, p, 3], %sum: f32[b, 3]) -> (%y, %z, %w, %present, %more, %total) {\n"
+    "graph @step(%x: f32[b, n, 3], %past: f32[b, p, 3], %left: f32[b, p, 3], %sum: f32[b, 3]) -> "
+    "(%y, %z, %w, %present, %more, %total) {\n"
     "  state %past = %present\n  state %left = %more\n  state %sum = %total\n"
     "  %present: f32[b, p + n, 3] = concat(%past, %x) {axis = 1}\n"
     "  %both: f32[b, p + n, 3] = concat(%left, %x) {axis = 1}\n"
@@ -428,8 +451,13 @@ static const char shown[] =
     "}\n";
 
 enum { ROWS = 24 };
-typedef struct { int64_t b, p; float past[MOST][ROWS][3], left[MOST][ROWS][3], sum[MOST][3]; } Held;
-typedef struct { int64_t b, p, of[MOST], from[MOST * ROWS]; } Order;
+typedef struct {
+    int64_t b, p;
+    float past[MOST][ROWS][3], left[MOST][ROWS][3], sum[MOST][3];
+} Held;
+typedef struct {
+    int64_t b, p, of[MOST], from[MOST * ROWS];
+} Order;
 
 static void
 held_run(Held *h, const float *x, int64_t n)
@@ -470,15 +498,22 @@ held_arranged(const Held *h, const Order *o)
 static TnStatus
 arrange_as(TnSession *s, const Order *o)
 {
-    TnArrangement a = { .size = sizeof a, .dim = "b", .sequences = o->b, .of = o->of, .length = o->p, .from = o->from };
+    TnArrangement a = { .size = sizeof a,
+                        .dim = "b",
+                        .sequences = o->b,
+                        .of = o->of,
+                        .length = o->p,
+                        .from = o->from };
     return tn_session_state_arrange(s, &a);
 }
 
-/* Orders of every kind: `kind` 0 keeps what is not left out in its order, as a batch that is compacted; 1 is anything. */
+/* Orders of every kind: `kind` 0 keeps what is not left out in its order, as a batch that is
+ * compacted; 1 is anything. */
 static Order
 random_order(uint64_t *seed, const Held *h, int kind)
 {
-    Order o = { .b = kind ? 1 + random_below(seed, MOST) : h->b, .p = kind ? random_below(seed, ROWS / 2) : h->p };
+    Order o = { .b = kind ? 1 + random_below(seed, MOST) : h->b,
+                .p = kind ? random_below(seed, ROWS / 2) : h->p };
     for (int64_t b = 0; b < o.b; b++)
         o.of[b] = kind ? (int64_t)random_below(seed, (uint32_t)h->b + 1) - 1 : b;
     if (!kind)
@@ -503,7 +538,8 @@ run_shown(TnSession *s, Held *h, uint64_t *seed, int64_t n)
 {
     float x[MOST * ROWS * 3];
     int64_t dims[] = { h->b, n, 3 };
-    TnTensor in = tensor("f32", 3, dims, x), out[] = { TN_INIT(TnTensor), TN_INIT(TnTensor), TN_INIT(TnTensor) };
+    TnTensor in = tensor("f32", 3, dims, x),
+             out[] = { TN_INIT(TnTensor), TN_INIT(TnTensor), TN_INIT(TnTensor) };
 
     for (int64_t i = 0; i < h->b * n * 3; i++)
         x[i] = (float)random_below(seed, 1000);
@@ -560,10 +596,13 @@ test_arrangements_that_cannot_be(void **state)
     assert_non_null(strstr(tn_error(ctx), "\"past\" holds nothing yet"));
     run_shown(s, &h, &seed, 3);
     assert_int_equal(tn_session_state_arrange(s, &a), TN_USAGE);
-    assert_non_null(strstr(tn_error(ctx), "has no dimension batch that could count sequences; its dimensions are p, b, 3"));
+    assert_non_null(
+        strstr(tn_error(ctx),
+               "has no dimension batch that could count sequences; its dimensions are p, b, 3"));
     a.dim = "b", a.length = 4;
     assert_int_equal(tn_session_state_arrange(s, &a), TN_USAGE);
-    assert_non_null(strstr(tn_error(ctx), "the first 4 rows of state \"past\" are to stay, it has 3"));
+    assert_non_null(
+        strstr(tn_error(ctx), "the first 4 rows of state \"past\" are to stay, it has 3"));
     a.length = ROWS + 1, a.from = o.from;
     assert_int_equal(tn_session_state_arrange(s, &a), TN_LIMIT);
     assert_non_null(strstr(tn_error(ctx), "would have 25 rows; its capacity is 24"));
@@ -572,13 +611,16 @@ test_arrangements_that_cannot_be(void **state)
     assert_int_equal(tn_session_state_arrange(s, NULL), TN_USAGE);
     o.of[1] = 2;
     assert_int_equal(arrange_as(s, &o), TN_USAGE);
-    assert_non_null(strstr(tn_error(ctx), "sequence 1 is to be sequence 2 of state \"past\", which has 2"));
+    assert_non_null(
+        strstr(tn_error(ctx), "sequence 1 is to be sequence 2 of state \"past\", which has 2"));
     o.of[1] = 1, o.from[3] = 3;
     assert_int_equal(arrange_as(s, &o), TN_USAGE);
-    assert_non_null(strstr(tn_error(ctx), "row 1 of sequence 1 is to be row 3 of state \"past\", which has 3"));
-    run_shown(s, &h, &seed, 2);      /* nothing was changed by any of them */
+    assert_non_null(
+        strstr(tn_error(ctx), "row 1 of sequence 1 is to be row 3 of state \"past\", which has 3"));
+    run_shown(s, &h, &seed, 2); /* nothing was changed by any of them */
     a = (TnArrangement){ .size = sizeof a, .dim = "b", .sequences = 1, .of = o.of, .length = 5 };
-    assert_int_equal(tn_session_state_arrange(s, &a), TN_OK);        /* the second is gone, all rows stay */
+    /* the second is gone, all rows stay */
+    assert_int_equal(tn_session_state_arrange(s, &a), TN_OK);
     h.b = 1;
     run_shown(s, &h, &seed, 1);
     tn_session_free(s);
@@ -592,16 +634,20 @@ test_arrangements_that_cannot_be(void **state)
 /* ---- forks ---- */
 
 enum { WIDE = 64, LONG = 2000, FORKS = 5, TURNS = 160 };
-static const char wide[] =
-    "graph @wide(%x: f32[n, 64], %past: f32[p, 64], %left: f32[p, 64]) -> (%y, %z, %present, %more) {\n"
-    "  state %past = %present\n  state %left = %more\n"
-    "  %present: f32[p + n, 64] = concat(%past, %x) {axis = 0}\n"
-    "  %both: f32[p + n, 64] = concat(%left, %x) {axis = 0}\n"
-    "  %more: f32[p + n, 64] = neg(%both)\n"
-    "  %y: f32[p + n, 64] = neg(%present)\n"
-    "  %z: f32[p + n, 64] = neg(%more)\n"
-    "}\n";
-typedef struct { TnSession *s; int64_t p; float *past, *left; } Branch;        /* [LONG * WIDE] */
+static const char wide[] = "graph @wide(%x: f32[n, 64], %past: f32[p, 64], %left: f32[p, 64]) -> "
+                           "(%y, %z, %present, %more) {\n"
+                           "  state %past = %present\n  state %left = %more\n"
+                           "  %present: f32[p + n, 64] = concat(%past, %x) {axis = 0}\n"
+                           "  %both: f32[p + n, 64] = concat(%left, %x) {axis = 0}\n"
+                           "  %more: f32[p + n, 64] = neg(%both)\n"
+                           "  %y: f32[p + n, 64] = neg(%present)\n"
+                           "  %z: f32[p + n, 64] = neg(%more)\n"
+                           "}\n";
+typedef struct {
+    TnSession *s;
+    int64_t p;
+    float *past, *left;
+} Branch; /* [LONG * WIDE] */
 
 static TnModel *
 model_wide(void)
@@ -616,7 +662,8 @@ model_wide(void)
 static Branch
 branch_new(TnModel *m)
 {
-    return (Branch){ session_of(m, 0), 0, calloc(LONG * WIDE, sizeof(float)), calloc(LONG * WIDE, sizeof(float)) };
+    return (Branch){ session_of(m, 0), 0, calloc(LONG * WIDE, sizeof(float)),
+                     calloc(LONG * WIDE, sizeof(float)) };
 }
 
 static void
@@ -675,9 +722,7 @@ fork_at_random(TnModel *m, uint64_t seed)
     for (int turn = 0; turn < TURNS; turn++) {
         Branch *x = &b[random_below(&seed, FORKS)], *y = &b[random_below(&seed, FORKS)];
         switch (random_below(&seed, 8)) {
-        case 0:
-            branch_drop(x, (int64_t)random_below(&seed, (uint32_t)x->p + 1));
-            break;
+        case 0: branch_drop(x, (int64_t)random_below(&seed, (uint32_t)x->p + 1)); break;
         case 1:
             assert_int_equal(tn_session_state_reset(x->s), TN_OK);
             x->p = 0;
@@ -688,9 +733,7 @@ fork_at_random(TnModel *m, uint64_t seed)
             break;
         case 3:
         case 4:
-        case 5:
-            branch_fork(x, y);
-            break;
+        case 5: branch_fork(x, y); break;
         }
         int64_t n = (int64_t)random_below(&seed, 500);
         if (x->p + n < LONG)
@@ -712,7 +755,7 @@ test_forks(void **state)
         fork_at_random(m, seed);
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
     none = files;
-    none.rlim_cur = 0;               /* the system gives no file: all is copied */
+    none.rlim_cur = 0; /* the system gives no file: all is copied */
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
     fork_at_random(m, 5);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0);
@@ -753,7 +796,8 @@ test_what_forks_begin_with_is_there_once(void **state)
         skip();
     for (int i = 1; i < FORKED; i++)
         assert_int_equal(tn_session_state_fork(more[i].s, more[i - 1].s), TN_OK);
-    assert_in_range(memory_in_use() - before + KB / 2, 0, KB);       /* seven times both states would be 14 times KB */
+    /* seven times both states would be 14 times KB */
+    assert_in_range(memory_in_use() - before + KB / 2, 0, KB);
     for (int i = 1; i < FORKED; i++) {
         more[i].p = first.p;
         memcpy(more[i].past, first.past, LONG * WIDE * sizeof(float));
@@ -761,7 +805,7 @@ test_what_forks_begin_with_is_there_once(void **state)
         branch_run(&more[i], 3, (float)i);
     }
     branch_end(&first);
-    for (int i = FORKED; i-- > 0; ) {
+    for (int i = FORKED; i-- > 0;) {
         branch_run(&more[i], 1, (float)i);
         branch_end(&more[i]);
     }
@@ -773,7 +817,8 @@ test_forks_that_cannot_be(void **state)
 {
     TnModel *m = model_wide();
     Branch a = branch_new(m);
-    TnSession *small = session_of(m, 10), *other = session_of(kept, 0), *none = session_of(plain, 0), *same = session_of(plain, 0);
+    TnSession *small = session_of(m, 10), *other = session_of(kept, 0),
+              *none = session_of(plain, 0), *same = session_of(plain, 0);
     (void)state;
 
     branch_run(&a, 11, 1);
@@ -787,7 +832,8 @@ test_forks_that_cannot_be(void **state)
     assert_int_equal(tn_session_state_fork(NULL, a.s), TN_USAGE);
     assert_int_equal(tn_session_state_fork(a.s, a.s), TN_OK);
     branch_run(&a, 1, 2);
-    assert_int_equal(tn_session_state_fork(a.s, small), TN_OK);      /* nothing was run there: empty */
+    /* nothing was run there: empty */
+    assert_int_equal(tn_session_state_fork(a.s, small), TN_OK);
     assert_int_equal(tn_session_state_length(a.s), 0);
     a.p = 0;
     branch_run(&a, 5, 3);
@@ -801,10 +847,18 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_the_model_tells), cmocka_unit_test(test_steps), cmocka_unit_test(test_the_last_rows_are_dropped),
-        cmocka_unit_test(test_reserved_runs_take_nothing), cmocka_unit_test(test_a_full_state), cmocka_unit_test(test_wrong_uses),
-        cmocka_unit_test(test_apart), cmocka_unit_test(test_sequences_and_rows_arranged), cmocka_unit_test(test_arrangements_that_cannot_be),
-        cmocka_unit_test(test_forks), cmocka_unit_test(test_what_forks_begin_with_is_there_once), cmocka_unit_test(test_forks_that_cannot_be),
+        cmocka_unit_test(test_what_the_model_tells),
+        cmocka_unit_test(test_steps),
+        cmocka_unit_test(test_the_last_rows_are_dropped),
+        cmocka_unit_test(test_reserved_runs_take_nothing),
+        cmocka_unit_test(test_a_full_state),
+        cmocka_unit_test(test_wrong_uses),
+        cmocka_unit_test(test_apart),
+        cmocka_unit_test(test_sequences_and_rows_arranged),
+        cmocka_unit_test(test_arrangements_that_cannot_be),
+        cmocka_unit_test(test_forks),
+        cmocka_unit_test(test_what_forks_begin_with_is_there_once),
+        cmocka_unit_test(test_forks_that_cannot_be),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }

@@ -36,7 +36,8 @@ shapes(void **state)
     assert_int_equal(bytes, 0);
 }
 
-/* The format's definition, point by point: element `at` stands where format_offset says, zeros elsewhere. */
+/* The format's definition, point by point: element `at` stands where format_offset says, zeros
+ * elsewhere. */
 static void
 check_format(Ctx *c, const Format *f, DType dtype, uint32_t rank, const int64_t *extent)
 {
@@ -49,7 +50,8 @@ check_format(Ctx *c, const Format *f, DType dtype, uint32_t rank, const int64_t 
     assert_true(type_static_bytes(t, &bytes));
     int64_t count = expr_or(format_count(c, f, t), -1);
     assert_true(count * size >= bytes);
-    uint8_t *from = malloc((size_t)bytes + 1), *want = calloc((size_t)count + 1, (size_t)size), *to = malloc((size_t)(count * size) + 1);
+    uint8_t *from = malloc((size_t)bytes + 1), *want = calloc((size_t)count + 1, (size_t)size),
+            *to = malloc((size_t)(count * size) + 1);
     for (int64_t i = 0; i < bytes; i++)
         from[i] = (uint8_t)(i * 7 + 1);
     memset(to, 0xee, (size_t)(count * size) + 1);
@@ -71,7 +73,8 @@ check_format(Ctx *c, const Format *f, DType dtype, uint32_t rank, const int64_t 
     memset(to, 0xee, (size_t)(count * size));
     if (n) {
         assert_int_equal(n * slice, count * size);
-        assert_true(format_apply_slices(f, t, from, to + half * slice, half, n) && format_apply_slices(f, t, from, to, 0, half));
+        assert_true(format_apply_slices(f, t, from, to + half * slice, half, n) &&
+                    format_apply_slices(f, t, from, to, 0, half));
         assert_memory_equal(to, want, (size_t)(count * size));
         assert_int_equal(to[count * size], 0xee);
     }
@@ -83,7 +86,8 @@ formats(void **state)
 {
     Ctx *c = &((World *)*state)->ctx;
     const FormatPart panel[] = { { 0, 14, 0 }, { 1, 1, 0 }, { 0, 1, 14 } };
-    const FormatPart blocked[] = { { 0, 16, 0 }, { 1, 4, 0 }, { 2, 1, 0 }, { 3, 1, 0 }, { 1, 1, 4 }, { 0, 1, 16 } };
+    const FormatPart blocked[] = { { 0, 16, 0 }, { 1, 4, 0 }, { 2, 1, 0 },
+                                   { 3, 1, 0 },  { 1, 1, 4 }, { 0, 1, 16 } };
     const FormatPart deep[] = { { 1, 12, 0 }, { 0, 3, 0 }, { 1, 3, 4 }, { 0, 1, 3 }, { 1, 1, 3 } };
     const FormatPart turned[] = { { 1, 1, 0 }, { 0, 1, 0 } };
     const Format f[] = { { 3, panel }, { 6, blocked }, { 5, deep }, { 2, turned } };

@@ -1,13 +1,28 @@
-/* Variants: the tree whose guard holds runs, computes what the nest means, and prints and parses back with its kernel. */
+/* Variants: the tree whose guard holds runs, computes what the nest means, and prints and parses
+ * back with its kernel. */
 #include "nest_case.h"
 
-#define PRODUCT "nest t(x: f32[m, k], y: f32[k, 48]) -> (o: f32[m, 48]) { o[i, j] = sum q: x[i, q] * y[q, j] }"
-#define THICK "split j by 16 -> jp jv pad, split jv by 8 -> jr l, split i by 6 -> ip ir peel 4, order jp ip q ir jr l\n" \
-              "hold o at ip -> sums scratch, hold o at ip -> acc reg, run ir jr unroll, run l sums.fin.l vector, run jp parallel"
-#define ONE "split j by 16 -> jb jv, split jv by 8 -> jr l, order jb i q jr l, hold o at i -> acc reg, run jr unroll, run l vector, run jb parallel"
-#define FEW "split j by 8 -> jb l, order jb i q l, hold o at i -> acc reg, run l vector, run jb parallel"
+#define PRODUCT                                                                                    \
+    "nest t(x: f32[m, k], y: f32[k, 48]) -> (o: f32[m, 48]) { o[i, j] = sum q: x[i, q] * y[q, j] " \
+    "}"
+#define THICK                                                                                      \
+    "split j by 16 -> jp jv pad, split jv by 8 -> jr l, split i by 6 -> ip ir peel 4, order jp "   \
+    "ip q ir jr l\n"                                                                               \
+    "hold o at ip -> sums scratch, hold o at ip -> acc reg, run ir jr unroll, run l sums.fin.l "   \
+    "vector, run jp parallel"
+#define ONE                                                                                        \
+    "split j by 16 -> jb jv, split jv by 8 -> jr l, order jb i q jr l, hold o at i -> acc reg, "   \
+    "run jr unroll, run l vector, run jb parallel"
+#define FEW                                                                                        \
+    "split j by 8 -> jb l, order jb i q l, hold o at i -> acc reg, run l vector, run jb parallel"
 
-typedef struct { Ctx c; Arena *a; Machine m; const Nest *n; Kernel *k; } World;
+typedef struct {
+    Ctx c;
+    Arena *a;
+    Machine m;
+    const Nest *n;
+    Kernel *k;
+} World;
 
 static void
 begin(World *w, const char *nest)
@@ -50,7 +65,8 @@ schedule(World *w)
     w->k->schedule = THICK;
     add_variant(w, "m == 1", ONE);
     add_variant(w, "m <= 4", FEW);
-    bool ok = schedule_kernel(&w->c, w->a, w->k, &w->m, SCHEDULE_BEST) && kernel_verify(&w->c, w->k);
+    bool ok =
+        schedule_kernel(&w->c, w->a, w->k, &w->m, SCHEDULE_BEST) && kernel_verify(&w->c, w->k);
     if (!ok)
         print_diags(w->a, &w->c);
     assert_true(ok);
@@ -73,7 +89,7 @@ static void
 each_size_has_its_tree(void **state)
 {
     (void)state;
-    static const int tree_of[] = { 2, 1, 2, 2, 2, 0, 0, 0 };       /* by m: 0 the kernel's own */
+    static const int tree_of[] = { 2, 1, 2, 2, 2, 0, 0, 0 }; /* by m: 0 the kernel's own */
     World w;
     begin(&w, PRODUCT);
     schedule(&w);
@@ -87,13 +103,15 @@ each_size_has_its_tree(void **state)
         assert_ptr_equal(kernel_for_sizes(w.k, value_of_m, &m), expected);
         assert_true(expr_eval(picked, var_of_m, &m, &number_here));
         assert_int_equal(number_here, tree_of[m]);
-        set_dims(w.a, &w.c, &s, arena_printf(w.a, "m=%lld k=%lld", (long long)m, (long long)(3 + m)));
+        set_dims(w.a, &w.c, &s,
+                 arena_printf(w.a, "m=%lld k=%lld", (long long)m, (long long)(3 + m)));
         make_tensors(&w.c, w.a, w.n, &s, want, got);
         assert_true(proved(&w.c, w.a, w.k, &s));
         assert_true(ref_tree(&w.c, w.a, w.k, &s, got));
         assert_true(same_outputs(&w.c, w.a, w.k, want, got, "variants"));
     }
-    assert_true(expr_is(w.k->variant[0]->part[0].nest->axis[0].extent, 1));      /* a number there */
+    /* a number there */
+    assert_true(expr_is(w.k->variant[0]->part[0].nest->axis[0].extent, 1));
     arena_free(w.a);
 }
 
@@ -148,7 +166,9 @@ scratch_is_that_of_who_runs(void **state)
     World w;
     begin(&w, PRODUCT);
     w.k->schedule = THICK;
-    add_variant(&w, "m <= 4", "split j by 8 -> jb l, order jb i q l, hold o at i -> acc scratch, run l vector, run jb parallel");
+    add_variant(&w, "m <= 4",
+                "split j by 8 -> jb l, order jb i q l, hold o at i -> acc scratch, run l vector, "
+                "run jb parallel");
     assert_true(schedule_kernel(&w.c, w.a, w.k, &w.m, SCHEDULE_BEST));
     const Expr *bytes = kernel_scratch_bytes(&w.c, w.k);
     Kernel own = *w.k;
@@ -167,7 +187,9 @@ static void
 what_is_refused(void **state)
 {
     (void)state;
-    static const struct { const char *text, *why; } bad[] = {
+    static const struct {
+        const char *text, *why;
+    } bad[] = {
         { "3 <= m <= 2", "no m is 3 at least and 2 at most" },
         { "m", "m has no bound" },
         { "== 3", "expected a name" },
@@ -177,7 +199,8 @@ what_is_refused(void **state)
         World w;
         SizeGuard g;
         begin(&w, PRODUCT);
-        Parse p = parse_begin(&w.c, "test", (Bytes){ (const uint8_t *)bad[i].text, strlen(bad[i].text) });
+        Parse p =
+            parse_begin(&w.c, "test", (Bytes){ (const uint8_t *)bad[i].text, strlen(bad[i].text) });
         assert_false(guard_parse(&p, w.a, &g));
         Text t = { .arena = w.a };
         diag_print(&t, &w.c.diags.list.at[0]);
@@ -196,8 +219,9 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_size_has_its_tree), cmocka_unit_test(text_comes_back), cmocka_unit_test(bounds_hold_inside),
-        cmocka_unit_test(scratch_is_that_of_who_runs), cmocka_unit_test(what_is_refused),
+        cmocka_unit_test(each_size_has_its_tree), cmocka_unit_test(text_comes_back),
+        cmocka_unit_test(bounds_hold_inside),     cmocka_unit_test(scratch_is_that_of_who_runs),
+        cmocka_unit_test(what_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* world: the context a test works in, made for each test and dropped after it.
  *
- * A test that needs more in it defines WORLD_FIELDS before the include, and its own set-up that begins
- * with world_begin.
+ * A test that needs more in it defines WORLD_FIELDS before the include, and its own set-up that
+ * begins with world_begin.
  */
 #ifndef TENON_TEST_WORLD_H
 #define TENON_TEST_WORLD_H
@@ -22,7 +22,11 @@
 #define WORLD_FIELDS
 #endif
 
-typedef struct { Ctx ctx; Arena *arena; WORLD_FIELDS } World;
+typedef struct {
+    Ctx ctx;
+    Arena *arena;
+    WORLD_FIELDS
+} World;
 
 static inline int
 world_begin(void **state)
