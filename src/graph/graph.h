@@ -53,7 +53,7 @@
 #ifndef TENON_GRAPH_H
 #define TENON_GRAPH_H
 
-#include "nest/kernel.h"
+#include "kernel/kernel.h"
 #include "op/op.h"
 
 typedef uint32_t NodeId; /* index into graph->node;  0 is none */

@@ -1,4 +1,5 @@
 /* constant_form: see the header. */
+#include "algebra/algebra.h"
 #include "normalise/constant_form.h"
 
 #include "nest/walk.h"

@@ -9,7 +9,7 @@
  * Exporters build masks and positions so, of Range, Expand, Gather and comparisons, and read them
  * in every layer. A value has a form if its nest, with the forms of its inputs and constants of one
  * element put in, reads nothing. Forms are put into the nests that read them. A schedule then sees
- * what a mask leaves out (nest/support.h). Constants may have forms as well (constant_form.c).
+ * what a mask leaves out (kernel/support.h). Constants may have forms as well (constant_form.c).
  *
  *     m[b, h, i, j] = pad[b, j] ? 0 : -inf     becomes     m[b, 0, 0, j], read at 0
  *
@@ -19,6 +19,7 @@
  * Other forms are whole numbers, conditions, and choices of constants: a few instructions. Other
  * functions of indices, a table of sines, stay values.
  */
+#include "algebra/algebra.h"
 #include "normalise/constant_form.h"
 #include "normalise/normalise.h"
 

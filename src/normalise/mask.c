@@ -9,7 +9,7 @@
  *
  * A table of a byte for each block, of nests: constant where the mask is, computed once for all
  * layers that read one mask otherwise. A program then passes over blocks that no row sees (the step
- * `omit`, nest/support.h). Where a row sees nothing all of its blocks count as used: its softmax is
+ * `omit`, kernel/support.h). Where a row sees nothing all of its blocks count as used: its softmax is
  * the mean, or a NaN, as it was.
  *
  * Where all but a comparison is the same for a block of keys, a table takes one look at the block:
@@ -20,6 +20,7 @@
  * may be a mask if it is a constant that holds such numbers, was made with one, or is an input of
  * floats.
  */
+#include "algebra/algebra.h"
 #include "normalise/normalise.h"
 
 #include "nest/walk.h"

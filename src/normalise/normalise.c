@@ -1,4 +1,5 @@
 /* normalise: products in their plain form, constants computed; see normalise.h. */
+#include "algebra/algebra.h"
 #include "normalise/normalise.h"
 
 #include "nest/walk.h"

@@ -1,14 +1,14 @@
 /* normalise: nests in the form that every later stage can see through.
  *
  * Values that follow from indices alone are computed where they are read (indices.c). Every nest is
- * simplified (nest/simplify.c: digits, phases, guards). Of a product whose operand is a constant
+ * simplified (algebra/simplify.c: digits, phases, guards). Of a product whose operand is a constant
  * read in another way than digit by digit (backwards, with a guard, at odd places), the constant is
  * laid out as the product walks it; a product that writes its columns apart (the phases of a
  * transposed convolution) writes them together, and a nest of its own moves them to their places.
  * Then nests of constants alone are computed.
  *
  * Sums of products of narrow numbers are made of pairs or quads where the machine multiplies those
- * in one step (nest/pair.c, quad.c): each factor is a tensor of them, that of a constant computed
+ * in one step (algebra/pair.c, quad.c): each factor is a tensor of them, that of a constant computed
  * now.
  *
  * Places that data say, and weights beside them, are computed once for all channels that are read

@@ -19,6 +19,7 @@
  * Source: CoRa (Fegade et al., MLSys 2022) for fusing sequences and their lengths to one dimension,
  * and for tables that are made once for all layers.
  */
+#include "algebra/algebra.h"
 #include "normalise/normalise.h"
 #include "normalise/token_tables.h"
 #include "normalise/tokens.h"

@@ -10,6 +10,7 @@
  * that the ranges of the axes decide: (H*b + h) // H is b. So the form that a model has is found by
  * its arithmetic, and no form is known by name.
  */
+#include "algebra/algebra.h"
 #include "normalise/tokens.h"
 
 #include "nest/walk.h"

@@ -1,4 +1,5 @@
 /* tokens: what dimensions count, what padding holds, and which nodes ask for it; see tokens.h. */
+#include "algebra/algebra.h"
 #include "normalise/tokens.h"
 
 #include "nest/walk.h"
