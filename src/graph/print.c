@@ -143,16 +143,16 @@ print_fresh(Print *p, const Node *n)
     text_add(p->t, n->nfresh ? "]" : "");
 }
 
-static void
-print_bind(Print *p, const Region *r)
+void
+print_bindings(Ctx *c, Text *t, const char *before, const Binding *bind, uint32_t n)
 {
-    for (uint32_t i = 0; i < r->nbind; i++) {
-        text_add(p->t, i ? ", " : "with [");
-        expr_print(p->t, expr_var(p->g->ctx, r->bind[i].var), NULL);
-        text_add(p->t, " = ");
-        expr_print(p->t, r->bind[i].to, NULL);
+    for (uint32_t i = 0; i < n; i++) {
+        text_add(t, i ? ", " : before);
+        expr_print(t, expr_var(c, bind[i].var), NULL);
+        text_add(t, " = ");
+        expr_print(t, bind[i].to, NULL);
     }
-    text_add(p->t, r->nbind ? "]" : "");
+    text_add(t, n ? "]" : "");
 }
 
 static const char *
@@ -176,9 +176,10 @@ static void
 print_regions(Print *p, const Node *n)
 {
     for (uint32_t r = 0; r < n->nregion && n->callee != CALL_GRAPH; r++) {
+        const Region *x = &n->region[r];
         text_indent(p->t, p->depth + 2);
-        print_bind(p, &n->region[r]);
-        text_add(p->t, n->region[r].nbind ? " " : "");
+        print_bindings(p->g->ctx, p->t, "with [", x->bind, x->nbind);
+        text_add(p->t, x->nbind ? " " : "");
         print_graph(p->t, n->region[r].graph, p->weights, p->depth + 2);
     }
 }
@@ -208,10 +209,10 @@ print_node(Print *p, const Node *n)
         text_printf(p->t, " carried %u", n->ncarried);
     if (n->along)
         text_printf(p->t, " along %u", n->along);
-    if (n->callee == CALL_GRAPH && n->region[0].nbind) {
-        text_add(p->t, " ");
-        print_bind(p, &n->region[0]);
-    }
+    if (n->callee == CALL_GRAPH)
+        print_bindings(p->g->ctx, p->t, " with [", n->region[0].bind, n->region[0].nbind);
+    if (n->batch)
+        print_bindings(p->g->ctx, p->t, " with [", n->batch->size.at, n->batch->size.n);
     print_fresh(p, n);
     if (n->origin) {
         text_add(p->t, " from ");
@@ -251,6 +252,27 @@ print_symbol(void *user, Var v)
     text_printf(s->p->t, "%s\n", text_str(&line));
 }
 
+void
+print_constraint(Ctx *c, Text *t, const Constraint *k)
+{
+    expr_print(t, k->a, NULL);
+    text_add(t, " == ");
+    expr_print(t, k->b, NULL);
+    text_add(t, k->rule == SIZES_BROADCAST ? " or one is 1 "
+                : k->rule == SIZES_INTO    ? " or the first is 1 "
+                                           : " ");
+    if (k->at) {
+        text_add(t, "at ");
+        expr_print(t, k->at, NULL);
+        text_add(t, " ");
+    }
+    text_quoted(t, k->why ? k->why : "");
+    if (k->said) {
+        text_add(t, " ");
+        text_quoted(t, k->said);
+    }
+}
+
 /* Symbols of which something is known, states, then what must hold at entry. */
 static void
 print_facts(Print *p)
@@ -275,25 +297,9 @@ print_facts(Print *p)
         text_add(p->t, "\n");
     }
     for (uint32_t i = 0; i < g->constraints.n; i++) {
-        const Constraint *k = &g->constraints.at[i];
         text_indent(p->t, p->depth + 1);
         text_add(p->t, "require ");
-        expr_print(p->t, k->a, NULL);
-        text_add(p->t, " == ");
-        expr_print(p->t, k->b, NULL);
-        text_add(p->t, k->rule == SIZES_BROADCAST ? " or one is 1 "
-                       : k->rule == SIZES_INTO    ? " or the first is 1 "
-                                                  : " ");
-        if (k->at) {
-            text_add(p->t, "at ");
-            expr_print(p->t, k->at, NULL);
-            text_add(p->t, " ");
-        }
-        text_quoted(p->t, k->why ? k->why : "");
-        if (k->said) {
-            text_add(p->t, " ");
-            text_quoted(p->t, k->said);
-        }
+        print_constraint(g->ctx, p->t, &g->constraints.at[i]);
         text_add(p->t, "\n");
     }
 }
