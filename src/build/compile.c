@@ -22,8 +22,8 @@
 #define LINK_FLAGS "-shared -Wl,-z,noexecstack"
 #define DEFAULT_CACHE_BYTES ((int64_t)2 << 30)
 enum { SHOWN_LINES = 12, MAX_JOBS = 256 };
-#define COMPILER_BYTES                                                                             \
-    ((int64_t)128 << 20) /* rather fewer compilers at once than less memory for each */
+/* rather fewer compilers at once than less memory for each */
+#define COMPILER_BYTES ((int64_t)128 << 20)
 
 /* How a unit is compiled: with its own flags, then with one that undoes optimisations, at last
  * without the processor's. */

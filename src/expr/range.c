@@ -14,8 +14,9 @@
 
 #define LO INT64_MIN
 #define HI INT64_MAX
-#define PROOF_BUDGET                                                                               \
-    3000 /* steps of one question: a place in an image of whole tiles, in groups of channels, takes some hundreds */
+/* steps of one question: a place in an image of whole tiles, in groups of channels, takes some
+ * hundreds */
+#define PROOF_BUDGET 3000
 
 /* ---- intervals; LO and HI are infinite ------------------------------------------------------- */
 
