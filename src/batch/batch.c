@@ -61,6 +61,11 @@ may_node(Batching *b, const Graph *g, const Node *n)
         if (t && t->rank >= TN_MAX_RANK)
             return batch_refuse(b, n, "has no dimension left for requests");
     }
+    for (uint32_t i = 0; n->callee == CALL_OP && i < n->in.count; i++) {
+        const Value *x = &g->value.at[node_in(g, n, i)];
+        if (node_in(g, n, i) && x->known.at && !x->data)
+            return batch_refuse(b, n, "has a parameter that is a size");
+    }
     if (n->callee == CALL_JOIN || n->callee == CALL_KERNEL || n->callee == CALL_BLOCKS)
         return batch_refuse(b, n, "is run for one request at a time");
     if (n->callee == CALL_NEST && n->nest->naxis >= NEST_MAX_AXES)

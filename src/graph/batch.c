@@ -22,9 +22,10 @@
 #include <string.h>
 
 /* The name of an operation, then words, and a letter for each operand, in the order of the code:
- *   S a slot   N an inline value   D either   R either, or an input
+ *   S a slot that is read, E one that is written; N, O an inline one; P, D either
+ *   R what is read, an input too   Q the slot of a list
  *      :  its type follows it   ?  it may be `_`
- *   A list of D, Z another   M list of L
+ *   A list of P   Z list of D   M list of L
  *   B block   F function   J place to go to   C counter   L late size   I input
  *   W `with` and sizes that become others, X `new` and those of the caller's, or nothing
  *   K what must hold */
@@ -33,11 +34,11 @@ const char *const batch_form[] = {
     [BATCH_HOST] = "host B",
     [BATCH_BRANCH] = "branch R: else J",
     [BATCH_JUMP] = "jump J",
-    [BATCH_MOVE] = "move S from S",
-    [BATCH_COPY] = "copy N from N",
-    [BATCH_BOX] = "box S: from N",
-    [BATCH_UNBOX] = "unbox N: from R",
-    [BATCH_GIVEN] = "given S input I",
+    [BATCH_MOVE] = "move E from S",
+    [BATCH_COPY] = "copy O from N",
+    [BATCH_BOX] = "box E: from N",
+    [BATCH_UNBOX] = "unbox O: from R",
+    [BATCH_GIVEN] = "given E input I",
     [BATCH_CALL] = "call F A -> Z W X",
     [BATCH_RETURN] = "return",
     [BATCH_BEGIN] = "begin counter C going D?",
@@ -48,9 +49,9 @@ const char *const batch_form[] = {
     [BATCH_TURNS] = "turns L counter C",
     [BATCH_MATCH] = "match R: M",
     [BATCH_CHECK] = "require K",
-    [BATCH_LIST] = "list S",
-    [BATCH_ADD] = "append to S from S",
-    [BATCH_STACK] = "stack S: from S",
+    [BATCH_LIST] = "list E",
+    [BATCH_ADD] = "append to Q from S",
+    [BATCH_STACK] = "stack E: from Q",
 };
 
 /* ---- walking over code ----------------------------------------------------------------------- */
@@ -90,9 +91,13 @@ batch_operands(const Batch *b, const int32_t *c, BatchVisit *visit, void *user)
             bool host = k->kind == BLOCK_HOST;
             at = visit_some(c, at, 1, 'B', visit, user);
             at = visit_some(c, at, k->nin, host ? 'R' : 'S', visit, user);
-            at = visit_some(c, at, k->nout, host ? 'D' : 'S', visit, user);
+            at = visit_some(c, at, k->nout, host ? 'D' : 'E', visit, user);
         } else if (*s == 'A' || *s == 'Z' || *s == 'M') {
-            at = visit_some(c, at + 1, (uint32_t)c[at], *s == 'M' ? 'L' : 'D', visit, user);
+            at = visit_some(c, at + 1, (uint32_t)c[at],
+                            *s == 'M'   ? 'L'
+                            : *s == 'A' ? 'P'
+                                        : 'D',
+                            visit, user);
         } else if (isupper((unsigned char)*s)) {
             at = visit_some(c, at, 1, *s, visit, user);
             if (batch_token_has(s, end, ':'))
@@ -113,7 +118,7 @@ measure(void *user, char kind, int32_t x)
     Frame *f = user;
     uint32_t *slots = &f->function->nslot, *counters = &f->function->ncounter, n = 0;
 
-    if (strchr("SNDR", kind) && !BATCH_IS_INPUT(x))
+    if (strchr("SENOPDRQ", kind) && !BATCH_IS_INPUT(x))
         n = x < 0 ? (uint32_t)BATCH_INLINE(x) + 2 : (uint32_t)x + 1;
     if (kind == 'C' && (uint32_t)x >= *counters)
         *counters = (uint32_t)x + 1;
@@ -154,10 +159,10 @@ print_operand(Text *t, int32_t x)
 }
 
 static void
-print_type(Text *t, const Batch *b, uint32_t type)
+print_operand_type(Text *t, const Batch *b, uint32_t type)
 {
     text_add(t, ": ");
-    type_print(t, b->type.at[type]);
+    print_dims(t, b->type.at[type]);
 }
 
 /* ($0: f32[4], #2: i64[]); type NULL: without types. */
@@ -169,7 +174,7 @@ print_list(Text *t, const Batch *b, const int32_t *x, const uint32_t *type, uint
         text_add(t, i ? ", " : "");
         print_operand(t, x[i]);
         if (type)
-            print_type(t, b, type[i]);
+            print_operand_type(t, b, type[i]);
     }
     text_add(t, ")");
 }
@@ -220,14 +225,14 @@ print_token(Ctx *c, Text *t, const Batch *b, const char *token, const char *end,
             print_bindings(c, t, *token == 'W' ? "with [" : "new [", b->update.at[x[0]].at,
                            b->update.at[x[0]].n);
         return 1;
-    case 'K': print_constraint(c, t, &b->check.at[x[0]]); return 1;
+    case 'K': print_constraint(t, &b->check.at[x[0]]); return 1;
     case 'C':
     case 'I':
     case 'J': text_printf(t, "%d", x[0]); return 1;
     }
     print_operand(t, x[0]);
     if (batch_token_has(token, end, ':') && x[0] != -1)
-        print_type(t, b, (uint32_t)x[1]);
+        print_operand_type(t, b, (uint32_t)x[1]);
     return batch_token_has(token, end, ':') ? 2 : 1;
 }
 

@@ -120,5 +120,7 @@ typedef void BatchVisit(void *user, char kind, int32_t operand);
 uint32_t batch_operands(const Batch *b, const int32_t *c, BatchVisit *visit, void *user);
 /* What follows from the code: nslot, ncounter, input_row. */
 void batch_finish(Arena *a, Batch *b);
+/* What a program for many breaks of what each keeps (verify_batch.c); NULL: nothing. */
+const char *batch_wrong(const Graph *g, const Node *n);
 
 #endif

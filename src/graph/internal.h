@@ -19,7 +19,8 @@ NodeId graph_add_node(Graph *g, Node n, uint32_t nin, const ValueId *in, uint32_
 
 /* Pieces of the text: `a = e, b = f` behind `before`, which ends with a bracket; a == b "why". */
 void print_bindings(Ctx *c, Text *t, const char *before, const Binding *bind, uint32_t n);
-void print_constraint(Ctx *c, Text *t, const Constraint *k);
+void print_dims(Text *t, const Type *type);
+void print_constraint(Text *t, const Constraint *k);
 
 struct Batch;
 /* The walks of a program for many requests (batch.c). */

@@ -48,7 +48,7 @@ read_number(ReadWalk *w, const char *what, int64_t end, int64_t *x)
                                                 (long long)*x, (long long)end - 1);
 }
 
-/* kind: S N D R. */
+/* kind: S E N O P D R Q. */
 static bool
 read_operand(ReadWalk *w, char kind, int32_t *out)
 {
@@ -72,7 +72,7 @@ read_operand(ReadWalk *w, char kind, int32_t *out)
     *out = is_inline ? BATCH_INLINE((int32_t)x) : (int32_t)x;
     if (is_inline && x % 2)
         return parse_error(p, "#%lld: what is inline begins at an even slot", (long long)x);
-    return (kind != 'S' && kind != 'N') || is_inline == (kind == 'N') ||
+    return strchr("PDR", kind) || is_inline == (kind == 'N' || kind == 'O') ||
            parse_error(p, "%s is needed here, not %s%lld",
                        is_inline ? "a slot, $4," : "#4, inline,", is_inline ? "#" : "$",
                        (long long)x);
@@ -145,7 +145,7 @@ read_block(ReadWalk *w, bool host)
     if (!read_list(w, host ? 'R' : 'S', true, &list))
         return false;
     k.nin = list.at.n;
-    if (!parse_expect(p, "->") || !read_list(w, host ? 'D' : 'S', true, &list) ||
+    if (!parse_expect(p, "->") || !read_list(w, host ? 'D' : 'E', true, &list) ||
         !parse_expect(p, "nodes") || !read_number(w, "a count", INT32_MAX, &nodes))
         return false;
     k.nout = list.at.n - k.nin;
@@ -245,7 +245,7 @@ read_token(ReadWalk *w, int32_t op, const char *token, const char *end)
     switch (*token) {
     case 'A':
     case 'Z':
-        if (!read_list(w, 'D', false, &list))
+        if (!read_list(w, *token == 'A' ? 'P' : 'D', false, &list))
             return false;
         put(w, list.at.n);
         for (uint32_t i = 0; i < list.at.n; i++)

@@ -16,6 +16,31 @@ typedef struct {
     int depth;
 } Print;
 
+static void
+print_symbol(void *user, Text *t, Var v)
+{
+    (void)user;
+    text_name(t, (const char *)(uintptr_t)v.id);
+}
+
+/* A size as parse_expr reads it: of symbols alone, whose names may be any text. */
+static void
+print_expr(Text *t, const Expr *e)
+{
+    expr_print(t, e, &(ExprStyle){ .name = print_symbol });
+}
+
+void
+print_dims(Text *t, const Type *type)
+{
+    text_printf(t, "%s[", dtype_info[type->dtype].name);
+    for (uint32_t i = 0; i < type->rank; i++) {
+        text_add(t, i ? ", " : "");
+        print_expr(t, type->dim[i]);
+    }
+    text_add(t, "]");
+}
+
 static void print_graph(Text *t, const Graph *g, WeightsFile *weights, int depth);
 
 static void
@@ -39,7 +64,7 @@ print_definition(Print *p, ValueId v)
     if (!v)
         return;
     text_add(p->t, ": ");
-    type_print(p->t, val->type);
+    print_dims(p->t, val->type);
     if (val->format) {
         text_add(p->t, " as ");
         format_print(p->t, val->format);
@@ -107,7 +132,7 @@ print_attr(Print *p, const Attr *a)
         break;
     case ATTR_TENSOR:
         text_add(p->t, "const ");
-        type_print(p->t, a->type);
+        print_dims(p->t, a->type);
         text_add(p->t, " ");
         print_contents(p, a->type, a->data);
         break;
@@ -137,7 +162,7 @@ print_fresh(Print *p, const Node *n)
         text_name(p->t, n->fresh[i].name);
         if (n->fresh[i].most) {
             text_add(p->t, " to ");
-            expr_print(p->t, n->fresh[i].most, NULL);
+            print_expr(p->t, n->fresh[i].most);
         }
     }
     text_add(p->t, n->nfresh ? "]" : "");
@@ -148,9 +173,9 @@ print_bindings(Ctx *c, Text *t, const char *before, const Binding *bind, uint32_
 {
     for (uint32_t i = 0; i < n; i++) {
         text_add(t, i ? ", " : before);
-        expr_print(t, expr_var(c, bind[i].var), NULL);
+        print_expr(t, expr_var(c, bind[i].var));
         text_add(t, " = ");
-        expr_print(t, bind[i].to, NULL);
+        print_expr(t, bind[i].to);
     }
     text_add(t, n ? "]" : "");
 }
@@ -238,7 +263,7 @@ typedef struct {
 } Symbols;
 
 static void
-print_symbol(void *user, Var v)
+print_fact(void *user, Var v)
 {
     Symbols *s = user;
 
@@ -253,17 +278,17 @@ print_symbol(void *user, Var v)
 }
 
 void
-print_constraint(Ctx *c, Text *t, const Constraint *k)
+print_constraint(Text *t, const Constraint *k)
 {
-    expr_print(t, k->a, NULL);
+    print_expr(t, k->a);
     text_add(t, " == ");
-    expr_print(t, k->b, NULL);
+    print_expr(t, k->b);
     text_add(t, k->rule == SIZES_BROADCAST ? " or one is 1 "
                 : k->rule == SIZES_INTO    ? " or the first is 1 "
                                            : " ");
     if (k->at) {
         text_add(t, "at ");
-        expr_print(t, k->at, NULL);
+        print_expr(t, k->at);
         text_add(t, " ");
     }
     text_quoted(t, k->why ? k->why : "");
@@ -283,11 +308,11 @@ print_facts(Print *p)
     for (uint32_t i = 0; i < g->input.n; i++) {
         const Type *t = g->value.at[g->input.at[i]].type;
         for (uint32_t d = 0; d < t->rank; d++)
-            expr_vars(t->dim[d], print_symbol, &s);
+            expr_vars(t->dim[d], print_fact, &s);
     }
     for (NodeId n = 1; n < g->node.n; n++)
         for (uint32_t i = 0; i < g->node.at[n].nfresh; i++)
-            print_symbol(&s, (Var){ VAR_SYMBOL, MAP_PTR(g->node.at[n].fresh[i].name) });
+            print_fact(&s, (Var){ VAR_SYMBOL, MAP_PTR(g->node.at[n].fresh[i].name) });
     for (uint32_t i = 0; i < g->state.n; i++) {
         text_indent(p->t, p->depth + 1);
         text_add(p->t, "state ");
@@ -299,7 +324,7 @@ print_facts(Print *p)
     for (uint32_t i = 0; i < g->constraints.n; i++) {
         text_indent(p->t, p->depth + 1);
         text_add(p->t, "require ");
-        print_constraint(g->ctx, p->t, &g->constraints.at[i]);
+        print_constraint(p->t, &g->constraints.at[i]);
         text_add(p->t, "\n");
     }
 }

@@ -22,8 +22,7 @@
  *  15  what lies within another value is made by a kernel, or a join as that is, and read by
  *      kernels and such joins, within one value alone; its size is known when the graph begins, and
  *      the buffers of kernels say what it lies within
- *  16  a program for many takes and gives what its node does; each of its blocks has a graph of the
- *      types that the program reads and makes rows of
+ *  16  a program for many is as verify_batch.c says
  */
 #include "graph/batch.h"
 #include "graph/internal.h"
@@ -325,145 +324,6 @@ check_call(const Verify *by, const Node *n)
     return true;
 }
 
-/* Is v of type t, with dimension `rows` in front if there is such? */
-static bool
-has_type(const Graph *g, ValueId v, const Type *t, const Var *rows)
-{
-    const Type *x = g->value.at[v].type;
-    bool same = x->dtype == t->dtype && x->rank == t->rank + (rows != NULL);
-
-    if (same && rows)
-        same = x->dim[0] == expr_var(g->ctx, *rows);
-    for (uint32_t d = 0; same && d < t->rank; d++)
-        same = expr_eq(g->ctx, NULL, x->dim[d + (rows != NULL)], t->dim[d]) != NO;
-    return same;
-}
-
-/* Blocks have no value of the graph around them. */
-static bool
-check_block(const Verify *by, const Node *n, uint32_t i)
-{
-    const Batch *b = n->batch;
-    const BatchBlock *k = &b->block.at[i];
-    const Graph *g = n->region[i].graph;
-    const bool rows = k->kind == BLOCK_TOGETHER;
-    const Expr *one = expr_var(g->ctx, b->instances);
-    const Type *row = type_new(g->ctx, DT_I32, 1, &one);
-
-    REQUIRE(by, n->loc, 16, g->input.n == (rows ? 2 : 1) * k->nin && g->output.n == k->nout,
-            "block %u takes %u values and gives %u, its program has %u and %u", i, g->input.n,
-            g->output.n, (rows ? 2 : 1) * k->nin, k->nout);
-    for (uint32_t j = 0; j < k->nin + k->nout; j++) {
-        ValueId v = j >= k->nin ? g->output.at[j - k->nin] : g->input.at[rows ? 2 * j : j];
-        const Type *t = b->type.at[k->type[j]];
-        REQUIRE(by, n->loc, 16,
-                has_type(g, v, t,
-                         !rows        ? NULL
-                         : j < k->nin ? &b->rows
-                                      : &b->instances),
-                "%%%s of block %u is %s, its program has %s%s there", g->value.at[v].name, i,
-                type_str(g->ctx, g->value.at[v].type), rows ? "rows of " : "", type_str(g->ctx, t));
-        REQUIRE(by, n->loc, 16,
-                !rows || j >= k->nin || has_type(g, g->input.at[2 * j + 1], row, NULL),
-                "input %u of block %u is no list of rows, %s", 2 * j + 1, i, type_str(g->ctx, row));
-    }
-    return true;
-}
-
-/* What a call gives and takes is where the function has it. */
-static bool
-check_walk_call(const Verify *by, const Node *n, const int32_t *c)
-{
-    const BatchFunction *f = &n->batch->function.at[c[1]];
-    const uint32_t given = (uint32_t)c[2], made = (uint32_t)c[3 + given];
-
-    REQUIRE(by, n->loc, 16, given == f->nparam && made == f->nresult,
-            "walk @%s takes %u values and gives %u, a call has %u and %u", f->name, f->nparam,
-            f->nresult, given, made);
-    for (uint32_t i = 0; i < given + made; i++)
-        REQUIRE(by, n->loc, 16, (c[3 + i + (i >= given)] < 0) == (f->at[i] < 0),
-                "%s %u of walk @%s is %sinline, a call has it otherwise",
-                i < given ? "parameter" : "result", i < given ? i : i - given, f->name,
-                f->at[i] < 0 ? "" : "not ");
-    return true;
-}
-
-static bool
-is_number(const Graph *g, const Type *t, DType dtype)
-{
-    return t->dtype == dtype && expr_is(type_count(g->ctx, t), 1);
-}
-
-/* Control reads a condition, a number of turns, sizes; what is inline fits. */
-static bool
-check_operation(const Verify *by, const Node *n, const int32_t *c)
-{
-    const Graph *g = by->g;
-    const Type *const *type = n->batch->type.at;
-    int64_t bytes = 9;
-
-    switch ((BatchOp)c[0]) {
-    case BATCH_BRANCH:
-        REQUIRE(by, n->loc, 11, is_number(g, type[c[2]], DT_BOOL), "a branch is by one bool");
-        break;
-    case BATCH_TURN:
-        REQUIRE(by, n->loc, 11,
-                (c[2] == -1 || is_number(g, type[c[3]], DT_I64)) &&
-                    (c[4] == -1 || is_number(g, type[c[5]], DT_BOOL)),
-                "the turns of a loop are one i64, and whether it goes on one bool");
-        break;
-    case BATCH_COUNT:
-        REQUIRE(by, n->loc, 11, is_number(g, type[c[2]], DT_I64), "a turn is one i64");
-        break;
-    case BATCH_MATCH:
-        REQUIRE(by, n->loc, 9,
-                dtype_is_int(type[c[2]]->dtype) && expr_is(type_count(g->ctx, type[c[2]]), c[3]),
-                "a match of %s defines %d symbols", type_str(g->ctx, type[c[2]]), c[3]);
-        break;
-    case BATCH_BOX:
-    case BATCH_UNBOX:
-        expr_const(type_bytes(g->ctx, type[c[2]]), &bytes);
-        REQUIRE(by, n->loc, 16, bytes <= 8, "%s is no value that can be inline, of 8 bytes at most",
-                type_str(g->ctx, type[c[2]]));
-        break;
-    case BATCH_CALL: return check_walk_call(by, n, c);
-    default: break;
-    }
-    return true;
-}
-
-static bool
-check_blocks(const Verify *by, const Node *n)
-{
-    const Graph *g = by->g;
-    const Batch *b = n->batch;
-    const BatchFunction *model = b && b->function.n ? b->function.at : NULL;
-
-    REQUIRE(by, n->loc, 16,
-            model && n->nregion == b->block.n && n->in.count == model->nparam &&
-                n->out.count == model->nresult,
-            "blocks without a program that runs them");
-    for (uint32_t i = 0; i < model->nparam + model->nresult; i++) {
-        bool in = i < model->nparam;
-        ValueId v = in ? node_in(g, n, i) : node_out(g, n, i - model->nparam);
-        const Type *t = b->type.at[model->type[i]];
-        REQUIRE(by, n->loc, 16, in ? model->at[i] == (int32_t)i : model->at[i] >= 0,
-                "parameters of walk @%s are its first slots in order, $0, $1, …, and its results "
-                "slots",
-                model->name);
-        REQUIRE(by, n->loc, 16, !v || has_type(g, v, t, NULL), "%%%s is %s, walk @%s has %s there",
-                g->value.at[v].name, type_str(g->ctx, g->value.at[v].type), model->name,
-                type_str(g->ctx, t));
-    }
-    for (uint32_t at = 0; at < b->code.n; at += batch_operands(b, b->code.at + at, NULL, NULL))
-        if (!check_operation(by, n, b->code.at + at))
-            return false;
-    for (uint32_t i = 0; i < n->nregion; i++)
-        if (!check_block(by, n, i))
-            return false;
-    return true;
-}
-
 static bool
 check_join(const Verify *by, const Node *n)
 {
@@ -674,7 +534,11 @@ check_node(const Verify *by, NodeId id, uint8_t *state)
     case CALL_LOOP: return check_loop(by, n);
     case CALL_GRAPH: return check_call(by, n);
     case CALL_JOIN: return check_join(by, n);
-    case CALL_BLOCKS: return check_blocks(by, n);
+    case CALL_BLOCKS: {
+        const char *wrong = batch_wrong(g, n);
+        REQUIRE(by, n->loc, 16, !wrong, "%s", wrong);
+        return true;
+    }
     }
     return broken(by, n->loc, 6, "node %u calls nothing", id);
 }
