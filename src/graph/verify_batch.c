@@ -85,7 +85,7 @@ check_block(Check *c, uint32_t i)
                                    : &b->instances),
              "%%%s of block %u is %s, its program has %s%s there", g->value.at[v].name, i,
              type_str(g->ctx, g->value.at[v].type), rows ? "rows of " : "", type_str(g->ctx, t));
-        NEED(c, !rows || j >= k->nin || has_type(g, g->input.at[2 * j + 1], row, NULL),
+        NEED(c, !rows || j >= k->nin || g->value.at[g->input.at[2 * j + 1]].type == row,
              "input %u of block %u is no list of rows, %s", 2 * j + 1, i, type_str(g->ctx, row));
     }
 }
