@@ -115,7 +115,7 @@ typedef struct {
     uint32_t nregion;
     Region *region; /* IF 2, LOOP 1, GRAPH 1, BLOCKS any */
     uint32_t nfresh;
-    NewSymbol *fresh;          /* MATCH, IF, LOOP, GRAPH */
+    NewSymbol *fresh;          /* MATCH, IF, LOOP, GRAPH; BLOCKS: see graph/batch.h */
     uint32_t ncarried;         /* LOOP */
     uint32_t along;            /* JOIN; if it is not 0, inputs lie within the output */
     const struct Batch *batch; /* BLOCKS */
