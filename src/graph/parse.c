@@ -326,7 +326,7 @@ read_call(Read *r, Loc loc, Definitions *result)
                 result->at[i].type = n->param[n->nin + i].type;
         if (!check_symbols(r, &in, result, n, NULL))
             return false;
-        return graph_call_nest(r->g, n, loc, origin, in.at, define_results(r, result));
+        return graph_call_written_nest(r->g, n, loc, origin, in.at, define_results(r, result));
     }
     Kernel *k = kernel_parse(&r->p, r->g->arena);
     if (!k)
