@@ -9,9 +9,8 @@
 /* that are looked at in turn; bounds work: 2 to that many cases */
 enum { MOST_CHOICES = 4 };
 
-/* The Expr of a whole number; NULL, and *choice where one is in the way: it is none. */
-static const Expr *
-number(Ctx *c, const Scalar *s, const Scalar **choice)
+const Expr *
+scalar_whole_number(Ctx *c, const Scalar *s, const Scalar **choice)
 {
     if (s->op == S_INDEX)
         return s->u.index;
@@ -25,8 +24,8 @@ number(Ctx *c, const Scalar *s, const Scalar **choice)
     }
     if (s->dtype != DT_I64 || (s->op != S_ADD && s->op != S_SUB))
         return NULL;
-    const Expr *x = number(c, s->arg[0], choice),
-               *y = x || *choice ? number(c, s->arg[1], choice) : NULL;
+    const Expr *x = scalar_whole_number(c, s->arg[0], choice),
+               *y = x || *choice ? scalar_whole_number(c, s->arg[1], choice) : NULL;
     return !x || !y ? NULL : s->op == S_ADD ? expr_add(c, x, y) : expr_sub(c, x, y);
 }
 
@@ -58,8 +57,8 @@ held(Ctx *c, Arena *a, const Ranges *r, const Scalar *cond, bool holds)
         range[i] = r->at[i];
     if (cond->op < S_LT || cond->op > S_GE)
         return out;
-    const Expr *x = number(c, cond->arg[0], &choice),
-               *y = x ? number(c, cond->arg[1], &choice) : NULL;
+    const Expr *x = scalar_whole_number(c, cond->arg[0], &choice),
+               *y = x ? scalar_whole_number(c, cond->arg[1], &choice) : NULL;
     if (!x || !y || !expr_is_var(x, &v) || expr_uses(y, v))
         return out;
     /* x < limit, or x >= limit */
@@ -83,8 +82,8 @@ decide(Ctx *c, Arena *a, const Ranges *r, const Scalar *cond, uint32_t choices)
 
     if (cond->op < S_EQ || cond->op > S_GE)
         return UNKNOWN;
-    const Expr *x = number(c, cond->arg[0], &choice),
-               *y = x || choice ? number(c, cond->arg[1], &choice) : NULL;
+    const Expr *x = scalar_whole_number(c, cond->arg[0], &choice),
+               *y = x || choice ? scalar_whole_number(c, cond->arg[1], &choice) : NULL;
     if (!choice)
         return x && y ? compare(c, r, (ScalarOp)cond->op, x, y) : UNKNOWN;
     Tri answer[2] = { UNKNOWN, UNKNOWN };

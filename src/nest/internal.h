@@ -4,6 +4,11 @@
 
 #include "nest/walk.h"
 
+/* ---- decide.c -------------------------------------------------------------------------------- */
+
+/* The Expr of a whole number; NULL, and *choice where one is in the way: it is none. */
+const Expr *scalar_whole_number(Ctx *c, const Scalar *s, const Scalar **choice);
+
 /* ---- scalar_table.c -------------------------------------------------------------------------- */
 
 /* The node like `proto` with these operands: the one there is, or a new one. */

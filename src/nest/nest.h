@@ -125,6 +125,18 @@ typedef struct {
 } Accesses;
 Accesses nest_accesses(Ctx *c, Arena *a, const Nest *n);
 
+/* What sizes have to be so that a nest stays inside of its tensors: two numbers are equal, or `why`,
+ * in which {got} and {want} stand for them, says what is wrong. */
+typedef struct {
+    const Expr *got, *want;
+    const char *why;
+} Demand;
+typedef VEC(Demand) Demands;
+/* A nest that somebody wrote by hand, so that no access leaves its tensor once the demands, which
+ * are added, hold: what neither a proof nor a demand settles is checked where it is accessed. NULL,
+ * reported: an access is outside at all sizes. */
+const Nest *nest_inside(Ctx *c, Arena *a, const Nest *n, Demands *demands);
+
 /* Mapping type of one read, derived from its access map alone (doc/fusion.md, source: DNNFusion's
  * types refined so that disjoint reductions, windows and contractions differ). */
 typedef enum {
