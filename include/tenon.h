@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #define TN_API __attribute__((visibility("default")))
+/* The version of everything: the libraries, the command, the packages. */
 #define TN_VERSION "0.1.0"
 #ifndef __cplusplus
 #define TN_INIT(T) { .size = sizeof(T) }
