@@ -17,8 +17,8 @@
  * models are off by a factor of 1.29 or more on a Cascade Lake core (tenon bench --profile): what
  * is priced at more may be no gain. */
 #define CLEARLY 0.75
-#define FOLD_BYTES                                                                                 \
-    ((int64_t)256 << 20) /* larger results stay computed: folding must not blow a model up */
+/* larger results stay computed: folding must not blow a model up */
+#define FOLD_BYTES ((int64_t)256 << 20)
 
 /* Kernels with equal code are one function, whatever nodes call it. */
 typedef struct {
