@@ -36,7 +36,7 @@ static const Case cases[] = {
       "" },
     { "no padding",
       "nest t(x: f32[1, 5, 14, 9], " FILTER ") -> (o: f32[1, 6, 12, 7]) { o[n, k, y, z] = sum q, "
-                                            "r, s: x[n, q, y + r, z + s] * w[k, q, r, s] }",
+      "r, s: x[n, q, y + r, z + s] * w[k, q, r, s] }",
       "" },
     { "odd",
       "nest t(x: f32[2, 7, 13, 5], " FILTER ", u: f32[2, 7, 13, 6]) -> (o: f32[2, 7, 13, 6]) {"
