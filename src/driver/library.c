@@ -11,6 +11,7 @@
  * there is one program for all sizes, and the library is slow at few rows, because it packs the
  * whole weight for them.
  */
+#include "algebra/algebra.h"
 #include "driver/internal.h"
 
 #include "cost/cost.h"

@@ -10,7 +10,7 @@
  *   }
  *   vf
  *
- * `exact` in front: masked terms must not be skipped (nest/support.h). The last line has a letter
+ * `exact` in front: masked terms must not be skipped (kernel/support.h). The last line has a letter
  * for each input: v: an intermediate tensor, c: a constant; read from memory in every call, f: a
  * constant, k: a state. With a program of the kernel appended, the query is for its variants
  * (variants.c).

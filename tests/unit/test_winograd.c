@@ -1,13 +1,14 @@
 /* Convolutions in a transform domain: the steps compute what the nest means, by themselves and
  * scheduled, at sizes that tiles do not divide; what is no such convolution has no steps; and a
  * graph gives the same numbers in every domain. */
+#include "algebra/algebra.h"
 #include "nest_case.h"
 
 #include "tenon.h"
 
 #include "format/format.h"
 #include "fuse/fuse.h"
-#include "nest/winograd.h"
+#include "domain/winograd.h"
 
 /* 0 <= result < n, from a seed of the test's own. */
 static uint32_t
