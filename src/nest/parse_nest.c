@@ -176,6 +176,23 @@ axes_on_left(const NestText *t)
     return set;
 }
 
+/* A value as type t. Elements of short floats that only move are not converted to f32 and back. */
+static const Scalar *
+rounded_to(Ctx *c, DType t, const Scalar *v)
+{
+    if (v->op == S_CAST && v->dtype == DT_F32 && dtype_is_short((DType)v->arg[0]->dtype))
+        return scalar_cast(c, t, v->arg[0]);
+    if (v->op != S_SELECT || !dtype_is_short(t))
+        return scalar_cast(c, t, v);
+    const Scalar *arm[2];
+    for (uint32_t i = 0; i < 2; i++) {
+        arm[i] = rounded_to(c, t, v->arg[1 + i]);
+        if (arm[i]->op == S_CAST)
+            return scalar_cast(c, t, v);
+    }
+    return scalar_select(c, v->arg[0], arm[0], arm[1]);
+}
+
 static bool
 parse_write(NestText *t)
 {
@@ -219,7 +236,7 @@ parse_write(NestText *t)
     for (uint32_t i = 0; i < count; i++) {
         const Scalar *item = count > 1 ? scalar_item(c, value, i) : value;
         const NestParam *out = &t->param.at[slot[i]];
-        item = s->widen ? scalar_cast(c, out->type->dtype, item) : item;
+        item = s->widen ? rounded_to(c, out->type->dtype, item) : item;
         if (item->dtype != out->type->dtype)
             return parse_error(p, "%s is %s, its value is %s: convert it with %s(…)", out->name,
                                dtype_info[out->type->dtype].name, dtype_info[item->dtype].name,
@@ -274,7 +291,8 @@ finished(NestText *t, Sym name, Loc loc)
         .nwrite = t->write.n,
         .write = t->write.at,
     };
-    return nest_verify(c, n, DIAG_MODEL) ? n : NULL;
+    /* the meanings of operators read inside by construction; people's texts are checked */
+    return nest_verify(c, n, t->scope.widen ? DIAG_INTERNAL : DIAG_MODEL) ? n : NULL;
 }
 
 static const Nest *

@@ -4,7 +4,7 @@
  * rank 3, heads lie side by side in the last axis. What a query must not see has the score -inf; a
  * query that sees nothing gives 0, as the specification says, and not 0 / 0.
  */
-#include "op/internal.h"
+#include "op/build.h"
 
 #include <string.h>
 

@@ -5,7 +5,7 @@
  * an operator. Whatever an Expr cannot say, or a comparison that cannot be decided, makes the whole
  * result unknown; unknown is never a guess.
  */
-#include "op/internal.h"
+#include "op/call.h"
 
 #include <string.h>
 

@@ -8,7 +8,7 @@
  * operator `library` says the function and its declaration, and is one only where the library that
  * was given on the command line declares just that: a model by itself makes nobody run anything.
  */
-#include "op/internal.h"
+#include "op/call.h"
 
 #include <dlfcn.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * A target equal to ignore_index counts for nothing, and may lie outside the classes: the index
  * read there is class 0, and its term is 0.
  */
-#include "op/internal.h"
+#include "op/build.h"
 
 /* ---- types ----------------------------------------------------------------------------------- */
 

@@ -8,7 +8,7 @@
  * that reads a part of its operands, elsewhere in them, or any other way: a schedule sees more than
  * CBLAS can.
  */
-#include "op/internal.h"
+#include "op/call.h"
 
 enum { MOST_PARTS = 4096 }; /* as many cores as a machine may have */
 

@@ -13,7 +13,7 @@
  * units before the candidate of any: its scan takes two steps for one, r * h at the even and the
  * state at the odd ones.
  */
-#include "op/internal.h"
+#include "op/build.h"
 
 #include <string.h>
 

@@ -5,7 +5,7 @@
  * thousand) the contraction runs at the speed of a product of matrices; a fast transform would be
  * another program over the same table.
  */
-#include "op/internal.h"
+#include "op/build.h"
 
 #include <string.h>
 

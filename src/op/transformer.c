@@ -1,17 +1,8 @@
 /* transformer: what stands around attention: rotary positions, caches, linear attention, short
  * convolutions. */
-#include "op/internal.h"
+#include "op/build.h"
 
 #include <string.h>
-
-static bool
-need_floats(Ctx *c, const OpCall *call, uint32_t i)
-{
-    if (dtype_is_float(call->in[i]->dtype))
-        return true;
-    return op_fail(c, call, DIAG_MODEL, "input %u is %s; its elements must be floats", i,
-                   type_str(c, call->in[i]));
-}
 
 /* ---- rotary_embedding: x[b,h,n,d] or [b,n,h*d], cos and sin [b,n,r/2], or [positions,r/2] with
  * positions[b,n]; b or n of these may be 1  */
@@ -68,7 +59,7 @@ infer_rotary(Ctx *c, const OpCall *call, const Type **out)
 {
     Rotary r;
 
-    if (!need_floats(c, call, 0) || !op_same_dtype(c, call, 0, 1) ||
+    if (!op_need_floats(c, call, 0) || !op_same_dtype(c, call, 0, 1) ||
         !op_same_dtype(c, call, 0, 2) || !rotary_of(c, call, &r) ||
         !op_rank_is(c, call, 2, call->in[1]->rank))
         return false;
@@ -181,7 +172,7 @@ infer_causal_conv(Ctx *c, const OpCall *call, const Type **out)
 {
     const Type *x = call->in[0], *w = call->in[1];
 
-    if (!need_floats(c, call, 0) || !op_rank_is(c, call, 0, 3) || !op_rank_is(c, call, 1, 3) ||
+    if (!op_need_floats(c, call, 0) || !op_rank_is(c, call, 0, 3) || !op_rank_is(c, call, 1, 3) ||
         !op_same_dtype(c, call, 0, 1) ||
         !op_require_eq(c, call, w->dim[0], x->dim[1], "the channels of weights and input") ||
         !op_require_eq(c, call, w->dim[1], expr_int(c, 1),
@@ -300,7 +291,7 @@ infer_linear_attention(Ctx *c, const OpCall *call, const Type **out)
         return false;
     for (uint32_t i = 0; i < call->nin; i++)
         if (has_in(call, i) &&
-            (!need_floats(c, call, i) || !op_rank_is(c, call, i, i == STATE ? 4 : 3) ||
+            (!op_need_floats(c, call, i) || !op_rank_is(c, call, i, i == STATE ? 4 : 3) ||
              !op_require_eq(c, call, call->in[i]->dim[0], call->in[0]->dim[0],
                             arena_printf(c->arena, "the batches of inputs %u and 0", i)) ||
              (i != STATE &&
