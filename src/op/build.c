@@ -323,11 +323,9 @@ read_params(Making *m, const char *params, const uint32_t *value)
             m->nin = m->n;
             outputs = true;
         } else {
-            uint32_t v = value ? value[k++] : outputs ? build_out(b, out++) : in++;
-            bool absent = name < word && (v == NO_SLOT || (v < b->call->nin && !b->call->in[v]) ||
-                                          (!value && !outputs && v >= b->call->nin));
-            assert(m->n < MOST_PARAMS);
-            if (!absent) {
+            uint32_t v = value ? value[k++] : outputs ? build_out(b, out++) : build_in(b, in++);
+            assert(m->n < MOST_PARAMS && (v != NO_SLOT || name < word));
+            if (v != NO_SLOT) {
                 m->param[m->n] = (NestParam){ sym_n(b->c, params, name), build_type(b, v) };
                 m->value[m->n++] = v;
             }

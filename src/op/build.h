@@ -22,6 +22,11 @@ typedef struct {
 
 /* Values are numbered: the call's inputs, its outputs, then intermediates. */
 static inline uint32_t
+build_in(const Build *b, uint32_t i)
+{
+    return has_in(b->call, i) ? i : NO_SLOT;
+}
+static inline uint32_t
 build_out(const Build *b, uint32_t i)
 {
     return b->call->nin + i;
@@ -39,8 +44,8 @@ uint32_t build_value_like(Build *b, DType t, uint32_t value); /* of the same sha
 /* A nest from its text (doc/nest.md), the part between the braces. It is named after the operator,
  * with the suffix unless that is NULL.
  *
- *   params  names the values, inputs then outputs: "x w bias? -> o". One with a ? may be an absent
- *           input, or NO_SLOT, and is left out then.
+ *   params  names the values, inputs then outputs: "x w bias? -> o". One with a ? may be
+ *           absent (NO_SLOT, see build_in), and is left out then.
  *   value   their numbers; NULL: the call's inputs from 0 on, then its outputs from 0 on
  *   body    printf's format, and then
  *           $T     the type that is computed in

@@ -231,7 +231,9 @@ expand_layer_norm(Build *b)
     if (!build_moments(b, &g[1], value[0], value[1], minus))
         return false;
     bool scale = has_in(call, 1), bias = centred && has_in(call, 2);
-    uint32_t params[] = { 0, value[0], value[1], 1, bias ? 2 : NO_SLOT, build_out(b, 0) };
+    uint32_t params[] = {
+        0, value[0], value[1], build_in(b, 1), bias ? 2 : NO_SLOT, build_out(b, 0)
+    };
     return build_text(b, NULL, "x mean? inv scale? bias? -> o", params, "o = %s * inv[$of]%s%s",
                       centred ? arena_printf(b->c->arena, "(x[$i] - mean[%s])", g[0].of) : "x[$i]",
                       scale ? " * scale" : "", bias ? " + bias" : "");

@@ -397,7 +397,7 @@ weigh_axis(Build *b, uint32_t from, uint32_t to, uint32_t d, uint32_t place, con
 {
     Ctx *c = b->c;
     Arena *a = c->arena;
-    uint32_t rank = b->call->in[0]->rank, value[] = { from, 1, to }, plain[] = { from, to };
+    uint32_t rank = b->call->in[0]->rank;
     bool linear = op_string_is(b->call, "mode", "linear"),
          crop = op_string_is(b->call, "coordinate_transformation_mode", "tf_crop_and_resize");
     int64_t reach = linear ? 1 : 2;
@@ -414,9 +414,10 @@ weigh_axis(Build *b, uint32_t from, uint32_t to, uint32_t d, uint32_t place, con
     const char *outside = crop ? arena_printf(a, "or(x < 0, x > f64(n - 1)) ? $T(%.9g) : ",
                                               op_float(b->call, "extrapolation_value"))
                                : "";
+    uint32_t value[] = { from, crop ? 1 : NO_SLOT, to };
     if (op_string_is(b->call, "mode", "nearest")) {
         const char *rounded = nearest_text(b);
-        return rounded && build_text(b, arena_printf(a, "%u", d), "v roi -> o", value,
+        return rounded && build_text(b, arena_printf(a, "%u", d), "v roi? -> o", value,
                                      "o[%s] = let x = %s in %sv[%smin(max(i64(%s), 0), n - 1)%s]",
                                      axes_text(a, 0, rank), x, outside, before, rounded, after);
     }
@@ -428,10 +429,9 @@ weigh_axis(Build *b, uint32_t from, uint32_t to, uint32_t d, uint32_t place, con
                                    "(sum k<all>: (%s) * v[%smin(max(i64(floor(x)) + index(k) - "
                                    "taps + 1, 0), n - 1)%s]) / (sum k<all>: %s)",
                                    tap, before, after, tap);
-    const char *body = arena_printf(a, "o[%s] = let x = %s in let s = f64(%s) in %s%s",
-                                    axes_text(a, 0, rank), x, squeeze, outside, sum);
-    return crop ? build_text(b, arena_printf(a, "%u", d), "v roi -> o", value, "%s", body)
-                : build_text(b, arena_printf(a, "%u", d), "v -> o", plain, "%s", body);
+    return build_text(b, arena_printf(a, "%u", d), "v roi? -> o", value,
+                      "o[%s] = let x = %s in let s = f64(%s) in %s%s", axes_text(a, 0, rank), x,
+                      squeeze, outside, sum);
 }
 
 static bool

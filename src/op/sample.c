@@ -409,8 +409,6 @@ expand_deform_conv(Build *b)
     const OpCall *call = b->call;
     const Type *x = call->in[0], *w = call->in[1];
     bool bias = has_in(call, 3), mask = has_in(call, 4);
-    uint32_t value[7] = { 0, 1, 2 }, n = 3;
-    Text params = { .arena = c->arena };
     Deform d;
 
     read_deform(call, &d);
@@ -422,19 +420,8 @@ expand_deform_conv(Build *b)
     build_name(b, "made", expr_simplify(c, NULL, expr_div(c, w->dim[0], expr_int(c, d.group))));
     build_name(b, "shared",
                expr_simplify(c, NULL, expr_div(c, x->dim[1], expr_int(c, d.offset_group))));
-    text_add(&params, "x f off");
-    if (bias) {
-        value[n++] = 3;
-        text_add(&params, " bias");
-    }
-    if (mask) {
-        value[n++] = 4;
-        text_add(&params, " mask");
-    }
-    text_add(&params, " -> o");
-    value[n] = build_out(b, 0);
     return build_text(
-        b, NULL, text_str(&params), value,
+        b, NULL, "x f off bias? mask? -> o", NULL,
         "o[n, m, y, z] = (sum q<each>, r<kh>, s<kw>: let ch = m // made*each + q in let point = "
         "(ch // shared*kh + r)*kw + s in "
         "let v = min(max($T(y*%lld + r*%lld - %lld) + off[n, 2*point, y, z], -4), $T(h + 4)) in "
