@@ -1,4 +1,4 @@
-/* contract: sums of products: matmul, gemm, einsum. */
+/* contract: contractions: matmul, gemm, einsum. */
 #include "op/build.h"
 
 #include <ctype.h>

@@ -1,4 +1,4 @@
-/* image: windows put back, crops, maxima put back where they came from. */
+/* image: col2im, center_crop_pad, max_unpool. */
 #include "op/build.h"
 
 #include <string.h>

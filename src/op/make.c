@@ -1,4 +1,4 @@
-/* make: tensors made from shapes and numbers. */
+/* make: tensors computed from shapes and numbers: shape, size, range, eye_like, fills. */
 #include "op/build.h"
 
 #include <string.h>

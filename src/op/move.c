@@ -1,4 +1,4 @@
-/* move: operators that only say where each output element comes from. */
+/* move: operators that move elements by a fixed map: transpose, tile, blocks, triangles. */
 #include "op/build.h"
 
 #include <string.h>

@@ -139,7 +139,7 @@ op_infer(Ctx *c, const OpCall *call, const Type **out)
             if (fits == NO)
                 return op_fail(c, call, DIAG_MODEL, "axis %u of output %u would have %s elements",
                                d, i, expr_str(c, dim));
-            /* A window over less than it reaches: what comes after would read what nobody wrote. */
+            /* a window larger than its input would leave elements unwritten */
             if (fits == UNKNOWN &&
                 !op_require_eq(
                     c, call, dim, expr_max(c, dim, none),

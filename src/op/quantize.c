@@ -1,5 +1,5 @@
-/* quantize: between floats and small integers, q = round(x / scale) + zero, or short floats, x /
- * scale rounded. */
+/* quantize: operators between floats and low-precision numbers: q = round(x / scale) + zero for
+ * integers, x / scale rounded for short floats. */
 #include "op/build.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* slice: taking tensors apart along axes and putting them together. */
+/* slice: take tensors apart along axes and put them together: slice, split, concat, pad. */
 #include "op/build.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* transformer: what stands around attention: rotary positions, caches, linear attention, short
+/* transformer: operators around attention: rotary positions, caches, linear attention, short causal
  * convolutions. */
 #include "op/build.h"
 

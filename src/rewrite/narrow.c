@@ -1,4 +1,4 @@
-/* narrow: the constants that products multiply by, in fewer bits than the model stores them in.
+/* narrow: store the constant operands of matmuls in fewer bits than the model does.
  *
  *     %y = product(%x, %w)                     %w f32, constant
  *
@@ -7,16 +7,16 @@
  *     %w.narrow = nest(%w.stored, %w.scale)    o[k, n] = f32(stored[k, n]) * scale[k // 32, n]
  *     %y = product(%x, %w.narrow)
  *
- * with %w.stored in bf16, f16, or integers of 8 or 4 bits. A nest of constants that takes more
- * memory than they do is not folded, but put into those that read it (nest_widens): from here on it
- * is as if the model had come so. Nobody is asked for the name of an operator: a weight is what one
- * factor of a sum of products reads. What is read otherwise, such as an embedding, row by row,
- * stays as it is, and so do biases, what is too small to matter, and what the user wants kept.
+ * with %w.stored in bf16, f16, or integers of 8 or 4 bits. A nest whose result takes more memory
+ * than its constants is not folded; later passes put it into its readers (nest_widens), as for a
+ * model that was exported so. A weight is recognised by its use, not by an operator: one factor of
+ * a sum of products reads it. Constants with other readers (embeddings, which are read row by row),
+ * biases, small constants, and those that the user names stay as they are.
  *
- * Integers have a scale for all elements that meet in one sum, or for groups of them along the
- * longest dimension that is summed over. Of four bits eight neighbours along it share a word, or
- * two a byte: the trips of a sum that reads them are made of one load. What they are multiplied by
- * may become integers as well (dots.c): no value is widened then.
+ * Integers have one scale for all elements of a sum, or one for each group of them along the
+ * longest summed dimension. Eight 4-bit neighbours along that dimension share a word, or two share
+ * a byte, so one load serves several iterations of the sum. The other operand may be quantised as
+ * well (dots.c); then no constant is widened.
  */
 #include "rewrite/dots.h"
 
