@@ -1,4 +1,4 @@
-/* attention: softmax(q k' * scale + what may be seen) v, as five nests that fuse.
+/* attention: softmax(q k' * scale + mask) v, as five nests that fuse.
  *
  * Heads of q share heads of k and v in groups: head h reads head h // group. Where q, k and v have
  * rank 3, heads lie side by side in the last axis. What a query must not see has the score -inf; a
@@ -178,7 +178,7 @@ typedef struct {
     bool key_flat, value_flat;
 } Attending;
 
-/* The past followed by what is new, which is also an output; without either, the input as it is. */
+/* The past followed by the new rows, which is also an output; without either, the input itself. */
 static bool
 present(Attending *a, uint32_t input, uint32_t past, uint32_t output, const Expr *size,
         uint32_t *to, bool *flat)
@@ -200,7 +200,7 @@ present(Attending *a, uint32_t input, uint32_t past, uint32_t output, const Expr
                       "o[b, h, j, d] = %s%s", joined ? "j < past ? p[b, h, j, d] : " : "", new);
 }
 
-/* What is added to the score of query i and key j of head h, as a text: the mask, or -inf. */
+/* The text of the summand of score (query i, key j, head h): the mask, or -inf. */
 static const char *
 bias(Attending *a)
 {

@@ -83,8 +83,8 @@ expand_gather(Build *b)
     return build_text(b, NULL, "x idx -> o", NULL, "o = x[%s]", list_text(a, x->rank, at));
 }
 
-/* Along all other axes, the place of an index is that of its element: are there no more indices
- * than elements? */
+/* Along all other axes an index addresses its own position, so there may be no more indices than
+ * elements. */
 static bool
 beside_axis(Ctx *c, const OpCall *call, uint32_t axis)
 {
@@ -124,11 +124,11 @@ expand_gather_elements(Build *b)
                       list_text(b->c->arena, x->rank, at));
 }
 
-enum { ANY_REST = UINT16_MAX }; /* ranks do not say it */
+enum { ANY_REST = UINT16_MAX }; /* the ranks do not determine it */
 
-/* The last axis of the indices holds tuples of `width` indices. Where its size is open it is what
- * ranks leave: as many as there are axes, if that is one, or those of the data that the updates, of
- * rank `rest` behind the tuples, do not have. */
+/* The last axis of the indices holds tuples of `width` indices. If its size is symbolic, the width
+ * follows from the ranks: 1 if only one axis is left to index, else the axes of the data that the
+ * updates, with `rest` axes behind those of the tuples, lack. */
 static bool
 tuple_width(Ctx *c, const OpCall *call, uint32_t batch, uint32_t rest, uint32_t *width)
 {
@@ -201,7 +201,7 @@ tuple_entry(Build *b, uint32_t k, const Expr *n)
     return arena_printf(a, "at(idx[%s], %s)", list_text(a, before + 1, at), build_index(b, n));
 }
 
-/* Where an element of tensor x is whose dimensions batch .. batch + width tuples give. */
+/* The index of an element of x whose dimensions batch .. batch + width come from a tuple. */
 static const char *
 tuple_index(Build *b, uint32_t batch, uint32_t width)
 {
@@ -251,7 +251,7 @@ scatter_combiner(Ctx *c, const OpCall *call, Combiner *k)
                    "attribute \"reduction\" is \"%s\"; none, add, mul, max and min exist", wanted);
 }
 
-/* Updates, walked by axes of their own, written where `at` says. */
+/* Write the updates, over axes of their own, at index `at` of the output. */
 static bool
 scatter(Build *b, Combiner k, const char *at)
 {
@@ -384,7 +384,7 @@ infer_one_hot(Ctx *c, const OpCall *call, const Type **out)
     return true;
 }
 
-/* on where the index, wrapped once when negative, is the place along the new axis. */
+/* `on` where the index, wrapped once if negative, equals the position along the new axis. */
 bool
 expand_one_hot(Build *b)
 {

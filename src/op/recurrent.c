@@ -181,7 +181,7 @@ infer_recurrent(Ctx *c, const OpCall *call, const Type **out)
 
 /* ---- meaning --------------------------------------------------------------------------------- */
 
-/* Activation number `which` of direction d at a text, which may stand more than once. */
+/* Activation number `which` of direction d applied to the text x, which may occur more than once. */
 static const char *
 activated(const Net *n, uint32_t d, uint32_t which, const char *x)
 {
@@ -251,8 +251,7 @@ initial(const Net *n, uint32_t d, uint32_t input, const char *name, const char *
                           : arena_printf(a, "%s[%u, b, %s]", name, d, j);
 }
 
-/* How many steps each sequence has, which data say: no fewer than none, and no more than there
- * are. */
+/* The number of steps of each sequence, from data, checked to be in [0, steps]. */
 static bool
 lengths(Net *n)
 {

@@ -1,5 +1,4 @@
-/* resize: nearest and linear, in exact rational arithmetic; what weighs more points than two, axis
- * by axis.
+/* resize: nearest and linear in exact rational arithmetic; cubic and antialiased axis by axis.
  *
  * Along an axis of n elements resized to m, output point i reads coordinate num / den of the input,
  * both integer expressions: asymmetric gives i*q / p for the scale p/q, half_pixel ((2i+1)*q - p) /

@@ -1,7 +1,7 @@
-/* sample: pixels at places computed from data: grids, regions, deformed windows.
+/* sample: pixels at coordinates computed from data: grids, regions, deformed windows.
  *
- * A place is kept near the image before it becomes an index, so that no float, however large,
- * overflows one: what lies that far outside is nothing (zeros), or was brought inside before
+ * A coordinate is clamped near the image before it becomes an index, so that no float, however
+ * large, overflows an integer: a pixel that far outside is 0 (zeros), or was moved inside before
  * (border, reflection).
  */
 #include "op/build.h"

@@ -1,4 +1,4 @@
-/* signal: Fourier transforms and what stands around them: windows, mel filters.
+/* signal: Fourier transforms, window functions, mel filters.
  *
  * A transform is a table of the turns e^(-2 pi i k t / n) and a contraction with it. The table is
  * as large as the square of the length: for the lengths that models transform (up to a few

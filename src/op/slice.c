@@ -5,7 +5,7 @@
 
 /* ---- slice ----------------------------------------------------------------------------------- */
 
-#define MAX_STEP ((int64_t)1 << 47) /* elements: as many as a processor of today addresses bytes */
+#define MAX_STEP ((int64_t)1 << 47) /* elements; processors address 2^47 bytes */
 
 typedef struct {
     const Expr *start, *extent;
@@ -347,7 +347,7 @@ pad_widths(Ctx *c, const OpCall *call, const Expr **before, const Expr **after)
     return true;
 }
 
-/* What negative widths leave of an axis. */
+/* The size of an axis after negative widths cut it. */
 static const Expr *
 pad_left(Ctx *c, const Expr *n, const Expr *before, const Expr *after)
 {
@@ -356,8 +356,8 @@ pad_left(Ctx *c, const Expr *n, const Expr *before, const Expr *after)
                     expr_max(c, zero, expr_sub(c, zero, after)));
 }
 
-/* Are there elements to fill axis d with? An open one is reflected once: where its ends are many
- * sizes away, that would take a division for each element. */
+/* Are there elements to fill axis d with? An axis of symbolic size is reflected at most once, since
+ * several reflections would take a division for each element. */
 static bool
 pad_has_source(Ctx *c, const OpCall *call, char mode, uint32_t d, const Expr *before,
                const Expr *after)
@@ -405,8 +405,8 @@ infer_pad(Ctx *c, const OpCall *call, const Type **out)
     return true;
 }
 
-/* Where an index outside [0, n) reads instead. What wraps does so around the elements that negative
- * widths leave. */
+/* The index that is read in place of one outside [0, n). Wrapping is around the elements that
+ * negative widths leave. */
 static const Expr *
 fold_index(Ctx *c, char mode, const Expr *i, const Expr *n, const Expr *before, const Expr *after)
 {
@@ -421,7 +421,7 @@ fold_index(Ctx *c, char mode, const Expr *i, const Expr *n, const Expr *before, 
                                  expr_max(c, expr_int(c, 1), pad_left(c, n, before, after))),
                         cut);
     }
-    /* to and fro, as often as it takes */
+    /* several reflections */
     if (expr_const(n, NULL) &&
         (expr_le(c, NULL, before, last) != YES || expr_le(c, NULL, after, last) != YES)) {
         const Expr *period = expr_max(c, expr_int(c, 1), expr_scale(c, last, 2)),

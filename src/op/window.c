@@ -1,7 +1,7 @@
 /* window: operators that look at a window around each output point: convolutions and pools.
  *
  * Along each spatial axis, output point o and window point r read the input at
- * o * stride + r * dilation - before; what falls outside the input has the operator's outside
+ * o * stride + r * dilation - before; a read outside the input gives the operator's outside
  * value.
  */
 #include "op/build.h"
@@ -94,7 +94,7 @@ read_frame(Ctx *c, const OpCall *call, Window *w)
     return true;
 }
 
-/* Padding of SAME_*, and the output extents, of an operator that shrinks. */
+/* Output extents of a convolution or a pool, and the padding of SAME_*. */
 static bool
 shrink(Ctx *c, const OpCall *call, Window *w)
 {
@@ -113,8 +113,8 @@ shrink(Ctx *c, const OpCall *call, Window *w)
         const Expr *padded = expr_add(c, w->in[i], expr_add(c, w->before[i], w->after[i]));
         const Expr *room = expr_sub(c, padded, reach(c, w, i));
         /* By the specification's formula a window that exceeds its padded input by no more than a
-         * stride gives no elements, and only a larger one is wrong. Pools keep to it; of a
-         * convolution it is a mistake. */
+         * stride gives no elements, and only a larger one is wrong. Pools follow it; for
+         * a convolution it is an error. */
         int64_t step = w->stride[i] < INT64_MAX / 4 ? w->stride[i] : INT64_MAX / 4;
         int64_t least = (w->ceil ? 1 - step : 0) - (w->may_be_empty ? step : 0);
         if (expr_le(c, NULL, expr_int(c, least), room) == NO)
