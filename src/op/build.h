@@ -16,6 +16,7 @@ typedef struct {
     VEC(NestName) name; /* see build_name, build_word */
     VEC(BuildWord) word;
     DType real; /* what $T stands for; DT_NONE: the compute type of input 0 */
+    bool moves; /* reads of short floats stay as they are: elements only move */
 } Build;
 
 /* ---- values ---------------------------------------------------------------------------------- */

@@ -297,6 +297,7 @@ expand_cast(Build *b)
     bool to_short =
         from != to && dtype_is_float(from) && dtype_is_float(to) && dtype_info[to].bits <= 8;
 
+    b->moves = true;
     if (to_short && to == DT_F8E8M0)
         return cast_to_power(b);
     if (to_short && dtype_info[from].bits > 8)

@@ -74,6 +74,7 @@ expand_gather(Build *b)
     const char *at[TN_MAX_RANK], *place[TN_MAX_RANK];
     uint32_t d, n = b->call->in[1]->rank;
 
+    b->moves = true;
     if (!op_axis_attr(b->c, b->call, x->rank, &d))
         return false;
     names_from(d, n, place);
@@ -116,6 +117,7 @@ expand_gather_elements(Build *b)
     const char *at[TN_MAX_RANK];
     uint32_t d;
 
+    b->moves = true;
     if (!op_axis_attr(b->c, b->call, x->rank, &d))
         return false;
     names_from(0, x->rank, at);
@@ -221,6 +223,7 @@ expand_gather_nd(Build *b)
 {
     uint32_t batch = (uint32_t)op_int(b->call, "batch_dims"), width;
 
+    b->moves = true;
     return tuple_width(b->c, b->call, batch, ANY_REST, &width) &&
            build_text(b, NULL, "x idx -> o", NULL, "o = x[%s]", tuple_index(b, batch, width));
 }
@@ -259,6 +262,7 @@ scatter(Build *b, Combiner k, const char *at)
     const Type *u = b->call->in[2];
     const char *name[TN_MAX_RANK], *axis[TN_MAX_RANK];
 
+    b->moves = true;
     names_from(0, u->rank, name);
     for (uint32_t d = 0; d < u->rank; d++)
         axis[d] = arena_printf(a, "%s<%s>", name[d], build_index(b, u->dim[d]));
@@ -391,6 +395,7 @@ expand_one_hot(Build *b)
     const char *at[TN_MAX_RANK];
     uint32_t d, rank = b->call->in[0]->rank;
 
+    b->moves = true;
     if (!op_axis_attr(b->c, b->call, rank + 1, &d))
         return false;
     names_from(0, d, at);

@@ -229,6 +229,7 @@ expand_trilu(Build *b)
     uint32_t rank = b->out[0]->rank;
     const Type *given = has_in(b->call, 1) ? b->call->in[1] : NULL;
 
+    b->moves = true;
     if (!op_rank_at_least(b->c, b->call, 0, 2))
         return false;
     if (given && (!dtype_is_int(given->dtype) || !expr_is(type_count(b->c, given), 1)))

@@ -517,5 +517,6 @@ expand_resize(Build *b)
     for (uint32_t d = 0; d < x->rank; d++)
         if (s[d].p)
             at[d] = clamp(c, &l.ranges, expr_simplify(c, &l.ranges, at[d]), x->dim[d]);
+    b->moves = true;
     return build_move(b, 0, build_out(b, 0), at);
 }

@@ -291,6 +291,7 @@ expand_concat(Build *b)
     const OpCall *call = b->call;
     uint32_t *part = NEW_ARRAY(c->arena, uint32_t, call->nin), n = 0, d;
 
+    b->moves = true;
     if (!op_axis_attr(c, call, call->in[0]->rank, &d))
         return false;
     for (uint32_t i = 0; i < call->nin; i++)
@@ -444,6 +445,7 @@ expand_pad(Build *b)
     const char *value = given ? build_constant(b, 2) : "0", *inside = NULL;
     uint32_t params[] = { 0, given && !value ? 2 : NO_SLOT, build_out(b, 0) };
 
+    b->moves = true;
     if (!pad_widths(c, b->call, before, after))
         return false;
     for (uint32_t d = 0; d < x->rank; d++) {
