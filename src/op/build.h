@@ -3,6 +3,7 @@
 #define TENON_OP_BUILD_H
 
 #include "op/call.h"
+#include "text/text.h"
 
 typedef struct {
     const char *name, *text;

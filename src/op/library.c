@@ -10,6 +10,7 @@
  * command line declares exactly that, so a model alone cannot run code.
  */
 #include "op/call.h"
+#include "text/text.h"
 
 #include <dlfcn.h>
 #include <string.h>

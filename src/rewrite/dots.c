@@ -14,7 +14,7 @@
  * Processors have dot-product instructions over four bytes (VNNI), so the summed axis is split into
  * quads. A word of eight 4-bit elements keeps element 4*p + e at bits 8*e + 4*p, so that one mask
  * extracts a quad. Bytes are stored with 128 added, because the instruction takes one unsigned
- * side. nest/quad.c subtracts the zero points, once for each group of x.
+ * side. algebra/quad.c subtracts the zero points, once for each group of x.
  */
 #include "rewrite/dots.h"
 

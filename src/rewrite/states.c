@@ -15,6 +15,7 @@
  *
  * Other states, an output that is passed back as an input, stay as they are.
  */
+#include "algebra/algebra.h"
 #include "rewrite/rewrite.h"
 
 #include <string.h>
