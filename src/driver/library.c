@@ -12,6 +12,7 @@
  * usual one. A call is taken where it is less at every one: there is one program for all sizes, and
  * the library's calls are poor at few rows, since they lay out all of a weight for these.
  */
+#include "algebra/algebra.h"
 #include "driver/internal.h"
 
 #include "cost/cost.h"

@@ -10,7 +10,7 @@
  *   }
  *   vf
  *
- * Before that stands `exact` where nothing may be left out (nest/support.h). v: a value, c: a
+ * Before that stands `exact` where nothing may be left out (kernel/support.h). v: a value, c: a
  * constant; from memory in every call, f: a constant, k: what the run before has kept. With a
  * program of the kernel's behind it, it is asked for variants (variants.c). Whoever reads the text
  * finds the same, in a context of his own: so processors answer side by side (ahead.c), and the

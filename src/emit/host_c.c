@@ -104,8 +104,8 @@ string_tables(Host *h)
     }
     const Batch *b = emit_batch(h->g);
     /* behind them, those of host_batch.c */
-    for (uint32_t i = 0; b && i < b->ncheck; i++, nconstraint++)
-        constraint_string(h, &b->check[i]);
+    for (uint32_t i = 0; b && i < b->check.n; i++, nconstraint++)
+        constraint_string(h, &b->check.at[i]);
     text_add(h->t, "    0\n};\n");
     return nconstraint;
 }
@@ -216,7 +216,7 @@ manifest(Host *h, uint32_t nkernel, uint32_t nconstraint, uint32_t rank_total)
                 h->g->state.n, (long long)p->state_rows);
     host_string(h->t, expr_str(h->c, p->plan->plan.at[0]->arena_bytes));
     text_printf(h->t, ",\n        %s, %s, %u, 0, ", h->batch ? "tn_many" : "0",
-                h->batch ? "tn_batch_info" : "0", h->batch ? h->batch->nblock : 0);
+                h->batch ? "tn_batch_info" : "0", h->batch ? h->batch->block.n : 0);
     if (p->single)
         host_string(h->t, p->single);
     text_add(h->t, p->single ? "\n    };\n    return &manifest;\n}\n"

@@ -5,7 +5,6 @@
  * and of those it runs, whose symbols are their own. What guards of variants name comes with them.
  */
 #include "emit/emit.h"
-#include "graph/batch.h"
 
 typedef struct {
     Arena *arena;
@@ -59,8 +58,6 @@ collect_graph(Collect *k, const Graph *g)
                 collect(k, (Var){ VAR_SYMBOL, MAP_PTR(n->kernel->variant[v]->guard.at[i].symbol) });
         for (uint32_t i = 0; i < n->nfresh; i++)
             collect(k, (Var){ VAR_SYMBOL, MAP_PTR(n->fresh[i].name) });
-        for (uint32_t i = 0; n->batch && i < n->batch->nlate; i++)
-            collect(k, n->batch->late[i]);
         for (uint32_t r = 0; r < n->nregion; r++)
             for (uint32_t i = 0; i < n->region[r].nbind; i++)
                 collect(k, n->region[r].bind[i].var);

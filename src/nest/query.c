@@ -372,3 +372,14 @@ nest_vars(const Nest *n, void (*visit)(void *user, Var v), void *user)
         visit_set(n->write[i].value->vars, visit, user);
     }
 }
+
+uint32_t
+nest_written_dim(const Nest *n, uint32_t axis)
+{
+    const Write *w = &n->write[0];
+    uint32_t rank = n->param[w->out].type->rank, d = 0;
+
+    while (d < rank && !(expr_axes(w->at[d]) >> axis & 1))
+        d++;
+    return d;
+}
