@@ -145,10 +145,10 @@ rule_reshaped(RuleCall *k, ValueId v, uint32_t rank, const Expr *const *dim)
 typedef struct {
     RuleClass most;
     uint32_t *fired, any;
-} Sweep;
+} RuleSweep;
 
 static bool
-try_rules(Rebuild *r, Sweep *s, const uint32_t *uses, NodeId id)
+try_rules(Rebuild *r, RuleSweep *s, const uint32_t *uses, NodeId id)
 {
     const Node *n = &r->from->node.at[id];
     RuleCall k = { r,
@@ -171,7 +171,7 @@ try_rules(Rebuild *r, Sweep *s, const uint32_t *uses, NodeId id)
 }
 
 static Graph *
-sweep(const Graph *g, Sweep *s)
+sweep(const Graph *g, RuleSweep *s)
 {
     Rebuild r;
     rebuild_begin(&r, g);
@@ -186,7 +186,7 @@ sweep(const Graph *g, Sweep *s)
 Graph *
 rewrite_rules(const Graph *g, bool fast_math, uint32_t *fired)
 {
-    Sweep s = { fast_math ? RULE_FAST : RULE_NEAR, fired, 0 };
+    RuleSweep s = { fast_math ? RULE_FAST : RULE_NEAR, fired, 0 };
     Graph *result;
     do
         g = result = sweep(g, &s);
