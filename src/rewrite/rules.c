@@ -77,8 +77,8 @@ rule_call_before(RuleCall *k, OpKind op, const Type *t, ValueId x, ValueId y)
     return out;
 }
 
-ValueId
-rule_compute(RuleCall *k, OpKind op, const char *name, ValueId x, ValueId y)
+static ValueId
+compute(RuleCall *k, OpKind op, Attrs attrs, const char *name, ValueId x, ValueId y)
 {
     Graph *g = k->r->to;
     const Value *a = rule_value(k, x), *b = rule_value(k, y);
@@ -88,6 +88,7 @@ rule_compute(RuleCall *k, OpKind op, const char *name, ValueId x, ValueId y)
     Tensor in[2] = { 0 }, out;
     OpCall call = { .op = op,
                     .loc = k->n->loc,
+                    .attrs = attrs,
                     .nin = y ? 2 : 1,
                     .nout = 1,
                     .in = type,
@@ -106,29 +107,20 @@ rule_compute(RuleCall *k, OpKind op, const char *name, ValueId x, ValueId y)
 }
 
 ValueId
+rule_compute(RuleCall *k, OpKind op, const char *name, ValueId x, ValueId y)
+{
+    return compute(k, op, (Attrs){ 0 }, name, x, y);
+}
+
+ValueId
 rule_number(RuleCall *k, const char *name, DType t, double v)
 {
     Graph *g = k->r->to;
-    double *number = NEW(g->arena, double);
-    *number = v;
-    ValueId wide = graph_const(g, name, type_new(g->ctx, DT_F64, 0, NULL), number);
     Attr to = { .name = sym(g->ctx, "to"), .kind = ATTR_STRING, .s = dtype_info[t].name };
-    const Type *type[] = { rule_value(k, wide)->type }, *out_type = type_new(g->ctx, t, 0, NULL);
-    const void *data[] = { number };
-    Known known[1] = { 0 };
-    Tensor in = { .dtype = DT_F64, .data = number }, out;
-    OpCall call = { .op = OP_cast,
-                    .loc = k->n->loc,
-                    .attrs = { &to, 1 },
-                    .nin = 1,
-                    .nout = 1,
-                    .in = type,
-                    .known = known,
-                    .data = data,
-                    .constraints = &g->constraints };
-    return ref_op(g->ctx, g->arena, &call, &out_type, &in, &out)
-               ? graph_const(g, name, out_type, out.data)
-               : 0;
+    const double *number = arena_copy(g->arena, &v, sizeof v);
+    ValueId wide = graph_const(g, name, type_new(g->ctx, DT_F64, 0, NULL), number);
+
+    return compute(k, OP_cast, (Attrs){ &to, 1 }, name, wide, 0);
 }
 
 ValueId
