@@ -1,17 +1,17 @@
-/* behind: what a nest has behind an input that it begins with.
+/* behind: what a nest appends to an input that it begins with.
  *
- *     o[i, k, l] = k < p ? x[i, k, l] : v(k)          is x, and behind it         w[i, k, l] = v(k
- *     + p)
+ *     o[i, k, l] = k < p ? x[i, k, l] : v(k)
  *
- * Whoever finds x in its place already, in front of the output's memory, needs the second alone.
+ * is x followed by w[i, k, l] = v(k + p). If x is in its place at the front of the output's memory
+ * already, only w must be computed.
  *
- * And a nest that is nothing but its inputs side by side along one dimension: of those nobody needs
- * it who finds them all in their places.
+ * Also recognises a nest that only concatenates its inputs along one dimension: it is not needed if
+ * they are all in their places.
  */
 #include "algebra/internal.h"
 #include "nest/walk.h"
 
-/* Is it axis d in every dimension d, and is the whole nest over these axes? */
+/* Is each dimension d indexed by axis d, and does the nest have no other axes? */
 static bool
 is_bare(const Nest *n, uint32_t rank, const Expr *const *at)
 {
@@ -24,7 +24,7 @@ is_bare(const Nest *n, uint32_t rank, const Expr *const *at)
     return true;
 }
 
-/* k < p of the value's condition: the dimension that k runs along, or the rank. */
+/* For a condition k < p: the dimension that k runs along, or the rank. */
 static uint32_t
 dim_of_test(Ctx *c, const Nest *n, const Scalar *test, const Expr **end)
 {
@@ -84,7 +84,7 @@ typedef struct {
     uint32_t dim, *slot, count;
 } Beside;
 
-/* Is the value, from a place of the dimension to another, an input that is so long? */
+/* From some index of the dimension to another, is the value an input of that extent? */
 static bool
 is_piece(Beside *b, const Scalar *value, const Expr *from, const Expr *to)
 {

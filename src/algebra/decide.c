@@ -1,12 +1,11 @@
 /* decide: comparisons of whole numbers that have one answer at all points of a nest.
  *
- * Numbers are indices, constants, sums of them, and choices: j - (j < 1 ? -1 : j - 1) == 1 is true
- * for each j from 0 on. Each arm of a choice is looked at with what its condition says of the axis
- * that it compares.
+ * Numbers are indices, constants, sums of them, and selects: j - (j < 1 ? -1 : j - 1) == 1 is true
+ * for each j >= 0. Each arm of a select is examined under the condition's bounds of its axis.
  */
 #include "algebra/internal.h"
 
-/* that are looked at in turn; bounds work: 2 to that many cases */
+/* selects examined in turn; bounds work: 2 to that many cases */
 enum { MOST_CHOICES = 4 };
 
 const Expr *

@@ -1,18 +1,18 @@
-/* factor: what a sum does not vary with leaves it: a divisor of its summand, and a choice between
- * the summand and 0.
+/* factor: moves what a sum does not vary with out of it: a divisor of its summand, and a select
+ * between the summand and 0.
  *
- *     sum j: (e[i, j] / u[i]) * v[j, d]              becomes     (sum j: e[i, j] * v[j, d]) / u[i]
- *     sum j: (u[i] > 0 ? e[i, j] : 0) * v[j, d]      becomes     u[i] > 0 ? (sum j: e[i, j] * v[j,
- *     d]) : 0
+ *     sum j: (e[i, j] / u[i]) * v[j, d]          becomes   (sum j: e[i, j] * v[j, d]) / u[i]
+ *     sum j: (u[i] > 0 ? e[i, j] : 0) * v[j, d]  becomes   u[i] > 0 ? (sum j: e[i, j] * v[j, d]) : 0
  *
  * One division for each sum instead of one for each summand; floats are rounded in another order.
- * The factors of a 0 are taken for finite, but where a context is exact. */
+ * The factors of a 0 are assumed to be finite, unless the context is exact.
+ */
 #include "algebra/internal.h"
 
-/* of one sum; more stay. A softmax that may be empty has two */
+/* of one sum; others stay. A softmax that may be empty has two */
 enum { MOST_FACTORS = 4 };
 
-/* What left the sum, outermost first: divisions by what[i], or choices by it. */
+/* What was moved out, outermost first: divisions by what[i], or selects by it. */
 typedef struct {
     uint32_t n;
     const Scalar *what[MOST_FACTORS];
@@ -24,7 +24,7 @@ is_zero(const Scalar *s)
     return s->op == S_CONST && s->u.bits == 0;
 }
 
-/* s without what leaves it, which is free of the axes; s itself where nothing does. */
+/* s without what can be moved out, which is free of the axes; s itself if there is nothing. */
 static const Scalar *
 take_factors(Ctx *c, const Scalar *s, AxisSet axes, Factors *f)
 {

@@ -1,8 +1,8 @@
-/* identity: scalar expressions that say the same at less cost, by the table identities.def.
+/* identity: cheaper scalar expressions with the same value, by the table identities.def.
  *
- * A pattern is parsed with stand-ins for x and c, reads of parameters that no nest has, and
- * compared node by node; what a stand-in meets becomes x or c of the right side. Sums and products
- * match either way round.
+ * A pattern is parsed with placeholders for x and c, reads of parameters that no nest has, and
+ * compared node by node; the operand that matches a placeholder becomes x or c of the right side.
+ * Sums and products match in either order.
  */
 #include "algebra/internal.h"
 #include "text/text.h"
@@ -23,7 +23,7 @@ guard_any(const Scalar *constant)
     return true;
 }
 
-/* A power of two: x / c and x * (1 / c) are then one number, rounded once. */
+/* A power of two: x / c and x * (1 / c) are then equal, rounded once. */
 static bool
 guard_reciprocal(const Scalar *constant)
 {

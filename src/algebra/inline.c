@@ -1,4 +1,4 @@
-/* inline: a producer's value in place of the reads of its result.
+/* inline: substitutes a producer's value for the reads of its result.
  *
  *     t[i, j] = exp(x[i, j])                          o[k] = sum q: t[k, q] * w[q]
  *     becomes                                         o[k] = sum q: exp(x[k, q]) * w[q]
@@ -8,10 +8,10 @@
  * numbers are replaced by the read's indices. Doing it in two steps keeps the two numberings apart,
  * whatever the indices contain.
  *
- * A read with an outside value becomes  inside ? value : outside.  Both arms of a select may be
- * evaluated, so where `inside` is not proved the producer's own reads get an outside value too.
- * Where the value is a read with the same bounds, that alone is enough.
- * An index checked at run time (S_AT) cannot be evaluated outside: then there is no inlining.
+ * A read with an outside value becomes inside ? value : outside. Both arms of a select may be
+ * evaluated, so where `inside` is not proved the producer's own reads get an outside value too. If
+ * the value is a read with the same bounds, that alone is enough. An index checked at run time
+ * (S_AT) cannot be evaluated outside: then there is no inlining.
  */
 #include <string.h>
 
@@ -23,13 +23,13 @@
 typedef struct {
     Ctx *ctx;
     const Nest *consumer, *producer;
-    uint32_t slot;       /* of the consumer: what goes */
+    uint32_t slot;       /* of the consumer: the input that goes */
     const Write *write;  /* of the producer */
     const Scalar *value; /* renumbered */
-    /* of the producer's inputs: the consumer's input that it is, or NO_SLOT; NULL: none is */
+    /* of the producer's inputs: the consumer's input that it equals, or NO_SLOT; NULL: none does */
     const uint32_t *same;
     uint32_t *to;                /* of the producer's inputs: slots in the result */
-    uint32_t nadded;             /* of them, those that are not the consumer's */
+    uint32_t nadded;             /* those that are not the consumer's */
     Binding axis[NEST_MAX_AXES]; /* renumbering of the producer's axes */
     uint32_t new_axis[NEST_MAX_AXES];
     NestEdit edit;
@@ -217,8 +217,8 @@ look_for_check(void *user, const Scalar *s)
         *(bool *)user = true;
 }
 
-/* A transposition, say: the value is a read whose own bounds are those of the index. Then it is
- * outside where the read of the result would be, and says so itself. */
+/* For example a transpose: the value is a read whose own bounds are those of the index. It is
+ * outside exactly where the read of the result would be. */
 static bool
 has_its_bounds(Inline *in, const Scalar *value, const Expr *at, const Expr *extent)
 {
@@ -231,9 +231,8 @@ has_its_bounds(Inline *in, const Scalar *value, const Expr *at, const Expr *exte
     return false;
 }
 
-/* inside ? value : outside, for a read that may lie beyond the producer's result. What the producer
- * checks must not be checked where it is not computed; what the read's own index checks is so
- * anyway. */
+/* inside ? value : outside, for a read that may be beyond the producer's result. The producer's
+ * checks must not run where it is not computed; those of the read's own index run anyway. */
 static const Scalar *
 guarded(Inline *in, const Scalar *load, const Scalar *value, const Type *t)
 {

@@ -2,12 +2,12 @@
  *
  *     o[i, j] = sum k: dot2(pair(x[i, 2*k], x[i, 2*k + 1]), …)
  *
- * is two nests, p[i, k] = pair(x[i, 2*k], x[i, 2*k + 1]) and o[i, j] = sum k: dot2(p[i, k], …).
- * What the factor computes is computed once for each of its elements, not once for each of their
- * reads, and at compile time where all of it is constant; and the product reads a bare tensor,
- * through windows and their padding as well, which every later query can see through. The new
- * tensor has the dimensions of the one that the factor reads most of, but for those along which it
- * reads several elements, which are as long as the axis there.
+ * becomes p[i, k] = pair(x[i, 2*k], x[i, 2*k + 1]) and o[i, j] = sum k: dot2(p[i, k], …). Each
+ * element of the factor is computed once, not once for each read, and at compile time if it is
+ * constant; and the product reads a bare tensor, through windows and their padding too, which every
+ * later query can analyse. The new tensor has the dimensions of the factor's largest operand,
+ * except that a dimension along which the factor reads several elements is as long as the axis
+ * there.
  */
 #include "algebra/internal.h"
 #include "nest/walk.h"
@@ -15,15 +15,15 @@
 typedef struct {
     Ctx *c;
     const Nest *n;
-    uint32_t slot;                /* of the tensor that the factor reads most of */
+    uint32_t slot;                /* of the factor's largest operand */
     const Scalar *first;          /* a read of it */
     bool several[TN_MAX_RANK];    /* its reads differ in this dimension */
-    const Expr *at[TN_MAX_RANK];  /* where the new tensor is read */
-    const Expr *own[TN_MAX_RANK]; /* its dimensions' axes in the nest that makes it */
+    const Expr *at[TN_MAX_RANK];  /* the index of the new tensor's read */
+    const Expr *own[TN_MAX_RANK]; /* the axes of its dimensions in the nest that makes it */
     Binding bind[TN_MAX_RANK];
     uint32_t nbind;
     AxisSet bound;
-    uint32_t nread; /* how many of them */
+    uint32_t nread; /* the number of its reads */
     bool ok;
 } Outline;
 
@@ -63,7 +63,7 @@ check_others(void *user, const Scalar *s)
     o->ok = o->ok && s->op != S_REDUCE;
 }
 
-/* The dimensions of the new tensor, and which axis of n each stands for. */
+/* The dimensions of the new tensor, and the axis of n that each replaces. */
 static bool
 find_dims(Outline *o, DType dtype, const Type **type)
 {

@@ -1,15 +1,18 @@
-/* pair: products of numbers of 16 bits, two summands at a time.
+/* pair: products of 16-bit numbers, two summands at a time.
  *
- * Processors multiply pairs of 16-bit integers, or of bf16, and sum each pair in one step. A sum of
- * products of integers that fit in 16 bits is rewritten for it:
+ * Processors have dot-product instructions over pairs of 16-bit integers, or of bf16. A sum of
+ * products of integers that fit in 16 bits is rewritten for them:
  *
- *     sum k < 2*n: a[i, k] * b[k, j]     becomes     sum k < n: dot2(pair(a[i, 2*k], a[i, 2*k +
- *     1]), pair(b[2*k, j], b[2*k + 1, j]))
+ *     sum k < 2*n: a[i, k] * b[k, j]
  *
- * where pair(x, y) is x in the low half of 32 bits and y in the high one. It is a product of two
- * factors like any other, so tiles, panels and copies are made of pairs. Behind an odd count one
- * factor is 0. Sums of integers wrap, so regrouping them changes no bit. Of bf16, whose sum is of
- * f32, pair(x, y) and dot2f are operations of their own; each product is exact.
+ * becomes
+ *
+ *     sum k < n: dot2(pair(a[i, 2*k], a[i, 2*k + 1]), pair(b[2*k, j], b[2*k + 1, j]))
+ *
+ * where pair(x, y) has x in the low half of 32 bits and y in the high one. It is a product of two
+ * factors like any other, so tiles, panels and copies work on pairs. After an odd count one factor
+ * is 0. Sums of integers wrap, so regrouping them changes no bit. For bf16, whose sum is f32,
+ * pair(x, y) and dot2f are operations of their own; each product is exact.
  */
 #include "algebra/internal.h"
 
@@ -56,7 +59,7 @@ fits(const Scalar *s)
     return scalar_int_range(s, &least, &most) && least >= INT16_MIN && most <= INT16_MAX;
 }
 
-/* The place in and(shr(word, place), bits); NULL: x is no such thing. */
+/* The shift in and(shr(word, shift), bits); NULL: another expression. */
 static const Expr *
 place_in_word(const Scalar *x)
 {
@@ -69,8 +72,8 @@ place_in_word(const Scalar *x)
     return shift && shift->op == S_INDEX ? shift->u.index : NULL;
 }
 
-/* Numbers that lie in one word as far apart as they do in the packed one, as and(shr(word, place),
- * 0x0f0f0f0f); NULL: they do not. */
+/* Numbers at the same distance within one word as in the packed one, as and(shr(word, shift),
+ * 0x0f0f0f0f); NULL: they are not. */
 static const Scalar *
 packed_already(Ctx *c, const Scalar *const *x, int count)
 {
@@ -89,8 +92,8 @@ packed_already(Ctx *c, const Scalar *const *x, int count)
     return scalar_2(c, S_AND, x[0]->arg[0], scalar_int(c, DT_I32, all));
 }
 
-/* The factor at `count` summands in turn, along an axis of `extent`. Behind the last it is 0, or,
- * for `beyond`, anything. */
+/* The factor at `count` summands in turn, along an axis of `extent`. After the last it is 0, or,
+ * with `beyond`, anything. */
 static void
 summands(Ctx *c, const Scalar *factor, uint32_t axis, int64_t extent, int count, bool beyond,
          const Scalar **point)
@@ -129,7 +132,7 @@ scalar_pack(Ctx *c, const Scalar *factor, uint32_t axis, int64_t extent, int cou
     return packed;
 }
 
-/* The axes that some read has in an index together with others, as windows have theirs. */
+/* The axes that share an index of some read with others, as windows do. */
 static void
 find_mixed(void *user, const Scalar *s)
 {
@@ -161,8 +164,8 @@ nest_packed_axis(Ctx *c, const Nest *n, const Contraction *view, int64_t count, 
     return found;
 }
 
-/* The pairs of a factor of a sum of f32: one of bf16, made wider. Both factors are 0 behind the
- * last: an infinity times 0 is no number. */
+/* The pairs of a factor of a sum of f32: one of bf16, widened. Both factors are 0 after the last:
+ * an infinity times 0 is a NaN. */
 static const Scalar *
 pairs_of_floats(Ctx *c, const Scalar *factor, uint32_t axis, int64_t extent)
 {

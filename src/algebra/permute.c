@@ -3,7 +3,7 @@
 #include "algebra/algebra.h"
 #include "nest/walk.h"
 
-/* The parallel axes behind the first `kept` by their keys, [naxis]. */
+/* The parallel axes after the first `kept`, sorted by their keys, [naxis]. */
 static const Nest *
 sorted_axes(Ctx *c, const Nest *n, uint32_t kept, const uint32_t *key)
 {

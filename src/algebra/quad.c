@@ -1,29 +1,34 @@
 /* quad: products of integers, four summands at a time.
  *
- * Processors multiply four unsigned bytes by four signed ones and sum them in one step. A sum of
- * products is rewritten for it (behind a count that four does not divide signed bytes are 0), if
- * one factor fits in signed bytes and the other in bytes but for something that the sum does not
- * vary with, as quantised numbers do:
+ * Processors have dot-product instructions over four unsigned and four signed bytes. A sum of
+ * products is rewritten for them (padded with signed zeros to a multiple of four) if one factor
+ * fits in signed bytes and the other in unsigned ones after subtracting a term that the sum does
+ * not vary with, as quantised numbers do:
  *
- *     sum k < 4*n: (x[i, k] - z) * w[k, j]     becomes     (sum k < n: dot4(quad(x[i, 4*k], …),
- *     quad(w[4*k, j], …))) - z * s[j] s[j] = sum k < 4*n: w[k, j]
+ *     sum k < 4*n: (x[i, k] - z) * w[k, j]
  *
- * Signed bytes on the unsigned side are 128 more, which z takes away again. s is made at compile
- * time where w is constant.
+ * becomes
  *
- * Where both are unsigned bytes less a zero point, w - 128 is signed, and what it lacks, 128 - v,
+ *     (sum k < n: dot4(quad(x[i, 4*k], …), quad(w[4*k, j], …))) - z * s[j]
+ *     s[j] = sum k < 4*n: w[k, j]
+ *
+ * Signed bytes on the unsigned side are offset by 128, which z takes away again. s is computed at
+ * compile time if w is constant.
+ *
+ * If both are unsigned bytes less a zero point, w - 128 is signed, and the difference 128 - v
  * counts times the sums of the other factor:
  *
- *     sum k: (x[i, k] - z) * (w[k, j] - v)     =     (sum k: (x[i, k] - z) * (w[k, j] - 128)) +
- *     (128 - v) * t[i] t[i] = sum k: x[i, k] - z
+ *     sum k: (x[i, k] - z) * (w[k, j] - v)
+ *         = (sum k: (x[i, k] - z) * (w[k, j] - 128)) + (128 - v) * t[i]
+ *     t[i] = sum k: x[i, k] - z
  *
- * What is outside of x, in a window's padding, is z more than 0 and so adds what z * s takes away.
- * Sums of integers wrap, so regrouping them changes no bit.
+ * In a window's padding x is z, so that it adds nothing. Sums of integers wrap, so regrouping them
+ * changes no bit.
  */
 #include "algebra/internal.h"
 #include "nest/walk.h"
 
-/* (bytes - less) * (words + more); less, more NULL: 0. whole: the first factor as it was. */
+/* (bytes - less) * (words + more); less, more NULL: 0. whole: the first factor unchanged. */
 typedef struct {
     const Scalar *bytes, *less, *words, *more, *whole;
 } Sides;
@@ -41,8 +46,8 @@ plus(Ctx *c, const Scalar *x, const Scalar *y)
     return x ? scalar_2(c, S_ADD, x, y) : y;
 }
 
-/* How much may be made of a factor: bytes as they are; signed ones on the unsigned side; or
- * unsigned ones on the signed side as well. */
+/* What may be made of a factor: bytes as they are; signed ones on the unsigned side; or also
+ * unsigned ones on the signed side. */
 typedef enum { SIDES_PLAIN, SIDES_SIGNED, SIDES_UNSIGNED, SIDES_COUNT } SidesKind;
 
 /* u - less where u is a byte and less the same for all summands. */
@@ -94,8 +99,8 @@ is_constant(Ctx *c, const Scalar *s, const bool *constant)
     return k.all;
 }
 
-/* Which factor is the unsigned one? What is unsigned by itself, else one that is not known when it
- * is compiled: what is taken away again for it then is. */
+/* Which factor becomes the unsigned one? Prefer the unsigned operand, else the non-constant one, so
+ * that the correction term folds. */
 static bool
 find_factors(Ctx *c, const Contraction *view, const bool *constant, Sides *out)
 {
@@ -110,7 +115,7 @@ find_factors(Ctx *c, const Contraction *view, const bool *constant, Sides *out)
     return false;
 }
 
-/* The nest s[…] = sum: factor, of n's inputs, and its read where n is. */
+/* The nest s[…] = sum: factor, of n's inputs, and its read in n. */
 static const Nest *
 sums_of(Ctx *c, const Nest *n, const Scalar *factor, AxisSet sum, uint32_t slot,
         const Scalar **read)

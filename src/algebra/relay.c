@@ -1,15 +1,15 @@
-/* relay: a parameter laid out anew: as the axes of its reader, or of its writer, come.
+/* relay: packs a parameter in the order of its reader's, or its writer's, axes.
  *
  *     o[i, 2*k + p] = sum q, r: x[i, q, k + p - r | 0] * w[q, 2*r - p + 1]
  *
- * with w laid out as [p, q, r], and o as [i, p, k], is three nests:
+ * with w packed as [p, q, r], and o as [i, p, k], is three nests:
  *
  *     w_2[p, q, r] = w[q, 2*r - p + 1]
  *     o_2[i, p, k] = sum q, r: x[i, q, k + p - r | 0] * w_2[p, q, r]
  *     o[i, k] = o_2[i, k % 2, k // 2]
  *
- * The move of a constant is computed at compile time, so a layout costs nothing there, and an
- * access map of any shape becomes one that every later query can see through.
+ * A constant is packed at compile time, so it costs nothing, and an access map of any form becomes
+ * one that every later query can analyse.
  */
 #include "algebra/algebra.h"
 #include "nest/walk.h"

@@ -2,7 +2,7 @@
  *
  * Substituting one nest into another leaves traces: reduction axes read as k // 64 and k % 64,
  * guards that the axes' ranges prove, axes of extent 1. Three steps, repeated while they change
- * something (each makes the nest smaller in divisions, axes or guards, so they end):
+ * something (each removes divisions, axes or guards, so they terminate):
  *
  *   drop      reduction axes of extent 1
  *   split     a reduction axis that is divided by d, where d divides its extent, into two:
@@ -10,17 +10,17 @@
  *   tidy      every Expr simplified with the ranges of the axes, proved guards and comparisons
  *             decided, identities of scalar expressions applied (identities.def)
  *
- * Parallel axes are split only where that shows a product that was hidden, since the outputs are
- * then written at digits: a grouped convolution reads x at q + 4*(j // 4); with j = 4*g + f it
- * reads q + 4*g, and f is w's alone. A phase is a digit too: (k + 1) // 2 with k = 2*y + p is y +
- * p, since an expression over an axis of two points is linear in it.
+ * Parallel axes are split only if that reveals a contraction, since the outputs are then written at
+ * digits: a grouped convolution reads x at q + 4*(j // 4); with j = 4*g + f it reads q + 4*g, and f
+ * is w's alone. A phase is a digit too: (k + 1) // 2 with k = 2*y + p is y + p, since an expression
+ * over an axis of two points is linear in it.
  */
 #include <math.h>
 
 #include "algebra/internal.h"
 #include "nest/walk.h"
 
-#define MAX_ROUNDS 8 /* bounds work: each round does what the one before made possible */
+#define MAX_ROUNDS 8 /* bounds work: a round does what the one before made possible */
 /* trips of an axis whose extent is a symbol, when choosing: more than a window or a group has */
 #define MANY 1024
 
@@ -154,7 +154,8 @@ search_scalar(void *user, const Scalar *node)
             search_expr(s, node->u.load.at[d]);
 }
 
-/* What a score promises is not computed: a table's blocks are no digits of its axes. */
+/* The promise of a score is not computed: the indices of a block table are no digits of its
+ * axes. */
 static const Scalar *
 without_promise(ScalarMap *m, const Scalar *node)
 {
@@ -162,7 +163,8 @@ without_promise(ScalarMap *m, const Scalar *node)
     return node->op == S_SEEN ? node->arg[1] : node;
 }
 
-/* Only what is summed makes a product, whatever chooses or scales sums at other digits. */
+/* Only the summand decides whether it is a contraction, whatever selects or scales sums at other
+ * digits. */
 static void
 search_summed(void *user, const Scalar *node)
 {
@@ -211,7 +213,7 @@ split_an_axis(Simplify *s, AxisKind kind, Arena *scratch)
 
 /* ---- tidy ------------------------------------------------------------------------------------ */
 
-/* e as a + b*x for an axis x of two points, where b is a number and e is not so already. */
+/* e as a + b*x for an axis x of two points, where b is a number and e is not of that form yet. */
 static const Expr *
 over_two_points(const Simplify *s, const Expr *e)
 {
@@ -263,8 +265,8 @@ as_expr(Ctx *c, const Scalar *s)
     return s->op == S_CONST && dtype_is_int(s->dtype) ? expr_int(c, s->u.bits) : NULL;
 }
 
-/* Comparisons of indices, and checks of them, that the ranges decide; identities of what is
- * computed. */
+/* Comparisons of indices, and checks of them, that the ranges decide; identities of computed
+ * values. */
 static const Scalar *
 tidy_node(ScalarMap *m, const Scalar *node)
 {
@@ -351,8 +353,8 @@ simplify(Ctx *c, const Nest *n, bool parallel)
     return parallel ? NULL : n;
 }
 
-/* How many small products, each with axes of its own on either side, a nest is; infinitely many if
- * it is none. A symbol counts as many. */
+/* The number of small contractions, each with axes of its own on either side, that a nest is;
+ * infinite if it is none. A symbol counts as many. */
 static double
 products(Ctx *c, const Nest *n)
 {

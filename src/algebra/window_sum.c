@@ -1,12 +1,13 @@
-/* window_sum: a sum over a window and over what lies at each of its points, as two.
+/* window_sum: a sum over a window and over other axes at each of its points, in two steps.
  *
- *     s[y, z] = sum q, r, s: x[q, y + r - 1, z + s - 1 | v] - v     becomes     t[y, z] = sum q:
- *     x[q, y, z] - v
- *                                                                               s[y, z] = sum r, s:
- *                                                                               t[y + r - 1, z + s
- *                                                                               - 1 | 0]
+ *     s[y, z] = sum q, r, s: x[q, y + r - 1, z + s - 1 | v] - v
  *
- * Points that windows share are summed once. Of whole numbers alone, which may be added in any
+ * becomes
+ *
+ *     t[y, z] = sum q: x[q, y, z] - v
+ *     s[y, z] = sum r, s: t[y + r - 1, z + s - 1 | 0]
+ *
+ * Points that windows share are summed once. For whole numbers alone, which may be added in any
  * order.
  */
 #include "algebra/algebra.h"
@@ -20,7 +21,7 @@ typedef struct {
     bool is_alone[TN_MAX_RANK];
 } Window;
 
-/* f(x[…]), or f(x[…]) less the same number everywhere, which stands beyond the tensor as well. */
+/* f(x[…]), or f(x[…]) less one number everywhere, which is also its outside value. */
 static bool
 find_load(Window *w)
 {

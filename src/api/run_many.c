@@ -1,8 +1,8 @@
-/* run_many: many requests in one call.
+/* run_many: many requests in one call, batched where the model was compiled for that.
  *
- * They run together where the model was compiled for that. Where some of them fail they run again
- * in halves, and these in halves, until those that fail are alone: the others have their results,
- * and run together still. What failed counts for nothing.
+ * If a batch fails, its halves run again, and their halves, until the failing requests are alone:
+ * all others get their results and still run in batches. Failed requests do not count in the
+ * statistics.
  */
 #include <string.h>
 

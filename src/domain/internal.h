@@ -4,8 +4,8 @@
 
 #include "domain/winograd.h"
 
-/* nest_winograd; tiles: the output is made in whole tiles, whatever the image is, with what stands
- * around the sum. */
+/* nest_winograd; tiles: the output is made in complete tiles, whatever the image's size, with the
+ * epilogue. */
 bool winograd_steps(Ctx *c, const Nest *n, uint32_t m, bool tiles, Winograd *out);
 
 #endif

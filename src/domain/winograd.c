@@ -1,4 +1,4 @@
-/* winograd: the steps of a convolution in a transform domain; see winograd.h. */
+/* winograd: the steps of a convolution in a Winograd domain; see winograd.h. */
 #include "algebra/algebra.h"
 #include "domain/winograd.h"
 
@@ -16,7 +16,7 @@ const char *const winograd_step_name[WINOGRAD_MAX_STEPS] = { "across",  "filter"
 /* the last point is infinity */
 static const double points[WINOGRAD_MAX_TILE + 1] = { 0, 1, -1, 2, -2, 0.5, -0.5 };
 
-/* The coefficients of the product of x - points[k] for all k < n but `without`, the lowest
+/* The coefficients of the product of x - points[k] for all k < n but `without`, lowest power
  * first. */
 static void
 polynomial(uint32_t n, uint32_t without, double *coef)
@@ -35,7 +35,7 @@ polynomial(uint32_t n, uint32_t without, double *coef)
 static double
 entry(WinogradMatrix which, uint32_t m, uint32_t row, uint32_t col)
 {
-    uint32_t n = m + WINOGRAD_WINDOW - 2; /* points but infinity */
+    uint32_t n = m + WINOGRAD_WINDOW - 2; /* points without infinity */
     double coef[WINOGRAD_MAX_TILE + 2], divisor = 1;
 
     switch (which) {
@@ -74,7 +74,7 @@ make_matrices(Ctx *c, Winograd *k)
 
 /* ---- recognising ----------------------------------------------------------------------------- */
 
-/* One of the two axes of the image: where it stands, and the window over it. */
+/* One of the two axes of the image: its dimension, and the window over it. */
 typedef struct {
     uint32_t dim, axis, window;
     int64_t first;
@@ -86,7 +86,7 @@ typedef struct {
     const Nest *n;
     uint32_t m, t;
     const Scalar *reduce, *x, *w;
-    Side side[2];     /* the slower one first */
+    Side side[2];     /* the outer one first */
     AxisSet sum, own; /* of the sum, of the filter: without the window's */
 } Recognised;
 
@@ -173,7 +173,7 @@ recognise(Recognised *k)
     for (int i = 0; i < 2; i++) {
         k->x = i ? view.b : view.a;
         const Scalar *w = i ? view.a : view.b;
-        /* a filter that is stored narrow is widened first */
+        /* a filter stored in low precision is widened first */
         k->w = w->op == S_CAST ? w->arg[0] : w;
         if (is_image(k->x) && w->dtype == DT_F32 && k->w->op == S_LOAD && !k->w->u.load.outside &&
             find_sides(k))
@@ -184,14 +184,14 @@ recognise(Recognised *k)
 
 /* ---- the nests ------------------------------------------------------------------------------- */
 
-/* A nest under construction over axes of the old one: as[axis of n] is what stands for it. */
+/* A nest under construction over axes of the old one: as[axis of n] is its substitute. */
 typedef struct {
     Recognised *k;
     NestBuilder b;
     Binding as[NEST_MAX_AXES];
     uint32_t nas;
     const Expr *dim[TN_MAX_RANK], *at[TN_MAX_RANK];
-    uint32_t rank; /* of what it makes */
+    uint32_t rank; /* of the result */
     bool fits;
 } Maker;
 
@@ -210,12 +210,12 @@ make_axis(Maker *m, const char *name, AxisKind kind, const Expr *extent)
     for (uint32_t i = 0, suffix = 1; i < m->b.axis.n; i++)
         if (m->b.axis.at[i].name == fresh) {
             fresh = sym_printf(m->k->ctx, "%s_%u", name, (unsigned)++suffix);
-            i = UINT32_MAX; /* the new name may be taken as well */
+            i = UINT32_MAX; /* the new name may be taken too */
         }
     return nest_axis(&m->b, fresh, kind, extent);
 }
 
-/* A parallel axis that is a dimension of what is made. */
+/* A parallel axis that is a dimension of the result. */
 static const Expr *
 make_dim(Maker *m, const char *name, const Expr *extent)
 {
@@ -245,7 +245,7 @@ points_of_tile(const Recognised *k)
     return expr_int(k->ctx, k->t);
 }
 
-/* o[at] = sum p<extent>: matrix[row, p] * what stands at p. */
+/* o[at] = sum p<extent>: matrix[row, p] * of. */
 static const Scalar *
 small_sum(Maker *m, uint32_t matrix, const Expr *row, const Expr *p, const Scalar *of)
 {
@@ -269,7 +269,7 @@ finish(Maker *m, uint32_t out, const Scalar *value)
     return n ? nest_simplify(m->k->ctx, n) : NULL;
 }
 
-/* The nest, and where its inputs come from: two of them. */
+/* The nest, and its two inputs. */
 static bool
 add_step(Ctx *c, Winograd *to, WinogradStep step, const Nest *nest, uint32_t first, uint32_t second)
 {
@@ -300,7 +300,7 @@ axis_word(const Recognised *k, uint32_t axis)
     return k->n->axis[axis].name;
 }
 
-/* The axes of the filter that are none of the window's: sums first. */
+/* The axes of the filter without the window's: sums first. */
 static void
 filter_dims(Maker *m, bool bind)
 {
@@ -370,8 +370,8 @@ image_word(const Recognised *k, uint32_t d)
                                                     : sym_printf(k->ctx, "d%u", d);
 }
 
-/* t[…, y, a, …] = sum p: b[a, p] * x[…, m*y + p + first, … | 0], the image's other dimensions as
- * they are. */
+/* t[…, y, a, …] = sum p: b[a, p] * x[…, m*y + p + first, … | 0], over the image's other dimensions
+ * unchanged. */
 static const Type *
 make_rows(Recognised *k, Winograd *to)
 {
@@ -438,8 +438,8 @@ make_columns(Recognised *k, Winograd *to, const Type *rows)
                : NULL;
 }
 
-/* The outputs' axes, tiles in place of the image's; j is put in behind the tiles of each side that
- * is `inside`. */
+/* The outputs' axes, with tiles in place of the image's; j follows the tiles of each side that is
+ * `inside`. */
 static void
 output_dims(Maker *m, const bool *inside, const Expr **j)
 {
@@ -535,7 +535,7 @@ map_expr(ScalarMap *s, const Expr *e)
     return mapped(s->user, e);
 }
 
-/* A nest that has the direct one's inputs and two more; `from` of what is still read. */
+/* A nest that has the direct one's inputs and two more; `from` lists those that it still reads. */
 static bool
 add_reader(Ctx *c, Winograd *to, WinogradStep step, const Nest *n, uint32_t first, uint32_t second)
 {
@@ -553,7 +553,7 @@ add_reader(Ctx *c, Winograd *to, WinogradStep step, const Nest *n, uint32_t firs
     return kept != NULL;
 }
 
-/* What dimension d of the output is in whole tiles. */
+/* Dimension d of the output in complete tiles. */
 static const Expr *
 tiled_dim(const Recognised *k, uint32_t d)
 {
@@ -565,8 +565,8 @@ tiled_dim(const Recognised *k, uint32_t d)
     return k->n->param[w->out].type->dim[d];
 }
 
-/* o[…, m*y + i, …, m*z + j, …] = what is around sum p: a[i, p] * c[p, …]; or that sum alone, in
- * whole tiles. */
+/* o[…, m*y + i, …, m*z + j, …] = epilogue of sum p: a[i, p] * c[p, …]; or that sum alone, in
+ * complete tiles. */
 static const Type *
 make_out(Recognised *k, Winograd *to, const Type *columns, bool whole, bool bare)
 {
@@ -619,7 +619,7 @@ make_out(Recognised *k, Winograd *to, const Type *columns, bool whole, bool bare
     return made;
 }
 
-/* The old nest, its sum read from whole tiles. */
+/* The old nest, reading its sum from complete tiles. */
 static bool
 make_crop(Recognised *k, Winograd *to, const Type *tiles)
 {
@@ -651,8 +651,7 @@ make_crop(Recognised *k, Winograd *to, const Type *tiles)
     return out && add_reader(c, to, STEP_CROP, out, from_step(to, STEP_OUT), 0);
 }
 
-/* Is what stands around the sum the same wherever in the image, and written there and nowhere
- * else? */
+/* Is the epilogue the same at every point of the image, and does it write there alone? */
 static bool
 is_uniform(const Recognised *k)
 {
@@ -673,7 +672,7 @@ is_uniform(const Recognised *k)
            (uint32_t)__builtin_popcountll(written) == parallel;
 }
 
-/* tiles: the output is made in whole tiles, whatever the image is. */
+/* tiles: the output is made in complete tiles, whatever the image's size. */
 bool
 winograd_steps(Ctx *c, const Nest *n, uint32_t m, bool tiles, Winograd *out)
 {

@@ -1,15 +1,15 @@
-/* winograd_error: how far a transform domain is from the sum as it is written; see winograd.h.
+/* winograd_error: the rounding error of a Winograd domain; see winograd.h.
  *
- * One tile of a random image, some of the outputs: what is summed in the domain is summed as
- * floats, in plain loops, beside a sum of products as doubles. Schedules sum in other orders, which
- * changes an error by a part of itself.
+ * One tile of a random image, some of the outputs: summed in the domain in floats, in plain loops,
+ * and directly in doubles. Schedules sum in other orders, which changes the error by a fraction of
+ * itself.
  */
 #include "domain/winograd.h"
 
 #include <math.h>
 #include <string.h>
 
-/* outputs that are looked at, side by side; channels of the image as well */
+/* outputs that are compared; channels of the image as well */
 enum { LANES = 8 };
 enum { MOST_PLACES = (WINOGRAD_MAX_TILE + 2) * (WINOGRAD_MAX_TILE + 2) };
 typedef float Lanes[LANES];
@@ -62,8 +62,7 @@ point_axis(void *user, Var v, int64_t *out)
     return v.kind == VAR_AXIS;
 }
 
-/* [elements] by which each axis moves the filter's element; false: one of its indices is no bare
- * axis. */
+/* [elements] the filter's stride along each axis; false: an index is no bare axis. */
 static bool
 filter_steps(const Winograd *k, int64_t *step)
 {
@@ -81,7 +80,7 @@ filter_steps(const Winograd *k, int64_t *step)
     return true;
 }
 
-/* The filter's element there; 0 where it cannot be told. step: of filter_steps, or NULL. */
+/* The filter's element there; 0 if unknown. step: of filter_steps, or NULL. */
 static float
 filter_at(const Winograd *k, const void *data, const int64_t *step, FilterPoint *p)
 {
@@ -101,7 +100,7 @@ filter_at(const Winograd *k, const void *data, const int64_t *step, FilterPoint 
     return dtype_is_float(w->dtype) ? (float)n.f : (float)n.i;
 }
 
-/* Point number `which` of the axes of a set, the last one fastest. */
+/* Point number `which` of a set of axes, the last one fastest. */
 static void
 set_point(const Winograd *k, AxisSet set, int64_t which, FilterPoint *p)
 {
@@ -123,8 +122,7 @@ count_points(const Winograd *k, AxisSet set)
     return count;
 }
 
-/* The windows of all outputs that are looked at in a channel; zeros where there are fewer
- * outputs. */
+/* The windows of all compared outputs in a channel; zeros if there are fewer outputs. */
 static void
 read_filter(const Winograd *k, const void *data, const int64_t *step, int64_t outputs,
             int64_t channel, Lanes *filter)
@@ -141,7 +139,7 @@ read_filter(const Winograd *k, const void *data, const int64_t *step, int64_t ou
     }
 }
 
-/* image [channels / LANES][t * t], made up, and v, transformed. */
+/* image [channels / LANES][t * t], random, and v, transformed. */
 static void
 make_image(const Winograd *k, int64_t channels, Lanes *image, Lanes *v)
 {
@@ -188,7 +186,7 @@ winograd_error(Arena *a, const Winograd *k, const void *data)
         for (uint32_t l = 0; l < LANES; l++) {
             double off = fabs((double)back[i][l] - direct[i][l]);
             most = fmax(most, fabs(direct[i][l]));
-            /* what is no number is far off */
+            /* a NaN counts as infinitely wrong */
             error = off <= error ? error : off > error ? off : INFINITY;
         }
     return error > 0 ? isfinite(error) && isfinite(most) ? error / most : INFINITY : 0;

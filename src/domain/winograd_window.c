@@ -1,11 +1,14 @@
-/* winograd_window: a window behind a convolution in a transform domain, a pooling, as one more step
- * of it: see winograd.h.
+/* winograd_window: a pooling after a convolution in a Winograd domain, as one more step of it: see
+ * winograd.h.
  *
- *     l[n, y, k] = max r: o[n, s*y + r, k],  r < s        becomes, o being made in tiles at m*t +
- *     i, s a divisor of m, l[n, (m/s)*t + u, k] = max r: o[n, t, s*u + r, k]
+ *     l[n, y, k] = max r: o[n, s*y + r, k],  r < s
  *
- * so whoever makes a tile can make what follows of it. Tiles that hang over the image make outputs
- * that are none: what there is of them is read by one more step.
+ * becomes, with o made in tiles at m*t + i and s a divisor of m,
+ *
+ *     l[n, (m/s)*t + u, k] = max r: o[n, t, s*u + r, k]
+ *
+ * so the kernel that makes a tile can make the pooled values from it. Tiles that extend beyond the
+ * image make outputs that do not exist; one more step reads the others.
  */
 #include "algebra/algebra.h"
 #include "domain/internal.h"
@@ -13,14 +16,13 @@
 
 #include "nest/walk.h"
 
-/* One dimension of what the window reads: its tile and its place in that; or bare, digit 0
- * alone. */
+/* One dimension of the window's input: its tile and the position in it; or bare, digit 0 alone. */
 typedef struct {
     uint32_t ndigit, digit[2]; /* of the dimension: axes of the step that makes it */
-    /* of the window: axis steps over it, sum within; NO_SLOT: none */
+    /* of the window: the axis that strides over it, the sum inside; NO_SLOT: none */
     uint32_t axis, sum;
     int64_t step;
-    const Expr *tile, *place; /* what stands for the axis in the new nest */
+    const Expr *tile, *place; /* substitutes of the axis in the new nest */
 } Dim;
 
 typedef struct {
@@ -179,7 +181,7 @@ new_axis(Behind *k, const char *name, AxisKind kind, const Expr *extent)
     return nest_axis(&k->b, fresh, kind, extent);
 }
 
-/* Each axis that steps over tiles becomes two. */
+/* Splits each axis that strides over tiles into two. */
 static void
 make_axes(Behind *k, const Nest *tiles)
 {
@@ -204,7 +206,7 @@ make_axes(Behind *k, const Nest *tiles)
     }
 }
 
-/* The type of what is made of all tiles. */
+/* The type of what all tiles make. */
 static const Type *
 tiles_type(const Behind *k, const Nest *tiles)
 {
@@ -248,7 +250,7 @@ make_window(Behind *k, const Nest *tiles, const Type *type)
     return nest_finish(&k->b);
 }
 
-/* What there is of the outputs, where tiles make more. */
+/* The outputs that exist, where tiles make more. */
 static const Nest *
 make_crop(Ctx *c, const Nest *n, const Type *from)
 {

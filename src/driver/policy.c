@@ -1,4 +1,6 @@
-/* policy: in which order a program for many runs blocks, written into the artefact (--policy). */
+/* policy: the order in which a program for many requests runs its blocks, written into the
+ * artefact (--policy).
+ */
 #include "driver/internal.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
-/* code: how long the code of a loop tree is, once its unrolled loops are written out. */
+/* code: the size of the code of a loop tree with its unrolled loops written out. */
 #include "kernel/kernel.h"
 
-/* Trips of a loop that is written out: its bounds are numbers then. */
+/* Iterations of an unrolled loop: its bounds are numbers then. */
 static double
 copies(const Tree *t)
 {
@@ -13,8 +13,8 @@ copies(const Tree *t)
     return end > begin ? (double)((end - begin + t->u.loop.step - 1) / t->u.loop.step) : 0;
 }
 
-/* Straight code of a block itself; that of the loops in it goes to *longest, and all code to *all,
- * `times` as often. */
+/* The straight code of a block itself; that of loops inside goes to *longest, and all code to *all,
+ * multiplied by `times`. */
 static double
 measure(Ctx *c, const Block *b, double times, CodeSize *size)
 {

@@ -1,7 +1,7 @@
 /* kernel: buffers, and the builders of loop trees.
  *
- * A tree is built front to back: each builder appends to a block and hands out what stands inside.
- * Blocks remember their arena, so a tree lives as long as the kernel it was begun in.
+ * A tree is built front to back: each builder appends to a block and returns the block inside.
+ * Blocks remember their arena, so a tree lives as long as its kernel.
  */
 #include "kernel/internal.h"
 

@@ -1,11 +1,10 @@
-/* kernel: a group of nests that becomes one function, and the loop tree that says how.
+/* kernel: a group of nests that becomes one function, and its loop tree.
  *
  * `fuse` makes the group: parts in order, buffers, and which of them stay inside. `schedule` gives
- * it a tree. A tree is all that emitters see: explicit loops, stores, register and scratch buffers,
- * plain and vector loads. Loop variables are VAR_LOOP; a load's slot is a buffer of the kernel.
+ * it a tree. Emitters see only the tree: explicit loops, stores, register and scratch buffers,
+ * scalar and vector loads. Loop variables are VAR_LOOP; a load's slot is a buffer of the kernel.
  *
- *   kernel dense(b0: f32[m, 512], b1: f32[512, n] as [n/32, 512, 32], b2: f32[n]) -> (b3: f32[m,
- *   n]) {
+ *   kernel dense(b0: f32[m, 512], b1: f32[512, n] as [n/32, 512, 32]) -> (b2: f32[m, n]) {
  *     parallel t < ((m + 13) // 14) * (n // 32) {
  *       let i0 = t // (n // 32)
  *       register acc: f32x16[14, 2]
@@ -23,14 +22,14 @@
 typedef enum {
     SPACE_IN,       /* argument, read; constants of the model among them */
     SPACE_OUT,      /* argument, written */
-    SPACE_LOCAL,    /* a value between parts: schedule decides where it lives */
-    SPACE_SCRATCH,  /* memory of one worker, declared by a TREE_BUFFER in the tree */
+    SPACE_LOCAL,    /* an intermediate tensor between parts: schedule decides where it is stored */
+    SPACE_SCRATCH,  /* scratch of one worker, declared by a TREE_BUFFER in the tree */
     SPACE_REGISTER, /* indexed by constants once unrolled; printed as named variables */
 } Space;
 
-/* Of a constant table of blocks that a mask shows, [rows, keys] in its last dimensions: how many in
- * DENSITY_OF of its tiles of 1 << r rows and 1 << k keys hold an element that is not 0. All 0: it
- * is not known. */
+/* Of a constant table of the blocks that a mask shows, [rows, keys] in its last dimensions: of each
+ * DENSITY_OF tiles of 1 << r rows and 1 << k keys, the number that hold an element other than 0.
+ * All 0: unknown. */
 enum { DENSITY_ROWS = 4, DENSITY_KEYS = 2, DENSITY_OF = 32 };
 typedef struct {
     uint8_t of[DENSITY_KEYS][DENSITY_ROWS];
@@ -38,19 +37,17 @@ typedef struct {
 
 typedef struct {
     Sym name;
-    /* logical type; for tree buffers of schedule's own: the physical one */
+    /* logical type; for buffers that schedule makes: the physical one */
     const Type *type;
     const Format *format; /* NULL: plain. Loads in a tree index the physical dimensions. */
-    /* an argument that is a part of a larger tensor: that one's dimensions say how far apart
-     * elements lie, its own say which are there. NULL: it is by itself. The address is that of its
-     * own first element. */
+    /* for an argument within a larger tensor: that tensor's type, whose dimensions give the
+     * strides; NULL: it is by itself. The address is that of its own first element. */
     const Type *within;
     Space space;
     uint8_t lanes; /* registers: lanes of an element; 1 otherwise */
-    /* an input that is there from one run of the model to the next: it is in memory again by
-     * then */
+    /* an input that is kept from run to run: it has left the caches by then */
     bool kept;
-    Density density; /* of an input; prices of what passes over blocks count by it */
+    Density density; /* of an input; prices of loops that skip its blocks use it */
 } Buffer;
 
 typedef enum { LOOP_SERIAL, LOOP_PARALLEL, LOOP_UNROLLED } LoopKind;
@@ -81,7 +78,7 @@ struct Tree {
             const Expr *begin, *end;
             int64_t step;
         } loop;
-        /* visible to the rest of the block */
+        /* visible in the rest of the block */
         struct {
             uint32_t var;
             Sym name;
@@ -91,7 +88,7 @@ struct Tree {
         struct {
             const Scalar *cond;
         } test;
-        /* TREE_BUFFER: comes alive for the rest of the block; contents unspecified */
+        /* TREE_BUFFER: declared for the rest of the block; contents unspecified */
         uint32_t buffer;
         struct {
             uint32_t buffer, rank;
@@ -102,11 +99,10 @@ struct Tree {
             const Expr *lane_stride;
             /* lanes > 1: only lanes < valid are written; NULL: all */
             const Expr *valid;
-            /* past the caches: a whole vector to an output, lanes side by side */
+            /* non-temporal store: a whole vector to an output, contiguous lanes */
             bool stream;
         } store;
-        /* the line of element `at` of a buffer is soon read, if there is one; far: not so soon, the
-         * second cache gets it */
+        /* prefetch the line of element `at` of a buffer, if it exists, into L1; far: into L2 */
         struct {
             uint32_t buffer;
             const Expr *at;
@@ -120,10 +116,10 @@ struct Tree {
 
 typedef struct {
     const Nest *nest;
-    const uint32_t *buffer; /* [nin + nout]: the kernel's buffer behind each parameter */
+    const uint32_t *buffer; /* [nin + nout]: the kernel's buffer of each parameter */
 } Part;
 
-/* When a variant runs: each symbol within its bounds, both included. */
+/* When a variant runs: each symbol within its bounds, inclusive. */
 typedef struct {
     Sym symbol;
     int64_t least, most;
@@ -133,48 +129,48 @@ typedef struct {
     const SizeBound *at;
 } SizeGuard;
 
-/* Stands in guards for the number of threads that a run has. No model's dimension has this name. */
+/* The symbol of guards for a run's number of threads. No model's dimension has this name. */
 #define THREADS_SYMBOL "$threads"
 
 typedef struct Kernel Kernel;
 struct Kernel {
     Sym name;           /* for people: conv_relu */
-    const char *origin; /* the model's nodes it came from, for comments and messages */
+    const char *origin; /* the model's nodes that it comes from, for comments and messages */
     VEC(Buffer) buffer; /* arguments first: inputs, then outputs; then the rest */
     uint32_t nin, nout;
     uint32_t npart;
     const Part *part; /* in order of execution */
-    /* the first `shared` parallel axes are the same in all parts, in order: one trip of them runs
-     * every part, and locals are indexed by them first. 0: parts stand beside each other */
+    /* the first `shared` parallel axes are the same in all parts, in order: one iteration of them
+     * runs every part, and locals are indexed by them first. 0: parts are separate */
     uint32_t shared;
     /* filled by schedule: */
-    /* empty before. At most one top-level parallel loop, and nothing beside it but lets. */
+    /* at first empty. At most one top-level parallel loop, with nothing beside it but lets. */
     Block tree;
     uint32_t nloop; /* loop variables used so far */
-    /* of the parallel loop: what the runtime divides; 1 if there is none */
+    /* of the parallel loop: what the runtime distributes; 1 if there is none */
     const Expr *trips;
-    const Expr *grain; /* smallest number of trips worth a thread; >= 1 */
+    const Expr *grain; /* least number of iterations worth a thread; >= 1 */
     /* the program that makes the tree (schedule/program.h), a step a line; NULL: none was chosen */
     const char *schedule;
-    /* [ps] that a call is expected to take on one core, over symbols; NULL: nobody said */
+    /* [ps] predicted time of a call on one core, over symbols; NULL: unknown */
     const Expr *predicted;
-    /* Other trees of it (variant.c): kernels over the same buffers that run where their guards
-     * hold, the first that does before this one. */
+    /* Other trees of it (variant.c): kernels over the same buffers that run if their guards hold,
+     * the first that does before this one. */
     uint32_t nvariant;
     Kernel *const *variant;
     SizeGuard guard; /* of a variant */
 };
 
-/* What is to be done whatever the schedule: operations, a multiply-add being two, and bytes of
- * arguments that come and go. 0 where it depends on data, or where there are no parts to tell. */
+/* The work of a kernel under any schedule: operations, a multiply-add being two, and bytes of
+ * arguments. 0 if it depends on data, or there are no parts. */
 typedef struct {
     DType dtype;
     const Expr *operations, *bytes;
 } KernelWork;
 KernelWork kernel_work(Ctx *c, const Kernel *k);
 
-/* The code of a tree with its unrolled loops written out, in operations of scalar expressions: of
- * the longest piece without a loop in it, and in all. */
+/* The code of a tree with its unrolled loops written out, in scalar operations: of the longest
+ * piece without a loop, and of all. */
 typedef struct {
     double straight, all;
 } CodeSize;
@@ -184,7 +180,7 @@ uint32_t kernel_buffer(Ctx *c, Arena *a, Kernel *k, const char *name, const Type
                        uint32_t lanes);
 /* one part, whose parameters are the kernel's; no axes shared, no tree */
 Kernel *kernel_of_nest(Ctx *c, Arena *a, const Nest *n);
-/* Is it an argument of one element, which is read? It stays what it is while the kernel runs. */
+/* Is it a read argument of one element? It is constant while the kernel runs. */
 static inline bool
 kernel_is_number(const Kernel *k, uint32_t buffer)
 {
@@ -197,19 +193,19 @@ kernel_is_number(const Kernel *k, uint32_t buffer)
 }
 /* Physical extents of a buffer: its type if plain. */
 const Type *buffer_type(Ctx *c, const Buffer *b);
-/* The dimensions by which its elements lie apart: those, or those of what it lies within. */
+/* The dimensions that give its strides: those, or those of the tensor it is within. */
 const Type *buffer_pitch(Ctx *c, const Buffer *b);
-/* Offset [elements] of a physical index, row-major in what the buffer lies within. */
+/* Offset [elements] of a physical index, row-major in the tensor that the buffer is within. */
 const Expr *buffer_offset(Ctx *c, const Buffer *b, const Expr *const *at);
 /* of one worker: all TREE_BUFFER scratch of the tree that runs, each 64-byte aligned */
 const Expr *kernel_scratch_bytes(Ctx *c, const Kernel *k);
 
-/* Does it have several parts that share no loop and need nothing of each other? They are products
- * of one input, side by side. */
+/* Does it have several parts that share no loop and do not depend on each other? They are
+ * contractions of one input. */
 bool kernel_is_beside(const Kernel *k);
 
-/* The same parts over the same buffers, names included, so that a schedule of one is one of the
- * other; and a hash that is equal then. Of kernels without a tree. */
+/* Equal parts over equal buffers, names included, so that a schedule of one is one of the other;
+ * and a hash that is equal then. For kernels without a tree. */
 bool kernel_same(const Kernel *a, const Kernel *b);
 uint64_t kernel_hash(const Kernel *k);
 
@@ -227,14 +223,14 @@ Kernel *kernel_permute(Ctx *c, Arena *a, const Kernel *k, const uint8_t *const *
 /* A variant of k under a guard, without a schedule: symbols with one value are that number in its
  * types and parts. */
 Kernel *kernel_variant(Ctx *c, Arena *a, const Kernel *k, SizeGuard guard);
-/* What of[i] is of: 0 the kernel itself, then its variants. The one of the tree that runs, over
- * symbols. */
+/* Selects among of[i]: 0 is for the kernel itself, then its variants. The value for the tree that
+ * runs, over symbols. */
 const Expr *kernel_pick(Ctx *c, const Kernel *k, const Expr *const *of);
 /* "rows == 1, 2 <= seq <= 16" */
 void guard_print(Text *t, const SizeGuard *g);
 bool guard_parse(Parse *p, Arena *a, SizeGuard *g);
 bool guard_same(const SizeGuard *a, const SizeGuard *b);
-/* The tree that runs at sizes: the first variant whose guard holds, or k. size: false where a
+/* The tree that runs at given sizes: the first variant whose guard holds, or k. size: false if a
  * symbol has none. */
 const Kernel *kernel_for_sizes(const Kernel *k,
                                bool (*size)(const void *user, Sym symbol, int64_t *value),
@@ -259,8 +255,8 @@ void tree_note(Ctx *c, Block *b, const char *text);
 
 /* A kernel prints its parts (before schedule) or its tree (after); both parse back. */
 void kernel_print(Ctx *c, Text *t, const Kernel *k, int indent);
-/* Its buffers get the names that its text has, where neither two of them nor a symbol have one:
- * schedules name them. */
+/* Gives its buffers the names that its text prints, where neither two buffers nor a symbol share
+ * one: schedules refer to them. */
 void kernel_take_names(Ctx *c, Kernel *k);
 Kernel *kernel_parse(Parse *p, Arena *a);
 /* Every variable bound, every buffer declared before use, indices of the right rank, types and

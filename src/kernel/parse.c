@@ -1,7 +1,7 @@
-/* kernel_parse: a kernel from its text (kernel_text.c says how it looks).
+/* parse: a kernel from its text (print.c shows the form).
  *
- * Loops and lets are numbered as they are met, buffers too: what a text keeps is names. A name that
- * nothing declares is a symbol of the model.
+ * Loops, lets and buffers are numbered in the order of the text, which has only their names. An
+ * undeclared name is a symbol of the model.
  */
 #include "kernel/internal.h"
 #include "text/parser.h"
@@ -49,7 +49,7 @@ parse_format(KernelText *t, const Format **format)
     return parse_expect(p, "]");
 }
 
-/* What an argument of that type lies in. */
+/* The larger tensor that an argument is within. */
 static const Type *
 parse_within(KernelText *t, const Type *type, Space space)
 {
@@ -192,8 +192,7 @@ parse_loop(KernelText *t, Block *b, LoopKind kind)
     return true;
 }
 
-/* A let keeps its place even where tree_let would give back a variable: the text has a name for
- * it. */
+/* A let is kept even if tree_let would return a variable: the text has a name for it. */
 static bool
 parse_let(KernelText *t, Block *b)
 {
@@ -224,7 +223,7 @@ parse_if(KernelText *t, Block *b)
     return parse_block(t, &l->body) && (!parse_accept(s->p, "else") || parse_block(t, &l->other));
 }
 
-/* store16, stream16: its lanes; 0 if there is none here. */
+/* store16, stream16: the lanes; 0: no store. */
 static uint32_t
 store_word(Parse *p, const char *word)
 {
@@ -338,8 +337,7 @@ parse_block(KernelText *t, Block *b)
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-/* Steps in braces. What they say is the schedule's affair: here they are lines, without their
- * indentation. */
+/* Steps in braces, as lines without indentation: schedule parses them. */
 static bool
 parse_schedule(Parse *p, Arena *a, const char **steps)
 {
@@ -394,7 +392,7 @@ parse_fact(KernelText *t, bool *more)
     return true;
 }
 
-/* The kernel's own buffers, to be named in a variant's tree. */
+/* The kernel's own buffers, named again in a variant's tree. */
 static bool
 declare_arguments(KernelText *t)
 {

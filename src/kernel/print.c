@@ -1,4 +1,4 @@
-/* kernel_text: a kernel as text: its parts, or once it has one, its tree.
+/* print: a kernel as text: its parts, or its tree, once it has one.
  *
  *   kernel dense(x: f32[m, 512], w: f32[512, n] as [1/32, 0, 1%32]) -> (o: f32[m, n]) {
  *     schedule "tile i 14, tile j 32"
@@ -13,18 +13,18 @@
  *       }
  *       serial k < 512 { … }
  *       store16 o[14*t, 0 if < n] = acc[0, 0]
- *       ahead w at 16384*(t + 1)                     the line of that element is soon read
+ *       ahead w at 16384*(t + 1)                     prefetch of the line of that element
  *     }
  *   }
  *
  * Variants follow the tree, or the parts: `variant rows == 1 { schedule { … } … }` with a tree of
  * its own.
  *
- * An argument that lies in a larger tensor says which: `a: f32[h, w, 64] in f32[h, w, 128]`.
+ * An argument within a larger tensor names its type: `a: f32[h, w, 64] in f32[h, w, 128]`.
  *
  * The parts form has `local NAME: TYPE` for values between parts, and `part x, w -> o` before each
- * nest, which names the buffers behind its parameters. Names inside a tree follow its blocks: two
- * loops side by side may share one.
+ * nest, which names the buffers of its parameters. Names inside a tree are scoped by its blocks:
+ * two adjacent loops may share one.
  */
 #include "kernel/internal.h"
 #include "text/printer.h"
@@ -339,7 +339,7 @@ print_remark(Text *t, const char *word, const char *text, int indent)
     text_add(t, "\n");
 }
 
-/* A step a line, as they stand in braces. */
+/* A step a line, as in braces. */
 static void
 print_schedule(Text *t, const char *steps, int indent)
 {

@@ -1,7 +1,7 @@
-/* kernel_same: do two kernels that are not scheduled yet mean the same, under the same names?
+/* same: are two unscheduled kernels equal, names included?
  *
- * A model repeats its layers, so many of its kernels differ in their tensors alone: what holds of
- * one, its schedule above all, holds of the others. Expressions, scalars, types and names are
+ * A model repeats its layers, so many of its kernels differ in their tensors alone, and the
+ * schedule of one is the schedule of the others. Expressions, scalars, types and names are
  * interned, so nests compare as arrays of pointers.
  */
 #include "kernel/internal.h"

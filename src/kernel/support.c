@@ -1,13 +1,13 @@
 /* support: comparisons outside of which a summand is the identity (support.h).
  *
- * The summand is evaluated with one comparison taken for false, over a small domain: exactly 0,
+ * The summand is evaluated with one comparison assumed false, over a small domain: exactly 0,
  * exactly -inf, hidden (so low that its exponential beside a score is 0), true, false, a positive
- * number, anything else. Comparisons are affine: E >= 0 is known false if E is the assumed one or
- * lies below it.
+ * number, anything else. Comparisons are affine: E >= 0 is known to be false if E is the assumed
+ * one or is below it.
  *
  * Exporters hide scores with the lowest number of a type rather than with -inf. What is hidden so
- * is left out only if each row has a point whose score is computed, and nothing else can hide that:
- * a row of which all is hidden has the mean of it.
+ * is skipped only if each row has a point whose score is computed and cannot be hidden otherwise: a
+ * row with all points hidden has their mean.
  */
 #include "kernel/support.h"
 #include "nest/walk.h"
@@ -15,7 +15,7 @@
 #include <math.h>
 #include <string.h>
 
-/* What is known of a value. What is unsure may be -inf, by a choice; whatever else is taken for
+/* What is known of a value. Unsure values may be -inf, by a select; all others are assumed to be
  * finite. */
 typedef enum {
     IS_ANY,
@@ -28,7 +28,8 @@ typedef enum {
     IS_TRUE
 } Known;
 
-/* Numbers from this one down hide what they are added to. Scores are taken to be far above it. */
+/* Numbers of at most this hide the score that they are added to. Scores are assumed to be far above
+ * it. */
 #define HIDES -1e30
 
 enum {
@@ -36,7 +37,7 @@ enum {
     MOST_LEVELS = 32
 }; /* parts that read each other; bounds recursion */
 
-/* A part whose axes stand for expressions over the axes of the part that is asked about. */
+/* A part whose axes are substituted by expressions over the axes of the queried part. */
 typedef struct {
     uint32_t part, n;
     Binding bind[NEST_MAX_AXES];
@@ -46,14 +47,13 @@ typedef struct {
     Ctx *c;
     Arena *a;
     const Kernel *k;
-    uint32_t part, axis;  /* asked about */
+    uint32_t part, axis;  /* the query */
     Ranges ranges;        /* of that part */
-    const Expr *no;       /* what is assumed not to be >= 0; NULL: nothing is */
-    const Scalar *unseen; /* the value that is assumed not to be seen */
-    /* of each point of the row some bound does not hold: those that reductions along the axis
-     * see */
+    const Expr *no;       /* is assumed not to be >= 0; NULL: nothing */
+    const Scalar *unseen; /* the value that is assumed to be unseen */
+    /* assume that each point of the row violates some bound, as reductions along the axis see it */
     bool empty;
-    bool all;   /* every bound holds instead */
+    bool all;   /* assume that every bound holds instead */
     bool hides; /* some value was found to be hidden */
     uint32_t natom, nbound;
     const Expr *atom[MOST_ATOMS];          /* E >= 0 */
@@ -65,8 +65,8 @@ static Known known(Ask *q, const Frame *f, const Scalar *s);
 
 /* ---- comparisons ----------------------------------------------------------------------------- */
 
-/* A whole number that the caller gives, a length; slots of loads are buffers of the kernel. NULL:
- * it is something else. */
+/* A whole number from an argument, a length; slots of loads are buffers of the kernel. NULL:
+ * another expression. */
 static const Expr *
 given_number(Ask *q, const Frame *f, const Scalar *s)
 {
@@ -91,7 +91,7 @@ given_number(Ask *q, const Frame *f, const Scalar *s)
         scalar_cast(q->c, DT_I64, scalar_load(q->c, s->dtype, buffer, s->u.load.rank, at, NULL)));
 }
 
-/* Is it the same number in the type? What counts in 32 bits is taken not to wrap. */
+/* Is it the same number in this type? 32-bit counts are assumed not to wrap. */
 static bool
 holds(Ask *q, DType t, const Expr *e)
 {
@@ -119,7 +119,7 @@ index_of(Ask *q, const Frame *f, const Scalar *s)
                : NULL;
 }
 
-/* Expressions of which all are >= 0 where the comparison is true; 0: it is none of indices. */
+/* Expressions that are all >= 0 where the comparison is true; 0: no comparison of indices. */
 static uint32_t
 comparison(Ask *q, const Frame *f, const Scalar *s, const Expr *e[2])
 {
@@ -226,8 +226,7 @@ known_const(const Scalar *s)
                                 : IS_ANY;
 }
 
-/* Two values of which something is known are equal only if the same is, and then if they are one
- * number. */
+/* Two known values are equal only if both are known to be the same number. */
 static Known
 known_equal(Known x, Known y)
 {
@@ -329,7 +328,7 @@ known_operation(Ask *q, const Frame *f, const Scalar *s)
 
 /* ---- parts ----------------------------------------------------------------------------------- */
 
-/* The part that makes a local, whose dimensions are its axes, each once; NO_SLOT: another kind. */
+/* The part that makes a local, whose dimensions are its axes, each once; NO_SLOT: none. */
 static uint32_t
 maker_of(const Ask *q, uint32_t reader, uint32_t buffer)
 {
@@ -344,7 +343,7 @@ maker_of(const Ask *q, uint32_t reader, uint32_t buffer)
     return NO_SLOT;
 }
 
-/* The maker's axes, by where the load reads. */
+/* The producer's axes in terms of the load's index. */
 static bool
 enter(Ask *q, const Frame *f, const Scalar *load, Frame *in)
 {
@@ -382,7 +381,7 @@ known_load(Ask *q, const Frame *f, const Scalar *s)
     return x;
 }
 
-/* Does a reduction run along the one axis over as many points as the one asked about? */
+/* Does a reduction run along one axis over as many points as the queried one? */
 static bool
 runs_alike(Ask *q, const Frame *f, const Scalar *s)
 {
@@ -394,8 +393,8 @@ runs_alike(Ask *q, const Frame *f, const Scalar *s)
     return expr_eq(q->c, &q->ranges, expr_subst(q->c, extent, f->bind, f->n), asked) == YES;
 }
 
-/* The frame in which the reduction's own axis is the one asked about. False: what is reduced varies
- * with that one as well. */
+/* The frame in which the reduction's own axis is the queried one. False: its operand varies with
+ * that one too. */
 static bool
 along_axis(Ask *q, const Frame *f, const Scalar *s, Frame *in)
 {
@@ -412,8 +411,8 @@ along_axis(Ask *q, const Frame *f, const Scalar *s, Frame *in)
     return true;
 }
 
-/* A reduction over other points says nothing, but where it sees no other: then it is what combining
- * identities gives, whichever bound does not hold of them. */
+/* A reduction over other points is unknown, unless it sees no other: then it combines identities,
+ * whichever bound each point violates. */
 static Known
 known_reduction(Ask *q, const Frame *f, const Scalar *s)
 {
@@ -538,8 +537,8 @@ sees_something(Ctx *c, Arena *a, const Nest *n, uint32_t axis, const Support *s)
     return true;
 }
 
-/* Is a score that nothing hides, where all bounds hold? Sums of products are, and maxima along the
- * row of which one point is; what comes from outside of the kernel and is added may be a mask. */
+/* Is a score computed and not hidden where all bounds hold? Sums of products are, and maxima along
+ * the row with such a point; an argument that is added may be a mask. */
 static bool
 is_score(Ask *q, const Frame *f, const Scalar *s)
 {
@@ -572,13 +571,13 @@ is_score(Ask *q, const Frame *f, const Scalar *s)
         for (uint32_t i = 0; i < s->narg; i++)
             if (!(s->op == S_MUL && s->arg[i]->op == S_LOAD && !enter(q, f, s->arg[i], &in)) &&
                 !is_score(q, f, s->arg[i]))
-                /* a bare factor scales what it is multiplied by */
+                /* a bare factor scales the other factor */
                 return false;
         return true;
     }
 }
 
-/* Is the summand the identity in rows of which no point lies within all bounds? */
+/* Is the summand the identity in rows without a point within all bounds? */
 static bool
 is_identity_in_empty_rows(Ask *q, const Frame *f, const Scalar *s, Known identity)
 {
@@ -616,8 +615,8 @@ only_reduction(const Nest *n, Ctx *c, Arena *a, uint32_t axis)
     return found;
 }
 
-/* The one reduction of a part along an axis, a maximum or a sum of floats, of which points may be
- * left out; NULL: it is of another kind, or none may. */
+/* The one reduction of a part along an axis, a maximum or a sum of floats, that may skip points.
+ * NULL: none, or of another kind. */
 static const Scalar *
 shortened_reduction(const Nest *n, Ctx *c, Arena *a, uint32_t axis)
 {
@@ -666,8 +665,7 @@ typedef struct {
     const Scalar *found;
 } Seek;
 
-/* The element of a table that a kernel is given, by the axes of the part asked about. NULL: it is
- * something else. */
+/* The element of a table argument, by the axes of the queried part. NULL: another expression. */
 static const Scalar *
 table_element(Ask *q, const Frame *f, const Scalar *cond)
 {

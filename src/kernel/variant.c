@@ -1,11 +1,11 @@
-/* variant: other trees of a kernel, for sizes of a kind.
+/* variant: other trees of a kernel, for ranges of sizes.
  *
- * A product of one row is another task than one of a thousand, and which it is may be known only
- * when the model runs. So a kernel may have several trees. Each variant is a kernel of its own over
- * the same buffers, with a guard: bounds of symbols. A symbol that has one value there is that
- * number, in the types and in the parts, so whoever schedules the variant sees an axis of known
- * length, or none; for others the bounds hold in all proofs. The first variant whose guard holds
- * runs, the kernel's own tree where none does.
+ * A contraction of one row needs another program than one of a thousand, and the number of rows may
+ * be known only at run time. So a kernel may have several trees. Each variant is a kernel of its
+ * own over the same buffers, with a guard: bounds of symbols. A symbol with one value there is that
+ * number, in the types and in the parts, so a schedule for the variant sees an axis of known
+ * extent, or none; for others the bounds hold in all proofs. The first variant whose guard holds
+ * runs, otherwise the kernel's own tree.
  *
  *   kernel dense(x: f32[rows, 512], …) -> (o: f32[rows, 64]) {
  *     parallel …

@@ -1,24 +1,23 @@
-/* kernel_verify: what every kernel keeps. A failure names the rule by its number.
+/* verify: the invariants of kernels. A failure names the rule by its number.
  *
  *   1  arguments come first: inputs, then outputs; a kernel has parts or a tree
  *   2  a part is a nest of buffers with its parameters' element types and ranks
  *   3  a variable is a loop or a let around it, or a symbol; nothing of a nest (axes, reductions)
  *      is left
- *   4  a buffer is an argument, or declared before in a block around; locals have no place in a
- *      tree
+ *   4  a buffer is an argument, or declared before in an enclosing block; locals are not in a tree
  *   5  reads and writes have the physical rank and the element type of their buffer
  *   6  inputs are not written; a register is accessed by whole elements
  *   7  a register's index is constant once loops are unrolled, and so are the bounds of unrolled
  *      loops
- *   8  a parallel loop stands at the top, alone but for lets
- *   9  no scratch memory comes alive inside a serial loop
+ *   8  a parallel loop is at the top, alone but for lets
+ *   9  no scratch is declared inside a serial loop
  *  10  a condition is one bool; a vector has a stride, and a limit only if it is a vector
- *  11  a variant has a guard and the kernel's arguments, which lie alike, and a tree if the kernel
- *      has one
- *  12  parts that share rows have so many axes of their own; what a part reads between them, it or
- *      one before has made
- *  13  what lies within a larger tensor is an argument without a format; that has its element type,
- *      its rank, and no smaller dimension
+ *  11  a variant has a guard and the kernel's arguments, in the same formats, and a tree if the
+ *      kernel has one
+ *  12  parts with shared rows have that many axes of their own; a part reads a local only if it or
+ *      an earlier part has made it
+ *  13  what is within a larger tensor is an argument without a format; that tensor has its element
+ *      type, its rank, and no smaller dimension
  */
 #include "kernel/internal.h"
 
@@ -34,7 +33,7 @@ typedef struct {
     bool ok;
     uint8_t *var;       /* [nloop]: VarState */
     bool *alive;        /* by buffer */
-    bool need_constant; /* while an index of a register is looked at */
+    bool need_constant; /* while visiting an index of a register */
     int serial;         /* serial loops around */
     Arena *scratch;
 } Check;
@@ -131,7 +130,7 @@ check_node(void *user, const Scalar *s)
         check_lanes(k, s->lanes, s->u.load.lane_stride, s->u.load.valid);
 }
 
-/* Every node below, values behind computed variables included. */
+/* Every node below, values of computed variables included. */
 static bool
 check_value(Check *k, const Scalar *s)
 {
@@ -146,7 +145,7 @@ check_computed(void *user, Var v)
         check_value(user, computed_scalar(v));
 }
 
-/* An Expr that stands in the tree itself, not inside a Scalar. */
+/* An Expr in the tree itself, not inside a Scalar. */
 static bool
 check_tree_expr(Check *k, const Expr *e)
 {
@@ -275,7 +274,7 @@ check_block(Check *k, const Block *b, bool top)
     for (uint32_t i = 0; i < b->list.n; i++)
         if (!check_tree(k, b->list.at[i], top))
             return false;
-    for (uint32_t i = 0; i < b->list.n; i++) { /* what the block declared ends with it */
+    for (uint32_t i = 0; i < b->list.n; i++) { /* the block's declarations end with it */
         const Tree *t = b->list.at[i];
         if (t->kind == TREE_LET)
             k->var[t->u.let.var] = VAR_UNBOUND;
@@ -324,8 +323,7 @@ check_part(Check *k, const Part *part)
     return true;
 }
 
-/* Loops around all parts run over an axis of each; a value between parts is made before it is
- * read. */
+/* Loops around all parts run over an axis of each; a local is made before it is read. */
 static bool
 check_between(Check *k)
 {

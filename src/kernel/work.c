@@ -1,15 +1,15 @@
-/* work: what a kernel has to do whatever its schedule: operations, and bytes that come and go.
+/* work: the operations and bytes of a kernel under any schedule.
  *
- * Every argument counts once, as long as its tensor is, for a kernel can keep what it has read; but
- * of an input that is read only at computed places no more than is read. Operations count one each,
- * a function such as exp as well, so a kernel of functions looks slower than it is. No value counts
- * twice, so a kernel that computes some of them again is seen to be slower for it.
+ * Every argument counts once, at the size of its tensor, since a kernel can keep what it has read;
+ * but an input that is read only at computed indices counts no more than its reads. Operations
+ * count one each, a function such as exp as well, so a kernel of functions looks slower than it is.
+ * No value counts twice, so a kernel that recomputes some looks slower for it.
  */
 #include "kernel/kernel.h"
 #include "nest/walk.h"
 
-/* Elements of input `slot` that the nest reads: the tensor's, or as many as there are points that
- * read it, where every read is at a computed place. NULL: none. */
+/* Elements of input `slot` that the nest reads: the tensor's, or the number of points that read it,
+ * if every read is at a computed index. NULL: none. */
 static const Expr *
 elements_read(Ctx *c, const Accesses *reads, const Nest *n, uint32_t slot)
 {
@@ -34,13 +34,13 @@ elements_read(Ctx *c, const Accesses *reads, const Nest *n, uint32_t slot)
     }
     for (uint32_t i = 0; i < n->nwrite; i++)
         if (n->write[i].init == slot)
-            return all; /* what stands before */
+            return all; /* the previous value */
     return points && (expr_uses_kind(points, VAR_COMPUTED) || expr_axes(points)) ? all
            : points ? expr_min(c, points, all)
                     : NULL;
 }
 
-/* The type that the kernel computes in: of its first reduction, or of what it gives. */
+/* The type that the kernel computes in: that of its first reduction, or of its result. */
 static DType
 dtype_of(Ctx *c, Arena *scratch, const Kernel *k)
 {
@@ -53,7 +53,7 @@ dtype_of(Ctx *c, Arena *scratch, const Kernel *k)
     return k->nout ? k->buffer.at[k->nin].type->dtype : DT_F32;
 }
 
-/* Bytes that the parts read of an input, of all that they access; reads [npart]. */
+/* Bytes of an input that the parts read; reads [npart]. */
 static const Expr *
 read_bytes(Ctx *c, const Accesses *reads, const Kernel *k, uint32_t buffer)
 {
@@ -87,7 +87,7 @@ kernel_work(Ctx *c, const Kernel *k)
         w.bytes = expr_add(c, w.bytes, read_bytes(c, reads, k, b));
     for (uint32_t b = k->nin; b < k->nin + k->nout; b++)
         w.bytes = expr_add(c, w.bytes, type_bytes(c, k->buffer.at[b].type));
-    /* A window whose size is data: its operations are not known before the run. */
+    /* A window whose size is data: its operations are unknown before the run. */
     if (expr_uses_kind(w.operations, VAR_COMPUTED) || expr_axes(w.operations))
         w.operations = zero;
     arena_free(scratch);

@@ -6,13 +6,13 @@
 
 /* ---- decide.c -------------------------------------------------------------------------------- */
 
-/* The Expr of a whole number; NULL, and *choice where one is in the way: it is none. */
+/* The Expr of a whole number; NULL, and *choice set if a select prevents it: not a number. */
 const Expr *scalar_whole_number(Ctx *c, const Scalar *s, const Scalar **choice);
 
 /* ---- scalar_table.c -------------------------------------------------------------------------- */
 
-/* The node like `proto` with these operands: the one there is, or a new one. */
+/* The node equal to `proto` with these operands: the existing one, or a new one. */
 const Scalar *scalar_intern(Ctx *c, const Scalar *proto, const Scalar *const *arg);
-Map *scalar_computed(Ctx *c); /* Scalar to the Expr that stands for it */
+Map *scalar_computed(Ctx *c); /* Scalar to its computed Expr variable */
 
 #endif

@@ -1,7 +1,6 @@
-/* nest: one operator's meaning as a perfect loop nest. It says what, never how.
+/* nest: one operator's meaning as a perfect loop nest. It says what is computed, never how.
  *
- *   nest conv(x: f32[b, c, h, w], w: f32[f, c, 3, 3]) -> (o: f32[b, f, (h - 1) // 2 + 1, (w - 1) //
- *   2 + 1]) {
+ *   nest conv(x: f32[b, c, h, w], w: f32[f, c, 3, 3]) -> (o: f32[b, f, h // 2, w // 2]) {
  *     o[n, k, y, z] = sum q, r, s: x[n, q, 2*y + r - 1, 2*z + s - 1 | 0] * w[k, q, r, s]
  *   }
  *
@@ -17,10 +16,11 @@
 #include "nest/scalar.h"
 
 typedef enum {
-    AXIS_PARALLEL, /* stands on the left */
+    AXIS_PARALLEL, /* indexes the writes */
     AXIS_REDUCE,   /* bound by a reduction */
-    AXIS_SCAN,     /* on the left too, but walked in order: the value may read its own
-                              * output at earlier points of this axis */
+    /* indexes the writes, and runs in order: the value may read its own output at earlier points of
+     * this axis */
+    AXIS_SCAN,
 } AxisKind;
 
 typedef struct {
@@ -41,8 +41,8 @@ typedef struct {  /* out[at…] (combiner)= value */
     /* [rank of out]; axes, or the digits of several (4*j + k), or computed for a scatter */
     const Expr *const *at;
     Combiner combiner; /* COMB_NONE: every point is written exactly once */
-    /* with a combiner: the input whose contents stand before (same type), or NO_SLOT: the
-     * combiner's identity (COMB_LAST: 0) */
+    /* with a combiner: the input with the initial contents (same type), or NO_SLOT: the combiner's
+     * identity (COMB_LAST: 0) */
     uint32_t init;
     const Scalar *value;
 } Write;
@@ -98,11 +98,10 @@ Ranges nest_ranges(Ctx *c, Arena *a, const Nest *n);
 AxisSet nest_axes_of_kind(const Nest *n, AxisKind k);
 /* Is its extent computed from other axes or from data? */
 bool axis_varies(const Axis *a);
-/* What item i of a reduction is before the first point: the combiner's identity, and beside it the
- * index of the first point. Then data equal to the identity, which are better than nothing seen
- * before, still have the first such point's index. */
+/* Item i of a reduction before the first point: the combiner's identity, and for an index that of
+ * the first point. Data equal to the identity still give the first such point's index. */
 const Scalar *nest_reduction_begin(Ctx *c, const Nest *n, const Scalar *reduce, uint32_t i);
-/* Each variable of its types, bounds, indices and values, some of them more than once. */
+/* Each variable of its types, bounds, indices and values, some more than once. */
 void nest_vars(const Nest *n, void (*visit)(void *user, Var v), void *user);
 /* axes an Expr uses, inside computed values too */
 AxisSet expr_axes(const Expr *e);
@@ -116,7 +115,7 @@ scalar_axes(Ctx *c, const Scalar *s)
 /* All reads, in the order of their ids. */
 typedef struct {
     const Scalar *load;
-    AxisSet reduce; /* reductions it stands under */
+    AxisSet reduce; /* enclosing reductions */
     bool conditional;
 } Access;
 typedef struct {
@@ -125,16 +124,16 @@ typedef struct {
 } Accesses;
 Accesses nest_accesses(Ctx *c, Arena *a, const Nest *n);
 
-/* What sizes have to be so that a nest stays inside of its tensors: two numbers are equal, or `why`,
- * in which {got} and {want} stand for them, says what is wrong. */
+/* A condition on sizes that keeps a nest within its tensors: two numbers are equal; otherwise
+ * `why`, with {got} and {want} for them, is the message. */
 typedef struct {
     const Expr *got, *want;
     const char *why;
 } Demand;
 typedef VEC(Demand) Demands;
-/* A nest that somebody wrote by hand, so that no access leaves its tensor once the demands, which
- * are added, hold: what neither a proof nor a demand settles is checked where it is accessed. NULL,
- * reported: an access is outside at all sizes. */
+/* A hand-written nest in which no access leaves its tensor once the added demands hold: an access
+ * that neither a proof nor a demand settles is checked at run time. NULL, reported: an access is
+ * outside at all sizes. */
 const Nest *nest_inside(Ctx *c, Arena *a, const Nest *n, Demands *demands);
 
 /* Mapping type of one read, derived from its access map alone (doc/fusion.md, source: DNNFusion's
@@ -168,10 +167,9 @@ typedef struct {
 /* The column side is the one that has the innermost axis of write 0. False: not a contraction. */
 bool nest_contraction(Ctx *c, const Nest *n, Contraction *out);
 
-/* Of a factor made of constants alone, `known` by their slots: the read that varies with all axes
- * that any read of it varies with, once. What else it reads are scales and zero points of blocks.
- * An axis may be in none: it counts the elements that share what is read. NULL: there is no such
- * read. */
+/* Of a factor made of constants alone, given by `known`: the one read that varies with every axis
+ * that any read varies with. Its other reads are scales and zero points of groups. An axis may be
+ * in none: it counts the elements that share a read. NULL: there is no such read. */
 const Scalar *nest_constant_read(Ctx *c, const Scalar *factor,
                                  bool (*known)(void *user, uint32_t slot), void *user);
 
@@ -180,8 +178,8 @@ const Scalar *nest_constant_read(Ctx *c, const Scalar *factor,
 void access_region(Ctx *c, const Access *a, uint32_t naxis, const Expr *const *lo,
                    const Expr *const *width, const Expr **out_lo, const Expr **out_width);
 
-/* The least and the greatest value of e in such a box. False: it is not known, or computed from
- * data of which the box has several. */
+/* The least and the greatest value of e in such a box. False: unknown, or computed from data of
+ * which the box has several. */
 bool expr_region(Ctx *c, const Expr *e, uint32_t naxis, const Expr *const *lo,
                  const Expr *const *width, const Expr **least, const Expr **most);
 
@@ -189,32 +187,32 @@ typedef struct {
     const Expr *points, *add, *mul, *div, *special, *bytes_read, *bytes_written;
 } NestCost;
 NestCost nest_cost(Ctx *c, const Nest *n); /* over the whole domain */
-/* Operations where nothing is computed twice: each node once for every point of the axes that it
+/* Operations if nothing is computed twice: each node once for every point of the axes that it
  * varies with. */
 const Expr *nest_least_operations(Ctx *c, const Nest *n);
 
-/* About how many instructions the values of one point take, however often loops repeat them: how
- * long the code is. */
+/* About how many instructions the values of one point have, loops counted once: the size of the
+ * code. */
 uint32_t nest_code(Ctx *c, const Nest *n);
 
-/* What is less than an eighth of the second level of any processor of the machine table (512 KB)
- * stays in it, narrow or wide. */
+/* Less than an eighth of the L2 of any processor of the machine table (512 KB) stays in it, widened
+ * or not. */
 enum { NEST_LEAST_WIDE = 1 << 16 };
-/* Is the result, of inputs that take `stored` bytes as they lie in the artefact, better computed
- * where it is read than kept there: larger, elementwise, and little work? (widen.c) */
+/* Is the result, of inputs that take `stored` bytes in the artefact, better computed where it is
+ * read than stored: larger, elementwise, and little work? (widen.c) */
 bool nest_widens(Ctx *c, const Nest *n, int64_t stored);
 
 /* ---- rebinding ------------------------------------------------------------------------------- */
 
-/* Parameters with the same tensor given as `same[i] = j < i` become one. */
+/* Merges parameters of one tensor, given as `same[i] = j < i`. */
 const Nest *nest_merge_params(Ctx *c, const Nest *n, const uint32_t *same);
-/* Without the inputs that nothing reads; keep[nin] says which stay. */
+/* Drops inputs without readers; keep[nin] tells which stay. */
 const Nest *nest_drop_unused(Ctx *c, const Nest *n, bool *keep);
 /* A nest with substituted symbols (binding of VAR_SYMBOL). */
 const Nest *nest_bind(Ctx *c, const Nest *n, const Binding *b, uint32_t nb);
-/* The same axes, reads and values with a dimension of the outputs for every axis that writes are
- * placed by: o[4*j + k] to 12 elements becomes o[j, k] to 3 by 4, which lie the same in memory. n
- * itself where each dimension is one axis already. */
+/* The same axes, reads and values, with a dimension of the outputs for every axis that indexes
+ * them: o[4*j + k] to 12 elements becomes o[j, k] to 3 by 4, which is the same memory. n itself if
+ * each dimension is one axis already. */
 const Nest *nest_bare(Ctx *c, const Nest *n);
 
 #endif

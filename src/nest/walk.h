@@ -1,18 +1,18 @@
-/* walk: the nodes of a nest with where they stand; shared by the queries. */
+/* walk: the nodes of a nest with their enclosing reductions and guards; shared by the queries. */
 #ifndef TENON_NEST_WALK_H
 #define TENON_NEST_WALK_H
 
 #include "nest/nest.h"
 
-/* What stands directly below a node: arguments, outside values, and the Scalars behind computed
- * variables of its Exprs. `guarded`: below an arm of a select, or an outside value. */
+/* The children of a node: arguments, outside values, and the Scalars of computed variables of its
+ * Exprs. `guarded`: below an arm of a select, or an outside value. */
 typedef void ScalarChild(void *user, const Scalar *child, bool guarded);
 void scalar_children(const Scalar *s, ScalarChild *visit, void *user);
 void expr_children(const Expr *e, ScalarChild *visit, void *user);
 
 typedef struct {
     const Scalar *node;
-    AxisSet reduce; /* axes of the reductions it stands under, on any path */
+    AxisSet reduce; /* axes of the enclosing reductions, on any path */
     bool always;    /* some path to it passes no guard */
 } WalkNode;
 typedef VEC(WalkNode) Walk;
@@ -30,8 +30,8 @@ AxisSet bindings_axes(ScalarMap *m, AxisSet axes);
 
 /* The write of output `out`, if it is the only one; NULL otherwise. */
 const Write *nest_write_of(const Nest *n, uint32_t out);
-/* Does a write place each point by distinct axes, each dimension at one or at the digits of several
- * (or at 0 in a dimension of 1), without a combiner? */
+/* Does a write index each point by distinct axes, each dimension by one or by the digits of several
+ * (or by 0 in a dimension of 1), without a combiner? */
 bool write_is_plain(Ctx *c, const Nest *n, const Write *w);
 /* The first dimension of write 0 whose index uses an axis; its rank: none does. */
 uint32_t nest_written_dim(const Nest *n, uint32_t axis);
