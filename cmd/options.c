@@ -138,7 +138,7 @@ static const Row rows[] = {
     { "cores", 0, COMPILING, TAKES_COUNT, FIELD(cores), "N",
       "cores that kernels are shared out among (default: as the machine has)" },
     { "fuse", 0, COMPILING, TAKES_TEXT, FIELD(fuse), "HOW",
-      "which nests become one kernel: dp (default: least time, exact), greedy, tvm, dnnf, none" },
+      "which nests become one kernel: dp (default: least predicted time) or none" },
     { "must-fuse", 0, COMPILING, TAKES_TEXT, FIELD(must_fuse), "A,B",
       "with --fuse dp, the default: these two in one kernel, by names of operators or values" },
     { "fuse-plan", 0, COMPILING, TAKES_TEXT, FIELD(fuse_plan), "FILE",

@@ -435,8 +435,8 @@ typedef struct TnCompileOptions {
     const TnStateNames *state;
     int32_t nstate;
     int64_t state_capacity; /* rows that a state may hold; 0: no bound */
-    /* which nests become one kernel: "dp" (default): the cheapest partition; "greedy": by rules;
-     * "tvm", "dnnf": by the rules of others; "none": every nest is its own */
+    /* which nests become one kernel: "dp" (default): the partition of least predicted time; "none":
+     * every nest is a kernel of its own */
     const char *fuse;
     /* percent that weights may grow by for speed: filters in transform domains, a second order
      * where sizes of a kind have a plan of their own (from 100 on); 0: 100. None in transform

@@ -14,6 +14,23 @@ fusion_mode(const char *text, FuseMode *mode)
     return false;
 }
 
+bool
+fusion_known(Job *j)
+{
+    const char *how = j->o->fuse;
+    bool script = !strcmp(how, "tvm") || !strcmp(how, "dnnf");
+    FuseMode mode;
+
+    if (fusion_mode(how, &mode))
+        return true;
+    if (script || !strcmp(how, "greedy"))
+        return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 }, "--fuse %s: removed. %s", how,
+                          script ? "bench/rivals.py writes the plan of this rule for --fuse-plan"
+                                 : "Give dp, the cheapest partition, or a plan by --fuse-plan");
+    return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 },
+                      "--fuse: \"%s\" is not known. Give dp (the cheapest partition) or none", how);
+}
+
 /* Why each node is where it is, in lines of the fused graph's dump. */
 static void
 add_remarks(Job *j, const Graph *g, const FusePlan *p, const FuseCertificate *known)
@@ -128,12 +145,8 @@ make_plan(Job *j, const Graph *g, const FuseWish *wish, FuseCertificate *known)
 
     fusion_mode(j->o->fuse, &mode);
     FusePlan p = fuse_plan(g, j->arena, &j->machine, mode, wish, known);
-    if ((mode == FUSE_GREEDY || mode == FUSE_DP) && j->o->schedule != SCHEDULE_PLAIN) {
+    if (mode == FUSE_DP && j->o->schedule != SCHEDULE_PLAIN) {
         Prices prices = choose_prices(j);
-        bool within;
-        /* partitions are compared as they are before groups are joined */
-        if (j->o->explain && known->seconds < 0)
-            known->seconds = fuse_predict(g, &p, &j->machine, &within);
         domains_begin(&prices);
         choose_note(&prices);
         p = fuse_join(g, j->arena, &p, wish,

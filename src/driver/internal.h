@@ -97,6 +97,7 @@ bool dump_end(Dump *d);
 /* ---- fusion.c: which nests become one kernel ---- */
 
 bool fusion_mode(const char *text, FuseMode *mode); /* --fuse */
+bool fusion_known(Job *j);                          /* false, reported: it is no mode */
 bool has_nests(const Graph *g);
 bool fusion_named(Job *j);
 /* of --fuse-plan, as far as it has been read; NULL with a diagnostic */

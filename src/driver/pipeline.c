@@ -616,7 +616,6 @@ check_options(Job *j)
 {
     const DriverOptions *o = j->o;
     FormatHow how;
-    FuseMode mode;
 
     if (strcmp(o->emit, "so") && strcmp(o->emit, "c"))
         return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 },
@@ -628,12 +627,8 @@ check_options(Job *j)
             "layouts (blocks, phases and room too), greedy, chain, nchw, "
             "nhwc, nchwc or none",
             o->formats);
-    if (!fusion_mode(o->fuse, &mode))
-        return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 },
-                          "--fuse: \"%s\" is not known. Give greedy, dp (the cheapest partition), "
-                          "tvm, dnnf (the rules of "
-                          "others) or none",
-                          o->fuse);
+    if (!fusion_known(j))
+        return false;
     if ((o->prefix || o->example) && strcmp(o->emit, "c"))
         return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 },
                           "%s belongs to C source: give --emit c too",

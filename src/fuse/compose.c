@@ -7,7 +7,7 @@
  * host. Expressions are shared DAGs: read at one index, x is computed once.
  *
  * All readers of a vanished node are its host, so no path can leave the group and return: this step
- * never makes a cycle. Whether it pays is for who makes a plan to say (rules.c), and what a plan
+ * never makes a cycle. Whether it pays is for rules or a price to say (legal.c, price.c), and what a plan
  * says is done: of each read whether the value is computed there, or why it cannot be.
  */
 #include <stdarg.h>
@@ -154,7 +154,7 @@ add_reading(Fusion *f, NodeId host, ValueId v, FuseEdge edge)
 
     if (map_get(&f->reader_at, reading_key(host, v), &at) && at) {
         FuseEdge *was = &f->edges[v].at[at - 1];
-        if (f->plan && !f->rules && is_taken(*was) != is_taken(edge))
+        if (f->plan && is_taken(*was) != is_taken(edge))
             refuse_plan(
                 f,
                 "%s reads %s at two places that are one nest: it is computed in both, or in none",
@@ -225,7 +225,7 @@ hosts_of(Fusion *f, NodeId n)
     return h;
 }
 
-/* Hosts that the plan computes n in, first; how many. Those of a group's rules: all in it. */
+/* Hosts that the plan computes n in, first; how many. */
 static uint32_t
 taking_hosts(Fusion *f, NodeId n, Hosts *h)
 {
@@ -258,14 +258,9 @@ is_inlined(Fusion *f, NodeId n, NodeId host)
 
 /* Why the rules keep n; NULL if it may vanish into all. */
 static const char *
-against_groups(const Fusion *f, NodeId n, const Hosts *h)
+must_stay(const Hosts *h)
 {
-    if (h->visible || !h->n)
-        return h->visible ? "an output of the model" : "nothing reads it";
-    for (uint32_t i = 0; f->plan && f->plan->group[n] && i < h->n; i++)
-        if (f->plan->group[h->at[i]] != f->plan->group[n])
-            return "the plan stores it";
-    return f->plan && f->plan->group[n] && h->n > 1 ? "several parts read it" : NULL;
+    return h->visible ? "an output of the model" : !h->n ? "nothing reads it" : NULL;
 }
 
 /* "computed where %relu1_out reads it" */
@@ -305,7 +300,7 @@ static void
 vanish_by_rules(Fusion *f, NodeId n)
 {
     Hosts h = hosts_of(f, n);
-    const char *no = against_groups(f, n, &h);
+    const char *no = must_stay(&h);
     Piece *after = NEW_ARRAY(f->arena, Piece, h.n);
 
     for (uint32_t i = 0; i < h.n && !no; i++) {
@@ -376,7 +371,6 @@ fuse_compose(const Graph *g, Arena *a, const FusePlan *plan, const FuseRules *ru
                  .visible = graph_outputs(g, a),
                  .piece = NEW_ARRAY(a, Piece, nn),
                  .host = NEW_ARRAY(a, NodeId, nn),
-                 .finishes = NEW_ARRAY(a, bool, nn),
                  .rowish = NEW_ARRAY(a, bool, nn),
                  .reader_at.arena = a,
                  .traits = NEW_ARRAY(a, NestTraits, nn),
@@ -394,8 +388,7 @@ fuse_compose(const Graph *g, Arena *a, const FusePlan *plan, const FuseRules *ru
         for (uint32_t i = 0; i < node->in.count; i++)
             if (node_in(g, node, i))
                 add_reading(&f, n, node_in(g, node, i),
-                            plan && !rules ? plan->edge[node->in.first + i]
-                                           : (FuseEdge){ EDGE_STORE, 0 });
+                            plan ? plan->edge[node->in.first + i] : (FuseEdge){ EDGE_STORE, 0 });
     }
     if (rules)
         rules->begin(&f);

@@ -10,6 +10,9 @@
 #include <math.h>
 #include <string.h>
 
+const char *const apart_name[APART_COUNT] = { "together", "visible",  "order", "pair", "capacity",
+                                              "cost",     "unproven", "rival", "user" };
+
 typedef struct {
     FuseNodes s;
     Pricing *pricing;
@@ -271,6 +274,48 @@ least_split(Explain *e, uint32_t k)
     return least;
 }
 
+/* Does an index add an axis that is summed to one that is not? */
+static bool
+mixes_axes(const Accesses *reads)
+{
+    for (uint32_t i = 0; i < reads->n; i++)
+        for (uint32_t d = 0; d < reads->at[i].load->u.load.rank; d++) {
+            AxisSet used = expr_axes(reads->at[i].load->u.load.at[d]);
+            if (used & reads->at[i].reduce && used & ~reads->at[i].reduce)
+                return true;
+        }
+    return false;
+}
+
+/* Every nest as it is before fusion. */
+static void
+note_nests(const Graph *g, Arena *a, FuseNotes *out)
+{
+    Arena *scratch = arena_child(g->ctx->arena);
+    FuseNodes s = fuse_nodes(g, scratch, &fuse_rules_nothing);
+
+    for (uint32_t i = 0; i < s.n; i++) {
+        const Piece *p = &s.f.piece[s.node[i]];
+        const NestTraits *t = fuse_traits_of(&s.f, s.node[i]);
+        Accesses reads = nest_accesses(g->ctx, scratch, p->nest);
+        FuseNestNote note = { .node = s.node[i],
+                              .elementwise = t->elementwise,
+                              .reduces = t->reduces,
+                              .contraction = t->contraction,
+                              .mixed = mixes_axes(&reads),
+                              .bytes = cost_usual(
+                                  g->ctx, type_bytes(g->ctx, p->nest->param[p->nest->nin].type)) };
+        for (uint32_t o = p->nest->nin; o < p->nest->nin + p->nest->nout; o++)
+            note.visible |= s.f.visible[p->value[o]];
+        for (uint32_t r = 0; r < reads.n; r++)
+            VEC_PUSH(a, &note.read,
+                     ((FuseReadNote){ p->value[reads.at[r].load->u.load.slot],
+                                      nest_mapping(g->ctx, p->nest, &reads.at[r]) }));
+        VEC_PUSH(a, &out->nest, note);
+    }
+    arena_free(scratch);
+}
+
 static Explain
 begin(const Graph *g, Arena *scratch, const FusePlan *p)
 {
@@ -323,6 +368,7 @@ fuse_explain(const Graph *g, Arena *a, const Machine *m, const FusePlan *p,
     if (out.known.seconds < 0)
         out.known.seconds = sum;
     out.known.second_best = isinf(second) ? -1 : out.known.seconds + second;
+    note_nests(g, a, &out);
     arena_free(scratch);
     return out;
 }
@@ -353,4 +399,56 @@ fuse_why(const Graph *g, Arena *a, const Machine *m, const FusePlan *p, const ch
     }
     arena_free(scratch);
     return text;
+}
+
+/* ---- the certificate ------------------------------------------------------------------------- */
+
+/* What joining knows of its choice, if it had one. */
+static void
+print_joining(Text *t, const FuseJoining *k)
+{
+    if (!k->candidates)
+        return;
+    text_printf(t, "; joining: %u of %u candidates pay", k->pay, k->candidates);
+    if (k->pay) {
+        text_printf(t, ", %u want what others want; %u taken, gaining ", k->rivals, k->taken);
+        text_seconds(t, k->seconds);
+        text_add(t, ", no choice gains more");
+    }
+    if (!k->exact) {
+        text_add(t, " than ");
+        text_seconds(t, k->bound);
+    }
+    if (k->unlisted)
+        text_printf(t, "; not all sets of products side by side are candidates, of %u value%s",
+                    k->unlisted, k->unlisted == 1 ? "" : "s");
+}
+
+static void
+print_search(Text *t, const FuseCertificate *k)
+{
+    text_seconds(t, k->seconds);
+    text_add(t, " predicted");
+    if (k->second_best >= 0) {
+        text_add(t, ", the next best ");
+        text_seconds(t, k->second_best);
+    }
+    if (k->bound < 0)
+        return;
+    text_add(t, ", no partition takes less");
+    if (!k->exact) {
+        text_add(t, " than ");
+        text_seconds(t, k->bound);
+    }
+    text_printf(t, "; %llu states, %llu sets, %llu prices of which %llu new",
+                (unsigned long long)k->states, (unsigned long long)k->steps,
+                (unsigned long long)k->priced, (unsigned long long)k->composed);
+}
+
+void
+fuse_print_certificate(Text *t, const FuseCertificate *k)
+{
+    text_printf(t, "%s: ", fuse_mode_name[k->mode]);
+    print_search(t, k);
+    print_joining(t, &k->joining);
 }

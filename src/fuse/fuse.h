@@ -56,13 +56,7 @@ typedef struct {
  * get the same schedules. */
 typedef enum {
     FUSE_NONE, /* every node alone */
-    /* TVM's classes, computed from access maps, and its three sweeps over post-dominators
-     * (tvm.c) */
-    FUSE_TVM,
-    /* DNNFusion's five mapping types, its table, its growth from seeds (dnnf.c) */
-    FUSE_DNNF,
-    FUSE_GREEDY, /* rules on mapping types, one merge after the other (greedy.c) */
-    FUSE_DP,     /* the cheapest partition (dp.c, search.h) */
+    FUSE_DP,   /* the cheapest partition (dp.c, search.h) */
     FUSE_MODE_COUNT,
     FUSE_GIVEN = FUSE_MODE_COUNT, /* a text says it */
 } FuseMode;
@@ -129,11 +123,6 @@ FusePlan fuse_none(const Graph *g, Arena *a); /* every node alone: the baseline 
 FusePlan fuse_copy(const Graph *g, Arena *a, const FusePlan *p);
 /* What `reader` (0: everyone) reads of `maker` comes to it so. */
 void fuse_set(const Graph *g, FusePlan *p, NodeId maker, NodeId reader, FuseEdge edge);
-FusePlan fuse_greedy(const Graph *g, Arena *a, const Machine *m);
-/* The rules of others, from the same nests; groups that no kernel computes as a whole fall
- * apart. */
-FusePlan fuse_tvm(const Graph *g, Arena *a);
-FusePlan fuse_dnnf(const Graph *g, Arena *a);
 /* The cheapest partition (dp.c); what is known of it in *certificate, if given. */
 FusePlan fuse_dp(const Graph *g, Arena *a, const Machine *m, const FuseWish *wish,
                  FuseCertificate *certificate);
@@ -179,8 +168,22 @@ typedef struct {
     bool in;
     double bytes;
 } FusePortNote;
+/* a nest before fusion, as rules on types of operators want to know it (bench/rivals.py) */
+typedef struct {
+    ValueId value;
+    MappingType mapping;
+} FuseReadNote;
+typedef struct {
+    NodeId node;
+    /* elementwise: plain writes, no reduction, no scan; contraction: a matrix multiplication or
+     * convolution; mixed: an index adds axes that are summed to others, as a window does */
+    bool elementwise, reduces, contraction, mixed, visible;
+    double bytes; /* of its first value */
+    VEC(FuseReadNote) read;
+} FuseNestNote;
 typedef struct {
     FuseCertificate known;
+    VEC(FuseNestNote) nest;
     /* a kernel that only moves data has no note of its own: elsewhere it is computed where it is
      * read */
     uint32_t nests, kernels, joins;
@@ -209,8 +212,6 @@ const char *fuse_why(const Graph *g, Arena *a, const Machine *m, const FusePlan 
  * one with both nodes of a wish, if there is one. */
 FusePlan fuse_join(const Graph *g, Arena *a, const FusePlan *p, const FuseWish *wish,
                    const FusePrice *price, FuseJoining *told);
-/* All of these nodes one group, wise or not: how tests reach every way of sharing a kernel. */
-FusePlan fuse_together(const Graph *g, Arena *a, const NodeId *node, uint32_t n);
 /* Acyclic quotient, every edge as it is said, shared axes found. NULL text if legal, else why not,
  * by the nodes' names. */
 const char *fuse_illegal(const Graph *g, const FusePlan *p);

@@ -50,7 +50,6 @@ typedef struct {
      * it; NULL if it should. */
     const char *(*refuse)(Fusion *f, NodeId p, NodeId host, const Nest *after, uint32_t nhost);
 } FuseRules;
-extern const FuseRules fuse_rules; /* those of the greedy plan (rules.c) */
 /* views and values of indices alone, wherever they are read (legal.c) */
 extern const FuseRules fuse_rules_views;
 extern const FuseRules fuse_rules_nothing; /* nothing vanishes (legal.c) */
@@ -62,9 +61,9 @@ struct Fusion {
     const Graph *g;
     Ctx *ctx;
     Arena *arena;
-    /* to be carried out; with rules: its groups are kept to. NULL: free */
+    /* one of the two is given: its edges, or these rules, say what vanishes where */
     const FusePlan *plan;
-    const FuseRules *rules; /* NULL: the plan's edges say what vanishes where */
+    const FuseRules *rules;
     /* what the plan wants first that cannot be, and why; NULL: nothing */
     const char *refused;
     Users users;
@@ -81,8 +80,6 @@ struct Fusion {
     NestTraits *traits;     /* [node.n] … */
     const Nest **traits_of; /* [node.n]: … of this nest */
     NodeId *seen;           /* [node.n]: scratch */
-    /* [node.n]: elementwise, an epilogue of a reduction before it */
-    bool *finishes;
     /* [node.n]: a row reduction, or elementwise from its results */
     bool *rowish;
     const char **why; /* [node.n] */
@@ -92,7 +89,7 @@ struct Fusion {
 /* one-element constants become numbers */
 Piece fuse_prepare(const Graph *g, Arena *a, NodeId n);
 
-/* ---- rules.c --------------------------------------------------------------------------------- */
+/* ---- inline.c -------------------------------------------------------------------------------- */
 /* elementwise, reduces, contraction; the rest unset */
 NestTraits fuse_kind(Ctx *c, const Nest *n);
 bool fuse_is_view(Ctx *c, const Nest *n);
@@ -110,7 +107,7 @@ const char *fuse_hides(Fusion *f, NodeId p, NodeId host, const Nest *after);
 const char *fuse_reads_badly(Fusion *f, NodeId p, NodeId host);
 /* Does the host read elements of it more than once, by a broadcast or inside of a reduction? */
 bool fuse_repeats(Fusion *f, NodeId node, NodeId host);
-/* one of its reasons, and one of the greedy rules' */
+/* one of its reasons */
 extern const char fuse_not_before_it_runs[];
 
 /* ---- compose.c ------------------------------------------------------------------------------- */
@@ -214,12 +211,6 @@ FuseNodes fuse_nodes(const Graph *g, Arena *scratch, const FuseRules *rules);
 uint32_t fuse_find(const FuseNodes *s, const char *name);
 /* has g both nodes of a wish, and which are they? */
 bool fuse_wished(const Graph *g, const FuseWish *wish, NodeId node[2]);
-/* Nests of one operator, connected: of[n] the last of them; those of u: first[u], next[first[u]], …
- * NO_SLOT. */
-typedef struct {
-    uint32_t *of, *first, *next;
-} FuseUnits;
-FuseUnits fuse_operators(const FuseNodes *s);
 /* group [s->n]: any numbers from 1 to ngroup; groups may not wait for each other. A group that no
  * kernel computes falls apart. */
 Groups fuse_members(const FuseNodes *s, const uint32_t *group, uint32_t ngroup);

@@ -195,6 +195,16 @@ fuse_hosts(const Fusion *f, const NodeId *node, uint32_t n, NodeId *host)
 
 /* ---- plans ----------------------------------------------------------------------------------- */
 
+const char *const fuse_mode_name[FUSE_MODE_COUNT + 1] = { "none", "dp", "given" };
+
+FusePlan
+fuse_plan(const Graph *g, Arena *a, const Machine *m, FuseMode mode, const FuseWish *wish,
+          FuseCertificate *known)
+{
+    *known = (FuseCertificate){ .mode = mode, .seconds = -1, .bound = -1, .second_best = -1 };
+    return mode == FUSE_DP ? fuse_dp(g, a, m, wish, known) : fuse_none(g, a);
+}
+
 FusePlan
 fuse_none(const Graph *g, Arena *a)
 {
@@ -261,27 +271,6 @@ fuse_settle(const Graph *g, FusePlan *p)
                 e->kind = p->group[def] == p->group[n] ? EDGE_SCRATCH : EDGE_STORE;
         }
     }
-}
-
-FusePlan
-fuse_together(const Graph *g, Arena *a, const NodeId *node, uint32_t n)
-{
-    FusePlan p = fuse_none(g, a);
-    Arena *scratch = arena_child(g->ctx->arena);
-
-    for (uint32_t i = 0; i < n; i++) {
-        p.group[node[i]] = node[0];
-        p.why[node[i]] = "as asked";
-    }
-    fuse_number(g, a, &p);
-    /* what vanishes inside the group is for the rules to say */
-    Fusion f = fuse_compose(g, scratch, &p, &fuse_rules);
-    for (NodeId i = 1; i < g->node.n; i++)
-        if (f.host[i] != i)
-            fuse_set(g, &p, i, 0, (FuseEdge){ EDGE_INLINE, 0 });
-    fuse_settle(g, &p);
-    arena_free(scratch);
-    return p;
 }
 
 /* ---- legality -------------------------------------------------------------------------------- */

@@ -14,6 +14,15 @@
  * `inline`, `recompute`, `scratch N` of N shared axes, each for all readers or `for` those named. A
  * node that all its readers recompute stands behind `everywhere`; one that is not named is a kernel
  * of its own.
+ *
+ * A plan may also say groups alone:
+ *
+ *   graph main {
+ *     group { %conv1_out %relu1_out }
+ *   }
+ *
+ * What is inlined inside a group then follows from composing it, and a group that no kernel can
+ * compute is split (assemble.c). That is how scripts write plans by rules of their own.
  */
 #include "fuse/internal.h"
 
@@ -140,6 +149,8 @@ typedef struct {
     Map node;  /* by the name of its first value */
     bool *met; /* [node.n] */
     Users users;
+    /* entries met so far: groups, whose edges follow from composing them, or others */
+    bool groups, others;
 } Reading;
 
 static NodeId
@@ -220,18 +231,36 @@ read_edges(Reading *r, NodeId maker)
     }
 }
 
-/* One entry of a plan: `everywhere %name`, or a kernel. */
+/* `group { %name … }`: nodes that are to be together. */
+static bool
+read_group(Reading *r)
+{
+    uint32_t group = ++r->plan->ngroup;
+
+    r->groups = true;
+    if (!parse_expect(r->p, "{"))
+        return false;
+    while (parse_peek(r->p, "%"))
+        if (!read_member(r, group))
+            return false;
+    return parse_expect(r->p, "}");
+}
+
+/* One entry of a plan: `everywhere %name`, a kernel or a group. */
 static bool
 read_entry(Reading *r)
 {
+    if (parse_accept(r->p, "group"))
+        return read_group(r);
+    r->others = true;
     if (parse_accept(r->p, "everywhere")) {
         NodeId id = read_member(r, 0);
         return id && set_edges(r, id, (FuseEdge){ EDGE_RECOMPUTE, 0 });
     }
     if (!parse_accept(r->p, "kernel") || !parse_accept(r->p, "{"))
-        return parse_error(
-            r->p,
-            "expected `kernel { %%NAME … }`, `everywhere %%NAME`, or } behind the last of them");
+        return parse_error(r->p, "expected `kernel { %%NAME … }`, `everywhere %%NAME`, `group { "
+                                 "%%NAME … }`, or } behind "
+                                 "the last of them");
     uint32_t group = ++r->plan->ngroup;
     do {
         NodeId id = read_member(r, group);
@@ -239,6 +268,18 @@ read_entry(Reading *r)
             return false;
     } while (parse_peek(r->p, "%"));
     return parse_expect(r->p, "}");
+}
+
+/* The plan of a text that has groups alone. */
+static void
+assemble_groups(Reading *r, Arena *a)
+{
+    FuseNodes nodes = fuse_nodes(r->g, r->node.arena, &fuse_rules_nothing);
+    uint32_t *group = NEW_ARRAY(r->node.arena, uint32_t, nodes.n + 1);
+
+    for (uint32_t i = 0; i < nodes.n; i++)
+        group[i] = r->plan->group[nodes.node[i]];
+    *r->plan = fuse_assemble(&nodes, a, group, r->plan->ngroup);
 }
 
 bool
@@ -271,7 +312,14 @@ fuse_parse_plan(const Graph *g, Arena *a, Parse *p, FusePlan *out)
             out->group[n] = ++out->ngroup;
             out->why[n] = "not named by the plan";
         }
+    if (ok && r.groups && r.others)
+        ok = parse_error(p,
+                         "the plan of graph %s has `group` beside `kernel` or `everywhere`: a "
+                         "plan says all edges, or leaves them all to its groups",
+                         g->name);
     if (ok) {
+        if (r.groups)
+            assemble_groups(&r, a);
         fuse_number(g, a, out);
         fuse_settle(g, out);
         const char *no = fuse_illegal(g, out);
