@@ -410,12 +410,11 @@ typedef struct TnCompileOptions {
     const char *nests;
     /* of random operators that have none of their own; 0: each follows from its name alone */
     int64_t seed;
-    /* "search" (default): values between kernels lie as all kernels together are fastest;
-     * "layouts": in blocks, with room, or twice, too; "greedy": as each kernel by itself is;
-     * "nchw", "nhwc": all alike; "none": as the model says */
+    /* the orders of dimensions of values between kernels: "search" (default): by which all kernels
+     * together take the least predicted time; "nhwc": dimension 1 innermost; "none": as the model
+     * says */
     const char *formats;
-    /* values between kernels that are to lie so, whatever it costs: "nhwc", "nchw16c" in blocks,
-     * "nhwc+h1w1" with room around */
+    /* the orders of single values, whatever it costs: "nhwc", or "0,2,3,1" */
     const TnOrder *format;
     int32_t nformat;
     /* inputs and outputs that lie otherwise than the model says: "nhwc" frames */

@@ -209,6 +209,7 @@ DriverOptions options_resolve(Arena *a, const DriverOptions *o);
 /* ---- formats.c: orders of dimensions ---- */
 
 bool formats_how(const char *text, FormatHow *how); /* --formats */
+bool formats_known(Job *j);                         /* false, reported: it is none of them */
 /* of inputs and outputs, as --io-format says; and what the text wishes is kept */
 bool formats_ports(Job *j);
 const char *formats_port(const Job *j, Sym name); /* what it says of one; NULL: nothing */

@@ -615,19 +615,11 @@ static bool
 check_options(Job *j)
 {
     const DriverOptions *o = j->o;
-    FormatHow how;
 
     if (strcmp(o->emit, "so") && strcmp(o->emit, "c"))
         return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 },
                           "--emit: \"%s\" is not known. Give so (a shared library) or c", o->emit);
-    if (!formats_how(j->o->formats, &how))
-        return diag_error(
-            &j->ctx->diags, DIAG_USAGE, (Loc){ 0 },
-            "--formats: \"%s\" is not known. Give search (the fastest orders of dimensions), "
-            "layouts (blocks, phases and room too), greedy, chain, nchw, "
-            "nhwc, nchwc or none",
-            o->formats);
-    if (!fusion_known(j))
+    if (!formats_known(j) || !fusion_known(j))
         return false;
     if ((o->prefix || o->example) && strcmp(o->emit, "c"))
         return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 },

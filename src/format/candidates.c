@@ -209,7 +209,7 @@ is_before(const Order *a, const Order *b)
 /* The candidates of a type beside the plain one, the most wanted first; the number of them. An
  * order that is the same in memory as one before it is none. */
 static uint32_t
-orders_of(const Formats *f, const Type *t, const Layout **list)
+orders_of(const Formats *f, const Type *t, const uint8_t **list)
 {
     const Order *best[MAX_ORDERS];
     uint32_t n = 0, kept = 0, rank = t->rank;
@@ -229,117 +229,51 @@ orders_of(const Formats *f, const Type *t, const Layout **list)
         best[at] = o;
     }
     for (uint32_t i = 0; i < n; i++) {
-        const Layout *l = layout_of_order(f->arena, rank, best[i]->dim);
-        bool same = format_same_memory(t, NULL, l);
+        const uint8_t *order = arena_copy(f->arena, best[i]->dim, sizeof best[i]->dim);
+        bool same = format_same_memory(t, NULL, order);
         for (uint32_t k = 0; k < kept; k++)
-            same |= format_same_memory(t, list[k], l);
+            same |= format_same_memory(t, list[k], order);
         if (!same)
-            list[kept++] = l;
+            list[kept++] = order;
     }
     return kept;
 }
 
 /* ---- variables ------------------------------------------------------------------------------- */
 
-static double
-number_of(const Scalar *constant)
+/* The order that a format is; NULL: it is more. */
+static const uint8_t *
+order_of_format(Arena *a, const Format *f, uint32_t rank)
 {
-    double v;
+    uint8_t *order = NEW_ARRAY(a, uint8_t, TN_MAX_RANK);
+    uint32_t seen = 0;
 
-    if (!dtype_is_float(constant->dtype))
-        return (double)constant->u.bits;
-    memcpy(&v, &constant->u.bits, sizeof v);
-    return v;
-}
-
-/* What reads of a value say is beyond it, where they say it is a number, and how far beyond they
- * reach. */
-typedef struct {
-    bool said;
-    double fill;
-    int64_t before[TN_MAX_RANK], after[TN_MAX_RANK];
-} Beyond;
-
-static void
-reach(const Formats *f, const Nest *n, const Scalar *load, Arena *scratch, Beyond *b)
-{
-    Ranges ranges = nest_ranges(f->ctx, scratch, n);
-    const Type *t = n->param[load->u.load.slot].type;
-
-    for (uint32_t d = 0; d < t->rank; d++) {
-        int64_t before = expr_bounds(f->ctx, &ranges, load->u.load.at[d]).lo;
-        const Expr *over =
-            expr_simplify(f->ctx, &ranges,
-                          expr_sub(f->ctx, load->u.load.at[d], expr_offset(f->ctx, t->dim[d], -1)));
-        int64_t after = expr_bounds(f->ctx, &ranges, over).hi;
-        before = before < 0 && before >= -MOST_ROOM ? -before : 0;
-        after = after > 0 && after <= MOST_ROOM ? after : 0;
-        b->before[d] = before > b->before[d] ? before : b->before[d];
-        b->after[d] = after > b->after[d] ? after : b->after[d];
+    for (uint32_t p = 0; p < f->npart && f->npart == rank; p++) {
+        if (f->part[p].div != 1 || f->part[p].mod || f->part[p].dim >= rank)
+            return NULL;
+        order[p] = f->part[p].dim;
+        seen |= 1u << order[p];
     }
+    return f->npart == rank && seen == (1u << rank) - 1 ? order : NULL;
 }
 
-/* The first who reads it says what; who says the same is heard about how far. */
-static Beyond
-beyond(const Formats *f, ValueId v)
-{
-    Arena *scratch = arena_child(f->arena);
-    Beyond b = { 0 };
-
-    for (uint32_t i = f->users.first[v]; i < f->users.first[v + 1]; i++) {
-        NodeId n = f->users.node[i];
-        const Kernel *k = f->g->node.at[n].kernel;
-        for (uint32_t p = 0; p < k->npart; p++) {
-            Accesses reads = nest_accesses(f->ctx, scratch, k->part[p].nest);
-            for (uint32_t r = 0; r < reads.n; r++) {
-                const Scalar *load = reads.at[r].load, *outside = load->u.load.outside;
-                uint32_t buffer = k->part[p].buffer[load->u.load.slot];
-                if (buffer >= k->nin || format_argument(f, n, buffer) != v || !outside ||
-                    outside->op != S_CONST)
-                    continue;
-                if (!b.said)
-                    b.fill = number_of(outside);
-                b.said = true;
-                if (b.fill == number_of(outside))
-                    reach(f, k->part[p].nest, load, scratch, &b);
-            }
-        }
-    }
-    arena_free(scratch);
-    return b;
-}
-
-/* How somebody said value v is to lie, or NULL. False with a diagnostic. */
+/* The order that the user gave value v, or NULL. False with a diagnostic. */
 static bool
-pinned_layout(Formats *f, ValueId v, const Layout **layout)
+pinned_order(Formats *f, ValueId v, const uint8_t **order)
 {
     Value *value = &f->g->value.at[v];
-    uint32_t rank = value->type->rank;
-    Layout *own = NEW(f->arena, Layout);
 
-    *layout = NULL;
-    if (value->format && !value->data) {
-        *own = (Layout){ .format = *value->format, .rank = (uint8_t)rank };
-        if (value->format->npart > TN_MAX_RANK || !format_tiles(value->format, rank))
-            return diag_error(&f->ctx->diags, DIAG_USAGE, (Loc){ 0 },
-                              "%%%s is to lie in a format that does not have each of its "
-                              "dimensions once; values can "
-                              "lie in formats such as [0, 2, 3, 1] or [0, 1/16, 2, 3, 1%%16], of "
-                              "at most %d parts",
-                              value->name, TN_MAX_RANK);
-        *layout = own;
-    }
+    *order = NULL;
+    if (value->format && !value->data &&
+        !(*order = order_of_format(f->arena, value->format, value->type->rank)))
+        return diag_error(
+            &f->ctx->diags, DIAG_USAGE, (Loc){ 0 },
+            "%%%s is to lie in a format that is no order of its %u dimensions; values "
+            "can lie in formats such as [0, 2, 3, 1], constants in others too",
+            value->name, value->type->rank);
     for (uint32_t i = 0; i < f->wish->npin; i++)
-        if (!strcmp(f->wish->pin[i].value, value->name)) {
-            *own = *f->wish->pin[i].layout;
-            *layout = own;
-        }
-    const Type *type = *layout ? layout_type(f->ctx, *layout, value->type) : value->type;
-    if (*layout && !type_fits(f->ctx, type))
-        return diag_error(&f->ctx->diags, DIAG_USAGE, (Loc){ 0 },
-                          "--format %s: lying so it is %s, more than any process can hold; give "
-                          "smaller blocks and less room",
-                          value->name, type_str(f->ctx, type));
+        if (!strcmp(f->wish->pin[i].value, value->name))
+            *order = f->wish->pin[i].order;
     return true;
 }
 
@@ -355,136 +289,9 @@ channels_last(const Formats *f, const Type *t, const Variable *x)
         if (d != 1)
             order[n++] = d;
     order[n] = 1;
-    const Layout *last = layout_of_order(f->arena, t->rank, order);
-    while (c < x->n && !format_same_memory(t, x->layout[c], last))
+    while (c < x->n && !format_same_memory(t, x->order[c], order))
         c++;
     return c < x->n ? c : 0;
-}
-
-/* The order with as much room around it as its readers reach. */
-static const Layout *
-with_room(const Formats *f, uint32_t rank, const Layout *order, const Beyond *b)
-{
-    static const uint8_t plain[TN_MAX_RANK] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 };
-    Layout *l = NEW(f->arena, Layout);
-
-    *l = order ? *order : *layout_of_order(f->arena, rank, plain);
-    memcpy(l->before, b->before, sizeof l->before);
-    memcpy(l->after, b->after, sizeof l->after);
-    l->fill = b->fill;
-    return l;
-}
-
-/* of what lies in blocks: a batch, channels, and a place at least */
-enum { LEAST_RANK = 3 };
-
-/* As the model says, with dimension 1 in blocks of a vector; NULL: a vector does not divide it. */
-static const Layout *
-in_blocks(const Formats *f, const Type *t)
-{
-    uint32_t block = f->wish->block;
-    FormatPart *part = NEW_ARRAY(f->arena, FormatPart, TN_MAX_RANK);
-    Layout *l = NEW(f->arena, Layout);
-
-    if (t->rank < LEAST_RANK || t->rank == TN_MAX_RANK || block < 2 ||
-        expr_divisible(f->ctx, NULL, t->dim[1], block) != YES)
-        return NULL;
-    for (uint8_t d = 0; d < t->rank; d++)
-        part[d] = (FormatPart){ d, d == 1 ? block : 1, 0 };
-    part[t->rank] = (FormatPart){ 1, 1, block };
-    *l = (Layout){ .rank = t->rank, .format = { t->rank + 1u, part } };
-    return l;
-}
-
-/* By how many points the windows over a value, or who leaves some out, go on in each dimension,
- * where all who read it go on by as many; 1: by one, or not alike. */
-static void
-find_steps(const Formats *f, ValueId v, int64_t *step)
-{
-    Arena *scratch = arena_child(f->arena);
-    const Expr *coef, *rest;
-    int64_t by;
-
-    memset(step, 0, TN_MAX_RANK * sizeof *step);
-    for (uint32_t i = f->users.first[v]; i < f->users.first[v + 1]; i++) {
-        NodeId n = f->users.node[i];
-        const Kernel *k = f->g->node.at[n].kernel;
-        for (uint32_t p = 0; p < k->npart; p++) {
-            const Nest *nest = k->part[p].nest;
-            Accesses reads = nest_accesses(f->ctx, scratch, nest);
-            for (uint32_t r = 0; r < reads.n; r++) {
-                const Scalar *load = reads.at[r].load;
-                uint32_t buffer = k->part[p].buffer[load->u.load.slot];
-                for (uint32_t d = 0;
-                     buffer < k->nin && format_argument(f, n, buffer) == v && d < load->u.load.rank;
-                     d++)
-                    for (uint32_t x = 0; x < nest->naxis; x++) {
-                        if (nest->axis[x].kind != AXIS_PARALLEL ||
-                            !(expr_axes(load->u.load.at[d]) >> x & 1))
-                            continue;
-                        bool known = expr_linear(f->ctx, load->u.load.at[d], (Var){ VAR_AXIS, x },
-                                                 &coef, &rest) &&
-                                     expr_const(coef, &by) && by > 0;
-                        step[d] = known && (!step[d] || step[d] == by) ? by : 1;
-                    }
-            }
-        }
-    }
-    for (uint32_t d = 0; d < TN_MAX_RANK; d++)
-        step[d] = step[d] > 1 && step[d] <= MOST_PHASES ? step[d] : 1;
-    arena_free(scratch);
-}
-
-/* The order with the phases of its steps in front of the first dimension that has some: what a
- * window reads at one of its points then lies together. NULL: too many parts, or no dimension has
- * steps. */
-static const Layout *
-in_phases(const Formats *f, uint32_t rank, const Layout *order, const int64_t *step)
-{
-    FormatPart *part = NEW_ARRAY(f->arena, FormatPart, TN_MAX_RANK);
-    Layout *l = NEW(f->arena, Layout);
-    uint32_t n = 0, phases = 0;
-    bool phased = false;
-
-    for (uint32_t d = 0; d < rank; d++)
-        phases += step[d] > 1;
-    if (!phases || rank + phases > TN_MAX_RANK)
-        return NULL;
-    for (uint32_t i = 0; i < rank; i++) {
-        uint8_t d = order ? order->format.part[i].dim : (uint8_t)i;
-        for (uint8_t q = 0; !phased && step[d] > 1 && q < rank; q++)
-            if (step[q] > 1)
-                part[n++] = (FormatPart){ q, 1, (uint32_t)step[q] };
-        phased |= step[d] > 1;
-        part[n++] = (FormatPart){ d, (uint32_t)step[d], 0 };
-    }
-    *l = (Layout){ .rank = (uint8_t)rank, .format = { n, part } };
-    return l;
-}
-
-static void
-add_layouts(const Formats *f, ValueId v, Variable *x)
-{
-    const Type *t = f->g->value.at[v].type;
-    Beyond b = beyond(f, v);
-    const Layout *blocks = in_blocks(f, t);
-    bool reaches = false;
-
-    for (uint32_t d = 0; d < t->rank; d++)
-        reaches |= b.before[d] || b.after[d];
-    const uint32_t orders = x->n;
-    int64_t step[TN_MAX_RANK];
-    find_steps(f, v, step);
-    for (uint32_t i = 0; reaches && i < orders; i++)
-        x->layout[x->n++] = with_room(f, t->rank, x->layout[i], &b);
-    for (uint32_t i = 0; i < orders; i++)
-        if ((x->layout[x->n] = in_phases(f, t->rank, x->layout[i], step)))
-            x->n++;
-    bool other = blocks != NULL;
-    for (uint32_t i = 0; i < x->n && other; i++)
-        other = !format_same_memory(t, x->layout[i], blocks);
-    if (other)
-        x->layout[x->n++] = blocks;
 }
 
 /* Parts that share their rows: products side by side are as if they were alone. */
@@ -508,30 +315,20 @@ meets_parts(const Formats *f, ValueId v)
 }
 
 static void
-add_variable(Formats *f, ValueId v, const Layout *pin)
+add_variable(Formats *f, ValueId v, const uint8_t *pin)
 {
     const Type *t = f->g->value.at[v].type;
-    Variable x = { .value = v, .name = f->g->value.at[v].name, .n = 1, .orders = 1 };
+    Variable x = { .value = v, .name = f->g->value.at[v].name, .n = 1 };
 
     if (pin) {
-        Layout *filled = arena_copy(f->arena, pin, sizeof *pin);
-        filled->fill = beyond(f, v).fill;
-        x.layout[0] = layout_is_plain(pin) ? NULL : filled;
+        x.order[0] = order_is_plain(t->rank, pin) ? NULL : pin;
         x.pinned = true;
-    } else if (f->wish->how == FORMAT_BLOCKS) {
-        const Layout *blocks = in_blocks(f, t);
-        if (blocks && !format_same_memory(t, NULL, blocks))
-            x.layout[x.blocks = x.n++] = blocks;
-        x.parts = meets_parts(f, v);
-    } else if (f->wish->how != FORMAT_NONE && f->wish->how != FORMAT_CHANNELS_FIRST) {
-        x.n += orders_of(f, t, x.layout + 1);
+    } else if (f->wish->how != FORMAT_NONE) {
+        x.n += orders_of(f, t, x.order + 1);
         x.last = t->rank > 1 ? channels_last(f, t, &x) : 0;
         x.parts = meets_parts(f, v);
-        x.orders = x.n;
-        if (f->wish->how == FORMAT_LAYOUTS)
-            add_layouts(f, v, &x);
     }
-    if (x.n > 1 || x.layout[0])
+    if (x.n > 1 || x.order[0])
         VEC_PUSH(f->arena, &f->variable, x);
 }
 
@@ -547,8 +344,12 @@ number_variables(Formats *f)
 {
     if (f->variable.n)
         qsort(f->variable.at, f->variable.n, sizeof *f->variable.at, by_name);
-    for (uint32_t i = 0; i < f->variable.n; i++)
+    f->nvar = f->variable.n;
+    f->size = NEW_ARRAY(f->arena, uint32_t, f->nvar + 1);
+    for (uint32_t i = 0; i < f->nvar; i++) {
         f->var[f->variable.at[i].value] = i + 1;
+        f->size[i] = f->variable.at[i].n;
+    }
 }
 
 bool
@@ -559,8 +360,8 @@ format_candidates(Formats *f)
             propose_of(f, n);
     for (ValueId v = 1; v < f->g->value.n; v++) {
         const char *why = format_fixed(f, v);
-        const Layout *pin;
-        if (!pinned_layout(f, v, &pin))
+        const uint8_t *pin;
+        if (!pinned_order(f, v, &pin))
             return false;
         if (why && pin)
             return diag_error(&f->ctx->diags, DIAG_USAGE, (Loc){ 0 },
@@ -572,6 +373,5 @@ format_candidates(Formats *f)
             f->g->value.at[v].format = NULL;
     }
     number_variables(f);
-    format_copies(f);
     return true;
 }

@@ -4,7 +4,6 @@
 #ifndef TENON_FORMAT_H
 #define TENON_FORMAT_H
 #include "graph/graph.h"
-#include "type/layout.h"
 
 /* ---- between kernels (values.c) -------------------------------------------------------------- */
 
@@ -20,25 +19,17 @@ typedef struct {
     void *user;
 } FormatPrice;
 
-/* Who chooses. The search takes the least sum over all kernels, of orders alone, or of layouts,
- * with blocks, phases, room and copies. The others are what it is compared with: each kernel takes
- * what is best for itself alone, its inputs lying as they do; what is exact along chains (chain.c);
- * one order for all that can have it, or blocks of a vector along dimension 1; nothing at all. */
+/* Who chooses the orders that the user did not pin. */
 typedef enum {
-    FORMAT_SEARCH,
-    FORMAT_LAYOUTS,
-    FORMAT_GREEDY,
-    FORMAT_CHAIN,
-    FORMAT_CHANNELS_FIRST,
-    FORMAT_CHANNELS_LAST,
-    FORMAT_BLOCKS,
-    FORMAT_NONE
+    FORMAT_SEARCH,        /* least predicted time of all kernels together */
+    FORMAT_CHANNELS_LAST, /* dimension 1 innermost, wherever a product proposes that */
+    FORMAT_NONE           /* as the model says */
 } FormatHow;
 
-/* A value is to lie so. What stands in its room follows from who reads it. */
+/* The order of a value that the user pins, [rank]. */
 typedef struct {
     Sym value;
-    const Layout *layout;
+    const uint8_t *order;
 } FormatPin;
 
 /* What was measured: seconds of one run in the kernels of an origin (Sym), each a const double; and
@@ -50,13 +41,9 @@ typedef struct {
 
 typedef struct {
     FormatHow how;
-    /* elements of a vector: of blocks that are candidates */
-    uint32_t block;
     /* they hold whoever chooses; values whose definition says `as [1, 0]` too */
     uint32_t npin;
     const FormatPin *pin;
-    /* bytes of values that are alive at once, for who searches; 0: any */
-    int64_t max_alive;
     FormatPrice price;
     /* in sentences, for each value and each kernel that reads one order and writes another; NULL:
      * nobody asks */

@@ -9,12 +9,11 @@
  *     k] = max l: scores[b, j, k, l]
  *
  * As parts of one kernel, all have both: what passes between them has a dimension for each digit,
- * which lies the same in memory, so rows are cut as a tensor in blocks is (nest_lay). Then all
- * parts share g, h and k, and a schedule may take the rows of all heads of a group together: they
+ * which lies the same in memory, so rows are stored in a format that cuts them (nest_reformat). Then
+ * all parts share g, h and k, and a schedule may take the rows of all heads of a group together: they
  * read the same keys.
  */
 #include "fuse/internal.h"
-#include "nest/layout.h"
 #include "nest/walk.h"
 
 /* ---- digits ---------------------------------------------------------------------------------- */
@@ -54,11 +53,11 @@ digits_of(Ctx *c, const Nest *n, Digits *g)
     return true;
 }
 
-/* How a value of so many dimensions lies with a dimension for each digit. */
-static const Layout *
-layout_of_digits(Arena *a, const Digits *g, uint32_t rank)
+/* The format of a value of so many dimensions that has a dimension for each digit. */
+static const Format *
+format_of_digits(Arena *a, const Digits *g, uint32_t rank)
 {
-    Layout *l = NEW(a, Layout);
+    Format *f = NEW(a, Format);
     FormatPart *part = NEW_ARRAY(a, FormatPart, TN_MAX_RANK);
     uint32_t np = 0;
 
@@ -72,8 +71,8 @@ layout_of_digits(Arena *a, const Digits *g, uint32_t rank)
             part[np++] = (FormatPart){ d, below, g->inner[i] };
         }
     }
-    *l = (Layout){ .format = { np, part }, .rank = (uint8_t)rank };
-    return l;
+    *f = (Format){ np, part };
+    return f;
 }
 
 /* A host that reads and writes what passes between these hosts in digits. NULL: it cannot. */
@@ -92,11 +91,11 @@ in_digits(const Fusion *f, const NodeId *host, uint32_t n, const Piece *p, const
         if (t->rank <= g->dim || t->rank + g->n > TN_MAX_RANK ||
             !is_as_long(c, t->dim[g->dim], g->whole))
             return NULL;
-        const Layout *l = layout_of_digits(f->arena, g, t->rank);
+        const Format *cut = format_of_digits(f->arena, g, t->rank);
         const Nest *bare = i == nest->nin ? nest_bare(c, nest) : NULL;
-        nest = bare && type_eq(c, bare->param[i].type, layout_type(c, l, t)) == YES
+        nest = bare && type_eq(c, bare->param[i].type, format_type(c, cut, t)) == YES
                    ? bare
-                   : nest_lay(c, nest, i, l);
+                   : nest_reformat(c, nest, i, cut);
     }
     nest = nest ? nest_simplify(c, nest) : NULL;
     return nest ? nest_axes_as_written(c, nest, 0) : NULL;

@@ -212,8 +212,9 @@ bool kernel_is_beside(const Kernel *k);
 bool kernel_same(const Kernel *a, const Kernel *b);
 uint64_t kernel_hash(const Kernel *k);
 
-/* A kernel, not scheduled yet, whose arguments lie in other orders (nest_permute): order [nin +
- * nout], NULL: as it is. What lies between its parts stays as it is. */
+/* A kernel, not scheduled yet, whose arguments have other orders of dimensions (nest_permute):
+ * order [nin + nout], NULL: as it is. What passes between its parts follows the output where the
+ * axes that they share stay outermost. NULL, quietly, where a part cannot be permuted. */
 Kernel *kernel_permute(Ctx *c, Arena *a, const Kernel *k, const uint8_t *const *order);
 
 /* ---- variants -------------------------------------------------------------------------------- */

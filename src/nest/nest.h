@@ -280,8 +280,12 @@ const Nest *nest_factor(Ctx *c, const Nest *n);
 /* Reads input `slot` as it lies in a format: the input has its physical type. NULL, quietly, where
  * a read may be outside of the tensor: what is outside is then inside of the padding. */
 const Nest *nest_relayout(Ctx *c, const Nest *n, uint32_t slot, const Format *format);
-/* Parameter `slot` lies with its dimensions in another order: dimension d of what is read or
- * written there is the old order[d]. */
+/* Reads or writes parameter `slot` in a format whose parts divide each dimension evenly. NULL,
+ * quietly, if they do not, or if a dimension of several parts is not written along an axis of its
+ * own. */
+const Nest *nest_reformat(Ctx *c, const Nest *n, uint32_t slot, const Format *format);
+/* The same for an order of dimensions: dimension d of what is read or written there is the old
+ * order[d]. */
 const Nest *nest_permute(Ctx *c, const Nest *n, uint32_t slot, const uint8_t *order);
 /* Parallel axes behind the first `kept` in the order in which the first write's dimensions name
  * them; n itself where they are, or an extent is computed from axes or data. */

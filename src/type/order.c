@@ -4,12 +4,13 @@
  * w, n c h w, n c d h w for three, four and five. "0,2,3,1" says the same of a tensor of any rank:
  * which dimension comes first, which second.
  */
-#include "type/layout.h"
+#include "type/type.h"
 
 #include <ctype.h>
 #include <string.h>
 
-const char *
+/* of dimensions 0, 1, …; NULL: a rank without customary ones */
+static const char *
 order_letters(uint32_t rank)
 {
     return rank == 3 ? "ncw" : rank == 4 ? "nchw" : rank == 5 ? "ncdhw" : NULL;

@@ -178,7 +178,7 @@ def joined(model, folder, *words, stage="layout"):
 
 
 WORDS = {"n1": ["--dim", "n=1"], "n3": ["--dim", "n=3"], "any": [], "first": ["--formats", "none", "--dim", "n=1"], "first_any": ["--formats", "none"],
-         "unfused": ["--fuse", "none", "--dim", "n=1"], "clang": ["--cc", "clang", "--dim", "n=2"], "layouts": ["--formats", "layouts", "--dim", "n=1"],
+         "unfused": ["--fuse", "none", "--dim", "n=1"], "clang": ["--cc", "clang", "--dim", "n=2"], "fused": ["--formats", "nhwc", "--fuse", "none", "--dim", "n=1"],
          "avx2": ["--target", "x86-64-v3", "--dim", "n=1"], "exact": ["--exact", "--dim", "n=1"], "last": ["--formats", "nhwc"]}
 
 

@@ -154,6 +154,7 @@ def test_usage_errors_say_what_to_do(tenon, args, says):
     (["--dump", "nothing"], ["there is no stage \"nothing\"", "import, fold"]),
     (["--stop-after", "nothing"], "there is no stage"),
     (["--formats", "fastest"], ["--formats: \"fastest\" is not known", "search", "nhwc"]),
+    (["--formats", "layouts"], ["--formats layouts: removed: ", "give search"]),
     (["--fuse", "fastest"], ["--fuse: \"fastest\" is not known", "dp"]),
     (["--fuse", "tvm"], ["--fuse tvm: removed. ", "rivals.py", "--fuse-plan"]),
     (["--fuse", "greedy"], ["--fuse greedy: removed. ", "dp"]),
