@@ -97,7 +97,7 @@ def layout_text(bench: Bench, model: pathlib.Path, how: str = "search") -> str:
 
 def priced(text: str) -> tuple[int, float, float]:
     """Values that could lie otherwise; the price of all kernels as chosen, and as the model says [ms]."""
-    found = re.search(r"; \d+ of (\d+) values lie .*: ([\d.e+]+) ms of kernels instead of ([\d.e+]+) ms", text)
+    found = re.search(r"; \d+ of (\d+) values have .*: ([\d.e+]+) ms of kernels instead of ([\d.e+]+) ms", text)
     return (int(found[1]), float(found[2]), float(found[3])) if found else (0, 0.0, 0.0)
 
 

@@ -1,6 +1,6 @@
 """Fusion: the search against the rules of others (rivals.py), with the same kernels, formats and threads.
 
-Tables as doc/fusion.md has them: kernels and bytes kept (T1), times (T2), the search (T3), the prices (T4), what each part gives (T5), arena
+Tables: kernels and bytes kept (T1), times (T2), the search (T3), the prices (T4), what each part gives (T5), arena
 and compiling (T7, T8). Counts need no measuring: they come from `tenon explain --json`.
 """
 import pathlib

@@ -285,7 +285,7 @@ price_as_it_is(void *user, NodeId n, const Kernel *k)
 }
 
 void
-formats_pieces(Job *j)
+formats_concats(Job *j)
 {
     GraphList all = graph_all(j->graph, j->arena);
     Text remarks = { .arena = j->arena };
@@ -297,7 +297,7 @@ formats_pieces(Job *j)
     text_add(&remarks, j->remarks ? j->remarks : "");
     for (uint32_t i = 0; i < all.n; i++) {
         FormatPrice price = { price_as_it_is, begin, again, &(Asked){ &prices, all.at[i] } };
-        format_pieces(all.at[i], j->arena, &price, &remarks);
+        format_concats(all.at[i], j->arena, &price, &remarks);
     }
     j->remarks = remarks.n ? text_str(&remarks) : NULL;
 }

@@ -207,7 +207,7 @@ bool formats_known(Job *j);                         /* false, reported: it is no
 bool formats_ports(Job *j);
 const char *formats_port(const Job *j, Sym name); /* what it says of one; NULL: nothing */
 bool formats_between(Job *j);                     /* of what lies between kernels */
-void formats_pieces(Job *j);                      /* and what of it lies within what */
+void formats_concats(Job *j);                     /* and what of it lies within what */
 
 /* ---- profile.c: what was measured ---- */
 

@@ -307,7 +307,7 @@ stage_layout(Job *j)
                 return false;
             break;
         }
-    formats_pieces(j);
+    formats_concats(j);
     return true;
 }
 

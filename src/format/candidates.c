@@ -1,10 +1,10 @@
-/* candidates: which values may lie in another order, and in which ones.
+/* candidates: find which values can have another order of dimensions, and which orders.
  *
- * A product's free choice is along which dimension its columns lie: the one whose partner is a
- * constant can always be laid for it, so the axes of constants are proposed to be innermost where
- * products write, and those that are summed where they read; of a depthwise convolution, whose
- * constant has no axis to itself, the channels. Every order that some product proposes is a
- * candidate for every value of its rank.
+ * A matrix multiplication with a constant operand can choose along which dimension its columns are
+ * stored, since the constant can always be packed to match. So the axes of the constant are
+ * proposed as innermost for what the kernel writes, and the summed axes for what it reads; for a
+ * depthwise convolution, whose constant has no axis of its own, the channels. The orders that most
+ * kernels propose are candidates for every value of that rank.
  */
 #include "format/internal.h"
 
@@ -44,7 +44,7 @@ why_not(const Formats *f, NodeId n)
     return "made or read by a kernel that walks an axis in order, or writes where data say";
 }
 
-/* Does a kernel see the value in its own dimensions? One that writes at digits of axes sees a
+/* Does a kernel see the value in its own dimensions? One that writes at digits of axes has a
  * dimension for each axis. */
 static bool
 sees_as_it_is(const Formats *f, NodeId n, ValueId v)
@@ -64,12 +64,12 @@ format_fixed(const Formats *f, ValueId v)
     uint32_t first = f->users.first[v], end = f->users.first[v + 1];
 
     if (value->data)
-        return "a constant: schedules lay those as they read them";
+        return "a constant: schedules pack it as they read it";
     if (!value->def)
-        return "an input of the model: --io-format says how it lies";
+        return "an input of the model: --io-format sets its order";
     for (uint32_t i = 0; i < f->g->output.n; i++)
         if (f->g->output.at[i] == v)
-            return "an output of the model: --io-format says how it lies";
+            return "an output of the model: --io-format sets its order";
     const char *why = why_not(f, value->def);
     for (uint32_t i = first; i < end && !why; i++)
         why = why_not(f, f->users.node[i]);
@@ -78,12 +78,12 @@ format_fixed(const Formats *f, ValueId v)
         same = sees_as_it_is(f, f->users.node[i], v);
     if (!same)
         return "made or read by a kernel that sees it in other dimensions, as after a reshape";
-    return why ? why : end == first ? "read by nobody" : NULL;
+    return why ? why : end == first ? "not read" : NULL;
 }
 
 /* ---- what products propose ------------------------------------------------------------------- */
 
-/* The dimensions that name an axis of the set, behind the others. */
+/* The order with the dimensions that use an axis of the set innermost. */
 static FormatOrder
 order_with_last(uint32_t rank, const Expr *const *at, AxisSet last)
 {
@@ -111,7 +111,7 @@ is_known(void *user, uint32_t slot)
     return buffer < n->k->nin && n->constant[buffer];
 }
 
-/* Of one part which is a product with a constant. */
+/* The proposals of one stage that is a contraction with a constant. */
 static uint32_t
 proposals_of(Ctx *c, const Kernel *k, const Part *part, const bool *constant, FormatOrder *out)
 {
@@ -130,7 +130,7 @@ proposals_of(Ctx *c, const Kernel *k, const Part *part, const bool *constant, Fo
     const Scalar *moving = a ? view.b : view.a;
     AxisSet bare = 0, lanes = a ? view.row : view.col;
 
-    /* a depthwise convolution: its channels are whole sums, one beside the other */
+    /* a depthwise convolution: each channel is a sum of its own */
     if (!lanes)
         lanes = bare = view.batch & scalar_axes(c, a ? view.a : view.b);
     out[n++] = order_with_last(part->nest->param[w->out].type->rank, w->at, lanes);
@@ -182,7 +182,7 @@ vote(Formats *f, const FormatOrder *order)
             f->order.at[i].votes++;
             return;
         }
-    Order o = { .rank = order->rank, .votes = 1 };
+    Proposal o = { .rank = order->rank, .votes = 1 };
     memcpy(o.dim, order->dim, sizeof o.dim);
     VEC_PUSH(f->arena, &f->order, o);
 }
@@ -201,21 +201,21 @@ propose_of(Formats *f, NodeId n)
 }
 
 static bool
-is_before(const Order *a, const Order *b)
+is_before(const Proposal *a, const Proposal *b)
 {
     return a->votes != b->votes ? a->votes > b->votes : memcmp(a->dim, b->dim, a->rank) < 0;
 }
 
-/* The candidates of a type beside the plain one, the most wanted first; the number of them. An
- * order that is the same in memory as one before it is none. */
+/* The candidates of a type beside the plain order, the most proposed first; their number. Orders
+ * that are equal in memory count once. */
 static uint32_t
 orders_of(const Formats *f, const Type *t, const uint8_t **list)
 {
-    const Order *best[MAX_ORDERS];
+    const Proposal *best[MAX_ORDERS];
     uint32_t n = 0, kept = 0, rank = t->rank;
 
     for (uint32_t i = 0; i < f->order.n; i++) {
-        const Order *o = &f->order.at[i];
+        const Proposal *o = &f->order.at[i];
         uint32_t at = n;
         if (o->rank != rank)
             continue;
@@ -241,7 +241,7 @@ orders_of(const Formats *f, const Type *t, const uint8_t **list)
 
 /* ---- variables ------------------------------------------------------------------------------- */
 
-/* The order that a format is; NULL: it is more. */
+/* The order that a format is; NULL: it is no order. */
 static const uint8_t *
 order_of_format(Arena *a, const Format *f, uint32_t rank)
 {
@@ -268,8 +268,8 @@ pinned_order(Formats *f, ValueId v, const uint8_t **order)
         !(*order = order_of_format(f->arena, value->format, value->type->rank)))
         return diag_error(
             &f->ctx->diags, DIAG_USAGE, (Loc){ 0 },
-            "%%%s is to lie in a format that is no order of its %u dimensions; values "
-            "can lie in formats such as [0, 2, 3, 1], constants in others too",
+            "%%%s is to have a format that is no order of its %u dimensions; values can "
+            "have formats such as [0, 2, 3, 1], constants others too",
             value->name, value->type->rank);
     for (uint32_t i = 0; i < f->wish->npin; i++)
         if (!strcmp(f->wish->pin[i].value, value->name))
@@ -277,8 +277,8 @@ pinned_order(Formats *f, ValueId v, const uint8_t **order)
     return true;
 }
 
-/* Which of a value's choices has dimension 1 behind all others; 0: nobody proposes that, or it is
- * the same in memory as the model says. */
+/* The choice with dimension 1 innermost; 0: no kernel proposes it, or it equals the model's order
+ * in memory. */
 static uint32_t
 channels_last(const Formats *f, const Type *t, const Variable *x)
 {
@@ -294,7 +294,8 @@ channels_last(const Formats *f, const Type *t, const Variable *x)
     return c < x->n ? c : 0;
 }
 
-/* Parts that share their rows: products side by side are as if they were alone. */
+/* Does the kernel have stages that share rows? Contractions side by side count as kernels of their
+ * own. */
 static bool
 has_parts(const Formats *f, NodeId n)
 {
@@ -302,8 +303,8 @@ has_parts(const Formats *f, NodeId n)
     return k->npart > 1 && !kernel_is_beside(k);
 }
 
-/* Does a kernel of several parts make or read it? What is fused so has programs for some orders
- * alone. */
+/* Does a kernel of several stages make or read the value? Such kernels have schedules for some
+ * orders only. */
 static bool
 meets_parts(const Formats *f, ValueId v)
 {
@@ -338,7 +339,7 @@ by_name(const void *a, const void *b)
     return strcmp(((const Variable *)a)->name, ((const Variable *)b)->name);
 }
 
-/* In the order of names, which is the same however the nodes are numbered. */
+/* Numbers variables by name, so that the result does not depend on node numbers. */
 static void
 number_variables(Formats *f)
 {
@@ -365,7 +366,7 @@ format_candidates(Formats *f)
             return false;
         if (why && pin)
             return diag_error(&f->ctx->diags, DIAG_USAGE, (Loc){ 0 },
-                              "--format %s: it lies as it does, the value is %s",
+                              "--format %s: its order is fixed, the value is %s",
                               f->g->value.at[v].name, why);
         if (!why)
             add_variable(f, v, pin);

@@ -1,7 +1,8 @@
-/* explain: what was chosen, and why: for each value what the second best would cost, exactly: the
- * search is asked again with the chosen order forbidden. The kernel in which most of the difference
- * lies is the reason. Values whose second best is one and the same change together, and are told
- * together.
+/* explain: report what was chosen for each value, and what the second best would cost.
+ *
+ * The search is run again with the chosen order forbidden, so the difference is exact; the kernel
+ * with most of the difference is named as the reason. Values with the same second best choice
+ * change together, and are reported together.
  */
 #include "format/internal.h"
 
@@ -30,7 +31,7 @@ void
 format_remark(const Formats *f, const FormatFound *found, Text *t)
 {
     text_printf(t,
-                "; %u of %u values lie in another order than the model's: %.4g ms of kernels "
+                "; %u of %u values have another order than the model's: %.4g ms of kernels "
                 "instead of %.4g ms\n",
                 count_changed(f, found->choice), f->variable.n, found->cost * 1e-9,
                 found->plain * 1e-9);
@@ -48,8 +49,7 @@ format_remark(const Formats *f, const FormatFound *found, Text *t)
 
 /* ---- measured times -------------------------------------------------------------------------- */
 
-/* Seconds of a run in kernels that come from there, in all that they became; negative: nobody
- * measured it. */
+/* Measured seconds of one run in kernels of an origin; negative: not measured. */
 static double
 measured(const Formats *f, const char *origin)
 {
@@ -61,7 +61,7 @@ measured(const Formats *f, const char *origin)
     return *(const double *)(uintptr_t)at;
 }
 
-/* Of all kernels that are priced. Several nodes of one origin were measured as one. */
+/* The sum over all priced kernels. Nodes of one origin were measured together. */
 static void
 print_measured(const Formats *f, Text *t)
 {
@@ -106,11 +106,11 @@ print_head(const Formats *f, const FormatFound *found, Text *t)
     uint32_t n = f->variable.n, changed = count_changed(f, found->choice);
 
     text_printf(t,
-                "%u value%s between kernels can lie in several orders; %u lie%s in another than "
+                "%u value%s between kernels can have several orders; %u ha%s another than "
                 "the model's. An order names the model's\n"
                 "dimensions, the one whose elements are neighbours in memory last. The kernels "
                 "that make and read them take\n\n",
-                n, n == 1 ? "" : "s", changed, changed == 1 ? "s" : "");
+                n, n == 1 ? "" : "s", changed, changed == 1 ? "s" : "ve");
     print_row(t, found->cost, "as chosen");
     if (f->wish->measured)
         print_measured(f, t);
@@ -120,7 +120,7 @@ print_head(const Formats *f, const FormatFound *found, Text *t)
                 "takes and what all of them take.\n\n");
 }
 
-/* Conv "a" and what was fused to it, in few words: Conv "a" + 3 more */
+/* The origin of a fused kernel, shortened: Conv "a" + 3 more */
 static const char *
 origin_of(const Formats *f, NodeId n)
 {
@@ -144,7 +144,7 @@ is_same(uint32_t rank, const uint8_t *a, const uint8_t *b)
 
 /* ---- value by value -------------------------------------------------------------------------- */
 
-/* The best choice in which value x lies otherwise. NULL choice: there is one way alone. */
+/* The best choice with another order for one value. choice NULL: it has no other. */
 typedef struct {
     double cost;
     const uint32_t *choice;
@@ -168,7 +168,7 @@ print_percent(Text *t, double part)
     text_printf(t, part >= 0.1 ? " (%.0f %%)" : " (%.2g %%)", 100 * part);
 }
 
-/* The kernel that loses most where a choice is another one. */
+/* Prints the kernel that loses most by another choice. */
 static void
 print_reason(const Formats *f, const FormatFound *found, const uint32_t *choice, Text *t)
 {
@@ -248,8 +248,8 @@ print_value(const Formats *f, const FormatFound *found, ValueId v, Text *t)
     text_add(t, "\n");
 }
 
-/* In the order in which they are made. What is second best for one may be dearer than what is for
- * another that changes with it. */
+/* Prints values in the order in which they are made. The second best of one may cost more than the
+ * second best of another value that changes with it. */
 static void
 print_values(Formats *f, const FormatFound *found, Text *t)
 {
@@ -284,7 +284,7 @@ print_values(Formats *f, const FormatFound *found, Text *t)
 
 /* ---- where the order changes ----------------------------------------------------------------- */
 
-/* What kernel n would take if its output lay as input b does; negative: it is not known. */
+/* What the kernel would cost if its output had the order of input b; negative: not known. */
 static double
 without_change(const Formats *f, uint32_t factor, uint32_t b, const uint32_t *chosen)
 {
@@ -302,7 +302,7 @@ without_change(const Formats *f, uint32_t factor, uint32_t b, const uint32_t *ch
     return -1;
 }
 
-/* Its bytes, 0 where they are not known. */
+/* Prints one kernel; returns the bytes of its input, 0 if not known. */
 static int64_t
 print_change(const Formats *f, const FormatFound *found, uint32_t factor, uint32_t b, Text *t)
 {
@@ -372,7 +372,7 @@ print_changes(const Formats *f, const FormatFound *found, Text *t)
     text_printf(t, " in all%s\n%s", n ? ":" : ".", text_str(&lines));
     if (!f->wish->measured)
         text_add(t, "\nTimes are measured by `tenon bench MODEL --profile --json FILE`; with "
-                    "--profile FILE beside --explain-formats they stand here too.\n");
+                    "--profile FILE beside --explain-formats they are shown here too.\n");
 }
 
 /* ---- what had no choice ---------------------------------------------------------------------- */
@@ -412,7 +412,7 @@ print_fixed(const Formats *f, Text *t)
         count[at]++;
     }
     if (n)
-        text_add(t, "\nThese lie as the model says:\n");
+        text_add(t, "\nThese keep the model's order:\n");
     for (at = 0; at < n; at++)
         text_printf(t, "  %5u  %s\n", count[at], why[at]);
 }

@@ -1,12 +1,11 @@
-/* memory: what values between kernels take that are alive at once.
+/* memory: sum the bytes of intermediate tensors that are alive at once.
  *
- * Nodes run in their order; a value is alive from the node that makes it to the last that reads it.
- * The sum is not what the plan takes to the byte: it leaves out that an output may take over an
- * input's memory, and that packing may leave gaps.
+ * A value is alive from the node that makes it to the last that reads it. The sum is not exactly
+ * the plan's arena: an output may reuse an input's memory, and packing may leave gaps.
  */
 #include "format/internal.h"
 
-enum { ALIGN = 64 }; /* of a value in the arena */
+enum { ALIGN = 64 }; /* bytes: alignment of a value in the arena */
 
 static int64_t
 bytes_of(Ctx *c, const Type *t)
@@ -21,7 +20,7 @@ sum(int64_t a, int64_t b)
     return a > INT64_MAX - b ? INT64_MAX : a + b;
 }
 
-/* Values that are alive, one node after the other. */
+/* The values alive while a node runs. */
 typedef struct {
     const Graph *g;
     NodeId *last;
@@ -29,7 +28,7 @@ typedef struct {
     uint32_t n;
 } Alive;
 
-/* What the caller has a place for is not counted. */
+/* Outputs of the graph are not counted: the caller has memory for them. */
 static Alive
 alive_before(const Graph *g, Arena *a)
 {

@@ -1,11 +1,10 @@
-/* price: what each kernel takes for every way in which its arguments may lie.
+/* price: tabulate what each kernel costs for every combination of its arguments' orders.
  *
- * What a kernel reads or writes beside its product's operands is expected to lie as its output
- * does, and where there is no product all arguments of a rank to lie alike, unless there are only
- * two. These ways are priced at once. Another way is expected to take no less than if all lay as
- * one of them does; it is priced when a search wants it all the same, and when greedy takes it, so
- * that what greedy finds is among what is searched, whatever it costs. Kernels that say the same,
- * over values with the same choices, have one table.
+ * Beside the operands of a matrix multiplication, arguments are expected to have the output's
+ * order; in a kernel without one, three or more values of a rank are expected to have one order.
+ * These combinations are priced first. Any other is expected to cost no less than if all had the
+ * order of one of them; it is priced when the search chooses it, or when each kernel choosing by
+ * itself (format_greedy) does. Equal kernels, over values with equal choices, share one table.
  */
 #include "format/internal.h"
 
@@ -72,7 +71,8 @@ format_cost(const Formats *f, NodeId n, const uint32_t *choice)
 
 /* ---- which arguments lie alike --------------------------------------------------------------- */
 
-/* The next dimension of an order (NULL: the model's) that is more than one point; the rank: none. */
+/* The next dimension of an order (NULL: the model's) that has more than one element; the rank:
+ * none. */
 static uint32_t
 next_dim(const Type *t, const uint8_t *order, uint32_t *at)
 {
@@ -104,7 +104,8 @@ format_has_choice(const Formats *f, ValueId v)
     return f->var[v] && f->variable.at[f->var[v] - 1].n > 1;
 }
 
-/* The argument that others lie as: the output, or the first with a choice if that has none. */
+/* The argument whose order others are expected to have: the output, or else the first with a
+ * choice. */
 static uint32_t
 leader(const Formats *f, NodeId n)
 {
@@ -118,8 +119,8 @@ leader(const Formats *f, NodeId n)
     return b < k->nin + k->nout ? b : k->nin;
 }
 
-/* Which arguments are expected to lie as the leader does, [nin + nout]: a product's operands lie as
- * they like, two values of another kernel as well, and what has no choice. */
+/* Which arguments are expected to have the leader's order, [nin + nout]. Free are operands of a
+ * contraction, both values of a kernel with only two, and values without a choice. */
 static const bool *
 tied_arguments(const Formats *f, NodeId n, uint32_t lead, uint32_t nvar)
 {
@@ -146,7 +147,8 @@ tied_arguments(const Formats *f, NodeId n, uint32_t lead, uint32_t nvar)
     return tied;
 }
 
-/* The variables of a kernel that are expected to lie alike, and the orders of those, numbered. */
+/* The variables of a kernel, which of them are expected to have one order (tied), and their orders,
+ * numbered. */
 typedef struct {
     uint32_t nvar;
     const uint32_t *var;
@@ -154,7 +156,7 @@ typedef struct {
     uint32_t number[MAX_SCOPE][MAX_ORDERS + 1];
 } Alike;
 
-/* An order of so many dimensions (NULL: the model's), by its place among those seen. */
+/* The number of an order (NULL: the model's) among those seen. */
 typedef struct {
     uint32_t rank;
     const uint8_t *order;
@@ -203,8 +205,7 @@ alike_of(const Formats *f, NodeId n, uint32_t nvar, const uint32_t *var)
     return a;
 }
 
-/* Those that are expected to lie alike go to the choices that are an order; false: one of them
- * cannot. */
+/* Gives all tied variables one order; false: one of them does not have it. */
 static bool
 lie_as(const Formats *f, const Alike *a, uint32_t order, uint32_t *choice)
 {
@@ -239,7 +240,7 @@ lies_alike(const Alike *a, const uint32_t *choice)
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
-/* What a table depends on: the kernel, and the choices of each argument. */
+/* The key of a table: the kernel's text, and the choices of each argument. */
 static Sym
 table_key(const Formats *f, NodeId n)
 {
@@ -283,8 +284,8 @@ choice_at(const Formats *f, uint32_t nvar, const uint32_t *var, uint64_t at, uin
         choice[var[i]] = (uint32_t)(at % f->size[var[i]]);
 }
 
-/* What is expected of a way that parts them: the least that it takes if all of them lie as one of
- * them does here; nothing where none can. other [nvar]: for its use. */
+/* The expected cost of a combination in which tied variables differ: the least cost with all of
+ * them in the order of one of them. other [nvar]: scratch. */
 static double
 expected(const Formats *f, const Alike *a, const CostTable *t, const uint32_t *choice,
          uint32_t *other)
@@ -296,12 +297,12 @@ expected(const Formats *f, const Alike *a, const CostTable *t, const uint32_t *c
     for (uint32_t i = 0; i < a->nvar; i++)
         if (a->tied[i] && lie_as(f, a, a->number[i][choice[a->var[i]]], other))
             least = fmin(least, t->cost[place_of(f, a->nvar, a->var, other)]);
-    /* of ways as good the one that is priced is taken */
+    /* so that of equal costs the priced one is taken */
     return (isfinite(least) ? least : 0) + 1;
 }
 
-/* A price over symbols is asked for many sizes of them, and takes as long as ten others
- * (doc/formats.md): no more than needed are. */
+/* A kernel over symbolic sizes is priced at many sizes and takes as long as ten others
+ * (doc/formats.md): none of its unexpected combinations is priced. */
 static uint32_t
 most_parted(const Kernel *k)
 {
@@ -342,7 +343,7 @@ table_of(Formats *f, NodeId n, uint32_t nvar, const uint32_t *var, uint32_t *cho
     return t;
 }
 
-/* Of no variables: it lies as it is. */
+/* The table of a kernel without variables: one entry. */
 static CostTable *
 table_of_one(Formats *f, NodeId n)
 {
@@ -362,7 +363,7 @@ add_factor(Formats *f, NodeId n, uint32_t nvar, const uint32_t *var, CostTable *
     f->table[f->factor.n - 1] = table;
 }
 
-/* A kernel of so many values that there is no table: each lies as the model says, or as pinned. */
+/* A kernel with too many values for a table: each keeps the model's order, or its pin. */
 static void
 keep_as_they_are(Formats *f, uint32_t nvar, const uint32_t *var)
 {
@@ -427,7 +428,7 @@ format_entry(const Formats *f, uint32_t factor, const uint32_t *choice)
     return t->cost[at];
 }
 
-/* Nothing more is asked of a table: what is not priced cannot be. */
+/* Forbids all entries of a table that are not priced. */
 static void
 close_table(CostTable *t)
 {
@@ -447,7 +448,7 @@ want(Formats *f, uint32_t factor, uint64_t at)
     VEC_PUSH(f->arena, &f->wanted, ((Wanted){ factor, at }));
 }
 
-/* Prices what is wanted, all at once; false: nothing was. */
+/* Prices all wanted entries as one batch; false: there were none. */
 static bool
 price_wanted(Formats *f)
 {
@@ -501,7 +502,7 @@ format_cost_of_all(const Formats *f, const uint32_t *choice)
     return sum;
 }
 
-/* All that a kernel writes gets one choice, where it has that. */
+/* Gives all outputs of a kernel one choice, where they have it. */
 static void
 write_as(const Formats *f, NodeId n, uint32_t c, uint32_t *choice)
 {
@@ -514,8 +515,8 @@ write_as(const Formats *f, NodeId n, uint32_t c, uint32_t *choice)
     }
 }
 
-/* What a kernel writes gets the choice that takes least, of equal ones one that is priced. Others
- * are wanted where they may take less. */
+/* Gives the outputs of a kernel the cheapest choice, of equal ones a priced one. Entries that may
+ * be cheaper are wanted. */
 static void
 write_cheapest(Formats *f, uint32_t factor, uint32_t *choice)
 {

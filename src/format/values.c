@@ -82,7 +82,7 @@ refuse(const Formats *f, const uint32_t *choice)
             if (x && f->variable.at[x - 1].pinned &&
                 !isfinite(format_cost(f, f->kernel[i], choice)))
                 return diag_error(&f->ctx->diags, DIAG_USAGE, (Loc){ 0 },
-                                  "--format %s: %s cannot run with it lying so; leave it out",
+                                  "--format %s: %s has no schedule for that order; leave it out",
                                   f->variable.at[x - 1].name,
                                   kernel->origin ? kernel->origin : "a kernel");
         }

@@ -61,7 +61,7 @@ fuse_members(const FuseNodes *s, const uint32_t *group, uint32_t ngroup)
     return all;
 }
 
-/* Of one group: where each of its nodes is computed, and the number of the kernel that does. */
+/* For one group: the host of each node, and the number of its kernel. */
 static void
 place_members(const FuseNodes *s, const NodeId *node, uint32_t n, NodeId *host, uint32_t *number,
               uint32_t *next)
@@ -81,8 +81,7 @@ place_members(const FuseNodes *s, const NodeId *node, uint32_t n, NodeId *host, 
     }
 }
 
-/* What has vanished before there were groups follows its readers, which come later: 0 where they
- * are not one. */
+/* Views inlined before there were groups get the host of their readers; 0: several hosts. */
 static void
 place_views(const FuseNodes *s, NodeId *host)
 {

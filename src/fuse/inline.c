@@ -99,9 +99,9 @@ traits_of(Ctx *c, Arena *a, const Nest *n)
 const NestTraits *
 fuse_traits_of(Fusion *f, NodeId n)
 {
-    if (f->traits_of[n] != f->piece[n].nest) {
-        f->traits[n] = traits_of(f->ctx, f->arena, f->piece[n].nest);
-        f->traits_of[n] = f->piece[n].nest;
+    if (f->traits_of[n] != f->call[n].nest) {
+        f->traits[n] = traits_of(f->ctx, f->arena, f->call[n].nest);
+        f->traits_of[n] = f->call[n].nest;
     }
     return &f->traits[n];
 }
@@ -112,10 +112,10 @@ fuse_is_free(const NestTraits *t)
     return (t->view && !t->computed) || (t->index_only && t->work <= FUSE_INDEX_WORK);
 }
 
-/* ---- reads of a value in its host ------------------------------------------------------------- */
+/* ---- reads of a value in its host ------------------------------------------------------------ */
 
-/* Is what is written a choice between something computed and a number? Then the first is computed
- * anyhow, as a mask does it. */
+/* Is the written value a choice between something computed and a number, as a mask is? Then the
+ * computed side is evaluated anyway. */
 static bool
 is_chosen_beside_a_number(const Nest *n)
 {
@@ -125,8 +125,7 @@ is_chosen_beside_a_number(const Nest *n)
     return s && s->op == S_SELECT && (s->arg[1]->op == S_CONST || s->arg[2]->op == S_CONST);
 }
 
-/* Is every element read once, as an epilogue needs it? One to one, and as many as there are
- * points. */
+/* Is every element read exactly once, as an epilogue needs it? */
 static bool
 reads_all_once(Ctx *c, const Nest *n, const Access *a)
 {
@@ -140,7 +139,7 @@ reads_all_once(Ctx *c, const Nest *n, const Access *a)
 
 const char fuse_not_before_it_runs[] = "is read at places known only when it runs";
 
-/* A reduction vanishes only where each of its values is used once, at one place, by elementwise
+/* A reduction can be inlined only if each of its values is used once, in one place, by elementwise
  * code. */
 static const char *
 refuse_epilogue(Ctx *c, const Nest *host, const NestTraits *h, const Accesses *reads)
@@ -160,7 +159,7 @@ refuse_epilogue(Ctx *c, const Nest *host, const NestTraits *h, const Accesses *r
     return NULL;
 }
 
-/* Do neighbours along a product's columns lie side by side in its result? */
+/* Are columns of a contraction contiguous in its result? */
 static bool
 columns_lie_together(Ctx *c, const Nest *n, AxisSet col)
 {
@@ -175,7 +174,7 @@ columns_lie_together(Ctx *c, const Nest *n, AxisSet col)
     return true;
 }
 
-/* Does a product keep its shape: both sides, no more axes in common, and its columns together? */
+/* Is the nest still a contraction with both sides, no more batch axes, and contiguous columns? */
 static bool
 product_survives(Ctx *c, const Nest *before, const Nest *after)
 {
@@ -226,8 +225,8 @@ seek_in_index(void *user, const Scalar *s)
         scalar_visit(k->c, s, seek_reduce, k);
 }
 
-/* Does an index follow from a sum, in an access or checked and then a value? Loops compute indices
- * where they stand, and a sum has loops of its own. */
+/* Is an index computed from a reduction? Indices are computed in place, and a reduction needs loops
+ * of its own. */
 static bool
 reduces_in_index(Ctx *c, Arena *a, const Nest *n)
 {
@@ -246,7 +245,7 @@ reduces_in_index(Ctx *c, Arena *a, const Nest *n)
 }
 
 static Accesses
-reads_of(Fusion *f, const Piece *host, const Piece *p)
+reads_of(Fusion *f, const FusedCall *host, const FusedCall *p)
 {
     Accesses all = nest_accesses(f->ctx, f->arena, host->nest);
     uint32_t kept = 0;
@@ -269,7 +268,8 @@ see_table(void *user, const Scalar *s)
     *(bool *)user |= s->op == S_SEEN && s->arg[0]->op == S_NE && s->arg[0]->arg[0]->op != S_LOAD;
 }
 
-/* A program asks a table before it computes anything of a block (nest/support.h). */
+/* Is a table of visible blocks a reduction? A schedule reads the table before it computes a block
+ * (nest/support.h), so it must be stored. */
 static bool
 reduces_in_table(Ctx *c, const Nest *n)
 {
@@ -285,7 +285,7 @@ fuse_cannot(Fusion *f, NodeId node, const Nest *after)
 {
     if (!fuse_traits_of(f, node)->reduces)
         return NULL;
-    return reduces_in_index(f->ctx, f->arena, after) ? "a reduction would stand in an index"
+    return reduces_in_index(f->ctx, f->arena, after) ? "an index would contain a reduction"
            : reduces_in_table(f->ctx, after)         ? "a table of what is seen is stored"
                                                      : NULL;
 }
@@ -293,18 +293,19 @@ fuse_cannot(Fusion *f, NodeId node, const Nest *after)
 const char *
 fuse_hides(Fusion *f, NodeId node, NodeId host, const Nest *after)
 {
-    const Piece *p = &f->piece[node], *h = &f->piece[host];
+    const FusedCall *p = &f->call[node], *h = &f->call[host];
     bool reduces = fuse_traits_of(f, node)->reduces;
     NestTraits th = fuse_kind(f->ctx, h->nest);
     Accesses reads = reads_of(f, h, p);
     const char *no = reduces ? refuse_epilogue(f->ctx, h->nest, &th, &reads) : NULL;
 
     if (!no && !product_survives(f->ctx, reduces ? p->nest : h->nest, after))
-        no = "would hide a product";
+        no = "would hide a contraction";
     return no;
 }
 
-/* Is each element one of another tensor, or a number, by its place: a concatenation, a triangle? */
+/* Is each element, by its index, an element of some tensor or a number, as in a concatenation or a
+ * triangle? */
 static bool
 is_piece(const Scalar *s)
 {
@@ -324,20 +325,20 @@ made_of_pieces(const Nest *n)
 const char *
 fuse_reads_badly(Fusion *f, NodeId node, NodeId host)
 {
-    const Nest *h = f->piece[host].nest;
+    const Nest *h = f->call[host].nest;
     const NestTraits *p = fuse_traits_of(f, node);
     bool product = fuse_kind(f->ctx, h).contraction;
-    Accesses reads = reads_of(f, &f->piece[host], &f->piece[node]);
+    Accesses reads = reads_of(f, &f->call[host], &f->call[node]);
 
     for (uint32_t i = 0; i < reads.n; i++)
         switch (nest_mapping(f->ctx, h, &reads.at[i])) {
-        case MAP_WIN: /* windows slide over a copy of one tensor */
+        case MAP_WIN: /* a window slides over a padded copy of one tensor */
             if (p->conditional || p->full > 1)
                 return "a window would slide over several tensors";
             break;
         case MAP_RED:
         case MAP_CONTR:
-            if (product && (p->conditional || p->full > 1) && !made_of_pieces(f->piece[node].nest))
+            if (product && (p->conditional || p->full > 1) && !made_of_pieces(f->call[node].nest))
                 return "an operand would read several tensors";
             break;
         case MAP_GATHER:
@@ -358,8 +359,8 @@ fuse_reads_badly(Fusion *f, NodeId node, NodeId host)
 bool
 fuse_repeats(Fusion *f, NodeId node, NodeId host)
 {
-    const Piece *h = &f->piece[host];
-    Accesses reads = reads_of(f, h, &f->piece[node]);
+    const FusedCall *h = &f->call[host];
+    Accesses reads = reads_of(f, h, &f->call[node]);
 
     for (uint32_t i = 0; i < reads.n; i++) {
         MappingType t = nest_mapping(f->ctx, h->nest, &reads.at[i]);

@@ -1,4 +1,4 @@
-/* text: a plan as text that reads back as the same plan.
+/* text: print a plan as text, and parse it back to the same plan.
  *
  *   graph main {
  *     everywhere %view
@@ -8,12 +8,11 @@
  *     }
  *   }
  *
- * A node is named by its first value. Kernels stand in the order in which they run, a line for each
- * node, so two plans can be compared line by line. Behind a name stands how the value comes to its
- * readers, where that is not what the braces say (kept in scratch inside of them, stored outside):
- * `inline`, `recompute`, `scratch N` of N shared axes, each for all readers or `for` those named. A
- * node that all its readers recompute stands behind `everywhere`; one that is not named is a kernel
- * of its own.
+ * A node is named by its first value. Kernels are in the order in which they run, one node a line,
+ * so plans can be compared line by line. Behind a name is the edge kind of its reads, where that
+ * does not follow from the braces (scratch inside, memory outside): `inline`, `recompute`, `scratch
+ * N` with N shared axes, each for all readers or `for` those named. `everywhere` is a node that all
+ * readers recompute. A node that is not named is a kernel of its own.
  *
  * A plan may also say groups alone:
  *
@@ -22,7 +21,7 @@
  *   }
  *
  * What is inlined inside a group then follows from composing it, and a group that no kernel can
- * compute is split (assemble.c). That is how scripts write plans by rules of their own.
+ * compute is split (assemble.c). Scripts use this to write plans by rules of their own.
  */
 #include "fuse/internal.h"
 
@@ -41,7 +40,7 @@ put_node(Text *t, const Graph *g, NodeId n)
     text_name(t, g->value.at[value_of(g, n)].name);
 }
 
-/* What is told of an edge: kinds that follow from the groups are one. */
+/* The printed part of an edge: kinds that follow from the groups are not printed. */
 static FuseEdge
 told_of(FuseEdge e)
 {
@@ -57,7 +56,7 @@ same_edge(FuseEdge a, FuseEdge b)
     return a.kind == b.kind && (a.kind != EDGE_SCRATCH || a.depth == b.depth);
 }
 
-/* A reader of a node's value, and how it comes there. */
+/* A reader of a node's value, and the edge. */
 typedef struct {
     NodeId reader;
     FuseEdge edge;
@@ -149,7 +148,7 @@ typedef struct {
     Map node;  /* by the name of its first value */
     bool *met; /* [node.n] */
     Users users;
-    /* entries met so far: groups, whose edges follow from composing them, or others */
+    /* kinds of entries so far: `group`, or `kernel` and `everywhere` */
     bool groups, others;
 } Reading;
 
@@ -174,7 +173,7 @@ read_member(Reading *r, uint32_t group)
     NodeId id = read_node(r);
 
     if (id && r->met[id])
-        return parse_error(r->p, "%%%s stands in two places of the plan",
+        return parse_error(r->p, "%%%s is in two places of the plan",
                            r->g->value.at[value_of(r->g, id)].name),
                0;
     if (id) {
@@ -185,7 +184,7 @@ read_member(Reading *r, uint32_t group)
     return id;
 }
 
-/* Of each reader of the maker, or of those that are named. */
+/* Sets the edges to all readers of the maker, or to those that are named. */
 static bool
 set_edges(Reading *r, NodeId maker, FuseEdge e)
 {
@@ -270,7 +269,7 @@ read_entry(Reading *r)
     return parse_expect(r->p, "}");
 }
 
-/* The plan of a text that has groups alone. */
+/* Makes the plan of a text that has groups alone. */
 static void
 assemble_groups(Reading *r, Arena *a)
 {

@@ -79,7 +79,7 @@ def test_a_plan_reads_back_and_can_be_edited(tmp_path):
     name = re.search(r"graph (\S+)", plan)[1]
     for text, message in [
         (f"graph {name} {{ kernel {{ %pooled %nothing }} }}", "no node of graph digits makes %nothing"),
-        (f"graph {name} {{ kernel {{ %pooled }} kernel {{ %pooled }} }}", "%pooled stands in two places"),
+        (f"graph {name} {{ kernel {{ %pooled }} kernel {{ %pooled }} }}", "%pooled is in two places"),
         (f"graph {name} {{ kernel {{ %scaled %probability }} }}", "cannot be carried out: "),
         (f"graph {name} {{ kernel {{ %pooled twice }} }}", "twice"),
         (f"graph {name} {{ group {{ %pooled }} kernel {{ %scaled }} }}", "`group` beside `kernel`"),

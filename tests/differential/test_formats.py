@@ -102,7 +102,7 @@ def test_nobody_finds_less_than_the_search(model, words):
     """By price, of the same kernels: what the others take is among what is searched."""
     least, others = None, []
     for how in ("search", "nhwc"):
-        found = re.search(r"^; \d+ of \d+ values lie .*: ([\d.e+-]+) ms of kernels instead of ([\d.e+-]+) ms", layout(model, "--formats", how, *words)[0], re.M)
+        found = re.search(r"^; \d+ of \d+ values have .*: ([\d.e+-]+) ms of kernels instead of ([\d.e+-]+) ms", layout(model, "--formats", how, *words)[0], re.M)
         least = least or float(found[1])
         others += [float(found[1]), float(found[2])]
     assert least == min(others) < max(others)
@@ -241,7 +241,7 @@ def test_no_way_finds_less_than_the_search(tmp_path, channels):
     squeezed(tmp_path / "m.onnx", channels)
     price = {}
     for how in ("search", "nhwc"):
-        said = re.search(r"; \d+ of \d+ values lie .*: ([\d.e+]+) ms of kernels instead of ([\d.e+]+) ms", layout(tmp_path / "m.onnx", "--formats", how)[0])
+        said = re.search(r"; \d+ of \d+ values have .*: ([\d.e+]+) ms of kernels instead of ([\d.e+]+) ms", layout(tmp_path / "m.onnx", "--formats", how)[0])
         price["none"] = float(said[2]) if said else price["none"]        # nothing is said where no value has a choice
         price[how] = float(said[1]) if said else price["none"]
         assert "agrees" in tenon("verify", tmp_path / "m.onnx", "--formats", how)
@@ -261,7 +261,7 @@ def test_a_wish_that_fusion_took_away_is_not_forgotten(tmp_path):
 def test_explained(model):
     text = tenon("compile", model, "--explain-formats", "--stop-after=layout", "--dim", "n=1", "--format", "g=nhwc")
     assert "%b: " in text and "second best" in text and "as was asked for" in text
-    assert "an input of the model: --io-format says how it lies" in text
+    assert "an input of the model: --io-format sets its order" in text
     seconds = [seconds_of(*re.search(rf"^ +{NUMBER}  {row}", text, re.M).groups()) for row in ("as chosen", "if nothing were changed")]
     assert seconds[0] <= min(seconds[1:]) * 1.001
     assert "less in all" not in text

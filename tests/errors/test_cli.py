@@ -161,7 +161,7 @@ def test_usage_errors_say_what_to_do(tenon, args, says):
     (["--format", "y"], "write --format V=nhwc"),
     (["--format", "z=nhwc"], ["--format z=nhwc", "no value of that name is in memory", "--fuse none", "Kernels make y/out:0"]),
     (["--format", "y/out:0=2,1"], ["--format y/out:0=2,1", "no order of its 2 dimensions", "such as 1,0"]),
-    (["--format", "y/out:0=1,0"], ["--format y/out:0", "an output of the model: --io-format says how it lies"]),
+    (["--format", "y/out:0=1,0"], ["--format y/out:0", "an output of the model: --io-format sets its order"]),
     (["--format", "x=1,0"], ["--format x", "an input of the model"]),
     (["--io-format", "z=nhwc"], ["--io-format z=nhwc", "no input or output z", "inputs are x", "outputs y/out:0"]),
     (["--io-format", "x=nhwc"], ["--io-format x=nhwc", "x is f32[", "no order of its 2 dimensions", "such as 1,0"]),

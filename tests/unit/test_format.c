@@ -447,7 +447,7 @@ what_cannot_be_is_refused(void **state)
     assert_false(format_values(kernels_of(w, body_of(w, 6, 5)), w->arena,
                                &(FormatWish){ .npin = 1, .pin = &pin, .price = { .of = cannot } },
                                &remarks));
-    assert_non_null(strstr(world_messages(w), "cannot run with it lying so"));
+    assert_non_null(strstr(world_messages(w), "has no schedule for that order"));
 }
 
 /* Two branches, in either order. */
@@ -839,7 +839,7 @@ side_by_side(World *w, double *each, Text *remarks)
 
     if (!g)
         fail_msg("%s", world_messages(w));
-    format_pieces(g, w->arena, &(FormatPrice){ by_rows_apart, NULL, NULL, each }, remarks);
+    format_concats(g, w->arena, &(FormatPrice){ by_rows_apart, NULL, NULL, each }, remarks);
     if (!graph_verify(g))
         fail_msg("%s", world_messages(w));
     return g;
@@ -875,7 +875,7 @@ rows_are_made_in_their_places(void **state)
     assert_true(expr_is(b->buffer.at[0].within->dim[1], 15) &&
                 expr_is(b->buffer.at[1].within->dim[1], 15));
     assert_true(expr_is(d->buffer.at[0].within->dim[1], 15) && !d->buffer.at[1].within);
-    assert_non_null(strstr(text_str(&said), "; %abc: its parts are made in their places"));
+    assert_non_null(strstr(text_str(&said), "; %abc: its operands are stored in their places"));
     assert_int_equal(side_by_side(w, &dear, &none)->node.at[node_of(g, "ab")].callee, CALL_KERNEL);
     assert_int_equal(side_by_side(w, NULL, &none)->node.at[node_of(g, "abc")].callee, CALL_KERNEL);
     assert_int_equal(none.n, 0);

@@ -333,7 +333,7 @@ edges_are_obeyed(void **state)
     fuse_set(w->g, &p, a, b, (FuseEdge){ EDGE_SCRATCH, 1 }); /* for each trip of one axis */
     assert_int_equal(kernel_at(apply(w, &p), 1)->shared, 1);
     fuse_set(w->g, &p, a, b, (FuseEdge){ EDGE_SCRATCH, 3 });
-    is_illegal(w, &p, "kept for each trip of 3 outer axes, but its parts share 2");
+    is_illegal(w, &p, "kept for each iteration of 3 outer axes, but the stages share 2");
     fuse_set(w->g, &p, a, b, (FuseEdge){ EDGE_SCRATCH, 0 });
     fuse_set(w->g, &p, c, d, (FuseEdge){ EDGE_INLINE, 0 });
     p.group[d] = p.ngroup = 1;
