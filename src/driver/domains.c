@@ -1,7 +1,5 @@
-/* domains: convolutions in a transform domain, by their price. What is decided of each is decided
- * again wherever its operands may lie otherwise: the price of a kernel is that of the cheapest way
- * to do its work.
- */
+/* domains: price a kernel as the cheaper of its direct form and its Winograd domains, for each
+ * order of its operands. */
 #include "driver/internal.h"
 
 #include <math.h>
@@ -9,7 +7,7 @@
 void
 domains_begin(Prices *p)
 {
-    Map known = p->j->domains.known; /* filters are the same whoever asks */
+    Map known = p->j->domains.known; /* errors of filters stay valid */
 
     known.arena = p->j->arena;
     p->j->domains = (FormatDomains){ choose_price, p,

@@ -1,4 +1,4 @@
-/* explain: what fusion decided, for people and as JSON. */
+/* explain: print what fusion decided, as text and as JSON. */
 #include "driver/internal.h"
 
 static void
@@ -10,7 +10,7 @@ value_as_json(Text *t, const Graph *g, ValueId v)
     text_json(t, type_str(g->ctx, g->value.at[v].type));
 }
 
-/* Nests before fusion, what each makes and how it reads what: rules on these can be scripts. */
+/* Prints each nest before fusion, for fusion rules that are scripts. */
 static void
 nests_as_json(Text *t, const Graph *g, const FuseNotes *n)
 {
@@ -50,7 +50,7 @@ nests_as_json(Text *t, const Graph *g, const FuseNotes *n)
     text_add(t, "]");
 }
 
-/* One object a graph that has nests, a line each. nests: those before fusion too. */
+/* One object for each graph with nests. nests: list the nests before fusion too. */
 static void
 as_json(Text *t, const Graph *g, const FuseNotes *n, bool nests)
 {

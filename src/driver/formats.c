@@ -94,8 +94,7 @@ bad_order(Job *j, const char *option, const DriverOrder *o, const Type *type)
                       order_examples(type->rank));
 }
 
-/* A value that a later stage puts into a kernel has no place any more: its wish is not to be
- * forgotten with it. */
+/* Remembers the pins of a text: fusion may inline a pinned value, which must be reported. */
 static void
 keep_wishes(Job *j)
 {
@@ -154,7 +153,7 @@ find_value(const GraphList *all, const char *name)
     return NULL;
 }
 
-/* Values that are in memory between kernels, for a message. */
+/* Some values between kernels, for a message. */
 static const char *
 some_values(Job *j, const GraphList *all)
 {
@@ -268,7 +267,7 @@ formats_between(Job *j)
     }
     if (j->o->explain_formats && j->o->print)
         j->o->print(j->o->user, text_str(&explain));
-    prices.rounds = 0; /* where no value had a choice, nothing was asked twice */
+    prices.rounds = 0; /* without a choice nothing was queried twice */
     if (!domains_choose(j, &remarks))
         return false;
     j->remarks = remarks.n ? text_str(&remarks) : NULL;
@@ -291,7 +290,7 @@ formats_concats(Job *j)
     Text remarks = { .arena = j->arena };
     Prices prices = choose_prices(j);
 
-    /* what lies within each other lives longer than the bound knows */
+    /* values stored within each other live longer than the bound knows */
     if (j->o->schedule == SCHEDULE_PLAIN || j->o->max_arena_bytes)
         return;
     text_add(&remarks, j->remarks ? j->remarks : "");

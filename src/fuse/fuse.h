@@ -124,9 +124,6 @@ FusePlan fuse_plan(const Graph *g, Arena *a, const Machine *m, FuseMode mode, co
 /* The cheapest partition (dp.c); certificate: may be NULL. */
 FusePlan fuse_dp(const Graph *g, Arena *a, const Machine *m, const FuseWish *wish,
                  FuseCertificate *certificate);
-/* Predicted time of a plan, by the formula that fuse_dp minimises [seconds]; *within: fuse_dp could
- * have found each of its groups. */
-double fuse_predict(const Graph *g, const FusePlan *p, const Machine *m, bool *within);
 
 /* How fuse_join asks for prices. */
 typedef struct {
@@ -167,7 +164,7 @@ typedef enum {
 } ApartReason;
 extern const char *const apart_name[APART_COUNT];
 
-/* Groups and pairs in the order of groups; sizes and prices as fuse_predict has them. */
+/* Groups and pairs in the order of groups; prices by the formula that fuse_dp minimises. */
 typedef struct {
     uint32_t kernel, nests;      /* kernel: its group in the plan */
     const char *name;            /* its operators */

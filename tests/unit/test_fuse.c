@@ -500,12 +500,12 @@ none_is_cheaper(void **state)
         random_graph(w, &seed);
         FusePlan best = fuse_dp(w->g, w->arena, &m, NULL, &known);
         bool within;
-        double seconds = fuse_predict(w->g, &best, &m, &within);
+        double seconds = predict(w, &best, &m, &within);
         assert_true(known.exact && within);
         for (uint32_t joins = fuse_joins(w->g, &best); joins-- > 0;) {
             NodeId last;
             FusePlan p = fuse_first_joins(w->g, w->arena, &best, joins, &last);
-            double its = fuse_predict(w->g, &p, &m, &within);
+            double its = predict(w, &p, &m, &within);
             compared += within;
             if (within && its < seconds * 0.999999 - 1e-11)
                 fail_msg("graph %d: %u joins take %g, all %g", round, joins, its, seconds);
