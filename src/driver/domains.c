@@ -1,5 +1,8 @@
-/* domains: price a kernel as the cheaper of its direct form and its Winograd domains, for each
- * order of its operands. */
+/* domains: which convolutions use the Winograd domain, by their predicted time.
+ *
+ * The decision for a convolution is made again whenever layouts of its operands change: a kernel's
+ * price is that of its cheapest way to compute.
+ */
 #include "driver/internal.h"
 
 #include <math.h>
@@ -7,7 +10,7 @@
 void
 domains_begin(Prices *p)
 {
-    Map known = p->j->domains.known; /* errors of filters stay valid */
+    Map known = p->j->domains.known; /* filters do not depend on the query */
 
     known.arena = p->j->arena;
     p->j->domains = (FormatDomains){ choose_price, p,

@@ -1,10 +1,9 @@
-/* formats: what users say of orders of dimensions, and the stage that chooses the rest.
+/* formats: layouts that users ask for, and the stage that chooses all others.
  *
- *   --io-format x=nhwc     input x comes with channels last: the model has an input of that type
- *                          from the beginning
- *   --format v=nhwc        value v between kernels is stored so, whatever it costs; in a text,
- *                          %v: f32[…] as [0, 2, 3, 1] = …
- *   --formats HOW          who chooses the orders of the other values
+ *   --io-format x=nhwc       input x has its channels last; the model is imported so
+ *   --format VALUE=nhwc      an intermediate tensor has this layout, whatever it costs
+ *   %v: f32[…] as [0, 2, 3, 1] = …    the same in a text
+ *   --formats HOW            how the others are chosen
  */
 #include "driver/internal.h"
 

@@ -1,4 +1,4 @@
-/* fusion: run the stage that fuses nests, by the search or by a plan, and annotate its dump. */
+/* fusion: plan which nests become one kernel, from options and prices, and report it in dumps. */
 #include "driver/internal.h"
 
 #include <string.h>
@@ -232,7 +232,7 @@ fusion_named(Job *j)
     return explain_answered(j);
 }
 
-/* Text may enter at any level: kernels in it are fused already. */
+/* A text may enter at any level; its kernels are fused already. */
 bool
 has_nests(const Graph *g)
 {

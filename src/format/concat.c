@@ -17,6 +17,7 @@
  * kernel scans or reads in other dimensions, that occur twice; and concatenations along the first
  * dimension.
  */
+#include "algebra/algebra.h"
 #include "format/internal.h"
 
 #include <math.h>

@@ -1,14 +1,14 @@
 /* domain: choose the Winograd domain of a convolution as one more format.
  *
  * A convolution with a window of 3 x 3 and stride 1 can be a batched matrix multiplication between
- * small constant contractions (nest/winograd.h): fewer multiplications, more memory traffic. Each
+ * small constant contractions (domain/winograd.h): fewer multiplications, more memory traffic. Each
  * step is a kernel with a price like any other; the domain is chosen where the steps together are
  * predicted to be faster than the direct kernel. No threshold on channels is needed.
  *
  * Source: doc/winograd.md.
  */
 #include "format/internal.h"
-#include "nest/winograd.h"
+#include "domain/winograd.h"
 
 #include <math.h>
 

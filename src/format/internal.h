@@ -4,6 +4,7 @@
 #define TENON_FORMAT_INTERNAL_H
 
 #include "format/format.h"
+#include "algebra/algebra.h"
 
 enum {
     /* candidates of a rank beside the model's own order: those that most kernels propose */

@@ -269,7 +269,7 @@ see_table(void *user, const Scalar *s)
 }
 
 /* Is a table of visible blocks a reduction? A schedule reads the table before it computes a block
- * (nest/support.h), so it must be stored. */
+ * (kernel/support.h), so it must be stored. */
 static bool
 reduces_in_table(Ctx *c, const Nest *n)
 {

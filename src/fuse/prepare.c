@@ -3,6 +3,7 @@
  * Scales, epsilons and clip bounds come as tensors of one element. As numbers they fold, and the
  * kernel has one argument less.
  */
+#include "algebra/algebra.h"
 #include "fuse/internal.h"
 
 static const Scalar *

@@ -12,6 +12,7 @@
  * process the rows of all heads of a group together, since they read the same keys.
  */
 #include "fuse/internal.h"
+#include "algebra/algebra.h"
 #include "nest/walk.h"
 
 /* ---- digits ---------------------------------------------------------------------------------- */

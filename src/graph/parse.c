@@ -193,6 +193,25 @@ define_results(Read *r, const Definitions *result)
     return read_define_results(r, result->n, result->at);
 }
 
+/* What the text says of a result and the rule does not prove is checked in a run; a routine defines
+ * sizes by what the text says. */
+static void
+require_declared(Read *r, const OpCall *call, const Definition *d, const Type *is)
+{
+    Ctx *c = r->g->ctx;
+
+    for (uint32_t i = 0; !op_is_routine(call->op) && i < is->rank; i++) {
+        const Expr *said = d->type->dim[i];
+        if (expr_eq(c, NULL, is->dim[i], said) != UNKNOWN)
+            continue;
+        const char *why = arena_printf(
+            c->arena, "%s: dimension %u of %s is {got} (%s), declared {want} (%s)",
+            op_info[call->op].name, i, d->name, expr_str(c, is->dim[i]), expr_str(c, said));
+        constraint_add(r->g->arena, &r->g->constraints,
+                       (Constraint){ .a = is->dim[i], .b = said, .why = why, .said = "" });
+    }
+}
+
 /* The types in the text against those of the rule, which are those of results that have none
  * there. */
 static bool
@@ -211,6 +230,8 @@ check_types(Read *r, const Definitions *result, const ValueId *out, const OpCall
                               "%%%s is written as %s, but %s gives %s", result->at[i].name,
                               type_str(c, result->at[i].type), op_info[call->op].name,
                               type_str(c, t[i]));
+        else if (result->at[i].name)
+            require_declared(r, call, &result->at[i], t[i]);
     }
     return true;
 }
@@ -326,7 +347,7 @@ read_call(Read *r, Loc loc, Definitions *result)
                 result->at[i].type = n->param[n->nin + i].type;
         if (!check_symbols(r, &in, result, n, NULL))
             return false;
-        return graph_call_nest(r->g, n, loc, origin, in.at, define_results(r, result));
+        return graph_call_written_nest(r->g, n, loc, origin, in.at, define_results(r, result));
     }
     Kernel *k = kernel_parse(&r->p, r->g->arena);
     if (!k)
@@ -392,8 +413,7 @@ read_line(Read *r)
     if (!strcmp(op, "case"))
         return read_case(r, loc, &result);
     if (!strcmp(op, "blocks"))
-        return parse_error(&r->p, "a program for many requests is not read from text: give the "
-                                  "model that it was made of, and --many");
+        return read_blocks(r, loc, &result);
     return read_op(r, op, loc, &result);
 }
 
@@ -465,29 +485,38 @@ read_rule(Read *r, SizeRule *rule)
            parse_expect(&r->p, "is") && parse_expect(&r->p, "1");
 }
 
+bool
+read_constraint(Read *r, Constraint *k)
+{
+    *k = (Constraint){ .a = parse_expr(&r->p) };
+    if (!k->a || !parse_expect(&r->p, "=="))
+        return false;
+    k->b = parse_expr(&r->p);
+    if (!k->b || !read_rule(r, &k->rule) ||
+        (parse_accept(&r->p, "at") && !(k->at = parse_expr(&r->p))) ||
+        !parse_string(&r->p, &k->why) ||
+        (parse_peek(&r->p, "\"") && !parse_string(&r->p, &k->said)))
+        return false;
+    if (k->rule == SIZES_EQUAL && expr_eq(r->g->ctx, NULL, k->a, k->b) == NO)
+        return parse_error(&r->p, "%s == %s cannot hold", expr_str(r->g->ctx, k->a),
+                           expr_str(r->g->ctx, k->b));
+    expr_vars(k->a, visit_required, r->g);
+    expr_vars(k->b, visit_required, r->g);
+    if (k->at)
+        expr_vars(k->at, visit_required, r->g);
+    if (k->rule == SIZES_EQUAL && !constraint_of_data(k))
+        expr_assume_eq(r->g->ctx, k->a, k->b);
+    return true;
+}
+
 static bool
 read_require(Read *r)
 {
-    Constraint k = { 0 };
+    Constraint k;
 
-    k.a = parse_expr(&r->p);
-    if (!k.a || !parse_expect(&r->p, "=="))
+    if (!read_constraint(r, &k))
         return false;
-    k.b = parse_expr(&r->p);
-    if (!k.b || !read_rule(r, &k.rule) ||
-        (parse_accept(&r->p, "at") && !(k.at = parse_expr(&r->p))) ||
-        !parse_string(&r->p, &k.why) || (parse_peek(&r->p, "\"") && !parse_string(&r->p, &k.said)))
-        return false;
-    if (k.rule == SIZES_EQUAL && expr_eq(r->g->ctx, NULL, k.a, k.b) == NO)
-        return parse_error(&r->p, "%s == %s cannot hold", expr_str(r->g->ctx, k.a),
-                           expr_str(r->g->ctx, k.b));
     VEC_PUSH(r->g->arena, &r->g->constraints, k);
-    expr_vars(k.a, visit_required, r->g);
-    expr_vars(k.b, visit_required, r->g);
-    if (k.at)
-        expr_vars(k.at, visit_required, r->g);
-    if (k.rule == SIZES_EQUAL && !constraint_of_data(&k))
-        expr_assume_eq(r->g->ctx, k.a, k.b);
     return true;
 }
 

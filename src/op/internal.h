@@ -5,6 +5,7 @@
 #define TENON_OP_INTERNAL_H
 
 #include "op/op.h"
+#include "text/text.h"
 
 typedef bool InferFn(Ctx *c, const OpCall *call, const Type **out);
 

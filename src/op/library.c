@@ -9,6 +9,7 @@
  * was given on the command line declares just that: a model by itself makes nobody run anything.
  */
 #include "op/internal.h"
+#include "text/text.h"
 
 #include <dlfcn.h>
 #include <string.h>

@@ -183,19 +183,24 @@ is_same_rule(const Constraint *a, const Constraint *b)
                                   (a->rule == SIZES_BROADCAST && a->a == b->b && a->b == b->a));
 }
 
+bool
+constraint_add(Arena *a, Constraints *list, Constraint k)
+{
+    for (uint32_t i = 0; i < list->n; i++)
+        if (is_same_rule(&list->at[i], &k))
+            return false;
+    VEC_PUSH(a, list, k);
+    return true;
+}
+
 /* False: it is checked already. Not all that is checked can be used by proofs. */
 static bool
 check_when_run(Ctx *c, const OpCall *call, Constraint needed, const char *what)
 {
-    for (uint32_t i = 0; call->constraints && i < call->constraints->n; i++)
-        if (is_same_rule(&call->constraints->at[i], &needed))
-            return false;
     needed.why = call->loc.node
                      ? arena_printf(c->arena, "%s, %s: %s", op_name(call), call->loc.node, what)
                      : arena_printf(c->arena, "%s: %s", op_name(call), what);
-    if (call->constraints)
-        VEC_PUSH(c->arena, call->constraints, needed);
-    return true;
+    return !call->constraints || constraint_add(c->arena, call->constraints, needed);
 }
 
 bool

@@ -76,6 +76,7 @@ constraint_of_data(const Constraint *k)
 /* what must be, for messages; "" of data */
 const char *constraint_text(Ctx *c, const Constraint *k);
 typedef VEC(Constraint) Constraints;
+bool constraint_add(Arena *a, Constraints *list, Constraint k); /* false: it is there already */
 
 typedef struct {
     OpKind op;

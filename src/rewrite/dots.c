@@ -14,7 +14,7 @@
  * Processors multiply four bytes by four and sum them in one step, so numbers lie for that:
  * summands are counted in quads. Four bits are stored so that one mask of a word takes out a quad:
  * element 4*p + e of eight at bits 8*e + 4*p. Bytes are stored with 128 added: the step wants one
- * side without a sign. Zeros are taken away by whoever makes quads (nest/quad.c), once for each
+ * side without a sign. Zeros are taken away by whoever makes quads (algebra/quad.c), once for each
  * group of x.
  */
 #include "rewrite/dots.h"

@@ -15,6 +15,7 @@
  *
  * A state that comes about otherwise stays as it is: an output that is given back as an input.
  */
+#include "algebra/algebra.h"
 #include "rewrite/rewrite.h"
 
 #include <string.h>

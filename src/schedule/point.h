@@ -25,7 +25,7 @@
 #ifndef TENON_POINT_H
 #define TENON_POINT_H
 
-#include "nest/support.h"
+#include "kernel/support.h"
 #include "schedule/internal.h"
 #include "schedule/program.h"
 #include "schedule/stage.h"

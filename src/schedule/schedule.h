@@ -9,7 +9,7 @@
 #define TENON_SCHEDULE_H
 
 #include "machine/machine.h"
-#include "nest/kernel.h"
+#include "kernel/kernel.h"
 #include "schedule/program.h"
 
 typedef enum { SCHEDULE_BEST, SCHEDULE_PLAIN } ScheduleLevel;

@@ -1,0 +1,208 @@
+/* relayout: a parameter stored in another format than the nest says.
+ *
+ * A tensor in a format is a plain tensor of other dimensions, so the parameter takes that type, and
+ * every read and write the index at which the element is stored. With i and o in the order 0 2 3 1,
+ *
+ *     o[n, f, y, x] = sum c, r, s: i[n, c, y + r - 1, x + s - 1 | 0] * w[f, c, r, s]
+ *
+ * is
+ *
+ *     o[n, y, x, f] = sum c, r, s: i[n, y + r - 1, x + s - 1, c | 0] * w[f, c, r, s]
+ *
+ * which reads like any other nest: nothing beside it says how i is stored. A read of x[k, j] in the
+ * format [1/16, 0, 1%16] is x[j // 16, k, j % 16]. A nest that writes a dimension in several parts
+ * has an axis for each of them.
+ */
+#include "algebra/internal.h"
+#include "algebra/algebra.h"
+#include "nest/walk.h"
+
+typedef struct {
+    Ctx *ctx;
+    uint32_t slot;
+    const Format *format;
+    const Type *type; /* of the parameter, as the nest says */
+    bool bare;        /* no read can be outside */
+} Relay;
+
+static const Scalar *
+relay_load(ScalarMap *m, const Scalar *load)
+{
+    Relay *r = m->user;
+    const Expr *at[TN_MAX_RANK];
+
+    if (load->u.load.slot != r->slot)
+        return load;
+    r->bare &= !load->u.load.outside;
+    format_index(m->ctx, r->format, load->u.load.at, at);
+    return scalar_load(m->ctx, load->dtype, r->slot, r->format->npart, at, load->u.load.outside);
+}
+
+static const Nest *
+relay_reads(Relay *r, const Nest *n)
+{
+    NestEdit e = nest_edit(r->ctx, n, 0, 0);
+    Arena *scratch = arena_child(r->ctx->arena);
+    ScalarMap m = { .load = relay_load, .user = r, .ctx = r->ctx, .done = { .arena = scratch } };
+
+    nest_edit_map(&e, &m);
+    e.param[r->slot].type = format_type(r->ctx, r->format, r->type);
+    arena_free(scratch);
+    return nest_edit_done(r->ctx, &e);
+}
+
+const Nest *
+nest_relayout(Ctx *c, const Nest *n, uint32_t slot, const Format *format)
+{
+    Relay r = { c, slot, format, n->param[slot].type, true };
+
+    if (format->npart > TN_MAX_RANK)
+        return NULL;
+    const Nest *to = relay_reads(&r, n);
+    return r.bare ? to : NULL;
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+typedef struct {
+    const Relay *r;
+    NestEdit *e;
+    /* each axis as the nest has it, by the axes that it has then; naxis of those */
+    Binding bind[NEST_MAX_AXES];
+    uint32_t naxis;
+} Spread;
+
+static bool
+is_cut(const Format *f, uint32_t d)
+{
+    uint32_t parts = 0;
+
+    for (uint32_t p = 0; p < f->npart; p++)
+        parts += f->part[p].dim == d;
+    return parts > 1;
+}
+
+/* Do the parts of each dimension divide it evenly, so that the format has no padding? */
+static bool
+divides_evenly(const Relay *r)
+{
+    for (uint32_t p = 0; p < r->format->npart; p++) {
+        FormatPart part = r->format->part[p];
+        if (!part.mod && part.div > 1 &&
+            !expr_exact_div(r->ctx, r->type->dim[part.dim], expr_int(r->ctx, part.div)))
+            return false;
+    }
+    return true;
+}
+
+/* The axis along which alone dimension d is written, and whose trips decide nothing else; -1:
+ * none. */
+static int
+axis_of(const Nest *n, const Write *w, uint32_t d)
+{
+    Var v;
+
+    if (!expr_is_var(w->at[d], &v) || v.kind != VAR_AXIS || n->axis[v.id].kind != AXIS_PARALLEL)
+        return -1;
+    for (uint32_t k = 0; k < n->naxis; k++)
+        if (expr_axes(n->axis[k].extent) >> v.id & 1)
+            return -1;
+    return (int)v.id;
+}
+
+/* An axis for each part of dimension d, that for its outermost one in place of what it was; at
+ * [npart]. */
+static void
+cut_axis(Spread *s, uint32_t d, uint32_t axis, const Type *to, const Expr **at)
+{
+    const Format *f = s->r->format;
+    Ctx *c = s->r->ctx;
+    const Expr *whole = expr_int(c, 0);
+
+    for (uint32_t p = 0; p < f->npart; p++) {
+        FormatPart part = f->part[p];
+        if (part.dim != d)
+            continue;
+        uint32_t k = part.mod ? s->e->nest.naxis++ : axis;
+        if (part.mod)
+            s->e->axis[k] =
+                (Axis){ nest_fresh_axis(c, s->e, s->e->axis[axis].name), AXIS_PARALLEL, NULL };
+        s->e->axis[k].extent = to->dim[p];
+        s->bind[k] = (Binding){ { VAR_AXIS, k }, expr_axis(c, k) };
+        at[p] = expr_axis(c, k);
+        whole = expr_add(c, whole, expr_mul(c, at[p], expr_int(c, part.div)));
+    }
+    s->bind[axis].to = whole;
+}
+
+static const Expr *
+spread_expr(ScalarMap *m, const Expr *e)
+{
+    const Spread *s = m->user;
+    return expr_subst(m->ctx, e, s->bind, s->naxis);
+}
+
+static const Nest *
+relay_write(const Relay *r, const Nest *n, uint32_t write)
+{
+    Ctx *c = r->ctx;
+    const Format *f = r->format;
+    const Write *w = &n->write[write];
+    const Type *to = format_type(c, f, r->type);
+    int axis[TN_MAX_RANK];
+
+    for (uint32_t d = 0; d < r->type->rank; d++)
+        if ((axis[d] = is_cut(f, d) ? axis_of(n, w, d) : -2) == -1)
+            return NULL;
+    if (n->nwrite != 1 || w->combiner != COMB_NONE || n->naxis + f->npart > NEST_MAX_AXES)
+        return NULL;
+    NestEdit e = nest_edit(c, n, f->npart, 0);
+    Arena *scratch = arena_child(c->arena);
+    Spread s = { .r = r, .e = &e };
+    ScalarMap m = { .expr = spread_expr, .user = &s, .ctx = c, .done = { .arena = scratch } };
+    const Expr *at[TN_MAX_RANK] = { NULL };
+
+    for (uint32_t k = 0; k < n->naxis; k++)
+        s.bind[k] = (Binding){ { VAR_AXIS, k }, expr_axis(c, k) };
+    for (uint32_t d = 0; d < r->type->rank; d++)
+        if (axis[d] >= 0)
+            cut_axis(&s, d, (uint32_t)axis[d], to, at);
+    s.naxis = e.nest.naxis;
+    e.nest.naxis = 0; /* no bound of an axis names one that is cut */
+    nest_edit_map(&e, &m);
+    e.nest.naxis = s.naxis;
+    for (uint32_t p = 0; p < f->npart; p++)
+        at[p] = at[p] ? at[p] : e.write[write].at[f->part[p].dim];
+    e.write[write].at = arena_copy(c->arena, at, f->npart * sizeof *at);
+    e.param[r->slot].type = to;
+    arena_free(scratch);
+    return nest_edit_done(c, &e);
+}
+
+/* ---- both ------------------------------------------------------------------------------------ */
+
+const Nest *
+nest_reformat(Ctx *c, const Nest *n, uint32_t slot, const Format *format)
+{
+    Relay r = { c, slot, format, n->param[slot].type, true };
+
+    if (!divides_evenly(&r))
+        return NULL;
+    if (slot < n->nin)
+        return relay_reads(&r, n);
+    for (uint32_t w = 0; w < n->nwrite; w++)
+        if (n->write[w].out == slot)
+            return relay_write(&r, n, w);
+    return NULL;
+}
+
+const Nest *
+nest_permute(Ctx *c, const Nest *n, uint32_t slot, const uint8_t *order)
+{
+    FormatPart part[TN_MAX_RANK];
+    uint32_t rank = n->param[slot].type->rank;
+
+    for (uint32_t d = 0; d < rank; d++)
+        part[d] = (FormatPart){ order[d], 1, 0 };
+    return nest_reformat(c, n, slot, &(Format){ rank, part });
+}
