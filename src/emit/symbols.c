@@ -1,8 +1,9 @@
 /* symbols: the dimension symbols of a model in the order of TnArgs.sym.
  *
- * First those that stand alone in an input's dimension, in the order of the signature, since those
- * bind without arithmetic; then whatever else appears in types, constraints, kernels, of this graph
- * and of those it runs, whose symbols are their own. What guards of variants name comes with them.
+ * First the symbols that are an input's dimension by themselves, in the order of the signature,
+ * since those bind without arithmetic; then all others in types, constraints and kernels, of this
+ * graph and of those it runs, whose symbols are their own. Symbols of variants' guards are
+ * included.
  */
 #include "emit/emit.h"
 
