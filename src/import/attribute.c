@@ -273,6 +273,18 @@ set_string(Call *k, const char *name, const char *v)
              ((Attr){ .name = sym(k->m->c, name), .kind = ATTR_STRING, .s = sym(k->m->c, v) }));
 }
 
+double
+get_float(Call *k, const char *name, double otherwise)
+{
+    return attr_float((Attrs){ k->attr.at, k->attr.n }, name, otherwise);
+}
+
+const char *
+get_string(Call *k, const char *name, const char *otherwise)
+{
+    return attr_string((Attrs){ k->attr.at, k->attr.n }, name, otherwise);
+}
+
 int64_t
 get_int(Call *k, const char *name, int64_t otherwise)
 {

@@ -56,7 +56,9 @@ typedef struct {
     })
     captured_mark;
     uint32_t nout;
-    bool done; /* the converter has made the outputs itself */
+    bool done;           /* the converter has made the outputs itself */
+    Map name, shown;     /* what texts name: Sym -> ValueId; results' names in the graph */
+    const char *results; /* names of outputs, in order (compose.h) */
 } Call;
 
 /* A parsed model; its memory goes with the arena. Checks lengths and nesting before unpacking.
@@ -264,6 +266,8 @@ void call_drop(Call *k, const char *name);
 void set_int(Call *k, const char *name, int64_t v);
 void set_string(Call *k, const char *name, const char *v);
 int64_t get_int(Call *k, const char *name, int64_t otherwise);
+double get_float(Call *k, const char *name, double otherwise);
+const char *get_string(Call *k, const char *name, const char *otherwise);
 /* ONNX's number of an element type becomes its name */
 bool dtype_attr(Call *k, const char *name);
 
@@ -287,6 +291,7 @@ ValueId call_some(Call *k, OpKind op, uint32_t nattr, const Attr *attr, uint32_t
                   const ValueId *in);
 ValueId call_one(Call *k, OpKind op, ValueId x);
 ValueId call_two(Call *k, OpKind op, ValueId x, ValueId y);
+ValueId call_transposed(Call *k, ValueId x, const int64_t *perm);
 ValueId call_turned(Call *k, ValueId x); /* its last two axes exchanged */
 /* x[n, …, c] as [n, c, …] (to 1), or back (-1) */
 ValueId call_channels(Call *k, ValueId x, int to);

@@ -599,6 +599,13 @@ check_call(Ctx *c, const OpCall *call)
 }
 
 bool
+op_has_one_dtype(OpKind op)
+{
+    return op_is_elementwise(op) || op == OP_pow || op == OP_max || op == OP_min || op == OP_sum ||
+           op == OP_mean || op == OP_clip;
+}
+
+bool
 op_is_elementwise(OpKind op)
 {
     return op < OP_COUNT && rule[op].expand == expand_scalar;

@@ -115,6 +115,8 @@ typedef struct {
     VEC(const Type *) type; /* by value number */
     VEC(NestCall) call;     /* in order */
 } Expansion;
+/* Have its inputs one element type, but for conditions? */
+bool op_has_one_dtype(OpKind op);
 bool op_is_elementwise(OpKind op); /* is its meaning a scalar expression? */
 /* An operator that no nest can say: a function in C, which src/routine has under the operator's
  * name. It stays a call of the operator to the end, and has no expansion. */
