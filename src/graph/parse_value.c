@@ -159,36 +159,13 @@ read_operator(Read *r, Sym name, uint32_t nout, const char *const *names, ValueI
                           names, out);
 }
 
-/* match(sizes), match(sizes) to [n, 2*n]: contents as symbols, each at most that; the last bound
- * holds for all that follow. */
+/* match(sizes): contents as symbols. */
 static bool
 read_match(Read *r, Operand *o)
 {
-    VEC(const Expr *) most = { 0 };
-    int64_t n = 0;
-
     if (!parse_expect(&r->p, "(") || !read_operand(r, o) || !parse_expect(&r->p, ")"))
         return false;
-    if (parse_accept(&r->p, "to")) {
-        if (!parse_expect(&r->p, "["))
-            return false;
-        while (!parse_peek(&r->p, "]")) {
-            const Expr *e = most.n && !parse_expect(&r->p, ",") ? NULL : parse_expr(&r->p);
-            if (!e)
-                return false;
-            VEC_PUSH(r->g->arena, &most, e);
-        }
-        if (!parse_expect(&r->p, "]"))
-            return false;
-    }
-    if (!o->v)
-        return false;
-    expr_const(type_count(r->g->ctx, r->g->value.at[o->v].type), &n);
-    while (most.n && most.n < n) {
-        const Expr *last = most.at[most.n - 1];
-        VEC_PUSH(r->g->arena, &most, last);
-    }
-    o->v = graph_match(r->g, o->v, r->by->like, most.at, r->loc, r->origin);
+    o->v = o->v ? graph_match(r->g, o->v, r->by->like, NULL, r->loc, r->origin) : 0;
     return o->v != 0;
 }
 
@@ -316,7 +293,8 @@ read_inner(Read *r, Operand *o)
     return true;
 }
 
-/* An operand with its signs and elements: -x, !x, x[1], which is a list of one. */
+/* An operand with its signs and elements: -x, !x, x[1], which is a list of one; a list behind white
+ * space begins something else. */
 static bool
 read_signed(Read *r, Operand *o)
 {
@@ -337,7 +315,8 @@ read_signed(Read *r, Operand *o)
         *o = (Operand){ .v = add_named(r, minus ? "neg" : "not", value_of(r, o, DT_NONE), 0) };
         return o->v != 0;
     }
-    while (!o->number && parse_accept(&r->p, "[")) {
+    while (!o->number && parse_peek(&r->p, "[") && !isspace((unsigned char)r->p.s[-1])) {
+        r->p.s++;
         if (!parse_int(&r->p, &at) || !parse_expect(&r->p, "]"))
             return false;
         List l = { 0 };

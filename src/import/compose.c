@@ -34,6 +34,7 @@ call_names(Call *k, const char *names)
 
     k->name = k->shown = (Map){ .arena = k->m->arena };
     k->results = "";
+    map_put(&k->name, MAP_PTR(sym(c, "absent")), 0);
     while ((word = next_word(c, &names)) && strcmp(word, "->")) {
         if (!strcmp(word, "?")) {
             needed = false;

@@ -177,6 +177,9 @@ Convert convert_batch_norm_training, convert_max_pool_places, convert_gradient;
 Convert convert_packed_attention, convert_quantised_attention, convert_multi_head,
     convert_group_query;
 ValueId call_columns(Call *k, ValueId x, int64_t from, int64_t to); /* of the last axis */
+/* q, k and v in texts: three parts of the columns of `rows`, of which the first two are as wide; for
+ * messages `what` has these columns. */
+bool call_three_parts(Call *k, const Type *rows, const char *what, int64_t wide[3]);
 
 /* Recurrences, and the functions of their gates: `each` in every direction. (recurrent.c,
  * quantised_lstm.c) */
