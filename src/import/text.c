@@ -1,6 +1,8 @@
 /* text: operators on strings, by routines. */
+#include "import/compose.h"
 #include "import/little.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 const Onnx__AttributeProto *
@@ -50,70 +52,55 @@ string_attr(Call *k, const char *name)
 bool
 convert_string_split(Call *k)
 {
-    Ctx *c = k->m->c;
-    const int64_t flat = -1;
-    Attr *cuts = NEW(k->m->arena, Attr),
-         keep = { .name = sym(c, "keepdims"), .kind = ATTR_INT, .i = 0 };
+    const int64_t cuts = get_int(k, "maxsplit", -1);
 
-    if (!need_input(k, 0))
+    if (!call_names(k, "x -> y pieces"))
         return false;
-    *cuts = (Attr){ .name = sym(c, "maxsplit"), .kind = ATTR_INT, .i = get_int(k, "maxsplit", -1) };
-    ValueId x = k->in.at[0], by = call_string(k, "delimiter", string_attr(k, "delimiter"));
-    ValueId n = call_op(k, OP_string_pieces, 1, cuts, 2, (ValueId[]){ x, by },
-                        k->proto->n_output > 1 ? k->proto->output[1] : "pieces");
-    ValueId all = n ? little_2(k, OP_reshape, n, little_list(k, 1, &flat)) : 0;
-    ValueId most = all ? call_op(k, OP_reduce_max, 1, &keep, 1, &all, "most") : 0;
-    most = most ? little_match(k, little_2(k, OP_max, most, little_number(k, 0)), NULL) : 0;
-    call_bind(k, 1, n);
-    return finish(k, most ? call_op(k, OP_string_split, 1, cuts, 3, (ValueId[]){ x, by, most },
-                                    output_name(k))
-                          : 0);
+    call_name(k, "by", call_string(k, "delimiter", string_attr(k, "delimiter")));
+    return call_text(k,
+                     "pieces = string_pieces(x, by) {maxsplit = %" PRId64 "}\n"
+                     "most = reduce_max(reshape(pieces, [-1])) {keepdims = 0}\n"
+                     "y = string_split(x, by, match(max(most, 0))) {maxsplit = %" PRId64 "}",
+                     cuts, cuts) &&
+           call_finish(k);
 }
 
 bool
 convert_string_normalizer(Call *k)
 {
     Ctx *c = k->m->c;
-    const char *turn = string_attr(k, "case_change_action"), *names[2] = { "kept", "count" };
-    int64_t way = !strcmp(turn, "LOWER") ? 1 : !strcmp(turn, "UPPER") ? 2 : 0;
-    const int64_t flat = -1, row[2] = { 1, -1 };
-    ValueId words = call_strings(k, "words", proto_attr(k, "stopwords")), out[2];
-    Attr *attr = NEW_ARRAY(k->m->arena, Attr, 2);
+    const char *turn = string_attr(k, "case_change_action");
+    int way = !strcmp(turn, "LOWER") ? 1 : !strcmp(turn, "UPPER") ? 2 : 0;
+    ValueId words = call_strings(k, "words", proto_attr(k, "stopwords"));
 
-    if (!need_input(k, 0) || !words)
+    if (!words || !call_names(k, "x -> y"))
         return false;
     const Type *t = input_type(k, 0);
     if (t->rank != 1 && !(t->rank == 2 && expr_is(t->dim[0], 1)))
         return diag_error(&c->diags, DIAG_MODEL, k->loc,
                           "StringNormalizer of %s; [n] and [1, n] are possible", type_str(c, t));
-    attr[0] = (Attr){ .name = sym(c, "case"), .kind = ATTR_INT, .i = way };
-    attr[1] = (Attr){ .name = sym(c, "sensitive"),
-                      .kind = ATTR_INT,
-                      .i = get_int(k, "is_case_sensitive", 0) };
-    ValueId x =
-        t->rank == 2 ? little_2(k, OP_reshape, k->in.at[0], little_list(k, 1, &flat)) : k->in.at[0];
-    if (!x || !graph_infer_op(k->m->g, OP_string_normalize, (Attrs){ attr, 2 }, k->loc, k->origin,
-                              2, (ValueId[]){ x, words }, 2, names, out))
+    call_name(k, "words", words);
+    if (!call_text(k,
+                   "kept, count = string_normalize(%s, words) "
+                   "{case = %d, sensitive = %" PRId64 "}",
+                   t->rank == 2 ? "reshape(x, [-1])" : "x", way,
+                   get_int(k, "is_case_sensitive", 0)))
         return false;
-    ValueId n = little_match(k, out[1], &little_type(k, out[0])->dim[0]),
-            zero = little_list(k, 1, (int64_t[]){ 0 });
-    ValueId y = n ? call_op(k, OP_slice, 0, NULL, 3, (ValueId[]){ out[0], zero, n },
-                            t->rank == 1 ? output_name(k) : "some")
-                  : 0;
-    return finish(k, t->rank == 1 || !y
-                         ? y
-                         : call_op(k, OP_reshape, 0, NULL, 2,
-                                   (ValueId[]){ y, little_list(k, 2, row) }, output_name(k)));
+    call_name(k, "n", little_match(k, call_value(k, "count"),
+                                   &value_type(k, call_value(k, "kept"))->dim[0]));
+    return call_text(k, t->rank == 1 ? "y = slice(kept, [0], n)"
+                                     : "y = reshape(slice(kept, [0], n), [1, -1])") &&
+           call_finish(k);
 }
 
 bool
 convert_regex_full_match(Call *k)
 {
-    ValueId program = need_input(k, 0) ? regex_program(k, string_attr(k, "pattern")) : 0;
-
-    return finish(k, program ? call_op(k, OP_regex_match, 0, NULL, 2,
-                                       (ValueId[]){ k->in.at[0], program }, output_name(k))
-                             : 0);
+    if (!call_names(k, "x -> y"))
+        return false;
+    call_name(k, "program", regex_program(k, string_attr(k, "pattern")));
+    return call_value(k, "program") && call_text(k, "y = regex_match(x, program)") &&
+           call_finish(k);
 }
 
 /* Separators as one expression: any of them, as written. */
@@ -138,11 +125,8 @@ convert_tokenizer(Call *k)
     const char *tokens = string_attr(k, "tokenexp");
     int64_t least = get_int(k, "mincharnum", 1), marks = get_int(k, "mark", 0);
     bool single = separators && separators->n_strings == 1 && separators->strings[0].len == 0;
-    const int64_t flat = -1;
-    Attr *attr = NEW_ARRAY(k->m->arena, Attr, 3),
-         keep = { .name = sym(c, "keepdims"), .kind = ATTR_INT, .i = 0 };
 
-    if (!need_input(k, 0))
+    if (!call_names(k, "x -> y"))
         return false;
     if (!*tokens == !separators)
         return diag_error(&c->diags, DIAG_MODEL, k->loc,
@@ -156,27 +140,20 @@ convert_tokenizer(Call *k)
         return diag_error(&c->diags, DIAG_MODEL, k->loc,
                           "Tokenizer of %s; [c] and [n, c] are possible",
                           type_str(c, input_type(k, 0)));
-    attr[0] = (Attr){ .name = sym(c, "between"), .kind = ATTR_INT, .i = separators && !single };
-    attr[1] = (Attr){ .name = sym(c, "least"), .kind = ATTR_INT, .i = least };
-    attr[2] = (Attr){ .name = sym(c, "marks"), .kind = ATTR_INT, .i = marks != 0 };
-    ValueId program = regex_program(k, single       ? "[\\x{1}-\\x{10FFFF}]"
-                                       : separators ? any_of(k, separators)
-                                                    : tokens);
-    ValueId x = k->in.at[0],
-            n = program ? call_op(k, OP_tokens, 2, attr, 2, (ValueId[]){ x, program }, "tokens")
-                        : 0;
-    ValueId all = n ? little_2(k, OP_reshape, n, little_list(k, 1, &flat)) : 0;
-    ValueId most = all ? call_op(k, OP_reduce_max, 1, &keep, 1, &all, "most") : 0;
-    most = most ? little_2(k, OP_max, most, little_number(k, 0)) : 0;
-    if (most && marks) /* where there is no token there are no marks */
-        most = little_2(k, OP_add, most,
-                        little_2(k, OP_mul, little_number(k, 2),
-                                 little_2(k, OP_min, most, little_number(k, 1))));
-    most = most ? little_match(k, most, NULL) : 0;
-    ValueId pad = call_string(k, "pad", string_attr(k, "pad_value"));
-    return finish(k, most ? call_op(k, OP_tokenize, 3, attr, 4,
-                                    (ValueId[]){ x, program, pad, most }, output_name(k))
-                          : 0);
+    call_name(k, "program", regex_program(k, single       ? "[\\x{1}-\\x{10FFFF}]"
+                                             : separators ? any_of(k, separators)
+                                                          : tokens));
+    call_name(k, "pad", call_string(k, "pad", string_attr(k, "pad_value")));
+    const char *attrs = arena_printf(k->m->arena, "between = %d, least = %" PRId64,
+                                     separators && !single, least);
+    return call_value(k, "program") &&
+           call_text(k,
+                     "n = tokens(x, program) {%s}\n"
+                     "most = max(reduce_max(reshape(n, [-1])) {keepdims = 0}, 0)\n"
+                     "%s" /* where there is no token there are no marks */
+                     "y = tokenize(x, program, pad, match(most)) {%s, marks = %d}",
+                     attrs, marks ? "most = most + 2 * min(most, 1)\n" : "", attrs, marks != 0) &&
+           call_finish(k);
 }
 
 bool
