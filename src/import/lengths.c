@@ -5,6 +5,7 @@
  * the result or that one of its users needs, the rank of what the list is about, the length of
  * another list. The list gets that length here, and the run is held to it.
  */
+#include "import/compose.h"
 #include "import/little.h"
 
 #include <inttypes.h>
@@ -34,7 +35,7 @@ list_of(Call *k, ValueId v, int64_t n, const char *what)
         return (ValueId)diag_error(&c->diags, DIAG_MODEL, k->loc,
                                    "%s of type %s; it has to have %" PRId64 " elements", what,
                                    type_str(c, t), n);
-    return little_2(k, OP_reshape, v, little_list(k, 1, &n));
+    return value_of_text(k, "v", &v, "reshape(v, [%" PRId64 "])", n);
 }
 
 bool

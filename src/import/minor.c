@@ -216,8 +216,8 @@ convert_quantised_embed_norm(Call *k)
         return false;
     for (uint32_t i = 0; i < 5; i++) {
         const ValueId v[] = { call_in(k, table[i]), call_in(k, SCALES + i), call_in(k, ZEROS + i) };
-        if (v[0] &&
-            (!v[1] || !(k->in.at[table[i]] = call_some(k, OP_dequantize_linear, 0, NULL, 3, v))))
+        if (v[0] && (!v[1] || !(k->in.at[table[i]] = value_of_text(
+                                    k, "x scale zero", v, "dequantize_linear(x, scale, zero)"))))
             return v[1] ? false
                         : call_refuse(k, "QEmbedLayerNormalization without the scale of input %u",
                                       table[i]);

@@ -124,14 +124,6 @@ ml_rows(Call *k, ValueId x)
 }
 
 ValueId
-ml_attr_op(Call *k, OpKind op, const char *attr, int64_t v, uint32_t n, const ValueId *in,
-           const char *name)
-{
-    Attr a = { .name = sym(k->m->c, attr), .kind = ATTR_INT, .i = v };
-    return call_op(k, op, 1, &a, n, in, name);
-}
-
-ValueId
 ml_both(Call *k, ValueId x, bool negative)
 {
     return value_of_text(k, "x", &x, "concat(%s, x) {axis = 1}", negative ? "-x" : "1 - x");
@@ -190,12 +182,13 @@ named_result(Call *k, ValueId v, uint32_t i)
 bool
 ml_labels(Call *k, const List *labels, ValueId which)
 {
-    ValueId v = which ? which : 0;
+    ValueId v = which;
 
     if (v && labels->n)
-        v = little_axis(
-            k, OP_gather, 0, 2,
-            (ValueId[]){ ml_const(k, "labels", labels->t, labels->n, -1, labels->data), v });
+        v = value_of_text(
+            k, "labels which",
+            VALUES(ml_const(k, "labels", labels->t, labels->n, -1, labels->data), which),
+            "gather(labels, which)");
     call_bind(k, 0, named_result(k, v, 0));
     return v != 0;
 }
@@ -256,9 +249,8 @@ map_to(Call *k, ValueId place, const List *values, const void *otherwise)
         memcpy(all, values->data, (size_t)values->n * size);
     memcpy(all + values->n * size, otherwise, size);
     ValueId table = ml_const(k, "values", values->t, values->n + 1, -1, all);
-    return finish(k, place ? ml_attr_op(k, OP_gather, "axis", 0, 2, (ValueId[]){ table, place },
-                                        output_name(k))
-                           : 0);
+    return place && finish(k, value_of_text(k, "table place", VALUES(table, place),
+                                            "gather(table, place)"));
 }
 
 static bool
@@ -358,9 +350,7 @@ convert_one_hot_encoder(Call *k)
     ValueId x = cats.t == DT_STR ? k->in.at[0] : little_cast(k, k->in.at[0], cats.t),
             at = ml_place(k, x, &cats);
     ValueId table = ml_floats_const(k, "rows", cats.n + zeros, cats.n, unit);
-    return finish(
-        k,
-        at ? ml_attr_op(k, OP_gather, "axis", 0, 2, (ValueId[]){ table, at }, output_name(k)) : 0);
+    return at && finish(k, value_of_text(k, "table at", VALUES(table, at), "gather(table, at)"));
 }
 
 /* ---- columns of numbers ---------------------------------------------------------------------- */
@@ -423,15 +413,18 @@ convert_binarizer(Call *k)
 static bool
 convert_feature_vectorizer(Call *k)
 {
-    ValueId *part = NEW_ARRAY(k->m->arena, ValueId, k->in.n + 1);
+    Text parts = { .arena = k->m->arena };
 
-    if (!k->in.n)
-        return need_input(k, 0);
+    if (!call_names(k, "x -> y"))
+        return false;
     for (uint32_t i = 0; i < k->in.n; i++) {
-        if (!need_input(k, i) || !(part[i] = little_cast(k, ml_rows(k, k->in.at[i]), DT_F32)))
+        const char *name = arena_printf(k->m->arena, "rows_%u", i);
+        call_name(k, name, need_input(k, i) ? ml_rows(k, k->in.at[i]) : 0);
+        if (!call_value(k, name))
             return false;
+        text_printf(&parts, i ? ", f32(%s)" : "f32(%s)", name);
     }
-    return finish(k, ml_attr_op(k, OP_concat, "axis", 1, k->in.n, part, output_name(k)));
+    return call_text(k, "y = concat(%s) {axis = 1}", text_str(&parts)) && call_finish(k);
 }
 
 static bool
@@ -439,13 +432,13 @@ convert_array_feature_extractor(Call *k)
 {
     if (!need_input(k, 0) || !need_input(k, 1))
         return false;
-    ValueId x = input_type(k, 0)->rank == 1 ? ml_rows(k, k->in.at[0]) : k->in.at[0],
-            at = k->in.at[1];
-    const int64_t flat = -1;
-    at = little_type(k, at)->rank == 1 ? at : little_2(k, OP_reshape, at, little_list(k, 1, &flat));
-    return finish(
-        k, x && at ? ml_attr_op(k, OP_gather, "axis", -1, 2, (ValueId[]){ x, at }, output_name(k))
-                   : 0);
+    if (!call_names(k, "x at -> y"))
+        return false;
+    if (input_type(k, 0)->rank == 1)
+        call_name(k, "x", ml_rows(k, k->in.at[0]));
+    return call_text(k, "y = gather(x, %s) {axis = -1}",
+                     input_type(k, 1)->rank == 1 ? "at" : "reshape(at, [-1])") &&
+           call_finish(k);
 }
 
 /* ---- linear models --------------------------------------------------------------------------- */

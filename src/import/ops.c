@@ -4,6 +4,7 @@
  * opset. Converters mend what changed between opsets (attributes that became inputs, defaults) and
  * what Tenon spells otherwise; doc/operators.md lists the latter.
  */
+#include "import/compose.h"
 #include "import/little.h"
 
 #include <inttypes.h>
@@ -134,8 +135,8 @@ widen(Call *k, uint32_t i, int64_t n)
         return true;
     for (int64_t d = 0; d < n; d++)
         axes[d] = t->rank + d;
-    const ValueId in[] = { k->in.at[i], call_ints(k, "axes", (uint32_t)n, axes) };
-    k->in.at[i] = call_op(k, OP_unsqueeze, 0, NULL, 2, in, "wide");
+    k->in.at[i] = value_of_text(k, "x", &k->in.at[i], "unsqueeze(x, %s)",
+                                ints_text(k, (uint32_t)n, axes));
     return k->in.at[i] != 0;
 }
 
@@ -218,7 +219,7 @@ convert_constant(Call *k)
 static bool
 cast_text(Call *k)
 {
-    const char *name = attr_string((Attrs){ k->attr.at, k->attr.n }, "to", "");
+    const char *name = get_string(k, "to", "");
     DType to = dtype_from_name(name, strlen(name)),
           from = need_input(k, 0) ? input_type(k, 0)->dtype : DT_NONE;
 
@@ -300,31 +301,22 @@ split_rounded_up(Call *k)
     Ctx *c = k->m->c;
     const Type *t = input_type(k, 0);
     int64_t n = k->nout, axis = get_int(k, "axis", 0);
-    ValueId x = k->in.at[0], part[64];
+    ValueId x = k->in.at[0];
+    Text parts = { .arena = k->m->arena };
 
     axis += axis < 0 ? t->rank : 0;
     if (axis < 0 || axis >= t->rank || n < 2 || n > 64 || expr_const(t->dim[axis], NULL) ||
         expr_exact_div(c, t->dim[axis], expr_int(c, n)))
         return true;
-    const ValueId size = little_element(k, little_shape(k, x), (uint32_t)axis),
-                  none = little_list(k, 1, (int64_t[]){ 0 });
-    const ValueId up =
-        size ? little_2(k, OP_div,
-                        little_2(k, OP_add, size, little_list(k, 1, (int64_t[]){ n - 1 })),
-                        little_list(k, 1, &n))
-             : 0;
-    for (int64_t i = 0; i < n; i++) {
-        ValueId left =
-            up ? little_2(k, OP_sub, size, little_2(k, OP_mul, up, little_list(k, 1, &i))) : 0;
-        left = left ? little_2(k, OP_max, none, left) : 0;
-        if (!left || !(part[i] = little_2(k, OP_min, up, left)))
-            return false;
-    }
-    const ValueId sizes = little_axis(k, OP_concat, 0, (uint32_t)n, part);
-    if (!sizes)
-        return false;
+    for (int64_t i = 0; i < n; i++)
+        text_printf(&parts, "%smin(up, max(0, size - up * %" PRId64 "))", i ? ", " : "", i);
+    ValueId sizes = value_of_text(k, "x", &x,
+                                  "size = shape(x)[%" PRId64 "]\n"
+                                  "up = (size + %" PRId64 ") / %" PRId64 "\n"
+                                  "[%s]",
+                                  axis, n - 1, n, text_str(&parts));
     set_input(k, 1, sizes);
-    return true;
+    return sizes != 0;
 }
 
 static bool
@@ -376,19 +368,19 @@ static bool
 resize_integers(Call *k)
 {
     DType t = input_type(k, 0)->dtype;
-    const ValueId x = k->in.at[0];
 
     if (!dtype_is_int(t) ||
-        !strcmp(attr_string((Attrs){ k->attr.at, k->attr.n }, "mode", "nearest"), "nearest"))
+        !strcmp(get_string(k, "mode", "nearest"), "nearest"))
         return true;
     bool narrow = dtype_info[t].bytes < 4;
-    k->in.at[0] = little_cast(k, x, narrow ? DT_F32 : DT_F64);
-    ValueId y = k->in.at[0] ? call_some(k, OP_resize, k->attr.n, k->attr.at, k->in.n, k->in.at) : 0;
-    if (y && narrow)
-        return finish(k, call_some(k, OP_quantize_linear, 0, NULL, 3,
-                                   (ValueId[]){ y, scalar_const(k, "one", y, 1),
-                                                scalar_const(k, "zero", x, 0) }));
-    return finish(k, y ? little_cast(k, call_one(k, OP_round, y), t) : 0);
+    return call_names(k, "x ? roi scales sizes -> y") &&
+           call_text(k,
+                     "resized = resize(%s(x), roi, scales, sizes) {*}\n"
+                     "y = %s",
+                     narrow ? "f32" : "f64",
+                     narrow ? "quantize_linear(resized, like(1, resized), like(0, x))"
+                            : "like(round(resized), x)") &&
+           call_finish(k);
 }
 
 static bool
@@ -420,19 +412,15 @@ convert_resize(Call *k)
 ValueId
 call_softmax(Call *k, ValueId x, int64_t opset)
 {
-    Ctx *c = k->m->c;
     int64_t rank = value_type(k, x)->rank, axis = get_int(k, "axis", opset < 13 ? 1 : -1);
 
     axis = axis < 0 && opset < 13 ? axis + rank : axis;
-    Attr one = { .name = sym(c, "axis"), .kind = ATTR_INT, .i = axis },
-         last = { .name = sym(c, "axis"), .kind = ATTR_INT, .i = -1 };
     if (opset >= 13 || axis == rank - 1 || axis < 0 || axis > rank)
-        return call_op(k, k->op, 1, &one, 1, &x, output_name(k));
-    ValueId shape = call_op(k, OP_shape, 0, NULL, 1, &x, "shape");
-    ValueId rows = call_op(k, OP_flatten, 1, &one, 1, &x, "rows");
-    ValueId y = call_op(k, k->op, 1, &last, 1, &rows, "rows");
-    const ValueId in[2] = { y, shape };
-    return call_op(k, OP_reshape, 0, NULL, 2, in, output_name(k));
+        return value_of_text(k, "x", &x, "self(x) {axis = %" PRId64 "}", axis);
+    return value_of_text(k, "x", &x,
+                         "rows = self(flatten(x) {axis = %" PRId64 "}) {axis = -1}\n"
+                         "reshape(rows, shape(x))",
+                         axis);
 }
 
 static bool
@@ -445,7 +433,7 @@ convert_softmax(Call *k)
 static bool
 convert_gelu(Call *k)
 {
-    const char *how = attr_string((Attrs){ k->attr.at, k->attr.n }, "approximate", "none");
+    const char *how = get_string(k, "approximate", "none");
     if (!strcmp(how, "tanh"))
         k->op = OP_gelu_tanh;
     call_drop(k, "approximate");
@@ -464,7 +452,7 @@ convert_mod(Call *k)
 static bool
 convert_shift(Call *k)
 {
-    const char *way = attr_string((Attrs){ k->attr.at, k->attr.n }, "direction", "");
+    const char *way = get_string(k, "direction", "");
     k->op = !strcmp(way, "LEFT") ? OP_shift_left : OP_shift_right;
     if (strcmp(way, "LEFT") && strcmp(way, "RIGHT"))
         return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
@@ -488,12 +476,9 @@ batch_norm_of_places(Call *k)
                               "needs one number for each place "
                               "of a sample, all dimensions but the first",
                               type_str(k->m->c, x), i, type_str(k->m->c, input_type(k, i)));
-    ValueId epsilon = scalar_const(k, "epsilon", k->in.at[4],
-                                   attr_float((Attrs){ k->attr.at, k->attr.n }, "epsilon", 1e-5));
-    ValueId deviation = little_1(k, OP_sqrt, little_2(k, OP_add, k->in.at[4], epsilon)),
-            factor = little_2(k, OP_div, k->in.at[1], deviation);
-    ValueId y = little_2(k, OP_mul, little_2(k, OP_sub, k->in.at[0], k->in.at[3]), factor);
-    return finish(k, y ? call_two(k, OP_add, y, k->in.at[2]) : 0);
+    return call_says(k, "x scale bias mean variance -> y",
+                     "y = (x - mean) * (scale / sqrt(variance + %a)) + bias",
+                     get_float(k, "epsilon", 1e-5));
 }
 
 static bool
@@ -563,17 +548,10 @@ convert_rms_norm(Call *k)
 static ValueId
 of_channels(Call *k, ValueId x, ValueId v, int64_t groups)
 {
-    const int64_t last = 1, flat = -1;
-    const ValueId n = v ? little_2(k, OP_div, little_element(k, little_shape(k, x), 1),
-                                   little_list(k, 1, &groups))
-                        : 0;
-    const ValueId to = n ? little_axis(k, OP_concat, 0, 2,
-                                       (ValueId[]){ little_list(k, 1, &groups), n })
-                         : 0,
-                  column = to ? little_2(k, OP_unsqueeze, v, little_list(k, 1, &last)) : 0;
-    const ValueId all = column ? little_2(k, OP_expand, column, to) : 0;
-
-    return all ? little_2(k, OP_reshape, all, little_list(k, 1, &flat)) : 0;
+    return value_of_text(k, "x v", VALUES(x, v),
+                         "n = shape(x)[1] / %" PRId64 "\n"
+                         "reshape(expand(unsqueeze(v, [1]), [%" PRId64 ", n]), [-1])",
+                         groups, groups);
 }
 
 /* Before opset 21 scale and bias are those of groups. */
@@ -651,14 +629,11 @@ quantize_unsaturated(Call *k)
         return call_refuse(k, "QuantizeLinear in blocks without saturation");
     for (uint32_t d = 0; d < x->rank; d++)
         shape[d] = d == axis ? -1 : 1;
-    ValueId by = scale->rank ? little_2(k, OP_reshape, k->in.at[1], little_list(k, x->rank, shape))
-                             : k->in.at[1],
-            y = by ? call_two(k, OP_div, k->in.at[0], by) : 0;
-    const Attr attr[] = {
-        { .name = sym(k->m->c, "to"), .kind = ATTR_STRING, .s = sym(k->m->c, dtype_info[t].name) },
-        { .name = sym(k->m->c, "saturate"), .kind = ATTR_INT, .i = 0 }
-    };
-    return finish(k, y ? call_some(k, OP_cast, 2, attr, 1, &y) : 0);
+    return call_says(k, "x scale -> y", "y = cast(x / %s) {to = \"%s\", saturate = 0}",
+                     scale->rank ? arena_printf(k->m->arena, "reshape(scale, %s)",
+                                                ints_text(k, x->rank, shape))
+                                 : "scale",
+                     dtype_info[t].name);
 }
 
 static bool
@@ -682,7 +657,7 @@ convert_quantize(Call *k)
 bool
 convert_bilinear(Call *k)
 {
-    const char *mode = attr_string((Attrs){ k->attr.at, k->attr.n }, "mode", "linear");
+    const char *mode = get_string(k, "mode", "linear");
 
     set_string(k, "mode",
                !strcmp(mode, "bilinear")  ? "linear"

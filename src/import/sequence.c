@@ -591,7 +591,7 @@ read_split(Call *k)
                         out))
         return false;
     for (int64_t i = 0; i < n && drop; i++) {
-        squeezed = little_2(k, OP_squeeze, out[i], little_list(k, 1, &axis));
+        squeezed = value_of_text(k, "x", &out[i], "squeeze(x, [%" PRId64 "])", axis);
         out[i] = squeezed;
     }
     return construct(k, (uint32_t)n, out, &s) && give(k, s);
@@ -624,7 +624,7 @@ read_has_element(Call *k)
     if (sequence_is(mark) && mark & OPTIONAL) {
         if (!read(k, 0, &s))
             return false;
-        v = little_2(k, OP_greater, length(k, &s), little_number(k, 0));
+        v = value_of_text(k, "n", VALUES(length(k, &s)), "n > 0");
     }
     call_bind(k, 0, v);
     return v != 0;

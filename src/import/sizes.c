@@ -417,7 +417,7 @@ size_slice(Call *k)
             return false;
     }
     if (fixed)
-        return finish(k, call_one(k, OP_identity, x));
+        return finish(k, value_of_text(k, "x", &x, "identity(x)"));
     const char *none = ints_text(k, rank, (int64_t[TN_MAX_RANK]){ 0 });
     ValueId at = value_of_text(k, "axes", &part[2], "gather(%s, axes)", below_text(k, rank));
     const ValueId all[3] = { value_of_text(k, "", NULL, "%s", none), little_shape(k, x),
@@ -428,7 +428,7 @@ size_slice(Call *k)
                                 "scatter_elements(all, at, given)");
     for (uint32_t d = 0; x && d < rank; d++)
         x = slice_axis(k, x, d, full, d);
-    return x && finish(k, call_one(k, OP_identity, x));
+    return x && finish(k, value_of_text(k, "x", &x, "identity(x)"));
 }
 
 /* Where a pad of axis d reads x, by its mode. Pads may crop: `left` is what is there of x. */

@@ -3,6 +3,7 @@
  * Every comparison becomes x <= threshold: x < t is x <= what is just below t; x > t has its
  * children exchanged; x == t is two nodes, membership in a set a chain of these.
  */
+#include "import/compose.h"
 #include "import/ml.h"
 
 #include <math.h>
@@ -316,9 +317,9 @@ with_base(Call *k, ValueId scores)
 
     if (!scores || !base.n)
         return scores;
-    ValueId v = little_cast(k, ml_const(k, "base_values", base.t, base.n, -1, base.data),
-                            little_type(k, scores)->dtype);
-    return little_2(k, OP_add, scores, v);
+    return value_of_text(k, "scores base",
+                         VALUES(scores, ml_const(k, "base_values", base.t, base.n, -1, base.data)),
+                         "scores + like(base, scores)");
 }
 
 static bool
@@ -362,9 +363,8 @@ give_binary(Call *k, const Forest *f, const List *labels, ValueId score, const c
 
     for (uint32_t i = 0; i < f->weight.n; i++)
         positive &= f->weight.at[i] >= 0;
-    ValueId limit = scalar_const(k, "limit", score, positive ? 0.5 : 0);
-    ValueId which = little_cast(k, little_2(k, OP_greater, score, limit), DT_I64);
-    which = which ? little_2(k, OP_reshape, which, little_list(k, 1, (int64_t[]){ -1 })) : 0;
+    ValueId which = value_of_text(k, "score", &score, "reshape(i64(score > %a), [-1])",
+                                  positive ? 0.5 : 0.0);
     ValueId both = ml_both(k, score, !positive);
     both = positive ? both : ml_transform(k, both, transform);
     call_bind(k, 1,
@@ -378,8 +378,6 @@ give_binary(Call *k, const Forest *f, const List *labels, ValueId score, const c
 bool
 convert_tree_classifier(Call *k)
 {
-    Attr best[2] = { { .name = sym(k->m->c, "axis"), .kind = ATTR_INT, .i = 1 },
-                     { .name = sym(k->m->c, "keepdims"), .kind = ATTR_INT } };
     const char *transform = ml_word(k, "post_transform", "NONE");
     List labels;
     Forest f;
@@ -399,7 +397,7 @@ convert_tree_classifier(Call *k)
     List base = real_list(k, "base_values");
     if (one && base.n == 2) { /* the score is that of the second class */
         double v = ml_number(&base, 1);
-        s = s ? little_2(k, OP_add, s, scalar_const(k, "base", s, v)) : 0;
+        s = value_of_text(k, "s", &s, "s + %a", v);
     } else {
         s = with_base(k, s);
     }
@@ -407,7 +405,7 @@ convert_tree_classifier(Call *k)
         return false;
     if (one)
         return give_binary(k, &f, &labels, s, transform);
-    ValueId which = call_op(k, OP_arg_max, 2, best, 1, &s, "best"),
+    ValueId which = value_of_text(k, "s", &s, "arg_max(s) {axis = 1, keepdims = 0}"),
             y = ml_transform(k, s, transform);
     call_bind(k, 1,
               y ? call_op(k, OP_identity, 0, NULL, 1, &y,
