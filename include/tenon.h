@@ -146,6 +146,22 @@ TN_API TnStatus tn_model_state(const TnModel *m, int32_t i, TnState *out);
 TN_API int32_t tn_model_checks(const TnModel *m);
 TN_API const char *tn_model_check(const TnModel *m, int32_t i);
 
+/* A size of a symbol: { "batch", 8 }. */
+typedef struct TnDim {
+    const char *symbol;
+    int64_t value;
+} TnDim;
+/* The sizes of an input that follow from given ones: a model that checks total == past + seq has
+ * the third from two of them.
+ *
+ *   given   [ngiven] sizes >= 0, also of a dimension's whole text: { "2*n + 1", 9 }
+ *   dims    [rank of the input], filled: a fixed size, a given one, one that follows; -1: it stays
+ *           open
+ *
+ * What must hold is checked when a run begins, not here. */
+TN_API TnStatus tn_model_solve(const TnModel *m, const TnDim *given, int32_t ngiven, int32_t input,
+                               int64_t *dims);
+
 /* Runs fn(task, begin, end, scratch) over a partition of [0, trips) on the caller's threads and
  * returns when all is done. scratch: scratch_bytes, 64-byte aligned, one per concurrently running
  * range. */
@@ -326,10 +342,6 @@ typedef struct TnLearnt {
 /* Ends the recording. Texts are valid until the session's next. The same seed learns the same. */
 TN_API TnStatus tn_session_learn(TnSession *s, uint64_t seed, TnLearnt *out);
 
-typedef struct TnDim {
-    const char *symbol;
-    int64_t value;
-} TnDim;
 typedef struct TnRange {
     const char *symbol;
     int64_t least, most;
@@ -438,9 +450,9 @@ typedef struct TnCompileOptions {
     /* which nests become one kernel: "dp" (default): the cheapest partition; "greedy": by rules;
      * "tvm", "dnnf": by the rules of others; "none": every nest is its own */
     const char *fuse;
-    /* percent that weights may grow by for speed: filters in transform domains, a second order
-     * where sizes of a kind have a plan of their own (from 100 on); 0: 100. None in transform
-     * domains: exact */
+    /* percent by which constants may grow for speed: filters in the Winograd domain, and, from 100
+     * on, 16-bit constants that a matrix multiplication reads, stored in 32 bits; 0: 100. No Winograd
+     * domain at all: exact */
     int32_t weights_growth;
     /* print what fusion decided, kernel by kernel, and why neighbours stayed apart: 1 as text, 2 as
      * JSON, 3 as a plan */

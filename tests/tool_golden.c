@@ -18,6 +18,7 @@
 #include "normalise/normalise.h"
 #include "rewrite/rewrite.h"
 #include "schedule/schedule.h"
+#include "support/support.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -196,6 +196,78 @@ model_states(PyObject *self, void *unused)
     return all;
 }
 
+/* Sizes of a dict, by symbol, borrowed from it; -1: an exception is set. */
+static int32_t
+sizes_of(State *s, PyObject *sizes, TnDim *dim)
+{
+    PyObject *key, *value;
+    Py_ssize_t at = 0;
+    int32_t n = 0;
+
+    while (PyDict_Next(sizes, &at, &key, &value)) {
+        if (!PyUnicode_Check(key) || !PyLong_Check(value)) {
+            refuse(s, "sizes: %R: %R is given; a symbol's name and a whole number are needed", key,
+                   value);
+            return -1;
+        }
+        dim[n] = (TnDim){ PyUnicode_AsUTF8AndSize(key, NULL), PyLong_AsLongLong(value) };
+        if (!dim[n++].symbol || PyErr_Occurred())
+            return -1;
+    }
+    return n;
+}
+
+static PyObject *
+solved_input(State *s, ModelObject *m, const TnDim *dim, int32_t n, int32_t i)
+{
+    TnValueInfo v = TN_INIT(TnValueInfo);
+    int64_t *sizes;
+    PyObject *one = NULL;
+
+    tn_model_input(m->model, i, &v);
+    sizes = calloc((size_t)v.rank + 1, sizeof *sizes);
+    if (!sizes)
+        return PyErr_NoMemory();
+    v.dims = sizes;
+    TnStatus status = tn_model_solve(m->model, dim, n, i, sizes);
+    if (status == TN_OK)
+        one = value_tuple(&v);
+    else
+        raise(s, status, m->ctx);
+    free(sizes);
+    return one;
+}
+
+static PyObject *
+model_solve(PyObject *self, PyObject *sizes)
+{
+    ModelObject *m = (ModelObject *)self;
+    State *s = state_of_type(Py_TYPE(self));
+    int32_t nin = tn_model_inputs(m->model);
+
+    if (!PyDict_Check(sizes))
+        return refuse(s, "sizes are a dict by symbol; %R is given", sizes);
+    TnDim *dim = calloc((size_t)PyDict_Size(sizes) + 1, sizeof *dim);
+    if (!dim)
+        return PyErr_NoMemory();
+    int32_t n = sizes_of(s, sizes, dim);
+    PyObject *all = n < 0 ? NULL : PyTuple_New(nin);
+    for (int32_t i = 0; i < nin && all; i++) {
+        PyObject *one = solved_input(s, m, dim, n, i);
+        if (!one)
+            Py_CLEAR(all);
+        else
+            PyTuple_SetItem(all, i, one);
+    }
+    free(dim);
+    return all;
+}
+
+static PyMethodDef model_methods[] = {
+    { "solve", model_solve, METH_O,
+      "solve({symbol: size}): the inputs, with the sizes that follow from these" },
+    { 0 }
+};
 static PyGetSetDef model_fields[] = {
     { "inputs", model_inputs, NULL, "((name, dtype, dims), ...) of each input", NULL },
     { "outputs", model_outputs, NULL, "((name, dtype, dims), ...) of each output", NULL },
@@ -211,6 +283,7 @@ static PyType_Slot model_slots[] = {
     { Py_tp_new, model_new },
     { Py_tp_dealloc, model_dealloc },
     { Py_tp_getset, model_fields },
+    { Py_tp_methods, model_methods },
     { 0, NULL }
 };
 static PyType_Spec model_spec = { "tenon._native.Model", sizeof(ModelObject), 0, Py_TPFLAGS_DEFAULT,

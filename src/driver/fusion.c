@@ -79,8 +79,9 @@ is_granted(Job *j, const Graph *g, const FusePlan *p, const FuseWish *w)
                                         : "");
 }
 
-Parse *
-fusion_plan_text(Job *j)
+/* The text of --fuse-plan, parsed up to the graph that is planned next; NULL: reported. */
+static Parse *
+plan_text(Job *j)
 {
     Bytes file;
 
@@ -97,7 +98,7 @@ fusion_plan_text(Job *j)
 static bool
 read_plan(Job *j, const Graph *g, FusePlan *p, FuseCertificate *known)
 {
-    Parse *text = fusion_plan_text(j);
+    Parse *text = plan_text(j);
 
     *known = (FuseCertificate){ .mode = FUSE_GIVEN, .seconds = -1, .bound = -1, .second_best = -1 };
     return text && fuse_parse_plan(g, j->arena, text, p);

@@ -4,7 +4,7 @@
  *
  * What 4 bits are multiplied by becomes 8 bits where nothing is said: that changes a trained
  * decoder's scores by a hundredth of what such weights do. Weights of 8 bits change them less than
- * it does, so they are multiplied by floats unless it is asked for (doc/dynamic.md has the
+ * it does, so they are multiplied by floats unless it is asked for (doc/weights.md has the
  * numbers). What is kept is named by the constant, or by the node that multiplies by it; * and ?
  * stand for anything.
  */

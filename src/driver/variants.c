@@ -29,6 +29,7 @@
 /* A program for one thread has to take less than this share. Most of what is chosen is within 5 %
  * of the fastest (./dev bench choices); the rest pays for code that is larger. */
 #define CLEARLY_FASTER 0.9
+#define IN_PERCENT 1.1 /* gains below are printed as percentages, others as factors */
 
 /* Both bound work. */
 enum {
@@ -436,8 +437,10 @@ add_variant(Job *j, const Kernel *k, const Listed *v, Variants *out, Text *remar
     out->at[out->n++] = variant_of(j, k, &guard, v->program);
     text_add(remark, "; where ");
     guard_print(remark, &guard);
-    text_printf(remark, v->gain < 1.1 ? " another, %.2g %% faster" : " another, %.3g times as fast",
-                v->gain < 1.1 ? 100 * (v->gain - 1) : v->gain);
+    if (v->gain < IN_PERCENT)
+        text_printf(remark, " another, %.2g %% faster", 100 * (v->gain - 1));
+    else
+        text_printf(remark, " another, %.3g times as fast", v->gain);
 }
 
 bool

@@ -32,8 +32,9 @@
  * made of indices alone. */
 #define DIVISION (CHEAP + 1)
 #define FUNCTION (FUSE_INDEX_WORK + 1)
-#define FINISHED_BY                                                                                \
-    4 /* elementwise nodes in a row that are followed; bounds the search, what is farther off finishes nothing */
+/* elementwise nodes in a row that are followed; bounds the search, what is farther off finishes
+ * nothing */
+#define FINISHED_BY 4
 
 /* ---- traits ---------------------------------------------------------------------------------- */
 

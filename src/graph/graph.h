@@ -238,12 +238,6 @@ Graph *graph_rebuild(const Graph *from, ValueId **map);
  * Values and nodes that stay are numbered anew. */
 uint32_t graph_finish(Graph *g, const Graph *from, const ValueId *map);
 
-/* The choice between two graphs that mean the same as g, each for its sizes (cases.c). g is of
- * nests and joins alone, and all of its symbols are sizes of inputs (graph_may_have_cases). NULL,
- * reported as internal. */
-bool graph_may_have_cases(const Graph *g);
-Graph *graph_cases(const Graph *g, SizeGuard guard);
-
 /* Visit the symbols that node n relies on: those of its values' types, of its callee, of what its
  * regions are bound to. A symbol may be visited more than once. */
 void graph_symbols(const Graph *g, NodeId n, void (*visit)(void *user, Sym symbol), void *user);

@@ -82,10 +82,10 @@ add_one(Read *r, OpKind op, uint32_t n, const ValueId *in, Attrs attrs)
 }
 
 static ValueId
-add_named(Read *r, const char *op, ValueId a, ValueId b)
+add_pair(Read *r, OpKind op, ValueId a, ValueId b)
 {
     const ValueId in[] = { a, b };
-    return add_one(r, op_named(op, strlen(op)), b ? 2 : 1, in, (Attrs){ 0 });
+    return add_one(r, op, b ? 2 : 1, in, (Attrs){ 0 });
 }
 
 static ValueId
@@ -93,7 +93,7 @@ add_concat(Read *r, uint32_t n, const ValueId *part)
 {
     Attr axis = { .name = sym(r->g->ctx, "axis"), .kind = ATTR_INT };
 
-    return add_one(r, op_named("concat", 6), n, part,
+    return add_one(r, op_form.list, n, part,
                    (Attrs){ arena_copy(r->g->arena, &axis, sizeof axis), 1 });
 }
 
@@ -106,7 +106,7 @@ add_cast(Read *r, const Operand *o, DType t)
 
     if (o->number || !o->v || dtype_of(r, o->v) == t)
         return value_of(r, o, t);
-    return add_one(r, op_named("cast", 4), 1, &o->v,
+    return add_one(r, op_form.type, 1, &o->v,
                    (Attrs){ arena_copy(r->g->arena, &to, sizeof to), 1 });
 }
 
@@ -190,9 +190,9 @@ read_call(Read *r, Sym name, Operand *o)
         return false;
     if (iota) {
         const ValueId in[] = { number_const(r, &(Operand){ .number = true }, DT_I64),
-                               add_named(r, "squeeze", value_of(r, o, DT_NONE), 0),
+                               add_pair(r, op_form.number, value_of(r, o, DT_NONE), 0),
                                number_const(r, &(Operand){ .number = true, .i = 1 }, DT_I64) };
-        *o = (Operand){ .v = add_one(r, op_named("range", 5), 3, in, (Attrs){ 0 }) };
+        *o = (Operand){ .v = add_one(r, op_form.range, 3, in, (Attrs){ 0 }) };
     } else {
         *o = (Operand){ .v = add_cast(r, o, like ? dtype_of(r, y.v) : t) };
     }
@@ -312,7 +312,7 @@ read_signed(Read *r, Operand *o)
         return true;
     }
     if (minus || negated) {
-        *o = (Operand){ .v = add_named(r, minus ? "neg" : "not", value_of(r, o, DT_NONE), 0) };
+        *o = (Operand){ .v = add_pair(r, minus ? op_form.minus : op_form.negation, value_of(r, o, DT_NONE), 0) };
         return o->v != 0;
     }
     while (!o->number && parse_peek(&r->p, "[") && !isspace((unsigned char)r->p.s[-1])) {
@@ -322,41 +322,30 @@ read_signed(Read *r, Operand *o)
         List l = { 0 };
         VEC_PUSH(r->g->arena, &l.run, ((Operand){ .number = true, .i = at }));
         end_run(r, &l);
-        *o = (Operand){ .v = add_named(r, "gather", o->v, l.part.at[0]) };
+        *o = (Operand){ .v = add_pair(r, op_form.element, o->v, l.part.at[0]) };
         if (!o->v)
             return false;
     }
     return true;
 }
 
-static const struct {
-    const char *sign, *op;
-    int level; /* how close it binds */
-} infix[] = {
-    { "||", "or", 0 },          { "&&", "and", 1 },     { "<=", "less_or_equal", 2 },
-    { ">=", "greater_or_equal", 2 }, { "<", "less", 2 },     { ">", "greater", 2 },
-    { "==", "equal", 2 },       { "+", "add", 3 },      { "-", "sub", 3 },
-    { "*", "mul", 4 },          { "/", "div", 4 },
-};
-enum { INFIX = sizeof infix / sizeof *infix, LEVELS = 5 };
-
 /* Operands joined by operators of this level or closer ones, from left to right. */
 static bool
 read_level(Read *r, Operand *o, int level)
 {
-    if (level == LEVELS)
+    if (level == OP_SIGN_LEVELS)
         return read_signed(r, o);
     if (!read_level(r, o, level + 1))
         return false;
-    for (int i = 0; i < INFIX; i++) {
+    for (int i = 0; i < OP_SIGNS; i++) {
         Operand both[2] = { *o, { 0 } };
-        if (infix[i].level != level || !parse_accept(&r->p, infix[i].sign))
+        if (op_sign[i].level != level || !parse_accept(&r->p, op_sign[i].sign))
             continue;
         if (!read_level(r, &both[1], level + 1))
             return false;
         DType t = type_beside(r, 2, both);
         ValueId a = value_of(r, &both[0], t), b = value_of(r, &both[1], t);
-        *o = (Operand){ .v = a && b ? add_named(r, infix[i].op, a, b) : 0 };
+        *o = (Operand){ .v = a && b ? add_pair(r, op_sign[i].op, a, b) : 0 };
         if (!o->v)
             return false;
         i = -1; /* another one may follow */
@@ -393,7 +382,7 @@ graph_demand(Graph *g, ValueId ok, const char *like, const char *why, Loc loc, S
 
     VEC_PUSH(g->arena, &shape.run, ((Operand){ .number = true, .i = -1 }));
     end_run(&r, &shape);
-    ok = ok ? add_named(&r, "reshape", ok, shape.part.at[0]) : 0;
+    ok = ok ? add_pair(&r, op_form.as_shape, ok, shape.part.at[0]) : 0;
     ok = ok ? add_cast(&r, &(Operand){ .v = ok }, DT_I64) : 0;
     if (ok && !g->value.at[ok].known.at)
         ok = graph_match(g, ok, like, &yes, loc, origin);

@@ -262,14 +262,4 @@ Kernel *kernel_parse(Parse *p, Arena *a);
  * scratch. */
 bool kernel_verify(Ctx *c, const Kernel *k);
 
-/* Does the tree, at these sizes of its symbols, stay inside of its buffers, and write every element
- * of its outputs once? NULL: it does; else the first place where it does not, or what could not be
- * told. */
-#define KERNEL_PROVE_STEPS 400000000 /* named limit: addresses computed */
-typedef struct {
-    Sym symbol;
-    int64_t value;
-} KernelSize;
-const char *kernel_prove(Ctx *c, Arena *a, const Kernel *k, const KernelSize *size, uint32_t nsize);
-
 #endif

@@ -250,9 +250,6 @@ enum { NEST_LEAST_WIDE = 1 << 16 };
  * where it is read than kept there: larger, elementwise, and little work? (widen.c) */
 bool nest_widens(Ctx *c, const Nest *n, int64_t stored);
 
-/* Write all queries as text, one line each: what the golden tests compare. */
-void nest_describe(Ctx *c, Text *t, const Nest *n);
-
 /* ---- rewriting: all return a new nest with the same meaning ---------------------------------- */
 
 /* Put `producer`'s value (its output `out`, one plain write at bare axes) in place of every read of

@@ -21,8 +21,8 @@
 #include "nest/walk.h"
 
 #define MAX_ROUNDS 8 /* bounds work: each round does what the one before made possible */
-#define MANY                                                                                       \
-    1024 /* trips of an axis whose extent is a symbol, when choosing: more than a window or a group has */
+/* trips of an axis whose extent is a symbol, when choosing: more than a window or a group has */
+#define MANY 1024
 
 typedef struct {
     Ctx *ctx;

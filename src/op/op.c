@@ -598,6 +598,22 @@ check_call(Ctx *c, const OpCall *call)
     return true;
 }
 
+const OpSign op_sign[OP_SIGNS] = {
+    { "||", OP_or, 0 },
+    { "&&", OP_and, 1 },
+    { "<=", OP_less_or_equal, 2 },
+    { ">=", OP_greater_or_equal, 2 },
+    { "<", OP_less, 2 },
+    { ">", OP_greater, 2 },
+    { "==", OP_equal, 2 },
+    { "+", OP_add, 3 },
+    { "-", OP_sub, 3 },
+    { "*", OP_mul, 4 },
+    { "/", OP_div, 4 },
+};
+const struct OpForms op_form = { OP_neg,    OP_not,   OP_cast,    OP_concat,
+                                 OP_gather, OP_range, OP_squeeze, OP_reshape };
+
 bool
 op_has_one_dtype(OpKind op)
 {

@@ -9,8 +9,9 @@
 
 #include <math.h>
 
-#define SCALE_POWERS                                                                               \
-    32 /* scales of 2^-32 to 2^32 move: with two of them, numbers and weights above 2^-62 stay normal ones */
+/* scales of 2^-32 to 2^32 move: with two of them, numbers and weights above 2^-62 stay normal ones
+ * */
+#define SCALE_POWERS 32
 
 static bool
 is_plain_float(DType t)

@@ -2,7 +2,7 @@
  * not. */
 #include "world.h"
 
-#include "nest/kernel.h"
+#include "support/support.h"
 
 /* why: a part of what is said; NULL: it is proved */
 typedef struct {

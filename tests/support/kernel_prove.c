@@ -13,6 +13,7 @@
  */
 #include "nest/internal.h"
 #include "nest/walk.h"
+#include "support/support.h"
 
 #include <stdio.h>
 

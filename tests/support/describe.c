@@ -7,6 +7,7 @@
  *     4*b*f
  */
 #include "nest/walk.h"
+#include "support/support.h"
 
 static void
 axis_name(void *user, Text *t, Var v)
