@@ -3,6 +3,8 @@
 #include "import/compose.h"
 #include "import/ml.h"
 
+#include <inttypes.h>
+
 #include "routine/routine.h"
 
 #include <stdlib.h>
