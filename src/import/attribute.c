@@ -1,5 +1,5 @@
 /* attribute: a node's attributes, read as the kind that their operators want. */
-#include "import/little.h"
+#include "import/converters.h"
 
 #include <string.h>
 

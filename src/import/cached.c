@@ -15,7 +15,7 @@
  */
 #include "import/cached.h"
 #include "import/compose.h"
-#include "import/little.h"
+#include "import/converters.h"
 
 #include <inttypes.h>
 
@@ -127,7 +127,7 @@ static bool
 require(Call *k, ValueId v, const Expr *said, const char *what)
 {
     Ctx *c = k->m->c;
-    ValueId known = v && !k->m->g->value.at[v].known.at ? little_match(k, v, NULL) : v;
+    ValueId known = v && !k->m->g->value.at[v].known.at ? call_match(k, v, NULL) : v;
 
     if (!known)
         return false;
@@ -264,6 +264,6 @@ convert_group_query(Call *k)
                        "-> y present_k present_v") ||
         !cached_rows(&a) || !call_text(k, "layout = absent\nlengths = i64(lengths) + 1"))
         return false;
-    call_name(k, "total", little_ints(k, call_in(k, TOTAL)));
+    call_name(k, "total", call_int_list(k, call_in(k, TOTAL)));
     return cached_attend(&a);
 }

@@ -15,7 +15,7 @@
 #ifndef TENON_CACHED_H
 #define TENON_CACHED_H
 
-#include "import/internal.h"
+#include "import/converters.h"
 
 typedef struct {
     Call *k;

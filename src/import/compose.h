@@ -10,7 +10,7 @@
 #ifndef TENON_IMPORT_COMPOSE_H
 #define TENON_IMPORT_COMPOSE_H
 
-#include "import/internal.h"
+#include "import/call.h"
 
 /* Names for texts of this node: its inputs in order, then results: "x scale ? bias -> y mean". What
  * stands in front of `?` has to be given. False, reported: it is not. */

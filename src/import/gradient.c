@@ -6,7 +6,7 @@
  * added up. xs are taken where they are: as inputs of the node, under their names in the graph.
  */
 #include "import/compose.h"
-#include "import/little.h"
+#include "import/converters.h"
 
 #include <string.h>
 

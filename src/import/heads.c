@@ -9,7 +9,7 @@
  * which is added to the scores. All but the first three may be absent.
  */
 #include "import/compose.h"
-#include "import/little.h"
+#include "import/converters.h"
 
 #include <inttypes.h>
 

@@ -13,7 +13,7 @@
  * kernels want lengths that are multiples of 2 * window, and global tokens at the front.
  */
 #include "import/compose.h"
-#include "import/little.h"
+#include "import/converters.h"
 
 #include <inttypes.h>
 

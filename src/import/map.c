@@ -102,7 +102,7 @@ static ValueId
 placed(Call *k, ValueId place, ValueId values, int64_t count)
 {
     return value_of_text(k, "none place values",
-                         VALUES(nothing(k, little_type(k, values)->dtype, count), place, values),
+                         VALUES(nothing(k, value_type(k, values)->dtype, count), place, values),
                          "scatter_elements(none, place, values) {axis = 0}");
 }
 
@@ -151,12 +151,12 @@ convert_cast_map(Call *k)
                           "TO_STRING and TO_INT64, DENSE and "
                           "SPARSE, and 1 to 2^24 exist",
                           to, how, (long long)most);
-    if (little_type(k, keys)->dtype != DT_I64)
+    if (value_type(k, keys)->dtype != DT_I64)
         return call_refuse(k, "CastMap of a map whose keys are %s; they are to be i64",
-                           dtype_info[little_type(k, keys)->dtype].name);
+                           dtype_info[value_type(k, keys)->dtype].name);
     ValueId values = k->in.at[0];
-    values = (little_type(k, values)->dtype == DT_STR) == (t == DT_STR) ? little_cast(k, values, t)
-                                                                        : little_text(k, values, t);
+    values = (value_type(k, values)->dtype == DT_STR) == (t == DT_STR) ? call_cast(k, values, t)
+                                                                        : call_text_cast(k, values, t);
     if (!values)
         return false;
     /* a key below 0 is no place: one beyond the end stops the run */
@@ -221,7 +221,7 @@ convert_zip_map(Call *k)
     ValueId table = ml_rows(k, k->in.at[0]);
     if (!table)
         return false;
-    const Expr *columns = little_type(k, table)->dim[1], *wanted = expr_int(c, labels.n);
+    const Expr *columns = value_type(k, table)->dim[1], *wanted = expr_int(c, labels.n);
     if (!labels.n || !model_require(k->m, columns, wanted,
                                     arena_printf(c->arena, "%s: columns and labels", k->origin)))
         return diag_error(&c->diags, DIAG_MODEL, k->loc, "%s columns and %lld labels",

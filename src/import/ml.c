@@ -108,18 +108,18 @@ ml_float(Call *k, double v)
 ValueId
 ml_real(Call *k, ValueId v)
 {
-    return v && little_type(k, v)->dtype != DT_F64 ? little_cast(k, v, DT_F32) : v;
+    return v && value_type(k, v)->dtype != DT_F64 ? call_cast(k, v, DT_F32) : v;
 }
 
 ValueId
 ml_rows(Call *k, ValueId x)
 {
-    if (!x || little_type(k, x)->rank == 2)
+    if (!x || value_type(k, x)->rank == 2)
         return x;
-    if (little_type(k, x)->rank == 1)
+    if (value_type(k, x)->rank == 1)
         return value_of_text(k, "x", &x, "reshape(x, [1, -1])");
     call_refuse(k, "%s of %s; rows of numbers are needed", k->proto->op_type,
-                type_str(k->m->c, little_type(k, x)));
+                type_str(k->m->c, value_type(k, x)));
     return 0;
 }
 
@@ -213,9 +213,9 @@ ml_place(Call *k, ValueId x, const List *keys)
     char *sorted = arena_alloc(a, (size_t)keys->n * size + 1);
     TnArray array = { (void *)keys->data, routine_type(keys->t), 1, &keys->n };
 
-    if (x && little_type(k, x)->dtype != keys->t) {
+    if (x && value_type(k, x)->dtype != keys->t) {
         call_refuse(k, "%s of %s, whose keys are %s", k->proto->op_type,
-                    type_str(k->m->c, little_type(k, x)), dtype_info[keys->t].name);
+                    type_str(k->m->c, value_type(k, x)), dtype_info[keys->t].name);
         return 0;
     }
     if (!array.type) {
@@ -347,7 +347,7 @@ convert_one_hot_encoder(Call *k)
     float *unit = NEW_ARRAY(k->m->arena, float, (cats.n + 1) * cats.n);
     for (int64_t i = 0; i < cats.n; i++)
         unit[i * cats.n + i] = 1;
-    ValueId x = cats.t == DT_STR ? k->in.at[0] : little_cast(k, k->in.at[0], cats.t),
+    ValueId x = cats.t == DT_STR ? k->in.at[0] : call_cast(k, k->in.at[0], cats.t),
             at = ml_place(k, x, &cats);
     ValueId table = ml_floats_const(k, "rows", cats.n + zeros, cats.n, unit);
     return at && finish(k, value_of_text(k, "table at", VALUES(table, at), "gather(table, at)"));
@@ -497,7 +497,7 @@ convert_linear_classifier(Call *k)
     if (!need_input(k, 0) || !ml_list(k, "classlabels", &labels))
         return false;
     ValueId x = ml_rows(k, ml_real(k, k->in.at[0]));
-    if (!rows && x && expr_const(little_type(k, x)->dim[1], &columns) && columns)
+    if (!rows && x && expr_const(value_type(k, x)->dim[1], &columns) && columns)
         rows = w.n / columns;
     ValueId s = linear(k, x, &w, &b, rows ? rows : labels.n);
     if (!s)

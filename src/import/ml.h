@@ -2,7 +2,7 @@
 #ifndef TENON_IMPORT_ML_H
 #define TENON_IMPORT_ML_H
 
-#include "import/little.h"
+#include "import/converters.h"
 
 /* A list that stands in an attribute: of strings, i64, f32, or whatever a tensor has. n 0: it is
  * absent or empty. */

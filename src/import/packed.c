@@ -9,7 +9,7 @@
  * its kernels are for GPUs.
  */
 #include "import/compose.h"
-#include "import/little.h"
+#include "import/converters.h"
 
 #include <inttypes.h>
 

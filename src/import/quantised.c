@@ -2,7 +2,7 @@
  * scaled again.
  */
 #include "import/compose.h"
-#include "import/little.h"
+#include "import/converters.h"
 
 #include <inttypes.h>
 #include <math.h>

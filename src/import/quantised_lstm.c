@@ -13,8 +13,8 @@
  * with ~.
  */
 #include "import/compose.h"
-#include "import/little.h"
-#include "import/made.h"
+#include "import/converters.h"
+#include "import/synthetic.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  * the node's seed, or from its name and --seed where it has none (doc/operators.md).
  */
 #include "import/compose.h"
-#include "import/little.h"
+#include "import/converters.h"
 
 #include <inttypes.h>
 #include <string.h>

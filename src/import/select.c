@@ -3,7 +3,7 @@
  * result is cut to it.
  */
 #include "import/compose.h"
-#include "import/little.h"
+#include "import/converters.h"
 
 #include <inttypes.h>
 
@@ -40,11 +40,11 @@ convert_top_k(Call *k)
                           "input 1 (k) of TopK is %s; it has one number",
                           type_str(c, input_type(k, 1)));
     const Known *known = &k->m->g->value.at[k->in.at[1]].known;
-    ValueId n = little_ints(k, k->in.at[1]);
+    ValueId n = call_int_list(k, k->in.at[1]);
     if (n && known->at && known->n == 1 && expr_const(known->at[0], &number))
         n = call_ints(k, "k", 1, &number);
     else
-        n = little_match(k, n, (const Expr *const[]){ t->dim[d] });
+        n = call_match(k, n, (const Expr *const[]){ t->dim[d] });
     if (!call_names(k, "x -> y place"))
         return false;
     call_name(k, "n", n);
@@ -74,7 +74,7 @@ convert_non_max_suppression(Call *k)
                    "{center_point_box = %" PRId64 ", most = %" PRId64 "}",
                    get_int(k, "center_point_box", 0), most))
         return false;
-    call_name(k, "n", little_match(k, call_value(k, "count"),
+    call_name(k, "n", call_match(k, call_value(k, "count"),
                                    &value_type(k, call_value(k, "rows"))->dim[0]));
     return call_text(k, "y = slice(rows, [0], n)") && call_finish(k);
 }
@@ -83,7 +83,7 @@ convert_non_max_suppression(Call *k)
 static ValueId
 in_front(Call *k, ValueId x, uint32_t axis)
 {
-    uint32_t rank = little_type(k, x)->rank;
+    uint32_t rank = value_type(k, x)->rank;
     int64_t *perm = NEW_ARRAY(k->m->arena, int64_t, rank);
 
     for (uint32_t d = 0, at = 1; d < rank; d++)
@@ -114,7 +114,7 @@ convert_unique(Call *k)
                    along ? "flatten(rows) {axis = 1}\n" : "reshape(x, [-1, 1])\nx = reshape(x, [-1])",
                    dtype_info[compared_as(t->dtype)].name, get_int(k, "sorted", 1) != 0))
         return false;
-    call_name(k, "n", little_match(k, call_value(k, "count"),
+    call_name(k, "n", call_match(k, call_value(k, "count"),
                                    &value_type(k, call_value(k, "rows"))->dim[0]));
     return call_text(k,
                      "place = slice(first, [0], n)\n"

@@ -11,8 +11,8 @@
  * before its first item.
  */
 #include "import/compose.h"
-#include "import/little.h"
-#include "import/made.h"
+#include "import/converters.h"
+#include "import/synthetic.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -170,17 +170,17 @@ construct(Call *k, uint32_t n, const ValueId *x, Sequence *s)
         if (!x[i])
             return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
                               "item %u of the sequence is absent", i);
-        if (little_type(k, x[i])->rank != little_type(k, x[0])->rank ||
-            little_type(k, x[i])->dtype != little_type(k, x[0])->dtype)
+        if (value_type(k, x[i])->rank != value_type(k, x[0])->rank ||
+            value_type(k, x[i])->dtype != value_type(k, x[0])->dtype)
             return call_refuse(
                 k, "a sequence of %s and %s; Tenon needs items of one element type and one rank",
-                type_str(k->m->c, little_type(k, x[0])), type_str(k->m->c, little_type(k, x[i])));
+                type_str(k->m->c, value_type(k, x[0])), type_str(k->m->c, value_type(k, x[i])));
         items[i] = value_of_text(k, "x", &x[i], "reshape(x, [-1])");
         sizes[i] = value_of_text(k, "x", &x[i], "unsqueeze(shape(x), [0])");
     }
-    *s = (Sequence){ mark_of(little_type(k, x[0])->dtype, little_type(k, x[0])->rank),
-                     n == 1 ? items[0] : little_axis(k, OP_concat, 0, n, items),
-                     n == 1 ? sizes[0] : little_axis(k, OP_concat, 0, n, sizes) };
+    *s = (Sequence){ mark_of(value_type(k, x[0])->dtype, value_type(k, x[0])->rank),
+                     n == 1 ? items[0] : call_concat(k, n, items),
+                     n == 1 ? sizes[0] : call_concat(k, n, sizes) };
     return s->items && s->sizes;
 }
 
@@ -189,7 +189,7 @@ static ValueId
 length(Call *k, const Sequence *s)
 {
     return s->sizes ? value_of_text(k, "sizes", &s->sizes, "squeeze(shape(sizes)[0])")
-                    : little_number(k, 0);
+                    : value_of_text(k, "", NULL, "i64(0)");
 }
 
 /* Texts below read a sequence as items and sizes, and y is the node's result. */
@@ -273,7 +273,7 @@ read_at(Call *k)
     if (!s.sizes)
         return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "the sequence is empty");
     name_sequence(k, &s);
-    call_name(k, "p", little_ints(k, k->in.at[1]));
+    call_name(k, "p", call_int_list(k, k->in.at[1]));
     return call_text(k, POSITION
                      "shape = match(reshape(gather(sizes, p), [-1]))\n"
                      "count = reduce_prod(shape) {keepdims = 0}\n"
@@ -287,7 +287,7 @@ static bool
 may_be_empty(Call *k, const Sequence *s)
 {
     int64_t n;
-    return !s->sizes || !expr_const(little_type(k, s->sizes)->dim[0], &n) || n == 0;
+    return !s->sizes || !expr_const(value_type(k, s->sizes)->dim[0], &n) || n == 0;
 }
 
 /* A sequence whose rank only the run tells has to have items of this one, or none; one of another
@@ -296,7 +296,7 @@ static bool
 fix_rank(Call *k, Sequence *s, uint32_t rank)
 {
     Ctx *c = k->m->c;
-    const Type *t = little_type(k, s->sizes);
+    const Type *t = value_type(k, s->sizes);
     Constraint filled = {
         type_count(c, t), expr_scale(c, t->dim[0], rank),
         arena_printf(c->arena, "%s: the items of the sequence have rank %u, or there are none",
@@ -332,7 +332,7 @@ insert(Call *k, Sequence *s, const Sequence *x, ValueId at, Sequence *out)
     call_name(k, "more_items", x->items);
     call_name(k, "more_sizes", x->sizes);
     if (at)
-        call_name(k, "p", little_ints(k, at));
+        call_name(k, "p", call_int_list(k, at));
     if (!call_text(k, "%s",
                    at ? POSITION "cut = gather(starts, p)\n"
                                  "n = reshape(n, [-1])\n"
@@ -370,7 +370,7 @@ read_erase(Call *k)
     if (!s.sizes)
         return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "the sequence is empty");
     name_sequence(k, &s);
-    call_name(k, "p", k->in.n > 1 ? little_ints(k, k->in.at[1]) : 0);
+    call_name(k, "p", k->in.n > 1 ? call_int_list(k, k->in.at[1]) : 0);
     if (!call_text(k, "!p? p = [-1]\n" POSITION
                       "next = p + 1\n"
                       "n = reshape(n, [-1])\n"
@@ -490,7 +490,7 @@ split_into(Call *k, ValueId x, int64_t axis, ValueId sizes, uint32_t n)
 static bool
 split_evenly(Call *k, ValueId x, uint32_t axis, ValueId each, bool drop)
 {
-    const Type *t = little_type(k, x);
+    const Type *t = value_type(k, x);
     uint32_t rank = 0;
     Text columns = { .arena = k->m->arena };
 
@@ -505,7 +505,7 @@ split_evenly(Call *k, ValueId x, uint32_t axis, ValueId each, bool drop)
                    axis) ||
         !read_around(k, axis, t->rank))
         return false;
-    call_name(k, "count", little_match(k, call_value(k, "count"), &t->dim[axis]));
+    call_name(k, "count", call_match(k, call_value(k, "count"), &t->dim[axis]));
     if (!call_text(k, "part = iota(count)\n"
                       "width = min(s, n - part * s)"))
         return false;
@@ -537,7 +537,7 @@ read_split(Call *k)
 {
     Ctx *c = k->m->c;
     ValueId x = k->in.n ? k->in.at[0] : 0, given = k->in.n > 1 ? k->in.at[1] : 0, out[64], squeezed;
-    const Type *t = x ? little_type(k, x) : NULL;
+    const Type *t = x ? value_type(k, x) : NULL;
     int64_t axis = int_attr(k, "axis", 0), extent, size[64], n = 0, each = 1;
     const Known *known = given ? &k->m->g->value.at[given].known : NULL;
     bool drop = !given && !int_attr(k, "keepdims", 1);
@@ -547,26 +547,26 @@ read_split(Call *k)
     if (!t || axis < 0 || axis >= t->rank)
         return diag_error(&c->diags, DIAG_MODEL, k->loc, "SplitToSequence along axis %lld",
                           (long long)axis);
-    if (given && !known->at && little_type(k, given)->rank == 0)
+    if (given && !known->at && value_type(k, given)->rank == 0)
         return split_evenly(k, x, (uint32_t)axis, given, false);
     if (given && !known->at) {
         const Expr *most[64];
         for (int i = 0; i < 64; i++)
             most[i] = t->dim[axis];
         int64_t count;
-        if (!expr_const(type_count(c, little_type(k, given)), &count) || count > 64)
+        if (!expr_const(type_count(c, value_type(k, given)), &count) || count > 64)
             return call_refuse(k, "SplitToSequence into %s parts; 64 are possible",
-                               type_str(c, little_type(k, given)));
-        given = little_match(k, little_ints(k, given), most);
+                               type_str(c, value_type(k, given)));
+        given = call_match(k, call_int_list(k, given), most);
         return given && split_into(k, x, axis, given, (uint32_t)count);
     }
-    if (!expr_const(t->dim[axis], &extent) && given && little_type(k, given)->rank == 1)
+    if (!expr_const(t->dim[axis], &extent) && given && value_type(k, given)->rank == 1)
         return known->n <= 64
                    ? split_into(k, x, axis, given, known->n)
                    : call_refuse(k, "SplitToSequence into %u parts; 64 are possible", known->n);
     if (!expr_const(t->dim[axis], &extent))
-        return split_evenly(k, x, (uint32_t)axis, given ? given : little_number(k, 1), drop);
-    if (given && little_type(k, given)->rank == 1) {
+        return split_evenly(k, x, (uint32_t)axis, given ? given : value_of_text(k, "", NULL, "i64(1)"), drop);
+    if (given && value_type(k, given)->rank == 1) {
         for (n = 0; n < known->n && n < 64; n++)
             if (!expr_const(known->at[n], &size[n]))
                 return call_refuse(k,
@@ -576,7 +576,7 @@ read_split(Call *k)
         if (given && (!expr_const(known->at[0], &each) || each < 1))
             return call_refuse(k, "SplitToSequence into parts of a size that is not known");
         if (extent / each > 64)
-            return split_evenly(k, x, (uint32_t)axis, given ? given : little_number(k, 1), drop);
+            return split_evenly(k, x, (uint32_t)axis, given ? given : value_of_text(k, "", NULL, "i64(1)"), drop);
         for (int64_t left = extent; left > 0; left -= each, n++)
             if (n < 64)
                 size[n] = left < each ? left : each;
@@ -587,7 +587,7 @@ read_split(Call *k)
     Attr *along = NEW(k->m->arena, Attr);
     *along = (Attr){ .name = sym(c, "axis"), .kind = ATTR_INT, .i = axis };
     if (!graph_infer_op(k->m->g, OP_split, (Attrs){ along, 1 }, k->loc, k->origin, 2,
-                        (ValueId[]){ x, little_list(k, (uint32_t)n, size) }, (uint32_t)n, NULL,
+                        (ValueId[]){ x, call_ints(k, "sizes", (uint32_t)n, size) }, (uint32_t)n, NULL,
                         out))
         return false;
     for (int64_t i = 0; i < n && drop; i++) {
@@ -644,7 +644,7 @@ read_get_element(Call *k)
         return v != 0;
     }
     if (mark & OPTIONAL) {
-        set_input(k, 1, little_number(k, 0));
+        set_input(k, 1, value_of_text(k, "", NULL, "i64(0)"));
         return read_at(k);
     }
     if (!read(k, 0, &s))

@@ -7,7 +7,7 @@
  * that a symbol is a size.
  */
 #include "import/compose.h"
-#include "import/little.h"
+#include "import/converters.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -16,7 +16,7 @@
 static int64_t
 length(Call *k, ValueId v, const char *what)
 {
-    const Type *t = little_type(k, v);
+    const Type *t = value_type(k, v);
     int64_t n = list_length(k, v);
 
     if (t->rank <= 1 && n >= 0 && n <= 2 * TN_MAX_RANK)
@@ -28,7 +28,7 @@ length(Call *k, ValueId v, const char *what)
 static bool
 length_is_open(const Call *k, ValueId v)
 {
-    return v && little_type(k, v)->rank == 1 && list_length(k, v) < 0;
+    return v && value_type(k, v)->rank == 1 && list_length(k, v) < 0;
 }
 
 /* Lists of open lengths have as many elements, or one as many as `times` the other. */
@@ -36,8 +36,8 @@ static bool
 as_long_as(Call *k, ValueId v, ValueId other, int64_t times, const char *what)
 {
     Ctx *c = k->m->c;
-    const Expr *n = little_type(k, v)->dim[0],
-               *wanted = expr_scale(c, little_type(k, other)->dim[0], times);
+    const Expr *n = value_type(k, v)->dim[0],
+               *wanted = expr_scale(c, value_type(k, other)->dim[0], times);
 
     return model_require(k->m, n, wanted,
                          arena_printf(c->arena, "%s: the lengths of %s", k->origin, what)) ||
@@ -121,7 +121,7 @@ match_to(Call *k, ValueId v, const Expr *most)
 
     for (uint32_t i = 0; i < 2 * TN_MAX_RANK; i++)
         all[i] = most;
-    return little_match(k, v, most ? all : NULL);
+    return call_match(k, v, most ? all : NULL);
 }
 
 bool
@@ -138,7 +138,7 @@ call_is_open(const Call *k, uint32_t i)
 static bool
 size_reshape(Call *k)
 {
-    ValueId shape = little_ints(k, k->in.at[1]);
+    ValueId shape = call_int_list(k, k->in.at[1]);
     uint32_t rank = input_type(k, 0)->rank;
     int64_t n = shape ? length(k, shape, "shape is") : -1, copied[2 * TN_MAX_RANK];
 
@@ -173,14 +173,14 @@ reshaped_to(Call *k, ValueId x, ValueId sizes, const Expr *most)
 static bool
 size_squeeze(Call *k)
 {
-    ValueId x = k->in.at[0], axes = little_ints(k, k->in.at[1]);
-    const Type *t = little_type(k, x);
+    ValueId x = k->in.at[0], axes = call_int_list(k, k->in.at[1]);
+    const Type *t = value_type(k, x);
     int64_t n = axes_length(k, axes, t);
 
     if (n < 0)
         return false;
     return finish(k, reshaped_to(k, x,
-                                 compact(k, little_shape(k, x), mask_of(k, axes, t->rank),
+                                 compact(k, value_of_text(k, "x", &x, "shape(x)"), mask_of(k, axes, t->rank),
                                          t->rank - (uint32_t)n),
                                  largest_dim(k, t)));
 }
@@ -189,8 +189,8 @@ size_squeeze(Call *k)
 static bool
 size_unsqueeze(Call *k)
 {
-    ValueId x = k->in.at[0], axes = little_ints(k, k->in.at[1]);
-    const Type *t = little_type(k, x);
+    ValueId x = k->in.at[0], axes = call_int_list(k, k->in.at[1]);
+    const Type *t = value_type(k, x);
     int64_t n = axes ? length(k, axes, "axes are") : -1;
     uint32_t rank = t->rank + (uint32_t)(n > 0 ? n : 0);
 
@@ -210,12 +210,12 @@ static bool
 size_expand(Call *k)
 {
     Ctx *c = k->m->c;
-    ValueId s = little_ints(k, k->in.at[1]);
+    ValueId s = call_int_list(k, k->in.at[1]);
     uint32_t r = input_type(k, 0)->rank;
 
     /* its last r elements, where as many ones stand in front: it has no more */
     if (length_is_open(k, s) && result_rank(k) == r) {
-        const Expr *is = little_type(k, s)->dim[0];
+        const Expr *is = value_type(k, s)->dim[0];
         const Constraint needed = {
             expr_min(c, is, expr_int(c, r)), is,
             arena_printf(c->arena, "%s: the length of the shape", k->origin),
@@ -224,7 +224,7 @@ size_expand(Call *k)
         if (!model_require_said(k->m, needed))
             return diag_error(&c->diags, DIAG_MODEL, k->loc,
                               "shape is of type %s, the result has rank %u",
-                              type_str(c, little_type(k, s)), r);
+                              type_str(c, value_type(k, s)), r);
         s = value_of_text(k, "s", &s, "gather([%ss], shape(s) + %s)", ones_text(k, r),
                           below_text(k, r));
     }
@@ -249,12 +249,12 @@ static bool
 size_reduce(Call *k)
 {
     Ctx *c = k->m->c;
-    DType of = little_type(k, k->in.at[0])->dtype;
+    DType of = value_type(k, k->in.at[0])->dtype;
     bool real =
         k->op == OP_reduce_l2 || k->op == OP_reduce_log_sum || k->op == OP_reduce_log_sum_exp;
-    ValueId x = real && dtype_is_int(of) ? little_cast(k, k->in.at[0], DT_F64) : k->in.at[0],
-            axes = little_ints(k, k->in.at[1]);
-    const Type *t = little_type(k, x);
+    ValueId x = real && dtype_is_int(of) ? call_cast(k, k->in.at[0], DT_F64) : k->in.at[0],
+            axes = call_int_list(k, k->in.at[1]);
+    const Type *t = value_type(k, x);
     const bool keep = get_int(k, "keepdims", 1) != 0, open = keep && length_is_open(k, axes);
     int64_t n = open ? 0 : axes_length(k, axes, t), order[2 * TN_MAX_RANK], odd[TN_MAX_RANK];
     const Expr *most[2 * TN_MAX_RANK];
@@ -280,15 +280,15 @@ size_reduce(Call *k)
                                   "set = bool(mask)\n"
                                   "gather([where(set, 1, sizes), where(set, sizes, 1)], %s)",
                                   ints_text(k, 2 * t->rank, order));
-    pairs = little_match(k, pairs, most);
+    pairs = call_match(k, pairs, most);
     ValueId y = pairs ? value_of_text(k, "x pairs", VALUES(x, pairs),
                                       "self(reshape(x, pairs) {allowzero = 1}, %s) {keepdims = 0}",
                                       ints_text(k, t->rank, odd))
                       : 0;
     if (y && !keep)
-        y = reshaped_to(k, y, compact(k, little_shape(k, x), mask, t->rank - (uint32_t)n),
+        y = reshaped_to(k, y, compact(k, value_of_text(k, "x", &x, "shape(x)"), mask, t->rank - (uint32_t)n),
                         largest_dim(k, t));
-    return finish(k, little_cast(k, y, of));
+    return finish(k, call_cast(k, y, of));
 }
 
 /* The sizes of a list that come before entry `axis`, multiplied, that one, and those behind it:
@@ -312,7 +312,7 @@ sizes_around(Call *k, ValueId sizes, ValueId axis, uint32_t rank, uint32_t n)
 static bool
 size_cum_sum(Call *k)
 {
-    ValueId axis = little_ints(k, k->in.at[1]);
+    ValueId axis = call_int_list(k, k->in.at[1]);
     uint32_t rank = input_type(k, 0)->rank;
 
     if (!rank || !axis || length(k, axis, "axes are") != 1)
@@ -338,7 +338,7 @@ known_list(Call *k, ValueId v)
 static ValueId
 slice_axis(Call *k, ValueId x, uint32_t d, const ValueId bound[3], uint32_t at)
 {
-    const Expr *dim = little_type(k, x)->dim[d];
+    const Expr *dim = value_type(k, x)->dim[d];
 
     if (!call_names(k, ""))
         return 0;
@@ -367,7 +367,7 @@ slice_axis(Call *k, ValueId x, uint32_t d, const ValueId bound[3], uint32_t at)
                    "count = (span + (width - 1)) / max(width, 1)",
                    at, at, at, d, d, INT64_MAX / 2, -INT64_MAX / 2))
         return 0;
-    call_name(k, "count", little_match(k, call_value(k, "count"), &dim));
+    call_name(k, "count", call_match(k, call_value(k, "count"), &dim));
     return call_text(k, "x = gather(x, start + step * iota(count)) {axis = %u}", d)
                ? call_value(k, "x")
                : 0;
@@ -378,11 +378,11 @@ static bool
 size_slice(Call *k)
 {
     ValueId x = k->in.at[0], part[4] = { 0 };
-    uint32_t rank = little_type(k, x)->rank;
+    uint32_t rank = value_type(k, x)->rank;
     int64_t axis[2 * TN_MAX_RANK];
 
     for (uint32_t i = 0; i < 4; i++)
-        part[i] = i + 1 < k->in.n && k->in.at[i + 1] ? little_ints(k, k->in.at[i + 1]) : 0;
+        part[i] = i + 1 < k->in.n && k->in.at[i + 1] ? call_int_list(k, k->in.at[i + 1]) : 0;
     if (k->in.n < 3 || !k->in.at[1] || !k->in.at[2])
         return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
                           "Slice takes starts and ends, the node has %u inputs", k->in.n);
@@ -411,7 +411,7 @@ size_slice(Call *k)
         axis[i] += axis[i] < 0 ? rank : 0;
         if (axis[i] < 0 || axis[i] >= rank)
             return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "axis %lld of %s",
-                              (long long)axis[i], type_str(k->m->c, little_type(k, x)));
+                              (long long)axis[i], type_str(k->m->c, value_type(k, x)));
         x = slice_axis(k, x, (uint32_t)axis[i], VALUES(part[0], part[1], part[3]), i);
         if (!x)
             return false;
@@ -420,7 +420,7 @@ size_slice(Call *k)
         return finish(k, value_of_text(k, "x", &x, "identity(x)"));
     const char *none = ints_text(k, rank, (int64_t[TN_MAX_RANK]){ 0 });
     ValueId at = value_of_text(k, "axes", &part[2], "gather(%s, axes)", below_text(k, rank));
-    const ValueId all[3] = { value_of_text(k, "", NULL, "%s", none), little_shape(k, x),
+    const ValueId all[3] = { value_of_text(k, "", NULL, "%s", none), value_of_text(k, "x", &x, "shape(x)"),
                              value_of_text(k, "", NULL, "expand(1, [%u])", rank) };
     ValueId full[3];
     for (uint32_t i = 0; i < 3; i++)
@@ -449,8 +449,8 @@ pad_text(const char *mode)
 static bool
 size_pad(Call *k)
 {
-    ValueId pads = little_ints(k, k->in.at[1]),
-            axes = k->in.n > 3 ? little_ints(k, k->in.at[3]) : 0;
+    ValueId pads = call_int_list(k, k->in.at[1]),
+            axes = k->in.n > 3 ? call_int_list(k, k->in.at[3]) : 0;
     const char *mode = get_string(k, "mode", "constant");
     const bool constant = mode[0] == 'c', open = length_is_open(k, axes);
     int64_t n = open ? 0 : pads ? length(k, pads, "pads are") : -1;
@@ -564,7 +564,7 @@ match_positive_list(Call *k, ValueId v, uint32_t n)
 {
     Var symbol;
 
-    v = little_match(k, v, NULL);
+    v = call_match(k, v, NULL);
     const Known known = v ? k->m->g->value.at[v].known : (Known){ 0 };
     for (uint32_t i = 0; i < known.n && i < n; i++)
         if (expr_is_var(known.at[i], &symbol))
@@ -604,7 +604,7 @@ call_positions(Call *k, ValueId mask)
 {
     ValueId total =
         mask ? value_of_text(k, "mask", &mask, "reduce_sum(i64(mask), [0])") : 0;
-    ValueId hits = total ? little_match(k, total, &little_type(k, mask)->dim[0]) : 0;
+    ValueId hits = total ? call_match(k, total, &value_type(k, mask)->dim[0]) : 0;
 
     return hits ? value_of_text(k, "mask total hits", VALUES(mask, total, hits),
                                 "count = cum_sum(i64(mask), 0)\n"
@@ -671,7 +671,7 @@ convert_compress(Call *k)
 static bool
 size_dft(Call *k)
 {
-    ValueId axis = little_ints(k, k->in.at[2]);
+    ValueId axis = call_int_list(k, k->in.at[2]);
     uint32_t all = input_type(k, 0)->rank, rank = all - 1;
 
     if (all < 2 || all > TN_MAX_RANK || !axis || length(k, axis, "axes are") != 1)
@@ -698,7 +698,7 @@ static bool
 size_gather_nd(Call *k)
 {
     Ctx *c = k->m->c;
-    const Type *x = little_type(k, k->in.at[0]), *index = little_type(k, k->in.at[1]);
+    const Type *x = value_type(k, k->in.at[0]), *index = value_type(k, k->in.at[1]);
     int64_t rank = result_rank(k), left = (int64_t)x->rank - get_int(k, "batch_dims", 0),
             width = index->rank - 1 + left - rank;
 
@@ -782,14 +782,14 @@ call_sizes(Call *k)
     case OP_constant_of_shape: return !call_is_open(k, 0) || match_input(k, 0, NULL);
     case OP_split:
         return !call_is_open(k, 1) ||
-               match_input(k, 1, largest_dim(k, little_type(k, k->in.at[0])));
+               match_input(k, 1, largest_dim(k, value_type(k, k->in.at[0])));
     case OP_resize:
         return (!call_is_open(k, 2) || size_resize(k)) &&
                (!call_is_open(k, 3) || match_input(k, 3, NULL));
     case OP_one_hot:
         if (!call_is_open(k, 1))
             return true;
-        k->in.at[1] = little_cast(k, k->in.at[1], DT_I64);
+        k->in.at[1] = call_cast(k, k->in.at[1], DT_I64);
         return k->in.at[1] && match_input(k, 1, NULL);
     case OP_range:
         return !(call_is_open(k, 0) || call_is_open(k, 1) || call_is_open(k, 2)) || k->in.n < 3 ||

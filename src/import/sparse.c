@@ -11,7 +11,7 @@
  */
 #include "import/cached.h"
 #include "import/compose.h"
-#include "import/little.h"
+#include "import/converters.h"
 
 #include <inttypes.h>
 
@@ -125,7 +125,7 @@ convert_sparse_attention(Call *k)
                       "turned_by = absent\n"
                       "bias = absent"))
         return false;
-    call_name(k, "total", little_ints(k, call_in(k, TOTAL)));
+    call_name(k, "total", call_int_list(k, call_in(k, TOTAL)));
     return read_layouts(&a) && cached_attend(&a);
 }
 

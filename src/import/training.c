@@ -2,7 +2,7 @@
  * itself.
  */
 #include "import/compose.h"
-#include "import/little.h"
+#include "import/converters.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -177,7 +177,7 @@ same_padding(Call *k, ValueId x, uint32_t d, const int64_t *window, bool upper)
                                    "(max(0, end - size)%s) / 2",
                                    2 + d, stride, stride, reach, upper ? "" : " + 1");
 
-    return before && !k->m->g->value.at[before].known.at ? little_match(k, before, NULL) : before;
+    return before && !k->m->g->value.at[before].known.at ? call_match(k, before, NULL) : before;
 }
 
 /* Maxima, and where they lie. */

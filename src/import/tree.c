@@ -326,7 +326,7 @@ static bool
 begin(Call *k, Forest *f, Map *at, ValueId *x, const char *what)
 {
     *x = need_input(k, 0) ? ml_rows(k, ml_real(k, k->in.at[0])) : 0;
-    *f = (Forest){ .k = k, .wide = *x && little_type(k, *x)->dtype == DT_F64 };
+    *f = (Forest){ .k = k, .wide = *x && value_type(k, *x)->dtype == DT_F64 };
     *at = (Map){ .arena = k->m->arena };
     return *x && read_nodes(f, at) && read_weights(f, at, what);
 }
@@ -347,7 +347,7 @@ convert_tree_regressor(Call *k)
     if (!begin(k, &f, &at, &x, "target"))
         return false;
     ValueId y =
-        little_cast(k,
+        call_cast(k,
                     with_base(k, ensemble(&f, x, get_int(k, "n_targets", 1),
                                           aggregate_of(ml_word(k, "aggregate_function", "SUM")))),
                     DT_F32);
@@ -393,7 +393,7 @@ convert_tree_classifier(Call *k)
         f.target.at[i] = 0;
     if (labels.n < 2)
         return call_refuse(k, "TreeEnsembleClassifier with %lld labels", (long long)labels.n);
-    ValueId s = little_cast(k, ensemble(&f, x, one ? 1 : labels.n, 0), DT_F32);
+    ValueId s = call_cast(k, ensemble(&f, x, one ? 1 : labels.n, 0), DT_F32);
     List base = real_list(k, "base_values");
     if (one && base.n == 2) { /* the score is that of the second class */
         double v = ml_number(&base, 1);
@@ -484,7 +484,7 @@ convert_tree_ensemble(Call *k)
     ValueId x = need_input(k, 0) ? ml_rows(k, ml_real(k, k->in.at[0])) : 0;
     if (!x)
         return false;
-    Forest f = { .k = k, .wide = little_type(k, x)->dtype == DT_F64 };
+    Forest f = { .k = k, .wide = value_type(k, x)->dtype == DT_F64 };
     for (int64_t i = 0; i < n + target.n; i++) /* leaves behind the nodes */
         add_node(&f);
     for (int64_t i = 0; i < n; i++) {
@@ -530,6 +530,6 @@ convert_tree_ensemble(Call *k)
     static const int64_t aggregate[] = { 1, 0, 2, 3 };
     ValueId y = ensemble(&f, x, get_int(k, "n_targets", 1), aggregate[how]);
     y = ml_transform(k, y, transforms[transform]);
-    y = y ? little_cast(k, y, input_type(k, 0)->dtype) : 0;
+    y = y ? call_cast(k, y, input_type(k, 0)->dtype) : 0;
     return finish(k, y ? call_op(k, OP_identity, 0, NULL, 1, &y, output_name(k)) : 0);
 }

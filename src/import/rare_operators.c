@@ -1,9 +1,9 @@
-/* minor: operators that few models have, as texts of others: ONNX Runtime's copies of ONNX's, those
+/* rare_operators: operators that few models have, as texts of others: ONNX Runtime's copies of ONNX's, those
  * of converters of classical models and of newer language models, and those that ONNX once tried,
  * which ONNX Runtime still reads in its own domain.
  */
 #include "import/compose.h"
-#include "import/little.h"
+#include "import/converters.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -101,7 +101,7 @@ convert_expand_dims(Call *k)
 {
     if (!need_inputs(k, 2))
         return false;
-    k->in.at[1] = little_ints(k, call_in(k, 1));
+    k->in.at[1] = call_int_list(k, call_in(k, 1));
     return k->in.at[1] != 0;
 }
 

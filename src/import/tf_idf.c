@@ -1,4 +1,4 @@
-/* words: TfIdfVectorizer: runs of words sorted by length and contents, so that the routine finds
+/* tf_idf: TfIdfVectorizer: runs of words sorted by length and contents, so that the routine finds
  * each by halving. */
 #include "import/compose.h"
 #include "import/ml.h"
@@ -80,8 +80,8 @@ convert_tf_idf(Call *k)
         !grams_of(k, &pool, &grams, &count, &columns))
         return false;
     const Type *t = input_type(k, 0);
-    ValueId x = t->dtype == DT_I32 ? little_cast(k, k->in.at[0], DT_I64) : k->in.at[0];
-    if (!pool.n || !columns || !x || little_type(k, x)->dtype != pool.t)
+    ValueId x = t->dtype == DT_I32 ? call_cast(k, k->in.at[0], DT_I64) : k->in.at[0];
+    if (!pool.n || !columns || !x || value_type(k, x)->dtype != pool.t)
         return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
                           "TfIdfVectorizer of %s with a pool of %lld words of %s",
                           type_str(k->m->c, t), (long long)pool.n,

@@ -1,9 +1,9 @@
-/* flex: attention whose scores or probabilities the model changes by graphs of its own: they are
+/* flex_attention: attention whose scores or probabilities the model changes by graphs of its own: they are
  * read in place. Without such graphs it is the operator attention.
  */
 #include "import/control.h"
 #include "import/compose.h"
-#include "import/little.h"
+#include "import/converters.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -60,13 +60,13 @@ read_flex(Call *k)
             k, "FlexAttention of %s and %s; numbers of heads and their size must be known",
             type_str(c, q), type_str(c, kt));
     DType real = q->dtype == DT_F64 ? DT_F64 : DT_F32;
-    ValueId y = repeated(k, little_cast(k, k->in.at[1], real), shared, heads / shared);
+    ValueId y = repeated(k, call_cast(k, k->in.at[1], real), shared, heads / shared);
     ValueId scores = value_of_text(k, "x y", VALUES(k->in.at[0], call_turned(k, y)),
                                    "matmul(%s(x), y) * %a", dtype_info[real].name,
                                    given ? (double)given->f : 1 / sqrt((double)size));
     scores = modified(k, "score_mod", scores);
     ValueId probs = scores ? value_of_text(k, "scores", &scores, "softmax(scores)") : 0;
-    ValueId values = repeated(k, little_cast(k, k->in.at[2], real), shared, heads / shared);
+    ValueId values = repeated(k, call_cast(k, k->in.at[2], real), shared, heads / shared);
     if (!call_names(k, "x -> y"))
         return false;
     call_name(k, "probs", modified(k, "prob_mod", probs));

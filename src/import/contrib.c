@@ -1,113 +1,11 @@
-/* composed: operators of ONNX Runtime (com.microsoft) that exporters write, as texts of Tenon's.
+/* contrib: operators of ONNX Runtime (com.microsoft) that exporters write, as texts of Tenon's.
  * Fusion makes one kernel of what belongs together. Those that compute in integers are in
  * quantised.c.
  */
 #include "import/compose.h"
-#include "import/little.h"
+#include "import/converters.h"
 
 #include <string.h>
-
-/* ---- making ---------------------------------------------------------------------------------- */
-
-ValueId
-call_one(Call *k, OpKind op, ValueId x)
-{
-    return call_op(k, op, 0, NULL, 1, &x, output_name(k));
-}
-
-ValueId
-call_two(Call *k, OpKind op, ValueId x, ValueId y)
-{
-    const ValueId in[] = { x, y };
-    return call_op(k, op, 0, NULL, 2, in, output_name(k));
-}
-
-ValueId
-call_in(Call *k, uint32_t i)
-{
-    return i < k->in.n ? k->in.at[i] : 0;
-}
-
-const Type *
-value_type(Call *k, ValueId v)
-{
-    return v ? k->m->g->value.at[v].type : NULL;
-}
-
-/* An operator with inputs that may be absent (0); trailing ones are left off. */
-ValueId
-call_some(Call *k, OpKind op, uint32_t nattr, const Attr *attr, uint32_t n, const ValueId *x)
-{
-    const char *name = output_name(k);
-    Attr *attrs = nattr ? arena_copy(k->m->arena, attr, nattr * sizeof *attrs) : NULL;
-    ValueId out;
-
-    while (n && !x[n - 1])
-        n--;
-    return graph_infer_op(k->m->g, op, (Attrs){ attrs, nattr }, k->loc, k->origin, n, x, 1, &name,
-                          &out)
-               ? out
-               : 0;
-}
-
-bool
-need_inputs(Call *k, uint32_t n)
-{
-    for (uint32_t i = 0; i < n; i++)
-        if (!need_input(k, i))
-            return false;
-    return true;
-}
-
-/* Input i has a dimension of each size; NULL: of any. */
-bool
-need_shape(Call *k, uint32_t i, const char *name, uint32_t rank, const Expr *const *size)
-{
-    Ctx *c = k->m->c;
-    const Type *t = input_type(k, i);
-    const char *op = k->proto->op_type;
-
-    if (!t || t->rank != rank)
-        return diag_error(&c->diags, DIAG_MODEL, k->loc, "%s: %s is %s; it needs %u dimensions", op,
-                          name, t ? type_str(c, t) : "left out", rank);
-    for (uint32_t d = 0; d < rank; d++) {
-        const char *why = arena_printf(c->arena, "%s: dimension %u of %s", k->origin, d, name);
-        if (size[d] && !model_require(k->m, t->dim[d], size[d], why))
-            return diag_error(&c->diags, DIAG_MODEL, k->loc, "%s: dimension %u of %s is %s, not %s",
-                              op, d, name, expr_str(c, t->dim[d]), expr_str(c, size[d]));
-    }
-    return true;
-}
-
-ValueId
-call_transposed(Call *k, ValueId x, const int64_t *perm)
-{
-    return x ? value_of_text(k, "x", &x, "transpose(x) {perm = %s}",
-                             ints_text(k, value_type(k, x)->rank, perm))
-             : 0;
-}
-
-/* The last two axes exchanged. */
-ValueId
-call_turned(Call *k, ValueId x)
-{
-    int64_t perm[TN_MAX_RANK], rank = x ? value_type(k, x)->rank : 0;
-
-    for (int64_t d = 0; d < rank; d++)
-        perm[d] = d + 2 < rank ? d : 2 * rank - 3 - d;
-    return rank < 2 ? x : call_transposed(k, x, perm);
-}
-
-/* x[n, …, c] as [n, c, …] where `to` is 1, and back where it is -1. */
-ValueId
-call_channels(Call *k, ValueId x, int to)
-{
-    int64_t perm[TN_MAX_RANK], rank = x ? value_type(k, x)->rank : 0;
-
-    for (int64_t d = 0; d < rank; d++)
-        perm[d] = d == 0 ? 0 : to > 0 ? (d == 1 ? rank : d) - 1 : d + 1 == rank ? 1 : d + 1;
-    return rank < 3 ? x : call_transposed(k, x, perm);
-}
 
 /* ---- floats ---------------------------------------------------------------------------------- */
 

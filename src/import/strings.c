@@ -1,6 +1,6 @@
-/* text: operators on strings, by routines. */
+/* strings: operators on strings, by routines. */
 #include "import/compose.h"
-#include "import/little.h"
+#include "import/converters.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -86,7 +86,7 @@ convert_string_normalizer(Call *k)
                    t->rank == 2 ? "reshape(x, [-1])" : "x", way,
                    get_int(k, "is_case_sensitive", 0)))
         return false;
-    call_name(k, "n", little_match(k, call_value(k, "count"),
+    call_name(k, "n", call_match(k, call_value(k, "count"),
                                    &value_type(k, call_value(k, "kept"))->dim[0]));
     return call_text(k, t->rank == 1 ? "y = slice(kept, [0], n)"
                                      : "y = reshape(slice(kept, [0], n), [1, -1])") &&
