@@ -316,7 +316,8 @@ read_call(Read *r, Loc loc, Definitions *result)
                 result->at[i].type = n->param[n->nin + i].type;
         if (!check_symbols(r, &in, result, n, NULL))
             return false;
-        return graph_call_nest(r->g, n, loc, origin, in.at, read_define_results(r, result->n, result->at));
+        return graph_call_nest(r->g, n, loc, origin, in.at,
+                               read_define_results(r, result->n, result->at));
     }
     Kernel *k = kernel_parse(&r->p, r->g->arena);
     if (!k)
@@ -326,7 +327,8 @@ read_call(Read *r, Loc loc, Definitions *result)
                            k->nin, k->nout, in.n, result->n);
     if (!read_all_typed(r, result, "a kernel") || !check_symbols(r, &in, result, NULL, k))
         return false;
-    return graph_call_kernel(r->g, k, loc, origin, in.at, read_define_results(r, result->n, result->at));
+    return graph_call_kernel(r->g, k, loc, origin, in.at,
+                             read_define_results(r, result->n, result->at));
 }
 
 /* Definitions, `=`, then a constant or a call. */

@@ -218,11 +218,9 @@ end_run(Read *r, List *l)
     void *at = arena_alloc(r->g->arena, (size_t)(l->run.n + 1) * dtype_info[t].bytes);
     for (uint32_t i = 0; i < l->run.n; i++)
         number_store(t, at, i,
-                     l->run.at[i].real
-                         ? (Number){ .f = (float)l->run.at[i].f }
-                         : number_cast(t, DT_I64, (Number){ .i = l->run.at[i].i }));
-    VEC_PUSH(r->g->arena, &l->part,
-             graph_const(r->g, "list", type_new(r->g->ctx, t, 1, &n), at));
+                     l->run.at[i].real ? (Number){ .f = (float)l->run.at[i].f }
+                                       : number_cast(t, DT_I64, (Number){ .i = l->run.at[i].i }));
+    VEC_PUSH(r->g->arena, &l->part, graph_const(r->g, "list", type_new(r->g->ctx, t, 1, &n), at));
     l->run.n = 0;
 }
 
@@ -312,7 +310,8 @@ read_signed(Read *r, Operand *o)
         return true;
     }
     if (minus || negated) {
-        *o = (Operand){ .v = add_pair(r, minus ? op_form.minus : op_form.negation, value_of(r, o, DT_NONE), 0) };
+        *o = (Operand){ .v = add_pair(r, minus ? op_form.minus : op_form.negation,
+                                      value_of(r, o, DT_NONE), 0) };
         return o->v != 0;
     }
     while (!o->number && parse_peek(&r->p, "[") && !isspace((unsigned char)r->p.s[-1])) {
@@ -490,7 +489,8 @@ read_statement(Read *r, Statements *s)
 bool
 graph_statements(Statements *s, const char *text)
 {
-    Read r = { .p = parse_begin(s->g->ctx, s->origin, (Bytes){ (const uint8_t *)text, strlen(text) }),
+    Read r = { .p = parse_begin(s->g->ctx, s->origin,
+                                (Bytes){ (const uint8_t *)text, strlen(text) }),
                .g = s->g,
                .value = s->name,
                .loc = s->loc,

@@ -163,10 +163,11 @@ come_behind(Cached *a)
 static bool
 come_at_lengths(Cached *a)
 {
-    return call_text(a->k, "room = absent\n"
-                           "past_key? room = shape(past_key)[2]\n"
-                           "begin = where(total == tokens, 0, lengths - tokens)\n"
-                           "%s",
+    return call_text(a->k,
+                     "room = absent\n"
+                     "past_key? room = shape(past_key)[2]\n"
+                     "begin = where(total == tokens, 0, lengths - tokens)\n"
+                     "%s",
                      a->fixed
                          ? "demand total <= room \"the total length is larger than the cache\"\n"
                            "length = room"
@@ -225,10 +226,11 @@ cached_attend(Cached *a)
     const ValueId past_key = call_value(k, "past_key"), past_value = call_value(k, "past_value");
 
     a->kept = past_key && is_state(k, past_key) && is_state(k, past_value);
-    if (!call_text(k, "batch = shape(q)[0]\n"
-                      "tokens = shape(q)[1]\n"
-                      "total = reshape(total, [1])\n"
-                      "%s",
+    if (!call_text(k,
+                   "batch = shape(q)[0]\n"
+                   "tokens = shape(q)[1]\n"
+                   "total = reshape(total, [1])\n"
+                   "%s",
                    value_type(k, call_value(k, "lengths"))->rank == 1
                        ? ""
                        : "lengths = reshape(lengths, [-1])") ||
@@ -236,8 +238,7 @@ cached_attend(Cached *a)
         !call_text(k, "places = unsqueeze(begin, [1]) + iota(tokens)\n" /* [b, s] */
                       "!turned_by? turned_by = places") ||
         (!a->kept &&
-         !call_text(k,
-                    "held = unsqueeze(iota(length), [-1]) < unsqueeze(begin, [1, 2, 3])")) ||
+         !call_text(k, "held = unsqueeze(iota(length), [-1]) < unsqueeze(begin, [1, 2, 3])")) ||
         !by_heads(a, "k", a->shared, true) || !present(a, "k", "past_key") ||
         !by_heads(a, "v", a->shared, false) || !present(a, "v", "past_value") ||
         !by_heads(a, "q", a->heads, true) || !see(a))

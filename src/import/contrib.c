@@ -64,10 +64,10 @@ convert_skip_norm(Call *k)
     bool rms = k->op == OP_rms_norm;
     const char *names = rms ? "x skip scale ? extra -> y mean deviation sum"
                             : "x skip scale ? bias extra -> y mean deviation sum";
-    const char *results = k->nout < 2               ? "y"
-                          : rms                     ? "y, deviation"
-                          : k->nout < 3             ? "y, mean"
-                                                    : "y, mean, deviation";
+    const char *results = k->nout < 2   ? "y"
+                          : rms         ? "y, deviation"
+                          : k->nout < 3 ? "y, mean"
+                                        : "y, mean, deviation";
 
     return call_names(k, names) &&
            call_text(k,
@@ -240,8 +240,9 @@ convert_fused_conv_last(Call *k)
     if (!call_text(k, "y = conv(x, w, bias) {*}"))
         return false;
     call_name(k, "y", call_channels(k, call_value(k, "y"), -1));
-    return call_text(k, "z? y = y + z\n"
-                        "y = %s",
+    return call_text(k,
+                     "z? y = y + z\n"
+                     "y = %s",
                      activation) &&
            call_finish(k);
 }
@@ -264,8 +265,7 @@ convert_channels_last(Call *k)
     if (!call_names(k, "x -> y"))
         return false;
     call_name(k, "x", call_channels(k, call_in(k, 0), 1));
-    return call_text(k, "y = self(x) {*}") &&
-           finish(k, call_channels(k, call_value(k, "y"), -1));
+    return call_text(k, "y = self(x) {*}") && finish(k, call_channels(k, call_value(k, "y"), -1));
 }
 
 const OpRow composed_rows[] = {

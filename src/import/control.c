@@ -508,7 +508,7 @@ read_only(Call *k, const Onnx__GraphProto *from, bool wanted, const char *why)
 {
     Model *m = k->m;
     const ValueId is = call_match(k, call_int_list(k, call_cast(k, k->in.at[0], DT_I64)),
-                                    (const Expr *const[]){ expr_int(m->c, 1) });
+                                  (const Expr *const[]){ expr_int(m->c, 1) });
 
     if (!is || !m->g->value.at[is].known.at)
         return false;

@@ -152,6 +152,12 @@ bool attributes_are_known(Call *k, const OpRow *row);
 ValueId call_softmax(Call *k, ValueId x, int64_t opset);
 
 /* ONNX's own operators. (opsets.c) */
-Convert convert_pair, convert_compare, convert_prelu, convert_gemm, convert_constant, convert_cast, convert_cast_like, convert_clip, convert_axes, convert_axes_real, convert_reshape, convert_split, convert_slice, convert_pad, convert_tile, convert_resize, convert_softmax, convert_gelu, convert_mod, convert_shift, convert_batch_norm, convert_norm, convert_shrink, convert_det, convert_rms_norm, convert_group_norm, convert_dropout, convert_max_pool, convert_eye_like, convert_quantize, convert_roi_align, convert_dft, convert_window, convert_attention;
+Convert convert_pair, convert_compare, convert_prelu, convert_gemm, convert_constant, convert_cast,
+    convert_cast_like, convert_clip, convert_axes, convert_axes_real, convert_reshape,
+    convert_split, convert_slice, convert_pad, convert_tile, convert_resize, convert_softmax,
+    convert_gelu, convert_mod, convert_shift, convert_batch_norm, convert_norm, convert_shrink,
+    convert_det, convert_rms_norm, convert_group_norm, convert_dropout, convert_max_pool,
+    convert_eye_like, convert_quantize, convert_roi_align, convert_dft, convert_window,
+    convert_attention;
 
 #endif

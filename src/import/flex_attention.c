@@ -61,9 +61,9 @@ read_flex(Call *k)
             type_str(c, q), type_str(c, kt));
     DType real = q->dtype == DT_F64 ? DT_F64 : DT_F32;
     ValueId y = repeated(k, call_cast(k, k->in.at[1], real), shared, heads / shared);
-    ValueId scores = value_of_text(k, "x y", VALUES(k->in.at[0], call_turned(k, y)),
-                                   "matmul(%s(x), y) * %a", dtype_info[real].name,
-                                   given ? (double)given->f : 1 / sqrt((double)size));
+    ValueId scores =
+        value_of_text(k, "x y", VALUES(k->in.at[0], call_turned(k, y)), "matmul(%s(x), y) * %a",
+                      dtype_info[real].name, given ? (double)given->f : 1 / sqrt((double)size));
     scores = modified(k, "score_mod", scores);
     ValueId probs = scores ? value_of_text(k, "scores", &scores, "softmax(scores)") : 0;
     ValueId values = repeated(k, call_cast(k, k->in.at[2], real), shared, heads / shared);

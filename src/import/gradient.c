@@ -62,13 +62,13 @@ through_reduction(Gradient *a, const Step *s, ValueId g)
 {
     ValueId x = s->in[0], axes = attr_int(s->attrs, "keepdims", 1) || s->nin < 2 ? 0 : s->in[1];
 
-    return give(a, x,
-                value_of_text(a->k, "g x o axes", VALUES(g, x, s->out, axes),
-                              "axes? g = unsqueeze(g, axes)\n"
-                              "g = expand(g, shape(x))\n"
-                              "%s",
-                              s->op == OP_reduce_mean ? "g * (like(size(o), x) / like(size(x), x))"
-                                                      : "g"));
+    return give(
+        a, x,
+        value_of_text(a->k, "g x o axes", VALUES(g, x, s->out, axes),
+                      "axes? g = unsqueeze(g, axes)\n"
+                      "g = expand(g, shape(x))\n"
+                      "%s",
+                      s->op == OP_reduce_mean ? "g * (like(size(o), x) / like(size(x), x))" : "g"));
 }
 
 static bool

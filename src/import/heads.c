@@ -65,8 +65,7 @@ read_mask(Call *k)
     const Type *t = type_named(k, "mask");
 
     if (t->rank < 1 || t->rank > 4)
-        return call_refuse(k, "%s with a mask of type %s", k->proto->op_type,
-                           type_str(k->m->c, t));
+        return call_refuse(k, "%s with a mask of type %s", k->proto->op_type, type_str(k->m->c, t));
     if (t->rank == 1)
         return call_text(k,
                          "b = shape(q)[0]\n"
@@ -161,8 +160,8 @@ attend(Call *k)
 static bool
 part_rows(Call *k)
 {
-    bool of_query = !call_value(k, "k") && !call_value(k, "v"), of_key = call_value(k, "k") &&
-                                                                       !call_value(k, "v");
+    bool of_query = !call_value(k, "k") && !call_value(k, "v"),
+         of_key = call_value(k, "k") && !call_value(k, "v");
 
     if (of_query && type_named(k, "q")->rank == 5)
         return call_text(k, "k = reshape(gather(q, 1) {axis = 3}, [0, 0, -1])\n"

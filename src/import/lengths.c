@@ -245,8 +245,8 @@ call_lengths(Call *k)
     bool open = false;
 
     for (uint32_t i = 0; i < k->in.n && i < 5; i++)
-        open |= k->in.at[i] && value_type(k, k->in.at[i])->rank == 1 &&
-                list_length(k, k->in.at[i]) < 0;
+        open |=
+            k->in.at[i] && value_type(k, k->in.at[i])->rank == 1 && list_length(k, k->in.at[i]) < 0;
     if (!open)
         return true;
     switch (k->op) {

@@ -34,8 +34,8 @@ project(Call *k, const char *to, const char *rows, Projection p, int64_t n)
     const int64_t at = (behind ? p - 1 : i) * n;
 
     return (apart ? call_text(k, "by = gather(%s, %" PRId64 ") {axis = 0}", weight, i)
-                  : call_text(k, "by = slice(%s, [%" PRId64 "], [%" PRId64 "], [-1])", weight, i * n,
-                              (i + 1) * n)) &&
+                  : call_text(k, "by = slice(%s, [%" PRId64 "], [%" PRId64 "], [-1])", weight,
+                              i * n, (i + 1) * n)) &&
            call_text(k, "%s = matmul(%s, by) + slice(%s, [%" PRId64 "], [%" PRId64 "], [-1])", to,
                      rows, global && !behind ? "global_bias" : "bias", at, at + n);
 }
@@ -50,15 +50,16 @@ attend(Call *k, int64_t heads, int64_t n)
 
     return project(k, "q", "gather(rows, at)", GLOBAL_Q, n) &&
            project(k, "k", "rows", GLOBAL_K, n) && project(k, "v", "rows", GLOBAL_V, n) &&
-           call_text(k,
-                     "own = i32(at / tokens)\n"
-                     "of = i32(iota(batch * tokens) / tokens)\n"
-                     "seen = unsqueeze(own, [1]) == of\n"
-                     "seen = where(seen, padding, like(-inf, padding))\n"
-                     "few = attention(unsqueeze(q, [0]), unsqueeze(k, [0]), unsqueeze(v, [0]), seen)"
-                     " %s\n"
-                     "few = squeeze(few, [0])",
-                     attrs) &&
+           call_text(
+               k,
+               "own = i32(at / tokens)\n"
+               "of = i32(iota(batch * tokens) / tokens)\n"
+               "seen = unsqueeze(own, [1]) == of\n"
+               "seen = where(seen, padding, like(-inf, padding))\n"
+               "few = attention(unsqueeze(q, [0]), unsqueeze(k, [0]), unsqueeze(v, [0]), seen)"
+               " %s\n"
+               "few = squeeze(few, [0])",
+               attrs) &&
            project(k, "q", "x", LOCAL_Q, n) && project(k, "k", "x", LOCAL_K, n) &&
            project(k, "v", "x", LOCAL_V, n) &&
            call_text(k,

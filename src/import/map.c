@@ -121,10 +121,9 @@ convert_dict_vectorizer(Call *k)
     if (!words.n)
         return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
                           "DictVectorizer without a vocabulary");
-    ValueId at = ml_place(k, keys, &words),
-            row = at ? placed(k, at, k->in.at[0], words.n + 1) : 0;
-    return row && give_row(k, value_of_text(k, "row", &row, "slice(row, [0], [%" PRId64 "])",
-                                            words.n));
+    ValueId at = ml_place(k, keys, &words), row = at ? placed(k, at, k->in.at[0], words.n + 1) : 0;
+    return row &&
+           give_row(k, value_of_text(k, "row", &row, "slice(row, [0], [%" PRId64 "])", words.n));
 }
 
 /* The values in the order of their keys; or each at the place that its key says. */
@@ -155,16 +154,17 @@ convert_cast_map(Call *k)
         return call_refuse(k, "CastMap of a map whose keys are %s; they are to be i64",
                            dtype_info[value_type(k, keys)->dtype].name);
     ValueId values = k->in.at[0];
-    values = (value_type(k, values)->dtype == DT_STR) == (t == DT_STR) ? call_cast(k, values, t)
-                                                                        : call_text_cast(k, values, t);
+    values = (value_type(k, values)->dtype == DT_STR) == (t == DT_STR)
+                 ? call_cast(k, values, t)
+                 : call_text_cast(k, values, t);
     if (!values)
         return false;
     /* a key below 0 is no place: one beyond the end stops the run */
     if (!strcmp(how, "SPARSE"))
-        return give_row(k, placed(k,
-                                  value_of_text(k, "keys", &keys,
-                                                "where(keys < 0, %" PRId64 ", keys)", most),
-                                  values, most));
+        return give_row(
+            k,
+            placed(k, value_of_text(k, "keys", &keys, "where(keys < 0, %" PRId64 ", keys)", most),
+                   values, most));
     if (!call_names(k, ""))
         return false;
     call_name(k, "keys", keys);

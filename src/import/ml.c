@@ -249,8 +249,8 @@ map_to(Call *k, ValueId place, const List *values, const void *otherwise)
         memcpy(all, values->data, (size_t)values->n * size);
     memcpy(all + values->n * size, otherwise, size);
     ValueId table = ml_const(k, "values", values->t, values->n + 1, -1, all);
-    return place && finish(k, value_of_text(k, "table place", VALUES(table, place),
-                                            "gather(table, place)"));
+    return place &&
+           finish(k, value_of_text(k, "table place", VALUES(table, place), "gather(table, place)"));
 }
 
 static bool
@@ -641,18 +641,17 @@ convert_svm_classifier(Call *k)
                           "%lld of rho, %lld of prob_a for %lld pairs of classes", (long long)rho.n,
                           (long long)prob_a.n, (long long)p.pairs);
     ValueId kernel = kernel_of(k, x, &vectors, count, ml_word(k, "kernel_type", "LINEAR"));
-    ValueId s = value_of_text(k, "kernel weights rho x",
-                              VALUES(kernel,
-                                     ml_floats_const(k, "weights", count, p.pairs, p.weight),
-                                     ml_const(k, "rho", DT_F32, rho.n, -1, rho.data), x),
-                              "matmul(kernel, like(weights, x)) + like(rho, x)");
-    ValueId votes = value_of_text(k, "s first second",
-                                  VALUES(s, ml_floats_const(k, "first", p.pairs, per_class.n,
-                                                            p.first),
-                                         ml_floats_const(k, "second", p.pairs, per_class.n,
-                                                         p.second)),
-                                  "won = f32(s > 0)\n"
-                                  "matmul(won, first) + matmul(1 - won, second)");
+    ValueId s =
+        value_of_text(k, "kernel weights rho x",
+                      VALUES(kernel, ml_floats_const(k, "weights", count, p.pairs, p.weight),
+                             ml_const(k, "rho", DT_F32, rho.n, -1, rho.data), x),
+                      "matmul(kernel, like(weights, x)) + like(rho, x)");
+    ValueId votes =
+        value_of_text(k, "s first second",
+                      VALUES(s, ml_floats_const(k, "first", p.pairs, per_class.n, p.first),
+                             ml_floats_const(k, "second", p.pairs, per_class.n, p.second)),
+                      "won = f32(s > 0)\n"
+                      "matmul(won, first) + matmul(1 - won, second)");
     ValueId which = best_column(k, votes);
     if (prob_a.n) /* 1 - logistic(s a + b) of each pair */
         s = value_of_text(k, "s a b",

@@ -32,8 +32,8 @@ widen(Call *k, uint32_t i, int64_t n)
         return true;
     for (int64_t d = 0; d < n; d++)
         axes[d] = t->rank + d;
-    k->in.at[i] = value_of_text(k, "x", &k->in.at[i], "unsqueeze(x, %s)",
-                                ints_text(k, (uint32_t)n, axes));
+    k->in.at[i] =
+        value_of_text(k, "x", &k->in.at[i], "unsqueeze(x, %s)", ints_text(k, (uint32_t)n, axes));
     return k->in.at[i] != 0;
 }
 
@@ -266,8 +266,7 @@ resize_integers(Call *k)
 {
     DType t = input_type(k, 0)->dtype;
 
-    if (!dtype_is_int(t) ||
-        !strcmp(get_string(k, "mode", "nearest"), "nearest"))
+    if (!dtype_is_int(t) || !strcmp(get_string(k, "mode", "nearest"), "nearest"))
         return true;
     bool narrow = dtype_info[t].bytes < 4;
     return call_names(k, "x ? roi scales sizes -> y") &&
@@ -526,11 +525,11 @@ quantize_unsaturated(Call *k)
         return call_refuse(k, "QuantizeLinear in blocks without saturation");
     for (uint32_t d = 0; d < x->rank; d++)
         shape[d] = d == axis ? -1 : 1;
-    return call_says(k, "x scale -> y", "y = cast(x / %s) {to = \"%s\", saturate = 0}",
-                     scale->rank ? arena_printf(k->m->arena, "reshape(scale, %s)",
-                                                ints_text(k, x->rank, shape))
-                                 : "scale",
-                     dtype_info[t].name);
+    return call_says(
+        k, "x scale -> y", "y = cast(x / %s) {to = \"%s\", saturate = 0}",
+        scale->rank ? arena_printf(k->m->arena, "reshape(scale, %s)", ints_text(k, x->rank, shape))
+                    : "scale",
+        dtype_info[t].name);
 }
 
 bool

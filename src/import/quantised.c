@@ -26,10 +26,10 @@ conv_sums(Call *k, Attrs attrs, ValueId x, ValueId w, ValueId x_zero, ValueId w_
     ValueId sums = x ? call_some(k, OP_conv_integer, attrs.n, attrs.at, 4, v) : 0;
     static const int64_t behind[] = { 1, 2, 3, 4, 5, 6, 7, 8 };
 
-    return sums && bias ? value_of_text(k, "sums bias", VALUES(sums, bias),
-                                        "sums + unsqueeze(bias, %s)",
-                                        ints_text(k, value_type(k, sums)->rank - 2u, behind))
-                        : sums;
+    return sums && bias
+               ? value_of_text(k, "sums bias", VALUES(sums, bias), "sums + unsqueeze(bias, %s)",
+                               ints_text(k, value_type(k, sums)->rank - 2u, behind))
+               : sums;
 }
 
 static ValueId
@@ -45,14 +45,16 @@ convert_qlinear_matmul(Call *k)
 {
     if (!call_names(k, "a a_scale a_zero b b_scale b_zero y_scale ? y_zero -> y"))
         return false;
-    bool real = dtype_is_float(input_type(k, 0)->dtype) || dtype_is_float(input_type(k, 3)->dtype) ||
+    bool real = dtype_is_float(input_type(k, 0)->dtype) ||
+                dtype_is_float(input_type(k, 3)->dtype) ||
                 (input_type(k, 7) && dtype_is_float(input_type(k, 7)->dtype));
     return call_text(
-               k, real ? "a = dequantize_linear(a, a_scale, a_zero) {axis = -2}\n"
-                         "b = dequantize_linear(b, b_scale, b_zero) {axis = -1}\n"
-                         "y = quantize_linear(matmul(a, b), y_scale, y_zero) {axis = -1}"
-                       : "y = matmul_integer(a, b, a_zero, b_zero)\n"
-                         "y = requantize_linear(y, a_scale, b_scale, y_scale, y_zero) {axis = -1}") &&
+               k,
+               real ? "a = dequantize_linear(a, a_scale, a_zero) {axis = -2}\n"
+                      "b = dequantize_linear(b, b_scale, b_zero) {axis = -1}\n"
+                      "y = quantize_linear(matmul(a, b), y_scale, y_zero) {axis = -1}"
+                    : "y = matmul_integer(a, b, a_zero, b_zero)\n"
+                      "y = requantize_linear(y, a_scale, b_scale, y_scale, y_zero) {axis = -1}") &&
            call_finish(k);
 }
 
@@ -446,8 +448,8 @@ unpack(Call *k, const char *name, int64_t n)
                      "high = unsqueeze(shift_right(%s, 4), [%u])\n"
                      "%s = reshape(concat(low, high) {axis = %u}, %s)",
                      name, t->rank, name, t->rank, name, t->rank, ints_text(k, t->rank, to)) &&
-           (n == 2 * bytes || call_text(k, "%s = slice(%s, [0], [%" PRId64 "], [%u])", name, name, n,
-                                        t->rank - 1u));
+           (n == 2 * bytes ||
+            call_text(k, "%s = slice(%s, [0], [%" PRId64 "], [%u])", name, name, n, t->rank - 1u));
 }
 
 /* Rows of a table quantised in blocks. What is gathered is dequantised, not the table. u8 without

@@ -154,10 +154,10 @@ from_ends(Lstm *l, ValueId x)
 static ValueId
 initial(Lstm *l, uint32_t i)
 {
-    return call_in(l->k, i) ? of_direction(l, i)
-                            : value_of_text(l->k, "x", VALUES(call_in(l->k, X)),
-                                            "expand(like(0, x), [shape(x)[1], %" PRId64 "])",
-                                            l->hidden);
+    return call_in(l->k, i)
+               ? of_direction(l, i)
+               : value_of_text(l->k, "x", VALUES(call_in(l->k, X)),
+                               "expand(like(0, x), [shape(x)[1], %" PRId64 "])", l->hidden);
 }
 
 static bool

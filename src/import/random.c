@@ -49,7 +49,8 @@ convert_random(Call *k)
     if (!call_names(k, like ? "x -> y" : "-> y") ||
         !type_of_result(k, like ? input_type(k, 0)->dtype : DT_F32, &t))
         return false;
-    return (like || call_text(k, "x = constant_of_shape(%s)", ints_text(k, shape->n, shape->ints))) &&
+    return (like ||
+            call_text(k, "x = constant_of_shape(%s)", ints_text(k, shape->n, shape->ints))) &&
            call_text(k, "y = identity(%s(%s * %a + %a))", dtype_info[t].name,
                      random_text(k, "x", normal), normal ? second : second - first, first) &&
            call_finish(k);

@@ -42,9 +42,9 @@ convert_image_scaler(Call *k)
         if (bias->n > 64 || t->rank < 2)
             return call_refuse(k, "ImageScaler of %s with %u numbers", type_str(k->m->c, t),
                                bias->n);
-        more = arena_printf(k->m->arena, " + reshape(like(%s, x), %s)",
-                            floats_text(k, bias->n, bias->floats),
-                            ints_text(k, t->rank - 1u, column));
+        more =
+            arena_printf(k->m->arena, " + reshape(like(%s, x), %s)",
+                         floats_text(k, bias->n, bias->floats), ints_text(k, t->rank - 1u, column));
     }
     return call_text(k, "y = identity(x%s%s)", times_text(k, get_float(k, "scale", 1)), more) &&
            call_finish(k);
@@ -254,9 +254,9 @@ convert_matmul_bnb4(Call *k)
             (long long)rows, (long long)columns, (long long)block, (long long)kind,
             (long long)get_int(k, "transB", 1));
     const Expr *sixteen = expr_int(k->m->c, 16);
-    call_name(k, "table",
-              graph_const(k->m->g, "four_bits", type_new(k->m->c, DT_F32, 1, &sixteen),
-                          four_bits[kind]));
+    call_name(
+        k, "table",
+        graph_const(k->m->g, "four_bits", type_new(k->m->c, DT_F32, 1, &sixteen), four_bits[kind]));
     return call_text(k,
                      "bytes = reshape(b, [-1, 1])\n"
                      "high = bytes / 16\n"

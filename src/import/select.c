@@ -51,8 +51,7 @@ convert_top_k(Call *k)
     return call_text(k,
                      "y, place = top_k(%s(x), n) {axis = %" PRId64 ", largest = %d}\n"
                      "y = like(y, x)",
-                     dtype_info[compared_as(t->dtype)].name, axis,
-                     get_int(k, "largest", 1) != 0) &&
+                     dtype_info[compared_as(t->dtype)].name, axis, get_int(k, "largest", 1) != 0) &&
            call_finish(k);
 }
 
@@ -74,8 +73,8 @@ convert_non_max_suppression(Call *k)
                    "{center_point_box = %" PRId64 ", most = %" PRId64 "}",
                    get_int(k, "center_point_box", 0), most))
         return false;
-    call_name(k, "n", call_match(k, call_value(k, "count"),
-                                   &value_type(k, call_value(k, "rows"))->dim[0]));
+    call_name(k, "n",
+              call_match(k, call_value(k, "count"), &value_type(k, call_value(k, "rows"))->dim[0]));
     return call_text(k, "y = slice(rows, [0], n)") && call_finish(k);
 }
 
@@ -111,11 +110,12 @@ convert_unique(Call *k)
     if (!call_text(k,
                    "rows = %s\n"
                    "first, inverse, times, count = unique(%s(rows)) {sorted = %d}",
-                   along ? "flatten(rows) {axis = 1}\n" : "reshape(x, [-1, 1])\nx = reshape(x, [-1])",
+                   along ? "flatten(rows) {axis = 1}\n"
+                         : "reshape(x, [-1, 1])\nx = reshape(x, [-1])",
                    dtype_info[compared_as(t->dtype)].name, get_int(k, "sorted", 1) != 0))
         return false;
-    call_name(k, "n", call_match(k, call_value(k, "count"),
-                                   &value_type(k, call_value(k, "rows"))->dim[0]));
+    call_name(k, "n",
+              call_match(k, call_value(k, "count"), &value_type(k, call_value(k, "rows"))->dim[0]));
     return call_text(k,
                      "place = slice(first, [0], n)\n"
                      "times = slice(times, [0], n)\n"

@@ -274,11 +274,10 @@ read_at(Call *k)
         return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "the sequence is empty");
     name_sequence(k, &s);
     call_name(k, "p", call_int_list(k, k->in.at[1]));
-    return call_text(k, POSITION
-                     "shape = match(reshape(gather(sizes, p), [-1]))\n"
-                     "count = reduce_prod(shape) {keepdims = 0}\n"
-                     "at = gather(starts, p) + range(0, count, 1)\n"
-                     "y = reshape(gather(items, at), shape) {allowzero = 1}") &&
+    return call_text(k, POSITION "shape = match(reshape(gather(sizes, p), [-1]))\n"
+                                 "count = reduce_prod(shape) {keepdims = 0}\n"
+                                 "at = gather(starts, p) + range(0, count, 1)\n"
+                                 "y = reshape(gather(items, at), shape) {allowzero = 1}") &&
            call_finish(k);
 }
 
@@ -334,14 +333,15 @@ insert(Call *k, Sequence *s, const Sequence *x, ValueId at, Sequence *out)
     if (at)
         call_name(k, "p", call_int_list(k, at));
     if (!call_text(k, "%s",
-                   at ? POSITION "cut = gather(starts, p)\n"
-                                 "n = reshape(n, [-1])\n"
-                        PART("front", "items", "[0]", "cut")
-                        PART("rest", "items", "cut", "shape(items)")
-                        "items = [front, more_items, rest]\n"
-                        PART("front", "sizes", "[0]", "p")
-                        PART("rest", "sizes", "p", "n")
-                        "sizes = concat(front, more_sizes, rest) {axis = 0}"
+                   at ? POSITION
+                       "cut = gather(starts, p)\n"
+                       "n = reshape(n, [-1])\n" PART("front", "items", "[0]", "cut") PART(
+                           "rest", "items", "cut",
+                           "shape(items)") "items = [front, more_items, rest]\n" PART("front",
+                                                                                      "sizes",
+                                                                                      "[0]", "p")
+                           PART("rest", "sizes", "p",
+                                "n") "sizes = concat(front, more_sizes, rest) {axis = 0}"
                       : "items = [items, more_items]\n"
                         "sizes = concat(sizes, more_sizes) {axis = 0}"))
         return false;
@@ -371,17 +371,14 @@ read_erase(Call *k)
         return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "the sequence is empty");
     name_sequence(k, &s);
     call_name(k, "p", k->in.n > 1 ? call_int_list(k, k->in.at[1]) : 0);
-    if (!call_text(k, "!p? p = [-1]\n" POSITION
-                      "next = p + 1\n"
-                      "n = reshape(n, [-1])\n"
-                      "cut = gather(starts, p)\n"
-                      "on = gather(starts, next)\n"
-                      PART("front", "items", "[0]", "cut")
-                      PART("rest", "items", "on", "shape(items)")
-                      "items = [front, rest]\n"
-                      PART("front", "sizes", "[0]", "p")
-                      PART("rest", "sizes", "next", "n")
-                      "sizes = concat(front, rest) {axis = 0}"))
+    if (!call_text(
+            k, "!p? p = [-1]\n" POSITION "next = p + 1\n"
+               "n = reshape(n, [-1])\n"
+               "cut = gather(starts, p)\n"
+               "on = gather(starts, next)\n" PART("front", "items", "[0]", "cut")
+                   PART("rest", "items", "on",
+                        "shape(items)") "items = [front, rest]\n" PART("front", "sizes", "[0]", "p")
+                       PART("rest", "sizes", "next", "n") "sizes = concat(front, rest) {axis = 0}"))
         return false;
     return give(k, (Sequence){ s.mark, call_value(k, "items"), call_value(k, "sizes") });
 }
@@ -414,8 +411,10 @@ read_around(Call *k, uint32_t axis, uint32_t rank)
     if (!call_text(k, "outer = 1\ninner = 1"))
         return false;
     for (uint32_t d = 0; d < rank; d++)
-        if (d != axis && !call_text(k, d < axis ? "outer = outer * squeeze(shape[%u])"
-                                                : "inner = inner * squeeze(shape[%u])", d))
+        if (d != axis && !call_text(k,
+                                    d < axis ? "outer = outer * squeeze(shape[%u])"
+                                             : "inner = inner * squeeze(shape[%u])",
+                                    d))
             return false;
     return true;
 }
@@ -444,8 +443,7 @@ read_concat(Call *k)
     Text shape = { .arena = k->m->arena };
     for (uint32_t d = 0; d < full; d++)
         text_printf(&shape, d == axis ? "%sreshape(total, [-1])" : "%srow[%u]", d ? ", " : "", d);
-    return call_text(k, STARTS "rows = sizes") &&
-           (!fresh || read_fresh_axis(k, axis, rank)) &&
+    return call_text(k, STARTS "rows = sizes") && (!fresh || read_fresh_axis(k, axis, rank)) &&
            call_text(k,
                      "along = reshape(gather(rows, [%" PRId64 "]) {axis = 1}, [-1])\n"
                      "ends = cum_sum(along, 0)\n"
@@ -511,12 +509,13 @@ split_evenly(Call *k, ValueId x, uint32_t axis, ValueId each, bool drop)
         return false;
     for (uint32_t d = 0; d < t->rank; d++)
         if (d != axis)
-            text_printf(&columns, "%sunsqueeze(expand(shape[%u], count), [1])",
-                        rank++ ? ", " : "", d);
+            text_printf(&columns, "%sunsqueeze(expand(shape[%u], count), [1])", rank++ ? ", " : "",
+                        d);
         else if (!drop)
             text_printf(&columns, "%sunsqueeze(width, [1])", rank++ ? ", " : "");
-    if (!call_text(k, rank ? "sizes = concat(%s) {axis = 1}"
-                           : "sizes = slice(unsqueeze(width, [1]), [0], [0], [1])%s",
+    if (!call_text(k,
+                   rank ? "sizes = concat(%s) {axis = 1}"
+                        : "sizes = slice(unsqueeze(width, [1]), [0], [0], [1])%s",
                    text_str(&columns)) ||
         !call_text(k, "all = reshape(x, [-1])\n"
                       "at = range(0, size(all), 1)\n"
@@ -527,8 +526,8 @@ split_evenly(Call *k, ValueId x, uint32_t axis, ValueId each, bool drop)
                       "from = row * n + (p * s + mod(rest / inner, w))\n"
                       "items = gather(all, from * inner + mod(rest, inner))"))
         return false;
-    return give(k, (Sequence){ mark_of(t->dtype, rank), call_value(k, "items"),
-                               call_value(k, "sizes") });
+    return give(
+        k, (Sequence){ mark_of(t->dtype, rank), call_value(k, "items"), call_value(k, "sizes") });
 }
 
 /* Into parts that are known while compiling: `split` of them, or pieces of that size, or of 1. */
@@ -565,7 +564,8 @@ read_split(Call *k)
                    ? split_into(k, x, axis, given, known->n)
                    : call_refuse(k, "SplitToSequence into %u parts; 64 are possible", known->n);
     if (!expr_const(t->dim[axis], &extent))
-        return split_evenly(k, x, (uint32_t)axis, given ? given : value_of_text(k, "", NULL, "i64(1)"), drop);
+        return split_evenly(k, x, (uint32_t)axis,
+                            given ? given : value_of_text(k, "", NULL, "i64(1)"), drop);
     if (given && value_type(k, given)->rank == 1) {
         for (n = 0; n < known->n && n < 64; n++)
             if (!expr_const(known->at[n], &size[n]))
@@ -576,7 +576,8 @@ read_split(Call *k)
         if (given && (!expr_const(known->at[0], &each) || each < 1))
             return call_refuse(k, "SplitToSequence into parts of a size that is not known");
         if (extent / each > 64)
-            return split_evenly(k, x, (uint32_t)axis, given ? given : value_of_text(k, "", NULL, "i64(1)"), drop);
+            return split_evenly(k, x, (uint32_t)axis,
+                                given ? given : value_of_text(k, "", NULL, "i64(1)"), drop);
         for (int64_t left = extent; left > 0; left -= each, n++)
             if (n < 64)
                 size[n] = left < each ? left : each;
@@ -587,8 +588,8 @@ read_split(Call *k)
     Attr *along = NEW(k->m->arena, Attr);
     *along = (Attr){ .name = sym(c, "axis"), .kind = ATTR_INT, .i = axis };
     if (!graph_infer_op(k->m->g, OP_split, (Attrs){ along, 1 }, k->loc, k->origin, 2,
-                        (ValueId[]){ x, call_ints(k, "sizes", (uint32_t)n, size) }, (uint32_t)n, NULL,
-                        out))
+                        (ValueId[]){ x, call_ints(k, "sizes", (uint32_t)n, size) }, (uint32_t)n,
+                        NULL, out))
         return false;
     for (int64_t i = 0; i < n && drop; i++) {
         squeezed = value_of_text(k, "x", &out[i], "squeeze(x, [%" PRId64 "])", axis);

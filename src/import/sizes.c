@@ -151,13 +151,12 @@ size_reshape(Call *k)
         !call_text(k, "shape = where(shape == 0, gather(shape(x), %s), shape)",
                    ints_text(k, (uint32_t)n, copied)))
         return false;
-    return call_text(k,
-                     "left = shape == -1\n"
-                     "unknown = reduce_sum(i64(left)) {keepdims = 0}\n"
-                     "demand unknown < 2 \"more than one entry of the new shape is -1\"\n"
-                     "rest = reduce_prod(where(left, 1, shape)) {keepdims = 0}\n"
-                     "shape = match(where(left, size(x) / max(rest, 1), shape))\n"
-                     "y = reshape(x, shape) {allowzero = 1}") &&
+    return call_text(k, "left = shape == -1\n"
+                        "unknown = reduce_sum(i64(left)) {keepdims = 0}\n"
+                        "demand unknown < 2 \"more than one entry of the new shape is -1\"\n"
+                        "rest = reduce_prod(where(left, 1, shape)) {keepdims = 0}\n"
+                        "shape = match(where(left, size(x) / max(rest, 1), shape))\n"
+                        "y = reshape(x, shape) {allowzero = 1}") &&
            call_finish(k);
 }
 
@@ -165,9 +164,9 @@ static ValueId
 reshaped_to(Call *k, ValueId x, ValueId sizes, const Expr *most)
 {
     sizes = match_to(k, sizes, most);
-    return sizes ? value_of_text(k, "x sizes", VALUES(x, sizes),
-                                 "reshape(x, sizes) {allowzero = 1}")
-                 : 0;
+    return sizes
+               ? value_of_text(k, "x sizes", VALUES(x, sizes), "reshape(x, sizes) {allowzero = 1}")
+               : 0;
 }
 
 static bool
@@ -180,8 +179,8 @@ size_squeeze(Call *k)
     if (n < 0)
         return false;
     return finish(k, reshaped_to(k, x,
-                                 compact(k, value_of_text(k, "x", &x, "shape(x)"), mask_of(k, axes, t->rank),
-                                         t->rank - (uint32_t)n),
+                                 compact(k, value_of_text(k, "x", &x, "shape(x)"),
+                                         mask_of(k, axes, t->rank), t->rank - (uint32_t)n),
                                  largest_dim(k, t)));
 }
 
@@ -197,11 +196,11 @@ size_unsqueeze(Call *k)
     if (n < 0 || rank > TN_MAX_RANK)
         return n > 0 ? call_refuse(k, "%lld new axes for %s", (long long)n, type_str(k->m->c, t))
                      : false;
-    ValueId sizes = value_of_text(k, "x mask", VALUES(x, mask_of(k, axes, rank)),
-                                  "sizes = %s\n"
-                                  "where(bool(mask), 1, sizes)",
-                                  t->rank ? "gather(shape(x), max(cum_sum(1 - mask, 0) - 1, 0))"
-                                          : "[1]");
+    ValueId sizes =
+        value_of_text(k, "x mask", VALUES(x, mask_of(k, axes, rank)),
+                      "sizes = %s\n"
+                      "where(bool(mask), 1, sizes)",
+                      t->rank ? "gather(shape(x), max(cum_sum(1 - mask, 0) - 1, 0))" : "[1]");
     return finish(k, reshaped_to(k, x, sizes, largest_dim(k, t)));
 }
 
@@ -272,9 +271,9 @@ size_reduce(Call *k)
     }
     ValueId mask = mask_of(k, axes, t->rank);
     if (open) /* without axes the mask says nothing: all of them, or none */
-        mask = value_of_text(k, "axes mask", VALUES(axes, mask),
-                             "where(shape(axes) == 0, %d, mask)",
-                             !get_int(k, "noop_with_empty_axes", 0));
+        mask =
+            value_of_text(k, "axes mask", VALUES(axes, mask), "where(shape(axes) == 0, %d, mask)",
+                          !get_int(k, "noop_with_empty_axes", 0));
     ValueId pairs = value_of_text(k, "x mask", VALUES(x, mask),
                                   "sizes = shape(x)\n"
                                   "set = bool(mask)\n"
@@ -286,8 +285,9 @@ size_reduce(Call *k)
                                       ints_text(k, t->rank, odd))
                       : 0;
     if (y && !keep)
-        y = reshaped_to(k, y, compact(k, value_of_text(k, "x", &x, "shape(x)"), mask, t->rank - (uint32_t)n),
-                        largest_dim(k, t));
+        y = reshaped_to(
+            k, y, compact(k, value_of_text(k, "x", &x, "shape(x)"), mask, t->rank - (uint32_t)n),
+            largest_dim(k, t));
     return finish(k, call_cast(k, y, of));
 }
 
@@ -399,8 +399,8 @@ size_slice(Call *k)
                               "Slice has %lld starts, and another number of ends, axes or steps",
                               (long long)n);
     if (!part[3])
-        part[3] = value_of_text(k, "starts", part, open ? "expand(1, shape(starts))"
-                                                        : "expand(1, [%" PRId64 "])", n);
+        part[3] = value_of_text(k, "starts", part,
+                                open ? "expand(1, shape(starts))" : "expand(1, [%" PRId64 "])", n);
     if (open && !part[2])
         part[2] = value_of_text(k, "starts", part, "iota(shape(starts))");
     bool fixed = !open && known_list(k, part[2]);
@@ -420,7 +420,8 @@ size_slice(Call *k)
         return finish(k, value_of_text(k, "x", &x, "identity(x)"));
     const char *none = ints_text(k, rank, (int64_t[TN_MAX_RANK]){ 0 });
     ValueId at = value_of_text(k, "axes", &part[2], "gather(%s, axes)", below_text(k, rank));
-    const ValueId all[3] = { value_of_text(k, "", NULL, "%s", none), value_of_text(k, "x", &x, "shape(x)"),
+    const ValueId all[3] = { value_of_text(k, "", NULL, "%s", none),
+                             value_of_text(k, "x", &x, "shape(x)"),
                              value_of_text(k, "", NULL, "expand(1, [%u])", rank) };
     ValueId full[3];
     for (uint32_t i = 0; i < 3; i++)
@@ -435,8 +436,7 @@ size_slice(Call *k)
 static const char *
 pad_text(const char *mode)
 {
-    return mode[0] == 'c' || mode[0] == 'e'
-               ? "at = max(min(at, last), 0)"
+    return mode[0] == 'c' || mode[0] == 'e' ? "at = max(min(at, last), 0)"
            : mode[0] == 'r' /* a saw of period 2 * (size - 1) */
                ? "period = max(last * 2, 1)\n"
                  "phase = mod(at, period)\n"
@@ -493,11 +493,10 @@ size_pad(Call *k)
                        "cut = max(0, -b)\n"
                        "left = size - cut - max(0, -a)\n",
                        d, d, d) ||
-            (!constant &&
-             !call_text(k,
-                        "demand left > 0 || !(max(a, b) > 0) "
-                        "\"nothing is left to fill axis %u with\"",
-                        d)) ||
+            (!constant && !call_text(k,
+                                     "demand left > 0 || !(max(a, b) > 0) "
+                                     "\"nothing is left to fill axis %u with\"",
+                                     d)) ||
             !call_text(k,
                        "at = iota(match(size + (b + a))) - b\n"
                        "mask = at < 0 || at > last\n"
@@ -586,11 +585,12 @@ size_resize(Call *k)
                      : diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "%lld scales for %s",
                                   (long long)n, type_str(k->m->c, t));
     k->in.at[2] = match_positive_list(
-        k, value_of_text(k, "x scales", VALUES(x, scales),
-                         "sizes = gather(shape(x), %s)\n"
-                         "[i64(round(scales * %a)), i64(floor(f32(sizes) * scales))]",
-                         axes ? ints_text(k, axes->n, axes->ints) : below_text(k, (uint32_t)n),
-                         (double)RESIZE_RATIO),
+        k,
+        value_of_text(k, "x scales", VALUES(x, scales),
+                      "sizes = gather(shape(x), %s)\n"
+                      "[i64(round(scales * %a)), i64(floor(f32(sizes) * scales))]",
+                      axes ? ints_text(k, axes->n, axes->ints) : below_text(k, (uint32_t)n),
+                      (double)RESIZE_RATIO),
         (uint32_t)n);
     return k->in.at[2] != 0;
 }
@@ -602,8 +602,7 @@ size_resize(Call *k)
 ValueId
 call_positions(Call *k, ValueId mask)
 {
-    ValueId total =
-        mask ? value_of_text(k, "mask", &mask, "reduce_sum(i64(mask), [0])") : 0;
+    ValueId total = mask ? value_of_text(k, "mask", &mask, "reduce_sum(i64(mask), [0])") : 0;
     ValueId hits = total ? call_match(k, total, &value_type(k, mask)->dim[0]) : 0;
 
     return hits ? value_of_text(k, "mask total hits", VALUES(mask, total, hits),
@@ -781,8 +780,7 @@ call_sizes(Call *k)
     case OP_gather_nd: return size_gather_nd(k);
     case OP_constant_of_shape: return !call_is_open(k, 0) || match_input(k, 0, NULL);
     case OP_split:
-        return !call_is_open(k, 1) ||
-               match_input(k, 1, largest_dim(k, value_type(k, k->in.at[0])));
+        return !call_is_open(k, 1) || match_input(k, 1, largest_dim(k, value_type(k, k->in.at[0])));
     case OP_resize:
         return (!call_is_open(k, 2) || size_resize(k)) &&
                (!call_is_open(k, 3) || match_input(k, 3, NULL));

@@ -78,8 +78,7 @@ make_layout(Cached *a, int64_t layouts)
                      "layout = slice(all, [0], blocks, [1])",
                      INT64_MAX) &&
            (layouts == 1 ||
-            call_text(k, "layout = gather(layout, %s)",
-                      ints_text(k, (uint32_t)a->heads, own)));
+            call_text(k, "layout = gather(layout, %s)", ints_text(k, (uint32_t)a->heads, own)));
 }
 
 /* The layouts as a table, and room in it for all tokens. */
@@ -103,8 +102,9 @@ read_layouts(Cached *a)
                           a->heads, type_str(c, t));
     return make_layout(a, layouts) &&
            call_text(k,
-                     "demand total <= %" PRId64 " \"total_sequence_length is larger than the %" PRId64
-                     " blocks of %" PRId64 " tokens\"",
+                     "demand total <= %" PRId64
+                     " \"total_sequence_length is larger than the %" PRId64 " blocks of %" PRId64
+                     " tokens\"",
                      (ends - 1) * a->block, ends - 1, a->block);
 }
 

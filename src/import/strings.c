@@ -86,8 +86,8 @@ convert_string_normalizer(Call *k)
                    t->rank == 2 ? "reshape(x, [-1])" : "x", way,
                    get_int(k, "is_case_sensitive", 0)))
         return false;
-    call_name(k, "n", call_match(k, call_value(k, "count"),
-                                   &value_type(k, call_value(k, "kept"))->dim[0]));
+    call_name(k, "n",
+              call_match(k, call_value(k, "count"), &value_type(k, call_value(k, "kept"))->dim[0]));
     return call_text(k, t->rank == 1 ? "y = slice(kept, [0], n)"
                                      : "y = reshape(slice(kept, [0], n), [1, -1])") &&
            call_finish(k);
@@ -140,12 +140,13 @@ convert_tokenizer(Call *k)
         return diag_error(&c->diags, DIAG_MODEL, k->loc,
                           "Tokenizer of %s; [c] and [n, c] are possible",
                           type_str(c, input_type(k, 0)));
-    call_name(k, "program", regex_program(k, single       ? "[\\x{1}-\\x{10FFFF}]"
-                                             : separators ? any_of(k, separators)
-                                                          : tokens));
+    call_name(k, "program",
+              regex_program(k, single       ? "[\\x{1}-\\x{10FFFF}]"
+                               : separators ? any_of(k, separators)
+                                            : tokens));
     call_name(k, "pad", call_string(k, "pad", string_attr(k, "pad_value")));
-    const char *attrs = arena_printf(k->m->arena, "between = %d, least = %" PRId64,
-                                     separators && !single, least);
+    const char *attrs =
+        arena_printf(k->m->arena, "between = %d, least = %" PRId64, separators && !single, least);
     return call_value(k, "program") &&
            call_text(k,
                      "n = tokens(x, program) {%s}\n"

@@ -94,9 +94,8 @@ convert_tf_idf(Call *k)
     call_name(k, "x", x);
     call_name(k, "pool", ml_const(k, "pool", pool.t, pool.n, -1, pool.data));
     call_name(k, "grams", ml_const(k, "grams", DT_I64, count, 4, grams));
-    call_name(k, "weights", weigh && weights.n
-                                ? ml_const(k, "weights", DT_F32, weights.n, -1, weights.data)
-                                : 0);
+    call_name(k, "weights",
+              weigh && weights.n ? ml_const(k, "weights", DT_F32, weights.n, -1, weights.data) : 0);
     return call_text(k,
                      "y = tf_idf(x, pool, grams) {least = %" PRId64 ", most = %" PRId64
                      ", skips = %" PRId64 ", columns = %" PRId64 "}\n"

@@ -46,8 +46,7 @@ update(Call *k, const char *names, const char *text)
                        get_float(k, "norm_coefficient", 0), text))
             return false;
         for (uint32_t s = 0; s <= states; s++)
-            call_bind(k, s * n + i,
-                      call_value(k, s ? (char[]){ names[2 * s - 2], 0 } : "x"));
+            call_bind(k, s * n + i, call_value(k, s ? (char[]){ names[2 * s - 2], 0 } : "x"));
     }
     return k->done = true;
 }

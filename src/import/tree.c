@@ -348,9 +348,9 @@ convert_tree_regressor(Call *k)
         return false;
     ValueId y =
         call_cast(k,
-                    with_base(k, ensemble(&f, x, get_int(k, "n_targets", 1),
-                                          aggregate_of(ml_word(k, "aggregate_function", "SUM")))),
-                    DT_F32);
+                  with_base(k, ensemble(&f, x, get_int(k, "n_targets", 1),
+                                        aggregate_of(ml_word(k, "aggregate_function", "SUM")))),
+                  DT_F32);
     y = ml_transform(k, y, ml_word(k, "post_transform", "NONE"));
     return finish(k, y ? call_op(k, OP_identity, 0, NULL, 1, &y, output_name(k)) : 0);
 }
@@ -363,8 +363,8 @@ give_binary(Call *k, const Forest *f, const List *labels, ValueId score, const c
 
     for (uint32_t i = 0; i < f->weight.n; i++)
         positive &= f->weight.at[i] >= 0;
-    ValueId which = value_of_text(k, "score", &score, "reshape(i64(score > %a), [-1])",
-                                  positive ? 0.5 : 0.0);
+    ValueId which =
+        value_of_text(k, "score", &score, "reshape(i64(score > %a), [-1])", positive ? 0.5 : 0.0);
     ValueId both = ml_both(k, score, !positive);
     both = positive ? both : ml_transform(k, both, transform);
     call_bind(k, 1,
