@@ -59,7 +59,10 @@ run(Call *k, Map *name, const Map *shown, ValueId *last, const char *format, va_
     Text text = { .arena = k->m->arena };
     const char *like = k->proto->n_output ? text_of(k->proto->output[0]) : "";
 
-    text_vprintf(&text, format, args);
+    if (strchr(format, '%')) {
+        text_vprintf(&text, format, args);
+        format = text_str(&text);
+    }
     Statements s = { .g = k->m->g,
                      .loc = k->loc,
                      .origin = k->origin,
@@ -68,7 +71,7 @@ run(Call *k, Map *name, const Map *shown, ValueId *last, const char *format, va_
                      .attrs = { k->attr.at, k->attr.n },
                      .name = *name,
                      .shown = *shown };
-    bool ok = graph_statements(&s, text_str(&text));
+    bool ok = graph_statements(&s, format);
     *name = s.name;
     *last = s.last;
     return ok;

@@ -39,7 +39,7 @@ OpKind
 op_named(const char *name, size_t n)
 {
     for (uint32_t k = OP_NONE + 1; k < OP_COUNT; k++)
-        if (strlen(op_info[k].name) == n && memcmp(op_info[k].name, name, n) == 0)
+        if (strncmp(op_info[k].name, name, n) == 0 && !op_info[k].name[n])
             return (OpKind)k;
     return OP_NONE;
 }
