@@ -383,7 +383,8 @@ def pick_ragged(bench: Bench, o) -> None:
 
 
 def pick_batch(bench: Bench, o) -> None:
-    batch.batch(bench, rows([*batch.NAMES, *batch.LOOPS, batch.ROW_ORDER, *batch.CONTROL], o.names), o.size, o.batches)
+    for threads in thread_counts(bench, argparse.Namespace(threads=o.threads or [1])):
+        batch.batch(bench, rows(batch.ALL, o.names), o.size, o.batches, threads)
 
 
 # ---- the door -----------------------------------------------------------------------------------------------------

@@ -198,6 +198,13 @@ class Bench:
 
     # ---- running
 
+    def script(self, name: str, *args, threads: int = 1, python=sys.executable):
+        """What a script of bench/ prints as JSON, alone on its cores, with the package that the
+        build made."""
+        paths = filter(None, (os.environ.get("PYTHONPATH"), str(BUILD / "python")))
+        env = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
+        return json.loads(quiet(python, ROOT / "bench" / name, *args, env=env, preexec_fn=self.pin_to(threads)))
+
     def data_of(self, model: pathlib.Path) -> pathlib.Path:
         """The folder of the model's inputs."""
         data = self.folder / model.stem

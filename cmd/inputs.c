@@ -1,7 +1,7 @@
-/* inputs: what goes into a model: files where given, random numbers elsewhere.
+/* inputs: the inputs of a model: files where given, random numbers elsewhere.
  *
- * Sizes of symbolic dimensions come, in this order, from the files given, from --shape, from --dim,
- * and are 1 otherwise, with a note that says so.
+ * A symbolic size comes from the files given, --shape, --dim, or from the model's checks
+ * (tn_model_solve); otherwise it is 1, and a note says so.
  */
 #include "cmd.h"
 

@@ -11,12 +11,14 @@
 #include <string.h>
 
 typedef struct {
-    PyObject_HEAD TnContext *ctx;
+    PyObject_HEAD
+    TnContext *ctx;
     TnModel *model;
 } ModelObject;
 
 typedef struct {
-    PyObject_HEAD State *state;
+    PyObject_HEAD
+    State *state;
     PyObject *owner; /* the Model */
     TnContext *ctx;
     TnSession *session;
@@ -50,11 +52,12 @@ model_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         Py_CLEAR(m);
     }
     if (m) {
-        Py_BEGIN_ALLOW_THREADS status = tn_load(m->ctx, path, &m->model);
+        Py_BEGIN_ALLOW_THREADS
+        status = tn_load(m->ctx, path, &m->model);
         if (status == TN_OK && name)
             status = tn_model_set_name(m->model, name);
-        Py_END_ALLOW_THREADS if (status != TN_OK)
-        {
+        Py_END_ALLOW_THREADS
+        if (status != TN_OK) {
             raise(s, status, m->ctx);
             Py_CLEAR(m);
         }
@@ -354,8 +357,11 @@ session_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         Py_DECREF(o);
         return NULL;
     }
-    Py_BEGIN_ALLOW_THREADS status = tn_session_new(o->ctx, m, &options, &o->session);
-    Py_END_ALLOW_THREADS if (status != TN_OK) raise(s, status, o->ctx);
+    Py_BEGIN_ALLOW_THREADS
+    status = tn_session_new(o->ctx, m, &options, &o->session);
+    Py_END_ALLOW_THREADS
+    if (status != TN_OK)
+        raise(s, status, o->ctx);
     if (status != TN_OK || !fill_session(o, m)) {
         Py_DECREF(o);
         return NULL;
@@ -388,7 +394,8 @@ lock(SessionObject *o)
 {
     if (PyThread_acquire_lock(o->lock, NOWAIT_LOCK))
         return;
-    Py_BEGIN_ALLOW_THREADS PyThread_acquire_lock(o->lock, WAIT_LOCK);
+    Py_BEGIN_ALLOW_THREADS
+    PyThread_acquire_lock(o->lock, WAIT_LOCK);
     Py_END_ALLOW_THREADS
 }
 
@@ -603,9 +610,10 @@ compute(State *s, SessionObject *o, PyObject *args, PyObject *kwargs, PyObject *
     PyObject *all = make_outputs(s, o, out);
     if (!all)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS status = tn_run(o->session, o->in, o->nin, o->out, o->nout);
-    Py_END_ALLOW_THREADS if (status != TN_OK)
-    {
+    Py_BEGIN_ALLOW_THREADS
+    status = tn_run(o->session, o->in, o->nin, o->out, o->nout);
+    Py_END_ALLOW_THREADS
+    if (status != TN_OK) {
         Py_DECREF(all);
         return raise(s, status, o->ctx);
     }
@@ -774,8 +782,10 @@ session_run_many(PyObject *self, PyObject *requests)
             else
                 error[i] = taken_error();
         }
-        Py_BEGIN_ALLOW_THREADS tn_run_many(o->session, request, (int32_t)ready);
-        Py_END_ALLOW_THREADS list = many_results(o->state, o, held, error, request, n);
+        Py_BEGIN_ALLOW_THREADS
+        tn_run_many(o->session, request, (int32_t)ready);
+        Py_END_ALLOW_THREADS
+        list = many_results(o->state, o, held, error, request, n);
         for (Py_ssize_t i = 0; i < n; i++) {
             drop_held(o, &held[i]);
             Py_XDECREF(error[i]);
@@ -844,8 +854,10 @@ session_learn(PyObject *self, PyObject *seed)
     if (PyErr_Occurred())
         return NULL;
     lock(o);
-    Py_BEGIN_ALLOW_THREADS status = tn_session_learn(o->session, number, &l);
-    Py_END_ALLOW_THREADS PyObject *all =
+    Py_BEGIN_ALLOW_THREADS
+    status = tn_session_learn(o->session, number, &l);
+    Py_END_ALLOW_THREADS
+    PyObject *all =
         status != TN_OK
             ? raise(o->state, status, o->ctx)
             : Py_BuildValue("LLLLLLiiss", (long long)l.nodes, (long long)l.bound,
@@ -1021,7 +1033,8 @@ static PyType_Spec session_spec = {
 /* It calls the session that its `session()` makes when it is first wanted. Calling goes straight to
  * it: through a method written in Python it would cost as much as everything else. */
 typedef struct {
-    PyObject_HEAD PyObject *session;
+    PyObject_HEAD
+    PyObject *session;
 } CallerObject;
 
 static PyObject *

@@ -189,7 +189,7 @@ typedef struct Ctx {
     Diags diags;
     Oom oom;
     uint32_t max_depth; /* named limit; 0: DEPTH_DEFAULT */
-    /* infinities and NaNs behind a mask count: nothing is skipped (nest/support.h) */
+    /* infinities and NaNs behind a mask count: nothing is skipped (kernel/support.h) */
     bool exact;
     double density; /* the share of work that masks known only at run time leave; 0: unknown */
     struct SymTable *syms;

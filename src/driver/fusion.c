@@ -1,4 +1,4 @@
-/* fusion: who decides which nests become one kernel, and what a dump says of it. */
+/* fusion: plan which nests become one kernel, from options and prices, and report it in dumps. */
 #include "driver/internal.h"
 
 #include <string.h>
@@ -219,7 +219,7 @@ fusion_named(Job *j)
     return explain_answered(j);
 }
 
-/* Text may enter at any level: what is a kernel already was grouped by whoever wrote it. */
+/* A text may enter at any level; its kernels are fused already. */
 bool
 has_nests(const Graph *g)
 {

@@ -200,6 +200,8 @@ wide(void *user, const Graph *g)
 static bool
 many(Job *j)
 {
+    if (emit_batch(j->graph)) /* it is read from text */
+        return policy_take(j);
     if (!j->o->many)
         return !j->o->policy ||
                diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path },

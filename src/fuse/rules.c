@@ -402,7 +402,7 @@ see_table(void *user, const Scalar *s)
     *(bool *)user |= s->op == S_SEEN && s->arg[0]->op == S_NE && s->arg[0]->arg[0]->op != S_LOAD;
 }
 
-/* A program asks a table before it computes anything of a block (nest/support.h). */
+/* A program asks a table before it computes anything of a block (kernel/support.h). */
 static bool
 reduces_in_table(Ctx *c, const Nest *n)
 {

@@ -223,6 +223,49 @@ graph_call_nest(Graph *g, const Nest *nest, Loc loc, Sym origin, const ValueId *
     return graph_add_node(g, n, nest->nin, in, nest->nout, out);
 }
 
+/* Values have the sizes that the nest says, or a run says what differs. */
+static void
+demand_types(const Graph *g, Arena *a, const Nest *n, const ValueId *in, const ValueId *out,
+             Demands *demands)
+{
+    Ctx *c = g->ctx;
+
+    for (uint32_t i = 0; i < n->nin + n->nout; i++) {
+        ValueId v = i < n->nin ? in[i] : out[i - n->nin];
+        const Type *is = v ? g->value.at[v].type : NULL, *said = n->param[i].type;
+        for (uint32_t d = 0; is && is->rank == said->rank && d < is->rank; d++)
+            if (expr_eq(c, NULL, is->dim[d], said->dim[d]) == UNKNOWN)
+                VEC_PUSH(
+                    a, demands,
+                    ((Demand){ is->dim[d], said->dim[d],
+                               arena_printf(c->arena,
+                                            "nest %s: dimension %u of %s is {got} (%s), "
+                                            "declared {want} (%s)",
+                                            n->name, d, n->param[i].name, expr_str(c, is->dim[d]),
+                                            expr_str(c, said->dim[d])) }));
+    }
+}
+
+NodeId
+graph_call_written_nest(Graph *g, const Nest *written, Loc loc, Sym origin, const ValueId *in,
+                        const ValueId *out)
+{
+    Arena *scratch = arena_child(g->ctx->arena);
+    Demands demands = { 0 };
+    const Nest *n = nest_inside(g->ctx, scratch, written, &demands);
+    NodeId id = n ? graph_call_nest(g, n, loc, origin, in, out) : 0;
+
+    if (id)
+        demand_types(g, scratch, n, in, out, &demands);
+    for (uint32_t i = 0; i < demands.n; i++) {
+        const Demand *d = &demands.at[i];
+        constraint_add(g->arena, &g->constraints,
+                       (Constraint){ .a = d->got, .b = d->want, .why = d->why, .said = "" });
+    }
+    arena_free(scratch);
+    return id;
+}
+
 NodeId
 graph_call_kernel(Graph *g, Kernel *k, Loc loc, Sym origin, const ValueId *in, const ValueId *out)
 {

@@ -53,7 +53,7 @@
 #ifndef TENON_GRAPH_H
 #define TENON_GRAPH_H
 
-#include "nest/kernel.h"
+#include "kernel/kernel.h"
 #include "op/op.h"
 
 typedef uint32_t NodeId; /* index into graph->node;  0 is none */
@@ -115,7 +115,7 @@ typedef struct {
     uint32_t nregion;
     Region *region; /* IF 2, LOOP 1, GRAPH 1, BLOCKS any */
     uint32_t nfresh;
-    NewSymbol *fresh;          /* MATCH, IF, LOOP, GRAPH */
+    NewSymbol *fresh;          /* MATCH, IF, LOOP, GRAPH; BLOCKS: see graph/batch.h */
     uint32_t ncarried;         /* LOOP */
     uint32_t along;            /* JOIN; if it is not 0, inputs lie within the output */
     const struct Batch *batch; /* BLOCKS */
@@ -159,6 +159,10 @@ NodeId graph_call_op(Graph *g, OpKind op, Attrs attrs, Loc loc, Sym origin, uint
                      const ValueId *in, uint32_t nout, const ValueId *out);
 NodeId graph_call_nest(Graph *g, const Nest *n, Loc loc, Sym origin, const ValueId *in,
                        const ValueId *out);
+/* A nest that somebody wrote: what its sizes have to be, so that it stays inside of its tensors, is
+ * checked when the graph runs. 0, reported: it never does. */
+NodeId graph_call_written_nest(Graph *g, const Nest *n, Loc loc, Sym origin, const ValueId *in,
+                               const ValueId *out);
 NodeId graph_call_kernel(Graph *g, Kernel *k, Loc loc, Sym origin, const ValueId *in,
                          const ValueId *out);
 /* A node that runs graphs or defines symbols: callee, region, fresh, ncarried, loc and origin are

@@ -188,6 +188,25 @@ read_define_results(Read *r, uint32_t n, const Definition *result)
     return out;
 }
 
+/* What the text says of a result and the rule does not prove is checked in a run; a routine defines
+ * sizes by what the text says. */
+static void
+require_declared(Read *r, OpKind op, const Definition *d, const Type *is)
+{
+    Ctx *c = r->g->ctx;
+
+    for (uint32_t i = 0; !op_is_routine(op) && i < is->rank; i++) {
+        const Expr *said = d->type->dim[i];
+        if (expr_eq(c, NULL, is->dim[i], said) != UNKNOWN)
+            continue;
+        const char *why = arena_printf(
+            c->arena, "%s: dimension %u of %s is {got} (%s), declared {want} (%s)",
+            op_info[op].name, i, d->name, expr_str(c, is->dim[i]), expr_str(c, said));
+        constraint_add(r->g->arena, &r->g->constraints,
+                       (Constraint){ .a = is->dim[i], .b = said, .why = why, .said = "" });
+    }
+}
+
 bool
 read_origin(Read *r, Sym *origin)
 {
@@ -227,13 +246,15 @@ read_made(Read *r, const Definitions *result)
     }
     for (uint32_t i = 0; i < result->n; i++) {
         const Definition *d = &result->at[i];
-        if (v[i] && d->type && type_eq(g->ctx, g->value.at[v[i]].type, d->type) == NO)
+        const Type *is = v[i] ? g->value.at[v[i]].type : NULL;
+        OpKind op = v[i] ? g->node.at[g->value.at[v[i]].def].op : OP_NONE;
+        if (is && d->type && type_eq(g->ctx, is, d->type) == NO)
             return read_error(r, r->loc, "%%%s is written as %s, but %s gives %s", d->name,
-                              type_str(g->ctx, d->type),
-                              op_info[g->node.at[g->value.at[v[i]].def].op].name,
-                              type_str(g->ctx, g->value.at[v[i]].type));
-        if (v[i] && d->type)
+                              type_str(g->ctx, d->type), op_info[op].name, type_str(g->ctx, is));
+        if (is && d->type) {
+            require_declared(r, op, d, is);
             g->value.at[v[i]].type = d->type;
+        }
         if (v[i])
             read_define(r, d, v[i]);
     }
@@ -316,8 +337,8 @@ read_call(Read *r, Loc loc, Definitions *result)
                 result->at[i].type = n->param[n->nin + i].type;
         if (!check_symbols(r, &in, result, n, NULL))
             return false;
-        return graph_call_nest(r->g, n, loc, origin, in.at,
-                               read_define_results(r, result->n, result->at));
+        return graph_call_written_nest(r->g, n, loc, origin, in.at,
+                                       read_define_results(r, result->n, result->at));
     }
     Kernel *k = kernel_parse(&r->p, r->g->arena);
     if (!k)
@@ -381,8 +402,7 @@ read_line(Read *r)
     if (parse_accept(&r->p, "case"))
         return read_case(r, loc, &result);
     if (parse_accept(&r->p, "blocks"))
-        return parse_error(&r->p, "a program for many requests is not read from text: give the "
-                                  "model that it was made of, and --many");
+        return read_blocks(r, loc, &result);
     return read_made(r, &result);
 }
 
@@ -454,29 +474,38 @@ read_rule(Read *r, SizeRule *rule)
            parse_expect(&r->p, "is") && parse_expect(&r->p, "1");
 }
 
+bool
+read_constraint(Read *r, Constraint *k)
+{
+    *k = (Constraint){ .a = parse_expr(&r->p) };
+    if (!k->a || !parse_expect(&r->p, "=="))
+        return false;
+    k->b = parse_expr(&r->p);
+    if (!k->b || !read_rule(r, &k->rule) ||
+        (parse_accept(&r->p, "at") && !(k->at = parse_expr(&r->p))) ||
+        !parse_string(&r->p, &k->why) ||
+        (parse_peek(&r->p, "\"") && !parse_string(&r->p, &k->said)))
+        return false;
+    if (k->rule == SIZES_EQUAL && expr_eq(r->g->ctx, NULL, k->a, k->b) == NO)
+        return parse_error(&r->p, "%s == %s cannot hold", expr_str(r->g->ctx, k->a),
+                           expr_str(r->g->ctx, k->b));
+    expr_vars(k->a, visit_required, r->g);
+    expr_vars(k->b, visit_required, r->g);
+    if (k->at)
+        expr_vars(k->at, visit_required, r->g);
+    if (k->rule == SIZES_EQUAL && !constraint_of_data(k))
+        expr_assume_eq(r->g->ctx, k->a, k->b);
+    return true;
+}
+
 static bool
 read_require(Read *r)
 {
-    Constraint k = { 0 };
+    Constraint k;
 
-    k.a = parse_expr(&r->p);
-    if (!k.a || !parse_expect(&r->p, "=="))
+    if (!read_constraint(r, &k))
         return false;
-    k.b = parse_expr(&r->p);
-    if (!k.b || !read_rule(r, &k.rule) ||
-        (parse_accept(&r->p, "at") && !(k.at = parse_expr(&r->p))) ||
-        !parse_string(&r->p, &k.why) || (parse_peek(&r->p, "\"") && !parse_string(&r->p, &k.said)))
-        return false;
-    if (k.rule == SIZES_EQUAL && expr_eq(r->g->ctx, NULL, k.a, k.b) == NO)
-        return parse_error(&r->p, "%s == %s cannot hold", expr_str(r->g->ctx, k.a),
-                           expr_str(r->g->ctx, k.b));
     VEC_PUSH(r->g->arena, &r->g->constraints, k);
-    expr_vars(k.a, visit_required, r->g);
-    expr_vars(k.b, visit_required, r->g);
-    if (k.at)
-        expr_vars(k.at, visit_required, r->g);
-    if (k.rule == SIZES_EQUAL && !constraint_of_data(&k))
-        expr_assume_eq(r->g->ctx, k.a, k.b);
     return true;
 }
 

@@ -105,7 +105,8 @@ call_nest(Call *k, const Nest *n)
                                : n->param[n->nin + i].name;
         out[i] = graph_value(m->g, name, bound->param[n->nin + i].type);
     }
-    graph_call_nest(m->g, bound, k->loc, k->origin, k->in.at, out);
+    if (!graph_call_written_nest(m->g, bound, k->loc, k->origin, k->in.at, out))
+        return false;
     for (uint32_t i = 0; i < k->nout; i++)
         call_bind(k, i, out[i]);
     return true;

@@ -1,6 +1,6 @@
-/* query: which axes an expression uses, and where each read of a nest stands.
+/* query: which axes an expression uses, and the enclosing reductions and guards of each read.
  *
- * Scalars are DAGs whose operands were always made before their users, so creation order is a
+ * Scalars are DAGs whose operands are always made before their users, so creation order is a
  * topological order: walking nodes by falling id sees every user of a node before the node.
  */
 #include <stdlib.h>
@@ -123,7 +123,7 @@ write_digits(Ctx *c, const Nest *n, const Write *w, uint32_t d, uint32_t *axis)
         axis[0] = (uint32_t)v.id;
         return 1;
     }
-    /* the next digit has the step that those below reach */
+    /* the stride of the next digit is the extent of those below */
     while (left) {
         uint32_t k = 0;
         while (k < n->naxis &&
@@ -344,7 +344,7 @@ typedef struct {
     void *user;
 } VarVisit;
 
-/* The variables of what a computed variable stands for stand beside it. */
+/* The variables of a computed variable's value are listed beside it. */
 static void
 visit_var(void *user, Var v)
 {
@@ -371,4 +371,15 @@ nest_vars(const Nest *n, void (*visit)(void *user, Var v), void *user)
             expr_vars(n->write[i].at[d], visit_var, &vv);
         visit_set(n->write[i].value->vars, visit, user);
     }
+}
+
+uint32_t
+nest_written_dim(const Nest *n, uint32_t axis)
+{
+    const Write *w = &n->write[0];
+    uint32_t rank = n->param[w->out].type->rank, d = 0;
+
+    while (d < rank && !(expr_axes(w->at[d]) >> axis & 1))
+        d++;
+    return d;
 }

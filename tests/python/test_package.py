@@ -98,6 +98,12 @@ def test_sizes_that_follow_are_solved():
             model.solve(**sizes)
 
 
+def test_the_wheel_has_the_version_of_the_library():
+    from importlib.metadata import version
+    assert f'TN_VERSION "{tenon.__version__}"' in (ROOT / "include" / "tenon.h").read_text()
+    assert version("tenon") == tenon.__version__
+
+
 def test_inspect_and_targets():
     facts = tenon.inspect(DIGITS)
     assert facts["kind"] == "ONNX" and facts["operators"]["Conv"] >= 2

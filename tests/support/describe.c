@@ -8,6 +8,7 @@
  */
 #include "nest/walk.h"
 #include "support/support.h"
+#include "text/text.h"
 
 static void
 axis_name(void *user, Text *t, Var v)

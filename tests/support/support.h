@@ -2,7 +2,7 @@
 #ifndef TENON_TESTS_SUPPORT_H
 #define TENON_TESTS_SUPPORT_H
 
-#include "nest/kernel.h"
+#include "kernel/kernel.h"
 #include "nest/nest.h"
 
 /* Write all queries as text, one line each: what golden tests compare. */

@@ -1,5 +1,6 @@
 /* What is said of trees that stay in their memory and write each element once, and of those that do
  * not. */
+#include "text/text.h"
 #include "world.h"
 
 #include "support/support.h"

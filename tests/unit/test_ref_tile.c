@@ -69,10 +69,6 @@ compare_with(World *w, Runs *runs, const char *text)
     const Nest *n = nest_parse(&p);
     Symbols none = { 0 };
     Tensor tensor[16], again[16], *param[16], *other[16];
-    if (!n && strstr(last_message(w), "is read up to index")) { /* it fails before it runs */
-        w->failed++;
-        return;
-    }
     if (!n)
         fail_msg("%s\n%s", text, last_message(w));
     for (uint32_t i = 0; i < n->nin + n->nout; i++) {
