@@ -199,9 +199,9 @@ require_declared(Read *r, OpKind op, const Definition *d, const Type *is)
         const Expr *said = d->type->dim[i];
         if (expr_eq(c, NULL, is->dim[i], said) != UNKNOWN)
             continue;
-        const char *why = arena_printf(
-            c->arena, "%s: dimension %u of %s is {got} (%s), declared {want} (%s)",
-            op_info[op].name, i, d->name, expr_str(c, is->dim[i]), expr_str(c, said));
+        const char *why =
+            arena_printf(c->arena, "%s: dimension %u of %s is {got} (%s), declared {want} (%s)",
+                         op_info[op].name, i, d->name, expr_str(c, is->dim[i]), expr_str(c, said));
         constraint_add(r->g->arena, &r->g->constraints,
                        (Constraint){ .a = is->dim[i], .b = said, .why = why, .said = "" });
     }
