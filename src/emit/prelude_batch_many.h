@@ -67,6 +67,13 @@ static void tn_tell_calls(const TnBatch *b, const TnRequestRun *r)
         tn_refuse(b->frame.fault, TN_FAULT_MEMORY, 0, 0, calls, r->nframe);
 }
 
+static int tn_run_asked(TnBatch *b)
+{
+    b->asked = 0;
+    const int code = tn_flush(b);
+    return code ? code : tn_sweep(b);
+}
+
 static int tn_walk_all(TnBatch *b)
 {
     int code = 0, left = 1;
@@ -82,14 +89,10 @@ static int tn_walk_all(TnBatch *b)
             if (code)
                 tn_tell_calls(b, r);
             left |= !r->ended;
-            if (b->asked > b->p->most_rows && !code) {
-                code = tn_flush(b);
-                b->asked = 0;
-            }
+            if (b->asked > b->p->most_rows && !code)
+                code = tn_run_asked(b);
         }
-        code = code ? code : tn_flush(b);
-        b->asked = 0;
-        code = code ? code : tn_sweep(b);
+        code = code ? code : tn_run_asked(b);
     }
     return code;
 }

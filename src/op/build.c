@@ -185,16 +185,16 @@ typedef struct {
     NestParam param[MOST_PARAMS];
     uint32_t value[MOST_PARAMS];
     uint32_t nin, n;
-} Making;
+} TextNest;
 
 static const Type *
-left_side(const Making *m)
+left_side(const TextNest *m)
 {
     return m->param[m->nin].type;
 }
 
 static const char *
-left_axes(const Making *m)
+left_axes(const TextNest *m)
 {
     const char *item[TN_MAX_RANK];
 
@@ -205,7 +205,7 @@ left_axes(const Making *m)
 
 /* Indices of a tensor at the axes of the first output, by broadcasting. */
 static const char *
-broadcast_text(Making *m, const Type *t)
+broadcast_text(TextNest *m, const Type *t)
 {
     const Type *o = left_side(m);
     const Expr *at[TN_MAX_RANK];
@@ -228,10 +228,10 @@ zeros_text(Arena *a, uint32_t n)
     return text_str(&t);
 }
 
-static void replace_words(Making *m, Text *t, const char *s);
+static void replace_words(TextNest *m, Text *t, const char *s);
 
 static void
-dollar_word(Making *m, Text *t, const char *s, size_t n)
+dollar_word(TextNest *m, Text *t, const char *s, size_t n)
 {
     Build *b = m->b;
 
@@ -254,7 +254,7 @@ dollar_word(Making *m, Text *t, const char *s, size_t n)
 
 /* A word without $ of n bytes; how many bytes of the text are read. */
 static size_t
-plain_word(Making *m, Text *t, const char *s, size_t n)
+plain_word(TextNest *m, Text *t, const char *s, size_t n)
 {
     text_bytes(t, s, n);
     for (uint32_t i = 0; i < m->n; i++) {
@@ -273,7 +273,7 @@ plain_word(Making *m, Text *t, const char *s, size_t n)
 }
 
 static void
-replace_words(Making *m, Text *t, const char *s)
+replace_words(TextNest *m, Text *t, const char *s)
 {
     bool whole = false; /* after `over`, which names a tensor as a whole */
 
@@ -312,7 +312,7 @@ print_body(Ctx *c, const char *format, va_list ap)
 
 /* The values that `params` names, without absent ones. */
 static void
-read_params(Making *m, const char *params, const uint32_t *value)
+read_params(TextNest *m, const char *params, const uint32_t *value)
 {
     Build *b = m->b;
     bool outputs = false;
@@ -339,7 +339,7 @@ build_text(Build *b, const char *suffix, const char *params, const uint32_t *val
            const char *body, ...)
 {
     Ctx *c = b->c;
-    Making m = { .b = b };
+    TextNest m = { .b = b };
     Text text = { .arena = c->arena };
     const char *name = op_name(b->call);
     va_list ap;

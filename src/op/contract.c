@@ -227,7 +227,7 @@ typedef struct {
     int out[TN_MAX_RANK];
     const Expr *extent[MAX_LABELS];
     bool used[MAX_LABELS];
-} Equation;
+} EinsumEquation;
 
 enum { MAX_EINSUM_INPUTS = 16 };
 
@@ -264,12 +264,12 @@ read_term(Ctx *c, const OpCall *call, const char **s, uint32_t rank, int *label,
 }
 
 static bool
-read_equation(Ctx *c, const OpCall *call, Equation *e)
+read_equation(Ctx *c, const OpCall *call, EinsumEquation *e)
 {
     const char *text = op_string(c, call, "equation"), *s = text;
     uint32_t n, count[MAX_LABELS] = { 0 }, dots = 0;
 
-    *e = (Equation){ 0 };
+    *e = (EinsumEquation){ 0 };
     if (call->nin > MAX_EINSUM_INPUTS)
         return op_fail(c, call, DIAG_LIMIT, "has %u inputs, at most %d are supported", call->nin,
                        MAX_EINSUM_INPUTS);
@@ -327,7 +327,7 @@ bool
 infer_einsum(Ctx *c, const OpCall *call, const Type **out)
 {
     const Expr *dim[TN_MAX_RANK];
-    Equation e;
+    EinsumEquation e;
 
     if (!read_equation(c, call, &e))
         return false;
@@ -344,7 +344,7 @@ expand_einsum(Build *b)
     const OpCall *call = b->call;
     const char *of[MAX_LABELS] = { 0 };
     Text params = { .arena = a }, over = { .arena = a }, product = { .arena = a };
-    Equation e;
+    EinsumEquation e;
 
     if (!read_equation(b->c, call, &e))
         return false;

@@ -81,38 +81,16 @@ infer_constant_of_shape(Ctx *c, const OpCall *call, const Type **out)
     return true;
 }
 
-/* The one element of a tensor attribute. */
-static const Scalar *
-element_of(Build *b, const Attr *a)
-{
-    Known unknown = { 0 };
-    const Type *t = a->type;
-    OpCall as_input = *b->call;
-    double v;
-    uint32_t n;
-
-    if (dtype_is_float(t->dtype)) {
-        as_input.nin = 1;
-        as_input.in = &t;
-        as_input.known = &unknown;
-        as_input.data = &a->data;
-        return op_param_floats(b->c, &as_input, 0, "value", 1, &v, &n)
-                   ? scalar_float(b->c, t->dtype, v)
-                   : NULL;
-    }
-    uint64_t bits = 0;
-    uint8_t bytes = dtype_info[t->dtype].bytes;
-    memcpy(&bits, a->data, bytes); /* little endian, as everything Tenon reads */
-    return scalar_int(b->c, t->dtype, (int64_t)bits);
-}
-
 bool
 expand_constant_of_shape(Build *b)
 {
     const Attr *value = attr_find(b->call->attrs, "value");
-    const Scalar *v = value ? element_of(b, value) : scalar_float(b->c, DT_F32, 0);
+    DType t = value ? value->type->dtype : DT_F32;
+    Number v = value ? number_load(t, value->data, 0) : (Number){ .f = 0 };
 
-    return v && build_text(b, NULL, "-> o", NULL, "o = %s", constant_text(b->c->arena, v));
+    return build_text(b, NULL, "-> o", NULL, "o = %s",
+                      constant_text(b->c->arena, dtype_is_float(t) ? scalar_float(b->c, t, v.f)
+                                                                   : scalar_int(b->c, t, v.i)));
 }
 
 /* ---- range ----------------------------------------------------------------------------------- */

@@ -13,17 +13,17 @@ typedef struct {
     const Type *statistic;
     const char *at, *over, *of;
     const Expr *count; /* elements of x for each */
-} Groups;
+} NormGroups;
 
 static uint32_t
-build_statistic(Build *b, const Groups *g, DType t)
+build_statistic(Build *b, const NormGroups *g, DType t)
 {
     return build_value(b, t, g->statistic->rank, g->statistic->dim);
 }
 
 /* Statistics over the axes in `set`, whose dimensions are the other axes of x, in order; or, with
  * `kept`, those axes too, of size 1. */
-static Groups
+static NormGroups
 groups_over(Build *b, uint64_t set, bool kept)
 {
     Ctx *c = b->c;
@@ -44,13 +44,13 @@ groups_over(Build *b, uint64_t set, bool kept)
             dim[rank++] = reduced ? expr_int(c, 1) : x->dim[d];
         }
     }
-    return (Groups){ type_new(c, compute_type(x->dtype), rank, dim),
-                     list_text(c->arena, x->rank, at), list_text(c->arena, nover, over),
-                     list_text(c->arena, rank, of), count };
+    return (NormGroups){ type_new(c, compute_type(x->dtype), rank, dim),
+                         list_text(c->arena, x->rank, at), list_text(c->arena, nover, over),
+                         list_text(c->arena, rank, of), count };
 }
 
 static void
-use_groups(Build *b, const Groups *g)
+use_groups(Build *b, const NormGroups *g)
 {
     build_word(b, "at", g->at);
     build_word(b, "over", g->over);
@@ -88,7 +88,7 @@ build_softmax(Build *b, uint32_t d, const Exponential *how, uint32_t to)
 {
     DType real = compute_type(b->call->in[0]->dtype),
           t = how == &log_of ? real : b->call->in[0]->dtype;
-    Groups g = groups_over(b, UINT64_C(1) << d, false);
+    NormGroups g = groups_over(b, UINT64_C(1) << d, false);
     uint32_t top = build_statistic(b, &g, real), e = build_value_like(b, t, 0),
              sum = build_statistic(b, &g, t);
 
@@ -125,7 +125,7 @@ expand_hardmax(Build *b)
 
     if (!op_axis_attr(b->c, b->call, b->call->in[0]->rank, &d))
         return false;
-    Groups g = groups_over(b, UINT64_C(1) << d, false);
+    NormGroups g = groups_over(b, UINT64_C(1) << d, false);
     uint32_t first = build_statistic(b, &g, DT_I64);
     use_groups(b, &g);
     return build_text(b, "first", "x -> o", (uint32_t[]){ 0, first },
@@ -145,7 +145,7 @@ expand_lp_norm(Build *b)
                        (long long)p);
     if (!op_axis_attr(b->c, b->call, b->call->in[0]->rank, &d))
         return false;
-    Groups g = groups_over(b, UINT64_C(1) << d, false);
+    NormGroups g = groups_over(b, UINT64_C(1) << d, false);
     uint32_t norm = build_statistic(b, &g, g.statistic->dtype);
     use_groups(b, &g);
     return build_text(b, "norm", "x -> o", (uint32_t[]){ 0, norm },
@@ -195,7 +195,7 @@ infer_layer_norm(Ctx *c, const OpCall *call, const Type **out)
 
 /* Mean, unless it is NO_SLOT, and inverse deviation of each group. */
 static bool
-build_moments(Build *b, const Groups *g, uint32_t mean, uint32_t inv, const char *minus_mean)
+build_moments(Build *b, const NormGroups *g, uint32_t mean, uint32_t inv, const char *minus_mean)
 {
     bool centred = mean != NO_SLOT;
 
@@ -218,7 +218,7 @@ expand_layer_norm(Build *b)
     if (!op_axis_attr(b->c, call, rank, &axis))
         return false;
     uint64_t set = (UINT64_C(1) << rank) - (UINT64_C(1) << axis);
-    Groups g[2]; /* of the mean, and of the inverse deviation */
+    NormGroups g[2]; /* of the mean, and of the inverse deviation */
     uint32_t value[2] = { NO_SLOT };
     for (uint32_t i = !centred; i < 2; i++) {
         uint32_t output = centred + i;
@@ -318,8 +318,8 @@ expand_group_norm(Build *b)
     }
     if (single && x->rank == 2) /* each element is a group */
         text_add(&over, "q<1>");
-    Groups g = { type_new(c, t, 2, dim), text_str(&at), text_str(&over),
-                 instance ? "i, j" : "i, j // size", count };
+    NormGroups g = { type_new(c, t, 2, dim), text_str(&at), text_str(&over),
+                     instance ? "i, j" : "i, j // size", count };
     uint32_t mean = build_statistic(b, &g, t), inv = build_statistic(b, &g, t);
     return build_moments(b, &g, mean, inv, " - m[$i]") &&
            build_text(b, NULL, "x mean inv scale bias -> o",

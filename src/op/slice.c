@@ -10,7 +10,7 @@
 typedef struct {
     const Expr *start, *extent;
     int64_t step;
-} Cut;
+} SliceRange;
 
 /* 1 where e >= 0, else 0, as arithmetic. */
 static const Expr *
@@ -41,11 +41,11 @@ clamp_bound(Ctx *c, const Expr *e, const Expr *dim, const Expr *lo, const Expr *
     return expr_simplify(c, NULL, expr_max(c, lo, expr_min(c, e, hi)));
 }
 
-static Cut
+static SliceRange
 cut_dim(Ctx *c, const Expr *dim, const Expr *start, const Expr *end, int64_t step)
 {
     const Expr *zero = expr_int(c, 0), *last = expr_offset(c, dim, -1);
-    Cut cut = { .step = step };
+    SliceRange cut = { .step = step };
 
     if (step > 0) {
         cut.start = clamp_bound(c, start, dim, zero, dim);
@@ -66,7 +66,7 @@ cut_dim(Ctx *c, const Expr *dim, const Expr *start, const Expr *end, int64_t ste
 }
 
 static bool
-slice_cuts(Ctx *c, const OpCall *call, Cut *cut)
+slice_cuts(Ctx *c, const OpCall *call, SliceRange *cut)
 {
     const Type *x = call->in[0];
     Known start, end;
@@ -74,7 +74,7 @@ slice_cuts(Ctx *c, const OpCall *call, Cut *cut)
     uint32_t naxis, nstep;
 
     for (uint32_t d = 0; d < x->rank; d++)
-        cut[d] = (Cut){ expr_int(c, 0), x->dim[d], 1 };
+        cut[d] = (SliceRange){ expr_int(c, 0), x->dim[d], 1 };
     if (!op_param(c, call, 1, "starts", &start) || !op_param(c, call, 2, "ends", &end))
         return false;
     naxis = nstep = start.n;
@@ -107,7 +107,7 @@ bool
 infer_slice(Ctx *c, const OpCall *call, const Type **out)
 {
     const Expr *dim[TN_MAX_RANK];
-    Cut cut[TN_MAX_RANK];
+    SliceRange cut[TN_MAX_RANK];
 
     if (!slice_cuts(c, call, cut))
         return false;
@@ -121,7 +121,7 @@ bool
 expand_slice(Build *b)
 {
     const Expr *at[TN_MAX_RANK];
-    Cut cut[TN_MAX_RANK];
+    SliceRange cut[TN_MAX_RANK];
 
     if (!slice_cuts(b->c, b->call, cut))
         return false;

@@ -15,7 +15,7 @@ typedef struct {
     const Expr *before[TN_MAX_RANK], *after[TN_MAX_RANK];
     int64_t stride[TN_MAX_RANK], dilation[TN_MAX_RANK];
     bool ceil, may_be_empty; /* may_be_empty: see shrink */
-} Window;
+} ConvWindow;
 
 /* ---- reading the attributes ------------------------------------------------------------------ */
 
@@ -46,7 +46,7 @@ read_ints(Ctx *c, const OpCall *call, const char *name, uint32_t n, int64_t leas
 
 /* (kernel - 1) * dilation + 1 */
 static const Expr *
-reach(Ctx *c, const Window *w, uint32_t i)
+reach(Ctx *c, const ConvWindow *w, uint32_t i)
 {
     return expr_offset(c, expr_scale(c, expr_offset(c, w->kernel[i], -1), w->dilation[i]), 1);
 }
@@ -54,7 +54,7 @@ reach(Ctx *c, const Window *w, uint32_t i)
 /* The two sides of a total padding: the odd element goes behind for SAME_UPPER, in front for
  * SAME_LOWER. */
 static void
-share_padding(Ctx *c, Window *w, uint32_t i, const Expr *total, bool upper)
+share_padding(Ctx *c, ConvWindow *w, uint32_t i, const Expr *total, bool upper)
 {
     const Expr *half = expr_div(c, total, expr_int(c, 2)), *rest = expr_sub(c, total, half);
     w->before[i] = expr_simplify(c, NULL, upper ? half : rest);
@@ -70,7 +70,7 @@ is_same(const OpCall *call)
 
 /* Everything but the output extents. Needs w->kernel. */
 static bool
-read_frame(Ctx *c, const OpCall *call, Window *w)
+read_frame(Ctx *c, const OpCall *call, ConvWindow *w)
 {
     const Type *x = call->in[0];
     int64_t pads[2 * TN_MAX_RANK];
@@ -96,7 +96,7 @@ read_frame(Ctx *c, const OpCall *call, Window *w)
 
 /* Output extents of a convolution or a pool, and the padding of SAME_*. */
 static bool
-shrink(Ctx *c, const OpCall *call, Window *w)
+shrink(Ctx *c, const OpCall *call, ConvWindow *w)
 {
     for (uint32_t i = 0; i < w->n; i++) {
         const Expr *stride = expr_int(c, w->stride[i]);
@@ -140,17 +140,17 @@ shrink(Ctx *c, const OpCall *call, Window *w)
 typedef struct {
     const char *at[TN_MAX_RANK + 1];
     uint32_t n;
-} List;
+} TextList;
 
 static void
-push(List *l, const char *item)
+push(TextList *l, const char *item)
 {
     l->at[l->n++] = item;
 }
 
 /* Axis `name` of a reduction, or "0" where there is one point. */
 static const char *
-over_axis(Build *b, List *over, const char *name, const Expr *extent)
+over_axis(Build *b, TextList *over, const char *name, const Expr *extent)
 {
     if (expr_is(extent, 1))
         return "0";
@@ -160,7 +160,7 @@ over_axis(Build *b, List *over, const char *name, const Expr *extent)
 
 /* "sum q<64>, r0<3>: ", or nothing. */
 static const char *
-over_text(Build *b, const char *combiner, const List *over)
+over_text(Build *b, const char *combiner, const TextList *over)
 {
     Arena *a = b->c->arena;
     return over->n ? arena_printf(a, "%s %s: ", combiner, list_text(a, over->n, over->at)) : "";
@@ -169,7 +169,7 @@ over_text(Build *b, const char *combiner, const List *over)
 /* The axes of the window, which are reduced over, and the input's spatial indices. False if some
  * may lie outside. */
 static bool
-window_texts(Build *b, const Window *w, List *over, const char **r, List *at)
+window_texts(Build *b, const ConvWindow *w, TextList *over, const char **r, TextList *at)
 {
     Arena *a = b->c->arena;
     bool inside = !w->ceil;
@@ -187,12 +187,12 @@ window_texts(Build *b, const Window *w, List *over, const char **r, List *at)
 /* ---- convolution ----------------------------------------------------------------------------- */
 
 static bool
-conv_window(Ctx *c, const OpCall *call, Window *w)
+conv_window(Ctx *c, const OpCall *call, ConvWindow *w)
 {
     const Type *x = call->in[0], *f = call->in[1];
     int64_t kernel[TN_MAX_RANK];
 
-    *w = (Window){ 0 };
+    *w = (ConvWindow){ 0 };
     if (!op_rank_at_least(c, call, 0, 2) || !op_rank_is(c, call, 1, x->rank) ||
         !read_ints(c, call, "kernel_shape", x->rank - 2, 1, 0, kernel))
         return false;
@@ -227,7 +227,7 @@ infer_convolution(Ctx *c, const OpCall *call, DType t, const Type **out)
     const Type *x = call->in[0], *f = call->in[1];
     const Expr *dim[TN_MAX_RANK];
     int64_t group;
-    Window w;
+    ConvWindow w;
 
     if (!conv_window(c, call, &w) || !shrink(c, call, &w) ||
         !conv_groups(c, call, f->dim[0], "axis 0 of the weights", &group) ||
@@ -321,8 +321,8 @@ build_conv(Build *b, bool integer)
     const Type *f = call->in[1];
     const char *r[TN_MAX_RANK], *zx = NULL, *zw = NULL;
     uint32_t value[] = { 0, 1, NO_SLOT, NO_SLOT, NO_SLOT, build_out(b, 0) };
-    List over = { .n = 0 }, at = { { "i", NULL }, 2 };
-    Window w;
+    TextList over = { .n = 0 }, at = { { "i", NULL }, 2 };
+    ConvWindow w;
 
     if (!conv_window(b->c, call, &w) || !shrink(b->c, call, &w))
         return false;
@@ -360,7 +360,7 @@ expand_conv_integer(Build *b)
 /* ---- transposed convolution ------------------------------------------------------------------ */
 
 static bool
-grow(Ctx *c, const OpCall *call, Window *w)
+grow(Ctx *c, const OpCall *call, ConvWindow *w)
 {
     int64_t extra[TN_MAX_RANK], shape[TN_MAX_RANK];
     bool upper = op_string_is(call, "auto_pad", "SAME_UPPER");
@@ -389,7 +389,7 @@ infer_conv_transpose(Ctx *c, const OpCall *call, const Type **out)
     const Type *x = call->in[0], *f = call->in[1];
     const Expr *dim[TN_MAX_RANK];
     int64_t group;
-    Window w;
+    ConvWindow w;
 
     if (!op_same_dtype(c, call, 0, 1) || !op_same_dtype(c, call, 0, 2) ||
         !conv_window(c, call, &w) || !grow(c, call, &w) ||
@@ -419,15 +419,15 @@ expand_conv_transpose(Build *b)
     int64_t group = op_int(call, "group");
     const char *fits = NULL;
     bool whole = true;
-    Window w;
+    ConvWindow w;
 
     if (!conv_window(c, call, &w) || !grow(c, call, &w))
         return false;
     build_name(b, "each", expr_div(c, f->dim[0], expr_int(c, group)));
     build_name(b, "made", f->dim[1]);
     const char *channel = group == 1 ? "q" : "j // made * each + q";
-    List over = { { "q<each>" }, 1 }, at_x = { { "i", channel }, 2 },
-         at_w = { { channel, group == 1 ? "j" : "j % made" }, 2 };
+    TextList over = { { "q<each>" }, 1 }, at_x = { { "i", channel }, 2 },
+             at_w = { { channel, group == 1 ? "j" : "j % made" }, 2 };
     for (uint32_t i = 0; i < w.n; i++) {
         const Expr *stride = expr_int(c, w.stride[i]);
         long long step = w.stride[i];
@@ -461,12 +461,12 @@ expand_conv_transpose(Build *b)
 /* ---- pools ----------------------------------------------------------------------------------- */
 
 static bool
-pool_window(Ctx *c, const OpCall *call, Window *w)
+pool_window(Ctx *c, const OpCall *call, ConvWindow *w)
 {
     const Type *x = call->in[0];
     int64_t kernel[TN_MAX_RANK];
 
-    *w = (Window){ .ceil = op_int(call, "ceil_mode") != 0, .may_be_empty = true };
+    *w = (ConvWindow){ .ceil = op_int(call, "ceil_mode") != 0, .may_be_empty = true };
     if (!op_rank_at_least(c, call, 0, 3))
         return false;
     if (!attr_find(call->attrs, "kernel_shape"))
@@ -483,7 +483,7 @@ infer_pool(Ctx *c, const OpCall *call, const Type **out)
 {
     const Type *x = call->in[0];
     const Expr *dim[TN_MAX_RANK];
-    Window w;
+    ConvWindow w;
 
     if (!pool_window(c, call, &w))
         return false;
@@ -497,7 +497,7 @@ infer_pool(Ctx *c, const OpCall *call, const Type **out)
 /* How many points of the window at an output point count, along one axis: those r with
  * lo <= o * stride + r * dilation - before < hi. */
 static const Expr *
-points_inside(Ctx *c, const Window *w, uint32_t i, const Expr *o, bool padding_counts)
+points_inside(Ctx *c, const ConvWindow *w, uint32_t i, const Expr *o, bool padding_counts)
 {
     const Expr *zero = expr_int(c, 0), *step = expr_int(c, w->dilation[i]);
     const Expr *lo = padding_counts ? expr_sub(c, zero, w->before[i]) : zero;
@@ -518,8 +518,8 @@ build_pool(Build *b, Combiner k)
     Ctx *c = b->c;
     Arena *a = c->arena;
     const char *r[TN_MAX_RANK], *root = "", *divisor = "";
-    List over = { .n = 0 }, at = { { "i", "j" }, 2 };
-    Window w;
+    TextList over = { .n = 0 }, at = { { "i", "j" }, 2 };
+    ConvWindow w;
 
     if (!pool_window(c, b->call, &w))
         return false;

@@ -26,12 +26,12 @@ typedef struct {
     /* bytes of the constants that it is computed of; 0: it is none such */
     int64_t stored;
     void *data; /* its contents, once a folded reader has asked for them */
-} Wide;
+} WideValue;
 
 typedef struct {
     Rebuild r;
     int64_t max_bytes, points; /* left to visit */
-    Wide *wide;                /* [from->value.n] */
+    WideValue *wide;           /* [from->value.n] */
 } Fold;
 
 static int64_t
@@ -233,7 +233,7 @@ is_wide(const Fold *f, const OpCall *call, const Type *const *type, int64_t stor
 typedef struct {
     NodeId id;
     bool inputs_done;
-} Visit;
+} WideVisit;
 
 /* The contents of a wide value and of all wide ones that it is computed of: a loop, since the model
  * decides how many. */
@@ -241,14 +241,14 @@ static bool
 compute_wide(Fold *f, ValueId wanted)
 {
     const Graph *g = f->r.from;
-    VEC(Visit) stack = { 0 };
+    VEC(WideVisit) stack = { 0 };
     bool ok = true;
 
-    VEC_PUSH(f->r.scratch, &stack, ((Visit){ g->value.at[wanted].def, false }));
+    VEC_PUSH(f->r.scratch, &stack, ((WideVisit){ g->value.at[wanted].def, false }));
     while (stack.n && ok) {
-        Visit *at = &stack.at[stack.n - 1];
+        WideVisit *at = &stack.at[stack.n - 1];
         const Node *n = &g->node.at[at->id];
-        Wide *w = &f->wide[node_out(g, n, 0)];
+        WideValue *w = &f->wide[node_out(g, n, 0)];
         if (at->inputs_done || w->data) {
             OpCall call = graph_op_call(g, f->r.scratch, at->id);
             Tensor *in = NEW_ARRAY(f->r.scratch, Tensor, n->in.count + 1), out;
@@ -265,7 +265,7 @@ compute_wide(Fold *f, ValueId wanted)
         for (uint32_t i = 0; i < n->in.count; i++) {
             ValueId v = node_in(g, n, i);
             if (v && f->wide[v].stored && !f->wide[v].data)
-                VEC_PUSH(f->r.scratch, &stack, ((Visit){ g->value.at[v].def, false }));
+                VEC_PUSH(f->r.scratch, &stack, ((WideVisit){ g->value.at[v].def, false }));
         }
     }
     return ok;
@@ -326,7 +326,7 @@ rewrite_fold(const Graph *g, int64_t max_bytes)
     g = rewrite_dce(g); /* unread values are not worth computing */
     Fold f = { .max_bytes = max_bytes, .points = points_allowed(g) };
     rebuild_begin(&f.r, g);
-    f.wide = NEW_ARRAY(f.r.scratch, Wide, g->value.n);
+    f.wide = NEW_ARRAY(f.r.scratch, WideValue, g->value.n);
     for (NodeId id = 1; id < g->node.n; id++)
         if (!fold_node(&f, id))
             graph_copy_node(f.r.to, g, id, f.r.map);

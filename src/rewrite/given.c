@@ -17,12 +17,12 @@
 typedef struct {
     GraphList all;
     uint32_t *runs;
-} Runs;
+} RegionUses;
 
-static Runs
+static RegionUses
 count_runs(const Graph *g, Arena *a)
 {
-    Runs r = { .all = graph_all(g, a) };
+    RegionUses r = { .all = graph_all(g, a) };
 
     r.runs = NEW_ARRAY(a, uint32_t, r.all.n + 1);
     for (uint32_t i = 0; i < r.all.n; i++)
@@ -34,7 +34,7 @@ count_runs(const Graph *g, Arena *a)
 }
 
 static bool
-runs_once(const Runs *r, const Node *n)
+runs_once(const RegionUses *r, const Node *n)
 {
     for (uint32_t k = 0; k < n->nregion; k++)
         for (uint32_t j = 0; j < r->all.n; j++)
@@ -105,7 +105,7 @@ rewrite_given(Graph *g)
 {
     uint32_t count = 0;
     Arena *scratch = arena_child(g->arena);
-    Runs r = count_runs(g, scratch);
+    RegionUses r = count_runs(g, scratch);
 
     for (uint32_t i = r.all.n; i-- > 0;) /* callers before what they run */
         for (NodeId id = 1; id < r.all.at[i]->node.n; id++) {

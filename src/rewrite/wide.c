@@ -32,7 +32,7 @@ typedef struct {
     uint8_t *fixed;  /* [value of from]: keeps its type */
     uint8_t *wanted; /* a product reads it */
     ValueId *wide;   /* of fixed values: what widens it, in `to` */
-} Wide;
+} WidePass;
 
 static bool
 is_narrow(const Widening *how, const Type *t)
@@ -64,7 +64,7 @@ is_window(const Scalar *load)
 
 /* Inputs, constants, outputs, and what nodes that are no nests, or that combine, read or make. */
 static void
-mark_fixed(Wide *w)
+mark_fixed(WidePass *w)
 {
     const Graph *g = w->from;
 
@@ -89,7 +89,7 @@ mark_fixed(Wide *w)
 /* The factors of a node's product that widen what they read, by slot; a window's side says so of
  * the other as well. */
 static void
-product_slots(const Wide *w, const Node *n, bool *slot, bool *window)
+product_slots(const WidePass *w, const Node *n, bool *slot, bool *window)
 {
     Contraction k;
 
@@ -114,12 +114,12 @@ product_slots(const Wide *w, const Node *n, bool *slot, bool *window)
 typedef struct {
     DType narrow[UINT8_MAX + 1];
     uint32_t nin;
-} Slots;
+} WideSlots;
 
 static const Scalar *
 load_wide(ScalarMap *m, const Scalar *load)
 {
-    const Slots *s = m->user;
+    const WideSlots *s = m->user;
     uint32_t slot = load->u.load.slot;
 
     if (slot >= s->nin || s->narrow[slot] == DT_NONE)
@@ -135,7 +135,7 @@ load_wide(ScalarMap *m, const Scalar *load)
 static const Scalar *
 skip_rounding(ScalarMap *m, const Scalar *s)
 {
-    const Slots *slots = m->user;
+    const WideSlots *slots = m->user;
     const Scalar *narrow = s->op == S_CAST && s->dtype == DT_F32 ? s->arg[0] : NULL;
 
     if (!narrow || narrow->op != S_CAST || narrow->arg[0]->op != S_LOAD ||
@@ -149,7 +149,7 @@ static const Nest *
 nest_wide(Ctx *c, const Nest *n, const bool *wide)
 {
     NestEdit e = nest_edit(c, n, 0, 0);
-    Slots slots = { .nin = n->nin };
+    WideSlots slots = { .nin = n->nin };
     ScalarMap map = {
         .load = load_wide, .node = skip_rounding, .user = &slots, .ctx = c, .done.arena = e.scratch
     };
@@ -170,7 +170,7 @@ nest_wide(Ctx *c, const Nest *n, const bool *wide)
 /* ---- values that keep their type ------------------------------------------------------------- */
 
 static ValueId
-widen_constant(Wide *w, ValueId v)
+widen_constant(WidePass *w, ValueId v)
 {
     const Value *value = &w->from->value.at[v];
     const Type *t = value->type;
@@ -187,7 +187,7 @@ widen_constant(Wide *w, ValueId v)
 }
 
 static ValueId
-widen_value(Wide *w, ValueId v, Sym origin)
+widen_value(WidePass *w, ValueId v, Sym origin)
 {
     Ctx *c = w->to->ctx;
     const Type *t = w->from->value.at[v].type;
@@ -210,7 +210,7 @@ widen_value(Wide *w, ValueId v, Sym origin)
 /* ---- the pass -------------------------------------------------------------------------------- */
 
 static bool
-copy_node(Wide *w, NodeId id)
+copy_node(WidePass *w, NodeId id)
 {
     const Graph *from = w->from;
     const Node *n = &from->node.at[id];
@@ -258,11 +258,11 @@ copy_node(Wide *w, NodeId id)
 Graph *
 rewrite_wide(const Graph *from, Widening how)
 {
-    Wide w = { .from = from,
-               .how = how,
-               .fixed = NEW_ARRAY(from->arena, uint8_t, from->value.n),
-               .wanted = NEW_ARRAY(from->arena, uint8_t, from->value.n),
-               .wide = NEW_ARRAY(from->arena, ValueId, from->value.n) };
+    WidePass w = { .from = from,
+                   .how = how,
+                   .fixed = NEW_ARRAY(from->arena, uint8_t, from->value.n),
+                   .wanted = NEW_ARRAY(from->arena, uint8_t, from->value.n),
+                   .wide = NEW_ARRAY(from->arena, ValueId, from->value.n) };
     bool window;
 
     mark_fixed(&w);

@@ -46,6 +46,7 @@ const Scalar *scalar_parse(Ctx *c, const char *text, uint32_t n, const char *con
 
 /* pieces of the parser that the graph's text form shares (parse.c) */
 Parse parse_begin(Ctx *c, const char *file, Bytes text);
+Loc parse_here(const Parse *p);
 bool parse_error(Parse *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
 bool parse_too_deep(Parse *p, const char *what, uint32_t most); /* "a value is" */
 bool parse_accept(Parse *p, const char *token); /* skips white space and `;` comments */
