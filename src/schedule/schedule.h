@@ -56,6 +56,13 @@ bool schedule_build(Ctx *c, Arena *a, Kernel *k, const Machine *m, const Program
 bool schedule_build_text(Ctx *c, Arena *a, Kernel *k, const Machine *m, const char *text,
                          const char **why);
 
+/* The order in which a program adds up, as text (sums.c). Programs of a kernel and of its variants
+ * with equal texts give the same bits. k: a copy, which gets formats. False, NULL: the program does
+ * not fit. */
+bool schedule_sums(Ctx *c, Arena *a, Kernel *k, const Machine *m, const Program *program, Text *t);
+const char *schedule_sums_text(Ctx *c, Arena *a, const Kernel *k, const Machine *m,
+                               const char *program);
+
 /* How many kernels a program makes of k: each part is one where they stand beside each other and
  * have steps by themselves; else 1. */
 uint32_t schedule_pieces(const Kernel *k, const Program *program);
