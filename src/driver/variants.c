@@ -146,8 +146,8 @@ row_symbols(Ctx *c, const Kernel *k, RowSymbols *s)
 
 /* ---- one guard ------------------------------------------------------------------------------- */
 
-/* A kernel that is asked for variants; own: its own program. alike: variants must add up in the order
- * of that program, `sums`. */
+/* A kernel that is asked for variants; own: its own program. alike: variants must add up in the
+ * order of that program, `sums`. */
 typedef struct {
     Ctx *c;
     Arena *a;

@@ -301,8 +301,8 @@ position(Host *h, Var symbol)
     return (uint32_t)at;
 }
 
-/* Does each call of a kernel read all of input i? Of a table read at gathered indices it reads a few
- * rows. */
+/* Does each call of a kernel read all of input i? Of a table read at gathered indices it reads a
+ * few rows. */
 static bool
 is_read_whole(Host *h, const Kernel *k, uint32_t i)
 {

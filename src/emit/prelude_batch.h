@@ -55,10 +55,10 @@ struct TnRequestRun {                /* how far a request is */
     int32_t turns, stopped;          /* of loops, since then; it waits for others' turns alone */
 };
 #define TN_BEGINS (-1)               /* at: before its first operation */
-/* Between two turns of a loop a request waits where it asks for more than its share of this: what is
- * recorded runs, and what earlier turns needed is dropped. Others wait after as many turns, if they
- * do not ask for twice as much by then: later turns of all run together, too. What others left of
- * their shares is for those that wait: they go on before anything runs, while it is worth while. */
+/* Between two turns of a loop a request waits where it asks for more than its share of this: what
+ * is recorded runs, and what earlier turns needed is dropped. Others wait after as many turns, if
+ * they do not ask for twice as much by then: later turns of all run together, too. What others left
+ * of their shares is for those that wait: they go on before anything runs, while it is worth while. */
 #define TN_MOST_ASKED (INT64_C(7) << 22)
 enum { TN_SMALLEST_SHARE = 4 };      /* of the first one, a quarter: less brings a few turns */
 /* Rows of one size. */
@@ -83,7 +83,7 @@ struct TnBatch {
     TnBlock handle, node, arg, order, count, rows, request, sizes, pool, bytes, link, met;
     TnBlock edge, schedule;          /* of a policy with edges */
     int64_t nhandle, nnode, narg, deepest, deepest_last, nlink, sweep_at, asked, nmet, met_room;
-    int64_t walked, share;           /* bytes that requests asked for since rows last ran; that one may */
+    int64_t walked, share;           /* bytes: asked for by all since rows ran; for one */
     int32_t nsizes, npool;
     int32_t turns;                   /* after which others wait; INT32_MAX: none does */
 };

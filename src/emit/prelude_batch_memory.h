@@ -6,7 +6,7 @@
 /* Bytes of rows; less is not worth a look: as many as a core reads from memory while it looks at a
  * handle, and some more. */
 enum { TN_LEAST_SWEPT = 1 << 20, TN_WORTH_A_HANDLE = 64 };
-enum { TN_KEPT = 16 };               /* caches that all pools may have, however few their rows are */
+enum { TN_KEPT = 16 };               /* caches that pools may have, however few their rows are */
 
 static int64_t tn_pool_bytes(const TnBatch *b)
 {

@@ -148,7 +148,8 @@ static int tn_expect_rows(TnBatch *b, int64_t pieces)
         const TnSizesOf *z = tn_sizes_of(b, node[i].sizes);
         const int32_t list = node[i].block == b->p->nblock;
         const TnBatchBlock *k = b->p->block + (list ? 0 : node[i].block);
-        const int32_t *type = list ? (const int32_t *)b->arg.at + node[i].arg + 1 : k->type + k->nin;
+        const int32_t *arg = (const int32_t *)b->arg.at + node[i].arg;
+        const int32_t *type = list ? arg + 1 : k->type + k->nin;
         for (int32_t o = 0; o < (list ? 1 : k->nout); o++)
             pool[z->pool[type[o]]].soon++;
     }
