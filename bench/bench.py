@@ -13,8 +13,8 @@
     dynamic      one artefact for all sizes against one for each; decoders with their cache against ONNX Runtime, OpenVINO and llama.cpp,
                  with weights of fewer bits, of a prompt, without fusion, variants, state; bytes between kernels against a pool's
     profile      the slowest kernels of models and nets, and how well their times were predicted
-    formats      formats as searched against greedy ones, one for all and the model's own orders; and what searching takes
-    fusion       kernels, bytes and the search for each way of --fuse; with --threads N times too
+    formats      formats as searched against one order for all and the model's own orders; and what searching takes
+    fusion       kernels, bytes and the search, beside plans by rules of others; with --threads N times too
     choices      the cheapest schedules of each kernel of models and nets: whether the one that is taken is the fastest
     real         open sizes against fixed ones and ONNX Runtime: convolutions, nets of bench/zoo, and models that packages ship; NAME may also
                  be convolutions, nets or packages

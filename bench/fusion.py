@@ -1,9 +1,8 @@
-"""Fusion: the search against rules, with the same kernels, formats and threads.
+"""Fusion: the search against the rules of others (rivals.py), with the same kernels, formats and threads.
 
-Tables as doc/fusion.md has them: kernels and bytes kept (T1), times (T2), the search (T3), the prices (T4), what each part gives (T5), arena
+Tables: kernels and bytes kept (T1), times (T2), the search (T3), the prices (T4), what each part gives (T5), arena
 and compiling (T7, T8). Counts need no measuring: they come from `tenon explain --json`.
 """
-import json
 import pathlib
 import re
 import statistics
@@ -11,8 +10,9 @@ import time
 
 from measure import TENON, Bench, geomean, quiet, rank_correlation
 from plot import bars
+from rivals import RULES, objects, plan_of
 
-MODES = ["none", "tvm", "dnnf", "greedy", "dp"]
+MODES = ["none", *RULES, "dp"]
 MB = 2**20
 # One technique more in each: values between kernels in the model's order until formats are searched, sums as the model says until the last.
 PARTS = {"none": ("none", "none", "--exact"), "tvm": ("tvm", "none", "--exact"), "dp": ("dp", "none", "--exact"), "dp, formats": ("dp", "search", "--exact"),
@@ -21,15 +21,18 @@ PARTS = {"none": ("none", "none", "--exact"), "tvm": ("tvm", "none", "--exact"),
 MOST_KERNELS = {"vgg16": 16, "efficientnet_b0": 82, "mobilenet_v1": 28, "yolov4_416": 113, "resnet50": 55, "bert_base": 97}
 
 
+def fused(bench: Bench, model: pathlib.Path, mode: str, *options) -> tuple:
+    """The options that fuse by a mode of the compiler, or by the plan of a rule."""
+    if mode not in RULES:
+        return "--fuse", mode
+    file = bench.folder / f"{model.stem}.{mode}.plan"
+    file.write_text(plan_of(model, mode, "--machine", bench.machine_file, *options))
+    return "--fuse-plan", file
+
+
 def told(bench: Bench, model: pathlib.Path, mode: str) -> dict:
     """The largest graph's plan: bodies of loops are small."""
-    text = quiet(TENON, "explain", model, "--fuse", mode, "--json", "--machine", bench.machine_file)
-    plans, decoder = [], json.JSONDecoder()
-    while text.strip():
-        plan, end = decoder.raw_decode(text.lstrip())
-        plans.append(plan)
-        text = text.lstrip()[end:]
-    return max(plans, key=lambda plan: plan["nests"])
+    return max(objects(quiet(TENON, "explain", model, *fused(bench, model, mode), "--json", "--machine", bench.machine_file)), key=lambda plan: plan["nests"])
 
 
 def counts(bench: Bench, names: list[str], path_of) -> None:
@@ -49,7 +52,7 @@ def counts(bench: Bench, names: list[str], path_of) -> None:
         floor = MOST_KERNELS.get(name)
         table.add(name, [str(plan["none"]["nests"])] + [str(n[mode]) for mode in MODES] + [f"{n['tvm'] / n['dp']:.2f}", f"{kept['tvm']:.1f}", f"{kept['dp']:.1f}"],
                   {"model": name, "nests": plan["none"]["nests"], "kernels": n, "kept_mb": kept}, *([n["dp"], floor, floor] if floor else []), most=True)
-    table.head("the search", "states", "sets", "prices", "new", "ms", "exact", "predicted ms: tvm", "greedy", "dp", "apart")
+    table.head("the search", "states", "sets", "prices", "new", "ms", "exact", "predicted ms: tvm", "dp", "apart")
     for name, plan in plans.items():
         dp = plan["dp"]
         reasons = {}
@@ -57,7 +60,7 @@ def counts(bench: Bench, names: list[str], path_of) -> None:
             reasons[pair["reason"]] = reasons.get(pair["reason"], 0) + 1
         predicted = {mode: sum(g["seconds"] for g in plan[mode]["groups"]) * 1e3 for mode in MODES}
         table.add(name, [str(dp[k]) for k in ("states", "sets", "priced", "composed")] + [f"{dp['search_seconds'] * 1e3:.0f}", "yes" if dp["exact"] else "no"]
-                  + [f"{predicted[mode]:.2f}" for mode in ("tvm", "greedy", "dp")] + [", ".join(f"{n} {r}" for r, n in sorted(reasons.items()))],
+                  + [f"{predicted[mode]:.2f}" for mode in ("tvm", "dp")] + [", ".join(f"{n} {r}" for r, n in sorted(reasons.items()))],
                   {"model": name, "search": {k: dp[k] for k in ("states", "sets", "priced", "composed", "search_seconds", "exact", "bound", "second_best")},
                    "predicted_ms": predicted, "apart": reasons}, dp["search_seconds"] if dp["exact"] else float("inf"), 2.0, 0.5, most=True)
 
@@ -65,7 +68,7 @@ def counts(bench: Bench, names: list[str], path_of) -> None:
 def compiled(bench: Bench, model: pathlib.Path, mode: str, *options: str) -> dict:
     so = bench.folder / f"{model.stem}.{mode}.so"
     start = time.monotonic()
-    text = quiet(TENON, "compile", model, "-o", so, "--fuse", mode, "--machine", bench.machine_file, *options)
+    text = quiet(TENON, "compile", model, "-o", so, *fused(bench, model, mode, *options), "--machine", bench.machine_file, *options)
     arena = re.search(r"arena ([\d.]+) ([KMG]?)B", text)
     return {"so": so, "seconds": time.monotonic() - start,
             "arena_mb": float(arena[1]) * {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}[arena[2]] / MB if arena else None}
@@ -89,8 +92,8 @@ def prices(bench: Bench, so: pathlib.Path, data: pathlib.Path, threads: int) -> 
 def times(bench: Bench, names: list[str], path_of, threads: int) -> None:
     table = bench.table
     bench.facts()
-    table.head(f"times, {threads} thread{'s'[:threads - 1]}", *[f"{mode} ms" for mode in MODES], "to tvm", "to none", "to greedy", "dp: regret", "rank", "arena MB: tvm", "dp", "compiling s")
-    gains = {"tvm": [], "none": [], "greedy": []}
+    table.head(f"times, {threads} thread{'s'[:threads - 1]}", *[f"{mode} ms" for mode in MODES], "to tvm", "to none", "dp: regret", "rank", "arena MB: tvm", "dp", "compiling s")
+    gains = {"tvm": [], "none": []}
     for name in names:
         try:
             model = path_of(name)
@@ -114,7 +117,7 @@ def times(bench: Bench, names: list[str], path_of, threads: int) -> None:
         for mode in MODES:
             made[mode]["so"].unlink()
         bench.forget(model)
-    for mode, floor, aim in (("tvm", 1.15, 1.3), ("none", 1.4, 1.8), ("greedy", 1.0, 1.0)):
+    for mode, floor, aim in (("tvm", 1.15, 1.3), ("none", 1.4, 1.8)):
         if len(gains[mode]) > 1:
             table.add(f"geometric mean to {mode}", [""] * len(MODES) + [f"{geomean(gains[mode]):.3f}" if mode == of else "" for of in gains], {"threads": threads, "to": mode, "geomean": geomean(gains[mode])},
                       geomean(gains[mode]), floor, aim)

@@ -360,11 +360,28 @@ find_dims(Maker *m, int32_t i, const TnValueInfo *info, int64_t *dims)
     return status;
 }
 
+/* Is it a column of a data type, as src/graph/data.c names them: "Tree.word", with Tree_rows of
+ * them? */
+static bool
+is_column(const TnValueInfo *info)
+{
+    const char *dot = strrchr(info->name, '.'), *rows = info->rank ? info->dim_text[0] : "";
+    size_t n = dot ? (size_t)(dot - info->name) : 0;
+
+    return dot && !strncmp(rows, info->name, n) && !strcmp(rows + n, "_rows");
+}
+
 static int
 make_random(Maker *m, int32_t i)
 {
     TnValueInfo info = input_info(m, i);
     TnTensor *x = &m->t->in[i];
+
+    if (is_column(&info)) /* tags and children that are drawn make no tree */
+        return usage_error("input %s is a column of a data type, and values of data types are not "
+                           "drawn at random: give all inputs with --input, or requests with tenon "
+                           "run --many FILE; doc/text.md, Data types, says what columns hold",
+                           info.name);
     int64_t *dims = need(calloc((size_t)info.rank + 1, sizeof *dims)), high;
 
     m->t->dims[i] = dims;

@@ -84,7 +84,7 @@ const Verb verbs[VERB_COUNT] = {
         "  tenon explain model.onnx --html fusion.html\n"
         "  tenon explain model.onnx --plan > model.plan && tenon compile model.onnx "
         "--fuse-plan model.plan -o model.so\n"
-        "  tenon explain model.onnx --fuse tvm --json\n"
+        "  tenon explain model.onnx --fuse none --json\n"
         "  tenon explain model.so --batches --requests requests.jsonl\n",
         true, cmd_explain,
     },

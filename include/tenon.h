@@ -419,12 +419,11 @@ typedef struct TnCompileOptions {
     const char *nests;
     /* seed for random operators without one; 0: derived from each operator's name */
     int64_t seed;
-    /* "search" (default): values between kernels lie as all kernels together are fastest;
-     * "layouts": in blocks, with room, or twice, too; "greedy": as each kernel by itself is;
-     * "nchw", "nhwc": all alike; "none": as the model says */
+    /* the orders of dimensions of values between kernels: "search" (default): by which all kernels
+     * together take the least predicted time; "nhwc": dimension 1 innermost; "none": as the model
+     * says */
     const char *formats;
-    /* values between kernels that are to lie so, whatever it costs: "nhwc", "nchw16c" in blocks,
-     * "nhwc+h1w1" with room around */
+    /* the orders of single values, whatever it costs: "nhwc", or "0,2,3,1" */
     const TnOrder *format;
     int32_t nformat;
     /* inputs and outputs in another layout than the model's: "nhwc" frames */
@@ -443,8 +442,8 @@ typedef struct TnCompileOptions {
     const TnStateNames *state;
     int32_t nstate;
     int64_t state_capacity; /* rows that a state may hold; 0: no bound */
-    /* which nests become one kernel: "dp" (default): the cheapest partition; "greedy": by rules;
-     * "tvm", "dnnf": by the rules of others; "none": every nest is its own */
+    /* which nests become one kernel: "dp" (default): the partition of least predicted time; "none":
+     * every nest is a kernel of its own */
     const char *fuse;
     /* percent by which constants may grow for speed: filters in the Winograd domain, and, from 100
      * on, 16-bit constants that a matrix multiplication reads, stored in 32 bits; 0: 100. No

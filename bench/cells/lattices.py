@@ -6,8 +6,8 @@ import pathlib
 
 import numpy as np
 
-from .common import (CHARACTERS, GIVEN, WORDS, Weights, Work, gates, gru, gru64, length, lstm, lstm64,
-                     softmax)
+from .common import (CHARACTERS, GIVEN, WORDS, Weights, Work, gates, gru, gru64, length, lstm,
+                     lstm64, softmax)
 from .text import NUMBER, Graph, Text, tensor
 
 LATTICE = {0: 4, 5: 11, 10: 14, 25: 23, 50: 39, 75: 59, 90: 83, 95: 98, 99: 127, 100: 211}

@@ -172,7 +172,8 @@ def _compile_in(
 
         from . import Note
         warnings.warn(notes, Note, stacklevel=3)
-    name = None if out is not None else "model.onnx" if data is not None else path
+    name = "model.onnx" if data is not None else program.main.file if program else path
+    name = None if out is not None else name
     return Model(target_path, name=name, report=report, program=program)
 
 

@@ -52,7 +52,7 @@ def cell(model: Any, example: Sequence[Any] | None = None) -> Cell:
     """A model that functions can call.
 
     model     the path of an ONNX file, or a ``torch.nn.Module``, which is exported
-    example   inputs of the module, of the sizes that it is called with
+    example   inputs of the module, of the sizes that it is called with; arrays and numbers will do
     """
     if isinstance(model, (str, os.PathLike)):
         path = os.fspath(model)
@@ -71,9 +71,11 @@ def cell(model: Any, example: Sequence[Any] | None = None) -> Cell:
 
     folder = tempfile.TemporaryDirectory(prefix="tenon-cell-")
     path = os.path.join(folder.name, "cell.onnx")
+    # The exporter takes inputs that are one tensor for one input.
+    given = tuple(torch.as_tensor(x).clone() for x in example)
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")  # of the exporter's own affairs
-        torch.onnx.export(model.eval(), tuple(example), dynamo=True, verbose=False).save(path)
+        torch.onnx.export(model.eval(), given, dynamo=True, verbose=False).save(path)
     return Cell(path, folder)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import itertools
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,32 @@ SIZE = r"(?!(?:min|max|broadcast)\b)[A-Za-z_]\w*"  # a symbol among the dimensio
 # Values of this name ask that what a function divides is floats, or whole numbers.
 DIVISION, FLOOR_DIVISION = "division_of_floats", "division_of_whole_numbers"
 UNARY = {ast.USub: "neg", ast.Not: "not"}
+
+# What a function may not have: what it is called, and what to write instead.
+INSTEAD = "write assignments, match, if, for i in range(n), return, + - * / // @ and tenon.ops"
+UNSUPPORTED = {
+    ast.While: ("while", "write a function that calls itself, or for i in range(n)"),
+    ast.With: ("with", INSTEAD),
+    ast.Try: ("try", INSTEAD),
+    ast.FunctionDef: (
+        "a function inside of another",
+        "define it beside this one, with @tenon.function",
+    ),
+    ast.ListComp: ("a comprehension", "write a function that calls itself"),
+    ast.Lambda: ("lambda", "write a function with @tenon.function"),
+    ast.Subscript: ("an index", "write tenon.ops.gather(x, i, axis=0) or tenon.ops.slice"),
+    ast.IfExp: ("if inside of an expression", "write if and else as statements"),
+    ast.Raise: ("raise", INSTEAD),
+    ast.Assert: ("assert", INSTEAD),
+    ast.Expr: ("an expression whose value is not used", "assign it to a variable"),
+    ast.ClassDef: ("a class", INSTEAD),
+    ast.Import: ("import", INSTEAD),
+    ast.ImportFrom: ("import", INSTEAD),
+}
+
+
+def _unsupported(node: ast.AST) -> tuple[str, str]:
+    return UNSUPPORTED.get(type(node), (f"a {type(node).__name__}", INSTEAD))
 
 
 def escaped(text: str) -> str:
@@ -181,9 +208,9 @@ class Writer:
                 isinstance(s, ast.Pass)
                 or (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))
             ):
+                what, instead = _unsupported(s)
                 raise self.refuse(
-                    s,
-                    f"{_what(s)} is not supported in a function that Tenon compiles; {_instead(s)}",
+                    s, f"{what} is not supported in a function that Tenon compiles; {instead}"
                 )
         return None
 
@@ -466,8 +493,12 @@ class Writer:
 
     def op(self, name: str, args: Sequence[str], want: str, attrs: str = "") -> str:
         made = self.fresh(want)
-        self.line(f"%{made} = {name}({', '.join(f'%{a}' for a in args)}){attrs}")
+        self.line(f"%{made} = {name}({', '.join(f'%{a}' for a in args)}){attrs}{self.origin(name)}")
         return made
+
+    def origin(self, op: str) -> str:
+        """Where an operator comes from, as messages about a run, profiles and blocks name it."""
+        return f' from "{escaped(f"{op} {os.path.basename(self.f.file)}:{self.at}")}"'
 
     def value(self, node: ast.expr, scope: dict[str, str], want: str = "v") -> str:
         def one(e: ast.expr) -> str:
@@ -517,9 +548,8 @@ class Writer:
             )
         if isinstance(node, (ast.Name, ast.Attribute)):
             return self.constant(self.meaning(node), node, want)
-        raise self.refuse(
-            node, f"{ast.unparse(node)} is not supported here: {_what(node)}; {_instead(node)}"
-        )
+        what, instead = _unsupported(node)
+        raise self.refuse(node, f"{ast.unparse(node)} is not supported here: {what}; {instead}")
 
     def division(self, op: ast.operator, x: str, y: str, want: str) -> str:
         """x / y of floats, x // y of whole numbers: what Tenon divides otherwise than Python is
@@ -593,7 +623,7 @@ class Writer:
             and not (isinstance(of.value, ast.Name) and of.value.id in scope)
             and self.meaning(of.value) is ops
         ):
-            name, attrs = of.attr, self.attributes(node.keywords)
+            name, attrs = of.attr, self.attributes(node.keywords) + self.origin(of.attr)
         else:
             known = self.meaning(of)
             if node.keywords:
@@ -654,39 +684,3 @@ class Writer:
             )
             given.append(f"{k.arg} = {text}")
         return f" {{{', '.join(given)}}}" if given else ""
-
-
-def _what(node: ast.AST) -> str:
-    names = {
-        ast.While: "while",
-        ast.With: "with",
-        ast.Try: "try",
-        ast.FunctionDef: "a function inside of another",
-        ast.ListComp: "a comprehension",
-        ast.Lambda: "lambda",
-        ast.Subscript: "an index",
-        ast.IfExp: "if inside of an expression",
-        ast.Raise: "raise",
-        ast.Assert: "assert",
-        ast.Expr: "an expression whose value is not used",
-        ast.ClassDef: "a class",
-        ast.Import: "import",
-        ast.ImportFrom: "import",
-    }
-    return names.get(type(node), f"a {type(node).__name__}")
-
-
-def _instead(node: ast.AST) -> str:
-    instead = {
-        ast.While: "write a function that calls itself, or for i in range(n)",
-        ast.FunctionDef: "define it beside this one, with @tenon.function",
-        ast.ListComp: "write a function that calls itself",
-        ast.Lambda: "write a function with @tenon.function",
-        ast.Subscript: "write tenon.ops.gather(x, i, axis=0) or tenon.ops.slice",
-        ast.IfExp: "write if and else as statements",
-        ast.Expr: "assign it to a variable",
-    }
-    return instead.get(
-        type(node),
-        "write assignments, match, if, for i in range(n), return, + - * / // @ and tenon.ops",
-    )

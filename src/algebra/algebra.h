@@ -7,7 +7,6 @@
 #define TENON_ALGEBRA_H
 
 #include "nest/nest.h"
-#include "type/layout.h"
 
 /* Substitute `producer`'s value (its output `out`, one plain write at bare axes) for every read of
  * `consumer`'s input `slot`. The result has consumer's other inputs first, in order, then
@@ -27,16 +26,15 @@ const Nest *nest_simplify(Ctx *c, const Nest *n);
 /* A divisor of a summand that does not vary with the sum divides the sum instead; n itself if there
  * is none. */
 const Nest *nest_factor(Ctx *c, const Nest *n);
-/* Reads input `slot` as it lies in a format: the input has its physical type. NULL, quietly, where
- * a read may be outside of the tensor: what is outside is then inside of the padding. */
+/* Reads input `slot` in a format: the input gets its physical type. NULL, quietly, where a read may
+ * be outside of the tensor, which could then be inside of the padding. */
 const Nest *nest_relayout(Ctx *c, const Nest *n, uint32_t slot, const Format *format);
-/* Parameter `slot` lies so: its type has the dimensions that are in memory, reads and writes index
- * those. What reads beyond the tensor finds the room where that says the same. Who writes it fills
- * its room. NULL, quietly, where a dimension that is written in blocks or with room is not written
- * along one axis of its own. */
-const Nest *nest_lay(Ctx *c, const Nest *n, uint32_t slot, const Layout *l);
-/* Parameter `slot` lies with its dimensions in another order: dimension d of what is read or
- * written there is the old order[d]. */
+/* Reads or writes parameter `slot` in a format whose parts divide each dimension evenly. NULL,
+ * quietly, if they do not, or if a dimension of several parts is not written along an axis of its
+ * own. */
+const Nest *nest_reformat(Ctx *c, const Nest *n, uint32_t slot, const Format *format);
+/* The same for an order of dimensions: dimension d of what is read or written there is the old
+ * order[d]. */
 const Nest *nest_permute(Ctx *c, const Nest *n, uint32_t slot, const uint8_t *order);
 /* Parallel axes after the first `kept` in the order in which the first write's dimensions use them;
  * n itself if they are already, or an extent is computed from axes or data. */

@@ -1,9 +1,9 @@
-/* cost: phases put together. */
+/* cost: combines phases. */
 #include "cost/internal.h"
 
 #include <math.h>
 
-/* Seconds for so many bytes, at the rate of one thread or at this one's share of all threads'
+/* Seconds for these bytes, at the rate of one thread or at this one's share of all threads'
  * rate. */
 static double
 move_seconds(const Unfold *u, double bytes, double one, double all)
@@ -13,8 +13,8 @@ move_seconds(const Unfold *u, double bytes, double one, double all)
     return rate > 0 ? bytes / rate : 0;
 }
 
-/* A stretch that is written begins with a line that nothing has fetched ahead. What goes past the
- * caches has no such lines. */
+/* A written stream begins with a line that nothing prefetches. Non-temporal stores have no such
+ * lines. */
 static double
 level_seconds(const Unfold *u, const Node *n, Level cache)
 {
@@ -32,9 +32,9 @@ level_seconds(const Unfold *u, const Node *n, Level cache)
            move_seconds(u, n->past_apart, m->stream_per_second, m->stream_all_per_second);
 }
 
-/* How many trips of loop `of` are in sight of the processor at once: those of the next execution of
- * a short loop run beside the end of this one, and their chains with its. Nothing is beside the
- * only trip. */
+/* How many iterations of loop `of` are in the reorder buffer at once: those of the next execution
+ * of a short loop overlap with the end of this one, and their chains with its. A single iteration
+ * has no neighbour. */
 static double
 beside(const Unfold *u, const Node *of)
 {
@@ -43,7 +43,7 @@ beside(const Unfold *u, const Node *of)
     return of->uops > 0 && of->uops < u->m->window ? u->m->window / of->uops : 1;
 }
 
-/* The loop around n whose trips begin the chain through buffer b anew. */
+/* The enclosing loop of n whose iterations restart the chain through buffer b. */
 static const Node *
 begins_chain(const Unfold *u, const Node *n, uint32_t b)
 {
@@ -92,13 +92,12 @@ explain(Unfold *u, const Node *n, const Work *w, double times, double seconds)
                 level_seconds(u, n, LEVEL_L3) * 1e6);
 }
 
-/* Work and the traffic of each level go on side by side, but wait for each other the more the
- * nearer they are. What is known of farther levels is the root of the sum of squares. By it the
- * cheapest of eight choices of each of ResNet-50's kernels, on a Zen 3 core, take 112.2 ms; by the
- * larger of both 114.7, by their sum 114.5, and the fastest of the eight 108.1. On a Zen 5 core,
- * whose second level is measured (4), prices of 138 kernels' choices order them better than by
- * squares: rank correlation 0.56 instead of 0.47, and 0.97 % are lost to the fastest instead of
- * 1.07. */
+/* Work and the traffic of each level overlap, but delay each other the more the more alike they
+ * are. For farther levels this is the root of the sum of squares. By it the cheapest of eight
+ * choices of each of ResNet-50's kernels, on a Zen 3 core, take 112.2 ms; by the larger of both
+ * 114.7, by their sum 114.5, and the fastest of the eight 108.1. On a Zen 5 core, whose L2 is
+ * measured (4), prices of 138 kernels' choices order them better than by squares: rank correlation
+ * 0.56 instead of 0.47, and 0.97 % are lost to the fastest instead of 1.07. */
 static const double FAR_OVERLAP = 2;
 
 static void
@@ -108,8 +107,9 @@ add_phase(Unfold *u, Node *n, Work w, Cost *c, double *seconds)
     double times = loop ? n->exec * n->trips : n->exec, cycle = u->m->cycle_seconds,
            window = u->m->window;
 
-    /* An execution of a loop ends with the latency of its last trip, and code between loops waits
-     * for its values, unless the next trip of the loop around is in sight. */
+    /* An execution of a loop ends with the latency of its last iteration, and code between loops
+     * waits for its values, unless the next iteration of the enclosing loop is in the reorder
+     * buffer. */
     const Node *around = n->parent ? n->parent->phase : NULL;
     double fill = around && around->uops > window ? w.latency * (1 - window / around->uops) : 0;
     if (loop) {
@@ -117,7 +117,7 @@ add_phase(Unfold *u, Node *n, Work w, Cost *c, double *seconds)
         w.chain = more(w.chain, w.latency / (window / more(w.uops, 1)));
         fill /= more(n->trips, 1);
     }
-    /* Code that the first-level cache does not hold comes from the second, each time through. */
+    /* Code that exceeds L1 comes from L2 each time. */
     double code =
         w.code_bytes > (double)u->m->level[LEVEL_L1].bytes && u->m->level[LEVEL_L2].one.read > 0
             ? w.code_bytes / u->m->level[LEVEL_L2].one.read / cycle
@@ -168,7 +168,8 @@ cost_explain(Ctx *ctx, Text *why, const Kernel *k, const Machine *m, const CostA
         if (n->phase == n && n->exec > 0)
             add_phase(&u, n, work[i], &c, &seconds);
     }
-    /* The counts are those of the thread with most trips; all threads have their part of them. */
+    /* The counts are those of the thread with most iterations; all threads have their share of
+     * them. */
     double all = u.most > 0 ? u.trips / u.most : 1;
     c.work *= all;
     for (Level l = 0; l < LEVEL_COUNT; l++)

@@ -1,15 +1,13 @@
-/* formula: what a nest takes before anything is known of its loops.
+/* formula: the price of a nest before anything is known of its loops.
  *
- * Arithmetic is counted as schedules would do it: what a reduction's body does not vary in, once
- * for each point of the rest; what stands in a factor of a product, once for each point at which
- * the factor is another (a window that slides over values which are computed has each of them as
- * often as it reads it: only what is read bare is copied as it lies), each time that factor is made
- * ready: a task has as many rows (columns) as half of the second cache holds of them, and makes the
- * other factor ready for itself; where there are fewer tasks than cores, each has half of that
- * (even_share of write_contraction.c). Reads are what of a tensor is touched; lanes along the
- * innermost axis of what is written lie side by side or apart: a factor that is read bare is turned
- * in registers as it is copied, one that is computed is gathered. So are lanes that a choice by
- * place parts.
+ * Arithmetic is counted as schedules would do it: loop-invariant parts of a reduction's body once
+ * for each point of the rest; a factor of a contraction once for each point at which it differs (a
+ * window that slides over computed values computes each as often as it reads it: only a bare read
+ * is copied), and once for each packing: a task has as many rows (columns) as fit half of L2, and
+ * packs the other factor for itself; with fewer tasks than cores, each is halved (even_share of
+ * write_contraction.c). Reads count the touched part of a tensor; lanes along the innermost written
+ * axis are contiguous or strided: a factor that is read bare is transposed in registers as it is
+ * packed, a computed one is gathered. So are lanes on both sides of a select by position.
  */
 #include <math.h>
 
@@ -37,7 +35,7 @@ typedef struct {
     const Machine *m;
     Contraction view;
     bool product;
-    /* nodes that stand in a factor of the product: to how often they are computed */
+    /* nodes in a factor of the contraction: how often they are computed */
     Map factor;
 } Formula;
 
@@ -52,7 +50,7 @@ points_of(const Formula *f, AxisSet axes)
     return p;
 }
 
-/* Cycles of rounding to a float of 16 bits: as many as a machine takes that stores it. */
+/* Cycles of rounding to a 16-bit float: as the machine stores it. */
 static double
 rounding_cycles(const Machine *m, const Scalar *s)
 {
@@ -76,7 +74,7 @@ cycles_of(const Formula *f, const Scalar *s)
     return cycles / lanes + o->lane_cycles + rounding_cycles(f->m, s);
 }
 
-/* The elements of the largest tensor that is read below s. */
+/* The elements of the largest tensor read below s. */
 typedef struct {
     Formula *f;
     double elements, again;
@@ -125,7 +123,7 @@ arithmetic(Formula *f, Arena *a, CostFormula *out)
         uint64_t elements;
         if (s->op == S_REDUCE) {
             double lanes = machine_lanes(f->m, s->dtype == DT_BOOL ? DT_F32 : s->dtype);
-            /* else it is a part of the product below */
+            /* otherwise it is a part of the contraction below */
             if (s->arg[0]->op != S_MUL || s->u.reduce.combiner != COMB_SUM)
                 cycles += points_of(f, outer | (walk.at[i].reduce & s->axes) | s->u.reduce.axes) /
                           f->m->fma_per_cycle / lanes;
@@ -146,8 +144,7 @@ arithmetic(Formula *f, Arena *a, CostFormula *out)
     out->inner = inner * f->m->cycle_seconds;
 }
 
-/* The axis along which lanes lie: that of the last dimension that is written and has more than one
- * element. */
+/* The axis of lanes: that of the last written dimension with more than one element. */
 static AxisSet
 lane_axis(const Formula *f)
 {
@@ -164,7 +161,7 @@ lane_axis(const Formula *f)
     return 0;
 }
 
-/* Are lanes along the axis elements apart, and none of those along `or`? */
+/* Are elements strided along the axis, and contiguous along none of `or`? */
 static bool
 lies_apart(const Formula *f, const Scalar *load, AxisSet lane, AxisSet or)
 {
@@ -184,8 +181,8 @@ lies_apart(const Formula *f, const Scalar *load, AxisSet lane, AxisSet or)
     return false;
 }
 
-/* Does a choice by place fall between the lanes of a vector? Vectors begin at multiples of their
- * lanes. beside: reads that a number stands beside in such a choice; lanes of both are blended. */
+/* Does a select by position divide the lanes of a vector? Vectors begin at multiples of their
+ * lanes. beside: reads whose other arm is a number; lanes of both are blended. */
 typedef struct {
     const Formula *f;
     bool any;
@@ -210,8 +207,8 @@ seek_torn(void *user, const Scalar *s)
         t->any |= a->op == S_INDEX || b->op == S_INDEX;
 }
 
-/* How often a factor is made ready: by each task that has some of the other's columns, `bytes` of
- * them in all. */
+/* How often a factor is packed: by each task that has some of the other's columns, `bytes` of them
+ * in all. */
 static double
 times_ready(const Formula *f, AxisSet columns, double bytes)
 {
@@ -219,13 +216,13 @@ times_ready(const Formula *f, AxisSet columns, double bytes)
     /* tiles are two or three vectors wide */
     double panels = ceil(points_of(f, columns) / (2 * machine_lanes(f->m, f->view.reduce->dtype)));
 
-    /* Of fewer tasks than cores each is halved, if it has panels for that. */
+    /* With fewer tasks than cores each is halved, if it has panels for that. */
     if (f->m->cores > tasks * points_of(f, f->view.batch))
         tasks = fmin(2 * tasks, fmax(tasks, panels));
     return tasks;
 }
 
-/* Axes of more points than windows have: of a window borders leave out a part whatever it is fused
+/* Axes with more points than windows have: borders cut a part of a window whatever it is fused
  * with. */
 static AxisSet
 long_axes(const Formula *f, AxisSet axes)

@@ -4,8 +4,8 @@
 
 #include "cost/cost.h"
 
-/* Bound what is kept of an access: of more digits of a trip, or places of one that is written out,
- * the mean of their steps counts. */
+/* Bound what is kept of an access: for more digits of an iteration, or more places of an unrolled
+ * one, the mean stride counts. */
 enum { MOST_DIGITS = 3, MOST_PLACES = 8 };
 typedef enum { NODE_ARM, NODE_LOOP, NODE_IF, NODE_LET, NODE_STORE, NODE_AHEAD } NodeKind;
 
@@ -15,53 +15,53 @@ struct Node {
     NodeKind kind;
     const Tree *tree; /* NULL: an arm */
     Node *parent, *child, *next;
-    /* the arm or the loop that is not unrolled whose trip runs it; of such: itself */
+    /* the arm or the loop that is not unrolled whose iteration runs it; for such: itself */
     Node *phase;
     uint32_t id, last;   /* its number, and that of the last node in it */
-    uint32_t depth;      /* loops around it, and itself if it is one */
+    uint32_t depth;      /* enclosing loops, and itself if it is one */
     uint32_t first, end; /* accesses in it: Unfold.access[first..end) */
     uint64_t control;    /* loops that bounds, tests and lane limits below depend on */
-    double exec;         /* executions in one call, on the thread that has most to do */
-    double trips;        /* loops: of one execution, on average */
-    /* loops: the share of executions that have not as many trips as the one before */
+    double exec;         /* executions in one call, on the thread with most work */
+    double trips;        /* loops: iterations of one execution, on average */
+    /* loops: the share of executions whose iteration count differs from the previous one's */
     double varies;
-    int64_t before; /* loops: trips of the execution seen last; while sampling */
-    int64_t at;     /* loops: the trip that stands for all */
-    /* loops over several indices as one: digits of the trip; 0: there is one index … */
+    int64_t before; /* loops: iterations of the last execution seen, while sampling */
+    int64_t at;     /* loops: the representative iteration */
+    /* loops over several fused indices: digits of the iteration; 0: one index … */
     uint32_t ndigit;
-    /* … and trips from one value of a digit to its next, the fastest digit first: 1, … */
+    /* … and iterations from one value of a digit to its next, the fastest digit first: 1, … */
     int64_t place[MOST_DIGITS];
-    /* phases: instructions of one trip, those of inner loops included */
+    /* phases: instructions of one iteration, those of inner loops included */
     double uops;
     /* phases: bytes from and to each level in one call; traffic.c */
     double read[LEVEL_COUNT], write[LEVEL_COUNT];
-    /* phases: bytes written to memory: of each stretch the first line; past the caches … */
+    /* phases: bytes written to memory: the first line of each stream; non-temporal … */
     double apart, past;
-    double past_apart; /* … counted as so many lines apart as take as long */
-    /* phases: seconds until the first lines of what is read are there */
+    double past_apart; /* … expressed as strided lines that take as long */
+    /* phases: seconds until the first lines that are read arrive */
     double wait[LEVEL_COUNT];
     uint32_t charged; /* phases: the charge that looked at it last */
 };
 
 typedef struct {
-    Node *node;                    /* the store it belongs to, as operand or as place */
-    const Scalar *load;            /* NULL: the place of the store */
+    Node *node;                    /* the store it belongs to, as operand or as destination */
+    const Scalar *load;            /* NULL: the destination */
     uint32_t buffer, lanes, bytes; /* bytes: of an element */
     bool write;
-    double offset;      /* [elements] at the trips that stand for all */
+    double offset;      /* [elements] at the representative iterations */
     double lane_stride; /* [elements] */
-    double valid;       /* share of the lanes that take part */
-    /* [node->depth]: elements that the trip of each loop around moves it, over all of them */
+    double valid;       /* share of active lanes */
+    /* [node->depth]: elements by which an iteration of each enclosing loop moves it, on average */
     double *stride;
-    /* [node->depth]: from one trip to the next, where digits of an index jump */
+    /* [node->depth]: from one iteration to the next, where digits of an index jump */
     double *step;
-    /* [node->depth]: by what each digit of the trip moves it, where the loop's node says there are
-     * some and they say all of where it is; NAN: they do not */
+    /* [node->depth]: by what each digit of the iteration moves it, if the loop's node has digits
+     * and they determine it; NAN: they do not */
     double (*digit)[MOST_DIGITS];
-    /* [node->depth]: NULL, or [trips] where each trip of a loop that is written out has it, from
-     * where `offset` is; where these are not evenly apart and few */
+    /* [node->depth]: NULL, or [trips] its offset in each iteration of an unrolled loop, relative to
+     * `offset`; if uneven and few */
     double **place;
-    /* [node->depth]: the loop moves it to a place computed from data */
+    /* [node->depth]: the loop moves it to a computed index */
     bool *random;
 } MemRef;
 
@@ -76,7 +76,7 @@ typedef struct {
     VEC(Node *) node;   /* preorder */
     VEC(MemRef) access; /* of memory; registers have none */
     int64_t *env;       /* [nloop]: loop and let variables */
-    /* what numbers from data count as; 0 unless a bound of theirs is looked for */
+    /* the assumed value of numbers from data; 0 unless a bound of theirs is searched */
     int64_t data;
     /* [nloop]: loops that each variable depends on, one bit in 64 */
     uint64_t *deps;
@@ -84,16 +84,16 @@ typedef struct {
     /* [buffer]: elements between neighbours of each physical dimension */
     double (*pitch)[TN_MAX_RANK];
     double *buffer_bytes; /* [buffer]: size of each */
-    /* of the parallel loop: all, threads that get some, most trips of one of them */
+    /* of the parallel loop: all iterations, threads that get some, most iterations of one of them */
     double trips, shares, most;
-    bool *past; /* [buffer]: is written past the caches */
-    /* [buffer]: what memory has of it is asked for long before it is read */
+    bool *past; /* [buffer]: written by non-temporal stores */
+    /* [buffer]: prefetched from memory long before it is read */
     bool *far;
     uint32_t charges; /* of buffers to phases, so far; traffic.c */
 } Unfold;
 
 void measure_buffers(Unfold *u); /* pitch, buffer_bytes */
-/* Trip counts, executions and strides, as numbers. */
+/* Iteration counts, executions and strides, as numbers. */
 void unfold(Unfold *u);
 uint64_t unfold_deps(Unfold *u, const Expr *e);
 uint64_t unfold_vars(Unfold *u, const VarSet *vars);
@@ -120,10 +120,10 @@ typedef struct {
 } OpCost;
 extern const OpCost op_cost[S_OP_COUNT];
 
-/* The straight code of a phase, once through: cycles of each kind as if it were alone. */
+/* The straight code of a phase, once: cycles of each kind as if alone. */
 typedef struct {
     double flops, l1, issue;
-    /* from one trip of its loop to the next, through this buffer: */
+    /* from one iteration of its loop to the next, through this buffer: */
     double chain;
     uint32_t chain_buffer;
     double latency;     /* from its first load to its last value */

@@ -1,12 +1,12 @@
-/* library: what a product by a library's CBLAS takes.
+/* library: the price of a GEMM by a library's CBLAS.
  *
- *   call + a's and b's bytes laid out + operations at the library's rate + c written
+ *   call + packing of a's and b's bytes + operations at the library's rate + writing c
  *
- * Libraries bring both operands into an order of their own in every call (Goto and van de Geijn,
- * ACM TOMS 34(3), 2008), a block that L2 holds at a time: to what that takes comes what bringing
- * them there takes. All of it is measured (`tenon machine`); of f64 the rate is less by as much as
- * that of multiply-adds. Of several threads each calls it for a part of the rows, or of the columns
- * where there are more, and lays out the other operand whole.
+ * Libraries pack both operands in every call (Goto and van de Geijn, ACM TOMS 34(3), 2008), a block
+ * of L2's size at a time: to the packing comes the transfer of the operands. All of it is measured
+ * (`tenon machine`); for f64 the rate is lower in proportion to that of multiply-adds. Each of
+ * several threads calls it for a part of the rows, or of the columns if there are more, and packs
+ * all of the other operand.
  */
 #include "cost/cost.h"
 

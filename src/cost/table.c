@@ -1,11 +1,11 @@
-/* table: what one scalar operation costs as emitted code.
+/* table: the cost of one scalar operation as emitted code.
  *
  * Counted in the C that `emit` prints (its prelude has the functions of f32): multiply-adds, other
  * vector instructions, divisions and square roots. The latency is that of the longest chain through
  * it, in steps of one multiply-add or of one other instruction.
  *
- * What has no vector form is a call of the C library for each lane: cycles of glibc 2.36 as
- * its own benchtests give them for x86-64 with multiply-adds (sinf 15, powf 30, atan2f 40, …).
+ * An operation without a vector form is a call of the C library for each lane: cycles of glibc 2.36
+ * by its own benchtests for x86-64 with multiply-adds (sinf 15, powf 30, atan2f 40, …).
  */
 #include "cost/internal.h"
 

@@ -1,31 +1,30 @@
-/* traffic: how many bytes every phase has from each level of memory, and gives to it.
+/* traffic: the bytes that every phase transfers from and to each level of memory.
  *
- * For each buffer and each loop: the lines that one trip touches, and all trips together, from the
- * strides of the accesses below (memory-hierarchy folklore; as in "lines" of a box of Bondhugula's
- * and Halide's models). A cache keeps what the body of a loop touches if that fits: the loop as a
- * whole then has each line once. If the body does not fit, the statements of the body are looked at
- * one by one, except that what one of them touched may still be there for the next, or for the next
- * trip: if all that was touched in between fits.
+ * For each buffer and each loop: the lines that one iteration touches, and all iterations together,
+ * from the strides of the accesses below (as in the footprint models of Bondhugula and of Halide).
+ * A cache keeps the footprint of a loop's body if it fits: the loop as a whole then transfers each
+ * line once. If the body does not fit, its statements are examined one by one, except that lines of
+ * one may still be there for the next, or for the next iteration: if everything touched in between
+ * fits.
  */
 #include "cost/internal.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Lines that one set holds, at least: the associativity that first and second levels share (Intel,
- * AMD, Arm: 8; some 4 or 16). Sets are a power of two, since some bits of an address name one: a
- * first level of 48 KB has 64 of 12 lines (Zen 5, Ice Lake and later). */
+/* Lines of one set, at least: the associativity of usual L1 and L2 caches (Intel, AMD, Arm: 8; some
+ * 4 or 16). The number of sets is a power of two, since bits of the address select one: an L1 of 48
+ * KB has 64 sets of 12 lines (Zen 5, Ice Lake and later). */
 enum { WAYS = 8 };
-/* Hardware fetches ahead within a page. Memory is too far for that alone: steps of up to half a
- * page are followed there (Intel 64 and IA-32 Optimization Reference Manual, 2.6: its stride
- * prefetcher detects strides of up to 2 KB; AMD Zen 3 Optimization Guide, 2.15). Pieces of 256
- * bytes, 3 KB apart, come from memory at 0.6 of its rate (Cascade Lake). What is written is fetched
- * ahead where line follows line: it takes 7.2 GB/s there, 5.3 with lines two to four apart, 4
- * beyond. */
-/* stretches that it follows side by side: 1, 4, 16, 32 and 64 of them come from memory at 4.7, 6.3,
- * 6.5, 5.2 and 2.9 GB/s (Cascade Lake) */
+/* Hardware prefetches within a page. For memory, strides of up to half a page are followed (Intel
+ * 64 and IA-32 Optimization Reference Manual, 2.6: its stride prefetcher detects strides of up to 2
+ * KB; AMD Zen 3 Optimization Guide, 2.15). Bursts of 256 bytes, 3 KB apart, come from memory at 0.6
+ * of its rate (Cascade Lake). Written lines are prefetched if they are consecutive: 7.2 GB/s there,
+ * 5.3 with lines two to four apart, 4 beyond. */
+/* concurrent streams that hardware follows: 1, 4, 16, 32 and 64 of them come from memory at 4.7,
+ * 6.3, 6.5, 5.2 and 2.9 GB/s (Cascade Lake) */
 enum { PAGE = 4096, STEP = PAGE / 2, STREAMS = 16 };
-/* [bytes]; lo, hi: from the buffer's begin; run: what lies together, as a row's columns; pitch:
+/* [bytes]; lo, hi: from the buffer's begin; run: contiguous bytes, such as a row's columns; pitch:
  * from one to the next, 0: there is one; the others: of Touched */
 typedef struct {
     double lo, hi, bytes, run, pitch, runs, pieces, side, rows;
@@ -34,21 +33,20 @@ typedef struct {
 typedef struct {
     double stride, count;
 } Dim;
-/* runs: stretches in which they are come by; side: so many of them at a time, side by side; pieces:
- * lines behind a gap, as a stretch may have them; rows: so many lines are written before the next
- * one of the first. */
+/* runs: contiguous streams; side: streams accessed concurrently; pieces: lines after a gap within a
+ * stream; rows: lines written before the one after the first. */
 typedef struct {
     double bytes, runs, pieces, side, rows;
 } Touched;
 
 typedef struct {
     Unfold *u;
-    /* [node]: [buffer] lines that a trip, or an execution, touches; NULL: not asked yet */
+    /* [node]: [buffer] lines that an iteration, or an execution, touches; NULL: not computed yet */
     Touched **body, **whole;
     double *body_sum, *whole_sum; /* [node] of all buffers */
     uint32_t level;
-    double capacity, sets, ways; /* [bytes]; sets, and lines of each, that may be used */
-    double share;                /* of all executions, those that find such a capacity */
+    double capacity, sets, ways; /* [bytes]; usable sets, and lines of each */
+    double share;                /* the share of executions with this capacity */
 } Traffic;
 
 /* ---- one access ------------------------------------------------------------------------------ */
@@ -65,7 +63,7 @@ sort_dims(Dim *dim, uint32_t n)
 }
 
 /* The greatest number of lines that divides both distances, of which the first may be none yet; 0:
- * one is no whole number of lines. */
+ * one is no multiple of lines. */
 static double
 common_lines(double step, double stride, double line)
 {
@@ -81,8 +79,8 @@ common_lines(double step, double stride, double line)
     return x;
 }
 
-/* Do so many places, a multiple of `step` lines apart, share too few sets of a cache? An odd number
- * of lines visits every set. */
+/* Do these addresses, a multiple of `step` lines apart, share too few sets of a cache? An odd
+ * number of lines visits every set. */
 static bool
 sets_overflow(const Traffic *t, double step, double count, double run, double line)
 {
@@ -98,19 +96,19 @@ sets_overflow(const Traffic *t, double step, double count, double run, double li
     return count * each > (places > t->sets ? t->sets : places) * t->ways;
 }
 
-/* What loops make of one access, from the innermost on. */
+/* The footprint of one access, from the innermost loop on. */
 typedef struct {
     const Traffic *t;
     const MemRef *a;
-    /* [bytes]; rows: of Touched, INFINITY: none goes on; piece: what lies together (0: all of it
-     * does); inner: the step of the loop inside, as far as it goes on in a stretch */
+    /* [bytes]; rows: of Touched, INFINITY: none continues; piece: contiguous bytes (0: all); inner:
+     * the stride of the inner loop, as far as it continues a stream */
     double lo, hi, stretch, piece, inner, runs, side, rows;
     Dim dim[80];
     uint32_t n;
 } Reach;
 
-/* Trips that move it by s each, `before` of which come before the one that stands for all; by
- * `jump` from one to the next. */
+/* Iterations that move it by s each, `before` of which precede the representative one; by `jump`
+ * from one to the next. */
 static void
 go_along(Reach *r, double s, double jump, double trips, double before)
 {
@@ -125,12 +123,12 @@ go_along(Reach *r, double s, double jump, double trips, double before)
     bool goes_on = r->runs <= STREAMS && jump <= reach;
     if (r->piece == 0 && jump > r->stretch + line && (goes_on || r->runs * trips > STREAMS))
         r->piece = r->stretch;
-    if (goes_on) { /* goes on with each of them */
+    if (goes_on) { /* continues with each of them */
         r->stretch += fabs(s) * (trips - 1);
         r->inner = jump;
     } else {
         r->runs *= trips;
-        /* a page or more is read alone before the next stretch has its turn */
+        /* a stream of a page or more is read alone before the next one */
         r->side *= r->stretch < PAGE ? trips : 1;
     }
     before = before < trips ? before : trips - 1;
@@ -139,7 +137,7 @@ go_along(Reach *r, double s, double jump, double trips, double before)
     r->dim[r->n++] = (Dim){ fabs(s), trips };
 }
 
-/* A loop over several indices as one. */
+/* A loop over several fused indices. */
 static void
 go_by_digits(Reach *r, const Node *node)
 {
@@ -153,8 +151,8 @@ go_by_digits(Reach *r, const Node *node)
     }
 }
 
-/* The number of places that loops written out from depth `from` on have an access at, where they do
- * not lie evenly apart; *shift [elements]: where the one of that number is. */
+/* Distinct addresses of an access under the unrolled loops from depth `from` on, if uneven; *shift
+ * [elements]: that of the given number. */
 static uint32_t
 places_of(const MemRef *a, uint32_t from, uint32_t number, double *shift)
 {
@@ -170,8 +168,8 @@ places_of(const MemRef *a, uint32_t from, uint32_t number, double *shift)
     return all;
 }
 
-/* What the trips of loops from depth `from` on make of one access, which lies `shift` elements from
- * where it is; those that places_of tells of aside. */
+/* The footprint of one access over the loops from depth `from` on, at distance `shift`; without the
+ * loops that places_of describes. */
 static Hull
 hull_of(Traffic *t, const MemRef *a, uint32_t from, double shift)
 {
@@ -208,7 +206,7 @@ hull_of(Traffic *t, const MemRef *a, uint32_t from, double shift)
     double lo = r.lo, hi = r.hi, runs = r.runs;
     sort_dims(dim, n);
     double run = bytes, pitch = 0, last_stride = 0, last_count = 1, span = bytes, step = 0;
-    bool whole = true; /* all places are whole lines apart */
+    bool whole = true; /* all addresses are complete lines apart */
     for (uint32_t i = 0; i < n; i++) {
         double s = dim[i].stride, c = dim[i].count;
         if (blocks == 1 && s <= (run > line ? run : line)) {
@@ -235,7 +233,7 @@ hull_of(Traffic *t, const MemRef *a, uint32_t from, double shift)
         blocks * (whole && fmod(lo, line) == 0 ? ceil(run / line) : 1 + (run - bytes) / line);
     double all = u->buffer_bytes[a->buffer] / line + 1;
     if (random > 1)
-        /* places drawn at random, some twice */
+        /* addresses drawn at random, some twice */
         lines = all * (1 - exp(-random * lines / all));
     Hull h = { lo,   hi + bytes, (lines < all ? lines : all) * line,
                run,  pitch,      runs > lines ? lines : runs,
@@ -248,8 +246,8 @@ hull_of(Traffic *t, const MemRef *a, uint32_t from, double shift)
 
 /* ---- all accesses of a buffer ---------------------------------------------------------------- */
 
-/* What h has of each row beyond the columns that `all` has, 0 to h->run [bytes]; *end: its columns
- * end there. */
+/* The part of each row of h beyond the columns that `all` has, 0 to h->run [bytes]; *end: its
+ * columns end there. */
 static double
 beyond_columns(const Hull *all, const Hull *h, double *end)
 {
@@ -259,9 +257,9 @@ beyond_columns(const Hull *all, const Hull *h, double *end)
     return *end > all->run ? fmin(*end - all->run, h->run) : 0;
 }
 
-/* What of buffer b the statements of n touch, those of one phase or (NULL) all, in loops from depth
- * `from` on. Accesses that overlap are counted once; columns behind each other, of the same rows,
- * do not. */
+/* The footprint in buffer b of the statements of n, those of one phase or (NULL) all, over loops
+ * from depth `from` on. Overlapping accesses count once; adjacent columns of the same rows do not
+ * overlap. */
 static Touched
 touched(Traffic *t, const Node *n, uint32_t b, uint32_t from, const Node *phase, bool *conflict)
 {
@@ -312,7 +310,7 @@ touched(Traffic *t, const Node *n, uint32_t b, uint32_t from, const Node *phase,
     return sum;
 }
 
-/* [buffer] what an execution of n touches: with all its trips, or in one. */
+/* [buffer] the footprint of an execution of n: with all its iterations, or in one. */
 static const Touched *
 footprint(Traffic *t, const Node *n, bool whole, double *sum)
 {
@@ -330,7 +328,7 @@ footprint(Traffic *t, const Node *n, bool whole, double *sum)
                 touched(t, n, b, n->depth - (n->kind == NODE_LOOP && whole), NULL, &conflict);
             *total += u->past[b] ? 0 : (*memo)[b].bytes;
         }
-        /* some lines drive each other out, whatever the size */
+        /* conflict misses, whatever the size */
         if (conflict)
             *total += (double)u->m->level[t->level].bytes;
     }
@@ -349,7 +347,7 @@ cost_level(const Machine *m, double bytes)
 
 /* ---- who pays -------------------------------------------------------------------------------- */
 
-/* Where the call before has left a worker's memory: in the smallest cache that holds it. */
+/* The level of a worker's scratch after the previous call: the smallest cache that holds it. */
 static Level
 scratch_home(const Machine *m, double bytes)
 {
@@ -374,9 +372,8 @@ home_of(const Unfold *u, uint32_t b)
 
 enum { PROBE_LINES = 4 }; /* of a piece of `piece_per_second` (tn_probe_piece) */
 
-/* Seconds that memory takes longer to bring lines in pieces with gaps between than lines in order:
- * for the first line of each piece, and for those behind it where pieces are shorter than a page,
- * if that was measured. */
+/* The additional seconds of memory for lines in strided bursts: for the first line of each burst,
+ * and for those behind it if bursts are shorter than a page, if that was measured. */
 static double
 waiting_for_pieces(const Traffic *t, const Touched *b)
 {
@@ -393,12 +390,11 @@ waiting_for_pieces(const Traffic *t, const Touched *b)
     return b->pieces * first + (b->bytes / line - b->pieces) * next;
 }
 
-/* Seconds until the first line of each stretch is there. Hardware fetches ahead what follows in a
- * stretch, and the processor what comes within sight, so that it waits for the rest of the latency;
- * a stretch as long as what is on its way at once (by Little's law, bandwidth times latency) is
- * waited for alone, of shorter ones several at a time. What the second level has comes within
- * sight, but more slowly where lines lie apart, if that was measured; so do lines of memory behind
- * a gap in a stretch. */
+/* Seconds until the first line of each stream arrives. Hardware prefetches what follows in a
+ * stream, and the reorder buffer overlaps the rest of the latency with what it holds; a stream as
+ * long as the bytes in flight (by Little's law, bandwidth times latency) is waited for alone,
+ * shorter ones several at a time. Lines of L2 are within the reorder buffer, but slower if strided,
+ * if that was measured; so are lines of memory after a gap in a stream. */
 static double
 waiting(const Traffic *t, const Touched *b)
 {
@@ -436,8 +432,8 @@ first_access(const Unfold *u, const Node *n, uint32_t b, bool *written)
     return first;
 }
 
-/* What goes past the caches is not there for who reads it next. He waits for memory, where a cache
- * would have had it; by its size. */
+/* Non-temporal stores leave nothing in a cache for the next reader, which waits for memory; by its
+ * size. */
 static double
 read_again(const Unfold *u, uint32_t b, double bytes)
 {
@@ -447,9 +443,9 @@ read_again(const Unfold *u, uint32_t b, double bytes)
     return far > 0 && near > far ? bytes / far - bytes / near : 0;
 }
 
-/* What a line past the caches takes, of what it takes where lines lie apart. Of few rows side by
- * side memory has the next line of each before it has left its page: up to 32 of them are written
- * as fast as one on a Zen 5 core (44 GB/s), 64 at 25, 128 at 18, 256 at 15. */
+/* The time of a non-temporal line relative to a strided one. For few concurrent rows memory has the
+ * next line of each before it leaves its page: up to 32 of them are written as fast as one on a Zen
+ * 5 core (44 GB/s), 64 at 25, 128 at 18, 256 at 15. */
 static double
 apart_share(const Machine *m, double rows)
 {
@@ -464,9 +460,9 @@ apart_share(const Machine *m, double rows)
                                         : few + (1 - few) * far;
 }
 
-/* Phases pay for a buffer in the order in which they come, each for what it touches itself, until
- * all is paid: what is done at a border first touches little of it. times: executions of n that it
- * is charged to. */
+/* Phases are charged for a buffer in their order, each for what it touches itself, until all is
+ * charged: a border that comes first touches little of it. times: executions of n that it is
+ * charged to. */
 static void
 share_charge(Traffic *t, Node *n, uint32_t b, const Touched *in, bool write, double times)
 {
@@ -501,8 +497,8 @@ share_charge(Traffic *t, Node *n, uint32_t b, const Touched *in, bool write, dou
     }
 }
 
-/* An execution of n has each line of its footprint once. here: NULL, or for each buffer the share
- * of executions that find it in the cache. */
+/* An execution of n transfers each line of its footprint once. here: NULL, or for each buffer the
+ * share of executions that find it in the cache. */
 static void
 charge(Traffic *t, Node *n, const double *here)
 {
@@ -526,7 +522,7 @@ charge(Traffic *t, Node *n, const double *here)
             share_charge(t, n, b, &in[b], false, times);
             if (in[b].bytes * times > most) {
                 most = in[b].bytes * times;
-                /* nobody waits, or gaps have been waited for */
+                /* there is no wait, or gaps are counted already */
                 longest =
                     u->far[b] || (in[b].pieces > 0 && u->m->step_per_second > 0) ? NULL : phase;
             }
@@ -540,8 +536,8 @@ charge(Traffic *t, Node *n, const double *here)
             (u->m->side_per_second / u->m->stretch_per_second - 1) * most / from->one.read;
 }
 
-/* Bytes touched by n beside what it touches of buffer b: in a trip, where each trip touches all of
- * that; else in all. */
+/* Bytes touched by n beside those of buffer b: in an iteration, if each touches all of b's;
+ * otherwise in all. */
 static double
 beside_buffer(Traffic *t, const Node *n, uint32_t b)
 {
@@ -562,8 +558,8 @@ pass_by(Traffic *t, const Node *n, double *since)
         since[b] = in[b].bytes > 0 ? beside_buffer(t, n, b) : since[b] + all;
 }
 
-/* here: as of charge. A statement finds what the statements before it have left, and the first that
- * touches a buffer what the trip before has, if all trips touch the same of it. */
+/* here: as for charge. A statement finds what earlier statements left, and the first that touches a
+ * buffer what the previous iteration left, if all iterations touch the same of it. */
 static void
 settle(Traffic *t, Node *n, const double *here)
 {
@@ -579,7 +575,7 @@ settle(Traffic *t, Node *n, const double *here)
     }
     double *since = NEW_ARRAY(u->arena, double, u->k->buffer.n),
            *left = NEW_ARRAY(u->arena, double, u->k->buffer.n);
-    /* the share of trips in which a buffer was touched before */
+    /* the share of iterations in which a buffer was touched before */
     double *touches = NEW_ARRAY(u->arena, double, u->k->buffer.n);
     const Touched *body = footprint(t, n, false, &sum), *whole = footprint(t, n, true, &sum);
     for (uint32_t b = 0; b < u->k->buffer.n; b++)
@@ -606,7 +602,7 @@ settle(Traffic *t, Node *n, const double *here)
     }
 }
 
-/* What schedules say of the ways to memory: written past the caches, asked for long before. */
+/* Marks non-temporal stores and prefetches. */
 static void
 find_ways(Unfold *u)
 {
@@ -623,14 +619,14 @@ find_ways(Unfold *u)
     }
 }
 
-/* What stays of what a level just holds hangs on where it happens to lie, so nearer levels are
- * asked for several capacities. A first level keeps all that it can hold, but where lines of
- * several buffers meet in a set: from three quarters on. Read over and over on a Zen 5 core, 48 KB
- * come from a first level of 48 KB as fast as 16, and 52 as slowly as 96. Sets of a second level go
- * by pages, which lie anywhere, and no line is driven out for certain: of one of 1,024 KB, 768 KB
- * all stay, of 832, 896, 960, 1,024, 1,152 and 1,280 KB a share of 0.84, 0.75, 0.59, 0.50, 0.27 and
- * 0.10 by their rates (Zen 5; on a Cascade Lake core 0.92, 0.74 and 0.54 of three quarters, seven
- * eighths and all). So it has three quarters to five quarters. */
+/* Whether data that just fills a cache stays depends on its addresses, so near caches are examined
+ * at several capacities. L1 keeps all that it can hold, unless lines of several buffers meet in a
+ * set: from three quarters on. Read repeatedly on a Zen 5 core, 48 KB come from an L1 of 48 KB as
+ * fast as 16, and 52 as slowly as 96. Sets of L2 are indexed by physical pages, so eviction is a
+ * matter of chance: of one of 1,024 KB, 768 KB all stay, of 832, 896, 960, 1,024, 1,152 and 1,280
+ * KB a share of 0.84, 0.75, 0.59, 0.50, 0.27 and 0.10 by their rates (Zen 5; on a Cascade Lake core
+ * 0.92, 0.74 and 0.54 of three quarters, seven eighths and all). So it has three quarters to five
+ * quarters. */
 enum { CAPACITIES = 3 };
 
 static double

@@ -1,11 +1,11 @@
-/* unfold: the tree with numbers in it: how often each statement runs, and how far each trip of each
- * loop moves every access.
+/* unfold: the tree with numbers in it: how often each statement runs, and how far each iteration of
+ * each loop moves every access.
  *
- * Nothing symbolic happens here. Expressions are evaluated at chosen trips: a loop that some bound,
- * test or lane limit below depends on is visited at its first and last trip and at some in the
- * middle, with the weight of the trips that they stand for; another loop at its middle trip alone.
- * Strides are differences of offsets, so that lets, divisions and minima need no cases of their
- * own.
+ * Nothing symbolic happens here. Expressions are evaluated at chosen iterations: a loop that some
+ * bound, test or lane limit below depends on is visited at its first and last iteration and at some
+ * in the middle, weighted by the iterations that they represent; another loop at its middle
+ * iteration alone. Strides are differences of offsets, so lets, divisions and minima need no cases
+ * of their own.
  */
 #include "cost/internal.h"
 
@@ -28,7 +28,7 @@ var_value(void *user, Var v, int64_t *out)
 {
     const Unfold *u = user;
 
-    *out = u->data; /* what is computed from data: see MemRef.random */
+    *out = u->data; /* a computed index: see MemRef.random */
     if (v.kind == VAR_SYMBOL)
         *out = symbol_value(u, v);
     else if (v.kind == VAR_LOOP)
@@ -43,8 +43,8 @@ unfold_eval(Unfold *u, const Expr *e, int64_t otherwise)
     return e && expr_eval(e, var_value, u, &v) ? v : otherwise;
 }
 
-/* A let that bounds a number from data, a length held to the axis, counts as the middle of what it
- * may be. */
+/* A let that bounds a number from data, a length clamped to the axis, counts as the middle of its
+ * range. */
 enum { MOST_BOUNDED = 1 << 30 };
 static int64_t
 let_value(Unfold *u, const Tree *t)
@@ -77,7 +77,7 @@ add_deps(void *user, Var v)
 {
     add_loop_deps(user, &(VarSet){ 1, &v });
     if (v.kind == VAR_COMPUTED)
-        /* with those of all that it is computed by in turn */
+        /* together with the loops of its operands */
         add_loop_deps(user, computed_scalar(v)->vars);
 }
 
@@ -253,7 +253,7 @@ measure_buffers(Unfold *u)
                 u->pitch[b][d] = pitch;
             double n = (double)unfold_eval(u, apart->dim[d], 1),
                    own = (double)unfold_eval(u, t->dim[d], 1);
-            /* what stands between belongs to others: lines of both are counted whole */
+            /* what is between belongs to others: lines of both are counted in full */
             if (own < n)
                 bytes = ceil(bytes * own / u->m->line_bytes) * u->m->line_bytes;
             else
@@ -302,8 +302,7 @@ log2_up(uint32_t n, uint32_t most)
     return at;
 }
 
-/* Of the blocks that a table knows about, how many does a mask show? Of one that data make, of
- * which nothing is known, a half. */
+/* The share of a table's blocks that a mask shows; a half for one made of data. */
 static double
 shown(const Unfold *u, const Scalar *s)
 {
@@ -318,7 +317,7 @@ shown(const Unfold *u, const Scalar *s)
     return share ? (double)share / DENSITY_OF : 0.5;
 }
 
-/* Is the condition true? 0 to 1; of what depends on data, of which nothing is known, a half. */
+/* Is the condition true? 0 to 1; a half if it depends on data. */
 static double
 truth(Unfold *u, const Scalar *s)
 {
@@ -360,7 +359,7 @@ truth(Unfold *u, const Scalar *s)
     }
 }
 
-/* of one statement; bounds work: of deep trees fewer trips of each loop are looked at */
+/* of one statement; bounds work: in deep trees fewer iterations of each loop are examined */
 enum { VISITS = 64 };
 
 static void count(Unfold *u, Node *n, double weight, double budget);
@@ -373,16 +372,15 @@ count_below(Unfold *u, Node *n, double weight, double budget)
         count(u, k, weight, budget);
 }
 
-/* Middle trips that a loop is looked at in, if that many visits are left; bounds work: a loop
- * inside has a visit or more for each, and there is an odd number of them, so that the middle trip
- * is one. */
+/* Middle iterations to examine, given the visits left; bounds work: each inner loop needs a visit
+ * or more for each, and their number is odd, so that the middle one is among them. */
 static uint32_t
 middle_trips(double budget)
 {
     return budget >= 48 ? 13 : budget >= 12 ? 5 : budget >= 5 ? 3 : 1;
 }
 
-/* n * part / of, for an n as large as can be. */
+/* n * part / of, without overflow. */
 static int64_t
 middle_of(int64_t n, uint32_t part, uint32_t of)
 {
@@ -498,7 +496,8 @@ whole_trips(double trips)
     return trips < 0x1p62 ? (int64_t)trips : (int64_t)1 << 62;
 }
 
-/* Offsets of all accesses below n, into to[first..end), every loop at its own trip. */
+/* Offsets of all accesses below n, into to[first..end), every loop at its representative
+ * iteration. */
 static void
 probe(Unfold *u, Node *n, double *to)
 {
@@ -515,9 +514,8 @@ probe(Unfold *u, Node *n, double *to)
         probe(u, k, to);
 }
 
-/* Elements that one trip moves an access, of n->trips from 0: where the first step and the mean of
- * all differ (a digit of the index, a division), the smaller moves it over no more than what it
- * touches. */
+/* Elements by which an iteration moves an access, of n->trips from 0: if the first step and the
+ * mean differ (a digit of the index, a division), the smaller one. */
 static double
 stride_of(double first, double here, double next, double last, double trips)
 {
@@ -525,10 +523,10 @@ stride_of(double first, double here, double next, double last, double trips)
     return fabs(step) < fabs(mean) || mean == step ? step : mean;
 }
 
-/* of a loop, that are looked at; bounds work: others are as at its first trip */
+/* of a loop, that are examined; bounds work: others are as at its first iteration */
 enum { MOST_LETS = 8 };
 
-/* Offsets of all accesses below n at a trip, into u's room. */
+/* Offsets of all accesses below n at an iteration, into u's room. */
 static const double *
 offsets_at(Unfold *u, Node *n, int64_t trip, double *to)
 {
@@ -537,8 +535,8 @@ offsets_at(Unfold *u, Node *n, int64_t trip, double *to)
     return to;
 }
 
-/* A loop that goes over several indices as one moves by the first of them, then jumps as the next
- * one moves. It says so in lets of its own: x = trip % 10, y = trip // 10. */
+/* A loop over several fused indices moves by the first of them, then jumps as the next one moves.
+ * Its lets tell: x = trip % 10, y = trip // 10. */
 typedef struct {
     uint32_t n;
     const Tree *let[MOST_LETS];
@@ -554,7 +552,8 @@ indices_at(Unfold *u, Node *n, const Indices *x, int64_t trip, int64_t *to)
         to[i] = u->env[x->let[i]->u.let.var] = let_value(u, x->let[i]);
 }
 
-/* Do all of them move evenly from trip 0 to trip k*place, by what they do from 0 to `place`? */
+/* Do all of them move evenly from iteration 0 to iteration k*place, by their change from 0 to
+ * `place`? */
 static bool
 move_evenly(Unfold *u, Node *n, const Indices *x, int64_t place, int64_t k)
 {
@@ -567,8 +566,8 @@ move_evenly(Unfold *u, Node *n, const Indices *x, int64_t place, int64_t k)
     return true;
 }
 
-/* Does a let of loop n stand in the place of an access below, or in what other lets there are? What
- * only bounds loops is no index: a last block that is shorter ends no digit. */
+/* Is a let of loop n used in the index of an access below, or in other lets there? One that only
+ * bounds loops is no index: a shorter last block ends no digit. */
 static bool
 is_index(const Unfold *u, const Node *n, const Tree *let)
 {
@@ -589,7 +588,7 @@ is_index(const Unfold *u, const Node *n, const Tree *let)
     return false;
 }
 
-/* Each digit ends where some index no longer goes on evenly, and is found by halving. */
+/* Each digit ends where some index stops moving evenly, found by bisection. */
 static void
 find_places(Unfold *u, Node *n, int64_t trips)
 {
@@ -606,7 +605,7 @@ find_places(Unfold *u, Node *n, int64_t trips)
     while (n->ndigit < MOST_DIGITS && place < trips) {
         indices_at(u, n, &x, place, x.one);
         n->place[n->ndigit++] = place;
-        /* so many values of it go on evenly; so many are too many */
+        /* values of it that move evenly; values that are too many */
         int64_t even = 1, not = (trips - 1) / place + 1;
         while (not-even > 1) {
             int64_t k = even + (not-even) / 2;
@@ -623,7 +622,7 @@ find_places(Unfold *u, Node *n, int64_t trips)
     }
 }
 
-/* What each digit moves accesses by: in the middle of the others, and of its own, since they stop
+/* By what each digit moves accesses: in the middle of the others, and of its own, since they stop
  * at borders. */
 static int64_t
 measure_digits(Unfold *u, Node *n, int64_t trips, double *middle, double *there)
@@ -643,8 +642,8 @@ measure_digits(Unfold *u, Node *n, int64_t trips, double *middle, double *there)
     return at;
 }
 
-/* Do the digits say how far an access is at one trip from where it is at another, or further: at a
- * border it stops? */
+/* Do the digits bound how far an access is at one iteration from where it is at another? At a
+ * border it stops earlier. */
 static bool
 digits_say(const MemRef *a, const Node *n, int64_t from, int64_t to, double moved)
 {
@@ -655,8 +654,8 @@ digits_say(const MemRef *a, const Node *n, int64_t from, int64_t to, double move
     return sum < 0 ? sum <= moved && moved <= 0 : 0 <= moved && moved <= sum;
 }
 
-/* Where each trip of a loop that is written out has the accesses that do not move evenly in it, as
- * an index modulo 2 does not. */
+/* The offsets in each iteration of an unrolled loop of accesses that do not move evenly in it, such
+ * as an index modulo 2. */
 static void
 measure_places(Unfold *u, Node *n, int64_t trips, const double *base, double *there)
 {
@@ -759,8 +758,8 @@ measure_accesses(Unfold *u)
 
 /* ---- threads --------------------------------------------------------------------------------- */
 
-/* The runtime gives each thread an equal run of trips, of `grain` at least. Executions are then
- * those of the thread that has most. */
+/* The runtime gives each thread an equal range of iterations, of `grain` at least. Executions are
+ * then those of the thread with most. */
 static void
 share_out(Unfold *u)
 {

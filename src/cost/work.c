@@ -2,21 +2,21 @@
  *
  * The code of a loop's body between its inner loops, unrolled loops written out. Every distinct
  * value is computed once for each setting of the unrolled loops that it depends on: the C compiler
- * sees to that. A product beside a sum is one multiply-add. What does not vary in the loop and
- * reads nothing but numbers stands before it. Units work side by side: the code takes as long as
- * the busiest of them.
+ * does that. A product added to a sum is one multiply-add. Loop-invariant values that read no
+ * memory are in front of it. Units work concurrently: the code takes as long as the busiest of
+ * them.
  */
 #include "cost/internal.h"
 
 #include <math.h>
 
 static const double
-    LOOP_UOPS = 2, /* a trip: step, and compare with branch */
-    /* an execution of a loop: its first trip, a compare and a branch past it, addresses of three
-     * arrays */
+    LOOP_UOPS = 2, /* an iteration: step, and compare with branch */
+    /* an execution of a loop: its first iteration, a compare and a branch past it, addresses of
+     * three arrays */
     ENTER_UOPS = 6,
-    /* the end of a loop of more trips is not foreseen, nor of one that has others each time. On a
-     * Cascade Lake it is up to 38 trips, from 62 on it is not */
+    /* the end of a loop with more iterations is mispredicted, and of one whose number changes each
+     * time. On a Cascade Lake 38 are predicted, 62 are not */
     FORESEEN_TRIPS = 32,
     /* a register that holds all sixteen floats that four bits mean: one look-up
      * (emit/prelude_lanes.h) */

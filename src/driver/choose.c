@@ -351,8 +351,7 @@ choose_price_in_turn(void *user, const Kernel *const *k, const void *const *cons
     FormatHow how = FORMAT_NONE;
 
     formats_how(p->j->o->formats, &how);
-    for (uint32_t i = 0; i < n && least >= 0 && how != FORMAT_NONE && how != FORMAT_CHANNELS_FIRST;
-         i++) {
+    for (uint32_t i = 0; i < n && least >= 0 && how != FORMAT_NONE; i++) {
         uint32_t count = format_proposals(p->j->ctx, k[i],
                                           data_is_known(p->j->arena, data[i], k[i]->nin), order);
         for (uint32_t o = 0; o < count; o++) {

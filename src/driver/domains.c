@@ -27,7 +27,7 @@ domains_seconds(Prices *p, const Kernel *k, const void *const *data)
 
     double direct = choose_price(p, k, data_is_known(scratch, data, k->nin));
     double domain = j->o->exact ? direct
-                                : format_domain(j->ctx, scratch, k, data, &j->domains,
+                                : format_domain(j->ctx, k, data, &j->domains,
                                                 direct < 0 ? INFINITY : direct, &tile);
     arena_free(scratch);
     return tile ? domain : direct;

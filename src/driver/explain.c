@@ -1,9 +1,58 @@
-/* explain: what fusion decided, for people and as JSON. */
+/* explain: print what fusion decided, as text and as JSON. */
 #include "driver/internal.h"
 
-/* One object a graph that has nests, a line each. */
 static void
-as_json(Text *t, const Graph *g, const FuseNotes *n)
+value_as_json(Text *t, const Graph *g, ValueId v)
+{
+    text_add(t, "{\"value\": ");
+    text_json(t, g->value.at[v].name);
+    text_add(t, ", \"type\": ");
+    text_json(t, type_str(g->ctx, g->value.at[v].type));
+}
+
+/* Prints each nest before fusion, for fusion rules that are scripts. */
+static void
+nests_as_json(Text *t, const Graph *g, const FuseNotes *n)
+{
+    text_add(t, ",\n \"nests_before\": [");
+    for (uint32_t i = 0; i < n->nest.n; i++) {
+        const FuseNestNote *e = &n->nest.at[i];
+        const Node *node = &g->node.at[e->node];
+        text_add(t, i ? ",\n  {\"operator\": " : "\n  {\"operator\": ");
+        text_json(t, node->origin ? node->origin : "");
+        text_printf(t,
+                    ", \"elementwise\": %s, \"reduces\": %s, \"contraction\": %s, \"mixed\": "
+                    "%s, \"visible\": %s, \"bytes\": %.0f, \"makes\": [",
+                    e->elementwise ? "true" : "false", e->reduces ? "true" : "false",
+                    e->contraction ? "true" : "false", e->mixed ? "true" : "false",
+                    e->visible ? "true" : "false", e->bytes);
+        for (uint32_t o = 0; o < node->out.count; o++) {
+            text_add(t, o ? ", " : "");
+            value_as_json(t, g, node_out(g, node, o));
+            text_add(t, "}");
+        }
+        text_add(t, "], \"inputs\": [");
+        for (uint32_t k = 0, any = 0; k < node->in.count; k++)
+            if (node_in(g, node, k)) {
+                text_add(t, any++ ? ", " : "");
+                text_json(t, g->value.at[node_in(g, node, k)].name);
+            }
+        text_add(t, "], \"reads\": [");
+        for (uint32_t r = 0; r < e->read.n; r++) {
+            text_add(t, r ? ", " : "");
+            value_as_json(t, g, e->read.at[r].value);
+            text_printf(t, ", \"mapping\": \"%s\", \"constant\": %s}",
+                        mapping_name[e->read.at[r].mapping],
+                        g->value.at[e->read.at[r].value].data ? "true" : "false");
+        }
+        text_add(t, "]}");
+    }
+    text_add(t, "]");
+}
+
+/* One object for each graph with nests. nests: list the nests before fusion too. */
+static void
+as_json(Text *t, const Graph *g, const FuseNotes *n, bool nests)
 {
     const FuseCertificate *k = &n->known;
 
@@ -60,7 +109,10 @@ as_json(Text *t, const Graph *g, const FuseNotes *n)
         text_json(t, e->text);
         text_add(t, "}");
     }
-    text_add(t, "]}\n");
+    text_add(t, "]");
+    if (nests)
+        nests_as_json(t, g, n);
+    text_add(t, "}\n");
 }
 
 static void
@@ -123,7 +175,7 @@ explain_fusion(Job *j, const Graph *g, const FusePlan *p, const FuseCertificate 
     if (j->o->page) {
         text_add(&j->explained, j->explained.n ? "," : "");
         FuseNotes all = fuse_explain(g, j->arena, &j->machine, p, known);
-        as_json(&j->explained, g, &all);
+        as_json(&j->explained, g, &all, false);
         return;
     }
     if (j->o->why) {
@@ -136,7 +188,7 @@ explain_fusion(Job *j, const Graph *g, const FusePlan *p, const FuseCertificate 
     } else {
         FuseNotes n = fuse_explain(g, j->arena, &j->machine, p, known);
         if (j->o->explain == 2)
-            as_json(&t, g, &n);
+            as_json(&t, g, &n, true);
         else
             as_text(&t, g, &n);
     }

@@ -7,6 +7,7 @@
  */
 #include "driver/internal.h"
 
+#include <ctype.h>
 #include <string.h>
 
 static const Loc nowhere;
@@ -14,8 +15,7 @@ static const Loc nowhere;
 bool
 formats_how(const char *text, FormatHow *how)
 {
-    static const char *const name[] = { "search", "layouts", "greedy", "chain",
-                                        "nchw",   "nhwc",    "nchwc",  "none" };
+    static const char *const name[] = { "search", "nhwc", "none" };
 
     for (uint32_t i = 0; i < sizeof name / sizeof *name; i++)
         if (!strcmp(text, name[i])) {
@@ -23,6 +23,34 @@ formats_how(const char *text, FormatHow *how)
             return true;
         }
     return false;
+}
+
+bool
+formats_known(Job *j)
+{
+    static const struct {
+        const char *how, *instead;
+    } removed[] = {
+        { "greedy", "search finds orders that take no longer" },
+        { "chain", "search finds orders that take no longer" },
+        { "nchw", "none is the same" },
+        { "nchwc",
+          "values between kernels have orders of dimensions, no blocks; give search or nhwc" },
+        { "layouts", "values between kernels have orders of dimensions, no blocks; give search" },
+    };
+    const char *text = j->o->formats;
+    FormatHow how;
+
+    if (formats_how(text, &how))
+        return true;
+    for (uint32_t i = 0; i < sizeof removed / sizeof *removed; i++)
+        if (!strcmp(text, removed[i].how))
+            return diag_error(&j->ctx->diags, DIAG_USAGE, nowhere, "--formats %s: removed: %s",
+                              text, removed[i].instead);
+    return diag_error(&j->ctx->diags, DIAG_USAGE, nowhere,
+                      "--formats: \"%s\" is not known. Give search (the orders of dimensions of "
+                      "least predicted time), nhwc or none",
+                      text);
 }
 
 /* ---- inputs and outputs ---------------------------------------------------------------------- */
@@ -54,15 +82,18 @@ port_type(const Graph *g, const char *name)
 static bool
 bad_order(Job *j, const char *option, const DriverOrder *o, const Type *type)
 {
-    return diag_error(
-        &j->ctx->diags, DIAG_USAGE, nowhere,
-        "%s %s=%s: %s is %s, and \"%s\" is no order of its %u dimensions. Give one such as %s",
-        option, o->value, o->order, o->value, type_str(j->ctx, type), o->order, type->rank,
-        order_examples(type->rank));
+    bool more = strpbrk(o->order, "+/%") ||
+                (isalpha((unsigned char)*o->order) && strpbrk(o->order, "0123456789"));
+
+    return diag_error(&j->ctx->diags, DIAG_USAGE, nowhere,
+                      "%s %s=%s: %s is %s, and \"%s\" is no order of its %u dimensions%s. Give one "
+                      "such as %s",
+                      option, o->value, o->order, o->value, type_str(j->ctx, type), o->order,
+                      type->rank, more ? "; blocks and room around values are removed" : "",
+                      order_examples(type->rank));
 }
 
-/* A value that a later stage puts into a kernel has no place any more: its wish is not to be
- * forgotten with it. */
+/* Remembers the pins of a text: fusion may inline a pinned value, which must be reported. */
 static void
 keep_wishes(Job *j)
 {
@@ -121,7 +152,7 @@ find_value(const GraphList *all, const char *name)
     return NULL;
 }
 
-/* Values that are in memory between kernels, for a message. */
+/* Some values between kernels, for a message. */
 static const char *
 some_values(Job *j, const GraphList *all)
 {
@@ -153,34 +184,18 @@ not_in_memory(Job *j, const GraphList *all, const char *what)
 }
 
 static bool
-bad_layout(Job *j, const DriverOrder *o, const Type *type)
-{
-    return diag_error(&j->ctx->diags, DIAG_USAGE, nowhere,
-                      "--format %s=%s: %s is %s, and \"%s\" is no order of its %u dimensions, nor "
-                      "a layout of at most %d. Give an "
-                      "order such as %s%s",
-                      o->value, o->order, o->value, type_str(j->ctx, type), o->order, type->rank,
-                      TN_MAX_RANK, order_examples(type->rank),
-                      type->rank == 4
-                          ? ", one with blocks such as nchw16c or 0,1/16,2,3,1%16, or one with "
-                            "room around it such as nhwc+h1w1 or 0,2,3,1+2:1,3:1"
-                          : ", one with blocks such as 0,1/16,1%16 of rank 2, or one with room "
-                            "around it such as 0,1+1:1");
-}
-
-static bool
 read_pins(Job *j, const GraphList *all, FormatPin *pin)
 {
     for (uint32_t i = 0; i < j->o->nformat; i++) {
         const DriverOrder *o = &j->o->format[i];
         const Value *v = find_value(all, o->value);
-        Layout *layout = NEW(j->arena, Layout);
+        uint8_t *order = NEW_ARRAY(j->arena, uint8_t, TN_MAX_RANK);
         if (!v)
             return not_in_memory(j, all,
                                  arena_printf(j->arena, "--format %s=%s", o->value, o->order));
-        if (!layout_read(j->arena, o->order, v->type->rank, layout))
-            return bad_layout(j, o, v->type);
-        pin[i] = (FormatPin){ o->value, layout };
+        if (!order_read(o->order, v->type->rank, order))
+            return bad_order(j, "--format", o, v->type);
+        pin[i] = (FormatPin){ o->value, order };
     }
     for (uint32_t i = 0; i < j->wished.n; i++)
         if (!find_value(all, j->wished.at[i]))
@@ -239,10 +254,8 @@ formats_between(Job *j)
     domains_begin(&prices);
     for (uint32_t i = 0; i < all.n; i++) {
         FormatWish wish = { how,
-                            machine_lanes(&j->machine, DT_F32),
                             j->o->nformat,
                             pin,
-                            j->o->max_arena_bytes,
                             { price, begin, again, &(Asked){ &prices, all.at[i] } },
                             j->o->explain_formats ? &explain : NULL,
                             measured };
@@ -253,7 +266,7 @@ formats_between(Job *j)
     }
     if (j->o->explain_formats && j->o->print)
         j->o->print(j->o->user, text_str(&explain));
-    prices.rounds = 0; /* where no value had a choice, nothing was asked twice */
+    prices.rounds = 0; /* without a choice nothing was queried twice */
     if (!domains_choose(j, &remarks))
         return false;
     j->remarks = remarks.n ? text_str(&remarks) : NULL;
@@ -270,19 +283,19 @@ price_as_it_is(void *user, NodeId n, const Kernel *k)
 }
 
 void
-formats_pieces(Job *j)
+formats_concats(Job *j)
 {
     GraphList all = graph_all(j->graph, j->arena);
     Text remarks = { .arena = j->arena };
     Prices prices = choose_prices(j);
 
-    /* what lies within each other lives longer than the bound knows */
+    /* values stored within each other live longer than the bound knows */
     if (j->o->schedule == SCHEDULE_PLAIN || j->o->max_arena_bytes)
         return;
     text_add(&remarks, j->remarks ? j->remarks : "");
     for (uint32_t i = 0; i < all.n; i++) {
         FormatPrice price = { price_as_it_is, begin, again, &(Asked){ &prices, all.at[i] } };
-        format_pieces(all.at[i], j->arena, &price, &remarks);
+        format_concats(all.at[i], j->arena, &price, &remarks);
     }
     j->remarks = remarks.n ? text_str(&remarks) : NULL;
 }

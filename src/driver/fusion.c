@@ -14,7 +14,24 @@ fusion_mode(const char *text, FuseMode *mode)
     return false;
 }
 
-/* Why each node is where it is, in lines of the fused graph's dump. */
+bool
+fusion_known(Job *j)
+{
+    const char *how = j->o->fuse;
+    bool script = !strcmp(how, "tvm") || !strcmp(how, "dnnf");
+    FuseMode mode;
+
+    if (fusion_mode(how, &mode))
+        return true;
+    if (script || !strcmp(how, "greedy"))
+        return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 }, "--fuse %s: removed. %s", how,
+                          script ? "bench/rivals.py writes the plan of this rule for --fuse-plan"
+                                 : "Give dp, the cheapest partition, or a plan by --fuse-plan");
+    return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 },
+                      "--fuse: \"%s\" is not known. Give dp (the cheapest partition) or none", how);
+}
+
+/* Adds the reason for each node's place to the dump of the fused graph. */
 static void
 add_remarks(Job *j, const Graph *g, const FusePlan *p, const FuseCertificate *known)
 {
@@ -35,7 +52,7 @@ add_remarks(Job *j, const Graph *g, const FusePlan *p, const FuseCertificate *kn
     j->remarks = t.n ? text_str(&t) : NULL;
 }
 
-/* g, with the value that is to be kept among its outputs. */
+/* g with the value of --keep as one more output. */
 static Graph
 with_kept(Job *j, const Graph *g)
 {
@@ -94,7 +111,7 @@ plan_text(Job *j)
     return j->fuse_plan;
 }
 
-/* The plan that a file says. */
+/* Reads the plan of --fuse-plan. */
 static bool
 read_plan(Job *j, const Graph *g, FusePlan *p, FuseCertificate *known)
 {
@@ -104,13 +121,12 @@ read_plan(Job *j, const Graph *g, FusePlan *p, FuseCertificate *known)
     return text && fuse_parse_plan(g, j->arena, text, p);
 }
 
-/* What a kernel less saves that no price has [seconds]: its code, its branches and the first lines
- * that it reads are new to the processor in each run. Kernels of 0.06 to 0.5 us take 0.2 to 0.4 us
- * more than their price in EfficientNet-B0 on a Zen 5 core. By prices alone BERT's attentions,
- * 16.09 us less as two kernels and 15.93 us as one, would be two. */
+/* Seconds that one kernel less saves beside its price: in each run a kernel's code, branches and
+ * first cache lines are cold. Kernels of 0.06 to 0.5 us take 0.2 to 0.4 us more than their price in
+ * EfficientNet-B0 on a Zen 5 core. */
 #define KERNEL_SECONDS 0.3e-6
 
-/* What was noted is found. Nothing was: then what is asked next is noted again. */
+/* Answers the recorded queries; if there were none, starts to record again. */
 static bool
 ask_again(void *prices)
 {
@@ -129,12 +145,8 @@ make_plan(Job *j, const Graph *g, const FuseWish *wish, FuseCertificate *known)
 
     fusion_mode(j->o->fuse, &mode);
     FusePlan p = fuse_plan(g, j->arena, &j->machine, mode, wish, known);
-    if ((mode == FUSE_GREEDY || mode == FUSE_DP) && j->o->schedule != SCHEDULE_PLAIN) {
+    if (mode == FUSE_DP && j->o->schedule != SCHEDULE_PLAIN) {
         Prices prices = choose_prices(j);
-        bool within;
-        /* partitions are compared as they are before groups are joined */
-        if (j->o->explain && known->seconds < 0)
-            known->seconds = fuse_predict(g, &p, &j->machine, &within);
         domains_begin(&prices);
         choose_note(&prices);
         p = fuse_join(g, j->arena, &p, wish,
@@ -145,14 +157,15 @@ make_plan(Job *j, const Graph *g, const FuseWish *wish, FuseCertificate *known)
     return p;
 }
 
-/* Is there somewhere to say a word, and is what is printed for people? */
+/* Is there a printer, and is its output for people rather than JSON? */
 static bool
 is_told(const Job *j)
 {
     return j->o->print && j->o->explain < 2;
 }
 
-/* The first joins of all graphs' plans, as --fuse-bisect says; which is the last is told. */
+/* Reduces plans to the first joins over all graphs (--fuse-bisect), and reports the last of
+ * them. */
 static void
 take_joins(Job *j, const Graph *g, FusePlan *p, FuseCertificate *known)
 {
@@ -197,7 +210,7 @@ fuse_nests(void *user, const Graph *nests)
     return to;
 }
 
-/* What options name is somewhere; false, reported: it is not. */
+/* Reports names in options that no graph has. */
 bool
 fusion_named(Job *j)
 {

@@ -97,6 +97,7 @@ bool dump_end(Dump *d);
 /* ---- fusion.c: which nests become one kernel ---- */
 
 bool fusion_mode(const char *text, FuseMode *mode); /* --fuse */
+bool fusion_known(Job *j);                          /* false, reported: it is no mode */
 bool has_nests(const Graph *g);
 bool fusion_named(Job *j);
 /* "A,B", where names may have commas: split at the first one where both name nodes of g; first
@@ -201,11 +202,12 @@ DriverOptions options_resolve(Arena *a, const DriverOptions *o);
 /* ---- formats.c: orders of dimensions ---- */
 
 bool formats_how(const char *text, FormatHow *how); /* --formats */
+bool formats_known(Job *j);                         /* false, reported: it is none of them */
 /* of inputs and outputs, as --io-format says; and what the text wishes is kept */
 bool formats_ports(Job *j);
 const char *formats_port(const Job *j, Sym name); /* what it says of one; NULL: nothing */
 bool formats_between(Job *j);                     /* of what lies between kernels */
-void formats_pieces(Job *j);                      /* and what of it lies within what */
+void formats_concats(Job *j);                     /* and what of it lies within what */
 
 /* ---- profile.c: what was measured ---- */
 

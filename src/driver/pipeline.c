@@ -309,7 +309,7 @@ stage_layout(Job *j)
                 return false;
             break;
         }
-    formats_pieces(j);
+    formats_concats(j);
     return true;
 }
 
@@ -596,25 +596,12 @@ static bool
 check_options(Job *j)
 {
     const DriverOptions *o = j->o;
-    FormatHow how;
-    FuseMode mode;
 
     if (strcmp(o->emit, "so") && strcmp(o->emit, "c"))
         return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 },
                           "--emit: \"%s\" is not known. Give so (a shared library) or c", o->emit);
-    if (!formats_how(j->o->formats, &how))
-        return diag_error(
-            &j->ctx->diags, DIAG_USAGE, (Loc){ 0 },
-            "--formats: \"%s\" is not known. Give search (the fastest orders of dimensions), "
-            "layouts (blocks, phases and room too), greedy, chain, nchw, "
-            "nhwc, nchwc or none",
-            o->formats);
-    if (!fusion_mode(o->fuse, &mode))
-        return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 },
-                          "--fuse: \"%s\" is not known. Give greedy, dp (the cheapest partition), "
-                          "tvm, dnnf (the rules of "
-                          "others) or none",
-                          o->fuse);
+    if (!formats_known(j) || !fusion_known(j))
+        return false;
     if ((o->prefix || o->example) && strcmp(o->emit, "c"))
         return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 },
                           "%s belongs to C source: give --emit c too",

@@ -7,6 +7,8 @@
  */
 #include "emit/emit.h"
 
+#include "graph/batch.h"
+
 typedef struct {
     Arena *arena;
     Map seen;
@@ -59,6 +61,8 @@ collect_graph(Collect *k, const Graph *g)
                 collect(k, (Var){ VAR_SYMBOL, MAP_PTR(n->kernel->variant[v]->guard.at[i].symbol) });
         for (uint32_t i = 0; i < n->nfresh; i++)
             collect(k, (Var){ VAR_SYMBOL, MAP_PTR(n->fresh[i].name) });
+        for (uint32_t i = 0; n->batch && i < n->batch->type.n; i++)
+            collect_type(k, n->batch->type.at[i], false);
         for (uint32_t r = 0; r < n->nregion; r++)
             for (uint32_t i = 0; i < n->region[r].nbind; i++)
                 collect(k, n->region[r].bind[i].var);

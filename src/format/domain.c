@@ -1,10 +1,9 @@
-/* domain: the transform domain of a convolution as a format like any other.
+/* domain: choose the Winograd domain of a convolution as one more format.
  *
- * A convolution with a window of 3 x 3 and stride 1 can be a batched product between small constant
- * contractions (domain/winograd.h): fewer multiplications, more memory moved. Each of its steps is a
- * kernel that is priced as every kernel is; the domain is worth what they take together, and is
- * taken where that is less than the kernel as it stands. So nothing here knows at how many channels
- * it begins to pay.
+ * A convolution with a window of 3 x 3 and stride 1 can be a batched matrix multiplication between
+ * small constant contractions (domain/winograd.h): fewer multiplications, more memory traffic. Each
+ * step is a kernel with a price like any other; the domain is chosen where the steps together are
+ * predicted to be faster than the direct kernel. No threshold on channels is needed.
  *
  * Source: doc/winograd.md.
  */
@@ -13,24 +12,24 @@
 
 #include <math.h>
 
-/* The one that is best most often first: the others are then dropped as soon as a part of them is
- * no cheaper. */
+/* The tile that is best most often comes first: the others are dropped as soon as some of their
+ * steps cost as much. */
 static const uint32_t tiles[] = { 4, 6, 2 };
 enum { NTILE = sizeof tiles / sizeof *tiles };
 
-/* Relative to the largest output, of a layer by itself: a tenth of what ONNX's own tests allow
+/* The most error relative to the largest output of a layer: a tenth of what ONNX's own tests allow
  * (rtol 1e-3). Only the largest tile comes near. */
 #define MOST_ERROR 1e-4
 
-/* A kernel of one part, or of a second one that is a window over what the first makes; the contents
- * of its inputs where they are known, and the steps that may stand in its place. */
+/* A kernel of one stage, or of two where the second is a window over the first; contents of its
+ * inputs where known, and the steps that can replace it. */
 typedef struct {
     const Kernel *k;
     const void *const *data;
     Winograd w;
 } Domain;
 
-/* What is known of an input of the kernel's nest. */
+/* The contents of an input of the kernel's first nest; NULL: not known. */
 static const void *
 input_data(const Domain *d, uint32_t slot)
 {
@@ -40,8 +39,8 @@ input_data(const Domain *d, uint32_t slot)
 
 /* ---- steps as kernels ------------------------------------------------------------------------ */
 
-/* Steps first … last are one kernel, those that there are: what the others make stays inside. From
- * where its inputs come, as of a step's. */
+/* The steps from first to last that exist are one kernel; results of all but the last stay inside.
+ * from: the sources of its inputs. */
 typedef struct {
     Kernel *k;
     uint32_t *from;
@@ -74,7 +73,7 @@ input_buffer(Ctx *c, Arena *a, StepKernel *s, uint32_t from, const NestParam *pa
     return kernel_buffer(c, a, s->k, param->name, param->type, SPACE_IN, 1);
 }
 
-/* The last step of a group that there is. */
+/* The last step of a group that exists. */
 static uint32_t
 last_of(const Winograd *w, uint32_t g)
 {
@@ -85,8 +84,8 @@ last_of(const Winograd *w, uint32_t g)
     return s;
 }
 
-/* A group as a kernel. What it writes at digits of axes it sees as it writes it, a dimension for
- * each axis. NULL: reported. */
+/* A group as a kernel. An output that is written at digits of axes gets a dimension for each axis.
+ * NULL: reported. */
 static StepKernel
 kernel_of(Ctx *c, Arena *a, const Winograd *w, uint32_t g, const char *origin)
 {
@@ -137,7 +136,7 @@ groups_of(const Winograd *w)
     return w->nstep > STEP_CROP ? NGROUP : NGROUP - 1;
 }
 
-/* Which inputs are known when it is compiled. */
+/* Which inputs are known at compile time. */
 static const bool *
 known_inputs(Arena *a, const Domain *d, const StepKernel *s)
 {
@@ -152,8 +151,8 @@ known_inputs(Arena *a, const Domain *d, const StepKernel *s)
 
 /* ---- the price ------------------------------------------------------------------------------- */
 
-/* Is the kernel one nest that has such a domain, or that and a window of what it makes, and a
- * filter that is known? */
+/* Has the kernel a Winograd form with tile m: a convolution with a constant filter, alone or with a
+ * window over its result? */
 static bool
 domain_of(Ctx *c, const Kernel *k, const void *const *data, uint32_t m, Domain *d)
 {
@@ -182,8 +181,8 @@ is_small(const Winograd *w, int64_t max_bytes)
     return true;
 }
 
-/* Seconds of all kernels, or infinity as soon as they are no less than the limit. The product,
- * which takes most, first. */
+/* Seconds of all steps, or infinity as soon as they reach the limit. The matrix multiplication,
+ * which takes most, comes first. */
 static double
 seconds_of(Ctx *c, Arena *a, const Domain *d, const FormatDomains *price, double limit)
 {
@@ -200,7 +199,7 @@ seconds_of(Ctx *c, Arena *a, const Domain *d, const FormatDomains *price, double
     return sum;
 }
 
-/* The relative error of the domain, measured once for each filter. */
+/* The relative error of the domain; computed once for each filter. */
 static double
 error_of(FormatDomains *price, Arena *scratch, const Domain *d)
 {
@@ -227,8 +226,7 @@ growth_of(const Domain *d)
     return made - stored;
 }
 
-/* The most bytes between the steps that are alive at once: what one group makes and what the next
- * makes of it. */
+/* The most bytes of intermediate tensors between steps: input and output of one group. */
 static double
 between_steps(Ctx *c, const Winograd *w)
 {
@@ -243,31 +241,37 @@ between_steps(Ctx *c, const Winograd *w)
     return most;
 }
 
-/* Seconds with one tile, below the limit; or infinity. room: bytes that there are for what lies
- * between the steps. */
+/* A kernel that is priced with each tile. */
+typedef struct {
+    Ctx *c;
+    const Kernel *k;
+    const void *const *data;
+    FormatDomains *price;
+    double room; /* bytes available between the steps */
+} Layer;
+
+/* Seconds with one tile, if below the limit, else infinity. */
 static double
-seconds_with(Ctx *c, Arena *a, const Kernel *k, const void *const *data, FormatDomains *price,
-             uint32_t tile, double limit, double room, int64_t *growth)
+seconds_with(const Layer *l, Arena *a, uint32_t tile, double limit, int64_t *growth)
 {
     Domain d;
 
-    if (!domain_of(c, k, data, tile, &d) || !is_small(&d.w, price->max_bytes) ||
-        between_steps(c, &d.w) > room)
+    if (!domain_of(l->c, l->k, l->data, tile, &d) || !is_small(&d.w, l->price->max_bytes) ||
+        between_steps(l->c, &d.w) > l->room)
         return INFINITY;
-    double seconds = seconds_of(c, a, &d, price, limit);
-    if (seconds >= limit || error_of(price, a, &d) > MOST_ERROR)
+    double seconds = seconds_of(l->c, a, &d, l->price, limit);
+    if (seconds >= limit || error_of(l->price, a, &d) > MOST_ERROR)
         return INFINITY;
     *growth = growth_of(&d);
     return seconds;
 }
 
-/* What was found of a kernel: seconds without a domain, with each tile that is worth it, and the
- * bytes that each takes. */
+/* Prices of a kernel: direct, and with each tile; the bytes by which each tile's filter grows. */
 typedef struct {
-    bool asked; /* it has domains */
+    bool asked; /* it has a Winograd form */
     double direct, seconds[NTILE];
     int64_t growth[NTILE];
-    uint32_t taken; /* of tiles, plus 1; 0: none */
+    uint32_t taken; /* index of the chosen tile, plus 1; 0: none */
 } Found;
 
 static uint32_t
@@ -282,17 +286,16 @@ seconds_taken(const Found *f)
     return f->taken ? f->seconds[f->taken - 1] : f->direct;
 }
 
-/* Takes the tile of least seconds, below those without one. all: seconds with every tile, not only
- * with those that beat the ones before. */
+/* Chooses the tile of least seconds, if below the direct kernel's. all: price every tile, not only
+ * until one is slower than the best so far. */
 static void
-price_tiles(Ctx *c, Arena *a, const Kernel *k, const void *const *data, FormatDomains *price,
-            bool all, double room, Found *f)
+price_tiles(const Layer *l, bool all, Found *f)
 {
-    Arena *scratch = arena_child(a);
+    Arena *scratch = arena_child(l->c->arena);
 
     for (uint32_t i = 0; i < NTILE; i++) {
-        f->seconds[i] = seconds_with(c, scratch, k, data, price, tiles[i],
-                                     all ? f->direct : seconds_taken(f), room, &f->growth[i]);
+        f->seconds[i] =
+            seconds_with(l, scratch, tiles[i], all ? f->direct : seconds_taken(f), &f->growth[i]);
         if (f->seconds[i] < seconds_taken(f))
             f->taken = i + 1;
     }
@@ -300,18 +303,18 @@ price_tiles(Ctx *c, Arena *a, const Kernel *k, const void *const *data, FormatDo
 }
 
 double
-format_domain(Ctx *c, Arena *a, const Kernel *k, const void *const *data, FormatDomains *price,
-              double limit, uint32_t *tile)
+format_domain(Ctx *c, const Kernel *k, const void *const *data, FormatDomains *price, double limit,
+              uint32_t *tile)
 {
     Found f = { .direct = limit };
-    double room = price->max_alive ? (double)price->max_alive : INFINITY;
+    Layer l = { c, k, data, price, price->max_alive ? (double)price->max_alive : INFINITY };
 
-    /* its own values at least are alive beside */
-    for (uint32_t b = 0; b < k->nin + k->nout && isfinite(room); b++)
-        room -= b < k->nin && data[b]
-                    ? 0
-                    : (double)expr_bounds(c, NULL, type_bytes(c, k->buffer.at[b].type)).hi;
-    price_tiles(c, a, k, data, price, false, room, &f);
+    /* the kernel's own values are alive meanwhile */
+    for (uint32_t b = 0; b < k->nin + k->nout && isfinite(l.room); b++)
+        l.room -= b < k->nin && data[b]
+                      ? 0
+                      : (double)expr_bounds(c, NULL, type_bytes(c, k->buffer.at[b].type)).hi;
+    price_tiles(&l, false, &f);
     *tile = tile_of(&f);
     return f.taken ? seconds_taken(&f) : INFINITY;
 }
@@ -346,7 +349,7 @@ typedef struct {
     const ValueId *value;
 } Values;
 
-/* The values that inputs come from. */
+/* The graph's values behind inputs. */
 static ValueId *
 values_of(Carry *x, const Domain *d, const Values *v, const uint32_t *from, uint32_t n)
 {
@@ -370,8 +373,8 @@ value_of_step(Carry *x, const Domain *d, ValueId out, uint32_t step)
     return step + 1 == d->w.nstep ? out : graph_value(x->to, name, n->param[n->nin].type);
 }
 
-/* The steps in place of node n, whose inputs and output are value[]. Those of the filter stay
- * nests: they are constants. */
+/* Emits the steps in place of node n, whose inputs and output are value[]. The steps of the filter
+ * stay nests: they are constants to be folded. */
 static bool
 add_steps(Carry *x, const Node *n, const Domain *d, const ValueId *value)
 {
@@ -426,8 +429,7 @@ remark(Carry *x, const Domain *d, ValueId v, const Found *f)
     arena_free(scratch);
 }
 
-/* The kernel that a node calls, and what is known of its inputs; NULL: it calls none, or none with
- * such a domain. */
+/* The kernel that a node calls, with contents of its inputs; NULL: it has no Winograd form. */
 static const Kernel *
 kernel_at(const Graph *g, NodeId id, const void ***data, Domain *d)
 {
@@ -437,7 +439,7 @@ kernel_at(const Graph *g, NodeId id, const void ***data, Domain *d)
     if (!k || k->nout != 1)
         return NULL;
     *data = graph_inputs_data(g, g->ctx->arena, n);
-    /* what stands behind it may fit one of them alone */
+    /* a fused window may fit only one tile */
     for (uint32_t i = 0; i < NTILE; i++)
         if (domain_of(g->ctx, k, *data, tiles[i], d))
             return k;
@@ -458,11 +460,11 @@ find(const Graph *g, NodeId id, FormatDomains *price, bool all, double room, Fou
     Arena *scratch = arena_child(c->arena);
     double direct = price->of(price->user, k, data_is_known(scratch, data, k->nin));
     f->direct = direct < 0 ? INFINITY : direct;
-    price_tiles(c, scratch, k, data, price, all, room, f);
+    price_tiles(&(Layer){ c, k, data, price, room }, all, f);
     arena_free(scratch);
 }
 
-/* What lies between the steps of each node may take so many bytes, [node.n]. */
+/* The bytes available between the steps of each node, [node.n]. */
 static double *
 room_between(const Graph *g, const FormatDomains *price)
 {
@@ -474,7 +476,7 @@ room_between(const Graph *g, const FormatDomains *price)
     return room;
 }
 
-/* How much constants may grow by all filters together. */
+/* The bytes by which all filters together may grow. */
 static int64_t
 room_of(const Graph *g, const FormatDomains *price)
 {
@@ -488,8 +490,8 @@ room_of(const Graph *g, const FormatDomains *price)
     return sum < (double)(INT64_MAX / 2) ? (int64_t)sum : INT64_MAX / 2;
 }
 
-/* Of node f, what tile i gains for each byte, beside what is taken; 0: nothing, or there is no room
- * for it. */
+/* What tile i gains over the chosen one for each byte of growth; 0: nothing, or it exceeds the
+ * room. */
 static double
 gain_of(const Found *f, uint32_t i, int64_t room)
 {
@@ -501,8 +503,7 @@ gain_of(const Found *f, uint32_t i, int64_t room)
     return (before - f->seconds[i]) / (more > 1 ? (double)more : 1);
 }
 
-/* Where the tiles that are fastest would take more than there is room for: those first that gain
- * most for each byte. */
+/* If the fastest tiles exceed the room, chooses tiles again, by gain for each byte. */
 static void
 keep_small(const Graph *g, Found *found, FormatDomains *price, const double *between)
 {
@@ -537,7 +538,7 @@ keep_small(const Graph *g, Found *found, FormatDomains *price, const double *bet
     }
 }
 
-/* True if the node's work is done by steps. */
+/* Emits a node with a Winograd form; false: it has none. */
 static bool
 carry_node(Carry *x, const Graph *g, NodeId id, ValueId *map, const Found *f, bool *ok)
 {

@@ -1,7 +1,8 @@
-/* explain: what was chosen, and why: for each value what the second best would cost, exactly: the
- * search is asked again with the chosen order forbidden. The kernel in which most of the difference
- * lies is the reason. Values whose second best is one and the same change together, and are told
- * together.
+/* explain: report what was chosen for each value, and what the second best would cost.
+ *
+ * The search is run again with the chosen order forbidden, so the difference is exact; the kernel
+ * with most of the difference is named as the reason. Values with the same second best choice
+ * change together, and are reported together.
  */
 #include "format/internal.h"
 
@@ -22,7 +23,7 @@ count_changed(const Formats *f, const uint32_t *choice)
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < f->variable.n; i++)
-        n += f->variable.at[i].layout[choice[i]] != NULL;
+        n += f->variable.at[i].order[choice[i]] != NULL;
     return n;
 }
 
@@ -30,36 +31,25 @@ void
 format_remark(const Formats *f, const FormatFound *found, Text *t)
 {
     text_printf(t,
-                "; %u of %u values lie in another order than the model's: %.4g ms of kernels "
+                "; %u of %u values have another order than the model's: %.4g ms of kernels "
                 "instead of %.4g ms\n",
                 count_changed(f, found->choice), f->variable.n, found->cost * 1e-9,
                 found->plain * 1e-9);
     for (ValueId v = 1; v < f->g->value.n; v++) {
-        const Layout *layout = format_layout(f, v, found->choice);
-        if (!layout)
+        const uint8_t *order = format_order(f, v, found->choice);
+        if (!order)
             continue;
         text_add(t, "; %");
         text_name(t, f->g->value.at[v].name);
         text_add(t, ": ");
-        layout_print(t, f->g->value.at[v].type->rank, layout);
-        text_add(t, "\n");
-    }
-    for (uint32_t i = 0; i < f->copy.n; i++) {
-        const Copy *c = &f->copy.at[i];
-        if (!found->choice[c->var])
-            continue;
-        text_add(t, "; %");
-        text_name(t, f->variable.at[c->x].name);
-        text_add(t, " lies a second time, copied: ");
-        layout_print(t, rank_of(f, c->x), f->variable.at[c->x].layout[found->choice[c->var] - 1]);
+        order_print(t, f->g->value.at[v].type->rank, order);
         text_add(t, "\n");
     }
 }
 
 /* ---- measured times -------------------------------------------------------------------------- */
 
-/* Seconds of a run in kernels that come from there, in all that they became; negative: nobody
- * measured it. */
+/* Measured seconds of one run in kernels of an origin; negative: not measured. */
 static double
 measured(const Formats *f, const char *origin)
 {
@@ -71,9 +61,9 @@ measured(const Formats *f, const char *origin)
     return *(const double *)(uintptr_t)at;
 }
 
-/* Of all kernels that are priced. Several nodes of one origin were measured as one. */
+/* The sum over all priced kernels. Nodes of one origin were measured together. */
 static void
-print_measured(const Formats *f, const uint32_t *choice, Text *t)
+print_measured(const Formats *f, Text *t)
 {
     Map seen = { .arena = f->arena };
     double sum = 0;
@@ -89,12 +79,6 @@ print_measured(const Formats *f, const uint32_t *choice, Text *t)
         sum += seconds < 0 ? 0 : seconds;
         missing += seconds < 0;
     }
-    for (uint32_t i = 0; i < f->copy.n; i++)
-        if (choice[f->copy.at[i].var]) {
-            double seconds = measured(f, format_origin_of_copy(f, &f->copy.at[i]));
-            sum += seconds < 0 ? 0 : seconds;
-            missing += seconds < 0;
-        }
     text_add(t, ", measured ");
     text_seconds(t, sum);
     text_printf(t, " %s", f->wish->measured->how);
@@ -117,33 +101,26 @@ print_row(Text *t, double picoseconds, const char *what)
 }
 
 static void
-print_head(Formats *f, const FormatFound *found, Text *t)
+print_head(const Formats *f, const FormatFound *found, Text *t)
 {
-    uint32_t *choice = NEW_ARRAY(f->arena, uint32_t, f->nvar), n = f->variable.n,
-             changed = count_changed(f, found->choice);
+    uint32_t n = f->variable.n, changed = count_changed(f, found->choice);
 
     text_printf(t,
-                "%u value%s between kernels can lie in several orders; %u lie%s in another than "
+                "%u value%s between kernels can have several orders; %u ha%s another than "
                 "the model's. An order names the model's\n"
                 "dimensions, the one whose elements are neighbours in memory last. The kernels "
                 "that make and read them take\n\n",
-                n, n == 1 ? "" : "s", changed, changed == 1 ? "s" : "");
+                n, n == 1 ? "" : "s", changed, changed == 1 ? "s" : "ve");
     print_row(t, found->cost, "as chosen");
     if (f->wish->measured)
-        print_measured(f, found->choice, t);
+        print_measured(f, t);
     text_add(t, "\n");
-    if (found->free < found->cost)
-        print_row(t, found->free, "if values could take more memory\n");
-    if (f->wish->how == FORMAT_SEARCH || f->wish->how == FORMAT_LAYOUTS) {
-        format_greedy(f, choice);
-        print_row(t, format_cost_of_all(f, choice), "if each kernel chose for itself\n");
-    }
     print_row(t, found->plain, "if nothing were changed, in the same kernels\n");
     text_add(t, "\nas predicted: by the prices of their schedules, halfway between what one core "
                 "takes and what all of them take.\n\n");
 }
 
-/* Conv "a" and what was fused to it, in few words: Conv "a" + 3 more */
+/* The origin of a fused kernel, shortened: Conv "a" + 3 more */
 static const char *
 origin_of(const Formats *f, NodeId n)
 {
@@ -158,9 +135,16 @@ origin_of(const Formats *f, NodeId n)
                 : origin;
 }
 
+static bool
+is_same(uint32_t rank, const uint8_t *a, const uint8_t *b)
+{
+    return a == b || (a && b && !memcmp(a, b, rank)) || (!a && b && order_is_plain(rank, b)) ||
+           (!b && a && order_is_plain(rank, a));
+}
+
 /* ---- value by value -------------------------------------------------------------------------- */
 
-/* The best choice in which value x lies otherwise. NULL choice: there is one way alone. */
+/* The best choice with another order for one value. choice NULL: it has no other. */
 typedef struct {
     double cost;
     const uint32_t *choice;
@@ -175,7 +159,7 @@ second_best(Formats *f, const FormatFound *found, uint32_t x)
     if (f->variable.at[x].n == 1)
         return (Second){ INFINITY, NULL };
     cost[found->choice[x]] = INFINITY;
-    return (Second){ format_least(f, &(FormatFactor){ 1, &x, cost }, choice).cost, choice };
+    return (Second){ format_least(f, &(FormatFactor){ 1, &x, cost }, 1, choice).cost, choice };
 }
 
 static void
@@ -184,7 +168,7 @@ print_percent(Text *t, double part)
     text_printf(t, part >= 0.1 ? " (%.0f %%)" : " (%.2g %%)", 100 * part);
 }
 
-/* The kernel that loses most where a choice is another one. */
+/* Prints the kernel that loses most by another choice. */
 static void
 print_reason(const Formats *f, const FormatFound *found, const uint32_t *choice, Text *t)
 {
@@ -223,14 +207,15 @@ print_second(const Formats *f, const FormatFound *found, const uint32_t *member,
     for (uint32_t i = 0; i < f->variable.n; i++)
         changed += s->choice[i] != found->choice[i];
     for (uint32_t i = 1; i < n; i++)
-        alike &= rank_of(f, member[i]) == rank_of(f, member[0]) &&
-                 layout_same(f->variable.at[member[i]].layout[s->choice[member[i]]],
-                             first->layout[s->choice[member[0]]]);
+        alike &=
+            rank_of(f, member[i]) == rank_of(f, member[0]) &&
+            is_same(rank_of(f, member[i]), f->variable.at[member[i]].order[s->choice[member[i]]],
+                    first->order[s->choice[member[0]]]);
     text_add(t, "    second best ");
     for (uint32_t i = 0; i < (alike ? 1 : n); i++) {
         text_add(t, i ? ", " : "");
-        layout_print(t, rank_of(f, member[i]),
-                     f->variable.at[member[i]].layout[s->choice[member[i]]]);
+        order_print(t, rank_of(f, member[i]),
+                    f->variable.at[member[i]].order[s->choice[member[i]]]);
     }
     if (n > 1)
         text_printf(t, alike ? " for these %u together" : " for these %u, in turn, together", n);
@@ -252,19 +237,19 @@ static void
 print_value(const Formats *f, const FormatFound *found, ValueId v, Text *t)
 {
     const Value *value = &f->g->value.at[v];
-    const Layout *layout = format_layout(f, v, found->choice);
+    const uint8_t *order = format_order(f, v, found->choice);
 
     text_add(t, "  %");
     text_name(t, value->name);
     text_add(t, ": ");
-    layout_print(t, value->type->rank, layout);
-    text_add(t, layout ? ", " : ", as the model says, ");
-    type_print(t, layout ? layout_type(f->ctx, layout, value->type) : value->type);
+    order_print(t, value->type->rank, order);
+    text_add(t, order ? ", " : ", as the model says, ");
+    type_print(t, order ? type_permuted(f->ctx, value->type, order) : value->type);
     text_add(t, "\n");
 }
 
-/* In the order in which they are made. What is second best for one may be dearer than what is for
- * another that changes with it. */
+/* Prints values in the order in which they are made. The second best of one may cost more than the
+ * second best of another value that changes with it. */
 static void
 print_values(Formats *f, const FormatFound *found, Text *t)
 {
@@ -299,13 +284,7 @@ print_values(Formats *f, const FormatFound *found, Text *t)
 
 /* ---- where the order changes ----------------------------------------------------------------- */
 
-static bool
-lie_alike(const Layout *a, const Layout *b)
-{
-    return (!a && b && layout_is_plain(b)) || (!b && a && layout_is_plain(a)) || layout_same(a, b);
-}
-
-/* What kernel n would take if its output lay as input b does; negative: it is not known. */
+/* What the kernel would cost if its output had the order of input b; negative: not known. */
 static double
 without_change(const Formats *f, uint32_t factor, uint32_t b, const uint32_t *chosen)
 {
@@ -314,7 +293,8 @@ without_change(const Formats *f, uint32_t factor, uint32_t b, const uint32_t *ch
     uint32_t *choice = arena_copy(f->arena, chosen, f->nvar * sizeof *chosen);
 
     for (uint32_t c = 0; out && c < f->size[out - 1]; c++)
-        if (lie_alike(f->variable.at[out - 1].layout[c], format_argument_layout(f, n, b, chosen))) {
+        if (is_same(rank_of(f, out - 1), f->variable.at[out - 1].order[c],
+                    format_argument_order(f, n, b, chosen))) {
             choice[out - 1] = c;
             double cost = format_entry(f, factor, choice);
             return isfinite(cost) ? cost : -1;
@@ -322,7 +302,7 @@ without_change(const Formats *f, uint32_t factor, uint32_t b, const uint32_t *ch
     return -1;
 }
 
-/* Its bytes, 0 where they are not known. */
+/* Prints one kernel; returns the bytes of its input, 0 if not known. */
 static int64_t
 print_change(const Formats *f, const FormatFound *found, uint32_t factor, uint32_t b, Text *t)
 {
@@ -337,11 +317,11 @@ print_change(const Formats *f, const FormatFound *found, uint32_t factor, uint32
     text_printf(t, "  %s reads %%", origin_of(f, n));
     text_name(t, f->g->value.at[from].name);
     text_add(t, " (");
-    layout_print(t, rank, format_argument_layout(f, n, b, found->choice));
+    order_print(t, rank, format_argument_order(f, n, b, found->choice));
     text_add(t, ") and writes %");
     text_name(t, f->g->value.at[to].name);
     text_add(t, " (");
-    layout_print(t, rank, format_layout(f, to, found->choice));
+    order_print(t, rank, format_order(f, to, found->choice));
     text_add(t, ")\n    ");
     if (type_static_bytes(f->g->value.at[from].type, &bytes)) {
         text_size(t, bytes);
@@ -353,7 +333,7 @@ print_change(const Formats *f, const FormatFound *found, uint32_t factor, uint32
         text_add(t, ", or ");
         text_seconds(t, without * 1e-12);
         text_add(t, " if it wrote ");
-        layout_print(t, rank, format_argument_layout(f, n, b, found->choice));
+        order_print(t, rank, format_argument_order(f, n, b, found->choice));
     }
     if (run >= 0) {
         text_add(t, "; measured ");
@@ -361,59 +341,6 @@ print_change(const Formats *f, const FormatFound *found, uint32_t factor, uint32
     }
     text_add(t, "\n");
     return bytes;
-}
-
-static void
-print_copy(const Formats *f, const FormatFound *found, const Copy *c, Text *t)
-{
-    const Variable *x = &f->variable.at[c->x];
-    const Type *type = f->g->value.at[x->value].type;
-    double run = measured(f, format_origin_of_copy(f, c));
-    uint32_t first = 0, others = 0;
-    int64_t bytes;
-
-    text_add(t, "  %");
-    text_name(t, x->name);
-    text_add(t, " (");
-    layout_print(t, type->rank, x->layout[found->choice[c->x]]);
-    text_add(t, ") is copied (");
-    layout_print(t, type->rank, x->layout[found->choice[c->var] - 1]);
-    text_add(t, ") for ");
-    for (uint32_t r = 0; r < c->nreader; r++)
-        if (found->choice[c->var + 1 + r] != found->choice[c->x] && others++ == 0)
-            first = r;
-    text_add(t, origin_of(f, c->reader[first]));
-    if (others > 1)
-        text_printf(t, " and %u more of the %u that read it", others - 1, c->nreader);
-    text_add(t, "\n    ");
-    if (type_static_bytes(type, &bytes)) {
-        text_size(t, bytes);
-        text_add(t, "; ");
-    }
-    text_add(t, "predicted to take ");
-    text_seconds(t, format_cost_of_copy(f, c, found->choice) * 1e-12);
-    if (run >= 0) {
-        text_add(t, "; measured ");
-        text_seconds(t, run);
-    }
-    text_add(t, "\n");
-}
-
-/* Kernels of their own. */
-static void
-print_copies(const Formats *f, const FormatFound *found, Text *t)
-{
-    uint32_t n = 0;
-
-    for (uint32_t i = 0; i < f->copy.n; i++)
-        n += found->choice[f->copy.at[i].var] != 0;
-    text_printf(t,
-                n ? "\n%u value%s copied to lie in a second order:\n"
-                  : "No value is copied to lie in a second order.\n",
-                n, n == 1 ? " is" : "s are");
-    for (uint32_t i = 0; i < f->copy.n; i++)
-        if (found->choice[f->copy.at[i].var])
-            print_copy(f, found, &f->copy.at[i], t);
 }
 
 static void
@@ -432,8 +359,8 @@ print_changes(const Formats *f, const FormatFound *found, Text *t)
             if (f->g->value.at[v].data ||
                 k->buffer.at[b].type->rank != k->buffer.at[k->nin].type->rank ||
                 (!f->var[v] && !f->var[out]) ||
-                format_same_memory(type, format_argument_layout(f, f->kernel[i], b, found->choice),
-                                   format_layout(f, out, found->choice)))
+                format_same_memory(type, format_argument_order(f, f->kernel[i], b, found->choice),
+                                   format_order(f, out, found->choice)))
                 continue;
             bytes += print_change(f, found, i, b, &lines);
             n++;
@@ -443,10 +370,9 @@ print_changes(const Formats *f, const FormatFound *found, Text *t)
                 n == 1 ? "" : "s");
     text_size(t, bytes);
     text_printf(t, " in all%s\n%s", n ? ":" : ".", text_str(&lines));
-    print_copies(f, found, t);
     if (!f->wish->measured)
         text_add(t, "\nTimes are measured by `tenon bench MODEL --profile --json FILE`; with "
-                    "--profile FILE beside --explain-formats they stand here too.\n");
+                    "--profile FILE beside --explain-formats they are shown here too.\n");
 }
 
 /* ---- what had no choice ---------------------------------------------------------------------- */
@@ -486,7 +412,7 @@ print_fixed(const Formats *f, Text *t)
         count[at]++;
     }
     if (n)
-        text_add(t, "\nThese lie as the model says:\n");
+        text_add(t, "\nThese keep the model's order:\n");
     for (at = 0; at < n; at++)
         text_printf(t, "  %5u  %s\n", count[at], why[at]);
 }

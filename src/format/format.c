@@ -1,10 +1,10 @@
-/* format: constants lie as their readers want: they are arranged once, when the artefact is
- * written, instead of on every run.
+/* format: store constants in the formats that their readers want, once, when the artefact is
+ * written, instead of packing them on every run.
  */
 #include "format/format.h"
 
-/* The constant behind an input of node n gets format f, or a copy of it does when somebody else
- * wants it otherwise: `wanted[v]` counts the readers that have not agreed yet. */
+/* Gives the constant behind an input of node n format f, or a second value of the same contents if
+ * another reader wants another format. uses[v]: readers that are not decided yet. */
 static void
 set_format(Graph *g, NodeId n, uint32_t slot, const Format *f, uint32_t *uses)
 {

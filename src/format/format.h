@@ -1,17 +1,20 @@
-/* format: how values lie in memory. What lies between two kernels may have its dimensions in
- * another order than the model says, and constants are arranged as schedules read them.
+/* format: how tensors are stored in memory.
+ *
+ * Values between kernels get the order of dimensions by which all kernels together are predicted to
+ * take the least time (format_values). Operands of a concatenation may be stored inside its result
+ * (format_concats), convolutions may move to the Winograd domain (format_domains), and constants
+ * are packed as schedules read them (format_constants).
  */
 #ifndef TENON_FORMAT_H
 #define TENON_FORMAT_H
 #include "graph/graph.h"
-#include "type/layout.h"
 
 /* ---- between kernels (values.c) -------------------------------------------------------------- */
 
-/* Seconds of kernel node n, were it k, or of a k of no node (0), of whose inputs nothing is known;
- * negative: it cannot run so. Who has many to find at once may note what is asked, and answer
- * anything: `begin` is called before several are asked, `again` when all have been, and says
- * whether all are to be asked again. NULL: they never are. */
+/* Predicted seconds if node n ran kernel k; n 0: of a kernel without a node, no input known;
+ * negative: k has no schedule. A batching caller may record the query and return a placeholder:
+ * `begin` is called before a batch of queries, `again` after it, and returns true if the batch is
+ * to be repeated. NULL: never. */
 typedef double FormatPriced(void *user, NodeId n, const Kernel *k);
 typedef struct {
     FormatPriced *of;
@@ -20,29 +23,21 @@ typedef struct {
     void *user;
 } FormatPrice;
 
-/* Who chooses. The search takes the least sum over all kernels, of orders alone, or of layouts,
- * with blocks, phases, room and copies. The others are what it is compared with: each kernel takes
- * what is best for itself alone, its inputs lying as they do; what is exact along chains (chain.c);
- * one order for all that can have it, or blocks of a vector along dimension 1; nothing at all. */
+/* Who chooses the orders that the user did not pin. */
 typedef enum {
-    FORMAT_SEARCH,
-    FORMAT_LAYOUTS,
-    FORMAT_GREEDY,
-    FORMAT_CHAIN,
-    FORMAT_CHANNELS_FIRST,
-    FORMAT_CHANNELS_LAST,
-    FORMAT_BLOCKS,
-    FORMAT_NONE
+    FORMAT_SEARCH,        /* least predicted time of all kernels together */
+    FORMAT_CHANNELS_LAST, /* dimension 1 innermost, wherever a product proposes that */
+    FORMAT_NONE           /* as the model says */
 } FormatHow;
 
-/* A value is to lie so. What stands in its room follows from who reads it. */
+/* The order of a value that the user pins, [rank]. */
 typedef struct {
     Sym value;
-    const Layout *layout;
+    const uint8_t *order;
 } FormatPin;
 
-/* What was measured: seconds of one run in the kernels of an origin (Sym), each a const double; and
- * how, for people. */
+/* Measured seconds of one run: origin of kernels (Sym) -> const double *; and how it was measured,
+ * for messages. */
 typedef struct {
     Map seconds;
     const char *how;
@@ -50,24 +45,19 @@ typedef struct {
 
 typedef struct {
     FormatHow how;
-    /* elements of a vector: of blocks that are candidates */
-    uint32_t block;
-    /* they hold whoever chooses; values whose definition says `as [1, 0]` too */
+    /* pins hold for every `how`, as do values that a text defines `as [1, 0]` */
     uint32_t npin;
     const FormatPin *pin;
-    /* bytes of values that are alive at once, for who searches; 0: any */
-    int64_t max_alive;
     FormatPrice price;
-    /* in sentences, for each value and each kernel that reads one order and writes another; NULL:
-     * nobody asks */
+    /* gets a report on each value, and on each kernel that reads one order and writes another; may
+     * be NULL */
     Text *explain;
-    const FormatMeasured *measured; /* to be told there as well; NULL: nobody measured */
+    const FormatMeasured *measured; /* for the report; may be NULL */
 } FormatWish;
 
-/* Every value that only kernels make and read gets an order of dimensions: by which all kernels
- * together take the least time, unless the wish is another. Types, and the kernels' nests with
- * them, say it, so nobody asks for formats afterwards. What was chosen is said in remarks, a line
- * of comment each. False with a diagnostic. */
+/* Chooses an order of dimensions for every value that only kernels make and read, and applies it to
+ * types and nests, so no later stage knows of formats. The choice goes to remarks, one comment line
+ * each. False with a diagnostic. */
 bool format_values(Graph *g, Arena *a, const FormatWish *wish, Text *remarks);
 
 /* An order of dimensions, the innermost last. */
@@ -75,47 +65,43 @@ typedef struct {
     uint8_t rank, dim[TN_MAX_RANK];
 } FormatOrder;
 enum { FORMAT_PROPOSALS = 4 };
-/* The orders that a kernel which is a product with a constant, or that and a part which reads it,
- * or such products side by side, likes best for what it writes and for what it reads; the number of
- * them. constant [nin]: which inputs are known now. */
+/* The orders that suit a kernel best for its output and its input, if it is a contraction with a
+ * constant, that with a second stage, or such contractions side by side; their number. constant
+ * [nin]: which inputs are known now. */
 uint32_t format_proposals(Ctx *c, const Kernel *k, const bool *constant, FormatOrder *out);
 
-/* ---- parts of what is joined (pieces.c) ------------------------------------------------------ */
+/* ---- concatenations (concat.c) --------------------------------------------------------------- */
 
-/* Kernels that do nothing but put tensors side by side become joins whose parts are made in their
- * places, where all kernels together take less time then. What they are goes to remarks, a line of
- * comment each. */
-void format_pieces(Graph *g, Arena *a, const FormatPrice *price, Text *remarks);
+/* Turns kernels that only concatenate into joins whose operands are stored inside the result, where
+ * all kernels together take less time then. Each goes to remarks, one comment line. */
+void format_concats(Graph *g, Arena *a, const FormatPrice *price, Text *remarks);
 
-/* ---- transform domains (domain.c) ------------------------------------------------------------ */
+/* ---- Winograd domains (domain.c) ------------------------------------------------------------- */
 
-/* Seconds of a kernel whose inputs [nin] are constants or not; negative: it cannot run. */
+/* Predicted seconds of a kernel; constant [nin]: which inputs are known; negative: no schedule. */
 typedef double FormatKernelPrice(void *user, const Kernel *k, const bool *constant);
 typedef struct {
     FormatKernelPrice *of;
     void *user;
-    int64_t max_bytes; /* of a filter in its domain */
-    /* percent, of all constants: so much may all filters grow together */
+    int64_t max_bytes; /* of a transformed filter */
+    /* how much all filters together may grow, in percent of all constants */
     int32_t growth;
-    Map known; /* what was measured of filters; its arena is set */
-    /* bytes of values that are alive at once, those between the steps too; 0: any */
+    Map known; /* cached errors of filters; its arena is set */
+    /* limit for intermediate tensors alive at once, steps included [bytes]; 0: none */
     int64_t max_alive;
 } FormatDomains;
 
-/* The least seconds that k takes in a transform domain, below the limit, and the tile of that;
- * infinity and 0: in none. data [nin]: the contents of inputs that are known now, NULL for
- * others. */
-double format_domain(Ctx *c, Arena *a, const Kernel *k, const void *const *data,
-                     FormatDomains *price, double limit, uint32_t *tile);
-/* g with such kernels in the domain where they are cheapest: kernels for the steps, and nests of
- * constants for the filters, which are to be computed. What was found of each goes to remarks, a
- * line of comment. */
+/* The least predicted seconds of k in a Winograd domain, and its tile; infinity and 0 if that is
+ * not below the limit. data [nin]: contents of inputs known now, or NULL. */
+double format_domain(Ctx *c, const Kernel *k, const void *const *data, FormatDomains *price,
+                     double limit, uint32_t *tile);
+/* g with each such kernel in its cheapest domain: kernels for the steps, and nests of constants for
+ * the filters, to be folded. Each decision goes to remarks, one comment line. */
 Graph *format_domains(const Graph *g, FormatDomains *price, Text *remarks);
 
 /* ---- the search (search.c) ------------------------------------------------------------------- */
 
-/* A cost for each way to choose some variables: cost [product of their sizes], the last variable's
- * choice innermost. */
+/* A cost table over some variables: cost [product of their sizes], the last variable innermost. */
 typedef struct {
     uint32_t n;
     const uint32_t *var;
@@ -129,29 +115,27 @@ typedef struct {
     uint64_t max_table; /* entries of one table of the search; 0: FORMAT_MAX_TABLE */
 } FormatProblem;
 
-#define FORMAT_MAX_TABLE (1u << 20) /* named limit */
+#define FORMAT_MAX_TABLE (1u << 20) /* named limit: entries */
 /* named limit: partial choices that are kept where tables would be larger */
 #define FORMAT_BEAM 256
 
-/* The choice [nvar] of least total cost, by eliminating one variable after the other: exact. Of
- * equal ones the first in lexical order of what is eliminated last. Equal parts of a problem are
- * solved once. Where a table would have more than max_table entries, what is left is searched by a
- * beam, and found is not exact; widest: the entries that it would have taken. */
-/* solved: eliminations that were computed */
+/* widest: entries of the largest table wanted; solved: eliminations computed, not looked up */
 typedef struct {
     double cost;
     bool exact;
     uint64_t widest;
     uint32_t solved;
 } FormatResult;
+/* The choice [nvar] of least total cost, exactly, by eliminating variables. Ties go to the first in
+ * lexical order of what is eliminated last. Where a table would exceed max_table entries, the rest
+ * is searched by a beam, and the result is not exact. */
 FormatResult format_search(Arena *a, const FormatProblem *p, uint32_t *choice);
 
 /* ---- constants (format.c) -------------------------------------------------------------------- */
 
-/* The formats that kernel node n wants its inputs in, [nin]; NULL where plain, or where it is no
- * constant. */
+/* The formats in which kernel node n wants its inputs, [nin]; NULL: plain, or no constant. */
 typedef const Format *const *FormatsWanted(void *user, NodeId n);
-/* Sets Value.format of g's constants. A constant that two kernels want in different formats is
- * doubled as a value; its contents are not. */
+/* Sets Value.format of g's constants. A constant wanted in two formats becomes two values with
+ * shared contents. */
 void format_constants(Graph *g, FormatsWanted *wanted, void *user);
 #endif

@@ -1,11 +1,10 @@
-/* price: what each kernel takes for every way in which its arguments may lie.
+/* price: tabulate what each kernel costs for every combination of its arguments' orders.
  *
- * What a kernel reads or writes beside its product's operands is expected to lie as its output
- * does, and where there is no product all arguments of a rank to lie alike, unless there are only
- * two. These ways are priced at once. Another way is expected to take no less than if all lay as
- * one of them does; it is priced when a search wants it all the same, and when greedy takes it, so
- * that what greedy finds is among what is searched, whatever it costs. Kernels that say the same,
- * over values with the same choices, have one table.
+ * Beside the operands of a matrix multiplication, arguments are expected to have the output's
+ * order; in a kernel without one, three or more values of a rank are expected to have one order.
+ * These combinations are priced first. Any other is expected to cost no less than if all had the
+ * order of one of them; it is priced when the search chooses it, or when each kernel choosing by
+ * itself (format_greedy) does. Equal kernels, over values with equal choices, share one table.
  */
 #include "format/internal.h"
 
@@ -20,37 +19,34 @@ format_argument(const Formats *f, NodeId n, uint32_t buffer)
                                    : node_out(f->g, node, buffer - node->in.count);
 }
 
-const Layout *
-format_layout(const Formats *f, ValueId v, const uint32_t *choice)
+const uint8_t *
+format_order(const Formats *f, ValueId v, const uint32_t *choice)
 {
     uint32_t x = f->var[v];
-    return x ? f->variable.at[x - 1].layout[choice[x - 1]] : NULL;
+    return x ? f->variable.at[x - 1].order[choice[x - 1]] : NULL;
+}
+
+const uint8_t *
+format_argument_order(const Formats *f, NodeId n, uint32_t buffer, const uint32_t *choice)
+{
+    return format_order(f, format_argument(f, n, buffer), choice);
 }
 
 static uint32_t
 argument_variable(const Formats *f, NodeId n, uint32_t buffer)
 {
-    const Node *node = &f->g->node.at[n];
-    return f->at[buffer < node->in.count ? node->in.first + buffer
-                                         : node->out.first + buffer - node->in.count];
+    return f->var[format_argument(f, n, buffer)];
 }
 
-const Layout *
-format_argument_layout(const Formats *f, NodeId n, uint32_t buffer, const uint32_t *choice)
-{
-    uint32_t x = argument_variable(f, n, buffer);
-    return x ? f->variable.at[f->owner.at[x - 1]].layout[choice[x - 1]] : NULL;
-}
-
-const Layout *const *
-format_layouts(const Formats *f, NodeId n, const uint32_t *choice)
+const uint8_t *const *
+format_orders(const Formats *f, NodeId n, const uint32_t *choice)
 {
     const Kernel *k = f->g->node.at[n].kernel;
-    const Layout **layout = NEW_ARRAY(f->arena, const Layout *, k->nin + k->nout);
+    const uint8_t **order = NEW_ARRAY(f->arena, const uint8_t *, k->nin + k->nout);
 
     for (uint32_t b = 0; b < k->nin + k->nout; b++)
-        layout[b] = format_argument_layout(f, n, b, choice);
-    return layout;
+        order[b] = format_argument_order(f, n, b, choice);
+    return order;
 }
 
 double
@@ -66,7 +62,8 @@ format_cost(const Formats *f, NodeId n, const uint32_t *choice)
 {
     const Kernel *k = f->g->node.at[n].kernel;
     Arena *scratch = arena_child(f->arena);
-    double cost = format_price(f, n, kernel_lay(f->ctx, scratch, k, format_layouts(f, n, choice)));
+    double cost =
+        format_price(f, n, kernel_permute(f->ctx, scratch, k, format_orders(f, n, choice)));
 
     arena_free(scratch);
     return cost;
@@ -74,54 +71,30 @@ format_cost(const Formats *f, NodeId n, const uint32_t *choice)
 
 /* ---- which arguments lie alike --------------------------------------------------------------- */
 
-/* The next part of a layout that is more than one point. */
-static FormatPart
-next_part_alone(const Type *t, const Layout *l, uint32_t *at)
+/* The next dimension of an order (NULL: the model's) that has more than one element; the rank:
+ * none. */
+static uint32_t
+next_dim(const Type *t, const uint8_t *order, uint32_t *at)
 {
-    for (uint32_t n = l ? l->format.npart : t->rank; *at < n;) {
-        FormatPart p = l ? l->format.part[*at] : (FormatPart){ (uint8_t)*at, 1, 0 };
+    while (*at < t->rank) {
+        uint32_t d = order ? order[*at] : *at;
         ++*at;
-        if (!expr_is(t->dim[p.dim], 1) || p.div > 1 || p.mod)
-            return p;
+        if (!expr_is(t->dim[d], 1))
+            return d;
     }
-    return (FormatPart){ TN_MAX_RANK, 1, 0 };
-}
-
-/* The same, of a layout (NULL: as it is) whose blocks with nothing between them and what they are
- * blocks of are one, if the last is whole. */
-static FormatPart
-next_part(const Type *t, const Layout *l, uint32_t *at)
-{
-    FormatPart p = next_part_alone(t, l, at);
-    int64_t extent;
-
-    while (p.div > 1 && !p.mod && expr_const(t->dim[p.dim], &extent) && extent % p.div == 0) {
-        uint32_t behind = *at;
-        FormatPart q = next_part_alone(t, l, &behind);
-        if (q.dim != p.dim || q.mod * q.div != p.div)
-            break;
-        p.div = q.div;
-        *at = behind;
-    }
-    return p;
+    return t->rank;
 }
 
 bool
-format_same_memory(const Type *t, const Layout *a, const Layout *b)
+format_same_memory(const Type *t, const uint8_t *a, const uint8_t *b)
 {
-    uint32_t i = 0, k = 0;
-    FormatPart p, q;
+    uint32_t i = 0, k = 0, d;
 
-    for (uint32_t d = 0; d < t->rank; d++)
-        if ((a ? a->before[d] : 0) != (b ? b->before[d] : 0) ||
-            (a ? a->after[d] : 0) != (b ? b->after[d] : 0))
-            return false;
     do {
-        p = next_part(t, a, &i);
-        q = next_part(t, b, &k);
-        if (p.dim != q.dim || p.div != q.div || p.mod != q.mod)
+        d = next_dim(t, a, &i);
+        if (next_dim(t, b, &k) != d)
             return false;
-    } while (p.dim < TN_MAX_RANK);
+    } while (d < t->rank);
     return true;
 }
 
@@ -131,7 +104,8 @@ format_has_choice(const Formats *f, ValueId v)
     return f->var[v] && f->variable.at[f->var[v] - 1].n > 1;
 }
 
-/* The argument that others lie as: the output, or the first with a choice if that has none. */
+/* The argument whose order others are expected to have: the output, or else the first with a
+ * choice. */
 static uint32_t
 leader(const Formats *f, NodeId n)
 {
@@ -145,8 +119,8 @@ leader(const Formats *f, NodeId n)
     return b < k->nin + k->nout ? b : k->nin;
 }
 
-/* Which arguments are expected to lie as the leader does, [nin + nout]: a product's operands lie as
- * they like, two values of another kernel as well, and what has no choice. */
+/* Which arguments are expected to have the leader's order, [nin + nout]. Free are operands of a
+ * contraction, both values of a kernel with only two, and values without a choice. */
 static const bool *
 tied_arguments(const Formats *f, NodeId n, uint32_t lead, uint32_t nvar)
 {
@@ -173,37 +147,46 @@ tied_arguments(const Formats *f, NodeId n, uint32_t lead, uint32_t nvar)
     return tied;
 }
 
-/* The variables of a kernel that are expected to lie alike, and the layouts of those, numbered. */
+/* The variables of a kernel, which of them are expected to have one order (tied), and their orders,
+ * numbered. */
 typedef struct {
     uint32_t nvar;
     const uint32_t *var;
     bool tied[MAX_SCOPE];
-    uint32_t number[MAX_SCOPE][MAX_LAYOUTS + 1];
+    uint32_t number[MAX_SCOPE][MAX_ORDERS + 1];
 } Alike;
 
-static const Layout *
-layout_of(const Formats *f, uint32_t var, uint32_t choice)
-{
-    return f->variable.at[f->owner.at[var]].layout[choice];
-}
+/* The number of an order (NULL: the model's) among those seen. */
+typedef struct {
+    uint32_t rank;
+    const uint8_t *order;
+} Seen;
 
 static uint32_t
-numbered(const Layout **seen, uint32_t *n, const Layout *l)
+numbered(Seen *seen, uint32_t *n, uint32_t rank, const uint8_t *order)
 {
     uint32_t i = 0;
 
-    while (i < *n && !layout_same(seen[i], l))
-        i++;
-    if (i == *n)
-        seen[(*n)++] = l;
-    return i;
+    for (; i < *n; i++) {
+        const uint8_t *s = seen[i].order;
+        if (s == order || (s && order && seen[i].rank == rank && !memcmp(s, order, rank)))
+            return i;
+    }
+    seen[*n] = (Seen){ rank, order };
+    return (*n)++;
+}
+
+static uint32_t
+rank_of(const Formats *f, uint32_t var)
+{
+    return f->g->value.at[f->variable.at[var].value].type->rank;
 }
 
 static Alike
 alike_of(const Formats *f, NodeId n, uint32_t nvar, const uint32_t *var)
 {
     const Kernel *k = f->g->node.at[n].kernel;
-    const Layout **seen = NEW_ARRAY(f->arena, const Layout *, MAX_SCOPE *(MAX_LAYOUTS + 1));
+    Seen seen[MAX_SCOPE * (MAX_ORDERS + 1)];
     uint32_t lead = leader(f, n), nseen = 0, leading = argument_variable(f, n, lead);
     const bool *tied = tied_arguments(f, n, lead, nvar);
     Alike a = { .nvar = nvar, .var = var };
@@ -214,23 +197,23 @@ alike_of(const Formats *f, NodeId n, uint32_t nvar, const uint32_t *var)
             a.tied[i] |= tied[b] && argument_variable(f, n, b) == var[i] + 1;
         any |= a.tied[i];
         for (uint32_t c = 0; c < f->size[var[i]]; c++)
-            a.number[i][c] = numbered(seen, &nseen, layout_of(f, var[i], c));
+            a.number[i][c] =
+                numbered(seen, &nseen, rank_of(f, var[i]), f->variable.at[var[i]].order[c]);
     }
     for (uint32_t i = 0; i < nvar; i++)
         a.tied[i] |= any && leading == var[i] + 1;
     return a;
 }
 
-/* Those that are expected to lie alike go to the choices that are a layout; false: one of them
- * cannot. */
+/* Gives all tied variables one order; false: one of them does not have it. */
 static bool
-lie_as(const Formats *f, const Alike *a, uint32_t layout, uint32_t *choice)
+lie_as(const Formats *f, const Alike *a, uint32_t order, uint32_t *choice)
 {
     for (uint32_t i = 0; i < a->nvar; i++) {
         uint32_t c = 0;
         if (!a->tied[i])
             continue;
-        while (c < f->size[a->var[i]] && a->number[i][c] != layout)
+        while (c < f->size[a->var[i]] && a->number[i][c] != order)
             c++;
         if (c == f->size[a->var[i]])
             return false;
@@ -245,19 +228,19 @@ lies_alike(const Alike *a, const uint32_t *choice)
     uint32_t first = UINT32_MAX;
 
     for (uint32_t i = 0; i < a->nvar; i++) {
-        uint32_t layout = a->number[i][choice[a->var[i]]];
+        uint32_t order = a->number[i][choice[a->var[i]]];
         if (!a->tied[i])
             continue;
-        if (first != UINT32_MAX && layout != first)
+        if (first != UINT32_MAX && order != first)
             return false;
-        first = layout;
+        first = order;
     }
     return true;
 }
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
-/* What a table depends on: the kernel, and the choices of each argument. */
+/* The key of a table: the kernel's text, and the choices of each argument. */
 static Sym
 table_key(const Formats *f, NodeId n)
 {
@@ -276,8 +259,7 @@ table_key(const Formats *f, NodeId n)
         text_printf(&t, "%c%u", f->g->value.at[v].data ? 'c' : 'v', same);
         for (uint32_t c = 0; f->var[v] && c < f->size[f->var[v] - 1]; c++) {
             text_add(&t, " ");
-            layout_print(&t, plain.buffer.at[b].type->rank,
-                         f->variable.at[f->var[v] - 1].layout[c]);
+            order_print(&t, plain.buffer.at[b].type->rank, f->variable.at[f->var[v] - 1].order[c]);
         }
     }
     Sym key = sym(f->ctx, text_str(&t));
@@ -302,8 +284,8 @@ choice_at(const Formats *f, uint32_t nvar, const uint32_t *var, uint64_t at, uin
         choice[var[i]] = (uint32_t)(at % f->size[var[i]]);
 }
 
-/* What is expected of a way that parts them: the least that it takes if all of them lie as one of
- * them does here; nothing where none can. other [nvar]: for its use. */
+/* The expected cost of a combination in which tied variables differ: the least cost with all of
+ * them in the order of one of them. other [nvar]: scratch. */
 static double
 expected(const Formats *f, const Alike *a, const CostTable *t, const uint32_t *choice,
          uint32_t *other)
@@ -315,12 +297,12 @@ expected(const Formats *f, const Alike *a, const CostTable *t, const uint32_t *c
     for (uint32_t i = 0; i < a->nvar; i++)
         if (a->tied[i] && lie_as(f, a, a->number[i][choice[a->var[i]]], other))
             least = fmin(least, t->cost[place_of(f, a->nvar, a->var, other)]);
-    /* of ways as good the one that is priced is taken */
+    /* so that of equal costs the priced one is taken */
     return (isfinite(least) ? least : 0) + 1;
 }
 
-/* A price over symbols is asked for many sizes of them, and takes as long as ten others
- * (doc/formats.md): no more than needed are. */
+/* A kernel over symbolic sizes is priced at many sizes and takes as long as ten others
+ * (doc/formats.md): none of its unexpected combinations is priced. */
 static uint32_t
 most_parted(const Kernel *k)
 {
@@ -361,7 +343,7 @@ table_of(Formats *f, NodeId n, uint32_t nvar, const uint32_t *var, uint32_t *cho
     return t;
 }
 
-/* Of no variables: it lies as it is. */
+/* The table of a kernel without variables: one entry. */
 static CostTable *
 table_of_one(Formats *f, NodeId n)
 {
@@ -381,7 +363,7 @@ add_factor(Formats *f, NodeId n, uint32_t nvar, const uint32_t *var, CostTable *
     f->table[f->factor.n - 1] = table;
 }
 
-/* A kernel of so many values that there is no table: each lies as the model says, or as pinned. */
+/* A kernel with too many values for a table: each keeps the model's order, or its pin. */
 static void
 keep_as_they_are(Formats *f, uint32_t nvar, const uint32_t *var)
 {
@@ -446,7 +428,7 @@ format_entry(const Formats *f, uint32_t factor, const uint32_t *choice)
     return t->cost[at];
 }
 
-/* Nothing more is asked of a table: what is not priced cannot be. */
+/* Forbids all entries of a table that are not priced. */
 static void
 close_table(CostTable *t)
 {
@@ -466,7 +448,7 @@ want(Formats *f, uint32_t factor, uint64_t at)
     VEC_PUSH(f->arena, &f->wanted, ((Wanted){ factor, at }));
 }
 
-/* Prices what is wanted, all at once; false: nothing was. */
+/* Prices all wanted entries as one batch; false: there were none. */
 static bool
 price_wanted(Formats *f)
 {
@@ -492,7 +474,7 @@ price_wanted(Formats *f)
 bool
 format_price_wanted(Formats *f, const uint32_t *choice)
 {
-    bool any = format_price_copies(f, choice);
+    bool any = false;
 
     for (uint32_t i = 0; i < f->factor.n; i++) {
         const FormatFactor *p = &f->factor.at[i];
@@ -517,12 +499,10 @@ format_cost_of_all(const Formats *f, const uint32_t *choice)
 
     for (uint32_t i = 0; i < f->factor.n; i++)
         sum += format_entry(f, i, choice);
-    for (uint32_t i = 0; i < f->copy.n; i++)
-        sum += format_cost_of_copy(f, &f->copy.at[i], choice);
     return sum;
 }
 
-/* All that a kernel writes gets one choice, where it has that. */
+/* Gives all outputs of a kernel one choice, where they have it. */
 static void
 write_as(const Formats *f, NodeId n, uint32_t c, uint32_t *choice)
 {
@@ -533,11 +513,10 @@ write_as(const Formats *f, NodeId n, uint32_t c, uint32_t *choice)
         if (x && c < f->size[x - 1])
             choice[x - 1] = c;
     }
-    format_follow(f, choice);
 }
 
-/* What a kernel writes gets the choice that takes least, of equal ones one that is priced. Others
- * are wanted where they may take less. */
+/* Gives the outputs of a kernel the cheapest choice, of equal ones a priced one. Entries that may
+ * be cheaper are wanted. */
 static void
 write_cheapest(Formats *f, uint32_t factor, uint32_t *choice)
 {
@@ -548,7 +527,7 @@ write_cheapest(Formats *f, uint32_t factor, uint32_t *choice)
     uint32_t best = 0;
 
     for (int known = 1; known >= 0; known--)
-        for (uint32_t c = 0; c <= MAX_LAYOUTS; c++) {
+        for (uint32_t c = 0; c <= MAX_ORDERS; c++) {
             write_as(f, n, c, choice);
             uint64_t at = place_of(f, p->n, p->var, choice);
             if (t->known[at] != known || t->cost[at] >= least)

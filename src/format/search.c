@@ -1,12 +1,12 @@
-/* search: the choice of least cost, exactly.
+/* search: find the choice of least total cost, exactly (bucket elimination).
  *
  * Costs are tables over a few variables each. A variable is eliminated by adding the tables that
- * name it and keeping, for every choice of the others in them, its best value: one new table. When
- * none is left the total is known, and going back through what was kept gives the choice. The
- * order, fewest entries first, decides only how large tables become.
+ * name it and keeping, for every choice of the other variables, its best value: one new table. When
+ * none is left, the total is known, and walking back gives the choice. The elimination order,
+ * fewest entries first, affects only the size of tables.
  *
- * Tables of the same contents are one, and eliminating a variable from the same tables, related in
- * the same way, is done once: of forty-two equal layers one is solved, the others are looked up.
+ * Equal tables are shared, and eliminating a variable from equal tables that are related in the
+ * same way is done once: of 42 equal layers one is solved, the others are looked up.
  *
  * Source: Dechter, Artificial Intelligence 113, 1999 (bucket elimination).
  */
@@ -48,19 +48,19 @@ typedef struct {
     Arena *arena;
     const FormatProblem *p;
     VEC(Table) table;
-    VEC(uint32_t) * of;   /* [nvar]: the tables that name it, some of them gone */
+    VEC(uint32_t) * of;   /* [nvar]: the tables that name it, some eliminated */
     Map contents, solved; /* by hash: Contents, Solved */
     uint32_t ncontents, nsolved;
-    uint64_t *entries; /* [nvar]: of the table that its elimination makes */
+    uint64_t *entries; /* [nvar]: entries of the table that its elimination makes */
     VEC(Wait) heap;
     bool *done;            /* [nvar] */
-    uint32_t *seen, stamp; /* [nvar]: whose neighbour was looked at last */
-} Search;
+    uint32_t *seen, stamp; /* [nvar]: scratch: the variable that visited it last */
+} Elimination;
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
 static const Contents *
-interned(Search *s, uint64_t entries, const double *cost)
+interned(Elimination *s, uint64_t entries, const double *cost)
 {
     uint64_t hash = hash_bytes(cost, entries * sizeof *cost, entries), at;
 
@@ -76,7 +76,7 @@ interned(Search *s, uint64_t entries, const double *cost)
 }
 
 static void
-add_table(Search *s, uint32_t n, const uint32_t *var, const Contents *of)
+add_table(Elimination *s, uint32_t n, const uint32_t *var, const Contents *of)
 {
     VEC_PUSH(s->arena, &s->table, ((Table){ n, var, of, false }));
     for (uint32_t i = 0; i < n; i++)
@@ -84,7 +84,7 @@ add_table(Search *s, uint32_t n, const uint32_t *var, const Contents *of)
 }
 
 static uint64_t
-entries_of(const Search *s, uint32_t n, const uint32_t *var)
+entries_of(const Elimination *s, uint32_t n, const uint32_t *var)
 {
     uint64_t entries = 1;
 
@@ -102,7 +102,7 @@ is_before(Wait a, Wait b)
 }
 
 static void
-push(Search *s, Wait w)
+push(Elimination *s, Wait w)
 {
     VEC_PUSH(s->arena, &s->heap, w);
     for (uint32_t i = s->heap.n - 1; i > 0 && is_before(w, s->heap.at[(i - 1) / 2]);
@@ -113,7 +113,7 @@ push(Search *s, Wait w)
 }
 
 static Wait
-pop(Search *s)
+pop(Elimination *s)
 {
     Wait top = s->heap.at[0], w = s->heap.at[--s->heap.n];
 
@@ -130,9 +130,9 @@ pop(Search *s)
     return top;
 }
 
-/* The tables that name `var` and still stand. */
+/* The tables that name `var` and are not eliminated. */
 static void
-drop_gone(Search *s, uint32_t var)
+drop_gone(Elimination *s, uint32_t var)
 {
     uint32_t n = 0;
 
@@ -142,9 +142,9 @@ drop_gone(Search *s, uint32_t var)
     s->of[var].n = n;
 }
 
-/* Counts anew what eliminating a variable would make. */
+/* Recomputes the size of the table that eliminating a variable would make. */
 static void
-count(Search *s, uint32_t var)
+count(Elimination *s, uint32_t var)
 {
     uint64_t entries = 1;
 
@@ -166,7 +166,7 @@ count(Search *s, uint32_t var)
 
 /* The variable whose elimination makes the smallest table. */
 static uint32_t
-smallest(Search *s)
+smallest(Elimination *s)
 {
     Wait w;
 
@@ -185,11 +185,11 @@ typedef struct {
     uint32_t **place;
 } Bucket;
 
-/* The tables of a variable, those of smaller numbers first, and the others that they name, in the
- * order in which they come; for each table where its variables stand: in the scope, or behind it
- * for the variable itself. */
+/* The tables of a variable in ascending order; the scope: the other variables that they name, in
+ * order of appearance; and for each table the positions of its variables in the scope, or the
+ * scope's length for the variable itself. */
 static Bucket
-bucket_of(Search *s, uint32_t var)
+bucket_of(Elimination *s, uint32_t var)
 {
     uint32_t n = s->of[var].n;
     Bucket b = { .table = NEW_ARRAY(s->arena, const Table *, n + 1),
@@ -219,9 +219,9 @@ bucket_of(Search *s, uint32_t var)
     return b;
 }
 
-/* All that the result of an elimination depends on. */
+/* The key of an elimination: all that its result depends on. */
 static const uint32_t *
-key_of(Search *s, uint32_t var, const Bucket *b, size_t *bytes)
+key_of(Elimination *s, uint32_t var, const Bucket *b, size_t *bytes)
 {
     VEC(uint32_t) key = { 0 };
 
@@ -240,7 +240,7 @@ key_of(Search *s, uint32_t var, const Bucket *b, size_t *bytes)
 
 /* The entry of table t for a choice of the scope, the variable being v. */
 static double
-entry(const Search *s, const Bucket *b, uint32_t t, const uint32_t *choice, uint32_t v)
+entry(const Elimination *s, const Bucket *b, uint32_t t, const uint32_t *choice, uint32_t v)
 {
     uint64_t at = 0;
 
@@ -250,8 +250,8 @@ entry(const Search *s, const Bucket *b, uint32_t t, const uint32_t *choice, uint
     return b->table[t]->of->cost[at];
 }
 
-/* What is the same in all entries decides nothing: without it a long chain of equal layers soon
- * leaves equal tables. */
+/* Subtracts the minimum from all entries: it decides nothing, and without it a long chain of equal
+ * layers soon gives equal tables. */
 static void
 take_least(uint64_t entries, double *cost)
 {
@@ -264,7 +264,7 @@ take_least(uint64_t entries, double *cost)
 }
 
 static Solved
-solve(Search *s, uint32_t var, const Bucket *b)
+solve(Elimination *s, uint32_t var, const Bucket *b)
 {
     uint64_t entries = entries_of(s, b->nscope, b->scope);
     uint32_t *choice = NEW_ARRAY(s->arena, uint32_t, b->nscope + 1),
@@ -289,7 +289,7 @@ solve(Search *s, uint32_t var, const Bucket *b)
 }
 
 static const Solved *
-solved(Search *s, uint32_t var, const Bucket *b)
+solved(Elimination *s, uint32_t var, const Bucket *b)
 {
     size_t bytes;
     const uint32_t *key = key_of(s, var, b, &bytes);
@@ -310,7 +310,7 @@ solved(Search *s, uint32_t var, const Bucket *b)
 }
 
 static Eliminated
-eliminate(Search *s, uint32_t var)
+eliminate(Elimination *s, uint32_t var)
 {
     Bucket b = bucket_of(s, var);
     const Solved *r = solved(s, var, &b);
@@ -326,14 +326,14 @@ eliminate(Search *s, uint32_t var)
 
 /* ---- a beam, for what is too wide ------------------------------------------------------------ */
 
-/* from: which of the partial choices before */
+/* from: index of the partial choice that it extends */
 typedef struct {
     double cost;
     uint32_t from, choice;
 } Partial;
 
 static double
-entry_at(const Search *s, const Table *t, const uint32_t *choice)
+entry_at(const Elimination *s, const Table *t, const uint32_t *choice)
 {
     uint64_t at = 0;
 
@@ -342,9 +342,9 @@ entry_at(const Search *s, const Table *t, const uint32_t *choice)
     return t->of->cost[at];
 }
 
-/* The variables that are left, each beside as many as possible of those before it. */
+/* The remaining variables, each next to as many earlier neighbours as possible. */
 static uint32_t
-beam_order(Search *s, uint32_t *order)
+beam_order(Elimination *s, uint32_t *order)
 {
     uint32_t n = 0, left = 0, *near = NEW_ARRAY(s->arena, uint32_t, s->p->nvar);
     bool *taken = NEW_ARRAY(s->arena, bool, s->p->nvar);
@@ -377,9 +377,9 @@ by_cost(const void *a, const void *b)
                                    : x->choice > y->choice;
 }
 
-/* The tables of `var` all of whose variables have been decided. */
+/* The tables of `var` whose variables are all decided. */
 static double
-complete_tables(const Search *s, uint32_t var, const bool *decided, const uint32_t *choice)
+complete_tables(const Elimination *s, uint32_t var, const bool *decided, const uint32_t *choice)
 {
     double sum = 0;
 
@@ -394,7 +394,7 @@ complete_tables(const Search *s, uint32_t var, const bool *decided, const uint32
 }
 
 static void
-beam(Search *s, uint32_t *choice)
+beam(Elimination *s, uint32_t *choice)
 {
     uint32_t nvar = s->p->nvar, *order = NEW_ARRAY(s->arena, uint32_t, nvar),
              n = beam_order(s, order), kept = 1;
@@ -427,7 +427,7 @@ beam(Search *s, uint32_t *choice)
     }
     for (uint32_t i = 0; i < n; i++)
         choice[order[i]] = now[order[i]];
-    for (bool better = true; better;) { /* then one by one */
+    for (bool better = true; better;) { /* then improve one variable at a time */
         better = false;
         for (uint32_t i = 0; i < n; i++) {
             uint32_t v = order[i], best = choice[v];
@@ -466,13 +466,13 @@ FormatResult
 format_search(Arena *a, const FormatProblem *p, uint32_t *choice)
 {
     Arena *scratch = arena_child(a);
-    Search s = { .arena = scratch,
-                 .p = p,
-                 .contents.arena = scratch,
-                 .solved.arena = scratch,
-                 .done = NEW_ARRAY(scratch, bool, p->nvar + 1),
-                 .entries = NEW_ARRAY(scratch, uint64_t, p->nvar + 1),
-                 .seen = NEW_ARRAY(scratch, uint32_t, p->nvar + 1) };
+    Elimination s = { .arena = scratch,
+                      .p = p,
+                      .contents.arena = scratch,
+                      .solved.arena = scratch,
+                      .done = NEW_ARRAY(scratch, bool, p->nvar + 1),
+                      .entries = NEW_ARRAY(scratch, uint64_t, p->nvar + 1),
+                      .seen = NEW_ARRAY(scratch, uint32_t, p->nvar + 1) };
     Eliminated *order = NEW_ARRAY(scratch, Eliminated, p->nvar + 1);
     FormatResult r = { .exact = true };
     uint64_t most = p->max_table ? p->max_table : FORMAT_MAX_TABLE;

@@ -1,8 +1,9 @@
-/* apply: a graph of nests and a plan become a graph of kernels.
+/* apply: turn a graph of nests and a plan into a graph of kernels.
  *
- * Nodes vanish into their hosts as the plan allows (compose.c); the hosts of a group are the parts
- * of its kernel, in the graph's order. A value that another group or the model's user reads is an
- * output of its kernel, one that only other parts read stays inside.
+ * The plan's edges say what is inlined (compose.c). The nodes of a group that are not inlined are
+ * the stages of its kernel, in the graph's order. A value that another group reads, or that is an
+ * output of the model, is an output of its kernel; a value that only other stages read stays
+ * inside.
  */
 #include <math.h>
 #include <string.h>
@@ -28,7 +29,7 @@ add_word(Words *w, const char *word)
     VEC_PUSH(w->arena, &w->list, word);
 }
 
-/* Is another word of the list the beginning of this one, as softmax is of softmax_max? */
+/* Is another word of the list a prefix of this one, as softmax is of softmax_max? */
 static bool
 is_detail(const Words *w, uint32_t which)
 {
@@ -79,7 +80,7 @@ label_group(const Fusion *f, const NodeId *member, uint32_t n)
             label.loc = node->loc;
         if (node->origin)
             add_word(&origin, node->origin);
-        /* what moves data names only a kernel that does nothing else */
+        /* data movement is named only if the kernel does nothing else */
         add_word(fuse_is_view(f->ctx, node->nest) ? &views : &work, node->nest->name);
     }
     label.name = sym(f->ctx, join(work.list.n ? &work : &views, "_", NAME_LIMIT));
@@ -97,7 +98,7 @@ typedef struct {
     uint32_t nhost;
     Map buffer; /* of a value: its buffer */
     VEC(ValueId) in, out;
-    const Nest *seen; /* that is looked at, and its values */
+    const Nest *seen; /* the stage in progress, and its values */
     const ValueId *value;
 } Build;
 
@@ -123,7 +124,7 @@ add_buffers(Build *b)
 {
     for (int pass = 0; pass < 3; pass++)
         for (uint32_t i = 0; i < b->nhost; i++) {
-            const Piece *p = &b->f->piece[b->host[i]];
+            const FusedCall *p = &b->f->call[b->host[i]];
             uint32_t nin = p->nest->nin;
             for (uint32_t k = 0; k < nin + p->nest->nout; k++) {
                 ValueId v = p->value[k];
@@ -141,7 +142,7 @@ add_buffers(Build *b)
     b->kernel->nout = b->out.n;
 }
 
-/* Does a part read what it, or another one, writes to this buffer? */
+/* Does a stage read what one writes to this buffer? */
 static bool
 read_inside(const Kernel *k, uint32_t buffer)
 {
@@ -152,8 +153,8 @@ read_inside(const Kernel *k, uint32_t buffer)
     return false;
 }
 
-/* Outputs that are written at digits of axes are seen by the kernel as they are written, a
- * dimension for each axis: schedules then meet bare axes alone. The memory is the same. */
+/* An output that is written at digits of axes gets a dimension for each axis inside the kernel, so
+ * that schedules see plain axes. The memory is the same. */
 static void
 see_bare_outputs(Build *b, Part *part)
 {
@@ -179,7 +180,7 @@ add_parts(Build *b)
     const Nest *const *nest = fuse_parts(b->f, b->host, b->nhost);
 
     for (uint32_t i = 0; i < b->nhost; i++) {
-        const Piece *p = &b->f->piece[b->host[i]];
+        const FusedCall *p = &b->f->call[b->host[i]];
         uint32_t nparam = p->nest->nin + p->nest->nout;
         uint32_t *buffer = NEW_ARRAY(b->arena, uint32_t, nparam);
         for (uint32_t k = 0; k < nparam; k++) {
@@ -200,7 +201,7 @@ add_parts(Build *b)
 
 /* ---- tables of masks ------------------------------------------------------------------------- */
 
-/* How full data[tables, rows, keys] is, by tiles. */
+/* The share of tiles of data[tables, rows, keys] that are not all false. */
 static uint8_t
 density_of(const uint8_t *data, const int64_t size[3], int64_t rows, int64_t keys)
 {
@@ -248,7 +249,7 @@ static void
 add_densities(Build *b)
 {
     for (uint32_t i = 0; i < b->nhost; i++) {
-        const Piece *p = &b->f->piece[b->host[i]];
+        const FusedCall *p = &b->f->call[b->host[i]];
         b->seen = p->nest;
         b->value = p->value;
         for (uint32_t w = 0; w < p->nest->nwrite; w++)

@@ -1,10 +1,10 @@
-/* assemble: a partition of nodes becomes a plan.
+/* assemble: make a plan of a partition of the nodes.
  *
- * Whoever makes a partition says which nodes are together; what is computed where inside of a group
- * follows from composing it (legal.c). A group that no kernel computes as a whole falls apart into
- * its parts, each with what vanishes into it: rules of others group by type alone, and may ask for
- * that. The parts of a group wait for each other only as its nodes do, so an order of all groups
- * stays one.
+ * A partition says which nodes are together. What is inlined where inside a group follows from
+ * composing the group (legal.c). A group that no kernel can compute is split into its parts, each
+ * with what is inlined into it: a partition in a text (`group` in text.c) may ask for such a group.
+ * The parts of a group depend on each other only as its nodes do, so an order of all groups stays
+ * an order.
  */
 #include "fuse/internal.h"
 
@@ -61,7 +61,7 @@ fuse_members(const FuseNodes *s, const uint32_t *group, uint32_t ngroup)
     return all;
 }
 
-/* Of one group: where each of its nodes is computed, and the number of the kernel that does. */
+/* For one group: the host of each node, and the number of its kernel. */
 static void
 place_members(const FuseNodes *s, const NodeId *node, uint32_t n, NodeId *host, uint32_t *number,
               uint32_t *next)
@@ -81,8 +81,7 @@ place_members(const FuseNodes *s, const NodeId *node, uint32_t n, NodeId *host, 
     }
 }
 
-/* What has vanished before there were groups follows its readers, which come later: 0 where they
- * are not one. */
+/* Views inlined before there were groups get the host of their readers; 0: several hosts. */
 static void
 place_views(const FuseNodes *s, NodeId *host)
 {
@@ -100,30 +99,6 @@ place_views(const FuseNodes *s, NodeId *host)
             }
         }
     }
-}
-
-FuseUnits
-fuse_operators(const FuseNodes *s)
-{
-    FuseUnits u = { NEW_ARRAY(s->scratch, uint32_t, s->n + 1),
-                    NEW_ARRAY(s->scratch, uint32_t, s->n + 1),
-                    NEW_ARRAY(s->scratch, uint32_t, s->n + 1) };
-
-    for (uint32_t i = 0; i < s->n; i++)
-        u.of[i] = u.first[i] = u.next[i] = NO_SLOT;
-    for (uint32_t i = s->n; i-- > 0;) {
-        const Piece *p = &s->f.piece[s->node[i]];
-        Sym origin = s->g->node.at[s->node[i]].origin;
-        u.of[i] = u.of[i] == NO_SLOT ? i : u.of[i];
-        u.next[i] = u.first[u.of[i]];
-        u.first[u.of[i]] = i;
-        for (uint32_t k = 0; k < p->nest->nin && origin; k++) {
-            NodeId def = s->g->value.at[p->value[k]].def;
-            if (def && s->g->node.at[def].origin == origin && u.of[s->at[def]] == NO_SLOT)
-                u.of[s->at[def]] = u.of[i];
-        }
-    }
-    return u;
 }
 
 FusePlan

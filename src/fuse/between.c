@@ -1,14 +1,13 @@
-/* between: nests of a graph that also branches, loops, or defines sizes as it runs.
+/* between: fuse the nests of a graph that also branches, loops, or defines sizes at run time.
  *
- * Fusion sees nests alone. The nodes that are none are left where they must be, as late as
- * possible: all nests whose values and sizes are there come first, then the first other node that
- * can run, and so on. Each run of nests is a graph of its own, fused, and laid back in its place.
- * What is elementwise and read in later runs alone is a part of the first of them: a mask that
- * every layer of a decoder makes of the same booleans is computed where a layer reads it, and not
- * kept for all of them.
+ * Fusion works on graphs of nests alone. This file orders the nodes into runs of nests, each as
+ * long as possible, with the other nodes between them as late as possible, and fuses each run as a
+ * graph of its own. An elementwise nest that only later runs read moves into the first of those: so
+ * a mask that every layer of a decoder computes from the same booleans is computed where a layer
+ * reads it, instead of being kept for all of them.
  *
- * Sizes that follow from inputs in small steps, a count or a check of offsets, are defined before
- * all else: what does not read them would be cut off from what does, without need.
+ * Sizes that follow from inputs in a few small steps (a count, a check of offsets) are defined
+ * first: defined later they would cut runs apart.
  */
 #include "fuse/internal.h"
 
@@ -17,12 +16,12 @@ typedef struct {
     Graph *to;
     Arena *scratch;
     ValueId *map;      /* [from->value.n]: the value in `to` */
-    bool *done;        /* [from->node.n]: in the order already */
-    bool *early;       /* [from->node.n]: defines such a size, or is read for one */
+    bool *done;        /* [from->node.n]: placed */
+    bool *early;       /* [from->node.n]: needed for a size that is defined first */
     Map definer;       /* of symbols */
     Map constant;      /* name to value of `from` */
-    bool ready;        /* of the node being looked at */
-    VEC(NodeId) run;   /* nests that stand together */
+    bool ready;        /* result of the current query */
+    VEC(NodeId) run;   /* the current run of nests */
     uint32_t *readers; /* [from->value.n]: uses that are not in the run */
     Users users;
     bool *output; /* [from->value.n] */
@@ -56,8 +55,8 @@ is_ready(Between *b, NodeId id)
     return b->ready;
 }
 
-/* Reductions and products do not wait: what they read would live longer, and is larger than what
- * they make. */
+/* Should a nest move to a later run? Not reductions and contractions: their inputs would live
+ * longer and are larger than their results. */
 static bool
 waits(const Between *b, NodeId id)
 {
@@ -96,7 +95,7 @@ mark_definer(void *user, Sym symbol)
         k->needed[id] = true;
 }
 
-/* Does it make no more than a list of numbers? */
+/* Does the node make only a few numbers? */
 static bool
 is_small(const Graph *g, const Node *n)
 {
@@ -109,7 +108,7 @@ is_small(const Graph *g, const Node *n)
     return small;
 }
 
-/* Of each match whose sizes follow in small steps: the match, and what it needs. */
+/* Marks each match whose sizes follow in small steps, and what it needs. */
 static void
 find_early(Between *b)
 {
@@ -133,8 +132,8 @@ find_early(Between *b)
     }
 }
 
-/* All nests that can run now, but those that wait; how many. As long as an early size is open,
- * those alone that are read for one. */
+/* Collects all nests that can run now, except those that should move to a later run; their number.
+ * While an early size is undefined, only nests that it needs. */
 static uint32_t
 begin_run(Between *b)
 {
@@ -152,7 +151,7 @@ begin_run(Between *b)
                 VEC_PUSH(b->scratch, &b->run, id);
             }
     }
-    for (uint32_t k = b->run.n; k-- > 0;) /* those that read it come behind it */
+    for (uint32_t k = b->run.n; k-- > 0;) /* readers come behind their operands */
         if (waits(b, b->run.at[k]))
             b->done[b->run.at[k]] = false;
     for (uint32_t k = 0; k < b->run.n; k++)
@@ -176,7 +175,7 @@ value_inside(Between *b, Graph *sub, ValueId *inside, ValueId v)
     return inside[v];
 }
 
-/* The run as a graph; outer[i] is what its input or output stands for. */
+/* The run as a graph; *input, *output: the outer values behind its inputs and outputs. */
 static Graph *
 graph_of_run(Between *b, ValueId **input, ValueId **output)
 {
@@ -211,7 +210,7 @@ graph_of_run(Between *b, ValueId **input, ValueId **output)
     return sub;
 }
 
-/* Kernels of the fused run, with the values of the whole graph behind those it shares with it. */
+/* Copies the kernels of the fused run into the new graph. */
 static void
 lay_back(Between *b, const Graph *fused, const ValueId *input, const ValueId *output)
 {
@@ -275,7 +274,7 @@ fuse_between(const Graph *g, Graph *(*fuse)(void *user, const Graph *nests), voi
         left -= ran;
         ok = fuse_run(&b, fuse, user);
         bool joined = false;
-        /* all of them: each cut is a run less that is fused as a whole */
+        /* all ready joins at once: each cut between runs limits fusion */
         for (NodeId id = 1; id < g->node.n && ok; id++)
             if (g->node.at[id].callee == CALL_JOIN && is_ready(&b, id)) {
                 graph_copy_node(b.to, g, id, b.map);

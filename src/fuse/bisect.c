@@ -1,11 +1,11 @@
-/* bisect: a plan with its first joins alone.
+/* bisect: reduce a plan to its first N joins.
  *
- * A plan's joins are counted: every node that all who read it recompute, then of each kernel every
- * node but its last, and the last where a reader recomputes it. Where the first N of them are done
- * and the values of the others go through memory, the plan is still one: kernels before the N-th
- * join are as they were, nodes behind it are by themselves, and the one kernel in between is what
- * of it is still connected, or what it was some joins earlier where that is no kernel. So halving N
- * finds the join that makes a result wrong, or slow.
+ * The joins of a plan are numbered: first each node that all readers recompute, then, kernel by
+ * kernel, each node but the last, and the last if a reader recomputes it. With the first N joins
+ * done and all other values stored, the result is a legal plan: earlier kernels are unchanged,
+ * later nodes are alone, and the kernel of join N is what is still connected of it, or, if that is
+ * no kernel, what it was some joins earlier. So halving N finds the join after which a result is
+ * wrong, or slow.
  */
 #include "fuse/internal.h"
 #include "fuse/sets.h"
@@ -14,7 +14,8 @@ typedef struct {
     const Graph *g;
     const FusePlan *plan;
     Groups groups;
-    /* [node.n]: the number of a node's join, 0: none; [ngroup + 1]: the last of a kernel */
+    /* join [node.n]: number of a node's join, 0: none; most [ngroup + 1]: the last join of a
+     * kernel */
     uint32_t *join, *most;
     uint32_t n;
 } Joins;
@@ -23,7 +24,7 @@ static void
 number_joins(Joins *j, Arena *a)
 {
     const Graph *g = j->g;
-    /* it comes to a reader otherwise than through memory */
+    /* some reader inlines it */
     bool *inside = NEW_ARRAY(a, bool, g->node.n);
 
     for (NodeId n = 1; n < g->node.n; n++)

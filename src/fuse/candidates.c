@@ -1,18 +1,18 @@
-/* candidates: groups that may be less work as one kernel.
+/* candidates: list the groups of a plan that may be faster as one kernel.
  *
- * What a plan stores between a product and the rows made of it (softmax), or between rows and a
- * product of them, need not exist as a whole: a tile of rows of all three fits a cache. Nor need
- * what lies between a product and a window over it (pooling behind a convolution): some rows of the
- * image fit. Products that read one value may stand side by side. All are listed against the plan
- * as it is, whether they have groups in common or not.
+ * Between a matrix multiplication and rows computed from it (softmax), or between rows and a matrix
+ * multiplication of them, the intermediate tensor need not exist as a whole: a tile of rows of all
+ * three fits a cache. The same holds between a contraction and a window over it (pooling behind a
+ * convolution). Contractions that read one value can run side by side in one kernel. All candidates
+ * are listed against the plan as it is, whether they share groups or not.
  */
 #include "fuse/join.h"
 
 #include <string.h>
 
-/* Of products that read one value so many sets are listed, all there are of six. Bounds kernels
- * that are made and priced: each product more doubles them. Two, three or four read one value in
- * nets with attention or with branches. */
+/* The most sets listed of contractions that read one value: all sets of six. Bounds the kernels
+ * that are made and priced, which double with each contraction. In nets with attention or branches
+ * two to four read one value. */
 #define MOST_BESIDE 57
 
 /* ---- groups ---------------------------------------------------------------------------------- */
@@ -23,14 +23,14 @@ list_hosts(Join *j, NodeId group)
     return join_nodes(j, j->f, &group, 1).hosts;
 }
 
-/* A group that is one product. */
+/* Is the group one contraction? */
 static bool
 is_product(Join *j, NodeId group)
 {
     return group && list_hosts(j, group) == 1 && fuse_traits_of(j->f, j->host[0])->contraction;
 }
 
-/* A group of rows: reductions along them, and elementwise work around. */
+/* Is the group rows: reductions along them, and elementwise work around? */
 static bool
 is_rows(Join *j, NodeId group)
 {
@@ -52,14 +52,14 @@ group_of(const Join *j, ValueId v)
     return j->order.group[j->g->value.at[v].def];
 }
 
-/* Is every value that these groups but the last make read by them alone? */
+/* Are all values of these groups, except the last, read only inside them? */
 static bool
 is_closed(Join *j, const NodeId *group, uint32_t n)
 {
     for (uint32_t k = 0; k + 1 < n; k++) {
         uint32_t hosts = list_hosts(j, group[k]);
         for (uint32_t i = 0; i < hosts; i++) {
-            const Piece *p = &j->f->piece[j->host[i]];
+            const FusedCall *p = &j->f->call[j->host[i]];
             for (uint32_t o = 0; o < p->nest->nout; o++) {
                 ValueId v = p->value[p->nest->nin + o];
                 if (j->f->visible[v])
@@ -86,7 +86,7 @@ has_same_groups(const JoinCandidate *x, const JoinCandidate *y)
     return x->n == y->n && !memcmp(x->group, y->group, x->n * sizeof *x->group);
 }
 
-/* One more, unless it is there, or its groups would wait for themselves. */
+/* Adds a candidate, unless it is listed, or merging it would form a cycle. */
 static void
 add(Join *j, JoinCandidate t)
 {
@@ -112,7 +112,7 @@ static NodeId
 last_of_rows(Join *j, const NodeId *host, uint32_t n, NodeId product)
 {
     for (uint32_t k = 0; k < n; k++) {
-        const Piece *p = &j->f->piece[host[k]];
+        const FusedCall *p = &j->f->call[host[k]];
         ValueId v = p->value[p->nest->nin];
         if (p->nest->nout == 1 && fuse_traits_of(j->f, host[k])->elementwise &&
             j->f->readers[v].n == 1 && j->f->readers[v].at[0] == product)
@@ -121,11 +121,11 @@ last_of_rows(Join *j, const NodeId *host, uint32_t n, NodeId product)
     return 0;
 }
 
-/* Product, rows, product. */
+/* Contraction, rows, contraction: an attention. */
 static void
 add_triples(Join *j, NodeId product, NodeId group)
 {
-    const Piece *p = &j->f->piece[product];
+    const FusedCall *p = &j->f->call[product];
 
     for (uint32_t i = 0; i < p->nest->nin; i++) {
         NodeId rows = group_of(j, p->value[i]);
@@ -134,12 +134,12 @@ add_triples(Join *j, NodeId product, NodeId group)
         uint32_t hosts = list_hosts(j, rows);
         NodeId *host = arena_copy(j->f->arena, j->host, hosts * sizeof *host);
         for (uint32_t k = 0; k < hosts; k++)
-            for (uint32_t s = 0; s < j->f->piece[host[k]].nest->nin; s++) {
-                NodeId three[] = { group_of(j, j->f->piece[host[k]].value[s]), rows, group };
+            for (uint32_t s = 0; s < j->f->call[host[k]].nest->nin; s++) {
+                NodeId three[] = { group_of(j, j->f->call[host[k]].value[s]), rows, group };
                 if (three[0] == rows || !is_product(j, three[0]) || !is_closed(j, three, 3))
                     continue;
                 add(j,
-                    (JoinCandidate){ .member = { j->g->value.at[j->f->piece[host[k]].value[s]].def,
+                    (JoinCandidate){ .member = { j->g->value.at[j->f->call[host[k]].value[s]].def,
                                                  host[k], product },
                                      .n = 3,
                                      .last = last_of_rows(j, host, hosts, product) });
@@ -147,13 +147,13 @@ add_triples(Join *j, NodeId product, NodeId group)
     }
 }
 
-/* A group that sums over a window which slides over its outputs, alone. */
+/* Is the group one reduction over a sliding window? */
 static bool
 is_window(Join *j, NodeId group)
 {
     if (!group || list_hosts(j, group) != 1 || !fuse_traits_of(j->f, j->host[0])->reduces)
         return false;
-    const Nest *n = j->f->piece[j->host[0]].nest;
+    const Nest *n = j->f->call[j->host[0]].nest;
     Accesses reads = nest_accesses(j->f->ctx, j->f->arena, n);
     for (uint32_t i = 0; i < reads.n; i++)
         if (nest_mapping(j->f->ctx, n, &reads.at[i]) == MAP_WIN)
@@ -161,11 +161,11 @@ is_window(Join *j, NodeId group)
     return false;
 }
 
-/* Window, product. */
+/* Window, contraction: a depthwise and a pointwise convolution. */
 static void
 add_windows(Join *j, NodeId product, NodeId group)
 {
-    const Piece *p = &j->f->piece[product];
+    const FusedCall *p = &j->f->call[product];
 
     for (uint32_t i = 0; i < p->nest->nin; i++) {
         NodeId two[] = { group_of(j, p->value[i]), group };
@@ -175,11 +175,11 @@ add_windows(Join *j, NodeId product, NodeId group)
     }
 }
 
-/* Product, rows of what it makes, which may be stored as well. */
+/* Contraction, rows of its result, which may be stored too: a normalisation behind it. */
 static void
 add_rows(Join *j, NodeId row, NodeId group)
 {
-    const Piece *p = &j->f->piece[row];
+    const FusedCall *p = &j->f->call[row];
 
     if (!fuse_traits_of(j->f, row)->row || !is_rows(j, group))
         return;
@@ -190,14 +190,14 @@ add_rows(Join *j, NodeId row, NodeId group)
     }
 }
 
-/* Axes in front of the first that the other side of the product has: a window slides over one side
- * alone, and columns are not shared one by one. 0: no index of the window's reads slides. */
+/* The number of outer axes that contraction and window can share: those before the first axis of
+ * either side that the window slides over or does not. 0: no read of v slides. */
 static uint32_t
 depth_under(Join *j, NodeId product, NodeId window, ValueId v)
 {
     Ctx *c = j->f->ctx;
-    const Nest *n = j->f->piece[product].nest;
-    const Piece *w = &j->f->piece[window];
+    const Nest *n = j->f->call[product].nest;
+    const FusedCall *w = &j->f->call[window];
     Accesses reads = nest_accesses(c, j->f->arena, w->nest);
     AxisSet parallel = nest_axes_of_kind(w->nest, AXIS_PARALLEL), slides = 0;
     Contraction view;
@@ -222,11 +222,11 @@ depth_under(Join *j, NodeId product, NodeId window, ValueId v)
     return depth;
 }
 
-/* Product, window that slides over what it makes. */
+/* Contraction, sliding window over its result: a pooling behind a convolution. */
 static void
 add_pooled(Join *j, NodeId window, NodeId group)
 {
-    const Piece *p = &j->f->piece[window];
+    const FusedCall *p = &j->f->call[window];
     const NestTraits *k = fuse_traits_of(j->f, window);
 
     if (!k->reduces || k->contraction || list_hosts(j, group) != 1)
@@ -244,12 +244,12 @@ add_pooled(Join *j, NodeId window, NodeId group)
     }
 }
 
-/* Is v read once, at all parallel axes and the summed one, each its own dimension, the last that of
- * the sum? */
+/* Is the input read once, indexed by all parallel axes and then the reduction axis, one a
+ * dimension? */
 static bool
 reads_as_summed(Join *j, NodeId reader, uint32_t slot)
 {
-    const Nest *n = j->f->piece[reader].nest;
+    const Nest *n = j->f->call[reader].nest;
     Accesses reads = nest_accesses(j->f->ctx, j->f->arena, n);
     const Scalar *found = NULL;
     uint32_t dim = 0;
@@ -268,12 +268,11 @@ reads_as_summed(Join *j, NodeId reader, uint32_t slot)
     return found && dim == found->u.load.rank;
 }
 
-/* Product, sums over the last axis of what it makes, for each group of its summands: they may be
- * scaled. */
+/* Contraction over each group of summands, sum over the groups, which may be scaled. */
 static void
 add_scaled(Join *j, NodeId sum, NodeId group)
 {
-    const Piece *p = &j->f->piece[sum];
+    const FusedCall *p = &j->f->call[sum];
 
     if (!fuse_traits_of(j->f, sum)->reduces || list_hosts(j, group) != 1)
         return;
@@ -293,7 +292,7 @@ add_scaled(Join *j, NodeId sum, NodeId group)
 
 typedef VEC(JoinCandidate) Sets;
 
-/* The products that read a value, in the order of their groups. */
+/* The contractions that read a value, in the order of their groups. */
 static uint32_t
 products_of(Join *j, ValueId v, NodeId *out)
 {
@@ -313,8 +312,7 @@ products_of(Join *j, ValueId v, NodeId *out)
     return n;
 }
 
-/* [n][n]: does the second of two products wait for the first? Then so does what waits for the
- * second, and need not be looked for. */
+/* [n][n]: does contraction k depend on i? Dependence is transitive, which saves path searches. */
 static bool *
 find_waits(Join *j, const NodeId *product, uint32_t n)
 {
@@ -334,20 +332,20 @@ find_waits(Join *j, const NodeId *product, uint32_t n)
     return waits;
 }
 
-/* Products of one value [n]. A set of them is told by their numbers, ascending. */
+/* A set of contractions that read one value, by number, ascending. */
 typedef struct {
     uint32_t at[ORDER_MOST_JOINED], n;
-} Set;
+} ProductSet;
 typedef struct {
     const NodeId *product;
     const bool *waits;
     uint32_t n;
-    VEC(Set) set;
+    VEC(ProductSet) set;
 } Beside;
 
-/* A set with one more behind its last, if that waits for none of it. */
+/* Extends a set by one, if that depends on none of it. */
 static bool
-may_have(const Beside *b, Set *s, uint32_t more)
+may_have(const Beside *b, ProductSet *s, uint32_t more)
 {
     for (uint32_t i = 0; i < s->n; i++)
         if (b->waits[(size_t)s->at[i] * b->n + more])
@@ -358,16 +356,16 @@ may_have(const Beside *b, Set *s, uint32_t more)
     return true;
 }
 
-/* All sets that may be, those of one at first, then of more; false: there are too many. */
+/* Lists all legal sets by size; false: there are too many. */
 static bool
 list_sets(Beside *b, Arena *a)
 {
     for (uint32_t i = 0; i < b->n; i++)
-        VEC_PUSH(a, &b->set, ((Set){ { i }, 1 }));
+        VEC_PUSH(a, &b->set, ((ProductSet){ { i }, 1 }));
     for (uint32_t at = 0; at < b->set.n; at++) {
-        Set s = b->set.at[at];
+        ProductSet s = b->set.at[at];
         for (uint32_t i = s.at[s.n - 1] + 1; i < b->n; i++) {
-            Set more = s;
+            ProductSet more = s;
             if (!may_have(b, &more, i))
                 continue;
             if (b->set.n == b->n + MOST_BESIDE)
@@ -378,8 +376,8 @@ list_sets(Beside *b, Arena *a)
     return true;
 }
 
-/* As many as may be with the first that is left, and so on; of each such set also those that one is
- * missing of. */
+/* Lists greedy maximal sets, each starting with the first contraction not in an earlier one, and
+ * each also without one of its members. */
 static void
 list_some_sets(Beside *b, Arena *a)
 {
@@ -387,13 +385,13 @@ list_some_sets(Beside *b, Arena *a)
 
     b->set.n = 0;
     for (uint32_t first = 0; first < b->n; first++) {
-        Set all = { { first }, 1 };
+        ProductSet all = { { first }, 1 };
         if (gone[first])
             continue;
         for (uint32_t i = first + 1; i < b->n; i++)
             gone[i] = gone[i] || may_have(b, &all, i);
-        for (uint32_t missing = 0; missing <= all.n; missing++) { /* at last none is */
-            Set s = { { 0 }, 0 };
+        for (uint32_t missing = 0; missing <= all.n; missing++) { /* finally the whole set */
+            ProductSet s = { { 0 }, 0 };
             for (uint32_t i = 0; i < all.n; i++)
                 if (i != missing)
                     s.at[s.n++] = all.at[i];
@@ -402,7 +400,7 @@ list_some_sets(Beside *b, Arena *a)
     }
 }
 
-/* Members stand in the order of their groups. */
+/* Members are in the order of their groups. */
 static bool
 is_part(const JoinCandidate *t, const JoinCandidate *of)
 {
@@ -413,7 +411,7 @@ is_part(const JoinCandidate *t, const JoinCandidate *of)
     return met == t->n;
 }
 
-/* Products of one value that do not wait for each other. */
+/* Adds sets of independent contractions that read one value. */
 static void
 add_beside(Join *j, ValueId v)
 {
@@ -428,9 +426,9 @@ add_beside(Join *j, ValueId v)
         j->unlisted++;
         list_some_sets(&b, a);
     }
-    /* the largest first: of those that gain as much the first is taken */
+    /* the largest first: ties go to the first */
     for (uint32_t i = b.set.n; i-- > 0;) {
-        const Set *s = &b.set.at[i];
+        const ProductSet *s = &b.set.at[i];
         JoinCandidate t = { .n = s->n, .side_by_side = true };
         for (uint32_t k = 0; k < s->n; k++)
             t.member[k] = product[s->at[k]];

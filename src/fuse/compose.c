@@ -1,14 +1,14 @@
-/* compose: nodes vanish into those that read them, last first.
+/* compose: inline nodes into their readers, last node first.
  *
- * Going through the nodes in reverse order, each asks whether its value can be computed where it is
- * read instead of being stored: views and cheap index arithmetic in every reader, other nodes only
- * where one node (its host) is left that reads them. When a node's turn comes all of its readers
- * have vanished or stayed, so a diamond that closes in one expression (x * sigmoid(x)) has one
- * host. Expressions are shared DAGs: read at one index, x is computed once.
+ * In reverse order, each node is inlined into its readers or stays: views and cheap index
+ * arithmetic go into every reader, other nodes only if a single node (the host) is left that reads
+ * them. When a node's turn comes, all its readers are decided, so a diamond that closes in one
+ * expression (x * sigmoid(x)) has one host. Expressions are shared DAGs: x is computed once for one
+ * index.
  *
- * All readers of a vanished node are its host, so no path can leave the group and return: this step
- * never makes a cycle. Whether it pays is for who makes a plan to say (rules.c), and what a plan
- * says is done: of each read whether the value is computed there, or why it cannot be.
+ * All readers of an inlined node are in its group, so this step never forms a cycle of groups. What
+ * to inline is said by FuseRules or by a plan; a plan that asks for the impossible gets the reason
+ * (Fusion.refused).
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -19,9 +19,9 @@
 
 /* ---- one node into one host ------------------------------------------------------------------ */
 
-/* One parameter for each tensor. */
-static Piece
-merge_same(Fusion *f, Piece p)
+/* Merges parameters that are the same tensor. */
+static FusedCall
+merge_same(Fusion *f, FusedCall p)
 {
     uint32_t nin = p.nest->nin, nparam = nin + p.nest->nout, kept = 0;
     uint32_t *same = NEW_ARRAY(f->arena, uint32_t, nin);
@@ -40,12 +40,12 @@ merge_same(Fusion *f, Piece p)
     for (uint32_t i = 0; i < nparam; i++)
         if (i >= nin || same[i] == i)
             value[kept++] = p.value[i];
-    return (Piece){ nest_merge_params(f->ctx, p.nest, same), value };
+    return (FusedCall){ nest_merge_params(f->ctx, p.nest, same), value };
 }
 
-/* Without the parameters that nothing reads any more. */
-static Piece
-drop_unread(Fusion *f, Piece p)
+/* Drops parameters that nothing reads any more. */
+static FusedCall
+drop_unread(Fusion *f, FusedCall p)
 {
     uint32_t nin = p.nest->nin, nout = p.nest->nout, kept = 0;
     bool *keep = NEW_ARRAY(f->arena, bool, nin + 1);
@@ -57,11 +57,11 @@ drop_unread(Fusion *f, Piece p)
     for (uint32_t i = 0; i < nin + nout; i++)
         if (i >= nin || keep[i])
             value[kept++] = p.value[i];
-    return (Piece){ n, value };
+    return (FusedCall){ n, value };
 }
 
 static uint32_t
-slot_of(Piece p, ValueId v)
+slot_of(FusedCall p, ValueId v)
 {
     for (uint32_t i = 0; i < p.nest->nin; i++)
         if (p.value[i] == v)
@@ -69,10 +69,9 @@ slot_of(Piece p, ValueId v)
     return NO_SLOT;
 }
 
-/* Output `out` of node, computed in place of the host's input `slot`; nest NULL where that is not
- * possible. */
-static Piece
-inlined_at(Fusion *f, Piece host, uint32_t slot, Piece node, uint32_t out)
+/* The host with output `out` of node inlined for its input `slot`; nest NULL: not possible. */
+static FusedCall
+inlined_at(Fusion *f, FusedCall host, uint32_t slot, FusedCall node, uint32_t out)
 {
     uint32_t nin = host.nest->nin, kept = nin - 1;
     uint32_t *same = NEW_ARRAY(f->arena, uint32_t, node.nest->nin + 1);
@@ -86,12 +85,12 @@ inlined_at(Fusion *f, Piece host, uint32_t slot, Piece node, uint32_t out)
             same[i] = NO_SLOT, value[kept++] = node.value[i];
     }
     memcpy(value + kept, host.value + nin, host.nest->nout * sizeof *value);
-    return (Piece){ nest_inline_same(f->ctx, host.nest, slot, node.nest, out, same), value };
+    return (FusedCall){ nest_inline_same(f->ctx, host.nest, slot, node.nest, out, same), value };
 }
 
-/* host with node's values computed in place; nest NULL where that is not possible. */
-static Piece
-with_inlined(Fusion *f, Piece host, Piece node)
+/* The host with all values of node inlined; nest NULL: not possible. */
+static FusedCall
+with_inlined(Fusion *f, FusedCall host, FusedCall node)
 {
     host = merge_same(f, host); /* one slot per tensor: concat(x, x) reads x twice */
     for (uint32_t o = 0; o < node.nest->nout; o++) {
@@ -136,7 +135,7 @@ refuse_plan(Fusion *f, const char *format, ...)
 {
     Text t = { .arena = f->arena };
     va_list args;
-    char text[512]; /* a longer reason is cut: names may be long */
+    char text[512]; /* longer reasons are cut: names may be long */
 
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
@@ -146,8 +145,8 @@ refuse_plan(Fusion *f, const char *format, ...)
         f->refused = text_str(&t);
 }
 
-/* What a node reads in the graph stays a reading of its host, even where simplifying drops it:
- * plans order groups by the graph, and so what only such a node reads may not move behind it. */
+/* What a node reads in the graph stays a read of its host, even if simplifying drops it: plans
+ * order groups by the graph's edges. */
 static void
 add_reading(Fusion *f, NodeId host, ValueId v, FuseEdge edge)
 {
@@ -155,7 +154,7 @@ add_reading(Fusion *f, NodeId host, ValueId v, FuseEdge edge)
 
     if (map_get(&f->reader_at, reading_key(host, v), &at) && at) {
         FuseEdge *was = &f->edges[v].at[at - 1];
-        if (f->plan && !f->rules && is_taken(*was) != is_taken(edge))
+        if (f->plan && is_taken(*was) != is_taken(edge))
             refuse_plan(
                 f,
                 "%s reads %s at two places that are one nest: it is computed in both, or in none",
@@ -204,18 +203,18 @@ typedef struct {
 static Hosts
 hosts_of(Fusion *f, NodeId n)
 {
-    const Nest *nest = f->piece[n].nest;
+    const Nest *nest = f->call[n].nest;
     Hosts h = { 0 };
     uint32_t most = 0;
 
     for (uint32_t o = 0; o < nest->nout; o++) {
-        ValueId v = f->piece[n].value[nest->nin + o];
+        ValueId v = f->call[n].value[nest->nin + o];
         h.visible = h.visible || f->visible[v];
         most += f->readers[v].n;
     }
     h.at = NEW_ARRAY(f->arena, NodeId, most);
     for (uint32_t o = 0; o < nest->nout; o++) {
-        ValueId v = f->piece[n].value[nest->nin + o];
+        ValueId v = f->call[n].value[nest->nin + o];
         for (uint32_t i = 0; i < f->readers[v].n; i++) {
             NodeId reader = f->readers[v].at[i];
             if (f->seen[reader] != n)
@@ -226,17 +225,17 @@ hosts_of(Fusion *f, NodeId n)
     return h;
 }
 
-/* Hosts that the plan computes n in, first; how many. Those of a group's rules: all in it. */
+/* Moves the hosts that the plan inlines n into to the front; their number. */
 static uint32_t
 taking_hosts(Fusion *f, NodeId n, Hosts *h)
 {
-    const Nest *nest = f->piece[n].nest;
+    const Nest *nest = f->call[n].nest;
     uint32_t taken = 0;
 
     for (uint32_t i = 0; i < h->n; i++) {
         bool takes = false;
         for (uint32_t o = 0; o < nest->nout; o++)
-            takes |= is_taken(edge_of(f, f->piece[n].value[nest->nin + o], h->at[i]));
+            takes |= is_taken(edge_of(f, f->call[n].value[nest->nin + o], h->at[i]));
         if (!takes)
             continue;
         NodeId host = h->at[i];
@@ -249,24 +248,19 @@ taking_hosts(Fusion *f, NodeId n, Hosts *h)
 static bool
 is_inlined(Fusion *f, NodeId n, NodeId host)
 {
-    const Nest *nest = f->piece[n].nest;
+    const Nest *nest = f->call[n].nest;
     bool any = false;
 
     for (uint32_t o = 0; o < nest->nout; o++)
-        any |= edge_of(f, f->piece[n].value[nest->nin + o], host).kind == EDGE_INLINE;
+        any |= edge_of(f, f->call[n].value[nest->nin + o], host).kind == EDGE_INLINE;
     return any;
 }
 
-/* Why the rules keep n; NULL if it may vanish into all. */
+/* Why a node must stay whatever the rules say; NULL: it need not. */
 static const char *
-against_groups(const Fusion *f, NodeId n, const Hosts *h)
+must_stay(const Hosts *h)
 {
-    if (h->visible || !h->n)
-        return h->visible ? "an output of the model" : "nothing reads it";
-    for (uint32_t i = 0; f->plan && f->plan->group[n] && i < h->n; i++)
-        if (f->plan->group[h->at[i]] != f->plan->group[n])
-            return "the plan stores it";
-    return f->plan && f->plan->group[n] && h->n > 1 ? "several parts read it" : NULL;
+    return h->visible ? "an output of the model" : !h->n ? "nothing reads it" : NULL;
 }
 
 /* "computed where %relu1_out reads it" */
@@ -277,11 +271,11 @@ inlined_why(Fusion *f, NodeId host, bool others)
                         others ? ", and others" : "");
 }
 
-/* n computed in these hosts: after[i] is what each becomes. `stays`: others read what it stores. */
+/* Inlines n into hosts, which become after[i]. stays: n is stored too. */
 static void
-vanish(Fusion *f, NodeId n, const Hosts *h, uint32_t nhost, const Piece *after, bool stays)
+vanish(Fusion *f, NodeId n, const Hosts *h, uint32_t nhost, const FusedCall *after, bool stays)
 {
-    const Nest *nest = f->piece[n].nest;
+    const Nest *nest = f->call[n].nest;
     uint32_t nread = f->reads[n].n;
     FuseEdge *edge = NEW_ARRAY(f->arena, FuseEdge, nread);
 
@@ -290,9 +284,9 @@ vanish(Fusion *f, NodeId n, const Hosts *h, uint32_t nhost, const Piece *after, 
     for (uint32_t r = 0; r < nread && !stays; r++)
         remove_reader(f, f->reads[n].at[r], n);
     for (uint32_t i = 0; i < nhost; i++) {
-        f->piece[h->at[i]] = after[i];
+        f->call[h->at[i]] = after[i];
         for (uint32_t o = 0; o < nest->nout && stays; o++)
-            remove_reader(f, f->piece[n].value[nest->nin + o], h->at[i]);
+            remove_reader(f, f->call[n].value[nest->nin + o], h->at[i]);
         for (uint32_t r = 0; r < nread; r++)
             add_reading(f, h->at[i], f->reads[n].at[r], edge[r]);
     }
@@ -301,16 +295,16 @@ vanish(Fusion *f, NodeId n, const Hosts *h, uint32_t nhost, const Piece *after, 
     f->why[n] = inlined_why(f, h->at[0], nhost > 1 || stays);
 }
 
-/* By rules: into all who read it, or not at all. */
+/* Inlines n into all readers, or none, as the rules say. */
 static void
 vanish_by_rules(Fusion *f, NodeId n)
 {
     Hosts h = hosts_of(f, n);
-    const char *no = against_groups(f, n, &h);
-    Piece *after = NEW_ARRAY(f->arena, Piece, h.n);
+    const char *no = must_stay(&h);
+    FusedCall *after = NEW_ARRAY(f->arena, FusedCall, h.n);
 
     for (uint32_t i = 0; i < h.n && !no; i++) {
-        after[i] = with_inlined(f, f->piece[h.at[i]], f->piece[n]);
+        after[i] = with_inlined(f, f->call[h.at[i]], f->call[n]);
         if (!after[i].nest)
             no = "cannot be computed where it is read";
         else if (!(no = fuse_cannot(f, n, after[i].nest)))
@@ -321,14 +315,14 @@ vanish_by_rules(Fusion *f, NodeId n)
         vanish(f, n, &h, h.n, after, false);
 }
 
-/* As the plan says of each read. */
+/* Inlines n into the readers that the plan says. */
 static void
 vanish_by_plan(Fusion *f, NodeId n)
 {
     Hosts h = hosts_of(f, n);
     uint32_t nhost = taking_hosts(f, n, &h);
     bool stays = h.visible || nhost < h.n;
-    Piece *after = NEW_ARRAY(f->arena, Piece, h.n);
+    FusedCall *after = NEW_ARRAY(f->arena, FusedCall, h.n);
 
     f->why[n] = h.visible ? "an output of the model"
                 : !h.n    ? "nothing reads it"
@@ -347,8 +341,8 @@ vanish_by_plan(Fusion *f, NodeId n)
                             name_of(f, n), name_of(f, h.at[i]), name_of(f, h.at[i ? 0 : 1]));
             return;
         }
-        after[i] = with_inlined(f, f->piece[h.at[i]], f->piece[n]);
-        /* what is computed in a product's operand need not be done for every summand */
+        after[i] = with_inlined(f, f->call[h.at[i]], f->call[n]);
+        /* work in an operand of a contraction need not be repeated for every summand */
         if (after[i].nest)
             after[i].nest = nest_factor(f->ctx, after[i].nest);
         const char *no = after[i].nest ? fuse_cannot(f, n, after[i].nest)
@@ -375,9 +369,8 @@ fuse_compose(const Graph *g, Arena *a, const FusePlan *plan, const FuseRules *ru
                  .rules = rules,
                  .users = graph_users(g, a),
                  .visible = graph_outputs(g, a),
-                 .piece = NEW_ARRAY(a, Piece, nn),
+                 .call = NEW_ARRAY(a, FusedCall, nn),
                  .host = NEW_ARRAY(a, NodeId, nn),
-                 .finishes = NEW_ARRAY(a, bool, nn),
                  .rowish = NEW_ARRAY(a, bool, nn),
                  .reader_at.arena = a,
                  .traits = NEW_ARRAY(a, NestTraits, nn),
@@ -390,13 +383,12 @@ fuse_compose(const Graph *g, Arena *a, const FusePlan *plan, const FuseRules *ru
     f.reads = arena_alloc_array(a, nn, sizeof *f.reads);
     for (NodeId n = 1; n < nn; n++) {
         f.host[n] = n;
-        f.piece[n] = fuse_prepare(g, a, n);
+        f.call[n] = fuse_prepare(g, a, n);
         const Node *node = &g->node.at[n];
         for (uint32_t i = 0; i < node->in.count; i++)
             if (node_in(g, node, i))
                 add_reading(&f, n, node_in(g, node, i),
-                            plan && !rules ? plan->edge[node->in.first + i]
-                                           : (FuseEdge){ EDGE_STORE, 0 });
+                            plan ? plan->edge[node->in.first + i] : (FuseEdge){ EDGE_STORE, 0 });
     }
     if (rules)
         rules->begin(&f);

@@ -1,13 +1,12 @@
-/* dp: the cheapest partition.
+/* dp: find the cheapest partition of the nests into groups.
  *
- * Views vanish first, wherever they are read (legal.c): what is left are the nodes of a search
- * (search.h), which asks whether nodes may be a group (legal.c) and what it takes (price.c). The
- * groups that it gives are composed once more, so that the plan says of each read how its value
- * comes there, as every plan does.
+ * Views are inlined everywhere first (legal.c). The nodes that are left go to the exact search
+ * (search.h), which asks whether nodes may be a group (legal.c) and what a group costs (price.c).
+ * The chosen groups are composed once more, so that the plan has an edge kind for each read.
  *
- * What is outside of the search, and so of the word exact: values computed in several groups (but
- * views), groups whose nodes are not connected, what stays in a cache from one kernel to the next,
- * and memory.
+ * The search is exact for partitions into connected groups. It does not consider values that
+ * several groups compute (except views), what one kernel leaves in a cache for the next, and
+ * memory.
  */
 #include "fuse/internal.h"
 #include "fuse/search.h"
@@ -15,8 +14,8 @@
 
 #include <math.h>
 
-/* They bound the exact search of a piece of the graph; where one is met a merged partition stands
- * there (merge.c). */
+/* Limits of the exact search of a component; where one is met, merging makes its partition
+ * (merge.c). */
 #define MOST_STATES 300000 /* some hundred megabytes, some seconds */
 #define MOST_STEPS 4000000
 /* groups of nests with few operands: one takes from a tenth of a millisecond to eight */
@@ -26,7 +25,7 @@ typedef struct {
     FuseNodes s;
     Pricing *pricing;
     Member *member;   /* [s.n] */
-    uint32_t wish[2]; /* nodes that are to be together; NO_SLOT: none */
+    uint32_t wish[2]; /* nodes that the user wants together; NO_SLOT: none */
 } Dp;
 
 static bool
@@ -40,15 +39,15 @@ may(void *user, const uint32_t *node, uint32_t n)
     return !fuse_no_group(d->s.f.ctx, member, n);
 }
 
-/* Without rows a group is one part, so one node of it is read outside, if any: told without
- * composing it. */
+/* A group without rows has one stage, so only one of its values can be read outside: this is known
+ * without composing it. */
 static bool
 is_hopeless(const Dp *d, const uint32_t *node, const NodeId *id, uint32_t n)
 {
     uint32_t seen = 0;
 
     for (uint32_t i = 0; i < n; i++) {
-        const Piece *p = &d->s.f.piece[id[i]];
+        const FusedCall *p = &d->s.f.call[id[i]];
         bool escapes = false;
         if (d->member[node[i]].kind == MEMBER_ROW)
             return false;
@@ -59,8 +58,8 @@ is_hopeless(const Dp *d, const uint32_t *node, const NodeId *id, uint32_t n)
     return seen > 1;
 }
 
-/* What a node costs beside its price where it is without the one that it is to be with [seconds]:
- * more than any plan that has both takes. Prices above 1,000 s count as that (piece.c). */
+/* The penalty of a wished node without its partner [seconds]: more than any plan that grants the
+ * wish. Prices above 1,000 s count as 1,000 s (subgraph.c). */
 #define UNWISHED 500.0
 
 static double
@@ -93,11 +92,12 @@ begin(Dp *d, const Graph *g, Arena *scratch, const Machine *m)
 
 typedef VEC(SearchEdge) SearchEdges;
 
-/* What a node reads orders it, even what simplifying has dropped; along that no group runs. */
+/* Adds the edges into node n. Reads that simplifying has dropped still order nodes, but no group
+ * contains them. */
 static void
 add_edges(Dp *d, SearchEdges *edges, NodeId n)
 {
-    const Piece *p = &d->s.f.piece[n];
+    const FusedCall *p = &d->s.f.call[n];
 
     for (uint32_t r = 0; r < d->s.f.reads[n].n; r++) {
         ValueId v = d->s.f.reads[n].at[r];
@@ -162,51 +162,4 @@ fuse_dp(const Graph *g, Arena *a, const Machine *m, const FuseWish *wish,
                                           time_seconds() - start };
     arena_free(scratch);
     return p;
-}
-
-/* Could the search have found this group? node: ascending. */
-static bool
-is_found(Dp *d, const NodeId *node, uint32_t n, const GroupPrice *price)
-{
-    SearchEdges edges = { 0 };
-    uint32_t *root = NEW_ARRAY(d->s.scratch, uint32_t, d->s.n + 1), left = n;
-    bool *inside = NEW_ARRAY(d->s.scratch, bool, d->s.n + 1);
-
-    for (uint32_t i = 0; i < d->s.n; i++)
-        root[i] = i;
-    for (uint32_t i = 0; i < n; i++) {
-        inside[d->s.at[node[i]]] = true;
-        add_edges(d, &edges, node[i]);
-    }
-    for (uint32_t e = 0; e < edges.n; e++)
-        if (edges.at[e].fusable && inside[edges.at[e].from])
-            left -= sets_unite(root, edges.at[e].from, edges.at[e].to);
-    return left == 1 && n <= FUSE_MOST_MEMBERS && (n == 1 || !price->no);
-}
-
-double
-fuse_predict(const Graph *g, const FusePlan *p, const Machine *m, bool *within)
-{
-    Arena *scratch = arena_child(g->ctx->arena);
-    double sum = 0;
-    Dp d;
-
-    *within = true;
-
-    begin(&d, g, scratch, m);
-    uint32_t *group = NEW_ARRAY(scratch, uint32_t, d.s.n + 1), ngroup = p->ngroup;
-    for (uint32_t i = 0; i < d.s.n; i++)
-        group[i] = p->group[d.s.node[i]] ? p->group[d.s.node[i]] : ++ngroup;
-    Groups all = fuse_members(&d.s, group, ngroup);
-    for (uint32_t k = 1; k <= ngroup; k++) {
-        const NodeId *node = all.node + all.first[k];
-        uint32_t n = all.first[k + 1] - all.first[k];
-        if (!n)
-            continue;
-        GroupPrice price = fuse_group_price(d.pricing, node, n);
-        *within = *within && is_found(&d, node, n, &price);
-        sum += price.seconds;
-    }
-    arena_free(scratch);
-    return sum;
 }

@@ -1,10 +1,10 @@
-/* exact: dynamic programming over what is left of a piece.
+/* exact: dynamic programming over the uncovered nodes of a subgraph.
  *
- * f(R) = min over groups G of price(G) + f(R \ G), where G is a connected ideal of R: everything
- * that comes before one of its nodes and is left is in it. Where R falls apart, f is the sum over
- * its pieces. Bounds end a state's list early; equal states are solved once.
+ * f(R) = min over groups G of price(G) + f(R \ G), where G is a connected ideal of R: it contains
+ * every uncovered predecessor of its nodes. If R has several components, f is their sum. Bounds end
+ * a state's list early; equal states are solved once.
  */
-#include "fuse/piece.h"
+#include "fuse/subgraph.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,13 +12,13 @@
 /* ---- states ---------------------------------------------------------------------------------- */
 
 static const Word *
-left_of(const Piece *k, uint32_t state)
+left_of(const Subgraph *k, uint32_t state)
 {
     return k->key + (size_t)state * k->words;
 }
 
 static void
-grow_states(Piece *k)
+grow_states(Subgraph *k)
 {
     uint32_t room = k->state_room ? 2 * k->state_room : 1024;
 
@@ -33,7 +33,7 @@ grow_states(Piece *k)
 }
 
 static uint32_t
-state_of(Piece *k, const Word *left)
+state_of(Subgraph *k, const Word *left)
 {
     if (2 * k->state.n >= k->state_room)
         grow_states(k);
@@ -58,31 +58,28 @@ state_of(Piece *k, const Word *left)
 /* ---- steps ----------------------------------------------------------------------------------- */
 
 static void
-open_pieces(Piece *k, uint32_t state, uint32_t npiece)
+open_components(Subgraph *k, uint32_t state, uint32_t ncomponent)
 {
-    uint32_t first = k->piece.n;
+    uint32_t first = k->component.n;
 
-    for
-        EACH_BIT(r, left_of(k, state), k->words)
-        {
-            if (sets_root(k->root, r) != r)
-                continue;
-            memset(k->bits, 0, k->words * sizeof *k->bits);
-        for
-            EACH_BIT(i, left_of(k, state), k->words)
-        if (sets_root(k->root, i) == r)
-            bit_put(k->bits, i);
-        uint32_t part = state_of(k, k->bits);
-        k->state.at[part].single = true;
-        VEC_PUSH(k->arena, &k->piece, part);
-        }
-    k->state.at[state].piece = first;
-    k->state.at[state].npiece = npiece;
+    FOR_EACH_BIT (r, left_of(k, state), k->words) {
+        if (sets_root(k->root, r) != r)
+            continue;
+        memset(k->bits, 0, k->words * sizeof *k->bits);
+        FOR_EACH_BIT (i, left_of(k, state), k->words)
+            if (sets_root(k->root, i) == r)
+                bit_put(k->bits, i);
+        uint32_t component = state_of(k, k->bits);
+        k->state.at[component].single = true;
+        VEC_PUSH(k->arena, &k->component, component);
+    }
+    k->state.at[state].component = first;
+    k->state.at[state].ncomponent = ncomponent;
 }
 
-/* What is less: the bound first, then fewer groups, then the lowest numbers. */
+/* Orders choices by bound, then by fewer groups, then by the lowest numbers. */
 static int
-compare_sets(const Piece *k, uint32_t a, uint32_t b)
+compare_sets(const Subgraph *k, uint32_t a, uint32_t b)
 {
     const Set *x = &k->set.at[a], *y = &k->set.at[b];
 
@@ -93,7 +90,7 @@ compare_sets(const Piece *k, uint32_t a, uint32_t b)
 }
 
 static int
-compare_choices(const void *a, const void *b, void *piece)
+compare_choices(const void *a, const void *b, void *subgraph)
 {
     const Choice *x = a, *y = b;
 
@@ -101,31 +98,31 @@ compare_choices(const void *a, const void *b, void *piece)
         return x->least < y->least ? -1 : 1;
     if (x->bound_groups != y->bound_groups)
         return x->bound_groups < y->bound_groups ? -1 : 1;
-    return compare_sets(piece, x->set, y->set);
+    return compare_sets(subgraph, x->set, y->set);
 }
 
-/* The choices of a state that does not fall apart, the most promising first. */
+/* The choices of a state with one component, the most promising first. */
 static void
-open_choices(Piece *k, Frame *f)
+open_choices(Subgraph *k, Frame *f)
 {
     uint64_t limit = k->p->most_steps > *k->steps ? k->p->most_steps - *k->steps : 0;
-    Rest all = piece_rest(k, left_of(k, f->state));
+    Rest all = subgraph_rest(k, left_of(k, f->state));
 
-    piece_ideals(k, left_of(k, f->state), limit);
+    subgraph_ideals(k, left_of(k, f->state), limit);
     f->first = k->choice.n;
     for (uint32_t i = 0; i < k->work.n; i++) {
         uint32_t set = k->work.at[i];
-        int64_t price = k->set.at[set].connected ? piece_price(k, set) : NEVER;
+        int64_t price = k->set.at[set].connected ? subgraph_price(k, set) : NEVER;
         k->over |= k->p->spent && *k->p->spent > k->p->most_spent;
         if (k->over)
             return;
         if (price == NEVER)
             continue;
-        Rest rest = piece_without(k, all, set);
+        Rest rest = subgraph_without(k, all, set);
         Choice c = { set, 0, 0 };
         if (!k->p->blind) {
-            c.least = price + piece_bound(k, rest);
-            c.bound_groups = 1 + piece_least_groups(k, rest.n);
+            c.least = price + subgraph_bound(k, rest);
+            c.bound_groups = 1 + subgraph_least_groups(k, rest.n);
         }
         VEC_PUSH(k->arena, &k->choice, c);
     }
@@ -134,33 +131,33 @@ open_choices(Piece *k, Frame *f)
 }
 
 static void
-open_state(Piece *k, Frame *f)
+open_state(Subgraph *k, Frame *f)
 {
-    uint32_t npiece =
-        k->p->whole || k->state.at[f->state].single ? 1 : piece_split(k, left_of(k, f->state));
+    uint32_t ncomponent =
+        k->p->whole || k->state.at[f->state].single ? 1 : subgraph_split(k, left_of(k, f->state));
 
     f->open = true;
     f->first = k->choice.n;
-    if (npiece > 1)
-        open_pieces(k, f->state, npiece);
+    if (ncomponent > 1)
+        open_components(k, f->state, ncomponent);
     else
         open_choices(k, f);
 }
 
-/* The next piece that is not solved, or NONE: then the state is. */
+/* The next unsolved component; NONE: the state is solved. */
 static uint32_t
-step_pieces(Piece *k, uint32_t state)
+step_components(Subgraph *k, uint32_t state)
 {
     State *s = &k->state.at[state];
     int64_t price = 0;
     uint32_t ngroup = 0;
 
-    for (uint32_t i = 0; i < s->npiece; i++) {
-        const State *part = &k->state.at[k->piece.at[s->piece + i]];
-        if (!part->solved)
-            return k->piece.at[s->piece + i];
-        price = price_sum(price, part->price);
-        ngroup += part->ngroup;
+    for (uint32_t i = 0; i < s->ncomponent; i++) {
+        const State *component = &k->state.at[k->component.at[s->component + i]];
+        if (!component->solved)
+            return k->component.at[s->component + i];
+        price = price_sum(price, component->price);
+        ngroup += component->ngroup;
     }
     s->price = price;
     s->ngroup = ngroup;
@@ -168,9 +165,9 @@ step_pieces(Piece *k, uint32_t state)
     return NONE;
 }
 
-/* The next state whose price a choice needs, or NONE: then the state is solved. */
+/* The next unsolved state that a choice leads to; NONE: the state is solved. */
 static uint32_t
-step_choices(Piece *k, Frame *f)
+step_choices(Subgraph *k, Frame *f)
 {
     for (; f->next < f->n; f->next++) {
         Choice c = k->choice.at[f->first + f->next];
@@ -178,8 +175,8 @@ step_choices(Piece *k, Frame *f)
         uint32_t rest = NONE;
         if (!k->p->blind && best->group != NONE &&
             (c.least > best->price || (c.least == best->price && c.bound_groups >= best->ngroup)))
-            break; /* and so for all behind it */
-        piece_bits(k, c.set, k->bits);
+            break; /* the bound holds for all later choices */
+        subgraph_bits(k, c.set, k->bits);
         bool any = false;
         for (uint32_t w = 0; w < k->words; w++) {
             k->bits[w] = left_of(k, f->state)[w] & ~k->bits[w];
@@ -207,7 +204,7 @@ step_choices(Piece *k, Frame *f)
 
 /* False: a limit was met. */
 static bool
-solve(Piece *k, uint32_t root)
+solve(Subgraph *k, uint32_t root)
 {
     VEC_PUSH(k->arena, &k->frame, ((Frame){ .state = root }));
     while (k->frame.n) {
@@ -217,7 +214,7 @@ solve(Piece *k, uint32_t root)
         if (k->over || *k->states > k->p->most_states)
             return false;
         uint32_t wants =
-            k->state.at[f->state].npiece ? step_pieces(k, f->state) : step_choices(k, f);
+            k->state.at[f->state].ncomponent ? step_components(k, f->state) : step_choices(k, f);
         if (wants != NONE) {
             VEC_PUSH(k->arena, &k->frame, ((Frame){ .state = wants }));
             continue;
@@ -231,25 +228,25 @@ solve(Piece *k, uint32_t root)
 
 /* The groups along the best choices into group[n], counted on from *ngroup. */
 static void
-collect(Piece *k, uint32_t root, uint32_t *group, uint32_t *ngroup)
+collect(Subgraph *k, uint32_t root, uint32_t *group, uint32_t *ngroup)
 {
     VEC(uint32_t) todo = { 0 };
 
     VEC_PUSH(k->arena, &todo, root);
     while (todo.n) {
         const State *s = &k->state.at[todo.at[--todo.n]];
-        for (uint32_t i = 0; i < s->npiece; i++)
-            VEC_PUSH(k->arena, &todo, k->piece.at[s->piece + i]);
+        for (uint32_t i = 0; i < s->ncomponent; i++)
+            VEC_PUSH(k->arena, &todo, k->component.at[s->component + i]);
         if (s->group == NONE)
             continue;
-        piece_take(k, s->group, group, ++*ngroup);
+        subgraph_take(k, s->group, group, ++*ngroup);
         if (s->rest != NONE)
             VEC_PUSH(k->arena, &todo, s->rest);
     }
 }
 
 bool
-piece_exact(Piece *k, const Word *all, uint32_t *group, uint32_t *ngroup, int64_t *price)
+subgraph_exact(Subgraph *k, const Word *all, uint32_t *group, uint32_t *ngroup, int64_t *price)
 {
     uint32_t root = state_of(k, all);
 

@@ -1,14 +1,17 @@
-/* explain: what a plan is made of, and why neighbours are not one kernel.
+/* explain: describe a plan, and why neighbouring groups are not one kernel.
  *
- * For every two groups between which a value passes, the group that both would be is composed and
- * priced as the search does. So each pair has one reason, and where the reason is the price, both
- * prices. In an optimal plan no merge takes less; in others one may, and is told. The second best
- * plan is looked for among those that differ in one merge, or in one node by itself.
+ * For every two groups between which a value passes, the merged group is composed and priced as the
+ * search does it, so each pair has one reason (ApartReason), and both prices where the price is the
+ * reason. In an optimal plan no merge is faster. The second best plan is the best of those that
+ * differ by one merge or by one node split off.
  */
 #include "fuse/internal.h"
 
 #include <math.h>
 #include <string.h>
+
+const char *const apart_name[APART_COUNT] = { "together", "visible",  "order", "pair", "capacity",
+                                              "cost",     "unproven", "rival", "user" };
 
 typedef struct {
     FuseNodes s;
@@ -33,12 +36,12 @@ nodes_of(const Explain *e, uint32_t k)
     return e->group.node + e->group.first[k];
 }
 
-/* Every group that reads a value of group k, or none: through the graph, simplified or not. */
+/* Pushes every group that reads a value of group k in the graph. */
 static void
 push_readers(Explain *e, uint32_t k, uint32_t *n)
 {
     for (uint32_t i = 0; i < size_of(e, k); i++) {
-        const Piece *p = &e->s.f.piece[nodes_of(e, k)[i]];
+        const FusedCall *p = &e->s.f.call[nodes_of(e, k)[i]];
         for (uint32_t o = p->nest->nin; o < p->nest->nin + p->nest->nout; o++)
             for (uint32_t r = 0; r < e->s.f.readers[p->value[o]].n; r++) {
                 uint32_t to = e->of[e->s.at[e->s.f.readers[p->value[o]].at[r]]];
@@ -49,7 +52,7 @@ push_readers(Explain *e, uint32_t k, uint32_t *n)
     }
 }
 
-/* A group through which x leads to y, beside the value between them; 0: none. */
+/* A group on another path from x to y; 0: none. */
 static uint32_t
 way_round(Explain *e, uint32_t x, uint32_t y)
 {
@@ -99,8 +102,7 @@ time_of(Arena *a, double seconds)
     return text_str(&t);
 }
 
-/* What fuse_join found of both, where that comes nearest to gaining something or gains most; NULL:
- * it has not tried. */
+/* The best candidate of fuse_join for both groups; NULL: it has not tried. */
 static const FuseTried *
 tried(const Explain *e, uint32_t x, uint32_t y)
 {
@@ -126,8 +128,7 @@ text_of_tried(const Explain *e, Arena *a, const FuseTried *t)
     const char *gain = time_of(a, t->apart - t->together), *rivals = time_of(a, t->rivals);
     if (t->nrival == 0)
         return arena_printf(
-            a, "%s: gains %s, given up for others, with which it would wait for itself", prices,
-            gain);
+            a, "%s: gains %s, given up for others, with which it would form a cycle", prices, gain);
     if (t->nrival == 1)
         return arena_printf(a, "%s: gains %s, given up for a kernel with %s that gains %s", prices,
                             gain, label_of(e, t->rival), rivals);
@@ -135,7 +136,7 @@ text_of_tried(const Explain *e, Arena *a, const FuseTried *t)
                         prices, gain, t->nrival, label_of(e, t->rival), rivals);
 }
 
-/* Why x and y are not one; together < 0: no kernel is both. */
+/* Why x and y are not merged; out->together < 0: no kernel computes both. */
 static void
 reason_of(Explain *e, Arena *a, uint32_t x, uint32_t y, FusePairNote *out)
 {
@@ -183,7 +184,7 @@ reason_of(Explain *e, Arena *a, uint32_t x, uint32_t y, FusePairNote *out)
     }
 }
 
-/* The value that passes from x to y, with the most bytes; 0: none does. */
+/* The largest value that passes from x to y; 0: none. */
 static ValueId
 between(const Explain *e, uint32_t x, uint32_t y)
 {
@@ -191,7 +192,7 @@ between(const Explain *e, uint32_t x, uint32_t y)
     double most = -1;
 
     for (uint32_t i = 0; i < size_of(e, x); i++) {
-        const Piece *p = &e->s.f.piece[nodes_of(e, x)[i]];
+        const FusedCall *p = &e->s.f.call[nodes_of(e, x)[i]];
         for (uint32_t o = p->nest->nin; o < p->nest->nin + p->nest->nout; o++)
             for (uint32_t r = 0; r < e->s.f.readers[p->value[o]].n; r++) {
                 double bytes =
@@ -228,7 +229,7 @@ note_group(Explain *e, Arena *a, uint32_t k, FuseNotes *out)
 
     for (uint32_t i = 0; i < size_of(e, k); i++) {
         NodeId n = nodes_of(e, k)[i];
-        const Piece *p = &e->s.f.piece[n];
+        const FusedCall *p = &e->s.f.call[n];
         if (label_of(e, n) != last) {
             text_printf(&t, "%s%s", last ? " + " : "", label_of(e, n));
             VEC_PUSH(a, &note.operators, label_of(e, n));
@@ -248,7 +249,7 @@ note_group(Explain *e, Arena *a, uint32_t k, FuseNotes *out)
     VEC_PUSH(a, &out->group, note);
 }
 
-/* What the plan takes more where one node at the edge of a group is by itself. */
+/* The least increase of the price when the first or last node of a group is split off. */
 static double
 least_split(Explain *e, uint32_t k)
 {
@@ -257,7 +258,7 @@ least_split(Explain *e, uint32_t k)
     uint32_t n = size_of(e, k);
     NodeId *rest = NEW_ARRAY(e->s.scratch, NodeId, n + 1);
 
-    /* the first, which nothing in it comes before, and the last */
+    /* the first node has no predecessor in the group, the last no successor */
     for (uint32_t out = 0; n > 1 && out < n; out += n - 1) {
         uint32_t kept = 0;
         for (uint32_t i = 0; i < n; i++)
@@ -271,13 +272,55 @@ least_split(Explain *e, uint32_t k)
     return least;
 }
 
+/* Does an index add an axis that is summed to one that is not? */
+static bool
+mixes_axes(const Accesses *reads)
+{
+    for (uint32_t i = 0; i < reads->n; i++)
+        for (uint32_t d = 0; d < reads->at[i].load->u.load.rank; d++) {
+            AxisSet used = expr_axes(reads->at[i].load->u.load.at[d]);
+            if (used & reads->at[i].reduce && used & ~reads->at[i].reduce)
+                return true;
+        }
+    return false;
+}
+
+/* Every nest as it is before fusion. */
+static void
+note_nests(const Graph *g, Arena *a, FuseNotes *out)
+{
+    Arena *scratch = arena_child(g->ctx->arena);
+    FuseNodes s = fuse_nodes(g, scratch, &fuse_rules_nothing);
+
+    for (uint32_t i = 0; i < s.n; i++) {
+        const FusedCall *p = &s.f.call[s.node[i]];
+        const NestTraits *t = fuse_traits_of(&s.f, s.node[i]);
+        Accesses reads = nest_accesses(g->ctx, scratch, p->nest);
+        FuseNestNote note = { .node = s.node[i],
+                              .elementwise = t->elementwise,
+                              .reduces = t->reduces,
+                              .contraction = t->contraction,
+                              .mixed = mixes_axes(&reads),
+                              .bytes = cost_usual(
+                                  g->ctx, type_bytes(g->ctx, p->nest->param[p->nest->nin].type)) };
+        for (uint32_t o = p->nest->nin; o < p->nest->nin + p->nest->nout; o++)
+            note.visible |= s.f.visible[p->value[o]];
+        for (uint32_t r = 0; r < reads.n; r++)
+            VEC_PUSH(a, &note.read,
+                     ((FuseReadNote){ p->value[reads.at[r].load->u.load.slot],
+                                      nest_mapping(g->ctx, p->nest, &reads.at[r]) }));
+        VEC_PUSH(a, &out->nest, note);
+    }
+    arena_free(scratch);
+}
+
 static Explain
 begin(const Graph *g, Arena *scratch, const FusePlan *p)
 {
     Explain e = { .s = fuse_nodes(g, scratch, &fuse_rules_views), .ngroup = p->ngroup, .plan = p };
 
     e.of = NEW_ARRAY(scratch, uint32_t, e.s.n + 1);
-    /* what the plan recomputes everywhere is told by itself */
+    /* nodes that all readers recompute count as groups of their own */
     for (uint32_t i = 0; i < e.s.n; i++)
         e.of[i] = p->group[e.s.node[i]] ? p->group[e.s.node[i]] : ++e.ngroup;
     e.group = fuse_members(&e.s, e.of, e.ngroup);
@@ -323,6 +366,7 @@ fuse_explain(const Graph *g, Arena *a, const Machine *m, const FusePlan *p,
     if (out.known.seconds < 0)
         out.known.seconds = sum;
     out.known.second_best = isinf(second) ? -1 : out.known.seconds + second;
+    note_nests(g, a, &out);
     arena_free(scratch);
     return out;
 }
@@ -353,4 +397,56 @@ fuse_why(const Graph *g, Arena *a, const Machine *m, const FusePlan *p, const ch
     }
     arena_free(scratch);
     return text;
+}
+
+/* ---- the certificate ------------------------------------------------------------------------- */
+
+/* What is known of the choice among joins, if there was one. */
+static void
+print_joining(Text *t, const FuseJoining *k)
+{
+    if (!k->candidates)
+        return;
+    text_printf(t, "; joining: %u of %u candidates pay", k->pay, k->candidates);
+    if (k->pay) {
+        text_printf(t, ", %u want what others want; %u taken, gaining ", k->rivals, k->taken);
+        text_seconds(t, k->seconds);
+        text_add(t, ", no choice gains more");
+    }
+    if (!k->exact) {
+        text_add(t, " than ");
+        text_seconds(t, k->bound);
+    }
+    if (k->unlisted)
+        text_printf(t, "; not all sets of contractions side by side are candidates, of %u value%s",
+                    k->unlisted, k->unlisted == 1 ? "" : "s");
+}
+
+static void
+print_search(Text *t, const FuseCertificate *k)
+{
+    text_seconds(t, k->seconds);
+    text_add(t, " predicted");
+    if (k->second_best >= 0) {
+        text_add(t, ", the next best ");
+        text_seconds(t, k->second_best);
+    }
+    if (k->bound < 0)
+        return;
+    text_add(t, ", no partition takes less");
+    if (!k->exact) {
+        text_add(t, " than ");
+        text_seconds(t, k->bound);
+    }
+    text_printf(t, "; %llu states, %llu sets, %llu prices of which %llu new",
+                (unsigned long long)k->states, (unsigned long long)k->steps,
+                (unsigned long long)k->priced, (unsigned long long)k->composed);
+}
+
+void
+fuse_print_certificate(Text *t, const FuseCertificate *k)
+{
+    text_printf(t, "%s: ", fuse_mode_name[k->mode]);
+    print_search(t, k);
+    print_joining(t, &k->joining);
 }

@@ -1,10 +1,10 @@
-/* fuse: which nests become one kernel.
+/* fuse: decide which nests become one kernel, and make those kernels.
  *
- * A FusePlan says it, whoever made it, read by read; doc/fusion.md has the rules of the greedy one.
- * fuse_apply carries out what the plan says, or says which read cannot be so, and why: what is
- * inlined or recomputed is put into its readers' accesses (nest_inline), the rest become parts of
- * one kernel that share outer axes. Graphs of nests in, graphs of kernels out: every node is in
- * exactly one group, or recomputed by all who read it.
+ * A FusePlan puts every node of a graph of nests into a group and says, for each read, how the
+ * value gets to its reader (EdgeKind). fuse_dp finds the plan of least predicted time, fuse_join
+ * merges groups whose joint schedule is faster, a text can give a plan too. fuse_apply turns a plan
+ * into a graph of kernels: it inlines what the plan inlines (nest_inline), and makes the rest of a
+ * group stages of one kernel that share outer axes. doc/fusion.md explains rules and prices.
  */
 #ifndef TENON_FUSE_H
 #define TENON_FUSE_H
@@ -12,177 +12,198 @@
 #include "graph/graph.h"
 #include "machine/machine.h"
 
-/* How a value comes to one of its readers. */
+/* ---- plans ----------------------------------------------------------------------------------- */
+
+/* How a value gets to one of its readers. */
 typedef enum {
     EDGE_STORE, /* through memory: the reader is in another group */
-    /* both are parts of one kernel, which keeps it for a trip of the axes that they share */
+    /* through scratch memory: both are stages of one kernel, and the value exists for one iteration
+     * of the axes that they share */
     EDGE_SCRATCH,
-    /* it is computed where it is read, by this reader alone: its node is no part of a kernel */
+    /* inlined: computed where it is read, and by this reader alone */
     EDGE_INLINE,
-    /* it is computed where it is read, whoever else reads it and however that gets it */
+    /* inlined here; other readers may recompute it too, or read it from memory */
     EDGE_RECOMPUTE,
 } EdgeKind;
 typedef struct {
     EdgeKind kind;
-    /* of EDGE_SCRATCH: so many outer axes are shared, at least; the kernel shares no more than the
-     * least of its edges say. 0: as many as can be */
+    /* EDGE_SCRATCH: the least number of outer axes that both share; a kernel shares the minimum
+     * over its edges. 0: as many as possible */
     uint32_t depth;
 } FuseEdge;
 
-/* Two neighbours that joining leaves apart, by the price of the best schedules of both ways
+/* Two neighbours that fuse_join priced and did not merge, both ways with their best schedules
  * [seconds]. */
 typedef struct {
     NodeId from, to;
     double together, apart;
-    bool given_up; /* it takes less, but … */
-    /* … so many others were taken that want the same; 0: with the others it would wait for
-     * itself */
+    bool given_up; /* merging is faster, but other candidates were accepted instead */
+    /* accepted candidates that share a group with it; 0: none, merging would form a cycle */
     uint32_t nrival;
     NodeId rival;  /* a node of one of them */
     double rivals; /* what they gain [seconds] */
 } FuseTried;
 
 typedef struct {
-    /* [g->node.n]: group of each node; groups are numbered from 1 in topological order. 0: all who
-     * read it recompute it */
+    /* [g->node.n]: group of each node, numbered from 1 in topological order; 0: every reader
+     * recomputes the node */
     uint32_t *group;
     uint32_t ngroup;
     FuseEdge *edge;       /* [g->ref.n]: of each read, node->in.first + i */
     const char **why;     /* [g->node.n]: one line on the decision, for the dump */
-    VEC(FuseTried) tried; /* what fuse_join asked prices for and did not take */
+    VEC(FuseTried) tried; /* what fuse_join priced and did not merge */
 } FusePlan;
 
-/* Who decides which nests become one kernel (--fuse). All plans are carried out by fuse_apply and
- * get the same schedules. */
+FusePlan fuse_none(const Graph *g, Arena *a); /* every node a group of its own */
+FusePlan fuse_copy(const Graph *g, Arena *a, const FusePlan *p);
+/* Sets the edge from `maker` to `reader`; reader 0: to all readers. */
+void fuse_set(const Graph *g, FusePlan *p, NodeId maker, NodeId reader, FuseEdge edge);
+/* Why the plan is illegal, naming nodes; NULL: it is legal. plan.c lists the rules. */
+const char *fuse_illegal(const Graph *g, const FusePlan *p);
+/* Carries out the plan; NULL, reported as internal, if it is illegal. */
+Graph *fuse_apply(const Graph *g, const FusePlan *p);
+/* Fuses the nests of g, whose other nodes (loops, branches, size definitions) stay: `fuse` gets one
+ * graph for each run of nests between them. Regions of nodes are not entered. */
+Graph *fuse_between(const Graph *g, Graph *(*fuse)(void *user, const Graph *nests), void *user);
+
+/* Plans as text (text.c). Parsing reports what is no plan of g and returns false. */
+void fuse_print_plan(const Graph *g, Text *t, const FusePlan *p);
+bool fuse_parse_plan(const Graph *g, Arena *a, Parse *p, FusePlan *out);
+
+/* For bisection: the number of joins of a plan, and the plan with only the first `most` of them;
+ * *last: the node that the last of those joins to its readers (bisect.c). */
+uint32_t fuse_joins(const Graph *g, const FusePlan *p);
+FusePlan fuse_first_joins(const Graph *g, Arena *a, const FusePlan *p, uint32_t most, NodeId *last);
+
+/* ---- making plans ---------------------------------------------------------------------------- */
+
+/* --fuse */
 typedef enum {
-    FUSE_NONE, /* every node alone */
-    /* TVM's classes, computed from access maps, and its three sweeps over post-dominators
-     * (tvm.c) */
-    FUSE_TVM,
-    /* DNNFusion's five mapping types, its table, its growth from seeds (dnnf.c) */
-    FUSE_DNNF,
-    FUSE_GREEDY, /* rules on mapping types, one merge after the other (greedy.c) */
-    FUSE_DP,     /* the cheapest partition (dp.c, search.h) */
+    FUSE_NONE, /* every node a kernel of its own */
+    FUSE_DP,   /* the cheapest partition (dp.c, search.h) */
     FUSE_MODE_COUNT,
-    FUSE_GIVEN = FUSE_MODE_COUNT, /* a text says it */
+    FUSE_GIVEN = FUSE_MODE_COUNT, /* a text gives the plan */
 } FuseMode;
 extern const char *const fuse_mode_name[FUSE_MODE_COUNT + 1];
 
-/* Why two neighbours are not in one group. */
-typedef enum {
-    APART_NOT, /* they are in one */
-    /* the value is seen from outside, and its maker was asked to stay (--keep) */
-    APART_VISIBLE,
-    APART_ORDER, /* a path between them leaves the group and returns */
-    /* no kernel computes both: what the second reads is not complete when it is wanted */
-    APART_PAIR,
-    /* what lies between them, or the code of both, outgrows its place: both numbers in `text` */
-    APART_CAPACITY,
-    APART_COST,     /* together they take longer: both prices in `text` */
-    APART_UNPROVEN, /* sizes or places known only when it runs */
-    /* together they take less, and others that want one of them gain more: both gains in `text` */
-    APART_RIVAL,
-    APART_USER, /* a plan or an option says so */
-    APART_COUNT
-} ApartReason;
-extern const char *const apart_name[APART_COUNT];
-
-/* What is known of joining: of candidates with prices so many pay, and some of these want the same
- * groups. */
+/* What is known of the choice among joins: of the candidates that have a price, `pay` gain time,
+ * and some of those share groups. */
 typedef struct {
     uint32_t candidates, pay, taken;
-    /* of those that pay: they want a group that another wants; circles that choices closed */
+    /* of those that pay: candidates that share a group with another; cycles that choices closed */
     uint32_t rivals, circles;
-    /* values that so many products read that not all sets of them are candidates */
+    /* values with more readers that are matrix multiplications than all subsets are listed for */
     uint32_t unlisted;
-    /* what the taken gain; none that may be taken together gain more than bound */
+    /* gain of the accepted, and the upper bound of any legal choice */
     double seconds, bound;
     bool exact;
 } FuseJoining;
 
-/* What a search knows of its plan. */
+/* What a search knows of its plan. Times are by the printed cost model; negative: not known. */
 typedef struct {
     FuseMode mode;
-    /* of the plan by the printed cost model; least any plan can take; of the best plan that differs
-     * in one merge or split. Negative: not known */
+    /* of the plan; lower bound of any plan; of the best plan that differs in one merge or split */
     double seconds, bound, second_best;
     bool exact;
     uint64_t states, steps, priced, composed;
     double search_seconds;
-    /* of the partition's groups; candidates 0: there was nothing to join */
-    FuseJoining joining;
+    FuseJoining joining; /* candidates 0: there was nothing to join */
 } FuseCertificate;
+void fuse_print_certificate(Text *t, const FuseCertificate *k); /* one line, without a newline */
 
-/* Nodes that are to be one kernel, by names of operators or values; NULL: no wish. Only the search
- * looks for a plan that has it so. */
+/* Two nodes that the user wants in one kernel, by names of operators or values; NULL: none. */
 typedef struct {
     const char *first, *second;
 } FuseWish;
-/* A plan by a mode, and what is known of it. */
+/* YES: both are in one kernel; UNKNOWN: g does not have both. */
+Tri fuse_granted(const Graph *g, const FusePlan *p, const FuseWish *wish);
+
+/* The plan of a mode; only FUSE_DP considers the wish. */
 FusePlan fuse_plan(const Graph *g, Arena *a, const Machine *m, FuseMode mode, const FuseWish *wish,
                    FuseCertificate *known);
-/* Are both in one kernel? NO: they are not; UNKNOWN: g has not both. */
-Tri fuse_granted(const Graph *g, const FusePlan *p, const FuseWish *wish);
-/* one line, without a newline */
-void fuse_print_certificate(Text *t, const FuseCertificate *k);
-FusePlan fuse_none(const Graph *g, Arena *a); /* every node alone: the baseline */
-FusePlan fuse_copy(const Graph *g, Arena *a, const FusePlan *p);
-/* What `reader` (0: everyone) reads of `maker` comes to it so. */
-void fuse_set(const Graph *g, FusePlan *p, NodeId maker, NodeId reader, FuseEdge edge);
-FusePlan fuse_greedy(const Graph *g, Arena *a, const Machine *m);
-/* The rules of others, from the same nests; groups that no kernel computes as a whole fall
- * apart. */
-FusePlan fuse_tvm(const Graph *g, Arena *a);
-FusePlan fuse_dnnf(const Graph *g, Arena *a);
-/* The cheapest partition (dp.c); what is known of it in *certificate, if given. */
+/* The cheapest partition (dp.c); certificate: may be NULL. */
 FusePlan fuse_dp(const Graph *g, Arena *a, const Machine *m, const FuseWish *wish,
                  FuseCertificate *certificate);
-/* What a plan takes by the formula with which fuse_dp compares groups [seconds]; within: they are
- * all groups that it looks at. */
-double fuse_predict(const Graph *g, const FusePlan *p, const Machine *m, bool *within);
-/* Seconds of kernels one after the other, whose arguments lie as suits them together; negative:
- * none are known. data [nin] of a kernel: the contents of inputs that are known now, NULL for
- * others. */
+
+/* How fuse_join asks for prices. */
 typedef struct {
+    /* Predicted time of n kernels run in turn, in the formats that suit them together [seconds];
+     * negative: not known. data [nin] of a kernel: contents of inputs known now, or NULL. */
     double (*of)(void *user, const Kernel *const *k, const void *const *const *data, uint32_t n);
-    /* all have been asked: were answers missing that are there now, so that all is to be asked
-     * again? NULL: no */
+    /* Called once all queries were made: true if missing prices exist now, so that all queries are
+     * to be repeated. NULL: prices are never missing. */
     bool (*again)(void *user);
     void *user;
-    /* what a kernel less saves that prices do not have [seconds] */
-    double kernel;
-    /* products side by side take so much less than apart, for each kernel less, at most [seconds];
-     * 0: not known */
+    double kernel; /* time that one kernel less saves beside its price [seconds] */
+    /* the most that matrix multiplications side by side save for each kernel less [seconds]; 0: not
+     * known */
     double beside;
 } FusePrice;
-/* A plan in the words of its model. Groups and pairs in the order of groups; sizes and prices as
- * fuse_predict has them. */
+/* The plan with groups merged where the joint kernel is faster than its parts: matrix
+ * multiplications with the rows between them, a window and the contraction that reads it, a
+ * contraction and rows of its result, contractions of one value side by side. Picks the legal set
+ * of candidates with the largest total gain, and always one that grants the wish, if there is
+ * one. */
+FusePlan fuse_join(const Graph *g, Arena *a, const FusePlan *p, const FuseWish *wish,
+                   const FusePrice *price, FuseJoining *told);
+
+/* ---- explaining plans ------------------------------------------------------------------------ */
+
+/* Why two neighbours are not in one group. */
+typedef enum {
+    APART_NOT,      /* they are in one */
+    APART_VISIBLE,  /* the value is an output, or the user keeps it (--keep) */
+    APART_ORDER,    /* merging would form a cycle */
+    APART_PAIR,     /* no kernel computes both: the second needs all of the first */
+    APART_CAPACITY, /* scratch memory or code exceeds its limit: both numbers in `text` */
+    APART_COST,     /* merging is slower: both prices in `text` */
+    APART_UNPROVEN, /* sizes or indices are known only at run time */
+    APART_RIVAL,    /* merging is faster, but a rival candidate gains more: both gains in `text` */
+    APART_USER,     /* a plan or an option says so */
+    APART_COUNT
+} ApartReason;
+extern const char *const apart_name[APART_COUNT];
+
+/* Groups and pairs in the order of groups; prices by the formula that fuse_dp minimises. */
 typedef struct {
     uint32_t kernel, nests;      /* kernel: its group in the plan */
-    const char *name;            /* of its operators */
-    VEC(const char *) operators; /* the same one by one */
-    double seconds, saved;       /* saved [bytes]: values that it keeps to itself */
+    const char *name;            /* its operators */
+    VEC(const char *) operators; /* the same, one by one */
+    double seconds, saved;       /* saved [bytes]: intermediate tensors that stay inside */
 } FuseGroupNote;
 typedef struct {
     uint32_t from, to; /* groups */
-    ValueId value;     /* that passes between them, the largest */
+    ValueId value;     /* the largest that passes between them */
     const char *name;
     double bytes;
     ApartReason reason;
     const char *text;
-    double together, apart; /* [seconds]; together negative: no kernel is both */
+    double together, apart; /* [seconds]; together negative: no kernel computes both */
 } FusePairNote;
-/* an input of the graph that it reads, an output that it makes */
+/* an input of the graph that a kernel reads, or an output that it makes */
 typedef struct {
     ValueId value;
     uint32_t kernel;
     bool in;
     double bytes;
 } FusePortNote;
+/* a nest before fusion, for fusion rules that are scripts (bench/rivals.py) */
+typedef struct {
+    ValueId value;
+    MappingType mapping;
+} FuseReadNote;
+typedef struct {
+    NodeId node;
+    /* elementwise: plain writes, no reduction, no scan; contraction: a matrix multiplication or
+     * convolution; mixed: an index adds a reduction axis to a parallel one, as windows do */
+    bool elementwise, reduces, contraction, mixed, visible;
+    double bytes; /* of its first value */
+    VEC(FuseReadNote) read;
+} FuseNestNote;
 typedef struct {
     FuseCertificate known;
-    /* a kernel that only moves data has no note of its own: elsewhere it is computed where it is
-     * read */
+    VEC(FuseNestNote) nest;
+    /* a kernel that only moves data has no group note: elsewhere it would be inlined */
     uint32_t nests, kernels, joins;
     VEC(FuseGroupNote) group;
     VEC(FusePairNote) pair;
@@ -190,35 +211,10 @@ typedef struct {
 } FuseNotes;
 FuseNotes fuse_explain(const Graph *g, Arena *a, const Machine *m, const FusePlan *p,
                        const FuseCertificate *known);
-/* the operator that a node came from, for people */
-const char *fuse_label(const Graph *g, NodeId n);
-/* A plan as text, and a graph's plan read from there; false, reported: it is no plan of g, or
- * cannot be carried out (text.c). */
-void fuse_print_plan(const Graph *g, Text *t, const FusePlan *p);
-bool fuse_parse_plan(const Graph *g, Arena *a, Parse *p, FusePlan *out);
-/* How many joins a plan has, and the plan with the first of them alone; last: the node that the
- * last of those joins with its readers (bisect.c). */
-uint32_t fuse_joins(const Graph *g, const FusePlan *p);
-FusePlan fuse_first_joins(const Graph *g, Arena *a, const FusePlan *p, uint32_t most, NodeId *last);
-/* Why two nodes, by names of operators or values, are together or apart; NULL: g has not both. */
+/* Why two nodes, by names of operators or values, are together or apart; NULL: g lacks one. */
 const char *fuse_why(const Graph *g, Arena *a, const Machine *m, const FusePlan *p,
                      const char *first, const char *second);
-/* The plan, with groups joined where the joint kernel takes less time than its pieces: products
- * with the rows between them, a window with the product that reads it, a product with rows made of
- * it, products of one value. Of all candidates those that gain most together, and whatever it takes
- * one with both nodes of a wish, if there is one. */
-FusePlan fuse_join(const Graph *g, Arena *a, const FusePlan *p, const FuseWish *wish,
-                   const FusePrice *price, FuseJoining *told);
-/* All of these nodes one group, wise or not: how tests reach every way of sharing a kernel. */
-FusePlan fuse_together(const Graph *g, Arena *a, const NodeId *node, uint32_t n);
-/* Acyclic quotient, every edge as it is said, shared axes found. NULL text if legal, else why not,
- * by the nodes' names. */
-const char *fuse_illegal(const Graph *g, const FusePlan *p);
-/* The plan carried out; NULL, reported as internal, if it is not legal. */
-Graph *fuse_apply(const Graph *g, const FusePlan *p);
-/* g with its nests fused by `fuse`, which gets graphs of nests alone: the nests between two nodes
- * that are none, where as many as can stand together do. What is in the regions of nodes is left as
- * it is. */
-Graph *fuse_between(const Graph *g, Graph *(*fuse)(void *user, const Graph *nests), void *user);
+/* the operator that a node came from, for messages */
+const char *fuse_label(const Graph *g, NodeId n);
 
 #endif

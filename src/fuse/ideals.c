@@ -1,34 +1,32 @@
-/* ideals: the groups that can be next.
+/* ideals: enumerate the groups that can be taken next.
  *
- * An ideal grows from one node that nothing left comes before, by a successor and all that must
- * come with it.
+ * An ideal starts as one node without uncovered predecessors and grows by a successor and all
+ * uncovered predecessors of that.
  */
-#include "fuse/piece.h"
+#include "fuse/subgraph.h"
 
 void
-piece_ideals(Piece *k, const Word *left, uint64_t limit)
+subgraph_ideals(Subgraph *k, const Word *left, uint64_t limit)
 {
     uint32_t low = bit_next(left, k->words, 0) / 64;
     uint64_t looked = 0;
 
     k->stamp++;
     k->work.n = 0;
-    for
-        EACH_BIT(i, left, k->words)
-        {
-            const Word *before = k->before + (size_t)i * k->words;
-            bool free = true;
-            for (uint32_t w = low; w <= i / 64 && free; w++)
-                free = !(before[w] & left[w]);
-            if (!free)
-                continue;
-            uint32_t one = piece_set(k, &i, 1);
-            k->set.at[one].stamp = k->stamp;
-            VEC_PUSH(k->arena, &k->work, one);
-        }
+    FOR_EACH_BIT (i, left, k->words) {
+        const Word *before = k->before + (size_t)i * k->words;
+        bool free = true;
+        for (uint32_t w = low; w <= i / 64 && free; w++)
+            free = !(before[w] & left[w]);
+        if (!free)
+            continue;
+        uint32_t one = subgraph_set(k, &i, 1);
+        k->set.at[one].stamp = k->stamp;
+        VEC_PUSH(k->arena, &k->work, one);
+    }
     for (uint32_t at = 0; at < k->work.n; at++) {
         uint32_t from = k->work.at[at], size = k->set.at[from].n;
-        piece_bits(k, from, k->bits);
+        subgraph_bits(k, from, k->bits);
         for (uint32_t i = 0; i < size; i++) {
             uint32_t node = k->member.at[k->set.at[from].first + i];
             for (uint32_t e = k->first[node]; e < k->first[node + 1]; e++) {
@@ -41,10 +39,9 @@ piece_ideals(Piece *k, const Word *left, uint64_t limit)
                 bit_put(k->grown, to);
                 if (bit_count(k->grown, k->words) > k->p->most)
                     continue;
-                for
-                    EACH_BIT(b, k->grown, k->words)
-                k->list[n++] = b;
-                uint32_t set = piece_set(k, k->list, n);
+                FOR_EACH_BIT (b, k->grown, k->words)
+                    k->list[n++] = b;
+                uint32_t set = subgraph_set(k, k->list, n);
                 ++*k->steps;
                 looked++;
                 if (!k->set.at[set].may || k->set.at[set].stamp == k->stamp)

@@ -1,33 +1,35 @@
-/* What the files of fuse share. */
+/* fuse, inside: how nodes are inlined into each other, which may share a kernel, and what a group
+ * costs. */
 #ifndef TENON_FUSE_INTERNAL_H
 #define TENON_FUSE_INTERNAL_H
 
 #include "cost/cost.h"
 #include "fuse/fuse.h"
 
-/* Instructions of one composed expression. To store an element and read it again takes as long as
- * 40 of them where memory is slow and a few where a cache holds it: beyond some hundreds fusing
- * saves little, while C compilers take a millisecond for each. */
+/* The most instructions of one inlined expression. Storing an element and reading it again takes as
+ * long as 40 instructions where memory is slow and a few where a cache holds it: beyond some
+ * hundreds fusing saves little, while C compilers take a millisecond for each. */
 #define FUSE_MAX_CODE 256
-/* nodes of a group that the search makes; bounds it: longer chains are cut there */
+/* The most nodes of a group that the search makes; bounds the search: longer chains are cut. */
 #define FUSE_MOST_MEMBERS 24
-#define FUSE_MAX_PARTS 32 /* parts of one kernel; bounds its code: groups of more stay apart */
-/* Elements of a local between parts, per trip, where known. Bounds the memory that each thread has
- * for it, 4 MB of f32: with more the parts are kernels of their own. */
+#define FUSE_MAX_PARTS 32 /* stages of one kernel; bounds its code: groups of more stay apart */
+/* The most elements of a value between stages, for each iteration of the shared axes. Bounds the
+ * scratch memory of a thread, 4 MB of f32: with more the stages are kernels of their own. */
 #define FUSE_MAX_ROW (1 << 20)
-/* Work of a value that is repeated for each broadcast of it: to store it and to load it again are
+/* The most work that is repeated for each broadcast of a value: storing it and loading it again are
  * as many instructions. */
 #define FUSE_BROADCAST_WORK 2
-/* Work of values made from indices alone, repeated anywhere. Eight operations take 4 to 5 cycles
- * (add_per_cycle), less than a vector of them takes from memory: 5 on Zen 3 (32 bytes), 18 on
- * Cascade Lake (64 bytes). */
+/* The most work of a value computed from indices alone that is repeated anywhere. Eight operations
+ * take 4 to 5 cycles (add_per_cycle), less than loading a vector from memory: 5 on Zen 3 (32
+ * bytes), 18 on Cascade Lake (64 bytes). */
 #define FUSE_INDEX_WORK 8
 
-/* A nest and the graph's value behind each parameter. */
+/* A node's call with others inlined into it: the nest, and the graph's value behind each
+ * parameter. */
 typedef struct {
     const Nest *nest;
     ValueId *value;
-} Piece;
+} FusedCall;
 
 typedef struct {
     bool elementwise;               /* plain writes, no reduction, no scan */
@@ -42,97 +44,95 @@ typedef struct {
     uint32_t work;
 } NestTraits;
 
-/* Who makes plans has rules on what vanishes where; who carries one out has none. */
+/* Which nodes are inlined into their readers (their hosts), where no plan says it. */
 typedef struct Fusion Fusion;
 typedef struct {
-    void (*begin)(Fusion *f); /* once nothing has vanished yet */
-    /* Why `p` should not vanish into `host`, where `after` would be the result and nhost hosts take
-     * it; NULL if it should. */
+    void (*begin)(Fusion *f); /* before anything is inlined */
+    /* Why `p` should not be inlined into `host`, which would become `after`; nhost: readers of p.
+     * NULL if it should. */
     const char *(*refuse)(Fusion *f, NodeId p, NodeId host, const Nest *after, uint32_t nhost);
 } FuseRules;
-extern const FuseRules fuse_rules; /* those of the greedy plan (rules.c) */
-/* views and values of indices alone, wherever they are read (legal.c) */
+/* inline views and values computed from indices alone, in every reader (legal.c) */
 extern const FuseRules fuse_rules_views;
-extern const FuseRules fuse_rules_nothing; /* nothing vanishes (legal.c) */
-/* whatever can be, inside of a group whose price is known otherwise (legal.c) */
+extern const FuseRules fuse_rules_nothing; /* inline nothing (legal.c) */
+/* inline whatever can be, inside one group (legal.c) */
 extern const FuseRules fuse_rules_inside;
 
-/* The state of composing: what each node computes once others have vanished into it. */
+/* The state of composing: what each node computes once others are inlined into it. */
 struct Fusion {
     const Graph *g;
     Ctx *ctx;
     Arena *arena;
-    /* to be carried out; with rules: its groups are kept to. NULL: free */
+    /* one of the two is given: the plan's edges, or the rules, say what is inlined where */
     const FusePlan *plan;
-    const FuseRules *rules; /* NULL: the plan's edges say what vanishes where */
-    /* what the plan wants first that cannot be, and why; NULL: nothing */
+    const FuseRules *rules;
+    /* the first thing that the plan wants and that is impossible, and why; NULL: nothing */
     const char *refused;
     Users users;
-    bool *visible; /* [value.n]: an output of the graph */
-    Piece *piece;  /* [node.n] */
-    /* [node.n]: itself, the one node it vanished into, or 0: into several */
+    bool *visible;   /* [value.n]: an output of the graph */
+    FusedCall *call; /* [node.n] */
+    /* [node.n]: itself; the one node that it is inlined into; 0: several */
     NodeId *host;
     /* [value.n]: hosts that read the value, or did before simplifying */
     VEC(NodeId) * readers;
     VEC(FuseEdge) * edges; /* [value.n]: how it comes to each of those, beside readers */
     VEC(ValueId) * reads;  /* [node.n]: of hosts: the same, the other way round */
-    /* of a value and a host that reads it: where it stands in readers, plus 1 */
+    /* (value, host that reads it) -> index in readers, plus 1 */
     Map reader_at;
     NestTraits *traits;     /* [node.n] … */
     const Nest **traits_of; /* [node.n]: … of this nest */
     NodeId *seen;           /* [node.n]: scratch */
-    /* [node.n]: elementwise, an epilogue of a reduction before it */
-    bool *finishes;
-    /* [node.n]: a row reduction, or elementwise from its results */
+    /* [node.n]: a row reduction, or elementwise from results of one */
     bool *rowish;
     const char **why; /* [node.n] */
 };
 
 /* ---- prepare.c ------------------------------------------------------------------------------- */
 /* one-element constants become numbers */
-Piece fuse_prepare(const Graph *g, Arena *a, NodeId n);
+FusedCall fuse_prepare(const Graph *g, Arena *a, NodeId n);
 
-/* ---- rules.c --------------------------------------------------------------------------------- */
-/* elementwise, reduces, contraction; the rest unset */
+/* ---- inline.c -------------------------------------------------------------------------------- */
+/* only elementwise, reduces and contraction are set */
 NestTraits fuse_kind(Ctx *c, const Nest *n);
 bool fuse_is_view(Ctx *c, const Nest *n);
-/* a view, or made of indices alone with little work: it costs nothing wherever it is read */
+/* a view, or computed from indices with little work: inlining it costs nothing */
 bool fuse_is_free(const NestTraits *t);
-/* of its piece as it is now; kept until that changes */
+/* of the node's nest as it is now; cached until that changes */
 const NestTraits *fuse_traits_of(Fusion *f, NodeId n);
-/* Why p cannot vanish into a host that would be `after`, whether it pays or not; NULL if it can. */
+/* Why p cannot be inlined into a host that would become `after`; NULL if it can. */
 const char *fuse_cannot(Fusion *f, NodeId p, const Nest *after);
 
-/* Why p's value in a host that would be `after` is no epilogue, or hides a product; NULL if
- * neither. */
+/* Why `after` computes a reduction of p more than once for a value, or is no contraction any more;
+ * NULL if neither. */
 const char *fuse_hides(Fusion *f, NodeId p, NodeId host, const Nest *after);
-/* Why an elementwise p cannot be computed at the places where the host reads it; NULL if it can. */
+/* Why an elementwise p cannot be computed at the indices at which the host reads it; NULL: it
+ * can. */
 const char *fuse_reads_badly(Fusion *f, NodeId p, NodeId host);
-/* Does the host read elements of it more than once, by a broadcast or inside of a reduction? */
+/* Does the host read elements of it more than once, by a broadcast or under a reduction? */
 bool fuse_repeats(Fusion *f, NodeId node, NodeId host);
-/* one of its reasons, and one of the greedy rules' */
+/* one of its reasons */
 extern const char fuse_not_before_it_runs[];
 
 /* ---- compose.c ------------------------------------------------------------------------------- */
 Fusion fuse_compose(const Graph *g, Arena *a, const FusePlan *plan, const FuseRules *rules);
 
 /* ---- shared.c -------------------------------------------------------------------------------- */
-/* What these hosts are as parts of one kernel [n]: rows have a dimension for each digit by which a
- * product writes or reads them. Their parameters are those of the hosts. */
+/* These hosts [n] as stages of one kernel: a dimension that one of them indexes by digits is split
+ * in all of them. Parameters stay. */
 const Nest *const *fuse_parts(const Fusion *f, const NodeId *host, uint32_t n);
-/* Depth of the parallel axes that they then can share: see kernel.h. */
+/* The number of outer parallel axes that they can share then (kernel.h). */
 uint32_t fuse_shared(const Fusion *f, const NodeId *host, uint32_t n);
-/* Are they products of which none reads what another makes? They are a kernel that shares no axis:
- * one runs after the other. */
+/* Are they contractions of which none reads another's result? As a kernel they share no axis and
+ * run one after the other. */
 bool fuse_beside(const Fusion *f, const NodeId *host, uint32_t n);
-/* Trips of a nest's outermost `depth` parallel axes. */
+/* Iterations of a nest's outermost `depth` parallel axes. */
 const Expr *fuse_trips(Ctx *c, const Nest *n, uint32_t depth);
-/* The least depth that the plan says of an edge between them; 0: it says none. */
+/* The least depth that the plan gives an edge between them; 0: none is given. */
 uint32_t fuse_depth(const Fusion *f, const NodeId *host, uint32_t n);
 
 /* ---- apply.c --------------------------------------------------------------------------------- */
-/* The kernel that a group of these nodes [n, ascending] becomes, in f's arena, and the contents of
- * its inputs, NULL where they are not known now. */
+/* The kernel of a group of nodes [n, ascending], in f's arena; *data: contents of its inputs, NULL
+ * where not known. */
 const Kernel *fuse_kernel(const Fusion *f, const NodeId *node, uint32_t n,
                           const void *const **data);
 
@@ -144,33 +144,32 @@ typedef enum {
     MEMBER_PRODUCT,
     MEMBER_WINDOW,
     MEMBER_REDUCTION, /* another */
-    MEMBER_ALONE,     /* walked in order, or writes in no order */
+    MEMBER_ALONE,     /* a scan, or writes at computed indices */
 } MemberKind;
 typedef struct {
     MemberKind kind;
-    const Expr *rows; /* how many, of a row; else NULL */
-    uint32_t code;    /* instructions of an elementwise one's expression; else 0 */
+    const Expr *rows; /* MEMBER_ROW: their number; else NULL */
+    uint32_t code;    /* MEMBER_ELEMENTWISE: instructions of the expression; else 0 */
 } Member;
 Member fuse_member(Fusion *f, NodeId n);
-/* Why no group that holds such members exists, which is so for all that hold more; NULL: one
- * may. */
+/* Why no group, and so no larger group, can hold these members; NULL: one may. */
 const char *fuse_no_group(Ctx *c, const Member *m, uint32_t n);
 bool fuse_is_among(const NodeId *node, uint32_t n, NodeId id); /* node: ascending */
-/* Is a value read outside of these nodes [n, ascending], or by nobody at all? */
+/* Is a value read outside these nodes [n, ascending], or not at all? */
 bool fuse_escapes(const Fusion *f, ValueId v, const NodeId *node, uint32_t n);
 
-/* A group, composed as a graph of its own. */
+/* A group, composed as its own graph. */
 typedef struct {
     Graph *graph;
     Fusion f;
     NodeId *as;             /* [n]: each member in that graph */
-    NodeId *host;           /* [nhost]: the parts of its kernel, in that graph */
-    uint32_t nhost, shared; /* shared: outer axes of several parts */
-    const Expr *trips;      /* of those; NULL: one part */
+    NodeId *host;           /* [nhost]: the stages of its kernel, in that graph */
+    uint32_t nhost, shared; /* shared: outer axes of several stages */
+    const Expr *trips;      /* iterations of those; NULL: one stage */
     const char *no;         /* why it is no kernel, and … */
     ApartReason reason;     /* … of which kind that is */
 } Composed;
-/* f: with views composed, all else apart. node: ascending. */
+/* f: with only views inlined. node: ascending. */
 Composed fuse_compose_group(const Fusion *f, Arena *a, const NodeId *node, uint32_t n);
 
 /* ---- price.c --------------------------------------------------------------------------------- */
@@ -183,12 +182,12 @@ typedef struct {
     const char *no;
 } GroupPrice;
 Pricing *fuse_pricing(Fusion *f, Arena *a, const Machine *m);
-/* Cost  a hundred microseconds for what is new, one for what was asked. */
+/* Cost  a hundred microseconds for a new group, one for a known one. */
 GroupPrice fuse_group_price(Pricing *p, const NodeId *node, uint32_t n);
-const uint64_t *fuse_composed(const Pricing *p); /* groups that were composed so as to know */
-/* as so many groups of nests with few operands */
+const uint64_t *fuse_composed(const Pricing *p); /* number of groups composed for prices */
+/* the same, weighted: a nest with many operands counts as several */
 const uint64_t *fuse_spent(const Pricing *p);
-double fuse_least_seconds(Pricing *p, NodeId n); /* of whatever group it is in */
+double fuse_least_seconds(Pricing *p, NodeId n); /* lower bound in any group */
 
 /* The nodes of each group, in the graph's order: node[first[group] .. first[group + 1]). */
 typedef struct Groups {
@@ -198,49 +197,40 @@ typedef struct Groups {
 
 /* ---- assemble.c ------------------------------------------------------------------------------ */
 
-/* What partitions are made of: the nodes that are left once rules that need no groups have been
- * applied. */
+/* The nodes that a partition divides: those that are left once rules that need no groups have
+ * inlined the others. */
 typedef struct {
     const Graph *g;
     Fusion f;
     uint32_t n;
     NodeId *node; /* [n]: of the graph, ascending */
-    uint32_t *at; /* [node.n]: the other way round */
+    uint32_t *at; /* [node.n]: the inverse of node */
     Arena *scratch;
 } FuseNodes;
 FuseNodes fuse_nodes(const Graph *g, Arena *scratch, const FuseRules *rules);
-/* The number of a node by its operator's label, the name in it, or its value; NO_SLOT: there is
- * none. */
+/* A node by its operator's label, the name in that, or its value; NO_SLOT: there is none. */
 uint32_t fuse_find(const FuseNodes *s, const char *name);
-/* has g both nodes of a wish, and which are they? */
+/* false: g lacks a node of the wish */
 bool fuse_wished(const Graph *g, const FuseWish *wish, NodeId node[2]);
-/* Nests of one operator, connected: of[n] the last of them; those of u: first[u], next[first[u]], …
- * NO_SLOT. */
-typedef struct {
-    uint32_t *of, *first, *next;
-} FuseUnits;
-FuseUnits fuse_operators(const FuseNodes *s);
-/* group [s->n]: any numbers from 1 to ngroup; groups may not wait for each other. A group that no
- * kernel computes falls apart. */
+/* group [s->n]: any numbers from 1 to ngroup, without cycles among groups. A group that no kernel
+ * can compute is split. */
 Groups fuse_members(const FuseNodes *s, const uint32_t *group, uint32_t ngroup);
 FusePlan fuse_assemble(const FuseNodes *s, Arena *a, const uint32_t *group, uint32_t ngroup);
 
 /* ---- plan.c ---------------------------------------------------------------------------------- */
-/* Edges of nodes that are not their own host: computed where their host reads them, or (host 0)
- * wherever they are read. */
+/* Sets the edges of inlined nodes: into their host, or (host 0) into every reader. */
 void fuse_vanish(const Graph *g, FusePlan *p, const NodeId *host);
-/* Edges that are neither inlined nor recomputed as the groups have them: inside of one, or between
- * two. */
+/* Sets the other edges by the groups: scratch inside one, memory between two. */
 void fuse_settle(const Graph *g, FusePlan *p);
-/* Number groups from 1 in topological order; in: any number per group, 0 for nodes that are
- * recomputed everywhere. */
+/* Renumbers groups from 1 in topological order; in: any number for each group, 0 for nodes that all
+ * readers recompute. */
 void fuse_number(const Graph *g, Arena *a, FusePlan *p);
 /* The nodes of each group, in the graph's order: node[first[group] .. first[group + 1]). */
 Groups fuse_groups(const Graph *g, Arena *a, const FusePlan *p);
-/* Those of a group's nodes [n] that stay, the parts of its kernel, into host; how many. */
+/* The nodes [n] of a group that are not inlined, the stages of its kernel, into host; their
+ * number. */
 uint32_t fuse_hosts(const Fusion *f, const NodeId *node, uint32_t n, NodeId *host);
-/* The two halves of fuse_illegal: what the plan's numbers break, and what its kernels do once
- * composed. */
+/* The two halves of fuse_illegal: faults of the plan's numbers, and of its composed kernels. */
 const char *fuse_illegal_numbers(const Graph *g, const FusePlan *p);
 const char *fuse_illegal_kernels(const Fusion *f, const Groups *groups);
 

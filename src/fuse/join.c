@@ -1,9 +1,9 @@
-/* join: groups that are less work as one kernel, by the price of their best schedules.
+/* join: merge groups of a plan where the best schedule of the joint kernel is faster.
  *
- * Whether a candidate (candidates.c) pays, nobody here knows: the joint kernels and their pieces
- * are made, and their schedules priced by whoever asked. Of those that pay some want the same
- * group, and some would wait for each other: which are taken is an exact choice (pick.h). The plan
- * stays as it is until then, so that no candidate's price depends on another.
+ * For each candidate (candidates.c) the joint kernel and the kernels of its groups are made, and
+ * the caller prices their schedules. Candidates that pay may share groups, or form cycles together:
+ * an exact choice (pick.h) takes the legal set of largest total gain. Until then the plan does not
+ * change, so no candidate's price depends on another candidate.
  */
 #include "fuse/join.h"
 #include "fuse/pick.h"
@@ -11,12 +11,12 @@
 #include <math.h>
 #include <string.h>
 
-/* They bound the choice among candidates: a part of them that meets one takes the greatest gains
- * first, and the certificate says so. */
-#define MOST_STEPS 200000         /* states of candidates that want the same groups: 20 ms */
-#define MOST_CIRCLES 256          /* each asks for the order of all groups some ten times */
-#define WISHED ((int64_t)1 << 51) /* more than all else gains [picoseconds]: two of MOST_SECONDS */
-/* bounds what is added up in picoseconds: what takes longer counts as much */
+/* Limits of the choice among candidates: a cluster that meets one is solved greedily, and the
+ * certificate says so. */
+#define MOST_STEPS 200000         /* states of candidates that share groups: 20 ms */
+#define MOST_CIRCLES 256          /* each needs about ten orders of all groups */
+#define WISHED ((int64_t)1 << 51) /* exceeds all other gains [picoseconds]: twice MOST_SECONDS */
+/* bounds sums of picoseconds: longer times count as this */
 #define MOST_SECONDS 1000.0
 
 JoinCounts
@@ -29,8 +29,9 @@ join_nodes(Join *j, const Fusion *composed, const NodeId *group, uint32_t n)
 
 /* ---- kernels --------------------------------------------------------------------------------- */
 
-/* The plan with what ends the rows of a candidate in its second product. What it does is done there
- * for each tile of columns, on one element at a time; as a part of its own, once, in vectors. */
+/* The plan with each candidate's `last` inlined into its second contraction. There its work is
+ * repeated for each tile of columns, one element at a time; as a stage of its own it is done once,
+ * in vectors. */
 static const Fusion *
 compose_within(Join *j, Arena *a)
 {
@@ -51,7 +52,7 @@ compose_within(Join *j, Arena *a)
     return within;
 }
 
-/* How deep all readers of a value share its axes. */
+/* Sets the depth of all edges of a value. */
 static void
 set_depth(const Fusion *f, ValueId v, uint32_t depth)
 {
@@ -59,18 +60,18 @@ set_depth(const Fusion *f, ValueId v, uint32_t depth)
         f->edges[v].at[r].depth = depth;
 }
 
-/* A candidate as one kernel, composed so. */
-static Asked
+/* The joint kernel of a candidate. */
+static KernelQuery
 joint(Join *j, const JoinCandidate *t, const Fusion *composed)
 {
     JoinCounts n = join_nodes(j, composed, t->group, t->n);
-    Asked a = { 0 };
+    KernelQuery a = { 0 };
 
     if (n.hosts > FUSE_MAX_PARTS)
         return a;
     uint32_t shared = fuse_shared(composed, j->host, n.hosts);
     if (shared < t->depth || (!shared && !fuse_beside(composed, j->host, n.hosts)))
-        return a; /* as where a window of many channels reads a product of one */
+        return a; /* for example a window over many channels that reads a contraction of one */
     set_depth(composed, t->between, t->depth);
     a.kernel = fuse_kernel(composed, j->node, n.nodes, &a.data);
     set_depth(composed, t->between, 0);
@@ -82,10 +83,10 @@ make(Join *j, JoinCandidate *t)
 {
     t->made = true;
     t->whole = joint(j, t, j->f);
-    if (t->last && j->within->host[t->last] != t->last) /* it could be done there */
+    if (t->last && j->within->host[t->last] != t->last) /* inlining it was possible */
         t->within = joint(j, t, j->within);
     for (uint32_t i = 0; i < t->n; i++) {
-        Asked *own = &j->own[t->group[i]];
+        KernelQuery *own = &j->own[t->group[i]];
         if (!own->kernel)
             own->kernel =
                 fuse_kernel(j->f, j->node, join_nodes(j, j->f, &t->group[i], 1).nodes, &own->data);
@@ -95,7 +96,7 @@ make(Join *j, JoinCandidate *t)
 /* ---- prices ---------------------------------------------------------------------------------- */
 
 static double
-price_of(const Join *j, Asked a)
+price_of(const Join *j, KernelQuery a)
 {
     return a.kernel ? j->price->of(j->price->user, &a.kernel, &a.data, 1) : -1;
 }
@@ -103,19 +104,19 @@ price_of(const Join *j, Asked a)
 static void
 price_candidate(Join *j, JoinCandidate *t)
 {
-    const Kernel *piece[ORDER_MOST_JOINED];
+    const Kernel *own[ORDER_MOST_JOINED];
     const void *const *data[ORDER_MOST_JOINED];
 
     t->asked = true;
     if (!t->made)
         make(j, t);
     for (uint32_t i = 0; i < t->n; i++) {
-        piece[i] = j->own[t->group[i]].kernel;
+        own[i] = j->own[t->group[i]].kernel;
         data[i] = j->own[t->group[i]].data;
     }
     t->together = -1;
     t->apart =
-        t->whole.kernel || t->within.kernel ? j->price->of(j->price->user, piece, data, t->n) : -1;
+        t->whole.kernel || t->within.kernel ? j->price->of(j->price->user, own, data, t->n) : -1;
     if (t->apart < 0)
         return;
     double whole = price_of(j, t->whole), within = price_of(j, t->within);
@@ -147,7 +148,7 @@ is_part(const JoinCandidate *t, const JoinCandidate *of)
     return true;
 }
 
-/* Does a candidate that pays, and is no part of this one, want one of its groups? */
+/* Does a candidate that pays, and is no subset of this one, contain this group? */
 static bool
 is_wanted(const Join *j, const JoinCandidate *of, NodeId group)
 {
@@ -157,7 +158,7 @@ is_wanted(const Join *j, const JoinCandidate *of, NodeId group)
     return false;
 }
 
-/* Is it what must be, whatever it takes? */
+/* Does it grant the user's wish? */
 static bool
 is_wished(const Join *j, const JoinCandidate *t)
 {
@@ -165,7 +166,7 @@ is_wished(const Join *j, const JoinCandidate *t)
            has(t, j->wish[1]);
 }
 
-/* Do products side by side save all that can be saved, as prices are rounded? */
+/* Do these contractions side by side save the maximum, up to rounding? */
 static bool
 saves_all(const Join *j, const JoinCandidate *t)
 {
@@ -173,9 +174,9 @@ saves_all(const Join *j, const JoinCandidate *t)
            t->gain >= (t->n - 1) * picoseconds(j->price->beside + j->price->kernel) - t->n;
 }
 
-/* Of products side by side no choice of smaller sets saves more than one that saves all: such a set
- * is needed only where all that are missing in it are wanted otherwise, or where one between both
- * does not save all. */
+/* If a set of contractions side by side saves the maximum, a subset needs a price only if other
+ * candidates compete for every contraction that it omits, or if a set between both does not save
+ * the maximum. */
 static bool
 is_needed(const Join *j, const JoinCandidate *t)
 {
@@ -194,7 +195,7 @@ is_needed(const Join *j, const JoinCandidate *t)
     return true;
 }
 
-/* All prices that are needed; what is known tells of more. */
+/* Queries all prices that are needed; known prices may make more needed. */
 static void
 price_all(Join *j)
 {
@@ -294,8 +295,7 @@ choose(Join *j, Arena *a)
 
 /* ---- the plan -------------------------------------------------------------------------------- */
 
-/* The reads of a group's nodes [n], in which `last`, if it is some node, is computed where it is
- * read. */
+/* Sets the edges inside the merged group j->node [n]; last: the node that is inlined, or 0. */
 static void
 settle(Join *j, const JoinCandidate *t, NodeId last, uint32_t n)
 {
@@ -321,7 +321,7 @@ take(Join *j, const JoinCandidate *t)
     Text why = { .arena = j->g->ctx->arena };
     NodeId last = t->inner ? t->last : 0;
 
-    text_add(&why, t->side_by_side ? "one kernel with products of the same: "
+    text_add(&why, t->side_by_side ? "one kernel with contractions of the same value: "
                                    : "one kernel with what feeds it: ");
     text_seconds(&why, t->together);
     text_add(&why, ", apart ");
@@ -334,7 +334,7 @@ take(Join *j, const JoinCandidate *t)
     order_join(&j->order, t->group, t->n);
 }
 
-/* What those gain that were taken and want a group of this one. */
+/* Collects the accepted candidates that share a group with this one. */
 static void
 find_rivals(const Join *j, const JoinCandidate *t, FuseTried *tried)
 {
@@ -352,7 +352,7 @@ find_rivals(const Join *j, const JoinCandidate *t, FuseTried *tried)
         }
 }
 
-/* Candidates that were not taken are kept, to be told. */
+/* Keeps rejected candidates for explanations. */
 static void
 keep_tried(Join *j, Arena *to)
 {
@@ -386,7 +386,7 @@ fuse_join(const Graph *g, Arena *to, const FusePlan *before, const FuseWish *wis
                .node = NEW_ARRAY(a, NodeId, nn + 1),
                .host = NEW_ARRAY(a, NodeId, nn + 1),
                .newest = NEW_ARRAY(a, uint32_t, nn + 1),
-               .own = NEW_ARRAY(a, Asked, nn + 1),
+               .own = NEW_ARRAY(a, KernelQuery, nn + 1),
                .price = price };
 
     NodeId wished[2];
@@ -399,7 +399,7 @@ fuse_join(const Graph *g, Arena *to, const FusePlan *before, const FuseWish *wis
     j.within = compose_within(&j, a);
     price_all(&j);
     *told = choose(&j, a);
-    /* a part of what stands side by side may close none */
+    /* a subset of contractions side by side may avoid the cycle */
     if (told->circles) {
         j.all = true;
         price_all(&j);

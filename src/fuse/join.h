@@ -1,39 +1,39 @@
-/* join: groups of a plan that may become one kernel (candidates.c), and those that do (join.c). */
+/* join: candidates for merging groups of a plan (candidates.c), and the choice among them
+ * (join.c). */
 #ifndef TENON_FUSE_JOIN_H
 #define TENON_FUSE_JOIN_H
 
 #include "fuse/order.h"
 
-/* What a schedule is asked of: a kernel, and what of its inputs is known. NULL: there is none. */
+/* A kernel to be priced, and the contents of its inputs where known. kernel NULL: there is none. */
 typedef struct {
     const Kernel *kernel;
     const void *const *data;
-} Asked;
+} KernelQuery;
 
-/* Groups that may be one. */
+/* Groups that may be merged. */
 typedef struct {
     uint32_t n;
-    /* a node of each, in the order in which they feed each other */
+    /* a node of each, in dataflow order */
     NodeId member[ORDER_MOST_JOINED];
     NodeId group[ORDER_MOST_JOINED];
-    /* of product, rows, product the last of the rows, where it is elementwise work that the second
-     * product alone reads and may do itself; 0: none is */
+    /* contraction, rows, contraction: the last of the rows, if it is elementwise and only the
+     * second contraction reads it, which could then inline it; else 0 */
     NodeId last;
-    ValueId between; /* what lies between may share `depth` axes, … */
-    uint32_t depth;  /* … and no more; 0: as many as it can */
+    ValueId between; /* for this value the stages share `depth` axes */
+    uint32_t depth;  /* 0: as many as they can */
     bool side_by_side;
-    uint32_t next; /* the one before with the same last group, plus 1; 0: none */
-    /* the one that tells whether this one's price is needed, plus 1: the same groups in another
-     * way, or more products side by side; 0: it is */
+    uint32_t next; /* the previous candidate with the same last group, plus 1; 0: none */
+    /* the candidate whose price decides whether this one is priced, plus 1: the same groups in
+     * another way, or a superset side by side; 0: this one is always priced */
     uint32_t instead;
 
-    /* are there kernels of it; has its price been asked; is it known? */
+    /* its kernels are made; its price is queried; its price is known */
     bool made, asked, known;
-    Asked whole, within;    /* as one kernel; and so with `last` in the second product */
-    double together, apart; /* [seconds], negative: there is none */
-    bool inner;             /* `within` takes less */
-    /* [picoseconds]: by price, and for each kernel less (FusePrice.kernel); not above 0: it does
-     * not pay */
+    KernelQuery whole, within; /* as one kernel; and that with `last` inlined */
+    double together, apart;    /* [seconds], negative: not known */
+    bool inner;                /* `within` is faster */
+    /* [picoseconds], with FusePrice.kernel for each kernel less; 0 or less: it does not pay */
     int64_t gain;
     bool taken;
 } JoinCandidate;
@@ -43,25 +43,25 @@ typedef struct {
     FusePlan *plan;
     Fusion *f;
     Order order;         /* the plan's groups */
-    NodeId *node, *host; /* [node.n + 1]: scratch: those of a group, and its hosts */
+    NodeId *node, *host; /* [node.n + 1]: scratch: nodes of a group, and its stages */
     VEC(JoinCandidate) found;
-    /* [node.n]: by group: the last candidate found that ends in it, plus 1 */
+    /* [node.n]: by group: the newest candidate that ends in it, plus 1 */
     uint32_t *newest;
-    /* the plan composed with each candidate's `last` in its product */
+    /* the plan composed with each candidate's `last` inlined */
     const Fusion *within;
-    /* [node.n]: by group: its kernel as it is, once it is made, … */
-    Asked *own;
-    /* [node.n]: … and the candidates that want it and are known to pay */
+    /* [node.n]: by group: its own kernel, once made */
+    KernelQuery *own;
+    /* [node.n]: by group: the candidates that contain it and pay */
     VEC(uint32_t) * paying;
     const FusePrice *price;
-    NodeId wish[2]; /* groups that are to be one, whatever it takes; 0: none are */
-    bool all;       /* the price of every candidate is needed */
-    /* values of which more products read than all sets are listed of */
+    NodeId wish[2]; /* groups that the user wants merged; 0: none */
+    bool all;       /* price every candidate */
+    /* values with more contractions reading them than all subsets are listed for */
     uint32_t unlisted;
 } Join;
 
-/* The nodes of these groups in j->node, those that stay if they are composed so in j->host; how
- * many of either. */
+/* The nodes of these groups into j->node, and those that `composed` does not inline into j->host;
+ * the number of each. */
 typedef struct {
     uint32_t nodes, hosts;
 } JoinCounts;

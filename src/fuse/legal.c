@@ -1,17 +1,16 @@
-/* legal: which nodes can be one kernel.
+/* legal: decide which nodes can be one kernel.
  *
- * A group is composed as a graph of its own (compose.c): what it reads of outside are inputs, what
- * is read outside are outputs. What can be computed where it is read is, if the rules below do not
- * refuse; what stays are the parts of a kernel. It is one if a single part is left, or if the parts
- * are rows: reductions along trailing axes and elementwise work around them that share all outer
- * axes of the reductions. Whether it pays is not asked here, and no rule guesses it: that is for
- * the price to say (price.c). Before there are groups, views and values made of indices alone are
- * computed wherever they are read: they cost nothing, and a partition has each node once.
+ * A group is composed as its own graph (compose.c): values from outside are inputs, values read
+ * outside are outputs. Everything that the rules below do not refuse is inlined; the other nodes
+ * are the stages of a kernel. The group is a kernel if it has one stage, or if its stages are rows:
+ * reductions along trailing axes, and elementwise work around them, that share all outer axes of
+ * the reductions. Whether fusing pays is the price's business (price.c). Before there are groups,
+ * views and values computed from indices are inlined everywhere: they cost nothing, and a partition
+ * has each node once.
  *
- * May a set of nodes be in a group at all? One that holds two products or windows may not: what the
- * second reads is not complete when it is wanted, unless the pair is one of those that join.c
- * knows; nor may rows of different numbers. That answer is cheap and stays no for all larger sets,
- * so the search asks it first.
+ * fuse_no_group is the cheap test that the search makes first: two contractions or windows, or rows
+ * of different numbers, cannot be in one group, since the first is not complete when the second
+ * needs it (join.c knows exceptions). Its refusal holds for all supersets.
  */
 #include "fuse/internal.h"
 
@@ -25,15 +24,15 @@ begin_nothing(Fusion *f)
     (void)f;
 }
 
-/* Which nodes are rows, or elementwise from their results. */
+/* Marks row reductions, and elementwise nodes that use their results. */
 static void
 begin_inside(Fusion *f)
 {
     for (NodeId n = 1; n < f->g->node.n; n++) {
         const NestTraits *t = fuse_traits_of(f, n);
         f->rowish[n] = t->row;
-        for (uint32_t i = 0; t->elementwise && i < f->piece[n].nest->nin; i++)
-            f->rowish[n] |= f->rowish[f->g->value.at[f->piece[n].value[i]].def];
+        for (uint32_t i = 0; t->elementwise && i < f->call[n].nest->nin; i++)
+            f->rowish[n] |= f->rowish[f->g->value.at[f->call[n].value[i]].def];
     }
 }
 
@@ -58,7 +57,7 @@ refuse_inside(Fusion *f, NodeId node, NodeId host, const Nest *after, uint32_t n
     if (no || fuse_is_free(p))
         return no;
     if (nhost > 1)
-        return "several parts read it";
+        return "several stages read it";
     if (f->rowish[node] && p->elementwise && p->work > FUSE_BROADCAST_WORK &&
         fuse_repeats(f, node, host))
         return "is done once for each row";
@@ -67,7 +66,7 @@ refuse_inside(Fusion *f, NodeId node, NodeId host, const Nest *after, uint32_t n
                              : fuse_reads_badly(f, node, host);
 }
 
-/* Views, and what is made of indices, alone. */
+/* Refuses all but views and values computed from indices. */
 static const char *
 refuse_but_views(Fusion *f, NodeId node, NodeId host, const Nest *after, uint32_t nhost)
 {
@@ -89,7 +88,7 @@ static MemberKind
 member_kind(Fusion *f, NodeId n)
 {
     const NestTraits *t = fuse_traits_of(f, n);
-    const Nest *nest = f->piece[n].nest;
+    const Nest *nest = f->call[n].nest;
 
     if (t->contraction)
         return MEMBER_PRODUCT;
@@ -109,7 +108,7 @@ fuse_member(Fusion *f, NodeId n)
 {
     MemberKind kind = member_kind(f, n);
 
-    const Nest *nest = f->piece[n].nest;
+    const Nest *nest = f->call[n].nest;
 
     return (Member){ kind, kind == MEMBER_ROW ? fuse_trips(f->ctx, nest, NEST_MAX_AXES) : NULL,
                      kind == MEMBER_ELEMENTWISE ? nest_code(f->ctx, nest) : 0 };
@@ -130,13 +129,13 @@ fuse_no_group(Ctx *c, const Member *m, uint32_t n)
         longest = m[i].code > longest ? m[i].code : longest;
         first = first ? first : m[i].rows;
         if (m[i].rows && m[i].rows != first && expr_eq(c, NULL, m[i].rows, first) != YES)
-            /* and none vanishes into another */
+            /* and none can be inlined into another */
             return "each of them reduces rows, and not as many: they share no outer axis";
     }
     if (heavy + alone > 1 || (heavy && rows) || (alone && n > 1))
-        return "no kernel has two products or windows, or one and rows: what the second reads is "
-               "not complete when it is wanted";
-    /* Known without composing, which takes long of just these. */
+        return "no kernel has two contractions or windows, or one and rows: the second needs all "
+               "of the first";
+    /* Tested without composing, since composing just these is slow. */
     return longest + next > FUSE_MAX_CODE && next
                ? "two of them are longer expressions than one kernel computes"
                : NULL;
@@ -156,31 +155,31 @@ not_rows(Composed *k)
         const NestTraits *t = fuse_traits_of(f, k->host[i]);
         row |= t->row;
         if (!t->row && !t->elementwise)
-            return "several parts are left, and one of them reduces over more than rows";
+            return "several stages are left, and one of them reduces over more than rows";
     }
     if (!row)
-        return "several parts are left, and no rows that they share";
+        return "several stages are left, and they share no rows";
     k->shared = fuse_shared(f, k->host, k->nhost);
     if (!k->shared)
-        return "the parts share no outer axis";
-    k->trips = fuse_trips(c, f->piece[k->host[0]].nest, k->shared);
+        return "the stages share no outer axis";
+    k->trips = fuse_trips(c, f->call[k->host[0]].nest, k->shared);
     for (uint32_t i = 0; i < k->nhost; i++) {
-        const Nest *n = f->piece[k->host[i]].nest;
+        const Nest *n = f->call[k->host[i]].nest;
         if (fuse_traits_of(f, k->host[i])->row &&
             expr_eq(c, NULL, fuse_trips(c, n, NEST_MAX_AXES), k->trips) != YES)
-            return "rows that stand next to each other would be walked one by one";
+            return "neighbouring rows would be computed one by one";
         const Expr *local = expr_exact_div(c, type_count(c, n->param[n->nin].type), k->trips);
         if (local && expr_const(local, &work) && work > FUSE_MAX_ROW) {
             k->reason = APART_CAPACITY;
             return arena_printf(f->arena,
-                                "a row of %lld elements lies between the parts, the limit is %d",
+                                "a row of %lld elements passes between the stages, the limit is %d",
                                 (long long)work, FUSE_MAX_ROW);
         }
     }
     return NULL;
 }
 
-/* The group as a graph of its own. */
+/* The group as its own graph. */
 static Graph *
 graph_of_members(const Fusion *f, Arena *a, const NodeId *node, uint32_t n, NodeId *as)
 {
@@ -190,7 +189,7 @@ graph_of_members(const Fusion *f, Arena *a, const NodeId *node, uint32_t n, Node
     uint64_t v;
 
     for (uint32_t i = 0; i < n; i++) {
-        const Piece *p = &f->piece[node[i]];
+        const FusedCall *p = &f->call[node[i]];
         uint32_t nin = p->nest->nin, nout = p->nest->nout;
         ValueId *value = NEW_ARRAY(a, ValueId, nin + nout);
         for (uint32_t k = 0; k < nin + nout; k++) {
@@ -207,7 +206,7 @@ graph_of_members(const Fusion *f, Arena *a, const NodeId *node, uint32_t n, Node
                                 value, value + nin);
     }
     for (uint32_t i = 0; i < n; i++) {
-        const Piece *p = &f->piece[node[i]];
+        const FusedCall *p = &f->call[node[i]];
         for (uint32_t k = p->nest->nin; k < p->nest->nin + p->nest->nout; k++)
             if (fuse_escapes(f, p->value[k], node, n)) {
                 map_get(&inside, p->value[k], &v);
@@ -255,17 +254,17 @@ fuse_compose_group(const Fusion *f, Arena *a, const NodeId *node, uint32_t n)
             k.host[k.nhost++] = k.as[i];
     if (k.nhost > FUSE_MAX_PARTS) {
         k.reason = APART_CAPACITY;
-        k.no = arena_printf(a, "%u parts are left, the limit is %d", k.nhost, FUSE_MAX_PARTS);
+        k.no = arena_printf(a, "%u stages are left, the limit is %d", k.nhost, FUSE_MAX_PARTS);
     } else if (k.nhost > 1) {
         k.reason = APART_PAIR;
         k.no = not_rows(&k);
     }
     if (!k.no)
         k.reason = APART_NOT;
-    /* why a part is left says more */
+    /* the reason why a stage was not inlined says more */
     for (uint32_t i = 0; k.no && k.reason == APART_PAIR && i < n; i++)
         if (k.f.host[k.as[i]] == k.as[i] && k.f.why[k.as[i]] &&
-            !k.f.visible[k.f.piece[k.as[i]].value[k.f.piece[k.as[i]].nest->nin]]) {
+            !k.f.visible[k.f.call[k.as[i]].value[k.f.call[k.as[i]].nest->nin]]) {
             k.reason =
                 !strcmp(k.f.why[k.as[i]], fuse_not_before_it_runs) ? APART_UNPROVEN : k.reason;
             k.no =

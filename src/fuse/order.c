@@ -1,9 +1,8 @@
-/* order: groups of nodes in an order in which none reads a later one, kept while groups become one.
+/* order: keep a topological order of groups while groups are merged.
  *
- * Groups may be one unless a path from one of them to another passes a third, which then would wait
- * for what waits for it. As in the algorithm of Pearce and Kelly (ACM JEA 11, 2007) the search for
- * such a path sees only what stands between them, and only that is put in another order when they
- * are joined.
+ * Groups can be merged unless a path between two of them passes a third, which would then depend on
+ * itself. As in Pearce and Kelly (ACM JEA 11, 2007), the search for such a path visits only what is
+ * between them in the order, and only that range is reordered after a merge.
  */
 #include "fuse/order.h"
 
@@ -38,8 +37,7 @@ order_begin(const Fusion *f, Arena *a, const uint32_t *number)
     return o;
 }
 
-/* The earliest node of lists that begin at head [n], taken from all that begin with it; 0: all are
- * empty. */
+/* Removes and returns the earliest node of several lists (heads [n]); 0: all are empty. */
 static NodeId
 take_first(const Order *o, NodeId *head, uint32_t n)
 {
@@ -71,10 +69,10 @@ typedef struct {
     const NodeId *group;
     uint32_t n, first, last, nreached, depth;
     bool returns;
-} Search;
+} PathSearch;
 
 static bool
-is_among(const Search *s, NodeId group)
+is_among(const PathSearch *s, NodeId group)
 {
     for (uint32_t i = 0; i < s->n; i++)
         if (s->group[i] == group)
@@ -82,17 +80,17 @@ is_among(const Search *s, NodeId group)
     return false;
 }
 
-/* Follow the values of a group to the groups that read them, as far as stand before the last of
- * those sought. */
+/* Visits the groups that read values of a group, up to the last of the searched ones in the
+ * order. */
 static void
-follow(Search *s, NodeId group)
+follow(PathSearch *s, NodeId group)
 {
     Order *o = s->o;
     const Fusion *f = o->f;
     bool outside = !is_among(s, group);
 
     for (NodeId n = group; n && !s->returns; n = o->next[n]) {
-        const Piece *p = &f->piece[n];
+        const FusedCall *p = &f->call[n];
         for (uint32_t k = 0; k < p->nest->nout && f->host[n] == n; k++) {
             ValueId v = p->value[p->nest->nin + k];
             for (uint32_t i = 0; i < f->readers[v].n; i++) {
@@ -111,11 +109,11 @@ follow(Search *s, NodeId group)
     }
 }
 
-/* Marks what stands behind one of them and before the last. */
-static Search
+/* Marks the groups that depend on one of these, up to the last of them in the order. */
+static PathSearch
 search(Order *o, const NodeId *group, uint32_t n)
 {
-    Search s = { .o = o, .group = group, .n = n, .first = UINT32_MAX };
+    PathSearch s = { .o = o, .group = group, .n = n, .first = UINT32_MAX };
 
     for (uint32_t i = 0; i < n; i++) {
         s.first = o->at[group[i]] < s.first ? o->at[group[i]] : s.first;
@@ -129,7 +127,7 @@ search(Order *o, const NodeId *group, uint32_t n)
 }
 
 static void
-search_end(const Search *s)
+search_end(const PathSearch *s)
 {
     for (uint32_t i = 0; i < s->nreached; i++)
         s->o->seen[s->o->reached[i]] = false;
@@ -138,7 +136,7 @@ search_end(const Search *s)
 bool
 order_allows(Order *o, const NodeId *group, uint32_t n)
 {
-    Search s = search(o, group, n);
+    PathSearch s = search(o, group, n);
 
     search_end(&s);
     return !s.returns;
@@ -146,10 +144,10 @@ order_allows(Order *o, const NodeId *group, uint32_t n)
 
 /* ---- joining --------------------------------------------------------------------------------- */
 
-/* What stands between the first and the last of them: what none of them is read by, the joined
- * group, the rest. */
+/* Reorders the range from the first to the last of them: independent groups, the merged group,
+ * dependent groups. */
 static void
-reorder(const Search *s, NodeId joined)
+reorder(const PathSearch *s, NodeId joined)
 {
     Order *o = s->o;
     uint32_t at = s->first, nbehind = 0;
@@ -169,13 +167,13 @@ reorder(const Search *s, NodeId joined)
     for (uint32_t i = s->first; i < at; i++)
         o->at[o->order[i]] = i;
     for (; at <= s->last; at++)
-        o->order[at] = 0; /* the places of groups that are no more */
+        o->order[at] = 0; /* slots of merged groups */
 }
 
 bool
 order_join(Order *o, const NodeId *group, uint32_t n)
 {
-    Search s = search(o, group, n);
+    PathSearch s = search(o, group, n);
 
     if (!s.returns) {
         NodeId head[ORDER_MOST_JOINED], joined, last;

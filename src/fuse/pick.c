@@ -1,10 +1,10 @@
-/* pick: dynamic programming over what is taken of the groups that are yet to be met.
+/* pick: dynamic programming over the groups that later items use.
  *
- * Items that share groups, directly or through others, are sorted by their lowest groups and gone
- * through once. A state is how much of each group is taken, of those that a later item takes as
- * well; of equal states the best is kept. So the states of a chain of any length are few, and of n
- * groups there are 2^n at most. A circle is a group like others, which all its items but one may
- * take. A bound ends a state that cannot reach what the greatest gain first finds.
+ * Items that share groups, directly or through others, form a cluster; its items are sorted by
+ * their lowest groups and processed once. A state is the usage of each group that a later item uses
+ * too; of equal states the best is kept. So a chain of any length has few states, and n groups have
+ * at most 2^n. A circle acts as one more group that all of its items but one may use. A bound
+ * prunes states that cannot reach the greedy solution.
  */
 #include "fuse/pick.h"
 #include "fuse/sets.h"
@@ -16,32 +16,32 @@
 
 typedef struct {
     uint32_t first, n;
-} Circle; /* its items: in Pick.member */
+} Circle; /* its items in Pick.member */
 
-/* A group, while items that take it are solved: where a state says of it, the last item that takes
- * it, the best share of what one gains, and whether it is taken. */
+/* A group while its cluster is solved: its slot in states, the last item that uses it, the best
+ * share of an item's gain, and whether the greedy solution uses it. */
 typedef struct {
     uint32_t slot, last;
     int64_t share;
     bool taken;
-} Group;
+} PickGroup;
 
 typedef struct {
     const PickProblem *p;
     Arena *arena;
     PickResult result;
-    uint32_t *root; /* [n]: items that are solved together */
-    int64_t *bound; /* [n]: by root: what no choice of them exceeds */
-    bool *banned;   /* [n]: left out for good */
+    uint32_t *root; /* [n]: union-find: clusters of items */
+    int64_t *bound; /* [n]: by root: upper bound of the cluster's gain */
+    bool *banned;   /* [n]: dropped for good */
     VEC(Circle) circle;
     VEC(uint32_t) member;
-    Group *group; /* [ngroup] */
+    PickGroup *group; /* [ngroup] */
 } Pick;
 
 /* ---- items that are solved together ---------------------------------------------------------- */
 
-/* What an item takes one of: a group, or a place in a circle; of its kind there are `room`. Where a
- * state says how many are taken, and whether nobody takes more behind this item. */
+/* One use of a resource by an item: a group (room 1) or a circle (room: its items less one). slot:
+ * where states count it; last: no later item uses it. */
 typedef struct {
     uint32_t slot, room;
     bool last;
@@ -52,11 +52,11 @@ typedef struct {
     Arena *arena;
     const uint32_t *item; /* [n], sorted by their lowest groups */
     uint32_t n, nslot;
-    /* [n + 1]: what item i takes: take[first[i] .. first[i + 1]) */
+    /* [n + 1]: item i uses take[first[i] .. first[i + 1]) */
     uint32_t *first;
     VEC(Take) take;
-    int64_t *rest; /* [n + 1]: at most that is gained from item i on */
-} Part;
+    int64_t *rest; /* [n + 1]: upper bound of the gain of items from i on */
+} Cluster;
 
 static uint32_t
 lowest(const PickProblem *p, uint32_t item)
@@ -68,7 +68,7 @@ lowest(const PickProblem *p, uint32_t item)
     return low;
 }
 
-/* Items of a part by its root, then by their lowest groups, then by number. */
+/* Items of a cluster by its root, then by their lowest groups, then by number. */
 static int
 compare_items(const void *x, const void *y, void *user)
 {
@@ -93,102 +93,102 @@ is_in(const Pick *k, const Circle *c, uint32_t item)
     return false;
 }
 
-/* One of those that are left, or a new one. */
+/* A free slot, or a new one. */
 static uint32_t
-slot_take(Part *part, const uint32_t *left, uint32_t *nleft)
+slot_take(Cluster *cluster, const uint32_t *left, uint32_t *nleft)
 {
-    return *nleft ? left[--*nleft] : part->nslot++;
+    return *nleft ? left[--*nleft] : cluster->nslot++;
 }
 
-/* The circles that are of this part, each with the first and the last of its items. */
+/* The circles of this cluster, with their first and last items. */
 typedef struct {
     uint32_t circle, first, last, slot;
 } Place;
 typedef VEC(Place) Places;
 
 static Places
-places_of(const Part *part)
+places_of(const Cluster *cluster)
 {
-    const Pick *k = part->k;
+    const Pick *k = cluster->k;
     Places out = { 0 };
 
     for (uint32_t c = 0; c < k->circle.n; c++) {
         Place at = { c, NONE, 0, 0 };
-        for (uint32_t i = 0; i < part->n; i++)
-            if (is_in(k, &k->circle.at[c], part->item[i])) {
+        for (uint32_t i = 0; i < cluster->n; i++)
+            if (is_in(k, &k->circle.at[c], cluster->item[i])) {
                 at.first = at.first == NONE ? i : at.first;
                 at.last = i;
             }
         if (at.first != NONE)
-            VEC_PUSH(part->arena, &out, at);
+            VEC_PUSH(cluster->arena, &out, at);
     }
     return out;
 }
 
-/* Slots are given from the first item that takes a group to the last, as registers are. */
+/* Assigns slots to groups for the range from their first to their last item, like registers. */
 static void
-find_takes(Part *part)
+find_takes(Cluster *cluster)
 {
-    Pick *k = part->k;
+    Pick *k = cluster->k;
     const PickProblem *p = k->p;
-    Places place = places_of(part);
+    Places place = places_of(cluster);
     uint32_t nleft = 0, ntake = place.n;
 
-    for (uint32_t i = 0; i < part->n; i++)
-        for (uint32_t g = p->first[part->item[i]]; g < p->first[part->item[i] + 1]; g++) {
-            k->group[p->group[g]] = (Group){ .slot = NONE, .last = i };
+    for (uint32_t i = 0; i < cluster->n; i++)
+        for (uint32_t g = p->first[cluster->item[i]]; g < p->first[cluster->item[i] + 1]; g++) {
+            k->group[p->group[g]] = (PickGroup){ .slot = NONE, .last = i };
             ntake++;
         }
-    uint32_t *left = NEW_ARRAY(part->arena, uint32_t, ntake);
-    for (uint32_t i = 0; i < part->n; i++) {
-        part->first[i] = part->take.n;
-        for (uint32_t g = p->first[part->item[i]]; g < p->first[part->item[i] + 1]; g++) {
-            Group *group = &k->group[p->group[g]];
-            group->slot = group->slot == NONE ? slot_take(part, left, &nleft) : group->slot;
-            VEC_PUSH(part->arena, &part->take, ((Take){ group->slot, 1, group->last == i }));
+    uint32_t *left = NEW_ARRAY(cluster->arena, uint32_t, ntake);
+    for (uint32_t i = 0; i < cluster->n; i++) {
+        cluster->first[i] = cluster->take.n;
+        for (uint32_t g = p->first[cluster->item[i]]; g < p->first[cluster->item[i] + 1]; g++) {
+            PickGroup *group = &k->group[p->group[g]];
+            group->slot = group->slot == NONE ? slot_take(cluster, left, &nleft) : group->slot;
+            VEC_PUSH(cluster->arena, &cluster->take, ((Take){ group->slot, 1, group->last == i }));
         }
         for (uint32_t c = 0; c < place.n; c++) {
             const Circle *circle = &k->circle.at[place.at[c].circle];
-            if (!is_in(k, circle, part->item[i]))
+            if (!is_in(k, circle, cluster->item[i]))
                 continue;
             if (place.at[c].first == i)
-                place.at[c].slot = slot_take(part, left, &nleft);
-            VEC_PUSH(part->arena, &part->take,
+                place.at[c].slot = slot_take(cluster, left, &nleft);
+            VEC_PUSH(cluster->arena, &cluster->take,
                      ((Take){ place.at[c].slot, circle->n - 1, place.at[c].last == i }));
         }
-        for (uint32_t t = part->first[i]; t < part->take.n; t++)
-            if (part->take.at[t].last)
-                left[nleft++] = part->take.at[t].slot;
+        for (uint32_t t = cluster->first[i]; t < cluster->take.n; t++)
+            if (cluster->take.at[t].last)
+                left[nleft++] = cluster->take.at[t].slot;
     }
-    part->first[part->n] = part->take.n;
+    cluster->first[cluster->n] = cluster->take.n;
 }
 
-/* A group gives the best share of the items that take it, at most. */
+/* Upper bounds: a group contributes at most the best share of an item that uses it. */
 static void
-find_bounds(Part *part)
+find_bounds(Cluster *cluster)
 {
-    Pick *k = part->k;
+    Pick *k = cluster->k;
     const PickProblem *p = k->p;
 
-    for (uint32_t i = part->n; i-- > 0;) {
-        uint32_t item = part->item[i], n = p->first[item + 1] - p->first[item];
+    for (uint32_t i = cluster->n; i-- > 0;) {
+        uint32_t item = cluster->item[i], n = p->first[item + 1] - p->first[item];
         int64_t own = (p->gain[item] + n - 1) / n;
-        part->rest[i] = part->rest[i + 1];
+        cluster->rest[i] = cluster->rest[i + 1];
         for (uint32_t g = p->first[item]; g < p->first[item + 1]; g++) {
             int64_t *share = &k->group[p->group[g]].share;
-            part->rest[i] += own > *share ? own - *share : 0;
+            cluster->rest[i] += own > *share ? own - *share : 0;
             *share = own > *share ? own : *share;
         }
     }
 }
 
 static bool
-fits(const Part *part, uint32_t i, const uint32_t *used)
+fits(const Cluster *cluster, uint32_t i, const uint32_t *used)
 {
-    for (uint32_t t = part->first[i]; t < part->first[i + 1]; t++)
-        if (used[part->take.at[t].slot] >= part->take.at[t].room)
+    for (uint32_t t = cluster->first[i]; t < cluster->first[i + 1]; t++)
+        if (used[cluster->take.at[t].slot] >= cluster->take.at[t].room)
             return false;
-    return !part->k->banned[part->item[i]];
+    return !cluster->k->banned[cluster->item[i]];
 }
 
 /* ---- the greatest gain first ----------------------------------------------------------------- */
@@ -202,7 +202,7 @@ compare_gains(const void *x, const void *y, void *user)
     return p->gain[a] != p->gain[b] ? (p->gain[a] > p->gain[b] ? -1 : 1) : (a > b) - (a < b);
 }
 
-/* Does an item meet one that is chosen, or close a circle that the chosen leave open? */
+/* Can an item be added to the chosen: its groups unused, and no circle closed? */
 static bool
 is_open(const Pick *k, uint32_t item)
 {
@@ -222,17 +222,17 @@ is_open(const Pick *k, uint32_t item)
 }
 
 static int64_t
-take_greedily(Part *part)
+take_greedily(Cluster *cluster)
 {
-    Pick *k = part->k;
+    Pick *k = cluster->k;
     const PickProblem *p = k->p;
-    uint32_t *item = arena_copy(part->arena, part->item, part->n * sizeof *item);
+    uint32_t *item = arena_copy(cluster->arena, cluster->item, cluster->n * sizeof *item);
     int64_t sum = 0;
 
-    qsort_r(item, part->n, sizeof *item, compare_gains, (void *)p);
-    for (uint32_t i = 0; i < part->n; i++)
+    qsort_r(item, cluster->n, sizeof *item, compare_gains, (void *)p);
+    for (uint32_t i = 0; i < cluster->n; i++)
         k->result.chosen[item[i]] = false;
-    for (uint32_t i = 0; i < part->n; i++)
+    for (uint32_t i = 0; i < cluster->n; i++)
         if (is_open(k, item[i])) {
             k->result.chosen[item[i]] = true;
             sum += p->gain[item[i]];
@@ -244,34 +244,34 @@ take_greedily(Part *part)
 
 /* ---- states ---------------------------------------------------------------------------------- */
 
-/* The best way to have taken so much: from which state before, and whether with the last item. */
+/* The best choice that leads to a usage: its predecessor, and whether it has the last item. */
 typedef struct {
     int64_t gain;
     uint32_t n, before;
     bool with;
-} State;
+} PickState;
 
 typedef struct {
-    Part *part;
-    /* of all items so far; those of the last two lie one behind the other */
-    VEC(State) state;
-    /* of the states before an item, and behind it: [state][nslot] */
+    Cluster *cluster;
+    /* states of all items so far, item by item */
+    VEC(PickState) state;
+    /* usage before and after the item: [state][nslot] */
     uint32_t *used[2];
     uint32_t room[2];
-    uint32_t *at, nat; /* of those behind it: open addressing: number plus 1 */
-    uint32_t begin;    /* the first of those behind it */
+    uint32_t *at, nat; /* hash table of states after the item: index plus 1 */
+    uint32_t begin;    /* the first state after the item */
 } Sweep;
 
 static const uint32_t *
 used_of(const Sweep *s, int side, uint32_t number)
 {
-    return s->used[side] + (size_t)number * s->part->nslot;
+    return s->used[side] + (size_t)number * s->cluster->nslot;
 }
 
 static uint32_t *
 place_of(const Sweep *s, const uint32_t *used)
 {
-    uint32_t n = s->part->nslot,
+    uint32_t n = s->cluster->nslot,
              at = (uint32_t)hash_bytes(used, n * sizeof *used, 0) & (s->nat - 1);
 
     while (s->at[at] && memcmp(used_of(s, 1, s->at[at] - 1), used, n * sizeof *used))
@@ -279,7 +279,7 @@ place_of(const Sweep *s, const uint32_t *used)
     return &s->at[at];
 }
 
-/* Room for one more state behind the item. */
+/* Makes room for one more state. */
 static void
 make_room(Sweep *s)
 {
@@ -288,48 +288,48 @@ make_room(Sweep *s)
     if (n == s->room[1]) {
         s->room[1] = n ? 2 * n : 4;
         uint32_t *grown = arena_alloc_array(
-            s->part->arena, (size_t)s->room[1] * (s->part->nslot + 1), sizeof *grown);
+            s->cluster->arena, (size_t)s->room[1] * (s->cluster->nslot + 1), sizeof *grown);
         if (n)
-            memcpy(grown, s->used[1], (size_t)n * s->part->nslot * sizeof *grown);
+            memcpy(grown, s->used[1], (size_t)n * s->cluster->nslot * sizeof *grown);
         s->used[1] = grown;
     }
     if (2 * n >= s->nat) {
         s->nat = s->nat ? 2 * s->nat : 16;
-        s->at = NEW_ARRAY(s->part->arena, uint32_t, s->nat);
+        s->at = NEW_ARRAY(s->cluster->arena, uint32_t, s->nat);
         for (uint32_t i = 0; i < n; i++)
             *place_of(s, used_of(s, 1, i)) = i + 1;
     }
 }
 
-/* Is it more, or as much by fewer items? */
+/* Is the gain larger, or equal with fewer items? */
 static bool
-is_better(const State *a, const State *b)
+is_better(const PickState *a, const PickState *b)
 {
     return a->gain != b->gain ? a->gain > b->gain : a->n < b->n;
 }
 
 static void
-add_state(Sweep *s, State state, const uint32_t *used)
+add_state(Sweep *s, PickState state, const uint32_t *used)
 {
     make_room(s);
     uint32_t *at = place_of(s, used), n = s->state.n - s->begin;
     if (*at) {
-        State *known = &s->state.at[s->begin + *at - 1];
+        PickState *known = &s->state.at[s->begin + *at - 1];
         if (is_better(&state, known))
             *known = state;
         return;
     }
-    memcpy(s->used[1] + (size_t)n * s->part->nslot, used, s->part->nslot * sizeof *used);
+    memcpy(s->used[1] + (size_t)n * s->cluster->nslot, used, s->cluster->nslot * sizeof *used);
     *at = n + 1;
-    VEC_PUSH(s->part->arena, &s->state, state);
+    VEC_PUSH(s->cluster->arena, &s->state, state);
 }
 
-/* From the states before item i to those behind it, without it and with it. */
+/* Extends all states by item i, without it and with it. */
 static void
 step(Sweep *s, uint32_t i, int64_t least, uint32_t *used)
 {
-    const Part *part = s->part;
-    const PickProblem *p = part->k->p;
+    const Cluster *cluster = s->cluster;
+    const PickProblem *p = cluster->k->p;
     uint32_t from = s->begin, n = s->state.n - from;
     uint32_t *old = s->used[0], room = s->room[0];
 
@@ -339,63 +339,64 @@ step(Sweep *s, uint32_t i, int64_t least, uint32_t *used)
     memset(s->at, 0, s->nat * sizeof *s->at);
     for (uint32_t k = 0; k < n; k++)
         for (int with = 1; with >= 0; with--) {
-            State next = s->state.at[from + k];
-            next = (State){ next.gain + (with ? p->gain[part->item[i]] : 0),
-                            next.n + (uint32_t)with, from + k, with };
-            if ((with && !fits(part, i, used_of(s, 0, k))) || next.gain + part->rest[i + 1] < least)
+            PickState next = s->state.at[from + k];
+            next = (PickState){ next.gain + (with ? p->gain[cluster->item[i]] : 0),
+                                next.n + (uint32_t)with, from + k, with };
+            if ((with && !fits(cluster, i, used_of(s, 0, k))) ||
+                next.gain + cluster->rest[i + 1] < least)
                 continue;
-            memcpy(used, used_of(s, 0, k), part->nslot * sizeof *used);
-            for (uint32_t t = part->first[i]; t < part->first[i + 1]; t++) {
-                Take take = part->take.at[t];
+            memcpy(used, used_of(s, 0, k), cluster->nslot * sizeof *used);
+            for (uint32_t t = cluster->first[i]; t < cluster->first[i + 1]; t++) {
+                Take take = cluster->take.at[t];
                 used[take.slot] = take.last ? 0 : used[take.slot] + (uint32_t)with;
             }
             add_state(s, next, used);
         }
 }
 
-/* The best of all choices; false: the limit was met. least: what some choice gains. */
+/* The best choice of a cluster; false: the limit was met. least: the gain of some choice. */
 static bool
-sweep(Part *part, int64_t least, int64_t *best)
+sweep(Cluster *cluster, int64_t least, int64_t *best)
 {
-    PickResult *r = &part->k->result;
-    Sweep s = { .part = part };
-    uint32_t *used = NEW_ARRAY(part->arena, uint32_t, part->nslot + 1);
-    uint64_t limit = r->steps + part->k->p->most_steps;
+    PickResult *r = &cluster->k->result;
+    Sweep s = { .cluster = cluster };
+    uint32_t *used = NEW_ARRAY(cluster->arena, uint32_t, cluster->nslot + 1);
+    uint64_t limit = r->steps + cluster->k->p->most_steps;
 
-    add_state(&s, (State){ .before = NONE }, used);
-    for (uint32_t i = 0; i < part->n; i++) {
+    add_state(&s, (PickState){ .before = NONE }, used);
+    for (uint32_t i = 0; i < cluster->n; i++) {
         step(&s, i, least, used);
         r->steps += s.state.n - s.begin;
         if (r->steps > limit)
             return false;
-        arena_poll(part->arena);
+        arena_poll(cluster->arena);
     }
-    /* nothing is left to be said of a group, so it is one */
+    /* no group is used by a later item, so one state is left */
     uint32_t at = s.begin;
     *best = s.state.at[at].gain;
-    for (uint32_t i = part->n; i-- > 0; at = s.state.at[at].before)
-        r->chosen[part->item[i]] = s.state.at[at].with;
+    for (uint32_t i = cluster->n; i-- > 0; at = s.state.at[at].before)
+        r->chosen[cluster->item[i]] = s.state.at[at].with;
     return true;
 }
 
 static void
 solve(Pick *k, const uint32_t *item, uint32_t n)
 {
-    Part part = { .k = k, .arena = arena_child(k->arena), .item = item, .n = n };
+    Cluster cluster = { .k = k, .arena = arena_child(k->arena), .item = item, .n = n };
     int64_t *bound = &k->bound[sets_root(k->root, item[0])], best;
 
-    part.first = NEW_ARRAY(part.arena, uint32_t, n + 1);
-    part.rest = NEW_ARRAY(part.arena, int64_t, n + 1);
-    find_takes(&part);
-    find_bounds(&part);
-    int64_t greedy = take_greedily(&part), most = part.rest[0];
-    if (sweep(&part, greedy, &best))
+    cluster.first = NEW_ARRAY(cluster.arena, uint32_t, n + 1);
+    cluster.rest = NEW_ARRAY(cluster.arena, int64_t, n + 1);
+    find_takes(&cluster);
+    find_bounds(&cluster);
+    int64_t greedy = take_greedily(&cluster), most = cluster.rest[0];
+    if (sweep(&cluster, greedy, &best))
         most = best;
-    bool whole = true; /* with an item left out for good it is no bound */
+    bool whole = true; /* with an item dropped for good it is no bound */
     for (uint32_t i = 0; i < n; i++)
         whole &= !k->banned[item[i]];
     *bound = whole && most < *bound ? most : *bound;
-    arena_free(part.arena);
+    arena_free(cluster.arena);
 }
 
 /* ---- circles --------------------------------------------------------------------------------- */
@@ -408,7 +409,7 @@ compare_numbers(const void *x, const void *y)
     return (a > b) - (a < b);
 }
 
-/* May the first n of these together with those of a circle so far? */
+/* Are the first n items allowed together with the circle so far? */
 static bool
 may(Pick *k, const uint32_t *item, uint32_t n, const uint32_t *circle, uint32_t ncircle)
 {
@@ -420,9 +421,8 @@ may(Pick *k, const uint32_t *item, uint32_t n, const uint32_t *circle, uint32_t 
     return k->p->may(k->p->user, all, n + ncircle);
 }
 
-/* Of items [n] that may not be together: as few as may not, into circle. The first so many with
- * which they may not are found by halving; the last of those is of the circle, and so on with those
- * before it. */
+/* A smallest forbidden subset of items [n], into circle. Bisection finds the shortest forbidden
+ * prefix; its last item belongs to the circle, and the search goes on before it. */
 static uint32_t
 find_circle(Pick *k, const uint32_t *item, uint32_t n, uint32_t *circle)
 {
@@ -442,7 +442,7 @@ find_circle(Pick *k, const uint32_t *item, uint32_t n, uint32_t *circle)
     return ncircle;
 }
 
-/* Items that were solved apart are one part, its bound the sum of theirs. */
+/* Merges two clusters; the bound is the sum of theirs. */
 static void
 unite(Pick *k, uint32_t x, uint32_t y)
 {
@@ -452,8 +452,8 @@ unite(Pick *k, uint32_t x, uint32_t y)
         k->bound[sets_root(k->root, x)] = sum;
 }
 
-/* One of these is to be left out: whichever is best for all that it is solved with; or, where
- * circles are too many, the least. */
+/* Adds a circle and solves its cluster again; beyond the limit of circles, drops its item of least
+ * gain. */
 static void
 avoid(Pick *k, const uint32_t *circle, uint32_t n)
 {
@@ -481,9 +481,9 @@ avoid(Pick *k, const uint32_t *circle, uint32_t n)
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-/* Items that take one group are of one part. */
+/* Items that use one group are in one cluster. */
 static void
-find_parts(Pick *k)
+find_clusters(Pick *k)
 {
     const PickProblem *p = k->p;
 
@@ -501,7 +501,7 @@ find_parts(Pick *k)
 }
 
 static void
-solve_parts(Pick *k, uint32_t *item)
+solve_clusters(Pick *k, uint32_t *item)
 {
     const PickProblem *p = k->p;
 
@@ -528,13 +528,13 @@ pick_best(const PickProblem *p, Arena *a)
                .root = NEW_ARRAY(scratch, uint32_t, p->n + 1),
                .bound = NEW_ARRAY(scratch, int64_t, p->n + 1),
                .banned = NEW_ARRAY(scratch, bool, p->n + 1),
-               .group = NEW_ARRAY(scratch, Group, p->ngroup + 1) };
+               .group = NEW_ARRAY(scratch, PickGroup, p->ngroup + 1) };
     uint32_t *item = NEW_ARRAY(scratch, uint32_t, p->n + 1),
              *circle = NEW_ARRAY(scratch, uint32_t, p->n + 1), n;
     PickResult *r = &k.result;
 
-    find_parts(&k);
-    solve_parts(&k, item);
+    find_clusters(&k);
+    solve_clusters(&k, item);
     for (;;) {
         n = 0;
         for (uint32_t i = 0; i < p->n; i++)

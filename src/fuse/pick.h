@@ -1,15 +1,14 @@
-/* pick: of items that each take some groups, those that gain most together, exactly.
+/* pick: choose the items of largest total gain, where each item uses some groups, exactly.
  *
- * The problem is bare: what an item gains, which groups it takes, and whether items may be taken
- * together. No group is taken twice (weighted set packing); and items of which each may be alone,
- * and which share no group, may still not be together: they close a circle. Items that share groups
- * are solved together, all others by themselves. Circles are told by the caller, who is asked of
- * what was chosen as a whole: where that may not be, the fewest of its items that may not are
- * looked for, and from then on one of them is left out.
+ * No group may be used twice (weighted set packing), and some sets of items are forbidden although
+ * each item alone is allowed: together they close a cycle (here: a circle). Items that share groups
+ * are solved together, others by themselves. Circles are found lazily: the caller is asked whether
+ * the whole choice is allowed; if not, a smallest forbidden subset is found, and from then on one
+ * of its items is left out.
  *
- * Gains are whole picoseconds, so sums are exact and no order of adding matters. The result does
- * not depend on how items and groups are numbered beyond ties, which fall to fewer items, then to
- * the first. doc/fusion.md, Joining.
+ * Gains are whole picoseconds, so sums are exact in any order. The result does not depend on the
+ * numbers of items and groups beyond ties, which go to fewer items, then to the first.
+ * doc/fusion.md, Joining.
  */
 #ifndef TENON_FUSE_PICK_H
 #define TENON_FUSE_PICK_H
@@ -18,32 +17,31 @@
 
 typedef struct {
     uint32_t n, ngroup;
-    const int64_t *gain; /* [n]: picoseconds, above 0; a sum of all is an int64_t */
-    /* item i takes group[first[i] .. first[i + 1]), each once. The nearer the numbers of groups
-     * that items take, the fewer states */
+    const int64_t *gain; /* [n]: picoseconds, above 0; their sum fits an int64_t */
+    /* item i uses group[first[i] .. first[i + 1]), each once. The closer the numbers of an item's
+     * groups, the fewer states */
     const uint32_t *first, *group;
-    /* May these items [nitem, ascending, no group twice] be taken together? One may; once no, no
-     * for all that hold more. */
+    /* Are these items [nitem, ascending, no group twice] allowed together? Singletons are; every
+     * superset of a forbidden set is forbidden. */
     bool (*may)(void *user, const uint32_t *item, uint32_t nitem);
     void *user;
-    /* limits: of items that are solved together: states that are met, … */
+    /* limits: states of items that are solved together, */
     uint64_t most_steps;
-    /* … and circles; behind it the item of a circle that gains least is left out for good */
+    /* and circles; beyond it, the item of a circle with the least gain is dropped for good */
     uint32_t most_circles;
 } PickProblem;
 
 typedef struct {
     bool *chosen;        /* [n] */
-    int64_t gain, bound; /* of the chosen; none gain more than bound. Equal: exact */
-    /* false: a limit was met, and somewhere stands what is found greedily, the greatest gain
-     * first */
+    int64_t gain, bound; /* of the chosen, and an upper bound for all. Equal: exact */
+    /* false: a limit was met, and some items were chosen greedily, the largest gain first */
     bool exact;
-    /* items that take a group that another wants; circles that choices closed */
+    /* items that share a group with another; circles found */
     uint32_t rivals, circles;
     uint64_t steps;
 } PickResult;
 
-/* Arena  of the result; what the search needs is freed. */
+/* Arena  of the result; scratch is freed. */
 PickResult pick_best(const PickProblem *p, Arena *a);
 
 #endif

@@ -1,33 +1,31 @@
-/* plan: simple plans, their numbering, and whether a plan is legal.
+/* plan: simple plans, numbering of groups, and the rules for a legal plan:
  *
- *   1  a node is in a group from 1 to ngroup, or recomputed by all who read it and no output of the
- *      model
- *   2  what is inlined or recomputed can be computed where it is read; what is inlined is read
- *      there alone
- *   3  groups are in topological order: none reads a later one. Convex groups are not enough
- *      ({a1, a2}, {b1, b2} with a1 -> b1 and b2 -> a2 are convex), the order of all groups is.
- *   4  what is kept in scratch is read in its group, what is stored in others
- *   5  nests of one group that stay apart share at least their outermost axis, and as many as their
- *      edges say
+ *   1  a node is in a group from 1 to ngroup, or all readers recompute it and it is no output
+ *   2  an inlined or recomputed node can be computed at the indices at which it is read; an inlined
+ *      one has no other reader
+ *   3  groups are in topological order. It is not enough that each group is convex: {a1, a2} and
+ *      {b1, b2} with a1 -> b1 and b2 -> a2 are, and depend on each other
+ *   4  scratch edges are inside a group, store edges between groups
+ *   5  the stages of a group share at least the outermost axis, and as many as their edges say
  */
 #include <string.h>
 
 #include "fuse/internal.h"
 
-/* What visiting sources needs: both [node.n], zeroed once, then kept between calls. */
+/* Scratch for visiting sources, [node.n] each, zeroed once and reused. */
 typedef struct {
     NodeId *seen, *stack;
-} Sources;
+} SourceWalk;
 
-static Sources
+static SourceWalk
 sources_begin(const Graph *g, Arena *a)
 {
-    return (Sources){ NEW_ARRAY(a, NodeId, g->node.n), NEW_ARRAY(a, NodeId, g->node.n) };
+    return (SourceWalk){ NEW_ARRAY(a, NodeId, g->node.n), NEW_ARRAY(a, NodeId, g->node.n) };
 }
 
-/* Visit the nodes whose values n reads, through what it recomputes. */
+/* Visits the nodes whose values n reads, directly or through nodes that it recomputes. */
 static void
-fuse_sources(const Graph *g, const FusePlan *p, NodeId n, Sources s,
+fuse_sources(const Graph *g, const FusePlan *p, NodeId n, SourceWalk s,
              void (*visit)(void *user, NodeId from), void *user)
 {
     NodeId *stack = s.stack, *seen = s.seen;
@@ -54,24 +52,24 @@ fuse_sources(const Graph *g, const FusePlan *p, NodeId n, Sources s,
 
 typedef struct {
     uint32_t from, to;
-} Edge;
+} GroupEdge;
 typedef struct {
     Arena *arena;
     const FusePlan *plan;
     uint32_t to;
-    VEC(Edge) edge;
-} Edges;
+    VEC(GroupEdge) edge;
+} GroupEdges;
 
 static void
 add_edge(void *user, NodeId from)
 {
-    Edges *e = user;
+    GroupEdges *e = user;
 
     if (e->plan->group[from] != e->to)
-        VEC_PUSH(e->arena, &e->edge, ((Edge){ e->plan->group[from], e->to }));
+        VEC_PUSH(e->arena, &e->edge, ((GroupEdge){ e->plan->group[from], e->to }));
 }
 
-/* Groups that are ready, the one with the earliest node on top: a binary heap. */
+/* Groups whose operands are ready: a binary heap, the one with the earliest node on top. */
 typedef struct {
     uint32_t *at, n;
     const NodeId *earliest;
@@ -105,14 +103,14 @@ ready_pop(Ready *r)
     return top;
 }
 
-/* Edges by where they begin: edge[first[from] .. first[from + 1]). */
+/* GroupEdges by where they begin: edge[first[from] .. first[from + 1]). */
 static uint32_t *
-sort_edges(Arena *a, Edges *e, uint32_t ngroup)
+sort_edges(Arena *a, GroupEdges *e, uint32_t ngroup)
 {
     uint32_t *first = NEW_ARRAY(a, uint32_t, ngroup + 3);
-    Edge *sorted = NEW_ARRAY(a, Edge, e->edge.n);
+    GroupEdge *sorted = NEW_ARRAY(a, GroupEdge, e->edge.n);
 
-    /* Counts, then running sums shifted by one, which filling turns into beginnings. */
+    /* Counting sort: counts, then sums shifted by one, which filling turns into starts. */
     for (uint32_t i = 0; i < e->edge.n; i++)
         first[e->edge.at[i].from + 2]++;
     for (uint32_t k = 2; k < ngroup + 3; k++)
@@ -128,8 +126,8 @@ fuse_number(const Graph *g, Arena *a, FusePlan *p)
 {
     Arena *scratch = arena_child(a);
     uint32_t most = 0, nn = g->node.n, next = 0;
-    Sources sources = sources_begin(g, scratch);
-    Edges edges = { .arena = scratch, .plan = p };
+    SourceWalk sources = sources_begin(g, scratch);
+    GroupEdges edges = { .arena = scratch, .plan = p };
 
     for (NodeId n = 1; n < nn; n++)
         most = p->group[n] > most ? p->group[n] : most;
@@ -158,7 +156,7 @@ fuse_number(const Graph *g, Arena *a, FusePlan *p)
             if (--waits[edges.edge.at[i].to] == 0)
                 ready_push(&ready, edges.edge.at[i].to);
     }
-    /* groups on a cycle, in any order: fuse_illegal tells */
+    /* groups on a cycle, in any order: fuse_illegal reports them */
     for (NodeId n = 1; n < nn; n++)
         if (p->group[n] && !number[p->group[n]])
             number[p->group[n]] = ++next;
@@ -194,6 +192,16 @@ fuse_hosts(const Fusion *f, const NodeId *node, uint32_t n, NodeId *host)
 }
 
 /* ---- plans ----------------------------------------------------------------------------------- */
+
+const char *const fuse_mode_name[FUSE_MODE_COUNT + 1] = { "none", "dp", "given" };
+
+FusePlan
+fuse_plan(const Graph *g, Arena *a, const Machine *m, FuseMode mode, const FuseWish *wish,
+          FuseCertificate *known)
+{
+    *known = (FuseCertificate){ .mode = mode, .seconds = -1, .bound = -1, .second_best = -1 };
+    return mode == FUSE_DP ? fuse_dp(g, a, m, wish, known) : fuse_none(g, a);
+}
 
 FusePlan
 fuse_none(const Graph *g, Arena *a)
@@ -263,27 +271,6 @@ fuse_settle(const Graph *g, FusePlan *p)
     }
 }
 
-FusePlan
-fuse_together(const Graph *g, Arena *a, const NodeId *node, uint32_t n)
-{
-    FusePlan p = fuse_none(g, a);
-    Arena *scratch = arena_child(g->ctx->arena);
-
-    for (uint32_t i = 0; i < n; i++) {
-        p.group[node[i]] = node[0];
-        p.why[node[i]] = "as asked";
-    }
-    fuse_number(g, a, &p);
-    /* what vanishes inside the group is for the rules to say */
-    Fusion f = fuse_compose(g, scratch, &p, &fuse_rules);
-    for (NodeId i = 1; i < g->node.n; i++)
-        if (f.host[i] != i)
-            fuse_set(g, &p, i, 0, (FuseEdge){ EDGE_INLINE, 0 });
-    fuse_settle(g, &p);
-    arena_free(scratch);
-    return p;
-}
-
 /* ---- legality -------------------------------------------------------------------------------- */
 
 typedef struct {
@@ -313,7 +300,7 @@ check_order(void *user, NodeId from)
             p->group[k->at], fuse_label(k->g, from), p->group[from], p->group[k->at]);
 }
 
-/* An edge that the groups contradict. */
+/* Reports an edge that contradicts the groups. */
 static const char *
 wrong_edge(const Graph *g, const FusePlan *p)
 {
@@ -349,7 +336,7 @@ const char *
 fuse_illegal_numbers(const Graph *g, const FusePlan *p)
 {
     Arena *scratch = arena_child(g->ctx->arena);
-    Sources sources = sources_begin(g, scratch);
+    SourceWalk sources = sources_begin(g, scratch);
     OrderCheck order = { .g = g, .plan = p };
 
     for (NodeId n = 1; n < g->node.n && !order.text; n++)
@@ -392,8 +379,8 @@ fuse_illegal_kernels(const Fusion *f, const Groups *groups)
         if (nhost > 1 && depth > shared)
             return arena_printf(
                 f->ctx->arena,
-                "group %u: what %s makes is to be kept for each trip of %u outer axes, but its "
-                "parts share %u: %s reads elsewhere, or has other axes",
+                "group %u: the value of %s is to be kept for each iteration of %u outer axes, but "
+                "the stages share %u: %s reads elsewhere, or has other axes",
                 group, fuse_label(g, host[0]), depth, shared, fuse_label(g, host[nhost - 1]));
     }
     return NULL;

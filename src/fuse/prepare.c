@@ -1,7 +1,8 @@
-/* prepare: a node's nest with one-element constants written as numbers.
+/* prepare: write constants of one element into a node's nest as numbers.
  *
- * Scales, epsilons and clip bounds come as tensors of one element; as numbers they fold, and the
- * kernel has one argument less. */
+ * Scales, epsilons and clip bounds come as tensors of one element. As numbers they fold, and the
+ * kernel has one argument less.
+ */
 #include "algebra/algebra.h"
 #include "fuse/internal.h"
 
@@ -32,14 +33,14 @@ is_number(Ctx *c, const Value *v)
     return v->data && v->type->dtype != DT_STR && expr_is(type_count(c, v->type), 1);
 }
 
-Piece
+FusedCall
 fuse_prepare(const Graph *g, Arena *a, NodeId n)
 {
     Ctx *c = g->ctx;
     const Node *node = &g->node.at[n];
     const Nest *nest = node->nest;
     uint32_t nparam = nest->nin + nest->nout, kept = 0;
-    Piece p = { nest, NEW_ARRAY(a, ValueId, nparam) };
+    FusedCall p = { nest, NEW_ARRAY(a, ValueId, nparam) };
 
     for (uint32_t i = 0; i < nest->nin; i++) {
         ValueId v = node_in(g, node, i);

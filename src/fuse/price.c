@@ -1,17 +1,15 @@
-/* price: what a group takes, by the formula of its parts.
+/* price: predict the time of a group from a formula over its stages.
  *
- *   call + the least of: all parts on one core; wake + all parts shared out among cores
+ *   call + min(all stages on one core, wake + all stages distributed over the cores)
  *
- * A part takes the root of the sum of squares of its arithmetic and of its traffic, as a phase of a
- * loop tree does (cost.c of the room cost); a product is two phases, one that makes its sums and
- * one that makes its values of them. What is read of outside comes from the smallest cache that
- * half holds the whole value; what passes between parts comes from the one that half holds a trip
- * of it; constants of a model that outgrows the last cache come from memory, and so they count
- * alike wherever they are read. A value that is made anew where it is read is arithmetic of whoever
- * reads it.
+ * A stage takes sqrt(arithmetic^2 + traffic^2), as a phase of a loop tree does (cost/cost.c); a
+ * contraction is two phases: its sums, and the epilogue. A value from outside is read from the
+ * smallest cache that it fills at most by half, a value between stages from the one that an
+ * iteration of it half fills; the constants of a model that exceeds the last cache are read from
+ * memory. An inlined value is arithmetic of its reader.
  *
- * All numbers are the machine's. Prices are asked of many groups, so equal ones are composed once:
- * a group is told by its nests, which values pass between them, and which are seen outside.
+ * All numbers are the machine's. Equal groups are composed and priced once: a group's key is its
+ * nests, the values that pass between them, and the values that are visible outside.
  */
 #include "fuse/internal.h"
 #include "nest/walk.h"
@@ -19,23 +17,23 @@
 #include <string.h>
 
 struct Pricing {
-    Fusion *f; /* views composed, all else apart */
+    Fusion *f; /* with only views inlined */
     const Machine *m;
     Arena *arena; /* of the memo; groups are composed in scratch */
-    /* [node.n]: nodes of equal nests have equal numbers; 0: not asked yet */
+    /* [node.n]: equal for equal nests; 0: not known yet */
     uint32_t *class;
     uint32_t nclass;
-    Map class_at, known;      /* by hash: an Asked */
-    bool far;                 /* constants come from memory */
-    uint64_t composed, spent; /* spent: what that counts as */
+    Map class_at, known;      /* by hash: a Memo */
+    bool far;                 /* constants are read from memory */
+    uint64_t composed, spent; /* spent: weighted (fuse_spent) */
 };
 
-/* What was asked before: the class of a nest, or the price of a group. */
+/* A cached result: the class of a nest, or the price of a group. */
 typedef struct {
     const void *key;
     uint32_t bytes, class;
     GroupPrice price;
-} Asked;
+} Memo;
 
 Pricing *
 fuse_pricing(Fusion *f, Arena *a, const Machine *m)
@@ -71,7 +69,7 @@ moving(Rates r, Level level, double bytes, bool write)
     return bytes / (write ? b->write : b->read);
 }
 
-/* A part's seconds. home: of each parameter. */
+/* Seconds of a stage. home: cache of each parameter. */
 static double
 part_seconds(Rates r, const CostFormula *cost, const Nest *n, const Level *home, double threads)
 {
@@ -91,13 +89,13 @@ seconds_of(const Pricing *p, Composed *k, Arena *a)
     bool *met = NEW_ARRAY(a, bool, g->value.n);
 
     for (uint32_t i = 0; i < k->nhost; i++) {
-        const Piece *piece = &f->piece[k->host[i]];
-        const Nest *n = piece->nest;
+        const FusedCall *call = &f->call[k->host[i]];
+        const Nest *n = call->nest;
         CostFormula cost = cost_formula(f->ctx, a, n, p->m);
         Level *home = NEW_ARRAY(a, Level, n->nin + n->nout + 1);
         double parallel = trips > 0 ? trips : cost.trips, threads = fmin(p->m->cores, parallel);
         for (uint32_t s = 0; s < n->nin + n->nout; s++) {
-            ValueId v = piece->value[s];
+            ValueId v = call->value[s];
             double bytes = cost_usual(f->ctx, type_bytes(f->ctx, g->value.at[v].type));
             bool passes =
                 k->nhost > 1 && (s >= n->nin ? !f->visible[v] : g->value.at[v].def || met[v]);
@@ -122,17 +120,17 @@ seek_choice_by_place(void *user, const Scalar *s)
             (s->arg[0]->arg[0]->op == S_INDEX || s->arg[0]->arg[1]->op == S_INDEX);
 }
 
-/* Is what node n reads, or what that is made of point by point, a choice by place? Computed where
- * it is read it may give a sum of n a support. */
+/* Does node n read a choice by index, directly or through elementwise nests? Inlined, it may limit
+ * a reduction's support. */
 static bool
 may_gain_support(const Fusion *f, NodeId n, uint32_t depth)
 {
-    const Piece *piece = &f->piece[n];
+    const FusedCall *call = &f->call[n];
     bool any = false;
 
-    for (uint32_t i = 0; i < piece->nest->nin && depth && !any; i++) {
-        NodeId def = f->g->value.at[piece->value[i]].def;
-        const Nest *from = def ? f->piece[def].nest : NULL;
+    for (uint32_t i = 0; i < call->nest->nin && depth && !any; i++) {
+        NodeId def = f->g->value.at[call->value[i]].def;
+        const Nest *from = def ? f->call[def].nest : NULL;
         if (!from || nest_axes_of_kind(from, AXIS_REDUCE))
             continue;
         for (uint32_t w = 0; w < from->nwrite; w++)
@@ -147,7 +145,7 @@ fuse_least_seconds(Pricing *p, NodeId n)
 {
     enum { DEEP = 3 }; /* nests between a sum and its mask; bounds the search */
     Arena *a = arena_child(p->arena);
-    double least = cost_formula(p->f->ctx, a, p->f->piece[n].nest, p->m).least / p->m->cores;
+    double least = cost_formula(p->f->ctx, a, p->f->call[n].nest, p->m).least / p->m->cores;
 
     if (least > 0 && may_gain_support(p->f, n, DEEP))
         least = 0;
@@ -172,11 +170,11 @@ fuse_spent(const Pricing *p)
 
 typedef VEC(uint64_t) Words;
 
-/* All that a nest's meaning is made of: expressions and types are interned. */
+/* The key of a nest's meaning; expressions and types are interned. */
 static uint32_t
 class_of(Pricing *p, Arena *a, NodeId id)
 {
-    const Nest *n = p->f->piece[id].nest;
+    const Nest *n = p->f->call[id].nest;
     Words w = { 0 };
     uint64_t class;
 
@@ -197,21 +195,21 @@ class_of(Pricing *p, Arena *a, NodeId id)
     VEC_PUSH(a, &w, (uint64_t)n->naxis << 32 | n->nin);
     uint64_t hash = hash_bytes(w.at, w.n * sizeof *w.at, 1);
     for (; map_get(&p->class_at, hash, &class); hash++) {
-        const Asked *k = (const Asked *)(uintptr_t)class;
+        const Memo *k = (const Memo *)(uintptr_t)class;
         if (k->bytes == w.n * sizeof *w.at && !memcmp(k->key, w.at, k->bytes))
             return p->class[id] = k->class;
     }
-    Asked *k = NEW(p->arena, Asked);
-    *k = (Asked){ arena_copy(p->arena, w.at, w.n * sizeof *w.at),
-                  (uint32_t)(w.n * sizeof *w.at),
-                  ++p->nclass,
-                  { 0 } };
+    Memo *k = NEW(p->arena, Memo);
+    *k = (Memo){ arena_copy(p->arena, w.at, w.n * sizeof *w.at),
+                 (uint32_t)(w.n * sizeof *w.at),
+                 ++p->nclass,
+                 { 0 } };
     map_put(&p->class_at, hash, MAP_PTR(k));
     return p->class[id] = p->nclass;
 }
 
-/* A group by its classes, by which values pass between them, and by which are constant or
- * escape. */
+/* The key of a group: classes of its nests, the values that pass between them, and which are
+ * constant or visible outside. */
 static Words
 signature(Pricing *p, Arena *a, const NodeId *node, uint32_t n)
 {
@@ -221,32 +219,32 @@ signature(Pricing *p, Arena *a, const NodeId *node, uint32_t n)
     uint64_t at;
 
     for (uint32_t i = 0; i < n; i++) {
-        const Piece *piece = &f->piece[node[i]];
+        const FusedCall *call = &f->call[node[i]];
         VEC_PUSH(a, &w, class_of(p, a, node[i]));
-        for (uint32_t k = 0; k < piece->nest->nin + piece->nest->nout; k++) {
-            ValueId v = piece->value[k];
+        for (uint32_t k = 0; k < call->nest->nin + call->nest->nout; k++) {
+            ValueId v = call->value[k];
             if (!map_get(&number, v, &at))
                 map_put(&number, v, at = number.n);
             bool flag =
-                k < piece->nest->nin ? f->g->value.at[v].data != NULL : fuse_escapes(f, v, node, n);
+                k < call->nest->nin ? f->g->value.at[v].data != NULL : fuse_escapes(f, v, node, n);
             VEC_PUSH(a, &w, at << 1 | flag);
         }
     }
     return w;
 }
 
-/* Operands of a nest that take about as long to compose as a group of nests with few: milliseconds,
- * as MOST_COMPOSED (dp.c) supposes of a group. */
+/* A nest with so many operands takes as long to compose as a group of small nests, which
+ * MOST_COMPOSED (dp.c) counts. */
 enum { USUAL_OPERANDS = 16 };
 
-/* What composing a group counts as. */
+/* The weight of composing a group. */
 static uint64_t
 composing(const Fusion *f, const NodeId *node, uint32_t n)
 {
     uint32_t most = 0;
 
     for (uint32_t i = 0; i < n; i++)
-        most = f->piece[node[i]].nest->nin > most ? f->piece[node[i]].nest->nin : most;
+        most = f->call[node[i]].nest->nin > most ? f->call[node[i]].nest->nin : most;
     return 1 + most / USUAL_OPERANDS;
 }
 
@@ -258,18 +256,18 @@ fuse_group_price(Pricing *p, const NodeId *node, uint32_t n)
     uint64_t hash = hash_bytes(w.at, w.n * sizeof *w.at, 0), at;
 
     for (; map_get(&p->known, hash, &at); hash++) {
-        Asked *k = (Asked *)(uintptr_t)at;
+        Memo *k = (Memo *)(uintptr_t)at;
         if (k->bytes == w.n * sizeof *w.at && !memcmp(k->key, w.at, k->bytes)) {
             arena_free(a);
             return k->price;
         }
     }
     Composed k = fuse_compose_group(p->f, a, node, n);
-    Asked *known = NEW(p->arena, Asked);
-    *known = (Asked){ arena_copy(p->arena, w.at, w.n * sizeof *w.at),
-                      (uint32_t)(w.n * sizeof *w.at),
-                      0,
-                      { seconds_of(p, &k, a), k.reason, k.no ? arena_str(p->arena, k.no) : NULL } };
+    Memo *known = NEW(p->arena, Memo);
+    *known = (Memo){ arena_copy(p->arena, w.at, w.n * sizeof *w.at),
+                     (uint32_t)(w.n * sizeof *w.at),
+                     0,
+                     { seconds_of(p, &k, a), k.reason, k.no ? arena_str(p->arena, k.no) : NULL } };
     map_put(&p->known, hash, MAP_PTR(known));
     p->composed++;
     p->spent += composing(p->f, node, n);

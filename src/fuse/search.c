@@ -1,17 +1,17 @@
-/* search: the whole, piece by piece.
+/* search: divide the problem into subgraphs and components, and solve each.
  *
- * Graphs of many thousands of nodes are first cut at what no group runs along, which needs no bits;
- * what is still larger than LARGEST is cut into blocks along the order, and then the answer is not
+ * A large graph is first cut at edges that no group can contain, which needs no bit sets. A
+ * subgraph of more than LARGEST nodes is cut into blocks along the order; the result is then not
  * called exact.
  */
-#include "fuse/piece.h"
+#include "fuse/subgraph.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define LARGEST 4096 /* nodes of a piece: for each there is a set of those before it */
+#define LARGEST 4096 /* nodes of a subgraph: each has a set of its predecessors */
 
-/* Of the pieces so far. */
+/* The result so far. */
 typedef struct {
     SearchResult result;
     int64_t price, bound;
@@ -19,41 +19,41 @@ typedef struct {
 
 typedef struct {
     uint32_t low, n;
-} Part; /* its lowest node, and how many it has */
+} Component; /* its lowest node, and its number of nodes */
 
 static int
 by_size(const void *x, const void *y)
 {
-    const Part *a = x, *b = y;
+    const Component *a = x, *b = y;
 
     return a->n != b->n ? (a->n < b->n ? -1 : 1) : (a->low > b->low) - (a->low < b->low);
 }
 
 static void
-solve_part(Piece *k, const Word *part, Answer *r)
+solve_component(Subgraph *k, const Word *component, Answer *r)
 {
     int64_t price, bound;
 
-    if (piece_exact(k, part, r->result.group, &r->result.ngroup, &price)) {
+    if (subgraph_exact(k, component, r->result.group, &r->result.ngroup, &price)) {
         bound = price;
     } else {
         r->result.exact = false;
-        bound = piece_bound(k, piece_rest(k, part));
-        price = piece_merge(k, part, r->result.group, &r->result.ngroup);
+        bound = subgraph_bound(k, subgraph_rest(k, component));
+        price = subgraph_merge(k, component, r->result.group, &r->result.ngroup);
     }
     r->price = price_sum(r->price, price);
     r->bound = price_sum(r->bound, bound);
 }
 
 static void
-solve_piece(const SearchProblem *p, Arena *parent, const uint32_t *global, uint32_t n,
-            const SearchEdge *edge, uint32_t nedge, Answer *r)
+solve_subgraph(const SearchProblem *p, Arena *parent, const uint32_t *global, uint32_t n,
+               const SearchEdge *edge, uint32_t nedge, Answer *r)
 {
     Arena *a = arena_child(parent);
-    Piece k = piece_begin(p, a, global, n, edge, nedge);
+    Subgraph k = subgraph_begin(p, a, global, n, edge, nedge);
     Word *all = NEW_ARRAY(a, Word, k.words), *bits = NEW_ARRAY(a, Word, k.words);
-    Part *part = NEW_ARRAY(a, Part, n);
-    uint32_t *root = NEW_ARRAY(a, uint32_t, n), npart = 0;
+    Component *component = NEW_ARRAY(a, Component, n);
+    uint32_t *root = NEW_ARRAY(a, uint32_t, n), ncomponent = 0;
 
     k.states = &r->result.states;
     k.steps = &r->result.steps;
@@ -61,30 +61,29 @@ solve_piece(const SearchProblem *p, Arena *parent, const uint32_t *global, uint3
     for (uint32_t i = 0; i < n; i++)
         bit_put(all, i);
     if (!p->whole)
-        piece_split(&k, all);
+        subgraph_split(&k, all);
     for (uint32_t i = 0; i < n; i++) {
         root[i] = p->whole ? 0 : sets_root(k.root, i);
-        part[root[i]].low = root[i];
-        part[root[i]].n++;
+        component[root[i]].low = root[i];
+        component[root[i]].n++;
     }
     for (uint32_t i = 0; i < n; i++)
-        if (part[i].n)
-            part[npart++] = part[i];
-    qsort(part, npart, sizeof *part, by_size);
-    for (uint32_t i = 0; i < npart; i++) {
+        if (component[i].n)
+            component[ncomponent++] = component[i];
+    qsort(component, ncomponent, sizeof *component, by_size);
+    for (uint32_t i = 0; i < ncomponent; i++) {
         memset(bits, 0, k.words * sizeof *bits);
         for (uint32_t j = 0; j < n; j++)
-            if (root[j] == part[i].low)
+            if (root[j] == component[i].low)
                 bit_put(bits, j);
-        solve_part(&k, bits, r);
+        solve_component(&k, bits, r);
     }
     arena_free(a);
 }
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-/* Groups numbered in an order in which they can run: of those that are ready, the one that was
- * first. */
+/* Renumbers groups in topological order; ties go to the lower number. */
 static void
 order_groups(const SearchProblem *p, Arena *a, SearchResult *r)
 {
@@ -121,8 +120,7 @@ order_groups(const SearchProblem *p, Arena *a, SearchResult *r)
         r->group[i] = number[r->group[i]];
 }
 
-/* [n]: the last node that is connected with a node by edges along which two nodes may be a
- * group. */
+/* [n]: the last node connected to each node by edges that a group may contain. */
 static uint32_t *
 reach(const SearchProblem *p, Arena *a)
 {
@@ -158,7 +156,7 @@ search_partition(const SearchProblem *p, Arena *a)
         by_to[i] += by_to[i - 1];
     for (uint32_t e = 0; e < p->nedge; e++)
         incoming[by_to[p->edge[e].to + 1]++] = e;
-    /* a run of nodes that none behind it is connected with, or a block of it */
+    /* a range of nodes with no edge to later ones, or a block of it */
     while (next < p->n) {
         uint32_t from = next, n = 0, end = from;
         VEC(SearchEdge) edge = { 0 };
@@ -171,7 +169,7 @@ search_partition(const SearchProblem *p, Arena *a)
                     VEC_PUSH(scratch, &edge,
                              ((SearchEdge){ p->edge[incoming[e]].from - from, i - from,
                                             p->edge[incoming[e]].fusable }));
-        solve_piece(p, scratch, inside, n, edge.at, edge.n, &all);
+        solve_subgraph(p, scratch, inside, n, edge.at, edge.n, &all);
     }
     order_groups(p, scratch, r);
     r->seconds = (double)all.price * 1e-12;

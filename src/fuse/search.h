@@ -1,17 +1,17 @@
-/* search: the cheapest partition of a graph into groups, exactly.
+/* search: find the cheapest partition of a graph into groups, exactly.
  *
- * The problem is bare: nodes in topological order, edges that order them, some of which a group may
- * run along, and the price of a group. A state is what is not yet covered; a step takes a group
- * that nothing left comes before. So every prefix is closed under predecessors, no cycle of groups
- * can arise, and each acyclic partition into connected groups is found. Two exact decompositions
- * keep states few: edges that no group can run along connect nothing, and what is not connected is
- * solved by itself. Bounds prune, equal states are solved once. Where a limit is met, groups are
- * merged pair by pair, and the answer says that it is not exact; pieces are solved from the
- * smallest on, so that one which does not end spoils no other.
+ * The problem has nodes in topological order, edges, some of which a group may contain (fusable),
+ * and a price for each group. A state is the set of uncovered nodes; a step takes a group that has
+ * no uncovered predecessor. So every prefix is closed under predecessors, groups never form a
+ * cycle, and every acyclic partition into connected groups is reached. Two exact decompositions
+ * keep states few: edges that no group can contain connect nothing, and components are solved by
+ * themselves. Bounds prune; equal states are solved once. Where a limit is met, neighbours are
+ * merged pair by pair instead, and the result says that it is not exact; components are solved from
+ * the smallest on, so one that meets the limit does not affect the others.
  *
- * Prices are kept in whole picoseconds, so sums are exact and no order of adding matters. The
- * result does not depend on how nodes are numbered beyond ties, which fall to fewer groups, then to
- * the lowest numbers. doc/fusion.md has the proof.
+ * Prices are whole picoseconds, so sums are exact in any order. The result does not depend on node
+ * numbers beyond ties, which go to fewer groups, then to the lowest numbers. doc/fusion.md has the
+ * proof.
  */
 #ifndef TENON_FUSE_SEARCH_H
 #define TENON_FUSE_SEARCH_H
@@ -24,42 +24,39 @@ typedef struct {
 } SearchEdge; /* from < to */
 
 typedef struct {
-    uint32_t n; /* nodes, numbered so that edges go upwards */
+    uint32_t n; /* nodes in topological order */
     const SearchEdge *edge;
     uint32_t nedge;
     uint32_t most; /* nodes of a group, at most; >= 1 */
-    /* Can a group that holds these nodes [nnode, ascending] exist? Once no, no for all that hold
-     * more. */
+    /* May these nodes [nnode, ascending] be in one group? If not, no superset may. */
     bool (*may)(void *user, const uint32_t *node, uint32_t nnode);
-    /* Seconds of the group (above 1,000: 1,000); INFINITY: it is none, which one node is never.
-     * Depends on the nodes alone. Asked once for a set. */
+    /* Price of a group [seconds, above 1,000 counts as 1,000]; INFINITY: it is no group, which one
+     * node never is. Depends on the nodes alone; called once for a set. */
     double (*price)(void *user, const uint32_t *node, uint32_t nnode);
-    /* [n]: a part of the price of whatever group a node is in, which no group takes away (its
-     * arithmetic); they add up. NULL: 0 */
+    /* [n]: what a node adds to the price of any group at least (its arithmetic). NULL: 0 */
     const double *least;
-    double start; /* that every group costs beside its nodes' least */
+    double start; /* what every group costs beside that */
     void *user;
-    uint64_t most_states; /* limits of the exact search: states, … */
-    uint64_t most_steps;  /* … sets that are taken into account, … */
-    /* … and what `price` says that it has spent, in units of the caller's; NULL: nothing */
+    uint64_t most_states; /* limits of the exact search: states, */
+    uint64_t most_steps;  /* sets considered, */
+    /* and the caller's own count of effort; NULL: not limited */
     const uint64_t *spent;
     uint64_t most_spent;
-    /* without the second decomposition; without bounds: the same answer, later */
+    /* for tests: no components; no bounds. The same answer, later */
     bool whole, blind;
 } SearchProblem;
 
 typedef struct {
-    uint32_t *group; /* [n]: from 1, in an order in which groups can run */
+    uint32_t *group; /* [n]: from 1, in topological order */
     uint32_t ngroup;
-    /* of the partition; no partition takes less than bound. Equal: exact */
+    /* of the partition, and a lower bound for all. Equal: exact */
     double seconds, bound;
-    /* false: a limit was met, and somewhere a merged partition stands here */
+    /* false: a limit was met, and some component has a merged partition */
     bool exact;
-    uint64_t states, steps, priced; /* solved, taken into account, groups whose price was asked */
+    uint64_t states, steps, priced; /* states solved, sets considered, groups priced */
 } SearchResult;
 
-/* Arena  of the result; what the search needs is freed. Cost  from milliseconds to the limit of
- * states. */
+/* Arena  of the result; scratch is freed. Cost  milliseconds up to the limit of states. */
 SearchResult search_partition(const SearchProblem *p, Arena *a);
 
 #endif

@@ -1,4 +1,4 @@
-/* sets: disjoint sets of numbers. root [n]: at first each its own. */
+/* sets: union-find over numbers. root [n]: initially root[i] = i. */
 #ifndef TENON_FUSE_SETS_H
 #define TENON_FUSE_SETS_H
 
@@ -12,7 +12,7 @@ sets_root(uint32_t *root, uint32_t i)
     return i;
 }
 
-/* Both in one set, named by the smaller; were they apart? */
+/* Unites the two sets, named by the smaller number; true if they were apart. */
 static inline bool
 sets_unite(uint32_t *root, uint32_t x, uint32_t y)
 {

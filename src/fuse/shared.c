@@ -1,17 +1,15 @@
-/* shared: the outer axes that parts of a kernel have in common, so that one trip of them runs every
- * part.
+/* shared: find the outer axes that stages of a kernel have in common.
  *
- * Where query heads share keys in groups (9 over 3), the products of an attention have two axes for
- * the heads, the group and the head in it, since keys are read by the group alone; the rows between
- * them have one of 9:
+ * Where query heads share keys in groups (9 over 3), the matrix multiplications of an attention
+ * have two axes for the heads, since keys are indexed by the group alone; the rows between them
+ * have one axis of 9:
  *
- *     scores[b, 3*g + h, k, l] = sum d: q[b, 3*g + h, k, d] * keys[b, g, l, d]         most[b, j,
- *     k] = max l: scores[b, j, k, l]
+ *     scores[b, 3*g + h, k, l] = sum d: q[b, 3*g + h, k, d] * keys[b, g, l, d]
+ *     most[b, j, k] = max l: scores[b, j, k, l]
  *
- * As parts of one kernel, all have both: what passes between them has a dimension for each digit,
- * which lies the same in memory, so rows are cut as a tensor in blocks is (nest_lay). Then all
- * parts share g, h and k, and a schedule may take the rows of all heads of a group together: they
- * read the same keys.
+ * As stages of one kernel, all get both axes: values between stages get a dimension for each digit,
+ * which is the same in memory (nest_reformat). Then all stages share g, h and k, and a schedule may
+ * process the rows of all heads of a group together, since they read the same keys.
  */
 #include "fuse/internal.h"
 #include "algebra/algebra.h"
@@ -19,8 +17,8 @@
 
 /* ---- digits ---------------------------------------------------------------------------------- */
 
-/* Dimension `dim` of what passes between parts, `whole` long, is written at the digits of several
- * axes: so long is each, the outermost but what is left. */
+/* Dimension `dim` of a value between stages, of extent `whole`, is written at the digits of several
+ * axes; inner: extents of all digits but the outermost. */
 typedef struct {
     uint32_t dim, n;
     const Expr *whole;
@@ -33,8 +31,8 @@ is_as_long(Ctx *c, const Expr *a, const Expr *b)
     return expr_eq(c, NULL, a, b) == YES;
 }
 
-/* The first dimension of a nest's only output that is written so; false: there is none, or digits
- * whose number is not known. */
+/* The first dimension of a nest's only output that is written by digits; false: none, or their
+ * extents are not known. */
 static bool
 digits_of(Ctx *c, const Nest *n, Digits *g)
 {
@@ -54,11 +52,11 @@ digits_of(Ctx *c, const Nest *n, Digits *g)
     return true;
 }
 
-/* How a value of so many dimensions lies with a dimension for each digit. */
-static const Layout *
-layout_of_digits(Arena *a, const Digits *g, uint32_t rank)
+/* The format of a value of this rank with a dimension for each digit. */
+static const Format *
+format_of_digits(Arena *a, const Digits *g, uint32_t rank)
 {
-    Layout *l = NEW(a, Layout);
+    Format *f = NEW(a, Format);
     FormatPart *part = NEW_ARRAY(a, FormatPart, TN_MAX_RANK);
     uint32_t np = 0;
 
@@ -72,13 +70,13 @@ layout_of_digits(Arena *a, const Digits *g, uint32_t rank)
             part[np++] = (FormatPart){ d, below, g->inner[i] };
         }
     }
-    *l = (Layout){ .format = { np, part }, .rank = (uint8_t)rank };
-    return l;
+    *f = (Format){ np, part };
+    return f;
 }
 
-/* A host that reads and writes what passes between these hosts in digits. NULL: it cannot. */
+/* A host with the values between these hosts split into digits; NULL: not possible. */
 static const Nest *
-in_digits(const Fusion *f, const NodeId *host, uint32_t n, const Piece *p, const Digits *g)
+in_digits(const Fusion *f, const NodeId *host, uint32_t n, const FusedCall *p, const Digits *g)
 {
     Ctx *c = f->ctx;
     const Nest *nest = p->nest;
@@ -92,11 +90,11 @@ in_digits(const Fusion *f, const NodeId *host, uint32_t n, const Piece *p, const
         if (t->rank <= g->dim || t->rank + g->n > TN_MAX_RANK ||
             !is_as_long(c, t->dim[g->dim], g->whole))
             return NULL;
-        const Layout *l = layout_of_digits(f->arena, g, t->rank);
+        const Format *cut = format_of_digits(f->arena, g, t->rank);
         const Nest *bare = i == nest->nin ? nest_bare(c, nest) : NULL;
-        nest = bare && type_eq(c, bare->param[i].type, layout_type(c, l, t)) == YES
+        nest = bare && type_eq(c, bare->param[i].type, format_type(c, cut, t)) == YES
                    ? bare
-                   : nest_lay(c, nest, i, l);
+                   : nest_reformat(c, nest, i, cut);
     }
     nest = nest ? nest_simplify(c, nest) : NULL;
     return nest ? nest_axes_as_written(c, nest, 0) : NULL;
@@ -106,7 +104,7 @@ in_digits(const Fusion *f, const NodeId *host, uint32_t n, const Piece *p, const
 static bool
 is_read_among(const Fusion *f, const NodeId *host, uint32_t n, NodeId maker)
 {
-    const Piece *p = &f->piece[maker];
+    const FusedCall *p = &f->call[maker];
 
     for (uint32_t o = p->nest->nin; o < p->nest->nin + p->nest->nout; o++)
         for (uint32_t r = 0; r < f->readers[p->value[o]].n; r++)
@@ -115,8 +113,8 @@ is_read_among(const Fusion *f, const NodeId *host, uint32_t n, NodeId maker)
     return false;
 }
 
-/* What no other part reads may lie as it likes: axes of a product come as those of what it reads of
- * the others do, [rows, heads, size] of scores [heads, rows, keys]. */
+/* The last stage may order its axes freely: they follow the axes of what it reads from the others,
+ * [heads, rows, size] for scores [heads, rows, keys]. */
 static const Nest *
 in_order_read(const Fusion *f, const NodeId *host, uint32_t n, NodeId last, const Nest *nest)
 {
@@ -130,7 +128,7 @@ in_order_read(const Fusion *f, const NodeId *host, uint32_t n, NodeId last, cons
     for (uint32_t i = 0; i < reads.n; i++) {
         const Scalar *load = reads.at[i].load;
         if (load->u.load.slot < nest->nin &&
-            fuse_is_among(host, n, f->g->value.at[f->piece[last].value[load->u.load.slot]].def) &&
+            fuse_is_among(host, n, f->g->value.at[f->call[last].value[load->u.load.slot]].def) &&
             (!first || load->u.load.rank > first->u.load.rank))
             first = load;
     }
@@ -146,7 +144,7 @@ fuse_parts(const Fusion *f, const NodeId *host, uint32_t n)
     Digits g;
 
     for (uint32_t i = 0; i < n; i++)
-        part[i] = f->piece[host[i]].nest;
+        part[i] = f->call[host[i]].nest;
     for (uint32_t i = 0; i < n && !any; i++)
         any = n > 1 && digits_of(f->ctx, part[i], &g);
     for (uint32_t i = 0; i < n && any; i++) {
@@ -154,7 +152,7 @@ fuse_parts(const Fusion *f, const NodeId *host, uint32_t n)
         rows |= t.reduces && !t.contraction;
     }
     for (uint32_t i = 0; i < n && rows; i++)
-        if (!(cut[i] = in_digits(f, host, n, &f->piece[host[i]], &g)))
+        if (!(cut[i] = in_digits(f, host, n, &f->call[host[i]], &g)))
             rows = false;
     if (rows)
         part = cut;
@@ -169,8 +167,8 @@ fuse_parts(const Fusion *f, const NodeId *host, uint32_t n)
 
 /* ---- axes ------------------------------------------------------------------------------------ */
 
-/* The d-th parallel axis of a nest, if it is also the index of dimension d of every output; of a
- * product that no other part reads, of some dimension, or a digit. */
+/* The d-th parallel axis of a nest, if it indexes dimension d of every output (for a contraction
+ * that no other stage reads: some dimension, or a digit). */
 static const Expr *
 outer_axis(Ctx *c, const Nest *n, uint32_t d, bool read)
 {
@@ -202,13 +200,13 @@ axis_extent(const Nest *n, const Expr *axis)
     return n->axis[v.id].extent;
 }
 
-/* Do all reads of values made by these hosts stand at the reader's own axis in dimension d? nest:
- * what the reader is as a part. */
+/* Do all reads of values of these hosts index dimension d by the reader's own axis? nest: the
+ * reader as a stage. */
 static bool
 reads_are_local(const Fusion *f, const NodeId *host, uint32_t n, uint32_t reader, const Nest *nest,
                 uint32_t d)
 {
-    const Piece *p = &f->piece[host[reader]];
+    const FusedCall *p = &f->call[host[reader]];
     Accesses reads = nest_accesses(f->ctx, f->arena, nest);
     const Expr *axis = outer_axis(f->ctx, nest, d, is_read_among(f, host, n, host[reader]));
 
@@ -219,7 +217,7 @@ reads_are_local(const Fusion *f, const NodeId *host, uint32_t n, uint32_t reader
         if (d >= reads.at[i].load->u.load.rank)
             return false;
         const Expr *at = reads.at[i].load->u.load.at[d];
-        /* there is nowhere else to read, but outside of it */
+        /* the extent is 1: any other index is outside */
         bool one = expr_is(nest->param[slot].type->dim[d], 1);
         if (at != axis && !(one && (!reads.at[i].load->u.load.outside || expr_is(at, 0))))
             return false;
@@ -233,7 +231,7 @@ fuse_depth(const Fusion *f, const NodeId *host, uint32_t n)
     uint32_t least = 0;
 
     for (uint32_t i = 0; i < n; i++) {
-        const Piece *p = &f->piece[host[i]];
+        const FusedCall *p = &f->call[host[i]];
         for (uint32_t o = p->nest->nin; o < p->nest->nin + p->nest->nout; o++)
             for (uint32_t r = 0; r < f->edges[p->value[o]].n; r++) {
                 uint32_t depth = f->edges[p->value[o]].at[r].depth;
@@ -263,7 +261,7 @@ fuse_shared(const Fusion *f, const NodeId *host, uint32_t n)
         }
     }
 done:
-    /* Elementwise parts agree in every axis: leave the innermost one inside a trip, for vectors. */
+    /* Elementwise stages agree in every axis: keep the innermost one unshared, for vectors. */
     for (uint32_t i = 0; i < n; i++) {
         reduces = reduces || nest_axes_of_kind(part[i], AXIS_REDUCE);
         room = room || part[i]->param[part[i]->nin].type->rank > depth;
@@ -278,7 +276,7 @@ fuse_beside(const Fusion *f, const NodeId *host, uint32_t n)
     bool apart = n > 1;
 
     for (uint32_t i = 0; i < n && apart; i++) {
-        const Piece *p = &f->piece[host[i]];
+        const FusedCall *p = &f->call[host[i]];
         apart = nest_contraction(f->ctx, p->nest, &view);
         for (uint32_t s = 0; s < p->nest->nin; s++)
             apart = apart && !fuse_is_among(host, n, f->g->value.at[p->value[s]].def);

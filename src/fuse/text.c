@@ -1,4 +1,4 @@
-/* text: a plan as text that reads back as the same plan.
+/* text: print a plan as text, and parse it back to the same plan.
  *
  *   graph main {
  *     everywhere %view
@@ -8,12 +8,20 @@
  *     }
  *   }
  *
- * A node is named by its first value. Kernels stand in the order in which they run, a line for each
- * node, so two plans can be compared line by line. Behind a name stands how the value comes to its
- * readers, where that is not what the braces say (kept in scratch inside of them, stored outside):
- * `inline`, `recompute`, `scratch N` of N shared axes, each for all readers or `for` those named. A
- * node that all its readers recompute stands behind `everywhere`; one that is not named is a kernel
- * of its own.
+ * A node is named by its first value. Kernels are in the order in which they run, one node a line,
+ * so plans can be compared line by line. Behind a name is the edge kind of its reads, where that
+ * does not follow from the braces (scratch inside, memory outside): `inline`, `recompute`, `scratch
+ * N` with N shared axes, each for all readers or `for` those named. `everywhere` is a node that all
+ * readers recompute. A node that is not named is a kernel of its own.
+ *
+ * A plan may also say groups alone:
+ *
+ *   graph main {
+ *     group { %conv1_out %relu1_out }
+ *   }
+ *
+ * What is inlined inside a group then follows from composing it, and a group that no kernel can
+ * compute is split (assemble.c). Scripts use this to write plans by rules of their own.
  */
 #include "fuse/internal.h"
 
@@ -32,7 +40,7 @@ put_node(Text *t, const Graph *g, NodeId n)
     text_name(t, g->value.at[value_of(g, n)].name);
 }
 
-/* What is told of an edge: kinds that follow from the groups are one. */
+/* The printed part of an edge: kinds that follow from the groups are not printed. */
 static FuseEdge
 told_of(FuseEdge e)
 {
@@ -48,7 +56,7 @@ same_edge(FuseEdge a, FuseEdge b)
     return a.kind == b.kind && (a.kind != EDGE_SCRATCH || a.depth == b.depth);
 }
 
-/* A reader of a node's value, and how it comes there. */
+/* A reader of a node's value, and the edge. */
 typedef struct {
     NodeId reader;
     FuseEdge edge;
@@ -140,6 +148,8 @@ typedef struct {
     Map node;  /* by the name of its first value */
     bool *met; /* [node.n] */
     Users users;
+    /* kinds of entries so far: `group`, or `kernel` and `everywhere` */
+    bool groups, others;
 } Reading;
 
 static NodeId
@@ -163,7 +173,7 @@ read_member(Reading *r, uint32_t group)
     NodeId id = read_node(r);
 
     if (id && r->met[id])
-        return parse_error(r->p, "%%%s stands in two places of the plan",
+        return parse_error(r->p, "%%%s is in two places of the plan",
                            r->g->value.at[value_of(r->g, id)].name),
                0;
     if (id) {
@@ -174,7 +184,7 @@ read_member(Reading *r, uint32_t group)
     return id;
 }
 
-/* Of each reader of the maker, or of those that are named. */
+/* Sets the edges to all readers of the maker, or to those that are named. */
 static bool
 set_edges(Reading *r, NodeId maker, FuseEdge e)
 {
@@ -220,18 +230,36 @@ read_edges(Reading *r, NodeId maker)
     }
 }
 
-/* One entry of a plan: `everywhere %name`, or a kernel. */
+/* `group { %name … }`: nodes that are to be together. */
+static bool
+read_group(Reading *r)
+{
+    uint32_t group = ++r->plan->ngroup;
+
+    r->groups = true;
+    if (!parse_expect(r->p, "{"))
+        return false;
+    while (parse_peek(r->p, "%"))
+        if (!read_member(r, group))
+            return false;
+    return parse_expect(r->p, "}");
+}
+
+/* One entry of a plan: `everywhere %name`, a kernel or a group. */
 static bool
 read_entry(Reading *r)
 {
+    if (parse_accept(r->p, "group"))
+        return read_group(r);
+    r->others = true;
     if (parse_accept(r->p, "everywhere")) {
         NodeId id = read_member(r, 0);
         return id && set_edges(r, id, (FuseEdge){ EDGE_RECOMPUTE, 0 });
     }
     if (!parse_accept(r->p, "kernel") || !parse_accept(r->p, "{"))
-        return parse_error(
-            r->p,
-            "expected `kernel { %%NAME … }`, `everywhere %%NAME`, or } behind the last of them");
+        return parse_error(r->p, "expected `kernel { %%NAME … }`, `everywhere %%NAME`, `group { "
+                                 "%%NAME … }`, or } behind "
+                                 "the last of them");
     uint32_t group = ++r->plan->ngroup;
     do {
         NodeId id = read_member(r, group);
@@ -239,6 +267,18 @@ read_entry(Reading *r)
             return false;
     } while (parse_peek(r->p, "%"));
     return parse_expect(r->p, "}");
+}
+
+/* Makes the plan of a text that has groups alone. */
+static void
+assemble_groups(Reading *r, Arena *a)
+{
+    FuseNodes nodes = fuse_nodes(r->g, r->node.arena, &fuse_rules_nothing);
+    uint32_t *group = NEW_ARRAY(r->node.arena, uint32_t, nodes.n + 1);
+
+    for (uint32_t i = 0; i < nodes.n; i++)
+        group[i] = r->plan->group[nodes.node[i]];
+    *r->plan = fuse_assemble(&nodes, a, group, r->plan->ngroup);
 }
 
 bool
@@ -271,7 +311,14 @@ fuse_parse_plan(const Graph *g, Arena *a, Parse *p, FusePlan *out)
             out->group[n] = ++out->ngroup;
             out->why[n] = "not named by the plan";
         }
+    if (ok && r.groups && r.others)
+        ok = parse_error(p,
+                         "the plan of graph %s has `group` beside `kernel` or `everywhere`: a "
+                         "plan says all edges, or leaves them all to its groups",
+                         g->name);
     if (ok) {
+        if (r.groups)
+            assemble_groups(&r, a);
         fuse_number(g, a, out);
         fuse_settle(g, out);
         const char *no = fuse_illegal(g, out);

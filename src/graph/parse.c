@@ -13,14 +13,6 @@
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-static Loc
-here(const Read *r)
-{
-    return (Loc){ .file = r->p.file,
-                  .line = r->p.line,
-                  .col = (uint32_t)(r->p.s - r->p.line_start) + 1 };
-}
-
 bool
 read_error(const Read *r, Loc loc, const char *format, ...)
 {
@@ -133,7 +125,7 @@ static bool
 read_definition(Read *r, Definition *d, bool typed)
 {
     parse_peek(&r->p, "%"); /* white space is skipped by looking */
-    *d = (Definition){ .loc = here(r) };
+    *d = (Definition){ .loc = parse_here(&r->p) };
     if (parse_accept(&r->p, "_"))
         return true;
     d->name = read_name(r);
@@ -369,7 +361,7 @@ read_line(Read *r)
     const void *data;
 
     parse_peek(&r->p, "%");
-    Loc loc = here(r);
+    Loc loc = parse_here(&r->p);
     do {
         if (!read_definition(r, &d, false))
             return false;

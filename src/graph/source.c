@@ -46,7 +46,9 @@ read_model_file(Read *r, Function *f)
 
     if (!parse_expect(&r->p, "file"))
         return false;
+    parse_peek(&r->p, "\""); /* over white space */
     Parse at = r->p;
+    Loc place = parse_here(&at);
     if (!parse_string(&r->p, &name))
         return false;
     if (!loader)
@@ -55,8 +57,10 @@ read_model_file(Read *r, Function *f)
                            f->head.name);
     const char *path = name[0] == '/' ? name : path_join(a, path_folder(a, r->p.file), name);
     f->graph = loader->load(loader->user, r->p.ctx, a, path, f->head.name);
-    if (!f->graph)
+    if (!f->graph) {
+        diag_note(&r->p.ctx->diags, place, "graph @%s is read from that file", f->head.name);
         return false;
+    }
     if (f->graph->state.n)
         return parse_error(&at, "\"%s\" keeps states between runs, so it cannot be called", name);
     head_of_graph(f->graph, &f->head);

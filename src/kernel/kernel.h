@@ -17,7 +17,6 @@
 #define TENON_KERNEL_H
 
 #include "text/text.h"
-#include "type/layout.h"
 
 typedef enum {
     SPACE_IN,       /* argument, read; constants of the model among them */
@@ -209,13 +208,9 @@ bool kernel_is_beside(const Kernel *k);
 bool kernel_same(const Kernel *a, const Kernel *b);
 uint64_t kernel_hash(const Kernel *k);
 
-/* A kernel, not scheduled yet, whose arguments lie so: layout [nin + nout], NULL: as it is. What
- * lies between its parts lies as the output does, where that is an order that leaves the axes which
- * they share in place. NULL, quietly, as above, or where a dimension that all parts share is to be
- * in blocks or to have room. */
-Kernel *kernel_lay(Ctx *c, Arena *a, const Kernel *k, const Layout *const *layout);
-/* A kernel, not scheduled yet, whose arguments lie in other orders (nest_permute): order [nin +
- * nout], NULL: as it is. What lies between its parts stays as it is. */
+/* A kernel, not scheduled yet, whose arguments have other orders of dimensions (nest_permute):
+ * order [nin + nout], NULL: as it is. What passes between its parts follows the output where the
+ * axes that they share stay outermost. NULL, quietly, where a part cannot be permuted. */
 Kernel *kernel_permute(Ctx *c, Arena *a, const Kernel *k, const uint8_t *const *order);
 
 /* ---- variants -------------------------------------------------------------------------------- */

@@ -6,7 +6,7 @@
  * output index is linearised and cut again; a group with one input dimension so needs no division
  * at all.
  */
-#include "op/internal.h"
+#include "op/build.h"
 
 /* ---- types ----------------------------------------------------------------------------------- */
 
@@ -156,10 +156,10 @@ infer_unsqueeze(Ctx *c, const OpCall *call, const Type **out)
 typedef struct {
     uint32_t first, end;
     const Expr *product;
-} Run;
+} DimRun;
 
 static void
-extend(Ctx *c, const Type *t, Run *r)
+extend(Ctx *c, const Type *t, DimRun *r)
 {
     if (r->end < t->rank) {
         const Expr *d = t->dim[r->end++];
@@ -169,7 +169,7 @@ extend(Ctx *c, const Type *t, Run *r)
 
 /* Grow the shorter of two runs; both, when it is not known which is shorter. */
 static void
-balance(Ctx *c, const Type *x, const Type *o, Run *in, Run *out)
+balance(Ctx *c, const Type *x, const Type *o, DimRun *in, DimRun *out)
 {
     bool in_shorter = expr_exact_div(c, out->product, in->product) ||
                       expr_le(c, NULL, in->product, out->product) == YES;
@@ -186,7 +186,7 @@ balance(Ctx *c, const Type *x, const Type *o, Run *in, Run *out)
 
 /* Input indices of one group from the output's axes. */
 static void
-cut_group(Ctx *c, const Ranges *ranges, const Type *x, const Type *o, Run in, Run out,
+cut_group(Ctx *c, const Ranges *ranges, const Type *x, const Type *o, DimRun in, DimRun out,
           const Expr *const *axis, const Expr **at)
 {
     const Expr *linear = expr_int(c, 0);
@@ -217,7 +217,7 @@ relayout_index(Ctx *c, const Type *x, const Type *o, const Expr *const *axis, co
 {
     Range range[TN_MAX_RANK];
     Ranges ranges = { range, 0 };
-    Run in = { 0 }, out = { 0 };
+    DimRun in = { 0 }, out = { 0 };
 
     for (uint32_t d = 0; d < o->rank; d++) {
         Var v;
@@ -225,8 +225,8 @@ relayout_index(Ctx *c, const Type *x, const Type *o, const Expr *const *axis, co
             range[ranges.n++] = (Range){ v, expr_int(c, 0), o->dim[d] };
     }
     while (in.end < x->rank || out.end < o->rank) {
-        in = (Run){ in.end, in.end, NULL };
-        out = (Run){ out.end, out.end, NULL };
+        in = (DimRun){ in.end, in.end, NULL };
+        out = (DimRun){ out.end, out.end, NULL };
         extend(c, x, &in);
         extend(c, o, &out);
         while (in.product && out.product && expr_eq(c, NULL, in.product, out.product) != YES &&
@@ -245,10 +245,9 @@ bool
 expand_relayout(Build *b)
 {
     const Expr *axis[TN_MAX_RANK], *at[TN_MAX_RANK];
-    Making m = make_begin(b, NULL);
 
-    make_in(&m, "x", 0);
-    make_out_over(&m, "o", build_out(b, 0), axis);
+    for (uint32_t d = 0; d < b->out[0]->rank; d++)
+        axis[d] = build_axis(b, d);
     relayout_index(b->c, b->call->in[0], b->out[0], axis, at);
-    return make_finish(&m, axis, make_load(&m, 0, at));
+    return build_move(b, 0, build_out(b, 0), at);
 }

@@ -6,7 +6,7 @@ const escape = (s) => String(s).replace(/[&<>"]/g, (c) => ({ "&": "&amp;", "<": 
 const size = (b) => { let u = 0; for (; b >= 1000 && u < 4; u++) b /= 1024; return (u ? b.toFixed(b < 10 ? 1 : 0) : b) + " " + ["B", "KB", "MB", "GB", "TB"][u]; };
 const time = (s, digits = 3) => { const [v, u] = s >= 1 ? [s, "s"] : s >= 1e-3 ? [s * 1e3, "ms"] : [s * 1e6, "µs"]; return (v >= 100 ? v.toFixed(digits - 3) : v.toPrecision(digits)) + " " + u; };
 const meaning = {
-    order: "a third kernel reads the first, and the second what comes of it: one kernel would wait for itself",
+    order: "a third kernel reads the first, and the second reads its result: one kernel would depend on itself",
     pair: "no kernel computes both: two products or windows, or parts that share no rows",
     visible: "the value is an output of the model as well",
     capacity: "too many nests, parts or instructions, or too long a row",

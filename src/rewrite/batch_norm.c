@@ -10,10 +10,10 @@
 typedef struct {
     ValueId scale, shift;
     const Expr *channels;
-} Affine;
+} NormAffine;
 
 static bool
-norm_constants(RuleCall *k, Affine *f)
+norm_constants(RuleCall *k, NormAffine *f)
 {
     ValueId in[5];
     for (uint32_t i = 1; i < 5; i++) {
@@ -47,7 +47,7 @@ along(RuleCall *k, ValueId v, const Expr *channels, uint32_t axis, uint32_t rank
 
 /* b * s + t, or t where there is no b. */
 static ValueId
-scaled_bias(RuleCall *k, ValueId b, const Affine *f)
+scaled_bias(RuleCall *k, ValueId b, const NormAffine *f)
 {
     ValueId v = b ? rule_compute(k, OP_mul, "bias", b, f->scale) : 0;
     return !b ? f->shift : v ? rule_compute(k, OP_add, "bias", v, f->shift) : 0;
@@ -70,7 +70,7 @@ bool
 rule_norm_into_conv(RuleCall *k)
 {
     const Node *conv = product(k, OP_conv);
-    Affine f;
+    NormAffine f;
     if (!conv || !norm_constants(k, &f))
         return false;
     ValueId w = rule_input(k, conv, 1);
@@ -85,7 +85,7 @@ bool
 rule_norm_into_gemm(RuleCall *k)
 {
     const Node *gemm = product(k, OP_gemm);
-    Affine f;
+    NormAffine f;
     if (!gemm || attr_float(gemm->attrs, "beta", 1) != 1 || !norm_constants(k, &f))
         return false;
     ValueId w = rule_input(k, gemm, 1);
@@ -101,7 +101,7 @@ bool
 rule_norm_into_matmul(RuleCall *k)
 {
     const Node *p = product(k, OP_matmul);
-    Affine f;
+    NormAffine f;
     if (!p || k->r->from->value.at[k->out0].type->rank != 2 ||
         rule_value(k, rule_input(k, p, 1))->type->rank != 2)
         return false;
@@ -122,7 +122,7 @@ rule_norm_to_scale(RuleCall *k)
 {
     const Type *t = k->r->from->value.at[k->out0].type;
     uint32_t rank = t->rank;
-    Affine f;
+    NormAffine f;
     if (rank < 2 || !norm_constants(k, &f))
         return false;
     ValueId scaled = rule_call_before(k, OP_mul, t, rule_input(k, k->n, 0),

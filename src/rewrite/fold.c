@@ -1,21 +1,20 @@
-/* fold: compute now what does not depend on the inputs.
+/* fold: compute at compile time what does not depend on the inputs.
  *
  * A node becomes a constant when all its inputs are constants, by running its meaning, or when its
- * contents are known from shapes alone: a list of dimensions that are all numbers. What is known
- * but symbolic stays a computed value; `lower` drops it when it has only served to give a shape.
- * A node that only gives a constant another shape shares its bytes, however many.
- * A node that cannot be run (an index outside its tensor, say) stays as it is: it may never be
- * reached, and if it is, the run reports it. Outputs of the graph stay computed.
- * What takes more memory than what it is computed of, and is little work (nest_widens), stays a
- * node of constants: weights in bf16 or of 4 bits stay as narrow as the model has them, and
- * `normalise` puts the node into its readers. It is computed only for nodes that are folded
- * themselves.
+ * contents follow from shapes alone: a list of dimensions that are all numbers. Known but symbolic
+ * contents stay a computed value; `lower` drops it if it only served to give a shape. A node that
+ * only gives a constant another shape shares its bytes, whatever their number. A node that cannot
+ * be run (an index outside its tensor, say) stays as it is: it may never be reached, and if it is,
+ * the run reports it. Outputs of the graph stay computed.
  *
- * Cost    that of the interpreter on the folded nodes; what is computed is at most max_bytes each.
- * All together
- *         they visit at most FREE_POINTS points and POINTS_PER_BYTE for each byte of the model's
- *         constants: what is derived from weights is folded, and a small model cannot ask for
- *         hours.
+ * A cheap node whose result takes more memory than its constants (nest_widens) stays a node:
+ * weights in bf16 or of 4 bits stay as narrow as the model has them, and `normalise` puts the node
+ * into its readers. It is computed only for other nodes that are folded.
+ *
+ * Cost    that of the interpreter on the folded nodes. Each result has at most max_bytes bytes. All
+ *         together visit at most FREE_POINTS points, and POINTS_PER_BYTE for each byte of the
+ *         model's constants: values derived from weights are folded, and a small model cannot ask
+ *         for hours.
  */
 #include "rewrite/internal.h"
 
@@ -27,12 +26,12 @@ typedef struct {
     /* bytes of the constants that it is computed of; 0: it is none such */
     int64_t stored;
     void *data; /* its contents, once a folded reader has asked for them */
-} Wide;
+} WideValue;
 
 typedef struct {
     Rebuild r;
     int64_t max_bytes, points; /* left to visit */
-    Wide *wide;                /* [from->value.n] */
+    WideValue *wide;           /* [from->value.n] */
 } Fold;
 
 static int64_t
@@ -234,7 +233,7 @@ is_wide(const Fold *f, const OpCall *call, const Type *const *type, int64_t stor
 typedef struct {
     NodeId id;
     bool inputs_done;
-} Visit;
+} WideVisit;
 
 /* The contents of a wide value and of all wide ones that it is computed of: a loop, since the model
  * decides how many. */
@@ -242,14 +241,14 @@ static bool
 compute_wide(Fold *f, ValueId wanted)
 {
     const Graph *g = f->r.from;
-    VEC(Visit) stack = { 0 };
+    VEC(WideVisit) stack = { 0 };
     bool ok = true;
 
-    VEC_PUSH(f->r.scratch, &stack, ((Visit){ g->value.at[wanted].def, false }));
+    VEC_PUSH(f->r.scratch, &stack, ((WideVisit){ g->value.at[wanted].def, false }));
     while (stack.n && ok) {
-        Visit *at = &stack.at[stack.n - 1];
+        WideVisit *at = &stack.at[stack.n - 1];
         const Node *n = &g->node.at[at->id];
-        Wide *w = &f->wide[node_out(g, n, 0)];
+        WideValue *w = &f->wide[node_out(g, n, 0)];
         if (at->inputs_done || w->data) {
             OpCall call = graph_op_call(g, f->r.scratch, at->id);
             Tensor *in = NEW_ARRAY(f->r.scratch, Tensor, n->in.count + 1), out;
@@ -266,7 +265,7 @@ compute_wide(Fold *f, ValueId wanted)
         for (uint32_t i = 0; i < n->in.count; i++) {
             ValueId v = node_in(g, n, i);
             if (v && f->wide[v].stored && !f->wide[v].data)
-                VEC_PUSH(f->r.scratch, &stack, ((Visit){ g->value.at[v].def, false }));
+                VEC_PUSH(f->r.scratch, &stack, ((WideVisit){ g->value.at[v].def, false }));
         }
     }
     return ok;
@@ -324,10 +323,10 @@ fold_node(Fold *f, NodeId id)
 Graph *
 rewrite_fold(const Graph *g, int64_t max_bytes)
 {
-    g = rewrite_dce(g); /* what nobody reads is not worth computing */
+    g = rewrite_dce(g); /* unread values are not worth computing */
     Fold f = { .max_bytes = max_bytes, .points = points_allowed(g) };
     rebuild_begin(&f.r, g);
-    f.wide = NEW_ARRAY(f.r.scratch, Wide, g->value.n);
+    f.wide = NEW_ARRAY(f.r.scratch, WideValue, g->value.n);
     for (NodeId id = 1; id < g->node.n; id++)
         if (!fold_node(&f, id))
             graph_copy_node(f.r.to, g, id, f.r.map);

@@ -1,9 +1,9 @@
-/* quantise: the numbers of one tensor, stored in fewer bits.
+/* quantise: store the numbers of one tensor in fewer bits.
  *
  * A group's scale takes its largest magnitude to the end of the range: 127 of eight bits; of four
  * bits -8, with the sign that makes it so, since the range has one more there. The scale is rounded
- * to the type it is stored in first, and the elements are divided by what is stored, so that its
- * rounding is no error of its own.
+ * to the type it is stored in first, and the elements are divided by what is stored, so its rounding
+ * adds no error.
  */
 #include "rewrite/quantise.h"
 
@@ -17,7 +17,7 @@ typedef struct {
     int64_t stride[TN_MAX_RANK]; /* of the scales; 0 where a dimension has none */
     int64_t *step;               /* [row] */
     int64_t nscale;
-} Rows;
+} QuantRows;
 
 static int64_t
 groups(const Quantising *q)
@@ -42,15 +42,15 @@ quantise_scales(const Quantising *q, int64_t *extent)
 
 /* The place along one dimension that scales know. */
 static int64_t
-scale_step(const Rows *r, uint32_t d, int64_t i)
+scale_step(const QuantRows *r, uint32_t d, int64_t i)
 {
     return r->stride[d] * (d == r->q->dim && r->q->group ? i / r->q->group : i);
 }
 
-static Rows
+static QuantRows
 rows_of(Arena *a, const Quantising *q)
 {
-    Rows r = { .q = q, .rows = 1, .row = q->extent[q->rank - 1], .nscale = 1 };
+    QuantRows r = { .q = q, .rows = 1, .row = q->extent[q->rank - 1], .nscale = 1 };
     int64_t extent[TN_MAX_RANK];
 
     quantise_scales(q, extent);
@@ -68,7 +68,7 @@ rows_of(Arena *a, const Quantising *q)
 
 /* The index of a row, counted up; the scale where it begins. */
 static int64_t
-next_row(const Rows *r, int64_t *at)
+next_row(const QuantRows *r, int64_t *at)
 {
     int64_t base = 0;
 
@@ -81,7 +81,7 @@ next_row(const Rows *r, int64_t *at)
 
 /* The element of largest magnitude under each scale. */
 static bool
-find_extremes(const Rows *r, const float *w, double *extreme)
+find_extremes(const QuantRows *r, const float *w, double *extreme)
 {
     int64_t at[TN_MAX_RANK] = { 0 }, base = 0;
 
@@ -96,7 +96,7 @@ find_extremes(const Rows *r, const float *w, double *extreme)
     return true;
 }
 
-/* One of those that share a word. */
+/* Store a number that shares its word with others. */
 static void
 store_packed(const Quantising *q, const int64_t *at, int64_t i, int64_t value, void *stored)
 {
@@ -116,7 +116,7 @@ store_packed(const Quantising *q, const int64_t *at, int64_t i, int64_t value, v
     number_put_bits(q->word, stored, place, (uint32_t)(value + 8) << digit * bits);
 }
 
-/* The nearest, ties to even; what it is then. */
+/* Store the nearest float, ties to even; returns it. */
 static double
 stored_float(const Quantising *q, float x, int64_t place, void *stored)
 {
@@ -138,7 +138,7 @@ bool
 quantise(Arena *scratch, const Quantising *q, const float *w, DType scale_type, void *stored,
          void *scale, QuantisingError *error)
 {
-    Rows r = rows_of(scratch, q);
+    QuantRows r = rows_of(scratch, q);
     bool floats = dtype_is_float(q->dtype);
     double *step = NEW_ARRAY(scratch, double, r.nscale), most = q->dtype == DT_I4 ? -8 : 127,
            squares = 0, wrong = 0, worst = 0, largest = 0;

@@ -77,8 +77,8 @@ rule_call_before(RuleCall *k, OpKind op, const Type *t, ValueId x, ValueId y)
     return out;
 }
 
-ValueId
-rule_compute(RuleCall *k, OpKind op, const char *name, ValueId x, ValueId y)
+static ValueId
+compute(RuleCall *k, OpKind op, Attrs attrs, const char *name, ValueId x, ValueId y)
 {
     Graph *g = k->r->to;
     const Value *a = rule_value(k, x), *b = rule_value(k, y);
@@ -88,6 +88,7 @@ rule_compute(RuleCall *k, OpKind op, const char *name, ValueId x, ValueId y)
     Tensor in[2] = { 0 }, out;
     OpCall call = { .op = op,
                     .loc = k->n->loc,
+                    .attrs = attrs,
                     .nin = y ? 2 : 1,
                     .nout = 1,
                     .in = type,
@@ -106,29 +107,20 @@ rule_compute(RuleCall *k, OpKind op, const char *name, ValueId x, ValueId y)
 }
 
 ValueId
+rule_compute(RuleCall *k, OpKind op, const char *name, ValueId x, ValueId y)
+{
+    return compute(k, op, (Attrs){ 0 }, name, x, y);
+}
+
+ValueId
 rule_number(RuleCall *k, const char *name, DType t, double v)
 {
     Graph *g = k->r->to;
-    double *number = NEW(g->arena, double);
-    *number = v;
-    ValueId wide = graph_const(g, name, type_new(g->ctx, DT_F64, 0, NULL), number);
     Attr to = { .name = sym(g->ctx, "to"), .kind = ATTR_STRING, .s = dtype_info[t].name };
-    const Type *type[] = { rule_value(k, wide)->type }, *out_type = type_new(g->ctx, t, 0, NULL);
-    const void *data[] = { number };
-    Known known[1] = { 0 };
-    Tensor in = { .dtype = DT_F64, .data = number }, out;
-    OpCall call = { .op = OP_cast,
-                    .loc = k->n->loc,
-                    .attrs = { &to, 1 },
-                    .nin = 1,
-                    .nout = 1,
-                    .in = type,
-                    .known = known,
-                    .data = data,
-                    .constraints = &g->constraints };
-    return ref_op(g->ctx, g->arena, &call, &out_type, &in, &out)
-               ? graph_const(g, name, out_type, out.data)
-               : 0;
+    const double *number = arena_copy(g->arena, &v, sizeof v);
+    ValueId wide = graph_const(g, name, type_new(g->ctx, DT_F64, 0, NULL), number);
+
+    return compute(k, OP_cast, (Attrs){ &to, 1 }, name, wide, 0);
 }
 
 ValueId
@@ -145,10 +137,10 @@ rule_reshaped(RuleCall *k, ValueId v, uint32_t rank, const Expr *const *dim)
 typedef struct {
     RuleClass most;
     uint32_t *fired, any;
-} Sweep;
+} RuleSweep;
 
 static bool
-try_rules(Rebuild *r, Sweep *s, const uint32_t *uses, NodeId id)
+try_rules(Rebuild *r, RuleSweep *s, const uint32_t *uses, NodeId id)
 {
     const Node *n = &r->from->node.at[id];
     RuleCall k = { r,
@@ -171,7 +163,7 @@ try_rules(Rebuild *r, Sweep *s, const uint32_t *uses, NodeId id)
 }
 
 static Graph *
-sweep(const Graph *g, Sweep *s)
+sweep(const Graph *g, RuleSweep *s)
 {
     Rebuild r;
     rebuild_begin(&r, g);
@@ -186,7 +178,7 @@ sweep(const Graph *g, Sweep *s)
 Graph *
 rewrite_rules(const Graph *g, bool fast_math, uint32_t *fired)
 {
-    Sweep s = { fast_math ? RULE_FAST : RULE_NEAR, fired, 0 };
+    RuleSweep s = { fast_math ? RULE_FAST : RULE_NEAR, fired, 0 };
     Graph *result;
     do
         g = result = sweep(g, &s);

@@ -1,9 +1,9 @@
-/* scale: constants that elements are multiplied by, or added to, go where they cost nothing.
+/* scale: move constant factors and summands to where they cost nothing.
  *
- * What is exact for real numbers, and rounds otherwise for floats: with --fast-math alone. A scale
- * of what a product reads is one of what it multiplies by; one constant takes the place of two, or
- * weights are scaled while compiling. An attention that scales both its queries and its keys by the
- * root of what the scores are to have reads its keys bare then.
+ * The rules are exact for real numbers and round otherwise for floats, so they run with --fast-math
+ * alone. The scale of a matmul's input becomes one of its other operand: one constant replaces two,
+ * or weights are scaled while compiling. An attention that scales both queries and keys by the root
+ * of the scores' scale then reads its keys unscaled.
  */
 #include "rewrite/rules.h"
 
@@ -54,7 +54,7 @@ rule_divisor_to_factor(RuleCall *k)
 typedef struct {
     const Node *n;
     ValueId x, c;
-} Scaled;
+} ScaledInput;
 
 static bool
 is_moderate(double c)
@@ -63,7 +63,7 @@ is_moderate(double c)
 }
 
 /* Input i of the node as x * c, c one number of no dimensions, if nothing else reads that. */
-static Scaled
+static ScaledInput
 scaled_input(RuleCall *k, uint32_t i)
 {
     ValueId v = node_in(k->r->from, k->n, i);
@@ -75,15 +75,15 @@ scaled_input(RuleCall *k, uint32_t i)
         if (rule_is_constant(k, c) && type_static_bytes(rule_value(k, c)->type, &bytes) &&
             bytes == dtype_info[t->dtype].bytes && is_moderate(float_at(rule_value(k, c), 0)) &&
             type_eq(k->r->from->ctx, t, rule_value(k, x)->type) == YES)
-            return (Scaled){ mul, x, rule_reshaped(k, c, 0, NULL) };
+            return (ScaledInput){ mul, x, rule_reshaped(k, c, 0, NULL) };
     }
-    return (Scaled){ 0 };
+    return (ScaledInput){ 0 };
 }
 
 bool
 rule_scales_into_one(RuleCall *k)
 {
-    Scaled x = scaled_input(k, 0), y = scaled_input(k, 1);
+    ScaledInput x = scaled_input(k, 0), y = scaled_input(k, 1);
     ValueId c = x.n && y.n ? rule_compute(k, OP_mul, "scale", x.c, y.c) : 0;
     if (!c)
         return false;
@@ -94,7 +94,7 @@ rule_scales_into_one(RuleCall *k)
 bool
 rule_scale_into_weights(RuleCall *k)
 {
-    Scaled x = scaled_input(k, 0);
+    ScaledInput x = scaled_input(k, 0);
     ValueId w = rule_input(k, k->n, 1);
     if (!x.n || !rule_is_constant(k, w) || k->uses[node_in(k->r->from, k->n, 1)] != 1)
         return false;

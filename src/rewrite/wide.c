@@ -1,5 +1,4 @@
-/* wide: floats of 16 bits that sums of products read are stored in 32, where the processor computes
- * in 32.
+/* wide: store 16-bit floats that matmuls read as f32, on processors that compute in f32.
  *
  *     %y = nest …                              o[i, k] = f16(v)                       f16
  *     %z = product(%y, %w)                     sum k: f32(y[i, k]) * f32(w[k, j])
@@ -9,18 +8,18 @@
  *     %y = nest …                              o[i, k] = f32(f16(v))                  f32
  *     %z = product(%y, %w)                     sum k: y[i, k] * f32(w[k, j])
  *
- * A product reads each number many times, and would convert it as often. Every value is rounded to
- * 16 bits where the model rounds it, so results are the same to the last bit; what else reads %y
- * reads f16(y), which is exact. Factors are plain reads then, so the layouts, padded copies and
- * Winograd domains of f32 serve these products as well.
+ * A matmul reads each number many times and would convert it as often. Every value is still rounded
+ * to 16 bits where the model rounds it, so results are bitwise the same; other readers of %y read
+ * f16(y), which is exact. Factors become plain reads, so the layouts, padded input tiles and
+ * Winograd domains of f32 apply.
  *
- * What the model's edge or another kind of node has in 16 bits stays so. In front of a window (a
- * convolution's), which is copied in any case, it is widened by a nest of its own; so are the
- * window's weights, now: they are read at every place. The weights of other products are what
- * memory brings for a few rows, and stay narrow (nest_widens).
+ * Inputs and outputs of the model, and values of other kinds of nodes, keep their 16 bits. An input
+ * of a convolution, which is copied into a padded tile anyway, is widened by a nest of its own; a
+ * convolution's weights, which are read at every output point, are widened while compiling. The
+ * weights of other matmuls are limited by memory bandwidth and stay narrow (nest_widens).
  *
- * Source  ONNX Runtime and OpenVINO insert Cast nodes around such operators; here no value is
- * rounded twice, or not at all.
+ * Source  ONNX Runtime and OpenVINO insert Cast nodes around such operators, which may round a
+ *         value twice or not at all; this pass does neither.
  */
 #include "nest/walk.h"
 #include "rewrite/rewrite.h"
@@ -33,7 +32,7 @@ typedef struct {
     uint8_t *fixed;  /* [value of from]: keeps its type */
     uint8_t *wanted; /* a product reads it */
     ValueId *wide;   /* of fixed values: what widens it, in `to` */
-} Wide;
+} WidePass;
 
 static bool
 is_narrow(const Widening *how, const Type *t)
@@ -65,7 +64,7 @@ is_window(const Scalar *load)
 
 /* Inputs, constants, outputs, and what nodes that are no nests, or that combine, read or make. */
 static void
-mark_fixed(Wide *w)
+mark_fixed(WidePass *w)
 {
     const Graph *g = w->from;
 
@@ -90,7 +89,7 @@ mark_fixed(Wide *w)
 /* The factors of a node's product that widen what they read, by slot; a window's side says so of
  * the other as well. */
 static void
-product_slots(const Wide *w, const Node *n, bool *slot, bool *window)
+product_slots(const WidePass *w, const Node *n, bool *slot, bool *window)
 {
     Contraction k;
 
@@ -115,12 +114,12 @@ product_slots(const Wide *w, const Node *n, bool *slot, bool *window)
 typedef struct {
     DType narrow[UINT8_MAX + 1];
     uint32_t nin;
-} Slots;
+} WideSlots;
 
 static const Scalar *
 load_wide(ScalarMap *m, const Scalar *load)
 {
-    const Slots *s = m->user;
+    const WideSlots *s = m->user;
     uint32_t slot = load->u.load.slot;
 
     if (slot >= s->nin || s->narrow[slot] == DT_NONE)
@@ -136,7 +135,7 @@ load_wide(ScalarMap *m, const Scalar *load)
 static const Scalar *
 skip_rounding(ScalarMap *m, const Scalar *s)
 {
-    const Slots *slots = m->user;
+    const WideSlots *slots = m->user;
     const Scalar *narrow = s->op == S_CAST && s->dtype == DT_F32 ? s->arg[0] : NULL;
 
     if (!narrow || narrow->op != S_CAST || narrow->arg[0]->op != S_LOAD ||
@@ -150,7 +149,7 @@ static const Nest *
 nest_wide(Ctx *c, const Nest *n, const bool *wide)
 {
     NestEdit e = nest_edit(c, n, 0, 0);
-    Slots slots = { .nin = n->nin };
+    WideSlots slots = { .nin = n->nin };
     ScalarMap map = {
         .load = load_wide, .node = skip_rounding, .user = &slots, .ctx = c, .done.arena = e.scratch
     };
@@ -171,7 +170,7 @@ nest_wide(Ctx *c, const Nest *n, const bool *wide)
 /* ---- values that keep their type ------------------------------------------------------------- */
 
 static ValueId
-widen_constant(Wide *w, ValueId v)
+widen_constant(WidePass *w, ValueId v)
 {
     const Value *value = &w->from->value.at[v];
     const Type *t = value->type;
@@ -188,7 +187,7 @@ widen_constant(Wide *w, ValueId v)
 }
 
 static ValueId
-widen_value(Wide *w, ValueId v, Sym origin)
+widen_value(WidePass *w, ValueId v, Sym origin)
 {
     Ctx *c = w->to->ctx;
     const Type *t = w->from->value.at[v].type;
@@ -211,7 +210,7 @@ widen_value(Wide *w, ValueId v, Sym origin)
 /* ---- the pass -------------------------------------------------------------------------------- */
 
 static bool
-copy_node(Wide *w, NodeId id)
+copy_node(WidePass *w, NodeId id)
 {
     const Graph *from = w->from;
     const Node *n = &from->node.at[id];
@@ -259,11 +258,11 @@ copy_node(Wide *w, NodeId id)
 Graph *
 rewrite_wide(const Graph *from, Widening how)
 {
-    Wide w = { .from = from,
-               .how = how,
-               .fixed = NEW_ARRAY(from->arena, uint8_t, from->value.n),
-               .wanted = NEW_ARRAY(from->arena, uint8_t, from->value.n),
-               .wide = NEW_ARRAY(from->arena, ValueId, from->value.n) };
+    WidePass w = { .from = from,
+                   .how = how,
+                   .fixed = NEW_ARRAY(from->arena, uint8_t, from->value.n),
+                   .wanted = NEW_ARRAY(from->arena, uint8_t, from->value.n),
+                   .wide = NEW_ARRAY(from->arena, ValueId, from->value.n) };
     bool window;
 
     mark_fixed(&w);

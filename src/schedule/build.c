@@ -1,4 +1,4 @@
-/* build: a kernel by a program. */
+/* build: carries a program out on a kernel. */
 #include "algebra/algebra.h"
 #include "schedule/point.h"
 

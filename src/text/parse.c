@@ -48,8 +48,8 @@ parse_skip(Parse *p)
     }
 }
 
-static Loc
-here(const Parse *p)
+Loc
+parse_here(const Parse *p)
 {
     return (Loc){ .file = p->file, .line = p->line, .col = (uint32_t)(p->s - p->line_start) + 1 };
 }
@@ -63,14 +63,14 @@ parse_error(Parse *p, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    return diag_error(&p->ctx->diags, DIAG_MODEL, here(p), "%s", text);
+    return diag_error(&p->ctx->diags, DIAG_MODEL, parse_here(p), "%s", text);
 }
 
 bool
 parse_too_deep(Parse *p, const char *what, uint32_t most)
 {
     return diag_error(
-        &p->ctx->diags, DIAG_LIMIT, here(p),
+        &p->ctx->diags, DIAG_LIMIT, parse_here(p),
         "%s more than %u deep; raise the limit with --max-depth, which is %u and may be %d", what,
         most, depth_levels(p->ctx), DEPTH_MOST);
 }

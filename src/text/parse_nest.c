@@ -16,6 +16,7 @@ typedef struct {
     VEC(Write) write;
     uint32_t nin;
     bool fixed; /* no more axes from left sides */
+    bool given; /* parameters are given, and results are converted to their types */
 } NestText;
 
 static bool
@@ -219,7 +220,7 @@ parse_write(NestText *t)
     for (uint32_t i = 0; i < count; i++) {
         const Scalar *item = count > 1 ? scalar_item(c, value, i) : value;
         const NestParam *out = &t->param.at[slot[i]];
-        item = s->widen ? scalar_cast(c, out->type->dtype, item) : item;
+        item = t->given ? scalar_cast(c, out->type->dtype, item) : item;
         if (item->dtype != out->type->dtype)
             return parse_error(p, "%s is %s, its value is %s: convert it with %s(…)", out->name,
                                dtype_info[out->type->dtype].name, dtype_info[item->dtype].name,
@@ -274,7 +275,8 @@ finished(NestText *t, Sym name, Loc loc)
         .nwrite = t->write.n,
         .write = t->write.at,
     };
-    return nest_verify(c, n, DIAG_MODEL) ? n : NULL;
+    /* the meanings of operators read inside by construction; people's texts are checked */
+    return nest_verify(c, n, t->given ? DIAG_INTERNAL : DIAG_MODEL) ? n : NULL;
 }
 
 static const Nest *
@@ -325,15 +327,16 @@ declare_given(NestText *t, uint32_t nparam, const NestParam *param, uint32_t nna
     return true;
 }
 
-const Nest *
-nest_of_text(Ctx *c, const char *name, uint32_t nin, uint32_t nout, const NestParam *param,
-             uint32_t nname, const NestName *names, const char *body)
+static const Nest *
+parse_given(Ctx *c, bool widen, const char *name, uint32_t nin, uint32_t nout,
+            const NestParam *param, uint32_t nname, const NestName *names, const char *body)
 {
     Arena *scratch = arena_child(c->arena);
     Parse p = parse_begin(c, name, (Bytes){ (const uint8_t *)body, strlen(body) });
     NestText t = {
-        .scope = { .p = &p, .scratch = scratch, .find = { .arena = scratch }, .widen = true },
-        .nin = nin
+        .scope = { .p = &p, .scratch = scratch, .find = { .arena = scratch }, .widen = widen },
+        .nin = nin,
+        .given = true
     };
     const Nest *n = NULL;
 
@@ -343,4 +346,18 @@ nest_of_text(Ctx *c, const char *name, uint32_t nin, uint32_t nout, const NestPa
                           : (parse_error(&p, "expected the end of the nest"), NULL);
     arena_free(scratch);
     return n;
+}
+
+const Nest *
+nest_of_text(Ctx *c, const char *name, uint32_t nin, uint32_t nout, const NestParam *param,
+             uint32_t nname, const NestName *names, const char *body)
+{
+    return parse_given(c, true, name, nin, nout, param, nname, names, body);
+}
+
+const Nest *
+nest_of_move(Ctx *c, const char *name, uint32_t nin, uint32_t nout, const NestParam *param,
+             uint32_t nname, const NestName *names, const char *body)
+{
+    return parse_given(c, false, name, nin, nout, param, nname, names, body);
 }

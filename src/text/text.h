@@ -25,14 +25,18 @@ typedef struct Parse {
     const char *line_start;
 } Parse;
 const Nest *nest_parse(Parse *p); /* from the word `nest` to the closing brace */
-/* What stands between a nest's braces, its parameters being given, inputs first. `names` stand for
- * indices: an extent, a symbol. For meanings that are the same at every type: a read of a float
- * shorter than f32 is f32, and what is written is converted to its output's type. */
+/* A nest from the text between its braces. Its parameters are given, inputs first; `names` stand for
+ * index expressions, such as extents. One text serves every type: a result is converted to the type
+ * of its output, and nest_of_text makes a read of a float shorter than f32 an f32; nest_of_move
+ * leaves elements as they are. */
 typedef struct {
     const char *name;
     const Expr *index;
 } NestName;
 const Nest *nest_of_text(Ctx *c, const char *name, uint32_t nin, uint32_t nout,
+                         const NestParam *param, uint32_t nname, const NestName *names,
+                         const char *body);
+const Nest *nest_of_move(Ctx *c, const char *name, uint32_t nin, uint32_t nout,
                          const NestParam *param, uint32_t nname, const NestName *names,
                          const char *body);
 /* One scalar expression over named operands: "max(x, 0)". operand[i] is what name[i] stands for;
@@ -42,6 +46,7 @@ const Scalar *scalar_parse(Ctx *c, const char *text, uint32_t n, const char *con
 
 /* pieces of the parser that the graph's text form shares (parse.c) */
 Parse parse_begin(Ctx *c, const char *file, Bytes text);
+Loc parse_here(const Parse *p);
 bool parse_error(Parse *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
 bool parse_too_deep(Parse *p, const char *what, uint32_t most); /* "a value is" */
 bool parse_accept(Parse *p, const char *token); /* skips white space and `;` comments */

@@ -42,6 +42,26 @@ format_count(Ctx *c, const Format *f, const Type *t)
     return n;
 }
 
+const Type *
+format_type(Ctx *c, const Format *f, const Type *t)
+{
+    const Expr *dim[TN_MAX_RANK];
+
+    for (uint32_t p = 0; p < f->npart; p++)
+        dim[p] = format_extent(c, f, t, p);
+    return type_new(c, t->dtype, f->npart, dim);
+}
+
+void
+format_index(Ctx *c, const Format *f, const Expr *const *at, const Expr **to)
+{
+    for (uint32_t p = 0; p < f->npart; p++) {
+        FormatPart part = f->part[p];
+        const Expr *e = expr_div(c, at[part.dim], expr_int(c, part.div));
+        to[p] = part.mod ? expr_mod(c, e, expr_int(c, part.mod)) : e;
+    }
+}
+
 const Expr *
 format_offset(Ctx *c, const Format *f, const Type *t, const Expr *const *at)
 {

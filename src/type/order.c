@@ -4,12 +4,13 @@
  * w for ranks three, four and five. "0,2,3,1" is the same for any rank: the dimension that comes
  * first, the one that comes second, ….
  */
-#include "type/layout.h"
+#include "type/type.h"
 
 #include <ctype.h>
 #include <string.h>
 
-const char *
+/* of dimensions 0, 1, …; NULL: a rank without customary ones */
+static const char *
 order_letters(uint32_t rank)
 {
     return rank == 3 ? "ncw" : rank == 4 ? "nchw" : rank == 5 ? "ncdhw" : NULL;

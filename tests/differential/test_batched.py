@@ -39,8 +39,9 @@ def interpreted(model, request, folder):
 
 
 def text_of(path):
-    """Without remarks, and without the places of weights in their file."""
-    return re.sub(r'file "[^"]*" \d+', "file", "\n".join(line for line in path.read_text().split("\n") if not line.startswith(";")))
+    """Without remarks, the places of weights in their file, and what is required of nests in text so that they read inside of their tensors."""
+    lines = [line for line in path.read_text().split("\n") if not re.match(r';| *require .* "nest ', line)]
+    return re.sub(r'file "[^"]*" \d+', "file", "\n".join(lines))
 
 
 def check_stages(model, requests, folder):

@@ -4,6 +4,7 @@ import os
 import pathlib
 import re
 import subprocess
+import sys
 
 import pytest
 
@@ -23,7 +24,7 @@ def told(model, mode):
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize("mode", ["none", "tvm", "dnnf", "greedy", "dp"])
+@pytest.mark.parametrize("mode", ["none", "dp"])
 def test_every_pair_has_a_reason(mode):
     plan = told(DIGITS, mode)
     assert plan["mode"] == mode and plan["kernels"] >= len(plan["groups"]) > plan["kernels"] - 3
@@ -41,8 +42,7 @@ def test_the_search_is_exact_and_no_mode_is_cheaper():
     assert best["exact"] and best["bound"] == best["seconds"] and best["second_best"] >= best["seconds"]
     for pair in best["apart"]:
         assert pair["reason"] != "cost" or pair["together"] >= pair["separate"] * 0.999999
-    for mode in ["none", "tvm", "dnnf", "greedy"]:
-        assert told(DIGITS, mode)["seconds"] >= best["seconds"] * 0.999999
+    assert told(DIGITS, "none")["seconds"] >= best["seconds"] * 0.999999
     assert told(DIGITS, "none")["kernels"] == told(DIGITS, "none")["nests"]
     joining = best["joining"]
     assert joining["exact"] and joining["bound"] == joining["gain"] and joining["candidates"] >= joining["pay"] >= joining["taken"] > 0
@@ -69,7 +69,7 @@ def test_a_plan_reads_back_and_can_be_edited(tmp_path):
         file.write_text(text)
         return explain(DIGITS, "--fuse-plan", file, "--json")
 
-    for mode in ["none", "tvm", "dnnf", "greedy", "dp"]:
+    for mode in ["none", "dp"]:
         plan = explain(DIGITS, "--fuse", mode, "--plan").stdout
         file.write_text(plan)
         assert explain(DIGITS, "--fuse-plan", file, "--plan").stdout == plan
@@ -79,15 +79,37 @@ def test_a_plan_reads_back_and_can_be_edited(tmp_path):
     name = re.search(r"graph (\S+)", plan)[1]
     for text, message in [
         (f"graph {name} {{ kernel {{ %pooled %nothing }} }}", "no node of graph digits makes %nothing"),
-        (f"graph {name} {{ kernel {{ %pooled }} kernel {{ %pooled }} }}", "%pooled stands in two places"),
+        (f"graph {name} {{ kernel {{ %pooled }} kernel {{ %pooled }} }}", "%pooled is in two places"),
         (f"graph {name} {{ kernel {{ %scaled %probability }} }}", "cannot be carried out: "),
         (f"graph {name} {{ kernel {{ %pooled twice }} }}", "twice"),
+        (f"graph {name} {{ group {{ %pooled }} kernel {{ %scaled }} }}", "`group` beside `kernel`"),
         ("graph other { }", f"expected `graph {name} {{`"),
         (plan + plan, "the plan goes on"),
         ("", f"expected `graph {name} {{`"),
     ]:
         done = given(text)
         assert done.returncode in (2, 3) and message in done.stderr and "digits.plan:" in done.stderr, (text, done.stderr)
+
+
+def test_plans_of_groups(tmp_path):
+    """A plan may say groups alone: what is inlined follows, and a group that no kernel computes is split. Rules of others are scripts."""
+    name, file = told(DIGITS, "none")["graph"], tmp_path / "digits.plan"
+
+    def kernels(text):
+        file.write_text(text)
+        done = explain(DIGITS, "--fuse-plan", file, "--json")
+        assert done.returncode == 0, done.stderr
+        return [group["operators"] for group in json.loads(done.stdout)["groups"]]
+
+    apart = kernels(f"graph {name} {{ }}")
+    assert len(kernels(f"graph {name} {{ group {{ %norm2_out %relu2_out }} }}")) == len(apart) - 1
+    assert len(kernels(f"graph {name} {{ group {{ %norm1_out %norm2_out }} }}")) == len(apart)
+    for rule, pair in (("tvm", ("Conv", 'Relu "relu2"')), ("dnnf", ('Relu "relu2"', "MaxPool"))):
+        plan = subprocess.run([sys.executable, ROOT / "bench" / "rivals.py", rule, DIGITS], capture_output=True, text=True)
+        assert plan.returncode == 0, plan.stderr
+        grouped = kernels(plan.stdout)
+        assert len(grouped) < len(apart) and any(all(any(one.startswith(name) for one in group) for name in pair) for group in grouped)
+        assert subprocess.run([TENON, "verify", DIGITS, "--fuse-plan", file, "--dim", "batch=2"], capture_output=True).returncode == 0
 
 
 def test_the_first_joins_alone(tmp_path):

@@ -1,4 +1,4 @@
-"""What is put side by side is made in its place (src/format/pieces.c): the numbers are the interpreter's and ONNX Runtime's, the call that copied is gone,
+"""What is put side by side is made in its place (src/format/concat.c): the numbers are the interpreter's and ONNX Runtime's, the call that copied is gone,
 and what cannot lie within another value stays as it was."""
 import os
 import pathlib
@@ -178,7 +178,7 @@ def joined(model, folder, *words, stage="layout"):
 
 
 WORDS = {"n1": ["--dim", "n=1"], "n3": ["--dim", "n=3"], "any": [], "first": ["--formats", "none", "--dim", "n=1"], "first_any": ["--formats", "none"],
-         "unfused": ["--fuse", "none", "--dim", "n=1"], "clang": ["--cc", "clang", "--dim", "n=2"], "layouts": ["--formats", "layouts", "--dim", "n=1"],
+         "unfused": ["--fuse", "none", "--dim", "n=1"], "clang": ["--cc", "clang", "--dim", "n=2"], "fused": ["--formats", "nhwc", "--fuse", "none", "--dim", "n=1"],
          "avx2": ["--target", "x86-64-v3", "--dim", "n=1"], "exact": ["--exact", "--dim", "n=1"], "last": ["--formats", "nhwc"]}
 
 
@@ -198,7 +198,7 @@ def test_numbers(models, name, words):
 @pytest.mark.parametrize("name", NETS)
 def test_who_lies_within(models, name, tmp_path):
     text = joined(models / f"{name}.onnx", tmp_path, "--dim", "n=1", "--formats", "nhwc")
-    count = len(re.findall(r"its parts are made in their places", text))
+    count = len(re.findall(r"its operands are stored in their places", text))
     assert count == len(re.findall(r" = join\(.*\) along 3", text)) and (NETS[name][1] is None or TARGET != "native" or count == NETS[name][1]), text    # prices differ by target
 
 

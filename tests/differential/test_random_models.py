@@ -21,8 +21,8 @@ def test_random(tmp_path, seed):
 
 
 @pytest.mark.parametrize("seed", range(1000, 1060) if NIGHTLY else range(1001, 1003))
-def test_random_layouts_forced(tmp_path, seed):
-    """Every value that can lies in a random order, in blocks, with room around it: nothing else changes."""
+def test_random_orders_forced(tmp_path, seed):
+    """Every value that can lies in a random order: nothing else changes."""
     graphs = graphs_of(seed, GRAPHS)
     options = forced(graphs, tmp_path, seed)
     assert len(options) > 4

@@ -154,10 +154,14 @@ def test_usage_errors_say_what_to_do(tenon, args, says):
     (["--dump", "nothing"], ["there is no stage \"nothing\"", "import, fold"]),
     (["--stop-after", "nothing"], "there is no stage"),
     (["--formats", "fastest"], ["--formats: \"fastest\" is not known", "search", "nhwc"]),
+    (["--formats", "layouts"], ["--formats layouts: removed: ", "give search"]),
+    (["--fuse", "fastest"], ["--fuse: \"fastest\" is not known", "dp"]),
+    (["--fuse", "tvm"], ["--fuse tvm: removed. ", "rivals.py", "--fuse-plan"]),
+    (["--fuse", "greedy"], ["--fuse greedy: removed. ", "dp"]),
     (["--format", "y"], "write --format V=nhwc"),
     (["--format", "z=nhwc"], ["--format z=nhwc", "no value of that name is in memory", "--fuse none", "Kernels make y/out:0"]),
     (["--format", "y/out:0=2,1"], ["--format y/out:0=2,1", "no order of its 2 dimensions", "such as 1,0"]),
-    (["--format", "y/out:0=1,0"], ["--format y/out:0", "an output of the model: --io-format says how it lies"]),
+    (["--format", "y/out:0=1,0"], ["--format y/out:0", "an output of the model: --io-format sets its order"]),
     (["--format", "x=1,0"], ["--format x", "an input of the model"]),
     (["--io-format", "z=nhwc"], ["--io-format z=nhwc", "no input or output z", "inputs are x", "outputs y/out:0"]),
     (["--io-format", "x=nhwc"], ["--io-format x=nhwc", "x is f32[", "no order of its 2 dimensions", "such as 1,0"]),
@@ -829,3 +833,41 @@ def test_code_does_not_depend_on_where_it_is_compiled(tenon, model):
     assert texts[0] == texts[1]
     assert artefacts[0] == artefacts[1]
     assert tenon("compile", model, "--cores", "64", "--target", "x86-64-v3", "-o", "m.so").returncode == OK
+
+
+TREE = """data Tree = leaf(word: i64[]) | node(left: Tree[], right: Tree[])
+graph @sum(%t: Tree[]) -> (%s: i64[]) {
+  %s = case(%t)
+    leaf graph @leaf(%word) -> (%word) { }
+    node graph @node(%left, %right) -> (%s) {
+      %a = call @sum(%left)
+      %b = call @sum(%right)
+      %s = add(%a, %b)
+    }
+}
+graph @main(%t: Tree[]) -> (%s) { %s = call @sum(%t) }
+"""
+
+
+@pytest.mark.parametrize("verb", ["run", "verify"])
+def test_trees_are_not_drawn(tenon, verb):
+    """Random columns make no tree; columns that are given do."""
+    model = tenon.folder / "tree.tn"
+    model.write_text(TREE)
+    tenon.fails(USAGE, verb, model, says=["input Tree.tag is a column of a data type", "--input"])
+    columns = {"t": 2, "Tree.tag": [0, 0, 1], "Tree.word": [20, 22, 0], "Tree.left": [0] * 3, "Tree.right": [0, 0, 1]}
+    given = []
+    for name, x in columns.items():
+        np.save(tenon.folder / f"{name}.npy", np.array(x))
+        given += ["--input", f"{name}=@{tenon.folder / name}.npy"]
+    done = tenon(verb, model, *given)
+    assert done.returncode == OK, done.stderr
+    assert verb == "verify" or "i64[] = 42" in done.stdout
+
+
+def test_a_cell_that_is_missing(tenon):
+    """Both the file, and where the text names it."""
+    model = tenon.folder / "tree.tn"
+    model.write_text(f'graph @cell =   file "nowhere.onnx"\n{TREE}')
+    tenon.fails(USAGE, "compile", model, "-o", tenon.folder / "tree.so",
+                says=["nowhere.onnx: error: cannot open", "tree.tn:1:22: note: graph @cell is read from that file"])

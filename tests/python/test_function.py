@@ -127,6 +127,17 @@ def test_circles_and_other_mistakes(model):
     np.testing.assert_array_equal(answers[0]["result"], answers[-1]["result"])
 
 
+def test_an_index_names_the_line_of_python(model):
+    """Of the operator that reads outside, though it is fused with others."""
+    line = line_of(encode, "gather")
+    for made in (model, tenon.compile(encode)):
+        with pytest.raises(tenon.UsageError) as e:
+            made(Node(Leaf(3), Leaf(99)))
+        said = str(e.value)
+        assert f"{__file__}: error: " in said and f"gather test_function.py:{line}" in said, said
+        assert "index 99 is outside" in said and ".tn" not in said, said
+
+
 def test_bad_rows(model):
     """Each is refused with the column and both numbers, and takes no other request with it."""
 

@@ -1,6 +1,7 @@
 """tenon.torch, where PyTorch is installed."""
 import warnings
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -121,3 +122,90 @@ def test_weights_that_change_are_noticed(compiled):
     module.load_state_dict(small().state_dict())
     same(fast(x), module(x))
     assert len(compiled) == 3
+
+
+@tenon.data
+class Leaf:
+    word: int
+
+
+@tenon.data
+class Node:
+    left: "Tree"
+    right: "Tree"
+
+
+Tree = Leaf | Node
+
+
+class TreeCell(torch.nn.Module):
+    """The inner node of a TreeLSTM: of two children, each h and c."""
+
+    def __init__(self, n):
+        super().__init__()
+        self.gates = torch.nn.Linear(2 * n, 3 * n)
+        self.keep = torch.nn.Linear(n, n)
+
+    def forward(self, left, left_c, right, right_c):
+        i, o, u = self.gates(torch.cat([left, right], 1)).chunk(3, 1)
+        c = torch.sigmoid(i) * torch.tanh(u)
+        for h, kept in ((left, left_c), (right, right_c)):
+            c = c + torch.sigmoid(self.keep(h)) * kept
+        return torch.sigmoid(o) * torch.tanh(c), c
+
+
+class Embedding(torch.nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.words, self.gates = torch.nn.Embedding(50, n), torch.nn.Linear(n, 3 * n)
+
+    def forward(self, word):
+        i, o, u = self.gates(self.words(word)).chunk(3, 1)
+        c = torch.sigmoid(i) * torch.tanh(u)
+        return torch.sigmoid(o) * torch.tanh(c), c
+
+
+def random_tree(rng, leaves):
+    if leaves == 1:
+        return Leaf(int(rng.integers(50)))
+    k = int(rng.integers(1, leaves))
+    return Node(random_tree(rng, k), random_tree(rng, leaves - k))
+
+
+def test_modules_are_the_cells_of_a_tree_lstm():
+    n = 16
+    state, embedding, cell = torch.zeros(1, n), Embedding(n).eval(), TreeCell(n).eval()
+    leaf = tenon.cell(embedding, (torch.zeros(1, dtype=torch.int64),))
+    inner = tenon.cell(cell, (state,) * 4)
+    one = np.array([1])
+
+    @tenon.function
+    def encode(t: Tree) -> tuple["f32[1, 16]", "f32[1, 16]"]:
+        match t:
+            case Leaf(word):
+                h, c = leaf(tenon.ops.reshape(word, one))
+            case Node(left, right):
+                a, a_c = encode(left)
+                b, b_c = encode(right)
+                h, c = inner(a, a_c, b, b_c)
+        return h, c
+
+    def expected(t):
+        if isinstance(t, Leaf):
+            return embedding(torch.tensor([t.word]))
+        return cell(*expected(t.left), *expected(t.right))
+
+    rng = np.random.default_rng(5)
+    trees = [random_tree(rng, leaves) for leaves in (1, 2, 9, 30)]
+    session = tenon.compile(encode, many=True).session()
+    with torch.no_grad():
+        for t, made in zip(trees, session.run_many([{"t": t} for t in trees])):
+            assert not isinstance(made, Exception), made
+            for got, want in zip(made.values(), expected(t), strict=True):
+                torch.testing.assert_close(torch.from_numpy(got), want, rtol=1e-4, atol=1e-5)
+    assert 0 < sum(b.ran for b in session.blocks if not b.host) < 60
+
+
+def test_a_module_takes_its_example():
+    with pytest.raises(tenon.UsageError, match="with example inputs"):
+        tenon.cell(small())

@@ -253,56 +253,6 @@ permuting_reads_as_a_nest(void **state)
     assert_string_equal(printed(w, again), printed(w, n));
 }
 
-static void
-layouts_as_people_say_them(void **state)
-{
-    World *w = *state;
-    static const struct {
-        const char *said, *printed;
-        uint32_t rank;
-    } row[] = {
-        { "nhwc", "nhwc", 4 },
-        { "0,2,3,1", "nhwc", 4 },
-        { "NCHW16c", "nchw16c", 4 },
-        { "0,1/16,2,3,1%16", "nchw16c", 4 },
-        { "nchw2c8c", "nchw2c8c", 4 },
-        { "0,1/16,2,3,1%2,1/2%8", "0,1/16,2,3,1%2,1/2%8", 4 },
-        { "nhwc+h1w0:2", "nhwc+h1w0:2", 4 },
-        { "0,2,3,1+2:1,3:0:2", "nhwc+h1w0:2", 4 },
-        { "4h4wnhwc", "4h4wnhwc", 4 },
-        { "1,0", "1,0", 2 },
-        { "0/4,0%4+0:1", "0/4,0%4+0:1", 1 },
-        { "nhw", NULL, 4 },
-        { "nhwcc", NULL, 4 },
-        { "nchw1c", NULL, 4 },
-        { "nchw16", NULL, 4 },
-        { "nchw0c", NULL, 4 },
-        { "nchw9999999999999999999c", NULL, 4 },
-        { "nchw1000000c1000000c1000000c1000000c", NULL, 4 },
-        { "0,1/16,2,3,1%8", NULL, 4 },
-        { "0,1,2,3,1%8", NULL, 4 },
-        { "0,1,2,4", NULL, 4 },
-        { "nhwc+", NULL, 4 },
-        { "nhwc+h", NULL, 4 },
-        { "nhwc+h1x1", NULL, 4 },
-        { "0,1+2:1", NULL, 2 },
-        { "", NULL, 4 },
-        { "n2c2c2c2c2c2c2c2c2c2c2c2chw", NULL, 4 },
-    };
-
-    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
-        Layout l;
-        Text t = { .arena = w->arena };
-        if (!layout_read(w->arena, row[i].said, row[i].rank, &l)) {
-            assert_null(row[i].printed);
-            continue;
-        }
-        assert_non_null(row[i].printed);
-        layout_print(&t, row[i].rank, &l);
-        assert_string_equal(text_str(&t), row[i].printed);
-    }
-}
-
 /* ---- graphs ---------------------------------------------------------------------------------- */
 
 /* Of a few nests, its heights and widths being numbers of the caller's: a window over %x, one of -9
@@ -419,40 +369,27 @@ values_lie_where_kernels_are_cheapest(void **state)
     assert_memory_equal(want.data, got.data, (size_t)tensor_count(&want) * sizeof(float));
 }
 
-/* Whatever orders are asked for, the numbers are the same to the last bit: also of tensors with a
- * dimension of 1, or of none. */
-/* Any order; from `kind` on blocks, of sizes that divide little, and room as well. */
-static const Layout *
-random_layout(World *w, uint64_t *seed, int kind)
+/* Any order of four dimensions. */
+static const uint8_t *
+random_order(World *w, uint64_t *seed)
 {
-    Layout *l = NEW(w->arena, Layout);
-    FormatPart *part = NEW_ARRAY(w->arena, FormatPart, TN_MAX_RANK), some;
-    uint32_t n = 4;
+    uint8_t *order = NEW_ARRAY(w->arena, uint8_t, TN_MAX_RANK);
 
-    *l = (Layout){ .rank = 4 };
-    for (uint8_t d = 0; d < 4; d++) {
-        part[d] = (FormatPart){ d, 1, 0 };
-        if (kind > 0 && random_below(seed, 3) == 0) {
-            part[d].div = 2 + random_below(seed, 4);
-            part[n++] = (FormatPart){ d, 1, part[d].div };
-        }
-        if (kind > 1 && random_below(seed, 2) == 0) {
-            l->before[d] = random_below(seed, 3);
-            l->after[d] = random_below(seed, 3);
-        }
-    }
-    for (uint32_t p = n - 1; p > 0; p--) {
+    for (uint8_t d = 0; d < 4; d++)
+        order[d] = d;
+    for (uint32_t p = 3; p > 0; p--) {
         uint32_t at = random_below(seed, p + 1);
-        some = part[at];
-        part[at] = part[p];
-        part[p] = some;
+        uint8_t some = order[at];
+        order[at] = order[p];
+        order[p] = some;
     }
-    l->format = (Format){ n, part };
-    return l;
+    return order;
 }
 
+/* Whatever orders are asked for, the numbers are the same to the last bit: also of tensors with a
+ * dimension of 1, or of none. */
 static void
-any_layouts_give_the_same_numbers(void **state)
+any_orders_give_the_same_numbers(void **state)
 {
     World *w = *state;
     static const int size[][2] = { { 6, 5 }, { 1, 7 }, { 3, 1 }, { 0, 4 }, { 5, 0 } };
@@ -466,7 +403,7 @@ any_layouts_give_the_same_numbers(void **state)
         Text remarks = { .arena = w->arena };
         outputs_of(w, g, &want);
         for (uint32_t i = 0; i < 3; i++) {
-            pin[i] = (FormatPin){ sym(&w->ctx, name[i]), random_layout(w, &seed, round % 3) };
+            pin[i] = (FormatPin){ sym(&w->ctx, name[i]), random_order(w, &seed) };
         }
         assert_true(format_values(
             g, w->arena,
@@ -477,15 +414,11 @@ any_layouts_give_the_same_numbers(void **state)
         for (uint32_t i = 0; i < 3; i++)
             for (ValueId v = 1; v < g->value.n; v++)
                 if (g->value.at[v].name == pin[i].value)
-                    for (uint32_t p = 0; p < pin[i].layout->format.npart; p++) {
-                        const FormatPart *part = &pin[i].layout->format.part[p];
-                        int64_t extent = ((const int[]){ 1, i == 2 ? 8 : 4, size[round % 5][0],
-                                                         size[round % 5][1] })[part->dim];
-                        extent +=
-                            pin[i].layout->before[part->dim] + pin[i].layout->after[part->dim];
+                    for (uint32_t p = 0; p < 4; p++) {
+                        const int extent[] = { 1, i == 2 ? 8 : 4, size[round % 5][0],
+                                               size[round % 5][1] };
                         assert_int_equal(expr_or(g->value.at[v].type->dim[p], -1),
-                                         part->mod ? part->mod
-                                                   : (extent + part->div - 1) / part->div);
+                                         extent[pin[i].order[p]]);
                     }
         outputs_of(w, g, &got);
         assert_memory_equal(want.data, got.data, (size_t)tensor_count(&want) * sizeof(float));
@@ -503,7 +436,7 @@ what_cannot_be_is_refused(void **state)
     for (int i = 0; i < 2; i++) {
         Text remarks = { .arena = w->arena };
         Graph *g = kernels_of(w, body_of(w, 6, 5));
-        FormatPin pin = { sym(&w->ctx, name[i]), layout_of_order(w->arena, 4, last) };
+        FormatPin pin = { sym(&w->ctx, name[i]), last };
         assert_false(format_values(
             g, w->arena,
             &(FormatWish){ .npin = 1, .pin = &pin, .price = { .of = likes_channels_last } },
@@ -511,11 +444,11 @@ what_cannot_be_is_refused(void **state)
         assert_non_null(strstr(world_messages(w), says[i]));
     }
     Text remarks = { .arena = w->arena };
-    FormatPin pin = { sym(&w->ctx, "a"), layout_of_order(w->arena, 4, last) };
+    FormatPin pin = { sym(&w->ctx, "a"), last };
     assert_false(format_values(kernels_of(w, body_of(w, 6, 5)), w->arena,
                                &(FormatWish){ .npin = 1, .pin = &pin, .price = { .of = cannot } },
                                &remarks));
-    assert_non_null(strstr(world_messages(w), "cannot run with it lying so"));
+    assert_non_null(strstr(world_messages(w), "has no schedule for that order"));
 }
 
 /* Two branches, in either order. */
@@ -577,42 +510,32 @@ the_order_of_nodes_does_not_matter(void **state)
     assert_ptr_not_equal(type[0][0], type[0][1]);
 }
 
-/* ---- copies, and a bound on memory ----------------------------------------------------------- */
+/* ---- the least of all ways ------------------------------------------------------------------- */
 
-/* A product, windows one after the other, and what reads the first and the last: values that are
- * alive beside others, with room around or without. copied: %c is a copy of %a, which the kernels
- * of these bits read instead. */
-enum { NOBODY = 0, SECOND = 1, LAST = 2, BOTH = 3 };
-
+/* A product, windows one after the other, and what reads the first and the last. */
 static const char *
-windows_of(World *w, int copied)
+windows_of(World *w)
 {
-    return arena_printf(
+    return arena_str(
         w->arena,
-        "graph @t(%%x: f32[1, 3, 6, 5], %%u: f32[4, 3, 3, 3]) -> (%%z) {\n"
-        "  %%a: f32[1, 4, 6, 5] = call(%%x, %%u)\n"
+        "graph @t(%x: f32[1, 3, 6, 5], %u: f32[4, 3, 3, 3]) -> (%z) {\n"
+        "  %a: f32[1, 4, 6, 5] = call(%x, %u)\n"
         "    nest first(x: f32[1, 3, 6, 5], w: f32[4, 3, 3, 3]) -> (o: f32[1, 4, 6, 5]) {\n"
         "      o[i, j, k, l] = sum q, r, s: x[i, q, k + r - 1, l + s - 1 | 0] * w[j, q, r, s]\n"
         "    }\n"
-        "%s"
-        "  %%b: f32[1, 4, 6, 5] = call(%%%s)\n"
+        "  %b: f32[1, 4, 6, 5] = call(%a)\n"
         "    nest second(x: f32[1, 4, 6, 5]) -> (o: f32[1, 4, 6, 5]) {\n"
         "      o[i, j, k, l] = sum r<3>, s<3>: x[i, j, k + r - 1, l + s - 1 | 0]\n"
         "    }\n"
-        "  %%c: f32[1, 4, 6, 5] = call(%%b)\n"
+        "  %c: f32[1, 4, 6, 5] = call(%b)\n"
         "    nest third(x: f32[1, 4, 6, 5]) -> (o: f32[1, 4, 6, 5]) {\n"
         "      o[i, j, k, l] = sum r<5>, s<3>: x[i, j, k + r - 2, l + s - 1 | 0]\n"
         "    }\n"
-        "  %%z: f32[1, 4, 6, 5] = call(%%%s, %%c)\n"
+        "  %z: f32[1, 4, 6, 5] = call(%a, %c)\n"
         "    nest last(x: f32[1, 4, 6, 5], y: f32[1, 4, 6, 5]) -> (o: f32[1, 4, 6, 5]) {\n"
         "      o[i, j, k, l] = x[i, j, k - 1, l | 0] * y[i, j, k, l]\n"
         "    }\n"
-        "}\n",
-        copied ? "  %a2: f32[1, 4, 6, 5] = call(%a)\n"
-                 "    nest copy(x: f32[1, 4, 6, 5]) -> (o: f32[1, 4, 6, 5]) { o[i0, i1, i2, i3] = "
-                 "x[i0, i1, i2, i3] }\n"
-               : "",
-        copied & SECOND ? "a2" : "a", copied & LAST ? "a2" : "a");
+        "}\n");
 }
 
 /* Whole nanoseconds that depend on all that the kernel says, and on a number. */
@@ -636,22 +559,6 @@ any_price(void *user, NodeId n, const Kernel *k)
     return seconds;
 }
 
-/* What makes %a cannot but write it as the model says, what reads it wants channels last, at a
- * price above that of one copy and below that of two. */
-static double
-likes_one_each(void *user, NodeId n, const Kernel *k)
-{
-    bool in = expr_or(k->buffer.at[0].type->dim[3], 0) == 4,
-         out = expr_or(k->buffer.at[k->nin].type->dim[3], 0) == 4;
-    (void)user, (void)n;
-
-    if (!strcmp(k->name, "first"))
-        return out ? 9e-6 : 1e-6;
-    if (!strcmp(k->name, "copy"))
-        return 3e-6;
-    return strcmp(k->name, "third") && !in ? 3e-6 : 1e-6;
-}
-
 static double
 seconds_of_all(const Graph *g, void *user)
 {
@@ -662,37 +569,10 @@ seconds_of_all(const Graph *g, void *user)
     return sum;
 }
 
-/* The most bytes of values between kernels at once: %a and its copy as long as one of them is
- * read. */
-static int64_t
-alive_at_most(const Graph *g)
-{
-    int64_t most = 0;
-
-    for (NodeId n = 1; n < g->node.n; n++) {
-        int64_t sum = 0, bytes;
-        for (ValueId v = 1; v < g->value.n; v++) {
-            bool read = false;
-            for (NodeId user = n; user < g->node.n; user++)
-                for (uint32_t i = 0; i < g->node.at[user].in.count; i++) {
-                    ValueId in = node_in(g, &g->node.at[user], i);
-                    read |=
-                        in == v || (*g->value.at[in].name == 'a' && *g->value.at[v].name == 'a');
-                }
-            if (!g->value.at[v].def || g->value.at[v].def > n || !read)
-                continue;
-            assert_true(type_static_bytes(g->value.at[v].type, &bytes));
-            sum += (bytes + 63) / 64 * 64;
-        }
-        most = sum > most ? sum : most;
-    }
-    return most;
-}
-
 static Graph *
-laid(World *w, int copied, FormatWish wish, Text *remarks)
+laid(World *w, FormatWish wish, Text *remarks)
 {
-    Graph *g = kernels_of(w, windows_of(w, copied));
+    Graph *g = kernels_of(w, windows_of(w));
 
     for (ValueId v = 1; v < g->value.n; v++)
         if (!strcmp(g->value.at[v].name, "u"))
@@ -710,120 +590,35 @@ laid(World *w, int copied, FormatWish wish, Text *remarks)
 static FormatPin
 pin_of(World *w, const char *value, const char *said)
 {
-    Layout *l = NEW(w->arena, Layout);
+    uint8_t *order = NEW_ARRAY(w->arena, uint8_t, TN_MAX_RANK);
 
-    assert_true(layout_read(w->arena, said, 4, l));
-    return (FormatPin){ sym(&w->ctx, value), l };
+    assert_true(order_read(said, 4, order));
+    return (FormatPin){ sym(&w->ctx, value), order };
 }
 
-/* One way for all to lie: what it costs, what it takes, and whether every value takes as little as
- * it may. */
-typedef struct {
-    double cost;
-    int64_t bytes;
-    bool least;
-} Way;
-
-/* Every way one by one: %a in two layouts at most, %b, and who reads the copy. */
-static uint32_t
-all_ways(World *w, FormatPrice price, Way *way)
-{
-    static const char *const a[] = { "nchw", "nhwc", "nchw+h1w1", "nhwc+h1w1" }, *const b[] = {
-        "nchw", "nhwc", "nchw+h2w1", "nhwc+h2w1"
-    };
-    Text remarks = { .arena = w->arena };
-    uint32_t n = 0;
-
-    for (int copied = NOBODY; copied <= BOTH; copied++)
-        for (int i = 0; i < 4 * 4 * (copied ? 4 : 1); i++) {
-            FormatPin pin[] = { pin_of(w, "a", a[i % 4]), pin_of(w, "b", b[i / 4 % 4]),
-                                pin_of(w, "c", "nhwc"), pin_of(w, "a2", a[i / 16]) };
-            if (copied && i % 4 == i / 16)
-                continue;
-            Graph *g =
-                laid(w, copied,
-                     (FormatWish){
-                         .how = FORMAT_NONE, .npin = copied ? 4 : 3, .pin = pin, .price = price },
-                     &remarks);
-            way[n++] = (Way){ seconds_of_all(g, price.user), alive_at_most(g),
-                              !copied && i % 4 < 2 && i / 4 % 4 < 2 };
-        }
-    return n;
-}
-
-/* The least time of those that keep the bound; of those that take least where none does. One copy
- * serves whoever wants it. */
+/* Under any prices the search finds the least of all ways. */
 static void
-copies_and_bounds_are_exact(void **state)
+orders_are_exact(void **state)
 {
     World *w = *state;
-    enum { MOST = 16 + 3 * 64 };
-    uint64_t seed = 17;
-    uint32_t copies = 0, bounded = 0;
+    static const char *const order[] = { "nchw", "nhwc" };
 
     for (uint64_t round = 0; round < 24; round++) {
         AnyPrice user = { w, round };
         FormatPrice price = { any_price, NULL, NULL, &user };
-        Way way[MOST];
-        uint32_t n = all_ways(w, price, way);
-        int64_t least = INT64_MAX;
-        double best = INFINITY, free = INFINITY;
-        for (uint32_t i = 0; i < n; i++) {
-            least = way[i].bytes < least ? way[i].bytes : least;
-            free = fmin(free, way[i].cost);
-        }
-        int64_t bound = round % 3 == 0   ? 0
-                        : round % 6 == 1 ? least - 64
-                                         : way[random_below(&seed, n)].bytes;
-        bool kept = !bound || bound >= least;
-        for (uint32_t i = 0; i < n; i++)
-            if (kept ? !bound || way[i].bytes <= bound : way[i].least)
-                best = fmin(best, way[i].cost);
         Text remarks = { .arena = w->arena };
         FormatPin c = pin_of(w, "c", "nhwc");
-        Graph *g = laid(w, NOBODY,
-                        (FormatWish){ .how = FORMAT_LAYOUTS,
-                                      .block = 1,
-                                      .npin = 1,
-                                      .pin = &c,
-                                      .max_alive = bound,
-                                      .price = price },
-                        &remarks);
+        double best = INFINITY;
+        for (int i = 0; i < 4; i++) {
+            FormatPin pin[] = { pin_of(w, "a", order[i % 2]), pin_of(w, "b", order[i / 2]), c };
+            Graph *g =
+                laid(w, (FormatWish){ .how = FORMAT_NONE, .npin = 3, .pin = pin, .price = price },
+                     &remarks);
+            best = fmin(best, seconds_of_all(g, &user));
+        }
+        Graph *g = laid(w, (FormatWish){ .npin = 1, .pin = &c, .price = price }, &remarks);
         assert_true(seconds_of_all(g, &user) == best);
-        if (bound)
-            assert_int_equal(alive_at_most(g) <= bound, kept);
-        assert_int_equal(strstr(text_str(&remarks), "no choice takes less") != NULL, !kept);
-        assert_int_equal(strstr(text_str(&remarks), "%a lies a second time, copied: ") != NULL,
-                         g->node.n == 6);
-        copies += g->node.n == 6;
-        bounded += kept && best > free;
     }
-    assert_true(copies > 2 && bounded > 2);
-}
-
-/* Two who want the other order share one copy; it is made behind the value, and everything means
- * what it did. */
-static void
-one_copy_serves_two(void **state)
-{
-    World *w = *state;
-    Text remarks = { .arena = w->arena };
-    Graph *g = laid(
-              w, NOBODY,
-              (FormatWish){ .how = FORMAT_LAYOUTS, .block = 1, .price = { .of = likes_one_each } },
-              &remarks),
-          *as_it_was = kernels_of(w, windows_of(w, NOBODY));
-    Tensor want, got;
-
-    assert_int_equal(g->node.n, 6);
-    ValueId copy = node_out(g, &g->node.at[2], 0);
-    assert_string_equal(g->value.at[copy].name, "a_nhwc");
-    assert_int_equal(g->value.at[copy].def, 2);
-    assert_int_equal(node_in(g, &g->node.at[3], 0), copy);
-    assert_int_equal(node_in(g, &g->node.at[5], 0), copy);
-    outputs_of(w, as_it_was, &want);
-    outputs_of(w, g, &got);
-    assert_memory_equal(want.data, got.data, (size_t)tensor_count(&want) * sizeof(float));
 }
 
 /* ---- the search and who chooses otherwise ---------------------------------------------------- */
@@ -908,8 +703,7 @@ static void
 nobody_finds_less_than_the_search(void **state)
 {
     World *w = *state;
-    static const FormatHow how[] = { FORMAT_GREEDY, FORMAT_CHANNELS_LAST, FORMAT_CHANNELS_FIRST,
-                                     FORMAT_NONE };
+    static const FormatHow how[] = { FORMAT_CHANNELS_LAST, FORMAT_NONE };
     uint32_t less = 0;
 
     for (uint64_t round = 0; round < 100; round++) {
@@ -929,7 +723,7 @@ nobody_finds_less_than_the_search(void **state)
                 cost_as_chosen(w, rows(w), (FormatWish){ .how = how[i], .price = price }) ==
                 cost_as_chosen(w, rows(w), (FormatWish){ .how = FORMAT_SEARCH, .price = price }));
     }
-    assert_true(less > 200);
+    assert_true(less > 100);
 }
 
 /* A price for each order of what a kernel writes, and something for each argument that lies
@@ -1046,7 +840,7 @@ side_by_side(World *w, double *each, Text *remarks)
 
     if (!g)
         fail_msg("%s", world_messages(w));
-    format_pieces(g, w->arena, &(FormatPrice){ by_rows_apart, NULL, NULL, each }, remarks);
+    format_concats(g, w->arena, &(FormatPrice){ by_rows_apart, NULL, NULL, each }, remarks);
     if (!graph_verify(g))
         fail_msg("%s", world_messages(w));
     return g;
@@ -1082,7 +876,7 @@ rows_are_made_in_their_places(void **state)
     assert_true(expr_is(b->buffer.at[0].within->dim[1], 15) &&
                 expr_is(b->buffer.at[1].within->dim[1], 15));
     assert_true(expr_is(d->buffer.at[0].within->dim[1], 15) && !d->buffer.at[1].within);
-    assert_non_null(strstr(text_str(&said), "; %abc: its parts are made in their places"));
+    assert_non_null(strstr(text_str(&said), "; %abc: its operands are stored in their places"));
     assert_int_equal(side_by_side(w, &dear, &none)->node.at[node_of(g, "ab")].callee, CALL_KERNEL);
     assert_int_equal(side_by_side(w, NULL, &none)->node.at[node_of(g, "abc")].callee, CALL_KERNEL);
     assert_int_equal(none.n, 0);
@@ -1098,14 +892,12 @@ main(void)
         cmocka_unit_test_setup_teardown(beam_ends_where_no_change_helps, world_begin, world_end),
         cmocka_unit_test_setup_teardown(equal_parts_are_solved_once, world_begin, world_end),
         cmocka_unit_test_setup_teardown(numbering_does_not_matter, world_begin, world_end),
-        cmocka_unit_test_setup_teardown(layouts_as_people_say_them, world_begin, world_end),
         cmocka_unit_test_setup_teardown(permuting_reads_as_a_nest, world_begin, world_end),
         cmocka_unit_test_setup_teardown(values_lie_where_kernels_are_cheapest, world_begin,
                                         world_end),
-        cmocka_unit_test_setup_teardown(any_layouts_give_the_same_numbers, world_begin, world_end),
+        cmocka_unit_test_setup_teardown(any_orders_give_the_same_numbers, world_begin, world_end),
         cmocka_unit_test_setup_teardown(what_cannot_be_is_refused, world_begin, world_end),
-        cmocka_unit_test_setup_teardown(copies_and_bounds_are_exact, world_begin, world_end),
-        cmocka_unit_test_setup_teardown(one_copy_serves_two, world_begin, world_end),
+        cmocka_unit_test_setup_teardown(orders_are_exact, world_begin, world_end),
         cmocka_unit_test_setup_teardown(the_order_of_nodes_does_not_matter, world_begin, world_end),
         cmocka_unit_test_setup_teardown(nobody_finds_less_than_the_search, world_begin, world_end),
         cmocka_unit_test_setup_teardown(arguments_lie_apart_where_that_is_least, world_begin,

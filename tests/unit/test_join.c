@@ -60,7 +60,7 @@ typedef double Price(void *user, const Kernel *const *k, const void *const *cons
 static FusePlan
 joined(World *w, Price *price)
 {
-    FusePlan apart = greedy_plan(w);
+    FusePlan apart = cheapest_plan(w);
     FuseJoining told;
     return fuse_join(w->g, w->arena, &apart, NULL, &(FusePrice){ .of = price }, &told);
 }
@@ -68,7 +68,7 @@ joined(World *w, Price *price)
 static FusePlan
 joined_told(World *w, Price *price, FuseJoining *told)
 {
-    FusePlan apart = greedy_plan(w),
+    FusePlan apart = cheapest_plan(w),
              p = fuse_join(w->g, w->arena, &apart, NULL, &(FusePrice){ .of = price }, told);
     const char *no = fuse_illegal(w->g, &p);
     if (no)
@@ -89,7 +89,12 @@ attention_in_one_kernel(void **state)
     node[5] = add(w, "nest values(p: f32[n, 3, 7], v: f32[n, 7, 4]) -> (o: f32[n, 3, 4]) {"
                      " o[i, h, d] = sum j: p[i, h, j] * v[i, j, d] }");
     output(w, "o");
-    FusePlan p = fuse_together(w->g, w->arena, node, 6);
+    FusePlan p = fuse_none(w->g, w->arena);
+    p.ngroup = 1;
+    for (int i = 0; i < 6; i++) {
+        p.group[node[i]] = 1;
+        fuse_set(w->g, &p, node[i], 0, (FuseEdge){ EDGE_SCRATCH, 0 });
+    }
     assert_null(fuse_illegal(w->g, &p));
     const Graph *g = apply(w, &p);
     assert_int_equal(g->node.n, 2);
@@ -99,7 +104,7 @@ attention_in_one_kernel(void **state)
     assert_int_equal(k->nout, 1);
     assert_true(k->npart >= 6 && locals(k) == k->npart - 1);
 
-    const Graph *apart = greedy(w);
+    const Graph *apart = cheapest(w);
     assert_int_equal(apart->node.n, 4); /* product, softmax, product */
 
     FusePlan joint = joined(w, one_each), own = joined(w, less_of_parts),
@@ -114,7 +119,7 @@ attention_in_one_kernel(void **state)
     assert_int_equal(apply(w, &unknown)->node.n, 4);
 
     /* a kernel less may save more than the price says is lost */
-    FusePlan rows = greedy_plan(w);
+    FusePlan rows = cheapest_plan(w);
     FuseJoining told;
     FusePlan saved = fuse_join(w->g, w->arena, &rows, NULL,
                                &(FusePrice){ .of = squares_of_parts, .kernel = 100 }, &told);
@@ -203,7 +208,10 @@ two_small_before_a_large_one(void **state)
     node[3] =
         add(w, "nest most(z: f32[n, 3, 7]) -> (m: f32[n, 3]) { m[i, h] = max e: z[i, h, e] }");
     output(w, "m");
-    FusePlan p = joined_told(w, of_products, &told);
+    FusePlan apart = plan_of_text(
+                 w, arena_printf(w->arena, "graph %s { group { %%s %%y } }", w->g->name)),
+             p = fuse_join(w->g, w->arena, &apart, NULL, &(FusePrice){ .of = of_products }, &told);
+    assert_null(fuse_illegal(w->g, &p));
     assert_int_equal(p.group[node[0]], p.group[node[1]]);
     assert_int_equal(p.group[node[2]], p.group[node[3]]);
     assert_int_not_equal(p.group[node[0]], p.group[node[2]]);
@@ -294,11 +302,11 @@ what_is_not_asked(void **state)
     output(w, "q");
     output(w, "k");
     output(w, "v");
-    FusePlan apart = greedy_plan(w), p = fuse_join(w->g, w->arena, &apart, NULL, &price, &told);
+    FusePlan apart = cheapest_plan(w), p = fuse_join(w->g, w->arena, &apart, NULL, &price, &told);
     assert_true(p.ngroup == 1 && told.candidates == 1 && told.exact && told.seconds == 2);
     add(w, "nest most(k: f32[n, 7, 6]) -> (m: f32[n, 7]) { m[i, h] = max e: k[i, h, e] }");
     output(w, "m");
-    apart = greedy_plan(w);
+    apart = cheapest_plan(w);
     p = fuse_join(w->g, w->arena, &apart, NULL, &price, &told);
     assert_true(p.ngroup == 2 && told.candidates == 3 && told.exact && told.seconds == 2);
     price.beside = 2; /* they could save more: whether two do is asked */
@@ -407,7 +415,7 @@ is_pooled(World *w, const char *pool, bool rows)
     add(w, pooled_conv);
     add(w, pool);
     output(w, "o");
-    FusePlan apart = greedy_plan(w), joint = joined(w, one_each),
+    FusePlan apart = cheapest_plan(w), joint = joined(w, one_each),
              kept = joined(w, squares_of_parts);
     assert_int_equal(apply(w, &apart)->node.n, 3);
     assert_null(fuse_illegal(w->g, &joint));

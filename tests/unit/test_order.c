@@ -44,8 +44,8 @@ reach(const Order *o, bool path[NODES + 1][NODES + 1])
 
     memset(path, 0, (NODES + 1) * (NODES + 1) * sizeof(bool));
     for (NodeId n = 1; n <= NODES; n++)
-        for (uint32_t k = 0; k < f->piece[n].nest->nin; k++) {
-            NodeId def = f->g->value.at[f->piece[n].value[k]].def;
+        for (uint32_t k = 0; k < f->call[n].nest->nin; k++) {
+            NodeId def = f->g->value.at[f->call[n].value[k]].def;
             if (def && o->group[def] != o->group[n])
                 path[o->group[def]][o->group[n]] = true;
         }

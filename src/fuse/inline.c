@@ -1,40 +1,23 @@
-/* rules: when it pays to compute a value where it is read.
+/* inline: may a value be computed where it is read, instead of being stored?
  *
- * Questions about access maps only; no rule knows an operator. In short:
+ * Answers come from access maps alone: no function here knows an operator. Three questions, asked
+ * by the rules in legal.c:
  *
- *   producer              where it is read                     verdict
- *   view (a bare read)    anywhere                             yes, unless a product would be
- *   hidden no reads, cheap       anywhere                             yes
- *   elementwise           each element once (id, perm, red …)  yes, if one host is left
- *   elementwise           by a product's operand               if cheap and of one tensor; through
- *                                                              windows if trivial
- *   elementwise           broadcast                            if cheap
- *   reduction             each element once, elementwise       yes: the reader becomes its epilogue
- *   reduction             anything else                        no
+ *   fuse_cannot       is it impossible, whatever it costs? (a sum inside an index)
+ *   fuse_hides        would the reader stop being a matrix multiplication, or a reduction be
+ *                     computed more than once for each of its values?
+ *   fuse_reads_badly  would an operand read several tensors, or places known only at run time?
  *
- * An elementwise node that finishes a reduction (relu of a convolution) belongs to the reduction's
- * kernel rather than to the next reduction's operand; so does one made from the results of row
- * reductions (the last step of a normalisation), unless the next is a row reduction too.
- * Source: doc/fusion.md, the table of realisations.
+ * Whether inlining pays is the price's business (price.c), except for work that a reader would
+ * repeat for each element of a broadcast (fuse_repeats).
  */
 #include "fuse/internal.h"
 #include "nest/walk.h"
 
-/* The numbers of the greedy plan, which asks for no price (--fuse greedy; the default asks,
- * price.c). A product's packing stores a vector in each cycle; beside a store a processor that
- * starts four instructions in a cycle, the least of the machine table, starts three others. Where
- * windows read an element again and again, one: it takes the load as its operand, so the copy is as
- * long as without it. */
-#define CHEAP 3
-#define TRIVIAL 1
-#define WINDOW_LIMIT 2 /* reads of an element: once, and what the halo of a window of two shares */
-/* More than any limit of work: a function is repeated nowhere, a division nowhere but where it is
- * made of indices alone. */
-#define DIVISION (CHEAP + 1)
+/* Work of a division and of a function, in additions: each is more than a broadcast may repeat, and
+ * a function is more than index arithmetic may. */
+#define DIVISION (2 * FUSE_BROADCAST_WORK)
 #define FUNCTION (FUSE_INDEX_WORK + 1)
-/* elementwise nodes in a row that are followed; bounds the search, what is farther off finishes
- * nothing */
-#define FINISHED_BY 4
 
 /* ---- traits ---------------------------------------------------------------------------------- */
 
@@ -116,9 +99,9 @@ traits_of(Ctx *c, Arena *a, const Nest *n)
 const NestTraits *
 fuse_traits_of(Fusion *f, NodeId n)
 {
-    if (f->traits_of[n] != f->piece[n].nest) {
-        f->traits[n] = traits_of(f->ctx, f->arena, f->piece[n].nest);
-        f->traits_of[n] = f->piece[n].nest;
+    if (f->traits_of[n] != f->call[n].nest) {
+        f->traits[n] = traits_of(f->ctx, f->arena, f->call[n].nest);
+        f->traits_of[n] = f->call[n].nest;
     }
     return &f->traits[n];
 }
@@ -129,33 +112,10 @@ fuse_is_free(const NestTraits *t)
     return (t->view && !t->computed) || (t->index_only && t->work <= FUSE_INDEX_WORK);
 }
 
-/* ---- what finishes a reduction --------------------------------------------------------------- */
+/* ---- reads of a value in its host ------------------------------------------------------------ */
 
-/* Does every use of n's values end in `to`, through elementwise nodes that have it as their only
- * way out? */
-static bool
-leads_only_to(const Fusion *f, const NestTraits *traits, NodeId n, NodeId to, uint32_t depth)
-{
-    const Node *node = &f->g->node.at[n];
-
-    for (uint32_t o = 0; o < node->out.count; o++) {
-        ValueId v = node_out(f->g, node, o);
-        if (f->visible[v])
-            return false;
-        for (uint32_t i = f->users.first[v]; i < f->users.first[v + 1]; i++) {
-            NodeId user = f->users.node[i];
-            if (user == to)
-                continue;
-            if (user > to || depth == 0 || !traits[user].elementwise ||
-                !leads_only_to(f, traits, user, to, depth - 1))
-                return false;
-        }
-    }
-    return true;
-}
-
-/* Is what is written a choice between something computed and a number? Then the first is computed
- * anyhow, as a mask does it. */
+/* Is the written value a choice between something computed and a number, as a mask is? Then the
+ * computed side is evaluated anyway. */
 static bool
 is_chosen_beside_a_number(const Nest *n)
 {
@@ -165,8 +125,7 @@ is_chosen_beside_a_number(const Nest *n)
     return s && s->op == S_SELECT && (s->arg[1]->op == S_CONST || s->arg[2]->op == S_CONST);
 }
 
-/* Is every element read once, as an epilogue needs it? One to one, and as many as there are
- * points. */
+/* Is every element read exactly once, as an epilogue needs it? */
 static bool
 reads_all_once(Ctx *c, const Nest *n, const Access *a)
 {
@@ -178,102 +137,9 @@ reads_all_once(Ctx *c, const Nest *n, const Access *a)
     return expr_eq(c, NULL, type_count(c, from), type_count(c, to)) == YES;
 }
 
-static bool
-reads_slot_once(Ctx *c, const Nest *n, const Accesses *reads, uint32_t slot)
-{
-    for (uint32_t i = 0; i < reads->n; i++)
-        if (reads->at[i].load->u.load.slot == slot && !reads_all_once(c, n, &reads->at[i]))
-            return false;
-    return true;
-}
-
-static void
-mark_finishing(Fusion *f)
-{
-    const NestTraits *traits = f->traits;
-
-    for (NodeId n = 1; n < f->g->node.n; n++) {
-        const Piece *p = &f->piece[n];
-        f->rowish[n] = fuse_traits_of(f, n)->row;
-        if (!traits[n].elementwise)
-            continue;
-        Accesses reads = nest_accesses(f->ctx, f->arena, p->nest);
-        for (uint32_t i = 0; i < p->nest->nin; i++) {
-            NodeId def = f->g->value.at[p->value[i]].def;
-            if (!def ||
-                (f->plan && f->plan->group[def] != f->plan->group[n] && f->plan->group[def]))
-                continue;
-            if (f->rowish[def])
-                f->rowish[n] = true;
-            if ((traits[def].reduces || f->finishes[def]) &&
-                reads_slot_once(f->ctx, p->nest, &reads, i) &&
-                leads_only_to(f, traits, def, n, FINISHED_BY))
-                f->finishes[n] = true;
-        }
-    }
-}
-
-/* ---- reads of the producer in its host ------------------------------------------------------- */
-
-/* How often windows read one element: product of the reduction axes that share an index row. */
-static int64_t
-window_reads(const Nest *n, const Access *a)
-{
-    int64_t reads = 1;
-
-    for (uint32_t d = 0; d < a->load->u.load.rank; d++) {
-        AxisSet used = expr_axes(a->load->u.load.at[d]);
-        if (!(used & ~a->reduce))
-            continue;
-        for (uint32_t k = 0; k < n->naxis; k++)
-            if ((used & a->reduce) >> k & 1) {
-                int64_t extent = expr_or(n->axis[k].extent, WINDOW_LIMIT + 1);
-                if (mul_overflows(reads, extent, &reads))
-                    return INT64_MAX;
-            }
-    }
-    return reads;
-}
-
 const char fuse_not_before_it_runs[] = "is read at places known only when it runs";
 
-static const char *
-refuse_read(Ctx *c, const Nest *host, const NestTraits *h, const NestTraits *p, const Access *a)
-{
-    MappingType t = nest_mapping(c, host, a);
-    bool inside = a->reduce != 0;
-
-    switch (t) {
-    case MAP_ID:
-    case MAP_PART:
-    case MAP_PERM:
-    case MAP_RELAYOUT:
-    case MAP_INJ:
-        return !inside || p->work <= FUSE_BROADCAST_WORK ? NULL
-                                                         : "would be repeated inside a reduction";
-    case MAP_BCAST:
-    case MAP_REPEAT:
-        return p->work <= FUSE_BROADCAST_WORK ? NULL : "would be repeated by a broadcast";
-    case MAP_RED:
-        if (!h->contraction)
-            return NULL;
-        break;
-    case MAP_WIN:
-    case MAP_CONTR: break;
-    case MAP_GATHER:
-    case MAP_SCAN:
-    case MAP_UNKNOWN:
-    case MAP_COUNT: return fuse_not_before_it_runs;
-    }
-    if (p->conditional || p->full > 1)
-        return "an operand would read several tensors";
-    uint32_t limit = !h->contraction                         ? FUSE_BROADCAST_WORK
-                     : window_reads(host, a) <= WINDOW_LIMIT ? CHEAP
-                                                             : TRIVIAL;
-    return p->work <= limit ? NULL : "too much work to repeat in an operand";
-}
-
-/* A reduction vanishes only where each of its values is used once, at one place, by elementwise
+/* A reduction can be inlined only if each of its values is used once, in one place, by elementwise
  * code. */
 static const char *
 refuse_epilogue(Ctx *c, const Nest *host, const NestTraits *h, const Accesses *reads)
@@ -293,7 +159,7 @@ refuse_epilogue(Ctx *c, const Nest *host, const NestTraits *h, const Accesses *r
     return NULL;
 }
 
-/* Do neighbours along a product's columns lie side by side in its result? */
+/* Are columns of a contraction contiguous in its result? */
 static bool
 columns_lie_together(Ctx *c, const Nest *n, AxisSet col)
 {
@@ -308,7 +174,7 @@ columns_lie_together(Ctx *c, const Nest *n, AxisSet col)
     return true;
 }
 
-/* Does a product keep its shape: both sides, no more axes in common, and its columns together? */
+/* Is the nest still a contraction with both sides, no more batch axes, and contiguous columns? */
 static bool
 product_survives(Ctx *c, const Nest *before, const Nest *after)
 {
@@ -359,8 +225,8 @@ seek_in_index(void *user, const Scalar *s)
         scalar_visit(k->c, s, seek_reduce, k);
 }
 
-/* Does an index follow from a sum, in an access or checked and then a value? Loops compute indices
- * where they stand, and a sum has loops of its own. */
+/* Is an index computed from a reduction? Indices are computed in place, and a reduction needs loops
+ * of its own. */
 static bool
 reduces_in_index(Ctx *c, Arena *a, const Nest *n)
 {
@@ -379,7 +245,7 @@ reduces_in_index(Ctx *c, Arena *a, const Nest *n)
 }
 
 static Accesses
-reads_of(Fusion *f, const Piece *host, const Piece *p)
+reads_of(Fusion *f, const FusedCall *host, const FusedCall *p)
 {
     Accesses all = nest_accesses(f->ctx, f->arena, host->nest);
     uint32_t kept = 0;
@@ -402,7 +268,8 @@ see_table(void *user, const Scalar *s)
     *(bool *)user |= s->op == S_SEEN && s->arg[0]->op == S_NE && s->arg[0]->arg[0]->op != S_LOAD;
 }
 
-/* A program asks a table before it computes anything of a block (kernel/support.h). */
+/* Is a table of visible blocks a reduction? A schedule reads the table before it computes a block
+ * (kernel/support.h), so it must be stored. */
 static bool
 reduces_in_table(Ctx *c, const Nest *n)
 {
@@ -418,7 +285,7 @@ fuse_cannot(Fusion *f, NodeId node, const Nest *after)
 {
     if (!fuse_traits_of(f, node)->reduces)
         return NULL;
-    return reduces_in_index(f->ctx, f->arena, after) ? "a reduction would stand in an index"
+    return reduces_in_index(f->ctx, f->arena, after) ? "an index would contain a reduction"
            : reduces_in_table(f->ctx, after)         ? "a table of what is seen is stored"
                                                      : NULL;
 }
@@ -426,18 +293,19 @@ fuse_cannot(Fusion *f, NodeId node, const Nest *after)
 const char *
 fuse_hides(Fusion *f, NodeId node, NodeId host, const Nest *after)
 {
-    const Piece *p = &f->piece[node], *h = &f->piece[host];
+    const FusedCall *p = &f->call[node], *h = &f->call[host];
     bool reduces = fuse_traits_of(f, node)->reduces;
     NestTraits th = fuse_kind(f->ctx, h->nest);
     Accesses reads = reads_of(f, h, p);
     const char *no = reduces ? refuse_epilogue(f->ctx, h->nest, &th, &reads) : NULL;
 
     if (!no && !product_survives(f->ctx, reduces ? p->nest : h->nest, after))
-        no = "would hide a product";
+        no = "would hide a contraction";
     return no;
 }
 
-/* Is each element one of another tensor, or a number, by its place: a concatenation, a triangle? */
+/* Is each element, by its index, an element of some tensor or a number, as in a concatenation or a
+ * triangle? */
 static bool
 is_piece(const Scalar *s)
 {
@@ -457,20 +325,20 @@ made_of_pieces(const Nest *n)
 const char *
 fuse_reads_badly(Fusion *f, NodeId node, NodeId host)
 {
-    const Nest *h = f->piece[host].nest;
+    const Nest *h = f->call[host].nest;
     const NestTraits *p = fuse_traits_of(f, node);
     bool product = fuse_kind(f->ctx, h).contraction;
-    Accesses reads = reads_of(f, &f->piece[host], &f->piece[node]);
+    Accesses reads = reads_of(f, &f->call[host], &f->call[node]);
 
     for (uint32_t i = 0; i < reads.n; i++)
         switch (nest_mapping(f->ctx, h, &reads.at[i])) {
-        case MAP_WIN: /* windows slide over a copy of one tensor */
+        case MAP_WIN: /* a window slides over a padded copy of one tensor */
             if (p->conditional || p->full > 1)
                 return "a window would slide over several tensors";
             break;
         case MAP_RED:
         case MAP_CONTR:
-            if (product && (p->conditional || p->full > 1) && !made_of_pieces(f->piece[node].nest))
+            if (product && (p->conditional || p->full > 1) && !made_of_pieces(f->call[node].nest))
                 return "an operand would read several tensors";
             break;
         case MAP_GATHER:
@@ -491,8 +359,8 @@ fuse_reads_badly(Fusion *f, NodeId node, NodeId host)
 bool
 fuse_repeats(Fusion *f, NodeId node, NodeId host)
 {
-    const Piece *h = &f->piece[host];
-    Accesses reads = reads_of(f, h, &f->piece[node]);
+    const FusedCall *h = &f->call[host];
+    Accesses reads = reads_of(f, h, &f->call[node]);
 
     for (uint32_t i = 0; i < reads.n; i++) {
         MappingType t = nest_mapping(f->ctx, h->nest, &reads.at[i]);
@@ -501,43 +369,3 @@ fuse_repeats(Fusion *f, NodeId node, NodeId host)
     }
     return false;
 }
-
-static const char *
-refuse(Fusion *f, NodeId node, NodeId host, const Nest *after, uint32_t nhost)
-{
-    Ctx *c = f->ctx;
-    const Piece *p = &f->piece[node], *h = &f->piece[host];
-    NestTraits tp = *fuse_traits_of(f, node), th = fuse_kind(c, h->nest);
-    Accesses reads = reads_of(f, h, p);
-    uint32_t code = nest_code(c, after);
-
-    if (code > FUSE_MAX_CODE)
-        return arena_printf(f->arena,
-                            "the expression would take about %u instructions, the limit is %d",
-                            code, FUSE_MAX_CODE);
-    if (tp.reduces && nhost > 1)
-        return "several nodes read it";
-    const char *no = fuse_hides(f, node, host, after);
-    if (no || tp.reduces)
-        return no;
-    if (!tp.elementwise)
-        return "is walked in order";
-    if (fuse_is_free(&tp))
-        return NULL;
-    if (nhost > 1)
-        return "several nodes read it";
-    for (uint32_t i = 0; i < reads.n; i++) {
-        bool once = !th.contraction && nest_mapping(c, h->nest, &reads.at[i]) == MAP_RED;
-        if (f->finishes[node] ? !reads_all_once(c, h->nest, &reads.at[i])
-                              : f->rowish[node] && reads.at[i].reduce && !once)
-            return "finishes a reduction: belongs to its kernel";
-    }
-    for (uint32_t i = 0; i < reads.n; i++) {
-        no = refuse_read(c, h->nest, &th, &tp, &reads.at[i]);
-        if (no)
-            return no;
-    }
-    return reads.n > 1 && (reads.n - 1) * tp.work > CHEAP ? "is read at several places" : NULL;
-}
-
-const FuseRules fuse_rules = { mark_finishing, refuse };

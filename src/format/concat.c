@@ -1,21 +1,21 @@
-/* pieces: what is put side by side is made there.
+/* concat: store the operands of a concatenation inside its result.
  *
  *     o[i, k, l, j] = j < 64 ? a[i, k, l, j] : b[i, k, l, j - 64]
  *
- * Such a kernel moves two tensors and computes nothing. If whoever makes a and b writes into o,
- * each at its place, there is nothing to be done: the kernel becomes a join along dimension 3,
- * within whose result a and b lie (src/graph/whole.c). Rows of a are as far apart as those of o
- * then, for all who make or read it, and their schedules have other prices: axes that continued
- * each other in memory no longer do, lines hold elements of others. So it is done where the sum of
- * all their prices, and of the kernel that is no longer needed, is less.
+ * This kernel copies two tensors and computes nothing. If the producers of a and b write into o
+ * directly, nothing is left to do: the kernel becomes a `join` along dimension 3, and a and b are
+ * stored within its result (graph/whole.c). The rows of a are then as far apart as those of o, for
+ * all kernels that make or read a, and their schedules have other prices: axes that were contiguous
+ * no longer are. So the concatenation is removed where the sum of all these prices is lower without
+ * it.
  *
- * Layers that read all before them put a growing list together: [a, b], [a, b, c], … The second is
- * the first and c, so a value lies within one other alone, which lies within another. Later ones
- * are looked at first: what is decided of one is asked with everything around it in its place.
+ * Layers that read all earlier ones concatenate a growing list: [a, b], [a, b, c], … The second is
+ * rewritten as the first and c, so values nest. Later concatenations are decided first, since the
+ * price of one depends on those around it.
  *
- * Left as they are: constants, inputs and outputs of the graph, states, what a kernel walks in
- * order or whose rows it sees in other dimensions, what stands twice in one row, and what is put
- * behind each other along the first dimension.
+ * Not considered: operands that are constants, inputs, outputs or states of the graph, that a
+ * kernel scans or reads in other dimensions, that occur twice; and concatenations along the first
+ * dimension.
  */
 #include "algebra/algebra.h"
 #include "format/internal.h"
@@ -23,13 +23,13 @@
 #include <math.h>
 #include <string.h>
 
-/* A kernel that puts values side by side. */
+/* A kernel that only concatenates. */
 typedef struct {
     NodeId node;
     uint32_t dim, n;
     ValueId *part;
     bool taken;
-} Row;
+} Concat;
 
 typedef struct {
     Graph *g;
@@ -37,23 +37,23 @@ typedef struct {
     Arena *arena;
     const FormatPrice *price;
     Users users;
-    Map definer;   /* of symbols */
-    bool *output;  /* [value.n] */
-    uint32_t *row; /* [node.n]: its row + 1; 0: it does something else */
-    /* [value.n]: what it lies within, the outermost so far; 0: it is by itself */
+    Map definer;  /* of symbols */
+    bool *output; /* [value.n] */
+    uint32_t *at; /* [node.n]: its Concat + 1; 0: another kernel */
+    /* [value.n]: the outermost value that it is stored in, so far; 0: none */
     ValueId *whole;
-    uint32_t *seen, sum; /* [node.n]: the last sum that it is in */
-    VEC(Row) rows;
-} Pieces;
+    uint32_t *seen, sum; /* [node.n]: the last sum that counted it */
+    VEC(Concat) concat;
+} Concats;
 
 /* ---- which kernels --------------------------------------------------------------------------- */
 
 static void
-find_row(Pieces *p, NodeId id)
+find_concat(Concats *p, NodeId id)
 {
     const Node *node = &p->g->node.at[id];
     const Kernel *k = node->kernel;
-    Row r = { .node = id };
+    Concat r = { .node = id };
 
     if (!format_may_change(p->g, id) || k->npart != 1 || k->nout != 1 || k->nin < 2 ||
         k->part->nest->nin != k->nin)
@@ -68,19 +68,19 @@ find_row(Pieces *p, NodeId id)
     r.part = NEW_ARRAY(p->arena, ValueId, k->nin);
     for (r.n = 0; r.n < k->nin; r.n++)
         r.part[r.n] = node_in(p->g, node, k->part->buffer[slot[r.n]]);
-    VEC_PUSH(p->arena, &p->rows, r);
-    p->row[id] = p->rows.n;
+    VEC_PUSH(p->arena, &p->concat, r);
+    p->at[id] = p->concat.n;
 }
 
-/* The longest row before that is how this one begins stands for its parts. */
+/* Replaces leading operands by the result of the longest earlier concatenation of just these. */
 static void
-shorten(Pieces *p, Row *r)
+shorten(Concats *p, Concat *r)
 {
-    const Row *best = NULL;
+    const Concat *best = NULL;
     ValueId first = r->part[0];
 
     for (uint32_t u = p->users.first[first]; u < p->users.first[first + 1]; u++) {
-        const Row *s = p->row[p->users.node[u]] ? &p->rows.at[p->row[p->users.node[u]] - 1] : r;
+        const Concat *s = p->at[p->users.node[u]] ? &p->concat.at[p->at[p->users.node[u]] - 1] : r;
         bool begins = s < r && s->dim == r->dim && s->n < r->n && (!best || s->n > best->n);
         for (uint32_t i = 0; begins && i < s->n; i++)
             begins = s->part[i] == r->part[i];
@@ -96,7 +96,7 @@ shorten(Pieces *p, Row *r)
 }
 
 static bool
-may_lie(const Pieces *p, const Row *r, uint32_t part)
+may_lie(const Concats *p, const Concat *r, uint32_t part)
 {
     ValueId v = r->part[part];
     const Value *value = &p->g->value.at[v];
@@ -118,10 +118,10 @@ may_lie(const Pieces *p, const Row *r, uint32_t part)
 
 /* ---- prices ---------------------------------------------------------------------------------- */
 
-/* The kernel of a node, whose values lie as is decided so far; NULL: it sees one of them so that it
- * cannot. */
+/* The kernel of a node with the decisions so far applied; NULL: it reads or writes a value in a way
+ * that does not allow it. */
 static Kernel *
-kernel_within(const Pieces *p, Arena *a, NodeId id)
+kernel_within(const Concats *p, Arena *a, NodeId id)
 {
     const Node *node = &p->g->node.at[id];
     Kernel *k = arena_copy(a, node->kernel, sizeof *k);
@@ -139,14 +139,14 @@ kernel_within(const Pieces *p, Arena *a, NodeId id)
 }
 
 static bool
-is_done(const Pieces *p, NodeId id)
+is_done(const Concats *p, NodeId id)
 {
-    return p->row[id] && p->rows.at[p->row[id] - 1].taken;
+    return p->at[id] && p->concat.at[p->at[id] - 1].taken;
 }
 
-/* Seconds of a kernel; INFINITY where it cannot be so. */
+/* Seconds of a kernel; INFINITY: no schedule. */
 static double
-seconds(const Pieces *p, NodeId id)
+seconds(const Concats *p, NodeId id)
 {
     Arena *scratch = arena_child(p->arena);
     const Kernel *k = kernel_within(p, scratch, id);
@@ -157,7 +157,7 @@ seconds(const Pieces *p, NodeId id)
 }
 
 static double
-seconds_once(Pieces *p, const Row *r, NodeId id)
+seconds_once(Concats *p, const Concat *r, NodeId id)
 {
     if (id == r->node || p->seen[id] == p->sum || is_done(p, id))
         return 0;
@@ -165,9 +165,9 @@ seconds_once(Pieces *p, const Row *r, NodeId id)
     return seconds(p, id);
 }
 
-/* Seconds of all that make or read the parts of a row. */
+/* Seconds of all kernels that make or read the operands. */
 static double
-seconds_around(Pieces *p, const Row *r)
+seconds_around(Concats *p, const Concat *r)
 {
     double sum = 0;
 
@@ -183,9 +183,9 @@ seconds_around(Pieces *p, const Row *r)
 
 /* ---- deciding -------------------------------------------------------------------------------- */
 
-/* Seconds that a row gains; 0: it stays. all: whatever the prices are. */
+/* Decides one concatenation: seconds gained; 0: it stays a copy. all: take it at any price. */
 static double
-decide(Pieces *p, Row *r, bool all)
+decide(Concats *p, Concat *r, bool all)
 {
     ValueId out = node_out(p->g, &p->g->node.at[r->node], 0);
     bool may = true;
@@ -206,19 +206,19 @@ decide(Pieces *p, Row *r, bool all)
 }
 
 static void
-decide_all(Pieces *p, bool all, double *gain)
+decide_all(Concats *p, bool all, double *gain)
 {
     memset(p->whole, 0, p->g->value.n * sizeof *p->whole);
-    for (uint32_t i = 0; i < p->rows.n; i++)
-        p->rows.at[i].taken = false;
-    for (uint32_t i = p->rows.n; i-- > 0;)
-        gain[i] = decide(p, &p->rows.at[i], all);
+    for (uint32_t i = 0; i < p->concat.n; i++)
+        p->concat.at[i].taken = false;
+    for (uint32_t i = p->concat.n; i-- > 0;)
+        gain[i] = decide(p, &p->concat.at[i], all);
 }
 
 /* ---- carrying it out ------------------------------------------------------------------------- */
 
 static void
-apply(Pieces *p)
+apply(Concats *p)
 {
     for (NodeId n = 1; n < p->g->node.n; n++) {
         Node *node = &p->g->node.at[n];
@@ -229,8 +229,8 @@ apply(Pieces *p)
         if (any && !is_done(p, n))
             node->kernel = kernel_within(p, p->g->arena, n);
     }
-    for (uint32_t i = 0; i < p->rows.n; i++) {
-        const Row *r = &p->rows.at[i];
+    for (uint32_t i = 0; i < p->concat.n; i++) {
+        const Concat *r = &p->concat.at[i];
         Node *node = &p->g->node.at[r->node];
         if (!r->taken)
             continue;
@@ -243,46 +243,46 @@ apply(Pieces *p)
 }
 
 static void
-remark(const Pieces *p, const Row *r, double gain, Text *t)
+remark(const Concats *p, const Concat *r, double gain, Text *t)
 {
     text_add(t, "; %");
     text_name(t, p->g->value.at[node_out(p->g, &p->g->node.at[r->node], 0)].name);
-    text_add(t, ": its parts are made in their places, ");
+    text_add(t, ": its operands are stored in their places, ");
     text_seconds(t, gain);
     text_add(t, " less\n");
 }
 
 void
-format_pieces(Graph *g, Arena *a, const FormatPrice *price, Text *remarks)
+format_concats(Graph *g, Arena *a, const FormatPrice *price, Text *remarks)
 {
     Arena *scratch = arena_child(a);
-    Pieces p = { .g = g,
-                 .ctx = g->ctx,
-                 .arena = scratch,
-                 .price = price,
-                 .users = graph_users(g, scratch),
-                 .definer = graph_definers(g, scratch),
-                 .output = graph_outputs(g, scratch),
-                 .row = NEW_ARRAY(scratch, uint32_t, g->node.n),
-                 .whole = NEW_ARRAY(scratch, ValueId, g->value.n),
-                 .seen = NEW_ARRAY(scratch, uint32_t, g->node.n) };
+    Concats p = { .g = g,
+                  .ctx = g->ctx,
+                  .arena = scratch,
+                  .price = price,
+                  .users = graph_users(g, scratch),
+                  .definer = graph_definers(g, scratch),
+                  .output = graph_outputs(g, scratch),
+                  .at = NEW_ARRAY(scratch, uint32_t, g->node.n),
+                  .whole = NEW_ARRAY(scratch, ValueId, g->value.n),
+                  .seen = NEW_ARRAY(scratch, uint32_t, g->node.n) };
 
     for (NodeId n = 1; n < g->node.n; n++)
-        find_row(&p, n);
-    /* each by those before it, as they are written */
-    for (uint32_t i = p.rows.n; i-- > 0;)
-        shorten(&p, &p.rows.at[i]);
-    double *gain = NEW_ARRAY(scratch, double, p.rows.n + 1);
-    if (p.rows.n && price->begin)
+        find_concat(&p, n);
+    /* each in terms of the original earlier ones */
+    for (uint32_t i = p.concat.n; i-- > 0;)
+        shorten(&p, &p.concat.at[i]);
+    double *gain = NEW_ARRAY(scratch, double, p.concat.n + 1);
+    if (p.concat.n && price->begin)
         price->begin(price->user);
-    /* what is asked of a row depends on those behind it: first as if all were taken */
+    /* queries depend on later decisions: first ask as if all were taken */
     do
         decide_all(&p, true, gain);
-    while (p.rows.n && price->again && price->again(price->user));
+    while (p.concat.n && price->again && price->again(price->user));
     decide_all(&p, false, gain);
     apply(&p);
-    for (uint32_t i = 0; i < p.rows.n; i++)
-        if (p.rows.at[i].taken)
-            remark(&p, &p.rows.at[i], gain[i], remarks);
+    for (uint32_t i = 0; i < p.concat.n; i++)
+        if (p.concat.at[i].taken)
+            remark(&p, &p.concat.at[i], gain[i], remarks);
     arena_free(scratch);
 }

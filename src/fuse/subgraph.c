@@ -1,17 +1,17 @@
-/* piece: its edges, the sets of its nodes that were met, and bounds. */
-#include "fuse/piece.h"
+/* subgraph: its edges, the table of its node sets, and lower bounds. */
+#include "fuse/subgraph.h"
 
 #include <math.h>
 #include <string.h>
 
-/* seconds; bounds what is added up in picoseconds: what takes longer counts as much */
+/* seconds; bounds sums of picoseconds: longer times count as this */
 #define MOST 1000.0
 
 /* ---- sets of nodes --------------------------------------------------------------------------- */
 
-/* Connected by edges that a group may run along? */
+/* Is the set connected by edges that a group may contain? */
 static bool
-is_connected(Piece *k, const uint32_t *node, uint32_t n)
+is_connected(Subgraph *k, const uint32_t *node, uint32_t n)
 {
     uint32_t ncomponent = n;
     uint32_t parent[n];
@@ -31,7 +31,7 @@ is_connected(Piece *k, const uint32_t *node, uint32_t n)
 }
 
 static void
-grow_sets(Piece *k)
+grow_sets(Subgraph *k)
 {
     uint32_t room = k->set_room ? 2 * k->set_room : 1024;
 
@@ -48,7 +48,7 @@ grow_sets(Piece *k)
 }
 
 static const uint32_t *
-globals(const Piece *k, const uint32_t *node, uint32_t n, uint32_t *out)
+globals(const Subgraph *k, const uint32_t *node, uint32_t n, uint32_t *out)
 {
     for (uint32_t i = 0; i < n; i++)
         out[i] = k->global[node[i]];
@@ -56,7 +56,7 @@ globals(const Piece *k, const uint32_t *node, uint32_t n, uint32_t *out)
 }
 
 uint32_t
-piece_set(Piece *k, const uint32_t *node, uint32_t n)
+subgraph_set(Subgraph *k, const uint32_t *node, uint32_t n)
 {
     uint32_t numbers[n];
 
@@ -86,7 +86,7 @@ picoseconds(double s)
 }
 
 int64_t
-piece_price(Piece *k, uint32_t which)
+subgraph_price(Subgraph *k, uint32_t which)
 {
     Set *s = &k->set.at[which];
     uint32_t numbers[s->n];
@@ -101,7 +101,7 @@ piece_price(Piece *k, uint32_t which)
 }
 
 void
-piece_bits(const Piece *k, uint32_t which, Word *b)
+subgraph_bits(const Subgraph *k, uint32_t which, Word *b)
 {
     const Set *s = &k->set.at[which];
 
@@ -111,7 +111,7 @@ piece_bits(const Piece *k, uint32_t which, Word *b)
 }
 
 void
-piece_take(const Piece *k, uint32_t set, uint32_t *group, uint32_t number)
+subgraph_take(const Subgraph *k, uint32_t set, uint32_t *group, uint32_t number)
 {
     const Set *s = &k->set.at[set];
 
@@ -122,24 +122,23 @@ piece_take(const Piece *k, uint32_t set, uint32_t *group, uint32_t number)
 /* ---- bounds ---------------------------------------------------------------------------------- */
 
 uint32_t
-piece_least_groups(const Piece *k, uint32_t n)
+subgraph_least_groups(const Subgraph *k, uint32_t n)
 {
     return (n + k->p->most - 1) / k->p->most;
 }
 
 Rest
-piece_rest(const Piece *k, const Word *left)
+subgraph_rest(const Subgraph *k, const Word *left)
 {
     Rest r = { 0 };
 
-    for
-        EACH_BIT(i, left, k->words)
-    r.least += k->least[i], r.n++;
+    FOR_EACH_BIT (i, left, k->words)
+        r.least += k->least[i], r.n++;
     return r;
 }
 
 Rest
-piece_without(const Piece *k, Rest r, uint32_t set)
+subgraph_without(const Subgraph *k, Rest r, uint32_t set)
 {
     const Set *s = &k->set.at[set];
 
@@ -150,17 +149,17 @@ piece_without(const Piece *k, Rest r, uint32_t set)
 }
 
 int64_t
-piece_bound(const Piece *k, Rest r)
+subgraph_bound(const Subgraph *k, Rest r)
 {
-    return r.least + k->start * piece_least_groups(k, r.n);
+    return r.least + k->start * subgraph_least_groups(k, r.n);
 }
 
 /* ---- the piece ------------------------------------------------------------------------------- */
 
-/* What a group would have to hold so as to run along an edge: everything between. Is that no
- * group? */
+/* Can no group contain the edge, since the nodes between its ends, which it must contain, cannot be
+ * one? */
 static bool
-is_cut(Piece *k, uint32_t from, uint32_t to)
+is_cut(Subgraph *k, uint32_t from, uint32_t to)
 {
     const Word *before = k->before + (size_t)to * k->words;
     uint32_t n = 0, numbers[k->p->most];
@@ -176,11 +175,11 @@ is_cut(Piece *k, uint32_t from, uint32_t to)
     return !k->p->may(k->p->user, numbers, n);
 }
 
-Piece
-piece_begin(const SearchProblem *p, Arena *a, const uint32_t *global, uint32_t n,
-            const SearchEdge *edge, uint32_t nedge)
+Subgraph
+subgraph_begin(const SearchProblem *p, Arena *a, const uint32_t *global, uint32_t n,
+               const SearchEdge *edge, uint32_t nedge)
 {
-    Piece k = { .p = p, .arena = a, .n = n, .words = (n + 63) / 64, .global = global };
+    Subgraph k = { .p = p, .arena = a, .n = n, .words = (n + 63) / 64, .global = global };
     uint32_t *fill;
 
     k.first = NEW_ARRAY(a, uint32_t, n + 2);
@@ -188,7 +187,7 @@ piece_begin(const SearchProblem *p, Arena *a, const uint32_t *global, uint32_t n
     k.runs = NEW_ARRAY(a, bool, nedge + 1);
     k.before = arena_alloc_array(a, (size_t)n * k.words, sizeof *k.before);
     k.least = NEW_ARRAY(a, int64_t, n);
-    k.start = (int64_t)(p->start * 1e12); /* downwards: a bound */
+    k.start = (int64_t)(p->start * 1e12); /* rounded down: a bound */
     k.number = NEW_ARRAY(a, uint32_t, n);
     k.stack = NEW_ARRAY(a, uint32_t, n);
     k.low = NEW_ARRAY(a, uint32_t, n);
@@ -210,7 +209,7 @@ piece_begin(const SearchProblem *p, Arena *a, const uint32_t *global, uint32_t n
         k.succ[at] = edge[e].to;
         k.runs[at] = edge[e].fusable;
     }
-    /* in order: what is before i is known when i is met */
+    /* in topological order: predecessors of i are complete */
     for (uint32_t i = 0; i < n; i++)
         for (uint32_t e = k.first[i]; e < k.first[i + 1]; e++) {
             Word *to = k.before + (size_t)k.succ[e] * k.words;
