@@ -4,8 +4,8 @@
 #ifndef TN_PRELUDE_BATCH_WALK_H
 #define TN_PRELUDE_BATCH_WALK_H
 
-/* Are the recorded nodes enough for a piece, which runs before more are recorded? Rows that leave the
- * L2 cache before they are read come back from further away; in a smaller piece, each batch reads
+/* Are the recorded nodes enough for a piece, which runs before more are recorded? Rows that leave
+ * the L2 cache before they are read come back from further away; in a smaller piece, each batch reads
  * its weights for fewer rows. So a piece fills the cache, or has as many bytes of rows as its
  * batches read of weights, whichever is more. */
 enum { TN_PIECES = 4 };              /* a pool that grows for a piece gets room for so many */
