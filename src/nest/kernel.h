@@ -30,7 +30,7 @@ typedef enum {
 /* Of a constant table of blocks that a mask shows, [rows, keys] in its last dimensions: how many in
  * DENSITY_OF of its tiles of 1 << r rows and 1 << k keys hold an element that is not 0. All 0: it
  * is not known. */
-enum { DENSITY_ROWS = 4, DENSITY_KEYS = 2, DENSITY_OF = 32 };
+enum { DENSITY_ROWS = 4, DENSITY_KEYS = 3, DENSITY_OF = 200 /* in half percents */ };
 typedef struct {
     uint8_t of[DENSITY_KEYS][DENSITY_ROWS];
 } Density;
