@@ -9,6 +9,10 @@
  * the comparison is false. What the summand reads of other parts is followed to what they compute.
  * A schedule may then leave out the other points (the step `skip`): sums have the same bits.
  *
+ * A sum that stands in the arm of a choice has no support in rows where the choice takes the other:
+ *
+ *     o[s, i, j] = i < len[s] ? (sum k: a[s, i, k] * b[s, k, j]) : 0
+ *
  * Where only data know, a table of blocks says what is seen: `seen(used[i // 16, j // 32] != 0, …)`
  * in the value of a score (normalise/mask.c). The step `omit` passes over blocks of a sum and its
  * maximum of which no row of a task sees anything.
@@ -23,10 +27,12 @@
 
 #define SUPPORT_MAX_BOUNDS 8 /* named limit: further ones are not used */
 
-/* Of the points of the axis: those below `at`, or those from `at` on. Numbers that the caller gives
- * (lengths) are computed variables, of loads whose slots are buffers of the kernel. */
+/* Of the points of the axis: those from `at` on, those below `at`, or all where `at` >= 0 and else
+ * none. Numbers that the caller gives (lengths) are computed variables, of loads whose slots are
+ * buffers of the kernel. */
+typedef enum { SUPPORT_FROM, SUPPORT_BELOW, SUPPORT_IF } SupportKind;
 typedef struct {
-    bool upper;
+    SupportKind kind;
     const Expr *at;
 } SupportBound;
 

@@ -322,8 +322,7 @@ def test_blocks_and_a_bound(compare, size, low, tmp_path):
     inputs = [value("blocks", TensorProto.BOOL, [nq, count]),
               value("bound", TensorProto.INT64, [nq, 1])]
     attention(tmp_path, nodes, nq, nk, weights, inputs)
-    each = min(size, 32) if size != 48 else 16
-    table = rf"^ *%\S*_seen: u8\[{-(-nq // 16)}, {-(-nk // each)}\] = call"
+    table = rf"^ *%\S*_seen: u8\[{-(-nq // 16)}, {-(-nk // 16)}\] = call"
     assert re.search(table, dump(tmp_path, "choose"), re.M)
     tenon("compile", tmp_path / "m.onnx", "-o", tmp_path / "m.so")
     blocks, bound = rng.random((nq, count)) < 0.4, rng.integers(-1, nk + 1, (nq, 1))
