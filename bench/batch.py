@@ -1,20 +1,21 @@
 """Requests whose work differs, run together: what a node of theirs takes against one by one.
 
-Each model of bench/cells.py runs batches of requests in three ways that take turns: together, one
+Each model of bench/cells runs batches of requests in three ways that take turns: together, one
 by one with the same artefact, and one by one with a plain one. A node is a block of the model that
 a request asks for, its control not counted. Beside the batches that ran is the number below which
 no order of them comes: the longest chain of blocks of each kind. The bound of what is gained is
 that of the same blocks alone, in batches as large: nothing is recorded or gathered for them. DyNet
 batches the same TreeLSTM where it can be installed (bench/requirements-dynet.txt).
 
+Other tables tell what policies are worth (bench/batch_policies.py), and what it costs that requests
+can run together (bench/batch_costs.py).
+
 Two models of bench/loops.py are ONNX files: a decoder's requests of different prompts together over
 one by one, and an encoder with early exits over ONNX Runtime in a loop.
 """
-import json
-import os
-import sys
-
-from measure import BUILD, ROOT, Bench, quiet
+from batch_costs import COSTS, costs
+from batch_policies import COUNTED, TIMED, counted, timed
+from measure import BUILD, Bench
 from row_order import row_order
 
 HIDDEN, BATCHES = (64, 128, 256, 512), (1, 8, 32, 64, 256)
@@ -24,8 +25,8 @@ SMALLER = {                                  # hidden sizes and batches of model
     "berxit": ((256, 768), (1, 8)),
     "deebert": ((128, 256, 512), (1, 8, 32)),
 }
-NAMES = ["tree_lstm", "tree_lstm_2", "tree_gru", "mv_rnn", "bilstm", "birnn", "lattice_lstm",
-         "berxit", "deebert"]
+NAMES = ["tree_lstm", "tree_lstm_2", "tree_gru", "mv_rnn", "bilstm", "bilstm_characters", "birnn",
+         "nested_rnn", "lattice_lstm", "lattice_gru", "drnn", "stack_rnn", "berxit", "deebert"]
 CONTROL = ["sums", "running"]
 GAIN = {64: 1.6, 128: 1.9, 256: 2.2, 512: 4.0}       # of TreeLSTM, 64 together over a plain one
 FOR_MANY = 0.95                              # of a request alone: a plain artefact's time over ours
@@ -41,18 +42,11 @@ DYNET = BUILD / "venv-dynet/bin/python"
 FLAGS = ("0", "1", "2")
 
 
-def script(bench: Bench, python, name: str, *args) -> list[dict]:
-    """What a script prints that runs alone on one core, with the package that the build made."""
-    paths = filter(None, (os.environ.get("PYTHONPATH"), str(BUILD / "python")))
-    env = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
-    return json.loads(quiet(python, ROOT / "bench" / name, *args, env=env,
-                            preexec_fn=bench.pin_to(1)))
-
-
-def measured(bench: Bench, name: str, hidden: int, batches) -> list[dict]:
+def measured(bench: Bench, name: str, hidden: int, batches, threads: int = 1) -> list[dict]:
     bench.facts()
-    return script(bench, sys.executable, "batch_run.py", name, hidden, ",".join(map(str, batches)),
-                  bench.rounds, bench.seconds / 2, bench.machine_file, bench.folder)
+    return bench.script("batch_run.py", name, hidden, ",".join(map(str, batches)), bench.rounds,
+                        bench.seconds / 2, threads, bench.machine_file, bench.folder,
+                        threads=threads)
 
 
 def dynet(bench: Bench, hidden: int, batches) -> dict[str, list[dict]]:
@@ -60,8 +54,8 @@ def dynet(bench: Bench, hidden: int, batches) -> dict[str, list[dict]]:
     if not DYNET.exists():
         return {}
     sizes = ",".join(map(str, batches))
-    return {flag: script(bench, DYNET, "dynet_peer.py", hidden, sizes, bench.rounds,
-                         bench.seconds / 2, flag, bench.folder) for flag in FLAGS}
+    return {flag: bench.script("dynet_peer.py", hidden, sizes, bench.rounds, bench.seconds / 2,
+                               flag, bench.folder, python=DYNET) for flag in FLAGS}
 
 
 def us(seconds: float) -> str:
@@ -107,9 +101,8 @@ def with_loops(bench: Bench, names: list[str]) -> None:
     for name in names:
         count, other, floor, aim = LOOPS[name]
         try:
-            row = script(bench, sys.executable, "loops_run.py", name,
-                         "small" if bench.quick else "large", count, bench.rounds,
-                         bench.machine_file, bench.folder)
+            row = bench.script("loops_run.py", name, "small" if bench.quick else "large", count,
+                               bench.rounds, bench.machine_file, bench.folder)
         except RuntimeError as error:
             bench.table.fail(name, str(error))
             continue
@@ -137,37 +130,59 @@ def beside_dynet(bench: Bench, ours: dict[int, list[dict]], theirs: dict[int, di
                                 dict(hidden=hidden, over_unbatched=single), single, OVER_UNBATCHED)
 
 
-def batch(bench: Bench, names: list[str], hidden, batches) -> None:
-    """hidden, batches: sizes of states and of batches; None: the usual ones."""
-    def wanted(every):
-        return [n for n in every if not names or any(n.startswith(w) for w in names)]
-
-    ours, theirs = {}, {}
-    if wanted(NAMES):
-        bench.table.head("requests together, 1 thread", "together us", "alone us", "plain us",
-                         "gain", "batches / least")
-    for name in wanted(NAMES):
+def gains(bench: Bench, names: list[str], hidden, batches, threads: int) -> dict[int, list[dict]]:
+    """Of each model; the rows of tree_lstm by hidden size."""
+    head = f"requests together, {threads} thread" + "s" * (threads > 1)
+    bench.table.head(head, "together us", "alone us", "plain us", "gain", "batches / least")
+    ours = {}
+    for name in names:
         sizes, counts = SMALLER.get(name, (HIDDEN, BATCHES))
         if bench.quick:
             sizes = (min(sizes, key=lambda h: abs(h - QUICK_HIDDEN)),)
             counts = [b for b in QUICK_BATCHES if b in counts]
         for h in hidden or sizes:
             try:
-                rows = measured(bench, name, h, batches or counts)
-                if name == "tree_lstm":
-                    ours[h] = rows
-                    theirs |= {h: found for found in [dynet(bench, h, batches or counts)] if found}
+                rows = measured(bench, name, h, batches or counts, threads)
             except RuntimeError as error:
                 bench.table.fail(f"{name} {h}", str(error))
                 continue
             for row in rows:
-                show(bench, name, h, row)
+                show(bench, name, h, row | {"threads": threads})
+            if name == "tree_lstm":
+                ours[h] = rows
+    return ours
+
+
+ALL = [*NAMES, *TIMED, *COUNTED, *COSTS, *LOOPS, ROW_ORDER, *CONTROL]
+
+
+def batch(bench: Bench, names: list[str], hidden, batches, threads: int) -> None:
+    """names: of ALL. hidden, batches: sizes of states and of batches; None: the usual ones. More
+    threads than one are for models and policies alone."""
+    def wanted(every):
+        return [n for n in every if n in names]
+
+    ours = gains(bench, wanted(NAMES), hidden, batches, threads) if wanted(NAMES) else {}
+    if wanted(TIMED):
+        timed(bench, wanted(TIMED), threads)
+    if threads > 1:
+        return
+    if wanted(COUNTED):
+        counted(bench, wanted(COUNTED))
+    if wanted(COSTS):
+        costs(bench, wanted(COSTS))
     if wanted(LOOPS):
         with_loops(bench, wanted(LOOPS))
     if wanted([ROW_ORDER]):
-        row_order(bench, hidden or HIDDEN)
+        row_order(bench, hidden or ([QUICK_HIDDEN] if bench.quick else HIDDEN))
     if wanted(CONTROL):
         control(bench, wanted(CONTROL))
+    theirs = {}
+    for h, rows in ours.items():
+        try:
+            theirs |= {h: flags for flags in [dynet(bench, h, [r["batch"] for r in rows])] if flags}
+        except RuntimeError as error:
+            bench.table.fail(f"DyNet, hidden {h}", str(error))
     if theirs:
         beside_dynet(bench, ours, theirs)
     elif ours:

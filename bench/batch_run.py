@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""One model of bench/cells.py as Tenon runs its requests: together, one by one with the same
+"""One model of bench/cells as Tenon runs its requests: together, one by one with the same
 artefact, and one by one with one that was not made for many.
 
-    batch_run.py MODEL HIDDEN BATCHES ROUNDS SECONDS MACHINE FOLDER   prints what it found, as JSON
+    batch_run.py MODEL HIDDEN BATCHES ROUNDS SECONDS THREADS MACHINE FOLDER     prints JSON
 
-Times are the least of ROUNDS turns, in seconds of all nodes. Results are held against NumPy first,
-and those of requests together against those of each alone, bit for bit.
+Times are the least of ROUNDS turns, in seconds of all nodes. All results are held against those of
+the plain artefact first, and those of requests together against those of each alone, bit for bit;
+some of each batch against NumPy.
 """
 import json
 import pathlib
@@ -17,7 +18,7 @@ import numpy as np
 import tenon
 
 ALONE = 32                                   # requests at most that run one by one
-CHECKED = 6                                  # of each batch, in double precision
+CHECKED = 6                                  # of each batch, by NumPy in double precision
 EXACT = 1e-4                                 # of the largest value
 ROWS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512, 1024, 2048, 4096)
 
@@ -32,6 +33,15 @@ def least(what, seconds: float) -> float:
     return min(times)
 
 
+def in_turn(ways: dict, rounds: int, seconds: float) -> dict[str, float]:
+    """Of ways to run so many nodes: the least seconds of one node."""
+    times = dict.fromkeys(ways, float("inf"))
+    for _ in range(rounds):
+        for way, (what, nodes) in ways.items():
+            times[way] = min(times[way], least(what, seconds) / nodes)
+    return times
+
+
 def value(result) -> np.ndarray:
     if isinstance(result, Exception):
         raise result
@@ -41,22 +51,28 @@ def value(result) -> np.ndarray:
 def check(model, many, plain, requests: list[dict]) -> None:
     together = many.run_many(requests)
     for i, (r, got) in enumerate(zip(requests, together)):
-        got, alone = value(got), value(many.run(r))
+        what = f"request {i} of {len(requests)}"
+        got, alone, single = value(got), value(many.run(r)), value(plain.run(r))
         if not np.array_equal(got, alone):
-            raise SystemExit(f"request {i} of {len(requests)} is {abs(got - alone).max():.1e} "
-                             "off what it gives alone")
+            raise SystemExit(f"{what} is {abs(got - alone).max():.1e} off what it gives alone")
+        wants = {"a plain artefact": single}
         if i < CHECKED:
-            want = model.expected(r)
-            for how, x in (("together", got), ("plain", value(plain.run(r)))):
-                off = abs(x.reshape(want.shape) - want).max()
-                if not off <= EXACT * abs(want).max():
-                    raise SystemExit(f"request {i} of {len(requests)}, {how}, is {off:.1e} "
-                                     "off NumPy")
+            wants["NumPy"] = model.expected(r).reshape(single.shape)
+        for whose, want in wants.items():
+            off = abs(got - want).max()
+            if not off <= EXACT * abs(want).max():
+                raise SystemExit(f"{what} is {off:.1e} off {whose}")
 
 
-def batches(model: tenon.Model, requests: list[dict]) -> int:
-    session = model.session(threads=1)
-    session.run_many(requests)
+def compiled(name: str, hidden: int, folder: pathlib.Path, machine: str) -> tuple:
+    """A model, and artefacts of it: for many requests, and a plain one."""
+    model = cells.MODELS[name](hidden)
+    path = model.write(folder / f"{name}.tn")
+    return model, *(tenon.compile(path, many=m, machine=machine) for m in (True, False))
+
+
+def ran(session: tenon.Session) -> int:
+    """Batches of blocks so far."""
     return sum(b.ran for b in session.blocks if b.nodes and not b.host)
 
 
@@ -85,27 +101,22 @@ def kernels(found: dict, counts: cells.Counts) -> float:
 
 
 def main() -> None:
-    name, hidden, sizes, rounds, seconds, machine, folder = sys.argv[1:]
+    name, hidden, sizes, rounds, seconds, threads, machine, folder = sys.argv[1:]
     folder, rounds, seconds = pathlib.Path(folder), int(rounds), float(seconds)
-    model = cells.MODELS[name](int(hidden))
-    path = model.write(folder / f"{name}.tn")
-    many, plain = (tenon.compile(path, many=m, machine=machine) for m in (True, False))
-    session, single = many.session(threads=1), plain.session(threads=1)
+    model, many, plain = compiled(name, int(hidden), folder, machine)
+    session, single = (x.session(threads=int(threads)) for x in (many, plain))
     rows, rng = [], np.random.default_rng(11)
     for b in map(int, sizes.split(",")):
         requests = [model.request(rng) for _ in range(b)]
         check(model, session, single, requests)
         counts, few = cells.counts([model.work(r) for r in requests]), requests[:ALONE]
-        nodes = cells.counts([model.work(r) for r in few]).nodes
-        ways = {"together": (lambda: session.run_many(requests), counts.nodes),
-                "alone": (lambda: [session.run(r) for r in few], nodes),
-                "plain": (lambda: [single.run(r) for r in few], nodes)}
-        times = dict.fromkeys(ways, float("inf"))
-        for _ in range(rounds):
-            for way, (what, n) in ways.items():
-                times[way] = min(times[way], least(what, seconds) / n)
-        row = {"batch": b, "nodes": counts.nodes, "least": counts.least, **times,
-               "levels": len(counts.levels), "batches": batches(many, requests)}
+        nodes, before = cells.counts([model.work(r) for r in few]).nodes, ran(session)
+        session.run_many(requests)
+        row = {"batch": b, "nodes": counts.nodes, "least": counts.least,
+               "levels": len(counts.levels), "batches": ran(session) - before}
+        row |= in_turn({"together": (lambda: session.run_many(requests), counts.nodes),
+                        "alone": (lambda: [session.run(r) for r in few], nodes),
+                        "plain": (lambda: [single.run(r) for r in few], nodes)}, rounds, seconds)
         if b == 64 and isinstance(model, cells.TreeLSTM):
             kinds = {k for _, k in counts.levels}
             found = of_cells(model, folder, sorted(kinds), max(counts.levels.values()),

@@ -42,6 +42,7 @@ import fusion
 import layers
 import ragged
 import real
+import record
 import sizes
 import sparse
 import stof_rule
@@ -382,7 +383,8 @@ def pick_ragged(bench: Bench, o) -> None:
 
 
 def pick_batch(bench: Bench, o) -> None:
-    batch.batch(bench, rows([*batch.NAMES, *batch.LOOPS, batch.ROW_ORDER, *batch.CONTROL], o.names), o.size, o.batches)
+    for threads in thread_counts(bench, argparse.Namespace(threads=o.threads or [1])):
+        batch.batch(bench, rows(batch.ALL, o.names), o.size, o.batches, threads)
 
 
 # ---- the door -----------------------------------------------------------------------------------------------------
@@ -434,15 +436,18 @@ def main() -> None:
                        help="sparse: what STOF's rule and the price choose of 12/12 heads of 64, "
                             "and the times of both")
     words.add_argument("--json", metavar="FILE", help="write every number to FILE")
-    words.add_argument("--results", metavar="FILE", help="write the tables to FILE, as bench/results has them")
+    words.add_argument("--record", metavar="MACHINE",
+                       help="keep the tables in bench/results/MACHINE.json and .md")
     o = words.parse_args()
     if o.what not in WHAT:                   # a name alone is a model's
         o.what, o.names = "models", [o.what, *o.names]
     bench = Bench(o)
     try:
-        bench.table.say(f"{processor()}, cores {', '.join(map(str, bench.cores))}; on one thread now: {bench.yardstick('peak', 1):.1f} GFLOP/s (f32), "
-              f"memory {bench.yardstick('read', 1):.1f} GB/s read, {bench.yardstick('copy', 1):.1f} GB/s copied")
         busy = os.getloadavg()[0]
+        now = (f"one thread {bench.yardstick('peak', 1):.1f} GFLOP/s (f32), memory "
+               f"{bench.yardstick('read', 1):.1f} GB/s read, "
+               f"{bench.yardstick('copy', 1):.1f} GB/s copied, load {busy:.1f}")
+        bench.table.say(f"{processor()}, cores {', '.join(map(str, bench.cores))}: {now}")
         if busy > 0.8:
             bench.table.say(f"this machine is busy (load {busy:.1f}): the numbers below are worth less")
         WHAT[o.what](bench, o)
@@ -450,9 +455,8 @@ def main() -> None:
         bench.close()
     table = bench.table
     table.say(f"\n{table.missed} missed, {table.failed} failed" if table.missed or table.failed else "\nevery floor met")
-    if o.results:
-        pathlib.Path(o.results).parent.mkdir(parents=True, exist_ok=True)
-        pathlib.Path(o.results).write_text("\n".join(table.lines) + "\n")
+    if o.record:
+        print(f"wrote {record.record(o.record, o.what, processor(), now, table.tables)}")
     if o.json:
         facts = {"processor": processor(), "cores": bench.cores, "machine": bench.facts_read, "rows": table.rows}
         pathlib.Path(o.json).write_text(json.dumps(facts, indent=1) + "\n")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""DyNet on the TreeLSTM of bench/cells.py, with its own automatic batching or without.
+"""DyNet on the TreeLSTM of bench/cells, with its own automatic batching or without.
 
     dynet_peer.py HIDDEN BATCHES ROUNDS SECONDS FLAG FOLDER     prints seconds a node, as JSON
 

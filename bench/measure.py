@@ -89,16 +89,17 @@ def rank_correlation(a: list[float], b: list[float]) -> float:
 
 
 class Table:
-    """Rows printed as they are measured, each beside its floor and its aim, and kept for --json and --results."""
+    """Rows printed as they are measured, each beside its floor and its aim, and kept for --json
+    and --record."""
 
     def __init__(self):
-        self.rows, self.lines, self.missed, self.failed = [], [], 0, 0
+        self.rows, self.tables, self.missed, self.failed = [], [], 0, 0
 
     def say(self, line: str) -> None:
-        self.lines.append(line)
         print(line, flush=True)
 
     def head(self, title: str, *columns: str) -> None:
+        self.tables.append({"title": title, "columns": columns, "rows": []})
         self.say(f"\n{title:<30}" + "".join(f"{c:>17}" for c in columns) + f"{'floor':>10}{'aim':>8}")
 
     def add(self, what: str, cells: list[str], numbers: dict, value: float | None = None, floor: float | None = None,
@@ -110,11 +111,22 @@ class Table:
         limits = [show.format(x) if x is not None else "" for x in (floor, aim)]
         self.missed += met is False
         self.rows.append({"what": what.strip(), "met": met, "floor": floor, "aim": aim} | numbers)
+        self.keep(what, cells, *limits, verdict)
         self.say(f"{what:<30}" + "".join(f"{c:>17}" for c in cells) + f"{limits[0]:>10}{limits[1]:>8}   {verdict}".rstrip())
+
+    def keep(self, what: str, cells: list[str], floor: str, aim: str, verdict: str) -> None:
+        """A row that is about the one before begins with blanks, and is named after it."""
+        if not self.tables:
+            return
+        rows = self.tables[-1]["rows"]
+        if what.startswith(" ") and rows:
+            what = f"{rows[-1]['what'].split(': ')[0]}: {what.strip()}"
+        rows.append({"what": what, "cells": cells, "floor": floor, "aim": aim, "verdict": verdict})
 
     def fail(self, what: str, why: str) -> None:
         self.failed += 1
         self.rows.append({"what": what.strip(), "met": False, "error": why})
+        self.keep(what, ["failed"], "", "", "")
         self.say(f"{what:<30}  FAILED: {why.strip().splitlines()[-1] if why.strip() else 'no reason given'}")
 
 
@@ -185,6 +197,13 @@ class Bench:
         return float(quiet(BUILD / "bench_yardstick", what, threads, self.seconds / 2, preexec_fn=self.pin_to(threads)))
 
     # ---- running
+
+    def script(self, name: str, *args, threads: int = 1, python=sys.executable):
+        """What a script of bench/ prints as JSON, alone on its cores, with the package that the
+        build made."""
+        paths = filter(None, (os.environ.get("PYTHONPATH"), str(BUILD / "python")))
+        env = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
+        return json.loads(quiet(python, ROOT / "bench" / name, *args, env=env, preexec_fn=self.pin_to(threads)))
 
     def data_of(self, model: pathlib.Path) -> pathlib.Path:
         """The folder of the model's inputs."""

@@ -8,7 +8,6 @@ install(TARGETS tenon tenon-shared tenon-run tenon-run-shared EXPORT TenonTarget
   LIBRARY COMPONENT tenon ARCHIVE COMPONENT tenon INCLUDES DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
 install(FILES include/tenon.h include/tenon_abi.h DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" COMPONENT tenon)
 install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT tenon)
-install(FILES third_party/protobuf-c/LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}" RENAME LICENSE.protobuf-c COMPONENT tenon)
 
 # find_package(Tenon): Tenon::tenon and Tenon::tenon-run, and the same with -static.
 set(CONFIG_DIR "${CMAKE_INSTALL_LIBDIR}/cmake/Tenon")

@@ -1,5 +1,5 @@
-/* against: what ONNX Runtime makes of the same inputs. It is run by Python, which gets a small
- * program (against.py) and hands tensors over as files in a temporary folder.
+/* against: results of ONNX Runtime on the same inputs. A small Python program (against.py) runs
+ * it and exchanges tensors as files in a temporary folder.
  */
 #include "cmd.h"
 

@@ -1,5 +1,5 @@
-/* bandwidth: how fast this machine reads memory now, on n threads. Memory that other
- * programs use too is slower for minutes, so it is measured beside the runs compared with it.
+/* bandwidth: the memory bandwidth of this machine now, on n threads. Other programs may slow it
+ * down for minutes, so it is measured next to the runs that are compared with it.
  */
 #include "cmd.h"
 

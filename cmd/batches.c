@@ -1,5 +1,5 @@
-/* tenon explain --batches: the blocks that requests run together, and how large batches are for the
- * requests of a file.
+/* tenon explain --batches: the blocks that requests run together, and the batch sizes that a
+ * file of requests gives.
  */
 #include "cmd.h"
 

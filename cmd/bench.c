@@ -1,8 +1,8 @@
-/* tenon bench: the times of one run, over many; on one number of threads or several, of one model
- * or of two in turn.
+/* tenon bench: run times over many runs, on one thread count or several, of one model or of two in
+ * turn.
  *
- * Two models are measured in short slices, one after the other, so that whatever else the machine
- * does meanwhile happens to both.
+ * Two models are measured in short alternating slices, so that other load on the machine affects
+ * both.
  */
 #include "cmd.h"
 

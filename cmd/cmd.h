@@ -181,24 +181,6 @@ int model_open(TnContext *ctx, const Options *o, TnModel **out, double *load_ms)
 int model_with(TnContext *ctx, const Options *o,
                int (*use)(TnContext *ctx, const Options *o, TnModel *m));
 
-/* ---- solve.c: sizes of symbols ---- */
-
-typedef struct {
-    char *symbol;
-    int64_t size;
-} Size;
-typedef struct {
-    Size *at;
-    int n;
-} Sizes;
-const int64_t *size_of(const Sizes *s, const char *symbol, size_t n); /* NULL: not known */
-void size_bind(Sizes *s, const char *symbol, size_t n, int64_t size);
-/* "past + seq"; false: not known */
-bool size_evaluate(const Sizes *s, const char *text, int64_t *out);
-/* Bind what follows from the model's checks. */
-void sizes_derive(Sizes *s, const TnModel *m);
-void sizes_free(Sizes *s);
-
 /* ---- inputs.c: what goes in and what should come out ---- */
 
 typedef struct {

@@ -1,10 +1,8 @@
-/* tenon bench --decode: tokens, one after the other, of a model whose cache is a state (--state):
- * how many a second, and what share that is of the speed at which this machine reads memory, since
- * every weight and all of the cache is read for each.
+/* tenon bench --decode: tokens a second of a model whose cache is a state (--state), and the share
+ * of the memory bandwidth that they reach: each token reads every weight and the whole cache.
  *
- * The prompt is run once to have everything in memory, once for its time; then the session has room
- * for all that is to come, and step after step is timed. What memory gives is measured before,
- * between and after.
+ * The prompt runs once to warm up and once for its time. Then the session reserves memory for the
+ * whole sequence, and each step is timed. The bandwidth is measured before, between and after.
  */
 #include "cmd.h"
 

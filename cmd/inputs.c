@@ -1,7 +1,7 @@
-/* inputs: what goes into a model: files where given, random numbers elsewhere.
+/* inputs: the inputs of a model: files where given, random numbers elsewhere.
  *
- * Sizes of symbolic dimensions come, in this order, from the files given, from --shape, from --dim,
- * and are 1 otherwise, with a note that says so.
+ * A symbolic size comes from the files given, --shape, --dim, or from the model's checks
+ * (tn_model_solve); otherwise it is 1, and a note says so.
  */
 #include "cmd.h"
 
@@ -18,7 +18,8 @@ typedef struct {
     const TnModel *model;
     Tensors *t;
     bool *given; /* [nin] */
-    Sizes sizes;
+    TnDim *size; /* [nsize]: of symbols, and of dimensions' whole texts */
+    int32_t nsize;
 } Maker;
 
 void
@@ -57,14 +58,19 @@ output_path(const char *folder, const char *name)
 static const int64_t *
 find_bound(const Maker *m, const char *symbol)
 {
-    return size_of(&m->sizes, symbol, strlen(symbol));
+    for (int32_t i = 0; i < m->nsize; i++)
+        if (!strcmp(m->size[i].symbol, symbol))
+            return &m->size[i].value;
+    return NULL;
 }
 
 static void
 bind(Maker *m, const char *symbol, int64_t size)
 {
-    if (!find_bound(m, symbol))
-        size_bind(&m->sizes, symbol, strlen(symbol), size);
+    if (find_bound(m, symbol))
+        return;
+    m->size = need(realloc(m->size, (size_t)(m->nsize + 1) * sizeof *m->size));
+    m->size[m->nsize++] = (TnDim){ need(strdup(symbol)), size };
 }
 
 static TnValueInfo
@@ -334,24 +340,24 @@ high_of(const Maker *m, const char *name, int64_t *high)
     return TN_OK;
 }
 
-/* Of an open dimension: what was given, what follows from that, or 1, and then what follows from
- * that. */
-static int64_t
-size_wanted(Maker *m, const TnValueInfo *info, int32_t d)
+/* The sizes of an input: given ones, what follows from them, 1 where neither says any, and what
+ * follows from that. */
+static int
+find_dims(Maker *m, int32_t i, const TnValueInfo *info, int64_t *dims)
 {
-    const char *text = info->dim_text[d];
-    int64_t size;
+    int status = report(m->ctx, tn_model_solve(m->model, m->size, m->nsize, i, dims));
 
-    sizes_derive(&m->sizes, m->model);
-    if (find_bound(m, text))
-        return *find_bound(m, text);
-    if (size_evaluate(&m->sizes, text, &size) && size >= 0)
-        return size;
-    if (!m->o->told)
-        note("dimension %s of input %s is not given: taken as 1 (--dim %s=SIZE)", text, info->name,
-             text);
-    bind(m, text, 1);
-    return 1;
+    for (int32_t d = 0; d < info->rank && status == TN_OK; d++) {
+        const char *text = info->dim_text[d];
+        if (dims[d] >= 0)
+            continue;
+        if (!m->o->told)
+            note("dimension %s of input %s is not given: taken as 1 (--dim %s=SIZE)", text,
+                 info->name, text);
+        bind(m, text, 1);
+        status = report(m->ctx, tn_model_solve(m->model, m->size, m->nsize, i, dims));
+    }
+    return status;
 }
 
 static int
@@ -362,12 +368,13 @@ make_random(Maker *m, int32_t i)
     int64_t *dims = need(calloc((size_t)info.rank + 1, sizeof *dims)), high;
 
     m->t->dims[i] = dims;
-    for (int32_t d = 0; d < info.rank; d++)
-        dims[d] = info.dims[d] >= 0 ? info.dims[d] : size_wanted(m, &info, d);
+    int status = find_dims(m, i, &info, dims);
+    if (status != TN_OK)
+        return status;
     *x = (TnTensor){
         .size = sizeof *x, .name = info.name, .dtype = info.dtype, .rank = info.rank, .dims = dims
     };
-    int status = high_of(m, info.name, &high);
+    status = high_of(m, info.name, &high);
     if (status != TN_OK)
         return status;
     return report(m->ctx,
@@ -400,7 +407,9 @@ inputs_make(TnContext *ctx, const Options *o, const TnModel *model, Tensors *t)
     if (status == TN_OK)
         status = check_shapes(&m);
     free(m.given);
-    sizes_free(&m.sizes);
+    for (int32_t k = 0; k < m.nsize; k++)
+        free((char *)m.size[k].symbol);
+    free(m.size);
     return status;
 }
 

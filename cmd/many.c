@@ -1,6 +1,6 @@
 /* tenon run --many: requests from a file in one tn_run_many, and a line of JSON for each.
  *
- * What is written reads back the same: floats have as few digits as that takes; NaN and Infinity
+ * Output reads back as the same numbers: floats have the fewest digits for that; NaN and Infinity
  * are words, as in Python's JSON.
  */
 #include "cmd.h"

@@ -180,8 +180,7 @@ static const Row rows[] = {
     { "fast-math", 0, COMPILING, TAKES_FLAG, FIELD(fast_math), NULL,
       "algebra as of real numbers: scales moved and merged, the last bits change" },
     { "weights-growth", 0, COMPILING, TAKES_COUNT, FIELD(weights_growth), "N",
-      "weights may grow by N % for speed, in transform domains or for a second order (default "
-      "100)" },
+      "weights may grow by N % for speed in transform domains (default 100)" },
     { "weights", 0, COMPILING, TAKES_TEXT, FIELD(weights), "HOW",
       "weights of products in fewer bits: bf16, f16, int8, int4,group=32,activations=f32" },
     { "weights-keep", 0, COMPILING, TAKES_TEXT, FIELD(weights_keep), "NAME,…",

@@ -1,5 +1,5 @@
-/* profile: the kernels of a model, by time. Kernels that are the same code make one row; its time
- * is the median, over the runs, of what all its calls of one run take.
+/* profile: a model's kernels by time. Kernels with the same code share a row; its time is the
+ * sum of their calls in a run, the median over runs.
  */
 #include "cmd.h"
 

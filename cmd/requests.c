@@ -1,9 +1,10 @@
-/* requests: many requests from a file, one JSON object a line, and what becomes of them.
+/* requests: requests from a file, one JSON object a line, and their results.
  *
- * An object has a member for each input: numbers in lists, a list in a list for each dimension, or
- * {"shape": [0, 3], "data": []}, numbers in order, which can say every shape. What is wrong with a
- * line is an error of that request alone. Types are those of the model's inputs: a number that one
- * does not hold is refused and never changed, but for floats, which are rounded to the nearest.
+ * An object has a member for each input: numbers in nested lists, one level for each dimension, or
+ * {"shape": [0, 3], "data": []} with the numbers in row-major order, which can give any shape. A
+ * malformed line is an error of that request alone. Numbers are converted to the type of the
+ * model's input: one that the type cannot hold is refused, except that floats are rounded to the
+ * nearest.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #define TN_API __attribute__((visibility("default")))
+/* The version of everything: the libraries, the command, the packages. */
 #define TN_VERSION "0.1.0"
 #ifndef __cplusplus
 #define TN_INIT(T) { .size = sizeof(T) }
@@ -58,8 +59,7 @@ typedef struct TnAllocator {
 
 TN_API TnStatus tn_context_new(const TnAllocator *allocator /* or NULL */, TnContext **out);
 TN_API void tn_context_free(TnContext *ctx);
-/* The messages of the last call, newline-separated: why it failed, or notes of one that did not; ""
- * if none. */
+/* The messages of the last call, a line each: why it failed, or its notes; "" if it has none. */
 TN_API const char *tn_error(const TnContext *ctx);
 TN_API const char *tn_status_name(TnStatus s);
 
@@ -76,25 +76,25 @@ typedef struct TnTensor {
     int64_t bytes;
 } TnTensor;
 
-/* Read "x.npy", "x.npz:member" or (with the compiler) "input_0.pb". Lives as long as the context;
- * the data is read-only, since it may lie in the mapped file. */
+/* Read "x.npy", "x.npz:member" or, with the compiler, "input_0.pb". The tensor lives as long as the
+ * context. Its data is read-only: it may be the mapped file. */
 TN_API TnStatus tn_tensor_read(TnContext *ctx, const char *path, TnTensor *out);
 TN_API TnStatus tn_tensor_write_npy(TnContext *ctx, const char *path, const TnTensor *x);
-/* Element i, row-major, as a number; 0 for what is no tensor of Tenon's types. */
+/* Element i, in row-major order, as a number; 0 if the tensor's type is not Tenon's. */
 TN_API double tn_tensor_number(const TnTensor *x, int64_t i);
-/* Make v element i, a float rounded to the nearest: 1. 0, and nothing changes: there is none, or
- * its type has no such number: too large, or a fraction where it holds whole numbers. */
+/* Set element i to v, rounded to the nearest float of its type. Returns 1; or 0, changing
+ * nothing, if there is no such element or its type cannot hold v (too large, or a fraction in an
+ * integer). */
 TN_API int32_t tn_tensor_set_number(const TnTensor *x, int64_t i, double v);
-/* Seeded random contents for a tensor of this type: normal floats, integers in [0, high). */
+/* Fill a tensor with seeded random numbers: normal floats, integers in [0, high). */
 TN_API TnStatus tn_tensor_random(TnContext *ctx, uint64_t seed, int64_t high, TnTensor *x);
-/* Largest |x - y|, its place, and that error relative to the largest |y|; TN_USAGE if types or
- * sizes differ. at: the element, row-major, -1 if all are equal; x_at, y_at: what stands there.
- * mismatches: elements where |x - y| exceeds atol + rtol * |y|. */
+/* The difference of two tensors of one type and size; TN_USAGE if they are not. */
 typedef struct TnDifference {
     size_t size;
-    double max_abs, max_rel, y_max;
-    int64_t at, mismatches;
-    double x_at, y_at;
+    double max_abs, max_rel, y_max; /* largest |x - y|; max_abs / y_max; largest |y| */
+    int64_t at;                     /* the element of max_abs, in row-major order; -1: all equal */
+    int64_t mismatches;             /* elements where |x - y| > atol + rtol * |y| */
+    double x_at, y_at;              /* x and y at element `at` */
 } TnDifference;
 TN_API TnStatus tn_tensor_compare(TnContext *ctx, const TnTensor *x, const TnTensor *y, double atol,
                                   double rtol, TnDifference *out);
@@ -102,10 +102,10 @@ TN_API TnStatus tn_tensor_compare(TnContext *ctx, const TnTensor *x, const TnTen
 /* ---- running (libtenon-run) ------------------------------------------------------------------ */
 
 TN_API TnStatus tn_load(TnContext *ctx, const char *path, TnModel **out);
-/* after its sessions, of whatever context: threads may share a model */
+/* Free its sessions first, those of other contexts too: threads may share a model. */
 TN_API void tn_model_free(TnModel *m);
-/* What messages call the model from now on; the artefact's path otherwise. Before any session is
- * made. */
+/* Set the name that messages give the model, its artefact's path by default. Call it before making
+ * a session. */
 TN_API TnStatus tn_model_set_name(TnModel *m, const char *name);
 
 typedef struct TnValueInfo {
@@ -114,88 +114,103 @@ typedef struct TnValueInfo {
     int32_t rank;
     const int64_t *dims;         /* -1: symbolic */
     const char *const *dim_text; /* "batch", "3", "2*n + 1" */
-    /* "nhwc": how its dimensions lie, where io_format said so; NULL: as in the model */
+    /* layout that io_format asked for, "nhwc"; NULL: as in the model */
     const char *format;
 } TnValueInfo;
-/* What a run takes and gives; states are the session's own and not among them. */
+/* The arguments and results of a run. States are the session's own and not among them. */
 TN_API int32_t tn_model_inputs(const TnModel *m);
 TN_API int32_t tn_model_outputs(const TnModel *m);
 TN_API TnStatus tn_model_input(const TnModel *m, int32_t i, TnValueInfo *out);
 TN_API TnStatus tn_model_output(const TnModel *m, int32_t i, TnValueInfo *out);
 TN_API const char *tn_model_summary(const TnModel *m); /* one line: target, kernels, weights */
 TN_API int32_t tn_model_kernels(const TnModel *m);
-/* the nodes it came from; NULL if there is no i-th */
+/* The model's nodes that kernel i computes; NULL: there is no such kernel. */
 TN_API const char *tn_model_kernel(const TnModel *m, int32_t i);
 
-/* A state: an output that is an input of the next run, kept by the session in between (--state). */
+/* A state: an output that the session keeps and gives to the next run as an input (--state). */
 typedef struct TnState {
     size_t size;
-    const char *input, *output; /* what the model calls it before and after a run */
+    const char *input, *output; /* its names in the model before and after a run */
     const char *dtype;
     int32_t rank;
-    const char *const *dim_text; /* of the input, as it lies in memory */
-    /* of these, along which each run adds to it; -1: it is replaced as a whole */
+    const char *const *dim_text; /* dimensions of the input, as stored */
+    /* the one of these that each run makes longer; -1: a run replaces the whole state */
     int32_t axis;
     int32_t in_place; /* 1: it grows at its end and is never copied */
 } TnState;
 TN_API int32_t tn_model_states(const TnModel *m);
 TN_API TnStatus tn_model_state(const TnModel *m, int32_t i, TnState *out);
 
-/* What must hold between sizes, checked at every run: "Add \"/m/Add\": axis 1 of both inputs: n ==
- * m". */
+/* Relations between sizes that each run checks: "Add \"/m/Add\": axis 1 of both inputs: n == m". */
 TN_API int32_t tn_model_checks(const TnModel *m);
 TN_API const char *tn_model_check(const TnModel *m, int32_t i);
 
-/* Runs fn(task, begin, end, scratch) over a partition of [0, trips) on the caller's threads and
- * returns when all is done. scratch: scratch_bytes, 64-byte aligned, one per concurrently running
- * range. */
+/* A size of a symbol: { "batch", 8 }. */
+typedef struct TnDim {
+    const char *symbol;
+    int64_t value;
+} TnDim;
+/* The sizes of an input that follow from given ones: a model that checks total == past + seq has
+ * the third from two of them.
+ *
+ *   given   [ngiven] sizes >= 0, also of a dimension's whole text: { "2*n + 1", 9 }
+ *   dims    [rank of the input], filled: a fixed size, a given one, one that follows; -1: it stays
+ *           open
+ *
+ * What must hold is checked when a run begins, not here. */
+TN_API TnStatus tn_model_solve(const TnModel *m, const TnDim *given, int32_t ngiven, int32_t input,
+                               int64_t *dims);
+
+/* The caller's threads: `parallel` runs fn(task, begin, end, scratch) on ranges that partition
+ * [0, trips), and returns when all are done. scratch: scratch_bytes, 64-byte aligned, one for each
+ * range that runs at the same time. */
 typedef struct TnThreadPool {
     size_t size;
     void (*parallel)(void *user,
                      void (*fn)(const void *task, int64_t begin, int64_t end, void *scratch),
                      const void *task, int64_t trips, int64_t grain);
-    /* before the first run, and when sizes grow: also in the middle of a run, between two calls of
-     * parallel */
+    /* Called before the first run, and when sizes grow: even within a run, between two calls of
+     * `parallel`. */
     TnStatus (*reserve)(void *user, int64_t scratch_bytes);
     void *user;
 } TnThreadPool;
 
 typedef struct TnSessionOptions {
     size_t size;
-    int32_t threads;          /* 0: as many as the affinity mask and the cgroup allow */
-    const TnThreadPool *pool; /* the caller's instead, or NULL */
-    /* rows that a state may hold; 0: as compiled (--state-capacity), else as memory allows */
+    int32_t threads;          /* 0: all that the affinity mask and the cgroup allow */
+    const TnThreadPool *pool; /* the caller's threads instead, or NULL */
+    /* rows that a state may have; 0: as compiled (--state-capacity), else no limit */
     int64_t state_capacity;
 } TnSessionOptions;
 TN_API TnStatus tn_session_new(TnContext *ctx, TnModel *m, const TnSessionOptions *o /* or NULL */,
                                TnSession **out);
 TN_API void tn_session_free(TnSession *s);
-/* Check the inputs and tell each output's type and size: out[i].dims and .bytes are set, .data is
- * left alone. Where data decide a size, dims are the most that they can be; -1, with bytes 0, where
- * there is no such number. */
+/* Check the inputs and set the type and size of each output: out[i].dims and .bytes, not .data. A
+ * size that depends on data is given as its upper bound; -1, with bytes 0, if it has none. */
 TN_API TnStatus tn_prepare(TnSession *s, const TnTensor *in, int32_t nin, TnTensor *out,
                            int32_t nout);
-/* Inputs are matched by position; names, where given, must agree. out[i].data NULL: memory of the
- * session's, valid until the next run, which may read it as an input: an output that is given back
- * (a cache of keys and values) is written to a second buffer. Memory of the caller's must not
- * overlap: an output that shares bytes with an input or with another output is refused, with both
- * names. Sizes larger than any before take memory; others, and those reserved, take none. dims and
- * bytes become those of this run. */
+/* Run the model. Inputs are matched by position; a name, where given, must agree.
+ *
+ * out[i].data NULL: the session owns the output's memory, valid until its next run. That run may
+ * take it as an input, so that an output can be fed back (a cache of keys and values). Memory of
+ * the caller must not overlap that of an input or another output: such a call is refused, with both
+ * names. out[i].dims and .bytes are set. A run allocates only for sizes that are larger than all
+ * before and were not reserved. */
 TN_API TnStatus tn_run(TnSession *s, const TnTensor *in, int32_t nin, TnTensor *out, int32_t nout);
 /* One of many requests: arguments and result of a run. */
 typedef struct TnRequest {
     size_t size;
     const TnTensor *in;
-    /* as tn_run's; memory of the session's is valid until its next tn_run_many */
+    /* as for tn_run; the session's memory is valid until its next tn_run_many */
     TnTensor *out;
     int32_t nin, nout;
-    TnStatus status; /* set: TN_OK, or why this one has no result … */
-    /* … and the message, valid until the session's next tn_run_many; NULL: it has one */
+    TnStatus status; /* set: TN_OK, or why this request has no result */
+    /* set: the message, valid until the session's next tn_run_many; NULL: it has a result */
     const char *error;
 } TnRequest;
-/* Run requests together, those of equal sizes at once, if the model was compiled for that
- * (TnCompileOptions.many); else one by one. Each gets the bits that tn_run gives it. One that fails
- * takes none with it; the status returned is the first such one's.
+/* Run requests in batches, if the model was compiled for that (TnCompileOptions.many); else one by
+ * one. Each gets the bits that tn_run gives it. A request that fails does not affect the others;
+ * the first such status is returned.
  *
  *     float x[2][3] = { { 1, 2, 3 }, { 4, 5, 6 } };
  *     const int64_t dims[] = { 1, 3 };
@@ -213,70 +228,67 @@ typedef struct TnRequest {
  *             printf("%g\n", ((float *)out[i].data)[0]);
  *         else
  *             puts(r[i].error);
- */
+ * / */
 TN_API TnStatus tn_run_many(TnSession *s, TnRequest *request, int32_t n);
-/* Blocks that requests run together: what each ends in, its nests, how many times requests asked
- * for it, and how often it ran since the session began; requests that fail count for nothing. 0
- * blocks: requests run one by one; tn_model_single says why, NULL where nobody asked for anything
- * else. */
+/* A block: a part of the model that requests run as one batch. Without blocks requests run one by
+ * one; tn_model_single says why, NULL if the model was not compiled for many. */
 typedef struct TnBlockUse {
     size_t size;
-    const char *name;
-    int32_t nodes; /* nests in it */
-    int32_t host;  /* 1: what control asks for, computed for one request at a time */
+    const char *name; /* the node that it ends in */
+    int32_t nodes;    /* nests in it */
+    int32_t host;     /* 1: control flow needs it, so it runs for one request at a time */
+    /* since the session began: how often requests asked for it, how often it ran; requests that
+     * failed do not count */
     int64_t asked, ran;
 } TnBlockUse;
 TN_API int32_t tn_model_blocks(const TnModel *m);
 TN_API const char *tn_model_single(const TnModel *m);
 TN_API TnStatus tn_session_block(TnSession *s, int32_t i, TnBlockUse *out);
-/* In which order blocks run, from the session's next tn_run_many on. Results are the same bits, how
- * often blocks run differs:
- *     "depth"         by the number of blocks behind each other, which costs least to find out
- *     "agenda"        the block whose runs that are left lie least deep on average
- *     "greedy"        the block of whose runs that wait for none of its own the most are ready
- *     "fsm:FILE"      as a table says that was learnt of the model; or the table itself
+/* Choose the order in which blocks run, from the next tn_run_many on. It decides how many batches
+ * there are; results are the same bits.
+ *     "depth"         by depth in the graph of requested blocks; the cheapest to compute
+ *     "agenda"        the block with the least average depth of its pending runs
+ *     "greedy"        the block with the largest share of pending runs that are ready
+ *     "fsm:FILE"      by a table learnt for the model; or the text of the table itself
  *     "random:SEED"   any order, for tests
- * NULL: as the model says, else by depth. */
+ * NULL: as compiled, else "depth". */
 TN_API TnStatus tn_session_policy(TnSession *s, const char *policy);
-/* Record from now on what requests of tn_run_many ask for, from nothing: for tn_session_learn. */
+/* Start a new recording of the blocks that tn_run_many requests, for tn_session_learn. */
 TN_API TnStatus tn_session_record(TnSession *s);
-/* Take now what runs of these sizes, and of smaller ones, will take: data is not looked at. */
+/* Allocate now what runs of these sizes, or smaller ones, need. Data is not read. */
 TN_API TnStatus tn_session_reserve(TnSession *s, const TnTensor *in, int32_t nin);
-/* States of a session. They are empty at first, those that do not grow zeros, and stay from run to
- * run; a run that fails leaves them as they were. More than their capacity is refused before
- * anything runs, and the session goes on. */
-/* rows in them: tokens of a decoder's cache */
+/* States of a session. A state that grows is empty at first, another one is zeros. A run that fails
+ * leaves states as they were. A run that would exceed their capacity is refused before it begins,
+ * and the session stays usable.
+ *
+ * Rows in the states: tokens of a decoder's cache. */
 TN_API int64_t tn_session_state_length(const TnSession *s);
-TN_API int64_t tn_session_state_bytes(const TnSession *s);      /* all of them together */
-TN_API TnStatus tn_session_state_drop(TnSession *s, int64_t n); /* the last n rows */
-/* all: another sequence begins */
+TN_API int64_t tn_session_state_bytes(const TnSession *s);      /* of all states */
+TN_API TnStatus tn_session_state_drop(TnSession *s, int64_t n); /* remove the last n rows */
+/* Remove all rows, for a new sequence. */
 TN_API TnStatus tn_session_state_reset(TnSession *s);
-/* s goes on where `from`, another session of the same TnModel, is: what the states of `from` hold
- * now, those of s do, whatever they held. It is copied by the page and as it is written to, where
- * the system can: what many sessions begin with is in memory once, and forking a long prompt takes
- * next to no time. Neither runs meanwhile; afterwards they have nothing to do with each other. What
- * is refused leaves both as they were. */
+/* Replace the states of s by those of `from`, another session of the same TnModel. Where the system
+ * can, pages are copied on write: a prompt that many sessions share is in memory once, and forking
+ * it takes next to no time. Neither session may run meanwhile; afterwards they are independent. An
+ * error leaves both as they were. */
 TN_API TnStatus tn_session_state_fork(TnSession *s, TnSession *from);
-/* What states hold, arranged anew: sequences that begin and end apart from each other share one
- * session so. One that has ended is left out, one that begins is new or a copy of another, rows
- * that no sequence reads any more make place for others. States that are replaced as a whole have
- * their sequences arranged and no rows. Memory is taken only where something moves away from the
- * front; it stays with the session. A call that is refused leaves everything as it was. */
+/* Rearrange the sequences in the states, so that sequences which begin and end at different times
+ * share one session: drop one that ended, add an empty one or a copy of another, drop rows that no
+ * sequence reads any more. Of states without rows only the sequences are rearranged. It allocates
+ * only if a sequence or a row moves towards the end; the session keeps that memory. An error leaves
+ * everything as it was. */
 typedef struct TnArrangement {
     size_t size;
-    /* what the model calls the dimension that counts sequences: "batch" */
-    const char *dim;
+    const char *dim;   /* the model's symbol that counts sequences: "batch" */
     int64_t sequences; /* afterwards */
-    /* [sequences]: which one each is now; -1: none, it begins with zeros */
+    /* [sequences]: the old number of each; -1: a new one, of zeros */
     const int64_t *of;
     int64_t length; /* rows afterwards */
-    /* [sequences][length]: which of its rows each is now, -1: none, zeros; NULL: the first
-     * `length` */
+    /* [sequences][length]: the old number of each row, -1: zeros; NULL: the first `length` rows */
     const int64_t *from;
 } TnArrangement;
 TN_API TnStatus tn_session_state_arrange(TnSession *s, const TnArrangement *a);
-/* Take now what a run of inputs of these sizes will take when there are `length` rows, and runs of
- * less: after it no run up to there takes any memory. */
+/* Allocate now what runs of these input sizes need while states have up to `length` rows. */
 TN_API TnStatus tn_session_state_reserve(TnSession *s, int64_t length, const TnTensor *in,
                                          int32_t nin);
 TN_API int64_t tn_session_arena_bytes(const TnSession *s);
@@ -294,7 +306,7 @@ typedef struct TnKernelProfile {
     double seconds;     /* all of them together */
     /* of one call at the sizes last run: a multiply-add is two, each argument once */
     double operations, bytes;
-    double predicted_seconds; /* of one call on one core; 0: the compiler did not say */
+    double predicted_seconds; /* of one call on one core; 0: not known */
 } TnKernelProfile;
 
 typedef struct TnEvent { /* a thread ran a range of a kernel's trips */
@@ -304,8 +316,8 @@ typedef struct TnEvent { /* a thread ran a range of a kernel's trips */
     double start, seconds; /* of the monotonic clock */
 } TnEvent;
 
-/* Time every kernel of later runs, from nothing; the first max_events ranges are kept one by one.
- * Each begins anew and stays as long as the session. */
+/* Start a new profile: time every kernel of later runs, and keep the first max_events ranges as
+ * events. The profile lives as long as the session. */
 TN_API TnStatus tn_session_profile(TnSession *s, int32_t max_events);
 TN_API int32_t tn_session_kernels(const TnSession *s);
 TN_API TnStatus tn_session_kernel(TnSession *s, int32_t i, TnKernelProfile *out);
@@ -314,22 +326,19 @@ TN_API TnStatus tn_session_event(TnSession *s, int32_t i, TnEvent *out);
 
 /* ---- compiling (libtenon) -------------------------------------------------------------------- */
 
-/* What was recorded, and a table learnt of it: batches of each policy, and the least of them. */
+/* A table learnt from a recording, and the number of batches that each policy needs for it. */
 typedef struct TnLearnt {
     size_t size;
-    int64_t nodes, bound; /* blocks that were asked for; no order takes fewer batches */
+    int64_t nodes, bound; /* blocks that were requested; lower bound of batches in any order */
     int64_t depth, agenda, greedy, fsm;
     int32_t states, episodes;
-    const char *table; /* tn_session_policy takes it, or a file of it as "fsm:FILE" */
-    const char *best;  /* the policy of least batches; by depth where none has less */
+    const char *table; /* for tn_session_policy; in a file, "fsm:FILE" */
+    const char *best;  /* the policy with the fewest batches; "depth" where that is one of them */
 } TnLearnt;
-/* Ends the recording. Texts are valid until the session's next. The same seed learns the same. */
+/* End the recording and learn from it. Texts are valid until the next call. A seed always learns
+ * the same table. */
 TN_API TnStatus tn_session_learn(TnSession *s, uint64_t seed, TnLearnt *out);
 
-typedef struct TnDim {
-    const char *symbol;
-    int64_t value;
-} TnDim;
 typedef struct TnRange {
     const char *symbol;
     int64_t least, most;
@@ -344,13 +353,13 @@ typedef struct TnShape {
     int32_t rank;
     const int64_t *dims;
 } TnShape;
-/* An order of dimensions: "nhwc" of four, "nwc" of three, "ndhwc" of five, or "0,2,3,1": the
- * model's dimension that comes first, the one that comes second, … */
+/* A layout of a value: "nhwc" of four dimensions, "nwc" of three, "ndhwc" of five, or "0,2,3,1":
+ * the model's dimensions from the outermost to the innermost. */
 typedef struct TnOrder {
     const char *value, *order;
 } TnOrder;
 
-/* Inputs and the outputs that they are afterwards; * stands for the same on both sides:
+/* Inputs that are states, and the outputs that replace them. * matches the same text on both sides:
  * "past_key_values.*", "present.*". */
 typedef struct TnStateNames {
     const char *input, *output;
@@ -372,8 +381,8 @@ typedef struct TnCompileOptions {
     const char *stop_after; /* stage name or NULL; then nothing is written */
     /* write an HTML page of the model after every stage here, or NULL */
     const char *page;
-    /* with the times in this file, of `tenon bench --profile --json FILE`, or NULL; explain_formats
-     * tells them too */
+    /* measured times for the page and for explain_formats, a file of `tenon bench --profile --json
+     * FILE`; or NULL */
     const char *page_profile;
     const char *cc; /* NULL: $CC, then cc, gcc, clang */
     /* NULL: $TENON_CACHE_DIR, $XDG_CACHE_HOME/tenon, ~/.cache/tenon; "": no cache */
@@ -389,26 +398,26 @@ typedef struct TnCompileOptions {
     int32_t time; /* 1: print the seconds of each stage */
     /* a file that tn_machine wrote: its facts, and its target; NULL: the target's own */
     const char *machine;
-    int32_t cores;      /* that kernels are shared out among; 0: as the machine has */
+    int32_t cores;      /* that parallel loops are distributed over; 0: all of the machine */
     double max_seconds; /* limits, as above */
     /* nesting of messages, graphs, functions, parentheses; 0: 200, at most 1000 */
     int64_t max_depth;
-    /* asked now and then, from the calling thread; not 0: clean up and return TN_LIMIT */
+    /* polled by the calling thread; if it returns other than 0, the call returns TN_LIMIT */
     int32_t (*stopped)(void *user);
     /* a file of schedules for kernels, by the values they make; NULL: none */
     const char *choices;
-    int64_t max_trips; /* of a run: turns of a loop; 0: 2^30 */
-    int64_t max_calls; /* of a run: how deep functions call each other; 0: 1000 */
-    /* of a kernel's schedules, that a dump of the stage choose shows in full; 0: none */
+    int64_t max_trips; /* limit of a run: iterations of a loop; 0: 2^30 */
+    int64_t max_calls; /* limit of a run: depth of calls of functions; 0: 1000 */
+    /* schedules of a kernel that a dump of the stage choose shows in full; 0: none */
     int32_t alternatives;
-    /* with emit "c": the model is found through PREFIX_manifest(), so that a program may have
-     * several; NULL: tenon_manifest() */
+    /* with emit "c": name the entry point PREFIX_manifest(), so that a program may contain several
+     * models; NULL: tenon_manifest() */
     const char *prefix;
-    /* with emit "c" 1: write NAME-main.c too, a program that runs the model */
+    /* 1, with emit "c": also write NAME-main.c, a program that runs the model */
     int32_t example;
-    /* a file of nests, which nodes may name as their operators; NULL: none */
+    /* a file of nests that nodes may use as operators; NULL: none */
     const char *nests;
-    /* of random operators that have none of their own; 0: each follows from its name alone */
+    /* seed for random operators without one; 0: derived from each operator's name */
     int64_t seed;
     /* "search" (default): values between kernels lie as all kernels together are fastest;
      * "layouts": in blocks, with room, or twice, too; "greedy": as each kernel by itself is;
@@ -418,82 +427,83 @@ typedef struct TnCompileOptions {
      * "nhwc+h1w1" with room around */
     const TnOrder *format;
     int32_t nformat;
-    /* inputs and outputs that lie otherwise than the model says: "nhwc" frames */
+    /* inputs and outputs in another layout than the model's: "nhwc" frames */
     const TnOrder *io_format;
     int32_t nio_format;
     /* 1: print for each value between kernels its order, why, and what the second best would cost;
      * where the order changes: bytes, predicted time, and measured time where page_profile has
      * it */
     int32_t explain_formats;
-    /* 1: sums are as the model says: no convolution in a transform domain (Winograd), nothing
-     * behind a mask left out */
+    /* 1: compute sums as the model says: no Winograd convolution, and masked terms are added too */
     int32_t exact;
-    /* a shared library of yours with operators in it, which it declares; or "blas", "blas=always":
-     * products by the system's CBLAS where that takes less, or wherever it can; NULL: none */
+    /* your shared library of operators; or "blas": matrix multiplications by the system's CBLAS
+     * where that is predicted to be faster, "blas=always": wherever it can; NULL: none */
     const char *library;
-    /* inputs that a session keeps from run to run */
+    /* inputs that become states of a session */
     const TnStateNames *state;
     int32_t nstate;
     int64_t state_capacity; /* rows that a state may hold; 0: no bound */
     /* which nests become one kernel: "dp" (default): the cheapest partition; "greedy": by rules;
      * "tvm", "dnnf": by the rules of others; "none": every nest is its own */
     const char *fuse;
-    /* percent that weights may grow by for speed: filters in transform domains, a second order
-     * where sizes of a kind have a plan of their own (from 100 on); 0: 100. None in transform
-     * domains: exact */
+    /* percent by which constants may grow for speed: filters in the Winograd domain, and, from 100
+     * on, 16-bit constants that a matrix multiplication reads, stored in 32 bits; 0: 100. No
+     * Winograd domain at all: exact */
     int32_t weights_growth;
     /* print what fusion decided, kernel by kernel, and why neighbours stayed apart: 1 as text, 2 as
      * JSON, 3 as a plan */
     int32_t explain;
     /* with explain: of two nodes alone, "A,B", by names of operators or values; NULL: of all */
     const char *why;
-    /* of symbols that stay open: proofs rely on them, runs are held to them */
+    /* ranges of open symbols: the compiler relies on them, and each run is checked against them */
     const TnRange *ranges;
     int32_t nranges;
     /* "A,B", by names of operators or values: one kernel whatever it costs, with fuse "dp"; refused
      * if none can be */
     const char *must_fuse;
-    /* a value that is to be in memory between kernels, as an output is; NULL: none */
+    /* a value that is stored in memory, as an output is, whatever fusion would do; NULL: none */
     const char *keep;
-    /* "bf16", "f16", "int8", "int4", the last two perhaps with ",group=32": what products multiply
-     * by is stored so, and what int4 is multiplied by becomes 8 bits when it runs, unless
-     * ",activations=f32" is said; NULL: as in the model */
+    /* store the weights of matrix multiplications as "bf16", "f16", "int8" or "int4", the last two
+     * also with ",group=32". With int4, activations are quantised to 8 bits at run time, unless
+     * ",activations=f32" is given. NULL: as in the model */
     const char *weights;
-    /* … but for these, "lm_head*,A", by names of constants or operators; NULL: none */
+    /* weights to leave as they are, "lm_head*,A", by names of constants or operators; NULL: none */
     const char *weights_keep;
     /* a file that says which nests become one kernel, as explain 3 prints it; NULL: `fuse`
      * decides */
     const char *fuse_plan;
-    int32_t fuse_bisect; /* only so many joins of that plan, the first; 0: all */
-    /* 1: kernels compute with floats below the smallest normal one (2^-126 in f32); 0: they count
-     * as 0, which may be a hundred times as fast */
+    int32_t fuse_bisect; /* take only this many joins of the plan, the first ones; 0: all */
+    /* 1: kernels keep denormal floats (below 2^-126 in f32); 0: they flush them to 0, which may be
+     * a hundred times as fast */
     int32_t keep_denormals;
-    /* sizes that symbols usually have: what is chosen is fast at these; any other runs as well */
+    /* size hints: sizes to be fast at; all others run as well */
     const TnHint *hints;
     int32_t nhints;
-    /* of a run: values between kernels may take so much at once; 0: no bound. They lie as is
-     * fastest within it */
+    /* limit of a run: bytes of intermediate tensors alive at once; 0: no limit. Layouts are chosen
+     * within it */
     int64_t max_arena_bytes;
-    /* 1: algebra as of real numbers where it takes less: scales moved, merged, put into weights,
-     * divisions by constants made products; the last bits change, and what overflows may be another
-     * element */
+    /* 1: allow algebra of real numbers: scales are moved, merged and folded into weights,
+     * divisions by constants become multiplications. The last bits change, and another element
+     * may overflow */
     int32_t fast_math;
-    /* programs that a kernel may have at most, for one row, few, many, one thread; 1: one for all,
-     * and one plan; 0: 4, and one more where hints are given */
+    /* most variants of a kernel (for one row, few rows, one thread); 1: one for all sizes; 0: 4,
+     * and one more for size hints */
     int32_t variants;
-    /* "w,b": inputs for which the model has values (initializers) that are given in every run all
-     * the same; *: all such. A name with ? behind it may be none. NULL: they are constants */
+    /* "w,b": inputs with a default (an initializer) that each run passes nevertheless; *: all of
+     * them. NAME? is no error where there is no such input. NULL: they are constants */
     const char *given;
-    /* an input [batch, length], 1 of each token and 0 of padding: padding is not computed, and is 0
-     * in outputs; NULL: all is */
+    /* an input [batch, length] that is 1 at tokens and 0 at padding: padding is not computed, and
+     * is 0 in outputs; NULL: everything is computed */
     const char *ragged;
-    int32_t many;       /* not 0: requests can run together, tn_run_many */
-    const char *policy; /* with many: the order of blocks where a session says none */
-    int32_t packed;     /* with ragged 1: inputs and outputs of tokens have no padding,
-                                        [tokens, …]; "MASK.offsets" i64[batch + 1] stands for the
-                                        mask: sequence b is rows offsets[b] up to offsets[b + 1] */
-    double density;     /* the share that a mask leaves which only a run knows, above 0
-                                        and at most 1: what is chosen is fast at it; 0: a half */
+    int32_t many;       /* 1: compile for batches of requests, tn_run_many */
+    const char *policy; /* with many: the order of blocks, unless a session sets another */
+    /* 1, with ragged: inputs and outputs of tokens have no padding, [tokens, …], and
+     * "MASK.offsets" i64[batch + 1] replaces the mask: sequence b is rows offsets[b] to
+     * offsets[b + 1] - 1 */
+    int32_t packed;
+    /* 0 < density <= 1: the share of elements that a mask from data is assumed to keep; 0: a
+     * half */
+    double density;
 } TnCompileOptions;
 
 typedef struct TnCompileReport {
@@ -511,15 +521,15 @@ TN_API TnStatus tn_compile(TnContext *ctx, const char *model_path, const char *o
 TN_API const char *const *tn_stages(const char *const **what);
 TN_API const char *tn_targets(TnContext *ctx);
 
-/* Measure the running processor as `target` (under 20 seconds, undisturbed), or with `machine`
- * given read that file. table: for people, valid as long as the context, or NULL; path: where to
- * write the facts, or NULL. */
+/* Measure this processor as `target` (under 20 seconds on an idle machine), or read the file
+ * `machine`. path: where to write the facts, or NULL. table: out, a table for people, valid as long
+ * as the context; or NULL. */
 TN_API TnStatus tn_machine(TnContext *ctx, const TnCompileOptions *o /* or NULL */,
                            const char *path, const char **table);
 
-/* The least time in which the machine (by `target`, `machine` and `cores`) could do so many
- * operations of a type and move so many bytes on so many threads. machine: whose, for people, valid
- * as long as the context; or NULL. */
+/* The roofline: the least seconds in which the machine (`target`, `machine`, `cores`) could do
+ * these operations of a type and move these bytes, on `threads` threads. machine: out, its name,
+ * valid as long as the context; or NULL. */
 typedef struct TnRoof {
     size_t size;
     const char *dtype;
@@ -528,15 +538,15 @@ typedef struct TnRoof {
 TN_API TnStatus tn_roofs(TnContext *ctx, const TnCompileOptions *o /* or NULL */, int32_t threads,
                          TnRoof *roof, int32_t n, const char **machine);
 
-/* The operators that models may have: ONNX's name, Tenon's, inputs, attributes, meaning; a table in
- * Markdown, valid as long as the context. */
+/* The supported operators as a table in Markdown: ONNX's name, Tenon's, inputs, attributes,
+ * meaning. Valid as long as the context. */
 TN_API TnStatus tn_operators(TnContext *ctx, const char **out);
 
-/* What a model file holds, as text or (json = 1) as JSON, valid as long as the context; unsupported
- * nodes are listed, not an error. Artefacts are described too. */
+/* Describe a model or an artefact, as text or, with json 1, as JSON; valid as long as the context.
+ * Unsupported nodes are listed and are no error. */
 TN_API TnStatus tn_inspect(TnContext *ctx, const char *path, int32_t json, const char **out);
 
-/* The interpreter on the model as imported: in and out as in tn_run (by position). */
+/* Run the imported model in the interpreter; in and out as for tn_run, by position. */
 TN_API TnStatus tn_interpret(TnContext *ctx, const char *model_path, const TnCompileOptions *o,
                              const TnTensor *in, int32_t nin, TnTensor *out, int32_t nout);
 

@@ -1,4 +1,4 @@
-/* tenon_abi.h: what a compiled model is to whoever runs it. Printed into every emitted C source,
+/* tenon_abi.h: how a compiled model is called by a runtime. Printed into every emitted C source,
  * so that a single-file model includes nothing; libtenon-run is one user of it, your own program
  * may be another:
  *

@@ -17,10 +17,14 @@ LEVELS = [
     ["api"],
     ["driver"],
     ["import", "rewrite", "lower", "batch", "normalise", "fuse", "format", "schedule", "plan", "page", "emit", "build", "run"],
+    ["domain"],
     ["ref"],
     ["graph"],
     ["op"],
     ["cost"],
+    ["kernel"],
+    ["algebra"],
+    ["text"],
     ["nest"],
     ["machine", "routine"],
     ["type"],
@@ -80,7 +84,7 @@ def op_names() -> set[str]:
     ("exp", "max"), which every room may use."""
     ours = set(re.findall(r"^OP\(\s*(\w+)", (SRC / "op" / "ops.def").read_text(), re.M))
     scalar = set(re.findall(r'^SCALAR\(\s*\w+,\s*"([^"]+)"', (SRC / "nest" / "scalar.def").read_text(), re.M))
-    onnx = set(re.findall(r'\{"(\w+)", OP_', (SRC / "import" / "ops.c").read_text()))
+    onnx = set(re.findall(r'\{\s*"(\w+)", OP_', (SRC / "import" / "ops.c").read_text()))
     return ours - scalar - PLAIN_WORDS | onnx
 
 

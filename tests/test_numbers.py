@@ -21,11 +21,15 @@ PLAIN = {"0", "1", "2", "1.0"}
 # Bits of a word, bits and bytes of an element, units of time, texts.
 UNITS = re.compile(r"[%/] ?64|\b63\b|< 64|<< (?:32|56|62)|(?:bytes|bits)\)? *(?:[<>=!]=|[<>/%]) *\d+|bytes \? |1e-?\d+|0x1p62|\b8 / dtype_info"
                    r"|: 64 - |\b64 - |vector_bytes / 4|strncmp|text_printf|__attribute__|dim\[80\]|(?:path|at)\[64\]|depth < 64")
+# A #define of two lines is read as one.
+CONTINUED = re.compile(r" *\\\n *([^\n]*)")
+# Arguments of what is printed, which may go on behind the line of the call.
+PRINTED = re.compile(r"text_printf\([^;]*\Z")
 
 
 def lines():
     for path in sorted(p for pattern in DECIDE for p in SRC.glob(pattern)):
-        text = path.read_text()
+        text = CONTINUED.sub(lambda m: f" {m[1]}\n", path.read_text())
         hidden = HIDDEN.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), text).split("\n")
         yield from ((path.relative_to(SRC), i, hidden, text.split("\n")) for i in range(len(hidden)))
 
@@ -36,7 +40,8 @@ def numbers(line: str) -> set[str]:
 
 def bare() -> list[str]:
     return [f"src/{path}:{i + 1}: {text[i].strip()}" for path, i, code, text in lines()
-            if numbers(code[i]) and not NAMED.search(code[i]) and not UNITS.search(code[i])]
+            if numbers(code[i]) and not NAMED.search(code[i]) and not UNITS.search(code[i])
+            and not PRINTED.search("\n".join(code[max(0, i - 3):i]))]
 
 
 def unexplained() -> list[str]:

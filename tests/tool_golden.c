@@ -12,12 +12,14 @@
  * files are golden files too. Whatever parses is also printed and parsed again: the second text
  * must be the first. --update writes today's output behind `; expect:`; review the diff like code.
  */
+#include "algebra/algebra.h"
 #include "cost/cost.h"
 #include "graph/graph.h"
-#include "nest/winograd.h"
+#include "domain/winograd.h"
 #include "normalise/normalise.h"
 #include "rewrite/rewrite.h"
 #include "schedule/schedule.h"
+#include "support/support.h"
 
 #include <stdio.h>
 #include <stdlib.h>

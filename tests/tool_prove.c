@@ -5,6 +5,7 @@
  *   equal ones are looked at once
  */
 #include "graph/graph.h"
+#include "support/support.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -11,12 +11,14 @@
 #include <string.h>
 
 typedef struct {
-    PyObject_HEAD TnContext *ctx;
+    PyObject_HEAD
+    TnContext *ctx;
     TnModel *model;
 } ModelObject;
 
 typedef struct {
-    PyObject_HEAD State *state;
+    PyObject_HEAD
+    State *state;
     PyObject *owner; /* the Model */
     TnContext *ctx;
     TnSession *session;
@@ -50,11 +52,12 @@ model_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         Py_CLEAR(m);
     }
     if (m) {
-        Py_BEGIN_ALLOW_THREADS status = tn_load(m->ctx, path, &m->model);
+        Py_BEGIN_ALLOW_THREADS
+        status = tn_load(m->ctx, path, &m->model);
         if (status == TN_OK && name)
             status = tn_model_set_name(m->model, name);
-        Py_END_ALLOW_THREADS if (status != TN_OK)
-        {
+        Py_END_ALLOW_THREADS
+        if (status != TN_OK) {
             raise(s, status, m->ctx);
             Py_CLEAR(m);
         }
@@ -196,6 +199,78 @@ model_states(PyObject *self, void *unused)
     return all;
 }
 
+/* Sizes of a dict, by symbol, borrowed from it; -1: an exception is set. */
+static int32_t
+sizes_of(State *s, PyObject *sizes, TnDim *dim)
+{
+    PyObject *key, *value;
+    Py_ssize_t at = 0;
+    int32_t n = 0;
+
+    while (PyDict_Next(sizes, &at, &key, &value)) {
+        if (!PyUnicode_Check(key) || !PyLong_Check(value)) {
+            refuse(s, "sizes: %R: %R is given; a symbol's name and a whole number are needed", key,
+                   value);
+            return -1;
+        }
+        dim[n] = (TnDim){ PyUnicode_AsUTF8AndSize(key, NULL), PyLong_AsLongLong(value) };
+        if (!dim[n++].symbol || PyErr_Occurred())
+            return -1;
+    }
+    return n;
+}
+
+static PyObject *
+solved_input(State *s, ModelObject *m, const TnDim *dim, int32_t n, int32_t i)
+{
+    TnValueInfo v = TN_INIT(TnValueInfo);
+    int64_t *sizes;
+    PyObject *one = NULL;
+
+    tn_model_input(m->model, i, &v);
+    sizes = calloc((size_t)v.rank + 1, sizeof *sizes);
+    if (!sizes)
+        return PyErr_NoMemory();
+    v.dims = sizes;
+    TnStatus status = tn_model_solve(m->model, dim, n, i, sizes);
+    if (status == TN_OK)
+        one = value_tuple(&v);
+    else
+        raise(s, status, m->ctx);
+    free(sizes);
+    return one;
+}
+
+static PyObject *
+model_solve(PyObject *self, PyObject *sizes)
+{
+    ModelObject *m = (ModelObject *)self;
+    State *s = state_of_type(Py_TYPE(self));
+    int32_t nin = tn_model_inputs(m->model);
+
+    if (!PyDict_Check(sizes))
+        return refuse(s, "sizes are a dict by symbol; %R is given", sizes);
+    TnDim *dim = calloc((size_t)PyDict_Size(sizes) + 1, sizeof *dim);
+    if (!dim)
+        return PyErr_NoMemory();
+    int32_t n = sizes_of(s, sizes, dim);
+    PyObject *all = n < 0 ? NULL : PyTuple_New(nin);
+    for (int32_t i = 0; i < nin && all; i++) {
+        PyObject *one = solved_input(s, m, dim, n, i);
+        if (!one)
+            Py_CLEAR(all);
+        else
+            PyTuple_SetItem(all, i, one);
+    }
+    free(dim);
+    return all;
+}
+
+static PyMethodDef model_methods[] = {
+    { "solve", model_solve, METH_O,
+      "solve({symbol: size}): the inputs, with the sizes that follow from these" },
+    { 0 }
+};
 static PyGetSetDef model_fields[] = {
     { "inputs", model_inputs, NULL, "((name, dtype, dims), ...) of each input", NULL },
     { "outputs", model_outputs, NULL, "((name, dtype, dims), ...) of each output", NULL },
@@ -211,6 +286,7 @@ static PyType_Slot model_slots[] = {
     { Py_tp_new, model_new },
     { Py_tp_dealloc, model_dealloc },
     { Py_tp_getset, model_fields },
+    { Py_tp_methods, model_methods },
     { 0, NULL }
 };
 static PyType_Spec model_spec = { "tenon._native.Model", sizeof(ModelObject), 0, Py_TPFLAGS_DEFAULT,
@@ -281,8 +357,11 @@ session_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         Py_DECREF(o);
         return NULL;
     }
-    Py_BEGIN_ALLOW_THREADS status = tn_session_new(o->ctx, m, &options, &o->session);
-    Py_END_ALLOW_THREADS if (status != TN_OK) raise(s, status, o->ctx);
+    Py_BEGIN_ALLOW_THREADS
+    status = tn_session_new(o->ctx, m, &options, &o->session);
+    Py_END_ALLOW_THREADS
+    if (status != TN_OK)
+        raise(s, status, o->ctx);
     if (status != TN_OK || !fill_session(o, m)) {
         Py_DECREF(o);
         return NULL;
@@ -315,7 +394,8 @@ lock(SessionObject *o)
 {
     if (PyThread_acquire_lock(o->lock, NOWAIT_LOCK))
         return;
-    Py_BEGIN_ALLOW_THREADS PyThread_acquire_lock(o->lock, WAIT_LOCK);
+    Py_BEGIN_ALLOW_THREADS
+    PyThread_acquire_lock(o->lock, WAIT_LOCK);
     Py_END_ALLOW_THREADS
 }
 
@@ -530,9 +610,10 @@ compute(State *s, SessionObject *o, PyObject *args, PyObject *kwargs, PyObject *
     PyObject *all = make_outputs(s, o, out);
     if (!all)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS status = tn_run(o->session, o->in, o->nin, o->out, o->nout);
-    Py_END_ALLOW_THREADS if (status != TN_OK)
-    {
+    Py_BEGIN_ALLOW_THREADS
+    status = tn_run(o->session, o->in, o->nin, o->out, o->nout);
+    Py_END_ALLOW_THREADS
+    if (status != TN_OK) {
         Py_DECREF(all);
         return raise(s, status, o->ctx);
     }
@@ -701,8 +782,10 @@ session_run_many(PyObject *self, PyObject *requests)
             else
                 error[i] = taken_error();
         }
-        Py_BEGIN_ALLOW_THREADS tn_run_many(o->session, request, (int32_t)ready);
-        Py_END_ALLOW_THREADS list = many_results(o->state, o, held, error, request, n);
+        Py_BEGIN_ALLOW_THREADS
+        tn_run_many(o->session, request, (int32_t)ready);
+        Py_END_ALLOW_THREADS
+        list = many_results(o->state, o, held, error, request, n);
         for (Py_ssize_t i = 0; i < n; i++) {
             drop_held(o, &held[i]);
             Py_XDECREF(error[i]);
@@ -771,8 +854,10 @@ session_learn(PyObject *self, PyObject *seed)
     if (PyErr_Occurred())
         return NULL;
     lock(o);
-    Py_BEGIN_ALLOW_THREADS status = tn_session_learn(o->session, number, &l);
-    Py_END_ALLOW_THREADS PyObject *all =
+    Py_BEGIN_ALLOW_THREADS
+    status = tn_session_learn(o->session, number, &l);
+    Py_END_ALLOW_THREADS
+    PyObject *all =
         status != TN_OK
             ? raise(o->state, status, o->ctx)
             : Py_BuildValue("LLLLLLiiss", (long long)l.nodes, (long long)l.bound,
@@ -948,7 +1033,8 @@ static PyType_Spec session_spec = {
 /* It calls the session that its `session()` makes when it is first wanted. Calling goes straight to
  * it: through a method written in Python it would cost as much as everything else. */
 typedef struct {
-    PyObject_HEAD PyObject *session;
+    PyObject_HEAD
+    PyObject *session;
 } CallerObject;
 
 static PyObject *

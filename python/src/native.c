@@ -413,8 +413,10 @@ compile(PyObject *module, PyObject *args)
         PyErr_NoMemory();
     } else if (set_options(s, &o, options)) {
         const char *from = PyBytes_AsString(model), *to = PyBytes_AsString(out);
-        Py_BEGIN_ALLOW_THREADS status = tn_compile(ctx, from, to, &o, &report);
-        Py_END_ALLOW_THREADS result = tell(s, status, ctx, &report, &c);
+        Py_BEGIN_ALLOW_THREADS
+        status = tn_compile(ctx, from, to, &o, &report);
+        Py_END_ALLOW_THREADS
+        result = tell(s, status, ctx, &report, &c);
     }
     tn_context_free(ctx);
     free((void *)o.dims);

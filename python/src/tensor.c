@@ -79,7 +79,8 @@ find_name(const char *name)
 /* What stands at the beginning of every array, in all versions of NumPy's binary interface since
  * 1.7. */
 typedef struct {
-    PyObject_HEAD char *data;
+    PyObject_HEAD
+    char *data;
     int nd;
     Py_ssize_t *dims, *strides;
     PyObject *base, *dtype;

@@ -498,6 +498,15 @@ class Model(_native.Caller):
         """What a session keeps from run to run."""
         return tuple(State(*s) for s in self._native.states)
 
+    def solve(self, **sizes: int) -> tuple[Value, ...]:
+        """The inputs, with the sizes that follow from these: where the model checks
+        ``total == past + seq``, two of them give the third. A size that does not follow stays a
+        text.
+
+            model.solve(batch=4)[0].shape       # (4, 3, 224, 224)
+        """
+        return tuple(Value(*v) for v in self._native.solve(sizes))
+
     def session(self, threads: int = 0, state_capacity: int = 0) -> Session:
         """Memory and threads of their own; 0: as many threads as this process may use.
 

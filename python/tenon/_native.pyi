@@ -19,6 +19,7 @@ class Model:
     kernels: tuple[str, ...]
     single: str | None
     def __new__(cls, path: Any, name: str | None = None) -> Model: ...
+    def solve(self, sizes: dict[str, int]) -> tuple[tuple[Any, ...], ...]: ...
 
 class Session:
     threads: int

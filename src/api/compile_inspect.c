@@ -1,5 +1,5 @@
-/* compile_inspect: what a model file holds, for a person or a program: one set of facts, gathered
- * from an ONNX file, from Tenon's text or from an artefact, and two ways to print it.
+/* compile_inspect: describe a model: one set of facts, from an ONNX file, a text or an artefact,
+ * printed as text or as JSON.
  */
 #include "api/compile_internal.h"
 

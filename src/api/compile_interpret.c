@@ -1,5 +1,4 @@
-/* compile_interpret: the model as imported, run by the interpreter: what compiled code is compared
- * with. */
+/* compile_interpret: run the imported model in the interpreter, the reference for compiled code. */
 #include "api/compile_internal.h"
 
 #include <string.h>

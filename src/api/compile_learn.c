@@ -1,4 +1,4 @@
-/* compile_learn: a policy learnt of what a session's requests asked for. */
+/* compile_learn: learn a policy from the requests that a session recorded. */
 #include "api/run_internal.h"
 
 #include "batch/batch.h"

@@ -1,4 +1,4 @@
-/* compile_machine: what the processor offers, measured or as a file says. */
+/* compile_machine: the facts of the processor, measured or from a file. */
 #include "api/compile_internal.h"
 
 #include <string.h>

@@ -1,8 +1,8 @@
-/* compile_repeats: lines that come again and again with numbers that go up, told as one.
+/* compile_repeats: summarise lines that repeat with increasing numbers.
  *
- * A decoder has a pair of caches for each layer, and the same kernels. As many lines as one layer
- * has, three times or more with all else equal, are told once; a number that grows from time to
- * time stands as in a shell: layers.{0..29}, n{7..65..2}.
+ * A decoder has a pair of caches and the same kernels in each layer. A group of lines that occurs
+ * three times or more and differs only in numbers is printed once, with the numbers as in a shell:
+ * layers.{0..29}, n{7..65..2}.
  */
 #include "api/compile_internal.h"
 

@@ -1,8 +1,8 @@
-/* run_many: many requests in one call.
+/* run_many: many requests in one call, batched where the model was compiled for that.
  *
- * They run together where the model was compiled for that. Where some of them fail they run again
- * in halves, and these in halves, until those that fail are alone: the others have their results,
- * and run together still. What failed counts for nothing.
+ * If a batch fails, its halves run again, and their halves, until the failing requests are alone:
+ * all others get their results and still run in batches. Failed requests do not count in the
+ * statistics.
  */
 #include <string.h>
 
@@ -81,13 +81,17 @@ place(Many *m, TnRequest *r, void **out, TnBlock **made)
 static bool
 alone(Many *m, TnRequest *r)
 {
+    bool *given = NEW_ARRAY(m->a, bool, r->nout + 1);
+
+    for (int32_t i = 0; i < r->nout; i++)
+        given[i] = tn_tensor_at(r->out, i)->data != NULL;
     if (!tn_run_one(m->s, r->in, r->nin, r->out, r->nout))
         return false;
     for (int32_t i = 0; i < r->nout; i++) { /* the next run takes what is the session's */
         TnTensor *x = tn_tensor_at(r->out, i);
         x->dims = copied(m->a, x->dims, x->rank);
-        if (m->s->out[i].made)
-            x->data = x->bytes ? arena_copy(m->a, x->data, (size_t)x->bytes) : x->data;
+        if (!given[i] && x->bytes)
+            x->data = arena_copy(m->a, x->data, (size_t)x->bytes);
     }
     return true;
 }

@@ -1,4 +1,6 @@
-/* run_policy: in which order a session runs the blocks of many requests, and what they ask for. */
+/* run_policy: the order in which a session runs the blocks of many requests, and the recording
+ * of what they request.
+ */
 #include <setjmp.h>
 #include <string.h>
 

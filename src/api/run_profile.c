@@ -1,4 +1,4 @@
-/* run_profile: how long the kernels of a session take. */
+/* run_profile: the times of a session's kernels. */
 #include "api/run_internal.h"
 
 static bool

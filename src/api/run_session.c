@@ -1,11 +1,11 @@
-/* run_session: models and sessions for C callers.
+/* run_session: models and sessions.
  *
- * A model and a session each own an arena; their messages go to the context they were made with.
- * The path of tn_run with sizes seen before allocates nothing.
+ * A model and a session each own an arena; their messages go to the context that made them. tn_run
+ * allocates nothing for sizes seen before.
  *
- * An output without memory of the caller's goes to one of two buffers of the session's: to the one
- * that it went to last, unless an input of this run lies there. So what a run gave can be fed to
- * the next, and only outputs that are fed back have two buffers.
+ * An output for which the caller gives no memory is written to one of two buffers of the session:
+ * the one it used last, unless an input of this run is in it. So an output can be fed to the next
+ * run, and only outputs that are fed back have two buffers.
  */
 #include <stddef.h>
 #include <stdlib.h>

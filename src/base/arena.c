@@ -3,10 +3,9 @@
  * An arena is a list of blocks from the caller's allocator. Small objects are cut from the newest
  * chunk; chunks double from 4 KiB to 1 MiB, so that a small arena is cheap and a big one makes few
  * calls. An object of more than a quarter chunk gets a block of its own, and the chunk stays open.
- * Closers are kept in a list in the arena itself: newest first, since what was opened later may
- * rest on what was opened before. A closer's block is asked for without looking at the watch, and
- * what is to be closed is closed at once where there is none: what was opened before the call is
- * never left open.
+ * Closers run newest first, since a resource may depend on older ones. A closer's block is
+ * allocated without checking the watch, and if there is no memory for it the resource is closed at
+ * once, so nothing stays open.
  *
  * Under AddressSanitizer every object gets its own block, so that an overrun of one is seen.
  */
@@ -47,12 +46,12 @@ struct Arena {
     char *at, *end; /* what is left of the open chunk */
     size_t next_chunk;
     size_t handed_out;
-    /* scratch that goes with it: the youngest, and the next older */
+    /* child arenas: the newest, and the next older of the same parent */
     Arena *parent, *child, *sibling;
 };
 
-/* Zeroed memory, or NULL. calloc gets big blocks from the system already zero, untouched. What is
- * handed out in parts is zeroed then, while it is near. */
+/* Zeroed memory, or NULL. calloc gets big blocks from the system zeroed and untouched; parts of a
+ * chunk are zeroed when they are handed out, while they are in the cache. */
 static void *
 block_get(const Allocator *allocator, size_t bytes, bool zeroed)
 {
@@ -174,7 +173,7 @@ arena_look(Arena *a)
 {
     Watch *w = a->watch;
     if (!w || w->over || !a->oom)
-        return; /* what cleans up after the jump is not watched */
+        return; /* cleaning up after the jump is not watched */
     if (w->stopped && w->stopped(w->user))
         w->over = WATCH_STOPPED;
     else if (w->until > 0 && time_seconds() >= w->until)

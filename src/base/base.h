@@ -1,11 +1,11 @@
-/* base: what every room stands on, and what knows nothing of compilers.
+/* base: the foundation of every room; it knows nothing of compilers.
  *
  * Arenas (memory by lifetime), interned names, growable arrays, hash maps, text buffers,
- * diagnostics, files, hashing. Nothing here is global: everything hangs off a Ctx or an Arena.
+ * diagnostics, files, hashing. Nothing is global: every function takes a Ctx or an Arena.
  *
- * Memory has three lifetimes (context, model, scratch), each an Arena. Nothing inside an arena
- * is freed alone. Out of memory is the one use of longjmp: from the arena to the entry point
- * that armed it, which frees its arenas and reports TN_NOMEM.
+ * Memory has three lifetimes (context, model, scratch), each an Arena. Nothing inside an arena is
+ * freed alone. Out of memory is the one use of longjmp: from the arena to the entry point that
+ * armed it, which frees its arenas and reports TN_NOMEM.
  */
 #ifndef TENON_BASE_H
 #define TENON_BASE_H
@@ -26,40 +26,40 @@ typedef struct { /* the caller's allocator; all NULL means malloc/free */
     void *user;
 } Allocator;
 
-/* Where to go when memory is out, and what was wanted then. */
+/* Where to jump when memory runs out, and what was requested. */
 typedef struct {
     jmp_buf jump;     /* armed by the entry point */
     size_t wanted;    /* bytes */
     const char *what; /* the tensor whose memory is being made, or NULL */
-    char why[160];    /* not for want of memory but of this; "" */
+    char why[160];    /* the reason, if it is another than memory; "" */
 } Oom;
 
 /* A new arena. `oom` is where a failed allocation jumps to (never returns NULL from alloc);
  * with oom NULL the arena_new itself may return NULL and later failures jump nowhere, so only
  * tests pass NULL. Allocations are zeroed and aligned to 16 bytes. */
 Arena *arena_new(const Allocator *allocator, Oom *oom);
-/* A new one with the parent's allocator and jump, freed with the parent if not before: for scratch,
- * which then does not leak when memory runs out in the middle. */
+/* A new arena with the parent's allocator and jump, freed with the parent at the latest: for
+ * scratch, which does not leak if memory runs out. */
 Arena *arena_child(Arena *parent);
 void arena_free(Arena *a); /* runs closers newest first, then frees */
 void *arena_alloc(Arena *a, size_t bytes);
 void *arena_copy(Arena *a, const void *from, size_t bytes);
 char *arena_str(Arena *a, const char *s);
 char *arena_printf(Arena *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* what is not memory; closed at once if this fails */
+/* registers a resource other than memory; closed at once if this fails */
 void arena_closer(Arena *a, void (*close)(void *), void *what);
 size_t arena_bytes(const Arena *a); /* bytes handed out so far */
-/* from malloc: neither bounded nor somebody's, so that threads may have such too */
+/* Does it use malloc, without a bound or a caller's allocator? Threads may then make arenas of
+ * their own. */
 bool arena_is_plain(const Arena *a);
 
-/* Who may end a computation before it is done: a clock, or somebody who asks. Memory being handed
- * out is the occasion to look, for everything that works on a user's model takes memory; loops that
- * do not call arena_poll. When it is over the arena jumps as if memory had run out, `over` telling
- * why. */
+/* Ends a computation early: by a clock, or by a caller who asks. The check runs when memory is
+ * handed out, since all work on a model takes memory; loops that take none call arena_poll. At the
+ * end the arena jumps as if memory had run out, and `over` tells why. */
 typedef enum { WATCH_GOES_ON, WATCH_TIME, WATCH_STOPPED } WatchEnd;
 typedef struct {
     double until;                /* by time_seconds(); 0: no end */
-    bool (*stopped)(void *user); /* NULL: nobody asks */
+    bool (*stopped)(void *user); /* NULL: never */
     void *user;
     /* a static name, for the message; done of total, 0 of 0 if not counted */
     const char *doing;
@@ -67,12 +67,12 @@ typedef struct {
     WatchEnd over;
     uint32_t ticks;
 } Watch;
-void arena_watch(Arena *a, Watch *w); /* and every arena made of it from now on */
-/* by whom, for an arena of another thread; nobody: all 0 */
+void arena_watch(Arena *a, Watch *w); /* for this arena and every arena made of it from now on */
+/* the watch, for an arena of another thread; all 0: none */
 Watch arena_watched(const Arena *a);
 void arena_doing(Arena *a, const char *what, uint32_t done, uint32_t total);
-void arena_poll(Arena *a); /* cheap: looks now and then */
-void arena_look(Arena *a); /* looks */
+void arena_poll(Arena *a); /* cheap: checks now and then */
+void arena_look(Arena *a); /* checks now */
 /* milliseconds to wait for something before the next look; -1: any */
 int arena_patience(const Arena *a);
 
@@ -95,8 +95,7 @@ void *arena_alloc_array(Arena *a, size_t n, size_t size);
         (v)->at[(v)->n++] = (item);                                                                \
     } while (0)
 void *vec_grow(Arena *a, void *at, uint32_t *cap, size_t size); /* doubles; contents kept */
-/* Room for `count` items at once, where it is known that they come: growing leaves as much again
- * behind in the arena. */
+/* Room for `count` items at once: growing step by step leaves twice as much in the arena. */
 #define VEC_RESERVE(arena, v, count)                                                               \
     ((v)->at = vec_reserve((arena), (v)->at, &(v)->cap, (count), sizeof *(v)->at))
 void *vec_reserve(Arena *a, void *at, uint32_t *cap, uint32_t count, size_t size);
@@ -114,7 +113,7 @@ typedef struct {
 } Map;
 bool map_get(const Map *m, uint64_t key, uint64_t *value); /* value may be NULL */
 void map_put(Map *m, uint64_t key, uint64_t value);
-/* of an empty one: room for so many keys */
+/* of an empty map: room for this many keys */
 void map_reserve(Map *m, uint32_t count);
 #define MAP_PTR(p) ((uint64_t)(uintptr_t)(p))
 
@@ -130,7 +129,7 @@ typedef struct {
 void text_add(Text *t, const char *s);
 void text_bytes(Text *t, const char *s, size_t n);
 void text_printf(Text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* A sentence with {at}, {got} and {want} in it, of these numbers. */
+/* A sentence with {at}, {got} and {want} replaced by these numbers. */
 void text_numbers(Text *t, const char *sentence, int64_t at, int64_t got, int64_t want);
 const char *text_str(const Text *t); /* "" when empty */
 /* 48 B, 12.0 KB, 97.5 MB: powers of 1024 */
@@ -149,7 +148,7 @@ typedef enum {
     DIAG_UNSUPPORTED = 4, /* the model is fine, Tenon cannot do it */
     DIAG_LIMIT = 5,       /* a named resource limit, memory, disk */
     DIAG_TOOLCHAIN = 6,   /* the system's compiler is missing or failed */
-    DIAG_INTERNAL = 7,    /* a broken promise of Tenon's own */
+    DIAG_INTERNAL = 7,    /* Tenon breaks its own promise */
 } DiagClass;
 
 typedef struct { /* where the user wrote it; zero fields are unknown */
@@ -183,20 +182,20 @@ void diag_print(Text *out, const Diag *d);
 
 typedef const char *Sym; /* an interned string: equality is pointer equality */
 
-/* One compilation's world. Each noun keeps its table here and makes it when first used. */
+/* One compilation. Each noun keeps its table here and creates it on first use. */
 typedef struct Ctx {
     Arena *arena; /* context lifetime */
     Diags diags;
     Oom oom;
     uint32_t max_depth; /* named limit; 0: DEPTH_DEFAULT */
-    /* infinities and NaNs behind a mask count: nothing is left out (nest/support.h) */
+    /* infinities and NaNs behind a mask count: nothing is skipped (kernel/support.h) */
     bool exact;
-    double density; /* the share that masks of a run leave; 0: not known */
+    double density; /* the share of work that masks known only at run time leave; 0: unknown */
     struct SymTable *syms;
     struct ExprTable *exprs;
     struct TypeTable *types;
     struct ScalarTable *scalars;
-    struct Library *library; /* of the user's, with operators in it; NULL: none */
+    struct Library *library; /* the user's library of operators; NULL: none */
 } Ctx;
 
 void ctx_init(Ctx *c, Arena *arena);
@@ -204,15 +203,14 @@ Sym sym(Ctx *c, const char *s);
 Sym sym_n(Ctx *c, const char *s, size_t n);
 Sym sym_printf(Ctx *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* How deep a model may be nested, so that what follows it may recurse. A level is a message of an
+/* The limit of nesting of a model, so that recursion over it is safe. A level is a message of an
  * ONNX file, a graph inside another, a call of a function inside one, a parenthesis or a block of a
- * text. A level is worth DEPTH_OPERATIONS operations of one value or one size, each on the result
- * of the one before; compiling may join two such. A compilation within the default needs less than
- * 8 MB of stack. */
+ * text. A level may hold a chain of DEPTH_OPERATIONS operations of one value or size; compiling may
+ * join two such chains. A compilation within the default needs less than 8 MB of stack. */
 enum { DEPTH_DEFAULT = 200, DEPTH_MOST = 1000, DEPTH_OPERATIONS = 5 };
 uint32_t depth_levels(const Ctx *c);
 uint32_t depth_operations(const Ctx *c);
-/* Ends the computation as if memory were out, unless so many operations are few enough. `what`: "a
+/* Ends the computation as if memory had run out if `operations` exceed the limit. `what`: "a
  * value". */
 void depth_check(Ctx *c, const char *what, uint32_t operations);
 
@@ -223,21 +221,23 @@ typedef struct {
     size_t bytes;
 } Bytes;
 
-/* Map a file read-only until the arena goes. Errors: missing, unreadable, a folder. */
+/* Map a file read-only for the arena's lifetime. Errors: missing, unreadable, a folder. */
 bool file_map(Arena *a, Diags *d, const char *path, Bytes *out);
 /* Give the pages of a mapped file back (they are read again when touched). */
 void file_forget(Bytes b);
 
-/* Written beside its final place, then renamed, so that no half output is ever seen.
+/* A file written under a temporary name and renamed at the end, so that no incomplete output is
+ * ever visible.
  *   Writer *w = writer_open(…); writer_put(…)…; writer_commit(w)
- * Errors are kept and reported by commit; a writer that is not committed leaves nothing. */
+ * Errors are kept and reported by commit; a writer that is not committed leaves nothing.
+ */
 typedef struct Writer Writer;
 Writer *writer_open(Arena *a, Diags *d, const char *path); /* NULL, reported, on failure */
 void writer_put(Writer *w, const void *data, size_t bytes);
 void writer_align(Writer *w, size_t alignment); /* zero bytes up to a multiple */
-/* Zero bytes, as room that several threads may write into, in any order; where they begin. Large
- * room lies in huge pages of the system's cache, where its files may: who maps the file soon after
- * has them too. */
+/* Zero bytes that several threads may fill, in any order; returns their offset. Large ranges are in
+ * huge pages of the system's cache, if the file system has them, and so for a process that maps the
+ * file soon after. */
 uint64_t writer_room(Writer *w, uint64_t bytes);
 void writer_put_at(Writer *w, uint64_t offset, const void *data, size_t bytes);
 uint64_t writer_offset(const Writer *w);
@@ -247,9 +247,9 @@ bool writer_commit(Writer *w, int mode);  /* file mode, 0644 or 0755 */
 /* Remove the temporary files in a folder whose writers were killed. */
 void writer_sweep(const char *folder);
 
-/* A folder of this process alone, PARENT/PREFIXxxxxxx, for plain files. It goes with private_close,
- * with the arena at the latest, and with the next private_folder or private_sweep of that prefix if
- * the process was killed. NULL: errno says why. */
+/* A folder of this process alone, PARENT/PREFIXxxxxxx, for plain files. It is removed by
+ * private_close, with the arena at the latest; if the process is killed, by the next private_folder
+ * or private_sweep of that prefix. NULL: errno says why. */
 typedef struct Private Private;
 Private *private_folder(Arena *a, const char *parent, const char *prefix);
 const char *private_path(const Private *p);
@@ -264,15 +264,15 @@ const char *path_name(const char *path);             /* after the last slash */
 
 /* ---- time and machine, as the process may use it --------------------------------------------- */
 
-/* A huge page of processors whose pages have 4 KB; HUGE_FROM holds one wherever it begins.
+/* A huge page of processors whose pages have 4 KB; HUGE_FROM bytes contain one wherever they begin.
  * [bytes] */
 enum { HUGE_PAGE = 2 << 20, HUGE_FROM = 2 * HUGE_PAGE };
-/* A block just got from the system, of memory or of a file, or NULL: in huge pages, if it is large
- * and there are some. What goes through a large tensor in columns is in another page every time.
- * Returns it. */
+/* Requests huge pages for a block just obtained from the system, of memory or of a file, or NULL,
+ * if it is large. Column accesses to a large tensor otherwise miss the TLB each time. Returns the
+ * block. */
 void *huge_pages(void *block, size_t bytes);
 double time_seconds(void); /* monotonic */
-/* of the machine [bytes]; INT64_MAX where it does not say */
+/* of the machine [bytes]; INT64_MAX if unknown */
 int64_t memory_size(void);
 int cpu_count(void); /* at least 1: the smallest of online, affinity mask, cgroup quota */
 

@@ -1,4 +1,5 @@
-/* diag: what went wrong, where, and what to do, kept in order until somebody prints it. */
+/* diag: messages of what went wrong, where, and what to do, kept in order until they are
+ * printed. */
 #include "base/base.h"
 
 #include <stdio.h>
@@ -16,7 +17,8 @@ format_text(Arena *a, const char *format, va_list args)
     return s;
 }
 
-/* The place is copied: it often points into a model or a buffer that goes before the message. */
+/* The location is copied: it often points into a model or a buffer that is freed before the
+ * message. */
 static void
 add(Diags *d, DiagClass class, bool note, Loc loc, const char *text)
 {

@@ -1,9 +1,9 @@
-/* file: mapped inputs, and outputs that appear whole or not at all.
+/* file: mapped inputs, and outputs that appear complete or not at all.
  *
  * A Writer fills a temporary file in the target's folder (the same file system, so that the final
- * rename is atomic) and remembers its first error, so that its users write without checking and ask
- * once, at commit. What needs giving back is registered with the arena before it is acquired, since
- * an allocation in between may jump away.
+ * rename is atomic) and remembers its first error, so that callers write without checking and ask
+ * once, at commit. A resource is registered with the arena before it is acquired, since an
+ * allocation in between may jump away.
  */
 #include "base/internal.h"
 
@@ -203,10 +203,9 @@ flush(Writer *w)
     w->n = 0;
 }
 
-/* A page of a file stays as large as it was when somebody first came to it: to write a piece of it
- * makes small ones, to read it where huge ones were asked for makes those. What was never written
- * reads as zeros, without the disk. A few are mapped at a time, since mapped pages count as the
- * process's memory. */
+/* A page of a file keeps the size it had at its first use: a partial write creates small pages, a
+ * read where huge ones were requested creates huge ones. Unwritten ranges read as zeros without the
+ * disk. A few are mapped at a time, since mapped pages count as the process's memory. */
 static void
 read_in_huge_pages(int fd, uint64_t from, uint64_t end)
 {

@@ -1,11 +1,11 @@
-/* lease: temporary files and folders of a living process, told from those of a dead one.
+/* lease: tells temporary files and folders of a living process from those of a dead one.
  *
- * A process that is killed cannot clean up, so the next one does. Whoever makes a temporary file or
- * folder holds a lock on it (flock) while it lives; a name of ours without a lock was left behind.
- * The system drops locks of the dead, so neither process numbers nor ages are guessed at, and
- * processes in other containers or on other hosts that share the folder are safe. Between making
- * and locking, a cleaner may take the name away: whoever has the lock looks whether the name is
- * still there.
+ * A killed process cannot clean up, so the next one does. The owner of a temporary file or folder
+ * holds a lock on it (flock) while it lives; one of our names without a lock is left over. The
+ * system drops the locks of dead processes, so neither process numbers nor ages are guesses, and
+ * processes in other containers or on other hosts that share the folder are safe. A cleaner may
+ * remove the name between creation and locking: after locking, the owner checks that the name still
+ * exists.
  */
 #include "base/internal.h"
 
@@ -26,14 +26,14 @@ lease_take(int fd, const char *path)
 {
     struct stat mine, named;
 
-    /* Where there are no locks, nothing is ever removed either. */
+    /* A file system without locks: nothing is ever removed. */
     if (flock(fd, LOCK_EX | LOCK_NB) && (errno == EWOULDBLOCK || errno == EINTR))
         return false;
     return !fstat(fd, &mine) && !lstat(path, &named) && mine.st_dev == named.st_dev &&
            mine.st_ino == named.st_ino;
 }
 
-/* Is `name` in `dir` of ours, and nobody's any more? Then its lock is held by *fd. */
+/* Is `name` in `dir` ours and without an owner? Then *fd holds its lock. */
 static bool
 is_left(int dir, const char *name, int flags, int *fd)
 {
@@ -88,7 +88,7 @@ struct Private {
 static void
 empty(int fd)
 {
-    DIR *dir = fdopendir(fd); /* takes fd, and gives up its lock at the end */
+    DIR *dir = fdopendir(fd); /* takes fd, and releases its lock at the end */
     struct dirent *e;
 
     while (dir && (e = readdir(dir)))

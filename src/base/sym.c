@@ -1,7 +1,7 @@
-/* sym: interned strings, and the context they hang off.
+/* sym: interned strings, and the context that owns them.
  *
- * A table of chains; the string follows its entry, so a Sym is a plain C string and equality of
- * names is equality of pointers.
+ * A table of chains; the string follows its entry, so a Sym is a plain C string and names are equal
+ * if their pointers are.
  */
 #include "base/base.h"
 

@@ -2,8 +2,8 @@
  *
  * A container's quota is not in the affinity mask, so it is read from the control groups: the file
  * cpu.max of version 2 or the pair cpu.cfs_* of version 1, in the process's group and every group
- * above it, the smallest counting. A quota of 2.5 processors gives 2 threads: with 3 the quota runs
- * out in each period and all of them stand still until the next.
+ * above it; the smallest counts. A quota of 2.5 processors gives 2 threads: with 3 the quota runs
+ * out in each period and all of them wait for the next.
  */
 #include "base/base.h"
 

@@ -1,14 +1,14 @@
-/* threads: work of many independent items, done by several threads. */
+/* threads: independent items of work, distributed over threads. */
 #ifndef TENON_THREADS_H
 #define TENON_THREADS_H
 
 #include "base/base.h"
 
-/* The arena's watch for a thread of its own: only thread 0, who came, asks whether to stop. */
+/* The arena's watch for another thread: only thread 0, the caller, asks whether to stop. */
 Watch threads_watch(const Arena *a, uint32_t thread);
-/* Call one(user, thread, i) once for each i < n, on so many threads: 0 is this one; where they
- * cannot be started there are fewer. Whoever is called takes no memory of this arena, and jumps
- * nowhere. False: the arena's watch was over before all were begun. */
+/* Call one(user, thread, i) once for each i < n, on `threads` threads, 0 being the caller; fewer if
+ * they cannot be started. `one` allocates nothing from this arena and does not jump. False: the
+ * arena's watch ended before all items began. */
 bool threads_each(const Arena *a, uint32_t threads, uint32_t n,
                   void (*one)(void *user, uint32_t thread, uint32_t i), void *user);
 

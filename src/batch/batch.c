@@ -24,9 +24,9 @@ batch_type_of(Batching *b, const Graph *g, ValueId v)
 
     if (map_get(&b->type_at, MAP_PTR(t), &at))
         return (uint32_t)at;
-    map_put(&b->type_at, MAP_PTR(t), b->type.n);
-    VEC_PUSH(b->to, &b->type, t);
-    return b->type.n - 1;
+    map_put(&b->type_at, MAP_PTR(t), b->made->type.n);
+    VEC_PUSH(b->to, &b->made->type, t);
+    return b->made->type.n - 1;
 }
 
 const char *
@@ -60,6 +60,11 @@ may_node(Batching *b, const Graph *g, const Node *n)
             return batch_refuse(b, n, "makes strings");
         if (t && t->rank >= TN_MAX_RANK)
             return batch_refuse(b, n, "has no dimension left for requests");
+    }
+    for (uint32_t i = 0; n->callee == CALL_OP && i < n->in.count; i++) {
+        const Value *x = &g->value.at[node_in(g, n, i)];
+        if (node_in(g, n, i) && x->known.at && !x->data)
+            return batch_refuse(b, n, "has a parameter that is a size");
     }
     if (n->callee == CALL_JOIN || n->callee == CALL_KERNEL || n->callee == CALL_BLOCKS)
         return batch_refuse(b, n, "is run for one request at a time");
@@ -115,37 +120,29 @@ begin(Batching *b, const Graph *g)
     b->host = NEW_ARRAY(b->a, bool, b->nvalue);
     b->constant = NEW_ARRAY(b->a, BatchConstant, b->nvalue);
     b->input = NEW_ARRAY(b->a, uint32_t, b->nvalue);
-    b->input_row = NEW_ARRAY(b->to, bool, g->input.n + 1);
     b->several = NEW_ARRAY(b->a, bool, b->nvalue);
     b->last = NEW_ARRAY(b->a, bool, b->nvalue);
     b->needed = NEW_ARRAY(b->a, bool, b->nvalue);
-    expr_is_var(expr_fresh_symbol(c, "instances"), &b->instances);
-    expr_is_var(expr_fresh_symbol(c, "rows"), &b->rows);
-    expr_symbol_range(c, b->instances, (Interval){ 1, INT32_MAX });
-    expr_symbol_range(c, b->rows, (Interval){ 1, INT32_MAX });
-    expr_symbol_alike(c, b->instances);
-    expr_symbol_expect(c, b->instances, (Usual){ 3, usual });
+    b->made = NEW(b->to, Batch);
+    Var *instances = &b->made->instances, *rows = &b->made->rows;
+    expr_is_var(expr_fresh_symbol(c, "instances"), instances);
+    expr_is_var(expr_fresh_symbol(c, "rows"), rows);
+    expr_symbol_range(c, *instances, (Interval){ 1, INT32_MAX });
+    expr_symbol_range(c, *rows, (Interval){ 1, INT32_MAX });
+    expr_symbol_alike(c, *instances);
+    expr_symbol_expect(c, *instances, (Usual){ 3, usual });
 }
 
-static const uint32_t *
-types_of(Batching *b, const Graph *g, const ValueId *v, uint32_t n)
+/* Of late ones nothing is known before it ran. */
+static void
+new_symbols(Batching *b, Node *n)
 {
-    uint32_t *type = NEW_ARRAY(b->to, uint32_t, n + 1);
-
-    for (uint32_t i = 0; i < n; i++)
-        type[i] = batch_type_of(b, g, v[i]);
-    return type;
-}
-
-/* Nothing is known of them before it ran. */
-static NewSymbol *
-late_symbols(Batching *b)
-{
-    NewSymbol *fresh = NEW_ARRAY(b->to, NewSymbol, b->late.n + 1);
-
-    for (uint32_t i = 0; i < b->late.n; i++)
-        fresh[i].name = (Sym)(uintptr_t)b->late.at[i].id;
-    return fresh;
+    n->nfresh = BATCH_FIRST_LATE + b->made->late.n;
+    n->fresh = NEW_ARRAY(b->to, NewSymbol, n->nfresh);
+    n->fresh[0].name = (Sym)(uintptr_t)b->made->instances.id;
+    n->fresh[1].name = (Sym)(uintptr_t)b->made->rows.id;
+    for (uint32_t i = 0; i < b->made->late.n; i++)
+        n->fresh[BATCH_FIRST_LATE + i].name = (Sym)(uintptr_t)b->made->late.at[i].id;
 }
 
 static Graph *
@@ -153,7 +150,6 @@ with_blocks(Batching *b, const Graph *g)
 {
     ValueId *map;
     Graph *to = graph_rebuild(g, &map);
-    Batch *made = NEW(to->arena, Batch);
 
     ValueId *in = NEW_ARRAY(to->arena, ValueId, g->input.n + 1);
     ValueId *out = NEW_ARRAY(to->arena, ValueId, g->output.n + 1);
@@ -164,35 +160,11 @@ with_blocks(Batching *b, const Graph *g)
         out[i] = graph_value(to, g->value.at[v].name, g->value.at[v].type);
         map[v] = map[v] ? map[v] : out[i]; /* it may be an input, or an output before */
     }
-    made->input_type = types_of(b, g, g->input.at, g->input.n);
-    made->output_type = types_of(b, g, g->output.at, g->output.n);
-    made->input_row = b->input_row;
-    made->ninput = g->input.n;
-    made->noutput = g->output.n;
-    made->nfunction = b->function.n;
-    made->function = b->function.at;
-    made->nblock = b->block.n;
-    made->block = b->block.at;
-    made->ntype = b->type.n;
-    made->type = b->type.at;
-    made->ncode = b->code.n;
-    made->code = b->code.at;
-    made->nsize = b->size.n;
-    made->size = b->size.at;
-    made->nlate = b->late.n;
-    made->late = b->late.at;
-    made->ncheck = b->check.n;
-    made->check = b->check.at;
-    made->nupdate = b->update.n;
-    made->update = b->update.at;
-    made->instances = b->instances;
-    made->rows = b->rows;
-    Node blocks = { .callee = CALL_BLOCKS,
-                    .nfresh = b->late.n,
-                    .fresh = late_symbols(b),
-                    .nregion = b->region.n,
-                    .region = b->region.at,
-                    .batch = made };
+    batch_finish(b->to, b->made);
+    Node blocks = {
+        .callee = CALL_BLOCKS, .nregion = b->region.n, .region = b->region.at, .batch = b->made
+    };
+    new_symbols(b, &blocks);
     graph_call_region(to, &blocks, g->input.n, in, g->output.n, out);
     graph_finish(to, g, map);
     return to;

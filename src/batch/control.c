@@ -8,7 +8,7 @@
 void
 batch_put(Code *k, int64_t x)
 {
-    VEC_PUSH(k->b->to, &k->b->code, (int32_t)x);
+    VEC_PUSH(k->b->to, &k->b->made->code, (int32_t)x);
 }
 
 int32_t
@@ -59,7 +59,6 @@ batch_move(Code *k, int32_t to, int32_t from, const Graph *g, ValueId v)
 
     if (!into && BATCH_IS_INPUT(from)) {
         put2(k, BATCH_GIVEN, to, from - BATCH_INPUT(0));
-        k->b->input_row[from - BATCH_INPUT(0)] = true;
         return;
     }
     if (into == out_of) {
@@ -81,58 +80,32 @@ given_as(Code *k, bool is_inline, int32_t from, const Graph *g, ValueId v)
     return to;
 }
 
-/* The slots of operands, two of one that is inline. aligned: they become slots from 0 on, and what
- * is inline begins at an even one. */
-typedef struct {
-    VEC(int32_t) slot;
-    Arena *a;
-    bool aligned;
-} Words;
-
-static void
-add_word(Words *w, int32_t operand)
-{
-    if (operand < 0 && w->aligned && w->slot.n % 2)
-        VEC_PUSH(w->a, &w->slot, 0);
-    VEC_PUSH(w->a, &w->slot, operand < 0 ? BATCH_INLINE(operand) : operand);
-    if (operand < 0)
-        VEC_PUSH(w->a, &w->slot, BATCH_INLINE(operand) + 1);
-}
-
-static void
-put_words(Code *k, const Words *w)
-{
-    batch_put(k, w->slot.n);
-    for (uint32_t i = 0; i < w->slot.n; i++)
-        batch_put(k, w->slot.at[i]);
-}
-
 /* A jump to a place that is not known yet, and that place. */
 static uint32_t
 put_jump(Code *k)
 {
     batch_put(k, 0);
-    return k->b->code.n - 1;
+    return k->b->made->code.n - 1;
 }
 
 static void
 land(Code *k, uint32_t jump)
 {
-    k->b->code.at[jump] = (int32_t)k->b->code.n;
+    k->b->made->code.at[jump] = (int32_t)k->b->made->code.n;
 }
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
 typedef struct {
     Batching *b;
-    VEC(BatchSize) set;
+    VEC(Binding) set;
 } Update;
 
 static void
 add_update(Update *u, Var symbol, const Expr *is)
 {
     if (batch_is_late(u->b, symbol))
-        VEC_PUSH(u->b->to, &u->set, ((BatchSize){ symbol, batch_resolved(u->b, is) }));
+        VEC_PUSH(u->b->to, &u->set, ((Binding){ symbol, batch_resolved(u->b, is) }));
 }
 
 static void
@@ -147,8 +120,8 @@ end_update(Update *u)
 {
     if (!u->set.n)
         return -1;
-    VEC_PUSH(u->b->to, &u->b->update, ((BatchUpdate){ u->set.n, u->set.at }));
-    return (int32_t)u->b->update.n - 1;
+    VEC_PUSH(u->b->to, &u->b->made->update, ((BatchUpdate){ u->set.n, u->set.at }));
+    return (int32_t)u->b->made->update.n - 1;
 }
 
 static void
@@ -233,14 +206,14 @@ put_checks(Code *k, const Graph *g, const Map *definer, NodeId id)
         Last l = { definer, 0 };
         expr_vars(x.a, see_definer, &l);
         expr_vars(x.b, see_definer, &l);
-        if (l.last != id || (!id && g == k->b->function.at[0].graph))
+        if (l.last != id || (!id && g == k->b->function.at[0]))
             continue;
         x.a = batch_outside(k->b, x.a); /* simplified, it would be taken for true */
         x.b = batch_outside(k->b, x.b);
         x.at = x.at ? batch_outside(k->b, x.at) : NULL;
         batch_put(k, BATCH_CHECK);
-        batch_put(k, k->b->check.n);
-        VEC_PUSH(k->b->to, &k->b->check, x);
+        batch_put(k, k->b->made->check.n);
+        VEC_PUSH(k->b->to, &k->b->made->check, x);
     }
 }
 
@@ -251,7 +224,6 @@ write_match(Code *k, const Graph *g, const Node *n)
     int32_t slot = batch_slot_of(k, g, in);
 
     put2(k, BATCH_MATCH, slot, batch_type_of(k->b, g, in));
-    batch_put(k, dtype_info[g->value.at[in].type->dtype].bytes);
     batch_put(k, n->nfresh);
     for (uint32_t f = 0; f < n->nfresh; f++)
         batch_put(k, late_number(k, n->fresh[f].name));
@@ -401,7 +373,7 @@ put_turn(Code *k, const Loop *l)
     put2(k, BATCH_TURN, l->counter, turns ? batch_slot_of(k, l->g, turns) : -1);
     batch_put(k, turns ? batch_type_of(k->b, l->g, turns) : 0);
     batch_put(k, l->going);
-    batch_put(k, batch_type_of(k->b, l->body, l->body->output.at[0]));
+    batch_put(k, l->going == -1 ? 0 : batch_type_of(k->b, l->body, l->body->output.at[0]));
     return put_jump(k);
 }
 
@@ -511,7 +483,7 @@ write_loop(Code *k, const Graph *g, const Node *n)
         return;
     }
     begin_loop(k, &l);
-    uint32_t top = k->b->code.n, to_end = put_turn(k, &l);
+    uint32_t top = k->b->made->code.n, to_end = put_turn(k, &l);
     write_body(k, &l);
     if (!k->ok)
         return;
@@ -534,7 +506,7 @@ function_of(Batching *b, const Graph *g)
     if (!run->function) {
         run->function = true;
         run->number = b->function.n;
-        VEC_PUSH(b->to, &b->function, ((BatchFunction){ .graph = g }));
+        VEC_PUSH(b->a, &b->function, g);
     }
     return run->number;
 }
@@ -544,23 +516,25 @@ write_call(Code *k, const Graph *g, const Node *n)
 {
     const Graph *in = n->region[0].graph;
     Update after = { .b = k->b };
-    Words given = { .a = k->b->a, .aligned = true }, result = { .a = k->b->a };
+    VEC(int32_t) given = { 0 };
 
     for (uint32_t i = 0; i < n->in.count; i++) {
         ValueId input = in->input.at[i], v = node_in(g, n, i);
         if (!is_known(k, in, input))
-            add_word(&given,
+            VEC_PUSH(k->b->a, &given,
                      given_as(k, batch_is_inline(k->b, in, input), batch_slot_of(k, g, v), g, v));
     }
-    put2(k, BATCH_CALL, function_of(k->b, in), binding_update(k, &n->region[0]));
-    add_results(&after, g, n, in, 0, n->out.count, 0);
-    batch_put(k, end_update(&after));
-    put_words(k, &given);
+    put2(k, BATCH_CALL, function_of(k->b, in), given.n);
+    for (uint32_t i = 0; i < given.n; i++)
+        batch_put(k, given.at[i]);
+    batch_put(k, n->out.count);
     for (uint32_t i = 0; i < n->out.count; i++) {
         bool is_inline = batch_is_inline(k->b, in, in->output.at[i]);
-        add_word(&result, batch_fresh_slot(k, g, node_out(g, n, i), is_inline));
+        batch_put(k, batch_fresh_slot(k, g, node_out(g, n, i), is_inline));
     }
-    put_words(k, &result);
+    batch_put(k, binding_update(k, &n->region[0]));
+    add_results(&after, g, n, in, 0, n->out.count, 0);
+    batch_put(k, end_update(&after));
 }
 
 static void
@@ -613,29 +587,31 @@ static void
 write_function(Code *k, uint32_t number)
 {
     Batching *b = k->b;
-    const Graph *g = b->function.at[number].graph;
-    int32_t *out = NEW_ARRAY(b->a, int32_t, g->output.n + 1);
+    const Graph *g = b->function.at[number];
+    uint32_t most = g->input.n + g->output.n + 1;
+    int32_t *at = NEW_ARRAY(b->to, int32_t, most), *out = NEW_ARRAY(b->a, int32_t, most);
+    uint32_t *type = NEW_ARRAY(b->to, uint32_t, most), n = 0;
+    BatchFunction f = { .name = g->name, .at = at, .type = type, .code = b->made->code.n };
+    const bool model = !number; /* its inputs and outputs are rows */
 
-    Words result = { .a = b->a };
-    bool model = !number; /* its inputs and outputs are rows */
-
-    b->function.at[number].code = b->code.n;
     k->nslot = k->ncounter = 0;
     k->scope++;
     for (uint32_t i = 0; i < g->input.n; i++)
-        if (model)
-            batch_new_slot(k, false);
-        else if (!is_known(k, g, g->input.at[i]))
-            fresh_value(k, g, g->input.at[i]);
+        if (model || !is_known(k, g, g->input.at[i])) {
+            at[n] = model ? batch_new_slot(k, false) : fresh_value(k, g, g->input.at[i]);
+            type[n++] = batch_type_of(b, g, g->input.at[i]);
+        }
+    f.nparam = n;
+    f.nresult = g->output.n;
+    for (uint32_t i = 0; i < g->output.n; i++)
+        type[n + i] = batch_type_of(b, g, g->output.at[i]);
     write_graph(k, g, out);
     for (uint32_t i = 0; i < g->output.n && k->ok; i++) {
         bool is_inline = !model && batch_is_inline(b, g, g->output.at[i]);
-        add_word(&result, given_as(k, is_inline, out[i], g, g->output.at[i]));
+        at[n + i] = given_as(k, is_inline, out[i], g, g->output.at[i]);
     }
     batch_put(k, BATCH_RETURN);
-    put_words(k, &result);
-    b->function.at[number].nslot = (uint32_t)(k->nslot + k->nslot % 2);
-    b->function.at[number].ncounter = (uint32_t)(k->ncounter + k->ncounter % 2);
+    VEC_PUSH(b->to, &b->made->function, f);
 }
 
 bool

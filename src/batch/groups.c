@@ -61,9 +61,9 @@ add_named(void *user, Sym name)
 {
     SizeKeys *s = user;
 
-    for (uint32_t i = 0; i < s->b->size.n; i++)
-        if (s->b->size.at[i].symbol.id == MAP_PTR(name)) {
-            expr_vars(s->b->size.at[i].is, add_symbol, s);
+    for (uint32_t i = 0; i < s->b->made->size.n; i++)
+        if (s->b->made->size.at[i].var.id == MAP_PTR(name)) {
+            expr_vars(s->b->made->size.at[i].to, add_symbol, s);
             return;
         }
     add_symbol(s, (Var){ VAR_SYMBOL, MAP_PTR(name) });

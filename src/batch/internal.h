@@ -21,27 +21,18 @@ typedef struct {
     Map at;        /* Graph to its number there */
     uint32_t nvalue;
     /* Facts about values, [nvalue] each. */
-    bool *shared, *host;     /* see batch.h */
-    bool *needed;            /* control reads it, or what control reads depends on it */
-    bool *several;           /* it is no constant, or different ones in turn */
-    BatchConstant *constant; /* the only one that it is ever given */
-    uint32_t *input;         /* the input of the model that it always is, from 1; 0: none */
-    bool *last;              /* it is read for results alone */
-    VEC(const Type *) type;
-    Map type_at; /* Type to its number there */
-    VEC(BatchSize) size;
-    VEC(Var) late;
-    Map late_at; /* symbol to its number there */
-    VEC(BatchUpdate) update;
-    VEC(Constraint) check;
-    VEC(BatchFunction) function;
-    VEC(BatchBlock) block;
+    bool *shared, *host;         /* see batch.h */
+    bool *needed;                /* control reads it, or what control reads depends on it */
+    bool *several;               /* it is no constant, or different ones in turn */
+    BatchConstant *constant;     /* the only one that it is ever given */
+    uint32_t *input;             /* the input of the model that it always is, from 1; 0: none */
+    bool *last;                  /* it is read for results alone */
+    Batch *made;                 /* what they become */
+    VEC(const Graph *) function; /* of each of its functions */
     VEC(Region) region;
-    VEC(int32_t) code;
-    bool *input_row; /* [inputs of the model] blocks read it */
-    Var instances, rows;
-    const char *why; /* requests cannot run together; NULL: they can */
-    bool changed;    /* in this round of a fixed point */
+    Map type_at, late_at; /* Type, symbol to its number in `made` */
+    const char *why;      /* requests cannot run together; NULL: they can */
+    bool changed;         /* in this round of a fixed point */
 } Batching;
 
 /* ---- batch.c ---- */

@@ -17,22 +17,22 @@ put_block(Code *k, BlockParts *p, BlockKind kind, bool last)
 
     p->shared = b->shared + batch_run_of(b, p->g)->first;
     p->constant = b->constant + batch_run_of(b, p->g)->first;
-    p->instances = b->instances;
+    p->instances = b->made->instances;
     p->kind = kind;
-    p->rows = b->rows;
-    Graph *g = batch_block(b->to, p, arena_printf(b->a, "block_%u", b->block.n));
-    if (!g) {
-        k->ok = false;
-        return;
-    }
+    p->rows = b->made->rows;
     int32_t *in = NEW_ARRAY(b->a, int32_t, p->in.n + 1);
     for (uint32_t i = 0; i < p->in.n; i++) {
         type[i] = batch_type_of(b, p->g, p->in.at[i]);
         in[i] = kind == BLOCK_HOST ? batch_slot_of(k, p->g, p->in.at[i])
                                    : batch_row_of(k, p->g, p->in.at[i]);
     }
+    Graph *g = batch_block(b->to, p, arena_printf(b->a, "block_%u", b->made->block.n));
+    if (!g) {
+        k->ok = false;
+        return;
+    }
     batch_put(k, kind == BLOCK_HOST ? BATCH_HOST : BATCH_BLOCK);
-    batch_put(k, b->block.n);
+    batch_put(k, b->made->block.n);
     for (uint32_t i = 0; i < p->in.n; i++)
         batch_put(k, in[i]);
     for (uint32_t i = 0; i < p->out.n; i++) {
@@ -42,7 +42,7 @@ put_block(Code *k, BlockParts *p, BlockKind kind, bool last)
     }
     const char *name = made_last ? batch_called(b, made_last) : "constants";
     BatchBlock block = { name, p->in.n, p->out.n, p->node.n, type, kind, last };
-    VEC_PUSH(b->to, &b->block, block);
+    VEC_PUSH(b->to, &b->made->block, block);
     VEC_PUSH(b->to, &b->region, ((Region){ .graph = g }));
 }
 

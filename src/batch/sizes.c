@@ -18,8 +18,8 @@ set_late(Batching *b, Var v)
 {
     if (batch_is_late(b, v))
         return;
-    map_put(&b->late_at, v.id, b->late.n);
-    VEC_PUSH(b->to, &b->late, v);
+    map_put(&b->late_at, v.id, b->made->late.n);
+    VEC_PUSH(b->to, &b->made->late, v);
     b->changed = true;
 }
 
@@ -38,8 +38,8 @@ see_late(void *user, Var v)
 const Expr *
 batch_outside(const Batching *b, const Expr *e)
 {
-    for (uint32_t s = 0; s < b->size.n; s++)
-        e = expr_subst(b->c, e, &(Binding){ b->size.at[s].symbol, b->size.at[s].is }, 1);
+    for (uint32_t s = 0; s < b->made->size.n; s++)
+        e = expr_subst(b->c, e, &b->made->size.at[s], 1);
     return e;
 }
 
@@ -57,12 +57,12 @@ resolve(Batching *b, const Binding *bind)
     uint32_t k = 0;
 
     expr_vars(is, see_late, &u);
-    while (k < b->size.n && b->size.at[k].symbol.id != bind->var.id)
+    while (k < b->made->size.n && b->made->size.at[k].var.id != bind->var.id)
         k++;
-    if (u.late || (k < b->size.n && b->size.at[k].is != is))
+    if (u.late || (k < b->made->size.n && b->made->size.at[k].to != is))
         set_late(b, bind->var);
-    else if (k == b->size.n)
-        VEC_PUSH(b->to, &b->size, ((BatchSize){ bind->var, is }));
+    else if (k == b->made->size.n)
+        VEC_PUSH(b->to, &b->made->size, ((Binding){ bind->var, is }));
 }
 
 /* What a turn of a loop makes longer has a size that changes with the turn. */
@@ -99,7 +99,7 @@ batch_find_sizes(Batching *b)
 {
     do {
         b->changed = false;
-        b->size.n = 0;
+        b->made->size.n = 0;
         for (uint32_t i = b->all.n; i-- > 0;) /* callers first */
             for (NodeId id = 1; id < b->all.at[i]->node.n; id++)
                 find_of_node(b, &b->all.at[i]->node.at[id]);

@@ -1,5 +1,5 @@
-/* blas: which flag links the system's CBLAS. A compiler is asked by a program that calls it, linked
- * as an artefact is. */
+/* blas: the flag that links the system's CBLAS. A program that calls it is compiled and linked as
+ * an artefact is. */
 #include "build/internal.h"
 
 #include <string.h>

@@ -1,8 +1,8 @@
 /* build: the system's C compiler, and the cache of what it made.
  *
  * Objects are cached by the hash of compiler version, flags and source, libraries by their objects,
- * texts by what they were made from, in the user's cache folder, safe with several processes
- * (written beside, renamed), least recently used dropped above a bound.
+ * texts by what they were made from, in the user's cache folder. Several processes may share it
+ * (files are renamed into place); least recently used entries are dropped above a bound.
  */
 #ifndef TENON_BUILD_H
 #define TENON_BUILD_H
@@ -10,10 +10,10 @@
 #include "base/base.h"
 
 typedef struct {
-    /* NULL: $CC is read by driver; here "cc", "gcc", "clang" are tried */
+    /* NULL: $CC, which driver reads, otherwise "cc", "gcc", "clang" */
     const char *cc;
     const char *cache_dir; /* NULL: no cache */
-    const char *temporary; /* where to work when the cache cannot be written; NULL: /tmp */
+    const char *temporary; /* the working folder if the cache cannot be written; NULL: /tmp */
     int64_t cache_bytes;   /* bound; 0: 2 GiB */
     int jobs;              /* compilers at once; 0: cpu_count() */
     /* for all of them together and for the arena that is given; 0: no bound */
@@ -21,13 +21,13 @@ typedef struct {
     /* a shared library to link with, found where it is now or by the loader's rules; NULL: none */
     const char *library;
     const char *link; /* a flag for the linker, behind all: "-lopenblas"; NULL: none */
-    /* a unit is compiled with its flags or not at all: its speed is what it is for */
+    /* compile each unit with its own flags or not at all: it is a measurement */
     bool as_said;
     void (*progress)(void *user, uint32_t done, uint32_t total);
     void *progress_user;
 } BuildOptions;
 
-/* target: the flags of a processor, behind the others; NULL: none. */
+/* target: the flags of a processor, after the others; NULL: none. */
 typedef struct {
     const char *name;
     const char *source;
@@ -35,8 +35,8 @@ typedef struct {
     const char *target;
 } BuildUnit;
 
-/* id: what it is under the flags it was asked about, as a number; machine: what objects that are
- * linked together share. */
+/* id: a hash of version and predefined macros under these flags; machine: equal for objects that
+ * can be linked together. */
 typedef struct {
     const char *path, *version;
     bool is_zig;
@@ -44,10 +44,10 @@ typedef struct {
 } Toolchain;
 /* missing or too old: DIAG_TOOLCHAIN with what to install */
 bool build_toolchain(Arena *a, Diags *d, const BuildOptions *o, Toolchain *out);
-/* Compile every unit (in parallel, cached) and link them into the shared library at `out_path`
- * (a temporary file of the caller's). counts: units compiled, and taken from the cache. A unit that
- * the compiler fails on is tried again with fewer optimisations, then for the plainest processor,
- * then by another compiler of the same machine; a note says so. */
+/* Compile every unit (in parallel, cached) and link them into the shared library at `out_path` (a
+ * temporary file of the caller's). counts: units compiled, and units found in the cache. A unit
+ * that the compiler fails on is tried again with fewer optimisations, then for the plainest
+ * processor, then by another compiler for the same machine; a note says so. */
 bool build_shared(Arena *a, Diags *d, const BuildOptions *o, const BuildUnit *unit, uint32_t n,
                   const char *out_path, uint32_t *compiled, uint32_t *cached);
 
@@ -61,10 +61,10 @@ typedef struct {
 } CacheUse;
 bool build_cache_use(Diags *d, const char *dir, CacheUse *out);
 bool build_cache_clear(Diags *d, const char *dir);
-/* A text that is kept under what it was made from, both compared whole; it goes with the arena.
- * False: none is kept. */
+/* A text stored under the text that it was made from, both compared in full; it lives as long as
+ * the arena. False: none. */
 bool build_cache_get(Arena *a, const char *dir, const char *from, const char **text);
-/* Not being able to keep it is no error. */
+/* Failing to store it is no error. */
 void build_cache_put(Arena *a, const char *dir, const char *from, const char *text);
 const char *build_cache_default(Arena *a, const char *xdg_cache_home, const char *home);
 

@@ -1,13 +1,14 @@
 /* cache: objects and texts by the hash of everything that made them.
  *
- *   DIR/3f/9a…c2.o            an object, or what some were linked to; its modification time is when
- *   it was last used DIR/3f/9a…c2.txt          a text, behind what it was made from; the same
+ *   DIR/3f/9a…c2.o            an object, or a linked library; its modification time is that of its
+ *                             last use
+ *   DIR/3f/9a…c2.txt          a text, after what it was made from; the same
  *   DIR/work/build-XXXXXX/    the private folder of a running build
  *
  * An object appears under its name by link(2) from a private folder of the same file system, so it
- * is whole or absent, whatever processes come and go; and a build holds links of its own to what it
- * found, so nobody can take an object away before the linker has read it. File systems without hard
- * links fall back to rename, which is as whole.
+ * is complete or absent at any time. A build holds links of its own to the objects it found, so no
+ * other process can remove one before the linker reads it. File systems without hard links fall
+ * back to rename.
  *
  * Only names of these forms are ever counted or removed: a cache folder named by mistake loses
  * nothing.
@@ -107,7 +108,7 @@ entry_path(Arena *a, const char *dir, CacheKey key, const char *ending, bool mak
 
     if (make_shard)
         mkdir(shard, 0755);
-    /* 14 + 16 digits: the two that name the shard are not repeated. */
+    /* 14 + 16 digits: the two that name the shard are not repeated */
     return arena_printf(a, "%s/%014llx%016llx%s", shard,
                         (unsigned long long)(key.a & 0xffffffffffffffULL),
                         (unsigned long long)key.b, ending);
@@ -123,7 +124,7 @@ cache_fetch(Arena *a, const Cache *c, CacheKey key, const char **object)
     const char *path = entry_path(a, c->dir, key, ".o", false);
     if (stat(path, &st))
         return false;
-    if (!st.st_size) { /* the file system lost it, at a power cut say */
+    if (!st.st_size) { /* the file system lost its content, for example at a power cut */
         unlink(path);
         return false;
     }
@@ -288,7 +289,7 @@ build_cache_clear(Diags *d, const char *dir)
 const char *
 build_cache_default(Arena *a, const char *xdg_cache_home, const char *home)
 {
-    /* relative ones are to be ignored, says XDG */
+    /* XDG says to ignore relative ones */
     if (xdg_cache_home && xdg_cache_home[0] == '/')
         return path_join(a, xdg_cache_home, "tenon");
     if (home && home[0] == '/')

@@ -1,14 +1,14 @@
 /* compile: units to objects, several compilers at once, and objects to one shared library.
  *
- * Each unit is a process of its own, so as many run as there are processors. What the cache has is
+ * Each unit is a process of its own, so as many run as there are processors. Cached units are
  * neither compiled nor linked.
  *
- * Compilers have faults, most of them in their optimisers and where a processor's vectors are
- * concerned. So a unit on which one fails is tried in other ways (`ways`), first by the same
- * compiler, then by others; a note says which unit runs slower and why. An object is cached by what
- * made it, never by what should have: a compiler that is mended is asked again. The first unit that
- * nothing compiles stops the build: the first lines of the first failure are the message, for
- * emitted C that does not compile is a fault of Tenon's and the user should be able to report it.
+ * Compilers have faults, most of them in their optimisers and around vectors. So a unit on which
+ * one fails is tried in other ways (`ways`), first by the same compiler, then by others; a note
+ * says which unit runs slower and why. An object is cached by what made it, so a repaired compiler
+ * is tried again. The first unit that nothing compiles stops the build: the first lines of the
+ * first failure are the message, since emitted C that does not compile is a fault of Tenon's that
+ * the user should be able to report.
  */
 #include "build/internal.h"
 
@@ -22,11 +22,11 @@
 #define LINK_FLAGS "-shared -Wl,-z,noexecstack"
 #define DEFAULT_CACHE_BYTES ((int64_t)2 << 30)
 enum { SHOWN_LINES = 12, MAX_JOBS = 256 };
-#define COMPILER_BYTES                                                                             \
-    ((int64_t)128 << 20) /* rather fewer compilers at once than less memory for each */
+/* less memory for each compiler gives way to fewer compilers at once */
+#define COMPILER_BYTES ((int64_t)128 << 20)
 
-/* How a unit is compiled: with its own flags, then with one that undoes optimisations, at last
- * without the processor's. */
+/* How a unit is compiled: with its own flags, then without an optimisation, at last without the
+ * processor's flags. */
 static const struct {
     const char *flag;
     bool any_processor;
@@ -41,18 +41,18 @@ enum { NWAY = sizeof ways / sizeof *ways, MAX_COMPILERS = 4 };
 typedef struct {
     const BuildUnit *unit;
     size_t source_bytes;
-    uint32_t cc, way; /* how it is compiled: by cc[], in ways[] */
-    CacheKey key;     /* of the object that this makes */
+    uint32_t cc, way; /* compiled by cc[], in ways[] */
+    CacheKey key;     /* of the object */
     const char *object;
     bool failed;
-    Process failure; /* the first one, once over */
+    Process failure; /* the first one, after its end */
 } Item;
 
 typedef struct {
     Arena *arena;
     Diags *diags;
     const BuildOptions *o;
-    /* the one that was asked for, and others for what it fails on */
+    /* the requested one, and others for units it fails on */
     Toolchain cc[MAX_COMPILERS];
     uint32_t ncc;
     bool others_known;
@@ -84,8 +84,8 @@ first_lines(Arena *a, const char *said)
     return text_str(&t);
 }
 
-/* The first line with an error in it, else the first: without the place, which is in a file of
- * ours. */
+/* The first line with an error, otherwise the first; without the position, which is in a temporary
+ * file. */
 static const char *
 complaint(Arena *a, const Process *p)
 {
@@ -101,7 +101,7 @@ complaint(Arena *a, const Process *p)
     return *at ? arena_printf(a, "%.*s", (int)strcspn(at, "\n"), at) : "it said nothing";
 }
 
-/* No other way of compiling helps where the machine has no more to give. */
+/* The machine is out of memory: no other way of compiling helps. */
 static bool
 report_lack(Build *b, const Process *p, const char *what)
 {
@@ -132,7 +132,7 @@ report_lack(Build *b, const Process *p, const char *what)
     return false;
 }
 
-/* more: what failed besides. */
+/* more: other units that failed. */
 static bool
 report_failure(Build *b, const Process *p, const char *what, const char *more)
 {
@@ -175,7 +175,7 @@ flags_of(Build *b, const Item *it)
     return arena_printf(b->arena, "%s %s %s", u->flags ? u->flags : "", target, ways[it->way].flag);
 }
 
-/* Of the compiler and the flags that make the object. */
+/* The key of compiler and flags. */
 static void
 set_key(Build *b, Item *it)
 {
@@ -205,8 +205,7 @@ start_unit(Build *b, uint32_t job, uint32_t item)
 {
     const Item *it = &b->item[item];
     const Toolchain *cc = &b->cc[it->cc];
-    /* Compilers write the source's name into the object, which other models will take from the
-     * cache. */
+    /* Compilers write the source's name into the object, which other models take from the cache. */
     const char *source = arena_printf(b->arena, "%s/%016llx%016llx.c", b->cache.work,
                                       (unsigned long long)it->key.a, (unsigned long long)it->key.b);
     Argv argv = { 0 };
@@ -232,7 +231,7 @@ start_unit(Build *b, uint32_t job, uint32_t item)
     return true;
 }
 
-/* Does this way differ from those before it, for this unit? */
+/* Does this way differ from the earlier ones, for this unit? */
 static bool
 is_new_way(const Item *it)
 {
@@ -290,7 +289,7 @@ report_unit(Build *b, const Item *it)
                           text_str(&more));
 }
 
-/* done: the unit has an object; else it has begun another way. */
+/* done: the unit has an object; otherwise another way begins. */
 static bool
 finish_unit(Build *b, uint32_t job, bool *done)
 {
@@ -343,7 +342,7 @@ compile_units(Build *b, const uint32_t *todo, uint32_t ntodo)
     return true;
 }
 
-/* Where it is now is remembered; the loader also looks where it looks for all. */
+/* Its current place is recorded; the loader also looks in its usual places. */
 static bool
 link_library(Build *b, Argv *argv)
 {
@@ -366,7 +365,7 @@ static bool
 link_objects(Build *b, const char *path)
 {
     Argv argv = { 0 };
-    Process *p = &b->job[0]; /* none runs any more; and it ends with them */
+    Process *p = &b->job[0]; /* none runs any more, so the first is free */
     int why;
 
     argv_split(b->arena, &argv, b->cc[0].path);
@@ -386,7 +385,7 @@ link_objects(Build *b, const char *path)
     return (p->ok && file_exists(path)) || report_failure(b, p, "linking", "");
 }
 
-/* Of the objects alone: what they are linked with besides may be another by the next time. */
+/* Of the objects alone: the libraries beside them may change by the next time. */
 static CacheKey
 library_key(const Build *b)
 {
@@ -434,7 +433,7 @@ longest_first(const void *x, const void *y, void *user)
     return m != n ? (m < n ? 1 : -1) : (i > j) - (i < j);
 }
 
-/* What the compilation has left, in equal parts. */
+/* The rest of the compilation's memory, in equal parts. */
 static void
 share_memory(Build *b)
 {
@@ -453,7 +452,7 @@ build_all(Build *b, const BuildUnit *unit, const char *out_path, uint32_t *compi
           uint32_t *cached)
 {
     uint32_t *todo = NEW_ARRAY(b->arena, uint32_t, b->nitem), ntodo = 0;
-    /* its flags are of a machine, as all are, and none of its own beside */
+    /* its flags are the machine's, as of all units, without any of its own */
     const BuildUnit *last = &unit[b->nitem - 1];
     bool linked;
 
@@ -465,7 +464,7 @@ build_all(Build *b, const BuildUnit *unit, const char *out_path, uint32_t *compi
         return false;
     b->ncc = 1;
     share_memory(b);
-    /* now, so that they end before the folder goes, should memory run out */
+    /* allocated now, so that they end before the folder is removed if memory runs out */
     b->job = process_new(b->arena, b->njob);
     for (uint32_t i = 0; i < b->njob; i++) {
         b->job[i].temporary = b->cache.work;

@@ -1,9 +1,9 @@
 /* process: run programs without a shell.
  *
- * Each program is a group of its own, so that ending it ends what it started, and its temporary
- * files go to a folder that is removed with ours. Arguments are arrays from beginning to end, so no
- * file name is ever read as a command. Several programs run at once; poll on their output pipes
- * says who spoke and, at end of file, who is over.
+ * Each program is a process group, so that ending it ends what it started, and its temporary files
+ * go to a folder that is removed with ours. Arguments are arrays, so no file name is ever parsed as
+ * a command. Several programs run at once; poll on their output pipes tells which has output and,
+ * at end of file, which has ended.
  */
 #include "build/internal.h"
 
@@ -18,7 +18,7 @@
 
 extern char **environ;
 
-enum { SAID_MAX = 1 << 20 }; /* bytes kept of what a program prints */
+enum { SAID_MAX = 1 << 20 }; /* bytes kept of a program's output */
 
 void
 argv_split(Arena *a, Argv *v, const char *words)
@@ -87,7 +87,7 @@ environment(Arena *a, const char *temporary)
 }
 
 /* A bound must hold before the program's first instruction, and posix_spawn sets none: a shell
- * does. It is handed the arguments as they are and reads none of them. */
+ * does. It receives the arguments unparsed. */
 static const char *const *
 bounded(Arena *a, const char *const *argv, int64_t memory_bytes)
 {
@@ -165,14 +165,13 @@ reap(Process *p)
     do
         got = waitpid(p->pid, &status, 0);
     while (got < 0 && errno == EINTR);
-    /* A host that ignores SIGCHLD leaves no status to read; the caller looks at what was
-     * written. */
+    /* A host that ignores SIGCHLD leaves no status to read; the caller checks the output file. */
     p->ok = got < 0 || (WIFEXITED(status) && WEXITSTATUS(status) == 0);
     p->signal = got > 0 && WIFSIGNALED(status) ? WTERMSIG(status) : 0;
     p->pid = 0;
 }
 
-/* Take what the program printed; true once it has closed its output. */
+/* Reads the program's output; true once it is closed. */
 static bool
 listen_to(Process *p)
 {

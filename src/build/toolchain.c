@@ -1,8 +1,8 @@
-/* toolchain: which C compiler, and is it one that knows the extensions emitted code uses.
+/* toolchain: finds a C compiler, and checks that it has the extensions that emitted code uses.
  *
- * A compiler is asked for its predefined macros, which say what it is more reliably than any
- * banner: clang calls itself GCC 4.2 too, and `cc` may be either. GCC from 12 and Clang from 14 are
- * known to have every vector extension that emitted C needs.
+ * A compiler is asked for its predefined macros, which identify it more reliably than any banner:
+ * clang calls itself GCC 4.2 too, and `cc` may be either. GCC from 12 and Clang from 14 are known
+ * to have every vector extension that emitted C needs.
  */
 #include "build/internal.h"
 
@@ -54,7 +54,7 @@ ask_macros(Arena *a, const char *cc, const char *flags, const char **said, int *
     return p->ok && strstr(*said, "#define ");
 }
 
-/* What the macros say: "gcc 12.2.0", and if too old or unknown, why it will not do. */
+/* From its macros: "gcc 12.2.0", and if too old or unknown, the reason. */
 static const char *
 compiler_version(Arena *a, const char *macros, const char **complaint)
 {
@@ -84,7 +84,7 @@ first_line(Arena *a, const char *s)
     return line;
 }
 
-/* Known by its name alone: its macros are clang's. */
+/* Identified by its name alone: its macros are clang's. */
 static bool
 is_zig(Arena *a, const char *cc)
 {
@@ -109,8 +109,8 @@ toolchain_flags(Arena *a, const Toolchain *t, const char *flags)
     return own;
 }
 
-/* The version, every macro, and the options that come with the command: these may change the code
- * and no macro. */
+/* The version, every macro, and the options in the command, which may change code without a
+ * macro. */
 static uint64_t
 identity(Arena *a, const Toolchain *t, const char *macros)
 {
@@ -156,7 +156,7 @@ toolchain_find(Arena *a, Diags *d, const BuildOptions *o, const char *flags, Too
         *out = (Toolchain){ .path = cc, .is_zig = is_zig(a, cc) };
         const char *own = toolchain_flags(a, out, flags);
         bool runs = ask_macros(a, cc, own, &macros, &why);
-        if (!runs && own) { /* is it the flags? */
+        if (!runs && own) { /* is it because of the flags? */
             refusal = why ? strerror(why) : first_line(a, macros);
             runs = ask_macros(a, cc, NULL, &macros, &why);
         }
@@ -182,8 +182,8 @@ toolchain_find(Arena *a, Diags *d, const BuildOptions *o, const char *flags, Too
                       text_str(&tried), GCC_OLDEST, CLANG_OLDEST, install_hint);
 }
 
-/* One compiler under two names: `cc` and `gcc` mostly are. A command of the user's is another
- * thing, even if it asks one of these. */
+/* One compiler under two names, as `cc` and `gcc` mostly are. A user's command is different, even
+ * if it runs one of these. */
 static bool
 is_same(const Toolchain *known, const Toolchain *t)
 {

@@ -21,7 +21,7 @@
 #define TENON_COST_H
 
 #include "machine/machine.h"
-#include "nest/kernel.h"
+#include "kernel/kernel.h"
 
 /* One symbol's value. */
 typedef struct {

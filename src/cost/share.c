@@ -1,11 +1,11 @@
-/* share: what part of a sum's points a support leaves (nest/support.h).
+/* share: what part of a sum's points a support leaves (kernel/support.h).
  *
  * Schedules cut a sum to the hull of what a tile of rows sees. Before there are tiles the hull of
  * one row, averaged over rows that are sampled evenly, says what is left. Bounds that only data
  * know leave a half, as where programs are priced, and so does a condition on rows.
  */
 #include "cost/internal.h"
-#include "nest/support.h"
+#include "kernel/support.h"
 
 #include <math.h>
 

@@ -1,8 +1,8 @@
-/* ahead: many questions at once, by all processors.
+/* ahead: answer many queries about kernels at once, on all cores.
  *
- * Whoever reads a question finds the same answer (question.c), in a context of his own: nothing is
- * shared between threads. A worker whose memory or time is out leaves the rest unanswered, and the
- * compilation asks again where it needs to know, and says so itself.
+ * Each query is a text (question.c), so a worker parses it into a context of its own and nothing is
+ * shared between threads. A worker that runs out of memory or time leaves its queries unanswered;
+ * the compilation then computes them where it needs them and reports its own error.
  */
 #include "driver/internal.h"
 

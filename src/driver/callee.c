@@ -1,8 +1,7 @@
 /* callee: ONNX models that a text calls, `graph @cell = file "cell.onnx"`.
  *
- * The room of graphs cannot read ONNX; it is given this loader. What options say of sizes and
- * states is about the model that
- * calls, so it is not handed on.
+ * The text parser of src/graph cannot read ONNX, so it gets this loader. Options about sizes and
+ * states are about the calling model and are not passed on.
  */
 #include "driver/internal.h"
 

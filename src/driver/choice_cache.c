@@ -1,7 +1,7 @@
-/* choice_cache: what was answered about a kernel is found again by the next compilation.
+/* choice_cache: cached answers about kernels, for later compilations.
  *
- * An answer depends on the question (question.c), on the machine and on Tenon's own sources; all
- * that is the key.
+ * An answer depends on the query (question.c), the machine and Tenon's own sources: all three make
+ * the key.
  */
 #include "driver/internal.h"
 

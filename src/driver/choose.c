@@ -1,11 +1,10 @@
 /* choose: a schedule for every kernel.
  *
- * Kernels that say the same, over inputs that are constants alike, are asked once. A file of
- * choices may say otherwise (pins.c).
+ * Kernels with the same text and the same constant inputs are one query. A file of choices
+ * overrides the answer (pins.c).
  *
- * A dump of this stage shows what was chosen above each kernel, what else was close, and both
- * prices; or, if so many alternatives are asked for, the cheapest programs of each kernel in full,
- * for who wants to time them:
+ * A dump of this stage shows above each kernel what was chosen, the runners-up and both prices;
+ * with --alternatives, the cheapest programs in full, for measuring them:
  *
  *   ; %relu2_out: 12 programs, Conv "conv2" + Relu "relu2"
  *   ;   1.26e-05 s, alone 1.31e-05 s

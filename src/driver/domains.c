@@ -1,6 +1,7 @@
-/* domains: convolutions in a transform domain, by their price. What is decided of each is decided
- * again wherever its operands may lie otherwise: the price of a kernel is that of the cheapest way
- * to do its work.
+/* domains: which convolutions use the Winograd domain, by their predicted time.
+ *
+ * The decision for a convolution is made again whenever layouts of its operands change: a kernel's
+ * price is that of its cheapest way to compute.
  */
 #include "driver/internal.h"
 
@@ -9,7 +10,7 @@
 void
 domains_begin(Prices *p)
 {
-    Map known = p->j->domains.known; /* filters are the same whoever asks */
+    Map known = p->j->domains.known; /* filters do not depend on the query */
 
     known.arena = p->j->arena;
     p->j->domains = (FormatDomains){ choose_price, p,

@@ -69,7 +69,7 @@ typedef struct {
     const char *policy; /* the order of their blocks (policy.c); NULL: by depth */
     int64_t state_rows; /* of a state that grows, at most; 0: no bound */
     bool explain_formats;
-    /* percent that constants may grow by: transform domains, cases */
+    /* percent that constants may grow by in transform domains */
     int32_t weights_growth;
     /* programs of a kernel at most, for sizes of a kind; 1: and one plan */
     int32_t variants;

@@ -1,9 +1,9 @@
-/* formats: what users say of formats, and the stage that chooses the rest.
+/* formats: layouts that users ask for, and the stage that chooses all others.
  *
- *   --io-format x=nhwc     input x comes with channels last; so the model has an input of that type
- *   from the beginning --format VALUE=nhwc    a value between kernels is to lie so, whatever it
- *   costs; nchw16c: in blocks; nhwc+h1w1: with room around it %v: f32[…] as [0, 2, 3, 1] = …
- *   the same in a text, but for room --formats HOW          who chooses the rest
+ *   --io-format x=nhwc       input x has its channels last; the model is imported so
+ *   --format VALUE=nhwc      an intermediate tensor has this layout, whatever it costs
+ *   %v: f32[…] as [0, 2, 3, 1] = …    the same in a text
+ *   --formats HOW            how the others are chosen
  */
 #include "driver/internal.h"
 

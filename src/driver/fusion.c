@@ -1,4 +1,4 @@
-/* fusion: who decides which nests become one kernel, and what a dump says of it. */
+/* fusion: plan which nests become one kernel, from options and prices, and report it in dumps. */
 #include "driver/internal.h"
 
 #include <string.h>
@@ -79,8 +79,9 @@ is_granted(Job *j, const Graph *g, const FusePlan *p, const FuseWish *w)
                                         : "");
 }
 
-Parse *
-fusion_plan_text(Job *j)
+/* The text of --fuse-plan, parsed up to the graph that is planned next; NULL: reported. */
+static Parse *
+plan_text(Job *j)
 {
     Bytes file;
 
@@ -97,7 +98,7 @@ fusion_plan_text(Job *j)
 static bool
 read_plan(Job *j, const Graph *g, FusePlan *p, FuseCertificate *known)
 {
-    Parse *text = fusion_plan_text(j);
+    Parse *text = plan_text(j);
 
     *known = (FuseCertificate){ .mode = FUSE_GIVEN, .seconds = -1, .bound = -1, .second_best = -1 };
     return text && fuse_parse_plan(g, j->arena, text, p);
@@ -218,7 +219,7 @@ fusion_named(Job *j)
     return explain_answered(j);
 }
 
-/* Text may enter at any level: what is a kernel already was grouped by whoever wrote it. */
+/* A text may enter at any level; its kernels are fused already. */
 bool
 has_nests(const Graph *g)
 {

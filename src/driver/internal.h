@@ -17,8 +17,8 @@
  * models are off by a factor of 1.29 or more on a Cascade Lake core (tenon bench --profile): what
  * is priced at more may be no gain. */
 #define CLEARLY 0.75
-#define FOLD_BYTES                                                                                 \
-    ((int64_t)256 << 20) /* larger results stay computed: folding must not blow a model up */
+/* larger results stay computed: folding must not blow a model up */
+#define FOLD_BYTES ((int64_t)256 << 20)
 
 /* Kernels with equal code are one function, whatever nodes call it. */
 typedef struct {
@@ -99,17 +99,10 @@ bool dump_end(Dump *d);
 bool fusion_mode(const char *text, FuseMode *mode); /* --fuse */
 bool has_nests(const Graph *g);
 bool fusion_named(Job *j);
-/* of --fuse-plan, as far as it has been read; NULL with a diagnostic */
-Parse *fusion_plan_text(Job *j);
 /* "A,B", where names may have commas: split at the first one where both name nodes of g; first
  * NULL: nowhere. */
 FuseWish fusion_pair(Job *j, const Graph *g, const FusePlan *p, const char *text);
 Graph *fusion_of(void *job, const Graph *g); /* kernels of its nests; NULL: reported */
-
-/* ---- cases.c: a plan for sizes of a kind, another for all others ---- */
-
-/* the graph becomes a choice between two where that is clearly cheaper */
-bool cases_split(Job *j);
 
 /* ---- explain.c: what fusion decided, printed ---- */
 

@@ -1,17 +1,17 @@
-/* library: products by the system's CBLAS, as users ask for it.
+/* library: matrix multiplications by the system's CBLAS (--library blas).
  *
- *   --library blas            those that take clearly less so, by the facts of the machine
- *   --library blas=always     all that CBLAS can do: to compare, and where nothing was measured
+ *   --library blas            those predicted to be clearly faster, by the machine's facts
+ *   --library blas=always     all that CBLAS can do: to compare, or if nothing was measured
  *
- * Asked of nests before they are fused, so a call stands alone, and fusion sees what is around it:
- * what stood around the sum is a nest of its own, which goes into a kernel with its readers, as it
- * would have been fused to the product. So a call has to be less than the product alone by what it
- * takes to write its sums and to read them again.
+ * The decision is made before fusion: a call is a node of its own, and what surrounds the sum
+ * becomes a separate nest that fuses with its readers. So a call must be faster than the
+ * multiplication alone by the time of storing its result and reading it again.
  *
- * Sizes that are open are asked at all that users expect (--dim-hint), or at the least and at a
- * usual one. A call is taken where it is less at every one: there is one program for all sizes, and
- * the library's calls are poor at few rows, since they lay out all of a weight for these.
+ * With open sizes, a call must be faster at every hinted size, or at the least and a usual size:
+ * there is one program for all sizes, and the library is slow at few rows, because it packs the
+ * whole weight for them.
  */
+#include "algebra/algebra.h"
 #include "driver/internal.h"
 
 #include "cost/cost.h"

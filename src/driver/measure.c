@@ -45,8 +45,8 @@ enum {
 };
 #define OVERLAP_STEP 0.1
 #define PAUSE 5e-3 /* [s] after which workers sleep */
-#define SMALL_MEMORY                                                                               \
-    ((int64_t)128 << 20) /* what lies in memory is 4 times L3, but between these [bytes] */
+/* what lies in memory is 4 times L3, but between these [bytes] */
+#define SMALL_MEMORY ((int64_t)128 << 20)
 #define LARGE_MEMORY ((int64_t)1 << 30)
 
 typedef struct {

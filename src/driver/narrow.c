@@ -1,12 +1,11 @@
-/* narrow: the weights of products in fewer bits, as users ask for it.
+/* narrow: weights of matrix multiplications in fewer bits.
  *
  *   --weights int4,group=32,activations=f32 --weights-keep 'lm_head*'
  *
- * What 4 bits are multiplied by becomes 8 bits where nothing is said: that changes a trained
- * decoder's scores by a hundredth of what such weights do. Weights of 8 bits change them less than
- * it does, so they are multiplied by floats unless it is asked for (doc/dynamic.md has the
- * numbers). What is kept is named by the constant, or by the node that multiplies by it; * and ?
- * stand for anything.
+ * With int4 weights, activations are quantised to 8 bits unless activations=f32 is given: the error
+ * of that is a hundredth of the error of such weights. With int8 weights the activations' error
+ * would exceed that of the weights, so they stay floats unless asked for (doc/weights.md).
+ * --weights-keep names constants, or the nodes that multiply by them; * and ? match anything.
  */
 #include "driver/internal.h"
 

@@ -200,6 +200,8 @@ wide(void *user, const Graph *g)
 static bool
 many(Job *j)
 {
+    if (emit_batch(j->graph)) /* it is read from text */
+        return policy_take(j);
     if (!j->o->many)
         return !j->o->policy ||
                diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path },
@@ -314,7 +316,7 @@ stage_layout(Job *j)
 static bool
 fuse(Job *j)
 {
-    return cases_split(j) && replace_graph(j, graph_map(j->graph, fusion_of, j)) && fusion_named(j);
+    return replace_graph(j, graph_map(j->graph, fusion_of, j)) && fusion_named(j);
 }
 
 static bool
@@ -464,29 +466,13 @@ stage_plan(Job *j)
     return j->plan != NULL && check_arena(j);
 }
 
-/* Of constants that lie in two ways, one for each graph that reads them. */
-static int64_t
-bytes_twice(const ModelPlan *p, Arena *a)
-{
-    Map seen = { .arena = a };
-    int64_t bytes = 0;
-
-    for (uint32_t i = 0; i < p->weight.n; i++) {
-        uint64_t data = MAP_PTR(p->weight.at[i].value->data);
-        int64_t end = i + 1 < p->weight.n ? p->weight.at[i + 1].offset : p->weights_bytes;
-        bytes += map_get(&seen, data, NULL) ? end - p->weight.at[i].offset : 0;
-        map_put(&seen, data, 1);
-    }
-    return bytes;
-}
-
 static const char *
 summarise(Job *j)
 {
     Text t = { .arena = j->arena };
     uint32_t kernels = j->sources.kernels, distinct = j->sources.function.n,
              calls = library_calls(j);
-    int64_t arena, twice = bytes_twice(j->plan, j->arena);
+    int64_t arena;
 
     j->report->kernels = kernels;
     j->report->distinct = distinct;
@@ -498,12 +484,7 @@ summarise(Job *j)
                     calls == 1 ? "" : "s");
     text_add(&t, ", ");
     text_size(&t, j->plan->weights_bytes);
-    text_add(&t, " weights, ");
-    if (twice) {
-        text_size(&t, twice);
-        text_add(&t, " of them for a second order, ");
-    }
-    text_add(&t, "arena ");
+    text_add(&t, " weights, arena ");
     if (expr_const(j->plan->plan.at[0]->arena_bytes, &arena))
         text_size(&t, arena);
     else {

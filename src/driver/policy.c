@@ -1,4 +1,6 @@
-/* policy: in which order a program for many runs blocks, written into the artefact (--policy). */
+/* policy: the order in which a program for many requests runs its blocks, written into the
+ * artefact (--policy).
+ */
 #include "driver/internal.h"
 
 #include <string.h>
@@ -10,11 +12,11 @@
 static const TnBlockInfo *
 blocks_of(Job *j, const Batch *b)
 {
-    TnBlockInfo *info = NEW_ARRAY(j->arena, TnBlockInfo, b->nblock + 1);
+    TnBlockInfo *info = NEW_ARRAY(j->arena, TnBlockInfo, b->block.n + 1);
 
-    for (uint32_t i = 0; i < b->nblock; i++)
-        info[i] = (TnBlockInfo){ b->block[i].name, (int32_t)b->block[i].nodes,
-                                 b->block[i].kind == BLOCK_HOST };
+    for (uint32_t i = 0; i < b->block.n; i++)
+        info[i] = (TnBlockInfo){ b->block.at[i].name, (int32_t)b->block.at[i].nodes,
+                                 b->block.at[i].kind == BLOCK_HOST };
     return info;
 }
 
@@ -32,5 +34,6 @@ policy_take(Job *j)
     if (strncmp(j->o->policy, "fsm:", 4))
         return policy_named(d, j->o->policy, p);
     return file_map(j->arena, d, j->o->policy + 4, &file) &&
-           policy_read(j->arena, d, j->o->policy + 4, file, blocks_of(j, b), (int32_t)b->nblock, p);
+           policy_read(j->arena, d, j->o->policy + 4, file, blocks_of(j, b), (int32_t)b->block.n,
+                       p);
 }

@@ -1,10 +1,9 @@
-/* profile: times of kernels that `tenon bench --profile --json FILE` wrote, by what the kernels
- * come from.
+/* profile: measured kernel times from `tenon bench --profile --json FILE`, keyed by the nodes that
+ * a kernel computes.
  *
- *   { …, "threads": 2, …, "each": [ {"ms": 0.449364, "origin": "Conv \"a\" + Relu \"b\""}, … ] }
+ *   { …, "each": [ {"ms": 0.449364, "origin": "Conv \"a\" + Relu \"b\""}, … ] }
  *
- * Read as far as that goes: any JSON is walked, by a count of what is open, and nothing else of it
- * is looked at.
+ * Any JSON is scanned with a count of open brackets; only these members are read.
  */
 #include "driver/internal.h"
 

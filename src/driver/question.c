@@ -1,7 +1,7 @@
-/* question: what is asked of a kernel, as one text, and what is answered.
+/* question: a query about a kernel, as one text, and its answer.
  *
- * A kernel's programs follow from what its text says, from which inputs are constants and where
- * those lie, from what is known of its symbols, and from the machine:
+ * A kernel's programs depend on its text, on which inputs are constants and how they are packed, on
+ * what is known about its symbols, and on the machine:
  *
  *   symbol seq from 1 to 2048 usually 1, 128
  *   require keys == seq
@@ -10,12 +10,14 @@
  *   }
  *   vf
  *
- * Before that stands `exact` where nothing may be left out (nest/support.h). v: a value, c: a
- * constant; from memory in every call, f: a constant, k: what the run before has kept. With a
- * program of the kernel's behind it, it is asked for variants (variants.c). Whoever reads the text
- * finds the same, in a context of his own: so processors answer side by side (ahead.c), and the
- * next compilation finds the answer in a file (choice_cache.c). Of programs it is how many there
- * are, and the cheapest with their prices:
+ * `exact` in front: masked terms must not be skipped (kernel/support.h). The last line has a letter
+ * for each input: v: an intermediate tensor, c: a constant; read from memory in every call, f: a
+ * constant, k: a state. With a program of the kernel appended, the query is for its variants
+ * (variants.c).
+ *
+ * The text is complete: another thread can answer it in its own context (ahead.c), and a later
+ * compilation finds the answer in a file (choice_cache.c). The answer is the number of programs,
+ * and the cheapest ones with their prices:
  *
  *   35 programs
  *   0.0075910799999999998 0.0075610900000000003

@@ -1,10 +1,7 @@
-/* ragged: a padded batch computed for its tokens alone, as users ask for it.
+/* ragged: compute a padded batch for its tokens alone (--ragged attention_mask).
  *
- *   --ragged attention_mask
- *
- * The input that is named is [batch, length], 1 of each token and 0 of padding. What is done with
- * it is told in a note: how much is computed for tokens alone, and what needs padding and why
- * (normalise/tokens.h).
+ * The named input is [batch, length], 1 at tokens and 0 at padding. A note reports how much is
+ * computed for tokens alone, and what needs padding and why (normalise/tokens.h).
  */
 #include "driver/internal.h"
 

@@ -1,15 +1,13 @@
-/* ranges: what sizes that stay open may be, and what they usually are, as users say it: --dim
- * seq=1..2048 --dim-hint seq=1,128.
+/* ranges: ranges and hints of open sizes, from --dim seq=1..2048 and --dim-hint seq=1,128.
  *
- * A range is a fact about a symbol like those that a text has (`symbol seq from 1 to 2048`): proofs
- * and plans rely on it, and the artefact holds every run to it. Usual sizes are what prices are
- * asked for; any other that is possible runs as well.
+ * A range is a fact about a symbol, like `symbol seq from 1 to 2048` in a text: proofs and memory
+ * plans rely on it, and the artefact checks it in each run. Hints are the sizes at which programs
+ * are priced; all other sizes run as well.
  *
- * Where nobody says them, a symbol that is the first dimension of inputs with rows besides counts
- * samples, and counts 1: what is made for one serves many as well, one after the other, and a
- * product whose rows are nothing but samples gets its program for many of them all the same
- * (schedule.c). Sides of a picture count as usual ones, and a signal as long enough for some
- * frames.
+ * Without a hint, a symbol that is the first dimension of inputs with further row dimensions is
+ * taken for a batch and priced at 1. A matrix multiplication whose only rows are the batch is
+ * priced at 128 (schedule.c). Sides of an image are priced at usual ones, a signal at a length that
+ * gives some frames.
  */
 #include "driver/internal.h"
 

@@ -11,7 +11,7 @@
  *     one, so that huge pages of the file are some of memory too, and all who load it have them in
  *     common.
  *   - The note's word becomes the distance from itself to the weights: the code finds them by an
- *     addition, wherever it is loaded, whoever loads it.
+ *     addition, at whatever address the library is loaded.
  *   - A section header covers the segment: strip and its like throw away what no section holds. The
  *     table of sections moves behind the segment.
  */

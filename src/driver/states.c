@@ -1,9 +1,9 @@
-/* states: what a session keeps between runs, as users say it.
+/* states: which inputs and outputs are states of a session.
  *
  *   --state 'past_key_values.*=present.*'
  *
- * Every input whose name fits the left side is a state with the output that the right side then
- * names: what stands for each * is the same on both sides.
+ * Each input that matches the left side is a state, updated by the output that the right side
+ * names; each * stands for the same text on both sides.
  */
 #include "driver/internal.h"
 

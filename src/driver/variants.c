@@ -1,26 +1,23 @@
-/* variants: which kernels get other programs for sizes of a kind.
+/* variants: which kernels get further programs for ranges of their sizes.
  *
- * A product whose rows are counted by symbols may be asked for one row, for a few, or for many, and
- * the tile that suits one of these is poor at the others. So it is asked what programs there are
- * where all of those symbols are 1, and where one of them is small; and a variant is kept where its
- * price is clearly less than that of the kernel's own program at those sizes, or less at all where
- * there is one row: it takes as long as memory gives its weights, which is priced closer. Where
- * users expect some sizes (--dim-hint), it is asked for programs at just these. Constants lie as
- * the kernel's own program wants them, so only programs that want the same come in question. For
- * one thread there may be another program, at those sizes or at any. The answer is a text, each
- * that is a gain, and how much it gains:
+ * A matrix multiplication whose rows are symbolic may run with one row, a few or many, and a tile
+ * that suits one of these is slow at the others. So programs are also priced with all of those
+ * symbols 1, with one of them small, and at hinted sizes (--dim-hint). A variant is kept if it is
+ * clearly faster there than the kernel's own program; for one row, where the time is that of
+ * reading the weights and is predicted more exactly, if it is faster at all. Variants must use the
+ * constant layouts of the kernel's own program. One thread may have a program of its own, at those
+ * sizes or at all. The answer is a text, each variant with its gain:
  *
  *   1.42 when batch == 1, seq == 1 {
  *   split j by 16 -> jp jv pad
  *   …
  *   }
  *
- * The points of an image, or the frames, that a convolution makes count as rows do, whichever side
- * of its product they are: it is asked for one point of one sample, for a vector of points along
- * each dimension, and for what users expect.
+ * The output points of a convolution count as rows, on either side of its contraction: it is priced
+ * for one point of one sample, for a vector of points along each dimension, and at hinted sizes.
  *
- * The narrowest comes first: the first that holds runs. A kernel has as many programs as --variants
- * says: its own, and those that gain most.
+ * Variants are ordered from the narrowest guard; the first whose guard holds runs. --variants
+ * limits the programs of a kernel: its own and those with the largest gains.
  */
 #include "driver/internal.h"
 
@@ -29,6 +26,7 @@
 /* A program for one thread has to take less than this share. Most of what is chosen is within 5 %
  * of the fastest (./dev bench choices); the rest pays for code that is larger. */
 #define CLEARLY_FASTER 0.9
+#define IN_PERCENT 1.1 /* gains below are printed as percentages, others as factors */
 
 /* Both bound work. */
 enum {
@@ -436,8 +434,10 @@ add_variant(Job *j, const Kernel *k, const Listed *v, Variants *out, Text *remar
     out->at[out->n++] = variant_of(j, k, &guard, v->program);
     text_add(remark, "; where ");
     guard_print(remark, &guard);
-    text_printf(remark, v->gain < 1.1 ? " another, %.2g %% faster" : " another, %.3g times as fast",
-                v->gain < 1.1 ? 100 * (v->gain - 1) : v->gain);
+    if (v->gain < IN_PERCENT)
+        text_printf(remark, " another, %.2g %% faster", 100 * (v->gain - 1));
+    else
+        text_printf(remark, " another, %.3g times as fast", v->gain);
 }
 
 bool

@@ -1,14 +1,14 @@
 /* c: a loop tree as a C function.
  *
- * The tree says everything; printing follows it node by node. Unrolled loops are written out with
- * the constant in place, so that register buffers become variables (`r4_3_1`): arrays of vectors
- * spill under Clang. Names are numbers (b0 buffers, n0 dimension symbols, i0 loops and lets,
- * r0_1 registers, t0 temporaries, s0 inputs of one element, z0 what follows from symbols alone, y0
- * quotients), so the text depends on the tree alone.
+ * The tree is printed node by node. Unrolled loops are written out with constants in place, so that
+ * register buffers become variables (`r4_3_1`): arrays of vectors spill under Clang. Names are
+ * numbers (b0 buffers, n0 dimension symbols, i0 loops and lets, r0_1 registers, t0 temporaries, s0
+ * inputs of one element, z0 values that follow from symbols alone, y0 quotients), so the text
+ * depends on the tree alone.
  *
- * Pointers are not `restrict`: an output may take over an input's memory. A C compiler has to think
- * that every store changes every input then, so an input that is one number is read once, before
- * all else, and what follows from it is computed outside of the loops.
+ * Pointers are not `restrict`: an output may take over an input's memory. A C compiler must then
+ * assume that every store changes every input, so an input of one number is read once at the
+ * beginning, and what follows from it is computed outside of the loops.
  */
 #include "emit/internal.h"
 
@@ -49,7 +49,7 @@ static void block(Emit *e, const Block *b);
 
 /* ---- stores ---------------------------------------------------------------------------------- */
 
-/* A value as its bits lie in memory. */
+/* A value as its bits in memory. */
 static const char *
 to_memory(Emit *e, DType t, uint32_t lanes, CValue v)
 {
@@ -111,7 +111,7 @@ store_memory(Emit *e, const Tree *n, const Scalar *value, CValue v)
                   shape, b, at, bits);
 }
 
-/* What memory of two bytes rounds as it takes it: such a value needs no rounding before. */
+/* A two-byte store rounds: such a value needs no rounding before. */
 static const Scalar *
 unrounded(const Scalar *value)
 {
@@ -141,7 +141,7 @@ store(Emit *e, const Tree *n)
     e->t = outer;
     if (!v.s) /* refused, and reported */
         return;
-    if (e->ntemp == first) { /* no temporaries: the one line, a level further out */
+    if (e->ntemp == first) { /* no temporaries: one line, one level less indented */
         const char *line = text_str(&body);
         text_printf(e->t, "%*s%s", 4 * e->depth, "", line + strspn(line, " "));
     } else {
@@ -212,8 +212,7 @@ declare_buffer(Emit *e, uint32_t buffer)
 
 /* ---- loops, lets, tests ---------------------------------------------------------------------- */
 
-/* Does the block declare names of its own, which its next copy declares again? A loop does: its
- * end. */
+/* Does the block declare names that its next copy declares again? A loop does: its end. */
 static bool
 needs_scope(const Block *b)
 {
@@ -252,7 +251,7 @@ unrolled(Emit *e, const Tree *n)
     }
 }
 
-/* The parallel loop runs over trips; the loop variable follows from the trip. */
+/* The parallel loop runs over iterations; the loop variable follows from them. */
 static void
 parallel(Emit *e, const Tree *n, const char *begin)
 {
@@ -291,7 +290,7 @@ serial(Emit *e, const Tree *n, const char *begin)
     emit_line(e, "}");
 }
 
-/* The text of a loop, behind what is named in front of it. */
+/* The text of a loop, after the values named in front of it. */
 static void
 open_loop(Emit *e, const Tree *n, Text *text, Text **outer)
 {
@@ -459,8 +458,7 @@ comment(Ctx *c, Text *t, const Kernel *k)
     text_add(t, "\n */\n");
 }
 
-/* Does a text speak of vectors of other elements than f32 and i32, of products of pairs, or of
- * conversions? */
+/* Has a text vectors of elements other than f32 and i32, products of pairs, or conversions? */
 static bool
 needs_others(const char *text)
 {
@@ -521,7 +519,7 @@ arguments(Emit *e, Text *t, const char *body)
         /* C++ wants the cast */
         text_printf(t, "    %s%s *const b%u = (%s%s *)a->buf[%u];\n", constant, type, i, constant,
                     type, i);
-        /* of some inputs the sizes alone are read */
+        /* of some inputs only the sizes are read */
         if (!mentions(body, arena_printf(t->arena, "b%u", i)) &&
             !mentions(body, arena_printf(t->arena, "s%u", i)))
             text_printf(t, "    (void)b%u;\n", i);
@@ -529,7 +527,7 @@ arguments(Emit *e, Text *t, const char *body)
             text_printf(t, "    const %s s%u = b%u[0];\n", type, i, i);
     }
     VEC(const char *) sizes = { 0 };
-    /* first, since symbols are met there as well */
+    /* first, since their text may use further symbols */
     for (uint32_t i = 0; i < e->from_sizes.n; i++) {
         const char *name = arena_printf(t->arena, "z%u", i);
         if (mentions(body, name))
@@ -622,10 +620,10 @@ emit_c_host_prelude(bool after_kernels)
     return after_kernels ? host : sizes;
 }
 
-/* Exact arithmetic but for products and sums in one rounding; nothing of -ffast-math. Machine
- * flags come from the machine. Buffers are shared by address, so types say nothing about aliasing.
- * GCC's global elimination of common subexpressions makes it spill column vectors in the innermost
- * loops of products, which have nothing to eliminate. */
+/* Exact arithmetic but for contracted multiply-adds; nothing of -ffast-math. Machine flags come
+ * from the machine. Buffers are shared by address, so types say nothing about aliasing. GCC's
+ * global common subexpression elimination makes it spill column vectors in the innermost loops of
+ * GEMMs, which have nothing to eliminate. */
 const char *
 emit_c_flags(void)
 {

@@ -1,7 +1,7 @@
-/* c_expr: Exprs as C over int64_t: indices, bounds, places in buffers; and what is proved of them.
+/* c_expr: Exprs as C over int64_t: indices, bounds, addresses in buffers; and proofs about them.
  *
- * Variables are replaced on the way: unrolled ones by their number, lets that are only another name
- * by that. A variable computed from data becomes the C variable of its Scalar first.
+ * Variables are replaced: unrolled ones by their number, lets that only rename by their value. A
+ * variable computed from data becomes the C variable of its Scalar first.
  */
 #include "emit/internal.h"
 
@@ -76,7 +76,7 @@ compute_var(void *user, Var v)
         VEC_PUSH(e->a, &e->named, ((Named){ s, value }));
 }
 
-/* In terms of loops and symbols alone, which is what ranges are known of. */
+/* In terms of loops and symbols alone, for which ranges are known. */
 static const Expr *
 without_lets(Emit *e, const Expr *x)
 {
@@ -93,16 +93,15 @@ is_natural(void *user, const Expr *x)
                    without_lets(e, x)) == YES;
 }
 
-/* Does something else than symbols stand in it? */
+/* Does it use anything but symbols? */
 static void
 find_other(void *user, Var v)
 {
     *(bool *)user |= v.kind != VAR_SYMBOL;
 }
 
-/* What follows from sizes alone is computed once, before all loops: C compilers leave a division
- * where it stands, as it might not be reached, and the distance between rows of a scratch buffer
- * may be one. */
+/* Values of sizes alone are computed once, before all loops: C compilers leave a division in place,
+ * as it might not be reached, and the row pitch of a scratch buffer may be one. */
 static bool
 name_of_sizes(void *user, Text *t, const Atom *a)
 {
@@ -138,10 +137,9 @@ find_level(void *user, Var v)
 
 static const char *atom_text(Emit *e, const Atom *a, bool named);
 
-/* A quotient by something that is no number takes as long as dozens of products, and C compilers
- * leave it where it stands, as it might not be reached: the row of a pixel in an image of open
- * width was found anew for every summand. It is named in front of the outermost loop that it does
- * not vary in. */
+/* A quotient by a variable takes as long as dozens of products, and C compilers leave it in place,
+ * as it might not be reached: the row of a pixel in an image of open width would be recomputed for
+ * every summand. It is named in front of the outermost loop in which it is invariant. */
 static bool
 name_of_quotient(Emit *e, Text *t, const Atom *a)
 {
@@ -180,7 +178,7 @@ name_of_atom(void *user, Text *t, const Atom *a)
     return name_of_sizes(user, t, a) || name_of_quotient(user, t, a);
 }
 
-/* The atom itself, not by a name; named: what stands in it may have one. */
+/* The atom itself, not its name; named: its operands may use names. */
 static const char *
 atom_text(Emit *e, const Atom *a, bool named)
 {
@@ -234,7 +232,7 @@ emit_place(Emit *e, uint32_t buffer, uint32_t rank, const Expr *const *at)
     const Expr **index = NEW_ARRAY(e->a, const Expr *, rank + 1);
     for (uint32_t d = 0; d < rank; d++)
         index[d] = emit_subst_expr(e, at[d]);
-    /* The digits of a number may be the number again. */
+    /* the digits of a number may be the number again */
     return emit_index(e, expr_simplify(e->c, NULL, buffer_offset(e->c, b, index)));
 }
 
@@ -267,7 +265,7 @@ emit_inside(Emit *e, const Expr *at, const Expr *extent, const Expr *width)
     return expr_le(e->c, &r, expr_int(e->c, 0), at) == YES && expr_le(e->c, &r, end, extent) == YES;
 }
 
-/* Does floor(a / k) stand here, k a number above 0? */
+/* Is it floor(a / k), k a positive number? */
 static bool
 is_quotient(const Expr *e, const Expr **a, int64_t *k)
 {
@@ -337,8 +335,8 @@ sizes_of_var(void *user, Var v)
         scalar_visit(z->e->c, computed_scalar(v), sizes_of_scalar, z);
 }
 
-/* A checked index that fails becomes 0, and the run goes on to its end: harmless, unless the tensor
- * has no element 0. The condition under which it has, or NULL: always. */
+/* A checked index that fails becomes 0, and the run continues to its end: harmless, unless the
+ * tensor has no element 0. The condition under which it has one, or NULL: always. */
 const char *
 emit_exists(Emit *e, uint32_t rank, const Expr *const *at)
 {
@@ -353,7 +351,7 @@ emit_exists(Emit *e, uint32_t rank, const Expr *const *at)
 
 static bool unsafe_expr(Emit *e, Map *seen, const Expr *x);
 
-/* Does s do something that must not happen where it is not wanted? */
+/* Does s do something that must not happen where it is not needed? */
 static bool
 unsafe(Emit *e, Map *seen, const Scalar *s)
 {

@@ -1,7 +1,7 @@
 /* c_op: casts and arithmetic as C.
  *
- * What C says at the width of the type is printed so; what it leaves undefined or does not know
- * goes through a function of the prelude.
+ * Operations that C defines at the width of the type are printed directly; others call a function
+ * of the prelude.
  */
 #include "emit/internal.h"
 
@@ -10,7 +10,7 @@
 
 /* ---- casts ----------------------------------------------------------------------------------- */
 
-/* Rounded to a type that is narrower than what it is computed in. */
+/* Rounded to a type narrower than the one it is computed in. */
 static const char *
 rounded(Emit *e, DType t, uint32_t lanes, const char *s)
 {
@@ -27,7 +27,7 @@ rounded(Emit *e, DType t, uint32_t lanes, const char *s)
     return arena_printf(e->a, "((%s)((%s)(%s << %d) >> %d))", type, type, s, unused, unused);
 }
 
-/* A float as an integer of fewer than 8 bits: as one of 8, then the nearest end of the range. */
+/* A float as an integer of fewer than 8 bits: as one of 8, then clamped. */
 static const char *
 saturated(Emit *e, DType t, uint32_t lanes, const char *s)
 {
@@ -48,7 +48,7 @@ converted(Emit *e, DType to, uint32_t lanes, const char *s)
                       : arena_printf(e->a, "__builtin_convertvector(%s, %s)", s, type);
 }
 
-/* Integers of at most 16 bits in a vector, as numbers of 32 bits: NULL if this is not that. */
+/* Integers of at most 16 bits in a vector, as numbers of 32 bits; NULL: another case. */
 static const char *
 lengthened(Emit *e, DType from, DType to, uint32_t lanes, const char *s)
 {
@@ -62,7 +62,7 @@ lengthened(Emit *e, DType from, DType to, uint32_t lanes, const char *s)
                           : arena_printf(e->a, "(%s)%s", emit_ctype(e, to, lanes, 0), text);
 }
 
-/* The low 8 or 16 bits of integers of 32 in a vector: NULL if this is not that. */
+/* The low 8 or 16 bits of 32-bit integers in a vector; NULL: another case. */
 static const char *
 shortened(Emit *e, DType from, DType to, uint32_t lanes, const char *s)
 {
@@ -227,7 +227,7 @@ print_compare(Emit *e, const Scalar *s, CValue x, CValue y)
     const char *op = scalar_op_info[s->op].text;
     if (t == DT_BOOL && s->lanes > 1) {
         const char *other = emit_mask(e, y, s->lanes, x.mask);
-        /* true is -1, so false < true turns round */
+        /* true is -1, so false < true reverses */
         bool ordered = s->op != S_EQ && s->op != S_NE;
         return mask_of(
             arena_printf(e->a, "(%s %s %s)", ordered ? other : x.s, op, ordered ? x.s : other),
@@ -236,7 +236,7 @@ print_compare(Emit *e, const Scalar *s, CValue x, CValue y)
     return mask_of(arena_printf(e->a, "(%s %s %s)", x.s, op, y.s), s->lanes, emit_value_bytes(t));
 }
 
-/* sum + dot(x, y), which is one step of many processors. */
+/* sum + dot(x, y), a dot-product instruction of many processors. */
 static const char *
 print_dot_sum(Emit *e, const Scalar *sum, const Scalar *dot)
 {
@@ -249,7 +249,7 @@ print_dot_sum(Emit *e, const Scalar *sum, const Scalar *dot)
                         emit_bare(e, y.s));
 }
 
-/* From the place to which a word is shifted on, if that is one for all lanes. */
+/* From the bit to which a word is shifted, if it is the same for all lanes. */
 static CValue
 print_four_bits(Emit *e, const Scalar *s)
 {

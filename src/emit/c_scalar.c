@@ -1,13 +1,12 @@
 /* c_scalar: Scalars as C expressions.
  *
  * A statement's DAG is printed operands first. Nodes used more than once, long texts and costly
- * functions become `const` variables before the statement; the rest nests. Variables are known
- * until the end of the branch they stand in.
+ * functions become `const` variables before the statement; the rest nests. Variables are in scope
+ * until the end of their branch.
  *
- * A load may only run where the model reaches it. An arm of a select that holds a load which the
- * loops around do not prove inside its buffer becomes a branch (one lane), or its loads are done
- * lane by lane under the select's mask (several lanes). Loads with an outside value carry their
- * own test and may stand anywhere.
+ * A load may only run where the model reaches it. An arm of a select with a load that is not proved
+ * inside its buffer becomes a branch (one lane), or its loads run lane by lane under the select's
+ * mask (several lanes). Loads with an outside value have their own test.
  */
 #include "emit/internal.h"
 
@@ -90,7 +89,7 @@ is_costly(const Scalar *s)
     return s->op == S_POW || s->op == S_ATAN2 || (s->op >= S_EXP && s->op <= S_SOFTPLUS);
 }
 
-/* characters, for people to read; C compilers make the same of it */
+/* characters, for readers; C compilers make the same of it */
 enum { LONG_TEXT = 96 };
 
 static bool
@@ -123,7 +122,7 @@ from_memory(Emit *e, DType t, uint32_t lanes, const char *text)
     return plain(emit_widen(e, t, lanes, bits));
 }
 
-/* 0 or 1: of a size that may be 1 as the model runs, read along a broadcast. */
+/* 0 or 1: the stride of a broadcast dimension that may be 1 at run time. */
 static bool
 is_step_of_broadcast(const Emit *e, const Expr *stride)
 {
@@ -182,7 +181,7 @@ load_one(Emit *e, const Scalar *s)
         const Expr *whole = d + 1 < s->u.load.rank
                                 ? expr_of_digits(at, s->u.load.at[d + 1], type->dim[d + 1])
                                 : NULL;
-        /* two digits are inside where the number is below both sizes' product */
+        /* two digits are inside if the number is below the product of both extents */
         if (whole)
             at = whole, extent = expr_mul(e->c, extent, type->dim[++d]);
         if (emit_inside(e, at, extent, expr_int(e->c, 1)))
@@ -192,7 +191,7 @@ load_one(Emit *e, const Scalar *s)
     }
     if (test.n == 0)
         return from_memory(e, s->dtype, 1, text);
-    /* Nobody foresees where places from data lie: the address is chosen, not the way. */
+    /* A branch on a computed index is unpredictable: select the address instead. */
     if (computed && s->u.load.outside->op == S_CONST && !s->u.load.outside->u.bits)
         return from_memory(e, s->dtype, 1,
                            arena_printf(e->a, "*(__typeof__(&*b%u))tn_or_zero(%s, &%s)",
@@ -227,7 +226,7 @@ typedef struct {
     CValue guard;
 } Branch;
 
-/* Statements from here on go to `body`, and what they name is forgotten at the end. */
+/* Statements from here on go to `body`, and their names are forgotten at the end. */
 static Branch
 branch_begin(Emit *e, Text *body, CValue guard)
 {
@@ -248,7 +247,7 @@ branch_end(Emit *e, Branch b)
     e->depth--;
 }
 
-/* if (cond) t = yes; else t = no; yes and no evaluated only where they are wanted. */
+/* if (cond) t = yes; else t = no; each is evaluated only where it is needed. */
 static CValue
 branches(Emit *e, const Scalar *s, const char *cond, const Scalar *yes, const Scalar *no)
 {
@@ -355,7 +354,7 @@ print_select(Emit *e, const Scalar *s)
                               mask, x.s, y.s));
 }
 
-/* One lane that stands under a mask: evaluated if `cond` says that somebody wants it. */
+/* One lane under a mask: evaluated if `cond` says that it is needed. */
 static CValue
 wanted(Emit *e, const Scalar *s, const char *cond)
 {

@@ -1,8 +1,8 @@
-/* c_type: how element types, vectors and constants are called in emitted C.
+/* c_type: the names of element types, vectors and constants in emitted C.
  *
- * In registers the short floats are floats that were rounded, and integers of fewer than 8 bits are
- * of 8; a bool is an int, or a mask, an integer vector with the width of what it selects among. In
- * memory they are 16 bits or a byte.
+ * In registers short floats are rounded f32, and integers of fewer than 8 bits are of 8; a bool is
+ * an int, or a mask, an integer vector with the width of what it selects. In memory they are 16
+ * bits or a byte.
  */
 #include "emit/internal.h"
 
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The type that stands for t in registers. */
+/* The type of t in registers. */
 static DType
 held_as(DType t)
 {
@@ -84,9 +84,8 @@ float_text(Emit *e, double v, bool single)
     return arena_printf(e->a, signbit(v) ? "(%s%s%s)" : "%s%s%s", buffer, point, suffix);
 }
 
-/* A short float's bits, in integers as wide as a float, as floats and back: by a function of its
- * own for types of
- * 16 bits, else by one that is told the layout. */
+/* Converts between a short float's bits, in integers as wide as a float, and floats: by a function
+ * of its own for types of 16 bits, otherwise by one with the layout as an argument. */
 const char *
 emit_widen(Emit *e, DType t, uint32_t lanes, const char *bits)
 {

@@ -1,10 +1,10 @@
 /* What the files of the host program share.
  *
  * The program is statements in C functions of bounded length: a function that grows long ends and
- * the next goes on (Part). A statement is shape arithmetic, a check, a copy, or a run of calls;
- * calls themselves are rows of a table, since compilers read data faster than code and a model may
- * make a hundred thousand of them. What branches or repeats is plain C around its statements, in
- * parts of its own.
+ * the next one continues (Part). A statement is shape arithmetic, a check, a copy, or a run of
+ * calls; calls are rows of a table, since compilers read data faster than code and a model may have
+ * a hundred thousand of them. Branches and loops are plain C around their statements, in parts of
+ * their own.
  */
 #ifndef TENON_EMIT_HOST_H
 #define TENON_EMIT_HOST_H
@@ -19,7 +19,7 @@ typedef struct {
     const Graph *g;
     const Sym *symbol;
     uint32_t nsymbol;
-    /* C for the address of the weights that came with the code, or 0 */
+    /* C for the address of weights embedded in the code, or 0 */
     const char *own_weights;
     Map symbol_at; /* Sym to its position in TnFrame.sym */
     /* the kernels' C functions, in the order of their first calls */
@@ -27,7 +27,7 @@ typedef struct {
     Map function_at;
     bool texts;                /* some values are strings */
     const struct Batch *batch; /* the program for many requests; NULL: there is none */
-    Map here;                  /* kernels that the host program has a copy of, by name */
+    Map here;                  /* kernels that the host program contains a copy of, by name */
     bool failed;
 } Host;
 
@@ -36,9 +36,9 @@ typedef struct {
 void host_string(Text *t, const char *s);  /* a string literal */
 void host_comment(Text *t, const char *s); /* inside a comment, on one line */
 uint32_t host_symbol(Host *h, Sym s);      /* its position in sym */
-/* that of the number of threads; false: nothing asks for it */
+/* that of the number of threads; false: nothing uses it */
 bool host_threads(Host *h, uint32_t *at);
-/* over sym, once prepare has found that nothing overflows */
+/* over sym, after prepare has found that nothing overflows */
 const char *host_plain(Host *h, const Expr *x);
 const char *host_checked(Host *h, const Expr *x); /* over sym; overflow shows as TN_BAD_SIZE */
 
@@ -50,33 +50,33 @@ typedef struct {
     const char *name; /* the functions: NAME_0, NAME_1, … */
     const char *parameters, *arguments;
     const char *begin; /* what each function begins with */
-    bool numbers;      /* each has n[], the sizes that part_number asked for */
+    bool numbers;      /* each has n[], the sizes requested by part_number */
     Text body;         /* of the function that is open */
     uint32_t statements, count;
     VEC(const Expr *) size;
     Map size_at;
 } Parts;
 
-/* Begin a statement: what is printed to parts->body until the next one stays in one function. */
+/* Begin a statement: text printed to parts->body until the next one stays in one function. */
 void part_statement(Parts *p);
 /* Will the next statement be in another function? */
 bool part_is_full(const Parts *p);
-/* A number as tables have it: itself, or TN_N(k), the open function's n[k], for a size that depends
- * on symbols. */
+/* A number for tables: itself, or TN_N(k), the open function's n[k], for a size that depends on
+ * symbols. */
 void part_number(Parts *p, Text *t, const Expr *x);
-/* What follows sees symbols that were defined just now: it begins in another function. */
+/* Later statements read symbols that were just defined: they begin in another function. */
 void part_break(Parts *p);
 /* Close the last function, and print `static int NAME(PARAMETERS)`, which runs all in order until
- * one gives a fault. */
+ * one returns a fault. */
 void parts_end(Parts *p);
 
 /* ---- the parts of the program ---------------------------------------------------------------- */
 
-uint32_t host_kernels(Host *h); /* host_kernels.c; how many calls there are */
+uint32_t host_kernels(Host *h); /* host_kernels.c; the number of calls */
 const KernelCode *host_code(const Host *h, const Kernel *k);
-/* the number of the function that a kernel is */
+/* the number of the kernel's function */
 uint32_t host_function(Host *h, const Kernel *k);
-/* host_prepare.c; how many dimensions the outputs have together */
+/* host_prepare.c; the number of dimensions of all outputs */
 uint32_t host_prepare(Host *h);
 void host_run(Host *h); /* host_run.c */
 
@@ -85,10 +85,10 @@ void host_run(Host *h); /* host_run.c */
 NodeId host_defined(const Map *definer, const Expr *x);
 /* The number of graph g's first constraint among those of the model. */
 uint32_t host_constraint(const Host *h, const Graph *g);
-/* What a fault says of a constraint beside its number: 0 where both sides say all, else 1 and the
- * element that its text is about. */
+/* The arguments of a fault after the constraint's number: 0 if both sides say all, otherwise 1 and
+ * the element that the message is about. */
 const char *host_constraint_at(Host *h, const Constraint *k);
-/* What else refutes it, of `got` and `want`, if these differ. */
+/* The values `got` and `want` that refute it, if these differ. */
 static inline const char *
 host_or_one(const Constraint *k)
 {
@@ -109,7 +109,7 @@ typedef struct {
     Text rows;
     uint32_t length; /* numbers in rows */
     uint32_t nrow;
-    /* the run of rows that is open: where it begins; run_row == nrow: none is */
+    /* the open run of rows: its beginning; run_row == nrow: none */
     uint32_t run_at, run_row;
 } Program;
 
@@ -117,24 +117,24 @@ void program_statement(Program *p); /* begin a statement in p->parts.body */
 /* a value's address, as an expression of a statement */
 const char *program_place(Program *p, ValueId v);
 const char *program_graph(Program *p, const Graph *g); /* the function that runs it */
-const char *program_bytes(Program *p, const Type *t, const Format *f); /* checked */
-/* Check what becomes decidable when node `id` has run (0: at the beginning). */
+const char *program_bytes(Program *p, const Type *t, const Format *f); /* checked for overflow */
+/* Check the constraints that are decidable after node `id` (0: at the beginning). */
 void program_constraints(Program *p, NodeId id);
-/* memory for what the node makes, where it is taken now */
+/* memory for the node's results, if it is allocated now */
 void program_memory(Program *p, NodeId id);
 /* a node that runs graphs or defines symbols */
 void host_control(Program *p, NodeId id);
 void host_routine(Program *p, NodeId id); /* a call of a routine (host_routine.c) */
-void host_routine_sources(Host *h);       /* the sources of all that are called */
+void host_routine_sources(Host *h);       /* the sources of all routines called */
 bool host_is_routine(const Graph *g, NodeId id);
 /* the program for many requests, if there is one (host_batch.c) */
 void host_batch(Host *h);
-/* Its control (host_walk.c); host [blocks]: C functions of blocks that the host computes, NULL: it
- * runs one as any graph. */
+/* Its control (host_walk.c); host [blocks]: C functions of blocks that the host computes, NULL: run
+ * as any graph. */
 void host_walk(Host *h, const struct Batch *b, const char *const *host);
-/* constants of strings, and what handles strings, where there are any (host_tables.c) */
+/* constants of strings and their helpers, if there are any (host_tables.c) */
 void host_tables(Host *h);
-/* what calls of functions ask before they go deeper (host_control.c) */
+/* the stack check of function calls (host_control.c) */
 void host_stack(Host *h);
 
 static inline bool

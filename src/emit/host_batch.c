@@ -21,14 +21,14 @@ print_sizes(Host *h, const Batch *b)
 {
     text_add(h->t, "static void\ntn_batch_sizes(int64_t *sym, int64_t *row_bytes)\n{\n    "
                    "(void)sym, (void)row_bytes;\n");
-    for (uint32_t i = 0; i < b->nsize; i++)
-        if (map_get(&h->symbol_at, b->size[i].symbol.id, NULL)) /* a block asks for it */
+    for (uint32_t i = 0; i < b->size.n; i++)
+        if (map_get(&h->symbol_at, b->size.at[i].var.id, NULL)) /* a block asks for it */
             text_printf(h->t, "    sym[%u] = %s;\n",
-                        host_symbol(h, (Sym)(uintptr_t)b->size[i].symbol.id),
-                        host_plain(h, b->size[i].is));
-    for (uint32_t i = 0; i < b->ntype; i++)
+                        host_symbol(h, (Sym)(uintptr_t)b->size.at[i].var.id),
+                        host_plain(h, b->size.at[i].to));
+    for (uint32_t i = 0; i < b->type.n; i++)
         text_printf(h->t, "    row_bytes[%u] = %s;\n", i,
-                    host_checked(h, type_bytes(h->c, b->type[i])));
+                    host_checked(h, type_bytes(h->c, b->type.at[i])));
     text_add(h->t, "}\n\n");
 }
 
@@ -39,13 +39,13 @@ print_updates(Host *h, const Batch *b)
     text_add(h->t, "static int\ntn_batch_update(int32_t number, const int64_t *sym, int64_t *to, "
                    "TnFault *fault)\n{\n    (void)sym, (void)to, (void)fault;\n"
                    "    switch (number) {\n");
-    for (uint32_t i = 0; i < b->nupdate; i++) {
+    for (uint32_t i = 0; i < b->update.n; i++) {
         text_printf(h->t, "    case %u:\n", i);
-        for (uint32_t k = 0; k < b->update[i].n; k++) {
-            const BatchSize *s = &b->update[i].at[k];
-            uint32_t at = host_symbol(h, (Sym)(uintptr_t)s->symbol.id);
-            Interval r = expr_symbol_get(h->c, s->symbol);
-            if (expr_is(s->is, 0)) { /* nothing yet */
+        for (uint32_t k = 0; k < b->update.at[i].n; k++) {
+            const Binding *s = &b->update.at[i].at[k];
+            uint32_t at = host_symbol(h, (Sym)(uintptr_t)s->var.id);
+            Interval r = expr_symbol_get(h->c, s->var);
+            if (expr_is(s->to, 0)) { /* nothing yet */
                 text_printf(h->t, "        to[%u] = 0;\n", at);
                 continue;
             }
@@ -54,7 +54,7 @@ print_updates(Host *h, const Batch *b)
                         "INT64_C(%lld))\n"
                         "            return tn_refuse(fault, TN_FAULT_SYMBOL, %u, 0, to[%u], "
                         "to[%u] < INT64_C(%lld) ? INT64_C(%lld) : INT64_C(%lld));\n",
-                        at, host_checked(h, s->is), at, (long long)(r.lo > 0 ? r.lo : 0), at,
+                        at, host_checked(h, s->to), at, (long long)(r.lo > 0 ? r.lo : 0), at,
                         (long long)r.hi, at, at, at, (long long)(r.lo > 0 ? r.lo : 0),
                         (long long)(r.lo > 0 ? r.lo : 0), (long long)r.hi);
         }
@@ -68,8 +68,8 @@ print_updates(Host *h, const Batch *b)
     uint32_t first = 0;
     for (uint32_t i = 0; i < h->p->plan->plan.n; i++)
         first += h->p->plan->plan.at[i]->graph->constraints.n;
-    for (uint32_t i = 0; i < b->ncheck; i++) {
-        const Constraint *k = &b->check[i];
+    for (uint32_t i = 0; i < b->check.n; i++) {
+        const Constraint *k = &b->check.at[i];
         text_printf(h->t,
                     "    case %u:\n        got = %s, want = %s;\n        if (got != want%s)\n"
                     "            return tn_refuse(fault, TN_FAULT_CONSTRAINT, %u, %s, got, "
@@ -87,8 +87,8 @@ print_updates(Host *h, const Batch *b)
             text_printf(h->t, "    output_dims[%u] = %s;\n", at, host_checked(h, t->dim[d]));
     }
     text_add(h->t, "}\n\nstatic const int32_t tn_batch_late[] = {");
-    for (uint32_t i = 0; i < b->nlate; i++)
-        text_printf(h->t, "%u, ", host_symbol(h, (Sym)(uintptr_t)b->late[i].id));
+    for (uint32_t i = 0; i < b->late.n; i++)
+        text_printf(h->t, "%u, ", host_symbol(h, (Sym)(uintptr_t)b->late.at[i].id));
     text_add(h->t, "0};\n");
 }
 
@@ -121,9 +121,9 @@ add_resolved(void *user, Var v)
 {
     Sizes *s = user;
 
-    for (uint32_t i = 0; i < s->b->nsize; i++)
-        if (s->b->size[i].symbol.id == v.id) {
-            expr_vars(s->b->size[i].is, add_symbol, s);
+    for (uint32_t i = 0; i < s->b->size.n; i++)
+        if (s->b->size.at[i].var.id == v.id) {
+            expr_vars(s->b->size.at[i].to, add_symbol, s);
             return;
         }
     add_symbol(s, v);
@@ -159,8 +159,8 @@ sizes_of_block(Host *h, const Batch *b, uint32_t i, const Graph *g)
         add_type(&s, g->value.at[g->input.at[k]].type);
     for (NodeId id = 1; id < g->node.n; id++)
         graph_symbols(g, id, add_named, &s);
-    for (uint32_t k = 0; k < b->block[i].nin + b->block[i].nout; k++)
-        add_type(&s, b->type[b->block[i].type[k]]);
+    for (uint32_t k = 0; k < b->block.at[i].nin + b->block.at[i].nout; k++)
+        add_type(&s, b->type.at[b->block.at[i].type[k]]);
     print_which(&s, arena_printf(h->a, "tn_batch_sizes_%u", i));
 }
 
@@ -359,39 +359,40 @@ host_batch(Host *h)
 #include "prelude_batch_text.h"
         ;
     text_printf(h->t, "%s\n", prelude);
-    for (uint32_t i = 0; i < b->nblock; i++)
-        table(h, arena_printf(h->a, "tn_batch_types_%u", i), b->block[i].type,
-              b->block[i].nin + b->block[i].nout);
-    for (uint32_t i = 0; i < b->nblock; i++)
+    for (uint32_t i = 0; i < b->block.n; i++)
+        table(h, arena_printf(h->a, "tn_batch_types_%u", i), b->block.at[i].type,
+              b->block.at[i].nin + b->block.at[i].nout);
+    for (uint32_t i = 0; i < b->block.n; i++)
         sizes_of_block(h, b, i, n->region[i].graph);
-    const char **host = NEW_ARRAY(h->a, const char *, b->nblock + 1);
-    for (uint32_t i = 0; i < b->nblock; i++) {
+    const char **host = NEW_ARRAY(h->a, const char *, b->block.n + 1);
+    for (uint32_t i = 0; i < b->block.n; i++) {
         const char *name = arena_printf(h->a, "tn_host_%u", i);
         uint32_t plan = plan_number(h, n->region[i].graph);
-        if (b->block[i].kind == BLOCK_HOST && print_direct(h, plan, name))
+        if (b->block.at[i].kind == BLOCK_HOST && print_direct(h, plan, name))
             host[i] = name;
     }
     text_add(h->t, "static const TnBatchBlock tn_batch_blocks[] = {\n");
-    for (uint32_t i = 0; i < b->nblock; i++)
+    for (uint32_t i = 0; i < b->block.n; i++)
         text_printf(h->t,
                     "    {tn_graph_%u, %u, %u, %d, %d, tn_batch_types_%u, "
                     "tn_batch_sizes_%u},\n",
-                    plan_number(h, n->region[i].graph), b->block[i].nin, b->block[i].nout,
-                    b->block[i].kind != BLOCK_TOGETHER, b->block[i].last, i, i);
+                    plan_number(h, n->region[i].graph), b->block.at[i].nin, b->block.at[i].nout,
+                    b->block.at[i].kind != BLOCK_TOGETHER, b->block.at[i].last, i, i);
     text_add(h->t, "    {0, 0, 0, 0, 0, 0, 0}\n};\nstatic const TnBlockInfo tn_batch_info[] = {\n");
-    for (uint32_t i = 0; i < b->nblock; i++) {
+    for (uint32_t i = 0; i < b->block.n; i++) {
         text_add(h->t, "    {");
-        host_string(h->t, b->block[i].name);
-        text_printf(h->t, ", %u, %d},\n", b->block[i].nodes, b->block[i].kind == BLOCK_HOST);
+        host_string(h->t, b->block.at[i].name);
+        text_printf(h->t, ", %u, %d},\n", b->block.at[i].nodes, b->block.at[i].kind == BLOCK_HOST);
     }
     text_add(h->t, "    {0, 0, 0}\n};\nstatic const TnBatchFunction tn_batch_functions[] = {\n");
-    for (uint32_t i = 0; i < b->nfunction; i++)
-        text_printf(h->t, "    {%u, %u},\n", b->function[i].nslot, b->function[i].ncounter);
+    for (uint32_t i = 0; i < b->function.n; i++)
+        text_printf(h->t, "    {%u, %u},\n", b->function.at[i].nslot, b->function.at[i].ncounter);
     text_add(h->t, "};\n");
-    table(h, "tn_batch_inputs", b->input_type, b->ninput);
-    table(h, "tn_batch_outputs", b->output_type, b->noutput);
+    const BatchFunction *model = b->function.at;
+    table(h, "tn_batch_inputs", model->type, model->nparam);
+    table(h, "tn_batch_outputs", model->type + model->nparam, model->nresult);
     text_add(h->t, "static const unsigned char tn_batch_input_rows[] = {");
-    for (uint32_t i = 0; i < b->ninput; i++)
+    for (uint32_t i = 0; i < model->nparam; i++)
         text_printf(h->t, "%d, ", b->input_row[i]);
     text_add(h->t, "0};\n");
     print_sizes(h, b);
@@ -411,8 +412,8 @@ host_batch(Host *h)
         "    frame.size = sizeof frame;\n    frame.weights = m->weights ? m->weights : %s;\n    "
         "frame.sym = 0;\n"
         "    frame.host = m->host;\n    frame.fault = m->fault;\n    frame.memory = m->memory;\n",
-        b->nblock, b->ntype, b->ninput, b->noutput, position(h, b->instances), position(h, b->rows),
-        h->nsymbol,
+        b->block.n, b->type.n, model->nparam, model->nresult, position(h, b->instances),
+        position(h, b->rows), h->nsymbol,
         (long long)(h->p->max_trips && h->p->max_trips < INT32_MAX ? h->p->max_trips
                                                                    : EMIT_MAX_TRIPS),
         (long long)(h->p->max_calls ? h->p->max_calls : EMIT_MAX_CALLS), (long long)most_rows(h),

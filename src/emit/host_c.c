@@ -39,7 +39,7 @@ tensor_table(Host *h, const char *table, const ValueId *value, uint32_t n)
     text_add(h->t, n ? "};\n" : "    {0, 0, 0, 0, 0}\n};\n");
 }
 
-/* The table's name; "0" where all lie as in the model. */
+/* The table's name; "0" if all have the model's layout. */
 static const char *
 format_table(Host *h, const char *name, const char *const *format, uint32_t n)
 {
@@ -103,19 +103,18 @@ string_tables(Host *h)
         }
     }
     const Batch *b = emit_batch(h->g);
-    /* behind them, those of host_batch.c */
-    for (uint32_t i = 0; b && i < b->ncheck; i++, nconstraint++)
-        constraint_string(h, &b->check[i]);
+    /* followed by those of host_batch.c */
+    for (uint32_t i = 0; b && i < b->check.n; i++, nconstraint++)
+        constraint_string(h, &b->check.at[i]);
     text_add(h->t, "    0\n};\n");
     return nconstraint;
 }
 
 /* ---- the rest -------------------------------------------------------------------------------- */
 
-/* A word for whoever lays the weights behind the linked library: their distance from the word
- * itself,
- * 0 while there are none. It stands in a note, which every linker keeps and gives a program header:
- * that header becomes the weights' segment (driver/segment.c). */
+/* A word for the tool that appends the weights to the linked library: their distance from the word
+ * itself, 0 while there are none. It is in a note, which every linker keeps and gives a program
+ * header: that header becomes the weights' segment (driver/segment.c). */
 static void
 reserve_weights(Host *h)
 {
@@ -207,7 +206,7 @@ manifest(Host *h, uint32_t nkernel, uint32_t nconstraint, uint32_t rank_total)
     text_printf(h->t, ",\n        %u, %u, %u, %u, %u, %u,\n", h->g->input.n, h->g->output.n,
                 h->nsymbol, nconstraint, nkernel, rank_total);
     text_add(h->t, "        tn_inputs, tn_outputs, tn_symbols, tn_constraints, tn_kernels,\n");
-    /* Embedded weights are not the caller's to bring. */
+    /* The caller cannot provide embedded weights. */
     text_printf(h->t,
                 "        %lld, UINT64_C(0x%016llx), tn_prepare, tn_run, tn_work, tn_cpu_ok,\n      "
                 "  %s, %s,\n        %s, %u, 0, %lld,\n        ",
@@ -216,7 +215,7 @@ manifest(Host *h, uint32_t nkernel, uint32_t nconstraint, uint32_t rank_total)
                 h->g->state.n, (long long)p->state_rows);
     host_string(h->t, expr_str(h->c, p->plan->plan.at[0]->arena_bytes));
     text_printf(h->t, ",\n        %s, %s, %u, 0, ", h->batch ? "tn_many" : "0",
-                h->batch ? "tn_batch_info" : "0", h->batch ? h->batch->nblock : 0);
+                h->batch ? "tn_batch_info" : "0", h->batch ? h->batch->block.n : 0);
     if (p->single)
         host_string(h->t, p->single);
     text_add(h->t, p->single ? "\n    };\n    return &manifest;\n}\n"

@@ -1,13 +1,12 @@
 /* host_control: nodes that run graphs or define symbols, as C.
  *
- * What a node runs is a function that takes a frame. The frame points at values of this graph: its
- * inputs are where they lie, and what it gives is written where it is to lie, if that size is known
- * before; else it hands over a block. Symbols of a branch or a body stand in the same array as
- * those of this graph, at places of their own; a function gets an array of its own, since it may be
- * running already.
+ * A graph is a function that takes a frame. The frame points at values of the caller's graph:
+ * inputs in place, and results in their final place, if their size is known before; otherwise the
+ * function returns a block. Symbols of a branch or a body are in the caller's array, at positions
+ * of their own; a function gets an array of its own, since it may be running already.
  *
- * A carried value of a loop is read from one buffer and written to the other, which change places
- * after each turn; after the last one it is copied if it does not lie where it should.
+ * A carried value of a loop is read from one buffer and written to the other, which are swapped
+ * after each iteration; after the last one it is copied if it is not in its place.
  */
 #include "emit/host.h"
 
@@ -28,7 +27,7 @@ sym_of(const Control *k, Sym s)
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
-/* Symbol i of the node is `value`, a C expression: checked against all that is known of it. */
+/* Symbol i of the node becomes `value`, a C expression, checked against its range. */
 static void
 define(Control *k, uint32_t i, const char *value, const char *indent)
 {
@@ -46,8 +45,8 @@ define(Control *k, uint32_t i, const char *value, const char *indent)
     text_printf(k->t, " */\n%s    return code;\n", indent);
 }
 
-/* The symbols in result types from `first` on, each by the first dimension it stands in: output
- * `from + i` of the graph, stacked ones behind a dimension of their own. */
+/* The symbols in result types from `first` on, each from the first dimension that it is: of output
+ * `from + i` of the graph; stacked ones after a dimension of their own. */
 static void
 define_from_results(Control *k, const Region *r, uint32_t first, uint32_t count, uint32_t from,
                     bool *done, const char *indent)
@@ -74,7 +73,7 @@ bind_symbols(Control *k, const Region *r, const char *indent)
                     host_plain(k->h, r->bind[i].to));
 }
 
-/* What is known of a symbol inside, which is now `is`. */
+/* The value of a symbol inside is now known: its equalities. */
 static void
 check_bound(Control *k, Var symbol, const Expr *is, const char *indent)
 {
@@ -88,7 +87,7 @@ check_bound(Control *k, Var symbol, const Expr *is, const char *indent)
                     indent, at, at, (long long)in.lo, (long long)in.hi, indent);
 }
 
-/* What is known of sizes inside is checked where it is entered. */
+/* Facts about sizes inside are checked on entry. */
 static void
 check_bindings(Control *k, const Region *r, const char *indent)
 {
@@ -98,7 +97,7 @@ check_bindings(Control *k, const Region *r, const char *indent)
 
 /* ---- frames ---------------------------------------------------------------------------------- */
 
-/* `const void *in[]`: node inputs from `first` on, after what `before` prints. */
+/* `const void *in[]`: node inputs from `first` on, after the text that `before` prints. */
 static void
 print_inputs(Control *k, uint32_t first, const char *before)
 {
@@ -119,7 +118,7 @@ print_arena(Control *k)
         text_add(k->t, "        inner.arena = 0;\n");
 }
 
-/* Does the graph give output `i` as a block? */
+/* Does the graph return output `i` as a block? */
 static bool
 is_made(const Control *k, const Graph *g, uint32_t i)
 {
@@ -134,7 +133,7 @@ bytes_of_output(Control *k, const Graph *g, uint32_t i)
     return host_checked(k->h, graph_bound(g, &definer, type_bytes(k->h->c, t)));
 }
 
-/* Where result i goes: into memory that is there, or made; what is needed before. */
+/* Where result i goes: to existing memory, or a new block; what is needed before. */
 static void
 place_result(Control *k, const Region *r, uint32_t i, const char *indent)
 {
@@ -237,8 +236,8 @@ print_if(Control *k)
 /* ---- loop ------------------------------------------------------------------------------------ */
 
 typedef struct {
-    bool fixed; /* carried: two buffers whose size does not change */
-    /* stacked: each turn writes its part of a buffer that is there */
+    bool fixed; /* carried: two buffers of constant size */
+    /* stacked: each iteration writes its part of an existing buffer */
     bool in_place;
 } Buffering;
 
@@ -274,7 +273,7 @@ loop_before(Control *k)
             }
 }
 
-/* Where the turn writes carried value or stacked result i. */
+/* Where the iteration writes carried value or stacked result i. */
 static void
 loop_output(Control *k, uint32_t i)
 {
@@ -305,8 +304,8 @@ loop_output(Control *k, uint32_t i)
                     i, bytes, bytes, 1 + i, i, bytes);
 }
 
-/* After the turn: its results are the next one's values; stacked results have one shape in all
- * turns. */
+/* After an iteration: its results are the next one's values; stacked results have one shape in all
+ * iterations. */
 static void
 loop_after(Control *k, uint32_t i)
 {
@@ -347,7 +346,7 @@ loop_after(Control *k, uint32_t i)
                 i, bytes, bytes, i, bytes, i, bytes, i);
 }
 
-/* Symbols of carried values become what the turn gave, all at once. */
+/* Symbols of carried values become those of the iteration's results, all at once. */
 static void
 loop_rebind(Control *k)
 {
@@ -371,7 +370,7 @@ loop_rebind(Control *k)
         text_printf(k->t, "};\n%s", text_str(&set));
 }
 
-/* The loop is over: sizes first, then each value to its place. */
+/* After the loop: sizes first, then each value to its place. */
 static void
 loop_result(Control *k, uint32_t i)
 {
@@ -457,7 +456,7 @@ print_loop(Control *k)
     bind_symbols(k, r, "        ");
     text_printf(k->t, "        for (; go%s; turn++, go = again) {\n",
                 turns ? " && turn < turns" : "");
-    /* a body that is not entered may know what it likes */
+    /* a body that is never entered has nothing to check */
     check_bindings(k, r, "            ");
     text_printf(k->t,
                 "            if (turn >= INT64_C(%lld))\n                return "
@@ -493,7 +492,7 @@ host_stack(Host *h)
 
 /* ---- call ------------------------------------------------------------------------------------ */
 
-/* A function's symbols are an array of its own; its results' sizes come back as numbers. */
+/* A function's symbols are an array of its own; its results' sizes are returned as numbers. */
 static void
 print_call(Control *k)
 {
@@ -610,7 +609,7 @@ host_control(Program *p, NodeId id)
         .p = p, .h = p->h, .g = p->g, .id = id, .n = &p->g->node.at[id], .t = &p->parts.body
     };
 
-    if (k.n->along) /* all of it is in its place */
+    if (k.n->along) /* all parts are in their places */
         return;
     if (k.n->callee == CALL_JOIN)
         program_memory(p, id);

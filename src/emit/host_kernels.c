@@ -1,7 +1,6 @@
-/* host_kernels: the manifest's table of kernels, and what each call has to do.
+/* host_kernels: the manifest's table of kernels, and the work of each call.
  *
- * Calls that do the same work share one statement: the first of them has it computed, the rest copy
- * it.
+ * Calls of equal work share one statement: the first computes it, the others copy it.
  */
 #include "emit/host.h"
 
@@ -27,7 +26,7 @@ host_function(Host *h, const Kernel *k)
     return h->function.n - 1;
 }
 
-/* A count over symbols; 0 where it overflows. */
+/* A count over symbols; 0 if it overflows. */
 static const char *
 known(Host *h, const Expr *x)
 {
@@ -40,7 +39,7 @@ known(Host *h, const Expr *x)
     return arena_printf(h->a, "tn_max(%s, 0)", host_checked(h, x));
 }
 
-/* What is known of a kind of work, and the first call that does it. */
+/* The work of a class of calls, and the first of them. */
 typedef struct {
     const Expr *operations, *bytes, *predicted;
     uint32_t first;
@@ -77,7 +76,7 @@ add_work(Works *w, const KernelWork *k, const Expr *predicted, uint32_t number)
                 known(w->h, key[0]), known(w->h, key[1]), known(w->h, key[2]));
 }
 
-/* Kernels whose work was worked out, by their trees. */
+/* Kernels whose work is known, by their trees. */
 typedef struct {
     Map done;
     VEC(KernelWork) work;

@@ -26,7 +26,7 @@ count_unknown(void *user, Var v)
     k->n++;
 }
 
-/* Print how dimension d of input i gives a symbol, if it gives one now. */
+/* Prints how dimension d of input i determines a symbol, if it does now. */
 static bool
 bind_from(Parts *p, bool *known, uint32_t i, uint32_t d, const Expr *dim)
 {
@@ -103,7 +103,7 @@ mark_entry_var(void *user, Var v)
         mark_entry(user, (Sym)(uintptr_t)v.id);
 }
 
-/* Symbols that must follow from the inputs: those of the model's own graph that no node defines. */
+/* Symbols that the inputs must determine: those of the model's own graph that no node defines. */
 static bool *
 entry_symbols(Host *h)
 {
@@ -121,7 +121,7 @@ entry_symbols(Host *h)
     return e.used;
 }
 
-/* Where the host does not say how many threads there are, it runs what is best for several. */
+/* If the host does not say the number of threads, the programs for several run. */
 static void
 bind_threads(Parts *p, bool *known)
 {
@@ -217,7 +217,7 @@ check_inputs(Parts *p)
     }
 }
 
-/* The first dimension of an input that uses a symbol, to blame. */
+/* The first dimension of an input that uses a symbol, for messages. */
 typedef struct {
     uint32_t input, dim;
     bool known;
@@ -237,8 +237,7 @@ blame_symbol(void *user, Var v)
         b->of[at] = b->here;
 }
 
-/* Kernels rely on what is known of a symbol's size: what a constraint implied, or a text
- * declared. */
+/* Kernels rely on the range of a symbol: implied by a constraint, or declared in a text. */
 static void
 check_ranges(Parts *p)
 {
@@ -268,7 +267,7 @@ check_ranges(Parts *p)
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
-/* The most that a dimension can be; -1 where that is not known. */
+/* The most that a dimension can be; -1: unknown. */
 static const Expr *
 most_of(Host *h, const Map *definer, const Expr *dim)
 {
@@ -310,7 +309,7 @@ size_outputs(Parts *p)
     return at;
 }
 
-/* What one worker needs: the most that any kernel does. */
+/* Scratch of one worker: the most of any kernel. */
 static void
 size_scratch(Parts *p)
 {
@@ -331,7 +330,7 @@ size_scratch(Parts *p)
                 most = bytes > most ? bytes : most;
                 continue;
             }
-            if (i || host_defined(&definer, scratch)) /* asked for when it is known */
+            if (i || host_defined(&definer, scratch)) /* requested when it is known */
                 continue;
             part_statement(p);
             text_printf(&p->body,
@@ -347,7 +346,7 @@ size_scratch(Parts *p)
                 (long long)most);
 }
 
-/* A function of its own, since a run asks it too when memory is missing. */
+/* A function of its own, since a run calls it too if memory is missing. */
 static void
 size_memory(Host *h)
 {

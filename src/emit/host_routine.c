@@ -1,8 +1,8 @@
-/* host_routine: calls of routines, and their sources.
+/* host_routine: calls of library routines, and their sources.
  *
- * A call hands over its arrays with their sizes; how it is divided and how much scratch it needs,
- * the routine's own plan says as the program runs. It has a number among the kernels, so profiles
- * and faults name it.
+ * A call passes its arrays with their sizes; the routine's own plan tells at run time how it is
+ * divided and how much scratch it needs. It has a number among the kernels, so profiles and faults
+ * name it.
  */
 #include "emit/host.h"
 

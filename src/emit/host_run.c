@@ -1,21 +1,20 @@
 /* host_run: the program itself: the calls of the kernels, in order.
  *
- * Every graph is a function of its own that takes a frame: where its inputs, outputs and memory
- * are. What branches, loops or calls makes a frame for what it runs (host_control.c).
+ * Every graph is a function that takes a frame: its inputs, outputs and memory. Nodes that branch,
+ * loop or call make a frame for the graph that they run (host_control.c).
  *
- * Calls are rows of one table, each as long as the call has buffers and sizes:
+ * Calls are rows of one table, each as long as the call's buffers and sizes require:
  *
  *     kernel, trips, grain, n, m,   where, offset, … n times,   size, … m times
  *
- * which kernel; how it is divided; its buffers; which symbols it reads. Kernels know sizes by their
- * own order alone, so what is done at many places with different symbols is one function.
- * A number that depends on symbols is TN_N(k): the k-th size of the function that walks over the
- * row, which computes its sizes once at its beginning. A run of rows without anything in between is
- * one statement.
+ * that is, the kernel; its distribution; its buffers; the symbols it reads. Kernels number sizes by
+ * themselves, so equal work with different symbols is one function. A number that depends on
+ * symbols is TN_N(k): the k-th size of the function that walks over the row, which computes its
+ * sizes once at its beginning. Adjacent rows without anything in between are one statement.
  */
 #include "emit/host.h"
 
-/* Where a value lies, and how many bytes in: as two columns of a row, or two arguments of
+/* The memory of a value, and the byte in it: as two columns of a row, or two arguments of
  * tn_place. */
 static void
 print_place(Program *p, Text *t, ValueId v)
@@ -131,7 +130,7 @@ grain_of(Program *p, const Kernel *k)
     return k->grain;
 }
 
-/* A column of a row: what the kernel says, or the variant that runs. */
+/* A column of a row: the kernel's, or that of the variant that runs. */
 static void
 column(Program *p, const Kernel *k, OfKernel *say)
 {
@@ -178,7 +177,7 @@ call(Program *p, NodeId id)
 
 /* ---- results --------------------------------------------------------------------------------- */
 
-/* The last output that copies value v. */
+/* The last output that is a copy of value v. */
 static bool
 is_last_copy(const Plan *plan, uint32_t k)
 {
@@ -219,7 +218,8 @@ copy(Program *p, uint32_t k)
     text_printf(t, ", (size_t)(%s));\n", host_plain(p->h, type_bytes(p->h->c, v->type)));
 }
 
-/* Sizes of results that only the run tells, for who cannot read this graph's symbols. */
+/* Sizes of results that only the run determines, for callers that cannot read this graph's
+ * symbols. */
 static void
 tell_dims(Program *p)
 {
@@ -287,8 +287,8 @@ program_graph(Program *p, const Graph *g)
     return "";
 }
 
-/* The memory of one run of the graph around its statements. A fault leaves blocks to whoever gave
- * them. */
+/* The memory of one run of the graph, around its statements. After a fault the caller frees the
+ * blocks. */
 static void
 graph_function(Program *p, Text *t)
 {
@@ -377,7 +377,7 @@ data_define(const Map *definer, const Type *type)
     return false;
 }
 
-/* tn_frame: everything that the program will read and write at is there. Memory is sized only when
+/* tn_frame: checks that everything the program reads and writes is there. Memory is sized only if
  * there is none. */
 static void
 check_frame(Host *h)

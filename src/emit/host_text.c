@@ -106,7 +106,7 @@ checked_term(Host *h, const Term *term)
     return product;
 }
 
-/* Halves added, so that calls nest no deeper than the logarithm of the terms. */
+/* Halves added, so that calls nest no deeper than the logarithm of the number of terms. */
 static const char *
 checked_sum(Host *h, const Term *term, uint32_t n)
 {

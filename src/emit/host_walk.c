@@ -17,44 +17,22 @@ typedef struct {
     uint32_t *function;      /* [ncode] that an operation is in */
 } Walk;
 
-/* How many integers an operation is. */
-static uint32_t
-length_of(const Batch *b, const int32_t *c)
-{
-    switch ((BatchOp)c[0]) {
-    case BATCH_BLOCK:
-    case BATCH_HOST: return 2 + b->block[c[1]].nin + b->block[c[1]].nout;
-    case BATCH_CALL: return 6 + (uint32_t)(c[4] + c[5 + c[4]]);
-    case BATCH_RETURN: return 2 + (uint32_t)c[1];
-    case BATCH_MATCH: return 5 + (uint32_t)c[4];
-    case BATCH_TURN: return 7;
-    case BATCH_BRANCH:
-    case BATCH_BOX:
-    case BATCH_UNBOX:
-    case BATCH_COUNT:
-    case BATCH_STACK: return 4;
-    case BATCH_MOVE:
-    case BATCH_COPY:
-    case BATCH_GIVEN:
-    case BATCH_BEGIN:
-    case BATCH_NEXT:
-    case BATCH_TURNS:
-    case BATCH_ADD: return 3;
-    case BATCH_JUMP:
-    case BATCH_UPDATE:
-    case BATCH_CHECK:
-    case BATCH_LIST: return 2;
-    }
-    return 1;
-}
-
 /* The frame of the function that operation `at` is in: slots, and counters behind them. */
 static uint32_t
 frame_of(const Walk *w, uint32_t at)
 {
-    const BatchFunction *f = &w->b->function[w->function[at]];
+    const BatchFunction *f = &w->b->function.at[w->function[at]];
 
     return f->nslot + f->ncounter;
+}
+
+static void
+see_target(void *user, char kind, int32_t x)
+{
+    Walk *w = user;
+
+    if (kind == 'J' || kind == 'F')
+        w->target[kind == 'J' ? (uint32_t)x : w->b->function.at[x].code] = true;
 }
 
 static void
@@ -63,25 +41,21 @@ find_places(Walk *w)
     const Batch *b = w->b;
     uint32_t function = 0;
 
-    for (uint32_t at = 0; at < b->ncode; at += length_of(b, b->code + at)) {
-        const int32_t *c = b->code + at;
-        for (uint32_t f = 0; f < b->nfunction; f++)
-            if (b->function[f].code == at)
-                function = f;
+    for (uint32_t at = 0; at < b->code.n;) {
+        const int32_t *c = b->code.at + at;
+        while (function + 1 < b->function.n && b->function.at[function + 1].code == at)
+            function++;
         w->function[at] = function;
         switch (c[0]) {
-        case BATCH_JUMP: w->target[c[1]] = true; break;
-        case BATCH_BRANCH:
-            w->target[c[3]] = true;
-            w->resume[at] = c[1] >= 0;
-            break;
-        case BATCH_TURN: w->target[c[6]] = w->resume[at] = true; break;
+        case BATCH_BRANCH: w->resume[at] = c[1] >= 0; break;
         case BATCH_UNBOX: w->resume[at] = c[3] >= 0; break;
         case BATCH_MATCH: w->resume[at] = c[1] >= 0; break;
-        case BATCH_CALL: w->target[b->function[c[1]].code] = w->resume[at] = true; break;
+        case BATCH_TURN:
+        case BATCH_CALL: w->resume[at] = true; break;
         }
+        at += batch_operands(b, c, see_target, w);
     }
-    w->target[b->function[0].code] = true;
+    w->target[b->function.at[0].code] = true;
 }
 
 /* Of a type that may be inline. */
@@ -90,7 +64,7 @@ bytes_of(const Walk *w, int32_t type)
 {
     int64_t bytes = 0;
 
-    expr_const(type_bytes(w->h->c, w->b->type[type]), &bytes);
+    expr_const(type_bytes(w->h->c, w->b->type.at[type]), &bytes);
     return bytes;
 }
 
@@ -136,7 +110,7 @@ slots_of(const Walk *w, const int32_t *slot, uint32_t n)
 static void
 print_block(const Walk *w, const int32_t *c)
 {
-    const BatchBlock *k = &w->b->block[c[1]];
+    const BatchBlock *k = &w->b->block.at[c[1]];
 
     text_printf(w->h->t, "        static const int32_t in[] = {%s0}, out[] = {%s0};\n",
                 slots_of(w, c + 2, k->nin), slots_of(w, c + 2 + k->nin, k->nout));
@@ -147,7 +121,7 @@ print_block(const Walk *w, const int32_t *c)
 static void
 print_host(const Walk *w, const int32_t *c)
 {
-    const BatchBlock *k = &w->b->block[c[1]];
+    const BatchBlock *k = &w->b->block.at[c[1]];
     const int32_t *out = c + 2 + k->nin;
     Text t = { .arena = w->h->a };
 
@@ -177,35 +151,45 @@ print_update(const Walk *w, int32_t update, const char *from)
         print_try(w, arena_printf(w->h->a, "tn_update(b, %d, %s, &r->sizes)", update, from));
 }
 
+/* A value of another frame, or into one: `to` and `from` slots behind ours. */
+static void
+print_copy(const Walk *w, int32_t to, int32_t from, int32_t to_frame, int32_t from_frame)
+{
+    bool is_inline = to < 0;
+
+    to = to_frame + (is_inline ? BATCH_INLINE(to) : to);
+    from = from_frame + (is_inline ? BATCH_INLINE(from) : from);
+    text_printf(w->h->t,
+                is_inline ? "        memcpy(slot + %d, slot + %d, 8);\n"
+                          : "        slot[%d] = slot[%d];\n",
+                to, from);
+}
+
 /* The callee's frame is behind ours. Its results are still there when it has returned. */
 static void
 print_call(const Walk *w, uint32_t at)
 {
-    const Batch *b = w->b;
-    const int32_t *c = b->code + at;
-    const BatchFunction *to = &b->function[c[1]];
-    uint32_t frame = frame_of(w, at);
+    const int32_t *c = w->b->code.at + at, *given = c + 3, *result = given + c[2] + 1;
+    const BatchFunction *to = &w->b->function.at[c[1]];
+    int32_t frame = (int32_t)frame_of(w, at);
     Text *t = w->h->t;
 
-    print_try(w, arena_printf(w->h->a, "tn_push(b, r, %d, %u, %u, %u)", c[1], frame,
+    print_try(w, arena_printf(w->h->a, "tn_push(b, r, %d, %d, %u, %u)", c[1], frame,
                               to->nslot + to->ncounter, at));
     text_add(t, "        slot = TN_STACK(r);\n");
-    for (int32_t i = 0; i < c[4]; i++)
-        text_printf(t, "        slot[%d] = slot[%d];\n", i, c[5 + i] - (int32_t)frame);
-    print_update(w, c[2], "r->sizes");
+    for (uint32_t i = 0; i < to->nparam; i++)
+        print_copy(w, to->at[i], given[i], 0, -frame);
+    print_update(w, result[to->nresult], "r->sizes");
     text_printf(t, "        goto at_%u;\n    }\nback_%u:\n    {\n", to->code, at);
-    const int32_t *result = c + 6 + c[4], *given = b->code + to->code;
-    while (given[0] != BATCH_RETURN)
-        given += length_of(b, given);
-    for (int32_t i = 0; i < c[5 + c[4]]; i++)
-        text_printf(t, "        slot[%d] = slot[%d];\n", result[i], (int32_t)frame + given[2 + i]);
-    print_update(w, c[3], "callee");
+    for (uint32_t i = 0; i < to->nresult; i++)
+        print_copy(w, result[i], to->at[to->nparam + i], 0, frame);
+    print_update(w, result[to->nresult + 1], "callee");
 }
 
 static void
 print_return(const Walk *w, uint32_t at)
 {
-    const int32_t *c = w->b->code + at;
+    const BatchFunction *f = &w->b->function.at[w->function[at]];
 
     if (w->function[at]) {
         text_add(w->h->t, "        callee = r->sizes;\n        tn_return(r);\n"
@@ -215,14 +199,14 @@ print_return(const Walk *w, uint32_t at)
     text_printf(w->h->t,
                 "        static const int32_t out[] = {%s0};\n"
                 "        return tn_end(b, r, out);\n",
-                slots_of(w, c + 2, (uint32_t)c[1]));
+                slots_of(w, f->at + f->nparam, f->nresult));
 }
 
 static void
 print_turn(const Walk *w, uint32_t at)
 {
-    const int32_t *c = w->b->code + at;
-    uint32_t counter = w->b->function[w->function[at]].nslot + (uint32_t)c[1];
+    const int32_t *c = w->b->code.at + at;
+    uint32_t counter = w->b->function.at[w->function[at]].nslot + (uint32_t)c[1];
     Text *t = w->h->t;
 
     if (c[2] != -1)
@@ -253,21 +237,21 @@ print_turn(const Walk *w, uint32_t at)
 static void
 print_match(const Walk *w, uint32_t at)
 {
-    const int32_t *c = w->b->code + at;
+    const int32_t *c = w->b->code.at + at;
 
     print_wait(w, at, c[1], (uint32_t)c[2]);
-    for (int32_t i = 0; i < c[4]; i++)
+    for (int32_t i = 0; i < c[3]; i++)
         print_try(w, arena_printf(w->h->a,
                                   "tn_set_size(b, %d, ((const int%d_t *)at)[%d], "
                                   "&r->sizes)",
-                                  c[5 + i], 8 * c[3], i));
+                                  c[4 + i], 8 * dtype_info[w->b->type.at[c[2]]->dtype].bytes, i));
 }
 
 static void
 print_operation(const Walk *w, uint32_t at)
 {
-    const int32_t *c = w->b->code + at;
-    uint32_t counters = w->b->function[w->function[at]].nslot;
+    const int32_t *c = w->b->code.at + at;
+    uint32_t counters = w->b->function.at[w->function[at]].nslot;
     Arena *a = w->h->a;
     Text *t = w->h->t;
 
@@ -350,9 +334,9 @@ host_walk(Host *h, const Batch *b, const char *const *host)
     Walk w = { .h = h, .b = b, .host = host };
     Text *t = h->t;
 
-    w.target = NEW_ARRAY(h->a, bool, b->ncode + 1);
-    w.resume = NEW_ARRAY(h->a, bool, b->ncode + 1);
-    w.function = NEW_ARRAY(h->a, uint32_t, b->ncode + 1);
+    w.target = NEW_ARRAY(h->a, bool, b->code.n + 1);
+    w.resume = NEW_ARRAY(h->a, bool, b->code.n + 1);
+    w.function = NEW_ARRAY(h->a, uint32_t, b->code.n + 1);
     find_places(&w);
     text_printf(t,
                 "static int\ntn_batch_walk(TnBatch *b, TnRequestRun *r)\n{\n"
@@ -360,14 +344,14 @@ host_walk(Host *h, const Batch *b, const char *const *host)
                 "    int32_t *slot = TN_STACK(r), callee = 0;\n    int fault = 0;\n"
                 "    (void)tn_true, (void)callee, (void)slot;\n    goto again;\nagain:\n"
                 "    switch (r->at) {\n    case TN_BEGINS: goto at_%u;\n",
-                b->function[0].code);
-    for (uint32_t at = 0; at < b->ncode; at++)
+                b->function.at[0].code);
+    for (uint32_t at = 0; at < b->code.n; at++)
         if (w.resume[at])
             text_printf(t, "    case %u: goto %s_%u;\n", at,
-                        b->code[at] == BATCH_CALL ? "back" : "at", at);
+                        b->code.at[at] == BATCH_CALL ? "back" : "at", at);
     text_add(t, "    default: return fault;\n    }\n");
-    for (uint32_t at = 0; at < b->ncode; at += length_of(b, b->code + at)) {
-        if (w.target[at] || (w.resume[at] && b->code[at] != BATCH_CALL))
+    for (uint32_t at = 0; at < b->code.n; at += batch_operands(b, b->code.at + at, NULL, NULL)) {
+        if (w.target[at] || (w.resume[at] && b->code.at[at] != BATCH_CALL))
             text_printf(t, "at_%u:\n", at);
         text_add(t, "    {\n");
         print_operation(&w, at);

@@ -15,8 +15,7 @@ typedef struct {
     CValue value;
 } Named;
 
-/* A serial or parallel loop that is being printed: quotients that do not vary in it are named in
- * front of it. */
+/* A serial or parallel loop being printed: loop-invariant quotients are named in front of it. */
 typedef struct {
     VEC(const Atom *) atom;
     VEC(uint32_t) number;
@@ -27,24 +26,24 @@ typedef struct {
 typedef struct Emit {
     Ctx *c;
     Arena *a;
-    Text *t; /* where statements go now */
+    Text *t; /* where statements go */
     int depth;
     const Kernel *k;
     SymbolList *sizes;            /* in the order of TnArgs.sym */
     SymbolList used;              /* symbols met so far: n0, n1, … */
-    VEC(const Atom *) from_sizes; /* what follows from them alone: z0, z1, … */
+    VEC(const Atom *) from_sizes; /* values that follow from them alone: z0, z1, … */
     uint64_t lanes_used;          /* bit n: vectors of n lanes occur (n = 64 is bit 0) */
     VEC(Binding) env;             /* unrolled variables, and lets that are numbers or variables */
-    VEC(Binding) lets;   /* all lets, for proofs: each in terms of loops and symbols alone */
-    VEC(Range) ranges;   /* loops around */
-    VEC(OpenLoop) loops; /* those of them that are loops in C as well */
-    /* [nloop] of loop and let variables: how many loops were open where they were declared, its own
-     * included */
+    VEC(Binding) lets;            /* all lets, for proofs: each in terms of loops and symbols */
+    VEC(Range) ranges;            /* enclosing loops */
+    VEC(OpenLoop) loops;          /* those of them that are C loops */
+    /* [nloop] of loop and let variables: the number of open loops where they were declared,
+     * including their own */
     uint32_t *level;
     uint32_t nquotient; /* quotients named so far: y0, y1, … */
     VEC(Named) named;   /* nodes that have a C variable here */
     Map uses;           /* of the nodes of this statement */
-    CValue guard;       /* lanes that are wanted at all; s NULL: every lane */
+    CValue guard;       /* lanes that are needed at all; s NULL: every lane */
     uint32_t ntemp;
     const Expr **scratch_at; /* [buffers]: byte offset in scratch, or NULL */
     const Expr *scratch_end;
@@ -83,15 +82,15 @@ is_word(const char *s)
 /* c_scalar.c */
 /* begin a statement that evaluates s (or NULL) */
 void emit_statement(Emit *e, const Scalar *s);
-/* may print statements before the one it stands in */
+/* may print statements before the current one */
 CValue emit_value(Emit *e, const Scalar *s);
-/* make v a variable that stands for s from here on */
+/* make v a variable for s from here on */
 CValue emit_name(Emit *e, const Scalar *s, CValue v);
 /* the variable of s, if it has one here */
 CValue *emit_named(Emit *e, const Scalar *s);
 
-/* c_known.c: lane [cond->lanes]: which lanes are true, as far as all are known here; count: how
- * many are. */
+/* c_known.c: lane [cond->lanes]: which lanes are true, if all are known now; count: their
+ * number. */
 enum { MOST_LANES = 64 }; /* of a vector: bytes of 512 bits */
 bool emit_known_lanes(Emit *e, const Scalar *cond, bool *lane, uint32_t *count);
 
@@ -116,15 +115,15 @@ const char *emit_test_inside(Emit *e, const Expr *at, const Expr *extent);
 bool emit_inside(Emit *e, const Expr *at, const Expr *extent, const Expr *width);
 /* proved: every lane read is in the buffer */
 bool emit_load_inside(Emit *e, const Scalar *s);
-/* condition for checked indices to have a place; or NULL */
+/* condition under which checked indices have an element; or NULL */
 const char *emit_exists(Emit *e, uint32_t rank, const Expr *const *at);
-/* reads or checks what only a guard makes valid */
+/* reads or checks something that only a guard makes valid */
 bool emit_is_unsafe(Emit *e, const Scalar *s);
 
 /* c_type.c: how elements are called */
 /* a short float from its bits */
 const char *emit_widen(Emit *e, DType t, uint32_t lanes, const char *bits);
-/* and to them, rounded */
+/* and to its bits, rounded */
 const char *emit_narrow(Emit *e, DType t, uint32_t lanes, const char *value);
 /* f32, f32x16: f16 and bf16 compute as f32 */
 const char *emit_shape(Emit *e, DType t, uint32_t lanes);

@@ -1,4 +1,4 @@
-/* probe: the text of the kernels that a machine is measured with. */
+/* probe: the text of the kernels that measure a machine. */
 #include "emit/emit.h"
 
 const char *

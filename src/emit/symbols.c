@@ -1,10 +1,12 @@
 /* symbols: the dimension symbols of a model in the order of TnArgs.sym.
  *
- * First those that stand alone in an input's dimension, in the order of the signature, since those
- * bind without arithmetic; then whatever else appears in types, constraints, kernels, of this graph
- * and of those it runs, whose symbols are their own. What guards of variants name comes with them.
+ * First the symbols that are an input's dimension by themselves, in the order of the signature,
+ * since those bind without arithmetic; then all others in types, constraints and kernels, of this
+ * graph and of those it runs, whose symbols are their own. Symbols of variants' guards are
+ * included.
  */
 #include "emit/emit.h"
+
 #include "graph/batch.h"
 
 typedef struct {
@@ -59,8 +61,8 @@ collect_graph(Collect *k, const Graph *g)
                 collect(k, (Var){ VAR_SYMBOL, MAP_PTR(n->kernel->variant[v]->guard.at[i].symbol) });
         for (uint32_t i = 0; i < n->nfresh; i++)
             collect(k, (Var){ VAR_SYMBOL, MAP_PTR(n->fresh[i].name) });
-        for (uint32_t i = 0; n->batch && i < n->batch->nlate; i++)
-            collect(k, n->batch->late[i]);
+        for (uint32_t i = 0; n->batch && i < n->batch->type.n; i++)
+            collect_type(k, n->batch->type.at[i], false);
         for (uint32_t r = 0; r < n->nregion; r++)
             for (uint32_t i = 0; i < n->region[r].nbind; i++)
                 collect(k, n->region[r].bind[i].var);

@@ -1,17 +1,16 @@
 /* div: division, and the rules that keep floordiv and mod canonical.
  *
  * Division rounds down. By a constant c > 0:
- *   split     (c*q + r) // c = q + r // c ,  (c*q + r) % c = r % c        coefficients of r in [0,
- *   c)
- *   gcd       (g*r + k) // (g*c) = (r + k // g) // c                      0 <= k % g < g adds
- *   nothing
+ *   split     (c*q + r) // c = q + r // c ,  (c*q + r) % c = r % c     0 <= coefficients of r < c
+ *   gcd       (g*r + k) // (g*c) = (r + k // g) // c                   0 <= k % g < g adds nothing
  *   nest      (p // a + k) // b = (p + a*k) // (a*b) ,  (p % (a*m)) // a = (p // a) % m
- *             (x + k*(p % m)) % c = (x + k*p) % c                         where c divides k*m
- *   bounds    r // c and r % c are plain when r stays inside one period
- * By a symbolic divisor: a common monomial cancels and an exact quotient leaves, where the divisor
- * is known to be at least 1; else the whole stays an atom. Each rule shrinks the argument, the
- * divisor or the nesting, so they end. Here only facts that never change are used (symbols are >=
- * 0) and the ranges of symbols for divisors; what axes know comes in with expr_simplify.
+ *             (x + k*(p % m)) % c = (x + k*p) % c                      where c divides k*m
+ *   bounds    r // c and r % c are plain where r stays inside one period
+ *
+ * By a symbolic divisor that is known to be at least 1, a common monomial cancels and an exact
+ * quotient is taken; otherwise the quotient stays an atom. Each rule shrinks the argument, the
+ * divisor or the nesting, so they terminate. They use only facts that never change (symbols are >=
+ * 0) and, for divisors, the ranges of symbols; the ranges of axes enter with expr_simplify.
  */
 #include "expr/internal.h"
 
@@ -76,7 +75,7 @@ expr_divmod(Ctx *c, const Expr *a, const Expr *b, const Expr **q, const Expr **r
             i++;
             continue;
         }
-        /* Subtracting changes only this term and later ones, so i stays where it is. */
+        /* Subtracting changes this term and later ones only, so i stays. */
         const Expr *part = term_quotient(c, &(*r)->term[i], lead);
         *q = expr_add(c, *q, part);
         *r = expr_sub(c, *r, expr_mul(c, part, b));
@@ -170,7 +169,7 @@ shrink(Ctx *c, const Expr *r, int64_t g)
     return expr_offset(c, q, floor_div(k, g));
 }
 
-/* Is r inside one period of k, and which? */
+/* Is r inside one period of k, and in which? */
 static bool
 one_period(Ctx *c, const Expr *r, int64_t k, int64_t *period)
 {

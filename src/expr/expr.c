@@ -56,7 +56,7 @@ term_degree(const Term *t)
     return d;
 }
 
-/* Negative if a's monomial stands before b's. */
+/* Negative if a's monomial precedes b's. */
 static int
 compare_monomial(const Term *a, const Term *b)
 {
@@ -111,7 +111,7 @@ intern(Ctx *c, const Term *term, uint32_t n)
 
     if (n > EXPR_MAX_TERMS)
         return t->bad;
-    arena_poll(c->arena); /* what is found again takes no memory, and may be long */
+    arena_poll(c->arena); /* an expression that exists takes no memory, and the walk may be long */
     for (uint32_t i = 0; i < n; i++) {
         h = mix(h, (uint64_t)term[i].coef);
         for (uint32_t k = 0; k < term[i].nfactor; k++)
@@ -161,7 +161,7 @@ expr_size(const Expr *e)
     return size;
 }
 
-/* How deep and how long is it, and which variables are in it? False: too long. */
+/* Sets depth, size and variables. False: too many atoms. */
 static bool
 measure(Ctx *c, Atom *a)
 {
@@ -251,7 +251,7 @@ expr_symbol(Ctx *c, const char *name)
     return expr_var(c, (Var){ VAR_SYMBOL, MAP_PTR(sym(c, name)) });
 }
 
-/* Was an expression made of this symbol before? */
+/* Does an expression of this symbol exist? */
 static bool
 is_symbol_used(Ctx *c, Sym name)
 {

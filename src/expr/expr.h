@@ -4,10 +4,11 @@
  * terms floordiv, mod, min, max and broadcast, whose own children are canonical. Equal normal forms
  * are the same pointer, so `==` decides polynomial equality. Division rounds down everywhere.
  *
- * Coefficients that would overflow make the result expr_bad(c), which spreads and is refused
- * by whoever asks for its value; nothing ever wraps. So does what would be too long to walk.
+ * A coefficient that would overflow makes the result expr_bad(c), and so does an expression with
+ * too many atoms. Everything computed from expr_bad(c) is bad too, and a query for its value is
+ * refused; nothing ever wraps.
  *
- * Three-valued answers: UNKNOWN is an answer, never an assumption.
+ * Answers have three values: UNKNOWN is an answer, never an assumption.
  */
 #ifndef TENON_EXPR_H
 #define TENON_EXPR_H
@@ -36,7 +37,7 @@ typedef struct Atom { /* interned */
     Var var;        /* ATOM_VAR */
     /* DIV, MOD: 2 (argument, divisor); MIN, MAX, BROADCAST: >= 2 */
     uint32_t narg;
-    /* atoms on the longest way down, and all of them, however often they stand there */
+    /* length of the longest path of nested atoms; number of atoms, counted with repetition */
     uint16_t depth, size;
     uint64_t vars; /* bits of the variables in it (expr/internal.h) */
     const Expr *const *arg;
@@ -66,10 +67,10 @@ const Expr *expr_int(Ctx *c, int64_t v);
 const Expr *expr_bad(Ctx *c);
 const Expr *expr_var(Ctx *c, Var v);
 const Expr *expr_symbol(Ctx *c, const char *name);
-/* one that no expression has yet: like, like_1, …; late */
+/* A symbol that no expression uses yet: like, like_1, …; it is late. */
 const Expr *expr_fresh_symbol(Ctx *c, const char *like);
-/* Late: a node defines it, after those that were late before. What is learnt never says another
- * symbol by one that is later. */
+/* A late symbol is defined by a node, after all symbols that were late before it. Equalities never
+ * rewrite a symbol in terms of a later one. */
 void expr_symbol_late(Ctx *c, Var symbol);
 const Expr *expr_axis(Ctx *c, uint32_t axis);
 const Expr *expr_loop(Ctx *c, uint32_t id);
@@ -78,14 +79,14 @@ const Expr *expr_sub(Ctx *c, const Expr *a, const Expr *b);
 const Expr *expr_mul(Ctx *c, const Expr *a, const Expr *b);
 const Expr *expr_scale(Ctx *c, const Expr *a, int64_t k);
 const Expr *expr_offset(Ctx *c, const Expr *a, int64_t k); /* a + k */
-/* Division by a divisor that may be zero is kept as an opaque atom (and is 0 when evaluated so). */
+/* Division by a divisor that may be zero stays an opaque atom, which evaluates to 0 there. */
 const Expr *expr_div(Ctx *c, const Expr *a, const Expr *b);      /* floor(a / b) */
 const Expr *expr_mod(Ctx *c, const Expr *a, const Expr *b);      /* a - b * floor(a / b) */
 const Expr *expr_ceil_div(Ctx *c, const Expr *a, const Expr *b); /* (a + b - 1) / b */
 const Expr *expr_min(Ctx *c, const Expr *a, const Expr *b);
 const Expr *expr_max(Ctx *c, const Expr *a, const Expr *b);
-/* The size of what tensors of sizes a and b are broadcast to, where these are equal or one of them
- * is 1: 0 if one is 0, else the larger. */
+/* The dimension that broadcasting gives for dimensions a and b, which are equal or one of which is
+ * 1: 0 if one is 0, otherwise the larger. */
 const Expr *expr_broadcast(Ctx *c, const Expr *a, const Expr *b);
 static inline int64_t
 broadcast64(int64_t a, int64_t b)
@@ -99,18 +100,17 @@ bool expr_const(const Expr *e, int64_t *v);        /* a plain number? v may be N
 bool expr_is(const Expr *e, int64_t v);            /* exactly this number? */
 int64_t expr_or(const Expr *e, int64_t otherwise); /* its number, or otherwise */
 bool expr_is_var(const Expr *e, Var *v);           /* exactly one variable? v may be NULL */
-/* atoms on the longest way down; limited: depth_check */
+/* length of the longest path of nested atoms, which depth_check limits */
 uint32_t expr_depth(const Expr *e);
-bool expr_uses(const Expr *e, Var v); /* anywhere, inside atoms too */
+bool expr_uses(const Expr *e, Var v); /* at any depth */
 bool expr_uses_kind(const Expr *e, VarKind k);
 /* Visit each distinct variable once, in a deterministic order. */
 void expr_vars(const Expr *e, void (*visit)(void *user, Var v), void *user);
-/* The number whose digits are high = floor(number / base) and low = number mod base; NULL: they are
- * none. */
+/* The number with high = floor(number / base) and low = number mod base; NULL: not of this form. */
 const Expr *expr_of_digits(const Expr *high, const Expr *low, const Expr *base);
 /* e = coef * v + rest with neither using v? (coef 0 when v is absent) */
 bool expr_linear(Ctx *c, const Expr *e, Var v, const Expr **coef, const Expr **rest);
-/* The sizes that e is a broadcast of, at most `most` into part; 0: it is none, or one of more. */
+/* The operands of a broadcast, at most `most`, into part; 0: no broadcast, or it has more. */
 uint32_t expr_broadcast_parts(const Expr *e, uint32_t most, const Expr **part);
 /* Exact quotient, when the division leaves no remainder as polynomials; NULL otherwise. */
 const Expr *expr_exact_div(Ctx *c, const Expr *a, const Expr *b);
@@ -127,8 +127,8 @@ typedef struct {
     int64_t lo, hi;
 } Interval; /* INT64_MIN / INT64_MAX: unbounded */
 
-/* What is known of axis and loop variables: var in [0, extent) + begin. Symbols carry their own
- * range, kept by the context. A zeroed Ranges knows nothing beyond the symbols. */
+/* What is known of axis and loop variables: begin <= var < begin + extent. Symbols have their own
+ * ranges, kept by the context. A zeroed Ranges knows nothing but those. */
 typedef struct {
     Var var;
     const Expr *begin, *extent;
@@ -140,52 +140,50 @@ typedef struct {
 
 typedef enum { NO = -1, UNKNOWN = 0, YES = 1 } Tri;
 
-/* of their absolute values; 1 where that is no int64_t */
+/* of the absolute values; 1 if it does not fit an int64_t */
 int64_t gcd64(int64_t a, int64_t b);
 
 /* A symbol is in [0, INT64_MAX] until narrowed. False if the ranges do not meet. */
 bool expr_symbol_range(Ctx *c, Var symbol, Interval range);
 Interval expr_symbol_get(Ctx *c, Var symbol);
-/* What users expect a symbol to be, of what is possible: choices go by it, proofs do not. In rising
- * order, each once; n 0: nothing was said. */
+/* Size hints of a symbol: choices use them, proofs do not. Rising, each once; n 0: no hints. */
 typedef struct {
     uint32_t n;
     const int64_t *at;
 } Usual;
 void expr_symbol_expect(Ctx *c, Var symbol, Usual sizes); /* copies them */
 Usual expr_symbol_usual(Ctx *c, Var symbol);
-/* What it counts as where nobody says what is usual; negative: nothing is known either. */
+/* The size to assume if there are no hints; negative: unknown as well. */
 void expr_symbol_count(Ctx *c, Var symbol, int64_t size);
 int64_t expr_symbol_counts(Ctx *c, Var symbol);
-/* One program runs at all sizes that it has: results are the same bits whatever it is. */
+/* Programs may not differ by this symbol's size: results have the same bits at all sizes. */
 void expr_symbol_alike(Ctx *c, Var symbol);
 bool expr_symbol_is_alike(Ctx *c, Var symbol);
-/* A size for who has to suppose one: the largest that users expect, which takes most of the time;
- * else what it counts as; else the middle of what it may be, or EXPR_SUPPOSED if it may be
- * anything. Of sizes from 1 to 16,384, beyond which few batches and lengths go, that is the middle
- * by ratio: what is supposed is as many times too large as too small. */
+/* The size to assume for a symbol: the largest hint, which takes most of the time; otherwise
+ * expr_symbol_count's; otherwise the middle of its range, or EXPR_SUPPOSED if it has none. Most
+ * batches and lengths are within 1 and 16,384, and 128 is the geometric mean of those. */
 enum { EXPR_SUPPOSED = 128 };
 int64_t expr_symbol_supposed(Ctx *c, Var symbol);
-/* Learn a == b, which a check at run time guarantees: narrows symbols (min(n,512) == n makes
- * n <= 512), or orients the equality and substitutes it in every later expr_simplify. */
+/* Learn a == b, which a check at run time guarantees. Narrows symbols (min(n, 512) == n gives n <=
+ * 512), or orients the equality for substitution in every later expr_simplify. */
 void expr_assume_eq(Ctx *c, const Expr *a, const Expr *b);
-/* How much was learnt so far: the same number, nothing since. */
+/* A counter of facts: the same number means that nothing was learnt since. */
 uint32_t expr_learnt(Ctx *c);
 
 Interval expr_bounds(Ctx *c, const Ranges *r, const Expr *e); /* r may be NULL */
-/* with ranges and what was learnt */
+/* under ranges and learnt equalities */
 const Expr *expr_simplify(Ctx *c, const Ranges *r, const Expr *e);
 Tri expr_eq(Ctx *c, const Ranges *r, const Expr *a, const Expr *b);
 Tri expr_le(Ctx *c, const Ranges *r, const Expr *a, const Expr *b);
 Tri expr_divisible(Ctx *c, const Ranges *r, const Expr *e, int64_t k);
 
-/* From now on what is asked is counted, and what stays UNKNOWN is tried at sizes. */
+/* From now on count queries, and try those that stay UNKNOWN at sample sizes. */
 void expr_watch(Ctx *c);
 typedef struct {
     const char *text;
     uint64_t times;
 } OpenQuestion;
-/* at [n]: those that held at all sizes tried, in the order in which they were first asked. Context
+/* at [n]: the queries that held at all sample sizes, in the order of the first time. Context
  * lifetime. */
 typedef struct {
     uint64_t asked, unknown;
@@ -196,8 +194,8 @@ Watched expr_watched(Ctx *c);
 
 /* ---- values and text ------------------------------------------------------------------------- */
 
-/* The value under an assignment; false on overflow, division by zero, or a variable that `value`
- * refuses. */
+/* The value under an assignment; false on overflow, on division by zero, or if `value` returns
+ * false. */
 bool expr_eval(const Expr *e, bool (*value)(void *user, Var v, int64_t *out), void *user,
                int64_t *out);
 
@@ -209,13 +207,13 @@ typedef struct {
     void *user;
     bool c_syntax;
     bool (*natural)(void *user, const Expr *e);
-    /* prints a quotient, remainder, minimum or maximum by a name; false: it has none. NULL: none
-     * has */
+    /* prints a quotient, remainder, minimum or maximum as a name; false: it has none. NULL: no
+     * names */
     bool (*named)(void *user, Text *t, const Atom *a);
 } ExprStyle;
 /* c_syntax prints C over int64_t: tn_div(a, b), tn_mod(a, b), tn_min(a, b), tn_max(a, b),
- * tn_broadcast(a, b); and tn_quo(a, b), tn_rem(a, b) where b is a number above 0 and `natural` says
- * that a is never negative (NULL: nobody knows): processors divide such numbers in fewer steps. */
+ * tn_broadcast(a, b). If b is a positive number and `natural` says that a is never negative,
+ * tn_quo(a, b) and tn_rem(a, b), which take fewer instructions. NULL: unknown. */
 void expr_print(Text *t, const Expr *e, const ExprStyle *style);
 /* for messages; context lifetime */
 const char *expr_str(Ctx *c, const Expr *e);

@@ -1,15 +1,15 @@
-/* What the files of expr share: the context's table, and the state of one proof. */
+/* What the files of expr share: the context's tables, and the state of one proof. */
 #ifndef TENON_EXPR_INTERNAL_H
 #define TENON_EXPR_INTERNAL_H
 
 #include "expr/expr.h"
 
-#define EXPR_MAX_TERMS 512  /* named limit: longer polynomials become expr_bad */
-#define EXPR_MAX_ARGS 16    /* arguments of one min or max */
-#define EXPR_MAX_SIZE 16384 /* atoms of an expression written out; one with more becomes expr_bad */
+#define EXPR_MAX_TERMS 512 /* named limit: longer polynomials become expr_bad */
+#define EXPR_MAX_ARGS 16   /* arguments of one min or max */
+/* atoms of an expression, counted with repetition; one with more becomes expr_bad */
+#define EXPR_MAX_SIZE 16384
 
-/* symbol -> its value in symbols that are defined no later; or a min, a max, a broadcast -> what it
- * is */
+/* a symbol's value in symbols defined no later; or what a min, max or broadcast equals */
 typedef struct {
     const Atom *atom;
     const Expr *to;
@@ -17,35 +17,34 @@ typedef struct {
 
 struct ExprTable {
     Map exprs, atoms; /* by hash, to chains */
-    Map range;        /* symbol id to its Interval, if it was ever narrowed */
-    Map usual;        /* symbol id to its Usual, where users said one */
-    Map count;        /* symbol id to what it counts as, where something says it */
+    Map range;        /* symbol id to its Interval, if it was narrowed */
+    Map usual;        /* symbol id to its size hints */
+    Map count;        /* symbol id to the size that it counts as */
     Map alike;        /* ids of symbols by which programs may not differ */
-    /* id of a symbol that a node defines to its place among those */
+    /* id of a late symbol to its position among those */
     Map late;
     /* by hash of expression and ranges, to chains of what was simplified */
     Map simple;
-    /* expression of symbols to nlearnt plus 1 when no proof was found that it is at least 0 */
+    /* expression of symbols to nlearnt + 1 at which no proof was found that it is at least 0 */
     Map unproved;
     uint32_t natom, nfixed, nlate; /* nfixed: symbols whose range is one number */
     uint32_t nsaid;                /* facts about symbols */
-    /* how often a range was narrowed or a fact found: what was simplified before may be simpler
-     * now */
+    /* number of facts and narrowings: results simplified at an earlier count may be out of date */
     uint32_t nlearnt;
     const Expr *bad;
     VEC(Fact) fact;          /* no `to` mentions a symbol that has a fact */
-    struct ExprWatch *watch; /* open.c; NULL: nobody does */
+    struct ExprWatch *watch; /* open.c; NULL: nobody watches */
 };
 
 struct ExprTable *expr_table(Ctx *c);
 
-/* What was asked, and answered so, for who watches: a <= b, a == b, a a multiple of b. Returns the
+/* Reports a query and its answer to the watch: a <= b, a == b, a a multiple of b. Returns the
  * answer. */
 typedef enum { ASKED_LE, ASKED_EQ, ASKED_MULTIPLE } Question;
 Tri expr_answered(Ctx *c, const Ranges *r, Question kind, const Expr *a, const Expr *b, Tri answer);
 
-/* Most questions whether a variable is in an expression are answered no by a word: a bit for each
- * kind, and one that variables share by their ids. */
+/* A filter for "is this variable in that expression?": one bit for each kind, and one that
+ * variables share by their ids. */
 static inline uint64_t
 kind_bit(VarKind kind)
 {
@@ -57,7 +56,7 @@ var_bit(Var v)
     return (uint64_t)1 << (8 + (v.id * 0x9e3779b97f4a7c15u >> 32) % 56);
 }
 
-/* A hash of what was mixed so far and of one word more. */
+/* A hash of what was mixed so far and one more word. */
 static inline uint64_t
 mix(uint64_t h, uint64_t v)
 {
@@ -82,8 +81,7 @@ int64_t expr_constant_part(const Expr *e);
 int expr_compare(const Expr *a, const Expr *b); /* canonical total order */
 /* The one atom that e is, with coefficient 1 and plus an optional constant; NULL if it is not. */
 const Atom *expr_single(const Expr *e, AtomKind kind, int64_t *plus);
-/* Split off the terms of e with `atom` as a plain factor: e = coef * atom + rest. False if it
- * stands squared. */
+/* Split e = coef * atom + rest, with `atom` as a plain factor. False if a power of it occurs. */
 bool expr_split_atom(Ctx *c, const Expr *e, const Atom *atom, const Expr **coef, const Expr **rest);
 
 uint32_t term_degree(const Term *t);              /* the sum of its powers */
@@ -96,13 +94,13 @@ const Expr *expr_common_factor(Ctx *c, const Expr *a, const Expr *b);
 /* of MIN, MAX and BROADCAST */
 const Expr *expr_min_max(Ctx *c, AtomKind kind, uint32_t n, const Expr *const *arg);
 
-/* One question being answered. `low` are lower bounds of symbols that follow from the extents of
- * the axes the question is about: an axis of extent s has a point only where s >= 1. */
+/* One query in progress. `low` are lower bounds of symbols that follow from the extents of the
+ * query's axes: an axis of extent s has a point only where s >= 1. */
 typedef struct {
     Ctx *c;
     const Ranges *r;
     int budget;     /* steps left; at zero the answer is UNKNOWN */
-    bool intrinsic; /* only what never changes: symbols >= 0 */
+    bool intrinsic; /* use only what never changes: symbols >= 0 */
     uint32_t nlow;
     struct {
         uint64_t id;
@@ -113,7 +111,7 @@ typedef struct {
 Proof proof_begin(Ctx *c, const Ranges *r, const Expr *about);
 Interval proof_bounds(Proof *p, const Expr *e);
 bool proof_nonneg(Proof *p, const Expr *e, int depth); /* e >= 0 everywhere? */
-/* each stands once, and alone: bounds are what e reaches, and no more can be said by symbols */
+/* each variable occurs once, alone: its bounds are exact, and symbols can prove no more */
 bool is_sum_of_variables(const Expr *e);
 /* divisor >= 1 wherever it is used? */
 bool proof_positive(Proof *p, const Expr *divisor);

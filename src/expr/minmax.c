@@ -1,12 +1,13 @@
 /* minmax: canonical min, max and broadcast.
  *
- * Arguments are flattened, freed of what they have in common (min(x + a, x + b) = x + min(a, b)),
- * sorted and deduplicated; an argument that another one dominates by unchanging bounds goes. The
- * smallest constant is common too, so min(n + 1, m + 3) and min(n, m + 2) + 1 are one expression.
+ * Arguments are flattened, a common summand is factored out (min(x + a, x + b) = x + min(a, b)),
+ * the rest is sorted and deduplicated, and an argument that another one dominates by unchanging
+ * bounds is dropped. The smallest constant is factored out too, so min(n + 1, m + 3) and min(n, m +
+ * 2) + 1 are one expression.
  *
- * broadcast(a, b, …) is 0 if one of its arguments is 0, else the largest. Its arguments are sizes,
- * never negative. They are flattened, sorted and deduplicated; numbers become one, and a 1 goes.
- * Where no argument can be 0, expr_simplify makes it a max.
+ * broadcast(a, b, …) is 0 if one of its arguments is 0, otherwise the largest. Its arguments are
+ * dimensions, never negative. They are flattened, sorted and deduplicated; numbers are merged, and
+ * a 1 is dropped. expr_simplify makes it a max where no argument can be 0.
  */
 #include "expr/internal.h"
 
@@ -22,7 +23,7 @@ flatten(Ctx *c, AtomKind kind, const Expr *e, Args *args)
     const Atom *same = expr_single(e, kind, kind == ATOM_BROADCAST ? NULL : &plus);
 
     if (kind == ATOM_BROADCAST)
-        /* what is added to a broadcast is not added to its arguments */
+        /* a summand of a broadcast is no summand of its arguments */
         plus = 0;
     for (uint32_t i = 0; same && i < same->narg; i++)
         if (!flatten(c, kind, expr_offset(c, same->arg[i], plus), args))
@@ -35,7 +36,7 @@ flatten(Ctx *c, AtomKind kind, const Expr *e, Args *args)
     return true;
 }
 
-/* Is b never needed beside a? For min: a <= b always. */
+/* Is b redundant beside a? For min: a <= b always. */
 static bool
 dominates(Ctx *c, AtomKind kind, const Expr *a, const Expr *b)
 {
@@ -103,7 +104,7 @@ sort(Args *args)
         }
 }
 
-/* All numbers as one, in front, if they are more than a 1; each other argument once. */
+/* Merges all numbers into one in front, dropped if it is 1; keeps each other argument once. */
 static void
 merge_sizes(Ctx *c, Args *args)
 {
@@ -118,7 +119,7 @@ merge_sizes(Ctx *c, Args *args)
         else if (n == 1 || rest.at[n - 1] != args->at[i])
             rest.at[n++] = args->at[i];
     rest.at[0] = expr_int(c, number);
-    bool whole = number == 0; /* the others do not matter */
+    bool whole = number == 0; /* a zero decides alone */
     args->n = 0;
     for (uint32_t i = number == 1 && n > 1; i < (whole ? 1 : n); i++)
         args->at[args->n++] = rest.at[i];
@@ -145,7 +146,7 @@ expr_min_max(Ctx *c, AtomKind kind, uint32_t n, const Expr *const *arg)
             return expr_bad(c);
     for (uint32_t i = 0; i < n && fits; i++)
         fits = flatten(c, kind, arg[i], &args);
-    if (!fits) /* more than fit flat stay nested */
+    if (!fits) /* too many to flatten: stay nested */
         return expr_atom(c, kind, (Var){ 0 }, n, arg);
     if (kind == ATOM_BROADCAST)
         return broadcast_of(c, &args);

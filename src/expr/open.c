@@ -1,23 +1,23 @@
-/* open: questions whose answer is UNKNOWN, for who wants to know what the prover lacks.
+/* open: the queries that stayed UNKNOWN, to see what the prover lacks.
  *
- * Most have no other answer: n <= 8 holds for some n. So each is tried at sizes that its variables
- * may have, and where it holds at all of them a proof may be missing.
+ * Most have no other answer: n <= 8 holds for some n. So each is evaluated at sample sizes, and one
+ * that holds at all of them may lack a proof.
  */
 #include "expr/internal.h"
 
 enum {
-    TRIES = 200, /* of each question: bounds work */
-    /* of what is drawn above the least that a symbol may be: small sizes decide most questions */
+    TRIES = 200, /* samples of each query: bounds the work */
+    /* of a sample above the symbol's lower bound: small sizes decide most queries */
     MOST_BITS = 12,
-    MOST_NAMES = 64, /* variables of one question; with more it is not tried */
+    MOST_NAMES = 64, /* variables of one query; with more it is not tried */
 };
 
 typedef struct Asked {
     struct Asked *next;
     Question kind;
     const Expr *a, *b;
-    uint64_t ranges; /* a hash of what is known of axes and loops in it */
-    uint32_t at;     /* place in `open`, plus 1; 0: it does not hold everywhere */
+    uint64_t ranges; /* a hash of the ranges of its axes and loops */
+    uint32_t at;     /* index in `open` plus 1; 0: it does not hold at all samples */
 } Asked;
 
 struct ExprWatch {
@@ -54,7 +54,7 @@ draw_in_range(Sizes *s, const Range *r, int64_t *out)
     if (!expr_eval(r->begin, value_of, s, &begin) || !expr_eval(r->extent, value_of, s, &extent) ||
         extent <= 0)
         return false;
-    uint64_t step = draw(s) % 4; /* its ends, half of the time */
+    uint64_t step = draw(s) % 4; /* an end of the range, half of the time */
     return !add_overflows(begin,
                           step == 0   ? 0
                           : step == 1 ? extent - 1
@@ -106,7 +106,7 @@ holds(const Asked *q, int64_t a, int64_t b)
     return q->kind == ASKED_EQ ? a == b : q->kind == ASKED_LE ? a <= b : floor_mod(a, b) == 0;
 }
 
-/* Wherever it was tried, and were there such sizes? */
+/* Did it hold at every sample, and was there one? */
 static bool
 holds_everywhere(Ctx *c, const Ranges *r, const Asked *q)
 {

@@ -1,8 +1,8 @@
 /* question: is one expression at most another, equal to it, a multiple of a number?
  *
- * A proof (range.c) is tried of what is asked, then of the opposite. What is about symbols alone
- * and stays open is tried again of what each atom is above its least, and of each symbol once as 0
- * and once as one more than another. Who watches is told of each question (open.c).
+ * The prover (range.c) tries the query, then its negation. A query about symbols alone that stays
+ * open is tried again in terms of what each atom exceeds its lower bound by, and by cases of each
+ * symbol: 0, or one more than another symbol. The watch (open.c) is told of each query.
  */
 #include "expr/internal.h"
 
@@ -43,8 +43,8 @@ try_zero(void *user, Var v)
     z->found = nonneg_as_it_stands(c, NULL, none) && nonneg_as_it_stands(c, NULL, some);
 }
 
-/* Loops that run to a symbol would have to run to what stands in its place, so only questions
- * without any are asked again. */
+/* A loop whose extent is a symbol would need that symbol's substitute as its extent, so only
+ * queries without loops are tried again. */
 static bool
 is_of_symbols(const Expr *e)
 {
@@ -52,8 +52,8 @@ is_of_symbols(const Expr *e)
            !expr_uses_kind(e, VAR_COMPUTED);
 }
 
-/* Has e, of what each atom is above its least, no negative term? 4*m*n - 16*m - 16*n + 64 = 4*(m -
- * 4)*(n - 4) for m, n of at least 4. */
+/* Written in what each atom exceeds its lower bound by, has e no negative term? 4*m*n - 16*m - 16*n
+ * + 64 = 4*(m - 4)*(n - 4) for m, n >= 4. */
 static bool
 nonneg_above_least(Ctx *c, const Expr *e)
 {
@@ -78,8 +78,8 @@ nonneg_above_least(Ctx *c, const Expr *e)
     return !negative;
 }
 
-/* A size is 0, or one more than another: b*d <= b*d*d, min(n + min(n, 1), 1) == min(n, 1), b*(x //
- * b) <= x. */
+/* By cases, a size is 0 or one more than another: b*d <= b*d*d, min(n + min(n, 1), 1) == min(n, 1),
+ * b*(x // b) <= x. */
 static bool
 nonneg_from_zero(Ctx *c, const Expr *e)
 {
@@ -118,7 +118,7 @@ is_le(Ctx *c, const Ranges *r, const Expr *a, const Expr *b)
     return nonneg_as_it_stands(c, r, expr_offset(c, expr_scale(c, slack, -1), -1)) ? NO : UNKNOWN;
 }
 
-/* Does no multiple of the terms' common divisor cancel the constant? */
+/* Does the constant differ from every multiple of the terms' common divisor? */
 static bool
 excluded_by_residue(const Expr *e)
 {

@@ -1,12 +1,12 @@
-/* range: what values an expression can take, and proofs that one never exceeds another.
+/* range: the values an expression can take, and proofs that one is never below another.
  *
  * Bounds are saturating interval arithmetic over atoms. A proof of e >= 0 tries bounds first, then
  * weakens e step by step, each step valid at every point of the ranges:
- *   - e is monotone in a loop variable or a symbol: put the end of its range in its place, which
- *     may be symbolic (j <= s - 1). This loses nothing;
+ *   - e is monotone in a loop variable or a symbol: substitute the end of its range, which may be
+ *     symbolic (j <= s - 1). This loses nothing;
  *   - a min or max splits into its arguments: all must hold, or one must, by its sign; a broadcast
- *     is one of its arguments, so all must;
- *   - p % q lies in [0, q - 1];
+ *     equals one of its arguments, so all must;
+ *   - p % q is within [0, q - 1];
  *   - p // q with coefficient x: q*e has x*(p - p % q) there, and the sign of q*e is that of e.
  * Every step costs budget; an exhausted budget proves nothing.
  */
@@ -14,8 +14,9 @@
 
 #define LO INT64_MIN
 #define HI INT64_MAX
-#define PROOF_BUDGET                                                                               \
-    3000 /* steps of one question: a place in an image of whole tiles, in groups of channels, takes some hundreds */
+/* steps of one query: an index into a convolution's input in whole tiles, in groups of channels,
+ * takes several hundred */
+#define PROOF_BUDGET 3000
 
 /* ---- intervals; LO and HI are infinite ------------------------------------------------------- */
 
@@ -217,7 +218,7 @@ var_bounds(Proof *p, Var v)
     if (range && p->budget-- > 0) {
         Interval begin = proof_bounds(p, range->begin), extent = proof_bounds(p, range->extent);
         Interval r = { begin.lo, sat_add(begin.hi, sat_add(extent.hi, -1, HI), HI) };
-        return r.hi < r.lo ? everything : r; /* empty: nothing is ever asked there */
+        return r.hi < r.lo ? everything : r; /* an empty range: no query is ever about it */
     }
     if (v.kind != VAR_SYMBOL)
         return everything;
@@ -235,7 +236,7 @@ div_bounds(Interval a, Interval b)
 {
     if (b.lo < 0)
         return everything;
-    if (b.lo == 0) /* what divides is not 0 */
+    if (b.lo == 0) /* a divisor is not 0 */
         b.lo = 1;
     if (b.hi < b.lo)
         b.hi = b.lo;
@@ -303,7 +304,7 @@ proof_bounds(Proof *p, const Expr *e)
     return sum;
 }
 
-/* ---- what ranges say of symbols -------------------------------------------------------------- */
+/* ---- what ranges imply for symbols ----------------------------------------------------------- */
 
 static void
 learn_low(Proof *p, Var v, int64_t lo)
@@ -314,7 +315,7 @@ learn_low(Proof *p, Var v, int64_t lo)
     }
 }
 
-/* A quotient like (s + 3) // 4, which is not negative, is >= 1: what does that say of s? */
+/* A quotient like (s + 3) // 4 that is never negative is >= 1: derives a bound of s. */
 static void
 learn_quotient(Proof *p, const Atom *a)
 {
@@ -328,7 +329,7 @@ learn_quotient(Proof *p, const Atom *a)
     learn_low(p, of->term->factor->atom->var, -floor_div(o - d, of->term->coef));
 }
 
-/* An axis has a point only if its extent is >= 1: then no factor of s*h is 0, and n - 2 has n >=
+/* An axis has a point only if its extent is >= 1: then no factor of s*h is 0, and n - 2 gives n >=
  * 3. */
 static void
 learn_extent(Proof *p, const Expr *extent)
@@ -353,7 +354,7 @@ learn_extent(Proof *p, const Expr *extent)
     }
 }
 
-/* A range tells something only to a question about its variable: elsewhere it may well be empty. */
+/* A range implies something only for a query about its variable: elsewhere it may be empty. */
 Proof
 proof_begin(Ctx *c, const Ranges *r, const Expr *about)
 {
@@ -365,8 +366,8 @@ proof_begin(Ctx *c, const Ranges *r, const Expr *about)
     return p;
 }
 
-/* A divisor that stands inside loops divides only where they all have points; and where it is 0 the
- * quotient means nothing, so that any answer is right there. */
+/* A divisor inside loops divides only where all of them have points; where it is 0 the quotient is
+ * never used, so any answer is right. */
 bool
 proof_positive(Proof *p, const Expr *divisor)
 {
@@ -424,7 +425,7 @@ atom_slope(Proof *p, const Atom *a, Var v)
     return UNCLEAR;
 }
 
-/* How e moves with v, everything else standing still. */
+/* How e changes with v, the others fixed. */
 static Slope
 slope_in(Proof *p, const Expr *e, Var v)
 {
@@ -467,7 +468,7 @@ put(Proof *p, const Expr *e, Var v, const Expr *to)
     return expr_subst(p->c, e, &(Binding){ v, to }, 1);
 }
 
-/* e at the end of some variable's range where e is least; NULL if e is monotone in none. */
+/* e at the end of some variable's range where e is least; NULL: monotone in none. */
 static const Expr *
 at_range_end(Proof *p, const Expr *e)
 {
@@ -525,8 +526,7 @@ linear_atom(Proof *p, const Expr *e, AtomKind kind, const Expr **coef, const Exp
     return NULL;
 }
 
-/* Where a's sign is known, a min or max is one of its arguments. So is a broadcast, whatever the
- * sign. */
+/* A min or max is one of its arguments where a's sign is known; a broadcast always is. */
 static bool
 split_min_max(Proof *p, const Atom *a, const Expr *coef, const Expr *rest, int depth)
 {

@@ -1,12 +1,12 @@
-/* simplify: normal forms under what is known: ranges of axes, ranges of symbols, learnt equalities.
+/* simplify: normal forms under ranges of axes, ranges of symbols and learnt equalities.
  *
  * One round rebuilds the expression from its leaves; quotients and remainders are reduced where the
- * argument is proved to stay inside one period of the divisor, min and max lose what is dominated,
- * a broadcast of sizes that are not 0 is a max. Then c*(p // c) + p % c is put together again.
- * Rounds repeat until nothing changes.
+ * argument is proved to stay inside one period of the divisor, min and max lose dominated
+ * arguments, and a broadcast of dimensions that are not 0 becomes a max. Then c*(p // c) + p % c is
+ * merged again. Rounds repeat until nothing changes.
  *
- * Bounds and facts are the only input, so a result is right at every point of the ranges; it is in
- * general not the normal form outside of them.
+ * Bounds and facts are the only input, so a result is right at every point of the ranges; outside
+ * of them it may have another value.
  */
 #include "expr/internal.h"
 
@@ -21,8 +21,8 @@ inside(Proof *p, const Expr *r, const Expr *q)
     return proof_nonneg(p, r, 6) && proof_nonneg(p, expr_offset(p->c, expr_sub(p->c, q, r), -1), 6);
 }
 
-/* a with each coefficient reduced to (-k/2, k/2]: a = k*x + near. (15 - i) // 16 stands as
- * (15*i + 15) // 16 - i in normal form; only the balanced form shows that it is 0 for i < 16. */
+/* a with each coefficient reduced to (-k/2, k/2]: a = k*x + near. (15 - i) // 16 has the normal
+ * form (15*i + 15) // 16 - i; only the balanced form shows that it is 0 for i < 16. */
 static const Expr *
 balance(Ctx *c, const Expr *a, int64_t k, const Expr **x)
 {
@@ -103,7 +103,7 @@ peel_low(Proof *p, const Expr *a, const Expr *q, const Expr **g, const Expr **hi
         for (uint32_t k = 0; k < a->nterm; k++) {
             Term t = a->term[k];
             const Term *by = &(*g)->term[0];
-            if (!t.nfactor && !by->nfactor) { /* a number splits between both */
+            if (!t.nfactor && !by->nfactor) { /* a number divides both */
                 *high = expr_offset(p->c, *high, floor_div(t.coef, by->coef));
                 *low = expr_offset(p->c, *low, floor_mod(t.coef, by->coef));
             } else if (term_divides(by, &t)) {
@@ -165,8 +165,8 @@ reduce_min_max(Proof *p, AtomKind kind, uint32_t n, const Expr **arg)
     return n == 1 ? arg[0] : expr_min_max(p->c, kind, n, arg);
 }
 
-/* A size that is 0 or 1 is a factor of the others' broadcast; one that is between 1 and another
- * goes. */
+/* A dimension that is 0 or 1 is a factor of the others' broadcast; one between 1 and another is
+ * dropped. */
 static const Expr *
 reduce_broadcast(Proof *p, uint32_t n, const Expr **arg)
 {
@@ -199,7 +199,7 @@ reduce_broadcast(Proof *p, uint32_t n, const Expr **arg)
 
 static const Expr *round_of(Proof *p, const Expr *e);
 
-/* What a was learnt to be; NULL: nothing was. */
+/* What a equals by a learnt fact; NULL: none. */
 static const Expr *
 fact_of(const struct ExprTable *t, const Atom *a)
 {
@@ -209,8 +209,7 @@ fact_of(const struct ExprTable *t, const Atom *a)
     return NULL;
 }
 
-/* The same for an expression that is one min, max or broadcast and a number; itself if nothing was
- * learnt. */
+/* The same for one min, max or broadcast plus a number; itself if there is no fact. */
 static const Expr *
 what_is_known(Proof *p, const Expr *e)
 {
@@ -267,7 +266,7 @@ simplify_atom(Proof *p, const Atom *a)
                                                       : reduce_min_max(p, a->kind, a->narg, arg));
 }
 
-/* Variables alone, of which nothing is known to be something else. */
+/* Variables alone, none of which has a fact. */
 static bool
 is_settled(const struct ExprTable *t, const Expr *e)
 {
@@ -311,7 +310,7 @@ round_of(Proof *p, const Expr *e)
 
 /* ---- c*(p // c) + p % c -> p ----------------------------------------------------------------- */
 
-/* Do all terms of part stand in e, with at least its coefficients' magnitude and the same sign? */
+/* Has e all terms of part, with coefficients of at least their magnitude and the same sign? */
 static bool
 contains(const Expr *e, const Expr *part)
 {
@@ -354,7 +353,7 @@ recombine(Proof *p, const Expr *e)
             if (!contains(e, div))
                 continue;
             e = expr_add(c, expr_sub(c, expr_sub(c, e, mod), div), expr_mul(c, coef, top));
-            i = -1u; /* a new expression: start again; each time one mod has gone */
+            i = -1u; /* a new expression: start again; each time one mod is removed */
             break;
         }
     return e;
@@ -372,12 +371,11 @@ proof_simplify(Proof *p, const Expr *e)
     return e;
 }
 
-/* What was simplified under some ranges. A search that makes nests of the same parts asks the same
- * again and again. */
+/* A cached result under some ranges: a search over nests asks for the same parts many times. */
 typedef struct Simplified {
     struct Simplified *next;
     const Expr *e, *to;
-    uint32_t learnt, n; /* of the table, when it was found */
+    uint32_t learnt, n; /* facts at the time; ranges' number */
     Range range[];
 } Simplified;
 
@@ -428,9 +426,9 @@ expr_simplify(Ctx *c, const Ranges *r, const Expr *e)
     Proof p = proof_begin(c, r, e);
     const int budget = p.budget;
     const Expr *to = proof_simplify(&p, e);
-    to = to->bad ? e : to; /* its numbers are too large for another form */
+    to = to->bad ? e : to; /* the coefficients do not fit this form */
     if (p.budget == budget)
-        return to; /* nothing was asked */
+        return to; /* no proof was needed */
     if (!s) {
         s = arena_alloc(c->arena, sizeof *s + ranges->n * sizeof *s->range);
         s->next = first;
@@ -447,7 +445,7 @@ expr_simplify(Ctx *c, const Ranges *r, const Expr *e)
 
 /* ---- learning -------------------------------------------------------------------------------- */
 
-/* low <= high was checked: of one symbol, that is a bound. */
+/* low <= high was checked: for one symbol that is a bound. */
 static void
 learn_le(Ctx *c, const Expr *low, const Expr *high)
 {
@@ -466,7 +464,7 @@ learn_le(Ctx *c, const Expr *low, const Expr *high)
         expr_symbol_range(c, v, (Interval){ INT64_MIN, floor_div(k, -coef) });
 }
 
-/* x == min(…) + plus says x <= every argument + plus; max the other way. */
+/* x == min(…) + plus implies x <= every argument + plus; max the other way. */
 static bool
 learn_min_max(Ctx *c, const Expr *x, const Expr *y)
 {
@@ -500,7 +498,7 @@ see_late(void *user, Var v)
         l->when = when;
 }
 
-/* When the last of its symbols is defined; 0: all are when the graph begins. */
+/* The position of the last late symbol in it; 0: none. */
 static uint64_t
 latest_in(Ctx *c, const Expr *e)
 {
@@ -510,7 +508,7 @@ latest_in(Ctx *c, const Expr *e)
     return l.when;
 }
 
-/* Is one of its symbols defined after v? v may be read before that. */
+/* Is one of its symbols defined after v? v may be used before that. */
 static bool
 has_later(Ctx *c, const Expr *e, Var v)
 {
@@ -538,7 +536,7 @@ orient(Ctx *c, const Expr *d, const Expr **to)
     return newest;
 }
 
-/* Does the atom stand anywhere in e? */
+/* Does the atom occur anywhere in e? */
 static bool
 has_atom(const Expr *e, const Atom *a)
 {
@@ -575,7 +573,7 @@ orient_atom(Ctx *c, AtomKind kind, const Expr *d, const Expr **to)
     return NULL;
 }
 
-/* A broadcast is no smaller than each of its sizes, and has an element only if they have. */
+/* A broadcast is at least each of its arguments, and is not 0 only if none of them is. */
 static void
 learn_parts(Ctx *c, const Atom *a, const Expr *to)
 {
@@ -597,8 +595,8 @@ add_fact(Ctx *c, const Atom *a, const Expr *to)
     t->nlearnt++;
 }
 
-/* Minima, maxima and broadcasts of which something was learnt, in terms of what is known now: one
- * that has become something else is learnt anew. */
+/* Facts about minima, maxima and broadcasts, rewritten by the newest facts: one whose left side
+ * changes is learnt anew. */
 static void
 renew_facts(Ctx *c)
 {
@@ -620,7 +618,7 @@ renew_facts(Ctx *c)
         t->fact.at[i] = t->fact.at[--t->fact.n];
         t->nlearnt++;
         expr_assume_eq(c, e, f.to);
-        i = -1u; /* facts have moved */
+        i = -1u; /* the list of facts changed */
         left--;
     }
 }
@@ -649,7 +647,7 @@ expr_assume_eq(Ctx *c, const Expr *a, const Expr *b)
         return;
     }
     if (expr_simplify(c, NULL, a) == expr_simplify(c, NULL, b))
-        return; /* ranges now say it all */
+        return; /* the ranges express it fully */
     v = known ? NULL : orient(c, d, &to);
     if (!v && ((v = orient_atom(c, ATOM_MAX, d, &to)) || (v = orient_atom(c, ATOM_MIN, d, &to))) &&
         !to->bad) {

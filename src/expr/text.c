@@ -1,8 +1,8 @@
 /* text: expressions for people, for the parser, and for C.
  *
- * Printing sorts anew, by names instead of creation order, so that a text does not depend on what
- * was built before it: high powers first, symbols before axes before loops, the constant last, and
- * a positive term in front if there is one: `15 - n`, `n - i - 1`, `2*y + r - 1`.
+ * Printing sorts by names instead of creation order, so a text does not depend on what was built
+ * before: high powers first, symbols before axes before loops, the constant last, a positive term
+ * in front if there is one: `15 - n`, `n - i - 1`, `2*y + r - 1`.
  */
 #include "expr/internal.h"
 
@@ -65,7 +65,7 @@ compare_term(const void *x, const void *y)
     return 0;
 }
 
-/* The terms of e in reading order, into term[e->nterm] and factor[], which hold them. */
+/* The terms of e in reading order, into term[e->nterm] and factor[], which own them. */
 static void
 in_reading_order(const Expr *e, Term *term, Factor *factor)
 {
@@ -186,7 +186,7 @@ print_call(Text *t, const Atom *a, const ExprStyle *style)
     for (uint32_t i = 0; i < a->narg; i++) {
         if (i)
             text_add(t, ", ");
-        /* C's take two arguments and nest */
+        /* C's functions take two arguments and nest */
         if (i == 0 || (style->c_syntax && i + 1 < a->narg))
             text_printf(t, "%s(", name[a->kind] + (style->c_syntax ? 0 : 3));
         expr_print(t, arg[i], style);

@@ -1,4 +1,4 @@
-/* walk: what looks into atoms, or rebuilds an expression from its leaves up. */
+/* walk: visits atoms, and rebuilds an expression from its leaves. */
 #include "expr/internal.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@ same_var(Var a, Var b)
     return a.kind == b.kind && a.id == b.id;
 }
 
-/* Does any variable below satisfy the test? */
+/* Does any variable in it satisfy the test? */
 static bool
 any_var(const Expr *e, bool (*test)(void *user, const Atom *a), void *user)
 {
@@ -174,7 +174,7 @@ subst(Ctx *c, const Expr *e, Bindings b)
 {
     if (e->bad || !any_var(e, is_bound, &b))
         return e;
-    /* terms that stay are one piece: adding them one by one is quadratic */
+    /* unchanged terms are kept as one: adding them one by one is quadratic */
     Term same[e->nterm];
     uint32_t nsame = 0;
     for (uint32_t i = 0; i < e->nterm; i++)

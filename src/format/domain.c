@@ -1,7 +1,7 @@
 /* domain: the transform domain of a convolution as a format like any other.
  *
  * A convolution with a window of 3 x 3 and stride 1 can be a batched product between small constant
- * contractions (nest/winograd.h): fewer multiplications, more memory moved. Each of its steps is a
+ * contractions (domain/winograd.h): fewer multiplications, more memory moved. Each of its steps is a
  * kernel that is priced as every kernel is; the domain is worth what they take together, and is
  * taken where that is less than the kernel as it stands. So nothing here knows at how many channels
  * it begins to pay.
@@ -9,7 +9,7 @@
  * Source: doc/winograd.md.
  */
 #include "format/internal.h"
-#include "nest/winograd.h"
+#include "domain/winograd.h"
 
 #include <math.h>
 

@@ -130,8 +130,8 @@ typedef struct {
 } FormatProblem;
 
 #define FORMAT_MAX_TABLE (1u << 20) /* named limit */
-#define FORMAT_BEAM                                                                                \
-    256 /* named limit: partial choices that are kept where tables would be larger */
+/* named limit: partial choices that are kept where tables would be larger */
+#define FORMAT_BEAM 256
 
 /* The choice [nvar] of least total cost, by eliminating one variable after the other: exact. Of
  * equal ones the first in lexical order of what is eliminated last. Equal parts of a problem are

@@ -4,7 +4,7 @@
 #define TENON_FORMAT_INTERNAL_H
 
 #include "format/format.h"
-#include "nest/layout.h"
+#include "algebra/algebra.h"
 
 /* candidates beside the model's own order, of a rank: those that most products propose */
 enum {

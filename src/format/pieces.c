@@ -17,6 +17,7 @@
  * order or whose rows it sees in other dimensions, what stands twice in one row, and what is put
  * behind each other along the first dimension.
  */
+#include "algebra/algebra.h"
 #include "format/internal.h"
 
 #include <math.h>

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "algebra/algebra.h"
 #include "fuse/internal.h"
 
 /* ---- one node into one host ------------------------------------------------------------------ */

@@ -19,8 +19,8 @@
  * there (merge.c). */
 #define MOST_STATES 300000 /* some hundred megabytes, some seconds */
 #define MOST_STEPS 4000000
-#define MOST_COMPOSED                                                                              \
-    2500 /* groups of nests with few operands: one takes from a tenth of a millisecond to eight */
+/* groups of nests with few operands: one takes from a tenth of a millisecond to eight */
+#define MOST_COMPOSED 2500
 
 typedef struct {
     FuseNodes s;

@@ -9,8 +9,8 @@
  * 40 of them where memory is slow and a few where a cache holds it: beyond some hundreds fusing
  * saves little, while C compilers take a millisecond for each. */
 #define FUSE_MAX_CODE 256
-#define FUSE_MOST_MEMBERS                                                                          \
-    24 /* nodes of a group that the search makes; bounds it: longer chains are cut there */
+/* nodes of a group that the search makes; bounds it: longer chains are cut there */
+#define FUSE_MOST_MEMBERS 24
 #define FUSE_MAX_PARTS 32 /* parts of one kernel; bounds its code: groups of more stay apart */
 /* Elements of a local between parts, per trip, where known. Bounds the memory that each thread has
  * for it, 4 MB of f32: with more the parts are kernels of their own. */

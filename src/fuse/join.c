@@ -16,8 +16,8 @@
 #define MOST_STEPS 200000         /* states of candidates that want the same groups: 20 ms */
 #define MOST_CIRCLES 256          /* each asks for the order of all groups some ten times */
 #define WISHED ((int64_t)1 << 51) /* more than all else gains [picoseconds]: two of MOST_SECONDS */
-#define MOST_SECONDS                                                                               \
-    1000.0 /* bounds what is added up in picoseconds: what takes longer counts as much */
+/* bounds what is added up in picoseconds: what takes longer counts as much */
+#define MOST_SECONDS 1000.0
 
 JoinCounts
 join_nodes(Join *j, const Fusion *composed, const NodeId *group, uint32_t n)

@@ -4,8 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-#define MOST                                                                                       \
-    1000.0 /* seconds; bounds what is added up in picoseconds: what takes longer counts as much */
+/* seconds; bounds what is added up in picoseconds: what takes longer counts as much */
+#define MOST 1000.0
 
 /* ---- sets of nodes --------------------------------------------------------------------------- */
 

@@ -2,6 +2,7 @@
  *
  * Scales, epsilons and clip bounds come as tensors of one element; as numbers they fold, and the
  * kernel has one argument less. */
+#include "algebra/algebra.h"
 #include "fuse/internal.h"
 
 static const Scalar *

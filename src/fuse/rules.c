@@ -32,8 +32,9 @@
  * made of indices alone. */
 #define DIVISION (CHEAP + 1)
 #define FUNCTION (FUSE_INDEX_WORK + 1)
-#define FINISHED_BY                                                                                \
-    4 /* elementwise nodes in a row that are followed; bounds the search, what is farther off finishes nothing */
+/* elementwise nodes in a row that are followed; bounds the search, what is farther off finishes
+ * nothing */
+#define FINISHED_BY 4
 
 /* ---- traits ---------------------------------------------------------------------------------- */
 
@@ -401,7 +402,7 @@ see_table(void *user, const Scalar *s)
     *(bool *)user |= s->op == S_SEEN && s->arg[0]->op == S_NE && s->arg[0]->arg[0]->op != S_LOAD;
 }
 
-/* A program asks a table before it computes anything of a block (nest/support.h). */
+/* A program asks a table before it computes anything of a block (kernel/support.h). */
 static bool
 reduces_in_table(Ctx *c, const Nest *n)
 {

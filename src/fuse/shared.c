@@ -14,7 +14,7 @@
  * read the same keys.
  */
 #include "fuse/internal.h"
-#include "nest/layout.h"
+#include "algebra/algebra.h"
 #include "nest/walk.h"
 
 /* ---- digits ---------------------------------------------------------------------------------- */

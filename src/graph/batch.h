@@ -27,44 +27,48 @@
 /* Code: an operation and its operands, each an i32. A slot is 4 bytes of a function's values on the
  * stack of a request. A value is there as the handle of its row, or inline: its bytes in two slots,
  * from an even one on. What the host computes is inline if it fits; an operand says which. A value
- * that is always the same input of the model has no slot. */
+ * that is always the same input of the model has no slot. What each operation has for operands is
+ * in the table of batch.c. */
 #define BATCH_INLINE(slot) (-2 - (slot)) /* and of itself */
 #define BATCH_INPUT(number) (INT32_MIN + (number))
 #define BATCH_IS_INPUT(operand) ((operand) < INT32_MIN / 2)
 typedef enum {
-    BATCH_BLOCK, /* block, input slots…, output slots…: run it some time */
+    BATCH_BLOCK, /* block, inputs…, outputs…: run it some time */
     /* the same, run at once: made of requests' own numbers, which control asks for */
     BATCH_HOST,
-    BATCH_BRANCH, /* slot, type, to: go there if it is false */
+    BATCH_BRANCH, /* condition, type, to: go there if it is false */
     BATCH_JUMP,   /* to */
     BATCH_MOVE,   /* to slot, from slot: a handle */
     BATCH_COPY,   /* the same of a value that is inline */
     BATCH_BOX,    /* slot, type, from: a row of what is inline */
     BATCH_UNBOX,  /* to, type, slot: inline what is in a row */
     BATCH_GIVEN,  /* slot, input: its row */
-    /* function, update before, update after, n, argument slots…, m, result slots… */
-    BATCH_CALL,
-    BATCH_RETURN, /* n, slots… */
+    BATCH_CALL,   /* function, n, arguments…, m, results…, update before, update after */
+    BATCH_RETURN, /* the end of a function, and nowhere else */
     BATCH_BEGIN,  /* counter, slot or -1: the one is 0, the other true */
-    /* counter, turns slot or -1, its type, slot that says whether it goes on or -1, its type, to:
-     * go there if the loop is over */
+    /* counter, turns or -1, its type, whether it goes on or -1, its type, to: go there if the loop
+     * is over. The type of -1 is 0. */
     BATCH_TURN,
     BATCH_COUNT,  /* slot, type, counter: the number of the turn as a row */
     BATCH_NEXT,   /* counter, to: one more, and go there */
     BATCH_UPDATE, /* update: sizes are others from here on */
     BATCH_TURNS,  /* late, counter: that size is the number of turns */
-    /* slot, type, bytes of a number, n, late…: these sizes are its numbers */
-    BATCH_MATCH,
-    BATCH_CHECK, /* check: sizes hold what is asked of them */
-    BATCH_LIST,  /* slot: an empty list */
-    BATCH_ADD,   /* list slot, slot: one more */
-    BATCH_STACK, /* slot, type, list slot: its values behind each other */
+    BATCH_MATCH,  /* value, type, n, late…: these sizes are its numbers */
+    BATCH_CHECK,  /* check: sizes hold what is asked of them */
+    BATCH_LIST,   /* slot: an empty list */
+    BATCH_ADD,    /* list slot, slot: one more */
+    BATCH_STACK,  /* slot, type, list slot: its values behind each other */
 } BatchOp;
 
+/* A call copies arguments into the caller's parameters, and its results out. Each is inline, or
+ * both are not. The model's parameters are its first slots: rows of its inputs. */
 typedef struct {
-    const Graph *graph;       /* before it was cut, for its name */
-    uint32_t nslot, ncounter; /* places on the stack */
+    Sym name;
+    uint32_t nparam, nresult;
+    const int32_t *at;        /* [nparam + nresult] operands */
+    const uint32_t *type;     /* [nparam + nresult] */
     uint32_t code;            /* where its code begins */
+    uint32_t nslot, ncounter; /* places on the stack */
 } BatchFunction;
 
 typedef enum {
@@ -85,43 +89,38 @@ typedef struct {
     bool last;
 } BatchBlock;
 
-typedef struct {
-    Var symbol;
-    const Expr *is;
-} BatchSize;
-/* Late sizes that become others, all at once. After a call `is` is of the function's sizes, and
+/* Late sizes that become others, all at once. After a call `to` is of the function's sizes, and
  * sets the caller's. */
 typedef struct {
     uint32_t n;
-    const BatchSize *at;
+    const Binding *at;
 } BatchUpdate;
 
 typedef struct Batch {
-    uint32_t nfunction;
-    const BatchFunction *function; /* 0: the model */
-    uint32_t nblock;
-    const BatchBlock *block; /* block i is region i of the node */
-    uint32_t ntype;
-    const Type *const *type;  /* what a row may be */
-    uint32_t ninput, noutput; /* the model's: its first slots are its inputs */
-    const uint32_t *input_type, *output_type;
-    const bool *input_row; /* [ninput] blocks read it, so that it becomes a row */
-    uint32_t ncode;
-    const int32_t *code;
+    VEC(BatchFunction) function; /* 0: the model */
+    VEC(BatchBlock) block;       /* block i is region i of the node, and is run in one place */
+    VEC(const Type *) type;      /* what a row may be */
+    VEC(int32_t) code;
     /* symbols of branches, bodies and functions by those of the model's inputs */
-    uint32_t nsize;
-    const BatchSize *size;
+    VEC(Binding) size;
     /* symbols that are known only as control is walked, or not all the time the same */
-    uint32_t nlate;
-    const Var *late;
-    uint32_t ncheck; /* of sizes that are known as control is walked */
-    const Constraint *check;
-    uint32_t nupdate;
-    const BatchUpdate *update;
-    Var instances, rows; /* of a block's run: how many, and of the largest pool */
+    VEC(Var) late;
+    VEC(Constraint) check; /* of sizes that are known as control is walked */
+    VEC(BatchUpdate) update;
+    const bool *input_row; /* [inputs] blocks read it, so that it becomes a row */
+    Var instances, rows;   /* of a block's run: how many, and of the largest pool */
 } Batch;
 
-/* What is walked, an operation a line, as comments: it is made by --many, and not read back. */
-void batch_print(Ctx *c, Text *t, const Batch *b, int indent);
+/* The node's fresh symbols: instances, rows, then the late ones. */
+enum { BATCH_FIRST_LATE = 2 };
+
+/* How many integers the operation at c is. visit: each of its operands, and which kind it is (a
+ * letter of the table in batch.c). */
+typedef void BatchVisit(void *user, char kind, int32_t operand);
+uint32_t batch_operands(const Batch *b, const int32_t *c, BatchVisit *visit, void *user);
+/* What follows from the code: nslot, ncounter, input_row. */
+void batch_finish(Arena *a, Batch *b);
+/* What a program for many breaks of what each keeps (verify_batch.c); NULL: nothing. */
+const char *batch_wrong(const Graph *g, const Node *n);
 
 #endif

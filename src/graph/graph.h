@@ -53,7 +53,7 @@
 #ifndef TENON_GRAPH_H
 #define TENON_GRAPH_H
 
-#include "nest/kernel.h"
+#include "kernel/kernel.h"
 #include "op/op.h"
 
 typedef uint32_t NodeId; /* index into graph->node;  0 is none */
@@ -115,7 +115,7 @@ typedef struct {
     uint32_t nregion;
     Region *region; /* IF 2, LOOP 1, GRAPH 1, BLOCKS any */
     uint32_t nfresh;
-    NewSymbol *fresh;          /* MATCH, IF, LOOP, GRAPH */
+    NewSymbol *fresh;          /* MATCH, IF, LOOP, GRAPH; BLOCKS: see graph/batch.h */
     uint32_t ncarried;         /* LOOP */
     uint32_t along;            /* JOIN; if it is not 0, inputs lie within the output */
     const struct Batch *batch; /* BLOCKS */
@@ -238,12 +238,6 @@ Graph *graph_rebuild(const Graph *from, ValueId **map);
 /* End it: outputs mapped, nodes and constants no output needs dropped. Returns how many nodes went.
  * Values and nodes that stay are numbered anew. */
 uint32_t graph_finish(Graph *g, const Graph *from, const ValueId *map);
-
-/* The choice between two graphs that mean the same as g, each for its sizes (cases.c). g is of
- * nests and joins alone, and all of its symbols are sizes of inputs (graph_may_have_cases). NULL,
- * reported as internal. */
-bool graph_may_have_cases(const Graph *g);
-Graph *graph_cases(const Graph *g, SizeGuard guard);
 
 /* Visit the symbols that node n relies on: those of its values' types, of its callee, of what its
  * regions are bound to. A symbol may be visited more than once. */

@@ -413,8 +413,7 @@ read_line(Read *r)
     if (!strcmp(op, "case"))
         return read_case(r, loc, &result);
     if (!strcmp(op, "blocks"))
-        return parse_error(&r->p, "a program for many requests is not read from text: give the "
-                                  "model that it was made of, and --many");
+        return read_blocks(r, loc, &result);
     return read_op(r, op, loc, &result);
 }
 
@@ -486,29 +485,38 @@ read_rule(Read *r, SizeRule *rule)
            parse_expect(&r->p, "is") && parse_expect(&r->p, "1");
 }
 
+bool
+read_constraint(Read *r, Constraint *k)
+{
+    *k = (Constraint){ .a = parse_expr(&r->p) };
+    if (!k->a || !parse_expect(&r->p, "=="))
+        return false;
+    k->b = parse_expr(&r->p);
+    if (!k->b || !read_rule(r, &k->rule) ||
+        (parse_accept(&r->p, "at") && !(k->at = parse_expr(&r->p))) ||
+        !parse_string(&r->p, &k->why) ||
+        (parse_peek(&r->p, "\"") && !parse_string(&r->p, &k->said)))
+        return false;
+    if (k->rule == SIZES_EQUAL && expr_eq(r->g->ctx, NULL, k->a, k->b) == NO)
+        return parse_error(&r->p, "%s == %s cannot hold", expr_str(r->g->ctx, k->a),
+                           expr_str(r->g->ctx, k->b));
+    expr_vars(k->a, visit_required, r->g);
+    expr_vars(k->b, visit_required, r->g);
+    if (k->at)
+        expr_vars(k->at, visit_required, r->g);
+    if (k->rule == SIZES_EQUAL && !constraint_of_data(k))
+        expr_assume_eq(r->g->ctx, k->a, k->b);
+    return true;
+}
+
 static bool
 read_require(Read *r)
 {
-    Constraint k = { 0 };
+    Constraint k;
 
-    k.a = parse_expr(&r->p);
-    if (!k.a || !parse_expect(&r->p, "=="))
+    if (!read_constraint(r, &k))
         return false;
-    k.b = parse_expr(&r->p);
-    if (!k.b || !read_rule(r, &k.rule) ||
-        (parse_accept(&r->p, "at") && !(k.at = parse_expr(&r->p))) ||
-        !parse_string(&r->p, &k.why) || (parse_peek(&r->p, "\"") && !parse_string(&r->p, &k.said)))
-        return false;
-    if (k.rule == SIZES_EQUAL && expr_eq(r->g->ctx, NULL, k.a, k.b) == NO)
-        return parse_error(&r->p, "%s == %s cannot hold", expr_str(r->g->ctx, k.a),
-                           expr_str(r->g->ctx, k.b));
     VEC_PUSH(r->g->arena, &r->g->constraints, k);
-    expr_vars(k.a, visit_required, r->g);
-    expr_vars(k.b, visit_required, r->g);
-    if (k.at)
-        expr_vars(k.at, visit_required, r->g);
-    if (k.rule == SIZES_EQUAL && !constraint_of_data(&k))
-        expr_assume_eq(r->g->ctx, k.a, k.b);
     return true;
 }
 

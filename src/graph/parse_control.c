@@ -14,7 +14,7 @@ typedef struct {
     DataSet set;
 } Given;
 
-static bool
+bool
 read_fresh(Read *r, Node *n)
 {
     VEC(NewSymbol) list = { 0 };
@@ -35,11 +35,9 @@ read_fresh(Read *r, Node *n)
 }
 
 bool
-read_bind(Read *r, Region *region)
+read_bindings(Read *r, const char *word, Bindings *list)
 {
-    VEC(Binding) list = { 0 };
-
-    if (!parse_accept(&r->p, "with"))
+    if (!parse_accept(&r->p, word))
         return true;
     if (!parse_expect(&r->p, "["))
         return false;
@@ -49,11 +47,20 @@ read_bind(Read *r, Region *region)
         if (!name || !parse_expect(&r->p, "=") || !(b.to = parse_expr(&r->p)))
             return false;
         expr_is_var(expr_symbol(r->g->ctx, name), &b.var);
-        VEC_PUSH(r->g->arena, &list, b);
+        VEC_PUSH(r->g->arena, list, b);
     } while (parse_accept(&r->p, ","));
+    return parse_expect(&r->p, "]");
+}
+
+bool
+read_bind(Read *r, Region *region)
+{
+    Bindings list = { 0 };
+    bool ok = read_bindings(r, "with", &list);
+
     region->bind = list.at;
     region->nbind = list.n;
-    return parse_expect(&r->p, "]");
+    return ok;
 }
 
 typedef struct {

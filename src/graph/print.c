@@ -16,6 +16,31 @@ typedef struct {
     int depth;
 } Print;
 
+static void
+print_symbol(void *user, Text *t, Var v)
+{
+    (void)user;
+    text_name(t, (const char *)(uintptr_t)v.id);
+}
+
+/* A size as parse_expr reads it: of symbols alone, whose names may be any text. */
+static void
+print_expr(Text *t, const Expr *e)
+{
+    expr_print(t, e, &(ExprStyle){ .name = print_symbol });
+}
+
+void
+print_dims(Text *t, const Type *type)
+{
+    text_printf(t, "%s[", dtype_info[type->dtype].name);
+    for (uint32_t i = 0; i < type->rank; i++) {
+        text_add(t, i ? ", " : "");
+        print_expr(t, type->dim[i]);
+    }
+    text_add(t, "]");
+}
+
 static void print_graph(Text *t, const Graph *g, WeightsFile *weights, int depth);
 
 static void
@@ -39,7 +64,7 @@ print_definition(Print *p, ValueId v)
     if (!v)
         return;
     text_add(p->t, ": ");
-    type_print(p->t, val->type);
+    print_dims(p->t, val->type);
     if (val->format) {
         text_add(p->t, " as ");
         format_print(p->t, val->format);
@@ -107,7 +132,7 @@ print_attr(Print *p, const Attr *a)
         break;
     case ATTR_TENSOR:
         text_add(p->t, "const ");
-        type_print(p->t, a->type);
+        print_dims(p->t, a->type);
         text_add(p->t, " ");
         print_contents(p, a->type, a->data);
         break;
@@ -137,22 +162,22 @@ print_fresh(Print *p, const Node *n)
         text_name(p->t, n->fresh[i].name);
         if (n->fresh[i].most) {
             text_add(p->t, " to ");
-            expr_print(p->t, n->fresh[i].most, NULL);
+            print_expr(p->t, n->fresh[i].most);
         }
     }
     text_add(p->t, n->nfresh ? "]" : "");
 }
 
-static void
-print_bind(Print *p, const Region *r)
+void
+print_bindings(Ctx *c, Text *t, const char *before, const Binding *bind, uint32_t n)
 {
-    for (uint32_t i = 0; i < r->nbind; i++) {
-        text_add(p->t, i ? ", " : "with [");
-        expr_print(p->t, expr_var(p->g->ctx, r->bind[i].var), NULL);
-        text_add(p->t, " = ");
-        expr_print(p->t, r->bind[i].to, NULL);
+    for (uint32_t i = 0; i < n; i++) {
+        text_add(t, i ? ", " : before);
+        print_expr(t, expr_var(c, bind[i].var));
+        text_add(t, " = ");
+        print_expr(t, bind[i].to);
     }
-    text_add(p->t, r->nbind ? "]" : "");
+    text_add(t, n ? "]" : "");
 }
 
 static const char *
@@ -176,9 +201,10 @@ static void
 print_regions(Print *p, const Node *n)
 {
     for (uint32_t r = 0; r < n->nregion && n->callee != CALL_GRAPH; r++) {
+        const Region *x = &n->region[r];
         text_indent(p->t, p->depth + 2);
-        print_bind(p, &n->region[r]);
-        text_add(p->t, n->region[r].nbind ? " " : "");
+        print_bindings(p->g->ctx, p->t, "with [", x->bind, x->nbind);
+        text_add(p->t, x->nbind ? " " : "");
         print_graph(p->t, n->region[r].graph, p->weights, p->depth + 2);
     }
 }
@@ -208,10 +234,10 @@ print_node(Print *p, const Node *n)
         text_printf(p->t, " carried %u", n->ncarried);
     if (n->along)
         text_printf(p->t, " along %u", n->along);
-    if (n->callee == CALL_GRAPH && n->region[0].nbind) {
-        text_add(p->t, " ");
-        print_bind(p, &n->region[0]);
-    }
+    if (n->callee == CALL_GRAPH)
+        print_bindings(p->g->ctx, p->t, " with [", n->region[0].bind, n->region[0].nbind);
+    if (n->batch)
+        print_bindings(p->g->ctx, p->t, " with [", n->batch->size.at, n->batch->size.n);
     print_fresh(p, n);
     if (n->origin) {
         text_add(p->t, " from ");
@@ -237,7 +263,7 @@ typedef struct {
 } Symbols;
 
 static void
-print_symbol(void *user, Var v)
+print_fact(void *user, Var v)
 {
     Symbols *s = user;
 
@@ -251,6 +277,27 @@ print_symbol(void *user, Var v)
     text_printf(s->p->t, "%s\n", text_str(&line));
 }
 
+void
+print_constraint(Text *t, const Constraint *k)
+{
+    print_expr(t, k->a);
+    text_add(t, " == ");
+    print_expr(t, k->b);
+    text_add(t, k->rule == SIZES_BROADCAST ? " or one is 1 "
+                : k->rule == SIZES_INTO    ? " or the first is 1 "
+                                           : " ");
+    if (k->at) {
+        text_add(t, "at ");
+        print_expr(t, k->at);
+        text_add(t, " ");
+    }
+    text_quoted(t, k->why ? k->why : "");
+    if (k->said) {
+        text_add(t, " ");
+        text_quoted(t, k->said);
+    }
+}
+
 /* Symbols of which something is known, states, then what must hold at entry. */
 static void
 print_facts(Print *p)
@@ -261,11 +308,11 @@ print_facts(Print *p)
     for (uint32_t i = 0; i < g->input.n; i++) {
         const Type *t = g->value.at[g->input.at[i]].type;
         for (uint32_t d = 0; d < t->rank; d++)
-            expr_vars(t->dim[d], print_symbol, &s);
+            expr_vars(t->dim[d], print_fact, &s);
     }
     for (NodeId n = 1; n < g->node.n; n++)
         for (uint32_t i = 0; i < g->node.at[n].nfresh; i++)
-            print_symbol(&s, (Var){ VAR_SYMBOL, MAP_PTR(g->node.at[n].fresh[i].name) });
+            print_fact(&s, (Var){ VAR_SYMBOL, MAP_PTR(g->node.at[n].fresh[i].name) });
     for (uint32_t i = 0; i < g->state.n; i++) {
         text_indent(p->t, p->depth + 1);
         text_add(p->t, "state ");
@@ -275,25 +322,9 @@ print_facts(Print *p)
         text_add(p->t, "\n");
     }
     for (uint32_t i = 0; i < g->constraints.n; i++) {
-        const Constraint *k = &g->constraints.at[i];
         text_indent(p->t, p->depth + 1);
         text_add(p->t, "require ");
-        expr_print(p->t, k->a, NULL);
-        text_add(p->t, " == ");
-        expr_print(p->t, k->b, NULL);
-        text_add(p->t, k->rule == SIZES_BROADCAST ? " or one is 1 "
-                       : k->rule == SIZES_INTO    ? " or the first is 1 "
-                                                  : " ");
-        if (k->at) {
-            text_add(p->t, "at ");
-            expr_print(p->t, k->at, NULL);
-            text_add(p->t, " ");
-        }
-        text_quoted(p->t, k->why ? k->why : "");
-        if (k->said) {
-            text_add(p->t, " ");
-            text_quoted(p->t, k->said);
-        }
+        print_constraint(p->t, &g->constraints.at[i]);
         text_add(p->t, "\n");
     }
 }

@@ -1,8 +1,8 @@
 /* text: what the files that read the text form share.
  *
  * source.c reads a whole text: data types, functions, models from other files, and the model;
- * parse.c graphs and their nodes, parse_control.c those that run graphs, parse_const.c contents and
- * attributes. data.c and case.c lower data types and what is said of their values.
+ * parse.c graphs and their nodes, parse_control.c those that run graphs, parse_batch.c programs for
+ * many requests, parse_const.c contents and attributes. data.c and case.c lower data types and what is said of their values.
  */
 #ifndef TENON_GRAPH_TEXT_H
 #define TENON_GRAPH_TEXT_H
@@ -111,6 +111,8 @@ ValueId read_define(Read *r, const Definition *d, ValueId v);
 bool read_body(Read *r, const Head *h);
 bool read_arguments(Read *r, Values *in);
 bool read_origin(Read *r, Sym *origin);
+/* a == b "why": taken for true from there on. */
+bool read_constraint(Read *r, Constraint *k);
 ValueId *read_define_results(Read *r, uint32_t n, const Definition *result);
 
 /* ---- parse_control.c ---- */
@@ -118,6 +120,9 @@ ValueId *read_define_results(Read *r, uint32_t n, const Definition *result);
 /* A match, if, loop, join or call of a function, behind that word. */
 bool read_control(Read *r, Loc loc, CalleeKind callee, Definitions *result);
 bool read_bind(Read *r, Region *region);
+/* `word` [a = e, …], if it is there. */
+bool read_bindings(Read *r, const char *word, Bindings *list);
+bool read_fresh(Read *r, Node *n);
 /* One graph more around what is read next. */
 bool read_deeper(Read *r);
 
@@ -158,6 +163,11 @@ void data_arguments(Read *r, DataSet set, Values *in, Region *region);
 
 /* From its opening parenthesis on. */
 bool read_case(Read *r, Loc loc, Definitions *result);
+
+/* ---- parse_batch.c ---- */
+
+/* A program for many requests, from its opening parenthesis on. */
+bool read_blocks(Read *r, Loc loc, Definitions *result);
 
 /* ---- source.c ---- */
 

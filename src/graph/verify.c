@@ -22,6 +22,7 @@
  *  15  what lies within another value is made by a kernel, or a join as that is, and read by
  *      kernels and such joins, within one value alone; its size is known when the graph begins, and
  *      the buffers of kernels say what it lies within
+ *  16  a program for many is as verify_batch.c says
  */
 #include "graph/batch.h"
 #include "graph/internal.h"
@@ -323,26 +324,6 @@ check_call(const Verify *by, const Node *n)
     return true;
 }
 
-/* Blocks have no value of the graph around them. */
-static bool
-check_blocks(const Verify *by, const Node *n)
-{
-    REQUIRE(by, n->loc, 10,
-            n->batch && n->nregion == n->batch->nblock && n->in.count == n->batch->ninput &&
-                n->out.count == n->batch->noutput,
-            "blocks without a program that runs them");
-    for (uint32_t i = 0; i < n->nregion; i++) {
-        const BatchBlock *b = &n->batch->block[i];
-        REQUIRE(by, n->loc, 10,
-                n->region[i].graph->input.n == (b->kind == BLOCK_TOGETHER ? 2 : 1) * b->nin &&
-                    n->region[i].graph->output.n == b->nout,
-                "block %u takes %u values and gives %u, its program has %u and %u", i,
-                n->region[i].graph->input.n, n->region[i].graph->output.n,
-                (b->kind == BLOCK_TOGETHER ? 2 : 1) * b->nin, b->nout);
-    }
-    return true;
-}
-
 static bool
 check_join(const Verify *by, const Node *n)
 {
@@ -553,7 +534,11 @@ check_node(const Verify *by, NodeId id, uint8_t *state)
     case CALL_LOOP: return check_loop(by, n);
     case CALL_GRAPH: return check_call(by, n);
     case CALL_JOIN: return check_join(by, n);
-    case CALL_BLOCKS: return check_blocks(by, n);
+    case CALL_BLOCKS: {
+        const char *wrong = batch_wrong(g, n);
+        REQUIRE(by, n->loc, 16, !wrong, "%s", wrong);
+        return true;
+    }
     }
     return broken(by, n->loc, 6, "node %u calls nothing", id);
 }

@@ -5,21 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Element types of ONNX that Tenon does not have, by ONNX's names for them. */
-static const char *
-foreign_type(Model *m, int32_t type)
-{
-    const ProtobufCEnumValue *v =
-        protobuf_c_enum_descriptor_get_value(&onnx__tensor_proto__data_type__descriptor, type);
-
-    if (!v)
-        return arena_printf(m->arena, "onnx:%d", type);
-    char *name = arena_str(m->arena, v->name);
-    for (char *s = name; *s; s++)
-        *s = (char)tolower((unsigned char)*s);
-    return name;
-}
-
 static const char *
 declared_type(Model *m, const Onnx__ValueInfoProto *v)
 {
@@ -31,7 +16,9 @@ declared_type(Model *m, const Onnx__ValueInfoProto *v)
     if (!tensor)
         return "not a tensor";
     DType dtype = dtype_from_onnx(tensor->elem_type);
-    text_add(&t, dtype == DT_NONE ? foreign_type(m, tensor->elem_type) : dtype_info[dtype].name);
+    const char *name =
+        dtype == DT_NONE ? onnx_type_name(m->arena, tensor->elem_type) : dtype_info[dtype].name;
+    text_printf(&t, "%s%s", isalpha((unsigned char)*name) ? "" : "onnx:", name);
     text_add(&t, "[");
     for (size_t d = 0; tensor->shape && d < tensor->shape->n_dim; d++) {
         const Onnx__TensorShapeProto__Dimension *dim = tensor->shape->dim[d];

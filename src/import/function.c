@@ -98,7 +98,6 @@ graph_of(const Resolve *r)
     const Onnx__FunctionProto *f = r->function;
     Onnx__GraphProto *g = NEW(arena, Onnx__GraphProto);
 
-    onnx__graph_proto__init(g);
     g->name = f->name;
     g->n_node = f->n_node;
     g->node = resolve_nodes(r, f->n_node, f->node);
@@ -106,7 +105,6 @@ graph_of(const Resolve *r)
     g->output = NEW_ARRAY(arena, Onnx__ValueInfoProto *, f->n_output + 1);
     for (size_t i = 0; i < f->n_output; i++) {
         g->output[i] = NEW(arena, Onnx__ValueInfoProto);
-        onnx__value_info_proto__init(g->output[i]);
         g->output[i]->name = f->output[i];
     }
     return g;

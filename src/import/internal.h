@@ -3,7 +3,7 @@
 #define TENON_IMPORT_INTERNAL_H
 
 #include "import/import.h"
-#include "onnx.pb-c.h"
+#include "import/proto.h"
 
 enum { NEWEST_OPSET = 28 };
 
@@ -63,9 +63,6 @@ typedef struct {
  * (read.c) */
 Onnx__ModelProto *model_read(Ctx *c, Arena *arena, const char *path, Bytes file,
                              const ImportOptions *o);
-/* Whole, and nested no deeper than may be? `what` is an "ONNX model", for messages. */
-bool protobuf_check(Ctx *c, Loc loc, const char *what, const ProtobufCMessageDescriptor *descriptor,
-                    Bytes b);
 Loc node_loc(Arena *a, const char *path, const Onnx__NodeProto *n, uint32_t index);
 int64_t model_opset(const Onnx__ModelProto *m);
 

@@ -9,7 +9,6 @@ made_node(Arena *a, const char *op, size_t nin, size_t nout)
 {
     Onnx__NodeProto *n = NEW(a, Onnx__NodeProto);
 
-    onnx__node_proto__init(n);
     n->op_type = arena_str(a, op);
     n->name = n->op_type;
     n->input = NEW_ARRAY(a, char *, nin + 1);
@@ -25,7 +24,6 @@ made_attribute(Arena *a, Onnx__NodeProto *n, const char *name)
 {
     Onnx__AttributeProto *p = NEW(a, Onnx__AttributeProto);
 
-    onnx__attribute_proto__init(p);
     p->name = arena_str(a, name);
     p->has_type = 1;
     n->attribute[n->n_attribute++] = p;
@@ -76,7 +74,6 @@ made_info(Arena *a, const char *name)
 {
     Onnx__ValueInfoProto *v = NEW(a, Onnx__ValueInfoProto);
 
-    onnx__value_info_proto__init(v);
     v->name = arena_str(a, name);
     return v;
 }
@@ -87,14 +84,11 @@ made_scalar(Arena *a, const char *name, int type)
     Onnx__ValueInfoProto *v = made_info(a, name);
 
     v->type = NEW(a, Onnx__TypeProto);
-    onnx__type_proto__init(v->type);
     v->type->value_case = ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
     v->type->tensor_type = NEW(a, Onnx__TypeProto__Tensor);
-    onnx__type_proto__tensor__init(v->type->tensor_type);
     v->type->tensor_type->has_elem_type = 1;
     v->type->tensor_type->elem_type = type;
     v->type->tensor_type->shape = NEW(a, Onnx__TensorShapeProto);
-    onnx__tensor_shape_proto__init(v->type->tensor_type->shape);
     return v;
 }
 
@@ -118,7 +112,6 @@ made_body(Arena *a, const char *inputs, const char *outputs, size_t most)
     Onnx__GraphProto *g = NEW(a, Onnx__GraphProto);
     char *name[MADE_NAMES];
 
-    onnx__graph_proto__init(g);
     g->name = arena_str(a, "made");
     g->node = NEW_ARRAY(a, Onnx__NodeProto *, most);
     g->n_input = words(a, inputs, name, MADE_NAMES);

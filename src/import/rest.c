@@ -60,7 +60,6 @@ renaming(Arena *a, char *from, char *to)
 {
     Onnx__NodeProto *n = NEW(a, Onnx__NodeProto);
 
-    onnx__node_proto__init(n);
     n->op_type = n->name = arena_str(a, "Identity");
     n->input = NEW_ARRAY(a, char *, 1);
     n->output = NEW_ARRAY(a, char *, 1);

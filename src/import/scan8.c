@@ -15,7 +15,6 @@ named_value(Arena *a, const char *name)
 {
     Onnx__ValueInfoProto *v = NEW(a, Onnx__ValueInfoProto);
 
-    onnx__value_info_proto__init(v);
     v->name = (char *)(uintptr_t)name;
     return v;
 }
@@ -25,7 +24,6 @@ attribute(Arena *a, const char *name)
 {
     Onnx__AttributeProto *attr = NEW(a, Onnx__AttributeProto);
 
-    onnx__attribute_proto__init(attr);
     attr->name = (char *)(uintptr_t)name;
     return attr;
 }
@@ -77,8 +75,6 @@ scan_batches(Call *k)
     char **in = names(a, "input", nin), **out = names(a, "output", nout);
     Onnx__GraphProto *each = NEW(a, Onnx__GraphProto);
     Onnx__NodeProto *node = NEW(a, Onnx__NodeProto);
-    onnx__graph_proto__init(each);
-    onnx__node_proto__init(node);
     each->name = body->name;
     each->n_node = 1;
     each->node = NEW_ARRAY(a, Onnx__NodeProto *, 1);

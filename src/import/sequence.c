@@ -810,7 +810,6 @@ map_body(Call *k, const Onnx__GraphProto *body, char *const *in_name)
     char *const turn = arena_str(a, "map turn"), *const go = arena_str(a, "map go"),
                 *const again = arena_str(a, "map again");
 
-    onnx__graph_proto__init(g);
     g->name = arena_str(a, "map");
     g->node = NEW_ARRAY(a, Onnx__NodeProto *, body->n_node + nin + nout + 1);
     g->input = NEW_ARRAY(a, Onnx__ValueInfoProto *, nout + 2);
@@ -870,7 +869,6 @@ read_map(Call *k)
             "SequenceMap needs a sequence, and a body that takes %zu values and gives %zu", nin,
             nout);
     Onnx__GraphProto *g = NEW(a, Onnx__GraphProto);
-    onnx__graph_proto__init(g);
     g->name = arena_str(a, "map");
     g->node = NEW_ARRAY(a, Onnx__NodeProto *, body->n_output + 2);
     Onnx__NodeProto *length_node = made_node(a, "SequenceLength", 1, 1),

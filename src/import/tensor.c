@@ -220,7 +220,7 @@ strings(Source *s, const void **data)
     if (t->n_string_data != (uint64_t)s->count || t->has_raw_data)
         return bad(s, "strings", (int64_t)t->n_string_data, s->count);
     for (int64_t i = 0; i < s->count; i++) {
-        ProtobufCBinaryData one = t->string_data[i];
+        OnnxBytes one = t->string_data[i];
         if (one.len && memchr(one.data, 0, one.len))
             return diag_error(&s->c->diags, DIAG_UNSUPPORTED, s->loc,
                               "%s: string %" PRId64 " has a zero byte inside, where Tenon's end",
@@ -369,24 +369,16 @@ sparse_read(Model *m, const Onnx__SparseTensorProto *t, const char *what, Loc lo
     return true;
 }
 
-static void
-free_tensor(void *t)
-{
-    onnx__tensor_proto__free_unpacked(t, NULL);
-}
-
 bool
 import_tensor_pb(Ctx *c, Arena *arena, const char *path, Bytes file, Sym *name, const Type **type,
                  const void **data)
 {
     Loc loc = { .file = path };
 
-    if (!protobuf_check(c, loc, "TensorProto", &onnx__tensor_proto__descriptor, file))
+    Onnx__TensorProto *t = NEW(arena, Onnx__TensorProto);
+    if (!proto_read(c, arena, &(ProtoSource){ loc, "TensorProto", file, true }, &proto_TensorProto,
+                    t))
         return false;
-    Onnx__TensorProto *t = onnx__tensor_proto__unpack(NULL, file.bytes, file.data);
-    if (!t)
-        return diag_error(&c->diags, DIAG_USAGE, loc, "not a readable TensorProto");
-    arena_closer(arena, free_tensor, t);
     *name = sym(c, t->name ? t->name : "");
     Model m = { .c = c, .arena = arena, .path = path, .mapped = { .arena = arena } };
     return tensor_read(&m, t, "the tensor", loc, type, data);

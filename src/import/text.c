@@ -20,7 +20,7 @@ call_strings(Call *k, const char *name, const Onnx__AttributeProto *a)
     const Expr *dim = expr_int(k->m->c, (int64_t)n);
 
     for (size_t i = 0; i < n; i++) {
-        ProtobufCBinaryData one = a->strings[i];
+        OnnxBytes one = a->strings[i];
         if (one.len && memchr(one.data, 0, one.len)) {
             call_refuse(k,
                         "string %zu of attribute \"%s\" has a zero byte inside, where Tenon's end",

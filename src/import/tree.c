@@ -203,7 +203,7 @@ node_key(int64_t tree, int64_t node)
 }
 
 static Mode
-mode_of(ProtobufCBinaryData s)
+mode_of(OnnxBytes s)
 {
     static const char *const name[] = { "BRANCH_LEQ", "BRANCH_LT",  "BRANCH_GTE",    "BRANCH_GT",
                                         "BRANCH_EQ",  "BRANCH_NEQ", "BRANCH_MEMBER", "LEAF" };

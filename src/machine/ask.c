@@ -1,6 +1,5 @@
-/* ask: what the system says of the running processor without any measuring. For `tenon machine`
- * alone: code that is compiled depends on none of it.
- */
+/* ask: what the system says of the running processor without measuring. Only `tenon machine` uses
+ * it; compiled code depends on none of it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,8 +21,8 @@ read_word(int index, const char *file, char word[32])
     return ok;
 }
 
-/* What the system says replaces the row's sizes, level by level. A level that it does not list is
- * not there, unless it lists none at all. */
+/* The system's sizes replace the row's, level by level. A level that it does not list does not
+ * exist, unless it lists none at all. */
 static void
 ask_caches(Machine *m)
 {

@@ -1,8 +1,8 @@
-/* cpu_level: which level of x86-64 (1 to 4) this processor and its system have. Part of the prelude
- * of emitted C as well, so that an artefact asks what the compiler asked.
+/* cpu_level: the level of x86-64 (1 to 4) that this processor and its system have. The prelude of
+ * emitted C contains it too, so an artefact asks what the compiler asked.
  *
- * cpuid is asked here and not through __builtin_cpu_supports: that wants a library of the C
- * compiler's, which not all of them bring (Zig's answers no to everything).
+ * It uses cpuid and not __builtin_cpu_supports, which needs a library of the C compiler's that not
+ * all of them have (Zig's answers no to everything).
  */
 #ifndef TENON_CPU_LEVEL_H
 #define TENON_CPU_LEVEL_H
@@ -21,7 +21,7 @@ tn_cpuid(uint32_t leaf, uint32_t part)
     return r;
 }
 
-/* Which registers the system saves when it changes tasks: bits 1 and 2 are those of AVX, 5 to 7 of
+/* The registers that the system saves at a task switch: bits 1 and 2 are those of AVX, 5 to 7 of
  * AVX-512. */
 static inline uint32_t
 tn_saved_registers(void)
@@ -58,14 +58,14 @@ tn_cpu_level(void)
     return (extended & v4_more) == v4_more && (saved & avx512) == avx512 ? 4 : 3;
 }
 
-/* Has it the steps of dot products of integers, for vectors of 512 bits? Of level 4. */
+/* Has it dot-product instructions over integers (VNNI), for vectors of 512 bits? Of level 4. */
 static inline __attribute__((unused)) int
 tn_cpu_vnni(void)
 {
     return tn_cpuid(7, 0).c >> 11 & 1;
 }
 
-/* And those of pairs of bf16? */
+/* And over pairs of bf16? */
 static inline __attribute__((unused)) int
 tn_cpu_bf16(void)
 {

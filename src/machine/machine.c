@@ -1,9 +1,8 @@
 /* machine: the table of targets.
  *
- * A row says what the schedules need to know and how the C compiler is told. `native` is the best
- * row that the running processor satisfies, as it stands: what else this processor offers would
- * make code that depends on where it was compiled, and is for `tenon machine` to measure and a file
- * to say.
+ * A row has what the schedules need to know and how to tell the C compiler. `native` is the best
+ * row that the running processor satisfies, unchanged: facts of this very processor would make code
+ * depend on where it was compiled; `tenon machine` measures them into a file.
  */
 #include "machine/machine.h"
 
@@ -17,33 +16,33 @@
 #define MB (1024 * KB)
 #define GB_S 1e9 /* bandwidths are [bytes/s] */
 
-/* Best first among those of one family: `native` takes the first that runs here. Each row has the
- * facts of one processor in common use, so that a program compiled without a machine file is at
- * home on its like.
+/* Best first within a family: `native` takes the first that runs here. Each row has the facts of
+ * one processor in common use, so a program compiled without a machine file suits its like.
  *
- * x86-64-v4-bf16  Zen 5 at 4.47 GHz, as `tenon machine` measured two cores of an EPYC: steps of dot
- * products in bf16 as well. For 8 cores,
- *            which share one way to memory, caches count 8 times one core's and memory what the two
- *            had.
- * x86-64-v4  Cascade Lake Xeon at the 2.36 GHz that it keeps under AVX-512. Instructions: A. Fog,
- *            "Instruction tables", Skylake-X. Caches: Intel, "Optimization Reference Manual",
- *            Skylake Server: sustained 133, 48 and 15 bytes a cycle from L1, L2, L3, 5, 14 and 60
- *            cycles away. Memory: 6 channels of DDR4-2933 for a socket, a twentieth of it for a
- *            thread's 10 to 12 misses. With -vnni the steps of dot products in integers, which
- *            start as often as multiply-adds do.
- * x86-64-v3  Zen 3 at 3.24 GHz, as `tenon machine` measured two cores of an EPYC; for 8 cores
- * caches count
- *            8 times one core's, memory as 8 cores' share of the socket's 8 channels of DDR4-3200.
- * x86-64-v2  The same with half the vector, and a multiplication and an addition for want of
- * multiply-adds. armv8-a    Neoverse N1: Arm, "Neoverse N1 Software Optimization Guide", at 2.5
- * GHz.
- * generic    x86-64-v2 without its flags.
- * Read in one stretch, and in four: products of one row on a core of each, 16.6 and 21.6 GB/s, 10.7
- * and 12.5; of Arm's nothing is said. In sight: 200 instructions where it was not measured, of
- * reorder buffers of 224 (Skylake), 256 (Zen 3) and 128 (Neoverse N1), and 168, 160 and 128
- * registers for vectors (Fog, "Microarchitecture"; Arm's manual). All: lines written apart, and
- * past the caches, at 0.55 and 0.93 of the rate of lines in order, as two cores of a Cascade Lake
- * VM have them (4.1, 6.9 and 7.4 GB/s). Arm's have no such store here: theirs is a plain one. */
+ *   x86-64-v4-bf16  Zen 5 at 4.47 GHz, as `tenon machine` measured two cores of an EPYC; with
+ *                   dot-product instructions over bf16. For 8 cores, which share one link to memory:
+ *                   caches count 8 times one core's, memory what the two had.
+ *   x86-64-v4       Cascade Lake Xeon at the 2.36 GHz that it keeps under AVX-512. Instructions: A.
+ *                   Fog, "Instruction tables", Skylake-X. Caches: Intel, "Optimization Reference
+ *                   Manual", Skylake Server: sustained 133, 48 and 15 bytes a cycle from L1, L2, L3,
+ *                   with latencies of 5, 14 and 60 cycles. Memory: 6 channels of DDR4-2933 for a
+ *                   socket, a twentieth of it for a thread's 10 to 12 misses. With -vnni the
+ *                   dot-product instructions over integers, which issue as often as multiply-adds.
+ *   x86-64-v3       Zen 3 at 3.24 GHz, as `tenon machine` measured two cores of an EPYC; for 8 cores
+ *                   caches count 8 times one core's, memory as 8 cores' share of the socket's 8
+ *                   channels of DDR4-3200.
+ *   x86-64-v2       The same with half the vector, and a multiplication and an addition for want of
+ *                   multiply-adds.
+ *   armv8-a         Neoverse N1: Arm, "Neoverse N1 Software Optimization Guide", at 2.5 GHz.
+ *   generic         x86-64-v2 without its flags.
+ *
+ * Memory read as one stream and as four: GEMV on a core of each, 16.6 and 21.6 GB/s, 10.7 and 12.5;
+ * unknown for Arm. Reorder buffer: 200 instructions where not measured, from buffers of 224
+ * (Skylake), 256 (Zen 3) and 128 (Neoverse N1), and 168, 160 and 128 vector registers (Fog,
+ * "Microarchitecture"; Arm's manual). All: strided and non-temporal stores at 0.55 and 0.93 of the
+ * rate of sequential ones, as two cores of a Cascade Lake VM have them (4.1, 6.9 and 7.4 GB/s). Arm
+ * has no such store here: a plain one is used.
+ */
 #define APART(one, all)                                                                            \
     .apart_per_second = 0.55 * (one) * GB_S, .apart_all_per_second = 0.55 * (all) * GB_S,          \
     .stream_per_second = 0.93 * (one) * GB_S, .stream_all_per_second = 0.93 * (all) * GB_S
@@ -51,7 +50,7 @@
 #define ZEN3_RUNTIME                                                                               \
     .call_seconds = 4.6e-9, .wake_seconds = 1e-6,                                                  \
     .unpark_seconds = 35e-6 /* 8 workers are slower to wake than the 2 measured */
-/* Zen 3 with vectors of so many bytes, that many registers, and as many multiply-adds a cycle. */
+/* Zen 3 with vectors of `bytes_` bytes, `registers` of them, and `fma` multiply-adds a cycle. */
 #define ZEN3(bytes_, registers, fma)                                                               \
     .processor = "Zen 3, measured", .vector_bytes = bytes_, .vector_registers = registers,         \
     .line_bytes = 64, .cores = 8, .cycle_seconds = 1 / 3.24e9, .issue_per_cycle = 6,               \

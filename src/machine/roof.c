@@ -1,7 +1,6 @@
-/* roof: the least time in which a machine could do so much (S. Williams, A. Waterman, D. Patterson,
+/* roof: the least time in which a machine can do some work (S. Williams, A. Waterman, D. Patterson,
  * "Roofline", CACM 52(4), 2009): its operations at the peak of their type, or its bytes at the
- * bandwidth of the smallest level that holds them, whichever takes longer.
- */
+ * bandwidth of the smallest level that holds them, whichever takes longer. */
 #include "machine/machine.h"
 
 static double
@@ -18,7 +17,7 @@ peak(const Machine *m, DType t)
     }
 }
 
-/* Of n threads: as much as they have apart, and not more than all have together. */
+/* Of n threads: the sum of what each has alone, at most what all have together. */
 static double
 bandwidth(const MemoryLevel *l, uint32_t n)
 {

@@ -1,5 +1,5 @@
-/* text: a machine as a file. One fact a line, its name and its number, units in the comments; what
- * a file does not say is as its target's row says.
+/* text: a machine as a file. One fact a line, its name and its number, units in the comments; a
+ * missing fact is the target's row's.
  *
  *     target      x86-64-v3
  *     processor   "AMD EPYC"
@@ -78,7 +78,7 @@ machine_print(Text *t, const Machine *m)
         const Fact *f = &facts[i];
         Text value = { .arena = t->arena };
         if (is_memory_size(f))
-            continue; /* memory is as large as it needs to be */
+            continue; /* memory has no size */
         add_value(&value, m, f);
         text_printf(t, "%-24s %-12s ; %s%s%s\n", f->name, text_str(&value), f->unit,
                     *f->unit ? ", " : "", f->what);
@@ -190,7 +190,7 @@ set_line(Reader *r)
     return set_fact(r);
 }
 
-/* `name value ; comment`, the value a word or in quotes. Nothing but blanks and comment: an empty
+/* `name value ; comment`, the value a word or in quotes. A line of blanks and comment: an empty
  * name. */
 static bool
 split_line(Reader *r, const char *s, const char *end)
@@ -228,7 +228,7 @@ split_line(Reader *r, const char *s, const char *end)
            diag_error(&r->c->diags, DIAG_USAGE, r->loc, "%s has no value", r->name);
 }
 
-/* A cache holds more than the one before it, or is not there. */
+/* A cache holds more than the previous level, or does not exist. */
 static bool
 check_levels(Ctx *c, const char *file, const Machine *m)
 {

@@ -1,17 +1,18 @@
-/* contraction: is a nest a product of two factors, summed?
+/* contraction: is a nest a sum of products of two factors?
  *
- * Matrix products, their batches, convolutions and einsums are one shape: a sum whose body is
- * a * b, with the axes sorted by which factor uses them. The sum may stand anywhere inside an
+ * Matrix multiplications, batched ones, convolutions and einsums are one form: a sum whose body is
+ * a * b, with the axes sorted by which factor uses them. The sum may be anywhere inside an
  * elementwise value (bias, activation), so fused epilogues keep the view; it must be the only
  * reduction, and each factor may be any expression, so fused prologues keep it too.
  *
  *     o[n, k, y, z] = relu(b[k] + sum q, r, s: x[n, q, 2*y + r, 2*z + s] * w[k, q, r, s])
  *     row {k} (w alone), col {n, y, z} (x alone: it has z, the innermost), batch {}, sum {q, r, s}
  *
- * A machine's step of pairs or quads (dot2, dot4, dot2f) is such a product, of as many summands.
+ * A dot-product instruction over pairs or quads (dot2, dot4, dot2f) is such a product, of as many
+ * summands.
  *
- * A longer chain of products is split where both sides have axes of their own, and most of them: as
- * it is written where that is as good, with the order of its factors kept otherwise.
+ * A longer chain of products is split where both sides have axes of their own, as many as possible:
+ * as written if that is as good, otherwise keeping the order of its factors.
  */
 #include "nest/walk.h"
 
@@ -49,8 +50,8 @@ product(Ctx *c, const Factors *f, uint32_t pick)
     return p;
 }
 
-/* How good a split is when the factors in `pick` are a: sides with axes of their own first, then
- * how many axes those are. 0: no contraction. */
+/* The rank of a split whose side a has the factors in `pick`: first that both sides have axes of
+ * their own, then the number of those axes. 0: no contraction. */
 static int
 merit(const Factors *f, const AxisSet *axes, uint32_t pick, AxisSet parallel, AxisSet sum)
 {
@@ -130,8 +131,7 @@ only_reduction(Ctx *c, const Nest *n)
     return count == 1 ? found : NULL;
 }
 
-/* The innermost axis of a write's index, but for a phase that is too short for a vector: 2*k + p
- * has k. */
+/* The innermost axis of a write's index, but a phase shorter than a vector: 2*k + p has k. */
 static AxisSet
 innermost(Ctx *c, const Nest *n, const Write *w)
 {

@@ -1,8 +1,9 @@
 /* cost: operations by kind and bytes by direction, over the whole domain of a nest.
  *
- * Every node counts once for each point of the parallel axes, and of those reduction axes above it
- * that it uses: what a reduction's body does not vary in stands outside its loop. A node that uses
- * no axis is computed once and counts as nothing. */
+ * Every node counts once for each point of the parallel axes, and of those enclosing reduction axes
+ * that it uses: loop-invariant parts of a reduction's body are outside its loop. A node that uses
+ * no axis is computed once and counts as nothing.
+ */
 #include "nest/walk.h"
 
 typedef enum { WORK_NONE, WORK_ADD, WORK_MUL, WORK_DIV, WORK_SPECIAL } Work;

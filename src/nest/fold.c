@@ -1,8 +1,9 @@
-/* fold: arithmetic on constants, exactly as a run would compute it.
+/* fold: arithmetic on constants, exactly as a run computes it.
  *
  * Floats work at their own type: f32 in float, f64 in double; f16 and bf16 in float, rounded after
  * every operation. Integers wrap. Division by zero gives 0 for integers. Min and max give NaN if
- * either operand is NaN. Whoever changes a rule here changes it in ref and in the prelude as well.
+ * either operand is NaN. The interpreter (ref) and the prelude have the same rules: change all
+ * three together.
  */
 #include "nest/internal.h"
 

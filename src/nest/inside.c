@@ -1,21 +1,21 @@
-/* inside: does what a nest reads and writes lie inside its tensors at all sizes?
+/* inside: does a nest stay within its tensors at all sizes?
  *
  *     o[i] = sum k<200: x[i + k]                x: f32[n], o: f32[m]
  *
- * A proof settles most accesses: by the ranges of axes, and in the arm of a choice by what its
- * condition says of indices. Where sizes decide, as above, the box of what is accessed says what
- * they have to be, here m + 199 <= n: a demand, which is checked once when the program begins.
- * Where the box is wider than what is accessed, or stands under a condition that proves nothing,
- * the access itself is checked, as an index `at` is. An index computed from data is left as it is:
- * its author writes `at`.
+ * A proof settles most accesses: by the ranges of axes, and in the arm of a select by its
+ * condition. If sizes decide, as above, the region of the access gives a demand, here m + 199 <= n,
+ * which is checked once when the program begins. If the region is larger than what is accessed, or
+ * under a condition that proves nothing, the access itself is checked, like an index `at`. An index
+ * computed from data stays unchecked: its author writes `at`.
  */
 #include "nest/internal.h"
 #include "nest/walk.h"
 
-/* Nodes looked at, each once by what is known around it; bounds work: what is beyond is checked. */
+/* Nodes visited, each once for each set of facts; bounds work: nodes beyond it are checked at run
+ * time. */
 enum { MOST_VISITS = 1 << 14 };
 
-/* What is >= 0 in the arm of a choice, beside what is so around it. */
+/* Expressions that are >= 0 in the arm of a select, beside those of enclosing arms. */
 typedef struct Facts {
     const struct Facts *around;
     const Expr *e[2];
@@ -96,8 +96,8 @@ natural_atom(Ctx *c, const Atom *m)
     return natural; /* symbols are */
 }
 
-/* Does e take the least and the greatest value that interval arithmetic gives it? Each axis stands
- * once, and nothing around it but what keeps its order. */
+/* Does e reach the least and the greatest value of interval arithmetic? Each axis occurs once,
+ * within operations that keep its order. */
 static bool
 exact(Ctx *c, const Expr *e, AxisSet *seen)
 {
@@ -120,7 +120,7 @@ exact(Ctx *c, const Expr *e, AxisSet *seen)
     return true;
 }
 
-/* 1, or 0 where one of the axes has no points. */
+/* 1, or 0 if one of the axes has no points. */
 static const Expr *
 any_points(Inside *q, AxisSet axes)
 {
@@ -152,8 +152,7 @@ never(Inside *q, const Spot *p, const char *how, const Expr *index)
     q->bad = true;
 }
 
-/* What sizes have to be, so that the place is inside at all points of the axes. False: its box does
- * not tell. */
+/* Demands that the index is inside at all points of the axes. False: its region does not tell. */
 static bool
 demand_inside(Inside *q, const Spot *p, AxisSet axes)
 {
@@ -223,7 +222,7 @@ facts_of(Inside *q, const Scalar *cond, bool holds, Facts *f)
         f->e[0] = expr_offset(c, below ? down : up, strict - 1);
 }
 
-/* What is so in an arm of a choice, or where its condition is one of several. */
+/* The facts in an arm of a select, or in a conjunction. */
 static const Facts *
 learn(Inside *q, const Facts *around, const Scalar *cond, bool holds)
 {
@@ -263,7 +262,7 @@ is_inside(Inside *q, const Facts *f, const Spot *p)
     return is_natural(q, f, p->index, 2) && is_natural(q, f, expr_offset(q->c, behind, -1), 2);
 }
 
-/* Is the place inside, by proof or because it is demanded? */
+/* Is the index inside, by proof or by a demand? */
 static bool
 is_settled(Inside *q, const Facts *f, const Spot *p, AxisSet axes)
 {
@@ -276,7 +275,7 @@ is_settled(Inside *q, const Facts *f, const Spot *p, AxisSet axes)
 typedef struct {
     Inside *q;
     const Facts *facts;
-    AxisSet axes; /* those that are not reduced, and those of the reductions around */
+    AxisSet axes; /* those that are not reduced, and those of enclosing reductions */
 } Visit;
 
 static void
@@ -296,7 +295,7 @@ visit_load(const Visit *v, const Scalar *s)
         map_put(&v->q->loose, MAP_PTR(s), loose);
 }
 
-/* guarded: it is read where something else is outside. */
+/* guarded: the read has an outside value. */
 static void
 visit(void *user, const Scalar *s, bool guarded)
 {
@@ -353,8 +352,8 @@ demand_same(Inside *q, const Expr *got, const Expr *want, const char *why)
         VEC_PUSH(q->a, q->demands, ((Demand){ got, want, why }));
 }
 
-/* A plain write goes over all elements, each once; others go where they say. The dimensions that
- * are checked where they are written. */
+/* A plain write visits each element once; others write at computed indices. The dimensions that are
+ * checked where they are written. */
 static uint64_t
 visit_write(Visit *v, const Write *w)
 {
@@ -388,7 +387,8 @@ visit_write(Visit *v, const Write *w)
 
 /* ---- checks of single accesses --------------------------------------------------------------- */
 
-/* Indices of a tensor of type t, those of a set of dimensions checked; none counts from the end. */
+/* Indices of a tensor of type t, with those of a set of dimensions checked; none counts from the
+ * end. */
 static const Expr *const *
 with_checks_at(Inside *q, const Expr *const *index, const Type *t, uint64_t set)
 {
@@ -405,7 +405,7 @@ with_checks_at(Inside *q, const Expr *const *index, const Type *t, uint64_t set)
     return at;
 }
 
-/* The nest whose loose places are checked; loose: by write, the dimensions of where it writes. */
+/* The nest with checks at its loose accesses; loose: by write, the dimensions of its index. */
 static const Nest *
 with_checks(Inside *q, const uint64_t *loose)
 {

@@ -69,7 +69,7 @@ typedef struct {
     const Scalar *load;
     const Type *type;            /* of the tensor read */
     AxisSet reduce, one;         /* one: axes of extent 1 */
-    const Expr *at[TN_MAX_RANK]; /* the read, axes of extent 1 replaced by their begin */
+    const Expr *at[TN_MAX_RANK]; /* the read, with axes of extent 1 replaced by their begin */
     const Expr *to[TN_MAX_RANK]; /* the write, likewise */
 } Question;
 
@@ -132,8 +132,7 @@ without_mod(Ctx *c, const Expr *e)
     return sum;
 }
 
-/* As many elements as points, and row-major offsets that differ by a constant: the same in the same
- * order. */
+/* As many elements as points, and row-major offsets that differ by a constant: the same order. */
 static bool
 same_linear_order(const Question *q, Ranges r)
 {
@@ -196,7 +195,7 @@ simple_type(const Question *q, Ranges r)
 
 /* ---- digits ---------------------------------------------------------------------------------- */
 
-/* Is the atom a piece of one axis, as // and % by constants cut it? */
+/* Is the atom a part of one axis, as // and % by constants split it? */
 static bool
 piece_of(const Atom *m, Piece *p)
 {
@@ -374,7 +373,7 @@ is_mixed_radix(Row *row, const Digit *digit)
     return true;
 }
 
-/* Do different parallel points meet in one index of this row? */
+/* Do different parallel points share one index of this row? */
 static Tri
 row_reuses(Row *row, const Digit *digit)
 {

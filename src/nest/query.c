@@ -1,6 +1,6 @@
-/* query: which axes an expression uses, and where each read of a nest stands.
+/* query: which axes an expression uses, and the enclosing reductions and guards of each read.
  *
- * Scalars are DAGs whose operands were always made before their users, so creation order is a
+ * Scalars are DAGs whose operands are always made before their users, so creation order is a
  * topological order: walking nodes by falling id sees every user of a node before the node.
  */
 #include <stdlib.h>
@@ -67,6 +67,26 @@ expr_axes(const Expr *e)
     return set;
 }
 
+const Expr *
+scalar_whole_number(Ctx *c, const Scalar *s, const Scalar **choice)
+{
+    if (s->op == S_INDEX)
+        return s->u.index;
+    if (!dtype_is_int(s->dtype))
+        return NULL;
+    if (s->op == S_CONST)
+        return expr_int(c, s->u.bits);
+    if (s->op == S_SELECT) {
+        *choice = s;
+        return NULL;
+    }
+    if (s->dtype != DT_I64 || (s->op != S_ADD && s->op != S_SUB))
+        return NULL;
+    const Expr *x = scalar_whole_number(c, s->arg[0], choice),
+               *y = x || *choice ? scalar_whole_number(c, s->arg[1], choice) : NULL;
+    return !x || !y ? NULL : s->op == S_ADD ? expr_add(c, x, y) : expr_sub(c, x, y);
+}
+
 /* ---- the axes of a nest ---------------------------------------------------------------------- */
 
 Ranges
@@ -123,7 +143,7 @@ write_digits(Ctx *c, const Nest *n, const Write *w, uint32_t d, uint32_t *axis)
         axis[0] = (uint32_t)v.id;
         return 1;
     }
-    /* the next digit has the step that those below reach */
+    /* the stride of the next digit is the extent of those below */
     while (left) {
         uint32_t k = 0;
         while (k < n->naxis &&
@@ -344,7 +364,7 @@ typedef struct {
     void *user;
 } VarVisit;
 
-/* The variables of what a computed variable stands for stand beside it. */
+/* The variables of a computed variable's value are listed beside it. */
 static void
 visit_var(void *user, Var v)
 {
@@ -371,4 +391,15 @@ nest_vars(const Nest *n, void (*visit)(void *user, Var v), void *user)
             expr_vars(n->write[i].at[d], visit_var, &vv);
         visit_set(n->write[i].value->vars, visit, user);
     }
+}
+
+uint32_t
+nest_written_dim(const Nest *n, uint32_t axis)
+{
+    const Write *w = &n->write[0];
+    uint32_t rank = n->param[w->out].type->rank, d = 0;
+
+    while (d < rank && !(expr_axes(w->at[d]) >> axis & 1))
+        d++;
+    return d;
 }

@@ -1,5 +1,5 @@
-/* rebind: a nest with other parameters: merged where they are one tensor, dropped where nothing
- * reads them, or with symbols replaced. */
+/* rebind: a nest with other parameters: merged if they are one tensor, dropped if nothing reads
+ * them, or with symbols substituted. */
 #include "nest/internal.h"
 #include "nest/walk.h"
 

@@ -1,13 +1,15 @@
-/* region: the box of a tensor that a box of points reads, by interval arithmetic on the indices.
+/* region: the required region of a tensor for a box of points, by interval arithmetic on the
+ * indices.
  *
- * Exact for sums of axes with coefficients, which is what indices are nearly always; a box that
- * holds the region otherwise. An index computed from data has no box. */
+ * Exact for sums of axes with coefficients, which indices nearly always are; otherwise a box that
+ * contains the region. An index computed from data has no region.
+ */
 #include "nest/walk.h"
 
 typedef struct {
     const Expr *lo, *hi;
 } Box; /* inclusive; NULL: unknown */
-/* data: numbers from data that the box has one of are looked up */
+/* data: numbers from data that are single in the box are looked up */
 typedef struct {
     Ctx *ctx;
     uint32_t naxis;
@@ -17,7 +19,7 @@ typedef struct {
 
 static Box box_of(const Region *g, const Expr *e);
 
-/* A number from data, where the box has one point along all axes that it is read by. */
+/* A number from data, if the box has one point along all axes that it varies with. */
 static Box
 data_box(const Region *g, Var v)
 {

@@ -242,7 +242,7 @@ expr_op(Ctx *c, ScalarOp op, const Expr *a, const Expr *b)
     return e->bad ? NULL : e;
 }
 
-/* Does an index take steps so long that several of them, as loops take, might not fit into 64 bits?
+/* Does an index take strides so long that a multiple, as loops form it, might not fit into 64 bits?
  * A number may: it wraps. */
 static bool
 is_far(const Expr *e)
@@ -268,7 +268,7 @@ fold_index(Ctx *c, ScalarOp op, const Scalar *x, const Scalar *y)
     return e && !e->bad && !is_far(e) ? scalar_index(c, e) : NULL;
 }
 
-/* x op y where one side is a number that decides the result, for every value of the other. */
+/* x op y where one side is a number that decides the result, whatever the other is. */
 static const Scalar *
 fold_identity(Ctx *c, ScalarOp op, const Scalar *x, const Scalar *y)
 {
@@ -449,7 +449,7 @@ scalar_in_word(Ctx *c, const Scalar *word, const Expr *index, int bits)
     return scalar_2(c, S_AND, lowest, scalar_int(c, DT_I32, (1 << bits) - 1));
 }
 
-/* What all lanes are. */
+/* The value of all lanes. */
 static const Scalar *
 in_all_lanes(const Scalar *s)
 {
@@ -534,8 +534,8 @@ scalar_hreduce(Ctx *c, Combiner k, const Scalar *a)
 
 /* ---- computed variables ---------------------------------------------------------------------- */
 
-/* Sums and products of i64 values go over to Exprs as far down as they reach, so that an index like
- * 16*col[t] + r is seen as affine in r. The memo keeps shared operands from being walked twice. */
+/* Sums and products of i64 values become Exprs as far down as possible, so that an index like
+ * 16*col[t] + r is affine in r. The memo keeps shared operands from being walked twice. */
 static const Expr *
 computed_of(Ctx *c, Map *memo, const Scalar *s)
 {

@@ -43,7 +43,7 @@ typedef enum {
     S_OP_COUNT
 } ScalarOp;
 
-/* How values of a reduction (or of several writes to one place) are combined. */
+/* How the values of a reduction (or of several writes to one element) are combined. */
 typedef enum {
     COMB_NONE,
     COMB_SUM,
@@ -52,8 +52,8 @@ typedef enum {
     COMB_MIN,
     COMB_ANY,
     COMB_ALL,
-    /* on tuples (value, index): the index of what max, min give (so of a NaN), first on ties; of no
-     * points (-inf, 0) */
+    /* on tuples (value, index): the index of the result of max, min (so of a NaN), first on ties;
+     * of no points (-inf, 0) */
     COMB_ARGMAX,
     COMB_ARGMIN,
     COMB_LAST, /* the later point wins: scatter without a reduction */
@@ -63,7 +63,7 @@ typedef enum {
 typedef uint64_t AxisSet; /* bit k is axis k; a nest has at most 64 axes (named limit) */
 #define NEST_MAX_AXES 64  /* named limit */
 
-/* Distinct variables; a computed variable stands beside those of the Scalar it is computed by. */
+/* Distinct variables; a computed variable is listed beside those of its Scalar. */
 typedef struct VarSet {
     uint32_t n;
     const Var *at;
@@ -76,10 +76,11 @@ struct Scalar {    /* interned */
     uint8_t lanes; /* 1 outside loop trees */
     uint8_t narg;  /* S_LANES: lanes */
     uint32_t id;   /* creation order in its context: operands come before */
-    /* nodes on the longest way down, Exprs and what they compute included; limited: depth_check */
+    /* nodes on the longest path down, Exprs and their computed values included; limited:
+     * depth_check */
     uint32_t depth;
     const VarSet *vars; /* every variable of any Expr below */
-    AxisSet axes;       /* of those, the axes used free: without what reductions below bind */
+    AxisSet axes;       /* of those, the free axes: without those that reductions below bind */
     union {
         int64_t bits;
         const Expr *index;
@@ -109,7 +110,7 @@ typedef struct {
     bool infix;
 } ScalarOpInfo;
 extern const ScalarOpInfo scalar_op_info[S_OP_COUNT]; /* arity 0 for the structural ops */
-/* Products of pairs or quads and their sum: a step that processors have, on i32. */
+/* Sums of products of pairs or quads: a dot-product instruction, on i32. */
 static inline bool
 scalar_is_dot(ScalarOp op)
 {
@@ -119,8 +120,8 @@ ScalarOp scalar_op_named(const char *name, size_t n); /* S_NONE if there is none
 extern const char *const combiner_name[COMB_COUNT];   /* "sum", "max", "argmax", … */
 /* The identity of a combiner at a type (item 0 of a tuple). */
 const Scalar *combiner_identity(Ctx *c, Combiner k, DType t);
-/* argmax, argmin: does a point's value take the place of the best so far? A NaN does, as it does
- * for max and min; an equal value does not. */
+/* argmax, argmin: does a point's value replace the best so far? A NaN does, as for max and min; an
+ * equal value does not. */
 const Scalar *combiner_better(Ctx *c, Combiner k, const Scalar *v, const Scalar *best);
 
 /* ---- making (all fold constants of the same meaning as the interpreter; args may be NULL: result
@@ -128,7 +129,7 @@ const Scalar *combiner_better(Ctx *c, Combiner k, const Scalar *v, const Scalar 
 
 const Scalar *scalar_float(Ctx *c, DType t, double v);  /* rounded to t */
 const Scalar *scalar_int(Ctx *c, DType t, int64_t v);   /* wrapped to t; bool: 0 or 1 */
-const Scalar *scalar_number(Ctx *c, DType t, double v); /* v in whichever kind t is */
+const Scalar *scalar_number(Ctx *c, DType t, double v); /* v in either kind of type */
 const Scalar *scalar_index(Ctx *c, const Expr *e);      /* i64 */
 const Scalar *scalar_load(Ctx *c, DType t, uint32_t slot, uint32_t rank, const Expr *const *at,
                           const Scalar *outside);
@@ -146,10 +147,11 @@ const Scalar *scalar_select(Ctx *c, const Scalar *cond, const Scalar *x, const S
 const Scalar *scalar_reduce(Ctx *c, Combiner k, AxisSet axes, const Scalar *const *body,
                             uint32_t n);
 const Scalar *scalar_item(Ctx *c, const Scalar *tuple, uint32_t item);
-/* Of numbers of `bits` bits that share words of their type (u8, i32), from the lowest on, the one
- * at `index`, which `word` holds: i32, without a sign. */
+/* The number of `bits` bits at `index`, among numbers that share words of their type (u8, i32) from
+ * the lowest bits on, which `word` holds: i32, unsigned. */
 const Scalar *scalar_in_word(Ctx *c, const Scalar *word, const Expr *index, int bits);
-/* Of f32(x & 15) - number, in lanes, what such elements mean of a word, x; else NULL. */
+/* For f32(x & 15) - number, in lanes, where x is a word of such elements: that x; otherwise
+ * NULL. */
 const Scalar *scalar_four_bits(const Scalar *s);
 const Scalar *scalar_splat(Ctx *c, const Scalar *a, uint32_t lanes); /* a itself for lanes 1 */
 const Scalar *scalar_lanes(Ctx *c, const Scalar *const *lane, uint32_t lanes);
@@ -159,8 +161,8 @@ const Scalar *scalar_iota(Ctx *c, DType t, uint32_t lanes);
 const Scalar *scalar_blocks(Ctx *c, bool odd, const Scalar *a, const Scalar *b, uint32_t block);
 const Scalar *scalar_hreduce(Ctx *c, Combiner k, const Scalar *a);
 
-/* The Expr variable that stands for an integer Scalar, and the Scalar behind such a variable.
- * expr_computed of an S_INDEX is its Expr, of an integer S_CONST the number. */
+/* The Expr variable of an integer Scalar, and the Scalar of such a variable. expr_computed of an
+ * S_INDEX is its Expr, of an integer S_CONST the number. */
 const Expr *expr_computed(Ctx *c, const Scalar *s);
 static inline const Scalar *
 computed_scalar(Var v)
@@ -170,15 +172,15 @@ computed_scalar(Var v)
 
 /* ---- rebuilding ------------------------------------------------------------------------------ */
 
-/* A copy with loads and Exprs replaced. Hooks may be NULL (keep). `load` gets the load with
- * its indices already rewritten and returns what stands in its place; `expr` rewrites an index or
- * bound, in which computed variables have been replaced by stand-ins that it leaves alone: they
- * become the mapped values afterwards, and what `expr` puts in is not mapped again. */
+/* A copy with loads and Exprs replaced. Hooks may be NULL (keep). `load` gets the load with its
+ * indices already rewritten and returns its replacement; `expr` rewrites an index or bound, in
+ * which computed variables have been replaced by placeholders that it leaves alone: they become the
+ * mapped values afterwards, and what `expr` inserts is not mapped again. */
 typedef struct ScalarMap {
     const Scalar *(*load)(struct ScalarMap *m, const Scalar *load);
     const Expr *(*expr)(struct ScalarMap *m, const Expr *e);
     AxisSet (*axes)(struct ScalarMap *m, AxisSet axes); /* of reductions */
-    /* last: any rebuilt node, for what replaces it */
+    /* last: any rebuilt node, to be replaced */
     const Scalar *(*node)(struct ScalarMap *m, const Scalar *s);
     void *user;
     Ctx *ctx;

@@ -1,15 +1,15 @@
 /* scalar_map: walks over scalar DAGs: rebuilding, substituting, visiting.
  *
- * Every walk remembers the nodes it has done, so its cost is the number of distinct nodes. Values
- * behind computed variables belong to the DAG: a walk that forgot them would leave an index reading
- * the wrong tensor after a substitution.
+ * Every walk remembers its finished nodes, so its cost is the number of distinct nodes. Values of
+ * computed variables belong to the DAG: a walk that forgot them would leave an index reading the
+ * wrong tensor after a substitution.
  */
 #include "nest/internal.h"
 #include "nest/walk.h"
 
 #include <assert.h>
 
-/* A stand-in for a computed variable while a hook looks at an Expr. Scalars are aligned, so an odd
+/* A placeholder for a computed variable while a hook sees an Expr. Scalars are aligned, so an odd
  * address is no Scalar's. */
 static Var
 stand_in(Var v)

@@ -1,8 +1,7 @@
-/* scalar_table: the nodes of scalar expressions, each there once.
+/* scalar_table: the nodes of scalar expressions, each stored once.
  *
- * A node is looked up by its contents before it is made. A new one gets the summary of what is
- * below it, its depth and its variables; the set of variables is shared with an operand where it is
- * equal.
+ * A node is looked up by its contents before it is made. A new one gets a summary of the nodes
+ * below it, depth and variables; the set of variables is shared with an operand if it is equal.
  */
 #include "nest/internal.h"
 
@@ -50,7 +49,7 @@ table_grow(Ctx *c, struct ScalarTable *t)
     t->cap = cap;
 }
 
-/* What makes two nodes equal, as words: header, the arm of the union in use, operands. */
+/* What makes two nodes equal, as words: header, the active arm of the union, operands. */
 static uint64_t
 node_hash(const Scalar *s, const Scalar *const *arg)
 {

@@ -1,4 +1,4 @@
-/* verify: what every nest keeps. A failure names the rule by its number.
+/* verify: the invariants of nests. A failure names the rule by its number.
  *
  *   1  at most NEST_MAX_AXES axes; at least one write; every parameter has a type
  *   2  an axis's begin and extent use symbols, values computed from inputs, and axes before it
@@ -7,7 +7,7 @@
  *      the operands its combiner combines: (value, index) for argmax and argmin, else one; bool for
  *      any and all; the axes of argmax and argmin do not depend on each other, so that they have a
  *      first point
- *   5  what stands outside reductions uses parallel and scan axes only
+ *   5  expressions outside of reductions use parallel and scan axes only
  *   6  reads name a parameter of the same element type and rank; the outside value has that type
  *   7  an output is read only at earlier points of a scan: there is a scan axis, and one write of
  *      it
@@ -28,7 +28,7 @@ typedef struct {
     const Nest *nest;
     DiagClass class;
     bool ok;
-    AxisSet bound;      /* reduction axes of the reductions around */
+    AxisSet bound;      /* reduction axes of enclosing reductions */
     const Write *write; /* NULL while axes are checked */
     Arena *scratch;
     /* node and set of axes bound around it, hashed, once checked */

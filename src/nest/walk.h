@@ -1,18 +1,18 @@
-/* walk: the nodes of a nest with where they stand; shared by the queries. */
+/* walk: the nodes of a nest with their enclosing reductions and guards; shared by the queries. */
 #ifndef TENON_NEST_WALK_H
 #define TENON_NEST_WALK_H
 
 #include "nest/nest.h"
 
-/* What stands directly below a node: arguments, outside values, and the Scalars behind computed
- * variables of its Exprs. `guarded`: below an arm of a select, or an outside value. */
+/* The children of a node: arguments, outside values, and the Scalars of computed variables of its
+ * Exprs. `guarded`: below an arm of a select, or an outside value. */
 typedef void ScalarChild(void *user, const Scalar *child, bool guarded);
 void scalar_children(const Scalar *s, ScalarChild *visit, void *user);
 void expr_children(const Expr *e, ScalarChild *visit, void *user);
 
 typedef struct {
     const Scalar *node;
-    AxisSet reduce; /* axes of the reductions it stands under, on any path */
+    AxisSet reduce; /* axes of the enclosing reductions, on any path */
     bool always;    /* some path to it passes no guard */
 } WalkNode;
 typedef VEC(WalkNode) Walk;
@@ -30,9 +30,11 @@ AxisSet bindings_axes(ScalarMap *m, AxisSet axes);
 
 /* The write of output `out`, if it is the only one; NULL otherwise. */
 const Write *nest_write_of(const Nest *n, uint32_t out);
-/* Does a write place each point by distinct axes, each dimension at one or at the digits of several
- * (or at 0 in a dimension of 1), without a combiner? */
+/* Does a write index each point by distinct axes, each dimension by one or by the digits of several
+ * (or by 0 in a dimension of 1), without a combiner? */
 bool write_is_plain(Ctx *c, const Nest *n, const Write *w);
+/* The first dimension of write 0 whose index uses an axis; its rank: none does. */
+uint32_t nest_written_dim(const Nest *n, uint32_t axis);
 /* The axes whose digits are the index of dimension d, outermost first: j, k for 4*j + k where k < 4
  * and the dimension is 4 times j's extent. axis: [NEST_MAX_AXES]. 0 if the index is something
  * else. */
@@ -60,17 +62,8 @@ void nest_edit_drop(NestEdit *e);
 /* The name itself, or with a suffix where it is taken. */
 Sym nest_fresh_axis(Ctx *c, const NestEdit *e, Sym wanted);
 Sym nest_fresh_param(Ctx *c, const NestEdit *e, Sym wanted);
-/* The least and the greatest value of an integer; false: more than 32 bits, or not known. */
-bool scalar_int_range(const Scalar *s, int64_t *least, int64_t *most);
-/* A factor at `count` neighbouring points of an axis as one number of 32 bits, the first in the
- * lowest; the axis then counts such numbers. Points beyond `extent` are 0, or the last there is
- * where `beyond` may be anything. */
-const Scalar *scalar_pack(Ctx *c, const Scalar *factor, uint32_t axis, int64_t extent, int count,
-                          bool beyond);
-/* The summed axis, of those along which both factors read bare dimensions, that the fewest steps of
- * `count` points make up, the last of such, and its extent; NO_SLOT: none is longer than 1. */
-uint32_t nest_packed_axis(Ctx *c, const Nest *n, const Contraction *view, int64_t count,
-                          int64_t *extent);
+/* The Expr of a whole number; NULL, and *choice set if a select prevents it: not a number. */
+const Expr *scalar_whole_number(Ctx *c, const Scalar *s, const Scalar **choice);
 /* Is it a choice by a comparison? */
 static inline bool
 scalar_is_compared_choice(const Scalar *s)
@@ -81,5 +74,35 @@ scalar_is_compared_choice(const Scalar *s)
 bool load_is_inside(Ctx *c, const Ranges *r, const Scalar *load, const Type *t);
 /* The same load with another slot, indices or outside value. */
 const Scalar *load_with(Ctx *c, const Scalar *load, uint32_t slot, const Scalar *outside);
+
+/* ---- fold.c: the arithmetic of constants ---------------------------------------------------- */
+
+/* x[i] of type t; the result has the operation's type. False where the operation has no meaning at
+ * t. */
+bool number_op(ScalarOp op, DType t, const Number *x, Number *result);
+
+/* The value of an S_CONST. */
+static inline Number
+scalar_value(const Scalar *s)
+{
+    Number v;
+    v.i = s->u.bits; /* a double's bits, or the integer itself */
+    return v;
+}
+
+static inline bool
+scalar_is_const(const Scalar *s)
+{
+    return s->op == S_CONST;
+}
+/* of strings: moved as they are, and not computed with? */
+bool scalar_moves_text(const Scalar *s);
+
+/* For verifiers, each with a Check and a `broken` of its own, which reports. */
+#define REQUIRE(check, rule, condition, ...)                                                       \
+    do {                                                                                           \
+        if (!(condition))                                                                          \
+            return broken((check), (rule), __VA_ARGS__);                                           \
+    } while (0)
 
 #endif

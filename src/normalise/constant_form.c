@@ -1,4 +1,5 @@
 /* constant_form: see the header. */
+#include "algebra/algebra.h"
 #include "normalise/constant_form.h"
 
 #include "nest/walk.h"
@@ -35,8 +36,8 @@ form_of_number(Ctx *c, const Value *v)
                           scalar_float(c, t->dtype, number_get(t->dtype, v->data, 0)));
 }
 
-/* The sizes of a constant, no fewer than LEAST_CONSTANT elements: smaller ones are not worth
- * asking. */
+/* The sizes of a constant with at least LEAST_CONSTANT elements: smaller ones are not worth the
+ * search. */
 enum { LEAST_CONSTANT = 8 };
 
 static bool
@@ -53,7 +54,7 @@ sizes_of(const Value *v, int64_t *size, int64_t *count)
            t->dtype != DT_STR;
 }
 
-/* Element i as a double; false: it is none exactly. */
+/* Element i as a double; false: not exactly. */
 static bool
 exact_number(DType t, const void *data, int64_t i, double *out)
 {
@@ -65,7 +66,7 @@ exact_number(DType t, const void *data, int64_t i, double *out)
 
 /* ---- steady steps ---------------------------------------------------------------------------- */
 
-/* Whole numbers with fixed steps along each dimension. NULL: they are none. */
+/* An arithmetic progression of whole numbers along each dimension. NULL: it is none. */
 static const Nest *
 arithmetic_constant(Ctx *c, const Value *v)
 {
@@ -101,8 +102,8 @@ arithmetic_constant(Ctx *c, const Value *v)
 
 /* ---- bands ----------------------------------------------------------------------------------- */
 
-/* Two numbers of which one stands, in each row i of the last two dimensions, from low + i*low_step
- * on and below high + i*high_step, as far as the row goes: a causal mask, a window, a block. */
+/* Two numbers, one of which fills, in each row i of the last two dimensions, the range from low +
+ * i*low_step to below high + i*high_step, clipped to the row: a causal mask, a window, a block. */
 typedef struct {
     double inside, outside;
     int64_t low, low_step, high, high_step;
@@ -114,7 +115,7 @@ clamped(int64_t x, int64_t most)
     return x < 0 ? 0 : x > most ? most : x;
 }
 
-/* Where the run of `value` in a row begins and ends; false: there are several. */
+/* The range of `value` in a row; false: there are several. */
 static bool
 run_of(DType t, const void *data, int64_t at, int64_t n, double value, int64_t *begin, int64_t *end)
 {
@@ -131,8 +132,8 @@ run_of(DType t, const void *data, int64_t at, int64_t n, double value, int64_t *
     return i == n;
 }
 
-/* Ends of runs that lie on begin + i*step for a step of 0 or 1, where they are not cut off by the
- * row's own ends. */
+/* Ends of ranges of the form begin + i*step, step 0 or 1, where the row's own ends do not clip
+ * them. */
 static bool
 on_a_line(const int64_t *at, int64_t rows, int64_t n, int64_t *begin, int64_t *step)
 {
@@ -160,7 +161,7 @@ is_band(Arena *a, const Value *v, Band *band)
         return false;
     int64_t n = size[t->rank - 1], rows = size[t->rank - 2], planes = count / n / rows;
     double x = number_get(t->dtype, v->data, 0), y = x;
-    for (int64_t i = 0; i < count; i++) { /* weights have a third number soon */
+    for (int64_t i = 0; i < count; i++) { /* weights soon have a third number */
         double z;
         bool exact = exact_number(t->dtype, v->data, i, &z);
         y = y == x ? z : y;
@@ -222,7 +223,7 @@ form_of_constant(Ctx *c, const Value *v)
 
 /* ---- masks ----------------------------------------------------------------------------------- */
 
-/* Two numbers, of which the first is `hidden`, as a mask has them: at most -9000. */
+/* Two numbers, of which the first is `hidden`, as in a mask: at most -9000. */
 static bool
 is_mask(const Value *v, int64_t count, double *hidden, double *other)
 {

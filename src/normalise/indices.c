@@ -1,24 +1,24 @@
 /* indices: what follows from indices alone is computed where it is read, never stored; and what
  * does not vary along a dimension is computed once for it.
  *
- *     r[i] = i                        m[i, j] = r[j] <= r[i] ? 0 : -inf          s[h, i, j] = q[h,
- *     i, j] + m[i, j]
- *     becomes                                                                    s[h, i, j] = q[h,
- *     i, j] + (j <= i ? 0 : -inf)
+ *     r[i] = i        m[i, j] = r[j] <= r[i] ? 0 : -inf        s[h, i, j] = q[h, i, j] + m[i, j]
+ *
+ * becomes s[h, i, j] = q[h, i, j] + (j <= i ? 0 : -inf).
  *
  * Exporters build masks and positions so, of Range, Expand, Gather and comparisons, and read them
- * in every layer. A value has a form if its nest, with the forms of its inputs and constants of one
- * element put in, reads nothing. Forms are put into the nests that read them. A schedule then sees
- * what a mask leaves out (nest/support.h). Constants may have forms as well (constant_form.c).
+ * in every layer. A value has a form if its nest, with the forms of its inputs and one-element
+ * constants substituted, has no inputs. Forms are inlined into the nests that read them. A schedule
+ * then sees what a mask hides (kernel/support.h). Constants may have forms too (constant_form.c).
  *
  *     m[b, h, i, j] = pad[b, j] ? 0 : -inf     becomes     m[b, 0, 0, j], read at 0
  *
- * Exporters expand masks to the shape of what they are added to, too. Such a value keeps one point
- * along these dimensions, and its form is a read of that.
+ * Exporters also expand masks to the shape of their consumers. Such a value keeps one point along
+ * these dimensions, and its form is a read of that.
  *
- * Other forms are whole numbers, conditions, and choices of constants: a few instructions. Other
- * functions of indices, a table of sines, stay values.
+ * Other forms are whole numbers, conditions, and selects of constants: a few instructions.
+ * Expensive functions of indices, a table of sines, stay values.
  */
+#include "algebra/algebra.h"
 #include "normalise/constant_form.h"
 #include "normalise/normalise.h"
 
@@ -26,9 +26,9 @@
 
 #include <string.h>
 
-enum { MOST_OPERATIONS = 24 }; /* of a form: more are computed once */
+enum { MOST_OPERATIONS = 24 }; /* of a form: a larger one is computed once */
 
-/* A nest in place of a value; what it reads, in the new graph; 0: nothing. */
+/* A nest in place of a value, and the new graph's value that it reads; 0: none. */
 typedef struct {
     const Nest *nest;
     ValueId in;
@@ -38,8 +38,8 @@ typedef struct {
     Ctx *c;
     const Graph *from;
     Graph *to;
-    ValueId *map; /* 0 of values that are forms and were not needed yet */
-    Form *form;   /* [from->value.n]; nest NULL: it has none */
+    ValueId *map; /* 0 for forms that no reader needed as a value yet */
+    Form *form;   /* [from->value.n]; nest NULL: no form */
     /* likewise: a read of another value, which does not vary along some dimension */
     Form *view;
     NodeId *maker; /* of forms */
@@ -55,13 +55,13 @@ see_costly(void *user, const Scalar *s)
                  s->op == S_ADD || s->op == S_SUB || s->op == S_MUL || s->op == S_MIN ||
                  s->op == S_MAX || s->op == S_AND || s->op == S_OR || s->op == S_XOR ||
                  s->op == S_NOT || s->op == S_NEG || (s->op >= S_EQ && s->op <= S_GE);
-    /* floats are chosen, not computed */
+    /* floats are selected, not computed */
     bool chosen = s->op == S_CONST || s->op == S_SELECT || !dtype_is_float(s->dtype);
 
     *costly |= !cheap || !chosen;
 }
 
-/* Is every element the same, `first` being what a scan finds before its first step? Then each step
+/* Is every element the same, `first` being the scan's value before its first step? Then each step
  * makes it again. */
 static const Scalar *
 steady_scan(Ctx *c, Arena *a, const Nest *n)
@@ -81,7 +81,7 @@ steady_scan(Ctx *c, Arena *a, const Nest *n)
     return first && scalar_map(&m, n->write[0].value) == first ? first : NULL;
 }
 
-/* A choice of two constants; cond NULL: one. */
+/* A select of two constants; cond NULL: one constant. */
 typedef struct {
     const Scalar *cond, *arm[2];
 } Choice;
@@ -98,8 +98,7 @@ choice_of(Ctx *c, const Scalar *s, Choice *out)
     return out->arm[0]->op == S_CONST && out->arm[1]->op == S_CONST;
 }
 
-/* What is computed of choices by one condition is a choice by it: (1 - (j <= i ? 1 : 0)) *
- * -3e38. */
+/* Selects by one condition become one select: (1 - (j <= i ? 1 : 0)) * -3e38. */
 static const Scalar *
 chosen(ScalarMap *m, const Scalar *s)
 {
@@ -139,7 +138,7 @@ normalise_choices(Ctx *c, const Nest *n)
     return nest_edit_done(c, &e);
 }
 
-/* The nest, which reads nothing, as a form; NULL: it is none. */
+/* The nest, which has no inputs, as a form; NULL: it is none. */
 static const Nest *
 form_of(Ctx *c, const Nest *n)
 {
@@ -163,8 +162,8 @@ form_of(Ctx *c, const Nest *n)
 
 /* ---- what does not vary ---------------------------------------------------------------------- */
 
-/* Parallel axes, each a dimension of the only output longer than 1, that the value does not vary
- * with. */
+/* Parallel axes, each a dimension of the only output longer than 1, with which the value does not
+ * vary. */
 static AxisSet
 idle_axes(Ctx *c, const Nest *n)
 {
@@ -210,7 +209,7 @@ narrow(Ctx *c, const Nest *n, AxisSet idle)
     return nest_edit_done(c, &e);
 }
 
-/* The old shape, read from that. */
+/* The old shape, as a read of that. */
 static const Nest *
 widened(Ctx *c, const Nest *n, AxisSet idle)
 {
@@ -228,7 +227,7 @@ widened(Ctx *c, const Nest *n, AxisSet idle)
 
 /* ---- putting them in ------------------------------------------------------------------------- */
 
-/* A value of the new graph for v, whose form a reader cannot take. */
+/* A value of the new graph for v, for a reader that cannot inline its form. */
 static ValueId
 settle(Forms *f, ValueId v)
 {
@@ -241,7 +240,7 @@ settle(Forms *f, ValueId v)
     return f->map[v];
 }
 
-/* An input of a nest: a value of the old graph, or one of the new. */
+/* An input of a nest: a value of the old graph or of the new one. */
 typedef struct {
     ValueId old, now;
 } Input;
@@ -262,8 +261,8 @@ inputs_of(const Forms *f, const Node *n)
     return in;
 }
 
-/* The node's nest with the forms of its inputs in their place, and numbers and views where these
- * are asked for; and the inputs that it has then. */
+/* The node's nest with the forms of its inputs inlined, and numbers and views if requested; and its
+ * inputs then. */
 static const Nest *
 with_forms(Forms *f, const Node *node, bool numbers, bool views, Input *in)
 {
@@ -282,7 +281,7 @@ with_forms(Forms *f, const Node *node, bool numbers, bool views, Input *in)
             continue;
         }
         memmove(in + slot, in + slot + 1, (n->nin - slot - 1) * sizeof *in);
-        if (form.in) /* stands behind the others */
+        if (form.in) /* appended to the others */
             in[n->nin - 1] = (Input){ 0, form.in };
         n = nest_simplify(f->c, with);
     }
@@ -329,7 +328,7 @@ call(Forms *f, NodeId id, const Nest *n, const Input *in, const ValueId *out)
     graph_call_nest(f->to, n, node->loc, node->origin, from, out);
 }
 
-/* A value that does not vary along some dimensions: made without them. False: it is none. */
+/* A value that does not vary along some dimensions, made without them. False: none are idle. */
 static bool
 put_narrow(Forms *f, NodeId id, const Nest *n, const Input *in)
 {
@@ -349,8 +348,7 @@ put_narrow(Forms *f, NodeId id, const Nest *n, const Input *in)
     return true;
 }
 
-/* What no more than reads another value is kept in mind for its readers, which may not vary
- * then. */
+/* A value that only reads another one is remembered for its readers, which may be idle too. */
 static void
 note_view(Forms *f, const Node *node, const Nest *n, const Input *in)
 {
@@ -361,7 +359,7 @@ note_view(Forms *f, const Node *node, const Nest *n, const Input *in)
         f->view[node_out(f->from, node, 0)] = (Form){ n, input_value(f, &in[0]) };
 }
 
-/* The node's only value follows from indices: it has a form from now on. */
+/* The node's only value follows from indices: it gets a form. */
 static bool
 put_form(Forms *f, NodeId id)
 {
@@ -378,7 +376,7 @@ put_form(Forms *f, NodeId id)
     return true;
 }
 
-/* It does not vary along some dimension. */
+/* The value does not vary along some dimension. */
 static bool
 put_narrow_form(Forms *f, NodeId id)
 {

@@ -1,4 +1,4 @@
-/* mask: which blocks of scores a mask shows, where only data know.
+/* mask: tables of the blocks of scores that a mask shows, where only data know.
  *
  *     s[h, i, j] = q[h, i, j] + m[i, j]          max j: s[h, i, j], exp(s[h, i, j] - …)
  *
@@ -7,39 +7,40 @@
  *     used[I, J] = max j of J: seen[I, j]
  *     s[h, i, j] = seen(used[i // 16, j // 16], q[h, i, j] + m[i, j])
  *
- * A table of a byte for each block, of nests: constant where the mask is, computed once for all
- * layers that read one mask otherwise. A program then passes over blocks that no row sees (the step
- * `omit`, nest/support.h). Where a row sees nothing all of its blocks count as used: its softmax is
- * the mean, or a NaN, as it was.
+ * A table of one byte for each block, made by nests: folded if the mask is constant, otherwise
+ * computed once for all layers that read the mask. A program then skips blocks that no row sees
+ * (the step `omit`, kernel/support.h). If a row sees nothing, all of its blocks count as used: its
+ * softmax is the mean, or a NaN, as before.
  *
- * Where all but a comparison is the same for a block of keys, a table takes one look at the block:
+ * If all of a condition but a comparison is the same for a block of keys, the table reads it once a
+ * block:
  *
  *     j <= i and layout[h, j // 16, i]     for some j of J     16*J <= i and layout[h, J, i]
  *
- * A score is hidden by a condition that chooses a number so low, or by adding one. What is added
- * may be a mask if it is a constant that holds such numbers, was made with one, or is an input of
- * floats.
+ * A score is hidden by a select of a very low number, or by adding one. An addend may be a mask if
+ * it is a constant that holds such numbers, was made with one, or is an input of floats.
  */
+#include "algebra/algebra.h"
 #include "normalise/normalise.h"
 
 #include "nest/walk.h"
 
 #include <string.h>
 
-/* Rows and keys of a block: a task's rows are a multiple of these rows, and programs pass over one,
- * two or four blocks of these keys at once (schedule/write_group.c). */
+/* Rows and keys of a block: a task's rows are a multiple of these rows, and programs skip one, two
+ * or four blocks of these keys at once (schedule/write_group.c). */
 enum {
     BLOCK_ROWS = 16,
     BLOCK_KEYS = 16,
     LEAST_KEYS = 128,
     LEAST_AT_ONCE = 16
-}; /* keys that a condition is about at once, if at all */
+}; /* keys that a condition may treat as one */
 
 typedef enum { UNASKED, NEVER, MAYBE } Hides;
 
 enum { MOST_PASSED = 64 }; /* nodes that pass a mask on to the scores; bounds recursion */
 
-/* A table, by the nest that makes it of some values. */
+/* A table, by the nest that makes it and the values that it reads. */
 typedef struct {
     const Nest *nest;
     const ValueId *in;
@@ -54,7 +55,7 @@ typedef struct {
     ValueId *map;
     /* [value] the dimension along which a maximum of it is taken, + 1; 0: none */
     uint32_t *along;
-    uint8_t *hides;   /* [value] Hides: may it hold what hides? */
+    uint8_t *hides;   /* [value] Hides: may it hold a number that hides? */
     VEC(Table) table; /* made so far */
 } Masks;
 
@@ -93,8 +94,8 @@ holds_hiding(Ctx *c, const Value *v)
     return false;
 }
 
-/* A constant may hide if it holds such a number; what a node makes if the node has one, or does no
- * more than pass on what may hide; and any input. */
+/* A constant may hide if it holds such a number; a node's result if the node contains one, or only
+ * passes on what may hide; and any input. */
 static bool
 may_hide(const Masks *m, ValueId v, int left)
 {
@@ -121,8 +122,8 @@ may_hide(const Masks *m, ValueId v, int left)
 
 /* ---- what is made of rows -------------------------------------------------------------------- */
 
-/* A node, with a nest and what that reads, of the old graph: its own, or with what makes its inputs
- * put in. */
+/* A node, with a nest and its operands, of the old graph: its own, or with its producers
+ * inlined. */
 typedef struct {
     const Node *node;
     const Nest *nest;
@@ -140,8 +141,8 @@ source_of(const Masks *m, const Node *n)
     return s;
 }
 
-/* of a mask, at each point: a window or kind of key, a choice */
-enum { FEW_OPERATIONS = 12, MOST_MADE = 4 }; /* nests that make one from each other; bounds work */
+/* of a mask, at each point: a window or a kind of key, a select */
+enum { FEW_OPERATIONS = 12, MOST_MADE = 4 }; /* nests inlined into each other; bounds work */
 
 static AxisSet
 axes_of(const Scalar *load)
@@ -153,7 +154,7 @@ axes_of(const Scalar *load)
     return axes;
 }
 
-/* Is each element made of elements of smaller tensors in a few operations: a comparison of each
+/* Is each element made of elements of smaller tensors in a few operations, a comparison of each
  * row's number with each key's? Then it need not be stored. */
 static bool
 is_outer(const Masks *m, ValueId v, int left)
@@ -182,7 +183,7 @@ is_outer(const Masks *m, ValueId v, int left)
     return reads.n > 0;
 }
 
-/* What makes inputs of that kind put in. */
+/* Inlines such producers of its inputs. */
 static bool
 inline_outer(const Masks *m, Source *s)
 {
@@ -230,7 +231,7 @@ both(Ctx *c, const Scalar *x, const Scalar *y)
     return x && y ? scalar_2(c, S_AND, x, y) : x ? x : y;
 }
 
-/* Where it is false, s is hidden. NULL: nothing hides it. */
+/* The condition that is false where s is hidden. NULL: nothing hides it. */
 static const Scalar *
 shown(const Masks *m, const Source *node, const Scalar *s)
 {
@@ -262,8 +263,8 @@ typedef struct {
     bool ok, reads, bytes;
 } Look;
 
-/* A table can be made of reads at places that indices give; a byte is read in less time than its
- * score is computed, and a constant now. */
+/* A table can be made of reads at indices; reading a byte takes less time than computing its score,
+ * and a constant is computed now. */
 static void
 look_at(void *user, const Scalar *s)
 {
@@ -282,14 +283,14 @@ look_at(void *user, const Scalar *s)
 
 /* ---- blocks of keys -------------------------------------------------------------------------- */
 
-/* A key among those of a block, which is the last of the axes: from 0 to last. */
+/* A key of a block, as the last of the axes: from 0 to last. */
 typedef struct {
     Ctx *c;
     uint32_t key;
     const Expr *last;
 } Some;
 
-/* The least or the largest value of s over the keys of a block; NULL: not known. */
+/* The least or the largest value of s over the keys of a block; NULL: unknown. */
 static const Scalar *
 extreme(const Some *k, const Scalar *s, bool least)
 {
@@ -307,7 +308,7 @@ extreme(const Some *k, const Scalar *s, bool least)
     return scalar_index(c, (step > 0) == least ? rest : at_last);
 }
 
-/* Is cond true for some key of a block? NULL: that takes a look at each. */
+/* Is cond true for some key of a block? NULL: each key must be tested. */
 static const Scalar *
 for_some_key(const Some *k, const Scalar *cond)
 {
@@ -343,7 +344,7 @@ in_ranges(ScalarMap *map, const Expr *e)
 }
 
 /* Does a block of `size` keys have one that is shown? The axis of keys counts blocks then. NULL:
- * that takes a look at each key. */
+ * each key must be tested. */
 static const Scalar *
 shown_in_block(const Masks *m, const Nest *n, const Scalar *cond, uint32_t keys, int64_t size)
 {
@@ -365,9 +366,9 @@ shown_in_block(const Masks *m, const Nest *n, const Scalar *cond, uint32_t keys,
     return for_some_key(&some, scalar_map(&map, scalar_subst(c, cond, &bind, 1)));
 }
 
-/* Is a table of such a condition worth its reads? If the scores vary with an axis, heads, with
- * which the mask does not; or reads cost nearly nothing, as those for many keys at once. A few
- * rows, as a token's is, have nothing to gain: programs for them do not go in blocks. */
+/* Is a table of such a condition worth its reads? Yes if the scores vary with an axis (heads) with
+ * which the mask does not, or if reads are cheap, as those for many keys at once. A few rows, such
+ * as one token's, gain nothing: their programs do not work in blocks. */
 static bool
 is_worth_a_table(const Masks *m, const Source *node, const Scalar *cond, uint32_t keys,
                  uint32_t rows, bool at_once)
@@ -386,7 +387,7 @@ is_worth_a_table(const Masks *m, const Source *node, const Scalar *cond, uint32_
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
-/* A condition of a node over other axes, in a nest that is being built. */
+/* A condition of a node over other axes, in a nest under construction. */
 typedef struct {
     const Masks *m;
     const Source *node;
@@ -431,8 +432,8 @@ typedef struct {
     const Scalar *cond;
     /* axes; rows: NO_SLOT if the condition does not vary with them */
     uint32_t keys, rows;
-    int64_t each;                    /* keys that cond is about at once; its axis counts blocks */
-    uint32_t axis[NEST_MAX_AXES], n; /* that it varies with, keys among them */
+    int64_t each;                    /* keys that cond treats as one; its axis counts such blocks */
+    uint32_t axis[NEST_MAX_AXES], n; /* the axes it varies with, keys among them */
 } Mask;
 
 static const Scalar *
@@ -453,7 +454,7 @@ is_same(const Table *k, const Nest *n, const ValueId *in)
     return same;
 }
 
-/* A nest of one output as a node, or what the same one made before; 0: refused. */
+/* A nest of one output as a node, or the value of an equal earlier one; 0: refused. */
 static ValueId
 made(Masks *m, const Mask *k, NestBuilder *b, const char *name, const Type *t, const ValueId *in)
 {
@@ -471,7 +472,7 @@ made(Masks *m, const Mask *k, NestBuilder *b, const char *name, const Type *t, c
     return out;
 }
 
-/* How many places of the axis x the condition is about. */
+/* The number of points of axis x in the condition. */
 static const Expr *
 places(Ctx *c, const Mask *k, uint32_t x)
 {
@@ -510,8 +511,8 @@ sees_table(Masks *m, const Mask *k, const char *name)
     return made(m, k, &b, arena_printf(m->a, "%s_sees", name), t, copy.in);
 }
 
-/* seen[…, I, j]: does a row of the block see a key, or nothing at all? A last block that is not
- * whole has its last row several times. */
+/* seen[…, I, j]: does a row of the block see a key, or nothing at all? A partial last block repeats
+ * its last row. */
 static ValueId
 strip_table(Masks *m, const Mask *k, const char *name, ValueId sees)
 {
@@ -583,7 +584,7 @@ used_table(Masks *m, const Mask *k, const char *name, ValueId strip)
     return made(m, k, &b, arena_printf(m->a, "%s_used", name), t, &strip);
 }
 
-/* The nest with what it reads of the table, its last input. */
+/* The nest with its operand from the table, its last input. */
 static const Nest *
 with_table(Masks *m, const Mask *k, const Type *t)
 {
@@ -611,7 +612,7 @@ with_table(Masks *m, const Mask *k, const Type *t)
 
 /* ---- which nests ----------------------------------------------------------------------------- */
 
-/* The axis that stands alone at dimension d of what a nest writes; NO_SLOT: none. */
+/* The axis that alone is the index of dimension d of what a nest writes; NO_SLOT: none. */
 static uint32_t
 axis_at(const Nest *n, uint32_t d)
 {
@@ -633,7 +634,7 @@ makes_scores(const Masks *m, const Source *node, uint32_t *keys)
     return *keys != NO_SLOT;
 }
 
-/* Are scores hidden by what only data know, and is a table of that worth it? */
+/* Are scores hidden by data, and is a table worth it? */
 static bool
 find_mask(const Masks *m, const Source *node, uint32_t keys, Mask *out)
 {
@@ -657,7 +658,7 @@ find_mask(const Masks *m, const Source *node, uint32_t keys, Mask *out)
     return true;
 }
 
-/* The node with another nest, which reads `more` as well; 0: nothing. */
+/* The node with another nest, which also reads `more`; 0: nothing more. */
 static void
 put_nest(Masks *m, const Source *s, const Nest *n, ValueId more)
 {

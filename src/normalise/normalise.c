@@ -1,4 +1,5 @@
-/* normalise: products in their plain form, constants computed; see normalise.h. */
+/* normalise: contractions in plain form, constants computed; see normalise.h. */
+#include "algebra/algebra.h"
 #include "normalise/normalise.h"
 
 #include "nest/walk.h"
@@ -7,17 +8,17 @@
 #include <string.h>
 
 /* Points that a nest of constants may visit for each byte of its result: a layout visits one for
- * each element, a transform of a filter some dozens. A sum may visit all that it reads, once.
- * Bounds work: what would visit more is computed when the model runs. */
+ * each element, a Winograd transform of a filter some dozens. A sum may visit all that it reads,
+ * once. Bounds work: a nest that would visit more is computed at run time. */
 enum {
     POINTS_PER_BYTE = 64,
-    /* of a constant that lies in an arena of its own, which may go before the others */
+    /* of a constant in an arena of its own, which may be freed before the others */
     OWN_BYTES = 1 << 20,
     /* instructions of a read that is converted: the load and the conversion */
     WIDENING_CODE = 2
 };
 
-/* A value of the old graph that is computed where it is read: of constants, inputs of the nest,
+/* A value of the old graph that is inlined where it is read: of constants, inputs of the nest,
  * values of the new graph. */
 typedef struct {
     const Node *node;
@@ -28,12 +29,12 @@ typedef struct {
 typedef struct {
     Ctx *ctx;
     Graph *to;
-    ValueId *map; /* of values of the old graph; 0 of those that are wide */
+    ValueId *map; /* of values of the old graph; 0 if wide */
     /* of values of the old graph, by nodes that are not computed yet */
     uint32_t *uses;
-    /* values of the new graph to the arenas of their own that contents lie in */
+    /* values of the new graph to the arenas of their contents */
     Map own;
-    Wide *wide; /* [from->value.n]; nest NULL: it is none */
+    Wide *wide; /* [from->value.n]; nest NULL: not wide */
     int64_t max_bytes;
     DotSteps dots;
     int64_t worth;    /* operations that are worth a thread */
@@ -52,7 +53,7 @@ is_constant(const Normal *m, const Scalar *s)
            m->to->value.at[m->value[s->u.load.slot]].data;
 }
 
-/* The read of a constant, which may be widened there; NULL: it is none. */
+/* The read of a constant, perhaps widened there; NULL: none. */
 static const Scalar *
 constant_read(const Normal *m, const Scalar *s)
 {
@@ -70,7 +71,7 @@ step_of(Ctx *c, const Expr *e, uint32_t axis)
     return expr_linear(c, e, (Var){ VAR_AXIS, axis }, &coef, &rest) ? expr_or(coef, 0) : 0;
 }
 
-/* Are all indices sums of steps forward along axes, each axis in one of them, and all inside? */
+/* Is each index a sum of forward steps along axes, each axis in one index, all inside? */
 static bool
 is_plain_read(Ctx *c, const Nest *n, const Scalar *load)
 {
@@ -104,8 +105,8 @@ list_axes(const Nest *n, AxisSet set, uint32_t *axis, uint32_t count)
 
 /* ---- products -------------------------------------------------------------------------------- */
 
-/* Sums that the moving operand is read backwards along are turned, if the other is a constant: its
- * layout is ours. */
+/* Sums along which the other operand is read backwards are reversed if one operand is constant: its
+ * layout is free. */
 static void
 turn_sums(Normal *m, const Contraction *view)
 {
@@ -168,12 +169,12 @@ compute(Normal *m, const Nest *n, const ValueId *in, const char *name)
         return v;
     }
     arena_free(own);
-    c->diags.list.n = ndiag; /* the run reports it, if it comes so far */
+    c->diags.list.n = ndiag; /* the run reports it, if it gets there */
     c->diags.worst = worst;
     return 0;
 }
 
-/* A constant operand as the product walks it: axes of both sides, its own, sums. */
+/* A constant operand, packed as the contraction walks it: axes of both sides, its own, sums. */
 static void
 relay_constant(Normal *m, const Scalar *load, const Contraction *view, AxisSet own)
 {
@@ -214,8 +215,8 @@ scatters_columns(const Nest *n, const Contraction *view)
     return false;
 }
 
-/* The product as one block of columns for each phase, and the nest that puts them into their
- * places: its value is the product's own. Returns the value that the product makes. */
+/* The contraction as one block of columns for each phase, and the nest that moves them to their
+ * places: its value is the contraction's own. Returns the value that the contraction makes. */
 static ValueId
 gather_columns(Normal *m, const Contraction *view, ValueId out)
 {
@@ -263,7 +264,7 @@ plain_product(Normal *m)
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
-/* Inputs that nothing reads any more, such as zero points that went into pairs. */
+/* Inputs without readers, such as zero points that went into pairs. */
 static void
 drop_inputs(Normal *m)
 {
@@ -276,7 +277,8 @@ drop_inputs(Normal *m)
             m->value[kept++] = m->value[i];
 }
 
-/* The number that all elements of an integer constant are: zero points of each channel, say. */
+/* The number that all elements of an integer constant equal: zero points of each channel, for
+ * example. */
 static bool
 is_one_number(const Value *v, int64_t *number)
 {
@@ -308,7 +310,7 @@ put_number(ScalarMap *m, const Scalar *load)
                : load;
 }
 
-/* Reads of constants that are one number become that number. */
+/* Reads of constants with equal elements become that number. */
 static void
 put_numbers(Normal *m)
 {
@@ -332,8 +334,8 @@ put_numbers(Normal *m)
 
 /* ---- pairs and quads ------------------------------------------------------------------------- */
 
-/* What `made` makes of those inputs that it keeps: computed now if they are constant, else when it
- * runs. 0: a constant too large. */
+/* The result of `made` from the inputs that it keeps: computed now if they are constant, otherwise
+ * at run time. 0: a constant too large. */
 static ValueId
 value_of(Normal *m, const Nest *made, const bool *keep, const char *name)
 {
@@ -353,8 +355,8 @@ value_of(Normal *m, const Nest *made, const bool *keep, const char *name)
     return v;
 }
 
-/* Would what is computed of constants take more memory than they do? Of parts of words, say:
- * whoever reads them then makes it. */
+/* Would the computed constant take more memory than its operands, parts of words for example? Then
+ * its reader computes it. */
 static bool
 widens(const Normal *m, const Nest *made, const bool *keep)
 {
@@ -369,8 +371,8 @@ widens(const Normal *m, const Nest *made, const bool *keep)
     return nest_widens(m->ctx, made, stored);
 }
 
-/* A factor of pairs or quads as a tensor: one of constants is computed now, another once for all
- * its reads. */
+/* A factor of pairs or quads as a tensor: of constants computed now, otherwise once for all its
+ * reads. */
 static void
 make_factor(Normal *m, const Scalar *factor, const char *what)
 {
@@ -386,12 +388,13 @@ make_factor(Normal *m, const Scalar *factor, const char *what)
             : 0;
 
     if (!v)
-        return; /* or too large: made as they are read */
+        return; /* or too large: computed where they are read */
     m->value[slot] = v;
     m->nest = reader;
 }
 
-/* Sums that correct a product of quads, of the nest's inputs; those over windows in two. */
+/* Sums that correct a dot product over quads, of the nest's inputs; those over windows in two
+ * steps. */
 static ValueId
 sums_value(Normal *m, const Nest *sums, const char *name)
 {
@@ -416,8 +419,8 @@ sums_value(Normal *m, const Nest *sums, const char *name)
     return v;
 }
 
-/* Four summands at a time; the sums that correct them are new inputs. The nest itself where it
- * cannot be. */
+/* Four summands at a time; the correcting sums are new inputs. The nest itself if it does not
+ * apply. */
 static const Nest *
 quad_product(Normal *m)
 {
@@ -602,7 +605,7 @@ stored_bytes(const Normal *m)
     return sum;
 }
 
-/* Do more points than it has elements read the value? */
+/* Do more points read the value than it has elements? */
 static bool
 is_read_again(Ctx *c, const Nest *reader, const Nest *wide)
 {
@@ -613,9 +616,8 @@ is_read_again(Ctx *c, const Nest *reader, const Nest *wide)
             expr_const(type_count(c, wide->param[wide->nin].type), &elements) && points > elements);
 }
 
-/* Does the reader take the value in so? A product stays one, and its schedule computes an operand
- * once as it copies it, or as it loads it. Elsewhere a value that is read again and again is
- * widened and no more. */
+/* Does the reader inline the value? A contraction stays one, and its schedule computes an operand
+ * once as it packs or loads it. Elsewhere a value that is read repeatedly may only be widened. */
 static bool
 takes(Ctx *c, const Nest *before, const Nest *after, const Nest *wide)
 {
@@ -627,8 +629,8 @@ takes(Ctx *c, const Nest *before, const Nest *after, const Nest *wide)
     return nest_code(c, wide) <= WIDENING_CODE || !is_read_again(c, after, wide);
 }
 
-/* The wide value v becomes one of the new graph: a constant, or where it is too large for that, the
- * result of a nest. */
+/* The wide value v becomes one of the new graph: a constant, or the result of a nest if it is too
+ * large. */
 static ValueId
 settle_wide(Normal *m, const Graph *from, ValueId v)
 {
@@ -643,8 +645,8 @@ settle_wide(Normal *m, const Graph *from, ValueId v)
     return m->map[v];
 }
 
-/* The node's nest and the values of its inputs, wide ones put into it where it takes them; room for
- * its outputs behind. */
+/* The node's nest and the values of its inputs, wide ones inlined where it takes them; room for its
+ * outputs behind. */
 static void
 take_inputs(Normal *m, const Graph *from)
 {
@@ -669,7 +671,7 @@ take_inputs(Normal *m, const Graph *from)
             m->value[slot] = settle_wide(m, from, v);
             continue;
         }
-        /* the other inputs stay in order, the wide value's come behind */
+        /* the other inputs keep their order, the wide value's follow */
         m->nest = with;
         memmove(m->value + slot, m->value + slot + 1, (--count - slot) * sizeof *m->value);
         memcpy(m->value + count, w->in, w->nest->nin * sizeof *m->value);
@@ -678,7 +680,7 @@ take_inputs(Normal *m, const Graph *from)
     }
 }
 
-/* The node's result is a constant: what it was computed of goes, where nobody else reads it. */
+/* The node's result is a constant: its operands are freed if nothing else reads them. */
 static void
 forget_inputs(Normal *m, const Graph *from)
 {

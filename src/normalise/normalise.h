@@ -1,92 +1,90 @@
-/* normalise: nests in the form that every later stage can see through.
+/* normalise: nests in the form that every later stage can analyse.
  *
  * Values that follow from indices alone are computed where they are read (indices.c). Every nest is
- * simplified (nest/simplify.c: digits, phases, guards). Of a product whose operand is a constant
- * read in another way than digit by digit (backwards, with a guard, at odd places), the constant is
- * laid out as the product walks it; a product that writes its columns apart (the phases of a
- * transposed convolution) writes them together, and a nest of its own moves them to their places.
- * Then nests of constants alone are computed.
+ * simplified (algebra/simplify.c: digits, phases, guards). If a contraction reads a constant
+ * otherwise than by plain dimensions (reversed, guarded, at odd offsets), the constant is packed as
+ * the contraction walks it; a contraction that writes its columns apart (the phases of a transposed
+ * convolution) writes them together, and a nest of its own moves them. Then nests of constants are
+ * computed.
  *
- * Sums of products of narrow numbers are made of pairs or quads where the machine multiplies those
- * in one step (nest/pair.c, quad.c): each factor is a tensor of them, that of a constant computed
- * now.
+ * Sums of products of narrow numbers use dot products over pairs or quads where the machine has the
+ * instruction (algebra/pair.c, quad.c): each factor is a tensor of them, computed now if it is
+ * constant.
  *
- * Places that data say, and weights beside them, are computed once for all channels that are read
- * there (places.c).
+ * Gather indices, and weights beside them, are computed once for all channels that are read there
+ * (places.c).
  *
- * A reduction to one point is made of pieces that threads may share (pieces.c).
+ * A reduction to a scalar is split into chunks that threads can share (pieces.c).
  *
- * Needs   nests; no operators.
- * Keeps   names and types of the values that were there; order.
+ * Needs nests; no operators. Keeps names, types and order of the values that were there.
  */
 #ifndef TENON_NORMALISE_H
 #define TENON_NORMALISE_H
 
 #include "graph/graph.h"
 
-/* What follows from indices alone, a mask or a position, is put into the nests that read it
+/* Computes what follows from indices alone, a mask or a position, in the nests that read it
  * (indices.c). */
 Graph *normalise_indices(const Graph *g);
 
-/* What is computed of choices by one condition is a choice by it: (1 - (j <= i ? 1 : 0)) * -3e38
- * (indices.c). */
+/* Selects by one condition become one select: (1 - (j <= i ? 1 : 0)) * -3e38 (indices.c). */
 const Nest *normalise_choices(Ctx *c, const Nest *n);
 
-/* What is at most this hides a score that it is added to. -1e4 is the highest that exporters write,
+/* A number of at most this, added to a score, hides it. -1e4 is the highest that exporters write,
  * and the shortest types round it to -9984. */
 #define NORMALISE_HIDES -9000.0
 
-/* Which blocks of scores a mask shows where only data know: a table that says so, beside the scores
- * (mask.c). After normalise_indices: what indices hide needs none. */
+/* Tables of the blocks of scores that a mask shows, where only data know (mask.c). After
+ * normalise_indices: what indices hide needs none. */
 Graph *normalise_masks(const Graph *g);
 
-/* A padded batch computed for its tokens alone: `mask`, an input of g of [batch, length], is 1 of
- * each and 0 of padding (ragged.c). After normalise_indices. NULL: reported. */
+/* A padded batch computed for its tokens alone: `mask`, an input of g of [batch, length], is 1 for
+ * each token and 0 for padding (ragged.c). After normalise_indices. NULL: reported. */
 typedef struct {
-    bool packed_io; /* inputs and outputs of tokens have no padding; offsets stand
-                                      * for the mask, as input "MASK.offsets" i64[batch + 1] */
-    bool padded;    /* all is computed with padding, within packed_io */
-    double density; /* the share of a batch that is tokens, where none is said */
+    /* inputs and outputs of tokens are packed; offsets replace the mask, as input "MASK.offsets"
+     * i64[batch + 1] */
+    bool packed_io;
+    bool padded;    /* compute everything with padding, within packed_io */
+    double density; /* the share of a batch that is tokens, if no hint gives sizes */
 } RaggedHow;
 typedef struct {
-    uint32_t packed, nodes; /* computed for tokens alone; of how many */
-    uint32_t nwhy;          /* others that need padding by themselves … */
-    const char **why;       /* … their names, and what they do */
+    uint32_t packed, nodes; /* nodes computed for tokens alone; all nodes */
+    uint32_t nwhy;          /* nodes that need padding themselves … */
+    const char **why;       /* … their names, and the reason */
     const Expr *tokens;
 } RaggedReport;
 Graph *normalise_ragged(const Graph *g, ValueId mask, const RaggedHow *how, RaggedReport *report);
 
-/* Scans that sum over what they have made become loops of nests (turns.c): recurrent networks.
- * Before the others, so that what is inside of the loops is made plain as well. */
+/* Scans that sum over their own results become loops of nests (turns.c): recurrent networks. Before
+ * the other passes, so that they see the loops' bodies. */
 Graph *normalise_turns(const Graph *g);
 
-/* Each matrix multiplication of a nest with other reductions beside it is a nest of its own
- * (sums.c). Before normalise_nests. */
+/* Each matrix multiplication in a nest with other reductions becomes a nest of its own (sums.c).
+ * Before normalise_nests. */
 Graph *normalise_sums(const Graph *g);
 
-/* A reduction to one point as two nests: pieces that are worth so many points at least, and what is
- * made of them (its inputs are n's, and the pieces behind). False: it is none, too short, or does
- * not divide. */
+/* A reduction to a scalar as two nests: chunks of at least `worth` points, and their combination
+ * (its inputs are n's, then the chunks). False: no such reduction, too short, or not divisible. */
 bool normalise_pieces(Ctx *c, const Nest *n, int64_t worth, const Nest **made, const Nest **rest);
 
-/* Values that a nest computes once for many points, beside where it reads (places.c): tables of
- * them, and the nest that reads those, whose inputs are n's and the tables behind. NULL, quietly:
- * there are none that pay. */
+/* Values that a nest computes once for many points, next to its gathers (places.c): tables of them,
+ * and the nest that reads those, whose inputs are n's, then the tables. NULL, quietly: none that
+ * pay. */
 typedef struct {
     const Scalar *value;
     const Type *type;
 } PlaceTable;
 typedef VEC(PlaceTable) PlaceTables;
 const Nest *normalise_places(Ctx *c, const Nest *n, PlaceTables *tables);
-/* The nest that makes tables which vary with the same axes, of the inputs of n. */
+/* The nest that makes tables which vary with the same axes, from the inputs of n. */
 const Nest *normalise_tables(Ctx *c, const Nest *n, const PlaceTable *table, uint32_t count);
 
-/* Constants of four and two bits that sums read, as many in a word as fit (pack.c); of more than so
- * many bytes, less stays near anyway. After normalise_nests: what widens them stands in those sums
- * by then. */
+/* Packs constants of four and two bits that sums read into words (pack.c), if they have more than
+ * `near` bytes: smaller ones stay in a cache anyway. After normalise_nests, which inlines their
+ * widening into the sums. */
 Graph *normalise_packed(const Graph *g, int64_t near);
 
-/* Steps of dot products in integers that a machine has, for which sums are written. */
+/* The dot-product instructions of a machine, for which sums are rewritten. */
 typedef enum {
     DOT_NONE = 0,
     DOT_PAIRS = 1,
@@ -94,8 +92,8 @@ typedef enum {
     DOT_FLOATS = 4 /* pairs of bf16 */
 } DotSteps;
 
-/* max_bytes: of one constant that is computed; larger ones stay for the run. worth: operations that
- * are worth a thread; 0: there is one. threads: that compute constants now. */
+/* max_bytes: of one computed constant; larger ones stay for the run. worth: operations that are
+ * worth a thread; 0: there is one. threads: that compute constants now. */
 Graph *normalise_nests(const Graph *g, int64_t max_bytes, DotSteps dots, int64_t worth,
                        uint32_t threads);
 

@@ -1,26 +1,25 @@
-/* pack: integers of four and two bits that sums of products read, as many in a word as there is
- * room for.
+/* pack: integers of four and two bits that contractions read, packed into words.
  *
  * In memory a type of fewer than 8 bits takes a byte an element. A model's weights in such a type
- * are many, and a product that is bound by memory waits for every byte of them. So where all that
- * reads a constant reads it along an axis that is summed,
+ * are many, and a memory-bound contraction waits for every byte of them. So if all readers of a
+ * constant read it along a summed axis,
  *
  *     w: u4[k, n]         sum i: … w[i, j] …
  *
- * neighbours along that dimension share a word, of 32 bits or, where those would not be full, of 8:
+ * neighbours along that dimension share a word, of 32 bits or, if those would not be full, of 8:
  *
  *     w: i32[k / 8, n]    sum i: … (w[i // 8, j] >> 4 * (i % 8) & 15) …
  *
- * Trips of a sum that read one word are then made of one load. Numbers with a sign lie in it as
- * their distance to the least. What is read otherwise, row by row or at places from data, stays as
- * it is, and so does what is too small to matter.
+ * Iterations of a sum that read one word then share one load. Signed numbers are stored as their
+ * distance to the least. Constants that are read otherwise, by rows or at gather indices, stay
+ * unpacked, and so do small ones.
  */
 #include "normalise/normalise.h"
 
 #include "nest/walk.h"
 
-/* Of a constant: the dimensions along which all its readers sum by whole words of a type, sets; 0:
- * it stays as it is. */
+/* Of a constant: the dimensions along which all its readers sum by whole words of a type, as sets;
+ * 0: it stays unpacked. */
 typedef struct {
     uint32_t i32, u8;
 } Dims;
@@ -60,7 +59,7 @@ may_be_packed(const Value *v, int64_t near, int64_t *extent)
     return type_static_bytes(v->type, &count) && count >= near;
 }
 
-/* Is e stepped through one by one along an axis that is summed, by whole words along the others? */
+/* Does e step by one along a summed axis, and by whole words along the others? */
 static bool
 is_summed(Ctx *c, const Nest *n, AxisSet sum, const Expr *e, int64_t share)
 {
@@ -108,8 +107,8 @@ note_reads(const Graph *g, const Node *n, Dims *dims)
     arena_free(scratch);
 }
 
-/* How each constant is packed, in long words before short ones: along its longest dimension among
- * those that can be. */
+/* How each constant is packed, in long words before short ones: along its longest dimension that
+ * allows it. */
 static Packing *
 choose(const Graph *g, Arena *scratch, int64_t near, bool *any)
 {
@@ -154,7 +153,7 @@ least(DType t)
     return dtype_info[t].kind == KIND_INT ? -(1 << (dtype_info[t].bits - 1)) : 0;
 }
 
-/* The constant again, in words that are full. */
+/* The constant in full words. */
 static ValueId
 packed_value(Graph *to, const Value *v, Packing p)
 {
@@ -185,8 +184,7 @@ packed_value(Graph *to, const Value *v, Packing p)
     return graph_const(to, v->name, type_new(c, p.word, v->type->rank, dims), words);
 }
 
-/* The element as a number of 32 bits, then as its type again, which stands for it alone where it is
- * not converted. */
+/* The element as a number of 32 bits, then as its type again unless it is converted anyway. */
 static const Scalar *
 unpack(ScalarMap *m, const Scalar *load)
 {
@@ -209,7 +207,7 @@ unpack(ScalarMap *m, const Scalar *load)
     return load;
 }
 
-/* From 32 bits to four and on: the number is one of four bits as it is. */
+/* From 32 bits to four and on: the number already has four bits. */
 static const Scalar *
 convert_once(ScalarMap *m, const Scalar *s)
 {

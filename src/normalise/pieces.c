@@ -1,10 +1,10 @@
-/* pieces: a reduction to one point is made of pieces, so that it can be shared out.
+/* pieces: a reduction to a scalar is split into chunks, so that threads can share it.
  *
  *     o[] = f(sum i, j: v(i, j))      becomes      p[i] = sum j: v(i, j)      o[] = f(sum i: p[i])
  *
- * The outermost axis stays apart, or its slow digit where a trip of it is worth no thread: i =
- * length*i1 + i2. Which pieces there are follows from the sizes alone, and they are combined in
- * their order, so the result is the same for any number of threads.
+ * The outermost axis is kept, or its slow digit if one iteration is not worth a thread: i =
+ * length*i1 + i2. Chunks depend on the sizes alone and are combined in order, so the result is the
+ * same for any number of threads.
  */
 #include "normalise/normalise.h"
 
@@ -24,7 +24,7 @@ find_reduce(void *user, const Scalar *s)
     }
 }
 
-/* The nest's one reduction, of one item and over loops of known length, if it is all that takes
+/* The nest's one reduction, of one item and over loops of known length, if nothing else takes
  * time. */
 static const Scalar *
 only_reduction(Ctx *c, const Nest *n, int64_t *points)
@@ -46,11 +46,11 @@ only_reduction(Ctx *c, const Nest *n, int64_t *points)
     return f.found;
 }
 
-/* a piece may be so many times as long as it has to be, where sizes divide so; bounds the search,
- * else it stays whole */
+/* how much longer than necessary a chunk may be, if that divides the extent; bounds the search,
+ * otherwise it stays whole */
 enum { LONGER = 16 };
 
-/* A divisor of n that is at least `least`, the first there is; 0: none is near. */
+/* The first divisor of n that is at least `least`; 0: none is near. */
 static int64_t
 divisor(int64_t n, int64_t least)
 {
@@ -100,7 +100,7 @@ normalise_pieces(Ctx *c, const Nest *n, int64_t worth, const Nest **made, const 
     if (count < 2)
         return arena_free(scratch), false;
 
-    /* The pieces. */
+    /* The chunks. */
     const Expr *dim = expr_int(c, count), *at[TN_MAX_RANK];
     const Type *t = type_new(c, reduce->dtype, 1, &dim);
     NestBuilder b = nest_begin(c, arena_printf(c->arena, "%s_pieces", n->name));
@@ -126,7 +126,7 @@ normalise_pieces(Ctx *c, const Nest *n, int64_t worth, const Nest **made, const 
     nest_write(&b, out, &piece, scalar_map(&m, reduce));
     *made = nest_finish(&b);
 
-    /* What is made of them: the same inputs, and the pieces behind. */
+    /* Their combination: the same inputs, then the chunks. */
     NestBuilder r = nest_begin(c, n->name);
     for (uint32_t i = 0; i < n->nin; i++)
         nest_in(&r, n->param[i].name, n->param[i].type);

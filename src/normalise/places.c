@@ -1,20 +1,20 @@
-/* places: what a nest computes from data about where it reads, once for all that is read there.
+/* places: gather indices and weights that a nest computes from data, once for all that is read
+ * there.
  *
  *     o[i, c, j] = sum t<2>: x[i, c, i64(floor(at[i, j, 1])) + t, i64(floor(at[i, j, 0])) | 0] *
- *     f(at[i, j, 0], t)
+ *                            f(at[i, j, 0], t)
  *
- * reads the same places, with the same weights, in every channel c. It becomes
+ * reads at the same indices, with the same weights, in every channel c. It becomes
  *
- *     p[t, i, j] = the place as one number, row after row, or -1 outside         w[t, i, j] =
- *     f(at[i, j, 0], t) o[i, c, j] = sum t: x[i, c, p[t, i, j] // width, p[t, i, j] % width | 0] *
- *     w[t, i, j]
+ *     p[t, i, j] = the position as one number, row-major, or -1 outside
+ *     w[t, i, j] = f(at[i, j, 0], t)
+ *     o[i, c, j] = sum t: x[i, c, p[t, i, j] // width, p[t, i, j] % width | 0] * w[t, i, j]
  *
- * The digits of a number are that number again where the image lies in memory, so what is left of a
- * place is one read and one test. Summed axes stand outside in the tables: vectors run along the
- * outputs.
+ * The digits of a number are that number again in memory, so a gather is one read and one test.
+ * Summed axes are outermost in the tables: vectors run along the outputs.
  *
- * What is asked for is computed whether or not it was wanted: so only what can neither fail nor
- * read outside of a tensor.
+ * Table entries are computed whether or not a point needs them, so only what can neither fail nor
+ * read outside of a tensor goes into tables.
  */
 #include "normalise/normalise.h"
 
@@ -22,7 +22,7 @@
 
 #include "nest/walk.h"
 
-/* Operations of a look into a table: a place is loaded, widened and made an index, a weight is
+/* Operations of a table read: an index is loaded, widened and used as an index, a weight is
  * loaded. */
 enum { LOOK_PLACE = 3, LOOK_WEIGHT = 1 };
 
@@ -31,14 +31,14 @@ typedef struct {
     Arena *scratch;
     const Nest *n;
     Walk walk;
-    AxisSet axes; /* that places vary with */
-    double uses;  /* points that share a place; what is not known is many */
-    /* nodes of the value that were looked at, and where they are wanted */
+    AxisSet axes; /* that the indices vary with */
+    double uses;  /* points that share an index; unknown: many */
+    /* nodes of the value that were visited, and the condition under which they are needed */
     Map done;
-    bool mixed; /* one of them here and there */
+    bool mixed; /* one of them is needed under different conditions */
     PlaceTables *out;
-    ScalarMap map; /* from the value to what reads the tables */
-    /* to what that is at points where it is not wanted: tables and reads are 0 there */
+    ScalarMap map; /* from the value to reads of the tables */
+    /* to the value at points that do not need it: tables and reads are 0 there */
     ScalarMap unwanted;
 } Finder;
 
@@ -63,7 +63,7 @@ look_at(void *user, const Scalar *s)
              load_is_inside(l->f->c, &r, s, l->f->n->param[s->u.load.slot].type));
 }
 
-/* Operations of a value that can be computed anywhere; 0: it is not of that kind. */
+/* Operations of a value that can be computed anywhere; 0: not of that kind. */
 static uint32_t
 work_of(Finder *f, const Scalar *s)
 {
@@ -73,7 +73,7 @@ work_of(Finder *f, const Scalar *s)
     return l.ok && !l.fails ? l.work : 0;
 }
 
-/* The same, where it is computed for the points alone that want it. */
+/* The same, if it is computed only for the points that need it. */
 static bool
 may_be_wanted(Finder *f, const Scalar *s)
 {
@@ -83,9 +83,9 @@ may_be_wanted(Finder *f, const Scalar *s)
     return l.ok && !(s->axes & ~f->axes);
 }
 
-/* Is a value computed and stored once, and looked up for every use, less than computed for every
- * use? GridSample of 2 channels takes, with tables, 0.27 (nearest) and 0.57 (bilinear) of its time
- * without, of 32 channels 0.07 and 0.57 (Cascade Lake, one core). */
+/* Is computing a value once, storing it and reading it for every use cheaper than computing it for
+ * every use? GridSample of 2 channels takes, with tables, 0.27 (nearest) and 0.57 (bilinear) of its
+ * time without, of 32 channels 0.07 and 0.57 (Cascade Lake, one core). */
 static bool
 pays(const Finder *f, uint32_t work, int look)
 {
@@ -98,7 +98,7 @@ is_computed(const Expr *e)
     return expr_uses_kind(e, VAR_COMPUTED);
 }
 
-/* Dimensions [d, end) of a read that are computed from data, from d on, neighbours in memory. */
+/* Dimensions [d, end) of a read that are computed from data, contiguous in memory. */
 static uint32_t
 computed_end(const Scalar *load, uint32_t d)
 {
@@ -109,7 +109,7 @@ computed_end(const Scalar *load, uint32_t d)
 
 /* ---- an index as a value --------------------------------------------------------------------- */
 
-/* As arithmetic on what it is computed from, so that vectors can be made of it. */
+/* As arithmetic on its operands, so that it vectorises. */
 static const Scalar *
 index_value(Ctx *c, const Expr *e)
 {
@@ -134,12 +134,13 @@ index_value(Ctx *c, const Expr *e)
 }
 
 typedef struct {
-    const Scalar *wanted; /* where it is; NULL: everywhere */
-    /* a test of the read's other dimensions, made where it is wanted; NULL: none */
+    const Scalar *wanted; /* where it is needed; NULL: everywhere */
+    /* a test of the read's other dimensions, made where it is needed; NULL: none */
     const Scalar *inside;
 } Tests;
 
-/* The number of a place in dimensions [d, end); -1 where the read is outside, or not wanted. */
+/* The position in dimensions [d, end) as one number; -1 where the read is outside, or not
+ * needed. */
 static const Scalar *
 place_of(Finder *f, const Scalar *load, uint32_t d, uint32_t end, Tests tests)
 {
@@ -168,8 +169,7 @@ place_of(Finder *f, const Scalar *load, uint32_t d, uint32_t end, Tests tests)
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
-/* What stands in place of a value: a read of a table of it. NULL: no table can have so many
- * dimensions. */
+/* A read of a value's table. NULL: the table would have too many dimensions. */
 static const Scalar *
 table_read(Finder *f, const Scalar *value)
 {
@@ -193,7 +193,7 @@ table_read(Finder *f, const Scalar *value)
 }
 
 /* A test of the computed indices in dimensions of one element: where it holds they are 0. at: those
- * become so. */
+ * become 0. */
 static const Scalar *
 test_single(Finder *f, const Scalar *load, const Expr **at)
 {
@@ -212,8 +212,8 @@ test_single(Finder *f, const Scalar *load, const Expr **at)
     return test;
 }
 
-/* A read at places from data, with a table's number in place of what was computed for it. Where it
- * was made for some points alone, it can be made for all of them then: the others are outside. */
+/* A gather with a table's number in place of its computed index. If it was made for some points
+ * alone, it can now be made for all: the others are outside. */
 static void
 replace_read(Finder *f, const Scalar *load, const Scalar *wanted)
 {
@@ -267,8 +267,8 @@ replace_value(Finder *f, const Scalar *s, const Scalar *wanted)
 
 static void replace_values(Finder *f, const Scalar *s, const Scalar *wanted);
 
-/* c ? x : y. Where x comes out as y wherever it is not wanted, because what it is made of is 0
- * there, it needs no test. */
+/* c ? x : y. If x equals y wherever it is not needed, because its operands are 0 there, no test is
+ * needed. */
 static void
 replace_select(Finder *f, const Scalar *s, const Scalar *wanted)
 {
@@ -282,7 +282,7 @@ replace_select(Finder *f, const Scalar *s, const Scalar *wanted)
         replace_values(f, yes, wanted);
 }
 
-/* `wanted`: where the value is, NULL: everywhere. */
+/* `wanted`: where the value is needed, NULL: everywhere. */
 static void
 replace_values(Finder *f, const Scalar *s, const Scalar *wanted)
 {
@@ -321,7 +321,7 @@ is_box(const Nest *n)
     return n->nwrite == 1 && n->nout == 1 && n->write[0].combiner == COMB_NONE;
 }
 
-/* The axes that the places vary with for which a table may pay; none: there are no such places. */
+/* The axes that the indices vary with, for which a table may pay; none: no gather. */
 static AxisSet
 place_axes(Finder *f)
 {
@@ -340,7 +340,7 @@ place_axes(Finder *f)
     return axes;
 }
 
-/* The points that share places which vary with these axes. */
+/* The points that share indices which vary with these axes. */
 static double
 points_beside(const Nest *n, AxisSet axes)
 {
@@ -352,7 +352,7 @@ points_beside(const Nest *n, AxisSet axes)
     return points;
 }
 
-/* A name for table i that no parameter of the nest has, nor any other table. */
+/* A name for table i that neither a parameter of the nest nor another table has. */
 static const char *
 free_name(Arena *a, const Nest *n, uint32_t i)
 {
@@ -361,7 +361,7 @@ free_name(Arena *a, const Nest *n, uint32_t i)
     for (uint32_t p = 0; p < n->nin + n->nout; p++)
         if (!strcmp(n->param[p].name, name)) {
             name = arena_printf(a, "%s_", name);
-            p = UINT32_MAX; /* the longer one may be taken as well */
+            p = UINT32_MAX; /* the longer name may be taken as well */
         }
     return name;
 }

@@ -1,24 +1,25 @@
 /* ragged: a padded batch computed for its tokens alone.
  *
- * row, column and place are tables that say where tokens stand (token_tables.h).
+ * row, column and place are the tables of token_tables.h.
  *
  *     h[b, j, d] = sum k: x[b, j, k] * w[k, d]     h'[f, d] = sum k: x'[f, k] * w[k, d]
  *     e[b, j, d] = t[ids[b, j], d] + at[j, d]      e'[f, d] = t[ids'[f], d] + at[column[f], d]
  *     s[b, h, i, j] = q·k + (1 - m[b, j]) * low    s'[h, f, g] = row[f] == row[g] ? q'·k' : -inf
  *     p[b, d] = h[b, 0, d]                         p[b, d] = h'[place[b, 0], d | 0]
  *
- * How many tokens there are is a symbol from data, or a size of inputs that come packed. Which
- * values may be computed so, and what they hold at padding, tokens.h tells. Of scores the mask
- * goes, and in its place stands a comparison of sequences, which hides what it hid: kernels pass
- * over blocks of scores of which all are of two sequences, as of any mask (mask.c).
+ * The number of tokens is a symbol from data, or a dimension of packed inputs. Which values may be
+ * packed, and what they hold at padding, tokens.h determines. In scores the mask is replaced by a
+ * comparison of sequences, which hides what it hid: kernels skip blocks of scores between different
+ * sequences, as under any mask (mask.c).
  *
- * What stays padded is read where it stands; what is asked for padded, outputs and rows of
- * sequences, is put there, and its padding is 0. Where inputs and outputs of tokens are to be
- * packed as well, offsets stand for the mask, and what needs padding is padded within.
+ * Padded values are read in place; outputs and rows of sequences that are needed padded are
+ * scattered there, with padding 0. If inputs and outputs of tokens are to be packed too, offsets
+ * replace the mask, and what needs padding is padded inside.
  *
  * Source: CoRa (Fegade et al., MLSys 2022) for fusing sequences and their lengths to one dimension,
  * and for tables that are made once for all layers.
  */
+#include "algebra/algebra.h"
 #include "normalise/normalise.h"
 #include "normalise/token_tables.h"
 #include "normalise/tokens.h"
@@ -32,7 +33,7 @@ typedef struct {
     const Graph *from;
     Graph *to;
     TokenMap m;
-    /* of values of the old graph, as they were; 0 of those that are packed */
+    /* of values of the old graph, padded; 0 if packed */
     ValueId *map;
     ValueId *packed; /* of values with tokens, packed */
     /* of packed scores, by values of the old graph: where two tokens are of different sequences */
@@ -42,7 +43,8 @@ typedef struct {
 
 /* ---- packed values --------------------------------------------------------------------------- */
 
-/* The type with a dimension for each digit but that of sequences; those of tokens count all. */
+/* The type with a dimension for each digit but that of sequences; those of tokens count all
+ * tokens. */
 static const Type *
 packed_type(const Ragged *r, const Type *t, const Tokens *k)
 {
@@ -55,8 +57,7 @@ packed_type(const Ragged *r, const Type *t, const Tokens *k)
     return type_new(r->c, t->dtype, rank, dim);
 }
 
-/* A value that stays padded, packed: o[f, …] = x[row[f], column[f], …]. Scores are not. 0: refused.
- */
+/* A padded value, packed: o[f, …] = x[row[f], column[f], …]. Not for scores. 0: refused. */
 static ValueId
 packed_copy(Ragged *r, ValueId v)
 {
@@ -86,7 +87,7 @@ packed_copy(Ragged *r, ValueId v)
                        (ValueId[]){ r->map[v], r->t.row, r->t.column });
 }
 
-/* A packed value where it stands in the batch; padding is 0. 0: refused. */
+/* A packed value in the padded batch; padding is 0. 0: refused. */
 static ValueId
 padded_copy(Ragged *r, ValueId v)
 {
@@ -118,16 +119,16 @@ padded_copy(Ragged *r, ValueId v)
 
 /* ---- nests ----------------------------------------------------------------------------------- */
 
-/* A nest on its way. Its tokens run along new axes. */
+/* A nest under construction. Its tokens run along new axes. */
 typedef struct {
     Ragged *r;
     const Nest *n;
     const ValueId *in;
     Runs runs;
     NestEdit e;
-    /* of axes of columns: the new one; NO_SLOT of others */
+    /* of axes of columns: the new one; NO_SLOT for others */
     uint32_t fresh[NEST_MAX_AXES];
-    /* of axes of sequences: the new axis that an output has of it; NO_SLOT: none */
+    /* of axes of sequences: the new axis that an output has for it; NO_SLOT: none */
     uint32_t of_sequence[NEST_MAX_AXES];
     uint32_t row, column, place; /* inputs */
     Pad *apart;                  /* [nin] */
@@ -141,7 +142,7 @@ number_at(Change *k, uint32_t table, const Expr *const *at, uint32_t rank, const
     return expr_computed(c, extent ? scalar_at(c, s, extent) : s);
 }
 
-/* Tokens of two new axes are of one sequence. */
+/* Are tokens of two new axes of one sequence? */
 static const Scalar *
 together(Change *k, uint32_t f, uint32_t g)
 {
@@ -152,7 +153,7 @@ together(Change *k, uint32_t f, uint32_t g)
                     scalar_load(c, DT_I32, k->row, 1, &y, NULL));
 }
 
-/* Reads of packed values, at new axes or at places. */
+/* Reads of packed values, at new axes or at positions. */
 static const Scalar *
 change_load(ScalarMap *map, const Scalar *load)
 {
@@ -183,7 +184,7 @@ change_load(ScalarMap *map, const Scalar *load)
     return scalar_load(c, load->dtype, slot, rank, at, outside);
 }
 
-/* The new axis of the column that s is; NO_SLOT: it is something else. */
+/* The new axis of the column that s is; NO_SLOT: something else. */
 static uint32_t
 column_axis(const Change *k, const Scalar *s, uint32_t *sequence)
 {
@@ -196,8 +197,8 @@ column_axis(const Change *k, const Scalar *s, uint32_t *sequence)
     return k->fresh[v.id];
 }
 
-/* Columns of one sequence are in the order of its tokens, which need no table: j <= i, as a causal
- * mask has it. Of two sequences it does not matter. */
+/* Columns of one sequence are in the order of its tokens, so comparing them needs no table: j <= i,
+ * as in a causal mask. Between two sequences the result is not used. */
 static const Scalar *
 change_comparison(Change *k, const Scalar *s)
 {
@@ -210,7 +211,7 @@ change_comparison(Change *k, const Scalar *s)
                           scalar_index(c, expr_axis(c, g)));
 }
 
-/* Reductions along tokens take in those of their own sequence. */
+/* Reductions along tokens are restricted to their own sequence. */
 static const Scalar *
 change_tokens(ScalarMap *map, const Scalar *s)
 {
@@ -286,7 +287,7 @@ add_axes(Change *k, bool packed)
     return true;
 }
 
-/* Three tables stand behind the other inputs. */
+/* Appends the three tables to the inputs. */
 static void
 add_tables(Change *k)
 {
@@ -307,8 +308,8 @@ add_tables(Change *k)
     k->e.write[0].out += 3;
 }
 
-/* What a packed output holds at scores of two sequences: what the model has at padding, so that
- * nothing of it is taken in. */
+/* What a packed output holds at scores between two sequences: the model's value at padding, so that
+ * none of it is used. */
 static Pad
 hide_apart(Change *k, const Tokens *out, const uint32_t *f)
 {
@@ -325,7 +326,7 @@ hide_apart(Change *k, const Tokens *out, const uint32_t *f)
     return want;
 }
 
-/* Where the output is written: its tokens at new axes. */
+/* The index of the output: its tokens at new axes. */
 static void
 change_write(Change *k, const Tokens *out, const Type *t, uint32_t f[2])
 {
@@ -371,8 +372,8 @@ inputs_of(Change *k, ValueId *in, bool packed)
     return true;
 }
 
-/* New axes at the places of those that they stand for; sequences that an output has along tokens
- * alone are no axis any more. */
+/* New axes in the positions of the axes that they replace; a sequence axis that an output has only
+ * together with tokens disappears. */
 static void
 close_up(Change *k)
 {
@@ -400,7 +401,7 @@ close_up(Change *k)
     nest_edit_map(&k->e, &map);
 }
 
-/* The finished nest, and of its inputs those that it reads. NULL: refused. */
+/* The finished nest, and the inputs that it reads. NULL: refused. */
 static const Nest *
 finish(Change *k, ValueId *in)
 {
@@ -420,7 +421,7 @@ finish(Change *k, ValueId *in)
     return nest_axes_as_written(c, n, 0);
 }
 
-/* Is the output the only input? A reshape is one where its digits are dimensions when packed. */
+/* Is the output the only input? A packed reshape between digits of one dimension is. */
 static bool
 is_copy(const Nest *n)
 {
@@ -578,7 +579,7 @@ find_late(const Ragged *r, const Value *v, const Tokens *k, LateSizes *late)
     return true;
 }
 
-/* Input i of the new graph is another one. */
+/* Input i of the new graph replaces another. */
 static ValueId
 replace_input(Ragged *r, uint32_t i, const char *name, const Type *t)
 {
@@ -588,7 +589,7 @@ replace_input(Ragged *r, uint32_t i, const char *name, const Type *t)
     return r->to->input.at[i] = v;
 }
 
-/* Inputs of tokens come packed, and offsets in place of the mask. */
+/* Inputs of tokens are packed, and offsets replace the mask. */
 static bool
 take_packed(Ragged *r, const RaggedHow *how)
 {
@@ -626,7 +627,7 @@ take_packed(Ragged *r, const RaggedHow *how)
     return true;
 }
 
-/* Output v as it leaves. 0: refused. */
+/* Output v, as the caller gets it. 0: refused. */
 static ValueId
 leave(Ragged *r, ValueId v, const RaggedHow *how)
 {

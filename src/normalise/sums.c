@@ -1,10 +1,10 @@
-/* sums: each matrix multiplication of a nest is a nest of its own.
+/* sums: each matrix multiplication of a nest becomes a nest of its own.
  *
  *     o[i, j] = (sum k: a[i, k] * u[k, j]) + (sum k: b[i, k] * w[k, j])
  *
  * becomes p[i, j] = sum k: a[i, k] * u[k, j] and o[i, j] = p[i, j] + (sum k: b[i, k] * w[k, j]).
- * Later stages recognise a contraction where it is the only reduction of a nest, and fusion makes
- * what stands around it its epilogue.
+ * Later stages recognise a contraction if it is the only reduction of a nest, and fusion makes the
+ * rest its epilogue.
  */
 #include "normalise/normalise.h"
 
@@ -16,8 +16,8 @@ count_reductions(void *user, const Scalar *s)
     *(uint32_t *)user += s->op == S_REDUCE;
 }
 
-/* Sums of floats that stand in no other reduction, and that have none inside; how many reductions
- * there are, and the axes of those but `one`. */
+/* Sums of floats that neither contain nor are within another reduction; the number of reductions,
+ * and the axes of those but `one`. */
 typedef struct {
     Ctx *c;
     Arena *a;
@@ -44,7 +44,7 @@ see_sum(void *user, const Scalar *s)
         VEC_PUSH(f->a, &f->sum, s);
 }
 
-/* A nest over these axes of n, whose inputs are n's, and one of type `more` behind, if not NULL. */
+/* A nest over these axes of n, whose inputs are n's and one of type `more`, if not NULL. */
 typedef struct {
     NestBuilder b;
     Binding bind[NEST_MAX_AXES];
@@ -97,7 +97,7 @@ sum_alone(Ctx *c, Arena *a, const Nest *n, const Scalar *sum, AxisSet own, const
     return nest_finish(&m.b);
 }
 
-/* n, which reads p in place of the sum. */
+/* n, reading p in place of the sum. */
 static const Nest *
 without_sum(Ctx *c, Arena *a, const Nest *n, const Scalar *sum, AxisSet own, const Type *t)
 {
@@ -126,7 +126,7 @@ without_sum(Ctx *c, Arena *a, const Nest *n, const Scalar *sum, AxisSet own, con
     return nest_finish(&m.b);
 }
 
-/* Is it a matrix multiplication, alone? */
+/* Is it a matrix multiplication by itself? */
 static bool
 multiplies(Ctx *c, const Nest *n)
 {
@@ -144,7 +144,7 @@ may_split(const Nest *n)
     return n->nwrite == 1 && n->nout == 1 && n->write[0].combiner == COMB_NONE;
 }
 
-/* A matrix multiplication of n that is not its only reduction: *made; *rest reads it behind n's
+/* A matrix multiplication of n that is not its only reduction: *made; *rest reads it after n's
  * inputs. */
 static bool
 take_apart(Ctx *c, Arena *a, const Nest *n, const Nest **made, const Nest **rest)
@@ -187,7 +187,7 @@ call(Graph *to, const Node *n, const Nest *nest, const ValueId *value, ValueId o
     return used != NULL;
 }
 
-/* The node, of which `made` was taken already and `rest` is left. */
+/* The node, after `made` was taken out; `rest` is left. */
 static bool
 split_node(Graph *to, const Graph *from, const Node *node, ValueId *map, Arena *scratch,
            const Nest *made, const Nest *rest)

@@ -1,4 +1,4 @@
-/* token_axes: how the axes of a nest run along the tokens of what it reads and writes (tokens.h).
+/* token_axes: how the axes of a nest run along the tokens of its operands and results (tokens.h).
  *
  * A dimension may count several things at once: sequences and heads in q[b*H + h, i, j], columns
  * and sequences in h[j*n + b, d]. An axis along it is split at its digits,
@@ -7,9 +7,10 @@
  *     s[H*b + h, i, j] = sum k: q[H*b + h, i, k] * e[H*b + h, k, j]
  *
  * after which every axis counts one thing, and the digits of an index are quotients and remainders
- * that the ranges of the axes decide: (H*b + h) // H is b. So the form that a model has is found by
- * its arithmetic, and no form is known by name.
+ * that the ranges of the axes decide: (H*b + h) // H is b. So a model's form is found by
+ * arithmetic, and no form is known by name.
  */
+#include "algebra/algebra.h"
 #include "normalise/tokens.h"
 
 #include "nest/walk.h"
@@ -90,7 +91,7 @@ typedef struct {
     const Expr *divisor;
 } Split;
 
-/* Axis x in steps of `by`, if that is a digit of it. */
+/* Splits axis x in steps of `by`, if that is a digit of it. */
 static void
 split_at(Split *s, uint32_t x, const Expr *by)
 {
@@ -104,7 +105,7 @@ split_at(Split *s, uint32_t x, const Expr *by)
     }
 }
 
-/* Where an index has the quotient or the remainder of an axis. */
+/* Splits where an index has the quotient or the remainder of an axis. */
 static void
 split_quotients(Split *s, const Expr *e)
 {
@@ -119,7 +120,7 @@ split_quotients(Split *s, const Expr *e)
         }
 }
 
-/* Where a digit of a dimension begins within an axis that runs along it. */
+/* Splits where a digit of a dimension begins within an axis that runs along it. */
 static void
 split_index(Split *s, const Tokens *t, const Expr *const *at)
 {
@@ -211,7 +212,7 @@ axis_of(const TokenMap *m, const Nest *n, const Expr *e, const Expr *extent)
                : NO_SLOT;
 }
 
-/* The axes at one place of tokens. False: it is another place. */
+/* The axes of one index of tokens. False: another form of index. */
 static bool
 axes_at(const TokenMap *m, const Nest *n, const Tokens *t, const Expr *const *at, TokenRead *out)
 {
@@ -259,7 +260,7 @@ run_as(Runs *r, uint32_t x, Run run, uint32_t sequence)
     return fits;
 }
 
-/* The axes at one place of tokens run so. */
+/* Sets how the axes of one index of tokens run. */
 static bool
 run_at(const TokenMap *m, const Nest *n, Runs *r, const Tokens *t, const Expr *const *at)
 {
@@ -293,8 +294,8 @@ tokens_runs(const TokenMap *m, const Nest *n, const ValueId *in, const Tokens *o
 
 /* ---- what is written ------------------------------------------------------------------------- */
 
-/* One more digit of dimension d; neighbours that count neither sequences nor tokens are one. False:
- * too many. */
+/* One more digit of dimension d; adjacent digits that count neither sequences nor tokens are
+ * merged. False: too many. */
 static bool
 add_digit(const TokenMap *m, Tokens *t, Digit *digit, uint32_t d, Counts counts, const Expr *extent)
 {

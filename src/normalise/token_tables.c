@@ -15,9 +15,9 @@ tables_call(TokenTables *t, NestBuilder *b, const char *name, const Type *type, 
     return out;
 }
 
-/* A table "o" of up to two others by its nest's text, in which n, s and t are the numbers of
- * sequences, of columns and of tokens; `last` is t where offsets are checked before. 0: refused, or
- * one of the others was. */
+/* A table "o" from up to two others by its nest's text, in which n, s and t are the numbers of
+ * sequences, columns and tokens; `last` is t if offsets were checked before. 0: it, or one of the
+ * others, was refused. */
 static ValueId
 table(TokenTables *t, const char *name, const Type *type, uint32_t nin, const ValueId *in,
       const char *const *in_name, const char *body)
@@ -61,7 +61,7 @@ place_type(const TokenTables *t)
     return type_new(t->c, DT_I32, 2, (const Expr *[]){ t->batch, t->length });
 }
 
-/* A size that is as users expect it. */
+/* A symbol with a size hint. */
 static int64_t
 supposed(Ctx *c, const Expr *e, int64_t otherwise)
 {
@@ -70,7 +70,7 @@ supposed(Ctx *c, const Expr *e, int64_t otherwise)
     return expr_is_var(e, &v) ? expr_symbol_supposed(c, v) : expr_or(e, otherwise);
 }
 
-/* A share of a batch is tokens, where no size is given as usual. */
+/* The number of tokens is a share of the batch, if no size has a hint. */
 static void
 count_tokens(TokenTables *t, double density)
 {
@@ -102,8 +102,8 @@ of_mask(TokenTables *t, bool logical, const char *format, const char *at)
     return arena_printf(t->to->arena, format, is);
 }
 
-/* Of each token its sequence, or its column: i32[tokens]. Padding goes to one place more, which is
- * cut off. */
+/* The sequence of each token, or its column: i32[tokens]. Padding is scattered to one more element,
+ * which is cut off. */
 static ValueId
 place_in_batch(TokenTables *t, const ValueId *in, bool logical, const char *name, const char *axis)
 {
@@ -164,7 +164,7 @@ tables_of_mask(TokenTables *t, ValueId mask, double density)
 /* What is checked of offsets, as symbols, which are never negative. */
 enum { BAD, FIRST, BELOW, BEGIN, DROP, LAST, LONGEST, WHERE, SIZES };
 
-/* The symbols of this enumeration, and behind them those that are late. NULL: refused. */
+/* The symbols of this enumeration, followed by the late ones. NULL: refused. */
 static const Expr *const *
 sizes_of(TokenTables *t, ValueId offsets, uint32_t nlate, const LateSize *late, Interval possible)
 {
@@ -244,7 +244,7 @@ tables_of_offsets(TokenTables *t, ValueId offsets, uint32_t nlate, const LateSiz
             "sequence 0 begins at row {got}; the first row is {want}");
     require(t, expr_sub(c, size[BEGIN], size[DROP]), size[BEGIN], size[BAD],
             "sequence {at} ends at row {got} and begins at row {want}");
-    t->last = size[LAST]; /* so that what is computed by it follows the checks */
+    t->last = size[LAST]; /* so that what depends on it follows the checks */
     require(t, size[LAST], t->tokens, NULL,
             "the last sequence ends at row {got}; {want} rows are given");
     if (possible.hi < INT64_MAX)

@@ -1,4 +1,5 @@
 /* tokens: what dimensions count, what padding holds, and which nodes ask for it; see tokens.h. */
+#include "algebra/algebra.h"
 #include "normalise/tokens.h"
 
 #include "nest/walk.h"
@@ -8,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST_SHOWN = 24 }; /* operations of a form that is put where it is read */
+enum { MOST_SHOWN = 24 }; /* operations of a form that is inlined */
 
 /* ---- what padding holds ---------------------------------------------------------------------- */
 
@@ -19,7 +20,7 @@ typedef struct {
     const Runs *runs;
     /* at padding; NO_SLOT: two tokens are of different sequences */
     uint32_t axis;
-    const Pad *apart; /* then, by slots: of scores */
+    const Pad *apart; /* then, by slots: for scores */
 } Look;
 
 static Pad pad_of(const Look *l, const Scalar *s);
@@ -110,7 +111,7 @@ truth(Ctx *c, bool is)
     return (Pad){ scalar_int(c, DT_BOOL, is), false };
 }
 
-/* Of one that is hidden and one that is another number, or anything that is finite. */
+/* Joins hidden with another number, or with anything finite. */
 static Pad
 pad_of_hidden(const Look *l, const Scalar *s, Pad x, Pad y)
 {
@@ -203,7 +204,7 @@ tokens_apart(const TokenMap *m, const Nest *n, const ValueId *in, const Runs *ru
     return pad_of(&(Look){ m, n, in, runs, NO_SLOT, apart }, s);
 }
 
-/* Does each reduction along tokens do without padding? */
+/* Does no reduction along tokens need padding? */
 static const char *
 reductions_fit(const TokenMap *m, const Nest *n, const ValueId *in, const Runs *runs)
 {
@@ -264,8 +265,8 @@ is_plain(Ctx *c, const Node *n)
            !nest_axes_of_kind(n->nest, AXIS_SCAN) && write_is_plain(c, n->nest, &n->nest->write[0]);
 }
 
-/* Can a split nest's output be written for tokens alone? Then each sequence that it goes over has
- * an axis of tokens in the output. */
+/* Can a split nest's output be written for tokens alone? Then each sequence that it visits has an
+ * axis of tokens in the output. */
 static bool
 packs(const TokenMap *m, const Nest *n, const ValueId *in, const Tokens *out)
 {
@@ -284,7 +285,7 @@ packs(const TokenMap *m, const Nest *n, const ValueId *in, const Tokens *out)
     return !r.why;
 }
 
-/* What the node's only value is. A sentence: it mixes tokens in another way. */
+/* What the node's only value is. A sentence: it mixes tokens otherwise. */
 static const char *
 find_value(TokenMap *m, const Node *node, Tokens *out)
 {

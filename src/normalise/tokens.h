@@ -8,31 +8,30 @@
  *                       with their tokens
  *
  * A dimension is a number of digits, most significant first, each of which counts sequences,
- * tokens, or something else. Three questions of each value, asked in the order of the nodes:
+ * tokens, or something else. Three properties of each value, computed in the order of the nodes:
  *
- *  - Which digits count sequences and tokens? Axes of a nest are split at the digits of what it
- *    reads, so that each counts one thing; then those where the nest writes along axes that index
- *    such digits.
- *  - What is it at padding? The nest's value is evaluated with one axis at padding, over a small
- *    domain: a number, something so low that its exponential is 0 (`hidden`), anything. A sum along
- *    that axis whose summand is 0 there does without padding; so does a maximum of what is hidden.
- *    What is anything is taken for finite.
- *  - What is it where nothing is padding, if that follows from indices alone? Masks do: `shown` is
- *    a nest that reads nothing.
+ * - Which digits count sequences and tokens? Axes of a nest are split at the digits of what it
+ *   reads, so that each counts one thing; the output's digits follow from the axes that write it.
+ * - What is it at padding? The nest's value is evaluated with one axis at padding, over a small
+ *   domain: a number, something so low that its exponential is 0 (`hidden`), anything. A sum along
+ *   that axis whose summand is 0 there needs no padding; nor does a maximum of what is hidden.
+ *   Anything is assumed to be finite.
+ * - What is it where nothing is padding, if that follows from indices alone? Masks do: `shown` is a
+ *   nest without inputs.
  *
- * Then, from the outputs backwards: whose padding is asked for? What mixes tokens in another way
- * than by sums that padding adds nothing to asks for all of its operands, and these for theirs.
- * Everything else may be computed for tokens alone (ragged.c).
+ * Then, from the outputs backwards: whose padding is needed? A node that mixes tokens otherwise
+ * than by sums to which padding adds nothing needs the padding of all of its operands. Everything
+ * else may be computed for tokens alone (ragged.c).
  */
 #ifndef TENON_TOKENS_H
 #define TENON_TOKENS_H
 
 #include "graph/graph.h"
 
-/* What an element is, as far as it is known; neither: anything. */
+/* What an element is known to be; neither: anything. */
 typedef struct {
     const Scalar *number; /* this constant */
-    /* at most NORMALISE_HIDES, and what is added to it does not matter */
+    /* at most NORMALISE_HIDES, whatever is added to it */
     bool hidden;
 } Pad;
 
@@ -50,33 +49,33 @@ enum { MOST_DIGITS = 2 * TN_MAX_RANK };
 
 /* Of a value. */
 typedef struct {
-    uint8_t count;  /* digits that count tokens: 0, 1, or 2 as of scores */
-    uint8_t ndigit; /* of all dimensions; 0 where count is 0 */
+    uint8_t count;  /* digits that count tokens: 0, 1, or 2 for scores */
+    uint8_t ndigit; /* of all dimensions; 0 if count is 0 */
     const Digit *digit;
-    Pad pad[2]; /* its elements where token i is padding, the other is none */
+    Pad pad[2]; /* its elements where token i is padding and the other is not */
     /* its elements where nothing is padding, a nest without inputs; NULL: they follow from more
      * than indices */
     const Nest *shown;
     bool asked; /* a node needs its padding */
-    /* it is computed for tokens alone: what makes it can be, and no output needs its padding */
+    /* computed for tokens alone: its maker allows it, and no output needs its padding */
     bool packed;
 } Tokens;
 
-/* How an axis of a nest runs. */
+/* What an axis of a nest runs along. */
 typedef enum { RUNS_ELSEWHERE, RUNS_SEQUENCES, RUNS_COLUMNS /* of the sequences of an axis */ } Run;
 
 /* A nest beside its operands' tokens. */
 typedef struct {
     Run run[NEST_MAX_AXES];
-    uint8_t sequence[NEST_MAX_AXES]; /* of RUNS_COLUMNS: the axis of its sequences */
-    /* NULL: every read of tokens is at axes as above, or at one place of a sequence */
+    uint8_t sequence[NEST_MAX_AXES]; /* for RUNS_COLUMNS: the axis of its sequences */
+    /* NULL: every read of tokens is at axes as above, or at one position of a sequence */
     const char *why;
 } Runs;
 
-/* Where a load reads tokens: at axes, or at one place of each sequence. */
+/* How a load reads tokens: at axes, or at one position of each sequence. */
 typedef struct {
     const Expr *digit[MOST_DIGITS]; /* of the index */
-    bool at_place;                  /* then column is the place */
+    bool at_place;                  /* then column is the position */
     uint32_t batch;                 /* the axis of RUNS_SEQUENCES */
     const Expr *sequence, *column;
     uint32_t axis[2]; /* of both tokens: RUNS_COLUMNS */
@@ -89,26 +88,25 @@ typedef struct {
     ValueId mask;
     const Expr *batch, *length; /* its dimensions */
     Tokens *of;                 /* [value.n] */
-    /* [node.n] why the node needs the padding of what it reads, behind its name; NULL: it does not
-     * by itself */
+    /* [node.n] why the node itself needs the padding of its operands, after its name; NULL: it does
+     * not */
     const char **why;
 } TokenMap;
 
 /* ---- token_axes.c: a nest that reads value in[i] in slot i ----------------------------------- */
 
-/* A value of this type as inputs are: [batch, length, …] or [length, batch, …]; of another type:
+/* A value of this type as inputs are: [batch, length, …] or [length, batch, …]; another type:
  * without tokens. */
 Tokens tokens_by_shape(const TokenMap *m, const Type *t);
 
-/* The nest with its axes split at the digits of what it reads, and of its output where `out` is not
+/* The nest with its axes split at the digits of its operands, and of its output if `out` is not
  * NULL. */
 const Nest *tokens_split(const TokenMap *m, const Nest *n, const ValueId *in, const Tokens *out);
 
-/* How the axes of a split nest run, which writes what `out` tells of its output (NULL: it is
- * asked). */
+/* How the axes of a split nest run, given its output's digits (`out`; NULL: derive them). */
 Runs tokens_runs(const TokenMap *m, const Nest *nest, const ValueId *in, const Tokens *out);
 
-/* What the output counts by the axes that write it. NULL, or why that is no form of tokens. */
+/* The output's digits, from the axes that write it. NULL, or why it has no such digits. */
 const char *tokens_written(const TokenMap *m, const Nest *n, const Runs *runs, Tokens *out);
 
 /* The digits of the index at[rank] of a value with tokens. */
@@ -117,8 +115,7 @@ void tokens_digits(const TokenMap *m, const Nest *n, const Tokens *t, const Expr
 /* The index of dimension dim by digits. */
 const Expr *tokens_index(Ctx *c, const Tokens *t, uint32_t dim, const Expr *const *digit);
 
-/* How a load of a value with tokens reads them, or how it is written at `at`. False: in another
- * way. */
+/* How a load reads a value with tokens, or how the value is written at `at`. False: otherwise. */
 bool tokens_read(const TokenMap *m, const Nest *nest, const Runs *runs, const Tokens *t,
                  const Expr *const *at, TokenRead *out);
 
@@ -127,16 +124,16 @@ bool tokens_read(const TokenMap *m, const Nest *nest, const Runs *runs, const To
 /* Of all values of g, whose input `mask` is [batch, length]. */
 TokenMap tokens_find(const Graph *g, Arena *a, ValueId mask);
 
-/* What s is where two tokens are of different sequences, if the scores that slot i reads are
- * apart[i] there. */
+/* s where two tokens are of different sequences, if the scores that slot i reads are apart[i]
+ * there. */
 Pad tokens_apart(const TokenMap *m, const Nest *nest, const ValueId *in, const Runs *runs,
                  const Scalar *s, const Pad *apart);
 
-/* The nest of node n with those inputs that have a form `shown` put in: in [nin] are the others, of
- * old values. */
+/* The nest of node n with `shown` forms of its inputs substituted: in [nin] are the others, of old
+ * values. */
 const Nest *tokens_shown(const TokenMap *m, const Node *n, ValueId *in);
 
-/* What a reduction may leave out adds this: is it what the pad says? */
+/* Is what the pad says the identity of the reduction, so that it may be left out? */
 bool pad_is_identity(Ctx *c, const Scalar *reduce, Pad p);
 
 #endif

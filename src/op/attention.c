@@ -1,10 +1,10 @@
-/* attention: softmax(q k' * scale + what may be seen) v, as five nests that fuse.
+/* attention: softmax(q k' * scale + mask) v, as five nests that fuse.
  *
  * Heads of q share heads of k and v in groups: head h reads head h // group. Where q, k and v have
  * rank 3, heads lie side by side in the last axis. What a query must not see has the score -inf; a
  * query that sees nothing gives 0, as the specification says, and not 0 / 0.
  */
-#include "op/internal.h"
+#include "op/build.h"
 
 #include <string.h>
 
@@ -178,7 +178,7 @@ typedef struct {
     bool key_flat, value_flat;
 } Attending;
 
-/* The past followed by what is new, which is also an output; without either, the input as it is. */
+/* The past followed by the new rows, which is also an output; without either, the input itself. */
 static bool
 present(Attending *a, uint32_t input, uint32_t past, uint32_t output, const Expr *size,
         uint32_t *to, bool *flat)
@@ -196,13 +196,11 @@ present(Attending *a, uint32_t input, uint32_t past, uint32_t output, const Expr
     build_name(b, "past", a->s.past);
     build_name(b, "size", size);
     const char *new = a->s.flat ? "x[b, j - past, h*size + d]" : "x[b, h, j - past, d]";
-    uint32_t both[] = { input, past, *to }, one[] = { input, *to };
-    return joined ? build_text(b, "present", "x p -> o", both,
-                               "o[b, h, j, d] = j < past ? p[b, h, j, d] : %s", new)
-                  : build_text(b, "present", "x -> o", one, "o[b, h, j, d] = %s", new);
+    return build_text(b, "present", "x p? -> o", (uint32_t[]){ input, build_in(b, past), *to },
+                      "o[b, h, j, d] = %s%s", joined ? "j < past ? p[b, h, j, d] : " : "", new);
 }
 
-/* What is added to the score of query i and key j of head h, as a text: the mask, or -inf. */
+/* The text of the summand of score (query i, key j, head h): the mask, or -inf. */
 static const char *
 bias(Attending *a)
 {
@@ -271,21 +269,9 @@ scores(Attending *a, uint32_t to)
                         "o[b, h, i, j] = tanh(x[b, h, i, j] / %.17g) * %.17g", cap, cap))
             return false;
     }
-    uint32_t value[5] = { capped }, n = 1;
-    Text params = { .arena = b->c->arena };
-    text_add(&params, "x");
-    if (has_in(call, MASK)) {
-        value[n++] = MASK;
-        text_add(&params, " mask");
-    }
-    if (has_in(call, SEEN)) {
-        value[n++] = SEEN;
-        text_add(&params, " seen");
-    }
-    text_add(&params, " -> o");
-    value[n] = to;
-    if (!build_text(b, "masked", text_str(&params), value, "o[b, h, i, j] = x[b, h, i, j]%s",
-                    bias(a)))
+    if (!build_text(b, "masked", "x mask? seen? -> o",
+                    (uint32_t[]){ capped, build_in(b, MASK), build_in(b, SEEN), to },
+                    "o[b, h, i, j] = x[b, h, i, j]%s", bias(a)))
         return false;
     uint32_t copy[] = { mode == 0 ? raw : mode == 1 ? capped : to, shown ? build_out(b, 3) : 0 };
     return !shown || mode == 3 ||

@@ -1,13 +1,16 @@
-/* build: nests of an expansion, made one after the other.
+/* build: nests of an expansion, made one after the other from texts.
  *
- * Values are numbered: the call's inputs, its outputs, then intermediates in the order they are
- * made. A Making pairs a nest builder with the value behind each parameter.
+ * A text passes through printf, then its words are replaced ($T, $i, tensors without an index), and
+ * what results is parsed as a nest's body.
  */
-#include "op/internal.h"
+#include "op/build.h"
 
 #include <assert.h>
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
+
+/* ---- values ---------------------------------------------------------------------------------- */
 
 uint32_t
 build_value(Build *b, DType t, uint32_t rank, const Expr *const *dim)
@@ -16,149 +19,14 @@ build_value(Build *b, DType t, uint32_t rank, const Expr *const *dim)
     return b->e->type.n - 1;
 }
 
-Making
-make_begin(Build *b, const char *suffix)
-{
-    const char *name = op_name(b->call);
-    if (suffix)
-        name = arena_printf(b->c->arena, "%s_%s", name, suffix);
-    return (Making){ .b = b, .nb = nest_begin(b->c, name) };
-}
-
 uint32_t
-make_in(Making *m, const char *name, uint32_t value)
+build_value_like(Build *b, DType t, uint32_t value)
 {
-    VEC_PUSH(m->b->c->arena, &m->in, value);
-    return nest_in(&m->nb, name, build_type(m->b, value));
+    VEC_PUSH(b->c->arena, &b->e->type, type_with_dtype(b->c, build_type(b, value), t));
+    return b->e->type.n - 1;
 }
 
-uint32_t
-make_out(Making *m, const char *name, uint32_t value)
-{
-    VEC_PUSH(m->b->c->arena, &m->out, value);
-    return nest_out(&m->nb, name, build_type(m->b, value));
-}
-
-bool
-make_end(Making *m)
-{
-    Ctx *c = m->b->c;
-    NestCall made = { .nest = nest_finish(&m->nb) };
-
-    if (!made.nest)
-        return false;
-    uint32_t *value = NEW_ARRAY(c->arena, uint32_t, m->in.n + m->out.n);
-    for (uint32_t i = 0; i < m->in.n; i++)
-        value[i] = m->in.at[i];
-    for (uint32_t i = 0; i < m->out.n; i++)
-        value[m->in.n + i] = m->out.at[i];
-    made.value = value;
-    VEC_PUSH(c->arena, &m->b->e->call, made);
-    return true;
-}
-
-void
-make_axes(Making *m, uint32_t value, const Expr **axis)
-{
-    nest_axes_of(&m->nb, build_type(m->b, value), axis);
-}
-
-void
-make_out_over(Making *m, const char *name, uint32_t value, const Expr **axis)
-{
-    make_out(m, name, value);
-    make_axes(m, value, axis);
-}
-
-/* Axis names stay distinct: k becomes k1 beside the third axis of an output. */
-const Expr *
-make_reduce(Making *m, const char *name, const Expr *extent)
-{
-    Ctx *c = m->b->c;
-    Sym wanted = sym(c, name);
-
-    for (uint32_t i = 0, suffix = 0; i < m->nb.axis.n; i++)
-        if (m->nb.axis.at[i].name == wanted) {
-            wanted = sym_printf(c, "%s%u", name, ++suffix);
-            i = UINT32_MAX;
-        }
-    return nest_axis(&m->nb, wanted, AXIS_REDUCE, extent);
-}
-
-const Scalar *
-make_load_or(Making *m, uint32_t slot, const Expr *const *at, const Scalar *outside)
-{
-    DType t = m->nb.in.at[slot].type->dtype;
-    if (outside)
-        outside = scalar_cast(m->b->c, t, outside);
-    const Scalar *v =
-        outside ? nest_load_or(&m->nb, slot, at, outside) : nest_load(&m->nb, slot, at);
-    return scalar_cast(m->b->c, compute_type(t), v);
-}
-
-const Scalar *
-make_load(Making *m, uint32_t slot, const Expr *const *at)
-{
-    return make_load_or(m, slot, at, NULL);
-}
-
-const Scalar *
-make_load_broadcast(Making *m, uint32_t slot, uint32_t rank, const Expr *const *axis)
-{
-    const Type *t = m->nb.in.at[slot].type;
-    const Expr *at[TN_MAX_RANK];
-
-    for (uint32_t d = 0; d < t->rank; d++)
-        at[d] = op_broadcast_at(m->b->c, t->dim[d], m->b->out[0]->dim[rank - t->rank + d],
-                                axis[rank - t->rank + d]);
-    return make_load(m, slot, at);
-}
-
-void
-make_write(Making *m, uint32_t out, const Expr *const *axis, const Scalar *value)
-{
-    nest_write(&m->nb, out, axis, scalar_cast(m->b->c, m->nb.out.at[out].type->dtype, value));
-}
-
-bool
-make_finish(Making *m, const Expr *const *axis, const Scalar *value)
-{
-    if (!value)
-        return false;
-    make_write(m, 0, axis, value);
-    return make_end(m);
-}
-
-const Scalar *
-number_of(Ctx *c, DType t, const Expr *e)
-{
-    int64_t v;
-    if (expr_const(e, &v))
-        return dtype_is_float(t) ? scalar_float(c, t, (double)v) : scalar_int(c, t, v);
-    return scalar_cast(c, t, scalar_index(c, e));
-}
-
-const Scalar *
-build_constant(const Build *b, uint32_t i)
-{
-    const OpCall *call = b->call;
-    double v;
-    uint32_t n;
-
-    if (!has_in(call, i) || call->in[i]->dtype == DT_STR ||
-        !expr_is(type_count(b->c, call->in[i]), 1))
-        return NULL;
-    if (call->known[i].at && expr_const(call->known[i].at[0], NULL))
-        return scalar_int(b->c, call->in[i]->dtype, expr_or(call->known[i].at[0], 0));
-    if (!call->data[i] || !dtype_is_float(call->in[i]->dtype) ||
-        dtype_info[call->in[i]->dtype].bits < 16 || call->in[i]->dtype == DT_BF16)
-        return NULL;
-    return op_param_floats(b->c, call, i, "value", 1, &v, &n)
-               ? scalar_float(b->c, call->in[i]->dtype, v)
-               : NULL;
-}
-
-/* ---- nests as texts -------------------------------------------------------------------------- */
+/* ---- parts of texts -------------------------------------------------------------------------- */
 
 void
 build_name(Build *b, const char *name, const Expr *e)
@@ -169,6 +37,73 @@ build_name(Build *b, const char *name, const Expr *e)
             return;
         }
     VEC_PUSH(b->c->arena, &b->name, ((NestName){ name, e }));
+}
+
+void
+build_word(Build *b, const char *name, const char *text)
+{
+    for (uint32_t i = 0; i < b->word.n; i++)
+        if (!strcmp(b->word.at[i].name, name)) {
+            b->word.at[i].text = text;
+            return;
+        }
+    VEC_PUSH(b->c->arena, &b->word, ((BuildWord){ name, text }));
+}
+
+const char *
+build_axis_name(uint32_t d)
+{
+    static const char *const name[TN_MAX_RANK] = { "i",  "j",  "k",  "l",  "d4",  "d5",
+                                                   "d6", "d7", "d8", "d9", "d10", "d11" };
+    return name[d];
+}
+
+const char *
+list_text(Arena *a, uint32_t n, const char *const *item)
+{
+    Text t = { .arena = a };
+
+    for (uint32_t d = 0; d < n; d++)
+        text_printf(&t, "%s%s", d ? ", " : "", item[d]);
+    return text_str(&t);
+}
+
+const char *
+axes_text(Arena *a, uint32_t first, uint32_t end)
+{
+    Text t = { .arena = a };
+
+    for (uint32_t d = first; d < end; d++)
+        text_printf(&t, "%si%u", d > first ? ", " : "", d);
+    return text_str(&t);
+}
+
+const char *
+build_index(Build *b, const Expr *e)
+{
+    int64_t v;
+    Var axis;
+
+    if (expr_const(e, &v) && v > -INT32_MAX && v < INT32_MAX)
+        return arena_printf(b->c->arena, "%lld", (long long)v);
+    if (expr_is_var(e, &axis) && axis.kind == VAR_AXIS && axis.id < TN_MAX_RANK)
+        return build_axis_name((uint32_t)axis.id);
+    for (uint32_t i = 0; i < b->name.n; i++)
+        if (b->name.at[i].index == e)
+            return b->name.at[i].name;
+    const char *name = arena_printf(b->c->arena, "_%u", b->name.n);
+    build_name(b, name, e);
+    return name;
+}
+
+const char *
+build_indices(Build *b, uint32_t n, const Expr *const *at)
+{
+    const char *item[TN_MAX_RANK];
+
+    for (uint32_t d = 0; d < n; d++)
+        item[d] = build_index(b, at[d]);
+    return list_text(b->c->arena, n, item);
 }
 
 const char *
@@ -183,75 +118,251 @@ build_along(Build *b, const Expr *own, const Expr *dim, const char *axis, const 
 }
 
 const char *
-axes_text(Arena *a, uint32_t first, uint32_t end)
+constant_text(Arena *a, const Scalar *k)
+{
+    double f;
+
+    memcpy(&f, &k->u.bits, sizeof f);
+    if (dtype_is_float((DType)k->dtype))
+        return arena_printf(a, "%.17g", f);
+    if (k->dtype == DT_BOOL)
+        return k->u.bits ? "true" : "false";
+    return arena_printf(a, k->dtype == DT_U64 ? "%llu" : "%lld", (long long)k->u.bits);
+}
+
+const char *
+build_constant(const Build *b, uint32_t i)
+{
+    const OpCall *call = b->call;
+    const Type *t = has_in(call, i) ? call->in[i] : NULL;
+    int64_t n;
+    double v;
+    uint32_t count;
+
+    if (!t || t->dtype == DT_STR || !expr_is(type_count(b->c, t), 1))
+        return NULL;
+    if (call->known[i].at && expr_const(call->known[i].at[0], &n))
+        return constant_text(b->c->arena, scalar_int(b->c, t->dtype, n));
+    if (!call->data[i] || !dtype_is_float(t->dtype) || dtype_info[t->dtype].bits < 16 ||
+        t->dtype == DT_BF16)
+        return NULL;
+    return op_param_floats(b->c, call, i, "value", 1, &v, &count)
+               ? arena_printf(b->c->arena, "%.17g", v)
+               : NULL;
+}
+
+static bool
+in_word(char ch)
+{
+    return isalnum((unsigned char)ch) || ch == '_';
+}
+
+const char *
+letters_text(Arena *a, const char *text, const char *letters, const char *const *by)
 {
     Text t = { .arena = a };
 
-    for (uint32_t d = first; d < end; d++)
-        text_printf(&t, "%si%u", d > first ? ", " : "", d);
-    return text_str(&t);
-}
-
-/* The text with $T replaced. */
-static const char *
-typed_text(Build *b, const char *s)
-{
-    Text t = { .arena = b->c->arena };
-    DType real = b->real != DT_NONE ? b->real : compute_type(b->call->in[0]->dtype);
-
-    for (const char *at; (at = strstr(s, "$T")); s = at + 2) {
-        text_bytes(&t, s, (size_t)(at - s));
-        text_add(&t, dtype_info[real].name);
+    for (size_t n; *text; text += n) {
+        for (n = 0; in_word(text[n]); n++)
+            ;
+        const char *found = n == 1 ? strchr(letters, *text) : NULL;
+        n = n ? n : 1;
+        if (found)
+            text_add(&t, by[found - letters]);
+        else
+            text_bytes(&t, text, n);
     }
-    text_add(&t, s);
     return text_str(&t);
 }
 
+/* ---- words of a text ------------------------------------------------------------------------- */
+
+enum { MOST_PARAMS = MOST_OPERANDS + 4 };
+
+/* A nest under construction. */
+typedef struct {
+    Build *b;
+    NestParam param[MOST_PARAMS];
+    uint32_t value[MOST_PARAMS];
+    uint32_t nin, n;
+} Making;
+
+static const Type *
+left_side(const Making *m)
+{
+    return m->param[m->nin].type;
+}
+
 static const char *
-print_body(Build *b, const char *format, va_list ap)
+left_axes(const Making *m)
+{
+    const char *item[TN_MAX_RANK];
+
+    for (uint32_t d = 0; d < left_side(m)->rank; d++)
+        item[d] = build_axis_name(d);
+    return list_text(m->b->c->arena, left_side(m)->rank, item);
+}
+
+/* Indices of a tensor at the axes of the first output, by broadcasting. */
+static const char *
+broadcast_text(Making *m, const Type *t)
+{
+    const Type *o = left_side(m);
+    const Expr *at[TN_MAX_RANK];
+
+    assert(t->rank <= o->rank);
+    for (uint32_t d = 0; d < t->rank; d++) {
+        uint32_t to = o->rank - t->rank + d;
+        at[d] = op_broadcast_at(m->b->c, t->dim[d], o->dim[to], build_axis(m->b, to));
+    }
+    return build_indices(m->b, t->rank, at);
+}
+
+static const char *
+zeros_text(Arena *a, uint32_t n)
+{
+    Text t = { .arena = a };
+
+    for (uint32_t d = 0; d < n; d++)
+        text_add(&t, d ? ", 0" : "0");
+    return text_str(&t);
+}
+
+static void replace_words(Making *m, Text *t, const char *s);
+
+static void
+dollar_word(Making *m, Text *t, const char *s, size_t n)
+{
+    Build *b = m->b;
+
+    if (n == 1 && *s == 'T') {
+        DType real = b->real != DT_NONE ? b->real : compute_type(b->call->in[0]->dtype);
+        text_add(t, dtype_info[real].name);
+        return;
+    }
+    if (n == 1 && *s == 'i') {
+        text_add(t, left_axes(m));
+        return;
+    }
+    for (uint32_t i = 0; i < b->word.n; i++)
+        if (strlen(b->word.at[i].name) == n && !memcmp(b->word.at[i].name, s, n)) {
+            replace_words(m, t, b->word.at[i].text);
+            return;
+        }
+    assert(!"a word that has no text");
+}
+
+/* A word without $ of n bytes; how many bytes of the text are read. */
+static size_t
+plain_word(Making *m, Text *t, const char *s, size_t n)
+{
+    text_bytes(t, s, n);
+    for (uint32_t i = 0; i < m->n; i++) {
+        if (strlen(m->param[i].name) != n || memcmp(m->param[i].name, s, n))
+            continue;
+        const Type *type = m->param[i].type;
+        if (!strncmp(s + n, "[]", 2)) {
+            text_printf(t, "[%s]", zeros_text(m->b->c->arena, type->rank));
+            return n + 2;
+        }
+        if (s[n] != '[')
+            text_printf(t, "[%s]", i >= m->nin ? left_axes(m) : broadcast_text(m, type));
+        return n;
+    }
+    return n;
+}
+
+static void
+replace_words(Making *m, Text *t, const char *s)
+{
+    bool whole = false; /* after `over`, which names a tensor as a whole */
+
+    for (size_t n; *s; s += n) {
+        const char *word = s + (*s == '$');
+        for (n = 0; in_word(word[n]); n++)
+            ;
+        if (*s == '$') {
+            dollar_word(m, t, word, n);
+            n++;
+        } else if (n && !isdigit((unsigned char)*s) && !whole) {
+            whole = n == 4 && !memcmp(s, "over", 4);
+            n = plain_word(m, t, s, n);
+        } else {
+            whole = whole && !n;
+            n = n ? n : 1;
+            text_bytes(t, s, n);
+        }
+    }
+}
+
+/* ---- nests ----------------------------------------------------------------------------------- */
+
+static const char *
+print_body(Ctx *c, const char *format, va_list ap)
 {
     va_list again;
 
     va_copy(again, ap);
     int n = vsnprintf(NULL, 0, format, ap);
-    char *s = arena_alloc(b->c->arena, (size_t)n + 1);
+    char *s = arena_alloc(c->arena, (size_t)n + 1);
     vsnprintf(s, (size_t)n + 1, format, again);
     va_end(again);
-    return typed_text(b, s);
+    return s;
 }
 
-enum { MOST_PARAMS = 24 };
+/* The values that `params` names, without absent ones. */
+static void
+read_params(Making *m, const char *params, const uint32_t *value)
+{
+    Build *b = m->b;
+    bool outputs = false;
+
+    for (uint32_t in = 0, out = 0, k = 0; *params;) {
+        size_t word = strcspn(params, " "), name = strcspn(params, " ?");
+        if (!strncmp(params, "->", 2)) {
+            m->nin = m->n;
+            outputs = true;
+        } else {
+            uint32_t v = value ? value[k++] : outputs ? build_out(b, out++) : build_in(b, in++);
+            assert(m->n < MOST_PARAMS && (v != NO_SLOT || name < word));
+            if (v != NO_SLOT) {
+                m->param[m->n] = (NestParam){ sym_n(b->c, params, name), build_type(b, v) };
+                m->value[m->n++] = v;
+            }
+        }
+        params += word + strspn(params + word, " ");
+    }
+}
 
 bool
 build_text(Build *b, const char *suffix, const char *params, const uint32_t *value,
            const char *body, ...)
 {
     Ctx *c = b->c;
-    NestParam param[MOST_PARAMS];
-    uint32_t n = 0, nin = 0;
+    Making m = { .b = b };
+    Text text = { .arena = c->arena };
+    const char *name = op_name(b->call);
     va_list ap;
 
-    for (const char *s = params; *s;) {
-        size_t word = strcspn(s, " ");
-        if (!strncmp(s, "->", 2)) {
-            nin = n;
-        } else {
-            assert(n < MOST_PARAMS);
-            param[n] = (NestParam){ sym_n(c, s, word), build_type(b, value[n]) };
-            n++;
-        }
-        s += word + strspn(s + word, " ");
-    }
+    read_params(&m, params, value);
     va_start(ap, body);
-    const char *text = print_body(b, body, ap);
+    replace_words(&m, &text, print_body(c, body, ap));
     va_end(ap);
-    const char *name =
-        suffix ? arena_printf(c->arena, "%s_%s", op_name(b->call), suffix) : op_name(b->call);
-    NestCall made = { .nest =
-                          nest_of_text(c, name, nin, n - nin, param, b->name.n, b->name.at, text) };
+    if (suffix)
+        name = arena_printf(c->arena, "%s_%s", name, suffix);
+    NestCall made = { (b->moves ? nest_of_move : nest_of_text)(c, name, m.nin, m.n - m.nin, m.param,
+                                                               b->name.n, b->name.at,
+                                                               text_str(&text)),
+                      arena_copy(c->arena, m.value, m.n * sizeof *m.value) };
     if (!made.nest)
         return false;
-    made.value = arena_copy(c->arena, value, n * sizeof *value);
     VEC_PUSH(c->arena, &b->e->call, made);
     return true;
+}
+
+bool
+build_move(Build *b, uint32_t from, uint32_t to, const Expr *const *at)
+{
+    return build_text(b, NULL, "x -> o", (uint32_t[]){ from, to }, "o = x[%s]",
+                      build_indices(b, build_type(b, from)->rank, at));
 }

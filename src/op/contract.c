@@ -1,14 +1,8 @@
-/* contract: sums of products: matmul, gemm, einsum. */
-#include "op/internal.h"
+/* contract: contractions: matmul, gemm, einsum. */
+#include "op/build.h"
 
 #include <ctype.h>
 #include <string.h>
-
-static const Scalar *
-sum_over(Making *m, AxisSet axes, const Scalar *body)
-{
-    return scalar_reduce(m->b->c, COMB_SUM, axes, &body, 1);
-}
 
 /* ---- matmul ---------------------------------------------------------------------------------- */
 
@@ -104,62 +98,62 @@ infer_matmul_integer(Ctx *c, const OpCall *call, const Type **out)
     return true;
 }
 
-/* Index of one side: batch axes by broadcasting, then its own two (or one). */
+/* Indices of one side: batch axes by broadcasting, then its own two (or one). */
 static void
-side_index(Ctx *c, const Type *t, const Type *out, uint32_t batch, const Expr *const *axis,
-           const Expr *row, const Expr *col, const Expr **at)
+side_index(Build *b, const Type *t, uint32_t batch, const char *row, const char *col,
+           const char **at)
 {
     uint32_t own = t->rank > 2 ? t->rank - 2 : 0;
-    for (uint32_t d = 0; d < own; d++)
-        at[d] = op_broadcast_at(c, t->dim[d], out->dim[batch - own + d], axis[batch - own + d]);
+
+    for (uint32_t d = 0; d < own; d++) {
+        uint32_t to = batch - own + d;
+        at[d] =
+            build_index(b, op_broadcast_at(b->c, t->dim[d], b->out[0]->dim[to], build_axis(b, to)));
+    }
     if (t->rank > 1)
         at[t->rank - 2] = row;
     at[t->rank - 1] = col;
 }
 
-/* The zero point of side s, subtracted in i32: one number, or one per row of a, per column of b. */
-static const Scalar *
-minus_zero(Making *m, const Scalar *v, uint32_t input, const Expr *const *at, uint32_t along)
+/* Side s less its zero point, in i32. The zero point is one number, or one for each index along
+ * dimension `along` of the side. */
+static const char *
+minus_zero(Build *b, const char *v, uint32_t s, const char *const *at, uint32_t along)
 {
-    Ctx *c = m->b->c;
-    const OpCall *call = m->b->call;
-    const Expr *index[TN_MAX_RANK];
+    Ctx *c = b->c;
+    const Type *t = b->call->in[s], *z = has_in(b->call, 2 + s) ? b->call->in[2 + s] : NULL;
+    const char *index[TN_MAX_RANK];
 
-    v = scalar_cast(c, DT_I32, v);
-    if (!has_in(call, input))
-        return v;
-    const Type *z = call->in[input], *t = call->in[input - 2];
-    for (uint32_t d = 0; d < z->rank; d++)
-        index[d] = op_broadcast_at(c, z->dim[d], t->dim[z->rank == 1 ? along : d],
-                                   at[z->rank == 1 ? along : d]);
-    uint32_t slot = make_in(m, input == 2 ? "az" : "bz", input);
-    return scalar_2(c, S_SUB, v, scalar_cast(c, DT_I32, nest_load(&m->nb, slot, index)));
+    if (!z)
+        return arena_printf(c->arena, "i32(%s)", v);
+    for (uint32_t d = 0; d < z->rank; d++) {
+        uint32_t of = z->rank == 1 ? along : d;
+        const Expr *one = expr_int(c, 1), *step = op_broadcast_at(c, z->dim[d], t->dim[of], one);
+        index[d] =
+            step == one ? at[of] : arena_printf(c->arena, "(%s)*%s", at[of], build_index(b, step));
+    }
+    return arena_printf(c->arena, "(i32(%s) - i32(%s[%s]))", v, s ? "bz" : "az",
+                        list_text(c->arena, z->rank, index));
 }
 
 static bool
 build_matmul(Build *b, bool integer)
 {
-    Ctx *c = b->c;
-    const Type *ta = b->call->in[0], *tb = b->call->in[1];
-    const Expr *axis[TN_MAX_RANK], *at_a[TN_MAX_RANK], *at_b[TN_MAX_RANK];
-    uint32_t rank = b->out[0]->rank, batch = rank - (ta->rank > 1) - (tb->rank > 1);
-    Making m = make_begin(b, NULL);
+    Arena *a = b->c->arena;
+    const Type *tx = b->call->in[0], *ty = b->call->in[1];
+    uint32_t rank = b->out[0]->rank, batch = rank - (tx->rank > 1) - (ty->rank > 1);
+    const char *at_x[TN_MAX_RANK], *at_y[TN_MAX_RANK], *k = rank > 2 ? "k1" : "k";
 
-    make_in(&m, "x", 0);
-    make_in(&m, "y", 1);
-    make_out_over(&m, "o", build_out(b, 0), axis);
-    const Expr *k = make_reduce(&m, "k", ta->dim[ta->rank - 1]);
-    side_index(c, ta, b->out[0], batch, axis, ta->rank > 1 ? axis[batch] : NULL, k, at_a);
-    if (tb->rank > 1)
-        side_index(c, tb, b->out[0], batch, axis, k, axis[rank - 1], at_b);
-    else
-        at_b[0] = k;
-    const Scalar *x = make_load(&m, 0, at_a), *y = make_load(&m, 1, at_b);
+    side_index(b, tx, batch, tx->rank > 1 ? build_axis_name(batch) : NULL, k, at_x);
+    side_index(b, ty, batch, k, ty->rank > 1 ? build_axis_name(rank - 1) : k, at_y);
+    const char *x = arena_printf(a, "x[%s]", list_text(a, tx->rank, at_x)),
+               *y = arena_printf(a, "y[%s]", list_text(a, ty->rank, at_y));
     if (integer) {
-        x = minus_zero(&m, x, 2, at_a, ta->rank > 1 ? ta->rank - 2 : 0);
-        y = minus_zero(&m, y, 3, at_b, tb->rank - 1);
+        x = minus_zero(b, x, 0, at_x, tx->rank > 1 ? tx->rank - 2 : 0);
+        y = minus_zero(b, y, 1, at_y, ty->rank - 1);
     }
-    return make_finish(&m, axis, sum_over(&m, axis_bit(k), scalar_2(c, S_MUL, x, y)));
+    return build_text(b, NULL, integer ? "x y az? bz? -> o" : "x y -> o", NULL,
+                      "o = sum %s: %s * %s", k, x, y);
 }
 
 bool
@@ -208,32 +202,17 @@ infer_gemm(Ctx *c, const OpCall *call, const Type **out)
 bool
 expand_gemm(Build *b)
 {
-    Ctx *c = b->c;
+    Arena *a = b->c->arena;
     const OpCall *call = b->call;
-    const Type *a = call->in[0];
-    const Expr *axis[TN_MAX_RANK];
-    uint32_t ta = op_int(call, "transA") != 0, tb = op_int(call, "transB") != 0;
+    bool ta = op_int(call, "transA") != 0, tb = op_int(call, "transB") != 0;
     double alpha = op_float(call, "alpha"), beta = op_float(call, "beta");
-    Making m = make_begin(b, NULL);
+    bool bias = has_in(call, 2) && beta != 0;
+    uint32_t value[] = { 0, 1, bias ? 2 : NO_SLOT, build_out(b, 0) };
 
-    make_in(&m, "a", 0);
-    make_in(&m, "b", 1);
-    make_out_over(&m, "o", build_out(b, 0), axis);
-    const Expr *k = make_reduce(&m, "k", a->dim[!ta]);
-    const Expr *at_a[2] = { ta ? k : axis[0], ta ? axis[0] : k },
-               *at_b[2] = { tb ? axis[1] : k, tb ? k : axis[1] };
-    const Scalar *v = sum_over(&m, axis_bit(k),
-                               scalar_2(c, S_MUL, make_load(&m, 0, at_a), make_load(&m, 1, at_b)));
-    DType t = (DType)v->dtype;
-    if (alpha != 1)
-        v = scalar_2(c, S_MUL, v, scalar_number(c, t, alpha));
-    if (has_in(call, 2) && beta != 0) {
-        const Scalar *bias = make_load_broadcast(&m, make_in(&m, "c", 2), 2, axis);
-        if (beta != 1)
-            bias = scalar_2(c, S_MUL, bias, scalar_number(c, t, beta));
-        v = scalar_2(c, S_ADD, v, bias);
-    }
-    return make_finish(&m, axis, v);
+    return build_text(b, NULL, "a b c? -> o", value, "o = (sum k: a[%s] * b[%s])%s%s%s",
+                      ta ? "k, i" : "i, k", tb ? "j, k" : "k, j",
+                      alpha != 1 ? arena_printf(a, " * %.17g", alpha) : "", bias ? " + c" : "",
+                      bias && beta != 1 ? arena_printf(a, " * %.17g", beta) : "");
 }
 
 /* ---- einsum ---------------------------------------------------------------------------------- */
@@ -361,31 +340,35 @@ infer_einsum(Ctx *c, const OpCall *call, const Type **out)
 bool
 expand_einsum(Build *b)
 {
-    Ctx *c = b->c;
-    const Expr *axis[TN_MAX_RANK], *at[TN_MAX_RANK], *of[MAX_LABELS] = { 0 };
-    AxisSet summed = 0;
+    Arena *a = b->c->arena;
+    const OpCall *call = b->call;
+    const char *of[MAX_LABELS] = { 0 };
+    Text params = { .arena = a }, over = { .arena = a }, product = { .arena = a };
     Equation e;
-    Making m = make_begin(b, NULL);
-    const Scalar *v = NULL;
 
-    if (!read_equation(c, b->call, &e))
+    if (!read_equation(b->c, call, &e))
         return false;
-    for (uint32_t i = 0; i < b->call->nin; i++)
-        make_in(&m, arena_printf(c->arena, "x%u", i), i);
-    make_out_over(&m, "o", build_out(b, 0), axis);
     for (uint32_t d = 0; d < e.nout; d++)
-        of[e.out[d]] = axis[d];
+        of[e.out[d]] = build_axis_name(d);
     for (int l = 0; l < MAX_LABELS; l++)
         if (e.extent[l] && !of[l]) {
-            of[l] = make_reduce(&m, arena_printf(c->arena, "s%d", l), e.extent[l]);
-            summed |= axis_bit(of[l]);
+            of[l] = arena_printf(a, "s%d", l);
+            text_printf(&over, "%s%s<%s>", over.n ? ", " : "sum ", of[l],
+                        build_index(b, e.extent[l]));
         }
-    for (uint32_t i = 0; i < b->call->nin; i++) {
-        for (uint32_t d = 0; d < b->call->in[i]->rank; d++)
-            at[d] = op_broadcast_at(c, b->call->in[i]->dim[d], e.extent[e.label[i][d]],
-                                    of[e.label[i][d]]);
-        const Scalar *x = make_load(&m, i, at);
-        v = v ? scalar_2(c, S_MUL, v, x) : x;
+    for (uint32_t i = 0; i < call->nin; i++) {
+        const Type *t = call->in[i];
+        text_printf(&params, "x%u ", i);
+        text_printf(&product, "%sx%u[", i ? " * " : over.n ? ": " : "", i);
+        for (uint32_t d = 0; d < t->rank; d++) {
+            int l = e.label[i][d];
+            text_printf(
+                &product, "%s%s", d ? ", " : "",
+                build_along(b, t->dim[d], e.extent[l], of[l], arena_printf(a, "step%u_%u", i, d)));
+        }
+        text_add(&product, "]");
     }
-    return make_finish(&m, axis, summed ? sum_over(&m, summed, v) : v);
+    text_add(&params, "-> o");
+    return build_text(b, NULL, text_str(&params), NULL, "o = %s%s", text_str(&over),
+                      text_str(&product));
 }

@@ -1,5 +1,5 @@
-/* image: windows put back, crops, maxima put back where they came from. */
-#include "op/internal.h"
+/* image: col2im, center_crop_pad, max_unpool. */
+#include "op/build.h"
 
 #include <string.h>
 
@@ -150,22 +150,19 @@ expand_center_crop_pad(Build *b)
 {
     Ctx *c = b->c;
     const Type *x = b->call->in[0];
-    const Expr *axis[TN_MAX_RANK], *at[TN_MAX_RANK], *zero = expr_int(c, 0), *two = expr_int(c, 2);
-    Making m = make_begin(b, NULL);
+    const Expr *at[TN_MAX_RANK], *zero = expr_int(c, 0), *two = expr_int(c, 2);
     bool pads = false;
 
-    make_in(&m, "x", 0);
-    make_out_over(&m, "o", build_out(b, 0), axis);
     for (uint32_t d = 0; d < x->rank; d++) {
         const Expr *less = expr_sub(c, x->dim[d], b->out[0]->dim[d]),
                    *more = expr_sub(c, b->out[0]->dim[d], x->dim[d]);
         const Expr *cut = expr_div(c, expr_max(c, less, zero), two),
                    *before = expr_div(c, expr_max(c, more, zero), two);
-        at[d] = expr_simplify(c, NULL, expr_sub(c, expr_add(c, axis[d], cut), before));
+        at[d] = expr_simplify(c, NULL, expr_sub(c, expr_add(c, build_axis(b, d), cut), before));
         pads |= expr_le(c, NULL, more, zero) != YES;
     }
-    return make_finish(&m, axis,
-                       make_load_or(&m, 0, at, pads ? scalar_number(c, x->dtype, 0) : NULL));
+    return build_text(b, NULL, "x -> o", NULL, pads ? "o = x[%s | 0]" : "o = x[%s]",
+                      build_indices(b, x->rank, at));
 }
 
 /* ---- max_unpool: values at flat places of an image of the inferred shape --------------------- */

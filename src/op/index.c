@@ -3,7 +3,7 @@
  * An index read from a tensor wraps once when negative and is checked against its dimension at run
  * time (scalar_at). An index that is known while compiling becomes a plain number.
  */
-#include "op/internal.h"
+#include "op/build.h"
 
 #include <string.h>
 
@@ -17,21 +17,29 @@ check_indices(Ctx *c, const OpCall *call, uint32_t i)
                    type_str(c, call->in[i]));
 }
 
-/* The value of input `input` at `at`, as an index into a dimension of n elements. */
-static const Expr *
-index_into(Making *m, uint32_t slot, uint32_t input, const Expr *const *at, const Expr *n)
+/* The text `value`, read from input `input`, as an index into a dimension of n elements. */
+static const char *
+index_into(Build *b, uint32_t input, const char *value, const Expr *n)
 {
-    Ctx *c = m->b->c;
-    const Known *known = &m->b->call->known[input];
+    Ctx *c = b->c;
+    const Known *known = &b->call->known[input];
 
     if (known->at && known->n == 1) {
         const Expr *v = known->at[0], *last = expr_offset(c, n, -1), *zero = expr_int(c, 0);
         if (expr_le(c, NULL, v, expr_int(c, -1)) == YES)
             v = expr_simplify(c, NULL, expr_add(c, v, n));
         if (expr_le(c, NULL, zero, v) == YES && expr_le(c, NULL, v, last) == YES)
-            return v;
+            return build_index(b, v);
     }
-    return expr_computed(c, scalar_at(c, nest_load(&m->nb, slot, at), n));
+    return arena_printf(c->arena, "at(%s, %s)", value, build_index(b, n));
+}
+
+/* Names of n axes from `first` on. */
+static void
+names_from(uint32_t first, uint32_t n, const char **name)
+{
+    for (uint32_t d = 0; d < n; d++)
+        name[d] = build_axis_name(first + d);
 }
 
 /* ---- gather ---------------------------------------------------------------------------------- */
@@ -61,25 +69,23 @@ infer_gather(Ctx *c, const OpCall *call, const Type **out)
 bool
 expand_gather(Build *b)
 {
+    Arena *a = b->c->arena;
     const Type *x = b->call->in[0];
-    const Expr *axis[TN_MAX_RANK], *at[TN_MAX_RANK];
-    uint32_t d, nindex = b->call->in[1]->rank;
-    Making m = make_begin(b, NULL);
+    const char *at[TN_MAX_RANK], *place[TN_MAX_RANK];
+    uint32_t d, n = b->call->in[1]->rank;
 
+    b->moves = true;
     if (!op_axis_attr(b->c, b->call, x->rank, &d))
         return false;
-    make_in(&m, "x", 0);
-    make_in(&m, "idx", 1);
-    make_out_over(&m, "o", build_out(b, 0), axis);
-    for (uint32_t i = 0; i < x->rank; i++)
-        at[i] = i < d    ? axis[i]
-                : i == d ? index_into(&m, 1, 1, axis + d, x->dim[d])
-                         : axis[i - 1 + nindex];
-    return make_finish(&m, axis, nest_load(&m.nb, 0, at));
+    names_from(d, n, place);
+    names_from(0, d, at);
+    names_from(d + n, x->rank - d - 1, at + d + 1);
+    at[d] = index_into(b, 1, arena_printf(a, "idx[%s]", list_text(a, n, place)), x->dim[d]);
+    return build_text(b, NULL, "x idx -> o", NULL, "o = x[%s]", list_text(a, x->rank, at));
 }
 
-/* Along all other axes, the place of an index is that of its element: are there no more indices
- * than elements? */
+/* Along all other axes an index addresses its own position, so there may be no more indices than
+ * elements. */
 static bool
 beside_axis(Ctx *c, const OpCall *call, uint32_t axis)
 {
@@ -107,26 +113,24 @@ infer_gather_elements(Ctx *c, const OpCall *call, const Type **out)
 bool
 expand_gather_elements(Build *b)
 {
-    const Expr *axis[TN_MAX_RANK], *at[TN_MAX_RANK];
     const Type *x = b->call->in[0];
+    const char *at[TN_MAX_RANK];
     uint32_t d;
-    Making m = make_begin(b, NULL);
 
+    b->moves = true;
     if (!op_axis_attr(b->c, b->call, x->rank, &d))
         return false;
-    make_in(&m, "x", 0);
-    make_in(&m, "idx", 1);
-    make_out_over(&m, "o", build_out(b, 0), axis);
-    memcpy(at, axis, sizeof at);
-    at[d] = index_into(&m, 1, 1, axis, x->dim[d]);
-    return make_finish(&m, axis, nest_load(&m.nb, 0, at));
+    names_from(0, x->rank, at);
+    at[d] = index_into(b, 1, "idx[$i]", x->dim[d]);
+    return build_text(b, NULL, "x idx -> o", NULL, "o = x[%s]",
+                      list_text(b->c->arena, x->rank, at));
 }
 
-enum { ANY_REST = UINT16_MAX }; /* ranks do not say it */
+enum { ANY_REST = UINT16_MAX }; /* the ranks do not determine it */
 
-/* The last axis of the indices holds tuples of `width` indices. Where its size is open it is what
- * ranks leave: as many as there are axes, if that is one, or those of the data that the updates, of
- * rank `rest` behind the tuples, do not have. */
+/* The last axis of the indices holds tuples of `width` indices. If its size is symbolic, the width
+ * follows from the ranks: 1 if only one axis is left to index, else the axes of the data that the
+ * updates, with `rest` axes behind those of the tuples, lack. */
 static bool
 tuple_width(Ctx *c, const OpCall *call, uint32_t batch, uint32_t rest, uint32_t *width)
 {
@@ -186,36 +190,42 @@ infer_gather_nd(Ctx *c, const OpCall *call, const Type **out)
     return true;
 }
 
-/* Entry k of the tuple that stands at axes[0 .. rank of index - 1), as an index into n elements. */
-static const Expr *
-tuple_entry(Making *m, uint32_t slot, uint32_t k, const Expr *const *axis, const Expr *n)
+/* Entry k of the tuple of indices at the first axes, as an index into n elements. */
+static const char *
+tuple_entry(Build *b, uint32_t k, const Expr *n)
 {
-    const Type *index = m->nb.in.at[slot].type;
-    const Expr *at[TN_MAX_RANK];
+    Arena *a = b->c->arena;
+    uint32_t before = b->call->in[1]->rank - 1;
+    const char *at[TN_MAX_RANK];
 
-    memcpy(at, axis, (index->rank - 1) * sizeof *at);
-    at[index->rank - 1] = expr_int(m->b->c, k);
-    return expr_computed(m->b->c, scalar_at(m->b->c, nest_load(&m->nb, slot, at), n));
+    names_from(0, before, at);
+    at[before] = arena_printf(a, "%u", k);
+    return arena_printf(a, "at(idx[%s], %s)", list_text(a, before + 1, at), build_index(b, n));
+}
+
+/* The index of an element of x whose dimensions batch .. batch + width come from a tuple. */
+static const char *
+tuple_index(Build *b, uint32_t batch, uint32_t width)
+{
+    const Type *x = b->call->in[0];
+    uint32_t end = batch + width, before = b->call->in[1]->rank - 1;
+    const char *at[TN_MAX_RANK];
+
+    names_from(0, batch, at);
+    for (uint32_t k = 0; k < width; k++)
+        at[batch + k] = tuple_entry(b, k, x->dim[batch + k]);
+    names_from(before, x->rank - end, at + end);
+    return list_text(b->c->arena, x->rank, at);
 }
 
 bool
 expand_gather_nd(Build *b)
 {
-    const Type *x = b->call->in[0], *index = b->call->in[1];
-    const Expr *axis[TN_MAX_RANK], *at[TN_MAX_RANK];
     uint32_t batch = (uint32_t)op_int(b->call, "batch_dims"), width;
-    Making m = make_begin(b, NULL);
 
-    if (!tuple_width(b->c, b->call, batch, ANY_REST, &width))
-        return false;
-    make_in(&m, "x", 0);
-    make_in(&m, "idx", 1);
-    make_out_over(&m, "o", build_out(b, 0), axis);
-    for (uint32_t d = 0; d < x->rank; d++)
-        at[d] = d < batch           ? axis[d]
-                : d < batch + width ? tuple_entry(&m, 1, d - batch, axis, x->dim[d])
-                                    : axis[index->rank - 1 + d - batch - width];
-    return make_finish(&m, axis, nest_load(&m.nb, 0, at));
+    b->moves = true;
+    return tuple_width(b->c, b->call, batch, ANY_REST, &width) &&
+           build_text(b, NULL, "x idx -> o", NULL, "o = x[%s]", tuple_index(b, batch, width));
 }
 
 /* ---- scatter --------------------------------------------------------------------------------- */
@@ -244,15 +254,21 @@ scatter_combiner(Ctx *c, const OpCall *call, Combiner *k)
                    "attribute \"reduction\" is \"%s\"; none, add, mul, max and min exist", wanted);
 }
 
-/* Inputs x, index, updates and the output; axes over the updates. */
-static void
-begin_scatter(Making *m, const Expr **axis)
+/* Write the updates, over axes of their own, at index `at` of the output. */
+static bool
+scatter(Build *b, Combiner k, const char *at)
 {
-    make_in(m, "x", 0);
-    make_in(m, "idx", 1);
-    make_in(m, "u", 2);
-    make_out(m, "o", build_out(m->b, 0));
-    make_axes(m, 2, axis);
+    Arena *a = b->c->arena;
+    const Type *u = b->call->in[2];
+    const char *name[TN_MAX_RANK], *axis[TN_MAX_RANK];
+
+    b->moves = true;
+    names_from(0, u->rank, name);
+    for (uint32_t d = 0; d < u->rank; d++)
+        axis[d] = arena_printf(a, "%s<%s>", name[d], build_index(b, u->dim[d]));
+    return build_text(b, NULL, "x idx u -> o", NULL, "%s%s%so[%s] %s= u[%s] over x",
+                      u->rank ? "for " : "", list_text(a, u->rank, axis), u->rank ? ": " : "", at,
+                      combiner_name[k], list_text(a, u->rank, name));
 }
 
 bool
@@ -279,19 +295,17 @@ infer_scatter_elements(Ctx *c, const OpCall *call, const Type **out)
 bool
 expand_scatter_elements(Build *b)
 {
-    const Expr *axis[TN_MAX_RANK], *at[TN_MAX_RANK];
+    Arena *a = b->c->arena;
+    const Type *x = b->call->in[0];
+    const char *at[TN_MAX_RANK];
     uint32_t d;
     Combiner k;
-    Making m = make_begin(b, NULL);
 
-    if (!op_axis_attr(b->c, b->call, b->call->in[0]->rank, &d) ||
-        !scatter_combiner(b->c, b->call, &k))
+    if (!op_axis_attr(b->c, b->call, x->rank, &d) || !scatter_combiner(b->c, b->call, &k))
         return false;
-    begin_scatter(&m, axis);
-    memcpy(at, axis, sizeof at);
-    at[d] = index_into(&m, 1, 1, axis, b->call->in[0]->dim[d]);
-    nest_write_combine(&m.nb, 0, at, k, 0, nest_load(&m.nb, 2, axis));
-    return make_end(&m);
+    names_from(0, x->rank, at);
+    at[d] = index_into(b, 1, arena_printf(a, "idx[%s]", list_text(a, x->rank, at)), x->dim[d]);
+    return scatter(b, k, list_text(a, x->rank, at));
 }
 
 /* The axes of the updates behind those of the tuples. */
@@ -329,21 +343,11 @@ infer_scatter_nd(Ctx *c, const OpCall *call, const Type **out)
 bool
 expand_scatter_nd(Build *b)
 {
-    const Type *x = b->call->in[0], *index = b->call->in[1];
-    const Expr *axis[TN_MAX_RANK], *at[TN_MAX_RANK];
     uint32_t width;
     Combiner k;
-    Making m = make_begin(b, NULL);
 
-    if (!tuple_width(b->c, b->call, 0, rest_of(b->call), &width) ||
-        !scatter_combiner(b->c, b->call, &k))
-        return false;
-    begin_scatter(&m, axis);
-    for (uint32_t d = 0; d < x->rank; d++)
-        at[d] =
-            d < width ? tuple_entry(&m, 1, d, axis, x->dim[d]) : axis[index->rank - 1 + d - width];
-    nest_write_combine(&m.nb, 0, at, k, 0, nest_load(&m.nb, 2, axis));
-    return make_end(&m);
+    return tuple_width(b->c, b->call, 0, rest_of(b->call), &width) &&
+           scatter_combiner(b->c, b->call, &k) && scatter(b, k, tuple_index(b, 0, width));
 }
 
 /* ---- one_hot --------------------------------------------------------------------------------- */
@@ -384,29 +388,21 @@ infer_one_hot(Ctx *c, const OpCall *call, const Type **out)
     return true;
 }
 
-/* on where the index, wrapped once when negative, is the place along the new axis. */
+/* `on` where the index, wrapped once if negative, equals the position along the new axis. */
 bool
 expand_one_hot(Build *b)
 {
-    Ctx *c = b->c;
-    const Expr *axis[TN_MAX_RANK], *at[TN_MAX_RANK], *off[] = { expr_int(c, 0) },
-                                                     *on[] = { expr_int(c, 1) };
-    uint32_t d;
-    Making m = make_begin(b, NULL);
+    const char *at[TN_MAX_RANK];
+    uint32_t d, rank = b->call->in[0]->rank;
 
-    if (!op_axis_attr(c, b->call, b->out[0]->rank, &d))
+    b->moves = true;
+    if (!op_axis_attr(b->c, b->call, rank + 1, &d))
         return false;
-    make_in(&m, "idx", 0);
-    make_in(&m, "values", 2);
-    make_out_over(&m, "o", build_out(b, 0), axis);
-    for (uint32_t i = 0, to = 0; i < b->out[0]->rank; i++)
-        if (i != d)
-            at[to++] = axis[i];
-    const Scalar *index = scalar_cast(c, DT_I64, nest_load(&m.nb, 0, at)),
-                 *depth = scalar_index(c, b->out[0]->dim[d]);
-    index = scalar_select(c, scalar_2(c, S_LT, index, scalar_int(c, DT_I64, 0)),
-                          scalar_2(c, S_ADD, index, depth), index);
-    return make_finish(&m, axis,
-                       scalar_select(c, scalar_2(c, S_EQ, index, scalar_index(c, axis[d])),
-                                     nest_load(&m.nb, 1, on), nest_load(&m.nb, 1, off)));
+    names_from(0, d, at);
+    names_from(d + 1, rank - d, at + d);
+    build_name(b, "depth", b->out[0]->dim[d]);
+    return build_text(b, NULL, "idx values -> o", (uint32_t[]){ 0, 2, build_out(b, 0) },
+                      "o = let v = i64(idx[%s]) in let place = v < 0 ? v + depth : v in "
+                      "place == %s ? values[1] : values[0]",
+                      list_text(b->c->arena, rank, at), build_axis_name(d));
 }

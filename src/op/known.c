@@ -1,11 +1,11 @@
 /* known: contents of small integer tensors, followed symbolically.
  *
  * An operator's meaning is evaluated on Exprs instead of numbers: the same nests that later become
- * code say what Shape, Gather, Concat, Where and the rest do to dimensions, so nothing here knows
- * an operator. Whatever an Expr cannot say, or a comparison that cannot be decided, makes the whole
- * result unknown; unknown is never a guess.
+ * code say what Shape, Gather, Concat, Where and the rest do to dimensions, so this file
+ * knows no operator. An operation that Exprs lack, or a comparison that cannot be decided, makes
+ * the complete result unknown.
  */
-#include "op/internal.h"
+#include "op/call.h"
 
 #include <string.h>
 

@@ -1,14 +1,16 @@
-/* library: operators that are C functions in a library of the user's (--library FILE). The library
- * says which, by a string:
+/* library: operators that are C functions in a user's library (--library FILE).
+ *
+ * The library declares them in a string:
  *
  *     const char tenon_operators[] = "\"my.Blend\"(x: f32[n, m], y: f32[n, m], s: f32[]) -> (o:
  *     f32[n, m]) = blend";
  *
- * and gives for each a function `int blend(int32_t n, const TnArray *array)`. A call of the
- * operator `library` says the function and its declaration, and is one only where the library that
- * was given on the command line declares just that: a model by itself makes nobody run anything.
+ * and defines for each a function `int blend(int32_t n, const TnArray *array)`. A call of the
+ * operator `library` names the function and its declaration. It is valid only if the library on the
+ * command line declares exactly that, so a model alone cannot run code.
  */
-#include "op/internal.h"
+#include "op/call.h"
+#include "text/text.h"
 
 #include <dlfcn.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * A target equal to ignore_index counts for nothing, and may lie outside the classes: the index
  * read there is class 0, and its term is 0.
  */
-#include "op/internal.h"
+#include "op/build.h"
 
 /* ---- types ----------------------------------------------------------------------------------- */
 
@@ -12,10 +12,8 @@ check_targets(Ctx *c, const OpCall *call)
 {
     const Type *x = call->in[0], *t = call->in[1];
 
-    if (!dtype_is_float(x->dtype))
-        return op_fail(c, call, DIAG_MODEL, "input 0 is %s; its elements must be floats",
-                       type_str(c, x));
-    if (!op_rank_at_least(c, call, 0, 2) || !op_rank_is(c, call, 1, x->rank - 1))
+    if (!op_need_floats(c, call, 0) || !op_rank_at_least(c, call, 0, 2) ||
+        !op_rank_is(c, call, 1, x->rank - 1))
         return false;
     if (!dtype_is_int(t->dtype))
         return op_fail(c, call, DIAG_MODEL, "input 1 is %s; the targets must be i32 or i64",
@@ -70,9 +68,8 @@ terms(Build *b, uint32_t x, uint32_t term, uint32_t weight)
     const char *w = weighted ? arena_printf(a, "w[at(%s, classes)]", target) : "$T(1)";
 
     build_name(b, "classes", b->call->in[0]->dim[1]);
-    uint32_t at_weight[] = { 1, 2, weight }, plain[] = { 1, weight };
-    if (!(weighted ? build_text(b, "weight", "t w -> o", at_weight, "o[%s] = %s%s", i, counts, w)
-                   : build_text(b, "weight", "t -> o", plain, "o[%s] = %s%s", i, counts, w)))
+    if (!build_text(b, "weight", "t w? -> o", (uint32_t[]){ 1, build_in(b, 2), weight },
+                    "o[%s] = %s%s", i, counts, w))
         return false;
     uint32_t at_term[] = { x, 1, weight, term };
     return build_text(b, "term", "x t w -> o", at_term,

@@ -1,5 +1,5 @@
-/* make: tensors made from shapes and numbers. */
-#include "op/internal.h"
+/* make: tensors computed from shapes and numbers: shape, size, range, eye_like, fills. */
+#include "op/build.h"
 
 #include <string.h>
 
@@ -34,23 +34,17 @@ infer_shape(Ctx *c, const OpCall *call, const Type **out)
 bool
 expand_shape(Build *b)
 {
-    Ctx *c = b->c;
+    Text t = { .arena = b->c->arena };
     int64_t first, end;
-    const Expr *axis;
-    Making m = make_begin(b, NULL);
 
     shape_range(b->call, &first, &end);
-    make_out(&m, "o", build_out(b, 0));
-    make_axes(&m, build_out(b, 0), &axis);
-    const Scalar *v = scalar_int(c, DT_I64, 0);
-    for (int64_t d = end; d-- > first;) {
-        const Scalar *dim = scalar_index(c, b->call->in[0]->dim[d]);
-        const Scalar *here =
-            scalar_2(c, S_EQ, scalar_index(c, axis), scalar_int(c, DT_I64, d - first));
-        v = d == end - 1 ? dim : scalar_select(c, here, dim, v);
+    for (int64_t d = first; d < end; d++) {
+        if (d + 1 < end)
+            text_printf(&t, "i == %lld ? ", (long long)(d - first));
+        text_printf(&t, d + 1 < end ? "index(%s) : " : "index(%s)",
+                    build_index(b, b->call->in[0]->dim[d]));
     }
-    make_write(&m, 0, &axis, v);
-    return make_end(&m);
+    return build_text(b, NULL, "-> o", NULL, "o = %s", first < end ? text_str(&t) : "0");
 }
 
 bool
@@ -64,10 +58,8 @@ infer_size(Ctx *c, const OpCall *call, const Type **out)
 bool
 expand_size(Build *b)
 {
-    Making m = make_begin(b, NULL);
-
-    make_out(&m, "o", build_out(b, 0));
-    return make_finish(&m, NULL, scalar_index(b->c, type_count(b->c, b->call->in[0])));
+    return build_text(b, NULL, "-> o", NULL, "o = index(%s)",
+                      build_index(b, type_count(b->c, b->call->in[0])));
 }
 
 /* ---- constant_of_shape ----------------------------------------------------------------------- */
@@ -118,14 +110,9 @@ bool
 expand_constant_of_shape(Build *b)
 {
     const Attr *value = attr_find(b->call->attrs, "value");
-    const Expr *axis[TN_MAX_RANK];
     const Scalar *v = value ? element_of(b, value) : scalar_float(b->c, DT_F32, 0);
-    Making m = make_begin(b, NULL);
 
-    if (!v)
-        return false;
-    make_out_over(&m, "o", build_out(b, 0), axis);
-    return make_finish(&m, axis, v);
+    return v && build_text(b, NULL, "-> o", NULL, "o = %s", constant_text(b->c->arena, v));
 }
 
 /* ---- range ----------------------------------------------------------------------------------- */
@@ -238,29 +225,21 @@ bool
 expand_range(Build *b)
 {
     Ctx *c = b->c;
-    const Expr *axis;
+    int64_t first;
     RangeOf r;
-    Making m = make_begin(b, NULL);
-    const Scalar *v;
 
     if (!range_of(c, b->call, &r))
         return false;
-    make_out(&m, "o", build_out(b, 0));
-    make_axes(&m, build_out(b, 0), &axis);
-    int64_t first;
-    if (r.first && expr_const(r.first, &first) &&
-        (first > FAR || first < -FAR || r.step > LONG_STEP || r.step < -LONG_STEP)) {
-        v = scalar_2(c, S_MUL, scalar_index(c, axis), scalar_int(c, DT_I64, r.step));
-        v = scalar_2(c, S_ADD, v, scalar_int(c, DT_I64, first));
-    } else if (r.first) {
-        v = scalar_index(c, expr_add(c, r.first, expr_scale(c, axis, r.step)));
-    } else {
-        DType t = compute_type(b->out[0]->dtype);
-        v = scalar_2(c, S_MUL, number_of(c, t, axis), scalar_float(c, t, r.delta));
-        v = scalar_2(c, S_ADD, scalar_float(c, t, r.start), v);
-    }
-    make_write(&m, 0, &axis, v);
-    return make_end(&m);
+    b->real = compute_type(b->out[0]->dtype);
+    if (!r.first)
+        return build_text(b, NULL, "-> o", NULL, "o = %.17g + $T(i) * %.17g", r.start, r.delta);
+    if (expr_const(r.first, &first) &&
+        (first > FAR || first < -FAR || r.step > LONG_STEP || r.step < -LONG_STEP))
+        return build_text(b, NULL, "-> o", NULL, "o = i * %lld + %lld", (long long)r.step,
+                          (long long)first);
+    return build_text(
+        b, NULL, "-> o", NULL, "o = index(%s)",
+        build_index(b, expr_add(c, r.first, expr_scale(c, build_axis(b, 0), r.step))));
 }
 
 /* ---- eye_like -------------------------------------------------------------------------------- */
@@ -281,13 +260,6 @@ infer_eye_like(Ctx *c, const OpCall *call, const Type **out)
 bool
 expand_eye_like(Build *b)
 {
-    Ctx *c = b->c;
-    const Expr *axis[TN_MAX_RANK];
-    Making m = make_begin(b, NULL);
-
-    make_out_over(&m, "o", build_out(b, 0), axis);
-    const Scalar *hit =
-        scalar_2(c, S_EQ, scalar_index(c, expr_offset(c, axis[0], op_int(b->call, "k"))),
-                 scalar_index(c, axis[1]));
-    return make_finish(&m, axis, scalar_cast(c, b->out[0]->dtype, hit));
+    return build_text(b, NULL, "-> o", NULL, "o = index(i + %lld) == j",
+                      (long long)op_int(b->call, "k"));
 }

@@ -1,29 +1,7 @@
-/* move: operators that only say where each output element comes from. */
-#include "op/internal.h"
+/* move: operators that move elements by a fixed map: transpose, tile, blocks, triangles. */
+#include "op/build.h"
 
 #include <string.h>
-
-/* o[axes] = x[at]: the frame of most of these. */
-typedef struct {
-    Making m;
-    const Expr *axis[TN_MAX_RANK], *at[TN_MAX_RANK];
-} Move;
-
-static void
-move_begin(Build *b, Move *v)
-{
-    v->m = make_begin(b, NULL);
-    make_in(&v->m, "x", 0);
-    make_out(&v->m, "o", build_out(b, 0));
-    make_axes(&v->m, build_out(b, 0), v->axis);
-}
-
-static bool
-move_end(Move *v)
-{
-    make_write(&v->m, 0, v->axis, make_load(&v->m, 0, v->at));
-    return make_end(&v->m);
-}
 
 /* ---- transpose ------------------------------------------------------------------------------- */
 
@@ -67,14 +45,13 @@ bool
 expand_transpose(Build *b)
 {
     uint32_t perm[TN_MAX_RANK];
-    Move v;
+    const Expr *at[TN_MAX_RANK];
 
     if (!permutation(b->c, b->call, perm))
         return false;
-    move_begin(b, &v);
     for (uint32_t d = 0; d < b->out[0]->rank; d++)
-        v.at[perm[d]] = v.axis[d];
-    return move_end(&v);
+        at[perm[d]] = build_axis(b, d);
+    return build_move(b, 0, build_out(b, 0), at);
 }
 
 /* ---- expand, tile ---------------------------------------------------------------------------- */
@@ -109,11 +86,7 @@ infer_expand(Ctx *c, const OpCall *call, const Type **out)
 bool
 expand_expand(Build *b)
 {
-    Move v;
-
-    move_begin(b, &v);
-    make_write(&v.m, 0, v.axis, make_load_broadcast(&v.m, 0, b->out[0]->rank, v.axis));
-    return make_end(&v.m);
+    return build_text(b, NULL, "x -> o", NULL, "o = x");
 }
 
 bool
@@ -142,15 +115,15 @@ infer_tile(Ctx *c, const OpCall *call, const Type **out)
 bool
 expand_tile(Build *b)
 {
-    Ctx *c = b->c;
     const Type *x = b->call->in[0];
-    Move v;
+    const Expr *at[TN_MAX_RANK];
 
-    move_begin(b, &v);
-    for (uint32_t d = 0; d < x->rank; d++)
-        v.at[d] =
-            expr_is(b->call->known[1].at[d], 1) ? v.axis[d] : expr_mod(c, v.axis[d], x->dim[d]);
-    return move_end(&v);
+    for (uint32_t d = 0; d < x->rank; d++) {
+        at[d] = build_axis(b, d);
+        if (!expr_is(b->call->known[1].at[d], 1))
+            at[d] = expr_mod(b->c, at[d], x->dim[d]);
+    }
+    return build_move(b, 0, build_out(b, 0), at);
 }
 
 /* ---- depth and space ------------------------------------------------------------------------- */
@@ -197,25 +170,19 @@ infer_depth_to_space(Ctx *c, const OpCall *call, const Type **out)
     return true;
 }
 
+/* k % n * n + l % n is which of the n*n elements of a block. */
 bool
 expand_depth_to_space(Build *b)
 {
-    Ctx *c = b->c;
-    int64_t k = op_int(b->call, "blocksize");
-    const Expr *by = expr_int(c, k);
-    Move v;
+    long long n = op_int(b->call, "blocksize");
 
-    move_begin(b, &v);
-    const Expr *y = expr_mod(c, v.axis[2], by), *x = expr_mod(c, v.axis[3], by);
-    /* which of the k*k elements of a block */
-    const Expr *block = expr_add(c, expr_scale(c, y, k), x);
-    v.at[0] = v.axis[0];
-    v.at[1] = op_string_is(b->call, "mode", "DCR")
-                  ? expr_add(c, expr_mul(c, block, b->out[0]->dim[1]), v.axis[1])
-                  : expr_add(c, expr_scale(c, v.axis[1], k * k), block);
-    v.at[2] = expr_div(c, v.axis[2], by);
-    v.at[3] = expr_div(c, v.axis[3], by);
-    return move_end(&v);
+    build_name(b, "channels", b->out[0]->dim[1]);
+    build_word(b, "block", arena_printf(b->c->arena, "(k %% %lld * %lld + l %% %lld)", n, n, n));
+    return build_text(b, NULL, "x -> o", NULL, "o = x[i, %s, k // %lld, l // %lld]",
+                      op_string_is(b->call, "mode", "DCR")
+                          ? "$block * channels + j"
+                          : arena_printf(b->c->arena, "j * %lld + $block", n * n),
+                      n, n);
 }
 
 bool
@@ -237,20 +204,19 @@ infer_space_to_depth(Ctx *c, const OpCall *call, const Type **out)
 bool
 expand_space_to_depth(Build *b)
 {
-    Ctx *c = b->c;
-    int64_t k = op_int(b->call, "blocksize");
-    const Expr *channels = b->call->in[0]->dim[1], *by = expr_int(c, k);
-    Move v;
-
-    move_begin(b, &v);
+    long long n = op_int(b->call, "blocksize");
     bool columns = op_string_is(b->call, "mode", "CRD"); /* blocks within channels */
-    const Expr *points = expr_int(c, k * k),
-               *block = columns ? expr_mod(c, v.axis[1], points) : expr_div(c, v.axis[1], channels);
-    v.at[0] = v.axis[0];
-    v.at[1] = columns ? expr_div(c, v.axis[1], points) : expr_mod(c, v.axis[1], channels);
-    v.at[2] = expr_add(c, expr_scale(c, v.axis[2], k), expr_div(c, block, by));
-    v.at[3] = expr_add(c, expr_scale(c, v.axis[3], k), expr_mod(c, block, by));
-    return move_end(&v);
+
+    build_name(b, "channels", b->call->in[0]->dim[1]);
+    build_name(b, "points", expr_int(b->c, n * n));
+    return columns ? build_text(b, NULL, "x -> o", NULL,
+                                "o = x[i, j // points, k * %lld + j %% points // %lld, "
+                                "l * %lld + j %% points %% %lld]",
+                                n, n, n, n)
+                   : build_text(b, NULL, "x -> o", NULL,
+                                "o = x[i, j %% channels, k * %lld + j // channels // %lld, "
+                                "l * %lld + j // channels %% %lld]",
+                                n, n, n, n);
 }
 
 /* ---- trilu, reverse_sequence ----------------------------------------------------------------- */
@@ -260,29 +226,18 @@ expand_space_to_depth(Build *b)
 bool
 expand_trilu(Build *b)
 {
-    Ctx *c = b->c;
-    const Expr *zero[TN_MAX_RANK];
     uint32_t rank = b->out[0]->rank;
-    Move v;
-
-    if (!op_rank_at_least(c, b->call, 0, 2))
-        return false;
     const Type *given = has_in(b->call, 1) ? b->call->in[1] : NULL;
-    if (given && (!dtype_is_int(given->dtype) || !expr_is(type_count(c, given), 1)))
-        return op_fail(c, b->call, DIAG_MODEL, "input 1 (k) is %s; it is one integer",
-                       type_str(c, given));
-    move_begin(b, &v);
-    const Scalar *k = scalar_int(c, DT_I64, 0);
-    if (given) {
-        for (uint32_t d = 0; d < TN_MAX_RANK; d++)
-            zero[d] = expr_int(c, 0);
-        k = scalar_cast(c, DT_I64, nest_load(&v.m.nb, make_in(&v.m, "k", 1), zero));
-    }
-    const Scalar *x = nest_load(&v.m.nb, 0, v.axis);
-    const Scalar *diagonal = scalar_index(c, expr_sub(c, v.axis[rank - 1], v.axis[rank - 2]));
-    const Scalar *keep = scalar_2(c, op_int(b->call, "upper") ? S_GE : S_LE, diagonal, k);
-    make_write(&v.m, 0, v.axis, scalar_select(c, keep, x, scalar_number(c, b->out[0]->dtype, 0)));
-    return make_end(&v.m);
+
+    b->moves = true;
+    if (!op_rank_at_least(b->c, b->call, 0, 2))
+        return false;
+    if (given && (!dtype_is_int(given->dtype) || !expr_is(type_count(b->c, given), 1)))
+        return op_fail(b->c, b->call, DIAG_MODEL, "input 1 (k) is %s; it is one integer",
+                       type_str(b->c, given));
+    return build_text(b, NULL, "x diagonal? -> o", NULL, "o = index(%s - %s) %s %s ? x[$i] : 0",
+                      build_axis_name(rank - 1), build_axis_name(rank - 2),
+                      op_int(b->call, "upper") ? ">=" : "<=", given ? "i64(diagonal[])" : "0");
 }
 
 static bool
@@ -310,31 +265,22 @@ infer_reverse_sequence(Ctx *c, const OpCall *call, const Type **out)
                          "the number of lengths and of sequences");
 }
 
+/* A length below 0 makes the read fail: it has an index outside. */
 bool
 expand_reverse_sequence(Build *b)
 {
-    Ctx *c = b->c;
-    uint32_t batch, time;
-    Move v;
+    const char *at[TN_MAX_RANK];
+    uint32_t batch, time, rank = b->out[0]->rank;
 
-    if (!sequence_axes(c, b->call, &batch, &time))
+    if (!sequence_axes(b->c, b->call, &batch, &time))
         return false;
-    move_begin(b, &v);
-    const Expr *length =
-        expr_computed(c, nest_load(&v.m.nb, make_in(&v.m, "lengths", 1), &v.axis[batch]));
-    memcpy(v.at, v.axis, sizeof v.at);
-    const Expr *n = b->call->in[0]->dim[time],
-               *from = expr_sub(c, expr_offset(c, length, -1), v.axis[time]);
-    /* is read where there is nothing */
-    const Scalar *wrong = scalar_2(c, S_LT, scalar_index(c, length), scalar_int(c, DT_I64, 0));
-    const Scalar *inside = scalar_2(
-        c, S_OR, scalar_2(c, S_LT, scalar_index(c, v.axis[time]), scalar_index(c, length)), wrong);
-    v.at[time] =
-        expr_computed(c, scalar_at(c,
-                                   scalar_select(c, wrong, scalar_index(c, expr_sub(c, length, n)),
-                                                 scalar_index(c, from)),
-                                   n));
-    make_write(&v.m, 0, v.axis,
-               scalar_select(c, inside, make_load(&v.m, 0, v.at), make_load(&v.m, 0, v.axis)));
-    return make_end(&v.m);
+    for (uint32_t d = 0; d < rank; d++)
+        at[d] = build_axis_name(d);
+    at[time] = arena_printf(b->c->arena, "at(n < 0 ? index(n - steps) : index(n - 1 - %s), steps)",
+                            at[time]);
+    build_name(b, "steps", b->call->in[0]->dim[time]);
+    return build_text(b, NULL, "x lengths -> o", NULL,
+                      "o = let n = index(lengths[%s]) in or(%s < n, n < 0) ? x[%s] : x[$i]",
+                      build_axis_name(batch), build_axis_name(time),
+                      list_text(b->c->arena, rank, at));
 }

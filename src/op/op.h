@@ -50,8 +50,8 @@ typedef struct {
 } Known; /* at NULL: unknown */
 #define OP_KNOWN_MAX 1024
 
-/* What the compiler could not prove of two sizes; the artefact checks it at entry. Proofs rely on
- * equalities alone, but for those about data. */
+/* A relation of two sizes that the compiler could not prove; the artefact checks it at entry.
+ * Proofs use equalities alone, and not those about data. */
 typedef enum {
     SIZES_EQUAL,
     SIZES_BROADCAST /* or one of them is 1 */,
@@ -60,12 +60,12 @@ typedef enum {
 typedef struct {
     const Expr *a, *b;
     const char *why; /* `Add "/m/Add": axis 1 of both inputs` */
-    /* what is meant, where a == b is a long way to say it; "": it is about data, and `why` says
-     * all; else NULL */
+    /* a shorter text of the relation; NULL: print a and b; "": the constraint is about data, and
+     * `why` is the complete message */
     const char *said;
     SizeRule rule;
-    /* about data: the element that {at} in `why` stands for, as {got} and {want} stand for a and b;
-     * NULL: none */
+    /* about data: the element index that {at} in `why` stands for, as {got} and {want} stand for a
+     * and b; NULL: none */
     const Expr *at;
 } Constraint;
 static inline bool
@@ -73,7 +73,7 @@ constraint_of_data(const Constraint *k)
 {
     return k->said && !*k->said;
 }
-/* what must be, for messages; "" of data */
+/* the relation, for messages; "" if it is about data */
 const char *constraint_text(Ctx *c, const Constraint *k);
 typedef VEC(Constraint) Constraints;
 bool constraint_add(Arena *a, Constraints *list, Constraint k); /* false: it is there already */
@@ -86,7 +86,7 @@ typedef struct {
     const Type *const *in;   /* [nin]; NULL where an optional input is absent */
     const Known *known;      /* [nin] */
     const void *const *data; /* [nin]; contents of constants, plain, or NULL */
-    /* grows in ctx->arena; what is required also becomes known to expr */
+    /* added to, in ctx->arena; expr learns the equalities too */
     Constraints *constraints;
 } OpCall;
 
@@ -106,8 +106,8 @@ bool op_infer(Ctx *c, const OpCall *call, const Type **out);
  * by evaluating the meaning on Exprs; `shape`, `size` and the like read the types. */
 Known op_known(Ctx *c, const OpCall *call, const Type *const *out);
 
-/* The meaning: nests over values numbered 0..nin-1 (inputs), then nin..nin+nout-1 (outputs), then
- * intermediates, whose types stand in `type`. */
+/* The meaning: nests over numbered values: first the call's inputs, then its outputs, then
+ * intermediates. */
 typedef struct {
     const Nest *nest;
     const uint32_t *value; /* [nest->nin + nest->nout] */
@@ -117,12 +117,12 @@ typedef struct {
     VEC(NestCall) call;     /* in order */
 } Expansion;
 bool op_is_elementwise(OpKind op); /* is its meaning a scalar expression? */
-/* An operator that no nest can say: a function in C, which src/routine has under the operator's
- * name. It stays a call of the operator to the end, and has no expansion. */
+/* Is the operator a library routine, a C function of that name in src/routine? It has no expansion
+ * and stays a call to the end. */
 bool op_is_routine(OpKind op);
-/* C functions of a library of the user's, as it declares them. (library.c) */
+/* A C function of the user's library, as the library declares it. (library.c) */
 typedef struct {
-    /* of the operator, with its domain or without; of the C function */
+    /* names of the operator, with or without its domain, and of the C function */
     Sym name, function;
     Sym signature; /* (x: f32[n, m]) -> (o: f32[n]) */
     TnFunction *call;
@@ -131,13 +131,13 @@ typedef struct Library {
     const char *path;
     VEC(Foreign) foreign;
 } Library;
-bool library_open(Ctx *c, const char *path); /* it is c->library then */
+bool library_open(Ctx *c, const char *path); /* sets c->library */
 bool foreign_types(Ctx *c, const Foreign *f, uint32_t *nin, const Type *const **in, uint32_t *nout);
-/* the function that a call of `library` is; NULL: another operator */
+/* The function that a call of `library` runs; NULL for another operator. */
 const Foreign *op_foreign(Ctx *c, const OpCall *call);
-/* A nest that is a product of two matrices, or of many pairs, as a library's CBLAS has it: its
- * inputs a and b, and `sum`, which may stand inside of the value. The operator that computes the
- * sum, for so many threads, each of which is worth so many multiply-adds. (product.c) */
+/* A nest that is a matmul, or a batch of them, as CBLAS computes it: its inputs a and b, and `sum`,
+ * which may be a part of the nest's value. op_product_call gives the operator that computes the
+ * sum, split into `parts` for threads, each of at least `worth` multiply-adds. (product.c) */
 typedef struct {
     const Scalar *sum;
     uint32_t a, b, batch;
@@ -146,28 +146,27 @@ typedef struct {
 bool op_product_of(Ctx *c, const Nest *n, OpProduct *p);
 OpKind op_product_call(Ctx *c, Arena *a, const OpProduct *p, int64_t parts, int64_t worth,
                        Attrs *attrs);
-/* does an artefact that has it need a CBLAS? */
+/* Does an artefact with this operator need a CBLAS? */
 bool op_is_product(OpKind op);
-/* Its numbers, in the order of its row, as a routine gets them. */
+/* The numeric attributes in the order of ops.def, as a routine gets them. */
 uint32_t op_numbers(const OpCall *call, Arena *a, const double **out);
 /* False with a diagnostic if this call has no meaning as nests (unsupported attribute, say). */
 bool op_expand(Ctx *c, const OpCall *call, const Type *const *out, Expansion *e);
 
-/* What scales of a resize that come from data are multiples of 1 over: all halves to sixteenths are
- * exact. */
+/* The denominator of resize scales that come from data. Fractions down to sixteenths are exact. */
 #define RESIZE_RATIO 720720
 
 /* Record that a == b is required; true if it is or may be so, false with an error if it cannot
  * be. */
 bool op_require_eq(Ctx *c, const OpCall *call, const Expr *a, const Expr *b, const char *what);
-/* likewise a <= b */
+/* Likewise a <= b. */
 bool op_require_le(Ctx *c, const OpCall *call, const Expr *a, const Expr *b, const char *what);
 /* That n is a multiple of k; what: "axis 2 of input 0 and heads times their size". */
 bool op_require_multiple(Ctx *c, const OpCall *call, const Expr *n, const Expr *k,
                          const char *what);
-/* ONNX broadcasting of two dimensions. That they are equal, or one of them is 1, is proved, or
- * checked as the model runs. The result is the one that is more than 1 where that is known, else a
- * broadcast of both (expr). */
+/* ONNX broadcasting of two dimensions: they are equal, or one of them is 1. This is proved, or
+ * checked at run time. Returns the dimension that is known to be more than 1, else a broadcast of
+ * both (expr). NULL with an error. */
 const Expr *op_broadcast_dim(Ctx *c, const OpCall *call, const Expr *a, const Expr *b,
                              const char *what);
 /* Broadcasting one way: `own` is `dim`, or it is 1. */

@@ -1,14 +1,13 @@
-/* product: products of matrices that a library's CBLAS can compute, and which nests are one.
+/* product: find nests that are matmuls which a library's CBLAS can compute.
  *
  *     o[i, r…, j…] = sum q: a[i, r…, q] * b[i, q, j…]
  *
- * i being any number of leading dimensions, those of rows and of columns any number of neighbours,
- * which lie in memory as one does; in a the summed dimension may stand in front of the rows, in b
- * behind the columns. What stands around the sum is for its reader. Nothing is said of a product
- * that reads a part of its operands, elsewhere in them, or any other way: a schedule sees more than
- * CBLAS can.
+ * i is any number of leading batch dimensions; r and j are any number of adjacent dimensions, which
+ * are one dimension in memory. In a the summed dimension may come before the rows, in b behind the
+ * columns (transposed operands). The sum may be part of a larger value. A matmul that reads its
+ * operands in any other way, a part of them for instance, is none of CBLAS's.
  */
-#include "op/internal.h"
+#include "op/call.h"
 
 enum { MOST_PARTS = 4096 }; /* as many cores as a machine may have */
 

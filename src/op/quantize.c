@@ -1,6 +1,6 @@
-/* quantize: between floats and small integers, q = round(x / scale) + zero, or short floats, x /
- * scale rounded. */
-#include "op/internal.h"
+/* quantize: operators between floats and low-precision numbers: q = round(x / scale) + zero for
+ * integers, x / scale rounded for short floats. */
+#include "op/build.h"
 
 #include <string.h>
 
@@ -56,21 +56,25 @@ check_scale(Ctx *c, const OpCall *call)
     return true;
 }
 
-static const Scalar *
-load_scale(Making *m, uint32_t input, const char *name, const Expr *const *axis)
+/* The scale or zero point at a point of x, as a text. */
+static const char *
+scale_at(Build *b, const char *name)
 {
-    const OpCall *call = m->b->call;
-    const Type *s = call->in[1]; /* a zero point lies as the scale does */
+    Arena *a = b->c->arena;
+    const OpCall *call = b->call;
+    const Type *s = call->in[1]; /* a zero point has the shape of the scale */
     int64_t block = op_int(call, "block_size");
+    const char *at[TN_MAX_RANK];
     uint32_t d = 0;
-    const Expr *at[TN_MAX_RANK] = { expr_int(m->b->c, 0) };
 
-    if (!is_one_number(call, s) && op_axis_attr(m->b->c, call, call->in[0]->rank, &d)) {
-        memcpy(at, block ? axis : &axis[d], s->rank * sizeof *at);
-        if (block)
-            at[d] = expr_div(m->b->c, axis[d], expr_int(m->b->c, block));
-    }
-    return make_load(m, make_in(m, name, input), at);
+    if (is_one_number(call, s) || !op_axis_attr(b->c, call, call->in[0]->rank, &d))
+        return arena_printf(a, "%s[]", name);
+    if (!block)
+        return arena_printf(a, "%s[%s]", name, build_axis_name(d));
+    for (uint32_t k = 0; k < s->rank; k++)
+        at[k] = build_axis_name(k);
+    at[d] = arena_printf(a, "%s // %lld", at[d], (long long)block);
+    return arena_printf(a, "%s[%s]", name, list_text(a, s->rank, at));
 }
 
 static bool
@@ -98,27 +102,23 @@ is_small_float(DType t)
     return dtype_is_short(t) && dtype_info[t].bits <= 8 && t != DT_F8E8M0;
 }
 
-/* round(x), plus zero, held inside the bounds of t. */
-static const Scalar *
-round_into(Ctx *c, DType t, const Scalar *v, const Scalar *zero)
+/* The nearest number of type t, or the end of its range: v rounded, unless t is a float, plus
+ * `zero`, which is NULL for none. */
+static const char *
+round_into(Arena *a, DType t, const char *v, const char *zero)
 {
     double lo = 0, hi = 0;
-    DType f = (DType)v->dtype;
 
     if (is_small_float(t)) {
-        double largest = dtype_layout(t).largest;
-        v = zero ? scalar_2(c, S_ADD, v, scalar_cast(c, f, zero)) : v;
-        return scalar_cast(c, t,
-                           scalar_2(c, S_MIN, scalar_2(c, S_MAX, v, scalar_float(c, f, -largest)),
-                                    scalar_float(c, f, largest)));
+        hi = dtype_layout(t).largest;
+        lo = -hi;
+    } else {
+        integer_bounds(t, &lo, &hi);
+        v = arena_printf(a, "round(%s)", v);
     }
-
-    integer_bounds(t, &lo, &hi);
-    v = scalar_1(c, S_ROUND, v);
     if (zero)
-        v = scalar_2(c, S_ADD, v, scalar_cast(c, f, zero));
-    v = scalar_2(c, S_MIN, scalar_2(c, S_MAX, v, scalar_float(c, f, lo)), scalar_float(c, f, hi));
-    return scalar_cast(c, t, v);
+        v = arena_printf(a, "%s + $T(%s)", v, zero);
+    return arena_printf(a, "min(max(%s, %.17g), %.17g)", v, lo, hi);
 }
 
 bool
@@ -142,17 +142,13 @@ infer_quantize_linear(Ctx *c, const OpCall *call, const Type **out)
 bool
 expand_quantize_linear(Build *b)
 {
-    Ctx *c = b->c;
-    const Expr *axis[TN_MAX_RANK];
-    Making m = make_begin(b, NULL);
+    Arena *a = b->c->arena;
 
-    make_in(&m, "x", 0);
-    make_out_over(&m, "o", build_out(b, 0), axis);
-    const Scalar *scale = load_scale(&m, 1, "scale", axis);
-    const Scalar *zero = has_in(b->call, 2) ? load_scale(&m, 2, "zero", axis) : NULL;
-    const Scalar *x = scalar_cast(c, (DType)scale->dtype, make_load(&m, 0, axis));
-    return make_finish(&m, axis,
-                       round_into(c, b->out[0]->dtype, scalar_2(c, S_DIV, x, scale), zero));
+    b->real = compute_type(b->call->in[1]->dtype);
+    return build_text(b, NULL, "x scale zero? -> o", NULL, "o = %s",
+                      round_into(a, b->out[0]->dtype,
+                                 arena_printf(a, "$T(x[$i]) / %s", scale_at(b, "scale")),
+                                 has_in(b->call, 2) ? scale_at(b, "zero") : NULL));
 }
 
 bool
@@ -177,18 +173,13 @@ infer_dequantize_linear(Ctx *c, const OpCall *call, const Type **out)
 bool
 expand_dequantize_linear(Build *b)
 {
-    Ctx *c = b->c;
-    const Expr *axis[TN_MAX_RANK];
-    DType t = is_small_float(b->call->in[0]->dtype) ? DT_F32 : DT_I32;
-    Making m = make_begin(b, NULL);
+    const char *t = is_small_float(b->call->in[0]->dtype) ? "f32" : "i32", *zero = "";
 
-    make_in(&m, "x", 0);
-    make_out_over(&m, "o", build_out(b, 0), axis);
-    const Scalar *scale = load_scale(&m, 1, "scale", axis),
-                 *x = scalar_cast(c, t, make_load(&m, 0, axis));
+    b->real = compute_type(b->call->in[1]->dtype);
     if (has_in(b->call, 2))
-        x = scalar_2(c, S_SUB, x, scalar_cast(c, t, load_scale(&m, 2, "zero", axis)));
-    return make_finish(&m, axis, scalar_2(c, S_MUL, scalar_cast(c, (DType)scale->dtype, x), scale));
+        zero = arena_printf(b->c->arena, " - %s(%s)", t, scale_at(b, "zero"));
+    return build_text(b, NULL, "x scale zero? -> o", NULL, "o = $T(%s(x[$i])%s) * %s", t, zero,
+                      scale_at(b, "scale"));
 }
 
 /* ---- requantize_linear: sums of products of quantised numbers, times both scales over the
@@ -234,33 +225,23 @@ scale_text(Build *b, uint32_t i, const char *name, const char *attr)
     const Type *s = b->call->in[i];
     uint32_t axis = 0;
 
-    if (s->rank == 0)
-        return arena_printf(b->c->arena, "$T(%s[])", name);
-    if (expr_is(s->dim[0], 1) ||
+    if (s->rank == 0 || expr_is(s->dim[0], 1) ||
         !op_axis(b->c, b->call, "axis", op_int(b->call, attr), b->call->in[SUMS]->rank, &axis))
-        return arena_printf(b->c->arena, "$T(%s[0])", name);
-    return arena_printf(b->c->arena, "$T(%s[i%u])", name, axis);
+        return arena_printf(b->c->arena, "$T(%s[])", name);
+    return arena_printf(b->c->arena, "$T(%s[%s])", name, build_axis_name(axis));
 }
 
 bool
 expand_requantize(Build *b)
 {
     Arena *a = b->c->arena;
-    bool zero = has_in(b->call, ZERO_Y);
-    double lo = 0, hi = 0;
-    uint32_t with[] = { 0, 1, 2, 3, 4, build_out(b, 0) },
-             without[] = { 0, 1, 2, 3, build_out(b, 0) };
 
-    integer_bounds(b->out[0]->dtype, &lo, &hi);
     b->real = DT_F32;
-    const char *i = axes_text(a, 0, b->out[0]->rank),
-               *z = zero ? arena_printf(a, " + %s", scale_text(b, ZERO_Y, "z", "axis")) : "";
-    const char *text =
-        arena_printf(a, "o[%s] = min(max(round($T(x[%s]) * (%s * %s / %s))%s, %g), %g)", i, i,
-                     scale_text(b, SCALE_A, "a", "axis_a"), scale_text(b, SCALE_B, "w", "axis"),
-                     scale_text(b, SCALE_Y, "y", "axis"), z, lo, hi);
-    return zero ? build_text(b, NULL, "x a w y z -> o", with, "%s", text)
-                : build_text(b, NULL, "x a w y -> o", without, "%s", text);
+    const char *v =
+        arena_printf(a, "$T(x[$i]) * (%s * %s / %s)", scale_text(b, SCALE_A, "a", "axis_a"),
+                     scale_text(b, SCALE_B, "w", "axis"), scale_text(b, SCALE_Y, "y", "axis"));
+    return build_text(b, NULL, "x a w y z? -> o", NULL, "o = %s",
+                      round_into(a, b->out[0]->dtype, v, has_in(b->call, ZERO_Y) ? "z[]" : NULL));
 }
 
 /* ---- matmul_nbits: x times the transpose of weights of 2, 4 or 8 bits in blocks -------------- */
@@ -388,21 +369,17 @@ expand_matmul_nbits(Build *b)
             flat_text(b, 3, "z",
                       arena_printf(a, "n * %lld + k // %lld", (long long)blocks, (long long)block));
     }
-    uint32_t with[] = { stored, 2, points, weights }, without[] = { stored, 2, weights };
-    const char *text = arena_printf(
-        a, "o[n, k] = ($T(%s) - $T(%s)) * $T(%s)", q, zero,
-        flat_text(b, 2, "s",
-                  arena_printf(a, "n * %lld + k // %lld", (long long)blocks, (long long)block)));
-    if (!(zeros ? build_text(b, "weights", "w s z -> o", with, "%s", text)
-                : build_text(b, "weights", "w s -> o", without, "%s", text)))
+    const char *scale = flat_text(
+        b, 2, "s", arena_printf(a, "n * %lld + k // %lld", (long long)blocks, (long long)block));
+    if (!build_text(b, "weights", "w s z? -> o",
+                    (uint32_t[]){ stored, 2, zeros ? points : NO_SLOT, weights },
+                    "o[n, k] = ($T(%s) - $T(%s)) * $T(%s)", q, zero, scale))
         return false;
-    uint32_t rank = call->in[0]->rank, biased[] = { 0, weights, 5, build_out(b, 0) },
-             plain[] = { 0, weights, build_out(b, 0) };
+    uint32_t rank = call->in[0]->rank;
     const char *row = rank > 1 ? arena_printf(a, "%s, ", axes_text(a, 0, rank - 1)) : "";
-    const char *sum =
-        arena_printf(a, "o[%sn] = (sum k: x[%sk] * w[n, k])%s", row, row, bias ? " + bias[n]" : "");
-    return bias ? build_text(b, NULL, "x w bias -> o", biased, "%s", sum)
-                : build_text(b, NULL, "x w -> o", plain, "%s", sum);
+    return build_text(b, NULL, "x w bias? -> o",
+                      (uint32_t[]){ 0, weights, bias ? 5 : NO_SLOT, build_out(b, 0) },
+                      "o[%sn] = (sum k: x[%sk] * w[n, k])%s", row, row, bias ? " + bias[n]" : "");
 }
 
 /* ---- dynamic_quantize_linear: scale and zero from the range of x, which always holds 0 ------- */
@@ -420,28 +397,22 @@ infer_dynamic_quantize_linear(Ctx *c, const OpCall *call, const Type **out)
     return true;
 }
 
-/* The smallest or largest element, or 0 if that lies beyond it. */
+/* The smallest ("min") or largest ("max") element, or 0 if that lies beyond it. */
 static uint32_t
-range_end(Build *b, Combiner k)
+range_end(Build *b, const char *which)
 {
-    Ctx *c = b->c;
-    const Type *x = b->call->in[0];
-    const Expr *at[TN_MAX_RANK];
-    AxisSet bound = 0;
-    uint32_t value = build_value(b, DT_F32, 0, NULL);
-    Making m = make_begin(b, combiner_name[k]);
+    Arena *a = b->c->arena;
+    uint32_t value = build_value(b, DT_F32, 0, NULL), rank = b->call->in[0]->rank;
+    const char *r[TN_MAX_RANK];
 
-    make_in(&m, "x", 0);
-    make_out(&m, "o", value);
-    for (uint32_t d = 0; d < x->rank; d++) {
-        at[d] = make_reduce(&m, arena_printf(c->arena, "r%u", d), x->dim[d]);
-        bound |= axis_bit(at[d]);
-    }
-    const Scalar *v = make_load(&m, 0, at);
-    v = bound ? scalar_reduce(c, k, bound, &v, 1) : v;
-    make_write(&m, 0, NULL,
-               scalar_2(c, k == COMB_MIN ? S_MIN : S_MAX, v, scalar_float(c, DT_F32, 0)));
-    return make_end(&m) ? value : NO_SLOT;
+    for (uint32_t d = 0; d < rank; d++)
+        r[d] = arena_printf(a, "r%u", d);
+    const char *all = list_text(a, rank, r),
+               *over = rank ? arena_printf(a, "%s %s: ", which, all) : "";
+    return build_text(b, which, "x -> o", (uint32_t[]){ 0, value }, "o = %s(%sx[%s], 0)", which,
+                      over, all)
+               ? value
+               : NO_SLOT;
 }
 
 /* A scale is never 0, or elements would be divided by it: of zeros alone it is that of the numbers
@@ -449,41 +420,16 @@ range_end(Build *b, Combiner k)
 bool
 expand_dynamic_quantize_linear(Build *b)
 {
-    Ctx *c = b->c;
-    const Expr *axis[TN_MAX_RANK];
-    uint32_t low = range_end(b, COMB_MIN), high = range_end(b, COMB_MAX);
+    Arena *a = b->c->arena;
+    uint32_t low = range_end(b, "min"), high = range_end(b, "max");
     uint32_t scale = b->out[1] ? build_out(b, 1) : build_value(b, DT_F32, 0, NULL);
     uint32_t zero = b->out[2] ? build_out(b, 2) : build_value(b, DT_U8, 0, NULL);
 
-    if (low == NO_SLOT || high == NO_SLOT)
-        return false;
-    Making m = make_begin(b, "scale");
-    make_in(&m, "low", low);
-    make_in(&m, "high", high);
-    make_out(&m, "o", scale);
-    const Scalar *width = scalar_2(c, S_SUB, make_load(&m, 1, NULL), make_load(&m, 0, NULL));
-    /* Of zeros alone all scales give the same, but none divides by 0. */
-    const Scalar *step = scalar_2(c, S_DIV, width, scalar_float(c, DT_F32, 255)),
-                 *none = scalar_2(c, S_EQ, step, scalar_float(c, DT_F32, 0));
-    make_write(&m, 0, NULL, scalar_select(c, none, scalar_float(c, DT_F32, 1.0 / 255), step));
-    if (!make_end(&m))
-        return false;
-
-    m = make_begin(b, "zero");
-    make_in(&m, "low", low);
-    make_in(&m, "scale", scale);
-    make_out(&m, "o", zero);
-    const Scalar *shift =
-        scalar_2(c, S_DIV, scalar_1(c, S_NEG, make_load(&m, 0, NULL)), make_load(&m, 1, NULL));
-    make_write(&m, 0, NULL, round_into(c, DT_U8, shift, NULL));
-    if (!make_end(&m))
-        return false;
-
-    m = make_begin(b, NULL);
-    make_in(&m, "x", 0);
-    make_in(&m, "scale", scale);
-    make_in(&m, "zero", zero);
-    make_out_over(&m, "o", build_out(b, 0), axis);
-    const Scalar *v = scalar_2(c, S_DIV, make_load(&m, 0, axis), make_load(&m, 1, NULL));
-    return make_finish(&m, axis, round_into(c, DT_U8, v, make_load(&m, 2, NULL)));
+    return low != NO_SLOT && high != NO_SLOT &&
+           build_text(b, "scale", "low high -> o", (uint32_t[]){ low, high, scale },
+                      "o = let step = (high - low) / 255 in step == 0 ? %.17g : step", 1.0 / 255) &&
+           build_text(b, "zero", "low scale -> o", (uint32_t[]){ low, scale, zero }, "o = %s",
+                      round_into(a, DT_U8, "-low / scale", NULL)) &&
+           build_text(b, NULL, "x scale zero -> o", (uint32_t[]){ 0, scale, zero, build_out(b, 0) },
+                      "o = %s", round_into(a, DT_U8, "x[$i] / scale[]", "zero[]"));
 }

@@ -13,7 +13,7 @@
  * units before the candidate of any: its scan takes two steps for one, r * h at the even and the
  * state at the odd ones.
  */
-#include "op/internal.h"
+#include "op/build.h"
 
 #include <string.h>
 
@@ -121,9 +121,8 @@ read_net(Ctx *c, const OpCall *call, Net *n)
     for (uint32_t i = X; i <= R; i++)
         if (!op_rank_is(c, call, i, 3) || !op_same_dtype(c, call, X, i))
             return false;
-    if (!dtype_is_float(x->dtype))
-        return op_fail(c, call, DIAG_MODEL, "input 0 is %s; its elements must be floats",
-                       type_str(c, x));
+    if (!op_need_floats(c, call, X))
+        return false;
     n->batch_first = op_int(call, "layout") != 0;
     n->by_steps = n->kind == OP_gru && !op_int(call, "linear_before_reset");
     n->steps = x->dim[n->batch_first];
@@ -182,7 +181,7 @@ infer_recurrent(Ctx *c, const OpCall *call, const Type **out)
 
 /* ---- meaning --------------------------------------------------------------------------------- */
 
-/* Activation number `which` of direction d at a text, which may stand more than once. */
+/* Activation number `which` of direction d applied to the text x, which may occur more than once. */
 static const char *
 activated(const Net *n, uint32_t d, uint32_t which, const char *x)
 {
@@ -234,24 +233,10 @@ input_product(Net *n, uint32_t *xw)
                            : " + bias[d, c] + bias[d, gates + c]";
 
     *xw = build_value(b, b->real, 4, dim);
-    uint32_t with[] = { X, W, B, *xw }, without[] = { X, W, *xw };
     build_name(b, "gates", dim[3]);
-    return has_in(n->call, B) ? build_text(b, "inputs", "x w bias -> o", with,
-                                           "o[d, t, b, c] = (sum i: %s * w[d, c, i])%s", x, bias)
-                              : build_text(b, "inputs", "x w -> o", without,
-                                           "o[d, t, b, c] = sum i: %s * w[d, c, i]", x);
-}
-
-typedef struct {
-    Text params;
-    uint32_t value[12], n;
-} Params;
-
-static void
-add_param(Params *p, const char *name, uint32_t value)
-{
-    text_printf(&p->params, "%s%s", p->n ? " " : "", name);
-    p->value[p->n++] = value;
+    return build_text(b, "inputs", "x w bias? -> o", (uint32_t[]){ X, W, build_in(b, B), *xw },
+                      "o[d, t, b, c] = (sum i: %s * w[d, c, i])%s", x,
+                      has_in(n->call, B) ? bias : "");
 }
 
 /* A state before the first step: of unit `j`, from its input or 0. */
@@ -266,8 +251,7 @@ initial(const Net *n, uint32_t d, uint32_t input, const char *name, const char *
                           : arena_printf(a, "%s[%u, b, %s]", name, d, j);
 }
 
-/* How many steps each sequence has, which data say: no fewer than none, and no more than there
- * are. */
+/* The number of steps of each sequence, from data, checked to be in [0, steps]. */
 static bool
 lengths(Net *n)
 {
@@ -284,24 +268,16 @@ scan(Net *n, uint32_t d, uint32_t xw, uint32_t s, uint32_t cell)
     Build *b = n->b;
     Arena *a = b->c->arena;
     bool lens = has_in(n->call, LENS), lstm = n->kind == OP_lstm, peeps = has_in(n->call, P);
-    Params p = { .params = { .arena = a } };
-
-    add_param(&p, "xw", xw);
-    add_param(&p, "r", R);
-    if (lens)
-        add_param(&p, "lens", n->lens);
-    if (has_in(n->call, H0))
-        add_param(&p, "h0", H0);
-    if (lstm && has_in(n->call, C0))
-        add_param(&p, "c0", C0);
-    if (peeps)
-        add_param(&p, "peep", P);
-    if (n->kind == OP_gru && !n->by_steps && has_in(n->call, B))
-        add_param(&p, "bias", B);
-    text_add(&p.params, " ->");
-    if (lstm)
-        add_param(&p, "cell", cell);
-    add_param(&p, "s", s);
+    uint32_t value[] = { xw,
+                         R,
+                         lens ? n->lens : NO_SLOT,
+                         build_in(b, H0),
+                         lstm ? build_in(b, C0) : NO_SLOT,
+                         build_in(b, P),
+                         n->kind == OP_gru && !n->by_steps ? build_in(b, B) : NO_SLOT,
+                         lstm ? cell : NO_SLOT,
+                         s };
+    const char *params = "xw r lens? h0? c0? peep? bias? -> cell? s";
 
     const char *position = !reversed(n, d) ? "t"
                            : lens          ? "(t < lens[b] ? lens[b] - 1 - t : t)"
@@ -359,13 +335,13 @@ scan(Net *n, uint32_t d, uint32_t xw, uint32_t s, uint32_t cell)
         text_printf(&both, "cell[b, t, j] = scan t: %s%s%snew%s s[b, t, j] = %s%s%s%s%s * %s%s", at,
                     new, keep, lens ? " : c" : "", at, text_str(&t), new, keep, out,
                     activated(n, d, 2, "new"), otherwise);
-        return build_text(b, reversed(n, d) ? "back" : "steps", text_str(&p.params), p.value,
-                          "%s%s", all, text_str(&both));
+        return build_text(b, reversed(n, d) ? "back" : "steps", params, value, "%s%s", all,
+                          text_str(&both));
     }
 #undef GATE
 #undef SUM
 #undef INPUT
-    return build_text(b, reversed(n, d) ? "back" : "steps", text_str(&p.params), p.value,
+    return build_text(b, reversed(n, d) ? "back" : "steps", params, value,
                       "%ss[b, %s, j] = scan %s: %s%s%s", all, n->by_steps ? "u" : "t",
                       n->by_steps ? "u" : "t", n->by_steps ? "let t = u // 2 in " : "", at,
                       text_str(&t));
@@ -376,22 +352,18 @@ static bool
 last_state(Net *n, uint32_t i, const uint32_t *state, bool cells)
 {
     Arena *a = n->b->c->arena;
-    Params p = { .params = { .arena = a } };
-    uint32_t input = cells ? C0 : H0;
+    uint32_t input = cells ? C0 : H0, params[] = { build_in(n->b, input), state[0], NO_SLOT, 0 };
     const char *last = n->by_steps && !cells ? "2*steps - 1" : "steps - 1", *value[2];
 
     if (i >= n->call->nout || !n->b->out[i])
         return true;
-    if (has_in(n->call, input))
-        add_param(&p, "h0", input);
     for (uint32_t d = 0; d < n->directions; d++) {
-        add_param(&p, d ? "s1" : "s0", state[d]);
+        params[1 + d] = state[d];
         value[d] = arena_printf(a, "(steps == 0 ? %s : s%u[b, %s, j])",
                                 initial(n, d, input, "h0", "j"), d, last);
     }
-    text_add(&p.params, " ->");
-    add_param(&p, "o", build_out(n->b, i));
-    return build_text(n->b, cells ? "last_cell" : "last", text_str(&p.params), p.value,
+    params[3] = build_out(n->b, i);
+    return build_text(n->b, cells ? "last_cell" : "last", "h0? s0 s1? -> o", params,
                       "o[%s, j] = %s%s%s", n->batch_first ? "b, d" : "d, b",
                       n->directions == 2 ? "d == 0 ? " : "", value[0],
                       n->directions == 2 ? arena_printf(a, " : %s", value[1]) : "");
@@ -401,27 +373,23 @@ static bool
 all_states(Net *n, const uint32_t *state)
 {
     Arena *a = n->b->c->arena;
-    Params p = { .params = { .arena = a } };
     bool lens = has_in(n->call, LENS);
+    uint32_t params[] = { lens ? n->lens : NO_SLOT, 0, NO_SLOT, build_out(n->b, 0) };
     const char *value[2];
 
     if (!n->b->out[0])
         return true;
-    if (lens)
-        add_param(&p, "lens", n->lens);
     for (uint32_t d = 0; d < n->directions; d++) {
         const char *step = !reversed(n, d) ? "t"
                            : lens          ? "max(lens[b] - 1 - t, 0)"
                                            : "steps - 1 - t";
-        add_param(&p, d ? "s1" : "s0", state[d]);
+        params[1 + d] = state[d];
         value[d] = arena_printf(a,
                                 n->by_steps ? "(let at = %s in s%u[b, 2*at + 1, j])"
                                             : "(let at = %s in s%u[b, at, j])",
                                 step, d);
     }
-    text_add(&p.params, " ->");
-    add_param(&p, "o", build_out(n->b, 0));
-    return build_text(n->b, NULL, text_str(&p.params), p.value, "o[%s, j] = %s(%s%s%s)%s",
+    return build_text(n->b, NULL, "lens? s0 s1? -> o", params, "o[%s, j] = %s(%s%s%s)%s",
                       n->batch_first ? "b, t, d" : "t, d, b", lens ? "t < lens[b] ? " : "",
                       n->directions == 2 ? "d == 0 ? " : "", value[0],
                       n->directions == 2 ? arena_printf(a, " : %s", value[1]) : "",

@@ -3,7 +3,7 @@
  * A reduction's line in the table has three parts: the combiner, what is combined over the element
  * x, and what becomes of the result y over n points: "sum | x * x | sqrt(y)".
  */
-#include "op/internal.h"
+#include "op/build.h"
 
 #include <string.h>
 
@@ -50,92 +50,61 @@ infer_reduce(Ctx *c, const OpCall *call, const Type **out)
     return true;
 }
 
-/* ---- the frame: one reduction of x over a set of axes ---------------------------------------- */
+/* ---- reductions ------------------------------------------------------------------------------ */
 
-/* Index of x: output axes where kept, fresh reduction axes elsewhere. Axes of extent 1 are not
- * walked. */
-static AxisSet
-reduction_index(Making *m, const Type *x, uint64_t set, bool keep, const Expr *const *axis,
-                const Expr **at)
+/* Words for a nest that reduces x over a set of axes: $at, where it reads x, and $over, its axes.
+ * Axes of extent 1 are not walked; false if none is. */
+static bool
+reduction_words(Build *b, uint64_t set, bool keep)
 {
-    AxisSet bound = 0;
+    Arena *a = b->c->arena;
+    const Type *x = b->call->in[0];
+    const char *at[TN_MAX_RANK], *over[TN_MAX_RANK];
+    const Expr *points = expr_int(b->c, 1);
+    uint32_t n = 0;
 
     for (uint32_t d = 0, o = 0; d < x->rank; d++) {
         bool reduced = set >> d & 1;
-        at[d] = reduced ? expr_int(m->b->c, 0) : axis[o];
-        if (reduced && !expr_is(x->dim[d], 1)) {
-            at[d] = make_reduce(m, arena_printf(m->b->c->arena, "r%u", d), x->dim[d]);
-            bound |= axis_bit(at[d]);
-        }
+        at[d] = reduced ? "0" : build_axis_name(o);
+        if (reduced && !expr_is(x->dim[d], 1))
+            over[n++] = at[d] = arena_printf(a, "r%u", d);
+        points = reduced ? expr_mul(b->c, points, x->dim[d]) : points;
         o += !reduced || keep;
     }
-    return bound;
+    build_word(b, "at", list_text(a, x->rank, at));
+    build_word(b, "over", list_text(a, n, over));
+    build_name(b, "points", points);
+    return n > 0;
 }
 
-static const Expr *
-points(Ctx *c, const Type *x, uint64_t set)
+/* One nest: body combined over the axes, as y in finish. */
+static bool
+build_reduce(Build *b, uint64_t set, bool keep, const char *combiner, const char *body,
+             const char *finish)
 {
-    const Expr *n = expr_int(c, 1);
-    for (uint32_t d = 0; d < x->rank; d++)
-        if (set >> d & 1)
-            n = expr_mul(c, n, x->dim[d]);
-    return n;
+    Arena *a = b->c->arena;
+    const char *x = letters_text(a, body, "x", (const char *[]){ "x[$at]" });
+    const char *y = reduction_words(b, set, keep) ? arena_printf(a, "(%s $over: %s)", combiner, x)
+                                                  : arena_printf(a, "(%s)", x);
+
+    return build_text(b, NULL, "x -> o", NULL, "o = %s",
+                      letters_text(a, finish, "yn", (const char *[]){ y, "$T(points)" }));
 }
 
-static Combiner
-combiner_named(const char *s, size_t n)
-{
-    for (uint32_t k = COMB_NONE + 1; k < COMB_COUNT; k++)
-        if (strlen(combiner_name[k]) == n && memcmp(combiner_name[k], s, n) == 0)
-            return (Combiner)k;
-    return COMB_NONE;
-}
-
-/* The three parts of a reduction's meaning. */
-typedef struct {
-    Combiner combiner;
-    const char *body, *finish;
-} ReduceText;
-
-static ReduceText
-reduce_text(Ctx *c, const char *meaning)
-{
-    const char *bar = strchr(meaning, '|'), *second = strchr(bar + 1, '|');
-    const char *end = second + strcspn(second, ";");
-
-    return (ReduceText){ combiner_named(meaning, strcspn(meaning, " ")),
-                         sym_n(c, bar + 1, (size_t)(second - bar - 1)),
-                         sym_n(c, second + 1, (size_t)(end - second - 1)) };
-}
-
+/* The three parts of the meaning in the table. */
 bool
 expand_reduce(Build *b)
 {
-    static const char *const element[] = { "x" }, *const result[] = { "y", "n" };
     Ctx *c = b->c;
-    const Type *x = b->call->in[0];
-    ReduceText text = reduce_text(c, op_info[b->call->op].meaning);
-    const Expr *axis[TN_MAX_RANK], *at[TN_MAX_RANK];
+    const char *meaning = op_info[b->call->op].meaning, *body = strchr(meaning, '|') + 1,
+               *finish = strchr(body, '|') + 1;
     uint64_t set;
     bool keep;
-    Making m = make_begin(b, NULL);
 
-    if (!reduced_axes(c, b->call, &set, &keep))
-        return false;
-    make_in(&m, "x", 0);
-    make_out_over(&m, "o", build_out(b, 0), axis);
-    AxisSet bound = reduction_index(&m, x, set, keep, axis, at);
-    const Scalar *v = make_load(&m, 0, at);
-    v = scalar_parse(c, text.body, 1, element, &v);
-    if (v && bound)
-        v = scalar_reduce(c, text.combiner, bound, &v, 1);
-    if (!v)
-        return false;
-    const Scalar *operand[] = { v, number_of(c, (DType)v->dtype, points(c, x, set)) };
-    v = scalar_parse(c, text.finish, 2, result, operand);
-    if (!v)
-        return false;
-    return make_finish(&m, axis, v);
+    return reduced_axes(c, b->call, &set, &keep) &&
+           build_reduce(b, set, keep, sym_n(c, meaning, strcspn(meaning, " ")),
+                        sym_n(c, body, (size_t)(finish - 1 - body)),
+                        sym_n(c, finish, strcspn(finish, ";")));
 }
 
 /* The maximum is taken out first, so that exp never overflows; a maximum of -inf stays out, since
@@ -143,40 +112,22 @@ expand_reduce(Build *b)
 bool
 expand_log_sum_exp(Build *b)
 {
-    Ctx *c = b->c;
     const Type *x = b->call->in[0];
     DType t = compute_type(x->dtype);
-    const Expr *axis[TN_MAX_RANK], *at[TN_MAX_RANK];
     uint64_t set;
     bool keep;
 
     if (!dtype_is_float(t))
-        return op_fail(c, b->call, DIAG_UNSUPPORTED, "input 0 is %s; only floats are supported",
-                       type_str(c, x));
-    if (!reduced_axes(c, b->call, &set, &keep))
+        return op_fail(b->c, b->call, DIAG_UNSUPPORTED, "input 0 is %s; only floats are supported",
+                       type_str(b->c, x));
+    if (!reduced_axes(b->c, b->call, &set, &keep))
         return false;
-    uint32_t top = build_value(b, t, b->out[0]->rank, b->out[0]->dim);
-    Making m = make_begin(b, "max");
-    make_in(&m, "x", 0);
-    make_out_over(&m, "m", top, axis);
-    AxisSet bound = reduction_index(&m, x, set, keep, axis, at);
-    const Scalar *v = make_load(&m, 0, at);
-    if (bound)
-        v = scalar_reduce(c, COMB_MAX, bound, &v, 1);
-    make_write(&m, 0, axis, scalar_select(c, scalar_1(c, S_ISINF, v), scalar_number(c, t, 0), v));
-    if (!make_end(&m))
-        return false;
-
-    m = make_begin(b, NULL);
-    make_in(&m, "x", 0);
-    make_in(&m, "m", top);
-    make_out_over(&m, "o", build_out(b, 0), axis);
-    bound = reduction_index(&m, x, set, keep, axis, at);
-    const Scalar *most = make_load(&m, 1, axis);
-    v = scalar_1(c, S_EXP, scalar_2(c, S_SUB, make_load(&m, 0, at), most));
-    if (bound)
-        v = scalar_reduce(c, COMB_SUM, bound, &v, 1);
-    return make_finish(&m, axis, scalar_2(c, S_ADD, scalar_1(c, S_LOG, v), most));
+    uint32_t top = build_value_like(b, t, build_out(b, 0));
+    bool any = reduction_words(b, set, keep);
+    return build_text(b, "max", "x -> m", (uint32_t[]){ 0, top },
+                      "m = let v = %sx[$at] in isinf(v) ? 0 : v", any ? "max $over: " : "") &&
+           build_text(b, NULL, "x m -> o", (uint32_t[]){ 0, top, build_out(b, 0) },
+                      "o = log(%sexp(x[$at] - m[$i])) + m[$i]", any ? "sum $over: " : "");
 }
 
 /* ---- arg_max, arg_min ------------------------------------------------------------------------ */
@@ -200,72 +151,53 @@ infer_arg(Ctx *c, const OpCall *call, const Type **out)
 bool
 expand_arg(Build *b)
 {
-    Ctx *c = b->c;
     const Type *x = b->call->in[0];
-    const Expr *axis[TN_MAX_RANK], *at[TN_MAX_RANK];
+    const char *at[TN_MAX_RANK], *r = op_int(b->call, "select_last_index") ? "n - 1 - r" : "r";
     uint32_t d;
-    Making m = make_begin(b, NULL);
 
-    if (!op_axis_attr(c, b->call, x->rank, &d))
+    if (!op_axis_attr(b->c, b->call, x->rank, &d))
         return false;
-    make_in(&m, "x", 0);
-    make_out_over(&m, "o", build_out(b, 0), axis);
-    const Expr *r = make_reduce(&m, "r", x->dim[d]);
     for (uint32_t i = 0, o = 0; i < x->rank; i++) {
-        at[i] = i == d ? r : axis[o];
+        at[i] = i == d ? r : build_axis_name(o);
         o += i != d || op_int(b->call, "keepdims") != 0;
     }
-    if (op_int(b->call, "select_last_index"))
-        at[d] = expr_sub(c, expr_offset(c, x->dim[d], -1), r);
-    const Scalar *pair[] = { make_load(&m, 0, at), scalar_index(c, at[d]) };
-    Combiner k = b->call->op == OP_arg_max ? COMB_ARGMAX : COMB_ARGMIN;
-    return make_finish(&m, axis, scalar_item(c, scalar_reduce(c, k, axis_bit(r), pair, 2), 1));
+    build_name(b, "n", x->dim[d]);
+    return build_text(b, NULL, "x -> o", NULL, "o = (%s r<n>: (x[%s], index(%s))).1",
+                      b->call->op == OP_arg_max ? "argmax" : "argmin",
+                      list_text(b->c->arena, x->rank, at), r);
 }
 
 /* ---- cum_sum, cum_prod ----------------------------------------------------------------------- */
 
 /* o[j] = o[j - 1 | 0] + x[j]; exclusive reads x[j - 1 | 0]. A reverse sum walks x from its end into
- * an intermediate, which is then turned around. */
+ * an intermediate, which is then reversed. */
 static bool
 cumulate(Build *b, uint32_t d, uint32_t to)
 {
-    Ctx *c = b->c;
+    Arena *a = b->c->arena;
     const Type *x = b->call->in[0];
-    const Expr *axis[TN_MAX_RANK], *at[TN_MAX_RANK], *before[TN_MAX_RANK];
+    const char *before[TN_MAX_RANK], *at[TN_MAX_RANK], *from[TN_MAX_RANK], *j = build_axis_name(d);
     bool reverse = op_int(b->call, "reverse") != 0, exclusive = op_int(b->call, "exclusive") != 0,
          product = b->call->op == OP_cum_prod;
     DType t = compute_type(x->dtype);
     bool direct = !reverse && t == x->dtype;
-    uint32_t sum = direct ? to : build_value(b, t, x->rank, x->dim);
-    Making m = make_begin(b, NULL);
+    uint32_t sum = direct ? to : build_value_like(b, t, 0);
 
-    make_in(&m, "x", 0);
-    make_out(&m, "o", sum);
-    nest_axes_of(&m.nb, x, axis);
-    m.nb.axis.at[d].kind = AXIS_SCAN;
-    memcpy(at, axis, sizeof at);
-    memcpy(before, axis, sizeof before);
-    before[d] = expr_offset(c, axis[d], -1);
-    if (exclusive)
-        at[d] = before[d];
-    if (reverse)
-        at[d] = expr_sub(c, expr_offset(c, x->dim[d], -1), at[d]);
-    const Scalar *none = scalar_number(c, t, product),
-                 *sofar = nest_load_or(&m.nb, 1, before, none);
-    make_write(&m, 0, axis,
-               scalar_2(c, product ? S_MUL : S_ADD, sofar,
-                        make_load_or(&m, 0, at, exclusive ? none : NULL)));
-    bool made = make_end(&m);
-    if (!made || direct)
-        return made;
-
-    m = make_begin(b, "turn");
-    make_in(&m, "s", sum);
-    make_out_over(&m, "o", to, axis);
-    memcpy(at, axis, sizeof at);
-    if (reverse)
-        at[d] = expr_sub(c, expr_offset(c, x->dim[d], -1), axis[d]);
-    return make_finish(&m, axis, make_load(&m, 0, at));
+    for (uint32_t i = 0; i < x->rank; i++)
+        before[i] = at[i] = from[i] = build_axis_name(i);
+    before[d] = arena_printf(a, "%s - 1", j);
+    from[d] = reverse ? arena_printf(a, "n - 1 - %s", j) : j;
+    at[d] = exclusive ? before[d] : j;
+    at[d] = reverse ? arena_printf(a, "n - 1 - (%s)", at[d]) : at[d];
+    build_name(b, "n", x->dim[d]);
+    return build_text(b, NULL, "x -> o", (uint32_t[]){ 0, sum },
+                      "o = scan %s: o[%s | %d] %c x[%s%s]", j, list_text(a, x->rank, before),
+                      product, product ? '*' : '+', list_text(a, x->rank, at),
+                      !exclusive ? ""
+                      : product  ? " | 1"
+                                 : " | 0") &&
+           (direct || build_text(b, "turn", "s -> o", (uint32_t[]){ sum, to }, "o = s[%s]",
+                                 list_text(a, x->rank, from)));
 }
 
 /* An axis that only the run knows: along every axis, and then the one that was asked for. */
@@ -287,21 +219,20 @@ expand_cum_sum(Build *b)
         return op_fail(b->c, b->call, DIAG_MODEL, "input 1 (axis) is %s; one integer is needed",
                        type_str(b->c, b->call->in[1]));
     text_add(&params, "axis");
-    const char *i = axes_text(a, 0, x->rank), *one = b->call->in[1]->rank ? "axis[0]" : "axis[]";
     build_name(b, "rank", expr_int(b->c, x->rank));
-    text_printf(&choice, "let d = at(%s, rank) in ", one);
+    text_add(&choice, "let d = at(axis[], rank) in ");
     for (d = 0; d < x->rank; d++) {
-        value[d + 1] = build_value(b, x->dtype, x->rank, x->dim);
+        value[d + 1] = build_value_like(b, x->dtype, 0);
         if (!cumulate(b, d, value[d + 1]))
             return false;
         text_printf(&params, " x%u", d);
         if (d + 1 < x->rank)
             text_printf(&choice, "index(d) == %u ? ", d);
-        text_printf(&choice, "x%u[%s]%s", d, i, d + 1 < x->rank ? " : " : "");
+        text_printf(&choice, "x%u[$i]%s", d, d + 1 < x->rank ? " : " : "");
     }
     text_add(&params, " -> o");
     value[x->rank + 1] = build_out(b, 0);
-    return build_text(b, "choose", text_str(&params), value, "o[%s] = %s", i, text_str(&choice));
+    return build_text(b, "choose", text_str(&params), value, "o = %s", text_str(&choice));
 }
 
 /* ---- pools over everything ------------------------------------------------------------------- */
@@ -320,20 +251,9 @@ infer_global_pool(Ctx *c, const OpCall *call, const Type **out)
 bool
 expand_global_pool(Build *b)
 {
-    Ctx *c = b->c;
-    const Type *x = b->call->in[0];
-    const Expr *axis[TN_MAX_RANK], *at[TN_MAX_RANK];
-    uint64_t set = (UINT64_C(1) << x->rank) - 4;
-    bool mean = b->call->op == OP_global_average_pool;
-    Making m = make_begin(b, NULL);
+    uint64_t spatial = (UINT64_C(1) << b->call->in[0]->rank) - 4;
 
-    make_in(&m, "x", 0);
-    make_out_over(&m, "o", build_out(b, 0), axis);
-    AxisSet bound = reduction_index(&m, x, set, true, axis, at);
-    const Scalar *v = make_load(&m, 0, at);
-    if (bound)
-        v = scalar_reduce(c, mean ? COMB_SUM : COMB_MAX, bound, &v, 1);
-    if (mean)
-        v = scalar_2(c, S_DIV, v, number_of(c, (DType)v->dtype, points(c, x, set)));
-    return make_finish(&m, axis, v);
+    return b->call->op == OP_global_average_pool
+               ? build_reduce(b, spatial, true, "sum", "x", "y / n")
+               : build_reduce(b, spatial, true, "max", "x", "y");
 }

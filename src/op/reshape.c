@@ -6,7 +6,7 @@
  * output index is linearised and cut again; a group with one input dimension so needs no division
  * at all.
  */
-#include "op/internal.h"
+#include "op/build.h"
 
 /* ---- types ----------------------------------------------------------------------------------- */
 
@@ -245,10 +245,9 @@ bool
 expand_relayout(Build *b)
 {
     const Expr *axis[TN_MAX_RANK], *at[TN_MAX_RANK];
-    Making m = make_begin(b, NULL);
 
-    make_in(&m, "x", 0);
-    make_out_over(&m, "o", build_out(b, 0), axis);
+    for (uint32_t d = 0; d < b->out[0]->rank; d++)
+        axis[d] = build_axis(b, d);
     relayout_index(b->c, b->call->in[0], b->out[0], axis, at);
-    return make_finish(&m, axis, make_load(&m, 0, at));
+    return build_move(b, 0, build_out(b, 0), at);
 }

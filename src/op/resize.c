@@ -1,12 +1,11 @@
-/* resize: nearest and linear, in exact rational arithmetic; what weighs more points than two, axis
- * by axis.
+/* resize: nearest and linear in exact rational arithmetic; cubic and antialiased axis by axis.
  *
  * Along an axis of n elements resized to m, output point i reads coordinate num / den of the input,
  * both integer expressions: asymmetric gives i*q / p for the scale p/q, half_pixel ((2i+1)*q - p) /
  * 2p. Nearest then is one floor division, which is i // s for the usual scales, and linear takes
  * the remainder as its weight; nothing depends on rounding of coordinates.
  */
-#include "op/internal.h"
+#include "op/build.h"
 
 #include <math.h>
 #include <string.h>
@@ -277,36 +276,32 @@ nearest(Ctx *c, const OpCall *call, const Scale *s, Coordinate x, const Expr **o
 
 /* Linear interpolation along axes d.. of x at `at`, whose earlier entries are chosen. */
 typedef struct {
-    Making *m;
-    const Type *x;
+    Build *b;
     const Scale *s;
     const Coordinate *coord;
-    const Expr *const *axis;
     Ranges ranges;
 } Linear;
 
-static const Scalar *
+static const char *
 interpolate(const Linear *l, uint32_t d, const Expr **at)
 {
-    Ctx *c = l->m->b->c;
+    Ctx *c = l->b->c;
+    const Type *t = l->b->call->in[0];
 
-    if (d == l->x->rank)
-        return make_load(l->m, 0, at);
-    if (!l->s[d].p) {
-        at[d] = l->axis[d];
-        return interpolate(l, d + 1, at);
-    }
+    for (; d < t->rank && !l->s[d].p; d++)
+        at[d] = build_axis(l->b, d);
+    if (d == t->rank)
+        return arena_printf(c->arena, "x[%s]", build_indices(l->b, t->rank, at));
     const Coordinate *x = &l->coord[d];
     const Expr *low = expr_div(c, x->num, x->den);
-    at[d] = clamp(c, &l->ranges, low, l->x->dim[d]);
-    const Scalar *a = interpolate(l, d + 1, at);
-    at[d] = clamp(c, &l->ranges, expr_offset(c, low, 1), l->x->dim[d]);
-    const Scalar *b = interpolate(l, d + 1, at);
-    DType t = (DType)a->dtype;
+    at[d] = clamp(c, &l->ranges, low, t->dim[d]);
+    const char *a = interpolate(l, d + 1, at);
+    at[d] = clamp(c, &l->ranges, expr_offset(c, low, 1), t->dim[d]);
+    const char *b = interpolate(l, d + 1, at);
     const Expr *rest = expr_simplify(c, &l->ranges, expr_mod(c, x->num, x->den));
-    const Scalar *w = scalar_2(c, S_DIV, number_of(c, t, rest), number_of(c, t, x->den));
-    const Scalar *kept = scalar_2(c, S_SUB, scalar_number(c, t, 1), w);
-    return scalar_2(c, S_ADD, scalar_2(c, S_MUL, a, kept), scalar_2(c, S_MUL, b, w));
+    const char *w = arena_printf(c->arena, "$T(%s) / $T(%s)", build_index(l->b, rest),
+                                 build_index(l->b, x->den));
+    return arena_printf(c->arena, "(%s * (1 - %s) + %s * (%s))", a, w, b, w);
 }
 
 /* ---- by weights, one axis after the other ---------------------------------------------------- */
@@ -401,7 +396,7 @@ weigh_axis(Build *b, uint32_t from, uint32_t to, uint32_t d, uint32_t place, con
 {
     Ctx *c = b->c;
     Arena *a = c->arena;
-    uint32_t rank = b->call->in[0]->rank, value[] = { from, 1, to }, plain[] = { from, to };
+    uint32_t rank = b->call->in[0]->rank;
     bool linear = op_string_is(b->call, "mode", "linear"),
          crop = op_string_is(b->call, "coordinate_transformation_mode", "tf_crop_and_resize");
     int64_t reach = linear ? 1 : 2;
@@ -418,9 +413,10 @@ weigh_axis(Build *b, uint32_t from, uint32_t to, uint32_t d, uint32_t place, con
     const char *outside = crop ? arena_printf(a, "or(x < 0, x > f64(n - 1)) ? $T(%.9g) : ",
                                               op_float(b->call, "extrapolation_value"))
                                : "";
+    uint32_t value[] = { from, crop ? 1 : NO_SLOT, to };
     if (op_string_is(b->call, "mode", "nearest")) {
         const char *rounded = nearest_text(b);
-        return rounded && build_text(b, arena_printf(a, "%u", d), "v roi -> o", value,
+        return rounded && build_text(b, arena_printf(a, "%u", d), "v roi? -> o", value,
                                      "o[%s] = let x = %s in %sv[%smin(max(i64(%s), 0), n - 1)%s]",
                                      axes_text(a, 0, rank), x, outside, before, rounded, after);
     }
@@ -432,10 +428,9 @@ weigh_axis(Build *b, uint32_t from, uint32_t to, uint32_t d, uint32_t place, con
                                    "(sum k<all>: (%s) * v[%smin(max(i64(floor(x)) + index(k) - "
                                    "taps + 1, 0), n - 1)%s]) / (sum k<all>: %s)",
                                    tap, before, after, tap);
-    const char *body = arena_printf(a, "o[%s] = let x = %s in let s = f64(%s) in %s%s",
-                                    axes_text(a, 0, rank), x, squeeze, outside, sum);
-    return crop ? build_text(b, arena_printf(a, "%u", d), "v roi -> o", value, "%s", body)
-                : build_text(b, arena_printf(a, "%u", d), "v -> o", plain, "%s", body);
+    return build_text(b, arena_printf(a, "%u", d), "v roi? -> o", value,
+                      "o[%s] = let x = %s in let s = f64(%s) in %s%s", axes_text(a, 0, rank), x,
+                      squeeze, outside, sum);
 }
 
 static bool
@@ -465,8 +460,7 @@ expand_weighed(Build *b, const Scale *s)
     b->real = nearest ? x->dtype : compute_type(x->dtype);
     if (!left) {
         uint32_t value[] = { 0, build_out(b, 0) };
-        const char *all = axes_text(b->c->arena, 0, x->rank);
-        return build_text(b, NULL, "x -> o", value, "o[%s] = x[%s]", all, all);
+        return build_text(b, NULL, "x -> o", value, "o = x[$i]");
     }
     for (uint32_t i = 0; i < naxis; i++) {
         Scale one = { expr_int(b->c, 1), expr_int(b->c, 1), x->dim[axis[i]] };
@@ -489,13 +483,12 @@ expand_resize(Build *b)
     Ctx *c = b->c;
     const OpCall *call = b->call;
     const Type *x = call->in[0];
-    const Expr *axis[TN_MAX_RANK], *at[TN_MAX_RANK];
+    const Expr *at[TN_MAX_RANK];
     Range range[TN_MAX_RANK];
     Coordinate coord[TN_MAX_RANK];
     Scale s[TN_MAX_RANK];
     bool linear = op_string_is(call, "mode", "linear");
     bool cubic = op_string_is(call, "mode", "cubic");
-    Making m = make_begin(b, NULL);
 
     if (!linear && !cubic && !op_string_is(call, "mode", "nearest"))
         return op_fail(c, call, DIAG_MODEL, "mode is \"%s\"; nearest, linear and cubic exist",
@@ -508,21 +501,22 @@ expand_resize(Build *b)
                        "mode is linear and input 0 is %s; floats are supported", type_str(c, x));
     if (!read_scales(c, call, s))
         return false;
-    make_in(&m, "x", 0);
-    make_out_over(&m, "o", build_out(b, 0), axis);
     for (uint32_t d = 0; d < x->rank; d++) {
         Var v = { 0 };
-        expr_is_var(axis[d], &v);
+        at[d] = build_axis(b, d);
+        expr_is_var(at[d], &v);
         range[d] = (Range){ v, expr_int(c, 0), b->out[0]->dim[d] };
-        at[d] = axis[d];
-        if (s[d].p && !coordinate(c, call, &s[d], x->dim[d], axis[d], &coord[d]))
+        if (s[d].p && !coordinate(c, call, &s[d], x->dim[d], at[d], &coord[d]))
             return false;
         if (s[d].p && !linear && !nearest(c, call, &s[d], coord[d], &at[d]))
             return false;
     }
-    Linear l = { &m, x, s, coord, axis, { range, x->rank } };
-    for (uint32_t d = 0; !linear && d < x->rank; d++)
+    Linear l = { b, s, coord, { range, x->rank } };
+    if (linear)
+        return build_text(b, NULL, "x -> o", NULL, "o = %s", interpolate(&l, 0, at));
+    for (uint32_t d = 0; d < x->rank; d++)
         if (s[d].p)
             at[d] = clamp(c, &l.ranges, expr_simplify(c, &l.ranges, at[d]), x->dim[d]);
-    return make_finish(&m, axis, linear ? interpolate(&l, 0, at) : nest_load(&m.nb, 0, at));
+    b->moves = true;
+    return build_move(b, 0, build_out(b, 0), at);
 }

@@ -1,6 +1,6 @@
 /* routine: operators whose meaning is a function in C (src/routine): the types of what they
  * give. */
-#include "op/internal.h"
+#include "op/build.h"
 
 #include <string.h>
 

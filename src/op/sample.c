@@ -1,21 +1,12 @@
-/* sample: pixels at places computed from data: grids, regions, deformed windows.
+/* sample: pixels at coordinates computed from data: grids, regions, deformed windows.
  *
- * A place is kept near the image before it becomes an index, so that no float, however large,
- * overflows one: what lies that far outside is nothing (zeros), or was brought inside before
+ * A coordinate is clamped near the image before it becomes an index, so that no float, however
+ * large, overflows an integer: a pixel that far outside is 0 (zeros), or was moved inside before
  * (border, reflection).
  */
-#include "op/internal.h"
+#include "op/build.h"
 
 #include <string.h>
-
-static bool
-need_floats(Ctx *c, const OpCall *call, uint32_t i)
-{
-    if (dtype_is_float(call->in[i]->dtype))
-        return true;
-    return op_fail(c, call, DIAG_MODEL, "input %u is %s; its elements must be floats", i,
-                   type_str(c, call->in[i]));
-}
 
 static bool
 one_of(Ctx *c, const OpCall *call, const char *attr, const char *const *value)
@@ -44,7 +35,7 @@ infer_grid_sample(Ctx *c, const OpCall *call, const Type **out)
     const Expr *dim[TN_MAX_RANK];
 
     if (!op_rank_at_least(c, call, 0, 3) || !op_rank_is(c, call, 1, x->rank) ||
-        !need_floats(c, call, 1) || !one_of(c, call, "mode", mode) ||
+        !op_need_floats(c, call, 1) || !one_of(c, call, "mode", mode) ||
         !one_of(c, call, "padding_mode", pad) ||
         !op_require_eq(c, call, g->dim[0], x->dim[0], "the batches of the grid and of input 0") ||
         !op_require_eq(c, call, g->dim[x->rank - 1], expr_int(c, x->rank - 2),
@@ -146,7 +137,7 @@ infer_affine_grid(Ctx *c, const OpCall *call, const Type **out)
     const Expr *dim[TN_MAX_RANK];
     Known size;
 
-    if (!need_floats(c, call, 0) || !op_rank_is(c, call, 0, 3) ||
+    if (!op_need_floats(c, call, 0) || !op_rank_is(c, call, 0, 3) ||
         !op_param(c, call, 1, "size", &size))
         return false;
     if (size.n != 4 && size.n != 5)
@@ -209,7 +200,7 @@ infer_roi_align(Ctx *c, const OpCall *call, const Type **out)
     const Type *x = call->in[0], *rois = call->in[1];
     int64_t height = op_int(call, "output_height"), width = op_int(call, "output_width");
 
-    if (!need_floats(c, call, 0) || !op_rank_is(c, call, 0, 4) || !op_rank_is(c, call, 1, 2) ||
+    if (!op_need_floats(c, call, 0) || !op_rank_is(c, call, 0, 4) || !op_rank_is(c, call, 1, 2) ||
         !op_same_dtype(c, call, 0, 1) || !op_rank_is(c, call, 2, 1) ||
         !one_of(c, call, "mode", mode) || !one_of(c, call, "coordinate_transformation_mode", how) ||
         !op_require_eq(c, call, rois->dim[1], expr_int(c, 4),
@@ -286,7 +277,7 @@ infer_max_roi_pool(Ctx *c, const OpCall *call, const Type **out)
     const Type *x = call->in[0], *rois = call->in[1];
     const Attr *shape = attr_find(call->attrs, "pooled_shape");
 
-    if (!need_floats(c, call, 0) || !op_rank_is(c, call, 0, 4) || !op_rank_is(c, call, 1, 2) ||
+    if (!op_need_floats(c, call, 0) || !op_rank_is(c, call, 0, 4) || !op_rank_is(c, call, 1, 2) ||
         !op_same_dtype(c, call, 0, 1) ||
         !op_require_eq(c, call, rois->dim[1], expr_int(c, 5),
                        "axis 1 of the regions and the image with four coordinates"))
@@ -372,7 +363,7 @@ infer_deform_conv(Ctx *c, const OpCall *call, const Type **out)
 
     read_deform(call, &d);
     for (uint32_t i = 0; i < call->nin; i++)
-        if (has_in(call, i) && (!need_floats(c, call, i) || !op_same_dtype(c, call, 0, i) ||
+        if (has_in(call, i) && (!op_need_floats(c, call, i) || !op_same_dtype(c, call, 0, i) ||
                                 !op_rank_is(c, call, i, i == 3 ? 1 : 4)))
             return false;
     if (d.group < 1 || d.offset_group < 1 || d.stride[0] < 1 || d.stride[1] < 1 ||
@@ -418,8 +409,6 @@ expand_deform_conv(Build *b)
     const OpCall *call = b->call;
     const Type *x = call->in[0], *w = call->in[1];
     bool bias = has_in(call, 3), mask = has_in(call, 4);
-    uint32_t value[7] = { 0, 1, 2 }, n = 3;
-    Text params = { .arena = c->arena };
     Deform d;
 
     read_deform(call, &d);
@@ -431,19 +420,8 @@ expand_deform_conv(Build *b)
     build_name(b, "made", expr_simplify(c, NULL, expr_div(c, w->dim[0], expr_int(c, d.group))));
     build_name(b, "shared",
                expr_simplify(c, NULL, expr_div(c, x->dim[1], expr_int(c, d.offset_group))));
-    text_add(&params, "x f off");
-    if (bias) {
-        value[n++] = 3;
-        text_add(&params, " bias");
-    }
-    if (mask) {
-        value[n++] = 4;
-        text_add(&params, " mask");
-    }
-    text_add(&params, " -> o");
-    value[n] = build_out(b, 0);
     return build_text(
-        b, NULL, text_str(&params), value,
+        b, NULL, "x f off bias? mask? -> o", NULL,
         "o[n, m, y, z] = (sum q<each>, r<kh>, s<kw>: let ch = m // made*each + q in let point = "
         "(ch // shared*kh + r)*kw + s in "
         "let v = min(max($T(y*%lld + r*%lld - %lld) + off[n, 2*point, y, z], -4), $T(h + 4)) in "

@@ -1,11 +1,11 @@
-/* signal: Fourier transforms and what stands around them: windows, mel filters.
+/* signal: Fourier transforms, window functions, mel filters.
  *
  * A transform is a table of the turns e^(-2 pi i k t / n) and a contraction with it. The table is
  * as large as the square of the length: for the lengths that models transform (up to a few
  * thousand) the contraction runs at the speed of a product of matrices; a fast transform would be
  * another program over the same table.
  */
-#include "op/internal.h"
+#include "op/build.h"
 
 #include <string.h>
 
@@ -90,13 +90,10 @@ turns(Build *b, uint32_t window, bool inverse, bool imaginary, const Expr *bins,
 
     *table = build_value(b, b->real, 3, dim);
     build_name(b, "length", length);
-    uint32_t with[] = { window, *table }, without[] = { *table };
-    const char *text = arena_printf(
-        b->c->arena,
+    return build_text(
+        b, "turns", "w? -> o", (uint32_t[]){ window, *table },
         "o[k, c, t] = let x = f64(k*t %% length) / f64(length) * 6.283185307179586 in $T((%s)%s)%s",
         value, inverse ? " / f64(length)" : "", weighted ? " * w[t]" : "");
-    return weighted ? build_text(b, "turns", "w -> o", with, "%s", text)
-                    : build_text(b, "turns", "-> o", without, "%s", text);
 }
 
 typedef struct {
@@ -114,10 +111,7 @@ read_dft(Ctx *c, const OpCall *call, Transform *t)
 
     t->inverse = op_int(call, "inverse") != 0;
     t->onesided = op_int(call, "onesided") != 0;
-    if (!dtype_is_float(x->dtype))
-        return op_fail(c, call, DIAG_MODEL, "input 0 is %s; its elements must be floats",
-                       type_str(c, x));
-    if (!op_rank_at_least(c, call, 0, 2))
+    if (!op_need_floats(c, call, 0) || !op_rank_at_least(c, call, 0, 2))
         return false;
     if (!expr_const(x->dim[x->rank - 1], &parts) || parts < 1 || parts > 2)
         return op_fail(c, call, DIAG_MODEL,
@@ -166,7 +160,7 @@ bool
 expand_dft(Build *b)
 {
     Arena *a = b->c->arena;
-    uint32_t rank = b->call->in[0]->rank, table = 0, other = 0;
+    uint32_t rank = b->call->in[0]->rank, table = 0, other = NO_SLOT;
     Transform t;
 
     if (!read_dft(b->c, b->call, &t))
@@ -188,12 +182,8 @@ expand_dft(Build *b)
                                 ? arena_printf(a, " + (sum t: $T(x[%st, %s1])%s * v[i%u, c, t])",
                                                before, after, twice, t.axis)
                                 : "";
-    uint32_t with[] = { 0, table, other, build_out(b, 0) },
-             without[] = { 0, table, build_out(b, 0) };
-    const char *text =
-        arena_printf(a, "o[%s, c] = %s%s", axes_text(a, 0, rank - 1), real, imaginary);
-    return t.complex ? build_text(b, NULL, "x w v -> o", with, "%s", text)
-                     : build_text(b, NULL, "x w -> o", without, "%s", text);
+    return build_text(b, NULL, "x w v? -> o", (uint32_t[]){ 0, table, other, build_out(b, 0) },
+                      "o[%s, c] = %s%s", axes_text(a, 0, rank - 1), real, imaginary);
 }
 
 /* ---- stft: frames of a signal [b, n], or [b, n, 1 or 2], a step apart, each weighted and
@@ -210,11 +200,8 @@ read_frames(Ctx *c, const OpCall *call, Frames *f)
     const Type *x = call->in[0];
     int64_t parts = 1;
 
-    if (!dtype_is_float(x->dtype) || (x->rank != 2 && !op_rank_is(c, call, 0, 3)))
-        return dtype_is_float(x->dtype)
-                   ? false
-                   : op_fail(c, call, DIAG_MODEL, "input 0 is %s; its elements must be floats",
-                             type_str(c, x));
+    if (!op_need_floats(c, call, 0) || (x->rank != 2 && !op_rank_is(c, call, 0, 3)))
+        return false;
     if ((x->rank == 3 && !expr_const(x->dim[2], &parts)) || parts < 1 || parts > 2)
         return op_fail(c, call, DIAG_MODEL,
                        "the last axis of input 0, %s, must be 1 (real) or 2 (complex)",
@@ -260,7 +247,7 @@ infer_stft(Ctx *c, const OpCall *call, const Type **out)
 bool
 expand_stft(Build *b)
 {
-    uint32_t window = has_in(b->call, 2) ? 2 : NO_SLOT, table = 0, other = 0;
+    uint32_t window = has_in(b->call, 2) ? 2 : NO_SLOT, table = 0, other = NO_SLOT;
     const Expr *two = expr_int(b->c, 2);
     Frames f;
 
@@ -271,14 +258,10 @@ expand_stft(Build *b)
     if (!turns(b, window, false, false, f.bins, two, f.length, &table) ||
         (f.complex && !turns(b, window, false, true, f.bins, two, f.length, &other)))
         return false;
-    uint32_t with[] = { 0, table, other, build_out(b, 0) },
-             without[] = { 0, table, build_out(b, 0) };
-    return f.complex ? build_text(b, NULL, "x w v -> o", with,
-                                  "o[b, f, k, c] = (sum t<length>: x[b, f*step + t, 0] * w[k, c, "
-                                  "t]) + (sum t: x[b, f*step + t, 1] * v[k, c, t])")
-                     : build_text(b, NULL, "x w -> o", without,
-                                  "o[b, f, k, c] = sum t<length>: x[b, f*step + t%s] * w[k, c, t]",
-                                  b->call->in[0]->rank == 3 ? ", 0" : "");
+    return build_text(b, NULL, "x w v? -> o", (uint32_t[]){ 0, table, other, build_out(b, 0) },
+                      "o[b, f, k, c] = (sum t<length>: x[b, f*step + t%s] * w[k, c, t])%s",
+                      b->call->in[0]->rank == 3 ? ", 0" : "",
+                      f.complex ? " + (sum t: x[b, f*step + t, 1] * v[k, c, t])" : "");
 }
 
 /* ---- mel_weight_matrix: triangles over the bins of a spectrum, evenly spaced in mel ---------- */
@@ -316,19 +299,15 @@ expand_mel(Build *b)
     edges = expr_offset(c, bins, 2);
     uint32_t edge = build_value(b, DT_I64, 1, &edges), to_edge[] = { 2, 3, 4, edge },
              to_out[] = { edge, build_out(b, 0) };
-    const char *zero[3];
-    for (uint32_t i = 0; i < 3; i++)
-        zero[i] = b->call->in[2 + i]->rank ? "[0]" : "[]";
     b->real = DT_F64;
     build_name(b, "edges", edges);
     build_name(b, "length", length);
-    return build_text(
-               b, "edges", "rate low high -> o", to_edge,
-               "o[i] = let first = 1127.010480333 * log(1 + f64(low%s) / 700) in let last = "
-               "1127.010480333 * log(1 + f64(high%s) / 700) in "
-               "let mel = first + $T(i) * (last - first) / $T(edges) in "
-               "i64(floor($T(length + 1) * 700 * (exp(mel / 1127.010480333) - 1) / f64(rate%s)))",
-               zero[1], zero[2], zero[0]) &&
+    return build_text(b, "edges", "rate low high -> o", to_edge,
+                      "o[i] = let first = 1127.010480333 * log(1 + f64(low[]) / 700) in let last = "
+                      "1127.010480333 * log(1 + f64(high[]) / 700) in "
+                      "let mel = first + $T(i) * (last - first) / $T(edges) in "
+                      "i64(floor($T(length + 1) * 700 * (exp(mel / 1127.010480333) - 1) / "
+                      "f64(rate[])))") &&
            build_text(b, NULL, "e -> o", to_out,
                       "o[j, i] = let below = e[i] in let centre = e[i + 1] in let above = e[i + 2] "
                       "in let at = index(j) in "

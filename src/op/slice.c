@@ -1,11 +1,11 @@
-/* slice: taking tensors apart along axes and putting them together. */
-#include "op/internal.h"
+/* slice: take tensors apart along axes and put them together: slice, split, concat, pad. */
+#include "op/build.h"
 
 #include <string.h>
 
 /* ---- slice ----------------------------------------------------------------------------------- */
 
-#define MAX_STEP ((int64_t)1 << 47) /* elements: as many as a processor of today addresses bytes */
+#define MAX_STEP ((int64_t)1 << 47) /* elements; processors address 2^47 bytes */
 
 typedef struct {
     const Expr *start, *extent;
@@ -120,17 +120,14 @@ infer_slice(Ctx *c, const OpCall *call, const Type **out)
 bool
 expand_slice(Build *b)
 {
-    const Expr *axis[TN_MAX_RANK], *at[TN_MAX_RANK];
+    const Expr *at[TN_MAX_RANK];
     Cut cut[TN_MAX_RANK];
-    Making m = make_begin(b, NULL);
 
     if (!slice_cuts(b->c, b->call, cut))
         return false;
-    make_in(&m, "x", 0);
-    make_out_over(&m, "o", build_out(b, 0), axis);
     for (uint32_t d = 0; d < b->out[0]->rank; d++)
-        at[d] = expr_add(b->c, cut[d].start, expr_scale(b->c, axis[d], cut[d].step));
-    return make_finish(&m, axis, make_load(&m, 0, at));
+        at[d] = expr_add(b->c, cut[d].start, expr_scale(b->c, build_axis(b, d), cut[d].step));
+    return build_move(b, 0, build_out(b, 0), at);
 }
 
 /* ---- split ----------------------------------------------------------------------------------- */
@@ -191,24 +188,17 @@ infer_split(Ctx *c, const OpCall *call, const Type **out)
 bool
 expand_split(Build *b)
 {
-    const Expr *begin = expr_int(b->c, 0), *axis[TN_MAX_RANK], *at[TN_MAX_RANK];
+    const Expr *begin = expr_int(b->c, 0), *at[TN_MAX_RANK];
     const Expr **size = NEW_ARRAY(b->c->arena, const Expr *, b->call->nout);
-    uint32_t d;
+    uint32_t rank = b->call->in[0]->rank, d;
 
-    if (!op_axis_attr(b->c, b->call, b->call->in[0]->rank, &d))
+    if (!op_axis_attr(b->c, b->call, rank, &d) || !split_sizes(b->c, b->call, d, size))
         return false;
-    if (!split_sizes(b->c, b->call, d, size))
-        return false;
+    for (uint32_t k = 0; k < rank; k++)
+        at[k] = build_axis(b, k);
     for (uint32_t i = 0; i < b->call->nout; begin = expr_add(b->c, begin, size[i++])) {
-        if (!b->out[i])
-            continue;
-        Making m = make_begin(b, NULL);
-        make_in(&m, "x", 0);
-        make_out_over(&m, "o", build_out(b, i), axis);
-        memcpy(at, axis, sizeof at);
-        at[d] = expr_add(b->c, axis[d], begin);
-        make_write(&m, 0, axis, make_load(&m, 0, at));
-        if (!make_end(&m))
+        at[d] = expr_add(b->c, build_axis(b, d), begin);
+        if (b->out[i] && !build_move(b, 0, build_out(b, i), at))
             return false;
     }
     return true;
@@ -247,31 +237,29 @@ infer_concat(Ctx *c, const OpCall *call, const Type **out)
 }
 
 typedef struct {
-    Ctx *c;
-    Making *m;
-    uint32_t d;
-    const Expr **axis, **first;
+    Build *b;
+    uint32_t d, rank;
+    const Expr **first; /* where each part begins */
 } Concat;
 
-/* Element i of inputs [from, to) of the concatenation: i < first[mid] ? of the left half : of the
+/* Element $i of inputs [from, to) of the concatenation: i < first[mid] ? of the left half : of the
  * right half. A chain would be as deep as the inputs are many, and models give hundreds. Two and
  * three inputs are the chain. */
-static const Scalar *
-concat_of(const Concat *v, uint32_t from, uint32_t to)
+static const char *
+concat_text(const Concat *v, uint32_t from, uint32_t to)
 {
-    Ctx *c = v->c;
+    Build *b = v->b;
     const Expr *at[TN_MAX_RANK];
-
-    if (to - from == 1) {
-        memcpy(at, v->axis, sizeof at);
-        at[v->d] = expr_sub(c, v->axis[v->d], v->first[from]);
-        return nest_load(&v->m->nb, from, at);
-    }
     uint32_t mid = from + (to - from) / 2;
-    const Scalar *left = concat_of(v, from, mid), *right = concat_of(v, mid, to);
-    return scalar_select(
-        c, scalar_2(c, S_LT, scalar_index(c, v->axis[v->d]), scalar_index(c, v->first[mid])), left,
-        right);
+
+    if (to - from > 1)
+        return arena_printf(b->c->arena, "%s < %s ? %s : (%s)", build_axis_name(v->d),
+                            build_index(b, v->first[mid]), concat_text(v, from, mid),
+                            concat_text(v, mid, to));
+    for (uint32_t d = 0; d < v->rank; d++)
+        at[d] = build_axis(b, d);
+    at[v->d] = expr_sub(b->c, at[v->d], v->first[from]);
+    return arena_printf(b->c->arena, "x%u[%s]", from, build_indices(b, v->rank, at));
 }
 
 /* One value of several along dimension d. */
@@ -279,17 +267,20 @@ static bool
 concat_nest(Build *b, uint32_t d, const char *suffix, const uint32_t *part, uint32_t n, uint32_t to)
 {
     Ctx *c = b->c;
-    const Expr *axis[TN_MAX_RANK], *begin = expr_int(c, 0);
-    const Expr **first = NEW_ARRAY(c->arena, const Expr *, n);
-    Making m = make_begin(b, suffix);
+    Text params = { .arena = c->arena };
+    const Expr *begin = expr_int(c, 0), **first = NEW_ARRAY(c->arena, const Expr *, n);
+    uint32_t value[MOST_OPERANDS + 1];
 
     for (uint32_t i = 0; i < n; i++) {
-        make_in(&m, arena_printf(c->arena, "x%u", i), part[i]);
+        text_printf(&params, "x%u ", i);
+        value[i] = part[i];
         first[i] = begin;
         begin = expr_add(c, begin, build_type(b, part[i])->dim[d]);
     }
-    make_out_over(&m, "o", to, axis);
-    return make_finish(&m, axis, concat_of(&(Concat){ c, &m, d, axis, first }, 0, n));
+    text_add(&params, "-> o");
+    value[n] = to;
+    Concat whole = { b, d, build_type(b, to)->rank, first };
+    return build_text(b, suffix, text_str(&params), value, "o = %s", concat_text(&whole, 0, n));
 }
 
 /* Empty inputs take no part. Of many, some are put together first. */
@@ -300,6 +291,7 @@ expand_concat(Build *b)
     const OpCall *call = b->call;
     uint32_t *part = NEW_ARRAY(c->arena, uint32_t, call->nin), n = 0, d;
 
+    b->moves = true;
     if (!op_axis_attr(c, call, call->in[0]->rank, &d))
         return false;
     for (uint32_t i = 0; i < call->nin; i++)
@@ -356,7 +348,7 @@ pad_widths(Ctx *c, const OpCall *call, const Expr **before, const Expr **after)
     return true;
 }
 
-/* What negative widths leave of an axis. */
+/* The size of an axis after negative widths cut it. */
 static const Expr *
 pad_left(Ctx *c, const Expr *n, const Expr *before, const Expr *after)
 {
@@ -365,8 +357,8 @@ pad_left(Ctx *c, const Expr *n, const Expr *before, const Expr *after)
                     expr_max(c, zero, expr_sub(c, zero, after)));
 }
 
-/* Are there elements to fill axis d with? An open one is reflected once: where its ends are many
- * sizes away, that would take a division for each element. */
+/* Are there elements to fill axis d with? An axis of symbolic size is reflected at most once, since
+ * several reflections would take a division for each element. */
 static bool
 pad_has_source(Ctx *c, const OpCall *call, char mode, uint32_t d, const Expr *before,
                const Expr *after)
@@ -414,8 +406,8 @@ infer_pad(Ctx *c, const OpCall *call, const Type **out)
     return true;
 }
 
-/* Where an index outside [0, n) reads instead. What wraps does so around the elements that negative
- * widths leave. */
+/* The index that is read in place of one outside [0, n). Wrapping is around the elements that
+ * negative widths leave. */
 static const Expr *
 fold_index(Ctx *c, char mode, const Expr *i, const Expr *n, const Expr *before, const Expr *after)
 {
@@ -430,7 +422,7 @@ fold_index(Ctx *c, char mode, const Expr *i, const Expr *n, const Expr *before, 
                                  expr_max(c, expr_int(c, 1), pad_left(c, n, before, after))),
                         cut);
     }
-    /* to and fro, as often as it takes */
+    /* several reflections */
     if (expr_const(n, NULL) &&
         (expr_le(c, NULL, before, last) != YES || expr_le(c, NULL, after, last) != YES)) {
         const Expr *period = expr_max(c, expr_int(c, 1), expr_scale(c, last, 2)),
@@ -445,42 +437,31 @@ bool
 expand_pad(Build *b)
 {
     Ctx *c = b->c;
+    Arena *a = c->arena;
     const Type *x = b->call->in[0];
-    const Expr *before[TN_MAX_RANK], *after[TN_MAX_RANK], *axis[TN_MAX_RANK], *at[TN_MAX_RANK],
-        *zero[TN_MAX_RANK];
+    const Expr *before[TN_MAX_RANK], *after[TN_MAX_RANK], *at[TN_MAX_RANK];
     char mode = op_string(c, b->call, "mode")[0];
-    Making m = make_begin(b, NULL);
-    const Scalar *inside = NULL, *value = scalar_number(c, x->dtype, 0), *v;
+    bool given = mode == 'c' && has_in(b->call, 2);
+    const char *value = given ? build_constant(b, 2) : "0", *inside = NULL;
+    uint32_t params[] = { 0, given && !value ? 2 : NO_SLOT, build_out(b, 0) };
 
+    b->moves = true;
     if (!pad_widths(c, b->call, before, after))
         return false;
-    make_in(&m, "x", 0);
-    if (mode == 'c' && has_in(b->call, 2)) {
-        for (uint32_t d = 0; d < TN_MAX_RANK; d++)
-            zero[d] = expr_int(c, 0);
-        value = build_constant(b, 2);
-        if (!value)
-            value = nest_load(&m.nb, make_in(&m, "value", 2), zero);
-    }
-    make_out_over(&m, "o", build_out(b, 0), axis);
     for (uint32_t d = 0; d < x->rank; d++) {
-        at[d] = expr_sub(c, axis[d], before[d]);
-        bool grows = !expr_is(before[d], 0) || !expr_is(after[d], 0);
-        if (grows && mode != 'c')
-            at[d] = fold_index(c, mode, at[d], x->dim[d], before[d], after[d]);
-        if (!grows || value->op == S_CONST)
+        at[d] = expr_sub(c, build_axis(b, d), before[d]);
+        if (expr_is(before[d], 0) && expr_is(after[d], 0))
             continue;
-        const Scalar *i = scalar_index(c, at[d]);
-        const Scalar *in_d = scalar_2(c, S_AND, scalar_2(c, S_GE, i, scalar_int(c, DT_I64, 0)),
-                                      scalar_2(c, S_LT, i, scalar_index(c, x->dim[d])));
-        inside = inside ? scalar_2(c, S_AND, inside, in_d) : in_d;
+        if (mode != 'c')
+            at[d] = fold_index(c, mode, at[d], x->dim[d], before[d], after[d]);
+        const char *i = build_index(b, at[d]);
+        i = arena_printf(a, "and(%s >= 0, %s < %s)", i, i, build_index(b, x->dim[d]));
+        inside = inside ? arena_printf(a, "and(%s, %s)", inside, i) : i;
     }
-    if (mode != 'c')
-        v = nest_load(&m.nb, 0, at);
-    else if (value->op == S_CONST)
-        v = nest_load_or(&m.nb, 0, at, value);
-    else
-        v = inside ? scalar_select(c, inside, nest_load(&m.nb, 0, at), value)
-                   : nest_load(&m.nb, 0, at);
-    return make_finish(&m, axis, v);
+    const char *index = build_indices(b, x->rank, at);
+    if (mode != 'c' || !inside)
+        return build_text(b, NULL, "x value? -> o", params, "o = x[%s]", index);
+    return value ? build_text(b, NULL, "x value? -> o", params, "o = x[%s | %s]", index, value)
+                 : build_text(b, NULL, "x value? -> o", params, "o = %s ? x[%s] : value[]", inside,
+                              index);
 }

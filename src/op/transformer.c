@@ -1,17 +1,8 @@
-/* transformer: what stands around attention: rotary positions, caches, linear attention, short
+/* transformer: operators around attention: rotary positions, caches, linear attention, short causal
  * convolutions. */
-#include "op/internal.h"
+#include "op/build.h"
 
 #include <string.h>
-
-static bool
-need_floats(Ctx *c, const OpCall *call, uint32_t i)
-{
-    if (dtype_is_float(call->in[i]->dtype))
-        return true;
-    return op_fail(c, call, DIAG_MODEL, "input %u is %s; its elements must be floats", i,
-                   type_str(c, call->in[i]));
-}
 
 /* ---- rotary_embedding: x[b,h,n,d] or [b,n,h*d], cos and sin [b,n,r/2], or [positions,r/2] with
  * positions[b,n]; b or n of these may be 1  */
@@ -68,7 +59,7 @@ infer_rotary(Ctx *c, const OpCall *call, const Type **out)
 {
     Rotary r;
 
-    if (!need_floats(c, call, 0) || !op_same_dtype(c, call, 0, 1) ||
+    if (!op_need_floats(c, call, 0) || !op_same_dtype(c, call, 0, 1) ||
         !op_same_dtype(c, call, 0, 2) || !rotary_of(c, call, &r) ||
         !op_rank_is(c, call, 2, call->in[1]->rank))
         return false;
@@ -109,10 +100,8 @@ expand_rotary(Build *b)
         AT("d"), CACHE("s"), AT(ahead), CACHE("s"), AT(back), CACHE("c"), AT("d"), AT("d"));
 #undef AT
 #undef CACHE
-    uint32_t with[] = { 0, 1, 2, 3, build_out(b, 0) }, without[] = { 0, 1, 2, build_out(b, 0) };
-    const char *left = r.flat ? "b, n, f" : "b, h, n, d";
-    return by_position ? build_text(b, NULL, "x c s p -> o", with, "o[%s] = %s", left, text)
-                       : build_text(b, NULL, "x c s -> o", without, "o[%s] = %s", left, text);
+    return build_text(b, NULL, "x c s p? -> o", NULL, "o[%s] = %s",
+                      r.flat ? "b, n, f" : "b, h, n, d", text);
 }
 
 /* ---- tensor_scatter: a cache with rows from write_indices[batch] on replaced ----------------- */
@@ -165,12 +154,9 @@ expand_tensor_scatter(Build *b)
         placed ? arena_printf(a, "i%u - i64(w[i0])", axis) : arena_printf(a, "i%u", axis);
     if (circular)
         row = arena_printf(a, "(%s) %% rows", row);
-    uint32_t with[] = { 0, 1, 2, build_out(b, 0) }, without[] = { 0, 1, build_out(b, 0) };
-    const char *text =
-        arena_printf(a, "o[%s] = let r = %s in and(0 <= r, r < new) ? u[%s, r%s%s] : x[%s]", all,
-                     row, axes_text(a, 0, axis), *rest ? ", " : "", rest, all);
-    return placed ? build_text(b, NULL, "x u w -> o", with, "%s", text)
-                  : build_text(b, NULL, "x u -> o", without, "%s", text);
+    return build_text(b, NULL, "x u w? -> o", NULL,
+                      "o[%s] = let r = %s in and(0 <= r, r < new) ? u[%s, r%s%s] : x[%s]", all, row,
+                      axes_text(a, 0, axis), *rest ? ", " : "", rest, all);
 }
 
 /* ---- causal_conv: each channel convolved with its own k weights, the k - 1 inputs before the
@@ -181,7 +167,7 @@ infer_causal_conv(Ctx *c, const OpCall *call, const Type **out)
 {
     const Type *x = call->in[0], *w = call->in[1];
 
-    if (!need_floats(c, call, 0) || !op_rank_is(c, call, 0, 3) || !op_rank_is(c, call, 1, 3) ||
+    if (!op_need_floats(c, call, 0) || !op_rank_is(c, call, 0, 3) || !op_rank_is(c, call, 1, 3) ||
         !op_same_dtype(c, call, 0, 1) ||
         !op_require_eq(c, call, w->dim[0], x->dim[1], "the channels of weights and input") ||
         !op_require_eq(c, call, w->dim[1], expr_int(c, 1),
@@ -220,24 +206,12 @@ expand_causal_conv(Build *b)
     bool bias = has_in(call, 2), past = has_in(call, 3),
          acts = !op_string_is(call, "activation", "none");
     const Type *x = call->in[0];
-    uint32_t value[6] = { 0, 1 }, n = 2;
-    Text params = { .arena = b->c->arena };
 
     build_name(b, "before", expr_offset(b->c, call->in[1]->dim[2], -1));
     build_name(b, "length", x->dim[2]);
-    text_add(&params, "x w");
-    if (bias) {
-        value[n++] = 2;
-        text_add(&params, " bias");
-    }
-    if (past) {
-        value[n++] = 3;
-        text_add(&params, " p");
-    }
-    text_add(&params, " -> o");
-    uint32_t sum = acts ? build_value(b, compute_type(x->dtype), 3, x->dim) : build_out(b, 0);
-    value[n] = sum;
-    if (!build_text(b, acts ? "sum" : NULL, text_str(&params), value,
+    uint32_t sum = acts ? build_value_like(b, compute_type(x->dtype), 0) : build_out(b, 0);
+    if (!build_text(b, acts ? "sum" : NULL, "x w bias? p? -> o",
+                    (uint32_t[]){ 0, 1, build_in(b, 2), build_in(b, 3), sum },
                     "o[b, c, l] = (sum r<before + 1>: %s * w[c, 0, r])%s",
                     past ? "(l + r < before ? p[b, c, l + r] : x[b, c, l + r - before])"
                          : "x[b, c, l + r - before | 0]",
@@ -249,12 +223,10 @@ expand_causal_conv(Build *b)
         return false;
     if (call->nout < 2 || !b->out[1])
         return true;
-    uint32_t with[] = { 0, 3, build_out(b, 1) }, without[] = { 0, build_out(b, 1) };
-    return past ? build_text(b, "state", "x p -> o", with,
-                             "o[b, c, i] = length + i < before ? p[b, c, length + i] : x[b, c, "
-                             "length + i - before]")
-                : build_text(b, "state", "x -> o", without,
-                             "o[b, c, i] = x[b, c, length + i - before | 0]");
+    return build_text(b, "state", "x p? -> o", (uint32_t[]){ 0, build_in(b, 3), build_out(b, 1) },
+                      past ? "o[b, c, i] = length + i < before ? p[b, c, length + i] : x[b, c, "
+                             "length + i - before]"
+                           : "o[b, c, i] = x[b, c, length + i - before | 0]");
 }
 
 /* ---- linear_attention: a state [b,h,k,v] that decays, is corrected, and gains k v' at every step
@@ -300,7 +272,7 @@ infer_linear_attention(Ctx *c, const OpCall *call, const Type **out)
         return false;
     for (uint32_t i = 0; i < call->nin; i++)
         if (has_in(call, i) &&
-            (!need_floats(c, call, i) || !op_rank_is(c, call, i, i == STATE ? 4 : 3) ||
+            (!op_need_floats(c, call, i) || !op_rank_is(c, call, i, i == STATE ? 4 : 3) ||
              !op_require_eq(c, call, call->in[i]->dim[0], call->in[0]->dim[0],
                             arena_printf(c->arena, "the batches of inputs %u and 0", i)) ||
              (i != STATE &&
@@ -351,8 +323,7 @@ expand_linear_attention(Build *b)
     const Expr *v_size =
         expr_simplify(c, NULL, expr_div(c, call->in[VALUE]->dim[2], expr_int(c, kv)));
     const Expr *dim[] = { q->dim[0], expr_int(c, kv), q->dim[1], k_size, v_size };
-    uint32_t history = build_value(b, DT_F32, 5, dim), value[8] = { KEY, VALUE }, n = 2;
-    Text params = { .arena = a };
+    uint32_t history = build_value(b, DT_F32, 5, dim);
 
     b->real = DT_F32;
     build_name(b, "ks", k_size);
@@ -361,21 +332,6 @@ expand_linear_attention(Build *b)
     build_name(b, "steps", q->dim[1]);
     build_name(b, "heads", expr_int(c, kv));
     build_name(b, "group", expr_int(c, heads / kv));
-    text_add(&params, "k v");
-    if (past) {
-        value[n++] = STATE;
-        text_add(&params, " p");
-    }
-    if (gated) {
-        value[n++] = DECAY;
-        text_add(&params, " g");
-    }
-    if (delta) {
-        value[n++] = BETA;
-        text_add(&params, " beta");
-    }
-    text_add(&params, " -> s");
-    value[n] = history;
     /* The state before this step, decayed: at key index x. */
     bool by_head = gated && decays_by_head(c, call, k_size, kv);
     const char *before = past ? "(t == 0 ? f32(p[b, h, %s, m]) : s[b, h, t - 1, %s, m])"
@@ -391,7 +347,9 @@ expand_linear_attention(Build *b)
         gain =
             arena_printf(a, "f32(beta[b, t, %s]) * (%s - (sum e<ks>: %s * f32(k[b, t, h*ks + e])))",
                          expr_is(call->in[BETA]->dim[2], 1) ? "0" : "h", gain, STATE_AT("e"));
-    if (!build_text(b, "state", text_str(&params), value,
+    if (!build_text(b, "state", "k v p? g? beta? -> s",
+                    (uint32_t[]){ KEY, VALUE, build_in(b, STATE), build_in(b, DECAY),
+                                  build_in(b, BETA), history },
                     "for b<batch>, h<heads>, t<steps>, d<ks>, m<vs>: s[b, h, t, d, m] = scan t: %s "
                     "+ f32(k[b, t, h*ks + d]) * (%s)",
                     STATE_AT("d"), gain))
@@ -406,10 +364,8 @@ expand_linear_attention(Build *b)
         return false;
     if (call->nout < 2 || !b->out[1])
         return true;
-    uint32_t with[] = { history, STATE, build_out(b, 1) }, without[] = { history, build_out(b, 1) };
-    return past ? build_text(
-                      b, "present", "s p -> o", with,
-                      "o[b, h, d, m] = steps == 0 ? f32(p[b, h, d, m]) : s[b, h, steps - 1, d, m]")
-                : build_text(b, "present", "s -> o", without,
-                             "o[b, h, d, m] = steps == 0 ? 0 : s[b, h, steps - 1, d, m]");
+    return build_text(b, "present", "s p? -> o",
+                      (uint32_t[]){ history, build_in(b, STATE), build_out(b, 1) },
+                      "o[b, h, d, m] = steps == 0 ? %s : s[b, h, steps - 1, d, m]",
+                      past ? "f32(p[b, h, d, m])" : "0");
 }

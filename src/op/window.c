@@ -1,10 +1,10 @@
 /* window: operators that look at a window around each output point: convolutions and pools.
  *
  * Along each spatial axis, output point o and window point r read the input at
- * o * stride + r * dilation - before; what falls outside the input has the operator's outside
+ * o * stride + r * dilation - before; a read outside the input gives the operator's outside
  * value.
  */
-#include "op/internal.h"
+#include "op/build.h"
 
 #include <string.h>
 
@@ -94,7 +94,7 @@ read_frame(Ctx *c, const OpCall *call, Window *w)
     return true;
 }
 
-/* Padding of SAME_*, and the output extents, of an operator that shrinks. */
+/* Output extents of a convolution or a pool, and the padding of SAME_*. */
 static bool
 shrink(Ctx *c, const OpCall *call, Window *w)
 {
@@ -113,8 +113,8 @@ shrink(Ctx *c, const OpCall *call, Window *w)
         const Expr *padded = expr_add(c, w->in[i], expr_add(c, w->before[i], w->after[i]));
         const Expr *room = expr_sub(c, padded, reach(c, w, i));
         /* By the specification's formula a window that exceeds its padded input by no more than a
-         * stride gives no elements, and only a larger one is wrong. Pools keep to it; of a
-         * convolution it is a mistake. */
+         * stride gives no elements, and only a larger one is wrong. Pools follow it; for
+         * a convolution it is an error. */
         int64_t step = w->stride[i] < INT64_MAX / 4 ? w->stride[i] : INT64_MAX / 4;
         int64_t least = (w->ceil ? 1 - step : 0) - (w->may_be_empty ? step : 0);
         if (expr_le(c, NULL, expr_int(c, least), room) == NO)
@@ -136,29 +136,49 @@ shrink(Ctx *c, const OpCall *call, Window *w)
     return true;
 }
 
-/* Axes of the window in a nest, and the input's index at (output axes, window axes). */
-static AxisSet
-window_axes(Making *m, const Window *w, const Expr **r)
+/* A list in the making: axes of a reduction, or indices. */
+typedef struct {
+    const char *at[TN_MAX_RANK + 1];
+    uint32_t n;
+} List;
+
+static void
+push(List *l, const char *item)
 {
-    AxisSet set = 0;
-    for (uint32_t i = 0; i < w->n; i++) {
-        bool one = expr_is(w->kernel[i], 1);
-        r[i] = one ? expr_int(m->b->c, 0)
-                   : make_reduce(m, arena_printf(m->b->c->arena, "r%u", i), w->kernel[i]);
-        set |= one ? 0 : axis_bit(r[i]);
-    }
-    return set;
+    l->at[l->n++] = item;
 }
 
-static bool
-window_index(Ctx *c, const Window *w, const Expr *const *axis, const Expr *const *r,
-             const Expr **at)
+/* Axis `name` of a reduction, or "0" where there is one point. */
+static const char *
+over_axis(Build *b, List *over, const char *name, const Expr *extent)
 {
+    if (expr_is(extent, 1))
+        return "0";
+    push(over, arena_printf(b->c->arena, "%s<%s>", name, build_index(b, extent)));
+    return name;
+}
+
+/* "sum q<64>, r0<3>: ", or nothing. */
+static const char *
+over_text(Build *b, const char *combiner, const List *over)
+{
+    Arena *a = b->c->arena;
+    return over->n ? arena_printf(a, "%s %s: ", combiner, list_text(a, over->n, over->at)) : "";
+}
+
+/* The axes of the window, which are reduced over, and the input's spatial indices. False if some
+ * may lie outside. */
+static bool
+window_texts(Build *b, const Window *w, List *over, const char **r, List *at)
+{
+    Arena *a = b->c->arena;
     bool inside = !w->ceil;
+
     for (uint32_t i = 0; i < w->n; i++) {
-        at[2 + i] = expr_add(c, expr_scale(c, axis[2 + i], w->stride[i]),
-                             expr_scale(c, r[i], w->dilation[i]));
-        at[2 + i] = expr_sub(c, at[2 + i], w->before[i]);
+        r[i] = over_axis(b, over, arena_printf(a, "r%u", i), w->kernel[i]);
+        push(at, arena_printf(a, "%s*%lld + %s*%lld - %s", build_axis_name(2 + i),
+                              (long long)w->stride[i], r[i], (long long)w->dilation[i],
+                              build_index(b, w->before[i])));
         inside = inside && expr_is(w->before[i], 0) && expr_is(w->after[i], 0);
     }
     return inside;
@@ -253,83 +273,76 @@ infer_conv_integer(Ctx *c, const OpCall *call, const Type **out)
            infer_convolution(c, call, DT_I32, out);
 }
 
-/* The input's channel for output channel f and channel q inside its group: q itself without groups,
- * f itself when each channel is a group of its own. */
-static const Expr *
-group_channel(Ctx *c, const Expr *f, const Expr *filters, const Expr *per_group, int64_t group,
-              const Expr *q)
+/* The input's channel for output channel j and channel q inside its group: q itself without groups,
+ * j itself when each channel is a group of its own. */
+static const char *
+group_channel(Build *b, const Expr *filters, const Expr *per_group, int64_t group, const char *q)
 {
+    Ctx *c = b->c;
+
     if (group == 1)
         return q;
     if (expr_is(filters, group) && expr_is(per_group, 1))
-        return f;
-    const Expr *g = expr_div(c, f, expr_div(c, filters, expr_int(c, group)));
-    return expr_add(c, expr_mul(c, g, per_group), q);
+        return "j";
+    return arena_printf(c->arena, "j // %s * %s + %s",
+                        build_index(b, expr_div(c, filters, expr_int(c, group))),
+                        build_index(b, per_group), q);
 }
 
-/* A zero point: one number, or one per filter; `filter` is where it stands then. */
-static const Scalar *
-zero_point(Making *m, uint32_t input, const char *name, const Expr *filter)
+/* A zero point, one number or one for each filter, as a text: a number if it is known, else a read
+ * of the tensor `name`, and *value is its input then. */
+static const char *
+zero_point(Build *b, uint32_t input, const char *name, uint32_t *value)
 {
-    const Type *z = m->b->call->in[input];
-    const Expr *at[TN_MAX_RANK];
-    const Scalar *known = build_constant(m->b, input);
+    const char *known = build_constant(b, input), *at[TN_MAX_RANK];
+    const Type *z = has_in(b->call, input) ? b->call->in[input] : NULL;
 
-    if (known)
+    *value = NO_SLOT;
+    if (!z || known)
         return known;
     for (uint32_t d = 0; d < z->rank; d++)
-        at[d] = expr_is(z->dim[d], 1) ? expr_int(m->b->c, 0) : filter;
-    return nest_load(&m->nb, make_in(m, name, input), at);
+        at[d] = expr_is(z->dim[d], 1) ? "0" : "j";
+    *value = input;
+    return arena_printf(b->c->arena, "%s[%s]", name, list_text(b->c->arena, z->rank, at));
+}
+
+/* i32(v) - i32(zero) */
+static const char *
+minus_zero(Arena *a, const char *v, const char *zero)
+{
+    return zero ? arena_printf(a, "(i32(%s) - i32(%s))", v, zero) : arena_printf(a, "i32(%s)", v);
 }
 
 static bool
 build_conv(Build *b, bool integer)
 {
-    Ctx *c = b->c;
+    Arena *a = b->c->arena;
     const OpCall *call = b->call;
-    const Type *x = call->in[0], *f = call->in[1];
-    const Expr *axis[TN_MAX_RANK], *r[TN_MAX_RANK], *at_x[TN_MAX_RANK], *at_w[TN_MAX_RANK],
-        *q = expr_int(c, 0);
-    AxisSet summed = 0;
-    int64_t group = op_int(call, "group");
+    const Type *f = call->in[1];
+    const char *r[TN_MAX_RANK], *zx = NULL, *zw = NULL;
+    uint32_t value[] = { 0, 1, NO_SLOT, NO_SLOT, NO_SLOT, build_out(b, 0) };
+    List over = { .n = 0 }, at = { { "i", NULL }, 2 };
     Window w;
-    Making m = make_begin(b, NULL);
 
-    if (!conv_window(c, call, &w) || !shrink(c, call, &w))
+    if (!conv_window(b->c, call, &w) || !shrink(b->c, call, &w))
         return false;
-    make_in(&m, "x", 0);
-    make_in(&m, "w", 1);
-    make_out_over(&m, "o", build_out(b, 0), axis);
-    if (!expr_is(f->dim[1], 1)) {
-        q = make_reduce(&m, "q", f->dim[1]);
-        summed = axis_bit(q);
-    }
-    summed |= window_axes(&m, &w, r);
-    bool inside = window_index(c, &w, axis, r, at_x);
-    at_x[0] = axis[0];
-    at_x[1] = group_channel(c, axis[1], f->dim[0], f->dim[1], group, q);
-    at_w[0] = axis[1];
-    at_w[1] = q;
-    memcpy(at_w + 2, r, w.n * sizeof *r);
-    const Scalar *outside = scalar_number(c, x->dtype, 0), *zx = NULL, *zw = NULL;
-    if (integer && has_in(call, 2))
-        outside = zx = zero_point(&m, 2, "xz", expr_int(c, 0));
-    if (integer && has_in(call, 3))
-        zw = zero_point(&m, 3, "wz", axis[1]);
-    const Scalar *vx = make_load_or(&m, 0, at_x, inside ? NULL : outside),
-                 *vw = make_load(&m, 1, at_w);
     if (integer) {
-        vx = scalar_cast(c, DT_I32, vx);
-        vw = scalar_cast(c, DT_I32, vw);
-        vx = zx ? scalar_2(c, S_SUB, vx, scalar_cast(c, DT_I32, zx)) : vx;
-        vw = zw ? scalar_2(c, S_SUB, vw, scalar_cast(c, DT_I32, zw)) : vw;
+        zx = zero_point(b, 2, "xz", &value[2]);
+        zw = zero_point(b, 3, "wz", &value[3]);
+    } else if (has_in(call, 2)) {
+        value[4] = 2;
     }
-    const Scalar *v = scalar_2(c, S_MUL, vx, vw);
-    if (summed)
-        v = scalar_reduce(c, COMB_SUM, summed, &v, 1);
-    if (!integer && has_in(call, 2))
-        v = scalar_2(c, S_ADD, v, make_load(&m, make_in(&m, "b", 2), &axis[1]));
-    return make_finish(&m, axis, v);
+    const char *q = over_axis(b, &over, "q", f->dim[1]);
+    at.at[1] = group_channel(b, f->dim[0], f->dim[1], op_int(call, "group"), q);
+    bool inside = window_texts(b, &w, &over, r, &at);
+    const char *x = arena_printf(a, "x[%s%s%s]", list_text(a, at.n, at.at), inside ? "" : " | ",
+                                 inside ? ""
+                                 : zx   ? zx
+                                        : "0");
+    const char *k = arena_printf(a, "w[j, %s%s%s]", q, w.n ? ", " : "", list_text(a, w.n, r));
+    return build_text(b, NULL, "x w xz? wz? b? -> o", value, "o = (%s%s * %s)%s",
+                      over_text(b, "sum", &over), integer ? minus_zero(a, x, zx) : x,
+                      integer ? minus_zero(a, k, zw) : k, value[4] == NO_SLOT ? "" : " + b[j]");
 }
 
 bool
@@ -400,62 +413,49 @@ bool
 expand_conv_transpose(Build *b)
 {
     Ctx *c = b->c;
+    Arena *a = c->arena;
     const OpCall *call = b->call;
-    const Type *x = call->in[0], *f = call->in[1];
-    const Expr *axis[TN_MAX_RANK], *at_x[TN_MAX_RANK], *at_w[TN_MAX_RANK];
+    const Type *f = call->in[1];
     int64_t group = op_int(call, "group");
-    Window w;
-    Making m = make_begin(b, NULL);
-    const Scalar *fits = NULL;
+    const char *fits = NULL;
     bool whole = true;
+    Window w;
 
     if (!conv_window(c, call, &w) || !grow(c, call, &w))
         return false;
-    make_in(&m, "x", 0);
-    make_in(&m, "w", 1);
-    make_out_over(&m, "o", build_out(b, 0), axis);
-    const Expr *channels = expr_div(c, f->dim[0], expr_int(c, group)),
-               *q = make_reduce(&m, "q", channels);
-    AxisSet summed = axis_bit(q);
-    at_x[0] = axis[0];
-    at_x[1] =
-        group == 1 ? q : expr_add(c, expr_mul(c, expr_div(c, axis[1], f->dim[1]), channels), q);
-    at_w[0] = at_x[1];
-    at_w[1] = group == 1 ? axis[1] : expr_mod(c, axis[1], f->dim[1]);
+    build_name(b, "each", expr_div(c, f->dim[0], expr_int(c, group)));
+    build_name(b, "made", f->dim[1]);
+    const char *channel = group == 1 ? "q" : "j // made * each + q";
+    List over = { { "q<each>" }, 1 }, at_x = { { "i", channel }, 2 },
+         at_w = { { channel, group == 1 ? "j" : "j % made" }, 2 };
     for (uint32_t i = 0; i < w.n; i++) {
-        const Expr *y = expr_add(c, axis[2 + i], w.before[i]), *stride = expr_int(c, w.stride[i]);
+        const Expr *stride = expr_int(c, w.stride[i]);
+        long long step = w.stride[i];
         bool stepped = w.dilation[i] == 1;
-        const Expr *extent = stepped ? expr_ceil_div(c, w.kernel[i], stride) : w.kernel[i],
-                   *j = expr_int(c, 0);
-        if (!expr_is(extent, 1)) {
-            j = make_reduce(&m, arena_printf(c->arena, "r%u", i), extent);
-            summed |= axis_bit(j);
-        }
+        const char *r = over_axis(b, &over, arena_printf(a, "r%u", i),
+                                  stepped ? expr_ceil_div(c, w.kernel[i], stride) : w.kernel[i]);
+        const char *y =
+            arena_printf(a, "(%s + %s)", build_axis_name(2 + i), build_index(b, w.before[i]));
         if (stepped) {
-            at_x[2 + i] = expr_sub(c, expr_div(c, y, stride), j);
-            at_w[2 + i] = expr_add(c, expr_mod(c, y, stride), expr_mul(c, j, stride));
+            push(&at_x, arena_printf(a, "%s // %lld - %s", y, step, r));
+            push(&at_w, arena_printf(a, "%s %% %lld + %s*%lld", y, step, r, step));
             whole = whole && expr_divisible(c, NULL, w.kernel[i], w.stride[i]) == YES;
             continue;
         }
-        const Expr *t = expr_sub(c, y, expr_scale(c, j, w.dilation[i]));
-        at_x[2 + i] = expr_div(c, t, stride);
-        at_w[2 + i] = j;
-        if (w.stride[i] > 1) {
-            const Scalar *fit = scalar_2(c, S_EQ, scalar_index(c, expr_mod(c, t, stride)),
-                                         scalar_int(c, DT_I64, 0));
-            fits = fits ? scalar_2(c, S_AND, fits, fit) : fit;
+        const char *from = arena_printf(a, "(%s - %s*%lld)", y, r, (long long)w.dilation[i]);
+        push(&at_x, arena_printf(a, "%s // %lld", from, step));
+        push(&at_w, r);
+        if (step > 1) {
+            const char *fit = arena_printf(a, "index(%s %% %lld) == 0", from, step);
+            fits = fits ? arena_printf(a, "and(%s, %s)", fits, fit) : fit;
         }
     }
-    const Scalar *zero = scalar_number(c, x->dtype, 0);
-    const Scalar *v = make_load_or(&m, 0, at_x, zero),
-                 *k = make_load_or(&m, 1, at_w, whole ? NULL : zero);
-    v = scalar_2(c, S_MUL, v, k);
+    const char *product = arena_printf(a, "x[%s | 0] * w[%s%s]", list_text(a, at_x.n, at_x.at),
+                                       list_text(a, at_w.n, at_w.at), whole ? "" : " | 0");
     if (fits)
-        v = scalar_select(c, fits, v, scalar_number(c, (DType)v->dtype, 0));
-    v = scalar_reduce(c, COMB_SUM, summed, &v, 1);
-    if (has_in(call, 2))
-        v = scalar_2(c, S_ADD, v, make_load(&m, make_in(&m, "b", 2), &axis[1]));
-    return make_finish(&m, axis, v);
+        product = arena_printf(a, "%s ? %s : 0", fits, product);
+    return build_text(b, NULL, "x w b? -> o", NULL, "o = (%s%s)%s", over_text(b, "sum", &over),
+                      product, has_in(call, 2) ? " + b[j]" : "");
 }
 
 /* ---- pools ----------------------------------------------------------------------------------- */
@@ -516,37 +516,32 @@ static bool
 build_pool(Build *b, Combiner k)
 {
     Ctx *c = b->c;
-    const Expr *axis[TN_MAX_RANK], *r[TN_MAX_RANK], *at[TN_MAX_RANK];
-    DType t = b->call->in[0]->dtype;
+    Arena *a = c->arena;
+    const char *r[TN_MAX_RANK], *root = "", *divisor = "";
+    List over = { .n = 0 }, at = { { "i", "j" }, 2 };
     Window w;
-    Making m = make_begin(b, NULL);
 
     if (!pool_window(c, b->call, &w))
         return false;
-    make_in(&m, "x", 0);
-    make_out_over(&m, "o", build_out(b, 0), axis);
-    AxisSet set = window_axes(&m, &w, r);
-    bool inside = window_index(c, &w, axis, r, at);
-    at[0] = axis[0];
-    at[1] = axis[1];
-    const Scalar *v = make_load_or(&m, 0, at, inside ? NULL : combiner_identity(c, k, t));
-    DType ct = (DType)v->dtype;
-    double p = b->call->op == OP_lp_pool ? (double)op_int(b->call, "p") : 0;
-    if (p)
-        v = scalar_2(c, S_POW, scalar_1(c, S_ABS, v), scalar_number(c, ct, p));
-    if (set)
-        v = scalar_reduce(c, k, set, &v, 1);
-    if (p)
-        v = scalar_2(c, S_POW, v, scalar_number(c, ct, 1 / p));
+    bool inside = window_texts(b, &w, &over, r, &at);
+    const char *v = arena_printf(
+        a, "x[%s%s%s]", list_text(a, at.n, at.at), inside ? "" : " | ",
+        inside ? "" : constant_text(a, combiner_identity(c, k, b->call->in[0]->dtype)));
+    if (b->call->op == OP_lp_pool) {
+        double p = (double)op_int(b->call, "p");
+        v = arena_printf(a, "pow(abs(%s), %.17g)", v, p);
+        root = arena_printf(a, ", %.17g)", 1 / p);
+    }
     if (b->call->op == OP_average_pool) {
         const Expr *count = expr_int(c, 1);
         for (uint32_t i = 0; i < w.n; i++)
-            count = expr_mul(
-                c, count,
-                points_inside(c, &w, i, axis[2 + i], op_int(b->call, "count_include_pad") != 0));
-        v = scalar_2(c, S_DIV, v, number_of(c, ct, count));
+            count = expr_mul(c, count,
+                             points_inside(c, &w, i, build_axis(b, 2 + i),
+                                           op_int(b->call, "count_include_pad") != 0));
+        divisor = arena_printf(a, " / $T(%s)", build_index(b, count));
     }
-    return make_finish(&m, axis, v);
+    return build_text(b, NULL, "x -> o", NULL, "o = %s(%s%s)%s%s", *root ? "pow(" : "",
+                      over_text(b, combiner_name[k], &over), v, root, divisor);
 }
 
 bool

@@ -1,13 +1,12 @@
-/* inplace: when a kernel may write its result over an input that dies there.
+/* inplace: may a kernel write its result over an input that dies there?
  *
- * Three facts together make it safe, for a kernel of one part with one write:
+ * Three facts make it safe, for a kernel of one stage with one write:
  *   - the sizes are equal: same type, same format;
  *   - by meaning, each point reads that input only where it writes (MAP_ID), and not under a
  *     reduction, where a schedule may write the point before it has read everything;
- *   - by schedule, every load of it stands in the very store that replaces the element, at the same
- *     index, and nothing reads the output back. A packing copy or a first pass over the input fails
- *     here.
- * Each element is stored once, so that no later trip finds it replaced.
+ *   - by schedule, every load of it is in the store that replaces the element, at the same index, and
+ *     nothing reads the output back. A packing copy or a first pass over the input fails here.
+ * Each element is stored once, so no later iteration finds it replaced.
  */
 #include "plan/internal.h"
 
@@ -15,7 +14,7 @@
 
 /* ---- by meaning ------------------------------------------------------------------------------ */
 
-/* buffer: the kernel's buffer behind each parameter; NULL: parameter i is buffer i. */
+/* buffer: the kernel's buffer of each parameter; NULL: parameter i is buffer i. */
 static bool
 reads_where_it_writes(Ctx *c, Arena *scratch, const Nest *nest, const uint32_t *buffer,
                       const bool *is_input)
@@ -40,7 +39,7 @@ typedef struct {
     Ctx *c;
     const bool *is_input; /* by buffer */
     uint32_t out;
-    /* the store whose value is being looked at, if it is one to out */
+    /* the store to `out` whose value is being visited, or NULL */
     const Tree *store;
     bool ok, loads; /* loads: this store reads the input */
 } Check;
@@ -91,7 +90,7 @@ check_block(Check *k, const Block *b)
             k->store = t->u.store.buffer == k->out ? t : NULL;
             k->loads = false;
             scalar_visit(k->c, t->u.store.value, check_scalar, k);
-            /* a store that reads nothing may come before one that does */
+            /* a store that does not read the input may precede one that does */
             k->ok &= !k->store || k->loads;
             k->store = NULL;
             break;

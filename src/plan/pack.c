@@ -1,16 +1,16 @@
-/* pack: offsets in one arena for blocks that live at different times.
+/* pack: offsets in one arena for blocks with different live ranges.
  *
- * Blocks of known size go largest first, each to the lowest gap that no block living at the same
- * time occupies; two other orders are tried and the smallest arena wins.
+ * Blocks of known size are placed largest first, each in the lowest gap that no block live at the
+ * same time occupies; two other orders are tried and the smallest arena wins.
  *
- * A block whose size is a number times one monomial (12288*batch) is packed in the same way among
- * the blocks of that monomial, in units of it: one region of the arena per monomial, as tight as a
- * static plan. Where so many blocks live at once that looking at every two that meet takes too
- * long, they go in the order of time, each to the lowest gap that is free then.
+ * A block whose size is a number times one monomial (12288*batch) is packed the same way among the
+ * blocks of that monomial, in units of it: one region of the arena per monomial, as tight as a
+ * static plan. If comparing all pairs of live blocks would take too long, they are placed in the
+ * order of time, each in the lowest gap that is free then.
  *
- * What is left (4*n + 8, or few bytes times a monomial, where alignment would cost more than
- * sharing gains) goes to slots: a block takes a free slot that is provably large enough, or makes
- * the slot larger, or gets a new one.
+ * The rest (4*n + 8, or few bytes times a monomial, where alignment would cost more than sharing
+ * gains) goes to slots: a block takes a free slot that is provably large enough, or enlarges one,
+ * or gets a new one.
  */
 #include "plan/internal.h"
 
@@ -25,7 +25,8 @@ align_up(int64_t n)
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
-#define PACK_PAIRS (1 << 24) /* blocks that meet, as pairs, in one packing; bounds work */
+/* pairs of blocks that are live at once, in one packing; bounds work */
+#define PACK_PAIRS (1 << 24)
 
 static int
 larger_first(const void *x, const void *y)
@@ -86,13 +87,13 @@ lowest_gap(Hole *used, uint32_t n, int64_t size)
     return at;
 }
 
-/* Items by when they begin, as the search tree whose root is the middle one; latest[root of a
- * range]: the last end in that range. Finds those that meet an item in time without a look at the
- * rest. */
+/* Items by their beginning, as the search tree whose root is the middle one; latest[root of a
+ * range]: the last end in that range. Finds the items that are live with an item without looking at
+ * the others. */
 typedef struct {
     PackItem **item;
     NodeId *latest;
-    const bool *placed; /* of items by their place in `base` */
+    const bool *placed; /* of items by their position in `base` */
     const PackItem *base;
     Hole *used;
     uint32_t nused;
@@ -111,7 +112,7 @@ lives_build(Lives *l, uint32_t lo, uint32_t hi)
     return l->latest[mid] = right > latest ? right : latest;
 }
 
-/* Ranges of memory used by placed items that live while `of` does. */
+/* Ranges of memory of placed items that are live while `of` is. */
 static void
 lives_meet(Lives *l, uint32_t lo, uint32_t hi, const PackItem *of)
 {
@@ -150,7 +151,8 @@ pack_in_order(Lives *l, PackItem **item, uint32_t n, bool *placed)
     return total;
 }
 
-/* Walk through time: begin(user, item) before end(user, item) of those that end where it begins. */
+/* Walk through time: begin(user, item) before end(user, item) of those that end at the same
+ * node. */
 static void
 walk_time(Arena *scratch, PackItem *item, uint32_t n, void (*begin)(void *user, PackItem *i),
           void (*end)(void *user, PackItem *i), void *user)
@@ -205,7 +207,7 @@ plan_max_live(Arena *scratch, PackItem *item, uint32_t n)
     return c.most;
 }
 
-/* Free ranges below `top`, by address; none touches another. */
+/* Free ranges below `top`, by address; no two are adjacent. */
 typedef struct {
     Arena *arena;
     VEC(Hole) hole;
@@ -312,11 +314,11 @@ plan_pack(Arena *scratch, PackItem *item, uint32_t n)
 
 /* ---- one monomial ---------------------------------------------------------------------------- */
 
-/* A number that many of a symbol are multiplied by, rounded up to whole lines: of this one the room
- * that is lost is a sixteenth at most. */
+/* A coefficient of a symbol, rounded up to whole cache lines; from this one on at most a sixteenth
+ * is wasted. */
 #define LEAST_ROUNDED (16 * PLAN_ALIGN)
 
-/* bytes = size * unit with size a number worth aligning? unit is 1 for numbers. */
+/* Is bytes = size * unit, with a size worth aligning? unit is 1 for numbers. */
 static bool
 in_units(Ctx *c, const Expr *bytes, int64_t *size, const Expr **unit)
 {
@@ -331,14 +333,14 @@ in_units(Ctx *c, const Expr *bytes, int64_t *size, const Expr **unit)
            (*size % PLAN_ALIGN == 0 || *size >= LEAST_ROUNDED);
 }
 
-/* A block whose size is a number of units, and the next one of the same unit. */
+/* A block whose size is a number of units, and the next block of the same unit. */
 typedef struct {
     int64_t size;
     const Expr *unit;
     uint32_t next;
 } Measure;
 
-/* Pack the blocks that share a unit, from `base` on; returns the new end. */
+/* Packs the blocks that share a unit, from `base` on; returns the new end. */
 static const Expr *
 place_unit(Ctx *c, Arena *scratch, PlanBlock *block, const Measure *m, uint32_t first, uint32_t n,
            const Expr *base)
@@ -356,7 +358,7 @@ place_unit(Ctx *c, Arena *scratch, PlanBlock *block, const Measure *m, uint32_t 
     return expr_add(c, base, expr_scale(c, unit, total));
 }
 
-/* Blocks of each unit, in the order in which units are met: numbers first. */
+/* Blocks of each unit, in the order in which units first occur: numbers first. */
 static const Expr *
 place_units(Ctx *c, Arena *scratch, PlanBlock *block, uint32_t n, const Expr *end)
 {
@@ -394,7 +396,7 @@ typedef struct {
     NodeId first, last;
     uint32_t block;
 } Stay;
-/* stay: one after the other in time */
+/* stay: live ranges in it, in order */
 typedef struct {
     const Expr *bytes;
     VEC(Stay) stay;
@@ -408,7 +410,7 @@ typical(void *user, Var v, int64_t *out)
     return v.kind == VAR_SYMBOL;
 }
 
-/* The first stay that does not end before the block begins. */
+/* The first live range that does not end before the block begins. */
 static uint32_t
 stay_after(const Slot *s, const PlanBlock *b)
 {
@@ -448,7 +450,7 @@ at_most(Ctx *c, const Expr *a, const Expr *b)
     return expr_le(c, NULL, a, b) == YES;
 }
 
-/* The smallest free slot that holds the block, else the largest that can be made larger; or
+/* The smallest free slot that holds the block, otherwise the largest that can be enlarged; or
  * none. */
 static Slot *
 choose_slot(Ctx *c, Slot *slot, uint32_t nslot, const PlanBlock *b)

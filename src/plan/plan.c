@@ -1,11 +1,11 @@
 /* plan: live ranges, and a place for every value.
  *
- * Nodes run in the graph's order. A value made by a node is alive from that node to its last
- * reader; an output of the graph goes straight to the caller's memory and a constant to the
- * weights, so only the rest needs the arena. An output that may replace a dying input joins its
- * block; pack.c then places the blocks.
+ * Nodes run in the graph's order. A value is live from the node that makes it to its last reader;
+ * an output of the graph is in the caller's memory and a constant among the weights, so only the
+ * rest needs the arena. An output that may replace a dying input joins its block; pack.c then
+ * places the blocks.
  *
- * The memory of a graph that a node runs is one more block that lives at that node.
+ * The memory of a graph that a node runs is one more block, live at that node.
  */
 #include "plan/internal.h"
 
@@ -17,8 +17,8 @@ plan_value_bytes(Ctx *c, const Value *v)
     return expr_simplify(c, NULL, expr_scale(c, count, dtype_info[v->type->dtype].bytes));
 }
 
-/* A block that lives at a node alone: its number is remembered, since offsets come later. */
-/* carried UINT32_MAX: what the node runs */
+/* A block live at one node: its number is recorded, since offsets are computed later. */
+/* carried UINT32_MAX: the memory of the graph that the node runs */
 typedef struct {
     NodeId node;
     uint32_t carried;
@@ -31,23 +31,23 @@ typedef struct {
     Plan *plan;
     Arena *arena;
     Map definer;     /* of symbols */
-    NodeId *last;    /* by value: the last node that reads it; 0 if none does */
-    uint32_t *block; /* by value: its block + 1; 0 if it has none */
-    ValueId *taker;  /* by value: what is written over it; 0 if nothing is */
-    /* by value: what it lies within, itself where others do within it; 0 if it is by itself */
+    NodeId *last;    /* by value: the last node that reads it; 0: none */
+    uint32_t *block; /* by value: its block + 1; 0: none */
+    ValueId *taker;  /* by value: the value written over it; 0: none */
+    /* by value: the value that it is within, itself if others are within it; 0: neither */
     ValueId *whole;
-    const Expr **at; /* by value: bytes of that in front of it; NULL: none */
-    /* by value: the last node that reads it or what lies within it */
+    const Expr **at; /* by value: its offset within that [bytes]; NULL: none */
+    /* by value: the last node that reads it or a value within it */
     NodeId *end;
     VEC(PlanBlock) blocks;
     VEC(NodeBlock) node_block;
-    /* by number of a block taken as the graph runs: when it is free again */
+    /* by number of a block allocated at run time: the node after which it is free again */
     VEC(NodeId) heap;
 } Planner;
 
-/* What data size is planned ahead only where it takes at most this with all open sizes 1: a bound
- * that is a mere number of the model (a loop's largest trip count, 2^63 - 1) is no measure of what
- * data give. No machine lacks so much, and what takes more is worth a call for its memory.
+/* A size that data decide is planned at its bound only if that takes at most this with all open
+ * sizes 1: a bound that is a constant of the model (a loop's largest trip count, 2^63 - 1) does not
+ * measure the data. Every machine has this much, and a larger value is worth an allocation.
  * [bytes] */
 enum { AHEAD_MOST = 1 << 20 };
 
@@ -97,7 +97,7 @@ same_weight(const Value *a, const Value *b)
     return a->data == b->data && a->type == b->type && format_same(a->format, b->format);
 }
 
-/* Constants of one content, type and format have one place, whichever graphs read them. */
+/* Constants of equal content, type and format have one place, whichever graphs read them. */
 static void
 place_weight(Planner *p, ValueId v)
 {
@@ -126,8 +126,8 @@ place_weight(Planner *p, ValueId v)
     m->weights_bytes += (expr_or(place->bytes, 0) + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
 }
 
-/* What is joined is made where it is to lie, if that is an output of the graph: behind what stands
- * in front of it there. */
+/* A part of a join that is an output of the graph is made in its place there, behind the parts in
+ * front of it. */
 static void
 place_joined(Planner *p, const Node *n)
 {
@@ -148,7 +148,7 @@ place_joined(Planner *p, const Node *n)
     }
 }
 
-/* What lies within what, and how many bytes behind its beginning. */
+/* Which values are within which, and at which offset. */
 static void
 find_wholes(Planner *p)
 {
@@ -172,7 +172,7 @@ find_wholes(Planner *p)
             p->whole[p->whole[v]] = p->whole[v];
 }
 
-/* What lies within an output of the graph. */
+/* Values within an output of the graph. */
 static void
 place_within(Planner *p, ValueId v)
 {
@@ -208,7 +208,7 @@ place_outside(Planner *p)
         Placement *place = &p->plan->value[v];
         const Expr *bytes = plan_value_bytes(g->ctx, &g->value.at[v]);
         place_weight(p, v);
-        /* strings leave the model with their characters behind them */
+        /* the characters of strings leave the model with their addresses */
         bool text = p->g == p->model->plan.at[0]->graph && g->value.at[v].type->dtype == DT_STR;
         p->plan->made[i] =
             text || !bound_at_entry(p, bytes) || !dims_have_bounds(p, g->value.at[v].type);
@@ -227,7 +227,7 @@ place_outside(Planner *p)
 
 /* ---- the arena ------------------------------------------------------------------------------- */
 
-/* An input of the node whose block the output may take over: its value, or 0. */
+/* An input of the node whose block the output may take over; 0: none. */
 static ValueId
 find_dying(Planner *p, NodeId n, uint32_t out)
 {
@@ -242,7 +242,7 @@ find_dying(Planner *p, NodeId n, uint32_t out)
     return 0;
 }
 
-/* The number of a block that is free while `n` to `last` run. */
+/* The number of a block that is free while nodes `n` to `last` run. */
 static uint32_t
 heap_block(Planner *p, NodeId n, NodeId last)
 {
@@ -261,7 +261,7 @@ add_block(Planner *p, const Expr *bytes, NodeId first, NodeId last)
     VEC_PUSH(p->arena, &p->blocks, ((PlanBlock){ .bytes = bytes, .first = first, .last = last }));
 }
 
-/* The symbols of a region whose value is another one in every turn. */
+/* The symbols of a region whose values differ from iteration to iteration. */
 static bool
 changes(const Node *n, Var symbol)
 {
@@ -290,7 +290,8 @@ find_changing(void *user, Var v)
     c->any |= changes(c->node, v);
 }
 
-/* The memory of what a node runs, where its size is known when this graph begins; else NULL. */
+/* The memory of the graph that a node runs, if its size is known when this graph begins; otherwise
+ * NULL. */
 static const Expr *
 region_bytes(Planner *p, const Node *n)
 {
@@ -342,8 +343,8 @@ add_node_blocks(Planner *p, NodeId id)
     }
 }
 
-/* The block of a value that others lie within: the first of them to be made brings it to life, the
- * last that is read is its end. */
+/* The block of a value that others are within: live from the first of them that is made to the last
+ * that is read. */
 static uint32_t
 block_of_whole(Planner *p, NodeId n, ValueId whole)
 {
@@ -396,7 +397,7 @@ make_blocks(Planner *p)
     }
 }
 
-/* Offsets from blocks to values. A value whose block was taken over stands where its taker does,
+/* Offsets of values from those of blocks. A value whose block was taken over is where its taker is,
  * which a later node makes: so the walk goes from the last node back. */
 static void
 spread_offsets(Planner *p)
@@ -416,7 +417,7 @@ spread_offsets(Planner *p)
         }
 }
 
-/* What an output is copied from is alive to the end, and a whole as long as anything within it. */
+/* The source of an output's copy is live to the end, and a value as long as any within it. */
 static void
 keep_copied(Planner *p)
 {

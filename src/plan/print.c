@@ -40,7 +40,7 @@ print_plan(Text *t, const Plan *p)
             last[node_in(g, &g->node.at[n], i)] = n;
     text_printf(t, "  %-20s %-24s %-12s %-9s %s\n", "value", "type", "bytes", "alive", "place");
     for (ValueId v = 1; v < g->value.n; v++) {
-        if (!p->value[v].bytes) /* a constant that nothing reads */
+        if (!p->value[v].bytes) /* a constant without readers */
             continue;
         text_printf(t, "  %%%-19s %-24s %-12s %-9s %s\n", g->value.at[v].name,
                     type_str(g->ctx, g->value.at[v].type), expr_str(g->ctx, p->value[v].bytes),

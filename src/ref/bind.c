@@ -63,7 +63,7 @@ check_dim(Ctx *c, const Symbols *s, const char *name, uint32_t d, const Expr *di
     return true;
 }
 
-static bool
+bool
 check_constraint(Ctx *c, const Symbols *s, const Constraint *k)
 {
     int64_t a, b;

@@ -253,6 +253,14 @@ run_join(ControlRun *k)
     return take_results(k, &all);
 }
 
+static bool
+run_blocks(ControlRun *k)
+{
+    Tensor *out = NEW_ARRAY(k->scratch, Tensor, k->n->out.count + 1);
+
+    return run_batch(k->r, k->scratch, k->n, k->in, out) && take_results(k, out);
+}
+
 bool
 run_control(GraphRun *r, Arena *scratch, NodeId id, Tensor **value)
 {
@@ -271,8 +279,8 @@ run_control(GraphRun *r, Arena *scratch, NodeId id, Tensor **value)
     case CALL_JOIN: return run_join(&k);
     case CALL_OP:
     case CALL_NEST:
-    case CALL_KERNEL:
-    case CALL_BLOCKS: break;
+    case CALL_KERNEL: break;
+    case CALL_BLOCKS: return run_blocks(&k);
     }
     return false;
 }

@@ -104,11 +104,8 @@ run_node(GraphRun *r, Arena *scratch, NodeId id)
     case CALL_IF:
     case CALL_LOOP:
     case CALL_GRAPH:
-    case CALL_JOIN: return run_control(r, scratch, id, value);
-    case CALL_BLOCKS:
-        return diag_error(&c->diags, DIAG_UNSUPPORTED, n->loc,
-                          "a program for many requests runs compiled; the interpreter runs the "
-                          "model that it was made of, without --many");
+    case CALL_JOIN:
+    case CALL_BLOCKS: return run_control(r, scratch, id, value);
     }
     return false;
 }

@@ -251,6 +251,10 @@ bool run_graph(const Graph *g, Arena *a, Symbols *s, uint32_t depth, const Tenso
                void *user);
 /* value: inputs, then outputs, whose homes are there but whose memory is not; NULL where absent. */
 bool run_control(GraphRun *r, Arena *scratch, NodeId id, Tensor **value);
+/* What a program for many gives, its values in `scratch`; the sizes that it found are symbols of r.
+ * (batch.c) */
+bool run_batch(const GraphRun *r, Arena *scratch, const Node *n, Tensor *const *in, Tensor *out);
+bool check_constraint(Ctx *c, const Symbols *s, const Constraint *k);
 /* Every constraint of the graph whose symbols all have values holds? */
 bool check_constraints(const Graph *g, const Symbols *s);
 

@@ -1,16 +1,17 @@
-/* clone: a function that calls give different constants becomes a function for each of them.
+/* clone: give each set of constant arguments a copy of the called function.
  *
  *     %f = call @step(%x, %forward)          %f = call @step(%x, %forward)
  *     %b = call @step(%y, %backward)   ->    %b = call @step_2(%y, %backward)
  *
- * A weight that is an argument is a value like others: nothing of it is computed before the run,
- * and requests that run together would each read their own. Where all calls from outside give one
- * constant, an argument that a function passes on to itself is that constant. Numbers alone are no
- * weights: a function for each would be one for each turn.
+ * A weight that is an argument is an ordinary value: nothing computed from it is folded, and
+ * requests that run together would each read their own. Where all calls from outside pass one
+ * constant, an argument that a function passes on to itself is that constant too. Scalars do not
+ * count as weights: they would give a copy for each loop counter.
  *
- * A copy has copies of all that the function runs, so calls among these graphs stay among them.
- * Source: ACRoBat, MLSys 2024, code duplication by parameter reuse; there for functions that run
- * nothing but operators.
+ * A copy gets copies of all graphs that the function runs, so calls among these stay among them.
+ *
+ * Source  ACRoBat, MLSys 2024, code duplication by parameter reuse, for functions that run nothing
+ *         but operators.
  */
 #include "rewrite/rewrite.h"
 

@@ -1,21 +1,20 @@
-/* dots: products of integers for products by narrow constants, what they multiply made narrow as
- * well.
+/* dots: turn matmuls by low-precision constants into integer matmuls, by quantising the other
+ * operand at run time.
  *
  *     y[i, j] = sum k: x[i, k] * w[k, j]           w[k, j] is (n[k, j] - zero) * s[k // G, j]
  *
- * becomes, with a scale for each G neighbours of x too,
+ * becomes, with one scale for each group of G neighbours of x too,
  *
  *     r[i, g] = (max k<G: abs(x[i, G*g + k])) / 127
  *     q[i, k] = i8(round(x[i, k] / r[i, k // G]))
  *     t[i, j, g] = sum k<G: q[i, G*g + k] * (n[G*g + k, j] - zero)
  *     y[i, j] = sum g: f32(t[i, j, g]) * (r[i, g] * s[g, j])
  *
- * What is lost is half a step of q, at most 1/254 of the largest of its group; t is exact.
- * Processors multiply four bytes by four and sum them in one step, so numbers lie for that:
- * summands are counted in quads. Four bits are stored so that one mask of a word takes out a quad:
- * element 4*p + e of eight at bits 8*e + 4*p. Bytes are stored with 128 added: the step wants one
- * side without a sign. Zeros are taken away by whoever makes quads (nest/quad.c), once for each
- * group of x.
+ * The error is half a step of q: at most 1/254 of the largest element of its group; t is exact.
+ * Processors have dot-product instructions over four bytes (VNNI), so the summed axis is split into
+ * quads. A word of eight 4-bit elements keeps element 4*p + e at bits 8*e + 4*p, so that one mask
+ * extracts a quad. Bytes are stored with 128 added, because the instruction takes one unsigned
+ * side. algebra/quad.c subtracts the zero points, once for each group of x.
  */
 #include "rewrite/dots.h"
 

@@ -1,5 +1,4 @@
-/* dots: products of integers for products by narrow constants, what they multiply made narrow as
- * well. */
+/* dots: turn matmuls by low-precision constants into integer matmuls (dots.c). */
 #ifndef TENON_REWRITE_DOTS_H
 #define TENON_REWRITE_DOTS_H
 
@@ -9,28 +8,27 @@
 typedef struct {
     const Graph *from;
     Graph *to;
-    /* a value and its dimension that is summed over -> its scales and integers, made once for all
-     * products */
+    /* (value, summed dimension) -> its scales and integers, which all matmuls share */
     Map made;
 } Dots;
 
-/* A product whose one factor reads a constant, and how that is stored for it: constants of `to`. */
+/* A matmul with one constant operand, and the constants of `to` that store the operand. */
 typedef struct {
     const Node *node;
     Contraction k;
-    const Scalar *weights, *other; /* reads: of the constant, of what it multiplies */
+    const Scalar *weights, *other; /* the reads of the constant and of the other operand */
     const Quantising *q;
     ValueId stored, scale;
 } DotProduct;
 
-/* Can it be one? Its sum is one axis, a whole dimension of both reads, which groups divide into
- * quads. *other: the read of what is not the constant. */
+/* Can the matmul be one of integers? Its sum must be over one axis, a complete dimension of both
+ * reads, and its groups must consist of quads. *other: the read of the other operand. */
 bool dots_fit(Ctx *c, const Nest *n, const Contraction *k, const Scalar *weights,
               const Quantising *q, const Scalar **other);
-/* How it lies: as quantise_stored says, but for bytes, whose summed dimension is two, of quads and
- * of the four in one. */
+/* Extents of the stored constant: those of quantise_stored, except that bytes split the summed
+ * dimension in two, quads and elements of a quad. Returns the rank. */
 uint32_t dots_extents(const Quantising *q, int64_t *extent);
-/* Its calls; false with a diagnostic. */
+/* Call the nests that compute the matmul. False with a diagnostic. */
 bool dots_call(Dots *d, const DotProduct *p, ValueId *map);
 
 #endif

@@ -1,21 +1,20 @@
-/* fold: compute now what does not depend on the inputs.
+/* fold: compute at compile time what does not depend on the inputs.
  *
  * A node becomes a constant when all its inputs are constants, by running its meaning, or when its
- * contents are known from shapes alone: a list of dimensions that are all numbers. What is known
- * but symbolic stays a computed value; `lower` drops it when it has only served to give a shape.
- * A node that only gives a constant another shape shares its bytes, however many.
- * A node that cannot be run (an index outside its tensor, say) stays as it is: it may never be
- * reached, and if it is, the run reports it. Outputs of the graph stay computed.
- * What takes more memory than what it is computed of, and is little work (nest_widens), stays a
- * node of constants: weights in bf16 or of 4 bits stay as narrow as the model has them, and
- * `normalise` puts the node into its readers. It is computed only for nodes that are folded
- * themselves.
+ * contents follow from shapes alone: a list of dimensions that are all numbers. Known but symbolic
+ * contents stay a computed value; `lower` drops it if it only served to give a shape. A node that
+ * only gives a constant another shape shares its bytes, whatever their number. A node that cannot
+ * be run (an index outside its tensor, say) stays as it is: it may never be reached, and if it is,
+ * the run reports it. Outputs of the graph stay computed.
  *
- * Cost    that of the interpreter on the folded nodes; what is computed is at most max_bytes each.
- * All together
- *         they visit at most FREE_POINTS points and POINTS_PER_BYTE for each byte of the model's
- *         constants: what is derived from weights is folded, and a small model cannot ask for
- *         hours.
+ * A cheap node whose result takes more memory than its constants (nest_widens) stays a node:
+ * weights in bf16 or of 4 bits stay as narrow as the model has them, and `normalise` puts the node
+ * into its readers. It is computed only for other nodes that are folded.
+ *
+ * Cost    that of the interpreter on the folded nodes. Each result has at most max_bytes bytes. All
+ *         together visit at most FREE_POINTS points, and POINTS_PER_BYTE for each byte of the
+ *         model's constants: values derived from weights are folded, and a small model cannot ask
+ *         for hours.
  */
 #include "rewrite/internal.h"
 
@@ -324,7 +323,7 @@ fold_node(Fold *f, NodeId id)
 Graph *
 rewrite_fold(const Graph *g, int64_t max_bytes)
 {
-    g = rewrite_dce(g); /* what nobody reads is not worth computing */
+    g = rewrite_dce(g); /* unread values are not worth computing */
     Fold f = { .max_bytes = max_bytes, .points = points_allowed(g) };
     rebuild_begin(&f.r, g);
     f.wide = NEW_ARRAY(f.r.scratch, Wide, g->value.n);

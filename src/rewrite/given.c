@@ -1,15 +1,15 @@
-/* given: constants that a graph is given are constants in it.
+/* given: make constant arguments of a graph constants inside it.
  *
  *     %w: i8[512, 2048] = const …
  *     loop(%n, _, %h, %w) graph @body(…, %h, %r)        inside, %r is %w
  *
- * A graph that a node runs gets everything it reads as arguments, weights too. Inside they were
- * values like others: nothing computed of them was folded, and quads of quantised weights were made
- * anew in every turn. An argument that is a constant, the same in every turn, is no argument then.
- * Graphs that several nodes run stay as they are: constants may differ.
+ * A graph that a node runs gets all that it reads as arguments, weights too. As an argument a
+ * weight is an ordinary value: nothing computed from it is folded, and quantised weights would be
+ * repacked in every iteration. This pass replaces an argument that is the same constant in every
+ * iteration. Graphs that several nodes run stay as they are: their constants may differ.
  *
- * A loop runs its body where it goes on, so in the body the condition that the turn was given is
- * true: exporters write `identity` of it for a loop that only a number of turns ends.
+ * A loop runs its body only while its condition holds, so in the body the condition argument is
+ * true. Exporters write `identity` of it for a loop that only a trip count ends.
  */
 #include "rewrite/rewrite.h"
 

@@ -1,5 +1,4 @@
-/* identities: the rules by which a node gives way to one of its inputs, and by which two movements
- * of data become one.
+/* identities: rules that replace a node by one of its inputs, or two moves of data by one.
  */
 #include "rewrite/rules.h"
 
@@ -33,8 +32,7 @@ rule_drop_same_type(RuleCall *k)
     return give_way(k, rule_input(k, k->n, 0));
 }
 
-/* Does every number of type t have itself in u, of the same kind? Integers keep their sign or get
- * room for one. */
+/* Can type u represent every number of type t, of the same kind? */
 static bool
 holds_all(DType u, DType t)
 {

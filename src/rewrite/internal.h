@@ -1,4 +1,4 @@
-/* What the files of rewrite share. */
+/* internal: rebuilding a graph, which the files of rewrite share. */
 #ifndef TENON_REWRITE_INTERNAL_H
 #define TENON_REWRITE_INTERNAL_H
 

@@ -1,4 +1,4 @@
-/* narrow: the constants that products multiply by, in fewer bits than the model stores them in.
+/* narrow: store the constant operands of matmuls in fewer bits than the model does.
  *
  *     %y = product(%x, %w)                     %w f32, constant
  *
@@ -7,21 +7,21 @@
  *     %w.narrow = nest(%w.stored, %w.scale)    o[k, n] = f32(stored[k, n]) * scale[k // 32, n]
  *     %y = product(%x, %w.narrow)
  *
- * with %w.stored in bf16, f16, or integers of 8 or 4 bits. A nest of constants that takes more
- * memory than they do is not folded, but put into those that read it (nest_widens): from here on it
- * is as if the model had come so. Nobody is asked for the name of an operator: a weight is what one
- * factor of a sum of products reads. What is read otherwise, such as an embedding, row by row,
- * stays as it is, and so do biases, what is too small to matter, and what the user wants kept.
+ * with %w.stored in bf16, f16, or integers of 8 or 4 bits. A nest whose result takes more memory
+ * than its constants is not folded; later passes put it into its readers (nest_widens), as for a
+ * model that was exported so. A weight is recognised by its use, not by an operator: one factor of
+ * a sum of products reads it. Constants with other readers (embeddings, which are read row by row),
+ * biases, small constants, and those that the user names stay as they are.
  *
- * Integers have a scale for all elements that meet in one sum, or for groups of them along the
- * longest dimension that is summed over. Of four bits eight neighbours along it share a word, or
- * two a byte: the trips of a sum that reads them are made of one load. What they are multiplied by
- * may become integers as well (dots.c): no value is widened then.
+ * Integers have one scale for all elements of a sum, or one for each group of them along the
+ * longest summed dimension. Eight 4-bit neighbours along that dimension share a word, or two share
+ * a byte, so one load serves several iterations of the sum. The other operand may be quantised as
+ * well (dots.c); then no constant is widened.
  */
 #include "rewrite/dots.h"
 
-/* How a constant is stored, and its constants in `to`; `wide`: the value that they say, 0 in a
- * product of integers. */
+/* How a constant is stored, and the constants of `to` that store it. wide: the value that widens
+ * them; 0 for an integer matmul. */
 typedef struct {
     Quantising q;
     int64_t extent[TN_MAX_RANK];
@@ -32,8 +32,7 @@ typedef struct {
     Narrowing *how;
     const Graph *from;
     Graph *to;
-    /* of constants: value, dimension of groups, and whether in products of integers -> Stored, 0:
-     * it stays as it is */
+    /* (constant, dimension of groups, for integer matmuls?) -> Stored; 0: it is kept */
     Map made;
     Dots dots;
 } Narrow;
@@ -55,8 +54,8 @@ is_summed(const Scalar *load, uint32_t d, AxisSet sum)
     return expr_is_var(load->u.load.at[d], &v) && v.kind == VAR_AXIS && sum >> v.id & 1;
 }
 
-/* Groups divide the dimension where they can be made to by being smaller, by less than half: the
- * nest has them as an axis then. */
+/* The wanted group size, or a smaller one, down to half of it, that divides the dimension: then
+ * groups are an axis of the nest. */
 static int64_t
 group_of(int64_t extent, int64_t wanted)
 {
@@ -68,7 +67,7 @@ group_of(int64_t extent, int64_t wanted)
     return wanted;
 }
 
-/* False: no dimension is summed over. */
+/* Where and how the constant is quantised. False: no dimension is summed over. */
 static bool
 plan_of(const Narrowing *how, const Scalar *load, AxisSet sum, const Type *t, int64_t *extent,
         Quantising *q)
@@ -84,7 +83,7 @@ plan_of(const Narrowing *how, const Scalar *load, AxisSet sum, const Type *t, in
     if (q->dim == t->rank)
         return false;
     q->group = how->group && !dtype_is_float(how->dtype) ? group_of(extent[q->dim], how->group) : 0;
-    if (how->dtype == DT_I4) /* no group ends inside of a word */
+    if (how->dtype == DT_I4) /* no group ends inside a word */
         q->word = dtype_word(q->group && q->group < extent[q->dim] ? gcd64(q->group, extent[q->dim])
                                                                    : extent[q->dim],
                              4);
@@ -136,7 +135,7 @@ widening(Ctx *c, const Quantising *q, const Type *whole, const Type *stored, con
     return nest_finish(&b);
 }
 
-/* A constant is put where it is read in its narrow form; `q` and `extent` of *w are set. */
+/* Store constant v in its narrow form. Needs w->q and w->extent. False: it is kept. */
 static bool
 store(Narrow *m, ValueId v, Sym origin, Stored *w)
 {
@@ -196,8 +195,8 @@ store(Narrow *m, ValueId v, Sym origin, Stored *w)
     return true;
 }
 
-/* How constant v lies in its narrow form, which `load` reads in product k of n; NULL: it stays as
- * it is. *other: what it is multiplied by, if both are integers then. */
+/* The narrow form of constant v, which `load` reads in contraction k of n; NULL: it is kept. *other:
+ * the other operand, if the matmul becomes one of integers. */
 static const Stored *
 stored_for(Narrow *m, ValueId v, const Node *n, const Contraction *k, const Scalar *load,
            const Scalar **other)
@@ -216,7 +215,7 @@ stored_for(Narrow *m, ValueId v, const Node *n, const Contraction *k, const Scal
     return (const Stored *)(uintptr_t)known;
 }
 
-/* The node again, each constant factor of its product in its narrow form. */
+/* Copy the node with each constant factor of its contraction in its narrow form. */
 static bool
 copy_node(Narrow *m, NodeId id, ValueId *map)
 {

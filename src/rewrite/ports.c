@@ -1,9 +1,8 @@
-/* ports: inputs and outputs of the model in another order of dimensions than it says.
+/* ports: give inputs and outputs of the model other layouts (orders of dimensions).
  *
- * The input has the order that was asked for, and what the model read is that, transposed; an
- * output is transposed when it is made. From here on they are operators like others: rules join
- * them with transpositions of the model's own, fusion puts them into the kernels that read and
- * write.
+ * An input gets the requested order, and the model reads its transpose; an output is transposed
+ * where it is computed. These are ordinary operators: rules combine them with transpositions of the
+ * model's own, and fusion puts them into the kernels at the model's edge.
  */
 #include "rewrite/rewrite.h"
 

@@ -1,9 +1,9 @@
-/* quantise: the numbers of one tensor, stored in fewer bits.
+/* quantise: store the numbers of one tensor in fewer bits.
  *
  * A group's scale takes its largest magnitude to the end of the range: 127 of eight bits; of four
  * bits -8, with the sign that makes it so, since the range has one more there. The scale is rounded
- * to the type it is stored in first, and the elements are divided by what is stored, so that its
- * rounding is no error of its own.
+ * to the type it is stored in first, and the elements are divided by what is stored, so its rounding
+ * adds no error.
  */
 #include "rewrite/quantise.h"
 
@@ -96,7 +96,7 @@ find_extremes(const Rows *r, const float *w, double *extreme)
     return true;
 }
 
-/* One of those that share a word. */
+/* Store a number that shares its word with others. */
 static void
 store_packed(const Quantising *q, const int64_t *at, int64_t i, int64_t value, void *stored)
 {
@@ -116,7 +116,7 @@ store_packed(const Quantising *q, const int64_t *at, int64_t i, int64_t value, v
     number_put_bits(q->word, stored, place, (uint32_t)(value + 8) << digit * bits);
 }
 
-/* The nearest, ties to even; what it is then. */
+/* Store the nearest float, ties to even; returns it. */
 static double
 stored_float(const Quantising *q, float x, int64_t place, void *stored)
 {

@@ -1,4 +1,4 @@
-/* rebuild: what every pass does around its decisions.
+/* rebuild: copy a graph while a pass replaces some of its nodes.
  *
  * Outputs of a graph are a promise to the user: their names stand in the manifest, and each is
  * computed by a node of its own. A value that replaces an output takes over its name, which works

@@ -1,4 +1,4 @@
-/* rewrite: graph of operators to a simpler one with the same meaning. Each pass makes a new
+/* rewrite: simplify a graph of operators without changing its meaning. Each pass makes a new
  * graph. */
 #ifndef TENON_REWRITE_H
 #define TENON_REWRITE_H
@@ -8,55 +8,52 @@
 /* Nodes whose inputs are constants become constants (through ref); nodes whose outputs are known
  * symbolically lose their other inputs. Results above `max_bytes` stay computed. */
 Graph *rewrite_fold(const Graph *g, int64_t max_bytes);
-/* The rule table (rules.def): one identity per line, tried by root operator until none fires:
- * identities removed, batch normalisation into a neighbouring convolution or product, …
- * fast_math: also those that round otherwise. fired[i], if not NULL, grows by how often line i of
- * the table fired. */
+/* Apply the rule table (rules.def) until no rule fires: remove identities, fold batch normalisation
+ * into a neighbouring convolution or matmul, … fast_math: also rules that change rounding. fired[i],
+ * if not NULL, grows by the number of times that line i of the table fired. */
 Graph *rewrite_rules(const Graph *g, bool fast_math, uint32_t *fired);
 /* Nodes with the same callee, attributes and inputs are computed once. */
 Graph *rewrite_cse(const Graph *g);
 Graph *rewrite_dce(const Graph *g);
 
-/* Arguments that are constants, and the same whenever the graph runs that they are given to, are
- * constants in it. In place, in all graphs that g runs; how many there were. */
+/* Make constant arguments of graphs constants inside them (given.c). In place, in all graphs that g
+ * runs. Returns the number of arguments. */
 uint32_t rewrite_given(Graph *g);
 
-/* A function that calls from outside give different constants becomes one for each, `most` copies
- * at most (clone.c). In place, in all graphs that g runs. False: some calls still share a
+/* Copy a function for each set of constant arguments, with at most `most` copies (clone.c). In
+ * place, in all graphs that g runs. False: some calls with different constants still share a
  * function. */
 bool rewrite_clone(Graph *g, uint32_t most);
 
-/* The inputs and outputs of these names have their dimensions in another order: dimension d is the
- * model's order[d]. What the graph computes is the same. NULL with a diagnostic. */
+/* Change the layout of the named inputs and outputs: dimension d becomes the model's order[d]
+ * (ports.c). NULL with a diagnostic. */
 typedef struct {
     Sym name;
     const uint8_t *order;
 } PortOrder;
 Graph *rewrite_ports(const Graph *g, uint32_t n, const PortOrder *port);
-/* In a graph of nests, states that grow by what comes behind them grow in place: see states.c. How
- * such a state lies, where its dimensions have another order than before, is order[i] of state i
- * [g->state.n] afterwards; else NULL. */
+/* In a graph of nests, let states grow in place (states.c). order[i] is the new order of the
+ * dimensions of state i [g->state.n], or NULL if it is unchanged. */
 Graph *rewrite_states(const Graph *g, const uint8_t **order);
 
-/* In a graph of nests, constants that products multiply by are stored in fewer bits: see
- * narrow.c. */
+/* In a graph of nests, store constant operands of matmuls in fewer bits (narrow.c). */
 typedef struct {
     DType dtype;   /* BF16, F16, I8, I4 */
     int64_t group; /* elements of integers that share a scale; 0: all of a sum */
-    /* what they are multiplied by becomes integers of 8 bits: see dots.c */
+    /* quantise the other operand to 8 bits as well (dots.c) */
     bool dots;
-    /* a constant, and the node that reads it */
+    /* does the constant, read by the node of this origin, stay as it is? */
     bool (*keep)(void *user, const char *name, const char *origin);
     void *user;
-    /* a line for each: its name, and its errors or why it is kept */
+    /* gets a line for each constant: its name, and its errors or why it is kept */
     Text *report;
-    uint32_t tensors, kept, products; /* out, added to; products of integers on both sides */
+    uint32_t tensors, kept, products; /* out, added to; products: integer matmuls */
     int64_t bytes_before, bytes_after;
 } Narrowing;
 Graph *rewrite_narrow(const Graph *g, Narrowing *how);
 
-/* In a graph of nests, floats of these types that sums of products read are stored as f32: see
- * wide.c. constants: weights of windows too. */
+/* In a graph of nests, store floats of these types that matmuls read as f32 (wide.c). constants:
+ * the weights of convolutions too. */
 typedef struct {
     bool f16, bf16, constants;
 } Widening;

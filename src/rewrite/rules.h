@@ -1,4 +1,4 @@
-/* rules: what the rules of rules.def are made with. */
+/* rules: helpers for the functions of rules.def. */
 #ifndef TENON_REWRITE_RULES_H
 #define TENON_REWRITE_RULES_H
 
@@ -10,7 +10,7 @@ typedef struct {
     NodeId id;            /* the node the rule is tried at */
     const Node *n;
     ValueId in0, out0; /* its first input and result, in the old graph; 0 where absent */
-    /* what the new calls come from; the node's own unless a rule joins another to it */
+    /* the origin of the new calls: the node's own unless a rule adds another */
     Sym origin;
 } RuleCall;
 
@@ -28,18 +28,17 @@ ValueId rule_input(const RuleCall *k, const Node *n, uint32_t i);
 const Value *rule_value(const RuleCall *k, ValueId v); /* of the new graph */
 /* The node's first result is computed by this call instead. */
 bool rule_call(RuleCall *k, OpKind op, Attrs attrs, uint32_t nin, const ValueId *in);
-/* Is v, of the new graph, a constant of which every size is a number? */
+/* Is v, of the new graph, a constant with a static shape? */
 bool rule_is_constant(const RuleCall *k, ValueId v);
-/* The call's result on constants of the new graph, as a constant of it; 0 where it cannot be
- * had. */
+/* Compute op(x, y) on constants of the new graph, as a new constant; 0 if it fails. */
 ValueId rule_compute(RuleCall *k, OpKind op, const char *name, ValueId x, ValueId y);
-/* A constant of one number, of v's element type. */
+/* A constant with the one number v, of type t. */
 ValueId rule_number(RuleCall *k, const char *name, DType t, double v);
-/* The new calls come from the producer p as well as from the node. */
+/* Name the producer p as an origin of the new calls too. */
 void rule_join_origin(RuleCall *k, const Node *p);
-/* op(x, y), of type t, as a node of its own before the one that makes the result. */
+/* A node op(x, y) of type t, before the one that makes the result. */
 ValueId rule_call_before(RuleCall *k, OpKind op, const Type *t, ValueId x, ValueId y);
-/* The constant's contents under another shape. */
+/* The constant with another shape. */
 ValueId rule_reshaped(RuleCall *k, ValueId v, uint32_t rank, const Expr *const *dim);
 
 #endif

@@ -1,16 +1,17 @@
-/* scale: constants that elements are multiplied by, or added to, go where they cost nothing.
+/* scale: move constant factors and summands to where they cost nothing.
  *
- * What is exact for real numbers, and rounds otherwise for floats: with --fast-math alone. A scale
- * of what a product reads is one of what it multiplies by; one constant takes the place of two, or
- * weights are scaled while compiling. An attention that scales both its queries and its keys by the
- * root of what the scores are to have reads its keys bare then.
+ * The rules are exact for real numbers and round otherwise for floats, so they run with --fast-math
+ * alone. The scale of a matmul's input becomes one of its other operand: one constant replaces two,
+ * or weights are scaled while compiling. An attention that scales both queries and keys by the root
+ * of the scores' scale then reads its keys unscaled.
  */
 #include "rewrite/rules.h"
 
 #include <math.h>
 
-#define SCALE_POWERS                                                                               \
-    32 /* scales of 2^-32 to 2^32 move: with two of them, numbers and weights above 2^-62 stay normal ones */
+/* scales of 2^-32 to 2^32 move: with two of them, numbers and weights above 2^-62 stay normal ones
+ * */
+#define SCALE_POWERS 32
 
 static bool
 is_plain_float(DType t)

@@ -1,20 +1,21 @@
-/* states: what grows along a dimension lies with that dimension first, so that it grows at its end.
+/* states: put the dimension along which a state grows first, so that it grows in place.
  *
  *     %present[b, h, k, d] = k < p ? %past[b, h, k, d] : v(k)
  *
- * is a copy of the whole past for every new row. With k first, the new rows are one piece of memory
- * behind the old ones:
+ * copies the complete past for every new row. With k as the first dimension, the new rows are one
+ * piece of memory behind the old ones:
  *
  *     %rows[k, b, h, d] = v(k + p)                     an ordinary nest, over the new rows alone
- *     %present = join(%past, %rows)                    which is done where %past is at the front of
- *     %present's memory already
+ *     %present = join(%past, %rows)                    does nothing if %past is already at the
+ *                                                      front of %present's memory
  *
- * and whoever reads %present reads it as it lies, through access maps. The state's input and output
- * have their dimensions in the new order, as with --io-format; who gives them apart from each other
- * still gets what the model says.
+ * Readers of %present see the new order through access maps. The state's input and output have
+ * their dimensions in the new order, as with --io-format; a caller that passes them as separate
+ * buffers still gets the model's results.
  *
- * A state that comes about otherwise stays as it is: an output that is given back as an input.
+ * Other states, an output that is passed back as an input, stay as they are.
  */
+#include "algebra/algebra.h"
 #include "rewrite/rewrite.h"
 
 #include <string.h>

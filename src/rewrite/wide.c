@@ -1,5 +1,4 @@
-/* wide: floats of 16 bits that sums of products read are stored in 32, where the processor computes
- * in 32.
+/* wide: store 16-bit floats that matmuls read as f32, on processors that compute in f32.
  *
  *     %y = nest …                              o[i, k] = f16(v)                       f16
  *     %z = product(%y, %w)                     sum k: f32(y[i, k]) * f32(w[k, j])
@@ -9,18 +8,18 @@
  *     %y = nest …                              o[i, k] = f32(f16(v))                  f32
  *     %z = product(%y, %w)                     sum k: y[i, k] * f32(w[k, j])
  *
- * A product reads each number many times, and would convert it as often. Every value is rounded to
- * 16 bits where the model rounds it, so results are the same to the last bit; what else reads %y
- * reads f16(y), which is exact. Factors are plain reads then, so the layouts, padded copies and
- * Winograd domains of f32 serve these products as well.
+ * A matmul reads each number many times and would convert it as often. Every value is still rounded
+ * to 16 bits where the model rounds it, so results are bitwise the same; other readers of %y read
+ * f16(y), which is exact. Factors become plain reads, so the layouts, padded input tiles and
+ * Winograd domains of f32 apply.
  *
- * What the model's edge or another kind of node has in 16 bits stays so. In front of a window (a
- * convolution's), which is copied in any case, it is widened by a nest of its own; so are the
- * window's weights, now: they are read at every place. The weights of other products are what
- * memory brings for a few rows, and stay narrow (nest_widens).
+ * Inputs and outputs of the model, and values of other kinds of nodes, keep their 16 bits. An input
+ * of a convolution, which is copied into a padded tile anyway, is widened by a nest of its own; a
+ * convolution's weights, which are read at every output point, are widened while compiling. The
+ * weights of other matmuls are limited by memory bandwidth and stay narrow (nest_widens).
  *
- * Source  ONNX Runtime and OpenVINO insert Cast nodes around such operators; here no value is
- * rounded twice, or not at all.
+ * Source  ONNX Runtime and OpenVINO insert Cast nodes around such operators, which may round a
+ *         value twice or not at all; this pass does neither.
  */
 #include "nest/walk.h"
 #include "rewrite/rewrite.h"

@@ -1,5 +1,5 @@
-/* common: what routines get, and what they share. Printed into every source that calls one, behind
- * tenon_abi.h. */
+/* common: what routines receive, and what they share. Printed into every source that calls one,
+ * after tenon_abi.h. */
 #ifndef TN_ROUTINE_H
 #define TN_ROUTINE_H
 #include <stdint.h>
@@ -8,21 +8,20 @@
 
 #define TN_ROUTINE static __attribute__((unused))
 
-/* A routine is called as kernels are: with a range of its trips. TnArgs is the beginning of what it
- * gets. */
+/* A routine is called like a kernel, with a range of iterations. TnArgs is the beginning of its
+ * arguments. */
 typedef struct {
     TnArgs args;
     const TnArray *array; /* inputs, then results */
-    const double *attr;   /* the operator's numbers, in the order of its row */
-    /* characters that stay while the run's results do; NULL: no memory */
+    const double *attr;   /* the operator's numbers, in the order of its row in the table */
+    /* characters that live as long as the run's results; NULL: no memory */
     char *(*text)(void *user, int64_t bytes);
     void *user;
 } TnRoutine;
-/* How many trips, each of them apart from the others, and the scratch [bytes] of one worker. */
+/* The number of independent iterations, and the scratch of one worker [bytes]. */
 typedef int64_t TnRoutinePlan(const TnRoutine *r, int64_t *scratch);
 
-/* The first thing that is wrong stops the model: a number that came from data, and the most that it
- * may be. */
+/* The first error stops the model: a number from data, and the most that it may be. */
 TN_ROUTINE void
 tn_wrong(const TnRoutine *r, int64_t got, int64_t most)
 {
@@ -36,7 +35,7 @@ tn_wrong(const TnRoutine *r, int64_t got, int64_t most)
     f->got = got;
     f->want = most;
 }
-/* A library that is needed and not there: its name without "lib", as characters in got and want. */
+/* A library that is needed and missing: its name without "lib", as characters in got and want. */
 TN_ROUTINE void
 tn_lacks(const TnRoutine *r, const char *library)
 {
@@ -49,7 +48,7 @@ tn_lacks(const TnRoutine *r, const char *library)
     memcpy(&fault.want, name + 8, 8);
     *r->args.fault = fault;
 }
-/* There is no memory for so many bytes. */
+/* No memory for so many bytes. */
 TN_ROUTINE void
 tn_no_memory(const TnRoutine *r, int64_t bytes)
 {
@@ -92,8 +91,8 @@ tn_string(const TnArray *a, int64_t i)
     return s ? s : "";
 }
 
-/* The element as a number whose order is theirs: NaN is behind all others, and both zeros are
- * one. */
+/* The element as a number with the same order: NaN is after all others, and both zeros are
+ * equal. */
 TN_ROUTINE uint64_t
 tn_float_key(uint64_t bits, int width, uint64_t infinity)
 {
@@ -125,7 +124,7 @@ tn_key(int32_t type, const void *at, int64_t i)
     default: return ((const uint64_t *)at)[i];
     }
 }
-/* Below 0, 0 or above: elements i and j. */
+/* Negative, 0 or positive: the order of elements i and j. */
 TN_ROUTINE int
 tn_compare(const TnArray *a, int64_t i, const TnArray *b, int64_t j)
 {
@@ -135,7 +134,7 @@ tn_compare(const TnArray *a, int64_t i, const TnArray *b, int64_t j)
     return (x > y) - (x < y);
 }
 
-/* Sort n numbers by `before`, equal ones staying as they are; room: n more. */
+/* Stable sort of n numbers by `before`; room: n more. */
 typedef int TnBefore(const void *user, int64_t x, int64_t y);
 TN_ROUTINE void
 tn_sort(int64_t *v, int64_t *room, int64_t n, TnBefore *before, const void *user)

@@ -1,4 +1,4 @@
-/* digits: numbers as text, and back. A point is a point whatever the program's locale says. */
+/* digits: numbers as text, and back. The decimal point is "." in every locale. */
 #include <locale.h>
 #include <math.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@ tn_decimal_point(void)
     return l && l->decimal_point && l->decimal_point[0] ? l->decimal_point[0] : '.';
 }
 
-/* What the text says: NaN where it is no number. */
+/* The number in the text; NaN if it is none. */
 TN_ROUTINE double
 tn_number_in(const char *s)
 {
@@ -32,8 +32,8 @@ tn_number_in(const char *s)
     return end == copy || *end ? (double)NAN : v;
 }
 
-/* As an integer: the digits themselves where there is nothing else, a fraction towards zero, the
- * nearest one of 64 bits. */
+/* As an integer: exactly if the text is only digits, otherwise truncated towards zero and clamped
+ * to 64 bits. */
 TN_ROUTINE int64_t
 tn_integer_in(const char *s)
 {
@@ -69,7 +69,7 @@ tn_string_number(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
             ((double *)out->at)[i] = tn_number_in(tn_string(&r->array[0], i));
 }
 
-/* The fewest digits that read back as v, written plainly where that takes no more than 16 before
+/* The fewest digits that read back as v, without an exponent if there are at most 16 digits before
  * the point or 4 zeros behind it. */
 TN_ROUTINE int
 tn_write_float(char *to, double v, int is_f32)

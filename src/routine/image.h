@@ -1,31 +1,31 @@
-/* image: pictures in the formats that ImageDecoder names, as bytes of red, green and blue, or of
- * their lightness.
+/* image: pictures in the formats of ImageDecoder, as bytes of red, green and blue, or of their
+ * lightness.
  *
- * BMP and the PNM family are read here. The others are read by the libraries that everybody reads
- * them with, opened when such a picture comes: a program that gets none needs none, and one that is
- * not there is told by name. Their functions are declared here as their manuals have them, since a
- * model may be compiled where their headers are not.
+ * BMP and the PNM family are read here. Other formats are read by their usual libraries, opened
+ * when such a picture comes: a program that gets none needs none, and a missing one is named. Their
+ * functions are declared here as in their manuals, since a model may be compiled without their
+ * headers.
  */
 #ifndef TN_ROUTINE_IMAGE_H
 #define TN_ROUTINE_IMAGE_H
 #include <dlfcn.h>
 #include <stdarg.h>
 
-#define TN_IMAGE_POINTS (INT64_C(1) << 28) /* a picture has no more */
+#define TN_IMAGE_POINTS (INT64_C(1) << 28) /* the most points of a picture */
 
 typedef struct {
-    const uint8_t *at; /* the file, and where it is read */
+    const uint8_t *at; /* the file, and the read position */
     int64_t bytes, next;
     int64_t width, height;
-    /* [height, width, 3]: where its points go; NULL: the sizes are wanted alone */
+    /* [height, width, 3]: the points; NULL: only the sizes are wanted */
     uint8_t *out;
-    const char *missing; /* the library that it needs and that is not there */
+    const char *missing; /* the library that it needs and that is missing */
 } TnImage;
 typedef int TnImageReader(TnImage *m); /* 1: done */
 
 /* ---- libraries ------------------------------------------------------------------------------- */
 
-/* n functions of a library, NULL-terminated names; they stay for as long as the program runs. */
+/* n functions of a library, by NULL-terminated names; loaded until the program ends. */
 TN_ROUTINE int
 tn_image_library(TnImage *m, const char *file, const char *const *name, void **function)
 {
@@ -136,7 +136,7 @@ tn_image_webp(TnImage *m)
                                        (size_t)(3 * m->width * m->height), 3 * width) != 0);
 }
 
-/* What TIFF's and JPEG 2000's libraries read a file in memory by. */
+/* Callbacks by which TIFF's and JPEG 2000's libraries read a file in memory. */
 TN_ROUTINE intptr_t
 tn_image_take(TnImage *m, void *to, intptr_t n)
 {
@@ -243,7 +243,7 @@ typedef struct {
     int32_t *data;
     uint16_t alpha;
 } TnOpjPlane;
-/* how they begin, in all 2.x */
+/* the beginning of the struct in all 2.x */
 typedef struct {
     uint32_t x0, y0, x1, y1, planes;
     int32_t colours;
@@ -276,7 +276,7 @@ tn_opj_seek(int64_t to, void *user)
     return 1;
 }
 
-/* Planes of 8 bits or any number of them, one or three, each as large as the picture or coarser. */
+/* Planes of any number of bits, one or three, each as large as the picture or subsampled. */
 TN_ROUTINE int
 tn_opj_points(const TnImage *m, const TnOpjImage *image)
 {
@@ -368,8 +368,8 @@ tn_image_little(const TnImage *m, int64_t at, int n)
     return n == 4 ? (int32_t)v : (int64_t)v;
 }
 
-/* Rows from the lowest on, or from the highest where the height is negative; 24 or 32 bits for a
- * point, or an index of 1, 4 or 8 into a table of colours. */
+/* Rows from the lowest up, or from the highest down if the height is negative; 24 or 32 bits for a
+ * point, or an index of 1, 4 or 8 bits into a colour table. */
 TN_ROUTINE int
 tn_image_bmp(TnImage *m)
 {
@@ -403,7 +403,7 @@ tn_image_bmp(TnImage *m)
     return 1;
 }
 
-/* The next number of a PNM file, behind white space and comments; -1: there is none. */
+/* The next number of a PNM file, after white space and comments; -1: none. */
 TN_ROUTINE int64_t
 tn_image_number(TnImage *m, int single)
 {
@@ -481,8 +481,8 @@ tn_image_reader(const TnImage *m)
     return 0;
 }
 
-/* Its points, red, green and blue, to be freed, and its sizes. NULL: it is none that can be read,
- * or a fault has been told. */
+/* Its points, red, green and blue, to be freed, and its sizes. NULL: no readable picture, or an
+ * error was reported. */
 TN_ROUTINE uint8_t *
 tn_image_read(const TnRoutine *r, int64_t *width, int64_t *height)
 {
@@ -507,7 +507,7 @@ tn_image_read(const TnRoutine *r, int64_t *width, int64_t *height)
     return m.out;
 }
 
-/* image_size(data) {form}: rows and columns; 0 of a picture that cannot be read. */
+/* image_size(data) {form}: rows and columns; 0 if the picture cannot be read. */
 TN_ROUTINE int64_t
 tn_image_size_plan(const TnRoutine *r, int64_t *scratch)
 {
@@ -531,8 +531,8 @@ tn_image_size(const TnArgs *a, int64_t begin, int64_t end, void *scratch)
     free(point);
 }
 
-/* image_points(data, size) {form}: 0: red, green, blue; 1: the other way round; 2: lightness, as
- * ITU-R 601 has it. */
+/* image_points(data, size) {form}: 0: red, green, blue; 1: blue, green, red; 2: lightness by ITU-R
+ * 601. */
 TN_ROUTINE int64_t
 tn_image_points_plan(const TnRoutine *r, int64_t *scratch)
 {

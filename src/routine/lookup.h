@@ -1,4 +1,4 @@
-/* lookup: where things stand among keys that are in order. */
+/* lookup: positions of keys in sorted lists. */
 TN_ROUTINE int64_t
 tn_lookup_plan(const TnRoutine *r, int64_t *scratch)
 {

@@ -1,8 +1,9 @@
-/* nms: of boxes that overlap, those with the best scores; for each image and each class apart.
+/* nms: non-maximum suppression: of overlapping boxes, keep those with the best scores; for each
+ * image and each class separately.
  *
- * Boxes above the least score are taken in order of their scores, equal ones in the order of their
- * places; one is kept if it overlaps none that was kept before by more than the limit. A row of the
- * result is image, class, box.
+ * Boxes above the least score are visited by descending score, equal ones by position; one is kept
+ * if it overlaps no box kept before by more than the limit. A row of the result is image, class,
+ * box.
  */
 typedef struct {
     const float *score;
@@ -15,7 +16,7 @@ tn_better_score(const void *user, int64_t x, int64_t y)
     return score[x] > score[y];
 }
 
-/* Corners in order and the area, whichever way the box is written. */
+/* Sorted corners and the area, whichever way the box is given. */
 typedef struct {
     float y0, x0, y1, x1, area;
 } TnBox;

@@ -1,5 +1,5 @@
-/* pairwise: probabilities of classes from those of each pair (Wu, Lin and Weng, JMLR 5, 2004, as
- * libsvm does it). Rows of x[n, k * (k - 1) / 2] hold the probability of i against j, for i < j in
+/* pairwise: probabilities of classes from those of each pair (Wu, Lin and Weng, JMLR 5, 2004, as in
+ * libsvm). Rows of x[n, k * (k - 1) / 2] hold the probability of i against j, for i < j in
  * order. */
 TN_ROUTINE int64_t
 tn_pairwise_plan(const TnRoutine *r, int64_t *scratch)

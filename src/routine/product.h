@@ -1,12 +1,11 @@
-/* product: matrices multiplied by the CBLAS of a library that the artefact is linked with. The
- * interpreter, which defines TN_PLAIN_PRODUCT, has plain loops in its place.
+/* product: GEMM by the CBLAS of a library that the artefact is linked with. The interpreter, which
+ * defines TN_PLAIN_PRODUCT, has plain loops instead.
  *
- *   c[i, r, j] = sum q: a[i, r, q] * b[i, q, j]        turned: a[i, q, r], b[i, j, q]
+ *   c[i, r, j] = sum q: a[i, r, q] * b[i, q, j]        transposed: a[i, q, r], b[i, j, q]
  *
- * The threads of the session share a product out as they do a kernel: each calls the library for
- * its part of the rows, or of the columns where there are more of those. The library's own threads
- * would take the same processors, so OpenBLAS is told to use one, which holds for all of the
- * process.
+ * The session's threads divide a GEMM as they do a kernel: each calls the library for its part of
+ * the rows, or of the columns if there are more. The library's own threads would compete for the
+ * same processors, so OpenBLAS is told to use one, for all of the process.
  */
 #ifdef TN_PLAIN_PRODUCT
 #define TN_MULTIPLY(TYPE, NAME)                                                                    \
@@ -34,8 +33,7 @@ tn_product_alone(void)
 #ifdef __cplusplus
 extern "C" {
 #endif
-/* As cblas.h declares them, which need not be where a model is compiled; its enumerations are
- * ints. */
+/* As in cblas.h, which need not exist where a model is compiled; its enumerations are ints. */
 void cblas_sgemm(int, int, int, int, int, int, float, const float *, int, const float *, int, float,
                  float *, int);
 void cblas_dgemm(int, int, int, int, int, int, double, const double *, int, const double *, int,
@@ -72,7 +70,7 @@ tn_product_sizes(const TnRoutine *r)
                      : tn_product(a->dim, batch, a->rank - 1);
     p.n = p.turned_b ? tn_product(b->dim, batch, b->rank - 1)
                      : tn_product(b->dim, batch + 1, b->rank);
-    /* As many parts as are worth a thread, up to the processors that are expected. */
+    /* As many parts as are worth a thread, up to the expected number of processors. */
     double worth = (double)p.m * (double)p.n * (double)p.k / r->attr[4];
     if (p.batch < r->attr[3])
         p.parts = worth < 1 ? 1 : worth < r->attr[3] ? (int64_t)worth : (int64_t)r->attr[3];
@@ -91,7 +89,7 @@ tn_library_product_plan(const TnRoutine *r, int64_t *scratch)
     tn_product_alone();
     return p.m && p.n ? p.batch * p.parts : 0;
 }
-/* Where part i of so many begins. */
+/* The beginning of part i. */
 TN_ROUTINE int64_t
 tn_product_part(int64_t whole, int64_t i, int64_t parts)
 {

@@ -2,8 +2,8 @@
  * tensor depends on the seed, the stream and i alone, so it is the same on every machine and for
  * any number of threads.
  *
- * Uniform in [0, 1): the upper 24 bits. Normal: the sum of twelve of these, less 6, which needs no
- * logarithm and has the same bits everywhere; it lies within 6 deviations.
+ * Uniform in [0, 1): the upper 24 bits. Normal: the sum of twelve uniform numbers, less 6, which
+ * needs no logarithm and has the same bits everywhere; it is within 6 deviations.
  */
 TN_ROUTINE uint32_t
 tn_philox(uint64_t seed, uint64_t stream, uint64_t at)

@@ -1,15 +1,15 @@
-/* regex: does a regular expression match a string, all of it?
+/* regex: does a regular expression match a whole string?
  *
- * The expression comes as a program, five numbers an instruction, which import compiles. All ways
- * through it are followed at once, one character after the other, so the time is at most the
- * product of both lengths (Thompson, 1968).
+ * The expression is a program, five numbers an instruction, which import compiles. All paths are
+ * followed at once, one character after the other, so the time is at most the product of both
+ * lengths (Thompson, 1968).
  *
  *     0            match
  *     1 a b        both a and b
- *     2 a _ k n    a, if the character is in one of n ranges that stand from number k on, below 0:
- *       in none of them
+ *     2 a _ k n    a, if the character is in one of n ranges that begin at number k, below 0: in
+ *                  none of them
  *     3 a b        a, if one of the bits of b holds here: 1 the string begins, 2 it ends, 4 a word
- *       does, 8 no word does
+ *                  boundary, 8 no word boundary
  */
 typedef struct {
     int64_t *list, n;
@@ -43,7 +43,7 @@ tn_is_word(int32_t c)
 {
     return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
-/* What holds between one character (0: none) and what comes. */
+/* The conditions between one character (0: none) and the next. */
 TN_ROUTINE int64_t
 tn_between(int32_t before, const char *s)
 {
@@ -74,7 +74,7 @@ tn_regex_match_plan(const TnRoutine *r, int64_t *scratch)
     *scratch = tn_regex_room(r);
     return tn_count(&r->array[0]);
 }
-/* The program: how many instructions, then they, then the ranges. */
+/* The program: the number of instructions, the instructions, the ranges. */
 TN_ROUTINE void
 tn_regex_match(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
 {
@@ -109,8 +109,7 @@ tn_regex_match(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
     }
 }
 
-/* The longest match that begins at s, behind the character `before` (0: none); -1: there is
- * none. */
+/* The longest match that begins at s, after the character `before` (0: none); -1: none. */
 TN_ROUTINE int64_t
 tn_longest(const int64_t *data, int64_t *room, int32_t before, const char *s)
 {
@@ -143,8 +142,8 @@ tn_longest(const int64_t *data, int64_t *room, int32_t before, const char *s)
     }
 }
 
-/* The tokens of a string: what the expression matches, leftmost and longest, or what lies between
- * (`between`); those of fewer characters than `least` are left out. */
+/* The tokens of a string: the leftmost longest matches, or the text between them (`between`);
+ * tokens of fewer characters than `least` are dropped. */
 typedef struct {
     const char *s;
     int32_t before;
@@ -205,8 +204,7 @@ tn_tokens(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
     }
 }
 
-/* Inputs x, program, what stands behind the last token, how many there are at most; marks stand
- * around them. */
+/* Inputs x, program, the padding after the last token, the most tokens; marks surround them. */
 TN_ROUTINE int64_t
 tn_tokenize_plan(const TnRoutine *r, int64_t *scratch)
 {

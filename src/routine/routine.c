@@ -29,7 +29,7 @@ enum {
 #include "routine/routines.def"
     FILE_COUNT
 };
-/* Files that a file uses. */
+/* Files that a file includes. */
 #define needed_by(file) ((file) == FILE_regex ? UINT64_C(1) << FILE_text : 0)
 _Static_assert((int)FILE_COUNT <= (int)ROUTINE_FILES, "ROUTINE_FILES");
 

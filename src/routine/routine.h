@@ -1,10 +1,10 @@
-/* routine: what no nest can say: sorting, and what has it inside; strings; decoders. Functions in
- * C, one file for those that belong together.
+/* routine: library routines, for what no nest can express: sorting and operators that contain it,
+ * strings, decoders. Functions in C, one file for each topic.
  *
  * An artefact contains the source of those that it calls, so it needs nothing beside libc; the
- * interpreter calls the same functions, built into Tenon. A routine is called as a kernel is:
- * arrays, a range of trips, scratch. What its results' sizes are is the operator's shape rule:
- * where only data tell, a routine fills as much as there can be, and says how much it was.
+ * interpreter calls the same functions, built into Tenon. A routine is called like a kernel:
+ * arrays, a range of iterations, scratch. The sizes of its results are the operator's shape rule:
+ * if only data tell, a routine has room for the most and returns the number used.
  */
 #ifndef TENON_ROUTINE_H
 #define TENON_ROUTINE_H
@@ -17,18 +17,18 @@
 #include <stdbool.h>
 
 typedef struct {
-    /* the operator's name; its function is tn_NAME, how it is divided tn_NAME_plan */
+    /* the operator's name; its function is tn_NAME, its division into iterations tn_NAME_plan */
     const char *op;
     TnKernelFn *run;
     TnRoutinePlan *plan;
     uint64_t files; /* bit k: it needs routine_source(k) */
 } Routine;
 
-const Routine *routine_named(const char *op); /* NULL: it is none */
-/* what every source with routines begins with */
+const Routine *routine_named(const char *op); /* NULL: not a routine */
+/* the beginning of every source with routines */
 const char *routine_common(void);
 const char *routine_source(uint32_t file);
 enum { ROUTINE_FILES = 16 }; /* at most */
-int routine_type(DType t);   /* TnArray.type; 0: routines do not know it */
+int routine_type(DType t);   /* TnArray.type; 0: unknown to routines */
 
 #endif

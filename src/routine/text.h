@@ -1,7 +1,7 @@
-/* text: strings compared, joined, cut, in lower and upper case. They are UTF-8; what is not passes
- * through as bytes. */
+/* text: strings compared, joined, cut, in lower and upper case. They are UTF-8; other bytes pass
+ * through unchanged. */
 
-/* Where an input that is broadcast has what belongs to element `at` of `out`. */
+/* The element of a broadcast input for element `at` of `out`. */
 TN_ROUTINE int64_t
 tn_text_at(const TnArray *x, const TnArray *out, int64_t at)
 {
@@ -56,7 +56,7 @@ tn_encode(int32_t c, char *to)
     to[2] = (char)(0x80 | (c >> 6 & 0x3f)), to[3] = (char)(0x80 | (c & 0x3f));
     return 4;
 }
-/* Latin, Greek and Cyrillic letters in the other case: from what is in a range, `by` on. */
+/* Latin, Greek and Cyrillic letters in the other case: letters in a range move by `by`. */
 TN_ROUTINE int32_t
 tn_letter(int32_t c, int upper)
 {
@@ -144,9 +144,9 @@ tn_string_concat(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
     }
 }
 
-/* The next piece of *s, its length in *n; 0 where there is none. As Python's str.split: with white
- * space, runs of it separate and none stands at the ends; with a delimiter, pieces may be empty.
- * `left` cuts are allowed (below 0: any). */
+/* The next piece of *s, its length in *n; 0: none. As Python's str.split: with white space, runs of
+ * it separate and none is at the ends; with a delimiter, pieces may be empty. `left` cuts are
+ * allowed (below 0: any number). */
 typedef struct {
     const char *rest, *by;
     int64_t left;

@@ -1,8 +1,9 @@
-/* tf_idf: how often runs of words (n-grams), words between them left out perhaps, are in each row.
+/* tf_idf: the number of occurrences of runs of words (n-grams), perhaps with skipped words, in each
+ * row.
  *
- * Runs of one length stand in order, so that each is found by halving: grams[g, 4] holds length,
- * place of the first word in the pool, column of the result, and the number of runs of this length
- * that are in order from here on.
+ * Runs of one length are sorted, so that each is found by bisection: grams[g, 4] holds length,
+ * position of the first word in the pool, column of the result, and the number of runs of this
+ * length from here on.
  */
 TN_ROUTINE int64_t
 tn_tf_idf_plan(const TnRoutine *r, int64_t *scratch)
@@ -10,7 +11,7 @@ tn_tf_idf_plan(const TnRoutine *r, int64_t *scratch)
     *scratch = 0;
     return r->array[3].rank == 2 ? r->array[3].dim[0] : 1;
 }
-/* Words of x from `at` on, `step` apart, against a run in the pool. */
+/* Compares words of x from `at` on, `step` apart, with a run in the pool. */
 TN_ROUTINE int
 tn_compare_gram(const TnRoutine *r, int64_t at, int64_t step, const int64_t *gram)
 {

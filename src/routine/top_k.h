@@ -1,9 +1,8 @@
-/* top_k: the k best along an axis, best first, equal ones in the order of their places.
+/* top_k: the k best along an axis, best first, equal ones by position.
  *
- * The k best so far of a row are a heap whose root is the worst of them. What is no better is
- * passed over, which is one comparison an element; a better one takes the root's place, which
- * happens k (1 + ln(n / k)) times where the order is random and costs log k. What is left in the
- * heap is sorted.
+ * The k best so far of a row are a heap whose root is the worst of them. An element that is no
+ * better is passed over, one comparison each; a better one replaces the root, which happens k (1 +
+ * ln(n / k)) times in random order and costs log k. The heap is sorted at the end.
  */
 typedef struct {
     uint64_t key;
@@ -15,7 +14,7 @@ tn_is_worse(TnRanked x, TnRanked y)
 {
     return x.key != y.key ? x.key < y.key : x.at > y.at;
 }
-/* v[i] stands where it may be better than those below it. */
+/* Restores the heap at v[i], which may be better than its children. */
 TN_ROUTINE void
 tn_sift(TnRanked *v, int64_t n, int64_t i)
 {
@@ -30,7 +29,7 @@ tn_sift(TnRanked *v, int64_t n, int64_t i)
     }
     v[i] = x;
 }
-/* Best first, of a heap: the worst goes to the end of what is left. */
+/* Sorts a heap, best first: the worst goes to the end of the rest. */
 TN_ROUTINE void
 tn_sort_heap(TnRanked *v, int64_t n)
 {
@@ -73,7 +72,7 @@ tn_top_k(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
     TnTopK s = tn_top_k_sizes(r);
     TnRanked *list = (TnRanked *)scratch;
     int64_t bytes = tn_size_of(x->type), *place = (int64_t *)r->array[3].at;
-    /* the smallest are the largest of the others */
+    /* the smallest are the largest of the complements */
     uint64_t turn = r->attr[1] != 0 ? 0 : ~UINT64_C(0);
     int32_t type = x->type;
 

@@ -1,8 +1,8 @@
 /* tree: ensembles of decision trees, a block of rows at a time.
  *
- * A node sends a row to its first child where x[feature] <= threshold, or where that is NaN and the
- * node says so, else to its second. A leaf is its own child, so all rows of a block take as many
- * steps as the deepest one needs, without a branch; their steps do not wait for each other.
+ * A node sends a row to its first child if x[feature] <= threshold, or if that is NaN and the node
+ * says so, otherwise to its second. A leaf is its own child, so all rows of a block take as many
+ * steps as the deepest needs, without a branch, and their steps are independent.
  */
 enum { TN_TREE_ROWS = 16 };
 
@@ -90,7 +90,7 @@ tn_tree_ensemble(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
         int64_t from = b * TN_TREE_ROWS,
                 rows = f.n - from < TN_TREE_ROWS ? f.n - from : TN_TREE_ROWS;
         const char *x = (const char *)r->array[0].at + from * row;
-        /* the last ones are followed by others of zeros */
+        /* the last rows are padded with zeros */
         if (rows < TN_TREE_ROWS) {
             memcpy(copy, x, (size_t)(rows * row));
             memset(copy + rows * row, 0, (size_t)((TN_TREE_ROWS - rows) * row));

@@ -1,7 +1,5 @@
-/* unique: the rows of a table that differ. Results: where each stands first, which of them each row
- * is, how often each one is there, and how many they are. In the order of their contents, or of
- * their first places.
- */
+/* unique: the distinct rows of a table. Results: the first position of each, the distinct row that
+ * each row equals, the count of each, and their number. Sorted by content, or by first position. */
 TN_ROUTINE int
 tn_row_before(const void *user, int64_t x, int64_t y)
 {
@@ -40,7 +38,7 @@ tn_unique(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
     (void)begin, (void)end;
     for (int64_t i = 0; i < n; i++)
         order[i] = i;
-    /* it keeps equal rows in order: the first stands first */
+    /* stable: the first position comes first */
     tn_sort(order, room, n, tn_row_before, x);
     for (int64_t i = 0; i < n; i++) {
         if (!i || tn_row_before(x, order[i - 1], order[i])) {

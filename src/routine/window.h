@@ -1,6 +1,5 @@
-/* window: where the largest element of each window of a pooling lies, flat in its image; the first,
- * of equal ones. Numbers of the window, for each axis: its size, stride, dilation, and what is
- * padded before. */
+/* window: the position of the largest element of each pooling window, flat in its image; the first
+ * of equal ones. Numbers of the window, for each axis: size, stride, dilation, padding before. */
 TN_ROUTINE int64_t
 tn_max_pool_place_plan(const TnRoutine *r, int64_t *scratch)
 {

@@ -2,9 +2,9 @@
  *
  *     to[…, b, …, r, …] = from[…, of[b], …, rows[b, r], …]        of and rows of -1 are zeros
  *
- * Whatever the order of the two dimensions, what lies behind the later one moves as one piece.
- * Pieces are written front to end; where none comes from before its new place, none is overwritten
- * that is still wanted, and the block may be arranged where it lies.
+ * The dimensions after the later of the two move together as one chunk. Chunks are written front to
+ * end; if each moves towards the front or stays, none is overwritten before it is read, and the
+ * block can be rearranged in place.
  */
 #include <string.h>
 
@@ -14,8 +14,8 @@ typedef struct {
     const Arranged *x;
     const Arrangement *a;
     int64_t to[TN_MAX_RANK]; /* dims afterwards */
-    uint32_t outer;          /* dimensions that a piece is a point of */
-    int64_t piece;           /* bytes */
+    uint32_t outer;          /* dimensions of the grid of chunks */
+    int64_t piece;           /* bytes of a chunk */
     int64_t pieces;
 } Walk;
 
@@ -35,7 +35,7 @@ walk_of(const Arranged *x, const Arrangement *a)
     return w;
 }
 
-/* Which piece of the old block becomes piece i of the new; -1: none. */
+/* The old chunk that becomes chunk i; -1: none. */
 static int64_t
 source_of(const Walk *w, int64_t i)
 {

@@ -1,17 +1,16 @@
 /* artefact: open a compiled model by mapping.
  *
- * What the file is, is read from its head (head.c) before any of its code runs. Code and weights
- * are loaded by the system's loader, which maps them and reads neither: opening costs the same for
- * every size of model, and processes share the pages.
+ * The head (head.c) is read before any code of the file runs. Code and weights are loaded by the
+ * system's loader, which maps them and reads neither: opening costs the same for every size of
+ * model, and processes share the pages.
  *
- * The loader knows libraries by name: asked for a path that is already loaded it gives the old
- * library back, even when another file has taken the name since (a model compiled again, loaded
- * again). So it is given a name made from the file's identity: the path with some of its last
- * slashes written `/./`.
+ * The loader identifies libraries by name: for a path that is already loaded it returns the old
+ * library, even if another file has the name now (a model compiled again, loaded again). So it gets
+ * a name made from the file's identity: the path with some of its last slashes written `/./`.
  *
- * Weights are asked for in huge pages: where the file's system has such in its cache, a model that
- * reads all of them at each step looks far fewer pages up, and who comes to them first waits for a
- * fault in 2 MB instead of in 64 KB.
+ * Huge pages are requested for weights: if the file system has them in its cache, a model that
+ * reads all weights at each step misses the TLB far less, and the first access faults 2 MB instead
+ * of 64 KB.
  */
 #include "run/run.h"
 
@@ -73,7 +72,7 @@ unload(void *what)
         dlclose(f->library);
 }
 
-/* Where the loader put what the file has at `address`; NULL: it does not say. */
+/* The address of what the file has at `address`; NULL: unknown. */
 static void *
 loaded_at(const Artefact *f, uint64_t address)
 {
@@ -121,7 +120,7 @@ load_code(Arena *a, const Report *r, const ArtefactHead *head, Artefact *f, cons
     return true;
 }
 
-/* Counts and ranks index our own tables, so they are looked at once. */
+/* Counts and ranks index our own tables, so they are checked first. */
 static bool
 check_manifest(const Report *r, const TnManifest *m)
 {

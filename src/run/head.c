@@ -1,9 +1,9 @@
 /* head: what an artefact is, read from the file before the system's loader sees it.
  *
- * The loader maps a library and runs its constructors before anybody could ask it for a version, so
+ * The loader maps a library and runs its constructors before one can ask it for a version, so
  * version, completeness and weights are read with pread: the ELF header, the program headers, and
- * of each loaded segment the first bytes, until one begins as a head does. A dozen small reads,
- * however large the model.
+ * the first bytes of each loaded segment, until one is a head. A dozen small reads, however large
+ * the model.
  */
 #include <elf.h>
 #include <string.h>
@@ -45,7 +45,8 @@ refuse_cut(const File *f, uint64_t offset, uint64_t bytes)
                       (unsigned long long)offset);
 }
 
-/* Versions 1 and 2 kept their weights behind the sections and told of them in the last 64 bytes. */
+/* Versions 1 and 2 kept their weights after the sections and described them in the last 64
+ * bytes. */
 static bool
 has_trailer(const File *f)
 {

@@ -1,9 +1,9 @@
-/* memory: blocks that a run takes as it goes, for tensors that only data size.
+/* memory: blocks that a run allocates for tensors whose size only data decide.
  *
- * A block that is put back stays, to be given out again: sizes are rounded up to four classes for
- * each doubling, so that a tensor which grows finds blocks that fit, and a model that runs for days
- * asks the system a few times. Everything goes back to the system when the session ends. A run that
- * stops in the middle leaves its blocks; heap_take_back has them all.
+ * A freed block is kept for reuse: sizes are rounded up to four classes for each doubling, so that
+ * a growing tensor finds blocks that fit, and a model that runs for days asks the system a few
+ * times. Everything is returned to the system when the session ends. A run that stops in the middle
+ * leaves its blocks in use; heap_take_back frees them all.
  */
 #include "run/internal.h"
 
@@ -12,21 +12,21 @@
 enum { CLASSES = 4 * 48 };
 
 typedef struct Block {
-    /* among those given out, or (next only) those of its class that are free */
+    /* in the list of blocks in use, or (next only) of the free ones of its class */
     struct Block *next, *before;
     uint32_t class;
 } Block;
-enum { HEAD = 64 }; /* in front of a block, which keeps it aligned */
+enum { HEAD = 64 }; /* before a block, which keeps it aligned */
 
 struct Heap {
-    Block out; /* the list of those given out begins here */
+    Block out; /* head of the list of blocks in use */
     Block *free[CLASSES];
     int64_t bytes; /* taken from the system */
-    /* the machine's memory: a size from data is no reason to ask for more */
+    /* the machine's memory: a size from data never requests more */
     int64_t most;
 };
 
-/* 64, 80, 96, 112, 128, 160, …: the class that holds so many bytes, and how many it holds. */
+/* 64, 80, 96, 112, 128, 160, …: the class that holds so many bytes, and its size. */
 static uint32_t
 class_of(int64_t bytes, int64_t *size)
 {

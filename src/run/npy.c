@@ -3,11 +3,10 @@
  * "\x93NUMPY", version, length of the header, and the header: a Python dict such as
  *     {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }
  * then the elements. The header is untrusted: the scanner below never leaves it, and the size it
- * promises is held against the bytes that are there before anything is used.
+ * promises is checked against the file's bytes before anything is used.
  *
- * The elements are used where they lie in the mapped file, and copied only if they are not aligned
- * as their type wants (members of an .npz) or lie in Fortran order. Strings ('<U7') become
- * addresses of UTF-8.
+ * The elements are used in the mapped file, and copied only if they are not aligned for their type
+ * (members of an .npz) or in Fortran order. Strings ('<U7') become addresses of UTF-8.
  */
 #include <string.h>
 
@@ -195,7 +194,7 @@ from_fortran(Arena *a, const NpyArray *x, size_t size, size_t bytes, const uint8
     return to;
 }
 
-/* '<U12': strings of up to 12 characters of four bytes, with zeros behind. '<U0' counts as a byte
+/* '<U12': strings of up to 12 characters of four bytes, padded with zeros. '<U0' counts as a byte
  * each, so that no file promises more strings than it has bytes. */
 static bool
 text_width(const char *descr, int64_t *characters)
@@ -326,7 +325,7 @@ npy_read(Arena *a, Diags *d, const char *path, NpyArray *out)
 
 /* ---- writing ---------------------------------------------------------------------------- */
 
-/* The next character of UTF-8; a byte that begins none stands for itself. */
+/* The next character of UTF-8; an invalid byte represents itself. */
 static uint32_t
 take_utf8(const char **text)
 {
@@ -401,7 +400,7 @@ npy_write(Arena *a, Diags *d, const char *path, const NpyArray *x)
     for (uint32_t k = 0; k < x->rank; k++)
         text_printf(&t, x->rank == 1 ? "%lld," : k ? ", %lld" : "%lld", (long long)x->dims[k]);
     text_add(&t, "), }");
-    /* so that the elements lie aligned in a mapped file */
+    /* so that the elements are aligned in a mapped file */
     while ((PREFIX + t.n + 1) % ALIGN)
         text_add(&t, " ");
     text_add(&t, "\n");

@@ -1,9 +1,9 @@
 /* npz: a zip file of .npy members, as numpy.savez writes it.
  *
  * Found from the end: the end record, the central directory, the member's own header, its bytes.
- * All offsets and lengths are the file's word and each is held against the file's size before use.
- * Members that are stored are used where they lie in the mapped file, compressed ones are unpacked.
- * Sizes above 4 GB come in the extra fields of zip64.
+ * Offsets and lengths are untrusted, and each is checked against the file's size before use. Stored
+ * members are used in the mapped file, compressed ones are unpacked. Sizes above 4 GB are in the
+ * extra fields of zip64.
  */
 #include <string.h>
 
@@ -21,7 +21,7 @@ typedef struct {
 typedef struct {
     Bytes file;
     uint64_t at, end;
-} Directory; /* members lie in [at, end) */
+} Directory; /* members are within [at, end) */
 
 static uint64_t
 number(const uint8_t *p, int bytes)
@@ -135,7 +135,7 @@ member_bytes(Bytes file, const Member *m, Bytes *out)
     return true;
 }
 
-/* Deflate makes at most 1032 bytes of one: a size that promises more is not believed. */
+/* Deflate expands at most 1032 times: a larger promised size is refused. */
 static bool
 inflated(Arena *a, const Member *m, Bytes *bytes)
 {
@@ -181,7 +181,7 @@ member_names(Arena *a, Directory dir)
     return names.n ? text_str(&names) : "none";
 }
 
-/* The name of the one member there is; NULL if there are more or none. */
+/* The name of the only member; NULL if there are more or none. */
 static const char *
 only_member(Arena *a, Directory dir)
 {

@@ -1,13 +1,14 @@
-/* policy: in which order nodes of many requests run, from its name or from the text of a table.
+/* policy: the order in which nodes of many requests run, from its name or from the text of a table.
  *
  *     tenon policy 1
  *     blocks 5 of 8c1f03a29e7715d2
  *     2 0 3: 0
  *     2: 2
  *
- * A line is a state, the types that are ready by decreasing number of nodes, and the type that runs
- * then. Types are the numbers of blocks, and the one behind them is lists; so a table is good for
- * the model alone that it was learnt of, which the second line tells by the names of its blocks.
+ * A line is a state, the ready types by decreasing number of nodes, and the type that runs next.
+ * Types are the numbers of blocks, and the number after the last is lists; so a table holds only
+ * for the model that it was learnt of, which the second line identifies by a hash of its blocks'
+ * names.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +45,7 @@ wrong(const Reader *r, const char *why)
     return diag_error(r->d, DIAG_USAGE, (Loc){ .file = r->file, .line = r->line }, "%s", why);
 }
 
-/* A type behind blanks; false: there is none. */
+/* A type after blanks; false: none. */
 static bool
 read_type(Reader *r, int32_t *type)
 {
@@ -66,7 +67,7 @@ read_char(Reader *r, char c)
     return r->at < r->end && *r->at++ == c;
 }
 
-/* The child of `of`, -1 of the root, that a type leads to. */
+/* The child of `of`, -1 being the root, for a type. */
 static int32_t
 child(Reader *r, int32_t of, int32_t type)
 {

@@ -1,31 +1,30 @@
 /* pool: threads that run the ranges of parallel loops.
  *
- * A model is many short parallel loops one after the other, so handing out work must cost less than
- * the loops. A loop is cut into a part for each thread, contiguous and fixed by arithmetic, so that
- * the same thread meets the same part of a tensor in the next loop, in its own cache; and each part
- * into some pieces, which its thread takes from the front, one after the other. Who has none left
- * takes pieces from the end of the others' parts. So threads are done together though trips are not
- * equally long, or the system has given a processor to somebody else, or a worker sleeps; and a
- * loop is never later than one thread would be, but for the cost of waking. What a trip computes
- * does not depend on who does it, so results are the same bits.
+ * A model is many short parallel loops in sequence, so distributing work must cost less than the
+ * loops. A loop is split into a contiguous part for each thread, fixed by arithmetic, so that the
+ * same thread meets the same part of a tensor in the next loop, in its own cache; and each part
+ * into chunks, which its thread takes from the front. A thread that has none left takes chunks from
+ * the end of the others' parts. So threads finish together although iterations differ in length,
+ * the system preempts a processor, or a worker sleeps; and a loop is never slower than on one
+ * thread, but for the cost of waking. Results do not depend on who computes an iteration.
  *
- * A part is its first trip, and one word that says which of its pieces nobody has taken: a piece is
- * taken by whoever is first to change the word. No lock, no queue, no allocation. The caller writes
- * the parts, tells the workers, works like the others, and waits until `pending`, the pieces not
- * done, is zero. Who takes a piece reads what the loop is only then: until that piece is done there
- * is no next loop.
+ * A part is its first iteration, and one word with the range of chunks that are left; a chunk is
+ * taken by changing the word. No lock, no queue, no allocation. The caller writes the parts,
+ * signals the workers, works like the others, and waits until `pending`, the number of unfinished
+ * chunks, is zero. The loop's arguments are read only after taking a chunk: until that chunk is
+ * done there is no next loop.
  *
- * Who waits spins for SPIN seconds, then parks on the word (a futex). While a model runs, the next
- * loop is near even when a serial one comes first, so a worker spins for RUN_SPIN then. Waiting
- * must not take time from those who work: a spinner that finds time missing between two looks at
- * the clock shares its processor, and for CROWDED_SECONDS keeps to SPIN.
+ * A waiting thread spins for SPIN seconds, then parks on the word (a futex). While a model runs,
+ * the next loop is near even if a serial one comes first, so a worker spins for RUN_SPIN then.
+ * Waiting must not take time from the workers: a spinner that misses time between two reads of the
+ * clock shares its processor, and for CROWDED_SECONDS keeps to SPIN.
  *
- * The caller knows from `parked` whom it must wake. Both sides first write, then read the other's
- * word, sequentially consistent: either the caller sees the worker parked or the kernel sees that
- * the word has changed and does not put the worker to sleep. The wait for `pending` works the same
- * way with the roles exchanged.
+ * The caller learns from `parked` whom to wake. Both sides first write, then read the other's word,
+ * sequentially consistent: either the caller sees the worker parked or the kernel sees that the
+ * word has changed and does not put the worker to sleep. The wait for `pending` works the same way
+ * with the roles exchanged.
  *
- * A forked child has no workers: there the caller does every piece, and the end of the pool waits
+ * A forked child has no workers: there the caller runs every chunk, and the end of the pool waits
  * for nobody.
  */
 #include <linux/futex.h>
@@ -40,16 +39,16 @@
 #include "run/run.h"
 
 enum { MAX_THREADS = 4096 };
-/* [seconds] about what it costs to wake who sleeps: at worst twice the best */
+/* [seconds] about the cost of waking a sleeper: at worst twice the optimum */
 static const double SPIN = 50e-6;
 static const double RUN_SPIN = 1e-3; /* while a model runs */
-/* two looks at the clock are a microsecond apart, unless somebody else ran */
+/* two reads of the clock are a microsecond apart, unless another process ran */
 static const double LOST = 100e-6;
 static const double CROWDED_SECONDS = 0.1;
 
-/* of a part at most: an eighth is what a thread that is held up can hold up */
+/* of a part at most: a preempted thread delays an eighth of it */
 enum { PIECES = 8 };
-/* workers that a worker takes pieces from: a look costs a cache miss */
+/* workers that a worker takes chunks from: each look costs a cache miss */
 enum { NEAR = 8 };
 enum { IDLE, CALLED, END }; /* Worker.word */
 
@@ -59,25 +58,25 @@ typedef struct {
 } Waiter;
 
 typedef struct Worker {
-    _Alignas(64) atomic_uint word; /* what it waits for */
+    _Alignas(64) atomic_uint word; /* the word that it waits for */
     Waiter waiter;
     void *scratch;
     struct Pool *pool;
     pthread_t thread;
-    /* pieces of its part that nobody has taken: the first, and the end << 16 */
+    /* chunks of its part that are left: the first, and the end << 16 */
     _Alignas(64) atomic_uint left;
-    /* its first trip; trips of a piece; the first `longer` pieces have one more */
+    /* its first iteration; iterations of a chunk; the first `longer` chunks have one more */
     int64_t begin, each, longer;
 } Worker;
 
 struct Pool {
-    _Alignas(64) atomic_uint pending; /* pieces that have not been done */
+    _Alignas(64) atomic_uint pending; /* chunks that are not done */
     Waiter caller;
-    _Alignas(64) TnKernelFn *fn; /* the running loop; written before any piece */
+    _Alignas(64) TnKernelFn *fn; /* the running loop; written before any chunk */
     const TnArgs *args;
     Worker *worker; /* [threads]; number 0 is the caller */
     int threads, started;
-    pid_t owner; /* the process that has the workers */
+    pid_t owner; /* the process that owns the workers */
     int64_t scratch_bytes;
     bool spare; /* there is a processor for each thread */
     atomic_bool running;
@@ -107,8 +106,8 @@ relax(void)
 #endif
 }
 
-/* Wait until *word is no longer `old`, and give what it is then; w->parked tells the other side
- * when we sleep. */
+/* Wait until *word differs from `old`, and return it; w->parked tells the other side that this
+ * thread sleeps. */
 static unsigned
 await_change(Pool *p, Waiter *w, atomic_uint *word, unsigned old)
 {
@@ -131,7 +130,7 @@ await_change(Pool *p, Waiter *w, atomic_uint *word, unsigned old)
         if (atomic_load(word) == old)
             futex_wait(word, old);
         atomic_store(&w->parked, 0);
-        /* whoever was woken spins again, even if the range is gone: the next is near */
+        /* a woken thread spins again, even if the loop is over: the next is near */
         begin = last = 0;
     }
     return now;
@@ -139,8 +138,8 @@ await_change(Pool *p, Waiter *w, atomic_uint *word, unsigned old)
 
 /* ---- pieces ----------------------------------------------------------------------------- */
 
-/* Take a piece of w's part, the first or the last, and do it with `scratch`, which is looked up
- * then: until then the caller may replace it. False: there is none. */
+/* Take the first or the last chunk of w's part, and run it with `scratch`, which is read only then,
+ * since the caller may replace it until then. False: none is left. */
 static bool
 do_piece(Pool *p, Worker *w, bool last, void *const *scratch)
 {
@@ -160,8 +159,7 @@ do_piece(Pool *p, Worker *w, bool last, void *const *scratch)
     return true;
 }
 
-/* Thread i does all that it finds: its part, then what is left of others'. How many pieces that
- * was. */
+/* Thread i runs its part, then what is left of the others'. Returns the number of chunks. */
 static unsigned
 do_pieces(Pool *p, int i)
 {
@@ -221,7 +219,8 @@ pool_run(Pool *p, TnKernelFn *fn, const TnArgs *args, int64_t trips, int64_t gra
         return;
     }
 
-    /* The first `longer` parts have one trip more. A piece is worth half of what a thread is. */
+    /* The first `longer` parts have one iteration more. A chunk is worth half of a thread's
+     * wake-up. */
     int64_t each = trips / parts, longer = trips % parts, begin = 0,
             least = grain > 1 ? (grain + 1) / 2 : 1;
     int64_t pieces = each / least < PIECES ? each / least : PIECES;
@@ -322,7 +321,7 @@ pool_scratch(Pool *p, int64_t bytes)
     for (int i = 0; i < p->threads; i++) {
         void *scratch = aligned_alloc(64, size);
         if (!scratch)
-            /* those already larger stay so; scratch_bytes is what all have */
+            /* larger ones are kept; scratch_bytes is what all have */
             return false;
         free(p->worker[i].scratch);
         p->worker[i].scratch = scratch;

@@ -1,8 +1,8 @@
-/* profile: how long each kernel of a session takes, and which thread ran which range of it when.
+/* profile: the time of each kernel of a session, and which thread ran which range of it when.
  *
- * A profiled session runs its model with a host of ours, which notes the time around the host that
- * there would be otherwise. So there is nothing in emitted code or in the pool that asks whether a
- * profile is wanted, and a session without one runs as if there were none to be had.
+ * A profiled session runs its model with a host of its own, which takes times around the other
+ * host. So neither emitted code nor the pool checks whether a profile is wanted, and a session
+ * without one costs nothing.
  */
 #include <stdatomic.h>
 #include <sys/syscall.h>
@@ -18,7 +18,7 @@ struct Profile {
     atomic_uint nevent;
 };
 
-/* What timed_range gets in place of a kernel's arguments, with all that it needs behind. */
+/* The arguments of timed_range in place of a kernel's, with all that it needs at the end. */
 typedef struct {
     TnArgs args;
     Profile *profile;

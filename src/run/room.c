@@ -1,11 +1,10 @@
-/* room: memory that grows, and whose beginning several may have in common.
+/* room: growing memory whose beginning several rooms may share.
  *
- * What rooms share lies in a file without a name. Each maps it for itself and privately, so a page
- * is in memory once until somebody writes to it, and then he has his own: kernels read and write a
- * room as they do any memory, and know nothing of it. A room is shared by writing whole pages of it
- * to the file, which is never written again, and mapping them from there; who shares it later maps
- * the same ones. Where the system has no such files, or no more of them, what would be shared is
- * copied.
+ * Shared pages are in an anonymous file. Each room maps it privately, so a page is in memory once
+ * until someone writes to it and gets a copy: kernels use a room like any memory. A room is shared
+ * by writing whole pages of it to the file, which never changes again, and mapping them from there;
+ * later sharers map the same pages. If the system has no such files, or no more of them, the pages
+ * are copied.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -51,7 +50,7 @@ pages_leave(Pages *p)
 {
     if (!p || atomic_fetch_sub(&p->users, 1) > 1)
         return;
-    close(p->fd); /* who has mapped it keeps its pages */
+    close(p->fd); /* the mappings keep its pages */
     free(p);
 }
 
@@ -69,14 +68,14 @@ pages_append(Pages *p, const char *from, int64_t bytes)
 
 /* ---- rooms ----------------------------------------------------------------------------------- */
 
-/* Where part i of what is shared ends. */
+/* The end of shared part i. */
 static int64_t
 part_end(const Room *r, int i)
 {
     return i + 1 < r->parts ? r->part[i + 1].begin : r->shared;
 }
 
-/* From here on it is no longer what it was when it was shared. */
+/* From here on its contents differ from when it was shared. */
 static void
 unshare(Room *r, int64_t stay)
 {
@@ -97,7 +96,7 @@ room_free(Room *r)
     *r = (Room){ 0 };
 }
 
-/* A room of nothing yet. */
+/* An empty room. */
 static bool
 room_new(Room *r, int64_t bytes, bool mapped)
 {
@@ -115,7 +114,7 @@ room_new(Room *r, int64_t bytes, bool mapped)
     return true;
 }
 
-/* Map what `from` shares where the new room r begins. */
+/* Map what `from` shares at the beginning of the new room r. */
 static bool
 map_parts(Room *r, const Room *from)
 {
@@ -136,11 +135,11 @@ map_parts(Room *r, const Room *from)
 static bool
 room_like(Room *r, const Room *from, int64_t used, int64_t bytes)
 {
-    bool large = bytes >= HUGE_FROM; /* mapped, in huge pages if there are */
+    bool large = bytes >= HUGE_FROM; /* mapped, in huge pages if there are any */
 
     if (!room_new(r, bytes, large || from->parts))
         return false;
-    if (!map_parts(r, from)) { /* where one failed there may be no memory left */
+    if (!map_parts(r, from)) { /* after a failure there may be no memory left */
         room_free(r);
         if (!room_new(r, bytes, large))
             return false;
@@ -165,7 +164,7 @@ room_take(Room *r, int64_t stay, int64_t bytes)
     return true;
 }
 
-/* What r holds in whole pages, and does not share yet, goes to the file. */
+/* The whole pages of r that it does not share yet go to the file. */
 static void
 put_into(Pages *p, Room *r, int64_t used)
 {
@@ -180,7 +179,7 @@ put_into(Pages *p, Room *r, int64_t used)
     atomic_fetch_add(&p->users, 1);
     r->part[r->parts++] = part;
     r->shared = end;
-    /* its own pages are given up for those of the file */
+    /* its own pages are replaced by those of the file */
     if (room_like(&there, r, used, r->bytes)) {
         room_free(r);
         *r = there;

@@ -1,9 +1,9 @@
 /* run: what an artefact needs to run: loading by mapping, entry checks, a thread pool. Uses base
  * and type/dtype alone; ships without the compiler as libtenon-run.
  *
- * An artefact is a shared library with one segment more than the linker gave it: a head, which says
- * what the file is before any of its code is loaded, and the weights, mapped with the code by
- * whoever loads the library. A section header covers the segment, so that strip keeps it.
+ * An artefact is a shared library with one additional segment: a head, which says what the file is
+ * before any of its code is loaded, and the weights, mapped with the code by the system's loader. A
+ * section header covers the segment, so that strip keeps it.
  */
 #ifndef TENON_RUN_H
 #define TENON_RUN_H
@@ -26,17 +26,16 @@ typedef struct {
 
 typedef struct Artefact Artefact;
 /* O(1) in the weights' size. Errors: not an artefact, truncated, another ABI, a processor without
- * what it was compiled for. Code of the file runs only when its head has been found good. */
+ * the instructions it was compiled for. Code of the file runs only after its head was checked. */
 Artefact *artefact_open(Arena *a, Diags *d, const char *path);
-/* what messages say instead of its path; not copied */
+/* used in messages instead of its path; not copied */
 void artefact_set_name(Artefact *f, const char *name);
 const TnManifest *artefact_manifest(const Artefact *f);
-/* How the dimensions of input, output i lie, where --io-format said; NULL: as in the model. */
+/* The layout of input, output i, if --io-format set one; NULL: as in the model. */
 const char *manifest_input_format(const TnManifest *m, int32_t i);
 const char *manifest_output_format(const TnManifest *m, int32_t i);
 
-/* Inputs and outputs that come from and go to the caller, by their numbers in the manifest: all but
- * those of states. */
+/* The caller's inputs and outputs by their numbers in the manifest: all but those of states. */
 typedef struct {
     int32_t nin, nout;
     const int32_t *in, *out;
@@ -47,8 +46,8 @@ const TnStateInfo *manifest_states(const TnManifest *m, int32_t *n);
 /* ---- pool ------------------------------------------------------------------------------------ */
 
 /* Workers spin briefly, then park; longer while pool_busy says that more is to come. The caller
- * takes part. A thread has a part of a loop, in pieces; who is done takes pieces from others. No
- * allocation and no lock on the hot path. threads 0: cpu_count(). */
+ * takes part. Each thread has a part of a loop, in chunks; one that is done takes chunks from
+ * others. No allocation and no lock on the hot path. threads 0: cpu_count(). */
 typedef struct Pool Pool;
 Pool *pool_new(Arena *a, Diags *d, int threads); /* closed with the arena */
 int pool_threads(const Pool *p);
@@ -65,9 +64,9 @@ typedef struct {
     uint32_t rank;
     const int64_t *dims;
 } RunInput;
-/* made: only the run tells its size. Until then dims are -1 where it is not known, and bytes is 0;
- * the run brings memory that stays good until the next one. Of another output dims may be the most
- * that they can be. */
+/* made: only the run determines its size. Until then unknown dims are -1 and bytes is 0; the run
+ * provides memory that is valid until the next one. Known dims of such an output may be upper
+ * bounds. */
 typedef struct {
     void *data;
     DType dtype;
@@ -77,8 +76,8 @@ typedef struct {
     bool made;
 } RunOutput;
 
-/* Who runs ranges instead of a pool of ours. reserve: each range gets so much scratch from now on,
- * before a run or in the middle of one; false when it has reported why not. Both get host.user. */
+/* Runs ranges instead of our pool. reserve: each range gets this much scratch from now on, before
+ * or during a run; false after reporting why not. Both get host.user. */
 typedef struct {
     TnHost host;
     bool (*reserve)(void *user, int64_t bytes);
@@ -88,16 +87,16 @@ typedef struct {
 typedef struct Session Session;
 /* host: instead of the pool, or NULL */
 Session *session_new(Arena *a, Diags *d, const Artefact *f, Pool *pool, const RunHost *host);
-/* Check the inputs (count, type, rank, dimensions, constraints), size the outputs. Errors name the
- * input, the dimension and both values. Repeated with the same dims it costs a compare. */
+/* Check the inputs (count, type, rank, dimensions, constraints), compute the outputs' sizes. Errors
+ * name the input, the dimension and both values. Repeated with the same dims it costs a compare. */
 bool session_prepare(Session *s, Diags *d, const RunInput *in, uint32_t nin, RunOutput *out);
 /* Run. out[i].data: the caller's memory of out[i].bytes, unless it is made. Sizes become those of
  * this run. */
 bool session_run(Session *s, Diags *d, const RunInput *in, RunOutput *out);
-/* Requests all at once, if session_together. in [n][ninput], out [n][noutput]: the manifest's; sym
- * [n]: copies of session_sizes when each was prepared. Outputs without memory are made:
- * session_put_made gives it back. dims [n]: of all outputs of a request, one behind the other.
- * count [nblock]: added to. */
+/* Runs requests together, if session_together. in [n][ninput], out [n][noutput]: the manifest's;
+ * sym [n]: copies of session_sizes after preparing each. Outputs without memory are made:
+ * session_put_made frees it. dims [n]: of all outputs of a request, concatenated. count [nblock]:
+ * added to. */
 bool session_together(const Session *s);
 const int64_t *session_sizes(const Session *s, int32_t *n);
 typedef struct {
@@ -107,46 +106,46 @@ typedef struct {
     int64_t *const *sym, *const *dims;
     TnBlock *const *const *made;
     TnBlockCount *count;
-    const TnBatchPolicy *policy; /* NULL: as the artefact says */
+    const TnBatchPolicy *policy; /* NULL: the artefact's */
 } RunMany;
 bool session_run_many(Session *s, Diags *d, const RunMany *r);
 void session_put_made(Session *s, TnBlock *b);
 
-/* In which order nodes run (policy.c): by name, or as the text of a table says, which is to be of
+/* The order in which nodes run (policy.c): by name, or from the text of a table, which must be for
  * these blocks. */
 bool policy_named(Diags *d, const char *name, TnBatchPolicy *out);
 bool policy_is_table(const char *text);
 bool policy_read(Arena *a, Diags *d, const char *file, Bytes text, const TnBlockInfo *block,
                  int32_t nblock, TnBatchPolicy *out);
-uint64_t policy_blocks(const TnBlockInfo *block, int32_t n); /* tells them from others */
+uint64_t policy_blocks(const TnBlockInfo *block, int32_t n); /* a hash that identifies them */
 
 int64_t session_arena_bytes(const Session *s); /* as last prepared */
-/* memory for what only data size, over all runs */
+/* allocated for tensors whose size only data decide, over all runs */
 int64_t session_taken_bytes(const Session *s);
 
-/* States: nothing at first; each run adds to those that grow, or puts another in their place. */
-/* of those that grow, at most; 0: what the artefact says */
+/* States: empty at first; each run appends to those that grow, and replaces others. */
+/* the most rows of those that grow; 0: the artefact's limit */
 void session_state_limit(Session *s, int64_t rows);
-/* rows of the first that grows; 0 where there is none */
+/* rows of the first that grows; 0: none grows */
 int64_t session_state_length(const Session *s);
-/* Each that grows loses its last n rows. False, and nothing is lost, where one has fewer, or one is
- * replaced as a whole. */
+/* Each that grows loses its last n rows. False, without a change, if one has fewer or is replaced
+ * as a whole. */
 bool session_state_drop(Session *s, Diags *d, int64_t n);
-/* What states hold, in another order: an arrangement as in the public API. (arrange.c) */
+/* A rearrangement of states, as in the public API. (arrange.c) */
 typedef struct {
     const char *dim;
     int64_t sequences, length;
     const int64_t *of, *from;
 } Arrangement;
 bool session_state_arrange(Session *s, Diags *d, const Arrangement *a);
-/* What `from`, a session of the same artefact, holds is what s holds. Pages of memory are one for
- * both until one writes to them. */
+/* s gets the contents of `from`, a session of the same artefact. They share pages of memory until
+ * one writes to them. */
 bool session_state_fork(Session *s, Diags *d, Session *from);
-void session_state_reset(Session *s); /* nothing again; memory stays */
-/* Take now what a run of these inputs takes when states have `length` rows, and runs of less. */
+void session_state_reset(Session *s); /* empty again; memory is kept */
+/* Allocate now what runs of these inputs take while states have up to `length` rows. */
 bool session_state_reserve(Session *s, Diags *d, int64_t length, const RunInput *in, uint32_t nin,
                            RunOutput *out);
-int64_t session_state_bytes(const Session *s); /* that states hold now, all of them */
+int64_t session_state_bytes(const Session *s); /* of all states' current contents */
 
 /* ---- profile --------------------------------------------------------------------------------- */
 
@@ -164,7 +163,7 @@ typedef struct {
 
 typedef struct Profile Profile;
 Profile *profile_new(Arena *a, int32_t nkernel, uint32_t max_events);
-/* runs are timed from now on; NULL: no longer */
+/* time runs from now on; NULL: stop */
 void session_profile(Session *s, Profile *p);
 const KernelTime *profile_kernels(const Profile *p); /* [nkernel] */
 const KernelEvent *profile_events(const Profile *p, uint32_t *n);
@@ -183,7 +182,7 @@ typedef struct {
 } NpyArray;
 /* v1, v2; little endian; C order (Fortran order is rearranged) */
 bool npy_read(Arena *a, Diags *d, const char *path, NpyArray *out);
-/* members stored, as np.savez does; compressed ones are refused by name */
+/* stored members, as np.savez writes; compressed ones are refused by name */
 bool npz_read(Arena *a, Diags *d, const char *path, const char *name, NpyArray *out);
 bool npy_write(Arena *a, Diags *d, const char *path, const NpyArray *x);
 

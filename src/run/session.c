@@ -1,12 +1,11 @@
 /* session: one model with its memory, ready to run.
  *
  * The model's own code binds the symbols, checks dimensions and constraints and computes sizes (the
- * manifest's prepare); here its faults become sentences that name the input, the dimension and both
- * numbers. What prepare found is kept with the dimensions it was found for, so that running the
- * same sizes again costs a compare. Memory for intermediate tensors only grows.
+ * manifest's prepare); its faults become sentences here that name the input, the dimension and both
+ * numbers. The result of prepare is kept with its dimensions, so that running the same sizes again
+ * costs a compare. Memory for intermediate tensors only grows.
  *
- * Callers bring the inputs that are theirs; states (state.c) complete the lists, which are the
- * manifest's.
+ * Callers pass their inputs; states (state.c) complete the lists, which are the manifest's.
  */
 #include <string.h>
 
@@ -17,19 +16,19 @@ struct Session {
     const TnManifest *manifest;
     Pool *pool; /* ours, or NULL */
     TnHost host;
-    bool (*reserve)(void *user, int64_t bytes); /* of a host that is not ours, or NULL */
-    int64_t reserved;                           /* scratch bytes that it has for each range */
-    bool refused;                               /* it said no in the middle of a run, and why */
+    bool (*reserve)(void *user, int64_t bytes); /* of a caller's host, or NULL */
+    int64_t reserved;                           /* scratch bytes of each of its ranges */
+    bool refused;                               /* it refused during a run, and reported why */
     Profile *profile;                           /* NULL: none */
 
-    Ports ports; /* what is the caller's */
+    Ports ports; /* the caller's inputs and outputs */
     States *states;
     RunInput *in;   /* [ninput]: all inputs of the run being prepared */
     RunOutput *out; /* [noutput] */
 
     bool prepared;
     const int64_t **input_dims; /* [ninput] into dims */
-    /* those of all inputs that were prepared, one after the other */
+    /* of all inputs that were prepared, concatenated */
     int64_t *dims;
     int64_t *input_bytes; /* [ninput] */
     DType *input_dtype;   /* [ninput] */
@@ -41,17 +40,16 @@ struct Session {
     void **output_data;
     Room arena, scratch;
 
-    Heap *heap; /* for what only the run sizes */
+    Heap *heap; /* for tensors whose size only the run determines */
     TnMemory memory;
-    TnBlock *block, **made; /* [noutput]: what this run makes … */
-    TnBlock *last;          /* … and what the one before made */
+    TnBlock *block, **made; /* [noutput]: allocated by this run … */
+    TnBlock *last;          /* … and by the previous one */
     int64_t *run_dims;      /* as output_dims, of the last run */
 };
 
 /* ---- memory ----------------------------------------------------------------------------- */
 
-/* What was there is lost. What grows grows again, by a row with every token: a quarter more than
- * before. */
+/* The contents are lost. What grows by a row with every token gets a quarter more than before. */
 static bool
 grow(Room *r, int64_t bytes)
 {
@@ -85,8 +83,8 @@ put_block(void *user, void *at, int64_t bytes)
     heap_put(((Session *)user)->heap, at, bytes);
 }
 
-/* Each range is to have at least so much scratch, whoever runs it. Only a host reports why it has
- * not. */
+/* Each range has at least this much scratch, whoever runs it. Only a caller's host reports a
+ * refusal. */
 static bool
 get_scratch(Session *s, int64_t bytes)
 {
@@ -104,7 +102,7 @@ get_scratch(Session *s, int64_t bytes)
     return true;
 }
 
-/* A kernel of which only the run knows how much scratch it needs. */
+/* A kernel whose scratch only the run determines. */
 static int
 get_scratch_in_run(void *user, int64_t bytes)
 {
@@ -177,8 +175,8 @@ at_model(const Session *s)
     return (Loc){ .file = s->artefact->path };
 }
 
-/* "f32[batch, 3, 224, 224]" as the model declares it; behind it "as nhwc" where that was asked
- * for. */
+/* "f32[batch, 3, 224, 224]" as the model declares it, followed by "as nhwc" if that was
+ * requested. */
 static const char *
 declared(const Session *s, Arena *a, const TnTensorInfo *x)
 {
@@ -191,8 +189,8 @@ declared(const Session *s, Arena *a, const TnTensorInfo *x)
     return text_str(&t);
 }
 
-/* Another input's dimension of the same text and the wanted size: that is where the size was
- * bound. */
+/* The dimension of another input with the same text and the wanted size: the one that bound the
+ * symbol. */
 static bool
 find_binding(const Session *s, const TnFault *f, const char *text, int32_t *input, int32_t *dim)
 {
@@ -255,7 +253,7 @@ constraint_fault(const Session *s, Diags *d, const TnFault *f)
     const char *what = f->where >= 0 && f->where < m->nconstraint ? m->constraints[f->where]
                                                                   : "a condition of the model";
 
-    if (f->dim) { /* of data: a sentence by itself */
+    if (f->dim) { /* a fault in data has a sentence of its own */
         Text t = { .arena = d->arena };
         text_numbers(&t, what, f->dim - 1, f->got, f->want);
         return diag_error(d, DIAG_USAGE, at_model(s), "%s", text_str(&t));
@@ -450,7 +448,7 @@ get_memory(Session *s, Diags *d)
                       (long long)z.scratch_bytes, s->pool ? pool_threads(s->pool) : 1);
 }
 
-/* All inputs: the caller's, and what the session keeps. */
+/* All inputs: the caller's, and the states. */
 static bool
 gather(Session *s, Diags *d, const RunInput *in, uint32_t nin)
 {
@@ -530,7 +528,7 @@ check_data(const Session *s, Diags *d, const char *what, const char *name, const
     return true;
 }
 
-/* The outputs' sizes as this run has them, and the memory of those that it made. */
+/* The outputs' sizes in this run, and the memory that it allocated for them. */
 static bool
 take_outputs(Session *s, Diags *d, RunOutput *out)
 {
@@ -647,7 +645,7 @@ session_run(Session *s, Diags *d, const RunInput *given, RunOutput *wanted)
     };
     if (m->output_rank_total)
         memcpy(s->run_dims, s->output_dims, (size_t)m->output_rank_total * sizeof *s->run_dims);
-    if (m->noutput) /* what the last run made may be an input of this one */
+    if (m->noutput) /* an output of the last run may be an input of this one */
         memcpy(s->last, s->block, (size_t)m->noutput * sizeof *s->block);
     memset(s->block, 0, (size_t)m->noutput * sizeof *s->block);
     s->refused = false;

@@ -1,10 +1,10 @@
 /* state: what a session keeps between runs.
  *
- * A state that grows in place has one block of memory, with room behind what it holds: a run gets
- * the block as input and as output and writes behind its end. Any other state has two, one that a
+ * A state that grows in place has one block of memory, with room behind its contents: a run gets
+ * the block as input and as output and writes behind the end. Any other state has two, one that a
  * run reads and one that it writes.
  *
- * Sizes of a state that do not grow are those that inputs of the caller's have under the same name.
+ * Symbols of a state that do not grow get their values from the caller's inputs.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,11 +18,11 @@ typedef struct {
     const TnTensorInfo *in;
     DType dtype;
     uint32_t rank;
-    bool kept; /* a run left it, of these dims */
+    bool kept; /* a run left it, with these dims */
     int64_t dims[TN_MAX_RANK];
-    int64_t given[TN_MAX_RANK]; /* what the next run is given */
+    int64_t given[TN_MAX_RANK]; /* the dims of the next run's input */
     Room room[2];
-    int turn; /* which of the two holds it */
+    int turn; /* which of the two is current */
 } Kept;
 
 struct States {
@@ -30,7 +30,7 @@ struct States {
     Kept *at;
     int32_t n;
     int64_t most;      /* rows; 0: no bound */
-    int64_t pretended; /* -1: nothing is */
+    int64_t pretended; /* -1: not pretending */
     bool *is_state;    /* [ninput] */
 };
 
@@ -105,7 +105,7 @@ states_limit(States *s, int64_t rows)
 
 /* ---- before a run ---------------------------------------------------------------------------- */
 
-/* The size that an input of the caller's has under this name; -1: none has it. */
+/* The value of this symbol in the caller's inputs; -1: in none. */
 static int64_t
 told_size(const States *s, const RunInput *in, const char *name)
 {
@@ -176,8 +176,8 @@ no_memory(Diags *d, Loc loc, const Kept *k, int64_t bytes)
                       (long long)bytes, k->in->name);
 }
 
-/* What to ask of r for `bytes` of `rows` rows: what it has, if that is enough, else room for as
- * many again as there were, within the bound; of what is made anew, a quarter more once it has
+/* The bytes to request of r for `rows` rows of `bytes`: what it has, if that is enough, otherwise
+ * twice as many rows, within the bound; a state that is replaced gets a quarter more once it has
  * grown. */
 static int64_t
 bytes_to_take(const States *s, const Kept *k, const Room *r, int64_t rows, int64_t bytes)
@@ -217,7 +217,7 @@ place(States *s, Diags *d, Loc loc, Kept *k, RunInput *in, RunOutput *out)
             return no_memory(d, loc, k, out->bytes);
     }
     if (begin && s->pretended < 0)
-        /* what is replaced as a whole begins with zeros */
+        /* a replaced state begins with zeros */
         memset(from->at, 0, (size_t)begin);
     in->data = from->at;
     out->data = out->made ? NULL : to->at;
@@ -235,8 +235,8 @@ states_outputs(States *s, Diags *d, Loc loc, RunInput *in, RunOutput *out)
 
 /* ---- after it -------------------------------------------------------------------------------- */
 
-/* A run that sizes what it makes as it goes hands over memory of its own, which ends with the next
- * one. */
+/* A run whose outputs' sizes are not known before hands over memory of its own, valid until the
+ * next one. */
 bool
 states_taken(States *s, Diags *d, Loc loc, const RunOutput *out)
 {
@@ -287,8 +287,7 @@ states_bytes(const States *s)
     return all;
 }
 
-/* Blocks of what lies behind the dimension, one for each point of what lies before it, moved
- * together. */
+/* Blocks of what follows the dimension, one for each point of what precedes it, moved together. */
 static void
 shorten(Kept *k, int64_t rows)
 {
@@ -336,7 +335,7 @@ states_drop(States *s, Diags *d, Loc loc, int64_t n)
 
 /* ---- arranged anew --------------------------------------------------------------------------- */
 
-/* Its dimension of this name; -1 with a message. */
+/* The dimension of this name; -1 with a message. */
 static int32_t
 dim_named(Diags *d, Loc loc, const Kept *k, const char *name)
 {
@@ -352,7 +351,7 @@ dim_named(Diags *d, Loc loc, const Kept *k, const char *name)
     return -1;
 }
 
-/* Is all there that the arrangement wants of this one? */
+/* Has this state all that the arrangement wants? */
 static bool
 can_arrange(Diags *d, Loc loc, const Kept *k, const Arrangement *a, int32_t sequence)
 {
@@ -381,7 +380,7 @@ can_arrange(Diags *d, Loc loc, const Kept *k, const Arrangement *a, int32_t sequ
     return true;
 }
 
-/* What is moved, and whether where it lies; else memory for it. */
+/* What moves, in place if possible; otherwise memory for it. */
 static bool
 plan_arrangement(Diags *d, Loc loc, Kept *k, const Arrangement *a, Arranged *x, bool *here)
 {
@@ -400,11 +399,11 @@ plan_arrangement(Diags *d, Loc loc, Kept *k, const Arrangement *a, Arranged *x, 
                           k->in->name, dims_text(d->arena, k->dtype, k->rank, dims));
     const Room *now = &k->room[k->turn];
     *here = bytes <= now->bytes && arrange_in_place(x, a);
-    bytes = bytes > now->bytes ? bytes : now->bytes; /* what was reserved stays reserved */
+    bytes = bytes > now->bytes ? bytes : now->bytes; /* reserved memory stays reserved */
     return *here || room_take(&k->room[!k->turn], 0, bytes) || no_memory(d, loc, k, bytes);
 }
 
-/* All memory is there before anything moves: then nothing can fail. */
+/* All memory is allocated before anything moves: then nothing can fail. */
 bool
 states_arrange(States *s, Diags *d, Loc loc, const Arrangement *a)
 {
@@ -443,7 +442,7 @@ states_arrange(States *s, Diags *d, Loc loc, const Arrangement *a)
 
 /* ---- forks ----------------------------------------------------------------------------------- */
 
-/* In a new room, so that s has what it had should another one fail; with as much behind it as
+/* In a new room, so that s keeps its contents if another state fails; with as much room behind as
  * either had. */
 static bool
 fork_one(Diags *d, Loc loc, const Kept *k, Kept *from, Pages *pages, Room *room)

@@ -1,4 +1,5 @@
-/* build: a kernel by a program. */
+/* build: carries a program out on a kernel. */
+#include "algebra/algebra.h"
 #include "schedule/point.h"
 
 /* Formats come first: the parts read their inputs as they lie, and everything after sees plain

@@ -1,5 +1,4 @@
-/* collapse: axes that continue each other in memory, for all that reads and writes, are one
- * axis. */
+/* collapse: axes that are contiguous for all reads and writes become one axis. */
 #include "schedule/internal.h"
 
 typedef struct {

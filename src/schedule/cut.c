@@ -1,5 +1,5 @@
-/* cut: which axes of a contraction are rows, columns and sums, which of them are one index, and the
- * formats that suit constant operands. */
+/* cut: which axes of a contraction are rows, columns and sums, which of them are contiguous, and
+ * the formats of constant operands. */
 #include "cost/cost.h"
 #include "schedule/cut.h"
 

@@ -1,9 +1,8 @@
-/* grain: how many trips of a parallel loop are worth a thread.
+/* grain: how many iterations of a parallel loop are worth a thread.
  *
- * Handing a part of a loop to a worker costs what waking it costs. A part that one core does
- * meanwhile is done sooner alone; so a part has at least as many operations as a core does in that
- * time, at the rate of vector additions. Loops that wait for memory take longer over them, so what
- * is shared out gains more than this says.
+ * Handing a part of a loop to a worker costs its wake-up. A part that one core finishes in that
+ * time is done sooner alone; so a part has at least the operations of that time, at the rate of
+ * vector additions. Memory-bound loops take longer for them, so they gain more than this says.
  */
 #include "schedule/internal.h"
 

@@ -1,4 +1,4 @@
-/* group: what its parts are, and which loops they share. */
+/* group: the parts of a group, and the loops they share. */
 #include "schedule/group.h"
 
 static bool

@@ -4,18 +4,18 @@
 
 #include "schedule/schedule.h"
 
-/* A local that holds a box of its tensor: the tensor's dimensions as they lie, and the first index
- * along each. */
+/* A local that holds a box of its tensor: the tensor's dimensions in memory order, and the first
+ * index along each. */
 typedef struct {
     uint32_t rank, dim[TN_MAX_RANK];
     const Expr *lo[TN_MAX_RANK];
 } LocalBox;
 
-/* What goes past the caches, and what became of its stores. */
+/* Which arguments use non-temporal stores, and whether all stores could. */
 typedef enum { STREAM_NONE, STREAM_ASKED, STREAM_MADE, STREAM_TORN } Stream;
 
-/* The state of lowering one part of a kernel: which axis stands for which loop expression, which
- * values have been computed already, and whether one axis runs over the lanes of vectors. */
+/* The state of lowering one part of a kernel: the loop expression of each axis, the values computed
+ * already, and whether one axis runs over the lanes of vectors. */
 typedef struct {
     Ctx *c;
     Arena *a;
@@ -26,22 +26,22 @@ typedef struct {
     const Expr *bind[NEST_MAX_AXES]; /* NULL: not bound yet */
     /* Scalar of the nest -> Scalar of the tree, already computed */
     Map value;
-    Map *mapped;       /* nodes mapped by the low_value that is running */
+    Map *mapped;       /* nodes mapped by the low_value in progress */
     uint32_t lanes;    /* 1: scalar code */
-    const Expr *valid; /* only so many lanes exist; NULL: all */
+    const Expr *valid; /* the number of lanes that exist; NULL: all */
     /* some read was made lane by lane since this was last cleared */
     bool by_lane;
-    /* why there is no such vector, said of its lanes; NULL: there is */
+    /* why there is no such vector; NULL: there is */
     const char *no_lanes;
     VEC(Range) range; /* of loop variables, for expr_simplify */
-    /* [buffers]: scratch that holds a SPACE_LOCAL, or the buffer itself */
+    /* [buffers]: the scratch of a SPACE_LOCAL, or the buffer itself */
     const uint32_t *home;
-    /* [buffers]: the box that it holds; NULL: all but the shared axes */
+    /* [buffers]: the box that it holds; NULL: everything but the shared axes */
     LocalBox *const *box;
-    Stream *stream; /* [nin + nout]; NULL: nothing does */
+    Stream *stream; /* [nin + nout]; NULL: none */
 } Low;
 
-/* The variable that counts lanes while an expression is being vectorised. */
+/* The variable of lanes while an expression is vectorised. */
 #define LANE ((Var){ VAR_LOOP, UINT32_MAX })
 
 /* The axes of a set in order, into axis[0..count). */
@@ -65,8 +65,8 @@ const Expr *low_loop(Low *l, Block **b, LoopKind kind, const char *name, const E
                      const Expr *end, int64_t step);
 const Expr *low_let(Low *l, Block *b, const char *name, const Expr *value, const Expr *extent);
 const Expr *low_extent(Low *l, uint32_t axis); /* with outer axes bound */
-/* Run `emit` over [begin, end) along axis: whole vectors of `lanes`, then one of which only the
- * rest exists; one element at a time where a read has to be made lane by lane. */
+/* Run `emit` over [begin, end) along axis: complete vectors of `lanes`, then a partial one; one
+ * element at a time if a read has to be made lane by lane. */
 typedef void EmitFn(Low *l, Block *b, void *user);
 void low_vector_loop(Low *l, Block *b, uint32_t axis, const char *name, const Expr *begin,
                      const Expr *end, uint32_t lanes, EmitFn *emit, void *user);
@@ -74,7 +74,7 @@ void low_vector_loop(Low *l, Block *b, uint32_t axis, const char *name, const Ex
  * may be bound to 0 and inner to an index over the product of both extents. */
 bool low_collapses(Low *l, uint32_t outer, uint32_t inner, const Scalar *const *value,
                    uint32_t nvalue, const Write *w);
-/* Trips worth a thread, from the scalar operations of one. */
+/* Iterations worth a thread, from the scalar operations of one. */
 const Expr *low_grain(Ctx *c, const Machine *m, const Expr *work_per_trip);
 const Expr *axes_product(Low *l, const uint32_t *axis, uint32_t n);
 
@@ -82,18 +82,18 @@ const Expr *axes_product(Low *l, const uint32_t *axis, uint32_t n);
 
 const Expr *low_expr(Low *l, const Expr *e);
 bool low_uses_lane(const Expr *e); /* does it differ between lanes? */
-/* The value at the bound axes; lanes 1, or l->lanes when it varies along the vector axis. Its
+/* The value at the bound axes; lanes 1, or l->lanes if it varies along the vector axis. Its
  * reductions must have been computed (low_reductions). */
 const Scalar *low_value(Low *l, const Scalar *s);
-/* Where an index of a parameter, by the nest's axes, lies: the buffer of the tree, and the index
- * there, of how many dimensions. */
+/* The buffer in the tree of a parameter, and the index there of an index by the nest's axes, with
+ * its rank. */
 uint32_t low_place(Low *l, uint32_t slot, const Expr *const *at, uint32_t rank, const Expr **out,
                    uint32_t *buffer);
 /* Store value at a nest's write, or at a physical index of a buffer (which may use LANE). */
 void low_write(Low *l, Block *b, const Write *w, const Scalar *value);
 void low_store(Low *l, Block *b, uint32_t buffer, const Expr *const *at, uint32_t rank,
                const Scalar *value);
-/* Coefficient of a linear physical offset in an axis: NULL when not linear. Reads under a guard
+/* Coefficient of a linear physical offset in an axis: NULL if not linear. Reads under a guard
  * count. */
 const Expr *low_stride(Low *l, const Scalar *load, uint32_t axis);
 /* Lanes of a vector of t; at most those of a 4-byte element. */

@@ -1,10 +1,10 @@
-/* lower: points become a loop tree. No choice is made here: what a loop, a hold or a copy turns
- * into follows from the steps that made it.
+/* lower: points become a loop tree. This makes no choice: the form of a loop, a hold or a copy
+ * follows from the steps that made it.
  *
- * Iterators get values as their loops are entered. The trips of a split loop that is peeled are
- * emitted twice: whole trips first, in which the inner loop is as long as it can be, then the rest,
- * in which it is shorter. So an inner loop is unrolled or a full vector wherever it can be, and no
- * access needs a guard of its own.
+ * Iterators get values as their loops are entered. A peeled loop is emitted twice: complete
+ * iterations first, in which the inner loop has its full length, then the rest, in which it is
+ * shorter. So an inner loop is unrolled or a full vector wherever possible, and no access needs a
+ * guard of its own.
  */
 #include "schedule/lower.h"
 

@@ -1,4 +1,5 @@
-/* lower: what the files that lower points share: where iterators are, and the buffers over them. */
+/* lower: what the files that lower points share: positions of iterators, and the buffers over
+ * them. */
 #ifndef TENON_LOWER_POINTS_H
 #define TENON_LOWER_POINTS_H
 
@@ -7,12 +8,12 @@
 typedef enum { TRIP_ANY, TRIP_WHOLE, TRIP_REST, TRIP_TILES } Trip;
 
 typedef struct {
-    const Expr *value;  /* NULL: follows from others, or not known */
+    const Expr *value;  /* NULL: follows from others, or unknown */
     const Expr *extent; /* NULL: follows from the step that made it */
-    const Expr *start;  /* of an outer piece: the first point of this trip */
+    const Expr *start;  /* of an outer iterator: the first point of this iteration */
     const Expr *lo;     /* of the points of a box: its first index */
-    Trip trip;          /* of an outer piece: which kind of trip this is */
-    /* was to be unrolled, but runs as a loop: its value is no number */
+    Trip trip;          /* of an outer iterator: which kind of iteration this is */
+    /* was to be unrolled, but runs as a loop: its value is no constant */
     bool counted;
 } IterState;
 
@@ -30,16 +31,16 @@ typedef struct {
     IterState *at; /* [iterator] */
     VEC(Undo) undo;
     VEC(Range) range;
-    /* [part]: of its only write, where an arm of it has been chosen; else NULL */
+    /* [part]: of its only write, if an arm of it has been selected; otherwise NULL */
     const Scalar **value;
     Phase phase;
     uint32_t lanes;
     const Expr *valid;
-    bool stop; /* lanes beyond `valid` read what the last one reads */
-    /* the bindings of axes at this point, but for that */
+    bool stop; /* lanes beyond `valid` repeat the read of the last one */
+    /* the bindings of axes at this point, without that */
     const Expr *unstopped[NEST_MAX_AXES];
     VEC(Var) padding; /* variables that run over padding while sums are made */
-    /* the parallel loop, or the root: where a worker's memory begins */
+    /* the parallel loop, or the root: where a worker's scratch begins */
     const Node *task;
 } Env;
 
@@ -49,7 +50,7 @@ typedef struct {
 
 /* ---- iterators (lower_iter.c) ---------------------------------------------------------------- */
 
-/* What is bound, and the ranges of loop variables, from here on… */
+/* Bindings, and the ranges of loop variables, from here on… */
 Scope env_enter(const Env *e);
 /* … are forgotten again. */
 void env_leave(Env *e, Scope s);
@@ -62,79 +63,78 @@ const Expr *env_let(Env *e, Block *b, const char *name, const Expr *value, const
 const Expr *env_loop(Env *e, Block **b, LoopKind kind, Sym name, const Expr *begin, const Expr *end,
                      int64_t step);
 const Iter *env_iter(const Env *e, IterId x);
-/* Is this where sums are made, so that padded loops run over their padding? */
+/* Are sums being made, so that padded loops run over their padding? */
 bool env_sums(const Env *e);
 /* Elements between neighbours along digit i of a fused iterator. */
 const Expr *env_digit_step(Env *e, IterId x, uint32_t i);
-/* The first point of this trip of an outer piece; NULL: not known. */
+/* The first point of this iteration of an outer iterator; NULL: unknown. */
 const Expr *env_start(Env *e, IterId outer);
-/* Trips of x here. */
+/* Iterations of x here. */
 const Expr *env_extent(Env *e, IterId x);
-/* Over all trips, in symbols: for the size of buffers. */
+/* Its maximum, in symbols: for the size of buffers. */
 const Expr *env_most(Env *e, IterId x);
-/* Where x is; NULL: not known here. */
+/* The value of x; NULL: unknown here. */
 const Expr *env_value(Env *e, IterId x);
-/* x is at `value`, and what it is the last missing piece of is known with it. */
+/* x has `value`; iterators that this determines are bound too. */
 void env_bind(Env *e, IterId x, const Expr *value);
-/* The points of x that one trip of the loops around goes over: from *lo on, so many at most. False:
- * all there are. */
+/* The points of x in one iteration of the enclosing loops: from *lo on, *width at most. False: all
+ * points. */
 bool env_box(Env *e, IterId x, const Expr **lo, const Expr **width);
 
 /* ---- boxes (lower_box.c) --------------------------------------------------------------------- */
 
-/* How large the boxes of parts that were put can be, before anything is known; and that each part
- * finds what it reads. */
+/* The largest boxes of parts computed at loops, before anything is known; and checks that each part
+ * finds its operands. */
 bool boxes_begin(Env *e);
-/* The boxes of the parts that are put at n, where its body begins. */
+/* The boxes of the parts computed at n, at the beginning of its body. */
 void boxes_place(Env *e, const Node *n, Block *b);
-/* Where the boxes begin along what x runs over, and how many points of all of them there are, where
- * the loops around stand: further out than the part is put. */
+/* The beginning of the boxes along x, and the number of points of all of them, at the enclosing
+ * loops: further out than the part is computed. */
 void box_range(Env *e, IterId x, const Expr **lo, const Expr **width);
-/* The points of an axis that one trip of the loops around goes over, exactly… */
+/* The points of an axis in one iteration of the enclosing loops, exactly… */
 void points_here(Env *e, IterId x, const Expr **lo, const Expr **width);
-/* … and how many there are at most in a trip of loop `at`, in symbols. */
+/* … and their largest number in an iteration of loop `at`, in symbols. */
 void points_most(Env *e, IterId x, const Node *at, const Expr **width);
 
 /* ---- buffers (lower_buffer.c) ---------------------------------------------------------------- */
 
-/* Has every trip of x a sum of its own? */
+/* Has every iteration of x a sum of its own? */
 bool hold_is_over(const Hold *h, IterId x);
-/* Buffers come alive in b. */
+/* Declares its buffers in b. */
 void place_hold(Env *e, Block *b, uint32_t id);
 void place_copy(Env *e, Block *b, uint32_t id);
-/* A worker's memory is laid out once, where its task begins. */
+/* Lays out a worker's scratch once, where its task begins. */
 void place_scratch(Env *e, Block *b);
-/* The index of a buffer over iterators at this point. False, refused, where it is not known. */
+/* The index of a buffer over iterators at this point. False, refused: unknown. */
 bool place_index(Env *e, Sym name, const IterId *dim, uint32_t ndim, const Hold *h,
                  const Expr **at);
 
 /* ---- tiles (lower_turn.c) -------------------------------------------------------------------- */
 
-/* Registers for a copy that is turned. */
+/* Registers for a copy that is transposed. */
 void place_tile(Env *e, Block *b, Copy *k);
 void lower_turn(Env *e, const Node *leaf, Block *b);
-/* A loop over rows of a tile, fewer of which are there than it has: rows that are not there are 0
- * as it is made. False: it is none. */
+/* A loop over rows of a tile with fewer rows than the tile: missing rows are 0. False: no such
+ * loop. */
 bool lower_tile_rows(Env *e, const Node *n, Block *b);
 /* Does the leaf make or read a tile, so that it has to be vectors? */
 bool leaf_has_tile(const Env *e, const Node *leaf);
 
 /* ---- online (lower_online.c) ----------------------------------------------------------------- */
 
-/* Is what is made with a maximum that still grows read nowhere else than in its loop? */
+/* Is the result of a growing maximum read only in its loop? */
 bool online_finds(Env *e);
 void place_online(Env *e, Block *b);
-/* Where a hold begins: the maximum so far is lower than any; what was summed before, scaled. */
+/* Where a hold begins: the initial maximum is below any; earlier sums are scaled. */
 void online_begins(Env *e, uint32_t hold, Low *l, Block *b);
 const Scalar *online_scaled(Env *e, uint32_t hold, Low *l, const Scalar *held);
 void lower_rescale(Env *e, const Node *leaf, Block *b, const Scalar *held);
-/* Where the body of a loop goes: where its blocks may be omitted, under a test of what its table
- * says. */
+/* The block for the body of a loop: under a test of its table, if its blocks may be omitted. */
 Block *online_seen(Env *e, const Node *n, Block *b);
 
 /* ---- images (lower_image.c) ------------------------------------------------------------------ */
 
-/* Memory for the copy, and the copy itself. */
+/* Memory for the padded input tile, and the copy itself. */
 void place_image(Env *e, Block *b, Copy *k);
 void lower_image(Env *e, const Node *leaf, Block *b);
 
@@ -146,9 +146,9 @@ void lower_body(Env *e, const Node *n, Block *b);
 
 /* The part's axes at this point, each by itself. */
 Low *env_axes(Env *e, uint32_t part);
-/* The part's axes at this point; what is computed here decides which of them are one axis. */
+/* The part's axes at this point; the values computed here decide which of them are one axis. */
 Low *env_low(Env *e, uint32_t part, const Scalar *const *value, uint32_t nvalue, const Write *w);
-/* What a leaf computes, at the point where the loops around it stand. */
+/* The code of a leaf, at the point of its enclosing loops. */
 void lower_leaf(Env *e, const Node *leaf, Block *b);
 
 #endif

@@ -1,9 +1,9 @@
-/* lower_box: what a part that was put computes in each trip of its loop: the box around all that
- * its readers need there.
+/* lower_box: the required region of a part computed at a loop: the box of all that its readers need
+ * in an iteration.
  *
- * A reader's axes are known inside that loop, or run over pieces of known length, or over all they
- * have; access_region says which elements are read then. Where a read may fall outside of the
- * tensor, the box ends where the tensor does.
+ * A reader's axes are known inside that loop, or run over parts of known length, or over their
+ * whole extent; access_region gives the elements that are read then. Where a read may be outside of
+ * the tensor, the box is clipped to it.
  */
 #include "schedule/lower.h"
 

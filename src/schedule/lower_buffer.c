@@ -1,4 +1,4 @@
-/* lower_buffer: the memory and registers of holds, copies and values between parts. */
+/* lower_buffer: the memory and registers of holds, copies and intermediate tensors. */
 #include "schedule/lower.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* lower_image: what a window reads, copied with its padding (stage.h): all of it, or as many rows
- * as a trip of the loop around needs. */
+/* lower_image: padded input tiles (stage.h): complete, or the rows that an iteration of the
+ * enclosing loop needs. */
 #include "schedule/lower.h"
 
 /* Rows that the window reaches beyond one point. */

@@ -1,4 +1,4 @@
-/* lower_iter: where iterators are as loops are entered, and how many trips they have. */
+/* lower_iter: the values of iterators as loops are entered, and their numbers of iterations. */
 #include "schedule/lower.h"
 
 /* ---- scopes ---------------------------------------------------------------------------------- */

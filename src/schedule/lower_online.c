@@ -1,4 +1,4 @@
-/* lower_online: a maximum that grows from block to block, and sums that are scaled as it does
+/* lower_online: a maximum that grows from block to block, and sums that are scaled as it grows
  * (step_online.c). */
 #include "schedule/lower.h"
 

@@ -1,4 +1,4 @@
-/* lower_point: what the leaves of points compute, as stores of a loop tree. */
+/* lower_point: the leaves of points as stores of a loop tree. */
 #include "schedule/lower.h"
 
 #include <string.h>

@@ -1,7 +1,6 @@
 /* lower_reduce: reductions that no step holds, computed where they are read: loops around
- * registers. So are several of one part, those of a scan, and those that stand in each other. Where
- * a reduction varies from lane to lane, each lane has its own.
- */
+ * registers. So are several of one part, those of a scan, and nested ones. If a reduction varies
+ * from lane to lane, each lane has its own. */
 #include "schedule/internal.h"
 
 const Scalar *

@@ -1,7 +1,7 @@
-/* lower_turn: tiles in registers, transposed.
+/* lower_turn: tiles transposed in registers.
  *
- * n vectors of n lanes become n others: what was lane l of vector i is lane i of vector l. In log n
- * steps: each takes pairs of vectors that are d apart, and exchanges every second block of d lanes
+ * n vectors of n lanes become n others: lane l of vector i becomes lane i of vector l. In log n
+ * steps: each takes pairs of vectors at distance d, and exchanges every second block of d lanes
  * between them. In the first, d is half the lanes; in the last, 1.
  *
  *     a0 a1 a2 a3         a0 a1 c0 c1         a0 b0 c0 d0
@@ -9,8 +9,7 @@
  *     c0 c1 c2 c3   ->    a2 a3 c2 c3   ->    a2 b2 c2 d2
  *     d0 d1 d2 d3         b2 b3 d2 d3         a3 b3 c3 d3
  *
- * Rows that a tile at the end does not have are 0 when it is made, and are left out when it is
- * read.
+ * Missing rows of a partial tile are 0, and are not read.
  *
  * Source: J. O. Eklundh, "A fast computer method for matrix transposing", IEEE Trans. Computers
  * C-21, 1972.

@@ -1,4 +1,4 @@
-/* point: kernels as points, and finding one's way among them. The steps are in step_*.c. */
+/* point: kernels as points, and how to find loops in them. The steps are in step_*.c. */
 #include "schedule/point.h"
 
 #include <stdarg.h>

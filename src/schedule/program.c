@@ -1,5 +1,6 @@
 /* program: the text of schedules, printed and parsed by the forms of verbs.def. */
 #include "schedule/program.h"
+#include "text/text.h"
 
 #include <string.h>
 

@@ -6,9 +6,9 @@
  *   hold o at ip -> acc reg
  *   run ir unroll
  *
- * What a step does to loops, and when it may, is in point.h and the files that apply it; which
- * steps a kernel gets is decided by those who write programs (write_*.c) and by their price
- * (choose.c), never by those who apply them. doc/schedule.md is the manual.
+ * The effect of a step, and its conditions, are in point.h and the files that apply it; the steps
+ * of a kernel are decided by the writers of programs (write_*.c) and by price (choose.c).
+ * doc/schedule.md is the manual.
  */
 #ifndef TENON_PROGRAM_H
 #define TENON_PROGRAM_H
@@ -31,7 +31,7 @@ typedef enum {
 
 extern const char *const verb_name[VERB_COUNT], *const word_name[WORD_COUNT];
 
-#define STEP_MAX_LOOPS 16 /* named limit: loops that one step names */
+#define STEP_MAX_LOOPS 16 /* limit: loops that one step names */
 
 typedef struct Step {
     Verb verb;

@@ -1,4 +1,4 @@
-/* schedule: the programs of a kernel, their prices, and the one that is taken. */
+/* schedule: the programs of a kernel, their prices, and the choice. */
 #include "cost/cost.h"
 #include "schedule/write.h"
 

@@ -1,21 +1,25 @@
-/* stage: what a sliding window reads, copied to scratch so that every window point is a shift.
+/* stage: the padded input tile of a sliding window, copied to scratch so that every window point is
+ * a shift.
  *
- * A read whose index in some dimensions is  stride * y + reach + rest  (y a parallel axis, reach a
- * sum over window axes) visits rows and columns at a stride, beyond the edges, again and again.
- * Staged, the elements of each stride phase lie together and the padding is in place:
+ * A read whose index in some dimensions is stride * y + reach + rest (y a parallel axis, reach a
+ * sum over window axes) visits rows and columns at a stride, beyond the edges, again and again. In
+ * the copy the elements of each stride phase are contiguous and the padding is in place:
  *
- *     x[c, 2*y + r - 1, 2*z + s - 1 | 0]   becomes   stage[c, r % 2, s % 2, (y + r // 2) * pitch +
- *     z + s // 2]
+ *     x[c, 2*y + r - 1, 2*z + s - 1 | 0]
  *
- * so for a fixed window point the outputs y, z in row-major order over rows of `pitch` are one run
- * of memory: plain vectors, across the ends of rows. (The few positions at the end of a row that
- * are no output are computed and dropped: as few as can be, since the padding behind a row is that
- * before the next one.)
+ * becomes
  *
- * What is read may be more than a tensor: an operand is copied as it is worth at each position, so
- * what was fused into it (a slice, a concatenation, a function) is computed once. It has to vary
- * with a window's axes by its positions alone. Where it is a number outside of some range of
- * positions, whether by a read's padding or a test, only that range is computed.
+ *     stage[c, r % 2, s % 2, (y + r // 2) * pitch + z + s // 2]
+ *
+ * so for a fixed window point the outputs y, z in row-major order over rows of `pitch` are
+ * contiguous: plain vectors, across the ends of rows. (The few positions at the end of a row that
+ * are no output are computed and dropped; they are as few as possible, since the padding after a
+ * row is that before the next one.)
+ *
+ * The copied value may be more than a tensor: what was fused into the operand (a slice, a
+ * concatenation, a function) is computed once for each position. It may vary with a window's axes
+ * by its positions alone. If it is a constant outside of some range of positions, by a read's
+ * padding or a test, only that range is computed.
  */
 #ifndef TENON_SCHEDULE_STAGE_H
 #define TENON_SCHEDULE_STAGE_H
@@ -31,60 +35,59 @@ typedef struct {
     const Expr *rest;
     /* the index is no sum of axes, and these are part of it */
     bool inside;
-    /* index = scale * (stride * axis + reach) + rest: what all steps are multiples of */
+    /* index = scale * (stride * axis + reach) + rest: the common factor of all strides */
     int64_t scale;
     const Expr *reach; /* by the window's axes */
-    /* of stride * axis + reach: outside of these it is what stands outside; NULL: it never is */
+    /* bounds of stride * axis + reach: outside of them the value is `fill`; NULL: unbounded */
     const Expr *lo, *hi;
     int64_t stride, span; /* the window reaches 0 .. span - 1 beyond */
     int64_t phases;       /* residues of reach modulo stride that occur */
-    /* staged positions of a phase: outputs + (span - 1) // stride */
+    /* positions of a phase in the copy: outputs + (span - 1) // stride */
     const Expr *positions;
-    const Expr *pitch; /* staged elements between neighbours along it */
+    const Expr *pitch; /* elements of the copy between neighbours along it */
 } Slide;
 
 typedef struct {
-    /* of the nest: the read by which the window is known */
+    /* of the nest: the read that identifies the window */
     const Scalar *load;
-    /* what is copied; the axis of a slide stands for stride * axis + reach in it */
+    /* the copied value; the axis of a slide stands for stride * axis + reach in it */
     const Scalar *value;
-    const Scalar *fill; /* what stands outside; NULL: nothing does */
+    const Scalar *fill; /* the value outside; NULL: none */
     /* in the order of the read's dimensions; the last one has pitch 1 */
     Slide slide[MAX_SLIDE];
     uint32_t nslide;
-    /* points of padding that one row and the next have in common */
+    /* points of padding shared by a row and the next */
     int64_t shared;
     uint32_t outer[NEST_MAX_AXES], nouter; /* sum axes that are no window axes: one plane each */
-    /* axes whose points lie together at each position: channels that are neighbours in memory */
+    /* axes whose points are contiguous at each position: channels that are innermost */
     uint32_t inner[NEST_MAX_AXES], ninner;
     AxisSet window;           /* sum axes in a reach */
-    const Expr *first, *rows; /* positions of the first slide that a copy has */
-    /* elements of one staged plane, slack for vectors included */
+    const Expr *first, *rows; /* positions of the first slide in a copy */
+    /* elements of one plane, slack for vectors included */
     const Expr *plane;
     uint32_t buffer; /* scratch [outer…, phases…, plane, inner…] */
 } Stage;
 
-/* The part of a summand that slides: one read, or what tests where it is, or what is made of
- * several. NULL: nothing does. */
+/* The part of a summand that slides: one read, or a test of its position, or a combination of
+ * several. NULL: none. */
 const Scalar *stage_operand(Low *l, const Scalar *summand, AxisSet sum);
-/* Can this operand be staged? `sum` are the axes that are reduced; parallel axes slide where a
- * window axis stands beside them, and those in `wanted` anyway; none that is `fixed` where the copy
- * is made: a group of channels, a phase of a transposed convolution. Those in `inner`, each a step
- * of one in a dimension behind all that slide, lie together at each position. Fills everything but
- * first, rows, plane, buffer. */
+/* Can this operand be copied so? `sum` are the reduced axes; parallel axes slide if a window axis
+ * is added to them, and those in `wanted` anyway; none that is `fixed` at the copy: a group of
+ * channels, a phase of a transposed convolution. Those in `inner`, each a step of one in a
+ * dimension after all that slide, are contiguous at each position. Fills everything but first,
+ * rows, plane, buffer. */
 typedef struct {
     AxisSet sum, wanted, fixed, inner;
 } StageAxes;
 bool stage_recognise(Low *l, const Scalar *operand, StageAxes axes, Stage *s);
-/* The axis that counts the points of dimension d, each next to the last one, but for what is fixed;
- * NO_SLOT: there is none. */
+/* The axis that alone indexes dimension d with stride 1, apart from fixed axes; NO_SLOT: none. */
 uint32_t stage_inner(Low *l, const Scalar *load, uint32_t d, AxisSet fixed);
 /* Scratch for at most `room` rows, with `slack` elements behind each plane. */
 void stage_declare(Low *l, Block *b, Stage *s, const Expr *room, uint32_t slack);
 /* The copy of rows `first` to `first + rows`, which have been set; every axis of the read that is
  * neither sliding nor inner nor a sum axis must be bound. */
 void stage_fill(Low *l, Block *b, Stage *s, uint32_t lanes);
-/* Where the read lies in the stage: window, outer and inner axes bound, `position` the run index
+/* The index of the read in the copy: window, outer and inner axes bound, `position` the run index
  * relative to `first`. */
 uint32_t stage_index(Low *l, const Stage *s, const Expr *position, const Expr **at);
 

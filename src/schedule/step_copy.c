@@ -1,6 +1,6 @@
-/* step_copy: operands copied near to where they are read.
+/* step_copy: operands packed near their readers.
  *
- * A stage copies what an operand is worth at each point of some loops, so whatever computes it
+ * A stage copies the value of an operand at each point of some loops, so whatever computes it
  * (padding, a fused producer) is computed once. An image copies what a window reads by its
  * positions instead, so that all points of the window read one copy (stage.h).
  */
@@ -28,7 +28,7 @@ find_read(void *user, const Scalar *s)
     }
 }
 
-/* "rhs", "lhs", or a parameter that is read once; behind "part." where there are several parts. */
+/* "rhs", "lhs", or a parameter with one read; after "part." if there are several parts. */
 static const Scalar *
 find_operand(Points *p, Sym name, uint32_t *part)
 {
@@ -55,7 +55,7 @@ find_operand(Points *p, Sym name, uint32_t *part)
 
 /* ---- where it is known ----------------------------------------------------------------------- */
 
-/* The vector loop on the way from `at` down to a leaf. */
+/* The vector loop on the path from `at` down to a leaf. */
 static IterId
 lane_loop(const Node *leaf, const Node *at)
 {
@@ -72,7 +72,7 @@ begin_copy(Points *p, const Step *s, uint32_t part, Copy *c, Node **sub)
 
     if (!leaf)
         return NULL;
-    /* In the loops of a copy of it, for that copy. */
+    /* The loops of a copy of it belong to that copy. */
     for (uint32_t i = 1; i < p->copy.n && !node_inside(leaf, at); i++)
         if (p->copy.at[i].operand == c->operand && !p->copy.at[i].image &&
             node_inside(p->copy.at[i].leaf, at)) {
@@ -105,8 +105,7 @@ put_before(Node *at, const Node *sub)
     at->body.at[i] = last;
 }
 
-/* Can the copy be transposed: as many rows, which are lanes where it is read, as lanes, which are
- * written out there? */
+/* Can the copy be transposed: are rows lanes where it is read, and lanes unrolled there? */
 static bool
 is_tile(Points *p, const Copy *c, const Node *leaf)
 {
@@ -132,7 +131,7 @@ is_tile(Points *p, const Copy *c, const Node *leaf)
     return true;
 }
 
-/* A reduction that a skip shortens runs over its whole axis where the skip is not around. */
+/* A skipped reduction runs over its whole axis outside of the skip. */
 static IterId
 outside_skips(const Points *p, const Node *at, IterId x)
 {
@@ -181,7 +180,7 @@ step_stage(Points *p, const Step *s)
         varies |= axes >> x & 1 && !iter_is_known(p, c.at, p->axis[part][x], c.dim, c.ndim);
     if (c.turned && !is_tile(p, &c, leaf))
         return false;
-    /* Registers hold what the sums read, as far as they read. */
+    /* registers hold what the sums read, as far as they read */
     Phase phase = s->word == WORD_reg && !c.turned ? PHASE_UPDATE : PHASE_COPY;
     Node *in = c.at;
     for (uint32_t i = 0; i < c.ndim; i++) {
@@ -238,7 +237,7 @@ is_below(Ctx *c, const Scalar *root, const Scalar *s)
     return f.found;
 }
 
-/* A parameter stands for what slides with it, the test around its read included. */
+/* A parameter stands for its sliding value, including the test around its read. */
 bool
 step_image(Points *p, const Step *s)
 {
@@ -254,7 +253,7 @@ step_image(Points *p, const Step *s)
     const Scalar *slides = reduce ? stage_operand(&l, reduce->arg[0], reduce->u.reduce.axes) : NULL;
     if (slides && c.operand->op == S_LOAD && is_below(p->c, slides, c.operand))
         c.operand = slides;
-    /* What is fused at the image's pitch slides, whether a window moves along it or not. */
+    /* An iterator fused at the tile's pitch slides, whether a window moves along it or not. */
     for (IterId x = 1; x < p->iter.n; x++)
         if (p->iter.at[x].pitched) {
             c.dim[0] = x;

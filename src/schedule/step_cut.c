@@ -1,8 +1,7 @@
-/* step_cut: what is done near the borders of an iterator stands apart from what is done between
- * them.
+/* step_cut: iterations near the borders of an iterator become separate loops.
  *
- * Nothing is computed that was not before, and in the same order: but between the borders a read
- * under a window is known to be inside of its tensor, so it needs no guard there (lower.c).
+ * The same values are computed in the same order, but between the borders a read under a window is
+ * known to be inside of its tensor and needs no guard (lower.c).
  */
 #include "schedule/point.h"
 

@@ -1,19 +1,19 @@
-/* step_hold: a part's reduction gets a buffer, which splits the part into a beginning, summands and
- * an end.
+/* step_hold: gives a part's reduction an accumulator, which splits the part into a beginning,
+ * summands and an end.
  *
- *     L: chain: o        becomes        L: { chain without sums: begin;  chain: add;  chain without
- *     sums: finish }
+ *     L: chain: o
+ *     L: { chain without sums: begin;  chain: add;  chain without sums: finish }
  *
- * Of a scan the last element is held: L: { chain without the scan: begin;  chain: o from what is
- * held, and held }.
+ * Of a scan the last element is held: L: { chain without the scan: begin; chain: o from the held
+ * element, and hold it }.
  *
- * A hold inside the summands of another one is a part of it: it begins from it and ends in it.
- * Where no summand comes between the two loops, it begins at the identity instead and the outer one
- * needs no beginning. One that is factored begins at the identity always, and what its summands
- * share multiplies it where it ends in the outer one:
+ * A hold inside the summands of another one is part of it: it begins from it and ends in it. If no
+ * summand is between the two loops, it begins at the identity instead and the outer one needs no
+ * beginning. One that is factored always begins at the identity, and the common factor of its
+ * summands multiplies it where it ends in the outer one:
  *
- *     k: q: acc += x[k, q] * w[k, q] * s[k]        k: { part = 0;  q: part += x[k, q] * w[k, q];
- *     acc += part * s[k] }
+ *     k: q: acc += x[k, q] * w[k, q] * s[k]
+ *     k: { part = 0;  q: part += x[k, q] * w[k, q];  acc += part * s[k] }
  */
 #include "schedule/point.h"
 
@@ -32,8 +32,7 @@ among(IterId x, const IterId *list, uint32_t n)
     return false;
 }
 
-/* Loops of n down to `leaf` that are outputs (or stand in `over`), copied behind `last`; the new
- * leaf. */
+/* Loops of n down to `leaf` that are outputs (or in `over`), copied after `last`; the new leaf. */
 static Node *
 copy_chain(Points *p, Node *n, const Node *leaf, Node *under, Phase phase, Sym prefix,
            const Hold *h, bool over)
@@ -99,8 +98,7 @@ drop_init(Points *p, uint32_t hold)
     at->body.n--;
 }
 
-/* The factors of a product by whether they are the same in all trips inside loop `at`: *rest of
- * those that are not, *factor of those that are. */
+/* The factors of a product that are invariant in loop `at` (*factor), and the others (*rest). */
 static void
 split_factors(Points *p, const Scalar *s, AxisSet varying, const Scalar **factor,
               const Scalar **rest)
@@ -165,7 +163,7 @@ step_hold(Points *p, const Step *s)
         if (n == p->root)
             return points_refuse(p, "%s lives outside %s, which %s is a part of", s->made[0],
                                  p->hold.at[h.outer].name, s->made[0]);
-        /* a reader's sums are none of its own */
+        /* a reader's sums are not its own */
         if (!is_summed(p, n) || p->iter.at[n->iter].part != part)
             continue;
         if (!h.outer)

@@ -1,15 +1,15 @@
-/* step_loops: loops cut, joined, put in another order, and run in other ways.
+/* step_loops: loops split, fused, reordered, and run in other ways.
  *
- * Trips of a sum may be regrouped: a fixed tree of additions, the same for any number of threads,
- * is the sum. */
+ * Iterations of a sum may be regrouped: the sum is a fixed tree of additions, the same for any
+ * number of threads.
+ */
 #include "schedule/point.h"
 
 #include <string.h>
 
 /* ---- split ----------------------------------------------------------------------------------- */
 
-/* The trips of a loop: an axis, several fused, or a piece of one; 0: they are not a known number,
- * or not always the same. */
+/* The iterations of a loop: an axis, several fused, or a part of one; 0: not a constant number. */
 static int64_t
 known_trips(const Points *p, IterId x)
 {
@@ -37,7 +37,7 @@ known_trips(const Points *p, IterId x)
     return trips;
 }
 
-/* Is every trip a whole one? */
+/* Is every iteration complete? */
 static bool
 divides(Points *p, IterId x, int64_t n)
 {
@@ -194,7 +194,7 @@ step_fuse(Points *p, const Step *s)
 
 /* ---- order ----------------------------------------------------------------------------------- */
 
-/* Is x iterator `base`, a piece of it, or a loop that it was fused into? */
+/* Is x iterator `base`, a part of it, or a fused iterator that contains it? */
 static bool
 is_made_of(const Points *p, IterId x, IterId base)
 {
@@ -206,8 +206,8 @@ is_made_of(const Points *p, IterId x, IterId base)
     return any;
 }
 
-/* Does x's own extent need a value of iterator y: y is the trips whose last one shortens x, or
- * makes an axis that x's extent is computed from, all or some of it? */
+/* Does x's own extent need the value of iterator y: is y the loop whose last iteration shortens x,
+ * or an axis that x's extent is computed from? */
 static bool
 needs_outside(Points *p, IterId x, IterId y)
 {
@@ -241,7 +241,7 @@ step_order(Points *p, const Step *s)
             named[i]->copies.n || named[i]->puts.n)
             return points_refuse(p, "%s is not a plain serial loop any more", s->loop[i]);
     }
-    /* Their places on the chain, outermost first. */
+    /* their positions on the chain, outermost first */
     Node *inner = named[0];
     for (uint32_t i = 1; i < s->nloop; i++)
         inner = node_inside(named[i], inner) ? named[i] : inner;
@@ -263,7 +263,7 @@ step_order(Points *p, const Step *s)
         at[s->nloop - 1 - i]->iter = iter[i];
         at[s->nloop - 1 - i]->prefix = prefix[i];
     }
-    /* those between that are not named as well */
+    /* loops between that are not named as well */
     for (const Node *x = inner; x != at[s->nloop - 1]; x = x->up)
         for (const Node *around = x->up; around;
              around = around == at[s->nloop - 1] ? NULL : around->up)
@@ -301,7 +301,7 @@ own_iter(Points *p, uint32_t part, IterId shared)
     return shared;
 }
 
-/* The axis that an iterator is, or is a piece of; 0: it is made of several. */
+/* The axis that an iterator is, or is a part of; 0: it is made of several. */
 static IterId
 axis_of(const Points *p, IterId x)
 {
@@ -310,8 +310,8 @@ axis_of(const Points *p, IterId x)
     return p->iter.at[x].axis < NEST_MAX_AXES ? x : 0;
 }
 
-/* Of the axes that parts share and that stand around all of them, the innermost: what is kept
- * between parts has a dimension for those behind it. */
+/* The innermost axis that parts share and whose loop is around all of them: buffers between parts
+ * have dimensions for the axes after it. */
 static IterId
 last_shared(const Points *p)
 {
@@ -324,8 +324,8 @@ last_shared(const Points *p)
     return 0;
 }
 
-/* What stands before the names of loops around a child. Pieces of a shared axis stay one iterator
- * of all parts. */
+/* The prefix of the names of loops around a child. Parts of a shared axis stay one iterator of all
+ * parts. */
 static Sym
 apart_prefix(const Points *p, const Node *child, bool piece)
 {
@@ -336,8 +336,7 @@ apart_prefix(const Points *p, const Node *child, bool piece)
     return part ? sym_printf(p->c, "%s.fill", part) : sym(p->c, "fill");
 }
 
-/* What stands around fills and the part that follows, or around parts, is at one point of them
- * only. */
+/* A loop around fills and the following part, or around parts, is at one point of them only. */
 bool
 step_apart(Points *p, const Step *s)
 {
@@ -385,8 +384,8 @@ only_parallel(Points *p, const Node *n)
     return p->iter.at[n->iter].kind == AXIS_PARALLEL;
 }
 
-/* A register has no index at run time: the loops that begin and finish what it holds run as those
- * that add to it. */
+/* A register has no index at run time: the loops that begin and finish a hold run like those that
+ * add to it. */
 static void
 run_with(Points *p, Node *n, Sym name, const Node *like)
 {
@@ -446,8 +445,7 @@ step_run(Points *p, const Step *s)
 
 /* ---- walk ------------------------------------------------------------------------------------ */
 
-/* The chain of loops that goes over the pieces of x and nothing else, from n down; the node below
- * it. */
+/* The chain of loops over the parts of x and nothing else, from n down; the node below it. */
 static Node *
 below_pieces(Points *p, Node *n, IterId x, uint32_t *pieces)
 {

@@ -1,13 +1,12 @@
-/* step_omit: blocks of keys that no row of a task sees are passed over, where only data know which
- * those are.
+/* step_omit: skips blocks of keys that no row of a task sees, if only data know which those are.
  *
- *     kb: { t max= s;  u = u*h;  u += exp(s - t) }      becomes     kb: if (used[rows of the task,
- *     keys of kb]) { … }
+ *     kb: { t max= s;  u = u*h;  u += exp(s - t) }
+ *     kb: if (used[rows of the task, keys of kb]) { … }
  *
  * A table says of each block whether some row sees a key of it (normalise/mask.c). Where it is 0
  * the score is hidden, so the maximum stays, and the sums get 0 and are scaled by 1: the maximum of
- * an `online` loop is finite from its beginning on. What is put in the loop, the scores, is not
- * computed either.
+ * an `online` loop is finite from its beginning on. Parts computed at the loop, the scores, are
+ * skipped too.
  */
 #include "schedule/point.h"
 

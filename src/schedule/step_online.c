@@ -1,16 +1,16 @@
-/* step_online: a maximum, what is made with it, and sums of that go over their summands together,
- * block by block.
+/* step_online: a maximum, the values computed with it, and their sums share one loop over blocks.
  *
- *     b: t max= x         b: u += exp(x - t)      becomes     b: { t max= x;  h = exp(t before -
- *     t);  u = u*h;  u += exp(x - t) }
+ *     b: t max= x         b: u += exp(x - t)
+ *     b: { t max= x;  h = exp(t before - t);  u = u*h;  u += exp(x - t) }
  *
- * The sums need not wait until the maximum is known: f(x, m') = f(x, m) * exp(m - m'), so what was
- * summed with the maximum of the blocks before is scaled when it grows. So nothing that lies
- * between has to be there as a whole. Exact for any m; the maximum keeps exp from overflowing.
- * Where nothing but -inf was seen, m is the lowest number instead: it gives
- * 0 where -inf would give a NaN. A program that asks whether m is -inf, to give 0 then, finds that
- * it is not. Source: Milakov and Gimelshein, Online normalizer calculation for softmax, 2018; Dao
- * et al., FlashAttention, 2022.
+ * The sums need not wait until the maximum is known: f(x, m') = f(x, m) * exp(m - m'), so earlier
+ * sums are scaled when the maximum grows, and no intermediate tensor has to be complete. Exact for
+ * any m; the maximum keeps exp from overflowing. If only -inf was seen, m is the lowest number
+ * instead: it gives 0 where -inf would give a NaN. A program that tests whether m is -inf, to give
+ * 0 then, finds that it is not.
+ *
+ * Source: Milakov and Gimelshein, Online normalizer calculation for softmax, 2018; Dao et al.,
+ * FlashAttention, 2022.
  */
 #include "schedule/point.h"
 
@@ -57,7 +57,7 @@ is_zero(const Scalar *s)
     return s->op == S_CONST && s->u.bits == 0;
 }
 
-/* Is s a product of what is free of the buffer and of one factor that `is`? */
+/* Is s a product of one factor that `is`, and others that do not depend on the buffer? */
 static bool
 is_scaled(const Points *p, uint32_t part, const Scalar *s, uint32_t buffer,
           bool (*is)(const Points *p, uint32_t part, const Scalar *s, uint32_t buffer))
@@ -85,7 +85,7 @@ is_minus_infinity(const Scalar *s)
     return s->op == S_CONST && dtype_is_float(s->dtype) && isinf(v) && v < 0;
 }
 
-/* The maximum that an exponential is made with: exp(x - m), or exp(x - (m == -inf ? 0 : m)). */
+/* The maximum in an exponential: exp(x - m), or exp(x - (m == -inf ? 0 : m)). */
 static const Scalar *
 maximum_of(const Scalar *exp)
 {
@@ -147,7 +147,7 @@ only_reader(Points *p, uint32_t local)
     return found;
 }
 
-/* The hold that begins where the loop stands; 0, refused. */
+/* The hold that begins at the loop; 0, refused. */
 static uint32_t
 hold_around(Points *p, uint32_t part, const Node *loop)
 {
@@ -160,7 +160,7 @@ hold_around(Points *p, uint32_t part, const Node *loop)
            0;
 }
 
-/* Does a sum begin inside the loop once for each of its elements, from what is held around? */
+/* Does a sum begin inside the loop once for each of its elements, from an enclosing hold? */
 static bool
 begins_inside(Points *p, uint32_t part, uint32_t outer, const Node *loop)
 {
@@ -203,8 +203,8 @@ is_block(Points *p, const Step *s, uint32_t i, Node *first, Node **loop)
     return true;
 }
 
-/* The place of what the sum's part reads of the values made with the maximum: which of their
- * dimensions it sums over, and the read. */
+/* The index at which the sum's part reads the values computed with the maximum: the dimensions it
+ * sums over, and the read. */
 static const Scalar *
 summed_read(Points *p, uint32_t part, uint32_t local, uint32_t axis, uint32_t *dim)
 {
@@ -228,8 +228,8 @@ summed_read(Points *p, uint32_t part, uint32_t local, uint32_t axis, uint32_t *d
     return found;
 }
 
-/* Is the maximum over that which is subtracted from: x[j], with e = exp(x[l] - m), where the sums
- * go over l? */
+/* Is the maximum over the same values that it is subtracted from: x[j], with e = exp(x[l] - m),
+ * where the sums run over l? */
 static bool
 is_maximum_of(Points *p, uint32_t max, uint32_t weight, const Scalar *exp, uint32_t along)
 {
@@ -265,7 +265,7 @@ is_maximum_of(Points *p, uint32_t max, uint32_t weight, const Scalar *exp, uint3
     return scalar_map(&m, reduce->arg[0]) == exp->arg[0]->arg[0];
 }
 
-/* Where the maximum of a sum's element is, by the sum's axes. */
+/* The index of a sum element's maximum, by the sum's axes. */
 static bool
 place_of_maximum(Points *p, Online *o, uint32_t i, const Scalar *sum_read, const Scalar *max_read)
 {
@@ -290,7 +290,7 @@ place_of_maximum(Points *p, Online *o, uint32_t i, const Scalar *sum_read, const
 
 /* ---- the loops ------------------------------------------------------------------------------- */
 
-/* Which hold's beginning or end does this node stand around? */
+/* The hold whose beginning or end this node is around. */
 static const Node *
 only_leaf(const Node *n)
 {
@@ -317,8 +317,8 @@ give_child(Points *p, Node *up, Node *child)
     child->up = up;
 }
 
-/* The bodies of all in the first one, and the ends of the sums behind it. Where the maximum ends is
- * now where it is noted, block by block. */
+/* Moves the bodies of all into the first loop, and the ends of the sums after it. The end of the
+ * maximum becomes its store, block by block. */
 static void
 join_loops(Points *p, Node *const *loop, uint32_t n, const uint32_t *hold)
 {

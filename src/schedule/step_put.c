@@ -1,12 +1,12 @@
-/* step_put: a part leaves the loops that all parts share, and is computed inside a loop of its
- * readers.
+/* step_put: computes a part inside a loop of its readers (Halide's compute_at), outside of the
+ * loops that all parts share.
  *
- *     i: { j: e;  k: o }        becomes, by   split i by 4 -> ib ir,  put e at ib     ib: { e.i:
- *     e.j: e;  ir: k: o }
+ *     i: { j: e;  k: o }        by   split i by 4 -> ib ir,  put e at ib   becomes
+ *     ib: { e.i: e.j: e;  ir: k: o }
  *
- * At the start of loop L's body its new loops go over the box that the readers need there
- * (lower_box.c); what several boxes have in common is computed again. Its value lives in memory of
- * the box's size. Its loops are called part.axis.
+ * At the beginning of loop L's body its new loops run over its readers' required region
+ * (lower_box.c); overlaps between regions are recomputed. Its value is in memory of the region's
+ * size. Its loops are called part.axis.
  */
 #include "schedule/point.h"
 
@@ -75,7 +75,7 @@ around_readers(const Points *p, Node *n, uint32_t buffer)
 
 /* ---- where its boxes are --------------------------------------------------------------------- */
 
-/* Is x, or a piece of it, known where a part is put, but not yet at `at`? */
+/* Is x, or a part of it, known where a part is computed, but not yet at `at`? */
 static bool
 moves_between(const Points *p, IterId x, const Node *put, const Node *at)
 {
@@ -145,7 +145,7 @@ may_stand(Points *p, const Step *s, uint32_t local, const Node *at)
     return true;
 }
 
-/* The one local that a part makes; NO_SLOT, refused, where it makes something else. */
+/* The one local that a part makes; NO_SLOT, refused: it makes something else. */
 static uint32_t
 local_of(Points *p, const Step *s, uint32_t part)
 {
@@ -193,7 +193,7 @@ child_with(Node *at, const Node *leaf)
     return NULL;
 }
 
-/* The child of `at` that reads first. */
+/* The first child of `at` that reads it. */
 static uint32_t
 first_reader(const Points *p, const Node *at, uint32_t local)
 {
@@ -203,7 +203,7 @@ first_reader(const Points *p, const Node *at, uint32_t local)
     return at->body.n;
 }
 
-/* Its loops as they are: none was changed, so that new ones can take their place. */
+/* Its initial loops: no step changed them, so that new ones can replace them. */
 static Node *
 untouched(Points *p, const Step *s, Node *leaf)
 {
@@ -222,8 +222,8 @@ untouched(Points *p, const Step *s, Node *leaf)
     return n;
 }
 
-/* The iterator that is all that readers want along a dimension, where it is known inside `at`; 0:
- * they want more. */
+/* The iterator whose value is all that readers need along a dimension, known inside `at`; 0: they
+ * need more. */
 static IterId
 one_point(Points *p, uint32_t local, uint32_t d, const Node *at)
 {
@@ -239,7 +239,7 @@ one_point(Points *p, uint32_t local, uint32_t d, const Node *at)
                 continue;
             if (expr_is(load->u.load.at[d], 0) &&
                 expr_is(k->nest->param[load->u.load.slot].type->dim[d], 1))
-                continue; /* there is no other */
+                continue; /* there is no other point */
             if (!expr_is_var(load->u.load.at[d], &v) || v.kind != VAR_AXIS ||
                 (only && p->axis[i][v.id] != only))
                 return 0;
@@ -249,7 +249,7 @@ one_point(Points *p, uint32_t local, uint32_t d, const Node *at)
     return only && iter_is_known(p, at, only, NULL, 0) ? only : 0;
 }
 
-/* A new loop for each axis that has more than one point, sums innermost. */
+/* A new loop for each axis with more than one point, sums innermost. */
 static Node *
 new_loops(Points *p, Put *put, uint32_t number, Node *at)
 {
@@ -268,7 +268,7 @@ new_loops(Points *p, Put *put, uint32_t number, Node *at)
                     point = one_point(p, put->local, d, at);
             if (!reduce && !point && expr_is(n->axis[x].extent, 1) &&
                 iter_is_known(p, at, p->axis[put->part][x], NULL, 0))
-                point = p->axis[put->part][x]; /* there is no other */
+                point = p->axis[put->part][x]; /* there is no other point */
             if (point) {
                 p->axis[put->part][x] = point;
                 continue;
@@ -291,7 +291,7 @@ new_loops(Points *p, Put *put, uint32_t number, Node *at)
     return in;
 }
 
-/* The order of its dimensions in memory: those of the named loops last, as they are named. */
+/* The memory order of its dimensions: those of the named loops last, in their order. */
 static bool
 lay_out(Points *p, const Step *s, Put *put, uint32_t number, uint32_t rank)
 {
@@ -315,7 +315,7 @@ lay_out(Points *p, const Step *s, Put *put, uint32_t number, uint32_t rank)
     return true;
 }
 
-/* The number of a part's put: the one that it had, whose place it leaves, or a new one. */
+/* The number of a part's put: its earlier one, which is moved, or a new one. */
 static uint32_t
 forget_put(Points *p, uint32_t part)
 {

@@ -3,7 +3,7 @@
  *     ib: j: s += p[i, j] * v[j]        becomes, by   skip j at ib by 16     ib: { from, points
  *     follow from ib's rows;  j < points: s += … }
  *
- * Which points those are is the support (nest/support.h): outside of it the summand is the
+ * Which points those are is the support (kernel/support.h): outside of it the summand is the
  * identity, by proof. The hull of what all rows of a trip need is one interval. Parts that are put
  * inside the loop compute what their readers read there, so they are shortened as well.
  */

@@ -1,9 +1,9 @@
-/* step_stream: what goes past the caches.
+/* step_stream: non-temporal stores.
  *
- * A line that vectors write whole need not be read from memory first, which takes half of the time
- * where lines lie apart and nothing fetches them ahead. It is not in a cache afterwards: whoever
- * reads it waits for memory. When that is worth it is a matter of price; here it is only asked that
- * nothing of this kernel reads it. That vectors are whole lines shows as the tree is made.
+ * A line that vectors write completely need not be read from memory first, which takes half of the
+ * time if accesses are strided and hardware does not prefetch. It is not in a cache afterwards: its
+ * reader waits for memory. The price decides whether that pays; here it is only required that
+ * nothing in this kernel reads it. That vectors are complete lines shows when the tree is made.
  */
 #include "schedule/point.h"
 

@@ -1,14 +1,13 @@
-/* step_together: a loop of a part and one of a part that reads what it makes become one loop, each
- * trip of which makes and then reads.
+/* step_together: fuses a loop of a part with one of a part that reads its result; each iteration
+ * then writes and reads.
  *
- *     y: x: d is made;  t begins;  y: x: t += d[y, x];  t ends     becomes     t begins;  y: { x: d
- *     is made;  x: t += d[y, x] };  t ends
+ *     y: x: d is made;  t begins;  y: x: t += d[y, x];  t ends
+ *     t begins;  y: { x: d is made;  x: t += d[y, x] };  t ends
  *
- * So what is made is read while it is near: a whole plane need not stay in a cache until it is
- * summed. Right where a trip reads what the same trip made and nothing of another: both loops go
- * over the same points of axes, by which the writes and the reads of what lies between are indexed
- * alike. It is the inverse of `apart`. Bodies joined so stand beside each other, so loops inside
- * them may be joined next.
+ * So the result is read while it is in a near cache: a whole plane need not stay there until it is
+ * summed. Legal if an iteration reads only what the same iteration made: both loops run over the
+ * same points of axes that index the writes and the reads alike. It is the inverse of `apart`. The
+ * fused bodies are adjacent, so loops inside them may be fused next.
  */
 #include "schedule/point.h"
 
@@ -29,7 +28,7 @@ axis_of_part(const Points *p, uint32_t part, IterId x)
     return axis;
 }
 
-/* The first axis that an iterator goes over pieces of. */
+/* The first axis that an iterator runs over parts of. */
 static IterId
 first_axis(const Points *p, IterId x)
 {
@@ -38,7 +37,7 @@ first_axis(const Points *p, IterId x)
     return x;
 }
 
-/* A loop's iterator as this part has it: the loop may be one of several already. 0: it goes over
+/* A loop's iterator in this part: the loop may be a fusion of several already. 0: it runs over
  * nothing of the part. */
 static IterId
 iter_of_part(const Points *p, uint32_t part, IterId x)
@@ -50,8 +49,7 @@ iter_of_part(const Points *p, uint32_t part, IterId x)
     return 0;
 }
 
-/* Do two iterators have the same trips over the same points? Then the axes that they go over, in
- * pairs. */
+/* Have two iterators the same iterations over the same points? Then their axes, in pairs. */
 static bool
 same_points(const Points *p, uint32_t from, IterId a, uint32_t to, IterId b, Alike *out)
 {
@@ -96,8 +94,8 @@ reads_where_written(Ctx *c, const Write *w, const Scalar *load, const Alike *axe
     return true;
 }
 
-/* What passes from one part to another: its name, NULL if nothing does; and is all of it read at
- * the points where it was written? */
+/* The tensor between two parts: its name, NULL if there is none; and is all of it read at the
+ * points where it was written? */
 static Sym
 passed_on(const Points *p, uint32_t from, uint32_t to, const Alike *axes, bool *there)
 {
@@ -130,7 +128,7 @@ has_part(const Node *n, uint32_t part)
     return any;
 }
 
-/* Does a part compute anything outside of a loop? Copies of what it reads may be made there. */
+/* Does a part compute anything outside of a loop? Copies of its operands may be made there. */
 static bool
 computes_outside(const Node *n, uint32_t part, const Node *loop)
 {
@@ -142,7 +140,7 @@ computes_outside(const Node *n, uint32_t part, const Node *loop)
     return any;
 }
 
-/* Does a sum begin here, and nothing else? Then it may do so before. */
+/* Does only a sum begin here? Then it may begin earlier. */
 static bool
 only_begins(const Points *p, const Node *n)
 {
@@ -177,8 +175,8 @@ not_alike(Points *p, const Step *s)
                          s->loop[0], s->loop[1]);
 }
 
-/* What part `from` makes in loop `first` may be read in `second` by part `to`. *alike: the loops
- * are proved to have the same trips. */
+/* May part `to` read in `second` what part `from` makes in loop `first`? *alike: the loops are
+ * proved to have the same iterations. */
 static bool
 may_meet(Points *p, const Step *s, const Node *first, uint32_t from, const Node *second,
          uint32_t to, bool *alike)
@@ -220,7 +218,8 @@ may_join(Points *p, const Step *s, const Node *first, const Node *second)
     return alike || not_alike(p, s);
 }
 
-/* The second loop goes on behind what the first one does, and begins where that did. */
+/* Appends the body of the second loop to the first one's, and its beginning to where that one
+ * begins. */
 static void
 join_bodies(Points *p, Node *first, Node *second)
 {
@@ -237,8 +236,8 @@ join_bodies(Points *p, Node *first, Node *second)
     points_live_at(p, second, first);
 }
 
-/* Is there nothing between two loops of one body but sums that begin? Then the first stands
- * directly before the second. */
+/* Are only beginnings of sums between two loops of one body? Then moves the first directly before
+ * the second. */
 static bool
 bring_near(Points *p, const Step *s, Node *first, Node *second)
 {

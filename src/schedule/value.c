@@ -1,10 +1,9 @@
 /* value: the expressions of a nest as expressions of a loop tree.
  *
- * Two steps. low_map replaces axes by what they are bound to and parameters by buffers; the lane of
- * the vector axis stays in it as the variable LANE. vectorize then turns what depends on LANE into
- * vectors: a read whose offset is linear in LANE is one vector load, whatever the stride; a read
- * that is not (computed from data, or under a guard that differs between lanes) is made lane by
- * lane.
+ * Two steps. low_map replaces axes by their bindings and parameters by buffers; the lane of the
+ * vector axis stays as the variable LANE. vectorize then turns what depends on LANE into vectors: a
+ * read whose offset is linear in LANE is one vector load, whatever the stride; another read
+ * (computed from data, or under a guard that differs between lanes) is made lane by lane.
  */
 #include "schedule/internal.h"
 

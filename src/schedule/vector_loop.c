@@ -1,6 +1,5 @@
-/* vector_loop: loops and named values where a nest's axes are bound by hand, and one that runs in
- * whole vectors: what the copies of images are made with.
- */
+/* vector_loop: loops and named values with a nest's axes bound by hand, and a loop of complete
+ * vectors: for the copies of padded input tiles. */
 #include "schedule/internal.h"
 
 const Expr *

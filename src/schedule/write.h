@@ -1,7 +1,6 @@
-/* write: programs for kernels, by what their nests are. Each writer knows one shape of work; it
- * writes programs with its numbers filled in, all that may be good, and leaves the choice to their
- * price.
- */
+/* write: candidate programs for kernels, by the properties of their nests. Each writer knows one
+ * kind of work; it writes all programs that may be good, with their numbers, and leaves the choice
+ * to their price. */
 #ifndef TENON_WRITE_H
 #define TENON_WRITE_H
 
@@ -10,70 +9,66 @@
 typedef struct {
     Ctx *c;
     Arena *a;
-    Points *p;            /* as the kernel begins: for the names of loops */
-    const bool *constant; /* [nin] of the kernel: known when it is compiled */
-    /* they have to lie as this program lays them; NULL: as is best */
+    Points *p;            /* the kernel's initial points: for the names of loops */
+    const bool *constant; /* [nin] of the kernel: known at compile time */
+    /* use this program's constant layouts; NULL: any */
     const char *like;
     VEC(const char *) program; /* found so far, as text */
-    uint32_t priced;           /* so many of them were carried out */
+    uint32_t priced;           /* the number of them that were carried out */
 } Draft;
 
 /* The name of the loop over an axis of a part. */
 const char *axis_name(const Draft *w, uint32_t part, uint32_t axis);
 /* "a b c": names of axes. */
 const char *axis_names(const Draft *w, uint32_t part, const uint32_t *axis, uint32_t n);
-/* A name for a loop over the lanes of a vector that no axis's loop has, but for those that the
+/* A name for a loop over the lanes of a vector that no axis's loop has, apart from those that the
  * program fuses or splits before. */
 const char *lane_name(const Draft *w, const uint32_t *gone, uint32_t n);
 void write_program(Draft *w, const Text *t);
-/* So many vectors of sums as hide the latency of additions on all ports. */
+/* The vectors of sums that hide the latency of additions on all ports. */
 int64_t vectors_in_flight(const Machine *m);
-/* How much a task keeps is tried from the most that fits down, a fourth each time; of products with
- * open rows a half, since their panels alone say how often rows are read. Bounds the lists, the
- * price decides. */
+/* The working set of a task is tried from the most that fits down, a fourth each time; for
+ * contractions with open rows a half, since their panels alone decide how often rows are read.
+ * Bounds the lists, the price decides. */
 enum { FEWER = 4, FEWER_OPEN = 2 };
 
-/* Products of two factors, summed: matrix products, their batches, convolutions, einsums. False: it
- * is none. */
+/* Contractions: matrix multiplications, their batches, convolutions, einsums. False: none. */
 bool write_contraction(Draft *w);
-/* Such products of one row under a window, whose columns are pixels: a convolution to one channel,
- * a window of many points. */
+/* Contractions of one row under a window, whose columns are pixels: a convolution to one channel, a
+ * window of many points. */
 bool write_alone(Draft *w);
-void write_thin(Draft *w); /* more of them, for few rows */
-void write_dots(Draft *w); /* … whose columns lie along the sum */
+void write_thin(Draft *w); /* skinny GEMM and GEMV */
+void write_dots(Draft *w); /* GEMV whose sum is contiguous in its columns */
 /* A window that slides over its outputs: depthwise convolution, pooling. */
 bool write_window(Draft *w);
-/* Such windows where channels are neighbours; what they make may be summed over whole planes as
- * well. */
+/* Such windows with channels innermost; their results may also be summed over complete planes. */
 bool write_channels(Draft *w);
-/* Movement whose inputs are neighbours along another axis than its outputs: transpositions. */
+/* Movement whose inputs are contiguous along another axis than its outputs: transposes. */
 bool write_turn(Draft *w);
-/* Products among parts over shared rows; lanes along rows, or along columns (write_lines.c). */
+/* Contractions among parts over shared rows; lanes along rows, or along columns (write_lines.c). */
 bool write_group(Draft *w);
-/* A product whose columns a window makes: depthwise and pointwise convolution. */
+/* A contraction whose columns come from a window: depthwise and pointwise convolution. */
 bool write_separable(Draft *w);
-/* A window over what a product makes: pooling behind a convolution. */
+/* A window over the result of a contraction: pooling after a convolution. */
 bool write_pooled(Draft *w);
-/* Sums over all points of what a product makes at each. */
+/* Sums over all points of a contraction's result. */
 bool write_summed(Draft *w);
-/* Sums over groups of what a product makes of each, times scales. */
+/* Sums over groups of a contraction's results, times scales. */
 bool write_scaled(Draft *w);
-/* Two sums over short axes, one of what the other makes: a transform of squares. */
+/* Two sums over short axes, one of the other's results: a Winograd transform. */
 bool write_square(Draft *w);
-/* Parts that stand beside each other, each by the best of its own programs that lay constants as
- * they have to lie. */
+/* Separate parts, each by the best of its own programs with the required constant layouts. */
 bool write_each(Draft *w, bool far);
-/* Work on rows that the parts share, reductions, elementwise work: anything. */
+/* Parts that share rows, reductions, elementwise work: anything. */
 void write_rows(Draft *w);
-/* Does the only part sum up what lies where data say, along its outputs? As a product it would have
- * no rows to share it. */
+/* Does the only part sum gathered elements, with contiguous outputs? As a contraction it would have
+ * no shared rows. */
 bool row_is_gathered(Draft *w);
-/* Does some reduction add nothing outside of points that its rows tell? Narrower tiles of rows
- * leave out more. */
+/* Has some reduction a support that its rows determine? Narrower tiles of rows skip more. */
 bool has_support(Draft *w);
-/* Copies of all programs found so far in which reductions leave out what adds nothing. */
+/* Copies of all programs so far in which reductions skip points outside of their support. */
 void write_skips(Draft *w);
-/* One loop inside the other, nothing unrolled, no vectors: the reference of the others. */
+/* Nested loops, nothing unrolled, no vectors: the reference of the others. */
 void write_plain(Draft *w);
 
 #endif

@@ -1,13 +1,13 @@
-/* write_channels: reductions over a small window that slides, of tensors whose channels are
- * neighbours: depthwise convolution, pooling.
+/* write_channels: reductions over a small sliding window, for tensors with channels innermost:
+ * depthwise convolution, pooling.
  *
- * Lanes are channels, so every point of the window is a plain vector wherever it slides to. A task
- * copies a band of the image with its padding, and sums some positions of a row at a time: what two
- * of them read is read once.
+ * Lanes are channels, so every point of the window is a plain vector. A task copies a band of the
+ * image with its padding, and sums several positions of a row at a time: elements that two of them
+ * read are loaded once.
  *
- * A second part may sum what the window makes over whole planes (the average of a
+ * A second part may sum the window's result over complete planes (the average of a
  * squeeze-and-excite block). Then a task is some channels of an image: it makes their planes, as
- * they are stored, and adds them up as it goes, or from a near cache.
+ * they are stored, and sums them as it goes, or from a near cache.
  */
 #include "schedule/window.h"
 

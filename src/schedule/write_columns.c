@@ -1,10 +1,9 @@
-/* write_columns: sums over rows that lie one behind the other, a sum for each column.
+/* write_columns: sums over rows, one sum for each column.
  *
- * A strip of columns, its sums in registers, would read a line or two of each row and then go to
- * the next row: in memory that is a step to another page every time, which no prefetcher follows.
- * So rows are read from end to end, or in pieces of many lines, and added to sums in the nearest
- * cache. A few rows are added at once, in registers, so that the sums come and go once for all of
- * them.
+ * A strip of columns with its sums in registers would read a line or two of each row and then go to
+ * the next row: another page every time, which no prefetcher follows. So rows are read from end to
+ * end, or in bursts of many lines, and added to sums in the nearest cache. A few rows are added at
+ * once, in registers, so that the sums are loaded and stored once for all of them.
  */
 #include "schedule/rows.h"
 

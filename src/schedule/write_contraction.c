@@ -1,21 +1,21 @@
-/* write_contraction: schedules of products of two factors, summed.
+/* write_contraction: schedules of GEMMs and everything of their form.
  *
- * The axes fall into batch (outer loops), rows (the left operand only), columns (the right one
- * only) and sums. Rows and columns that continue each other in memory become one index each, so
- * that
+ * The axes are batch (outer loops), rows (the left operand only), columns (the right one only) and
+ * sums. Contiguous rows and columns become one index each, so that
  *
  *     out[batch, i, j] = epilogue(sum k: A[batch, i, k] * B[batch, k, j])
  *
- * A tile of rows x columns is summed in registers. A task is some panels of columns (a panel is as
- * wide as a tile) times a chunk of rows. Constants lie in the order in which tiles read them; other
- * columns are copied into panels by the task, which is where padding, strides and producers fused
- * into B disappear. Where B slides a window over an image, the image is copied once instead, and
- * columns count positions in it: every point of the window is then a shift of the same memory; the
- * positions at the ends of rows that are no output are summed and dropped. So it is where there is
- * one row (a convolution to one channel): its tiles are one row of several vectors of pixels.
+ * A tile of rows x columns accumulates in registers. A parallel task is some panels of columns (a
+ * panel is as wide as a tile) times a chunk of rows. Constants are packed in the order in which
+ * tiles read them; other columns are packed into panels by the task, which resolves padding,
+ * strides and producers fused into B. If B slides a window over an image, the padded input tile is
+ * copied once instead, and columns count positions in it: every point of the window is then a shift
+ * of the same memory; positions at the ends of rows that are no output are summed and dropped. The
+ * same holds for one row (a convolution to one channel): its tiles are one row of several vectors
+ * of pixels.
  *
- * Source: Goto and van de Geijn, ACM TOMS 34(3), 2008; here the sums of a task stay in its own
- * memory, so the output is written once.
+ * Source: Goto and van de Geijn, ACM TOMS 34(3), 2008; here a task's accumulators are in its own
+ * scratch, so the output is written once.
  */
 #include "cost/cost.h"
 #include "schedule/cut.h"

@@ -1,12 +1,12 @@
-/* write_dots: products of a few rows whose columns lie along the sum, as the scores of a token over
- * a cache of keys.
+/* write_dots: skinny GEMMs whose other operand is contiguous along the sum, such as the scores of a
+ * token over a cache of keys.
  *
  *     o[h, j] = sum d: x[h, d] * k[j, d]
  *
- * Tiles want the columns side by side, so they would turn each key first, which for a few rows is
- * more work than the product. Here the lanes of a vector are summands instead: a key is read once,
- * as it lies, for all rows, and each sum is added up across its lanes at the end. What lies between
- * one key and the next (other heads) is done before the next, so memory is read from end to end.
+ * Tiles need contiguous columns, so they would transpose each key first, which for a few rows is
+ * more work than the GEMM. Here the lanes of a vector are summands instead: a key is read once, in
+ * place, for all rows, and each sum is added across its lanes at the end. The heads between one key
+ * and the next are processed before the next, so memory is read sequentially.
  */
 #include "schedule/cut.h"
 

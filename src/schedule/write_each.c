@@ -1,7 +1,6 @@
-/* write_each: parts that share no loop, products of one input: each by the best of its own
- * programs, whose tasks come one part after the other. So such a kernel takes what its parts take,
- * but is called once.
- */
+/* write_each: parts without common loops, contractions of one input: each by the best of its own
+ * programs, their tasks in one list. Such a kernel takes as long as its parts, but is called
+ * once. */
 #include "schedule/write.h"
 
 #include <string.h>

@@ -1,15 +1,15 @@
-/* write_group: products among the parts of a group over shared rows, as product, softmax, product
- * of an attention.
+/* write_group: contractions among the parts of a group over shared rows, such as GEMM, softmax,
+ * GEMM of an attention.
  *
- * A task is a tile of rows, the last axis that all parts share. All parts but the last are put
- * there, so what lies between them is as large as the tile and stays in a cache; their values lie
- * with the rows innermost, and the lanes of vectors are rows. So no part adds or compares across
- * lanes, and a product's other operand is read where it lies, one element for all lanes; only the
- * first operand of a product, a tile of rows, is turned. The last part reads one row of the tile
- * for all lanes, which run along its own output.
+ * A parallel task is a tile of rows, the last axis that all parts share. All parts but the last are
+ * computed at it, so intermediate tensors are as large as the tile and stay in a cache; they are
+ * stored with rows innermost, and the lanes of vectors are rows. So no part reduces across lanes,
+ * and a contraction's other operand is read in place, one element broadcast to all lanes; only the
+ * first operand of a contraction, a tile of rows, is transposed. The last part broadcasts elements
+ * of the tile to lanes along its own output.
  *
- * Rows too long for that go by in blocks, where what lies between is a maximum, exp and sums of it
- * (`online`): keys and values of a block stay in the first cache while the rows of a task pass.
+ * Longer rows are processed in blocks if the parts between are a maximum, exp and sums of it
+ * (`online`): keys and values of a block stay in L1 while the rows of a task pass.
  */
 #include "schedule/cut.h"
 #include "schedule/group.h"

@@ -1,17 +1,17 @@
-/* write_lines: programs for groups over shared rows whose products lie as in a matrix: row after
- * row, lanes along columns.
+/* write_lines: programs for groups over shared rows with row-major intermediate matrices: lanes run
+ * along columns.
  *
- * As in write_group.c a task is a tile of rows, and all parts but the last are put there. Here a
- * product makes a whole line of columns for each row, from panels of its other operand that pass
- * the tile's rows one after the other; reductions run along the lines, and add or compare across
- * lanes once a line. What stands beside a product's columns (a mask, a bias) is read as it lies,
- * and few rows, or a number of them that no vector divides, waste nothing. Against lanes that are
- * rows: the columns have to be neighbours, or are copied; and a line that is short has a large
- * share of sums across lanes.
+ * As in write_group.c a task is a tile of rows, and all parts but the last are computed at it. Here
+ * a contraction makes a complete line of columns for each row, from panels of its other operand
+ * that all rows of the tile use in turn; reductions run along the lines, and combine lanes once a
+ * line. Operands beside a contraction's columns (a mask, a bias) are read in place, and a few rows,
+ * or a number of them that no vector divides, waste nothing. Compared with lanes that are rows, the
+ * columns have to be contiguous, or are copied; and a short line spends a large share on reductions
+ * across lanes.
  *
- * Few rows (a token's) are less work than turning the columns for them: where these lie along the
- * sum, the lanes of their product are summands, as in write_dots.c. Heads that share columns
- * (group.h) make one tile of them.
+ * For a few rows (a token's) transposing the columns is more work than the contraction: if they are
+ * contiguous along the sum, the lanes of the contraction are summands, as in write_dots.c. Heads
+ * that share columns (group.h) make one tile of them.
  */
 #include "cost/cost.h"
 #include "schedule/cut.h"

@@ -1,4 +1,4 @@
-/* write_plain: every loop as it stands, sums held where their loops begin. */
+/* write_plain: every loop unchanged, accumulators declared where their loops begin. */
 #include "schedule/write.h"
 
 void

@@ -1,10 +1,9 @@
-/* write_pooled: a window over what a product makes, channels being neighbours: pooling behind a
+/* write_pooled: a window over a contraction's result with channels innermost: pooling after a
  * convolution.
  *
- * A task is some rows of the window's outputs, and some of their channels: what the window reads
- * there is put there, so the product's output is as large as the task and lies in a cache. Its rows
- * are pixels, across the ends of rows; windows that have points in common compute those at the
- * border of two tasks twice.
+ * A task is some rows of the window's outputs, and some of their channels: the contraction is
+ * computed at it, so its output is as large as the task and stays in a cache. Its rows are pixels,
+ * across the ends of rows; points that windows of two tasks share are computed twice.
  */
 #include "schedule/cut.h"
 #include "schedule/window.h"

@@ -1,10 +1,10 @@
 /* write_rows: schedules of anything: elementwise work, movement, reductions, and groups of them
  * over shared rows.
  *
- * One parallel loop over what all parts share, or over the outer axes of a part alone; then each
- * part over its own axes. Vectors run along the output where its elements are neighbours in memory,
- * and what is read lies well; or along a sum whose operands do, with several accumulators that are
- * combined in the end. Axes that continue each other in memory for every access become one.
+ * One parallel loop over what all parts share, or over the outer axes of a single part; then each
+ * part over its own axes. Vectors run along the output if its elements and its operands are
+ * contiguous; or along a sum whose operands are, with several accumulators that are combined in the
+ * end. Axes that are contiguous for every access become one.
  */
 #include "cost/cost.h"
 #include "schedule/rows.h"

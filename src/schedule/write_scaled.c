@@ -1,13 +1,13 @@
-/* write_scaled: sums over groups of what a product makes of each, times scales: products of
- * integers whose factors have a scale for so many summands.
+/* write_scaled: sums over groups of a contraction's results times scales: integer contractions with
+ * a scale for each group of summands.
  *
- *     t[i, j, g] = sum k: q[i, g, k] * n[g, k, j]              o[i, j] = sum g: f32(t[i, j, g]) *
- *     (r[i, g] * s[g, j])
+ *     t[i, j, g] = sum k: q[i, g, k] * n[g, k, j]
+ *     o[i, j]    = sum g: f32(t[i, j, g]) * (r[i, g] * s[g, j])
  *
- * A task is a panel of columns and some rows, of all matrices that are multiplied by the same. A
- * tile of both is summed in registers as floats; for each group the product of the tile is summed
- * beside it as integers, put there, and added up from the first cache, so that what it makes is
- * nowhere as a whole. The constants of both lie in panels.
+ * A task is a panel of columns and some rows, of all matrices with the same operand. A tile of both
+ * accumulates in registers as floats; for each group the contraction of the tile accumulates beside
+ * it as integers, computed at it, and is added from L1, so t is never stored as a whole. The
+ * constants of both are packed in panels.
  */
 #include "schedule/cut.h"
 

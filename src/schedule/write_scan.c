@@ -1,8 +1,8 @@
-/* write_scan: running sums and their like: each element from the one before.
+/* write_scan: running sums and similar scans: each element from the previous one.
  *
- * The element before is held. Where the scan runs along memory, a few rows are walked side by side,
- * so that a row need not wait for its own last addition; where it runs across rows, a row of
- * elements is held and vectors run along it.
+ * The previous element is held. If the scan runs along memory, a few rows are scanned concurrently,
+ * so that a row need not wait for its own last addition; if it runs across rows, a row of elements
+ * is held and vectors run along it.
  */
 #include "schedule/rows.h"
 

@@ -1,7 +1,8 @@
-/* write_scatter: rows that are added to places which data name, over a copy of what stood there.
+/* write_scatter: rows added at computed indices, over a copy of the initial contents.
  *
- * Where in a row an element goes is not data: columns are apart from each other, so blocks of them
- * are shared out, and vectors run along them. Rows are taken in order, whatever places they go to.
+ * The position within a row is not computed from data: columns are independent, so blocks of them
+ * are distributed over threads, and vectors run along them. Rows are processed in order, whatever
+ * their indices.
  */
 #include "schedule/rows.h"
 

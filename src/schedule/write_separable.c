@@ -1,10 +1,10 @@
-/* write_separable: a product whose columns a window makes, as a pointwise convolution of what a
- * depthwise one makes.
+/* write_separable: a contraction whose columns come from a window, such as a pointwise convolution
+ * after a depthwise one.
  *
- * A task is some rows of pixels: the window is put there, all channels of them, so what the product
- * reads is as large as the task and lies in a cache, in the order in which the window writes it.
- * The product reads it in place, once for each tile of its own rows (output channels); columns are
- * pixels, across the ends of rows.
+ * A task is some rows of pixels: the window is computed at it, for all channels, so the
+ * contraction's operand is as large as the task and stays in a cache, in the order in which the
+ * window writes it. The contraction reads it in place, once for each tile of its own rows (output
+ * channels); columns are pixels, across the ends of rows.
  */
 #include "schedule/cut.h"
 #include "schedule/window.h"

@@ -1,13 +1,13 @@
-/* write_square: two sums over short axes, one of what the other makes: a square transformed along
- * both of its axes, channels being neighbours.
+/* write_square: two sums over short axes, one of the other's results: a square transformed along
+ * both of its axes, with channels innermost.
  *
- *     t[n, y, a, z, c] = sum p: b[a, p] * x[n, m*y + p, z, c]              u = m outputs or points
- *     along one axis v[a, e, n, y, z, c] = sum p: b[e, p] * t[n, y, a, m*z + p, c]
+ *     t[n, y, a, z, c]    = sum p: b[a, p] * x[n, m*y + p, z, c]
+ *     v[a, e, n, y, z, c] = sum p: b[e, p] * t[n, y, a, m*z + p, c]
  *
- * A task is some channels of a row of squares: the first sums are put there, for all rows (a) that
- * they have, and lie in a cache when the second ones read them. Sums, summands and rows of both are
- * written out; lanes are channels. Where a window reads what the second ones make, inside of
- * squares, each square is put where it reads:
+ * A task is some channels of a row of squares: the first sums are computed at it, for all of their
+ * rows (a), and are in a cache when the second ones read them. Sums, summands and rows of both are
+ * unrolled; lanes are channels. If a window reads the second sums, within squares, each square is
+ * computed at its reader:
  *
  *     l[n, y, u, z, v, c] = max r, s: o[n, y, 2*u + r, z, 2*v + s, c]
  */

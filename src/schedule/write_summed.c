@@ -1,9 +1,9 @@
-/* write_summed: sums over all points of what a product makes at each: an average over planes behind
- * a pointwise convolution.
+/* write_summed: sums over all points of a contraction's result: an average over planes after a
+ * pointwise convolution.
  *
- * A task is some channels: lanes, which both parts have. Point by point of the sums but the
- * innermost the product is put there, a row of pixels, and added up from the first cache, so that
- * what it makes is nowhere as a whole.
+ * A task is some channels: lanes, which both parts have. At each point of the sums but the
+ * innermost the contraction is computed, a row of pixels, and summed from L1, so its result is
+ * never stored as a whole.
  */
 #include "schedule/cut.h"
 

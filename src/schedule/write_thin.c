@@ -1,16 +1,16 @@
-/* write_thin: products of one row or a few, as a constant is read once.
+/* write_thin: GEMV and skinny GEMM, as fast as the constant operand is read once.
  *
- * Where rows are few a tile of the usual height has too few accumulators to hide their latency, and
- * what decides is how fast B comes. So several panels of columns are summed side by side, as many
- * as the registers hold: B is read in as many streams, each in the order in which it lies, and
- * panels are as wide as tiles of many rows want them, so that a constant that lies for those serves
- * here too. Where a constant is narrow and has scales, those multiply the sum of what shares them.
- * Where a word of it has several elements, taking them out of it hides the latency in one wide
- * panel, and panels may follow each other in one stream.
+ * With few rows a tile of the usual height has too few accumulators to hide their latency, and the
+ * rate of reading B decides. So several panels of columns are summed concurrently, as many as the
+ * registers hold: B is read in as many streams, each sequential, and panels are as wide as tiles of
+ * many rows need them, so that one layout of a constant serves both. The scales of a low-precision
+ * constant multiply the sums of the elements that share them. If a word has several elements,
+ * unpacking them hides the latency in one wide panel, and panels may follow each other in one
+ * stream.
  *
- * Where a product stores its output transposed, what are columns here are rows to the tiles of
- * many: a constant that lies for those has panels as narrow as such a tile is high, and a vector of
- * it has so many lanes.
+ * If a contraction stores its output transposed, the columns here are rows to the tiles of many: a
+ * constant packed for those has panels as narrow as such a tile is high, and a vector of it has
+ * that many lanes.
  */
 #include "schedule/cut.h"
 

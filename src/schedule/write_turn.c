@@ -1,13 +1,12 @@
-/* write_turn: movement whose outputs are neighbours along one axis and whose inputs are along
- * another: transpositions, channels that go last or first, and whatever elementwise work goes with
- * them.
+/* write_turn: movement whose outputs are contiguous along one axis and whose inputs along another:
+ * transposes, channels moved last or first, with any elementwise work.
  *
- * Tiles as wide as a vector both ways are transposed in registers. Each goes through as many lines
- * of the input as of the output, and may use a part of each, so tiles are taken in blocks: half of
- * a cache are lines that are read, half are written. Inside of a block tiles follow each other
- * along the input, so that few rows of it are read side by side, each in a stretch as long as can
- * be, which hardware fetches ahead; the lines that are written lie apart instead, and may go past
- * the caches, where nothing need be fetched.
+ * Square tiles as wide as a vector are transposed in registers. A tile touches as many lines of the
+ * input as of the output, and may use a part of each, so tiles are taken in blocks: half of a cache
+ * for lines that are read, half for lines that are written. Inside a block tiles follow each other
+ * along the input, so that few rows of it are read concurrently, each as a long stream, which
+ * hardware prefetches; the written lines are strided instead, and may use non-temporal stores,
+ * which need no prefetch.
  */
 #include "schedule/rows.h"
 

@@ -3,8 +3,8 @@
  *
  * Each plane (one value of the axes that do not slide) is copied with its padding and stride phases
  * in place, so every point of the window is a plain vector read for a run of outputs. The window is
- * written out around the accumulators; what is the same for the whole plane (a filter) is read
- * once, into registers, where they suffice.
+ * unrolled around the accumulators; operands that are constant over the plane (a filter) are loaded
+ * once, into registers, if these suffice.
  */
 #include "schedule/window.h"
 

@@ -1,4 +1,4 @@
-/* bind: what the sizes are that a declaration names. */
+/* bind: the values of the symbols in declared types. */
 #include "type/type.h"
 
 typedef struct {

@@ -17,10 +17,10 @@ typedef enum {
     KIND_COUNT
 } DTypeKind;
 
-/* Types of fewer than 8 bits have a byte each, in memory and in the API; files pack them. Integers
- * lie in it as numbers, floats as their bits. A string is the address of characters with a zero
- * behind them (const char *; NULL is an empty one): nests move it as the 64 bits that it is, only
- * routines look at what it points to. */
+/* Types of fewer than 8 bits take a byte each, in memory and in the API; files pack them. Integers
+ * are stored as numbers, floats as their bits. A string is the address of a 0-terminated string
+ * (const char *; NULL is an empty one): nests move its 64 bits, only library routines read its
+ * characters. */
 /*        name           bits bytes kind        C type           npy    onnx  */
 #define DTYPES(X)                                                                                  \
     X(F32, "f32", 32, 4, KIND_FLOAT, "float", "<f4", 1)                                            \
@@ -81,20 +81,21 @@ dtype_is_int(DType t)
     return dtype_info[t].kind == KIND_INT || dtype_info[t].kind == KIND_UINT;
 }
 
-/* Floats that are computed in f32 and rounded: everything shorter than it. */
+/* Floats that are computed in f32 and rounded: all shorter ones. */
 static inline bool
 dtype_is_short(DType t)
 {
     return dtype_is_float(t) && dtype_info[t].bits < 32;
 }
 
-/* How a float of 16 bits or fewer lies in its bits: sign, exponent, fraction. What stands for no
+/* How a float of 16 bits or fewer is encoded in sign, exponent and fraction. What represents no
  * number:
  *   FLOAT_IEEE    the largest exponent is infinity and NaN
  *   FLOAT_NAN     all bits but the sign set is NaN; no infinity
  *   FLOAT_NO_MINUS_ZERO   the pattern of -0 is NaN; no infinity
  *   FLOAT_FINITE  nothing does
- *   FLOAT_EXPONENT   no sign, no fraction and no zero: powers of two; all bits set is NaN */
+ *   FLOAT_EXPONENT   no sign, no fraction and no zero: powers of two; all bits set is NaN
+ */
 typedef enum { FLOAT_IEEE, FLOAT_NAN, FLOAT_NO_MINUS_ZERO, FLOAT_FINITE, FLOAT_EXPONENT } FloatKind;
 typedef struct {
     uint8_t exponent, fraction;
@@ -104,17 +105,17 @@ typedef struct {
 } FloatLayout;
 FloatLayout dtype_layout(DType t); /* of a short float */
 
-/* What numbers of `bits` bits, four or two, share along a dimension of this extent: i32, as wide as
- * the lanes that they become, so that each is a shift away where a byte has to be made long first;
- * u8 where not all of those would be full; NONE: nothing. */
+/* The word that numbers of `bits` bits, four or two, are packed into along a dimension of this
+ * extent: i32, as wide as the lanes that they become, so that each is a shift away, where a byte
+ * would first be widened; u8 if the last i32 would not be full; NONE: nothing. */
 DType dtype_word(int64_t extent, int bits);
 
-#define TN_MAX_RANK 12 /* a named limit: tensors of higher rank are refused by name */
+#define TN_MAX_RANK 12 /* limit: tensors of higher rank are refused by name */
 
 /* ---- values of an element type (number.c) ---------------------------------------------------- */
 
-/* One value; its element type is known from where it stands. Floats are held in f, already rounded
- * to their type; everything else in i: sign- or zero-extended, bool 0 or 1, u64 as its bits. */
+/* One value of a type known from context. Floats are in f, rounded to their type; everything else
+ * in i: sign- or zero-extended, bool 0 or 1, u64 as its bits. */
 typedef union {
     double f;
     int64_t i;
@@ -133,24 +134,23 @@ number_int(DType t, int64_t v)
 {
     return (Number){ .i = wrap_to_dtype(t, v) };
 }
-/* A float that does not fit its type becomes infinity in f16 and bf16, and the nearest end of the
- * range in a shorter type, where only infinity stays what it is, if there is one; f8e8m0 takes the
- * power of two above. NaN is 0 where a type has none. */
-/* Floats to integers truncate; what does not fit becomes the nearest end of the range, NaN becomes
+/* A float outside of its type's range becomes infinity in f16 and bf16, and the nearest end of the
+ * range in a shorter type, where only infinity stays infinity, if there is one; f8e8m0 takes the
+ * power of two above. NaN is 0 if the type has none. */
+/* Floats to integers truncate; values out of range become the nearest end of the range, NaN becomes
  * 0. */
 Number number_cast(DType to, DType from, Number v);
 /* Element `at` of an array, which need not be aligned. Storing rounds a float, and keeps the low
  * bits of an integer. */
 Number number_load(DType t, const void *data, int64_t at);
 void number_store(DType t, void *data, int64_t at, Number v);
-/* These bits into element `at` of u8 or i32, where there are zeros. */
+/* Stores these bits into element `at` of u8 or i32, which is zero there. */
 void number_put_bits(DType word, void *data, int64_t at, uint32_t bits);
 double number_get(DType t, const void *data, int64_t at); /* the element as a double */
 /* Two bf16 as one i32, the first in its low half; and half 0 or 1 of such a pair. */
 Number number_pair(Number low, Number high);
 double number_half(Number pair, int half);
-/* |x - y| of two elements, exact before it is rounded to double; 0 for two NaN, infinite for
- * one. */
+/* |x - y| of two elements, rounded to double once; 0 for two NaN, infinite for one. */
 double number_distance(DType t, const void *x, const void *y, int64_t at);
 
 #endif

@@ -1,8 +1,8 @@
-/* format: where the elements of a tensor stand in memory.
+/* format: the position of a tensor's elements in memory.
  *
- * A physical dimension holds (index[dim] // div) % mod. The parts of one dimension tile it: sorted
- * by div, each part's div * mod is the next one's div. Rearranging walks the physical dimensions as
- * a nest of loops; each level adds its digit times div to the logical index of its dimension, and
+ * A physical dimension is (index[dim] // div) % mod. The parts of one dimension tile it: sorted by
+ * div, each part's div * mod is the next one's div. Rearranging walks the physical dimensions as a
+ * nest of loops; each level adds its digit times div to the logical index of its dimension, and
  * only the last level, a run of equal strides, touches memory.
  */
 #include "type/type.h"
@@ -111,7 +111,7 @@ copy_run(uint8_t *to, const uint8_t *from, int64_t n, int64_t step, size_t size)
     }
 }
 
-/* The innermost part: as many of its points as are inside the tensor, then zeros. */
+/* The innermost part: its points inside the tensor, then zeros. */
 static void
 run(Walk *w, uint32_t p)
 {
@@ -149,7 +149,8 @@ walk(Walk *w, uint32_t p, int64_t first, int64_t end)
             walk(w, p + 1, 0, w->physical[p + 1]);
             continue;
         }
-        size_t rest = (size_t)((end - i) * w->inner[p]) * w->size; /* outside from here on */
+        /* outside of the tensor from here on */
+        size_t rest = (size_t)((end - i) * w->inner[p]) * w->size;
         memset(w->to, 0, rest);
         w->to += rest;
         break;
@@ -157,7 +158,7 @@ walk(Walk *w, uint32_t p, int64_t first, int64_t end)
     w->index[part->dim] = start;
 }
 
-/* All but where it is from and goes to; room: [2 * f->npart]. False: it is not static. */
+/* Everything but source and destination; room: [2 * f->npart]. False: not static. */
 static bool
 walk_begin(Walk *w, const Format *f, const Type *t, int64_t *room)
 {
@@ -193,7 +194,7 @@ format_slices(const Format *f, const Type *t, int64_t *bytes)
 
     if (!walk_begin(&w, f, t, room) || !w.count)
         return 0;
-    bool whole = f->npart == 1; /* a run is not cut */
+    bool whole = f->npart == 1; /* a run is not split */
     *bytes = (whole ? w.count : w.inner[0]) * (int64_t)w.size;
     return whole ? 1 : w.physical[0];
 }

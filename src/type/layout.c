@@ -1,11 +1,11 @@
-/* layout: how a tensor lies, as people say it, and what follows for its dimensions. */
+/* layout: the text of layouts, and the dimensions that follow from them. */
 #include "type/layout.h"
 
 #include <ctype.h>
 #include <inttypes.h>
 #include <string.h>
 
-enum { MOST = 1 << 20 }; /* named limit: of a block, of room on one side [elements] */
+enum { MOST = 1 << 20 }; /* limit: of a block, of a border on one side [elements] */
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
@@ -14,7 +14,7 @@ typedef struct {
     uint32_t rank;
 } Reader;
 
-/* The number that stands next; -1: none, or too large a one. */
+/* The next number; -1: none, or too large. */
 static int64_t
 read_number(Reader *r)
 {
@@ -27,7 +27,7 @@ read_number(Reader *r)
     return n <= MOST ? n : -1;
 }
 
-/* The dimension that stands next; -1: there is none. */
+/* The next dimension; -1: none. */
 static int
 read_dim(Reader *r)
 {
@@ -49,8 +49,8 @@ accept(Reader *r, char c)
     return true;
 }
 
-/* One part: `c` or `16c`; `1`, `1/16` or `1%16`. Of letters, what divides a part follows from the
- * blocks behind it. */
+/* One part: `c` or `16c`; `1`, `1/16` or `1%16`. With letters, the divisor of a part follows from
+ * the blocks behind it. */
 static bool
 read_part(Reader *r, FormatPart *part)
 {
@@ -82,8 +82,7 @@ read_room(Reader *r, Layout *l)
     return l->before[d] >= 0 && l->after[d] >= 0 && (r->letters || !*r->at || accept(r, ','));
 }
 
-/* What divides a part by the blocks behind it, or around it if it is the rest; 0: too large a
- * number. */
+/* The divisor of a part by the blocks behind it, or around it if it is the rest; 0: too large. */
 static int64_t
 divisor(const FormatPart *part, uint32_t n, uint32_t p)
 {
@@ -95,7 +94,7 @@ divisor(const FormatPart *part, uint32_t n, uint32_t p)
     return div;
 }
 
-/* The part of dimension d that is divided by so much. */
+/* The part of dimension d with this divisor. */
 static const FormatPart *
 part_with(const Format *f, uint32_t d, int64_t div)
 {
@@ -152,7 +151,7 @@ layout_read(Arena *a, const char *text, uint32_t rank, Layout *l)
 
 /* ---- printing -------------------------------------------------------------------------------- */
 
-/* Does what divides each part follow from the blocks behind it? */
+/* Does the divisor of each part follow from the blocks behind it? */
 static bool
 is_in_letters(const Layout *l)
 {

@@ -1,8 +1,8 @@
 /* number: single values of any element type: rounding, conversion, loading and storing.
  *
  * Short floats are handled as integers and doubles, since not every compiler has the types. Each is
- * a sign, an exponent and a fraction; a row of dtype_layout says how many bits and what stands for
- * no number.
+ * a sign, an exponent and a fraction; a row of dtype_layout gives the numbers of bits and the
+ * patterns that represent no number.
  */
 #include "type/dtype.h"
 
@@ -124,7 +124,8 @@ wrap_to_dtype(DType t, int64_t v)
     }
 }
 
-/* Truncate towards zero; what does not fit becomes the nearest end of the range, NaN becomes 0. */
+/* Truncates towards zero; values out of range become the nearest end of the range, NaN becomes
+ * 0. */
 static int64_t
 saturate(DType t, double v)
 {

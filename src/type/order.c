@@ -1,8 +1,8 @@
-/* order: orders of dimensions as people say them.
+/* order: orders of dimensions by their customary names.
  *
- * "nhwc" names the dimensions of an image's tensor by the letters that everybody uses for them: n c
- * w, n c h w, n c d h w for three, four and five. "0,2,3,1" says the same of a tensor of any rank:
- * which dimension comes first, which second.
+ * "nhwc" names the dimensions of an image's tensor by their usual letters: n c w, n c h w, n c d h
+ * w for ranks three, four and five. "0,2,3,1" is the same for any rank: the dimension that comes
+ * first, the one that comes second, ….
  */
 #include "type/layout.h"
 
@@ -15,7 +15,7 @@ order_letters(uint32_t rank)
     return rank == 3 ? "ncw" : rank == 4 ? "nchw" : rank == 5 ? "ncdhw" : NULL;
 }
 
-/* The next dimension of the text; -1: there is none. */
+/* The next dimension of the text; -1: none. */
 static int
 next_dim(const char **text, const char *letters)
 {
@@ -57,7 +57,7 @@ order_read(const char *text, uint32_t rank, uint8_t *order)
 void
 order_print(Text *t, uint32_t rank, const uint8_t *order)
 {
-    /* three are as often rows, columns and something else */
+    /* tensors of rank three are as often rows, columns and something else */
     const char *letters = rank > 3 ? order_letters(rank) : NULL;
 
     for (uint32_t i = 0; i < rank; i++) {

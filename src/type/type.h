@@ -1,4 +1,4 @@
-/* type: what a value is: element type, symbolic shape, and how it lies in memory.
+/* type: element type, symbolic shape, and memory format of a value.
  *
  * Types are interned: equality of normal forms is pointer equality. Every ranked value has every
  * dimension, a fresh symbol where nothing is known; there is no "unknown dimension".
@@ -21,9 +21,9 @@ const Type *type_simplify(Ctx *c, const Type *t);
 /* of its dimensions, all at once */
 const Type *type_subst(Ctx *c, const Type *t, const Binding *b, uint32_t n);
 typedef VEC(Binding) BoundSizes;
-/* The sizes that stand alone among the dimensions of declared types are what the types given for
- * the first n of them, of the same ranks, have there. False: some size of all ndeclared stands
- * alone in none, so nothing tells what it is. */
+/* Binds the symbols that are dimensions by themselves in the first n declared types to the
+ * dimensions of the given types, of the same ranks. False: some symbol of all ndeclared types is no
+ * dimension by itself, so nothing determines it. */
 bool type_bind(Ctx *c, const Type *const *declared, uint32_t ndeclared, const Type *const *given,
                uint32_t n, BoundSizes *out);
 const Expr *type_count(Ctx *c, const Type *t); /* elements */
@@ -31,8 +31,8 @@ const Expr *type_bytes(Ctx *c, const Type *t);
 bool type_is_static(const Type *t);
 /* false if symbolic or overflowing */
 bool type_static_bytes(const Type *t, int64_t *bytes);
-/* Could a process ever hold it? False above 2^47 bytes, the most a processor of today addresses,
- * with every dimension as small as it may be, though not empty. */
+/* May a process ever hold it? False above 2^47 bytes, the address space of today's processors, with
+ * every dimension at its smallest value above 0. */
 bool type_fits(Ctx *c, const Type *t);
 Tri type_eq(Ctx *c, const Type *a, const Type *b); /* dtype, rank, all dims */
 /* Elements between neighbours along dimension d of the plain row-major format. */
@@ -43,9 +43,9 @@ const Expr *type_offset(Ctx *c, const Type *t, const Expr *const *at);
 /* Dimension d is t's order[d]. */
 const Type *type_permuted(Ctx *c, const Type *t, const uint8_t *order);
 
-/* An order [rank] of dimensions as people say it: "nhwc" of rank 4 (ncw, ncdhw of 3 and 5),
- * "0,2,3,1" of any. False: it is none of this rank. Printed in letters from rank 4 on; order NULL:
- * the plain one. */
+/* An order of dimensions [rank] by its customary name: "nhwc" of rank 4 (ncw, ncdhw of 3 and 5),
+ * "0,2,3,1" of any. False: not an order of this rank. Printed in letters from rank 4 on; order
+ * NULL: the plain one. */
 bool order_read(const char *text, uint32_t rank, uint8_t *order);
 void order_print(Text *t, uint32_t rank, const uint8_t *order);
 /* for messages: "nhwc or 0,2,3,1" */
@@ -56,10 +56,10 @@ bool order_is_plain(uint32_t rank, const uint8_t *order);
 void type_print(Text *t, const Type *type);
 const char *type_str(Ctx *c, const Type *t);
 
-/* A memory format: an order and a split of a tensor's dimensions. Physical dimension p of the
- * format holds (index[dim] // div) % mod; mod 0 means no mod (the outermost part of its dimension).
- * Points outside the tensor (mod does not divide the extent) are zero.
- * The plain format of rank r has parts {d, 1, 0} for d in 0..r-1. NULL is plain too. */
+/* A memory format: an order and a split of a tensor's dimensions. Physical dimension p is
+ * (index[dim] // div) % mod; mod 0 means no mod (the outermost part of its dimension). Points
+ * outside of the tensor (mod does not divide the extent) are zero. The plain format of rank r has
+ * parts {d, 1, 0} for d in 0..r-1. NULL is plain too. */
 typedef struct {
     uint8_t dim;
     int64_t div, mod;
@@ -77,8 +77,8 @@ const Expr *format_offset(Ctx *c, const Format *f, const Type *t, const Expr *co
 void format_print(Text *t, const Format *f); /* [0/14, 1, 0%14] */
 /* Rearrange a static tensor: plain `from` into `to` [format_count elements]. */
 bool format_apply(const Format *f, const Type *t, const void *from, void *to);
-/* The same in slices, one behind the other in memory, of so many bytes each; 0 of them if the
- * tensor is not static. */
+/* The number of slices that are contiguous in memory, and the bytes of each; 0: the tensor is not
+ * static. */
 int64_t format_slices(const Format *f, const Type *t, int64_t *bytes);
 /* Slices first <= i < end into `to`, which has room for those alone. */
 bool format_apply_slices(const Format *f, const Type *t, const void *from, void *to, int64_t first,

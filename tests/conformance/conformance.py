@@ -1,6 +1,6 @@
 """The backend tests of the onnx package, through compiled code.
 
-    conformance.py [--all] [--update] [--list] [PATTERN…]
+    conformance.py [--all] [--update] [--list] [--junit FILE] [PATTERN…]
 
 onnx defines them: 1884 models of single operators and of the functions they stand for, 140 larger ones, each with
 inputs and the outputs that are right. Every model is compiled as it stands, run, and compared by onnx's own rule.
@@ -12,7 +12,7 @@ is listed and passes, fails this command. A model whose parameters (axes, a shap
 all inputs but the first as constants; where it passes then, the list says so, and it must go on to.
 
 By default a sample is run: of each operator's cases the first and the last, and all that are not about one
-operator. --all runs everything, a PATTERN those whose names it is found in; --update rewrites the list.
+operator. --all, or TENON_ALL=1, runs everything, a PATTERN those whose names it is found in; --update rewrites the list.
 
 All is compiled as users get it, for this processor, and for every other x86 target: there the sample, of some targets
 a part of it, and with TENON_NIGHTLY=1 everything. What the processor cannot run is compiled all the same. TENON_TEST_TARGET
@@ -34,6 +34,7 @@ from onnx import numpy_helper
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
+import junit  # noqa: E402
 from disputed import shown  # noqa: E402
 from targets import TARGET, TARGETS, X86, native, runs_here  # noqa: E402
 from worker import Crash, Worker  # noqa: E402
@@ -307,7 +308,8 @@ def tell(results):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--all", action="store_true")
+    parser.add_argument("--all", action="store_true", default=bool(os.environ.get("TENON_ALL")))
+    parser.add_argument("--junit", help="write what passed and what failed to this file")
     parser.add_argument("--update", action="store_true")
     parser.add_argument("--list", action="store_true", help="every failure by name, with its reason")
     parser.add_argument("pattern", nargs="*")
@@ -322,16 +324,16 @@ def main():
         others = chosen if o.pattern else index if NIGHTLY else sample(index)
         few = 1 if o.pattern or NIGHTLY else FEW
         ways += [(target, others[::1 if target == BROAD else few]) for target in TARGETS if target != native()]
-    passed = failed = 0
-    for target, cases in ways:
-        one = run_target(o, folder, index, target, cases)
-        passed, failed = passed + one[0], failed + one[1]
-    print(f"{passed} passed, {failed} failed")
+    told = [case for target, cases in ways for case in run_target(o, folder, index, target, cases)]
+    failed = sum(why is not None for _, _, why in told)
+    if o.junit:
+        junit.write(o.junit, "conformance", told)
+    print(f"{len(told) - failed} passed, {failed} failed")
     return bool(failed)
 
 
 def run_target(o, folder, index, target, cases):
-    """How many pass, and how many fail that are not expected to."""
+    """Those that pass, and those that fail or pass unexpectedly, as JUnit has them."""
     start, runs = time.time(), target == "native" or runs_here(target)
     results = run_all([name for name, _, _ in cases], folder, os.cpu_count() or 1, target)
     expected = read_list()
@@ -347,7 +349,7 @@ def run_target(o, folder, index, target, cases):
         print(f"{target}: {line}")
     print(f"onnx {onnx.__version__}, {target}: {len(results) - failed} of {len(results)} tests {'pass' if runs else 'compile'}, "
           f"{failed - sum('failed:' in b for b in bad)} expected failures, {len(bad)} unexpected, {time.time() - start:.1f} s")
-    return len(results) - failed, len(bad)
+    return [(f"{target}: {name}", 0.0, None) for name, r in results.items() if r is None] + [(f"{target}: {line.split()[0]}", 0.0, line) for line in bad]
 
 
 if __name__ == "__main__":

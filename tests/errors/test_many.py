@@ -107,9 +107,11 @@ def test_from_standard_input_and_from_text(tenon, branch):
 def test_what_runs_one_by_one_says_so(tenon, tmp_path):
     model = small_model(tmp_path / "m.onnx")
     assert tenon("compile", model, "-o", tmp_path / "m.so").returncode == OK
-    line = {"x": [[1, 0, 0, 0]]}
-    got, stderr = many(tenon, tmp_path / "m.so", line, line)
-    assert got == [{"y/out:0": [[0, 0, 0]]}] * 2
+    line, other = {"x": [[1, 0, 0, 0]]}, {"x": [[0, 3, -1, 5]]}
+    want = many(tenon, tmp_path / "m.so", other)[0]
+    got, stderr = many(tenon, tmp_path / "m.so", line, other, line)
+    assert got == [{"y/out:0": [[0, 0, 0]]}, *want, {"y/out:0": [[0, 0, 0]]}]
+    assert want != [got[0]], "else it says nothing"
     assert "m.so: requests run one by one: it was compiled without --many" in stderr
     assert many(tenon, tmp_path / "m.so", line)[1] == ""
 

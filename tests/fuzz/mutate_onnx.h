@@ -6,13 +6,12 @@
  * libFuzzer does. Crossing two models puts nodes and constants of one into the other, or a graph of
  * one in the place of another's.
  *
- * Everything read lives in one block of memory that is dropped at the end, so that pointers may be
- * moved about.
+ * Everything read is in one arena, which is freed at the end, so that pointers may be moved about.
  */
 #ifndef TENON_MUTATE_ONNX_H
 #define TENON_MUTATE_ONNX_H
 
-#include "onnx.pb-c.h"
+#include "pack_onnx.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -20,30 +19,15 @@
 
 size_t LLVMFuzzerMutate(uint8_t *data, size_t n, size_t most);
 
-enum { ROOM_BYTES = 8 << 20 };
 typedef struct {
-    char *at;
-    size_t used;
+    Arena *arena; /* of all that is read */
     uint64_t random;
 } Room;
 
 static void *
-room_alloc(void *user, size_t n)
+room_alloc(Room *r, size_t n)
 {
-    Room *r = user;
-
-    n = (n + 15) & ~(size_t)15;
-    if (n > ROOM_BYTES - r->used)
-        return NULL;
-    r->used += n;
-    return memset(r->at + r->used - n, 0, n);
-}
-
-static void
-room_free(void *user, void *block)
-{
-    (void)user;
-    (void)block;
+    return arena_alloc(r->arena, n);
 }
 
 static uint32_t
@@ -373,8 +357,7 @@ some_graph(Room *r, Onnx__ModelProto *m, Onnx__GraphProto *body, Onnx__FunctionP
     *of = NULL;
     if (m->n_functions && pick(r, 3) == 0) {
         *of = m->functions[pick(r, m->n_functions)];
-        onnx__graph_proto__init(body);
-        body->n_node = (*of)->n_node;
+        *body = (Onnx__GraphProto){ .n_node = (*of)->n_node };
         body->node = (*of)->node;
         return body;
     }
@@ -444,12 +427,16 @@ join(Room *r, Onnx__GraphProto *to, Onnx__GraphProto *from)
     }
 }
 
-static size_t
-packed(const Onnx__ModelProto *m, uint8_t *out, size_t most)
+/* NULL: it cannot be read, or has no graph. */
+static Onnx__ModelProto *
+parsed(Room *r, const uint8_t *data, size_t n)
 {
-    size_t n = onnx__model_proto__get_packed_size(m);
+    Ctx c;
+    Onnx__ModelProto *m = NEW(r->arena, Onnx__ModelProto);
 
-    return n && n <= most ? onnx__model_proto__pack(m, out) : 0;
+    ctx_init(&c, r->arena);
+    ProtoSource from = { .what = "model", .bytes = { data, n } };
+    return proto_read(&c, r->arena, &from, &proto_ModelProto, m) && m->graph ? m : NULL;
 }
 
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t n, size_t most, unsigned seed);
@@ -459,17 +446,15 @@ size_t LLVMFuzzerCustomCrossOver(const uint8_t *a, size_t na, const uint8_t *b, 
 size_t
 LLVMFuzzerCustomMutator(uint8_t *data, size_t n, size_t most, unsigned seed)
 {
-    Room r = { .at = malloc(ROOM_BYTES), .random = seed };
-    ProtobufCAllocator allocator = { room_alloc, room_free, &r };
+    Room r = { .arena = arena_new(NULL, NULL), .random = seed };
+    Onnx__ModelProto *m = pick(&r, 8) ? parsed(&r, data, n) : NULL;
     size_t made = 0;
 
-    Onnx__ModelProto *m =
-        r.at && pick(&r, 8) ? onnx__model_proto__unpack(&allocator, n, data) : NULL;
-    if (m && m->graph) {
+    if (m) {
         mutate_model(&r, m);
-        made = packed(m, data, most);
+        made = pack_onnx(m, data, most);
     }
-    free(r.at);
+    arena_free(r.arena);
     return made ? made : LLVMFuzzerMutate(data, n, most);
 }
 
@@ -477,17 +462,15 @@ size_t
 LLVMFuzzerCustomCrossOver(const uint8_t *a, size_t na, const uint8_t *b, size_t nb, uint8_t *out,
                           size_t most, unsigned seed)
 {
-    Room r = { .at = malloc(ROOM_BYTES), .random = seed };
-    ProtobufCAllocator allocator = { room_alloc, room_free, &r };
+    Room r = { .arena = arena_new(NULL, NULL), .random = seed };
+    Onnx__ModelProto *x = parsed(&r, a, na), *y = x ? parsed(&r, b, nb) : NULL;
     size_t made = 0;
 
-    Onnx__ModelProto *x = r.at ? onnx__model_proto__unpack(&allocator, na, a) : NULL;
-    Onnx__ModelProto *y = x ? onnx__model_proto__unpack(&allocator, nb, b) : NULL;
-    if (y && x->graph && y->graph) {
+    if (y) {
         join(&r, x->graph, y->graph);
-        made = packed(x, out, most);
+        made = pack_onnx(x, out, most);
     }
-    free(r.at);
+    arena_free(r.arena);
     return made;
 }
 

@@ -3,6 +3,7 @@ import os
 import pathlib
 import re
 import subprocess
+import tomllib
 
 import numpy as np
 import pytest
@@ -47,6 +48,20 @@ def check_program(example, program, **env):
 
 
 # ---- libraries -------------------------------------------------------------------------------------------------
+
+
+def test_one_version(prefix, lib):
+    version = re.search(r'#define TN_VERSION "(\d+\.\d+\.\d+)"', (ROOT / "include/tenon.h").read_text())[1]
+    assert run(prefix / "bin/tenon", "--version") == f"tenon {version}\n"
+    for name in ("tenon", "tenon-run"):
+        assert (lib / f"lib{name}.so").resolve().name == f"lib{name}.so.{version}"
+        assert (lib / f"lib{name}.so.{version.split('.')[0]}").is_symlink()
+        assert run("pkg-config", "--modversion", name, env=os.environ | {"PKG_CONFIG_PATH": str(lib / "pkgconfig")}) == f"{version}\n"
+    assert f'PACKAGE_VERSION "{version}"' in (lib / "cmake/Tenon/TenonConfigVersion.cmake").read_text()
+    assert f"tenon {version}" in (prefix / "share/man/man1/tenon.1").read_text()
+    with open(ROOT / "python/pyproject.toml", "rb") as file:
+        wheel = tomllib.load(file)["tool"]["scikit-build"]["metadata"]["version"]
+    assert re.search(wheel["regex"], (ROOT / "python" / wheel["input"]).read_text())["value"] == version
 
 
 @pytest.mark.parametrize("name", ["tenon", "tenon-run"])
@@ -184,6 +199,8 @@ def test_the_package_unpacks_and_runs(tmp_path):
     (deb,) = (BUILD / "package").glob("tenon_*.deb")
     about = run("dpkg-deb", "--field", deb)
     assert "Package: tenon" in about and "libc6" in about and "protobuf" not in about
+    said = run(BUILD / "tenon", "--version").split()[-1]
+    assert f"Version: {said}\n" in about
     run("dpkg-deb", "-x", deb, tmp_path)
     assert run(tmp_path / "usr/bin/tenon", "--version").startswith("tenon ")
     for path in ("usr/include/tenon.h", "usr/share/man/man1/tenon-compile.1.gz", "usr/share/doc/tenon/LICENSE"):

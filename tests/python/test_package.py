@@ -85,6 +85,25 @@ def test_a_default_can_be_given():
     np.testing.assert_array_equal(tenon.compile(model, given="w")(x=x, w=w), [3, 6])
 
 
+def test_sizes_that_follow_are_solved():
+    model = tenon.compile(model_of([helper.make_node("Concat", ["p", "s"], ["c"], axis=0), helper.make_node("Add", ["c", "mask"], ["y"])],
+                                   [("p", T.FLOAT, ["past"]), ("s", T.FLOAT, ["seq"]), ("mask", T.FLOAT, ["total"])], [("y", T.FLOAT, ["total"])]))
+    shapes = lambda **sizes: [v.shape for v in model.solve(**sizes)]
+    assert shapes(past=2, seq=4) == [(2,), (4,), (6,)]
+    assert shapes(total=6, seq=4) == [(2,), (4,), (6,)]
+    assert shapes(seq=4) == [("past",), (4,), ("total",)]
+    assert shapes(total=3, seq=4) == [("past",), (4,), (3,)]
+    for sizes in ({"seq": -1}, {"seq": 1.5}, {"seq": 1 << 70}):
+        with pytest.raises((tenon.UsageError, OverflowError), match="size|too large"):
+            model.solve(**sizes)
+
+
+def test_the_wheel_has_the_version_of_the_library():
+    from importlib.metadata import version
+    assert f'TN_VERSION "{tenon.__version__}"' in (ROOT / "include" / "tenon.h").read_text()
+    assert version("tenon") == tenon.__version__
+
+
 def test_inspect_and_targets():
     facts = tenon.inspect(DIGITS)
     assert facts["kind"] == "ONNX" and facts["operators"]["Conv"] >= 2

@@ -17,6 +17,7 @@
 #include "ref/ref.h"
 #include "rounds.h"
 #include "schedule/schedule.h"
+#include "support/support.h"
 
 static inline void
 set_dims(Arena *a, Ctx *c, Symbols *s, const char *dims)

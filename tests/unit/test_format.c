@@ -2,6 +2,7 @@
  * gives the same numbers whatever order its values have. */
 #include <math.h>
 
+#include "algebra/algebra.h"
 #include "format/format.h"
 #include "fuse/fuse.h"
 #include "ref/ref.h"

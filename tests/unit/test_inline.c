@@ -1,4 +1,5 @@
 /* Rewriting of nests: the interpreter gives the same numbers before and after. */
+#include "algebra/algebra.h"
 #include "ref/ref.h"
 
 #define WORLD_FIELDS Symbols symbols;

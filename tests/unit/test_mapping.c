@@ -1,6 +1,7 @@
 /* Mapping types against enumeration: random small affine nests, every point visited. */
 #include "nest/nest.h"
 
+#include "text/text.h"
 #include "world.h"
 
 #define NESTS 600

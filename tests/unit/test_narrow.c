@@ -1,7 +1,9 @@
 /* Narrow operands: products of integers are made of pairs and give the same bits; constants of
  * narrow types lie as tiles read them and are widened in the kernel. Each program that is listed
  * computes what the interpreter does. */
+#include "algebra/algebra.h"
 #include "nest_case.h"
+#include "text/text.h"
 
 typedef struct {
     const char *name, *text, *dims;

@@ -1,5 +1,5 @@
 /* The text of nests: what it keeps, what it refuses, and that hostile text meets limits. */
-#include "nest/kernel.h"
+#include "kernel/kernel.h"
 
 #include "world.h"
 

@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "op/op.h"
+#include "text/text.h"
 
 typedef struct {
     const char *op, *in, *attrs;

@@ -16,10 +16,16 @@
 #include <cmocka.h>
 
 TN_VECTORS_F32(2)
-TN_VECTORS_OTHER(2) TN_VECTORS_F32(4) TN_VECTORS_OTHER(4) TN_VECTORS_F32(8) TN_VECTORS_OTHER(8)
-    TN_VECTORS_F32(16) TN_VECTORS_OTHER(16)
+TN_VECTORS_OTHER(2)
+TN_VECTORS_F32(4)
+TN_VECTORS_OTHER(4)
+TN_VECTORS_F32(8)
+TN_VECTORS_OTHER(8)
+TN_VECTORS_F32(16)
+TN_VECTORS_OTHER(16)
 
-        static void test_special_values(void **state)
+static void
+test_special_values(void **state)
 {
     (void)state;
     float inf = INFINITY, nan = NAN;

@@ -1,6 +1,7 @@
 /* Schedules as programs: each computes what its nest means at sizes around its tiles, prints and
  * parses back, and a step that would be wrong is refused. */
 #include "nest_case.h"
+#include "text/text.h"
 
 #define MATMUL                                                                                     \
     "nest t(x: f32[m, k], y: f32[k, n], b: f32[n]) -> (o: f32[m, n]) { o[i, j] = max(b[j] + (sum " \

@@ -1,8 +1,9 @@
 /* What is said of trees that stay in their memory and write each element once, and of those that do
  * not. */
+#include "text/text.h"
 #include "world.h"
 
-#include "nest/kernel.h"
+#include "support/support.h"
 
 /* why: a part of what is said; NULL: it is proved */
 typedef struct {

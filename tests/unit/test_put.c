@@ -2,6 +2,7 @@
  * computes what the parts mean one after the other, at sizes around its tiles, and what would be
  * wrong is refused. */
 #include "nest_case.h"
+#include "text/text.h"
 
 #define PRODUCT                                                                                    \
     "kernel t(x: f32[m, k], y: f32[k, n]) -> (o: f32[m, n]) {\n"                                   \
@@ -208,7 +209,7 @@
     "n=3 d=4"
 #define PARTS_AT(n)                                                                                \
     "split i by " n " -> ib ir guard, fuse h ib -> task, put s at task, put t at task, put e at "  \
-                    "task, put u at task\n"
+    "task, put u at task\n"
 #define SKIPS(n) "skip t.j at task by " n ", skip u.j at task by " n ", skip o.c at task by " n "\n"
 #define BY_ROWS                                                                                    \
     "hold s at s.j -> sacc reg, hold t at t.i -> tacc reg, hold u at u.i -> uacc reg, hold o at "  \
@@ -239,11 +240,11 @@
     "split i by 4 -> ib ir guard, fuse h ib -> task\n"                                             \
     "put s at task, put t at task, put e at task, put u at task\n"                                 \
     "split t.j by " keys " -> tb tj guard, order tb t.i tj, hold t at task -> trun scratch, hold " \
-                         "t at t.i -> tacc reg\n"                                                  \
+    "t at t.i -> tacc reg\n"                                                                       \
     "split u.j by " keys " -> ub uj guard, order ub u.i uj, hold u at task -> urun scratch, hold " \
-                         "u at u.i -> uacc reg\n"                                                  \
+    "u at u.i -> uacc reg\n"                                                                       \
     "split o.c by " keys " -> ob oc guard, order ob ir o.j oc, hold o at task -> orun scratch, "   \
-                         "hold o at o.j -> oacc reg\n"
+    "hold o at o.j -> oacc reg\n"
 
 /* What is stored, and what is summed of it: elements, or what a product makes. */
 #define SUMMED_AT(at)                                                                              \

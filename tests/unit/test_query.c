@@ -1,5 +1,5 @@
 /* Queries of nests: where reads stand, contraction views, regions, costs. */
-#include "nest/kernel.h"
+#include "kernel/kernel.h"
 
 #include "world.h"
 

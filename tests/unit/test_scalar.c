@@ -1,7 +1,9 @@
 /* Scalars: one pointer per meaning, folding as a run would compute, walks that see computed
  * values. */
+#include "algebra/algebra.h"
 #include "nest/nest.h"
 
+#include "text/text.h"
 #include "world.h"
 
 #include <math.h>
@@ -187,7 +189,7 @@ typedef struct {
 
 static const IdentityRow identity_row[] = {
 #define IDENTITY(root, from, to, guard) { from, to, #guard },
-#include "nest/identities.def"
+#include "algebra/identities.def"
 #undef IDENTITY
 };
 

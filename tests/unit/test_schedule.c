@@ -1,6 +1,7 @@
 /* Every schedule of a nest computes what the nest means: the interpreter of loop trees on the
  * scheduled kernel against the interpreter of nests, over shapes that leave remainders. */
 #include "nest_case.h"
+#include "text/text.h"
 
 typedef struct {
     const char *name, *text;

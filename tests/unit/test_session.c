@@ -485,6 +485,39 @@ describes_itself(void **state)
 }
 
 static void
+sizes_that_follow_are_solved(void **state)
+{
+    (void)state;
+    TnModel *m;
+    int64_t x[2], ids[1];
+
+    assert_int_equal(tn_load(ctx, model_path, &m), TN_OK);
+    assert_int_equal(tn_model_solve(m, NULL, 0, 0, x), TN_OK);
+    assert_true(x[0] == -1 && x[1] == 3);
+    assert_int_equal(tn_model_solve(m, &(TnDim){ "batch", 4 }, 1, 1, ids), TN_OK);
+    assert_int_equal(ids[0], 4);
+    assert_int_equal(tn_model_solve(m, &(TnDim){ "2*batch + 1", 9 }, 1, 0, x), TN_OK);
+    assert_true(x[0] == 4 && x[1] == 3);
+    /* neither a fraction nor a negative size follows */
+    assert_int_equal(tn_model_solve(m, &(TnDim){ "2*batch + 1", 8 }, 1, 0, x), TN_OK);
+    assert_int_equal(x[0], -1);
+    assert_int_equal(tn_model_solve(m, &(TnDim){ "batch + 1", 0 }, 1, 0, x), TN_OK);
+    assert_int_equal(x[0], -1);
+    /* texts that are not understood, or not linear, solve nothing */
+    static const char *const odd[] = { "batch*batch", "batch // 0", "(batch", "batch +",
+                                       "1 2",         "max(batch",  "",       "batch // -1" };
+    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
+        assert_int_equal(tn_model_solve(m, &(TnDim){ odd[i], 4 }, 1, 0, x), TN_OK);
+        assert_int_equal(x[0], -1);
+    }
+    says(tn_model_solve(m, &(TnDim){ "batch", -4 }, 1, 0, x), TN_USAGE, "-4 of batch");
+    says(tn_model_solve(m, NULL, 1, 0, x), TN_USAGE, "given is NULL");
+    says(tn_model_solve(m, NULL, 0, 2, x), TN_USAGE, "the model has 2");
+    says(tn_model_solve(m, NULL, 0, 0, NULL), TN_USAGE, "dims is NULL");
+    tn_model_free(m);
+}
+
+static void
 runs_with_changing_sizes(void **state)
 {
     (void)state;
@@ -1023,6 +1056,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(describes_itself),
+        cmocka_unit_test(sizes_that_follow_are_solved),
         cmocka_unit_test(runs_with_changing_sizes),
         cmocka_unit_test(an_output_may_be_the_next_input),
         cmocka_unit_test(memory_that_overlaps_is_refused),

@@ -1,9 +1,10 @@
-/* The support of reductions (nest/support.h) against what their summands are point by point, and
+/* The support of reductions (kernel/support.h) against what their summands are point by point, and
  * the step `skip`: programs with it compute what the parts mean, bit for bit as without it. */
 #include "nest_case.h"
 
-#include "nest/support.h"
+#include "kernel/support.h"
 #include "nest/walk.h"
+#include "text/text.h"
 
 /* Attention of m rows to n columns. t, e, u and o as they are for a plain softmax, or so that a row
  * of which all is masked gives zeros. */

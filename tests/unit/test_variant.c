@@ -1,6 +1,7 @@
 /* Variants: the tree whose guard holds runs, computes what the nest means, and prints and parses
  * back with its kernel. */
 #include "nest_case.h"
+#include "text/text.h"
 
 #define PRODUCT                                                                                    \
     "nest t(x: f32[m, k], y: f32[k, 48]) -> (o: f32[m, 48]) { o[i, j] = sum q: x[i, q] * y[q, j] " \

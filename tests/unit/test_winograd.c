@@ -1,13 +1,14 @@
 /* Convolutions in a transform domain: the steps compute what the nest means, by themselves and
  * scheduled, at sizes that tiles do not divide; what is no such convolution has no steps; and a
  * graph gives the same numbers in every domain. */
+#include "algebra/algebra.h"
 #include "nest_case.h"
 
 #include "tenon.h"
 
 #include "format/format.h"
 #include "fuse/fuse.h"
-#include "nest/winograd.h"
+#include "domain/winograd.h"
 
 /* 0 <= result < n, from a seed of the test's own. */
 static uint32_t
@@ -36,7 +37,7 @@ static const Case cases[] = {
       "" },
     { "no padding",
       "nest t(x: f32[1, 5, 14, 9], " FILTER ") -> (o: f32[1, 6, 12, 7]) { o[n, k, y, z] = sum q, "
-                                            "r, s: x[n, q, y + r, z + s] * w[k, q, r, s] }",
+      "r, s: x[n, q, y + r, z + s] * w[k, q, r, s] }",
       "" },
     { "odd",
       "nest t(x: f32[2, 7, 13, 5], " FILTER ", u: f32[2, 7, 13, 6]) -> (o: f32[2, 7, 13, 6]) {"

@@ -1,14 +1,14 @@
 """The models of bench/zoo: compiled once each, run at every set of sizes, compared with ONNX Runtime.
 
-    zoo.py [--update] [--small] [PATTERN…]
+    zoo.py [--all] [--update] [--junit FILE] [PATTERN…]
 
 prints for every model what compiling took and, for each set of sizes, its error: the largest difference over the
 largest value of the same output, taken over all outputs. Integers that are no quantised numbers, truth values and
 strings have to be equal, and NaN has to stand where it stands in the reference.
 
 A model that does not compile, does not run or is too far off is expected to: expected_failures.txt names it with the
-reason. One that fails and is not listed, or is listed and agrees, fails this command; --update writes the list. --small
-leaves out models of more than a thousand nodes, which take most of the time.
+reason. One that fails and is not listed, or is listed and agrees, fails this command; --update writes the list. Models
+of more than a thousand nodes, which take most of the time, are tried with --all or TENON_ALL=1.
 """
 import argparse
 import gc
@@ -31,6 +31,7 @@ from onnx.reference import ReferenceEvaluator
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("TENON_BUILD", ROOT / "build"))
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "bench")]
+import junit  # noqa: E402
 from targets import stand_in  # noqa: E402
 
 stand_in()
@@ -221,10 +222,11 @@ def line_of(row: Row) -> str:
 def main() -> bool:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--update", action="store_true")
-    parser.add_argument("--small", action="store_true")
+    parser.add_argument("--all", action="store_true", default=bool(os.environ.get("TENON_ALL")), help="the large ones too")
+    parser.add_argument("--junit", help="write what agrees and what does not to this file")
     parser.add_argument("pattern", nargs="*")
     o = parser.parse_args()
-    chosen = [n for n in names(ZOO) if (not o.pattern or any(p in n for p in o.pattern)) and not (o.small and is_large(n))]
+    chosen = [n for n in names(ZOO) if (not o.pattern or any(p in n for p in o.pattern)) and (o.all or o.update or o.pattern or not is_large(n))]
     expected, rows, bad = read_list(), [], []
 
     print(f"{'model':30}{'compiled in':>10}   error at each set of sizes", flush=True)
@@ -243,6 +245,8 @@ def main() -> bool:
         print(line)
     agree = sum(not row.why for row in rows)
     print(f"{agree} of {len(rows)} models agree, {len(rows) - agree - sum('failed:' in b for b in bad)} expected failures, {len(bad)} unexpected")
+    if o.junit:
+        junit.write(o.junit, "zoo", [(r.name, r.seconds or 0, None) for r in rows if not r.why] + [(line.split()[0], 0, line) for line in bad])
     print(f"{agree} passed, {len(bad)} failed")
     return bool(bad)
 

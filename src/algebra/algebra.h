@@ -1,0 +1,91 @@
+/* algebra: rewritings of a nest. Each returns a new nest with the same meaning.
+ *
+ * A rewriting sees one nest (inlining: two), does not decide whether it pays, and returns NULL or
+ * the nest itself, quietly, where it does not apply.
+ */
+#ifndef TENON_ALGEBRA_H
+#define TENON_ALGEBRA_H
+
+#include "nest/nest.h"
+#include "type/layout.h"
+
+/* Substitute `producer`'s value (its output `out`, one plain write at bare axes) for every read of
+ * `consumer`'s input `slot`. The result has consumer's other inputs first, in order, then
+ * producer's inputs. Outputs are consumer's. NULL, quietly, where it cannot: scans, combining
+ * writes, a read under a guard that the producer could not evaluate. */
+const Nest *nest_inline(Ctx *c, const Nest *consumer, uint32_t slot, const Nest *producer,
+                        uint32_t out);
+/* The same, where producer's input i is the tensor of consumer's input same[i] (not `slot`), and
+ * gets no slot of its own; NO_SLOT: another tensor. The other inputs follow in order. */
+const Nest *nest_inline_same(Ctx *c, const Nest *consumer, uint32_t slot, const Nest *producer,
+                             uint32_t out, const uint32_t *same);
+/* Split axes that appear under // and % by a constant that divides them, drop axes of extent 1,
+ * simplify every Expr with the axes' ranges, drop guards that are proved inside. Parallel axes are
+ * split if that reveals a contraction: a grouped or a transposed convolution's. n itself if it is
+ * simple. */
+const Nest *nest_simplify(Ctx *c, const Nest *n);
+/* A divisor of a summand that does not vary with the sum divides the sum instead; n itself if there
+ * is none. */
+const Nest *nest_factor(Ctx *c, const Nest *n);
+/* Reads input `slot` as it lies in a format: the input has its physical type. NULL, quietly, where
+ * a read may be outside of the tensor: what is outside is then inside of the padding. */
+const Nest *nest_relayout(Ctx *c, const Nest *n, uint32_t slot, const Format *format);
+/* Parameter `slot` lies so: its type has the dimensions that are in memory, reads and writes index
+ * those. What reads beyond the tensor finds the room where that says the same. Who writes it fills
+ * its room. NULL, quietly, where a dimension that is written in blocks or with room is not written
+ * along one axis of its own. */
+const Nest *nest_lay(Ctx *c, const Nest *n, uint32_t slot, const Layout *l);
+/* Parameter `slot` lies with its dimensions in another order: dimension d of what is read or
+ * written there is the old order[d]. */
+const Nest *nest_permute(Ctx *c, const Nest *n, uint32_t slot, const uint8_t *order);
+/* Parallel axes after the first `kept` in the order in which the first write's dimensions use them;
+ * n itself if they are already, or an extent is computed from axes or data. */
+const Nest *nest_axes_as_written(Ctx *c, const Nest *n, uint32_t kept);
+/* Parallel axes in the order of the dimensions of a read, others after them, and those of one point
+ * first. */
+const Nest *nest_axes_as_read(Ctx *c, const Nest *n, const Scalar *load);
+/* The parameter of `load` packed as [axis[0], axis[1], …], which are all axes that the load uses:
+ * the nest reads it there, and *move makes it from the old one. NULL if the parameter has other
+ * reads. */
+const Nest *nest_relay_input(Ctx *c, const Nest *n, const Scalar *load, const uint32_t *axis,
+                             uint32_t rank, const Nest **move);
+/* The only output packed as all parallel axes in the given order; *move makes the old one from
+ * it. */
+const Nest *nest_relay_output(Ctx *c, const Nest *n, const uint32_t *axis, uint32_t rank,
+                              const Nest **move);
+/* Two summands at a time: sums of i32 of products of 16-bit integers (dot2), and of f32 of products
+ * of bf16 (dot2f), where requested; n itself if it is neither. */
+const Nest *nest_pair_products(Ctx *c, const Nest *n, bool integers, bool floats);
+/* The same for 8 bits, four at a time (dot4). constant[i]: input i is; constant factors preferably
+ * become the signed side. If a factor is not unsigned, or the other not signed, a correction times
+ * the sums of the other factor is added: nests that make these sums from n's inputs, one for each
+ * new input after the others. */
+enum { MOST_QUAD_SUMS = 2 };
+typedef struct {
+    uint32_t n;
+    const Nest *nest[MOST_QUAD_SUMS];
+} QuadSums;
+const Nest *nest_quad_products(Ctx *c, const Nest *n, const bool *constant, QuadSums *sums);
+/* A sum of whole numbers over a window and over other axes at each of its points, in two steps:
+ * *points sums at each point, from n's inputs; the result reads that as its last input. NULL,
+ * quietly: no such sum. (window_sum.c) */
+const Nest *nest_window_sum(Ctx *c, const Nest *n, const Nest **points);
+/* The only output begins, along one dimension, with all of input `slot`, as a concatenation does:
+ * the rest as a nest of its own, with the inputs that keep[nin] lists. *dim: that dimension. NULL,
+ * quietly: no such output. */
+const Nest *nest_behind(Ctx *c, const Nest *n, uint32_t slot, uint32_t *dim, bool *keep);
+/* The only output is the concatenation of all inputs along dimension *dim, each once and nothing
+ * else: slot [nin] in their order. */
+bool nest_beside(Ctx *c, const Nest *n, uint32_t *dim, uint32_t *slot);
+/* A factor of a product as a tensor of its own, in place of input *slot, its largest read: *made
+ * computes it, from the inputs of n that keep[nin] lists. NULL, quietly, if the factor is already a
+ * bare read, or depends on more than its own axes, or its operand has other reads. */
+const Nest *nest_outline_factor(Ctx *c, const Nest *n, const Scalar *factor, uint32_t *slot,
+                                const Nest **made, bool *keep);
+/* n without its only sum of products, which becomes the last input, of the output's type: keep[nin
+ * + 1] lists the inputs that stay. Write 0 is at bare axes. */
+const Nest *nest_outline_sum(Ctx *c, const Nest *n, const Scalar *sum, bool *keep);
+/* A reduction axis reversed: floats are added in another order. */
+const Nest *nest_reverse(Ctx *c, const Nest *n, uint32_t axis);
+
+#endif

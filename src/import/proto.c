@@ -1,0 +1,402 @@
+/* proto: the wire format of protobuf, read by the tables that onnx.def makes.
+ *
+ * A message is a run of fields: a varint with the field's number and the form of what follows (a
+ * varint, 4 or 8 bytes, or a length and that many bytes), then that. Messages are read level by
+ * level, without recursion: all messages of one depth, then those inside them. Each is walked
+ * twice, first to check it and to count what its arrays hold, then to fill it. So arrays are made
+ * in their size, and nothing is made of a message that is not well formed.
+ *
+ * A message that may be there once and is there twice is one message, as protobuf says: its bytes
+ * are two ranges of the file.
+ */
+#include "import/proto.h"
+
+#include <stddef.h>
+#include <string.h>
+
+/* ---- tables ---------------------------------------------------------------------------------- */
+
+/* clang-format off */
+#define ROW(T, number, kind, rule, name, mark, message) \
+    { number, PROTO_##kind, PROTO_##rule, offsetof(Onnx__##T, name), mark, message },
+#define MARK(T, name)                     offsetof(Onnx__##T, name)
+#define MESSAGE(T)                        static const ProtoField fields_##T[] = {
+#define ONE(T, number, kind, name)        ROW(T, number, kind, ONE, name, MARK(T, has_##name), NULL)
+#define SUB(T, number, type, name)        ROW(T, number, MESSAGE, ONE, name, 0, &proto_##type)
+#define MANY(T, number, kind, name)       ROW(T, number, kind, MANY, name, MARK(T, n_##name), NULL)
+#define SUBS(T, number, type, name) \
+    ROW(T, number, MESSAGE, MANY, name, MARK(T, n_##name), &proto_##type)
+#define EITHER(T, number, kind, name)     ROW(T, number, kind, EITHER, name, MARK(T, value_case), NULL)
+#define SUB_EITHER(T, number, type, name) \
+    ROW(T, number, MESSAGE, EITHER, name, MARK(T, value_case), &proto_##type)
+#define END(T)                            };
+#include "import/onnx.def"
+
+#define COUNT(a) (sizeof(a) / sizeof *(a))
+#define MESSAGE(T)                                                                                 \
+    _Static_assert(COUNT(fields_##T) <= PROTO_MOST_FIELDS, "PROTO_MOST_FIELDS");                   \
+    const ProtoMessage proto_##T = { #T, sizeof(Onnx__##T), COUNT(fields_##T), fields_##T };
+#include "import/onnx.def"
+/* clang-format on */
+
+size_t
+proto_bytes(ProtoKind kind)
+{
+    static const size_t bytes[] = {
+        [PROTO_TEXT] = sizeof(char *), [PROTO_BYTES] = sizeof(OnnxBytes),
+        [PROTO_I32] = sizeof(int32_t), [PROTO_I64] = sizeof(int64_t),
+        [PROTO_U64] = sizeof(int64_t), [PROTO_F32] = sizeof(float),
+        [PROTO_F64] = sizeof(double),  [PROTO_MESSAGE] = sizeof(void *),
+    };
+
+    return bytes[kind];
+}
+
+/* ---- the wire -------------------------------------------------------------------------------- */
+
+typedef enum { WIRE_VARINT = 0, WIRE_8 = 1, WIRE_LENGTH = 2, WIRE_4 = 5 } Wire;
+enum { NUMBER_SHIFT = 3, WIRE_MASK = 7 };
+
+static Wire
+wire_of(ProtoKind kind)
+{
+    return kind == PROTO_F32                                                    ? WIRE_4
+           : kind == PROTO_F64                                                  ? WIRE_8
+           : kind == PROTO_TEXT || kind == PROTO_BYTES || kind == PROTO_MESSAGE ? WIRE_LENGTH
+                                                                                : WIRE_VARINT;
+}
+
+typedef struct {
+    uint32_t first, last; /* its ranges, by number */
+    const ProtoMessage *type;
+    void *to; /* NULL: nested too deep, and only counted */
+} Work;
+typedef struct {
+    size_t at, end;
+    uint32_t next; /* 0: none */
+} Range;
+typedef struct {
+    VEC(Work) work;
+    VEC(Range) range;
+} Level;
+
+typedef struct {
+    Ctx *c;
+    Arena *a, *scratch;
+    const ProtoSource *from;
+    Level level[2]; /* messages being read, and those inside them, in turn */
+    uint32_t depth;
+    size_t copied; /* since pages of the file were given back */
+    char *room;    /* for large contents; NULL: none was made yet */
+    size_t left;   /* in it */
+} Reader;
+
+typedef struct {
+    uint32_t field; /* index in the message's table */
+    Wire wire;
+    uint64_t number; /* of a varint */
+    size_t at, bytes;
+} Item;
+
+static bool
+truncated(Reader *r)
+{
+    return diag_error(&r->c->diags, DIAG_MODEL, r->from->loc,
+                      "not a readable %s: the file ends in the middle of a field, or is not ONNX; "
+                      "export or copy it again",
+                      r->from->what);
+}
+
+static bool
+mistyped(Reader *r, const ProtoMessage *type, const ProtoField *f)
+{
+    return diag_error(&r->c->diags, DIAG_MODEL, r->from->loc,
+                      "not a readable %s: a field has another type than ONNX gives it (field %u of "
+                      "a %s); export or copy it again",
+                      r->from->what, f->number, type->name);
+}
+
+static bool
+varint(const uint8_t *data, size_t *at, size_t end, uint64_t *v)
+{
+    *v = 0;
+    for (uint32_t shift = 0; shift < 64 && *at < end; shift += 7) {
+        uint8_t byte = data[(*at)++];
+        *v |= (uint64_t)(byte & 0x7f) << shift;
+        if (!(byte & 0x80))
+            return true;
+    }
+    return false;
+}
+
+/* The next field at *at that the table has; field is nfield at the end. */
+static bool
+next_item(Reader *r, const ProtoMessage *type, size_t *at, size_t end, Item *item)
+{
+    const uint8_t *data = r->from->bytes.data;
+
+    for (item->field = type->nfield; *at < end;) {
+        uint64_t tag, bytes = 0;
+        if (!varint(data, at, end, &tag) || tag >> NUMBER_SHIFT == 0)
+            return truncated(r);
+        item->wire = (Wire)(tag & WIRE_MASK);
+        switch (item->wire) {
+        case WIRE_VARINT:
+            if (!varint(data, at, end, &item->number))
+                return truncated(r);
+            break;
+        case WIRE_8: bytes = 8; break;
+        case WIRE_4: bytes = 4; break;
+        case WIRE_LENGTH:
+            if (!varint(data, at, end, &bytes))
+                return truncated(r);
+            break;
+        default: return truncated(r);
+        }
+        if (bytes > end - *at)
+            return truncated(r);
+        item->at = *at;
+        item->bytes = (size_t)bytes;
+        *at += item->bytes;
+        for (uint32_t i = 0; i < type->nfield; i++)
+            if (type->field[i].number == tag >> NUMBER_SHIFT) {
+                item->field = i;
+                return true;
+            }
+    }
+    return true;
+}
+
+/* ---- counting -------------------------------------------------------------------------------- */
+
+/* How many elements an item holds: one, or those of a packed list. */
+static bool
+count_of(Reader *r, const ProtoMessage *type, const Item *item, size_t *count)
+{
+    const ProtoField *f = &type->field[item->field];
+    Wire wire = wire_of(f->kind);
+    size_t at = item->at, end = at + item->bytes, size = wire == WIRE_8 ? 8 : 4;
+    uint64_t v;
+
+    *count = 1;
+    if (item->wire == wire)
+        return true;
+    if (item->wire != WIRE_LENGTH || f->rule != PROTO_MANY)
+        return mistyped(r, type, f);
+    *count = wire == WIRE_VARINT ? 0 : item->bytes / size;
+    if (wire != WIRE_VARINT)
+        return item->bytes % size == 0 || mistyped(r, type, f);
+    for (; at < end; ++*count)
+        if (!varint(r->from->bytes.data, &at, end, &v))
+            return truncated(r);
+    return true;
+}
+
+/* ---- filling --------------------------------------------------------------------------------- */
+
+enum { AT_ONCE = 4 << 20, PAGE = 4096, LARGE = 64 << 10, ALIGN = 16, FORGET = 16 << 20 };
+
+/* Drop the pages of a mapped file, which would else be in memory beside their copy. */
+static void
+give_back(Reader *r)
+{
+    if (r->from->mapped)
+        file_forget(r->from->bytes);
+    r->copied = 0;
+}
+
+/* Memory for contents. Large ones share one block of the file's size, which the system backs with
+ * huge pages, and only as far as it is written. Backing it takes longer than copying, so it is
+ * written first, with a look at the clock between pieces. */
+static void *
+take(Reader *r, size_t bytes)
+{
+    size_t whole = (bytes + ALIGN - 1) / ALIGN * ALIGN;
+
+    if (r->copied > FORGET)
+        give_back(r);
+    r->copied += bytes;
+    if (bytes < LARGE || whole > r->left)
+        return arena_alloc(r->a, bytes);
+    if (!r->room)
+        r->room = arena_alloc(r->a, r->left);
+    char *p = r->room;
+    r->room += whole;
+    r->left -= whole;
+    for (size_t i = 0; bytes > AT_ONCE && i < bytes; i += PAGE) {
+        p[i] = 0;
+        if (i % AT_ONCE == 0)
+            arena_look(r->a);
+    }
+    return p;
+}
+
+static void
+set_pointer(void *to, void *p)
+{
+    memcpy(to, &p, sizeof p);
+}
+
+/* One value to memory of its kind. at: of an item, or inside a packed list; it moves on. */
+static void
+store(Reader *r, ProtoKind kind, const Item *item, size_t *at, void *to)
+{
+    const uint8_t *from = r->from->bytes.data + *at;
+    uint64_t v = item->number;
+
+    switch (kind) {
+    case PROTO_TEXT: {
+        char *text = take(r, item->bytes + 1);
+        memcpy(text, from, item->bytes);
+        text[item->bytes] = '\0';
+        set_pointer(to, text);
+        break;
+    }
+    case PROTO_BYTES: {
+        OnnxBytes *b = to;
+        b->len = item->bytes;
+        b->data = take(r, item->bytes);
+        memcpy(b->data, from, item->bytes);
+        break;
+    }
+    case PROTO_F32:
+    case PROTO_F64:
+        memcpy(to, from, proto_bytes(kind));
+        *at += proto_bytes(kind);
+        break;
+    default:
+        if (item->wire == WIRE_LENGTH)
+            varint(r->from->bytes.data, at, item->at + item->bytes, &v);
+        if (kind == PROTO_I32)
+            *(int32_t *)to = (int32_t)v;
+        else
+            *(uint64_t *)to = v;
+    }
+}
+
+/* The message inside an item, to be read with the next level. known: where it is queued already,
+ * counted from 1; 0: nowhere yet; NULL: there may be many. to: of the pointer to it; NULL: nested
+ * too deep. */
+static void
+queue(Reader *r, const ProtoMessage *type, const Item *item, uint32_t *known, void *to)
+{
+    Level *l = &r->level[r->depth % 2];
+    Range range = { item->at, item->at + item->bytes, 0 };
+
+    if (!l->range.n)
+        VEC_PUSH(r->scratch, &l->range, ((Range){ 0 })); /* number 0 is none */
+    if (known && *known) {
+        Work *w = &l->work.at[*known - 1];
+        l->range.at[w->last].next = l->range.n;
+        w->last = l->range.n;
+    } else {
+        void *inside = to ? arena_alloc(r->a, type->bytes) : NULL;
+        if (to)
+            set_pointer(to, inside);
+        VEC_PUSH(r->scratch, &l->work, ((Work){ l->range.n, l->range.n, type, inside }));
+        if (known)
+            *known = l->work.n;
+    }
+    VEC_PUSH(r->scratch, &l->range, range);
+}
+
+/* known: where the one message of each field is queued. */
+static void
+fill(Reader *r, const Work *w, const Item *item, size_t count, uint32_t *known)
+{
+    const ProtoField *f = &w->type->field[item->field];
+    char *to = w->to;
+    bool many = f->rule == PROTO_MANY;
+    size_t at = item->at, *n = many && to ? (size_t *)(to + f->mark) : NULL, size;
+    void *one = to ? to + f->at : NULL;
+
+    if (n) {
+        memcpy(&one, to + f->at, sizeof one);
+        size = proto_bytes(f->kind);
+        one = (char *)one + *n * size;
+        *n += count;
+    }
+    if (to && f->rule == PROTO_EITHER)
+        *(uint32_t *)(to + f->mark) = f->number;
+    if (f->message)
+        queue(r, f->message, item, many ? NULL : known, one);
+    else if (to) {
+        if (f->rule == PROTO_ONE)
+            *(bool *)(to + f->mark) = true;
+        for (size_t i = 0; i < count; i++)
+            store(r, f->kind, item, &at, (char *)one + i * proto_bytes(f->kind));
+    }
+}
+
+static void
+make_arrays(Reader *r, const Work *w, const size_t *count)
+{
+    for (uint32_t i = 0; i < w->type->nfield && w->to; i++) {
+        const ProtoField *f = &w->type->field[i];
+        if (f->rule == PROTO_MANY && count[i])
+            set_pointer((char *)w->to + f->at, take(r, count[i] * proto_bytes(f->kind)));
+    }
+}
+
+static bool
+read_message(Reader *r, const Work *w, const Range *ranges)
+{
+    size_t count[PROTO_MOST_FIELDS] = { 0 }, n;
+    uint32_t known[PROTO_MOST_FIELDS] = { 0 };
+    Item item;
+
+    for (int pass = 0; pass < 2; pass++) {
+        for (uint32_t k = w->first; k; k = ranges[k].next)
+            for (size_t at = ranges[k].at; at < ranges[k].end;) {
+                if (!next_item(r, w->type, &at, ranges[k].end, &item))
+                    return false;
+                if (item.field == w->type->nfield)
+                    break;
+                if (!count_of(r, w->type, &item, &n))
+                    return false;
+                count[item.field] += n;
+                if (pass == 1)
+                    fill(r, w, &item, n, &known[item.field]);
+            }
+        if (pass == 0)
+            make_arrays(r, w, count);
+    }
+    return true;
+}
+
+static bool
+read_levels(Reader *r, const ProtoMessage *type, void *to)
+{
+    uint32_t most = depth_levels(r->c);
+
+    queue(r, type, &(Item){ .bytes = r->from->bytes.bytes }, NULL, NULL);
+    r->level[0].work.at[0].to = to;
+    while (r->level[r->depth % 2].work.n) {
+        Level *l = &r->level[r->depth++ % 2];
+        for (uint32_t i = 0; i < l->work.n; i++) {
+            if (r->depth > most)
+                l->work.at[i].to = NULL;
+            if (!read_message(r, &l->work.at[i], l->range.at))
+                return false;
+        }
+        l->work.n = l->range.n = 0;
+    }
+    return r->depth <= most ||
+           diag_error(&r->c->diags, DIAG_LIMIT, r->from->loc,
+                      "the %s's messages (graphs, nodes, attributes) are nested %u levels deep, "
+                      "the limit is %u; raise it with --max-depth, which may be %d",
+                      r->from->what, r->depth, most, DEPTH_MOST);
+}
+
+bool
+proto_read(Ctx *c, Arena *a, const ProtoSource *from, const ProtoMessage *type, void *to)
+{
+    Reader r = {
+        .c = c, .a = a, .scratch = arena_child(c->arena), .from = from, .left = from->bytes.bytes
+    };
+    bool ok = read_levels(&r, type, to);
+
+    arena_free(r.scratch);
+    give_back(&r);
+    return ok;
+}

@@ -1,0 +1,61 @@
+/* call: reading and checking a call of an operator: attributes, parameters, sizes.
+ *
+ * Every function that returns bool reports what is wrong at the call's place and returns false.
+ */
+#ifndef TENON_OP_CALL_H
+#define TENON_OP_CALL_H
+
+#include "op/op.h"
+
+static inline const char *
+op_name(const OpCall *call)
+{
+    return op_info[call->op].name;
+}
+static inline bool
+has_in(const OpCall *call, uint32_t i)
+{
+    return i < call->nin && call->in[i];
+}
+
+bool op_fail(Ctx *c, const OpCall *call, DiagClass class, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* ---- attributes and parameters (call.c) ------------------------------------------------------ */
+
+/* An attribute, or the default that ops.def gives it. */
+int64_t op_int(const OpCall *call, const char *attr);
+double op_float(const OpCall *call, const char *attr);
+const char *op_string(Ctx *c, const OpCall *call, const char *attr);
+bool op_string_is(const OpCall *call, const char *attr, const char *value);
+bool op_has_attr(OpKind op, const char *name); /* does ops.def name it? */
+/* An axis in [0, rank); negative ones count from the back. */
+bool op_axis(Ctx *c, const OpCall *call, const char *what, int64_t axis, uint32_t rank,
+             uint32_t *out);
+bool op_axis_attr(Ctx *c, const OpCall *call, uint32_t rank, uint32_t *out);
+/* Contents of input i as Exprs. */
+bool op_param(Ctx *c, const OpCall *call, uint32_t i, const char *what, Known *out);
+/* As numbers, at most `max`. */
+bool op_param_ints(Ctx *c, const OpCall *call, uint32_t i, const char *what, uint32_t max,
+                   int64_t *out, uint32_t *n);
+/* Of one element. */
+bool op_param_int(Ctx *c, const OpCall *call, uint32_t i, const char *what, int64_t *out);
+/* Contents of a constant input of floats. */
+bool op_param_floats(Ctx *c, const OpCall *call, uint32_t i, const char *what, uint32_t max,
+                     double *out, uint32_t *n);
+/* Axes named by input i as a set; empty when it is absent. */
+bool op_axes_input(Ctx *c, const OpCall *call, uint32_t i, uint32_t rank, uint64_t *set);
+bool op_need_floats(Ctx *c, const OpCall *call, uint32_t i);
+bool op_same_dtype(Ctx *c, const OpCall *call, uint32_t a, uint32_t b);
+bool op_rank_at_least(Ctx *c, const OpCall *call, uint32_t i, uint32_t rank);
+bool op_rank_is(Ctx *c, const OpCall *call, uint32_t i, uint32_t rank);
+/* The type that elements of type t are computed in: f32 for the short floats, else t itself. */
+DType compute_type(DType t);
+
+/* ---- sizes (sizes.c) ------------------------------------------------------------------------- */
+
+/* Broadcast inputs first .. first + n into dim. */
+bool op_broadcast(Ctx *c, const OpCall *call, uint32_t first, uint32_t n, uint32_t *rank,
+                  const Expr **dim);
+
+#endif

@@ -1,0 +1,232 @@
+/* sizes: relations between dimensions that a call requires, and broadcasting.
+ *
+ * An equality of dimensions that can be neither proved nor disproved is recorded as a constraint,
+ * which the artefact checks at entry. From then on it counts as true, so a shape is never lost
+ * because the compiler could not decide.
+ */
+#include "op/call.h"
+
+/* ---- constraints ------------------------------------------------------------ */
+
+const char *
+constraint_text(Ctx *c, const Constraint *k)
+{
+    static const char *const or_one[] = { "", ", or one of them is 1" };
+
+    if (k->said)
+        return k->said;
+    if (k->rule == SIZES_INTO)
+        return arena_printf(c->arena, "%s == %s, or %s == 1", expr_str(c, k->a), expr_str(c, k->b),
+                            expr_str(c, k->a));
+    return arena_printf(c->arena, "%s == %s%s", expr_str(c, k->a), expr_str(c, k->b),
+                        or_one[k->rule == SIZES_BROADCAST]);
+}
+
+static bool
+is_same_rule(const Constraint *a, const Constraint *b)
+{
+    return a->rule == b->rule && ((a->a == b->a && a->b == b->b) ||
+                                  (a->rule == SIZES_BROADCAST && a->a == b->b && a->b == b->a));
+}
+
+bool
+constraint_add(Arena *a, Constraints *list, Constraint k)
+{
+    for (uint32_t i = 0; i < list->n; i++)
+        if (is_same_rule(&list->at[i], &k))
+            return false;
+    VEC_PUSH(a, list, k);
+    return true;
+}
+
+/* False: it is checked already. Not all that is checked can be used by proofs. */
+static bool
+check_when_run(Ctx *c, const OpCall *call, Constraint needed, const char *what)
+{
+    needed.why = call->loc.node
+                     ? arena_printf(c->arena, "%s, %s: %s", op_name(call), call->loc.node, what)
+                     : arena_printf(c->arena, "%s: %s", op_name(call), what);
+    return !call->constraints || constraint_add(c->arena, call->constraints, needed);
+}
+
+bool
+op_require_eq(Ctx *c, const OpCall *call, const Expr *a, const Expr *b, const char *what)
+{
+    a = expr_simplify(c, NULL, a);
+    b = expr_simplify(c, NULL, b);
+    switch (expr_eq(c, NULL, a, b)) {
+    case YES: return true;
+    case NO:
+        return op_fail(c, call, DIAG_MODEL, "%s differ: %s and %s", what, expr_str(c, a),
+                       expr_str(c, b));
+    case UNKNOWN: break;
+    }
+    if (check_when_run(c, call, (Constraint){ .a = a, .b = b }, what))
+        expr_assume_eq(c, a, b);
+    return true;
+}
+
+bool
+op_require_le(Ctx *c, const OpCall *call, const Expr *a, const Expr *b, const char *what)
+{
+    a = expr_simplify(c, NULL, a);
+    b = expr_simplify(c, NULL, b);
+    switch (expr_le(c, NULL, a, b)) {
+    case YES: return true;
+    case NO:
+        return op_fail(c, call, DIAG_MODEL, "%s: %s is more than %s", what, expr_str(c, a),
+                       expr_str(c, b));
+    case UNKNOWN: break;
+    }
+    const Expr *least = expr_min(c, a, b);
+    const char *said = arena_printf(c->arena, "%s <= %s", expr_str(c, a), expr_str(c, b));
+    if (check_when_run(c, call, (Constraint){ .a = least, .b = a, .said = said }, what))
+        expr_assume_eq(c, least, a);
+    return true;
+}
+
+bool
+op_require_multiple(Ctx *c, const OpCall *call, const Expr *n, const Expr *k, const char *what)
+{
+    return n == k || op_require_eq(c, call, n, expr_mul(c, k, expr_div(c, n, k)), what);
+}
+
+/* ---- broadcasting ---------------------------------------------------------------------------- */
+
+static bool
+may_be_one(Ctx *c, const Expr *n)
+{
+    Interval i = expr_bounds(c, NULL, n);
+    return i.lo <= 1 && i.hi >= 1;
+}
+
+/* Is the symbol v 1 only where e is, and e only where v is? min(v, 512) is such an e. */
+static bool
+is_one_with(Ctx *c, const Expr *e, Var v)
+{
+    const Expr *one = expr_int(c, 1);
+    Binding none = { v, expr_int(c, 0) }, single = { v, one },
+            more = { v, expr_offset(c, expr_var(c, v), 2) };
+
+    return v.kind == VAR_SYMBOL && expr_uses(e, v) &&
+           expr_eq(c, NULL, expr_subst(c, e, &none, 1), one) == NO &&
+           expr_eq(c, NULL, expr_subst(c, e, &single, 1), one) == YES &&
+           expr_bounds(c, NULL, expr_subst(c, e, &more, 1)).lo >= 2;
+}
+
+/* Are two sizes equal wherever one of them is 1? */
+static bool
+are_one_together(Ctx *c, const Expr *a, const Expr *b)
+{
+    Var v;
+
+    return (!may_be_one(c, a) && !may_be_one(c, b)) ||
+           (expr_is_var(a, &v) && is_one_with(c, b, v)) ||
+           (expr_is_var(b, &v) && is_one_with(c, a, v));
+}
+
+/* Equal, or one of them is 1. */
+static bool
+require_broadcast(Ctx *c, const OpCall *call, const Expr *a, const Expr *b, const char *what)
+{
+    if (expr_is(a, 1) || expr_is(b, 1) || expr_eq(c, NULL, a, b) == YES)
+        return true;
+    if (are_one_together(c, a, b))
+        return op_require_eq(c, call, a, b, what);
+    bool swap = !may_be_one(c, a), one_way = swap || !may_be_one(c, b);
+    check_when_run(c, call,
+                   (Constraint){ .a = swap ? b : a,
+                                 .b = swap ? a : b,
+                                 .rule = one_way ? SIZES_INTO : SIZES_BROADCAST },
+                   what);
+    return true;
+}
+
+bool
+op_broadcast_into(Ctx *c, const OpCall *call, const Expr *own, const Expr *dim, const char *what)
+{
+    own = expr_simplify(c, NULL, own);
+    dim = expr_simplify(c, NULL, dim);
+    if (expr_is(own, 1) || expr_eq(c, NULL, own, dim) == YES)
+        return true;
+    if (!may_be_one(c, own) || expr_is(dim, 1) || are_one_together(c, own, dim))
+        return op_require_eq(c, call, own, dim, what);
+    check_when_run(c, call, (Constraint){ .a = own, .b = dim, .rule = SIZES_INTO }, what);
+    return true;
+}
+
+const Expr *
+op_broadcast_at(Ctx *c, const Expr *own, const Expr *dim, const Expr *axis)
+{
+    own = expr_simplify(c, NULL, own);
+    if (expr_bounds(c, NULL, own).hi <= 1)
+        return expr_int(c, 0);
+    if (!may_be_one(c, own) || expr_eq(c, NULL, own, dim) == YES)
+        return axis;
+    /* 0, 0, 1, 1, … */
+    return expr_mul(
+        c, axis,
+        expr_simplify(c, NULL, expr_min(c, expr_div(c, own, expr_int(c, 2)), expr_int(c, 1))));
+}
+
+/* The sizes that a broadcast is of, or the one. */
+static uint32_t
+sizes_in(const Expr *const *e, uint32_t most, const Expr **part, const Expr *const **at)
+{
+    uint32_t n = expr_broadcast_parts(*e, most, part);
+
+    *at = n ? part : e;
+    return n ? n : 1;
+}
+
+const Expr *
+op_broadcast_dim(Ctx *c, const OpCall *call, const Expr *a, const Expr *b, const char *what)
+{
+    /* a broadcast of more is one size here: less can be proved of it */
+    enum { MOST = 16 };
+    const Expr *part[2][MOST], *const *x, *const *y;
+
+    a = expr_simplify(c, NULL, a);
+    b = expr_simplify(c, NULL, b);
+    if (a == b || expr_is(b, 1))
+        return a;
+    if (expr_is(a, 1))
+        return b;
+    uint32_t nx = sizes_in(&a, MOST, part[0], &x), ny = sizes_in(&b, MOST, part[1], &y);
+    for (uint32_t i = 0; i < nx; i++)
+        for (uint32_t k = 0; k < ny; k++)
+            if (!require_broadcast(c, call, x[i], y[k], what))
+                return NULL;
+    a = expr_simplify(c, NULL, a); /* more may be known by now */
+    b = expr_simplify(c, NULL, b);
+    if (expr_eq(c, NULL, a, b) == YES)
+        return expr_const(b, NULL) || (!expr_const(a, NULL) && expr_is_var(b, NULL)) ? b : a;
+    return !may_be_one(c, b)   ? b
+           : !may_be_one(c, a) ? a
+                               : expr_simplify(c, NULL, expr_broadcast(c, a, b));
+}
+
+bool
+op_broadcast(Ctx *c, const OpCall *call, uint32_t first, uint32_t n, uint32_t *rank,
+             const Expr **dim)
+{
+    *rank = 0;
+    for (uint32_t i = first; i < first + n; i++)
+        if (has_in(call, i) && call->in[i]->rank > *rank)
+            *rank = call->in[i]->rank;
+    for (uint32_t d = 0; d < *rank; d++)
+        dim[d] = expr_int(c, 1);
+    for (uint32_t i = first; i < first + n; i++) {
+        if (!has_in(call, i))
+            continue;
+        uint32_t skip = *rank - call->in[i]->rank;
+        for (uint32_t d = 0; d < call->in[i]->rank; d++) {
+            const char *what = arena_printf(
+                c->arena, "axis %u of the broadcast shape and axis %u of input %u", skip + d, d, i);
+            dim[skip + d] = op_broadcast_dim(c, call, dim[skip + d], call->in[i]->dim[d], what);
+            if (!dim[skip + d])
+                return false;
+        }
+    }
+    return true;
+}

@@ -1,0 +1,377 @@
+/* parse_index: indices from text, and what is made of them: places x[i, 2*j] and the extents of
+ * axes.
+ *
+ * Indices are a language of their own, of Exprs: x[2*y + r - 1, idx[i]]. A read, an `at` or a cast
+ * in an index is the computed variable of its value; value(…) makes one of any scalar, and index(…)
+ * in a scalar is the way back (parse_scalar.c).
+ */
+#include "text/parser.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+
+/* ---- indices --------------------------------------------------------------------------------- */
+
+static bool
+integer_value(Scope *s, const Scalar *value, const Expr **e)
+{
+    if (value->lanes != 1)
+        return parse_error(s->p, "an index is one integer, this has %u lanes", value->lanes);
+    if (dtype_is_float(value->dtype))
+        return parse_error(s->p, "an index is an integer, this is %s",
+                           dtype_info[value->dtype].name);
+    *e = expr_computed(s->p->ctx, value);
+    return true;
+}
+
+static bool
+computed_index(Scope *s, bool whole, const Expr **e)
+{
+    const Scalar *value = parse_computed(s, whole);
+    return value && integer_value(s, value, e);
+}
+
+static bool
+index_name(Scope *s, const Expr **e)
+{
+    Ctx *c = s->p->ctx;
+    Parse before = *s->p;
+    Sym name = parse_name(s->p);
+    if (!name)
+        return false;
+    const NameEntry *entry = scope_find(s, name);
+    if (!entry && !s->open) {
+        *s->p = before;
+        return parse_error(
+            s->p, "unknown name %s: not an axis, a value, or a symbol of the parameters' types",
+            name);
+    }
+    if (!entry) {
+        *e = expr_symbol(c, name);
+        return true;
+    }
+    switch (entry->kind) {
+    case NAME_SYMBOL: *e = expr_symbol(c, name); return true;
+    case NAME_AXIS: *e = expr_axis(c, entry->id); return true;
+    case NAME_LOOP: *e = expr_loop(c, entry->id); return true;
+    case NAME_VALUE: return integer_value(s, entry->value, e);
+    case NAME_SLOT: break;
+    }
+    *s->p = before;
+    return computed_index(s, false, e);
+}
+
+static bool index_sum(Scope *s, const Expr **e);
+
+static bool
+index_call(Scope *s, const Expr *(*of)(Ctx *c, const Expr *a, const Expr *b), const Expr **e)
+{
+    Ctx *c = s->p->ctx;
+    if (!index_sum(s, e))
+        return false;
+    while (parse_accept(s->p, ",")) {
+        const Expr *next;
+        if (!index_sum(s, &next))
+            return false;
+        *e = of(c, *e, next);
+    }
+    return parse_expect(s->p, ")");
+}
+
+static bool
+index_atom(Scope *s, const Expr **e)
+{
+    Parse *p = s->p;
+    size_t n = parse_word(p);
+    if (n == 0 && p->s < p->end && isdigit((unsigned char)*p->s)) {
+        int64_t k;
+        if (!parse_int(p, &k))
+            return false;
+        *e = expr_int(p->ctx, k);
+        return true;
+    }
+    if (parse_accept(p, "("))
+        return index_sum(s, e) && parse_expect(p, ")");
+    if (n && parse_followed_by(p, n, '(')) {
+        if (parse_accept(p, "min"))
+            return parse_expect(p, "(") && index_call(s, expr_min, e);
+        if (parse_accept(p, "max"))
+            return parse_expect(p, "(") && index_call(s, expr_max, e);
+        if (parse_accept(p, "broadcast"))
+            return parse_expect(p, "(") && index_call(s, expr_broadcast, e);
+        if (parse_accept(p, "value"))
+            return computed_index(s, true, e);
+        return computed_index(s, false, e);
+    }
+    return index_name(s, e);
+}
+
+static bool
+index_unary(Scope *s, const Expr **e)
+{
+    bool negative = false;
+    while (parse_accept(s->p, "-"))
+        negative = !negative;
+    if (!scope_enter(s) || !index_atom(s, e))
+        return false;
+    s->depth--;
+    if (negative)
+        *e = expr_scale(s->p->ctx, *e, -1);
+    return true;
+}
+
+static bool
+check_index_depth(Scope *s, const Expr *e)
+{
+    uint32_t most = depth_operations(s->p->ctx);
+    return expr_depth(e) < most ||
+           parse_too_deep(s->p, "the operations of a size or an index are", most);
+}
+
+static bool
+index_product(Scope *s, const Expr **e)
+{
+    Ctx *c = s->p->ctx;
+    if (!index_unary(s, e))
+        return false;
+    for (;;) {
+        const Expr *next;
+        bool times = parse_accept(s->p, "*"), over = !times && parse_accept(s->p, "//");
+        if (!times && !over && !parse_accept(s->p, "%"))
+            return true;
+        if (!index_unary(s, &next) || !check_index_depth(s, *e))
+            return false;
+        *e = times ? expr_mul(c, *e, next) : over ? expr_div(c, *e, next) : expr_mod(c, *e, next);
+    }
+}
+
+static bool
+index_sum(Scope *s, const Expr **e)
+{
+    Ctx *c = s->p->ctx;
+    if (!index_product(s, e))
+        return false;
+    for (;;) {
+        const Expr *next;
+        bool plus = parse_accept(s->p, "+");
+        if (!plus && !parse_accept(s->p, "-"))
+            return true;
+        if (!index_product(s, &next))
+            return false;
+        *e = plus ? expr_add(c, *e, next) : expr_sub(c, *e, next);
+    }
+}
+
+const Expr *
+parse_index(Scope *s)
+{
+    const Expr *e;
+    uint32_t depth = s->depth;
+    bool ok = index_sum(s, &e);
+    s->depth = depth;
+    if (ok && e->bad)
+        ok = parse_error(s->p, "an index overflows 64 bits");
+    return ok ? e : NULL;
+}
+
+const Expr *
+parse_expr(Parse *p)
+{
+    Arena *scratch = arena_child(p->ctx->arena);
+    Scope s = { .p = p, .scratch = scratch, .find = { .arena = scratch }, .open = true };
+    const Expr *e = parse_index(&s);
+    arena_free(scratch);
+    return e;
+}
+
+/* ---- symbols --------------------------------------------------------------------------------- */
+
+static bool
+parse_usual(Parse *p, Var symbol)
+{
+    Interval range = expr_symbol_get(p->ctx, symbol);
+    VEC(int64_t) size = { 0 };
+    int64_t v;
+
+    do {
+        if (!parse_int(p, &v))
+            return false;
+        if (v < range.lo || v > range.hi || (size.n && v <= size.at[size.n - 1]))
+            return parse_error(p,
+                               "symbol %s usually %" PRId64
+                               ": such sizes are told in rising order, from %" PRId64
+                               " to %" PRId64,
+                               (const char *)(uintptr_t)symbol.id, v, range.lo, range.hi);
+        VEC_PUSH(p->ctx->arena, &size, v);
+    } while (parse_accept(p, ","));
+    if (!expr_symbol_usual(p->ctx, symbol).n)
+        expr_symbol_expect(p->ctx, symbol, (Usual){ size.n, size.at });
+    return true;
+}
+
+bool
+parse_symbol(Parse *p)
+{
+    Interval range = { 0, INT64_MAX };
+    Sym name = parse_name(p);
+    Var symbol;
+
+    if (!name)
+        return false;
+    expr_is_var(expr_symbol(p->ctx, name), &symbol);
+    if (parse_accept(p, "from") &&
+        (!parse_int(p, &range.lo) || (parse_accept(p, "to") && !parse_int(p, &range.hi))))
+        return false;
+    if (!expr_symbol_range(p->ctx, symbol, range))
+        return parse_error(p, "symbol %s has no value left", name);
+    if (parse_accept(p, "counts")) {
+        int64_t size;
+        if (!parse_int(p, &size) || size < 0)
+            return parse_error(p, "symbol %s counts as a size, which is 0 or more", name);
+        expr_symbol_count(p->ctx, symbol, size);
+    }
+    if (parse_accept(p, "alike"))
+        expr_symbol_alike(p->ctx, symbol);
+    return !parse_accept(p, "usually") || parse_usual(p, symbol);
+}
+
+bool
+symbol_print(Ctx *c, Text *t, Var symbol)
+{
+    Interval range = expr_symbol_get(c, symbol);
+    Usual usual = expr_symbol_usual(c, symbol);
+    int64_t count = expr_symbol_counts(c, symbol);
+    bool narrowed = range.lo != 0 || range.hi != INT64_MAX;
+
+    if (!narrowed && !usual.n && count < 0 && !expr_symbol_is_alike(c, symbol))
+        return false;
+    text_add(t, "symbol ");
+    text_name(t, (const char *)(uintptr_t)symbol.id);
+    if (narrowed)
+        text_printf(t, " from %" PRId64, range.lo);
+    if (range.hi != INT64_MAX)
+        text_printf(t, " to %" PRId64, range.hi);
+    if (count >= 0)
+        text_printf(t, " counts %" PRId64, count);
+    text_add(t, expr_symbol_is_alike(c, symbol) ? " alike" : "");
+    for (uint32_t i = 0; i < usual.n; i++)
+        text_printf(t, "%s%" PRId64, i ? ", " : " usually ", usual.at[i]);
+    return true;
+}
+
+/* ---- places ---------------------------------------------------------------------------------- */
+
+/* The first bare read tells the extent of an axis; that of a later reduction over the same axis
+ * must not tell another. */
+static bool
+infer_extent(Scope *s, const Expr *at, const Expr *dim)
+{
+    Var v;
+    if (!s->axes || s->axes->quiet || !expr_is_var(at, &v) || v.kind != VAR_AXIS)
+        return true;
+    Axis *a = &s->axes->list.at[v.id];
+    AxisSet bit = (AxisSet)1 << v.id;
+    if (!a->extent)
+        a->extent = dim;
+    else if ((s->axes->again & bit) && expr_eq(s->p->ctx, NULL, a->extent, dim) == NO)
+        return parse_error(s->p,
+                           "axis %s has extent %s from an earlier reduction, this dimension is %s: "
+                           "give it a new name",
+                           a->name, expr_str(s->p->ctx, a->extent), expr_str(s->p->ctx, dim));
+    s->axes->again &= ~bit;
+    return true;
+}
+
+bool
+parse_place(Scope *s, Place *to)
+{
+    Parse before = *s->p;
+    Sym name = parse_name(s->p);
+    const NameEntry *e = name ? scope_find(s, name) : NULL;
+    if (!name)
+        return false;
+    if (!e || e->kind != NAME_SLOT) {
+        *s->p = before;
+        return parse_error(s->p, e ? "%s is not a tensor" : "unknown name %s", name);
+    }
+    if (e->id >= s->slot_type.n) {
+        *s->p = before;
+        return parse_error(s->p, "%s stands in its own type", name);
+    }
+    to->slot = e->id;
+    to->type = s->slot_type.at[e->id];
+    to->lanes = s->slot_lanes.n ? s->slot_lanes.at[e->id] : 1;
+    to->rank = 0;
+    if (!parse_expect(s->p, "["))
+        return false;
+    while (!parse_peek(s->p, "]") && !parse_peek(s->p, "|") && !parse_peek(s->p, "by") &&
+           !parse_peek(s->p, "if")) {
+        if (to->rank == to->type->rank)
+            return parse_error(s->p, "%s has rank %u, here is another index", name, to->type->rank);
+        const Expr *at = parse_index(s);
+        if (!at)
+            return false;
+        if (!infer_extent(s, at, to->type->dim[to->rank]))
+            return false;
+        to->at[to->rank++] = at;
+        if (!parse_accept(s->p, ","))
+            break;
+    }
+    if (to->rank < to->type->rank)
+        return parse_error(s->p, "%s has rank %u, here are %u indices", name, to->type->rank,
+                           to->rank);
+    return true;
+}
+
+bool
+parse_place_end(Scope *s, const Expr **stride, const Expr **valid)
+{
+    if (parse_accept(s->p, "by") && !(*stride = parse_index(s)))
+        return false;
+    if (parse_accept(s->p, "if") && (!parse_expect(s->p, "<") || !(*valid = parse_index(s))))
+        return false;
+    return parse_expect(s->p, "]");
+}
+
+/* ---- extents --------------------------------------------------------------------------------- */
+
+bool
+parse_axis_extent(Scope *s, Axis *axis, const Expr **limit)
+{
+    Parse *p = s->p;
+    bool was = s->axes->quiet;
+    const Expr *e = NULL;
+    int64_t points;
+
+    *limit = NULL;
+    if (!parse_accept(p, "<"))
+        return true;
+    s->axes->quiet = true;
+    bool ok = (e = parse_index(s)) && parse_expect(p, ">");
+    s->axes->quiet = was;
+    if (ok && (expr_axes(e) || expr_uses_kind(e, VAR_COMPUTED)))
+        *limit = e;
+    else
+        axis->extent = e;
+    if (ok && axis->extent && expr_const(e, &points) && points < 0)
+        return parse_error(p, "axis %s has %lld points: an extent is 0 or more", axis->name,
+                           (long long)points);
+    if (ok && axis->extent && axis->kind == AXIS_REDUCE && expr_bounds(p->ctx, NULL, e).lo < 0)
+        axis->extent = expr_max(p->ctx, expr_int(p->ctx, 0), e); /* n - 5 where n is less */
+    return ok;
+}
+
+const Scalar *
+axes_within(Ctx *c, const AxisTable *t, AxisSet axes)
+{
+    const Scalar *all = NULL;
+
+    for (uint32_t k = 0; k < t->list.n; k++) {
+        if (!(axes >> k & 1) || !t->limit[k])
+            continue;
+        const Scalar *below =
+            scalar_2(c, S_LT, scalar_index(c, expr_axis(c, k)), scalar_index(c, t->limit[k]));
+        all = all ? scalar_2(c, S_AND, all, below) : below;
+    }
+    return all;
+}

@@ -1,0 +1,178 @@
+/* parse_scope: the names a text may use where it is read, and the types that declare some of them.
+ *
+ * Symbols, axes, loops, tensors and lets share one name space. A name out of scope stays in the map
+ * with entry 0, so leaving a scope costs what it declared.
+ *
+ * Every nesting passes through scope_enter, so hostile text meets the limit of depth, not the
+ * stack's end.
+ */
+#include "text/parser.h"
+
+#include <ctype.h>
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+bool
+scope_enter(Scope *s)
+{
+    uint32_t most = depth_levels(s->p->ctx);
+    return ++s->depth <= most || parse_too_deep(s->p, "expressions and blocks are nested", most);
+}
+
+const NameEntry *
+scope_find(const Scope *s, Sym name)
+{
+    uint64_t at;
+    return map_get(&s->find, MAP_PTR(name), &at) && at ? &s->entry.at[at] : NULL;
+}
+
+bool
+scope_declare(Scope *s, NameEntry e)
+{
+    static const char *const what[] = { "a symbol", "an axis", "a loop", "a tensor", "a value" };
+    const NameEntry *old = scope_find(s, e.name);
+    if (old)
+        return parse_error(s->p, "%s is already the name of %s", e.name, what[old->kind]);
+    if (s->entry.n == 0)
+        VEC_PUSH(s->scratch, &s->entry, (NameEntry){ 0 });
+    map_put(&s->find, MAP_PTR(e.name), s->entry.n);
+    VEC_PUSH(s->scratch, &s->entry, e);
+    return true;
+}
+
+void
+scope_leave(Scope *s, uint32_t mark, bool axes_too)
+{
+    uint32_t n = mark ? mark : 1;
+    for (uint32_t i = n; i < s->entry.n; i++) {
+        NameEntry e = s->entry.at[i];
+        bool keep = e.kind == NAME_AXIS && !axes_too;
+        map_put(&s->find, MAP_PTR(e.name), keep ? n : 0);
+        if (keep)
+            s->entry.at[n++] = e;
+    }
+    if (s->entry.n > n)
+        s->entry.n = n;
+}
+
+/* ---- words ----------------------------------------------------------------------------------- */
+
+/* The word at the cursor without moving it; its length is 0 if there is none. */
+size_t
+parse_word(Parse *p)
+{
+    size_t n = 0;
+    parse_skip(p);
+    while (p->s + n < p->end && (isalnum((unsigned char)p->s[n]) || p->s[n] == '_'))
+        n++;
+    return n && !isdigit((unsigned char)*p->s) ? n : 0;
+}
+
+bool
+parse_followed_by(Parse *p, size_t n, char ch)
+{
+    const char *s = p->s + n;
+    while (s < p->end && isspace((unsigned char)*s))
+        s++;
+    return s < p->end && *s == ch;
+}
+
+/* ---- types ----------------------------------------------------------------------------------- */
+
+DType
+parse_dtype(Parse *p)
+{
+    size_t n = parse_word(p);
+    DType t = n ? dtype_from_name(p->s, n) : DT_NONE;
+    if (t == DT_NONE)
+        parse_error(p, "expected an element type (f32, i64, bool, …), found `%.*s`", (int)n, p->s);
+    else
+        p->s += n;
+    return t;
+}
+
+static const Type *
+parse_dims(Scope *s, DType t)
+{
+    const Expr *dim[PARSE_MAX_RANK];
+    uint32_t rank = 0;
+    Parse *p = s->p;
+    if (t == DT_NONE || !parse_expect(p, "["))
+        return NULL;
+    while (!parse_peek(p, "]")) {
+        if (rank == PARSE_MAX_RANK) {
+            parse_error(p, "a type of more than %d dimensions", PARSE_MAX_RANK);
+            return NULL;
+        }
+        dim[rank] = parse_index(s);
+        if (!dim[rank++])
+            return NULL;
+        if (!parse_accept(p, ","))
+            break;
+    }
+    return parse_expect(p, "]") ? type_new(p->ctx, t, rank, dim) : NULL;
+}
+
+const Type *
+parse_type(Parse *p)
+{
+    Arena *scratch = arena_child(p->ctx->arena);
+    Scope s = { .p = p, .scratch = scratch, .find = { .arena = scratch }, .open = true };
+    const Type *t = parse_dims(&s, parse_dtype(p));
+    arena_free(scratch);
+    return t;
+}
+
+static void
+declare_symbol(void *user, Var v)
+{
+    Scope *s = user;
+    Sym name = (Sym)(uintptr_t)v.id;
+    const NameEntry *old = v.kind == VAR_SYMBOL ? scope_find(s, name) : NULL;
+    if (v.kind == VAR_SYMBOL && !(old && old->kind == NAME_SYMBOL))
+        scope_declare(s, (NameEntry){ .name = name, .kind = NAME_SYMBOL });
+}
+
+void
+scope_symbols(Scope *s, const Type *t)
+{
+    for (uint32_t d = 0; d < t->rank; d++)
+        expr_vars(t->dim[d], declare_symbol, s);
+}
+
+/* f32x16: the element type, and the lanes of a register's element. */
+static DType
+parse_lanes_dtype(Parse *p, uint32_t *lanes)
+{
+    size_t n = parse_word(p), end = n;
+    while (end > 0 && isdigit((unsigned char)p->s[end - 1]))
+        end--;
+    *lanes = 1;
+    if (end == n || end < 2 || n - end > 3 || p->s[end - 1] != 'x' ||
+        dtype_from_name(p->s, end - 1) == DT_NONE)
+        return parse_dtype(p);
+    DType t = dtype_from_name(p->s, end - 1);
+    *lanes = 0;
+    for (size_t i = end; i < n; i++)
+        *lanes = *lanes * 10 + (uint32_t)(p->s[i] - '0');
+    if (*lanes < 1 || *lanes > UINT8_MAX) {
+        parse_error(p, "%u lanes: at most %d", *lanes, UINT8_MAX);
+        return DT_NONE;
+    }
+    p->s += n;
+    return t;
+}
+
+const Type *
+parse_type_in(Scope *s, uint32_t *lanes)
+{
+    uint32_t errors = s->p->ctx->diags.list.n;
+    bool open = s->open;
+    s->open = true;
+    const Type *t = parse_dims(s, lanes ? parse_lanes_dtype(s->p, lanes) : parse_dtype(s->p));
+    s->open = open;
+    if (!t)
+        return NULL;
+    scope_symbols(s, t);
+    return s->p->ctx->diags.list.n == errors ? t : NULL;
+}

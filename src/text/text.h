@@ -1,0 +1,74 @@
+/* text: the text form of nests, and what the text forms of kernels, graphs and programs share.
+ *
+ * nest_parse(nest_print(n)) has the same meaning, names and text. Parsers advance a cursor and report
+ * at its line and column; doc/nest.md has the grammar. The text of a kernel is read and printed with
+ * parser.h and printer.h, in the room of kernels.
+ */
+#ifndef TENON_TEXT_H
+#define TENON_TEXT_H
+
+#include "nest/nest.h"
+
+/* ---- nests ----------------------------------------------------------------------------------- */
+
+void nest_print(Ctx *c, Text *t, const Nest *n, int indent);
+/* n with the names that its text has, where no two things have one: schedules name loops by
+ * axes. */
+const Nest *nest_named(Ctx *c, const Nest *n);
+void scalar_print(Ctx *c, Text *t, const Nest *n, const Scalar *s); /* names from n */
+/* Cursor over text; parsers advance it and report at its line and column. */
+typedef struct Parse {
+    Ctx *ctx;
+    const char *file;
+    const char *start, *s, *end;
+    uint32_t line;
+    const char *line_start;
+} Parse;
+const Nest *nest_parse(Parse *p); /* from the word `nest` to the closing brace */
+/* A nest from the text between its braces. Its parameters are given, inputs first; `names` stand for
+ * index expressions, such as extents. One text serves every type: a result is converted to the type
+ * of its output, and nest_of_text makes a read of a float shorter than f32 an f32; nest_of_move
+ * leaves elements as they are. */
+typedef struct {
+    const char *name;
+    const Expr *index;
+} NestName;
+const Nest *nest_of_text(Ctx *c, const char *name, uint32_t nin, uint32_t nout,
+                         const NestParam *param, uint32_t nname, const NestName *names,
+                         const char *body);
+const Nest *nest_of_move(Ctx *c, const char *name, uint32_t nin, uint32_t nout,
+                         const NestParam *param, uint32_t nname, const NestName *names,
+                         const char *body);
+/* One scalar expression over named operands: "max(x, 0)". operand[i] is what name[i] stands for;
+ * numbers take the type of the other operand. For the table of operators. */
+const Scalar *scalar_parse(Ctx *c, const char *text, uint32_t n, const char *const *name,
+                           const Scalar *const *operand);
+
+/* pieces of the parser that the graph's text form shares (parse.c) */
+Parse parse_begin(Ctx *c, const char *file, Bytes text);
+bool parse_error(Parse *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
+bool parse_too_deep(Parse *p, const char *what, uint32_t most); /* "a value is" */
+bool parse_accept(Parse *p, const char *token); /* skips white space and `;` comments */
+bool parse_expect(Parse *p, const char *token);
+bool parse_peek(Parse *p, const char *token);
+Sym parse_name(Parse *p); /* identifier, or "quoted"; NULL if none */
+bool parse_int(Parse *p, int64_t *v);
+/* decimal, hex float, inf, nan, leading minus */
+bool parse_number(Parse *p, double *v);
+bool parse_string(Parse *p, const char **s);
+const Expr *parse_expr(Parse *p); /* over symbols; NULL reported */
+/* What is known of a symbol, behind the word `symbol`: seq from 1 to 2048 usually 1, 128; batch
+ * counts 1. What was said to be usual before stays. */
+bool parse_symbol(Parse *p);
+/* The same with that word; false, and nothing is printed: no more than that it is a number from
+ * 0. */
+bool symbol_print(Ctx *c, Text *t, Var symbol);
+const Type *parse_type(Parse *p); /* f32[batch, 3] */
+bool parse_end(Parse *p);         /* only white space left? */
+/* Print a name so that parse_name reads it back: bare if it is an identifier, else quoted. */
+void text_name(Text *t, const char *name);
+void text_quoted(Text *t, const char *text); /* as parse_string reads it */
+/* The shortest decimal that reads back as v, which is a value of the type; 10, not 1e+01. */
+void text_float(Text *t, DType type, double v);
+
+#endif
