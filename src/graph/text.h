@@ -89,6 +89,8 @@ typedef struct {
     ValueId **column;
     Source *source;
     uint32_t depth; /* graphs around this one */
+    /* a block of a program for many: walks check its sizes */
+    bool block;
 } Read;
 
 /* ---- parse.c ---- */
