@@ -94,6 +94,8 @@ typedef struct {
     Loc loc;                     /* of the nodes of a line */
     Sym origin;                  /* of nodes whose text says none */
     const struct Statements *by; /* whose statements these are; NULL: lines of a graph */
+    /* a block of a program for many: walks check its sizes */
+    bool block;
 } Read;
 
 /* ---- parse.c ---- */
