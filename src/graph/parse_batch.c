@@ -422,10 +422,14 @@ name_sizes(ReadWalk *w, const Node *n)
 {
     for (uint32_t i = 0; i < n->nfresh; i++) {
         Var v = { VAR_SYMBOL, MAP_PTR(n->fresh[i].name) };
-        if (i >= BATCH_FIRST_LATE)
+        if (i >= BATCH_FIRST_LATE) {
             VEC_PUSH(w->a, &w->b->late, v);
-        else
-            *(i ? &w->b->rows : &w->b->instances) = v;
+        } else if (i) {
+            w->b->rows = v;
+            expr_symbol_trust(w->r->g->ctx, v); /* the walk makes the row numbers below it */
+        } else {
+            w->b->instances = v;
+        }
     }
 }
 
