@@ -1,9 +1,8 @@
 /* parse: graphs and their nodes from text; doc/text.md has the grammar.
  *
  * Names are defined before they are used, except outputs, which the head names and the body
- * defines. Types of results may be left out where an operator's shape rule or a graph that is run
- * gives them; where they stand they are checked, so a text cannot claim what its operators do not
- * do.
+ * defines. Types of results may be omitted if a shape rule or the called graph gives them. Types
+ * that are written are checked, so a text cannot claim a type that its operator does not give.
  */
 #include "graph/text.h"
 
@@ -17,7 +16,7 @@ bool
 read_error(const Read *r, Loc loc, const char *format, ...)
 {
     va_list args;
-    char text[512]; /* as parse_error has it */
+    char text[512]; /* as in parse_error */
 
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
@@ -120,11 +119,11 @@ read_type_str(const Read *r, const Data *data, const Type *t)
     return data ? arena_printf(r->g->arena, "%s[]", data->name) : type_str(r->g->ctx, t);
 }
 
-/* typed: its type has to be there. */
+/* typed: the type is required. */
 static bool
 read_definition(Read *r, Definition *d, bool typed)
 {
-    parse_peek(&r->p, "%"); /* white space is skipped by looking */
+    parse_peek(&r->p, "%"); /* peeking skips white space */
     *d = (Definition){ .loc = parse_here(&r->p) };
     if (parse_accept(&r->p, "_"))
         return true;
@@ -185,8 +184,8 @@ define_results(Read *r, const Definitions *result)
     return read_define_results(r, result->n, result->at);
 }
 
-/* What the text says of a result and the rule does not prove is checked in a run; a routine defines
- * sizes by what the text says. */
+/* What the text claims of a result and the rule does not prove is checked in runs. For a library
+ * routine the text defines the sizes. */
 static void
 require_declared(Read *r, const OpCall *call, const Definition *d, const Type *is)
 {
@@ -204,8 +203,7 @@ require_declared(Read *r, const OpCall *call, const Definition *d, const Type *i
     }
 }
 
-/* The types in the text against those of the rule, which are those of results that have none
- * there. */
+/* Compares the types in the text with those of the rule, which replace omitted ones. */
 static bool
 check_types(Read *r, const Definitions *result, const ValueId *out, const OpCall *call)
 {
@@ -265,7 +263,7 @@ read_op(Read *r, Sym name, Loc loc, const Definitions *result)
     return true;
 }
 
-/* Symbols of the values that a call reads and makes; and the first of a callee's that is none of
+/* The symbols of a call's arguments and results; then the callee's first symbol that is not among
  * them. */
 typedef struct {
     Map known;
@@ -308,7 +306,7 @@ check_symbols(Read *r, const Values *in, const Definitions *result, const Nest *
     for (uint32_t i = 0; n && i < n->nin + n->nout; i++)
         type_vars(n->param[i].type, seek_symbol, &s);
     for (uint32_t i = 0; k && i < k->buffer.n; i++)
-        /* what it lies within has symbols of the whole, which are known */
+        /* the tensor around it has symbols too, which are known */
         type_vars(k->buffer.at[i].type, seek_symbol, &s);
     return !s.stray ||
            parse_error(&r->p,
@@ -432,7 +430,7 @@ read_definitions(Read *r, Definitions *list, bool inputs, bool typed)
     return parse_expect(&r->p, ")");
 }
 
-/* From the @ in front of its name to the results. */
+/* From the @ of its name to the results. */
 bool
 read_head(Read *r, Head *h, bool typed)
 {
@@ -450,7 +448,7 @@ read_inputs(Read *r, const Head *h, uint32_t first)
                     graph_input(r->g, h->param.at[i].name, h->param.at[i].type));
 }
 
-/* What a condition reads and no input has, a node defines. */
+/* A symbol in a constraint that no input has must be defined by a node. */
 static void
 visit_required(void *user, Var v)
 {
@@ -464,7 +462,7 @@ visit_required(void *user, Var v)
         expr_symbol_late(g->ctx, v);
 }
 
-/* "or one is 1", "or the first is 1": two sizes that are broadcast. */
+/* "or one is 1", "or the first is 1": sizes that broadcast. */
 static bool
 read_rule(Read *r, SizeRule *rule)
 {
@@ -512,7 +510,7 @@ read_require(Read *r)
     return true;
 }
 
-/* %past = %present: an input, and an output that the body is still to define. */
+/* %past = %present: an input, and an output that the body has yet to define. */
 static bool
 read_state(Read *r, const Definitions *output)
 {
@@ -536,7 +534,7 @@ read_state(Read *r, const Definitions *output)
     return true;
 }
 
-/* What the head says of results against what they became. */
+/* Compares the results in the head with their definitions. */
 static bool
 check_result(Read *r, const Definition *d, ValueId v)
 {
