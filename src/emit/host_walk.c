@@ -234,6 +234,13 @@ print_turn(const Walk *w, uint32_t at)
     print_try(w, arena_printf(w->h->a, "tn_next_turn(b, slot[%u])", counter));
 }
 
+/* The most that late size i may be. */
+static long long
+most_of(const Walk *w, int32_t i)
+{
+    return (long long)expr_symbol_get(w->h->c, w->b->late.at[i]).hi;
+}
+
 static void
 print_match(const Walk *w, uint32_t at)
 {
@@ -243,8 +250,9 @@ print_match(const Walk *w, uint32_t at)
     for (int32_t i = 0; i < c[3]; i++)
         print_try(w, arena_printf(w->h->a,
                                   "tn_set_size(b, %d, ((const int%d_t *)at)[%d], "
-                                  "&r->sizes)",
-                                  c[4 + i], 8 * dtype_info[w->b->type.at[c[2]]->dtype].bytes, i));
+                                  "INT64_C(%lld), &r->sizes)",
+                                  c[4 + i], 8 * dtype_info[w->b->type.at[c[2]]->dtype].bytes, i,
+                                  most_of(w, c[4 + i])));
 }
 
 static void
@@ -308,8 +316,8 @@ print_operation(const Walk *w, uint32_t at)
         break;
     case BATCH_UPDATE: print_update(w, c[1], "r->sizes"); break;
     case BATCH_TURNS:
-        print_try(w, arena_printf(a, "tn_set_size(b, %d, slot[%u], &r->sizes)", c[1],
-                                  counters + (uint32_t)c[2]));
+        print_try(w, arena_printf(a, "tn_set_size(b, %d, slot[%u], INT64_C(%lld), &r->sizes)", c[1],
+                                  counters + (uint32_t)c[2], most_of(w, c[1])));
         break;
     case BATCH_CHECK:
         print_try(w, arena_printf(a,

@@ -138,13 +138,14 @@ TN_CALLED int tn_update(TnBatch *b, int32_t number, int32_t from, int32_t *sizes
     }
     return 0;
 }
-/* One late size is this. */
-TN_CALLED int tn_set_size(TnBatch *b, int32_t late, int64_t value, int32_t *sizes)
+/* Sets one late size, which may be `most`. */
+TN_CALLED int tn_set_size(TnBatch *b, int32_t late, int64_t value, int64_t most, int32_t *sizes)
 {
     const int64_t ns = b->p->nsymbol;
     int64_t given[ns + 1];
-    if (value < 0)
-        return tn_refuse(b->frame.fault, TN_FAULT_SYMBOL, b->p->late[late], 0, value, 0);
+    if (value < 0 || value > most)
+        return tn_refuse(b->frame.fault, TN_FAULT_SYMBOL, b->p->late[late], 0, value,
+                         value < 0 ? 0 : most);
     memcpy(given, tn_sizes_of(b, *sizes)->sym + ns, (size_t)ns * sizeof *given);
     given[b->p->late[late]] = value;
     return tn_take_sizes(b, given, sizes);
