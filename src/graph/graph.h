@@ -83,7 +83,7 @@ typedef enum {
     /* in: limit or 0, condition or 0, carried, captured; out: carried, stacked */
     CALL_LOOP,
     CALL_GRAPH, /* in: arguments; region: the function */
-    /* in: one or more tensors, of one type except for dimension `along`; out: their concatenation */
+    /* in: tensors of one type except for dimension `along`; out: their concatenation */
     CALL_JOIN,
     /* the outputs of a program for many requests, for one of them; region: its blocks
      * (graph/batch.h) */
