@@ -214,6 +214,10 @@ sizes_of(State *s, PyObject *sizes, TnDim *dim)
             return -1;
         }
         dim[n] = (TnDim){ PyUnicode_AsUTF8AndSize(key, NULL), PyLong_AsLongLong(value) };
+        if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_OverflowError)) {
+            PyErr_Clear();
+            refuse(s, "sizes: %R: %R is larger than any size", key, value);
+        }
         if (!dim[n++].symbol || PyErr_Occurred())
             return -1;
     }

@@ -94,7 +94,7 @@ def test_sizes_that_follow_are_solved():
     assert shapes(seq=4) == [("past",), (4,), ("total",)]
     assert shapes(total=3, seq=4) == [("past",), (4,), (3,)]
     for sizes in ({"seq": -1}, {"seq": 1.5}, {"seq": 1 << 70}):
-        with pytest.raises((tenon.UsageError, OverflowError), match="size|too large"):
+        with pytest.raises(tenon.UsageError, match="size"):
             model.solve(**sizes)
 
 
