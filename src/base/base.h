@@ -129,6 +129,7 @@ typedef struct {
 void text_add(Text *t, const char *s);
 void text_bytes(Text *t, const char *s, size_t n);
 void text_printf(Text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void text_vprintf(Text *t, const char *format, va_list args);
 /* A sentence with {at}, {got} and {want} replaced by these numbers. */
 void text_numbers(Text *t, const char *sentence, int64_t at, int64_t got, int64_t want);
 const char *text_str(const Text *t); /* "" when empty */

@@ -37,13 +37,11 @@ text_add(Text *t, const char *s)
 }
 
 void
-text_printf(Text *t, const char *format, ...)
+text_vprintf(Text *t, const char *format, va_list args)
 {
-    va_list args, again;
-    va_start(args, format);
+    va_list again;
     va_copy(again, args);
     int n = vsnprintf(t->s ? t->s + t->n : NULL, t->cap - t->n, format, args);
-    va_end(args);
     if (n >= 0) {
         if (t->cap - t->n <= (size_t)n) {
             reserve(t, (size_t)n);
@@ -52,6 +50,15 @@ text_printf(Text *t, const char *format, ...)
         t->n += (size_t)n;
     }
     va_end(again);
+}
+
+void
+text_printf(Text *t, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    text_vprintf(t, format, args);
+    va_end(args);
 }
 
 void

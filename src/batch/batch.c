@@ -130,6 +130,7 @@ begin(Batching *b, const Graph *g)
     expr_symbol_range(c, *instances, (Interval){ 1, INT32_MAX });
     expr_symbol_range(c, *rows, (Interval){ 1, INT32_MAX });
     expr_symbol_alike(c, *instances);
+    expr_symbol_trust(c, *rows);
     expr_symbol_expect(c, *instances, (Usual){ 3, usual });
 }
 

@@ -8,18 +8,38 @@ typedef struct {
     const Graph *from;
     Graph *to;
     const Expr *instances, *rows;
-    ValueId *map;    /* [value of from] */
-    ValueId *spread; /* the same, with an axis of instances for shared values too */
+    ValueId *map;       /* [value of from] */
+    ValueId *spread;    /* the same, shared values with an axis of instances */
+    ValueId (*pool)[2]; /* the same, of inputs: the pool, and the row numbers */
 } Making;
 
 static bool make_node(Making *m, NodeId id);
 
-/* A value as a node reads it; shared values are computed on demand. */
+/* The rows of an input for one reader. Each reader has its own copy of the gather, so fusion can
+ * inline it into all of them: rows may be matrices, and gathering those takes longer than reading
+ * them through row numbers. */
+static ValueId
+read_rows(Making *m, ValueId v)
+{
+    const Value *x = &m->from->value.at[v];
+    const Nest *n = batch_read(m->c, x->type, m->instances, m->rows);
+    ValueId rows;
+
+    if (!n)
+        return 0;
+    rows = graph_value(m->to, x->name, n->param[2].type);
+    graph_call_nest(m->to, n, (Loc){ 0 }, NULL, m->pool[v], &rows);
+    return rows;
+}
+
+/* A value where a node reads it; shared ones are made on the way. */
 static ValueId
 value_of(Making *m, ValueId v)
 {
     const Value *x = &m->from->value.at[v];
 
+    if (v && m->pool[v][1])
+        return read_rows(m, v);
     if (m->map[v] || !v)
         return m->map[v];
     if (m->p->constant[v].g)
@@ -103,24 +123,17 @@ make_node(Making *m, NodeId id)
     return true;
 }
 
-static bool
+static void
 make_input(Making *m, ValueId v)
 {
     const Value *x = &m->from->value.at[v];
+
     if (m->p->kind != BLOCK_TOGETHER) {
         m->map[v] = graph_input(m->to, x->name, x->type);
-        return true;
+        return;
     }
-    const Nest *n = batch_read(m->c, x->type, m->instances, m->rows);
-    ValueId in[2];
-
-    if (!n)
-        return false;
-    for (uint32_t i = 0; i < 2; i++)
-        in[i] = graph_input(m->to, i ? "row" : x->name, n->param[i].type);
-    m->map[v] = graph_value(m->to, x->name, n->param[2].type);
-    graph_call_nest(m->to, n, (Loc){ 0 }, NULL, in, &m->map[v]);
-    return true;
+    m->pool[v][0] = graph_input(m->to, x->name, batch_type(m->c, x->type, m->rows));
+    m->pool[v][1] = graph_input(m->to, "row", type_new(m->c, DT_I32, 1, &m->instances));
 }
 
 Graph *
@@ -134,11 +147,11 @@ batch_block(Arena *a, const BlockParts *p, const char *name)
                  .instances = expr_var(c, p->instances),
                  .rows = expr_var(c, p->rows),
                  .map = NEW_ARRAY(a, ValueId, p->g->value.n),
-                 .spread = NEW_ARRAY(a, ValueId, p->g->value.n) };
+                 .spread = NEW_ARRAY(a, ValueId, p->g->value.n),
+                 .pool = (ValueId(*)[2])NEW_ARRAY(a, ValueId, 2 * p->g->value.n) };
 
     for (uint32_t i = 0; i < p->in.n; i++)
-        if (!make_input(&m, p->in.at[i]))
-            return NULL;
+        make_input(&m, p->in.at[i]);
     for (uint32_t i = 0; i < p->node.n; i++)
         if (!make_node(&m, p->node.at[i]))
             return NULL;

@@ -5,7 +5,8 @@
  * symbols 1, with one of them small, and at hinted sizes (--dim-hint). A variant is kept if it is
  * clearly faster there than the kernel's own program; for one row, where the time is that of
  * reading the weights and is predicted more exactly, if it is faster at all. Variants must use the
- * constant layouts of the kernel's own program. One thread may have a program of its own, at those
+ * constant layouts of the kernel's own program, and its order of sums if they are kernels of a
+ * program for many requests (expr_symbol_alike). One thread may have a program of its own, at those
  * sizes or at all. The answer is a text, each variant with its gain:
  *
  *   1.42 when batch == 1, seq == 1 {
@@ -51,8 +52,6 @@ add_symbol(void *user, Var v)
 {
     RowSymbols *s = user;
 
-    if (v.kind == VAR_SYMBOL && expr_symbol_is_alike(s->c, v))
-        return;
     for (uint32_t i = 0; i < s->n; i++)
         if (v.kind != VAR_SYMBOL || s->at[i] == (Sym)(uintptr_t)v.id)
             return;
@@ -147,7 +146,8 @@ row_symbols(Ctx *c, const Kernel *k, RowSymbols *s)
 
 /* ---- one guard ------------------------------------------------------------------------------- */
 
-/* A kernel that is asked for variants; own: its own program. */
+/* A kernel that is asked for variants; own: its own program. alike: variants must add up in the
+ * order of that program, `sums`. */
 typedef struct {
     Ctx *c;
     Arena *a;
@@ -156,6 +156,8 @@ typedef struct {
     const bool *constant;
     bool far;
     const char *own;
+    bool alike;
+    const char *sums;
 } Asked;
 
 typedef struct {
@@ -176,14 +178,31 @@ on_one_thread(const Asked *q, SizeGuard guard)
     return (SizeGuard){ guard.n + 1, at };
 }
 
+static void
+find_alike(void *user, Var v)
+{
+    Asked *q = user;
+
+    q->alike |= v.kind == VAR_SYMBOL && expr_symbol_is_alike(q->c, v);
+}
+
+static bool
+sums_alike(const Asked *q, const Kernel *v, const char *program)
+{
+    const char *sums = q->sums ? schedule_sums_text(q->c, q->a, v, q->machine, program) : NULL;
+
+    return !q->alike || (sums && !strcmp(sums, q->sums));
+}
+
 /* Lower of those whose constants have the own program's layouts; else `best` as it was. */
 static void
-take_cheapest(const Asked *q, const Choices *choices, bool alone, Candidate *best)
+take_cheapest(const Asked *q, const Kernel *v, const Choices *choices, bool alone, Candidate *best)
 {
     for (uint32_t i = 0; i < choices->n; i++) {
         const Choice *x = &choices->at[i];
         double seconds = alone ? x->alone : x->seconds;
-        if (seconds < best->seconds && schedule_lays_alike(x->program, q->own)) {
+        if (seconds < best->seconds && schedule_lays_alike(x->program, q->own) &&
+            sums_alike(q, v, x->program)) {
             best->program = x->program;
             best->seconds = seconds;
         }
@@ -208,7 +227,7 @@ try_guard(const Asked *q, SizeGuard guard, Candidate out[2])
     *any = (Candidate){ guard, NULL, base.seconds, base.seconds };
     if (guard.n) {
         Choices choices = schedule_choices(q->c, q->a, v, q->machine, q->constant, q->far, q->own);
-        take_cheapest(q, &choices, false, any);
+        take_cheapest(q, v, &choices, false, any);
         if (any->program) {
             double alone = schedule_price(q->c, q->a, v, q->machine, any->program, &guard,
                                           q->far ? q->constant : NULL, &why)
@@ -219,7 +238,7 @@ try_guard(const Asked *q, SizeGuard guard, Candidate out[2])
     one_core.cores = 1;
     if (q->machine->cores > 1) {
         Choices choices = schedule_choices(q->c, q->a, v, &one_core, q->constant, q->far, q->own);
-        take_cheapest(q, &choices, true, one);
+        take_cheapest(q, v, &choices, true, one);
     }
     return 2;
 }
@@ -343,7 +362,7 @@ const char *
 variants_answer(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool *constant, bool far,
                 const char *own)
 {
-    Asked q = { c, a, k, m, constant, far, own };
+    Asked q = { c, a, k, m, constant, far, own, false, NULL };
     RowSymbols s = { .c = c, .at = NEW_ARRAY(a, Sym, MOST_SYMBOLS), .cap = MOST_SYMBOLS };
     const Expr *points[MOST_SYMBOLS] = { NULL };
     Candidate tried[MOST_TRIED];
@@ -357,6 +376,10 @@ variants_answer(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool 
     bool image = s.n > 0;
     if (!image)
         row_symbols(c, k, &s);
+    for (uint32_t i = 0; i < k->npart; i++)
+        for (uint32_t x = 0; x < k->part[i].nest->naxis; x++)
+            expr_vars(k->part[i].nest->axis[x].extent, find_alike, &q);
+    q.sums = q.alike ? schedule_sums_text(c, a, k, m, own) : NULL;
     if (s.n && !image)
         n += try_guard(&q, guard_of(a, &s, 0, 1), tried + n);
     for (uint32_t i = 0; s.n && i < MOST_EXPECTED; i++)

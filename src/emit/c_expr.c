@@ -308,6 +308,14 @@ emit_load_inside(Emit *e, const Scalar *s)
     return dense;
 }
 
+/* Is it right whatever it is? */
+bool
+emit_is_trusted(Emit *e, const Scalar *at)
+{
+    Var v;
+    return expr_is_var(at->u.index, &v) && v.kind == VAR_SYMBOL && expr_symbol_is_trusted(e->c, v);
+}
+
 typedef struct {
     Emit *e;
     VEC(const char *) test;
@@ -318,7 +326,8 @@ sizes_of_scalar(void *user, const Scalar *s)
 {
     Sizes *z = user;
     Emit *e = z->e;
-    if (s->op != S_AT || emit_inside(e, expr_int(e->c, 0), s->u.index, expr_int(e->c, 1)))
+    if (s->op != S_AT || emit_is_trusted(e, s) ||
+        emit_inside(e, expr_int(e->c, 0), s->u.index, expr_int(e->c, 1)))
         return;
     const char *test = arena_printf(e->a, "%s > 0", emit_bare(e, emit_index(e, s->u.index)));
     for (uint32_t i = 0; i < z->test.n; i++)
@@ -360,7 +369,7 @@ unsafe(Emit *e, Map *seen, const Scalar *s)
         return false;
     if (map_get(seen, MAP_PTR(s), &known))
         return known;
-    bool is = s->op == S_AT;
+    bool is = s->op == S_AT && !emit_is_trusted(e, s);
     if (s->op == S_INDEX)
         is = unsafe_expr(e, seen, s->u.index);
     if (s->op == S_LOAD && e->k->buffer.at[s->u.load.slot].space != SPACE_REGISTER) {

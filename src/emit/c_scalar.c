@@ -412,6 +412,8 @@ print_at(Emit *e, const Scalar *s)
     const char *n = emit_index(e, s->u.index);
     if (!v.s)
         return v;
+    if (emit_is_trusted(e, s))
+        return s->lanes == 1 ? plain(arena_printf(e->a, "(int64_t)%s", v.s)) : emit_cast(e, s);
     if (s->lanes == 1)
         return plain(arena_printf(e->a, "%s(a, %s, %s)", at, v.s, n));
     if (!is_word(v.s))

@@ -303,17 +303,50 @@ position(Host *h, Var symbol)
     return (uint32_t)at;
 }
 
-/* The most rows of a piece. Rows that exceed L2 before they are read come back from memory; smaller
- * pieces read all weights again for each. So a piece fills L2, or a few times the weights if that
- * is more. */
-static int64_t
-most_rows(const Host *h)
+/* Does each call of a kernel read all of input i? Of a table read at gathered indices it reads a
+ * few rows. */
+static bool
+is_read_whole(Host *h, const Kernel *k, uint32_t i)
 {
-    enum { TIMES_WEIGHTS = 4 };
-    int64_t cache = h->p->machine->level[LEVEL_L2].bytes,
-            weights = TIMES_WEIGHTS * h->p->plan->weights_bytes;
+    bool whole = false;
 
-    return cache > weights ? cache : weights;
+    for (uint32_t p = 0; p < k->npart; p++) {
+        Accesses all = nest_accesses(h->c, h->a, k->part[p].nest);
+        for (uint32_t x = 0; x < all.n; x++) {
+            const Scalar *load = all.at[x].load;
+            bool placed = false;
+            if (k->part[p].buffer[load->u.load.slot] != i)
+                continue;
+            for (uint32_t d = 0; d < load->u.load.rank; d++)
+                placed |= expr_uses_kind(load->u.load.at[d], VAR_COMPUTED);
+            whole |= !placed;
+        }
+    }
+    return whole;
+}
+
+/* Bytes of the constants that blocks read whole. */
+static int64_t
+weights_read(Host *h, const Node *blocks)
+{
+    Map seen = { .arena = h->a };
+    int64_t sum = 0, bytes;
+
+    for (uint32_t r = 0; r < blocks->nregion; r++) {
+        const Graph *g = blocks->region[r].graph;
+        for (NodeId id = 1; id < g->node.n; id++) {
+            const Node *n = &g->node.at[id];
+            for (uint32_t i = 0; n->kernel && i < n->in.count; i++) {
+                const Value *x = &g->value.at[node_in(g, n, i)];
+                if (!x->data || map_get(&seen, MAP_PTR(x->data), NULL) ||
+                    !type_static_bytes(x->type, &bytes) || !is_read_whole(h, n->kernel, i))
+                    continue;
+                map_put(&seen, MAP_PTR(x->data), 1);
+                sum += bytes;
+            }
+        }
+    }
+    return sum;
 }
 
 static const Node *
@@ -405,7 +438,8 @@ host_batch(Host *h)
         h->t,
         "static const TnBatchProgram tn_batch_program = {tn_batch_functions, tn_batch_blocks, "
         "tn_batch_inputs, tn_batch_outputs, tn_batch_late, tn_batch_input_rows,\n"
-        "    %u, %u, %u, %u, %u, %u, %u, INT64_C(%lld), INT64_C(%lld), INT64_C(%lld),\n"
+        "    %u, %u, %u, %u, %u, %u, %u, INT64_C(%lld), INT64_C(%lld), INT64_C(%lld), "
+        "INT64_C(%lld),\n"
         "    tn_batch_walk, tn_batch_sizes, tn_batch_update, tn_batch_dims,\n"
         "    &tn_batch_policy};\n\n"
         "static int\ntn_many(const TnMany *m)\n{\n"
@@ -418,7 +452,8 @@ host_batch(Host *h)
         position(h, b->rows), h->nsymbol,
         (long long)(h->p->max_trips && h->p->max_trips < INT32_MAX ? h->p->max_trips
                                                                    : EMIT_MAX_TRIPS),
-        (long long)(h->p->max_calls ? h->p->max_calls : EMIT_MAX_CALLS), (long long)most_rows(h),
+        (long long)(h->p->max_calls ? h->p->max_calls : EMIT_MAX_CALLS),
+        (long long)h->p->machine->level[LEVEL_L2].bytes, (long long)weights_read(h, n),
         h->own_weights);
     if (h->p->plan->weights_bytes)
         text_printf(h->t,

@@ -115,6 +115,8 @@ const char *emit_test_inside(Emit *e, const Expr *at, const Expr *extent);
 bool emit_inside(Emit *e, const Expr *at, const Expr *extent, const Expr *width);
 /* proved: every lane read is in the buffer */
 bool emit_load_inside(Emit *e, const Scalar *s);
+/* Does the runtime make this index (S_AT), so that it needs no check? */
+bool emit_is_trusted(Emit *e, const Scalar *at);
 /* condition under which checked indices have an element; or NULL */
 const char *emit_exists(Emit *e, uint32_t rank, const Expr *const *at);
 /* reads or checks something that only a guard makes valid */

@@ -33,7 +33,7 @@ typedef struct {                     /* what the model's program is */
     const unsigned char *input_row;  /* [ninput] blocks read it; else its row is not made */
     int32_t nblock, ntype, ninput, noutput, instances, rows, nsymbol;
     int64_t max_trips, max_calls;
-    int64_t most_rows;               /* bytes: what is recorded runs before it has more rows */
+    int64_t cache, weights;          /* bytes: of the second cache; that blocks of all kinds read */
     int (*walk)(TnBatch *b, TnRequestRun *r);        /* as far as a request goes before it waits */
     void (*sizes)(int64_t *sym, int64_t *row_bytes);
     int (*update)(int32_t number, const int64_t *sym, int64_t *to, TnFault *fault);
@@ -52,15 +52,17 @@ struct TnRequestRun {                /* how far a request is */
     TnBlock stack, frame;
     int32_t nframe, function, at, base, ended, sizes;
     int64_t asked;                   /* bytes of rows that it has recorded since it last waited */
-    int32_t turns;                   /* of loops, since then */
+    int32_t turns, stopped;          /* of loops, since then; it waits for others' turns alone */
 };
 #define TN_BEGINS (-1)               /* at: before its first operation */
-/* Between two turns of a loop a request waits where all of them together would ask for more: what
+/* Between two turns of a loop a request waits where it asks for more than its share of this: what
  * is recorded runs, and what earlier turns needed is dropped. Others wait after as many turns, if
- * they do not ask for twice as much by then: later turns of all run together, too. */
-#define TN_MOST_ASKED (INT64_C(1) << 24)
+ * they do not ask for twice as much by then: later turns of all run together, too. What others left
+ * of their shares is for those that wait: they go on before anything runs, while that is worth it. */
+#define TN_MOST_ASKED (INT64_C(7) << 22)
+enum { TN_SMALLEST_SHARE = 4 };      /* of the first one, a quarter: less brings a few turns */
 /* Rows of one size. */
-typedef struct { TnBlock row; int64_t bytes, used; } TnPool;
+typedef struct { TnBlock row; int64_t bytes, used, soon; } TnPool;   /* soon: rows to be made */
 /* Requests of equal sizes. */
 typedef struct {
     int64_t *sym;                    /* [2 * nsymbol] as blocks have them; as they were given */
@@ -81,6 +83,7 @@ struct TnBatch {
     TnBlock handle, node, arg, order, count, rows, request, sizes, pool, bytes, link, met;
     TnBlock edge, schedule;          /* of a policy with edges */
     int64_t nhandle, nnode, narg, deepest, deepest_last, nlink, sweep_at, asked, nmet, met_room;
+    int64_t walked, share;           /* bytes: asked for by all since rows ran; for one */
     int32_t nsizes, npool;
     int32_t turns;                   /* after which others wait; INT32_MAX: none does */
 };

@@ -67,32 +67,44 @@ static void tn_tell_calls(const TnBatch *b, const TnRequestRun *r)
         tn_refuse(b->frame.fault, TN_FAULT_MEMORY, 0, 0, calls, r->nframe);
 }
 
-static int tn_run_asked(TnBatch *b)
+/* Walk requests, or those that stopped for their share; how many stop now. */
+static int tn_walk_each(TnBatch *b, int stopped_ones, int32_t *stopped)
 {
-    b->asked = 0;
-    const int code = tn_flush(b);
-    return code ? code : tn_sweep(b);
+    int code = 0;
+    b->turns = INT32_MAX;
+    *stopped = 0;
+    for (int32_t i = 0; i < b->m->n && !code; i++) {
+        TnRequestRun *r = (TnRequestRun *)b->request.at + i;
+        if (r->ended || (stopped_ones && !r->stopped))
+            continue;
+        r->asked = r->turns = r->stopped = 0;
+        code = b->p->walk(b, r);
+        if (code)
+            tn_tell_calls(b, r);
+        b->walked += r->asked;
+        *stopped += r->stopped;
+        code = code ? code : tn_sweep(b);
+    }
+    return code;
 }
 
 static int tn_walk_all(TnBatch *b)
 {
+    const int64_t share = TN_MOST_ASKED / b->m->n;
     int code = 0, left = 1;
     while (left && !code) {
+        int32_t stopped;
+        b->walked = 0;
+        b->share = share;
+        code = tn_walk_each(b, 0, &stopped);
+        while (!code && stopped &&
+               (b->share = (TN_MOST_ASKED - b->walked) / stopped) > share / TN_SMALLEST_SHARE)
+            code = tn_walk_each(b, 1, &stopped);
+        code = code ? code : tn_flush(b, 1);
+        code = code ? code : tn_sweep(b);
         left = 0;
-        b->turns = INT32_MAX;
-        for (int32_t i = 0; i < b->m->n && !code; i++) {
-            TnRequestRun *r = (TnRequestRun *)b->request.at + i;
-            if (r->ended)
-                continue;
-            r->asked = r->turns = 0;
-            code = b->p->walk(b, r);
-            if (code)
-                tn_tell_calls(b, r);
-            left |= !r->ended;
-            if (b->asked > b->p->most_rows && !code)
-                code = tn_run_asked(b);
-        }
-        code = code ? code : tn_run_asked(b);
+        for (int32_t i = 0; i < b->m->n; i++)
+            left |= !((const TnRequestRun *)b->request.at)[i].ended;
     }
     return code;
 }

@@ -3,7 +3,10 @@
 #ifndef TN_PRELUDE_BATCH_MEMORY_H
 #define TN_PRELUDE_BATCH_MEMORY_H
 
-enum { TN_LEAST_SWEPT = 1 << 20 };   /* bytes of rows; less is not worth a look */
+/* Bytes of rows; less is not worth a look: as many as a core reads from memory while it looks at a
+ * handle, and some more. */
+enum { TN_LEAST_SWEPT = 1 << 20, TN_WORTH_A_HANDLE = 64 };
+enum { TN_KEPT = 16 };               /* caches that pools may have, however few their rows are */
 
 static int64_t tn_pool_bytes(const TnBatch *b)
 {
@@ -31,7 +34,7 @@ static void tn_mark(const TnBatch *b, const int32_t *at, int64_t n, unsigned cha
 
 /* Rows that stay, whose where[row] is 1, move to the front of their pool; where[row] becomes their
  * new place. */
-static int tn_close_up(TnBatch *b, TnPool *p, int32_t *where)
+static int tn_close_up(TnBatch *b, TnPool *p, int32_t *where, int shrink)
 {
     int64_t n = 0;
     for (int64_t row = 0; row < p->used; row++) {
@@ -41,7 +44,7 @@ static int tn_close_up(TnBatch *b, TnPool *p, int32_t *where)
         where[row] = where[row] ? (int32_t)n++ : -1;
     }
     p->used = n;
-    if (n * p->bytes > p->row.bytes / 4)
+    if (!shrink || n * p->bytes > p->row.bytes / 4)
         return 0;
     TnBlock less = {0, 0};           /* most of it is empty: it takes less from here on */
     int code = n * p->bytes > 0 ? tn_need(&b->frame, &less, n * p->bytes) : 0;
@@ -54,18 +57,18 @@ static int tn_close_up(TnBatch *b, TnPool *p, int32_t *where)
     return 0;
 }
 
-/* Drop the rows that no request can ask for any more, if rows have doubled since the last time.
- * Nothing is recorded. */
+/* Drop the rows that no request can ask for any more, and nothing that is recorded reads, if rows
+ * have doubled since the last time and are more than a look at all handles is worth. */
 static int tn_sweep(TnBatch *b)
 {
     TnPool *pool = (TnPool *)b->pool.at;
     TnBlock memory = {0, 0};
-    int64_t rows = 0;
+    int64_t rows = 0, room = 0;
     int code;
-    if (tn_pool_bytes(b) < tn_max(b->sweep_at, TN_LEAST_SWEPT))
+    if (tn_pool_bytes(b) < tn_max(b->sweep_at, TN_LEAST_SWEPT + TN_WORTH_A_HANDLE * b->nhandle))
         return 0;
     for (int32_t i = 0; i < b->npool; i++)
-        rows += pool[i].used;
+        rows += pool[i].used, room += pool[i].row.bytes;
     const int64_t bytes = (rows + b->npool) * (int64_t)sizeof(int32_t) + b->nhandle + b->nlink;
     if ((code = tn_need(&b->frame, &memory, bytes + 1)))
         return code;
@@ -80,11 +83,12 @@ static int tn_sweep(TnBatch *b)
         const int32_t n = r->ended ? b->p->noutput : r->base + f->nslot + f->ncounter;
         tn_mark(b, (const int32_t *)r->stack.at, n, live, linked);
     }
+    tn_mark(b, (const int32_t *)b->arg.at, b->narg, live, linked);
     for (int64_t h = 0; h < b->nhandle; h++)
         if (live[h] && TN_HANDLES(b)[h].row >= 0)
             where[first[TN_HANDLES(b)[h].pool] + TN_HANDLES(b)[h].row] = 1;
     for (int32_t i = 0; i < b->npool && !code; i++)
-        code = tn_close_up(b, &pool[i], where + first[i]);
+        code = tn_close_up(b, &pool[i], where + first[i], room > TN_KEPT * b->p->cache);
     for (int64_t h = 0; h < b->nhandle; h++) {
         TnHandle *x = TN_HANDLES(b) + h;
         if (x->row >= 0)

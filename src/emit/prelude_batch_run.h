@@ -137,16 +137,45 @@ static void tn_deepen(TnBatch *b, int32_t depth)
         b->deepest_last = tn_max(b->deepest_last, depth - TN_LAST);
 }
 
-/* Run what is recorded. */
-static int tn_flush(TnBatch *b)
+/* Room for the rows that what is recorded makes, at once, since a pool that grows is copied; for so
+ * many times as many where more pieces like this one follow. */
+static int tn_expect_rows(TnBatch *b, int64_t pieces)
+{
+    const TnNode *node = (const TnNode *)b->node.at;
+    TnPool *pool = (TnPool *)b->pool.at;
+    int code = 0;
+    for (int64_t i = 0; i < b->nnode; i++) {
+        const TnSizesOf *z = tn_sizes_of(b, node[i].sizes);
+        const int32_t list = node[i].block == b->p->nblock;
+        const TnBatchBlock *k = b->p->block + (list ? 0 : node[i].block);
+        const int32_t *arg = (const int32_t *)b->arg.at + node[i].arg;
+        const int32_t *type = list ? arg + 1 : k->type + k->nin;
+        for (int32_t o = 0; o < (list ? 1 : k->nout); o++)
+            pool[z->pool[type[o]]].soon++;
+    }
+    for (int32_t i = 0; i < b->npool; i++) {
+        const int64_t rows = tn_size_add(pool[i].used, tn_size_mul(pieces, pool[i].soon));
+        if (pool[i].soon && !code)
+            code = tn_keep(&b->frame, &pool[i].row, pool[i].used * pool[i].bytes,
+                           tn_size_mul(rows, pool[i].bytes));
+        pool[i].soon = 0;
+    }
+    return code;
+}
+
+/* Run what is recorded: pieces 1, all of it; more where a walk goes on. */
+static int tn_flush(TnBatch *b, int64_t pieces)
 {
     const TnNode *node = (const TnNode *)b->node.at;
     const int64_t kinds = b->p->nblock + 1;                  /* the last: lists */
     const int64_t last = TN_LAST - (b->deepest + 1);         /* last ones run behind the deepest */
     int64_t nkey = (b->deepest + 2 + b->deepest_last) * kinds;
     int code = 0;
+    b->asked = 0;
     if (!b->nnode)
         return 0;
+    if ((code = tn_expect_rows(b, pieces)))
+        return code;
     if (__builtin_expect(b->policy->kind != TN_POLICY_DEPTH || b->policy->seen, 0)) {
         int ran;
         if ((code = tn_flush_by_policy(b, &ran)) || ran)

@@ -4,6 +4,16 @@
 #ifndef TN_PRELUDE_BATCH_WALK_H
 #define TN_PRELUDE_BATCH_WALK_H
 
+/* Are the recorded nodes enough for a piece, which runs before more are recorded? Rows that leave
+ * the L2 cache before they are read come back from further away; in a smaller piece, each batch reads
+ * its weights for fewer rows. So a piece fills the cache, or has as many bytes of rows as its
+ * batches read of weights, whichever is more. */
+enum { TN_PIECES = 4 };              /* a pool that grows for a piece gets room for so many */
+static int tn_is_enough(const TnBatch *b)
+{
+    return b->asked / (b->deepest + b->deepest_last + 1) > b->p->weights;
+}
+
 /* A node for a block: slots of what it reads, and of what it makes. */
 TN_INLINE int tn_record(TnBatch *b, TnRequestRun *r, int32_t *slot, int32_t block, int32_t nin,
                         int32_t nout, const int32_t *in, const int32_t *out)
@@ -31,7 +41,9 @@ TN_INLINE int tn_record(TnBatch *b, TnRequestRun *r, int32_t *slot, int32_t bloc
     r->asked += bytes;
     b->asked += bytes;
     tn_deepen(b, depth);
-    return 0;
+    return __builtin_expect(b->asked > b->p->cache, 0) && tn_is_enough(b)
+               ? tn_flush(b, TN_PIECES)
+               : 0;
 }
 
 /* A node that puts the rows of a list behind each other: slots of the list and of the whole. */
@@ -187,10 +199,10 @@ TN_INLINE int tn_next_turn(TnBatch *b, int32_t turns)
 /* A turn has ended. Does the request wait before the next one? */
 TN_INLINE int tn_waits(TnBatch *b, TnRequestRun *r)
 {
-    const int64_t most = TN_MOST_ASKED / b->m->n;
-    if (++r->turns < b->turns && r->asked <= (b->turns < INT32_MAX ? 2 * most : most))
+    if (++r->turns < b->turns && r->asked <= (b->turns < INT32_MAX ? 2 * b->share : b->share))
         return 0;
     b->turns = r->turns;
+    r->stopped = 1;
     return 1;
 }
 

@@ -31,7 +31,8 @@ expr_table(Ctx *c)
         return t;
     t = c->exprs = NEW(c->arena, struct ExprTable);
     t->exprs.arena = t->atoms.arena = t->range.arena = t->late.arena = t->usual.arena =
-        t->count.arena = t->alike.arena = t->simple.arena = t->unproved.arena = c->arena;
+        t->count.arena = t->alike.arena = t->trusted.arena = t->simple.arena = t->unproved.arena =
+            c->arena;
     Expr *bad = NEW(c->arena, Expr);
     *bad = (Expr){ .hash = 0xbad, .bad = true };
     t->bad = bad;

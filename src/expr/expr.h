@@ -156,9 +156,13 @@ Usual expr_symbol_usual(Ctx *c, Var symbol);
 /* The size to assume if there are no hints; negative: unknown as well. */
 void expr_symbol_count(Ctx *c, Var symbol, int64_t size);
 int64_t expr_symbol_counts(Ctx *c, Var symbol);
-/* Programs may not differ by this symbol's size: results have the same bits at all sizes. */
+/* All programs add up in the same order, whatever this symbol's size: results have the same bits at
+ * all sizes. */
 void expr_symbol_alike(Ctx *c, Var symbol);
 bool expr_symbol_is_alike(Ctx *c, Var symbol);
+/* The runtime makes the indices below this symbol: they are in bounds and need no check. */
+void expr_symbol_trust(Ctx *c, Var symbol);
+bool expr_symbol_is_trusted(Ctx *c, Var symbol);
 /* The size to assume for a symbol: the largest hint, which takes most of the time; otherwise
  * expr_symbol_count's; otherwise the middle of its range, or EXPR_SUPPOSED if it has none. Most
  * batches and lengths are within 1 and 16,384, and 128 is the geometric mean of those. */

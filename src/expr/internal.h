@@ -20,7 +20,8 @@ struct ExprTable {
     Map range;        /* symbol id to its Interval, if it was narrowed */
     Map usual;        /* symbol id to its size hints */
     Map count;        /* symbol id to the size that it counts as */
-    Map alike;        /* ids of symbols by which programs may not differ */
+    Map alike;        /* ids of symbols by which the order of sums may not differ */
+    Map trusted;      /* ids of symbols whose indices are unchecked */
     /* id of a late symbol to its position among those */
     Map late;
     /* by hash of expression and ranges, to chains of what was simplified */

@@ -185,6 +185,18 @@ expr_symbol_is_alike(Ctx *c, Var symbol)
     return map_get(&expr_table(c)->alike, symbol.id, NULL);
 }
 
+void
+expr_symbol_trust(Ctx *c, Var symbol)
+{
+    map_put(&expr_table(c)->trusted, symbol.id, 1);
+}
+
+bool
+expr_symbol_is_trusted(Ctx *c, Var symbol)
+{
+    return map_get(&expr_table(c)->trusted, symbol.id, NULL);
+}
+
 int64_t
 expr_symbol_supposed(Ctx *c, Var symbol)
 {

@@ -68,13 +68,21 @@ graph_value(Graph *g, const char *name, const Type *t)
 }
 
 void
+graph_name(Graph *g, ValueId v, const char *name)
+{
+    if (g->value.at[v].name != sym(g->ctx, name))
+        g->value.at[v].name = unique_name(g, name);
+}
+
+void
 graph_rename(Graph *g, ValueId v, const char *name)
 {
     Sym wanted = sym(g->ctx, name);
+    bool taken = map_get(&g->taken, MAP_PTR(wanted), NULL);
 
     if (g->value.at[v].name == wanted)
         return;
-    for (ValueId other = 1; other < g->value.n; other++)
+    for (ValueId other = 1; taken && other < g->value.n; other++)
         if (g->value.at[other].name == wanted)
             g->value.at[other].name = unique_name(g, name);
     unique_name(g, name); /* reserve it */
@@ -152,6 +160,8 @@ graph_input_is(Graph *g, uint32_t i, const void *data)
         g->input.at[k] = g->input.at[k + 1];
     g->input.n--;
 }
+
+const char graph_absent[] = "_";
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
@@ -319,9 +329,11 @@ graph_infer_op(Graph *g, OpKind op, Attrs attrs, Loc loc, Sym origin, uint32_t n
     if (!op_infer(g->ctx, &call, type))
         return false;
     Known known = op_known(g->ctx, &call, type);
-    for (uint32_t i = 0; i < nout; i++)
-        out[i] = graph_value(g, out_name && out_name[i] ? out_name[i] : op_info[op].name, type[i]);
-    if (nout)
+    for (uint32_t i = 0; i < nout; i++) {
+        const char *name = out_name && out_name[i] ? out_name[i] : op_info[op].name;
+        out[i] = name == graph_absent ? 0 : graph_value(g, name, type[i]);
+    }
+    if (nout && out[0])
         g->value.at[out[0]].known = known;
     graph_call_op(g, op, attrs, loc, origin, nin, in, nout, out);
     return true;

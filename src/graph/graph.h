@@ -146,7 +146,8 @@ typedef struct Graph {
 Graph *graph_new(Ctx *c, Arena *arena, const char *name);
 /* names made unique with a suffix */
 ValueId graph_value(Graph *g, const char *name, const Type *t);
-/* another value of that name is renamed */
+/* A value with that name gets another, made unique with a suffix; or whoever had it does. */
+void graph_name(Graph *g, ValueId v, const char *name);
 void graph_rename(Graph *g, ValueId v, const char *name);
 ValueId graph_input(Graph *g, const char *name, const Type *t);
 /* sets known for small integers */
@@ -174,8 +175,10 @@ ValueId graph_match(Graph *g, ValueId v, const char *like, const Expr *const *mo
                     Sym origin);
 /* What the caller knows of an argument's contents, in the symbols of the graph that gets it. */
 Known graph_known_inside(Ctx *c, Arena *a, Known outside, const Region *r);
-/* Calls an operator whose output types follow from its shape rule: infers, sets known, makes the
- * output values with the given names (NULL: made up). False with a diagnostic. */
+/* Call an operator whose output types follow from its shape rule: infers, sets known, makes the
+ * output values with the names given (NULL: made up; graph_absent: no value, 0). False with a
+ * diagnostic. */
+extern const char graph_absent[];
 bool graph_infer_op(Graph *g, OpKind op, Attrs attrs, Loc loc, Sym origin, uint32_t nin,
                     const ValueId *in, uint32_t nout, const char *const *out_name, ValueId *out);
 

@@ -30,7 +30,7 @@ read_name(Read *r)
     return parse_expect(&r->p, "%") ? parse_name(&r->p) : NULL;
 }
 
-static bool
+bool
 read_use(Read *r, ValueId *v)
 {
     uint64_t id;
@@ -161,7 +161,8 @@ read_arguments(Read *r, Values *in)
         return false;
     while (!parse_peek(&r->p, ")")) {
         ValueId v;
-        if ((in->n && !parse_expect(&r->p, ",")) || !read_use(r, &v))
+        if ((in->n && !parse_expect(&r->p, ",")) ||
+            !(parse_peek(&r->p, "_") ? read_use(r, &v) : read_value(r, &v)))
             return false;
         VEC_PUSH(r->g->arena, in, v);
     }
@@ -178,52 +179,23 @@ read_define_results(Read *r, uint32_t n, const Definition *result)
     return out;
 }
 
-static ValueId *
-define_results(Read *r, const Definitions *result)
-{
-    return read_define_results(r, result->n, result->at);
-}
-
-/* What the text claims of a result and the rule does not prove is checked in runs. For a library
- * routine the text defines the sizes. */
+/* What the text says of a result and the rule does not prove is checked in a run; a routine defines
+ * sizes by what the text says. */
 static void
-require_declared(Read *r, const OpCall *call, const Definition *d, const Type *is)
+require_declared(Read *r, OpKind op, const Definition *d, const Type *is)
 {
     Ctx *c = r->g->ctx;
 
-    for (uint32_t i = 0; !op_is_routine(call->op) && i < is->rank; i++) {
+    for (uint32_t i = 0; !op_is_routine(op) && i < is->rank; i++) {
         const Expr *said = d->type->dim[i];
         if (expr_eq(c, NULL, is->dim[i], said) != UNKNOWN)
             continue;
-        const char *why = arena_printf(
-            c->arena, "%s: dimension %u of %s is {got} (%s), declared {want} (%s)",
-            op_info[call->op].name, i, d->name, expr_str(c, is->dim[i]), expr_str(c, said));
+        const char *why =
+            arena_printf(c->arena, "%s: dimension %u of %s is {got} (%s), declared {want} (%s)",
+                         op_info[op].name, i, d->name, expr_str(c, is->dim[i]), expr_str(c, said));
         constraint_add(r->g->arena, &r->g->constraints,
                        (Constraint){ .a = is->dim[i], .b = said, .why = why, .said = "" });
     }
-}
-
-/* Compares the types in the text with those of the rule, which replace omitted ones. */
-static bool
-check_types(Read *r, const Definitions *result, const ValueId *out, const OpCall *call)
-{
-    Ctx *c = r->g->ctx;
-    const Type **t = NEW_ARRAY(r->g->arena, const Type *, result->n + 1);
-
-    if (!op_infer(c, call, t))
-        return false;
-    for (uint32_t i = 0; i < result->n; i++) {
-        if (result->at[i].name && !result->at[i].type)
-            r->g->value.at[out[i]].type = t[i];
-        else if (result->at[i].name && type_eq(c, t[i], result->at[i].type) == NO)
-            return diag_error(&c->diags, DIAG_MODEL, call->loc,
-                              "%%%s is written as %s, but %s gives %s", result->at[i].name,
-                              type_str(c, result->at[i].type), op_info[call->op].name,
-                              type_str(c, t[i]));
-        else if (result->at[i].name)
-            require_declared(r, call, &result->at[i], t[i]);
-    }
-    return true;
 }
 
 bool
@@ -240,26 +212,45 @@ read_origin(Read *r, Sym *origin)
     return true;
 }
 
+/* A line whose results are made by an operator. Types that the text says have to be those of the
+ * rule. */
 static bool
-read_op(Read *r, Sym name, Loc loc, const Definitions *result)
+read_made(Read *r, const Definitions *result)
 {
-    OpKind op = op_named(name, strlen(name));
-    Values in = { 0 };
-    Attrs attrs;
-    Sym origin;
+    Graph *g = r->g;
+    const char **names = NEW_ARRAY(g->arena, const char *, result->n);
+    ValueId *v = NEW_ARRAY(g->arena, ValueId, result->n), first = g->value.n;
 
-    if (op == OP_NONE)
-        return parse_error(&r->p, "there is no operator \"%s\"", name);
-    if (!read_arguments(r, &in) || !read_attrs(r, &attrs) || !read_origin(r, &origin))
-        return false;
-    ValueId *out = define_results(r, result);
-    NodeId id = graph_call_op(r->g, op, attrs, loc, origin, in.n, in.at, result->n, out);
-    OpCall call = graph_op_call(r->g, r->g->arena, id);
-    call.constraints = &r->g->constraints;
-    if (!check_types(r, result, out, &call))
-        return false;
-    if (result->n && out[0])
-        r->g->value.at[out[0]].known = known_of_op(r->g, id);
+    for (uint32_t i = 0; i < result->n; i++)
+        names[i] = result->at[i].name ? result->at[i].name : graph_absent;
+    if (result->n == 1 && *names != graph_absent) {
+        if (!read_value(r, v))
+            return false;
+        if (*v < first)
+            return read_error(r, r->loc, "%%%s would be a second name of a value; use identity(…)",
+                              *names);
+        graph_rename(g, *v, *names);
+    } else {
+        Sym op = parse_name(&r->p);
+        if (!op || !read_operator(r, op, result->n, names, v))
+            return false;
+    }
+    for (uint32_t i = 0; i < result->n; i++) {
+        const Definition *d = &result->at[i];
+        const Type *is = v[i] ? g->value.at[v[i]].type : NULL;
+        OpKind op = v[i] ? g->node.at[g->value.at[v[i]].def].op : OP_NONE;
+        if (is && d->type && type_eq(g->ctx, is, d->type) == NO)
+            return read_error(r, r->loc, "%%%s is written as %s, but %s gives %s", d->name,
+                              type_str(g->ctx, d->type), op_info[op].name, type_str(g->ctx, is));
+        if (is && d->type) {
+            require_declared(r, op, d, is);
+            g->value.at[v[i]].type = d->type;
+        }
+        if (v[i])
+            read_define(r, d, v[i]);
+    }
+    if (v[0] && g->value.at[v[0]].def)
+        g->value.at[v[0]].known = known_of_op(g, g->value.at[v[0]].def);
     return true;
 }
 
@@ -337,7 +328,8 @@ read_call(Read *r, Loc loc, Definitions *result)
                 result->at[i].type = n->param[n->nin + i].type;
         if (!check_symbols(r, &in, result, n, NULL))
             return false;
-        return graph_call_written_nest(r->g, n, loc, origin, in.at, define_results(r, result));
+        return graph_call_written_nest(r->g, n, loc, origin, in.at,
+                                       read_define_results(r, result->n, result->at));
     }
     Kernel *k = kernel_parse(&r->p, r->g->arena);
     if (!k)
@@ -347,7 +339,8 @@ read_call(Read *r, Loc loc, Definitions *result)
                            k->nin, k->nout, in.n, result->n);
     if (!read_all_typed(r, result, "a kernel") || !check_symbols(r, &in, result, NULL, k))
         return false;
-    return graph_call_kernel(r->g, k, loc, origin, in.at, define_results(r, result));
+    return graph_call_kernel(r->g, k, loc, origin, in.at,
+                             read_define_results(r, result->n, result->at));
 }
 
 /* Definitions, `=`, then a constant or a call. */
@@ -359,7 +352,7 @@ read_line(Read *r)
     const void *data;
 
     parse_peek(&r->p, "%");
-    Loc loc = parse_here(&r->p);
+    Loc loc = r->loc = parse_here(&r->p);
     do {
         if (!read_definition(r, &d, false))
             return false;
@@ -385,9 +378,6 @@ read_line(Read *r)
     }
     if (parse_accept(&r->p, "call"))
         return read_call(r, loc, &result);
-    Sym op = parse_name(&r->p);
-    if (!op)
-        return false;
     static const struct {
         const char *name;
         CalleeKind callee;
@@ -398,13 +388,13 @@ read_line(Read *r)
         { "join", CALL_JOIN },
     };
     for (size_t i = 0; i < sizeof control / sizeof *control; i++)
-        if (strcmp(op, control[i].name) == 0)
+        if (parse_accept(&r->p, control[i].name))
             return read_control(r, loc, control[i].callee, &result);
-    if (!strcmp(op, "case"))
+    if (parse_accept(&r->p, "case"))
         return read_case(r, loc, &result);
-    if (!strcmp(op, "blocks"))
+    if (parse_accept(&r->p, "blocks"))
         return read_blocks(r, loc, &result);
-    return read_op(r, op, loc, &result);
+    return read_made(r, &result);
 }
 
 /* ---- the head -------------------------------------------------------------------------------- */

@@ -2,6 +2,7 @@
  *
  * Large constants are in files beside the text, which are mapped once for all graphs of it.
  */
+#include "graph/statement.h"
 #include "graph/text.h"
 
 #include <string.h>
@@ -138,10 +139,19 @@ read_attrs(Read *r, Attrs *out)
     *out = (Attrs){ 0 };
     if (!parse_accept(&r->p, "{"))
         return true;
-    while (!parse_peek(&r->p, "}")) {
-        if ((list.n && !parse_expect(&r->p, ",")) || !read_attr(r, &a))
+    bool all = r->by && parse_accept(&r->p, "*");
+    for (uint32_t i = 0; all && i < r->by->attrs.n; i++)
+        VEC_PUSH(r->g->arena, &list, r->by->attrs.at[i]);
+    for (bool first = !all; !parse_peek(&r->p, "}"); first = false) {
+        uint32_t same = 0;
+        if ((!first && !parse_expect(&r->p, ",")) || !read_attr(r, &a))
             return false;
-        VEC_PUSH(r->g->arena, &list, a);
+        while (all && same < list.n && list.at[same].name != a.name)
+            same++;
+        if (all && same < list.n)
+            list.at[same] = a;
+        else
+            VEC_PUSH(r->g->arena, &list, a);
     }
     *out = (Attrs){ list.at, list.n };
     return parse_expect(&r->p, "}");

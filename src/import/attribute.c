@@ -1,5 +1,5 @@
 /* attribute: a node's attributes, read as the kind that their operators want. */
-#include "import/little.h"
+#include "import/converters.h"
 
 #include <string.h>
 
@@ -271,6 +271,18 @@ set_string(Call *k, const char *name, const char *v)
     call_drop(k, name);
     VEC_PUSH(k->m->arena, &k->attr,
              ((Attr){ .name = sym(k->m->c, name), .kind = ATTR_STRING, .s = sym(k->m->c, v) }));
+}
+
+double
+get_float(Call *k, const char *name, double otherwise)
+{
+    return attr_float((Attrs){ k->attr.at, k->attr.n }, name, otherwise);
+}
+
+const char *
+get_string(Call *k, const char *name, const char *otherwise)
+{
+    return attr_string((Attrs){ k->attr.at, k->attr.n }, name, otherwise);
 }
 
 int64_t

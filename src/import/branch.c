@@ -7,7 +7,7 @@
  * their being equal is checked as it runs. States count as read outside of all: sessions make them,
  * and no caller gives them in other sizes than the model says.
  */
-#include "import/internal.h"
+#include "import/call.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* census: what a model file holds, told whether or not it can be compiled. */
-#include "import/internal.h"
+#include "import/converters.h"
 
 #include <ctype.h>
 #include <stdlib.h>

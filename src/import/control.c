@@ -8,7 +8,7 @@
  * in it refuses the runs that take it, not the model.
  */
 #include "import/control.h"
-#include "import/little.h"
+#include "import/converters.h"
 
 #include <string.h>
 
@@ -507,8 +507,8 @@ static bool
 read_only(Call *k, const Onnx__GraphProto *from, bool wanted, const char *why)
 {
     Model *m = k->m;
-    const ValueId is = little_match(k, little_ints(k, little_cast(k, k->in.at[0], DT_I64)),
-                                    (const Expr *const[]){ expr_int(m->c, 1) });
+    const ValueId is = call_match(k, call_int_list(k, call_cast(k, k->in.at[0], DT_I64)),
+                                  (const Expr *const[]){ expr_int(m->c, 1) });
 
     if (!is || !m->g->value.at[is].known.at)
         return false;

@@ -3,7 +3,7 @@
 #ifndef TENON_IMPORT_CONTROL_H
 #define TENON_IMPORT_CONTROL_H
 
-#include "import/internal.h"
+#include "import/converters.h"
 
 /* What is being read around it, to come back to. */
 typedef struct {

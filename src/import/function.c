@@ -8,7 +8,7 @@
  * A node of the body may refer to an attribute of the call. Such nodes are copied with the
  * attribute in its place.
  */
-#include "import/internal.h"
+#include "import/converters.h"
 
 #include <string.h>
 

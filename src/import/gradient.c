@@ -5,7 +5,8 @@
  * Each says what an input gets of what its result got; where several nodes read a value, that is
  * added up. xs are taken where they are: as inputs of the node, under their names in the graph.
  */
-#include "import/little.h"
+#include "import/compose.h"
+#include "import/converters.h"
 
 #include <string.h>
 
@@ -25,32 +26,21 @@ typedef struct {
     Sym origin;
 } Step;
 
-static ValueId
-number_like(Call *k, ValueId like, double v)
-{
-    return scalar_const(k, "number", like, v);
-}
-
 /* v summed over the axes along which x was repeated. */
 static ValueId
 like_operand(Call *k, ValueId v, ValueId x)
 {
     const Type *to = value_type(k, x), *from = value_type(k, v);
-    uint32_t more = from->rank - to->rank, n = 0, kept = 0;
-    int64_t gone[TN_MAX_RANK], ones[TN_MAX_RANK];
-    Attr drop = { .name = sym(k->m->c, "keepdims"), .kind = ATTR_INT, .i = 0 },
-         keep = { .name = sym(k->m->c, "keepdims"), .kind = ATTR_INT, .i = 1 };
+    uint32_t more = from->rank - to->rank, kept = 0;
+    int64_t ones[TN_MAX_RANK];
 
-    for (uint32_t d = 0; d < more; d++)
-        gone[n++] = d;
     for (uint32_t d = 0; d < to->rank; d++)
         if (expr_is(to->dim[d], 1) && !expr_is(from->dim[more + d], 1))
             ones[kept++] = d;
-    if (n)
-        v = call_op(k, OP_reduce_sum, 1, &drop, 2, (ValueId[]){ v, little_list(k, n, gone) },
-                    "given");
-    return v && kept ? call_op(k, OP_reduce_sum, 1, &keep, 2,
-                               (ValueId[]){ v, little_list(k, kept, ones) }, "given")
+    if (more)
+        v = value_of_text(k, "v", &v, "reduce_sum(v, %s) {keepdims = 0}", below_text(k, more));
+    return v && kept ? value_of_text(k, "v", &v, "reduce_sum(v, %s) {keepdims = 1}",
+                                     ints_text(k, kept, ones))
                      : v;
 }
 
@@ -61,7 +51,7 @@ give(Gradient *a, ValueId x, ValueId v)
         return true;
     v = v ? like_operand(a->k, v, x) : 0;
     if (v && a->got[x])
-        v = little_2(a->k, OP_add, a->got[x], v);
+        v = value_of_text(a->k, "a b", VALUES(a->got[x], v), "a + b");
     a->got[x] = v;
     return v != 0;
 }
@@ -70,19 +60,15 @@ give(Gradient *a, ValueId x, ValueId v)
 static bool
 through_reduction(Gradient *a, const Step *s, ValueId g)
 {
-    Call *k = a->k;
-    ValueId x = s->in[0], shape = little_shape(k, x);
+    ValueId x = s->in[0], axes = attr_int(s->attrs, "keepdims", 1) || s->nin < 2 ? 0 : s->in[1];
 
-    if (!attr_int(s->attrs, "keepdims", 1) && s->nin > 1 && value_type(k, s->in[1]))
-        g = little_2(k, OP_unsqueeze, g, s->in[1]);
-    g = g ? little_2(k, OP_expand, g, shape) : 0;
-    if (g && s->op == OP_reduce_mean) {
-        ValueId share = little_2(
-            k, OP_div, little_cast(k, little_1(k, OP_size, s->out), value_type(k, x)->dtype),
-            little_cast(k, little_1(k, OP_size, x), value_type(k, x)->dtype));
-        g = little_2(k, OP_mul, g, share);
-    }
-    return give(a, x, g);
+    return give(
+        a, x,
+        value_of_text(a->k, "g x o axes", VALUES(g, x, s->out, axes),
+                      "axes? g = unsqueeze(g, axes)\n"
+                      "g = expand(g, shape(x))\n"
+                      "%s",
+                      s->op == OP_reduce_mean ? "g * (like(size(o), x) / like(size(x), x))" : "g"));
 }
 
 static bool
@@ -92,73 +78,67 @@ through_matmul(Gradient *a, const Step *s, ValueId g)
 
     if (value_type(k, s->in[0])->rank < 2 || value_type(k, s->in[1])->rank < 2)
         return call_refuse(k, "Gradient through a product with a vector (%s)", s->origin);
-    return give(a, s->in[0], little_2(k, OP_matmul, g, call_turned(k, s->in[1]))) &&
-           give(a, s->in[1], little_2(k, OP_matmul, call_turned(k, s->in[0]), g));
+    return give(a, s->in[0],
+                value_of_text(k, "g y", VALUES(g, call_turned(k, s->in[1])), "matmul(g, y)")) &&
+           give(a, s->in[1],
+                value_of_text(k, "g x", VALUES(g, call_turned(k, s->in[0])), "matmul(x, g)"));
 }
 
 static bool
 through_transpose(Gradient *a, const Step *s, ValueId g)
 {
-    Call *k = a->k;
     const Attr *perm = attr_find(s->attrs, "perm");
-    uint32_t rank = value_type(k, g)->rank;
+    uint32_t rank = value_type(a->k, g)->rank;
     int64_t back[TN_MAX_RANK];
 
     for (uint32_t d = 0; d < rank; d++)
         back[perm ? (uint32_t)perm->ints[d] : rank - 1 - d] = d;
-    Attr turned = { .name = sym(k->m->c, "perm"),
-                    .kind = ATTR_INTS,
-                    .n = rank,
-                    .ints = arena_copy(k->m->arena, back, sizeof back) };
-    return give(a, s->in[0], call_op(k, OP_transpose, 1, &turned, 1, &g, "given"));
+    return give(a, s->in[0], call_transposed(a->k, g, back));
 }
+
+/* What inputs x and y get of g, which the result o got. */
+static const struct {
+    OpKind op;
+    const char *x, *y;
+} derivatives[] = {
+    { OP_identity, "g", 0 },
+    { OP_neg, "-g", 0 },
+    { OP_add, "g", "g" },
+    { OP_sub, "g", "-g" },
+    { OP_mul, "g * y", "g * x" },
+    { OP_div, "g / y", "-(g * o / y)" },
+    { OP_exp, "g * o", 0 },
+    { OP_log, "g / x", 0 },
+    { OP_sqrt, "g / (o * 2)", 0 },
+    { OP_sin, "g * cos(x)", 0 },
+    { OP_cos, "-(g * sin(x))", 0 },
+    { OP_relu, "g * like(x > 0, x)", 0 },
+    { OP_sigmoid, "g * (o * (1 - o))", 0 },
+    { OP_tanh, "g * (1 - o * o)", 0 },
+    { OP_reshape, "reshape(g, shape(x))", 0 },
+    { OP_flatten, "reshape(g, shape(x))", 0 },
+    { OP_squeeze, "reshape(g, shape(x))", 0 },
+    { OP_unsqueeze, "reshape(g, shape(x))", 0 },
+};
 
 static bool
 step_back(Gradient *a, const Step *s, ValueId g)
 {
-    Call *k = a->k;
-    ValueId x = s->in[0], y = s->nin > 1 ? s->in[1] : 0, o = s->out;
+    const ValueId v[] = { g, s->in[0], s->nin > 1 ? s->in[1] : 0, s->out };
 
-    switch ((int)s->op) {
-    case OP_identity: return give(a, x, g);
-    case OP_neg: return give(a, x, little_1(k, OP_neg, g));
-    case OP_add: return give(a, x, g) && give(a, y, g);
-    case OP_sub: return give(a, x, g) && give(a, y, little_1(k, OP_neg, g));
-    case OP_mul:
-        return give(a, x, little_2(k, OP_mul, g, y)) && give(a, y, little_2(k, OP_mul, g, x));
-    case OP_div:
-        return give(a, x, little_2(k, OP_div, g, y)) &&
-               give(a, y, little_1(k, OP_neg, little_2(k, OP_div, little_2(k, OP_mul, g, o), y)));
-    case OP_exp: return give(a, x, little_2(k, OP_mul, g, o));
-    case OP_log: return give(a, x, little_2(k, OP_div, g, x));
-    case OP_sqrt:
-        return give(a, x, little_2(k, OP_div, g, little_2(k, OP_mul, o, number_like(k, o, 2))));
-    case OP_sin: return give(a, x, little_2(k, OP_mul, g, little_1(k, OP_cos, x)));
-    case OP_cos:
-        return give(a, x, little_1(k, OP_neg, little_2(k, OP_mul, g, little_1(k, OP_sin, x))));
-    case OP_relu:
-        return give(a, x,
-                    little_2(k, OP_mul, g,
-                             little_cast(k, little_2(k, OP_greater, x, number_like(k, x, 0)),
-                                         value_type(k, x)->dtype)));
-    case OP_sigmoid:
-        return give(a, x,
-                    little_2(k, OP_mul, g,
-                             little_2(k, OP_mul, o, little_2(k, OP_sub, number_like(k, o, 1), o))));
-    case OP_tanh:
-        return give(a, x,
-                    little_2(k, OP_mul, g,
-                             little_2(k, OP_sub, number_like(k, o, 1), little_2(k, OP_mul, o, o))));
-    case OP_matmul: return through_matmul(a, s, g);
-    case OP_transpose: return through_transpose(a, s, g);
-    case OP_reduce_sum:
-    case OP_reduce_mean: return through_reduction(a, s, g);
-    case OP_reshape:
-    case OP_flatten:
-    case OP_squeeze:
-    case OP_unsqueeze: return give(a, x, little_2(k, OP_reshape, g, little_shape(k, x)));
-    default: return call_refuse(k, "Gradient through %s", s->origin);
-    }
+    if (s->op == OP_matmul)
+        return through_matmul(a, s, g);
+    if (s->op == OP_transpose)
+        return through_transpose(a, s, g);
+    if (s->op == OP_reduce_sum || s->op == OP_reduce_mean)
+        return through_reduction(a, s, g);
+    for (size_t i = 0; i < sizeof derivatives / sizeof *derivatives; i++)
+        if (derivatives[i].op == s->op) {
+            const char *y = derivatives[i].y;
+            return give(a, v[1], value_of_text(a->k, "g x y o", v, "%s", derivatives[i].x)) &&
+                   (!y || give(a, v[2], value_of_text(a->k, "g x y o", v, "%s", y)));
+        }
+    return call_refuse(a->k, "Gradient through %s", s->origin);
 }
 
 static Step
@@ -221,16 +201,15 @@ convert_gradient(Call *k)
             return call_refuse(k, "Gradient for \"%s\" at another point than where it is", one);
         a.depends[x] = true;
     }
-    ValueId one = number_like(k, (ValueId)y, 1);
-    a.got[y] = little_2(k, OP_expand, one, little_shape(k, (ValueId)y));
+    a.got[y] = value_of_text(k, "y", VALUES((ValueId)y), "expand(like(1, y), shape(y))");
     if (!a.got[y] || !go_back(&a, (ValueId)y))
         return false;
     for (uint32_t i = 0; i < k->nout && i < xs->n_strings; i++) {
-        ValueId v = a.got[k->in.at[i]];
-        v = v ? v : little_2(k, OP_mul, k->in.at[i], number_like(k, k->in.at[i], 0));
+        x = k->in.at[i];
+        ValueId v = a.got[x] ? a.got[x] : value_of_text(k, "x", VALUES((ValueId)x), "x * 0");
         if (!v)
             return false;
-        call_bind(k, i, call_op(k, OP_identity, 0, NULL, 1, &v, k->proto->output[i]));
+        call_bind(k, i, v);
     }
     k->done = true;
     return true;

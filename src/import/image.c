@@ -1,6 +1,7 @@
 /* image: pictures in files. How large one is the run finds out, then it is read; one that cannot be
  * has no points. */
-#include "import/little.h"
+#include "import/compose.h"
+#include "import/converters.h"
 
 #include <string.h>
 
@@ -21,7 +22,7 @@ convert_image_decoder(Call *k)
                           "pixel_format is \"%s\"; RGB, BGR and Grayscale are possible", name);
     Attr *attr = NEW(k->m->arena, Attr);
     *attr = (Attr){ .name = sym(k->m->c, "form"), .kind = ATTR_INT, .i = form };
-    ValueId size = little_match(k, little_1(k, OP_image_size, k->in.at[0]), NULL);
+    ValueId size = value_of_text(k, "x", k->in.at, "match(image_size(x))");
     return finish(k, size ? call_op(k, OP_image_points, 1, attr, 2,
                                     (ValueId[]){ k->in.at[0], size }, output_name(k))
                           : 0);

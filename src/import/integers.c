@@ -4,7 +4,7 @@
  * a converter sees them, since what it makes of such an input (a cast, a match) is meant for
  * integers and would give another model a meaning. What a Loop is told is looked at in loop.c.
  */
-#include "import/internal.h"
+#include "import/converters.h"
 
 #include <string.h>
 

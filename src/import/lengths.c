@@ -5,7 +5,8 @@
  * the result or that one of its users needs, the rank of what the list is about, the length of
  * another list. The list gets that length here, and the run is held to it.
  */
-#include "import/little.h"
+#include "import/compose.h"
+#include "import/converters.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -15,14 +16,14 @@ list_length(const Call *k, ValueId v)
 {
     int64_t n;
 
-    return v && expr_const(type_count(k->m->c, little_type(k, v)), &n) ? n : -1;
+    return v && expr_const(type_count(k->m->c, value_type(k, v)), &n) ? n : -1;
 }
 
 ValueId
 list_of(Call *k, ValueId v, int64_t n, const char *what)
 {
     Ctx *c = k->m->c;
-    const Type *t = v ? little_type(k, v) : NULL;
+    const Type *t = v ? value_type(k, v) : NULL;
 
     if (!t || t->rank > 1 || list_length(k, v) >= 0)
         return v;
@@ -34,14 +35,14 @@ list_of(Call *k, ValueId v, int64_t n, const char *what)
         return (ValueId)diag_error(&c->diags, DIAG_MODEL, k->loc,
                                    "%s of type %s; it has to have %" PRId64 " elements", what,
                                    type_str(c, t), n);
-    return little_2(k, OP_reshape, v, little_list(k, 1, &n));
+    return value_of_text(k, "v", &v, "reshape(v, [%" PRId64 "])", n);
 }
 
 bool
 list_refuse(Call *k, ValueId v, const char *what)
 {
     Ctx *c = k->m->c;
-    const Type *t = little_type(k, v);
+    const Type *t = value_type(k, v);
     const Graph *g = k->m->g;
     Var size;
 
@@ -239,13 +240,13 @@ bool
 call_lengths(Call *k)
 {
     const Attr *axes = call_attr(k, "axes");
-    const int64_t rank = k->in.n && k->in.at[0] ? (int64_t)little_type(k, k->in.at[0])->rank : -1;
+    const int64_t rank = k->in.n && k->in.at[0] ? (int64_t)value_type(k, k->in.at[0])->rank : -1;
     int64_t n, m;
     bool open = false;
 
     for (uint32_t i = 0; i < k->in.n && i < 5; i++)
-        open |= k->in.at[i] && little_type(k, k->in.at[i])->rank == 1 &&
-                list_length(k, k->in.at[i]) < 0;
+        open |=
+            k->in.at[i] && value_type(k, k->in.at[i])->rank == 1 && list_length(k, k->in.at[i]) < 0;
     if (!open)
         return true;
     switch (k->op) {

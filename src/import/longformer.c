@@ -12,7 +12,8 @@
  * base.cc; for projections and masks contrib_ops/cuda/bert/longformer_attention_softmax.cu. Its
  * kernels want lengths that are multiples of 2 * window, and global tokens at the front.
  */
-#include "import/little.h"
+#include "import/compose.h"
+#include "import/converters.h"
 
 #include <inttypes.h>
 
@@ -21,112 +22,84 @@ enum { X, WEIGHT, BIAS, MASK, GLOBAL_WEIGHT, GLOBAL_BIAS, GLOBAL };
 /* Projections: of local rows; of global queries, and of what these see. */
 typedef enum { LOCAL_Q, LOCAL_K, LOCAL_V, GLOBAL_Q, GLOBAL_K, GLOBAL_V } Projection;
 
-typedef struct {
-    Call *k;
-    int64_t heads, wide;          /* columns of all heads */
-    bool apart;                   /* weights [3, wide, wide], not side by side */
-    ValueId shape, batch, tokens; /* of x; i64[1] */
-    ValueId rows;                 /* x as [b * s, wide] */
-    ValueId padding;              /* mask as [b * s] */
-} Longformer;
-
-/* rows by one of the projections. Weights that are apart have the biases of global keys and values
- * behind those of local rows. */
-static ValueId
-projected(const Longformer *l, ValueId rows, Projection p)
+/* to: rows by one of the projections. Weights that are apart, [3, wide, wide], have the biases of
+ * global keys and values behind those of local rows. */
+static bool
+project(Call *k, const char *to, const char *rows, Projection p, int64_t n)
 {
-    Call *k = l->k;
-    const bool global = p >= GLOBAL_Q;
-    const int64_t i = p % 3, n = l->wide;
-    const bool behind = l->apart && p > GLOBAL_Q;
-    ValueId weight = call_in(k, global ? GLOBAL_WEIGHT : WEIGHT);
-    ValueId bias = call_in(k, global && !behind ? GLOBAL_BIAS : BIAS);
+    const bool global = p >= GLOBAL_Q, apart = input_type(k, WEIGHT)->rank == 3;
+    const int64_t i = p % 3;
+    const bool behind = apart && p > GLOBAL_Q;
+    const char *weight = global ? "global_weight" : "weight";
     const int64_t at = (behind ? p - 1 : i) * n;
-    const ValueId pick[] = { weight, little_number(k, i) };
 
-    weight = l->apart ? little_axis(k, OP_gather, 0, 2, pick)
-                      : call_columns(k, weight, i * n, (i + 1) * n);
-    bias = call_columns(k, bias, at, at + n);
-    ValueId y = rows && weight ? call_two(k, OP_matmul, rows, weight) : 0;
-    return y && bias ? call_two(k, OP_add, y, bias) : 0;
+    return (apart ? call_text(k, "by = gather(%s, %" PRId64 ") {axis = 0}", weight, i)
+                  : call_text(k, "by = slice(%s, [%" PRId64 "], [%" PRId64 "], [-1])", weight,
+                              i * n, (i + 1) * n)) &&
+           call_text(k, "%s = matmul(%s, by) + slice(%s, [%" PRId64 "], [%" PRId64 "], [-1])", to,
+                     rows, global && !behind ? "global_bias" : "bias", at, at + n);
 }
 
-/* Attention of rows [b, s, wide] whose scores get the mask's numbers where they are seen. */
-static ValueId
-attended(const Longformer *l, const ValueId row[3], ValueId seen, ValueId mask)
+/* Tokens as local ones, then those of all sequences at places `at` as global ones, whose rows
+ * replace those of the first. */
+static bool
+attend(Call *k, int64_t heads, int64_t n)
 {
-    Call *k = l->k;
-    Ctx *c = k->m->c;
-    const Attr attr[] = { { .name = sym(c, "q_num_heads"), .kind = ATTR_INT, .i = l->heads },
-                          { .name = sym(c, "kv_num_heads"), .kind = ATTR_INT, .i = l->heads } };
-    ValueId never = mask ? scalar_const(k, "never", mask, -__builtin_inf()) : 0;
-    const ValueId in[] = { row[0], row[1], row[2],
-                           seen && mask ? little_3(k, OP_where, seen, mask, never) : 0 };
+    const char *attrs = arena_printf(
+        k->m->arena, "{q_num_heads = %" PRId64 ", kv_num_heads = %" PRId64 "}", heads, heads);
 
-    return in[0] && in[1] && in[2] && in[3] ? call_some(k, OP_attention, 2, attr, 4, in) : 0;
-}
-
-/* [b, s, wide]: all tokens as local ones. */
-static ValueId
-local(const Longformer *l, ValueId flags)
-{
-    Call *k = l->k;
-    const int64_t middle[] = { 1, 2 };
-    ValueId axes = little_list(k, 2, middle), window = little_number(k, get_int(k, "window", 0));
-    ValueId j = little_count(k, l->tokens), i = little_unsqueeze(k, j, 1), row[3];
-    ValueId first = j ? little_2(k, OP_less_or_equal, i, little_2(k, OP_add, j, window)) : 0;
-    ValueId last = first ? little_2(k, OP_less_or_equal, j, little_2(k, OP_add, i, window)) : 0;
-    ValueId near = last ? little_2(k, OP_and, first, last) : 0;
-    ValueId seen = near ? little_2(k, OP_or, near, little_2(k, OP_unsqueeze, flags, axes)) : 0;
-
-    for (uint32_t p = 0; p < 3; p++)
-        row[p] = projected(l, call_in(k, X), LOCAL_Q + p);
-    return attended(l, row, seen, little_2(k, OP_unsqueeze, call_in(k, MASK), axes));
-}
-
-/* [g, wide]: the tokens at places i64[g] of all rows, as global ones. */
-static ValueId
-global(const Longformer *l, ValueId at)
-{
-    Call *k = l->k;
-    ValueId all = little_count(k, little_2(k, OP_mul, l->batch, l->tokens)), row[3];
-    ValueId own = little_cast(k, little_2(k, OP_div, at, l->tokens), DT_I32);
-    ValueId of = all ? little_cast(k, little_2(k, OP_div, all, l->tokens), DT_I32) : 0;
-    ValueId seen = own && of ? little_2(k, OP_equal, little_unsqueeze(k, own, 1), of) : 0;
-
-    for (uint32_t p = 0; p < 3; p++) {
-        ValueId from = p == 0 ? little_2(k, OP_gather, l->rows, at) : l->rows;
-        row[p] = little_unsqueeze(k, from ? projected(l, from, GLOBAL_Q + p) : 0, 0);
-    }
-    ValueId y = attended(l, row, seen, l->padding);
-    return y ? little_2(k, OP_squeeze, y, little_single(k, 0)) : 0;
+    return project(k, "q", "gather(rows, at)", GLOBAL_Q, n) &&
+           project(k, "k", "rows", GLOBAL_K, n) && project(k, "v", "rows", GLOBAL_V, n) &&
+           call_text(
+               k,
+               "own = i32(at / tokens)\n"
+               "of = i32(iota(batch * tokens) / tokens)\n"
+               "seen = unsqueeze(own, [1]) == of\n"
+               "seen = where(seen, padding, like(-inf, padding))\n"
+               "few = attention(unsqueeze(q, [0]), unsqueeze(k, [0]), unsqueeze(v, [0]), seen)"
+               " %s\n"
+               "few = squeeze(few, [0])",
+               attrs) &&
+           project(k, "q", "x", LOCAL_Q, n) && project(k, "k", "x", LOCAL_K, n) &&
+           project(k, "v", "x", LOCAL_V, n) &&
+           call_text(k,
+                     "j = iota(tokens)\n"
+                     "i = unsqueeze(j, [1])\n"
+                     "near = i <= j + %" PRId64 " && j <= i + %" PRId64 "\n"
+                     "seen = near || unsqueeze(flags, [1, 2])\n"
+                     "scores = unsqueeze(mask, [1, 2])\n"
+                     "all = attention(q, k, v, where(seen, scores, like(-inf, scores))) %s\n"
+                     "all = reshape(all, [-1, %" PRId64 "])\n"
+                     "all = reshape(scatter_nd(all, unsqueeze(at, [1]), few), shape(x))\n"
+                     "hidden = unsqueeze(mask < like(0, x), [2])\n"
+                     "y = where(hidden, like(0, x), all)",
+                     get_int(k, "window", 0), get_int(k, "window", 0), attrs, n);
 }
 
 static bool
-sizes_fit(Longformer *l)
+sizes_fit(Call *k, int64_t heads, int64_t *wide)
 {
-    Call *k = l->k;
     Ctx *c = k->m->c;
     const Type *t = input_type(k, X), *w = input_type(k, WEIGHT);
 
-    if (t->rank != 3 || !expr_const(t->dim[2], &l->wide))
+    if (t->rank != 3 || !expr_const(t->dim[2], wide))
         return call_refuse(k,
                            "LongformerAttention of %s; rows [b, s, heads * size] of known width "
                            "are needed",
                            type_str(c, t));
-    if (l->heads < 1 || l->wide % l->heads)
+    if (heads < 1 || *wide % heads)
         return diag_error(&c->diags, DIAG_MODEL, k->loc,
                           "LongformerAttention has %" PRId64 " heads for %" PRId64 " columns",
-                          l->heads, l->wide);
+                          heads, *wide);
     if (get_int(k, "window", 0) < 1)
         return call_refuse(k, "LongformerAttention with a window of %" PRId64 " tokens",
                            get_int(k, "window", 0));
-    l->apart = w->rank == 3;
+    const bool apart = w->rank == 3;
     const Expr *n = t->dim[2], *three = expr_int(c, 3), *sides[] = { three, n, n };
     const Expr *joined[] = { n, expr_scale(c, n, 3) };
-    const Expr *const *weight = l->apart ? sides : joined;
-    const uint32_t rank = l->apart ? 3 : 2;
-    const Expr *bias = expr_scale(c, n, l->apart ? 5 : 3), *global = l->apart ? n : bias;
+    const Expr *const *weight = apart ? sides : joined;
+    const uint32_t rank = apart ? 3 : 2;
+    const Expr *bias = expr_scale(c, n, apart ? 5 : 3), *global = apart ? n : bias;
     return need_shape(k, WEIGHT, "weight", rank, weight) && need_shape(k, BIAS, "bias", 1, &bias) &&
            need_shape(k, GLOBAL_WEIGHT, "global_weight", rank, weight) &&
            need_shape(k, GLOBAL_BIAS, "global_bias", 1, &global) &&
@@ -136,26 +109,20 @@ sizes_fit(Longformer *l)
 bool
 convert_longformer(Call *k)
 {
-    Longformer l = { .k = k, .heads = get_int(k, "num_heads", 0) };
+    const int64_t heads = get_int(k, "num_heads", 0);
+    int64_t wide;
 
-    if (!need_inputs(k, 7) || !sizes_fit(&l))
+    if (!call_names(k, "x weight bias mask global_weight global_bias global -> y") ||
+        !sizes_fit(k, heads, &wide) ||
+        !call_text(k,
+                   "batch = shape(x)[0]\n"
+                   "tokens = shape(x)[1]\n"
+                   "rows = reshape(x, [-1, %" PRId64 "])\n"
+                   "padding = reshape(mask, [-1])\n"
+                   "flags = bool(global)\n"
+                   "marked = reshape(flags, [-1])",
+                   wide))
         return false;
-    ValueId flat = little_single(k, -1), x = call_in(k, X);
-    const int64_t as_rows[] = { -1, l.wide };
-    l.shape = little_shape(k, x);
-    l.batch = little_element(k, l.shape, 0);
-    l.tokens = little_element(k, l.shape, 1);
-    l.rows = little_2(k, OP_reshape, x, little_list(k, 2, as_rows));
-    l.padding = little_2(k, OP_reshape, call_in(k, MASK), flat);
-    ValueId flags = little_cast(k, call_in(k, GLOBAL), DT_BOOL);
-    ValueId at = flags ? call_positions(k, little_2(k, OP_reshape, flags, flat)) : 0;
-    ValueId few = at && l.rows && l.padding ? global(&l, at) : 0, all = few ? local(&l, flags) : 0;
-    ValueId rows = all ? little_2(k, OP_reshape, all, little_list(k, 2, as_rows)) : 0;
-    ValueId y = rows ? little_3(k, OP_scatter_nd, rows, little_unsqueeze(k, at, 1), few) : 0;
-    if (!y)
-        return false;
-    ValueId zero = scalar_const(k, "padding", x, 0);
-    ValueId hidden = little_unsqueeze(k, little_2(k, OP_less, call_in(k, MASK), zero), 2);
-    y = little_2(k, OP_reshape, y, l.shape);
-    return finish(k, y && hidden ? little_3(k, OP_where, hidden, zero, y) : 0);
+    call_name(k, "at", call_positions(k, call_value(k, "marked")));
+    return call_value(k, "at") && attend(k, heads, wide) && call_finish(k);
 }

@@ -7,8 +7,10 @@
  * made of and the labels of the table's columns, in their order: as an output y of the model
  * y.values, T[maps, entries], and y.keys. In the table of names x stands for the values.
  */
+#include "import/compose.h"
 #include "import/ml.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -92,18 +94,16 @@ nothing(Call *k, DType t, int64_t count)
 static bool
 give_row(Call *k, ValueId list)
 {
-    const int64_t shape[2] = { 1, -1 };
-    ValueId row = list ? little_2(k, OP_reshape, list, little_list(k, 2, shape)) : 0;
-
-    return finish(k, row ? call_op(k, OP_identity, 0, NULL, 1, &row, output_name(k)) : 0);
+    return list && finish(k, value_of_text(k, "list", &list, "reshape(list, [1, -1])"));
 }
 
 /* values[i] at place[i] of `count`, nothing elsewhere. */
 static ValueId
 placed(Call *k, ValueId place, ValueId values, int64_t count)
 {
-    ValueId in[] = { nothing(k, little_type(k, values)->dtype, count), place, values };
-    return little_axis(k, OP_scatter_elements, 0, 3, in);
+    return value_of_text(k, "none place values",
+                         VALUES(nothing(k, value_type(k, values)->dtype, count), place, values),
+                         "scatter_elements(none, place, values) {axis = 0}");
 }
 
 /* A key that is no word of the vocabulary goes behind the row, which is then cut off. */
@@ -121,11 +121,9 @@ convert_dict_vectorizer(Call *k)
     if (!words.n)
         return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
                           "DictVectorizer without a vocabulary");
-    const int64_t most = words.n, zero = 0;
-    ValueId at = ml_place(k, keys, &words), row = at ? placed(k, at, k->in.at[0], most + 1) : 0;
-    return give_row(
-        k,
-        row ? little_3(k, OP_slice, row, little_list(k, 1, &zero), little_list(k, 1, &most)) : 0);
+    ValueId at = ml_place(k, keys, &words), row = at ? placed(k, at, k->in.at[0], words.n + 1) : 0;
+    return row &&
+           give_row(k, value_of_text(k, "row", &row, "slice(row, [0], [%" PRId64 "])", words.n));
 }
 
 /* The values in the order of their keys; or each at the place that its key says. */
@@ -152,29 +150,28 @@ convert_cast_map(Call *k)
                           "TO_STRING and TO_INT64, DENSE and "
                           "SPARSE, and 1 to 2^24 exist",
                           to, how, (long long)most);
-    if (little_type(k, keys)->dtype != DT_I64)
+    if (value_type(k, keys)->dtype != DT_I64)
         return call_refuse(k, "CastMap of a map whose keys are %s; they are to be i64",
-                           dtype_info[little_type(k, keys)->dtype].name);
+                           dtype_info[value_type(k, keys)->dtype].name);
     ValueId values = k->in.at[0];
-    values = (little_type(k, values)->dtype == DT_STR) == (t == DT_STR) ? little_cast(k, values, t)
-                                                                        : little_text(k, values, t);
+    values = (value_type(k, values)->dtype == DT_STR) == (t == DT_STR)
+                 ? call_cast(k, values, t)
+                 : call_text_cast(k, values, t);
     if (!values)
         return false;
     /* a key below 0 is no place: one beyond the end stops the run */
     if (!strcmp(how, "SPARSE"))
         return give_row(
-            k, placed(k,
-                      little_3(k, OP_where, little_2(k, OP_less, keys, little_number(k, 0)),
-                               little_number(k, most), keys),
-                      values, most));
-    Attr smallest = { .name = sym(k->m->c, "largest"), .kind = ATTR_INT, .i = 0 },
-         *attr = arena_copy(k->m->arena, &smallest, sizeof smallest);
-    ValueId in[2] = { keys, little_shape(k, keys) }, out[2];
-    const char *name[2] = { "sorted", "order" };
-    if (!in[1] || !graph_infer_op(k->m->g, OP_top_k, (Attrs){ attr, 1 }, k->loc, k->origin, 2, in,
-                                  2, name, out))
+            k,
+            placed(k, value_of_text(k, "keys", &keys, "where(keys < 0, %" PRId64 ", keys)", most),
+                   values, most));
+    if (!call_names(k, ""))
         return false;
-    return give_row(k, little_axis(k, OP_gather, 0, 2, (ValueId[]){ values, out[1] }));
+    call_name(k, "keys", keys);
+    call_name(k, "values", values);
+    return call_text(k, "sorted, order = top_k(keys, shape(keys)) {largest = 0}\n"
+                        "row = gather(values, order)") &&
+           give_row(k, call_value(k, "row"));
 }
 
 static int
@@ -208,8 +205,8 @@ sorted(Call *k, ValueId table, const List *labels, Sym name, ValueId *keys)
     }
     *keys = ml_const(k, name, labels->t, labels->n, -1, in_order);
     return as_it_is ? table
-                    : little_axis(k, OP_gather, 1, 2,
-                                  (ValueId[]){ table, little_list(k, (uint32_t)labels->n, order) });
+                    : value_of_text(k, "table", &table, "gather(table, %s) {axis = 1}",
+                                    ints_text(k, (uint32_t)labels->n, order));
 }
 
 /* The table, and its columns' labels beside it. */
@@ -224,7 +221,7 @@ convert_zip_map(Call *k)
     ValueId table = ml_rows(k, k->in.at[0]);
     if (!table)
         return false;
-    const Expr *columns = little_type(k, table)->dim[1], *wanted = expr_int(c, labels.n);
+    const Expr *columns = value_type(k, table)->dim[1], *wanted = expr_int(c, labels.n);
     if (!labels.n || !model_require(k->m, columns, wanted,
                                     arena_printf(c->arena, "%s: columns and labels", k->origin)))
         return diag_error(&c->diags, DIAG_MODEL, k->loc, "%s columns and %lld labels",

@@ -4,10 +4,12 @@
  * What a dictionary says is a look-up of places among sorted keys, and a gather; the rest is
  * arithmetic on matrices.
  */
+#include "import/compose.h"
 #include "import/ml.h"
 
 #include "routine/routine.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -106,72 +108,48 @@ ml_float(Call *k, double v)
 ValueId
 ml_real(Call *k, ValueId v)
 {
-    return v && little_type(k, v)->dtype != DT_F64 ? little_cast(k, v, DT_F32) : v;
+    return v && value_type(k, v)->dtype != DT_F64 ? call_cast(k, v, DT_F32) : v;
 }
 
 ValueId
 ml_rows(Call *k, ValueId x)
 {
-    const int64_t row[2] = { 1, -1 };
-
-    if (!x || little_type(k, x)->rank == 2)
+    if (!x || value_type(k, x)->rank == 2)
         return x;
-    if (little_type(k, x)->rank == 1)
-        return little_2(k, OP_reshape, x, little_list(k, 2, row));
+    if (value_type(k, x)->rank == 1)
+        return value_of_text(k, "x", &x, "reshape(x, [1, -1])");
     call_refuse(k, "%s of %s; rows of numbers are needed", k->proto->op_type,
-                type_str(k->m->c, little_type(k, x)));
+                type_str(k->m->c, value_type(k, x)));
     return 0;
-}
-
-ValueId
-ml_attr_op(Call *k, OpKind op, const char *attr, int64_t v, uint32_t n, const ValueId *in,
-           const char *name)
-{
-    Attr a = { .name = sym(k->m->c, attr), .kind = ATTR_INT, .i = v };
-    return call_op(k, op, 1, &a, n, in, name);
 }
 
 ValueId
 ml_both(Call *k, ValueId x, bool negative)
 {
-    ValueId other = negative ? little_1(k, OP_neg, x)
-                    : x      ? little_2(k, OP_sub, scalar_const(k, "one", x, 1), x)
-                             : 0;
-    return other ? little_axis(k, OP_concat, 1, 2, (ValueId[]){ other, x }) : 0;
+    return value_of_text(k, "x", &x, "concat(%s, x) {axis = 1}", negative ? "-x" : "1 - x");
 }
 
 /* exp(x - max) / sum, where what is next to 0 stays in proportion to 0. */
 static ValueId
 softmax_zero(Call *k, ValueId x)
 {
-    const int64_t last = 1;
-    ValueId axis = little_list(k, 1, &last), most = little_2(k, OP_reduce_max, x, axis),
-            zero = scalar_const(k, "zero", x, 0);
-    ValueId large =
-        little_2(k, OP_greater, little_1(k, OP_abs, x), scalar_const(k, "tiny", x, 1e-7));
-    ValueId small = little_2(k, OP_mul, x, little_1(k, OP_exp, little_1(k, OP_neg, most)));
-    ValueId e =
-        little_3(k, OP_where, large, little_1(k, OP_exp, little_2(k, OP_sub, x, most)), small);
-    ValueId sum = little_2(k, OP_reduce_sum, e, axis);
-    return little_3(k, OP_where, little_2(k, OP_equal, sum, zero), scalar_const(k, "half", x, 0.5),
-                    little_2(k, OP_div, e, sum));
+    return value_of_text(k, "x", &x,
+                         "most = reduce_max(x, [1])\n"
+                         "e = where(abs(x) > 1e-7, exp(x - most), x * exp(-most))\n"
+                         "sum = reduce_sum(e, [1])\n"
+                         "where(sum == 0, 0.5, e / sum)");
 }
 
 /* sqrt(2) * inverse erf(2 x - 1), by Winitzki's formula, as others have it. */
 static ValueId
 probit(Call *k, ValueId x)
 {
-    ValueId one = scalar_const(k, "one", x, 1),
-            y = little_2(k, OP_sub, little_2(k, OP_mul, x, scalar_const(k, "two", x, 2)), one);
-    ValueId log = little_1(
-        k, OP_log, little_2(k, OP_mul, little_2(k, OP_sub, one, y), little_2(k, OP_add, one, y)));
-    ValueId v = little_2(k, OP_add, scalar_const(k, "a", x, 2 / (M_PI * 0.147)),
-                         little_2(k, OP_mul, log, scalar_const(k, "half", x, 0.5)));
-    ValueId v2 = little_2(k, OP_mul, log, scalar_const(k, "b", x, 1 / 0.147));
-    ValueId v3 = little_2(
-        k, OP_sub, little_1(k, OP_sqrt, little_2(k, OP_sub, little_2(k, OP_mul, v, v), v2)), v);
-    ValueId r = little_2(k, OP_mul, little_1(k, OP_sign, y), little_1(k, OP_sqrt, v3));
-    return little_2(k, OP_mul, r, scalar_const(k, "root", x, 1.41421356));
+    return value_of_text(k, "x", &x,
+                         "y = x * 2 - 1\n"
+                         "log = log((1 - y) * (1 + y))\n"
+                         "v = %a + log * 0.5\n"
+                         "sign(y) * sqrt(sqrt(v * v - log * %a) - v) * 1.41421356",
+                         2 / (M_PI * 0.147), 1 / 0.147);
 }
 
 ValueId
@@ -180,9 +158,9 @@ ml_transform(Call *k, ValueId scores, const char *name)
     if (!scores || !strcmp(name, "NONE"))
         return scores;
     if (!strcmp(name, "LOGISTIC"))
-        return little_1(k, OP_sigmoid, scores);
+        return value_of_text(k, "x", &scores, "sigmoid(x)");
     if (!strcmp(name, "SOFTMAX"))
-        return little_1(k, OP_softmax, scores);
+        return value_of_text(k, "x", &scores, "softmax(x)");
     if (!strcmp(name, "SOFTMAX_ZERO"))
         return softmax_zero(k, scores);
     if (!strcmp(name, "PROBIT"))
@@ -204,12 +182,13 @@ named_result(Call *k, ValueId v, uint32_t i)
 bool
 ml_labels(Call *k, const List *labels, ValueId which)
 {
-    ValueId v = which ? which : 0;
+    ValueId v = which;
 
     if (v && labels->n)
-        v = little_axis(
-            k, OP_gather, 0, 2,
-            (ValueId[]){ ml_const(k, "labels", labels->t, labels->n, -1, labels->data), v });
+        v = value_of_text(
+            k, "labels which",
+            VALUES(ml_const(k, "labels", labels->t, labels->n, -1, labels->data), which),
+            "gather(labels, which)");
     call_bind(k, 0, named_result(k, v, 0));
     return v != 0;
 }
@@ -234,9 +213,9 @@ ml_place(Call *k, ValueId x, const List *keys)
     char *sorted = arena_alloc(a, (size_t)keys->n * size + 1);
     TnArray array = { (void *)keys->data, routine_type(keys->t), 1, &keys->n };
 
-    if (x && little_type(k, x)->dtype != keys->t) {
+    if (x && value_type(k, x)->dtype != keys->t) {
         call_refuse(k, "%s of %s, whose keys are %s", k->proto->op_type,
-                    type_str(k->m->c, little_type(k, x)), dtype_info[keys->t].name);
+                    type_str(k->m->c, value_type(k, x)), dtype_info[keys->t].name);
         return 0;
     }
     if (!array.type) {
@@ -252,10 +231,11 @@ ml_place(Call *k, ValueId x, const List *keys)
     for (int64_t i = 0; i < kept; i++)
         memcpy(sorted + i * size, (const char *)keys->data + order[i] * size, size);
     order[kept] = keys->n;
-    ValueId at = x ? little_2(k, OP_lookup, x, ml_const(k, "keys", keys->t, kept, -1, sorted)) : 0;
-    return at ? little_axis(k, OP_gather, 0, 2,
-                            (ValueId[]){ ml_const(k, "order", DT_I64, kept + 1, -1, order), at })
-              : 0;
+    return x ? value_of_text(k, "x keys order",
+                             VALUES(x, ml_const(k, "keys", keys->t, kept, -1, sorted),
+                                    ml_const(k, "order", DT_I64, kept + 1, -1, order)),
+                             "gather(order, lookup(x, keys))")
+             : 0;
 }
 
 /* values[place], or the default behind them. */
@@ -269,9 +249,8 @@ map_to(Call *k, ValueId place, const List *values, const void *otherwise)
         memcpy(all, values->data, (size_t)values->n * size);
     memcpy(all + values->n * size, otherwise, size);
     ValueId table = ml_const(k, "values", values->t, values->n + 1, -1, all);
-    return finish(k, place ? ml_attr_op(k, OP_gather, "axis", 0, 2, (ValueId[]){ table, place },
-                                        output_name(k))
-                           : 0);
+    return place &&
+           finish(k, value_of_text(k, "table place", VALUES(table, place), "gather(table, place)"));
 }
 
 static bool
@@ -368,57 +347,49 @@ convert_one_hot_encoder(Call *k)
     float *unit = NEW_ARRAY(k->m->arena, float, (cats.n + 1) * cats.n);
     for (int64_t i = 0; i < cats.n; i++)
         unit[i * cats.n + i] = 1;
-    ValueId x = cats.t == DT_STR ? k->in.at[0] : little_cast(k, k->in.at[0], cats.t),
+    ValueId x = cats.t == DT_STR ? k->in.at[0] : call_cast(k, k->in.at[0], cats.t),
             at = ml_place(k, x, &cats);
     ValueId table = ml_floats_const(k, "rows", cats.n + zeros, cats.n, unit);
-    return finish(
-        k,
-        at ? ml_attr_op(k, OP_gather, "axis", 0, 2, (ValueId[]){ table, at }, output_name(k)) : 0);
+    return at && finish(k, value_of_text(k, "table at", VALUES(table, at), "gather(table, at)"));
 }
 
 /* ---- columns of numbers ---------------------------------------------------------------------- */
-
-/* f32[n] along the last axis, or one number. */
-static ValueId
-per_column(Call *k, const List *l, ValueId x)
-{
-    return x ? little_cast(k, ml_const(k, "column", l->t, l->n, -1, l->data),
-                           little_type(k, x)->dtype)
-             : 0;
-}
 
 static bool
 convert_scaler(Call *k)
 {
     List offset = ml_floats(k, "offset"), scale = ml_floats(k, "scale");
-    ValueId x = need_input(k, 0) ? little_cast(k, k->in.at[0], DT_F32) : 0;
 
-    x = x && offset.n ? little_2(k, OP_sub, x, per_column(k, &offset, x)) : x;
-    x = x && scale.n ? little_2(k, OP_mul, x, per_column(k, &scale, x)) : x;
-    return finish(k, named_result(k, x, 0));
+    if (!call_names(k, "x -> y"))
+        return false;
+    call_name(k, "offset", offset.n ? ml_const(k, "offset", DT_F32, offset.n, -1, offset.data) : 0);
+    call_name(k, "scale", scale.n ? ml_const(k, "scale", DT_F32, scale.n, -1, scale.data) : 0);
+    return call_text(k, "y = f32(x)\n"
+                        "offset? y = y - offset\n"
+                        "scale? y = y * scale\n"
+                        "y = identity(y)") &&
+           call_finish(k);
 }
 
 static bool
 convert_normalizer(Call *k)
 {
     const char *norm = ml_word(k, "norm", "MAX");
-    const int64_t last = -1;
-    OpKind op = !strcmp(norm, "L1")   ? OP_reduce_l1
-                : !strcmp(norm, "L2") ? OP_reduce_l2
-                                      : OP_reduce_max;
-    ValueId x = need_input(k, 0) ? little_cast(k, k->in.at[0], DT_F32) : 0;
-    ValueId by = x ? little_2(k, op, x, little_list(k, 1, &last)) : 0;
-    ValueId none = by ? little_2(k, OP_equal, by, scalar_const(k, "zero", by, 0)) : 0;
 
-    by = none ? little_3(k, OP_where, none, scalar_const(k, "one", by, 1), by) : 0;
-    return finish(k, by ? call_op(k, OP_div, 0, NULL, 2, (ValueId[]){ x, by }, output_name(k)) : 0);
+    return call_says(k, "x -> y",
+                     "x = f32(x)\n"
+                     "by = %s(x, [-1])\n"
+                     "y = x / where(by == 0, 1, by)",
+                     !strcmp(norm, "L1")   ? "reduce_l1"
+                     : !strcmp(norm, "L2") ? "reduce_l2"
+                                           : "reduce_max");
 }
 
 static bool
 convert_imputer(Call *k)
 {
     List values = ml_floats(k, "imputed_value_floats");
-    double gone = attr_float((Attrs){ k->attr.at, k->attr.n }, "replaced_value_float", 0);
+    double gone = get_float(k, "replaced_value_float", 0);
 
     if (!values.n) {
         values = ml_ints(k, "imputed_value_int64s");
@@ -426,37 +397,34 @@ convert_imputer(Call *k)
     }
     if (!need_input(k, 0) || !values.n)
         return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "Imputer needs an input and values");
-    ValueId x = k->in.at[0];
-    ValueId is = isnan(gone) ? little_1(k, OP_is_nan, x)
-                             : little_2(k, OP_equal, x, scalar_const(k, "replaced", x, gone));
-    return finish(k, is ? call_op(k, OP_where, 0, NULL, 3,
-                                  (ValueId[]){ is, per_column(k, &values, x), x }, output_name(k))
-                        : 0);
+    if (!call_names(k, "x -> y"))
+        return false;
+    call_name(k, "values", ml_const(k, "values", values.t, values.n, -1, values.data));
+    return (isnan(gone) ? call_text(k, "is = is_nan(x)") : call_text(k, "is = x == %a", gone)) &&
+           call_text(k, "y = where(is, like(values, x), x)") && call_finish(k);
 }
 
 static bool
 convert_binarizer(Call *k)
 {
-    double limit = attr_float((Attrs){ k->attr.at, k->attr.n }, "threshold", 0);
-    ValueId is = need_input(k, 0) ? little_2(k, OP_greater, k->in.at[0],
-                                             scalar_const(k, "threshold", k->in.at[0], limit))
-                                  : 0;
-
-    return finish(k, is ? named_result(k, little_cast(k, is, input_type(k, 0)->dtype), 0) : 0);
+    return call_says(k, "x -> y", "y = identity(like(x > %a, x))", get_float(k, "threshold", 0));
 }
 
 static bool
 convert_feature_vectorizer(Call *k)
 {
-    ValueId *part = NEW_ARRAY(k->m->arena, ValueId, k->in.n + 1);
+    Text parts = { .arena = k->m->arena };
 
-    if (!k->in.n)
-        return need_input(k, 0);
+    if (!call_names(k, "x -> y"))
+        return false;
     for (uint32_t i = 0; i < k->in.n; i++) {
-        if (!need_input(k, i) || !(part[i] = little_cast(k, ml_rows(k, k->in.at[i]), DT_F32)))
+        const char *name = arena_printf(k->m->arena, "rows_%u", i);
+        call_name(k, name, need_input(k, i) ? ml_rows(k, k->in.at[i]) : 0);
+        if (!call_value(k, name))
             return false;
+        text_printf(&parts, i ? ", f32(%s)" : "f32(%s)", name);
     }
-    return finish(k, ml_attr_op(k, OP_concat, "axis", 1, k->in.n, part, output_name(k)));
+    return call_text(k, "y = concat(%s) {axis = 1}", text_str(&parts)) && call_finish(k);
 }
 
 static bool
@@ -464,13 +432,13 @@ convert_array_feature_extractor(Call *k)
 {
     if (!need_input(k, 0) || !need_input(k, 1))
         return false;
-    ValueId x = input_type(k, 0)->rank == 1 ? ml_rows(k, k->in.at[0]) : k->in.at[0],
-            at = k->in.at[1];
-    const int64_t flat = -1;
-    at = little_type(k, at)->rank == 1 ? at : little_2(k, OP_reshape, at, little_list(k, 1, &flat));
-    return finish(
-        k, x && at ? ml_attr_op(k, OP_gather, "axis", -1, 2, (ValueId[]){ x, at }, output_name(k))
-                   : 0);
+    if (!call_names(k, "x at -> y"))
+        return false;
+    if (input_type(k, 0)->rank == 1)
+        call_name(k, "x", ml_rows(k, k->in.at[0]));
+    return call_text(k, "y = gather(x, %s) {axis = -1}",
+                     input_type(k, 1)->rank == 1 ? "at" : "reshape(at, [-1])") &&
+           call_finish(k);
 }
 
 /* ---- linear models --------------------------------------------------------------------------- */
@@ -489,14 +457,11 @@ linear(Call *k, ValueId x, const List *w, const List *b, int64_t rows)
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < columns; j++)
             turned[j * rows + i] = ((const float *)w->data)[i * columns + j];
-    DType t = little_type(k, x)->dtype;
-    ValueId y =
-        little_2(k, OP_matmul, x,
-                 little_cast(k, ml_floats_const(k, "coefficients", columns, rows, turned), t));
-    return y && b->n
-               ? little_2(k, OP_add, y,
-                          little_cast(k, ml_const(k, "intercepts", DT_F32, b->n, -1, b->data), t))
-               : y;
+    return value_of_text(k, "x w b",
+                         VALUES(x, ml_floats_const(k, "coefficients", columns, rows, turned),
+                                b->n ? ml_const(k, "intercepts", DT_F32, b->n, -1, b->data) : 0),
+                         "y = matmul(x, like(w, x))\n"
+                         "b? y = y + like(b, x)");
 }
 
 static bool
@@ -512,9 +477,7 @@ convert_linear_regressor(Call *k)
 static ValueId
 best_column(Call *k, ValueId scores)
 {
-    Attr attr[2] = { { .name = sym(k->m->c, "axis"), .kind = ATTR_INT, .i = 1 },
-                     { .name = sym(k->m->c, "keepdims"), .kind = ATTR_INT } };
-    return scores ? call_op(k, OP_arg_max, 2, attr, 1, &scores, "best") : 0;
+    return value_of_text(k, "x", &scores, "arg_max(x) {axis = 1, keepdims = 0}");
 }
 
 static bool
@@ -534,7 +497,7 @@ convert_linear_classifier(Call *k)
     if (!need_input(k, 0) || !ml_list(k, "classlabels", &labels))
         return false;
     ValueId x = ml_rows(k, ml_real(k, k->in.at[0]));
-    if (!rows && x && expr_const(little_type(k, x)->dim[1], &columns) && columns)
+    if (!rows && x && expr_const(value_type(k, x)->dim[1], &columns) && columns)
         rows = w.n / columns;
     ValueId s = linear(k, x, &w, &b, rows ? rows : labels.n);
     if (!s)
@@ -563,28 +526,20 @@ kernel_of(Call *k, ValueId x, const List *vectors, int64_t count, const char *ki
     /* |x - v|^2, as it stands: a difference of squares would lose digits */
     if (!strcmp(kind, "RBF")) {
         int64_t columns = count ? vectors->n / count : 0;
-        const int64_t one = 1, last = 2;
-        Attr keep = { .name = sym(k->m->c, "keepdims"), .kind = ATTR_INT };
-        ValueId v = little_cast(k, ml_const(k, "vectors", DT_F32, count, columns, vectors->data),
-                                little_type(k, x)->dtype);
-        ValueId d = little_2(k, OP_sub, little_2(k, OP_unsqueeze, x, little_list(k, 1, &one)), v);
-        ValueId square = d ? call_op(k, OP_reduce_sum_square, 1, &keep, 2,
-                                     (ValueId[]){ d, little_list(k, 1, &last) }, "distance")
-                           : 0;
-        return square
-                   ? little_1(k, OP_exp,
-                              little_2(k, OP_mul, square, scalar_const(k, "gamma", square, -gamma)))
-                   : 0;
+        return value_of_text(
+            k, "x v", VALUES(x, ml_const(k, "vectors", DT_F32, count, columns, vectors->data)),
+            "square = reduce_sum_square(unsqueeze(x, [1]) - like(v, x), [2]) {keepdims = 0}\n"
+            "exp(square * %a)",
+            -gamma);
     }
     ValueId dot = linear(k, x, vectors, &none, count);
     if (!dot || !strcmp(kind, "LINEAR"))
         return dot;
-    dot = little_2(k, OP_add, little_2(k, OP_mul, dot, scalar_const(k, "gamma", dot, gamma)),
-                   scalar_const(k, "coef0", dot, coef));
+    dot = value_of_text(k, "dot", &dot, "dot * %a + %a", gamma, coef);
     if (!strcmp(kind, "SIGMOID"))
-        return little_1(k, OP_tanh, dot);
+        return value_of_text(k, "dot", &dot, "tanh(dot)");
     if (!strcmp(kind, "POLY"))
-        return little_2(k, OP_pow, dot, scalar_const(k, "degree", dot, degree));
+        return value_of_text(k, "dot", &dot, "pow(dot, %a)", degree);
     diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
                "kernel_type \"%s\"; LINEAR, POLY, RBF and SIGMOID exist", kind);
     return 0;
@@ -606,11 +561,8 @@ convert_svm_regressor(Call *k)
     if (count > 0)
         x = kernel_of(k, x, &vectors, count, kind);
     ValueId y = linear(k, x, &w, &none, 1);
-    y = y ? little_2(k, OP_add, y, scalar_const(k, "rho", y, ml_number(&rho, 0))) : 0;
-    if (y && get_int(k, "one_class", 0)) {
-        ValueId is = little_2(k, OP_greater, y, scalar_const(k, "zero", y, 0));
-        y = little_3(k, OP_where, is, scalar_const(k, "in", y, 1), scalar_const(k, "out", y, -1));
-    }
+    y = value_of_text(k, "y", &y, "y = y + %a\n%s", ml_number(&rho, 0),
+                      get_int(k, "one_class", 0) ? "where(y > 0, like(1, y), -1)" : "");
     return finish(k, named_result(k, ml_transform(k, y, ml_word(k, "post_transform", "NONE")), 0));
 }
 
@@ -675,7 +627,7 @@ convert_svm_classifier(Call *k)
     if (!count) { /* one linear function a class */
         List none = { 0 };
         ValueId s = linear(k, x, &w, &none, labels.n ? labels.n : 1);
-        s = s ? little_2(k, OP_add, s, scalar_const(k, "rho", s, ml_number(&rho, 0))) : 0;
+        s = value_of_text(k, "s", &s, "s + %a", ml_number(&rho, 0));
         return s && ml_labels(k, &labels, best_column(k, s)) &&
                give_scores(k, ml_transform(k, s, transform));
     }
@@ -688,35 +640,27 @@ convert_svm_classifier(Call *k)
         return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
                           "%lld of rho, %lld of prob_a for %lld pairs of classes", (long long)rho.n,
                           (long long)prob_a.n, (long long)p.pairs);
-    DType t = little_type(k, x)->dtype;
     ValueId kernel = kernel_of(k, x, &vectors, count, ml_word(k, "kernel_type", "LINEAR"));
     ValueId s =
-        kernel
-            ? little_2(k, OP_matmul, kernel,
-                       little_cast(k, ml_floats_const(k, "weights", count, p.pairs, p.weight), t))
-            : 0;
-    s = s ? little_2(k, OP_add, s,
-                     little_cast(k, ml_const(k, "rho", DT_F32, rho.n, -1, rho.data), t))
-          : 0;
-    ValueId won = s ? little_2(k, OP_greater, s, scalar_const(k, "zero", s, 0)) : 0,
-            real = won ? little_cast(k, won, DT_F32) : 0;
-    if (!real)
-        return false;
-    ValueId votes = little_2(
-        k, OP_add,
-        little_2(k, OP_matmul, real, ml_floats_const(k, "first", p.pairs, per_class.n, p.first)),
-        little_2(k, OP_matmul, little_2(k, OP_sub, ml_float(k, 1), real),
-                 ml_floats_const(k, "second", p.pairs, per_class.n, p.second)));
+        value_of_text(k, "kernel weights rho x",
+                      VALUES(kernel, ml_floats_const(k, "weights", count, p.pairs, p.weight),
+                             ml_const(k, "rho", DT_F32, rho.n, -1, rho.data), x),
+                      "matmul(kernel, like(weights, x)) + like(rho, x)");
+    ValueId votes =
+        value_of_text(k, "s first second",
+                      VALUES(s, ml_floats_const(k, "first", p.pairs, per_class.n, p.first),
+                             ml_floats_const(k, "second", p.pairs, per_class.n, p.second)),
+                      "won = f32(s > 0)\n"
+                      "matmul(won, first) + matmul(1 - won, second)");
     ValueId which = best_column(k, votes);
-    if (prob_a.n) { /* 1 - logistic(s a + b) of each pair */
-        ValueId q = little_2(k, OP_mul, little_cast(k, s, DT_F32),
-                             ml_const(k, "prob_a", DT_F32, p.pairs, -1, prob_a.data));
-        q = little_2(k, OP_add, q, ml_const(k, "prob_b", DT_F32, p.pairs, -1, prob_b.data));
-        q = q ? little_1(k, OP_sigmoid, little_1(k, OP_neg, q)) : 0;
-        s = q ? ml_attr_op(k, OP_pairwise, "classes", per_class.n, 1, &q, "probabilities") : 0;
-    } else if (p.pairs == 1) {
+    if (prob_a.n) /* 1 - logistic(s a + b) of each pair */
+        s = value_of_text(k, "s a b",
+                          VALUES(s, ml_const(k, "prob_a", DT_F32, p.pairs, -1, prob_a.data),
+                                 ml_const(k, "prob_b", DT_F32, p.pairs, -1, prob_b.data)),
+                          "pairwise(sigmoid(-(f32(s) * a + b))) {classes = %" PRId64 "}",
+                          per_class.n);
+    else if (p.pairs == 1)
         s = ml_both(k, s, true);
-    }
     return ml_labels(k, &labels, which) && give_scores(k, ml_transform(k, s, transform));
 }
 

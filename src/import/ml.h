@@ -2,7 +2,7 @@
 #ifndef TENON_IMPORT_ML_H
 #define TENON_IMPORT_ML_H
 
-#include "import/little.h"
+#include "import/converters.h"
 
 /* A list that stands in an attribute: of strings, i64, f32, or whatever a tensor has. n 0: it is
  * absent or empty. */
@@ -34,7 +34,5 @@ ValueId ml_place(Call *k, ValueId x, const List *keys);
 bool ml_labels(Call *k, const List *labels, ValueId which);
 /* [-x, x] or [1 - x, x] of a column. */
 ValueId ml_both(Call *k, ValueId x, bool negative);
-ValueId ml_attr_op(Call *k, OpKind op, const char *attr, int64_t v, uint32_t n, const ValueId *in,
-                   const char *name);
 
 #endif

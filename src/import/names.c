@@ -1,7 +1,7 @@
 /* names: the table of operators for people, and what to say of a name that is not in it: which was
  * meant. All operators of ONNX are in it.
  */
-#include "import/internal.h"
+#include "import/converters.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * Every node that cannot be imported is reported, not only the first: its outputs become value 0,
  * and what depends on them is passed over in silence, so one run shows all there is to say.
  */
-#include "import/internal.h"
+#include "import/converters.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,88 +1,65 @@
-/* quantised: ONNX's operators on quantised numbers, and ONNX Runtime's, said by sums of integers
- * that are scaled again.
+/* quantised: ONNX's operators on quantised numbers, and ONNX Runtime's, as sums of integers that are
+ * scaled again.
  */
-#include "import/little.h"
+#include "import/compose.h"
+#include "import/converters.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
-static ValueId
-dequantized(Call *k, ValueId x, ValueId scale, ValueId zero)
-{
-    const ValueId v[] = { x, scale, zero };
-    return call_some(k, OP_dequantize_linear, 0, NULL, 3, v);
-}
+/* ---- operators ------------------------------------------------------------------------------- */
 
-static ValueId
-quantized(Call *k, ValueId x, ValueId scale, ValueId zero)
-{
-    const ValueId v[] = { x, scale, zero };
-    return x ? call_some(k, OP_quantize_linear, 0, NULL, 3, v) : 0;
-}
-
-static ValueId
-requantized(Call *k, ValueId sums, ValueId a, ValueId b, ValueId y, ValueId zero, int64_t axis)
-{
-    const ValueId v[] = { sums, a, b, y, zero };
-    Attr at = { .name = sym(k->m->c, "axis"), .kind = ATTR_INT, .i = axis };
-    return sums ? call_some(k, OP_requantize_linear, 1, &at, 5, v) : 0;
-}
-
-/* Sums of products of whole numbers; bias, whole numbers on the scale of the sums, or 0. */
+/* Sums of products of integers; bias, integers on the scale of the sums, or 0. */
 static ValueId
 matmul_sums(Call *k, ValueId a, ValueId b, ValueId a_zero, ValueId b_zero, ValueId bias)
 {
-    const ValueId v[] = { a, b, a_zero, b_zero };
-    ValueId sums = a && b ? call_some(k, OP_matmul_integer, 0, NULL, 4, v) : 0;
-    return sums && bias ? call_two(k, OP_add, sums, bias) : sums;
+    return value_of_text(k, "a b a_zero b_zero bias", VALUES(a, b, a_zero, b_zero, bias),
+                         "sums = matmul_integer(a, b, a_zero, b_zero)\n"
+                         "bias? sums = sums + bias");
 }
 
 static ValueId
 conv_sums(Call *k, Attrs attrs, ValueId x, ValueId w, ValueId x_zero, ValueId w_zero, ValueId bias)
 {
     const ValueId v[] = { x, w, x_zero, w_zero };
-    ValueId sums = call_some(k, OP_conv_integer, attrs.n, attrs.at, 4, v);
-    int64_t axes[TN_MAX_RANK];
+    ValueId sums = x ? call_some(k, OP_conv_integer, attrs.n, attrs.at, 4, v) : 0;
+    static const int64_t behind[] = { 1, 2, 3, 4, 5, 6, 7, 8 };
 
-    if (!sums || !bias)
-        return sums;
-    uint32_t n = value_type(k, sums)->rank - 2;
-    for (uint32_t d = 0; d < n; d++)
-        axes[d] = d + 1;
-    bias = call_two(k, OP_unsqueeze, bias, call_ints(k, "axes", n, axes));
-    return bias ? call_two(k, OP_add, sums, bias) : 0;
+    return sums && bias
+               ? value_of_text(k, "sums bias", VALUES(sums, bias), "sums + unsqueeze(bias, %s)",
+                               ints_text(k, value_type(k, sums)->rank - 2u, behind))
+               : sums;
 }
 
-/* Floats of 8 bits: what they stand for, multiplied, and quantised again. */
-static bool
-small_floats_matmul(Call *k)
+static ValueId
+requantized(Call *k, ValueId sums, ValueId a, ValueId b, ValueId y, ValueId zero, int axis)
 {
-    const ValueId a[] = { call_in(k, 0), call_in(k, 1), call_in(k, 2) },
-                  b[] = { call_in(k, 3), call_in(k, 4), call_in(k, 5) };
-    const Attr at_a = { .name = sym(k->m->c, "axis"), .kind = ATTR_INT, .i = -2 },
-               at_b = { .name = sym(k->m->c, "axis"), .kind = ATTR_INT, .i = -1 };
-    ValueId x = call_some(k, OP_dequantize_linear, 1, &at_a, 3, a),
-            w = x ? call_some(k, OP_dequantize_linear, 1, &at_b, 3, b) : 0;
-    const ValueId y[] = { w ? call_two(k, OP_matmul, x, w) : 0, call_in(k, 6), call_in(k, 7) };
-
-    return finish(k, y[0] ? call_some(k, OP_quantize_linear, 1, &at_b, 3, y) : 0);
+    return value_of_text(k, "sums a b y zero", VALUES(sums, a, b, y, zero),
+                         "requantize_linear(sums, a, b, y, zero) {axis = %d}", axis);
 }
 
+/* Floats of 8 bits are dequantised, multiplied, and quantised again. */
 static bool
 convert_qlinear_matmul(Call *k)
 {
-    if (!need_inputs(k, 7))
+    if (!call_names(k, "a a_scale a_zero b b_scale b_zero y_scale ? y_zero -> y"))
         return false;
-    bool real = call_in(k, 7) && dtype_is_float(value_type(k, call_in(k, 7))->dtype);
-    if (real || dtype_is_float(value_type(k, call_in(k, 0))->dtype) ||
-        dtype_is_float(value_type(k, call_in(k, 3))->dtype))
-        return small_floats_matmul(k);
-    ValueId sums = matmul_sums(k, call_in(k, 0), call_in(k, 3), call_in(k, 2), call_in(k, 5), 0);
-    return finish(
-        k, requantized(k, sums, call_in(k, 1), call_in(k, 4), call_in(k, 6), call_in(k, 7), -1));
+    bool real = dtype_is_float(input_type(k, 0)->dtype) ||
+                dtype_is_float(input_type(k, 3)->dtype) ||
+                (input_type(k, 7) && dtype_is_float(input_type(k, 7)->dtype));
+    return call_text(
+               k,
+               real ? "a = dequantize_linear(a, a_scale, a_zero) {axis = -2}\n"
+                      "b = dequantize_linear(b, b_scale, b_zero) {axis = -1}\n"
+                      "y = quantize_linear(matmul(a, b), y_scale, y_zero) {axis = -1}"
+                    : "y = matmul_integer(a, b, a_zero, b_zero)\n"
+                      "y = requantize_linear(y, a_scale, b_scale, y_scale, y_zero) {axis = -1}") &&
+           call_finish(k);
 }
 
-/* Do the node's channels lie last? Its attribute is taken away: other operators do not know it. */
+/* Are the node's channels its last dimension? Its attribute is dropped: other operators do not know
+ * it. */
 static bool
 channels_last(Call *k)
 {
@@ -100,122 +77,117 @@ convert_qlinear_conv(Call *k)
     if (!need_inputs(k, 7))
         return false;
     ValueId x = last ? call_channels(k, call_in(k, 0), 1) : call_in(k, 0);
-    ValueId sums = x ? conv_sums(k, (Attrs){ k->attr.at, k->attr.n }, x, call_in(k, 3),
-                                 call_in(k, 2), call_in(k, 5), call_in(k, 8))
-                     : 0;
+    ValueId sums = conv_sums(k, (Attrs){ k->attr.at, k->attr.n }, x, call_in(k, 3), call_in(k, 2),
+                             call_in(k, 5), call_in(k, 8));
     ValueId y = requantized(k, sums, call_in(k, 1), call_in(k, 4), call_in(k, 6), call_in(k, 7), 1);
     return finish(k, last ? call_channels(k, y, -1) : y);
 }
 
-/* a a_scale a_zero b b_scale b_zero c? y_scale? y_zero?: without a scale of its own the result is
- * float. */
+/* Without a scale of its own the result is float. alpha scales the bias as well. */
 static bool
 convert_qgemm(Call *k)
 {
-    if (!need_inputs(k, 5))
+    if (!call_names(k, "a a_scale a_zero b b_scale ? b_zero c y_scale y_zero -> y"))
         return false;
-    double alpha = attr_float((Attrs){ k->attr.at, k->attr.n }, "alpha", 1);
-    /* of the bias as well */
-    if (alpha != 1 && !(k->in.at[1] = call_two(k, OP_mul, call_in(k, 1),
-                                               scalar_const(k, "alpha", call_in(k, 1), alpha))))
-        return false;
-    ValueId a = get_int(k, "transA", 0) ? call_turned(k, call_in(k, 0)) : call_in(k, 0),
-            b = get_int(k, "transB", 0) ? call_turned(k, call_in(k, 3)) : call_in(k, 3);
-    ValueId sums = matmul_sums(k, a, b, call_in(k, 2), call_in(k, 5), call_in(k, 6));
-    if (call_in(k, 7))
-        return finish(k, requantized(k, sums, call_in(k, 1), call_in(k, 4), call_in(k, 7),
-                                     call_in(k, 8), -1));
-    Attr to = { .name = sym(k->m->c, "to"), .kind = ATTR_STRING, .s = "f32" };
-    ValueId real = sums ? call_op(k, OP_cast, 1, &to, 1, &sums, output_name(k)) : 0;
-    return finish(
-        k, real ? call_two(k, OP_mul, real, call_two(k, OP_mul, call_in(k, 1), call_in(k, 4))) : 0);
+    if (get_int(k, "transA", 0))
+        call_name(k, "a", call_turned(k, call_in(k, 0)));
+    if (get_int(k, "transB", 0))
+        call_name(k, "b", call_turned(k, call_in(k, 3)));
+    return call_text(k,
+                     "a_scale = a_scale%s\n"
+                     "sums = matmul_integer(a, b, a_zero, b_zero)\n"
+                     "c? sums = sums + c\n"
+                     "%s",
+                     times_text(k, get_float(k, "alpha", 1)),
+                     call_in(k, 7)
+                         ? "y = requantize_linear(sums, a_scale, b_scale, y_scale, y_zero) "
+                           "{axis = -1}"
+                         : "y = f32(sums) * (a_scale * b_scale)") &&
+           call_finish(k);
 }
 
-/* a a_scale a_zero b b_scale b_zero y_scale y_zero */
+/* Both on the result's scale, as ONNX Runtime has it: then a sum that is exact there rounds
+ * alike. */
 static bool
 convert_qlinear_pair(Call *k)
 {
-    if (!need_inputs(k, 7))
-        return false;
-    /* Both on the result's scale, as ONNX Runtime has it: then a sum that is exact there rounds
-     * alike. */
-    ValueId ratio = call_two(k, OP_div, call_in(k, 1), call_in(k, 6)),
-            other =
-                k->op == OP_add ? call_two(k, OP_div, call_in(k, 4), call_in(k, 6)) : call_in(k, 4);
-    ValueId a = ratio ? dequantized(k, call_in(k, 0), ratio, call_in(k, 2)) : 0,
-            b = other ? dequantized(k, call_in(k, 3), other, call_in(k, 5)) : 0;
-    return finish(k, a && b ? quantized(k, call_two(k, k->op, a, b),
-                                        scalar_const(k, "one", ratio, 1), call_in(k, 7))
-                            : 0);
+    return call_says(k, "a a_scale a_zero b b_scale b_zero y_scale ? y_zero -> y",
+                     "ratio = a_scale / y_scale\n"
+                     "a = dequantize_linear(a, ratio, a_zero)\n"
+                     "b = dequantize_linear(b, %s, b_zero)\n"
+                     "y = quantize_linear(self(a, b), like(1, ratio), y_zero)",
+                     k->op == OP_add ? "b_scale / y_scale" : "b_scale");
 }
 
-/* x x_scale x_zero y_scale y_zero, with the attributes of the operator between. */
+/* The operator's attributes are the node's. */
 static bool
 convert_qlinear_one(Call *k)
 {
     bool last = channels_last(k);
 
-    if (!need_inputs(k, 4))
+    if (!call_names(k, "x x_scale x_zero y_scale ? y_zero -> y") ||
+        !call_text(k, "x = dequantize_linear(x, x_scale, x_zero)"))
         return false;
-    ValueId x = dequantized(k, call_in(k, 0), call_in(k, 1), call_in(k, 2));
-    x = last ? call_channels(k, x, 1) : x;
-    ValueId y = x ? quantized(k, call_some(k, k->op, k->attr.n, k->attr.at, 1, &x), call_in(k, 3),
-                              call_in(k, 4))
-                  : 0;
-    return finish(k, last ? call_channels(k, y, -1) : y);
+    if (last)
+        call_name(k, "x", call_channels(k, call_value(k, "x"), 1));
+    if (!call_text(k, "y = quantize_linear(self(x) {*}, y_scale, y_zero)"))
+        return false;
+    if (last)
+        call_name(k, "y", call_channels(k, call_value(k, "y"), -1));
+    return call_value(k, "y") && call_finish(k);
 }
 
-/* condition x x_scale x_zero y y_scale y_zero z_scale z_zero */
 static bool
 convert_qlinear_where(Call *k)
 {
-    if (!need_inputs(k, 8))
-        return false;
-    ValueId x = dequantized(k, call_in(k, 1), call_in(k, 2), call_in(k, 3)),
-            y = dequantized(k, call_in(k, 4), call_in(k, 5), call_in(k, 6));
-    return finish(k, x && y ? quantized(k, little_3(k, OP_where, call_in(k, 0), x, y),
-                                        call_in(k, 7), call_in(k, 8))
-                            : 0);
+    return call_says(k, "condition a a_scale a_zero b b_scale b_zero y_scale ? y_zero -> y",
+                     "a = dequantize_linear(a, a_scale, a_zero)\n"
+                     "b = dequantize_linear(b, b_scale, b_zero)\n"
+                     "y = quantize_linear(where(condition, a, b), y_scale, y_zero)");
 }
 
 /* Its `opset` says which Softmax it is: before 13 over all axes from `axis` on, 1 by default. */
 static bool
 convert_qlinear_softmax(Call *k)
 {
-    if (!need_inputs(k, 4))
+    if (!call_names(k, "x x_scale x_zero y_scale ? y_zero -> y") ||
+        !call_text(k, "x = dequantize_linear(x, x_scale, x_zero)"))
         return false;
-    const ValueId x = dequantized(k, call_in(k, 0), call_in(k, 1), call_in(k, 2)),
-                  y = x ? call_softmax(k, x, get_int(k, "opset", 13)) : 0;
-    return finish(k, y ? quantized(k, y, call_in(k, 3), call_in(k, 4)) : 0);
+    call_name(k, "y", call_softmax(k, call_value(k, "x"), get_int(k, "opset", 13)));
+    return call_text(k, "y = quantize_linear(y, y_scale, y_zero)") && call_finish(k);
 }
 
 /* y_scale y_zero, then x scale zero for each part. */
 static bool
 convert_qlinear_concat(Call *k)
 {
-    ValueId part[64];
     uint32_t n = k->in.n >= 2 ? (k->in.n - 2) / 3 : 0;
+    Text parts = { .arena = k->m->arena };
 
     if (n < 1 || n > 64 || k->in.n != 2 + 3 * n)
         return call_refuse(k, "QLinearConcat of %u inputs", k->in.n);
-    for (uint32_t i = 0; i < n; i++)
-        if (!(part[i] = dequantized(k, call_in(k, 2 + 3 * i), call_in(k, 3 + 3 * i),
-                                    call_in(k, 4 + 3 * i))))
+    if (!call_names(k, "y_scale y_zero -> y"))
+        return false;
+    for (uint32_t i = 0; i < n; i++) {
+        call_name(k, "x", call_in(k, 2 + 3 * i));
+        call_name(k, "scale", call_in(k, 3 + 3 * i));
+        call_name(k, "zero", call_in(k, 4 + 3 * i));
+        if (!call_text(k, "part_%u = dequantize_linear(x, scale, zero)", i))
             return false;
-    return finish(k, quantized(k, call_some(k, OP_concat, k->attr.n, k->attr.at, n, part),
-                               call_in(k, 0), call_in(k, 1)));
+        text_printf(&parts, i ? ", part_%u" : "part_%u", i);
+    }
+    return call_text(k, "y = quantize_linear(self(%s) {*}, y_scale, y_zero)", text_str(&parts)) &&
+           call_finish(k);
 }
 
 ValueId
 scaled_product(Call *k, Scaled a, Scaled b, ValueId bias)
 {
-    ValueId sums = matmul_sums(k, a.x, b.x, a.zero, b.zero, 0);
-    Attr to = { .name = sym(k->m->c, "to"),
-                .kind = ATTR_STRING,
-                .s = dtype_info[value_type(k, a.scale)->dtype].name };
-    ValueId real = sums ? call_op(k, OP_cast, 1, &to, 1, &sums, output_name(k)) : 0;
-    real = real ? call_two(k, OP_mul, real, call_two(k, OP_mul, a.scale, b.scale)) : 0;
-    return real && bias ? call_two(k, OP_add, real, bias) : real;
+    return value_of_text(k, "a a_scale a_zero b b_scale b_zero bias",
+                         VALUES(a.x, a.scale, a.zero, b.x, b.scale, b.zero, bias),
+                         "y = like(matmul_integer(a, b, a_zero, b_zero), a_scale)\n"
+                         "y = y * (a_scale * b_scale)\n"
+                         "bias? y = y + bias");
 }
 
 /* a b a_scale b_scale a_zero? b_zero? bias? */
@@ -232,13 +204,12 @@ convert_matmul_integer_to_float(Call *k)
 bool
 call_dynamically(Call *k, ValueId x, Scaled *out)
 {
-    const char *names[] = { "quantised", "scale", "zero" };
-    ValueId q[3];
-
-    if (!graph_infer_op(k->m->g, OP_dynamic_quantize_linear, (Attrs){ NULL, 0 }, k->loc, k->origin,
-                        1, &x, 3, names, q))
+    if (!call_names(k, ""))
         return false;
-    *out = (Scaled){ q[0], q[1], q[2] };
+    call_name(k, "x", x);
+    if (!call_text(k, "q, scale, zero = dynamic_quantize_linear(x)"))
+        return false;
+    *out = (Scaled){ call_value(k, "q"), call_value(k, "scale"), call_value(k, "zero") };
     return true;
 }
 
@@ -253,8 +224,7 @@ convert_dynamic_quantize_matmul(Call *k)
            finish(k, scaled_product(k, a, b, call_in(k, 4)));
 }
 
-/* ---- Quantize(product(Dequantize(x), Dequantize(w))): the product in integers
- * -------------------------------
+/* ---- Quantize(product(Dequantize(x), Dequantize(w))): the product in integers ----------------
  *
  * Exporters write what is to run in integers as floats between DequantizeLinear and QuantizeLinear.
  * Sums of whole numbers are exact, so the result is that of the floats, but for the rounding of
@@ -449,66 +419,48 @@ quantised_product(Call *k)
     y = requantized(k, product_sums(k, &p), p.x.scale, p.w.scale, scale, zero,
                     p.node->op == OP_conv ? 1 : -1);
     if (y && relu && zero)
-        y = call_two(k, OP_max, y, zero);
-    if (y && clip) {
-        const ValueId v[] = { y, quantized(k, input_of(k, clip, 1), scale, zero),
-                              quantized(k, input_of(k, clip, 2), scale, zero) };
-        y = call_some(k, OP_clip, 0, NULL, 3, v);
-    }
+        y = value_of_text(k, "y zero", VALUES(y, zero), "max(y, zero)");
+    if (y && clip)
+        y = value_of_text(k, "y low high scale zero",
+                          VALUES(y, input_of(k, clip, 1), input_of(k, clip, 2), scale, zero),
+                          "low? low = quantize_linear(low, scale, zero)\n"
+                          "high? high = quantize_linear(high, scale, zero)\n"
+                          "clip(y, low, high)");
     return finish(k, y);
 }
 
-/* Two numbers of four bits in each byte of x, the lower first, one after the other along the last
- * axis, of which `n` are. */
-static ValueId
-unpacked(Call *k, ValueId x, int64_t n)
-{
-    const uint32_t rank = value_type(k, x)->rank;
-    const int64_t behind = rank, from = 0, last = (int64_t)rank - 1;
-    int64_t to[TN_MAX_RANK], bytes;
-    ValueId half[2];
+/* ---- rows of a quantised table --------------------------------------------------------------- */
 
-    if (!rank || rank >= TN_MAX_RANK || !expr_const(value_type(k, x)->dim[rank - 1], &bytes) ||
+/* Two numbers of four bits in each byte of `name`, the lower first, one after the other along the
+ * last axis, of which `n` are. */
+static bool
+unpack(Call *k, const char *name, int64_t n)
+{
+    const Type *t = value_type(k, call_value(k, name));
+    int64_t to[TN_MAX_RANK] = { 0 }, bytes;
+
+    if (!t->rank || t->rank >= TN_MAX_RANK || !expr_const(t->dim[t->rank - 1], &bytes) ||
         n > 2 * bytes)
-        return (ValueId)call_refuse(k, "%s of %s", k->proto->op_type,
-                                    type_str(k->m->c, value_type(k, x)));
-    for (int i = 0; i < 2; i++) {
-        ValueId v = call_two(k, i ? OP_shift_right : OP_bitwise_and, x,
-                             scalar_const(k, "four bits", x, i ? 4 : 15));
-        if (!(half[i] = v ? little_2(k, OP_unsqueeze, v, little_list(k, 1, &behind)) : 0))
-            return 0;
-    }
-    for (uint32_t d = 0; d < rank; d++)
-        to[d] = d + 1 < rank ? 0 : 2 * bytes;
-    ValueId pairs = little_axis(k, OP_concat, (int64_t)rank, 2, half),
-            all = pairs ? little_2(k, OP_reshape, pairs, little_list(k, rank, to)) : 0;
-    const ValueId v[] = { all, little_list(k, 1, &from), little_list(k, 1, &n),
-                          little_list(k, 1, &last) };
-    return all && n < 2 * bytes ? call_some(k, OP_slice, 0, NULL, 4, v) : all;
+        return call_refuse(k, "%s of %s", k->proto->op_type, type_str(k->m->c, t));
+    to[t->rank - 1] = 2 * bytes;
+    return call_text(k,
+                     "low = unsqueeze(bitwise_and(%s, 15), [%u])\n"
+                     "high = unsqueeze(shift_right(%s, 4), [%u])\n"
+                     "%s = reshape(concat(low, high) {axis = %u}, %s)",
+                     name, t->rank, name, t->rank, name, t->rank, ints_text(k, t->rank, to)) &&
+           (n == 2 * bytes ||
+            call_text(k, "%s = slice(%s, [0], [%" PRId64 "], [%u])", name, name, n, t->rank - 1u));
 }
 
-/* x[bytes hold one number of `bits`, or two] of u8 without zero points has half its range as
- * zero. */
-static ValueId
-centred(Call *k, ValueId x, int64_t bits)
-{
-    const ValueId wide = little_cast(k, x, DT_I16);
-    return wide ? little_cast(k,
-                              call_two(k, OP_sub, wide,
-                                       scalar_const(k, "zero", wide, (double)(1 << (bits - 1)))),
-                              DT_I8)
-                : 0;
-}
-
-/* x indices scale zero?: rows of a table quantised in blocks. What is gathered is dequantised, not
- * the table. */
+/* Rows of a table quantised in blocks. What is gathered is dequantised, not the table. u8 without
+ * zero points has half its range as zero. */
 static bool
 convert_gather_quantised(Call *k)
 {
     int64_t along = get_int(k, "gather_axis", 0), axis = get_int(k, "quantize_axis", 1),
             bits = get_int(k, "bits", 4), block = get_int(k, "block_size", 128), n, blocks;
 
-    if (!need_inputs(k, 3))
+    if (!call_names(k, "x at scale ? zero -> y"))
         return false;
     const Type *x = input_type(k, 0), *scale = input_type(k, 2);
     along += along < 0 ? x->rank : 0;
@@ -521,22 +473,21 @@ convert_gather_quantised(Call *k)
         n > INT64_MAX / 2)
         return call_refuse(k, "GatherBlockQuantized of %s in blocks of %lld with scales %s",
                            type_str(k->m->c, x), (long long)block, type_str(k->m->c, scale));
-    ValueId row[3] = { call_in(k, 0), call_in(k, 2), call_in(k, 3) };
-    for (int i = 0; i < 3; i++)
-        if (row[i] &&
-            !(row[i] = little_axis(k, OP_gather, along, 2, (ValueId[]){ row[i], call_in(k, 1) })))
-            return false;
-    if (packed && !(row[0] = unpacked(k, row[0], 2 * n)))
+    if (!call_text(k,
+                   "x = gather(x, at) {axis = %" PRId64 "}\n"
+                   "scale = gather(scale, at) {axis = %" PRId64 "}\n"
+                   "zero? zero = gather(zero, at) {axis = %" PRId64 "}",
+                   along, along, along) ||
+        (packed && !unpack(k, "x", 2 * n)) ||
+        (packed && call_value(k, "zero") && !unpack(k, "zero", blocks)) ||
+        (bytes && !call_text(k, "!zero? x = i8(i16(x) - %d)", 1 << (bits - 1))))
         return false;
-    if (packed && row[2] && !(row[2] = unpacked(k, row[2], blocks)))
-        return false;
-    if (bytes && !row[2] && !(row[0] = centred(k, row[0], bits)))
-        return false;
-    if (along < axis)
-        axis += (int64_t)input_type(k, 1)->rank - 1;
-    const Attr attr[] = { { .name = sym(k->m->c, "axis"), .kind = ATTR_INT, .i = axis },
-                          { .name = sym(k->m->c, "block_size"), .kind = ATTR_INT, .i = block } };
-    return finish(k, call_some(k, OP_dequantize_linear, 2, attr, 3, row));
+    axis += along < axis ? (int64_t)input_type(k, 1)->rank - 1 : 0;
+    return call_text(k,
+                     "y = dequantize_linear(x, scale, zero) "
+                     "{axis = %" PRId64 ", block_size = %" PRId64 "}",
+                     axis, block) &&
+           call_finish(k);
 }
 
 const OpRow quantised_rows[] = {

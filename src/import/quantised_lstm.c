@@ -12,9 +12,11 @@
  * The step is said in ONNX, by nodes that are read as if they were the file's. Their names begin
  * with ~.
  */
-#include "import/little.h"
-#include "import/made.h"
+#include "import/compose.h"
+#include "import/converters.h"
+#include "import/synthetic.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 enum { X, W, R, B, LENS, H0, C0, P, W_SCALE, W_ZERO, R_SCALE, R_ZERO };
@@ -36,7 +38,7 @@ static ValueId
 of_direction(const Lstm *l, uint32_t i)
 {
     ValueId v = call_in(l->k, i);
-    return v ? little_2(l->k, OP_gather, v, little_number(l->k, l->d)) : 0;
+    return v ? value_of_text(l->k, "v", &v, "gather(v, %" PRId64 ")", l->d) : 0;
 }
 
 /* What the step reads from outside. */
@@ -143,11 +145,8 @@ make_step(Lstm *l)
 static ValueId
 from_ends(Lstm *l, ValueId x)
 {
-    Ctx *c = l->k->m->c;
-    const Attr attr[] = { { .name = sym(c, "batch_axis"), .kind = ATTR_INT, .i = 1 },
-                          { .name = sym(c, "time_axis"), .kind = ATTR_INT, .i = 0 } };
-    return x ? call_some(l->k, OP_reverse_sequence, 2, attr, 2,
-                         (ValueId[]){ x, little_cast(l->k, call_in(l->k, LENS), DT_I64) })
+    return x ? value_of_text(l->k, "x lengths", VALUES(x, call_in(l->k, LENS)),
+                             "reverse_sequence(x, i64(lengths)) {batch_axis = 1, time_axis = 0}")
              : 0;
 }
 
@@ -155,13 +154,10 @@ from_ends(Lstm *l, ValueId x)
 static ValueId
 initial(Lstm *l, uint32_t i)
 {
-    Call *k = l->k;
-    const ValueId batch = little_element(k, little_shape(k, call_in(k, X)), 1);
-    return call_in(k, i) ? of_direction(l, i)
-           : batch       ? little_2(k, OP_expand, scalar_const(k, "none", call_in(k, X), 0),
-                                    little_axis(k, OP_concat, 0, 2,
-                                                (ValueId[]){ batch, little_list(k, 1, &l->hidden) }))
-                         : 0;
+    return call_in(l->k, i)
+               ? of_direction(l, i)
+               : value_of_text(l->k, "x", VALUES(call_in(l->k, X)),
+                               "expand(like(0, x), [shape(x)[1], %" PRId64 "])", l->hidden);
 }
 
 static bool
@@ -202,8 +198,10 @@ direction(Lstm *l, const Scaled *x, ValueId out[3])
     ValueId bias = of_direction(l, B);
 
     if (bias)
-        bias = little_2(k, OP_add, call_columns(k, bias, 0, 4 * l->hidden),
-                        call_columns(k, bias, 4 * l->hidden, 8 * l->hidden));
+        bias = value_of_text(k, "a b",
+                             VALUES(call_columns(k, bias, 0, 4 * l->hidden),
+                                    call_columns(k, bias, 4 * l->hidden, 8 * l->hidden)),
+                             "a + b");
     ValueId gates = w.x && w.scale && w.zero ? scaled_product(k, *x, w, bias) : 0;
     gates = l->reverse && l->live ? from_ends(l, gates) : gates;
     if (!gates || !outside(l, "~gates", gates) || !names_of_the_step(l))
@@ -229,25 +227,16 @@ direction(Lstm *l, const Scaled *x, ValueId out[3])
 static bool
 within_lengths(Lstm *l, ValueId *x)
 {
-    Call *k = l->k;
-    const int64_t behind = 1, both[] = { 1, 2 }, last = -1, first = 0;
-    ValueId steps = little_element(k, little_shape(k, *x), 0),
-            lens = little_cast(k, call_in(k, LENS), DT_I64);
-    ValueId t = steps ? little_3(k, OP_range, little_number(k, 0), little_1(k, OP_squeeze, steps),
-                                 little_number(k, 1))
-                      : 0;
-    ValueId longest = lens ? little_2(k, OP_reduce_max, lens, little_list(k, 1, &first)) : 0;
-    ValueId used =
-        t && longest
-            ? little_2(k, OP_less, little_2(k, OP_unsqueeze, t, little_list(k, 2, both)), longest)
-            : 0;
+    const ValueId v[] = { *x, call_in(l->k, LENS) };
 
-    if (!used || !(*x = little_3(k, OP_where, used, *x, scalar_const(k, "none", *x, 0))))
-        return false;
-    ValueId live =
-        little_2(k, OP_less, little_2(k, OP_unsqueeze, t, little_list(k, 1, &behind)), lens);
-    l->live = live ? little_2(k, OP_unsqueeze, live, little_list(k, 1, &last)) : 0;
-    return l->live != 0;
+    *x = value_of_text(l->k, "x lengths", v,
+                       "longest = reduce_max(i64(lengths), [0])\n"
+                       "used = unsqueeze(iota(shape(x)[0]), [1, 2]) < longest\n"
+                       "where(used, x, 0)");
+    l->live = value_of_text(l->k, "x lengths", v,
+                            "live = unsqueeze(iota(shape(x)[0]), [1]) < i64(lengths)\n"
+                            "unsqueeze(live, [-1])");
+    return *x && l->live;
 }
 
 bool
@@ -285,19 +274,20 @@ convert_quantised_lstm(Call *k)
     ValueId inputs = call_in(k, X);
     if ((call_in(k, LENS) && !within_lengths(&l, &inputs)) || !call_dynamically(k, inputs, &x))
         return false;
-    const int64_t zero = 0, one = 1;
+    if (!call_names(k, ""))
+        return false;
     for (uint32_t d = 0; d < n; d++) {
         l.d = d;
         l.reverse = d == 1 || !strcmp(way, "reverse");
         if (!direction(&l, &x, out))
             return false;
-        all[d] = little_2(k, OP_unsqueeze, out[0], little_list(k, 1, &one));
-        end_h[d] = little_2(k, OP_unsqueeze, out[1], little_list(k, 1, &zero));
-        end_c[d] = little_2(k, OP_unsqueeze, out[2], little_list(k, 1, &zero));
+        all[d] = value_of_text(k, "y", &out[0], "unsqueeze(y, [1])");
+        end_h[d] = value_of_text(k, "y", &out[1], "unsqueeze(y, [0])");
+        end_c[d] = value_of_text(k, "y", &out[2], "unsqueeze(y, [0])");
     }
-    out[0] = both ? little_axis(k, OP_concat, 1, 2, all) : all[0];
-    out[1] = both ? little_axis(k, OP_concat, 0, 2, end_h) : end_h[0];
-    out[2] = both ? little_axis(k, OP_concat, 0, 2, end_c) : end_c[0];
+    out[0] = both ? value_of_text(k, "a b", all, "concat(a, b) {axis = 1}") : all[0];
+    out[1] = both ? value_of_text(k, "a b", end_h, "concat(a, b) {axis = 0}") : end_h[0];
+    out[2] = both ? value_of_text(k, "a b", end_c, "concat(a, b) {axis = 0}") : end_c[0];
     for (uint32_t i = 0; i < 3; i++) {
         if (!out[i])
             return false;

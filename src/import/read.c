@@ -1,5 +1,5 @@
 /* read: the file of a model, up to its parsed messages (proto.h). */
-#include "import/internal.h"
+#include "import/call.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* recurrent: RNN, GRU and LSTM: the functions of their gates by ONNX's names, and the recurrence
  * weights transposed. */
-#include "import/internal.h"
+#include "import/converters.h"
 
 #include <string.h>
 #include <strings.h>

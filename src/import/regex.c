@@ -7,7 +7,7 @@
  * is the whole string, so greedy and lazy repetitions are the same. Flags and classes of Unicode
  * are refused.
  */
-#include "import/internal.h"
+#include "import/converters.h"
 
 #include <string.h>
 

@@ -10,9 +10,11 @@
  * (element type and rank), and two derived names for the tensors. An empty sequence has no rank
  * before its first item.
  */
-#include "import/little.h"
-#include "import/made.h"
+#include "import/compose.h"
+#include "import/converters.h"
+#include "import/synthetic.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #define MARK (UINT64_C(1) << 62)
@@ -157,20 +159,6 @@ empty(Call *k, DType t, uint32_t rank)
                        graph_const(k->m->g, "sizes", type_new(c, DT_I64, 2, dim), nothing) };
 }
 
-static ValueId
-flat(Call *k, ValueId x)
-{
-    const int64_t all = -1;
-    return little_2(k, OP_reshape, x, little_list(k, 1, &all));
-}
-
-static ValueId
-in_front(Call *k, ValueId x)
-{
-    const int64_t first = 0;
-    return little_2(k, OP_unsqueeze, x, little_list(k, 1, &first));
-}
-
 /* A sequence of n tensors of one type and rank. */
 static bool
 construct(Call *k, uint32_t n, const ValueId *x, Sequence *s)
@@ -182,69 +170,46 @@ construct(Call *k, uint32_t n, const ValueId *x, Sequence *s)
         if (!x[i])
             return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
                               "item %u of the sequence is absent", i);
-        if (little_type(k, x[i])->rank != little_type(k, x[0])->rank ||
-            little_type(k, x[i])->dtype != little_type(k, x[0])->dtype)
+        if (value_type(k, x[i])->rank != value_type(k, x[0])->rank ||
+            value_type(k, x[i])->dtype != value_type(k, x[0])->dtype)
             return call_refuse(
                 k, "a sequence of %s and %s; Tenon needs items of one element type and one rank",
-                type_str(k->m->c, little_type(k, x[0])), type_str(k->m->c, little_type(k, x[i])));
-        items[i] = flat(k, x[i]);
-        sizes[i] = in_front(k, little_shape(k, x[i]));
+                type_str(k->m->c, value_type(k, x[0])), type_str(k->m->c, value_type(k, x[i])));
+        items[i] = value_of_text(k, "x", &x[i], "reshape(x, [-1])");
+        sizes[i] = value_of_text(k, "x", &x[i], "unsqueeze(shape(x), [0])");
     }
-    *s = (Sequence){ mark_of(little_type(k, x[0])->dtype, little_type(k, x[0])->rank),
-                     n == 1 ? items[0] : little_axis(k, OP_concat, 0, n, items),
-                     n == 1 ? sizes[0] : little_axis(k, OP_concat, 0, n, sizes) };
+    *s = (Sequence){ mark_of(value_type(k, x[0])->dtype, value_type(k, x[0])->rank),
+                     n == 1 ? items[0] : call_concat(k, n, items),
+                     n == 1 ? sizes[0] : call_concat(k, n, sizes) };
     return s->items && s->sizes;
 }
 
+/* i64[] */
 static ValueId
 length(Call *k, const Sequence *s)
 {
-    if (!s->sizes)
-        return little_number(k, 0);
-    ValueId n = little_element(k, little_shape(k, s->sizes), 0);
-    return n ? little_1(k, OP_squeeze, n) : 0;
+    return s->sizes ? value_of_text(k, "sizes", &s->sizes, "squeeze(shape(sizes)[0])")
+                    : value_of_text(k, "", NULL, "i64(0)");
 }
 
-/* Elements of each item, i64[length]. */
-static ValueId
-counts(Call *k, const Sequence *s)
+/* Texts below read a sequence as items and sizes, and y is the node's result. */
+static void
+name_sequence(Call *k, const Sequence *s)
 {
-    Attr keep = { .name = sym(k->m->c, "keepdims"), .kind = ATTR_INT, .i = 0 };
-    const int64_t last = 1;
-    return call_op(k, OP_reduce_prod, 1, &keep, 2,
-                   (ValueId[]){ s->sizes, little_list(k, 1, &last) }, "counts");
+    call_names(k, "-> y");
+    call_name(k, "items", s->items);
+    call_name(k, "sizes", s->sizes);
 }
 
-/* Where each item begins, and where the last ends: i64[length + 1]. */
-static ValueId
-starts(Call *k, const Sequence *s)
-{
-    const int64_t zero = 0;
-    ValueId ends = little_2(k, OP_cum_sum, counts(k, s), little_number(k, 0));
-    return little_axis(k, OP_concat, 0, 2, (ValueId[]){ little_list(k, 1, &zero), ends });
-}
-
-/* A position, i64[1], counted from the back where it is negative. */
-static ValueId
-position(Call *k, const Sequence *s, ValueId at)
-{
-    ValueId p = little_ints(k, at), n = length(k, s);
-    return little_3(k, OP_where, little_2(k, OP_less, p, little_number(k, 0)),
-                    little_2(k, OP_add, p, n), p);
-}
-
-/* x[from .. to) along axis 0; bounds are i64[1] that data define. */
-static ValueId
-part(Call *k, ValueId x, ValueId from, ValueId to)
-{
-    ValueId count = little_match(
-        k, little_2(k, OP_max, little_2(k, OP_sub, to, from), little_number(k, 0)), NULL);
-    ValueId i = count ? little_3(k, OP_range, little_number(k, 0), little_1(k, OP_squeeze, count),
-                                 little_number(k, 1))
-                      : 0;
-    ValueId at = i ? little_2(k, OP_add, from, i) : 0;
-    return at ? little_axis(k, OP_gather, 0, 2, (ValueId[]){ x, at }) : 0;
-}
+/* n: items in the sequence; starts, i64[n + 1]: where each begins, and where the last ends. */
+#define STARTS                                                                                     \
+    "n = squeeze(shape(sizes)[0])\n"                                                               \
+    "starts = [0, cum_sum(reduce_prod(sizes, [1]) {keepdims = 0}, 0)]\n"
+/* p, a position, counted from the back where it is negative. */
+#define POSITION STARTS "p = where(p < 0, p + n, p)\n"
+/* to: x[from .. end) along axis 0; the bounds are i64[1]. */
+#define PART(to, x, from, end)                                                                     \
+    to " = gather(" x ", " from " + iota(match(max(" end " - " from ", 0))))\n"
 
 /* ---- the operators --------------------------------------------------------------------------- */
 
@@ -302,26 +267,18 @@ static bool
 read_at(Call *k)
 {
     Sequence s;
-    Attr exact = { .name = sym(k->m->c, "allowzero"), .kind = ATTR_INT, .i = 1 },
-         keep = { .name = sym(k->m->c, "keepdims"), .kind = ATTR_INT, .i = 0 };
 
     if (!read(k, 0, &s) || !need_input(k, 1))
         return false;
     if (!s.sizes)
         return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "the sequence is empty");
-    ValueId p = position(k, &s, k->in.at[1]);
-    ValueId from = little_2(k, OP_gather, starts(k, &s), p),
-            row = little_2(k, OP_gather, s.sizes, p);
-    ValueId shape = little_match(k, row ? flat(k, row) : 0, NULL);
-    ValueId count = shape ? call_op(k, OP_reduce_prod, 1, &keep, 1, &shape, "count") : 0;
-    ValueId i = count ? little_3(k, OP_range, little_number(k, 0), count, little_number(k, 1)) : 0;
-    ValueId at = i ? little_2(k, OP_add, from, i) : 0;
-    ValueId piece = at ? little_axis(k, OP_gather, 0, 2, (ValueId[]){ s.items, at }) : 0;
-    ValueId x = piece ? call_op(k, OP_reshape, 1, &exact, 2, (ValueId[]){ piece, shape },
-                                k->proto->output[0])
-                      : 0;
-    call_bind(k, 0, x);
-    return x != 0;
+    name_sequence(k, &s);
+    call_name(k, "p", call_int_list(k, k->in.at[1]));
+    return call_text(k, POSITION "shape = match(reshape(gather(sizes, p), [-1]))\n"
+                                 "count = reduce_prod(shape) {keepdims = 0}\n"
+                                 "at = gather(starts, p) + range(0, count, 1)\n"
+                                 "y = reshape(gather(items, at), shape) {allowzero = 1}") &&
+           call_finish(k);
 }
 
 /* Can it be that it has no items? */
@@ -329,7 +286,7 @@ static bool
 may_be_empty(Call *k, const Sequence *s)
 {
     int64_t n;
-    return !s->sizes || !expr_const(little_type(k, s->sizes)->dim[0], &n) || n == 0;
+    return !s->sizes || !expr_const(value_type(k, s->sizes)->dim[0], &n) || n == 0;
 }
 
 /* A sequence whose rank only the run tells has to have items of this one, or none; one of another
@@ -337,29 +294,20 @@ may_be_empty(Call *k, const Sequence *s)
 static bool
 fix_rank(Call *k, Sequence *s, uint32_t rank)
 {
-    const int64_t width = rank;
     Ctx *c = k->m->c;
-    const Type *t = little_type(k, s->sizes);
+    const Type *t = value_type(k, s->sizes);
     Constraint filled = {
         type_count(c, t), expr_scale(c, t->dim[0], rank),
         arena_printf(c->arena, "%s: the items of the sequence have rank %u, or there are none",
                      k->origin, rank),
         NULL, SIZES_EQUAL
     };
-    ValueId rows = little_ints(k, length(k, s)), columns = little_list(k, 1, &width),
-            all = flat(k, s->sizes);
-    ValueId shape = little_axis(k, OP_concat, 0, 2, (ValueId[]){ rows, columns }),
-            wanted = little_2(k, OP_mul, rows, columns);
-    ValueId at = wanted ? little_3(k, OP_range, little_number(k, 0),
-                                   little_1(k, OP_squeeze, wanted), little_number(k, 1))
-                        : 0;
-    ValueId list = at ? little_axis(k, OP_gather, 0, 2, (ValueId[]){ all, at }) : 0;
-    Attr exact = { .name = sym(c, "allowzero"), .kind = ATTR_INT, .i = 1 };
-
     VEC_PUSH(c->arena, &k->m->g->constraints, filled);
-    s->sizes = list && shape
-                   ? call_op(k, OP_reshape, 1, &exact, 2, (ValueId[]){ list, shape }, "sizes")
-                   : 0;
+    s->sizes = value_of_text(k, "sizes", &s->sizes,
+                             "n = reshape(squeeze(shape(sizes)[0]), [-1])\n"
+                             "list = gather(reshape(sizes, [-1]), iota(n * %u))\n"
+                             "reshape(list, [n, %u]) {allowzero = 1}",
+                             rank, rank);
     s->mark = mark_of(dtype_of(s->mark), rank);
     return s->sizes != 0;
 }
@@ -379,22 +327,27 @@ insert(Call *k, Sequence *s, const Sequence *x, ValueId at, Sequence *out)
         return call_refuse(
             k,
             "an item of another rank or element type; Tenon needs one for all items of a sequence");
-    if (!at) {
-        out->items = little_axis(k, OP_concat, 0, 2, (ValueId[]){ s->items, x->items });
-        out->sizes = little_axis(k, OP_concat, 0, 2, (ValueId[]){ s->sizes, x->sizes });
-        return out->items && out->sizes;
-    }
-    const int64_t zero = 0;
-    ValueId none = little_list(k, 1, &zero), p = position(k, s, at),
-            cut = little_2(k, OP_gather, starts(k, s), p);
-    ValueId all = little_shape(k, s->items), n = little_ints(k, length(k, s));
-    out->items = little_axis(
-        k, OP_concat, 0, 3,
-        (ValueId[]){ part(k, s->items, none, cut), x->items, part(k, s->items, cut, all) });
-    out->sizes =
-        little_axis(k, OP_concat, 0, 3,
-                    (ValueId[]){ part(k, s->sizes, none, p), x->sizes, part(k, s->sizes, p, n) });
-    return out->items && out->sizes;
+    name_sequence(k, s);
+    call_name(k, "more_items", x->items);
+    call_name(k, "more_sizes", x->sizes);
+    if (at)
+        call_name(k, "p", call_int_list(k, at));
+    if (!call_text(k, "%s",
+                   at ? POSITION
+                       "cut = gather(starts, p)\n"
+                       "n = reshape(n, [-1])\n" PART("front", "items", "[0]", "cut") PART(
+                           "rest", "items", "cut",
+                           "shape(items)") "items = [front, more_items, rest]\n" PART("front",
+                                                                                      "sizes",
+                                                                                      "[0]", "p")
+                           PART("rest", "sizes", "p",
+                                "n") "sizes = concat(front, more_sizes, rest) {axis = 0}"
+                      : "items = [items, more_items]\n"
+                        "sizes = concat(sizes, more_sizes) {axis = 0}"))
+        return false;
+    out->items = call_value(k, "items");
+    out->sizes = call_value(k, "sizes");
+    return true;
 }
 
 static bool
@@ -410,25 +363,60 @@ read_insert(Call *k)
 static bool
 read_erase(Call *k)
 {
-    const int64_t zero = 0, last = -1;
     Sequence s;
 
     if (!read(k, 0, &s))
         return false;
     if (!s.sizes)
         return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "the sequence is empty");
-    ValueId p = position(k, &s,
-                         k->in.n > 1 && k->in.at[1] ? k->in.at[1] : little_list(k, 1, &last)),
-            one = little_number(k, 1);
-    ValueId begin = starts(k, &s), next = little_2(k, OP_add, p, one),
-            none = little_list(k, 1, &zero);
-    ValueId cut = little_2(k, OP_gather, begin, p), on = little_2(k, OP_gather, begin, next);
-    ValueId all = little_shape(k, s.items), n = little_ints(k, length(k, &s));
-    s.items = little_axis(k, OP_concat, 0, 2,
-                          (ValueId[]){ part(k, s.items, none, cut), part(k, s.items, on, all) });
-    s.sizes = little_axis(k, OP_concat, 0, 2,
-                          (ValueId[]){ part(k, s.sizes, none, p), part(k, s.sizes, next, n) });
-    return give(k, s);
+    name_sequence(k, &s);
+    call_name(k, "p", k->in.n > 1 ? call_int_list(k, k->in.at[1]) : 0);
+    if (!call_text(
+            k, "!p? p = [-1]\n" POSITION "next = p + 1\n"
+               "n = reshape(n, [-1])\n"
+               "cut = gather(starts, p)\n"
+               "on = gather(starts, next)\n" PART("front", "items", "[0]", "cut")
+                   PART("rest", "items", "on",
+                        "shape(items)") "items = [front, rest]\n" PART("front", "sizes", "[0]", "p")
+                       PART("rest", "sizes", "next", "n") "sizes = concat(front, rest) {axis = 0}"))
+        return false;
+    return give(k, (Sequence){ s.mark, call_value(k, "items"), call_value(k, "sizes") });
+}
+
+/* rows: shapes of the items, sizes, with a new axis in them. */
+static bool
+read_fresh_axis(Call *k, int64_t axis, uint32_t rank)
+{
+    int64_t every[TN_MAX_RANK];
+    const char *before = "", *behind = "";
+
+    for (uint32_t d = 0; d < rank; d++)
+        every[d] = d;
+    if (axis)
+        before = arena_printf(k->m->arena, "gather(sizes, %s) {axis = 1}, ",
+                              ints_text(k, (uint32_t)axis, every));
+    if (axis < rank)
+        behind = arena_printf(k->m->arena, ", gather(sizes, %s) {axis = 1}",
+                              ints_text(k, rank - (uint32_t)axis, every + axis));
+    return call_text(k,
+                     "ones = expand(1, [reshape(n, [-1]), 1])\n"
+                     "rows = concat(%sones%s) {axis = 1}",
+                     before, behind);
+}
+
+/* outer, inner: how many elements lie outside and inside of the axis, by the list `shape`. */
+static bool
+read_around(Call *k, uint32_t axis, uint32_t rank)
+{
+    if (!call_text(k, "outer = 1\ninner = 1"))
+        return false;
+    for (uint32_t d = 0; d < rank; d++)
+        if (d != axis && !call_text(k,
+                                    d < axis ? "outer = outer * squeeze(shape[%u])"
+                                             : "inner = inner * squeeze(shape[%u])",
+                                    d))
+            return false;
+    return true;
 }
 
 /* All items along one axis, or along a new one. Element (o, j, i) of the result is of the item that
@@ -440,9 +428,7 @@ read_concat(Call *k)
     Ctx *c = k->m->c;
     Sequence s;
     bool fresh = int_attr(k, "new_axis", 0) != 0;
-    int64_t axis = int_attr(k, "axis", 0), first = 0, last = 1;
-    Attr exact = { .name = sym(c, "allowzero"), .kind = ATTR_INT, .i = 1 },
-         keep = { .name = sym(c, "keepdims"), .kind = ATTR_INT, .i = 0 };
+    int64_t axis = int_attr(k, "axis", 0);
 
     if (!read(k, 0, &s))
         return false;
@@ -453,78 +439,34 @@ read_concat(Call *k)
     if (axis < 0 || axis >= full || full > TN_MAX_RANK)
         return diag_error(&c->diags, DIAG_MODEL, k->loc, "axis %lld of items of rank %u",
                           (long long)axis, rank);
-    /* shapes with the axis in them: one row for each item */
-    ValueId rows = s.sizes, n = length(k, &s);
-    if (fresh) {
-        ValueId ones =
-            little_2(k, OP_expand, little_number(k, 1),
-                     little_axis(k, OP_concat, 0, 2,
-                                 (ValueId[]){ little_ints(k, n), little_list(k, 1, &last) }));
-        ValueId pieces[3];
-        uint32_t np = 0;
-        int64_t before[TN_MAX_RANK], after[TN_MAX_RANK];
-        for (uint32_t d = 0; d < rank; d++)
-            before[d] = d, after[d] = d;
-        if (axis)
-            pieces[np++] = little_axis(k, OP_gather, 1, 2,
-                                       (ValueId[]){ rows, little_list(k, (uint32_t)axis, before) });
-        pieces[np++] = ones;
-        if (axis < rank)
-            pieces[np++] = little_axis(
-                k, OP_gather, 1, 2,
-                (ValueId[]){ rows, little_list(k, rank - (uint32_t)axis, after + axis) });
-        rows = np == 1 ? ones : little_axis(k, OP_concat, 1, np, pieces);
-    }
-    ValueId along = little_axis(k, OP_gather, 1, 2, (ValueId[]){ rows, little_list(k, 1, &axis) });
-    /* i64[length]: of each item on the axis */
-    along = along ? flat(k, along) : 0;
-    ValueId ends = little_2(k, OP_cum_sum, along, little_number(k, 0));
-    ValueId total = call_op(k, OP_reduce_sum, 1, &keep, 2,
-                            (ValueId[]){ along, little_list(k, 1, &first) }, "total");
-    ValueId row = little_axis(k, OP_gather, 0, 2, (ValueId[]){ rows, little_number(k, 0) }),
-            dims[TN_MAX_RANK];
+    name_sequence(k, &s);
+    Text shape = { .arena = k->m->arena };
     for (uint32_t d = 0; d < full; d++)
-        dims[d] = d == axis ? little_ints(k, total) : little_element(k, row, d);
-    ValueId shape =
-        little_match(k, full == 1 ? dims[0] : little_axis(k, OP_concat, 0, full, dims), NULL);
-    if (!shape)
-        return false;
-    /* o, j, i as i64[O, 1, 1], i64[S, 1], i64[I] */
-    ValueId outer = little_number(k, 1), inner = little_number(k, 1);
-    for (uint32_t d = 0; d < full; d++) {
-        ValueId size = d == axis ? 0 : little_1(k, OP_squeeze, little_element(k, shape, d));
-        if (d < axis)
-            outer = little_2(k, OP_mul, outer, size);
-        else if (d > axis)
-            inner = little_2(k, OP_mul, inner, size);
-    }
-    ValueId zero = little_number(k, 0), one = little_number(k, 1);
-    ValueId o = little_3(k, OP_range, zero, outer, one),
-            i = little_3(k, OP_range, zero, inner, one);
-    ValueId j = little_3(k, OP_range, zero,
-                         little_1(k, OP_squeeze, little_element(k, shape, (uint32_t)axis)), one);
-    const int64_t back1[1] = { 1 }, back2[2] = { 1, 2 };
-    ValueId column = j ? little_2(k, OP_unsqueeze, j, little_list(k, 1, back1)) : 0;
-    ValueId behind =
-        little_cast(k, little_2(k, OP_less_or_equal, in_front(k, ends), column), DT_I64);
-    ValueId item = call_op(k, OP_reduce_sum, 1, &keep, 2,
-                           (ValueId[]){ behind, little_list(k, 1, back1) }, "item");
-    ValueId width = little_2(k, OP_gather, along, item),
-            local = little_2(k, OP_sub, j,
-                             little_2(k, OP_sub, little_2(k, OP_gather, ends, item), width));
-    ValueId begin = little_2(k, OP_gather, starts(k, &s), item);
-    width = little_2(k, OP_unsqueeze, width, little_list(k, 1, back1));
-    local = little_2(k, OP_unsqueeze, local, little_list(k, 1, back1));
-    begin = little_2(k, OP_unsqueeze, begin, little_list(k, 1, back1));
-    o = little_2(k, OP_unsqueeze, o, little_list(k, 2, back2));
-    ValueId at = little_2(k, OP_add, little_2(k, OP_mul, o, width), local);
-    at = little_2(k, OP_add, little_2(k, OP_add, little_2(k, OP_mul, at, inner), begin), i);
-    ValueId read_in_order = little_axis(k, OP_gather, 0, 2, (ValueId[]){ s.items, at });
-    ValueId y = read_in_order ? call_op(k, OP_reshape, 1, &exact, 2,
-                                        (ValueId[]){ read_in_order, shape }, k->proto->output[0])
-                              : 0;
-    call_bind(k, 0, y);
-    return y != 0;
+        text_printf(&shape, d == axis ? "%sreshape(total, [-1])" : "%srow[%u]", d ? ", " : "", d);
+    return call_text(k, STARTS "rows = sizes") && (!fresh || read_fresh_axis(k, axis, rank)) &&
+           call_text(k,
+                     "along = reshape(gather(rows, [%" PRId64 "]) {axis = 1}, [-1])\n"
+                     "ends = cum_sum(along, 0)\n"
+                     "total = reduce_sum(along, [0]) {keepdims = 0}\n"
+                     "row = gather(rows, 0)\n"
+                     "shape = match([%s])",
+                     axis, text_str(&shape)) &&
+           read_around(k, (uint32_t)axis, full) &&
+           /* o, j, i as i64[O, 1, 1], i64[S, 1], i64[I] */
+           call_text(k,
+                     "o = unsqueeze(range(0, outer, 1), [1, 2])\n"
+                     "i = range(0, inner, 1)\n"
+                     "j = iota(shape[%" PRId64 "])\n"
+                     "behind = i64(unsqueeze(ends, [0]) <= unsqueeze(j, [1]))\n"
+                     "item = reduce_sum(behind, [1]) {keepdims = 0}\n"
+                     "width = gather(along, item)\n"
+                     "local = j - (gather(ends, item) - width)\n"
+                     "begin = unsqueeze(gather(starts, item), [1])\n"
+                     "at = o * unsqueeze(width, [1]) + unsqueeze(local, [1])\n"
+                     "at = at * inner + begin + i\n"
+                     "y = reshape(gather(items, at), shape) {allowzero = 1}",
+                     axis) &&
+           call_finish(k);
 }
 
 static bool
@@ -540,76 +482,52 @@ split_into(Call *k, ValueId x, int64_t axis, ValueId sizes, uint32_t n)
            construct(k, n, out, &s) && give(k, s);
 }
 
-/* The sizes of as many scalars as v has elements: i64[n, 0]. */
-static ValueId
-no_sizes(Call *k, ValueId v)
-{
-    const int64_t last = 1, zero = 0;
-    ValueId column = little_2(k, OP_unsqueeze, v, little_list(k, 1, &last)),
-            none = little_list(k, 1, &zero);
-
-    return column ? call_op(k, OP_slice, 0, NULL, 4,
-                            (ValueId[]){ column, none, none, little_list(k, 1, &last) }, "sizes")
-                  : 0;
-}
-
 /* Into parts of `each` along the axis, the last of which may be smaller; drop: parts of one,
  * without the axis. Element t of all items is of part t / (O each I), O and I being what lies
  * outside and inside of the axis. */
 static bool
 split_evenly(Call *k, ValueId x, uint32_t axis, ValueId each, bool drop)
 {
-    const Type *t = little_type(k, x);
-    ValueId one = little_number(k, 1), zero = little_number(k, 0),
-            n = little_1(k, OP_squeeze, little_element(k, little_shape(k, x), axis));
-
-    ValueId o = one, i = one, s = little_cast(k, each, DT_I64);
-    for (uint32_t d = 0; d < t->rank; d++) {
-        ValueId size =
-            d == axis ? 0 : little_1(k, OP_squeeze, little_element(k, little_shape(k, x), d));
-        if (d < axis)
-            o = little_2(k, OP_mul, o, size);
-        else if (d > axis)
-            i = little_2(k, OP_mul, i, size);
-    }
-    s = little_2(k, OP_max, s, one);
-    ValueId count = little_2(k, OP_div, little_2(k, OP_add, n, little_2(k, OP_sub, s, one)), s);
-    count = little_match(k, little_ints(k, count), &t->dim[axis]);
-    ValueId part = count ? little_3(k, OP_range, zero, little_1(k, OP_squeeze, count), one) : 0;
-    ValueId width =
-                part ? little_2(k, OP_min, s, little_2(k, OP_sub, n, little_2(k, OP_mul, part, s)))
-                     : 0,
-            column[TN_MAX_RANK];
-    if (!width)
-        return false;
-    const int64_t last = 1;
+    const Type *t = value_type(k, x);
     uint32_t rank = 0;
-    for (uint32_t d = 0; d < t->rank; d++) {
-        if (drop && d == axis)
-            continue;
-        ValueId v = d == axis
-                        ? width
-                        : little_2(k, OP_expand, little_element(k, little_shape(k, x), d), count);
-        column[rank++] = v ? little_2(k, OP_unsqueeze, v, little_list(k, 1, &last)) : 0;
-    }
-    ValueId sizes = rank == 1 ? column[0]
-                    : rank    ? little_axis(k, OP_concat, 1, rank, column)
-                              : no_sizes(k, width),
-            all = flat(k, x);
-    ValueId at = all ? little_3(k, OP_range, zero, little_1(k, OP_size, all), one) : 0;
-    ValueId block = little_2(k, OP_mul, little_2(k, OP_mul, o, s), i),
-            p = at ? little_2(k, OP_div, at, block) : 0;
-    ValueId rest = p ? little_2(k, OP_sub, at, little_2(k, OP_mul, p, block)) : 0,
-            w = p ? little_2(k, OP_min, s, little_2(k, OP_sub, n, little_2(k, OP_mul, p, s))) : 0;
-    ValueId row = rest ? little_2(k, OP_div, rest, little_2(k, OP_mul, w, i)) : 0,
-            local = rest ? little_2(k, OP_mod, little_2(k, OP_div, rest, i), w) : 0;
-    ValueId from = local ? little_2(k, OP_add, little_2(k, OP_mul, row, n),
-                                    little_2(k, OP_add, little_2(k, OP_mul, p, s), local))
-                         : 0;
-    from =
-        from ? little_2(k, OP_add, little_2(k, OP_mul, from, i), little_2(k, OP_mod, rest, i)) : 0;
-    ValueId items = from ? little_axis(k, OP_gather, 0, 2, (ValueId[]){ all, from }) : 0;
-    return items && give(k, (Sequence){ mark_of(t->dtype, rank), items, sizes });
+    Text columns = { .arena = k->m->arena };
+
+    name_sequence(k, &(Sequence){ 0 });
+    call_name(k, "x", x);
+    call_name(k, "each", each);
+    if (!call_text(k,
+                   "shape = shape(x)\n"
+                   "n = squeeze(shape[%u])\n"
+                   "s = max(i64(each), 1)\n"
+                   "count = reshape((n + (s - 1)) / s, [-1])",
+                   axis) ||
+        !read_around(k, axis, t->rank))
+        return false;
+    call_name(k, "count", call_match(k, call_value(k, "count"), &t->dim[axis]));
+    if (!call_text(k, "part = iota(count)\n"
+                      "width = min(s, n - part * s)"))
+        return false;
+    for (uint32_t d = 0; d < t->rank; d++)
+        if (d != axis)
+            text_printf(&columns, "%sunsqueeze(expand(shape[%u], count), [1])", rank++ ? ", " : "",
+                        d);
+        else if (!drop)
+            text_printf(&columns, "%sunsqueeze(width, [1])", rank++ ? ", " : "");
+    if (!call_text(k,
+                   rank ? "sizes = concat(%s) {axis = 1}"
+                        : "sizes = slice(unsqueeze(width, [1]), [0], [0], [1])%s",
+                   text_str(&columns)) ||
+        !call_text(k, "all = reshape(x, [-1])\n"
+                      "at = range(0, size(all), 1)\n"
+                      "p = at / (outer * s * inner)\n"
+                      "rest = at - p * (outer * s * inner)\n"
+                      "w = min(s, n - p * s)\n"
+                      "row = rest / (w * inner)\n"
+                      "from = row * n + (p * s + mod(rest / inner, w))\n"
+                      "items = gather(all, from * inner + mod(rest, inner))"))
+        return false;
+    return give(
+        k, (Sequence){ mark_of(t->dtype, rank), call_value(k, "items"), call_value(k, "sizes") });
 }
 
 /* Into parts that are known while compiling: `split` of them, or pieces of that size, or of 1. */
@@ -618,7 +536,7 @@ read_split(Call *k)
 {
     Ctx *c = k->m->c;
     ValueId x = k->in.n ? k->in.at[0] : 0, given = k->in.n > 1 ? k->in.at[1] : 0, out[64], squeezed;
-    const Type *t = x ? little_type(k, x) : NULL;
+    const Type *t = x ? value_type(k, x) : NULL;
     int64_t axis = int_attr(k, "axis", 0), extent, size[64], n = 0, each = 1;
     const Known *known = given ? &k->m->g->value.at[given].known : NULL;
     bool drop = !given && !int_attr(k, "keepdims", 1);
@@ -628,26 +546,27 @@ read_split(Call *k)
     if (!t || axis < 0 || axis >= t->rank)
         return diag_error(&c->diags, DIAG_MODEL, k->loc, "SplitToSequence along axis %lld",
                           (long long)axis);
-    if (given && !known->at && little_type(k, given)->rank == 0)
+    if (given && !known->at && value_type(k, given)->rank == 0)
         return split_evenly(k, x, (uint32_t)axis, given, false);
     if (given && !known->at) {
         const Expr *most[64];
         for (int i = 0; i < 64; i++)
             most[i] = t->dim[axis];
         int64_t count;
-        if (!expr_const(type_count(c, little_type(k, given)), &count) || count > 64)
+        if (!expr_const(type_count(c, value_type(k, given)), &count) || count > 64)
             return call_refuse(k, "SplitToSequence into %s parts; 64 are possible",
-                               type_str(c, little_type(k, given)));
-        given = little_match(k, little_ints(k, given), most);
+                               type_str(c, value_type(k, given)));
+        given = call_match(k, call_int_list(k, given), most);
         return given && split_into(k, x, axis, given, (uint32_t)count);
     }
-    if (!expr_const(t->dim[axis], &extent) && given && little_type(k, given)->rank == 1)
+    if (!expr_const(t->dim[axis], &extent) && given && value_type(k, given)->rank == 1)
         return known->n <= 64
                    ? split_into(k, x, axis, given, known->n)
                    : call_refuse(k, "SplitToSequence into %u parts; 64 are possible", known->n);
     if (!expr_const(t->dim[axis], &extent))
-        return split_evenly(k, x, (uint32_t)axis, given ? given : little_number(k, 1), drop);
-    if (given && little_type(k, given)->rank == 1) {
+        return split_evenly(k, x, (uint32_t)axis,
+                            given ? given : value_of_text(k, "", NULL, "i64(1)"), drop);
+    if (given && value_type(k, given)->rank == 1) {
         for (n = 0; n < known->n && n < 64; n++)
             if (!expr_const(known->at[n], &size[n]))
                 return call_refuse(k,
@@ -657,7 +576,8 @@ read_split(Call *k)
         if (given && (!expr_const(known->at[0], &each) || each < 1))
             return call_refuse(k, "SplitToSequence into parts of a size that is not known");
         if (extent / each > 64)
-            return split_evenly(k, x, (uint32_t)axis, given ? given : little_number(k, 1), drop);
+            return split_evenly(k, x, (uint32_t)axis,
+                                given ? given : value_of_text(k, "", NULL, "i64(1)"), drop);
         for (int64_t left = extent; left > 0; left -= each, n++)
             if (n < 64)
                 size[n] = left < each ? left : each;
@@ -668,11 +588,11 @@ read_split(Call *k)
     Attr *along = NEW(k->m->arena, Attr);
     *along = (Attr){ .name = sym(c, "axis"), .kind = ATTR_INT, .i = axis };
     if (!graph_infer_op(k->m->g, OP_split, (Attrs){ along, 1 }, k->loc, k->origin, 2,
-                        (ValueId[]){ x, little_list(k, (uint32_t)n, size) }, (uint32_t)n, NULL,
-                        out))
+                        (ValueId[]){ x, call_ints(k, "sizes", (uint32_t)n, size) }, (uint32_t)n,
+                        NULL, out))
         return false;
     for (int64_t i = 0; i < n && drop; i++) {
-        squeezed = little_2(k, OP_squeeze, out[i], little_list(k, 1, &axis));
+        squeezed = value_of_text(k, "x", &out[i], "squeeze(x, [%" PRId64 "])", axis);
         out[i] = squeezed;
     }
     return construct(k, (uint32_t)n, out, &s) && give(k, s);
@@ -705,7 +625,7 @@ read_has_element(Call *k)
     if (sequence_is(mark) && mark & OPTIONAL) {
         if (!read(k, 0, &s))
             return false;
-        v = little_2(k, OP_greater, length(k, &s), little_number(k, 0));
+        v = value_of_text(k, "n", VALUES(length(k, &s)), "n > 0");
     }
     call_bind(k, 0, v);
     return v != 0;
@@ -725,7 +645,7 @@ read_get_element(Call *k)
         return v != 0;
     }
     if (mark & OPTIONAL) {
-        set_input(k, 1, little_number(k, 0));
+        set_input(k, 1, value_of_text(k, "", NULL, "i64(0)"));
         return read_at(k);
     }
     if (!read(k, 0, &s))

@@ -1,12 +1,13 @@
 /* sizes: shapes, axes and bounds that the model computes from data.
  *
- * Operators of Tenon take their parameters as known contents. Where these come from data, what they
- * decide is computed by operators on small integer tensors, the sizes that follow become symbols
- * (graph_match), and the node becomes operators over those: a reshape to sizes that are symbols, a
- * gather by computed indices. What a model may write in its parameters (-1, 0, negative axes) is
- * settled there, so that a symbol is a size.
+ * Operators of Tenon take their parameters as known contents. Where data decide them, operators on
+ * small integer tensors compute what follows, the resulting sizes become symbols (graph_match), and
+ * the node becomes operators over those: a reshape to sizes that are symbols, a gather by computed
+ * indices. What a model may write in its parameters (-1, 0, negative axes) is settled there, so
+ * that a symbol is a size.
  */
-#include "import/little.h"
+#include "import/compose.h"
+#include "import/converters.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -15,7 +16,7 @@
 static int64_t
 length(Call *k, ValueId v, const char *what)
 {
-    const Type *t = little_type(k, v);
+    const Type *t = value_type(k, v);
     int64_t n = list_length(k, v);
 
     if (t->rank <= 1 && n >= 0 && n <= 2 * TN_MAX_RANK)
@@ -27,15 +28,7 @@ length(Call *k, ValueId v, const char *what)
 static bool
 length_is_open(const Call *k, ValueId v)
 {
-    return v && little_type(k, v)->rank == 1 && list_length(k, v) < 0;
-}
-
-/* 0, 1, … as many as list v has elements. */
-static ValueId
-places_of(Call *k, ValueId v)
-{
-    return little_3(k, OP_range, little_number(k, 0), little_1(k, OP_squeeze, little_shape(k, v)),
-                    little_number(k, 1));
+    return v && value_type(k, v)->rank == 1 && list_length(k, v) < 0;
 }
 
 /* Lists of open lengths have as many elements, or one as many as `times` the other. */
@@ -43,8 +36,8 @@ static bool
 as_long_as(Call *k, ValueId v, ValueId other, int64_t times, const char *what)
 {
     Ctx *c = k->m->c;
-    const Expr *n = little_type(k, v)->dim[0],
-               *wanted = expr_scale(c, little_type(k, other)->dim[0], times);
+    const Expr *n = value_type(k, v)->dim[0],
+               *wanted = expr_scale(c, value_type(k, other)->dim[0], times);
 
     return model_require(k->m, n, wanted,
                          arena_printf(c->arena, "%s: the lengths of %s", k->origin, what)) ||
@@ -70,18 +63,11 @@ axes_length(Call *k, ValueId axes, const Type *t)
 static ValueId
 mask_of(Call *k, ValueId axes, uint32_t r)
 {
-    const int64_t last = 1, first = 0;
-    ValueId column = little_2(k, OP_unsqueeze, little_wrap(k, axes, r), little_list(k, 1, &last));
-    ValueId same = little_cast(k, little_2(k, OP_equal, column, little_iota(k, r)), DT_I64);
-    Attr keep = { .name = sym(k->m->c, "keepdims"), .kind = ATTR_INT, .i = 0 };
-    return call_op(k, OP_reduce_max, 1, &keep, 2, (ValueId[]){ same, little_list(k, 1, &first) },
-                   "mask");
-}
-
-static ValueId
-is_set(Call *k, ValueId mask)
-{
-    return little_cast(k, mask, DT_BOOL);
+    return value_of_text(k, "axes", &axes,
+                         "all = %s\n"
+                         "same = unsqueeze(gather(all, axes), [1]) == all\n"
+                         "reduce_max(i64(same), [0]) {keepdims = 0}",
+                         below_text(k, r));
 }
 
 /* Elements of v[r] where mask is 0, which are n. The j-th is behind as many as have a running count
@@ -89,24 +75,11 @@ is_set(Call *k, ValueId mask)
 static ValueId
 compact(Call *k, ValueId v, ValueId mask, uint32_t n)
 {
-    const int64_t first = 0, last = 1;
-    ValueId left = little_2(k, OP_sub, little_number(k, 1), mask);
-    ValueId count = little_2(k, OP_cum_sum, left, little_number(k, 0));
-    ValueId row = little_2(k, OP_unsqueeze, count, little_list(k, 1, &first)),
-            column = little_2(k, OP_unsqueeze, little_iota(k, n), little_list(k, 1, &last));
-    ValueId before = little_cast(k, little_2(k, OP_less_or_equal, row, column), DT_I64);
-    Attr keep = { .name = sym(k->m->c, "keepdims"), .kind = ATTR_INT, .i = 0 };
-    ValueId at = call_op(k, OP_reduce_sum, 1, &keep, 2,
-                         (ValueId[]){ before, little_list(k, 1, &last) }, "at");
-    return little_2(k, OP_gather, v, at);
-}
-
-static bool
-give(Call *k, ValueId v)
-{
-    call_bind(k, 0, v);
-    k->done = true;
-    return v != 0;
+    return value_of_text(k, "v mask", VALUES(v, mask),
+                         "count = unsqueeze(cum_sum(1 - mask, 0), [0])\n"
+                         "before = i64(count <= unsqueeze(%s, [1]))\n"
+                         "gather(v, reduce_sum(before, [1]) {keepdims = 0})",
+                         below_text(k, n));
 }
 
 static const Expr *
@@ -118,11 +91,37 @@ largest_dim(Call *k, const Type *t)
     return most;
 }
 
-/* The output's name on what is there already. */
-static ValueId
-named(Call *k, OpKind op, uint32_t n, const ValueId *in)
+/* "1, 1, ": n ones in front of what a list has. */
+static const char *
+ones_text(Call *k, uint32_t n)
 {
-    return call_op(k, op, 0, NULL, n, in, k->proto->n_output ? k->proto->output[0] : NULL);
+    Text t = { .arena = k->m->arena };
+
+    for (uint32_t i = 0; i < n; i++)
+        text_add(&t, "1, ");
+    return text_str(&t);
+}
+
+/* "[1, -1, 1]": the list is along axis d of a tensor of rank r. */
+static const char *
+along_text(Call *k, uint32_t d, uint32_t r)
+{
+    int64_t shape[TN_MAX_RANK];
+
+    for (uint32_t i = 0; i < r; i++)
+        shape[i] = i == d ? -1 : 1;
+    return ints_text(k, r, shape);
+}
+
+/* v's contents as symbols, each at most `most`. */
+static ValueId
+match_to(Call *k, ValueId v, const Expr *most)
+{
+    const Expr *all[2 * TN_MAX_RANK];
+
+    for (uint32_t i = 0; i < 2 * TN_MAX_RANK; i++)
+        all[i] = most;
+    return call_match(k, v, most ? all : NULL);
 }
 
 bool
@@ -139,136 +138,106 @@ call_is_open(const Call *k, uint32_t i)
 static bool
 size_reshape(Call *k)
 {
-    ValueId x = k->in.at[0], s = little_ints(k, k->in.at[1]);
-    uint32_t rank = little_type(k, x)->rank;
-    int64_t n = s ? length(k, s, "shape is") : -1, copied[2 * TN_MAX_RANK];
-    bool zeros = attr_int((Attrs){ k->attr.at, k->attr.n }, "allowzero", 0) != 0;
-    Attr keep = { .name = sym(k->m->c, "keepdims"), .kind = ATTR_INT, .i = 0 },
-         exact = { .name = sym(k->m->c, "allowzero"), .kind = ATTR_INT, .i = 1 };
+    ValueId shape = call_int_list(k, k->in.at[1]);
+    uint32_t rank = input_type(k, 0)->rank;
+    int64_t n = shape ? length(k, shape, "shape is") : -1, copied[2 * TN_MAX_RANK];
 
-    if (n < 0)
+    if (n < 0 || !call_names(k, "x shape -> y"))
         return false;
-    if (!zeros && rank) {
-        for (uint32_t i = 0; i < n; i++)
-            copied[i] = i < rank ? i : rank - 1;
-        ValueId old =
-            little_2(k, OP_gather, little_shape(k, x), little_list(k, (uint32_t)n, copied));
-        s = little_3(k, OP_where, little_2(k, OP_equal, s, little_number(k, 0)), old, s);
-    }
-    ValueId left = little_2(k, OP_equal, s, little_number(k, -1));
-    ValueId unknown = call_op(k, OP_reduce_sum, 1, &keep, 1,
-                              (ValueId[]){ little_cast(k, left, DT_I64) }, "unknown");
-    if (!little_demand(k, little_2(k, OP_less, unknown, little_number(k, 2)),
-                       "more than one entry of the new shape is -1"))
+    for (uint32_t i = 0; i < n; i++)
+        copied[i] = i < rank ? i : rank - 1;
+    call_name(k, "shape", shape);
+    if (!get_int(k, "allowzero", 0) && rank &&
+        !call_text(k, "shape = where(shape == 0, gather(shape(x), %s), shape)",
+                   ints_text(k, (uint32_t)n, copied)))
         return false;
-    ValueId rest =
-        call_op(k, OP_reduce_prod, 1, &keep, 1,
-                (ValueId[]){ little_3(k, OP_where, left, little_number(k, 1), s) }, "rest");
-    ValueId inferred = little_2(k, OP_div, little_1(k, OP_size, x),
-                                little_2(k, OP_max, rest, little_number(k, 1)));
-    s = little_match(k, little_3(k, OP_where, left, inferred, s), NULL);
-    return give(
-        k, s ? call_op(k, OP_reshape, 1, &exact, 2, (ValueId[]){ x, s }, k->proto->output[0]) : 0);
+    return call_text(k, "left = shape == -1\n"
+                        "unknown = reduce_sum(i64(left)) {keepdims = 0}\n"
+                        "demand unknown < 2 \"more than one entry of the new shape is -1\"\n"
+                        "rest = reduce_prod(where(left, 1, shape)) {keepdims = 0}\n"
+                        "shape = match(where(left, size(x) / max(rest, 1), shape))\n"
+                        "y = reshape(x, shape) {allowzero = 1}") &&
+           call_finish(k);
 }
 
 static ValueId
 reshaped_to(Call *k, ValueId x, ValueId sizes, const Expr *most)
 {
-    const Expr *all[2 * TN_MAX_RANK];
-    Attr exact = { .name = sym(k->m->c, "allowzero"), .kind = ATTR_INT, .i = 1 };
-
-    for (uint32_t i = 0; i < 2 * TN_MAX_RANK; i++)
-        all[i] = most;
-    sizes = little_match(k, sizes, all);
+    sizes = match_to(k, sizes, most);
     return sizes
-               ? call_op(k, OP_reshape, 1, &exact, 2, (ValueId[]){ x, sizes }, k->proto->output[0])
+               ? value_of_text(k, "x sizes", VALUES(x, sizes), "reshape(x, sizes) {allowzero = 1}")
                : 0;
-}
-
-static bool
-reshape_to(Call *k, ValueId x, ValueId sizes, const Expr *most)
-{
-    return give(k, reshaped_to(k, x, sizes, most));
 }
 
 static bool
 size_squeeze(Call *k)
 {
-    ValueId x = k->in.at[0], axes = little_ints(k, k->in.at[1]);
-    const Type *t = little_type(k, x);
+    ValueId x = k->in.at[0], axes = call_int_list(k, k->in.at[1]);
+    const Type *t = value_type(k, x);
     int64_t n = axes_length(k, axes, t);
 
     if (n < 0)
         return false;
-    return reshape_to(
-        k, x, compact(k, little_shape(k, x), mask_of(k, axes, t->rank), t->rank - (uint32_t)n),
-        largest_dim(k, t));
+    return finish(k, reshaped_to(k, x,
+                                 compact(k, value_of_text(k, "x", &x, "shape(x)"),
+                                         mask_of(k, axes, t->rank), t->rank - (uint32_t)n),
+                                 largest_dim(k, t)));
 }
 
 /* New axes have one element; the others come in order. */
 static bool
 size_unsqueeze(Call *k)
 {
-    ValueId x = k->in.at[0], axes = little_ints(k, k->in.at[1]);
-    const Type *t = little_type(k, x);
+    ValueId x = k->in.at[0], axes = call_int_list(k, k->in.at[1]);
+    const Type *t = value_type(k, x);
     int64_t n = axes ? length(k, axes, "axes are") : -1;
     uint32_t rank = t->rank + (uint32_t)(n > 0 ? n : 0);
 
     if (n < 0 || rank > TN_MAX_RANK)
         return n > 0 ? call_refuse(k, "%lld new axes for %s", (long long)n, type_str(k->m->c, t))
                      : false;
-    ValueId mask = mask_of(k, axes, rank), sizes = little_2(k, OP_reshape, little_number(k, 1),
-                                                            little_list(k, 1, (int64_t[]){ 1 }));
-    if (t->rank) {
-        ValueId count = little_2(k, OP_cum_sum, little_2(k, OP_sub, little_number(k, 1), mask),
-                                 little_number(k, 0));
-        ValueId at = little_2(k, OP_max, little_2(k, OP_sub, count, little_number(k, 1)),
-                              little_number(k, 0));
-        sizes = little_2(k, OP_gather, little_shape(k, x), at);
-    }
-    return reshape_to(k, x, little_3(k, OP_where, is_set(k, mask), little_number(k, 1), sizes),
-                      largest_dim(k, t));
+    ValueId sizes =
+        value_of_text(k, "x mask", VALUES(x, mask_of(k, axes, rank)),
+                      "sizes = %s\n"
+                      "where(bool(mask), 1, sizes)",
+                      t->rank ? "gather(shape(x), max(cum_sum(1 - mask, 0) - 1, 0))" : "[1]");
+    return finish(k, reshaped_to(k, x, sizes, largest_dim(k, t)));
 }
 
 /* Broadcast to a shape, both ways. */
 static bool
 size_expand(Call *k)
 {
-    ValueId x = k->in.at[0], s = little_ints(k, k->in.at[1]);
-    uint32_t r = little_type(k, x)->rank;
-    int64_t ones[2 * TN_MAX_RANK];
+    Ctx *c = k->m->c;
+    ValueId s = call_int_list(k, k->in.at[1]);
+    uint32_t r = input_type(k, 0)->rank;
 
-    for (uint32_t i = 0; i < 2 * TN_MAX_RANK; i++)
-        ones[i] = 1;
     /* its last r elements, where as many ones stand in front: it has no more */
     if (length_is_open(k, s) && result_rank(k) == r) {
-        const Expr *most = expr_min(k->m->c, little_type(k, s)->dim[0], expr_int(k->m->c, r));
-        const Constraint needed = { most, little_type(k, s)->dim[0],
-                                    arena_printf(k->m->c->arena, "%s: the length of the shape",
-                                                 k->origin),
-                                    arena_printf(k->m->c->arena, "%s has to be at most %u",
-                                                 expr_str(k->m->c, little_type(k, s)->dim[0]), r) };
+        const Expr *is = value_type(k, s)->dim[0];
+        const Constraint needed = {
+            expr_min(c, is, expr_int(c, r)), is,
+            arena_printf(c->arena, "%s: the length of the shape", k->origin),
+            arena_printf(c->arena, "%s has to be at most %u", expr_str(c, is), r)
+        };
         if (!model_require_said(k->m, needed))
-            return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
+            return diag_error(&c->diags, DIAG_MODEL, k->loc,
                               "shape is of type %s, the result has rank %u",
-                              type_str(k->m->c, little_type(k, s)), r);
-        s = little_2(k, OP_gather,
-                     little_axis(k, OP_concat, 0, 2, (ValueId[]){ little_list(k, r, ones), s }),
-                     little_2(k, OP_add, little_shape(k, s), little_iota(k, r)));
+                              type_str(c, value_type(k, s)), r);
+        s = value_of_text(k, "s", &s, "gather([%ss], shape(s) + %s)", ones_text(k, r),
+                          below_text(k, r));
     }
     int64_t n = s ? length(k, s, "shape is") : -1;
-    if (n < 0)
+    if (n < 0 || !call_names(k, "x shape -> y"))
         return false;
-    ValueId old = little_shape(k, x);
-    if ((uint32_t)n < r)
-        s = little_axis(k, OP_concat, 0, 2,
-                        (ValueId[]){ little_list(k, r - (uint32_t)n, ones), s });
-    else if (r < (uint32_t)n)
-        old = little_axis(k, OP_concat, 0, 2,
-                          (ValueId[]){ little_list(k, (uint32_t)n - r, ones), old });
-    s = little_match(
-        k, little_3(k, OP_where, little_2(k, OP_equal, s, little_number(k, 1)), old, s), NULL);
-    return give(k, s ? named(k, OP_expand, 2, (ValueId[]){ x, s }) : 0);
+    call_name(k, "shape", s);
+    return call_text(k,
+                     "old = [%sshape(x)]\n"
+                     "new = [%sshape]\n"
+                     "y = expand(x, match(where(new == 1, old, new)))",
+                     ones_text(k, n > r ? (uint32_t)n - r : 0),
+                     ones_text(k, n < r ? r - (uint32_t)n : 0)) &&
+           call_finish(k);
 }
 
 /* ---- reductions over axes from data ---------------------------------------------------------- */
@@ -279,18 +248,15 @@ static bool
 size_reduce(Call *k)
 {
     Ctx *c = k->m->c;
-    DType of = little_type(k, k->in.at[0])->dtype;
+    DType of = value_type(k, k->in.at[0])->dtype;
     bool real =
         k->op == OP_reduce_l2 || k->op == OP_reduce_log_sum || k->op == OP_reduce_log_sum_exp;
-    ValueId x = real && dtype_is_int(of) ? little_cast(k, k->in.at[0], DT_F64) : k->in.at[0],
-            axes = little_ints(k, k->in.at[1]);
-    const Type *t = little_type(k, x);
-    Attrs attrs = { k->attr.at, k->attr.n };
-    const bool keep = attr_int(attrs, "keepdims", 1) != 0, open = keep && length_is_open(k, axes);
+    ValueId x = real && dtype_is_int(of) ? call_cast(k, k->in.at[0], DT_F64) : k->in.at[0],
+            axes = call_int_list(k, k->in.at[1]);
+    const Type *t = value_type(k, x);
+    const bool keep = get_int(k, "keepdims", 1) != 0, open = keep && length_is_open(k, axes);
     int64_t n = open ? 0 : axes_length(k, axes, t), order[2 * TN_MAX_RANK], odd[TN_MAX_RANK];
     const Expr *most[2 * TN_MAX_RANK];
-    Attr drop = { .name = sym(c, "keepdims"), .kind = ATTR_INT, .i = 0 },
-         exact = { .name = sym(c, "allowzero"), .kind = ATTR_INT, .i = 1 };
 
     if (n < 0)
         return false;
@@ -303,27 +269,42 @@ size_reduce(Call *k)
         odd[d] = 2 * d + 1;
         most[2 * d] = most[2 * d + 1] = expr_max(c, t->dim[d], expr_int(c, 1));
     }
-    ValueId mask = mask_of(k, axes, t->rank), sizes = little_shape(k, x);
-    if (open) { /* without axes the mask says nothing: all of them, or none */
-        ValueId none = little_2(k, OP_equal, little_shape(k, axes), little_number(k, 0));
-        mask = little_3(k, OP_where, none,
-                        little_number(k, attr_int(attrs, "noop_with_empty_axes", 0) ? 0 : 1), mask);
-    }
-    ValueId set = is_set(k, mask);
-    ValueId kept = little_3(k, OP_where, set, little_number(k, 1), sizes),
-            gone = little_3(k, OP_where, set, sizes, little_number(k, 1));
-    ValueId both = little_axis(k, OP_concat, 0, 2, (ValueId[]){ kept, gone });
-    ValueId pairs = little_match(
-        k, both ? little_2(k, OP_gather, both, little_list(k, 2 * t->rank, order)) : 0, most);
-    ValueId wide =
-        pairs ? call_op(k, OP_reshape, 1, &exact, 2, (ValueId[]){ x, pairs }, "pairs") : 0;
-    ValueId y =
-        wide ? call_op(k, k->op, 1, &drop, 2, (ValueId[]){ wide, little_list(k, t->rank, odd) },
-                       keep ? k->proto->output[0] : "reduced")
-             : 0;
+    ValueId mask = mask_of(k, axes, t->rank);
+    if (open) /* without axes the mask says nothing: all of them, or none */
+        mask =
+            value_of_text(k, "axes mask", VALUES(axes, mask), "where(shape(axes) == 0, %d, mask)",
+                          !get_int(k, "noop_with_empty_axes", 0));
+    ValueId pairs = value_of_text(k, "x mask", VALUES(x, mask),
+                                  "sizes = shape(x)\n"
+                                  "set = bool(mask)\n"
+                                  "gather([where(set, 1, sizes), where(set, sizes, 1)], %s)",
+                                  ints_text(k, 2 * t->rank, order));
+    pairs = call_match(k, pairs, most);
+    ValueId y = pairs ? value_of_text(k, "x pairs", VALUES(x, pairs),
+                                      "self(reshape(x, pairs) {allowzero = 1}, %s) {keepdims = 0}",
+                                      ints_text(k, t->rank, odd))
+                      : 0;
     if (y && !keep)
-        y = reshaped_to(k, y, compact(k, sizes, mask, t->rank - (uint32_t)n), largest_dim(k, t));
-    return give(k, little_cast(k, y, of));
+        y = reshaped_to(
+            k, y, compact(k, value_of_text(k, "x", &x, "shape(x)"), mask, t->rank - (uint32_t)n),
+            largest_dim(k, t));
+    return finish(k, call_cast(k, y, of));
+}
+
+/* The sizes of a list that come before entry `axis`, multiplied, that one, and those behind it:
+ * i64[3]. */
+static ValueId
+sizes_around(Call *k, ValueId sizes, ValueId axis, uint32_t rank, uint32_t n)
+{
+    return value_of_text(k, "sizes axis", VALUES(sizes, axis),
+                         "at = gather(%s, axis)\n"
+                         "all = %s\n"
+                         "before = reduce_prod(where(all < at, sizes, 1), [0]) {keepdims = 0}\n"
+                         "here = reduce_prod(where(all == at, sizes, 1), [0]) {keepdims = 0}\n"
+                         "behind = reduce_prod(where(all > at, sizes, 1), [0]) {keepdims = 0}\n"
+                         "match([reshape(before, [-1]), reshape(here, [-1]), "
+                         "reshape(behind, [-1])])",
+                         below_text(k, rank), below_text(k, n));
 }
 
 /* A running sum along an axis from data: x as what lies outside of it, itself, and what lies
@@ -331,46 +312,20 @@ size_reduce(Call *k)
 static bool
 size_cum_sum(Call *k)
 {
-    ValueId x = k->in.at[0], axis = little_ints(k, k->in.at[1]), one = little_number(k, 1);
-    uint32_t rank = little_type(k, x)->rank;
-    Attr keep = { .name = sym(k->m->c, "keepdims"), .kind = ATTR_INT, .i = 0 },
-         exact = { .name = sym(k->m->c, "allowzero"), .kind = ATTR_INT, .i = 1 };
-    const int64_t first = 0;
+    ValueId axis = call_int_list(k, k->in.at[1]);
+    uint32_t rank = input_type(k, 0)->rank;
 
     if (!rank || !axis || length(k, axis, "axes are") != 1)
-        return call_refuse(k, "a running sum of %s", type_str(k->m->c, little_type(k, x)));
-    ValueId at = little_wrap(k, axis, rank), every = little_iota(k, rank),
-            sizes = little_shape(k, x), part[3];
-    for (int i = 0; i < 3; i++) {
-        ValueId here = little_2(k, i == 0 ? OP_less : i == 1 ? OP_equal : OP_greater, every, at);
-        ValueId there = little_3(k, OP_where, here, sizes, one);
-        part[i] = little_ints(k, call_op(k, OP_reduce_prod, 1, &keep, 2,
-                                         (ValueId[]){ there, little_list(k, 1, &first) }, "part"));
-    }
-    ValueId shape = little_match(k, little_axis(k, OP_concat, 0, 3, part), NULL);
-    ValueId parts =
-        shape ? call_op(k, OP_reshape, 1, &exact, 2, (ValueId[]){ x, shape }, "parts") : 0;
-    ValueId sum =
-        parts ? call_op(k, k->op, k->attr.n, k->attr.at, 2, (ValueId[]){ parts, one }, "sum") : 0;
-    return give(k, sum ? call_op(k, OP_reshape, 1, &exact, 2, (ValueId[]){ sum, sizes },
-                                 k->proto->output[0])
-                       : 0);
+        return call_refuse(k, "a running sum of %s", type_str(k->m->c, input_type(k, 0)));
+    if (!call_names(k, "x axis -> y") || !call_text(k, "sizes = shape(x)"))
+        return false;
+    call_name(k, "parts", sizes_around(k, call_value(k, "sizes"), axis, rank, rank));
+    return call_text(k, "parts = reshape(x, parts) {allowzero = 1}\n"
+                        "y = reshape(self(parts, 1) {*}, sizes) {allowzero = 1}") &&
+           call_finish(k);
 }
 
 /* ---- parts of a tensor ----------------------------------------------------------------------- */
-
-/* x with axis d read at start + step * i, i below the size that `count`, i64[1], becomes. */
-static ValueId
-take(Call *k, ValueId x, uint32_t d, ValueId start, ValueId step, ValueId count, const Expr *most)
-{
-    count = little_match(k, count, most ? &most : NULL);
-    if (!count)
-        return 0;
-    ValueId end = little_1(k, OP_squeeze, count);
-    ValueId i = little_3(k, OP_range, little_number(k, 0), end, little_number(k, 1));
-    ValueId at = i ? little_2(k, OP_add, start, little_2(k, OP_mul, step, i)) : 0;
-    return at ? little_axis(k, OP_gather, d, 2, (ValueId[]){ x, at }) : 0;
-}
 
 static bool
 known_list(Call *k, ValueId v)
@@ -378,37 +333,44 @@ known_list(Call *k, ValueId v)
     return !v || k->m->g->value.at[v].known.at;
 }
 
-/* Axis d from start to end by step, each i64[1]. As ONNX clamps: what lies outside is moved to the
+/* Axis d by entry `at` of starts, ends and steps. As ONNX clamps: what lies outside is moved to the
  * border; a step beyond any size is as good as one just beyond. */
 static ValueId
-slice_axis(Call *k, ValueId x, uint32_t d, ValueId start, ValueId end, ValueId step)
+slice_axis(Call *k, ValueId x, uint32_t d, const ValueId bound[3], uint32_t at)
 {
-    const Expr *dim = little_type(k, x)->dim[d];
-    ValueId n = little_element(k, little_shape(k, x), d), zero = little_number(k, 0),
-            one = little_number(k, 1);
+    const Expr *dim = value_type(k, x)->dim[d];
 
-    if (!little_demand(k, little_1(k, OP_not, little_2(k, OP_equal, step, zero)),
-                       arena_printf(k->m->arena, "the step along axis %u is 0", d)))
+    if (!call_names(k, ""))
         return 0;
-    step = little_2(k, OP_max, little_2(k, OP_min, step, little_number(k, INT64_MAX / 2)),
-                    little_number(k, -INT64_MAX / 2));
-    ValueId back = little_2(k, OP_less, step, zero);
-    ValueId last = little_2(k, OP_sub, n, one);
-    start = little_3(k, OP_where, little_2(k, OP_less, start, zero), little_2(k, OP_add, start, n),
-                     start);
-    end = little_3(k, OP_where, little_2(k, OP_less, end, zero), little_2(k, OP_add, end, n), end);
-    start = little_2(k, OP_max, start, zero);
-    start = little_3(k, OP_where, back, little_2(k, OP_min, start, last),
-                     little_2(k, OP_min, start, n));
-    end = little_3(k, OP_where, back, little_2(k, OP_max, end, little_number(k, -1)),
-                   little_2(k, OP_max, end, zero));
-    end = little_3(k, OP_where, back, little_2(k, OP_min, end, last), little_2(k, OP_min, end, n));
-    /* (end - start + step -+ 1) / step, at least 0 */
-    ValueId span = little_2(k, OP_sub, end, start), width = little_1(k, OP_abs, step);
-    span = little_2(k, OP_max, little_3(k, OP_where, back, little_1(k, OP_neg, span), span), zero);
-    ValueId count = little_2(k, OP_div, little_2(k, OP_add, span, little_2(k, OP_sub, width, one)),
-                             little_2(k, OP_max, width, one));
-    return take(k, x, d, start, step, count, dim);
+    call_name(k, "x", x);
+    call_name(k, "starts", bound[0]);
+    call_name(k, "ends", bound[1]);
+    call_name(k, "steps", bound[2]);
+    if (!call_text(k,
+                   "start = starts[%u]\n"
+                   "end = ends[%u]\n"
+                   "step = steps[%u]\n"
+                   "n = shape(x)[%u]\n"
+                   "demand !(step == 0) \"the step along axis %u is 0\"\n"
+                   "step = max(min(step, %" PRId64 "), %" PRId64 ")\n"
+                   "back = step < 0\n"
+                   "last = n - 1\n"
+                   "start = where(start < 0, start + n, start)\n"
+                   "end = where(end < 0, end + n, end)\n"
+                   "start = max(start, 0)\n"
+                   "start = where(back, min(start, last), min(start, n))\n"
+                   "end = where(back, max(end, -1), max(end, 0))\n"
+                   "end = where(back, min(end, last), min(end, n))\n"
+                   "span = end - start\n"
+                   "span = max(where(back, -span, span), 0)\n"
+                   "width = abs(step)\n"
+                   "count = (span + (width - 1)) / max(width, 1)",
+                   at, at, at, d, d, INT64_MAX / 2, -INT64_MAX / 2))
+        return 0;
+    call_name(k, "count", call_match(k, call_value(k, "count"), &dim));
+    return call_text(k, "x = gather(x, start + step * iota(count)) {axis = %u}", d)
+               ? call_value(k, "x")
+               : 0;
 }
 
 /* With axes from data too, each axis of x gets what its entry says, or all of it. */
@@ -416,11 +378,11 @@ static bool
 size_slice(Call *k)
 {
     ValueId x = k->in.at[0], part[4] = { 0 };
-    uint32_t rank = little_type(k, x)->rank;
+    uint32_t rank = value_type(k, x)->rank;
     int64_t axis[2 * TN_MAX_RANK];
 
     for (uint32_t i = 0; i < 4; i++)
-        part[i] = i + 1 < k->in.n && k->in.at[i + 1] ? little_ints(k, k->in.at[i + 1]) : 0;
+        part[i] = i + 1 < k->in.n && k->in.at[i + 1] ? call_int_list(k, k->in.at[i + 1]) : 0;
     if (k->in.n < 3 || !k->in.at[1] || !k->in.at[2])
         return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
                           "Slice takes starts and ends, the node has %u inputs", k->in.n);
@@ -437,10 +399,10 @@ size_slice(Call *k)
                               "Slice has %lld starts, and another number of ends, axes or steps",
                               (long long)n);
     if (!part[3])
-        part[3] = little_2(k, OP_expand, little_number(k, 1),
-                           open ? little_shape(k, part[0]) : little_list(k, 1, &n));
+        part[3] = value_of_text(k, "starts", part,
+                                open ? "expand(1, shape(starts))" : "expand(1, [%" PRId64 "])", n);
     if (open && !part[2])
-        part[2] = places_of(k, part[0]);
+        part[2] = value_of_text(k, "starts", part, "iota(shape(starts))");
     bool fixed = !open && known_list(k, part[2]);
     for (uint32_t i = 0; fixed && i < n; i++) {
         axis[i] = i;
@@ -449,214 +411,187 @@ size_slice(Call *k)
         axis[i] += axis[i] < 0 ? rank : 0;
         if (axis[i] < 0 || axis[i] >= rank)
             return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "axis %lld of %s",
-                              (long long)axis[i], type_str(k->m->c, little_type(k, x)));
-        x = slice_axis(k, x, (uint32_t)axis[i], little_element(k, part[0], i),
-                       little_element(k, part[1], i), little_element(k, part[3], i));
+                              (long long)axis[i], type_str(k->m->c, value_type(k, x)));
+        x = slice_axis(k, x, (uint32_t)axis[i], VALUES(part[0], part[1], part[3]), i);
         if (!x)
             return false;
     }
     if (fixed)
-        return give(k, named(k, OP_identity, 1, &x));
-    ValueId wrapped = little_wrap(k, part[2], rank), full[3];
-    const ValueId all[3] = { little_list(k, rank, (int64_t[TN_MAX_RANK]){ 0 }), little_shape(k, x),
-                             little_2(k, OP_expand, little_number(k, 1),
-                                      little_list(k, 1, (int64_t[]){ rank })) };
-    const ValueId given[3] = { part[0], part[1], part[3] };
+        return finish(k, value_of_text(k, "x", &x, "identity(x)"));
+    const char *none = ints_text(k, rank, (int64_t[TN_MAX_RANK]){ 0 });
+    ValueId at = value_of_text(k, "axes", &part[2], "gather(%s, axes)", below_text(k, rank));
+    const ValueId all[3] = { value_of_text(k, "", NULL, "%s", none),
+                             value_of_text(k, "x", &x, "shape(x)"),
+                             value_of_text(k, "", NULL, "expand(1, [%u])", rank) };
+    ValueId full[3];
     for (uint32_t i = 0; i < 3; i++)
-        full[i] = little_3(k, OP_scatter_elements, all[i], wrapped, given[i]);
+        full[i] = value_of_text(k, "all at given", VALUES(all[i], at, part[i == 2 ? 3 : i]),
+                                "scatter_elements(all, at, given)");
     for (uint32_t d = 0; x && d < rank; d++)
-        x = slice_axis(k, x, d, little_element(k, full[0], d), little_element(k, full[1], d),
-                       little_element(k, full[2], d));
-    return x && give(k, named(k, OP_identity, 1, &x));
+        x = slice_axis(k, x, d, full, d);
+    return x && finish(k, value_of_text(k, "x", &x, "identity(x)"));
 }
 
-/* Pads may crop. Positions outside of x read another element of it, or, by the mask, the value. */
+/* Where a pad of axis d reads x, by its mode. Pads may crop: `left` is what is there of x. */
+static const char *
+pad_text(const char *mode)
+{
+    return mode[0] == 'c' || mode[0] == 'e' ? "at = max(min(at, last), 0)"
+           : mode[0] == 'r' /* a saw of period 2 * (size - 1) */
+               ? "period = max(last * 2, 1)\n"
+                 "phase = mod(at, period)\n"
+                 "at = min(phase, period - phase)"
+               /* around what is left */
+               : "at = mod(at - cut, max(left, 1)) + cut";
+}
+
+/* Positions outside of x read another element of it, or, by the mask, the value. */
 static bool
 size_pad(Call *k)
 {
-    ValueId x = k->in.at[0], pads = little_ints(k, k->in.at[1]),
-            axes = k->in.n > 3 ? little_ints(k, k->in.at[3]) : 0, outside = 0;
-    const Type *t = little_type(k, x);
-    const char *mode = attr_string((Attrs){ k->attr.at, k->attr.n }, "mode", "constant");
-    bool constant = mode[0] == 'c', edge = mode[0] == 'e', reflect = mode[0] == 'r';
-    const bool open = length_is_open(k, axes);
+    ValueId pads = call_int_list(k, k->in.at[1]),
+            axes = k->in.n > 3 ? call_int_list(k, k->in.at[3]) : 0;
+    const char *mode = get_string(k, "mode", "constant");
+    const bool constant = mode[0] == 'c', open = length_is_open(k, axes);
     int64_t n = open ? 0 : pads ? length(k, pads, "pads are") : -1;
 
     if (n < 0 || (open && !as_long_as(k, pads, axes, 2, "pads and axes")))
         return false;
+    if (!call_names(k, "x pads ? value axes -> y"))
+        return false;
+    const Type *t = input_type(k, 0);
     if (axes && !open && axes_length(k, axes, t) < 0)
         return false;
     if (!open && n != 2 * (axes ? length(k, axes, "axes are") : t->rank))
         return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "%lld pads for %s", (long long)n,
                           type_str(k->m->c, t));
-    int64_t half[2 * TN_MAX_RANK];
+    int64_t half[2 * TN_MAX_RANK], none[TN_MAX_RANK] = { 0 };
     for (uint32_t i = 0; i < n; i++)
         half[i] = i;
-    ValueId first = open ? places_of(k, axes) : little_list(k, (uint32_t)n / 2, half);
-    ValueId second = open ? little_2(k, OP_add, first, little_shape(k, axes))
-                          : little_list(k, (uint32_t)n / 2, half + n / 2);
-    ValueId before = little_2(k, OP_gather, pads, first),
-            after = little_2(k, OP_gather, pads, second);
-    if (axes) {
-        ValueId wrapped = little_wrap(k, axes, t->rank),
-                none = little_list(k, t->rank, (int64_t[TN_MAX_RANK]){ 0 });
-        before = little_3(k, OP_scatter_elements, none, wrapped, before);
-        after = little_3(k, OP_scatter_elements, none, wrapped, after);
-    }
-    ValueId zero = little_number(k, 0), one = little_number(k, 1);
-    for (uint32_t d = 0; x && d < t->rank; d++) {
-        ValueId size = little_element(k, little_shape(k, x), d), b = little_element(k, before, d),
-                last = little_2(k, OP_sub, size, one), mask;
-        ValueId a = little_element(k, after, d),
-                cut = little_2(k, OP_max, zero, little_1(k, OP_neg, b));
-        ValueId left = little_2(k, OP_sub, little_2(k, OP_sub, size, cut),
-                                little_2(k, OP_max, zero, little_1(k, OP_neg, a)));
-        ValueId grows = little_2(k, OP_greater, little_2(k, OP_max, a, b), zero),
-                some = little_2(k, OP_greater, left, zero);
-        if (!constant &&
-            !little_demand(k, little_2(k, OP_or, some, little_1(k, OP_not, grows)),
-                           arena_printf(k->m->arena, "nothing is left to fill axis %u with", d)))
+    call_name(k, "axes", axes);
+    call_name(k, "pads", pads);
+    if (!(open ? call_text(k, "first = iota(shape(axes))\n"
+                              "second = first + shape(axes)")
+               : call_text(k, "first = %s\nsecond = %s", ints_text(k, (uint32_t)n / 2, half),
+                           ints_text(k, (uint32_t)n / 2, half + n / 2))) ||
+        !call_text(k,
+                   "before = gather(pads, first)\n"
+                   "after = gather(pads, second)\n"
+                   "axes? none = %s\n"
+                   "axes? at = gather(%s, axes)\n"
+                   "axes? before = scatter_elements(none, at, before)\n"
+                   "axes? after = scatter_elements(none, at, after)",
+                   ints_text(k, t->rank, none), below_text(k, t->rank)))
+        return false;
+    call_name(k, "outside", 0);
+    for (uint32_t d = 0; d < t->rank; d++)
+        if (!call_text(k,
+                       "size = shape(x)[%u]\n"
+                       "b = before[%u]\n"
+                       "a = after[%u]\n"
+                       "last = size - 1\n"
+                       "cut = max(0, -b)\n"
+                       "left = size - cut - max(0, -a)\n",
+                       d, d, d) ||
+            (!constant && !call_text(k,
+                                     "demand left > 0 || !(max(a, b) > 0) "
+                                     "\"nothing is left to fill axis %u with\"",
+                                     d)) ||
+            !call_text(k,
+                       "at = iota(match(size + (b + a))) - b\n"
+                       "mask = at < 0 || at > last\n"
+                       "%s\n"
+                       "x = gather(x, at) {axis = %u}",
+                       pad_text(mode), d) ||
+            (constant && !call_text(k,
+                                    "along = reshape(mask, %s)\n"
+                                    "outside? along = outside || along\n"
+                                    "outside = along",
+                                    along_text(k, d, t->rank))))
             return false;
-        ValueId count = little_match(k, little_2(k, OP_add, size, little_2(k, OP_add, b, a)), NULL);
-        if (!count)
-            return false;
-        ValueId at = little_2(k, OP_sub,
-                              little_3(k, OP_range, zero, little_1(k, OP_squeeze, count), one), b);
-        if (!at)
-            return false;
-        mask =
-            little_2(k, OP_or, little_2(k, OP_less, at, zero), little_2(k, OP_greater, at, last));
-        if (edge || constant) {
-            at = little_2(k, OP_max, little_2(k, OP_min, at, last), zero);
-        } else if (reflect) { /* a saw of period 2 * (size - 1) */
-            ValueId period =
-                little_2(k, OP_max, little_2(k, OP_mul, last, little_number(k, 2)), one);
-            ValueId phase = little_2(k, OP_mod, at, period);
-            at = little_2(k, OP_min, phase, little_2(k, OP_sub, period, phase));
-        } else { /* around what is left */
-            at = little_2(
-                k, OP_add,
-                little_2(k, OP_mod, little_2(k, OP_sub, at, cut), little_2(k, OP_max, left, one)),
-                cut);
-        }
-        x = at ? little_axis(k, OP_gather, d, 2, (ValueId[]){ x, at }) : 0;
-        if (constant && x) {
-            int64_t shape[TN_MAX_RANK];
-            for (uint32_t i = 0; i < t->rank; i++)
-                shape[i] = i == d ? -1 : 1;
-            ValueId along = little_2(k, OP_reshape, mask, little_list(k, t->rank, shape));
-            outside = outside ? little_2(k, OP_or, outside, along) : along;
-        }
-    }
-    if (!x || !outside)
-        return x && give(k, named(k, OP_identity, 1, &x));
-    ValueId value = k->in.n > 2 && k->in.at[2] ? little_cast(k, k->in.at[2], t->dtype)
-                                               : little_cast(k, zero, t->dtype);
-    return give(k, value ? named(k, OP_where, 3, (ValueId[]){ outside, value, x }) : 0);
+    return call_text(k, "!outside? y = identity(x)\n"
+                        "outside? value? value = like(value, x)\n"
+                        "outside? !value? value = like(0, x)\n"
+                        "outside? y = where(outside, value, x)") &&
+           call_finish(k);
 }
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
-/* How many numbers there are from start to limit by delta, as doubles divide: i64[]. */
-static ValueId
-count_floats(Call *k, ValueId start, ValueId limit, ValueId delta)
-{
-    ValueId count =
-        little_1(k, OP_ceil,
-                 little_2(k, OP_div, little_cast(k, little_2(k, OP_sub, limit, start), DT_F64),
-                          little_cast(k, delta, DT_F64)));
-    ValueId odd = little_2(k, OP_or, little_1(k, OP_is_nan, count), little_1(k, OP_is_inf, count));
-
-    return little_demand(k, little_1(k, OP_not, odd),
-                         "from start to limit by this step is no number of elements")
-               ? little_cast(k, count, DT_I64)
-               : 0;
-}
-
-/* The same of integers, each an i64: rounded up, whichever way it goes. How far apart two of them
- * are is a u64, and so is how far the least is from 0. */
-static ValueId
-count_integers(Call *k, ValueId start, ValueId limit, ValueId delta)
-{
-    ValueId zero = little_number(k, 0), back = little_2(k, OP_less, delta, zero),
-            one = little_cast(k, little_number(k, 1), DT_U64);
-    ValueId first = little_3(k, OP_where, back, limit, start),
-            end = little_3(k, OP_where, back, start, limit),
-            ahead = little_2(k, OP_less, first, end);
-    ValueId span = little_cast(k, little_2(k, OP_sub, end, first), DT_U64);
-    ValueId width =
-        little_cast(k, little_3(k, OP_where, back, little_1(k, OP_neg, delta), delta), DT_U64);
-    /* behind the first */
-    ValueId more =
-        little_2(k, OP_div, little_2(k, OP_sub, span, one), little_2(k, OP_max, width, one));
-    ValueId most = little_cast(k, little_number(k, INT64_MAX - 1), DT_U64);
-    ValueId count = little_2(k, OP_add, little_cast(k, little_2(k, OP_min, more, most), DT_I64),
-                             little_number(k, 1));
-
-    return little_3(k, OP_where, ahead, count, zero);
-}
-
-/* start + delta * i for as many i as lie before limit. */
+/* start + delta * i for as many i as lie before limit. Floats are divided as doubles. Integers are
+ * rounded up, whichever way it goes: how far apart two of them are is a u64, and so is how far the
+ * least is from 0. */
 static bool
 size_range(Call *k)
 {
-    ValueId start = k->in.at[0], limit = k->in.at[1], delta = k->in.at[2], count;
-    DType t = little_type(k, start)->dtype;
-
-    if (little_type(k, limit)->dtype != t || little_type(k, delta)->dtype != t)
+    if (!call_names(k, "start limit delta -> y"))
+        return false;
+    DType t = input_type(k, 0)->dtype, limit = input_type(k, 1)->dtype,
+          delta = input_type(k, 2)->dtype;
+    if (limit != t || delta != t)
         return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
                           "start, limit and delta are %s, %s and %s; one type is needed",
-                          dtype_info[t].name, dtype_info[little_type(k, limit)->dtype].name,
-                          dtype_info[little_type(k, delta)->dtype].name);
-    if (!little_demand(
-            k,
-            little_1(k, OP_not,
-                     little_2(k, OP_equal, delta, little_cast(k, little_number(k, 0), t))),
-            "the step (delta) is 0"))
+                          dtype_info[t].name, dtype_info[limit].name, dtype_info[delta].name);
+    if (!call_text(k, "demand !(delta == 0) \"the step (delta) is 0\""))
         return false;
-    if (dtype_is_float(t))
-        count = count_floats(k, start, limit, delta);
-    else
-        count = count_integers(k, little_cast(k, start, DT_I64), little_cast(k, limit, DT_I64),
-                               little_cast(k, delta, DT_I64));
-    count = count ? little_match(k, little_2(k, OP_max, count, little_number(k, 0)), NULL) : 0;
-    ValueId i = count ? little_3(k, OP_range, little_number(k, 0), little_1(k, OP_squeeze, count),
-                                 little_number(k, 1))
-                      : 0;
-    return give(k, i ? named(k, OP_add, 2,
-                             (ValueId[]){ little_2(k, OP_mul, little_cast(k, i, t), delta), start })
-                     : 0);
+    return (dtype_is_float(t)
+                ? call_text(k, "count = ceil(f64(limit - start) / f64(delta))\n"
+                               "demand !(is_nan(count) || is_inf(count)) "
+                               "\"from start to limit by this step is no number of elements\"\n"
+                               "count = i64(count)")
+                : call_text(k,
+                            "from = i64(start)\n"
+                            "to = i64(limit)\n"
+                            "step = i64(delta)\n"
+                            "back = step < 0\n"
+                            "first = where(back, to, from)\n"
+                            "end = where(back, from, to)\n"
+                            "span = u64(end - first)\n"
+                            "width = u64(where(back, -step, step))\n"
+                            "more = (span - 1) / max(width, 1)\n" /* behind the first */
+                            "count = i64(min(more, %" PRId64 ")) + 1\n"
+                            "count = where(first < end, count, 0)",
+                            INT64_MAX - 1)) &&
+           call_text(k, "i = iota(match(max(count, 0)))\n"
+                        "y = like(i, start) * delta + start") &&
+           call_finish(k);
+}
+
+/* v's contents as symbols, the first n of them 1 or more. */
+static ValueId
+match_positive_list(Call *k, ValueId v, uint32_t n)
+{
+    Var symbol;
+
+    v = call_match(k, v, NULL);
+    const Known known = v ? k->m->g->value.at[v].known : (Known){ 0 };
+    for (uint32_t i = 0; i < known.n && i < n; i++)
+        if (expr_is_var(known.at[i], &symbol))
+            expr_symbol_range(k->m->c, symbol, (Interval){ 1, INT64_MAX });
+    return v;
 }
 
 /* Scales: as ratios, and the extents that they give. A ratio is at least one part. */
 static bool
 size_resize(Call *k)
 {
-    Ctx *c = k->m->c;
     ValueId x = k->in.at[0], scales = k->in.at[2];
-    const Attr *axes = attr_find((Attrs){ k->attr.at, k->attr.n }, "axes");
-    int64_t n = length(k, scales, "scales are"), order[2 * TN_MAX_RANK];
-    float ratio = RESIZE_RATIO;
-    Var v;
+    const Attr *axes = call_attr(k, "axes");
+    const Type *t = input_type(k, 0);
+    int64_t n = length(k, scales, "scales are");
 
-    if (n < 0 || n != (axes ? (int64_t)axes->n : (int64_t)little_type(k, x)->rank))
+    if (n < 0 || n != (axes ? (int64_t)axes->n : (int64_t)t->rank))
         return n < 0 ? false
-                     : diag_error(&c->diags, DIAG_MODEL, k->loc, "%lld scales for %s", (long long)n,
-                                  type_str(c, little_type(k, x)));
-    for (uint32_t i = 0; i < n; i++)
-        order[i] = axes ? axes->ints[i] : (int64_t)i;
-    ValueId one = graph_const(k->m->g, "ratio", type_new(c, DT_F32, 0, NULL),
-                              arena_copy(k->m->arena, &ratio, sizeof ratio));
-    ValueId parts = little_cast(k, little_1(k, OP_round, little_2(k, OP_mul, scales, one)), DT_I64);
-    ValueId sizes = little_2(k, OP_gather, little_shape(k, x), little_list(k, (uint32_t)n, order));
-    ValueId extents = little_cast(
-        k, little_1(k, OP_floor, little_2(k, OP_mul, little_cast(k, sizes, DT_F32), scales)),
-        DT_I64);
-    ValueId both = little_axis(k, OP_concat, 0, 2, (ValueId[]){ parts, extents });
-    k->in.at[2] = little_match(k, both, NULL);
-    for (uint32_t i = 0; k->in.at[2] && i < n; i++)
-        if (expr_is_var(k->m->g->value.at[k->in.at[2]].known.at[i], &v))
-            expr_symbol_range(c, v, (Interval){ 1, INT64_MAX });
+                     : diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "%lld scales for %s",
+                                  (long long)n, type_str(k->m->c, t));
+    k->in.at[2] = match_positive_list(
+        k,
+        value_of_text(k, "x scales", VALUES(x, scales),
+                      "sizes = gather(shape(x), %s)\n"
+                      "[i64(round(scales * %a)), i64(floor(f32(sizes) * scales))]",
+                      axes ? ints_text(k, axes->n, axes->ints) : below_text(k, (uint32_t)n),
+                      (double)RESIZE_RATIO),
+        (uint32_t)n);
     return k->in.at[2] != 0;
 }
 
@@ -667,59 +602,47 @@ size_resize(Call *k)
 ValueId
 call_positions(Call *k, ValueId mask)
 {
-    if (!mask)
-        return 0;
-    const Type *t = little_type(k, mask);
-    ValueId one = little_number(k, 1), zero = little_number(k, 0),
-            set = little_cast(k, mask, DT_I64);
-    ValueId count = little_2(k, OP_cum_sum, set, zero);
-    ValueId total = little_2(k, OP_reduce_sum, set, little_list(k, 1, (int64_t[]){ 0 }));
-    ValueId hits = little_match(k, total, &t->dim[0]);
-    if (!hits)
-        return 0;
-    ValueId slot = little_3(k, OP_where, mask, little_2(k, OP_sub, count, one), total);
-    ValueId all = little_3(k, OP_range, zero, little_1(k, OP_size, mask), one);
-    Attr blank = { .name = sym(k->m->c, "value"),
-                   .kind = ATTR_TENSOR,
-                   .type = little_type(k, zero),
-                   .data = k->m->g->value.at[zero].data };
-    ValueId room = little_2(k, OP_add, hits, one);
-    ValueId empty = room ? call_op(k, OP_constant_of_shape, 1, &blank, 1, &room, "room") : 0;
-    ValueId filled = little_3(k, OP_scatter_elements, empty, slot, all);
-    return little_3(k, OP_slice, filled, little_list(k, 1, (int64_t[]){ 0 }), hits);
+    ValueId total = mask ? value_of_text(k, "mask", &mask, "reduce_sum(i64(mask), [0])") : 0;
+    ValueId hits = total ? call_match(k, total, &value_type(k, mask)->dim[0]) : 0;
+
+    return hits ? value_of_text(k, "mask total hits", VALUES(mask, total, hits),
+                                "count = cum_sum(i64(mask), 0)\n"
+                                "slot = where(mask, count - 1, total)\n"
+                                "empty = constant_of_shape(hits + 1) {value = const i64[] [0]}\n"
+                                "all = scatter_elements(empty, slot, range(0, size(mask), 1))\n"
+                                "slice(all, [0], hits)")
+                : 0;
 }
 
 bool
 convert_nonzero(Call *k)
 {
-    const int64_t flat = -1;
+    Text rows = { .arena = k->m->arena };
+
     if (!k->in.n || !k->in.at[0])
         return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "NonZero has no input");
-    ValueId x = k->in.at[0], row[TN_MAX_RANK];
-    uint32_t rank = little_type(k, x)->rank;
-    if (little_type(k, x)->dtype == DT_STR &&
-        !(x = little_1(k, OP_not, little_2(k, OP_string_equal, x, call_string(k, "empty", "")))))
+    if (!call_names(k, "x -> y"))
         return false;
-    ValueId at = call_positions(
-        k, little_cast(k, little_2(k, OP_reshape, x, little_list(k, 1, &flat)), DT_BOOL));
-
-    if (!at)
+    uint32_t rank = input_type(k, 0)->rank;
+    if (!call_text(k, "set = %s",
+                   input_type(k, 0)->dtype == DT_STR ? "!string_equal(x, \"\")" : "x") ||
+        !call_text(k, "set = bool(reshape(set, [-1]))"))
         return false;
-    if (!rank) { /* no rows, of as many columns as it has elements that count */
-        const ValueId none = little_list(k, 1, (int64_t[]){ 0 }),
-                      all = little_2(k, OP_unsqueeze, at, none);
-        return give(k, all ? call_op(k, OP_slice, 0, NULL, 3, (ValueId[]){ all, none, none },
-                                     k->proto->output[0])
-                           : 0);
-    }
-    for (uint32_t d = rank; d-- > 0;) {
-        ValueId n = little_element(k, little_shape(k, x), d);
-        row[d] = little_2(k, OP_unsqueeze, little_2(k, OP_mod, at, n),
-                          little_list(k, 1, (int64_t[]){ 0 }));
-        at = little_2(k, OP_div, at, n);
-    }
-    Attr axis = { .name = sym(k->m->c, "axis"), .kind = ATTR_INT };
-    return give(k, call_op(k, OP_concat, 1, &axis, rank, row, k->proto->output[0]));
+    call_name(k, "at", call_positions(k, call_value(k, "set")));
+    if (!call_value(k, "at"))
+        return false;
+    if (!rank) /* no rows, of as many columns as it has elements that count */
+        return call_text(k, "y = slice(unsqueeze(at, [0]), [0], [0])") && call_finish(k);
+    for (uint32_t d = rank; d-- > 0;)
+        if (!call_text(k,
+                       "n = shape(x)[%u]\n"
+                       "row_%u = unsqueeze(mod(at, n), [0])\n"
+                       "at = at / n",
+                       d, d))
+            return false;
+    for (uint32_t d = 0; d < rank; d++)
+        text_printf(&rows, d ? ", row_%u" : "row_%u", d);
+    return call_text(k, "y = concat(%s) {axis = 0}", text_str(&rows)) && call_finish(k);
 }
 
 /* Slices of x along an axis, or elements of it flat, where the condition is set; it may be
@@ -727,17 +650,17 @@ convert_nonzero(Call *k)
 bool
 convert_compress(Call *k)
 {
-    const Attr *axis = attr_find((Attrs){ k->attr.at, k->attr.n }, "axis");
-    const int64_t flat = -1;
+    const Attr *axis = call_attr(k, "axis");
+
     if (k->in.n < 2 || !k->in.at[0] || !k->in.at[1])
         return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "Compress takes two inputs");
-    ValueId x = axis ? k->in.at[0] : little_2(k, OP_reshape, k->in.at[0], little_list(k, 1, &flat)),
-            at = call_positions(k, k->in.at[1]);
-    Attr along = { .name = sym(k->m->c, "axis"), .kind = ATTR_INT, .i = axis ? axis->i : 0 };
-
-    return give(
-        k, at && x ? call_op(k, OP_gather, 1, &along, 2, (ValueId[]){ x, at }, k->proto->output[0])
-                   : 0);
+    if (!call_names(k, "x condition -> y"))
+        return false;
+    call_name(k, "at", call_positions(k, k->in.at[1]));
+    return call_value(k, "at") &&
+           call_text(k, "y = gather(%s, at) {axis = %" PRId64 "}", axis ? "x" : "reshape(x, [-1])",
+                     axis ? axis->i : 0) &&
+           call_finish(k);
 }
 
 /* ---- transforms along an axis from data ------------------------------------------------------ */
@@ -747,48 +670,25 @@ convert_compress(Call *k)
 static bool
 size_dft(Call *k)
 {
-    ValueId x = k->in.at[0], axis = little_ints(k, k->in.at[2]), one = little_number(k, 1);
-    uint32_t all_axes = little_type(k, x)->rank, rank = all_axes - 1;
-    Attr keep = { .name = sym(k->m->c, "keepdims"), .kind = ATTR_INT, .i = 0 },
-         exact = { .name = sym(k->m->c, "allowzero"), .kind = ATTR_INT, .i = 1 };
-    const int64_t first = 0;
-    int64_t every_axis[TN_MAX_RANK];
+    ValueId axis = call_int_list(k, k->in.at[2]);
+    uint32_t all = input_type(k, 0)->rank, rank = all - 1;
 
-    if (all_axes < 2 || all_axes > TN_MAX_RANK || !axis || length(k, axis, "axes are") != 1)
+    if (all < 2 || all > TN_MAX_RANK || !axis || length(k, axis, "axes are") != 1)
         return call_refuse(k, "DFT of %s along an axis from data",
-                           type_str(k->m->c, little_type(k, x)));
-    for (uint32_t d = 0; d <= rank; d++)
-        every_axis[d] = d;
-    ValueId at = little_wrap(k, axis, all_axes), every = little_iota(k, rank),
-            all = little_shape(k, x), part[4];
-    ValueId sizes = little_2(k, OP_gather, all, little_list(k, rank, every_axis));
-    for (int i = 0; i < 3; i++) {
-        ValueId here = little_2(k, i == 0 ? OP_less : i == 1 ? OP_equal : OP_greater, every, at);
-        ValueId there = little_3(k, OP_where, here, sizes, one);
-        part[i] = little_ints(k, call_op(k, OP_reduce_prod, 1, &keep, 2,
-                                         (ValueId[]){ there, little_list(k, 1, &first) }, "part"));
-    }
-    part[3] = little_element(k, all, rank);
-    ValueId three = little_match(k, little_axis(k, OP_concat, 0, 3, part), NULL);
-    ValueId shape = three ? little_axis(k, OP_concat, 0, 2, (ValueId[]){ three, part[3] }) : 0;
-    ValueId parts =
-        shape ? call_op(k, OP_reshape, 1, &exact, 2, (ValueId[]){ x, shape }, "parts") : 0;
-    ValueId in[3] = { parts, k->in.at[1], little_list(k, 1, (int64_t[]){ 1 }) }, y;
-    if (!parts ||
-        !graph_infer_op(
-            k->m->g, k->op,
-            (Attrs){ arena_copy(k->m->arena, k->attr.at, k->attr.n * sizeof(Attr)), k->attr.n },
-            k->loc, k->origin, 3, in, 1, (const char *const[]){ "transformed" }, &y))
+                           type_str(k->m->c, input_type(k, 0)));
+    if (!call_names(k, "x ? length axis -> y") ||
+        !call_text(k, "sizes = gather(shape(x), %s)", below_text(k, rank)))
         return false;
-    ValueId bins = little_element(k, little_shape(k, y), 1),
-            to = little_3(k, OP_where, little_2(k, OP_equal, every, at), bins, sizes);
-    to = little_match(k, to, NULL);
-    ValueId full = to ? little_axis(k, OP_concat, 0, 2,
-                                    (ValueId[]){ to, little_element(k, little_shape(k, y), 3) })
-                      : 0;
-    return give(
-        k, full ? call_op(k, OP_reshape, 1, &exact, 2, (ValueId[]){ y, full }, k->proto->output[0])
-                : 0);
+    call_name(k, "axis", axis);
+    call_name(k, "three", sizes_around(k, call_value(k, "sizes"), axis, all, rank));
+    return call_text(k,
+                     "parts = reshape(x, [three, shape(x)[%u]]) {allowzero = 1}\n"
+                     "parts = self(parts, length, [1]) {*}\n"
+                     "is = %s == gather(%s, axis)\n"
+                     "to = match(where(is, shape(parts)[1], sizes))\n"
+                     "y = reshape(parts, [to, shape(parts)[3]]) {allowzero = 1}",
+                     rank, below_text(k, rank), below_text(k, all)) &&
+           call_finish(k);
 }
 
 /* How many axes are indexed is the size of the indices' last axis; where that is open, the rank of
@@ -797,7 +697,7 @@ static bool
 size_gather_nd(Call *k)
 {
     Ctx *c = k->m->c;
-    const Type *x = little_type(k, k->in.at[0]), *index = little_type(k, k->in.at[1]);
+    const Type *x = value_type(k, k->in.at[0]), *index = value_type(k, k->in.at[1]);
     int64_t rank = result_rank(k), left = (int64_t)x->rank - get_int(k, "batch_dims", 0),
             width = index->rank - 1 + left - rank;
 
@@ -822,15 +722,9 @@ size_gather_nd(Call *k)
 static bool
 match_input(Call *k, uint32_t i, const Expr *most)
 {
-    ValueId v = k->in.at[i];
-    const Expr *all[2 * TN_MAX_RANK];
-    int64_t n = length(k, v, "sizes are");
-
-    for (uint32_t j = 0; j < 2 * TN_MAX_RANK; j++)
-        all[j] = most;
-    if (n < 0)
+    if (length(k, k->in.at[i], "sizes are") < 0)
         return false;
-    k->in.at[i] = little_match(k, v, most ? all : NULL);
+    k->in.at[i] = match_to(k, k->in.at[i], most);
     return k->in.at[i] != 0;
 }
 
@@ -838,15 +732,10 @@ match_input(Call *k, uint32_t i, const Expr *most)
 static bool
 match_positive(Call *k, uint32_t i)
 {
-    Var v;
-
-    if (!match_input(k, i, NULL))
+    if (length(k, k->in.at[i], "sizes are") < 0)
         return false;
-    const Known *known = &k->m->g->value.at[k->in.at[i]].known;
-    for (uint32_t j = 0; j < known->n; j++)
-        if (expr_is_var(known->at[j], &v))
-            expr_symbol_range(k->m->c, v, (Interval){ 1, INT64_MAX });
-    return true;
+    k->in.at[i] = match_positive_list(k, k->in.at[i], UINT32_MAX);
+    return k->in.at[i] != 0;
 }
 
 bool
@@ -891,15 +780,14 @@ call_sizes(Call *k)
     case OP_gather_nd: return size_gather_nd(k);
     case OP_constant_of_shape: return !call_is_open(k, 0) || match_input(k, 0, NULL);
     case OP_split:
-        return !call_is_open(k, 1) ||
-               match_input(k, 1, largest_dim(k, little_type(k, k->in.at[0])));
+        return !call_is_open(k, 1) || match_input(k, 1, largest_dim(k, value_type(k, k->in.at[0])));
     case OP_resize:
         return (!call_is_open(k, 2) || size_resize(k)) &&
                (!call_is_open(k, 3) || match_input(k, 3, NULL));
     case OP_one_hot:
         if (!call_is_open(k, 1))
             return true;
-        k->in.at[1] = little_cast(k, k->in.at[1], DT_I64);
+        k->in.at[1] = call_cast(k, k->in.at[1], DT_I64);
         return k->in.at[1] && match_input(k, 1, NULL);
     case OP_range:
         return !(call_is_open(k, 0) || call_is_open(k, 1) || call_is_open(k, 2)) || k->in.n < 3 ||

@@ -2,7 +2,7 @@
  * typed lists (converted), or a file beside the model (mapped, and never outside the model's
  * folder). Sparse ones become dense.
  */
-#include "import/internal.h"
+#include "import/converters.h"
 
 #include <errno.h>
 #include <inttypes.h>

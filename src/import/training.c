@@ -1,28 +1,13 @@
 /* training: operators that training leaves in models: optimisers, normalisation by the batch
- * itself. */
-#include "import/little.h"
+ * itself.
+ */
+#include "import/compose.h"
+#include "import/converters.h"
 
+#include <inttypes.h>
 #include <string.h>
 
-static ValueId
-number(Call *k, ValueId like, double v)
-{
-    return scalar_const(k, "number", like, v);
-}
-
-static double
-real_attr(Call *k, const char *name, double otherwise)
-{
-    return attr_float((Attrs){ k->attr.at, k->attr.n }, name, otherwise);
-}
-
-static void
-bind(Call *k, uint32_t i, ValueId v)
-{
-    const char *name =
-        i < k->proto->n_output && *text_of(k->proto->output[i]) ? k->proto->output[i] : "unused";
-    call_bind(k, i, v ? call_op(k, OP_identity, 0, NULL, 1, &v, name) : 0);
-}
+/* ---- optimisers ------------------------------------------------------------------------------ */
 
 /* Rate, turn, then n tensors each: values, gradients, and `states` kinds of state. */
 static bool
@@ -34,178 +19,132 @@ tensors_of(Call *k, uint32_t states, uint32_t *n)
         return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
                           "%s with %u inputs; 2, and %u for each tensor, are needed",
                           k->proto->op_type, k->in.n, each);
-    for (uint32_t i = 0; i < k->in.n; i++)
-        if (!need_input(k, i))
-            return false;
     *n = (k->in.n - 2) / each;
-    return true;
+    return need_inputs(k, k->in.n);
 }
 
-/* g + norm * x */
-static ValueId
-regular(Call *k, ValueId x, ValueId g)
+/* A step of an optimiser, for each tensor: `text` reads rate, turn t, tensor x, its gradient g and
+ * the states that `names` has, "v h", and says what x and the states are next. */
+static bool
+update(Call *k, const char *names, const char *text)
 {
-    return little_2(k, OP_add,
-                    little_2(k, OP_mul, number(k, x, real_attr(k, "norm_coefficient", 0)), x), g);
+    const uint32_t states = (uint32_t)(strlen(names) + 1) / 2;
+    uint32_t n = 0;
+
+    if (!tensors_of(k, states, &n) || !call_names(k, "first_rate turn"))
+        return false;
+    for (uint32_t i = 0; i < n; i++) {
+        call_name(k, "x", k->in.at[2 + i]);
+        call_name(k, "g", k->in.at[2 + n + i]);
+        for (uint32_t s = 0; s < states; s++)
+            call_name(k, (char[]){ names[2 * s], 0 }, k->in.at[2 + (2 + s) * n + i]);
+        if (!call_text(k,
+                       "rate = like(first_rate, x)\n"
+                       "t = like(turn, x)\n"
+                       "g = %a * x + g\n"
+                       "%s",
+                       get_float(k, "norm_coefficient", 0), text))
+            return false;
+        for (uint32_t s = 0; s <= states; s++)
+            call_bind(k, s * n + i, call_value(k, s ? (char[]){ names[2 * s - 2], 0 } : "x"));
+    }
+    return k->done = true;
 }
 
 static bool
 convert_adagrad(Call *k)
 {
-    uint32_t n;
-
-    if (!tensors_of(k, 1, &n))
-        return false;
-    for (uint32_t i = 0; i < n; i++) {
-        ValueId x = k->in.at[2 + i], g = regular(k, x, k->in.at[2 + n + i]),
-                h = k->in.at[2 + 2 * n + i],
-                t = little_cast(k, k->in.at[1], little_type(k, x)->dtype);
-        ValueId slow =
-            little_2(k, OP_add, number(k, x, 1),
-                     little_2(k, OP_mul, t, number(k, x, real_attr(k, "decay_factor", 0))));
-        ValueId rate =
-            little_2(k, OP_div, little_cast(k, k->in.at[0], little_type(k, x)->dtype), slow);
-        h = little_2(k, OP_add, h, little_2(k, OP_mul, g, g));
-        ValueId size =
-            little_2(k, OP_add, little_1(k, OP_sqrt, h), number(k, x, real_attr(k, "epsilon", 0)));
-        bind(k, i, little_2(k, OP_sub, x, little_2(k, OP_div, little_2(k, OP_mul, rate, g), size)));
-        bind(k, n + i, h);
-    }
-    k->done = true;
-    return true;
+    return update(k, "h",
+                  arena_printf(k->m->arena,
+                               "rate = rate / (1 + t * %a)\n"
+                               "h = h + g * g\n"
+                               "x = x - rate * g / (sqrt(h) + %a)",
+                               get_float(k, "decay_factor", 0), get_float(k, "epsilon", 0)));
 }
 
 static bool
 convert_adam(Call *k)
 {
-    double alpha = real_attr(k, "alpha", 0.9), beta = real_attr(k, "beta", 0.999),
-           after = real_attr(k, "norm_coefficient_post", 0);
-    uint32_t n;
+    double alpha = get_float(k, "alpha", 0.9), beta = get_float(k, "beta", 0.999);
 
-    if (!tensors_of(k, 2, &n))
-        return false;
-    for (uint32_t i = 0; i < n; i++) {
-        ValueId x = k->in.at[2 + i], g = regular(k, x, k->in.at[2 + n + i]),
-                v = k->in.at[2 + 2 * n + i], h = k->in.at[2 + 3 * n + i];
-        DType type = little_type(k, x)->dtype;
-        ValueId t = little_cast(k, k->in.at[1], type), rate = little_cast(k, k->in.at[0], type),
-                one = number(k, x, 1), zero = number(k, x, 0);
-        v = little_2(k, OP_add, little_2(k, OP_mul, number(k, x, alpha), v),
-                     little_2(k, OP_mul, number(k, x, 1 - alpha), g));
-        h = little_2(k, OP_add, little_2(k, OP_mul, number(k, x, beta), h),
-                     little_2(k, OP_mul, number(k, x, 1 - beta), little_2(k, OP_mul, g, g)));
-        ValueId size =
-            little_2(k, OP_add, little_1(k, OP_sqrt, h), number(k, x, real_attr(k, "epsilon", 0)));
-        ValueId up = little_1(k, OP_sqrt,
-                              little_2(k, OP_sub, one, little_2(k, OP_pow, number(k, x, beta), t)));
-        ValueId down = little_2(k, OP_sub, one, little_2(k, OP_pow, number(k, x, alpha), t)),
-                begun = little_2(k, OP_greater, t, zero);
-        down = little_3(k, OP_where, begun, down, one);
-        rate = little_3(k, OP_where, begun,
-                        little_2(k, OP_div, little_2(k, OP_mul, rate, up), down), rate);
-        x = little_2(k, OP_sub, x, little_2(k, OP_mul, rate, little_2(k, OP_div, v, size)));
-        bind(k, i, x ? little_2(k, OP_mul, number(k, x, 1 - after), x) : 0);
-        bind(k, n + i, v);
-        bind(k, 2 * n + i, h);
-    }
-    k->done = true;
-    return true;
+    return update(k, "v h",
+                  arena_printf(k->m->arena,
+                               "v = %a * v + %a * g\n"
+                               "h = %a * h + %a * (g * g)\n"
+                               "size = sqrt(h) + %a\n"
+                               "up = sqrt(1 - pow(%a, t))\n"
+                               "down = where(t > 0, 1 - pow(%a, t), 1)\n"
+                               "rate = where(t > 0, rate * up / down, rate)\n"
+                               "x = %a * (x - rate * (v / size))",
+                               alpha, 1 - alpha, beta, 1 - beta, get_float(k, "epsilon", 0), beta,
+                               alpha, 1 - get_float(k, "norm_coefficient_post", 0)));
 }
 
 static bool
 convert_momentum(Call *k)
 {
-    bool nesterov =
-        !strcmp(attr_string((Attrs){ k->attr.at, k->attr.n }, "mode", "standard"), "nesterov");
-    uint32_t n;
+    const char *mode = get_string(k, "mode", "standard");
+    double alpha = get_float(k, "alpha", 0);
 
-    if (!tensors_of(k, 1, &n))
-        return false;
-    for (uint32_t i = 0; i < n; i++) {
-        ValueId x = k->in.at[2 + i], g = regular(k, x, k->in.at[2 + n + i]),
-                v = k->in.at[2 + 2 * n + i];
-        DType type = little_type(k, x)->dtype;
-        ValueId t = little_cast(k, k->in.at[1], type), rate = little_cast(k, k->in.at[0], type),
-                alpha = number(k, x, real_attr(k, "alpha", 0));
-        ValueId beta = little_3(k, OP_where, little_2(k, OP_greater, t, number(k, x, 0)),
-                                number(k, x, real_attr(k, "beta", 0)), number(k, x, 1));
-        v = little_2(k, OP_add, little_2(k, OP_mul, alpha, v), little_2(k, OP_mul, beta, g));
-        ValueId step = nesterov ? little_2(k, OP_add, g, little_2(k, OP_mul, alpha, v)) : v;
-        bind(k, i, little_2(k, OP_sub, x, little_2(k, OP_mul, rate, step)));
-        bind(k, n + i, v);
-    }
-    k->done = true;
-    return true;
+    return update(k, "v",
+                  arena_printf(k->m->arena,
+                               "v = %a * v + where(t > 0, like(%a, x), 1) * g\n"
+                               "x = x - rate * %s",
+                               alpha, get_float(k, "beta", 0),
+                               strcmp(mode, "nesterov")
+                                   ? "v"
+                                   : arena_printf(k->m->arena, "(g + %a * v)", alpha)));
 }
 
-/* The mean, and the mean square of what is away from it, over the axes; x - mean as well. */
-static void
-moments(Call *k, ValueId x, ValueId axes, ValueId *mean, ValueId *away, ValueId *variance)
-{
-    *mean = little_2(k, OP_reduce_mean, x, axes);
-    *away = little_2(k, OP_sub, x, *mean);
-    *variance = little_2(k, OP_reduce_mean, little_2(k, OP_mul, *away, *away), axes);
-}
+/* ---- normalisation --------------------------------------------------------------------------- */
 
 bool
 convert_batch_norm_training(Call *k)
 {
-    for (uint32_t i = 0; i < 5; i++)
-        if (!need_input(k, i))
-            return false;
-    double momentum = real_attr(k, "momentum", 0.9);
-    const Type *t = input_type(k, 0);
-    int64_t axes[TN_MAX_RANK], flat[TN_MAX_RANK], keep = -1;
+    int64_t axes[TN_MAX_RANK], wide[TN_MAX_RANK];
+    double momentum = get_float(k, "momentum", 0.9);
     uint32_t n = 0;
 
+    if (!call_names(k, "x scale bias old_mean old_variance -> y mean variance"))
+        return false;
+    const Type *t = input_type(k, 0);
+    const char *real = t->dtype == DT_F64 ? "f64" : "f32";
     if (t->rank < 2)
         return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "BatchNormalization of %s",
                           type_str(k->m->c, t));
     for (uint32_t d = 0; d < t->rank; d++) {
+        wide[d] = d == 1 ? -1 : 1;
         if (d != 1)
             axes[n++] = d;
-        flat[d] = d == 1 ? -1 : 1;
     }
-    ValueId x = k->in.at[0], wide = little_list(k, t->rank, flat), mean, away, variance,
-            list = little_list(k, n, axes);
-    DType real = t->dtype == DT_F64 ? DT_F64 : DT_F32;
-    moments(k, little_cast(k, x, real), list, &mean, &away, &variance);
-    ValueId scale = little_cast(k, little_2(k, OP_reshape, k->in.at[1], wide), real),
-            bias = little_cast(k, little_2(k, OP_reshape, k->in.at[2], wide), real);
-    if (!variance || !scale || !bias)
-        return false;
-    ValueId y = little_2(k, OP_div, away,
-                         little_1(k, OP_sqrt,
-                                  little_2(k, OP_add, variance,
-                                           number(k, variance, real_attr(k, "epsilon", 1e-5)))));
-    bind(k, 0, little_cast(k, little_2(k, OP_add, little_2(k, OP_mul, y, scale), bias), t->dtype));
-    for (uint32_t i = 0; i < 2; i++) {
-        ValueId old = k->in.at[3 + i],
-                now = little_2(k, OP_reshape, i ? variance : mean, little_list(k, 1, &keep));
-        now = little_cast(k, now, little_type(k, old)->dtype);
-        bind(k, 1 + i,
-             little_2(k, OP_add, little_2(k, OP_mul, old, number(k, old, momentum)),
-                      little_2(k, OP_mul, now, number(k, old, 1 - momentum))));
-    }
-    k->done = true;
-    return true;
+    return call_text(k,
+                     "axes = %s\n"
+                     "wide = %s\n"
+                     "real = %s(x)\n"
+                     "mean = reduce_mean(real, axes)\n"
+                     "away = real - mean\n"
+                     "variance = reduce_mean(away * away, axes)\n"
+                     "y = away / sqrt(variance + %a)\n"
+                     "y = like(y * %s(reshape(scale, wide)) + %s(reshape(bias, wide)), x)\n"
+                     "mean = old_mean * %a + like(reshape(mean, [-1]), old_mean) * %a\n"
+                     "new = like(reshape(variance, [-1]), old_variance)\n"
+                     "variance = old_variance * %a + new * %a",
+                     ints_text(k, n, axes), ints_text(k, t->rank, wide), real,
+                     get_float(k, "epsilon", 1e-5), real, real, momentum, 1 - momentum, momentum,
+                     1 - momentum) &&
+           call_finish(k);
 }
 
 static bool
 convert_mean_variance(Call *k)
 {
-    static const int64_t usual[] = { 0, 2, 3 };
     const Attr *axes = call_attr(k, "axes");
-    ValueId mean, away, variance;
 
-    if (!need_input(k, 0))
-        return false;
-    moments(k, k->in.at[0], axes ? little_list(k, axes->n, axes->ints) : little_list(k, 3, usual),
-            &mean, &away, &variance);
-    if (!variance)
-        return false;
-    ValueId size = little_2(k, OP_add, little_1(k, OP_sqrt, variance), number(k, variance, 1e-9));
-    return finish(k, call_op(k, OP_div, 0, NULL, 2, (ValueId[]){ away, size }, output_name(k)));
+    return call_says(k, "x -> y",
+                     "axes = %s\n"
+                     "d = x - reduce_mean(x, axes)\n"
+                     "y = d / (sqrt(reduce_mean(d * d, axes)) + 1e-9)",
+                     axes ? ints_text(k, axes->n, axes->ints) : "[0, 2, 3]");
 }
 
 static bool
@@ -223,25 +162,21 @@ convert_bit_cast(Call *k)
     return true;
 }
 
+/* ---- pooling --------------------------------------------------------------------------------- */
+
 /* What SAME_UPPER and SAME_LOWER pad before axis d of the image x with a window of `size` points,
  * i64[1]. */
 static ValueId
 same_padding(Call *k, ValueId x, uint32_t d, const int64_t *window, bool upper)
 {
     const int64_t size = window[0], stride = window[1], reach = (size - 1) * window[2] + 1;
-    const ValueId in = little_element(k, little_shape(k, x), 2 + d),
-                  step = little_list(k, 1, &stride), none = little_list(k, 1, (int64_t[]){ 0 });
-    const ValueId last =
-        in ? little_2(k, OP_div, little_2(k, OP_sub, in, little_list(k, 1, (int64_t[]){ 1 })), step)
-           : 0;
-    const ValueId end =
-        last ? little_2(k, OP_add, little_2(k, OP_mul, last, step), little_list(k, 1, &reach)) : 0;
-    const ValueId all = end ? little_2(k, OP_max, none, little_2(k, OP_sub, end, in)) : 0;
-    const ValueId more =
-        all && !upper ? little_2(k, OP_add, all, little_list(k, 1, (int64_t[]){ 1 })) : all;
+    ValueId before = value_of_text(k, "x", &x,
+                                   "size = shape(x)[%u]\n"
+                                   "end = (size - 1) / %" PRId64 " * %" PRId64 " + %" PRId64 "\n"
+                                   "(max(0, end - size)%s) / 2",
+                                   2 + d, stride, stride, reach, upper ? "" : " + 1");
 
-    ValueId before = more ? little_2(k, OP_div, more, little_list(k, 1, (int64_t[]){ 2 })) : 0;
-    return before && !k->m->g->value.at[before].known.at ? little_match(k, before, NULL) : before;
+    return before && !k->m->g->value.at[before].known.at ? call_match(k, before, NULL) : before;
 }
 
 /* Maxima, and where they lie. */
@@ -249,40 +184,40 @@ bool
 convert_max_pool_places(Call *k)
 {
     const char *const names[4] = { "kernel_shape", "strides", "dilations", "pads" };
-    const char *pad = attr_string((Attrs){ k->attr.at, k->attr.n }, "auto_pad", "NOTSET");
-    int64_t columns = get_int(k, "storage_order", 0), w[4 * TN_MAX_RANK];
-    ValueId part[2 * TN_MAX_RANK];
-    ValueId x = need_input(k, 0) ? k->in.at[0] : 0;
-    uint32_t n = x ? little_type(k, x)->rank - 2u : 0;
-
-    if (!x || n > TN_MAX_RANK - 2)
-        return x && diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "MaxPool of %s",
-                               type_str(k->m->c, little_type(k, x)));
+    const char *pad = get_string(k, "auto_pad", "NOTSET");
+    int64_t columns = get_int(k, "storage_order", 0), w[4];
     bool same = !strcmp(pad, "SAME_UPPER") || !strcmp(pad, "SAME_LOWER");
-    for (uint32_t d = 0; d < n; d++)
+    Text windows = { .arena = k->m->arena };
+
+    if (!call_names(k, "x -> y places"))
+        return false;
+    ValueId x = call_in(k, 0);
+    uint32_t n = value_type(k, x)->rank - 2u;
+    if (n > TN_MAX_RANK - 2)
+        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "MaxPool of %s",
+                          type_str(k->m->c, value_type(k, x)));
+    call_drop(k, "storage_order");
+    for (uint32_t d = 0; d < n; d++) {
         for (int i = 0; i < 4; i++) {
             const Attr *a = i < 3 || !strcmp(pad, "NOTSET") ? call_attr(k, names[i]) : NULL;
-            w[4 * d + i] = a && d < a->n ? a->ints[d] : i < 3;
+            w[i] = a && d < a->n ? a->ints[d] : i < 3;
         }
-    call_drop(k, "storage_order");
-    ValueId y = call_op(k, OP_max_pool, k->attr.n, k->attr.at, 1, &x, output_name(k));
-    Attr order = { .name = sym(k->m->c, "by_columns"), .kind = ATTR_INT, .i = columns };
-    for (uint32_t d = 0; d < n && y; d++) {
-        part[2 * d] = little_list(k, same ? 3 : 4, w + 4 * d);
-        part[2 * d + 1] = same ? same_padding(k, x, d, w + 4 * d, !strcmp(pad, "SAME_UPPER"))
-                               : little_list(k, 0, NULL);
-        y = part[2 * d + 1] ? y : 0;
+        text_printf(&windows, "%s%" PRId64 ", %" PRId64 ", %" PRId64 ", ", d ? ", " : "", w[0],
+                    w[1], w[2]);
+        if (!same) {
+            text_printf(&windows, "%" PRId64, w[3]);
+            continue;
+        }
+        const char *before = arena_printf(k->m->arena, "before_%u", d);
+        call_name(k, before, same_padding(k, x, d, w, !strcmp(pad, "SAME_UPPER")));
+        text_add(&windows, before);
     }
-    ValueId numbers = y && n ? little_axis(k, OP_concat, 0, 2 * n, part)
-                      : y    ? little_list(k, 0, NULL)
-                             : 0;
-    ValueId window =
-        numbers ? little_2(k, OP_reshape, numbers, little_list(k, 2, (int64_t[]){ n, 4 })) : 0;
-    ValueId places = window ? call_op(k, OP_max_pool_place, 1, &order, 3,
-                                      (ValueId[]){ x, y, window }, k->proto->output[1])
-                            : 0;
-    call_bind(k, 1, places);
-    return finish(k, y) && places;
+    return call_text(k,
+                     "y = self(x) {*}\n"
+                     "windows = reshape([%s], [%u, 4])\n"
+                     "places = max_pool_place(x, y, windows) {by_columns = %" PRId64 "}",
+                     text_str(&windows), n, columns) &&
+           call_finish(k);
 }
 
 /* The p-norm of each channel. */
@@ -290,10 +225,10 @@ static bool
 convert_global_lp_pool(Call *k)
 {
     int64_t p = get_int(k, "p", 2), axis[TN_MAX_RANK];
-    const Type *t = input_type(k, 0);
 
-    if (!need_input(k, 0))
+    if (!call_names(k, "x -> y"))
         return false;
+    const Type *t = input_type(k, 0);
     if (t->rank < 3 || p < 1)
         return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
                           "GlobalLpPool of %s with p %lld; axes behind the channels and a p of 1 "
@@ -301,12 +236,11 @@ convert_global_lp_pool(Call *k)
                           type_str(k->m->c, t), (long long)p);
     for (uint32_t d = 2; d < t->rank; d++)
         axis[d - 2] = d;
-    ValueId x = k->in.at[0], axes = call_ints(k, "axes", t->rank - 2, axis);
-    if (p <= 2)
-        return finish(k, call_two(k, p == 1 ? OP_reduce_l1 : OP_reduce_l2, x, axes));
-    ValueId power = call_two(k, OP_pow, call_one(k, OP_abs, x), scalar_const(k, "p", x, (double)p));
-    ValueId sum = power ? call_two(k, OP_reduce_sum, power, axes) : 0;
-    return finish(k, sum ? call_two(k, OP_pow, sum, scalar_const(k, "root", x, 1 / (double)p)) : 0);
+    const char *axes = ints_text(k, t->rank - 2u, axis);
+    return (p <= 2 ? call_text(k, "y = reduce_l%d(x, %s)", (int)p, axes)
+                   : call_text(k, "y = pow(reduce_sum(pow(abs(x), %a), %s), %a)", (double)p, axes,
+                               1 / (double)p)) &&
+           call_finish(k);
 }
 
 const OpRow training_rows[] = {

@@ -3,6 +3,7 @@
  * Every comparison becomes x <= threshold: x < t is x <= what is just below t; x > t has its
  * children exchanged; x == t is two nodes, membership in a set a chain of these.
  */
+#include "import/compose.h"
 #include "import/ml.h"
 
 #include <math.h>
@@ -316,16 +317,16 @@ with_base(Call *k, ValueId scores)
 
     if (!scores || !base.n)
         return scores;
-    ValueId v = little_cast(k, ml_const(k, "base_values", base.t, base.n, -1, base.data),
-                            little_type(k, scores)->dtype);
-    return little_2(k, OP_add, scores, v);
+    return value_of_text(k, "scores base",
+                         VALUES(scores, ml_const(k, "base_values", base.t, base.n, -1, base.data)),
+                         "scores + like(base, scores)");
 }
 
 static bool
 begin(Call *k, Forest *f, Map *at, ValueId *x, const char *what)
 {
     *x = need_input(k, 0) ? ml_rows(k, ml_real(k, k->in.at[0])) : 0;
-    *f = (Forest){ .k = k, .wide = *x && little_type(k, *x)->dtype == DT_F64 };
+    *f = (Forest){ .k = k, .wide = *x && value_type(k, *x)->dtype == DT_F64 };
     *at = (Map){ .arena = k->m->arena };
     return *x && read_nodes(f, at) && read_weights(f, at, what);
 }
@@ -346,10 +347,10 @@ convert_tree_regressor(Call *k)
     if (!begin(k, &f, &at, &x, "target"))
         return false;
     ValueId y =
-        little_cast(k,
-                    with_base(k, ensemble(&f, x, get_int(k, "n_targets", 1),
-                                          aggregate_of(ml_word(k, "aggregate_function", "SUM")))),
-                    DT_F32);
+        call_cast(k,
+                  with_base(k, ensemble(&f, x, get_int(k, "n_targets", 1),
+                                        aggregate_of(ml_word(k, "aggregate_function", "SUM")))),
+                  DT_F32);
     y = ml_transform(k, y, ml_word(k, "post_transform", "NONE"));
     return finish(k, y ? call_op(k, OP_identity, 0, NULL, 1, &y, output_name(k)) : 0);
 }
@@ -362,9 +363,8 @@ give_binary(Call *k, const Forest *f, const List *labels, ValueId score, const c
 
     for (uint32_t i = 0; i < f->weight.n; i++)
         positive &= f->weight.at[i] >= 0;
-    ValueId limit = scalar_const(k, "limit", score, positive ? 0.5 : 0);
-    ValueId which = little_cast(k, little_2(k, OP_greater, score, limit), DT_I64);
-    which = which ? little_2(k, OP_reshape, which, little_list(k, 1, (int64_t[]){ -1 })) : 0;
+    ValueId which =
+        value_of_text(k, "score", &score, "reshape(i64(score > %a), [-1])", positive ? 0.5 : 0.0);
     ValueId both = ml_both(k, score, !positive);
     both = positive ? both : ml_transform(k, both, transform);
     call_bind(k, 1,
@@ -378,8 +378,6 @@ give_binary(Call *k, const Forest *f, const List *labels, ValueId score, const c
 bool
 convert_tree_classifier(Call *k)
 {
-    Attr best[2] = { { .name = sym(k->m->c, "axis"), .kind = ATTR_INT, .i = 1 },
-                     { .name = sym(k->m->c, "keepdims"), .kind = ATTR_INT } };
     const char *transform = ml_word(k, "post_transform", "NONE");
     List labels;
     Forest f;
@@ -395,11 +393,11 @@ convert_tree_classifier(Call *k)
         f.target.at[i] = 0;
     if (labels.n < 2)
         return call_refuse(k, "TreeEnsembleClassifier with %lld labels", (long long)labels.n);
-    ValueId s = little_cast(k, ensemble(&f, x, one ? 1 : labels.n, 0), DT_F32);
+    ValueId s = call_cast(k, ensemble(&f, x, one ? 1 : labels.n, 0), DT_F32);
     List base = real_list(k, "base_values");
     if (one && base.n == 2) { /* the score is that of the second class */
         double v = ml_number(&base, 1);
-        s = s ? little_2(k, OP_add, s, scalar_const(k, "base", s, v)) : 0;
+        s = value_of_text(k, "s", &s, "s + %a", v);
     } else {
         s = with_base(k, s);
     }
@@ -407,7 +405,7 @@ convert_tree_classifier(Call *k)
         return false;
     if (one)
         return give_binary(k, &f, &labels, s, transform);
-    ValueId which = call_op(k, OP_arg_max, 2, best, 1, &s, "best"),
+    ValueId which = value_of_text(k, "s", &s, "arg_max(s) {axis = 1, keepdims = 0}"),
             y = ml_transform(k, s, transform);
     call_bind(k, 1,
               y ? call_op(k, OP_identity, 0, NULL, 1, &y,
@@ -486,7 +484,7 @@ convert_tree_ensemble(Call *k)
     ValueId x = need_input(k, 0) ? ml_rows(k, ml_real(k, k->in.at[0])) : 0;
     if (!x)
         return false;
-    Forest f = { .k = k, .wide = little_type(k, x)->dtype == DT_F64 };
+    Forest f = { .k = k, .wide = value_type(k, x)->dtype == DT_F64 };
     for (int64_t i = 0; i < n + target.n; i++) /* leaves behind the nodes */
         add_node(&f);
     for (int64_t i = 0; i < n; i++) {
@@ -532,6 +530,6 @@ convert_tree_ensemble(Call *k)
     static const int64_t aggregate[] = { 1, 0, 2, 3 };
     ValueId y = ensemble(&f, x, get_int(k, "n_targets", 1), aggregate[how]);
     y = ml_transform(k, y, transforms[transform]);
-    y = y ? little_cast(k, y, input_type(k, 0)->dtype) : 0;
+    y = y ? call_cast(k, y, input_type(k, 0)->dtype) : 0;
     return finish(k, y ? call_op(k, OP_identity, 0, NULL, 1, &y, output_name(k)) : 0);
 }

@@ -34,7 +34,7 @@ OpKind
 op_named(const char *name, size_t n)
 {
     for (uint32_t k = OP_NONE + 1; k < OP_COUNT; k++)
-        if (strlen(op_info[k].name) == n && memcmp(op_info[k].name, name, n) == 0)
+        if (strncmp(op_info[k].name, name, n) == 0 && !op_info[k].name[n])
             return (OpKind)k;
     return OP_NONE;
 }
@@ -108,6 +108,29 @@ check_call(Ctx *c, const OpCall *call)
             return op_fail(c, call, DIAG_UNSUPPORTED, "attribute \"%s\" is unknown%s%s",
                            call->attrs.at[i].name, *o->attrs ? "; there are: " : "", o->attrs);
     return true;
+}
+
+const OpSign op_sign[OP_SIGNS] = {
+    { "||", OP_or, 0 },
+    { "&&", OP_and, 1 },
+    { "<=", OP_less_or_equal, 2 },
+    { ">=", OP_greater_or_equal, 2 },
+    { "<", OP_less, 2 },
+    { ">", OP_greater, 2 },
+    { "==", OP_equal, 2 },
+    { "+", OP_add, 3 },
+    { "-", OP_sub, 3 },
+    { "*", OP_mul, 4 },
+    { "/", OP_div, 4 },
+};
+const struct OpForms op_form = { OP_neg,    OP_not,   OP_cast,    OP_concat,
+                                 OP_gather, OP_range, OP_squeeze, OP_reshape };
+
+bool
+op_has_one_dtype(OpKind op)
+{
+    return op_is_elementwise(op) || op == OP_pow || op == OP_max || op == OP_min || op == OP_sum ||
+           op == OP_mean || op == OP_clip;
 }
 
 bool

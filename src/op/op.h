@@ -116,6 +116,22 @@ typedef struct {
     VEC(const Type *) type; /* by value number */
     VEC(NestCall) call;     /* in order */
 } Expansion;
+/* Have its inputs one element type, but for conditions? */
+bool op_has_one_dtype(OpKind op);
+/* Operators that the text form writes by signs and brackets. `level` is how close a sign between two
+ * values binds; 0 is the loosest. */
+typedef struct {
+    const char *sign;
+    OpKind op;
+    int level;
+} OpSign;
+enum { OP_SIGNS = 11, OP_SIGN_LEVELS = 5 };
+extern const OpSign op_sign[OP_SIGNS];
+extern const struct OpForms {
+    OpKind minus, negation;         /* -x, !x */
+    OpKind type, list, element;     /* f32(x), [x, y], x[1] */
+    OpKind range, number, as_shape; /* of iota and demand: range, squeeze, reshape */
+} op_form;
 bool op_is_elementwise(OpKind op); /* is its meaning a scalar expression? */
 /* Is the operator a library routine, a C function of that name in src/routine? It has no expansion
  * and stays a call to the end. */

@@ -33,8 +33,8 @@ parts_as_they_lie(Ctx *c, Arena *a, Kernel *k, const Program *program, const cha
 }
 
 static bool
-carry_out(Points *p, Arena *a, const Program *program, uint32_t first, uint32_t end,
-          const char **why)
+take_steps(Points *p, Arena *a, const Program *program, uint32_t first, uint32_t end,
+           const char **why)
 {
     Text t = { .arena = a };
 
@@ -46,6 +46,15 @@ carry_out(Points *p, Arena *a, const Program *program, uint32_t first, uint32_t 
             *why = text_str(&t);
             return false;
         }
+    return true;
+}
+
+static bool
+carry_out(Points *p, Arena *a, const Program *program, uint32_t first, uint32_t end,
+          const char **why)
+{
+    if (!take_steps(p, a, program, first, end, why))
+        return false;
     if (points_lower(p))
         return true;
     *why = p->why;
@@ -257,5 +266,27 @@ schedule_build(Ctx *c, Arena *a, Kernel *k, const Machine *m, const Program *pro
     k->part = meaning;
     program_print(c, &t, program, 0);
     k->schedule = text_str(&t);
+    return ok;
+}
+
+bool
+schedule_sums(Ctx *c, Arena *a, Kernel *k, const Machine *m, const Program *program, Text *t)
+{
+    const Part *meaning = k->part, *part;
+    uint32_t npart = k->npart, n = schedule_pieces(k, program), first = 0, end = program->step.n;
+    const char *why;
+    bool ok = (part = parts_as_they_lie(c, a, k, program, &why)) != NULL;
+
+    for (uint32_t i = 0; ok && i < n; i++) {
+        if (n > 1 && !(ok = steps_of_part(a, k, program, i, &first, &end, &why)))
+            break;
+        k->part = part + i;
+        k->npart = n > 1 ? 1 : npart;
+        Points *p = points_of(c, a, k, m);
+        ok = take_steps(p, a, program, first, end, &why);
+        points_sums(p, p->root, t);
+        k->part = meaning;
+        k->npart = npart;
+    }
     return ok;
 }

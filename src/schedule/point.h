@@ -215,6 +215,8 @@ Points *points_of(Ctx *c, Arena *a, Kernel *k, const Machine *m);
 bool points_step(Points *p, const Step *s);
 /* Fill k->tree from the points. */
 bool points_lower(Points *p);
+/* The order of the reductions below n, a line for each leaf (sums.c). */
+void points_sums(const Points *p, const Node *n, Text *t);
 
 /* ---- for those who apply steps --------------------------------------------------------------- */
 

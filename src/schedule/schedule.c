@@ -375,6 +375,20 @@ schedule_formats(Ctx *c, Arena *a, const Kernel *k)
     return ok ? out : NULL;
 }
 
+const char *
+schedule_sums_text(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const char *program)
+{
+    Kernel own = kernel_copy(a, k);
+    Text t = { .arena = a };
+    Program steps;
+
+    return program_parse(c, a, k->name, (Bytes){ (const uint8_t *)program, strlen(program) },
+                         &steps) &&
+                   schedule_sums(c, a, &own, m, &steps, &t)
+               ? text_str(&t)
+               : NULL;
+}
+
 static const char *
 plain_program(Ctx *c, Arena *a, const Kernel *k, const Machine *m)
 {

@@ -55,6 +55,13 @@ bool schedule_build(Ctx *c, Arena *a, Kernel *k, const Machine *m, const Program
 bool schedule_build_text(Ctx *c, Arena *a, Kernel *k, const Machine *m, const char *text,
                          const char **why);
 
+/* The order in which a program adds up, as text (sums.c). Programs of a kernel and of its variants
+ * with equal texts give the same bits. k: a copy, which gets formats. False, NULL: the program does
+ * not fit. */
+bool schedule_sums(Ctx *c, Arena *a, Kernel *k, const Machine *m, const Program *program, Text *t);
+const char *schedule_sums_text(Ctx *c, Arena *a, const Kernel *k, const Machine *m,
+                               const char *program);
+
 /* The number of kernels that a program makes of k: one for each part if parts are separate and have
  * steps of their own; otherwise 1. */
 uint32_t schedule_pieces(const Kernel *k, const Program *program);

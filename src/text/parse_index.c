@@ -232,6 +232,8 @@ parse_symbol(Parse *p)
     }
     if (parse_accept(p, "alike"))
         expr_symbol_alike(p->ctx, symbol);
+    if (parse_accept(p, "trusted"))
+        expr_symbol_trust(p->ctx, symbol);
     return !parse_accept(p, "usually") || parse_usual(p, symbol);
 }
 
@@ -243,7 +245,8 @@ symbol_print(Ctx *c, Text *t, Var symbol)
     int64_t count = expr_symbol_counts(c, symbol);
     bool narrowed = range.lo != 0 || range.hi != INT64_MAX;
 
-    if (!narrowed && !usual.n && count < 0 && !expr_symbol_is_alike(c, symbol))
+    if (!narrowed && !usual.n && count < 0 && !expr_symbol_is_alike(c, symbol) &&
+        !expr_symbol_is_trusted(c, symbol))
         return false;
     text_add(t, "symbol ");
     text_name(t, (const char *)(uintptr_t)symbol.id);
@@ -254,6 +257,7 @@ symbol_print(Ctx *c, Text *t, Var symbol)
     if (count >= 0)
         text_printf(t, " counts %" PRId64, count);
     text_add(t, expr_symbol_is_alike(c, symbol) ? " alike" : "");
+    text_add(t, expr_symbol_is_trusted(c, symbol) ? " trusted" : "");
     for (uint32_t i = 0; i < usual.n; i++)
         text_printf(t, "%s%" PRId64, i ? ", " : " usually ", usual.at[i]);
     return true;

@@ -59,6 +59,10 @@ def functions(n):
     return "".join(text) + "graph @g(%x: f32[4]) -> (%o) {\n  %o: f32[4] = call @f0(%x)\n}\n"
 
 
+def expression(text):
+    return f"graph @g(%x: f32[4]) -> (%y) {{\n  %y = {text}\n}}\n"
+
+
 TEXTS = {                                        # a text nested n deep; an n near the largest allowed
     "parentheses": (lambda n: nest("(" * n + "x[i]" + ")" * n), LEVELS // 2 - 5),
     "calls":       (lambda n: nest("exp(" * n + "x[i]" + ")" * n), LEVELS // 2 - 5),
@@ -70,6 +74,9 @@ TEXTS = {                                        # a text nested n deep; an n ne
     "quotients":   (lambda n: size("n" + " // 2 * 3 % 1000001" * n), 400),
     "maxima":      (lambda n: size("max(m, 3 * " * n + "n" + ")" * n), LEVELS // 2 - 5),
     "graphs":      (graphs, LEVELS - 1),
+    "values":      (lambda n: expression("abs(" * n + "%x" + ")" * n), LEVELS - 5),
+    "signs":       (lambda n: expression("-" * n + "%x"), LEVELS - 5),
+    "lists":       (lambda n: expression("reshape(%x, " + "[" * n + "4" + "]" * n + ")"), LEVELS - 5),
 }
 
 

@@ -463,10 +463,59 @@ programs_print_as_they_parse(void **state)
     arena_free(a);
 }
 
+/* Tiles, orders of outputs, blocks of a sum in order and holds that go on leave the order of a sum as
+ * it is; results of lanes, sums in another order and factors left out do not. */
+static void
+the_order_of_sums_is_told(void **state)
+{
+    static const struct {
+        const char *nest, *program, *sums;
+    } row[] = {
+        { EXACT_MATMUL, "run i parallel", "o: q\n" },
+        { EXACT_MATMUL,
+          "split j by 8 -> jp jv, order jp i q jv, hold o at i -> acc reg, run jv vector",
+          "o: q\n" },
+        { EXACT_MATMUL,
+          "split q by 16 -> kb ki guard, split j by 8 -> jp jv, order jp kb i ki jv, hold o at jp "
+          "-> "
+          "sums scratch, hold o at i -> acc reg, run jv vector",
+          "o: q\n" },
+        { EXACT_MATMUL, "split q by 8 -> kv kl, hold o at j -> acc reg over kl, run kl vector",
+          "o: ( q/8 q%8*v )\n" },
+        { EXACT_MATMUL, "split q by 8 -> kv kl, order kl kv, hold o at j -> acc reg",
+          "o: q%8 q/8\n" },
+        { "nest t(x: f32[5, 6, 7]) -> (o: f32[5]) { o[i] = sum r, s: x[i, r, s] }",
+          "fuse r s -> k, split k by 4 -> kb kl, hold o at i -> acc reg", "o: r s\n" },
+        { "nest t(x: f32[5, 6, 7]) -> (o: f32[5]) { o[i] = sum r, s: x[i, r, s] }",
+          "order s r, hold o at i -> acc reg", "o: s r\n" },
+        { "nest t(x: f32[5, 64], w: f32[64], s: f32[4]) -> (o: f32[5]) { o[i] = sum g<4>, q<16>: "
+          "x[i, "
+          "16*g + q] * (w[16*g + q] * s[g]) }",
+          "hold o at i -> sums scratch, hold o at g -> acc reg factored", "o: g ( q )\n" },
+    };
+    Arena *a = arena_new(NULL, NULL);
+    Ctx c;
+    Machine m;
+
+    (void)state;
+    ctx_init(&c, a);
+    assert_true(machine_find(&c, "x86-64-v3", &m));
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        const Kernel *k = kernel_of(&c, a, parse_nest(&c, a, row[i].nest));
+        const char *sums = schedule_sums_text(&c, a, k, &m, row[i].program);
+        assert_non_null(sums);
+        assert_string_equal(sums, row[i].sums);
+    }
+    assert_null(schedule_sums_text(&c, a, kernel_of(&c, a, parse_nest(&c, a, EXACT_MATMUL)), &m,
+                                   "run nothing serial"));
+    arena_free(a);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_order_of_sums_is_told),
         cmocka_unit_test(programs_compute_the_nest),
         cmocka_unit_test(wrong_steps_are_refused),
         cmocka_unit_test(programs_print_as_they_parse),

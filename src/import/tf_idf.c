@@ -1,6 +1,9 @@
-/* words: TfIdfVectorizer: runs of words sorted by length and contents, so that the routine finds
+/* tf_idf: TfIdfVectorizer: runs of words sorted by length and contents, so that the routine finds
  * each by halving. */
+#include "import/compose.h"
 #include "import/ml.h"
+
+#include <inttypes.h>
 
 #include "routine/routine.h"
 
@@ -77,8 +80,8 @@ convert_tf_idf(Call *k)
         !grams_of(k, &pool, &grams, &count, &columns))
         return false;
     const Type *t = input_type(k, 0);
-    ValueId x = t->dtype == DT_I32 ? little_cast(k, k->in.at[0], DT_I64) : k->in.at[0];
-    if (!pool.n || !columns || !x || little_type(k, x)->dtype != pool.t)
+    ValueId x = t->dtype == DT_I32 ? call_cast(k, k->in.at[0], DT_I64) : k->in.at[0];
+    if (!pool.n || !columns || !x || value_type(k, x)->dtype != pool.t)
         return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
                           "TfIdfVectorizer of %s with a pool of %lld words of %s",
                           type_str(k->m->c, t), (long long)pool.n,
@@ -86,23 +89,19 @@ convert_tf_idf(Call *k)
     if (weights.n && weigh && weights.n != columns)
         return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "%lld weights, %lld columns",
                           (long long)weights.n, (long long)columns);
-    Attr *attr = NEW_ARRAY(k->m->arena, Attr, 4);
-    const struct {
-        const char *name;
-        int64_t v;
-    } number[4] = { { "least", get_int(k, "min_gram_length", 1) },
-                    { "most", get_int(k, "max_gram_length", 1) },
-                    { "skips", get_int(k, "max_skip_count", 0) },
-                    { "columns", columns } };
-    for (int i = 0; i < 4; i++)
-        attr[i] =
-            (Attr){ .name = sym(k->m->c, number[i].name), .kind = ATTR_INT, .i = number[i].v };
-    const ValueId in[3] = { x, ml_const(k, "pool", pool.t, pool.n, -1, pool.data),
-                            ml_const(k, "grams", DT_I64, count, 4, grams) };
-    ValueId y = call_op(k, OP_tf_idf, 4, attr, 3, in, "counts");
-    if (y && idf)
-        y = little_cast(k, little_2(k, OP_greater, y, ml_float(k, 0)), DT_F32);
-    if (y && weigh && weights.n)
-        y = little_2(k, OP_mul, y, ml_const(k, "weights", DT_F32, weights.n, -1, weights.data));
-    return finish(k, y ? call_op(k, OP_identity, 0, NULL, 1, &y, output_name(k)) : 0);
+    if (!call_names(k, "x -> y"))
+        return false;
+    call_name(k, "x", x);
+    call_name(k, "pool", ml_const(k, "pool", pool.t, pool.n, -1, pool.data));
+    call_name(k, "grams", ml_const(k, "grams", DT_I64, count, 4, grams));
+    call_name(k, "weights",
+              weigh && weights.n ? ml_const(k, "weights", DT_F32, weights.n, -1, weights.data) : 0);
+    return call_text(k,
+                     "y = tf_idf(x, pool, grams) {least = %" PRId64 ", most = %" PRId64
+                     ", skips = %" PRId64 ", columns = %" PRId64 "}\n"
+                     "%s"
+                     "weights? y = y * weights",
+                     get_int(k, "min_gram_length", 1), get_int(k, "max_gram_length", 1),
+                     get_int(k, "max_skip_count", 0), columns, idf ? "y = f32(y > 0)\n" : "") &&
+           call_finish(k);
 }

@@ -1,9 +1,9 @@
-/* made: ONNX nodes and graphs that are made while a model is read; see made.c. Their memory is the
+/* synthetic: ONNX nodes and graphs that are made while a model is read; see synthetic.c. Their memory is the
  * arena's. */
-#ifndef TENON_MADE_H
-#define TENON_MADE_H
+#ifndef TENON_SYNTHETIC_H
+#define TENON_SYNTHETIC_H
 
-#include "import/internal.h"
+#include "import/call.h"
 
 enum { MADE_ATTRIBUTES = 4, MADE_NAMES = 8 }; /* a node has at most; so do a graph's ends */
 

@@ -1,60 +1,30 @@
-/* minor: operators that few models have, said by others: ONNX Runtime's copies of ONNX's, what
- * converters of classical models and newer language models write, and those that ONNX once tried,
+/* rare_operators: operators that few models have, as texts of others: ONNX Runtime's copies of ONNX's, those
+ * of converters of classical models and of newer language models, and those that ONNX once tried,
  * which ONNX Runtime still reads in its own domain.
  */
-#include "import/little.h"
+#include "import/compose.h"
+#include "import/converters.h"
 
+#include <inttypes.h>
 #include <string.h>
-
-static double
-real(Call *k, const char *name, double otherwise)
-{
-    return attr_float((Attrs){ k->attr.at, k->attr.n }, name, otherwise);
-}
-
-static ValueId
-times(Call *k, ValueId x, double by)
-{
-    return x && by != 1 ? little_2(k, OP_mul, x, scalar_const(k, "factor", x, by)) : x;
-}
-
-static ValueId
-plus(Call *k, ValueId x, double more)
-{
-    return x && more != 0 ? little_2(k, OP_add, x, scalar_const(k, "term", x, more)) : x;
-}
-
-/* v as the node's output, under its name. */
-static bool
-give(Call *k, ValueId v)
-{
-    return finish(k, v ? call_one(k, OP_identity, v) : 0);
-}
 
 /* ---- that ONNX once had ---------------------------------------------------------------------- */
 
 static bool
 convert_affine(Call *k)
 {
-    return need_inputs(k, 1) &&
-           give(k, plus(k, times(k, call_in(k, 0), real(k, "alpha", real(k, "scale", 1))),
-                        real(k, "beta", 0)));
+    return call_says(k, "x -> y", "y = identity(x%s%s)",
+                     times_text(k, get_float(k, "alpha", get_float(k, "scale", 1))),
+                     plus_text(k, get_float(k, "beta", 0)));
 }
 
+/* alpha * f(beta * x) */
 static bool
-convert_scaled_tanh(Call *k)
+convert_scaled(Call *k)
 {
-    return need_inputs(k, 1) &&
-           give(k, times(k, little_1(k, OP_tanh, times(k, call_in(k, 0), real(k, "beta", 1))),
-                         real(k, "alpha", 1)));
-}
-
-static bool
-convert_parametric_softplus(Call *k)
-{
-    return need_inputs(k, 1) &&
-           give(k, times(k, little_1(k, OP_softplus, times(k, call_in(k, 0), real(k, "beta", 1))),
-                         real(k, "alpha", 1)));
+    return call_says(k, "x -> y", "y = identity(self(x%s)%s)",
+                     times_text(k, get_float(k, "beta", 1)),
+                     times_text(k, get_float(k, "alpha", 1)));
 }
 
 /* x[n, c, h, w] * scale + bias[c] */
@@ -62,25 +32,22 @@ static bool
 convert_image_scaler(Call *k)
 {
     const Attr *bias = call_attr(k, "bias");
+    const char *more = "";
 
-    if (!need_inputs(k, 1))
+    if (!call_names(k, "x -> y"))
         return false;
-    ValueId y = times(k, call_in(k, 0), real(k, "scale", 1));
     if (bias && bias->kind == ATTR_FLOATS && bias->n) {
-        ValueId each[64];
-        if (bias->n > 64 || value_type(k, call_in(k, 0))->rank < 2)
-            return call_refuse(k, "ImageScaler of %s with %u numbers",
-                               type_str(k->m->c, value_type(k, call_in(k, 0))), bias->n);
-        const int64_t one = 1, rows[] = { -1, 1, 1 };
-        for (uint32_t i = 0; i < bias->n; i++)
-            each[i] =
-                little_2(k, OP_reshape, scalar_const(k, "bias", call_in(k, 0), bias->floats[i]),
-                         little_list(k, 1, &one));
-        y = little_2(k, OP_add, y,
-                     little_2(k, OP_reshape, little_axis(k, OP_concat, 0, bias->n, each),
-                              little_list(k, value_type(k, call_in(k, 0))->rank - 1, rows)));
+        const Type *t = input_type(k, 0);
+        int64_t column[TN_MAX_RANK] = { -1, 1, 1, 1, 1, 1, 1, 1 };
+        if (bias->n > 64 || t->rank < 2)
+            return call_refuse(k, "ImageScaler of %s with %u numbers", type_str(k->m->c, t),
+                               bias->n);
+        more =
+            arena_printf(k->m->arena, " + reshape(like(%s, x), %s)",
+                         floats_text(k, bias->n, bias->floats), ints_text(k, t->rank - 1u, column));
     }
-    return give(k, y);
+    return call_text(k, "y = identity(x%s%s)", times_text(k, get_float(k, "scale", 1)), more) &&
+           call_finish(k);
 }
 
 /* border: left, top, right, bottom; scale: height and width from the left and top on, and then the
@@ -89,29 +56,23 @@ static bool
 convert_crop(Call *k)
 {
     const Attr *border = call_attr(k, "border"), *size = call_attr(k, "scale");
-    const int64_t axes[] = { 2, 3 };
 
-    if (!need_inputs(k, 1))
+    if (!call_names(k, "x -> y"))
         return false;
-    if (!border || border->kind != ATTR_INTS || border->n != 4 ||
-        value_type(k, call_in(k, 0))->rank != 4 ||
+    if (!border || border->kind != ATTR_INTS || border->n != 4 || input_type(k, 0)->rank != 4 ||
         (size && (size->kind != ATTR_INTS || size->n != 2)))
         return call_refuse(
             k, "Crop of %s: an image [n, c, h, w], four borders, and two sizes or none are needed",
-            type_str(k->m->c, value_type(k, call_in(k, 0))));
+            type_str(k->m->c, input_type(k, 0)));
     const int64_t *b = border->ints, from[] = { b[1], b[0] },
                   to[] = { size ? b[1] + size->ints[0] : -b[3],
                            size ? b[0] + size->ints[1] : -b[2] };
-    ValueId ends[2];
-    for (uint32_t d = 0; d < 2; d++) {
-        ValueId extent = little_element(k, little_shape(k, call_in(k, 0)), d + 2);
-        ends[d] = size ? little_list(k, 1, &to[d])
-                       : little_2(k, OP_add, extent, little_list(k, 1, &to[d]));
-    }
-    return give(k, call_some(k, OP_slice, 0, NULL, 4,
-                             (ValueId[]){ call_in(k, 0), little_list(k, 2, from),
-                                          little_axis(k, OP_concat, 0, 2, ends),
-                                          little_list(k, 2, axes) }));
+    return call_text(k,
+                     "ends = %s%s\n"
+                     "y = identity(slice(x, %s, ends, [2, 3]))",
+                     size ? "" : "gather(shape(x), [2, 3]) + ", ints_text(k, 2, to),
+                     ints_text(k, 2, from)) &&
+           call_finish(k);
 }
 
 /* ---- ONNX Runtime's -------------------------------------------------------------------------- */
@@ -120,7 +81,7 @@ convert_crop(Call *k)
 static ValueId
 one_number(Call *k, ValueId v)
 {
-    return v && value_type(k, v)->rank ? little_2(k, OP_reshape, v, little_list(k, 0, NULL)) : v;
+    return v && value_type(k, v)->rank ? value_of_text(k, "v", &v, "reshape(v, [])") : v;
 }
 
 static bool
@@ -140,7 +101,7 @@ convert_expand_dims(Call *k)
 {
     if (!need_inputs(k, 2))
         return false;
-    k->in.at[1] = little_ints(k, call_in(k, 1));
+    k->in.at[1] = call_int_list(k, call_in(k, 1));
     return k->in.at[1] != 0;
 }
 
@@ -148,12 +109,10 @@ convert_expand_dims(Call *k)
 static bool
 convert_pad_row(Call *k)
 {
-    const int64_t flat = -1;
-
     if (!need_inputs(k, 2))
         return false;
-    if (value_type(k, call_in(k, 1))->rank == 2)
-        k->in.at[1] = little_2(k, OP_reshape, call_in(k, 1), little_list(k, 1, &flat));
+    if (input_type(k, 1)->rank == 2)
+        k->in.at[1] = value_of_text(k, "pads", &k->in.at[1], "reshape(pads, [-1])");
     if (call_in(k, 2))
         k->in.at[2] = one_number(k, call_in(k, 2));
     return k->in.at[1] != 0;
@@ -163,35 +122,26 @@ convert_pad_row(Call *k)
 static bool
 convert_distances(Call *k)
 {
-    const char *metric = attr_string((Attrs){ k->attr.at, k->attr.n }, "metric", "sqeuclidean");
-    const int64_t first = 0, second = 1, last = 2;
+    const char *metric = get_string(k, "metric", "sqeuclidean");
     bool root = !strcmp(metric, "euclidean");
-    Attr drop = { .name = sym(k->m->c, "keepdims"), .kind = ATTR_INT, .i = 0 };
 
-    if (!need_inputs(k, 2))
-        return false;
     if (!root && strcmp(metric, "sqeuclidean"))
         return call_refuse(k, "CDist with metric \"%s\"; euclidean and sqeuclidean are known",
                            metric);
-    ValueId away =
-        little_2(k, OP_sub, little_2(k, OP_unsqueeze, call_in(k, 0), little_list(k, 1, &second)),
-                 little_2(k, OP_unsqueeze, call_in(k, 1), little_list(k, 1, &first)));
-    ValueId sum =
-        away ? call_some(k, OP_reduce_sum, 1, &drop, 2,
-                         (ValueId[]){ little_2(k, OP_mul, away, away), little_list(k, 1, &last) })
-             : 0;
-    return give(k, sum && root ? little_1(k, OP_sqrt, sum) : sum);
+    return call_says(k, "a b -> y",
+                     "d = unsqueeze(a, [1]) - unsqueeze(b, [0])\n"
+                     "y = %s(reduce_sum(d * d, [2]) {keepdims = 0})",
+                     root ? "sqrt" : "identity");
 }
 
 static bool
 convert_matmul_integer_16(Call *k)
 {
-    if (!need_inputs(k, 2))
+    if (!call_names(k, "a b -> y"))
         return false;
-    DType t =
-        input_type(k, 0)->dtype == DT_U16 && input_type(k, 1)->dtype == DT_U16 ? DT_U32 : DT_I32;
-    return finish(k, call_two(k, OP_matmul, little_cast(k, call_in(k, 0), t),
-                              little_cast(k, call_in(k, 1), t)));
+    bool both = input_type(k, 0)->dtype == DT_U16 && input_type(k, 1)->dtype == DT_U16;
+    return call_text(k, both ? "y = matmul(u32(a), u32(b))" : "y = matmul(i32(a), i32(b))") &&
+           call_finish(k);
 }
 
 /* Attributes that Tenon's operator has not: they may have the values that they have where they are
@@ -223,13 +173,10 @@ convert_linear_attention(Call *k)
     return only_defaults(k, 1, (const char *const[]){ "state_window" }, (const int64_t[]){ 0 });
 }
 
-/* x y gate: x + gate * y */
 static bool
 convert_gated_add(Call *k)
 {
-    return need_inputs(k, 3) &&
-           finish(k, call_two(k, OP_add, call_in(k, 0),
-                              little_2(k, OP_mul, call_in(k, 2), call_in(k, 1))));
+    return call_says(k, "x more gate -> y", "y = x + gate * more");
 }
 
 /* x scale[c] gate: x[…, h*c] normalised by the root of the mean square of each c numbers, times an
@@ -237,30 +184,23 @@ convert_gated_add(Call *k)
 static bool
 convert_gated_norm(Call *k)
 {
-    const char *name = attr_string((Attrs){ k->attr.at, k->attr.n }, "activation", "silu");
-    const Attr epsilon = { .name = sym(k->m->c, "epsilon"),
-                           .kind = ATTR_FLOAT,
-                           .f = real(k, "epsilon", 1e-5) };
+    const char *name = get_string(k, "activation", "silu");
     int64_t size;
 
-    if (!need_inputs(k, 3))
+    if (!call_names(k, "x scale gate -> y"))
         return false;
     if (input_type(k, 1)->rank != 1 || !expr_const(input_type(k, 1)->dim[0], &size) ||
         (strcmp(name, "silu") && strcmp(name, "swish") && strcmp(name, "sigmoid")))
         return call_refuse(k, "GatedRMSNorm with scales %s and activation \"%s\"",
                            type_str(k->m->c, input_type(k, 1)), name);
-    DType t = input_type(k, 0)->dtype, wide = t == DT_F64 ? t : DT_F32;
-    const int64_t groups[] = { -1, size };
-    ValueId x = little_cast(k, call_in(k, 0), wide), gate = little_cast(k, call_in(k, 2), wide),
-            shape = little_shape(k, call_in(k, 0));
-    ValueId rows = x && shape ? little_2(k, OP_reshape, x, little_list(k, 2, groups)) : 0;
-    ValueId y = rows ? call_some(k, OP_rms_norm, 1, &epsilon, 2,
-                                 (ValueId[]){ rows, little_cast(k, call_in(k, 1), wide) })
-                     : 0;
-    y = y && gate ? little_2(k, OP_mul, little_2(k, OP_reshape, y, shape),
-                             little_1(k, strcmp(name, "sigmoid") ? OP_swish : OP_sigmoid, gate))
-                  : 0;
-    return give(k, y ? little_cast(k, y, t) : 0);
+    const char *wide = input_type(k, 0)->dtype == DT_F64 ? "f64" : "f32";
+    return call_text(k,
+                     "rows = reshape(%s(x), [-1, %" PRId64 "])\n"
+                     "rows = rms_norm(rows, %s(scale)) {epsilon = %a}\n"
+                     "y = identity(like(reshape(rows, shape(x)) * %s(%s(gate)), x))",
+                     wide, size, wide, get_float(k, "epsilon", 1e-5),
+                     strcmp(name, "sigmoid") ? "swish" : "sigmoid", wide) &&
+           call_finish(k);
 }
 
 /* ids segments? words places segments' rows? scale bias mask? then a scale of each table, scale and
@@ -276,8 +216,8 @@ convert_quantised_embed_norm(Call *k)
         return false;
     for (uint32_t i = 0; i < 5; i++) {
         const ValueId v[] = { call_in(k, table[i]), call_in(k, SCALES + i), call_in(k, ZEROS + i) };
-        if (v[0] &&
-            (!v[1] || !(k->in.at[table[i]] = call_some(k, OP_dequantize_linear, 0, NULL, 3, v))))
+        if (v[0] && (!v[1] || !(k->in.at[table[i]] = value_of_text(
+                                    k, "x scale zero", v, "dequantize_linear(x, scale, zero)"))))
             return v[1] ? false
                         : call_refuse(k, "QEmbedLayerNormalization without the scale of input %u",
                                       table[i]);
@@ -304,10 +244,8 @@ convert_matmul_bnb4(Call *k)
 {
     int64_t rows = get_int(k, "N", 0), columns = get_int(k, "K", 0),
             block = get_int(k, "block_size", 0), kind = get_int(k, "quant_type", -1), count;
-    const int64_t pair[] = { -1, 1 }, flat = -1, last = -1;
-    uint8_t number = 16;
 
-    if (!need_inputs(k, 3))
+    if (!call_names(k, "x b absmax -> y"))
         return false;
     if (rows < 1 || columns < 1 || block < 1 || kind < 0 || kind > 1 || !get_int(k, "transB", 1) ||
         mul_overflows(rows, columns, &count) || count % block || count % 2)
@@ -316,38 +254,27 @@ convert_matmul_bnb4(Call *k)
             (long long)rows, (long long)columns, (long long)block, (long long)kind,
             (long long)get_int(k, "transB", 1));
     const Expr *sixteen = expr_int(k->m->c, 16);
-    const ValueId table =
-        graph_const(k->m->g, "four_bits", type_new(k->m->c, DT_F32, 1, &sixteen), four_bits[kind]);
-    const ValueId by = graph_const(k->m->g, "sixteen", type_new(k->m->c, DT_U8, 0, NULL),
-                                   arena_copy(k->m->arena, &number, sizeof number));
-    ValueId bytes = little_2(k, OP_reshape, call_in(k, 1), little_list(k, 2, pair));
-    ValueId high = little_2(k, OP_div, bytes, by),
-            low = high ? little_2(k, OP_sub, bytes, little_2(k, OP_mul, high, by)) : 0;
-    ValueId places = low ? little_axis(k, OP_concat, 1, 2, (ValueId[]){ high, low }) : 0;
-    const int64_t blocks[] = { -1, block }, whole[] = { rows, columns };
-    ValueId w =
-        places ? little_2(k, OP_gather, table,
-                          little_cast(k, little_2(k, OP_reshape, places, little_list(k, 1, &flat)),
-                                      DT_I32))
-               : 0;
-    ValueId scale = little_2(
-        k, OP_unsqueeze,
-        little_cast(k, little_2(k, OP_reshape, call_in(k, 2), little_list(k, 1, &flat)), DT_F32),
-        little_list(k, 1, &last));
-    w = w && scale
-            ? little_2(k, OP_mul, little_2(k, OP_reshape, w, little_list(k, 2, blocks)), scale)
-            : 0;
-    w = w ? call_turned(k, little_2(k, OP_reshape, w, little_list(k, 2, whole))) : 0;
-    return finish(
-        k,
-        w ? call_two(k, OP_matmul, call_in(k, 0), little_cast(k, w, input_type(k, 0)->dtype)) : 0);
+    call_name(
+        k, "table",
+        graph_const(k->m->g, "four_bits", type_new(k->m->c, DT_F32, 1, &sixteen), four_bits[kind]));
+    return call_text(k,
+                     "bytes = reshape(b, [-1, 1])\n"
+                     "high = bytes / 16\n"
+                     "places = concat(high, bytes - high * 16) {axis = 1}\n"
+                     "w = gather(table, i32(reshape(places, [-1])))\n"
+                     "scale = unsqueeze(f32(reshape(absmax, [-1])), [-1])\n"
+                     "w = reshape(w, [-1, %" PRId64 "]) * scale\n"
+                     "w = transpose(reshape(w, [%" PRId64 ", %" PRId64 "])) {perm = [1, 0]}\n"
+                     "y = matmul(x, like(w, x))",
+                     block, rows, columns) &&
+           call_finish(k);
 }
 
 const OpRow minor_rows[] = {
     { "Affine", OP_NONE, convert_affine },
     { "Scale", OP_NONE, convert_affine },
-    { "ScaledTanh", OP_NONE, convert_scaled_tanh },
-    { "ParametricSoftplus", OP_NONE, convert_parametric_softplus },
+    { "ScaledTanh", OP_tanh, convert_scaled },
+    { "ParametricSoftplus", OP_softplus, convert_scaled },
     { "ImageScaler", OP_NONE, convert_image_scaler },
     { "Crop", OP_NONE, convert_crop },
     { "DynamicSlice", OP_slice, 0 },

@@ -1,9 +1,11 @@
-/* flex: attention whose scores or probabilities the model changes by graphs of its own: they are
+/* flex_attention: attention whose scores or probabilities the model changes by graphs of its own: they are
  * read in place. Without such graphs it is the operator attention.
  */
 #include "import/control.h"
-#include "import/little.h"
+#include "import/compose.h"
+#include "import/converters.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -22,30 +24,19 @@ modified(Call *k, const char *name, ValueId x)
     return a && a->g && x ? inside_apply(k, a->g, x) : x;
 }
 
-static ValueId
-turned(Call *k, ValueId x)
-{
-    static const int64_t perm[] = { 0, 1, 3, 2 };
-    Attr a = { .name = sym(k->m->c, "perm"), .kind = ATTR_INTS, .n = 4, .ints = perm };
-    return x ? call_op(k, OP_transpose, 1, &a, 1, &x, "turned") : 0;
-}
-
 /* Each head `group` times in a row: [b, h, n, d] to [b, h * group, n, d]. */
 static ValueId
 repeated(Call *k, ValueId x, int64_t heads, int64_t group)
 {
-    ValueId shape = x ? little_shape(k, x) : 0, b = shape ? little_element(k, shape, 0) : 0;
-
-    if (group == 1 || !b)
-        return x;
-    ValueId n = little_element(k, shape, 2), d = little_element(k, shape, 3),
-            one = little_list(k, 1, (int64_t[]){ 2 });
-    ValueId wide = little_2(k, OP_unsqueeze, x, one), h = little_list(k, 1, &heads),
-            g = little_list(k, 1, &group), all = little_list(k, 1, (int64_t[]){ heads * group });
-    ValueId five = little_axis(k, OP_concat, 0, 5, (ValueId[]){ b, h, g, n, d }),
-            four = little_axis(k, OP_concat, 0, 4, (ValueId[]){ b, all, n, d });
-    wide = wide && five ? little_2(k, OP_expand, wide, five) : 0;
-    return wide && four ? little_2(k, OP_reshape, wide, four) : 0;
+    return group == 1 || !x ? x
+                            : value_of_text(k, "x", &x,
+                                            "b = shape(x)[0]\n"
+                                            "n = shape(x)[2]\n"
+                                            "d = shape(x)[3]\n"
+                                            "each = expand(unsqueeze(x, [2]), "
+                                            "[b, %" PRId64 ", %" PRId64 ", n, d])\n"
+                                            "reshape(each, [b, %" PRId64 ", n, d])",
+                                            heads, group, heads * group);
 }
 
 static bool
@@ -69,20 +60,18 @@ read_flex(Call *k)
             k, "FlexAttention of %s and %s; numbers of heads and their size must be known",
             type_str(c, q), type_str(c, kt));
     DType real = q->dtype == DT_F64 ? DT_F64 : DT_F32;
-    ValueId x = little_cast(k, k->in.at[0], real),
-            y = repeated(k, little_cast(k, k->in.at[1], real), shared, heads / shared);
-    ValueId scores = y ? little_2(k, OP_matmul, x, turned(k, y)) : 0;
-    scores = scores ? little_2(k, OP_mul, scores,
-                               scalar_const(k, "scale", scores,
-                                            given ? (double)given->f : 1 / sqrt((double)size)))
-                    : 0;
+    ValueId y = repeated(k, call_cast(k, k->in.at[1], real), shared, heads / shared);
+    ValueId scores =
+        value_of_text(k, "x y", VALUES(k->in.at[0], call_turned(k, y)), "matmul(%s(x), y) * %a",
+                      dtype_info[real].name, given ? (double)given->f : 1 / sqrt((double)size));
     scores = modified(k, "score_mod", scores);
-    ValueId probs = modified(k, "prob_mod", scores ? little_1(k, OP_softmax, scores) : 0);
-    ValueId values = repeated(k, little_cast(k, k->in.at[2], real), shared, heads / shared);
-    ValueId out =
-        probs && values ? little_cast(k, little_2(k, OP_matmul, probs, values), q->dtype) : 0;
-    call_bind(k, 0, out ? call_op(k, OP_identity, 0, NULL, 1, &out, output_name(k)) : 0);
-    return out != 0;
+    ValueId probs = scores ? value_of_text(k, "scores", &scores, "softmax(scores)") : 0;
+    ValueId values = repeated(k, call_cast(k, k->in.at[2], real), shared, heads / shared);
+    if (!call_names(k, "x -> y"))
+        return false;
+    call_name(k, "probs", modified(k, "prob_mod", probs));
+    call_name(k, "values", values);
+    return call_text(k, "y = identity(like(matmul(probs, values), x))") && call_finish(k);
 }
 
 Control *

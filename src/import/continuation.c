@@ -1,4 +1,4 @@
-/* rest: an If whose branches give values of different ranks, as a squeeze of an axis that is 1 or
+/* continuation: an If whose branches give values of different ranks, as a squeeze of an axis that is 1 or
  * is not.
  *
  * A value of the graph has one rank, but where each branch goes on with all that depends on the If,
@@ -12,7 +12,7 @@
  * other one is then read in place, and the condition is checked as the model runs (control.c). So
  * it is where a result of the graph is what differs, and the model declares its rank.
  */
-#include "import/internal.h"
+#include "import/call.h"
 
 #include <string.h>
 

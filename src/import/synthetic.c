@@ -1,6 +1,6 @@
-/* made: ONNX nodes and graphs that the file has not: what an operator means, said in ONNX's own
+/* synthetic: ONNX nodes and graphs that the file has not: what an operator means, said in ONNX's own
  * words where that needs a graph inside. */
-#include "import/made.h"
+#include "import/synthetic.h"
 
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* own: operators that the user wrote as nests, in a file (--nests), or as functions of a library
+/* user_operators: operators that the user wrote as nests, in a file (--nests), or as functions of a library
  * (--library, src/op/library.c).
  *
  *     nest "my.Blend"(x: f32[n, m], y: f32[n, m], s: f32[]) -> (o: f32[n, m]) { o[i, j] = x[i, j] +
@@ -8,7 +8,7 @@
  * have the node's types and ranks; the names of sizes are bound to what the inputs have. From there
  * on it is a nest like any other: it fuses, is vectorised and gets formats.
  */
-#include "import/internal.h"
+#include "import/converters.h"
 
 #include <string.h>
 

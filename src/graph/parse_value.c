@@ -1,0 +1,505 @@
+/* parse_value: values as expressions: operators inside each other, numbers, lists.
+ *
+ *     %y = relu(%x * 2 + %bias)
+ *     %z = reshape(%y, [shape(%x)[0], -1])
+ *
+ * Each operator in an expression becomes a node, whose type its shape rule gives. A number has the
+ * element type of what it is combined with, or is i64 or f32 by itself. A list of numbers is a
+ * constant; with values among them it is their concatenation.
+ */
+#include "graph/statement.h"
+#include "graph/text.h"
+
+#include <ctype.h>
+#include <string.h>
+
+/* A value, or a number that is no constant yet: its type depends on what it is combined with. */
+typedef struct {
+    ValueId v; /* 0: absent, or a number */
+    bool number, real;
+    int64_t i;
+    double f;
+} Operand;
+
+static bool read_operand(Read *r, Operand *o);
+
+/* ---- numbers --------------------------------------------------------------------------------- */
+
+static ValueId
+number_const(Read *r, const Operand *o, DType t)
+{
+    void *at = arena_alloc(r->g->arena, 16);
+
+    number_store(t, at, 0,
+                 !o->real      ? number_cast(t, DT_I64, (Number){ .i = o->i })
+                 : t == DT_F64 ? (Number){ .f = o->f }
+                               : number_cast(t, DT_F32, (Number){ .f = (float)o->f }));
+    return graph_const(r->g, "number", type_new(r->g->ctx, t, 0, NULL), at);
+}
+
+/* The operand as a value; a number has type t, or DT_NONE: its own. */
+static ValueId
+value_of(Read *r, const Operand *o, DType t)
+{
+    if (!o->number)
+        return o->v;
+    return number_const(r, o, t != DT_NONE ? t : o->real ? DT_F32 : DT_I64);
+}
+
+static DType
+dtype_of(const Read *r, ValueId v)
+{
+    return r->g->value.at[v].type->dtype;
+}
+
+/* At a digit, `inf` or `nan`; integers have no point and no exponent. */
+static bool
+read_number(Read *r, Operand *o)
+{
+    const char *s = r->p.s;
+
+    *o = (Operand){ .number = true, .real = true };
+    while (s < r->p.end && isdigit((unsigned char)*s))
+        s++;
+    if (s > r->p.s && (s == r->p.end || !strchr(".eExX", *s))) {
+        o->real = false;
+        return parse_int(&r->p, &o->i);
+    }
+    return parse_number(&r->p, &o->f);
+}
+
+/* ---- nodes ----------------------------------------------------------------------------------- */
+
+static ValueId
+add_one(Read *r, OpKind op, uint32_t n, const ValueId *in, Attrs attrs)
+{
+    ValueId out;
+
+    for (uint32_t i = 0; i < op_info[op].min_in && i < n; i++)
+        if (!in[i])
+            return 0;
+    return graph_infer_op(r->g, op, attrs, r->loc, r->origin, n, in, 1, NULL, &out) ? out : 0;
+}
+
+static ValueId
+add_pair(Read *r, OpKind op, ValueId a, ValueId b)
+{
+    const ValueId in[] = { a, b };
+    return add_one(r, op, b ? 2 : 1, in, (Attrs){ 0 });
+}
+
+static ValueId
+add_concat(Read *r, uint32_t n, const ValueId *part)
+{
+    Attr axis = { .name = sym(r->g->ctx, "axis"), .kind = ATTR_INT };
+
+    return add_one(r, op_form.list, n, part,
+                   (Attrs){ arena_copy(r->g->arena, &axis, sizeof axis), 1 });
+}
+
+static ValueId
+add_cast(Read *r, const Operand *o, DType t)
+{
+    Attr to = { .name = sym(r->g->ctx, "to"),
+                .kind = ATTR_STRING,
+                .s = sym(r->g->ctx, dtype_info[t].name) };
+
+    if (o->number || !o->v || dtype_of(r, o->v) == t)
+        return value_of(r, o, t);
+    return add_one(r, op_form.type, 1, &o->v,
+                   (Attrs){ arena_copy(r->g->arena, &to, sizeof to), 1 });
+}
+
+/* Numbers among the operands of one operator have the element type of its last value, which is no
+ * condition where there is another. */
+static DType
+type_beside(const Read *r, uint32_t n, const Operand *o)
+{
+    DType t = DT_NONE;
+
+    for (uint32_t i = 0; i < n; i++)
+        if (o[i].v && (t == DT_NONE || dtype_of(r, o[i].v) != DT_BOOL))
+            t = dtype_of(r, o[i].v);
+    return t;
+}
+
+bool
+read_operator(Read *r, Sym name, uint32_t nout, const char *const *names, ValueId *out)
+{
+    const Statements *by = r->by;
+    OpKind op = by && !strcmp(name, "self") ? by->self : op_named(name, strlen(name));
+    VEC(Operand) in = { 0 };
+    Operand one;
+    Attrs attrs;
+    Sym origin;
+
+    if (op == OP_NONE)
+        return parse_error(&r->p, "there is no operator \"%s\"", name);
+    if (!parse_expect(&r->p, "("))
+        return false;
+    while (!parse_peek(&r->p, ")")) {
+        one = (Operand){ 0 };
+        if ((in.n && !parse_expect(&r->p, ",")) ||
+            (!parse_accept(&r->p, "_") && !read_operand(r, &one)))
+            return false;
+        VEC_PUSH(r->g->arena, &in, one);
+    }
+    if (!parse_expect(&r->p, ")") || !read_attrs(r, &attrs) || !read_origin(r, &origin))
+        return false;
+    while (by && in.n && !in.at[in.n - 1].v && !in.at[in.n - 1].number)
+        in.n--;
+    DType t = op_has_one_dtype(op) ? type_beside(r, in.n, in.at) : DT_NONE;
+    ValueId *v = NEW_ARRAY(r->g->arena, ValueId, in.n + 1);
+    for (uint32_t i = 0; i < in.n; i++) {
+        v[i] = value_of(r, &in.at[i], t);
+        if (by && !v[i] && i < op_info[op].min_in)
+            return false;
+    }
+    return graph_infer_op(r->g, op, attrs, r->loc, origin ? origin : r->origin, in.n, v, nout,
+                          names, out);
+}
+
+/* match(sizes): contents as symbols. */
+static bool
+read_match(Read *r, Operand *o)
+{
+    if (!parse_expect(&r->p, "(") || !read_operand(r, o) || !parse_expect(&r->p, ")"))
+        return false;
+    o->v = o->v ? graph_match(r->g, o->v, r->by->like, NULL, r->loc, r->origin) : 0;
+    return o->v != 0;
+}
+
+/* like(x, y): x in the element type of y. f32(x): in this one. iota(n): 0, 1, … below n, which is a
+ * number or a list of one. Others are operators. */
+static bool
+read_call(Read *r, Sym name, Operand *o)
+{
+    DType t = dtype_from_name(name, strlen(name));
+    bool like = !strcmp(name, "like"), iota = !strcmp(name, "iota");
+    Operand y = { 0 };
+
+    if (r->by && !strcmp(name, "match"))
+        return read_match(r, o);
+    *o = (Operand){ 0 };
+    if (t == DT_NONE && !like && !iota)
+        return read_operator(r, name, 1, NULL, &o->v);
+    if (!parse_expect(&r->p, "(") || !read_operand(r, o) ||
+        (like && (!parse_expect(&r->p, ",") || !read_operand(r, &y))) || !parse_expect(&r->p, ")"))
+        return false;
+    if (like && !y.v)
+        return false;
+    if (iota) {
+        const ValueId in[] = { number_const(r, &(Operand){ .number = true }, DT_I64),
+                               add_pair(r, op_form.number, value_of(r, o, DT_NONE), 0),
+                               number_const(r, &(Operand){ .number = true, .i = 1 }, DT_I64) };
+        *o = (Operand){ .v = add_one(r, op_form.range, 3, in, (Attrs){ 0 }) };
+    } else {
+        *o = (Operand){ .v = add_cast(r, o, like ? dtype_of(r, y.v) : t) };
+    }
+    return o->v != 0;
+}
+
+/* ---- lists ----------------------------------------------------------------------------------- */
+
+typedef struct {
+    VEC(Operand) run;  /* numbers behind each other */
+    VEC(ValueId) part; /* lists of i64 */
+} List;
+
+static void
+end_run(Read *r, List *l)
+{
+    const Expr *n = expr_int(r->g->ctx, l->run.n);
+    bool real = false;
+
+    for (uint32_t i = 0; i < l->run.n; i++)
+        real |= l->run.at[i].real;
+    DType t = real ? DT_F32 : DT_I64;
+    void *at = arena_alloc(r->g->arena, (size_t)(l->run.n + 1) * dtype_info[t].bytes);
+    for (uint32_t i = 0; i < l->run.n; i++)
+        number_store(t, at, i,
+                     l->run.at[i].real ? (Number){ .f = (float)l->run.at[i].f }
+                                       : number_cast(t, DT_I64, (Number){ .i = l->run.at[i].i }));
+    VEC_PUSH(r->g->arena, &l->part, graph_const(r->g, "list", type_new(r->g->ctx, t, 1, &n), at));
+    l->run.n = 0;
+}
+
+static bool
+read_list(Read *r, Operand *o)
+{
+    List l = { 0 };
+
+    for (bool first = true; !parse_peek(&r->p, "]"); first = false) {
+        if ((!first && !parse_expect(&r->p, ",")) || !read_operand(r, o))
+            return false;
+        if (o->number) {
+            VEC_PUSH(r->g->arena, &l.run, *o);
+            continue;
+        }
+        if (!o->v)
+            return false;
+        if (l.run.n)
+            end_run(r, &l);
+        VEC_PUSH(r->g->arena, &l.part, o->v);
+    }
+    if (l.run.n || !l.part.n)
+        end_run(r, &l);
+    *o = (Operand){ .v = l.part.n == 1 ? l.part.at[0] : add_concat(r, l.part.n, l.part.at) };
+    return o->v && parse_expect(&r->p, "]");
+}
+
+/* ---- expressions ----------------------------------------------------------------------------- */
+
+static bool
+read_text(Read *r, Operand *o)
+{
+    const char *s;
+
+    if (!parse_string(&r->p, &s))
+        return false;
+    Sym word = sym(r->g->ctx, s);
+    *o = (Operand){ .v = graph_const(r->g, "text", type_new(r->g->ctx, DT_STR, 0, NULL),
+                                     arena_copy(r->g->arena, &word, sizeof word)) };
+    return true;
+}
+
+static bool
+read_inner(Read *r, Operand *o)
+{
+    uint64_t v;
+
+    if (parse_accept(&r->p, "["))
+        return read_list(r, o);
+    if (parse_accept(&r->p, "("))
+        return read_operand(r, o) && parse_expect(&r->p, ")");
+    if (parse_peek(&r->p, "\""))
+        return read_text(r, o);
+    if (parse_peek(&r->p, "inf") || parse_peek(&r->p, "nan") ||
+        (r->p.s < r->p.end && isdigit((unsigned char)*r->p.s)))
+        return read_number(r, o);
+    *o = (Operand){ 0 };
+    if (!r->by && parse_peek(&r->p, "%"))
+        return read_use(r, &o->v);
+    Sym name = parse_name(&r->p);
+    if (!name)
+        return false;
+    if (!r->by || parse_peek(&r->p, "("))
+        return read_call(r, name, o);
+    if (!map_get(&r->value, MAP_PTR(name), &v))
+        return parse_error(&r->p, "%s is not defined here", name);
+    o->v = (ValueId)v;
+    return true;
+}
+
+/* An operand with its signs and elements: -x, !x, x[1], which is a list of one; a list behind white
+ * space begins something else. */
+static bool
+read_signed(Read *r, Operand *o)
+{
+    bool minus = parse_accept(&r->p, "-"), negated = !minus && parse_accept(&r->p, "!");
+    int64_t at;
+
+    if (++r->deep > depth_levels(r->p.ctx))
+        return parse_too_deep(&r->p, "a value is", depth_levels(r->p.ctx));
+    if (minus || negated ? !read_signed(r, o) : !read_inner(r, o))
+        return false;
+    r->deep--;
+    if (minus && o->number) {
+        o->i = (int64_t)(0 - (uint64_t)o->i);
+        o->f = -o->f;
+        return true;
+    }
+    if (minus || negated) {
+        *o = (Operand){ .v = add_pair(r, minus ? op_form.minus : op_form.negation,
+                                      value_of(r, o, DT_NONE), 0) };
+        return o->v != 0;
+    }
+    while (!o->number && parse_peek(&r->p, "[") && !isspace((unsigned char)r->p.s[-1])) {
+        r->p.s++;
+        if (!parse_int(&r->p, &at) || !parse_expect(&r->p, "]"))
+            return false;
+        List l = { 0 };
+        VEC_PUSH(r->g->arena, &l.run, ((Operand){ .number = true, .i = at }));
+        end_run(r, &l);
+        *o = (Operand){ .v = add_pair(r, op_form.element, o->v, l.part.at[0]) };
+        if (!o->v)
+            return false;
+    }
+    return true;
+}
+
+/* Operands joined by operators of this level or closer ones, from left to right. */
+static bool
+read_level(Read *r, Operand *o, int level)
+{
+    if (level == OP_SIGN_LEVELS)
+        return read_signed(r, o);
+    if (!read_level(r, o, level + 1))
+        return false;
+    for (int i = 0; i < OP_SIGNS; i++) {
+        Operand both[2] = { *o, { 0 } };
+        if (op_sign[i].level != level || !parse_accept(&r->p, op_sign[i].sign))
+            continue;
+        if (!read_level(r, &both[1], level + 1))
+            return false;
+        DType t = type_beside(r, 2, both);
+        ValueId a = value_of(r, &both[0], t), b = value_of(r, &both[1], t);
+        *o = (Operand){ .v = a && b ? add_pair(r, op_sign[i].op, a, b) : 0 };
+        if (!o->v)
+            return false;
+        i = -1; /* another one may follow */
+    }
+    return true;
+}
+
+static bool
+read_operand(Read *r, Operand *o)
+{
+    return read_level(r, o, 0);
+}
+
+bool
+read_value(Read *r, ValueId *v)
+{
+    Operand o;
+
+    if (!read_operand(r, &o))
+        return false;
+    *v = value_of(r, &o, DT_NONE);
+    return true;
+}
+
+/* ---- statements ------------------------------------------------------------------------------ */
+
+bool
+graph_demand(Graph *g, ValueId ok, const char *like, const char *why, Loc loc, Sym origin)
+{
+    Ctx *c = g->ctx;
+    const Expr *yes = expr_int(c, 1), *known;
+    Read r = { .g = g, .loc = loc, .origin = origin };
+    List shape = { 0 };
+
+    VEC_PUSH(g->arena, &shape.run, ((Operand){ .number = true, .i = -1 }));
+    end_run(&r, &shape);
+    ok = ok ? add_pair(&r, op_form.as_shape, ok, shape.part.at[0]) : 0;
+    ok = ok ? add_cast(&r, &(Operand){ .v = ok }, DT_I64) : 0;
+    if (ok && !g->value.at[ok].known.at)
+        ok = graph_match(g, ok, like, &yes, loc, origin);
+    if (!ok)
+        return false;
+    known = g->value.at[ok].known.at[0];
+    if (expr_eq(c, NULL, known, yes) == NO)
+        return diag_error(&c->diags, DIAG_MODEL, loc, "%s", why);
+    if (expr_eq(c, NULL, known, yes) == YES)
+        return true;
+    const Constraint needed = { known, yes, arena_printf(c->arena, "%s: %s", origin, why), "" };
+    /* not assumed, or the symbol's own range would be what fails */
+    VEC_PUSH(c->arena, &g->constraints, needed);
+    return true;
+}
+
+static const char *
+shown(const Statements *s, Sym name)
+{
+    uint64_t is;
+
+    return map_get(&s->shown, MAP_PTR(name), &is) ? (const char *)(uintptr_t)is : name;
+}
+
+/* Behind the `=`: one value, or several results of one operator. */
+static bool
+read_assigned(Read *r, Statements *s, uint32_t n, const Sym *name)
+{
+    ValueId *v = NEW_ARRAY(r->g->arena, ValueId, n), first = r->g->value.n;
+
+    if (n == 1) {
+        if (!read_value(r, v))
+            return false;
+        if (*v >= first)
+            graph_name(r->g, *v, shown(s, name[0]));
+    } else {
+        const char **names = NEW_ARRAY(r->g->arena, const char *, n);
+        for (uint32_t i = 0; i < n; i++)
+            names[i] = shown(s, name[i]);
+        Sym op = parse_name(&r->p);
+        if (!op || !read_operator(r, op, n, names, v))
+            return false;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        map_put(&r->value, MAP_PTR(name[i]), v[i]);
+    s->last = v[0];
+    return true;
+}
+
+static bool
+name_ahead(Parse *p)
+{
+    return !parse_end(p) && (isalpha((unsigned char)*p->s) || *p->s == '_');
+}
+
+/* `name?`, `!name?` in front of a statement: it is there where the value is, or where not. */
+static bool
+is_left_out(Read *r, bool *out)
+{
+    *out = false;
+    for (;;) {
+        Parse begin = r->p;
+        bool negated = parse_accept(&r->p, "!");
+        uint64_t v = 0;
+        Sym name = name_ahead(&r->p) ? parse_name(&r->p) : NULL;
+        if (!name || !parse_accept(&r->p, "?")) {
+            r->p = begin;
+            return true;
+        }
+        if (!map_get(&r->value, MAP_PTR(name), &v))
+            return parse_error(&r->p, "%s is not defined here", name);
+        *out |= !v != negated;
+    }
+}
+
+static bool
+read_statement(Read *r, Statements *s)
+{
+    VEC(Sym) name = { 0 };
+    const char *why;
+    bool left_out;
+
+    if (!is_left_out(r, &left_out))
+        return false;
+    if (left_out) { /* to the end of its line */
+        while (r->p.s < r->p.end && *r->p.s != '\n')
+            r->p.s++;
+        return true;
+    }
+    if (parse_accept(&r->p, "demand"))
+        return read_value(r, &s->last) && parse_string(&r->p, &why) &&
+               graph_demand(r->g, s->last, s->like, why, r->loc, r->origin);
+    Parse begin = r->p;
+    while (name_ahead(&r->p)) {
+        VEC_PUSH(r->g->arena, &name, parse_name(&r->p));
+        if (!parse_accept(&r->p, ","))
+            break;
+    }
+    if (name.n && parse_accept(&r->p, "="))
+        return read_assigned(r, s, name.n, name.at);
+    r->p = begin;
+    return read_value(r, &s->last);
+}
+
+bool
+graph_statements(Statements *s, const char *text)
+{
+    Read r = { .p = parse_begin(s->g->ctx, s->origin,
+                                (Bytes){ (const uint8_t *)text, strlen(text) }),
+               .g = s->g,
+               .value = s->name,
+               .loc = s->loc,
+               .origin = s->origin,
+               .by = s };
+    bool ok = true;
+
+    while (ok && !parse_end(&r.p))
+        ok = read_statement(&r, s);
+    s->name = r.value;
+    return ok;
+}

@@ -1,0 +1,256 @@
+/* call: one node on its way to the graph: what converters read of it, and operators of Tenon in its
+ * place. Texts of operators are in compose.c.
+ */
+#include "import/compose.h"
+
+#include <string.h>
+
+/* ---- inputs and outputs ---------------------------------------------------------------------- */
+
+ValueId
+call_in(Call *k, uint32_t i)
+{
+    return i < k->in.n ? k->in.at[i] : 0;
+}
+
+const Type *
+value_type(const Call *k, ValueId v)
+{
+    return v ? k->m->g->value.at[v].type : NULL;
+}
+
+void
+set_input(Call *k, uint32_t i, ValueId v)
+{
+    while (k->in.n <= i)
+        VEC_PUSH(k->m->arena, &k->in, 0);
+    k->in.at[i] = v;
+}
+
+const char *
+output_name(Call *k)
+{
+    return k->proto->n_output ? k->proto->output[0] : NULL;
+}
+
+const Type *
+input_type(Call *k, uint32_t i)
+{
+    return i < k->in.n && k->in.at[i] ? k->m->g->value.at[k->in.at[i]].type : NULL;
+}
+
+bool
+need_input(Call *k, uint32_t i)
+{
+    if (input_type(k, i))
+        return true;
+    return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
+                      "%s takes %u inputs or more, the node has %u", k->proto->op_type, i + 1,
+                      k->in.n);
+}
+
+bool
+need_inputs(Call *k, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (!need_input(k, i))
+            return false;
+    return true;
+}
+
+/* Input i has a dimension of each size; NULL: of any. */
+bool
+need_shape(Call *k, uint32_t i, const char *name, uint32_t rank, const Expr *const *size)
+{
+    Ctx *c = k->m->c;
+    const Type *t = input_type(k, i);
+    const char *op = k->proto->op_type;
+
+    if (!t || t->rank != rank)
+        return diag_error(&c->diags, DIAG_MODEL, k->loc, "%s: %s is %s; it needs %u dimensions", op,
+                          name, t ? type_str(c, t) : "left out", rank);
+    for (uint32_t d = 0; d < rank; d++) {
+        const char *why = arena_printf(c->arena, "%s: dimension %u of %s", k->origin, d, name);
+        if (size[d] && !model_require(k->m, t->dim[d], size[d], why))
+            return diag_error(&c->diags, DIAG_MODEL, k->loc, "%s: dimension %u of %s is %s, not %s",
+                              op, d, name, expr_str(c, t->dim[d]), expr_str(c, size[d]));
+    }
+    return true;
+}
+
+bool
+finish(Call *k, ValueId v)
+{
+    call_bind(k, 0, v);
+    k->done = true;
+    return v != 0;
+}
+
+/* ---- constants ------------------------------------------------------------------------------- */
+
+ValueId
+call_list(Call *k, const char *name, DType t, uint32_t n, const void *data)
+{
+    Ctx *c = k->m->c;
+    const Expr *dim = expr_int(c, n);
+    void *copy = arena_copy(k->m->arena, data, (size_t)n * dtype_info[t].bytes + 1);
+    return graph_const(k->m->g, name, type_new(c, t, 1, &dim), copy);
+}
+
+/* An i64[n] constant. */
+ValueId
+call_ints(Call *k, const char *name, uint32_t n, const int64_t *v)
+{
+    int64_t *padded = NEW_ARRAY(k->m->arena, int64_t, n + 1);
+    for (uint32_t i = 0; i < n; i++)
+        padded[i] = v[i];
+    return call_list(k, name, DT_I64, n, padded);
+}
+
+/* A rank-0 constant with the element type of value `like`. */
+ValueId
+scalar_const(Call *k, const char *name, ValueId like, double v)
+{
+    Ctx *c = k->m->c;
+    DType t = k->m->g->value.at[like].type->dtype;
+    Model *m = k->m;
+    union {
+        float f;
+        double d;
+        uint64_t bits;
+    } u = { .bits = 0 };
+
+    if (t == DT_F64)
+        u.d = v;
+    else
+        u.f = (float)v;
+    ValueId made = graph_const(m->g, name, type_new(c, t == DT_F64 ? t : DT_F32, 0, NULL),
+                               arena_copy(m->arena, &u, sizeof u));
+    if (t == DT_F32 || t == DT_F64)
+        return made;
+    Attr to = { .name = sym(c, "to"), .kind = ATTR_STRING, .s = dtype_info[t].name };
+    return call_op(k, OP_cast, 1, &to, 1, &made, name);
+}
+
+/* ---- operators ------------------------------------------------------------------------------- */
+
+ValueId
+call_op(Call *k, OpKind op, uint32_t nattr, const Attr *attr, uint32_t nin, const ValueId *in,
+        const char *name)
+{
+    ValueId out;
+    Attr *attrs = nattr ? arena_copy(k->m->arena, attr, nattr * sizeof *attr) : NULL;
+
+    for (uint32_t i = 0; i < nin; i++)
+        if (!in[i])
+            return 0;
+    return graph_infer_op(k->m->g, op, (Attrs){ attrs, nattr }, k->loc, k->origin, nin, in, 1,
+                          &name, &out)
+               ? out
+               : 0;
+}
+
+/* An operator with inputs that may be absent (0); trailing ones are left off. */
+ValueId
+call_some(Call *k, OpKind op, uint32_t nattr, const Attr *attr, uint32_t n, const ValueId *x)
+{
+    const char *name = output_name(k);
+    Attr *attrs = nattr ? arena_copy(k->m->arena, attr, nattr * sizeof *attrs) : NULL;
+    ValueId out;
+
+    while (n && !x[n - 1])
+        n--;
+    return graph_infer_op(k->m->g, op, (Attrs){ attrs, nattr }, k->loc, k->origin, n, x, 1, &name,
+                          &out)
+               ? out
+               : 0;
+}
+
+ValueId
+call_concat(Call *k, uint32_t n, const ValueId *v)
+{
+    const Attr axis = { .name = sym(k->m->c, "axis"), .kind = ATTR_INT };
+
+    return call_op(k, OP_concat, 1, &axis, n, v, "concat");
+}
+
+ValueId
+call_transposed(Call *k, ValueId x, const int64_t *perm)
+{
+    return x ? value_of_text(k, "x", &x, "transpose(x) {perm = %s}",
+                             ints_text(k, value_type(k, x)->rank, perm))
+             : 0;
+}
+
+/* The last two axes exchanged. */
+ValueId
+call_turned(Call *k, ValueId x)
+{
+    int64_t perm[TN_MAX_RANK], rank = x ? value_type(k, x)->rank : 0;
+
+    for (int64_t d = 0; d < rank; d++)
+        perm[d] = d + 2 < rank ? d : 2 * rank - 3 - d;
+    return rank < 2 ? x : call_transposed(k, x, perm);
+}
+
+/* x[n, …, c] as [n, c, …] where `to` is 1, and back where it is -1. */
+ValueId
+call_channels(Call *k, ValueId x, int to)
+{
+    int64_t perm[TN_MAX_RANK], rank = x ? value_type(k, x)->rank : 0;
+
+    for (int64_t d = 0; d < rank; d++)
+        perm[d] = d == 0 ? 0 : to > 0 ? (d == 1 ? rank : d) - 1 : d + 1 == rank ? 1 : d + 1;
+    return rank < 3 ? x : call_transposed(k, x, perm);
+}
+
+/* ---- element types --------------------------------------------------------------------------- */
+
+ValueId
+call_cast(Call *k, ValueId v, DType t)
+{
+    Attr to = { .name = sym(k->m->c, "to"),
+                .kind = ATTR_STRING,
+                .s = sym(k->m->c, dtype_info[t].name) };
+    if (!v || value_type(k, v)->dtype == t)
+        return v;
+    return call_op(k, OP_cast, 1, &to, 1, &v, "cast");
+}
+
+/* As strings, which numbers of f32, f64, i64 and u64 have; or strings as numbers, first as f64 or
+ * i64. */
+ValueId
+call_text_cast(Call *k, ValueId v, DType t)
+{
+    DType from = v ? value_type(k, v)->dtype : DT_NONE, by = t == DT_STR ? from : t;
+
+    if (!v)
+        return 0;
+    by = dtype_is_float(by)            ? (t != DT_STR || by == DT_F64 ? DT_F64 : DT_F32)
+         : t == DT_STR && by == DT_U64 ? DT_U64
+                                       : DT_I64;
+    Attr to = { .name = sym(k->m->c, "to"),
+                .kind = ATTR_STRING,
+                .s = sym(k->m->c, dtype_info[by].name) };
+    v = call_cast(k, v, t == DT_STR ? by : from);
+    v = v ? call_op(k, t == DT_STR ? OP_number_string : OP_string_number, t == DT_STR ? 0 : 1, &to,
+                    1, &v, "text")
+          : 0;
+    return t == DT_STR ? v : call_cast(k, v, t);
+}
+
+ValueId
+call_int_list(Call *k, ValueId v)
+{
+    if (v && value_type(k, v)->rank == 0)
+        v = value_of_text(k, "v", &v, "reshape(v, [-1])");
+    return call_cast(k, v, DT_I64);
+}
+
+ValueId
+call_match(Call *k, ValueId v, const Expr *const *most)
+{
+    const char *name = k->proto->n_output ? text_of(k->proto->output[0]) : "";
+
+    return v ? graph_match(k->m->g, v, *name ? name : "size", most, k->loc, k->origin) : 0;
+}

@@ -1,0 +1,637 @@
+/* opsets: converters of ONNX's own operators.
+ *
+ * They mend what changed between opsets (attributes that became inputs, defaults) and what Tenon
+ * spells otherwise; doc/operators.md lists the latter.
+ */
+#include "import/compose.h"
+#include "import/converters.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* Attribute `name` (integers) becomes input i, where the opset still has it as an attribute. */
+static void
+ints_to_input(Call *k, const char *name, uint32_t i)
+{
+    const Attr *a = call_attr(k, name);
+
+    if (!a)
+        return;
+    set_input(k, i, call_ints(k, name, a->n, a->ints));
+    call_drop(k, name);
+}
+
+/* Input i with axes of extent 1 behind it, `n` of them. */
+static bool
+widen(Call *k, uint32_t i, int64_t n)
+{
+    int64_t axes[TN_MAX_RANK];
+    const Type *t = input_type(k, i);
+
+    if (n <= 0 || n + t->rank > TN_MAX_RANK)
+        return true;
+    for (int64_t d = 0; d < n; d++)
+        axes[d] = t->rank + d;
+    k->in.at[i] =
+        value_of_text(k, "x", &k->in.at[i], "unsqueeze(x, %s)", ints_text(k, (uint32_t)n, axes));
+    return k->in.at[i] != 0;
+}
+
+/* Before opset 7 the second input was broadcast only if asked to, and from an axis on. */
+bool
+convert_pair(Call *k)
+{
+    const Attr *axis = call_attr(k, "axis");
+
+    if (!need_input(k, 0) || !need_input(k, 1))
+        return false;
+    int64_t rank = input_type(k, 0)->rank, first = axis ? axis->i : -1;
+    call_drop(k, "axis");
+    call_drop(k, "broadcast");
+    return !axis || first < 0 || widen(k, 1, rank - first - input_type(k, 1)->rank);
+}
+
+bool
+convert_compare(Call *k)
+{
+    return convert_pair(k) && convert_equal(k);
+}
+
+/* Before opset 7 a slope of one axis was one for each channel. */
+bool
+convert_prelu(Call *k)
+{
+    if (!need_input(k, 0) || !need_input(k, 1))
+        return false;
+    bool per_channel =
+        k->m->opset < 7 && input_type(k, 1)->rank == 1 && !expr_is(input_type(k, 1)->dim[0], 1);
+    return !per_channel || widen(k, 1, (int64_t)input_type(k, 0)->rank - 2);
+}
+
+bool
+convert_gemm(Call *k)
+{
+    call_drop(k, "broadcast");
+    return true;
+}
+
+bool
+convert_constant(Call *k)
+{
+    Model *m = k->m;
+    const char *name = output_name(k) ? output_name(k) : "constant";
+    const Attr *a = k->attr.n ? &k->attr.at[0] : NULL;
+    float f;
+
+    if (!a || k->attr.n != 1 || (strncmp(a->name, "value", 5) && strcmp(a->name, "sparse_value")))
+        return diag_error(&m->c->diags, DIAG_MODEL, k->loc, "a Constant has exactly one value");
+    k->done = true;
+    switch (a->kind) {
+    case ATTR_TENSOR: return finish(k, graph_const(m->g, name, a->type, a->data));
+    case ATTR_INT:
+        return finish(k, graph_const(m->g, name, type_new(m->c, DT_I64, 0, NULL),
+                                     arena_copy(m->arena, &a->i, sizeof a->i)));
+    case ATTR_FLOAT:
+        f = (float)a->f;
+        return finish(k, graph_const(m->g, name, type_new(m->c, DT_F32, 0, NULL),
+                                     arena_copy(m->arena, &f, sizeof f)));
+    case ATTR_INTS: return finish(k, call_ints(k, name, a->n, a->ints));
+    case ATTR_FLOATS: {
+        float *v = NEW_ARRAY(m->arena, float, a->n + 1);
+        for (uint32_t i = 0; i < a->n; i++)
+            v[i] = (float)a->floats[i];
+        return finish(k, call_list(k, name, DT_F32, a->n, v));
+    }
+    case ATTR_STRING: {
+        bool many = !strcmp(a->name, "value_strings");
+        return finish(k, many ? call_strings(k, name, proto_attr(k, a->name))
+                              : call_string(k, name, a->s));
+    }
+    }
+    return false;
+}
+
+/* To strings and from them: numbers of a type that has a text of its own, or those that every text
+ * can say. */
+static bool
+cast_text(Call *k)
+{
+    const char *name = get_string(k, "to", "");
+    DType to = dtype_from_name(name, strlen(name)),
+          from = need_input(k, 0) ? input_type(k, 0)->dtype : DT_NONE;
+
+    if ((from != DT_STR) == (to != DT_STR) || from == DT_NONE)
+        return from != DT_NONE;
+    ValueId v = call_text_cast(k, k->in.at[0], to);
+    return finish(k, v ? call_op(k, OP_identity, 0, NULL, 1, &v, output_name(k)) : 0);
+}
+
+bool
+convert_cast(Call *k)
+{
+    if (!call_attr(k, "to"))
+        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "Cast needs the attribute \"to\"");
+    return dtype_attr(k, "to") && cast_text(k);
+}
+
+bool
+convert_cast_like(Call *k)
+{
+    if (!need_input(k, 1))
+        return false;
+    set_string(k, "to", dtype_info[input_type(k, 1)->dtype].name);
+    k->in.n = 1;
+    return cast_text(k);
+}
+
+bool
+convert_clip(Call *k)
+{
+    const Attr *lo = call_attr(k, "min"), *hi = call_attr(k, "max");
+
+    if (!need_input(k, 0))
+        return false;
+    if (lo)
+        set_input(k, 1, scalar_const(k, "min", k->in.at[0], lo->f));
+    if (hi)
+        set_input(k, 2, scalar_const(k, "max", k->in.at[0], hi->f));
+    call_drop(k, "min");
+    call_drop(k, "max");
+    return true;
+}
+
+bool
+convert_axes(Call *k)
+{
+    ints_to_input(k, "axes", 1);
+    return true;
+}
+
+/* Roots and logarithms of sums of integers: computed in f64, and cut to the integers again. */
+bool
+convert_axes_real(Call *k)
+{
+    DType t = input_type(k, 0) ? input_type(k, 0)->dtype : DT_NONE;
+
+    ints_to_input(k, "axes", 1);
+    if (!dtype_is_int(t) || call_is_open(k, 1)) /* axes from data: sizes.c */
+        return true;
+    k->in.at[0] = call_cast(k, k->in.at[0], DT_F64);
+    return finish(
+        k, k->in.at[0]
+               ? call_cast(k, call_some(k, k->op, k->attr.n, k->attr.at, k->in.n, k->in.at), t)
+               : 0);
+}
+
+bool
+convert_reshape(Call *k)
+{
+    ints_to_input(k, "shape", 1);
+    return true;
+}
+
+/* Parts of one size, rounded up; the last ones have what is left. Of an axis of known size the
+ * operator says so itself. */
+static bool
+split_rounded_up(Call *k)
+{
+    Ctx *c = k->m->c;
+    const Type *t = input_type(k, 0);
+    int64_t n = k->nout, axis = get_int(k, "axis", 0);
+    ValueId x = k->in.at[0];
+    Text parts = { .arena = k->m->arena };
+
+    axis += axis < 0 ? t->rank : 0;
+    if (axis < 0 || axis >= t->rank || n < 2 || n > 64 || expr_const(t->dim[axis], NULL) ||
+        expr_exact_div(c, t->dim[axis], expr_int(c, n)))
+        return true;
+    for (int64_t i = 0; i < n; i++)
+        text_printf(&parts, "%smin(up, max(0, size - up * %" PRId64 "))", i ? ", " : "", i);
+    ValueId sizes = value_of_text(k, "x", &x,
+                                  "size = shape(x)[%" PRId64 "]\n"
+                                  "up = (size + %" PRId64 ") / %" PRId64 "\n"
+                                  "[%s]",
+                                  axis, n - 1, n, text_str(&parts));
+    set_input(k, 1, sizes);
+    return sizes != 0;
+}
+
+bool
+convert_split(Call *k)
+{
+    bool uneven = call_attr(k, "num_outputs") != NULL;
+
+    ints_to_input(k, "split", 1);
+    call_drop(k, "num_outputs");
+    return uneven && k->in.n == 1 && need_input(k, 0) ? split_rounded_up(k) : true;
+}
+
+bool
+convert_slice(Call *k)
+{
+    bool axes = call_attr(k, "axes") != NULL;
+
+    ints_to_input(k, "starts", 1);
+    ints_to_input(k, "ends", 2);
+    if (axes)
+        ints_to_input(k, "axes", 3);
+    return true;
+}
+
+bool
+convert_pad(Call *k)
+{
+    const Attr *value = call_attr(k, "value");
+
+    if (!need_input(k, 0))
+        return false;
+    if (value && value->kind == ATTR_FLOAT && k->m->opset < 11 && value->f != 0)
+        set_input(k, 2, scalar_const(k, "value", k->in.at[0], value->f));
+    call_drop(k, "value");
+    ints_to_input(k, "pads", 1);
+    return true;
+}
+
+bool
+convert_tile(Call *k)
+{
+    ints_to_input(k, "repeats", 1);
+    return true;
+}
+
+/* Weighed sums of integers are those of floats, rounded to integers again: the nearest that the
+ * type has. */
+static bool
+resize_integers(Call *k)
+{
+    DType t = input_type(k, 0)->dtype;
+
+    if (!dtype_is_int(t) || !strcmp(get_string(k, "mode", "nearest"), "nearest"))
+        return true;
+    bool narrow = dtype_info[t].bytes < 4;
+    return call_names(k, "x ? roi scales sizes -> y") &&
+           call_text(k,
+                     "resized = resize(%s(x), roi, scales, sizes) {*}\n"
+                     "y = %s",
+                     narrow ? "f32" : "f64",
+                     narrow ? "quantize_linear(resized, like(1, resized), like(0, x))"
+                            : "like(round(resized), x)") &&
+           call_finish(k);
+}
+
+bool
+convert_resize(Call *k)
+{
+    bool upsample = !strcmp(k->proto->op_type, "Upsample") || k->m->opset < 11;
+    const Attr *scales = call_attr(k, "scales");
+
+    if (!upsample)
+        return need_input(k, 0) && resize_integers(k);
+    if (scales) {
+        float *v = NEW_ARRAY(k->m->arena, float, scales->n + 1);
+        for (uint32_t i = 0; i < scales->n; i++)
+            v[i] = (float)scales->floats[i];
+        set_input(k, 1, call_list(k, "scales", DT_F32, scales->n, v));
+        call_drop(k, "scales");
+    }
+    if (!need_input(k, 1))
+        return false;
+    set_input(k, 2, k->in.at[1]);
+    k->in.at[1] = 0;
+    set_string(k, "coordinate_transformation_mode", "asymmetric");
+    set_string(k, "nearest_mode", "before_11");
+    return need_input(k, 0) && resize_integers(k);
+}
+
+/* k->op, a softmax or its kin, of x. Before opset 13 these worked on x flattened to two dimensions
+ * at `axis`, 1 by default. */
+ValueId
+call_softmax(Call *k, ValueId x, int64_t opset)
+{
+    int64_t rank = value_type(k, x)->rank, axis = get_int(k, "axis", opset < 13 ? 1 : -1);
+
+    axis = axis < 0 && opset < 13 ? axis + rank : axis;
+    if (opset >= 13 || axis == rank - 1 || axis < 0 || axis > rank)
+        return value_of_text(k, "x", &x, "self(x) {axis = %" PRId64 "}", axis);
+    return value_of_text(k, "x", &x,
+                         "rows = self(flatten(x) {axis = %" PRId64 "}) {axis = -1}\n"
+                         "reshape(rows, shape(x))",
+                         axis);
+}
+
+bool
+convert_softmax(Call *k)
+{
+    return k->m->opset >= 13 ||
+           (need_input(k, 0) && finish(k, call_softmax(k, k->in.at[0], k->m->opset)));
+}
+
+bool
+convert_gelu(Call *k)
+{
+    const char *how = get_string(k, "approximate", "none");
+    if (!strcmp(how, "tanh"))
+        k->op = OP_gelu_tanh;
+    call_drop(k, "approximate");
+    return true;
+}
+
+bool
+convert_mod(Call *k)
+{
+    if (get_int(k, "fmod", 0))
+        k->op = OP_fmod;
+    call_drop(k, "fmod");
+    return true;
+}
+
+bool
+convert_shift(Call *k)
+{
+    const char *way = get_string(k, "direction", "");
+    k->op = !strcmp(way, "LEFT") ? OP_shift_left : OP_shift_right;
+    if (strcmp(way, "LEFT") && strcmp(way, "RIGHT"))
+        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
+                          "BitShift needs direction LEFT or RIGHT, not \"%s\"", way);
+    call_drop(k, "direction");
+    return true;
+}
+
+/* Before opset 9 with spatial=0: scale, bias, mean and variance are those of each place of a
+ * sample, [c, …]. */
+static bool
+batch_norm_of_places(Call *k)
+{
+    if (!need_inputs(k, 5))
+        return false;
+    const Type *x = input_type(k, 0);
+    for (uint32_t i = 1; i < 5; i++)
+        if (input_type(k, i)->rank + 1 != x->rank)
+            return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
+                              "BatchNormalization of %s with spatial=0, and input %u is %s: it "
+                              "needs one number for each place "
+                              "of a sample, all dimensions but the first",
+                              type_str(k->m->c, x), i, type_str(k->m->c, input_type(k, i)));
+    return call_says(k, "x scale bias mean variance -> y",
+                     "y = (x - mean) * (scale / sqrt(variance + %a)) + bias",
+                     get_float(k, "epsilon", 1e-5));
+}
+
+bool
+convert_batch_norm(Call *k)
+{
+    if (get_int(k, "training_mode", 0))
+        return convert_batch_norm_training(k);
+    if (k->nout > 1)
+        return call_refuse(k,
+                           "BatchNormalization in training mode; export the model for inference");
+    if (!get_int(k, "spatial", 1))
+        return batch_norm_of_places(k);
+    call_drop(k, "training_mode");
+    call_drop(k, "spatial");
+    call_drop(k, "momentum");
+    call_drop(k, "is_test");
+    return true;
+}
+
+bool
+convert_norm(Call *k)
+{
+    if (get_int(k, "stash_type", 1) != 1)
+        return call_refuse(k, "%s with stash_type other than float", k->proto->op_type);
+    call_drop(k, "stash_type");
+    return true;
+}
+
+/* The node's operator on its inputs as elements of type t, and its result as `to`. */
+static bool
+compute_as(Call *k, DType t, DType to)
+{
+    for (uint32_t i = 0; i < k->in.n; i++)
+        if (k->in.at[i] && !(k->in.at[i] = call_cast(k, k->in.at[i], t)))
+            return false;
+    ValueId y = call_op(k, k->op, k->attr.n, k->attr.at, k->in.n, k->in.at, "wide");
+    return finish(k, y && t == to ? y : call_cast(k, y, to));
+}
+
+/* Thresholds and biases are floats, for integers too. */
+bool
+convert_shrink(Call *k)
+{
+    return need_inputs(k, 1) && (dtype_is_float(input_type(k, 0)->dtype) ||
+                                 compute_as(k, DT_F64, input_type(k, 0)->dtype));
+}
+
+bool
+convert_det(Call *k)
+{
+    return need_inputs(k, 1) && (!dtype_is_short(input_type(k, 0)->dtype) ||
+                                 compute_as(k, DT_F32, input_type(k, 0)->dtype));
+}
+
+/* The result has the type of the scale. */
+bool
+convert_rms_norm(Call *k)
+{
+    if (!need_inputs(k, 2) || !convert_norm(k))
+        return false;
+    DType x = input_type(k, 0)->dtype, scale = input_type(k, 1)->dtype;
+    return x == scale || !dtype_is_float(x) || !dtype_is_float(scale) ||
+           compute_as(k, x == DT_F64 || scale == DT_F64 ? DT_F64 : DT_F32, scale);
+}
+
+/* v[g], one number for each group, as one for each of the channels that x has. */
+static ValueId
+of_channels(Call *k, ValueId x, ValueId v, int64_t groups)
+{
+    return value_of_text(k, "x v", VALUES(x, v),
+                         "n = shape(x)[1] / %" PRId64 "\n"
+                         "reshape(expand(unsqueeze(v, [1]), [%" PRId64 ", n]), [-1])",
+                         groups, groups);
+}
+
+/* Before opset 21 scale and bias are those of groups. */
+bool
+convert_group_norm(Call *k)
+{
+    if (k->m->opset >= 21)
+        return convert_norm(k);
+    if (!need_inputs(k, 3))
+        return false;
+    int64_t groups = get_int(k, "num_groups", 0);
+    if (groups < 1 || input_type(k, 0)->rank < 2 || input_type(k, 1)->rank != 1 ||
+        input_type(k, 2)->rank != 1)
+        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
+                          "GroupNormalization of %s in %lld groups with a scale %s",
+                          type_str(k->m->c, input_type(k, 0)), (long long)groups,
+                          type_str(k->m->c, input_type(k, 1)));
+    for (uint32_t i = 1; i < 3; i++)
+        if (!(k->in.at[i] = of_channels(k, k->in.at[0], k->in.at[i], groups)))
+            return false;
+    return convert_norm(k);
+}
+
+bool
+convert_dropout(Call *k)
+{
+    const Known *train = k->in.n > 2 && k->in.at[2] ? &k->m->g->value.at[k->in.at[2]].known : NULL;
+
+    if (train && !(train->at && expr_is(train->at[0], 0)))
+        return need_input(k, 0) && convert_dropout_training(k);
+    call_drop(k, "ratio");
+    call_drop(k, "seed");
+    call_drop(k, "is_test");
+    if (k->in.n > 1) /* the ratio */
+        k->in.at[1] = 0;
+    if (k->m->opset >= 10 || k->nout < 2 || !need_input(k, 0))
+        return true;
+    ValueId out[2]; /* the mask was of the type of x */
+    if (!graph_infer_op(k->m->g, OP_dropout, (Attrs){ 0 }, k->loc, k->origin, 1, k->in.at, 2, NULL,
+                        out))
+        return false;
+    call_bind(k, 1, call_cast(k, out[1], input_type(k, 0)->dtype));
+    return finish(k, out[0]);
+}
+
+bool
+convert_max_pool(Call *k)
+{
+    if (k->nout > 1)
+        return convert_max_pool_places(k);
+    call_drop(k, "storage_order");
+    return true;
+}
+
+bool
+convert_eye_like(Call *k)
+{
+    return dtype_attr(k, "dtype");
+}
+
+/* To floats of 8 bits, where what is too large becomes no number: a quotient that is cast. Of
+ * integers saturate=0 says nothing. */
+static bool
+quantize_unsaturated(Call *k)
+{
+    const Type *x = input_type(k, 0), *scale = input_type(k, 1), *zero = input_type(k, 2);
+    int64_t to = get_int(k, "output_dtype", 0), axis = get_int(k, "axis", 1), shape[TN_MAX_RANK];
+    DType t = zero ? zero->dtype : to == (int)to ? dtype_from_onnx((int)to) : DT_NONE;
+
+    if (!need_inputs(k, 2) || !dtype_is_float(t))
+        return x && scale;
+    axis += axis < 0 ? x->rank : 0;
+    if (get_int(k, "block_size", 0) || scale->rank > 1 ||
+        (scale->rank && (axis < 0 || axis >= x->rank)))
+        return call_refuse(k, "QuantizeLinear in blocks without saturation");
+    for (uint32_t d = 0; d < x->rank; d++)
+        shape[d] = d == axis ? -1 : 1;
+    return call_says(
+        k, "x scale -> y", "y = cast(x / %s) {to = \"%s\", saturate = 0}",
+        scale->rank ? arena_printf(k->m->arena, "reshape(scale, %s)", ints_text(k, x->rank, shape))
+                    : "scale",
+        dtype_info[t].name);
+}
+
+bool
+convert_quantize(Call *k)
+{
+    bool saturates = get_int(k, "saturate", 1);
+
+    call_drop(k, "saturate");
+    call_drop(k, "precision");
+    if (k->op == OP_quantize_linear && k->in.n > 1 && input_type(k, 1) &&
+        dtype_is_int(input_type(k, 1)->dtype))
+        k->in.at[1] = call_cast(k, k->in.at[1], DT_F32);
+    if (!saturates && !quantize_unsaturated(k))
+        return false;
+    return k->done ||
+           (dtype_attr(k, "output_dtype") && (k->op != OP_quantize_linear || quantised_product(k)));
+}
+
+/* Two modes by the names that say how many dimensions there are, as opset 16 and ONNX Runtime's own
+ * operator have them. */
+bool
+convert_bilinear(Call *k)
+{
+    const char *mode = get_string(k, "mode", "linear");
+
+    set_string(k, "mode",
+               !strcmp(mode, "bilinear")  ? "linear"
+               : !strcmp(mode, "bicubic") ? "cubic"
+                                          : mode);
+    return true;
+}
+
+/* Before opset 16 regions were not moved by half a pixel. */
+bool
+convert_roi_align(Call *k)
+{
+    if (k->m->opset < 16)
+        set_string(k, "coordinate_transformation_mode", "output_half_pixel");
+    return true;
+}
+
+/* The axis was an attribute before opset 20. */
+bool
+convert_dft(Call *k)
+{
+    int64_t axis = get_int(k, "axis", 1);
+
+    if (k->m->opset < 20)
+        set_input(k, 2, call_ints(k, "axis", 1, &axis));
+    call_drop(k, "axis");
+    return true;
+}
+
+bool
+convert_window(Call *k)
+{
+    return dtype_attr(k, "output_datatype");
+}
+
+/* Where one of queries, keys and values is f64, all are; each result has the type of what it is
+ * made of. */
+static bool
+attention_in_doubles(Call *k)
+{
+    static const uint32_t like[] = { 0, 1, 2, 0 };
+    const char *name[4];
+    DType was[4];
+    ValueId y[4];
+
+    for (uint32_t i = 0; i < k->nout && i < 4; i++) {
+        name[i] =
+            i < k->proto->n_output && *text_of(k->proto->output[i]) ? k->proto->output[i] : NULL;
+        was[i] = input_type(k, like[i])->dtype;
+    }
+    for (uint32_t i = 0; i < 6 && i < k->in.n; i++)
+        if (k->in.at[i] && dtype_is_float(input_type(k, i)->dtype) &&
+            !(k->in.at[i] = call_cast(k, k->in.at[i], DT_F64)))
+            return false;
+    if (!graph_infer_op(
+            k->m->g, k->op,
+            (Attrs){ arena_copy(k->m->arena, k->attr.at, k->attr.n * sizeof(Attr)), k->attr.n },
+            k->loc, k->origin, k->in.n, k->in.at, k->nout, name, y))
+        return false;
+    for (uint32_t i = 0; i < k->nout && i < 4; i++)
+        if (name[i]) {
+            if (!(y[i] = call_cast(k, y[i], was[i])))
+                return false;
+            call_bind(k, i, y[i]);
+        }
+    return k->done = true;
+}
+
+bool
+convert_attention(Call *k)
+{
+    bool doubles = false, others = false;
+
+    call_drop(k, "softmax_precision"); /* at least f32, always */
+    for (uint32_t i = 0; i < 6 && i < k->in.n; i++) {
+        DType t = input_type(k, i) ? input_type(k, i)->dtype : DT_NONE;
+        doubles |= t == DT_F64;
+        others |= dtype_is_float(t) && t != DT_F64;
+    }
+    return need_inputs(k, 3) && (!doubles || !others || attention_in_doubles(k));
+}

@@ -1,0 +1,166 @@
+/* strings: operators on strings, by routines. */
+#include "import/compose.h"
+#include "import/converters.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+const Onnx__AttributeProto *
+proto_attr(const Call *k, const char *name)
+{
+    for (size_t i = 0; i < k->proto->n_attribute; i++)
+        if (!strcmp(text_of(k->proto->attribute[i]->name), name))
+            return k->proto->attribute[i];
+    return NULL;
+}
+
+ValueId
+call_strings(Call *k, const char *name, const Onnx__AttributeProto *a)
+{
+    size_t n = a ? a->n_strings : 0;
+    const char **s = NEW_ARRAY(k->m->arena, const char *, n + 1);
+    const Expr *dim = expr_int(k->m->c, (int64_t)n);
+
+    for (size_t i = 0; i < n; i++) {
+        OnnxBytes one = a->strings[i];
+        if (one.len && memchr(one.data, 0, one.len)) {
+            call_refuse(k,
+                        "string %zu of attribute \"%s\" has a zero byte inside, where Tenon's end",
+                        i, text_of(a->name));
+            return 0;
+        }
+        s[i] = sym_n(k->m->c, one.len ? (const char *)one.data : "", one.len);
+    }
+    return graph_const(k->m->g, name, type_new(k->m->c, DT_STR, 1, &dim), s);
+}
+
+ValueId
+call_string(Call *k, const char *name, const char *s)
+{
+    const char **at = NEW(k->m->arena, const char *);
+
+    *at = sym(k->m->c, s);
+    return graph_const(k->m->g, name, type_new(k->m->c, DT_STR, 0, NULL), at);
+}
+
+static const char *
+string_attr(Call *k, const char *name)
+{
+    return attr_string((Attrs){ k->attr.at, k->attr.n }, name, "");
+}
+
+bool
+convert_string_split(Call *k)
+{
+    const int64_t cuts = get_int(k, "maxsplit", -1);
+
+    if (!call_names(k, "x -> y pieces"))
+        return false;
+    call_name(k, "by", call_string(k, "delimiter", string_attr(k, "delimiter")));
+    return call_text(k,
+                     "pieces = string_pieces(x, by) {maxsplit = %" PRId64 "}\n"
+                     "most = reduce_max(reshape(pieces, [-1])) {keepdims = 0}\n"
+                     "y = string_split(x, by, match(max(most, 0))) {maxsplit = %" PRId64 "}",
+                     cuts, cuts) &&
+           call_finish(k);
+}
+
+bool
+convert_string_normalizer(Call *k)
+{
+    Ctx *c = k->m->c;
+    const char *turn = string_attr(k, "case_change_action");
+    int way = !strcmp(turn, "LOWER") ? 1 : !strcmp(turn, "UPPER") ? 2 : 0;
+    ValueId words = call_strings(k, "words", proto_attr(k, "stopwords"));
+
+    if (!words || !call_names(k, "x -> y"))
+        return false;
+    const Type *t = input_type(k, 0);
+    if (t->rank != 1 && !(t->rank == 2 && expr_is(t->dim[0], 1)))
+        return diag_error(&c->diags, DIAG_MODEL, k->loc,
+                          "StringNormalizer of %s; [n] and [1, n] are possible", type_str(c, t));
+    call_name(k, "words", words);
+    if (!call_text(k,
+                   "kept, count = string_normalize(%s, words) "
+                   "{case = %d, sensitive = %" PRId64 "}",
+                   t->rank == 2 ? "reshape(x, [-1])" : "x", way,
+                   get_int(k, "is_case_sensitive", 0)))
+        return false;
+    call_name(k, "n",
+              call_match(k, call_value(k, "count"), &value_type(k, call_value(k, "kept"))->dim[0]));
+    return call_text(k, t->rank == 1 ? "y = slice(kept, [0], n)"
+                                     : "y = reshape(slice(kept, [0], n), [1, -1])") &&
+           call_finish(k);
+}
+
+bool
+convert_regex_full_match(Call *k)
+{
+    if (!call_names(k, "x -> y"))
+        return false;
+    call_name(k, "program", regex_program(k, string_attr(k, "pattern")));
+    return call_value(k, "program") && call_text(k, "y = regex_match(x, program)") &&
+           call_finish(k);
+}
+
+/* Separators as one expression: any of them, as written. */
+static const char *
+any_of(Call *k, const Onnx__AttributeProto *a)
+{
+    Text t = { .arena = k->m->arena };
+
+    for (size_t i = 0; i < a->n_strings; i++)
+        text_printf(&t, "%s(?:%.*s)", i ? "|" : "", (int)a->strings[i].len,
+                    a->strings[i].len ? (const char *)a->strings[i].data : "");
+    return text_str(&t);
+}
+
+/* com.microsoft.Tokenizer: what an expression matches, what stands between separators, or single
+ * characters (the separator ""). */
+bool
+convert_tokenizer(Call *k)
+{
+    Ctx *c = k->m->c;
+    const Onnx__AttributeProto *separators = proto_attr(k, "separators");
+    const char *tokens = string_attr(k, "tokenexp");
+    int64_t least = get_int(k, "mincharnum", 1), marks = get_int(k, "mark", 0);
+    bool single = separators && separators->n_strings == 1 && separators->strings[0].len == 0;
+
+    if (!call_names(k, "x -> y"))
+        return false;
+    if (!*tokens == !separators)
+        return diag_error(&c->diags, DIAG_MODEL, k->loc,
+                          "Tokenizer has %s of tokenexp and separators; it needs one of them",
+                          separators ? "both" : "none");
+    if (least < 1)
+        return diag_error(&c->diags, DIAG_MODEL, k->loc,
+                          "mincharnum is %lld; tokens have at least one character",
+                          (long long)least);
+    if (input_type(k, 0)->rank < 1 || input_type(k, 0)->rank > 2)
+        return diag_error(&c->diags, DIAG_MODEL, k->loc,
+                          "Tokenizer of %s; [c] and [n, c] are possible",
+                          type_str(c, input_type(k, 0)));
+    call_name(k, "program",
+              regex_program(k, single       ? "[\\x{1}-\\x{10FFFF}]"
+                               : separators ? any_of(k, separators)
+                                            : tokens));
+    call_name(k, "pad", call_string(k, "pad", string_attr(k, "pad_value")));
+    const char *attrs =
+        arena_printf(k->m->arena, "between = %d, least = %" PRId64, separators && !single, least);
+    return call_value(k, "program") &&
+           call_text(k,
+                     "n = tokens(x, program) {%s}\n"
+                     "most = max(reduce_max(reshape(n, [-1])) {keepdims = 0}, 0)\n"
+                     "%s" /* where there is no token there are no marks */
+                     "y = tokenize(x, program, pad, match(most)) {%s, marks = %d}",
+                     attrs, marks ? "most = most + 2 * min(most, 1)\n" : "", attrs, marks != 0) &&
+           call_finish(k);
+}
+
+bool
+convert_equal(Call *k)
+{
+    if (input_type(k, 0) && input_type(k, 0)->dtype == DT_STR)
+        k->op = OP_string_equal;
+    return true;
+}
