@@ -9,8 +9,8 @@ typedef struct {
     Graph *to;
     const Expr *instances, *rows;
     ValueId *map;       /* [value of from] */
-    ValueId *spread;    /* the same, shared values with an axis of instances */
-    ValueId (*pool)[2]; /* the same, of inputs: the pool, and the row numbers */
+    ValueId *spread;    /* the same, with an axis of instances for shared values too */
+    ValueId (*pool)[2]; /* the same, for inputs: the pool, and the row numbers */
 } Making;
 
 static bool make_node(Making *m, NodeId id);
@@ -32,7 +32,7 @@ read_rows(Making *m, ValueId v)
     return rows;
 }
 
-/* A value where a node reads it; shared ones are made on the way. */
+/* A value as a node reads it; shared values are computed on demand. */
 static ValueId
 value_of(Making *m, ValueId v)
 {

@@ -325,7 +325,7 @@ is_read_whole(Host *h, const Kernel *k, uint32_t i)
     return whole;
 }
 
-/* Bytes of the constants that blocks read whole. */
+/* Bytes of the constants that blocks read completely. */
 static int64_t
 weights_read(Host *h, const Node *blocks)
 {

@@ -146,7 +146,8 @@ typedef struct Graph {
 Graph *graph_new(Ctx *c, Arena *arena, const char *name);
 /* names made unique with a suffix */
 ValueId graph_value(Graph *g, const char *name, const Type *t);
-/* A value with that name gets another, made unique with a suffix; or whoever had it does. */
+/* Renames a value, with a suffix if the name is taken; graph_rename renames the other value
+ * instead. */
 void graph_name(Graph *g, ValueId v, const char *name);
 void graph_rename(Graph *g, ValueId v, const char *name);
 ValueId graph_input(Graph *g, const char *name, const Type *t);
@@ -175,8 +176,8 @@ ValueId graph_match(Graph *g, ValueId v, const char *like, const Expr *const *mo
                     Sym origin);
 /* What the caller knows of an argument's contents, in the symbols of the graph that gets it. */
 Known graph_known_inside(Ctx *c, Arena *a, Known outside, const Region *r);
-/* Call an operator whose output types follow from its shape rule: infers, sets known, makes the
- * output values with the names given (NULL: made up; graph_absent: no value, 0). False with a
+/* Calls an operator whose output types follow from its shape rule: infers, sets known, makes the
+ * output values with the given names (NULL: made up; graph_absent: no value, 0). False with a
  * diagnostic. */
 extern const char graph_absent[];
 bool graph_infer_op(Graph *g, OpKind op, Attrs attrs, Loc loc, Sym origin, uint32_t nin,

@@ -179,8 +179,8 @@ read_define_results(Read *r, uint32_t n, const Definition *result)
     return out;
 }
 
-/* What the text says of a result and the rule does not prove is checked in a run; a routine defines
- * sizes by what the text says. */
+/* What the text claims of a result and the rule does not prove is checked in runs. For a library
+ * routine the text defines the sizes. */
 static void
 require_declared(Read *r, OpKind op, const Definition *d, const Type *is)
 {

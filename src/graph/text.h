@@ -1,9 +1,9 @@
 /* text: shared by the files that parse the text form.
  *
- * source.c reads a whole text: data types, functions, models from other files, and the model;
- * parse.c graphs and their nodes, parse_value.c operators inside each other, parse_control.c nodes
- * that run graphs, parse_batch.c programs for many requests, parse_const.c contents and attributes.
- * data.c and case.c lower data types and what is said of their values.
+ * source.c reads a complete text: data types, functions, models from other files, and the model;
+ * parse.c graphs and their nodes; parse_value.c nested expressions; parse_control.c nodes that run
+ * graphs; parse_batch.c programs for many requests; parse_const.c contents and attributes. data.c
+ * and case.c lower data types and selections by them.
  */
 #ifndef TENON_GRAPH_TEXT_H
 #define TENON_GRAPH_TEXT_H
@@ -89,11 +89,11 @@ typedef struct {
     /* [MOST_DATA]: its columns of each data type; NULL: no value here has that type */
     ValueId **column;
     Source *source;
-    uint32_t depth;              /* graphs around this one */
-    uint32_t deep;               /* values around what is read */
+    uint32_t depth;              /* nesting of graphs */
+    uint32_t deep;               /* nesting of values */
     Loc loc;                     /* of the nodes of a line */
-    Sym origin;                  /* of nodes whose text says none */
-    const struct Statements *by; /* whose statements these are; NULL: lines of a graph */
+    Sym origin;                  /* of nodes whose text has none */
+    const struct Statements *by; /* the statements that are being read; NULL: lines of a graph */
 } Read;
 
 /* ---- parse.c ---- */
@@ -125,7 +125,7 @@ ValueId *read_define_results(Read *r, uint32_t n, const Definition *result);
 
 /* An expression; 0: an absent value. */
 bool read_value(Read *r, ValueId *v);
-/* From the parenthesis behind an operator's name on: a node with these results. */
+/* From the parenthesis after an operator's name on: a node with these results. */
 bool read_operator(Read *r, Sym name, uint32_t nout, const char *const *names, ValueId *out);
 
 /* ---- parse_control.c ---- */
