@@ -2,10 +2,12 @@
  *
  * Schedules cut a sum to the hull of what a tile of rows sees. Before there are tiles the hull of
  * one row, averaged over rows that are sampled evenly, says what is left. Bounds that only data
- * know leave a half, as where programs are priced.
+ * know leave a half, as where programs are priced, and so does a condition on rows.
  */
 #include "cost/internal.h"
 #include "kernel/support.h"
+
+#include <math.h>
 
 enum { SAMPLES = 32 }; /* rows; a triangle's share is exact to 1 in 64 */
 
@@ -32,9 +34,12 @@ share_of_axis(Ctx *c, Arena *a, const Nest *n, const Kernel *k, uint32_t axis)
 
     if (extent < 1 || !kernel_support(c, a, k, 0, axis, &s))
         return 1;
+    double share = 1, bounds = 1; /* of what data know */
     for (uint32_t i = 0; i < s.n; i++)
         if (expr_uses_kind(s.bound[i].at, VAR_COMPUTED))
-            return 0.5;
+            *(s.bound[i].kind == SUPPORT_IF ? &share : &bounds) *= 0.5;
+    if (share * bounds < 1)
+        return share * fmax(bounds, 0.5);
     for (uint32_t i = 0; i < SAMPLES; i++) {
         for (uint32_t x = 0; x < n->naxis; x++) {
             row[x] = expr_int(c, sample((int64_t)cost_usual(c, n->axis[x].extent), i, x));

@@ -328,8 +328,8 @@ read_call(Read *r, Loc loc, Definitions *result)
                 result->at[i].type = n->param[n->nin + i].type;
         if (!check_symbols(r, &in, result, n, NULL))
             return false;
-        return graph_call_written_nest(r->g, n, loc, origin, in.at,
-                                       read_define_results(r, result->n, result->at));
+        return (r->block ? graph_call_nest : graph_call_written_nest)(
+            r->g, n, loc, origin, in.at, read_define_results(r, result->n, result->at));
     }
     Kernel *k = kernel_parse(&r->p, r->g->arena);
     if (!k)

@@ -393,6 +393,7 @@ read_block_graph(Read *outer)
     Read r = read_inside(outer, outer->g);
     Head h;
 
+    r.block = true;
     if (!parse_expect(&r.p, "graph") || !read_head(&r, &h, true))
         return NULL;
     r.g = graph_new(outer->g->ctx, outer->g->arena, h.name);

@@ -92,8 +92,10 @@ typedef struct {
     uint32_t depth;              /* nesting of graphs */
     uint32_t deep;               /* nesting of values */
     Loc loc;                     /* of the nodes of a line */
-    Sym origin;                  /* of nodes whose text has none */
-    const struct Statements *by; /* the statements that are being read; NULL: lines of a graph */
+    Sym origin;                  /* of nodes whose text says none */
+    const struct Statements *by; /* whose statements these are; NULL: lines of a graph */
+    /* a block of a program for many: walks check its sizes */
+    bool block;
 } Read;
 
 /* ---- parse.c ---- */

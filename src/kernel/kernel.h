@@ -29,7 +29,7 @@ typedef enum {
 /* Of a constant table of the blocks that a mask shows, [rows, keys] in its last dimensions: of each
  * DENSITY_OF tiles of 1 << r rows and 1 << k keys, the number that hold an element other than 0.
  * All 0: unknown. */
-enum { DENSITY_ROWS = 4, DENSITY_KEYS = 2, DENSITY_OF = 32 };
+enum { DENSITY_ROWS = 4, DENSITY_KEYS = 3, DENSITY_OF = 200 /* half percents */ };
 typedef struct {
     uint8_t of[DENSITY_KEYS][DENSITY_ROWS];
 } Density;

@@ -65,7 +65,7 @@ parse_within(KernelText *t, const Type *type, Space space)
     return within;
 }
 
-/* density 3 5 9 17, 4 8 15 24 */
+/* density 15 21 32 53, 20 32 48 77, 32 47 71 103 */
 static bool
 parse_density(Parse *p, Density *out)
 {

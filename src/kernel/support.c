@@ -511,11 +511,11 @@ bound_of(Ask *q, const Expr *e, SupportBound *out)
         k == 0)
         return false;
     if (k > 0) /* k*j + rest >= 0: j >= ceil(-rest / k) */
-        *out = (SupportBound){ false,
+        *out = (SupportBound){ SUPPORT_FROM,
                                expr_ceil_div(q->c, expr_scale(q->c, rest, -1), expr_int(q->c, k)) };
     else /* j <= floor(rest / -k) */
-        *out =
-            (SupportBound){ true, expr_offset(q->c, expr_div(q->c, rest, expr_int(q->c, -k)), 1) };
+        *out = (SupportBound){ SUPPORT_BELOW,
+                               expr_offset(q->c, expr_div(q->c, rest, expr_int(q->c, -k)), 1) };
     return true;
 }
 
@@ -527,7 +527,8 @@ sees_something(Ctx *c, Arena *a, const Nest *n, uint32_t axis, const Support *s)
 
     for (uint32_t i = 0; i <= s->n; i++)
         for (uint32_t j = 0; j <= s->n; j++) {
-            if ((i < s->n && s->bound[i].upper) || (j < s->n && !s->bound[j].upper))
+            if ((i < s->n && s->bound[i].kind == SUPPORT_BELOW) ||
+                (j < s->n && s->bound[j].kind == SUPPORT_FROM))
                 continue;
             const Expr *lo = i < s->n ? s->bound[i].at : expr_int(c, 0),
                        *hi = j < s->n ? s->bound[j].at : n->axis[axis].extent;
@@ -628,6 +629,89 @@ shortened_reduction(const Nest *n, Ctx *c, Arena *a, uint32_t axis)
                : NULL;
 }
 
+/* Bounds outside of which the summand is the identity. False: there are none that may be used. */
+static bool
+find_bounds(Ask *q, const Frame *own, const Scalar *reduce, Support *out)
+{
+    Known identity = reduce->u.reduce.combiner == COMB_MAX ? IS_MINUS_INF : IS_ZERO;
+
+    scalar_visit(q->c, reduce->arg[0], collect, &(Collect){ q, own });
+    for (uint32_t i = 0; i < q->natom; i++) {
+        q->no = q->atom[i];
+        Known x = known(q, own, reduce->arg[0]);
+        if ((x == identity || (x == IS_HIDDEN && identity == IS_MINUS_INF)) &&
+            out->n < SUPPORT_MAX_BOUNDS && bound_of(q, q->no, &out->bound[out->n]))
+            q->bound[q->nbound++] = q->no, out->n++;
+    }
+    if (!out->n)
+        return false;
+    if (sees_something(q->c, q->a, q->k->part[q->part].nest, q->axis, out))
+        return !q->hides || nothing_else_hides(q, own, reduce->arg[0]);
+    return is_identity_in_empty_rows(q, own, reduce->arg[0], identity);
+}
+
+/* ---- choices around a reduction -------------------------------------------------------------- */
+
+typedef struct {
+    const Scalar *node;
+    bool found;
+} Within;
+
+static void
+see_node(void *user, const Scalar *s)
+{
+    Within *w = user;
+    w->found |= s == w->node;
+}
+
+static bool
+holds_node(Ctx *c, const Scalar *s, const Scalar *node)
+{
+    Within w = { node, false };
+
+    scalar_visit(c, s, see_node, &w);
+    return w.found;
+}
+
+/* What has to be >= 0, so that the condition holds, or does not; what always is says nothing. */
+static void
+add_condition(Ask *q, const Frame *f, const Scalar *cond, bool holds, Support *out)
+{
+    const Expr *e[2];
+
+    if (cond->op == S_NOT)
+        add_condition(q, f, cond->arg[0], !holds, out);
+    if ((cond->op == S_AND && holds) || (cond->op == S_OR && !holds))
+        for (uint32_t i = 0; i < 2; i++)
+            add_condition(q, f, cond->arg[i], holds, out);
+    uint32_t n = comparison(q, f, cond, e);
+    for (uint32_t i = 0; i < n && (holds || n == 1); i++) {
+        const Expr *at = holds ? e[i] : opposite(q, e[i]);
+        if (out->n < SUPPORT_MAX_BOUNDS && expr_bounds(q->c, &q->ranges, at).lo < 0)
+            out->bound[out->n++] = (SupportBound){ SUPPORT_IF, at };
+    }
+}
+
+/* The conditions of all choices that the value of a write takes the reduction by. */
+static void
+find_conditions(Ask *q, const Frame *f, const Scalar *reduce, Support *out)
+{
+    const Nest *n = q->k->part[q->part].nest;
+    const Scalar *s = n->nwrite == 1 ? n->write[0].value : reduce;
+
+    while (s != reduce) {
+        uint32_t at = s->narg, users = 0;
+        for (uint32_t i = 0; i < s->narg; i++)
+            if (holds_node(q->c, s->arg[i], reduce))
+                at = i, users++;
+        if (users != 1)
+            return;
+        if (s->op == S_SELECT && at > 0)
+            add_condition(q, f, s->arg[0], at == 1, out);
+        s = s->arg[at];
+    }
+}
+
 bool
 kernel_support(Ctx *c, Arena *a, const Kernel *k, uint32_t part, uint32_t axis, Support *out)
 {
@@ -639,20 +723,10 @@ kernel_support(Ctx *c, Arena *a, const Kernel *k, uint32_t part, uint32_t axis, 
     *out = (Support){ 0 };
     if (!reduce)
         return false;
-    Known identity = reduce->u.reduce.combiner == COMB_MAX ? IS_MINUS_INF : IS_ZERO;
-    scalar_visit(c, reduce->arg[0], collect, &(Collect){ &q, &f });
-    for (uint32_t i = 0; i < q.natom; i++) {
-        q.no = q.atom[i];
-        Known x = known(&q, &f, reduce->arg[0]);
-        if ((x == identity || (x == IS_HIDDEN && identity == IS_MINUS_INF)) &&
-            out->n < SUPPORT_MAX_BOUNDS && bound_of(&q, q.no, &out->bound[out->n]))
-            q.bound[q.nbound++] = q.no, out->n++;
-    }
-    if (!out->n)
-        return false;
-    if (sees_something(c, a, n, axis, out))
-        return !q.hides || nothing_else_hides(&q, &f, reduce->arg[0]);
-    return is_identity_in_empty_rows(&q, &f, reduce->arg[0], identity);
+    if (!find_bounds(&q, &f, reduce, out))
+        out->n = 0;
+    find_conditions(&q, &f, reduce, out);
+    return out->n > 0;
 }
 
 /* ---- tables ---------------------------------------------------------------------------------- */
@@ -731,15 +805,22 @@ support_hull(Ctx *c, const Support *s, const Expr *extent, uint32_t naxis,
              const Expr *const *row_lo, const Expr *const *row_width, const Expr **lo,
              const Expr **hi)
 {
-    *lo = expr_int(c, 0);
+    const Expr *zero = expr_int(c, 0), *one = expr_int(c, 1), *any = one;
+
+    *lo = zero;
     *hi = extent;
     for (uint32_t i = 0; i < s->n; i++) {
         const Expr *least, *most;
         if (!expr_region(c, s->bound[i].at, naxis, row_lo, row_width, &least, &most))
             continue;
-        if (s->bound[i].upper)
-            *hi = expr_min(c, *hi, most);
-        else
-            *lo = expr_max(c, *lo, least);
+        switch (s->bound[i].kind) {
+        case SUPPORT_FROM: *lo = expr_max(c, *lo, least); break;
+        case SUPPORT_BELOW: *hi = expr_min(c, *hi, most); break;
+        case SUPPORT_IF: /* 1 where some row of the box takes the sum, else 0 */
+            any = expr_min(c, any, expr_max(c, zero, expr_offset(c, most, 1)));
+            break;
+        }
     }
+    if (any != one)
+        *hi = expr_min(c, *hi, expr_mul(c, extent, any));
 }

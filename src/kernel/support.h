@@ -9,7 +9,11 @@
  * comparison is false. Operands from other parts are followed to their definitions. A schedule may
  * then skip the other points (the step `skip`): sums have the same bits.
  *
- * If only data know, a table of blocks says what is seen: `seen(used[i // 16, j // 32] != 0, …)` in
+ * A sum in the arm of a select has no support in rows where the select takes the other arm:
+ *
+ *     o[s, i, j] = i < len[s] ? (sum k: a[s, i, k] * b[s, k, j]) : 0
+ *
+ * If only data know, a table of blocks says what is seen: `seen(used[i // 16, j // 16] != 0, …)` in
  * the value of a score (normalise/mask.c). The step `omit` skips blocks of a sum and its maximum
  * that no row of a task sees.
  *
@@ -23,10 +27,11 @@
 
 #define SUPPORT_MAX_BOUNDS 8 /* limit: further bounds are not used */
 
-/* The points of the axis below `at`, or those from `at` on. Lengths from arguments are computed
- * variables, of loads whose slots are buffers of the kernel. */
+/* The points of the axis from `at` on, those below `at`, or all if `at` >= 0 and else none. Lengths
+ * from arguments are computed variables, of loads whose slots are buffers of the kernel. */
+typedef enum { SUPPORT_FROM, SUPPORT_BELOW, SUPPORT_IF } SupportKind;
 typedef struct {
-    bool upper;
+    SupportKind kind;
     const Expr *at;
 } SupportBound;
 

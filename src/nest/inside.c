@@ -179,7 +179,7 @@ demand_inside(Inside *q, const Spot *p, AxisSet axes)
     for (uint32_t x = 0; x < q->n->naxis; x++)
         if (end == q->width[x]) /* an axis by itself: without points it ends at 0 */
             any = expr_int(c, 1);
-    demand(q, expr_mul(c, end, any), dim,
+    demand(q, expr_mul(c, end, any), p->param->type->dim[p->d],
            arena_printf(c->arena,
                         "%s up to index %s of dimension %u, which has {got} elements "
                         "(%s) and needs {want}",

@@ -4,11 +4,6 @@
 
 #include "nest/walk.h"
 
-/* ---- decide.c -------------------------------------------------------------------------------- */
-
-/* The Expr of a whole number; NULL, and *choice set if a select prevents it: not a number. */
-const Expr *scalar_whole_number(Ctx *c, const Scalar *s, const Scalar **choice);
-
 /* ---- scalar_table.c -------------------------------------------------------------------------- */
 
 /* The node equal to `proto` with these operands: the existing one, or a new one. */

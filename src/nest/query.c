@@ -67,6 +67,26 @@ expr_axes(const Expr *e)
     return set;
 }
 
+const Expr *
+scalar_whole_number(Ctx *c, const Scalar *s, const Scalar **choice)
+{
+    if (s->op == S_INDEX)
+        return s->u.index;
+    if (!dtype_is_int(s->dtype))
+        return NULL;
+    if (s->op == S_CONST)
+        return expr_int(c, s->u.bits);
+    if (s->op == S_SELECT) {
+        *choice = s;
+        return NULL;
+    }
+    if (s->dtype != DT_I64 || (s->op != S_ADD && s->op != S_SUB))
+        return NULL;
+    const Expr *x = scalar_whole_number(c, s->arg[0], choice),
+               *y = x || *choice ? scalar_whole_number(c, s->arg[1], choice) : NULL;
+    return !x || !y ? NULL : s->op == S_ADD ? expr_add(c, x, y) : expr_sub(c, x, y);
+}
+
 /* ---- the axes of a nest ---------------------------------------------------------------------- */
 
 Ranges

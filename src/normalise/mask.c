@@ -5,7 +5,7 @@
  *     sees[i]    = max j: m[i, j] > -9000        does row i see anything?
  *     seen[I, j] = max i of I: m[i, j] > -9000 or not sees[i]
  *     used[I, J] = max j of J: seen[I, j]
- *     s[h, i, j] = seen(used[i // 16, j // 32], q[h, i, j] + m[i, j])
+ *     s[h, i, j] = seen(used[i // 16, j // 16], q[h, i, j] + m[i, j])
  *
  * A table of one byte for each block, made by nests: folded if the mask is constant, otherwise
  * computed once for all layers that read the mask. A program then skips blocks that no row sees
@@ -15,7 +15,7 @@
  * If all of a condition but a comparison is the same for a block of keys, the table reads it once a
  * block:
  *
- *     j <= i and layout[h, j // 32, i]     for some j of J     32*J <= i and layout[h, J, i]
+ *     j <= i and layout[h, j // 16, i]     for some j of J     16*J <= i and layout[h, J, i]
  *
  * A score is hidden by a select of a very low number, or by adding one. An addend may be a mask if
  * it is a constant that holds such numbers, was made with one, or is an input of floats.
@@ -27,11 +27,11 @@
 
 #include <string.h>
 
-/* Rows and keys of a block: a task's rows are a multiple of these rows, and programs skip one or
- * two blocks of these keys at once (schedule/write_group.c). */
+/* Rows and keys of a block: a task's rows are a multiple of these rows, and programs skip one, two
+ * or four blocks of these keys at once (schedule/write_group.c). */
 enum {
     BLOCK_ROWS = 16,
-    BLOCK_KEYS = 32,
+    BLOCK_KEYS = 16,
     LEAST_KEYS = 128,
     LEAST_AT_ONCE = 16
 }; /* keys that a condition may treat as one */

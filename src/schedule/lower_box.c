@@ -453,6 +453,30 @@ name_steps(Env *e, Block *b, const char *name, const Expr *x, int64_t by, const 
         c, env_let(e, b, name, steps, expr_offset(c, expr_div(c, most, expr_int(c, by)), 1)), by);
 }
 
+/* The rows that there are here, where only an outer part of their loop is known as well: a tile of
+ * tiles, of which a loop goes over the tiles further in. */
+static void
+rows_here(Env *e, IterId x, const Expr **lo, const Expr **width)
+{
+    const Expr *start, *pieces;
+
+    points_here(e, x, lo, width);
+    if (!expr_is(*lo, 0))
+        return;
+    if (is_alone(e, x)) {
+        rows_here(e, env_iter(e, x)->whole, lo, width);
+        return;
+    }
+    for (IterId y = outer_piece(e, x, 0); y; y = outer_piece(e, x, y)) {
+        rows_here(e, y, &start, &pieces);
+        if (expr_is(start, 0))
+            continue;
+        *lo = expr_scale(e->c, start, env_iter(e, y)->factor);
+        *width = expr_scale(e->c, pieces, env_iter(e, y)->factor);
+        return;
+    }
+}
+
 /* A hull, as it follows from rows and as it is named. */
 typedef struct {
     const Expr *from, *points, *named_from, *named_points;
@@ -469,7 +493,7 @@ place_hull(Env *e, const Skip *s, Block *b, const Hull *before, uint32_t nbefore
 
     for (uint32_t x = 0; x < e->low[s->part].n->naxis; x++)
         if (x != s->axis)
-            points_here(e, e->p->axis[s->part][x], &row_lo[x], &row_width[x]);
+            rows_here(e, e->p->axis[s->part][x], &row_lo[x], &row_width[x]);
     row_lo[s->axis] = row_width[s->axis] = expr_int(c, 0);
     hull_of(e, s, row_lo, row_width, &lo, &hi);
     lo = env_simplify(e, lo);

@@ -33,7 +33,7 @@ same_bound(const Points *p, const Skip *x, const Skip *y, uint32_t i)
 {
     const SupportBound *a = &x->support.bound[i], *b = &y->support.bound[i];
     const Nest *m = p->k->part[x->part].nest, *n = p->k->part[y->part].nest;
-    bool same = a->upper == b->upper && a->at == b->at;
+    bool same = a->kind == b->kind && a->at == b->at;
 
     for (uint32_t k = 0; k < m->naxis && same; k++)
         if (expr_axes(a->at) >> k & 1)

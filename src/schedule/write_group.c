@@ -86,8 +86,10 @@ write_member(const Group *g, const Member *m, Text *t, bool whole)
                     a, a, a, a);
     } else if (m->product) {
         const char *col = axis_name(g->w, m->part, m->own[0]), *row = group_row(g, m);
-        text_printf(t, "split %s by %lld -> %s.cb_ %s.cr_ peel 1\n", col, (long long)g->height, a,
-                    a);
+        /* a block in tiles of like height: a low last one would not fill the registers */
+        int64_t tiles = (g->block + g->height - 1) / g->height,
+                height = tiles ? (g->block + tiles - 1) / tiles : g->height;
+        text_printf(t, "split %s by %lld -> %s.cb_ %s.cr_ peel 1\n", col, (long long)height, a, a);
         text_printf(t, "order %s.cb_ %s%s.b_ %s %s.cr_ %s.r_ %s.l_\n", a, group_heads(g, m, false),
                     a, sums, a, a, a);
         hold_rows(m, t, whole);
@@ -267,10 +269,10 @@ write_blocks(Group *g, int64_t rows)
     g->block = 0;
 }
 
-/* Keys of a block that a mask may hide: those of a column of its table, and of two
+/* Keys of a block that a mask may hide: those of a column of its table, of two and of four
  * (normalise/mask.c). Smaller blocks are hidden more often, larger ones take less time each; the
  * price knows how many a constant mask shows of either. */
-enum { LEAST_OMITTED = 32, MOST_OMITTED = 64 };
+enum { LEAST_OMITTED = 16, MOST_OMITTED = 64 };
 
 static void
 write_omitted(Group *g)

@@ -99,11 +99,11 @@ def test_constants(shape, target, tmp_path):
 
 
 def tiles_shown(seen, rows, keys):
-    """Of tiles of so many rows and keys, in 32, those that show something."""
+    """Of tiles of so many rows and keys, in 200, those that show something."""
     padded = np.zeros([-(-n // by) * by for n, by in zip(seen.shape, (rows, keys))], bool)
     padded[:seen.shape[0], :seen.shape[1]] = seen
     share = padded.reshape(padded.shape[0] // rows, rows, -1, keys).any((1, 3)).mean()
-    return int(np.ceil(share * 32))
+    return int(np.ceil(share * 200))
 
 
 def test_density_is_priced(tmp_path):
@@ -115,8 +115,8 @@ def test_density_is_priced(tmp_path):
         seen[0, 900:1000:2] = False                            # no band
         attention(tmp_path, [], 1024, 1024, [numpy_helper.from_array(np.where(seen, 0, -np.inf).astype(np.float32), "mask")])
         text = dump(tmp_path, "choose", "--target", "x86-64-v4")
-        counts = re.search(r"u8\[64, 32\] density ([0-9 ]+), ([0-9 ]+)", text)
-        for keys, numbers in zip((32, 64), counts.groups()):
+        counts = re.search(r"u8\[64, 64\] density ([0-9 ]+), ([0-9 ]+), ([0-9 ]+)", text)
+        for keys, numbers in zip((16, 32, 64), counts.groups()):
             assert [int(x) for x in numbers.split()] == [tiles_shown(seen, rows, keys) for rows in (16, 32, 64, 128)]
         number, unit = re.search(r"programs; ([0-9.]+) (us|ms)", text).groups()
         price.append(float(number) * (1000 if unit == "ms" else 1))
@@ -130,8 +130,8 @@ def test_density_of_masks_that_are_given(tmp_path):
     hints, price = ["--dim-hint", "nq=1024", "--dim-hint", "nk=1024", "--target", "x86-64-v4"], []
     for words in ("--density", "0.1"), ("--density", "0.5"), ("--density", "1"), ():
         text = dump(tmp_path, "choose", *hints, *words)
-        said = " ".join([str(round(32 * float(words[1])))] * 4) if words else None
-        assert (f"density {said}, {said}" in text) if words else "density" not in text
+        said = " ".join([str(round(200 * float(words[1])))] * 4) if words else None
+        assert (f"density {said}, {said}, {said}" in text) if words else "density" not in text
         unit = {"us": 1, "ms": 1000}
         prices = re.findall(r"programs; ([0-9.]+) (us|ms)", text)
         price.append(max(float(number) * unit[u] for number, u in prices))    # the attention
@@ -322,8 +322,7 @@ def test_blocks_and_a_bound(compare, size, low, tmp_path):
     inputs = [value("blocks", TensorProto.BOOL, [nq, count]),
               value("bound", TensorProto.INT64, [nq, 1])]
     attention(tmp_path, nodes, nq, nk, weights, inputs)
-    each = min(size, 32) if size != 48 else 16
-    table = rf"^ *%\S*_seen: u8\[{-(-nq // 16)}, {-(-nk // each)}\] = call"
+    table = rf"^ *%\S*_seen: u8\[{-(-nq // 16)}, {-(-nk // 16)}\] = call"
     assert re.search(table, dump(tmp_path, "choose"), re.M)
     tenon("compile", tmp_path / "m.onnx", "-o", tmp_path / "m.so")
     blocks, bound = rng.random((nq, count)) < 0.4, rng.integers(-1, nk + 1, (nq, 1))

@@ -93,3 +93,45 @@ def test_matmuls_of_varied_lengths(tmp_path):
     a[np.arange(96) >= lengths[:, None, None].repeat(5, 1)] = np.nan
     got = run(tmp_path / "m.so", tmp_path, a=a, w=w, len=lengths)
     assert np.abs(got - want).max() <= 1e-5 * np.abs(want).max()
+
+
+ROWS = """
+graph @g(%a: f32[b, m, 96], %w: f32[b, 96, 64], %len: i64[b]) -> (%y) {
+  %y: f32[b, m, 64] = call(%a, %w, %len)
+    nest t(a: f32[b, m, 96], w: f32[b, 96, 64], len: i64[b]) -> (y: f32[b, m, 64]) {
+      y[s, i<len[s]>, j] = sum k: a[s, i, k] * w[s, k, j]
+    }
+}
+"""
+
+
+def test_rows_beyond_a_length(tmp_path):
+    """Tiles of rows all beyond a length store 0 and sum nothing."""
+    (tmp_path / "m.tn").write_text(ROWS)
+    hints = ["--dim-hint", "b=8", "--dim-hint", "m=512"]
+    assert skips(tmp_path / "m.tn", *hints)
+    assert not skips(tmp_path / "m.tn", *hints, "--exact")
+    tenon("compile", tmp_path / "m.tn", "-o", tmp_path / "m.so", *hints)
+    lengths = np.array([0, 1, 700, 33, 64, 699, -3, 2**62])
+    a, w = rng.normal(size=(8, 700, 96)).astype("f4"), rng.normal(size=(8, 96, 64)).astype("f4")
+    want = (a.astype("f8") @ w) * (np.arange(700) < lengths[:, None])[:, :, None]
+    got = run(tmp_path / "m.so", tmp_path, a=a, w=w, len=lengths)
+    assert np.abs(got - want).max() <= 1e-5 * np.abs(want).max()
+
+
+@pytest.mark.parametrize("upper, offset", [(0, 0), (1, 0), (0, -70), (1, 3)])
+def test_triangle_of_a_product(upper, offset, tmp_path):
+    nodes = [helper.make_node("MatMul", ["a", "b"], ["t"]),
+             helper.make_node("Trilu", ["t", "k"], ["y"], upper=upper)]
+    square = [helper.make_tensor_value_info(x, TensorProto.FLOAT, ["n", "n"]) for x in "aby"]
+    k = numpy_helper.from_array(np.array(offset, np.int64), "k")
+    graph = helper.make_graph(nodes, "triangle", square[:2], square[2:], [k])
+    model = tmp_path / "m.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), model)
+    assert skips(model, "--dim-hint", "n=512")
+    tenon("compile", model, "-o", tmp_path / "m.so", "--dim-hint", "n=512")
+    for n in (0, 1, 17, 300):
+        a, b = rng.normal(size=(2, n, n)).astype("f4")
+        want = (np.triu if upper else np.tril)(a.astype("f8") @ b, offset)
+        got = run(tmp_path / "m.so", tmp_path, a=a, b=b)
+        assert np.abs(got - want).max(initial=0) <= 1e-5 * max(1, np.abs(want).max(initial=0))

@@ -5,7 +5,7 @@
 #include "normalise/normalise.h"
 #include "ref/ref.h"
 
-enum { N = 1024, WINDOW = 32, STRIP_ROWS = 16, BLOCK_KEYS = 32, MOST_TILE = 128 };
+enum { N = 1024, WINDOW = 32, STRIP_ROWS = 16, BLOCK_KEYS = 16, MOST_TILE = 128 };
 
 /* ---- masks ----------------------------------------------------------------------------------- */
 
@@ -87,7 +87,7 @@ static const char attention[] =
     "  nest most(s: f32[2, m, n]) -> (o: f32[2, m]) { o[h, i] = max j: s[h, i, j] }\n"
     "}";
 
-/* What a mask's tables are: `strip` of 16 rows and each key, `used` of 16 rows and 32 keys. */
+/* What a mask's tables are: `strip` of 16 rows and each key, `used` of 16 rows and 16 keys. */
 typedef struct {
     Tensor strip, used;
 } Tables;
@@ -202,7 +202,7 @@ strips_make_golden_tiles(void **state)
     }
 }
 
-/* The table has blocks of 16 rows and 32 keys; programs test one or two at once. */
+/* The table has blocks of 16 rows and 16 keys; programs test one, two or four at once. */
 static void
 blocks_make_golden_tiles(void **state)
 {

@@ -808,8 +808,6 @@ typedef struct {
 static const Refusal refusals[] = {
     { "no mask", SOFTMAX("m", "n", S), ROWS "skip t.j at task by 4",
       NOT_KNOWN " t adds nothing along t.j" },
-    { "the sum within a score", CAUSAL, ROWS "skip s.c at task by 4",
-      NOT_KNOWN " s adds nothing along s.c" },
     { "rows without a column", SOFTMAX("m", "n", "select(j <= i - 1, " S ", -inf)"),
       ROWS "skip o.c at task by 1", NOT_KNOWN " o adds nothing along o.c" },
     { "no reduction", CAUSAL, ROWS "skip e.j at task by 4",
