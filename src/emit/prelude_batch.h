@@ -58,7 +58,8 @@ struct TnRequestRun {                /* how far a request is */
 /* Between two turns of a loop a request waits where it asks for more than its share of this: what
  * is recorded runs, and what earlier turns needed is dropped. Others wait after as many turns, if
  * they do not ask for twice as much by then: later turns of all run together, too. What others left
- * of their shares is for those that wait: they go on before anything runs, while that is worth it. */
+ * of their shares is for those that wait: they go on before anything runs, while that is worth
+ * it. */
 #define TN_MOST_ASKED (INT64_C(7) << 22)
 enum { TN_SMALLEST_SHARE = 4 };      /* of the first one, a quarter: less brings a few turns */
 /* Rows of one size. */

@@ -5,10 +5,10 @@
 #define TN_PRELUDE_BATCH_WALK_H
 
 /* Are the recorded nodes enough for a piece, which runs before more are recorded? Rows that leave
- * the L2 cache before they are read come back from further away; in a smaller piece, each batch reads
- * its weights for fewer rows. So a piece fills the cache, or has as many bytes of rows as its
+ * the L2 cache before they are read come back from further away; in a smaller piece, each batch
+ * reads its weights for fewer rows. So a piece fills the cache, or has as many bytes of rows as its
  * batches read of weights, whichever is more. */
-enum { TN_PIECES = 4 };              /* a pool that grows for a piece gets room for so many */
+enum { TN_ROOM_PIECES = 4 };         /* a pool that grows for a piece gets room for this many */
 static int tn_is_enough(const TnBatch *b)
 {
     return b->asked / (b->deepest + b->deepest_last + 1) > b->p->weights;
@@ -42,7 +42,7 @@ TN_INLINE int tn_record(TnBatch *b, TnRequestRun *r, int32_t *slot, int32_t bloc
     b->asked += bytes;
     tn_deepen(b, depth);
     return __builtin_expect(b->asked > b->p->cache, 0) && tn_is_enough(b)
-               ? tn_flush(b, TN_PIECES)
+               ? tn_flush(b, TN_ROOM_PIECES)
                : 0;
 }
 

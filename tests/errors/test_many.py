@@ -81,6 +81,18 @@ def digits(number):
 # ---- what runs ------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("target", ["x86-64-v2", "x86-64-v3", "x86-64-v4"])
+def test_one_file_of_c_compiles(tenon, target):
+    """Kernels' preludes and those of many requests are one source then."""
+    text, source = tenon.folder / "branch.tn", tenon.folder / "branch.c"
+    text.write_text(BRANCH)
+    done = tenon("compile", text, "--many", "--emit", "c", "--target", target, "-o", source)
+    assert done.returncode == OK, done.stderr
+    built = subprocess.run(["gcc", "-fsyntax-only", f"-march={target}", source],
+                           capture_output=True, text=True)
+    assert built.returncode == 0, built.stderr
+
+
 def test_requests_run(tenon, branch):
     rng = np.random.default_rng(1)
     xs = [rng.normal(size=(1, int(n))).astype("f4") for n in rng.integers(0, 5, 30)]
