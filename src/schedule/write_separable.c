@@ -61,7 +61,7 @@ recognise(Separable *s)
         k->part[1].buffer[b->u.load.slot] != k->part[0].buffer[k->part[0].nest->nin] ||
         dtype_info[b->dtype].bytes != 4)
         return false;
-    /* Rows of pixels; all axes before are shared; the window's planes are the contraction's sums. */
+    /* Rows of pixels, after shared axes only; the window's planes are the contraction's sums. */
     if (s->window.image.slide[0].dim + s->window.image.nslide !=
         n->param[b->u.load.slot].type->rank)
         return false;
