@@ -77,7 +77,7 @@ takes_text(OpKind op)
     return op_is_routine(op);
 }
 
-/* ---- infer and expand ------------------------------------------------------------------------------- */
+/* ---- infer and expand ------------------------------------------------------------------------ */
 
 static bool
 check_call(Ctx *c, const OpCall *call)
