@@ -249,7 +249,7 @@ print_kernel_here(Host *h, const Kernel *k, const KernelCode *code)
 }
 
 /* Prints direct calls of a host block's kernels instead of a table of calls. False: it needs
- * memory, loops over tasks or variants, or library routines. */
+ * memory, variants, a symbolic number of iterations, or library routines. */
 static bool
 print_direct(Host *h, uint32_t number, const char *name)
 {

@@ -212,8 +212,7 @@ read_origin(Read *r, Sym *origin)
     return true;
 }
 
-/* A line whose results are made by an operator. Types that the text says have to be those of the
- * rule. */
+/* A line whose results an operator computes. Types in the text must be those of the rule. */
 static bool
 read_made(Read *r, const Definitions *result)
 {

@@ -105,7 +105,7 @@ typedef struct {
     VEC(uint32_t) type;
 } Operands;
 
-/* ($0: f32[4], …), behind what is there. */
+/* Appends ($0: f32[4], …) to the list. */
 static bool
 read_list(ReadWalk *w, char kind, bool typed, Operands *list)
 {

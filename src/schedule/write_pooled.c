@@ -197,8 +197,8 @@ write_tile(const Pooled *p, const Tile *x)
 
 /* ---- parameters ------------------------------------------------------------------------------ */
 
-/* Rows of the contraction that that many rows of the window read, and of the image that those
- * read. */
+/* Rows of an image that `rows` rows of outputs read: of the contraction's result under the window,
+ * or of the image under the contraction. */
 static int64_t
 rows_under(const Stage *s, int64_t rows)
 {
