@@ -134,7 +134,7 @@ begin(Batching *b, const Graph *g)
     expr_symbol_expect(c, *instances, (Usual){ 3, usual });
 }
 
-/* Of late ones nothing is known before it ran. */
+/* Nothing is known of late sizes before the run. */
 static void
 new_symbols(Batching *b, Node *n)
 {
@@ -159,7 +159,8 @@ with_blocks(Batching *b, const Graph *g)
     for (uint32_t i = 0; i < g->output.n; i++) {
         ValueId v = g->output.at[i];
         out[i] = graph_value(to, g->value.at[v].name, g->value.at[v].type);
-        map[v] = map[v] ? map[v] : out[i]; /* it may be an input, or an output before */
+        /* it may be an input, or the same as an earlier output */
+        map[v] = map[v] ? map[v] : out[i];
     }
     batch_finish(b->to, b->made);
     Node blocks = {

@@ -1,5 +1,5 @@
-/* blocks: some nodes of a graph as a graph of their own, with an axis of instances unless they run
- * for one request at a time. */
+/* blocks: some nodes of a graph as a graph of their own, with an axis of instances unless the block
+ * runs for one request at a time. */
 #include "batch/batch.h"
 
 typedef struct {
@@ -9,8 +9,8 @@ typedef struct {
     Graph *to;
     const Expr *instances, *rows;
     ValueId *map;       /* [value of from] */
-    ValueId *spread;    /* the same, shared values with an axis of instances */
-    ValueId (*pool)[2]; /* the same, of inputs: the pool, and the row numbers */
+    ValueId *spread;    /* the same, with an axis of instances for shared values too */
+    ValueId (*pool)[2]; /* the same, for inputs: the pool, and the row numbers */
 } Making;
 
 static bool make_node(Making *m, NodeId id);
@@ -32,7 +32,7 @@ read_rows(Making *m, ValueId v)
     return rows;
 }
 
-/* A value where a node reads it; shared ones are made on the way. */
+/* A value as a node reads it; shared values are computed on demand. */
 static ValueId
 value_of(Making *m, ValueId v)
 {
@@ -47,7 +47,7 @@ value_of(Making *m, ValueId v)
     return m->p->shared[v] && make_node(m, x->def) ? m->map[v] : 0;
 }
 
-/* With an axis of instances, whatever it is. */
+/* With an axis of instances in any case. */
 static ValueId
 row_of(Making *m, ValueId v)
 {
@@ -65,7 +65,7 @@ row_of(Making *m, ValueId v)
     return m->spread[v] = row;
 }
 
-/* Is it what a combining write begins with? */
+/* Is it the initial value of a combining write? */
 static bool
 is_beginning(const Nest *n, uint32_t slot)
 {

@@ -1,7 +1,7 @@
-/* control: branches, loops and calls as code that each request walks (graph/batch.h).
+/* control: branches, loops and calls as code that each request executes (graph/batch.h).
  *
- * A branch or a loop is part of the function that it is in: values of its regions have slots of
- * that function. Late sizes are updated where control enters or leaves a region.
+ * Branches and loops are inlined into the function around them: values of their regions have slots
+ * of that function. Late sizes are updated where control enters or leaves a region.
  */
 #include "batch/internal.h"
 
@@ -36,14 +36,14 @@ is_shared(const Code *k, const Graph *g, ValueId v)
     return k->b->shared[batch_value(k->b, g, v)];
 }
 
-/* Is it known where it is read, so that no call passes it on? */
+/* Is it known at its uses, so that calls need not pass it? */
 static bool
 is_known(const Code *k, const Graph *g, ValueId v)
 {
     return is_shared(k, g, v) || k->b->input[batch_value(k->b, g, v)];
 }
 
-/* An operation and two operands. */
+/* An operation with two operands. */
 static void
 put2(Code *k, BatchOp op, int64_t x, int64_t y)
 {
@@ -69,7 +69,7 @@ batch_move(Code *k, int32_t to, int32_t from, const Graph *g, ValueId v)
     batch_put(k, from);
 }
 
-/* An operand that is inline, or a slot, as is wanted. */
+/* The operand as an inline value or as a slot, as requested. */
 static int32_t
 given_as(Code *k, bool is_inline, int32_t from, const Graph *g, ValueId v)
 {
@@ -80,7 +80,7 @@ given_as(Code *k, bool is_inline, int32_t from, const Graph *g, ValueId v)
     return to;
 }
 
-/* A jump to a place that is not known yet, and that place. */
+/* A jump whose target is not known yet; the offset of the target. */
 static uint32_t
 put_jump(Code *k)
 {
@@ -114,7 +114,7 @@ add_fresh(Update *u, const Node *n, uint32_t fresh, const Expr *is)
     add_update(u, (Var){ VAR_SYMBOL, MAP_PTR(n->fresh[fresh].name) }, is);
 }
 
-/* Its number; -1: no size becomes another. */
+/* Its number; -1: it changes nothing. */
 static int32_t
 end_update(Update *u)
 {
@@ -143,8 +143,8 @@ binding_update(Code *k, const Region *r)
     return end_update(&u);
 }
 
-/* Symbols in the types of results [first, first + count), by what the graph gives: output
- * `from + i` is result i. Stacked results have a dimension in front. */
+/* Symbols in the types of results [first, first + count), from the graph's outputs: output `from +
+ * i` is result i. Stacked results have an outermost dimension added. */
 static void
 add_results(Update *u, const Graph *g, const Node *n, const Graph *in, uint32_t first,
             uint32_t count, uint32_t from)
@@ -196,8 +196,8 @@ see_definer(void *user, Var v)
         l->last = id;
 }
 
-/* Constraints on sizes that are all known when node `id` has run; 0: when the graph begins, which
- * for the model is before anything runs. */
+/* Constraints whose sizes are all known once node `id` has run; 0: when the graph begins. The
+ * model's own of that kind are checked before the run. */
 static void
 put_checks(Code *k, const Graph *g, const Map *definer, NodeId id)
 {
@@ -208,7 +208,7 @@ put_checks(Code *k, const Graph *g, const Map *definer, NodeId id)
         expr_vars(x.b, see_definer, &l);
         if (l.last != id || (!id && g == k->b->function.at[0]))
             continue;
-        x.a = batch_outside(k->b, x.a); /* simplified, it would be taken for true */
+        x.a = batch_outside(k->b, x.a); /* simplification would assume that it holds */
         x.b = batch_outside(k->b, x.b);
         x.at = x.at ? batch_outside(k->b, x.at) : NULL;
         batch_put(k, BATCH_CHECK);
@@ -235,14 +235,14 @@ write_match(Code *k, const Graph *g, const Node *n)
 
 static void write_graph(Code *k, const Graph *g, int32_t *out);
 
-/* Where a value will be that control gives; 0: it is not read. */
+/* Where control will store a value; 0: nothing reads it. */
 static int32_t
 fresh_value(Code *k, const Graph *g, ValueId v)
 {
     return batch_fresh_slot(k, g, v, v && batch_is_inline(k->b, g, v));
 }
 
-/* A region's input is where the argument is. */
+/* A region's input is the argument itself. */
 static void
 give_slot(Code *k, const Graph *g, ValueId v, const Graph *in, ValueId input)
 {
@@ -273,7 +273,7 @@ write_if(Code *k, const Graph *g, const Node *n)
     const Graph *yes = n->region[0].graph, *no = n->region[1].graph;
     ValueId condition = node_in(g, n, 0);
 
-    for (uint32_t i = 0; i < n->in.count; i++) /* made here, whichever branch reads it */
+    for (uint32_t i = 0; i < n->in.count; i++) /* computed here, since any branch may read it */
         if (!i || !is_known(k, yes, yes->input.at[i - 1]))
             batch_slot_of(k, g, node_in(g, n, i));
     for (uint32_t i = 0; i < n->out.count; i++)
@@ -297,15 +297,16 @@ is_true(const Graph *g, ValueId v)
     return g->value.at[v].data && *(const uint8_t *)g->value.at[v].data;
 }
 
-/* A loop as it is written. Slots: of what is carried now and next, and of lists of what is
- * stacked. going: slot that says whether it goes on, -1: always. */
+/* A loop that is being written. Slots: of the current and the next carried values, and of the lists
+ * of stacked values. going: the slot of the condition, -1: always true. */
 typedef struct {
     const Graph *g, *body;
     const Node *n;
     uint32_t carried, stacked;
     int32_t *now, *next, *list, *out; /* out: of the body's outputs */
     int32_t counter, going;
-    bool begins, ends;    /* its first turn is not asked for; a turn may end it */
+    /* begins: the first iteration is not tested; ends: an iteration may end the loop */
+    bool begins, ends;
     const uint32_t *uses; /* of the body's values */
 } Loop;
 
@@ -331,7 +332,7 @@ new_loop(Code *k, const Graph *g, const Node *n)
     return l;
 }
 
-/* Before the first turn. */
+/* Before the first iteration. */
 static void
 begin_loop(Code *k, const Loop *l)
 {
@@ -355,7 +356,7 @@ begin_loop(Code *k, const Loop *l)
         batch_put(k, BATCH_LIST);
         batch_put(k, l->list[i]);
     }
-    for (uint32_t f = 0; f < n->nfresh; f++) /* of what no turn makes */
+    for (uint32_t f = 0; f < n->nfresh; f++) /* sizes of a loop without iterations */
         add_fresh(&zero, n, f, expr_int(k->b->c, 0));
     put_update(k, end_update(&zero));
     put2(k, BATCH_BEGIN, l->counter, l->going);
@@ -364,7 +365,7 @@ begin_loop(Code *k, const Loop *l)
     put_update(k, binding_update(k, &n->region[0]));
 }
 
-/* Whether there is another turn; where to jump if not is still to be set. */
+/* Tests for another iteration; returns the jump to patch. */
 static uint32_t
 put_turn(Code *k, const Loop *l)
 {
@@ -393,11 +394,11 @@ write_body(Code *k, const Loop *l)
     for (uint32_t i = 2 + l->carried; i < l->n->in.count; i++)
         give_slot(k, l->g, node_in(l->g, l->n, i), body, body->input.at[i]);
     if (!l->ends && l->uses[again] == 1)
-        k->slot[batch_value(k->b, body, again)] = 0; /* it is not read */
+        k->slot[batch_value(k->b, body, again)] = 0; /* nothing reads it */
     write_graph(k, body, l->out);
 }
 
-/* Sizes of what is carried, as this turn made it. */
+/* Updates the sizes of carried values as this iteration left them. */
 static void
 put_rebind(Code *k, const Loop *l)
 {
@@ -420,7 +421,7 @@ end_turn(Code *k, const Loop *l)
 {
     const ValueId *out = l->body->output.at;
 
-    if (l->ends) /* first: it may be what is carried */
+    if (l->ends) /* first, since it may be a carried value */
         batch_move(k, l->going, l->out[0], l->body, out[0]);
     for (uint32_t i = 0; i < l->carried; i++)
         batch_move(k, l->next[i], l->out[1 + i], l->body, out[1 + i]);
@@ -429,7 +430,8 @@ end_turn(Code *k, const Loop *l)
         int32_t row = given_as(k, false, l->out[1 + l->carried + i], l->body, v);
         put2(k, BATCH_ADD, l->list[i], row);
     }
-    for (uint32_t i = 0; i < l->carried; i++) /* all at once: one may be what another was */
+    /* all at once: one may be the previous value of another */
+    for (uint32_t i = 0; i < l->carried; i++)
         batch_move(k, l->now[i], l->next[i], l->body, out[1 + i]);
     put_results(k, l->g, l->n, l->body, l->carried, l->stacked, 1);
     put_rebind(k, l);
@@ -471,8 +473,8 @@ put_loop_results(Code *k, const Loop *l)
     }
 }
 
-/* turn; while it goes on: body; what is carried, all at once. Whether it goes on is asked where
- * that is not known. */
+/* test; while it holds: body, then all carried values at once. The condition is tested only if it
+ * is not known. */
 static void
 write_loop(Code *k, const Graph *g, const Node *n)
 {
@@ -497,7 +499,7 @@ write_loop(Code *k, const Graph *g, const Node *n)
 
 /* ---- functions ------------------------------------------------------------------------------- */
 
-/* Its number. A function that is called first is to be written. */
+/* The number of a function. The first call queues it. */
 static uint32_t
 function_of(Batching *b, const Graph *g)
 {
@@ -554,7 +556,7 @@ write_node(Code *k, const Graph *g, NodeId id)
         write_call(k, g, n);
 }
 
-/* The code of a graph; out [its outputs]: their slots. */
+/* The code of a graph; out: [its outputs] their slots. */
 static void
 write_graph(Code *k, const Graph *g, int32_t *out)
 {

@@ -1,43 +1,43 @@
-/* groups: which nests of a segment are one block, where they depend on different sizes.
+/* groups: splits the nests of a segment into blocks by the sizes that they depend on.
  *
  * Requests run a block together if all sizes that it depends on are equal: these symbols are its
- * key. In a decoding loop attention depends on the length of the cache, projections do not; as one
- * block, projections of requests with caches of different lengths would run apart, and read their
- * weights again for each. So a heavy nest, a contraction with weights, is only in blocks whose key
- * is its own. All others are loose: each goes with any neighbour whose key has its symbols, or into
- * blocks without heavy nests, whose key is free.
+ * key. In a decoding loop, attention depends on the length of the cache, projections do not. If
+ * they were one block, projections of requests with caches of different lengths would run
+ * separately, and each would read their weights again. So a heavy nest, a contraction with weights,
+ * is only in blocks whose key is its own. All others are loose: a loose nest joins any neighbour
+ * whose key includes its symbols, or a block without heavy nests, whose key is free.
  *
- * A class is the key of some heavy nests, or free. A block takes all that its class allows of the
- * nests whose producers are in it or have a block before it; classes take turns until no nest is
- * left. So blocks form no cycle. A nest is forced if it fits one class only. The next class is the
- * one that can take the largest share of its frontier, its forced nests that wait for no other of
- * its forced nests: where that is all of them, some order with the fewest blocks goes on so (it is
- * the rule of ED-Batch, ICML 2023, section 3, for classes in place of types). Last, a loose nest
- * moves to a later block of a smaller key if no user comes before that block.
+ * A class is the key of some heavy nests, or free. A block takes all nests that its class allows
+ * and whose producers are in it or in earlier blocks; further blocks follow until no nest is left.
+ * So blocks form no cycle. A nest is forced if only one class allows it. The next block gets the
+ * class that takes the largest share of its frontier, its forced nests that wait for no other of
+ * its forced nests: if that is all of them, some order with the fewest blocks continues so (the
+ * rule of ED-Batch, ICML 2023, section 3, with classes as types). Finally, a loose nest moves to a
+ * later block of a smaller key if no user is in a block before that.
  *
- * If heavy nests have the key of the whole segment, or there are none, the segment is one block.
- * Keys decide only what runs together, never results.
+ * If heavy nests have the key of the complete segment, or there are none, the segment is one block.
+ * Keys affect only what runs together, never results.
  *
  * Cost     O(blocks * classes * (nests + edges)).
  */
 #include "batch/internal.h"
 
-/* Weights that fit half of L1 cost less to read again than another block costs to record. */
+/* Smaller weights fit half of L1: reading them again costs less than recording another block. */
 enum { LEAST_WEIGHTS = 1 << 12 }; /* elements */
 
-/* A set of symbols, by their numbers. Those from the 63rd on share a bit: blocks are then keyed by
- * more than they depend on. */
+/* A set of symbols, by number. Symbols from the 63rd on share a bit, so keys may have more symbols
+ * than their blocks depend on. */
 typedef uint64_t Key;
 enum { OTHERS = 63 };
-#define FREE UINT64_MAX /* allows all symbols; its blocks' own keys are what their nests have */
+#define FREE UINT64_MAX /* allows all symbols; the keys of its blocks are those of their nests */
 
 struct SizeKeys {
     const Batching *b;
     const Graph *g;
     Map symbol; /* symbol to its number in keys */
     uint32_t nsymbol;
-    Key *node, *shared; /* [node], and of a shared value: [value] */
-    Key now;            /* the key that symbols are added to */
+    Key *node, *shared; /* [node]; of shared values: [value] */
+    Key now;            /* the key to which symbols are being added */
 };
 
 static void
@@ -55,7 +55,7 @@ add_symbol(void *user, Var v)
     s->now |= UINT64_C(1) << number;
 }
 
-/* A symbol by those of the model's inputs. */
+/* A symbol in terms of the model's inputs. */
 static void
 add_named(void *user, Sym name)
 {
@@ -114,7 +114,7 @@ is_heavy(const Batching *b, const Graph *g, const Node *n)
     return false;
 }
 
-/* ---- which nests are together ---------------------------------------------------------------- */
+/* ---- grouping -------------------------------------------------------------------------------- */
 
 enum { NOT_FORCED = -1 };
 
@@ -122,10 +122,10 @@ typedef struct {
     const Graph *g;
     const NodeId *node;
     uint32_t n;
-    uint32_t *at;    /* [node of g] its place in `node` plus 1; 0: elsewhere */
+    uint32_t *at;    /* [node of g] its index in `node` plus 1; 0: elsewhere */
     const Key *key;  /* [node of g] */
     bool *heavy;     /* [n] */
-    int32_t *forced; /* [n] the only class that it can have */
+    int32_t *forced; /* [n] the only class that allows it */
     VEC(Key) class;
     uint32_t *group;        /* [n] its block, from 1; 0: none yet */
     VEC(uint32_t) class_of; /* of each block */
@@ -144,8 +144,8 @@ typedef struct {
     uint32_t taken, ready, frontier;
 } Take;
 
-/* The nests that a block of this class takes, as x->taken; frontier: how many are forced to the
- * class and wait for no other such one; ready: how many of these it takes. */
+/* The nests that a block of this class takes, as x->taken; frontier: the number of nests forced to
+ * the class that wait for no other such nest; ready: the number of these that it takes. */
 static Take
 take(Grouping *x, uint32_t class)
 {
@@ -179,7 +179,7 @@ is_better(Take a, Take b)
     return of_a != of_b ? of_a > of_b : a.taken > b.taken;
 }
 
-/* A block more; the number of nests in it, which is not 0: of the nests that wait for none, a heavy
+/* Adds a block; the number of its nests. It is never 0: of the nests that wait for none, a heavy
  * one has its class and a loose one may be in a free block. */
 static uint32_t
 next_group(Grouping *x, Arena *a)
@@ -202,7 +202,7 @@ next_group(Grouping *x, Arena *a)
     return most.taken;
 }
 
-/* Loose nests to later blocks that more requests share. */
+/* Moves loose nests to later blocks that more requests share. */
 static void
 move_later(Grouping *x, const Users *users)
 {
@@ -235,7 +235,7 @@ add_class(Grouping *x, Arena *a, Key key)
     VEC_PUSH(a, &x->class, key);
 }
 
-/* Each key of heavy nests, and the free one. false: no nest is better apart from others. */
+/* The classes: each key of heavy nests, and free. false: separate blocks gain nothing. */
 static bool
 find_classes(Grouping *x, const Batching *b)
 {

@@ -13,7 +13,7 @@ batch_type(Ctx *c, const Type *t, const Expr *dim)
     return type_new(c, t->dtype, t->rank + 1, dims);
 }
 
-/* begins as bindings_apply wants it */
+/* starts with the fields that bindings_apply expects */
 typedef struct {
     Bindings bind;
     const bool *shared;

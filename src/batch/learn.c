@@ -1,15 +1,15 @@
-/* learn: a table that says which blocks to run next, from what requests asked for.
+/* learn: learns a table that selects the next type of block to run, from recorded graphs.
  *
- * Tabular Q-learning of the number of batches (source: ED-Batch, Chen et al., ICML 2023,
- * section 3). A state is the types that are ready by decreasing frontier. To run type t costs one
- * batch, less the part of its nodes that wait for none of their own type which is ready: where that
- * is all of them, some best order goes on so and nothing is lost. Returns are cut after STEPS steps
- * and not bootstrapped: values are at most 0, and what is unknown is no reason to avoid a state.
- * Every EVERY episodes the table is played without chance, and the best one is kept.
+ * Tabular Q-learning of the number of batches (source: ED-Batch, Chen et al., ICML 2023, section
+ * 3). A state is the ready types by decreasing frontier. Running type t costs one batch, less the
+ * share of its nodes that wait for none of their own type which is ready: if that is all of them,
+ * some optimal order continues so. Returns are truncated after STEPS steps, without bootstrapping:
+ * values are at most 0, and unknown states are not avoided. Every EVERY episodes the table plays
+ * without exploration, and the best table is kept.
  *
- * What plays is graph/policy.h, as in a program for many; a state that a table does not know is
- * agenda's there and here. A state that was met less than LEAST times is not in the table: which of
- * its types is best is not known yet.
+ * The player is graph/policy.h, as in a program for many requests; for a state without an entry
+ * both use agenda. A state seen less than LEAST times gets no entry, since its best type is not
+ * known well enough.
  *
  * Cost     O(episodes * (nodes + edges) * types).
  */
@@ -23,9 +23,9 @@ enum { STEPS = 10, EPISODES = 1000, EVERY = 50, LEAST = 3 };
 static const double RATE = 0.1, CHANCE = 0.5, DECAY = 0.9, LEAST_CHANCE = 0.05, ENOUGH = 1.01;
 
 typedef struct {
-    int32_t n;           /* types that are ready … */
+    int32_t n;           /* the number of ready types … */
     const int32_t *type; /* … by decreasing frontier */
-    double *value;       /* [n] of running each */
+    double *value;       /* [n] value of running each */
     uint32_t met;
 } Entry;
 
@@ -44,20 +44,20 @@ typedef struct {
     VEC(Entry) state;
     VEC(Step) log;
     VEC(int32_t) best; /* [state] its action in the best table, -1: not in it */
-    int64_t least;     /* batches with it */
+    int64_t least;     /* batches by it */
     uint64_t random;
 } Learner;
 
-/* ---- what is known without learning ---------------------------------------------------------- */
+/* ---- bounds ---------------------------------------------------------------------------------- */
 
-/* Batches of n nodes of a type that run in one step. */
+/* Batches of n nodes of one type that are ready at once. */
 static int64_t
 cost(const TnBatchGraph *g, int32_t type, int32_t n)
 {
     return g->alone && g->alone[type] ? g->alone[type] == 1 ? n : 0 : 1;
 }
 
-/* Nodes of type t on a path, at most: these run one after the other. */
+/* The most nodes of type t on one path; they run one after the other. */
 static int64_t
 longest_chain(const TnBatchGraph *g, int32_t t, int32_t *chain)
 {
@@ -99,7 +99,7 @@ bound(const TnBatchGraph *g, int32_t *scratch)
     return least;
 }
 
-/* Types of each depth, and nodes that run alone. */
+/* The number of types at each depth, plus nodes that run alone. */
 static int64_t
 batches_by_depth(Arena *a, const TnBatchGraph *g)
 {
@@ -140,13 +140,13 @@ is_state(const Entry *x, const int32_t *type, int32_t n)
     return x->n == n && !memcmp(x->type, type, (size_t)n * sizeof *type);
 }
 
-/* Its number; UINT32_MAX: it is new and is not to be made. */
+/* The number of a state; UINT32_MAX: it is new and is not added. */
 static uint32_t
 find_state(Learner *l, const int32_t *type, int32_t n, bool make)
 {
     uint64_t key = hash_bytes(type, (size_t)n * sizeof *type, 0), at;
 
-    for (; map_get(&l->at, key, &at); key++) /* another state may have the hash */
+    for (; map_get(&l->at, key, &at); key++) /* another state may have the same hash */
         if (is_state(&l->state.at[at], type, n))
             return (uint32_t)at;
     if (!make)
@@ -185,7 +185,7 @@ draw(Learner *l)
     return l->random >> 33;
 }
 
-/* The type that an episode runs next, noted with its state. */
+/* The type that an episode runs next, recorded with its state. */
 static int32_t
 try_type(Learner *l, TnSchedule *s, double chance)
 {
@@ -238,7 +238,7 @@ episode(Learner *l, const TnBatchGraph *g, double chance)
     learn_log(l);
 }
 
-/* Without chance, as a program for many plays the table. */
+/* Without exploration, as a program for many requests uses the table. */
 static int64_t
 play(Learner *l, const TnBatchGraph *g)
 {

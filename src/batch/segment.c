@@ -1,8 +1,8 @@
 /* segment: the nests between two nodes of control as blocks.
  *
- * A segment has up to three parts: what control reads and the host computes, what others read, and
- * what is read for results alone. Each is a block, or several where nests depend on different sizes
- * (groups.c). Shared values belong to no block: each computes those that it reads.
+ * A segment has up to three parts: what control reads and the host computes, what results alone
+ * depend on, and everything else. Each is a block, or several if nests depend on different sizes
+ * (groups.c). Shared values belong to no block: each block computes those that it reads.
  */
 #include "batch/internal.h"
 
@@ -99,7 +99,8 @@ batch_write_routine(Code *k, const Graph *g, NodeId id)
     put_block(k, &p, BLOCK_ALONE, false);
 }
 
-/* A block of these nests, which reads what others make and gives what others read. */
+/* A block of these nests: its inputs are the values that others make, its outputs those that others
+ * read. */
 static void
 put_nests(Code *k, const Segment *s, const NodeId *node, uint32_t n, BlockKind kind, bool last)
 {
@@ -154,7 +155,7 @@ batch_add_nest(Code *k, Segment *s, NodeId id)
     uint32_t made = batch_value(k->b, s->g, node_out(s->g, n, 0));
 
     if (k->b->shared[made])
-        return; /* made where it is read */
+        return; /* computed by its readers */
     if (k->b->host[made] && k->b->needed[made])
         VEC_PUSH(k->b->a, &s->host, id);
     else if (is_last(k->b, s->g, n))

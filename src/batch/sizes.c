@@ -1,9 +1,10 @@
-/* sizes: which symbols follow from the sizes of a request's inputs, and which only the walk tells.
+/* sizes: which symbols follow from the sizes of a request's inputs, and which only control
+ * determines.
  *
- * A symbol of a branch, a body or a function is resolved: said by symbols of the model's inputs,
- * if all who run the graph bind it to the same expression of those. Otherwise it is late: what a
- * node defines, what changes from turn to turn, what a function has at several sizes, and what
- * follows from such. Late symbols are the least fixed point of these rules.
+ * A symbol of a branch, a body or a function is resolved, expressed by symbols of the model's
+ * inputs, if all callers bind it to the same such expression. Otherwise it is late: what a node
+ * defines, what changes between iterations, what a function has in several sizes, and what follows
+ * from such symbols. Late symbols are the least fixed point of these rules.
  */
 #include "batch/internal.h"
 
@@ -65,7 +66,7 @@ resolve(Batching *b, const Binding *bind)
         VEC_PUSH(b->to, &b->made->size, ((Binding){ bind->var, is }));
 }
 
-/* What a turn of a loop makes longer has a size that changes with the turn. */
+/* If an iteration changes the size of a carried value, that size is late. */
 static void
 find_changing(Batching *b, const Node *n)
 {

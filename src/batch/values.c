@@ -1,15 +1,16 @@
-/* values: what becomes of each value, by data-flow analysis over all graphs that the model runs.
+/* values: classifies values, by data-flow analysis over all graphs that the model runs.
  *
- * Facts travel along two kinds of edges: a flow, where a value is what another value was (an
- * argument and an input, a result and an output, one turn of a loop and the next), and a nest,
- * whose outputs are computed from its inputs. Each fact is a fixed point over these edges.
+ * Facts propagate along two kinds of edges: a flow, where one value is another (an argument and an
+ * input, a result and an output, one iteration of a loop and the next), and a nest, whose outputs
+ * are computed from its inputs. Each fact is a fixed point over these edges.
  */
 #include "batch/internal.h"
 
 enum {
-    MOST_HOST_ELEMENTS = 64,    /* of a host value: each request computes its own alone */
-    MOST_MOVED_ELEMENTS = 4096, /* of one that is only moved: a copy in the first cache costs
-                                      * less than a batch; what is longer is read where it lies */
+    MOST_HOST_ELEMENTS = 64, /* of a host value: each request computes its own */
+    /* of one that is only copied: a copy in L1 costs less than a batch; longer ones are read in
+     * place */
+    MOST_MOVED_ELEMENTS = 4096,
 };
 
 uint32_t
@@ -54,7 +55,8 @@ flow_of_region(Batching *b, const Graph *g, const Node *n, const Graph *in, Edge
                   batch_value(b, in, in->output.at[given + k]));
     if (!loop)
         return;
-    for (uint32_t k = 0; k < 1 + n->ncarried; k++) /* what this turn gives, the next takes */
+    /* an iteration's outputs are the next one's inputs */
+    for (uint32_t k = 0; k < 1 + n->ncarried; k++)
         visit(b, batch_value(b, in, in->input.at[1 + k]), batch_value(b, in, in->output.at[k]));
     if (node_in(g, n, 1))
         visit(b, batch_value(b, in, in->input.at[1]), batch_value(b, g, node_in(g, n, 1)));
@@ -110,7 +112,7 @@ meet_constant(Batching *b, uint32_t to, uint32_t from)
     *x = differ ? (BatchConstant){ 0 } : *y;
 }
 
-/* Outputs of nests are no constants. Inputs of the model are, for one request. */
+/* Outputs of nests are not constants. Inputs of the model are constant for one request. */
 static void
 begin_constants(Batching *b, uint32_t i)
 {
@@ -127,7 +129,7 @@ begin_constants(Batching *b, uint32_t i)
     }
 }
 
-/* A loop's turn, whether it goes on, and what it carries change; what it stacks is computed. */
+/* A loop's iteration number, condition and carried values change; stacked values are computed. */
 static void
 begin_loop_constants(Batching *b, const Graph *g, const Node *n)
 {
@@ -140,8 +142,8 @@ begin_loop_constants(Batching *b, const Graph *g, const Node *n)
             b->several[batch_value(b, g, node_out(g, n, k))] = true;
 }
 
-/* Values that are the same input of the model whenever they are read: lists of a tree, which
- * functions pass on to themselves. */
+/* Values that are always the same input of the model: lists of a tree, which recursive functions
+ * pass on. */
 static void
 find_inputs(Batching *b)
 {
@@ -158,8 +160,8 @@ find_inputs(Batching *b)
     }
 }
 
-/* A value is a constant if all flows into it give that one: so is an argument that a function
- * passes on to itself. */
+/* A value is a constant if all flows into it have that constant; this covers an argument that a
+ * recursive function passes on. */
 static void
 find_constants(Batching *b)
 {
@@ -197,9 +199,9 @@ find_shared(Batching *b)
 
 /* ---- what the host computes ------------------------------------------------------------------ */
 
-/* Does a nest only move elements of an input of the model whose size differs from request to
- * request, from places that whole numbers tell? Casts are those of short floats, which are read as
- * f32 and written as they were. */
+/* Does a nest only copy elements of an input of the model whose size differs between requests, at
+ * integer indices? Casts are those of short floats, which are read as f32 and written back
+ * unchanged. */
 static bool
 only_moves(const Batching *b, uint32_t first, const Graph *g, const Node *n)
 {
@@ -227,7 +229,7 @@ only_moves(const Batching *b, uint32_t first, const Graph *g, const Node *n)
     return true;
 }
 
-/* Is a value made of floats? What floats decide is computed for all requests. */
+/* Is the value computed from floats? Such decisions are computed in blocks, for all requests. */
 static bool
 reads_floats(const Graph *g, const Node *n)
 {
@@ -238,8 +240,8 @@ reads_floats(const Graph *g, const Node *n)
     return some;
 }
 
-/* As far as the value itself tells. Inputs may be long: lists that nodes of a tree index. Floats
- * are only moved, by a nest or control; what a loop stacks is made of rows. */
+/* A necessary condition, by the value alone. Inputs may be long: lists that nodes of a tree index.
+ * Floats are only copied, by a nest or control; what a loop stacks is made of rows. */
 static bool
 may_be_host(const Batching *b, uint32_t first, const Graph *g, const Value *x)
 {
@@ -268,7 +270,7 @@ lose_host(Batching *b, uint32_t to, uint32_t from)
     }
 }
 
-/* The greatest fixed point: drop what depends on other values until nothing does. */
+/* The greatest fixed point: removes values that depend on others than these until none is left. */
 static void
 find_host(Batching *b)
 {
@@ -300,8 +302,8 @@ need_source(Batching *b, uint32_t to, uint32_t from)
         need(b, from);
 }
 
-/* Does a nest look up a number in a list whose length differs from request to request, or move
- * elements of one? The host does it then, so that what reads them runs for all requests. */
+/* Does a nest look up a number in a list whose length differs between requests, or copy elements of
+ * one? Then the host does it, so that blocks for all requests need not depend on that length. */
 static bool
 looks_up(const Batching *b, uint32_t first, const Graph *g, const Node *n)
 {
@@ -326,7 +328,7 @@ find_needed(Batching *b)
             for (uint32_t k = 0; k < n->in.count && k < batch_control_inputs(n); k++)
                 if (node_in(g, n, k))
                     need(b, first + node_in(g, n, k));
-            if (n->callee == CALL_LOOP) /* whether it goes on */
+            if (n->callee == CALL_LOOP) /* its condition */
                 need(b, batch_value(b, n->region[0].graph, n->region[0].graph->output.at[0]));
             if (n->callee == CALL_NEST && looks_up(b, first, g, n))
                 need(b, first + node_out(g, n, 0));
@@ -339,7 +341,7 @@ find_needed(Batching *b)
     } while (b->changed);
 }
 
-/* ---- what waits for all other blocks --------------------------------------------------------- */
+/* ---- values that only results depend on ------------------------------------------------------ */
 
 static void
 is_read(Batching *b, uint32_t v)
@@ -355,7 +357,7 @@ read_source(Batching *b, uint32_t to, uint32_t from)
         is_read(b, from);
 }
 
-/* What a nest reads of another segment. */
+/* Values that nests of other segments read. */
 static void
 read_other_segments(Batching *b, const Graph *g, uint32_t first)
 {
@@ -373,8 +375,8 @@ read_other_segments(Batching *b, const Graph *g, uint32_t first)
     }
 }
 
-/* What control, routines and the next turn of a loop read; what a loop stacks is what is read of
- * its stack. */
+/* Values that control, library routines and the next iteration read; a stacked value is read if its
+ * stack is. */
 static void
 read_by_control(Batching *b, const Graph *g, uint32_t first, const Node *n)
 {
@@ -391,7 +393,7 @@ read_by_control(Batching *b, const Graph *g, uint32_t first, const Node *n)
             read_source(b, first + node_out(g, n, k), batch_value(b, body, body->output.at[1 + k]));
 }
 
-/* Values are last unless control or another segment reads them, or what is read depends on them. */
+/* Values are last unless control or another segment depends on them. */
 static void
 find_last(Batching *b)
 {

@@ -15,7 +15,7 @@ typedef struct {
     const Arena *arena;
     const Machine *machine;
     const Noted *questions;
-    /* [questions->n]: of malloc's, who outlives the workers; NULL: none */
+    /* [questions->n]: allocated with malloc, since they outlive the workers; NULL: none */
     char **answer;
 } Crew;
 

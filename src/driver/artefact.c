@@ -1,12 +1,12 @@
-/* artefact: the files at the end of a compilation.
+/* artefact: writes the files at the end of a compilation.
  *
  * A shared library with a segment of its own for the weights (segment.c), in the order and the
- * formats that the code expects, behind a head that says what the file is (run/run.h). Or one C
- * file, with few weights written into it as an array and many in a file beside it.
+ * formats that the code expects, after a header that identifies the file (run/run.h). Or one C
+ * file: few weights are an array in it, many are in a file beside it.
  *
- * Weights are never held twice: pieces of each constant go from the mapped model through at most
- * one rearranged copy, one for each thread, into the output, and its pages are given back with the
- * last of them.
+ * Weights are never in memory twice: slices of each constant go from the mapped model through at
+ * most one rearranged copy per thread into the output, and a constant's pages are released after
+ * its last slice.
  */
 #include "driver/internal.h"
 
@@ -31,7 +31,7 @@ constant_bytes(const Value *v)
     return (Bytes){ v->data, (size_t)bytes };
 }
 
-/* Pages of the mapped model are read again when wanted; memory of the arena is not ours to drop. */
+/* Pages of the mapped model are read again on demand; memory of the arena must not be dropped. */
 static void
 forget(const Job *j, Bytes b)
 {
@@ -48,7 +48,7 @@ typedef struct {
     Hashed *at;
 } Hashing;
 
-/* hash is of the type before, of type and contents behind. */
+/* The hash covers the type before, and the type and contents afterwards. */
 static void
 hash_contents(void *user, uint32_t thread, uint32_t i)
 {
@@ -71,7 +71,7 @@ hash_type(Job *j, const Value *v)
     return hash_bytes(t.s, t.n, 0);
 }
 
-/* All constants, by all processors. */
+/* All constants, on all cores. */
 static void
 hash_constants(Job *j, const GraphList *all)
 {
@@ -97,8 +97,9 @@ same_constant(const Value *a, const Value *b)
            (a->data == b->data || !memcmp(a->data, b->data, constant_bytes(a).bytes));
 }
 
-/* Within a graph equal constants become one value where nodes read them; outputs keep their own,
- * whose names they are. Between graphs they share their contents, by which the plan knows them. */
+/* Merges equal constants of a graph where nodes read them. Outputs are not merged, since they have
+ * names of their own. Equal constants of different graphs share their contents, by which the plan
+ * identifies them. */
 static void
 share_in(Job *j, Graph *g, Map *first)
 {
@@ -136,7 +137,7 @@ weights_share(Job *j)
         share_in(j, all.at[i], &first);
 }
 
-/* What pairs code and weights: made of the plain contents in plan order, so that it is known before
+/* Pairs code and weights. It is a hash of the plain contents in plan order, so it is known before
  * anything is rearranged. */
 uint64_t
 weights_hash(Job *j)
@@ -170,7 +171,7 @@ arranged(Job *j, Arena *scratch, const Value *v, Bytes *out)
     return true;
 }
 
-/* A part of a constant, as it lies in the file: slices of its format, or bytes as they are. */
+/* A slice of a constant as the file stores it: of its format, or plain bytes. */
 typedef struct {
     const Value *v;
     uint32_t constant; /* its number in the plan */
@@ -180,19 +181,19 @@ typedef struct {
 } Piece;
 typedef VEC(Piece) Pieces;
 
-/* stays in a cache from where it is arranged to where it is written */
+/* small enough to stay in a cache between rearranging and writing */
 enum { PIECE_BYTES = 1 << 20 };
 
 typedef struct {
     const Job *j;
     Writer *w;
     const Piece *piece;
-    atomic_uint *left; /* [constants]: pieces of each that are not written yet */
-    void **room;       /* [threads]: for a piece as its format says */
+    atomic_uint *left; /* [constants]: slices of each that are not written yet */
+    void **room;       /* [threads]: memory for a rearranged slice */
 } Writing;
 
-/* False, reported: its format has no size. most: bytes of a piece that is arranged; largest: of a
- * constant that is. */
+/* False, reported: its format has no size. most: bytes of a rearranged slice; largest: of a
+ * rearranged constant. */
 static bool
 cut_constant(Job *j, uint32_t constant, uint64_t start, Pieces *pieces, size_t *most,
              size_t *largest)
@@ -239,7 +240,7 @@ write_piece(void *user, uint32_t thread, uint32_t i)
         forget(x->j, constant_bytes(p->v));
 }
 
-/* Each where the plan has it, as its format says. */
+/* Writes each constant in its format to its place in the plan. */
 static bool
 weights_write(Job *j, Writer *w)
 {
@@ -262,7 +263,7 @@ weights_write(Job *j, Writer *w)
     for (uint32_t i = 0; i < threads && most; i++)
         x.room[i] = arena_alloc(scratch, most);
     while (ok && !threads_each(j->arena, threads, pieces.n, write_piece, &x))
-        arena_look(j->arena); /* does not come back, where time is over */
+        arena_look(j->arena); /* does not return if the time limit is over */
     arena_free(scratch);
     return ok;
 }
@@ -293,7 +294,7 @@ runs_routines(Job *j)
     for (uint32_t i = 0; i < all.n; i++)
         for (NodeId n = 1; n < all.at[i]->node.n; n++)
             if (all.at[i]->node.at[n].callee == CALL_OP)
-                return true; /* operators that stay to the end are routines */
+                return true; /* operators that are left are library routines */
     return false;
 }
 
@@ -319,7 +320,7 @@ link_library(Job *j, const char *path)
         return build_shared(j->arena, &j->ctx->diags, &o, unit, 1, path, &j->report->compiled,
                             &j->report->cached);
     }
-    /* It decides and calls, which no optimisation makes faster, but for the routines in it. */
+    /* It only decides and calls, so optimisation gains nothing except in library routines. */
     unit[nunit++] = (BuildUnit){
         "host program", j->sources.host,
         runs_routines(j) || j->o->many ? flags : arena_printf(j->arena, "%s -O1", flags), target
@@ -370,7 +371,7 @@ artefact_beside(Job *j, const char *ending)
     return arena_printf(j->arena, "%.*s%s", stem, j->out_path, ending);
 }
 
-/* The weights as the code wants them, in memory: for few enough to be written into the source. */
+/* The weights in memory as the code reads them: for few enough to be part of the source. */
 static bool
 weights_in_memory(Job *j, const void **out)
 {
@@ -386,7 +387,7 @@ weights_in_memory(Job *j, const void **out)
     return true;
 }
 
-/* A file of text beside the output; it takes its place when the others do. */
+/* A text file beside the output; it is committed with the other files. */
 static Writer *
 text_beside(Job *j, const char *ending, const Text *t)
 {

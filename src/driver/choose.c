@@ -41,7 +41,7 @@ constants_are_far(const Job *j)
     return sum > (double)machine_block_bytes(&j->machine, LEVEL_L3);
 }
 
-/* ---- what a person sees ---------------------------------------------------------------------- */
+/* ---- remarks --------------------------------------------------------------------------------- */
 
 static bool
 has_line(const char *text, const char *line, size_t n)
@@ -52,7 +52,7 @@ has_line(const char *text, const char *line, size_t n)
     return false;
 }
 
-/* The steps of the next best that the best one has not. */
+/* The steps of the second-best program that the best one does not have. */
 static void
 print_difference(Text *t, const char *best, const char *other)
 {
@@ -117,16 +117,16 @@ choice_remark(Job *j, const Kernel *k, const Choices *choices)
 
 typedef struct {
     const char *program, *remark;
-    double seconds; /* negative: it has none */
+    double seconds; /* negative: there is no program */
     const Expr *predicted;
     Sym question;
-    /* by the first kernel that gets it: what that makes; NULL: only a price was wanted */
+    /* the value of the first kernel that uses it; NULL: only its price was queried */
     Sym asked;
-    bool settled; /* variants have been looked for */
+    bool settled; /* variants have been queried */
     Variants variants;
 } Chosen;
 
-/* A price at sizes that are not known says nothing of a run. */
+/* A price at unknown sizes says nothing about a run. */
 static bool
 has_numbers(const Kernel *k)
 {
@@ -151,16 +151,16 @@ note(Prices *p, Sym question)
     VEC_PUSH(p->j->arena, &p->noted, question);
 }
 
-/* Programs of an answer: those that are kept, or more if a person wants to see more. */
+/* Programs of an answer: those that are kept, or more if --alternatives wants more. */
 static uint32_t
 most_programs(const Job *j)
 {
     return j->o->alternatives > QUESTION_KEPT ? (uint32_t)j->o->alternatives : QUESTION_KEPT;
 }
 
-/* What was found together with others, or by an earlier compilation, or is found now; where prices
- * are noted it is noted instead. More than is kept is found anew. NULL: there is no answer, or none
- * yet. */
+/* An answer from the parallel queries, from the cache, or computed now. While prices are recorded,
+ * an unknown query is recorded instead. An answer with more programs than are kept is always
+ * computed. NULL: there is none, or none yet. */
 static const char *
 answer_of(Prices *p, Arena *a, Sym question)
 {
@@ -183,14 +183,14 @@ answer_of(Prices *p, Arena *a, Sym question)
     return answer;
 }
 
-/* At most 53 days of them. */
+/* Saturates at 53 days. */
 static int64_t
 picoseconds(double seconds)
 {
     return seconds < 0x1p62 / 1e12 ? (int64_t)(seconds * 1e12) : (int64_t)1 << 62;
 }
 
-/* What is chosen for a kernel that has these choices, but for its variants. */
+/* The choice for a kernel from these programs, without variants. */
 static Chosen *
 first_of(Job *j, const Kernel *k, Sym question, const Choices *choices)
 {
@@ -205,7 +205,7 @@ first_of(Job *j, const Kernel *k, Sym question, const Choices *choices)
     return chosen;
 }
 
-/* What is chosen for a kernel, asked once. NULL: it is noted instead. */
+/* The choice for a kernel, cached. NULL: the query was recorded instead. */
 static Chosen *
 chosen_of(Prices *p, const Kernel *k, const bool *constant)
 {
@@ -229,8 +229,8 @@ chosen_of(Prices *p, const Kernel *k, const bool *constant)
     return chosen;
 }
 
-/* Variants are asked for once, of a kernel that is made; where prices are noted, the question
- * is. */
+/* Queries the variants of a kernel in the graph, once; records the query while prices are
+ * recorded. */
 static void
 find_variants(Prices *p, Chosen *chosen, const Kernel *k)
 {
@@ -253,8 +253,8 @@ find_variants(Prices *p, Chosen *chosen, const Kernel *k)
     arena_free(scratch);
 }
 
-/* As a file says; of variants alone, or of the kernel's own program alone, where it says no
- * more. */
+/* From a file of choices. If the file has only the kernel's variants or only its own program, the
+ * other is chosen. */
 static Chosen
 pinned(Prices *p, const Pins *pins, const Kernel *k, Sym value, const bool *constant)
 {
@@ -275,7 +275,7 @@ pinned(Prices *p, const Pins *pins, const Kernel *k, Sym value, const bool *cons
     return chosen;
 }
 
-/* Kernels that share a choice are given trees one by one. */
+/* Kernels with the same choice get separate trees. */
 static void
 own_variants(Job *j, Kernel *k, const Variants *chosen)
 {
@@ -301,7 +301,7 @@ choose_price(void *user, const Kernel *k, const bool *constant)
 void
 choose_note(Prices *p)
 {
-    /* kernels as they are; then what is asked where these are known: the steps of a transform
+    /* first kernels themselves; then queries that need those answers: the steps of a Winograd
      * domain, variants */
     enum { ROUNDS = 2 };
 
@@ -320,8 +320,8 @@ choose_noted(Prices *p)
     return any;
 }
 
-/* Seconds of kernels whose arguments of the order's rank, but for constants, all lie in it; NULL:
- * as they are. */
+/* Seconds of kernels whose non-constant arguments of the layout's rank all have that layout; NULL:
+ * unchanged. */
 static double
 seconds_in_order(Prices *p, const Kernel *const *k, const void *const *const *data, uint32_t n,
                  const FormatOrder *order)
@@ -376,7 +376,7 @@ is_pinned(const Pins *pins, const Graph *g, NodeId n)
     return pins_of(pins, value, false) || pins_of(pins, value, true);
 }
 
-/* Has node n a kernel that is still to get a schedule? */
+/* Does node n have a kernel without a schedule? */
 static bool
 is_open(const Job *j, const Graph *g, NodeId n, const Pins *pins)
 {
@@ -386,7 +386,7 @@ is_open(const Job *j, const Graph *g, NodeId n, const Pins *pins)
            j->o->schedule != SCHEDULE_PLAIN;
 }
 
-/* What will be asked of the kernels of a graph. */
+/* Queries for the kernels of a graph. */
 static void
 ask_in(Prices *p, const Graph *g, const Pins *pins)
 {

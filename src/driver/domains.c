@@ -1,7 +1,7 @@
-/* domains: which convolutions use the Winograd domain, by their predicted time.
+/* domains: selects the convolutions that use the Winograd domain, by predicted time.
  *
- * The decision for a convolution is made again whenever layouts of its operands change: a kernel's
- * price is that of its cheapest way to compute.
+ * The decision for a convolution is repeated whenever the layouts of its operands change: a
+ * kernel's price is that of the cheapest way to compute it.
  */
 #include "driver/internal.h"
 

@@ -1,9 +1,8 @@
-/* dump: what a model looks like after each stage.
+/* dump: prints the model after each stage.
  *
  * To a folder: MODEL.NN-STAGE.tn, texts that parse back, with the contents of large constants in
- * MODEL.weights beside them, each written once however many stages show it. To the print callback:
- * the same texts one after the other, large constants elided. A stage that changed nothing says so
- * in one line instead of repeating itself.
+ * MODEL.weights beside them, each written once. To the print callback: the same texts in sequence,
+ * large constants elided. A stage that changed nothing prints one line that says so.
  */
 #include "driver/internal.h"
 
@@ -13,7 +12,7 @@ struct Dump {
     Job *job;
     const char *model; /* digits, of models/digits.onnx */
     bool all;
-    const char *before; /* the last text shown of the graph, and of which stage */
+    const char *before; /* the last text printed of the graph, and its stage */
     const char *before_name;
     WeightsFile *weights; /* NULL when printing */
 };

@@ -121,7 +121,7 @@ read_plan(Job *j, const Graph *g, FusePlan *p, FuseCertificate *known)
     return text && fuse_parse_plan(g, j->arena, text, p);
 }
 
-/* Seconds that one kernel less saves beside its price: in each run a kernel's code, branches and
+/* Seconds that one kernel fewer saves beside its price: in each run a kernel's code, branches and
  * first cache lines are cold. Kernels of 0.06 to 0.5 us take 0.2 to 0.4 us more than their price in
  * EfficientNet-B0 on a Zen 5 core. */
 #define KERNEL_SECONDS 0.3e-6

@@ -1,8 +1,8 @@
-/* header: what a program needs to use a model that is one C file: NAME.h, and on request
- * NAME-main.c, an example that is a whole program.
+/* header: writes what a program needs to use a model that is one C file: NAME.h, and on request
+ * NAME-main.c, a complete example program.
  *
- * Both are valid C and C++. The header holds tenon_abi.h itself, so that nothing else has to be
- * found; the headers of several models go together, since that part guards itself.
+ * Both are valid C and C++. The header contains tenon_abi.h itself, so that no other file is
+ * needed; headers of several models can be included together, since that part has its own guard.
  */
 #include "driver/internal.h"
 
@@ -140,7 +140,7 @@ static const char example_show[] =
     "printf(\" %d\", ((const uint8_t *)data)[i]);\n"
     "    puts(n > 6 ? \" ...\" : \"\");\n}\n\n";
 
-/* What the example takes a symbol to be: 1, or the least that it can be. */
+/* The value of a symbol in the example: 1, or its least value. */
 static bool
 small_size(void *user, Var v, int64_t *out)
 {

@@ -25,7 +25,7 @@ typedef struct {
     bool always;
 } Products;
 
-/* ---- what was asked for ---------------------------------------------------------------------- */
+/* ---- options --------------------------------------------------------------------------------- */
 
 static bool
 wanted(const Job *j, bool *always)
@@ -100,7 +100,7 @@ typedef struct {
     VEC(Binding) bind;
 } Sizes;
 
-/* The number'th size that a symbol is asked at; symbols take theirs together, in rising order. */
+/* The number'th hinted size of a symbol; all symbols advance together, in increasing order. */
 static void
 add_size(void *user, Var v)
 {
@@ -129,7 +129,7 @@ count_usual(void *user, Var v)
     s->number = v.kind != VAR_SYMBOL || s->number > n ? s->number : n ? n : 2;
 }
 
-/* How many sizes a nest is asked at: one where all are known. */
+/* The number of sizes at which a nest is priced: one if all are known. */
 static uint32_t
 sizes_of(Ctx *c, Arena *a, const Nest *n)
 {
@@ -149,7 +149,7 @@ elements(Ctx *c, const Nest *n, uint32_t slot, uint32_t first, uint32_t end)
     return count;
 }
 
-/* The call at the sizes of nest n; and to write the sums once more, and to read them. */
+/* The call at the sizes of nest n, plus a write and a read of its result. */
 static double
 call_seconds(const Products *l, const Nest *n, const OpProduct *p, const bool *constant)
 {
@@ -172,7 +172,7 @@ call_seconds(const Products *l, const Nest *n, const OpProduct *p, const bool *c
     return cost_library(&product, m) + bytes / again->read + bytes / again->write + m->call_seconds;
 }
 
-/* Is the call clearly less at all sizes that are asked? */
+/* Is the call clearly faster at all of these sizes? */
 static bool
 is_less(Products *l, const Nest *n, const bool *constant, Sym value)
 {
@@ -208,7 +208,7 @@ is_less(Products *l, const Nest *n, const bool *constant, Sym value)
 
 /* ---- the graph ------------------------------------------------------------------------------- */
 
-/* The sum by a call; what stands around it as a nest. False: reported. */
+/* Replaces the sum by a call, and what surrounds it by a nest. False: reported. */
 static bool
 place_call(Products *l, Graph *to, const Node *n, const Graph *from, const OpProduct *p,
            ValueId *map)

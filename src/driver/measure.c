@@ -1,14 +1,14 @@
-/* measure: how fast the running processor is, by probes that are compiled as kernels are.
+/* measure: measures the running processor, by probes that are compiled like kernels.
  *
  * The probes (emit/probe.h) are built for the target and run on the thread pool that models run on.
- * A probe is run often enough to take LEAST seconds, a few times over, and all of them again in
- * rounds until LONG seconds are over. The fastest counts: a processor that is disturbed is slower
- * and never faster, and a neighbour that disturbs one round may leave the next alone.
+ * A probe is repeated for at least LEAST seconds, a few times, and all probes are repeated in
+ * rounds until LONG seconds are over. The fastest time counts: a disturbance makes a processor
+ * slower, never faster, and a neighbour that disturbs one round may leave the next alone.
  *
- * Memory levels are read, written and copied by vectors over a buffer that fills half of the level;
- * of L3, which the cores share, each thread takes its part, and not more than eight times its
- * second level. The buffers are mapped once, as large as memory needs, in huge pages where there
- * are some, as a session's arena is; one more in small pages, as constants may lie in a file.
+ * Memory levels are read, written and copied by vectors over a buffer that fills half of the level.
+ * The cores share L3: each thread takes its share, and at most eight times its L2. The buffers are
+ * mapped once, as large as memory needs, in huge pages if there are some, as a session's arena is;
+ * one more is in small pages, as constants of a mapped file may be.
  */
 #include "driver/internal.h"
 
@@ -30,22 +30,22 @@ enum {
     LEAST_ROUNDS = 2,
     RUNS = 4, /* runs of a round */
     CALLS = 2000,
-    BATCHES = 8, /* of nothing, to see what a call costs */
+    BATCHES = 8, /* empty calls, to measure the cost of a call */
     SLEEPS = 20,
     MOST_TIMES = 80, /* probes of one round */
-    /* so much of L3 is measured at most [second levels]: of more a neighbour on the processor takes
-     * some away */
+    /* the most of L3 that is measured [in sizes of L2]: neighbours on the processor take some of
+     * the rest */
     FAR_OF_L2 = 8,
-    BEHIND = 768, /* multiply-adds behind the roots (tn_probe_behind) */
-    /* lines that the probe of steps goes through before the next ones [bytes] (tn_probe_step) */
+    BEHIND = 768, /* multiply-adds after the roots (tn_probe_behind) */
+    /* bytes that the probe of steps covers before it moves on (tn_probe_step) */
     STEP_BLOCK = 512 * 9 * 64,
     OVERLAP_STEPS = 70, /* exponents tried, from 1 on */
-    /* buffers are a multiple of this, and so of what a probe does between branches [bytes] */
+    /* buffers are a multiple of this, and so of a probe's work between branches [bytes] */
     ROUND = 4096,
 };
 #define OVERLAP_STEP 0.1
 #define PAUSE 5e-3 /* [s] after which workers sleep */
-/* what lies in memory is 4 times L3, but between these [bytes] */
+/* buffers in memory are 4 times L3, within these bounds [bytes] */
 #define SMALL_MEMORY ((int64_t)128 << 20)
 #define LARGE_MEMORY ((int64_t)1 << 30)
 
@@ -57,12 +57,12 @@ typedef struct {
     const Probe *probe;
     Pool *pool;
     void **buf; /* [bufs], one for each core, and one in small pages */
-    /* counted here: they are unmapped when the caller's machine may be gone */
+    /* kept here: the buffers are unmapped when the caller's machine may be gone */
     uint32_t bufs;
     int64_t buf_bytes; /* of each */
-    /* [s] of each thing timed, in the order of a round; 0: not yet */
+    /* [s] of each measurement, in the order of a round; 0: not yet */
     double best[MOST_TIMES];
-    uint32_t at; /* in it, in this round */
+    uint32_t at; /* index into it, in this round */
 } Measure;
 
 /* ---- timing ---------------------------------------------------------------------------------- */
@@ -99,7 +99,7 @@ keep_best(Measure *p, double t)
     return *best = *best > 0 && *best < t ? *best : t;
 }
 
-/* Seconds of one unit of a probe's work; 0 if the target has no such step. */
+/* Seconds of one unit of a probe's work; 0 if the target has no such instruction. */
 static double
 seconds_of(Measure *p, const char *name, int64_t bytes, int threads)
 {
@@ -150,7 +150,7 @@ measure_core(Measure *p)
     m->mixed_per_cycle = cycle * rate_of(p, "mixed", 0, 1);
     m->part_load_cycles = seconds_of(p, "part_load", 0, 1) / cycle;
     m->part_store_cycles = seconds_of(p, "part_store", 0, 1) / cycle;
-    /* every second one */
+    /* half of them mispredicted */
     double lost = 2 * (seconds_of(p, "branch", 1, 1) - seconds_of(p, "branch", 0, 1));
     m->branch_cycles = lost > cycle ? lost / cycle : 1;
     m->f32_per_second = 2 * lanes * fma;
@@ -164,8 +164,8 @@ measure_core(Measure *p)
     m->bf16_store_per_second = rate_of(p, "store_bf16", half, 1) / 2;
 }
 
-/* A library lays its operands out and multiplies: many rows make both count, few the laying out of
- * the other operand. */
+/* A library packs its operands and multiplies: with many rows both count, with few rows the packing
+ * of the other operand. */
 static void
 measure_library(Measure *p)
 {
@@ -184,7 +184,7 @@ measure_library(Measure *p)
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* A cycle through the lines of the buffer in an order that no prefetcher foresees (Sattolo's
+/* A cycle through the lines of the buffer in an order that no prefetcher predicts (Sattolo's
  * shuffle; the generator is Knuth's MMIX). */
 static void
 make_chain(Measure *p, int64_t bytes)
@@ -205,7 +205,7 @@ make_chain(Measure *p, int64_t bytes)
     }
 }
 
-/* What one thread's buffer is to be so that it lies in the level, others doing the same. */
+/* The size of one thread's buffer so that it stays in the level while others use theirs. */
 static int64_t
 level_bytes(const Machine *m, int l, int threads)
 {
@@ -238,8 +238,8 @@ bandwidth(Measure *p, int l, int threads)
                         threads * rate_of(p, "copy", bytes, threads) };
 }
 
-/* Lines of the second level, which no other core disturbs, and arithmetic that takes about as long,
- * and twice as long: the exponent that is least wrong of both. */
+/* The exponent of overlap that fits best for reads from L2, which other cores do not disturb, with
+ * arithmetic that takes about as long, and twice as long. */
 static double
 overlap(Measure *p)
 {
@@ -375,7 +375,7 @@ by_value(const void *x, const void *y)
     return (a > b) - (a < b);
 }
 
-/* The best round's median: how long sleepers take to wake has no best case worth waiting for. */
+/* The median of the best round: the time until sleepers wake up has no meaningful minimum. */
 static double
 unpark_seconds(Measure *p)
 {
@@ -398,7 +398,7 @@ measure_runtime(Measure *p)
 
     m->call_seconds = call_seconds(p, 1);
     if (m->cores == 1)
-        return; /* nobody to wake: the row's guess stays */
+        return; /* no thread to wake: the value of the table stays */
     m->wake_seconds = call_seconds(p, (int)m->cores) - m->call_seconds;
     m->unpark_seconds = unpark_seconds(p) - m->call_seconds;
 }

@@ -1,11 +1,11 @@
-/* narrow: weights of matrix multiplications in fewer bits.
+/* narrow: low-precision weights of matrix multiplications.
  *
  *   --weights int4,group=32,activations=f32 --weights-keep 'lm_head*'
  *
  * With int4 weights, activations are quantised to 8 bits unless activations=f32 is given: the error
  * of that is a hundredth of the error of such weights. With int8 weights the activations' error
- * would exceed that of the weights, so they stay floats unless asked for (doc/weights.md).
- * --weights-keep names constants, or the nodes that multiply by them; * and ? match anything.
+ * would exceed that of the weights, so they stay floats unless requested (doc/weights.md).
+ * --weights-keep names constants, or the nodes that multiply by them; * and ? are wildcards.
  */
 #include "driver/internal.h"
 
@@ -45,7 +45,7 @@ is_word(const char *word, const char *text, size_t n)
     return n == strlen(word) && !memcmp(text, word, n);
 }
 
-/* What stands behind a comma: "group=32", "activations=int8". */
+/* An option after a comma: "group=32", "activations=int8". */
 static bool
 read_more(Wanted *w, const char *text, size_t n)
 {
@@ -169,7 +169,7 @@ weights_narrow(Job *j)
         VEC_PUSH(j->arena, &w.keep,
                  ((Keep){ arena_printf(j->arena, "%.*s", (int)strcspn(at, ","), at), false }));
     if (w.how.dots && j->machine.i8_dot_per_second <= 0) {
-        /* a quad would be made of several instructions, more than floats are */
+        /* a dot product of 4 bytes would take several instructions, more than floats do */
         w.how.dots = false;
         if (w.asked_dots)
             diag_note(&j->ctx->diags, (Loc){ .file = j->model_path },

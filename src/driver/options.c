@@ -1,20 +1,20 @@
-/* options: defaults that come from the environment. Nothing else under src/ reads it.
+/* options: defaults from the environment. No other file under src/ reads it.
  *
  *   CC                the C compiler
  *   TENON_CACHE_DIR   the cache folder; empty: no cache
  *   XDG_CACHE_HOME, HOME   where the cache folder is otherwise
- *   TMPDIR            for temporary files when the cache folder cannot be written
+ *   TMPDIR            for temporary files if the cache folder cannot be written
  */
 #include "driver/internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Percent. A file of twice the size is what those take who ask for speed; four times, as all 3x3
- * filters in the largest tiles, is not. */
+/* Percent. Twice the file's size is acceptable to users who want speed; four times, which all 3x3
+ * filters in the largest tiles take, is not. */
 enum { WEIGHTS_GROWTH = 100 };
-/* Programs of a kernel: one row, few, many; and one more where sizes are said that users expect.
- * Each takes code, and time to compile. */
+/* Programs of a kernel: for one row, few, many; and one more for hinted sizes. Each takes code, and
+ * time to compile. */
 enum { VARIANTS = 4 };
 
 static const char *

@@ -1,5 +1,4 @@
-/* pins: a file of choices, which says schedules kernel by kernel, by the name of the value that a
- * kernel makes:
+/* pins: a file of choices, with schedules of kernels by the name of the value that a kernel makes:
  *
  *   %relu2_out {
  *     split j by 16 -> jp jv pad
@@ -13,7 +12,7 @@
 
 #include <string.h>
 
-/* The steps between braces, a line each. */
+/* The steps between braces, one per line. */
 static bool
 read_steps(Parse *p, Arena *a, const char **steps)
 {

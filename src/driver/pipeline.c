@@ -1,8 +1,7 @@
-/* pipeline: the stages of a compilation, in order, and why each stands where it does.
+/* pipeline: the stages of a compilation in order, and the reason for that order.
  *
- * Every stage turns the job's graph into the next one. Between stages the graph is verified,
- * always: it costs little beside any stage, and a fault is then reported by the stage that made it
- * instead of surfacing as wrong numbers.
+ * Every stage replaces the job's graph. The graph is always verified between stages: it costs
+ * little compared to any stage, and the stage that made an error is the one that reports it.
  */
 #include "driver/internal.h"
 
@@ -27,7 +26,7 @@ is_library(Bytes file)
     return file.bytes >= 4 && !memcmp(file.data, "\177ELF", 4);
 }
 
-/* Tenon's text within the limits that the importer of ONNX keeps itself. */
+/* A text in Tenon's form, within the limits that the ONNX importer enforces itself. */
 static bool
 parse_text(Job *j)
 {
@@ -57,7 +56,7 @@ no_library(Job *j)
                       "(.onnx or .tn)");
 }
 
-/* A dump "; unchanged since import" stands for that stage's dump beside it: m.02-fold.tn for
+/* A dump "; unchanged since import" refers to that stage's dump beside it: m.02-fold.tn to
  * m.01-import.tn. */
 static bool
 follow_unchanged(Job *j)
@@ -149,7 +148,7 @@ lower(void *user, const Graph *g)
     return lower_nests(g);
 }
 
-/* Copies of functions; bounds the code and the time to compile it. */
+/* The most copies of functions; bounds code size and compile time. */
 enum { MOST_COPIES = 64 };
 
 static bool
@@ -183,8 +182,8 @@ stage_dce(Job *j)
     return replace_graph(j, graph_map(j->graph, dce, NULL));
 }
 
-/* No target of the table computes in 16 bits; a step of bf16 pairs wants them as they are. Weights
- * grow by as much as --weights-growth allows. */
+/* No target computes in 16 bits; dot products of bf16 pairs need bf16 operands. Weights grow by at
+ * most --weights-growth. */
 static Graph *
 wide(void *user, const Graph *g)
 {
@@ -196,11 +195,11 @@ wide(void *user, const Graph *g)
                                        .constants = j->o->weights_growth >= 100 });
 }
 
-/* What requests run together, beside what one runs. */
+/* Adds the program for many requests to the program for one. */
 static bool
 many(Job *j)
 {
-    if (emit_batch(j->graph)) /* it is read from text */
+    if (emit_batch(j->graph)) /* it was parsed from text */
         return policy_take(j);
     if (!j->o->many)
         return !j->o->policy ||
@@ -237,7 +236,7 @@ normalise(void *user, const Graph *g)
     const Machine *m = &j->machine;
     DotSteps dots =
         (m->i16_dot_per_second > 0 ? DOT_PAIRS : 0) | (m->i8_dot_per_second > 0 ? DOT_QUADS : 0) |
-        /* its step takes them for 0 */
+        /* the instruction flushes denormals */
         (m->bf16_dot_per_second > m->f32_per_second && !j->o->keep_denormals ? DOT_FLOATS : 0);
     Graph *plain = normalise_nests(
         g, FOLD_BYTES, dots, m->cores > 1 ? machine_waking_operations(m) : 0, driver_threads(j));
@@ -272,7 +271,7 @@ sums(void *user, const Graph *g)
     return normalise_sums(g);
 }
 
-/* Plain loops leave nothing out. */
+/* Plain loops skip nothing. */
 static bool
 stage_masks(Job *j)
 {
@@ -280,7 +279,7 @@ stage_masks(Job *j)
            replace_graph(j, graph_map(j->graph, masks, j));
 }
 
-/* What follows when masks are as they will be. */
+/* Normalisation after masks are final. */
 static bool
 normalise_rest(Job *j)
 {
@@ -295,8 +294,8 @@ stage_normalise(Job *j)
     return replace_graph(j, graph_map(j->graph, indices, j)) && ragged_pack(j) && normalise_rest(j);
 }
 
-/* Filters in a transform domain are computed as soon as it is chosen: nests of constants, the only
- * nests there are. What lies within what is a question about kernels as they are then. */
+/* Filters in a Winograd domain are computed as soon as it is chosen: those nests of constants are
+ * the only nests left. Storing values within others depends on the kernels at this point. */
 static bool
 stage_layout(Job *j)
 {
@@ -349,7 +348,7 @@ stage_format(Job *j)
     return true;
 }
 
-/* Kernels as they were before their schedules, each kind once. */
+/* Kernels before scheduling, one of each kind. */
 typedef struct {
     Kernel before, *scheduled;
 } Scheduled;
@@ -358,7 +357,7 @@ typedef struct {
     VEC(Scheduled) list;
 } KnownKernels;
 
-/* A repeated layer's kernels are scheduled once and share their trees. */
+/* Repeated layers schedule equal kernels once and share the trees. */
 static bool
 schedule_once(Job *j, KnownKernels *known, Kernel *k)
 {
@@ -431,7 +430,7 @@ add_symbol(void *user, Var v)
     names->seen[names->n++] = name;
 }
 
-/* Whatever sizes the model is run with. */
+/* Checks the bound for all sizes of the model. */
 static bool
 check_arena(Job *j)
 {
@@ -511,7 +510,7 @@ stage_build(Job *j)
 }
 
 /*     name      function        shows    what it does
- *     why it stands here */
+ *     why it is at this place */
 #define PIPELINE(X)                                                                                \
     X(import, stage_import, GRAPH, "ONNX or text to a graph of operators, types inferred",         \
       "every later stage reads shapes")                                                            \
@@ -581,7 +580,7 @@ known_stage(Job *j, const char *option, const char *name)
                       text_str(&names));
 }
 
-/* Of C, and none that is the compiler's own. */
+/* A C identifier that is not reserved for the compiler. */
 static bool
 is_identifier(const char *s)
 {
@@ -614,7 +613,7 @@ check_options(Job *j)
            driver_machine(j->ctx, j->arena, o, &j->machine) && library_check(j);
 }
 
-/* The stage's name on a fault that the graph's own invariants found. */
+/* If the graph breaks an invariant, the note names the stage. */
 static bool
 verify_after(Job *j, const Stage *s)
 {
@@ -625,8 +624,8 @@ verify_after(Job *j, const Stage *s)
     return false;
 }
 
-/* What --time tells. */
-/* open: questions without a proof, by the end of each stage */
+/* For --time. */
+/* open: queries without a proof, at the end of each stage */
 typedef struct {
     Text text;
     uint32_t open[NSTAGE];
@@ -670,11 +669,10 @@ run_stages(Job *j, Dump *dump, Times *times)
         !page_fusion(j->ctx, j->arena, j->o->page, path_name(j->model_path),
                      text_str(&j->explained), j->orders, j->o->page_profile))
         ok = false;
-    return dump_end(dump) && ok; /* a dump, or a page, of what failed is wanted most of all */
+    return dump_end(dump) && ok; /* the dump and the page matter most after a failure */
 }
 
-/* Of the questions about sizes that no proof answered, those that held wherever they were tried, by
- * the stages that asked. */
+/* Of the queries about sizes without a proof, those that held in all trials, by stage. */
 static void
 tell_open(const Job *j, Times *t)
 {
@@ -717,7 +715,8 @@ open_files(Job *j)
         return diag_error(&c->diags, DIAG_USAGE, (Loc){ .file = j->out_path },
                           "the output would replace the model itself; name another file with -o");
     writer_sweep(path_folder(j->arena, j->out_path));
-    j->out = writer_open(j->arena, &c->diags, j->out_path); /* now: not after minutes of work */
+    /* opened here, so that an error shows at once and not after minutes of work */
+    j->out = writer_open(j->arena, &c->diags, j->out_path);
     return j->out != NULL;
 }
 

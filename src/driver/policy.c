@@ -8,7 +8,7 @@
 #include "graph/batch.h"
 #include "run/run.h"
 
-/* As the manifest will tell them. */
+/* As the manifest will have them. */
 static const TnBlockInfo *
 blocks_of(Job *j, const Batch *b)
 {

@@ -14,14 +14,14 @@ typedef struct {
     Job *j;
     const char *at, *end;
     FormatMeasured *out;
-    uint32_t open; /* brackets of both kinds */
+    uint32_t open; /* depth of brackets of both kinds */
     bool each;     /* inside of that list */
-    double ms;     /* of the object that is open there; negative: not yet told */
+    double ms;     /* of the current object; negative: not read yet */
     Sym origin;
     uint32_t n; /* of kernels */
 } Reader;
 
-/* What stands between quotes, the first of which has been read; NULL: it does not end. */
+/* The contents of a string whose opening quote has been read; NULL: it does not end. */
 static const char *
 read_string(Reader *r)
 {
@@ -29,7 +29,7 @@ read_string(Reader *r)
 
     for (; r->at < r->end && *r->at != '"'; r->at++) {
         if (*r->at == '\\' && r->end - r->at > 5 && r->at[1] == 'u') {
-            /* control characters alone are written so */
+            /* only control characters are escaped so */
             text_printf(&t, "%c", (int)strtol((const char[]){ r->at[4], r->at[5], 0 }, NULL, 16));
             r->at += 5;
         } else {
@@ -70,7 +70,7 @@ add_kernel(Reader *r)
     r->n++;
 }
 
-/* A name and the colon behind it have been read. */
+/* After a name and its colon. */
 static void
 read_member(Reader *r, const char *name, int *threads)
 {

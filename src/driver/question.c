@@ -49,7 +49,7 @@ print_known(void *user, Var v)
     const Expr *e = expr_var(f->c, v), *value = expr_simplify(f->c, NULL, e);
     if (symbol_print(f->c, f->symbols, v))
         text_add(f->symbols, "\n");
-    if (value == e || expr_const(value, NULL)) /* one number: its range says so */
+    if (value == e || expr_const(value, NULL)) /* one number: its range gives it */
         return;
     text_add(f->learnt, "require ");
     expr_print(f->learnt, e, NULL);
@@ -59,7 +59,7 @@ print_known(void *user, Var v)
     expr_vars(value, print_known, f);
 }
 
-/* What is known of the symbols of a kernel, and of those that they are said by. */
+/* Known facts about the symbols of a kernel, and about those in their definitions. */
 static void
 print_facts(Ctx *c, Arena *scratch, Text *t, const Kernel *k)
 {
@@ -122,7 +122,7 @@ read_facts(Parse *p)
         if (!(e = parse_expr(p)) || !parse_expect(p, "==") || !(value = parse_expr(p)) ||
             !expr_is_var(e, &v))
             return false;
-        /* so that it is said by the others, not one of them by it */
+        /* so that it is expressed by the others, not one of them by it */
         expr_symbol_late(p->ctx, v);
         expr_assume_eq(p->ctx, e, value);
     }

@@ -42,7 +42,7 @@ tell(Job *j, const RaggedReport *r)
 
     for (uint32_t i = 0; i < r->nwhy && i < MOST; i++)
         text_printf(&t, "%s%s", i ? "; " : "", r->why[i]);
-    /* What is packed as it should be is not worth a word: most nests of an encoder are. */
+    /* No note if all is packed as it should be: most nests of an encoder are. */
     if (!r->nwhy && 4 * r->packed < r->nodes)
         diag_note(&j->ctx->diags, (Loc){ .file = j->model_path },
                   "--ragged %s: %u of %u nests are computed for tokens alone; the others go over "
@@ -55,7 +55,7 @@ tell(Job *j, const RaggedReport *r)
                   j->o->ragged, r->packed, r->nodes, text_str(&t), r->nwhy > MOST ? "; …" : "");
 }
 
-/* What else is asked for, with which inputs and outputs cannot be packed. */
+/* Options that exclude packed inputs and outputs. */
 static bool
 may_pack(Job *j)
 {
@@ -71,7 +71,7 @@ may_pack(Job *j)
 bool
 ragged_pack(Job *j)
 {
-    const double HALF = 0.5; /* of a batch is padding, where nothing is said */
+    const double HALF = 0.5; /* of a batch is padding, without a hint */
     RaggedHow how = { .packed_io = j->o->packed,
                       .density = j->ctx->density > 0 ? j->ctx->density : HALF };
     RaggedReport report, same;
@@ -115,7 +115,7 @@ ragged_pack(Job *j)
     return true;
 }
 
-/* A value that has all tokens along two dimensions; NULL: none has. */
+/* A value with all tokens along two dimensions; NULL: none. */
 static const Value *
 stored_scores(const Job *j)
 {

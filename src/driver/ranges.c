@@ -115,10 +115,10 @@ ranges_found(Job *j)
     return true;
 }
 
-/* ---- what symbols count as ------------------------------------------------------------------- */
+/* ---- assumed sizes --------------------------------------------------------------------------- */
 
-/* Has an input rows besides its first dimension: of another symbol, or of its second dimension of
- * three; or integers, which are looked up? */
+/* Does an input have rows besides its first dimension: another symbol, or its second of three
+ * dimensions; or does it have integers, which are looked up? */
 static bool
 has_rows(const Type *t)
 {
@@ -126,7 +126,7 @@ has_rows(const Type *t)
            (t->rank == 2 && (expr_uses_kind(t->dim[1], VAR_SYMBOL) || !dtype_is_float(t->dtype)));
 }
 
-/* Does a symbol stand alone as a first dimension of inputs, and nowhere else? */
+/* Is a symbol, by itself, the first dimension of inputs, and nowhere else? */
 static bool
 is_first(const Graph *g, Var v)
 {
@@ -141,14 +141,14 @@ is_first(const Graph *g, Var v)
     return true;
 }
 
-/* A picture: what models that take one of any size are mostly run at. Detectors and recognisers of
+/* Assumed side of an image: the usual size of models that accept any. Detectors and recognisers of
  * ONNX's model zoo take 224 to 640 points a side (ResNet and VGG 224, SSD 300, YOLO 416, YOLOX
- * 640); of the two ends the middle by ratio is 378, and a multiple of 32, by which such models
- * divide, 320 or 384. */
+ * 640); the geometric mean of both ends is 378, and a multiple of 32, by which such models divide,
+ * is 320 or 384. */
 enum { PICTURE_COLOURS = 4, PICTURE_SIDE = 320 };
 
-/* The dimension that is the height of a picture, with its width behind it: both open and by
- * themselves, its colours before or behind. 0: there is none. */
+/* The dimension that is the height of an image, followed by its width: both are symbols by
+ * themselves, and the channels come before or after. 0: none. */
 static uint32_t
 picture_height(const Type *t)
 {
@@ -176,9 +176,9 @@ count_picture(Ctx *c, const Type *t)
             expr_symbol_count(c, v, PICTURE_SIDE);
 }
 
-/* A signal: a symbol that windows divide counts as so many points that each size that follows from
- * it is no less than LEAST_FRAMES, beginning with EXPR_SUPPOSED. Prices of kernels over frames
- * would else be asked for at no frame at all: an STFT of 16 kHz takes 400 points a frame. */
+/* A signal, whose length windows divide, is assumed so long that each derived size is at least
+ * LEAST_FRAMES, starting with EXPR_SUPPOSED. Otherwise kernels over frames would be priced without
+ * any frame: an STFT of 16 kHz takes 400 points a frame. */
 enum { LEAST_FRAMES = 32 };
 #define MOST_SIGNAL (1 << 20)
 
@@ -199,8 +199,8 @@ supposed_value(void *user, Var v, int64_t *out)
     return true;
 }
 
-/* Is a size of the graph less than LEAST_FRAMES with s->value points of the symbol, though it is
- * not with many? */
+/* Is a size of the graph less than LEAST_FRAMES with s->value points of the symbol, though not with
+ * many? */
 static bool
 has_few_frames(const Graph *g, Supposed *s)
 {

@@ -1,19 +1,19 @@
-/* segment: a linked library with one segment more, so that weights are mapped with the code.
+/* segment: adds a segment to a linked library, so that weights are mapped with the code.
  *
  * Weights do not go through the linker: it would copy hundreds of megabytes, hold them in memory
  * and fail above 2 GB. The library is linked without them and gets a segment afterwards:
  *
- *   - A new program header has no room, since sections follow the table at once. The host program
- *     carries a note (emit/host_c.c) whose header is turned into the segment's. What is in the note
- *     stays where it is: only its announcement goes.
- *   - The segment's address is the first free one behind the others that is congruent to its place
- *     in the file, so that nothing is filled up to a page: to a huge page's size, where it holds
- *     one, so that huge pages of the file are some of memory too, and all who load it have them in
- *     common.
+ *   - There is no room for another program header, since sections follow the table immediately.
+ *     The host program contains a note (emit/host_c.c), whose program header is replaced by the
+ *     segment's. The note itself stays.
+ *   - The segment's address is the first free one after the others that is congruent to its offset
+ *     in the file, so that no padding to a page is needed: modulo the size of a huge page if the
+ *     segment is that large, so that the file's huge pages are huge in memory, and all processes
+ *     share them.
  *   - The note's word becomes the distance from itself to the weights: the code finds them by an
- *     addition, at whatever address the library is loaded.
- *   - A section header covers the segment: strip and its like throw away what no section holds. The
- *     table of sections moves behind the segment.
+ *     addition, whatever the address of the library.
+ *   - A section header covers the segment, since strip and similar tools drop what no section
+ *     contains. The section table moves after the segment.
  */
 #include "driver/internal.h"
 
@@ -23,7 +23,7 @@
 #include <string.h>
 
 #define NOTE_SECTION ".note.tenon"
-/* the note: three numbers, "Tenon" on eight bytes, the word */
+/* the note: three numbers, "Tenon" in eight bytes, the word */
 enum { ALIGN = 64, WORD_AT = 20 };
 
 typedef struct {
@@ -80,7 +80,7 @@ take_apart(Elf *e)
            fail(e, "it has no section " NOTE_SECTION);
 }
 
-/* The note's header, moved behind the last of those that are loaded: their addresses ascend. */
+/* The note's header, moved after the last PT_LOAD header, since their addresses must increase. */
 static Elf64_Phdr *
 spare_header(const Elf *e)
 {
@@ -104,7 +104,7 @@ spare_header(const Elf *e)
     return &e->segment[to];
 }
 
-/* The first address behind all segments that is congruent to `offset`, for so many bytes. */
+/* The first address after all segments that is congruent to `offset`, for that many bytes. */
 static uint64_t
 free_address(const Elf *e, uint64_t offset, uint64_t bytes, uint64_t *align)
 {
@@ -123,8 +123,8 @@ free_address(const Elf *e, uint64_t offset, uint64_t bytes, uint64_t *align)
     return (end + *align - 1) / *align * *align + offset % *align;
 }
 
-/* The table of sections with one more, and the names before it, as bytes from `offset` of the file
- * on. */
+/* The section table with one entry more, and the names before it, as bytes from `offset` of the
+ * file on. */
 static Bytes
 tables(const Elf *e, uint64_t offset, Elf64_Shdr extra)
 {

@@ -1,10 +1,9 @@
-/* source: a graph of scheduled kernels as C.
+/* source: prints a graph of scheduled kernels as C.
  *
- * A kernel's text depends on its tree alone, where sizes have numbers for names. Its symbol is the
- * hash of that text, so two nodes that compute the same way call one function, and a kernel of
- * another model that happens to be equal is found in the cache of objects. To hash a text that must
- * contain its own hash, it is emitted with a placeholder of the same length, which is then
- * overwritten.
+ * A kernel's text depends only on its tree, with numbered sizes. Its symbol is the hash of that
+ * text, so two nodes that compute the same call one function, and an equal kernel of another model
+ * is found in the cache of objects. The text contains its own symbol, so it is emitted with a
+ * placeholder of the same length, hashed, and patched.
  */
 #include "driver/internal.h"
 
@@ -22,8 +21,8 @@ replace_placeholder(char *text, const char *symbol)
         memcpy(at, symbol, sizeof placeholder - 1);
 }
 
-/* A loop tree, which kernels may share, for what TnArgs.sym began with; and what it has with the
- * tree's own. */
+/* The function of a loop tree, which kernels may share, by the sizes that TnArgs.sym begins with;
+ * and the sizes after the tree's own are added. */
 typedef struct KnownTree {
     uint64_t function;
     SymbolList before, sizes;
@@ -34,8 +33,8 @@ typedef struct {
     Map by_tree, by_text;
 } KnownFunctions;
 
-/* The function of this text: its number, a new one if there is none yet. Texts that differ never
- * share a symbol, be their hashes equal. */
+/* The function of this text: its number, added if there is none. Different texts never share a
+ * symbol, even if their hashes are equal. */
 static uint64_t
 function_of(Job *j, KnownFunctions *known, const Kernel *k, const SymbolList *sizes, Text *t)
 {
@@ -80,7 +79,7 @@ denormals(const Job *j)
     return j->o->keep_denormals ? EMIT_KEEP_DENORMALS : EMIT_PLAIN;
 }
 
-/* The function of a tree where TnArgs.sym begins with `before`. NULL, reported: there is none. */
+/* The function of a tree whose TnArgs.sym begins with `before`. NULL: an error was reported. */
 static const KnownTree *
 tree_of(Job *j, const Kernel *k, const SymbolList *before, KnownFunctions *known)
 {
@@ -102,8 +101,8 @@ tree_of(Job *j, const Kernel *k, const SymbolList *before, KnownFunctions *known
     return one;
 }
 
-/* The C function of a kernel, or of a variant: its own, or that of an equal one. `sizes` grows by
- * what it reads. */
+/* The C function of a kernel or a variant, shared with equal ones. Adds the sizes that it reads to
+ * `sizes`. */
 static KernelCode *
 add_tree(Job *j, const Kernel *k, const char *origin, SymbolList *sizes, KnownFunctions *known)
 {
@@ -192,7 +191,7 @@ source_host(Job *j, bool single_file, const void *embed_weights)
         .output_format = port_formats(j, true),
     };
 
-    /* quick: behind the kernels, in one unit */
+    /* quick: after the kernels, in one unit */
     text_add(&t, emit_c_host_prelude(single_file || j->o->quick));
     if (!emit_c_host(j->ctx, &t, &p, single_file))
         return false;
@@ -203,9 +202,9 @@ source_host(Job *j, bool single_file, const void *embed_weights)
 const char *
 source_unit(Job *j, uint32_t first, uint32_t *count)
 {
-    /* To read the prelude takes a C compiler about 50 ms, to compile kernels 15 ms a kilobyte (GCC
-     * 12 on a Zen 3, ResNet-50). A unit is one processor's work and an entry of the cache, so it is
-     *    no larger than that the prelude is about a tenth of its time. */
+    /* The C compiler takes about 50 ms to read the prelude and 15 ms to compile a kilobyte of
+     * kernels (GCC 12 on a Zen 3, ResNet-50). A unit is compiled by one core and is one cache
+     * entry, so it is only as large as makes the prelude a tenth of its time. */
     enum { ENOUGH = 32768 };
     Text t = { .arena = j->arena };
     size_t kernels = 0;

@@ -20,8 +20,8 @@ typedef struct {
     uint32_t n;
 } Stars;
 
-/* Does the name fit the pattern, and what stands for its stars? The first way to fit, with each
- * star as short as can be. */
+/* Does the name match the pattern, and what do its stars match? The first match with each star as
+ * short as possible. */
 static bool
 fits(const char *pattern, const char *name, Stars *s)
 {
@@ -165,7 +165,8 @@ states_declare(Job *j)
     for (uint32_t i = 0; i < j->o->nstate; i++)
         if (!declare(j, &j->o->state[i]))
             return false;
-    /* A run gives no states: what only their types tell has to be said by the other inputs. */
+    /* A run does not pass states: sizes that only their types give must follow from the other
+     * inputs. */
     if (j->graph->state.n && !graph_unify_inputs(j->graph))
         return false;
     if (j->o->state_rows && !j->graph->state.n)

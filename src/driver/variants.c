@@ -24,20 +24,19 @@
 
 #include <string.h>
 
-/* A program for one thread has to take less than this share. Most of what is chosen is within 5 %
- * of the fastest (./dev bench choices); the rest pays for code that is larger. */
+/* A program for one thread must take less than this share. Most chosen programs are within 5 % of
+ * the fastest (./dev bench choices); the rest pays for larger code. */
 #define CLEARLY_FASTER 0.9
 #define IN_PERCENT 1.1 /* gains below are printed as percentages, others as factors */
 
 /* Both bound work. */
 enum {
-    /* that count rows; others are as the kernel's own program has them */
+    /* that count rows; the others are as for the kernel's own program */
     MOST_SYMBOLS = 4,
-    /* combinations of sizes that users expect, which are asked too */
+    /* combinations of hinted sizes */
     MOST_EXPECTED = 4,
     MOST_TRIED = 2 * (2 + MOST_EXPECTED + MOST_SYMBOLS),
-    /* of a window and all before it, of which networks have 32 mostly: sizes that are looked at for
-     * each point */
+    /* of a window and those before it, usually 32 in all: bounds the sizes tried for each point */
     MOST_STRIDE = 64,
 };
 
@@ -59,8 +58,8 @@ add_symbol(void *user, Var v)
         s->at[s->n++] = (Sym)(uintptr_t)v.id;
 }
 
-/* A product of symbols? Other sizes, as what strides leave of a length, are not one where their
- * symbol is, and may be less than 0. */
+/* Is it a product of symbols? Other sizes, such as what strides leave of a length, are not 1 where
+ * their symbol is 1, and may be negative. */
 static bool
 counts_symbols(const Expr *e)
 {
@@ -70,7 +69,7 @@ counts_symbols(const Expr *e)
     return e->nterm == 1;
 }
 
-/* Does an axis go over points under a window: is it read together with one that is summed? */
+/* Finds axes of points under a window, which are read together with a summed axis. */
 typedef struct {
     AxisSet sum;
     AxisSet slides;
@@ -101,9 +100,9 @@ size_of(void *user, Var v, int64_t *out)
     return *out >= 0;
 }
 
-/* The symbols that count the points of an image, or the frames, that a convolution makes, whichever
- * side of the product they are: at most as many as there is room for. `points`: an axis of each,
- * whose points the symbol alone counts. */
+/* The symbols that count the points of an image, or the frames, that a convolution computes, on
+ * either side of its contraction; at most s->cap. points: the extent of an axis that depends on the
+ * symbol alone. */
 static void
 point_symbols(Ctx *c, const Kernel *k, RowSymbols *s, const Expr **points)
 {
@@ -129,7 +128,7 @@ point_symbols(Ctx *c, const Kernel *k, RowSymbols *s, const Expr **points)
     }
 }
 
-/* The symbols that count the rows of its products, at most as many as there is room for. */
+/* The symbols that count the rows of its contractions, at most s->cap. */
 static void
 row_symbols(Ctx *c, const Kernel *k, RowSymbols *s)
 {
@@ -146,8 +145,8 @@ row_symbols(Ctx *c, const Kernel *k, RowSymbols *s)
 
 /* ---- one guard ------------------------------------------------------------------------------- */
 
-/* A kernel that is asked for variants; own: its own program. alike: variants must add up in the
- * order of that program, `sums`. */
+/* A query for variants of a kernel; own: its own program. alike: variants must add up in the order
+ * of that program, `sums`. */
 typedef struct {
     Ctx *c;
     Arena *a;
@@ -166,7 +165,7 @@ typedef struct {
     double seconds, without;
 } Candidate;
 
-/* The same guard on one thread. */
+/* The same guard for one thread. */
 static SizeGuard
 on_one_thread(const Asked *q, SizeGuard guard)
 {
@@ -194,7 +193,8 @@ sums_alike(const Asked *q, const Kernel *v, const char *program)
     return !q->alike || (sums && !strcmp(sums, q->sums));
 }
 
-/* Lower of those whose constants have the own program's layouts; else `best` as it was. */
+/* The cheapest program whose constants have the own program's layouts, if it is cheaper than
+ * `best`. */
 static void
 take_cheapest(const Asked *q, const Kernel *v, const Choices *choices, bool alone, Candidate *best)
 {
@@ -209,10 +209,10 @@ take_cheapest(const Asked *q, const Kernel *v, const Choices *choices, bool alon
     }
 }
 
-/* The fastest program on one thread under a guard, and, where it says sizes, the cheapest on any
- * number of threads. What has many tasks for many threads reads the same operands more often, so
- * for one thread programs are written as for a machine of one core. `without`: what runs instead.
- * One that is not faster has no program. Gives how many candidates that are. */
+/* The fastest program for one thread under a guard and, if the guard has sizes, the cheapest for
+ * any number of threads. Programs with many tasks read the same operands more often, so for one
+ * thread the candidates are those of a machine with one core. `without`: what runs otherwise. A
+ * candidate that is not faster has no program. The number of candidates. */
 static uint32_t
 try_guard(const Asked *q, SizeGuard guard, Candidate out[2])
 {
@@ -256,7 +256,7 @@ guard_of(Arena *a, const RowSymbols *s, uint32_t small, int64_t most)
     return (SizeGuard){ s->n, at };
 }
 
-/* At most so many points along each dimension of the image, and one at least. False: there is no
+/* At least one and at most that many points along each dimension of the image. False: there is no
  * such size. */
 static bool
 guard_of_points(Arena *a, const RowSymbols *s, const Expr *const *points, int64_t most,
@@ -282,8 +282,8 @@ guard_of_points(Arena *a, const RowSymbols *s, const Expr *const *points, int64_
     return true;
 }
 
-/* All symbols have sizes that users expect, or 1: the number'th such combination. False: there are
- * less, or all are 1. */
+/* The number'th combination of hinted sizes, 1 for symbols without a hint. False: there are fewer,
+ * or all are 1. */
 static bool
 guard_expected(Ctx *c, Arena *a, const RowSymbols *s, uint32_t number, SizeGuard *out)
 {
@@ -320,8 +320,8 @@ is_gain(const Candidate *tried)
     return tried->seconds <= share * tried->without;
 }
 
-/* One point of one sample: then channels are lanes. Of several sizes that make one point it is the
- * largest, since lengths are multiples of strides. */
+/* One point of one sample: then channels are lanes. Of several sizes that give one point it takes
+ * the largest, since lengths are multiples of strides. */
 static bool
 guard_of_one_point(const Asked *q, const RowSymbols *s, const Expr *const *points, SizeGuard *out)
 {
@@ -343,8 +343,8 @@ guard_of_one_point(const Asked *q, const RowSymbols *s, const Expr *const *point
     return true;
 }
 
-/* Ask for programs for few points of an image: of one point, and of a vector of them. Which are
- * kept is a matter of price. How many were tried. */
+/* Candidates for few points of an image: for one point, and for a vector of them. Their prices
+ * decide. The number of candidates. */
 static uint32_t
 try_points(const Asked *q, const RowSymbols *s, const Expr *const *points, Candidate *tried)
 {
@@ -369,7 +369,7 @@ variants_answer(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool 
     Text t = { .arena = a };
     SizeGuard guard;
     uint32_t n = 0;
-    /* As many rows as registers are some tiles of any height, with little left over. */
+    /* This many rows are a few tiles of any height, with a small remainder. */
     int64_t few = m->vector_registers;
 
     point_symbols(c, k, &s, points);
@@ -400,7 +400,7 @@ variants_answer(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool 
     return text_str(&t);
 }
 
-/* ---- what becomes of it ---------------------------------------------------------------------- */
+/* ---- parsing an answer ----------------------------------------------------------------------- */
 
 typedef struct {
     double gain;
@@ -418,7 +418,7 @@ variant_of(Job *j, const Kernel *k, const SizeGuard *guard, const char *program)
     return v;
 }
 
-/* One of an answer; false: it is damaged. */
+/* One variant of an answer; false: the text is damaged. */
 static bool
 parse_one(Parse *p, Arena *a, Listed *out)
 {
@@ -433,8 +433,8 @@ parse_one(Parse *p, Arena *a, Listed *out)
     return true;
 }
 
-/* How many of them come before this one: those for sizes alone before those for one thread, and
- * then those that gain more. */
+/* The rank of a variant: guards of sizes alone are before those for one thread, then larger gains
+ * are first. */
 static uint32_t
 come_before(const Listed *at, uint32_t n, uint32_t than)
 {
@@ -467,7 +467,7 @@ bool
 variants_parse(Job *j, const Kernel *k, const char *answer, Variants *out, Text *remark)
 {
     Arena *scratch = arena_child(j->arena);
-    Ctx *c = NEW(scratch, Ctx); /* what a damaged file says is nobody's error */
+    Ctx *c = NEW(scratch, Ctx); /* errors in a damaged file are not reported */
     Listed at[MOST_TRIED];
     uint32_t n = 0, most = (uint32_t)j->o->variants - 1;
     bool ok = true;

@@ -1,5 +1,5 @@
-/* host_batch: the program for many requests (graph/batch.h) as tables, which the prelude walks.
- */
+/* host_batch: prints a program for many requests (graph/batch.h) as tables; the prelude executes
+ * them. */
 #include "emit/host.h"
 
 #include "graph/batch.h"
@@ -15,14 +15,14 @@ table(Host *h, const char *name, const uint32_t *number, uint32_t n)
     text_add(h->t, "0};\n");
 }
 
-/* Symbols of what the model runs inside, and the bytes of a row of each type. */
+/* Symbols of the graphs that the model runs, and the bytes of a row of each type. */
 static void
 print_sizes(Host *h, const Batch *b)
 {
     text_add(h->t, "static void\ntn_batch_sizes(int64_t *sym, int64_t *row_bytes)\n{\n    "
                    "(void)sym, (void)row_bytes;\n");
     for (uint32_t i = 0; i < b->size.n; i++)
-        if (map_get(&h->symbol_at, b->size.at[i].var.id, NULL)) /* a block asks for it */
+        if (map_get(&h->symbol_at, b->size.at[i].var.id, NULL)) /* a block uses it */
             text_printf(h->t, "    sym[%u] = %s;\n",
                         host_symbol(h, (Sym)(uintptr_t)b->size.at[i].var.id),
                         host_plain(h, b->size.at[i].to));
@@ -32,7 +32,7 @@ print_sizes(Host *h, const Batch *b)
     text_add(h->t, "}\n\n");
 }
 
-/* Late sizes that become others, and the sizes of the outputs. */
+/* Updates of late sizes, and the sizes of the outputs. */
 static void
 print_updates(Host *h, const Batch *b)
 {
@@ -45,7 +45,7 @@ print_updates(Host *h, const Batch *b)
             const Binding *s = &b->update.at[i].at[k];
             uint32_t at = host_symbol(h, (Sym)(uintptr_t)s->var.id);
             Interval r = expr_symbol_get(h->c, s->var);
-            if (expr_is(s->to, 0)) { /* nothing yet */
+            if (expr_is(s->to, 0)) { /* no rows yet */
                 text_printf(h->t, "        to[%u] = 0;\n", at);
                 continue;
             }
@@ -92,7 +92,7 @@ print_updates(Host *h, const Batch *b)
     text_add(h->t, "0};\n");
 }
 
-/* ---- which sizes matter ---------------------------------------------------------------------- */
+/* ---- sizes that blocks depend on ------------------------------------------------------------- */
 
 typedef struct {
     Host *h;
@@ -115,7 +115,7 @@ add_symbol(void *user, Var v)
     VEC_PUSH(s->h->a, &s->at, (uint32_t)at);
 }
 
-/* A symbol, or those of the model's inputs that it is made of. */
+/* A symbol, or those of the model's inputs that it is computed from. */
 static void
 add_resolved(void *user, Var v)
 {
@@ -149,7 +149,7 @@ print_which(Sizes *s, const char *name)
     table(s->h, name, s->at.at, s->at.n);
 }
 
-/* The symbols of the model's inputs that decide the sizes of block i. */
+/* The symbols of the model's inputs that determine the sizes of block i. */
 static void
 sizes_of_block(Host *h, const Batch *b, uint32_t i, const Graph *g)
 {
@@ -174,9 +174,9 @@ plan_number(const Host *h, const Graph *g)
     return i;
 }
 
-/* ---- what runs as control walks -------------------------------------------------------------- */
+/* ---- host blocks ----------------------------------------------------------------------------- */
 
-/* Where a value of a host block is, as C; NULL: not without memory of the block's own. */
+/* The address of a value of a host block, as C; NULL: the block needs memory of its own for it. */
 static const char *
 direct_place(Host *h, const Plan *plan, ValueId v)
 {
@@ -191,8 +191,8 @@ direct_place(Host *h, const Plan *plan, ValueId v)
     }
 }
 
-/* The number of the first call of plan `number` among those of all, which are counted from the last
- * plan on (host_kernels). */
+/* The number of plan `number`'s first call among all calls, which are counted from the last plan on
+ * (host_kernels). */
 static uint32_t
 first_call(const Host *h, uint32_t number)
 {
@@ -205,7 +205,8 @@ first_call(const Host *h, uint32_t number)
     return first;
 }
 
-/* Does the text of a kernel need only what kernels and the host program share (prelude_sizes.h)? */
+/* Does a kernel's text use only functions that kernels share with the host program
+ * (prelude_sizes.h)? */
 static bool
 is_plain(const char *text)
 {
@@ -224,9 +225,9 @@ is_plain(const char *text)
     return true;
 }
 
-/* A kernel of a few whole numbers, or of floats that it moves and so leaves as they are, denormals
- * too: here again so that the compiler sees it where it is called; its name. NULL: it needs what
- * only kernels have. */
+/* Prints a kernel of a host block again next to its call, so that the compiler can inline it; its
+ * name. It computes integers, or copies floats without changing them, denormals too. NULL: it uses
+ * what only the kernels' prelude has. */
 static const char *
 print_kernel_here(Host *h, const Kernel *k, const KernelCode *code)
 {
@@ -247,8 +248,8 @@ print_kernel_here(Host *h, const Kernel *k, const KernelCode *code)
     return name;
 }
 
-/* A host block is a few numbers, so its kernels are called one by one, without the walk over a
- * table of calls. Where it needs more than that, false. */
+/* Prints direct calls of a host block's kernels instead of a table of calls. False: it needs
+ * memory, variants, a symbolic number of iterations, or library routines. */
 static bool
 print_direct(Host *h, uint32_t number, const char *name)
 {
@@ -291,7 +292,8 @@ print_direct(Host *h, uint32_t number, const char *name)
     return true;
 }
 
-/* Of a symbol that only blocks for several requests have; 0: there are none. */
+/* The position of a symbol that only blocks for several requests use; 0: there are no such
+ * blocks. */
 static uint32_t
 position(Host *h, Var symbol)
 {
@@ -323,7 +325,7 @@ is_read_whole(Host *h, const Kernel *k, uint32_t i)
     return whole;
 }
 
-/* Bytes of the constants that blocks read whole. */
+/* Bytes of the constants that blocks read completely. */
 static int64_t
 weights_read(Host *h, const Node *blocks)
 {

@@ -1,8 +1,8 @@
-/* host_walk: the code that each request walks (graph/batch.h) as a C function.
+/* host_walk: prints the code that each request executes (graph/batch.h) as a C function.
  *
- * It goes on where the request stopped: a switch leads to the places where one may stop, and to
- * those behind calls, which are no calls of C: each request has a stack of its own, so that it can
- * stop in any depth.
+ * The function resumes where the request stopped: a switch jumps to the operations where a request
+ * may wait, and to those after calls. Calls are not C calls: each request has its own stack, so it
+ * can wait at any depth.
  */
 #include "emit/host.h"
 
@@ -12,12 +12,12 @@ typedef struct {
     Host *h;
     const Batch *b;
     const char *const *host; /* [nblock] C functions of host blocks, or NULL */
-    bool *target;            /* [ncode] operations that others jump to */
-    bool *resume;            /* [ncode] where a request may have stopped; behind calls */
-    uint32_t *function;      /* [ncode] that an operation is in */
+    bool *target;            /* [ncode] targets of jumps */
+    bool *resume;            /* [ncode] where a request may have stopped: also after calls */
+    uint32_t *function;      /* [ncode] the function of an operation */
 } Walk;
 
-/* The frame of the function that operation `at` is in: slots, and counters behind them. */
+/* The size of the frame of the function that operation `at` is in: slots, then counters. */
 static uint32_t
 frame_of(const Walk *w, uint32_t at)
 {
@@ -58,7 +58,7 @@ find_places(Walk *w)
     w->target[b->function.at[0].code] = true;
 }
 
-/* Of a type that may be inline. */
+/* The size of a type that may be inline. */
 static int64_t
 bytes_of(const Walk *w, int32_t type)
 {
@@ -68,7 +68,7 @@ bytes_of(const Walk *w, int32_t type)
     return bytes;
 }
 
-/* The address of a value that is there. */
+/* The address of a value that is computed. */
 static const char *
 place(const Walk *w, int32_t operand, uint32_t type)
 {
@@ -79,7 +79,7 @@ place(const Walk *w, int32_t operand, uint32_t type)
     return arena_printf(w->h->a, "tn_row_of(b, r, slot[%d], %u)", operand, type);
 }
 
-/* The same as `at`, and a return if it is not there yet. */
+/* The same as `at`, after code that returns if the value is not computed yet. */
 static void
 print_wait(const Walk *w, uint32_t code, int32_t operand, uint32_t type)
 {
@@ -125,7 +125,7 @@ print_host(const Walk *w, const int32_t *c)
     const int32_t *out = c + 2 + k->nin;
     Text t = { .arena = w->h->a };
 
-    for (uint32_t i = 0; i < k->nout; i++) /* first: rows may move */
+    for (uint32_t i = 0; i < k->nout; i++) /* first, since rows may move */
         if (out[i] >= 0)
             print_try(w, arena_printf(w->h->a, "tn_row_in(b, r->sizes, %u, &slot[%d])",
                                       k->type[k->nin + i], out[i]));
@@ -151,7 +151,7 @@ print_update(const Walk *w, int32_t update, const char *from)
         print_try(w, arena_printf(w->h->a, "tn_update(b, %d, %s, &r->sizes)", update, from));
 }
 
-/* A value of another frame, or into one: `to` and `from` slots behind ours. */
+/* Copies a value between frames: slots `to` and `from` are relative to this frame. */
 static void
 print_copy(const Walk *w, int32_t to, int32_t from, int32_t to_frame, int32_t from_frame)
 {
@@ -165,7 +165,7 @@ print_copy(const Walk *w, int32_t to, int32_t from, int32_t to_frame, int32_t fr
                 to, from);
 }
 
-/* The callee's frame is behind ours. Its results are still there when it has returned. */
+/* The callee's frame follows the caller's. Its results are still there after it returns. */
 static void
 print_call(const Walk *w, uint32_t at)
 {
@@ -234,7 +234,7 @@ print_turn(const Walk *w, uint32_t at)
     print_try(w, arena_printf(w->h->a, "tn_next_turn(b, slot[%u])", counter));
 }
 
-/* The most that late size i may be. */
+/* The upper bound of late size i. */
 static long long
 most_of(const Walk *w, int32_t i)
 {

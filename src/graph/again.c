@@ -1,13 +1,14 @@
-/* again: types inferred once more, from what the whole model says of its sizes.
+/* again: infers types again, with everything that the model says about its sizes.
  *
- * What a rule requires is known to those that are asked later. A sum of scores [past + seq] and a
- * mask [total] has broadcast(past + seq, total) columns; that the values it multiplies have past +
- * seq rows is said two nodes behind. So rules are asked again, until nothing new is learnt, and
- * what is proved by then need not be checked in runs.
+ * A shape rule may require something that nodes before it could have used. A sum of scores [past +
+ * seq] and a mask [total] has broadcast(past + seq, total) columns; only two nodes later it turns
+ * out that they are multiplied with past + seq rows. So all rules run again until they learn
+ * nothing new. Runs need not check what is proved by then.
  */
 #include "graph/internal.h"
 
-/* Each time round at least one size is said by others, and there are not many; it bounds work. */
+/* A bound on the work. Each round expresses at least one size by others, and there are few of
+ * them. */
 enum { MOST_ROUNDS = 8 };
 
 static bool
@@ -49,7 +50,7 @@ infer_node(Graph *g, NodeId id)
 static bool
 infer_all(const GraphList *list)
 {
-    for (uint32_t i = list->n; i-- > 0;) /* callers before what they call */
+    for (uint32_t i = list->n; i-- > 0;) /* callers before callees */
         for (NodeId id = 1; id < list->at[i]->node.n; id++)
             if (!infer_node(list->at[i], id))
                 return false;
@@ -111,8 +112,8 @@ see_told(void *user, Var v)
     t->lost |= !told;
 }
 
-/* What is required of symbols that no input has any more is said of those that it has, or by their
- * types. */
+/* Constraints over symbols that no input has any more are expressed by symbols that inputs have, or
+ * follow from their types and are dropped. */
 static void
 require_of_inputs(Graph *g)
 {
@@ -135,8 +136,8 @@ require_of_inputs(Graph *g)
     g->constraints.n = left;
 }
 
-/* The dimension of an input along which it grows as a state: a session knows how long it is. Its
- * rank: none, or it is no state. */
+/* The dimension along which an input grows as a state, whose length a session knows. Its rank if
+ * there is none, or it is no state. */
 static uint32_t
 growing(const Graph *g, uint32_t input)
 {

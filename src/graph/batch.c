@@ -1,5 +1,5 @@
-/* batch: the program that a request walks (batch.h), by the table of its operations, and as text;
- * parse_batch.c reads it by the same table, doc/text.md has the grammar.
+/* batch: the control program of a batched model (batch.h): the table of its operations, a walk over
+ * operands, and printing. parse_batch.c parses it by the same table; doc/text.md has the grammar.
  *
  *     walk @main($0: f32[1, n]) -> ($5: f32[1, n]) {
  *       block 0 ($0: f32[1, n]) -> ($1: bool[]) nodes 2 from "Less \"low\""
@@ -12,8 +12,8 @@
  *       return
  *     }
  *
- * `$4` is a slot, `#4` a value that is inline in slots 4 and 5, `input 2` the model's input. Blocks
- * are numbered in the order in which the text runs them; their graphs are behind the last walk.
+ * `$4` is a slot, `#4` a value inline in slots 4 and 5, `input 2` an input of the model. Blocks are
+ * numbered in the order of the text; their graphs follow the last walk.
  */
 #include "graph/batch.h"
 #include "graph/internal.h"
@@ -26,9 +26,10 @@
  *   R what is read, an input too   Q the slot of a list
  *      :  its type follows it   ?  it may be `_`
  *   A list of P   Z list of D   M list of L
- *   B block   F function   J place to go to   C counter   L late size   I input
- *   W `with` and sizes that become others, X `new` and those of the caller's, or nothing
- *   K what must hold */
+ *   B block   F function   J jump target   C counter   L late size   I input
+ *   W `with` and the sizes that it updates, X `new` and those of the caller, or nothing
+ *   K constraint
+ */
 const char *const batch_form[] = {
     [BATCH_BLOCK] = "block B",
     [BATCH_HOST] = "host B",
@@ -56,7 +57,7 @@ const char *const batch_form[] = {
 
 /* ---- walking over code ----------------------------------------------------------------------- */
 
-/* Behind the name of an operation, or a token. */
+/* The token after this one, or after the name of the operation. */
 const char *
 batch_next_token(const char *s)
 {
@@ -127,7 +128,7 @@ measure(void *user, char kind, int32_t x)
     *slots = n > *slots ? n : *slots;
 }
 
-/* Frames begin at even places. */
+/* Frames have even sizes, so that inline values are aligned. */
 void
 batch_finish(Arena *a, Batch *b)
 {
@@ -199,7 +200,7 @@ late_name(const Batch *b, int32_t late)
     return (const char *)(uintptr_t)b->late.at[late].id;
 }
 
-/* Returns how many integers the token stands for. */
+/* The number of integers in the code that the token stands for. */
 static uint32_t
 print_token(Ctx *c, Text *t, const Batch *b, const char *token, const char *end, const int32_t *x)
 {

@@ -1,20 +1,19 @@
-/* case: which constructor made a value, and its fields.
+/* case: selects by the constructor that made a value, and reads its fields.
  *
  *   %h: f32[4] = case(%t, %x)
  *     leaf graph @l(%word: i64[], %x: f32[4]) -> (%h) { … }
  *     node graph @n(%left: Tree[], %right: Tree[], %x: f32[4]) -> (%h) { … }
  *
- * becomes an `if` by the tag, a tree of them where there are more than two constructors, and a
- * call where there is one. All arms get what is handed on, the row and the columns; each reads the
- * fields of its row.
+ * becomes an `if` on the tag, a binary tree of them for more than two constructors, and a call for
+ * one. All arms get the arguments, the row and the columns; each reads the fields of its row.
  */
 #include "graph/text.h"
 
 /* ---- reading a row --------------------------------------------------------------------------- */
 
-/* A value made of a column and a row: o[…] = body. `rows` is the number of rows of the table,
- * `others` of the one that the column leads to. Numbers from data are read as unsigned, so that a
- * negative one is an error and does not count from the end. */
+/* A value computed from a column and a row: o[…] = body. `rows` is the number of rows of the table,
+ * `others` that of the table that the column points to. Indices from data are read as unsigned, so
+ * that a negative one is an error instead of counting from the end. */
 static ValueId
 row_nest(Read *r, Loc loc, const Column *k, ValueId column, ValueId row, const Type *t,
          const char *name, const char *origin, const char *body)
@@ -34,7 +33,7 @@ row_nest(Read *r, Loc loc, const Column *k, ValueId column, ValueId row, const T
     return out;
 }
 
-/* Field f of row `row`, whose columns are column [d->column.n]. */
+/* Field f of row `row`; column [d->column.n] are its table's columns. */
 static ValueId
 read_row(Read *r, Loc loc, const Data *d, const Field *f, ValueId row, const char *name)
 {
@@ -61,14 +60,14 @@ typedef struct {
     Loc loc;
     const Data *data;
     ValueId row;
-    Values in;      /* of all arms: what is handed on, the row, the columns */
-    uint32_t given; /* how many are handed on */
+    Values in;      /* of all arms: the arguments, the row, the columns */
+    uint32_t given; /* the number of arguments */
     DataSet set;
-    uint32_t tag; /* the place of its column behind the row */
-    Region *arm;  /* [data->made.n]; graph NULL: there is none yet */
+    uint32_t tag; /* the position of the tag's column after the row */
+    Region *arm;  /* [data->made.n]; graph NULL: not read yet */
     uint32_t nresult;
     Definition *result;
-    const Type **type; /* [nresult]; of `_` too, once an arm is read */
+    const Type **type; /* [nresult]; of `_` too, once an arm has been read */
 } Case;
 
 static uint32_t
@@ -222,8 +221,8 @@ same_symbol(void *user, Var v)
 static bool choose(Read *r, const Case *x, const ValueId *in, uint32_t first, uint32_t end,
                    const ValueId *out);
 
-/* Arms first <= i < end as one graph with the inputs of each. Its symbols are those of the
- * graph around it. */
+/* Arms first <= i < end as one graph with the inputs of each. It uses the symbols of the graph
+ * around it. */
 static bool
 choice(Read *outer, const Case *x, const ValueId *from, uint32_t first, uint32_t end,
        Region *region)
@@ -250,8 +249,8 @@ choice(Read *outer, const Case *x, const ValueId *from, uint32_t first, uint32_t
     return choose(&r, x, in, first, end, out);
 }
 
-/* Between the arms first <= i < end, two or more of them: as deep as the number of constructors
- * has binary digits. */
+/* Selects among the arms first <= i < end, at least two. The depth is logarithmic in their
+ * number. */
 static bool
 choose(Read *r, const Case *x, const ValueId *in, uint32_t first, uint32_t end, const ValueId *out)
 {
@@ -286,7 +285,7 @@ choose(Read *r, const Case *x, const ValueId *in, uint32_t first, uint32_t end, 
     return is && graph_call_region(r->g, &n, all.n, all.at, x->nresult, out) != 0;
 }
 
-/* Of a type with one constructor: its arm is a function. */
+/* For a type with one constructor: its arm is a function. */
 static bool
 call_arm(Read *r, const Case *x, const ValueId *out)
 {
@@ -303,8 +302,8 @@ call_arm(Read *r, const Case *x, const ValueId *out)
     return graph_call_region(r->g, &n, x->in.n, x->in.at, x->nresult, out) != 0;
 }
 
-/* Columns lie behind the row in the order in which data types are declared: which of them is
- * the tag of x->data? */
+/* The position of the tag of x->data among the columns after the row, which are in the order of the
+ * data types' declarations. */
 static uint32_t
 tag_place(const Read *r, const Case *x)
 {

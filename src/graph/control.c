@@ -124,8 +124,8 @@ node_fresh(const Node *n, const Expr *dim)
     return UINT32_MAX;
 }
 
-/* Results may be sized by what the node itself defines; those of a program for many, which is all
- * of its graph, by any expression of it. */
+/* Results may be sized by what the node itself defines. A CALL_BLOCKS is the only node of its
+ * graph: any expression of it may size its results. */
 static void
 visit_result(const SymbolVisit *s, const Node *n, const Type *t)
 {
@@ -198,7 +198,7 @@ is_late_factor(const Map *definer, const Atom *atom)
            map_get(definer, atom->var.id, NULL);
 }
 
-/* Does e grow with every such symbol, and at most one of them in each product? */
+/* Does e grow with every such symbol, with at most one of them in each product? */
 static bool
 grows_plainly(const Map *definer, const Expr *e)
 {
@@ -243,7 +243,7 @@ graph_bound(const Graph *g, const Map *definer, const Expr *e)
 
 /* ---- all graphs ------------------------------------------------------------------------------ */
 
-/* what of g comes next */
+/* the next node of g to look at */
 typedef struct {
     const Graph *g;
     NodeId node;
@@ -262,7 +262,7 @@ next_inside(Visit *v)
     return NULL;
 }
 
-/* Without recursion: functions may call each other in a chain as long as the model. */
+/* Iterative: functions may call each other in a chain as long as the model. */
 GraphList
 graph_all(const Graph *g, Arena *a)
 {
@@ -284,8 +284,8 @@ graph_all(const Graph *g, Arena *a)
     return list;
 }
 
-/* Functions are called from several places, each other among them: so all graphs are mapped first,
- * then calls are pointed at what they became. */
+/* Several nodes may call one function, and functions may call each other. So all graphs are mapped
+ * first, then calls are redirected to the new graphs. */
 Graph *
 graph_map(const Graph *g, Graph *(*pass)(void *user, const Graph *g), void *user)
 {

@@ -1,24 +1,24 @@
-/* data: values with structure in the text form: trees, lists, expressions.
+/* data: algebraic data types in the text form: trees, lists, expressions.
  *
  *   data Tree = leaf(word: i64[]) | node(left: Tree[], right: Tree[])
  *
- * No node of a graph knows of them. All values of one type that a model is given are rows of one
- * table, and a value is a row number, i64[]. The table's columns are inputs of the model: Tree.tag
- * is the number of the constructor that made a row, and each field has a column; constructors share
- * one where name and type are the same. A graph with a parameter of a data type gets the columns as
- * inputs behind all others, and calls pass them on.
+ * The graph itself has no such types. All values of one type that a run gets are rows of one table,
+ * and a value is a row number, i64[]. The table's columns are inputs of the model: Tree.tag is the
+ * number of the constructor of a row, and each field has a column; constructors share a column if
+ * name and type agree. A graph with a parameter of a data type gets the columns as inputs after all
+ * others, and calls pass them on.
  *
  *   case(%t) leaf graph @l(%word: i64[]) … node graph @n(%left: Tree[], %right: Tree[]) …
  *
- * is a choice by the tag between graphs that read the fields of row %t:
+ * selects by the tag among graphs that read the fields of row %t:
  *
  *   %is: bool[] = call(%"Tree.tag", %t) nest …
  *   %h: f32[1, 256] = if(%is, %t, %"Tree.tag", %"Tree.word", …)
  *     graph @l(…) { %word: i64[] = call(%"Tree.word", %t) nest … }
  *     graph @n(…) { … }
  *
- * A child has a smaller row number than its parent, which is checked where it is read; fields of
- * other data types lead to types declared before. So every walk down from a value ends.
+ * A child has a smaller row number than its parent, which is checked where it is read. Fields of
+ * other data types refer to types declared before. So every recursion over a value ends.
  */
 #include "graph/text.h"
 
@@ -48,8 +48,7 @@ add_column(Read *r, Data *d, Sym name, const Type *element, const Data *of)
                         type_new(c, element->dtype, element->rank + 1, dim), element, of }));
 }
 
-/* The column of that name, a new one if there is none; UINT32_MAX, reported: it is of another
- * type. */
+/* The column of that name, added if there is none; UINT32_MAX, reported: it has another type. */
 static uint32_t
 column_of(Read *r, Data *d, const Field *f)
 {
@@ -121,7 +120,7 @@ read_constructor(Read *r, Data *d)
     return true;
 }
 
-/* Where there is one constructor no column has to say which. */
+/* A type with one constructor needs no tag. */
 static void
 drop_tag(Data *d)
 {

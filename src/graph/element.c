@@ -1,11 +1,12 @@
-/* element: single elements of constants as text: decimal, with as many digits as it takes. */
+/* element: single elements of constants as decimal text, with enough digits to parse back to the
+ * same bits. */
 #include "graph/internal.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
-/* Floats have a point or an exponent always. */
+/* Floats always have a point or an exponent. */
 void
 element_print(Text *t, DType type, const void *at)
 {

@@ -1,8 +1,8 @@
-/* graph: building, and rebuilding.
+/* graph: building and rebuilding graphs.
  *
- * A graph grows at its end only: a node may read values that exist, so topological order is what
- * building gives. Passes do not edit; they rebuild into a new graph and drop what nothing reads.
- * Names of values are unique; a second %x becomes %x_1.
+ * Nodes are only appended, and read values that exist, so they are in topological order. Passes do
+ * not edit a graph; they rebuild it into a new one and drop what nothing reads. Names of values are
+ * unique; a second %x becomes %x_1.
  */
 #include "graph/internal.h"
 
@@ -22,7 +22,7 @@ graph_new(Ctx *c, Arena *arena, const char *name)
     return g;
 }
 
-/* Empty, of the same name and constraints: what a pass fills. */
+/* An empty graph of the same name and constraints, for a pass to fill. */
 static Graph *
 graph_like(const Graph *g)
 {
@@ -85,7 +85,7 @@ graph_rename(Graph *g, ValueId v, const char *name)
     for (ValueId other = 1; taken && other < g->value.n; other++)
         if (g->value.at[other].name == wanted)
             g->value.at[other].name = unique_name(g, name);
-    unique_name(g, name); /* it is taken from now on */
+    unique_name(g, name); /* reserve it */
     g->value.at[v].name = wanted;
 }
 
@@ -122,7 +122,7 @@ read_integer(DType t, const void *data, uint32_t i)
     }
 }
 
-/* A u64 above INT64_MAX is no Expr: such contents stay unknown. */
+/* A u64 above INT64_MAX is no Expr; such contents stay unknown. */
 static Known
 known_of_data(Graph *g, const Type *t, const void *data)
 {
@@ -223,7 +223,7 @@ graph_call_nest(Graph *g, const Nest *nest, Loc loc, Sym origin, const ValueId *
     return graph_add_node(g, n, nest->nin, in, nest->nout, out);
 }
 
-/* Values have the sizes that the nest says, or a run says what differs. */
+/* The nest's sizes become those of the values; what cannot be proved equal is checked in runs. */
 static void
 demand_types(const Graph *g, Arena *a, const Nest *n, const ValueId *in, const ValueId *out,
              Demands *demands)
@@ -359,7 +359,7 @@ NodeId
 graph_copy_node(Graph *g, const Graph *from, NodeId id, ValueId *map)
 {
     Node n = from->node.at[id];
-    if (n.nregion) /* the copy's own, so that passes may put other graphs there */
+    if (n.nregion) /* the copy's own, so that passes may replace the graphs */
         n.region = arena_copy(g->arena, n.region, n.nregion * sizeof *n.region);
     ValueId *in = NEW_ARRAY(g->arena, ValueId, n.in.count + 1),
             *out = NEW_ARRAY(g->arena, ValueId, n.out.count + 1);
@@ -396,7 +396,7 @@ typedef struct {
     Map definer;
 } Live;
 
-/* The node that defines a symbol is needed, even if nothing reads what it makes. */
+/* The node that defines a symbol is needed even if nothing reads its results. */
 static void
 mark_symbol(void *user, Sym symbol)
 {
@@ -425,7 +425,7 @@ mark_node(Live *l, NodeId id)
     graph_symbols(l->g, id, mark_symbol, l);
 }
 
-/* Which values and nodes outputs depend on: one walk from the last node to the first. */
+/* Which values and nodes the outputs depend on: one walk backwards over the nodes. */
 static void
 mark_live(const Graph *g, uint8_t *value, uint8_t *node)
 {
@@ -451,7 +451,7 @@ mark_live(const Graph *g, uint8_t *value, uint8_t *node)
         if (live)
             mark_node(&l, id);
     }
-    /* All outputs of a node that stays stay with it. */
+    /* A node that stays keeps all of its outputs. */
     for (NodeId id = 1; id < g->node.n; id++)
         for (uint32_t i = 0; node[id] && i < g->node.at[id].out.count; i++)
             value[node_out(g, &g->node.at[id], i)] = 1;
@@ -546,7 +546,7 @@ graph_users(const Graph *g, Arena *scratch)
     Users u = { .first = NEW_ARRAY(scratch, uint32_t, g->value.n + 2) };
     uint32_t total = 0;
 
-    /* Counts, then running sums shifted by one, which filling turns into beginnings. */
+    /* Counts, then running sums shifted by one; filling advances them to the begins. */
     for (NodeId id = 1; id < g->node.n; id++)
         for (uint32_t i = 0; i < g->node.at[id].in.count; i++, total++)
             u.first[node_in(g, &g->node.at[id], i) + 2]++;

@@ -1,9 +1,8 @@
 /* parse: graphs and their nodes from text; doc/text.md has the grammar.
  *
  * Names are defined before they are used, except outputs, which the head names and the body
- * defines. Types of results may be left out where an operator's shape rule or a graph that is run
- * gives them; where they stand they are checked, so a text cannot claim what its operators do not
- * do.
+ * defines. Types of results may be omitted if a shape rule or the called graph gives them. Types
+ * that are written are checked, so a text cannot claim a type that its operator does not give.
  */
 #include "graph/text.h"
 
@@ -17,7 +16,7 @@ bool
 read_error(const Read *r, Loc loc, const char *format, ...)
 {
     va_list args;
-    char text[512]; /* as parse_error has it */
+    char text[512]; /* as in parse_error */
 
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
@@ -120,11 +119,11 @@ read_type_str(const Read *r, const Data *data, const Type *t)
     return data ? arena_printf(r->g->arena, "%s[]", data->name) : type_str(r->g->ctx, t);
 }
 
-/* typed: its type has to be there. */
+/* typed: the type is required. */
 static bool
 read_definition(Read *r, Definition *d, bool typed)
 {
-    parse_peek(&r->p, "%"); /* white space is skipped by looking */
+    parse_peek(&r->p, "%"); /* peeking skips white space */
     *d = (Definition){ .loc = parse_here(&r->p) };
     if (parse_accept(&r->p, "_"))
         return true;
@@ -180,8 +179,8 @@ read_define_results(Read *r, uint32_t n, const Definition *result)
     return out;
 }
 
-/* What the text says of a result and the rule does not prove is checked in a run; a routine defines
- * sizes by what the text says. */
+/* What the text claims of a result and the rule does not prove is checked in runs. For a library
+ * routine the text defines the sizes. */
 static void
 require_declared(Read *r, OpKind op, const Definition *d, const Type *is)
 {
@@ -213,8 +212,7 @@ read_origin(Read *r, Sym *origin)
     return true;
 }
 
-/* A line whose results are made by an operator. Types that the text says have to be those of the
- * rule. */
+/* A line whose results an operator computes. Types in the text must be those of the rule. */
 static bool
 read_made(Read *r, const Definitions *result)
 {
@@ -255,7 +253,7 @@ read_made(Read *r, const Definitions *result)
     return true;
 }
 
-/* Symbols of the values that a call reads and makes; and the first of a callee's that is none of
+/* The symbols of a call's arguments and results; then the callee's first symbol that is not among
  * them. */
 typedef struct {
     Map known;
@@ -298,7 +296,7 @@ check_symbols(Read *r, const Values *in, const Definitions *result, const Nest *
     for (uint32_t i = 0; n && i < n->nin + n->nout; i++)
         type_vars(n->param[i].type, seek_symbol, &s);
     for (uint32_t i = 0; k && i < k->buffer.n; i++)
-        /* what it lies within has symbols of the whole, which are known */
+        /* the tensor around it has symbols too, which are known */
         type_vars(k->buffer.at[i].type, seek_symbol, &s);
     return !s.stray ||
            parse_error(&r->p,
@@ -421,7 +419,7 @@ read_definitions(Read *r, Definitions *list, bool inputs, bool typed)
     return parse_expect(&r->p, ")");
 }
 
-/* From the @ in front of its name to the results. */
+/* From the @ of its name to the results. */
 bool
 read_head(Read *r, Head *h, bool typed)
 {
@@ -439,7 +437,7 @@ read_inputs(Read *r, const Head *h, uint32_t first)
                     graph_input(r->g, h->param.at[i].name, h->param.at[i].type));
 }
 
-/* What a condition reads and no input has, a node defines. */
+/* A symbol in a constraint that no input has must be defined by a node. */
 static void
 visit_required(void *user, Var v)
 {
@@ -453,7 +451,7 @@ visit_required(void *user, Var v)
         expr_symbol_late(g->ctx, v);
 }
 
-/* "or one is 1", "or the first is 1": two sizes that are broadcast. */
+/* "or one is 1", "or the first is 1": sizes that broadcast. */
 static bool
 read_rule(Read *r, SizeRule *rule)
 {
@@ -501,7 +499,7 @@ read_require(Read *r)
     return true;
 }
 
-/* %past = %present: an input, and an output that the body is still to define. */
+/* %past = %present: an input, and an output that the body has yet to define. */
 static bool
 read_state(Read *r, const Definitions *output)
 {
@@ -525,7 +523,7 @@ read_state(Read *r, const Definitions *output)
     return true;
 }
 
-/* What the head says of results against what they became. */
+/* Compares the results in the head with their definitions. */
 static bool
 check_result(Read *r, const Definition *d, ValueId v)
 {

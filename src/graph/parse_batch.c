@@ -1,8 +1,8 @@
-/* parse_batch: a program for many requests from text: the code that a request walks, by the table
- * of batch.c, then the graphs of its blocks.
+/* parse_batch: a program for many requests from text: the code of its walks, by the table of
+ * batch.c, then the graphs of its blocks.
  *
- * Functions and places may be named before they come; their numbers are put into the code when all
- * of a function, or all functions, are read.
+ * Functions and jump targets may be named before they are defined; their numbers are patched into
+ * the code at the end of the function, or of all functions.
  */
 #include "graph/batch.h"
 #include "graph/text.h"
@@ -10,12 +10,12 @@
 #include <ctype.h>
 #include <string.h>
 
-/* Slots and counters of a function. */
+/* Limit of slots and counters of a function. */
 enum { MOST_SLOTS = 1 << 20 };
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* Code that names a function or a place, which may come later. */
+/* Code that names a function or a jump target that may follow. */
 typedef struct {
     uint32_t at;
     Sym function;
@@ -27,7 +27,7 @@ typedef struct {
     Read *r;
     Arena *a;
     Batch *b;
-    Map place;        /* of this function: number in the text to place in the code */
+    Map place;        /* of this function: number in the text to offset in the code */
     VEC(Ahead) ahead; /* … in this function */
     VEC(Ahead) calls; /* in all */
     uint32_t ninput;
@@ -105,7 +105,7 @@ typedef struct {
     VEC(uint32_t) type;
 } Operands;
 
-/* ($0: f32[4], …), behind what is there. */
+/* Appends ($0: f32[4], …) to the list. */
 static bool
 read_list(ReadWalk *w, char kind, bool typed, Operands *list)
 {
@@ -301,7 +301,7 @@ read_operation(ReadWalk *w, bool *ends)
     return true;
 }
 
-/* Jumps lead to places of the same function. */
+/* Jumps stay in their function. */
 static bool
 land_jumps(ReadWalk *w)
 {
@@ -366,7 +366,7 @@ find_functions(ReadWalk *w)
 {
     for (uint32_t i = 0; i < w->calls.n; i++) {
         Ahead *x = &w->calls.at[i];
-        uint32_t f = 1; /* the model is called by no function */
+        uint32_t f = 1; /* no function calls the model */
         while (f < w->b->function.n && w->b->function.at[f].name != x->function)
             f++;
         if (f >= w->b->function.n)
@@ -386,7 +386,7 @@ read_program(ReadWalk *w)
     return find_functions(w);
 }
 
-/* A block's graph, which gets nothing of what is around it. */
+/* A block's graph, which captures nothing. */
 static Graph *
 read_block_graph(Read *outer)
 {

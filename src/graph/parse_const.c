@@ -1,6 +1,6 @@
-/* parse_const: what a text says in numbers: contents of constants, and attributes of operators.
+/* parse_const: contents of constants and attributes of operators from text.
  *
- * Large constants lie in files beside the text, which are mapped once for all graphs of a text.
+ * Large constants are in files beside the text, which are mapped once for all graphs of it.
  */
 #include "graph/statement.h"
 #include "graph/text.h"
@@ -55,8 +55,7 @@ read_contents(Read *r, const Type *t, const void **data)
                            "the contents of this constant were left out when it was printed");
     if (!parse_expect(&r->p, "["))
         return false;
-    /* The text is longer than its elements: each takes two characters, so this bounds the
-     * allocation. */
+    /* Each element takes at least two characters of text, so this bounds the allocation. */
     if (n > r->p.end - r->p.s)
         return parse_error(&r->p, "a constant of %lld elements does not end in this text",
                            (long long)n);
@@ -70,11 +69,11 @@ read_contents(Read *r, const Type *t, const void **data)
 
 /* ---- attributes ------------------------------------------------------------------------------ */
 
-/* Is the number at the cursor a float: has it a point, an exponent, or is it inf or nan? */
+/* Is the number at the cursor a float: does it have a point or an exponent, or is it inf or nan? */
 static bool
 float_ahead(Parse *p)
 {
-    parse_peek(p, "["); /* white space is skipped by looking */
+    parse_peek(p, "["); /* peeking skips white space */
     for (const char *s = p->s; s < p->end && !strchr(",]}) \n", *s); s++)
         if (strchr(".eEnxp", *s))
             return true;

@@ -1,12 +1,12 @@
 /* parse_control: nodes that run graphs, and the symbols that nodes define.
  *
- * What a graph is given tells the symbols of its inputs where the text does not, and in branches
- * and bodies their types; what it gives tells the types of results.
+ * Where the text omits them, arguments give the symbols of a graph's inputs and, in branches and
+ * bodies, their types; its outputs give the types of results.
  */
 #include "graph/text.h"
 
-/* What a node gives a graph that it runs: its inputs from number `first` on, then columns of `set`.
- * The first `changing` of them a loop's turns change. */
+/* The arguments of a graph that a node runs: its inputs from number `first` on, then the columns of
+ * `set`. The first `changing` of them are carried by a loop. */
 typedef struct {
     Loc loc;
     uint32_t first, n, changing;
@@ -68,8 +68,8 @@ typedef struct {
     Bindings *outside, *inside;
 } Fresh;
 
-/* A symbol of what is given has another name inside: what is learnt of that one in a branch that
- * may not run says nothing about the one outside. */
+/* A symbol of an argument gets another name inside, so that what is learnt of it in a branch, which
+ * may not run, does not hold outside. */
 static void
 fresh_symbol(void *user, Var v)
 {
@@ -89,7 +89,7 @@ fresh_symbol(void *user, Var v)
     VEC_PUSH(f->r->g->arena, f->outside, ((Binding){ v, fresh }));
 }
 
-/* A parameter without a type has that of what it is given. */
+/* A parameter without a type has that of its argument. */
 static void
 take_type(Fresh *f, Definition *param, ValueId v)
 {
@@ -215,8 +215,7 @@ read_region(Read *r, Region *region, const Given *given)
     return region->graph != NULL;
 }
 
-/* Results of a loop are its carried values, of the types that they begin with, and what it
- * stacks. */
+/* Results of a loop are its carried values, of their initial types, and the stacked ones. */
 static bool
 loop_results(Read *r, const Node *n, const Values *in, Definitions *result)
 {
@@ -236,7 +235,7 @@ loop_results(Read *r, const Node *n, const Values *in, Definitions *result)
     return true;
 }
 
-/* The next turn takes for a value of a data type what the last one gave: it has to be one. */
+/* A carried value of a data type must get a value of that type from the body. */
 static bool
 carried_data(Read *r, const Node *n, const Values *in)
 {
@@ -273,7 +272,7 @@ read_branches(Read *r, Node *n, Values *in, Definitions *result)
            read_results(r, &n->region[1], 0, result->n, result->at);
 }
 
-/* The types of a function's results as its head says them, where its body is not read yet. */
+/* The types of a function's results as its head gives them, if its body is not read yet. */
 static bool
 promised_results(Read *r, const Function *f, const Region *region, Definitions *result)
 {
@@ -300,8 +299,8 @@ promised_results(Read *r, const Function *f, const Region *region, Definitions *
     return true;
 }
 
-/* One symbol of the function stands for several sizes of the caller's: where nobody can prove
- * that they are the same, runs check it. */
+/* One symbol of the function stands for several sizes of the caller: unless they are proved equal,
+ * runs check it. */
 static void
 require_sizes(Read *r, const Function *f, const Region *region, uint32_t i, ValueId v)
 {
@@ -311,7 +310,7 @@ require_sizes(Read *r, const Function *f, const Region *region, uint32_t i, Valu
 
     for (uint32_t d = 0; d < t->rank; d++) {
         Constraint k = { .a = x->type->dim[d], .b = t->dim[d], .rule = SIZES_EQUAL };
-        if (expr_eq(c, NULL, k.a, k.b) != UNKNOWN) /* verify says what is wrong */
+        if (expr_eq(c, NULL, k.a, k.b) != UNKNOWN) /* verify reports it */
             continue;
         k.why = arena_printf(c->arena, "call of %s: axis %u of %s and of its input %s",
                              f->head.name, d, x->name, f->head.param.at[i].name);
@@ -341,7 +340,7 @@ read_function_call(Read *r, Loc loc, const Function *f, Region *region, Values *
                    : promised_results(r, f, region, result);
 }
 
-/* Of nodes that no graph and no rule tells the results of. */
+/* For nodes whose result types neither a graph nor a rule gives. */
 bool
 read_all_typed(Read *r, const Definitions *result, const char *what)
 {

@@ -1,11 +1,11 @@
-/* parse_value: values as expressions: operators inside each other, numbers, lists.
+/* parse_value: values as expressions: nested operators, numbers, lists.
  *
  *     %y = relu(%x * 2 + %bias)
  *     %z = reshape(%y, [shape(%x)[0], -1])
  *
  * Each operator in an expression becomes a node, whose type its shape rule gives. A number has the
- * element type of what it is combined with, or is i64 or f32 by itself. A list of numbers is a
- * constant; with values among them it is their concatenation.
+ * element type of the other operands, or is i64 or f32 by itself. A list of numbers is a constant;
+ * a list with values among them is their concatenation.
  */
 #include "graph/statement.h"
 #include "graph/text.h"
@@ -13,7 +13,7 @@
 #include <ctype.h>
 #include <string.h>
 
-/* A value, or a number that is no constant yet: its type depends on what it is combined with. */
+/* A value, or a number that is no constant yet, since its type depends on the other operands. */
 typedef struct {
     ValueId v; /* 0: absent, or a number */
     bool number, real;
@@ -37,7 +37,7 @@ number_const(Read *r, const Operand *o, DType t)
     return graph_const(r->g, "number", type_new(r->g->ctx, t, 0, NULL), at);
 }
 
-/* The operand as a value; a number has type t, or DT_NONE: its own. */
+/* The operand as a value; a number gets type t, or DT_NONE: its own. */
 static ValueId
 value_of(Read *r, const Operand *o, DType t)
 {
@@ -52,7 +52,7 @@ dtype_of(const Read *r, ValueId v)
     return r->g->value.at[v].type->dtype;
 }
 
-/* At a digit, `inf` or `nan`; integers have no point and no exponent. */
+/* At a digit, `inf` or `nan`. Integers have no point and no exponent. */
 static bool
 read_number(Read *r, Operand *o)
 {
@@ -110,8 +110,8 @@ add_cast(Read *r, const Operand *o, DType t)
                    (Attrs){ arena_copy(r->g->arena, &to, sizeof to), 1 });
 }
 
-/* Numbers among the operands of one operator have the element type of its last value, which is no
- * condition where there is another. */
+/* Numbers among the operands of an operator get the element type of its last value; a condition
+ * (bool) counts only if there is no other value. */
 static DType
 type_beside(const Read *r, uint32_t n, const Operand *o)
 {
@@ -202,7 +202,7 @@ read_call(Read *r, Sym name, Operand *o)
 /* ---- lists ----------------------------------------------------------------------------------- */
 
 typedef struct {
-    VEC(Operand) run;  /* numbers behind each other */
+    VEC(Operand) run;  /* consecutive numbers */
     VEC(ValueId) part; /* lists of i64 */
 } List;
 
@@ -291,8 +291,8 @@ read_inner(Read *r, Operand *o)
     return true;
 }
 
-/* An operand with its signs and elements: -x, !x, x[1], which is a list of one; a list behind white
- * space begins something else. */
+/* An operand with its signs and subscripts: -x, !x, x[1], which is a list of one element. A list
+ * after white space is not a subscript. */
 static bool
 read_signed(Read *r, Operand *o)
 {
@@ -328,7 +328,7 @@ read_signed(Read *r, Operand *o)
     return true;
 }
 
-/* Operands joined by operators of this level or closer ones, from left to right. */
+/* Operands joined by operators of this precedence or tighter, left-associative. */
 static bool
 read_level(Read *r, Operand *o, int level)
 {
@@ -393,7 +393,7 @@ graph_demand(Graph *g, ValueId ok, const char *like, const char *why, Loc loc, S
     if (expr_eq(c, NULL, known, yes) == YES)
         return true;
     const Constraint needed = { known, yes, arena_printf(c->arena, "%s: %s", origin, why), "" };
-    /* not assumed, or the symbol's own range would be what fails */
+    /* not assumed to hold: otherwise the symbol's own range would fail first */
     VEC_PUSH(c->arena, &g->constraints, needed);
     return true;
 }
@@ -406,7 +406,7 @@ shown(const Statements *s, Sym name)
     return map_get(&s->shown, MAP_PTR(name), &is) ? (const char *)(uintptr_t)is : name;
 }
 
-/* Behind the `=`: one value, or several results of one operator. */
+/* After the `=`: one value, or several results of one operator. */
 static bool
 read_assigned(Read *r, Statements *s, uint32_t n, const Sym *name)
 {
@@ -437,7 +437,7 @@ name_ahead(Parse *p)
     return !parse_end(p) && (isalpha((unsigned char)*p->s) || *p->s == '_');
 }
 
-/* `name?`, `!name?` in front of a statement: it is there where the value is, or where not. */
+/* `name?`, `!name?` before a statement: run it only if the value is present, or absent. */
 static bool
 is_left_out(Read *r, bool *out)
 {
@@ -466,7 +466,7 @@ read_statement(Read *r, Statements *s)
 
     if (!is_left_out(r, &left_out))
         return false;
-    if (left_out) { /* to the end of its line */
+    if (left_out) { /* skip the rest of its line */
         while (r->p.s < r->p.end && *r->p.s != '\n')
             r->p.s++;
         return true;

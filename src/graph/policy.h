@@ -1,22 +1,22 @@
-/* policy: in which order the nodes run that many requests recorded (source: ED-Batch, Chen et al.,
- * ICML 2023, sections 2 and 3).
+/* policy: the order in which the recorded nodes of many requests run (source: ED-Batch, Chen et
+ * al., ICML 2023, sections 2 and 3).
  *
- * A step takes a type and runs all of its nodes whose inputs are there, its frontier. A policy is
- * what chooses the type:
+ * A step selects a type and runs its frontier: all of its nodes whose inputs are there. A policy
+ * selects the type:
  *
- *     agenda    the type whose nodes that are left lie least deep on average
- *     greedy    the type whose frontier is the greatest part of its nodes that wait for none of
- *               their own type: where it is all of them, some best order goes on so
- *     fsm       what a table says for the types that are ready, in order of decreasing frontier;
- *               agenda where it says nothing
- *     random    any type, and any of its frontier, for tests
+ *     agenda    the type whose remaining nodes have the least average depth
+ *     greedy    the type whose frontier is the largest share of its nodes that wait for none of
+ *               their own type: if it is all of them, some optimal order begins so
+ *     fsm       by a table, for the ready types in order of decreasing frontier; agenda where
+ *               the table has no entry
+ *     random    any type, and any subset of its frontier, for tests
  *
- * Types that never run together take a step for each node whenever they run, so the first three run
- * them first. A table is a trie over the types of a state. (Inline depth needs no edges and is not
- * here: tn_flush.)
+ * Types whose nodes never run together take a step for each node in any order, so the first three
+ * run them first. A table is a trie over the types of a state. (Inline depth needs no edges;
+ * tn_flush has it.)
  *
- * Plain C behind tenon_abi.h: printed into programs for many (emit), and what a table is learnt
- * with (batch), so that what was learnt is what runs.
+ * This is plain C behind tenon_abi.h. emit prints it into programs, and batch learns tables with
+ * it, so both behave alike.
  *
  * Cost     O(nodes + edges + steps * types); greedy O((nodes + edges) * types).
  */
@@ -29,19 +29,20 @@ typedef struct {
     const TnBatchGraph *g;
     int32_t left; /* nodes that have not run */
     uint64_t random;
-    int64_t *depths;         /* [type] of the nodes left, added up */
-    int32_t *remain, *ready; /* [type] nodes left; of these in the frontier */
-    int32_t *head, *tail;    /* [type] its frontier, in the order of becoming ready */
-    int32_t *next;           /* [node] behind it in the frontier, -1 */
-    int32_t *pending;        /* [node] inputs that are not there */
+    int64_t *depths;         /* [type] sum over its remaining nodes */
+    int32_t *remain, *ready; /* [type] remaining nodes; how many of them are in the frontier */
+    int32_t *head, *tail;    /* [type] its frontier, a queue in the order of becoming ready */
+    int32_t *next;           /* [node] the next in the frontier, -1 */
+    int32_t *pending;        /* [node] inputs that are not computed yet */
     int32_t *order;          /* [nkind] kinds by decreasing frontier */
-    int32_t *member;         /* [node] what the step runs */
-    int32_t *open;           /* [nkind] greedy: those that wait for none of their type … */
-    int32_t *blocked;        /* [nkind][node] … inputs of the kind, or that wait for it */
-    int32_t *work;           /* [node] */
+    int32_t *member;         /* [node] the nodes of the step */
+    /* [nkind] greedy: remaining nodes that wait for none of their type … */
+    int32_t *open;
+    int32_t *blocked; /* [nkind][node] … and inputs of that kind, or that wait for it */
+    int32_t *work;    /* [node] */
 } TnSchedule;
 
-/* Bytes of a schedule. typewise: for greedy, and for what learns. */
+/* Bytes of a schedule. typewise: for greedy, and for learning. */
 TN_POLICY int64_t
 tn_schedule_bytes(const TnBatchGraph *g, int typewise)
 {
@@ -62,7 +63,7 @@ tn_schedule_ready(TnSchedule *s, int32_t node)
     s->ready[type]++;
 }
 
-/* Nodes are in an order in which they can run, so those before one have told what it waits for. */
+/* Nodes are in a valid order, so the nodes before one have told what it waits for. */
 TN_POLICY void
 tn_schedule_typewise(TnSchedule *s)
 {
@@ -123,7 +124,7 @@ tn_schedule_random(TnSchedule *s, int32_t below)
     return (uint32_t)(((s->random >> 33) * (uint64_t)below) >> 31);
 }
 
-/* A type that is ready and never runs together; -1: none. */
+/* A ready type whose nodes never run together; -1: none. */
 TN_POLICY int32_t
 tn_choose_alone(const TnSchedule *s)
 {
@@ -149,7 +150,7 @@ tn_choose_agenda(const TnSchedule *s)
     return best;
 }
 
-/* Of equal parts, the one that agenda would rather have. */
+/* Of equal shares, the one that agenda prefers. */
 TN_POLICY int32_t
 tn_choose_greedy(const TnSchedule *s)
 {
@@ -182,12 +183,12 @@ tn_choose_random(TnSchedule *s)
             return s->g->kind[k];
 }
 
-/* The state: how many types are ready; they are the first of s->order. */
+/* Sorts the state: the number of ready types, which are the first of s->order. */
 TN_POLICY int32_t
 tn_schedule_state(TnSchedule *s)
 {
     int32_t n = 0;
-    for (int32_t i = 0; i < s->g->nkind; i++) { /* nearly sorted by the step before */
+    for (int32_t i = 0; i < s->g->nkind; i++) { /* nearly sorted by the previous step */
         const int32_t t = s->order[i], ready = s->ready[t];
         int32_t at = i;
         for (; at > 0; at--) {
@@ -202,7 +203,7 @@ tn_schedule_state(TnSchedule *s)
     return n;
 }
 
-/* What the table says of the state; -1: nothing, or what is not ready. */
+/* The table's entry for the state; -1: none, or a type that is not ready. */
 TN_POLICY int32_t
 tn_choose_learnt(const TnSchedule *s, const TnBatchPolicy *p, int32_t nstate)
 {
@@ -236,7 +237,7 @@ tn_choose(TnSchedule *s, const TnBatchPolicy *p)
     return type < 0 ? tn_choose_agenda(s) : type;
 }
 
-/* The frontier of the type, into s->member; random: some of it, in any order. */
+/* Moves the frontier of the type into s->member; random: some of it, in any order. */
 TN_POLICY int32_t
 tn_schedule_take(TnSchedule *s, int32_t type, int random)
 {
@@ -258,7 +259,7 @@ tn_schedule_take(TnSchedule *s, int32_t type, int random)
     return some;
 }
 
-/* A node of kind k has run, or waits no longer for one: so do its users. */
+/* A node of kind k has run, or no longer waits for one: propagates it to its users. */
 TN_POLICY void
 tn_schedule_unblock(TnSchedule *s, int32_t k, int32_t node)
 {
@@ -279,7 +280,7 @@ tn_schedule_unblock(TnSchedule *s, int32_t k, int32_t node)
     }
 }
 
-/* The first n of s->member have run. */
+/* Retires the first n of s->member. */
 TN_POLICY void
 tn_schedule_done(TnSchedule *s, int32_t type, int32_t n, int typewise)
 {

@@ -1,7 +1,7 @@
 /* print: a graph as text; doc/text.md has the grammar.
  *
- * Values appear where they are defined: inputs in the head, constants before everything else,
- * results at their node. Contents of more than MAX_INLINE elements go to a file beside the text.
+ * Values print where they are defined: inputs in the head, then constants, results at their node.
+ * Contents of more than MAX_INLINE elements go to a file beside the text.
  */
 #include "graph/batch.h"
 #include "graph/internal.h"
@@ -23,7 +23,7 @@ print_symbol(void *user, Text *t, Var v)
     text_name(t, (const char *)(uintptr_t)v.id);
 }
 
-/* A size as parse_expr reads it: of symbols alone, whose names may be any text. */
+/* A size as parse_expr reads it: over symbols, whose names may be any text. */
 static void
 print_expr(Text *t, const Expr *e)
 {
@@ -298,7 +298,7 @@ print_constraint(Text *t, const Constraint *k)
     }
 }
 
-/* Symbols of which something is known, states, then what must hold at entry. */
+/* Symbols with known properties, states, then constraints checked at entry. */
 static void
 print_facts(Print *p)
 {
@@ -362,7 +362,7 @@ print_graph(Text *t, const Graph *g, WeightsFile *weights, int depth)
     text_add(t, "}\n");
 }
 
-/* Functions first; branches and bodies stand at their nodes. */
+/* Functions first; branches and bodies print at their nodes. */
 void
 graph_print(Text *t, const Graph *g, WeightsFile *weights)
 {

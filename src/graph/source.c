@@ -1,13 +1,13 @@
-/* source: a whole text: data types, functions, models from other files, and the model, the last
- * graph.
+/* source: parses a complete text: data types, functions, models from other files, and the model,
+ * which is the last graph.
  *
- * Two walks. The first one reads data types and the heads of graphs and skips their bodies, so that
- * a call knows what a function takes and gives, wherever in the text it is defined. The second one
- * reads the bodies.
+ * There are two passes. The first one reads data types and the heads of graphs and skips bodies, so
+ * that calls know the signature of every function, wherever it is defined. The second one reads the
+ * bodies.
  */
 #include "graph/text.h"
 
-/* A graph of the text, where its head begins. */
+/* A graph of the text, by the position of its head. */
 typedef struct {
     Parse at;
     Graph *graph;
@@ -46,7 +46,7 @@ read_model_file(Read *r, Function *f)
 
     if (!parse_expect(&r->p, "file"))
         return false;
-    parse_peek(&r->p, "\""); /* over white space */
+    parse_peek(&r->p, "\""); /* skips white space */
     Parse at = r->p;
     Loc place = parse_here(&at);
     if (!parse_string(&r->p, &name))
@@ -70,13 +70,13 @@ read_model_file(Read *r, Function *f)
 
 /* ---- the first walk -------------------------------------------------------------------------- */
 
-/* Over { … }. Where it does not end, reading it says so. */
+/* Skips { … }. If it has no end, the second pass reports it. */
 static void
 skip_body(Parse *p)
 {
     uint32_t open = 0;
 
-    while (!parse_end(p)) { /* which skips comments */
+    while (!parse_end(p)) { /* skips comments */
         if (*p->s == '"') {
             for (p->s++; p->s < p->end && *p->s != '"' && *p->s != '\n'; p->s++)
                 p->s += *p->s == '\\' && p->end - p->s > 1;
@@ -113,7 +113,7 @@ read_item(Read *r, Items *items)
     return true;
 }
 
-/* All graphs but the last one have names that calls know them by. */
+/* All graphs except the last one are functions that calls can name. */
 static bool
 name_last(Read *r, const Items *items)
 {

@@ -1,5 +1,4 @@
-/* state: what a model keeps between runs, and the join that lets it grow in place.
- */
+/* state: values that a model keeps between runs, and the join that lets them grow in place. */
 #include "graph/internal.h"
 
 ValueId
@@ -48,7 +47,7 @@ graph_state_grows(const Graph *g, const State *s, uint32_t *dim)
     return different <= 1;
 }
 
-/* Is value `out` made of `in` and what is put behind it? */
+/* Is value `out` a join of `in` and something after it? */
 static bool
 is_joined(const Graph *g, ValueId out, ValueId in)
 {
@@ -57,7 +56,7 @@ is_joined(const Graph *g, ValueId out, ValueId in)
     return id && g->node.at[id].callee == CALL_JOIN && node_in(g, &g->node.at[id], 0) == in;
 }
 
-/* Does a node give it out of what it runs, joined in either case? */
+/* Is it the result of an `if` whose branches all join to it? */
 static bool
 is_joined_inside(const Graph *g, const Node *n, ValueId out, ValueId in)
 {

@@ -1,16 +1,16 @@
-/* text: what the files that read the text form share.
+/* text: shared by the files that parse the text form.
  *
- * source.c reads a whole text: data types, functions, models from other files, and the model;
- * parse.c graphs and their nodes, parse_value.c operators inside each other, parse_control.c nodes
- * that run graphs, parse_batch.c programs for many requests, parse_const.c contents and attributes.
- * data.c and case.c lower data types and what is said of their values.
+ * source.c reads a complete text: data types, functions, models from other files, and the model;
+ * parse.c graphs and their nodes; parse_value.c nested expressions; parse_control.c nodes that run
+ * graphs; parse_batch.c programs for many requests; parse_const.c contents and attributes. data.c
+ * and case.c lower data types and selections by them.
  */
 #ifndef TENON_GRAPH_TEXT_H
 #define TENON_GRAPH_TEXT_H
 
 #include "graph/internal.h"
 
-typedef uint64_t DataSet; /* of data types: bit Data.number */
+typedef uint64_t DataSet; /* a set of data types: bit Data.number */
 enum { MOST_DATA = 64 };  /* data types of a text */
 
 /* ---- data types ---- */
@@ -35,20 +35,20 @@ typedef struct {
 typedef struct Data {
     Sym name;
     uint32_t number;
-    DataSet leads;    /* itself, and what its fields lead to */
+    DataSet leads;    /* itself, and the types that its fields refer to, transitively */
     const Expr *rows; /* of its table */
     VEC(Constructor) made;
     VEC(Column) column; /* [0]: the tag, if there are several constructors */
 } Data;
 
-/* ---- what is read ---- */
+/* ---- parsing ---- */
 
 /* %name: type as format. data: the value is a row number of that type's table, i64[] in the
  * graph. */
 typedef struct {
     Sym name; /* NULL: `_` */
     Loc loc;
-    const Type *type; /* NULL: the text leaves it out */
+    const Type *type; /* NULL: omitted */
     const Data *data;
     const Format *format;
 } Definition;
@@ -56,41 +56,41 @@ typedef VEC(Definition) Definitions;
 typedef VEC(ValueId) Values;
 typedef VEC(Binding) Bindings;
 
-/* @name(param, …) -> (result, …); a result's type is NULL where the text leaves it out. */
+/* @name(param, …) -> (result, …); a result's type is NULL if it is omitted. */
 typedef struct {
     Sym name;
     Definitions param, result;
 } Head;
 
-/* A graph that others call. They point at `graph` before its body is read. */
+/* A graph that others call. Calls point at `graph` before its body is read. */
 typedef struct {
     Head head;
     Graph *graph;
     bool made;
 } Function;
 
-/* What all graphs of a text share. */
+/* Shared by all graphs of a text. */
 typedef struct {
     Map function; /* Sym -> Function */
     Map file;     /* Sym of a weights file -> its Bytes */
     VEC(Data *) data;
-    /* Graph -> what its outputs are rows of: const Data *[output.n], NULL: of none */
+    /* Graph -> the data types of its outputs: const Data *[output.n], NULL: none */
     Map returns;
     const GraphLoader *loader;
-    uint32_t arms; /* that became functions */
+    uint32_t arms; /* the number of arms that became functions */
 } Source;
 
-/* One graph while it is read. */
+/* A graph that is being read. */
 typedef struct {
     Parse p;
     Graph *g;
     Map value; /* Sym -> ValueId */
     Map data;  /* ValueId -> Data */
-    /* [MOST_DATA]: columns of each data type here; NULL: it has none of its values */
+    /* [MOST_DATA]: its columns of each data type; NULL: no value here has that type */
     ValueId **column;
     Source *source;
-    uint32_t depth;              /* graphs around this one */
-    uint32_t deep;               /* values around what is read */
+    uint32_t depth;              /* nesting of graphs */
+    uint32_t deep;               /* nesting of values */
     Loc loc;                     /* of the nodes of a line */
     Sym origin;                  /* of nodes whose text says none */
     const struct Statements *by; /* whose statements these are; NULL: lines of a graph */
@@ -100,18 +100,18 @@ typedef struct {
 
 /* ---- parse.c ---- */
 
-/* A mistake at a place that the cursor is behind. */
+/* An error at a location before the cursor. */
 bool read_error(const Read *r, Loc loc, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* A type, or a data type, and what `d` is by that. */
+/* A type, or a data type, into `d`. */
 bool read_type(Read *r, Definition *d);
 /* For messages: f32[4], Tree[]. */
 const char *read_type_str(const Read *r, const Data *data, const Type *t);
-/* typed: its parameters have to have types. */
+/* typed: parameters must have types. */
 bool read_head(Read *r, Head *h, bool typed);
-/* A graph around which `outer` is, with the cursor there and nothing in it. */
+/* A reader for a graph inside of `outer`, at its cursor, empty. */
 Read read_inside(const Read *outer, Graph *g);
-/* Inputs from number `first` on are given values, of which this is known. */
+/* Inputs from number `first` on, with their types. */
 void read_inputs(Read *r, const Head *h, uint32_t first);
 ValueId read_define(Read *r, const Definition *d, ValueId v);
 /* From the opening brace to the closing one. False: reported. */
@@ -119,7 +119,7 @@ bool read_body(Read *r, const Head *h);
 bool read_use(Read *r, ValueId *v); /* %name or _ */
 bool read_arguments(Read *r, Values *in);
 bool read_origin(Read *r, Sym *origin);
-/* a == b "why": taken for true from there on. */
+/* a == b "why": holds from there on. */
 bool read_constraint(Read *r, Constraint *k);
 ValueId *read_define_results(Read *r, uint32_t n, const Definition *result);
 
@@ -127,29 +127,28 @@ ValueId *read_define_results(Read *r, uint32_t n, const Definition *result);
 
 /* An expression; 0: an absent value. */
 bool read_value(Read *r, ValueId *v);
-/* From the parenthesis behind an operator's name on: a node with these results. */
+/* From the parenthesis after an operator's name on: a node with these results. */
 bool read_operator(Read *r, Sym name, uint32_t nout, const char *const *names, ValueId *out);
 
 /* ---- parse_control.c ---- */
 
-/* A match, if, loop, join or call of a function, behind that word. */
+/* After the word: a match, if, loop, join or call of a function. */
 bool read_control(Read *r, Loc loc, CalleeKind callee, Definitions *result);
 bool read_bind(Read *r, Region *region);
-/* `word` [a = e, …], if it is there. */
+/* `word` [a = e, …], optional. */
 bool read_bindings(Read *r, const char *word, Bindings *list);
 bool read_fresh(Read *r, Node *n);
-/* One graph more around what is read next. */
+/* Enters a nested graph; checks the depth. */
 bool read_deeper(Read *r);
 
-/* Arguments arg [n] for a graph's parameters, of which `param` is the first one: data types, ranks
- * and element types have to agree. Without a `with`, symbols are bound to what the arguments' types
- * have in their places. A parameter without a type has its argument's. */
+/* Matches arguments arg [n] with a graph's parameters from `param` on: data types, ranks and
+ * element types must agree. Without a `with`, symbols are bound to the dimensions of the arguments'
+ * types. A parameter without a type gets its argument's. */
 bool read_unify(Read *r, Loc loc, Region *region, Sym callee, uint32_t n, Definition *param,
                 const ValueId *arg);
-/* Types of results that the text leaves out are those that the region's outputs from number
- * `first` on have. */
+/* Omitted types of results are those of the region's outputs from number `first` on. */
 bool read_results(Read *r, const Region *region, uint32_t first, uint32_t n, Definition *result);
-/* Have all results a type? `what` is what does not tell it. */
+/* Do all results have a type? `what` does not give it, for the message. */
 bool read_all_typed(Read *r, const Definitions *result, const char *what);
 
 /* ---- parse_const.c ---- */
@@ -159,19 +158,18 @@ bool read_attrs(Read *r, Attrs *out);
 
 /* ---- data.c ---- */
 
-/* From the name behind the word `data`. */
+/* After the word `data`. */
 bool read_data(Read *r);
-/* The data type whose name stands at the cursor, which moves behind it; NULL: none does. */
+/* The data type named at the cursor, which moves past it; NULL: none. */
 const Data *read_data_name(Read *r);
 const Data *data_of(const Read *r, ValueId v);
-/* What a graph with such parameters has columns of: their types, and what values of those lead
- * to. */
+/* The data types whose columns a graph with these parameters gets: theirs, and those that they
+ * refer to. */
 DataSet data_of_params(uint32_t n, const Definition *param);
 DataSet data_of_values(const Read *r, uint32_t n, const ValueId *v);
-/* Inputs for the columns of these types. False, reported: another input has such a name. */
+/* Adds inputs for the columns of these types. False, reported: another input has such a name. */
 bool data_inputs(Read *r, DataSet set);
-/* The columns behind the arguments of a call, and the lengths of their tables among what is
- * bound. */
+/* Appends the columns to the arguments of a call, and binds the lengths of their tables. */
 void data_arguments(Read *r, DataSet set, Values *in, Region *region);
 
 /* ---- case.c ---- */

@@ -1,28 +1,28 @@
-/* verify: what every graph keeps.
+/* verify: invariants of every graph.
  *
  *   1  value 0 and node 0 are none; every reference names a value that exists
- *   2  every value has a type and a name of its own
- *   3  a value with data or without a defining node is a constant or an input, not both; constants
- *      have static types
+ *   2  every value has a type and a unique name
+ *   3  a value with data or without a defining node is a constant or an input, not both;
+ *      constants have static types
  *   4  every other value is an output of exactly the node it names as its definition
  *   5  nodes are in topological order: inputs are defined before they are read
- *   6  an operator has as many inputs and outputs as its row allows, and outputs of the types that
- *      its shape rule gives
- *   7  a nest's and a kernel's parameters have the types of the values they are given, none absent
+ *   6  an operator has as many inputs and outputs as its row allows, and its outputs have the types
+ *      that its shape rule gives
+ *   7  a nest's and a kernel's parameters have the types of its arguments, none absent
  *   8  every output of the graph is a value
  *   9  a match copies one integer tensor of rank 0 or 1 and defines a symbol for each of its
  *      elements
- *  10  a graph that a node runs takes as many values as it is given and gives as many as are made,
- *      of types that agree once its symbols are bound; all symbols of its inputs are bound
- *  11  a condition is one bool, a number of turns is one i64
+ *  10  a graph that a node runs has as many inputs as arguments and as many outputs as results, and
+ *      their types agree once its symbols are bound; all symbols of its inputs are bound
+ *  11  a condition is one bool, a number of iterations is one i64
  *  12  a symbol is defined once, by the inputs or by one node, and no earlier node is sized by it
- *  13  a join has tensors of one type but for the dimension that it is along, in which its result
- *      is their sum, both provably: nobody checks it when it runs
+ *  13  the inputs of a join have one type except for the dimension along which they are joined,
+ *      where their sizes provably add up to the result's: no run checks it
  *  14  a state is an input and an output of its own, whose types differ in one dimension at most
- *  15  what lies within another value is made by a kernel, or a join as that is, and read by
- *      kernels and such joins, within one value alone; its size is known when the graph begins, and
- *      the buffers of kernels say what it lies within
- *  16  a program for many is as verify_batch.c says
+ *  15  a value within another one is made by a kernel or a join, and read by kernels and joins
+ *      within the same value; its size is known when the graph begins, and the buffers of kernels
+ *      have the right `within`
+ *  16  a program for many requests keeps the invariants of verify_batch.c
  */
 #include "graph/batch.h"
 #include "graph/internal.h"
@@ -43,7 +43,7 @@ typedef struct {
 static bool broken(const Verify *by, Loc loc, int rule, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* The number of the rule is for those who look for a fault of Tenon's. */
+/* The message has the number of the rule, for developers. */
 static bool
 broken(const Verify *by, Loc loc, int rule, const char *format, ...)
 {
@@ -59,7 +59,7 @@ broken(const Verify *by, Loc loc, int rule, const char *format, ...)
     return diag_error(&by->g->ctx->diags, by->class, loc, "%s", text);
 }
 
-enum { UNDEFINED, GIVEN, MADE }; /* what is known of a value while walking */
+enum { UNDEFINED, GIVEN, MADE }; /* what is known of a value so far */
 
 static bool
 check_values(const Verify *by, uint8_t *state)
@@ -217,7 +217,7 @@ seek_unbound(void *user, Var v)
         b->stray = (Sym)(uintptr_t)v.id;
 }
 
-/* Values given to a region's inputs `first`, first + 1, … */
+/* Arguments for a region's inputs `first`, first + 1, … */
 static bool
 check_arguments(const Verify *by, const Node *n, const Region *r, uint32_t first, uint32_t from)
 {
@@ -243,8 +243,8 @@ check_arguments(const Verify *by, const Node *n, const Region *r, uint32_t first
     return true;
 }
 
-/* Result `out` of the node is output `from` of the region; stacked: with one dimension more in
- * front. */
+/* Result `out` of the node is output `from` of the region; stacked: with an outermost dimension
+ * added. */
 static bool
 check_given(const Verify *by, const Node *n, const Region *r, uint32_t out, uint32_t from,
             bool stacked)
@@ -351,7 +351,7 @@ check_join(const Verify *by, const Node *n)
     return true;
 }
 
-/* ---- what lies within what ------------------------------------------------------------------- */
+/* ---- values within others -------------------------------------------------------------------- */
 
 /* [value.n] */
 typedef struct {

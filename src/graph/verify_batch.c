@@ -1,18 +1,19 @@
-/* verify_batch: what every program for many requests keeps (rule 16 of verify.c).
+/* verify_batch: invariants of a program for many requests (rule 16 of verify.c).
  *
- *   - its model takes and gives what its node does; each block has a graph of the types that the
- *     program makes and reads rows of
- *   - what control reads is one bool, one i64, or as many integers as there are sizes
- *   - a call gives and takes as many values as its function, inline where that has them inline
- *   - control goes forward, but for the next turn of a loop, which begins outside of itself
- *   - a slot is read as what was written there on every way to that place: a value, one that is
- *     inline, or a list; so is a counter
+ *   - its model has the inputs and outputs of the node; each block has a graph whose types are
+ *     those of the rows that the program reads and writes
+ *   - control reads one bool, one i64, or as many integers as there are sizes
+ *   - a call has as many arguments and results as its function, inline where the function's are
+ *   - control moves forward, except to the next iteration of a loop that begins before
+ *   - a slot is read as it was written on every path to that operation: a value, an inline value,
+ *     or a list; the same holds for a counter
  *
- * As control goes forward, one walk over the code in its order finds what slots hold: where ways
- * meet, what they hold on all. A turn must end with all that it began with.
+ * Since control moves forward, one pass over the code finds what slots hold: at a join of paths,
+ * what they hold on all of them. At the end of an iteration, slots must hold all that they held at
+ * its begin.
  *
- * That sizes of values are as types say, which follow from updates, nobody proves: the interpreter
- * checks them as it runs.
+ * The sizes of values follow from updates. They are not verified here; the interpreter checks them
+ * as it runs.
  */
 #include "graph/batch.h"
 #include "graph/internal.h"
@@ -25,18 +26,18 @@ typedef enum {
     INLINE,
     LIST,
     ALWAYS
-} Held; /* ALWAYS: that a loop goes on, at first */
+} Held; /* ALWAYS: a loop's condition that is true initially */
 
 typedef struct {
     const Graph *g;
     const Node *n;
     const Batch *b;
-    Arena *a; /* as long as this check */
+    Arena *a; /* for the duration of this check */
     const BatchFunction *f;
     uint8_t *held;      /* [nslot + ncounter] */
-    uint8_t **arriving; /* [code.n] the same where control goes on there; NULL: it does not yet */
+    uint8_t **arriving; /* [code.n] held by jumps to that offset; NULL: none so far */
     const int32_t *op;
-    bool writes; /* the second look at an operation */
+    bool writes; /* the second pass over the operands of an operation */
     const char *wrong;
 } Check;
 
@@ -48,7 +49,7 @@ typedef struct {
 
 /* ---- types ----------------------------------------------------------------------------------- */
 
-/* Is v of type t, with dimension `rows` in front if there is such? */
+/* Does v have type t, with outermost dimension `rows` if it is not NULL? */
 static bool
 has_type(const Graph *g, ValueId v, const Type *t, const Var *rows)
 {
@@ -122,7 +123,7 @@ is_number(const Check *c, int32_t type, DType dtype)
     return t->dtype == dtype && expr_is(type_count(c->g->ctx, t), 1);
 }
 
-/* What control reads; what is inline fits. */
+/* Is v of the type that control reads? An inline value must fit. */
 static void
 check_types(Check *c, const int32_t *op)
 {
@@ -195,7 +196,7 @@ write_slot(Check *c, int32_t x, Held held)
     c->held[slot] = x < 0 ? INLINE : held;
 }
 
-/* Each operand, first of those that are read, then of those that are written. */
+/* All operands: first those that are read, then those that are written. */
 static void
 see_operand(void *user, char kind, int32_t x)
 {
@@ -226,7 +227,7 @@ arrive(Check *c, uint32_t at)
             c->arriving[at][i] = EMPTY;
 }
 
-/* To a place: a later one, or the turn of a loop that began before it, from its end. */
+/* A jump: to a later operation, or from the end of an iteration to a loop that began before. */
 static void
 see_place(void *user, char kind, int32_t x)
 {
@@ -259,7 +260,7 @@ check_function(Check *c, uint32_t end)
 {
     const BatchFunction *f = c->f;
     const int32_t *code = c->b->code.at;
-    bool on = true; /* control goes on from the operation before */
+    bool on = true; /* control continues from the previous operation */
 
     c->op = code + end - 1; /* its return */
     c->held = NEW_ARRAY(c->a, uint8_t, f->nslot + f->ncounter + 1);

@@ -1,11 +1,11 @@
-/* whole: values that lie within others.
+/* whole: values that are stored within others.
  *
  *   %y: f32[1, 56, 56, 96] = join(%a, %b) along 3
  *
- * Joined along another dimension than the first, tensors are no longer blocks of memory one behind
- * the other, but columns side by side: each row of the whole has a row of every part. So whoever
- * makes or reads a part has to know where it lies, which its buffer says (Buffer.within), and there
- * is nothing left to be done when the join is reached. A whole may be a part of another one.
+ * Tensors that are joined along another dimension than the first are not consecutive blocks of
+ * memory but adjacent columns: each row of the result has a row of every part. So kernels that
+ * write or read a part need its offset and strides, which its buffer has (Buffer.within), and the
+ * join itself does nothing. A result may be a part of another one.
  */
 #include "graph/graph.h"
 
@@ -23,9 +23,8 @@ graph_wholes(const Graph *g, Arena *a)
     return whole;
 }
 
-/* Rows are pieces of memory in both, so dimensions in front of them may be seen otherwise, as
- * digits of their places: [1, 28, 28, 32] in [1, 28, 28, 480] is [1, 7, 4, 7, 4, 32] in [1, 7, 4,
- * 7, 4, 480]. */
+/* Rows are contiguous in both, so the dimensions before them may be regrouped: [1, 28, 28, 32] in
+ * [1, 28, 28, 480] is [1, 7, 4, 7, 4, 32] in [1, 7, 4, 7, 4, 480]. */
 bool
 graph_within(const Graph *g, ValueId v, ValueId whole, const Type *seen, const Type **within)
 {
@@ -39,7 +38,7 @@ graph_within(const Graph *g, ValueId v, ValueId whole, const Type *seen, const T
         d++;
     while (first < d && expr_is(own->dim[first], 1))
         first++;
-    if (first == d) /* one piece of memory, or all of it */
+    if (first == d) /* one contiguous block, or all of it */
         return true;
     uint32_t behind = own->rank - d, front = seen->rank - behind;
     if (seen->rank < behind || seen->rank > TN_MAX_RANK)

@@ -1,4 +1,4 @@
-/* attribute: a node's attributes, read as the kind that their operators want. */
+/* attribute: reads a node's attributes as the kinds that their operators expect. */
 #include "import/converters.h"
 
 #include <string.h>
@@ -89,7 +89,7 @@ attr_kind(const Onnx__AttributeProto *p, AttrKind *out)
     case 4: *out = ATTR_TENSOR; return p->t != NULL;
     case 6: *out = ATTR_FLOATS; return true;
     case 7: *out = ATTR_INTS; return true;
-    case 8: *out = ATTR_STRING; return true; /* words, between blanks */
+    case 8: *out = ATTR_STRING; return true; /* words, separated by blanks */
     case 11: *out = ATTR_TENSOR; return p->sparse_tensor != NULL;
     default: return false;
     }
@@ -117,16 +117,16 @@ is_other_kind(const char *op, const char *name, AttrKind kind)
     return false;
 }
 
-/* A number that stands for an integer as well: where a float is written for one. */
+/* A number for both kinds: an integer where a float is written. */
 static bool
 is_whole(double v)
 {
     return v >= -0x1p53 && v <= 0x1p53 && v == (double)(int64_t)v;
 }
 
-/* Numbers of another kind than the attribute's, where they mean the same: integers as floats, whole
- * floats as integers, one number as a list or a list of one as a number. Some exporters write them
- * so. */
+/* Converts numbers of another kind than the attribute's if the meaning is the same: integers to
+ * floats, integral floats to integers, one number to a list, a list of one to a number. Some
+ * exporters write such attributes. */
 static bool
 convert_numbers(Arena *arena, Attr *a, AttrKind want)
 {
@@ -155,7 +155,8 @@ convert_numbers(Arena *arena, Attr *a, AttrKind want)
     return true;
 }
 
-/* Has the attribute the kind that its operators want? Else it is converted, with a note. */
+/* Does the attribute have the kind that its operator expects? Otherwise it is converted, with a
+ * note. */
 static bool
 right_kind(Call *k, Attr *a, bool known)
 {

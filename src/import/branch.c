@@ -1,17 +1,17 @@
-/* branch: which inputs matter in one branch of the model alone.
+/* branch: which inputs only one branch of the model reads.
  *
- * A name that dimensions of several inputs share says that these are equal. Exporters join a
- * decoder without a cache and one with it under an If, and then the cache, which the first step has
- * none of, is empty whatever its dimensions are called. So a name means one size for all inputs
- * that are read in the same branch, or outside of all; where a branch brings two of them together,
- * their being equal is checked as it runs. States count as read outside of all: sessions make them,
- * and no caller gives them in other sizes than the model says.
+ * Dimensions of several inputs with the same name are equal. Exporters join a decoder without a
+ * cache and one with it under an If. Then the cache is empty in the first step, whatever its
+ * dimensions are called. So a name stands for one size among inputs that are read in the same
+ * branch, or outside of all branches; if a branch combines two such sizes, runs check that they are
+ * equal. States count as read outside of all branches: sessions make them, and callers cannot pass
+ * other sizes.
  */
 #include "import/call.h"
 
 #include <string.h>
 
-enum { ANYWHERE = 1 }; /* else the address of the attribute that holds the branch */
+enum { ANYWHERE = 1 }; /* otherwise the address of the attribute that holds the branch */
 
 static void
 mark(Model *m, Map *read, const char *name, uint64_t where)
@@ -24,7 +24,7 @@ mark(Model *m, Map *read, const char *name, uint64_t where)
     }
 }
 
-/* All names in g; depth is bounded where the file was read. */
+/* All names in g; reading the file has bounded the depth. */
 static void
 mark_graph(Model *m, Map *read, const Onnx__GraphProto *g, uint64_t where)
 {

@@ -1,17 +1,17 @@
-/* cached: GroupQueryAttention of ONNX Runtime, as decoders of language models are written, and what
- * operators like it share (cached.h): heads of keys in groups, a cache that may be longer than what
- * it holds, and for each sequence of the batch how much that is.
+/* cached: GroupQueryAttention of ONNX Runtime, in decoders of language models, and what similar
+ * operators share (cached.h): heads of keys in groups, a cache that may be longer than its
+ * contents, and the number of valid rows of each sequence of the batch.
  *
- *     total        length of the longest sequence with the new tokens; the first run, without a
- *                  past, has nothing else
- *     begin[b]     place of the first new token of sequence b: behind its past, 0 in the first run
+ *     total        length of the longest sequence with the new tokens; in the first run, without a
+ *                  past, only new tokens
+ *     begin[b]     position of sequence b's first new token: after its past, 0 in the first run
  *
- * The new keys are written into the cache there (tensor_scatter), tokens are rotated by their places
- * (rotary_embedding), and token i sees places up to begin[b] + i.
+ * The new keys are written into the cache there (tensor_scatter), tokens are rotated by their
+ * positions (rotary_embedding), and token i attends to positions up to begin[b] + i.
  *
- * A cache that a session keeps (--state) has as many rows as there were tokens: the new ones come
- * behind them, for all sequences of the batch, and it grows in place as a Concat's does. The run
- * checks that the lengths say the same.
+ * A cache that is a state (--state) has as many rows as there were tokens: the new ones are
+ * appended, for all sequences of the batch, and it grows in place like a Concat. Runs check that
+ * the lengths agree.
  */
 #include "import/cached.h"
 #include "import/compose.h"
@@ -21,7 +21,7 @@
 
 enum { QUERY, KEY, VALUE, PAST_KEY, PAST_VALUE, LENGTHS, TOTAL, COSINE, SINE, PLACES, BIAS, SINK };
 
-/* `name`, rows [b, s, n*size], rotated by the places of its tokens, as [b, n, s, size]. */
+/* `name`, rows [b, s, n*size], rotated by the positions of its tokens, as [b, n, s, size]. */
 static bool
 by_heads(Cached *a, const char *name, int64_t heads, bool turns)
 {
@@ -47,8 +47,8 @@ by_heads(Cached *a, const char *name, int64_t heads, bool turns)
                      name, name, heads, a->size, name, name);
 }
 
-/* The cache after this run: what the past holds, extended to its new length, with the new rows
- * `name` in place and zeros behind. */
+/* The cache after this run: the past, extended to its new length, with the new rows `name` written
+ * and zeros after them. */
 static bool
 present(Cached *a, const char *name, const char *past)
 {
@@ -68,11 +68,11 @@ present(Cached *a, const char *name, const char *past)
            call_text(k, "present_%s = tensor_scatter(room, %s, begin) {axis = 2}", name, name);
 }
 
-/* seen: is a key in a block that its row's block sees as well? bool[b, 1 or heads, s, length]: rows
- * of the layout's blocks become those of tokens, then as many as the cache has; what is behind the
- * layout is hidden. A block's index is a quotient, no place from data. Rows are next to each other
- * in memory: tables of the mask (normalise/mask.c) are made in vectors of them. A row behind the
- * layout counts as in its last block; who has such rows is told that they do not fit. */
+/* seen: is a key in a block that its row's block attends to? bool[b, 1 or heads, s, length]: rows
+ * of the layout's blocks become rows of tokens, padded to the cache's length; keys beyond the
+ * layout are masked. A block's index is a quotient, no computed index. Rows are contiguous, so that
+ * tables of the mask (normalise/mask.c) are computed in vectors of them. A row beyond the layout
+ * counts as in its last block; runs report such rows as an error. */
 static bool
 see_by_layout(Cached *a)
 {
@@ -89,8 +89,8 @@ see_by_layout(Cached *a)
                      a->block, a->block, a->block);
 }
 
-/* seen: bool or numbers that are added to the scores, where token i of sequence b sees place j;
- * -inf elsewhere. */
+/* seen: bool, or numbers to be added to the scores: does token i of sequence b attend to position
+ * j; -inf elsewhere. */
 static bool
 see(Cached *a)
 {
@@ -122,7 +122,7 @@ is_state(const Call *k, ValueId v)
     return false;
 }
 
-/* v[1] has to be what `said` is: proved, or checked as it runs. */
+/* Requires v[1] to be `said`: proved, or checked in runs. */
 static bool
 require(Call *k, ValueId v, const Expr *said, const char *what)
 {
@@ -140,8 +140,8 @@ require(Call *k, ValueId v, const Expr *said, const char *what)
                       expr_str(c, is), expr_str(c, said));
 }
 
-/* The new rows come behind those of the past: all sequences have as many, and the lengths have to
- * say so. */
+/* The new rows are appended to the past: all sequences have the same length, and the lengths must
+ * agree. */
 static bool
 come_behind(Cached *a)
 {
@@ -158,8 +158,8 @@ come_behind(Cached *a)
            require(k, call_value(k, "most"), all, "the longest sequence");
 }
 
-/* The new rows are where the lengths say, in a cache as long as the longest sequence or, where that
- * is more, as the past. */
+/* The new rows are at the positions that the lengths give, in a cache as long as the longest
+ * sequence or the past, whichever is longer. */
 static bool
 come_at_lengths(Cached *a)
 {
@@ -254,7 +254,7 @@ cached_attend(Cached *a)
            call_finish(k);
 }
 
-/* Lengths leave out each sequence's last token. */
+/* Lengths exclude each sequence's last token. */
 bool
 convert_group_query(Call *k)
 {

@@ -1,6 +1,5 @@
-/* call: one node on its way to the graph: what converters read of it, and operators of Tenon in its
- * place. Texts of operators are in compose.c.
- */
+/* call: the node that is being converted: functions to read it, and to add operators of Tenon.
+ * compose.c has texts of operators. */
 #include "import/compose.h"
 
 #include <string.h>
@@ -58,7 +57,7 @@ need_inputs(Call *k, uint32_t n)
     return true;
 }
 
-/* Input i has a dimension of each size; NULL: of any. */
+/* Does input i have these dimensions? NULL: any. */
 bool
 need_shape(Call *k, uint32_t i, const char *name, uint32_t rank, const Expr *const *size)
 {
@@ -150,7 +149,7 @@ call_op(Call *k, OpKind op, uint32_t nattr, const Attr *attr, uint32_t nin, cons
                : 0;
 }
 
-/* An operator with inputs that may be absent (0); trailing ones are left off. */
+/* An operator with inputs that may be absent (0); trailing ones are dropped. */
 ValueId
 call_some(Call *k, OpKind op, uint32_t nattr, const Attr *attr, uint32_t n, const ValueId *x)
 {
@@ -182,7 +181,7 @@ call_transposed(Call *k, ValueId x, const int64_t *perm)
              : 0;
 }
 
-/* The last two axes exchanged. */
+/* Transposes the last two axes. */
 ValueId
 call_turned(Call *k, ValueId x)
 {
@@ -193,7 +192,7 @@ call_turned(Call *k, ValueId x)
     return rank < 2 ? x : call_transposed(k, x, perm);
 }
 
-/* x[n, …, c] as [n, c, …] where `to` is 1, and back where it is -1. */
+/* x[n, …, c] as [n, c, …] if `to` is 1, and back if it is -1. */
 ValueId
 call_channels(Call *k, ValueId x, int to)
 {
@@ -217,8 +216,7 @@ call_cast(Call *k, ValueId v, DType t)
     return call_op(k, OP_cast, 1, &to, 1, &v, "cast");
 }
 
-/* As strings, which numbers of f32, f64, i64 and u64 have; or strings as numbers, first as f64 or
- * i64. */
+/* Numbers as strings, through f32, f64, i64 or u64; strings as numbers, first as f64 or i64. */
 ValueId
 call_text_cast(Call *k, ValueId v, DType t)
 {

@@ -1,4 +1,4 @@
-/* call: one node on its way to the graph. */
+/* call: the node that is being converted. */
 #ifndef TENON_IMPORT_CALL_H
 #define TENON_IMPORT_CALL_H
 
@@ -14,21 +14,20 @@ typedef struct {
     ValueList in;
     /* names of the outer scope that the node's graphs read, in their order; */
     VEC(Sym) captured;
-    /* of a sequence, its two tensors, and here itself */
+    /* names of a sequence: its two tensors, and itself */
     VEC(struct {
         Sym name;
         uint64_t mark;
     })
     captured_mark;
     uint32_t nout;
-    bool done;           /* the converter has made the outputs itself */
-    Map name, shown;     /* what texts name: Sym -> ValueId; results' names in the graph */
+    bool done;           /* the converter has set the outputs itself */
+    Map name, shown;     /* names in texts: Sym -> ValueId; names of results in the graph */
     const char *results; /* names of outputs, in order (compose.h) */
 } Call;
 
-/* A node's attributes (attribute.c): read as the kinds that operators want, with a note where they
- * are of another kind; those that are left when a converter is done are ones that its operator
- * has. */
+/* A node's attributes (attribute.c): read as the kinds that operators expect, with a note if they
+ * have another kind. Those that remain when a converter is done are the operator's. */
 bool read_attributes(Call *k);
 const Attr *call_attr(Call *k, const char *name);
 void call_drop(Call *k, const char *name);
@@ -37,7 +36,7 @@ void set_string(Call *k, const char *name, const char *v);
 int64_t get_int(Call *k, const char *name, int64_t otherwise);
 double get_float(Call *k, const char *name, double otherwise);
 const char *get_string(Call *k, const char *name, const char *otherwise);
-/* ONNX's number of an element type becomes its name */
+/* converts ONNX's number of an element type to its name */
 bool dtype_attr(Call *k, const char *name);
 
 /* Constants: a list of n elements, i64[n], and one number of the element type of `like`. */
@@ -48,43 +47,44 @@ void set_input(Call *k, uint32_t i, ValueId v);
 const char *output_name(Call *k);
 const Type *input_type(Call *k, uint32_t i); /* NULL if it is absent */
 bool need_input(Call *k, uint32_t i);
-/* v is output 0 and the node is done; false if v is 0 */
+/* sets output 0 to v; false if v is 0 */
 bool finish(Call *k, ValueId v);
 bool call_refuse(Call *k, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* One operator of Tenon's in place; 0 when refused. */
+/* Adds an operator of Tenon; 0 if refused. */
 ValueId call_op(Call *k, OpKind op, uint32_t nattr, const Attr *attr, uint32_t nin,
                 const ValueId *in, const char *name);
 void call_bind(Call *k, uint32_t output, ValueId v);
-/* The same with inputs that may be absent (0); trailing ones are left off. */
+/* The same with inputs that may be absent (0); trailing ones are dropped. */
 ValueId call_some(Call *k, OpKind op, uint32_t nattr, const Attr *attr, uint32_t nin,
                   const ValueId *in);
 ValueId call_concat(Call *k, uint32_t n, const ValueId *v); /* along axis 0 */
 ValueId call_transposed(Call *k, ValueId x, const int64_t *perm);
-ValueId call_turned(Call *k, ValueId x); /* its last two axes exchanged */
+ValueId call_turned(Call *k, ValueId x); /* transposes the last two axes */
 /* x[n, …, c] as [n, c, …] (to 1), or back (-1) */
 ValueId call_channels(Call *k, ValueId x, int to);
 ValueId call_in(Call *k, uint32_t i); /* 0 if it is absent */
 bool need_inputs(Call *k, uint32_t n);
-/* Input i, for messages `name`, has a dimension of each size; NULL: of any. */
+/* Does input i, `name` in messages, have these dimensions? NULL: any. */
 bool need_shape(Call *k, uint32_t i, const char *name, uint32_t rank, const Expr *const *size);
-const Type *value_type(const Call *k, ValueId v); /* NULL of 0 */
+const Type *value_type(const Call *k, ValueId v); /* NULL if v is 0 */
 
-/* v as elements of another type; the same of numbers as strings (t DT_STR), or strings as numbers. */
+/* v with another element type; numbers as strings (t DT_STR), or strings as numbers. */
 ValueId call_cast(Call *k, ValueId v, DType t);
 ValueId call_text_cast(Call *k, ValueId v, DType t);
 ValueId call_int_list(Call *k, ValueId v); /* integers of rank 0 or 1 as i64[n] */
-/* v's contents as symbols, named after the node's result; most: of each, or NULL. */
+/* v's contents as symbols, named after the node's result; most: bounds, or NULL. */
 ValueId call_match(Call *k, ValueId v, const Expr *const *most);
 
-/* Lists whose length may be open. (lengths.c) How many elements; -1: that is open, or v is 0. */
+/* Lists whose length may be symbolic. (lengths.c) The number of elements; -1: unknown, or v is
+ * 0. */
 int64_t list_length(const Call *k, ValueId v);
-/* The list with n elements, to which the run is held where its length is open. Errors: it cannot
- * have so many. */
+/* The list with n elements; runs check it if its length is symbolic. Errors: it cannot have that
+ * many. */
 ValueId list_of(Call *k, ValueId v, int64_t n, const char *what);
-/* Why a list of such a length cannot be used, and what to do. */
+/* Reports why a list of such a length cannot be used, and what to do. */
 bool list_refuse(Call *k, ValueId v, const char *what);
-/* The rank of the node's first result as the file declares it, or as its users need it; -1: nothing
- * says it. */
+/* The rank of the node's first result as the file declares it, or as its users require it; -1:
+ * unknown. */
 int64_t result_rank(const Call *k);
 
 #endif

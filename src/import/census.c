@@ -1,4 +1,4 @@
-/* census: what a model file holds, told whether or not it can be compiled. */
+/* census: the contents of a model file, whether or not it can be compiled. */
 #include "import/converters.h"
 
 #include <ctype.h>
@@ -121,12 +121,12 @@ import_census(Ctx *c, Arena *arena, const char *path, Bytes file, Census *out)
     }
     qsort(out->census.at, out->census.n, sizeof *out->census.at, by_count);
 
-    /* What cannot be imported is what importing says: its diagnostics become rows instead. */
+    /* The diagnostics of importing become rows. */
     uint32_t before = c->diags.list.n;
     DiagClass worst = c->diags.worst;
     c->diags.worst = DIAG_OK;
     if (!import_onnx(c, arena, path, file, NULL) && c->diags.worst != DIAG_UNSUPPORTED)
-        /* not a model that waits for an operator, but no model at all */
+        /* no valid model, rather than one with an unknown operator */
         return false;
     for (uint32_t i = before; i < c->diags.list.n; i++) {
         const Diag *d = &c->diags.list.at[i];

@@ -1,8 +1,8 @@
-/* compose: what a node means as a text of Tenon's operators.
+/* compose: defines a node by a text of Tenon's operators.
  *
- * The text is read by the graph's own reader (graph/statement.h) each time a node needs it: reading
- * is a small part of what its operators take to be added. Nodes made so have the node's location and
- * origin; values that become its outputs have the outputs' names.
+ * The graph's own parser (graph/statement.h) reads the text each time a node needs it, since
+ * parsing takes a small part of the time to add the operators. The nodes get the location and
+ * origin of the ONNX node; values that become its outputs get the outputs' names.
  */
 #include "import/compose.h"
 
@@ -52,7 +52,7 @@ call_names(Call *k, const char *names)
     return true;
 }
 
-/* Run a text over the names of `name`, which gets those that the text assigns. */
+/* Runs a text with the names in `name`, and adds the names that it assigns. */
 static bool
 run(Call *k, Map *name, const Map *shown, ValueId *last, const char *format, va_list args)
 {

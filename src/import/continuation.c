@@ -1,16 +1,16 @@
-/* continuation: an If whose branches give values of different ranks, as a squeeze of an axis that is 1 or
- * is not.
+/* continuation: an If whose branches give values of different ranks, such as a squeeze of an axis
+ * that is or is not 1.
  *
- * A value of the graph has one rank, but where each branch goes on with all that depends on the If,
- * no such value leaves it: the nodes behind are read twice, each time with the ranks of one branch,
- * and what leaves the If then are the graph's own outputs. So
+ * A value of the graph has one rank. So each branch continues with all nodes that depend on the If:
+ * they are read twice, each time with the ranks of one branch, and the results of the If are then
+ * the graph's own outputs. So
  *
  *     y = If(c) { then: a } { else: b };  z = f(y)     is     z = If(c) { then: y = a; z = f(y) } {
  *     else: y = b; z = f(y) }
  *
- * A branch that what follows does not fit is a mistake of the model only where it is taken: the
- * other one is then read in place, and the condition is checked as the model runs (control.c). So
- * it is where a result of the graph is what differs, and the model declares its rank.
+ * If the following nodes do not accept a branch, the model is wrong only when that branch is taken:
+ * the other one is read in place, and runs check the condition (control.c). The same holds if the
+ * results of the graph differ in rank and the model declares one.
  */
 #include "import/call.h"
 
@@ -35,8 +35,8 @@ note(Names *s, const Onnx__NodeProto *n)
             map_put(&s->name, MAP_PTR(sym(s->m->c, n->output[i])), 1);
 }
 
-/* Does the node read one of the names, or a graph inside it? How deep these stand is bounded where
- * the file was read. */
+/* Does the node, or a graph in it, read one of the names? Reading the file has bounded the
+ * depth. */
 static bool
 reads(const Names *s, const Onnx__NodeProto *n)
 {
@@ -69,7 +69,7 @@ renaming(Arena *a, char *from, char *to)
     return n;
 }
 
-/* The branch, its results under the node's names, and all that follows. */
+/* The branch, its results under the node's names, and all following nodes. */
 static Onnx__GraphProto *
 going_on(Arena *a, const Onnx__GraphProto *branch, const Onnx__NodeProto *n, size_t nrest,
          Onnx__NodeProto *const *rest, size_t nout, Onnx__ValueInfoProto **out)
@@ -89,7 +89,7 @@ going_on(Arena *a, const Onnx__GraphProto *branch, const Onnx__NodeProto *n, siz
     return g;
 }
 
-/* n with each graph going on with what follows. */
+/* The node n; each of its graphs continues with the following nodes. */
 static Onnx__NodeProto *
 with_rest(Arena *a, const Onnx__NodeProto *n, size_t nrest, Onnx__NodeProto *const *rest,
           size_t nout, Onnx__ValueInfoProto **out)
@@ -136,7 +136,7 @@ rest_inside(Model *m, const uint32_t *order, size_t n)
         bool behind = reads(&names, node);
         if (!behind) {
             ok &= model_node(m, node, order[i]);
-            behind = m->ranks != NULL; /* such an If again: it stands behind as well */
+            behind = m->ranks != NULL; /* another such If: it is among the following nodes */
             m->ranks = NULL;
         }
         if (behind) {
@@ -158,7 +158,7 @@ rest_inside(Model *m, const uint32_t *order, size_t n)
     }
     if (!why || !nout)
         return ok;
-    if (m->in_place) { /* what follows the If around it follows this one too */
+    if (m->in_place) { /* what follows the outer If follows this one too */
         m->ranks = why;
         return ok;
     }

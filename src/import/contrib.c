@@ -1,7 +1,5 @@
 /* contrib: operators of ONNX Runtime (com.microsoft) that exporters write, as texts of Tenon's.
- * Fusion makes one kernel of what belongs together. Those that compute in integers are in
- * quantised.c.
- */
+ * Fusion makes one kernel of each. quantised.c has those that compute in integers. */
 #include "import/compose.h"
 #include "import/converters.h"
 
@@ -18,8 +16,8 @@ convert_bias_gelu(Call *k)
                      "y = self(x)");
 }
 
-/* Operand i of a matmul: first its first axis moves behind the others of the batch, then the last
- * two are exchanged. */
+/* Operand i of a matmul: moves its first axis after the other batch axes, then transposes the last
+ * two. */
 static ValueId
 fused_operand(Call *k, uint32_t i, const char *batch, const char *turn)
 {
@@ -52,11 +50,11 @@ convert_quick_gelu(Call *k)
 static bool
 convert_simplified_norm(Call *k)
 {
-    call_drop(k, "stash_type"); /* sums are at least as wide as it says */
+    call_drop(k, "stash_type"); /* sums are at least that wide */
     return true;
 }
 
-/* Without a mean (rms_norm) there is no bias, and the mean that is given is 0; deviation is its
+/* Without a mean (rms_norm) there is no bias, and the mean output is 0; the deviation output is its
  * reciprocal. */
 static bool
 convert_skip_norm(Call *k)
@@ -80,8 +78,8 @@ convert_skip_norm(Call *k)
            call_finish(k);
 }
 
-/* A row each of two or three tables, added and normalised; how many tokens of each sequence the
- * mask has, and the sum. */
+/* Adds a row each of two or three tables and normalises; the number of tokens of each sequence by
+ * the mask; and the sum. */
 bool
 convert_embed_norm(Call *k)
 {
@@ -151,7 +149,7 @@ convert_matmul_nbits(Call *k)
 
 /* ---- an operator and its activation ---------------------------------------------------------- */
 
-/* Number `nth` of the activation, its attribute `name`: by place in activation_params, or by
+/* Number `nth` of the activation, its attribute `name`: by position in activation_params, or by
  * name. */
 static bool
 activation_number(Call *k, const char *name, uint32_t nth, double *v)
@@ -180,8 +178,8 @@ clip_text(Call *k)
     return arena_printf(k->m->arena, "clip(y, %s, %s)", bound[0], bound[1]);
 }
 
-/* The function of y that attribute "activation" names, one of ONNX's; y itself where it names none.
- * NULL, reported. Its attributes are dropped: other operators do not know them. */
+/* The function of y that attribute "activation" names, one of ONNX's; y itself if there is none.
+ * NULL, reported. Its attributes are dropped, since other operators do not know them. */
 static const char *
 activation_text(Call *k)
 {
@@ -228,7 +226,7 @@ convert_fused_conv(Call *k)
                                    activation);
 }
 
-/* The same of an image whose channels lie last; z has the result's order. */
+/* The same for an image with channels last; z has the result's layout. */
 static bool
 convert_fused_conv_last(Call *k)
 {
@@ -258,7 +256,7 @@ convert_fused_gemm(Call *k)
                                    activation);
 }
 
-/* An operator of one image whose channels lie last. */
+/* An operator of one image with channels last. */
 static bool
 convert_channels_last(Call *k)
 {

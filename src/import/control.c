@@ -1,18 +1,18 @@
-/* control: graphs inside a model become graphs that a node runs; If.
+/* control: converts graphs in a model to graphs that a node runs; If.
  *
- * A graph inside a model may read any name of those around it. What it reads is found beforehand
- * and handed in: constants as constants of its own, the rest as arguments whose types are written
- * in fresh symbols, bound to the ones outside. So a graph is read the same way wherever it stands.
+ * A graph in a model may read any name of the outer graphs. These are found first and passed in:
+ * constants become constants of the graph, all others become arguments, with fresh symbols in their
+ * types that are bound to the outer sizes. So a graph is read the same way everywhere.
  *
- * A branch whose condition is known is read in place, as if it stood there. A branch with a mistake
- * in it refuses the runs that take it, not the model.
+ * A branch whose condition is known is read in place. An error in a branch makes runs fail that
+ * take it, not the compilation.
  */
 #include "import/control.h"
 #include "import/converters.h"
 
 #include <string.h>
 
-/* ---- names read from outside ----------------------------------------------------------------- */
+/* ---- captured names -------------------------------------------------------------------------- */
 
 typedef struct {
     Call *k;
@@ -123,7 +123,7 @@ inside_graph(Call *k, const char *name, const Onnx__GraphProto **out)
                               k->proto->op_type, name);
 }
 
-/* ---- a graph inside -------------------------------------------------------------------------- */
+/* ---- inner graphs ---------------------------------------------------------------------------- */
 
 void
 inside_enter(Inside *in, Call *k, const Onnx__GraphProto *from, const char *name)
@@ -158,7 +158,7 @@ symbol_name(const Expr *e)
     return (Sym)(uintptr_t)v.id;
 }
 
-/* A fresh symbol of the graph inside that stands for e outside. */
+/* A fresh symbol of the inner graph for the outer expression e. */
 const Expr *
 inside_bind(Inside *in, const char *like, const Expr *e)
 {
@@ -202,7 +202,7 @@ inside_type(Inside *in, const Type *t)
     return type_subst(in->k->m->c, t, in->back.at, in->back.n);
 }
 
-/* Value v from outside under a name inside: a constant, or an input, which is then an argument. */
+/* Passes the outer value v in under a name: a constant, or an input, which becomes an argument. */
 bool
 inside_hand_in(Inside *in, const char *name, ValueId v, ValueList *args)
 {
@@ -240,7 +240,7 @@ inside_captured(Inside *in, ValueList *args)
     return true;
 }
 
-/* Its nodes and outputs. A value of 0 among these was refused, and has been reported. */
+/* Reads its nodes and outputs. A value of 0 among these was refused and reported. */
 bool
 inside_read(Inside *in)
 {
@@ -306,8 +306,7 @@ check_bound(void *user, Var v)
     b->all = false;
 }
 
-/* A dimension inside, as it is outside; NULL where a symbol of the inside has no one value
- * there. */
+/* An inner dimension in outer symbols; NULL if an inner symbol has no single outer value. */
 const Expr *
 inside_out(const Inside *in, const bool *changes, const Expr *dim)
 {
@@ -330,7 +329,7 @@ inside_new_symbol(Model *m, NewSymbols *fresh, const char *like, const Expr *mos
     return e;
 }
 
-/* The name of result i and its dimension d: what the symbol of that size is called. */
+/* The name of result i and its dimension d, for the symbol of that size. */
 const char *
 inside_size_name(Call *k, uint32_t i, uint32_t d)
 {
@@ -378,7 +377,7 @@ inside_finish(Call *k, Node *n, const ValueList *in, const Type *const *type, Re
 
 /* ---- If -------------------------------------------------------------------------------------- */
 
-/* The graph as part of the one around it. */
+/* Reads the graph in place. */
 static bool
 read_in_place(Call *k, const Onnx__GraphProto *from)
 {
@@ -432,7 +431,8 @@ inside_apply(Call *k, const Onnx__GraphProto *from, ValueId x)
     return ok && output.n == 1 ? output.at[0] : 0;
 }
 
-/* The dimension both branches give, or a new symbol with the larger of both as its bound. */
+/* The dimension if both branches agree, otherwise a new symbol with the larger of both as its
+ * bound. */
 static const Expr *
 join_dim(Call *k, NewSymbols *fresh, const Inside *in, uint32_t i, uint32_t d)
 {
@@ -466,7 +466,7 @@ join_type(Call *k, NewSymbols *fresh, const Inside *in, uint32_t i, const Type *
     return true;
 }
 
-/* Outputs of different ranks: m->ranks says so. */
+/* Outputs of different ranks; m->ranks tells which. */
 static bool
 ranks_differ(Call *k, const Inside *in)
 {
@@ -484,7 +484,8 @@ ranks_differ(Call *k, const Inside *in)
     return m->ranks != NULL;
 }
 
-/* Has each result the rank that the branch's graph declares for it? One is declared at least. */
+/* Does each result have the rank that the branch's graph declares for it? At least one is
+ * declared. */
 static bool
 ranks_declared(const Inside *in, const Onnx__GraphProto *from)
 {
@@ -501,8 +502,8 @@ ranks_declared(const Inside *in, const Onnx__GraphProto *from)
     return any;
 }
 
-/* The one branch that can be read, or that what follows fits, in place; a run whose condition takes
- * the other one is refused. */
+/* Reads the only valid branch, or the only one that the following nodes accept, in place; a run
+ * whose condition selects the other one fails. */
 static bool
 read_only(Call *k, const Onnx__GraphProto *from, bool wanted, const char *why)
 {
@@ -527,8 +528,8 @@ refused_branch(Model *m, bool then, const char *why)
                         then ? "then" : "else", why);
 }
 
-/* One of the branches has mistakes, reported from `first` to `end`: who takes it is refused, with
- * the first of them. */
+/* One of the branches has errors, the diagnostics `first` to `end`: runs that take it fail with the
+ * first of them. */
 static bool
 read_without(Call *k, const Onnx__GraphProto *const *from, int other, uint32_t first, uint32_t end,
              DiagClass worst, bool goes_on)
@@ -589,7 +590,7 @@ read_if(Call *k)
     }
     if (fits[0] != fits[1])
         return read_without(k, from, fits[1], said[fits[0]], said[fits[0] + 1], worst, goes_on);
-    if (!fits[0] && goes_on) /* what follows is the same in both */
+    if (!fits[0] && goes_on) /* the following nodes are the same in both */
         m->c->diags.list.n = said[1];
     if (!fits[0])
         return false;

@@ -1,11 +1,10 @@
-/* control: graphs inside a model while they are read: entered, given what they read, left. See
- * control.c. */
+/* control: reads the graphs in a model: entering, passing values in, leaving. See control.c. */
 #ifndef TENON_IMPORT_CONTROL_H
 #define TENON_IMPORT_CONTROL_H
 
 #include "import/converters.h"
 
-/* What is being read around it, to come back to. */
+/* The state of reading an inner graph, and of the outer one to return to. */
 typedef struct {
     const Onnx__GraphProto *from;
     Graph *g;
@@ -17,59 +16,57 @@ typedef struct {
     Call *k;
     Around around;
     Graph *g;
-    VEC(Binding) bind; /* its symbols in those outside */
-    VEC(Binding) back; /* outside symbols by its own, where it has one for exactly that */
+    VEC(Binding) bind; /* inner symbols in terms of outer ones */
+    VEC(Binding) back; /* outer symbols that are exactly one inner symbol */
     ValueList output;  /* a sequence is two of them … */
-    bool may_be_empty; /* a sequence among them may have no rank yet */
-    uint64_t *mark;    /* … and has its mark here, by output of the ONNX graph */
+    bool may_be_empty; /* some sequence may have no rank yet */
+    uint64_t *mark;    /* … and its mark is here, by output of the ONNX graph */
 } Inside;
 
 typedef VEC(NewSymbol) NewSymbols;
 /* The node's results by name; a sequence is two of them. */
 typedef VEC(Sym) ResultNames;
 
-/* An attribute of a node; NULL: it has none of that name. */
+/* The node's attribute of that name; NULL: none. */
 const Onnx__AttributeProto *inside_attribute(const Onnx__NodeProto *n, const char *name);
-/* The value of a name where the node stands. */
+/* The value of a name in the node's scope. */
 ValueId inside_outer(const Call *k, Sym name);
-/* The graph that an attribute is. Errors: there is none. */
+/* The graph of an attribute. Errors: there is none. */
 bool inside_graph(Call *k, const char *name, const Onnx__GraphProto **out);
-/* Begin to read `from` as a graph of its own … */
+/* Starts to read `from` as a separate graph … */
 void inside_enter(Inside *in, Call *k, const Onnx__GraphProto *from, const char *name);
-/* … and go on with what is around it. */
+/* … and returns to the outer one. */
 void inside_leave(Inside *in);
-/* A fresh symbol of the graph inside that stands for e outside. */
+/* A fresh symbol of the inner graph for the outer expression e. */
 const Expr *inside_bind(Inside *in, const char *like, const Expr *e);
-/* An expression of the outside in symbols of the inside. */
+/* An outer expression in inner symbols. */
 const Expr *inside_expr(Inside *in, const Expr *e);
-/* Value v of the outside under a name inside: a constant, or an input, which is then an
- * argument. */
+/* Passes the outer value v in under a name: a constant, or an input, which becomes an argument. */
 bool inside_hand_in(Inside *in, const char *name, ValueId v, ValueList *args);
-/* All that the node captures, handed in. */
+/* Passes in all values that the node captures. */
 bool inside_captured(Inside *in, ValueList *args);
-/* Its nodes and outputs. False also where a value among these was refused, which has been
+/* Reads its nodes and outputs. False also if one of these values was refused, which has been
  * reported. */
 bool inside_read(Inside *in);
-/* What is reported from `first` to `end`, taken back where all of it is about what nodes do, and
- * then its first error. Limits are not: what they keep from being read may be anything. NULL: it
- * stays reported. */
+/* Retracts the diagnostics `first` to `end` if all are about nodes, and returns the first error of
+ * them. Limits are not retracted: what they keep from being read is unknown. NULL: they stay. */
 const Diag *inside_take_back(Model *m, uint32_t first, uint32_t end);
-/* What the node runs. */
+/* The region for the node. */
 Region inside_region(const Inside *in);
-/* A dimension inside, as it is outside; NULL where a symbol of the inside (of those that do not
- * change) has no one value there. */
+/* An inner dimension in outer symbols; NULL if an inner symbol (other than those that change) has
+ * no single outer value. */
 const Expr *inside_out(const Inside *in, const bool *changes, const Expr *dim);
 /* A symbol that the node defines. */
 const Expr *inside_new_symbol(Model *m, NewSymbols *fresh, const char *like, const Expr *most);
-/* What the symbol of result i's dimension d is called. */
+/* The name of the symbol for result i's dimension d. */
 const char *inside_size_name(Call *k, uint32_t i, uint32_t d);
-/* The results by name; marks of sequences are put in the table of names. */
+/* The results by name; marks of sequences go into the table of names. */
 ResultNames inside_results(Call *k, const uint64_t *mark);
-/* The node, with results of these types. */
+/* Adds the node, with results of these types. */
 bool inside_finish(Call *k, Node *n, const ValueList *in, const Type *const *type,
                    ResultNames names);
 
-/* The one result of a graph with one input, read in place of the node; 0, reported. */
+/* The only result of a graph with one input, read in place of the node; 0, reported. */
 ValueId inside_apply(Call *k, const Onnx__GraphProto *from, ValueId x);
 
 /* Loop and Scan. (loop.c) */

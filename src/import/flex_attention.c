@@ -1,6 +1,5 @@
-/* flex_attention: attention whose scores or probabilities the model changes by graphs of its own: they are
- * read in place. Without such graphs it is the operator attention.
- */
+/* flex_attention: attention whose scores or probabilities graphs of the model modify: these are
+ * read in place. Without such graphs it is the operator attention. */
 #include "import/control.h"
 #include "import/compose.h"
 #include "import/converters.h"
@@ -24,7 +23,7 @@ modified(Call *k, const char *name, ValueId x)
     return a && a->g && x ? inside_apply(k, a->g, x) : x;
 }
 
-/* Each head `group` times in a row: [b, h, n, d] to [b, h * group, n, d]. */
+/* Repeats each head `group` times: [b, h, n, d] to [b, h * group, n, d]. */
 static ValueId
 repeated(Call *k, ValueId x, int64_t heads, int64_t group)
 {

@@ -1,12 +1,11 @@
 /* function: a call of one of the model's own functions (FunctionProto).
  *
- * Its nodes are read where the call stands, with its inputs' names standing for what the call
- * gives: types and sizes differ from call to call, and operators of the body then fuse with those
- * around it. ONNX lets no function call itself, so this ends; a model whose functions do is refused
- * by their depth.
+ * Its nodes are read in place of the call, with the call's arguments under the names of its inputs:
+ * types and sizes differ between calls, and operators of the body then fuse with those around it.
+ * ONNX forbids recursion, so this ends; a recursive model is refused by its depth.
  *
  * A node of the body may refer to an attribute of the call. Such nodes are copied with the
- * attribute in its place.
+ * attribute substituted.
  */
 #include "import/converters.h"
 
@@ -26,7 +25,7 @@ function_named(const Model *m, const Onnx__NodeProto *n)
     return NULL;
 }
 
-/* ---- attributes that refer to the call's ----------------------------------------------------- */
+/* ---- references to attributes of the call ---------------------------------------------------- */
 
 typedef struct {
     Model *m;
@@ -48,7 +47,7 @@ named_attribute(const Resolve *r, const char *name)
 
 static Onnx__NodeProto **resolve_nodes(const Resolve *r, size_t n, Onnx__NodeProto *const *node);
 
-/* NULL: it refers to one that the call leaves out. */
+/* NULL: it refers to one that the call omits. */
 static Onnx__AttributeProto *
 resolve_attribute(const Resolve *r, const Onnx__AttributeProto *a)
 {
@@ -90,7 +89,7 @@ resolve_nodes(const Resolve *r, size_t n, Onnx__NodeProto *const *node)
 
 /* ---- the body -------------------------------------------------------------------------------- */
 
-/* The function as a graph: outputs are values with names alone. */
+/* The function as a graph: outputs are values with only a name. */
 static const Onnx__GraphProto *
 graph_of(const Resolve *r)
 {

@@ -1,9 +1,9 @@
-/* gradient: Gradient of the training domain: how a sum of y's elements moves with each of xs, by
- * the chain rule backwards.
+/* gradient: Gradient of the training domain: the derivative of the sum of y's elements by each of
+ * xs, by reverse-mode differentiation.
  *
  * The nodes between xs and y have been imported already, so the rules are about Tenon's operators.
- * Each says what an input gets of what its result got; where several nodes read a value, that is
- * added up. xs are taken where they are: as inputs of the node, under their names in the graph.
+ * Each gives the gradient of an input from that of the result; if several nodes read a value, their
+ * gradients are added. xs are inputs of the node, under their names in the graph.
  */
 #include "import/compose.h"
 #include "import/converters.h"
@@ -13,11 +13,11 @@
 typedef struct {
     Call *k;
     uint32_t nvalue;
-    bool *depends; /* on one of xs */
-    ValueId *got;  /* what each value got so far; 0: nothing */
+    bool *depends; /* on some x */
+    ValueId *got;  /* the gradient of each value so far; 0: none */
 } Gradient;
 
-/* A node as it stood: adding others moves the graph's arrays. */
+/* A copy of a node, since adding others moves the graph's arrays. */
 typedef struct {
     OpKind op;
     Attrs attrs;
@@ -26,7 +26,7 @@ typedef struct {
     Sym origin;
 } Step;
 
-/* v summed over the axes along which x was repeated. */
+/* v summed over the axes along which x was broadcast. */
 static ValueId
 like_operand(Call *k, ValueId v, ValueId x)
 {
@@ -56,7 +56,7 @@ give(Gradient *a, ValueId x, ValueId v)
     return v != 0;
 }
 
-/* What is reduced gets the result's part at each of its elements. */
+/* Each reduced element gets the gradient of the result. */
 static bool
 through_reduction(Gradient *a, const Step *s, ValueId g)
 {
@@ -96,7 +96,7 @@ through_transpose(Gradient *a, const Step *s, ValueId g)
     return give(a, s->in[0], call_transposed(a->k, g, back));
 }
 
-/* What inputs x and y get of g, which the result o got. */
+/* The gradients of inputs x and y, given the gradient g of the result o. */
 static const struct {
     OpKind op;
     const char *x, *y;

@@ -1,9 +1,9 @@
-/* heads: Attention and MultiHeadAttention of ONNX Runtime, as its optimiser makes them of encoders
+/* heads: Attention and MultiHeadAttention of ONNX Runtime, which its optimiser makes of encoders
  * and decoders.
  *
- * Both become ONNX's attention over rows [b, s, heads * size], or over heads where keys come so. To
- * the scores of what may not be seen a large negative number is added, not -inf: queries that see
- * nothing then see all alike, as there.
+ * Both become ONNX's attention over rows [b, s, heads * size], or over heads if keys have that
+ * form. Masked scores get a large negative number added, not -inf: queries whose keys are all
+ * masked then attend to all equally, as in ONNX Runtime.
  *
  * Texts here read q, k, v: rows, or heads [b, n, t, size]; past_key and past_value; mask; bias,
  * which is added to the scores. All but the first three may be absent.
@@ -26,39 +26,39 @@ type_named(Call *k, const char *name)
     return value_type(k, call_value(k, name));
 }
 
-/* Which dimension of the keys counts them. */
+/* The dimension of the keys' sequence. */
 static uint32_t
 key_axis(Call *k)
 {
     return type_named(k, "k")->rank == 4 ? 2 : 1;
 }
 
-/* What a mask of rank 1 holds, by its length beside the batch b; begin: where each sequence
- * begins. */
+/* The meaning of a mask of rank 1, by its length compared to the batch b; begin: where each
+ * sequence begins. */
 static const char *
 list_text(Call *k)
 {
     Ctx *c = k->m->c;
     const Expr *n = type_named(k, "mask")->dim[0], *batch = type_named(k, "q")->dim[0];
 
-    if (expr_eq(c, NULL, n, batch) == YES) /* key j of a sequence is seen below its length */
+    if (expr_eq(c, NULL, n, batch) == YES) /* key j of a sequence is visible below its length */
         return "begin = absent";
-    if (expr_eq(c, NULL, n, expr_scale(c, batch, 2)) == YES) /* lengths, then beginnings */
+    if (expr_eq(c, NULL, n, expr_scale(c, batch, 2)) == YES) /* lengths, then begins */
         return "begin = slice(length, b, b * 2, [0])\n"
                "length = slice(length, [0], b, [0])";
     if (expr_eq(c, NULL, n, expr_offset(c, expr_scale(c, batch, 3), 2)) == YES)
-        return "begin = absent\n" /* lengths, then sums of them */
+        return "begin = absent\n" /* lengths, then their running sums */
                "length = slice(length, [0], b, [0])";
-    return "bounds = shape(mask) == b * 2\n" /* one of the first two, as the run tells */
+    return "bounds = shape(mask) == b * 2\n" /* one of the first two, which the run finds out */
            "i = iota(b)\n"
            "at = i + where(bounds, b, [0])\n"
            "begin = where(bounds, gather(length, at), [0])\n"
            "length = gather(length, i)";
 }
 
-/* seen: bool of rank 4. The mask has lengths, or numbers that are above 0 for what is seen: of keys
- * [b, t], of queries and keys [b, s, t], or of a longest sequence [b, 1, m, m], of which the queries
- * are the last rows of the first t. */
+/* seen: bool of rank 4. The mask has lengths, or numbers that are positive for what is visible: for
+ * keys [b, t], for queries and keys [b, s, t], or for a longest sequence [b, 1, m, m], whose first
+ * t rows end with those of the queries. */
 static bool
 read_mask(Call *k)
 {
@@ -84,8 +84,8 @@ read_mask(Call *k)
                                       "seen = slice(seen, [0], keys, [3])");
 }
 
-/* A mask of one number for all keys of a sequence adds the same to all scores, which changes
- * nothing. */
+/* A mask of one number for all keys of a sequence adds the same to all scores, which has no
+ * effect. */
 static bool
 hides_nothing(Call *k)
 {
@@ -95,9 +95,9 @@ hides_nothing(Call *k)
            (call_value(k, "past_key") || !expr_is(type_named(k, "k")->dim[key_axis(k)], 1));
 }
 
-/* added: what is added to the scores. Query i sees the new keys up to i, and all of the past, where
- * each sees those before it; the last one sees all there are, as in ONNX Runtime, however many more
- * keys than queries. */
+/* added: what is added to the scores. Query i attends to the new keys up to i and to the complete
+ * past, each row of which attends to those before it; the last one attends to all, as in ONNX
+ * Runtime, even if there are more keys than queries. */
 static bool
 scores_of_mask(Call *k, bool masked, bool causal)
 {
@@ -124,8 +124,8 @@ scores_of_mask(Call *k, bool masked, bool causal)
                         "!added? added = bias");
 }
 
-/* y: rows, present_key, present_value; and scores, with what is added to them, where the node has
- * output 3. */
+/* y: rows, present_key, present_value; and scores, with the added terms, if the node has output
+ * 3. */
 static bool
 attend(Call *k)
 {
@@ -156,7 +156,7 @@ attend(Call *k)
                                    "y = reshape(y, [0, 0, -1])"));
 }
 
-/* q may have k and v in it, or k have v: [b, s, n, parts, size]. */
+/* q may contain k and v, or k may contain v: [b, s, n, parts, size]. */
 static bool
 part_rows(Call *k)
 {
@@ -224,8 +224,8 @@ call_three_parts(Call *k, const Type *rows, const char *what, int64_t wide[3])
                      wide[0], wide[0], 2 * wide[0], 2 * wide[0], all);
 }
 
-/* rows[b, s, all]: queries, keys and values beside each other; past and present hold keys and
- * values, [2, b, n, p, size]. */
+/* rows[b, s, all]: adjacent queries, keys and values; past and present hold keys and values, [2, b,
+ * n, p, size]. */
 static bool
 attend_packed(Call *k)
 {

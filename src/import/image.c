@@ -1,4 +1,4 @@
-/* image: pictures in files. How large one is the run finds out, then it is read; one that cannot be
+/* image: encoded images. The run finds out the size, then decodes; an image that cannot be decoded
  * has no points. */
 #include "import/compose.h"
 #include "import/converters.h"

@@ -1,6 +1,5 @@
-/* import: ONNX to graph. The only room that knows ONNX's spelling: operator versions, attributes
- * that became inputs, types, external data. What comes out is Tenon's operators.
- */
+/* import: ONNX to graph. Only this folder knows ONNX's spelling: operator versions, attributes that
+ * became inputs, types, external data. The result has Tenon's operators. */
 #ifndef TENON_IMPORT_H
 #define TENON_IMPORT_H
 
@@ -19,25 +18,25 @@ typedef struct {
     uint32_t nshape;                    /* --shape x=1x3x224x224 */
     int64_t max_model_bytes, max_nodes; /* named limits; 0: the defaults */
     int64_t seed;                       /* --seed; 0: none */
-    const char *nests;                  /* --nests: a file of operators; NULL: none */
-    /* --given: inputs with values of their own that are given all the same, "w,b"; NULL: none */
+    const char *nests;                  /* --nests: a file with operators; NULL: none */
+    /* --given: inputs that stay inputs although the model has values for them, "w,b"; NULL: none */
     const char *given;
-    /* "cell": a symbol n of its inputs is cell_n; NULL: n */
+    /* "cell": a symbol n of its inputs becomes cell_n; NULL: n */
     const char *prefix;
-    /* --library: a library with operators in it; NULL: none */
+    /* --library: a library with operators; NULL: none */
     const char *library;
-    /* does a session keep this input between runs? NULL: it keeps none */
+    /* is this input a state of a session? NULL: there are no states */
     bool (*is_state)(void *user, const char *input);
     void *user;
 } ImportOptions;
 
-/* The graph of a model file. Constants point into the mapped file or into `arena`. Errors: every
- * unsupported node is reported (DIAG_UNSUPPORTED, one diagnostic each) before it fails. */
+/* The graph of a model file. Constants point into the mapped file or into `arena`. Errors: it
+ * reports every unsupported node (DIAG_UNSUPPORTED, one diagnostic each) before it fails. */
 Graph *import_onnx(Ctx *c, Arena *arena, const char *path, Bytes file, const ImportOptions *o);
-/* Is this an ONNX file rather than Tenon's text? Looks at the first bytes. */
+/* Is this an ONNX file, and not Tenon's text? Looks at the first bytes. */
 bool import_is_onnx(Bytes file);
 
-/* What `tenon inspect` tells of a file, even when it cannot be compiled. */
+/* For `tenon inspect`: facts about a file, even if it cannot be compiled. */
 typedef struct {
     const char *op;
     uint32_t count;

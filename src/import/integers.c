@@ -1,15 +1,15 @@
-/* integers: inputs that count something or say where it is: shapes, axes, indices, lengths.
+/* integers: inputs that are counts or indices: shapes, axes, lengths.
  *
- * ONNX has i32 or i64 there and nothing else. Any integers will do here; floats are refused before
- * a converter sees them, since what it makes of such an input (a cast, a match) is meant for
- * integers and would give another model a meaning. What a Loop is told is looked at in loop.c.
+ * ONNX has i32 or i64 there. Any integers are accepted; floats are refused before a converter sees
+ * them, since what it does with such an input (a cast, a match) is meant for integers and would
+ * change the model's meaning. loop.c checks the inputs of a Loop.
  */
 #include "import/converters.h"
 
 #include <string.h>
 
-/* The operators, and which of their inputs, a digit each. tests/errors/test_models.py holds them to
- * the schemas of ONNX and ONNX Runtime. */
+/* The operators, and which of their inputs, a digit each. tests/errors/test_models.py compares them
+ * with the schemas of ONNX and ONNX Runtime. */
 static const struct {
     const char *op, *inputs;
 } integers[] = {

@@ -1,9 +1,9 @@
-/* lengths: lists whose length is an open size: `i64[r]`.
+/* lengths: lists of symbolic length: `i64[r]`.
  *
- * How many sizes a Reshape is given is the rank of its result, which a graph has to know, and a
- * file may leave it open. Then what else the file says decides it: the rank that is declared for
- * the result or that one of its users needs, the rank of what the list is about, the length of
- * another list. The list gets that length here, and the run is held to it.
+ * The number of sizes of a Reshape is the rank of its result, which a graph must know, but a file
+ * may not give it. Then other facts decide: the rank that is declared for the result or that one of
+ * its users requires, the rank of the list's tensor, the length of another list. The list gets that
+ * length here, and runs check it.
  */
 #include "import/compose.h"
 #include "import/converters.h"
@@ -138,7 +138,7 @@ keeps_rank(OpKind op)
     }
 }
 
-/* The rank that a node needs its first input, or all of them, to have; -1: it takes several. */
+/* The rank that a node requires of its first input, or of all of them; -1: it accepts several. */
 static int64_t
 needed_rank(const Model *m, const Onnx__NodeProto *n, OpKind op)
 {
@@ -167,8 +167,8 @@ needed_rank(const Model *m, const Onnx__NodeProto *n, OpKind op)
     }
 }
 
-/* The names that have the rank of the result, one after the other: what it is called, and what is
- * made of it by nodes that keep it. */
+/* The names with the rank of the result, in order: its own, and those of results of nodes that keep
+ * the rank. */
 int64_t
 result_rank(const Call *k)
 {
@@ -197,15 +197,15 @@ result_rank(const Call *k)
     return rank;
 }
 
-/* ---- which list has which length ------------------------------------------------------------- */
+/* ---- lengths of lists ------------------------------------------------------------------------ */
 
 typedef struct {
     uint32_t input;
     const char *what;
     int64_t n;
-} List; /* n -1: not known */
+} List; /* n -1: unknown */
 
-/* Lists that have as many elements as each other. */
+/* Lists of equal length. */
 static bool
 lists_alike(Call *k, uint32_t n, const List *list)
 {
@@ -228,8 +228,8 @@ one_list(Call *k, uint32_t input, const char *what, int64_t n)
     return lists_alike(k, 1, &(List){ input, what, n });
 }
 
-/* As many as ranks differ; none where one of them is not known, or the operator's own rule says
- * what is wrong. */
+/* The difference of ranks; none if one of them is unknown, or if the operator's own rule reports
+ * the error. */
 static int64_t
 more(int64_t rank, int64_t less)
 {

@@ -1,16 +1,17 @@
-/* longformer: LongformerAttention of ONNX Runtime, in which few tokens see everything.
+/* longformer: LongformerAttention of ONNX Runtime, in which few tokens attend to everything.
  *
- *     local     token i sees tokens i - window to i + window, and those that are global
- *     global    a token with a flag sees all tokens, by projections of its own
+ *     local     token i attends to tokens i - window to i + window, and to global ones
+ *     global    a token with a flag attends to all tokens, with projections of its own
  *
- * The first is an attention of all tokens under a mask of places. The second is one of few rows:
- * those of all sequences are behind each other and see their own sequence, as in packed.c, and what
- * it gives replaces rows of the first. The mask is added to the scores of each key, and rows where
- * it is below 0, padding, are 0.
+ * The first is an attention of all tokens with a mask of positions. The second has few rows: the
+ * global tokens of all sequences are concatenated and attend to their own sequence, as in packed.c,
+ * and its results replace rows of the first. The mask is added to the scores of each key; rows
+ * where it is below 0 are padding, and 0.
  *
- * Source: ONNX Runtime's ContribOperators.md; for shapes contrib_ops/cpu/bert/longformer_attention_
- * base.cc; for projections and masks contrib_ops/cuda/bert/longformer_attention_softmax.cu. Its
- * kernels want lengths that are multiples of 2 * window, and global tokens at the front.
+ * Source: ONNX Runtime's ContribOperators.md; for shapes
+ * contrib_ops/cpu/bert/longformer_attention_base.cc; for projections and masks
+ * contrib_ops/cuda/bert/longformer_attention_softmax.cu. Its kernels require lengths that are
+ * multiples of 2 * window, and global tokens at the front.
  */
 #include "import/compose.h"
 #include "import/converters.h"
@@ -19,11 +20,11 @@
 
 enum { X, WEIGHT, BIAS, MASK, GLOBAL_WEIGHT, GLOBAL_BIAS, GLOBAL };
 
-/* Projections: of local rows; of global queries, and of what these see. */
+/* Projections: of local rows; of global queries, and of their keys and values. */
 typedef enum { LOCAL_Q, LOCAL_K, LOCAL_V, GLOBAL_Q, GLOBAL_K, GLOBAL_V } Projection;
 
-/* to: rows by one of the projections. Weights that are apart, [3, wide, wide], have the biases of
- * global keys and values behind those of local rows. */
+/* to: projects rows. In separate weights, [3, wide, wide], the biases of global keys and values
+ * come after those of local rows. */
 static bool
 project(Call *k, const char *to, const char *rows, Projection p, int64_t n)
 {
@@ -40,7 +41,7 @@ project(Call *k, const char *to, const char *rows, Projection p, int64_t n)
                      rows, global && !behind ? "global_bias" : "bias", at, at + n);
 }
 
-/* Tokens as local ones, then those of all sequences at places `at` as global ones, whose rows
+/* All tokens as local ones, then those of all sequences at indices `at` as global ones, whose rows
  * replace those of the first. */
 static bool
 attend(Call *k, int64_t heads, int64_t n)

@@ -1,10 +1,11 @@
 /* loop: Loop and Scan.
  *
- * What a loop carries keeps a dimension as long as its body gives back the same one. Where it does
- * not, the dimension becomes a symbol of the body, and the body is read again with it; a dimension
- * only ever goes from fixed to free, so this ends after as many rounds as there are dimensions.
+ * A carried value keeps a dimension as long as its body returns the same one. Otherwise the
+ * dimension becomes a symbol of the body, and the body is read again with it. A dimension only
+ * changes from fixed to free, so this ends after at most as many rounds as there are dimensions.
  *
- * A Scan is a loop: it runs as often as its inputs are long and takes one slice of each per turn.
+ * A Scan is a loop: its number of iterations is the length of its inputs, and each iteration takes
+ * one slice of each.
  */
 #include "import/control.h"
 
@@ -15,15 +16,15 @@
 typedef struct {
     Call *k;
     const Onnx__GraphProto *from;
-    ValueId turns, cond;     /* 0: without */
-    const Expr *known_turns; /* NULL: not known before the run */
+    ValueId turns, cond;     /* 0: absent */
+    const Expr *known_turns; /* NULL: unknown before the run */
     uint32_t ncarried;
     ValueId *carried; /* initial values; a sequence is two of them */
     Sym *name;        /* [ncarried] inside */
     uint32_t nmark;   /* carried values of the ONNX body */
-    uint64_t *mark;   /* [nmark] of those that are sequences */
+    uint64_t *mark;   /* [nmark] the marks of those that are sequences */
     uint32_t nstacked;
-    /* Scan: one slice of each per turn, along an axis, the last first where reversed. */
+    /* Scan: each iteration takes one slice of each, along an axis; reversed ones from the end. */
     uint32_t nslice;
     const ValueId *slice;
     const int64_t *axis;
@@ -34,7 +35,7 @@ typedef struct {
     ValueList args;
 } LoopRead;
 
-/* The rank that the body declares for its turn or condition: 0 unless it says 1. */
+/* The rank that the body declares for its iteration number or condition: 0 unless it declares 1. */
 static uint32_t
 declared_rank(const Onnx__ValueInfoProto *v)
 {
@@ -73,7 +74,7 @@ carried_inputs(LoopRead *l, uint32_t first)
             if (l->free[i * TN_MAX_RANK + d]) {
                 uint32_t nback = l->in.back.n;
                 dim[d] = inside_bind(&l->in, arena_printf(m->arena, "%s_%u", name, d), t->dim[d]);
-                /* it stands for the size outside in the first turn only */
+                /* it equals the outer size only in the first iteration */
                 l->in.back.n = nback;
                 VEC_PUSH(m->arena, &l->changes, true);
             }
@@ -85,7 +86,7 @@ carried_inputs(LoopRead *l, uint32_t first)
     return true;
 }
 
-/* One turn's slice of input i of a Scan: gather(x, turn), or from the end. */
+/* One iteration's slice of input i of a Scan: gather(x, iteration), or from the end. */
 static bool
 slice_input(LoopRead *l, uint32_t i, ValueId turn)
 {
@@ -120,7 +121,7 @@ slice_input(LoopRead *l, uint32_t i, ValueId turn)
     return out && model_define(m, name, out, l->k->loc);
 }
 
-/* Does the body say with one bool whether there is another turn? */
+/* Does the body return its condition as one bool? */
 static bool
 body_goes_on(const LoopRead *l)
 {
@@ -137,7 +138,7 @@ body_goes_on(const LoopRead *l)
                type_str(m->c, t));
 }
 
-/* The body with the dimensions that are known to change. */
+/* Reads the body with the dimensions known to change. */
 static bool
 read_loop_body(LoopRead *l)
 {
@@ -170,8 +171,7 @@ read_loop_body(LoopRead *l)
     return ok;
 }
 
-/* Does the body give back what it was given? Dimensions that it does not are freed; *again if there
- * were any. */
+/* Does the body return the dimensions it was given? Others are freed; *again if there were any. */
 static bool
 compare_carried(LoopRead *l, bool *again)
 {
@@ -199,7 +199,7 @@ compare_carried(LoopRead *l, bool *again)
     return true;
 }
 
-/* Initial values, one by one; of a sequence its tensors, if it has any yet. */
+/* Initial values; the two tensors of a sequence, if it has any yet. */
 static bool
 expand_carried(LoopRead *l, uint32_t first_in, uint32_t first)
 {
@@ -226,8 +226,8 @@ expand_carried(LoopRead *l, uint32_t first_in, uint32_t first)
     return true;
 }
 
-/* A sequence that began empty, or of a rank not known, has one after the first turn; *again if one
- * was found. */
+/* A sequence that begins empty, or with unknown rank, gets the rank of the first iteration; *again
+ * if one was found. */
 static bool
 settle_sequences(LoopRead *l, uint32_t first_in, bool *again)
 {
@@ -250,8 +250,8 @@ settle_sequences(LoopRead *l, uint32_t first_in, bool *again)
     return true;
 }
 
-/* Read until nothing more is freed. A body that fails with fixed dimensions may work with free
- * ones. */
+/* Reads the body until no more dimension is freed. A body that fails with fixed dimensions may
+ * succeed with free ones. */
 static bool
 read_until_stable(LoopRead *l)
 {
@@ -349,7 +349,7 @@ known_number(const Model *m, ValueId v)
     return value && value->known.at && value->known.n == 1 ? value->known.at[0] : NULL;
 }
 
-/* Is it known that there is no turn? */
+/* Is it known that there is no iteration? */
 static bool
 makes_no_turn(const LoopRead *l)
 {
@@ -359,8 +359,8 @@ makes_no_turn(const LoopRead *l)
            (go && expr_is(go, 0));
 }
 
-/* The results of a body that cannot be read, and is never run: values as they were given, and
- * nothing stacked, of the type that is declared. */
+/* The results of a body that cannot be read and never runs: carried values are unchanged, stacks
+ * are empty, with their declared types. */
 static bool
 without_turns(LoopRead *l)
 {
@@ -389,7 +389,7 @@ without_turns(LoopRead *l)
     return true;
 }
 
-/* Input i, where it is there, is one number of type t. */
+/* Is input i absent, or one number of type t? */
 static bool
 need_one(Call *k, uint32_t i, DType t, const char *what)
 {
@@ -479,8 +479,8 @@ ints_const(Call *k, const char *name, uint32_t n, const int64_t *v)
                        arena_copy(k->m->arena, v, n * sizeof *v));
 }
 
-/* Results are stacked in front, in the order of the turns; a Scan may want them elsewhere, and
- * backwards. */
+/* Results are stacked along the first axis, in the order of iterations; a Scan may require another
+ * axis, or the reverse order. */
 static bool
 arrange(Call *k, uint32_t output, int64_t axis, bool reversed)
 {

@@ -1,11 +1,11 @@
-/* map: maps as values of a model's inputs, and the operators that make tensors of them.
+/* map: maps as inputs of a model, and the operators that convert them to tensors.
  *
  *     keys   i64[entries] or str[entries]          values   T[entries]
  *
- * A model that has a map x as its input takes the two tensors x.keys and x.values, in any order of
- * the entries. No operator makes a map but ZipMap, whose sequence of maps is the table that it was
- * made of and the labels of the table's columns, in their order: as an output y of the model
- * y.values, T[maps, entries], and y.keys. In the table of names x stands for the values.
+ * A model with an input map x takes the two tensors x.keys and x.values, with entries in any order.
+ * Only ZipMap makes maps. Its sequence of maps is the table that it is made of and the labels of
+ * the table's columns, in their order: an output y of the model is y.values, T[maps, entries], and
+ * y.keys. In the table of names x stands for the values.
  */
 #include "import/compose.h"
 #include "import/ml.h"
@@ -77,7 +77,7 @@ read_keys(Call *k)
     return (ValueId)v;
 }
 
-/* count elements of nothing: zeros, or empty strings. */
+/* count default elements: zeros, or empty strings. */
 static ValueId
 nothing(Call *k, DType t, int64_t count)
 {
@@ -97,7 +97,7 @@ give_row(Call *k, ValueId list)
     return list && finish(k, value_of_text(k, "list", &list, "reshape(list, [1, -1])"));
 }
 
-/* values[i] at place[i] of `count`, nothing elsewhere. */
+/* values[i] at place[i] of `count`, defaults elsewhere. */
 static ValueId
 placed(Call *k, ValueId place, ValueId values, int64_t count)
 {
@@ -106,7 +106,7 @@ placed(Call *k, ValueId place, ValueId values, int64_t count)
                          "scatter_elements(none, place, values) {axis = 0}");
 }
 
-/* A key that is no word of the vocabulary goes behind the row, which is then cut off. */
+/* A key outside of the vocabulary goes after the row, and is cut off. */
 static bool
 convert_dict_vectorizer(Call *k)
 {
@@ -126,7 +126,7 @@ convert_dict_vectorizer(Call *k)
            give_row(k, value_of_text(k, "row", &row, "slice(row, [0], [%" PRId64 "])", words.n));
 }
 
-/* The values in the order of their keys; or each at the place that its key says. */
+/* The values in the order of their keys; or each at the index that is its key. */
 static bool
 convert_cast_map(Call *k)
 {
@@ -159,7 +159,7 @@ convert_cast_map(Call *k)
                  : call_text_cast(k, values, t);
     if (!values)
         return false;
-    /* a key below 0 is no place: one beyond the end stops the run */
+    /* a key below 0 is no index: an index beyond the end makes the run fail */
     if (!strcmp(how, "SPARSE"))
         return give_row(
             k,
@@ -186,7 +186,7 @@ by_label(const void *x, const void *y, void *labels)
     return (u > v) - (u < v);
 }
 
-/* Columns in the order of their labels, as a map has its entries. */
+/* Columns sorted by their labels, as entries of a map are. */
 static ValueId
 sorted(Call *k, ValueId table, const List *labels, Sym name, ValueId *keys)
 {
@@ -209,7 +209,7 @@ sorted(Call *k, ValueId table, const List *labels, Sym name, ValueId *keys)
                                     ints_text(k, (uint32_t)labels->n, order));
 }
 
-/* The table, and its columns' labels beside it. */
+/* The table, and the labels of its columns. */
 static bool
 convert_zip_map(Call *k)
 {

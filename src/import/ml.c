@@ -1,8 +1,8 @@
-/* ml: operators of ai.onnx.ml: labels, scalers, linear models, support vectors. Trees are in
- * tree.c, words in words.c.
+/* ml: operators of ai.onnx.ml: labels, scalers, linear models, support vectors. tree.c has trees,
+ * tf_idf.c words.
  *
- * What a dictionary says is a look-up of places among sorted keys, and a gather; the rest is
- * arithmetic on matrices.
+ * A dictionary is a look-up of indices among sorted keys, and a gather; the rest is arithmetic on
+ * matrices.
  */
 #include "import/compose.h"
 #include "import/ml.h"
@@ -129,7 +129,7 @@ ml_both(Call *k, ValueId x, bool negative)
     return value_of_text(k, "x", &x, "concat(%s, x) {axis = 1}", negative ? "-x" : "1 - x");
 }
 
-/* exp(x - max) / sum, where what is next to 0 stays in proportion to 0. */
+/* exp(x - max) / sum, except that values near 0 scale with their input. */
 static ValueId
 softmax_zero(Call *k, ValueId x)
 {
@@ -140,7 +140,7 @@ softmax_zero(Call *k, ValueId x)
                          "where(sum == 0, 0.5, e / sum)");
 }
 
-/* sqrt(2) * inverse erf(2 x - 1), by Winitzki's formula, as others have it. */
+/* sqrt(2) * inverse erf(2 x - 1), by Winitzki's formula, as in other implementations. */
 static ValueId
 probit(Call *k, ValueId x)
 {
@@ -238,7 +238,7 @@ ml_place(Call *k, ValueId x, const List *keys)
              : 0;
 }
 
-/* values[place], or the default behind them. */
+/* values[place], with the default appended. */
 static bool
 map_to(Call *k, ValueId place, const List *values, const void *otherwise)
 {
@@ -286,7 +286,7 @@ convert_label_encoder(Call *k)
     if (!need_input(k, 0) || !ml_list(k, "keys", &keys) || !ml_list(k, "values", &values) ||
         !ml_list(k, "classes", &classes))
         return false;
-    if (classes.n) { /* version 1: strings to their places, and back */
+    if (classes.n) { /* version 1: strings to their indices, and back */
         int64_t *place = NEW_ARRAY(k->m->arena, int64_t, classes.n);
         for (int64_t i = 0; i < classes.n; i++)
             place[i] = i;
@@ -330,8 +330,8 @@ convert_category_mapper(Call *k)
            map_to(k, ml_place(k, k->in.at[0], keys), values, otherwise);
 }
 
-/* Rows of a unit matrix; one of zeros behind them for what is none of the categories, or else there
- * is no such row. */
+/* Rows of a unit matrix; a row of zeros is appended for values in no category, unless those are
+ * errors. */
 static bool
 convert_one_hot_encoder(Call *k)
 {
@@ -523,7 +523,7 @@ kernel_of(Call *k, ValueId x, const List *vectors, int64_t count, const char *ki
            degree = params.n > 2 ? ml_number(&params, 2) : 0;
     List none = { 0 };
 
-    /* |x - v|^2, as it stands: a difference of squares would lose digits */
+    /* |x - v|^2, directly: a difference of squares would lose digits */
     if (!strcmp(kind, "RBF")) {
         int64_t columns = count ? vectors->n / count : 0;
         return value_of_text(
@@ -566,7 +566,7 @@ convert_svm_regressor(Call *k)
     return finish(k, named_result(k, ml_transform(k, y, ml_word(k, "post_transform", "NONE")), 0));
 }
 
-/* Each pair of classes has a score; a vote goes to one of them. Columns of these matrices are
+/* Each pair of classes has a score, and votes for one of them. Columns of these matrices are
  * pairs. */
 typedef struct {
     float *weight, *first, *second;
@@ -624,7 +624,7 @@ convert_svm_classifier(Call *k)
                               (long long)some);
         count += some;
     }
-    if (!count) { /* one linear function a class */
+    if (!count) { /* one linear function per class */
         List none = { 0 };
         ValueId s = linear(k, x, &w, &none, labels.n ? labels.n : 1);
         s = value_of_text(k, "s", &s, "s + %a", ml_number(&rho, 0));

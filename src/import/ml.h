@@ -1,11 +1,10 @@
-/* ml: what the converters of ai.onnx.ml share. */
+/* ml: shared by the converters of ai.onnx.ml. */
 #ifndef TENON_IMPORT_ML_H
 #define TENON_IMPORT_ML_H
 
 #include "import/converters.h"
 
-/* A list that stands in an attribute: of strings, i64, f32, or whatever a tensor has. n 0: it is
- * absent or empty. */
+/* A list in an attribute: of strings, i64, f32, or a tensor's type. n 0: it is absent or empty. */
 typedef struct {
     DType t;
     int64_t n;
@@ -23,11 +22,11 @@ ValueId ml_const(Call *k, const char *name, DType t, int64_t rows, int64_t colum
                  const void *data);
 ValueId ml_floats_const(Call *k, const char *name, int64_t rows, int64_t columns, const float *v);
 ValueId ml_float(Call *k, double v); /* f32[] */
-ValueId ml_real(Call *k, ValueId v); /* as f32, doubles as they are */
-ValueId ml_rows(Call *k, ValueId x); /* of rank 2: one of rank 1 is one row */
-/* Scores [n, m] after the transform of that name; 0 where it is none. */
+ValueId ml_real(Call *k, ValueId v); /* as f32; f64 stays */
+ValueId ml_rows(Call *k, ValueId x); /* with rank 2: rank 1 is one row */
+/* Scores [n, m] after the transform of that name; 0 if it is unknown. */
 ValueId ml_transform(Call *k, ValueId scores, const char *name);
-/* The place of each x among the keys as they are written; keys->n where it is none. Of equal keys
+/* The index of each x among the keys in their order; keys->n if it is not among them. Of equal keys
  * the first counts. */
 ValueId ml_place(Call *k, ValueId x, const List *keys);
 /* Labels of classes by their numbers: output 0. */

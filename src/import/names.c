@@ -1,6 +1,5 @@
-/* names: the table of operators for people, and what to say of a name that is not in it: which was
- * meant. All operators of ONNX are in it.
- */
+/* names: the table of operators for users, and suggestions for names that are not in it. It has all
+ * operators of ONNX. */
 #include "import/converters.h"
 
 #include <stdlib.h>
@@ -8,8 +7,7 @@
 
 enum { MOST = 64 };
 
-/* Edits (insert, drop, replace) that make one word of the other, case aside; MOST if a word is
- * long. */
+/* Edit distance (insert, delete, replace) of two words, ignoring case; MOST if a word is long. */
 static uint32_t
 distance(const char *a, const char *b)
 {
@@ -47,7 +45,7 @@ bool
 refuse_operator(Call *k, const char *name)
 {
     const char *best = NULL, *dot = strrchr(name, '.');
-    /* the domain is no part of what was mistyped */
+    /* the domain is not part of the misspelt word */
     uint32_t least = (uint32_t)strlen(dot ? dot + 1 : name) / 3 + 2;
 
     for (uint32_t i = 0; op_row_at(i); i++)

@@ -1,7 +1,7 @@
-/* onnx: a parsed model to a graph of Tenon's operators.
+/* onnx: converts a parsed model to a graph of Tenon's operators.
  *
- * Every node that cannot be imported is reported, not only the first: its outputs become value 0,
- * and what depends on them is passed over in silence, so one run shows all there is to say.
+ * All nodes that cannot be imported are reported, not only the first: their outputs become value 0,
+ * and nodes that depend on them are skipped without a report.
  */
 #include "import/converters.h"
 
@@ -20,7 +20,8 @@ typedef struct {
     uint32_t *order, n;
 } Sorter;
 
-/* Producers first, without recursion: a stack of nodes, each left once its producers are placed. */
+/* Topological sort with a stack instead of recursion; a node is popped once its producers are
+ * placed. */
 static bool
 place(Sorter *s, uint32_t root, uint32_t *stack)
 {
@@ -171,8 +172,8 @@ shape_for(const ImportOptions *o, const char *name)
     return NULL;
 }
 
-/* The name of a dimension; NULL where it has none, or what exporters write for none: a number below
- * 0, or one of these. */
+/* The name of a dimension; NULL if it has none, or one that exporters write for none: a negative
+ * number, or one of these. */
 static const char *
 dim_name(const Onnx__TensorShapeProto__Dimension *dim)
 {
@@ -218,8 +219,8 @@ own_symbol(const Model *m, const char *name)
     return expr_symbol(m->c, m->prefix ? arena_printf(m->arena, "%s_%s", m->prefix, name) : name);
 }
 
-/* A name stands for one size wherever it stands. What has none is a size of its own, and so is each
- * of those that tf2onnx calls unk__N, which only the first keeps the name of. */
+/* A name stands for one size everywhere. A dimension without a name is a size of its own, and so is
+ * each of those that tf2onnx calls unk__N; only the first of these keeps the name. */
 static const Expr *
 input_dim(const Model *m, const Onnx__ValueInfoProto *v, size_t d)
 {
@@ -237,7 +238,7 @@ input_dim(const Model *m, const Onnx__ValueInfoProto *v, size_t d)
     return own_symbol(m, name);
 }
 
-/* Where a binding came from, for who contradicts it. */
+/* The origin of a binding, for errors that contradict it. */
 static bool
 bind_dim(Model *m, Binding *b, uint32_t *nb, Var var, const ImportShape *s, uint32_t d, Loc loc)
 {
@@ -256,7 +257,7 @@ bind_dim(Model *m, Binding *b, uint32_t *nb, Var var, const ImportShape *s, uint
     return true;
 }
 
-/* --shape on an input: its symbols get these values wherever they stand. */
+/* --shape on an input: its symbols get these values everywhere. */
 static bool
 bind_shape(Model *m, const Onnx__ValueInfoProto *v, const ImportShape *s, Binding *b, uint32_t *nb,
            Loc loc)
@@ -321,16 +322,16 @@ is_initializer(const char *name, Map *names, Ctx *c)
     return map_get(names, MAP_PTR(sym(c, name)), NULL);
 }
 
-/* ---- inputs with values of their own
+/* ---- inputs with default values
  *
- * An initializer that is also an input is a default (from IR version 4 on). Models that list all
- * their weights so are many, and hardly any is ever run with others, so it is a constant like all
- * initializers: it folds, and is laid out as it is read. What is to be given has to be named
- * (--given), is an input like any other then, and its default is not in the artefact.
+ * An initializer that is also an input is a default (from IR version 4 on). Many models list all of
+ * their weights so, and few are ever run with others, so it is a constant like all initializers: it
+ * is folded and packed. An input that callers set must be named (--given); it is then an ordinary
+ * input, and its default is not in the artefact.
  */
 
-/* The next name of a list parted by commas, from *s on, and whether a ? behind it says "if there is
- * such"; NULL: there is none. */
+/* The next name of a comma-separated list, from *s on, and whether it is followed by ?, "if it
+ * exists"; NULL: no more. */
 static const char *
 next_given(Arena *a, const char **s, bool *perhaps)
 {
@@ -535,8 +536,8 @@ is_parameter(const Model *m, const char *name)
     return false;
 }
 
-/* With `lists`, inputs may be sequences, which stand as 0. The inputs, or *skip when one comes from
- * a node that was refused. */
+/* With `lists`, inputs may be sequences, as 0. The inputs, or *skip if one comes from a node that
+ * was refused. */
 static bool
 read_operands(Call *k, bool lists, bool *skip)
 {
@@ -551,7 +552,7 @@ read_operands(Call *k, bool lists, bool *skip)
             continue;
         }
         bool there = map_get(&m->value, MAP_PTR(sym(m->c, name)), &v);
-        /* one that the call of the function leaves out */
+        /* the call of the function omits it */
         if (!there && is_parameter(m, name)) {
             VEC_PUSH(m->arena, &k->in, 0);
             continue;
@@ -712,8 +713,8 @@ model_outputs(Model *m, ValueList *output, uint64_t *mark)
     return true;
 }
 
-/* An output is called what the model calls it, however it came about; inputs and constants, and
- * what is an output under another name already, keep theirs. */
+/* An output gets the model's name for it; inputs and constants, and values that are an output under
+ * another name already, keep theirs. */
 static bool
 is_named_anew(const Model *m, const ValueList *output, uint32_t i)
 {
@@ -762,7 +763,7 @@ import_onnx(Ctx *c, Arena *arena, const char *path, Bytes file, const ImportOpti
     m.prefix = o ? o->prefix : NULL;
     m.is_state = o ? o->is_state : NULL;
     m.user = o ? o->user : NULL;
-    /* before anything is known of the model's sizes, which may have the same names */
+    /* before the model's sizes are known, which may have the same names */
     if (!own_read(&m, o ? o->nests : NULL))
         return NULL;
     if (m.from->n_output == 0) {

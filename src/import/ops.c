@@ -1,7 +1,8 @@
 /* ops: ONNX's operators as Tenon's.
  *
  * One row per operator. A row without a converter has the same inputs and attributes in every
- * opset. Converters are in opsets.c, those of operators that Tenon does not have in files by topic.
+ * opset. opsets.c has converters; those of operators that Tenon does not have are in files by
+ * topic.
  */
 #include "import/converters.h"
 

@@ -1,7 +1,7 @@
 /* opsets: converters of ONNX's own operators.
  *
- * They mend what changed between opsets (attributes that became inputs, defaults) and what Tenon
- * spells otherwise; doc/operators.md lists the latter.
+ * They handle changes between opsets (attributes that became inputs, defaults) and differences to
+ * Tenon's spelling; doc/operators.md lists the latter.
  */
 #include "import/compose.h"
 #include "import/converters.h"
@@ -9,7 +9,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Attribute `name` (integers) becomes input i, where the opset still has it as an attribute. */
+/* Attribute `name` (integers) becomes input i if the opset still has it as an attribute. */
 static void
 ints_to_input(Call *k, const char *name, uint32_t i)
 {
@@ -21,7 +21,7 @@ ints_to_input(Call *k, const char *name, uint32_t i)
     call_drop(k, name);
 }
 
-/* Input i with axes of extent 1 behind it, `n` of them. */
+/* Input i with `n` trailing axes of extent 1. */
 static bool
 widen(Call *k, uint32_t i, int64_t n)
 {
@@ -37,7 +37,7 @@ widen(Call *k, uint32_t i, int64_t n)
     return k->in.at[i] != 0;
 }
 
-/* Before opset 7 the second input was broadcast only if asked to, and from an axis on. */
+/* Before opset 7 the second input is broadcast only on request, and from an axis on. */
 bool
 convert_pair(Call *k)
 {
@@ -57,7 +57,7 @@ convert_compare(Call *k)
     return convert_pair(k) && convert_equal(k);
 }
 
-/* Before opset 7 a slope of one axis was one for each channel. */
+/* Before opset 7 a slope of one axis is one per channel. */
 bool
 convert_prelu(Call *k)
 {
@@ -111,8 +111,8 @@ convert_constant(Call *k)
     return false;
 }
 
-/* To strings and from them: numbers of a type that has a text of its own, or those that every text
- * can say. */
+/* To and from strings: casts through a type whose text is exact, or that every text can
+ * represent. */
 static bool
 cast_text(Call *k)
 {
@@ -167,7 +167,7 @@ convert_axes(Call *k)
     return true;
 }
 
-/* Roots and logarithms of sums of integers: computed in f64, and cut to the integers again. */
+/* Roots and logarithms of sums of integers: computed in f64, and truncated to integers. */
 bool
 convert_axes_real(Call *k)
 {
@@ -190,8 +190,8 @@ convert_reshape(Call *k)
     return true;
 }
 
-/* Parts of one size, rounded up; the last ones have what is left. Of an axis of known size the
- * operator says so itself. */
+/* Parts of equal size, rounded up; the last ones have the remainder. If the axis's size is known,
+ * the operator does this itself. */
 static bool
 split_rounded_up(Call *k)
 {
@@ -259,8 +259,8 @@ convert_tile(Call *k)
     return true;
 }
 
-/* Weighed sums of integers are those of floats, rounded to integers again: the nearest that the
- * type has. */
+/* Weighted sums of integers are computed in floats, and rounded to the nearest integer of the
+ * type. */
 static bool
 resize_integers(Call *k)
 {
@@ -303,8 +303,8 @@ convert_resize(Call *k)
     return need_input(k, 0) && resize_integers(k);
 }
 
-/* k->op, a softmax or its kin, of x. Before opset 13 these worked on x flattened to two dimensions
- * at `axis`, 1 by default. */
+/* k->op, a softmax or similar, of x. Before opset 13 these work on x flattened to two dimensions at
+ * `axis`, 1 by default. */
 ValueId
 call_softmax(Call *k, ValueId x, int64_t opset)
 {
@@ -357,8 +357,8 @@ convert_shift(Call *k)
     return true;
 }
 
-/* Before opset 9 with spatial=0: scale, bias, mean and variance are those of each place of a
- * sample, [c, …]. */
+/* Before opset 9 with spatial=0: scale, bias, mean and variance are per element of a sample, [c,
+ * …]. */
 static bool
 batch_norm_of_places(Call *k)
 {
@@ -403,7 +403,7 @@ convert_norm(Call *k)
     return true;
 }
 
-/* The node's operator on its inputs as elements of type t, and its result as `to`. */
+/* The node's operator on its inputs converted to type t, and its result converted to `to`. */
 static bool
 compute_as(Call *k, DType t, DType to)
 {
@@ -440,7 +440,7 @@ convert_rms_norm(Call *k)
            compute_as(k, x == DT_F64 || scale == DT_F64 ? DT_F64 : DT_F32, scale);
 }
 
-/* v[g], one number for each group, as one for each of the channels that x has. */
+/* v[g], one number for each group, repeated for each channel of x. */
 static ValueId
 of_channels(Call *k, ValueId x, ValueId v, int64_t groups)
 {
@@ -450,7 +450,7 @@ of_channels(Call *k, ValueId x, ValueId v, int64_t groups)
                          groups, groups);
 }
 
-/* Before opset 21 scale and bias are those of groups. */
+/* Before opset 21 scale and bias are per group. */
 bool
 convert_group_norm(Call *k)
 {
@@ -485,7 +485,7 @@ convert_dropout(Call *k)
         k->in.at[1] = 0;
     if (k->m->opset >= 10 || k->nout < 2 || !need_input(k, 0))
         return true;
-    ValueId out[2]; /* the mask was of the type of x */
+    ValueId out[2]; /* the mask has the type of x */
     if (!graph_infer_op(k->m->g, OP_dropout, (Attrs){ 0 }, k->loc, k->origin, 1, k->in.at, 2, NULL,
                         out))
         return false;
@@ -508,8 +508,8 @@ convert_eye_like(Call *k)
     return dtype_attr(k, "dtype");
 }
 
-/* To floats of 8 bits, where what is too large becomes no number: a quotient that is cast. Of
- * integers saturate=0 says nothing. */
+/* To floats of 8 bits, where values beyond the range become NaN: a quotient that is cast. For
+ * integers saturate=0 has no effect. */
 static bool
 quantize_unsaturated(Call *k)
 {
@@ -548,8 +548,8 @@ convert_quantize(Call *k)
            (dtype_attr(k, "output_dtype") && (k->op != OP_quantize_linear || quantised_product(k)));
 }
 
-/* Two modes by the names that say how many dimensions there are, as opset 16 and ONNX Runtime's own
- * operator have them. */
+/* Two modes, by the names for the number of dimensions, as in opset 16 and in ONNX Runtime's own
+ * operator. */
 bool
 convert_bilinear(Call *k)
 {
@@ -562,7 +562,7 @@ convert_bilinear(Call *k)
     return true;
 }
 
-/* Before opset 16 regions were not moved by half a pixel. */
+/* Before opset 16 regions are not moved by half a pixel. */
 bool
 convert_roi_align(Call *k)
 {
@@ -571,7 +571,7 @@ convert_roi_align(Call *k)
     return true;
 }
 
-/* The axis was an attribute before opset 20. */
+/* Before opset 20 the axis is an attribute. */
 bool
 convert_dft(Call *k)
 {
@@ -589,8 +589,8 @@ convert_window(Call *k)
     return dtype_attr(k, "output_datatype");
 }
 
-/* Where one of queries, keys and values is f64, all are; each result has the type of what it is
- * made of. */
+/* If one of queries, keys and values is f64, all are converted; each result has the type of its
+ * operand. */
 static bool
 attention_in_doubles(Call *k)
 {
@@ -627,7 +627,7 @@ convert_attention(Call *k)
 {
     bool doubles = false, others = false;
 
-    call_drop(k, "softmax_precision"); /* at least f32, always */
+    call_drop(k, "softmax_precision"); /* always at least f32 */
     for (uint32_t i = 0; i < 6 && i < k->in.n; i++) {
         DType t = input_type(k, i) ? input_type(k, i)->dtype : DT_NONE;
         doubles |= t == DT_F64;

@@ -1,22 +1,21 @@
-/* packed: ONNX Runtime's operators on batches without padding: the rows of all sequences one after
- * the other, and the sums of their lengths.
+/* packed: ONNX Runtime's operators on batches without padding: the rows of all sequences
+ * concatenated, and the running sums of their lengths.
  *
  *     rows[t, …]      sums = [0, n0, n0 + n1, …, t]
  *
- * An attention of such rows is one over all of them under a mask: rows of one sequence see each
- * other. Blocks of rows and keys that have no sequence in common are skipped as those of any mask
- * are (normalise/mask.c). Source: ONNX Runtime's ContribOperators.md, which is all there is:
- * its kernels are for GPUs.
+ * Attention over such rows is one attention over all of them with a mask: rows attend to rows of
+ * their own sequence. Blocks of rows and keys without a common sequence are skipped as for any mask
+ * (normalise/mask.c). Source: ONNX Runtime's ContribOperators.md; its kernels run only on GPUs.
  */
 #include "import/compose.h"
 #include "import/converters.h"
 
 #include <inttypes.h>
 
-/* Rows q, k [t, n*size] and v [t, n*other] attend to the rows of their own sequence. A sequence is
- * the number of ends up to a row. A bias[1 or b, 1 or heads, s, s] of padded sequences is added to
- * the scores; a key of another sequence may be further in than this row's sequence goes, which is
- * why sizes have to hold for all. */
+/* Rows q, k [t, n*size] and v [t, n*other] attend to the rows of their own sequence. A row's
+ * sequence is the number of ends up to it. A bias[1 or b, 1 or heads, s, s] of padded sequences is
+ * added to the scores; the index of a key of another sequence may exceed this row's sequence, so
+ * sizes must hold for all. */
 static bool
 attend_rows(Call *k)
 {
@@ -109,8 +108,8 @@ convert_packed_heads(Call *k)
     return attend_rows(k);
 }
 
-/* x[b, s, n]: the rows below each length; where they were, and behind them where padding was,
- * i32[b, s]; sums of lengths; the longest. */
+/* x[b, s, n]: the rows below each length; their original indices followed by those of padding,
+ * i32[b, s]; running sums of lengths; the longest. */
 static bool
 convert_remove_padding(Call *k)
 {
@@ -137,7 +136,7 @@ convert_remove_padding(Call *k)
            call_finish(k);
 }
 
-/* rows[t, n] offsets[b, s]: row i at the place that offset i names, padding is 0. */
+/* rows[t, n] offsets[b, s]: row i goes to the index that offset i gives, padding is 0. */
 static bool
 convert_restore_padding(Call *k)
 {

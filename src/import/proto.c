@@ -1,13 +1,13 @@
-/* proto: the wire format of protobuf, read by the tables that onnx.def makes.
+/* proto: parses the wire format of protobuf, by the tables of onnx.def.
  *
- * A message is a run of fields: a varint with the field's number and the form of what follows (a
- * varint, 4 or 8 bytes, or a length and that many bytes), then that. Messages are read level by
- * level, without recursion: all messages of one depth, then those inside them. Each is walked
- * twice, first to check it and to count what its arrays hold, then to fill it. So arrays are made
- * in their size, and nothing is made of a message that is not well formed.
+ * A message is a sequence of fields: a varint with the field's number and the form of its value (a
+ * varint, 4 or 8 bytes, or a length and that many bytes), then the value. Messages are parsed level
+ * by level, without recursion: all messages of one depth, then those in them. Each is read twice,
+ * first to validate it and to count elements of arrays, then to fill it. So arrays are allocated
+ * with their final size, and nothing is built from a malformed message.
  *
- * A message that may be there once and is there twice is one message, as protobuf says: its bytes
- * are two ranges of the file.
+ * If a singular message occurs twice, both are one message, as protobuf specifies: its bytes are
+ * two ranges of the file.
  */
 #include "import/proto.h"
 
@@ -67,7 +67,7 @@ wire_of(ProtoKind kind)
 }
 
 typedef struct {
-    uint32_t first, last; /* its ranges, by number */
+    uint32_t first, last; /* its ranges, as a list of numbers */
     const ProtoMessage *type;
     void *to; /* NULL: nested too deep, and only counted */
 } Work;
@@ -84,11 +84,11 @@ typedef struct {
     Ctx *c;
     Arena *a, *scratch;
     const ProtoSource *from;
-    Level level[2]; /* messages being read, and those inside them, in turn */
+    Level level[2]; /* the messages of the current depth, and those in them, alternating */
     uint32_t depth;
-    size_t copied; /* since pages of the file were given back */
-    char *room;    /* for large contents; NULL: none was made yet */
-    size_t left;   /* in it */
+    size_t copied; /* bytes since pages of the file were released */
+    char *room;    /* for large contents; NULL: not allocated yet */
+    size_t left;   /* bytes left in it */
 } Reader;
 
 typedef struct {
@@ -129,7 +129,7 @@ varint(const uint8_t *data, size_t *at, size_t end, uint64_t *v)
     return false;
 }
 
-/* The next field at *at that the table has; field is nfield at the end. */
+/* The next known field at *at; field is nfield at the end. */
 static bool
 next_item(Reader *r, const ProtoMessage *type, size_t *at, size_t end, Item *item)
 {
@@ -169,7 +169,7 @@ next_item(Reader *r, const ProtoMessage *type, size_t *at, size_t end, Item *ite
 
 /* ---- counting -------------------------------------------------------------------------------- */
 
-/* How many elements an item holds: one, or those of a packed list. */
+/* The number of elements of an item: one, or those of a packed list. */
 static bool
 count_of(Reader *r, const ProtoMessage *type, const Item *item, size_t *count)
 {
@@ -196,7 +196,7 @@ count_of(Reader *r, const ProtoMessage *type, const Item *item, size_t *count)
 
 enum { AT_ONCE = 4 << 20, PAGE = 4096, LARGE = 64 << 10, ALIGN = 16, FORGET = 16 << 20 };
 
-/* Drop the pages of a mapped file, which would else be in memory beside their copy. */
+/* Drops the pages of a mapped file, which would otherwise be in memory beside their copy. */
 static void
 give_back(Reader *r)
 {
@@ -206,8 +206,8 @@ give_back(Reader *r)
 }
 
 /* Memory for contents. Large ones share one block of the file's size, which the system backs with
- * huge pages, and only as far as it is written. Backing it takes longer than copying, so it is
- * written first, with a look at the clock between pieces. */
+ * huge pages, as far as it is written. Page faults take longer than copying, so pages are touched
+ * first, with a check of the time limit in between. */
 static void *
 take(Reader *r, size_t bytes)
 {
@@ -237,7 +237,7 @@ set_pointer(void *to, void *p)
     memcpy(to, &p, sizeof p);
 }
 
-/* One value to memory of its kind. at: of an item, or inside a packed list; it moves on. */
+/* Converts one value to its kind in memory. at: in an item, or in a packed list; it advances. */
 static void
 store(Reader *r, ProtoKind kind, const Item *item, size_t *at, void *to)
 {
@@ -274,9 +274,9 @@ store(Reader *r, ProtoKind kind, const Item *item, size_t *at, void *to)
     }
 }
 
-/* The message inside an item, to be read with the next level. known: where it is queued already,
- * counted from 1; 0: nowhere yet; NULL: there may be many. to: of the pointer to it; NULL: nested
- * too deep. */
+/* Queues the message in an item for the next level. known: its number if it is queued already,
+ * counted from 1; 0: not yet; NULL: the field is repeated. to: the pointer to it; NULL: nested too
+ * deep. */
 static void
 queue(Reader *r, const ProtoMessage *type, const Item *item, uint32_t *known, void *to)
 {
@@ -300,7 +300,7 @@ queue(Reader *r, const ProtoMessage *type, const Item *item, uint32_t *known, vo
     VEC_PUSH(r->scratch, &l->range, range);
 }
 
-/* known: where the one message of each field is queued. */
+/* known: the queued number of the singular message of each field. */
 static void
 fill(Reader *r, const Work *w, const Item *item, size_t count, uint32_t *known)
 {

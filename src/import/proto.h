@@ -1,7 +1,7 @@
-/* proto: ONNX's messages as C structs, and the reader of the format that files have them in.
+/* proto: ONNX's messages as C structs, and the parser of their file format.
  *
- * Structs and tables of fields are both made of onnx.def. A field that a file lacks is 0 or NULL;
- * memory that is zeroed is an empty message.
+ * onnx.def defines both the structs and the tables of fields. A field that a file lacks is 0 or
+ * NULL; zeroed memory is an empty message.
  */
 #ifndef TENON_IMPORT_PROTO_H
 #define TENON_IMPORT_PROTO_H
@@ -85,7 +85,7 @@ typedef struct {
     ProtoRule rule;
     size_t at;                   /* offset of the value, or of the pointer to it or to its array */
     size_t mark;                 /* offset of has_NAME, n_NAME or value_case */
-    const ProtoMessage *message; /* NULL: it is none */
+    const ProtoMessage *message; /* NULL: it is not a message */
 } ProtoField;
 enum { PROTO_MOST_FIELDS = 16 };
 struct ProtoMessage {
@@ -95,7 +95,7 @@ struct ProtoMessage {
     const ProtoField *field;
 };
 
-/* Bytes that one element of a field takes in memory. */
+/* Bytes of one element of a field in memory. */
 size_t proto_bytes(ProtoKind kind);
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -104,12 +104,13 @@ typedef struct {
     Loc loc;
     const char *what; /* "ONNX model", for messages */
     Bytes bytes;
-    bool mapped; /* from a file: its pages are given back when they have been read */
+    bool mapped; /* from a file: its pages are released after reading */
 } ProtoSource;
-/* Read a message into the zeroed struct `to`. What it points at is copied into the arena.
+/* Parses a message into the zeroed struct `to`. Contents are copied into the arena.
  *
- * Errors  a length beyond the file or the message around it, a field of another type, messages
- *         nested deeper than the context's limit. */
+ * Errors a length beyond the file or the message around it, a field of another type, messages
+ *         nested deeper than the context's limit.
+ */
 bool proto_read(Ctx *c, Arena *a, const ProtoSource *from, const ProtoMessage *type, void *to);
 
 #endif

@@ -1,6 +1,5 @@
-/* quantised: ONNX's operators on quantised numbers, and ONNX Runtime's, as sums of integers that are
- * scaled again.
- */
+/* quantised: ONNX's and ONNX Runtime's operators on quantised numbers, as integer contractions that
+ * are rescaled. */
 #include "import/compose.h"
 #include "import/converters.h"
 
@@ -10,7 +9,7 @@
 
 /* ---- operators ------------------------------------------------------------------------------- */
 
-/* Sums of products of integers; bias, integers on the scale of the sums, or 0. */
+/* Integer contractions; bias: integers on the scale of the sums, or 0. */
 static ValueId
 matmul_sums(Call *k, ValueId a, ValueId b, ValueId a_zero, ValueId b_zero, ValueId bias)
 {
@@ -58,8 +57,8 @@ convert_qlinear_matmul(Call *k)
            call_finish(k);
 }
 
-/* Are the node's channels its last dimension? Its attribute is dropped: other operators do not know
- * it. */
+/* Are the node's channels its last dimension? Its attribute is dropped, since other operators do
+ * not know it. */
 static bool
 channels_last(Call *k)
 {
@@ -83,7 +82,7 @@ convert_qlinear_conv(Call *k)
     return finish(k, last ? call_channels(k, y, -1) : y);
 }
 
-/* Without a scale of its own the result is float. alpha scales the bias as well. */
+/* Without a scale of its own the result is float. alpha scales the bias too. */
 static bool
 convert_qgemm(Call *k)
 {
@@ -106,8 +105,8 @@ convert_qgemm(Call *k)
            call_finish(k);
 }
 
-/* Both on the result's scale, as ONNX Runtime has it: then a sum that is exact there rounds
- * alike. */
+/* Both on the result's scale, as in ONNX Runtime: then a sum that is exact there is rounded
+ * equally. */
 static bool
 convert_qlinear_pair(Call *k)
 {
@@ -146,7 +145,7 @@ convert_qlinear_where(Call *k)
                      "y = quantize_linear(where(condition, a, b), y_scale, y_zero)");
 }
 
-/* Its `opset` says which Softmax it is: before 13 over all axes from `axis` on, 1 by default. */
+/* Its `opset` selects the Softmax: before 13 over all axes from `axis` on, 1 by default. */
 static bool
 convert_qlinear_softmax(Call *k)
 {
@@ -213,7 +212,7 @@ call_dynamically(Call *k, ValueId x, Scaled *out)
     return true;
 }
 
-/* a b b_scale b_zero? bias?: a is quantised as it runs. */
+/* a b b_scale b_zero? bias?: a is quantised at run time. */
 static bool
 convert_dynamic_quantize_matmul(Call *k)
 {
@@ -226,11 +225,10 @@ convert_dynamic_quantize_matmul(Call *k)
 
 /* ---- Quantize(product(Dequantize(x), Dequantize(w))): the product in integers ----------------
  *
- * Exporters write what is to run in integers as floats between DequantizeLinear and QuantizeLinear.
- * Sums of whole numbers are exact, so the result is that of the floats, but for the rounding of
- * those; weights stay as narrow as they are. A relu or clip between is one of the results, since
- * quantising keeps the order of numbers. What the floats said before is left behind, unread unless
- * something else needs it.
+ * Exporters write integer computations as floats between DequantizeLinear and QuantizeLinear. Sums
+ * of integers are exact, so the result equals that of the floats except for their rounding; weights
+ * keep their narrow type. A relu or clip in between is applied to the result, since quantising is
+ * monotonic. The float nodes stay, unread unless something else uses them.
  */
 
 /* of products of two differences of 8-bit numbers, in a sum of 32 bits */
@@ -267,7 +265,7 @@ is_one_number(Call *k, ValueId v)
     return t->rank == 0 || (t->rank == 1 && expr_is(t->dim[0], 1));
 }
 
-/* Of whole numbers, scaled by one f32 or by one for each index of an axis. */
+/* Integers with one f32 scale, or one for each index of an axis. */
 static bool
 is_dequantized(Call *k, ValueId v, Dequantized *d)
 {
@@ -288,8 +286,8 @@ is_byte(Call *k, const Dequantized *d)
     return t == DT_I8 || t == DT_U8;
 }
 
-/* Contents of a constant of 4-byte elements, which may lie anywhere in a file, and how many; one
- * stands for all. */
+/* Contents of a constant of 4-byte elements, which may be unaligned, and their number; a single
+ * element stands for all. */
 static const uint8_t *
 words_of(Call *k, ValueId v, DType t, int64_t *n)
 {
@@ -307,7 +305,7 @@ float_at(const uint8_t *words, int64_t n, int64_t i)
     return f;
 }
 
-/* The bias on the scale of the sums, which is that of both factors. */
+/* The bias on the scale of the sums, which is the product of both scales. */
 static bool
 bias_fits(Call *k, const Dequantized *b, const Dequantized *x, const Dequantized *w)
 {
@@ -334,7 +332,8 @@ bias_fits(Call *k, const Dequantized *b, const Dequantized *x, const Dequantized
     return true;
 }
 
-/* Few enough products for a sum of 32 bits: dims `from` and on of t, but for one. */
+/* Are there few enough products for a 32-bit sum: dimensions of t from `from` on, except for
+ * one? */
 static bool
 sums_fit(const Type *t, uint32_t from, uint32_t but)
 {
@@ -347,8 +346,8 @@ sums_fit(const Type *t, uint32_t from, uint32_t but)
     return true;
 }
 
-/* v as a product of bytes. `along`: the axis of w that gives the result's, which alone may have
- * scales of its own. */
+/* v as a product of bytes. `along`: the axis of w that becomes the result's; only w may have a
+ * scale for each of its indices. */
 static bool
 is_product(Call *k, ValueId v, Product *p)
 {
@@ -431,8 +430,8 @@ quantised_product(Call *k)
 
 /* ---- rows of a quantised table --------------------------------------------------------------- */
 
-/* Two numbers of four bits in each byte of `name`, the lower first, one after the other along the
- * last axis, of which `n` are. */
+/* Unpacks two numbers of four bits in each byte of `name`, the lower first, along the last axis,
+ * which has `n` numbers. */
 static bool
 unpack(Call *k, const char *name, int64_t n)
 {
@@ -452,8 +451,8 @@ unpack(Call *k, const char *name, int64_t n)
             call_text(k, "%s = slice(%s, [0], [%" PRId64 "], [%u])", name, name, n, t->rank - 1u));
 }
 
-/* Rows of a table quantised in blocks. What is gathered is dequantised, not the table. u8 without
- * zero points has half its range as zero. */
+/* Rows of a table quantised in blocks. It dequantises the gathered rows, not the table. u8 without
+ * zero points has half its range as zero point. */
 static bool
 convert_gather_quantised(Call *k)
 {

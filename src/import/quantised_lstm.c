@@ -1,16 +1,15 @@
-/* quantised_lstm: DynamicQuantizeLSTM of ONNX Runtime, as its quantiser writes LSTMs: weights of 8
- * bits, and x and h made 8 bits by what they hold before each product.
+/* quantised_lstm: DynamicQuantizeLSTM of ONNX Runtime, which its quantiser makes of LSTMs: weights
+ * of 8 bits; x and h are quantised to 8 bits by their range before each multiplication.
  *
- *     gates[t]    the inputs' product for all steps, one u8 tensor times w, and the biases
- *     a Scan      over the steps: h becomes u8 with a scale of its own, its product with r is added
- *     to gates[t], and
- *                 the gates make the next h and c
+ *     gates[t]    the inputs' contribution for all steps, one u8 tensor times w, and the biases
+ *     a Scan      over the steps: h becomes u8 with a scale of its own, h times r is added to
+ *                 gates[t], and the gates make the next h and c
  *
- * One Scan for each direction. Where sequences have lengths, a reversed direction walks the gates
- * of each sequence from its own end, and past its end a sequence keeps its state and gives 0.
+ * There is one Scan per direction. If sequences have lengths, a reversed direction reads the gates
+ * of each sequence from its own end; beyond its end a sequence keeps its state and gives 0.
  *
- * The step is said in ONNX, by nodes that are read as if they were the file's. Their names begin
- * with ~.
+ * The step is built of ONNX nodes, which are read as if the file had them. Their names begin with
+ * ~.
  */
 #include "import/compose.h"
 #include "import/converters.h"
@@ -20,17 +19,17 @@
 #include <string.h>
 
 enum { X, W, R, B, LENS, H0, C0, P, W_SCALE, W_ZERO, R_SCALE, R_ZERO };
-enum { MOST_STEPS = 96 }; /* nodes of the graph of a step, at most */
+enum { MOST_STEPS = 96 }; /* limit of nodes in the graph of a step */
 
 typedef struct {
     Call *k;
-    int64_t d, hidden;     /* which direction; 0 is the first */
+    int64_t d, hidden;     /* the direction; 0 is the first */
     bool reverse, forgets; /* input_forget: the forget gate is 1 - the input gate */
     double clip;           /* 0: none */
-    /* bool[t, b, 1]: not past the end of its sequence; 0: without lengths */
+    /* bool[t, b, 1]: not beyond the end of its sequence; 0: without lengths */
     ValueId live;
     Onnx__GraphProto *step;
-    uint32_t last; /* names that the step has */
+    uint32_t last; /* the number of names in the step */
 } Lstm;
 
 /* Row d of input i, [...] of [directions, ...]. */
@@ -41,7 +40,7 @@ of_direction(const Lstm *l, uint32_t i)
     return v ? value_of_text(l->k, "v", &v, "gather(v, %" PRId64 ")", l->d) : 0;
 }
 
-/* What the step reads from outside. */
+/* The values that the step captures. */
 static bool
 outside(const Lstm *l, const char *name, ValueId v)
 {
@@ -51,7 +50,7 @@ outside(const Lstm *l, const char *name, ValueId v)
 
 /* ---- the step -------------------------------------------------------------------------------- */
 
-/* A node of one result, whose name is returned. */
+/* A node with one result, whose name is returned. */
 static const char *
 step(Lstm *l, const char *op, const char *inputs)
 {
@@ -74,8 +73,8 @@ number(Lstm *l, double v)
     return name;
 }
 
-/* Function `which` of the gates (0), the candidate (1) or the cell (2) at x. Numbers that are not
- * given are those of ONNX's operator. */
+/* Function `which` of the gates (0), the candidate (1) or the cell (2) at x. Missing parameters are
+ * those of ONNX's operator. */
 static const char *
 activated(Lstm *l, uint32_t which, const char *x)
 {
@@ -108,7 +107,7 @@ peeped(Lstm *l, const char *x, const char *p, const char *c)
     return call_in(l->k, P) ? pair(l, "Add", x, pair(l, "Mul", p, c)) : x;
 }
 
-/* ~h, ~c and a step's gates ~x give the next two, and what is told of the step. */
+/* ~h, ~c and a step's gates ~x give the next two, and the step's outputs. */
 static Onnx__GraphProto *
 make_step(Lstm *l)
 {
@@ -141,7 +140,7 @@ make_step(Lstm *l)
 
 /* ---- a direction ----------------------------------------------------------------------------- */
 
-/* x[t, b, …] with each sequence from its own end. */
+/* x[t, b, …] with each sequence reversed from its own end. */
 static ValueId
 from_ends(Lstm *l, ValueId x)
 {
@@ -223,7 +222,7 @@ direction(Lstm *l, const Scaled *x, ValueId out[3])
     return out[0] && out[1] && out[2];
 }
 
-/* What is not past the end of any sequence: x where some sequence has a step, and which have. */
+/* The valid part: x where some sequence has a step, and which sequences have one. */
 static bool
 within_lengths(Lstm *l, ValueId *x)
 {

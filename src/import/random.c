@@ -1,13 +1,12 @@
-/* random: operators with random results. Every run of a model gives the same ones: they follow from
- * the node's seed, or from its name and --seed where it has none (doc/operators.md).
- */
+/* random: operators with random results. All runs of a model give the same ones: they follow from
+ * the node's seed or, without one, from its name and --seed (doc/operators.md). */
 #include "import/compose.h"
 #include "import/converters.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-/* In texts: f32 numbers, as many as `like` has. */
+/* In texts: f32 numbers in the shape of `like`. */
 static const char *
 random_text(Call *k, const char *like, bool normal)
 {
@@ -67,8 +66,8 @@ convert_bernoulli(Call *k)
            call_finish(k);
 }
 
-/* Of each row of log-probabilities [b, c], so many classes: how many running sums a number lies
- * above. */
+/* Samples that many classes from each row of log-probabilities [b, c]: the number of running sums
+ * below a random number. */
 static bool
 convert_multinomial(Call *k)
 {
@@ -91,7 +90,7 @@ convert_multinomial(Call *k)
            call_finish(k);
 }
 
-/* What is kept is scaled up, where it trains. */
+/* In training, kept elements are scaled up. */
 bool
 convert_dropout_training(Call *k)
 {

@@ -1,14 +1,13 @@
-/* rare_operators: operators that few models have, as texts of others: ONNX Runtime's copies of ONNX's, those
- * of converters of classical models and of newer language models, and those that ONNX once tried,
- * which ONNX Runtime still reads in its own domain.
- */
+/* rare_operators: operators that few models have, as texts of others: ONNX Runtime's copies of
+ * ONNX's, those of converters of classical models and of newer language models, and experimental
+ * ones of old ONNX, which ONNX Runtime still reads in its own domain. */
 #include "import/compose.h"
 #include "import/converters.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-/* ---- that ONNX once had ---------------------------------------------------------------------- */
+/* ---- experimental operators of ONNX ---------------------------------------------------------- */
 
 static bool
 convert_affine(Call *k)
@@ -50,8 +49,8 @@ convert_image_scaler(Call *k)
            call_finish(k);
 }
 
-/* border: left, top, right, bottom; scale: height and width from the left and top on, and then the
- * rest is no matter. */
+/* border: left, top, right, bottom; scale: height and width from the left and top on; the rest is
+ * ignored. */
 static bool
 convert_crop(Call *k)
 {
@@ -144,8 +143,7 @@ convert_matmul_integer_16(Call *k)
            call_finish(k);
 }
 
-/* Attributes that Tenon's operator has not: they may have the values that they have where they are
- * left out. */
+/* Attributes that Tenon's operator does not have: they may have their default values. */
 static bool
 only_defaults(Call *k, uint32_t n, const char *const *name, const int64_t *value)
 {
@@ -179,8 +177,8 @@ convert_gated_add(Call *k)
     return call_says(k, "x more gate -> y", "y = x + gate * more");
 }
 
-/* x scale[c] gate: x[…, h*c] normalised by the root of the mean square of each c numbers, times an
- * activation of the gate */
+/* x scale[c] gate: x[…, h*c] divided by the root mean square of each c numbers, times an activation
+ * of the gate */
 static bool
 convert_gated_norm(Call *k)
 {
@@ -204,7 +202,7 @@ convert_gated_norm(Call *k)
 }
 
 /* ids segments? words places segments' rows? scale bias mask? then a scale of each table, scale and
- * bias, and a zero of each: EmbedLayerNormalization of tables of 8 bits. */
+ * bias, and a zero point of each: EmbedLayerNormalization of tables of 8 bits. */
 static bool
 convert_quantised_embed_norm(Call *k)
 {
@@ -227,7 +225,7 @@ convert_quantised_embed_norm(Call *k)
     return convert_embed_norm(k);
 }
 
-/* Numbers that 4 bits stand for, as bitsandbytes has them: FP4 and NF4 (QLoRA, appendix E). */
+/* The values of 4-bit codes, as in bitsandbytes: FP4 and NF4 (QLoRA, appendix E). */
 static const float four_bits[2][16] = {
     { 0, 5.208333333e-03f, 0.66666667f, 1, 0.33333333f, 0.5f, 0.16666667f, 0.25f, 0,
       -5.208333333e-03f, -0.66666667f, -1, -0.33333333f, -0.5f, -0.16666667f, -0.25f },
@@ -237,8 +235,8 @@ static const float four_bits[2][16] = {
       0.7229568362236023f, 1 },
 };
 
-/* x b absmax: b[N, K] in 4 bits each, the first of two in the high ones, in blocks with a largest
- * number each */
+/* x b absmax: b[N, K] in 4 bits each, the first of two in the high ones, in blocks with one maximum
+ * each */
 static bool
 convert_matmul_bnb4(Call *k)
 {

@@ -1,4 +1,4 @@
-/* read: the file of a model, up to its parsed messages (proto.h). */
+/* read: reads a model's file into parsed messages (proto.h). */
 #include "import/call.h"
 
 #include <inttypes.h>
@@ -59,8 +59,8 @@ import_is_onnx(Bytes file)
 {
     static const char *const words[] = { "graph ", "data ", "nest " };
 
-    /* A ModelProto begins with a field tag; Tenon's text with one of these words, white space
-     * or a comment. */
+    /* A ModelProto begins with a field tag, Tenon's text with one of these words, white space or a
+     * comment. */
     for (size_t i = 0; i < file.bytes && i < 256; i++) {
         uint8_t ch = file.data[i];
         if (ch == ' ' || ch == '\t' || ch == '\n' || ch == '\r')

@@ -1,5 +1,5 @@
-/* recurrent: RNN, GRU and LSTM: the functions of their gates by ONNX's names, and the recurrence
- * weights transposed. */
+/* recurrent: RNN, GRU and LSTM: maps ONNX's names of gate functions, and transposes the recurrence
+ * weights. */
 #include "import/converters.h"
 
 #include <string.h>
@@ -20,8 +20,8 @@ enum { KNOWN = sizeof known / sizeof *known };
 
 static const char *const own[] = { "Tanh", "Sigmoid Tanh", "Sigmoid Tanh Tanh" };
 
-/* Word i of a text, which blanks part, by its name in the table, however its letters are written;
- * NULL: there are fewer words. */
+/* Word i of a blank-separated text, by its name in the table, ignoring case; NULL: there are fewer
+ * words. */
 static const char *
 word(Arena *a, const char *text, uint32_t i)
 {
@@ -40,8 +40,8 @@ word(Arena *a, const char *text, uint32_t i)
     return given;
 }
 
-/* The first direction's stand for the second where that has none, and the operator's own where the
- * first has too few. */
+/* The second direction defaults to the first one's functions, and the first to the operator's
+ * own. */
 void
 call_activations(Call *k, uint32_t each, uint32_t directions)
 {
@@ -85,7 +85,7 @@ call_activation(Call *k, uint32_t i)
     return f;
 }
 
-/* Attribute "direction" in small letters, in which ONNX has it; "forward" if it is not there. */
+/* Attribute "direction" in lower case, as ONNX defines it; "forward" if it is absent. */
 const char *
 call_direction(Call *k)
 {
@@ -100,7 +100,7 @@ call_direction(Call *k)
     return given;
 }
 
-/* The recurrence weights transposed: a constant is then turned once, while compiling. */
+/* Transposes the recurrence weights; constants are folded at compile time. */
 bool
 convert_recurrent(Call *k)
 {

@@ -1,11 +1,10 @@
-/* regex: regular expressions, in the syntax of RE2, as programs for the routine that follows them.
+/* regex: compiles regular expressions, in the syntax of RE2, to programs for a library routine.
  *
  *     a|b  ab  a*  a+  a?  a{2,5}  (a)  (?:a)  .  [a-z]  [^a-z]  [[:alpha:]]  \d \w \s  \x41  ^ $
  *     \A \z \b \B
  *
- * An expression becomes a tree, and that becomes instructions one behind the other. What is matched
- * is the whole string, so greedy and lazy repetitions are the same. Flags and classes of Unicode
- * are refused.
+ * An expression becomes a tree, and the tree a sequence of instructions. The complete string is
+ * matched, so greedy and lazy repetitions are the same. Flags and Unicode classes are refused.
  */
 #include "import/converters.h"
 
@@ -17,7 +16,7 @@ typedef enum { EMPTY, SET, HERE, BOTH, EITHER, REPEAT } PieceKind;
 typedef struct Piece {
     PieceKind kind;
     const struct Piece *a, *b;
-    uint32_t first, n; /* SET: ranges; HERE: n is what has to hold */
+    uint32_t first, n; /* SET: ranges; HERE: n is the condition */
     bool negative;
     int64_t least, most; /* REPEAT; most -1: any number */
 } Piece;
@@ -56,7 +55,7 @@ add_range(Regex *x, int64_t first, int64_t last)
     VEC_PUSH(x->k->m->arena, &x->range, last);
 }
 
-/* All that is in none of n sorted ranges. */
+/* The complement of n sorted ranges. */
 static void
 add_others(Regex *x, const int64_t *range, uint32_t n)
 {
@@ -88,7 +87,7 @@ character(Regex *x)
     return c;
 }
 
-/* The class that a letter behind a backslash stands for; false: it is none. */
+/* The class of a letter after a backslash; false: none. */
 static bool
 class_of(Regex *x, char letter)
 {
@@ -129,7 +128,7 @@ hex(Regex *x)
     return c;
 }
 
-/* The one character behind a backslash. */
+/* The character that an escape stands for. */
 static int64_t
 escaped(Regex *x)
 {
@@ -305,7 +304,7 @@ number(Regex *x, int64_t *v)
     return x->s > from;
 }
 
-/* {2}, {2,}, {2,5}; else the brace is a character. */
+/* {2}, {2,}, {2,5}; otherwise the brace is a character. */
 static bool
 counted(Regex *x, int64_t *least, int64_t *most)
 {
@@ -395,7 +394,7 @@ here(const Regex *x)
     return x->program.n / 5;
 }
 
-/* A chain of BOTH is as long as the pattern: it is walked, not descended. */
+/* A chain of BOTH is as long as the pattern, so this loops instead of recursing. */
 static void
 emit(Regex *x, const Piece *t)
 {

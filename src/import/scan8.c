@@ -1,10 +1,10 @@
-/* scan8: Scan as opset 8 had it: a batch of sequences, each scanned by itself.
+/* scan8: Scan of opset 8: a batch of sequences, each scanned separately.
  *
  *     scan8(lengths?, states [b, ...], inputs [b, s, ...])
  *
- * is a Scan of newer kind over the batch, whose body is a Scan of newer kind over the sequence: its
- * states and what it gives are slices and stacks of the outer one. The inner node is told from one
- * of opset 8 by having no lengths.
+ * is a newer Scan over the batch whose body is a newer Scan over the sequence: its states and
+ * results are slices and stacks of the outer one. The inner node differs from one of opset 8 by
+ * having no lengths.
  */
 #include "import/control.h"
 
@@ -28,7 +28,7 @@ attribute(Arena *a, const char *name)
     return attr;
 }
 
-/* n names, told apart from the model's by a space. */
+/* n names, distinct from the model's by a space. */
 static char **
 names(Arena *a, const char *what, size_t n)
 {
@@ -39,7 +39,7 @@ names(Arena *a, const char *what, size_t n)
     return list;
 }
 
-/* The inner node: the attributes of the old one, its directions by their newer name. */
+/* The inner node: the attributes of the old one; directions get their newer name. */
 static Onnx__NodeProto *
 inner_node(Arena *a, const Onnx__NodeProto *old, char **in, size_t nin, char **out, size_t nout)
 {

@@ -1,13 +1,12 @@
-/* select: operators that choose among elements by routines: TopK, NonMaxSuppression, Unique. A
- * routine fills as much as there can be and says how much it was; that becomes a symbol, and the
- * result is cut to it.
- */
+/* select: operators that select elements with library routines: TopK, NonMaxSuppression, Unique. A
+ * routine fills buffers of the largest possible size and returns the actual one, which becomes a
+ * symbol; the result is cut to it. */
 #include "import/compose.h"
 #include "import/converters.h"
 
 #include <inttypes.h>
 
-/* Types that routines do not know are compared as wider ones. */
+/* Types that routines do not support are compared as wider ones. */
 static DType
 compared_as(DType t)
 {
@@ -78,7 +77,7 @@ convert_non_max_suppression(Call *k)
     return call_text(k, "y = slice(rows, [0], n)") && call_finish(k);
 }
 
-/* The axis in front, the others behind it in order. */
+/* Moves the axis to the front; the others follow in order. */
 static ValueId
 in_front(Call *k, ValueId x, uint32_t axis)
 {

@@ -1,14 +1,13 @@
-/* sequence: sequences of tensors, as two tensors: all elements one after the other, and the items'
- * shapes.
+/* sequence: sequences of tensors, as two tensors: all elements concatenated, and the items' shapes.
  *
  *     items   T[total]          sizes   i64[length, rank]
  *
- * So a sequence is carried through a loop, captured by a branch and grown like any value whose size
- * data define, and needs no kind of value of its own. An optional tensor is a sequence of at most
- * one item; an optional sequence is that sequence. A model takes and gives the two tensors: those
- * of x are x.items and x.sizes. In the table of names the sequence's own name stands for a mark
- * (element type and rank), and two derived names for the tensors. An empty sequence has no rank
- * before its first item.
+ * So loops carry sequences, branches capture them, and they grow, like any value whose size comes
+ * from data, without a new kind of value. An optional tensor is a sequence of at most one item; an
+ * optional sequence is that sequence. Inputs and outputs of a model are the two tensors: x is
+ * x.items and x.sizes. In the table of names the sequence's own name stands for a mark (element
+ * type and rank), and two derived names for the tensors. An empty sequence has no rank before its
+ * first item.
  */
 #include "import/compose.h"
 #include "import/converters.h"
@@ -18,9 +17,9 @@
 #include <string.h>
 
 #define MARK (UINT64_C(1) << 62)
-#define OPTIONAL (UINT64_C(1) << 61) /* a tensor that may not be there */
+#define OPTIONAL (UINT64_C(1) << 61) /* an optional tensor */
 #define OPTIONAL_LIST (UINT64_C(1) << 60)
-/* only the run tells the items' rank: sizes have an axis of that many */
+/* the rank is known only at run time: sizes have an axis of that length */
 enum { OPEN_RANK = 0xffff };
 
 bool
@@ -65,7 +64,7 @@ sequence_part(Ctx *c, Sym name, int part)
     return sym_printf(c, "%s%s", name, part ? ".sizes" : ".items");
 }
 
-/* x.items and x.sizes as inputs of the model. rank -1: the model does not say. */
+/* x.items and x.sizes as inputs of the model. rank -1: not declared. */
 bool
 sequence_input(Model *m, const char *name, DType t, int64_t rank, bool optional, bool list)
 {
@@ -146,7 +145,7 @@ give(Call *k, Sequence s)
     return true;
 }
 
-/* One without items, of that rank. */
+/* A sequence without items, of that rank. */
 static Sequence
 empty(Call *k, DType t, uint32_t rank)
 {
@@ -201,11 +200,11 @@ name_sequence(Call *k, const Sequence *s)
     call_name(k, "sizes", s->sizes);
 }
 
-/* n: items in the sequence; starts, i64[n + 1]: where each begins, and where the last ends. */
+/* n: items in the sequence; starts, i64[n + 1]: the begin of each, and the end of the last. */
 #define STARTS                                                                                     \
     "n = squeeze(shape(sizes)[0])\n"                                                               \
     "starts = [0, cum_sum(reduce_prod(sizes, [1]) {keepdims = 0}, 0)]\n"
-/* p, a position, counted from the back where it is negative. */
+/* p: a position; negative ones count from the end. */
 #define POSITION STARTS "p = where(p < 0, p + n, p)\n"
 /* to: x[from .. end) along axis 0; the bounds are i64[1]. */
 #define PART(to, x, from, end)                                                                     \
@@ -281,7 +280,7 @@ read_at(Call *k)
            call_finish(k);
 }
 
-/* Can it be that it has no items? */
+/* May it have no items? */
 static bool
 may_be_empty(Call *k, const Sequence *s)
 {
@@ -289,8 +288,8 @@ may_be_empty(Call *k, const Sequence *s)
     return !s->sizes || !expr_const(value_type(k, s->sizes)->dim[0], &n) || n == 0;
 }
 
-/* A sequence whose rank only the run tells has to have items of this one, or none; one of another
- * rank, none: the sizes' elements are counted. */
+/* A sequence of unknown rank must have items of this rank, or none; a sequence of another rank must
+ * have none: checks the number of elements of sizes. */
 static bool
 fix_rank(Call *k, Sequence *s, uint32_t rank)
 {
@@ -312,7 +311,7 @@ fix_rank(Call *k, Sequence *s, uint32_t rank)
     return s->sizes != 0;
 }
 
-/* Another sequence before position `at` of s: 0 is its end. */
+/* Inserts another sequence before position `at` of s; 0 is its end. */
 static bool
 insert(Call *k, Sequence *s, const Sequence *x, ValueId at, Sequence *out)
 {
@@ -383,7 +382,7 @@ read_erase(Call *k)
     return give(k, (Sequence){ s.mark, call_value(k, "items"), call_value(k, "sizes") });
 }
 
-/* rows: shapes of the items, sizes, with a new axis in them. */
+/* rows: shapes of the items, sizes, with an axis inserted. */
 static bool
 read_fresh_axis(Call *k, int64_t axis, uint32_t rank)
 {
@@ -404,7 +403,7 @@ read_fresh_axis(Call *k, int64_t axis, uint32_t rank)
                      before, behind);
 }
 
-/* outer, inner: how many elements lie outside and inside of the axis, by the list `shape`. */
+/* outer, inner: the number of elements outside and inside of the axis, by the list `shape`. */
 static bool
 read_around(Call *k, uint32_t axis, uint32_t rank)
 {
@@ -419,9 +418,9 @@ read_around(Call *k, uint32_t axis, uint32_t rank)
     return true;
 }
 
-/* All items along one axis, or along a new one. Element (o, j, i) of the result is of the item that
- * position j is in: o and i are what lies outside and inside of the axis, which is the same for all
- * items. */
+/* Joins all items along an axis, or along a new one. Element (o, j, i) of the result is from the
+ * item that position j is in: o and i are the elements outside and inside of the axis, equal for
+ * all items. */
 static bool
 read_concat(Call *k)
 {
@@ -482,9 +481,9 @@ split_into(Call *k, ValueId x, int64_t axis, ValueId sizes, uint32_t n)
            construct(k, n, out, &s) && give(k, s);
 }
 
-/* Into parts of `each` along the axis, the last of which may be smaller; drop: parts of one,
- * without the axis. Element t of all items is of part t / (O each I), O and I being what lies
- * outside and inside of the axis. */
+/* Splits into parts of `each` along the axis, the last of which may be smaller; drop: parts of one,
+ * without the axis. Element t of all items is in part t / (O each I), where O and I are the numbers
+ * of elements outside and inside of the axis. */
 static bool
 split_evenly(Call *k, ValueId x, uint32_t axis, ValueId each, bool drop)
 {
@@ -530,7 +529,7 @@ split_evenly(Call *k, ValueId x, uint32_t axis, ValueId each, bool drop)
         k, (Sequence){ mark_of(t->dtype, rank), call_value(k, "items"), call_value(k, "sizes") });
 }
 
-/* Into parts that are known while compiling: `split` of them, or pieces of that size, or of 1. */
+/* Splits into parts known at compile time: `split` of them, or parts of that size, or of 1. */
 static bool
 read_split(Call *k)
 {
@@ -694,7 +693,7 @@ read_identity(Call *k)
     return read(k, 0, &s) && give(k, s);
 }
 
-/* An initial value without a rank gets the one that a loop's body finds for it. */
+/* An initial value without a rank gets the one that a loop's body finds. */
 bool
 sequence_settle(Call *k, Sym name, uint64_t mark)
 {
@@ -717,10 +716,10 @@ sequence_settle(Call *k, Sym name, uint64_t mark)
     return true;
 }
 
-/* ---- SequenceMap: a loop over the items, written as ONNX would write it ---------------------- */
+/* ---- SequenceMap: a loop over the items, built of ONNX nodes --------------------------------- */
 
-/* The body of the loop: an item of each sequence, what the map does with them, and its results at
- * the ends. */
+/* The body of the loop: takes an item of each sequence, runs the map's body, and appends its
+ * results. */
 static Onnx__GraphProto *
 map_body(Call *k, const Onnx__GraphProto *body, char *const *in_name)
 {
@@ -816,7 +815,7 @@ read_map(Call *k)
     made_graph(a, loop, "body", map_body(k, body, k->proto->input));
     g->node[g->n_node++] = loop;
     ValueList output = { 0 };
-    for (size_t i = 0; i < nout; i++) /* the loop makes them now */
+    for (size_t i = 0; i < nout; i++) /* now results of the loop */
         map_put(&m->value, MAP_PTR(sym(m->c, text_of(k->proto->output[i]))), 0);
     m->from = g;
     bool ok = model_body(m, &output);

@@ -1,10 +1,10 @@
 /* sizes: shapes, axes and bounds that the model computes from data.
  *
- * Operators of Tenon take their parameters as known contents. Where data decide them, operators on
- * small integer tensors compute what follows, the resulting sizes become symbols (graph_match), and
- * the node becomes operators over those: a reshape to sizes that are symbols, a gather by computed
- * indices. What a model may write in its parameters (-1, 0, negative axes) is settled there, so
- * that a symbol is a size.
+ * Operators of Tenon take their parameters as known contents. If they come from data, operators on
+ * small integer tensors compute the resulting sizes, these become symbols (graph_match), and the
+ * node becomes operators over those: a reshape to symbolic sizes, a gather by computed indices.
+ * Special values of parameters (-1, 0, negative axes) are resolved first, so that a symbol is a
+ * size.
  */
 #include "import/compose.h"
 #include "import/converters.h"
@@ -12,7 +12,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* How many elements a list has; -1, reported, if that is not fixed. */
+/* The number of elements of a list; -1, reported, if that is not fixed. */
 static int64_t
 length(Call *k, ValueId v, const char *what)
 {
@@ -31,7 +31,7 @@ length_is_open(const Call *k, ValueId v)
     return v && value_type(k, v)->rank == 1 && list_length(k, v) < 0;
 }
 
-/* Lists of open lengths have as many elements, or one as many as `times` the other. */
+/* Lists of symbolic lengths have equal lengths, or one is `times` the other. */
 static bool
 as_long_as(Call *k, ValueId v, ValueId other, int64_t times, const char *what)
 {
@@ -46,8 +46,7 @@ as_long_as(Call *k, ValueId v, ValueId other, int64_t times, const char *what)
                       expr_str(c, wanted));
 }
 
-/* How many of a tensor's axes are named; -1, reported: more than it has, or a number that is not
- * fixed. */
+/* The number of axes of a tensor in a list; -1, reported: more than its rank, or not fixed. */
 static int64_t
 axes_length(Call *k, ValueId axes, const Type *t)
 {
@@ -70,8 +69,8 @@ mask_of(Call *k, ValueId axes, uint32_t r)
                          below_text(k, r));
 }
 
-/* Elements of v[r] where mask is 0, which are n. The j-th is behind as many as have a running count
- * of at most j. */
+/* Elements of v[r] where mask is 0, which are n. The index of the j-th is the number of positions
+ * with a running count of at most j. */
 static ValueId
 compact(Call *k, ValueId v, ValueId mask, uint32_t n)
 {
@@ -91,7 +90,7 @@ largest_dim(Call *k, const Type *t)
     return most;
 }
 
-/* "1, 1, ": n ones in front of what a list has. */
+/* "1, 1, ": n ones before the list's elements. */
 static const char *
 ones_text(Call *k, uint32_t n)
 {
@@ -134,7 +133,7 @@ call_is_open(const Call *k, uint32_t i)
 
 /* ---- another shape --------------------------------------------------------------------------- */
 
-/* 0 copies a dimension, -1 is what is left over. */
+/* 0 copies a dimension, -1 is the remainder. */
 static bool
 size_reshape(Call *k)
 {
@@ -212,7 +211,7 @@ size_expand(Call *k)
     ValueId s = call_int_list(k, k->in.at[1]);
     uint32_t r = input_type(k, 0)->rank;
 
-    /* its last r elements, where as many ones stand in front: it has no more */
+    /* its last r elements, after ones: the result has no larger rank */
     if (length_is_open(k, s) && result_rank(k) == r) {
         const Expr *is = value_type(k, s)->dim[0];
         const Constraint needed = {
@@ -242,8 +241,8 @@ size_expand(Call *k)
 
 /* ---- reductions over axes from data ---------------------------------------------------------- */
 
-/* Every axis of n elements becomes two: as many as stay, then as many as are reduced, one of them
- * 1. Roots and logarithms of sums of integers are computed in f64. */
+/* Every axis of n elements becomes two: those that stay, then those that are reduced; one of them
+ * is 1. Roots and logarithms of sums of integers are computed in f64. */
 static bool
 size_reduce(Call *k)
 {
@@ -270,7 +269,7 @@ size_reduce(Call *k)
         most[2 * d] = most[2 * d + 1] = expr_max(c, t->dim[d], expr_int(c, 1));
     }
     ValueId mask = mask_of(k, axes, t->rank);
-    if (open) /* without axes the mask says nothing: all of them, or none */
+    if (open) /* without axes the mask has no effect: all of them, or none */
         mask =
             value_of_text(k, "axes mask", VALUES(axes, mask), "where(shape(axes) == 0, %d, mask)",
                           !get_int(k, "noop_with_empty_axes", 0));
@@ -291,8 +290,7 @@ size_reduce(Call *k)
     return finish(k, call_cast(k, y, of));
 }
 
-/* The sizes of a list that come before entry `axis`, multiplied, that one, and those behind it:
- * i64[3]. */
+/* The products of a list's sizes before entry `axis`, that entry, and those after it: i64[3]. */
 static ValueId
 sizes_around(Call *k, ValueId sizes, ValueId axis, uint32_t rank, uint32_t n)
 {
@@ -307,8 +305,8 @@ sizes_around(Call *k, ValueId sizes, ValueId axis, uint32_t rank, uint32_t n)
                          below_text(k, rank), below_text(k, n));
 }
 
-/* A running sum along an axis from data: x as what lies outside of it, itself, and what lies
- * inside. */
+/* A running sum along an axis from data: x reshaped to outer dimensions, the axis, and inner
+ * dimensions. */
 static bool
 size_cum_sum(Call *k)
 {
@@ -325,7 +323,7 @@ size_cum_sum(Call *k)
            call_finish(k);
 }
 
-/* ---- parts of a tensor ----------------------------------------------------------------------- */
+/* ---- slices and padding ---------------------------------------------------------------------- */
 
 static bool
 known_list(Call *k, ValueId v)
@@ -333,8 +331,8 @@ known_list(Call *k, ValueId v)
     return !v || k->m->g->value.at[v].known.at;
 }
 
-/* Axis d by entry `at` of starts, ends and steps. As ONNX clamps: what lies outside is moved to the
- * border; a step beyond any size is as good as one just beyond. */
+/* Axis d by an entry of starts, ends and steps. As in ONNX, bounds outside are clamped; a step
+ * beyond any size is clamped to one just beyond. */
 static ValueId
 slice_axis(Call *k, ValueId x, uint32_t d, const ValueId bound[3], uint32_t at)
 {
@@ -373,7 +371,7 @@ slice_axis(Call *k, ValueId x, uint32_t d, const ValueId bound[3], uint32_t at)
                : 0;
 }
 
-/* With axes from data too, each axis of x gets what its entry says, or all of it. */
+/* If axes come from data too, each axis of x gets its entry, or is complete. */
 static bool
 size_slice(Call *k)
 {
@@ -432,20 +430,21 @@ size_slice(Call *k)
     return x && finish(k, value_of_text(k, "x", &x, "identity(x)"));
 }
 
-/* Where a pad of axis d reads x, by its mode. Pads may crop: `left` is what is there of x. */
+/* The index at which a pad of axis d reads x, by its mode. Pads may crop: `left` is the remaining
+ * size of x. */
 static const char *
 pad_text(const char *mode)
 {
     return mode[0] == 'c' || mode[0] == 'e' ? "at = max(min(at, last), 0)"
-           : mode[0] == 'r' /* a saw of period 2 * (size - 1) */
+           : mode[0] == 'r' /* a triangle wave of period 2 * (size - 1) */
                ? "period = max(last * 2, 1)\n"
                  "phase = mod(at, period)\n"
                  "at = min(phase, period - phase)"
-               /* around what is left */
+               /* modulo the remaining size */
                : "at = mod(at - cut, max(left, 1)) + cut";
 }
 
-/* Positions outside of x read another element of it, or, by the mask, the value. */
+/* Positions outside of x read another element of it or, by the mask, the value. */
 static bool
 size_pad(Call *k)
 {
@@ -518,9 +517,8 @@ size_pad(Call *k)
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
-/* start + delta * i for as many i as lie before limit. Floats are divided as doubles. Integers are
- * rounded up, whichever way it goes: how far apart two of them are is a u64, and so is how far the
- * least is from 0. */
+/* start + delta * i for all i before limit. Floats are divided as doubles. Integers are rounded up
+ * in either direction: differences, also to 0, are u64. */
 static bool
 size_range(Call *k)
 {
@@ -548,7 +546,7 @@ size_range(Call *k)
                             "end = where(back, from, to)\n"
                             "span = u64(end - first)\n"
                             "width = u64(where(back, -step, step))\n"
-                            "more = (span - 1) / max(width, 1)\n" /* behind the first */
+                            "more = (span - 1) / max(width, 1)\n" /* after the first */
                             "count = i64(min(more, %" PRId64 ")) + 1\n"
                             "count = where(first < end, count, 0)",
                             INT64_MAX - 1)) &&
@@ -557,7 +555,7 @@ size_range(Call *k)
            call_finish(k);
 }
 
-/* v's contents as symbols, the first n of them 1 or more. */
+/* v's contents as symbols, the first n of them at least 1. */
 static ValueId
 match_positive_list(Call *k, ValueId v, uint32_t n)
 {
@@ -595,10 +593,11 @@ size_resize(Call *k)
     return k->in.at[2] != 0;
 }
 
-/* ---- as many as there are -------------------------------------------------------------------- */
+/* ---- results of data-dependent length -------------------------------------------------------- */
 
-/* Where mask, bool[n], is set: i64[hits], in order. Each position goes to the slot that the count
- * of those before names; what is not set goes to one slot more, which is cut off. */
+/* The indices at which mask, bool[n], is set: i64[hits], in order. Each is written to the slot that
+ * the count of those before gives; positions that are not set go to an extra slot, which is cut
+ * off. */
 ValueId
 call_positions(Call *k, ValueId mask)
 {
@@ -631,7 +630,7 @@ convert_nonzero(Call *k)
     call_name(k, "at", call_positions(k, call_value(k, "set")));
     if (!call_value(k, "at"))
         return false;
-    if (!rank) /* no rows, of as many columns as it has elements that count */
+    if (!rank) /* no rows; as many columns as set elements */
         return call_text(k, "y = slice(unsqueeze(at, [0]), [0], [0])") && call_finish(k);
     for (uint32_t d = rank; d-- > 0;)
         if (!call_text(k,
@@ -645,8 +644,8 @@ convert_nonzero(Call *k)
     return call_text(k, "y = concat(%s) {axis = 0}", text_str(&rows)) && call_finish(k);
 }
 
-/* Slices of x along an axis, or elements of it flat, where the condition is set; it may be
- * shorter. */
+/* Slices of x along an axis, or elements of flat x, where the condition is set; the condition may
+ * be shorter. */
 bool
 convert_compress(Call *k)
 {
@@ -665,7 +664,7 @@ convert_compress(Call *k)
 
 /* ---- transforms along an axis from data ------------------------------------------------------ */
 
-/* x as what lies outside of the axis, itself, and what lies inside; the last axis, of parts,
+/* x reshaped to outer dimensions, the axis, and inner dimensions; the last axis, of components,
  * stays. */
 static bool
 size_dft(Call *k)
@@ -691,8 +690,8 @@ size_dft(Call *k)
            call_finish(k);
 }
 
-/* How many axes are indexed is the size of the indices' last axis; where that is open, the rank of
- * the result says it. */
+/* The number of indexed axes is the size of the indices' last axis; if that is symbolic, it follows
+ * from the rank of the result. */
 static bool
 size_gather_nd(Call *k)
 {
@@ -703,7 +702,7 @@ size_gather_nd(Call *k)
 
     if (!index->rank || expr_const(index->dim[index->rank - 1], NULL) || rank < 0 || width < 1 ||
         width > left)
-        return true; /* the operator's own rule says what is wrong */
+        return true; /* the operator's own rule reports the error */
     if (model_require(k->m, index->dim[index->rank - 1], expr_int(c, width),
                       arena_printf(k->m->arena,
                                    "%s: the last axis of the indices and the axes that the "
@@ -716,9 +715,9 @@ size_gather_nd(Call *k)
                       rank, width, type_str(c, index));
 }
 
-/* ---- which node needs what ------------------------------------------------------------------- */
+/* ---- table of operators ---------------------------------------------------------------------- */
 
-/* Sizes as they stand: input i matched, the node goes on with them. */
+/* Sizes used directly: input i is matched, and the node continues with the symbols. */
 static bool
 match_input(Call *k, uint32_t i, const Expr *most)
 {
@@ -728,7 +727,7 @@ match_input(Call *k, uint32_t i, const Expr *most)
     return k->in.at[i] != 0;
 }
 
-/* Sizes that are 1 or more. */
+/* Sizes of at least 1. */
 static bool
 match_positive(Call *k, uint32_t i)
 {
@@ -745,7 +744,7 @@ call_sizes(Call *k)
         return true;
     for (uint32_t i = 0; i < op_info[k->op].min_in; i++)
         if (i >= k->in.n || !k->in.at[i])
-            return true; /* the operator's own rule says what is missing */
+            return true; /* the operator's own rule reports what is missing */
     switch (k->op) {
     case OP_reshape: return !call_is_open(k, 1) || size_reshape(k);
     case OP_expand: return !call_is_open(k, 1) || size_expand(k);

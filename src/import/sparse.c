@@ -1,11 +1,11 @@
-/* sparse: SparseAttention of ONNX Runtime, which sees blocks of keys that a layout names.
+/* sparse: SparseAttention of ONNX Runtime, which attends to blocks of keys selected by a layout.
  *
- * Rows, cache and lengths are those of GroupQueryAttention (cached.c). A layout comes in compressed
- * rows:
+ * Rows, cache and lengths are those of GroupQueryAttention (cached.c). A layout has the form of
+ * compressed rows:
  *
- *     ends[r]    entries of block rows 0 to r         columns[e]    the block that entry e shows
+ *     ends[r]    entries of block rows 0 to r         columns[e]    the block of entry e
  *
- * and becomes a table of bools, one a block, which the mask reads at (row, key) // block size.
+ * and becomes a table of bools, one per block, which the mask reads at (row, key) // block size.
  *
  * Source: ONNX Runtime's ContribOperators.md; contrib_ops/cpu/sparse/sparse_attention_base.h.
  */
@@ -46,9 +46,9 @@ sizes_fit(const Cached *a)
 }
 
 /* layout: bool[layouts or heads, blocks, blocks], from ends [layouts, blocks + 1] and columns
- * [layouts, entries]. The block row of an entry is the number of rows that have ended there.
- * Entries behind the last row, which fill up shorter layouts, go to a row more, which is cut off.
- * Head h has layout h % layouts; one alone is that of all heads. */
+ * [layouts, entries]. The block row of an entry is the number of rows that have ended before it.
+ * Entries after the last row, which pad shorter layouts, go to an extra row, which is cut off. Head
+ * h has layout h % layouts; a single layout is for all heads. */
 static bool
 make_layout(Cached *a, int64_t layouts)
 {
@@ -81,7 +81,7 @@ make_layout(Cached *a, int64_t layouts)
             call_text(k, "layout = gather(layout, %s)", ints_text(k, (uint32_t)a->heads, own)));
 }
 
-/* The layouts as a table, and room in it for all tokens. */
+/* The layouts as a table, with room for all tokens. */
 static bool
 read_layouts(Cached *a)
 {

@@ -1,4 +1,4 @@
-/* strings: operators on strings, by routines. */
+/* strings: operators on strings, by library routines. */
 #include "import/compose.h"
 #include "import/converters.h"
 
@@ -103,7 +103,7 @@ convert_regex_full_match(Call *k)
            call_finish(k);
 }
 
-/* Separators as one expression: any of them, as written. */
+/* Separators as one expression: any of them, taken literally. */
 static const char *
 any_of(Call *k, const Onnx__AttributeProto *a)
 {
@@ -115,8 +115,8 @@ any_of(Call *k, const Onnx__AttributeProto *a)
     return text_str(&t);
 }
 
-/* com.microsoft.Tokenizer: what an expression matches, what stands between separators, or single
- * characters (the separator ""). */
+/* com.microsoft.Tokenizer: matches of an expression, text between separators, or single characters
+ * (the separator ""). */
 bool
 convert_tokenizer(Call *k)
 {
@@ -151,7 +151,7 @@ convert_tokenizer(Call *k)
            call_text(k,
                      "n = tokens(x, program) {%s}\n"
                      "most = max(reduce_max(reshape(n, [-1])) {keepdims = 0}, 0)\n"
-                     "%s" /* where there is no token there are no marks */
+                     "%s" /* without tokens there are no marks */
                      "y = tokenize(x, program, pad, match(most)) {%s, marks = %d}",
                      attrs, marks ? "most = most + 2 * min(most, 1)\n" : "", attrs, marks != 0) &&
            call_finish(k);

@@ -1,5 +1,5 @@
-/* synthetic: ONNX nodes and graphs that the file has not: what an operator means, said in ONNX's own
- * words where that needs a graph inside. */
+/* synthetic: ONNX nodes and graphs that the file does not have: operators that are expanded in ONNX
+ * because they need an inner graph. */
 #include "import/synthetic.h"
 
 #include <string.h>
@@ -92,7 +92,7 @@ made_scalar(Arena *a, const char *name, int type)
     return v;
 }
 
-/* The words of a text, which blanks part; at most `most`. */
+/* The words of a blank-separated text; at most `most`. */
 static size_t
 words(Arena *a, const char *text, char **to, size_t most)
 {

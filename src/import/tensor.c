@@ -1,7 +1,6 @@
-/* tensor: the contents of TensorProtos, wherever ONNX lets them lie: raw bytes (used in place),
- * typed lists (converted), or a file beside the model (mapped, and never outside the model's
- * folder). Sparse ones become dense.
- */
+/* tensor: contents of TensorProtos, in all forms of ONNX: raw bytes (used in place), typed lists
+ * (converted), or a file beside the model (mapped, and never outside of the model's folder). Sparse
+ * ones become dense. */
 #include "import/converters.h"
 
 #include <errno.h>
@@ -150,14 +149,14 @@ external(Source *s, const void **data)
     return true;
 }
 
-/* Elements of fewer than 8 bits lie in a file one behind the other, the first in the low bits. */
+/* Elements of fewer than 8 bits are packed in files, the first in the low bits. */
 static bool
 is_packed(DType t)
 {
     return dtype_info[t].bits < 8;
 }
 
-/* Each into a byte of its own. */
+/* Unpacks each into a byte. */
 static const void *
 unpacked(Source *s, const uint8_t *from)
 {
@@ -210,7 +209,7 @@ typed(Source *s, const void **data)
     return true;
 }
 
-/* Strings end with their zero: none can be inside. */
+/* Strings end with a zero byte: none can be inside. */
 static bool
 strings(Source *s, const void **data)
 {
@@ -284,8 +283,8 @@ tensor_read(Model *m, const Onnx__TensorProto *t, const char *what, Loc loc, con
 
 /* ---- sparse ones ----------------------------------------------------------------------------- */
 
-/* Place e of the value in the whole, from its flat index (index of rank 1) or its row of
- * coordinates. False: it is outside, reported. */
+/* The element for entry e, from its flat index (index of rank 1) or its row of coordinates. False,
+ * reported: it is out of bounds. */
 static bool
 sparse_place(Model *m, const Onnx__SparseTensorProto *t, const char *what, Loc loc,
              const Type *index, const void *data, int64_t value, int64_t *place)

@@ -1,5 +1,5 @@
-/* tf_idf: TfIdfVectorizer: runs of words sorted by length and contents, so that the routine finds
- * each by halving. */
+/* tf_idf: TfIdfVectorizer: n-grams sorted by length and contents, so that the routine finds each by
+ * binary search. */
 #include "import/compose.h"
 #include "import/ml.h"
 
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* run: grams of this length from here on, at the first of them */
+/* run: n-grams of this length start here, at the first of them */
 typedef struct {
     int64_t length, first, column, run;
 } Gram;
@@ -31,7 +31,7 @@ by_contents(const void *x, const void *y, void *user)
     return (a->first > b->first) - (a->first < b->first);
 }
 
-/* The table of runs. False, reported: the attributes contradict each other. */
+/* The table of n-grams. False, reported: the attributes contradict each other. */
 static bool
 grams_of(Call *k, const List *pool, Gram **out, int64_t *count, int64_t *columns)
 {

@@ -1,6 +1,5 @@
-/* training: operators that training leaves in models: optimisers, normalisation by the batch
- * itself.
- */
+/* training: operators that training leaves in models: optimisers, normalisation with batch
+ * statistics. */
 #include "import/compose.h"
 #include "import/converters.h"
 
@@ -9,7 +8,7 @@
 
 /* ---- optimisers ------------------------------------------------------------------------------ */
 
-/* Rate, turn, then n tensors each: values, gradients, and `states` kinds of state. */
+/* Rate, step number, then n tensors each: values, gradients, and `states` kinds of state. */
 static bool
 tensors_of(Call *k, uint32_t states, uint32_t *n)
 {
@@ -23,8 +22,8 @@ tensors_of(Call *k, uint32_t states, uint32_t *n)
     return need_inputs(k, k->in.n);
 }
 
-/* A step of an optimiser, for each tensor: `text` reads rate, turn t, tensor x, its gradient g and
- * the states that `names` has, "v h", and says what x and the states are next. */
+/* A step of an optimiser, for each tensor: `text` reads the rate, step number t, tensor x, its
+ * gradient g and the states named by `names`, "v h", and assigns the next x and states. */
 static bool
 update(Call *k, const char *names, const char *text)
 {
@@ -164,8 +163,8 @@ convert_bit_cast(Call *k)
 
 /* ---- pooling --------------------------------------------------------------------------------- */
 
-/* What SAME_UPPER and SAME_LOWER pad before axis d of the image x with a window of `size` points,
- * i64[1]. */
+/* The padding of SAME_UPPER and SAME_LOWER before axis d of the image x for a window of `size`
+ * points, i64[1]. */
 static ValueId
 same_padding(Call *k, ValueId x, uint32_t d, const int64_t *window, bool upper)
 {
@@ -179,7 +178,7 @@ same_padding(Call *k, ValueId x, uint32_t d, const int64_t *window, bool upper)
     return before && !k->m->g->value.at[before].known.at ? call_match(k, before, NULL) : before;
 }
 
-/* Maxima, and where they lie. */
+/* Maxima, and their indices. */
 bool
 convert_max_pool_places(Call *k)
 {

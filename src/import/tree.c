@@ -1,7 +1,7 @@
-/* tree: ensembles of decision trees as tables for the routine that walks them.
+/* tree: ensembles of decision trees as tables for a library routine.
  *
- * Every comparison becomes x <= threshold: x < t is x <= what is just below t; x > t has its
- * children exchanged; x == t is two nodes, membership in a set a chain of these.
+ * Every comparison becomes x <= threshold: x < t is x <= the value just below t; x > t exchanges
+ * its children; x == t is two nodes, membership in a set a chain of these.
  */
 #include "import/compose.h"
 #include "import/ml.h"
@@ -14,14 +14,14 @@ typedef enum { LEQ, LT, GTE, GT, EQ, NEQ, MEMBER, LEAF } Mode;
 typedef struct {
     Call *k;
     bool wide; /* of f64 */
-    /* four numbers each: feature, first child, second, does NaN go to the first? */
+    /* four numbers each: feature, first child, second child, does NaN take the first? */
     VEC(int32_t) node;
     VEC(double) threshold;
     VEC(int32_t) root;  /* two numbers each: node, depth */
-    VEC(int32_t) first; /* of each node, in `weight`; and the end */
+    VEC(int32_t) first; /* the begin of each node's leaves in `weight`; and the end */
     VEC(int32_t) target;
     VEC(double) weight;
-    int64_t features; /* the largest one, and 1 */
+    int64_t features; /* the largest one, plus 1 */
 } Forest;
 
 static bool
@@ -61,7 +61,8 @@ set_node(Forest *f, int32_t at, int64_t feature, double t, int32_t first, int32_
     f->threshold.at[at] = t;
 }
 
-/* Node `at` sends x to `yes` where it compares so, else to `no`; NaN goes to `yes` if it is to. */
+/* Node `at` sends x to `yes` if the comparison holds, otherwise to `no`; NaN goes to `yes` on
+ * request. */
 static void
 set_compare(Forest *f, int32_t at, int64_t feature, Mode mode, double t, int32_t yes, int32_t no,
             bool nan)
@@ -84,13 +85,13 @@ set_compare(Forest *f, int32_t at, int64_t feature, Mode mode, double t, int32_t
     }
 }
 
-/* Steps from each root to its deepest leaf; nodes lead to no node that leads to them. */
+/* Steps from each root to its deepest leaf; reports cycles. */
 static bool
 find_depths(Forest *f)
 {
     Arena *a = f->k->m->arena;
     uint32_t n = f->threshold.n;
-    /* 1: what it leads to is being looked at; 2: its depth is known */
+    /* 1: its children are being visited; 2: its depth is known */
     uint8_t *state = NEW_ARRAY(a, uint8_t, n + 1);
     int32_t *stack = NEW_ARRAY(a, int32_t, 2 * (size_t)n + 2),
             *depth = NEW_ARRAY(a, int32_t, n + 1);
@@ -355,7 +356,7 @@ convert_tree_regressor(Call *k)
     return finish(k, y ? call_op(k, OP_identity, 0, NULL, 1, &y, output_name(k)) : 0);
 }
 
-/* Two classes may share one score: whether it is a probability, its weights tell. */
+/* Two classes may share one score; its weights tell whether it is a probability. */
 static bool
 give_binary(Call *k, const Forest *f, const List *labels, ValueId score, const char *transform)
 {
@@ -415,9 +416,9 @@ convert_tree_classifier(Call *k)
     return ml_labels(k, &labels, which) && y;
 }
 
-/* ---- version 5: nodes and leaves by their places --------------------------------------------- */
+/* ---- version 5: nodes and leaves by their indices -------------------------------------------- */
 
-/* A set of values: a chain of nodes, the last of which is `at`'s. */
+/* A set of values: a chain of nodes, the last of which becomes `at`. */
 static void
 set_member(Forest *f, int32_t at, int64_t feature, const double *value, int64_t n, int32_t yes,
            int32_t no, bool nan)
@@ -485,7 +486,7 @@ convert_tree_ensemble(Call *k)
     if (!x)
         return false;
     Forest f = { .k = k, .wide = value_type(k, x)->dtype == DT_F64 };
-    for (int64_t i = 0; i < n + target.n; i++) /* leaves behind the nodes */
+    for (int64_t i = 0; i < n + target.n; i++) /* leaves after the nodes */
         add_node(&f);
     for (int64_t i = 0; i < n; i++) {
         int64_t to[2] = { AT(yes, i) + (AT(yes_leaf, i) ? n : 0),
@@ -507,7 +508,7 @@ convert_tree_ensemble(Call *k)
                         (int32_t)to[0], (int32_t)to[1], missing);
             continue;
         }
-        /* sets stand one after the other, NaN between them */
+        /* sets are concatenated, separated by NaN */
         VEC(double) set = { 0 };
         for (; in_set < member.n && !isnan(ml_number(&member, in_set)); in_set++)
             VEC_PUSH(a, &set, ml_number(&member, in_set));

@@ -1,12 +1,12 @@
-/* user_operators: operators that the user wrote as nests, in a file (--nests), or as functions of a library
- * (--library, src/op/library.c).
+/* user_operators: operators that the user wrote as nests, in a file (--nests), or as functions of a
+ * library (--library, src/op/library.c).
  *
  *     nest "my.Blend"(x: f32[n, m], y: f32[n, m], s: f32[]) -> (o: f32[n, m]) { o[i, j] = x[i, j] +
  *     s[] * (y[i, j] - x[i, j]) }
  *
- * A node of that name, with its domain or without, becomes the first nest of the file whose inputs
- * have the node's types and ranks; the names of sizes are bound to what the inputs have. From there
- * on it is a nest like any other: it fuses, is vectorised and gets formats.
+ * A node of that name, with or without its domain, becomes the first nest of the file whose inputs
+ * have the node's types and ranks; its symbols are bound to the inputs' sizes. From there on it is
+ * a nest like any other: it fuses, is vectorised and gets formats.
  */
 #include "import/converters.h"
 
@@ -61,7 +61,7 @@ fits(Call *k, const Nest *n)
     return same;
 }
 
-/* What the nest says of a dimension has to be so: proved, or checked as it runs. */
+/* The nest's types must hold for a dimension: proved, or checked in runs. */
 static bool
 require_size(Call *k, const Nest *n, uint32_t i, uint32_t d, const BoundSizes *bind)
 {

@@ -1,8 +1,8 @@
 /* attention: softmax(q k' * scale + mask) v, as five nests that fuse.
  *
- * Heads of q share heads of k and v in groups: head h reads head h // group. Where q, k and v have
- * rank 3, heads lie side by side in the last axis. What a query must not see has the score -inf; a
- * query that sees nothing gives 0, as the specification says, and not 0 / 0.
+ * Heads of q share heads of k and v in groups: head h reads head h // group. If q, k and v have
+ * rank 3, heads are adjacent in the last axis. Masked scores are -inf; a query whose keys are all
+ * masked gives 0, as the specification requires, and not 0 / 0.
  */
 #include "op/build.h"
 
@@ -17,7 +17,7 @@ typedef struct {
 
 enum { Q, K, V, MASK, PAST_KEY, PAST_VALUE, SEEN };
 
-/* The heads of input i and the size of one. */
+/* The heads of input i, and their size. */
 static bool
 heads_of(Ctx *c, const OpCall *call, uint32_t i, const char *attr, const Expr **heads,
          const Expr **size)
@@ -168,17 +168,18 @@ infer_attention(Ctx *c, const OpCall *call, const Type **out)
     return true;
 }
 
-/* ---- meaning --------------------------------------------------------------------------------- */
+/* ---- expansion ------------------------------------------------------------------------------- */
 
 typedef struct {
     Build *b;
     Shape s;
-    /* the values that hold them, of rank 4 with the past in front, or as given */
+    /* the values with keys and values, of rank 4 after the past, or as given */
     uint32_t key, value;
     bool key_flat, value_flat;
 } Attending;
 
-/* The past followed by the new rows, which is also an output; without either, the input itself. */
+/* The past followed by the new rows, which is also an output; the input itself if both are
+ * absent. */
 static bool
 present(Attending *a, uint32_t input, uint32_t past, uint32_t output, const Expr *size,
         uint32_t *to, bool *flat)
@@ -238,8 +239,7 @@ bias(Attending *a)
     return text_str(&t);
 }
 
-/* Scores before the softmax; the raw ones, or those with the cap, go to output 3 where it asks for
- * them. */
+/* Scores before the softmax; output 3, if it exists, gets them raw or capped. */
 static bool
 scores(Attending *a, uint32_t to)
 {

@@ -1,7 +1,7 @@
-/* build: nests of an expansion, made one after the other from texts.
+/* build: nests of an expansion, in order, from texts.
  *
- * A text passes through printf, then its words are replaced ($T, $i, tensors without an index), and
- * what results is parsed as a nest's body.
+ * printf expands a text, then its words are replaced ($T, $i, tensors without an index), and the
+ * result is parsed as a nest's body.
  */
 #include "op/build.h"
 
@@ -252,7 +252,7 @@ dollar_word(TextNest *m, Text *t, const char *s, size_t n)
     assert(!"a word that has no text");
 }
 
-/* A word without $ of n bytes; how many bytes of the text are read. */
+/* Replaces a word of n bytes without $; the number of bytes that it reads. */
 static size_t
 plain_word(TextNest *m, Text *t, const char *s, size_t n)
 {
@@ -275,7 +275,7 @@ plain_word(TextNest *m, Text *t, const char *s, size_t n)
 static void
 replace_words(TextNest *m, Text *t, const char *s)
 {
-    bool whole = false; /* after `over`, which names a tensor as a whole */
+    bool whole = false; /* after `over`, which names a complete tensor */
 
     for (size_t n; *s; s += n) {
         const char *word = s + (*s == '$');
@@ -310,7 +310,7 @@ print_body(Ctx *c, const char *format, va_list ap)
     return s;
 }
 
-/* The values that `params` names, without absent ones. */
+/* The values named by `params`, without absent ones. */
 static void
 read_params(TextNest *m, const char *params, const uint32_t *value)
 {

@@ -1,7 +1,7 @@
-/* call: what every rule needs to read and check a call of an operator.
+/* call: functions that rules use to read and check a call of an operator.
  *
- * A rule reports what is wrong with a call once, at the call's place, naming the operator and both
- * facts that disagree.
+ * A rule reports an error of a call once, at the call's location, with the operator and both facts
+ * that disagree.
  */
 #include "op/call.h"
 
@@ -64,8 +64,8 @@ attr_string(Attrs a, const char *name, const char *otherwise)
     return found && found->kind == ATTR_STRING ? found->s : otherwise;
 }
 
-/* The text after `name=` in the operator's list of attributes; NULL if the attribute is not there
- * at all, "" if it has no default. *n is the length of the default. */
+/* The text after `name=` in the operator's list of attributes; NULL if it has no such attribute, ""
+ * if that has no default. *n is the length of the default. */
 static const char *
 default_of(OpKind op, const char *name, size_t *n)
 {

@@ -1,6 +1,6 @@
-/* call: reading and checking a call of an operator: attributes, parameters, sizes.
+/* call: reads and checks a call of an operator: attributes, parameters, sizes.
  *
- * Every function that returns bool reports what is wrong at the call's place and returns false.
+ * Every function that returns bool reports an error at the call's location and returns false.
  */
 #ifndef TENON_OP_CALL_H
 #define TENON_OP_CALL_H
@@ -28,7 +28,7 @@ int64_t op_int(const OpCall *call, const char *attr);
 double op_float(const OpCall *call, const char *attr);
 const char *op_string(Ctx *c, const OpCall *call, const char *attr);
 bool op_string_is(const OpCall *call, const char *attr, const char *value);
-bool op_has_attr(OpKind op, const char *name); /* does ops.def name it? */
+bool op_has_attr(OpKind op, const char *name); /* does ops.def list it? */
 /* An axis in [0, rank); negative ones count from the back. */
 bool op_axis(Ctx *c, const OpCall *call, const char *what, int64_t axis, uint32_t rank,
              uint32_t *out);

@@ -53,8 +53,8 @@ infer_matmul(Ctx *c, const OpCall *call, const Type **out)
     return true;
 }
 
-/* The zero point of side s is one number, or one per row of a, per column of b: a vector of them,
- * or a tensor of the side's rank. */
+/* Is the zero point of side s one number, or one per row of a, per column of b: a vector, or a
+ * tensor of the side's rank? */
 static bool
 zero_fits(Ctx *c, const OpCall *call, uint32_t s)
 {
@@ -115,7 +115,7 @@ side_index(Build *b, const Type *t, uint32_t batch, const char *row, const char 
     at[t->rank - 1] = col;
 }
 
-/* Side s less its zero point, in i32. The zero point is one number, or one for each index along
+/* Side s minus its zero point, in i32. The zero point is one number, or one for each index along
  * dimension `along` of the side. */
 static const char *
 minus_zero(Build *b, const char *v, uint32_t s, const char *const *at, uint32_t along)
@@ -219,8 +219,8 @@ expand_gemm(Build *b)
 
 enum { MAX_LABELS = 52 + TN_MAX_RANK };
 
-/* An equation read against the inputs: labels are letters; the axes under `...` get labels of their
- * own behind the letters, aligned at their right ends. */
+/* An equation matched with the inputs: labels are letters; the axes of `...` get labels after the
+ * letters, aligned at their right ends. */
 typedef struct {
     uint32_t nlabel, nout;
     int label[16][TN_MAX_RANK]; /* [input][axis] */
@@ -303,7 +303,7 @@ read_equation(Ctx *c, const OpCall *call, EinsumEquation *e)
             letters += isalpha((unsigned char)*t) != 0;
         if (!read_term(c, call, &s, letters + (strstr(s, "...") ? dots : 0), e->out, &e->nout))
             return false;
-    } else { /* implicit: ellipsis, then letters used once, in order */
+    } else { /* implicit: ellipsis, then labels that occur once, in order */
         for (uint32_t k = dots; k-- > 0;)
             e->out[e->nout++] = 52 + (int)k;
         for (int l = 26; l < 52 + 26; l++)

@@ -1,4 +1,4 @@
-/* elementwise: operators whose meaning is one scalar expression, read from the table.
+/* elementwise: operators whose expansion is one scalar expression, from the table.
  *
  * Inputs are broadcast against each other. Short floats are widened, computed in f32 and rounded
  * once, at the write.
@@ -165,9 +165,9 @@ infer_dropout(Ctx *c, const OpCall *call, const Type **out)
     return true;
 }
 
-/* ---- meanings -------------------------------------------------------------------------------- */
+/* ---- expansions ------------------------------------------------------------------------------ */
 
-/* The meaning in the table, with the attributes that it names. */
+/* The expression in the table, with the attributes that it names. */
 bool
 expand_scalar(Build *b)
 {
@@ -182,8 +182,8 @@ expand_scalar(Build *b)
                       op_info[b->call->op].meaning);
 }
 
-/* The exponent is read at the type of the base; an integer base with a float exponent goes through
- * f64. */
+/* The exponent is converted to the type of the base; an integer base with a float exponent is
+ * computed in f64. */
 bool
 expand_pow(Build *b)
 {
@@ -193,7 +193,7 @@ expand_pow(Build *b)
     return build_text(b, NULL, "x y -> o", NULL, "o = pow($T(x), $T(y))");
 }
 
-/* A signed value keeps its sign: a shift by the width or more is one by the width less 1. */
+/* A signed shift is arithmetic: a shift by the width or more is one by the width minus 1. */
 bool
 expand_shift_right(Build *b)
 {
@@ -215,8 +215,8 @@ expand_clip(Build *b)
                       has_in(b->call, 2) ? "o = min(%s, high[])" : "o = %s", v);
 }
 
-/* "x + y | x / n": combine the inputs from the left, then finish. Of many inputs, a nest goes on
- * with the result of the one before it. */
+/* "x + y | x / n": folds the inputs from the left, then finishes. With many inputs, a nest
+ * continues from the result of the one before. */
 bool
 expand_variadic(Build *b)
 {
@@ -255,8 +255,8 @@ expand_variadic(Build *b)
     }
 }
 
-/* What does not fit a float of 8 bits or fewer becomes its largest value or, without saturation,
- * infinity or NaN. */
+/* Values beyond the range of a float of 8 bits or fewer become the largest value or, without
+ * saturation, infinity or NaN. */
 static const char *
 fitted_text(Arena *a, DType t, bool saturates)
 {
@@ -267,7 +267,7 @@ fitted_text(Arena *a, DType t, bool saturates)
         return l.kind != FLOAT_IEEE
                    ? "v"
                    : arena_printf(a, "min(max(v, %.17g), %.17g)", -l.largest, l.largest);
-    /* Halfway to the next value is too large, unless the tie goes down, to an even fraction. */
+    /* Halfway to the next value is too large, unless the tie rounds down, to an even fraction. */
     double fraction = __builtin_frexp(l.largest, &exponent),
            step = __builtin_ldexp(1, exponent - 1 - l.fraction);
     bool even = __builtin_fmod(__builtin_ldexp(fraction, l.fraction + 1), 2) == 0;
@@ -275,7 +275,7 @@ fitted_text(Arena *a, DType t, bool saturates)
                         l.kind == FLOAT_IEEE ? "sign(v) * inf" : "nan");
 }
 
-/* A power of two: above, as a conversion gives it, or below or nearest. */
+/* A power of two: rounded up, as a conversion does, or down, or to nearest. */
 static bool
 cast_to_power(Build *b)
 {
@@ -304,7 +304,7 @@ expand_cast(Build *b)
         return build_text(
             b, NULL, "x -> o", NULL, "o = let v = $T(x[$i]) in %s",
             fitted_text(b->c->arena, to, dtype_info[to].bits < 8 || op_int(b->call, "saturate")));
-    /* of an integer the low bits stay */
+    /* an integer keeps its low bits */
     bool to_bits = dtype_is_float(from) && dtype_is_int(to) && dtype_info[to].bits < 8;
     return build_text(b, NULL, "x -> o", NULL, to_bits ? "o = i32(x[$i])" : "o = x[$i]");
 }

@@ -77,7 +77,7 @@ expand_col2im(Build *b)
 {
     Arena *a = b->c->arena;
     Text bound = { .arena = a }, lets = { .arena = a }, hit = { .arena = a };
-    bool truth = b->call->in[0]->dtype == DT_BOOL; /* blocks are put together by or */
+    bool truth = b->call->in[0]->dtype == DT_BOOL; /* blocks are combined by or */
     Blocks k;
 
     if (!read_blocks(b->c, b->call, &k))
@@ -110,7 +110,7 @@ expand_col2im(Build *b)
 
 /* ---- center_crop_pad: the middle of x, or x in the middle of zeros, axis by axis ------------- */
 
-/* The wanted extents of all axes. */
+/* The target extents of all axes. */
 static bool
 wanted_extents(Ctx *c, const OpCall *call, const Expr **dim)
 {
@@ -233,7 +233,7 @@ expand_max_unpool(Build *b)
         build_name(b, arena_printf(a, "n%u", d), dim[d]);
         build_name(b, arena_printf(a, "x%u", d), x->dim[d]);
         text_printf(&all, "%si%u<x%u>", d ? ", " : "", d, d);
-        /* places of an output larger than inferred stay empty */
+        /* positions of an output larger than inferred stay 0 */
         inside = arena_printf(a, "and(%s, i%u < n%u)", inside, d, d);
         row = d ? arena_printf(a, "(%s) * n%u + i%u", row, d, d) : row;
     }

@@ -1,7 +1,7 @@
-/* index: operators whose accesses are computed from data: gathers, scatters, one_hot.
+/* index: operators with computed indices: gathers, scatters, one_hot.
  *
- * An index read from a tensor wraps once when negative and is checked against its dimension at run
- * time (scalar_at). An index that is known while compiling becomes a plain number.
+ * A negative index from a tensor counts from the end; runs check it against its dimension
+ * (scalar_at). An index that is known at compile time becomes a number.
  */
 #include "op/build.h"
 
@@ -84,7 +84,7 @@ expand_gather(Build *b)
     return build_text(b, NULL, "x idx -> o", NULL, "o = x[%s]", list_text(a, x->rank, at));
 }
 
-/* Along all other axes an index addresses its own position, so there may be no more indices than
+/* Along all other axes an index addresses its own position, so there must not be more indices than
  * elements. */
 static bool
 beside_axis(Ctx *c, const OpCall *call, uint32_t axis)
@@ -129,8 +129,8 @@ expand_gather_elements(Build *b)
 enum { ANY_REST = UINT16_MAX }; /* the ranks do not determine it */
 
 /* The last axis of the indices holds tuples of `width` indices. If its size is symbolic, the width
- * follows from the ranks: 1 if only one axis is left to index, else the axes of the data that the
- * updates, with `rest` axes behind those of the tuples, lack. */
+ * follows from the ranks: 1 if only one axis is left to index; otherwise the number of data axes
+ * that the updates, with `rest` axes after those of the tuples, lack. */
 static bool
 tuple_width(Ctx *c, const OpCall *call, uint32_t batch, uint32_t rest, uint32_t *width)
 {
@@ -254,7 +254,7 @@ scatter_combiner(Ctx *c, const OpCall *call, Combiner *k)
                    "attribute \"reduction\" is \"%s\"; none, add, mul, max and min exist", wanted);
 }
 
-/* Write the updates, over axes of their own, at index `at` of the output. */
+/* Writes the updates, over their own axes, at index `at` of the output. */
 static bool
 scatter(Build *b, Combiner k, const char *at)
 {
@@ -308,7 +308,7 @@ expand_scatter_elements(Build *b)
     return scatter(b, k, list_text(a, x->rank, at));
 }
 
-/* The axes of the updates behind those of the tuples. */
+/* The number of update axes after those of the tuples. */
 static uint32_t
 rest_of(const OpCall *call)
 {
@@ -388,7 +388,8 @@ infer_one_hot(Ctx *c, const OpCall *call, const Type **out)
     return true;
 }
 
-/* `on` where the index, wrapped once if negative, equals the position along the new axis. */
+/* `on` where the index, counted from the end if negative, equals the position along the new
+ * axis. */
 bool
 expand_one_hot(Build *b)
 {

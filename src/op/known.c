@@ -1,9 +1,9 @@
-/* known: contents of small integer tensors, followed symbolically.
+/* known: contents of small integer tensors as symbolic expressions.
  *
- * An operator's meaning is evaluated on Exprs instead of numbers: the same nests that later become
- * code say what Shape, Gather, Concat, Where and the rest do to dimensions, so this file
- * knows no operator. An operation that Exprs lack, or a comparison that cannot be decided, makes
- * the complete result unknown.
+ * It evaluates an operator's expansion on Exprs instead of numbers: the nests that later become
+ * code define what Shape, Gather, Concat, Where and the others do to dimensions, so this file knows
+ * no operator. If Exprs lack an operation, or a comparison is undecided, the complete result is
+ * unknown.
  */
 #include "op/call.h"
 
@@ -16,14 +16,14 @@ typedef struct {
     Known *known;          /* by value number of the expansion */
     Binding axis[NEST_MAX_AXES];
     uint32_t naxis;
-    uint32_t steps; /* left; evaluation gives up at 0 */
+    uint32_t steps; /* the remaining budget; evaluation gives up at 0 */
 } Eval;
 
 enum { MAX_STEPS = 200000 };
 
 static const Expr *eval(Eval *e, const Scalar *s);
 
-/* ---- indices: axes become numbers, computed variables their values --------------------------- */
+/* ---- indices: axes become numbers, computed variables become their values -------------------- */
 
 typedef struct {
     Eval *e;
@@ -103,8 +103,7 @@ is_integer(DType t)
     return dtype_is_int(t) || t == DT_BOOL;
 }
 
-/* Integers keep their value under a cast as long as they fit; dimensions always do, other numbers
- * must be seen to. */
+/* A cast keeps integers that fit; dimensions always fit, other numbers must be checked. */
 static const Expr *
 eval_cast(Eval *e, const Scalar *s)
 {
@@ -126,7 +125,7 @@ eval_cast(Eval *e, const Scalar *s)
     return dtype_info[to].bytes >= 4 ? v : NULL;
 }
 
-/* A scan of one axis: `item` of the points' values combined. */
+/* A scan of one axis: combines `item` over its points. */
 static const Expr *
 eval_reduce(Eval *e, const Scalar *s)
 {
@@ -173,7 +172,7 @@ eval_reduce(Eval *e, const Scalar *s)
     return sofar;
 }
 
-/* Operations of one and two integers; NULL where Exprs have no such thing. */
+/* Operations of one and two integers; NULL if Exprs lack it. */
 static const Expr *
 eval_binary(Eval *e, const Scalar *s)
 {
@@ -187,7 +186,7 @@ eval_binary(Eval *e, const Scalar *s)
     case S_ADD: return expr_add(c, x, y);
     case S_SUB: return expr_sub(c, x, y);
     case S_MUL: return expr_mul(c, x, y);
-    /* truncates: the same as rounding down when nothing is negative */
+    /* truncates: the same as floor if nothing is negative */
     case S_DIV:
         return not_negative(e, x) && expr_le(c, NULL, expr_int(c, 1), y) == YES ? expr_div(c, x, y)
                                                                                 : NULL;
@@ -231,7 +230,7 @@ eval_unary(Eval *e, const Scalar *s)
     }
 }
 
-/* Wraps a negative index once; what may be either stays unknown. */
+/* A negative index counts from the end; an index of unknown sign stays unknown. */
 static const Expr *
 eval_at(Eval *e, const Scalar *s)
 {
@@ -325,8 +324,7 @@ op_known(Ctx *c, const OpCall *call, const Type *const *out)
     Known unknown = { 0 };
     int64_t n;
 
-    /* A call without a meaning is reported when it is lowered, not when somebody asks for
-     * contents. */
+    /* Errors of a call are reported when it is lowered, not here. */
     uint32_t reported = c->diags.list.n;
     DiagClass worst = c->diags.worst;
     if (!out[0] || !small(out[0], c, &n))

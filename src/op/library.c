@@ -76,7 +76,7 @@ bool
 library_open(Ctx *c, const char *path)
 {
     Library *l = NEW(c->arena, Library);
-    /* a name without a slash is looked for where the system's libraries are */
+    /* a name without a slash is searched in the system's library folders */
     void *handle = dlopen(strchr(path, '/') ? path : arena_printf(c->arena, "./%s", path),
                           RTLD_NOW | RTLD_LOCAL);
     Loc loc = { .file = path };
@@ -148,7 +148,7 @@ op_foreign(Ctx *c, const OpCall *call)
     return NULL;
 }
 
-/* What is said of inputs has to be so. */
+/* The declared properties of inputs must hold. */
 static bool
 bind_sizes(Ctx *c, const OpCall *call, const Signature *s, BoundSizes *bind)
 {

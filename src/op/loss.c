@@ -1,7 +1,7 @@
-/* loss: negative log likelihood, alone and after a log-softmax.
+/* loss: negative log likelihood, with and without a log-softmax.
  *
- * A target equal to ignore_index counts for nothing, and may lie outside the classes: the index
- * read there is class 0, and its term is 0.
+ * A target equal to ignore_index has no effect, and may be outside of the classes: the index read
+ * there is class 0, and its term is 0.
  */
 #include "op/build.h"
 
@@ -49,9 +49,9 @@ infer_loss(Ctx *c, const OpCall *call, const Type **out)
     return true;
 }
 
-/* ---- meaning --------------------------------------------------------------------------------- */
+/* ---- expansion ------------------------------------------------------------------------------- */
 
-/* The term of every target, and the weight that it counts with, both with the targets' shape. */
+/* The term and the weight of every target, both with the targets' shape. */
 static bool
 terms(Build *b, uint32_t x, uint32_t term, uint32_t weight)
 {

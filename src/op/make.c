@@ -5,7 +5,7 @@
 
 /* ---- shape, size ----------------------------------------------------------------------------- */
 
-/* The dimensions [first, end) that a call of shape gives. */
+/* The range [first, end) of dimensions that a call of shape gives. */
 static void
 shape_range(const OpCall *call, int64_t *first, int64_t *end)
 {
@@ -102,10 +102,10 @@ typedef struct {
     double start, delta;
 } RangeOf;
 
-#define LONG_STEP (INT64_MAX >> 16) /* loops take many at once */
-#define FAR (INT64_MAX / 4)         /* expressions of numbers beyond might overflow */
+#define LONG_STEP (INT64_MAX >> 16) /* tiles multiply it without overflow */
+#define FAR (INT64_MAX / 4)         /* expressions of larger numbers might overflow */
 
-/* A float as its type has it. */
+/* A float rounded to its type. */
 static double
 rounded(Ctx *c, DType t, double v)
 {
@@ -115,8 +115,7 @@ rounded(Ctx *c, DType t, double v)
     return r;
 }
 
-/* How many integers there are from start to limit by step, which is not 0: how far two of them are
- * apart fits a u64. */
+/* The number of integers from start to limit by step, which is not 0: the difference fits a u64. */
 static uint64_t
 count_between(int64_t start, int64_t limit, int64_t step)
 {
@@ -179,7 +178,7 @@ range_of(Ctx *c, const OpCall *call, RangeOf *r)
         r->extent = expr_int(c, (int64_t)all);
         return true;
     }
-    /* past the first either way */
+    /* beyond the first element either way */
     r->step = r->step > FAR ? FAR : r->step < -FAR ? -FAR : r->step;
     const Expr *length =
         r->step > 0 ? expr_sub(c, k[1].at[0], r->first) : expr_sub(c, r->first, k[1].at[0]);

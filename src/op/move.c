@@ -1,4 +1,4 @@
-/* move: operators that move elements by a fixed map: transpose, tile, blocks, triangles. */
+/* move: operators that permute elements by a fixed map: transpose, tile, blocks, triangles. */
 #include "op/build.h"
 
 #include <string.h>
@@ -132,13 +132,13 @@ static bool
 block_size(Ctx *c, const OpCall *call, int64_t *block)
 {
     *block = op_int(call, "blocksize");
-    if (*block < 1 || *block > 1 << 20) /* its square is computed with */
+    if (*block < 1 || *block > 1 << 20) /* so that its square does not overflow */
         return op_fail(c, call, DIAG_MODEL, "attribute \"blocksize\" is %lld; 1 to %d are possible",
                        (long long)*block, 1 << 20);
     return op_rank_is(c, call, 0, 4);
 }
 
-/* e / k, which must be exact. */
+/* e / k; must be exact. */
 static const Expr *
 exact_part(Ctx *c, const OpCall *call, uint32_t axis, int64_t k)
 {
@@ -170,7 +170,7 @@ infer_depth_to_space(Ctx *c, const OpCall *call, const Type **out)
     return true;
 }
 
-/* k % n * n + l % n is which of the n*n elements of a block. */
+/* k % n * n + l % n is the index in a block of n*n elements. */
 bool
 expand_depth_to_space(Build *b)
 {
@@ -265,7 +265,7 @@ infer_reverse_sequence(Ctx *c, const OpCall *call, const Type **out)
                          "the number of lengths and of sequences");
 }
 
-/* A length below 0 makes the read fail: it has an index outside. */
+/* A length below 0 makes the read fail: its index is out of bounds. */
 bool
 expand_reverse_sequence(Build *b)
 {

@@ -1,18 +1,18 @@
 /* norm: softmax and normalisations: a few small reductions, then one elementwise nest.
  *
- * Statistics are intermediates in the compute type (f32 for short floats), without the axes they
- * were taken over. Variance is taken in two passes: the one-pass formula loses everything when the
- * mean is large beside the deviation.
+ * Statistics are intermediates in the compute type (f32 for short floats), without the reduced
+ * axes. Variance takes two passes: the one-pass formula cancels if the mean is large compared to
+ * the deviation.
  */
 #include "op/build.h"
 
-/* How the elements of input 0 are shared out among the elements of a statistic, as texts: where a
- * reduction reads x for an element [$i] of the statistic, its axes, and the element of the
- * statistic that belongs to x[$i]. */
+/* How elements of input 0 map to elements of a statistic, as texts: the index at which a reduction
+ * for element [$i] of the statistic reads x, its axes, and the element of the statistic for
+ * x[$i]. */
 typedef struct {
     const Type *statistic;
     const char *at, *over, *of;
-    const Expr *count; /* elements of x for each */
+    const Expr *count; /* elements of x per element of the statistic */
 } NormGroups;
 
 static uint32_t
@@ -21,8 +21,8 @@ build_statistic(Build *b, const NormGroups *g, DType t)
     return build_value(b, t, g->statistic->rank, g->statistic->dim);
 }
 
-/* Statistics over the axes in `set`, whose dimensions are the other axes of x, in order; or, with
- * `kept`, those axes too, of size 1. */
+/* Statistics over the axes in `set`, whose dimensions are the other axes of x, in order; `kept`:
+ * and the reduced axes, with size 1. */
 static NormGroups
 groups_over(Build *b, uint64_t set, bool kept)
 {
@@ -76,13 +76,12 @@ typedef struct {
 static const Exponential plain = { "exp", "exp(x[$i] - m[$of])", "e[$at]", "x[$i] / m[$of]" },
                          log_of = { "shift", "x[$i] - m[$of]", "exp(e[$at])",
                                     "x[$i] - log(m[$of])" };
-/* As behind any mask, the exponentials of a row of -inf are 0. A row with a NaN has a sum that is
- * NaN. */
+/* As for any mask, the exponentials of a row of -inf are 0. The sum of a row with a NaN is NaN. */
 static const Exponential zero_nan = { "exp", "exp(x[$i] - (m[$of] == -inf ? 0 : m[$of]))", "e[$at]",
                                       "m[$of] > 0 ? x[$i] / m[$of] : 0" };
 
-/* Exponentials and their sum have the element type, as they do where the specification writes
- * softmax out: that of f16 is rounded after every step. */
+/* Exponentials and their sum have the element type, as where the specification expands softmax: f16
+ * is rounded after every step. */
 static bool
 build_softmax(Build *b, uint32_t d, const Exponential *how, uint32_t to)
 {
@@ -207,8 +206,8 @@ build_moments(Build *b, const NormGroups *g, uint32_t mean, uint32_t inv, const 
                       centred ? minus_mean : "", op_float(b->call, "epsilon"));
 }
 
-/* (x - mean) * inv * scale + bias; scale and bias broadcast from the right. An output of a
- * statistic keeps the axes it is taken over, with size 1. */
+/* (x - mean) * inv * scale + bias; scale and bias broadcast from the right. A statistic that is an
+ * output keeps the reduced axes, with size 1. */
 bool
 expand_layer_norm(Build *b)
 {
@@ -226,7 +225,7 @@ expand_layer_norm(Build *b)
         g[i] = groups_over(b, set, wanted);
         value[i] = wanted ? build_out(b, output) : build_statistic(b, &g[i], g[i].statistic->dtype);
     }
-    /* the axes that are left are the first ones, so both are read alike in all nests */
+    /* the remaining axes are the first ones, so all nests read both at the same index */
     const char *minus = centred ? arena_printf(b->c->arena, " - m[%s]", g[0].of) : "";
     if (!build_moments(b, &g[1], value[0], value[1], minus))
         return false;
@@ -241,7 +240,7 @@ expand_layer_norm(Build *b)
 
 /* ---- per channel: batch_norm, instance_norm, group_norm, lrn --------------------------------- */
 
-/* Inputs 1 .. nin are vectors of x's channels. */
+/* Inputs 1 .. nin are vectors over x's channels. */
 static bool
 channel_vectors(Ctx *c, const OpCall *call)
 {
@@ -269,7 +268,7 @@ infer_batch_norm(Ctx *c, const OpCall *call, const Type **out)
 bool
 expand_batch_norm(Build *b)
 {
-    b->real = DT_F32; /* where types differ, the widest of them */
+    b->real = DT_F32; /* the widest type if they differ */
     for (uint32_t i = 0; i < 5; i++)
         b->real = b->call->in[i]->dtype == DT_F64 ? DT_F64 : b->real;
     return build_text(b, NULL, "x scale bias mean var -> o", NULL,
@@ -293,8 +292,8 @@ infer_channel_norm(Ctx *c, const OpCall *call, const Type **out)
     return true;
 }
 
-/* One statistic per [n, group]: x is read through channel = group * size + q. An instance norm has
- * a group for each channel. */
+/* One statistic per [n, group]: x is read at channel = group * size + q. An instance norm has one
+ * group per channel. */
 bool
 expand_group_norm(Build *b)
 {
@@ -327,7 +326,7 @@ expand_group_norm(Build *b)
                       "o = (x[$i] - mean[$of]) * inv[$of] * scale[j] + bias[j]");
 }
 
-/* x / (bias + alpha / size * sum of x*x over `size` neighbouring channels) ^ beta */
+/* x / (bias + alpha / size * sum of x*x over `size` adjacent channels) ^ beta */
 bool
 expand_lrn(Build *b)
 {

@@ -1,4 +1,4 @@
-/* op: the table of operators, and the functions that ask it for types and meanings. */
+/* op: the table of operators, and the functions that look up types and expansions in it. */
 #include "op/build.h"
 
 #include <string.h>
@@ -39,7 +39,7 @@ op_named(const char *name, size_t n)
     return OP_NONE;
 }
 
-/* Operators that move elements of any type, strings among them, and routines. */
+/* Operators that accept elements of any type, also strings, and library routines. */
 static bool
 takes_text(OpKind op)
 {
@@ -77,7 +77,7 @@ takes_text(OpKind op)
     return op_is_routine(op);
 }
 
-/* ---- infer and expand ------------------------------------------------------------------------------- */
+/* ---- infer and expand ------------------------------------------------------------------------ */
 
 static bool
 check_call(Ctx *c, const OpCall *call)
@@ -162,7 +162,7 @@ op_infer(Ctx *c, const OpCall *call, const Type **out)
             if (fits == NO)
                 return op_fail(c, call, DIAG_MODEL, "axis %u of output %u would have %s elements",
                                d, i, expr_str(c, dim));
-            /* a window larger than its input would leave elements unwritten */
+            /* a window larger than its input would not write all elements */
             if (fits == UNKNOWN &&
                 !op_require_eq(
                     c, call, dim, expr_max(c, dim, none),

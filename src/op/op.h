@@ -1,8 +1,8 @@
-/* op: the one table of operators (ops.def), each with a shape rule and a meaning as nests.
+/* op: the only table of operators (ops.def), each with a shape rule and an expansion into nests.
  *
- * Operators are Tenon's own: ONNX's newest semantics, one spelling (inputs that older opsets carry
- * as attributes are inputs or attributes here whichever the newest opset says; import converts).
- * Nothing outside import, op and the rule table of rewrite asks which operator a call is.
+ * Operators are Tenon's own: ONNX's newest semantics, in one spelling (what older opsets have as
+ * attributes is an input or an attribute as in the newest opset; import converts). Only import, op
+ * and the rule table of rewrite look at which operator a call is.
  */
 #ifndef TENON_OP_H
 #define TENON_OP_H
@@ -42,8 +42,8 @@ int64_t attr_int(Attrs a, const char *name, int64_t otherwise);
 double attr_float(Attrs a, const char *name, double otherwise);
 const char *attr_string(Attrs a, const char *name, const char *otherwise);
 
-/* Contents of a small integer or bool tensor where known, as symbolic expressions, row-major: how
- * shapes computed inside the model stay symbolic shapes. At most OP_KNOWN_MAX elements. */
+/* Contents of a small integer or bool tensor, if known, as symbolic expressions, row-major, so that
+ * shapes computed in the model stay symbolic. At most OP_KNOWN_MAX elements. */
 typedef struct {
     uint32_t n;
     const Expr *const *at;
@@ -51,7 +51,7 @@ typedef struct {
 #define OP_KNOWN_MAX 1024
 
 /* A relation of two sizes that the compiler could not prove; the artefact checks it at entry.
- * Proofs use equalities alone, and not those about data. */
+ * Proofs use only equalities, and not those about data. */
 typedef enum {
     SIZES_EQUAL,
     SIZES_BROADCAST /* or one of them is 1 */,
@@ -64,8 +64,7 @@ typedef struct {
      * `why` is the complete message */
     const char *said;
     SizeRule rule;
-    /* about data: the element index that {at} in `why` stands for, as {got} and {want} stand for a
-     * and b; NULL: none */
+    /* about data: the element index for {at} in `why`; {got} and {want} are a and b; NULL: none */
     const Expr *at;
 } Constraint;
 static inline bool
@@ -76,7 +75,7 @@ constraint_of_data(const Constraint *k)
 /* the relation, for messages; "" if it is about data */
 const char *constraint_text(Ctx *c, const Constraint *k);
 typedef VEC(Constraint) Constraints;
-bool constraint_add(Arena *a, Constraints *list, Constraint k); /* false: it is there already */
+bool constraint_add(Arena *a, Constraints *list, Constraint k); /* false: it exists already */
 
 typedef struct {
     OpKind op;
@@ -86,7 +85,7 @@ typedef struct {
     const Type *const *in;   /* [nin]; NULL where an optional input is absent */
     const Known *known;      /* [nin] */
     const void *const *data; /* [nin]; contents of constants, plain, or NULL */
-    /* added to, in ctx->arena; expr learns the equalities too */
+    /* to be appended to, in ctx->arena; expr learns the equalities too */
     Constraints *constraints;
 } OpCall;
 
@@ -94,19 +93,19 @@ typedef struct {
     const char *name;
     uint8_t min_in, max_in, max_out; /* 255: any number */
     const char *attrs;               /* names with defaults: "alpha=0.01 axes" */
-    /* elementwise: a scalar expression over x, y, z and attributes; else prose */
+    /* elementwise: a scalar expression over x, y, z and attributes; otherwise prose */
     const char *meaning;
 } OpInfo;
 extern const OpInfo op_info[OP_COUNT];
 OpKind op_named(const char *name, size_t n);
 
-/* Types of the outputs, into out[nout]. Errors: at call->loc, naming both facts that disagree. */
+/* Types of the outputs, into out[nout]. Errors: at call->loc, with both facts that disagree. */
 bool op_infer(Ctx *c, const OpCall *call, const Type **out);
-/* Contents of output 0 where they follow from known inputs (and shapes); at NULL otherwise. Works
- * by evaluating the meaning on Exprs; `shape`, `size` and the like read the types. */
+/* Contents of output 0 if they follow from known inputs (and shapes); at NULL otherwise. It
+ * evaluates the expansion on Exprs; `shape`, `size` and similar ones read the types. */
 Known op_known(Ctx *c, const OpCall *call, const Type *const *out);
 
-/* The meaning: nests over numbered values: first the call's inputs, then its outputs, then
+/* The expansion: nests over numbered values: first the call's inputs, then its outputs, then
  * intermediates. */
 typedef struct {
     const Nest *nest;
@@ -116,10 +115,10 @@ typedef struct {
     VEC(const Type *) type; /* by value number */
     VEC(NestCall) call;     /* in order */
 } Expansion;
-/* Have its inputs one element type, but for conditions? */
+/* Do all inputs but conditions have one element type? */
 bool op_has_one_dtype(OpKind op);
-/* Operators that the text form writes by signs and brackets. `level` is how close a sign between two
- * values binds; 0 is the loosest. */
+/* Operators that the text form writes as signs and brackets. `level` is the precedence of a binary
+ * sign; 0 is the loosest. */
 typedef struct {
     const char *sign;
     OpKind op;
@@ -132,9 +131,9 @@ extern const struct OpForms {
     OpKind type, list, element;     /* f32(x), [x, y], x[1] */
     OpKind range, number, as_shape; /* of iota and demand: range, squeeze, reshape */
 } op_form;
-bool op_is_elementwise(OpKind op); /* is its meaning a scalar expression? */
+bool op_is_elementwise(OpKind op); /* is its expansion a scalar expression? */
 /* Is the operator a library routine, a C function of that name in src/routine? It has no expansion
- * and stays a call to the end. */
+ * and stays a call until the end. */
 bool op_is_routine(OpKind op);
 /* A C function of the user's library, as the library declares it. (library.c) */
 typedef struct {
@@ -151,8 +150,8 @@ bool library_open(Ctx *c, const char *path); /* sets c->library */
 bool foreign_types(Ctx *c, const Foreign *f, uint32_t *nin, const Type *const **in, uint32_t *nout);
 /* The function that a call of `library` runs; NULL for another operator. */
 const Foreign *op_foreign(Ctx *c, const OpCall *call);
-/* A nest that is a matmul, or a batch of them, as CBLAS computes it: its inputs a and b, and `sum`,
- * which may be a part of the nest's value. op_product_call gives the operator that computes the
+/* A nest that is a matmul, or a batch of them, that CBLAS can compute: its inputs a and b, and
+ * `sum`, which may be part of a larger value. op_product_call gives the operator that computes the
  * sum, split into `parts` for threads, each of at least `worth` multiply-adds. (product.c) */
 typedef struct {
     const Scalar *sum;
@@ -166,30 +165,30 @@ OpKind op_product_call(Ctx *c, Arena *a, const OpProduct *p, int64_t parts, int6
 bool op_is_product(OpKind op);
 /* The numeric attributes in the order of ops.def, as a routine gets them. */
 uint32_t op_numbers(const OpCall *call, Arena *a, const double **out);
-/* False with a diagnostic if this call has no meaning as nests (unsupported attribute, say). */
+/* False with a diagnostic if this call has no expansion into nests (an unsupported attribute, for
+ * example). */
 bool op_expand(Ctx *c, const OpCall *call, const Type *const *out, Expansion *e);
 
 /* The denominator of resize scales that come from data. Fractions down to sixteenths are exact. */
 #define RESIZE_RATIO 720720
 
-/* Record that a == b is required; true if it is or may be so, false with an error if it cannot
- * be. */
+/* Requires a == b: true if it holds or may hold, false with an error if it cannot. */
 bool op_require_eq(Ctx *c, const OpCall *call, const Expr *a, const Expr *b, const char *what);
-/* Likewise a <= b. */
+/* Requires a <= b. */
 bool op_require_le(Ctx *c, const OpCall *call, const Expr *a, const Expr *b, const char *what);
-/* That n is a multiple of k; what: "axis 2 of input 0 and heads times their size". */
+/* Requires n to be a multiple of k; what: "axis 2 of input 0 and heads times their size". */
 bool op_require_multiple(Ctx *c, const OpCall *call, const Expr *n, const Expr *k,
                          const char *what);
 /* ONNX broadcasting of two dimensions: they are equal, or one of them is 1. This is proved, or
- * checked at run time. Returns the dimension that is known to be more than 1, else a broadcast of
- * both (expr). NULL with an error. */
+ * checked at run time. Returns the dimension known to be more than 1, otherwise a broadcast of both
+ * (expr). NULL with an error. */
 const Expr *op_broadcast_dim(Ctx *c, const OpCall *call, const Expr *a, const Expr *b,
                              const char *what);
 /* Broadcasting one way: `own` is `dim`, or it is 1. */
 bool op_broadcast_into(Ctx *c, const OpCall *call, const Expr *own, const Expr *dim,
                        const char *what);
-/* Where an input whose dimension is `own` is read at `axis` of the broadcast dimension `dim`: an
- * own size that may be 1 has a step of 0 or 1. */
+/* The index of an input whose dimension is `own` at `axis` of the broadcast dimension `dim`: if
+ * `own` may be 1, with a step of 0 or 1. */
 const Expr *op_broadcast_at(Ctx *c, const Expr *own, const Expr *dim, const Expr *axis);
 
 #endif

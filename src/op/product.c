@@ -1,15 +1,15 @@
-/* product: find nests that are matmuls which a library's CBLAS can compute.
+/* product: finds nests that are matmuls which a library's CBLAS can compute.
  *
  *     o[i, r…, j…] = sum q: a[i, r…, q] * b[i, q, j…]
  *
  * i is any number of leading batch dimensions; r and j are any number of adjacent dimensions, which
- * are one dimension in memory. In a the summed dimension may come before the rows, in b behind the
- * columns (transposed operands). The sum may be part of a larger value. A matmul that reads its
- * operands in any other way, a part of them for instance, is none of CBLAS's.
+ * are one dimension in memory. In a the summed dimension may come before the rows, in b after the
+ * columns (transposed operands). The sum may be part of a larger value. CBLAS cannot compute
+ * matmuls with other accesses, such as a slice of an operand.
  */
 #include "op/call.h"
 
-enum { MOST_PARTS = 4096 }; /* as many cores as a machine may have */
+enum { MOST_PARTS = 4096 }; /* the most cores of a machine */
 
 bool
 infer_library_product(Ctx *c, const OpCall *call, const Type **out)
@@ -56,7 +56,7 @@ infer_library_product(Ctx *c, const OpCall *call, const Type **out)
     return true;
 }
 
-/* ---- nests that are one ---------------------------------------------------------------------- */
+/* ---- recognising ----------------------------------------------------------------------------- */
 
 static bool
 is_axis(const Expr *e, uint32_t *axis)
@@ -69,7 +69,7 @@ is_axis(const Expr *e, uint32_t *axis)
     return true;
 }
 
-/* Is dimension d of what lies in a type read, or written, at an axis that runs over all of it? */
+/* Is the index in dimension d of a read or write an axis that covers the complete dimension? */
 static bool
 is_whole(const Nest *n, const Type *t, const Expr *const *at, uint32_t d)
 {
@@ -78,8 +78,8 @@ is_whole(const Nest *n, const Type *t, const Expr *const *at, uint32_t d)
     return is_axis(at[d], &axis) && n->axis[axis].extent == t->dim[d];
 }
 
-/* Are `count` dimensions of a factor from `first` on those of the output from `from` on? A
- * dimension of one element is no matter. */
+/* Are `count` dimensions of a factor from `first` on those of the output from `from` on? Dimensions
+ * of one element match any. */
 static bool
 lies(const Nest *n, const Scalar *factor, uint32_t first, uint32_t count, uint32_t from)
 {

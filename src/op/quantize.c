@@ -102,8 +102,8 @@ is_small_float(DType t)
     return dtype_is_short(t) && dtype_info[t].bits <= 8 && t != DT_F8E8M0;
 }
 
-/* The nearest number of type t, or the end of its range: v rounded, unless t is a float, plus
- * `zero`, which is NULL for none. */
+/* The nearest number of type t, or the end of its range: v rounded unless t is a float, plus `zero`
+ * (NULL: none). */
 static const char *
 round_into(Arena *a, DType t, const char *v, const char *zero)
 {
@@ -182,8 +182,7 @@ expand_dequantize_linear(Build *b)
                       scale_at(b, "scale"));
 }
 
-/* ---- requantize_linear: sums of products of quantised numbers, times both scales over the
- * result's  */
+/* ---- requantize_linear: integer contractions times both scales over the result's ------------- */
 
 enum { SUMS, SCALE_A, SCALE_B, SCALE_Y, ZERO_Y };
 
@@ -303,8 +302,8 @@ flat_text(Build *b, uint32_t input, const char *name, const char *index)
     return text_str(&at);
 }
 
-/* Number `index` of those that lie in words of so many bits of the text `word`, the lowest first;
- * as scalar_in_word says it. */
+/* Number `index` in words of that many bits packed in the text `word`, the lowest first, like
+ * scalar_in_word. */
 static const char *
 few_bits_text(Arena *a, const char *word, int64_t word_bits, const char *index, int64_t bits)
 {
@@ -314,7 +313,7 @@ few_bits_text(Arena *a, const char *word, int64_t word_bits, const char *index, 
                         (long long)bits, index, (long long)(word_bits / bits), (1LL << bits) - 1);
 }
 
-/* Bytes in words of four, the first lowest: rows [n, bytes / 4] of input `from`. */
+/* Packs bytes into words of four, the lowest first: rows [n, bytes / 4] of input `from`. */
 static bool
 words_of_bytes(Build *b, uint32_t from, int64_t bytes, uint32_t to)
 {
@@ -343,7 +342,7 @@ expand_matmul_nbits(Build *b)
                               arena_printf(a, "n * %lld + k", (long long)(blocks * block))),
                *zero = arena_printf(a, "%lld", 1LL << (bits - 1));
     uint32_t points = 3, stored = 1;
-    /* a block has sixteen elements or more: words of four bytes are full */
+    /* a block has at least sixteen elements, so words of four bytes are complete */
     if (bits < 8) {
         int64_t bytes = blocks * block * bits / 8;
         const Expr *of[] = { expr_int(b->c, n), expr_int(b->c, bytes / 4) };
@@ -382,7 +381,7 @@ expand_matmul_nbits(Build *b)
                       "o[%sn] = (sum k: x[%sk] * w[n, k])%s", row, row, bias ? " + bias[n]" : "");
 }
 
-/* ---- dynamic_quantize_linear: scale and zero from the range of x, which always holds 0 ------- */
+/* ---- dynamic_quantize_linear: scale and zero from the range of x, which includes 0 ----------- */
 
 bool
 infer_dynamic_quantize_linear(Ctx *c, const OpCall *call, const Type **out)
@@ -397,7 +396,7 @@ infer_dynamic_quantize_linear(Ctx *c, const OpCall *call, const Type **out)
     return true;
 }
 
-/* The smallest ("min") or largest ("max") element, or 0 if that lies beyond it. */
+/* The smallest ("min") or largest ("max") of all elements and 0. */
 static uint32_t
 range_end(Build *b, const char *which)
 {
@@ -415,8 +414,8 @@ range_end(Build *b, const char *which)
                : NO_SLOT;
 }
 
-/* A scale is never 0, or elements would be divided by it: of zeros alone it is that of the numbers
- * from 0 to 1. */
+/* A scale is never 0, since elements are divided by it: if all elements are 0, it is that of the
+ * range from 0 to 1. */
 bool
 expand_dynamic_quantize_linear(Build *b)
 {

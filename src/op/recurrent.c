@@ -1,17 +1,17 @@
-/* recurrent: RNN, GRU and LSTM as scans, the product with the inputs hoisted out as one
+/* recurrent: RNN, GRU and LSTM as scans; the multiplication with the inputs is hoisted out as one
  * contraction.
  *
- * Inputs are ONNX's, except that the recurrence weights come transposed, r[direction, k, gate *
- * hidden + j], so that a vector of j is read in one go. One direction at a time:
+ * Inputs are ONNX's, except that the recurrence weights are transposed, r[direction, k, gate *
+ * hidden + j], so that a vector of j is contiguous. One direction at a time:
  *
- *   xw[t, b, c]    the product of all inputs with the weights, and the biases that are only added
+ *   xw[t, b, c]    all inputs times the weights, plus the biases that are only added
  *   s[b, t, j]     the state after step t (for LSTM also cell[b, t, j]), a scan over t
  *   y, y_h, y_c    read from the states
  *
- * A reversed direction walks the steps backwards, each sequence from its own end. Past its end a
- * sequence keeps its state. A GRU whose reset gate is applied before the product needs r * h of all
- * units before the candidate of any: its scan takes two steps for one, r * h at the even and the
- * state at the odd ones.
+ * A reversed direction walks the steps backwards, each sequence from its own end. Beyond its end a
+ * sequence keeps its state. If a GRU applies its reset gate before the multiplication, it needs r *
+ * h of all units before the candidate of any: its scan has two steps for one, r * h at even and the
+ * state at odd ones.
  */
 #include "op/build.h"
 
@@ -23,14 +23,14 @@ typedef struct {
     Build *b;
     const OpCall *call;
     OpKind kind;
-    uint32_t gates, directions, lens; /* lens: the value that has the lengths of sequences */
+    uint32_t gates, directions, lens; /* lens: the value with the lengths of sequences */
     bool batch_first, by_steps;       /* layout 1; the two-step GRU */
     const Expr *steps, *batch, *input, *hidden;
     const char *activation[6]; /* three for each direction */
     double alpha[6], beta[6];
 } Net;
 
-/* ---- what the attributes say ----------------------------------------------------------------- */
+/* ---- attributes ------------------------------------------------------------------------------ */
 
 static bool
 known_activation(const char *name, double *alpha, double *beta)
@@ -68,8 +68,8 @@ takes_beta(const char *name)
     return !strcmp(name, "Affine") || !strcmp(name, "ScaledTanh") || !strcmp(name, "HardSigmoid");
 }
 
-/* Functions of the gates, from "Sigmoid Tanh Tanh" or the operator's own; alphas and betas go to
- * those that take one. */
+/* Functions of the gates, from "Sigmoid Tanh Tanh" or the operator's defaults; alphas and betas are
+ * assigned to those that take one. */
 static bool
 read_activations(Ctx *c, Net *n)
 {
@@ -132,7 +132,7 @@ read_net(Ctx *c, const OpCall *call, Net *n)
     return read_activations(c, n);
 }
 
-/* Input i, where it is given, has these dimensions. */
+/* Input i has these dimensions, or is absent. */
 static bool
 check_input(Ctx *c, const Net *n, uint32_t i, uint32_t rank, const Expr *d0, const Expr *d1,
             const Expr *d2)
@@ -179,9 +179,9 @@ infer_recurrent(Ctx *c, const OpCall *call, const Type **out)
     return true;
 }
 
-/* ---- meaning --------------------------------------------------------------------------------- */
+/* ---- expansion ------------------------------------------------------------------------------- */
 
-/* Activation number `which` of direction d applied to the text x, which may occur more than once. */
+/* Activation number `which` of direction d applied to the text x, which may be repeated. */
 static const char *
 activated(const Net *n, uint32_t d, uint32_t which, const char *x)
 {
@@ -219,7 +219,8 @@ reversed(const Net *n, uint32_t d)
     return d == 1 || op_string_is(n->call, "direction", "reverse");
 }
 
-/* The inputs' part of every gate: xw[d, t, b, c], with the biases that are added to the whole. */
+/* The inputs' contribution to every gate: xw[d, t, b, c], with the biases that are added to the
+ * sum. */
 static bool
 input_product(Net *n, uint32_t *xw)
 {
@@ -227,7 +228,7 @@ input_product(Net *n, uint32_t *xw)
     const Expr *dim[] = { expr_int(b->c, n->directions), n->steps, n->batch,
                           expr_scale(b->c, n->hidden, n->gates) };
     const char *x = n->batch_first ? "x[b, t, i]" : "x[t, b, i]";
-    /* A GRU may multiply the candidate's recurrent part, its bias included, by the reset gate. */
+    /* A GRU may multiply the candidate's recurrent part, including its bias, by the reset gate. */
     const char *bias = n->kind == OP_gru && !n->by_steps
                            ? " + bias[d, c] + (c < 2*hidden ? bias[d, gates + c] : 0)"
                            : " + bias[d, c] + bias[d, gates + c]";
@@ -239,7 +240,7 @@ input_product(Net *n, uint32_t *xw)
                       has_in(n->call, B) ? bias : "");
 }
 
-/* A state before the first step: of unit `j`, from its input or 0. */
+/* The initial state of unit `j`, from its input or 0. */
 static const char *
 initial(const Net *n, uint32_t d, uint32_t input, const char *name, const char *j)
 {
@@ -251,7 +252,7 @@ initial(const Net *n, uint32_t d, uint32_t input, const char *name, const char *
                           : arena_printf(a, "%s[%u, b, %s]", name, d, j);
 }
 
-/* The number of steps of each sequence, from data, checked to be in [0, steps]. */
+/* The number of steps of each sequence, from data; runs check that it is in [0, steps]. */
 static bool
 lengths(Net *n)
 {
@@ -261,7 +262,7 @@ lengths(Net *n)
                       "o[b] = let v = i64(lens[b]) in at(v < 0 ? v - steps - 1 : v, steps + 1)");
 }
 
-/* The scan of direction d: states into s, and into cell for an LSTM. */
+/* The scan of direction d: states into s, for an LSTM also into cell. */
 static bool
 scan(Net *n, uint32_t d, uint32_t xw, uint32_t s, uint32_t cell)
 {

@@ -1,13 +1,13 @@
-/* reduce: operators that combine along axes.
+/* reduce: operators that reduce along axes.
  *
- * A reduction's line in the table has three parts: the combiner, what is combined over the element
- * x, and what becomes of the result y over n points: "sum | x * x | sqrt(y)".
+ * A reduction's line in the table has three parts: the combiner, the summand for element x, and the
+ * result for the sum y over n points: "sum | x * x | sqrt(y)".
  */
 #include "op/build.h"
 
 #include <string.h>
 
-/* Set of reduced axes; keep says whether they stay as extents of 1. */
+/* The set of reduced axes; keep: they stay with extent 1. */
 static bool
 reduced_axes(Ctx *c, const OpCall *call, uint64_t *set, bool *keep)
 {
@@ -52,8 +52,8 @@ infer_reduce(Ctx *c, const OpCall *call, const Type **out)
 
 /* ---- reductions ------------------------------------------------------------------------------ */
 
-/* Words for a nest that reduces x over a set of axes: $at, where it reads x, and $over, its axes.
- * Axes of extent 1 are not walked; false if none is. */
+/* Words for a nest that reduces x over a set of axes: $at, the index at which it reads x, and
+ * $over, its axes. Axes of extent 1 are omitted; false if none is left. */
 static bool
 reduction_words(Build *b, uint64_t set, bool keep)
 {
@@ -77,7 +77,7 @@ reduction_words(Build *b, uint64_t set, bool keep)
     return n > 0;
 }
 
-/* One nest: body combined over the axes, as y in finish. */
+/* One nest: combines `body` over the axes; `finish` is the result for the sum y. */
 static bool
 build_reduce(Build *b, uint64_t set, bool keep, const char *combiner, const char *body,
              const char *finish)
@@ -107,8 +107,8 @@ expand_reduce(Build *b)
                         sym_n(c, finish, strcspn(finish, ";")));
 }
 
-/* The maximum is taken out first, so that exp never overflows; a maximum of -inf stays out, since
- * -inf - -inf is no number. */
+/* The maximum is subtracted first, so that exp never overflows. A maximum of -inf is not
+ * subtracted, since -inf - -inf is NaN. */
 bool
 expand_log_sum_exp(Build *b)
 {
@@ -146,7 +146,7 @@ infer_arg(Ctx *c, const OpCall *call, const Type **out)
                          arena_printf(c->arena, "an element to find along axis %u", axis));
 }
 
-/* The combiner keeps the first of equal values; walked from the end, that is the last. A NaN is the
+/* The combiner keeps the first of equal values; in reverse order, that is the last. NaN is both the
  * largest and the least. */
 bool
 expand_arg(Build *b)
@@ -169,7 +169,7 @@ expand_arg(Build *b)
 
 /* ---- cum_sum, cum_prod ----------------------------------------------------------------------- */
 
-/* o[j] = o[j - 1 | 0] + x[j]; exclusive reads x[j - 1 | 0]. A reverse sum walks x from its end into
+/* o[j] = o[j - 1 | 0] + x[j]; exclusive reads x[j - 1 | 0]. A reverse sum reads x from its end into
  * an intermediate, which is then reversed. */
 static bool
 cumulate(Build *b, uint32_t d, uint32_t to)
@@ -200,7 +200,7 @@ cumulate(Build *b, uint32_t d, uint32_t to)
                                  list_text(a, x->rank, from)));
 }
 
-/* An axis that only the run knows: along every axis, and then the one that was asked for. */
+/* An axis known only at run time: computes all axes, then selects one. */
 bool
 expand_cum_sum(Build *b)
 {

@@ -1,16 +1,15 @@
-/* reshape: the operators that keep the row-major order of elements, and change only how it is cut
- * into dimensions. One meaning serves all: relayout.
+/* reshape: operators that keep the row-major order of elements and change only the dimensions. One
+ * expansion serves all: relayout.
  *
- * Both shapes are walked together and split into groups of dimensions with equal products, as short
- * as can be proved: [b, s, 768] to [b, s, 12, 64] is b | s | 768 to 12*64. Inside a group the
- * output index is linearised and cut again; a group with one input dimension so needs no division
- * at all.
+ * Both shapes are split from the left into groups of dimensions with equal products, as short as
+ * can be proved: [b, s, 768] to [b, s, 12, 64] is b | s | 768 to 12*64. In a group the output index
+ * is linearised and split again, so a group with one input dimension needs no division.
  */
 #include "op/build.h"
 
 /* ---- types ----------------------------------------------------------------------------------- */
 
-/* The dimension that -1 stands for: all elements over the product of the others. */
+/* The dimension that -1 stands for: the number of elements over the product of the others. */
 static const Expr *
 missing_dim(Ctx *c, const OpCall *call, const Expr *count, const Expr *others)
 {
@@ -150,7 +149,7 @@ infer_unsqueeze(Ctx *c, const OpCall *call, const Type **out)
     return true;
 }
 
-/* ---- meaning --------------------------------------------------------------------------------- */
+/* ---- expansion ------------------------------------------------------------------------------- */
 
 /* A run of dimensions with its product so far. */
 typedef struct {
@@ -167,7 +166,7 @@ extend(Ctx *c, const Type *t, DimRun *r)
     }
 }
 
-/* Grow the shorter of two runs; both, when it is not known which is shorter. */
+/* Extends the shorter of two runs; both, if it is unknown which is shorter. */
 static void
 balance(Ctx *c, const Type *x, const Type *o, DimRun *in, DimRun *out)
 {
@@ -211,7 +210,7 @@ cut_group(Ctx *c, const Ranges *ranges, const Type *x, const Type *o, DimRun in,
     }
 }
 
-/* Where each element of x lies in o, of the same elements in the same order. */
+/* The index in o of each element of x, for the same elements in the same order. */
 static void
 relayout_index(Ctx *c, const Type *x, const Type *o, const Expr *const *axis, const Expr **at)
 {
@@ -232,7 +231,7 @@ relayout_index(Ctx *c, const Type *x, const Type *o, const Expr *const *axis, co
         while (in.product && out.product && expr_eq(c, NULL, in.product, out.product) != YES &&
                (in.end < x->rank || out.end < o->rank))
             balance(c, x, o, &in, &out);
-        /* Trailing ones belong to the group before them, where they cost nothing. */
+        /* Trailing dimensions of 1 join the group before them, where they cost nothing. */
         while (in.end < x->rank && expr_is(x->dim[in.end], 1))
             in.end++;
         while (out.end < o->rank && expr_is(o->dim[out.end], 1))

@@ -3,7 +3,7 @@
  * Along an axis of n elements resized to m, output point i reads coordinate num / den of the input,
  * both integer expressions: asymmetric gives i*q / p for the scale p/q, half_pixel ((2i+1)*q - p) /
  * 2p. Nearest then is one floor division, which is i // s for the usual scales, and linear takes
- * the remainder as its weight; nothing depends on rounding of coordinates.
+ * the remainder as its weight; coordinates are not rounded.
  */
 #include "op/build.h"
 
@@ -41,7 +41,7 @@ fraction(double v, int64_t *p, int64_t *q)
     return p1 > 0;
 }
 
-/* Which axes of x the scales or sizes speak of, in their order. */
+/* The axes of x that the scales or sizes are for, in their order. */
 static bool
 resized_axes(Ctx *c, const OpCall *call, uint32_t *axis, uint32_t *n)
 {
@@ -73,7 +73,7 @@ scale_axis(Ctx *c, const OpCall *call, uint32_t d, double v, Scale *s)
                        "the scale of axis %u is %g, which is no simple fraction", d, v);
     *s = (Scale){ expr_int(c, p), expr_int(c, q),
                   expr_div(c, expr_scale(c, dim, p), expr_int(c, q)) };
-    /* as the standard computes it, rounding of the float and all */
+    /* as the standard computes it, with float rounding */
     if (expr_const(dim, &n) && (double)n * v < 0x1p62)
         s->extent = expr_int(c, (int64_t)floor((double)n * v));
     return true;
@@ -95,7 +95,7 @@ read_ratios(Ctx *c, const OpCall *call, uint32_t naxis, const uint32_t *axis, Sc
     return true;
 }
 
-/* One scale for all axes, the smallest or the largest that the sizes ask for; extents are
+/* One scale for all axes, the smallest or the largest of those that the sizes give; extents are
  * rounded. */
 static bool
 keep_aspect(Ctx *c, const OpCall *call, uint32_t naxis, const uint32_t *axis, Known sizes, Scale *s)
@@ -164,7 +164,7 @@ read_scales(Ctx *c, const OpCall *call, Scale *s)
     return true;
 }
 
-/* Is a size 0 where it is made of 0 elements, as with a scale? */
+/* Is a size 0 because the input has 0 elements, as with a scale? */
 static bool
 nothing_stays(Ctx *c, const Expr *size, const Expr *from)
 {
@@ -193,7 +193,7 @@ infer_resize(Ctx *c, const OpCall *call, const Type **out)
     return true;
 }
 
-/* ---- meaning --------------------------------------------------------------------------------- */
+/* ---- expansion ------------------------------------------------------------------------------- */
 
 typedef struct {
     const Expr *num, *den;
@@ -209,7 +209,7 @@ coordinate(Ctx *c, const OpCall *call, const Scale *s, const Expr *in, const Exp
     if (strcmp(mode, "asymmetric") == 0) {
         *out = (Coordinate){ expr_mul(c, i, s->q), s->p };
     } else if (strcmp(mode, "align_corners") == 0) {
-        /* the resized length is in * p/q, which need not be whole; with sizes given q is in */
+        /* the resized length is in * p/q, which may be no integer; if sizes are given, q is `in` */
         bool whole = expr_eq(c, NULL, s->q, in) == YES;
         const Expr *num = expr_mul(c, i, expr_offset(c, in, -1));
         const Expr *den =
@@ -221,7 +221,7 @@ coordinate(Ctx *c, const OpCall *call, const Scale *s, const Expr *in, const Exp
     } else if (strcmp(mode, "half_pixel") == 0 || strcmp(mode, "pytorch_half_pixel") == 0) {
         const Expr *centre = expr_mul(c, expr_offset(c, expr_scale(c, i, 2), 1), s->q);
         *out = (Coordinate){ expr_sub(c, centre, s->p), expr_scale(c, s->p, 2) };
-        if (mode[0] == 'p') /* 0 where there is but one point */
+        if (mode[0] == 'p') /* 0 if there is only one point */
             out->num = expr_mul(c, out->num, expr_min(c, expr_offset(c, s->extent, -1), one));
     } else if (strcmp(mode, "half_pixel_symmetric") == 0) {
         const Expr *centre = expr_mul(c, expr_offset(c, expr_scale(c, i, 2), 1), s->q);
@@ -245,8 +245,8 @@ clamp(Ctx *c, const Ranges *r, const Expr *e, const Expr *n)
     return expr_simplify(c, r, e);
 }
 
-/* num / den to the nearest integer; halves as the mode says. Before opset 11 there were no modes:
- * an axis that shrinks rounds up, one that grows down. */
+/* num / den to the nearest integer; the mode rounds halves. Before opset 11 there are no modes: an
+ * axis that shrinks rounds up, one that grows down. */
 static bool
 nearest(Ctx *c, const OpCall *call, const Scale *s, Coordinate x, const Expr **out)
 {
@@ -274,7 +274,7 @@ nearest(Ctx *c, const OpCall *call, const Scale *s, Coordinate x, const Expr **o
     return true;
 }
 
-/* Linear interpolation along axes d.. of x at `at`, whose earlier entries are chosen. */
+/* Linear interpolation along axes d.. of x at `at`, whose earlier entries are fixed. */
 typedef struct {
     Build *b;
     const Scale *s;
@@ -304,7 +304,7 @@ interpolate(const Linear *l, uint32_t d, const Expr **at)
     return arena_printf(c->arena, "(%s * (1 - %s) + %s * (%s))", a, w, b, w);
 }
 
-/* ---- by weights, one axis after the other ---------------------------------------------------- */
+/* ---- by weights, axis by axis ---------------------------------------------------------------- */
 
 /* The coordinate that point i of axis d reads, in f64, as a text over the names of name_axis. */
 static const char *
@@ -356,7 +356,7 @@ name_axis(Build *b, const Scale *s, const Expr *n, const Expr *taps)
     build_name(b, "all", expr_scale(c, taps, 2));
 }
 
-/* The weight of a point that is `a` away. */
+/* The weight of a point at distance `a`. */
 static const char *
 weight_text(Build *b)
 {

@@ -1,5 +1,4 @@
-/* routine: operators whose meaning is a function in C (src/routine): the types of what they
- * give. */
+/* routine: types of operators that are library routines, functions in C (src/routine). */
 #include "op/build.h"
 
 #include <string.h>
@@ -16,7 +15,7 @@ list_of(Ctx *c, DType t, const Expr *n)
     return type_new(c, t, 1, &n);
 }
 
-/* A type that routines know. */
+/* Is it a type that routines support? */
 static bool
 is_ordered(Ctx *c, const OpCall *call, uint32_t i)
 {
@@ -159,7 +158,7 @@ infer_string_normalize(Ctx *c, const OpCall *call, const Type **out)
     return true;
 }
 
-/* The bytes of a file. */
+/* The contents of a file. */
 static bool
 is_file(Ctx *c, const OpCall *call)
 {
@@ -194,7 +193,7 @@ infer_image_points(Ctx *c, const OpCall *call, const Type **out)
     return true;
 }
 
-/* A program that a user wrote into a text is not run: it must be one that import made. */
+/* Runs only execute programs that import made, not programs in a user's text. */
 static bool
 is_program(const int64_t *p, int64_t n)
 {
@@ -216,7 +215,7 @@ is_program(const int64_t *p, int64_t n)
     return true;
 }
 
-/* Text, and what it is held against. */
+/* Text, and the patterns to match it with. */
 static bool
 is_for_program(Ctx *c, const OpCall *call)
 {
@@ -245,7 +244,7 @@ infer_tokens(Ctx *c, const OpCall *call, const Type **out)
     return is_for_program(c, call);
 }
 
-/* The type of x with an axis more. */
+/* The type of x with an axis added. */
 static bool
 with_last(Ctx *c, const OpCall *call, uint32_t i, const char *what, const Type **out)
 {
@@ -319,7 +318,7 @@ infer_tf_idf(Ctx *c, const OpCall *call, const Type **out)
     return true;
 }
 
-/* Children and weights within the tables: what a user wrote into a text is walked as it stands. */
+/* Checks that children and weights are within the tables, since a user's text may have any. */
 static bool
 is_forest(const OpCall *call, int64_t n, int64_t trees, int64_t weights)
 {
@@ -465,7 +464,7 @@ infer_max_pool_place(Ctx *c, const OpCall *call, const Type **out)
     for (uint32_t i = 0; i < call->known[2].n; i++) {
         int64_t v;
         if (i % 4 == 3 && !expr_const(call->known[2].at[i], NULL))
-            continue; /* padding that follows from a size */
+            continue; /* padding */
         bool fits = expr_const(call->known[2].at[i], &v) && v >= (i % 4 < 3) && v < 1 << 20;
         if (!fits || (i % 4 == 0 && (points *= v) > 1 << 24))
             return op_fail(c, call, DIAG_MODEL, "number %u of the window is %s", i,

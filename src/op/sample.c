@@ -23,7 +23,7 @@ one_of(Ctx *c, const OpCall *call, const char *attr, const char *const *value)
 }
 
 /* ---- grid_sample: x[n,c,…] at grid[n,…,d], whose last axis has coordinates in [-1, 1], innermost
- * first  */
+ * first */
 
 bool
 infer_grid_sample(Ctx *c, const OpCall *call, const Type **out)
@@ -47,7 +47,7 @@ infer_grid_sample(Ctx *c, const OpCall *call, const Type **out)
     return true;
 }
 
-/* A coordinate brought back by mirrors at `low` and `low + range`. */
+/* A coordinate reflected into low .. low + range. */
 static const char *
 reflected(Arena *a, const char *x, bool corners, uint32_t d)
 {
@@ -85,7 +85,7 @@ expand_grid_sample(Build *b)
                     d, d, d);
         const char *at = nearest ? arena_printf(a, "round(y%u)", d) : arena_printf(a, "y%u", d);
         const char *clamped = arena_printf(a, "min(max(%s, 0), $T(n%u - 1))", at, d);
-        /* half a pixel beyond its first and last is the image still, and curved there */
+        /* the image extends half a pixel beyond its first and last one, and is curved there */
         if (cubic && !corners)
             clamped = arena_printf(a, "(%s < -0.5 ? 0 : %s > $T(n%u) - 0.5 ? $T(n%u - 1) : %s)", at,
                                    at, d, d, at);
@@ -166,7 +166,7 @@ expand_affine_grid(Build *b)
     bool corners = op_int(b->call, "align_corners") != 0;
     Text t = { .arena = a };
 
-    /* coordinate k is the k-th axis from the inside */
+    /* coordinate k is the k-th axis from the innermost */
     for (uint32_t k = 0; k < spatial; k++) {
         uint32_t d = spatial - k;
         build_name(b, arena_printf(a, "n%u", d), b->out[0]->dim[d]);
@@ -182,7 +182,7 @@ expand_affine_grid(Build *b)
 
 /* ---- roi_align: regions of x[n,c,h,w] on a grid of output_height by output_width ------------- */
 
-/* The weights of four pixels around (y, x), and the pixels, as lets. */
+/* The weights and values of the four pixels around (y, x), as lets. */
 static const char around[] =
     "let yy = max(y, 0) in let xx = max(x, 0) in "
     "let y0 = min(i64(yy), h - 1) in let x0 = min(i64(xx), w - 1) in let y1 = min(y0 + 1, h - 1) "
@@ -269,7 +269,8 @@ expand_roi_align(Build *b)
                       text_str(&lets), point, term[0], term[1], term[2], term[3]);
 }
 
-/* ---- max_roi_pool: regions of x[n,c,h,w] cut into cells of whole pixels, which may overlap --- */
+/* ---- max_roi_pool: regions of x[n,c,h,w] split into cells of whole pixels, which may overlap
+ * --- */
 
 bool
 infer_max_roi_pool(Ctx *c, const OpCall *call, const Type **out)
@@ -291,8 +292,8 @@ infer_max_roi_pool(Ctx *c, const OpCall *call, const Type **out)
     return true;
 }
 
-/* Corners are rounded, halves away from zero, and belong to the region; it is one pixel at
- * least. */
+/* Corners are rounded, halves away from zero, and belong to the region, which has at least one
+ * pixel. */
 bool
 expand_max_roi_pool(Build *b)
 {

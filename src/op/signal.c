@@ -1,9 +1,8 @@
 /* signal: Fourier transforms, window functions, mel filters.
  *
- * A transform is a table of the turns e^(-2 pi i k t / n) and a contraction with it. The table is
- * as large as the square of the length: for the lengths that models transform (up to a few
- * thousand) the contraction runs at the speed of a product of matrices; a fast transform would be
- * another program over the same table.
+ * A transform is a contraction with a table of e^(-2 pi i k t / n). The table grows with the square
+ * of the length: for the lengths that models transform (up to a few thousand) the contraction runs
+ * at GEMM speed. A fast transform would be another program over the same table.
  */
 #include "op/build.h"
 
@@ -75,9 +74,9 @@ expand_window(Build *b)
 
 /* ---- transforms ------------------------------------------------------------------------------ */
 
-/* table[k, c, t] for what multiplies the real part, or with `imaginary` the imaginary part, in the
- * result's part c. Turns are reduced to less than one before they are angles, in f64: a long signal
- * loses nothing. */
+/* table[k, c, t]: the factor of the real part, or (`imaginary`) of the imaginary part, in component
+ * c of the result. Turns are reduced to less than one before they become angles, in f64, so that
+ * long signals lose no precision. */
 static bool
 turns(Build *b, uint32_t window, bool inverse, bool imaginary, const Expr *bins, const Expr *parts,
       const Expr *length, uint32_t *table)
@@ -154,8 +153,8 @@ infer_dft(Ctx *c, const OpCall *call, const Type **out)
     return true;
 }
 
-/* Real results of half a spectrum: every bin but the first, and of an even length the last, stands
- * for two. */
+/* Real results from half a spectrum: every bin but the first, and for an even length the last,
+ * counts twice. */
 bool
 expand_dft(Build *b)
 {
@@ -166,7 +165,7 @@ expand_dft(Build *b)
     if (!read_dft(b->c, b->call, &t))
         return false;
     bool to_real = t.onesided && t.inverse;
-    /* what cancels in a spectrum of large numbers is 0 */
+    /* f64, since large terms of a spectrum cancel */
     b->real = t.inverse ? DT_F64 : compute_type(b->call->in[0]->dtype);
     build_name(b, "used", t.used);
     if (!turns(b, NO_SLOT, t.inverse, false, t.bins, t.parts, t.length, &table) ||

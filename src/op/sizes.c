@@ -1,8 +1,8 @@
 /* sizes: relations between dimensions that a call requires, and broadcasting.
  *
- * An equality of dimensions that can be neither proved nor disproved is recorded as a constraint,
- * which the artefact checks at entry. From then on it counts as true, so a shape is never lost
- * because the compiler could not decide.
+ * An equality of dimensions that can be neither proved nor disproved becomes a constraint, which
+ * the artefact checks at entry. From then on it is assumed, so an undecided comparison never loses
+ * a shape.
  */
 #include "op/call.h"
 
@@ -39,7 +39,7 @@ constraint_add(Arena *a, Constraints *list, Constraint k)
     return true;
 }
 
-/* False: it is checked already. Not all that is checked can be used by proofs. */
+/* False: it is checked already. Proofs cannot use all constraints. */
 static bool
 check_when_run(Ctx *c, const OpCall *call, Constraint needed, const char *what)
 {
@@ -100,7 +100,7 @@ may_be_one(Ctx *c, const Expr *n)
     return i.lo <= 1 && i.hi >= 1;
 }
 
-/* Is the symbol v 1 only where e is, and e only where v is? min(v, 512) is such an e. */
+/* Are symbol v and e 1 for the same values of v? min(v, 512) is such an e. */
 static bool
 is_one_with(Ctx *c, const Expr *e, Var v)
 {
@@ -169,7 +169,7 @@ op_broadcast_at(Ctx *c, const Expr *own, const Expr *dim, const Expr *axis)
         expr_simplify(c, NULL, expr_min(c, expr_div(c, own, expr_int(c, 2)), expr_int(c, 1))));
 }
 
-/* The sizes that a broadcast is of, or the one. */
+/* The sizes of a broadcast, or the only size. */
 static uint32_t
 sizes_in(const Expr *const *e, uint32_t most, const Expr **part, const Expr *const **at)
 {
@@ -182,7 +182,7 @@ sizes_in(const Expr *const *e, uint32_t most, const Expr **part, const Expr *con
 const Expr *
 op_broadcast_dim(Ctx *c, const OpCall *call, const Expr *a, const Expr *b, const char *what)
 {
-    /* a broadcast of more is one size here: less can be proved of it */
+    /* a broadcast of more is treated as one size: less can be proved of it */
     enum { MOST = 16 };
     const Expr *part[2][MOST], *const *x, *const *y;
 

@@ -1,4 +1,4 @@
-/* slice: take tensors apart along axes and put them together: slice, split, concat, pad. */
+/* slice: splits tensors along axes and joins them: slice, split, concat, pad. */
 #include "op/build.h"
 
 #include <string.h>
@@ -19,7 +19,7 @@ not_negative(Ctx *c, const Expr *e)
     return expr_min(c, expr_int(c, 1), expr_max(c, expr_int(c, 0), expr_offset(c, e, 1)));
 }
 
-/* A bound as numpy reads it: negative counts from the back, then clamped to [lo, hi]. */
+/* A bound as in numpy: negative counts from the end, then clamped to [lo, hi]. */
 static const Expr *
 clamp_bound(Ctx *c, const Expr *e, const Expr *dim, const Expr *lo, const Expr *hi)
 {
@@ -52,7 +52,7 @@ cut_dim(Ctx *c, const Expr *dim, const Expr *start, const Expr *end, int64_t ste
         end = clamp_bound(c, end, dim, zero, dim);
         cut.extent = expr_ceil_div(c, expr_sub(c, end, cut.start), expr_int(c, step));
     } else {
-        /* -1 of nothing */
+        /* -1 if there are no elements */
         cut.start =
             expr_simplify(c, NULL, expr_min(c, last, clamp_bound(c, start, dim, zero, last)));
         end = clamp_bound(c, end, dim, expr_int(c, -1), last);
@@ -60,7 +60,7 @@ cut_dim(Ctx *c, const Expr *dim, const Expr *start, const Expr *end, int64_t ste
     }
     cut.extent = expr_simplify(c, NULL, expr_max(c, zero, expr_simplify(c, NULL, cut.extent)));
     if (expr_le(c, NULL, cut.extent, expr_int(c, 1)) == YES)
-        /* never taken: steps of slices of slices would multiply beyond 64 bits */
+        /* never used: steps of slices of slices would overflow 64 bits */
         cut.step = 1;
     return cut;
 }
@@ -96,7 +96,7 @@ slice_cuts(Ctx *c, const OpCall *call, SliceRange *cut)
             return false;
         if (step[i] == 0)
             return op_fail(c, call, DIAG_MODEL, "the step along axis %u is 0", d);
-        /* beyond the end as well */
+        /* also beyond the end */
         step[i] = step[i] > MAX_STEP ? MAX_STEP : step[i] < -MAX_STEP ? -MAX_STEP : step[i];
         cut[d] = cut_dim(c, x->dim[d], start.at[i], end.at[i], step[i]);
     }
@@ -239,11 +239,11 @@ infer_concat(Ctx *c, const OpCall *call, const Type **out)
 typedef struct {
     Build *b;
     uint32_t d, rank;
-    const Expr **first; /* where each part begins */
+    const Expr **first; /* the begin of each part */
 } Concat;
 
 /* Element $i of inputs [from, to) of the concatenation: i < first[mid] ? of the left half : of the
- * right half. A chain would be as deep as the inputs are many, and models give hundreds. Two and
+ * right half. A chain would be as deep as the number of inputs, and models have hundreds. Two and
  * three inputs are the chain. */
 static const char *
 concat_text(const Concat *v, uint32_t from, uint32_t to)
@@ -262,7 +262,7 @@ concat_text(const Concat *v, uint32_t from, uint32_t to)
     return arena_printf(b->c->arena, "x%u[%s]", from, build_indices(b, v->rank, at));
 }
 
-/* One value of several along dimension d. */
+/* One of several values along dimension d. */
 static bool
 concat_nest(Build *b, uint32_t d, const char *suffix, const uint32_t *part, uint32_t n, uint32_t to)
 {
@@ -283,7 +283,7 @@ concat_nest(Build *b, uint32_t d, const char *suffix, const uint32_t *part, uint
     return build_text(b, suffix, text_str(&params), value, "o = %s", concat_text(&whole, 0, n));
 }
 
-/* Empty inputs take no part. Of many, some are put together first. */
+/* Empty inputs are dropped. Many inputs are joined in several nests. */
 bool
 expand_concat(Build *b)
 {
@@ -318,7 +318,7 @@ expand_concat(Build *b)
 
 /* ---- pad ------------------------------------------------------------------------------------- */
 
-/* Elements added before and after each axis; negative ones are cut off. */
+/* Elements added before and after each axis; negative ones crop. */
 static bool
 pad_widths(Ctx *c, const OpCall *call, const Expr **before, const Expr **after)
 {
@@ -348,7 +348,7 @@ pad_widths(Ctx *c, const OpCall *call, const Expr **before, const Expr **after)
     return true;
 }
 
-/* The size of an axis after negative widths cut it. */
+/* The size of an axis after negative widths crop it. */
 static const Expr *
 pad_left(Ctx *c, const Expr *n, const Expr *before, const Expr *after)
 {
@@ -358,7 +358,7 @@ pad_left(Ctx *c, const Expr *n, const Expr *before, const Expr *after)
 }
 
 /* Are there elements to fill axis d with? An axis of symbolic size is reflected at most once, since
- * several reflections would take a division for each element. */
+ * several reflections need a division for each element. */
 static bool
 pad_has_source(Ctx *c, const OpCall *call, char mode, uint32_t d, const Expr *before,
                const Expr *after)
@@ -406,8 +406,8 @@ infer_pad(Ctx *c, const OpCall *call, const Type **out)
     return true;
 }
 
-/* The index that is read in place of one outside [0, n). Wrapping is around the elements that
- * negative widths leave. */
+/* The index to read instead of one outside of [0, n). Wrapping uses the elements that negative
+ * widths leave. */
 static const Expr *
 fold_index(Ctx *c, char mode, const Expr *i, const Expr *n, const Expr *before, const Expr *after)
 {

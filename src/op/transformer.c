@@ -159,8 +159,7 @@ expand_tensor_scatter(Build *b)
                       axes_text(a, 0, axis), *rest ? ", " : "", rest, all);
 }
 
-/* ---- causal_conv: each channel convolved with its own k weights, the k - 1 inputs before the
- * first given  */
+/* ---- causal_conv: each channel convolved with its own k weights, after k - 1 earlier inputs */
 
 bool
 infer_causal_conv(Ctx *c, const OpCall *call, const Type **out)
@@ -229,8 +228,7 @@ expand_causal_conv(Build *b)
                            : "o[b, c, i] = x[b, c, length + i - before | 0]");
 }
 
-/* ---- linear_attention: a state [b,h,k,v] that decays, is corrected, and gains k v' at every step
- *  */
+/* ---- linear_attention: at each step a state [b,h,k,v] decays, is corrected, and k v' is added */
 
 enum { QUERY, KEY, VALUE, STATE, DECAY, BETA };
 
@@ -245,7 +243,7 @@ heads_given(Ctx *c, const OpCall *call, int64_t *heads, int64_t *kv_heads)
     return true;
 }
 
-/* Has each head one decay? Otherwise each element of its keys has one. */
+/* Does each head have one decay? Otherwise each element of its keys has one. */
 static bool
 decays_by_head(Ctx *c, const OpCall *call, const Expr *k_size, int64_t kv)
 {
@@ -332,7 +330,7 @@ expand_linear_attention(Build *b)
     build_name(b, "steps", q->dim[1]);
     build_name(b, "heads", expr_int(c, kv));
     build_name(b, "group", expr_int(c, heads / kv));
-    /* The state before this step, decayed: at key index x. */
+    /* The previous state, decayed: at key index x. */
     bool by_head = gated && decays_by_head(c, call, k_size, kv);
     const char *before = past ? "(t == 0 ? f32(p[b, h, %s, m]) : s[b, h, t - 1, %s, m])"
                               : "(t == 0 ? f32(0) : s[b, h, t - 1, %s, m])";

@@ -1,8 +1,7 @@
-/* window: operators that look at a window around each output point: convolutions and pools.
+/* window: operators that read a window around each output point: convolutions and pools.
  *
- * Along each spatial axis, output point o and window point r read the input at
- * o * stride + r * dilation - before; a read outside the input gives the operator's outside
- * value.
+ * Along each spatial axis, output point o and window point r read the input at o * stride + r *
+ * dilation - before; a read outside of the input gives the operator's outside value.
  */
 #include "op/build.h"
 
@@ -17,9 +16,9 @@ typedef struct {
     bool ceil, may_be_empty; /* may_be_empty: see shrink */
 } ConvWindow;
 
-/* ---- reading the attributes ------------------------------------------------------------------ */
+/* ---- attributes ------------------------------------------------------------------------------ */
 
-/* An attribute of n integers, each at least `least`; all `otherwise` when absent. */
+/* An attribute of n integers, each at least `least`; all `otherwise` if it is absent. */
 static bool
 read_ints(Ctx *c, const OpCall *call, const char *name, uint32_t n, int64_t least,
           int64_t otherwise, int64_t *out)
@@ -51,8 +50,8 @@ reach(Ctx *c, const ConvWindow *w, uint32_t i)
     return expr_offset(c, expr_scale(c, expr_offset(c, w->kernel[i], -1), w->dilation[i]), 1);
 }
 
-/* The two sides of a total padding: the odd element goes behind for SAME_UPPER, in front for
- * SAME_LOWER. */
+/* The two sides of a total padding: SAME_UPPER puts the odd element at the end, SAME_LOWER at the
+ * begin. */
 static void
 share_padding(Ctx *c, ConvWindow *w, uint32_t i, const Expr *total, bool upper)
 {
@@ -68,7 +67,7 @@ is_same(const OpCall *call)
            op_string_is(call, "auto_pad", "SAME_LOWER");
 }
 
-/* Everything but the output extents. Needs w->kernel. */
+/* Everything except the output extents. Needs w->kernel. */
 static bool
 read_frame(Ctx *c, const OpCall *call, ConvWindow *w)
 {
@@ -112,9 +111,9 @@ shrink(Ctx *c, const OpCall *call, ConvWindow *w)
         }
         const Expr *padded = expr_add(c, w->in[i], expr_add(c, w->before[i], w->after[i]));
         const Expr *room = expr_sub(c, padded, reach(c, w, i));
-        /* By the specification's formula a window that exceeds its padded input by no more than a
-         * stride gives no elements, and only a larger one is wrong. Pools follow it; for
-         * a convolution it is an error. */
+        /* By the specification's formula, a window that exceeds its padded input by at most a
+         * stride gives no elements, and only a larger one is an error. Pools follow it; for a
+         * convolution it is an error. */
         int64_t step = w->stride[i] < INT64_MAX / 4 ? w->stride[i] : INT64_MAX / 4;
         int64_t least = (w->ceil ? 1 - step : 0) - (w->may_be_empty ? step : 0);
         if (expr_le(c, NULL, expr_int(c, least), room) == NO)
@@ -124,7 +123,7 @@ shrink(Ctx *c, const OpCall *call, ConvWindow *w)
                 expr_str(c, reach(c, w, i)), 2 + i, expr_str(c, padded));
         const Expr *o =
             expr_offset(c, w->ceil ? expr_ceil_div(c, room, stride) : expr_div(c, room, stride), 1);
-        /* no window may begin behind the input and its front padding */
+        /* no window may begin beyond the input and its leading padding */
         if (w->ceil)
             o = expr_min(
                 c, o,
@@ -136,7 +135,7 @@ shrink(Ctx *c, const OpCall *call, ConvWindow *w)
     return true;
 }
 
-/* A list in the making: axes of a reduction, or indices. */
+/* A list being built: axes of a reduction, or indices. */
 typedef struct {
     const char *at[TN_MAX_RANK + 1];
     uint32_t n;
@@ -148,7 +147,7 @@ push(TextList *l, const char *item)
     l->at[l->n++] = item;
 }
 
-/* Axis `name` of a reduction, or "0" where there is one point. */
+/* Axis `name` of a reduction, or "0" for one point. */
 static const char *
 over_axis(Build *b, TextList *over, const char *name, const Expr *extent)
 {
@@ -166,8 +165,8 @@ over_text(Build *b, const char *combiner, const TextList *over)
     return over->n ? arena_printf(a, "%s %s: ", combiner, list_text(a, over->n, over->at)) : "";
 }
 
-/* The axes of the window, which are reduced over, and the input's spatial indices. False if some
- * may lie outside. */
+/* The axes of the window, which are reduced, and the input's spatial indices. False if some may be
+ * outside. */
 static bool
 window_texts(Build *b, const ConvWindow *w, TextList *over, const char **r, TextList *at)
 {
@@ -273,8 +272,8 @@ infer_conv_integer(Ctx *c, const OpCall *call, const Type **out)
            infer_convolution(c, call, DT_I32, out);
 }
 
-/* The input's channel for output channel j and channel q inside its group: q itself without groups,
- * j itself when each channel is a group of its own. */
+/* The input's channel for output channel j and channel q of its group: q itself without groups, j
+ * itself if each channel is a group. */
 static const char *
 group_channel(Build *b, const Expr *filters, const Expr *per_group, int64_t group, const char *q)
 {
@@ -289,8 +288,8 @@ group_channel(Build *b, const Expr *filters, const Expr *per_group, int64_t grou
                         build_index(b, per_group), q);
 }
 
-/* A zero point, one number or one for each filter, as a text: a number if it is known, else a read
- * of the tensor `name`, and *value is its input then. */
+/* A zero point, one number or one per filter, as a text: a number if it is known; otherwise a read
+ * of the tensor `name`, whose input is *value. */
 static const char *
 zero_point(Build *b, uint32_t input, const char *name, uint32_t *value)
 {
@@ -406,9 +405,9 @@ infer_conv_transpose(Ctx *c, const OpCall *call, const Type **out)
                                               "the bias's extent and the output's channels"));
 }
 
-/* Output point y is reached from input point p through window point r where y + before = p * stride
- * + r * dilation. Without dilation the r that fit are (y + before) % stride + stride * j, one j per
- * step, so nothing is multiplied by zero; with dilation all r are tried and those that fit kept. */
+/* Output point y gets input point p through window point r if y + before = p * stride + r *
+ * dilation. Without dilation, the matching r are (y + before) % stride + stride * j, one j per
+ * step, so nothing is multiplied by zero; with dilation, all r are tested. */
 bool
 expand_conv_transpose(Build *b)
 {
@@ -494,8 +493,8 @@ infer_pool(Ctx *c, const OpCall *call, const Type **out)
     return true;
 }
 
-/* How many points of the window at an output point count, along one axis: those r with
- * lo <= o * stride + r * dilation - before < hi. */
+/* The number of window points at an output point that count, along one axis: those r with lo <= o *
+ * stride + r * dilation - before < hi. */
 static const Expr *
 points_inside(Ctx *c, const ConvWindow *w, uint32_t i, const Expr *o, bool padding_counts)
 {

@@ -1,12 +1,12 @@
-/* batch: a program for many requests (graph/batch.h), walked by one of them alone.
+/* batch: runs a program for many requests (graph/batch.h) for one request.
  *
- * A value is a tensor in the cell of its slot, whether the code has it there as the handle of a row
- * or inline, so what moves values between the two is an assignment. A block runs where it is
- * recorded, with one instance: each of its pools is a value with a dimension of one row in front,
- * and its row is number 0. So nothing is ever waited for.
+ * The cell of a slot holds a tensor, whether the code has the value as the handle of a row or
+ * inline, so operations that convert between the two are assignments. A block runs where it is
+ * recorded, with one instance: each of its pools is a value with an outermost dimension of one row,
+ * and the row number is 0. So control never waits.
  *
- * That cells hold what is read of them is verified (graph/verify_batch.c); that it has the sizes
- * that its type says is checked here.
+ * graph/verify_batch.c verifies that cells hold what is read from them; this file checks that their
+ * sizes match their types.
  */
 #include "ref/internal.h"
 
@@ -22,20 +22,20 @@ typedef struct {
 typedef struct {
     const GraphRun *r;
     Ctx *c;
-    Arena *a; /* as long as the walk */
+    Arena *a; /* for the duration of the run */
     const Node *n;
     const Batch *b;
     Tensor *const *input;
-    uint32_t calls; /* functions around this place */
+    uint32_t calls; /* depth of the call stack */
 } BatchRun;
 
-/* A function that is walked. */
+/* A frame: a function that runs. */
 typedef struct {
     BatchRun *run;
     const BatchFunction *f;
-    Symbols *s; /* sizes as they are now */
+    Symbols *s; /* current sizes */
     Cell *cell;
-    int64_t *turn; /* by counter */
+    int64_t *turn; /* by counter: the iteration number */
 } Walk;
 
 static bool
@@ -69,7 +69,7 @@ value_at(Walk *w, int32_t operand)
                                    : cell_at(w, operand)->value;
 }
 
-/* The same; NULL, reported: it is not of that type. */
+/* The same; NULL, reported: it has another type. */
 static const Tensor *
 typed_at(Walk *w, int32_t operand, int32_t type)
 {
@@ -88,7 +88,7 @@ set_value(Walk *w, int32_t operand, const Tensor *t)
     return t != NULL;
 }
 
-/* One of this type, to be filled in; NULL, reported. */
+/* A tensor of this type, to be filled in; NULL, reported. */
 static Tensor *
 new_value(Walk *w, int32_t type)
 {
@@ -98,7 +98,7 @@ new_value(Walk *w, int32_t type)
     return tensor_of_type(run->c, run->a, run->b->type.at[type], w->s, t) ? t : NULL;
 }
 
-/* t with a dimension of one row in front, or (more is -1) without it. */
+/* t with an outermost dimension of one row added, or (more is -1) removed. */
 static Tensor *
 as_rows(Arena *a, const Tensor *t, int more)
 {
@@ -123,7 +123,7 @@ set_size(const BatchRun *run, Symbols *s, Var symbol, int64_t v)
     return true;
 }
 
-/* Sizes of `to` by those of `from`, all at once. */
+/* Evaluates the sizes in the symbols of `from` and assigns them to those of `to`, all at once. */
 static bool
 set_sizes(const BatchRun *run, uint32_t n, const Binding *bind, const Symbols *from, Symbols *to)
 {
@@ -187,7 +187,7 @@ run_block(Walk *w, const int32_t *c)
     return true;
 }
 
-/* A list's values behind each other. */
+/* Stacks the values of a list. */
 static bool
 stack_list(Walk *w, const int32_t *c)
 {
@@ -220,10 +220,10 @@ count_turn(Walk *w, const int32_t *c)
     return set_value(w, c[1], t);
 }
 
-/* Whether a loop goes on, before its first turn. */
+/* The condition of a loop before its first iteration. */
 static const Tensor always = { .dtype = DT_BOOL, .data = (uint8_t[]){ 1 } };
 
-/* *to: where control goes if there is no turn more. */
+/* *to: the next operation if there is no further iteration. */
 static bool
 begin_turn(Walk *w, const int32_t *c, uint32_t *to)
 {
@@ -265,7 +265,7 @@ call(Walk *w, const int32_t *c)
     return true;
 }
 
-/* One operation; *to is where control goes next. */
+/* Runs one operation; *to is the next one. */
 static bool
 step(Walk *w, const int32_t *c, uint32_t *to)
 {
@@ -349,7 +349,7 @@ run_batch(const GraphRun *r, Arena *scratch, const Node *n, Tensor *const *in, T
         return false;
     for (uint32_t i = 0; i < n->out.count; i++)
         out[i] = *made[i];
-    for (uint32_t i = 0; i < b->late.n; i++) /* results have them */
+    for (uint32_t i = 0; i < b->late.n; i++) /* result types use them */
         if (symbols_get(&s, (Sym)(uintptr_t)b->late.at[i].id, &v))
             symbols_set(run.c->arena, r->symbols, (Sym)(uintptr_t)b->late.at[i].id, v);
     return true;

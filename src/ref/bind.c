@@ -1,7 +1,7 @@
-/* bind: the dimension symbols of a graph, from the sizes of its inputs.
+/* bind: solves for the dimension symbols of a graph, given the sizes of its inputs.
  *
- * A dimension that is one symbol gives its value; a dimension linear in one symbol that is still
- * unknown is solved for it. Rounds go on while they learn something; then every dimension and every
+ * A dimension that is one symbol gives its value; a dimension that is linear in one unknown symbol
+ * is solved for it. Rounds repeat while they find a value; then every dimension and every
  * constraint of the graph must hold.
  */
 #include "ref/internal.h"
@@ -29,7 +29,7 @@ known_symbol(void *user, Var v, int64_t *out)
     return v.kind == VAR_SYMBOL && symbols_get(user, (Sym)(uintptr_t)v.id, out);
 }
 
-/* Solve dim == size for its one unknown symbol, where it has one. True if a symbol was learnt. */
+/* Solves dim == size for its only unknown symbol. True if it found a value. */
 static bool
 solve(Ctx *c, Symbols *s, const Expr *dim, int64_t size)
 {

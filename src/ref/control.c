@@ -1,8 +1,8 @@
 /* control: nodes that run other graphs, and nodes that define symbols.
  *
- * A graph that a node runs has symbols of its own, which the node binds; what is learnt in it about
- * sizes comes back only as the sizes of its results. The symbols that the node defines are read off
- * those, and everything they were promised to be is checked there.
+ * A graph that a node runs has its own symbols, which the node binds; what the graph finds out
+ * about sizes is visible only as the sizes of its results. The node's fresh symbols are read from
+ * those sizes, and checked against their bounds and types.
  */
 #include "ref/internal.h"
 
@@ -31,7 +31,7 @@ bind_region(ControlRun *k, const Region *region, Symbols *s)
     return true;
 }
 
-/* Symbol i of the node is v: within its bounds? */
+/* Symbol i of the node has value v: is it within its bounds? */
 static bool
 define_symbol(ControlRun *k, uint32_t i, int64_t v)
 {
@@ -50,8 +50,8 @@ define_symbol(ControlRun *k, uint32_t i, int64_t v)
     return true;
 }
 
-/* Results as the node's values: what they define is defined by the first that has it, and all must
- * agree. */
+/* Assigns results to the node's values. The first dimension with a fresh symbol defines it; all
+ * others must agree. */
 static bool
 take_results(ControlRun *k, const Tensor *result)
 {
@@ -118,7 +118,7 @@ run_region(ControlRun *k, const Region *region, uint32_t first)
            take_results(k, out);
 }
 
-/* The symbols of carried values, from what they are now. */
+/* The symbols of carried values, from their current sizes. */
 static void
 rebind(Arena *a, const Graph *body, uint32_t ncarried, const Tensor *in, Symbols *s)
 {
@@ -132,7 +132,7 @@ rebind(Arena *a, const Graph *body, uint32_t ncarried, const Tensor *in, Symbols
     }
 }
 
-/* Append one turn's value to what is stacked; all turns have one shape. */
+/* Appends the value of one iteration to the stack; all iterations have one shape. */
 static bool
 stack_turn(ControlRun *k, Arena *a, uint32_t i, int64_t turn, const Tensor *value, Tensor *all)
 {
@@ -157,7 +157,7 @@ stack_turn(ControlRun *k, Arena *a, uint32_t i, int64_t turn, const Tensor *valu
     return true;
 }
 
-/* Nothing was stacked: sizes that only a turn would tell are 0. */
+/* No iteration ran: sizes that only an iteration would define are 0. */
 static bool
 empty_stack(ControlRun *k, uint32_t i, Tensor *all)
 {
@@ -184,7 +184,7 @@ run_loop(ControlRun *k)
     Arena *now = arena_child(g->ctx->arena), *next = NULL;
     Symbols s = { 0 };
     bool ok = bind_region(k, &k->n->region[0], &s);
-    uint32_t bound = s.name.n; /* what a turn defines is not known in the next one */
+    uint32_t bound = s.name.n; /* symbols defined in an iteration are unknown in the next one */
 
     in[0] = (Tensor){ .dtype = DT_I64,
                       .rank = body->value.at[body->input.at[0]].type->rank,
@@ -225,8 +225,8 @@ run_loop(ControlRun *k)
     return ok;
 }
 
-/* Rows are plain: joined along their first dimension one array stands behind another, along another
- * one a row behind a row. */
+/* Rows are plain: joining along the first dimension copies array after array, along another
+ * dimension row after row. */
 static bool
 run_join(ControlRun *k)
 {

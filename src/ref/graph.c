@@ -1,8 +1,8 @@
-/* graph: the nodes of a graph in order, each by its meaning.
+/* graph: runs the nodes of a graph in order, each by its definition.
  *
- * A value lives in an arena of its own from the node that makes it to the last node that reads it,
- * so that large models run in the memory their live values need. Kernels run as their parts: the
- * tree of a kernel has an interpreter of its own (ref_tree), because it sees other formats.
+ * A value has an arena of its own, from the node that makes it to the last node that reads it, so
+ * that large models need only the memory of their live values. Kernels run as their parts; ref_tree
+ * runs the tree of a kernel separately, because it sees other formats.
  */
 #include "ref/internal.h"
 
@@ -213,7 +213,7 @@ bool
 ref_graph(const Graph *g, Arena *a, const Symbols *s, const Tensor *input, Tensor *output,
           void (*progress)(void *user, uint32_t done, uint32_t total), void *user)
 {
-    Symbols own = { 0 }; /* nodes add the symbols they define */
+    Symbols own = { 0 }; /* nodes add the symbols that they define */
 
     for (uint32_t i = 0; i < s->name.n; i++)
         symbols_set(g->ctx->arena, &own, s->name.at[i], s->value.at[i]);

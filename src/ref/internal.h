@@ -1,9 +1,8 @@
-/* What the files of ref share: numbers, compiled expressions, and running them.
+/* Shared by the files of ref: numbers, compiled expressions, and running them.
  *
- * A nest is run by compiling its Scalars once into flat lists of instructions over a register file
- * (scalar.c), then walking the points of its axes (run.c). Compilation changes no meaning: it only
- * names each node's place in the register file, and moves what does not depend on inner axes
- * outward, so that a loop's body repeats only what changes.
+ * A nest is compiled into flat lists of instructions over a register file (scalar.c), then its
+ * points run one by one (run.c). Compilation does not change semantics: it assigns each node a
+ * register, and hoists code that does not depend on inner axes.
  */
 #ifndef TENON_REF_INTERNAL_H
 #define TENON_REF_INTERNAL_H
@@ -20,11 +19,11 @@ void num_combine(Combiner k, DType t, uint32_t n, Number *acc, const Number *v);
 
 /* ---- tensors, symbols (tensor.c) ------------------------------------------------------------- */
 
-/* The value of e under s; reports a symbol without a value, or an overflow, on behalf of `what`. */
+/* The value of e under s; reports a symbol without a value, or an overflow, for `what`. */
 bool symbols_eval(Ctx *c, const Symbols *s, Loc loc, const char *what, const Expr *e, int64_t *v);
 /* t's sizes under s, without contents. */
 bool tensor_size(Ctx *c, const Type *t, const Symbols *s, Tensor *out, int64_t *bytes);
-/* The tensor has the type's dtype, rank and sizes under s? */
+/* Does the tensor have the type's dtype, rank and sizes under s? */
 bool tensor_check(Ctx *c, const Symbols *s, Loc loc, const char *what, const char *name,
                   const Type *type, const Tensor *t);
 void tensor_poison(Tensor *t); /* NaN in floats, -1 elsewhere */
@@ -35,7 +34,7 @@ typedef enum {
     I_OP,     /* dst = op(a, b, c) */
     I_CAST,   /* dst = (to)a, from type */
     I_AFFINE, /* dst = u.affine */
-    /* of Exprs: int64, floor division, by zero gives 0 */
+    /* of Exprs: int64, floor division, division by zero gives 0 */
     I_MUL,
     I_DIV,
     I_MOD,
@@ -45,7 +44,7 @@ typedef enum {
     I_LOAD,
     I_AT,
     I_REDUCE,
-    I_BRANCH, /* a select of which only one side is evaluated */
+    I_BRANCH, /* a select that evaluates only one side */
     I_SPLAT,
     I_LANES,
     I_BLOCKS,
@@ -59,7 +58,7 @@ typedef struct {
 typedef struct {
     Code code;
     uint32_t value;
-} Arm; /* run the code, then the value is there */
+} Arm; /* run the code, then read `value` */
 
 typedef struct {
     int64_t base;
@@ -73,7 +72,7 @@ typedef struct {
     bool guarded;
     Arm outside;
     uint32_t stride, valid; /* registers; NO_REG */
-    /* under a select of vectors: lanes that are not chosen may lie anywhere */
+    /* under a select of vectors: lanes that are not selected may be outside of the tensor */
     bool partial;
 } LoadAt;
 
@@ -81,9 +80,9 @@ typedef struct {
 typedef struct {
     uint32_t naxis;
     const uint32_t *axis;           /* [naxis] registers that hold the axes' values */
-    Code *bound;                    /* [naxis] run on entry of a level, before its axis moves */
+    Code *bound;                    /* [naxis] run when a loop is entered */
     const uint32_t *begin, *extent; /* [naxis] registers that bound[] computed */
-    Code *block;                    /* [naxis + 1] block[l] depends on axes before l only */
+    Code *block;                    /* [naxis + 1] block[l] depends only on axes before l */
 } Domain;
 typedef struct {
     Domain domain;
@@ -111,9 +110,9 @@ struct Instr {
     } u;
 };
 
-/* Memory behind a slot. A register buffer's element has `lanes` numbers; linear: a tree's memory,
- * where an index may run past its axis into the next. own: dimensions of what lies within t; NULL:
- * t's. */
+/* Memory of a slot. An element of a register buffer has `lanes` numbers; linear: memory of a tree,
+ * where an index may overflow its axis into the next. own: dimensions of the tensor within t; NULL:
+ * those of t. */
 typedef struct {
     const char *name;
     Tensor t;
@@ -124,13 +123,13 @@ typedef struct {
 
 #define NO_REG UINT32_MAX
 
-/* Where a piece of code may be put. Frames nest as the evaluation does; a register made in a frame
- * is good in that frame and in those within. */
+/* A frame: a place for hoisted code. Frames nest as the evaluation does; a register written in a
+ * frame is valid in that frame and in inner ones. */
 typedef struct {
     Code *code;
     uint32_t serial;
-    uint32_t floor;      /* no instruction of this frame moves out of this depth … */
-    uint32_t safe_floor; /* … and none that may fail out of this one */
+    uint32_t floor;      /* instructions of this frame are not hoisted out of this depth … */
+    uint32_t safe_floor; /* … and those that may fail not out of this one */
 } Frame;
 typedef struct {
     uint32_t depth, serial;
@@ -147,18 +146,18 @@ typedef struct Program {
     Loc loc;
     const char *what; /* for messages: nest conv */
     const Symbols *symbols;
-    /* nests: move code outward. Trees: memory changes between statements, so nothing moves. */
+    /* nests: hoist code. Trees: memory changes between statements, so nothing is hoisted. */
     bool lazy;
     bool partial;          /* compiling one side of a select of vectors */
     uint32_t first_output; /* loads of slots from here on see the writes of earlier points */
     uint32_t naxis;
     const Axis *axis;
     uint32_t *axis_reg;
-    int64_t *axis_first; /* [naxis] of each axis, the first point that is run */
+    int64_t *axis_first; /* [naxis] the first point of each axis that runs */
     uint32_t nloop;
     uint32_t *loop_reg;
     Mem *mem;         /* by slot */
-    VEC(Number) reg;  /* the register file; constants stand in it from the start */
+    VEC(Number) reg;  /* the register file; constants are in it from the start */
     VEC(Place) place; /* by register */
     VEC(Frame) frame;
     VEC(Open) open;
@@ -168,14 +167,14 @@ typedef struct Program {
 } Program;
 
 void program_begin(Program *p, Ctx *c, Arena *a, Loc loc, const char *what, const Symbols *s);
-uint32_t program_reg(Program *p, uint32_t lanes); /* a variable: set by whoever walks */
-/* The register that will hold the value; NO_REG, reported, where it cannot be. */
+uint32_t program_reg(Program *p, uint32_t lanes); /* a variable: the caller sets it */
+/* The register of the value; NO_REG, reported, if it cannot be computed. */
 uint32_t program_scalar(Program *p, const Scalar *s);
 uint32_t program_expr(Program *p, const Expr *e);
-/* Code for one statement of a tree: what is compiled between these goes to *code. */
+/* Code for one statement of a tree: what is compiled between these calls goes to *code. */
 void program_enter(Program *p, Code *code);
 void program_leave(Program *p);
-/* Open the axes of a domain: bounds are compiled, then code goes to the blocks until it is
+/* Opens the axes of a domain: compiles their bounds; further code goes to the blocks until it is
  * closed. */
 bool program_open_domain(Program *p, Domain *d, uint32_t n, const uint32_t *axes);
 void program_close_domain(Program *p);
@@ -221,41 +220,41 @@ typedef struct {
 } Stores;
 bool store_point(Program *p, void *stores);
 
-/* An axis's trip count; -1: it follows from no symbol here. */
+/* An axis's extent; -1: it depends on a symbol without a value. */
 int64_t axis_extent(const Program *p, const Axis *axis);
-/* The domain's points in order, each stored; by tiles where the code allows it. */
+/* The domain's points in order, each stored; in tiles where the code allows it. */
 bool run_tiled(Program *p, const Domain *d, const uint32_t *axes, const Stores *stores);
-/* ref_nest, one point at a time: what tiles are tested against. */
+/* ref_nest, one point at a time: the reference for tests of tiles. */
 bool ref_nest_by_points(Ctx *c, const Nest *n, const Symbols *s, Tensor *const *param);
 
-/* A call of a routine. value: its inputs, then its results, allocated; NULL where absent.
+/* Calls a library routine. value: its inputs, then its results, allocated; NULL where absent.
  * (routine.c) */
 bool ref_routine(Ctx *c, Arena *a, const OpCall *call, Tensor *const *value);
 
 /* ---- graphs (graph.c), nodes that run graphs or define symbols (control.c) ------------------- */
 
-/* of graphs that run graphs; of a loop */
+/* nesting of graphs; iterations of a loop */
 enum { REF_MAX_DEPTH = 1000, REF_MAX_TRIPS = 1 << 24 };
 
 typedef struct {
     const Graph *g;
-    Symbols *symbols; /* those of the inputs, and of the nodes that ran */
+    Symbols *symbols; /* those of the inputs, and of the nodes that have run */
     Tensor *value;    /* [value.n]; data NULL before its node ran */
     Arena **home;     /* [value.n]; of results */
-    uint32_t *uses;   /* [value.n] still to come */
+    uint32_t *uses;   /* [value.n] remaining uses */
     uint32_t depth;
 } GraphRun;
 
 bool run_graph(const Graph *g, Arena *a, Symbols *s, uint32_t depth, const Tensor *input,
                Tensor *output, void (*progress)(void *user, uint32_t done, uint32_t total),
                void *user);
-/* value: inputs, then outputs, whose homes are there but whose memory is not; NULL where absent. */
+/* value: inputs, then outputs, which have an arena but no memory yet; NULL where absent. */
 bool run_control(GraphRun *r, Arena *scratch, NodeId id, Tensor **value);
-/* What a program for many gives, its values in `scratch`; the sizes that it found are symbols of r.
- * (batch.c) */
+/* Outputs of a program for many requests, allocated in `scratch`; the sizes that it defines become
+ * symbols of r. (batch.c) */
 bool run_batch(const GraphRun *r, Arena *scratch, const Node *n, Tensor *const *in, Tensor *out);
 bool check_constraint(Ctx *c, const Symbols *s, const Constraint *k);
-/* Every constraint of the graph whose symbols all have values holds? */
+/* Does every constraint of the graph hold whose symbols all have values? */
 bool check_constraints(const Graph *g, const Symbols *s);
 
 #endif

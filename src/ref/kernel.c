@@ -1,4 +1,4 @@
-/* kernel: the parts of a group one after the other, as if it were a list of nests. */
+/* kernel: runs the parts of a kernel in order, as a list of nests. */
 #include "ref/internal.h"
 
 static bool
@@ -40,7 +40,7 @@ ref_kernel(Ctx *c, Arena *a, const Kernel *k, const Symbols *s, Tensor *const *a
             continue;
         }
         if (k->buffer.at[i].space != SPACE_LOCAL)
-            continue; /* schedule's own: no part sees it */
+            continue; /* made by schedule: no part reads it */
         buffer[i] = NEW(a, Tensor);
         if (!tensor_of_type(c, a, k->buffer.at[i].type, s, buffer[i]))
             return false;

@@ -1,10 +1,10 @@
-/* nest: one nest on dense tensors: every point of its parallel and scan axes in order, every write
- * of the point in order.
+/* nest: runs one nest on dense tensors: every point of its parallel and scan axes in order, and
+ * every write of a point in order.
  *
- * Where the code allows it the points are run many at a time (tile.c), which gives the same values.
- * Where a write combines, its output first gets what stood before (`init`), or the combiner's
- * identity; where axes leave points out, it is first all 0. Every read and write is checked against
- * its tensor.
+ * Where the code allows it, many points run at a time (tile.c), with the same results. If a write
+ * combines, its output is first filled with its previous contents (`init`) or the combiner's
+ * identity; if writes leave elements out, it is first filled with 0. Every read and write is
+ * checked against its tensor.
  */
 #include "ref/internal.h"
 
@@ -35,7 +35,7 @@ store_point(Program *p, void *user)
     return true;
 }
 
-/* What a combined output holds before the first write. */
+/* The initial contents of a combined output. */
 static bool
 write_init(Program *p, const Write *w)
 {
@@ -75,8 +75,8 @@ compile_write(Program *p, const Write *w, uint32_t rank, Store *s)
     return s->value != NO_REG;
 }
 
-/* Axes of one point change no order: with them in front, the innermost axes are those that
- * repeat. */
+/* Axes of one point do not affect the order; they become the outermost, so that the innermost axes
+ * have several points. */
 static uint32_t
 order_axes(Program *p, const Nest *n, uint32_t *axes)
 {
@@ -107,7 +107,7 @@ run_nest(Program *p, const Nest *n, bool tiles)
            (tiles ? run_tiled(p, &d, axes, &stores) : run_domain(p, &d, store_point, &stores));
 }
 
-/* A part of an axis: from `first` on, as many points as the extent says. */
+/* A slice of an axis: from `first` on; the axis's extent is its length. */
 typedef struct {
     uint32_t axis;
     int64_t first;
@@ -153,12 +153,12 @@ ref_nest_by_points(Ctx *c, const Nest *n, const Symbols *s, Tensor *const *param
     return interpret(c, n, s, param, false, NULL);
 }
 
-/* ---- by several threads ---------------------------------------------------------------------- */
+/* ---- threads --------------------------------------------------------------------------------- */
 
 enum {
-    /* points: a millisecond, some dozen times what it takes to start a thread */
+    /* points: takes about a millisecond, a dozen times as long as starting a thread */
     WORTH_SHARING = 1 << 18,
-    PIECES = 8, /* for each thread, so that none waits long for the last */
+    PIECES = 8, /* for each thread, for balance */
 };
 
 typedef struct {
@@ -166,7 +166,7 @@ typedef struct {
     const Nest *n;
     const Symbols *s;
     Tensor *const *param;
-    uint32_t axis; /* that is cut */
+    uint32_t axis; /* the one that is split */
     int64_t extent, pieces;
     atomic_bool failed;
 } Shared;
@@ -184,8 +184,8 @@ reads_output(Ctx *c, const Nest *n)
     return reads;
 }
 
-/* The axis that the points are shared along: the first of several, of a nest whose points do not
- * see each other. False: there is none, or too few points. */
+/* The axis to distribute over threads: the first with several points, in a nest whose points are
+ * independent. False: none, or too few points. */
 static bool
 axis_to_share(Ctx *c, const Nest *n, uint32_t *axis, int64_t *extent)
 {
@@ -207,8 +207,8 @@ axis_to_share(Ctx *c, const Nest *n, uint32_t *axis, int64_t *extent)
     return found && points >= WORTH_SHARING && !reads_output(c, n);
 }
 
-/* A piece is a nest over a part of the axis, in a world of its own. Why it fails is said where all
- * is done again by one. */
+/* A piece is a nest over a slice of the axis, with its own context. If one fails, the nest runs
+ * again on one thread, which reports the error. */
 static void
 run_piece(void *user, uint32_t thread, uint32_t i)
 {

@@ -1,9 +1,9 @@
-/* number: the arithmetic of one value, exactly as nest/scalar.def says.
+/* number: the arithmetic of one value, exactly as scalar.def defines it.
  *
- * Floats are computed in double and rounded once to their type. For + - * / and sqrt that equals
- * computing at the type itself, since double has more than twice the digits of f32, plus two; for
- * the transcendental functions it is nearly always the correctly rounded value.
- * Integers wrap: they are computed in 64 unsigned bits and cut to their width.
+ * Floats are computed in double and rounded once to their type. For + - * / and sqrt this equals
+ * computing in the type itself, since double has more than twice the digits of f32, plus two; for
+ * the transcendental functions it is nearly always the correctly rounded value. Integers wrap: they
+ * are computed in 64 bits unsigned and truncated to their width.
  */
 #include "ref/internal.h"
 
@@ -14,7 +14,7 @@
 Number
 num_const(const Scalar *s)
 {
-    Number v = { .i = s->u.bits }; /* double bits for floats: the same eight bytes */
+    Number v = { .i = s->u.bits }; /* floats are stored as doubles: the same eight bytes */
     return v;
 }
 
@@ -93,7 +93,7 @@ float_op(ScalarOp op, DType t, double x, double y)
     return number_float(t, v);
 }
 
-/* x / y with sign, truncated; the one quotient that does not fit wraps. */
+/* x / y, signed, truncated; the only quotient that overflows wraps. */
 static int64_t
 int_div(DType t, int64_t x, int64_t y)
 {
@@ -121,7 +121,7 @@ int_mod(DType t, int64_t x, int64_t y)
     return t != DT_U64 && r != 0 && (r < 0) != (y < 0) ? r + y : r;
 }
 
-/* A negative exponent gives what truncating the real power would. */
+/* A negative exponent gives the truncated real power. */
 static int64_t
 int_pow(DType t, int64_t x, int64_t y)
 {
@@ -217,7 +217,7 @@ num_op(ScalarOp op, DType t, Number x, Number y, Number z)
 
 /* ---- combiners ------------------------------------------------------------------------------- */
 
-/* What max and min give, the first of equals: a NaN is better than any number. */
+/* Does max or min select x over y: the first of equal ones, and a NaN over any number? */
 static bool
 num_better(Combiner k, DType t, Number v, Number best)
 {

@@ -1,9 +1,9 @@
-/* ref: the meaning. Runs scalars, nests, kernels and graphs directly, slowly and obviously
- * correctly; shares nothing with emit. It is the oracle of every test, and folds constants.
+/* ref: the semantics. An interpreter of scalars, nests, kernels and graphs, slow and simple. It
+ * shares nothing with emit. It is the oracle of every test, and folds constants.
  *
- * Points are visited in the order of the axes, and a reduction combines its points one after the
- * other at the type of its body: a sum of f32 is rounded to f32 after every addition. Each node of
- * an expression is rounded to its type; one side of a select is evaluated, the one it chooses.
+ * Points run in the order of the axes. A reduction combines its points sequentially in the type of
+ * its body: a sum of f32 is rounded to f32 after every addition. Each node of an expression is
+ * rounded to its type. A select evaluates only the side that it selects.
  */
 #ifndef TENON_REF_H
 #define TENON_REF_H
@@ -26,34 +26,34 @@ typedef struct { /* a dense row-major tensor */
 } Tensor;
 
 int64_t tensor_count(const Tensor *t);
-/* Sizes t under s and allocates zeroed contents. */
+/* Sizes of t under s, with zeroed contents. */
 bool tensor_of_type(Ctx *c, Arena *a, const Type *t, const Symbols *s, Tensor *out);
-/* The same of contents that there are, to be read. */
+/* The same over existing contents, to be read. */
 bool tensor_over(Ctx *c, const Type *t, const Symbols *s, const void *data, Tensor *out);
 
-/* All return false with a diagnostic (an index out of range, a size that disagrees, a symbol
- * without a value). */
+/* All return false with a diagnostic (an index out of range, a size mismatch, a symbol without a
+ * value). */
 /* inputs, then outputs (allocated) */
 bool ref_nest(Ctx *c, const Nest *n, const Symbols *s, Tensor *const *param);
-/* The same, a large nest by several threads; the same bits. */
+/* The same with several threads for a large nest; the same bits. */
 bool ref_nest_shared(Ctx *c, const Nest *n, const Symbols *s, Tensor *const *param,
                      uint32_t threads);
-/* its parts, one after the other */
+/* its parts in order */
 bool ref_kernel(Ctx *c, Arena *a, const Kernel *k, const Symbols *s, Tensor *const *arg);
-/* The kernel's tree, or that of the variant for these sizes, statement by statement. Arguments must
- * already lie in their buffers' formats. */
+/* Runs the kernel's tree, or that of the variant for these sizes. Arguments must be in their
+ * buffers' formats. */
 bool ref_tree(Ctx *c, Arena *a, const Kernel *k, const Symbols *s, Tensor *const *arg);
 /* progress may be NULL; called after each node with (done, total). */
 bool ref_graph(const Graph *g, Arena *a, const Symbols *s, const Tensor *input, Tensor *output,
                void (*progress)(void *user, uint32_t done, uint32_t total), void *user);
-/* One operator call on constant inputs: what folding uses. out[nout] are allocated in a. */
+/* Runs one operator on constant inputs, for folding. out[nout] are allocated in a. */
 bool ref_op(Ctx *c, Arena *a, const OpCall *call, const Type *const *out_type, const Tensor *in,
             Tensor *out);
-/* Bind symbols from the sizes of inputs: false, naming input, dimension and both sizes, if they
+/* Binds symbols from the sizes of inputs: false, naming input, dimension and both sizes, if they
  * disagree. */
 bool ref_bind(Ctx *c, uint32_t n, const Sym *name, const Type *const *type, const Tensor *input,
               Symbols *s);
-/* The same for a graph's inputs, whose constraints must hold too. */
+/* The same for a graph's inputs; its constraints must hold too. */
 bool ref_bind_inputs(const Graph *g, const Tensor *input, Symbols *s);
 
 #endif

@@ -1,5 +1,5 @@
-/* routine: calls of routines. The function is the one that artefacts contain; what it is tested
- * against are others' implementations. */
+/* routine: calls of library routines, by the same function that artefacts contain; it is tested
+ * against independent implementations. */
 #include "ref/internal.h"
 
 #include "routine/routine.h"
@@ -12,7 +12,7 @@ text_memory(void *user, int64_t bytes)
     return arena_alloc(user, (size_t)bytes);
 }
 
-/* A function of a library of the user's. */
+/* A function of a user's library. */
 static bool
 foreign(Ctx *c, Arena *a, const Foreign *f, const OpCall *call, Tensor *const *value)
 {

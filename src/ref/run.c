@@ -1,18 +1,17 @@
-/* run: compiled code, executed; domains, walked.
+/* run: executes compiled code and iterates over domains.
  *
- * A reduction combines its points one after the other, axes in order, at the type of its body:
- * a sum of f32 is rounded to f32 after each addition. That order is the meaning; whoever
- * reassociates must say so.
+ * A reduction combines its points sequentially, axes in order, in the type of its body: a sum of
+ * f32 is rounded to f32 after each addition. This order is the semantics; a pass that reassociates
+ * needs a licence for it.
  */
 #include "ref/internal.h"
 
 #include <math.h>
 #include <string.h>
 
-/* ---- the common case ------------------------------------------------------------------------- */
+/* ---- f32 ------------------------------------------------------------------------------------- */
 
-/* Most of what a model computes is f32: these give what num_op and number_load give, without a
- * call. */
+/* Most of a model is f32: these give the results of num_op and number_load without a call. */
 
 static inline Number
 quick_op(ScalarOp op, DType t, Number x, Number y, Number z)
@@ -32,7 +31,7 @@ quick_load(DType t, const void *data, int64_t at)
 
 /* ---- reads ----------------------------------------------------------------------------------- */
 
-/* A tree may run several axes as one: only the whole offset must stay inside. */
+/* A tree may fuse several axes into one: only the linear offset must be in bounds. */
 static int64_t
 linear_offset(const Program *p, const Mem *m, uint32_t rank, const uint32_t *at, uint32_t *bad)
 {
@@ -95,7 +94,8 @@ run_lanes(Program *p, const Instr *in, const Mem *m, int64_t offset)
     return true;
 }
 
-/* One side of a select of vectors: what lies outside may not be chosen, and shows if it is. */
+/* One side of a select of vectors: lanes outside of the tensor are poisoned, so that selecting one
+ * shows. */
 static void
 run_partial(Program *p, const Instr *in, const Mem *m)
 {
@@ -191,7 +191,7 @@ combine_point(Program *p, void *user)
         v[i] = p->reg.at[r->body[i]];
     if (so_far->any)
         num_combine(r->combiner, in->type, r->n, acc, v);
-    /* of tuples the first counts, whatever it is: the identity is no point */
+    /* for tuples: take the first point, since the identity is no point */
     else
         memcpy(acc, v, r->n * sizeof *acc);
     so_far->any = true;
@@ -206,7 +206,7 @@ run_reduce(Program *p, const Instr *in)
     return run_domain(p, &in->u.reduce->domain, combine_point, &(Combined){ in, false });
 }
 
-/* Halves are added until one lane is left. */
+/* Adds halves until one lane is left. */
 static void
 run_hreduce(Program *p, const Instr *in)
 {
@@ -274,7 +274,7 @@ instr(Program *p, const Instr *in)
             dst[l] = p->reg.at[in->u.lane[l]];
         return true;
     case I_BLOCKS:
-        /* of the second vector in odd places: what stands in front of it there */
+        /* in odd places of the second vector: the element before it */
         for (uint32_t l = 0; l < in->lanes; l++)
             dst[l] =
                 (l & in->u.block ? b
@@ -310,7 +310,7 @@ typedef struct {
     uint32_t stale;
 } Walk;
 
-/* One point: the blocks that depend on axes that moved since they ran, then what is done there. */
+/* One point: the blocks that depend on axes that have moved since they ran, then the body. */
 static inline bool
 walk_point(Walk *w)
 {

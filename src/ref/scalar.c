@@ -1,20 +1,20 @@
-/* scalar: Scalars and Exprs compiled into instructions.
+/* scalar: compiles Scalars and Exprs into instructions.
  *
- * Every distinct node gets one register and one instruction, operands first. Frames say where an
- * instruction may stand: compiling goes into a reduction or into one side of a select by pushing
- * frames, and each instruction is put into the outermost frame in which its operands exist, so that
- * loops repeat only what depends on their axes. Three things hold code in:
+ * Every distinct node gets one register and one instruction, operands first. Compiling a reduction
+ * or one side of a select pushes frames. Each instruction is hoisted to the outermost frame in
+ * which its operands exist, so that loops repeat only what depends on their axes. Four rules
+ * restrict hoisting:
  *
- *   - One side of a select is evaluated only when it is chosen: a read there need not be inside its
- *     tensor otherwise (i < n ? x[i] : y[i - n]). Nothing moves out of it. What both sides surely
- *     need is compiled before the select, so that shared parts of a DAG stay shared.
- *   - Both sides of a select of vectors are evaluated; lanes there that lie outside their tensor
- *     are poisoned, so that choosing one shows.
- *   - An unguarded read may fail, and must not be tried when the domain around it has no points: it
- *     stays inside the domain, whose blocks run when their first point is reached.
- *   - A read of the nest's own output sees earlier points, so it stays at the innermost place.
+ *   - One side of a select is evaluated only if it is selected: a read there may otherwise be
+ *     outside of its tensor (i < n ? x[i] : y[i - n]). Nothing moves out of it. What both sides
+ *     certainly need is compiled before the select, so that shared parts of a DAG stay shared.
+ *   - Both sides of a select of vectors are evaluated; lanes outside of their tensor are poisoned,
+ *     so that selecting one shows.
+ *   - An unguarded read may fail, and must not run if the domain around it is empty: it stays
+ *     inside of the domain, whose blocks run when their first point is reached.
+ *   - A read of the nest's own output sees earlier points, so it stays innermost.
  *
- * In a tree, memory changes between statements: each statement is a frame that nothing leaves.
+ * In a tree, memory changes between statements: nothing moves out of a statement's frame.
  */
 #include "ref/internal.h"
 
@@ -56,7 +56,7 @@ place_at(const Program *p, uint32_t depth)
     return (Place){ depth, p->frame.at[depth].serial };
 }
 
-/* Whatever is being compiled around this use cannot move out of the register's frame. */
+/* The constructs around this use cannot be hoisted out of the register's frame. */
 static uint32_t
 use_reg(Program *p, uint32_t r)
 {
@@ -67,7 +67,7 @@ use_reg(Program *p, uint32_t r)
     return depth;
 }
 
-/* Put the instruction at the outermost place not outside `depth`; returns its register. */
+/* Places the instruction in the outermost frame possible, `depth` or further in; its register. */
 static uint32_t
 place_instr(Program *p, Instr in, uint32_t depth, uint32_t lanes)
 {
@@ -89,15 +89,15 @@ depth_of(Program *p, uint32_t floor, const uint32_t *reg, uint32_t n)
     return floor;
 }
 
-/* Open a construct with frames of its own; what it needs from outside is collected until it
- * closes. */
+/* Opens a construct with frames of its own; it collects which outer frames it needs until it is
+ * closed. */
 static void
 open_construct(Program *p)
 {
     VEC_PUSH(p->arena, &p->open, ((Open){ p->frame.n, 0, false }));
 }
 
-/* The outermost depth at which the construct's own instruction may stand: it may fail. */
+/* The outermost depth for the construct's own instruction, which may fail. */
 static uint32_t
 close_construct(Program *p)
 {
@@ -114,7 +114,7 @@ close_construct(Program *p)
 
 /* ---- memo ------------------------------------------------------------------------------------ */
 
-/* The register of a node compiled before, if its frame is still around. */
+/* The register of a node compiled before, if its frame still exists. */
 static bool
 known_reg(const Program *p, const void *node, uint32_t *r)
 {
@@ -317,7 +317,7 @@ compile_reduce(Program *p, const Scalar *s)
 
 /* ---- one side of a choice -------------------------------------------------------------------- */
 
-/* Compile s into an arm of its own, inside an open construct. */
+/* Compiles s into an arm of its own, inside of an open construct. */
 static bool
 compile_arm(Program *p, Arm *arm, const Scalar *s)
 {
@@ -329,7 +329,7 @@ compile_arm(Program *p, Arm *arm, const Scalar *s)
     return arm->value != NO_REG;
 }
 
-/* The nodes that evaluating s surely evaluates too. */
+/* The nodes that are evaluated whenever s is. */
 static void
 mark_certain(Map *seen, const Scalar *s)
 {

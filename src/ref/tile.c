@@ -1,9 +1,9 @@
-/* tile: which nests may be run by tiles, the form of every register, and the walk from tile to
- * tile.
+/* tile: selects the nests that may run in tiles, assigns the form of every register, and iterates
+ * over tiles.
  *
- * A nest is left to the one-point path as a whole when it has a scan axis or reads its own output
- * (its points see each other), when a reduction inside combines tuples, when several writes go to
- * one output, or when there are too few points to be worth it.
+ * A nest runs point by point if it has a scan axis or reads its own output (its points depend on
+ * each other), if a reduction in it combines tuples, if several writes go to one output, or if it
+ * has too few points to benefit.
  */
 #include "ref/tile.h"
 
@@ -32,7 +32,7 @@ worst_form(const Tiled *t, const uint32_t *reg, uint32_t n)
     return f;
 }
 
-/* The form of what is computed from these by anything but an affine function. */
+/* The form of a result computed from these by anything but an affine function. */
 static Form
 form_from(const Tiled *t, const uint32_t *reg, uint32_t n)
 {
@@ -64,7 +64,7 @@ all_same(const TileCode *c)
     return true;
 }
 
-/* Code that cannot fail may run at points that have no use for it. */
+/* Code that cannot fail may run at points that do not need it. */
 static bool
 is_total(const TileCode *c)
 {
@@ -94,7 +94,7 @@ compile_affine(Tiled *t, const Instr *in)
     }
     int64_t row = (int64_t)urow, col = (int64_t)ucol;
     if (row != (int32_t)row || col != (int32_t)col)
-        return FORM_EACH; /* may wrap around from point to point */
+        return FORM_EACH; /* may wrap around between points */
     t->reg[in->dst] = (TileReg){ .form = FORM_LINEAR, .row = row, .col = col };
     return row || col ? FORM_LINEAR : FORM_SAME;
 }
@@ -233,7 +233,7 @@ has_reduce(const Code *code)
     return false;
 }
 
-/* Make a tile of the levels from `first` on: the last, or the last two. */
+/* Makes a tile of the levels from `first` on: the last one or two. */
 static bool
 compile_tile(Tiled *t, const uint32_t *axes, uint32_t first)
 {
@@ -289,7 +289,8 @@ run_point(Tiled *t)
     return store_point(t->p, (void *)t->stores);
 }
 
-/* rows points along row from row, cols along col from col: at once, or else in two halves. */
+/* `rows` points along row from `row` on, `cols` along col from `col` on: at once, or else in two
+ * halves. */
 static bool
 run_box(Tiled *t, int64_t row, int64_t rows, int64_t col, int64_t cols)
 {
@@ -313,7 +314,7 @@ run_box(Tiled *t, int64_t row, int64_t rows, int64_t col, int64_t cols)
            run_box(t, row, rows, col + cols / 2, cols - cols / 2);
 }
 
-/* Several rows only where they are whole: so the points keep their order. */
+/* Several rows only if they are complete, so that points keep their order. */
 static bool
 run_boxes(Tiled *t)
 {

@@ -1,4 +1,4 @@
-/* tile_run: one tile, instruction by instruction, each over all points.
+/* tile_run: runs one tile, each instruction over all points.
  *
  * Sums and products of f32 are computed in f32: rounding the double result once gives the same, as
  * number.c explains. Everything rare goes through number.c, point by point.
@@ -17,7 +17,7 @@ split(Tiled *t)
 
 /* ---- operands -------------------------------------------------------------------------------- */
 
-/* arrays have room for a whole number of these */
+/* arrays are padded to a multiple of these */
 typedef float Four __attribute__((vector_size(16)));
 
 static float *
@@ -29,7 +29,7 @@ fill(float *f, uint32_t n, float v)
     return f;
 }
 
-/* Operand k as an array of f32, which its type is. */
+/* Operand k, of type f32, as an array. */
 static const float *
 floats(Tiled *t, uint32_t r, uint32_t k)
 {
@@ -37,7 +37,7 @@ floats(Tiled *t, uint32_t r, uint32_t k)
                                        : fill(t->scratch[k].f, t->n, (float)t->p->reg.at[r].f);
 }
 
-/* Operand k as an array, whatever its type. */
+/* Operand k of any type as an array. */
 static const Number *
 nums(Tiled *t, uint32_t r, uint32_t k)
 {
@@ -70,7 +70,7 @@ put(const TileReg *dst, uint32_t i, Number v)
 
 /* ---- operations ------------------------------------------------------------------------------ */
 
-/* z = x op y in f32, for the operations worth it; z may be x. */
+/* z = x op y in f32, for common operations; z may be x. */
 static bool
 float_op(ScalarOp op, uint32_t n, float *z, const float *x, const float *y)
 {
@@ -105,7 +105,7 @@ float_op(ScalarOp op, uint32_t n, float *z, const float *x, const float *y)
     }
 }
 
-/* The same in i32, as quantised models have it. */
+/* The same in i32, for quantised models. */
 static bool
 int_op(ScalarOp op, uint32_t n, Number *z, const Number *x, const Number *y)
 {
@@ -189,10 +189,9 @@ each_at(Tiled *t, const Instr *in)
 
 /* ---- places ---------------------------------------------------------------------------------- */
 
-#define FAR ((int64_t)1 << 60) /* no step of 32 bits leads back from there */
+#define FAR ((int64_t)1 << 60) /* 32-bit steps cannot return from there */
 
-/* The points of one row whose index i, i + step, … stays inside dim: lo <= col < hi is narrowed to
- * them. */
+/* Narrows lo <= col < hi to the points of one row whose index i, i + step, … is inside of dim. */
 static inline void
 clip(int64_t i, int64_t step, int64_t dim, int64_t cols, int64_t *lo, int64_t *hi)
 {
@@ -213,7 +212,7 @@ clip(int64_t i, int64_t step, int64_t dim, int64_t cols, int64_t *lo, int64_t *h
     *hi = to < *hi ? to : *hi;
 }
 
-/* Where row `row` of a linear place begins, and which of its points are inside: lo <= col < hi. */
+/* The begin of row `row` of a linear place, and which of its points are inside: lo <= col < hi. */
 static inline int64_t
 linear_row(const Tiled *t, const Mem *m, const TileAt *at, int64_t row, int64_t *lo, int64_t *hi)
 {
@@ -231,7 +230,7 @@ linear_row(const Tiled *t, const Mem *m, const TileAt *at, int64_t row, int64_t 
     return offset;
 }
 
-/* Fill t->offset. True if every point is inside. */
+/* Fills t->offset. True if every point is inside. */
 static bool
 find_offsets(Tiled *t, const Mem *m, const TileAt *at)
 {
@@ -286,7 +285,7 @@ copy_floats(float *to, const float *from, int64_t n, int64_t step)
             to[i] = from[i * step];
 }
 
-/* The value beyond the tensor: computed when the first point needs it. */
+/* The value outside of the tensor: computed when the first point needs it. */
 static bool
 outside_value(Tiled *t, const LoadAt *load, bool *known, Number *v)
 {
@@ -465,7 +464,7 @@ each_point(Tiled *t, const TileInstr *ti)
     case I_SPLAT:
     case I_LANES:
     case I_BLOCKS:
-    case I_HREDUCE: break; /* of loop trees */
+    case I_HREDUCE: break; /* only in loop trees */
     }
     return false;
 }
@@ -480,7 +479,7 @@ run_tile_code(Tiled *t, const TileCode *c)
     return true;
 }
 
-/* f32, as most results are, and none is combined with what is there. */
+/* The common case: f32, without a combiner. */
 static void
 store_floats(Tiled *t, const Store *s, const TileAt *at)
 {

@@ -1,9 +1,9 @@
-/* tree: a loop tree, statement by statement.
+/* tree: runs a loop tree, statement by statement.
  *
- * What a careless schedule might get away with is made to show: register, scratch and output memory
- * is poisoned where it comes alive, so reading what was never written gives NaN; the trips of a
- * parallel loop run from last to first, so a dependence between them gives another result; every
- * lane of every load and store is checked against its buffer.
+ * It exposes errors of a schedule: register, scratch and output memory is poisoned when it is
+ * declared, so a read of an unwritten element gives NaN; iterations of a parallel loop run from
+ * last to first, so a dependence between them changes results; every lane of every load and store
+ * is checked against its buffer.
  */
 #include "ref/internal.h"
 
@@ -126,7 +126,7 @@ run_loop(TreeRun *r, const Stmt *s)
     return true;
 }
 
-/* The buffer comes alive: its memory of an earlier declaration is taken again where it fits. */
+/* Declares the buffer: reuses the memory of an earlier declaration if it fits. */
 static bool
 run_buffer(TreeRun *r, const Stmt *s)
 {
@@ -221,8 +221,8 @@ sizes_of(TreeRun *r, const Type *type, Tensor *t)
     return true;
 }
 
-/* Between a tensor and its place in a larger one, a row at a time; back: out of it. The place is
- * the first one: what lies in front is the business of whoever places it. */
+/* Copies between a tensor and its place in a larger one, row by row; back: out of it. The place
+ * begins at offset 0, since callers pass the address of its first element. */
 static void
 copy_part(const Tensor *part, const Tensor *whole, bool back)
 {
@@ -239,8 +239,8 @@ copy_part(const Tensor *part, const Tensor *whole, bool back)
     }
 }
 
-/* What lies in a larger tensor gets one for the run; what stands around its elements has to stand
- * there afterwards. */
+/* A tensor within a larger one gets a larger one for the run; elements around it must be unchanged
+ * afterwards. */
 static bool
 take_part(TreeRun *r, uint32_t i, const Tensor *arg)
 {
@@ -277,7 +277,7 @@ give_part(TreeRun *r, uint32_t i, const Tensor *arg)
                       type_str(r->p.ctx, r->k->buffer.at[i].within), at);
 }
 
-/* An argument as its buffer's format lays it out: the physical sizes over the caller's memory. */
+/* An argument in its buffer's format: the physical sizes over the caller's memory. */
 static bool
 take_argument(TreeRun *r, uint32_t i, const Tensor *arg)
 {

@@ -2,8 +2,8 @@
 #include "algebra/algebra.h"
 #include "schedule/point.h"
 
-/* Formats come first: the parts read their inputs as they lie, and everything after sees plain
- * access maps. NULL, with the reason, where they cannot. */
+/* Applies formats first: the parts read their inputs in their layouts, and all later steps see
+ * plain access maps. NULL, with the reason, if a part cannot. */
 static const Part *
 parts_as_they_lie(Ctx *c, Arena *a, Kernel *k, const Program *program, const char **why)
 {
@@ -61,7 +61,7 @@ carry_out(Points *p, Arena *a, const Program *program, uint32_t first, uint32_t 
     return false;
 }
 
-/* ---- parts beside each other ----------------------------------------------------------------- */
+/* ---- separate parts -------------------------------------------------------------------------- */
 
 uint32_t
 schedule_pieces(const Kernel *k, const Program *program)
@@ -71,7 +71,7 @@ schedule_pieces(const Kernel *k, const Program *program)
                : 1;
 }
 
-/* The steps of part i: behind the i-th `alone`, which names it. */
+/* The steps of part i: those after the i-th `alone`, which names it. */
 static bool
 steps_of_part(Arena *a, const Kernel *k, const Program *program, uint32_t i, uint32_t *first,
               uint32_t *end, const char **why)
@@ -125,7 +125,7 @@ parallel_loop(const Block *tree)
     return NULL;
 }
 
-/* The tasks of one part, of which `mine` is the one to do. */
+/* The loop body of one part, for task `mine` of it. */
 static void
 add_tasks(Ctx *c, Block *b, const Block *tree, const Expr *mine)
 {
@@ -161,8 +161,8 @@ content_of(const Expr *e)
     return all > 0 ? all : 1;
 }
 
-/* How many tasks of each part, own [n], make a turn, where all can be done in so many turns alike.
- * False: the numbers of tasks have no ratio. */
+/* The numbers of tasks of each part, own [n], in a round, if all parts take the same number of such
+ * rounds. False: there is no common number of rounds. */
 static bool
 takes_turns(Ctx *c, const Expr *const *trips, uint32_t n, int64_t *own)
 {
@@ -180,8 +180,8 @@ takes_turns(Ctx *c, const Expr *const *trips, uint32_t n, int64_t *own)
     return common > 1 || !expr_is(alike, 1);
 }
 
-/* One loop over the tasks of all parts. They take turns, so that each thread has its share of every
- * part, and what it makes by the one is of the same columns as what it makes by the others. */
+/* One loop over the tasks of all parts, in rounds, so that each thread has its share of every part,
+ * and of the same columns of all of them. */
 static bool
 build_beside(Ctx *c, Arena *a, Kernel *k, const Machine *m, const Program *program,
              const char **why)
@@ -209,7 +209,7 @@ build_beside(Ctx *c, Arena *a, Kernel *k, const Machine *m, const Program *progr
         each += own[i];
     b = tree_loop(k, &k->tree, LOOP_PARALLEL, sym(c, "task_"), begin, all, 1, &var);
     const Tree *first = parallel_loop(&tree[0]);
-    if (!turns && first) /* the first part's own */
+    if (!turns && first) /* reuse the first part's variable */
         k->tree.list.at[0]->u.loop.var = var = first->u.loop.var;
     const Expr *here = expr_loop(c, var);
     if (turns) {

@@ -7,7 +7,7 @@ typedef struct {
     bool ok;
 } Collapse;
 
-/* Directly: what it is computed from by way of data is a read of its own. */
+/* Only direct reads: indices computed from data are reads of their own. */
 static bool
 uses_axis(const Expr *e, uint32_t axis)
 {
@@ -59,7 +59,7 @@ low_collapses(Low *l, uint32_t outer, uint32_t inner, const Scalar *const *value
     for (uint32_t v = 0; v < nvalue; v++)
         scalar_visit(l->c, value[v], check_collapse, &k);
     if (w && k.ok) {
-        /* The write as if it were a read of the output: same offsets. */
+        /* The write as a read of the output: the same offsets. */
         const NestParam *p = &l->n->param[w->out];
         const Scalar *as_load =
             scalar_load(l->c, p->type->dtype, w->out, p->type->rank, w->at, NULL);

@@ -37,8 +37,8 @@ epilogue_only(Low *l, const Scalar *reduce)
     return scalar_map(&m, l->n->write[0].value);
 }
 
-/* How many innermost axes of the list are one axis in memory, for the write, the epilogue's reads
- * and (if given) an operand. */
+/* The number of innermost axes of the list that form one axis in memory, for the write, the
+ * epilogue's reads and (if given) an operand. */
 static uint32_t
 collapse_run(Low *l, const uint32_t *axis, uint32_t n, const Scalar *operand, const Scalar *reduce)
 {
@@ -61,8 +61,8 @@ typedef struct {
     bool top;
 } Digit;
 
-/* Is every dimension of the read a number written in its axes' digits, each axis used once? 64*h +
- * d is; y + r is not. Dimensions of one element at 0 have no digits. */
+/* Is the read's index in every dimension a number with the read's axes as digits, each axis used
+ * once? 64*h + d is; y + r is not. Dimensions of one element at 0 have no digits. */
 static bool
 read_digits(Ctx *c, const Nest *n, const Scalar *load, Digit *digit, AxisSet *used)
 {
@@ -77,7 +77,7 @@ read_digits(Ctx *c, const Nest *n, const Scalar *load, Digit *digit, AxisSet *us
         if ((here & *used) || expr_uses_kind(rest, VAR_COMPUTED))
             return false;
         *used |= here;
-        /* the axis whose coefficient is the step reached so far */
+        /* the axis whose coefficient is the current step */
         while (here) {
             uint32_t x = 0;
             while (x < NEST_MAX_AXES &&
@@ -124,7 +124,7 @@ panels_of(Ctx *c, const Nest *n, const Scalar *load, const uint32_t *list, uint3
         return NULL;
     for (uint32_t i = 0; i < nsum; i++)
         sum |= (AxisSet)1 << sums[i];
-    /* The axes of the run are neighbouring digits of one dimension. */
+    /* The axes of the run are adjacent digits of one dimension. */
     Digit inner = digit[list[nlist - 1]], outer = digit[list[nlist - run]];
     for (uint32_t i = nlist; i-- > nlist - run;) {
         tile |= (AxisSet)1 << list[i];
@@ -141,7 +141,8 @@ panels_of(Ctx *c, const Nest *n, const Scalar *load, const uint32_t *list, uint3
     for (uint32_t x = 0; x < NEST_MAX_AXES; x++)
         if (used >> x & 1 && !((sum | tile) >> x & 1))
             part[np++] = digit_part(digit[x]);
-    /* one panel is no digit: another kernel's may be the axes around it and it in one */
+    /* a single panel is no digit: for another kernel, the axes around the panel and in it may be
+     * one digit */
     if (outer.top || extent != width)
         part[np++] =
             (FormatPart){ (uint8_t)inner.dim, inner.step * width, outer.top ? 0 : extent / width };
@@ -174,7 +175,7 @@ is_known(void *user, uint32_t slot)
     return buffer < l->w->p->k->nin && l->w->constant[buffer];
 }
 
-/* A read that does not vary within a tile is where it is. */
+/* A read that does not vary within a tile keeps its layout. */
 static void
 lay_read(void *user, const Scalar *s)
 {
@@ -213,8 +214,8 @@ cut_lay(const Draft *w, uint32_t part, const Scalar *factor, const uint32_t *lis
     return l.ok && l.laid ? text_str(&l.text) : NULL;
 }
 
-/* Is the first column axis that of an image of its own: moved under no window, and in no dimension
- * next to the second's? */
+/* Does the first column axis number separate images: it slides under no window, and its dimension
+ * is not adjacent to the second axis's? */
 static bool
 has_own_image(const Stage *s)
 {
@@ -222,10 +223,10 @@ has_own_image(const Stage *s)
            s->slide[0].dim + 1 != s->slide[1].dim;
 }
 
-/* A convolution's columns lie in an image when the axes that slide are exactly the one column
- * index. Windows that do not overlap read every element once: then panels, which lie together, may
- * be better. Samples whose outputs are one index in memory, as those of one channel are, have an
- * image each. */
+/* The columns are points of an image if the axes that slide are exactly the collapsed column index.
+ * Windows that do not overlap read every element once: then panels, which are contiguous, may be
+ * better. Samples that share one collapsed index of outputs, as those of one channel do, have
+ * separate images. */
 static void
 columns_slide(Low *l, Cut *cut)
 {
@@ -267,8 +268,8 @@ typedef struct {
     bool found;
 } FindSlide;
 
-/* Is the axis a digit of the index, in steps that nothing else in it reaches: n of 128*n + k where
- * k < 128? */
+/* Is the axis a digit of the index, with a step that the rest stays below: n of 128*n + k with k <
+ * 128? */
 static bool
 is_digit(const FindSlide *f, const Expr *at, uint32_t axis)
 {
@@ -293,7 +294,7 @@ find_slide(void *user, const Scalar *s)
     }
 }
 
-/* Does what the columns read slide, behind conversions too? */
+/* Do the columns' reads slide, also under conversions? */
 static bool
 columns_read_windows(Low *l, const Cut *cut)
 {
@@ -303,8 +304,8 @@ columns_read_windows(Low *l, const Cut *cut)
     return f.found;
 }
 
-/* A convolution's rows lie in an image when its channels are columns, or shared out: the image's
- * own channels, where they are neighbours, stay so. */
+/* The rows are points of an image if the channels are columns, or parallel. The image's own
+ * channels stay adjacent if they are. */
 static void
 rows_slide(Low *l, Cut *cut)
 {
@@ -324,7 +325,7 @@ rows_slide(Low *l, Cut *cut)
         cut->rows_windowed |= cut->row_window.slide[i].span > 1;
 }
 
-/* The dimension of a read that an axis moves furthest inside; -1: none, or the operand is
+/* The innermost dimension of a read that varies with the axis; -1: none, or the operand is
  * computed. */
 static int
 dimension_of(const Scalar *s, uint32_t axis)
@@ -361,7 +362,7 @@ count_read(void *user, const Scalar *s)
     count->n += s->op == S_LOAD && s->axes >> count->axis & 1;
 }
 
-/* How many of a factor's reads vary with the axis. */
+/* The number of a factor's reads that vary with the axis. */
 static uint32_t
 reads_along(Low *l, const Scalar *factor, uint32_t axis)
 {
@@ -371,10 +372,11 @@ reads_along(Low *l, const Scalar *factor, uint32_t axis)
     return count.n;
 }
 
-/* Sums as the operand that slides lies in memory, neighbours innermost: channels behind a window
- * where they are last, the window behind channels where those are first. Other operands are walked
- * as the nest says; but what fewer of the columns' reads vary with is inside of what more do:
- * elements of a group inside of groups, elements that share what is read of them last. */
+/* Sums in the memory order of the operand that slides, contiguous ones innermost: channels inside
+ * the window if they are last in memory, the window inside channels if those are first. Other
+ * operands keep the nest's order. But sums that fewer of the columns' reads vary with are inside of
+ * those that more vary with: elements of a group inside of groups, elements that share a read
+ * last. */
 static uint32_t
 sums_in_memory_order(Low *l, const Contraction *k, uint32_t *sum)
 {
@@ -405,9 +407,9 @@ sums_in_memory_order(Low *l, const Contraction *k, uint32_t *sum)
     return n;
 }
 
-/* Tiles go along the innermost rows. Of rows that are no one index and of which nobody knows how
- * many there are, these are the ones that follow each other where they are read: steps of a
- * sequence that an output has outside of its batch, which may be of one. */
+/* Tiles run along the innermost rows. If rows do not collapse and their extents are symbolic, the
+ * innermost axis is the one that is innermost where rows are read: steps of a sequence, which an
+ * output may have outside of a batch of one. */
 static void
 rows_as_read(Low *l, Cut *cut)
 {
@@ -441,9 +443,8 @@ cut_contraction(Low *l, Cut *out)
     for (uint32_t x = 0; x < n->naxis; x++)
         if (n->axis[x].kind == AXIS_SCAN || axis_varies(&n->axis[x]))
             return false;
-    /* A product with nothing on the column side is a depthwise window or a dot: not this
-     * template's. An axis that neither operand uses (the reduction is repeated along it) is not
-     * either. */
+    /* A contraction without column axes is a depthwise window or a dot product, for other writers.
+     * So is one with an axis that neither operand uses (the reduction is repeated along it). */
     AxisSet parallel = nest_axes_of_kind(n, AXIS_PARALLEL);
     if (!k->col || (parallel & ~(k->batch | k->row | k->col)))
         return false;
@@ -469,7 +470,7 @@ cut_contraction(Low *l, Cut *out)
     columns_slide(l, out);
     if (!out->windowed)
         rows_slide(l, out);
-    /* One row under a window that is no image: depthwise, whichever factor comes first. */
+    /* One row under a window that is no image: depthwise, whichever factor is first. */
     if (out->nrow == 0 && !out->windowed && columns_read_windows(l, out))
         return false;
     return true;
@@ -508,10 +509,10 @@ cut_lies_along(Low *l, const Scalar *factor, uint32_t axis)
 
 /* ---- register tiles -------------------------------------------------------------------------- */
 
-/* Cycles of a step of the sum over all tiles: multiply-adds and loads, which wait for each other
- * the more the nearer they are, or the latency of too few accumulators. A row of columns for no
- * more than two rows is loaded for each (see cost/work.c). Tails are in the ceilings; sizes that
- * are not known count per unit of length. */
+/* Cycles of a step of the sum over all tiles: multiply-adds and loads, which delay each other more
+ * the closer their times are, or the latency of too few accumulators. A row of columns is loaded
+ * again for each of one or two rows (see cost/work.c). The ceilings include partial tiles; unknown
+ * sizes count per unit of length. */
 static double
 step_cycles(const Machine *m, int64_t nrows, int64_t ncols, int64_t lanes, double column_loads,
             int64_t rows, int64_t vectors)
@@ -549,7 +550,7 @@ cut_shapes(const Machine *m, int64_t nrows, int64_t ncols, int64_t lanes, double
         for (int64_t rows = (registers - vectors - 1) / vectors; rows >= 1; rows--) {
             if (nrows >= 0 && rows > 1 &&
                 (nrows + rows - 1) / rows == (nrows + rows - 2) / (rows - 1))
-                continue; /* one row less is as many tiles */
+                continue; /* one row less gives the same number of tiles */
             keep_shape(best, (TileShape){ rows, vectors,
                                           step_cycles(m, nrows, ncols, lanes, column_loads, rows,
                                                       vectors) });

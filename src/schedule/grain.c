@@ -1,8 +1,9 @@
-/* grain: how many iterations of a parallel loop are worth a thread.
+/* grain: the number of iterations of a parallel loop that are worth a thread.
  *
- * Handing a part of a loop to a worker costs its wake-up. A part that one core finishes in that
- * time is done sooner alone; so a part has at least the operations of that time, at the rate of
- * vector additions. Memory-bound loops take longer for them, so they gain more than this says.
+ * Distributing a loop costs the wake-up of a worker. If one core finishes a share of the loop in
+ * that time, it is faster alone; so a share has at least the operations of that time, at the rate
+ * of vector additions. Memory-bound loops take longer for these operations, so they gain more than
+ * this estimate.
  */
 #include "schedule/internal.h"
 

@@ -31,15 +31,15 @@ recognise_member(const Group *g, uint32_t part, Member *m)
         dtype_info[n->param[n->nin].type->dtype].bytes != 4 ||
         (m->reduce && m->reduce->u.reduce.combiner > COMB_MIN))
         return false;
-    /* Rows are one side of a product, which has the columns of its output to itself. An axis of one
-     * point is on neither side. */
+    /* The rows are one side of a contraction, which has the output's own columns on the other side.
+     * An axis of one point is on neither side. */
     bool one = m->product && expr_is(n->axis[m->row].extent, 1) && !(m->view.b->axes >> m->row & 1);
     return !m->product || ((one || m->view.row >> m->row & 1) && m->nown == 1 &&
                            !(m->view.a->axes >> m->own[0] & 1));
 }
 
-/* The heads of a row, if all products read their other operand alike for each; 1: they do not, or
- * how many there are is not known. */
+/* The number of heads per row whose contractions all read the same other operand; 1: they do not,
+ * or the number is unknown. */
 static int64_t
 shared_heads(const Group *g)
 {

@@ -12,8 +12,8 @@ static void lower_node(Env *e, const Node *n, Block *b);
 
 /* ---- loops ----------------------------------------------------------------------------------- */
 
-/* A loop whose trips make up the points of a padded split in steps of what these are padded to, and
- * that a sum in registers at n has a dimension for; 0: there is none. */
+/* A loop over the points of a padded split, in multiples of its padding, which indexes a register
+ * accumulator declared at n; 0: none. */
 static IterId
 narrowed_at(Env *e, const Node *n)
 {
@@ -37,8 +37,8 @@ sums(const Node *n)
            n->phase == PHASE_COPY;
 }
 
-/* Children of n that make a sum in registers, with as many trips of x as there are points for: each
- * number of them is written out. Others: as they are. Gives how many children were lowered. */
+/* Lowers the children of n that use the accumulator, specialised for each number of iterations of
+ * x; the rest of the children is not specialised. Returns the number of children lowered. */
 static uint32_t
 lower_narrowed(Env *e, const Node *n, IterId x, Block *b)
 {
@@ -71,7 +71,7 @@ lower_narrowed(Env *e, const Node *n, IterId x, Block *b)
     return count;
 }
 
-/* What stands in a loop's body; between the borders of its cases and at them. */
+/* The body of a loop, or of the cases between its borders and at them. */
 static void
 lower_cases(Env *e, const Node *n, uint32_t i, Block *b)
 {
@@ -135,8 +135,8 @@ only_leaf(const Node *n)
     return n->kind == NODE_LEAF ? n : NULL;
 }
 
-/* Rows of fused axes (see lower_walk): the innermost axis, where this row begins in the fused
- * index, and where the walk does. */
+/* A row of fused axes (see lower_walk): the innermost axis, the fused index at which the row
+ * begins, and the one at which the walk begins. */
 typedef struct {
     IterId last;
     const Expr *row, *lo;
@@ -150,9 +150,9 @@ bind_lane(Env *e, const Node *n, const Row *row, const Expr *at)
     env_bind(e, n->iter, row ? expr_sub(e->c, expr_add(e->c, row->row, at), row->lo) : at);
 }
 
-/* One vector from `base` on, of which `extent` lanes exist. A read that would be made lane by lane
- * must not be made beyond the end: then the points run one after the other, or, where lanes are
- * accumulators, stop at the last. */
+/* One vector from `base` on, of which `extent` lanes exist. A read that is made lane by lane must
+ * not go beyond the end: then the points run one by one, or, if lanes are accumulators, further
+ * lanes repeat the last point. */
 static void
 lower_lanes(Env *e, const Node *n, const Row *row, Block *b, const Expr *base, uint32_t lanes,
             const Expr *extent)
@@ -200,8 +200,8 @@ lower_lanes(Env *e, const Node *n, const Row *row, Block *b, const Expr *base, u
     env_leave(e, s);
 }
 
-/* Points of x behind the whole trips of n. Those of an axis that was cut into multiples of n before
- * are the axis's own or none: then the rest is a number, if there is one. */
+/* Points of x after the complete iterations of n. If the axis was split by a multiple of n before,
+ * the remainder is the axis's own or 0: so it is a number, if there is one. */
 static const Expr *
 rest_of(Env *e, IterId x, int64_t n, bool *maybe)
 {
@@ -217,7 +217,7 @@ rest_of(Env *e, IterId x, int64_t n, bool *maybe)
     return rest;
 }
 
-/* Digits are named once, outside of what reads them. */
+/* Names digits once, before their uses. */
 static void
 bind_digits(Env *e, Block *b, IterId x)
 {
@@ -235,7 +235,7 @@ bind_digits(Env *e, Block *b, IterId x)
     }
 }
 
-/* What is where x is, behind y: x itself first; 0: that was all. */
+/* The iterators fused with x into one loop, after y: x itself first; 0: no more. */
 static IterId
 next_with(const Env *e, IterId x, IterId y)
 {
@@ -245,7 +245,7 @@ next_with(const Env *e, IterId x, IterId y)
     return 0;
 }
 
-/* x is at a trip of its loop, and all that is where x is. */
+/* Binds x to an iteration of its loop, and all iterators that share the loop. */
 static void
 bind_trip(Env *e, IterId x, const Expr *trip)
 {
@@ -253,8 +253,8 @@ bind_trip(Env *e, IterId x, const Expr *trip)
         env_bind(e, y, trip);
 }
 
-/* The trips of a serial loop or one that is written out, from `begin` to `end`: what there are of
- * them lies in [least, most). */
+/* The iterations of a serial or unrolled loop from `begin` to `end`, which are within [least,
+ * most). */
 static void
 lower_stretch(Env *e, const Node *n, Block *b, const Expr *begin, const Expr *end,
               const Expr *least, const Expr *most)
@@ -280,7 +280,7 @@ lower_stretch(Env *e, const Node *n, Block *b, const Expr *begin, const Expr *en
     env_leave(e, s);
 }
 
-/* All of them: those at the borders, if they stand apart, before and behind the others. */
+/* All iterations: peeled ones at both ends first and last. */
 static void
 lower_trips(Env *e, const Node *n, Block *b, const Expr *trips)
 {
@@ -384,7 +384,7 @@ lower_loop(Env *e, const Node *n, Block *b)
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-/* Vectors from left to right, the last one as long as what is left. */
+/* Vectors from left to right; the last one may be partial. */
 static void
 lower_run(Env *e, const Node *n, const Row *row, Block *b, const Expr *left, const Expr *right)
 {
@@ -412,9 +412,8 @@ lower_run(Env *e, const Node *n, const Row *row, Block *b, const Expr *left, con
     env_leave(e, s);
 }
 
-/* The points [lo, lo + count) of fused axes: for each row that they touch, its part of them. Rows
- * of an image are longer than those of the output, and there may be more of them: what is beyond is
- * no output. */
+/* The points [lo, lo + count) of fused axes, row by row. Rows of an image are longer than those of
+ * the output, and there may be more of them: points beyond the output are skipped. */
 static void
 lower_walk(Env *e, const Node *n, Block *b)
 {
@@ -478,9 +477,9 @@ index_of(Ctx *c, const Scalar *s)
                                                     : NULL;
 }
 
-/* Binds an axis whose points from here on are `width` from `lo` on to its first one, if a
- * comparison says the same of all of them: what is below a bound at the first of so many is so at
- * all, where both are multiples of that. False: it may not. */
+/* Binds an axis whose points here are `width` from `lo` on to the first of them, if a comparison
+ * has the same result for all: a range is below a bound if its first point is and both are
+ * multiples of the range's length. False: it may not be. */
 static bool
 decided_at_first(Env *e, const Scalar *test, uint32_t part, uint32_t axis, const Expr **first)
 {
@@ -501,8 +500,8 @@ decided_at_first(Env *e, const Scalar *test, uint32_t part, uint32_t axis, const
     return expr_divisible(e->c, NULL, expr_add(e->c, rest, *first), points) == YES;
 }
 
-/* A choice that is the same for all that follows (which input of a concatenation this row, or these
- * channels, come from) is made before it: each arm gets loops of its own. */
+/* Hoists a select whose condition is invariant (which input of a concatenation this row, or these
+ * channels, come from): each arm gets loops of its own. */
 static bool
 lower_arms(Env *e, const Node *n, Block *b)
 {
@@ -555,8 +554,8 @@ lower_node(Env *e, const Node *n, Block *b)
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-/* Scalar operations of one trip, about: points times what one costs, two operands that are loaded,
- * an operation, and a store or a loop's step. */
+/* Approximate scalar operations of a point: two loads, an operation, and a store or a loop's
+ * step. */
 enum { POINT_WORK = 4 };
 static const Expr *
 work_below(Env *e, const Node *n, const Expr *points)
@@ -579,7 +578,7 @@ work_below(Env *e, const Node *n, const Expr *points)
     return work;
 }
 
-/* Is what goes past the caches made of whole lines? */
+/* Do non-temporal stores write complete lines? */
 static bool
 streams_are_lines(Points *p)
 {
@@ -611,7 +610,7 @@ points_lower(Points *p)
     e.task = top->run == WORD_parallel ? top : p->root;
     k->tree = (Block){ .arena = p->a };
     k->trips = k->grain = expr_int(p->c, 1);
-    for (uint32_t i = 0; i < k->guard.n; i++) { /* what a variant may rely on */
+    for (uint32_t i = 0; i < k->guard.n; i++) { /* a variant relies on its guard */
         const SizeBound *g = &k->guard.at[i];
         if (g->most < INT64_MAX)
             VEC_PUSH(p->a, &e.range,

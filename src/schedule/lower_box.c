@@ -20,7 +20,7 @@ outer_piece(const Env *e, IterId x, IterId after)
     return 0;
 }
 
-/* Was a loop fused of x alone? Its points are those of x. */
+/* Is x the only iterator of a fused loop? Then its points are those of x. */
 static bool
 is_alone(const Env *e, IterId x)
 {
@@ -29,15 +29,14 @@ is_alone(const Env *e, IterId x)
     return whole && env_iter(e, whole)->nfrom == 1;
 }
 
-/* An index that nothing is known of yet, but that it is the same wherever it is named. */
+/* An unknown index that is equal wherever it occurs. */
 #define SOMEWHERE(x) ((Var){ VAR_LOOP, UINT32_MAX - 1 - (x) })
 
 static void find_most(Env *e, const Put *put, const Node *at, const Expr **first,
                       const Expr **most);
 static void hull_most(Env *e, IterId box, const Node *at, const Expr **lo, const Expr **width);
 
-/* The points of x that one trip of `at` goes over: the first, from somewhere on, and how many at
- * most. */
+/* The points of x in one iteration of `at`: a first one, and the largest number. */
 static void
 most_points(Env *e, IterId x, const Node *at, const Expr **lo, const Expr **width)
 {
@@ -52,7 +51,7 @@ most_points(Env *e, IterId x, const Node *at, const Expr **lo, const Expr **widt
     if (it->box) {
         const Iter *box = env_iter(e, it->box);
         const Put *put = &e->p->put.at[box->put];
-        /* all boxes of it that there are in the trip */
+        /* all boxes of the part in the iteration */
         if (!node_inside(at, put->at)) {
             const Expr *first[TN_MAX_RANK], *most[TN_MAX_RANK];
             find_most(e, put, at, first, most);
@@ -86,15 +85,15 @@ most_points(Env *e, IterId x, const Node *at, const Expr **lo, const Expr **widt
 
 /* ---- readers --------------------------------------------------------------------------------- */
 
-/* lo, end: of all that is read; or, before anything is known, the first index and how many points
- * there are at most. */
+/* lo, end: the union of all reads; in note_most: the first index and the largest number of
+ * points. */
 typedef struct {
     Env *e;
     const Expr **lo, **end;
     bool any, plain;
 } Union;
 
-/* Sums of axes: the box around what is read has nothing that is not. */
+/* Only sums of axes: then the box has no element that is not read. */
 static bool
 is_plain(const Access *a)
 {
@@ -113,8 +112,8 @@ is_plain(const Access *a)
     return true;
 }
 
-/* The box that one reader's part needs, when its axes run over lo[x], width[x]: each read, one
- * after the other. */
+/* Calls `read` for each region that a reader's part reads when its axes run over lo[x],
+ * width[x]. */
 static void
 for_reads(Env *e, const Put *put, uint32_t part, const Expr *const *lo, const Expr *const *width,
           void (*read)(Union *u, const Type *t, const Access *a, const Expr **lo,
@@ -145,7 +144,7 @@ reads_it(const Env *e, uint32_t part, const Put *put)
     return false;
 }
 
-/* ---- before anything is known ---------------------------------------------------------------- */
+/* ---- largest boxes --------------------------------------------------------------------------- */
 
 static void
 note_most(Union *u, const Type *t, const Access *a, const Expr **lo, const Expr **width)
@@ -161,7 +160,7 @@ note_most(Union *u, const Type *t, const Access *a, const Expr **lo, const Expr 
     u->any = true;
 }
 
-/* Of the boxes of a put in one trip of `at`. */
+/* The largest boxes of a put in one iteration of `at`. */
 static void
 find_most(Env *e, const Put *put, const Node *at, const Expr **first, const Expr **most)
 {
@@ -186,8 +185,8 @@ has_put(const Env *e, uint32_t part)
     return false;
 }
 
-/* A part that stands at the shared loops keeps the value of one trip: who reads it has to be in
- * that trip. */
+/* A part computed at the shared loops keeps the result of one iteration, so its readers must be in
+ * the same iteration. */
 static bool
 finds_shared(Env *e, uint32_t reader, uint32_t maker)
 {
@@ -243,7 +242,7 @@ boxes_begin(Env *e)
                                : !has_put(e, reader) || finds_shared(e, reader, maker)))
                 return false;
         }
-    for (uint32_t part = k->npart; part-- > 0;) /* readers before what they read */
+    for (uint32_t part = k->npart; part-- > 0;) /* readers before producers */
         for (uint32_t i = 1; i < e->p->put.n; i++) {
             Put *put = &e->p->put.at[i];
             if (put->part != part)
@@ -256,7 +255,7 @@ boxes_begin(Env *e)
     return true;
 }
 
-/* ---- where it begins ------------------------------------------------------------------------- */
+/* ---- boxes at the current point -------------------------------------------------------------- */
 
 void
 points_most(Env *e, IterId x, const Node *at, const Expr **width)
@@ -294,7 +293,7 @@ points_here(Env *e, IterId x, const Expr **lo, const Expr **width)
     *width = expr_int(e->c, 1);
     if (*lo)
         return;
-    /* its boxes are further in: all that there are here */
+    /* its boxes begin further in: the hull of all of them */
     if (it->box && !e->at[it->box].lo) {
         box_range(e, it->box, lo, width);
         return;
@@ -346,14 +345,14 @@ join_box(Union *u, const Type *t, const Access *a, const Expr **lo, const Expr *
     u->any = true;
 }
 
-/* The box of a part's value that its readers need where the loops around stand. */
+/* The box of a part's result that its readers need in the current iterations. */
 static void
 box_here(Env *e, const Put *put, Union *u)
 {
     const Expr *lo[NEST_MAX_AXES], *width[NEST_MAX_AXES];
     Phase before = e->phase;
 
-    /* what is padding while sums are made is not needed */
+    /* padding of sums need not be computed */
     e->phase = PHASE_WHOLE;
     for (uint32_t i = 0; i < e->k->npart; i++) {
         if (!reads_it(e, i, put))
@@ -365,7 +364,7 @@ box_here(Env *e, const Put *put, Union *u)
     e->phase = before;
 }
 
-/* A number, or a multiple of a variable: naming it would hide what divides it. */
+/* Is it a number, or a multiple of a variable? A name would hide its divisors. */
 static bool
 is_named(const Expr *e)
 {
@@ -401,7 +400,7 @@ place_box(Env *e, Put *put, Block *b)
 
 /* ---- hulls ----------------------------------------------------------------------------------- */
 
-/* The hull of what a reduction needs for the rows that lie in row_lo, row_width, in whole steps. */
+/* The hull of a reduction's support for the rows in row_lo, row_width, in multiples of the step. */
 static void
 hull_of(Env *e, const Skip *s, const Expr *const *row_lo, const Expr *const *row_width,
         const Expr **lo, const Expr **hi)
@@ -417,7 +416,7 @@ hull_of(Env *e, const Skip *s, const Expr *const *row_lo, const Expr *const *row
     }
 }
 
-/* The points of x, an axis that a skip shortened, in one trip of `at`. */
+/* The points of x, an axis that a skip shortened, in one iteration of `at`. */
 static void
 hull_most(Env *e, IterId box, const Node *at, const Expr **lo, const Expr **width)
 {
@@ -440,7 +439,7 @@ hull_most(Env *e, IterId box, const Node *at, const Expr **lo, const Expr **widt
     hull_of(e, s, row_lo, row_width, lo, &hi);
 }
 
-/* A multiple of `by` that is at most `most`, as by times a name. */
+/* A multiple of `by`, at most `most`, as `by` times a named value. */
 static const Expr *
 name_steps(Env *e, Block *b, const char *name, const Expr *x, int64_t by, const Expr *most)
 {
@@ -453,8 +452,8 @@ name_steps(Env *e, Block *b, const char *name, const Expr *x, int64_t by, const 
         c, env_let(e, b, name, steps, expr_offset(c, expr_div(c, most, expr_int(c, by)), 1)), by);
 }
 
-/* The rows that there are here, where only an outer part of their loop is known as well: a tile of
- * tiles, of which a loop goes over the tiles further in. */
+/* The rows at this point if only an outer part of their loop is known: a tile of tiles, whose loop
+ * over tiles is further in. */
 static void
 rows_here(Env *e, IterId x, const Expr **lo, const Expr **width)
 {
@@ -477,13 +476,12 @@ rows_here(Env *e, IterId x, const Expr **lo, const Expr **width)
     }
 }
 
-/* A hull, as it follows from rows and as it is named. */
+/* A hull: the expressions, and the named values. */
 typedef struct {
     const Expr *from, *points, *named_from, *named_points;
 } Hull;
 
-/* before [nbefore]: those of the same body, which a hull that is equal to one of them shares names
- * with. */
+/* before [nbefore]: hulls of the same body; equal hulls share names. */
 static Hull
 place_hull(Env *e, const Skip *s, Block *b, const Hull *before, uint32_t nbefore)
 {

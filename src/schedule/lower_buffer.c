@@ -14,7 +14,7 @@ hold_is_over(const Hold *h, IterId x)
     return false;
 }
 
-/* Two pieces of one iterator are that iterator: memory needs no finer index. */
+/* Merges two pieces of one iterator: a buffer in memory needs no finer index. */
 static void
 join_pieces(const Points *p, Hold *h)
 {
@@ -26,12 +26,13 @@ join_pieces(const Points *p, Hold *h)
                 continue;
             h->dim[k] = it->parent;
             memmove(h->dim + i, h->dim + i + 1, (--h->ndim - i) * sizeof *h->dim);
-            i = k = UINT32_MAX; /* start over: it may be a piece as well */
+            i = k = UINT32_MAX; /* start over: it may be a piece too */
             break;
         }
 }
 
-/* Of the trips that sums go over here: registers are named one by one, and none for nothing. */
+/* The iterations of x in the current sums, if that is a number: registers are named one by one, so
+ * none is unused. */
 static const Expr *
 sum_extent(Env *e, IterId x)
 {
@@ -43,8 +44,8 @@ sum_extent(Env *e, IterId x)
     return expr_const(here, NULL) ? here : env_most(e, x);
 }
 
-/* Rows to spare behind the last one: a vector that begins there may reach beyond it, over several
- * rows where they are shorter. */
+/* Spare rows after the last one: a vector at its begin may extend beyond it, over several rows if
+ * those are short. */
 static int64_t
 spare_rows(const Env *e, DType t, const Expr *const *extent, uint32_t ndim)
 {
@@ -55,7 +56,7 @@ spare_rows(const Env *e, DType t, const Expr *const *extent, uint32_t ndim)
     return (lanes + row - 1) / row;
 }
 
-/* A buffer over iterators, with room behind its last row in memory. */
+/* A buffer over iterators; in memory, with padding after its last row. */
 static uint32_t
 new_buffer(Env *e, Block *b, Sym name, DType t, Word space, const IterId *dim, uint32_t ndim,
            uint32_t lanes, bool odd)
@@ -145,7 +146,7 @@ put_of(const Env *e, uint32_t local)
     return NULL;
 }
 
-/* Sums of a reader that run over padding read so many elements behind a box, at most. */
+/* The most elements after a box that padded sums of a reader read. */
 static int64_t
 read_behind(const Env *e, const Put *put)
 {
@@ -161,8 +162,8 @@ read_behind(const Env *e, const Put *put)
     return most;
 }
 
-/* Memory for the largest box, and for what is read behind it: longer along the first dimension that
- * has more than a point. */
+/* The extents of the largest box, with padding after it: along the first dimension with more than
+ * one point. */
 static void
 box_extents(const Env *e, const Put *put, uint32_t rank, const Expr **extent)
 {
@@ -182,7 +183,7 @@ box_extents(const Env *e, const Put *put, uint32_t rank, const Expr **extent)
             expr_ceil_div(e->c, expr_int(e->c, behind), expr_max(e->c, expr_int(e->c, 1), inner)));
 }
 
-/* Values between parts live in the worker's memory, without the axes that all parts share. */
+/* Intermediate tensors are in the worker's scratch, without the axes that all parts share. */
 static void
 declare_locals(Env *e, Block *b)
 {

@@ -2,14 +2,14 @@
  * enclosing loop needs. */
 #include "schedule/lower.h"
 
-/* Rows that the window reaches beyond one point. */
+/* Rows that the window extends beyond one point. */
 static int64_t
 beyond(const Slide *s)
 {
     return (s->span - 1) / s->stride;
 }
 
-/* Of positions that run across rows: the first row that a trip touches, and how many. */
+/* For positions that run across rows: the first row of an iteration, and the number of rows. */
 static void
 touched_rows(Env *e, const Copy *k, const Expr **first, const Expr **rows)
 {

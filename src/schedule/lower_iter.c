@@ -120,8 +120,8 @@ env_start(Env *e, IterId outer)
                       : NULL;
 }
 
-/* Sums of a short trip are taken over all of it, at its last point again and again; what they read
- * was copied so. */
+/* Sums of a partial iteration run over its full length and repeat the last point; copies that they
+ * read are clamped in the same way. */
 static bool
 is_clamped(const Env *e, const Iter *it, Trip trip)
 {
@@ -145,7 +145,7 @@ inner_extent(Env *e, IterId x)
     return env_simplify(e, expr_min(c, full, expr_sub(c, env_extent(e, it->parent), start)));
 }
 
-/* What an extent is computed from are the axes around, as they are here. */
+/* An extent may depend on outer axes: their current values are substituted. */
 static const Expr *
 axis_extent(Env *e, const Iter *it)
 {
@@ -170,7 +170,7 @@ env_extent(Env *e, IterId x)
     }
     if (it->put || it->size || it->skip)
         return env_most(e, x);
-    if (it->axis < NEST_MAX_AXES) /* where less is possible, less is left */
+    if (it->axis < NEST_MAX_AXES) /* a variant's guard may bound it */
         return e->k->guard.n ? env_simplify(e, axis_extent(e, it)) : axis_extent(e, it);
     if (it->nfrom)
         return fused_extent(e, x);
@@ -179,7 +179,7 @@ env_extent(Env *e, IterId x)
                                                      expr_int(e->c, it->factor)));
 }
 
-/* What runs over padding while sums are made has memory there. */
+/* Sums over padding need memory for it. */
 static const Expr *
 with_padding(const Env *e, IterId x, const Expr *most)
 {
@@ -221,7 +221,7 @@ env_most(Env *e, IterId x)
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-/* x from its pieces, of which one may be a digit of a fused loop; NULL: they are not known. */
+/* x from its pieces, one of which may be a digit of a fused loop; NULL: unknown. */
 static const Expr *
 value_of_pieces(Env *e, IterId x)
 {
@@ -244,7 +244,7 @@ env_value(Env *e, IterId x)
 
     if (!e->at[x].value && it->box) {
         const Expr *in_box = env_value(e, it->box), *lo = e->at[it->box].lo, *width;
-        if (in_box && !lo) /* a copy that is made further out */
+        if (in_box && !lo) /* a copy made outside of the boxes */
             box_range(e, it->box, &lo, &width);
         return in_box ? expr_add(e->c, lo, in_box) : NULL;
     }
@@ -273,7 +273,7 @@ note_padded(void *user, Var v)
     VEC_PUSH(e->a, &e->padding, v);
 }
 
-/* Is x the points of a padded trip, or a piece of them? */
+/* Is x the points of a padded iteration, or a piece of them? */
 static bool
 is_padded(const Env *e, IterId x)
 {

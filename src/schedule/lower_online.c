@@ -28,7 +28,7 @@ place_online(Env *e, Block *b)
         Online *o = &e->p->online.at[i];
         const Type *t = e->k->buffer.at[e->low[o->max].home[o->local]].type;
         const Expr *extent[TN_MAX_RANK];
-        /* what sums over padding are scaled by has to be memory as well */
+        /* sums over padding are scaled too, so the factors need padding */
         int64_t behind = 0;
         for (IterId x = 1; x < e->p->iter.n; x++)
             if (env_iter(e, x)->tail == WORD_pad && env_iter(e, x)->factor > behind)
@@ -97,12 +97,12 @@ lower_rescale(Env *e, const Node *leaf, Block *b, const Scalar *held)
     low_store(l, b, buffer, at, rank, low_value(l, now));
 }
 
-/* of a table, that a block's test reads; bounds code: a task of 128 rows and a block of 128 keys
- * have 16 */
+/* table elements in a block's test; bounds code: a task of 128 rows and a block of 128 keys have
+ * 16 */
 enum { MOST_ELEMENTS = 32 };
 
-/* Any of the elements of a table that a block has, from `at` on in dimensions before d. NULL,
- * refused: it is not known how many there are. */
+/* The disjunction of all table elements that a block covers, from index `at` on in dimensions
+ * before d. NULL, refused: their number is unknown. */
 static const Scalar *
 any_element(Env *e, const Scalar *table, uint32_t naxis, const Expr *const *lo,
             const Expr *const *width, uint32_t d, const Expr **at, uint32_t *left)

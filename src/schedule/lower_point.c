@@ -5,7 +5,7 @@
 
 /* ---- points ---------------------------------------------------------------------------------- */
 
-/* Item i of what is held. */
+/* Item i of the accumulator. */
 static const Scalar *
 held_item(Env *e, uint32_t id, uint32_t i)
 {
@@ -32,7 +32,7 @@ use_held(Env *e, Low *l, uint32_t id, const Scalar *reduce)
         map_put(&l->value, MAP_PTR(reduction_item(e->c, reduce, i)), MAP_PTR(held_item(e, id, i)));
 }
 
-/* Is a part's axis the row or the place in a row of an image that is read here by both? */
+/* Does a part's axis index a padded input tile that this leaf reads? */
 static bool
 slides_in_image(const Env *e, uint32_t part, uint32_t axis)
 {
@@ -46,9 +46,8 @@ slides_in_image(const Env *e, uint32_t part, uint32_t axis)
     return false;
 }
 
-/* The axis that digit i of a fused iterator counts, and where its first point is: an axis of the
- * part, or (the slowest digit) the points of one trip of it. NULL: it counts something else, or its
- * value is known already. */
+/* The axis of digit i of a fused iterator, and its first point: an axis of the part, or (the
+ * slowest digit) the points of one iteration of it. NULL: it is no axis, or its value is known. */
 static const Expr *
 digit_axis(Env *e, uint32_t part, const Iter *it, uint32_t i, uint32_t *axis)
 {
@@ -65,8 +64,8 @@ digit_axis(Env *e, uint32_t part, const Iter *it, uint32_t i, uint32_t *axis)
     return *axis < NEST_MAX_AXES && e->p->axis[part][*axis] == x ? first : NULL;
 }
 
-/* Fused axes that are one axis in memory, for all that is computed here, need no digits: the
- * innermost takes the whole index and the others are at their first points. */
+/* Fused axes that are contiguous for all accesses here need no digits: the innermost takes the
+ * complete index and the others are at their first points. */
 static void
 bind_collapsed(Env *e, Low *l, uint32_t part, const Scalar *const *value, uint32_t nvalue,
                const Write *w)
@@ -94,7 +93,7 @@ env_axes(Env *e, uint32_t part)
 
     l->range.at = e->range.at;
     l->range.n = e->range.n;
-    l->range.cap = e->range.n; /* what is pushed goes to a copy */
+    l->range.cap = e->range.n; /* a push reallocates */
     l->value = (Map){ .arena = e->a };
     memset(l->bind, 0, sizeof l->bind);
     for (uint32_t x = 0; x < l->n->naxis; x++)
@@ -120,8 +119,8 @@ env_low(Env *e, uint32_t part, const Scalar *const *value, uint32_t nvalue, cons
     return l;
 }
 
-/* Does this leaf read copy i of what it reads? The part reads all but those made for a copy; a copy
- * those before it, and those made for it; what is made for a copy reads what that would. */
+/* Does this leaf read copy i of its operand? The part reads copies that no other copy reads; a copy
+ * reads earlier ones, and those made for it; a copy made for another one reads what that would. */
 static bool
 reads_copy(const Points *p, const Node *leaf, uint32_t i)
 {
@@ -132,8 +131,7 @@ reads_copy(const Points *p, const Node *leaf, uint32_t i)
     return k->into ? k->into == leaf->copy : !own || i < (own->into ? own->into : leaf->copy);
 }
 
-/* Reads of the operands that were copied around this leaf go to the copies, the last one made of
- * each. */
+/* Replaces reads of copied operands by reads of the copies, the innermost one of each. */
 static void
 use_copies(Env *e, Low *l, const Node *leaf)
 {
@@ -166,7 +164,7 @@ use_copies(Env *e, Low *l, const Node *leaf)
     }
 }
 
-/* What is left to read of a value when its copies are there. */
+/* The value with its copied operands replaced by unknowns. */
 static const Scalar *
 without_copies(Env *e, const Node *leaf, const Scalar *s)
 {
@@ -210,7 +208,7 @@ store_held(Env *e, Low *l, Block *b, uint32_t id, const Scalar *value)
     store_item(e, l, b, id, 0, value);
 }
 
-/* A value of the tree, read where lanes are. */
+/* A value of the tree in place of a value of the nest, broadcast to lanes as needed. */
 static const Scalar *
 in_lanes_of(Low *l, const Scalar *stands_for, const Scalar *value)
 {
@@ -231,7 +229,7 @@ lower_init(Env *e, const Node *leaf, Block *b)
     const Expr *valid = l->valid;
 
     if (reduce && !goes_on && h->space == WORD_reg)
-        /* all lanes of a register begin, though some may stand for nothing */
+        /* all lanes of a register are initialised, even unused ones */
         l->valid = NULL;
     if (!reduce)
         store_held(e, l, b, leaf->hold,
@@ -261,7 +259,7 @@ runs_over_padding(const Env *e, const Expr *x)
     return false;
 }
 
-/* Sums over padding read beyond what is: that has to be memory all the same. */
+/* Sums over padding read beyond the end: the check finds reads outside of the buffer. */
 static void
 check_read(void *user, const Scalar *s)
 {
@@ -298,7 +296,7 @@ check_reads(Env *e, const Scalar *value)
                       e->k->buffer.at[check.beyond->u.load.slot].name);
 }
 
-/* The first of the best so far, and where it was. */
+/* The first of the best elements so far, and its index. */
 static void
 lower_pick(Env *e, const Node *leaf, Low *l, Block *b, const Scalar *reduce)
 {
@@ -368,7 +366,7 @@ combined(Env *e, const Hold *h, Combiner k, DType t, uint32_t d, const Expr **at
     return part[0];
 }
 
-/* The whole sum, as one value. */
+/* The complete sum, as one value. */
 static const Scalar *
 total(Env *e, Block *b, uint32_t id)
 {
@@ -380,7 +378,7 @@ total(Env *e, Block *b, uint32_t id)
         return held(e, id);
     const Scalar *all = combined(e, h, reduce->u.reduce.combiner, reduce->dtype, 0, at);
     if (h->lanes > 1 && !h->over_lanes)
-        return all; /* lanes are outputs: a value of each */
+        return all; /* lanes are outputs: each has a value */
     if (all->lanes > 1 && h->over_lanes)
         all = scalar_hreduce(e->c, reduce->u.reduce.combiner, all);
     uint32_t r = kernel_buffer(e->c, e->a, e->k, "total", type_new(e->c, reduce->dtype, 0, NULL),
@@ -407,7 +405,7 @@ write_values(Env *e, Low *l, Block *b, uint32_t part)
                                 : scalar_load(e->c, t->dtype, w->out, t->rank, w->at, NULL);
         value[i] = low_value(l, old ? low_combine(e->c, w->combiner, old, value[i]) : value[i]);
     }
-    if (e->stop) /* what is stored lies side by side */
+    if (e->stop) /* stores are contiguous */
         memcpy(l->bind, e->unstopped, sizeof e->unstopped);
     for (uint32_t i = 0; i < l->n->nwrite; i++)
         low_write(l, b, &l->n->write[i], value[i]);
@@ -420,7 +418,7 @@ lower_flush(Env *e, const Node *leaf, Block *b)
     const Scalar *reduce = part_reduction(e->p, leaf->part), *sum = reduce;
     Low *l = env_low(e, leaf->part, &h->factor, h->factor != NULL, NULL);
 
-    /* what is held outside, and the factor times what is held here */
+    /* the outer accumulator, plus the factor times this one */
     if (h->factor) {
         map_put(&l->value, MAP_PTR(reduce), MAP_PTR(held(e, h->outer)));
         map_put(&l->value, MAP_PTR(h->rest), MAP_PTR(total(e, b, leaf->hold)));
@@ -431,7 +429,7 @@ lower_flush(Env *e, const Node *leaf, Block *b)
     store_held(e, l, b, h->outer, low_value(l, sum));
 }
 
-/* One element of a scan, which is held for the next and stored. */
+/* One element of a scan: held for the next one, and stored. */
 static void
 lower_step(Env *e, Low *l, const Node *leaf, Block *b)
 {
@@ -443,7 +441,7 @@ lower_step(Env *e, Low *l, const Node *leaf, Block *b)
     low_write(l, b, w, in_lanes_of(l, w->value, held(e, leaf->hold)));
 }
 
-/* Outputs, from the sum or without one. */
+/* Outputs, with or without an accumulated sum. */
 static void
 lower_outputs(Env *e, const Node *leaf, Block *b)
 {
@@ -493,8 +491,8 @@ fetch_load(void *user, const Scalar *s)
         tree_ahead(f->b, s->u.load.slot, later, f->far);
 }
 
-/* Asks for what the copy of a later trip reads. Beyond the last trip that is what lies behind, or
- * nothing. */
+/* Prefetches what the copy of a later iteration reads. Beyond the last iteration the address is
+ * harmless. */
 static void
 fetch_ahead(Env *e, const Copy *k, Block *b, const Scalar *value)
 {
@@ -506,7 +504,8 @@ fetch_ahead(Env *e, const Copy *k, Block *b, const Scalar *value)
     scalar_visit(e->c, value, fetch_load, &f);
 }
 
-/* What a padded loop's sums read beyond its end is never stored, so the copy need not have it. */
+/* Padded sums may read beyond its end, but those results are not stored, so the copy need not fill
+ * its padding. */
 static void
 lower_copy(Env *e, const Node *leaf, Block *b)
 {
@@ -522,15 +521,14 @@ lower_copy(Env *e, const Node *leaf, Block *b)
     const Scalar *value = low_value(l, k->operand);
     if (e->padding.n && k->space == WORD_reg)
         check_reads(e, value);
-    /* lanes beyond the end are 0, or as the last */
+    /* lanes beyond the end are 0, or repeat the last one */
     if (k->turned)
         l->valid = NULL;
     low_store(l, b, k->turned ? k->rows : k->buffer, at, rank, value);
     fetch_ahead(e, k, b, value);
 }
 
-/* What stands in an output before: the contents of an input, or what changes nothing when it is
- * added to. */
+/* Initial contents of an output: those of an input, or the combiner's identity. */
 static void
 lower_fill(Env *e, const Node *leaf, Block *b)
 {

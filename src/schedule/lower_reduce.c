@@ -99,7 +99,7 @@ set_register(Low *l, Block *b, uint32_t r, const Scalar *value)
         tree_store_lanes(b, r, 0, NULL, value, expr_int(l->c, 1), NULL);
 }
 
-/* What a register is to the values of the nest: its lanes are put in where vectors are made. */
+/* Maps a value of the nest to a register: vectors broadcast it where needed. */
 static void
 stands_for(Low *l, const Scalar *s, uint32_t r)
 {
@@ -127,7 +127,7 @@ reduce_one(Low *l, Block *b, const Scalar *r)
                                     expr_int(l->c, 0), low_extent(l, axis[i]), 1);
     low_reductions(l, in, r->arg, r->narg);
     const Scalar *v = in_lanes(l, low_value(l, r->arg[0])), *old = register_value(l, acc[0]);
-    if (r->narg == 2) { /* the first of equals */
+    if (r->narg == 2) { /* the first of equal elements */
         const Scalar *better = combiner_better(l->c, k, v, old);
         set_register(l, in, acc[1],
                      scalar_select(l->c, better, in_lanes(l, low_value(l, r->arg[1])),

@@ -67,7 +67,7 @@ leaf_has_tile(const Env *e, const Node *leaf)
     return false;
 }
 
-/* The tile whose rows this loop goes over: as it is made (*making), or as it is read. */
+/* The transposed tile whose rows this loop runs over: when it is written (*making), or read. */
 static Copy *
 tile_of(Env *e, const Node *n, bool *making)
 {

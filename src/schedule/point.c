@@ -8,7 +8,7 @@
 bool
 points_refuse(Points *p, const char *format, ...)
 {
-    char text[512]; /* a longer reason is cut: names may be long */
+    char text[512]; /* a longer reason is truncated: names may be long */
     va_list args;
 
     va_start(args, format);
@@ -48,7 +48,7 @@ node_inside(const Node *n, const Node *around)
     return n != NULL;
 }
 
-/* Is this node's loop called `name`? */
+/* Does this node's loop have that name? */
 static bool
 is_called(const Points *p, const Node *n, const char *name)
 {
@@ -313,7 +313,7 @@ axis_writes_apart(Ctx *c, const Nest *n, uint32_t axis)
     return true;
 }
 
-/* ---- the beginning --------------------------------------------------------------------------- */
+/* ---- initial points -------------------------------------------------------------------------- */
 
 /* The j-th parallel axis of a nest. */
 static uint32_t
@@ -338,7 +338,7 @@ unique_name(Points *p, Sym wish)
     return name;
 }
 
-/* Loops over the dimensions of an output that no axis runs along from end to end. */
+/* Loops over the output dimensions that no axis covers completely. */
 static void
 fill_loops(Points *p, uint32_t part, uint32_t write, Node *in, AxisSet outside)
 {
@@ -364,8 +364,8 @@ fill_loops(Points *p, uint32_t part, uint32_t write, Node *in, AxisSet outside)
     leaf->dim = dim;
 }
 
-/* May a parallel axis be moved past a scan, and its trips be shared out? Only if each reads what it
- * wrote itself. */
+/* May a parallel axis move past a scan and be distributed over threads? Only if each iteration
+ * reads only what it wrote itself. */
 static bool
 reads_across(const Nest *n, const Accesses *all)
 {

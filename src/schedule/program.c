@@ -24,7 +24,7 @@ const char *const word_name[WORD_COUNT] = {
 
 /* ---- forms ----------------------------------------------------------------------------------- */
 
-/* One word of a form, and how many of its kind came before. */
+/* A word of a form, and the number of earlier words of its kind. */
 typedef struct {
     const char *at;
     char word[16];
@@ -50,7 +50,7 @@ form_next(Form *f)
     return n > 0;
 }
 
-/* Is the optional part that begins here given in the step? */
+/* Does the step have the optional part that begins here? */
 static bool
 form_given(const Form *f, const Step *s)
 {
@@ -121,7 +121,7 @@ is_space(char ch)
     return ch == ' ' || ch == '\t' || ch == '\r';
 }
 
-/* The next word of the step, without taking it; 0 at its end. */
+/* The length of the next word of the step, which is not consumed; 0 at its end. */
 static size_t
 peek_word(Line *l)
 {
@@ -183,7 +183,7 @@ parse_positive(Line *l, int64_t *out)
     return parse_count(l, out) && *out > 0;
 }
 
-/* [0/14, 1, 0%14]: each part a dimension, divided, then taken modulo. */
+/* [0/14, 1, 0%14]: each item a dimension, divided, then taken modulo. */
 static const Format *
 parse_format(Line *l)
 {
@@ -257,7 +257,7 @@ parse_argument(Line *l, const Form *f, Step *s)
     return true;
 }
 
-/* Does an optional part begin with what stands here? */
+/* Does the text at the cursor start an optional part? */
 static bool
 stands_here(Line *l, const Form *f)
 {
@@ -289,11 +289,11 @@ parse_step(Line *l, Arena *a, Program *out)
     Form f = { .at = verb_form[s.verb] };
     while (form_next(&f)) {
         if (f.optional && !stands_here(l, &f)) {
-            if (f.word[1]) /* a keyword: what it introduces is missing with it */
+            if (f.word[1]) /* a keyword: without it, its operand is absent too */
                 form_next(&f);
             continue;
         }
-        f.optional = false; /* what else the part has is there as well */
+        f.optional = false; /* the rest of the part is then required */
         if (!parse_argument(l, &f, &s))
             return false;
     }
@@ -304,7 +304,7 @@ parse_step(Line *l, Arena *a, Program *out)
     return true;
 }
 
-/* Where the step ends: at a line's end, a comment, or a comma outside brackets. */
+/* The end of the step: a line's end, a comment, or a comma outside of brackets. */
 static const char *
 step_end(const char *s, const char *end)
 {

@@ -3,8 +3,8 @@
 
 /* ---- queries --------------------------------------------------------------------------------- */
 
-/* Does every read that varies with the axis have a constant stride along it that is 0 or 1 (one of
- * them 1, if asked), without a guard? */
+/* Does every read that varies with the axis have a constant stride along it of 0 or 1 (at least one
+ * of them 1, on request), without a guard? */
 static bool
 reads_run_along(Row *r, uint32_t axis, bool one)
 {
@@ -47,8 +47,7 @@ writes_along(Row *r, uint32_t axis)
     return true;
 }
 
-/* Is everything that has no fixed step along the axis read at places that data say, and tested by
- * itself? */
+/* Is every access without a fixed stride along the axis indexed by data, with a test of its own? */
 static bool
 reads_are_placed(Row *r, uint32_t axis)
 {
@@ -71,7 +70,7 @@ reads_are_placed(Row *r, uint32_t axis)
     return placed;
 }
 
-/* Does another axis end elsewhere at each point of this one? Then its points are no lanes of one
+/* Does the extent of another axis depend on this one? Then its points cannot be lanes of one
  * vector. */
 static bool
 extents_depend_on(const Nest *n, uint32_t axis)
@@ -82,7 +81,7 @@ extents_depend_on(const Nest *n, uint32_t axis)
     return false;
 }
 
-/* Choices by place along an axis: those whose border falls between the lanes of a vector, which
+/* Counts selects by position along an axis: those whose border falls within a vector, which then
  * reads both sides lane by lane, and the others. */
 typedef struct {
     const Row *r;
@@ -106,18 +105,18 @@ seek_border(void *user, const Scalar *s)
     b->torn += !whole;
 }
 
-/* Is it pieced together along the axis, of more pieces between whole vectors than one should ask? A
- * single element takes one branch after the other to the piece that it needs. On a Cascade Lake
- * core vectors take, of the time that elements do, with two pieces 0.4 to 0.9, with four 0.7 to 1.3
- * (of 1, 2, 20 and 65 elements; 2.1 of 3, 5 and 6), with eight 1.6 to 2.4, with sixteen 4; where no
- * border falls into one a fortieth (sixteen pieces of 64). */
+/* Is the value concatenated along the axis, of more pieces with borders within vectors than vectors
+ * should test? A single element branches to the piece that it needs. On a Cascade Lake core vectors
+ * take, relative to elements, 0.4 to 0.9 of the time with two pieces, 0.7 to 1.3 with four (of 1,
+ * 2, 20 and 65 elements; 2.1 of 3, 5 and 6), 1.6 to 2.4 with eight, 4 with sixteen; without borders
+ * within vectors a fortieth (sixteen pieces of 64). */
 static bool
 is_patchwork(Row *r, uint32_t axis)
 {
     enum { MOST_ASKED = 4 };
     Accesses all = nest_accesses(r->low.c, r->low.a, r->low.n);
     Borders b = { r, axis, 0, 0 };
-    int64_t pieces = 1; /* the first is read as the axis goes */
+    int64_t pieces = 1; /* the first one follows the axis */
     Var v;
 
     for (uint32_t i = 0; i < all.n; i++) {
@@ -163,7 +162,7 @@ row_of(Draft *w, uint32_t part, uint32_t shared)
         value[i] = n->write[i].value;
     }
     bool filled = part_is_filled(p, part), inner_sums = false;
-    /* what stands around the filling of an output comes first */
+    /* loops around the initialisation of an output come first */
     for (int behind = 0; behind < 2; behind++, seen = 0)
         for (uint32_t x = 0; x < n->naxis; x++)
             if (n->axis[x].kind != AXIS_REDUCE && seen++ >= shared &&
@@ -176,7 +175,7 @@ row_of(Draft *w, uint32_t part, uint32_t shared)
         }
     while (r.reduce && r.nown && expr_is(n->axis[r.own[r.nown - 1]].extent, 1) &&
            !extents_depend_on(n, r.own[r.nown - 1]))
-        r.nown--; /* nothing runs along one point */
+        r.nown--; /* a loop of one point is useless */
     while (r.free < r.nown && p->iter.at[p->axis[part][r.own[r.free]]].kind == AXIS_PARALLEL &&
            (!filled || axis_writes_apart(w->c, n, r.own[r.free])))
         r.free++;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A copy that may be given formats and a tree without the kernel noticing. */
+/* A copy that can be given formats and a tree without changing the kernel. */
 static Kernel
 kernel_copy(Arena *a, const Kernel *k)
 {
@@ -42,7 +42,7 @@ by_price(const void *a, const void *b)
 }
 
 enum {
-    /* symbols whose expected sizes are looked at; bounds work: of others it is the largest */
+    /* hinted symbols; bounds work: others are at their largest hint */
     MOST_EXPECTED = 4,
     /* combinations of sizes at which a program is priced; bounds work */
     MOST_POINTS = 16,
@@ -51,8 +51,8 @@ enum {
 typedef struct {
     Ctx *c;
     const SizeGuard *where;
-    Size *size;                 /* those that the guard says, then those expected */
-    Usual usual[MOST_EXPECTED]; /* of the latter */
+    Size *size;                 /* those of the guard, then hinted ones */
+    Usual usual[MOST_EXPECTED]; /* hints of the latter */
     uint32_t nsize;
 } Sizes;
 
@@ -72,7 +72,7 @@ add_expected(void *user, Var v)
     s->size[s->nsize++] = (Size){ symbol, usual.at[0] };
 }
 
-/* The middle of what a guard says, and the first sizes that users expect of other symbols. */
+/* The middle of the guard's bounds, and the first hints of other symbols. */
 static Sizes
 sizes_of(Ctx *c, Arena *a, const Kernel *k, const SizeGuard *where)
 {
@@ -90,7 +90,7 @@ sizes_of(Ctx *c, Arena *a, const Kernel *k, const SizeGuard *where)
     return s;
 }
 
-/* The next combination of expected sizes: counted up, the first symbol fastest. */
+/* The next combination of hinted sizes: an odometer, the first symbol fastest. */
 static bool
 next_sizes(Sizes *s)
 {
@@ -106,8 +106,8 @@ next_sizes(Sizes *s)
     return false;
 }
 
-/* The kernels that a program makes of k: one, or of parts that stand beside each other one each.
- * NULL, with the reason: it does not fit. */
+/* The kernels that a program makes of k: one, or one for each separate part. NULL, with the reason:
+ * the program does not fit. */
 static Kernel *
 build_pieces(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const Program *program,
              uint32_t n, const char **why)
@@ -122,7 +122,8 @@ build_pieces(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const Program 
     return piece;
 }
 
-/* One after the other, but for the call and for waking threads, which are once. */
+/* The sum of sequential kernels, except for the call and the wake-up of threads, which occur
+ * once. */
 static double
 seconds_of(Ctx *c, const Kernel *piece, uint32_t n, const Machine *m, const CostAsk *ask)
 {
@@ -146,7 +147,8 @@ schedule_beside(const Machine *m)
     return (m->call_seconds + all) / 2;
 }
 
-/* The mean of one core's time alone, and of all cores' time at it. */
+/* Seconds: the mean of one core's time and of the time of all cores together, over the hinted
+ * sizes. */
 Choice
 schedule_price(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const char *program,
                const SizeGuard *where, const bool *far, const char **why)
@@ -189,7 +191,7 @@ typedef struct {
     VEC(SizeBound) at;
 } Samples;
 
-/* A symbol that counts samples: as many as the size of one of which nothing is known. */
+/* Symbols that count samples are priced at the size of an unknown symbol. */
 static void
 add_samples(void *user, Var v)
 {
@@ -203,8 +205,8 @@ add_samples(void *user, Var v)
         VEC_PUSH(s->a, &s->at, ((SizeBound){ (Sym)(uintptr_t)v.id, EXPR_SUPPOSED, EXPR_SUPPOSED }));
 }
 
-/* Where a kernel's own program is to be good: for as many samples as make rows of a product, where
- * what they count as makes few. One sample has a variant. */
+/* The sizes at which a kernel's own program is priced: if a side of a contraction is short at the
+ * assumed sizes, its samples are EXPR_SUPPOSED. One sample has a variant. */
 static SizeGuard
 many_samples(Ctx *c, Arena *a, const Kernel *k)
 {
@@ -228,10 +230,10 @@ many_samples(Ctx *c, Arena *a, const Kernel *k)
     return (SizeGuard){ s.at.n, s.at.at };
 }
 
-/* Operations that a program may write out without a loop in between, where another writes out
- * fewer. GCC's time grows with more than their square: GCC 12 takes 2 s of a Zen 4 core for 10,000
- * of them (a window of 32 points, 20 sums), 13 s for 20,000. The models of bench/ have 1,200 at
- * most. */
+/* The most operations that a program may have without a loop in between, if another program has
+ * fewer. GCC's time grows more than quadratically: GCC 12 takes 2 s on a Zen 4 core for 10,000 of
+ * them (a window of 32 points, 20 sums), 13 s for 20,000. The models of bench/ have at most
+ * 1,200. */
 enum { MOST_STRAIGHT = 8192 };
 
 static double
@@ -244,7 +246,7 @@ least_straight(const Choices *list)
     return least;
 }
 
-/* Leaves out what is too much for a C compiler. */
+/* Drops programs that are too long for a C compiler. */
 static void
 drop_long_code(Choices *list)
 {
@@ -257,7 +259,7 @@ drop_long_code(Choices *list)
     list->n = n;
 }
 
-/* Carry out what was written since the last time. */
+/* Carries out the programs written since the last call. */
 static void
 price_programs(Draft *w, const Kernel *k, const SizeGuard *where, bool far, Choices *out)
 {
@@ -283,7 +285,7 @@ price_programs(Draft *w, const Kernel *k, const SizeGuard *where, bool far, Choi
     w->priced = w->program.n;
 }
 
-/* The next line of a program that says how a constant lies; NULL: there is none. */
+/* The next line of a program that gives the layout of a constant; NULL: none. */
 static const char *
 next_lay(const char *at)
 {
@@ -332,7 +334,7 @@ schedule_choices(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool
         write_rows(&w);
     write_skips(&w);
     price_programs(&w, k, &where, far && constant, &out);
-    /* none could be carried out, or none is short enough */
+    /* none could be carried out, or all are too long */
     if (least_straight(&out) > MOST_STRAIGHT) {
         w.p = points_of(c, a, &begin, m);
         write_rows(&w);
@@ -345,7 +347,7 @@ schedule_choices(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool
     }
     drop_long_code(&out);
     qsort(out.at, out.n, sizeof *out.at, by_price);
-    /* what it takes is told of what it counts as, as of other kernels */
+    /* prices are reported at the assumed sizes, as for other kernels */
     for (uint32_t i = 0; i < out.n && many.n; i++) {
         const char *why;
         Choice usual = schedule_price(c, a, k, m, out.at[i].program, &k->guard,
@@ -399,8 +401,8 @@ plain_program(Ctx *c, Arena *a, const Kernel *k, const Machine *m)
     return w.program.at[0];
 }
 
-/* A variant by its program. Its arguments are the kernel's, so constants lie as the kernel's
- * program wants. */
+/* A variant by its program. It shares the kernel's arguments, so constants have the layouts of the
+ * kernel's program. */
 static bool
 schedule_variant(Ctx *c, Arena *a, const Kernel *k, Kernel *v, const Machine *m)
 {

@@ -3,7 +3,7 @@
 
 /* ---- recognising ----------------------------------------------------------------------------- */
 
-/* An argument of an atom of e that has all of these axes; NULL: none does. */
+/* An argument of an atom of e that uses all of these axes; NULL: none. */
 static const Expr *
 argument_with(const Expr *e, AxisSet axes)
 {
@@ -17,8 +17,8 @@ argument_with(const Expr *e, AxisSet axes)
     return NULL;
 }
 
-/* What an index varies by: k + r of (k + r - 1) // 2, of max(k + r, 6 - k - r). An index that is a
- * sum of axes is so itself. */
+/* The part of an index that varies: k + r of (k + r - 1) // 2, of max(k + r, 6 - k - r). For a sum
+ * of axes, the index itself. */
 static const Expr *
 position_in(Ctx *c, const Expr *index, AxisSet axes)
 {
@@ -34,8 +34,8 @@ position_in(Ctx *c, const Expr *index, AxisSet axes)
     return e;
 }
 
-/* One dimension of the read, or what its index varies by, as scale * (stride * parallel + sum(step
- * * window axis)) + rest, which may vary with fixed axes. */
+/* One dimension of the read, or the varying part of its index, as scale * (stride * parallel +
+ * sum(step * window axis)) + rest, which may vary with fixed axes. */
 static bool
 slide_of(Low *l, const Scalar *load, uint32_t d, AxisSet sum, AxisSet fixed, Slide *out)
 {
@@ -71,7 +71,7 @@ slide_of(Low *l, const Scalar *load, uint32_t d, AxisSet sum, AxisSet fixed, Sli
     if (!found || expr_axes(e) & ~fixed || expr_uses_kind(e, VAR_COMPUTED))
         return false;
     if (!(axes & ~fixed & sum))
-        out->scale = 1; /* every second point, under no window */
+        out->scale = 1; /* every second point, without a window */
     out->stride /= out->scale;
     for (uint32_t x = 0; x < l->n->naxis; x++)
         if ((axes & ~fixed & sum) >> x & 1 && expr_const(l->n->axis[x].extent, &extent)) {
@@ -84,8 +84,8 @@ slide_of(Low *l, const Scalar *load, uint32_t d, AxisSet sum, AxisSet fixed, Sli
     return true;
 }
 
-/* What is read behind a row's end may be what lies before the next one's begin, where both are
- * padding: so many points do the rows share. With stride phases the ends of a row differ. */
+/* The number of padding points that the end of a row and the begin of the next one share. With
+ * stride phases the ends of a row differ, so there are none. */
 static int64_t
 shared_padding(Low *l, const Slide *row)
 {
@@ -98,7 +98,8 @@ shared_padding(Low *l, const Slide *row)
     return least < 0 ? 0 : least < row->span - 1 ? least : row->span - 1;
 }
 
-/* Only what slides is copied with its padding: are the others inside of the tensor? */
+/* Only dimensions that slide are copied with padding: is this other dimension inside of the
+ * tensor? */
 static bool
 index_is_inside(Low *l, const Scalar *load, uint32_t d)
 {
@@ -176,8 +177,7 @@ stage_operand(Low *l, const Scalar *summand, AxisSet sum)
 
 /* ---- what is copied -------------------------------------------------------------------------- */
 
-/* A variable of a slide's position, stride * axis + reach, with a step of one; false: there is
- * none. */
+/* A variable of a slide's position, stride * axis + reach, with coefficient 1; false: none. */
 static bool
 step_of_one(Low *l, const Slide *s, AxisSet window, Var *v)
 {
@@ -194,8 +194,8 @@ step_of_one(Low *l, const Slide *s, AxisSet window, Var *v)
     return false;
 }
 
-/* The operand by its positions, each of which its slide's axis stands for. NULL: it varies
- * otherwise as well. */
+/* The operand as a function of its positions; in it, a slide's axis stands for the position. NULL:
+ * it varies otherwise too. */
 static const Scalar *
 by_positions(Low *l, const Scalar *operand, const Stage *s)
 {
@@ -222,7 +222,7 @@ by_positions(Low *l, const Scalar *operand, const Stage *s)
     return value->axes & gone ? NULL : scalar_subst(c, value, named, s->nslide);
 }
 
-/* A read by its positions. */
+/* A read as a function of its positions. */
 static const Scalar *
 read_by_positions(Low *l, const Scalar *load, const Stage *s)
 {
@@ -238,7 +238,7 @@ read_by_positions(Low *l, const Scalar *load, const Stage *s)
                        load->u.load.outside);
 }
 
-/* e >= 0 as a bound of the one position that it has. False: it has none, or several. */
+/* e >= 0 as a bound of the only position in it. False: it has none, or several. */
 static bool
 bound_position(Low *l, Stage *s, const Expr *e)
 {
@@ -298,7 +298,7 @@ bound_by_test(Low *l, Stage *s, const Scalar *test)
     }
 }
 
-/* A read's padding as bounds of positions: those dimensions that have none are inside. */
+/* A read's padding as bounds of positions; dimensions without a position must be inside. */
 static bool
 bound_by_read(Low *l, Stage *s, const Scalar *load)
 {
@@ -319,7 +319,7 @@ typedef struct {
     const Scalar *found;
 } FindPadded;
 
-/* What a read or a choice is beyond a border, where that is one number; else NULL. */
+/* The value of a read or a select beyond its border if that is a constant; otherwise NULL. */
 static const Scalar *
 beyond_border(const Scalar *s)
 {
@@ -339,7 +339,7 @@ find_padded(void *user, const Scalar *s)
         f->found = s;
 }
 
-/* v with something else in place of a node, which it folds. */
+/* v with a node replaced, and folded. */
 static const Scalar *
 instead_of(Low *l, const Scalar *v, const Scalar *node, const Scalar *by)
 {
@@ -355,8 +355,8 @@ unpadded(Ctx *c, const Scalar *load)
     return scalar_load(c, load->dtype, load->u.load.slot, load->u.load.rank, load->u.load.at, NULL);
 }
 
-/* Takes what stands outside of a range of positions off the value, as far as that is one number:
- * what the value is where a test fails, or where a read is beyond its tensor. */
+/* Moves padding from the value to bounds of positions, as long as the value there is a constant:
+ * where a test fails, or where a read is outside of its tensor. */
 static void
 take_padding(Low *l, Stage *s)
 {
@@ -373,7 +373,7 @@ take_padding(Low *l, Stage *s)
             return;
         if (f.found->op == S_LOAD)
             with.value = instead_of(l, v, f.found, unpadded(l->c, f.found));
-        else /* the test holds, wherever else it is asked */
+        else /* the test holds, also at its other uses */
             with.value = instead_of(l, v, f.found->arg[0], scalar_int(l->c, DT_BOOL, 1));
         if (with.value == v)
             return;
@@ -381,8 +381,8 @@ take_padding(Low *l, Stage *s)
     }
 }
 
-/* Behind which a slide has no value: where that is not known, the last phases of a stride have more
- * points than are read. */
+/* The end of the positions with a value. If it is unknown, it is the end of what is read, since the
+ * last phases of a stride have more points. */
 static const Expr *
 slide_end(Low *l, const Slide *d)
 {
@@ -398,7 +398,7 @@ typedef struct {
     Ranges ranges;
 } Inside;
 
-/* A read that is inside of the tensor at all positions that are copied needs no padding. */
+/* Reads that are inside of the tensor at all copied positions need no padding. */
 static const Scalar *
 read_inside(ScalarMap *m, const Scalar *s)
 {
@@ -451,7 +451,7 @@ stage_recognise(Low *l, const Scalar *operand, StageAxes axes, Stage *s)
             continue;
         }
         if (s->ninner && here)
-            return false; /* what is inner lies behind all others */
+            return false; /* inner axes come after all others */
         if (!(here & parallel & ~axes.fixed))
             continue; /* 4*group + channel: the group is fixed */
         if (!(here & axes.sum) && !(here & axes.wanted))
@@ -480,7 +480,7 @@ stage_recognise(Low *l, const Scalar *operand, StageAxes axes, Stage *s)
     s->value = bare ? read_by_positions(l, load, s) : by_positions(l, operand, s);
     if (!s->value)
         return false;
-    /* the tensor ends there, which nobody tests */
+    /* the tensor ends there, without a test */
     for (uint32_t i = 0; bare && !load->u.load.outside && i < s->nslide; i++) {
         Slide *d = &s->slide[i];
         d->lo = expr_ceil_div(c, expr_scale(c, d->rest, -1), expr_int(c, d->scale));
@@ -534,11 +534,11 @@ typedef struct {
     Stage *s;
     const Expr *prefix[TN_MAX_RANK * 2]; /* outer and phases */
     uint32_t nprefix;
-    const Expr *row; /* offset of the staged row in its plane */
+    const Expr *row; /* offset of the copy's row in its plane */
     /* stride * axis + reach of each slide; the last one's at position 0 */
     const Expr *place[MAX_SLIDE];
     const Expr *position; /* whose inner points are being copied */
-    const Scalar *fill;   /* NULL: the value itself */
+    const Scalar *fill;   /* NULL: the operand's value */
     uint32_t lanes;
 } Row;
 
@@ -555,7 +555,7 @@ store_staged(Low *l, Block *b, const Row *r, const Expr *position, const Scalar 
     low_store(l, b, r->s->buffer, at, r->nprefix + 1 + r->s->ninner, value);
 }
 
-/* The value at a position, or what stands outside. */
+/* The value at a position, or the fill. */
 static void
 copy_element(Low *l, Block *b, const Row *r, const Expr *position)
 {
@@ -605,7 +605,7 @@ copy_inner(Low *l, Block *b, Row *r, const Expr *position)
     l->range.n = ranges;
 }
 
-/* Positions from..to, of elements or of what stands outside. */
+/* Positions from..to, of elements or of the fill. */
 static void
 copy_part(Low *l, Block *b, Row *r, const Expr *from, const Expr *to, const Scalar *fill)
 {
@@ -631,12 +631,12 @@ both(Ctx *c, const Scalar *a, const Scalar *b)
     return a ? scalar_2(c, S_AND, a, b) : b;
 }
 
-/* bounds code: a step of two or three has so few, of most patches there are more */
+/* bounds code: small strides have at most this many phases, most patches more */
 enum { PHASES_WRITTEN_OUT = 4 };
 
-/* The loop over a slide's phases stands inside of that over its positions, so that the tensor is
- * read in its own order. Where each phase of a row begins and ends follows from the row's length:
- * if that is open, phases are written out, and it is computed once instead of for each row. */
+/* The loop over a slide's phases is inside of the loop over its positions, so that the tensor is
+ * read sequentially. The begin and end of each phase of a row follow from the row's length: if that
+ * is symbolic, phases are unrolled, so that they are computed once instead of in each row. */
 static const Expr *
 add_phase(Low *l, Block **b, Row *r, const Slide *slide)
 {
@@ -650,7 +650,7 @@ add_phase(Low *l, Block **b, Row *r, const Slide *slide)
                                              zero, expr_int(l->c, slide->phases), 1);
 }
 
-/* Is there a value at this place? */
+/* Is there a value at this position? */
 static const Scalar *
 inside_test(Low *l, const Scalar *test, const Slide *d, const Expr *place)
 {

@@ -82,7 +82,7 @@ typedef struct {
 bool stage_recognise(Low *l, const Scalar *operand, StageAxes axes, Stage *s);
 /* The axis that alone indexes dimension d with stride 1, apart from fixed axes; NO_SLOT: none. */
 uint32_t stage_inner(Low *l, const Scalar *load, uint32_t d, AxisSet fixed);
-/* Scratch for at most `room` rows, with `slack` elements behind each plane. */
+/* Scratch for at most `room` rows, with `slack` elements after each plane. */
 void stage_declare(Low *l, Block *b, Stage *s, const Expr *room, uint32_t slack);
 /* The copy of rows `first` to `first + rows`, which have been set; every axis of the read that is
  * neither sliding nor inner nor a sum axis must be bound. */

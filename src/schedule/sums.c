@@ -1,9 +1,9 @@
 /* sums: the order in which a program adds up each reduction, as text.
  *
  * Floating-point addition is not associative. Two programs of a kernel give the same bits if they
- * combine the same summands in the same order, whatever their tiles, copies and tasks. The text
- * keeps that order and forgets the rest: the loops over reduced axes around each summand, outermost
- * first, and which of them have partial results.
+ * combine the same summands in the same order, whatever their tiles, copies and tasks. The text has
+ * only that order: the loops over reduced axes around each summand, outermost first, and which of
+ * them have partial results.
  *
  *     order jp i k jv                               o: k
  *     split k by 64 -> kb ki, order kb jp i ki jv   o: k            pieces in order are the axis
@@ -12,8 +12,9 @@
  *       hold o at i -> acc reg over kl, run kl vector                    combined at the end
  *     hold o at g -> part reg factored              o: g ( q )      a partial result for each g
  *
- * A second hold that begins from the first and ends in it changes no order. `online` rescales sums
- * block by block, so blocks stay apart in the text, and programs with other blocks differ.
+ * A second hold that begins from the first and ends in it does not change the order. `online`
+ * rescales sums block by block, so the text keeps blocks separate, and programs with other blocks
+ * differ.
  */
 #include "schedule/point.h"
 
@@ -26,12 +27,12 @@ typedef struct {
 typedef struct {
     const Points *p;
     uint32_t part;
-    bool blocks;    /* pieces are not joined */
+    bool blocks;    /* pieces are not merged */
     VEC(Summed) at; /* the innermost first */
 } Order;
 
-/* The reduced iterator of a part behind a loop; 0: none. A fused loop stands for iterators of
- * several parts (step_together.c). */
+/* The reduced iterator of a part that a loop runs over; 0: none. A fused loop runs over iterators
+ * of several parts (step_together.c). */
 static IterId
 summed_iter(const Points *p, uint32_t part, IterId loop)
 {
@@ -78,8 +79,8 @@ is_plain(const Order *o, uint32_t i)
     return i < o->at.n && o->at.at[i].x && !o->at.at[i].over && !o->at.at[i].lanes && !o->blocks;
 }
 
-/* Replace an outer piece with its inner piece right inside by the whole, or a fused loop by its
- * digits. */
+/* Replaces an outer piece followed by its inner piece by the complete iterator, or a fused loop by
+ * its digits. */
 static bool
 join_one(Order *o)
 {
@@ -123,7 +124,7 @@ print_iter(const Order *o, Text *t, IterId x)
     }
 }
 
-/* A reduction that no step holds is computed where it is read, over its axes in order. */
+/* A reduction without a hold is computed where it is read, over its axes in order. */
 static void
 collect_axes(Order *o, const Scalar *reduce)
 {

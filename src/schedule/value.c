@@ -66,8 +66,8 @@ low_expr(Low *l, const Expr *e)
     return expr_simplify(l->c, &ranges, expr_subst(l->c, e, b.list.at, b.list.n));
 }
 
-/* The index of a nest's access in the kernel's buffer: locals lose the shared axes they are private
- * to, or begin where their box does. */
+/* The index of a nest's access in the kernel's buffer: intermediate tensors drop the shared axes
+ * that they are private to, or are relative to their box. */
 static uint32_t
 physical_index(Low *l, uint32_t buffer, uint32_t rank, const Expr *const *at, const Expr **out)
 {
@@ -108,8 +108,8 @@ low_place(Low *l, uint32_t slot, const Expr *const *at, uint32_t rank, const Exp
     return physical_index(l, l->part->buffer[slot], rank, logical, out);
 }
 
-/* Linear offset of a physical index [elements]. Digits of an index that are neighbours in memory
- * are put together again. */
+/* Linear offset of a physical index [elements]. Digits of an index that are adjacent in memory are
+ * merged. */
 static const Expr *
 offset_of(Low *l, uint32_t buffer, const Expr *const *at)
 {
@@ -134,7 +134,7 @@ low_stride(Low *l, const Scalar *load, uint32_t axis)
 
 /* ---- step one: nest to tree, lane kept as a variable ----------------------------------------- */
 
-/* A test, or NULL for none, and that 0 <= index <= last as far as that is not proved. */
+/* The conjunction of a test (NULL: none) and 0 <= index <= last, except for what is proved. */
 static const Scalar *
 and_inside(Ctx *c, const Ranges *r, const Expr *index, const Expr *last, const Scalar *test)
 {
@@ -149,7 +149,8 @@ and_inside(Ctx *c, const Ranges *r, const Expr *index, const Expr *last, const S
     return test;
 }
 
-/* A read of a box that may be outside of the tensor: what the box has no place for is not read. */
+/* A read of a box that may be outside of the tensor: elements that the box does not have are not
+ * read. */
 static const Scalar *
 load_within(Low *l, uint32_t slot, const LocalBox *box, const Expr *const *logical,
             const Scalar *load, const Scalar *outside)
@@ -200,7 +201,7 @@ map_node(Low *l, const Scalar *s)
     case S_INDEX: return scalar_index(l->c, low_expr(l, s->u.index));
     case S_LOAD: return map_load(l, s);
     case S_CAST: return scalar_cast(l->c, s->dtype, low_map(l, s->arg[0]));
-    case S_SEEN: /* what it says is used by steps; the value is the same */
+    case S_SEEN: /* only steps use its property; the value is unchanged */
         return low_map(l, s->arg[1]);
     case S_AT: return scalar_at(l->c, low_map(l, s->arg[0]), low_expr(l, s->u.index));
     default:
@@ -211,7 +212,7 @@ map_node(Low *l, const Scalar *s)
     }
 }
 
-/* Shared nodes are mapped once in one low_value: between two of them the bindings may change. */
+/* Shared nodes are mapped once within one low_value; bindings may change between two of them. */
 static const Scalar *
 low_map(Low *l, const Scalar *s)
 {
@@ -271,8 +272,7 @@ seek_summed(void *user, Var v)
         scalar_visit(((SeekVector *)user)->l->c, computed_scalar(v), seek_vector, user);
 }
 
-/* Does an index follow from what the lanes of a vector have summed up? No lane of it can be had
- * alone. */
+/* Does an index depend on accumulators in lanes? It cannot be computed for a single lane. */
 static bool
 is_summed(Vectorizer *v, const Expr *e)
 {
@@ -295,8 +295,8 @@ lane_by_lane(Vectorizer *v, const Scalar *s)
     return scalar_lanes(v->l->c, lane, v->lanes);
 }
 
-/* A place at lane 0. False: an index that is computed from data has the lane in it. (Where a tensor
- * has no elements, the offset may not say so.) */
+/* The index at lane 0. False: a computed index depends on the lane. (For a tensor without elements,
+ * the offset may not show it.) */
 static bool
 at_lane_zero(Ctx *c, uint32_t rank, const Expr *const *at, const Expr **out)
 {
@@ -309,8 +309,8 @@ at_lane_zero(Ctx *c, uint32_t rank, const Expr *const *at, const Expr **out)
     return whole;
 }
 
-/* Scratch of the templates is as wide as their vectors; a value between parts ends where it
- * ends. */
+/* Is the buffer an intermediate tensor? Scratch of templates is padded to complete vectors,
+ * intermediate tensors are not. */
 static bool
 is_local(const Low *l, uint32_t scratch)
 {
@@ -322,9 +322,8 @@ is_local(const Low *l, uint32_t scratch)
 
 static const Scalar *vectorize_load(Vectorizer *v, const Scalar *s);
 
-/* A read that may be outside in dimensions where all lanes are at one place: it is asked once, and
- * what is outside is read at the edge instead and dropped. NULL: lanes may differ, or there is no
- * edge. */
+/* A read that may be outside in dimensions where all lanes have one index: it is tested once, and
+ * clamped to the edge if it is outside. NULL: lanes may differ, or there is no edge. */
 static const Scalar *
 vectorize_guarded(Vectorizer *v, const Scalar *s)
 {
@@ -363,9 +362,8 @@ vectorize_guarded(Vectorizer *v, const Scalar *s)
                          scalar_splat(c, s->u.load.outside, load->lanes));
 }
 
-/* The distance between neighbouring lanes' places, which one expression for all lanes does not
- * show: a panel as narrow as it has valid lanes ends where they do. NULL: they differ, or there are
- * none. */
+/* The stride between lanes if no expression shows it: a panel as narrow as its valid lanes ends
+ * where they do. NULL: strides differ, or there is one lane. */
 static const Expr *
 step_of_lanes(Vectorizer *v, const Scalar *s)
 {
@@ -452,8 +450,8 @@ index_of(Ctx *c, const Scalar *s)
                                                     : NULL;
 }
 
-/* A comparison of places that are affine in the lane, as `step*lane + rest < 0` or, *negated, its
- * opposite. False: it is another kind. */
+/* A comparison of indices that are affine in the lane, as `step*lane + rest < 0` or, *negated, its
+ * opposite. False: another kind. */
 static bool
 affine_in_lane(Vectorizer *v, const Scalar *s, int64_t *step, const Expr **rest, bool *negated)
 {
@@ -472,9 +470,9 @@ affine_in_lane(Vectorizer *v, const Scalar *s, int64_t *step, const Expr **rest,
            expr_const(coef, step) && *step != 0 && *step <= 256 && *step >= -256;
 }
 
-/* A comparison of places whose answer is the same in all lanes, since lanes begin at a multiple of
- * their number and so does what is behind the border: the pieces of a concatenation. It is asked
- * once. NULL: lanes may differ. */
+/* A comparison of indices with the same result in all lanes, since both the lanes' begin and the
+ * border are multiples of the number of lanes: the pieces of a concatenation. It is tested once.
+ * NULL: lanes may differ. */
 static const Scalar *
 compared_once(Vectorizer *v, const Scalar *s)
 {
@@ -491,9 +489,9 @@ compared_once(Vectorizer *v, const Scalar *s)
     return scalar_subst(c, s, &(Binding){ LANE, expr_int(c, 0) }, 1);
 }
 
-/* Places of 64 bits take twice the vectors of what they choose from. The lane's side of such a
- * comparison is small, so the other side, held to 32 bits, gives the same answers. NULL: it is
- * another kind. */
+/* Indices of 64 bits take twice as many vectors as the values that the comparison selects. The
+ * lane's side of such a comparison is small, so the other side, clamped to 32 bits, gives the same
+ * result. NULL: another kind. */
 static const Scalar *
 compared_in_32_bits(Vectorizer *v, const Scalar *s)
 {
@@ -574,8 +572,8 @@ low_value(Low *l, const Scalar *s)
 
 /* ---- stores ---------------------------------------------------------------------------------- */
 
-/* Does this store go past the caches? It does where that was asked for, but for vectors that are
- * there in part, as at the end of all rows: those are few. All others have to be whole lines. */
+/* Is this a non-temporal store? Yes if it was requested, except for partial vectors, as at the end
+ * of all rows, which are few. All others must be complete lines. */
 static bool
 goes_past(Low *l, uint32_t buffer, const Expr *const *base, const Tree *store)
 {

@@ -39,7 +39,7 @@ low_let(Low *l, Block *b, const char *name, const Expr *value, const Expr *exten
     return v;
 }
 
-/* Lanes of one vector from `base` on, of which `valid` exist (NULL: all). */
+/* One vector from `base` on, of which `valid` lanes exist (NULL: all). */
 static void
 vector_step(Low *l, Block *b, uint32_t axis, const Expr *base, uint32_t lanes, const Expr *valid,
             EmitFn *emit, void *user)
@@ -54,7 +54,8 @@ vector_step(Low *l, Block *b, uint32_t axis, const Expr *base, uint32_t lanes, c
     l->lanes = lanes_before;
 }
 
-/* The rest after whole vectors: masked if every read can be, else one element at a time. */
+/* The remainder after complete vectors: masked if every read can be, otherwise one element at a
+ * time. */
 static void
 vector_rest(Low *l, Block *b, uint32_t axis, const char *name, const Expr *from, const Expr *end,
             uint32_t lanes, EmitFn *emit, void *user)

@@ -32,7 +32,7 @@ typedef struct {
 
 /* False: the part is none. */
 bool window_of(Draft *wr, uint32_t part, Window *out);
-/* Do sums of so many vectors of so many rows fit the registers? */
+/* Do the sums of a tile of that many rows and vectors fit the registers? */
 bool window_fits(const Window *w, int64_t rows, int64_t vectors);
 /* Splits the sliding loops for that, and names them and the window's in order… */
 const char *window_loops(const Window *w, Text *t, int64_t rows, int64_t vectors, bool pad);

@@ -1,4 +1,4 @@
-/* write: what the writers of programs share. */
+/* write: shared by the writers of programs. */
 #include "schedule/write.h"
 
 #include <math.h>
@@ -32,7 +32,8 @@ lane_name(const Draft *w, const uint32_t *gone, uint32_t n)
                 stays &= gone[i] != x;
             if (stays && !strcmp(axis_name(w, part, x), name)) {
                 name = arena_printf(w->a, "%s_", name);
-                part = 0, x = UINT32_MAX; /* the longer one may be taken as well */
+                /* the name may belong to the longer name of another axis */
+                part = 0, x = UINT32_MAX;
             }
         }
     return name;
@@ -44,8 +45,8 @@ write_program(Draft *w, const Text *t)
     VEC_PUSH(w->a, &w->program, text_str(t));
 }
 
-/* To the nearest power of two, since facts are measured. An addition takes as long as a
- * multiply-add on all machines of the table. */
+/* Rounded to the nearest power of two, since the rates are measured. An addition has the latency of
+ * a multiply-add on all machines of the table. */
 int64_t
 vectors_in_flight(const Machine *m)
 {

@@ -19,16 +19,16 @@ typedef struct {
     uint32_t channel;                      /* the axis of lanes */
     uint32_t outer[NEST_MAX_AXES], nouter; /* outputs that do not slide, without it */
     WindowSums sums;
-    const char *name; /* of what the window makes */
-    /* the second part's sum over planes; NULL: there is none */
+    const char *name; /* the result of the window */
+    /* the second part's sum over planes; NULL: none */
     const Scalar *whole;
 } Channels;
 
-/* Points times sums at a time, each a multiply-add and about a load. Bounds code: a Skylake keeps
- * 1,536 instructions decoded, a Zen 3 4,096 (Fog, The microarchitecture of Intel, AMD and VIA CPUs,
- * 2022); of a window of more a row is written out, or fewer sums. */
+/* The most unrolled multiply-adds, points times sums, each with about one load. Bounds code: a
+ * Skylake keeps 1,536 instructions decoded, a Zen 3 4,096 (Fog, The microarchitecture of Intel, AMD
+ * and VIA CPUs, 2022). Of larger windows a row is unrolled, or fewer sums. */
 enum { MAX_WRITTEN_OUT = 256 };
-/* positions summed at a time, by halves; bounds the list: eight sums hide the latency of each */
+/* positions per tile, halved each time; bounds the list: eight sums hide the latency of each */
 enum { MOST_ACROSS = 8 };
 
 /* ---- recognising ----------------------------------------------------------------------------- */
@@ -48,8 +48,8 @@ recognise(Channels *k)
     return true;
 }
 
-/* Is the second part a sum over all that slides, of all that the window makes? Channels are the
- * last axis that both share then. */
+/* Is the second part a sum of the window's result over all sliding axes? Then channels are the last
+ * axis that both share. */
 static bool
 sums_planes(Channels *k)
 {
@@ -82,7 +82,7 @@ typedef struct {
     Text *t;
 } Lay;
 
-/* Constants that vary with the channel lie with it innermost, as lanes read them. */
+/* Packs constants that vary with the channel with channels innermost, as lanes read them. */
 static void
 lay_channel_last(void *user, const Scalar *s)
 {
@@ -109,8 +109,8 @@ lay_channel_last(void *user, const Scalar *s)
     text_printf(lay->t, "%u]\n", last);
 }
 
-/* Sums of `across` positions of a row and `vectors` of channels at a time, and `task` of the loops
- * outside is shared out. All loops of the window but the first so many are written out. */
+/* Tiles of `across` positions of a row and `vectors` of channels; the outer loops `task` are
+ * parallel. Unrolls all loops of the window but the first ones. */
 static void
 write_tiles(Channels *k, Text *t, const char *task, const char *rows, int64_t across,
             int64_t vectors, uint32_t counted)
@@ -142,7 +142,7 @@ begin_program(Channels *k, uint32_t *slide)
     return t;
 }
 
-/* A task makes `band` rows (0: all) of a copy of the image. */
+/* A task computes `band` rows (0: all) from a padded copy of the image. */
 static void
 write_band(Channels *k, int64_t band, int64_t across, int64_t vectors)
 {
@@ -165,8 +165,8 @@ write_band(Channels *k, int64_t band, int64_t across, int64_t vectors)
     write_program(w, &t);
 }
 
-/* The outputs from which a window reaches beyond the image: so many at the begin of an axis, and at
- * its end. False: they are no numbers. */
+/* The outputs at the begin and at the end of an axis whose window extends beyond the image. False:
+ * they are not constants. */
 typedef struct {
     int64_t first, last;
 } Edge;
@@ -179,7 +179,7 @@ edge_of(Channels *k, const Slide *s, Edge *out)
     if ((s->lo && !expr_const(s->lo, &begin)) || (s->hi && !expr_const(s->hi, &size)) ||
         !expr_const(low_extent(k->l, s->axis), &outputs))
         return false;
-    /* steps of the window, 0 among them, that stay inside */
+    /* window positions inside of the image, step 0 among them */
     int64_t inside = size - s->span;
     int64_t end = inside < 0 ? 0 : inside / s->stride + 1;
     out->first = begin > 0 ? (begin + s->stride - 1) / s->stride : 0;
@@ -187,7 +187,7 @@ edge_of(Channels *k, const Slide *s, Edge *out)
     return out->first + out->last < outputs;
 }
 
-/* The tiles at the ends of a row that reach beyond the image: so many first ones, and last ones. */
+/* The first and last tiles of a row whose windows extend beyond the image. */
 static Edge
 edge_tiles(Channels *k, Edge column, int64_t across)
 {
@@ -198,9 +198,9 @@ edge_tiles(Channels *k, Edge column, int64_t across)
                    column.last > rest ? (column.last - rest + across - 1) / across : 0 };
 }
 
-/* A task makes a row from the image as it lies. Tiles at its ends, and rows at the borders, stand
- * apart, so all others read without a guard. These are several bodies: a row of the window is
- * written out in each, not the whole of it. */
+/* A task computes a row from the image in place. Tiles at its ends, and rows at the borders, are
+ * peeled, so that all others read without a guard. Each of these bodies unrolls a row of the
+ * window, not all of it. */
 static void
 write_rows_of(Channels *k, int64_t across, int64_t vectors)
 {
@@ -229,9 +229,10 @@ write_rows_of(Channels *k, int64_t across, int64_t vectors)
     write_program(w, &t);
 }
 
-/* The planes of some channels, and their sums: `together`, a tile is added up as it is made, by one
- * sum in each lane, whose latency the window's sums hide; or the planes are when they are whole,
- * from a near cache, by as many sums as hide it. Rows and tiles at the borders stand apart. */
+/* The planes of some channels, and their sums. `together`: a tile is added as it is computed, to
+ * one sum in each lane, whose latency the window's sums hide. Otherwise the planes are summed when
+ * they are complete, from a near cache, with as many sums as hide the latency. Rows and tiles at
+ * the borders are peeled. */
 static void
 write_planes(Channels *k, int64_t across, int64_t vectors, bool together)
 {

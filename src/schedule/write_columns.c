@@ -7,12 +7,11 @@
  */
 #include "schedule/rows.h"
 
-/* A column's sum is loaded and stored once for all of them, so with four rows that is a load and a
- * store beside four loads: as many cycles as the loads take at two in a cycle, the sums half of
- * them. More rows are more pages read side by side. */
+/* Rows are added four at a time: a load and a store of the column's sum beside four loads, as many
+ * cycles as the loads alone take at two per cycle. More rows are more concurrent pages. */
 enum { ROWS_AT_ONCE = 4 };
 
-/* Do the lines of a strip, one a row, outnumber those of the nearest cache? */
+/* Does a strip have more lines, one a row, than L1? */
 static bool
 is_deep(const Draft *w, Row *r)
 {

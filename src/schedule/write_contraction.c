@@ -24,46 +24,45 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The numbers of one program. */
+/* The parameters of one program. */
 typedef struct {
     int64_t rows, vectors; /* of a register tile */
-    /* rows of a panel of A's constant, which divide the tile's; 0: the tile's */
+    /* rows of a panel of A's constant, a multiple or divisor of the tile's; 0: the tile's */
     int64_t laid;
     int64_t panels;      /* of a task */
     int64_t chunk;       /* row tiles of a task; 0: all */
-    bool rows_outside;   /* a chunk of rows meets all panels before the next one does */
-    int64_t depth;       /* trips of the outermost sum before the next panels; 0: all */
-    bool panels_outside; /* a panel meets all rows before the next one does */
-    /* a task meets all rows, those that do not continue each other too: its panels are read from
-     * memory once */
+    bool rows_outside;   /* order of tasks: a chunk of rows uses all panels before the next chunk */
+    int64_t depth;       /* iterations of the outermost sum per block; 0: all */
+    bool panels_outside; /* order in a task: a panel is used for all rows before the next panel */
+    /* a task has all rows, also those that do not collapse: its panels are read from memory once */
     bool rows_inside;
-    bool copy_rows; /* rows of A are copied together */
-    bool pack_rows; /* all rows of a task are, as tiles read them */
-    bool in_place;  /* B is read where it lies */
-    /* the image under B is copied once, and columns are positions in it */
+    bool copy_rows; /* the rows of A of a tile are copied to contiguous memory */
+    bool pack_rows; /* all rows of A of a task are, in the order of tiles */
+    bool in_place;  /* B is read in place */
+    /* the image under B is copied as a padded input tile, and columns are positions in it */
     bool image;
-    bool row_image; /* the image under A is, with its padding */
-    int64_t band;   /* rows of that image of a task; 0: all */
+    bool row_image; /* the image under A is copied as a padded input tile */
+    int64_t band;   /* rows of that tile per task; 0: all */
 } Tile;
 
 typedef struct {
     Draft *w;
     Low *l;
     Cut cut;
-    const char *part; /* what it makes */
+    const char *part; /* the name of its result */
     int64_t lanes;
     const char *lane;            /* the loop over the lanes of a vector */
-    bool a_constant, b_constant; /* they can lie as wanted */
-    /* the columns' constant is computed once for all rows, by the task that copies it */
+    bool a_constant, b_constant; /* their layout may be chosen */
+    /* the columns' constant is widened once for all rows, by the task that copies it */
     bool widened;
-    bool a_direct, b_direct;     /* can be read where they are */
-    int64_t nrows, ncols, depth; /* -1: not known */
+    bool a_direct, b_direct;     /* can be read in place */
+    int64_t nrows, ncols, depth; /* -1: unknown */
 } Gemm;
 
 /* ---- operands -------------------------------------------------------------------------------- */
 
-/* Rows of A can be broadcast from where they are: the offset is linear in the row and in every
- * sum. */
+/* Can rows of A be broadcast from where they are: is the offset linear in the row and in every
+ * sum? */
 static bool
 rows_in_place(const Gemm *g)
 {
@@ -78,7 +77,7 @@ is_unit(Low *l, const Scalar *s, uint32_t axis)
     return stride && expr_is(stride, 1);
 }
 
-/* Are the columns one index for B as well? */
+/* Do the columns collapse to one index for B too? */
 static bool
 columns_are_one(const Gemm *g)
 {
@@ -107,7 +106,7 @@ names_of(const Gemm *g, const uint32_t *axis, uint32_t n)
     return axis_names(g->w, 0, axis, n);
 }
 
-/* The last of names. */
+/* The last one of several names. */
 static const char *
 last_of(const char *names)
 {
@@ -115,8 +114,8 @@ last_of(const char *names)
     return space ? space + 1 : names;
 }
 
-/* Columns are copied in tiles transposed in registers where they lie along the last sum, from end
- * to end otherwise. */
+/* Copies columns: in tiles transposed in registers if they are contiguous along the last sum,
+ * otherwise in vectors. */
 static void
 write_columns(const Gemm *g, Text *t, const char *at, const char *sums)
 {
@@ -128,7 +127,7 @@ write_columns(const Gemm *g, Text *t, const char *at, const char *sums)
         cut_lies_along(g->l, cut->k.b, cut->sum[cut->nsum - 1])) {
         const char *last = last_of(sums);
         text_printf(t, "split pack.%s by %lld -> kv kl\n", last, lanes);
-        if (dtype_info[cut->k.b->dtype].bytes < 4) { /* narrower ones have no tiles */
+        if (dtype_info[cut->k.b->dtype].bytes < 4) { /* there are no tiles of narrower types */
             text_add(t, "order pack.jv pack.kv pack.kl\nrun pack.kl vector\n");
         } else {
             text_printf(t,
@@ -144,7 +143,7 @@ write_columns(const Gemm *g, Text *t, const char *at, const char *sums)
     }
 }
 
-/* How many trips ahead the rows of a panel are asked for; 0: not at all. */
+/* The prefetch distance for rows of a panel, in iterations; 0: no prefetch. */
 static int64_t
 trips_ahead(const Gemm *g, const Tile *x)
 {
@@ -162,13 +161,13 @@ trips_ahead(const Gemm *g, const Tile *x)
                            (TileShape){ .rows = x->rows, .vectors = x->vectors }, depth, inner);
 }
 
-/* Points of a window that are written out. Bounds code: with a tile of 24 sums these are some 600
+/* Unrolled points of a window. Bounds code: with a tile of 24 sums these are about 600
  * instructions, of 1,536 that a Skylake keeps decoded (Fog, The microarchitecture of Intel, AMD and
  * VIA CPUs, 2022). */
 enum { UNROLLED_POINTS = 16 };
-/* Rows that are left over go by so many at a time, the last clamped, where nobody knows how many
- * there will be. With two vectors of columns these are eight accumulators, which hide the latency
- * of multiply-adds (4 cycles, two in each: all processors of the machine table). */
+/* If the number of rows is symbolic, remaining rows are processed in tiles of this height, the last
+ * one clamped. With two vectors of columns these are eight accumulators, which hide the latency of
+ * multiply-adds (4 cycles, two per cycle: all processors of the machine table). */
 enum { LEFT_ROWS = 4 };
 
 static int64_t
@@ -177,7 +176,7 @@ ceil_to(int64_t a, int64_t b)
     return (a + b - 1) / b;
 }
 
-/* By how much the image moves along a summed axis's dimension from one output to the next. */
+/* The step of the image along a summed axis's dimension between outputs. */
 static int64_t
 window_stride(const Cut *cut, uint32_t axis)
 {
@@ -189,10 +188,10 @@ window_stride(const Cut *cut, uint32_t axis)
     return 1;
 }
 
-/* The sums of a tile over an image, and which of them are written out: the innermost axis of the
- * window, and, where stride phases make each point's place a division, all of a small window. Of a
- * long axis a piece is written out, each trip in the same phases: pieces of whole strides, or of
- * one stride. */
+/* The sums of a tile over an image, and which of them are unrolled: the innermost axis of the
+ * window; with stride phases, whose offsets need a division, all of a small window. A long axis is
+ * split and the inner part unrolled, so that every iteration has the same phases: multiples of a
+ * stride, or divisors of one. */
 static const char *
 window_sums(const Gemm *g, Text *splits, const char **unrolled)
 {
@@ -226,9 +225,9 @@ window_sums(const Gemm *g, Text *splits, const char **unrolled)
     return arena_printf(g->w->a, "%s %swb wi", names_of(g, cut->sum, last), outer);
 }
 
-/* Windows that do not overlap are copied as panels are; the innermost sums over their points are
- * written out where they are few, since a compiler that finds loops of two or three trips inside of
- * others keeps accumulators in memory. */
+/* Windows that do not overlap are copied as panels; short innermost sums over their points are
+ * unrolled, since a compiler that finds nested loops of two or three iterations keeps accumulators
+ * in memory. */
 static void
 write_unrolled_points(const Gemm *g, const Tile *x, Text *t)
 {
@@ -263,19 +262,19 @@ write_tile(const Gemm *g, const Tile *x)
     const char *lay_a = g->a_constant ? lay(g, cut->k.a, true, x->laid ? x->laid : x->rows) : NULL;
     const char *lay_b =
         g->b_constant && !x->image ? lay(g, cut->k.b, false, x->vectors * g->lanes) : NULL;
-    /* Nothing to cut off: sums are stored from registers, which wants to know how many rows are
-     * left over. */
+    /* No partial panels: sums are stored from registers. This needs a known number of remaining
+     * rows. */
     bool exact = !x->in_place && !x->image && !x->depth && g->ncols >= 0 &&
                  g->ncols % (x->vectors * g->lanes) == 0 && (g->nrows >= 0 || x->rows <= LEFT_ROWS);
     bool pads = !x->in_place && !exact;
     long long width = x->vectors * g->lanes;
-    /* A tile's rows are finished over all panels of the task, so that fewer rows of the image are
-     * cut in two, whose ends are no whole vectors, where their sums stay in the first cache. */
+    /* Epilogue of a tile's rows over all panels of the task, so that fewer rows of the image are
+     * split, whose ends are partial vectors, if their sums stay in L1. */
     bool wide = x->image && x->panels > 1 && cut->row_run && !x->panels_outside &&
                 x->rows * x->panels * width * dtype_info[cut->k.reduce->dtype].bytes <=
                     machine_usable_bytes(w->p->m, LEVEL_L1);
 
-    /* Of an image whose size is open the last panel has as many vectors as it needs. */
+    /* If the image's size is symbolic, the last panel has only as many vectors as it needs. */
     const char *narrow = x->image && g->ncols < 0 && x->vectors > 1
                              ? arena_printf(w->a, " %lld", (long long)g->lanes)
                              : "";
@@ -379,7 +378,7 @@ write_tile(const Gemm *g, const Tile *x)
         text_printf(&t, "split rows.%s by %lld -> av al\nrun rows.al vector\n", last,
                     (long long)g->lanes);
     }
-    /* A row of columns is read once for all rows of the tile. */
+    /* A row of columns is loaded once for all rows of the tile. */
     if (cut->nsum && x->rows > 1) {
         int64_t ahead = trips_ahead(g, x);
         text_printf(&t, "stage rhs at %s -> col reg of jr", last_of(text_str(&sums)));
@@ -391,10 +390,10 @@ write_tile(const Gemm *g, const Tile *x)
     write_program(w, &t);
 }
 
-/* ---- the numbers ----------------------------------------------------------------------------- */
+/* ---- parameters ------------------------------------------------------------------------------ */
 
-/* Panels of a task, at most so many and at least half of them, by which the core that has most to
- * do has least. */
+/* Panels of a task, between half of `most` and `most`, that minimise the work of the busiest
+ * core. */
 static int64_t
 even_share(int64_t panels, int64_t most, int64_t cores)
 {
@@ -410,27 +409,27 @@ even_share(int64_t panels, int64_t most, int64_t cores)
     return best;
 }
 
-/* vectors of the widest panel for few columns; bounds the list: the tiles that have the least
- * cycles are wider */
+/* vectors of the widest panel for few columns; bounds the list: the tiles with the fewest cycles
+ * are wider */
 enum { NARROW_PANELS = 2 };
-/* Of a task's sums: what getting its panels may take of their time, a thirty-second. BERT of any
- * size on a Cascade Lake core, 256 rows: an eighth 421 ms, a thirty-second 407, a 128th 404; longer
- * tasks are fewer to share out. */
+/* Loading panels may take a thirty-second of the time of a task's sums. BERT of any size on a
+ * Cascade Lake core, 256 rows: an eighth 421 ms, a thirty-second 407, a 128th 404; but longer tasks
+ * are fewer to distribute. */
 enum { PANEL_SHARE = 32 };
 
-/* Rows for which a panel's copy is so little: a vector of it is stored once, and multiplied once
- * for each row. */
+/* Rows for which copying a panel takes no more than that share: a vector of it is stored once, and
+ * multiplied once for each row. */
 static int64_t
 rows_worth_a_copy(const Machine *m)
 {
     return (int64_t)(PANEL_SHARE * m->fma_per_cycle / m->store_per_cycle);
 }
 
-/* Row tiles of a task where nobody knows how many rows there will be. Panels of constants come from
- * memory, of which a task of few rows waits most of its time; rows that do not stay near are read
- * one after the other, which the processor foresees. Panels that are copied are short where nobody
- * knows how deep they are, so copying them is what counts; else what the rows read stays in the
- * second-level cache, beside the task's panels, from one task to the next. 0: all. */
+/* Row tiles of a task if the number of rows is symbolic. Panels of constants come from memory, so a
+ * task of few rows mostly waits for them; rows that leave the caches are read sequentially, which
+ * hardware prefetches. If panels are copied and their depth is symbolic, it may be short, so only
+ * the cost of copying counts. Otherwise the rows stay in L2, beside the task's panels, between
+ * tasks. 0: all. */
 static int64_t
 near_rows(const Gemm *g, const Tile *x, int64_t tasks)
 {
@@ -451,15 +450,15 @@ near_rows(const Gemm *g, const Tile *x, int64_t tasks)
     return rows >= rows_worth_a_copy(m) ? rows / x->rows : 0;
 }
 
-/* Of fewer tiles of rows than these the price decides whether tasks divide them. Bounds the list:
- * of more they do, where tasks are few. */
+/* With fewer tiles of rows, prices decide whether tasks split them. Bounds the list: with more,
+ * tasks do if they are few. */
 enum { FEW_TILES = 8 };
-/* of a task whose columns nobody counts, and then a fourth of them; bounds the list, the price
- * decides */
+/* of a task if the number of columns is symbolic, and then a fourth; bounds the list, prices
+ * decide */
 enum { MOST_PANELS = 8 };
 
-/* The orders in which a tile's loops may stand. several: a task has several panels; of one, both
- * orders of rows and panels are the same. */
+/* The possible orders of a tile's loops. several: a task has several panels; with one, both orders
+ * of rows and panels are the same. */
 static void
 write_orders(const Gemm *g, Tile x, bool image, bool several)
 {
@@ -477,8 +476,8 @@ write_orders(const Gemm *g, Tile x, bool image, bool several)
             }
 }
 
-/* All sensible numbers for one register tile: how much of B a task keeps in the second-level cache,
- * and whether the sums are cut so that a tile's rows stay in the first. */
+/* All useful parameters for one register tile: the share of B that a task keeps in L2, and whether
+ * the sum is blocked so that a tile's rows stay in L1. */
 static void
 write_shape(const Gemm *g, TileShape s, int64_t laid, bool image)
 {
@@ -486,8 +485,8 @@ write_shape(const Gemm *g, TileShape s, int64_t laid, bool image)
     const Cut *cut = &g->cut;
     int64_t bytes = dtype_info[cut->k.reduce->dtype].bytes, width = s.vectors * g->lanes, outer = 0,
             inner = 1;
-    /* An image whose size is open is cut as one of the size that is supposed: of a task's panels
-     * too few copy its rows again and again. */
+    /* An image of symbolic size is split for its assumed size: tasks with too few panels copy its
+     * rows again and again. */
     int64_t cols = g->ncols < 0 && image ? (int64_t)cost_usual(g->w->c, cut->cols) : g->ncols;
     int64_t panels = cols < 0   ? MOST_PANELS
                      : cols > 0 ? ceil_to(cols, width)
@@ -505,13 +504,13 @@ write_shape(const Gemm *g, TileShape s, int64_t laid, bool image)
         inner = g->depth / outer;
     depth = depth > 0 ? depth : 1;
     for (int blocked = 0; blocked < 2; blocked++) {
-        /* Blocks of the sum whose rows of A fill half of the first cache, evenly. */
+        /* Equal blocks of the sum whose rows of A fill half of L1. */
         int64_t block = machine_block_bytes(m, LEVEL_L1) / (s.rows * bytes * inner);
         int64_t blocks = block > 0 && outer > block ? ceil_to(outer, block) : 1;
         if (blocked && (blocks == 1 || image))
             break;
-        /* Weights in groups: a whole panel takes six times as long to widen as its blocks do (int4
-         * on Cascade Lake). */
+        /* Low-precision weights in groups: widening a complete panel takes six times as long as
+         * widening its blocks (int4 on Cascade Lake). */
         if (!blocked && blocks > 1 && g->widened && cut->nsum > 1 && g->nrows < 0)
             continue;
         x.depth = blocked ? ceil_to(outer, blocks) : 0;
@@ -522,7 +521,7 @@ write_shape(const Gemm *g, TileShape s, int64_t laid, bool image)
                                       : fit;
         int64_t fewer = g->nrows < 0 ? FEWER_OPEN : FEWER;
         for (int64_t n = most; n >= 1; n = n > 1 ? n / fewer > 0 ? n / fewer : 1 : 0) {
-            /* Every core has two tasks at least: panels are cut first, then rows. */
+            /* Every core has at least two tasks: panels are split first, then rows. */
             x.panels = even_share(panels, n, m->cores);
             int64_t tasks = ceil_to(panels, x.panels),
                     tiles = g->nrows < 0 ? 0 : ceil_to(g->nrows, s.rows);
@@ -530,7 +529,7 @@ write_shape(const Gemm *g, TileShape s, int64_t laid, bool image)
                 tasks < machine_tasks(m) && tiles > 1 ? ceil_to(machine_tasks(m), tasks) : 1;
             x.rows_outside = g->nrows < 0 && !image && !cut->windowed;
             if (x.rows_outside && n > 1 && tasks < m->cores)
-                continue; /* rows of a task would be few */
+                continue; /* a task would have few rows */
             x.chunk = x.rows_outside                     ? near_rows(g, &x, tasks)
                       : pieces > 1 && tiles >= FEW_TILES ? ceil_to(tiles, pieces)
                                                          : 0;
@@ -544,17 +543,17 @@ write_shape(const Gemm *g, TileShape s, int64_t laid, bool image)
     }
 }
 
-/* bands that get programs; bounds the list, the price decides */
+/* bands that get programs; bounds the list, prices decide */
 enum { BANDS = 2 };
 
-/* Rows are the points of an image, columns its constant partner's. A task copies the whole image
- * and meets some panels of columns, or it copies a band of it, the largest that divides it and
- * leaves the second-level cache half free, or the next smaller one, and meets them all. */
+/* Rows are the points of an image; the columns are constant. A task copies the complete image and
+ * uses some panels of columns; or it copies a band of it and uses all panels. Bands divide the
+ * image: the largest that leaves half of L2 free, or the next smaller one. */
 static void
 write_shape_row_image(const Gemm *all, TileShape s)
 {
     const Machine *m = all->w->p->m;
-    /* rows of one image, where those of several are one index */
+    /* rows of one image, if several images collapse */
     Gemm own = *all, *g = &own;
     const Cut *cut = &g->cut;
     const Stage *st = &cut->row_window;
@@ -576,7 +575,7 @@ write_shape_row_image(const Gemm *all, TileShape s)
         row *= expr_or(low_extent(g->l, st->outer[i]), 1);
     for (uint32_t i = 0; i < st->nslide; i++)
         row *= st->slide[i].phases;
-    bool alone = true; /* the whole image is the only task along rows */
+    bool alone = true; /* the complete image is the only task along rows */
     int bands = 0;
     for (int64_t band = high > 0 ? high : 1; band >= 1 && bands <= BANDS; band--, alone = false) {
         if (!alone &&
@@ -595,10 +594,9 @@ write_shape_row_image(const Gemm *all, TileShape s)
     }
 }
 
-/* Large products: a panel of columns, as deep as half of the first cache, stays there while all
- * rows of a task go by, which come from the second in the order they are read. The wider a task,
- * the less often rows are copied. */
-/* panels of a task, by twos; bounds the list, the price decides */
+/* Large GEMMs: a panel of columns, as deep as half of L1, stays there while all rows of a task
+ * pass, which are packed in L2. The wider a task, the less often rows are copied. */
+/* panels of a task, doubled each time; bounds the list, prices decide */
 enum { LEAST_WIDE = 8, MOST_WIDE = 64 };
 
 static void
@@ -629,8 +627,7 @@ write_shape_blocked(const Gemm *g, TileShape s)
     }
 }
 
-/* Columns that lie well and stay in the second-level cache are read where they are by all tasks,
- * which share the rows. */
+/* Contiguous columns that stay in L2 are read in place by all tasks, which distribute the rows. */
 static void
 write_shape_in_place(const Gemm *g, TileShape s)
 {
@@ -651,10 +648,10 @@ write_shape_in_place(const Gemm *g, TileShape s)
         }
 }
 
-/* rows of a panel; bounds the search: whole vectors of 16 lanes and tiles of 8 rows fit */
+/* rows of a panel; bounds the search: complete vectors of 16 lanes and tiles of 8 rows fit */
 enum { HIGHEST_LAID = 128 };
 
-/* The height of the tiles for which the rows' constant has to lie; 0: it may lie as it likes. */
+/* The height of tiles that the given layout of the rows' constant implies; 0: any. */
 static int64_t
 height_given(const Gemm *g)
 {
@@ -666,9 +663,9 @@ height_given(const Gemm *g)
     return 0;
 }
 
-/* Rows of a panel that are whole vectors and whole tiles, for a constant of an image or of frames
- * whose number is open: where they turn out to be one or two, its rows are lanes. 0: there are
- * none, or they take more memory than panels as high as a tile. */
+/* Rows of a panel that are complete vectors and complete tiles, for a constant in a convolution
+ * with a symbolic number of columns: if there are only one or two columns, its rows are lanes. 0:
+ * none, or it takes more memory than panels as high as a tile. */
 static int64_t
 whole_vectors(const Gemm *g, int64_t rows)
 {
@@ -679,10 +676,11 @@ whole_vectors(const Gemm *g, int64_t rows)
     return ceil_to(g->nrows, laid) * laid == ceil_to(g->nrows, rows) * rows ? laid : 0;
 }
 
-/* vectors of columns that few rows read as they lie, by twos; bounds the list, the price decides */
+/* vectors of columns that few rows read in place, doubled each time; bounds the list, prices
+ * decide */
 enum { WIDEST_IN_PLACE = 4 };
 
-/* Columns of an image at its pitch, from the first to the last; -1: not known. */
+/* Columns of an image at its pitch, from the first to the last; -1: unknown. */
 static int64_t
 image_columns(const Gemm *g)
 {
@@ -723,12 +721,11 @@ write_products(Draft *w, bool alone)
     g.b_constant = lay(&g, g.cut.k.b, false, g.lanes) != NULL;
     g.a_direct = rows_in_place(&g);
     g.b_direct = columns_are_one(&g) && is_unit(&low, g.cut.k.b, g.cut.col[g.cut.ncol - 1]);
-    /* Columns under a window are read at any element, and those between rows of the image are
-     * computed as well. */
+    /* Columns under a window are unaligned, and those between rows of the image are computed. */
     bool image = g.cut.windowed;
     cut_shapes(p->m, g.nrows, image ? image_columns(&g) : g.ncols, g.lanes,
                image ? cut_loads_anywhere(p->m, g.cut.k.reduce->dtype) : 1, best);
-    /* of tiles that take about the same those whose constant serves all sizes */
+    /* of tiles with similar cycles, those whose packed constant serves all sizes */
     bool whole = false;
     for (int i = 0; i < TILE_SHAPES && best[i].rows; i++)
         whole |= whole_vectors(&g, best[i].rows) > 0;
@@ -745,9 +742,8 @@ write_products(Draft *w, bool alone)
             g.ncols >= 0 && g.depth > 0)
             write_shape_blocked(&g, best[i]);
     }
-    /* Columns that turn out to be few leave less of a narrow panel empty. Tiles are a part of the
-     * panels in which their constant lies, or some of them, with as many sums as hide their
-     * latency. */
+    /* With few columns, a narrow panel wastes less. Tiles are a divisor or multiple of the panels
+     * of their constant's given layout, with enough accumulators to hide their latency. */
     int64_t high = height_given(&g);
     for (int64_t vectors = 1; high && vectors <= NARROW_PANELS; vectors++)
         for (int64_t rows = 1; rows * vectors + vectors < p->m->vector_registers; rows++)
@@ -755,7 +751,7 @@ write_products(Draft *w, bool alone)
                                  rows * vectors >= vectors_in_flight(p->m)))
                 write_shape(&g, (TileShape){ .rows = rows, .vectors = vectors }, high,
                             g.cut.windowed);
-    /* What is computed of constants as it is read is so for each tile of rows; or once for all of
+    /* A constant that is widened as it is read is widened for each tile of rows; or once for all of
      * them. */
     g.widened = g.b_constant && g.cut.k.b->op != S_LOAD;
     for (int i = 0; i < TILE_SHAPES && best[i].rows && g.widened; i++) {
@@ -764,7 +760,7 @@ write_products(Draft *w, bool alone)
             write_shape_row_image(&g, best[i]);
     }
     g.widened = false;
-    /* With few rows nothing is gained by copying columns that lie well. */
+    /* With few rows, copying contiguous columns gains nothing. */
     if (g.b_direct && g.nrows >= 0 && g.nrows <= (int64_t)p->m->vector_registers / 2)
         for (int64_t vectors = 1; vectors <= (g.ncols < 0 ? 1 : WIDEST_IN_PLACE); vectors *= 2)
             write_tile(&g, &(Tile){ .rows = g.nrows ? g.nrows : 1,

@@ -10,11 +10,11 @@
  */
 #include "schedule/cut.h"
 
-/* Keys of a task. Bounds the list, its price decides between tasks enough for all cores and few
- * beginnings of what is read. */
+/* Keys of a task. Bounds the list; prices balance enough tasks for all cores against few new
+ * streams. */
 enum { LEAST_KEYS = 16, MOST_KEYS = 256 };
 
-/* How far apart an axis's neighbours lie; a number that is not known is far. */
+/* The stride of an axis; unknown strides count as large. */
 static int64_t
 stride_of(Low *l, const Scalar *read, uint32_t axis)
 {

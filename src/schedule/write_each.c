@@ -1,6 +1,5 @@
-/* write_each: parts without common loops, contractions of one input: each by the best of its own
- * programs, their tasks in one list. Such a kernel takes as long as its parts, but is called
- * once. */
+/* write_each: parts without common loops, contractions of one input: each with the best of its own
+ * programs, their tasks in one list. Such a kernel takes as long as its parts, but has one call. */
 #include "schedule/write.h"
 
 #include <string.h>

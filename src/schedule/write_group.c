@@ -16,8 +16,8 @@
 
 /* ---- programs -------------------------------------------------------------------------------- */
 
-/* Rows in vectors of lanes, some of them side by side. Where the last tile may be short its sums
- * run over padding, in memory of their own. */
+/* Splits rows into several vectors of lanes. If the last tile may be partial, its sums run over
+ * padding, in scratch of their own. */
 static void
 split_rows(const Group *g, const Member *m, Text *t, bool whole)
 {
@@ -28,15 +28,15 @@ split_rows(const Group *g, const Member *m, Text *t, bool whole)
     text_printf(t, "split %s.v_ by %lld -> %s.r_ %s.l_\n", a, (long long)g->lanes, a, a);
 }
 
-/* Does the part sum, block by block, along what lies between? */
+/* Does the part sum, block by block, along the intermediate dimension? */
 static bool
 is_online(const Group *g, const Member *m)
 {
     return g->block && m->reduce && (m == g->max || !m->product || m == &g->member[g->n - 1]);
 }
 
-/* Blocks of the sum, outermost; what is inside keeps its order. The held sums go on from block to
- * block. */
+/* Splits the sum into blocks, the outermost loop; the inner loops keep their order. Accumulators
+ * persist between blocks. */
 static const char *
 cut_blocks(const Group *g, const Member *m, Text *t)
 {
@@ -55,7 +55,7 @@ hold_rows(const Member *m, Text *t, bool whole)
     text_printf(t, "hold %s at %s.b_ -> %s.acc reg\n", a, a, a);
 }
 
-/* Is the operand that is turned read in vectors along the last axis of the sum? */
+/* Is the operand to be transposed contiguous along the last axis of the sum? */
 static bool
 lies_along_sum(const Group *g, const Member *m)
 {
@@ -70,7 +70,7 @@ write_member(const Group *g, const Member *m, Text *t, bool whole)
     const char *a = m->name, *sums = axis_names(g->w, m->part, m->sum, m->nsum);
 
     split_rows(g, m, t, whole);
-    /* where it is known how many rows there are, all of them at once, so that none waits */
+    /* if the number of rows is known, all accumulate at once, to hide the latency */
     if (is_online(g, m)) {
         const char *last = cut_blocks(g, m, t),
                    *all = whole ? arena_printf(g->w->a, "%s.b_", a) : "";
@@ -86,7 +86,7 @@ write_member(const Group *g, const Member *m, Text *t, bool whole)
                     a, a, a, a);
     } else if (m->product) {
         const char *col = axis_name(g->w, m->part, m->own[0]), *row = group_row(g, m);
-        /* a block in tiles of like height: a low last one would not fill the registers */
+        /* tiles of a block have similar heights: a low last one would not fill the registers */
         int64_t tiles = (g->block + g->height - 1) / g->height,
                 height = tiles ? (g->block + tiles - 1) / tiles : g->height;
         text_printf(t, "split %s by %lld -> %s.cb_ %s.cr_ peel 1\n", col, (long long)height, a, a);
@@ -101,7 +101,7 @@ write_member(const Group *g, const Member *m, Text *t, bool whole)
         text_printf(t, "stage %s.rows at %s -> %s.col reg of %s.r_\n", a,
                     axis_name(g->w, m->part, m->sum[m->nsum - 1]), a, a);
     } else if (m->reduce && whole) {
-        /* four sums of their own, so that none waits for the one before */
+        /* four partial sums, to hide the latency */
         const char *last = axis_name(g->w, m->part, m->sum[m->nsum - 1]);
         text_printf(t, "split %s by 4 -> %s.sb_ %s.su_\n", last, a, a);
         text_printf(t, "order %s %s.b_ %s %s.sb_ %s.su_ %s.r_ %s.l_\n", group_own(g, m), a,
@@ -133,7 +133,7 @@ group_write_last(const Group *g, Text *t)
     int64_t columns = expr_or(m->n->axis[m->own[0]].extent, -1), vectors = g->vectors;
 
     while (vectors > 1 && (columns < 0 || columns % (vectors * g->lanes)))
-        /* what is left of the columns has to be known to be held in registers */
+        /* registers need a known number of remaining columns */
         vectors--;
     text_printf(t, "split ir by %lld -> irb irr peel 1\n",
                 (long long)(g->height / group_in_tile(g)));
@@ -161,7 +161,7 @@ put_member(const Group *g, const Member *m, Text *t, const char *at)
                 group_own(g, m), group_row(g, m));
 }
 
-/* buffers that are noted, a bit each; later ones stay as they are */
+/* buffers in a bit set; later ones keep their layout */
 enum { LAID = 64 };
 
 typedef struct {
@@ -171,7 +171,7 @@ typedef struct {
     uint64_t laid;
 } Lay;
 
-/* Lanes are rows: a constant that is read beside a sum, a mask, lies along them. */
+/* Lanes are rows, so a constant beside a sum, such as a mask, is packed along rows. */
 static void
 lay_along_rows(void *user, const Scalar *s)
 {
@@ -200,7 +200,7 @@ lay_along_rows(void *user, const Scalar *s)
     text_printf(l->t, "%u]\n", row);
 }
 
-/* A tile of so many rows. */
+/* A tile of that many rows. */
 static void
 write_tile(Group *g, int64_t rows)
 {
@@ -236,12 +236,12 @@ write_tile(Group *g, int64_t rows)
     write_program(g->w, &t);
 }
 
-/* Keys of a block. Bounds the list, its price decides: keys and values of 64 numbers fill the first
- * cache with 64 of them (32 KB), and the second with 1,024 and what lies between. */
+/* Keys of a block. Bounds the list, prices decide: keys and values of 64 elements fill L1 with 64
+ * of them (32 KB), and L2, with the intermediate tensors, with 1,024. */
 enum { LEAST_BLOCK = 64, MOST_BLOCK = 256 };
 
-/* Have the rows the form for blocks of keys: a maximum, what is made with it, and sums of that, but
- * nothing made of what was made? Whether they have, the step says. */
+/* Do the parts allow blocks of keys: a maximum, at most one part computed with it, and sums of
+ * that? The step checks the rest. */
 static bool
 has_blocks(Group *g)
 {
@@ -262,7 +262,7 @@ write_blocks(Group *g, int64_t rows)
     int64_t keys = has_blocks(g) ? expr_or(g->max->n->axis[g->max->sum[0]].extent, INT64_MAX) : 0;
 
     for (int64_t least = LEAST_BLOCK; least <= MOST_BLOCK && least < keys; least *= 2) {
-        /* whole tiles of the product before */
+        /* complete tiles of the contraction before */
         g->block = (least + g->height - 1) / g->height * g->height;
         write_tile(g, rows);
     }
@@ -270,8 +270,8 @@ write_blocks(Group *g, int64_t rows)
 }
 
 /* Keys of a block that a mask may hide: those of a column of its table, of two and of four
- * (normalise/mask.c). Smaller blocks are hidden more often, larger ones take less time each; the
- * price knows how many a constant mask shows of either. */
+ * (normalise/mask.c). Smaller blocks are skipped more often, larger ones take less time per key;
+ * the price counts the blocks of either size that a constant mask shows. */
 enum { LEAST_OMITTED = 16, MOST_OMITTED = 64 };
 
 static void
@@ -289,7 +289,7 @@ write_omitted(Group *g)
     g->block = 0;
 }
 
-/* Is the last part a product whose columns are neighbours in memory? */
+/* Is the last part a contraction with contiguous columns? */
 static bool
 ends_in_product(const Group *g)
 {
@@ -306,7 +306,7 @@ ends_in_product(const Group *g)
     return last->product && stride && expr_is(stride, 1);
 }
 
-/* vectors of rows in a task, in tiles; bounds the list, its price decides */
+/* vectors of rows in a task, in tiles; bounds the list, prices decide */
 enum { MOST_TILES = 4 };
 
 bool
@@ -319,8 +319,7 @@ write_group(Draft *w)
         return false;
     g.lanes = machine_lanes(m, DT_F32);
     /* Accumulators, a row of vectors and one broadcast fill the registers. Square tiles load least
-     * (cut.h); of those that are no wider than high the widest that is a power of two, as the sizes
-     * of heads are. */
+     * (cut.h). The widest power of two, as the sizes of heads are, that is no wider than high. */
     for (g.vectors = 1; group_height(m, 2 * g.vectors) >= 2 * g.vectors; g.vectors *= 2)
         ;
     g.height = group_height(m, g.vectors);
@@ -329,7 +328,7 @@ write_group(Draft *w)
     if (!ends_in_product(&g))
         return w->program.n > 0;
     for (int blocks = 0; blocks < 2; blocks++)
-        /* together are rows of registers, which here are lanes */
+        /* HEADS_TOGETHER needs rows along the registers; here rows are lanes */
         for (g.how = HEADS_APART; g.how <= HEADS_INSIDE; g.how++) {
             for (int64_t tiles = 1; tiles <= MOST_TILES && group_may(&g); tiles *= 2)
                 if (tiles == 1 || g.nrows < 0 || g.nrows >= tiles * g.vectors * g.lanes)

@@ -26,9 +26,9 @@ is_unit(Low *l, const Scalar *s, uint32_t axis)
     return stride && expr_is(stride, 1);
 }
 
-/* The panels of a product's other operand: constants lie so, what has its columns side by side is
- * read where it is, all else is copied by the task. pads: the last panel is as wide as the others.
- * False: nothing of this kind fits. */
+/* The panels of a contraction's other operand: constants are packed so, contiguous columns are read
+ * in place, all else is copied by the task. pads: the last panel is padded. False: none is
+ * possible. */
 static void
 write_panels(const Group *g, const Member *m, Text *t, bool laid, bool pads)
 {
@@ -59,9 +59,9 @@ write_panels(const Group *g, const Member *m, Text *t, bool laid, bool pads)
     text_add(t, "\n");
 }
 
-/* Rows that are more than a read (scaled, widened) are made once for the task: every panel would
- * make each of them again, and what is broadcast out of a register takes a port of the
- * multiply-adds on x86. */
+/* Rows that are more than a read (scaled, widened) are computed once for the task: otherwise every
+ * panel would compute them again, and on x86 a broadcast from a register takes a port of the
+ * multiply-adds. */
 static void
 write_made_rows(const Group *g, const Member *m, Text *t)
 {
@@ -80,7 +80,7 @@ write_made_rows(const Group *g, const Member *m, Text *t)
 
 /* ---- parts ----------------------------------------------------------------------------------- */
 
-/* Rows of the task that are few, and columns that lie along the sum? */
+/* Does the task have few rows, and columns that are contiguous along the sum? */
 static bool
 sums_in_lanes(const Group *g, const Member *m, int64_t rows)
 {
@@ -92,7 +92,7 @@ sums_in_lanes(const Group *g, const Member *m, int64_t rows)
            cut_lies_along(&l, m->view.a, m->sum[0]) && cut_lies_along(&l, m->view.b, m->sum[0]);
 }
 
-/* Each column is read once, as it lies, for all rows. */
+/* Each column is read once, in place, for all rows. */
 static void
 write_dots_of(const Group *g, const Member *m, Text *t)
 {
@@ -108,7 +108,7 @@ write_dots_of(const Group *g, const Member *m, Text *t)
     text_printf(t, "run %s unroll\nrun %s.l_ vector\n", row, a);
 }
 
-/* A product, for all rows of the task. head: lines that come before all others. */
+/* A contraction, for all rows of the task. head: lines to be written before all others. */
 static void
 write_product(const Group *g, const Member *m, Text *head, Text *t, bool whole)
 {
@@ -137,7 +137,7 @@ write_product(const Group *g, const Member *m, Text *head, Text *t, bool whole)
     write_made_rows(g, m, t);
 }
 
-/* Vectors along the loop x, some of them side by side, where there are as many. */
+/* Several vectors along the loop x, if its length allows. */
 static const char *
 write_vectors(const Group *g, const Member *m, Text *t, const char *x, const Expr *extent)
 {
@@ -169,12 +169,12 @@ group_write_line(const Group *g, const Member *m, Text *t, const char *row)
     return true;
 }
 
-/* What is special about a program's products: nothing; they add up in lanes where they can, or
- * there is no program; the last one reads a copy of its other operand, whose lines are neighbours:
- * lines at large powers of two share a few places of a cache. */
+/* Variants of a program's contractions: none; accumulate in lanes where possible, otherwise there
+ * is no program; the last one reads a copy of its other operand with contiguous lines, since lines
+ * at large powers of two share a few sets of a cache. */
 typedef enum { PRODUCTS_AS_THEY_LIE, PRODUCTS_IN_LANES, PRODUCTS_OF_COPIES } Products;
 
-/* A tile of so many rows. */
+/* A tile of that many rows. */
 static void
 write_tile(const Group *g, int64_t rows, Products how)
 {
@@ -211,8 +211,8 @@ write_tile(const Group *g, int64_t rows, Products how)
         write_program(g->w, &head);
 }
 
-/* Has the last product's other operand something between one line of columns and the next (other
- * heads)? */
+/* Are there other elements between the lines of columns of the last contraction's other operand
+ * (other heads)? */
 static bool
 lines_are_apart(const Group *g)
 {
@@ -226,7 +226,7 @@ lines_are_apart(const Group *g)
     return stride && expr_eq(g->w->c, NULL, stride, m->n->axis[m->own[0]].extent) != YES;
 }
 
-/* Bytes of what lies between the parts, for one row. */
+/* Bytes of intermediate tensors per row. */
 static double
 line_bytes(const Group *g)
 {
@@ -241,7 +241,7 @@ line_bytes(const Group *g)
     return sum;
 }
 
-/* of the height of registers; bounds the list: of more rows reading a panel is less than a
+/* times the tile's height; bounds the list: with more rows, reading a panel is less than a
  * thirtieth of its sums */
 enum { MOST_TILES = 32 };
 
@@ -254,7 +254,7 @@ write_tiles(const Group *g, double bytes)
     for (int64_t tiles = MOST_TILES; tiles >= 1; tiles /= 2) {
         int64_t rows = tiles * (g->height / group_in_tile(g)),
                 tasks = g->nrows <= 0 ? 0 : (g->nrows + rows - 1) / rows;
-        /* as even as can be, or in whole tiles of registers */
+        /* as even as possible, or in complete register tiles */
         if (tasks && g->nrows % tasks == 0)
             rows = g->nrows / tasks;
         if (rows == before || (tiles > 1 && (double)(rows * group_in_task(g)) * bytes >
@@ -268,8 +268,8 @@ write_tiles(const Group *g, double bytes)
     }
 }
 
-/* Tiles of registers of two forms: wide ones divide most numbers of columns, narrower ones read
- * less for each multiply-add. */
+/* Register tiles of two forms: wide ones divide most numbers of columns, narrower ones read less
+ * for each multiply-add. */
 void
 write_lines(const Group *group)
 {

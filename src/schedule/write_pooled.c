@@ -11,36 +11,35 @@
 typedef struct {
     Draft *w;
     Low *low[2];
-    Cut cut;                    /* of the product */
-    const char *product, *name; /* what the parts make */
+    Cut cut;                    /* of the contraction */
+    const char *product, *name; /* the results of the parts */
     const Scalar *reduce;       /* of the window */
     WindowSums sums;
-    Stage image; /* the product's output under it */
+    Stage image; /* the contraction's result under it */
     uint32_t channel;
-    const char *shared;                           /* the loops that both parts have */
-    const char *pixels;                           /* the product's, within a task */
-    int64_t lanes, channels, down, across, depth; /* of the window's outputs; -1: not known */
-    /* of the image under the product, of its output: a row of each */
+    const char *shared;                           /* the loops that both parts share */
+    const char *pixels;                           /* the contraction's, within a task */
+    int64_t lanes, channels, down, across, depth; /* of the window's outputs; -1: unknown */
+    /* bytes of a row: of the image under the contraction, of its result */
     int64_t row_bytes, made_bytes;
-    bool padded; /* the product reads beyond the image */
+    bool padded; /* the contraction reads beyond the image */
 } Pooled;
 
-/* The numbers of one program. */
+/* The parameters of one program. */
 typedef struct {
     int64_t band, panels, rows, vectors, across;
     bool copy_rows, panels_outside;
 } Tile;
 
-/* ---- what it is ------------------------------------------------------------------------------ */
+/* ---- recognising ----------------------------------------------------------------------------- */
 
-/* of a window that is written out, times sums at a time; bounds code: of larger ones fewer sums,
- * else none */
+/* unrolled points of a window times sums; bounds code: of larger windows fewer sums, or none */
 enum { MAX_POINTS = 64 };
-/* sums of the window at a time, halved where they are too many: each is a maximum, whose latency
- * four hide */
+/* sums of the window at a time, halved where they are too many: each is a maximum, and four hide
+ * its latency */
 enum { ACROSS = 4 };
 
-/* Loops that stand around both parts; the window's others slide or are lanes. */
+/* Loops around both parts; the window's others slide or are lanes. */
 static bool
 shares_the_rest(Pooled *p)
 {
@@ -54,7 +53,7 @@ shares_the_rest(Pooled *p)
     return nshared == k->shared && nshared + p->image.nslide + 1 == parallel;
 }
 
-/* The product's rows but those that are shared: as many as slide, and one index. */
+/* The contraction's own rows: as many axes as slide, collapsed to one index. */
 static bool
 find_pixels(Pooled *p)
 {
@@ -111,8 +110,8 @@ recognise(Pooled *p)
     if (p->channels < p->lanes || p->channels % p->lanes || p->depth <= 0 || p->down <= 0 ||
         p->across <= 0)
         return false;
-    /* A row of the image under the product is about as long as one of its output, times its steps;
-     * sums of the window are not of channels. */
+    /* A row of the image under the contraction is about as long as one of its result, times its
+     * stride; the window's sums are not over channels. */
     int64_t wide = expr_or(low_extent(p->low[0], p->cut.row[p->cut.nrow - 1]), -1), points = 1;
     for (uint32_t i = 0; i < p->cut.nsum; i++)
         if (p->cut.row_window.window >> p->cut.sum[i] & 1)
@@ -196,9 +195,10 @@ write_tile(const Pooled *p, const Tile *x)
     write_program(w, &t);
 }
 
-/* ---- the numbers ----------------------------------------------------------------------------- */
+/* ---- parameters ------------------------------------------------------------------------------ */
 
-/* Rows of the product that so many rows of the window read, and of the image that those read. */
+/* Rows of an image that `rows` rows of outputs read: of the contraction's result under the window,
+ * or of the image under the contraction. */
 static int64_t
 rows_under(const Stage *s, int64_t rows)
 {
@@ -221,7 +221,7 @@ write_shape(const Pooled *p, TileShape s)
         int64_t made = rows_under(&p->image, x.band);
         if (x.band == before || (tasks > 1 && p->image.slide[0].span > p->image.slide[0].stride &&
                                  x.band < p->image.slide[0].span))
-            /* most of what a task makes its neighbours make too */
+            /* neighbouring tasks compute most of it too */
             continue;
         before = x.band;
         for (x.panels = panels;; x.panels = (x.panels + FEWER - 1) / FEWER) {

@@ -12,11 +12,10 @@
 #include <math.h>
 
 enum {
-    /* are looked up one beside the other; bounds code, each is some dozens of instructions: more
-     * are a loop */
+    /* unrolled gathers; bounds code, each is dozens of instructions: more are a loop */
     FEW_PLACES = 8,
-    /* operations of vectors side by side: a processor has twice as many instructions in flight
-     * (WINDOW, cost.c), of one trip and the next, so more of them are only code (a C compiler took
+    /* operations of concurrent vectors: a processor has twice as many instructions in flight
+     * (WINDOW, cost.c), of this iteration and the next, so more are only code (a C compiler took
      * 1.5 s for twelve vectors of 60) */
     WRITTEN_OUT = 128,
 };
@@ -54,11 +53,11 @@ find_only_read(void *user, const Scalar *s)
     }
 }
 
-/* A row of a few vectors that memory has is asked for some rows before it is summed. With all that
- * several parts do with a row the processor does not see the next one, and hardware may not follow:
- * softmax of rows of 128 takes 6.6 ms on a Zen 5 core where rows begin at multiples of 256 bytes,
- * 3.4 at other lines, and 3.4 at all of them asked for 2, 4, 8 or 16 rows before. Longer rows, and
- * those of one part, gain nothing. */
+/* Prefetches short rows that come from memory some rows ahead. When several parts process a row,
+ * the next one is outside of the reorder buffer, and hardware may not prefetch it: softmax of rows
+ * of 128 takes 6.6 ms on a Zen 5 core if rows begin at multiples of 256 bytes, 3.4 at other lines,
+ * and 3.4 in both cases with a distance of 2, 4, 8 or 16 rows. Longer rows, and those of one part,
+ * gain nothing. */
 static void
 ask_ahead(Draft *w, Row *r, Text *t, const char *around)
 {
@@ -76,12 +75,12 @@ ask_ahead(Draft *w, Row *r, Text *t, const char *around)
                           dtype_info[f.load->dtype].bytes);
     text_printf(t, "stage %s.%s at %s -> %s.near reg of %s.b %s.u ahead %lld\n", r->name,
                 r->low.n->param[slot].name, around, r->name, r->name, r->name,
-                /* as much as is on its way at once (Little's law) */
+                /* as much as is in flight at once (Little's law) */
                 (long long)ceil(memory->latency_seconds * memory->one.read / row));
 }
 
-/* A part inside loop `outside` (NULL: it stands alone). `unroll` vectors are in flight; *task: the
- * loop that can be shared out if it stands alone. False: nothing of this kind fits. */
+/* A part inside of loop `outside` (NULL: by itself). `unroll` vectors are in flight; *task: the
+ * loop to distribute if the part is by itself. False: not possible. */
 static bool
 write_part(Draft *w, Row *r, Text *t, const char *outside, int64_t unroll, int64_t chunk)
 {
@@ -177,7 +176,7 @@ write_part(Draft *w, Row *r, Text *t, const char *outside, int64_t unroll, int64
     return true;
 }
 
-/* Programs whose parts stand in loops over the first `shared` axes. */
+/* Programs whose parts are in loops over the first `shared` axes. */
 static void
 write_parts(Draft *w, Row *row, uint32_t shared, const char *before)
 {
@@ -188,8 +187,8 @@ write_parts(Draft *w, Row *row, uint32_t shared, const char *before)
 
     for (uint32_t i = 0; i < n; i++)
         sums |= row[i].sum_run > 0;
-    /* Of equal prices the first is taken: the shortest code, but for sums along vectors the one
-     * with most chains. */
+    /* Of equal prices the first is taken: the shortest code; for sums along vectors, the one with
+     * the most accumulators. */
     for (int64_t step = 1; step <= most; step *= 2) {
         int64_t unroll = sums ? most / step : step;
         Text t = { .arena = w->a };
@@ -207,7 +206,7 @@ write_parts(Draft *w, Row *row, uint32_t shared, const char *before)
             outside = "row";
         }
         for (uint32_t i = 0; fits && i < n; i++) {
-            /* A part too short for so many vectors has fewer. */
+            /* A part too short for that many vectors has fewer. */
             size_t start = t.n;
             int64_t u = unroll;
             while (!write_part(w, &row[i], &t, outside, u, chunk) && fits) {
@@ -235,8 +234,8 @@ rows_of(Draft *w, uint32_t shared)
     return row;
 }
 
-/* Parts that all run along the last of the axes that they share, and have none of their own (sums
- * over channels that lie behind each other): each goes along it by itself. */
+/* Parts that all run along the last shared axis, and have no axes of their own (sums over adjacent
+ * channels): each vectorises it separately. */
 static void
 write_along_shared(Draft *w, uint32_t shared)
 {
@@ -252,8 +251,8 @@ write_along_shared(Draft *w, uint32_t shared)
         write_parts(w, row, shared - 1, arena_printf(w->a, "apart %s\n", name));
 }
 
-/* The outer axes of a part that moves all it reads, from the longest stride of what is read to the
- * shortest. False: they are so, or some stride is not known. */
+/* The outer axes of a part that only moves elements, by decreasing stride of its reads. False: they
+ * are in that order already, or some stride is unknown. */
 static bool
 axes_as_read(Row *r, const Scalar *load)
 {
@@ -276,8 +275,8 @@ axes_as_read(Row *r, const Scalar *load)
     return moved;
 }
 
-/* Movement of pieces that vectors run along, in the order in which they are read: what is far apart
- * is prefetched for no reader, but a writer does not wait. */
+/* Movement of bursts that are complete vectors, in the order of the reads: hardware does not
+ * prefetch large strides for reads, but stores do not wait. */
 static void
 write_as_read(Draft *w, Row row)
 {
@@ -289,8 +288,7 @@ write_as_read(Draft *w, Row row)
                     arena_printf(w->a, "order %s\n", names(w, &row, row.own, row.nown)));
 }
 
-/* What reads where data say, with lanes that lie together there: a place is looked up once for all
- * of them, and what is written lies apart. */
+/* Gathers with contiguous lanes: an index is looked up once for all of them; stores are strided. */
 static void
 write_beside_places(Draft *w, Row *row)
 {

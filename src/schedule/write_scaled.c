@@ -14,24 +14,24 @@
 typedef struct {
     Draft *w;
     Low *l;
-    Cut cut;                    /* of the product */
-    const Scalar *factor;       /* of the product, that varies with the columns */
-    const char *product, *name; /* what the parts make */
-    /* the product's axes: those of that factor, the columns last … */
+    Cut cut;                    /* of the contraction */
+    const Scalar *factor;       /* the factor of the contraction that varies with the columns */
+    const char *product, *name; /* the results of the parts */
+    /* the contraction's axes: those of that factor, columns last … */
     uint32_t side[NEST_MAX_AXES], nside;
-    /* … the last of the other's, NO_SLOT: it has none; the groups … */
+    /* … the last one of the other factor, NO_SLOT: none; groups … */
     uint32_t row, group;
-    /* … and shared ones beside, that the columns' factor varies with, and that it does not */
+    /* … and other shared ones, which the columns' factor varies with, or not */
     uint32_t outer[NEST_MAX_AXES], nouter, around[NEST_MAX_AXES], naround;
-    uint32_t column, sum;         /* of what sums: its columns and groups */
-    int64_t lanes, columns, rows; /* rows: -1: not known */
+    uint32_t column, sum;         /* of the summing part: its columns and groups */
+    int64_t lanes, columns, rows; /* rows: -1: unknown */
 } Scaled;
 
 enum { LEAST_LANES = 4 }; /* of 16 bytes, the shortest vector that targets have */
 
-/* ---- what it is ------------------------------------------------------------------------------ */
+/* ---- recognising ----------------------------------------------------------------------------- */
 
-/* What sums: one sum, over one axis, and outputs that are all shared. */
+/* The summing part has one sum, over one axis, and only shared outputs. */
 static bool
 find_sum(Scaled *s)
 {
@@ -61,7 +61,7 @@ is_listed(const uint32_t *list, uint32_t n, uint32_t axis)
     return false;
 }
 
-/* The product's last shared axis is its columns', the only other axis its groups'. */
+/* Is the contraction's last shared axis its columns, and its only other axis its groups? */
 static bool
 find_axes(Scaled *s)
 {
@@ -119,7 +119,7 @@ recognise(Scaled *s)
     s->name = part_name(w->p, 1);
     s->lanes = machine_lanes(w->p->m, s->cut.k.reduce->dtype);
     s->columns = expr_or(made->axis[s->side[s->nside - 1]].extent, -1);
-    /* boxes of a panel that is not whole have no length that is known */
+    /* boxes of a partial panel have no constant extent */
     while (s->lanes > LEAST_LANES && s->columns % s->lanes)
         s->lanes /= 2;
     s->rows = s->row == NO_SLOT ? 1 : expr_or(made->axis[s->row].extent, -1);
@@ -128,7 +128,7 @@ recognise(Scaled *s)
 
 /* ---- programs -------------------------------------------------------------------------------- */
 
-/* The scales' constants among the factors of what is summed, in panels as the product's. */
+/* Packs the scales' constants among the factors in panels like the contraction's. */
 static void
 lay_scales(const Scaled *s, const Scalar *factor, int64_t width, Text *t)
 {
@@ -141,7 +141,7 @@ lay_scales(const Scaled *s, const Scalar *factor, int64_t width, Text *t)
             lay_scales(s, factor->arg[i], width, t);
 }
 
-/* Sums that are written out, innermost first: of so many trips. Bounds code, as
+/* The unrolled sums, innermost first, with at most this many iterations. Bounds code, as
  * CUT_MOST_UNROLLED. */
 static const char *
 written_out(const Scaled *s)
@@ -156,7 +156,7 @@ written_out(const Scaled *s)
     return axis_names(s->w, 0, cut->sum + cut->nsum - n, n);
 }
 
-/* `rows` by `vectors`; `chunk`: rows of a task, 0: all. */
+/* A tile of `rows` by `vectors`; `chunk`: rows of a task, 0: all. */
 static void
 write_tile(const Scaled *s, int64_t rows, int64_t vectors, int64_t chunk)
 {
@@ -199,7 +199,7 @@ write_tile(const Scaled *s, int64_t rows, int64_t vectors, int64_t chunk)
                 s->product, column, (long long)s->lanes, axis_names(w, 0, cut->sum, cut->nsum),
                 rows_put, s->product, groups);
     text_printf(&t, "run %s %s tr_ unroll\nrun tl_ vector\n", written_out(s), rows_put);
-    /* a row of columns is read once for all rows */
+    /* a row of columns is loaded once for all rows */
     if (rows > 1)
         text_printf(&t, "stage %s.%s at %s -> col reg of tr_\n", s->product,
                     s->factor == cut->k.a ? "lhs" : "rhs", last);
@@ -207,7 +207,7 @@ write_tile(const Scaled *s, int64_t rows, int64_t vectors, int64_t chunk)
     write_program(w, &t);
 }
 
-/* Rows of a task where nobody knows how many there will be: bounds the list, the price decides. */
+/* Rows of a task if their number is symbolic: bounds the list, prices decide. */
 static const int64_t chunks[] = { 64, 256 };
 
 bool
@@ -218,13 +218,13 @@ write_scaled(Draft *w)
     if (!recognise(&s))
         return false;
     for (int64_t vectors = WIDEST_PANEL; vectors > 0; vectors--) {
-        /* Floats and integers of a tile, a row of columns, and one vector each for a broadcast and
-         * for bits that are masked. */
+        /* Registers: floats and integers of a tile, a row of columns, and one vector each for a
+         * broadcast and for masked bits. */
         int64_t most = ((int64_t)w->p->m->vector_registers - vectors - 2) / (2 * vectors),
                 rows = s.rows < 0 || s.rows > most ? most : s.rows;
         if (rows < 1 || s.columns % (vectors * s.lanes))
             continue;
-        if (s.rows > rows) /* as many tiles of even height */
+        if (s.rows > rows) /* the same number of tiles, of even height */
             rows = (s.rows + (s.rows + rows - 1) / rows - 1) / ((s.rows + rows - 1) / rows);
         write_tile(&s, rows, vectors, 0);
         for (size_t i = 0; i < sizeof chunks / sizeof *chunks; i++)

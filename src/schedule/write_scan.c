@@ -6,11 +6,12 @@
  */
 #include "schedule/rows.h"
 
-/* side by side: one more each cycle than an addition of four cycles leaves waiting; their lines,
- * read and written, are as many as an eight-way set of a cache keeps */
+/* rows scanned concurrently: enough to hide the latency of an addition of four cycles, and their
+ * lines, read and written, fit one set of an eight-way cache */
 enum { ROWS = 4 };
 
-/* Rows of a task, in groups that go side by side; one such group where their count is not known. */
+/* Rows of a task, in groups that are scanned concurrently; one such group if their number is
+ * symbolic. */
 static int64_t
 rows_of_task(const Draft *w, const Expr *rows)
 {

@@ -6,12 +6,12 @@
  */
 #include "schedule/rows.h"
 
-/* Rows are met in no order, and fetching ahead begins anew with each: of 1,024 bytes a row in
- * pieces of 2, 4, 8 and 16 lines 40,000 rows take 33, 40, 31 and 20 ms on a core of a Zen 3, on two
- * cores 23, 23, 17 and 20. */
+/* Rows come in no order, and hardware prefetches anew in each: for rows of 1,024 bytes in pieces of
+ * 2, 4, 8 and 16 lines, 40,000 rows take 33, 40, 31 and 20 ms on a core of a Zen 3, on two cores
+ * 23, 23, 17 and 20. */
 enum { LEAST_LINES = 16 };
 
-/* The fill's loops in front of the last dimension: "fill.d0 fill.d1". */
+/* The loops of the initialisation before the last dimension: "fill.d0 fill.d1". */
 static const char *
 fill_names(const Draft *w, uint32_t part)
 {
@@ -23,8 +23,8 @@ fill_names(const Draft *w, uint32_t part)
     return text_str(&t);
 }
 
-/* Of the axes that write apart the last so many that are one index in memory, in what is written
- * and in what is read, and none of which says where a row goes. 0: the last one does, or is no
+/* The number of innermost axes that write separate elements and are contiguous in what is written
+ * and in what is read, and that do not affect a row's index. 0: the last one does, or is no
  * column. */
 static uint32_t
 columns_run(Row *r)
@@ -38,7 +38,7 @@ columns_run(Row *r)
     for (; run < r->free && run < rank; run++) {
         uint32_t x = r->own[r->free - 1 - run], d = rank - 1 - run;
         bool apart = !expr_is_var(out->at[d], &v) || v.kind != VAR_AXIS || v.id != x;
-        /* each column goes to a row of its own: no vector of them is one store */
+        /* each column has a row of its own: no vector of them is contiguous */
         for (uint32_t k = 0; k < d; k++)
             apart |= expr_axes(out->at[k]) >> x & 1;
         if (apart || (run && !low_collapses(&r->low, x, r->own[r->free - run], &value, 1, out)))

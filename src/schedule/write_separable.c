@@ -13,22 +13,22 @@ typedef struct {
     Draft *w;
     Window window;
     Cut cut;
-    const char *name; /* of what the product makes */
-    /* its columns, [cut.col_run]: pixels, of which the slowest axis is cut into tasks */
+    const char *name; /* the result of the contraction */
+    /* its columns, [cut.col_run]: pixels; tasks split the slowest axis */
     const uint32_t *col;
-    int64_t nrows, ncols, down; /* of the product; of the column axis; -1: not known */
+    int64_t nrows, ncols, down; /* of the contraction; of the column axis; -1: unknown */
     int64_t lanes;
-    int64_t line_bytes; /* of the window's values, for one point of that axis */
+    int64_t line_bytes; /* of the window's result, for one point of that axis */
 } Separable;
 
-/* The numbers of one program. */
+/* The parameters of one program. */
 typedef struct {
     int64_t height, rows, vectors;
     bool columns_outside;
     int64_t window_rows, window_vectors;
 } Tile;
 
-/* ---- what it is ------------------------------------------------------------------------------ */
+/* ---- recognising ----------------------------------------------------------------------------- */
 
 static bool
 is_shared(const Kernel *k, const Nest *n, uint32_t axis)
@@ -61,7 +61,7 @@ recognise(Separable *s)
         k->part[1].buffer[b->u.load.slot] != k->part[0].buffer[k->part[0].nest->nin] ||
         dtype_info[b->dtype].bytes != 4)
         return false;
-    /* Rows of pixels, and all before them shared; the window's planes are the product's sums. */
+    /* Rows of pixels, after shared axes only; the window's planes are the contraction's sums. */
     if (s->window.image.slide[0].dim + s->window.image.nslide !=
         n->param[b->u.load.slot].type->rank)
         return false;
@@ -157,9 +157,9 @@ write_tile(const Separable *s, const Tile *x)
     write_program(w, &t);
 }
 
-/* ---- the numbers ----------------------------------------------------------------------------- */
+/* ---- parameters ------------------------------------------------------------------------------ */
 
-/* Columns that tiles of so many vectors sum over, those that are none among them. */
+/* Columns that tiles of that width compute, including padding. */
 static int64_t
 summed_columns(const Separable *s, int64_t vectors, int64_t height)
 {
@@ -176,11 +176,11 @@ rows_of_tile(const Machine *m, int64_t vectors)
     return ((int64_t)m->vector_registers - vectors - 1) / vectors;
 }
 
-/* Of the window, beside one vector at a time. Bounds the list, its price decides: eight sums hide
- * the latency of each. */
+/* Of the window, besides one vector at a time. Bounds the list, prices decide: eight sums hide the
+ * latency of each. */
 enum { VECTORS = 4, MOST_ROWS = 8 };
 
-/* Rows of tiles are as even as can be. */
+/* Tiles have heights as even as possible. */
 static void
 write_height(const Separable *s, int64_t vectors, int64_t height)
 {
@@ -190,12 +190,12 @@ write_height(const Separable *s, int64_t vectors, int64_t height)
     Tile x = { .height = height, .vectors = vectors, .rows = (s->nrows + tiles - 1) / tiles };
 
     for (int outside = 0; outside < 2; outside++)
-        /* of the window: a vector, some of a row, some of a column */
+        /* of the window: a vector, several of a row, several of a column */
         for (int along = 0; along <= (outside ? 2 : 0); along++) {
             x.columns_outside = outside;
             x.window_vectors = along == 1 ? VECTORS : 1;
             x.window_rows = along == 2 ? height < MOST_ROWS ? MOST_ROWS / 2 : MOST_ROWS : 1;
-            /* sums in registers are so many */
+            /* the number of register sums is known */
             bool known = x.window_rows == 1 || s->down % height == 0;
             if (known && window_fits(win, x.window_rows, x.window_vectors) &&
                 x.window_rows <= height)
@@ -212,8 +212,8 @@ write_separable(Draft *w)
 
     if (!recognise(&s))
         return false;
-    /* As many rows of pixels as keep the window's values in a cache; so many that most are not
-     * copied for two tasks. */
+    /* Rows of pixels that keep the window's result in a cache; enough that most are not copied by
+     * two tasks. */
     const Slide *slow = &s.window.image.slide[0];
     for (int64_t tasks = 1; tasks <= s.down; tasks *= 2) {
         int64_t height = (s.down + tasks - 1) / tasks;

@@ -14,11 +14,11 @@
 
 #include <string.h>
 
-/* points: in longer steps a hull is hardly shorter than an axis */
+/* points: with longer steps a hull is hardly shorter than an axis */
 enum { MOST_STEP = 64 };
 
-/* A reduction whose support leaves out much, and the axes that its bounds vary with. How much is
- * asked of lone nests; in a kernel of several parts the price of each copy tells. */
+/* A reduction whose support skips a large share, and the axes that its bounds vary with. The share
+ * is checked only for single nests; in a kernel of several parts the price of each copy decides. */
 typedef struct {
     Sym loop, row[NEST_MAX_AXES];
     uint32_t nrow;
@@ -73,8 +73,8 @@ parallel_loop(const Program *p)
     return NULL;
 }
 
-/* Is it a loop over a dimension that one of the reductions runs along? By its name alone: a wrong
- * answer makes steps longer or blocks torn, which costs time, never results. */
+/* Is it a loop over a dimension that one of the reductions runs along? Decided by its name: a wrong
+ * answer makes steps longer or splits blocks, which costs time but does not change results. */
 static bool
 is_alike(Sym loop, const Shortened *list, uint32_t n)
 {
@@ -88,7 +88,7 @@ is_alike(Sym loop, const Shortened *list, uint32_t n)
     return false;
 }
 
-/* The step of hulls; 0: it would be longer than MOST_STEP. */
+/* The step of hulls; 0: it would exceed MOST_STEP. */
 static int64_t
 step_of(const Program *p, const Shortened *list, uint32_t n, bool makers)
 {
@@ -107,10 +107,10 @@ step_of(const Program *p, const Shortened *list, uint32_t n, bool makers)
     return step;
 }
 
-/* ---- where ----------------------------------------------------------------------------------- */
+/* ---- position -------------------------------------------------------------------------------- */
 
-/* The first step behind which the loop is no plain loop over a whole reduction: one that changes
- * it, a `hold`, which gives the sum's begin and end loops of their own, or a `run`. */
+/* The first step after which the loop is no plain loop over a complete reduction: one that changes
+ * it, a `hold`, which makes separate loops of the sum's begin and end, or a `run`. */
 static uint32_t
 first_change(const Program *p, Sym loop)
 {
@@ -123,7 +123,7 @@ first_change(const Program *p, Sym loop)
     return p->step.n;
 }
 
-/* A loop that is there before step `before`, and that `loop` is, or is fused of; NULL: none. */
+/* A loop before step `before` that `loop` is, or is fused of; NULL: none. */
 static Sym
 loop_before(const Program *p, Sym loop, uint32_t before)
 {
@@ -138,8 +138,8 @@ loop_before(const Program *p, Sym loop, uint32_t before)
     return loop;
 }
 
-/* Do trips of this loop, as it is before step `before`, differ in rows that bounds vary with? Any
- * loop will do for bounds that vary with none. */
+/* Do iterations of this loop, before step `before`, differ in rows that the bounds vary with? If
+ * they vary with none, any loop will do. */
 static bool
 goes_over_rows(const Program *p, Sym loop, uint32_t before, const Shortened *r)
 {
@@ -181,8 +181,7 @@ rows_around(const Program *p, uint32_t before, const Shortened *r)
 
 typedef enum { AT_TASK, AT_ROWS, AT_COUNT } Where;
 
-/* Where a reduction is shortened, of the loops before step `change`. NULL: there is no such
- * loop. */
+/* The loop, before step `change`, at which a reduction is shortened. NULL: none. */
 static Sym
 loop_at(const Program *p, Where where, Sym task, const Shortened *r, uint32_t change)
 {
@@ -255,7 +254,7 @@ write_skips(Draft *w)
         return;
     for (uint32_t i = 0; i < n; i++)
         open |= list[i].open;
-    w->program.n = open ? 0 : count; /* open: each program goes behind its copies */
+    w->program.n = open ? 0 : count; /* open: each program follows its copies */
     for (uint32_t i = 0; i < count; i++) {
         shorten(w, before[i], list, n);
         if (open)

@@ -13,10 +13,10 @@
  */
 #include "schedule/write.h"
 
-/* A sum over a short axis: rows of a matrix times something that has all other axes. */
+/* A sum over a short axis: rows of a matrix times an operand with all other axes. */
 typedef struct {
     Low *l;
-    const char *name;        /* of what it makes */
+    const char *name;        /* its result */
     const Scalar *moving;    /* the other operand */
     uint32_t row, sum, lane; /* axes */
     int64_t rows;
@@ -25,22 +25,21 @@ typedef struct {
 typedef struct {
     Draft *w;
     Small part[2];
-    const Scalar *read;                    /* of what the first one makes, by the second one */
-    uint32_t outer[NEST_MAX_AXES], nouter; /* of the second one: squares of a task's own … */
-    /* … and the others, what the first one's rows are last */
+    const Scalar *read;                    /* the second one's read of the first one's result */
+    uint32_t outer[NEST_MAX_AXES], nouter; /* of the second one: squares that tasks split … */
+    /* … and the others, innermost of them the first one's rows */
     uint32_t inner[NEST_MAX_AXES], ninner;
-    /* of the first one: axes that have more than one point in a task */
+    /* of the first one: axes with more than one point in a task */
     uint32_t box[NEST_MAX_AXES], nbox;
-    const char *window; /* what the window makes; NULL: there is none */
-    /* its axes: as `outer`; that are a square's place … */
+    const char *window; /* the window's result; NULL: none */
+    /* its axes: as `outer`; that index a square … */
     uint32_t w_outer[NEST_MAX_AXES], nw_outer, w_square[NEST_MAX_AXES], nw_square;
-    /* … and inside of one */
+    /* … and points in a square */
     uint32_t w_inside[NEST_MAX_AXES], nw_inside, w_sum[NEST_MAX_AXES], nw_sum, w_lane;
 } Tiles;
 
-enum { MOST_PARTS = 3 }; /* two sums, and a window inside */
-/* that are written out, and as many summands; bounds code: a square of more is a product like
- * others */
+enum { MOST_PARTS = 3 }; /* two sums, and a window in them */
+/* unrolled rows, and unrolled summands; bounds code: larger squares are ordinary contractions */
 enum { MOST_ROWS = 16 };
 
 static bool
@@ -87,7 +86,7 @@ find_small(Draft *w, uint32_t part, Small *m)
     return m->lane != m->row && stride && expr_is(stride, 1);
 }
 
-/* The axis of the first part that dimension d of its value is; NO_SLOT: none. */
+/* The axis of the first part that is dimension d of its result; NO_SLOT: none. */
 static uint32_t
 made_at(const Tiles *t, uint32_t d)
 {
@@ -96,8 +95,8 @@ made_at(const Tiles *t, uint32_t d)
     return expr_is_var(n->write[0].at[d], &v) && v.kind == VAR_AXIS ? (uint32_t)v.id : NO_SLOT;
 }
 
-/* Squares whose place is one point of what is put are a task's own; the rest of the second part's
- * axes goes inside. */
+/* Tasks split axes of squares that index one point of the first part; the second part's other axes
+ * are inside. */
 static void
 sort_axes(Tiles *t)
 {
@@ -115,7 +114,7 @@ sort_axes(Tiles *t)
         if (!bare || made == first->row)
             inside |= expr_axes(e);
     }
-    for (int pass = 0; pass < 2; pass++) /* what the first one's rows are stands last */
+    for (int pass = 0; pass < 2; pass++) /* what indexes the first one's rows is last */
         for (uint32_t x = 0; x < n->naxis; x++) {
             if (n->axis[x].kind != AXIS_PARALLEL || x == second->row || x == second->lane)
                 continue;
@@ -157,7 +156,7 @@ find_read(void *user, const Scalar *s)
         f->load = s;
 }
 
-/* The third part's axes, by the second one's that they stand for. */
+/* The third part's axes, by those of the second one that they index. */
 static bool
 find_window(Tiles *t)
 {
@@ -215,7 +214,7 @@ recognise(Tiles *t)
     return t->nouter > 0 && (k->npart == 2 || find_window(t));
 }
 
-/* The rows of a register tile, as even as can be. */
+/* The rows of a register tile, as even as possible. */
 static int64_t
 tile_rows(const Machine *m, int64_t rows, int64_t vectors)
 {
@@ -223,8 +222,8 @@ tile_rows(const Machine *m, int64_t rows, int64_t vectors)
     return (rows + tiles - 1) / tiles;
 }
 
-/* The loops of the last part, `vectors` of channels at a time, outermost first: squares of a task's
- * own, channels, the other squares. */
+/* The loops of the last part, `vectors` of channels at a time, outermost first: squares that tasks
+ * split, channels, other squares. */
 static void
 write_outside(const Tiles *t, Text *out, int64_t vectors, int64_t lanes, bool apart)
 {
@@ -260,7 +259,7 @@ write_outside(const Tiles *t, Text *out, int64_t vectors, int64_t lanes, bool ap
                 sums);
 }
 
-/* Tiles of `vectors` of channels; a task is all channels (0), or each of these. */
+/* Tiles of `vectors` of channels; a task has all channels (0), or one tile. */
 static void
 write_numbers(Tiles *t, int64_t vectors, bool apart)
 {
@@ -278,7 +277,7 @@ write_numbers(Tiles *t, int64_t vectors, bool apart)
     uint32_t place[NEST_MAX_AXES], nplace = 0;
     for (uint32_t i = 0; i < t->ninner; i++)
         if (!t->window || i + 1 == t->ninner)
-            place[nplace++] = t->inner[i]; /* the others are the window's squares */
+            place[nplace++] = t->inner[i]; /* the others are squares of the window */
     text_printf(&out, "split %s by %lld -> cr_ cl_\n",
                 t->window ? axis_name(w, 1, second->lane) : "cv_", (long long)lanes);
     text_printf(&out, "split %s by %lld -> eo_ er_\n", row, (long long)rows);

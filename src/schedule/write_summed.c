@@ -9,19 +9,19 @@
 
 typedef struct {
     Draft *w;
-    Cut cut;                    /* of the product */
+    Cut cut;                    /* of the contraction */
     const Scalar *factor;       /* that varies with the channel */
-    const char *product, *name; /* what the parts make */
-    /* the product's axes: those that are shared… */
+    const char *product, *name; /* the results of the parts */
+    /* the contraction's axes: shared ones … */
     uint32_t outer[NEST_MAX_AXES], nouter, channel;
-    /* … and those that are not: the last, along a row, and how many */
+    /* … and the others: the last one, along a row, and its extent */
     uint32_t pixel, npixel;
-    /* axes of what sums: outputs of one point, sums */
+    /* axes of the summing part: outputs of one point, sums */
     uint32_t own[NEST_MAX_AXES], nown, sum[NEST_MAX_AXES], nsum;
     int64_t lanes, channels, across;
 } Summed;
 
-/* Outputs of the sums that are not shared are one point. */
+/* The summing part's own outputs have one point. */
 static bool
 find_sums(Summed *s)
 {
@@ -42,8 +42,8 @@ find_sums(Summed *s)
     return true;
 }
 
-/* The last shared axis is the channel, if it is all of one side of the product; what is not shared
- * are pixels. */
+/* The last shared axis is the channel, if it is one complete side of the contraction; the axes that
+ * are not shared are pixels. */
 static bool
 find_channel(Summed *s)
 {
@@ -91,8 +91,8 @@ recognise(Summed *s)
     return s->channels >= s->lanes && s->across > 0;
 }
 
-/* Sums of `rows` pixels and so many vectors of channels at a time; `copy`: the pixels are copied,
- * an odd number of lines apart. */
+/* Tiles of `rows` pixels and `vectors` of channels; `copy`: the pixels are copied, an odd number of
+ * lines apart. */
 static void
 write_tile(const Summed *s, int64_t rows, int64_t vectors, bool copy)
 {

@@ -20,14 +20,14 @@ typedef struct {
     Cut cut;
     int64_t lanes, rows, cols;
     const char *lane; /* the loop over the lanes of a vector */
-    /* rows are read beyond their ends, where padding is: each task copies them with it */
+    /* rows are read beyond their ends, into padding: each task copies them with it */
     bool copied;
-    /* trips of the innermost sum are made of one read of the constant */
+    /* iterations of the innermost sum share one read of the constant */
     bool shared;
 } Thin;
 
-/* The loop inside of which all summands of a column share a factor, such as the scale of a group:
- * the innermost sum that the factor varies with. NULL: there is none. */
+/* The loop in which all summands of a column share a factor, such as the scale of a group: the
+ * innermost sum that the factor varies with. NULL: none. */
 static const char *
 shared_factor(const Thin *g)
 {
@@ -35,7 +35,7 @@ shared_factor(const Thin *g)
     const Scalar *b = cut->k.b;
 
     for (uint32_t i = 0; b->op == S_MUL && i < 2; i++) {
-        uint32_t last = cut->nsum; /* sums from here on leave it as it is */
+        uint32_t last = cut->nsum; /* sums from here on do not change it */
         while (last > 0 && !(b->arg[i]->axes >> cut->sum[last - 1] & 1))
             last--;
         if (last < cut->nsum && b->arg[1 - i]->axes >> cut->sum[last] & 1)
@@ -57,8 +57,8 @@ write_panels(const Thin *g, const char *part, int64_t width, int64_t panels, con
                *outer = axis_names(w, 0, cut->col, cut->ncol - cut->col_run);
     const char *cols = axis_names(w, 0, cut->col + cut->ncol - cut->col_run, cut->col_run),
                *sums = axis_names(w, 0, cut->sum, cut->nsum);
-    /* Elements that share what is read of them are written out, one for all vectors before the
-     * next: each adds to the same sums. */
+    /* Elements that share a read are unrolled, one for all vectors before the next: each adds to
+     * the same accumulators. */
     const char *each = g->shared ? axis_name(w, 0, cut->sum[cut->nsum - 1]) : "",
                *walked = axis_names(w, 0, cut->sum, cut->nsum - g->shared);
 
@@ -86,7 +86,7 @@ write_panels(const Thin *g, const char *part, int64_t width, int64_t panels, con
                     "stage lhs at task -> rows scratch of %s %s odd\nsplit rows.%s by %lld -> av "
                     "al\nrun rows.al vector\n",
                     rows, sums, axis_name(w, 0, cut->sum[cut->nsum - 1]), (long long)g->lanes);
-    /* a row of columns is read once for all rows */
+    /* a row of columns is loaded once for all rows */
     if (g->rows > 1)
         text_printf(&t, "stage rhs at %s -> col reg of jq jr\n",
                     axis_name(w, 0, cut->sum[cut->nsum - 1]));
@@ -94,16 +94,15 @@ write_panels(const Thin *g, const char *part, int64_t width, int64_t panels, con
     write_program(w, &t);
 }
 
-/* Of a vector of elements that share words: a shift, a look-up and the multiply-add, of which two
- * at most start in a cycle where vectors have 512 bits; shorter ones have no such look-up and more
- * instructions. It takes half a byte a lane or less. */
+/* Unpacking a vector of elements that share words takes a shift, a look-up and the multiply-add, of
+ * which at most two start per cycle with vectors of 512 bits; shorter vectors have no such look-up
+ * and take more instructions. It reads at most half a byte a lane. */
 enum { ELEMENT_CODE = 3, STARTED = 2, SHARING = 2 };
 
-/* Is a panel best read alone, before the next? Where making elements hides the latency of its sums,
- * and takes longer than memory takes to bring them in one stretch: 576 x 1,536 elements of four
- * bits in panels of three vectors take 31 us on a Zen 4 core so, and 39 in eight streams, which are
- * not fetched ahead as well. Where memory is slower, several streams may be faster, and both ways
- * are listed. */
+/* Is a panel best read alone, in one stream? Yes if unpacking hides the latency of its sums, and
+ * takes longer than memory takes to deliver one stream: 576 x 1,536 elements of four bits in panels
+ * of three vectors take 31 us on a Zen 4 core so, and 39 in eight streams, which are prefetched
+ * less well. If memory is slower, several streams may be faster, so both are listed. */
 static bool
 is_alone(const Thin *g, int64_t vectors)
 {
@@ -115,10 +114,10 @@ is_alone(const Thin *g, int64_t vectors)
            cycles * m->cycle_seconds >= brought;
 }
 
-/* Panels of one width: as many side by side as there are registers, and so many that there is a
- * task for each core; and one after the other, in one stretch of memory. */
-/* programs of several panels of a width; bounds the list: narrower ones are asked for where these
- * leave a core idle */
+/* Panels of one width: concurrent ones, as many as registers hold, and few enough that each core
+ * has a task; and one after the other, in one stream. */
+/* widths with several concurrent panels; bounds the list: narrower ones are tried if these leave a
+ * core idle */
 enum { WIDEST_FIRST = 2 };
 
 static void
@@ -141,7 +140,7 @@ write_width(const Thin *g, const char *part, int64_t width, const char *factored
     }
 }
 
-/* The width of the panels in which the constant has to lie, if these are no whole vectors; else
+/* The width of the panels of the constant's given layout if it is no multiple of vectors; otherwise
  * 0. */
 static int64_t
 width_given(const Thin *g)
@@ -175,7 +174,7 @@ write_thin(Draft *w)
     g.lane = lane_name(w, g.cut.col + g.cut.ncol - g.cut.col_run, g.cut.col_run);
     g.rows = expr_or(axes_product(&low, g.cut.row, g.cut.nrow), -1);
     g.cols = expr_or(g.cut.cols, -1);
-    /* More rows have accumulators enough in a tile of one panel. */
+    /* With more rows, a tile of one panel has enough accumulators. */
     if (g.rows < 1 || g.cols < 1 || g.rows > vectors_in_flight(p->m))
         return;
     g.shared = g.cut.nsum > 1 && cut_unread(w->c, &g.cut.k) >> g.cut.sum[g.cut.nsum - 1] & 1;

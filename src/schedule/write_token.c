@@ -14,20 +14,20 @@
 #include "schedule/cut.h"
 #include "schedule/group.h"
 
-/* Rows of values that are weighed for a head at a time. Bounds the list, its price decides: all
- * heads' sums are loaded and stored once a block. */
+/* Rows of values that are weighted for one head at a time. Bounds the list, prices decide: all
+ * heads' sums are loaded and stored once per block. */
 enum { LEAST_ROWS = 4, MOST_ROWS = 32 };
 
 typedef struct {
     const Group *g;
-    uint32_t outer[NEST_MAX_AXES], nouter; /* the shared axes that are shared out, … */
-    /* … those whose points lie beside each other in a row of columns, … */
+    uint32_t outer[NEST_MAX_AXES], nouter; /* the shared axes that are distributed, … */
+    /* … those whose points are adjacent in a row of columns, … */
     uint32_t beside[NEST_MAX_AXES], nbeside;
     /* … and those whose points all read the same columns */
     uint32_t same[NEST_MAX_AXES], nsame;
 } Token;
 
-/* The loops over shared axes: all parts', or those of a part's box. */
+/* The loops over shared axes: of all parts, or of a part's box. */
 static const char *
 loops(const Token *k, const Member *m, const uint32_t *axis, uint32_t n)
 {
@@ -53,9 +53,9 @@ same(const Token *k, const Member *m)
     return loops(k, m, k->same, k->nsame);
 }
 
-/* ---- is it one? ------------------------------------------------------------------------------ */
+/* ---- recognising ----------------------------------------------------------------------------- */
 
-/* How far apart the points of an axis lie in memory; a number that is not known is far. */
+/* The stride of an axis in memory; unknown strides count as large. */
 static int64_t
 step_of(Low *l, const Scalar *read, uint32_t axis)
 {
@@ -64,16 +64,16 @@ step_of(Low *l, const Scalar *read, uint32_t axis)
     return stride ? expr_or(stride, INT64_MAX) : INT64_MAX;
 }
 
-/* The axis of a product along which its columns' vectors lie: what is summed, of scores; what is
- * made, of the last. */
+/* The axis of a contraction along which its columns are vectors: the sum, for scores; the output,
+ * for the last part. */
 static uint32_t
 lane_axis(const Group *g, const Member *m)
 {
     return m == &g->member[g->n - 1] ? m->own[0] : m->sum[0];
 }
 
-/* The shared axes whose points lie beside each other in a row of a product's columns. None: rows
- * are no lines of vectors, or are whole without any. */
+/* The shared axes whose points are adjacent in a row of a contraction's columns. None: rows are not
+ * made of vectors, or are complete without them. */
 static AxisSet
 axes_beside(const Group *g, const Member *m)
 {
@@ -122,7 +122,7 @@ recognise(const Group *g, Token *k)
 
 /* ---- the parts ------------------------------------------------------------------------------- */
 
-/* Vectors of a row of a product's columns, all heads of it. */
+/* Vectors of a row of a contraction's columns, for all heads. */
 static int64_t
 row_vectors(const Token *k, const Member *m)
 {
@@ -133,7 +133,7 @@ row_vectors(const Token *k, const Member *m)
     return n;
 }
 
-/* How many rows before it is read memory is asked for one. */
+/* The prefetch distance of a row, in rows. */
 static int64_t
 rows_ahead(const Token *k, const Member *m)
 {
@@ -141,8 +141,7 @@ rows_ahead(const Token *k, const Member *m)
                                       dtype_info[cut_only_read(m->view.b)->dtype].bytes);
 }
 
-/* A row of columns after the other, all heads of each; written out where a row is few vectors,
- * which are asked for together. */
+/* Row after row of columns, for all heads each; short rows are unrolled and prefetched together. */
 static void
 write_scores(const Token *k, const Member *m, Text *t)
 {
@@ -166,8 +165,8 @@ write_scores(const Token *k, const Member *m, Text *t)
                     (long long)rows_ahead(k, m));
 }
 
-/* A few rows of columns after the others, for each head in turn, and whole blocks of later ones
- * asked for meanwhile; all heads' sums go on from block to block. */
+/* Blocks of a few rows of columns, for one head after the other, while later blocks are prefetched;
+ * all heads' sums persist between blocks. */
 static void
 write_values(const Token *k, int64_t rows, Text *t)
 {

@@ -10,11 +10,11 @@
  */
 #include "schedule/rows.h"
 
-/* of a block's rows in the output: longer ones there, or in the input; the price decides */
+/* of a block's rows in the output: longer rows there, or in the input; prices decide */
 static const int64_t block_lines[] = { 4, 1 };
 
-/* The axis that all reads which are not vectors along `last` run along. False: there is none such,
- * or they differ. */
+/* The axis along which all reads that are not contiguous along `last` are. False: none, or they
+ * differ. */
 static bool
 turned_axis(Row *r, const Accesses *all, uint32_t last, uint32_t *axis, const Scalar **load,
             uint32_t *nload)
@@ -40,11 +40,11 @@ turned_axis(Row *r, const Accesses *all, uint32_t last, uint32_t *axis, const Sc
         common &= units;
         load[(*nload)++] = s;
     }
-    /* two tiles and their steps are what registers hold */
+    /* registers hold two tiles and their intermediate steps */
     return *nload > 0 && *nload <= 2 && axis_list(common, axis) == 1;
 }
 
-/* How many own axes up to place `at` are one index, backwards from it. */
+/* The number of own axes that form one index, backwards from `at`. */
 static uint32_t
 run_before(Row *r, uint32_t at)
 {
@@ -60,7 +60,7 @@ run_before(Row *r, uint32_t at)
 typedef struct {
     Row *r;
     const uint32_t *y;
-    uint32_t ny; /* the axes that are one index where it is read */
+    uint32_t ny; /* the axes that form one index in the input */
     const Scalar **load;
     uint32_t nload;
     /* elements: of a vector, of a block's rows in the output, in the input */
@@ -105,7 +105,7 @@ write_blocks(Draft *w, Turn *u, Level cache, int64_t bytes)
     for (uint32_t i = 0; i < sizeof block_lines / sizeof *block_lines; i++) {
         u->written = block_lines[i] * m->line_bytes / bytes;
         int64_t most = machine_block_bytes(m, cache) / bytes / u->written, whole = u->lanes;
-        while (2 * whole <= most) /* a power of two: it divides most sizes */
+        while (2 * whole <= most) /* a power of two divides most sizes */
             whole *= 2;
         for (u->read = whole; u->read >= u->lanes && u->read > whole / FEWER; u->read /= 2)
             for (int stream = 0; stream <= row_is_lines(u->r, bytes); stream++) {

@@ -10,12 +10,13 @@
 
 /* ---- recognising ----------------------------------------------------------------------------- */
 
-/* Points of a window that is written out, each with as many sums as hide a multiply-add's latency.
- * Bounds code: with eight they are as many instructions as a Skylake keeps decoded (1,536; Fog, The
- * microarchitecture of Intel, AMD and VIA CPUs, 2022). Larger windows are for write_rows. */
+/* The most unrolled points of a window, each with as many sums as hide a multiply-add's latency.
+ * Bounds code: with eight sums they are as many instructions as a Skylake keeps decoded (1,536;
+ * Fog, The microarchitecture of Intel, AMD and VIA CPUs, 2022). write_rows handles larger
+ * windows. */
 enum { MAX_WINDOW = 128 };
-/* vectors of a row, and sums in all; bounds the list: eight hide the latency, and others are
- * priced */
+/* vectors of a row, and sums in all; bounds the list: eight hide the latency; prices decide among
+ * the others */
 enum { MOST_VECTORS = 4, MOST_SUMS = 8 };
 
 const Scalar *
@@ -87,7 +88,7 @@ window_of(Draft *wr, uint32_t part, Window *w)
     return true;
 }
 
-/* ---- what the plane shares ------------------------------------------------------------------- */
+/* ---- operands of the plane ------------------------------------------------------------------- */
 
 typedef struct {
     const Window *w;
@@ -122,14 +123,14 @@ filter_of(const Window *w, int64_t busy)
 
 /* ---- programs -------------------------------------------------------------------------------- */
 
-/* The name of a loop or copy that a program makes: of the part, where there are several. */
+/* The name of a loop or copy of a program: with the part's name if there are several parts. */
 static const char *
 piece(const Window *w, const char *name)
 {
     return w->w->p->k->npart > 1 ? arena_printf(w->w->a, "%s.%s_", w->name, name) : name;
 }
 
-/* The name of the loop over lanes, which stands for the last sliding axis. */
+/* The name of the loop over lanes, of the last sliding axis. */
 static const char *
 lanes_of(const Window *w)
 {
@@ -141,12 +142,12 @@ bool
 window_fits(const Window *w, int64_t rows, int64_t vectors)
 {
     if (vectors > 1 && (w->across < 0 || w->across < vectors * w->lanes))
-        /* what is left of a row has to be known to be written out */
+        /* unrolling needs a known number of remaining outputs */
         return false;
     return rows == 1 || (w->image.nslide > 1 && w->down >= rows);
 }
 
-/* Is something left of a row then, that a whole vector may sum as well? */
+/* Is there a remainder of a row that a complete vector may compute too? */
 static bool
 is_left_over(const Window *w, int64_t vectors)
 {
@@ -196,8 +197,8 @@ window_runs(const Window *w, Text *t, int64_t rows, int64_t vectors, const char 
                     n->param[filter->u.load.slot].name, plane, piece(w, "filter"), window);
 }
 
-/* `rows` rows of outputs, `vectors` vectors of each, are summed at a time. pad: what is left of a
- * row is summed in whole vectors, too. */
+/* Tiles of `rows` rows and `vectors` vectors of outputs. pad: the remainder of a row is computed in
+ * complete vectors too. */
 static void
 write_window_tile(const Window *w, int64_t rows, int64_t vectors, bool pad)
 {
@@ -228,12 +229,12 @@ write_window(Draft *w)
     if (w->p->k->npart != 1 || !window_of(w, 0, &win))
         return false;
     if (!win.nouter)
-        return false; /* no planes: one image, and nothing to share out */
+        return false; /* no planes: one image, so there is nothing to distribute */
     for (int64_t vectors = 1; vectors <= MOST_VECTORS; vectors *= 2) {
         for (int64_t rows = 1; rows * vectors <= MOST_SUMS; rows *= 2)
             write_window_tiles(&win, rows, vectors);
         if (win.down * vectors <= MOST_SUMS && (win.down & (win.down - 1)) > 0)
-            /* all rows of a small image, none left */
+            /* all rows of a small image, without a remainder */
             write_window_tiles(&win, win.down, vectors);
     }
     return w->program.n > 0;

@@ -1,8 +1,7 @@
-/* parse: the cursor that every text form reads with.
+/* parse: the cursor that all parsers of text forms use.
  *
- * White space and comments (from `;` to the end of the line) separate tokens and mean nothing else.
- * A word matches only as a whole; a sign does not match the front of a longer one (`<` is not in
- * `<=`).
+ * White space and comments (from `;` to the end of the line) only separate tokens. A word matches
+ * only as a complete word; a sign does not match a prefix of a longer one (`<` is not in `<=`).
  */
 #include "text/parser.h"
 
@@ -58,7 +57,7 @@ bool
 parse_error(Parse *p, const char *format, ...)
 {
     va_list args;
-    /* a longer message is cut: names may be long */
+    /* a longer message is truncated: names may be long */
     char text[512];
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
@@ -84,7 +83,7 @@ word_length(const Parse *p)
     return n;
 }
 
-/* What stands at the cursor, for messages. */
+/* The token at the cursor, for messages. */
 static const char *
 found(Parse *p)
 {
@@ -255,7 +254,7 @@ text_name(Text *t, const char *name)
     text_quoted(t, name);
 }
 
-/* Has it a meaning of its own where a name may stand? */
+/* Is it a reserved word where a name is expected? */
 static bool
 word_is_reserved(const char *s, size_t n)
 {

@@ -1,9 +1,8 @@
-/* parse_index: indices from text, and what is made of them: places x[i, 2*j] and the extents of
- * axes.
+/* parse_index: indices, accesses x[i, 2*j] and extents of axes from text.
  *
- * Indices are a language of their own, of Exprs: x[2*y + r - 1, idx[i]]. A read, an `at` or a cast
- * in an index is the computed variable of its value; value(…) makes one of any scalar, and index(…)
- * in a scalar is the way back (parse_scalar.c).
+ * Indices are a separate language, of Exprs: x[2*y + r - 1, idx[i]]. A read, an `at` or a cast in
+ * an index is the computed variable of its value; value(…) makes one of any scalar, and index(…) in
+ * a scalar is the converse (parse_scalar.c).
  */
 #include "text/parser.h"
 
@@ -259,10 +258,10 @@ symbol_print(Ctx *c, Text *t, Var symbol)
     return true;
 }
 
-/* ---- places ---------------------------------------------------------------------------------- */
+/* ---- accesses -------------------------------------------------------------------------------- */
 
-/* The first bare read tells the extent of an axis; that of a later reduction over the same axis
- * must not tell another. */
+/* The first bare read determines the extent of an axis; a bare read of a later reduction over the
+ * same axis must agree. */
 static bool
 infer_extent(Scope *s, const Expr *at, const Expr *dim)
 {
@@ -357,7 +356,8 @@ parse_axis_extent(Scope *s, Axis *axis, const Expr **limit)
         return parse_error(p, "axis %s has %lld points: an extent is 0 or more", axis->name,
                            (long long)points);
     if (ok && axis->extent && axis->kind == AXIS_REDUCE && expr_bounds(p->ctx, NULL, e).lo < 0)
-        axis->extent = expr_max(p->ctx, expr_int(p->ctx, 0), e); /* n - 5 where n is less */
+        /* n - 5 is less than 0 for small n */
+        axis->extent = expr_max(p->ctx, expr_int(p->ctx, 0), e);
     return ok;
 }
 

@@ -1,8 +1,8 @@
-/* parse_nest: a nest from its text. doc/nest.md has the grammar.
+/* parse_nest: parses a nest. doc/nest.md has the grammar.
  *
- * Axes are numbered as they are met: those of a `for` line, then the left side of the first write,
- * then reductions. A left side without an extent takes the output's dimension, a reduction the
- * dimension of its first bare read.
+ * Axes are numbered in order of appearance: those of a `for` line, then the left side of the first
+ * write, then reductions. A left side without an extent takes the output's dimension, a reduction
+ * the dimension of its first bare read.
  */
 #include "text/parser.h"
 #include "nest/walk.h"
@@ -15,8 +15,8 @@ typedef struct {
     VEC(NestParam) param;
     VEC(Write) write;
     uint32_t nin;
-    bool fixed; /* no more axes from left sides */
-    bool given; /* parameters are given, and results are converted to their types */
+    bool fixed; /* left sides declare no more axes */
+    bool given; /* the caller gives parameters; results are converted to their types */
 } NestText;
 
 static bool
@@ -80,7 +80,7 @@ parse_for(NestText *t)
     return parse_expect(p, ":");
 }
 
-/* One index of a left side: a new axis where one may be made, else any index. */
+/* One index of a left side: a new axis if one may be declared here, otherwise any index. */
 static const Expr *
 parse_left_index(NestText *t, const Expr *dim)
 {
@@ -230,7 +230,7 @@ parse_write(NestText *t)
     return true;
 }
 
-/* [s, t]: symbols that no type mentions */
+/* [s, t]: symbols that no type uses */
 static bool
 parse_symbols(NestText *t)
 {
@@ -275,7 +275,8 @@ finished(NestText *t, Sym name, Loc loc)
         .nwrite = t->write.n,
         .write = t->write.at,
     };
-    /* the meanings of operators read inside by construction; people's texts are checked */
+    /* definitions of operators keep inside of their tensors by construction; nests of users are
+     * checked */
     return nest_verify(c, n, t->given ? DIAG_INTERNAL : DIAG_MODEL) ? n : NULL;
 }
 

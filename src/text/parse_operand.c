@@ -1,7 +1,7 @@
-/* parse_operand: what stands between the operators of a scalar's text, and applying one to it.
+/* parse_operand: the operands of a scalar's text, and operations on them.
  *
- * A number has no type until something next to it has: it stays a plain double or integer through
- * arithmetic with other numbers and becomes a constant when it meets a typed value
+ * A number gets its type from its neighbour: it stays an untyped double or integer through
+ * arithmetic with other numbers, and becomes a constant when it meets a typed value
  * (operand_settle).
  */
 #include "text/parser.h"
@@ -77,7 +77,7 @@ operand_number(Scope *s, Operand *v)
     return true;
 }
 
-/* Operations of plain numbers: in double, except that whole numbers stay exact under + - *. */
+/* Operations on untyped numbers: in double, except that integers stay exact under + - *. */
 static bool
 number_operation(Scope *s, ScalarOp op, const Operand *a, uint32_t n, Operand *v)
 {
@@ -105,7 +105,7 @@ number_operation(Scope *s, ScalarOp op, const Operand *a, uint32_t n, Operand *v
     return true;
 }
 
-/* Give every operand the one type there is. */
+/* Gives every operand the common type. */
 bool
 operands_agree(Scope *s, const char *what, Operand *a, uint32_t n, const Scalar **out)
 {

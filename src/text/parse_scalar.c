@@ -1,7 +1,7 @@
-/* parse_scalar: scalar expressions from text, over the names of a scope.
+/* parse_scalar: scalar expressions from text, with the names of a scope.
  *
- * Recursive descent over the grammar of doc/nest.md: reads, reductions with the axes they
- * bind, calls, operators by precedence, lets. Operands and their types are parse_operand.c's.
+ * Recursive descent over the grammar of doc/nest.md: reads, reductions with the axes they bind,
+ * calls, operators by precedence, lets. parse_operand.c handles operands and their types.
  */
 #include "text/parser.h"
 
@@ -15,7 +15,7 @@ static bool ternary(Scope *s, Operand *v);
 
 /* ---- reads ----------------------------------------------------------------------------------- */
 
-/* lanes 0: what an element of the tensor has. */
+/* lanes 0: those of the tensor's elements. */
 static bool
 load(Scope *s, uint32_t lanes, Operand *v)
 {
@@ -46,7 +46,7 @@ load(Scope *s, uint32_t lanes, Operand *v)
         v, scalar_load_lanes(c, at.type->dtype, at.slot, at.rank, at.at, lanes, stride, valid));
 }
 
-/* inside(x[…]): comparisons of every index with both ends of its dimension. */
+/* inside(x[…]): compares every index with both bounds of its dimension. */
 static bool
 inside(Scope *s, Operand *v)
 {
@@ -61,7 +61,7 @@ inside(Scope *s, Operand *v)
         const Expr *e = at.at[d], *dim = at.type->dim[d];
         if (s->axes && expr_is_var(e, &axis) && axis.kind == VAR_AXIS &&
             s->axes->list.at[axis.id].extent == dim)
-            continue; /* an axis of just that extent */
+            continue; /* an axis of exactly that extent */
         const Scalar *i = scalar_index(c, e);
         all = scalar_2(c, S_AND, all, scalar_2(c, S_LE, scalar_int(c, DT_I64, 0), i));
         all = scalar_2(c, S_AND, all, scalar_2(c, S_LT, i, scalar_index(c, dim)));
@@ -105,7 +105,7 @@ binder_axis(Scope *s, AxisSet *axes)
             return false;
         VEC_PUSH(p->ctx->arena, &table->list, axis);
     }
-    table->limit[id] = limit; /* of this reduction alone */
+    table->limit[id] = limit; /* of this reduction only */
     *axes |= (AxisSet)1 << id;
     return true;
 }
@@ -117,7 +117,8 @@ check_depth(Scope *s, const Scalar *value)
     return value->depth <= most || parse_too_deep(s->p, "a value's operations are", most);
 }
 
-/* let t = value in, any number of them. A loop, so a long chain of lets is not a deep nesting. */
+/* let t = value in, any number of them. Iterative, so a long chain of lets is not a deep
+ * nesting. */
 static bool
 lets(Scope *s)
 {
@@ -191,7 +192,7 @@ reduction(Scope *s, Combiner k, Operand *v)
             return parse_error(
                 &s->mark, "the extent of axis %s does not follow from the reads: write %s<extent>",
                 a->name, a->name);
-        /* no read runs along it: a window that data make */
+        /* no read runs along it: the window's size depends on data */
         a->extent = s->axes->limit[i];
         s->axes->limit[i] = NULL;
     }
@@ -297,7 +298,7 @@ call_blocks(Scope *s, bool odd, Operand *v)
 static bool
 call_lanes(Scope *s, Operand *v)
 {
-    /* not in a frame: lanes may stand in lanes */
+    /* on the heap, since lanes may be nested */
     Operand *a = NEW_ARRAY(s->scratch, Operand, UINT8_MAX);
     const Scalar **lane = NEW_ARRAY(s->scratch, const Scalar *, UINT8_MAX);
     uint32_t n = 0;
@@ -397,7 +398,7 @@ call(Scope *s, size_t n, bool *is_one, Operand *v)
     return false;
 }
 
-/* ---- the grammar, loosest last --------------------------------------------------------------- */
+/* ---- the grammar, loosest precedence last ---------------------------------------------------- */
 
 static bool
 named(Scope *s, Operand *v)
@@ -442,7 +443,7 @@ atom(Scope *s, Operand *v)
             return scalar_body(s, v) && parse_expect(p, ")");
         if (p->s < p->end && (isdigit((unsigned char)*p->s) || *p->s == '.'))
             return operand_number(s, v);
-        return named(s, v); /* quoted, or an error */
+        return named(s, v); /* a quoted name, or an error */
     }
     if (parse_followed_by(p, n, '(')) {
         bool ok = call(s, n, &is_one, v);
@@ -537,7 +538,7 @@ binary(Scope *s, int level, Operand *v)
         if (i->op == S_NONE ? !operand_divide(s, i->token[0] == '%', a, v)
                             : !operand_apply(s, i->op, a, 2, v))
             return false;
-        i = infix[level]; /* another of the same level may follow */
+        i = infix[level]; /* another one of this precedence may follow */
     }
     return true;
 }

@@ -1,10 +1,10 @@
-/* parse_scope: the names a text may use where it is read, and the types that declare some of them.
+/* parse_scope: the names that a text may use, and the types that declare some of them.
  *
- * Symbols, axes, loops, tensors and lets share one name space. A name out of scope stays in the map
- * with entry 0, so leaving a scope costs what it declared.
+ * Symbols, axes, loops, tensors and lets share one name space. A name that leaves its scope stays
+ * in the map with entry 0, so leaving a scope costs only what it declared.
  *
- * Every nesting passes through scope_enter, so hostile text meets the limit of depth, not the
- * stack's end.
+ * All nesting passes through scope_enter, so hostile text reaches the depth limit before the stack
+ * overflows.
  */
 #include "text/parser.h"
 

@@ -1,4 +1,5 @@
-/* parser: scopes, indices, operands and scalars under a cursor. Shared with the text of kernels. */
+/* parser: parses scopes, indices, operands and scalars at a cursor. Shared with the text of
+ * kernels. */
 #ifndef TENON_PARSER_H
 #define TENON_PARSER_H
 
@@ -21,52 +22,52 @@ typedef struct {
 
 typedef struct AxisTable {
     VEC(Axis) list; /* extent NULL until it is written or inferred */
-    AxisSet bound;  /* reduction axes of the reductions around */
-    AxisSet again;  /* bound again, and not read bare since */
-    bool quiet;     /* inside an extent: reads there infer nothing */
-    /* j<len[i]>: points of j from there on do not count; NULL: all count */
+    AxisSet bound;  /* reduction axes of the enclosing reductions */
+    AxisSet again;  /* bound again, and no bare read since */
+    bool quiet;     /* inside of an extent: reads there infer nothing */
+    /* j<len[i]>: points of j from there on are left out; NULL: none is */
     const Expr *limit[NEST_MAX_AXES];
 } AxisTable;
 
 typedef struct Scope {
     Parse *p;
-    Parse mark; /* where the operator stands whose operands do not fit */
+    Parse mark; /* the operator whose operands do not fit */
     Arena *scratch;
     VEC(NameEntry) entry; /* [0] unused */
     Map find;             /* Sym to its entry, 0 once out of scope */
     bool open;            /* an unknown name in an index is a new symbol */
     uint32_t depth;
-    /* type of numbers when nothing else says it; DT_NONE: an error */
+    /* type of numbers without a typed neighbour; DT_NONE: an error */
     DType hint;
     VEC(const Type *) slot_type;
     VEC(uint8_t) slot_lanes; /* of an element; empty in nests */
     AxisTable *axes;         /* NULL outside nests */
-    bool widen;              /* a read of a float shorter than f32 is f32 */
+    bool widen;              /* reads floats shorter than f32 as f32 */
 } Scope;
 
-bool scope_enter(Scope *s);                  /* one level deeper; reports at the limit */
+bool scope_enter(Scope *s);                  /* one level deeper; reports an error at the limit */
 bool scope_declare(Scope *s, NameEntry e);   /* reports a name that is taken */
-void scope_symbols(Scope *s, const Type *t); /* those of a tensor's sizes are known names */
-/* Forget entries from mark on. Axes stay, so that a reduction beside may bind the same ones, unless
- * what ends is the value of a let: from outside its axes cannot be told from others of that
- * name. */
+void scope_symbols(Scope *s, const Type *t); /* declares those of a tensor's sizes */
+/* Removes entries from mark on. Axes stay, so that a neighbouring reduction may bind them again,
+ * unless the scope was the value of a let: outside of it, its axes cannot be told from others of
+ * that name. */
 void scope_leave(Scope *s, uint32_t mark, bool axes_too);
 const NameEntry *scope_find(const Scope *s, Sym name);
-/* The length of the word at the cursor, which stays; 0 if there is none. */
+/* The length of the word at the cursor, which does not move; 0 if there is none. */
 size_t parse_word(Parse *p);
-/* after n characters and white space stands ch */
+/* is ch next, after n characters and white space? */
 bool parse_followed_by(Parse *p, size_t n, char ch);
 DType parse_dtype(Parse *p); /* DT_NONE reported */
-/* Declares the symbols it meets. With `lanes`, f32x16[…] is a type too. */
+/* Declares its symbols. With `lanes`, f32x16[…] is a type too. */
 const Type *parse_type_in(Scope *s, uint32_t *lanes);
 
 /* ---- parse_index.c --------------------------------------------------------------------------- */
 
 const Expr *parse_index(Scope *s);
-/* <n>, if there is one: the axis's extent, over symbols, or a limit of its points, over other axes
- * and data. */
+/* <n>, optional: the axis's extent, over symbols, or a limit of its points, over other axes and
+ * data. */
 bool parse_axis_extent(Scope *s, Axis *axis, const Expr **limit);
-/* Do all of these axes lie below their limits? NULL: none of them has one. */
+/* Are all of these axes below their limits? NULL: none has one. */
 const Scalar *axes_within(Ctx *c, const AxisTable *t, AxisSet axes);
 
 typedef struct { /* name[index, …, */
@@ -88,12 +89,12 @@ typedef struct {
     bool tuple;
 } Operand;
 
-Operand operand_plain(double f);               /* a number without a type */
+Operand operand_plain(double f);               /* an untyped number */
 bool operand_number(Scope *s, Operand *v);     /* the number at the cursor */
 bool operand_set(Operand *v, const Scalar *s); /* false if s is NULL */
-/* a number becomes a constant of type t */
+/* converts a number to a constant of type t */
 const Scalar *operand_settle(Scope *s, const Operand *v, DType t);
-/* The operations below report at s->mark what has no meaning for their operands. */
+/* These operations report at s->mark operands that they do not accept. */
 bool operands_agree(Scope *s, const char *what, Operand *a, uint32_t n, const Scalar **out);
 bool operand_apply(Scope *s, ScalarOp op, Operand *a, uint32_t n, Operand *v);
 /* a // b and a % b of indices */
@@ -103,9 +104,10 @@ bool operand_seen(Scope *s, Operand *a, Operand *v);
 
 /* ---- parse_scalar.c -------------------------------------------------------------------------- */
 
-/* A scalar of type t (numbers take it); NULL reported. A tuple only if the caller allows it. */
+/* A scalar of type t, which numbers get; NULL reported. A tuple only if the caller allows it. */
 const Scalar *parse_value(Scope *s, DType t, bool tuple);
-/* A scalar within an index: one operand, or whole, (…). A lone number is i64; NULL reported. */
+/* A scalar within an index: one operand, or a complete one, (…). A lone number is i64; NULL
+ * reported. */
 const Scalar *parse_computed(Scope *s, bool whole);
 
 #endif

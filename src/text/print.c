@@ -1,11 +1,11 @@
 /* print: scalars and indices as text.
  *
  * A text has one name space: symbols, parameters or buffers, axes, loops and lets all have
- * different names, made so with a suffix where they would clash. A body may start with lets
- * (print_lets.c); here a value that has a let in scope is printed as its name.
+ * different names; a suffix resolves a clash. A body may start with lets (print_lets.c); a value
+ * that has a let in scope is printed as its name.
  *
- * Numbers are written bare where their neighbour tells the type (x * 2), with it where nothing
- * does: f32(2). Precedence is C's.
+ * A number is printed bare if its neighbour gives its type (x * 2), otherwise with the type:
+ * f32(2). Precedence is that of C.
  */
 #include "text/printer.h"
 
@@ -40,7 +40,7 @@ printer_let(const Printer *p, const Scalar *s)
 
 /* ---- indices --------------------------------------------------------------------------------- */
 
-/* In an index a read, an `at`, a cast and a let stand bare; other values are marked. */
+/* In an index, a read, an `at`, a cast and a let are printed bare; other values are marked. */
 static void
 print_computed(Printer *p, Text *t, const Scalar *s)
 {
@@ -63,7 +63,7 @@ print_var(void *user, Text *t, Var v)
         if (p->axis)
             print_word(t, p->axis[v.id]);
         else
-            /* a tree that left an axis unbound: the verifier's to refuse */
+            /* an unbound axis in a tree: the verifier reports it */
             text_printf(t, "$%u", (unsigned)v.id);
         break;
     case VAR_LOOP: print_word(t, p->loop[v.id]); break;
@@ -117,7 +117,7 @@ print_const(Text *t, const Scalar *s, bool typed)
     text_add(t, typed ? ")" : "");
 }
 
-/* A number that takes its type from a neighbour: the neighbour must then have one. */
+/* A number that takes its type from a neighbour, which must have one. */
 static bool
 is_numeric(const Scalar *s)
 {
@@ -160,7 +160,7 @@ print_op(Printer *p, Text *t, const Scalar *s)
     ScalarOp op = s->op;
     const ScalarOpInfo *info = &scalar_op_info[op];
     int prec = op_precedence(op);
-    bool lone = true; /* no operand tells the type of a number */
+    bool lone = true; /* no operand gives the type of a number */
     for (uint32_t i = op == S_SELECT; i < s->narg; i++)
         lone = lone && is_numeric(s->arg[i]);
 
@@ -229,7 +229,8 @@ print_reduce(Printer *p, Text *t, const Scalar *s)
     AxisSet around = p->bound;
     VEC(uint32_t) fresh = { 0 };
     bool comma = false;
-    for (uint32_t i = 0; i < p->nest->naxis; i++) { /* numbered before what the body binds */
+    /* numbered before the axes that the body binds */
+    for (uint32_t i = 0; i < p->nest->naxis; i++) {
         if (!(s->u.reduce.axes >> i & 1))
             continue;
         p->reopened = p->reopened || p->at[i].closed;

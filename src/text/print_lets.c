@@ -1,24 +1,26 @@
-/* print_lets: which values of a text get a name, and the body that starts with them.
+/* print_lets: selects the values of a text that get a name, and prints the body that starts with
+ * them.
  *
- * A node that would be written twice becomes a `let` in the outermost body in which every axis it
- * uses is known, so a text is as long as its DAG; one that would nest too deep becomes one as well.
+ * A node that would be printed twice becomes a `let` in the outermost body in which all of its axes
+ * are bound, so the length of a text is linear in its DAG. A node whose text would nest too deep
+ * becomes one too.
  */
 #include "text/printer.h"
 
 typedef struct {
     const Scalar *s;
     AxisSet free;    /* reduction axes it uses that it does not bind */
-    uint32_t times;  /* how often it would be written, at most 2 */
+    uint32_t times;  /* how often it would be printed, at most 2 */
     uint32_t height; /* nesting of its text */
     bool let;
 } Use;
 
-#define PRINT_MAX_HEIGHT 24 /* nesting of a text before a let breaks it: DEPTH_DEFAULT is far */
+#define PRINT_MAX_HEIGHT 24 /* nesting of a text before a let breaks it: far below DEPTH_DEFAULT */
 
 typedef struct {
     Printer *p;
     VEC(Use) use;
-    Map number;   /* Scalar to its place in use, plus 1 */
+    Map number;   /* Scalar to its index in use, plus 1 */
     AxisSet free; /* of the Exprs of the node being entered */
 } Uses;
 
@@ -37,7 +39,7 @@ uses_var(void *user, Var v)
     }
 }
 
-/* Visit the Exprs of a node. */
+/* Visits the Exprs of a node. */
 static void
 each_expr(const Scalar *s, void (*visit)(void *user, Var v), void *user)
 {
@@ -98,7 +100,7 @@ count_var(void *user, Var v)
         count(user, computed_scalar(v));
 }
 
-/* Short whatever is below it, so it may be written again. */
+/* Is its text short regardless of its operands, so that it may be repeated? */
 static bool
 is_short(const Scalar *s)
 {
@@ -118,7 +120,7 @@ is_short(const Scalar *s)
     }
 }
 
-/* Visit what is directly below a node. */
+/* Visits the operands of a node. */
 static void
 each_below(const Scalar *s, void (*visit)(void *user, Var v), void *user)
 {
@@ -146,9 +148,9 @@ height_var(void *user, Var v)
         h->height = use->height;
 }
 
-/* Decide on lets. Operands are entered before their users, so going backwards every user's count is
- * final when it is passed on; a let is written once whatever its own count. Going forwards, a let
- * stands wherever the text would nest too deep; bodies inside are broken up when they are
+/* Selects lets. Operands are numbered before their users, so in reverse order every user's count is
+ * final when it is propagated; a let is printed once whatever its own count. In forward order, a
+ * text that would nest too deep becomes a let; bodies inside are broken up when they are
  * printed. */
 static void
 choose_lets(Uses *u, const Scalar *const *root, uint32_t n)

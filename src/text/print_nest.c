@@ -1,8 +1,8 @@
-/* print_nest: a nest as text. doc/nest.md has the grammar.
+/* print_nest: prints a nest. doc/nest.md has the grammar.
  *
- * An axis is numbered where a reader first meets it, so the body is printed once to see in which
- * order that is. Where the numbers say otherwise (or an axis is met nowhere), a `for` line in front
- * lists all axes in order and the body is printed again without extents.
+ * The parser numbers axes in order of appearance, so the body is printed once to find that order.
+ * If it differs from the axes' numbers (or an axis does not appear), a `for` line lists all axes in
+ * order and the body is printed again without extents.
  */
 #include "text/printer.h"
 
@@ -115,8 +115,8 @@ print_place(Printer *p, Text *t, const Write *w)
     text_add(t, "]");
 }
 
-/* Writes w, w+1, … that take apart one tuple at one place: their number; 1 if there is no such
- * thing. */
+/* Writes w, w+1, … of the components of one tuple to one index: their number; 1 if there are no
+ * such writes. */
 static uint32_t
 tuple_writes(const Nest *n, uint32_t w)
 {
@@ -133,7 +133,7 @@ tuple_writes(const Nest *n, uint32_t w)
             next->combiner != COMB_NONE || n->param[next->out].type->rank != rank ||
             memcmp(next->at, first->at, rank * sizeof *next->at) != 0)
             return 1;
-        for (uint32_t d = 0; d < rank; d++) /* extents left out must be right for each */
+        for (uint32_t d = 0; d < rank; d++) /* omitted extents must be right for each output */
             if (n->param[next->out].type->dim[d] != n->param[first->out].type->dim[d])
                 return 1;
     }
@@ -205,7 +205,7 @@ left_side_tells(const Nest *n)
             bare |= (AxisSet)1 << v.id;
         else if (expr_uses_kind(n->write[0].at[d], VAR_AXIS) ||
                  expr_uses_kind(n->write[0].at[d], VAR_COMPUTED))
-            return false; /* would use axes that come later */
+            return false; /* would use axes that are declared later */
     }
     for (uint32_t i = 0; i < n->naxis; i++)
         if (n->axis[i].kind != AXIS_REDUCE && !(bare >> i & 1))

@@ -1,8 +1,8 @@
 /* text: the text form of nests, and what the text forms of kernels, graphs and programs share.
  *
- * nest_parse(nest_print(n)) has the same meaning, names and text. Parsers advance a cursor and report
- * at its line and column; doc/nest.md has the grammar. The text of a kernel is read and printed with
- * parser.h and printer.h, in the room of kernels.
+ * nest_parse(nest_print(n)) has the same semantics, names and text. Parsers advance a cursor and
+ * report errors at its line and column; doc/nest.md has the grammar. kernel parses and prints its
+ * own text with parser.h and printer.h.
  */
 #ifndef TENON_TEXT_H
 #define TENON_TEXT_H
@@ -12,11 +12,10 @@
 /* ---- nests ----------------------------------------------------------------------------------- */
 
 void nest_print(Ctx *c, Text *t, const Nest *n, int indent);
-/* n with the names that its text has, where no two things have one: schedules name loops by
- * axes. */
+/* n with the names that its text has, all different: schedules name loops by axes. */
 const Nest *nest_named(Ctx *c, const Nest *n);
 void scalar_print(Ctx *c, Text *t, const Nest *n, const Scalar *s); /* names from n */
-/* Cursor over text; parsers advance it and report at its line and column. */
+/* A cursor in a text; parsers advance it and report errors at its line and column. */
 typedef struct Parse {
     Ctx *ctx;
     const char *file;
@@ -25,10 +24,10 @@ typedef struct Parse {
     const char *line_start;
 } Parse;
 const Nest *nest_parse(Parse *p); /* from the word `nest` to the closing brace */
-/* A nest from the text between its braces. Its parameters are given, inputs first; `names` stand for
- * index expressions, such as extents. One text serves every type: a result is converted to the type
- * of its output, and nest_of_text makes a read of a float shorter than f32 an f32; nest_of_move
- * leaves elements as they are. */
+/* A nest from the text between its braces. The caller gives its parameters, inputs first; `names`
+ * stand for index expressions, such as extents. One text serves every type: a result is converted
+ * to the type of its output. nest_of_text reads floats shorter than f32 as f32; nest_of_move leaves
+ * elements unchanged. */
 typedef struct {
     const char *name;
     const Expr *index;
@@ -39,12 +38,12 @@ const Nest *nest_of_text(Ctx *c, const char *name, uint32_t nin, uint32_t nout,
 const Nest *nest_of_move(Ctx *c, const char *name, uint32_t nin, uint32_t nout,
                          const NestParam *param, uint32_t nname, const NestName *names,
                          const char *body);
-/* One scalar expression over named operands: "max(x, 0)". operand[i] is what name[i] stands for;
- * numbers take the type of the other operand. For the table of operators. */
+/* One scalar expression over named operands: "max(x, 0)". name[i] stands for operand[i]; numbers
+ * take the type of the other operand. For the table of operators. */
 const Scalar *scalar_parse(Ctx *c, const char *text, uint32_t n, const char *const *name,
                            const Scalar *const *operand);
 
-/* pieces of the parser that the graph's text form shares (parse.c) */
+/* the parser's parts that the text form of graphs shares (parse.c) */
 Parse parse_begin(Ctx *c, const char *file, Bytes text);
 Loc parse_here(const Parse *p);
 bool parse_error(Parse *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -58,18 +57,17 @@ bool parse_int(Parse *p, int64_t *v);
 bool parse_number(Parse *p, double *v);
 bool parse_string(Parse *p, const char **s);
 const Expr *parse_expr(Parse *p); /* over symbols; NULL reported */
-/* What is known of a symbol, behind the word `symbol`: seq from 1 to 2048 usually 1, 128; batch
- * counts 1. What was said to be usual before stays. */
+/* After the word `symbol`: properties of a symbol: seq from 1 to 2048 usually 1, 128; batch counts
+ * 1. Hints from before stay. */
 bool parse_symbol(Parse *p);
-/* The same with that word; false, and nothing is printed: no more than that it is a number from
- * 0. */
+/* The same with that word; false, and prints nothing: only the default range from 0 is known. */
 bool symbol_print(Ctx *c, Text *t, Var symbol);
 const Type *parse_type(Parse *p); /* f32[batch, 3] */
-bool parse_end(Parse *p);         /* only white space left? */
-/* Print a name so that parse_name reads it back: bare if it is an identifier, else quoted. */
+bool parse_end(Parse *p);         /* is only white space left? */
+/* Prints a name so that parse_name reads it back: bare if it is an identifier, else quoted. */
 void text_name(Text *t, const char *name);
 void text_quoted(Text *t, const char *text); /* as parse_string reads it */
-/* The shortest decimal that reads back as v, which is a value of the type; 10, not 1e+01. */
+/* The shortest decimal that parses back to v, a value of the type; 10, not 1e+01. */
 void text_float(Text *t, DType type, double v);
 
 #endif

@@ -1,21 +1,21 @@
-/* support: what tests ask of nests and kernels, and the compiler itself does not. */
+/* support: queries of nests and kernels that only tests use. */
 #ifndef TENON_TESTS_SUPPORT_H
 #define TENON_TESTS_SUPPORT_H
 
 #include "kernel/kernel.h"
 #include "nest/nest.h"
 
-/* Write all queries as text, one line each: what golden tests compare. */
+/* Writes all queries as text, one per line, for golden tests. */
 void nest_describe(Ctx *c, Text *t, const Nest *n);
 
-#define KERNEL_PROVE_STEPS 400000000 /* named limit: addresses computed */
+#define KERNEL_PROVE_STEPS 400000000 /* limit: addresses computed */
 typedef struct {
     Sym symbol;
     int64_t value;
 } KernelSize;
-/* Does the loop tree, at these sizes of its symbols, stay inside its buffers and write every
- * element of its outputs once? NULL: it does; else the first place where it does not, or what could
- * not be told. */
+/* Does the loop tree, at these sizes of its symbols, stay inside of its buffers and write every
+ * element of its outputs once? NULL: it does; otherwise the first violation, or what could not be
+ * decided. */
 const char *kernel_prove(Ctx *c, Arena *a, const Kernel *k, const KernelSize *size, uint32_t nsize);
 
 #endif
