@@ -55,7 +55,7 @@ nest_behind(Ctx *c, const Nest *n, uint32_t slot, uint32_t *dim, bool *keep)
     uint32_t d = dim_of_test(c, n, w->value->arg[0], &end);
     if (d == o->rank || first->op != S_LOAD || first->u.load.slot != slot)
         return NULL;
-    if (expr_eq(c, NULL, end, x->dim[d]) != YES)
+    if (expr_eq(c, NULL, end, x->dim[d]) != YES || expr_le(c, NULL, end, o->dim[d]) != YES)
         return NULL;
     for (uint32_t k = 0; k < o->rank; k++)
         if (first->u.load.at[k] != w->at[k] ||

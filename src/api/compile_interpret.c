@@ -1,5 +1,6 @@
 /* compile_interpret: run the imported model in the interpreter, the reference for compiled code. */
 #include "api/compile_internal.h"
+#include "run/run.h"
 
 #include <string.h>
 
@@ -13,32 +14,26 @@ static bool
 take_input(TnContext *ctx, const char *path, const Value *v, const TnTensor *x, Tensor *out)
 {
     const Type *t = v->type;
+    DType dtype;
+    int64_t bytes;
 
-    if (!TN_CHECK_SIZE(ctx, TnTensor, x))
+    if (!tn_tensor_data(ctx, x, &dtype, &bytes))
         return false;
     if (x->name && strcmp(x->name, v->name))
         return diag_error(&ctx->c.diags, DIAG_USAGE, at_model(path),
                           "input %s was given where %s belongs", x->name, v->name);
-    if (!x->dtype || dtype_from_name(x->dtype, strlen(x->dtype)) != t->dtype)
+    if (dtype != t->dtype)
         return diag_error(&ctx->c.diags, DIAG_USAGE, at_model(path),
-                          "input %s is %s, the model wants %s", v->name,
-                          x->dtype ? x->dtype : "of no type", dtype_info[t->dtype].name);
-    if (x->rank != t->rank)
+                          "input %s is %s, the model wants %s", v->name, dtype_info[dtype].name,
+                          dtype_info[t->dtype].name);
+    if ((uint32_t)x->rank != t->rank)
         return diag_error(&ctx->c.diags, DIAG_USAGE, at_model(path),
                           "input %s has rank %d, the model wants %s", v->name, x->rank,
                           type_str(&ctx->c, t));
     *out = (Tensor){ .dtype = t->dtype, .rank = t->rank, .data = x->data };
-    int64_t bytes = dtype_info[t->dtype].bytes;
-    for (uint32_t d = 0; d < t->rank; d++) {
+    for (uint32_t d = 0; d < t->rank; d++)
         out->dim[d] = x->dims[d];
-        if (x->dims[d] < 0 || mul_overflows(bytes, x->dims[d], &bytes))
-            return diag_error(&ctx->c.diags, DIAG_USAGE, at_model(path),
-                              "input %s: dimension %u is %lld, which is not a size", v->name, d,
-                              (long long)x->dims[d]);
-    }
-    return x->bytes == bytes || diag_error(&ctx->c.diags, DIAG_USAGE, at_model(path),
-                                           "input %s has %lld bytes, its dimensions make %lld",
-                                           v->name, (long long)x->bytes, (long long)bytes);
+    return true;
 }
 
 /* Element i of an array whose structs may be longer than the ones this library knows. */
@@ -79,13 +74,13 @@ give_output(TnContext *ctx, Arena *keep, const char *path, const Value *v, const
 /* Inputs and outputs that are the caller's, by their numbers. */
 typedef struct {
     uint32_t nin, nout, *in, *out;
-} Ports;
+} CallerPorts;
 
-static Ports
-ports_of(const Graph *g, Arena *a)
+static CallerPorts
+caller_ports(const Graph *g, Arena *a)
 {
-    Ports p = { .in = NEW_ARRAY(a, uint32_t, g->input.n + 1),
-                .out = NEW_ARRAY(a, uint32_t, g->output.n + 1) };
+    CallerPorts p = { .in = NEW_ARRAY(a, uint32_t, g->input.n + 1),
+                      .out = NEW_ARRAY(a, uint32_t, g->output.n + 1) };
     bool *kept_in = NEW_ARRAY(a, bool, g->input.n + 1),
          *kept_out = NEW_ARRAY(a, bool, g->output.n + 1);
 
@@ -103,7 +98,7 @@ ports_of(const Graph *g, Arena *a)
 /* No rows along the dimension that grows, zeros where none does; sizes that the given inputs
  * tell. */
 static bool
-begin_states(const Graph *g, Arena *a, const Ports *p, Tensor *x)
+begin_states(const Graph *g, Arena *a, const CallerPorts *p, Tensor *x)
 {
     const Type **declared = NEW_ARRAY(a, const Type *, g->input.n + 1),
                **given = NEW_ARRAY(a, const Type *, p->nin + 1);
@@ -123,7 +118,7 @@ begin_states(const Graph *g, Arena *a, const Ports *p, Tensor *x)
         const State *s = &g->state.at[i];
         const Value *v = &g->value.at[g->input.at[s->input]];
         Tensor *t = &x[s->input];
-        int64_t count = 1;
+        int64_t bytes;
         graph_state_grows(g, s, &grows);
         *t = (Tensor){ .dtype = v->type->dtype, .rank = v->type->rank };
         for (uint32_t d = 0; d < t->rank; d++) {
@@ -132,9 +127,11 @@ begin_states(const Graph *g, Arena *a, const Ports *p, Tensor *x)
                 return diag_error(&g->ctx->diags, DIAG_USAGE, (Loc){ 0 },
                                   "state %s is %s, and no input tells its dimension %u", v->name,
                                   type_str(g->ctx, v->type), d);
-            count *= t->dim[d];
         }
-        t->data = NEW_ARRAY(a, char, count *dtype_info[t->dtype].bytes + 1);
+        if (!tensor_bytes(t->dtype, t->rank, t->dim, &bytes))
+            return diag_error(&g->ctx->diags, DIAG_USAGE, (Loc){ 0 },
+                              "state %s has more bytes than there can be", v->name);
+        t->data = NEW_ARRAY(a, char, (size_t)bytes + 1);
     }
     return true;
 }
@@ -163,7 +160,10 @@ interpret(TnContext *ctx, const Call *call, const char *path, const TnCompileOpt
     Graph *g = driver_load(&ctx->c, a, path, &o);
     if (!g)
         return false;
-    Ports p = ports_of(g, a);
+    CallerPorts p = caller_ports(g, a);
+    if ((nin > 0 && !in) || (nout > 0 && !out))
+        return diag_error(&ctx->c.diags, DIAG_USAGE, at_model(path), "the %s are NULL",
+                          nin > 0 && !in ? "inputs" : "outputs");
     if (nin != (int32_t)p.nin || nout != (int32_t)p.nout)
         return diag_error(&ctx->c.diags, DIAG_USAGE, at_model(path),
                           "%d inputs and %d outputs were given, the model has %u and %u", nin, nout,

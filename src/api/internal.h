@@ -71,5 +71,7 @@ bool tn_check_size(TnContext *ctx, const char *type, size_t size, size_t least);
 /* The type of a caller's tensor, checked, and its bytes by its dimensions; data is not looked
  * at. */
 bool tn_tensor_type(TnContext *ctx, const TnTensor *x, DType *dtype, int64_t *bytes);
+/* The same, and its data: an aligned address with at least these bytes. */
+bool tn_tensor_data(TnContext *ctx, const TnTensor *x, DType *dtype, int64_t *bytes);
 
 #endif

@@ -146,7 +146,8 @@ give_made(Many *m, int32_t number)
             DType dtype = s->out[i].dtype;
             int64_t bytes;
             tensor_bytes(dtype, (uint32_t)info->rank, dims, &bytes);
-            if (x->data && x->bytes < bytes)
+            bool fits = !x->data || x->bytes >= bytes;
+            if (!fits)
                 ok = diag_error(
                     &s->ctx->c.diags, DIAG_USAGE, (Loc){ 0 },
                     "output \"%s\" is %s in this run and needs %lld bytes, its `bytes` says %lld",
@@ -155,9 +156,12 @@ give_made(Many *m, int32_t number)
             if (!x->data)
                 x->data =
                     (void *)(((uintptr_t)arena_alloc(m->a, (size_t)bytes + 64) + 63) / 64 * 64);
-            if (bytes && ok)
+            if (bytes && fits)
                 memcpy(x->data, made->at, (size_t)bytes);
-            *x = (TnTensor){ x->size, info->name, info->dtype, info->rank, dims, x->data, bytes };
+            if (fits)
+                *x = (TnTensor){
+                    x->size, info->name, info->dtype, info->rank, dims, x->data, bytes
+                };
             session_put_made(s->session, made);
         }
         dims += info->rank;

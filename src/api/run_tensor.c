@@ -39,8 +39,8 @@ tn_tensor_type(TnContext *ctx, const TnTensor *x, DType *dtype, int64_t *bytes)
                       label(x), dims_text(d->arena, *dtype, (uint32_t)x->rank, x->dims));
 }
 
-static bool
-with_data(TnContext *ctx, const TnTensor *x, DType *dtype, int64_t *bytes)
+bool
+tn_tensor_data(TnContext *ctx, const TnTensor *x, DType *dtype, int64_t *bytes)
 {
     if (!tn_tensor_type(ctx, x, dtype, bytes))
         return false;
@@ -120,7 +120,7 @@ write_npy(TnContext *ctx, const char *path, const TnTensor *x)
     if (!path)
         return diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){ 0 },
                           "tn_tensor_write_npy: path is NULL");
-    if (!with_data(ctx, x, &dtype, &bytes))
+    if (!tn_tensor_data(ctx, x, &dtype, &bytes))
         return false;
     NpyArray array = { .dtype = dtype, .rank = (uint32_t)x->rank, .data = x->data, .bytes = bytes };
     if (x->rank)
@@ -269,7 +269,7 @@ tensor_random(TnContext *ctx, uint64_t seed, int64_t high, TnTensor *x)
         x->data = arena_alloc(ctx->c.arena, (size_t)bytes);
         x->bytes = bytes;
     }
-    if (!with_data(ctx, x, &dtype, &bytes))
+    if (!tn_tensor_data(ctx, x, &dtype, &bytes))
         return false;
     Random r = seeded(seed);
     uint64_t below = is_float || (uint64_t)high < most(dtype) ? (uint64_t)high : most(dtype);
@@ -303,7 +303,7 @@ compare(TnContext *ctx, const TnTensor *x, const TnTensor *y, double atol, doubl
 {
     DType dtype, other;
     int64_t bytes, other_bytes;
-    if (!with_data(ctx, x, &dtype, &bytes) || !with_data(ctx, y, &other, &other_bytes))
+    if (!tn_tensor_data(ctx, x, &dtype, &bytes) || !tn_tensor_data(ctx, y, &other, &other_bytes))
         return false;
     if (!out)
         return diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){ 0 }, "tn_tensor_compare: out is NULL");

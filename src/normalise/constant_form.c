@@ -61,7 +61,7 @@ exact_number(DType t, const void *data, int64_t i, double *out)
     int64_t whole = dtype_is_float(t) ? 0 : number_load(t, data, i).i;
 
     *out = number_get(t, data, i);
-    return whole >= -((int64_t)1 << 53) && whole <= (int64_t)1 << 53;
+    return (whole >= 0 || t != DT_U64) && whole >= -((int64_t)1 << 53) && whole <= (int64_t)1 << 53;
 }
 
 /* ---- steady steps ---------------------------------------------------------------------------- */
@@ -223,15 +223,18 @@ form_of_constant(Ctx *c, const Value *v)
 
 /* ---- masks ----------------------------------------------------------------------------------- */
 
-/* Two numbers, of which the first is `hidden`, as in a mask: at most -9000. */
+/* Exactly two numbers, of which `hidden`, the lower, is at most -9000, as in a mask. -0.0 is another
+ * number than 0.0: a quotient tells them apart. */
 static bool
 is_mask(const Value *v, int64_t count, double *hidden, double *other)
 {
     bool any = false;
 
     *hidden = *other = number_get(v->type->dtype, v->data, 0);
-    for (int64_t i = 1; i < count; i++) {
+    for (int64_t i = 0; i < count; i++) {
         double x = number_get(v->type->dtype, v->data, i);
+        if (x == 0 && signbit(x))
+            return false;
         if (x != *hidden && any && x != *other)
             return false;
         if (x != *hidden && !any)
@@ -242,7 +245,7 @@ is_mask(const Value *v, int64_t count, double *hidden, double *other)
         *other = *hidden;
         *hidden = x;
     }
-    return any && *hidden <= -9000 && (*other != 0 || !signbit(*other));
+    return any && *hidden <= -9000;
 }
 
 const Nest *

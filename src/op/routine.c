@@ -197,10 +197,11 @@ infer_image_points(Ctx *c, const OpCall *call, const Type **out)
 static bool
 is_program(const int64_t *p, int64_t n)
 {
-    int64_t count = n > 0 ? p[0] : 0, first = 1 + 5 * count;
+    int64_t count = n > 0 ? p[0] : 0;
 
     if (count < 1 || count > (n - 1) / 5)
         return false;
+    int64_t first = 1 + 5 * count;
     for (int64_t i = 0; i < count; i++) {
         const int64_t *in = p + 1 + 5 * i;
         if (in[0] < 0 || in[0] > 3)
@@ -208,8 +209,8 @@ is_program(const int64_t *p, int64_t n)
         for (int k = 1; in[0] && k <= (in[0] == 1 ? 2 : 1); k++)
             if (in[k] < 0 || in[k] >= count)
                 return false;
-        if (in[0] == 2 && (in[4] < -n || in[4] > n || in[3] < first ||
-                           in[3] + 2 * (in[4] < 0 ? -in[4] : in[4]) > n))
+        if (in[0] == 2 && (in[4] < -n || in[4] > n || in[3] < first || in[3] > n ||
+                           (in[4] < 0 ? -in[4] : in[4]) > (n - in[3]) / 2))
             return false;
     }
     return true;

@@ -95,7 +95,10 @@ typedef struct Heap Heap;
 Heap *heap_new(Arena *a);                /* freed with the arena */
 void *heap_get(Heap *h, int64_t *bytes); /* as TnMemory.get */
 void heap_put(Heap *h, void *at, int64_t bytes);
-void heap_take_back(Heap *h);      /* all blocks in use */
+/* The newest block in use, as a mark; and frees the blocks that are newer, NULL: all. A marked block
+ * stays in use meanwhile. */
+const void *heap_newest(const Heap *h);
+void heap_take_back(Heap *h, const void *newest);
 int64_t heap_bytes(const Heap *h); /* taken from the system so far */
 
 /* An array in .npy form, anywhere in memory that outlives `a`; the caller sets out->name. */

@@ -42,7 +42,7 @@ heap_end(void *what)
 {
     Heap *h = what;
 
-    heap_take_back(h);
+    heap_take_back(h, NULL);
     for (uint32_t i = 0; i < CLASSES; i++)
         for (Block *b = h->free[i], *next; b; b = next) {
             next = b->next;
@@ -100,10 +100,16 @@ heap_put(Heap *h, void *at, int64_t bytes)
     h->free[b->class] = b;
 }
 
-void
-heap_take_back(Heap *h)
+const void *
+heap_newest(const Heap *h)
 {
-    while (h->out.next != &h->out)
+    return h->out.next;
+}
+
+void
+heap_take_back(Heap *h, const void *newest)
+{
+    while (h->out.next != (newest ? newest : &h->out))
         heap_put(h, (char *)h->out.next + HEAD, 0);
 }
 

@@ -589,6 +589,8 @@ session_run_many(Session *s, Diags *d, const RunMany *r)
         .policy = r->policy,
     };
 
+    /* outputs of the last run may be inputs of requests that run after these fail */
+    const void *before = heap_newest(s->heap);
     s->refused = false;
     if (s->pool)
         pool_busy(s->pool, true);
@@ -598,8 +600,7 @@ session_run_many(Session *s, Diags *d, const RunMany *r)
     fault.code = fault.code ? fault.code : code;
     if (!fault.code)
         return true;
-    heap_take_back(s->heap);
-    memset(s->block, 0, (size_t)s->manifest->noutput * sizeof *s->block);
+    heap_take_back(s->heap, before);
     return report_fault(s, d, &fault);
 }
 
@@ -665,7 +666,7 @@ session_run(Session *s, Diags *d, const RunInput *given, RunOutput *wanted)
             wanted[i] = out[s->ports.out[i]];
         return true;
     }
-    heap_take_back(s->heap);
+    heap_take_back(s->heap, NULL);
     memset(s->block, 0, (size_t)m->noutput * sizeof *s->block);
     return report_fault(s, d, &fault);
 }

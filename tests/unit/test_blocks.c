@@ -35,7 +35,7 @@ test_blocks_are_used_again(void **state)
             after_some = heap_bytes(h);
     }
     assert_true(heap_bytes(h) <= 2 * after_some);
-    heap_take_back(h);
+    heap_take_back(h, NULL);
     int64_t before = heap_bytes(h), one = 100;
     assert_non_null(heap_get(h, &one));
     assert_int_equal(heap_bytes(h), before);

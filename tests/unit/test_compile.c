@@ -99,6 +99,14 @@ a_text_model_compiles_runs_and_agrees_with_the_interpreter(void **state)
     assert_string_equal(meaning.name, "y");
     assert_int_equal(meaning.bytes, sizeof want);
     assert_memory_equal(meaning.data, want, sizeof want);
+
+    TnTensor nowhere = in, shapeless = in;
+    nowhere.data = NULL;
+    shapeless.dims = NULL;
+    assert_int_equal(tn_interpret(f->ctx, f->model, &o, &nowhere, 1, &meaning, 1), TN_USAGE);
+    assert_non_null(strstr(tn_error(f->ctx), "at no address"));
+    assert_int_equal(tn_interpret(f->ctx, f->model, &o, &shapeless, 1, &meaning, 1), TN_USAGE);
+    assert_int_equal(tn_interpret(f->ctx, f->model, &o, NULL, 1, &meaning, 1), TN_USAGE);
     tn_session_free(s);
     tn_model_free(m);
 }
