@@ -141,9 +141,10 @@ set_sizes(const BatchRun *run, uint32_t n, const Binding *bind, const Symbols *f
 static bool
 update_sizes(const BatchRun *run, int32_t update, const Symbols *from, Symbols *to)
 {
+    if (update < 0)
+        return true;
     const BatchUpdate *u = &run->b->update.at[update];
-
-    return update < 0 || set_sizes(run, u->n, u->at, from, to);
+    return set_sizes(run, u->n, u->at, from, to);
 }
 
 static bool
