@@ -575,7 +575,9 @@ emit_c_kernel(Ctx *c, Text *t, const Kernel *k, const char *symbol, SymbolList *
         comment(c, t, k);
     ask_for_vectors(t, e.lanes_used, needs_others(text_str(&body)));
     Text calls = { .arena = t->arena };
-    const char *code = emit_calls(&calls, text_str(&body));
+    const char *code = text_str(&body);
+    if (how & EMIT_CALLS)
+        code = emit_calls(&calls, code);
     text_add(t, text_str(&calls));
     bool sums = strstr(text_str(&body), "tn_dot") != NULL;
     text_add(t, sums ? "TN_SUMS\n" : "");

@@ -3,8 +3,8 @@
  * A freed block is kept for reuse: sizes are rounded up to four classes for each doubling, so that
  * a growing tensor finds blocks that fit, and a model that runs for days asks the system a few
  * times. A block of up to four times the size fits, too: the arenas of batches of all sizes would
- * otherwise keep one block for each class. Everything is returned to the system when the session ends. A run that stops in the middle
- * leaves its blocks in use; heap_take_back frees them all.
+ * otherwise keep one block for each class. Everything is returned to the system when the session
+ * ends. A run that stops in the middle leaves its blocks in use; heap_take_back frees them all.
  */
 #include "run/internal.h"
 
