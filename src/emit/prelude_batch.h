@@ -1,8 +1,9 @@
 /* prelude_batch: the data of many requests that run together (graph/batch.h).
  *
- * A handle is one value of one request: its row in a pool once it is computed, -1 before, and the
- * depth of what makes it behind what is computed already. A node is a block that is to run on some
- * handles. Nodes of one block and one depth run together. The files that follow:
+ * A handle is one value of one request: its row in a pool once it is computed, -1 before, -2 when
+ * the row is dropped, and the depth of what makes it behind what is computed already. A node is a
+ * block that is to run on some handles. Nodes of one block and one depth run together. The files
+ * that follow:
  *
  *     batch_sizes    sizes and pools
  *     batch_memory   rows that nothing reads any more

@@ -76,7 +76,7 @@ TN_COLD int tn_drop_rows(TnBatch *b)
         tn_mark(b, (const int32_t *)r->stack.at, n, live, linked);
     }
     for (int64_t i = 0; i < b->nnode; i++)
-        if (TN_HANDLES(b)[node[i].out].row < 0) {
+        if (TN_HANDLES(b)[node[i].out].row == -1) {
             int32_t n;
             const int32_t *read = tn_reads(b, &node[i], &n);
             for (int32_t a = 0; a < n; a++)
@@ -90,7 +90,8 @@ TN_COLD int tn_drop_rows(TnBatch *b)
     for (int64_t h = 0; h < b->nhandle; h++) {
         TnHandle *x = TN_HANDLES(b) + h;
         if (x->row >= 0)
-            x->row = live[h] ? where[first[x->pool] + x->row] : 0;   /* dead ones are not read */
+            /* No row: a counter of the same number may mark a dead handle later. */
+            x->row = live[h] ? where[first[x->pool] + x->row] : -2;
     }
     tn_put(&b->frame, &memory);
     b->row_bytes = 0;

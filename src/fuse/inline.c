@@ -341,7 +341,10 @@ fuse_reads_badly(Fusion *f, NodeId node, NodeId host)
             if (product && (p->conditional || p->full > 1) && !made_of_pieces(f->call[node].nest))
                 return "an operand would read several tensors";
             break;
-        case MAP_GATHER:
+        case MAP_GATHER: /* a view costs nothing, wherever its elements are read */
+            if (p->view)
+                break;
+            return fuse_not_before_it_runs;
         case MAP_SCAN:
         case MAP_UNKNOWN:
         case MAP_COUNT: return fuse_not_before_it_runs;

@@ -373,6 +373,18 @@ views_are_copied(void **state)
         assert_null(strstr(kernel_at(g, n)->name, "turn"));
 }
 
+/* A gather of a gather reads few rows: none is copied before. */
+static void
+gathers_read_through_views(void **state)
+{
+    World *w = *state;
+    add(w, "nest first(x: f32[n, 8], i: i32[4]) -> (a: f32[4, 8]) { a[j, k] = x[at(i[j], n), k] }");
+    add(w, "nest second(a: f32[4, 8], l: i32[2]) -> (b: f32[2, 8]) {"
+           " b[j, k] = exp(a[at(l[j], 4), k]) }");
+    output(w, "b");
+    assert_int_equal(cheapest(w)->node.n, 2);
+}
+
 /* An activation belongs to the product before it, not into the windows of the one behind. */
 static void
 epilogue_before_prologue(void **state)
@@ -580,6 +592,7 @@ main(void)
         TEST(rows_do_not_close_cycles),
         TEST(plans_are_obeyed),
         TEST(views_are_copied),
+        TEST(gathers_read_through_views),
         TEST(edges_are_obeyed),
         TEST(what_cannot_be_inlined),
         TEST(epilogue_before_prologue),
