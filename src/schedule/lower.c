@@ -398,8 +398,8 @@ lower_run(Env *e, const Node *n, const Row *row, Block *b, const Expr *left, con
                *rest = env_simplify(e, expr_mod(c, count, lanes));
     if (!expr_is(whole, 0)) {
         Block *in = b;
-        const Expr *v = env_loop(e, &in, LOOP_SERIAL, env_iter(e, row->last)->name, left,
-                                 expr_add(c, left, whole), n->lanes);
+        const Expr *v = env_loop(e, &in, LOOP_SERIAL, env_iter(e, row ? row->last : n->iter)->name,
+                                 left, expr_add(c, left, whole), n->lanes);
         lower_lanes(e, n, row, in, v, (uint32_t)n->lanes, lanes);
         env_leave(e, s);
     }
@@ -410,6 +410,12 @@ lower_run(Env *e, const Node *n, const Row *row, Block *b, const Expr *left, con
     lower_lanes(e, n, row, b, expr_add(c, left, whole), (uint32_t)n->lanes,
                 expr_const(rest, NULL) ? rest : expr_sub(c, count, whole));
     env_leave(e, s);
+}
+
+void
+lower_vectors(Env *e, const Node *n, Block *b, const Expr *left, const Expr *right)
+{
+    lower_run(e, n, NULL, b, left, right);
 }
 
 /* The points [lo, lo + count) of fused axes, row by row. Rows of an image are longer than those of
@@ -547,6 +553,8 @@ lower_node(Env *e, const Node *n, Block *b)
         lower_leaf(e, n, b);
     else if (n->kind == NODE_WALK)
         lower_walk(e, n, b);
+    else if (n->kind == NODE_IMAGE)
+        lower_image(e, n, b);
     else
         lower_loop(e, n, b);
     e->phase = before;

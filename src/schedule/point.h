@@ -55,7 +55,8 @@ typedef struct {
     IterId with; /* equal to this one: their loops were fused; 0: none */
 } Iter;
 
-typedef enum { NODE_LOOP, NODE_WALK, NODE_LEAF } NodeKind;
+/* NODE_IMAGE: the loops of a padded input tile's copy (lower_image.c) */
+typedef enum { NODE_LOOP, NODE_WALK, NODE_IMAGE, NODE_LEAF } NodeKind;
 typedef enum {
     PHASE_WHOLE,  /* the part, its reduction included */
     PHASE_INIT,   /* the sum begins */
@@ -87,7 +88,7 @@ struct Node {
     int64_t lanes; /* of a vector loop */
     /* of a loop: the iterations at its begin, and at its end, that are loops of their own */
     int64_t first, last;
-    uint32_t part, hold, copy; /* of a leaf; hold and copy count from 1, 0 is none */
+    uint32_t part, hold, copy; /* of a leaf or image; hold and copy count from 1, 0 is none */
     /* of a leaf that fills: the write, and the iterators of its dimensions; 0: an axis */
     uint32_t write;
     const IterId *dim;
@@ -139,8 +140,9 @@ typedef struct {
     uint32_t into;
     uint32_t ndim;
     IterId dim[STEP_MAX_LOOPS];
-    /* a padded copy of what a window reads instead; dim[0] runs along it */
+    /* a padded copy of what a window reads instead; dim[0] runs along it, `along` makes its rows */
     Stage *image;
+    IterId along;
     uint32_t buffer, lanes; /* made when it is lowered */
     uint32_t rows;          /* of a transposed one: the buffer it is stored in */
 } Copy;

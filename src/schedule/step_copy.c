@@ -105,6 +105,28 @@ put_before(Node *at, const Node *sub)
     at->body.at[i] = last;
 }
 
+static Node *
+copy_leaf(Points *p, const Copy *c, Node *in, Phase phase, const Node *sub)
+{
+    Node *leaf = node_new(p, NODE_LEAF, in, phase, NULL);
+
+    leaf->part = c->part;
+    leaf->copy = p->copy.n;
+    put_before(c->at, sub);
+    return leaf;
+}
+
+/* A copy whose innermost loop is `in`, before `sub`. */
+static void
+add_copy(Points *p, Copy *c, Node *in, const Node *sub)
+{
+    c->leaf = copy_leaf(p, c, in, PHASE_COPY, sub);
+    if (c->turned)
+        copy_leaf(p, c, c->at, PHASE_TURN, sub);
+    VEC_PUSH(p->a, &c->at->copies, p->copy.n);
+    VEC_PUSH(p->a, &p->copy, *c);
+}
+
 /* Can the copy be transposed: are rows lanes where it is read, and lanes unrolled there? */
 static bool
 is_tile(Points *p, const Copy *c, const Node *leaf)
@@ -191,18 +213,7 @@ step_stage(Points *p, const Step *s)
         in = node_loop(p, in, lane, phase, c.name);
         in->run = WORD_vector;
     }
-    c.leaf = node_new(p, NODE_LEAF, in, PHASE_COPY, NULL);
-    c.leaf->part = part;
-    c.leaf->copy = p->copy.n;
-    put_before(c.at, sub);
-    if (c.turned) {
-        Node *turn = node_new(p, NODE_LEAF, c.at, PHASE_TURN, NULL);
-        turn->part = part;
-        turn->copy = p->copy.n;
-        put_before(c.at, sub);
-    }
-    VEC_PUSH(p->a, &p->copy, c);
-    VEC_PUSH(p->a, &c.at->copies, p->copy.n - 1);
+    add_copy(p, &c, in, sub);
     return true;
 }
 
@@ -284,12 +295,19 @@ step_image(Points *p, const Step *s)
             return points_refuse(p, "%s varies with %s, which neither slides nor is fixed at %s",
                                  s->subject, p->iter.at[p->axis[part][x]].name, s->at);
     c.ndim = c.dim[0] != 0;
-    c.leaf = node_new(p, NODE_LEAF, c.at, PHASE_COPY, NULL);
-    c.leaf->part = part;
-    c.leaf->copy = p->copy.n;
-    put_before(c.at, sub);
-    VEC_PUSH(p->a, &p->copy, c);
-    VEC_PUSH(p->a, &c.at->copies, p->copy.n - 1);
+    const Stage *image = c.image;
+    const Expr *row = image->slide[image->nslide - 1].positions;
+    c.along = iter_new(p, sym(p->c, "q"), AXIS_PARALLEL);
+    p->iter.at[c.along].size = row;
+    Node *n = node_new(p, NODE_IMAGE, c.at, PHASE_COPY, c.name);
+    n->iter = image->ninner ? p->axis[part][image->inner[image->ninner - 1]] : c.along;
+    n->copy = p->copy.n;
+    n->lanes = machine_lanes(p->m, c.operand->dtype);
+    if (image->ninner)
+        row = low_extent(&l, image->inner[image->ninner - 1]);
+    while (n->lanes > 2 && n->lanes / 2 >= expr_or(row, INT64_MAX))
+        n->lanes /= 2;
+    add_copy(p, &c, n, sub);
     return true;
 }
 
