@@ -40,6 +40,42 @@ node_loop(Points *p, Node *up, IterId x, Phase phase, Sym prefix)
     return n;
 }
 
+uint32_t
+node_place(const Node *up, const Node *child)
+{
+    uint32_t i = 0;
+
+    while (up->body.at[i] != child)
+        i++;
+    return i;
+}
+
+void
+node_move_last(Node *up, uint32_t place)
+{
+    Node *last = up->body.at[--up->body.n];
+
+    memmove(up->body.at + place + 1, up->body.at + place,
+            (up->body.n++ - place) * sizeof *up->body.at);
+    up->body.at[place] = last;
+}
+
+void
+node_detach(Node *up, const Node *child)
+{
+    uint32_t i = node_place(up, child);
+
+    memmove(up->body.at + i, up->body.at + i + 1, (--up->body.n - i) * sizeof *up->body.at);
+}
+
+Node *
+node_only_leaf(const Node *n)
+{
+    while (n->kind != NODE_LEAF && n->body.n == 1)
+        n = n->body.at[0];
+    return n->kind == NODE_LEAF ? (Node *)(uintptr_t)n : NULL;
+}
+
 bool
 node_inside(const Node *n, const Node *around)
 {
@@ -472,15 +508,4 @@ points_step(Points *p, const Step *s)
 #undef VERB
     };
     return apply[s->verb](p, s);
-}
-
-void
-node_detach(Node *up, const Node *child)
-{
-    uint32_t i = 0;
-
-    while (up->body.at[i] != child)
-        i++;
-    memmove(up->body.at + i, up->body.at + i + 1, (up->body.n - i - 1) * sizeof *up->body.at);
-    up->body.n--;
 }

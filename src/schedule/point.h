@@ -226,8 +226,13 @@ void points_sums(const Points *p, const Node *n, Text *t);
 bool points_refuse(Points *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
 Node *node_new(Points *p, NodeKind kind, Node *up, Phase phase, Sym prefix);
 Node *node_loop(Points *p, Node *up, IterId x, Phase phase, Sym prefix);
-/* Removes a child from the body that contains it. */
+/* The place of a child in the body that contains it; moves the last child to a place; removes a
+ * child. */
+uint32_t node_place(const Node *up, const Node *child);
+void node_move_last(Node *up, uint32_t place);
 void node_detach(Node *up, const Node *child);
+/* The one leaf below n; NULL: there are several. */
+Node *node_only_leaf(const Node *n);
 /* The loop of this name, "acc.fin.j"; "all": the root. NULL, refused: none. */
 Node *points_loop(Points *p, Sym name);
 IterId points_iter(Points *p, Sym name); /* the iterator of this name; 0, refused */
@@ -261,7 +266,8 @@ bool iter_is_known(const Points *p, const Node *at, IterId x, const IterId *dim,
 bool box_is_steady(const Points *p, const Put *put, uint32_t dim, const Node *at);
 /* Are two loops restricted to the same points, if at all? (step_skip.c) */
 bool points_same_skip(const Points *p, IterId a, IterId b);
-/* The reads of a buffer in a leaf itself; false: none. */
+/* A read of a buffer in a value of a part; NULL: none. Is there one in a leaf itself? */
+const Scalar *value_reads(const Points *p, uint32_t part, const Scalar *value, uint32_t buffer);
 bool leaf_reads(const Points *p, const Node *leaf, uint32_t buffer);
 
 /* A step each, by the verb's name (step_loops.c, step_cut.c, step_hold.c, step_copy.c, step_put.c,

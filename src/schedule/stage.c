@@ -267,13 +267,6 @@ bound_position(Low *l, Stage *s, const Expr *e)
     return true;
 }
 
-static const Expr *
-index_of(Ctx *c, const Scalar *s)
-{
-    return s->op == S_INDEX || (s->op == S_CONST && dtype_is_int(s->dtype)) ? expr_computed(c, s)
-                                                                            : NULL;
-}
-
 /* A test as bounds of positions. */
 static bool
 bound_by_test(Low *l, Stage *s, const Scalar *test)
@@ -285,8 +278,8 @@ bound_by_test(Low *l, Stage *s, const Scalar *test)
             return false;
         test = test->arg[0];
     }
-    const Expr *x = test->narg == 2 ? index_of(c, test->arg[0]) : NULL,
-               *y = x ? index_of(c, test->arg[1]) : NULL;
+    const Expr *x = test->narg == 2 ? scalar_as_index(c, test->arg[0]) : NULL,
+               *y = x ? scalar_as_index(c, test->arg[1]) : NULL;
     if (!y)
         return false;
     switch (test->op) {
@@ -315,10 +308,6 @@ bound_by_read(Low *l, Stage *s, const Scalar *load)
     return true;
 }
 
-typedef struct {
-    const Scalar *found;
-} FindPadded;
-
 /* The value of a read or a select beyond its border if that is a constant; otherwise NULL. */
 static const Scalar *
 beyond_border(const Scalar *s)
@@ -333,10 +322,10 @@ beyond_border(const Scalar *s)
 static void
 find_padded(void *user, const Scalar *s)
 {
-    FindPadded *f = user;
+    const Scalar **found = user;
 
-    if (!f->found && beyond_border(s))
-        f->found = s;
+    if (!*found && beyond_border(s))
+        *found = s;
 }
 
 /* v with a node replaced, and folded. */
@@ -361,20 +350,19 @@ static void
 take_padding(Low *l, Stage *s)
 {
     for (;;) {
-        const Scalar *v = s->value;
-        FindPadded f = { beyond_border(v) ? v : NULL };
+        const Scalar *v = s->value, *found = beyond_border(v) ? v : NULL;
         Stage with = *s;
-        if (!f.found)
-            scalar_visit(l->c, v, find_padded, &f);
-        with.fill = f.found ? instead_of(l, v, f.found, beyond_border(f.found)) : NULL;
+        if (!found)
+            scalar_visit(l->c, v, find_padded, &found);
+        with.fill = found ? instead_of(l, v, found, beyond_border(found)) : NULL;
         if (!with.fill || with.fill->op != S_CONST || (s->fill && s->fill != with.fill) ||
-            !(f.found->op == S_LOAD ? bound_by_read(l, &with, f.found)
-                                    : bound_by_test(l, &with, f.found->arg[0])))
+            !(found->op == S_LOAD ? bound_by_read(l, &with, found)
+                                  : bound_by_test(l, &with, found->arg[0])))
             return;
-        if (f.found->op == S_LOAD)
-            with.value = instead_of(l, v, f.found, unpadded(l->c, f.found));
+        if (found->op == S_LOAD)
+            with.value = instead_of(l, v, found, unpadded(l->c, found));
         else /* the test holds, also at its other uses */
-            with.value = instead_of(l, v, f.found->arg[0], scalar_int(l->c, DT_BOOL, 1));
+            with.value = instead_of(l, v, found->arg[0], scalar_int(l->c, DT_BOOL, 1));
         if (with.value == v)
             return;
         *s = with;
@@ -480,17 +468,10 @@ stage_recognise(Low *l, const Scalar *operand, StageAxes axes, Stage *s)
     s->value = bare ? read_by_positions(l, load, s) : by_positions(l, operand, s);
     if (!s->value)
         return false;
-    /* the tensor ends there, without a test */
-    for (uint32_t i = 0; bare && !load->u.load.outside && i < s->nslide; i++) {
-        Slide *d = &s->slide[i];
-        d->lo = expr_ceil_div(c, expr_scale(c, d->rest, -1), expr_int(c, d->scale));
-        d->hi =
-            expr_ceil_div(c, expr_sub(c, l->n->param[load->u.load.slot].type->dim[d->dim], d->rest),
-                          expr_int(c, d->scale));
-    }
+    if (bare && !load->u.load.outside) /* the tensor ends there, without a test */
+        bound_by_read(l, s, s->value);
     take_padding(l, s);
-    if (!bare)
-        drop_padding(l, s);
+    drop_padding(l, s);
     for (uint32_t i = 0; i < s->ninner; i++)
         named |= (AxisSet)1 << s->inner[i];
     for (uint32_t x = 0; x < NEST_MAX_AXES; x++)

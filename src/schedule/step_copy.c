@@ -10,9 +10,11 @@
 
 /* ---- what is copied -------------------------------------------------------------------------- */
 
+/* The reads of a parameter by its name, or a node itself. */
 typedef struct {
     const Nest *n;
     const char *name;
+    const Scalar *node;
     const Scalar *load;
     uint32_t count;
 } FindRead;
@@ -21,8 +23,8 @@ static void
 find_read(void *user, const Scalar *s)
 {
     FindRead *f = user;
-    if (s->op == S_LOAD && s->u.load.slot < f->n->nin &&
-        !strcmp(f->n->param[s->u.load.slot].name, f->name)) {
+    if (s == f->node || (f->name && s->op == S_LOAD && s->u.load.slot < f->n->nin &&
+                         !strcmp(f->n->param[s->u.load.slot].name, f->name))) {
         f->load = s;
         f->count++;
     }
@@ -42,7 +44,7 @@ find_operand(Points *p, Sym name, uint32_t *part)
     if ((!strcmp(own, "lhs") || !strcmp(own, "rhs")) && nest_contraction(p->c, n, &view))
         return own[0] == 'l' ? view.a : view.b;
     const Scalar *reduce = part_reduction(p, *part);
-    FindRead f = { n, own, NULL, 0 };
+    FindRead f = { .n = n, .name = own };
     scalar_visit(p->c, reduce ? reduce->arg[0] : n->write[0].value, find_read, &f);
     if (f.count == 1)
         return f.load;
@@ -92,19 +94,6 @@ begin_copy(Points *p, const Step *s, uint32_t part, Copy *c, Node **sub)
     return leaf;
 }
 
-/* The copy's loops, which were appended to the body of `at`, go before `sub`. */
-static void
-put_before(Node *at, const Node *sub)
-{
-    Node *last = at->body.at[at->body.n - 1];
-    uint32_t i = at->body.n - 1;
-
-    for (; at->body.at[i] != sub; i--)
-        ;
-    memmove(at->body.at + i + 1, at->body.at + i, (at->body.n - 1 - i) * sizeof *at->body.at);
-    at->body.at[i] = last;
-}
-
 static Node *
 copy_leaf(Points *p, const Copy *c, Node *in, Phase phase, const Node *sub)
 {
@@ -112,7 +101,7 @@ copy_leaf(Points *p, const Copy *c, Node *in, Phase phase, const Node *sub)
 
     leaf->part = c->part;
     leaf->copy = p->copy.n;
-    put_before(c->at, sub);
+    node_move_last(c->at, node_place(c->at, sub)); /* with the loops around it */
     return leaf;
 }
 
@@ -227,27 +216,6 @@ axis_called(const Points *p, uint32_t part, Sym name)
     return NO_SLOT;
 }
 
-typedef struct {
-    const Scalar *wanted;
-    bool found;
-} FindNode;
-
-static void
-find_node(void *user, const Scalar *s)
-{
-    FindNode *f = user;
-    f->found |= s == f->wanted;
-}
-
-static bool
-is_below(Ctx *c, const Scalar *root, const Scalar *s)
-{
-    FindNode f = { s, false };
-
-    scalar_visit(c, root, find_node, &f);
-    return f.found;
-}
-
 /* A parameter stands for its sliding value, including the test around its read. */
 bool
 step_image(Points *p, const Step *s)
@@ -262,7 +230,10 @@ step_image(Points *p, const Step *s)
     const Scalar *reduce = part_reduction(p, part);
     Low l = low_part(p->c, p->a, p->k, p->m, &p->k->part[part]);
     const Scalar *slides = reduce ? stage_operand(&l, reduce->arg[0], reduce->u.reduce.axes) : NULL;
-    if (slides && c.operand->op == S_LOAD && is_below(p->c, slides, c.operand))
+    FindRead f = { .n = l.n, .node = c.operand };
+    if (slides && c.operand->op == S_LOAD)
+        scalar_visit(p->c, slides, find_read, &f);
+    if (f.count)
         c.operand = slides;
     /* An iterator fused at the tile's pitch slides, whether a window moves along it or not. */
     for (IterId x = 1; x < p->iter.n; x++)

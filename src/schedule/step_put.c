@@ -17,15 +17,26 @@
 typedef struct {
     const Part *part;
     uint32_t buffer;
-    bool any;
+    const Scalar *load;
 } SeekRead;
 
 static void
 seek_read(void *user, const Scalar *s)
 {
     SeekRead *k = user;
-    k->any |= s->op == S_LOAD && s->u.load.slot < k->part->nest->nin &&
-              k->part->buffer[s->u.load.slot] == k->buffer;
+
+    if (s->op == S_LOAD && s->u.load.slot < k->part->nest->nin &&
+        k->part->buffer[s->u.load.slot] == k->buffer)
+        k->load = s;
+}
+
+const Scalar *
+value_reads(const Points *p, uint32_t part, const Scalar *value, uint32_t buffer)
+{
+    SeekRead k = { &p->k->part[part], buffer, NULL };
+
+    scalar_visit(p->c, value, seek_read, &k);
+    return k.load;
 }
 
 bool
@@ -34,7 +45,7 @@ leaf_reads(const Points *p, const Node *leaf, uint32_t buffer)
     const Part *part = &p->k->part[leaf->part];
     const Scalar *reduce = part_reduction(p, leaf->part);
     ScalarMap without = { .ctx = p->c, .done = { .arena = p->a } };
-    SeekRead k = { part, buffer, false };
+    bool any = false;
 
     switch (leaf->phase) {
     case PHASE_INIT:
@@ -44,16 +55,15 @@ leaf_reads(const Points *p, const Node *leaf, uint32_t buffer)
     case PHASE_FILL:
         return part->nest->write[leaf->write].init != NO_SLOT &&
                part->buffer[part->nest->write[leaf->write].init] == buffer;
-    case PHASE_UPDATE: scalar_visit(p->c, reduce->arg[0], seek_read, &k); return k.any;
-    case PHASE_COPY:
-        scalar_visit(p->c, p->copy.at[leaf->copy].operand, seek_read, &k);
-        return k.any;
+    case PHASE_UPDATE: return value_reads(p, leaf->part, reduce->arg[0], buffer);
+    case PHASE_COPY: return value_reads(p, leaf->part, p->copy.at[leaf->copy].operand, buffer);
     case PHASE_FINISH: reduction_left_out(p->c, &without.done, reduce); break;
     case PHASE_WHOLE: break;
     }
     for (uint32_t i = 0; i < part->nest->nwrite; i++)
-        scalar_visit(p->c, scalar_map(&without, part->nest->write[i].value), seek_read, &k);
-    return k.any;
+        any |= value_reads(p, leaf->part, scalar_map(&without, part->nest->write[i].value),
+                           buffer) != NULL;
+    return any;
 }
 
 /* The innermost loop around all leaves below n that read the buffer; NULL: none does. */
@@ -183,15 +193,6 @@ local_of(Points *p, const Step *s, uint32_t part)
 }
 
 /* ---- its loops ------------------------------------------------------------------------------- */
-
-static Node *
-child_with(Node *at, const Node *leaf)
-{
-    for (uint32_t i = 0; i < at->body.n; i++)
-        if (node_inside(leaf, at->body.at[i]))
-            return at->body.at[i];
-    return NULL;
-}
 
 /* The first child of `at` that reads it. */
 static uint32_t
@@ -352,9 +353,7 @@ step_put(Points *p, const Step *s)
     i = first_reader(p, at, local);
     leaf->up = new_loops(p, &put, number, at);
     VEC_PUSH(p->a, &leaf->up->body, leaf);
-    Node *first = child_with(at, leaf);
-    memmove(at->body.at + i + 1, at->body.at + i, (at->body.n - 1 - i) * sizeof *at->body.at);
-    at->body.at[i] = first;
+    node_move_last(at, i);
     VEC_PUSH(p->a, &at->puts, number);
     bool ok = lay_out(p, s, &put, number, rank);
     p->put.at[number] = put;

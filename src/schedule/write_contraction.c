@@ -70,13 +70,6 @@ rows_in_place(const Gemm *g)
            (g->cut.nrow == 0 || low_stride(g->l, g->cut.k.a, g->cut.row[g->cut.nrow - 1]));
 }
 
-static bool
-is_unit(Low *l, const Scalar *s, uint32_t axis)
-{
-    const Expr *stride = s->op == S_LOAD && !s->u.load.outside ? low_stride(l, s, axis) : NULL;
-    return stride && expr_is(stride, 1);
-}
-
 /* Do the columns collapse to one index for B too? */
 static bool
 columns_are_one(const Gemm *g)
@@ -704,14 +697,12 @@ write_products(Draft *w, bool alone)
     const Points *p = w->p;
     if (p->k->npart != 1)
         return false;
-    Low low = low_part(w->c, w->a, p->k, p->m, &p->k->part[0]);
-    Gemm g = { .w = w, .l = &low };
+    Gemm g = { .w = w, .l = draft_low(w, 0) };
     TileShape best[TILE_SHAPES];
 
-    if (!cut_contraction(&low, &g.cut) || alone != (!g.cut.nrow && g.cut.windowed))
+    if (!cut_contraction(g.l, &g.cut) || alone != (!g.cut.nrow && g.cut.windowed))
         return false;
-    const Part *part = &p->k->part[0];
-    g.part = p->k->buffer.at[part->buffer[part->nest->write[0].out]].name;
+    g.part = part_name(p, 0);
     g.lanes = machine_lanes(p->m, g.cut.k.reduce->dtype);
     g.lane = lane_name(w, g.cut.col + g.cut.ncol - g.cut.col_run, g.cut.col_run);
     g.nrows = expr_or(g.cut.rows, -1);
@@ -720,7 +711,7 @@ write_products(Draft *w, bool alone)
     g.a_constant = lay(&g, g.cut.k.a, true, 2) != NULL;
     g.b_constant = lay(&g, g.cut.k.b, false, g.lanes) != NULL;
     g.a_direct = rows_in_place(&g);
-    g.b_direct = columns_are_one(&g) && is_unit(&low, g.cut.k.b, g.cut.col[g.cut.ncol - 1]);
+    g.b_direct = columns_are_one(&g) && is_unit(g.l, g.cut.k.b, g.cut.col[g.cut.ncol - 1]);
     /* Columns under a window are unaligned, and those between rows of the image are computed. */
     bool image = g.cut.windowed;
     cut_shapes(p->m, g.nrows, image ? image_columns(&g) : g.ncols, g.lanes,

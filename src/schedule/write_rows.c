@@ -99,7 +99,7 @@ write_part(Draft *w, Row *r, Text *t, const char *outside, int64_t unroll, int64
         x = row_index(w, r, t, run, r->run, "x");
         if (!outside && r->run == r->nown && r->free == r->nown &&
             (!fixed || expr_or(extent, 0) > chunk) && (!r->reduce || fixed)) {
-            text_printf(t, "split %s by %lld -> %s.c %s.i guard\n", x, (long long)chunk, a, a);
+            write_steps(t, a, "split %s by %lld -> @.c @.i guard\n", x, (long long)chunk);
             x = arena_printf(w->a, "%s.i", a);
             outer = free = arena_printf(w->a, "%s.c", a);
         }
@@ -113,14 +113,14 @@ write_part(Draft *w, Row *r, Text *t, const char *outside, int64_t unroll, int64
                                      : unroll * operations(w, r) > WRITTEN_OUT))
             return false;
         if (unroll > 1)
-            text_printf(t, "split %s by %lld -> %s.b %s.v\nsplit %s.v by %lld -> %s.u %s.l\n", x,
-                        (long long)(unroll * lanes), a, a, a, (long long)lanes, a, a);
+            write_steps(t, a, "split %s by %lld -> @.b @.v\nsplit @.v by %lld -> @.u @.l\n", x,
+                        (long long)(unroll * lanes), (long long)lanes);
         else
-            text_printf(t, "split %s by %lld -> %s.b %s.l\n", x, (long long)lanes, a, a);
+            write_steps(t, a, "split %s by %lld -> @.b @.l\n", x, (long long)lanes);
         if (r->reduce) {
-            text_printf(t, "order %s %s.b %s %s%s%s.l\n", outer, a, names(w, r, r->sum, r->nsum),
-                        unroll > 1 ? a : "", unroll > 1 ? ".u " : "", a);
-            text_printf(t, "hold %s at %s.b -> %s.acc reg\n", a, a, a);
+            write_steps(t, a, "order %s @.b %s %s%s@.l\n", outer, names(w, r, r->sum, r->nsum),
+                        unroll > 1 ? a : "", unroll > 1 ? ".u " : "");
+            write_steps(t, a, "hold @ at @.b -> @.acc reg\n");
         }
         if (unroll > 1)
             text_printf(t, "run %s.u unroll\n", a);
@@ -157,19 +157,19 @@ write_part(Draft *w, Row *r, Text *t, const char *outside, int64_t unroll, int64
             return false;
         sums = row_index(w, r, t, r->sum + r->nsum - r->sum_run, r->sum_run, "r");
         if (unroll > 1)
-            text_printf(t, "split %s by %lld -> %s.b %s.v\nsplit %s.v by %lld -> %s.u %s.l\n", sums,
-                        (long long)(unroll * lanes), a, a, a, (long long)lanes, a, a);
+            write_steps(t, a, "split %s by %lld -> @.b @.v\nsplit @.v by %lld -> @.u @.l\n", sums,
+                        (long long)(unroll * lanes), (long long)lanes);
         else
-            text_printf(t, "split %s by %lld -> %s.b %s.l\n", sums, (long long)lanes, a, a);
-        text_printf(t, "hold %s at %s -> %s.acc reg over %s%s%s.l\n", a, around, a,
-                    unroll > 1 ? a : "", unroll > 1 ? ".u " : "", a);
+            write_steps(t, a, "split %s by %lld -> @.b @.l\n", sums, (long long)lanes);
+        write_steps(t, a, "hold @ at %s -> @.acc reg over %s%s@.l\n", around, unroll > 1 ? a : "",
+                    unroll > 1 ? ".u " : "");
         if (unroll > 1)
             text_printf(t, "run %s.u unroll\n", a);
         text_printf(t, "run %s.l vector\n", a);
         if (w->p->k->npart > 1 && unroll > 1 && expr_or(extent, INT64_MAX) <= unroll * lanes)
             ask_ahead(w, r, t, around);
     } else {
-        text_printf(t, "hold %s at %s -> %s.acc reg\n", a, around, a);
+        write_steps(t, a, "hold @ at %s -> @.acc reg\n", around);
     }
     if (!outside && *outer)
         text_add(t, "run task parallel\n");
@@ -198,10 +198,8 @@ write_parts(Draft *w, Row *row, uint32_t shared, const char *before)
         int64_t bytes = w->p->m->vector_bytes / (row[0].lanes ? row[0].lanes : 1),
                 chunk = machine_block_bytes(p->m, LEVEL_L1) / bytes;
         if (shared) {
-            uint32_t axis[NEST_MAX_AXES], count = 0;
-            for (uint32_t x = 0; count < shared; x++)
-                if (p->k->part[0].nest->axis[x].kind == AXIS_PARALLEL)
-                    axis[count++] = x;
+            uint32_t axis[NEST_MAX_AXES];
+            axis_list(shared_axes(w, 0), axis);
             text_printf(&t, "fuse %s -> row\n", axis_names(w, 0, axis, shared));
             outside = "row";
         }
@@ -303,12 +301,12 @@ write_beside_places(Draft *w, Row *row)
                               vectors <= vectors_in_flight(w->p->m);
          vectors *= 2) {
         Text t = { .arena = w->a };
-        text_printf(&t, "split %s by %lld -> %s.b %s.v\nsplit %s.v by %lld -> %s.u %s.l\n", x,
-                    (long long)(vectors * row->lanes), a, a, a, (long long)row->lanes, a, a);
-        text_printf(&t, "order %s %s.b %s %s.u %s.l\nhold %s at %s.b -> %s.acc reg\n",
-                    names(w, row, rest, n), a, names(w, row, row->sum, row->nsum), a, a, a, a, a);
-        text_printf(&t, "run %s.u unroll\nrun %s.l vector\nfuse %s -> task\nrun task parallel\n", a,
-                    a, names(w, row, rest, 1));
+        write_steps(&t, a, "split %s by %lld -> @.b @.v\nsplit @.v by %lld -> @.u @.l\n", x,
+                    (long long)(vectors * row->lanes), (long long)row->lanes);
+        write_steps(&t, a, "order %s @.b %s @.u @.l\nhold @ at @.b -> @.acc reg\n",
+                    names(w, row, rest, n), names(w, row, row->sum, row->nsum));
+        write_steps(&t, a, "run @.u unroll\nrun @.l vector\nfuse %s -> task\nrun task parallel\n",
+                    names(w, row, rest, 1));
         write_program(w, &t);
     }
 }

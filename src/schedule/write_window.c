@@ -67,8 +67,7 @@ window_of(Draft *wr, uint32_t part, Window *w)
     *w = (Window){
         .w = wr, .part = part, .name = part_name(wr->p, part), .reduce = part_reduction(wr->p, part)
     };
-    w->l = NEW(wr->a, Low);
-    *w->l = low_part(wr->c, wr->a, wr->p->k, wr->p->m, &wr->p->k->part[part]);
+    w->l = draft_low(wr, part);
     const Scalar *read = window_read(w->l, w->reduce, MAX_WINDOW, &w->sums, &last);
     if (!read || !stage_recognise(
                      w->l, read,
