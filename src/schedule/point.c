@@ -148,7 +148,7 @@ IterId
 points_iter(Points *p, Sym name)
 {
     for (IterId x = p->iter.n; x-- > 1;)
-        if (p->iter.at[x].name == name)
+        if (p->iter.at[x].name == name && !p->iter.at[x].size) /* those loops have a prefix */
             return x;
     return points_refuse(p, "there is no loop %s, nor was one cut up", name);
 }
@@ -351,16 +351,6 @@ axis_writes_apart(Ctx *c, const Nest *n, uint32_t axis)
 
 /* ---- initial points -------------------------------------------------------------------------- */
 
-/* The j-th parallel axis of a nest. */
-static uint32_t
-parallel_axis(const Nest *n, uint32_t j)
-{
-    for (uint32_t x = 0; x < n->naxis; x++)
-        if (n->axis[x].kind == AXIS_PARALLEL && j-- == 0)
-            return x;
-    return NEST_MAX_AXES;
-}
-
 static Sym
 unique_name(Points *p, Sym wish)
 {
@@ -486,8 +476,10 @@ points_of(Ctx *c, Arena *a, Kernel *k, const Machine *m)
     VEC_PUSH(a, &p->skip, (Skip){ 0 });
     p->root = node_new(p, NODE_LOOP, NULL, PHASE_WHOLE, NULL);
     Node *outer = p->root;
+    uint32_t parallel[NEST_MAX_AXES];
+    axis_list(nest_axes_of_kind(k->part[0].nest, AXIS_PARALLEL), parallel);
     for (uint32_t j = 0; j < nshared; j++) {
-        uint32_t x = parallel_axis(k->part[0].nest, j);
+        uint32_t x = parallel[j];
         shared[j] = iter_new(p, unique_name(p, k->part[0].nest->axis[x].name), AXIS_PARALLEL);
         p->iter.at[shared[j]].axis = x;
         outer = node_loop(p, outer, shared[j], PHASE_WHOLE, NULL);

@@ -45,7 +45,7 @@ typedef struct {
     uint32_t nfrom;
     IterId *from;     /* the digits of this one, outermost first */
     bool pitched;     /* its rows have the pitch of the padded input tile under the window */
-    const Expr *size; /* of a dimension that is filled: the extent; otherwise NULL */
+    const Expr *size; /* of a dimension that is filled, of an image's row: the extent; else NULL */
     /* an axis of a part computed at a loop: the iterator over its box; 0: the axis itself */
     IterId box;
     uint32_t put; /* … and for that one: the number of the put; 0: none */
@@ -266,6 +266,13 @@ bool iter_is_known(const Points *p, const Node *at, IterId x, const IterId *dim,
 bool box_is_steady(const Points *p, const Put *put, uint32_t dim, const Node *at);
 /* Are two loops restricted to the same points, if at all? (step_skip.c) */
 bool points_same_skip(const Points *p, IterId a, IterId b);
+/* The reads of a buffer in all parts. */
+typedef struct {
+    uint32_t part;
+    Access access;
+} PartRead;
+typedef VEC(PartRead) PartReads;
+PartReads points_reads(const Points *p, uint32_t buffer);
 /* A read of a buffer in a value of a part; NULL: none. Is there one in a leaf itself? */
 const Scalar *value_reads(const Points *p, uint32_t part, const Scalar *value, uint32_t buffer);
 bool leaf_reads(const Points *p, const Node *leaf, uint32_t buffer);

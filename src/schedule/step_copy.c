@@ -10,26 +10,6 @@
 
 /* ---- what is copied -------------------------------------------------------------------------- */
 
-/* The reads of a parameter by its name, or a node itself. */
-typedef struct {
-    const Nest *n;
-    const char *name;
-    const Scalar *node;
-    const Scalar *load;
-    uint32_t count;
-} FindRead;
-
-static void
-find_read(void *user, const Scalar *s)
-{
-    FindRead *f = user;
-    if (s == f->node || (f->name && s->op == S_LOAD && s->u.load.slot < f->n->nin &&
-                         !strcmp(f->n->param[s->u.load.slot].name, f->name))) {
-        f->load = s;
-        f->count++;
-    }
-}
-
 /* "rhs", "lhs", or a parameter with one read; after "part." if there are several parts. */
 static const Scalar *
 find_operand(Points *p, Sym name, uint32_t *part)
@@ -44,14 +24,20 @@ find_operand(Points *p, Sym name, uint32_t *part)
     if ((!strcmp(own, "lhs") || !strcmp(own, "rhs")) && nest_contraction(p->c, n, &view))
         return own[0] == 'l' ? view.a : view.b;
     const Scalar *reduce = part_reduction(p, *part);
-    FindRead f = { .n = n, .name = own };
-    scalar_visit(p->c, reduce ? reduce->arg[0] : n->write[0].value, find_read, &f);
-    if (f.count == 1)
-        return f.load;
+    ScalarReads reads = scalar_reads(p->c, p->a, reduce ? reduce->arg[0] : n->write[0].value);
+    const Scalar *found = NULL;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < reads.n; i++) {
+        uint32_t slot = reads.at[i]->u.load.slot;
+        if (slot < n->nin && !strcmp(n->param[slot].name, own))
+            found = reads.at[i], count++;
+    }
+    if (count == 1)
+        return found;
     points_refuse(p,
-                  f.count ? "%s is read at %u places: which one is meant?"
-                          : "nothing reads %s under the sum: it is lhs, rhs or a parameter's name",
-                  name, f.count);
+                  count ? "%s is read at %u places: which one is meant?"
+                        : "nothing reads %s under the sum: it is lhs, rhs or a parameter's name",
+                  name, count);
     return NULL;
 }
 
@@ -230,11 +216,10 @@ step_image(Points *p, const Step *s)
     const Scalar *reduce = part_reduction(p, part);
     Low l = low_part(p->c, p->a, p->k, p->m, &p->k->part[part]);
     const Scalar *slides = reduce ? stage_operand(&l, reduce->arg[0], reduce->u.reduce.axes) : NULL;
-    FindRead f = { .n = l.n, .node = c.operand };
-    if (slides && c.operand->op == S_LOAD)
-        scalar_visit(p->c, slides, find_read, &f);
-    if (f.count)
-        c.operand = slides;
+    ScalarReads reads = slides ? scalar_reads(p->c, p->a, slides) : (ScalarReads){ 0 };
+    for (uint32_t i = 0; i < reads.n; i++)
+        if (reads.at[i] == c.operand)
+            c.operand = slides;
     /* An iterator fused at the tile's pitch slides, whether a window moves along it or not. */
     for (IterId x = 1; x < p->iter.n; x++)
         if (p->iter.at[x].pitched) {

@@ -100,6 +100,16 @@ write_steps(Text *t, const char *part, const char *format, ...)
 }
 
 void
+write_lay_last(Text *t, const char *name, uint32_t rank, uint32_t last)
+{
+    text_printf(t, "lay %s as [", name);
+    for (uint32_t d = 0; d < rank; d++)
+        if (d != last)
+            text_printf(t, "%u, ", d);
+    text_printf(t, "%u]\n", last);
+}
+
+void
 write_program(Draft *w, const Text *t)
 {
     VEC_PUSH(w->a, &w->program, text_str(t));

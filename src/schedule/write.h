@@ -35,6 +35,8 @@ const char *lane_name(const Draft *w, const uint32_t *gone, uint32_t n);
 /* Adds steps as text_printf does; `@` is the name of a part: `run @.l vector`. */
 void write_steps(Text *t, const char *part, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* A layout: one dimension last, the others in order. */
+void write_lay_last(Text *t, const char *name, uint32_t rank, uint32_t last);
 void write_program(Draft *w, const Text *t);
 /* Rows of a register tile of this width: accumulators, a row of vectors and one broadcast fill the
  * registers. */

@@ -353,28 +353,22 @@ write_tile(const Gemm *g, const Tile *x)
     if (x->row_image)
         text_printf(&t, "image lhs at task -> image%s%s\n", cut->row_window.ninner ? " of " : "",
                     names_of(g, cut->row_window.inner, cut->row_window.ninner));
-    if (x->copy_rows) {
+    const char *last = last_of(text_str(&sums));
+    if (x->copy_rows)
         text_printf(&t, "stage lhs at %s -> rows scratch of %s %s odd\n",
                     x->panels_outside || !cut->row_run ? "task" : "ip", cut->row_run ? "ir" : "",
                     text_str(&sums));
-        if (cut->nsum) {
-            const char *last = last_of(text_str(&sums));
-            text_printf(&t, "split rows.%s by %lld -> av al\nrun rows.al vector\n", last,
-                        (long long)g->lanes);
-        }
-    }
-    if (x->pack_rows) {
-        const char *last = last_of(text_str(&sums));
+    if (x->pack_rows)
         text_printf(&t,
                     "stage lhs at %s -> rows scratch of ip %s ir\norder rows.ip rows.ir rows.%s\n",
                     x->depth ? "kb" : "task", text_str(&sums), last);
+    if (cut->nsum && (x->copy_rows || x->pack_rows))
         text_printf(&t, "split rows.%s by %lld -> av al\nrun rows.al vector\n", last,
                     (long long)g->lanes);
-    }
     /* A row of columns is loaded once for all rows of the tile. */
     if (cut->nsum && x->rows > 1) {
         int64_t ahead = trips_ahead(g, x);
-        text_printf(&t, "stage rhs at %s -> col reg of jr", last_of(text_str(&sums)));
+        text_printf(&t, "stage rhs at %s -> col reg of jr", last);
         if (ahead)
             text_printf(&t, " ahead %lld", (long long)ahead);
         text_add(&t, "\n");

@@ -157,40 +157,27 @@ put_member(const Group *g, const Member *m, Text *t, const char *at)
 /* buffers in a bit set; later ones keep their layout */
 enum { LAID = 64 };
 
-typedef struct {
-    const Group *g;
-    const Member *m;
-    Text *t;
-    uint64_t laid;
-} Lay;
-
 /* Lanes are rows, so a constant beside a sum, such as a mask, is packed along rows. */
 static void
-lay_along_rows(void *user, const Scalar *s)
+lay_along_rows(const Draft *w, const Member *m, const Scalar *s, Text *t, uint64_t *laid)
 {
-    Lay *l = user;
-    const Draft *w = l->g->w;
-    const Part *part = &w->p->k->part[l->m->part];
-    uint32_t rank = s->op == S_LOAD ? s->u.load.rank : 0, row = rank;
+    const Part *part = &w->p->k->part[m->part];
+    uint32_t rank = s->u.load.rank, row = rank;
     AxisSet sums = 0;
     Var v;
 
-    for (uint32_t i = 0; i < l->m->nsum; i++)
-        sums |= (AxisSet)1 << l->m->sum[i];
+    for (uint32_t i = 0; i < m->nsum; i++)
+        sums |= (AxisSet)1 << m->sum[i];
     for (uint32_t d = 0; d + 1 < rank && !(s->axes & sums); d++)
-        if (expr_is_var(s->u.load.at[d], &v) && v.kind == VAR_AXIS && v.id == l->m->row)
+        if (expr_is_var(s->u.load.at[d], &v) && v.kind == VAR_AXIS && v.id == m->row)
             row = d;
     if (row == rank || s->u.load.slot >= part->nest->nin)
         return;
     uint32_t buffer = part->buffer[s->u.load.slot];
-    if (buffer >= w->p->k->nin || buffer >= LAID || !w->constant[buffer] || l->laid >> buffer & 1)
+    if (buffer >= w->p->k->nin || buffer >= LAID || !w->constant[buffer] || *laid >> buffer & 1)
         return;
-    l->laid |= (uint64_t)1 << buffer;
-    text_printf(l->t, "lay %s as [", w->p->k->buffer.at[buffer].name);
-    for (uint32_t d = 0; d < rank; d++)
-        if (d != row)
-            text_printf(l->t, "%u, ", d);
-    text_printf(l->t, "%u]\n", row);
+    *laid |= (uint64_t)1 << buffer;
+    write_lay_last(t, w->p->k->buffer.at[buffer].name, rank, row);
 }
 
 /* A tile of that many rows. */
@@ -202,8 +189,10 @@ write_tile(Group *g, int64_t rows)
     bool whole = g->nrows >= 0 && g->nrows % rows == 0;
 
     for (const Member *m = g->member; m < last; m++) {
-        Lay lay = { g, m, &t, 0 };
-        scalar_visit(g->w->c, m->n->write[0].value, lay_along_rows, &lay);
+        ScalarReads reads = scalar_reads(g->w->c, g->w->a, m->n->write[0].value);
+        uint64_t laid = 0;
+        for (uint32_t i = 0; i < reads.n; i++)
+            lay_along_rows(g->w, m, reads.at[i], &t, &laid);
     }
     group_write_task(g, &t, rows);
     for (const Member *m = g->member; m < last; m++)

@@ -176,7 +176,7 @@ write_thin(Draft *w)
     /* With more rows, a tile of one panel has enough accumulators. */
     if (g.rows < 1 || g.cols < 1 || g.rows > vectors_in_flight(p->m))
         return;
-    g.shared = g.cut.nsum > 1 && cut_unread(w->c, &g.cut.k) >> g.cut.sum[g.cut.nsum - 1] & 1;
+    g.shared = g.cut.nsum > 1 && cut_unread(l, &g.cut.k) >> g.cut.sum[g.cut.nsum - 1] & 1;
     const char *factored = g.rows == 1 ? shared_factor(&g) : NULL;
     int64_t given = width_given(&g);
     uint32_t before = w->program.n;
