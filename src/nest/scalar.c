@@ -216,9 +216,8 @@ fold_constants(Ctx *c, ScalarOp op, const Scalar *const *arg, uint32_t narg)
     return scalar_splat(c, constant(c, result_type(op, arg), r), arg[0]->lanes);
 }
 
-/* The Expr of an index value or an i64 number; NULL for what is computed from data. */
-static const Expr *
-index_of(Ctx *c, const Scalar *s)
+const Expr *
+scalar_as_index(Ctx *c, const Scalar *s)
 {
     if (s->op == S_INDEX)
         return s->u.index;
@@ -258,7 +257,7 @@ is_far(const Expr *e)
 static const Scalar *
 fold_index(Ctx *c, ScalarOp op, const Scalar *x, const Scalar *y)
 {
-    const Expr *a = index_of(c, x), *b = y ? index_of(c, y) : NULL, *e = NULL;
+    const Expr *a = scalar_as_index(c, x), *b = y ? scalar_as_index(c, y) : NULL, *e = NULL;
     if (!a || (y && !b))
         return NULL;
     if (y)

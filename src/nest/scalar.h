@@ -196,7 +196,12 @@ const Scalar *scalar_subst(Ctx *c, const Scalar *s, const Binding *b, uint32_t n
 /* Visit every distinct node below s, operands first; computed values inside Exprs are visited
  * too. */
 void scalar_visit(Ctx *c, const Scalar *s, void (*visit)(void *user, const Scalar *s), void *user);
-bool scalar_uses(const Scalar *s, Var v);      /* in any Expr below */
+bool scalar_uses(const Scalar *s, Var v); /* in any Expr below */
+/* The distinct reads below s, in the order of scalar_visit. */
+typedef VEC(const Scalar *) ScalarReads;
+ScalarReads scalar_reads(Ctx *c, Arena *a, const Scalar *s);
+/* The Expr of an index or an i64 number; NULL: it is computed from data. */
+const Expr *scalar_as_index(Ctx *c, const Scalar *s);
 uint32_t scalar_size(Ctx *c, const Scalar *s); /* distinct nodes below */
 
 #endif

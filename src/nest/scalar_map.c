@@ -238,3 +238,26 @@ scalar_size(Ctx *c, const Scalar *s)
     scalar_visit(c, s, count_node, &n);
     return n;
 }
+
+typedef struct {
+    Arena *a;
+    ScalarReads list;
+} ListReads;
+
+static void
+list_read(void *user, const Scalar *s)
+{
+    ListReads *l = user;
+
+    if (s->op == S_LOAD)
+        VEC_PUSH(l->a, &l->list, s);
+}
+
+ScalarReads
+scalar_reads(Ctx *c, Arena *a, const Scalar *s)
+{
+    ListReads l = { .a = a };
+
+    scalar_visit(c, s, list_read, &l);
+    return l.list;
+}

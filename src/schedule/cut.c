@@ -205,13 +205,12 @@ is_known(void *user, uint32_t slot)
 
 /* A read that does not vary within a tile keeps its layout. */
 static void
-lay_read(void *user, const Scalar *s)
+lay_read(Lay *l, const Scalar *s)
 {
-    Lay *l = user;
-    uint32_t sum[NEST_MAX_AXES], nsum = 0, slot = s->op == S_LOAD ? s->u.load.slot : 0;
+    uint32_t sum[NEST_MAX_AXES], nsum = 0, slot = s->u.load.slot;
     Panels read = l->panels;
 
-    if (s->op != S_LOAD || !(s->axes & index_axes(&read)) || !l->ok)
+    if (!(s->axes & index_axes(&read)) || !l->ok)
         return;
     for (uint32_t i = 0; i < read.nsum; i++)
         if (s->axes >> read.sum[i] & 1)
@@ -239,7 +238,9 @@ cut_lay(const Draft *w, uint32_t part, const Scalar *factor, Panels panels)
 
     if (!nest_constant_read(w->c, factor, is_known, &l))
         return NULL;
-    scalar_visit(w->c, factor, lay_read, &l);
+    ScalarReads reads = scalar_reads(w->c, w->a, factor);
+    for (uint32_t i = 0; i < reads.n; i++)
+        lay_read(&l, reads.at[i]);
     return l.ok && l.laid ? text_str(&l.text) : NULL;
 }
 
@@ -290,47 +291,36 @@ columns_slide(Low *l, Cut *cut)
     }
 }
 
-typedef struct {
-    Ctx *c;
-    Ranges known;
-    AxisSet col, sum;
-    bool found;
-} FindSlide;
-
 /* Is the axis a digit of the index, with a step that the rest stays below: n of 128*n + k with k <
  * 128? */
 static bool
-is_digit(const FindSlide *f, const Expr *at, uint32_t axis)
+is_digit(Ctx *c, const Ranges *known, const Expr *at, uint32_t axis)
 {
     const Expr *step, *rest;
     int64_t n;
 
-    if (!expr_linear(f->c, at, (Var){ VAR_AXIS, axis }, &step, &rest) || !expr_const(step, &n))
+    if (!expr_linear(c, at, (Var){ VAR_AXIS, axis }, &step, &rest) || !expr_const(step, &n))
         return false;
-    Interval r = expr_bounds(f->c, &f->known, rest);
+    Interval r = expr_bounds(c, known, rest);
     return r.lo >= 0 && r.hi < n;
-}
-
-static void
-find_slide(void *user, const Scalar *s)
-{
-    FindSlide *f = user;
-
-    for (uint32_t d = 0; s->op == S_LOAD && d < s->u.load.rank; d++) {
-        AxisSet here = expr_axes(s->u.load.at[d]), cols = here & f->col;
-        for (uint32_t x = 0; here & f->sum && cols >> x; x++)
-            f->found |= cols >> x & 1 && !is_digit(f, s->u.load.at[d], x);
-    }
 }
 
 /* Do the columns' reads slide, also under conversions? */
 static bool
 columns_read_windows(Low *l, const Cut *cut)
 {
-    FindSlide f = { l->c, nest_ranges(l->c, l->a, l->n), cut->k.col, cut->k.sum, false };
+    ScalarReads reads = scalar_reads(l->c, l->a, cut->k.b);
+    Ranges known = nest_ranges(l->c, l->a, l->n);
 
-    scalar_visit(l->c, cut->k.b, find_slide, &f);
-    return f.found;
+    for (uint32_t i = 0; i < reads.n; i++)
+        for (uint32_t d = 0; d < reads.at[i]->u.load.rank; d++) {
+            const Expr *at = reads.at[i]->u.load.at[d];
+            AxisSet here = expr_axes(at), cols = here & cut->k.col;
+            for (uint32_t x = 0; here & cut->k.sum && x < NEST_MAX_AXES; x++)
+                if (cols >> x & 1 && !is_digit(l->c, &known, at, x))
+                    return true;
+        }
+    return false;
 }
 
 /* The rows are points of an image if the channels are columns, or parallel. The image's own
@@ -365,40 +355,27 @@ dimension_of(const Scalar *s, uint32_t axis)
     return -1;
 }
 
-static void
-add_axes(void *user, const Scalar *s)
-{
-    *(AxisSet *)user |= s->op == S_LOAD ? s->axes : 0;
-}
-
 AxisSet
-cut_unread(Ctx *c, const Contraction *k)
+cut_unread(Low *l, const Contraction *k)
 {
+    ScalarReads reads = scalar_reads(l->c, l->a, k->b);
     AxisSet read = 0;
 
-    scalar_visit(c, k->b, add_axes, &read);
+    for (uint32_t i = 0; i < reads.n; i++)
+        read |= reads.at[i]->axes;
     return k->sum & ~read;
-}
-
-typedef struct {
-    uint32_t axis, n;
-} CountReads;
-
-static void
-count_read(void *user, const Scalar *s)
-{
-    CountReads *count = user;
-    count->n += s->op == S_LOAD && s->axes >> count->axis & 1;
 }
 
 /* The number of a factor's reads that vary with the axis. */
 static uint32_t
 reads_along(Low *l, const Scalar *factor, uint32_t axis)
 {
-    CountReads count = { axis, 0 };
+    ScalarReads reads = scalar_reads(l->c, l->a, factor);
+    uint32_t n = 0;
 
-    scalar_visit(l->c, factor, count_read, &count);
-    return count.n;
+    for (uint32_t i = 0; i < reads.n; i++)
+        n += reads.at[i]->axes >> axis & 1;
+    return n;
 }
 
 /* Sums in the memory order of the operand that slides, contiguous ones innermost: channels inside

@@ -69,7 +69,7 @@ int64_t cut_ahead(const Machine *m, DType t, TileShape s, int64_t depth, int64_t
 int64_t cut_far(const Machine *m, int64_t trip_bytes);
 /* The sums that no read of the columns' factor varies with: they count elements that share a read.
  * They are last. */
-AxisSet cut_unread(Ctx *c, const Contraction *k);
+AxisSet cut_unread(Low *l, const Contraction *k);
 
 /* Panels of a factor: `width` points of the index that the last `run` axes form, for all sums. */
 typedef struct {

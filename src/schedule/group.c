@@ -11,6 +11,7 @@ recognise_member(const Group *g, uint32_t part, Member *m)
 
     *m = (Member){ .part = part,
                    .n = n,
+                   .l = draft_low(g->w, part),
                    .name = part_name(p, part),
                    .reduce = part_reduction(p, part),
                    .head = NEST_MAX_AXES };
@@ -147,10 +148,9 @@ group_write_turned(const Group *g, const Member *m, Text *t, const char *operand
     const char *a = m->name, *c = arena_printf(g->w->a, "%s.%s", a, copy),
                *along = axis_name(g->w, m->part, m->sum[m->nsum - 1]);
 
-    text_printf(t, "split %s.%s by %lld -> %s.pv_ %s.pl_\n", c, across, (long long)g->lanes, a, a);
-    text_printf(t, "split %s.%s by %lld -> %s.kv_ %s.kl_\n", c, along, (long long)g->lanes, a, a);
-    text_printf(t, "order %s.%s.pv_ %s.%s.kv_ %s.%s.kl_ %s.%s.pl_\n", c, a, c, a, c, a, c, a);
-    text_printf(t, "run %s.%s.kl_ unroll\nrun %s.%s.pl_ vector\n", c, a, c, a);
-    text_printf(t, "stage %s.%s at %s.%s.kv_ -> %s.tile reg of %s.pl_ %s.kl_ turned\n", a, operand,
-                c, a, a, a, a);
+    write_steps(t, a, "split %s.%s by %lld -> @.pv_ @.pl_\n", c, across, (long long)g->lanes);
+    write_steps(t, a, "split %s.%s by %lld -> @.kv_ @.kl_\n", c, along, (long long)g->lanes);
+    write_steps(t, a, "order %s.@.pv_ %s.@.kv_ %s.@.kl_ %s.@.pl_\n", c, c, c, c);
+    write_steps(t, a, "run %s.@.kl_ unroll\nrun %s.@.pl_ vector\n", c, c);
+    write_steps(t, a, "stage @.%s at %s.@.kv_ -> @.tile reg of @.pl_ @.kl_ turned\n", operand, c);
 }

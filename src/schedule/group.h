@@ -16,6 +16,7 @@
 typedef struct {
     uint32_t part;
     const Nest *n;
+    Low *l;
     const char *name;
     const Scalar *reduce; /* or NULL */
     bool product;
@@ -43,14 +44,6 @@ typedef struct {
     const Member *max; /* the maximum of those */
     bool omits;        /* a table tells which blocks are unseen */
 } Group;
-
-/* Rows of a register tile of this width: accumulators, a row of vectors and one broadcast fill the
- * registers. */
-static inline int64_t
-group_height(const Machine *m, int64_t vectors)
-{
-    return ((int64_t)m->vector_registers - vectors - 1) / vectors;
-}
 
 /* False: it is none. */
 bool group_of(Draft *w, Group *g);

@@ -58,25 +58,16 @@ axis_list(AxisSet set, uint32_t *axis)
 Low low_part(Ctx *c, Arena *a, Kernel *k, const Machine *m, const Part *part);
 Ranges low_ranges(const Low *l);
 
-/* ---- loops (vector_loop.c, collapse.c) ------------------------------------------------------- */
+/* ---- axes (axes.c) --------------------------------------------------------------------------- */
 
-/* A serial loop over begin <= v < end, known to the ranges; its variable. */
-const Expr *low_loop(Low *l, Block **b, LoopKind kind, const char *name, const Expr *begin,
-                     const Expr *end, int64_t step);
-const Expr *low_let(Low *l, Block *b, const char *name, const Expr *value, const Expr *extent);
 const Expr *low_extent(Low *l, uint32_t axis); /* with outer axes bound */
-/* Run `emit` over [begin, end) along axis: complete vectors of `lanes`, then a partial one; one
- * element at a time if a read has to be made lane by lane. */
-typedef void EmitFn(Low *l, Block *b, void *user);
-void low_vector_loop(Low *l, Block *b, uint32_t axis, const char *name, const Expr *begin,
-                     const Expr *end, uint32_t lanes, EmitFn *emit, void *user);
+const Expr *axes_product(Low *l, const uint32_t *axis, uint32_t n);
 /* Are adjacent axes (outer, inner) one axis for every read below s, and for the write? Then outer
  * may be bound to 0 and inner to an index over the product of both extents. */
 bool low_collapses(Low *l, uint32_t outer, uint32_t inner, const Scalar *const *value,
                    uint32_t nvalue, const Write *w);
 /* Iterations worth a thread, from the scalar operations of one. */
 const Expr *low_grain(Ctx *c, const Machine *m, const Expr *work_per_trip);
-const Expr *axes_product(Low *l, const uint32_t *axis, uint32_t n);
 
 /* ---- values (value.c) ------------------------------------------------------------------------ */
 

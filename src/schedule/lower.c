@@ -127,14 +127,6 @@ lower_body(Env *e, const Node *n, Block *b)
     lower_cases(e, n, 0, b);
 }
 
-static const Node *
-only_leaf(const Node *n)
-{
-    while (n->kind != NODE_LEAF && n->body.n == 1)
-        n = n->body.at[0];
-    return n->kind == NODE_LEAF ? n : NULL;
-}
-
 /* A row of fused axes (see lower_walk): the innermost axis, the fused index at which the row
  * begins, and the one at which the walk begins. */
 typedef struct {
@@ -158,7 +150,7 @@ lower_lanes(Env *e, const Node *n, const Row *row, Block *b, const Expr *base, u
             const Expr *extent)
 {
     const Expr *lane = expr_var(e->c, LANE);
-    const Node *leaf = only_leaf(n);
+    const Node *leaf = node_only_leaf(n);
     Low *l = &e->low[leaf->part];
     bool stays = leaf_has_tile(e, leaf) || (leaf->hold && e->p->hold.at[leaf->hold].lanes > 1);
     Block trial = { .arena = b->arena };
@@ -398,8 +390,8 @@ lower_run(Env *e, const Node *n, const Row *row, Block *b, const Expr *left, con
                *rest = env_simplify(e, expr_mod(c, count, lanes));
     if (!expr_is(whole, 0)) {
         Block *in = b;
-        const Expr *v = env_loop(e, &in, LOOP_SERIAL, env_iter(e, row->last)->name, left,
-                                 expr_add(c, left, whole), n->lanes);
+        const Expr *v = env_loop(e, &in, LOOP_SERIAL, env_iter(e, row ? row->last : n->iter)->name,
+                                 left, expr_add(c, left, whole), n->lanes);
         lower_lanes(e, n, row, in, v, (uint32_t)n->lanes, lanes);
         env_leave(e, s);
     }
@@ -410,6 +402,12 @@ lower_run(Env *e, const Node *n, const Row *row, Block *b, const Expr *left, con
     lower_lanes(e, n, row, b, expr_add(c, left, whole), (uint32_t)n->lanes,
                 expr_const(rest, NULL) ? rest : expr_sub(c, count, whole));
     env_leave(e, s);
+}
+
+void
+lower_vectors(Env *e, const Node *n, Block *b, const Expr *left, const Expr *right)
+{
+    lower_run(e, n, NULL, b, left, right);
 }
 
 /* The points [lo, lo + count) of fused axes, row by row. Rows of an image are longer than those of
@@ -469,14 +467,6 @@ lower_walk(Env *e, const Node *n, Block *b)
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
-static const Expr *
-index_of(Ctx *c, const Scalar *s)
-{
-    return s->op == S_INDEX                         ? s->u.index
-           : s->op == S_CONST && s->dtype == DT_I64 ? expr_int(c, s->u.bits)
-                                                    : NULL;
-}
-
 /* Binds an axis whose points here are `width` from `lo` on to the first of them, if a comparison
  * has the same result for all: a range is below a bound if its first point is and both are
  * multiples of the range's length. False: it may not be. */
@@ -486,13 +476,14 @@ decided_at_first(Env *e, const Scalar *test, uint32_t part, uint32_t axis, const
     const Expr *lo, *width, *coef, *rest;
     int64_t points;
 
-    if ((test->op != S_LT && test->op != S_GE) || !index_of(e->c, test->arg[0]) ||
-        !index_of(e->c, test->arg[1]))
+    if ((test->op != S_LT && test->op != S_GE) || !scalar_as_index(e->c, test->arg[0]) ||
+        !scalar_as_index(e->c, test->arg[1]))
         return false;
     if (!env_box(e, e->p->axis[part][axis], &lo, &width) ||
         !expr_const(env_simplify(e, width), &points))
         return false;
-    const Expr *above = expr_sub(e->c, index_of(e->c, test->arg[0]), index_of(e->c, test->arg[1]));
+    const Expr *above =
+        expr_sub(e->c, scalar_as_index(e->c, test->arg[0]), scalar_as_index(e->c, test->arg[1]));
     if (!expr_linear(e->c, above, (Var){ VAR_AXIS, axis }, &coef, &rest) || !expr_is(coef, 1) ||
         expr_axes(rest))
         return false;
@@ -505,7 +496,8 @@ decided_at_first(Env *e, const Scalar *test, uint32_t part, uint32_t axis, const
 static bool
 lower_arms(Env *e, const Node *n, Block *b)
 {
-    const Node *leaf = n->phase == PHASE_WHOLE && n->run != WORD_parallel ? only_leaf(n) : NULL;
+    const Node *leaf =
+        n->phase == PHASE_WHOLE && n->run != WORD_parallel ? node_only_leaf(n) : NULL;
 
     if (!leaf || leaf->hold || n->kind != NODE_LOOP || !n->iter ||
         e->low[leaf->part].n->nwrite != 1 || part_reduction(e->p, leaf->part))
@@ -547,6 +539,8 @@ lower_node(Env *e, const Node *n, Block *b)
         lower_leaf(e, n, b);
     else if (n->kind == NODE_WALK)
         lower_walk(e, n, b);
+    else if (n->kind == NODE_IMAGE)
+        lower_image(e, n, b);
     else
         lower_loop(e, n, b);
     e->phase = before;

@@ -134,13 +134,19 @@ Block *online_seen(Env *e, const Node *n, Block *b);
 
 /* ---- images (lower_image.c) ------------------------------------------------------------------ */
 
-/* Memory for the padded input tile, and the copy itself. */
+/* Memory for the padded input tile, and the loops of its copy. */
 void place_image(Env *e, Block *b, Copy *k);
-void lower_image(Env *e, const Node *leaf, Block *b);
+void lower_image(Env *e, const Node *n, Block *b);
+/* The value at the point that is being copied, whose axes are bound. */
+const Scalar *image_value(Env *e, const Copy *k, Low *l);
+/* The index in it of that point, or of the point that is read here; its rank. */
+uint32_t image_index(Env *e, const Copy *k, Low *l, bool making, const Expr **at);
 
 /* ---- loops (lower.c) ------------------------------------------------------------------------- */
 
 void lower_body(Env *e, const Node *n, Block *b);
+/* The body of n in vectors from left to right; the last one may be partial. */
+void lower_vectors(Env *e, const Node *n, Block *b, const Expr *left, const Expr *right);
 
 /* ---- points (lower_point.c) ------------------------------------------------------------------ */
 

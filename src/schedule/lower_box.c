@@ -112,36 +112,28 @@ is_plain(const Access *a)
     return true;
 }
 
-/* Calls `read` for each region that a reader's part reads when its axes run over lo[x],
- * width[x]. */
+static void note_most(Union *u, const Type *t, const Access *a, const Expr **lo,
+                      const Expr **width);
+static void join_box(Union *u, const Type *t, const Access *a, const Expr **lo, const Expr **width);
+
+/* Joins the regions that readers read: of an iteration of `at`, or (NULL) at this point. */
 static void
-for_reads(Env *e, const Put *put, uint32_t part, const Expr *const *lo, const Expr *const *width,
-          void (*read)(Union *u, const Type *t, const Access *a, const Expr **lo,
-                       const Expr **width),
-          Union *u)
+join_reads(Env *e, const Put *put, const Node *at, Union *u)
 {
-    const Part *k = &e->k->part[part];
-    Accesses all = nest_accesses(e->c, e->a, k->nest);
-    const Expr *at[TN_MAX_RANK], *points[TN_MAX_RANK];
+    PartReads reads = points_reads(e->p, put->local);
+    const Expr *lo[NEST_MAX_AXES], *width[NEST_MAX_AXES], *first[TN_MAX_RANK], *points[TN_MAX_RANK];
+    const Type *t = e->k->buffer.at[put->local].type;
 
-    for (uint32_t i = 0; i < all.n; i++) {
-        uint32_t slot = all.at[i].load->u.load.slot;
-        if (slot >= k->nest->nin || k->buffer[slot] != put->local)
-            continue;
-        access_region(e->c, &all.at[i], k->nest->naxis, lo, width, at, points);
-        read(u, k->nest->param[slot].type, &all.at[i], at, points);
+    for (uint32_t i = 0; i < reads.n; i++) {
+        uint32_t part = reads.at[i].part, naxis = e->k->part[part].nest->naxis;
+        for (uint32_t x = 0; x < naxis; x++)
+            if (at)
+                most_points(e, e->p->axis[part][x], at, &lo[x], &width[x]);
+            else
+                points_here(e, e->p->axis[part][x], &lo[x], &width[x]);
+        access_region(e->c, &reads.at[i].access, naxis, lo, width, first, points);
+        (at ? note_most : join_box)(u, t, &reads.at[i].access, first, points);
     }
-}
-
-static bool
-reads_it(const Env *e, uint32_t part, const Put *put)
-{
-    const Part *k = &e->k->part[part];
-
-    for (uint32_t i = 0; i < k->nest->nin; i++)
-        if (k->buffer[i] == put->local)
-            return true;
-    return false;
 }
 
 /* ---- largest boxes --------------------------------------------------------------------------- */
@@ -164,16 +156,9 @@ note_most(Union *u, const Type *t, const Access *a, const Expr **lo, const Expr 
 static void
 find_most(Env *e, const Put *put, const Node *at, const Expr **first, const Expr **most)
 {
-    const Expr *lo[NEST_MAX_AXES], *width[NEST_MAX_AXES];
     Union u = { .e = e, .lo = first, .end = most };
 
-    for (uint32_t i = 0; i < e->k->npart; i++) {
-        if (!reads_it(e, i, put))
-            continue;
-        for (uint32_t x = 0; x < e->k->part[i].nest->naxis; x++)
-            most_points(e, e->p->axis[i][x], at, &lo[x], &width[x]);
-        for_reads(e, put, i, lo, width, note_most, &u);
-    }
+    join_reads(e, put, at, &u);
 }
 
 static bool
@@ -349,18 +334,11 @@ join_box(Union *u, const Type *t, const Access *a, const Expr **lo, const Expr *
 static void
 box_here(Env *e, const Put *put, Union *u)
 {
-    const Expr *lo[NEST_MAX_AXES], *width[NEST_MAX_AXES];
     Phase before = e->phase;
 
     /* padding of sums need not be computed */
     e->phase = PHASE_WHOLE;
-    for (uint32_t i = 0; i < e->k->npart; i++) {
-        if (!reads_it(e, i, put))
-            continue;
-        for (uint32_t x = 0; x < e->k->part[i].nest->naxis; x++)
-            points_here(e, e->p->axis[i][x], &lo[x], &width[x]);
-        for_reads(e, put, i, lo, width, join_box, u);
-    }
+    join_reads(e, put, NULL, u);
     e->phase = before;
 }
 

@@ -123,10 +123,9 @@ env_start(Env *e, IterId outer)
 /* Sums of a partial iteration run over its full length and repeat the last point; copies that they
  * read are clamped in the same way. */
 static bool
-is_clamped(const Env *e, const Iter *it, Trip trip)
+is_clamped(const Env *e, Trip trip)
 {
-    return (it->tail == WORD_clamp || trip == TRIP_TILES) &&
-           (env_sums(e) || e->phase == PHASE_COPY);
+    return trip == TRIP_TILES && (env_sums(e) || e->phase == PHASE_COPY);
 }
 
 static const Expr *
@@ -140,7 +139,7 @@ inner_extent(Env *e, IterId x)
 
     if (trip == TRIP_WHOLE || it->tail == WORD_exact || !start || most == 1)
         return full;
-    if ((it->tail == WORD_pad && env_sums(e)) || is_clamped(e, it, trip))
+    if ((it->tail == WORD_pad && env_sums(e)) || is_clamped(e, trip))
         return full;
     return env_simplify(e, expr_min(c, full, expr_sub(c, env_extent(e, it->parent), start)));
 }
@@ -212,9 +211,8 @@ env_most(Env *e, IterId x)
     const Expr *parent = env_most(e, it->parent);
     if (!it->inner)
         return expr_ceil_div(e->c, parent, expr_int(e->c, it->factor));
-    bool padded = it->tail == WORD_pad || it->tail == WORD_clamp;
     return with_padding(e, x,
-                        expr_const(parent, &all) && all < it->factor && !padded
+                        expr_const(parent, &all) && all < it->factor && it->tail != WORD_pad
                             ? parent
                             : expr_int(e->c, it->factor));
 }
@@ -297,7 +295,7 @@ env_bind(Env *e, IterId x, const Expr *value)
     if (!start || !rest)
         return;
     const Expr *whole = expr_add(e->c, start, rest);
-    if (is_clamped(e, it, e->at[outer].trip))
+    if (is_clamped(e, e->at[outer].trip))
         whole = env_simplify(
             e, expr_min(e->c, whole, expr_offset(e->c, env_extent(e, it->parent), -1)));
     env_bind(e, it->parent, whole);

@@ -131,36 +131,27 @@ reads_copy(const Points *p, const Node *leaf, uint32_t i)
     return k->into ? k->into == leaf->copy : !own || i < (own->into ? own->into : leaf->copy);
 }
 
+/* The index in a copy of the point that is being copied, or that is read here. False, refused: it
+ * is unknown. */
+static bool
+copy_index(Env *e, const Copy *k, Low *l, bool making, const Expr **at, uint32_t *rank)
+{
+    *rank = k->image ? image_index(e, k, l, making, at) : k->turned ? 1 : k->ndim;
+    return k->image || place_index(e, k->name, k->dim + (k->turned && !making), *rank, NULL, at);
+}
+
 /* Replaces reads of copied operands by reads of the copies, the innermost one of each. */
 static void
 use_copies(Env *e, Low *l, const Node *leaf)
 {
-    Ctx *c = e->c;
+    const Expr *at[STEP_MAX_LOOPS];
+    uint32_t rank;
 
     for (uint32_t i = 1; i < e->p->copy.n; i++) {
         const Copy *k = &e->p->copy.at[i];
-        const Expr *at[TN_MAX_RANK * 2], *position = expr_int(c, 0);
-        uint32_t rank = k->turned ? 1 : k->ndim;
-        if (!reads_copy(e->p, leaf, i))
-            continue;
-        if (k->image) {
-            if (k->ndim)
-                position = expr_sub(c, env_value(e, k->dim[0]),
-                                    expr_mul(c, k->image->first, k->image->slide[0].pitch));
-            for (uint32_t s = 0; !k->ndim && s < k->image->nslide; s++) {
-                const Slide *along = &k->image->slide[s];
-                const Expr *point = l->bind[along->axis];
-                position = expr_add(
-                    c, position,
-                    expr_mul(c, s ? point : expr_sub(c, point, k->image->first), along->pitch));
-            }
-            rank = stage_index(l, k->image, position, at);
+        if (reads_copy(e->p, leaf, i) && copy_index(e, k, l, false, at, &rank))
             map_put(&l->value, MAP_PTR(k->operand),
-                    MAP_PTR(scalar_load(c, k->operand->dtype, k->image->buffer, rank, at, NULL)));
-        } else if (place_index(e, k->name, k->dim + k->turned, rank, NULL, at)) {
-            map_put(&l->value, MAP_PTR(k->operand),
-                    MAP_PTR(scalar_load(c, k->operand->dtype, k->buffer, rank, at, NULL)));
-        }
+                    MAP_PTR(scalar_load(e->c, k->operand->dtype, k->buffer, rank, at, NULL)));
     }
 }
 
@@ -512,13 +503,13 @@ lower_copy(Env *e, const Node *leaf, Block *b)
     Copy *k = &e->p->copy.at[leaf->copy];
     const Expr *at[STEP_MAX_LOOPS];
     Low *l = env_low(e, leaf->part, &k->operand, 1, NULL);
+    const Scalar *what = k->image ? image_value(e, k, l) : k->operand;
+    uint32_t rank;
 
-    uint32_t rank = k->turned ? 1 : k->ndim;
-
-    if (!place_index(e, k->name, k->dim, rank, NULL, at))
+    if (!copy_index(e, k, l, true, at, &rank))
         return;
     use_copies(e, l, leaf);
-    const Scalar *value = low_value(l, k->operand);
+    const Scalar *value = low_value(l, what);
     if (e->padding.n && k->space == WORD_reg)
         check_reads(e, value);
     /* lanes beyond the end are 0, or repeat the last one */
@@ -555,12 +546,7 @@ lower_phase(Env *e, const Node *leaf, Block *b)
     case PHASE_INIT: lower_init(e, leaf, b); return;
     case PHASE_UPDATE: lower_update(e, leaf, b); return;
     case PHASE_FLUSH: lower_flush(e, leaf, b); return;
-    case PHASE_COPY:
-        if (e->p->copy.at[leaf->copy].image)
-            lower_image(e, leaf, b);
-        else
-            lower_copy(e, leaf, b);
-        return;
+    case PHASE_COPY: lower_copy(e, leaf, b); return;
     case PHASE_FILL: lower_fill(e, leaf, b); return;
     case PHASE_TURN: lower_turn(e, leaf, b); return;
     case PHASE_RESCALE: lower_rescale(e, leaf, b, held(e, leaf->hold)); return;

@@ -107,6 +107,18 @@ stands_for(Low *l, const Scalar *s, uint32_t r)
             MAP_PTR(scalar_load(l->c, l->k->buffer.at[r].type->dtype, r, 0, NULL, NULL)));
 }
 
+/* A loop over an axis of the reduction: binds it. */
+static void
+axis_loop(Low *l, Block **b, uint32_t x)
+{
+    const Expr *zero = expr_int(l->c, 0), *extent = low_extent(l, x);
+    uint32_t var;
+
+    *b = tree_loop(l->k, *b, LOOP_SERIAL, l->n->axis[x].name, zero, extent, 1, &var);
+    VEC_PUSH(l->a, &l->range, ((Range){ { VAR_LOOP, var }, zero, extent }));
+    l->bind[x] = expr_loop(l->c, var);
+}
+
 static void
 reduce_one(Low *l, Block *b, const Scalar *r)
 {
@@ -123,8 +135,7 @@ reduce_one(Low *l, Block *b, const Scalar *r)
         acc[i] = new_register(l, b, r->arg[i]->dtype, in_lanes(l, low_value(l, begin)));
     }
     for (uint32_t i = 0; i < n; i++)
-        l->bind[axis[i]] = low_loop(l, &in, LOOP_SERIAL, l->n->axis[axis[i]].name,
-                                    expr_int(l->c, 0), low_extent(l, axis[i]), 1);
+        axis_loop(l, &in, axis[i]);
     low_reductions(l, in, r->arg, r->narg);
     const Scalar *v = in_lanes(l, low_value(l, r->arg[0])), *old = register_value(l, acc[0]);
     if (r->narg == 2) { /* the first of equal elements */

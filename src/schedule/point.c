@@ -40,12 +40,55 @@ node_loop(Points *p, Node *up, IterId x, Phase phase, Sym prefix)
     return n;
 }
 
+uint32_t
+node_place(const Node *up, const Node *child)
+{
+    uint32_t i = 0;
+
+    while (up->body.at[i] != child)
+        i++;
+    return i;
+}
+
+void
+node_move_last(Node *up, uint32_t place)
+{
+    Node *last = up->body.at[--up->body.n];
+
+    memmove(up->body.at + place + 1, up->body.at + place,
+            (up->body.n++ - place) * sizeof *up->body.at);
+    up->body.at[place] = last;
+}
+
+void
+node_detach(Node *up, const Node *child)
+{
+    uint32_t i = node_place(up, child);
+
+    memmove(up->body.at + i, up->body.at + i + 1, (--up->body.n - i) * sizeof *up->body.at);
+}
+
+Node *
+node_only_leaf(const Node *n)
+{
+    while (n->kind != NODE_LEAF && n->body.n == 1)
+        n = n->body.at[0];
+    return n->kind == NODE_LEAF ? (Node *)(uintptr_t)n : NULL;
+}
+
 bool
 node_inside(const Node *n, const Node *around)
 {
     while (n && n != around)
         n = n->up;
     return n != NULL;
+}
+
+/* Is the node a loop that steps may name? */
+static bool
+is_named(const Node *n)
+{
+    return (n->kind == NODE_LOOP || n->kind == NODE_WALK) && n->iter;
 }
 
 /* Does this node's loop have that name? */
@@ -55,7 +98,7 @@ is_called(const Points *p, const Node *n, const char *name)
     const char *own = p->iter.at[n->iter].name;
     size_t prefix = n->prefix ? strlen(n->prefix) : 0;
 
-    if (n->kind == NODE_LEAF || !n->iter)
+    if (!is_named(n))
         return false;
     return prefix ? !strncmp(name, n->prefix, prefix) && name[prefix] == '.' &&
                         !strcmp(name + prefix + 1, own)
@@ -78,7 +121,7 @@ find_loop(const Points *p, Node *n, const char *name)
 static void
 list_loops(const Points *p, const Node *n, Text *t)
 {
-    if (n->kind != NODE_LEAF && n->iter)
+    if (is_named(n))
         text_printf(t, "%s%s%s%s", t->n ? ", " : "", n->prefix ? n->prefix : "",
                     n->prefix ? "." : "", p->iter.at[n->iter].name);
     for (uint32_t i = 0; i < n->body.n; i++)
@@ -111,8 +154,9 @@ iter_new(Points *p, Sym name, AxisKind kind)
 IterId
 points_iter(Points *p, Sym name)
 {
+    /* no step refers to the iterators that run over what is filled, or over an image's row */
     for (IterId x = p->iter.n; x-- > 1;)
-        if (p->iter.at[x].name == name)
+        if (p->iter.at[x].name == name && !p->iter.at[x].size)
             return x;
     return points_refuse(p, "there is no loop %s, nor was one cut up", name);
 }
@@ -315,16 +359,6 @@ axis_writes_apart(Ctx *c, const Nest *n, uint32_t axis)
 
 /* ---- initial points -------------------------------------------------------------------------- */
 
-/* The j-th parallel axis of a nest. */
-static uint32_t
-parallel_axis(const Nest *n, uint32_t j)
-{
-    for (uint32_t x = 0; x < n->naxis; x++)
-        if (n->axis[x].kind == AXIS_PARALLEL && j-- == 0)
-            return x;
-    return NEST_MAX_AXES;
-}
-
 static Sym
 unique_name(Points *p, Sym wish)
 {
@@ -450,8 +484,10 @@ points_of(Ctx *c, Arena *a, Kernel *k, const Machine *m)
     VEC_PUSH(a, &p->skip, (Skip){ 0 });
     p->root = node_new(p, NODE_LOOP, NULL, PHASE_WHOLE, NULL);
     Node *outer = p->root;
+    uint32_t parallel[NEST_MAX_AXES];
+    axis_list(nest_axes_of_kind(k->part[0].nest, AXIS_PARALLEL), parallel);
     for (uint32_t j = 0; j < nshared; j++) {
-        uint32_t x = parallel_axis(k->part[0].nest, j);
+        uint32_t x = parallel[j];
         shared[j] = iter_new(p, unique_name(p, k->part[0].nest->axis[x].name), AXIS_PARALLEL);
         p->iter.at[shared[j]].axis = x;
         outer = node_loop(p, outer, shared[j], PHASE_WHOLE, NULL);
@@ -472,15 +508,4 @@ points_step(Points *p, const Step *s)
 #undef VERB
     };
     return apply[s->verb](p, s);
-}
-
-void
-node_detach(Node *up, const Node *child)
-{
-    uint32_t i = 0;
-
-    while (up->body.at[i] != child)
-        i++;
-    memmove(up->body.at + i, up->body.at + i + 1, (up->body.n - i - 1) * sizeof *up->body.at);
-    up->body.n--;
 }

@@ -45,7 +45,7 @@ typedef struct {
     uint32_t nfrom;
     IterId *from;     /* the digits of this one, outermost first */
     bool pitched;     /* its rows have the pitch of the padded input tile under the window */
-    const Expr *size; /* of a dimension that is filled: the extent; otherwise NULL */
+    const Expr *size; /* of a dimension that is filled, of an image's row: the extent; else NULL */
     /* an axis of a part computed at a loop: the iterator over its box; 0: the axis itself */
     IterId box;
     uint32_t put; /* … and for that one: the number of the put; 0: none */
@@ -55,7 +55,9 @@ typedef struct {
     IterId with; /* equal to this one: their loops were fused; 0: none */
 } Iter;
 
-typedef enum { NODE_LOOP, NODE_WALK, NODE_LEAF } NodeKind;
+/* NODE_IMAGE: all loops of a padded input tile's copy; they follow from its positions, and steps
+ * cannot name them (lower_image.c) */
+typedef enum { NODE_LOOP, NODE_WALK, NODE_IMAGE, NODE_LEAF } NodeKind;
 typedef enum {
     PHASE_WHOLE,  /* the part, its reduction included */
     PHASE_INIT,   /* the sum begins */
@@ -87,7 +89,7 @@ struct Node {
     int64_t lanes; /* of a vector loop */
     /* of a loop: the iterations at its begin, and at its end, that are loops of their own */
     int64_t first, last;
-    uint32_t part, hold, copy; /* of a leaf; hold and copy count from 1, 0 is none */
+    uint32_t part, hold, copy; /* of a leaf or image; hold and copy count from 1, 0 is none */
     /* of a leaf that fills: the write, and the iterators of its dimensions; 0: an axis */
     uint32_t write;
     const IterId *dim;
@@ -139,8 +141,9 @@ typedef struct {
     uint32_t into;
     uint32_t ndim;
     IterId dim[STEP_MAX_LOOPS];
-    /* a padded copy of what a window reads instead; dim[0] runs along it */
+    /* a padded copy of what a window reads instead; dim[0] runs along it, `along` makes its rows */
     Stage *image;
+    IterId along;
     uint32_t buffer, lanes; /* made when it is lowered */
     uint32_t rows;          /* of a transposed one: the buffer it is stored in */
 } Copy;
@@ -224,8 +227,13 @@ void points_sums(const Points *p, const Node *n, Text *t);
 bool points_refuse(Points *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
 Node *node_new(Points *p, NodeKind kind, Node *up, Phase phase, Sym prefix);
 Node *node_loop(Points *p, Node *up, IterId x, Phase phase, Sym prefix);
-/* Removes a child from the body that contains it. */
+/* The place of a child in the body that contains it; moves the last child to a place; removes a
+ * child. */
+uint32_t node_place(const Node *up, const Node *child);
+void node_move_last(Node *up, uint32_t place);
 void node_detach(Node *up, const Node *child);
+/* The one leaf below n; NULL: there are several. */
+Node *node_only_leaf(const Node *n);
 /* The loop of this name, "acc.fin.j"; "all": the root. NULL, refused: none. */
 Node *points_loop(Points *p, Sym name);
 IterId points_iter(Points *p, Sym name); /* the iterator of this name; 0, refused */
@@ -259,7 +267,15 @@ bool iter_is_known(const Points *p, const Node *at, IterId x, const IterId *dim,
 bool box_is_steady(const Points *p, const Put *put, uint32_t dim, const Node *at);
 /* Are two loops restricted to the same points, if at all? (step_skip.c) */
 bool points_same_skip(const Points *p, IterId a, IterId b);
-/* The reads of a buffer in a leaf itself; false: none. */
+/* The reads of a buffer in all parts. */
+typedef struct {
+    uint32_t part;
+    Access access;
+} PartRead;
+typedef VEC(PartRead) PartReads;
+PartReads points_reads(const Points *p, uint32_t buffer);
+/* A read of a buffer in a value of a part; NULL: none. Is there one in a leaf itself? */
+const Scalar *value_reads(const Points *p, uint32_t part, const Scalar *value, uint32_t buffer);
 bool leaf_reads(const Points *p, const Node *leaf, uint32_t buffer);
 
 /* A step each, by the verb's name (step_loops.c, step_cut.c, step_hold.c, step_copy.c, step_put.c,

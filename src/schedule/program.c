@@ -316,9 +316,9 @@ step_end(const char *s, const char *end)
 }
 
 bool
-program_parse(Ctx *c, Arena *a, const char *file, Bytes text, Program *out)
+program_parse(Ctx *c, Arena *a, const char *file, const char *text, Program *out)
 {
-    Line l = { .p = parse_begin(c, file, text) };
+    Line l = { .p = parse_begin(c, file, (Bytes){ (const uint8_t *)text, strlen(text) }) };
     const char *end = l.p.end;
 
     *out = (Program){ .arena = a };

@@ -148,9 +148,7 @@ row_of(Draft *w, uint32_t part, uint32_t shared)
     const Points *p = w->p;
     const Part *k = &p->k->part[part];
     const Nest *n = k->nest;
-    Row r = { .part = part,
-              .low = low_part(w->c, w->a, p->k, p->m, k),
-              .reduce = part_reduction(p, part) };
+    Row r = { .part = part, .low = *draft_low(w, part), .reduce = part_reduction(p, part) };
     const Scalar *value[NEST_MAX_AXES];
     uint32_t seen = 0;
 

@@ -27,7 +27,7 @@ schedule_build_text(Ctx *c, Arena *a, Kernel *k, const Machine *m, const char *t
     Program program;
 
     *why = "its text does not parse";
-    return program_parse(c, a, k->name, (Bytes){ (const uint8_t *)text, strlen(text) }, &program) &&
+    return program_parse(c, a, k->name, text, &program) &&
            schedule_build(c, a, k, m, &program, why);
 }
 
@@ -157,8 +157,7 @@ schedule_price(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const char *
     Program steps;
 
     *why = "its text does not parse";
-    if (!program_parse(c, a, k->name, (Bytes){ (const uint8_t *)program, strlen(program) },
-                       &steps) ||
+    if (!program_parse(c, a, k->name, program, &steps) ||
         !schedule_build(c, a, &built, m, &steps, why))
         return (Choice){ .seconds = -1 };
     uint32_t n = schedule_pieces(k, &steps);
@@ -364,9 +363,7 @@ schedule_formats(Ctx *c, Arena *a, const Kernel *k)
     const Format **out = NEW_ARRAY(a, const Format *, k->nin + 1);
     Arena *scratch = arena_child(a);
     Program program;
-    bool ok = k->schedule &&
-              program_parse(c, scratch, k->name,
-                            (Bytes){ (const uint8_t *)k->schedule, strlen(k->schedule) }, &program);
+    bool ok = k->schedule && program_parse(c, scratch, k->name, k->schedule, &program);
 
     for (uint32_t i = 0; ok && i < program.step.n; i++)
         for (uint32_t b = 0; b < k->nin; b++)
@@ -384,9 +381,7 @@ schedule_sums_text(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const ch
     Text t = { .arena = a };
     Program steps;
 
-    return program_parse(c, a, k->name, (Bytes){ (const uint8_t *)program, strlen(program) },
-                         &steps) &&
-                   schedule_sums(c, a, &own, m, &steps, &t)
+    return program_parse(c, a, k->name, program, &steps) && schedule_sums(c, a, &own, m, &steps, &t)
                ? text_str(&t)
                : NULL;
 }

@@ -267,13 +267,6 @@ bound_position(Low *l, Stage *s, const Expr *e)
     return true;
 }
 
-static const Expr *
-index_of(Ctx *c, const Scalar *s)
-{
-    return s->op == S_INDEX || (s->op == S_CONST && dtype_is_int(s->dtype)) ? expr_computed(c, s)
-                                                                            : NULL;
-}
-
 /* A test as bounds of positions. */
 static bool
 bound_by_test(Low *l, Stage *s, const Scalar *test)
@@ -285,8 +278,8 @@ bound_by_test(Low *l, Stage *s, const Scalar *test)
             return false;
         test = test->arg[0];
     }
-    const Expr *x = test->narg == 2 ? index_of(c, test->arg[0]) : NULL,
-               *y = x ? index_of(c, test->arg[1]) : NULL;
+    const Expr *x = test->narg == 2 ? scalar_as_index(c, test->arg[0]) : NULL,
+               *y = x ? scalar_as_index(c, test->arg[1]) : NULL;
     if (!y)
         return false;
     switch (test->op) {
@@ -315,10 +308,6 @@ bound_by_read(Low *l, Stage *s, const Scalar *load)
     return true;
 }
 
-typedef struct {
-    const Scalar *found;
-} FindPadded;
-
 /* The value of a read or a select beyond its border if that is a constant; otherwise NULL. */
 static const Scalar *
 beyond_border(const Scalar *s)
@@ -333,10 +322,10 @@ beyond_border(const Scalar *s)
 static void
 find_padded(void *user, const Scalar *s)
 {
-    FindPadded *f = user;
+    const Scalar **found = user;
 
-    if (!f->found && beyond_border(s))
-        f->found = s;
+    if (!*found && beyond_border(s))
+        *found = s;
 }
 
 /* v with a node replaced, and folded. */
@@ -361,20 +350,19 @@ static void
 take_padding(Low *l, Stage *s)
 {
     for (;;) {
-        const Scalar *v = s->value;
-        FindPadded f = { beyond_border(v) ? v : NULL };
+        const Scalar *v = s->value, *found = beyond_border(v) ? v : NULL;
         Stage with = *s;
-        if (!f.found)
-            scalar_visit(l->c, v, find_padded, &f);
-        with.fill = f.found ? instead_of(l, v, f.found, beyond_border(f.found)) : NULL;
+        if (!found)
+            scalar_visit(l->c, v, find_padded, &found);
+        with.fill = found ? instead_of(l, v, found, beyond_border(found)) : NULL;
         if (!with.fill || with.fill->op != S_CONST || (s->fill && s->fill != with.fill) ||
-            !(f.found->op == S_LOAD ? bound_by_read(l, &with, f.found)
-                                    : bound_by_test(l, &with, f.found->arg[0])))
+            !(found->op == S_LOAD ? bound_by_read(l, &with, found)
+                                  : bound_by_test(l, &with, found->arg[0])))
             return;
-        if (f.found->op == S_LOAD)
-            with.value = instead_of(l, v, f.found, unpadded(l->c, f.found));
+        if (found->op == S_LOAD)
+            with.value = instead_of(l, v, found, unpadded(l->c, found));
         else /* the test holds, also at its other uses */
-            with.value = instead_of(l, v, f.found->arg[0], scalar_int(l->c, DT_BOOL, 1));
+            with.value = instead_of(l, v, found->arg[0], scalar_int(l->c, DT_BOOL, 1));
         if (with.value == v)
             return;
         *s = with;
@@ -383,8 +371,8 @@ take_padding(Low *l, Stage *s)
 
 /* The end of the positions with a value. If it is unknown, it is the end of what is read, since the
  * last phases of a stride have more points. */
-static const Expr *
-slide_end(Low *l, const Slide *d)
+const Expr *
+stage_end(Low *l, const Slide *d)
 {
     return d->hi ? d->hi
                  : expr_offset(l->c,
@@ -423,7 +411,7 @@ drop_padding(Low *l, Stage *s)
         for (uint32_t x = 0; x < s->nslide; x++)
             if (range[i].var.kind == VAR_AXIS && range[i].var.id == s->slide[x].axis) {
                 range[i].begin = s->slide[x].lo ? s->slide[x].lo : expr_int(l->c, 0);
-                range[i].extent = expr_sub(l->c, slide_end(l, &s->slide[x]), range[i].begin);
+                range[i].extent = expr_sub(l->c, stage_end(l, &s->slide[x]), range[i].begin);
             }
     in.ranges.at = range;
     s->value = scalar_map(&m, s->value);
@@ -480,17 +468,10 @@ stage_recognise(Low *l, const Scalar *operand, StageAxes axes, Stage *s)
     s->value = bare ? read_by_positions(l, load, s) : by_positions(l, operand, s);
     if (!s->value)
         return false;
-    /* the tensor ends there, without a test */
-    for (uint32_t i = 0; bare && !load->u.load.outside && i < s->nslide; i++) {
-        Slide *d = &s->slide[i];
-        d->lo = expr_ceil_div(c, expr_scale(c, d->rest, -1), expr_int(c, d->scale));
-        d->hi =
-            expr_ceil_div(c, expr_sub(c, l->n->param[load->u.load.slot].type->dim[d->dim], d->rest),
-                          expr_int(c, d->scale));
-    }
+    if (bare && !load->u.load.outside) /* the tensor ends there, without a test */
+        bound_by_read(l, s, s->value);
     take_padding(l, s);
-    if (!bare)
-        drop_padding(l, s);
+    drop_padding(l, s);
     for (uint32_t i = 0; i < s->ninner; i++)
         named |= (AxisSet)1 << s->inner[i];
     for (uint32_t x = 0; x < NEST_MAX_AXES; x++)
@@ -506,244 +487,4 @@ stage_recognise(Low *l, const Scalar *operand, StageAxes axes, Stage *s)
         }
     }
     return true;
-}
-
-void
-stage_declare(Low *l, Block *b, Stage *s, const Expr *room, uint32_t slack)
-{
-    Ctx *c = l->c;
-    const Expr *dim[TN_MAX_RANK * 2];
-    uint32_t rank = 0;
-
-    s->plane = expr_offset(c, expr_mul(c, room, s->slide[0].pitch), slack + s->shared);
-    for (uint32_t i = 0; i < s->nouter; i++)
-        dim[rank++] = low_extent(l, s->outer[i]);
-    for (uint32_t i = 0; i < s->nslide; i++)
-        dim[rank++] = expr_int(c, s->slide[i].phases);
-    dim[rank++] = s->plane;
-    for (uint32_t i = 0; i < s->ninner; i++)
-        dim[rank++] = low_extent(l, s->inner[i]);
-    s->buffer = kernel_buffer(c, l->a, l->k, "stage", type_new(c, s->value->dtype, rank, dim),
-                              SPACE_SCRATCH, 1);
-    tree_buffer(b, s->buffer);
-}
-
-/* ---- the copy -------------------------------------------------------------------------------- */
-
-typedef struct {
-    Stage *s;
-    const Expr *prefix[TN_MAX_RANK * 2]; /* outer and phases */
-    uint32_t nprefix;
-    const Expr *row; /* offset of the copy's row in its plane */
-    /* stride * axis + reach of each slide; the last one's at position 0 */
-    const Expr *place[MAX_SLIDE];
-    const Expr *position; /* whose inner points are being copied */
-    const Scalar *fill;   /* NULL: the operand's value */
-    uint32_t lanes;
-} Row;
-
-static void
-store_staged(Low *l, Block *b, const Row *r, const Expr *position, const Scalar *value)
-{
-    const Expr *at[TN_MAX_RANK * 2];
-
-    for (uint32_t i = 0; i < r->nprefix; i++)
-        at[i] = r->prefix[i];
-    at[r->nprefix] = expr_add(l->c, r->row, position);
-    for (uint32_t i = 0; i < r->s->ninner; i++)
-        at[r->nprefix + 1 + i] = l->bind[r->s->inner[i]];
-    low_store(l, b, r->s->buffer, at, r->nprefix + 1 + r->s->ninner, value);
-}
-
-/* The value at a position, or the fill. */
-static void
-copy_element(Low *l, Block *b, const Row *r, const Expr *position)
-{
-    const Stage *s = r->s;
-    Binding place[MAX_SLIDE];
-
-    for (uint32_t i = 0; i < s->nslide; i++)
-        place[i] = (Binding){ { VAR_AXIS, s->slide[i].axis }, r->place[i] };
-    place[s->nslide - 1].to = expr_add(
-        l->c, expr_scale(l->c, position, s->slide[s->nslide - 1].stride), r->place[s->nslide - 1]);
-    store_staged(l, b, r, position,
-                 low_value(l, r->fill ? r->fill : scalar_subst(l->c, s->value, place, s->nslide)));
-}
-
-static void
-copy_step(Low *l, Block *b, void *user)
-{
-    const Row *r = user;
-    copy_element(l, b, r, l->bind[r->s->slide[r->s->nslide - 1].axis]);
-}
-
-static void
-inner_step(Low *l, Block *b, void *user)
-{
-    const Row *r = user;
-    copy_element(l, b, r, r->position);
-}
-
-/* The inner points of a position, in vectors along the last axis. */
-static void
-copy_inner(Low *l, Block *b, Row *r, const Expr *position)
-{
-    const Stage *s = r->s;
-    const Expr *bound[NEST_MAX_AXES];
-    uint32_t ranges = l->range.n, last = s->inner[s->ninner - 1];
-
-    r->position = position;
-    for (uint32_t i = 0; i < s->ninner; i++)
-        bound[i] = l->bind[s->inner[i]];
-    for (uint32_t i = 0; i + 1 < s->ninner; i++)
-        l->bind[s->inner[i]] = low_loop(l, &b, LOOP_SERIAL, l->n->axis[s->inner[i]].name,
-                                        expr_int(l->c, 0), low_extent(l, s->inner[i]), 1);
-    low_vector_loop(l, b, last, l->n->axis[last].name, expr_int(l->c, 0), low_extent(l, last),
-                    r->lanes, inner_step, r);
-    for (uint32_t i = 0; i < s->ninner; i++)
-        l->bind[s->inner[i]] = bound[i];
-    l->range.n = ranges;
-}
-
-/* Positions from..to, of elements or of the fill. */
-static void
-copy_part(Low *l, Block *b, Row *r, const Expr *from, const Expr *to, const Scalar *fill)
-{
-    uint32_t ranges = l->range.n;
-
-    r->fill = fill;
-    if (!fill && !r->s->ninner) {
-        low_vector_loop(l, b, r->s->slide[r->s->nslide - 1].axis, "q", from, to, r->lanes,
-                        copy_step, r);
-        return;
-    }
-    const Expr *q = low_loop(l, &b, LOOP_SERIAL, "q", from, to, 1);
-    if (r->s->ninner)
-        copy_inner(l, b, r, q);
-    else
-        copy_element(l, b, r, q);
-    l->range.n = ranges;
-}
-
-static const Scalar *
-both(Ctx *c, const Scalar *a, const Scalar *b)
-{
-    return a ? scalar_2(c, S_AND, a, b) : b;
-}
-
-/* bounds code: small strides have at most this many phases, most patches more */
-enum { PHASES_WRITTEN_OUT = 4 };
-
-/* The loop over a slide's phases is inside of the loop over its positions, so that the tensor is
- * read sequentially. The begin and end of each phase of a row follow from the row's length: if that
- * is symbolic, phases are unrolled, so that they are computed once instead of in each row. */
-static const Expr *
-add_phase(Low *l, Block **b, Row *r, const Slide *slide)
-{
-    const Expr *zero = expr_int(l->c, 0);
-    bool open = !expr_const(slide->positions, NULL) && slide->phases <= PHASES_WRITTEN_OUT &&
-                r->nprefix + 1 == r->s->nouter + r->s->nslide;
-
-    return r->prefix[r->nprefix++] =
-               slide->phases == 1 ? zero
-                                  : low_loop(l, b, open ? LOOP_UNROLLED : LOOP_SERIAL, "phase",
-                                             zero, expr_int(l->c, slide->phases), 1);
-}
-
-/* Is there a value at this position? */
-static const Scalar *
-inside_test(Low *l, const Scalar *test, const Slide *d, const Expr *place)
-{
-    Ctx *c = l->c;
-    const Expr *lo = d->lo ? low_expr(l, d->lo) : expr_int(c, 0), *at = expr_sub(c, place, lo);
-
-    if (d->lo)
-        test = both(c, test, scalar_2(c, S_GE, scalar_index(c, at), scalar_int(c, DT_I64, 0)));
-    if (d->hi || d->phases > 1)
-        test = both(c, test,
-                    scalar_2(c, S_LT, scalar_index(c, at),
-                             scalar_index(c, expr_sub(c, low_expr(l, slide_end(l, d)), lo))));
-    return test;
-}
-
-void
-stage_fill(Low *l, Block *b, Stage *s, uint32_t lanes)
-{
-    Ctx *c = l->c;
-    uint32_t ranges = l->range.n;
-    const Slide *last = &s->slide[s->nslide - 1];
-    const Scalar *test = NULL;
-    const Expr *zero = expr_int(c, 0);
-    Row r = { .s = s, .row = zero, .lanes = lanes };
-
-    for (uint32_t i = 0; i < s->nouter; i++)
-        l->bind[s->outer[i]] = r.prefix[r.nprefix++] = low_loop(
-            l, &b, LOOP_SERIAL, l->n->axis[s->outer[i]].name, zero, low_extent(l, s->outer[i]), 1);
-    for (uint32_t i = 0; i + 1 < s->nslide; i++) {
-        const Slide *y = &s->slide[i];
-        const Expr *begin = i == 0 ? s->first : zero;
-        const Expr *end =
-            i == 0 ? expr_min(c, expr_add(c, s->first, s->rows), y->positions) : y->positions;
-        const Expr *v = low_loop(l, &b, LOOP_SERIAL, l->n->axis[y->axis].name, begin, end, 1);
-        r.place[i] = expr_add(c, expr_scale(c, v, y->stride), add_phase(l, &b, &r, y));
-        r.row = expr_add(c, r.row, expr_mul(c, expr_sub(c, v, begin), y->pitch));
-        if (s->fill || y->phases > 1)
-            test = inside_test(l, test, y, r.place[i]);
-    }
-    /* Positions begin .. end of the last slide; there is a value while lo <= stride*q + phase <
-     * hi. */
-    bool alone = s->nslide == 1;
-    const Expr *begin = alone ? s->first : zero;
-    const Expr *end =
-        alone ? expr_min(c, expr_add(c, s->first, s->rows), last->positions) : last->positions;
-    if (alone)
-        r.row = expr_sub(c, zero, s->first);
-    const Expr *start = add_phase(l, &b, &r, last), *stride = expr_int(c, last->stride),
-               *lo = begin, *hi = end;
-    const Expr *least = last->lo ? low_expr(l, last->lo) : NULL,
-               *most = last->hi || last->phases > 1 ? low_expr(l, slide_end(l, last)) : NULL;
-    r.place[s->nslide - 1] = start;
-    if (least)
-        lo = expr_min(c, end,
-                      expr_max(c, begin, expr_ceil_div(c, expr_sub(c, least, start), stride)));
-    if (most)
-        hi = expr_max(c, lo, expr_min(c, end, expr_ceil_div(c, expr_sub(c, most, start), stride)));
-    const Scalar *fill = s->fill ? s->fill : scalar_number(c, s->value->dtype, 0);
-    if (test) {
-        Tree *branch = tree_if(b, test);
-        copy_part(l, &branch->other, &r, begin, end, fill);
-        b = &branch->body;
-    }
-    Ranges known = low_ranges(l);
-    lo = low_let(l, b, "lo", expr_simplify(c, &known, lo), NULL);
-    hi = low_let(l, b, "hi", expr_simplify(c, &known, hi), NULL);
-    copy_part(l, b, &r, begin, lo, fill);
-    copy_part(l, b, &r, lo, hi, NULL);
-    copy_part(l, b, &r, hi, end, fill);
-    for (uint32_t i = 0; i < s->nouter; i++)
-        l->bind[s->outer[i]] = NULL;
-    l->range.n = ranges;
-}
-
-/* ---- reading --------------------------------------------------------------------------------- */
-
-uint32_t
-stage_index(Low *l, const Stage *s, const Expr *position, const Expr **at)
-{
-    Ctx *c = l->c;
-    uint32_t rank = 0;
-
-    for (uint32_t i = 0; i < s->nouter; i++)
-        at[rank++] = l->bind[s->outer[i]];
-    for (uint32_t i = 0; i < s->nslide; i++) {
-        const Slide *d = &s->slide[i];
-        const Expr *reach = low_expr(l, d->reach);
-        at[rank++] = expr_mod(c, reach, expr_int(c, d->stride));
-        position = expr_add(c, position,
-                            expr_mul(c, d->pitch, expr_div(c, reach, expr_int(c, d->stride))));
-    }
-    at[rank++] = position;
-    for (uint32_t i = 0; i < s->ninner; i++)
-        at[rank++] = l->bind[s->inner[i]];
-    return rank;
 }

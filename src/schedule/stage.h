@@ -61,11 +61,11 @@ typedef struct {
     uint32_t outer[NEST_MAX_AXES], nouter; /* sum axes that are no window axes: one plane each */
     /* axes whose points are contiguous at each position: channels that are innermost */
     uint32_t inner[NEST_MAX_AXES], ninner;
-    AxisSet window;           /* sum axes in a reach */
-    const Expr *first, *rows; /* positions of the first slide in a copy */
-    /* elements of one plane, slack for vectors included */
-    const Expr *plane;
-    uint32_t buffer; /* scratch [outer…, phases…, plane, inner…] */
+    AxisSet window; /* sum axes in a reach */
+    /* made when it is lowered: the first position of slide 0 in the copy; and while the copy is
+     * made, the position and the phase of each slide, and the value there (NULL: `value`) */
+    const Expr *first, *position[MAX_SLIDE], *phase[MAX_SLIDE];
+    const Scalar *padding;
 } Stage;
 
 /* The part of a summand that slides: one read, or a test of its position, or a combination of
@@ -74,21 +74,14 @@ const Scalar *stage_operand(Low *l, const Scalar *summand, AxisSet sum);
 /* Can this operand be copied so? `sum` are the reduced axes; parallel axes slide if a window axis
  * is added to them, and those in `wanted` anyway; none that is `fixed` at the copy: a group of
  * channels, a phase of a transposed convolution. Those in `inner`, each a step of one in a
- * dimension after all that slide, are contiguous at each position. Fills everything but first,
- * rows, plane, buffer. */
+ * dimension after all that slide, are contiguous at each position. */
 typedef struct {
     AxisSet sum, wanted, fixed, inner;
 } StageAxes;
 bool stage_recognise(Low *l, const Scalar *operand, StageAxes axes, Stage *s);
 /* The axis that alone indexes dimension d with stride 1, apart from fixed axes; NO_SLOT: none. */
 uint32_t stage_inner(Low *l, const Scalar *load, uint32_t d, AxisSet fixed);
-/* Scratch for at most `room` rows, with `slack` elements after each plane. */
-void stage_declare(Low *l, Block *b, Stage *s, const Expr *room, uint32_t slack);
-/* The copy of rows `first` to `first + rows`, which have been set; every axis of the read that is
- * neither sliding nor inner nor a sum axis must be bound. */
-void stage_fill(Low *l, Block *b, Stage *s, uint32_t lanes);
-/* The index of the read in the copy: window, outer and inner axes bound, `position` the run index
- * relative to `first`. */
-uint32_t stage_index(Low *l, const Stage *s, const Expr *position, const Expr **at);
+/* The end of the positions of a slide that have a value. */
+const Expr *stage_end(Low *l, const Slide *d);
 
 #endif

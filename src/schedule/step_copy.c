@@ -1,32 +1,14 @@
 /* step_copy: operands packed near their readers.
  *
  * A stage copies the value of an operand at each point of some loops, so whatever computes it
- * (padding, a fused producer) is computed once. An image copies what a window reads by its
- * positions instead, so that all points of the window read one copy (stage.h).
+ * (padding, a fused producer) is computed once. An image is such a copy whose points are the
+ * positions under a window instead, so that all points of the window read one copy (stage.h).
  */
 #include "schedule/point.h"
 
 #include <string.h>
 
 /* ---- what is copied -------------------------------------------------------------------------- */
-
-typedef struct {
-    const Nest *n;
-    const char *name;
-    const Scalar *load;
-    uint32_t count;
-} FindRead;
-
-static void
-find_read(void *user, const Scalar *s)
-{
-    FindRead *f = user;
-    if (s->op == S_LOAD && s->u.load.slot < f->n->nin &&
-        !strcmp(f->n->param[s->u.load.slot].name, f->name)) {
-        f->load = s;
-        f->count++;
-    }
-}
 
 /* "rhs", "lhs", or a parameter with one read; after "part." if there are several parts. */
 static const Scalar *
@@ -42,14 +24,20 @@ find_operand(Points *p, Sym name, uint32_t *part)
     if ((!strcmp(own, "lhs") || !strcmp(own, "rhs")) && nest_contraction(p->c, n, &view))
         return own[0] == 'l' ? view.a : view.b;
     const Scalar *reduce = part_reduction(p, *part);
-    FindRead f = { n, own, NULL, 0 };
-    scalar_visit(p->c, reduce ? reduce->arg[0] : n->write[0].value, find_read, &f);
-    if (f.count == 1)
-        return f.load;
+    ScalarReads reads = scalar_reads(p->c, p->a, reduce ? reduce->arg[0] : n->write[0].value);
+    const Scalar *found = NULL;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < reads.n; i++) {
+        uint32_t slot = reads.at[i]->u.load.slot;
+        if (slot < n->nin && !strcmp(n->param[slot].name, own))
+            found = reads.at[i], count++;
+    }
+    if (count == 1)
+        return found;
     points_refuse(p,
-                  f.count ? "%s is read at %u places: which one is meant?"
-                          : "nothing reads %s under the sum: it is lhs, rhs or a parameter's name",
-                  name, f.count);
+                  count ? "%s is read at %u places: which one is meant?"
+                        : "nothing reads %s under the sum: it is lhs, rhs or a parameter's name",
+                  name, count);
     return NULL;
 }
 
@@ -92,17 +80,26 @@ begin_copy(Points *p, const Step *s, uint32_t part, Copy *c, Node **sub)
     return leaf;
 }
 
-/* The copy's loops, which were appended to the body of `at`, go before `sub`. */
-static void
-put_before(Node *at, const Node *sub)
+static Node *
+copy_leaf(Points *p, const Copy *c, Node *in, Phase phase, const Node *sub)
 {
-    Node *last = at->body.at[at->body.n - 1];
-    uint32_t i = at->body.n - 1;
+    Node *leaf = node_new(p, NODE_LEAF, in, phase, NULL);
 
-    for (; at->body.at[i] != sub; i--)
-        ;
-    memmove(at->body.at + i + 1, at->body.at + i, (at->body.n - 1 - i) * sizeof *at->body.at);
-    at->body.at[i] = last;
+    leaf->part = c->part;
+    leaf->copy = p->copy.n;
+    node_move_last(c->at, node_place(c->at, sub)); /* with the loops around it */
+    return leaf;
+}
+
+/* A copy whose innermost loop is `in`, before `sub`. */
+static void
+add_copy(Points *p, Copy *c, Node *in, const Node *sub)
+{
+    c->leaf = copy_leaf(p, c, in, PHASE_COPY, sub);
+    if (c->turned)
+        copy_leaf(p, c, c->at, PHASE_TURN, sub);
+    VEC_PUSH(p->a, &c->at->copies, p->copy.n);
+    VEC_PUSH(p->a, &p->copy, *c);
 }
 
 /* Can the copy be transposed: are rows lanes where it is read, and lanes unrolled there? */
@@ -191,18 +188,7 @@ step_stage(Points *p, const Step *s)
         in = node_loop(p, in, lane, phase, c.name);
         in->run = WORD_vector;
     }
-    c.leaf = node_new(p, NODE_LEAF, in, PHASE_COPY, NULL);
-    c.leaf->part = part;
-    c.leaf->copy = p->copy.n;
-    put_before(c.at, sub);
-    if (c.turned) {
-        Node *turn = node_new(p, NODE_LEAF, c.at, PHASE_TURN, NULL);
-        turn->part = part;
-        turn->copy = p->copy.n;
-        put_before(c.at, sub);
-    }
-    VEC_PUSH(p->a, &p->copy, c);
-    VEC_PUSH(p->a, &c.at->copies, p->copy.n - 1);
+    add_copy(p, &c, in, sub);
     return true;
 }
 
@@ -214,27 +200,6 @@ axis_called(const Points *p, uint32_t part, Sym name)
         if (p->axis[part][x] && p->iter.at[p->axis[part][x]].name == name)
             return x;
     return NO_SLOT;
-}
-
-typedef struct {
-    const Scalar *wanted;
-    bool found;
-} FindNode;
-
-static void
-find_node(void *user, const Scalar *s)
-{
-    FindNode *f = user;
-    f->found |= s == f->wanted;
-}
-
-static bool
-is_below(Ctx *c, const Scalar *root, const Scalar *s)
-{
-    FindNode f = { s, false };
-
-    scalar_visit(c, root, find_node, &f);
-    return f.found;
 }
 
 /* A parameter stands for its sliding value, including the test around its read. */
@@ -251,8 +216,10 @@ step_image(Points *p, const Step *s)
     const Scalar *reduce = part_reduction(p, part);
     Low l = low_part(p->c, p->a, p->k, p->m, &p->k->part[part]);
     const Scalar *slides = reduce ? stage_operand(&l, reduce->arg[0], reduce->u.reduce.axes) : NULL;
-    if (slides && c.operand->op == S_LOAD && is_below(p->c, slides, c.operand))
-        c.operand = slides;
+    ScalarReads reads = slides ? scalar_reads(p->c, p->a, slides) : (ScalarReads){ 0 };
+    for (uint32_t i = 0; i < reads.n; i++)
+        if (reads.at[i] == c.operand)
+            c.operand = slides;
     /* An iterator fused at the tile's pitch slides, whether a window moves along it or not. */
     for (IterId x = 1; x < p->iter.n; x++)
         if (p->iter.at[x].pitched) {
@@ -274,22 +241,27 @@ step_image(Points *p, const Step *s)
         return points_refuse(p, "%s is not read under a window%s", s->subject,
                              inner ? ", with the named axes behind what slides"
                                    : ": no index is an output and a summed axis with whole steps");
-    AxisSet fixed = nest_axes_of_kind(l.n, AXIS_PARALLEL);
-    for (uint32_t i = 0; i < c.image->nslide; i++)
-        fixed &= ~((AxisSet)1 << c.image->slide[i].axis);
-    fixed &= ~inner;
-    for (uint32_t x = 0; x < l.n->naxis; x++)
-        if (fixed & c.operand->axes & (AxisSet)1 << x &&
-            !iter_is_known(p, c.at, p->axis[part][x], NULL, 0))
-            return points_refuse(p, "%s varies with %s, which neither slides nor is fixed at %s",
-                                 s->subject, p->iter.at[p->axis[part][x]].name, s->at);
+    const Stage *image = c.image;
+    AxisSet open = c.operand->axes & nest_axes_of_kind(l.n, AXIS_PARALLEL) & ~(known | inner);
+    for (uint32_t i = 0; i < image->nslide; i++)
+        open &= ~((AxisSet)1 << image->slide[i].axis);
+    if (open)
+        return points_refuse(p, "%s varies with %s, which neither slides nor is fixed at %s",
+                             s->subject, p->iter.at[p->axis[part][__builtin_ctzll(open)]].name,
+                             s->at);
     c.ndim = c.dim[0] != 0;
-    c.leaf = node_new(p, NODE_LEAF, c.at, PHASE_COPY, NULL);
-    c.leaf->part = part;
-    c.leaf->copy = p->copy.n;
-    put_before(c.at, sub);
-    VEC_PUSH(p->a, &p->copy, c);
-    VEC_PUSH(p->a, &c.at->copies, p->copy.n - 1);
+    const Expr *row = image->slide[image->nslide - 1].positions;
+    c.along = iter_new(p, sym(p->c, "q"), AXIS_PARALLEL);
+    p->iter.at[c.along].size = row;
+    Node *n = node_new(p, NODE_IMAGE, c.at, PHASE_COPY, NULL);
+    n->iter = image->ninner ? p->axis[part][image->inner[image->ninner - 1]] : c.along;
+    n->copy = p->copy.n;
+    n->lanes = machine_lanes(p->m, c.operand->dtype);
+    if (image->ninner)
+        row = low_extent(&l, image->inner[image->ninner - 1]);
+    while (n->lanes > 2 && n->lanes / 2 >= expr_or(row, INT64_MAX))
+        n->lanes /= 2;
+    add_copy(p, &c, n, sub);
     return true;
 }
 

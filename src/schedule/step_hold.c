@@ -50,26 +50,6 @@ copy_chain(Points *p, Node *n, const Node *leaf, Node *under, Phase phase, Sym p
     return end;
 }
 
-static uint32_t
-position(const Node *up, const Node *child)
-{
-    for (uint32_t i = 0; i < up->body.n; i++)
-        if (up->body.at[i] == child)
-            return i;
-    return up->body.n;
-}
-
-/* The last node of up's body moves to place i. */
-static void
-move_last_to(Node *up, uint32_t i)
-{
-    Node *last = up->body.at[up->body.n - 1];
-
-    for (uint32_t k = up->body.n - 1; k > i; k--)
-        up->body.at[k] = up->body.at[k - 1];
-    up->body.at[i] = last;
-}
-
 static Node *
 find_init(Node *n, uint32_t hold)
 {
@@ -91,11 +71,8 @@ drop_init(Points *p, uint32_t hold)
 
     while (n && n->up != at)
         n = n->up;
-    if (!n)
-        return;
-    for (uint32_t i = position(at, n); i + 1 < at->body.n; i++)
-        at->body.at[i] = at->body.at[i + 1];
-    at->body.n--;
+    if (n)
+        node_detach(at, n);
 }
 
 /* The factors of a product that are invariant in loop `at` (*factor), and the others (*rest). */
@@ -190,26 +167,25 @@ step_hold(Points *p, const Step *s)
                                  s->at);
         h.over[h.nover++] = over->iter;
     }
-    uint32_t i = position(at, sub);
+    uint32_t i = node_place(at, sub);
     copy_chain(p, sub, leaf, at, PHASE_INIT, sym_printf(p->c, "%s.init", h.name), &h, true);
-    move_last_to(at, i);
+    node_move_last(at, i);
+    VEC_PUSH(p->a, &at->holds, p->hold.n);
     if (previous) {
+        leaf->hold = p->hold.n;
         VEC_PUSH(p->a, &p->hold, h);
-        leaf->hold = p->hold.n - 1;
-        VEC_PUSH(p->a, &at->holds, leaf->hold);
         return true;
     }
     copy_chain(p, sub, leaf, at, h.outer ? PHASE_FLUSH : PHASE_FINISH,
                sym_printf(p->c, "%s.fin", h.name), &h, false);
-    move_last_to(at, i + 2);
+    node_move_last(at, i + 2);
     for (Node *n = sub;; n = n->body.at[0]) {
         n->phase = PHASE_UPDATE;
         if (n == leaf)
             break;
     }
+    leaf->hold = p->hold.n;
     VEC_PUSH(p->a, &p->hold, h);
-    leaf->hold = p->hold.n - 1;
-    VEC_PUSH(p->a, &at->holds, leaf->hold);
     if (h.outer && h.fresh)
         drop_init(p, h.outer);
     return true;

@@ -80,13 +80,11 @@ step_split(Points *p, const Step *s)
         return points_refuse(p, "both pieces are called %s", s->made[0]);
     Word tail = s->word ? s->word : WORD_peel;
     if (tail < WORD_exact || tail > WORD_pad)
-        return points_refuse(p,
-                             "%s says nothing of a last trip; exact, peel, guard, clamp and pad do",
+        return points_refuse(p, "%s says nothing of a last trip; exact, peel, guard and pad do",
                              word_name[tail]);
     if (tail == WORD_exact && !divides(p, n->iter, s->number))
-        return points_refuse(
-            p, "%s is not known to be a multiple of %lld; say peel, guard, clamp or pad",
-            s->subject, (long long)s->number);
+        return points_refuse(p, "%s is not known to be a multiple of %lld; say peel, guard or pad",
+                             s->subject, (long long)s->number);
     if (s->rest && tail != WORD_peel && tail != WORD_pad)
         return points_refuse(p, "a second number is for peel and pad");
     if (s->rest && tail == WORD_pad && (s->rest >= s->number || s->number % s->rest))
@@ -94,8 +92,7 @@ step_split(Points *p, const Step *s)
                              "%lld points are padded to a multiple of a number that divides them "
                              "and is less, not of %lld",
                              (long long)s->number, (long long)s->rest);
-    if (p->iter.at[n->iter].kind != AXIS_PARALLEL &&
-        (tail == WORD_clamp || tail == WORD_pad || s->rest))
+    if (p->iter.at[n->iter].kind != AXIS_PARALLEL && (tail == WORD_pad || s->rest))
         return points_refuse(p,
                              "%s is summed over or walked in order: points beyond its end would "
                              "count; say peel or guard",

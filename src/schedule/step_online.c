@@ -19,30 +19,6 @@
 
 /* ---- f(x, m') = f(x, m) * exp(m - m') -------------------------------------------------------- */
 
-typedef struct {
-    const Points *p;
-    const Part *part;
-    uint32_t buffer;
-    bool any;
-} Reads;
-
-static void
-see_read(void *user, const Scalar *s)
-{
-    Reads *r = user;
-    r->any |= s->op == S_LOAD && s->u.load.slot < r->part->nest->nin &&
-              r->part->buffer[s->u.load.slot] == r->buffer;
-}
-
-static bool
-reads(const Points *p, uint32_t part, const Scalar *s, uint32_t buffer)
-{
-    Reads r = { p, &p->k->part[part], buffer, false };
-
-    scalar_visit(p->c, s, see_read, &r);
-    return r.any;
-}
-
 static bool
 is_read_of(const Points *p, uint32_t part, const Scalar *s, uint32_t buffer)
 {
@@ -67,7 +43,7 @@ is_scaled(const Points *p, uint32_t part, const Scalar *s, uint32_t buffer,
             return true;
         uint32_t with = NEST_MAX_AXES, n = 0;
         for (uint32_t i = 0; i < s->narg; i++)
-            if (reads(p, part, s->arg[i], buffer))
+            if (value_reads(p, part, s->arg[i], buffer))
                 with = i, n++;
         bool select = s->op == S_SELECT && n == 1 && with > 0 && is_zero(s->arg[3 - with]);
         if (n != 1 || !(s->op == S_MUL || (s->op == S_DIV && with == 0) || select))
@@ -100,7 +76,7 @@ static bool
 is_exponential(const Points *p, uint32_t part, const Scalar *s, uint32_t buffer)
 {
     return s->op == S_EXP && s->arg[0]->op == S_SUB && is_read_of(p, part, maximum_of(s), buffer) &&
-           !reads(p, part, s->arg[0]->arg[0], buffer);
+           !value_reads(p, part, s->arg[0]->arg[0], buffer);
 }
 
 /* The exponential in what is_scaled by it. */
@@ -109,7 +85,7 @@ exponential(const Points *p, uint32_t part, const Scalar *s, uint32_t buffer)
 {
     while (!is_exponential(p, part, s, buffer))
         for (uint32_t i = 0; i < s->narg; i++)
-            if (reads(p, part, s->arg[i], buffer)) {
+            if (value_reads(p, part, s->arg[i], buffer)) {
                 s = s->arg[i];
                 break;
             }
@@ -137,7 +113,7 @@ only_reader(Points *p, uint32_t local)
         const Nest *n = p->k->part[i].nest;
         bool any = false;
         for (uint32_t w = 0; w < n->nwrite; w++)
-            any |= reads(p, i, n->write[w].value, local);
+            any = any || value_reads(p, i, n->write[w].value, local);
         if (any && found != NO_SLOT)
             return points_refuse(p, "%s is read by %s and by %s", p->k->buffer.at[local].name,
                                  part_name(p, found), part_name(p, i)),
@@ -290,20 +266,12 @@ place_of_maximum(Points *p, Online *o, uint32_t i, const Scalar *sum_read, const
 
 /* ---- the loops ------------------------------------------------------------------------------- */
 
-/* The hold whose beginning or end this node is around. */
-static const Node *
-only_leaf(const Node *n)
-{
-    while (n->kind != NODE_LEAF && n->body.n == 1)
-        n = n->body.at[0];
-    return n->kind == NODE_LEAF ? n : NULL;
-}
-
+/* Where the hold ends, in a body. */
 static Node *
 fin_of(Node *at, uint32_t hold)
 {
     for (uint32_t i = 0; i < at->body.n; i++) {
-        const Node *leaf = only_leaf(at->body.at[i]);
+        const Node *leaf = node_only_leaf(at->body.at[i]);
         if (leaf && leaf->phase == PHASE_FINISH && leaf->hold == hold)
             return at->body.at[i];
     }
@@ -331,7 +299,7 @@ join_loops(Points *p, Node *const *loop, uint32_t n, const uint32_t *hold)
     }
     give_child(p, at, all);
     give_child(p, all, fin[0]);
-    ((Node *)(uintptr_t)only_leaf(fin[0]))->phase = PHASE_RESCALE;
+    node_only_leaf(fin[0])->phase = PHASE_RESCALE;
     for (uint32_t i = 1; i < n; i++) {
         for (uint32_t k = 0; k < loop[i]->body.n; k++)
             give_child(p, all, loop[i]->body.at[k]);
@@ -396,12 +364,12 @@ step_online(Points *p, const Step *s)
             p, o.sum[i], made, p->iter.at[p->iter.at[loop[i + 1]->iter].parent].axis, &dim);
         if (!read || sum->u.reduce.combiner != COMB_SUM ||
             !is_scaled(p, o.sum[i], sum->arg[0], made, is_read_of) ||
-            reads(p, o.sum[i], p->k->part[o.sum[i]].nest->write[0].value, local))
+            value_reads(p, o.sum[i], p->k->part[o.sum[i]].nest->write[0].value, local))
             return points_refuse(p, "%s is no sum of %s times what is free of it",
                                  part_name(p, o.sum[i]), part_name(p, o.weight));
         for (uint32_t k = 0; k < o.nsum; k++)
             if (local_of(p, o.sum[k]) != NO_SLOT &&
-                reads(p, o.sum[i], sum->arg[0], local_of(p, o.sum[k])))
+                value_reads(p, o.sum[i], sum->arg[0], local_of(p, o.sum[k])))
                 return points_refuse(p, "%s sums what is made with %s, which still grows there",
                                      part_name(p, o.sum[i]), part_name(p, o.sum[k]));
         if (!expr_is_var(weight->write[0].at[dim], &v) || v.kind != VAR_AXIS ||

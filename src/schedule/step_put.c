@@ -14,18 +14,16 @@
 
 /* ---- who reads it ---------------------------------------------------------------------------- */
 
-typedef struct {
-    const Part *part;
-    uint32_t buffer;
-    bool any;
-} SeekRead;
-
-static void
-seek_read(void *user, const Scalar *s)
+const Scalar *
+value_reads(const Points *p, uint32_t part, const Scalar *value, uint32_t buffer)
 {
-    SeekRead *k = user;
-    k->any |= s->op == S_LOAD && s->u.load.slot < k->part->nest->nin &&
-              k->part->buffer[s->u.load.slot] == k->buffer;
+    const Part *k = &p->k->part[part];
+    ScalarReads reads = scalar_reads(p->c, p->a, value);
+
+    while (reads.n && (reads.at[reads.n - 1]->u.load.slot >= k->nest->nin ||
+                       k->buffer[reads.at[reads.n - 1]->u.load.slot] != buffer))
+        reads.n--;
+    return reads.n ? reads.at[reads.n - 1] : NULL;
 }
 
 bool
@@ -34,7 +32,7 @@ leaf_reads(const Points *p, const Node *leaf, uint32_t buffer)
     const Part *part = &p->k->part[leaf->part];
     const Scalar *reduce = part_reduction(p, leaf->part);
     ScalarMap without = { .ctx = p->c, .done = { .arena = p->a } };
-    SeekRead k = { part, buffer, false };
+    bool any = false;
 
     switch (leaf->phase) {
     case PHASE_INIT:
@@ -44,16 +42,31 @@ leaf_reads(const Points *p, const Node *leaf, uint32_t buffer)
     case PHASE_FILL:
         return part->nest->write[leaf->write].init != NO_SLOT &&
                part->buffer[part->nest->write[leaf->write].init] == buffer;
-    case PHASE_UPDATE: scalar_visit(p->c, reduce->arg[0], seek_read, &k); return k.any;
-    case PHASE_COPY:
-        scalar_visit(p->c, p->copy.at[leaf->copy].operand, seek_read, &k);
-        return k.any;
+    case PHASE_UPDATE: return value_reads(p, leaf->part, reduce->arg[0], buffer);
+    case PHASE_COPY: return value_reads(p, leaf->part, p->copy.at[leaf->copy].operand, buffer);
     case PHASE_FINISH: reduction_left_out(p->c, &without.done, reduce); break;
     case PHASE_WHOLE: break;
     }
     for (uint32_t i = 0; i < part->nest->nwrite; i++)
-        scalar_visit(p->c, scalar_map(&without, part->nest->write[i].value), seek_read, &k);
-    return k.any;
+        any |= value_reads(p, leaf->part, scalar_map(&without, part->nest->write[i].value),
+                           buffer) != NULL;
+    return any;
+}
+
+PartReads
+points_reads(const Points *p, uint32_t buffer)
+{
+    PartReads out = { 0 };
+
+    for (uint32_t i = 0; i < p->k->npart; i++) {
+        const Part *k = &p->k->part[i];
+        Accesses all = nest_accesses(p->c, p->a, k->nest);
+        for (uint32_t r = 0; r < all.n; r++)
+            if (all.at[r].load->u.load.slot < k->nest->nin &&
+                k->buffer[all.at[r].load->u.load.slot] == buffer)
+                VEC_PUSH(p->a, &out, ((PartRead){ i, all.at[r] }));
+    }
+    return out;
 }
 
 /* The innermost loop around all leaves below n that read the buffer; NULL: none does. */
@@ -92,23 +105,17 @@ box_is_steady(const Points *p, const Put *put, uint32_t dim, const Node *at)
 {
     if (node_inside(at, put->at))
         return true;
-    for (uint32_t i = 0; i < p->k->npart; i++) {
-        const Part *k = &p->k->part[i];
-        Accesses all = nest_accesses(p->c, p->a, k->nest);
-        for (uint32_t r = 0; r < all.n; r++) {
-            const Scalar *load = all.at[r].load;
-            if (load->u.load.slot >= k->nest->nin || k->buffer[load->u.load.slot] != put->local)
+    PartReads reads = points_reads(p, put->local);
+    for (uint32_t i = 0; i < reads.n; i++)
+        for (uint32_t x = 0; x < NEST_MAX_AXES; x++) {
+            if (!(expr_axes(reads.at[i].access.load->u.load.at[dim]) >> x & 1))
                 continue;
-            for (uint32_t x = 0; x < k->nest->naxis; x++) {
-                const Iter *axis = &p->iter.at[p->axis[i][x]], *box = &p->iter.at[axis->box];
-                if (!(expr_axes(load->u.load.at[dim]) >> x & 1))
-                    continue;
-                if (axis->box ? !box_is_steady(p, &p->put.at[box->put], box->dim, at)
-                              : moves_between(p, p->axis[i][x], put->at, at))
-                    return false;
-            }
+            IterId axis = p->axis[reads.at[i].part][x];
+            const Iter *box = &p->iter.at[p->iter.at[axis].box];
+            if (p->iter.at[axis].box ? !box_is_steady(p, &p->put.at[box->put], box->dim, at)
+                                     : moves_between(p, axis, put->at, at))
+                return false;
         }
-    }
     return true;
 }
 
@@ -184,15 +191,6 @@ local_of(Points *p, const Step *s, uint32_t part)
 
 /* ---- its loops ------------------------------------------------------------------------------- */
 
-static Node *
-child_with(Node *at, const Node *leaf)
-{
-    for (uint32_t i = 0; i < at->body.n; i++)
-        if (node_inside(leaf, at->body.at[i]))
-            return at->body.at[i];
-    return NULL;
-}
-
 /* The first child of `at` that reads it. */
 static uint32_t
 first_reader(const Points *p, const Node *at, uint32_t local)
@@ -230,21 +228,15 @@ one_point(Points *p, uint32_t local, uint32_t d, const Node *at)
     IterId only = 0;
     Var v;
 
-    for (uint32_t i = 0; i < p->k->npart; i++) {
-        const Part *k = &p->k->part[i];
-        Accesses all = nest_accesses(p->c, p->a, k->nest);
-        for (uint32_t r = 0; r < all.n; r++) {
-            const Scalar *load = all.at[r].load;
-            if (load->u.load.slot >= k->nest->nin || k->buffer[load->u.load.slot] != local)
-                continue;
-            if (expr_is(load->u.load.at[d], 0) &&
-                expr_is(k->nest->param[load->u.load.slot].type->dim[d], 1))
-                continue; /* there is no other point */
-            if (!expr_is_var(load->u.load.at[d], &v) || v.kind != VAR_AXIS ||
-                (only && p->axis[i][v.id] != only))
-                return 0;
-            only = p->axis[i][v.id];
-        }
+    PartReads reads = points_reads(p, local);
+    for (uint32_t i = 0; i < reads.n; i++) {
+        const IterId *axis = p->axis[reads.at[i].part];
+        const Expr *index = reads.at[i].access.load->u.load.at[d];
+        if (expr_is(index, 0) && expr_is(p->k->buffer.at[local].type->dim[d], 1))
+            continue; /* there is no other point */
+        if (!expr_is_var(index, &v) || v.kind != VAR_AXIS || (only && axis[v.id] != only))
+            return 0;
+        only = axis[v.id];
     }
     return only && iter_is_known(p, at, only, NULL, 0) ? only : 0;
 }
@@ -352,9 +344,7 @@ step_put(Points *p, const Step *s)
     i = first_reader(p, at, local);
     leaf->up = new_loops(p, &put, number, at);
     VEC_PUSH(p->a, &leaf->up->body, leaf);
-    Node *first = child_with(at, leaf);
-    memmove(at->body.at + i + 1, at->body.at + i, (at->body.n - 1 - i) * sizeof *at->body.at);
-    at->body.at[i] = first;
+    node_move_last(at, i);
     VEC_PUSH(p->a, &at->puts, number);
     bool ok = lay_out(p, s, &put, number, rank);
     p->put.at[number] = put;

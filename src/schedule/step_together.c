@@ -144,10 +144,10 @@ computes_outside(const Node *n, uint32_t part, const Node *loop)
 static bool
 only_begins(const Points *p, const Node *n)
 {
-    while (n->kind != NODE_LEAF && n->body.n == 1)
-        n = n->body.at[0];
-    return n->kind == NODE_LEAF && n->phase == PHASE_INIT && part_reduction(p, n->part) &&
-           !p->hold.at[n->hold].outer && !p->hold.at[n->hold].online;
+    const Node *leaf = node_only_leaf(n);
+
+    return leaf && leaf->phase == PHASE_INIT && part_reduction(p, leaf->part) &&
+           !p->hold.at[leaf->hold].outer && !p->hold.at[leaf->hold].online;
 }
 
 /* ---- the step -------------------------------------------------------------------------------- */

@@ -442,14 +442,6 @@ vectorize_index(Vectorizer *v, const Scalar *s)
     return scalar_2(c, S_ADD, scalar_splat(c, scalar_index(c, rest), v->lanes), iota);
 }
 
-static const Expr *
-index_of(Ctx *c, const Scalar *s)
-{
-    return s->op == S_INDEX                         ? s->u.index
-           : s->op == S_CONST && s->dtype == DT_I64 ? expr_int(c, s->u.bits)
-                                                    : NULL;
-}
-
 /* A comparison of indices that are affine in the lane, as `step*lane + rest < 0` or, *negated, its
  * opposite. False: another kind. */
 static bool
@@ -460,7 +452,7 @@ affine_in_lane(Vectorizer *v, const Scalar *s, int64_t *step, const Expr **rest,
 
     if (s->op != S_LT && s->op != S_LE && s->op != S_GT && s->op != S_GE)
         return false;
-    if (!(a = index_of(c, s->arg[0])) || !(b = index_of(c, s->arg[1])))
+    if (!(a = scalar_as_index(c, s->arg[0])) || !(b = scalar_as_index(c, s->arg[1])))
         return false;
     const Expr *below = s->op == S_LT || s->op == S_GE ? expr_sub(c, a, b)
                         : s->op == S_GT                ? expr_sub(c, b, a)

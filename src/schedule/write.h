@@ -17,14 +17,37 @@ typedef struct {
     uint32_t priced;           /* the number of them that were carried out */
 } Draft;
 
+/* A part, for queries about its nest. */
+Low *draft_low(const Draft *w, uint32_t part);
+/* The parallel axes of a part that all parts share, and the others. */
+AxisSet shared_axes(const Draft *w, uint32_t part);
+AxisSet own_axes(const Draft *w, uint32_t part);
+/* Are there two parts over shared axes, and is the first one's result read by the second alone? */
+bool is_pair(const Draft *w);
 /* The name of the loop over an axis of a part. */
 const char *axis_name(const Draft *w, uint32_t part, uint32_t axis);
 /* "a b c": names of axes. */
 const char *axis_names(const Draft *w, uint32_t part, const uint32_t *axis, uint32_t n);
+const char *set_names(const Draft *w, uint32_t part, AxisSet axes);
 /* A name for a loop over the lanes of a vector that no axis's loop has, apart from those that the
  * program fuses or splits before. */
 const char *lane_name(const Draft *w, const uint32_t *gone, uint32_t n);
+/* Adds steps as text_printf does; `@` is the name of a part: `run @.l vector`. */
+void write_steps(Text *t, const char *part, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* A layout: one dimension last, the others in order. */
+void write_lay_last(Text *t, const char *name, uint32_t rank, uint32_t last);
 void write_program(Draft *w, const Text *t);
+/* Rows of a register tile of this width: accumulators, a row of vectors and one broadcast fill the
+ * registers. */
+int64_t tile_height(const Machine *m, int64_t vectors);
+/* The height of tiles, at most `most`, that are as few and as even as possible. */
+int64_t even_height(int64_t rows, int64_t most);
+/* Is a read contiguous along the axis, and inside of its tensor? */
+bool is_unit(Low *l, const Scalar *s, uint32_t axis);
+/* Its stride along the axis; unknown strides count as large. */
+int64_t stride_along(Low *l, const Scalar *read, uint32_t axis);
+bool in_list(const uint32_t *list, uint32_t n, uint32_t axis);
 /* The vectors of sums that hide the latency of additions on all ports. */
 int64_t vectors_in_flight(const Machine *m);
 /* The working set of a task is tried from the most that fits down, a fourth each time; for

@@ -56,43 +56,33 @@ sums_planes(Channels *k)
     const Points *p = k->w->p;
     const Part *made = &p->k->part[0], *part = &p->k->part[1];
     const Nest *n = part->nest;
-    uint32_t own = 0, parallel = 0;
+    uint32_t own[NEST_MAX_AXES], nown = axis_list(own_axes(k->w, 1), own);
 
     k->whole = part_reduction(p, 1);
     if (!k->whole || n->nwrite != 1 || k->whole->u.reduce.combiner > COMB_MIN ||
         p->axis[0][k->channel] != p->axis[1][k->channel])
         return false;
-    for (uint32_t x = 0; x < n->naxis; x++)
-        if (n->axis[x].kind == AXIS_PARALLEL && ++parallel > p->k->shared) {
-            own++;
-            if (!expr_is(n->axis[x].extent, 1))
-                return false;
-        } else if (n->axis[x].kind == AXIS_REDUCE && !expr_const(n->axis[x].extent, NULL))
+    for (uint32_t i = 0; i < nown; i++)
+        if (!expr_is(n->axis[own[i]].extent, 1))
             return false;
-    parallel -= own;
-    return parallel == p->k->shared && parallel == k->nouter + 1 &&
-           k->channel > k->outer[k->nouter - 1] &&
+    for (uint32_t x = 0; x < n->naxis; x++)
+        if (n->axis[x].kind == AXIS_REDUCE && !expr_const(n->axis[x].extent, NULL))
+            return false;
+    return p->k->shared == k->nouter + 1 && k->channel > k->outer[k->nouter - 1] &&
            p->k->buffer.at[made->buffer[made->nest->nin]].space == SPACE_OUT;
 }
 
 /* ---- programs -------------------------------------------------------------------------------- */
 
-typedef struct {
-    Channels *k;
-    Text *t;
-} Lay;
-
 /* Packs constants that vary with the channel with channels innermost, as lanes read them. */
 static void
-lay_channel_last(void *user, const Scalar *s)
+lay_channel_last(const Channels *k, const Scalar *s, Text *t)
 {
-    Lay *lay = user;
-    Channels *k = lay->k;
     const Points *p = k->w->p;
     uint32_t last = UINT32_MAX, count = 0;
     Var v;
 
-    if (s->op != S_LOAD || s->u.load.slot >= k->l->n->nin || s->u.load.outside ||
+    if (s->u.load.slot >= k->l->n->nin || s->u.load.outside ||
         !k->w->constant[p->k->part[0].buffer[s->u.load.slot]])
         return;
     for (uint32_t d = 0; d < s->u.load.rank; d++)
@@ -102,11 +92,8 @@ lay_channel_last(void *user, const Scalar *s)
         }
     if (count != 1 || last == UINT32_MAX || last + 1 == s->u.load.rank)
         return;
-    text_printf(lay->t, "lay %s as [", p->k->buffer.at[p->k->part[0].buffer[s->u.load.slot]].name);
-    for (uint32_t d = 0; d < s->u.load.rank; d++)
-        if (d != last)
-            text_printf(lay->t, "%u, ", d);
-    text_printf(lay->t, "%u]\n", last);
+    write_lay_last(t, p->k->buffer.at[p->k->part[0].buffer[s->u.load.slot]].name, s->u.load.rank,
+                   last);
 }
 
 /* Tiles of `across` positions of a row and `vectors` of channels; the outer loops `task` are
@@ -138,7 +125,9 @@ begin_program(Channels *k, uint32_t *slide)
 
     for (uint32_t i = 0; i < k->image.nslide; i++)
         slide[i] = k->image.slide[i].axis;
-    scalar_visit(k->w->c, k->reduce->arg[0], lay_channel_last, &(Lay){ k, &t });
+    ScalarReads reads = scalar_reads(k->w->c, k->w->a, k->reduce->arg[0]);
+    for (uint32_t i = 0; i < reads.n; i++)
+        lay_channel_last(k, reads.at[i], &t);
     return t;
 }
 
@@ -237,9 +226,8 @@ static void
 write_planes(Channels *k, int64_t across, int64_t vectors, bool together)
 {
     Draft *w = k->w;
-    const Nest *n = w->p->k->part[1].nest;
-    uint32_t nslide = k->image.nslide, slide[MAX_SLIDE], own[NEST_MAX_AXES], nown = 0,
-             sum[NEST_MAX_AXES], parallel = 0, nsum = axis_list(k->whole->u.reduce.axes, sum);
+    uint32_t nslide = k->image.nslide, slide[MAX_SLIDE], sum[NEST_MAX_AXES],
+             nsum = axis_list(k->whole->u.reduce.axes, sum);
     Text t = begin_program(k, slide);
     const char *a = k->name, *b = part_name(w->p, 1), *c = axis_name(w, 0, k->channel),
                *window = axis_names(w, 0, k->sums.axis, k->sums.n);
@@ -252,9 +240,6 @@ write_planes(Channels *k, int64_t across, int64_t vectors, bool together)
             return;
     if (together && nsum != nslide)
         return;
-    for (uint32_t x = 0; x < n->naxis; x++)
-        if (n->axis[x].kind == AXIS_PARALLEL && ++parallel > w->p->k->shared)
-            own[nown++] = x;
     bool one = vectors == 1;
     const char *lane = one ? "cv_" : "cl_", *sum_lane = one ? "cv_" : "sl_",
                *more = one ? "" : arena_printf(w->a, "%s.cr_", a),
@@ -270,11 +255,11 @@ write_planes(Channels *k, int64_t across, int64_t vectors, bool together)
     if (!one)
         text_printf(&t, "split %s.cv_ by %lld -> cr_ cl_\nsplit %s.cv_ by %lld -> sr_ sl_\n", a,
                     (long long)lanes, b, (long long)lanes);
-    text_printf(&t, "order %s xb_ %s xr_ %s %s.%s\nhold %s at xb_ -> acc reg\n",
-                axis_names(w, 0, slide, nslide - 1), window, more, a, lane, a);
+    write_steps(&t, a, "order %s xb_ %s xr_ %s @.%s\nhold @ at xb_ -> acc reg\n",
+                axis_names(w, 0, slide, nslide - 1), window, more, lane);
     text_printf(&t, "order %s sb_ su_ %s %s %s.%s\nhold %s at task -> whole reg%s\n",
-                axis_names(w, 1, sum, nsum - 1), axis_names(w, 1, own, nown), sum_more, b, sum_lane,
-                b, together ? "" : " over su_");
+                axis_names(w, 1, sum, nsum - 1), set_names(w, 1, own_axes(w, 1)), sum_more, b,
+                sum_lane, b, together ? "" : " over su_");
     text_printf(&t, "run %s xr_ %s su_ %s unroll\nrun %s.%s %s.%s vector\n",
                 axis_names(w, 0, k->sums.axis + 1, k->sums.n - 1), more, sum_more, a, lane, b,
                 sum_lane);
@@ -300,24 +285,23 @@ write_channels(Draft *w)
     const Points *p = w->p;
     if (p->k->npart > 2)
         return false;
-    Low low = low_part(w->c, w->a, p->k, p->m, &p->k->part[0]);
-    Channels k = { .w = w, .l = &low, .reduce = part_reduction(p, 0), .name = part_name(p, 0) };
+    Low *l = draft_low(w, 0);
+    Channels k = { .w = w, .l = l, .reduce = part_reduction(p, 0), .name = part_name(p, 0) };
 
     if (!recognise(&k) || (p->k->npart > 1 && !sums_planes(&k)))
         return false;
     const Machine *m = p->m;
-    int64_t lanes = low_lanes(&low, k.reduce->dtype),
-            channels = expr_or(low_extent(&low, k.channel), -1);
+    int64_t lanes = low_lanes(l, k.reduce->dtype), channels = expr_or(low_extent(l, k.channel), -1);
     const Slide *first = &k.image.slide[0];
-    int64_t high = expr_or(low_extent(&low, first->axis), 0),
-            wide = expr_or(low_extent(&low, k.image.slide[k.image.nslide - 1].axis), -1);
+    int64_t high = expr_or(low_extent(l, first->axis), 0),
+            wide = expr_or(low_extent(l, k.image.slide[k.image.nslide - 1].axis), -1);
     int64_t row = expr_or(first->pitch, 0) * (channels > 0 ? channels : 1) *
                   dtype_info[k.reduce->dtype].bytes;
     for (uint32_t i = 0; i < k.image.nslide; i++)
         row *= k.image.slide[i].phases;
     int64_t fit =
         row > 0 ? machine_block_bytes(m, LEVEL_L2) / row - (first->span - 1) / first->stride : 0;
-    int64_t row_points = k.sums.points / expr_or(low_extent(&low, k.sums.axis[0]), 1);
+    int64_t row_points = k.sums.points / expr_or(low_extent(l, k.sums.axis[0]), 1);
     for (int64_t across = MOST_ACROSS; across >= 2; across /= 2)
         for (int64_t vectors = 1; vectors <= 2; vectors++) {
             if (across * vectors + vectors + 2 > m->vector_registers ||

@@ -30,19 +30,17 @@ write_columns(Draft *w, Row *r, Text *t, const char *outside, int64_t block)
         return false;
     const char *x = row_index(w, r, t, r->own + r->nown - r->run, r->run, "x");
     const char *outer = axis_names(w, r->part, r->own, r->nown - r->run);
-    text_printf(t, "split %s by %lld -> %s.c %s.i guard\nsplit %s.i by %lld -> %s.b %s.l\n", x,
-                (long long)block, a, a, a, (long long)row_lanes(r, extent), a, a);
-    text_printf(t, "split %s by %d -> %s.r %s.s\n", axis_name(w, r->part, r->sum[r->nsum - 1]),
-                ROWS_AT_ONCE, a, a);
-    text_printf(t, "order %s %s.c %s %s.r %s.b %s.s %s.l\n", outer, a,
-                axis_names(w, r->part, r->sum, r->nsum - 1), a, a, a, a);
+    write_steps(t, a, "split %s by %lld -> @.c @.i guard\nsplit @.i by %lld -> @.b @.l\n", x,
+                (long long)block, (long long)row_lanes(r, extent));
+    write_steps(t, a, "split %s by %d -> @.r @.s\n", axis_name(w, r->part, r->sum[r->nsum - 1]),
+                ROWS_AT_ONCE);
+    write_steps(t, a, "order %s @.c %s @.r @.b @.s @.l\n", outer,
+                axis_names(w, r->part, r->sum, r->nsum - 1));
     if (!outside)
         text_printf(t, "fuse %s %s.c -> task\n", outer, a);
     const char *at = outside ? arena_printf(w->a, "%s.c", a) : "task";
-    text_printf(t, "hold %s at %s -> %s.sums scratch\nhold %s at %s.b -> %s.acc reg\n", a, at, a, a,
-                a, a);
-    text_printf(t, "run %s.s unroll\nrun %s.l %s.sums.init.%s.l %s.sums.fin.%s.l vector\n", a, a, a,
-                a, a, a);
+    write_steps(t, a, "hold @ at %s -> @.sums scratch\nhold @ at @.b -> @.acc reg\n", at);
+    write_steps(t, a, "run @.s unroll\nrun @.l @.sums.init.@.l @.sums.fin.@.l vector\n");
     if (!outside)
         text_add(t, "run task parallel\n");
     return true;

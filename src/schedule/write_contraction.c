@@ -70,13 +70,6 @@ rows_in_place(const Gemm *g)
            (g->cut.nrow == 0 || low_stride(g->l, g->cut.k.a, g->cut.row[g->cut.nrow - 1]));
 }
 
-static bool
-is_unit(Low *l, const Scalar *s, uint32_t axis)
-{
-    const Expr *stride = s->op == S_LOAD && !s->u.load.outside ? low_stride(l, s, axis) : NULL;
-    return stride && expr_is(stride, 1);
-}
-
 /* Do the columns collapse to one index for B too? */
 static bool
 columns_are_one(const Gemm *g)
@@ -358,28 +351,22 @@ write_tile(const Gemm *g, const Tile *x)
     if (x->row_image)
         text_printf(&t, "image lhs at task -> image%s%s\n", cut->row_window.ninner ? " of " : "",
                     names_of(g, cut->row_window.inner, cut->row_window.ninner));
-    if (x->copy_rows) {
+    const char *last = last_of(text_str(&sums));
+    if (x->copy_rows)
         text_printf(&t, "stage lhs at %s -> rows scratch of %s %s odd\n",
                     x->panels_outside || !cut->row_run ? "task" : "ip", cut->row_run ? "ir" : "",
                     text_str(&sums));
-        if (cut->nsum) {
-            const char *last = last_of(text_str(&sums));
-            text_printf(&t, "split rows.%s by %lld -> av al\nrun rows.al vector\n", last,
-                        (long long)g->lanes);
-        }
-    }
-    if (x->pack_rows) {
-        const char *last = last_of(text_str(&sums));
+    if (x->pack_rows)
         text_printf(&t,
                     "stage lhs at %s -> rows scratch of ip %s ir\norder rows.ip rows.ir rows.%s\n",
                     x->depth ? "kb" : "task", text_str(&sums), last);
+    if (cut->nsum && (x->copy_rows || x->pack_rows))
         text_printf(&t, "split rows.%s by %lld -> av al\nrun rows.al vector\n", last,
                     (long long)g->lanes);
-    }
     /* A row of columns is loaded once for all rows of the tile. */
     if (cut->nsum && x->rows > 1) {
         int64_t ahead = trips_ahead(g, x);
-        text_printf(&t, "stage rhs at %s -> col reg of jr", last_of(text_str(&sums)));
+        text_printf(&t, "stage rhs at %s -> col reg of jr", last);
         if (ahead)
             text_printf(&t, " ahead %lld", (long long)ahead);
         text_add(&t, "\n");
@@ -702,14 +689,12 @@ write_products(Draft *w, bool alone)
     const Points *p = w->p;
     if (p->k->npart != 1)
         return false;
-    Low low = low_part(w->c, w->a, p->k, p->m, &p->k->part[0]);
-    Gemm g = { .w = w, .l = &low };
+    Gemm g = { .w = w, .l = draft_low(w, 0) };
     TileShape best[TILE_SHAPES];
 
-    if (!cut_contraction(&low, &g.cut) || alone != (!g.cut.nrow && g.cut.windowed))
+    if (!cut_contraction(g.l, &g.cut) || alone != (!g.cut.nrow && g.cut.windowed))
         return false;
-    const Part *part = &p->k->part[0];
-    g.part = p->k->buffer.at[part->buffer[part->nest->write[0].out]].name;
+    g.part = part_name(p, 0);
     g.lanes = machine_lanes(p->m, g.cut.k.reduce->dtype);
     g.lane = lane_name(w, g.cut.col + g.cut.ncol - g.cut.col_run, g.cut.col_run);
     g.nrows = expr_or(g.cut.rows, -1);
@@ -718,7 +703,7 @@ write_products(Draft *w, bool alone)
     g.a_constant = lay(&g, g.cut.k.a, true, 2) != NULL;
     g.b_constant = lay(&g, g.cut.k.b, false, g.lanes) != NULL;
     g.a_direct = rows_in_place(&g);
-    g.b_direct = columns_are_one(&g) && is_unit(&low, g.cut.k.b, g.cut.col[g.cut.ncol - 1]);
+    g.b_direct = columns_are_one(&g) && is_unit(g.l, g.cut.k.b, g.cut.col[g.cut.ncol - 1]);
     /* Columns under a window are unaligned, and those between rows of the image are computed. */
     bool image = g.cut.windowed;
     cut_shapes(p->m, g.nrows, image ? image_columns(&g) : g.ncols, g.lanes,

@@ -14,40 +14,30 @@
  * streams. */
 enum { LEAST_KEYS = 16, MOST_KEYS = 256 };
 
-/* The stride of an axis; unknown strides count as large. */
-static int64_t
-stride_of(Low *l, const Scalar *read, uint32_t axis)
-{
-    const Expr *stride = low_stride(l, read, axis);
-
-    return stride ? expr_or(stride, INT64_MAX) : INT64_MAX;
-}
-
 void
 write_dots(Draft *w)
 {
     const Points *p = w->p;
     if (p->k->npart != 1)
         return;
-    Low low = low_part(w->c, w->a, p->k, p->m, &p->k->part[0]);
+    Low *l = draft_low(w, 0);
     Cut cut;
 
-    if (!cut_contraction(&low, &cut) || cut.windowed || !cut.nsum)
+    if (!cut_contraction(l, &cut) || cut.windowed || !cut.nsum)
         return;
     const Scalar *a = cut_only_read(cut.k.a), *b = cut_only_read(cut.k.b);
-    const Part *part = &p->k->part[0];
-    const char *name = p->k->buffer.at[part->buffer[part->nest->write[0].out]].name;
+    const char *name = part_name(p, 0);
     int64_t lanes = machine_lanes(p->m, cut.k.reduce->dtype),
-            rows = expr_or(axes_product(&low, cut.row, cut.nrow), -1);
+            rows = expr_or(axes_product(l, cut.row, cut.nrow), -1);
     uint32_t along = cut.sum[cut.nsum - 1], column = cut.col[cut.ncol - 1], outer[NEST_MAX_AXES],
              inner[NEST_MAX_AXES], nouter = 0, ninner = 0;
-    int64_t length = expr_or(low_extent(&low, along), 0);
+    int64_t length = expr_or(low_extent(l, along), 0);
     if (!a || !b || rows < 1 || rows * 2 > (int64_t)p->m->vector_registers || length < lanes ||
-        length % lanes || !cut_lies_along(&low, a, along) || !cut_lies_along(&low, b, along))
+        length % lanes || !cut_lies_along(l, a, along) || !cut_lies_along(l, b, along))
         return;
     for (uint32_t i = 0; i < cut.nbatch; i++) {
         bool between = b->axes >> cut.batch[i] & 1 &&
-                       stride_of(&low, b, cut.batch[i]) < stride_of(&low, b, column);
+                       stride_along(l, b, cut.batch[i]) < stride_along(l, b, column);
         if (between)
             inner[ninner++] = cut.batch[i];
         else

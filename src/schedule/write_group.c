@@ -23,9 +23,9 @@ split_rows(const Group *g, const Member *m, Text *t, bool whole)
 {
     const char *a = m->name;
 
-    text_printf(t, "split %s by %lld -> %s.b_ %s.v_%s\n", group_row(g, m),
-                (long long)(g->vectors * g->lanes), a, a, whole || !m->reduce ? "" : " pad");
-    text_printf(t, "split %s.v_ by %lld -> %s.r_ %s.l_\n", a, (long long)g->lanes, a, a);
+    write_steps(t, a, "split %s by %lld -> @.b_ @.v_%s\n", group_row(g, m),
+                (long long)(g->vectors * g->lanes), whole || !m->reduce ? "" : " pad");
+    write_steps(t, a, "split @.v_ by %lld -> @.r_ @.l_\n", (long long)g->lanes);
 }
 
 /* Does the part sum, block by block, along the intermediate dimension? */
@@ -40,8 +40,8 @@ is_online(const Group *g, const Member *m)
 static const char *
 cut_blocks(const Group *g, const Member *m, Text *t)
 {
-    text_printf(t, "split %s by %lld -> %s.kb_ %s.kk_ guard\n", axis_name(g->w, m->part, m->sum[0]),
-                (long long)g->block, m->name, m->name);
+    write_steps(t, m->name, "split %s by %lld -> @.kb_ @.kk_ guard\n",
+                axis_name(g->w, m->part, m->sum[0]), (long long)g->block);
     return arena_printf(g->w->a, "%s.kk_", m->name);
 }
 
@@ -51,17 +51,15 @@ hold_rows(const Member *m, Text *t, bool whole)
     const char *a = m->name;
 
     if (!whole)
-        text_printf(t, "hold %s at %s.b_ -> %s.sums scratch\n", a, a, a);
-    text_printf(t, "hold %s at %s.b_ -> %s.acc reg\n", a, a, a);
+        write_steps(t, a, "hold @ at @.b_ -> @.sums scratch\n");
+    write_steps(t, a, "hold @ at @.b_ -> @.acc reg\n");
 }
 
 /* Is the operand to be transposed contiguous along the last axis of the sum? */
 static bool
-lies_along_sum(const Group *g, const Member *m)
+lies_along_sum(const Member *m)
 {
-    Low l = low_part(g->w->c, g->w->a, g->w->p->k, g->w->p->m, &g->w->p->k->part[m->part]);
-
-    return cut_lies_along(&l, m->view.a, m->sum[m->nsum - 1]);
+    return cut_lies_along(m->l, m->view.a, m->sum[m->nsum - 1]);
 }
 
 static void
@@ -78,49 +76,45 @@ write_member(const Group *g, const Member *m, Text *t, bool whole)
                    *first = whole && *heads
                                 ? heads
                                 : arena_printf(g->w->a, "%s.%s", a, whole ? "kb_" : "b_");
-        text_printf(t, "order %s.kb_ %s%s %s %s.r_ %s.l_\n", a, heads,
-                    whole ? last : arena_printf(g->w->a, "%s.b_", a), whole ? all : last, a, a);
-        text_printf(t, "hold %s at task -> %s.sums scratch\nhold %s at %s -> %s.acc reg\n", a, a, a,
-                    first, a);
-        text_printf(t, "run %s %s.r_ unroll\nrun %s.l_ vector\nrun %s.sums.fin.%s.l_ vector\n", all,
-                    a, a, a, a);
+        write_steps(t, a, "order @.kb_ %s%s %s @.r_ @.l_\n", heads,
+                    whole ? last : arena_printf(g->w->a, "%s.b_", a), whole ? all : last);
+        write_steps(t, a, "hold @ at task -> @.sums scratch\nhold @ at %s -> @.acc reg\n", first);
+        write_steps(t, a, "run %s @.r_ unroll\nrun @.l_ vector\nrun @.sums.fin.@.l_ vector\n", all);
     } else if (m->product) {
         const char *col = axis_name(g->w, m->part, m->own[0]), *row = group_row(g, m);
         /* tiles of a block have similar heights: a low last one would not fill the registers */
-        int64_t tiles = (g->block + g->height - 1) / g->height,
-                height = tiles ? (g->block + tiles - 1) / tiles : g->height;
-        text_printf(t, "split %s by %lld -> %s.cb_ %s.cr_ peel 1\n", col, (long long)height, a, a);
-        text_printf(t, "order %s.cb_ %s%s.b_ %s %s.cr_ %s.r_ %s.l_\n", a, group_heads(g, m, false),
-                    a, sums, a, a, a);
+        int64_t height = even_height(g->block, g->height);
+        write_steps(t, a, "split %s by %lld -> @.cb_ @.cr_ peel 1\n", col, (long long)height);
+        write_steps(t, a, "order @.cb_ %s@.b_ %s @.cr_ @.r_ @.l_\n", group_heads(g, m, false),
+                    sums);
         hold_rows(m, t, whole);
-        text_printf(t, "run %s.cr_ %s.r_ unroll\nrun %s.l_ vector\n", a, a, a);
-        text_printf(t, "stage %s.lhs at task -> %s.rows scratch of %s%s %s\n", a, a,
+        write_steps(t, a, "run @.cr_ @.r_ unroll\nrun @.l_ vector\n");
+        write_steps(t, a, "stage @.lhs at task -> @.rows scratch of %s%s %s\n",
                     group_heads(g, m, false), sums, row);
-        if (lies_along_sum(g, m))
+        if (lies_along_sum(m))
             group_write_turned(g, m, t, "lhs", "rows", row);
-        text_printf(t, "stage %s.rows at %s -> %s.col reg of %s.r_\n", a,
-                    axis_name(g->w, m->part, m->sum[m->nsum - 1]), a, a);
+        write_steps(t, a, "stage @.rows at %s -> @.col reg of @.r_\n",
+                    axis_name(g->w, m->part, m->sum[m->nsum - 1]));
     } else if (m->reduce && whole) {
         /* four partial sums, to hide the latency */
         const char *last = axis_name(g->w, m->part, m->sum[m->nsum - 1]);
-        text_printf(t, "split %s by 4 -> %s.sb_ %s.su_\n", last, a, a);
-        text_printf(t, "order %s %s.b_ %s %s.sb_ %s.su_ %s.r_ %s.l_\n", group_own(g, m), a,
-                    axis_names(g->w, m->part, m->sum, m->nsum - 1), a, a, a, a);
-        text_printf(t,
-                    "hold %s at %s.b_ -> %s.acc reg over %s.su_\nrun %s.su_ %s.r_ unroll\nrun "
-                    "%s.l_ vector\n",
-                    a, a, a, a, a, a, a);
+        write_steps(t, a, "split %s by 4 -> @.sb_ @.su_\n", last);
+        write_steps(t, a, "order %s @.b_ %s @.sb_ @.su_ @.r_ @.l_\n", group_own(g, m),
+                    axis_names(g->w, m->part, m->sum, m->nsum - 1));
+        write_steps(
+            t, a,
+            "hold @ at @.b_ -> @.acc reg over @.su_\nrun @.su_ @.r_ unroll\nrun @.l_ vector\n");
     } else if (m->reduce) {
-        text_printf(t, "order %s %s.b_ %s %s.r_ %s.l_\n", group_own(g, m), a, sums, a, a);
+        write_steps(t, a, "order %s @.b_ %s @.r_ @.l_\n", group_own(g, m), sums);
         hold_rows(m, t, whole);
-        text_printf(t, "run %s.r_ unroll\nrun %s.l_ vector\n", a, a);
+        write_steps(t, a, "run @.r_ unroll\nrun @.l_ vector\n");
     } else {
-        text_printf(t, "order %s %s.b_ %s.r_ %s.l_\n", group_own(g, m), a, a, a);
+        write_steps(t, a, "order %s @.b_ @.r_ @.l_\n", group_own(g, m));
         text_printf(t, "%srun %s.l_ vector\n",
                     whole ? arena_printf(g->w->a, "run %s.r_ unroll\n", a) : "", a);
     }
     if (m->reduce && !whole && !is_online(g, m))
-        text_printf(t, "run %s.sums.fin.%s.l_ vector\n", a, a);
+        write_steps(t, a, "run @.sums.fin.@.l_ vector\n");
 }
 
 void
@@ -137,21 +131,20 @@ group_write_last(const Group *g, Text *t)
         vectors--;
     text_printf(t, "split ir by %lld -> irb irr peel 1\n",
                 (long long)(g->height / group_in_tile(g)));
-    text_printf(t, "split %s by %lld -> %s.b_ %s.v_\n", col, (long long)(vectors * g->lanes), a, a);
-    text_printf(t, "split %s.v_ by %lld -> %s.r_ %s.l_\n", a, (long long)g->lanes, a, a);
+    write_steps(t, a, "split %s by %lld -> @.b_ @.v_\n", col, (long long)(vectors * g->lanes));
+    write_steps(t, a, "split @.v_ by %lld -> @.r_ @.l_\n", (long long)g->lanes);
     if (g->block) {
         const char *last = cut_blocks(g, m, t);
-        text_printf(
-            t,
-            "order %s.kb_ %s.b_ %sirb %s %sirr %s.r_ %s.l_\nhold %s at task -> %s.sums scratch\n",
-            a, a, outside, last, inside, a, a, a, a);
+        write_steps(t, a,
+                    "order @.kb_ @.b_ %sirb %s %sirr @.r_ @.l_\nhold @ at task -> @.sums scratch\n",
+                    outside, last, inside);
     } else {
-        text_printf(t, "order %s.b_ %sirb %s %sirr %s.r_ %s.l_\n", a, outside, sums, inside, a, a);
+        write_steps(t, a, "order @.b_ %sirb %s %sirr @.r_ @.l_\n", outside, sums, inside);
     }
-    text_printf(t, "hold %s at irb -> %s.acc reg\nrun %sirr %s.r_ unroll\nrun %s.l_ vector\n", a, a,
-                inside, a, a);
+    write_steps(t, a, "hold @ at irb -> @.acc reg\nrun %sirr @.r_ unroll\nrun @.l_ vector\n",
+                inside);
     if (g->block)
-        text_printf(t, "run %s.sums.fin.%s.l_ vector\nrun %s.sums.init.%s.l_ vector\n", a, a, a, a);
+        write_steps(t, a, "run @.sums.fin.@.l_ vector\nrun @.sums.init.@.l_ vector\n");
 }
 
 static void
@@ -164,40 +157,27 @@ put_member(const Group *g, const Member *m, Text *t, const char *at)
 /* buffers in a bit set; later ones keep their layout */
 enum { LAID = 64 };
 
-typedef struct {
-    const Group *g;
-    const Member *m;
-    Text *t;
-    uint64_t laid;
-} Lay;
-
 /* Lanes are rows, so a constant beside a sum, such as a mask, is packed along rows. */
 static void
-lay_along_rows(void *user, const Scalar *s)
+lay_along_rows(const Draft *w, const Member *m, const Scalar *s, Text *t, uint64_t *laid)
 {
-    Lay *l = user;
-    const Draft *w = l->g->w;
-    const Part *part = &w->p->k->part[l->m->part];
-    uint32_t rank = s->op == S_LOAD ? s->u.load.rank : 0, row = rank;
+    const Part *part = &w->p->k->part[m->part];
+    uint32_t rank = s->u.load.rank, row = rank;
     AxisSet sums = 0;
     Var v;
 
-    for (uint32_t i = 0; i < l->m->nsum; i++)
-        sums |= (AxisSet)1 << l->m->sum[i];
+    for (uint32_t i = 0; i < m->nsum; i++)
+        sums |= (AxisSet)1 << m->sum[i];
     for (uint32_t d = 0; d + 1 < rank && !(s->axes & sums); d++)
-        if (expr_is_var(s->u.load.at[d], &v) && v.kind == VAR_AXIS && v.id == l->m->row)
+        if (expr_is_var(s->u.load.at[d], &v) && v.kind == VAR_AXIS && v.id == m->row)
             row = d;
     if (row == rank || s->u.load.slot >= part->nest->nin)
         return;
     uint32_t buffer = part->buffer[s->u.load.slot];
-    if (buffer >= w->p->k->nin || buffer >= LAID || !w->constant[buffer] || l->laid >> buffer & 1)
+    if (buffer >= w->p->k->nin || buffer >= LAID || !w->constant[buffer] || *laid >> buffer & 1)
         return;
-    l->laid |= (uint64_t)1 << buffer;
-    text_printf(l->t, "lay %s as [", w->p->k->buffer.at[buffer].name);
-    for (uint32_t d = 0; d < rank; d++)
-        if (d != row)
-            text_printf(l->t, "%u, ", d);
-    text_printf(l->t, "%u]\n", row);
+    *laid |= (uint64_t)1 << buffer;
+    write_lay_last(t, w->p->k->buffer.at[buffer].name, rank, row);
 }
 
 /* A tile of that many rows. */
@@ -209,8 +189,10 @@ write_tile(Group *g, int64_t rows)
     bool whole = g->nrows >= 0 && g->nrows % rows == 0;
 
     for (const Member *m = g->member; m < last; m++) {
-        Lay lay = { g, m, &t, 0 };
-        scalar_visit(g->w->c, m->n->write[0].value, lay_along_rows, &lay);
+        ScalarReads reads = scalar_reads(g->w->c, g->w->a, m->n->write[0].value);
+        uint64_t laid = 0;
+        for (uint32_t i = 0; i < reads.n; i++)
+            lay_along_rows(g->w, m, reads.at[i], &t, &laid);
     }
     group_write_task(g, &t, rows);
     for (const Member *m = g->member; m < last; m++)
@@ -297,9 +279,8 @@ ends_in_product(const Group *g)
     const Draft *w = g->w;
     const Write *out = &last->n->write[0];
     const Type *t = last->n->param[out->out].type;
-    Low l = low_part(w->c, w->a, w->p->k, w->p->m, &w->p->k->part[last->part]);
     const Expr *stride =
-        t->rank ? low_stride(&l, scalar_load(w->c, t->dtype, out->out, t->rank, out->at, NULL),
+        t->rank ? low_stride(last->l, scalar_load(w->c, t->dtype, out->out, t->rank, out->at, NULL),
                              last->own[0])
                 : NULL;
 
@@ -312,9 +293,9 @@ ends_in_product(const Group *g)
 static void
 write_even(Group *g)
 {
-    for (int64_t vectors = 1; group_height(g->w->p->m, vectors) >= 2 * vectors; vectors *= 2) {
+    for (int64_t vectors = 1; tile_height(g->w->p->m, vectors) >= 2 * vectors; vectors *= 2) {
         g->vectors = vectors;
-        for (g->height = 1; 2 * g->height <= group_height(g->w->p->m, vectors); g->height *= 2)
+        for (g->height = 1; 2 * g->height <= tile_height(g->w->p->m, vectors); g->height *= 2)
             ;
         write_tile(g, vectors * g->lanes);
     }
@@ -334,9 +315,9 @@ write_group(Draft *w)
     g.lanes = machine_lanes(m, DT_F32);
     /* Accumulators, a row of vectors and one broadcast fill the registers. Square tiles load least
      * (cut.h). The widest power of two, as the sizes of heads are, that is no wider than high. */
-    for (g.vectors = 1; group_height(m, 2 * g.vectors) >= 2 * g.vectors; g.vectors *= 2)
+    for (g.vectors = 1; tile_height(m, 2 * g.vectors) >= 2 * g.vectors; g.vectors *= 2)
         ;
-    g.height = group_height(m, g.vectors);
+    g.height = tile_height(m, g.vectors);
     write_lines(&g);
     write_token(&g);
     if (!ends_in_product(&g))
@@ -353,7 +334,7 @@ write_group(Draft *w)
     g.how = HEADS_APART;
     for (int64_t vectors = g.vectors / 2; vectors; vectors /= 2) {
         g.vectors = vectors;
-        g.height = group_height(m, vectors);
+        g.height = tile_height(m, vectors);
         if (has_support(w))
             write_tile(&g, vectors * g.lanes);
         write_omitted(&g);

@@ -19,13 +19,6 @@
 
 /* ---- operands -------------------------------------------------------------------------------- */
 
-static bool
-is_unit(Low *l, const Scalar *s, uint32_t axis)
-{
-    const Expr *stride = s->op == S_LOAD && !s->u.load.outside ? low_stride(l, s, axis) : NULL;
-    return stride && expr_is(stride, 1);
-}
-
 /* The panels of a contraction's other operand: constants are packed so, contiguous columns are read
  * in place, all else is copied by the task. pads: the last panel is padded. False: none is
  * possible. */
@@ -35,25 +28,21 @@ write_panels(const Group *g, const Member *m, Text *t, bool laid, bool pads)
     Draft *w = g->w;
     const char *a = m->name, *sums = axis_names(w, m->part, m->sum, m->nsum),
                *last = axis_name(w, m->part, m->sum[m->nsum - 1]);
-    Low *l = NEW(w->a, Low);
 
-    *l = low_part(w->c, w->a, w->p->k, w->p->m, &w->p->k->part[m->part]);
-    if (!laid && (pads || !is_unit(l, m->view.b, m->own[0]))) {
-        text_printf(t, "stage %s.rhs at task -> %s.pack scratch of %s.b_ %s %s.v_\n", a, a, a, sums,
-                    a);
-        if (cut_lies_along(l, m->view.b, m->sum[m->nsum - 1]))
+    if (!laid && (pads || !is_unit(m->l, m->view.b, m->own[0]))) {
+        write_steps(t, a, "stage @.rhs at task -> @.pack scratch of @.b_ %s @.v_\n", sums);
+        if (cut_lies_along(m->l, m->view.b, m->sum[m->nsum - 1]))
             group_write_turned(g, m, t, "rhs", "pack", arena_printf(w->a, "%s.v_", a));
         else
-            text_printf(t,
-                        "split %s.pack.%s.v_ by %lld -> %s.pv_ %s.pl_\nrun %s.pack.%s.pl_ vector\n",
-                        a, a, (long long)g->lanes, a, a, a, a);
+            write_steps(t, a, "split @.pack.@.v_ by %lld -> @.pv_ @.pl_\nrun @.pack.@.pl_ vector\n",
+                        (long long)g->lanes);
     }
-    int64_t depth = expr_or(axes_product(l, m->sum, m->nsum), -1),
-            inner = expr_or(low_extent(l, m->sum[m->nsum - 1]), -1);
+    int64_t depth = expr_or(axes_product(m->l, m->sum, m->nsum), -1),
+            inner = expr_or(low_extent(m->l, m->sum[m->nsum - 1]), -1);
     int64_t ahead =
         cut_ahead(w->p->m, m->reduce->dtype,
                   (TileShape){ .rows = g->height, .vectors = g->vectors }, depth, inner);
-    text_printf(t, "stage %s.rhs at %s -> %s.col reg of %s.r_", a, last, a, a);
+    write_steps(t, a, "stage @.rhs at %s -> @.col reg of @.r_", last);
     if (ahead)
         text_printf(t, " ahead %lld", (long long)ahead);
     text_add(t, "\n");
@@ -66,16 +55,15 @@ static void
 write_made_rows(const Group *g, const Member *m, Text *t)
 {
     const char *a = m->name, *last = axis_name(g->w, m->part, m->sum[m->nsum - 1]);
-    Low l = low_part(g->w->c, g->w->a, g->w->p->k, g->w->p->m, &g->w->p->k->part[m->part]);
 
     if (m->view.a->op == S_LOAD)
         return;
-    text_printf(t, "stage %s.lhs at task -> %s.rows scratch of %s%s%s %s\n", a, a,
+    write_steps(t, a, "stage @.lhs at task -> @.rows scratch of %s%s%s %s\n",
                 group_heads(g, m, false), group_heads(g, m, true), group_row(g, m),
                 axis_names(g->w, m->part, m->sum, m->nsum));
-    if (cut_lies_along(&l, m->view.a, m->sum[m->nsum - 1]))
-        text_printf(t, "split %s.rows.%s by %lld -> %s.av_ %s.al_\nrun %s.rows.%s.al_ vector\n", a,
-                    last, (long long)g->lanes, a, a, a, a);
+    if (cut_lies_along(m->l, m->view.a, m->sum[m->nsum - 1]))
+        write_steps(t, a, "split @.rows.%s by %lld -> @.av_ @.al_\nrun @.rows.@.al_ vector\n", last,
+                    (long long)g->lanes);
 }
 
 /* ---- parts ----------------------------------------------------------------------------------- */
@@ -84,12 +72,11 @@ write_made_rows(const Group *g, const Member *m, Text *t)
 static bool
 sums_in_lanes(const Group *g, const Member *m, int64_t rows)
 {
-    Low l = low_part(g->w->c, g->w->a, g->w->p->k, g->w->p->m, &g->w->p->k->part[m->part]);
     int64_t length = m->nsum == 1 ? expr_or(m->n->axis[m->sum[0]].extent, 0) : 0;
 
     return length >= g->lanes && length % g->lanes == 0 && g->nrows >= 1 && g->nrows % rows == 0 &&
            2 * rows * group_in_tile(g) <= (int64_t)g->w->p->m->vector_registers &&
-           cut_lies_along(&l, m->view.a, m->sum[0]) && cut_lies_along(&l, m->view.b, m->sum[0]);
+           cut_lies_along(m->l, m->view.a, m->sum[0]) && cut_lies_along(m->l, m->view.b, m->sum[0]);
 }
 
 /* Each column is read once, in place, for all rows. */
@@ -99,10 +86,10 @@ write_dots_of(const Group *g, const Member *m, Text *t)
     const char *a = m->name, *column = axis_name(g->w, m->part, m->own[0]),
                *row = arena_printf(g->w->a, "%s%s", group_heads(g, m, true), group_row(g, m));
 
-    text_printf(t, "split %s by %lld -> %s.kv_ %s.l_ exact\n", axis_name(g->w, m->part, m->sum[0]),
-                (long long)g->lanes, a, a);
-    text_printf(t, "order %s%s %s %s.kv_ %s.l_\nhold %s at %s -> %s.acc reg over %s.l_\n",
-                group_heads(g, m, false), column, row, a, a, a, column, a, a);
+    write_steps(t, a, "split %s by %lld -> @.kv_ @.l_ exact\n", axis_name(g->w, m->part, m->sum[0]),
+                (long long)g->lanes);
+    write_steps(t, a, "order %s%s %s @.kv_ @.l_\nhold @ at %s -> @.acc reg over @.l_\n",
+                group_heads(g, m, false), column, row, column);
     if (expr_or(m->n->axis[m->sum[0]].extent, INT64_MAX) <= CUT_MOST_UNROLLED * g->lanes)
         text_printf(t, "run %s.kv_ unroll\n", a);
     text_printf(t, "run %s unroll\nrun %s.l_ vector\n", row, a);
@@ -123,19 +110,18 @@ write_product(const Group *g, const Member *m, Text *head, Text *t, bool whole)
     bool pads = lay ? columns < 0 || columns % width : columns < 0;
 
     text_add(head, lay ? lay : "");
-    text_printf(t, "split %s by %lld -> %s.rb_ %s.rr_%s\n", group_row(g, m),
-                (long long)(g->height / group_in_tile(g)), a, a, whole ? "" : " peel 1");
-    text_printf(t, "split %s by %lld -> %s.b_ %s.v_%s\n", axis_name(w, m->part, m->own[0]),
-                (long long)width, a, a, pads ? " pad" : "");
-    text_printf(
-        t, "split %s.v_ by %lld -> %s.r_ %s.l_\norder %s.b_ %s%s.rb_ %s %s%s.rr_ %s.r_ %s.l_\n", a,
-        (long long)g->lanes, a, a, a, group_heads(g, m, false), a, sums, heads, a, a, a);
+    write_steps(t, a, "split %s by %lld -> @.rb_ @.rr_%s\n", group_row(g, m),
+                (long long)(g->height / group_in_tile(g)), whole ? "" : " peel 1");
+    write_steps(t, a, "split %s by %lld -> @.b_ @.v_%s\n", axis_name(w, m->part, m->own[0]),
+                (long long)width, pads ? " pad" : "");
+    write_steps(t, a, "split @.v_ by %lld -> @.r_ @.l_\norder @.b_ %s@.rb_ %s %s@.rr_ @.r_ @.l_\n",
+                (long long)g->lanes, group_heads(g, m, false), sums, heads);
     if (pads)
-        text_printf(t, "hold %s at %s.rb_ -> %s.sums scratch\n", a, a, a);
-    text_printf(t, "hold %s at %s.rb_ -> %s.acc reg\nrun %s%s.rr_ %s.r_ unroll\nrun %s.l_ vector\n",
-                a, a, a, heads, a, a, a);
+        write_steps(t, a, "hold @ at @.rb_ -> @.sums scratch\n");
+    write_steps(t, a, "hold @ at @.rb_ -> @.acc reg\nrun %s@.rr_ @.r_ unroll\nrun @.l_ vector\n",
+                heads);
     if (pads)
-        text_printf(t, "run %s.sums.fin.%s.l_ vector\n", a, a);
+        write_steps(t, a, "run @.sums.fin.@.l_ vector\n");
     write_panels(g, m, t, lay != NULL, pads);
     write_made_rows(g, m, t);
 }
@@ -149,8 +135,8 @@ write_vectors(const Group *g, const Member *m, Text *t, const char *x, const Exp
 
     while (vectors > 1 && expr_or(extent, INT64_MAX) < vectors * g->lanes)
         vectors /= 2;
-    text_printf(t, "split %s by %lld -> %s.b_ %s.v_\nsplit %s.v_ by %lld -> %s.r_ %s.l_\n", x,
-                (long long)(vectors * g->lanes), a, a, a, (long long)g->lanes, a, a);
+    write_steps(t, a, "split %s by %lld -> @.b_ @.v_\nsplit @.v_ by %lld -> @.r_ @.l_\n", x,
+                (long long)(vectors * g->lanes), (long long)g->lanes);
     return arena_printf(g->w->a, "run %s.r_ unroll\nrun %s.l_ vector\n", a, a);
 }
 
@@ -167,7 +153,7 @@ group_write_line(const Group *g, const Member *m, Text *t, const char *row)
     const char *run =
         write_vectors(g, m, t, axis_name(g->w, m->part, axis), m->n->axis[axis].extent);
     if (m->reduce)
-        text_printf(t, "hold %s at %s -> %s.acc reg over %s.r_ %s.l_\n", a, row, a, a, a);
+        write_steps(t, a, "hold @ at %s -> @.acc reg over @.r_ @.l_\n", row);
     text_add(t, run);
     return true;
 }
@@ -220,12 +206,10 @@ static bool
 lines_are_apart(const Group *g)
 {
     const Member *m = &g->member[g->n - 1];
-    Low *l = NEW(g->w->a, Low);
 
-    *l = low_part(g->w->c, g->w->a, g->w->p->k, g->w->p->m, &g->w->p->k->part[m->part]);
-    if (!m->product || m->nsum != 1 || !is_unit(l, m->view.b, m->own[0]))
+    if (!m->product || m->nsum != 1 || !is_unit(m->l, m->view.b, m->own[0]))
         return false;
-    const Expr *stride = low_stride(l, m->view.b, m->sum[0]);
+    const Expr *stride = low_stride(m->l, m->view.b, m->sum[0]);
     return stride && expr_eq(g->w->c, NULL, stride, m->n->axis[m->own[0]].extent) != YES;
 }
 
@@ -281,7 +265,7 @@ write_lines(const Group *group)
 
     for (g.vectors = group->vectors > 2 ? group->vectors - 1 : group->vectors;
          g.vectors <= group->vectors; g.vectors++) {
-        g.height = group_height(g.w->p->m, g.vectors);
+        g.height = tile_height(g.w->p->m, g.vectors);
         for (g.how = HEADS_APART; g.how <= HEADS_TOGETHER; g.how++)
             if (group_may(&g))
                 write_tiles(&g, bytes);

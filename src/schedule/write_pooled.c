@@ -43,14 +43,11 @@ enum { ACROSS = 4 };
 static bool
 shares_the_rest(Pooled *p)
 {
-    const Kernel *k = p->w->p->k;
-    uint32_t shared[NEST_MAX_AXES], nshared = 0, parallel = 0;
+    uint32_t axis[NEST_MAX_AXES],
+        parallel = axis_list(nest_axes_of_kind(p->low[1]->n, AXIS_PARALLEL), axis);
 
-    for (uint32_t x = 0; x < p->low[1]->n->naxis; x++)
-        if (p->low[1]->n->axis[x].kind == AXIS_PARALLEL && parallel++ < k->shared)
-            shared[nshared++] = x;
-    p->shared = axis_names(p->w, 1, shared, nshared);
-    return nshared == k->shared && nshared + p->image.nslide + 1 == parallel;
+    p->shared = set_names(p->w, 1, shared_axes(p->w, 1));
+    return p->w->p->k->shared + p->image.nslide + 1 == parallel;
 }
 
 /* The contraction's own rows: as many axes as slide, collapsed to one index. */
@@ -77,13 +74,10 @@ recognise(Pooled *p)
     Kernel *k = w->p->k;
     const Nest *made = k->part[0].nest;
 
-    if (k->npart != 2 || !k->shared ||
-        k->buffer.at[k->part[0].buffer[made->nin]].space != SPACE_LOCAL)
+    if (!is_pair(w))
         return false;
-    for (int i = 0; i < 2; i++) {
-        p->low[i] = NEW(w->a, Low);
-        *p->low[i] = low_part(w->c, w->a, k, w->p->m, &k->part[i]);
-    }
+    for (uint32_t i = 0; i < 2; i++)
+        p->low[i] = draft_low(w, i);
     p->reduce = part_reduction(w->p, 1);
     const Scalar *read = window_read(p->low[1], p->reduce, MAX_POINTS, &p->sums, &p->channel);
     AxisSet lanes = read ? (AxisSet)1 << p->channel : 0;

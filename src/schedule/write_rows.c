@@ -37,22 +37,6 @@ operations(const Draft *w, Row *r)
     return r->operations;
 }
 
-typedef struct {
-    const Scalar *load;
-    uint32_t count;
-} OnlyRead;
-
-static void
-find_only_read(void *user, const Scalar *s)
-{
-    OnlyRead *f = user;
-
-    if (s->op == S_LOAD) {
-        f->load = s;
-        f->count++;
-    }
-}
-
 /* Prefetches short rows that come from memory some rows ahead. When several parts process a row,
  * the next one is outside of the reorder buffer, and hardware may not prefetch it: softmax of rows
  * of 128 takes 6.6 ms on a Zen 5 core if rows begin at multiples of 256 bytes, 3.4 at other lines,
@@ -63,24 +47,44 @@ ask_ahead(Draft *w, Row *r, Text *t, const char *around)
 {
     const Kernel *k = w->p->k;
     const MemoryLevel *memory = &w->p->m->level[LEVEL_MEMORY];
-    OnlyRead f = { 0 };
-
-    scalar_visit(w->c, r->reduce->arg[0], find_only_read, &f);
-    uint32_t slot = f.count == 1 && !f.load->u.load.outside ? f.load->u.load.slot : r->low.n->nin;
+    ScalarReads reads = scalar_reads(w->c, w->a, r->reduce->arg[0]);
+    const Scalar *load = reads.n == 1 && !reads.at[0]->u.load.outside ? reads.at[0] : NULL;
+    uint32_t slot = load ? load->u.load.slot : r->low.n->nin;
     uint32_t buffer = slot < r->low.n->nin ? k->part[r->part].buffer[slot] : k->nin;
     if (buffer >= k->nin ||
         cost_home(w->c, k, w->p->m, &(CostAsk){ .threads = 1 }, buffer) != LEVEL_MEMORY)
         return;
     double row = (double)(expr_or(row_extent(r, r->sum + r->nsum - r->sum_run, r->sum_run), 1) *
-                          dtype_info[f.load->dtype].bytes);
+                          dtype_info[load->dtype].bytes);
     text_printf(t, "stage %s.%s at %s -> %s.near reg of %s.b %s.u ahead %lld\n", r->name,
                 r->low.n->param[slot].name, around, r->name, r->name, r->name,
                 /* as much as is in flight at once (Little's law) */
                 (long long)ceil(memory->latency_seconds * memory->one.read / row));
 }
 
-/* A part inside of loop `outside` (NULL: by itself). `unroll` vectors are in flight; *task: the
- * loop to distribute if the part is by itself. False: not possible. */
+/* Vectors along x, `unroll` at once; the loop over those, and a space, "" if there is one. */
+static const char *
+split_vectors(Draft *w, const Row *r, Text *t, const char *x, int64_t unroll, int64_t lanes)
+{
+    if (unroll > 1)
+        write_steps(t, r->name, "split %s by %lld -> @.b @.v\nsplit @.v by %lld -> @.u @.l\n", x,
+                    (long long)(unroll * lanes), (long long)lanes);
+    else
+        write_steps(t, r->name, "split %s by %lld -> @.b @.l\n", x, (long long)lanes);
+    return unroll > 1 ? arena_printf(w->a, "%s.u ", r->name) : "";
+}
+
+/* Distributes the loops of a part that is in no other loop. */
+static bool
+distribute(Text *t, const char *outside, const char *loops)
+{
+    if (!outside && *loops)
+        text_printf(t, "fuse %s -> task\nrun task parallel\n", loops);
+    return true;
+}
+
+/* A part inside of loop `outside` (NULL: by itself). `unroll` vectors are in flight. False: not
+ * possible. */
 static bool
 write_part(Draft *w, Row *r, Text *t, const char *outside, int64_t unroll, int64_t chunk)
 {
@@ -99,45 +103,35 @@ write_part(Draft *w, Row *r, Text *t, const char *outside, int64_t unroll, int64
         x = row_index(w, r, t, run, r->run, "x");
         if (!outside && r->run == r->nown && r->free == r->nown &&
             (!fixed || expr_or(extent, 0) > chunk) && (!r->reduce || fixed)) {
-            text_printf(t, "split %s by %lld -> %s.c %s.i guard\n", x, (long long)chunk, a, a);
+            write_steps(t, a, "split %s by %lld -> @.c @.i guard\n", x, (long long)chunk);
             x = arena_printf(w->a, "%s.i", a);
             outer = free = arena_printf(w->a, "%s.c", a);
         }
         if (lanes == 1) {
             if (r->reduce)
                 return false;
-            return outside || !*free ||
-                   (text_printf(t, "fuse %s -> task\nrun task parallel\n", free), true);
+            return distribute(t, outside, free);
         }
         if (unroll > 1 && (r->reduce ? !fixed || expr_or(extent, 0) < unroll * lanes
                                      : unroll * operations(w, r) > WRITTEN_OUT))
             return false;
-        if (unroll > 1)
-            text_printf(t, "split %s by %lld -> %s.b %s.v\nsplit %s.v by %lld -> %s.u %s.l\n", x,
-                        (long long)(unroll * lanes), a, a, a, (long long)lanes, a, a);
-        else
-            text_printf(t, "split %s by %lld -> %s.b %s.l\n", x, (long long)lanes, a, a);
+        const char *several = split_vectors(w, r, t, x, unroll, lanes);
         if (r->reduce) {
-            text_printf(t, "order %s %s.b %s %s%s%s.l\n", outer, a, names(w, r, r->sum, r->nsum),
-                        unroll > 1 ? a : "", unroll > 1 ? ".u " : "", a);
-            text_printf(t, "hold %s at %s.b -> %s.acc reg\n", a, a, a);
+            write_steps(t, a, "order %s @.b %s %s@.l\nhold @ at @.b -> @.acc reg\n", outer,
+                        names(w, r, r->sum, r->nsum), several);
         }
-        if (unroll > 1)
-            text_printf(t, "run %s.u unroll\n", a);
+        if (*several)
+            text_printf(t, "run %sunroll\n", several);
         if (r->placed && expr_or(row_extent(r, r->sum, r->nsum), INT64_MAX) <= FEW_PLACES)
             text_printf(t, "run %s unroll\n", names(w, r, r->sum, r->nsum));
         text_printf(t, "run %s.l vector\n", a);
-        if (!outside && *free)
-            text_printf(t, "fuse %s -> task\nrun task parallel\n", free);
-        else if (!outside && r->reduce)
+        if (!outside && !*free && r->reduce)
             text_printf(t, "run %s.b serial\n", a);
-        return true;
+        return distribute(t, outside, free);
     }
     outer = names(w, r, r->own, r->nown);
     if (r->free < r->nown)
-        return !*outer || (!r->reduce &&
-                           (outside || !*free ||
-                            (text_printf(t, "fuse %s -> task\nrun task parallel\n", free), true)));
+        return !*outer || (!r->reduce && distribute(t, outside, free));
     if (!r->reduce)
         return true; /* one point */
     if (!outside && *outer) {
@@ -156,20 +150,15 @@ write_part(Draft *w, Row *r, Text *t, const char *outside, int64_t unroll, int64
         if (unroll > 1 && expr_or(extent, INT64_MAX) < unroll * lanes)
             return false;
         sums = row_index(w, r, t, r->sum + r->nsum - r->sum_run, r->sum_run, "r");
-        if (unroll > 1)
-            text_printf(t, "split %s by %lld -> %s.b %s.v\nsplit %s.v by %lld -> %s.u %s.l\n", sums,
-                        (long long)(unroll * lanes), a, a, a, (long long)lanes, a, a);
-        else
-            text_printf(t, "split %s by %lld -> %s.b %s.l\n", sums, (long long)lanes, a, a);
-        text_printf(t, "hold %s at %s -> %s.acc reg over %s%s%s.l\n", a, around, a,
-                    unroll > 1 ? a : "", unroll > 1 ? ".u " : "", a);
-        if (unroll > 1)
-            text_printf(t, "run %s.u unroll\n", a);
+        const char *several = split_vectors(w, r, t, sums, unroll, lanes);
+        write_steps(t, a, "hold @ at %s -> @.acc reg over %s@.l\n", around, several);
+        if (*several)
+            text_printf(t, "run %sunroll\n", several);
         text_printf(t, "run %s.l vector\n", a);
         if (w->p->k->npart > 1 && unroll > 1 && expr_or(extent, INT64_MAX) <= unroll * lanes)
             ask_ahead(w, r, t, around);
     } else {
-        text_printf(t, "hold %s at %s -> %s.acc reg\n", a, around, a);
+        write_steps(t, a, "hold @ at %s -> @.acc reg\n", around);
     }
     if (!outside && *outer)
         text_add(t, "run task parallel\n");
@@ -198,10 +187,8 @@ write_parts(Draft *w, Row *row, uint32_t shared, const char *before)
         int64_t bytes = w->p->m->vector_bytes / (row[0].lanes ? row[0].lanes : 1),
                 chunk = machine_block_bytes(p->m, LEVEL_L1) / bytes;
         if (shared) {
-            uint32_t axis[NEST_MAX_AXES], count = 0;
-            for (uint32_t x = 0; count < shared; x++)
-                if (p->k->part[0].nest->axis[x].kind == AXIS_PARALLEL)
-                    axis[count++] = x;
+            uint32_t axis[NEST_MAX_AXES];
+            axis_list(shared_axes(w, 0), axis);
             text_printf(&t, "fuse %s -> row\n", axis_names(w, 0, axis, shared));
             outside = "row";
         }
@@ -303,12 +290,12 @@ write_beside_places(Draft *w, Row *row)
                               vectors <= vectors_in_flight(w->p->m);
          vectors *= 2) {
         Text t = { .arena = w->a };
-        text_printf(&t, "split %s by %lld -> %s.b %s.v\nsplit %s.v by %lld -> %s.u %s.l\n", x,
-                    (long long)(vectors * row->lanes), a, a, a, (long long)row->lanes, a, a);
-        text_printf(&t, "order %s %s.b %s %s.u %s.l\nhold %s at %s.b -> %s.acc reg\n",
-                    names(w, row, rest, n), a, names(w, row, row->sum, row->nsum), a, a, a, a, a);
-        text_printf(&t, "run %s.u unroll\nrun %s.l vector\nfuse %s -> task\nrun task parallel\n", a,
-                    a, names(w, row, rest, 1));
+        write_steps(&t, a, "split %s by %lld -> @.b @.v\nsplit @.v by %lld -> @.u @.l\n", x,
+                    (long long)(vectors * row->lanes), (long long)row->lanes);
+        write_steps(&t, a, "order %s @.b %s @.u @.l\nhold @ at @.b -> @.acc reg\n",
+                    names(w, row, rest, n), names(w, row, row->sum, row->nsum));
+        write_steps(&t, a, "run @.u unroll\nrun @.l vector\nfuse %s -> task\nrun task parallel\n",
+                    names(w, row, rest, 1));
         write_program(w, &t);
     }
 }

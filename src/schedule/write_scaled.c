@@ -35,52 +35,31 @@ enum { LEAST_LANES = 4 }; /* of 16 bytes, the shortest vector that targets have 
 static bool
 find_sum(Scaled *s)
 {
-    const Points *p = s->w->p;
-    const Nest *n = p->k->part[1].nest;
-    const Scalar *reduce = part_reduction(p, 1);
-    uint32_t parallel = 0, sum[NEST_MAX_AXES];
+    const Scalar *reduce = part_reduction(s->w->p, 1);
+    uint32_t sum[NEST_MAX_AXES], shared[NEST_MAX_AXES];
 
-    for (uint32_t x = 0; x < n->naxis; x++)
-        if (n->axis[x].kind == AXIS_PARALLEL) {
-            parallel++;
-            s->column = x;
-        }
     if (!reduce || reduce->narg != 1 || reduce->u.reduce.combiner != COMB_SUM ||
-        parallel != p->k->shared || axis_list(reduce->u.reduce.axes, sum) != 1)
+        own_axes(s->w, 1) || axis_list(reduce->u.reduce.axes, sum) != 1)
         return false;
     s->sum = sum[0];
+    s->column = shared[axis_list(shared_axes(s->w, 1), shared) - 1];
     return true;
-}
-
-static bool
-is_listed(const uint32_t *list, uint32_t n, uint32_t axis)
-{
-    for (uint32_t i = 0; i < n; i++)
-        if (list[i] == axis)
-            return true;
-    return false;
 }
 
 /* Is the contraction's last shared axis its columns, and its only other axis its groups? */
 static bool
 find_axes(Scaled *s)
 {
-    const Kernel *k = s->w->p->k;
-    const Nest *n = k->part[0].nest;
     const Cut *cut = &s->cut;
-    uint32_t shared[NEST_MAX_AXES], nshared = 0, others = 0;
+    uint32_t own[NEST_MAX_AXES], shared[NEST_MAX_AXES];
+    uint32_t nshared = axis_list(shared_axes(s->w, 0), shared);
 
-    for (uint32_t x = 0; x < n->naxis; x++) {
-        if (n->axis[x].kind != AXIS_PARALLEL)
-            continue;
-        if (nshared < k->shared)
-            shared[nshared++] = x;
-        else
-            s->group = x, others++;
-    }
-    uint32_t column = nshared ? shared[nshared - 1] : NO_SLOT;
-    bool rows = is_listed(cut->row, cut->nrow, column);
-    if (others != 1 || !(rows || is_listed(cut->col, cut->ncol, column)))
+    if (axis_list(own_axes(s->w, 0), own) != 1)
+        return false;
+    s->group = own[0];
+    uint32_t column = shared[nshared - 1];
+    bool rows = in_list(cut->row, cut->nrow, column);
+    if (!(rows || in_list(cut->col, cut->ncol, column)))
         return false;
     s->factor = rows ? cut->k.a : cut->k.b;
     const uint32_t *side = rows ? cut->row : cut->col, *other = rows ? cut->col : cut->row,
@@ -91,7 +70,7 @@ find_axes(Scaled *s)
     s->side[s->nside++] = column;
     s->row = NO_SLOT;
     for (uint32_t i = 0; i + 1 < nshared; i++)
-        s->row = is_listed(other, nother, shared[i]) ? shared[i] : s->row;
+        s->row = in_list(other, nother, shared[i]) ? shared[i] : s->row;
     for (uint32_t i = 0; i + 1 < nshared; i++)
         if (s->factor->axes >> shared[i] & 1)
             s->outer[s->nouter++] = shared[i];
@@ -107,11 +86,9 @@ recognise(Scaled *s)
     Kernel *k = w->p->k;
     const Nest *made = k->part[0].nest;
 
-    if (k->npart != 2 || !k->shared ||
-        k->buffer.at[k->part[0].buffer[made->nin]].space != SPACE_LOCAL)
+    if (!is_pair(w))
         return false;
-    s->l = NEW(w->a, Low);
-    *s->l = low_part(w->c, w->a, k, w->p->m, &k->part[0]);
+    s->l = draft_low(w, 0);
     if (!cut_contraction(s->l, &s->cut) || !s->cut.nsum || s->cut.windowed ||
         s->cut.rows_windowed || !find_sum(s) || !find_axes(s))
         return false;
@@ -233,8 +210,8 @@ write_scaled(Draft *w)
                 rows = s.rows < 0 || s.rows > most ? most : s.rows;
         if (rows < 1 || s.columns % (vectors * s.lanes))
             continue;
-        if (s.rows > rows) /* the same number of tiles, of even height */
-            rows = (s.rows + (s.rows + rows - 1) / rows - 1) / ((s.rows + rows - 1) / rows);
+        if (s.rows > rows)
+            rows = even_height(s.rows, rows);
         write_tile(&s, rows, vectors, 0);
         for (size_t i = 0; i < sizeof chunks / sizeof *chunks; i++)
             if (s.rows < 0 || s.rows > chunks[i])

@@ -34,18 +34,18 @@ write_scan(Draft *w, Row *r)
         return false;
     const char *outer = axis_names(w, r->part, r->own, scan);
     if (scan + 1 == r->nown && !scan) {
-        text_printf(&t, "hold %s at all -> %s.last reg\n", a, a);
+        write_steps(&t, a, "hold @ at all -> @.last reg\n");
     } else if (scan + 1 == r->nown) {
         const Expr *rows = row_extent(r, r->own, scan);
         int64_t task = rows_of_task(w, rows);
-        text_printf(&t,
-                    "fuse %s -> %s.rows\nsplit %s.rows by %lld -> %s.c %s.i guard\nsplit %s.i by "
-                    "%d -> %s.b %s.u peel 1\n",
-                    outer, a, a, (long long)(task ? task : ROWS), a, a, a, ROWS, a, a);
-        text_printf(&t,
-                    "order %s.c %s.b %s %s.u\nfuse %s.c -> task\nhold %s at %s.b -> %s.last "
-                    "reg\nrun %s.u unroll\nrun task parallel\n",
-                    a, a, axis_name(w, r->part, r->own[scan]), a, a, a, a, a, a);
+        write_steps(&t, a,
+                    "fuse %s -> @.rows\nsplit @.rows by %lld -> @.c @.i guard\nsplit @.i by %d -> "
+                    "@.b @.u peel 1\n",
+                    outer, (long long)(task ? task : ROWS), ROWS);
+        write_steps(&t, a,
+                    "order @.c @.b %s @.u\nfuse @.c -> task\nhold @ at @.b -> @.last reg\nrun @.u "
+                    "unroll\nrun task parallel\n",
+                    axis_name(w, r->part, r->own[scan]));
     } else {
         if (!r->along)
             return false;
@@ -56,13 +56,13 @@ write_scan(Draft *w, Row *r)
                    *between = axis_names(w, r->part, r->own + scan, r->nown - r->run - scan);
         if (lanes == 1)
             return false;
-        text_printf(&t, "split %s by %lld -> %s.c %s.i guard\nsplit %s.i by %lld -> %s.b %s.l\n", x,
-                    (long long)block, a, a, a, (long long)lanes, a, a);
-        text_printf(&t,
-                    "order %s %s.c %s %s.b %s.l\nfuse %s %s.c -> task\nhold %s at task -> %s.last "
-                    "scratch\n",
-                    outer, a, between, a, a, outer, a, a, a);
-        text_printf(&t, "run %s.l %s.last.init.%s.l vector\nrun task parallel\n", a, a, a);
+        write_steps(&t, a, "split %s by %lld -> @.c @.i guard\nsplit @.i by %lld -> @.b @.l\n", x,
+                    (long long)block, (long long)lanes);
+        write_steps(
+            &t, a,
+            "order %s @.c %s @.b @.l\nfuse %s @.c -> task\nhold @ at task -> @.last scratch\n",
+            outer, between, outer);
+        write_steps(&t, a, "run @.l @.last.init.@.l vector\nrun task parallel\n");
     }
     write_program(w, &t);
     return true;

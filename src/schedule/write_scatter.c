@@ -73,15 +73,15 @@ write_scatter(Draft *w, Row *r)
     if (lanes == 1 || block < lanes)
         return false;
     const char *name = row_index(w, r, &t, columns_of, run, "x");
-    text_printf(&t, "split %s by %lld -> %s.c %s.i guard\nfuse %s %s.c -> task\napart %s.i\n", name,
-                (long long)block, a, a, outer, a, a);
+    write_steps(&t, a, "split %s by %lld -> @.c @.i guard\nfuse %s @.c -> task\napart @.i\n", name,
+                (long long)block, outer);
     if (*fill)
         text_printf(&t, "order %s fill.%s.i\n", fill, a);
     if (*rest)
         text_printf(&t, "order %s %s.i\n", rest, a);
-    text_printf(&t, "split fill.%s.i by %lld -> %s.fb %s.fl\nsplit %s.i by %lld -> %s.b %s.l\n", a,
-                (long long)lanes, a, a, a, (long long)lanes, a, a);
-    text_printf(&t, "run fill.%s.fl %s.l vector\nrun task parallel\n", a, a);
+    write_steps(&t, a, "split fill.@.i by %lld -> @.fb @.fl\nsplit @.i by %lld -> @.b @.l\n",
+                (long long)lanes, (long long)lanes);
+    write_steps(&t, a, "run fill.@.fl @.l vector\nrun task parallel\n");
     write_program(w, &t);
     return true;
 }

@@ -31,27 +31,16 @@ typedef struct {
 /* ---- recognising ----------------------------------------------------------------------------- */
 
 static bool
-is_shared(const Kernel *k, const Nest *n, uint32_t axis)
-{
-    uint32_t seen = 0;
-
-    for (uint32_t x = 0; x <= axis; x++)
-        seen += n->axis[x].kind == AXIS_PARALLEL;
-    return seen <= k->shared;
-}
-
-static bool
 recognise(Separable *s)
 {
     Draft *w = s->w;
     const Kernel *k = w->p->k;
 
-    if (k->npart != 2 || !k->shared ||
-        k->buffer.at[k->part[0].buffer[k->part[0].nest->nin]].space != SPACE_LOCAL)
+    if (!is_pair(w))
         return false;
     const Nest *n = k->part[1].nest;
-    Low *l = NEW(w->a, Low);
-    *l = low_part(w->c, w->a, w->p->k, w->p->m, &k->part[1]);
+    Low *l = draft_low(w, 1);
+    AxisSet shared = shared_axes(w, 1);
     if (!window_of(w, 0, &s->window) || !cut_contraction(l, &s->cut) || s->cut.windowed ||
         !s->cut.nrow || !s->cut.nsum)
         return false;
@@ -70,7 +59,7 @@ recognise(Separable *s)
         if (!low_collapses(l, s->col[i], s->col[i + 1], &cut->k.b, 1, NULL))
             return false;
     for (uint32_t i = 0; i < cut->nbatch + cut->ncol - cut->col_run; i++)
-        if (!is_shared(k, n, i < cut->nbatch ? cut->batch[i] : cut->col[i - cut->nbatch]))
+        if (!(shared >> (i < cut->nbatch ? cut->batch[i] : cut->col[i - cut->nbatch]) & 1))
             return false;
     s->name = part_name(w->p, 1);
     s->down = expr_or(n->axis[s->col[0]].extent, -1);
@@ -81,7 +70,7 @@ recognise(Separable *s)
     s->line_bytes = depth > 0 && s->down > 0 && s->ncols > 0
                         ? depth * (s->ncols / s->down) * (int64_t)sizeof(float)
                         : -1;
-    return s->line_bytes > 0 && s->nrows > 0 && !is_shared(k, n, s->col[0]);
+    return s->line_bytes > 0 && s->nrows > 0 && !(shared >> s->col[0] & 1);
 }
 
 /* ---- programs -------------------------------------------------------------------------------- */
@@ -127,17 +116,13 @@ static void
 write_tile(const Separable *s, const Tile *x)
 {
     Draft *w = s->w;
-    const Kernel *k = w->p->k;
     const Cut *cut = &s->cut;
     const Window *win = &s->window;
     Text t = { .arena = w->a };
-    uint32_t shared[NEST_MAX_AXES], nshared = 0, plane[NEST_MAX_AXES], nplane = 0;
+    uint32_t plane[NEST_MAX_AXES], nplane = 0;
 
-    for (uint32_t a = 0; nshared < k->shared; a++)
-        if (k->part[1].nest->axis[a].kind == AXIS_PARALLEL)
-            shared[nshared++] = a;
     for (uint32_t i = 0; i < win->nouter; i++)
-        if (!is_shared(k, win->l->n, win->outer[i]))
+        if (!(shared_axes(w, 0) >> win->outer[i] & 1))
             plane[nplane++] = win->outer[i];
     if (!nplane)
         return;
@@ -146,7 +131,7 @@ write_tile(const Separable *s, const Tile *x)
                 (long long)x->height);
     text_printf(&t, "order yb %s yr %s\nput %s at yb\n", axis_names(w, 1, cut->row, cut->nrow),
                 axis_names(w, 1, s->col + 1, cut->col_run - 1), win->name);
-    text_printf(&t, "fuse %s yb -> task\n", axis_names(w, 1, shared, nshared));
+    text_printf(&t, "fuse %s yb -> task\n", set_names(w, 1, shared_axes(w, 1)));
     write_product(s, x, &t);
     const char *loops = window_loops(win, &t, x->window_rows, x->window_vectors, false),
                *planes = axis_names(w, 0, plane, nplane);
@@ -168,13 +153,6 @@ summed_columns(const Separable *s, int64_t vectors, int64_t height)
            width;
 }
 
-/* Accumulators, a row of columns and one broadcast fill the registers. */
-static int64_t
-rows_of_tile(const Machine *m, int64_t vectors)
-{
-    return ((int64_t)m->vector_registers - vectors - 1) / vectors;
-}
-
 /* Of the window, besides one vector at a time. Bounds the list, prices decide: eight sums hide the
  * latency of each. */
 enum { VECTORS = 4, MOST_ROWS = 8 };
@@ -185,8 +163,9 @@ write_height(const Separable *s, int64_t vectors, int64_t height)
 {
     const Machine *m = s->w->p->m;
     const Window *win = &s->window;
-    int64_t most = rows_of_tile(m, vectors), tiles = (s->nrows + most - 1) / most;
-    Tile x = { .height = height, .vectors = vectors, .rows = (s->nrows + tiles - 1) / tiles };
+    Tile x = { .height = height,
+               .vectors = vectors,
+               .rows = even_height(s->nrows, tile_height(m, vectors)) };
 
     for (int outside = 0; outside < 2; outside++)
         /* of the window: a vector, several of a row, several of a column */
@@ -223,7 +202,7 @@ write_separable(Draft *w)
             continue;
         before = height;
         int64_t wide = 2; /* the widest tile that is higher than wide */
-        while (rows_of_tile(m, wide + 1) > wide + 1)
+        while (tile_height(m, wide + 1) > wide + 1)
             wide++;
         write_height(&s, 2, height);
         if (summed_columns(&s, wide, height) < summed_columns(&s, 2, height))

@@ -66,8 +66,7 @@ find_small(Draft *w, uint32_t part, Small *m)
     Contraction view;
     Var v;
 
-    m->l = NEW(w->a, Low);
-    *m->l = low_part(w->c, w->a, w->p->k, w->p->m, &w->p->k->part[part]);
+    m->l = draft_low(w, part);
     const Nest *n = m->l->n;
     if (n->nwrite != 1 || n->write[0].combiner != COMB_NONE || !nest_contraction(w->c, n, &view) ||
         dtype_info[view.reduce->dtype].bytes != 4 || !is_matrix(m->l, view.a, m) ||
@@ -133,29 +132,6 @@ sort_axes(Tiles *t)
     }
 }
 
-static bool
-in_list(const uint32_t *list, uint32_t n, uint32_t x)
-{
-    for (uint32_t i = 0; i < n; i++)
-        if (list[i] == x)
-            return true;
-    return false;
-}
-
-typedef struct {
-    const Part *part;
-    uint32_t buffer;
-    const Scalar *load;
-} FindRead;
-
-static void
-find_read(void *user, const Scalar *s)
-{
-    FindRead *f = user;
-    if (s->op == S_LOAD && f->part->buffer[s->u.load.slot] == f->buffer)
-        f->load = s;
-}
-
 /* The third part's axes, by those of the second one that they index. */
 static bool
 find_window(Tiles *t)
@@ -164,19 +140,19 @@ find_window(Tiles *t)
     const Small *second = &t->part[1];
     const Scalar *reduce = part_reduction(t->w->p, 2);
     const Nest *n = k->part[2].nest, *made = second->l->n;
-    FindRead f = { &k->part[2], k->part[1].buffer[made->nin], NULL };
+    uint32_t local = k->part[1].buffer[made->nin];
     Var v, m;
 
     if (!reduce || n->nwrite != 1 || n->write[0].combiner != COMB_NONE ||
-        k->buffer.at[f.buffer].space != SPACE_LOCAL)
+        k->buffer.at[local].space != SPACE_LOCAL)
         return false;
-    scalar_visit(t->w->c, reduce->arg[0], find_read, &f);
-    if (!f.load || f.load->u.load.outside)
+    const Scalar *load = value_reads(t->w->p, 2, reduce->arg[0], local);
+    if (!load || load->u.load.outside)
         return false;
     t->nw_sum = axis_list(reduce->u.reduce.axes, t->w_sum);
     t->w_lane = NO_SLOT;
-    for (uint32_t d = 0; d < f.load->u.load.rank; d++) {
-        const Expr *at = f.load->u.load.at[d];
+    for (uint32_t d = 0; d < load->u.load.rank; d++) {
+        const Expr *at = load->u.load.at[d];
         if (!expr_is_var(made->write[0].at[d], &m) || m.kind != VAR_AXIS || !expr_is_var(at, &v) ||
             n->axis[v.id].kind != AXIS_PARALLEL)
             continue;
@@ -212,14 +188,6 @@ recognise(Tiles *t)
         return false;
     sort_axes(t);
     return t->nouter > 0 && (k->npart == 2 || find_window(t));
-}
-
-/* The rows of a register tile, as even as possible. */
-static int64_t
-tile_rows(const Machine *m, int64_t rows, int64_t vectors)
-{
-    int64_t most = (m->vector_registers - vectors - 1) / vectors, tiles = (rows + most - 1) / most;
-    return (rows + tiles - 1) / tiles;
 }
 
 /* The loops of the last part, `vectors` of channels at a time, outermost first: squares that tasks
@@ -266,8 +234,8 @@ write_numbers(Tiles *t, int64_t vectors, bool apart)
     Draft *w = t->w;
     const Small *first = &t->part[0], *second = &t->part[1];
     int64_t lanes = low_lanes(second->l, second->moving->dtype),
-            rows = tile_rows(w->p->m, second->rows, vectors);
-    int64_t made = tile_rows(w->p->m, first->rows, vectors);
+            most = tile_height(w->p->m, vectors), rows = even_height(second->rows, most);
+    int64_t made = even_height(first->rows, most);
     Text out = { .arena = w->a };
 
     write_outside(t, &out, vectors, lanes, apart);

@@ -28,16 +28,13 @@ find_sums(Summed *s)
     const Points *p = s->w->p;
     const Nest *n = p->k->part[1].nest;
     const Scalar *reduce = part_reduction(p, 1);
-    uint32_t parallel = 0;
 
     if (!reduce || n->nwrite != 1 || reduce->u.reduce.combiner > COMB_MIN)
         return false;
-    for (uint32_t x = 0; x < n->naxis; x++)
-        if (n->axis[x].kind == AXIS_PARALLEL && ++parallel > p->k->shared) {
-            if (!expr_is(n->axis[x].extent, 1))
-                return false;
-            s->own[s->nown++] = x;
-        }
+    s->nown = axis_list(own_axes(s->w, 1), s->own);
+    for (uint32_t i = 0; i < s->nown; i++)
+        if (!expr_is(n->axis[s->own[i]].extent, 1))
+            return false;
     s->nsum = axis_list(reduce->u.reduce.axes, s->sum);
     return true;
 }
@@ -47,21 +44,13 @@ find_sums(Summed *s)
 static bool
 find_channel(Summed *s)
 {
-    const Kernel *k = s->w->p->k;
-    const Nest *n = k->part[0].nest;
     const Cut *cut = &s->cut;
-    uint32_t shared = 0;
+    uint32_t pixel[NEST_MAX_AXES];
 
-    for (uint32_t x = 0; x < n->naxis; x++) {
-        if (n->axis[x].kind != AXIS_PARALLEL)
-            continue;
-        if (++shared < k->shared)
-            s->outer[s->nouter++] = x;
-        else if (shared == k->shared)
-            s->channel = x;
-        else
-            s->pixel = x, s->npixel++;
-    }
+    s->nouter = axis_list(shared_axes(s->w, 0), s->outer) - 1;
+    s->channel = s->outer[s->nouter];
+    if ((s->npixel = axis_list(own_axes(s->w, 0), pixel)))
+        s->pixel = pixel[s->npixel - 1];
     s->factor = cut->nrow == 1 && cut->row[0] == s->channel   ? cut->k.a
                 : cut->ncol == 1 && cut->col[0] == s->channel ? cut->k.b
                                                               : NULL;
@@ -75,11 +64,9 @@ recognise(Summed *s)
     Kernel *k = w->p->k;
     const Nest *made = k->part[0].nest;
 
-    if (k->npart != 2 || !k->shared ||
-        k->buffer.at[k->part[0].buffer[made->nin]].space != SPACE_LOCAL)
+    if (!is_pair(w))
         return false;
-    Low *l = NEW(w->a, Low);
-    *l = low_part(w->c, w->a, k, w->p->m, &k->part[0]);
+    Low *l = draft_low(w, 0);
     if (!cut_contraction(l, &s->cut) || s->cut.windowed || s->cut.rows_windowed || !find_sums(s) ||
         !find_channel(s))
         return false;
@@ -141,12 +128,11 @@ write_summed(Draft *w)
         return false;
     for (int64_t vectors = WIDEST_PANEL; vectors > 0; vectors--) {
         /* one row of columns beside the sums */
-        int64_t most = w->p->m->vector_registers / vectors - 1, tiles;
+        int64_t most = w->p->m->vector_registers / vectors - 1;
         if (most < 1 || s.channels % (vectors * s.lanes))
             continue;
-        tiles = (s.across + most - 1) / most;
         for (int copy = 0; copy < 2; copy++)
-            write_tile(&s, (s.across + tiles - 1) / tiles, vectors, copy);
+            write_tile(&s, even_height(s.across, most), vectors, copy);
     }
     return w->program.n > 0;
 }

@@ -160,22 +160,21 @@ write_thin(Draft *w)
     const Points *p = w->p;
     if (p->k->npart != 1)
         return;
-    Low low = low_part(w->c, w->a, p->k, p->m, &p->k->part[0]);
-    Thin g = { .w = w, .l = &low };
+    Low *l = draft_low(w, 0);
+    Thin g = { .w = w, .l = l };
 
-    if (!cut_contraction(&low, &g.cut) || g.cut.windowed || !g.cut.nsum || g.cut.k.a->op != S_LOAD)
+    if (!cut_contraction(l, &g.cut) || g.cut.windowed || !g.cut.nsum || g.cut.k.a->op != S_LOAD)
         return;
     g.copied = g.cut.k.a->u.load.outside != NULL;
-    const Part *part = &p->k->part[0];
-    const char *name = p->k->buffer.at[part->buffer[part->nest->write[0].out]].name;
+    const char *name = part_name(p, 0);
     g.lanes = machine_lanes(p->m, g.cut.k.reduce->dtype);
     g.lane = lane_name(w, g.cut.col + g.cut.ncol - g.cut.col_run, g.cut.col_run);
-    g.rows = expr_or(axes_product(&low, g.cut.row, g.cut.nrow), -1);
+    g.rows = expr_or(axes_product(l, g.cut.row, g.cut.nrow), -1);
     g.cols = expr_or(g.cut.cols, -1);
     /* With more rows, a tile of one panel has enough accumulators. */
     if (g.rows < 1 || g.cols < 1 || g.rows > vectors_in_flight(p->m))
         return;
-    g.shared = g.cut.nsum > 1 && cut_unread(w->c, &g.cut.k) >> g.cut.sum[g.cut.nsum - 1] & 1;
+    g.shared = g.cut.nsum > 1 && cut_unread(l, &g.cut.k) >> g.cut.sum[g.cut.nsum - 1] & 1;
     const char *factored = g.rows == 1 ? shared_factor(&g) : NULL;
     int64_t given = width_given(&g);
     uint32_t before = w->program.n;

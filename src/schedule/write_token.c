@@ -55,15 +55,6 @@ same(const Token *k, const Member *m)
 
 /* ---- recognising ----------------------------------------------------------------------------- */
 
-/* The stride of an axis in memory; unknown strides count as large. */
-static int64_t
-step_of(Low *l, const Scalar *read, uint32_t axis)
-{
-    const Expr *stride = low_stride(l, read, axis);
-
-    return stride ? expr_or(stride, INT64_MAX) : INT64_MAX;
-}
-
 /* The axis of a contraction along which its columns are vectors: the sum, for scores; the output,
  * for the last part. */
 static uint32_t
@@ -78,19 +69,18 @@ static AxisSet
 axes_beside(const Group *g, const Member *m)
 {
     const Points *p = g->w->p;
-    Low l = low_part(g->w->c, g->w->a, p->k, p->m, &p->k->part[m->part]);
     bool last = m == &g->member[g->n - 1];
     uint32_t lane = lane_axis(g, m), across = last ? m->sum[0] : m->own[0];
     int64_t length = expr_or(m->n->axis[lane].extent, 0);
     AxisSet beside = 0;
 
-    if (m->nsum != 1 || !length || length % g->lanes || !cut_lies_along(&l, m->view.b, lane) ||
-        (!last && !cut_lies_along(&l, m->view.a, lane)))
+    if (m->nsum != 1 || !length || length % g->lanes || !cut_lies_along(m->l, m->view.b, lane) ||
+        (!last && !cut_lies_along(m->l, m->view.a, lane)))
         return 0;
     const Scalar *b = cut_only_read(m->view.b);
     for (uint32_t x = 0; x < p->k->shared; x++)
         if (x != m->row && b->axes >> x & 1 && expr_or(m->n->axis[x].extent, 0) > 1 &&
-            step_of(&l, b, x) < step_of(&l, b, across))
+            stride_along(m->l, b, x) < stride_along(m->l, b, across))
             beside |= (AxisSet)1 << x;
     return beside;
 }
@@ -150,19 +140,18 @@ write_scores(const Token *k, const Member *m, Text *t)
     bool few = row_vectors(k, m) <= CUT_MOST_UNROLLED;
     const char *inner = m->n->axis[k->beside[k->nbeside - 1]].name;
 
-    text_printf(t, "split %s by %lld -> %s.kv_ %s.l_ exact\n", axis_name(g->w, m->part, m->sum[0]),
-                (long long)g->lanes, a, a);
-    text_printf(t, "order %s %s%s%s %s.kv_ %s.l_\n", axis_name(g->w, m->part, m->own[0]),
-                beside(k, m), same(k, m), group_row(g, m), a, a);
-    text_printf(t, "hold %s at %s.%s -> %s.acc reg over %s.l_\n", a, a, inner, a, a);
+    write_steps(t, a, "split %s by %lld -> @.kv_ @.l_ exact\n", axis_name(g->w, m->part, m->sum[0]),
+                (long long)g->lanes);
+    write_steps(t, a, "order %s %s%s%s @.kv_ @.l_\n", axis_name(g->w, m->part, m->own[0]),
+                beside(k, m), same(k, m), group_row(g, m));
+    write_steps(t, a, "hold @ at @.%s -> @.acc reg over @.l_\n", inner);
     if (expr_or(m->n->axis[m->sum[0]].extent, INT64_MAX) <= CUT_MOST_UNROLLED * g->lanes)
         text_printf(t, "run %s.kv_ unroll\n", a);
     text_printf(t, "run %s%s%s unroll\nrun %s.l_ vector\n", few ? beside(k, m) : "", same(k, m),
                 group_row(g, m), a);
     if (few)
-        text_printf(t, "stage %s.rhs at %s -> %s.col reg of %s%s.kv_ far %lld\n", a,
-                    axis_name(g->w, m->part, m->own[0]), a, beside(k, m), a,
-                    (long long)rows_ahead(k, m));
+        write_steps(t, a, "stage @.rhs at %s -> @.col reg of %s@.kv_ far %lld\n",
+                    axis_name(g->w, m->part, m->own[0]), beside(k, m), (long long)rows_ahead(k, m));
 }
 
 /* Blocks of a few rows of columns, for one head after the other, while later blocks are prefetched;
@@ -175,15 +164,14 @@ write_values(const Token *k, int64_t rows, Text *t)
     const char *a = m->name, *col = axis_name(g->w, m->part, m->own[0]), *heads = beside(k, m);
     const char *inner = axis_name(g->w, m->part, k->beside[k->nbeside - 1]);
 
-    text_printf(t, "split %s by %lld -> %s.r_ %s.l_ exact\n", col, (long long)g->lanes, a, a);
-    text_printf(t, "split %s by %lld -> %s.kb_ %s.kk_ guard\n", axis_name(g->w, m->part, m->sum[0]),
-                (long long)rows, a, a);
-    text_printf(t, "order %s.kb_ %s%s.kk_ %sir %s.r_ %s.l_\n", a, heads, a, same(k, m), a, a);
-    text_printf(t, "hold %s at task -> %s.sums scratch\nhold %s at %s -> %s.acc reg\n", a, a, a,
-                inner, a);
-    text_printf(t, "run %sir %s.r_ unroll\nrun %s.l_ %s.sums.fin.%s.l_ %s.sums.init.%s.l_ vector\n",
-                same(k, m), a, a, a, a, a, a);
-    text_printf(t, "stage %s.rhs at %s.kk_ -> %s.col reg of %s.r_ far %lld\n", a, a, a, a,
+    write_steps(t, a, "split %s by %lld -> @.r_ @.l_ exact\n", col, (long long)g->lanes);
+    write_steps(t, a, "split %s by %lld -> @.kb_ @.kk_ guard\n",
+                axis_name(g->w, m->part, m->sum[0]), (long long)rows);
+    write_steps(t, a, "order @.kb_ %s@.kk_ %sir @.r_ @.l_\n", heads, same(k, m));
+    write_steps(t, a, "hold @ at task -> @.sums scratch\nhold @ at %s -> @.acc reg\n", inner);
+    write_steps(t, a, "run %sir @.r_ unroll\nrun @.l_ @.sums.fin.@.l_ @.sums.init.@.l_ vector\n",
+                same(k, m));
+    write_steps(t, a, "stage @.rhs at @.kk_ -> @.col reg of @.r_ far %lld\n",
                 (long long)((rows_ahead(k, m) + rows - 1) / rows * rows));
 }
 

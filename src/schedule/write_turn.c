@@ -78,18 +78,16 @@ write_tiles(Draft *w, const Turn *u)
                *x = row_index(w, r, &t, r->own + r->nown - r->run, r->run, "x");
     long long lanes = u->lanes;
 
-    text_printf(&t, "split %s by %lld -> %s.yc %s.yi guard\nsplit %s.yi by %lld -> %s.yb %s.yl\n",
-                y, (long long)u->read, a, a, a, lanes, a, a);
-    text_printf(&t, "split %s by %lld -> %s.xc %s.xi guard\nsplit %s.xi by %lld -> %s.xb %s.xl\n",
-                x, (long long)u->written, a, a, a, lanes, a, a);
-    text_printf(&t, "order %s %s %s.yc %s.xc %s.xb %s.yb %s.yl %s.xl\n", u->outer, u->between, a, a,
-                a, a, a, a);
-    text_printf(&t, "fuse %s %s %s.yc %s.xc -> task\nrun %s.yl unroll\nrun %s.xl vector\n",
-                u->outer, u->between, a, a, a, a);
+    write_steps(&t, a, "split %s by %lld -> @.yc @.yi guard\nsplit @.yi by %lld -> @.yb @.yl\n", y,
+                (long long)u->read, lanes);
+    write_steps(&t, a, "split %s by %lld -> @.xc @.xi guard\nsplit @.xi by %lld -> @.xb @.xl\n", x,
+                (long long)u->written, lanes);
+    write_steps(&t, a, "order %s %s @.yc @.xc @.xb @.yb @.yl @.xl\n", u->outer, u->between);
+    write_steps(&t, a, "fuse %s %s @.yc @.xc -> task\nrun @.yl unroll\nrun @.xl vector\n", u->outer,
+                u->between);
     for (uint32_t i = 0; i < u->nload; i++) {
         const char *name = r->low.n->param[u->load[i]->u.load.slot].name;
-        text_printf(&t, "stage %s at %s.yb -> %s.tile reg of %s.xl %s.yl turned\n", name, a, name,
-                    a, a);
+        write_steps(&t, a, "stage %s at @.yb -> %s.tile reg of @.xl @.yl turned\n", name, name);
     }
     text_printf(&t, "%s%s%srun task parallel\n", u->stream ? "stream " : "", u->stream ? a : "",
                 u->stream ? "\n" : "");

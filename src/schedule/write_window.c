@@ -67,8 +67,7 @@ window_of(Draft *wr, uint32_t part, Window *w)
     *w = (Window){
         .w = wr, .part = part, .name = part_name(wr->p, part), .reduce = part_reduction(wr->p, part)
     };
-    w->l = NEW(wr->a, Low);
-    *w->l = low_part(wr->c, wr->a, wr->p->k, wr->p->m, &wr->p->k->part[part]);
+    w->l = draft_low(wr, part);
     const Scalar *read = window_read(w->l, w->reduce, MAX_WINDOW, &w->sums, &last);
     if (!read || !stage_recognise(
                      w->l, read,
@@ -90,35 +89,25 @@ window_of(Draft *wr, uint32_t part, Window *w)
 
 /* ---- operands of the plane ------------------------------------------------------------------- */
 
-typedef struct {
-    const Window *w;
-    AxisSet sliding;
-    const Scalar *load;
-    uint32_t count;
-} FindFilter;
-
-static void
-find_filter(void *user, const Scalar *s)
-{
-    FindFilter *f = user;
-    AxisSet axes = s->op == S_LOAD ? scalar_axes(f->w->w->c, s) : 0;
-
-    if ((axes & f->w->reduce->u.reduce.axes) && !(axes & f->sliding) && !s->u.load.outside) {
-        f->load = s;
-        f->count++;
-    }
-}
-
 /* The read of a filter, if there is one and its points fit in registers beside `busy` others. */
 static const Scalar *
 filter_of(const Window *w, int64_t busy)
 {
-    FindFilter f = { .w = w };
+    ScalarReads reads = scalar_reads(w->w->c, w->w->a, w->reduce->arg[0]);
+    const Scalar *found = NULL;
+    AxisSet sliding = 0;
 
     for (uint32_t i = 0; i < w->image.nslide; i++)
-        f.sliding |= (AxisSet)1 << w->image.slide[i].axis;
-    scalar_visit(w->w->c, w->reduce->arg[0], find_filter, &f);
-    return f.count == 1 && w->sums.points + busy <= w->w->p->m->vector_registers ? f.load : NULL;
+        sliding |= (AxisSet)1 << w->image.slide[i].axis;
+    for (uint32_t i = 0; i < reads.n; i++) {
+        const Scalar *s = reads.at[i];
+        if (!(s->axes & w->reduce->u.reduce.axes) || s->axes & sliding || s->u.load.outside)
+            continue;
+        if (found)
+            return NULL;
+        found = s;
+    }
+    return w->sums.points + busy <= w->w->p->m->vector_registers ? found : NULL;
 }
 
 /* ---- programs -------------------------------------------------------------------------------- */

@@ -170,6 +170,15 @@ static const Case cases[] = {
       "walk sums.fin.pv by 8\n"
       "image x at task -> img\n"
       "run task parallel" },
+    { "rows packed along q beside an image",
+      "nest t(x: f32[4, 6, 20], w: f32[7, 4, 3]) -> (o: f32[7, 6, 18]) { o[f, y, z] = sum q, s<3>: "
+      "x[q, y, z + s] * w[f, q, s] }",
+      "",
+      "fuse y z -> p pitched, split p by 16 -> pp pv pad, split pv by 8 -> pr l\n"
+      "split f by 6 -> fp fr, order pp fp q s fr pr l\n"
+      "hold o at fp -> sums scratch, hold o at fp -> acc reg\n"
+      "run fr pr s unroll, run l vector, walk sums.fin.pv by 8\n"
+      "image x at pp -> img, stage lhs at fp -> rows scratch of fr q s, run pp parallel" },
     { "convolution of channels", CHANNELS, "",
       "fuse y z -> i_, split i_ by 6 -> ip ir, split f by 16 -> jp jv pad, split jv by 8 -> jr jl, "
       "split jp by 1 -> jb jq guard\n"
@@ -449,11 +458,9 @@ programs_print_as_they_parse(void **state)
     for (size_t i = 0; i <= sizeof cases / sizeof *cases; i++) {
         const char *text = i < sizeof cases / sizeof *cases ? cases[i].program : more;
         Text t = { .arena = a }, u = { .arena = a };
-        assert_true(
-            program_parse(&c, a, "program", (Bytes){ (const uint8_t *)text, strlen(text) }, &p));
+        assert_true(program_parse(&c, a, "program", text, &p));
         program_print(&c, &t, &p, 0);
-        assert_true(
-            program_parse(&c, a, "program", (Bytes){ (const uint8_t *)text_str(&t), t.n }, &q));
+        assert_true(program_parse(&c, a, "program", text_str(&t), &q));
         program_print(&c, &u, &q, 0);
         assert_string_equal(text_str(&t), text_str(&u));
         assert_int_equal(p.step.n, q.step.n);

@@ -1,5 +1,21 @@
-/* collapse: axes that are contiguous for all reads and writes become one axis. */
+/* axes: extents of a nest's axes; and axes that are contiguous for all reads and writes, which
+ * become one. */
 #include "schedule/internal.h"
+
+const Expr *
+low_extent(Low *l, uint32_t axis)
+{
+    return low_expr(l, l->n->axis[axis].extent);
+}
+
+const Expr *
+axes_product(Low *l, const uint32_t *axis, uint32_t n)
+{
+    const Expr *p = expr_int(l->c, 1);
+    for (uint32_t i = 0; i < n; i++)
+        p = expr_mul(l->c, p, low_extent(l, axis[i]));
+    return p;
+}
 
 typedef struct {
     Low *l;
