@@ -248,21 +248,21 @@ run_winograd(Case *t, Text *out)
         for (uint32_t m = 2; m <= 4; m += 2) {
             const Nest *n = items.at[i].nest;
             Winograd w;
-            if (!n || !nest_winograd(t->ctx, n, m, &w)) {
-                text_printf(out, "; %s has no domain of %u x %u\n", n ? n->name : "a kernel", m, m);
+            if (!n || !nest_winograd(t->ctx, n, NULL, m, &w)) {
+                text_printf(out, "; %s has no domain with tiles of %u\n", n ? n->name : "a kernel",
+                            m);
                 continue;
             }
             for (uint32_t s = 0; s < w.nstep; s++) {
-                if (!w.step[s].nest)
-                    continue;
-                text_printf(out, "; %u x %u, %s of", m, m, winograd_step_name[s]);
+                text_printf(out, "; tiles of %u, step %u, %s of", m, s,
+                            winograd_group_name[w.step[s].group]);
                 for (uint32_t k = 0; k < w.step[s].nest->nin; k++) {
                     uint32_t from = w.step[s].from[k];
-                    const char *made = from < n->nin ? n->param[from].name
-                                       : from < n->nin + MATRIX_COUNT
-                                           ? matrix[from - n->nin]
-                                           : winograd_step_name[from - n->nin - MATRIX_COUNT];
-                    text_printf(out, "%s %s", k ? "," : "", made);
+                    text_add(out, k ? ", " : " ");
+                    if (from >= n->nin + MATRIX_COUNT)
+                        text_printf(out, "step %u", from - n->nin - MATRIX_COUNT);
+                    else
+                        text_add(out, from < n->nin ? n->param[from].name : matrix[from - n->nin]);
                 }
                 text_add(out, "\n");
                 nest_print(t->ctx, out, w.step[s].nest, 0);

@@ -1,9 +1,10 @@
 /* domain: choose the Winograd domain of a convolution as one more format.
  *
- * A convolution with a window of 3 x 3 and stride 1 can be a batched matrix multiplication between
- * small constant contractions (domain/winograd.h): fewer multiplications, more memory traffic. Each
- * step is a kernel with a price like any other; the domain is chosen where the steps together are
- * predicted to be faster than the direct kernel. No threshold on channels is needed.
+ * A convolution with a window of 3 and stride 1 along some axes can be a batched matrix
+ * multiplication between small constant contractions (domain/winograd.h): fewer multiplications,
+ * more memory traffic. Each group of steps is a kernel with a price like any other; the domain is
+ * chosen where the steps together are predicted to be faster than the direct kernel. No threshold
+ * on channels is needed.
  *
  * Source: doc/winograd.md.
  */
@@ -39,27 +40,44 @@ input_data(const Domain *d, uint32_t slot)
 
 /* ---- steps as kernels ------------------------------------------------------------------------ */
 
-/* The steps from first to last that exist are one kernel; results of all but the last stay inside.
- * from: the sources of its inputs. */
+/* The steps of a group as one kernel; results of all but the last stay inside. from: the sources of
+ * its inputs. */
 typedef struct {
     Kernel *k;
     uint32_t *from;
 } StepKernel;
-static const struct {
-    WinogradStep first, last;
-    const char *name;
-} group[] = {
-    { STEP_ROWS, STEP_COLUMNS, "winograd_image" },
-    { STEP_PRODUCT, STEP_PRODUCT, "winograd_product" },
-    { STEP_BACK, STEP_WINDOW, "winograd_back" },
-    { STEP_CROP, STEP_CROP, "winograd_crop" },
-};
-enum { NGROUP = sizeof group / sizeof *group, MOST_PARTS = STEP_WINDOW - STEP_BACK + 1 };
 
 static uint32_t
 from_step(const Winograd *w, uint32_t step)
 {
     return w->direct->nin + MATRIX_COUNT + step;
+}
+
+/* The number of steps of a group, which follow each other. */
+static uint32_t
+steps_of(const Winograd *w, WinogradGroup g, uint32_t *first)
+{
+    uint32_t n = 0;
+
+    for (uint32_t s = 0; s < w->nstep; s++)
+        if (w->step[s].group == g)
+            *first = s - n++;
+    return n;
+}
+
+static uint32_t
+last_of(const Winograd *w, WinogradGroup g)
+{
+    uint32_t first = 0, n = steps_of(w, g, &first);
+
+    return first + n - 1;
+}
+
+/* The groups that are there; those after the filters are kernels. */
+static WinogradGroup
+groups_of(const Winograd *w)
+{
+    return w->step[w->nstep - 1].group + 1;
 }
 
 /* The buffer of an input, a new one where it has none yet. */
@@ -73,25 +91,13 @@ input_buffer(Ctx *c, Arena *a, StepKernel *s, uint32_t from, const NestParam *pa
     return kernel_buffer(c, a, s->k, param->name, param->type, SPACE_IN, 1);
 }
 
-/* The last step of a group that exists. */
-static uint32_t
-last_of(const Winograd *w, uint32_t g)
-{
-    uint32_t s = group[g].last;
-
-    while (s > group[g].first && (s >= w->nstep || !w->step[s].nest))
-        s--;
-    return s;
-}
-
 /* A group as a kernel. An output that is written at digits of axes gets a dimension for each axis.
  * NULL: reported. */
 static StepKernel
-kernel_of(Ctx *c, Arena *a, const Winograd *w, uint32_t g, const char *origin)
+kernel_of(Ctx *c, Arena *a, const Winograd *w, WinogradGroup g, const char *origin)
 {
-    uint32_t first = group[g].first, npart = last_of(w, g) - first + 1, *buffer[MOST_PARTS],
-             most = 1;
-    const Nest *nest[MOST_PARTS];
+    uint32_t first = 0, npart = steps_of(w, g, &first), *buffer[WINOGRAD_MAX_STEPS], most = 1;
+    const Nest *nest[WINOGRAD_MAX_STEPS];
     Part *part = NEW_ARRAY(a, Part, npart);
 
     for (uint32_t p = 0; p < npart; p++) {
@@ -101,9 +107,11 @@ kernel_of(Ctx *c, Arena *a, const Winograd *w, uint32_t g, const char *origin)
     StepKernel s = { NEW(a, Kernel), NEW_ARRAY(a, uint32_t, most) };
     if (!(nest[npart - 1] = nest_bare(c, nest[npart - 1])))
         return (StepKernel){ 0 };
-    *s.k = (Kernel){
-        .name = sym(c, group[g].name), .origin = origin, .nout = 1, .npart = npart, .part = part
-    };
+    *s.k = (Kernel){ .name = sym_printf(c, "winograd_%s", winograd_group_name[g]),
+                     .origin = origin,
+                     .nout = 1,
+                     .npart = npart,
+                     .part = part };
     for (uint32_t p = 0; p < npart; p++) {
         buffer[p] = NEW_ARRAY(a, uint32_t, nest[p]->nin + 1);
         for (uint32_t i = 0; i < nest[p]->nin; i++) {
@@ -130,12 +138,6 @@ kernel_of(Ctx *c, Arena *a, const Winograd *w, uint32_t g, const char *origin)
     return s;
 }
 
-static uint32_t
-groups_of(const Winograd *w)
-{
-    return w->nstep > STEP_CROP ? NGROUP : NGROUP - 1;
-}
-
 /* Which inputs are known at compile time. */
 static const bool *
 known_inputs(Arena *a, const Domain *d, const StepKernel *s)
@@ -144,12 +146,22 @@ known_inputs(Arena *a, const Domain *d, const StepKernel *s)
     uint32_t matrices = d->w.direct->nin, steps = matrices + MATRIX_COUNT;
 
     for (uint32_t i = 0; i < s->k->nin; i++)
-        known[i] = s->from[i] < matrices ? input_data(d, s->from[i]) != NULL
-                                         : s->from[i] < steps || s->from[i] - steps <= STEP_FILTER;
+        known[i] =
+            s->from[i] < matrices
+                ? input_data(d, s->from[i]) != NULL
+                : s->from[i] < steps || d->w.step[s->from[i] - steps].group == WINOGRAD_FILTER;
     return known;
 }
 
 /* ---- the price ------------------------------------------------------------------------------- */
+
+/* Is the only side open? It may be a stream of a few frames at a time: direct kernels have programs
+ * for these, where the product computes vectors of tiles. */
+static bool
+is_stream(const Winograd *w)
+{
+    return w->nside == 1 && !expr_const(w->direct->axis[__builtin_ctzll(w->sides)].extent, NULL);
+}
 
 /* Has the kernel a Winograd form with tile m: a convolution with a constant filter, alone or with a
  * window over its result? */
@@ -163,9 +175,7 @@ domain_of(Ctx *c, const Kernel *k, const void *const *data, uint32_t m, Domain *
     if (!n || k->npart > 2 || k->tree.list.n || k->schedule ||
         (window && (window->nin != 1 || k->part[1].buffer[0] != k->part[0].buffer[n->nin])))
         return false;
-    return (window ? nest_winograd_window(c, n, window, m, &d->w)
-                   : nest_winograd(c, n, m, &d->w)) &&
-           input_data(d, d->w.filter);
+    return nest_winograd(c, n, window, m, &d->w) && input_data(d, d->w.filter) && !is_stream(&d->w);
 }
 
 static bool
@@ -173,9 +183,10 @@ is_small(const Winograd *w, int64_t max_bytes)
 {
     int64_t bytes;
 
-    for (int step = STEP_ACROSS; step <= STEP_FILTER; step++) {
-        const Nest *n = w->step[step].nest;
-        if (!type_static_bytes(n->param[n->nin].type, &bytes) || bytes > max_bytes)
+    for (uint32_t s = 0; s < w->nstep; s++) {
+        const Nest *n = w->step[s].nest;
+        if (w->step[s].group == WINOGRAD_FILTER &&
+            (!type_static_bytes(n->param[n->nin].type, &bytes) || bytes > max_bytes))
             return false;
     }
     return true;
@@ -186,10 +197,11 @@ is_small(const Winograd *w, int64_t max_bytes)
 static double
 seconds_of(Ctx *c, Arena *a, const Domain *d, const FormatDomains *price, double limit)
 {
-    static const uint32_t order[NGROUP] = { 1, 0, 2, 3 };
+    static const WinogradGroup order[] = { WINOGRAD_PRODUCT, WINOGRAD_IMAGE, WINOGRAD_BACK,
+                                           WINOGRAD_CROP };
     double sum = 0;
 
-    for (uint32_t i = 0; i < groups_of(&d->w); i++) {
+    for (uint32_t i = 0; i + WINOGRAD_IMAGE < groups_of(&d->w); i++) {
         StepKernel s = kernel_of(c, a, &d->w, order[i], NULL);
         double seconds = s.k ? price->of(price->user, s.k, known_inputs(a, d, &s)) : -1;
         sum += seconds;
@@ -201,14 +213,14 @@ seconds_of(Ctx *c, Arena *a, const Domain *d, const FormatDomains *price, double
 
 /* The relative error of the domain; computed once for each filter. */
 static double
-error_of(FormatDomains *price, Arena *scratch, const Domain *d)
+error_of(Ctx *c, FormatDomains *price, Arena *scratch, const Domain *d)
 {
     const void *filter = input_data(d, d->w.filter);
-    uint64_t key = MAP_PTR(filter) ^ (uint64_t)d->w.tile << 56, at;
+    uint64_t key = MAP_PTR(filter) ^ (uint64_t)(d->w.tile << 2 | d->w.nside) << 56, at;
 
     if (!map_get(&price->known, key, &at)) {
         double *error = NEW(price->known.arena, double);
-        *error = winograd_error(scratch, &d->w, filter);
+        *error = winograd_error(c, scratch, &d->w, filter);
         map_put(&price->known, key, at = MAP_PTR(error));
     }
     return *(const double *)(uintptr_t)at;
@@ -218,7 +230,7 @@ error_of(FormatDomains *price, Arena *scratch, const Domain *d)
 static int64_t
 growth_of(const Domain *d)
 {
-    const Nest *last = d->w.step[STEP_FILTER].nest;
+    const Nest *last = d->w.step[last_of(&d->w, WINOGRAD_FILTER)].nest;
     int64_t stored = 0, made = 0;
 
     type_static_bytes(d->w.direct->param[d->w.filter].type, &stored);
@@ -232,7 +244,7 @@ between_steps(Ctx *c, const Winograd *w)
 {
     double before = 0, most = 0;
 
-    for (uint32_t g = 0; g + 1 < groups_of(w); g++) {
+    for (WinogradGroup g = WINOGRAD_IMAGE; g + 1 < groups_of(w); g++) {
         const Nest *n = w->step[last_of(w, g)].nest;
         double bytes = (double)expr_bounds(c, NULL, type_bytes(c, n->param[n->nin].type)).hi;
         most = before + bytes > most ? before + bytes : most;
@@ -260,7 +272,7 @@ seconds_with(const Layer *l, Arena *a, uint32_t tile, double limit, int64_t *gro
         between_steps(l->c, &d.w) > l->room)
         return INFINITY;
     double seconds = seconds_of(l->c, a, &d, l->price, limit);
-    if (seconds >= limit || error_of(l->price, a, &d) > MOST_ERROR)
+    if (seconds >= limit || error_of(l->c, l->price, a, &d) > MOST_ERROR)
         return INFINITY;
     *growth = growth_of(&d);
     return seconds;
@@ -367,8 +379,8 @@ static ValueId
 value_of_step(Carry *x, const Domain *d, ValueId out, uint32_t step)
 {
     const Nest *n = d->w.step[step].nest;
-    const char *name =
-        arena_printf(x->to->arena, "%s_%s", x->to->value.at[out].name, winograd_step_name[step]);
+    const char *name = arena_printf(x->to->arena, "%s_%s", x->to->value.at[out].name,
+                                    winograd_group_name[d->w.step[step].group]);
 
     return step + 1 == d->w.nstep ? out : graph_value(x->to, name, n->param[n->nin].type);
 }
@@ -381,13 +393,15 @@ add_steps(Carry *x, const Node *n, const Domain *d, const ValueId *value)
     Values v = { .value = value };
     ValueId out = value[d->k->nin];
 
-    for (uint32_t s = STEP_ACROSS; s <= STEP_FILTER; s++) {
+    for (uint32_t s = 0; s < d->w.nstep; s++) {
         const WinogradNest *step = &d->w.step[s];
+        if (step->group != WINOGRAD_FILTER)
+            continue;
         v.made[s] = value_of_step(x, d, out, s);
         graph_call_nest(x->to, step->nest, n->loc, n->origin,
                         values_of(x, d, &v, step->from, step->nest->nin), &v.made[s]);
     }
-    for (uint32_t g = 0; g < groups_of(&d->w); g++) {
+    for (WinogradGroup g = WINOGRAD_IMAGE; g < groups_of(&d->w); g++) {
         StepKernel s = kernel_of(x->to->ctx, x->to->arena, &d->w, g, n->origin);
         if (!s.k)
             return false;
@@ -397,6 +411,17 @@ add_steps(Carry *x, const Node *n, const Domain *d, const ValueId *value)
                           &v.made[last]);
     }
     return true;
+}
+
+/* F(4x4, 3x3): outputs of a tile, the window. */
+static void
+add_form(Text *t, uint32_t tile, uint32_t nside)
+{
+    for (uint32_t i = 0; i < nside; i++)
+        text_printf(t, "%s%u", i ? "x" : "F(", tile);
+    for (uint32_t i = 0; i < nside; i++)
+        text_printf(t, "%s%d", i ? "x" : ", ", WINOGRAD_WINDOW);
+    text_add(t, ")");
 }
 
 static void
@@ -412,18 +437,19 @@ remark(Carry *x, const Domain *d, ValueId v, const Found *f)
     double now = seconds_taken(f);
     text_add(x->remarks, ": ");
     if (f->taken)
-        text_printf(x->remarks, "F(%ux%u, 3x3), ", tile_of(f), tile_of(f));
-    text_printf(x->remarks, "%.4g ms", now * 1e3);
+        add_form(x->remarks, tile_of(f), d->w.nside);
+    text_printf(x->remarks, "%s%.4g ms", f->taken ? ", " : "", now * 1e3);
     if (f->taken)
         text_printf(x->remarks, " instead of %.4g ms, relative error %.1e", f->direct * 1e3,
-                    error_of(x->price, scratch, d));
-    if (f->seconds[best] < now)
+                    error_of(x->to->ctx, x->price, scratch, d));
+    if (f->seconds[best] < now) {
+        text_add(x->remarks, "; ");
+        add_form(x->remarks, tiles[best], d->w.nside);
         text_printf(x->remarks,
-                    "; F(%ux%u, 3x3) would take %.4g ms and %.1f MB more, which --weights-growth "
-                    "does not allow",
-                    tiles[best], tiles[best], f->seconds[best] * 1e3,
+                    " would take %.4g ms and %.1f MB more, which --weights-growth does not allow",
+                    f->seconds[best] * 1e3,
                     (double)(f->growth[best] - (f->taken ? f->growth[f->taken - 1] : 0)) / 1e6);
-    else if (!f->taken)
+    } else if (!f->taken)
         text_add(x->remarks, ", in no transform domain less");
     text_add(x->remarks, "\n");
     arena_free(scratch);
