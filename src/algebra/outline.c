@@ -28,22 +28,9 @@ typedef struct {
 } Outline;
 
 static void
-find_most(void *user, const Scalar *s)
+compare_read(Outline *o, const Scalar *s)
 {
-    Outline *o = user;
-
-    if (s->op == S_LOAD && s->axes && (!o->first || s->u.load.rank > o->first->u.load.rank)) {
-        o->first = s;
-        o->slot = s->u.load.slot;
-    }
-}
-
-static void
-compare_reads(void *user, const Scalar *s)
-{
-    Outline *o = user;
-
-    if (s->op != S_LOAD || s->u.load.slot != o->slot)
+    if (s->u.load.slot != o->slot)
         return;
     o->nread++;
     o->ok = o->ok && s->u.load.outside == o->first->u.load.outside;
@@ -54,10 +41,8 @@ compare_reads(void *user, const Scalar *s)
 }
 
 static void
-check_others(void *user, const Scalar *s)
+check_other(Outline *o, const Scalar *s)
 {
-    Outline *o = user;
-
     if ((s->op == S_LOAD && s->u.load.slot != o->slot) || s->op == S_INDEX || s->op == S_AT)
         o->ok = o->ok && !(s->axes & ~o->bound);
     o->ok = o->ok && s->op != S_REDUCE;
@@ -169,12 +154,18 @@ nest_outline_factor(Ctx *c, const Nest *n, const Scalar *factor, uint32_t *slot,
     const Scalar *outside = NULL;
     const Type *type = NULL;
 
-    scalar_visit(c, factor, find_most, &o);
+    FOR_EACH_SCALAR (load, scalar_loads(c, factor))
+        if (load->axes && (!o.first || load->u.load.rank > o.first->u.load.rank)) {
+            o.first = load;
+            o.slot = load->u.load.slot;
+        }
     if (o.first && o.slot < n->nin && n->nwrite == 1 && n->write[0].init != o.slot) {
-        scalar_visit(c, factor, compare_reads, &o);
+        FOR_EACH_SCALAR (load, scalar_loads(c, factor))
+            compare_read(&o, load);
         o.ok = o.ok && o.nread == count_reads(c, scratch, n, o.slot) &&
                find_dims(&o, factor->dtype, &type);
-        scalar_visit(c, factor, check_others, &o);
+        FOR_EACH_SCALAR (s, scalar_nodes(c, factor))
+            check_other(&o, s);
         if (o.ok && o.first->u.load.outside)
             outside = map_factor(&o, scratch, factor, read_outside, NULL);
         o.ok = o.ok && (!outside || outside->op == S_CONST);

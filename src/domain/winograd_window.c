@@ -31,7 +31,6 @@ typedef struct {
     const Nest *n, *made;
     int64_t m;
     const Scalar *load;
-    uint32_t loads;
     Dim dim[TN_MAX_RANK];
     uint32_t rank;
     NestBuilder b;
@@ -39,15 +38,6 @@ typedef struct {
 } Behind;
 
 /* ---- recognising ----------------------------------------------------------------------------- */
-
-static void
-find_load(void *user, const Scalar *s)
-{
-    Behind *k = user;
-
-    k->loads += s->op == S_LOAD;
-    k->load = s->op == S_LOAD ? s : k->load;
-}
 
 /* s*y + r, r < s, and s divides the tile. */
 static bool
@@ -88,9 +78,10 @@ recognise(Behind *k, const Nest *tiles)
     if (n->nwrite != 1 || n->nin != 1 || n->nout != 1 || n->write[0].combiner != COMB_NONE ||
         nest_axes_of_kind(n, AXIS_SCAN))
         return false;
-    scalar_visit(k->ctx, n->write[0].value, find_load, k);
-    if (k->loads != 1 || k->load->u.load.outside || k->load->dtype != DT_F32)
+    const Scalar *const *load = scalar_loads(k->ctx, n->write[0].value);
+    if (!load[0] || load[1] || load[0]->u.load.outside || load[0]->dtype != DT_F32)
         return false;
+    k->load = load[0];
     k->rank = k->load->u.load.rank;
     for (uint32_t d = 0; d < k->rank; d++) {
         Dim *to = &k->dim[d];

@@ -564,5 +564,5 @@ expr_computed(Ctx *c, const Scalar *s)
     if (!s)
         return NULL;
     assert(!dtype_is_float(s->dtype) && s->lanes == 1);
-    return computed_of(c, scalar_computed(c), s);
+    return computed_of(c, &scalar_notes(c)->computed, s);
 }

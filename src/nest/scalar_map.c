@@ -1,4 +1,4 @@
-/* scalar_map: walks over scalar DAGs: rebuilding, substituting, visiting.
+/* scalar_map: rebuilds scalar DAGs, and substitutes in them.
  *
  * Every walk remembers its finished nodes, so its cost is the number of distinct nodes. Values of
  * computed variables belong to the DAG: a walk that forgot them would leave an index reading the
@@ -158,83 +158,4 @@ scalar_subst(Ctx *c, const Scalar *s, const Binding *b, uint32_t n)
     const Scalar *to = scalar_map(&m, s);
     arena_free(scratch);
     return to;
-}
-
-/* ---- visiting -------------------------------------------------------------------------------- */
-
-typedef struct {
-    void (*visit)(void *user, const Scalar *s);
-    void *user;
-    Map seen;
-} Visitor;
-
-static void visit_scalar(Visitor *v, const Scalar *s);
-
-static void
-visit_var(void *user, Var var)
-{
-    if (var.kind == VAR_COMPUTED)
-        visit_scalar(user, computed_scalar(var));
-}
-
-static void
-visit_expr(Visitor *v, const Expr *e)
-{
-    if (e && expr_uses_kind(e, VAR_COMPUTED))
-        expr_vars(e, visit_var, v);
-}
-
-static void
-visit_scalar(Visitor *v, const Scalar *s)
-{
-    if (!s || map_get(&v->seen, MAP_PTR(s), NULL))
-        return;
-    map_put(&v->seen, MAP_PTR(s), 1);
-    for (uint32_t i = 0; i < s->narg; i++)
-        visit_scalar(v, s->arg[i]);
-    if (s->op == S_INDEX || s->op == S_AT)
-        visit_expr(v, s->u.index);
-    if (s->op == S_LOAD) {
-        visit_scalar(v, s->u.load.outside);
-        for (uint32_t d = 0; d < s->u.load.rank; d++)
-            visit_expr(v, s->u.load.at[d]);
-        visit_expr(v, s->u.load.lane_stride);
-        visit_expr(v, s->u.load.valid);
-    }
-    v->visit(v->user, s);
-}
-
-void
-scalar_visit(Ctx *c, const Scalar *s, void (*visit)(void *user, const Scalar *s), void *user)
-{
-    Arena *scratch = arena_child(c->arena);
-    Visitor v = { visit, user, { .arena = scratch } };
-    visit_scalar(&v, s);
-    arena_free(scratch);
-}
-
-bool
-scalar_uses(const Scalar *s, Var v)
-{
-    if (!s)
-        return false;
-    for (uint32_t i = 0; i < s->vars->n; i++)
-        if (s->vars->at[i].kind == v.kind && s->vars->at[i].id == v.id)
-            return true;
-    return false;
-}
-
-static void
-count_node(void *user, const Scalar *s)
-{
-    (void)s;
-    ++*(uint32_t *)user;
-}
-
-uint32_t
-scalar_size(Ctx *c, const Scalar *s)
-{
-    uint32_t n = 0;
-    scalar_visit(c, s, count_node, &n);
-    return n;
 }

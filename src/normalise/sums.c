@@ -10,38 +10,23 @@
 
 #include "nest/walk.h"
 
-static void
-count_reductions(void *user, const Scalar *s)
+static uint32_t
+count_reductions(Ctx *c, const Scalar *value)
 {
-    *(uint32_t *)user += s->op == S_REDUCE;
+    uint32_t count = 0;
+
+    FOR_EACH_SCALAR (s, scalar_nodes(c, value))
+        count += s->op == S_REDUCE;
+    return count;
 }
 
-/* Sums of floats that neither contain nor are within another reduction; the number of reductions,
- * and the axes of those but `one`. */
-typedef struct {
-    Ctx *c;
-    Arena *a;
-    const Nest *n;
-    const Scalar *one;
-    VEC(const Scalar *) sum;
-    uint32_t count;
-    AxisSet others;
-} Find;
-
-static void
-see_sum(void *user, const Scalar *s)
+/* Is s a sum of floats that neither contains nor is within another reduction? */
+static bool
+is_sum_apart(Ctx *c, const Nest *n, const Scalar *s)
 {
-    Find *f = user;
-
-    if (s->op != S_REDUCE)
-        return;
-    f->count++;
-    f->others |= s == f->one ? 0 : s->u.reduce.axes;
-    uint32_t inside = 0;
-    scalar_visit(f->c, s->arg[0], count_reductions, &inside);
-    if (s->u.reduce.combiner == COMB_SUM && s->narg == 1 && dtype_is_float(s->dtype) && !inside &&
-        !(s->axes & nest_axes_of_kind(f->n, AXIS_REDUCE)))
-        VEC_PUSH(f->a, &f->sum, s);
+    return s->op == S_REDUCE && s->u.reduce.combiner == COMB_SUM && s->narg == 1 &&
+           dtype_is_float(s->dtype) && !count_reductions(c, s->arg[0]) &&
+           !(s->axes & nest_axes_of_kind(n, AXIS_REDUCE));
 }
 
 /* A nest over these axes of n, whose inputs are n's and one of type `more`, if not NULL. */
@@ -101,13 +86,14 @@ sum_alone(Ctx *c, Arena *a, const Nest *n, const Scalar *sum, AxisSet own, const
 static const Nest *
 without_sum(Ctx *c, Arena *a, const Nest *n, const Scalar *sum, AxisSet own, const Type *t)
 {
-    Find f = { .c = c, .n = n, .one = sum, .a = a };
     const Write *w = &n->write[0];
     const Expr *at[TN_MAX_RANK];
+    AxisSet axes = nest_axes_of_kind(n, AXIS_PARALLEL);
     uint32_t rank = 0;
 
-    scalar_visit(c, w->value, see_sum, &f);
-    Making m = begin(c, n, n->name, nest_axes_of_kind(n, AXIS_PARALLEL) | f.others, t);
+    FOR_EACH_SCALAR (s, scalar_nodes(c, w->value))
+        axes |= s->op == S_REDUCE && s != sum ? s->u.reduce.axes : 0;
+    Making m = begin(c, n, n->name, axes, t);
     uint32_t out = nest_out(&m.b, n->param[n->nin].name, n->param[n->nin].type);
     for (uint32_t k = 0; k < n->naxis; k++)
         if (own >> k & 1)
@@ -149,13 +135,12 @@ may_split(const Nest *n)
 static bool
 take_apart(Ctx *c, Arena *a, const Nest *n, const Nest **made, const Nest **rest)
 {
-    Find f = { .c = c, .n = n, .a = a };
-
-    if (!may_split(n))
+    if (!may_split(n) || count_reductions(c, n->write[0].value) < 2)
         return false;
-    scalar_visit(c, n->write[0].value, see_sum, &f);
-    for (uint32_t i = 0; i < f.sum.n && f.count > 1; i++) {
-        AxisSet own = f.sum.at[i]->axes & nest_axes_of_kind(n, AXIS_PARALLEL);
+    FOR_EACH_SCALAR (sum, scalar_nodes(c, n->write[0].value)) {
+        if (!is_sum_apart(c, n, sum))
+            continue;
+        AxisSet own = sum->axes & nest_axes_of_kind(n, AXIS_PARALLEL);
         const Expr *dim[TN_MAX_RANK];
         uint32_t rank = 0;
         if (__builtin_popcountll(own) > TN_MAX_RANK)
@@ -163,9 +148,9 @@ take_apart(Ctx *c, Arena *a, const Nest *n, const Nest **made, const Nest **rest
         for (uint32_t k = 0; k < n->naxis; k++)
             if (own >> k & 1)
                 dim[rank++] = n->axis[k].extent;
-        const Type *t = type_new(c, f.sum.at[i]->dtype, rank, dim);
-        *made = sum_alone(c, a, n, f.sum.at[i], own, t);
-        if (multiplies(c, *made) && (*rest = without_sum(c, a, n, f.sum.at[i], own, t)))
+        const Type *t = type_new(c, sum->dtype, rank, dim);
+        *made = sum_alone(c, a, n, sum, own, t);
+        if (multiplies(c, *made) && (*rest = without_sum(c, a, n, sum, own, t)))
             return true;
     }
     return false;

@@ -221,25 +221,21 @@ note_initial(Turns *w, const Scalar *first, const Scalar *load)
     w->initial[o] = s;
 }
 
-typedef struct {
-    Turns *w;
-    const Scalar *begins;
-    Map done;
-} Seek;
-
-/* Selects of the first turn: from then on they are the state before. */
+/* Selects of the first turn: from then on they are the state before, in *done. */
 static void
-seek_initial(void *user, const Scalar *s)
+find_initial(Turns *w, const Scalar *value, Map *done)
 {
-    Seek *k = user;
-    Turns *w = k->w;
+    const Scalar *begins = scalar_2(w->c, S_EQ, scalar_index(w->c, expr_var(w->c, turn_var(w))),
+                                    scalar_int(w->c, DT_I64, 0));
+    const Expr *at[TN_MAX_RANK];
 
-    if (s->op == S_SELECT && s->arg[0] == k->begins && is_state(w, s->arg[2]) &&
-        phase_of_read(w, s->arg[2]) == w->phases) {
-        const Expr *at[TN_MAX_RANK];
+    FOR_EACH_SCALAR (s, scalar_nodes(w->c, value)) {
+        if (s->op != S_SELECT || s->arg[0] != begins || !is_state(w, s->arg[2]) ||
+            phase_of_read(w, s->arg[2]) != w->phases)
+            continue;
         uint32_t rank = state_index(w, s->arg[2], at), o = s->arg[2]->u.load.slot - w->n->nin;
         note_initial(w, s->arg[1], s->arg[2]);
-        map_put(&k->done, MAP_PTR(s),
+        map_put(done, MAP_PTR(s),
                 MAP_PTR(scalar_load(w->c, s->dtype, w->before + o, rank, at, NULL)));
     }
 }
@@ -260,30 +256,18 @@ read_state(ScalarMap *m, const Scalar *load)
     return scalar_load(w->c, load->dtype, w->made[o][phase], rank, at, NULL);
 }
 
-typedef struct {
-    const Turns *w;
-    bool state, sum;
-} Inside;
-
 static void
-seek_state(void *user, const Scalar *s)
+check_sums(Turns *w, const Scalar *value)
 {
-    Inside *i = user;
-    i->state |= is_state(i->w, s);
-    i->sum |= s->op == S_REDUCE;
-}
-
-static void
-seek_sum(void *user, const Scalar *s)
-{
-    Turns *w = user;
-    Inside i = { w, false, false };
-
-    if (s->op != S_REDUCE)
-        return;
-    scalar_visit(w->c, s->arg[0], seek_state, &i);
-    w->sums |= i.state;
-    w->ok = w->ok && s->narg == 1 && !i.sum;
+    FOR_EACH_SCALAR (sum, scalar_nodes(w->c, value)) {
+        if (sum->op != S_REDUCE)
+            continue;
+        w->ok = w->ok && sum->narg == 1;
+        FOR_EACH_SCALAR (s, scalar_nodes(w->c, sum->arg[0])) {
+            w->sums |= is_state(w, s);
+            w->ok = w->ok && s->op != S_REDUCE;
+        }
+    }
 }
 
 /* The turn's number where an index or a value wants it. */
@@ -304,13 +288,11 @@ value_in_turn(Turns *w, const Scalar *value)
     Ctx *c = w->c;
     Arena *scratch = arena_child(w->a);
     const Scalar *s = value_of_phase(w, value);
-    Seek k = { .w = w, .done = { .arena = scratch } };
+    Map done = { .arena = scratch };
 
-    k.begins =
-        scalar_2(c, S_EQ, scalar_index(c, expr_var(c, turn_var(w))), scalar_int(c, DT_I64, 0));
-    scalar_visit(c, s, seek_sum, w);
-    scalar_visit(c, s, seek_initial, &k);
-    ScalarMap states = { .load = read_state, .user = w, .ctx = c, .done = k.done },
+    check_sums(w, s);
+    find_initial(w, s, &done);
+    ScalarMap states = { .load = read_state, .user = w, .ctx = c, .done = done },
               turn = { .expr = to_turn, .user = w, .ctx = c, .done = { .arena = scratch } };
     s = w->ok ? scalar_map(&states, s) : NULL;
     s = w->ok ? scalar_map(&turn, s) : NULL;
@@ -401,57 +383,30 @@ renumber(Turns *w, Renumber *r, const Scalar *s)
     return to;
 }
 
-typedef struct {
-    Turns *w;
-    AxisSet all;
-} Bound;
-
-static void
-seek_bound(void *user, const Scalar *s)
-{
-    Bound *b = user;
-
-    if (s->op == S_REDUCE)
-        b->all |= s->u.reduce.axes;
-}
-
 /* A sum as a nest: its value at the axes that it varies with. */
 static const Scalar *
 make_sum(Turns *w, const Scalar *sum)
 {
-    Bound reduced = { w, 0 };
+    AxisSet reduced = 0;
     Renumber r = { .nbind = 0 };
     NestBuilder b = begin_step(w, "sum");
     uint32_t rank = take_axes(w, &b, sum->axes, &r);
     const Expr *at[NEST_MAX_AXES];
 
-    scalar_visit(w->c, sum, seek_bound, &reduced);
+    FOR_EACH_SCALAR (s, scalar_nodes(w->c, sum))
+        reduced |= s->op == S_REDUCE ? s->u.reduce.axes : 0;
     if (rank > TN_MAX_RANK) {
         w->ok = false;
         return sum;
     }
     uint32_t out = nest_out(&b, "o", type_new(w->c, sum->dtype, rank, r.dim));
     Renumber outer = r;
-    take_axes(w, &b, reduced.all, &r);
+    take_axes(w, &b, reduced, &r);
     nest_write(&b, out, outer.at, renumber(w, &r, sum));
     uint32_t value = end_step(w, &b);
     for (uint32_t i = 0; i < rank; i++)
         at[i] = expr_var(w->c, outer.bind[i].var);
     return scalar_load(w->c, sum->dtype, value, rank, at, NULL);
-}
-
-typedef struct {
-    Arena *a;
-    VEC(const Scalar *) at;
-} SumList;
-
-static void
-list_sum(void *user, const Scalar *s)
-{
-    SumList *l = user;
-
-    if (s->op == S_REDUCE)
-        VEC_PUSH(l->a, &l->at, s);
 }
 
 /* The value of output o in this phase, as nests: its sums, what was a value of this phase before,
@@ -461,17 +416,15 @@ make_phase(Turns *w, uint32_t o, Map *known)
 {
     const Nest *n = w->n;
     const Write *to = NULL;
-    SumList sums = { .a = w->a };
 
     for (uint32_t i = 0; i < n->nwrite; i++)
         to = n->write[i].out == n->nin + o ? &n->write[i] : to;
     const Scalar *value = value_in_turn(w, to->value);
     if (!w->ok)
         return false;
-    scalar_visit(w->c, value, list_sum, &sums);
-    for (uint32_t i = 0; i < sums.at.n; i++)
-        if (!map_get(known, MAP_PTR(sums.at.at[i]), NULL))
-            map_put(known, MAP_PTR(sums.at.at[i]), MAP_PTR(make_sum(w, sums.at.at[i])));
+    FOR_EACH_SCALAR (s, scalar_nodes(w->c, value))
+        if (s->op == S_REDUCE && !map_get(known, MAP_PTR(s), NULL))
+            map_put(known, MAP_PTR(s), MAP_PTR(make_sum(w, s)));
 
     ScalarMap m = { .ctx = w->c, .done = *known };
     const Scalar *rest = scalar_map(&m, value);

@@ -177,15 +177,14 @@ is_known(void *user, uint32_t slot)
 
 /* A read that does not vary within a tile keeps its layout. */
 static void
-lay_read(void *user, const Scalar *s)
+lay_read(Lay *l, const Scalar *s)
 {
-    Lay *l = user;
-    uint32_t sum[NEST_MAX_AXES], nsum = 0, slot = s->op == S_LOAD ? s->u.load.slot : 0;
+    uint32_t sum[NEST_MAX_AXES], nsum = 0, slot = s->u.load.slot;
     AxisSet tile = 0;
 
     for (uint32_t i = l->nlist - l->run; i < l->nlist; i++)
         tile |= (AxisSet)1 << l->list[i];
-    if (s->op != S_LOAD || !(s->axes & tile) || !l->ok)
+    if (!(s->axes & tile) || !l->ok)
         return;
     for (uint32_t i = 0; i < l->nsum; i++)
         if (s->axes >> l->sum[i] & 1)
@@ -210,7 +209,8 @@ cut_lay(const Draft *w, uint32_t part, const Scalar *factor, const uint32_t *lis
 
     if (!nest_constant_read(w->c, factor, is_known, &l))
         return NULL;
-    scalar_visit(w->c, factor, lay_read, &l);
+    FOR_EACH_SCALAR (load, scalar_loads(w->c, factor))
+        lay_read(&l, load);
     return l.ok && l.laid ? text_str(&l.text) : NULL;
 }
 
@@ -261,47 +261,33 @@ columns_slide(Low *l, Cut *cut)
     }
 }
 
-typedef struct {
-    Ctx *c;
-    Ranges known;
-    AxisSet col, sum;
-    bool found;
-} FindSlide;
-
 /* Is the axis a digit of the index, with a step that the rest stays below: n of 128*n + k with k <
  * 128? */
 static bool
-is_digit(const FindSlide *f, const Expr *at, uint32_t axis)
+is_digit(Low *l, const Expr *at, uint32_t axis)
 {
     const Expr *step, *rest;
     int64_t n;
 
-    if (!expr_linear(f->c, at, (Var){ VAR_AXIS, axis }, &step, &rest) || !expr_const(step, &n))
+    if (!expr_linear(l->c, at, (Var){ VAR_AXIS, axis }, &step, &rest) || !expr_const(step, &n))
         return false;
-    Interval r = expr_bounds(f->c, &f->known, rest);
+    Ranges known = nest_ranges(l->c, l->a, l->n);
+    Interval r = expr_bounds(l->c, &known, rest);
     return r.lo >= 0 && r.hi < n;
-}
-
-static void
-find_slide(void *user, const Scalar *s)
-{
-    FindSlide *f = user;
-
-    for (uint32_t d = 0; s->op == S_LOAD && d < s->u.load.rank; d++) {
-        AxisSet here = expr_axes(s->u.load.at[d]), cols = here & f->col;
-        for (uint32_t x = 0; here & f->sum && cols >> x; x++)
-            f->found |= cols >> x & 1 && !is_digit(f, s->u.load.at[d], x);
-    }
 }
 
 /* Do the columns' reads slide, also under conversions? */
 static bool
 columns_read_windows(Low *l, const Cut *cut)
 {
-    FindSlide f = { l->c, nest_ranges(l->c, l->a, l->n), cut->k.col, cut->k.sum, false };
-
-    scalar_visit(l->c, cut->k.b, find_slide, &f);
-    return f.found;
+    FOR_EACH_SCALAR (load, scalar_loads(l->c, cut->k.b))
+        for (uint32_t d = 0; d < load->u.load.rank; d++) {
+            AxisSet here = expr_axes(load->u.load.at[d]), cols = here & cut->k.col;
+            for (uint32_t x = 0; here & cut->k.sum && cols >> x; x++)
+                if (cols >> x & 1 && !is_digit(l, load->u.load.at[d], x))
+                    return true;
+        }
+    return false;
 }
 
 /* The rows are points of an image if the channels are columns, or parallel. The image's own
@@ -336,40 +322,25 @@ dimension_of(const Scalar *s, uint32_t axis)
     return -1;
 }
 
-static void
-add_axes(void *user, const Scalar *s)
-{
-    *(AxisSet *)user |= s->op == S_LOAD ? s->axes : 0;
-}
-
 AxisSet
 cut_unread(Ctx *c, const Contraction *k)
 {
     AxisSet read = 0;
 
-    scalar_visit(c, k->b, add_axes, &read);
+    FOR_EACH_SCALAR (load, scalar_loads(c, k->b))
+        read |= load->axes;
     return k->sum & ~read;
-}
-
-typedef struct {
-    uint32_t axis, n;
-} CountReads;
-
-static void
-count_read(void *user, const Scalar *s)
-{
-    CountReads *count = user;
-    count->n += s->op == S_LOAD && s->axes >> count->axis & 1;
 }
 
 /* The number of a factor's reads that vary with the axis. */
 static uint32_t
 reads_along(Low *l, const Scalar *factor, uint32_t axis)
 {
-    CountReads count = { axis, 0 };
+    uint32_t n = 0;
 
-    scalar_visit(l->c, factor, count_read, &count);
-    return count.n;
+    FOR_EACH_SCALAR (load, scalar_loads(l->c, factor))
+        n += load->axes >> axis & 1;
+    return n;
 }
 
 /* Sums in the memory order of the operand that slides, contiguous ones innermost: channels inside

@@ -259,8 +259,9 @@ bool iter_is_known(const Points *p, const Node *at, IterId x, const IterId *dim,
 bool box_is_steady(const Points *p, const Put *put, uint32_t dim, const Node *at);
 /* Are two loops restricted to the same points, if at all? (step_skip.c) */
 bool points_same_skip(const Points *p, IterId a, IterId b);
-/* The reads of a buffer in a leaf itself; false: none. */
+/* Does a leaf itself read a buffer? A value of a part? */
 bool leaf_reads(const Points *p, const Node *leaf, uint32_t buffer);
+bool part_reads(const Points *p, uint32_t part, const Scalar *s, uint32_t buffer);
 
 /* A step each, by the verb's name (step_loops.c, step_cut.c, step_hold.c, step_copy.c, step_put.c,
  * step_skip.c, step_online.c, step_omit.c, step_together.c, step_stream.c). */

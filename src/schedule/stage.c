@@ -123,35 +123,23 @@ stage_inner(Low *l, const Scalar *load, uint32_t d, AxisSet fixed)
     return x;
 }
 
-typedef struct {
-    AxisSet parallel;
-    StageAxes axes;
-    const Scalar *found;
-    bool sums;
-} FindSliding;
-
-static void
-find_sliding(void *user, const Scalar *s)
-{
-    FindSliding *f = user;
-
-    f->sums |= s->op == S_REDUCE || s->op == S_AT;
-    for (uint32_t d = 0; s->op == S_LOAD && d < s->u.load.rank && !f->found; d++) {
-        AxisSet here = expr_axes(s->u.load.at[d]);
-        if ((here & f->parallel & ~f->axes.fixed) && (here & (f->axes.sum | f->axes.wanted)))
-            f->found = s;
-    }
-}
-
 /* The first read below s that slides. */
 static const Scalar *
 sliding_read(Low *l, const Scalar *s, StageAxes axes, bool *sums)
 {
-    FindSliding f = { nest_axes_of_kind(l->n, AXIS_PARALLEL), axes, NULL, false };
+    AxisSet points = nest_axes_of_kind(l->n, AXIS_PARALLEL) & ~axes.fixed;
+    const Scalar *found = NULL;
 
-    scalar_visit(l->c, s, find_sliding, &f);
-    *sums = f.sums;
-    return f.found;
+    *sums = false;
+    FOR_EACH_SCALAR (below, scalar_nodes(l->c, s)) {
+        *sums |= below->op == S_REDUCE || below->op == S_AT;
+        for (uint32_t d = 0; below->op == S_LOAD && d < below->u.load.rank && !found; d++) {
+            AxisSet here = expr_axes(below->u.load.at[d]);
+            if (here & points && here & (axes.sum | axes.wanted))
+                found = below;
+        }
+    }
+    return found;
 }
 
 const Scalar *
@@ -315,10 +303,6 @@ bound_by_read(Low *l, Stage *s, const Scalar *load)
     return true;
 }
 
-typedef struct {
-    const Scalar *found;
-} FindPadded;
-
 /* The value of a read or a select beyond its border if that is a constant; otherwise NULL. */
 static const Scalar *
 beyond_border(const Scalar *s)
@@ -330,13 +314,16 @@ beyond_border(const Scalar *s)
     return other && other->op == S_CONST ? other : NULL;
 }
 
-static void
-find_padded(void *user, const Scalar *s)
+/* v itself, or else the first node below it, with such a border; NULL: there is none. */
+static const Scalar *
+find_padded(Ctx *c, const Scalar *v)
 {
-    FindPadded *f = user;
-
-    if (!f->found && beyond_border(s))
-        f->found = s;
+    if (beyond_border(v))
+        return v;
+    FOR_EACH_SCALAR (s, scalar_nodes(c, v))
+        if (beyond_border(s))
+            return s;
+    return NULL;
 }
 
 /* v with a node replaced, and folded. */
@@ -361,20 +348,17 @@ static void
 take_padding(Low *l, Stage *s)
 {
     for (;;) {
-        const Scalar *v = s->value;
-        FindPadded f = { beyond_border(v) ? v : NULL };
+        const Scalar *v = s->value, *found = find_padded(l->c, v);
         Stage with = *s;
-        if (!f.found)
-            scalar_visit(l->c, v, find_padded, &f);
-        with.fill = f.found ? instead_of(l, v, f.found, beyond_border(f.found)) : NULL;
+        with.fill = found ? instead_of(l, v, found, beyond_border(found)) : NULL;
         if (!with.fill || with.fill->op != S_CONST || (s->fill && s->fill != with.fill) ||
-            !(f.found->op == S_LOAD ? bound_by_read(l, &with, f.found)
-                                    : bound_by_test(l, &with, f.found->arg[0])))
+            !(found->op == S_LOAD ? bound_by_read(l, &with, found)
+                                  : bound_by_test(l, &with, found->arg[0])))
             return;
-        if (f.found->op == S_LOAD)
-            with.value = instead_of(l, v, f.found, unpadded(l->c, f.found));
+        if (found->op == S_LOAD)
+            with.value = instead_of(l, v, found, unpadded(l->c, found));
         else /* the test holds, also at its other uses */
-            with.value = instead_of(l, v, f.found->arg[0], scalar_int(l->c, DT_BOOL, 1));
+            with.value = instead_of(l, v, found->arg[0], scalar_int(l->c, DT_BOOL, 1));
         if (with.value == v)
             return;
         *s = with;

@@ -10,24 +10,6 @@
 
 /* ---- what is copied -------------------------------------------------------------------------- */
 
-typedef struct {
-    const Nest *n;
-    const char *name;
-    const Scalar *load;
-    uint32_t count;
-} FindRead;
-
-static void
-find_read(void *user, const Scalar *s)
-{
-    FindRead *f = user;
-    if (s->op == S_LOAD && s->u.load.slot < f->n->nin &&
-        !strcmp(f->n->param[s->u.load.slot].name, f->name)) {
-        f->load = s;
-        f->count++;
-    }
-}
-
 /* "rhs", "lhs", or a parameter with one read; after "part." if there are several parts. */
 static const Scalar *
 find_operand(Points *p, Sym name, uint32_t *part)
@@ -42,14 +24,19 @@ find_operand(Points *p, Sym name, uint32_t *part)
     if ((!strcmp(own, "lhs") || !strcmp(own, "rhs")) && nest_contraction(p->c, n, &view))
         return own[0] == 'l' ? view.a : view.b;
     const Scalar *reduce = part_reduction(p, *part);
-    FindRead f = { n, own, NULL, 0 };
-    scalar_visit(p->c, reduce ? reduce->arg[0] : n->write[0].value, find_read, &f);
-    if (f.count == 1)
-        return f.load;
+    const Scalar *found = NULL;
+    uint32_t count = 0;
+    FOR_EACH_SCALAR (load, scalar_loads(p->c, reduce ? reduce->arg[0] : n->write[0].value))
+        if (load->u.load.slot < n->nin && !strcmp(n->param[load->u.load.slot].name, own)) {
+            found = load;
+            count++;
+        }
+    if (count == 1)
+        return found;
     points_refuse(p,
-                  f.count ? "%s is read at %u places: which one is meant?"
-                          : "nothing reads %s under the sum: it is lhs, rhs or a parameter's name",
-                  name, f.count);
+                  count ? "%s is read at %u places: which one is meant?"
+                        : "nothing reads %s under the sum: it is lhs, rhs or a parameter's name",
+                  name, count);
     return NULL;
 }
 
@@ -216,27 +203,6 @@ axis_called(const Points *p, uint32_t part, Sym name)
     return NO_SLOT;
 }
 
-typedef struct {
-    const Scalar *wanted;
-    bool found;
-} FindNode;
-
-static void
-find_node(void *user, const Scalar *s)
-{
-    FindNode *f = user;
-    f->found |= s == f->wanted;
-}
-
-static bool
-is_below(Ctx *c, const Scalar *root, const Scalar *s)
-{
-    FindNode f = { s, false };
-
-    scalar_visit(c, root, find_node, &f);
-    return f.found;
-}
-
 /* A parameter stands for its sliding value, including the test around its read. */
 bool
 step_image(Points *p, const Step *s)
@@ -251,7 +217,7 @@ step_image(Points *p, const Step *s)
     const Scalar *reduce = part_reduction(p, part);
     Low l = low_part(p->c, p->a, p->k, p->m, &p->k->part[part]);
     const Scalar *slides = reduce ? stage_operand(&l, reduce->arg[0], reduce->u.reduce.axes) : NULL;
-    if (slides && c.operand->op == S_LOAD && is_below(p->c, slides, c.operand))
+    if (slides && c.operand->op == S_LOAD && scalar_holds(p->c, slides, c.operand))
         c.operand = slides;
     /* An iterator fused at the tile's pitch slides, whether a window moves along it or not. */
     for (IterId x = 1; x < p->iter.n; x++)

@@ -19,30 +19,6 @@
 
 /* ---- f(x, m') = f(x, m) * exp(m - m') -------------------------------------------------------- */
 
-typedef struct {
-    const Points *p;
-    const Part *part;
-    uint32_t buffer;
-    bool any;
-} Reads;
-
-static void
-see_read(void *user, const Scalar *s)
-{
-    Reads *r = user;
-    r->any |= s->op == S_LOAD && s->u.load.slot < r->part->nest->nin &&
-              r->part->buffer[s->u.load.slot] == r->buffer;
-}
-
-static bool
-reads(const Points *p, uint32_t part, const Scalar *s, uint32_t buffer)
-{
-    Reads r = { p, &p->k->part[part], buffer, false };
-
-    scalar_visit(p->c, s, see_read, &r);
-    return r.any;
-}
-
 static bool
 is_read_of(const Points *p, uint32_t part, const Scalar *s, uint32_t buffer)
 {
@@ -67,7 +43,7 @@ is_scaled(const Points *p, uint32_t part, const Scalar *s, uint32_t buffer,
             return true;
         uint32_t with = NEST_MAX_AXES, n = 0;
         for (uint32_t i = 0; i < s->narg; i++)
-            if (reads(p, part, s->arg[i], buffer))
+            if (part_reads(p, part, s->arg[i], buffer))
                 with = i, n++;
         bool select = s->op == S_SELECT && n == 1 && with > 0 && is_zero(s->arg[3 - with]);
         if (n != 1 || !(s->op == S_MUL || (s->op == S_DIV && with == 0) || select))
@@ -100,7 +76,7 @@ static bool
 is_exponential(const Points *p, uint32_t part, const Scalar *s, uint32_t buffer)
 {
     return s->op == S_EXP && s->arg[0]->op == S_SUB && is_read_of(p, part, maximum_of(s), buffer) &&
-           !reads(p, part, s->arg[0]->arg[0], buffer);
+           !part_reads(p, part, s->arg[0]->arg[0], buffer);
 }
 
 /* The exponential in what is_scaled by it. */
@@ -109,7 +85,7 @@ exponential(const Points *p, uint32_t part, const Scalar *s, uint32_t buffer)
 {
     while (!is_exponential(p, part, s, buffer))
         for (uint32_t i = 0; i < s->narg; i++)
-            if (reads(p, part, s->arg[i], buffer)) {
+            if (part_reads(p, part, s->arg[i], buffer)) {
                 s = s->arg[i];
                 break;
             }
@@ -137,7 +113,7 @@ only_reader(Points *p, uint32_t local)
         const Nest *n = p->k->part[i].nest;
         bool any = false;
         for (uint32_t w = 0; w < n->nwrite; w++)
-            any |= reads(p, i, n->write[w].value, local);
+            any |= part_reads(p, i, n->write[w].value, local);
         if (any && found != NO_SLOT)
             return points_refuse(p, "%s is read by %s and by %s", p->k->buffer.at[local].name,
                                  part_name(p, found), part_name(p, i)),
@@ -396,12 +372,12 @@ step_online(Points *p, const Step *s)
             p, o.sum[i], made, p->iter.at[p->iter.at[loop[i + 1]->iter].parent].axis, &dim);
         if (!read || sum->u.reduce.combiner != COMB_SUM ||
             !is_scaled(p, o.sum[i], sum->arg[0], made, is_read_of) ||
-            reads(p, o.sum[i], p->k->part[o.sum[i]].nest->write[0].value, local))
+            part_reads(p, o.sum[i], p->k->part[o.sum[i]].nest->write[0].value, local))
             return points_refuse(p, "%s is no sum of %s times what is free of it",
                                  part_name(p, o.sum[i]), part_name(p, o.weight));
         for (uint32_t k = 0; k < o.nsum; k++)
             if (local_of(p, o.sum[k]) != NO_SLOT &&
-                reads(p, o.sum[i], sum->arg[0], local_of(p, o.sum[k])))
+                part_reads(p, o.sum[i], sum->arg[0], local_of(p, o.sum[k])))
                 return points_refuse(p, "%s sums what is made with %s, which still grows there",
                                      part_name(p, o.sum[i]), part_name(p, o.sum[k]));
         if (!expr_is_var(weight->write[0].at[dim], &v) || v.kind != VAR_AXIS ||

@@ -14,18 +14,15 @@
 
 /* ---- who reads it ---------------------------------------------------------------------------- */
 
-typedef struct {
-    const Part *part;
-    uint32_t buffer;
-    bool any;
-} SeekRead;
-
-static void
-seek_read(void *user, const Scalar *s)
+bool
+part_reads(const Points *p, uint32_t part, const Scalar *s, uint32_t buffer)
 {
-    SeekRead *k = user;
-    k->any |= s->op == S_LOAD && s->u.load.slot < k->part->nest->nin &&
-              k->part->buffer[s->u.load.slot] == k->buffer;
+    const Part *k = &p->k->part[part];
+
+    FOR_EACH_SCALAR (load, scalar_loads(p->c, s))
+        if (load->u.load.slot < k->nest->nin && k->buffer[load->u.load.slot] == buffer)
+            return true;
+    return false;
 }
 
 bool
@@ -34,7 +31,6 @@ leaf_reads(const Points *p, const Node *leaf, uint32_t buffer)
     const Part *part = &p->k->part[leaf->part];
     const Scalar *reduce = part_reduction(p, leaf->part);
     ScalarMap without = { .ctx = p->c, .done = { .arena = p->a } };
-    SeekRead k = { part, buffer, false };
 
     switch (leaf->phase) {
     case PHASE_INIT:
@@ -44,16 +40,15 @@ leaf_reads(const Points *p, const Node *leaf, uint32_t buffer)
     case PHASE_FILL:
         return part->nest->write[leaf->write].init != NO_SLOT &&
                part->buffer[part->nest->write[leaf->write].init] == buffer;
-    case PHASE_UPDATE: scalar_visit(p->c, reduce->arg[0], seek_read, &k); return k.any;
-    case PHASE_COPY:
-        scalar_visit(p->c, p->copy.at[leaf->copy].operand, seek_read, &k);
-        return k.any;
+    case PHASE_UPDATE: return part_reads(p, leaf->part, reduce->arg[0], buffer);
+    case PHASE_COPY: return part_reads(p, leaf->part, p->copy.at[leaf->copy].operand, buffer);
     case PHASE_FINISH: reduction_left_out(p->c, &without.done, reduce); break;
     case PHASE_WHOLE: break;
     }
     for (uint32_t i = 0; i < part->nest->nwrite; i++)
-        scalar_visit(p->c, scalar_map(&without, part->nest->write[i].value), seek_read, &k);
-    return k.any;
+        if (part_reads(p, leaf->part, scalar_map(&without, part->nest->write[i].value), buffer))
+            return true;
+    return false;
 }
 
 /* The innermost loop around all leaves below n that read the buffer; NULL: none does. */

@@ -20,6 +20,16 @@ axis_names(const Draft *w, uint32_t part, const uint32_t *axis, uint32_t n)
     return text_str(&t);
 }
 
+void
+lay_last(Text *t, const char *buffer, uint32_t rank, uint32_t last)
+{
+    text_printf(t, "lay %s as [", buffer);
+    for (uint32_t d = 0; d < rank; d++)
+        if (d != last)
+            text_printf(t, "%u, ", d);
+    text_printf(t, "%u]\n", last);
+}
+
 const char *
 lane_name(const Draft *w, const uint32_t *gone, uint32_t n)
 {

@@ -21,6 +21,8 @@ typedef struct {
 const char *axis_name(const Draft *w, uint32_t part, uint32_t axis);
 /* "a b c": names of axes. */
 const char *axis_names(const Draft *w, uint32_t part, const uint32_t *axis, uint32_t n);
+/* Packs a buffer with one dimension innermost. */
+void lay_last(Text *t, const char *buffer, uint32_t rank, uint32_t last);
 /* A name for a loop over the lanes of a vector that no axis's loop has, apart from those that the
  * program fuses or splits before. */
 const char *lane_name(const Draft *w, const uint32_t *gone, uint32_t n);

@@ -77,22 +77,15 @@ sums_planes(Channels *k)
 
 /* ---- programs -------------------------------------------------------------------------------- */
 
-typedef struct {
-    Channels *k;
-    Text *t;
-} Lay;
-
-/* Packs constants that vary with the channel with channels innermost, as lanes read them. */
+/* Packs a constant that varies with the channel with channels innermost, as lanes read it. */
 static void
-lay_channel_last(void *user, const Scalar *s)
+lay_channel_last(const Channels *k, Text *t, const Scalar *s)
 {
-    Lay *lay = user;
-    Channels *k = lay->k;
     const Points *p = k->w->p;
     uint32_t last = UINT32_MAX, count = 0;
     Var v;
 
-    if (s->op != S_LOAD || s->u.load.slot >= k->l->n->nin || s->u.load.outside ||
+    if (s->u.load.slot >= k->l->n->nin || s->u.load.outside ||
         !k->w->constant[p->k->part[0].buffer[s->u.load.slot]])
         return;
     for (uint32_t d = 0; d < s->u.load.rank; d++)
@@ -102,11 +95,7 @@ lay_channel_last(void *user, const Scalar *s)
         }
     if (count != 1 || last == UINT32_MAX || last + 1 == s->u.load.rank)
         return;
-    text_printf(lay->t, "lay %s as [", p->k->buffer.at[p->k->part[0].buffer[s->u.load.slot]].name);
-    for (uint32_t d = 0; d < s->u.load.rank; d++)
-        if (d != last)
-            text_printf(lay->t, "%u, ", d);
-    text_printf(lay->t, "%u]\n", last);
+    lay_last(t, p->k->buffer.at[p->k->part[0].buffer[s->u.load.slot]].name, s->u.load.rank, last);
 }
 
 /* Tiles of `across` positions of a row and `vectors` of channels; the outer loops `task` are
@@ -138,7 +127,8 @@ begin_program(Channels *k, uint32_t *slide)
 
     for (uint32_t i = 0; i < k->image.nslide; i++)
         slide[i] = k->image.slide[i].axis;
-    scalar_visit(k->w->c, k->reduce->arg[0], lay_channel_last, &(Lay){ k, &t });
+    FOR_EACH_SCALAR (load, scalar_loads(k->w->c, k->reduce->arg[0]))
+        lay_channel_last(k, &t, load);
     return t;
 }
 

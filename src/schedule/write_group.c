@@ -164,40 +164,30 @@ put_member(const Group *g, const Member *m, Text *t, const char *at)
 /* buffers in a bit set; later ones keep their layout */
 enum { LAID = 64 };
 
-typedef struct {
-    const Group *g;
-    const Member *m;
-    Text *t;
-    uint64_t laid;
-} Lay;
-
 /* Lanes are rows, so a constant beside a sum, such as a mask, is packed along rows. */
 static void
-lay_along_rows(void *user, const Scalar *s)
+lay_along_rows(const Draft *w, const Member *m, Text *t)
 {
-    Lay *l = user;
-    const Draft *w = l->g->w;
-    const Part *part = &w->p->k->part[l->m->part];
-    uint32_t rank = s->op == S_LOAD ? s->u.load.rank : 0, row = rank;
+    const Part *part = &w->p->k->part[m->part];
+    uint64_t laid = 0;
     AxisSet sums = 0;
     Var v;
 
-    for (uint32_t i = 0; i < l->m->nsum; i++)
-        sums |= (AxisSet)1 << l->m->sum[i];
-    for (uint32_t d = 0; d + 1 < rank && !(s->axes & sums); d++)
-        if (expr_is_var(s->u.load.at[d], &v) && v.kind == VAR_AXIS && v.id == l->m->row)
-            row = d;
-    if (row == rank || s->u.load.slot >= part->nest->nin)
-        return;
-    uint32_t buffer = part->buffer[s->u.load.slot];
-    if (buffer >= w->p->k->nin || buffer >= LAID || !w->constant[buffer] || l->laid >> buffer & 1)
-        return;
-    l->laid |= (uint64_t)1 << buffer;
-    text_printf(l->t, "lay %s as [", w->p->k->buffer.at[buffer].name);
-    for (uint32_t d = 0; d < rank; d++)
-        if (d != row)
-            text_printf(l->t, "%u, ", d);
-    text_printf(l->t, "%u]\n", row);
+    for (uint32_t i = 0; i < m->nsum; i++)
+        sums |= (AxisSet)1 << m->sum[i];
+    FOR_EACH_SCALAR (load, scalar_loads(w->c, m->n->write[0].value)) {
+        uint32_t rank = load->u.load.rank, row = rank;
+        for (uint32_t d = 0; d + 1 < rank && !(load->axes & sums); d++)
+            if (expr_is_var(load->u.load.at[d], &v) && v.kind == VAR_AXIS && v.id == m->row)
+                row = d;
+        if (row == rank || load->u.load.slot >= part->nest->nin)
+            continue;
+        uint32_t buffer = part->buffer[load->u.load.slot];
+        if (buffer >= w->p->k->nin || buffer >= LAID || !w->constant[buffer] || laid >> buffer & 1)
+            continue;
+        laid |= (uint64_t)1 << buffer;
+        lay_last(t, w->p->k->buffer.at[buffer].name, rank, row);
+    }
 }
 
 /* A tile of that many rows. */
@@ -208,10 +198,8 @@ write_tile(Group *g, int64_t rows)
     Text t = { .arena = g->w->a };
     bool whole = g->nrows >= 0 && g->nrows % rows == 0;
 
-    for (const Member *m = g->member; m < last; m++) {
-        Lay lay = { g, m, &t, 0 };
-        scalar_visit(g->w->c, m->n->write[0].value, lay_along_rows, &lay);
-    }
+    for (const Member *m = g->member; m < last; m++)
+        lay_along_rows(g->w, m, &t);
     group_write_task(g, &t, rows);
     for (const Member *m = g->member; m < last; m++)
         put_member(g, m, &t, "task");

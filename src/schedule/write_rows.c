@@ -37,22 +37,6 @@ operations(const Draft *w, Row *r)
     return r->operations;
 }
 
-typedef struct {
-    const Scalar *load;
-    uint32_t count;
-} OnlyRead;
-
-static void
-find_only_read(void *user, const Scalar *s)
-{
-    OnlyRead *f = user;
-
-    if (s->op == S_LOAD) {
-        f->load = s;
-        f->count++;
-    }
-}
-
 /* Prefetches short rows that come from memory some rows ahead. When several parts process a row,
  * the next one is outside of the reorder buffer, and hardware may not prefetch it: softmax of rows
  * of 128 takes 6.6 ms on a Zen 5 core if rows begin at multiples of 256 bytes, 3.4 at other lines,
@@ -63,16 +47,15 @@ ask_ahead(Draft *w, Row *r, Text *t, const char *around)
 {
     const Kernel *k = w->p->k;
     const MemoryLevel *memory = &w->p->m->level[LEVEL_MEMORY];
-    OnlyRead f = { 0 };
-
-    scalar_visit(w->c, r->reduce->arg[0], find_only_read, &f);
-    uint32_t slot = f.count == 1 && !f.load->u.load.outside ? f.load->u.load.slot : r->low.n->nin;
+    const Scalar *const *read = scalar_loads(w->c, r->reduce->arg[0]);
+    bool bare = read[0] && !read[1] && !read[0]->u.load.outside;
+    uint32_t slot = bare ? read[0]->u.load.slot : r->low.n->nin;
     uint32_t buffer = slot < r->low.n->nin ? k->part[r->part].buffer[slot] : k->nin;
     if (buffer >= k->nin ||
         cost_home(w->c, k, w->p->m, &(CostAsk){ .threads = 1 }, buffer) != LEVEL_MEMORY)
         return;
     double row = (double)(expr_or(row_extent(r, r->sum + r->nsum - r->sum_run, r->sum_run), 1) *
-                          dtype_info[f.load->dtype].bytes);
+                          dtype_info[read[0]->dtype].bytes);
     text_printf(t, "stage %s.%s at %s -> %s.near reg of %s.b %s.u ahead %lld\n", r->name,
                 r->low.n->param[slot].name, around, r->name, r->name, r->name,
                 /* as much as is in flight at once (Little's law) */

@@ -142,20 +142,6 @@ in_list(const uint32_t *list, uint32_t n, uint32_t x)
     return false;
 }
 
-typedef struct {
-    const Part *part;
-    uint32_t buffer;
-    const Scalar *load;
-} FindRead;
-
-static void
-find_read(void *user, const Scalar *s)
-{
-    FindRead *f = user;
-    if (s->op == S_LOAD && f->part->buffer[s->u.load.slot] == f->buffer)
-        f->load = s;
-}
-
 /* The third part's axes, by those of the second one that they index. */
 static bool
 find_window(Tiles *t)
@@ -164,19 +150,21 @@ find_window(Tiles *t)
     const Small *second = &t->part[1];
     const Scalar *reduce = part_reduction(t->w->p, 2);
     const Nest *n = k->part[2].nest, *made = second->l->n;
-    FindRead f = { &k->part[2], k->part[1].buffer[made->nin], NULL };
+    uint32_t buffer = k->part[1].buffer[made->nin];
+    const Scalar *read = NULL;
     Var v, m;
 
     if (!reduce || n->nwrite != 1 || n->write[0].combiner != COMB_NONE ||
-        k->buffer.at[f.buffer].space != SPACE_LOCAL)
+        k->buffer.at[buffer].space != SPACE_LOCAL)
         return false;
-    scalar_visit(t->w->c, reduce->arg[0], find_read, &f);
-    if (!f.load || f.load->u.load.outside)
+    FOR_EACH_SCALAR (load, scalar_loads(t->w->c, reduce->arg[0]))
+        read = k->part[2].buffer[load->u.load.slot] == buffer ? load : read;
+    if (!read || read->u.load.outside)
         return false;
     t->nw_sum = axis_list(reduce->u.reduce.axes, t->w_sum);
     t->w_lane = NO_SLOT;
-    for (uint32_t d = 0; d < f.load->u.load.rank; d++) {
-        const Expr *at = f.load->u.load.at[d];
+    for (uint32_t d = 0; d < read->u.load.rank; d++) {
+        const Expr *at = read->u.load.at[d];
         if (!expr_is_var(made->write[0].at[d], &m) || m.kind != VAR_AXIS || !expr_is_var(at, &v) ||
             n->axis[v.id].kind != AXIS_PARALLEL)
             continue;

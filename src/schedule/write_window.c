@@ -90,35 +90,24 @@ window_of(Draft *wr, uint32_t part, Window *w)
 
 /* ---- operands of the plane ------------------------------------------------------------------- */
 
-typedef struct {
-    const Window *w;
-    AxisSet sliding;
-    const Scalar *load;
-    uint32_t count;
-} FindFilter;
-
-static void
-find_filter(void *user, const Scalar *s)
-{
-    FindFilter *f = user;
-    AxisSet axes = s->op == S_LOAD ? scalar_axes(f->w->w->c, s) : 0;
-
-    if ((axes & f->w->reduce->u.reduce.axes) && !(axes & f->sliding) && !s->u.load.outside) {
-        f->load = s;
-        f->count++;
-    }
-}
-
 /* The read of a filter, if there is one and its points fit in registers beside `busy` others. */
 static const Scalar *
 filter_of(const Window *w, int64_t busy)
 {
-    FindFilter f = { .w = w };
+    const Scalar *filter = NULL;
+    AxisSet sliding = 0;
 
     for (uint32_t i = 0; i < w->image.nslide; i++)
-        f.sliding |= (AxisSet)1 << w->image.slide[i].axis;
-    scalar_visit(w->w->c, w->reduce->arg[0], find_filter, &f);
-    return f.count == 1 && w->sums.points + busy <= w->w->p->m->vector_registers ? f.load : NULL;
+        sliding |= (AxisSet)1 << w->image.slide[i].axis;
+    FOR_EACH_SCALAR (load, scalar_loads(w->w->c, w->reduce->arg[0])) {
+        if (!(load->axes & w->reduce->u.reduce.axes) || load->axes & sliding ||
+            load->u.load.outside)
+            continue;
+        if (filter)
+            return NULL;
+        filter = load;
+    }
+    return w->sums.points + busy <= w->w->p->m->vector_registers ? filter : NULL;
 }
 
 /* ---- programs -------------------------------------------------------------------------------- */
