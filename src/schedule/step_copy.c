@@ -259,7 +259,7 @@ step_image(Points *p, const Step *s)
     return true;
 }
 
-/* A format is carried out on the graph, before kernels become points (relayout.c). */
+/* A format is carried out on the graph, before kernels become points (nest_reindex). */
 bool
 step_lay(Points *p, const Step *s)
 {
