@@ -26,13 +26,10 @@ const Nest *nest_simplify(Ctx *c, const Nest *n);
 /* A divisor of a summand that does not vary with the sum divides the sum instead; n itself if there
  * is none. */
 const Nest *nest_factor(Ctx *c, const Nest *n);
-/* Reads input `slot` in a format: the input gets its physical type. NULL, quietly, where a read may
- * be outside of the tensor, which could then be inside of the padding. */
-const Nest *nest_relayout(Ctx *c, const Nest *n, uint32_t slot, const Format *format);
-/* Reads or writes parameter `slot` in a format whose parts divide each dimension evenly. NULL,
- * quietly, if they do not, or if a dimension of several parts is not written along an axis of its
- * own. */
-const Nest *nest_reformat(Ctx *c, const Nest *n, uint32_t slot, const Format *format);
+/* Reads or writes parameter `slot` in a format: the parameter gets its physical type. NULL, quietly,
+ * if the format has padding and the parameter is written, or read where a read may be outside of the
+ * tensor, or if a dimension of several parts is not written along an axis of its own. */
+const Nest *nest_reindex(Ctx *c, const Nest *n, uint32_t slot, const Format *format);
 /* The same for an order of dimensions: dimension d of what is read or written there is the old
  * order[d]. */
 const Nest *nest_permute(Ctx *c, const Nest *n, uint32_t slot, const uint8_t *order);
@@ -42,14 +39,9 @@ const Nest *nest_axes_as_written(Ctx *c, const Nest *n, uint32_t kept);
 /* Parallel axes in the order of the dimensions of a read, others after them, and those of one point
  * first. */
 const Nest *nest_axes_as_read(Ctx *c, const Nest *n, const Scalar *load);
-/* The parameter of `load` packed as [axis[0], axis[1], …], which are all axes that the load uses:
- * the nest reads it there, and *move makes it from the old one. NULL if the parameter has other
- * reads. */
-const Nest *nest_relay_input(Ctx *c, const Nest *n, const Scalar *load, const uint32_t *axis,
-                             uint32_t rank, const Nest **move);
-/* The only output packed as all parallel axes in the given order; *move makes the old one from
- * it. */
-const Nest *nest_relay_output(Ctx *c, const Nest *n, const uint32_t *axis, uint32_t rank,
+/* The only output with a dimension for each of its axes, in the given order; *move makes the old
+ * one from it. NULL, quietly: it is not written plainly. (reindex.c) */
+const Nest *nest_output_along(Ctx *c, const Nest *n, const uint32_t *axis, uint32_t rank,
                               const Nest **move);
 /* Two summands at a time: sums of i32 of products of 16-bit integers (dot2), and of f32 of products
  * of bf16 (dot2f), where requested; n itself if it is neither. */
@@ -71,18 +63,23 @@ const Nest *nest_window_sum(Ctx *c, const Nest *n, const Nest **points);
 /* The only output begins, along one dimension, with all of input `slot`, as a concatenation does:
  * the rest as a nest of its own, with the inputs that keep[nin] lists. *dim: that dimension. NULL,
  * quietly: no such output. */
-const Nest *nest_behind(Ctx *c, const Nest *n, uint32_t slot, uint32_t *dim, bool *keep);
+const Nest *nest_appended(Ctx *c, const Nest *n, uint32_t slot, uint32_t *dim, bool *keep);
 /* The only output is the concatenation of all inputs along dimension *dim, each once and nothing
  * else: slot [nin] in their order. */
-bool nest_beside(Ctx *c, const Nest *n, uint32_t *dim, uint32_t *slot);
-/* A factor of a product as a tensor of its own, in place of input *slot, its largest read: *made
- * computes it, from the inputs of n that keep[nin] lists. NULL, quietly, if the factor is already a
- * bare read, or depends on more than its own axes, or its operand has other reads. */
+bool nest_is_concat(Ctx *c, const Nest *n, uint32_t *dim, uint32_t *slot);
+/* A node of n's only write as a tensor of its own, with a dimension for each of axis [rank], which
+ * are all the axes that it varies with. *made, of that name, computes it from n's inputs (made NULL:
+ * not wanted); the result reads it, in place of input `slot`, or as a new last input (NO_SLOT), and
+ * has no axes that only the node sums over. NULL, quietly: other nodes read `slot`, or an extent
+ * varies. */
+const Nest *nest_outline(Ctx *c, const Nest *n, const Scalar *s, uint32_t slot,
+                         const uint32_t *axis, uint32_t rank, const char *name, const Nest **made);
+/* The same for a factor of a product, through windows and their padding: in place of input *slot,
+ * its largest read, whose dimensions it has, or those that the axes there have. *made is of the
+ * inputs of n that keep[nin] lists. NULL, quietly, if the factor depends on more than its own axes,
+ * or its operand has other reads. */
 const Nest *nest_outline_factor(Ctx *c, const Nest *n, const Scalar *factor, uint32_t *slot,
                                 const Nest **made, bool *keep);
-/* n without its only sum of products, which becomes the last input, of the output's type: keep[nin
- * + 1] lists the inputs that stay. Write 0 is at bare axes. */
-const Nest *nest_outline_sum(Ctx *c, const Nest *n, const Scalar *sum, bool *keep);
 /* A reduction axis reversed: floats are added in another order. */
 const Nest *nest_reverse(Ctx *c, const Nest *n, uint32_t axis);
 

@@ -39,40 +39,13 @@ typedef struct {
 
 /* ---- may it be done? ------------------------------------------------------------------------- */
 
-typedef struct {
-    uint32_t slot;
-    bool found;
-} SlotSearch;
-
-static void
-look_for_slot(void *user, const Scalar *s)
-{
-    SlotSearch *search = user;
-
-    search->found = search->found || (s->op == S_LOAD && s->u.load.slot == search->slot);
-}
-
-typedef struct {
-    Ctx *ctx;
-    SlotSearch search;
-} ChildSearch;
-
-static void
-look_in_child(void *user, const Scalar *child, bool guarded)
-{
-    ChildSearch *s = user;
-
-    (void)guarded;
-    scalar_visit(s->ctx, child, look_for_slot, &s->search);
-}
-
 static bool
 expr_reads(Ctx *c, const Expr *e, uint32_t slot)
 {
-    ChildSearch s = { c, { slot, false } };
-
-    expr_children(e, look_in_child, &s);
-    return s.search.found;
+    FOR_EACH_SCALAR (s, expr_nodes(c, e))
+        if (s->op == S_LOAD && s->u.load.slot == slot)
+            return true;
+    return false;
 }
 
 /* Axis p of the producer is set by the write's dimension d; false if one is set by none. */
@@ -210,13 +183,6 @@ guard_load(ScalarMap *m, const Scalar *load)
     return load_with(m->ctx, load, load->u.load.slot, scalar_number(m->ctx, load->dtype, 0));
 }
 
-static void
-look_for_check(void *user, const Scalar *s)
-{
-    if (s->op == S_AT)
-        *(bool *)user = true;
-}
-
 /* For example a transpose: the value is a read whose own bounds are those of the index. It is
  * outside exactly where the read of the result would be. */
 static bool
@@ -240,7 +206,8 @@ guarded(Inline *in, const Scalar *load, const Scalar *value, const Type *t)
     const Scalar *inside = NULL;
     bool checks = false, itself = true;
 
-    scalar_visit(c, in->value, look_for_check, &checks);
+    FOR_EACH_SCALAR (s, scalar_nodes(c, in->value))
+        checks |= s->op == S_AT;
     for (uint32_t k = in->consumer->naxis; k < in->edit.nest.naxis; k++)
         checks = checks || expr_uses_kind(in->edit.axis[k].extent, VAR_COMPUTED);
     if (checks) {

@@ -14,6 +14,9 @@ const Scalar *scalar_identity(Ctx *c, const Scalar *s);
  * varies, or no proof. (decide.c) */
 Tri scalar_decide(Ctx *c, const Ranges *r, const Scalar *cond);
 
+/* n's axes as dimensions of a tensor. (outline.c) */
+const Type *type_along(Ctx *c, const Nest *n, DType t, const uint32_t *axis, uint32_t rank);
+
 /* ---- pair.c ---------------------------------------------------------------------------------- */
 
 /* The least and the greatest value of an integer; false: more than 32 bits, or unknown. */

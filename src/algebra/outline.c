@@ -1,16 +1,156 @@
-/* outline: a factor of a product, or its sum, as a tensor of its own.
+/* outline: a part of a nest's value as a tensor of its own.
+ *
+ *     o[i, j] = (sum k: a[i, k] * b[k, j]) + (sum k: c[i, k] * d[k, j])
+ *
+ * becomes p[i, j] = sum k: a[i, k] * b[k, j] and o[i, j] = p[i, j] + (sum k: c[i, k] * d[k, j]): a
+ * dimension for each axis that the part varies with. A factor of a product of pairs,
  *
  *     o[i, j] = sum k: dot2(pair(x[i, 2*k], x[i, 2*k + 1]), …)
  *
  * becomes p[i, k] = pair(x[i, 2*k], x[i, 2*k + 1]) and o[i, j] = sum k: dot2(p[i, k], …). Each
  * element of the factor is computed once, not once for each read, and at compile time if it is
  * constant; and the product reads a bare tensor, through windows and their padding too, which every
- * later query can analyse. The new tensor has the dimensions of the factor's largest operand,
+ * later query can analyse. Its tensor has the dimensions of the factor's largest operand,
  * except that a dimension along which the factor reads several elements is as long as the axis
  * there.
  */
 #include "algebra/internal.h"
-#include "nest/walk.h"
+
+const Type *
+type_along(Ctx *c, const Nest *n, DType t, const uint32_t *axis, uint32_t rank)
+{
+    const Expr *dim[TN_MAX_RANK];
+
+    for (uint32_t d = 0; d < rank; d++)
+        dim[d] = n->axis[axis[d]].extent;
+    return type_new(c, t, rank, dim);
+}
+
+/* The axes that nodes of a list sum over. */
+static AxisSet
+summed_axes(const Scalar *const *list)
+{
+    AxisSet axes = 0;
+
+    FOR_EACH_SCALAR (s, list)
+        axes |= s->op == S_REDUCE ? s->u.reduce.axes : 0;
+    return axes;
+}
+
+/* The axes that an index or an extent varies with or sums over. */
+static AxisSet
+axes_in(Ctx *c, const Expr *e)
+{
+    return expr_axes(e) | summed_axes(expr_nodes(c, e));
+}
+
+/* p[axis…] = s */
+static const Nest *
+make_along(Ctx *c, const Nest *n, const Scalar *s, const uint32_t *axis, uint32_t rank,
+           const char *name)
+{
+    NestBuilder b = nest_begin(c, name);
+    AxisSet summed = summed_axes(scalar_nodes(c, s));
+    const Expr *at[TN_MAX_RANK];
+    Binding bind[NEST_MAX_AXES];
+    Bindings all = { bind, 0 };
+
+    for (uint32_t i = 0; i < n->nin; i++)
+        nest_in(&b, n->param[i].name, n->param[i].type);
+    uint32_t out = nest_out(&b, "p", type_along(c, n, s->dtype, axis, rank));
+    for (uint32_t d = 0; d < rank; d++) {
+        at[d] = nest_axis(&b, n->axis[axis[d]].name, AXIS_PARALLEL, n->axis[axis[d]].extent);
+        bind[all.n++] = (Binding){ { VAR_AXIS, axis[d] }, at[d] };
+    }
+    for (uint32_t k = 0; k < n->naxis; k++)
+        if (summed >> k & 1)
+            bind[all.n++] =
+                (Binding){ { VAR_AXIS, k },
+                           nest_axis(&b, n->axis[k].name, AXIS_REDUCE, n->axis[k].extent) };
+    ScalarMap m = { .expr = bindings_apply,
+                    .axes = bindings_axes,
+                    .user = &all,
+                    .ctx = c,
+                    .done = { .arena = arena_child(c->arena) } };
+    nest_write(&b, out, at, scalar_map(&m, s));
+    arena_free(m.done.arena);
+    return nest_finish(&b);
+}
+
+/* The other axes go; nothing uses them. */
+static void
+keep_axes(Ctx *c, NestEdit *e, AxisSet axes)
+{
+    Binding bind[NEST_MAX_AXES];
+    Bindings all = { bind, 0 };
+    ScalarMap m = { .expr = bindings_apply,
+                    .axes = bindings_axes,
+                    .user = &all,
+                    .ctx = c,
+                    .done = { .arena = e->scratch } };
+
+    for (uint32_t k = 0; k < e->nest.naxis; k++)
+        if (axes >> k & 1) {
+            bind[all.n] = (Binding){ { VAR_AXIS, k }, expr_axis(c, all.n) };
+            e->axis[all.n++] = e->axis[k];
+        }
+    e->nest.naxis = all.n;
+    nest_edit_map(e, &m);
+}
+
+/* Does anything but s read the input? */
+static bool
+has_other_reads(Ctx *c, const Nest *n, const Scalar *s, uint32_t slot)
+{
+    Arena *scratch = arena_child(c->arena);
+    Accesses all = nest_accesses(c, scratch, n);
+    bool any = n->write[0].init == slot;
+
+    for (uint32_t i = 0; i < all.n; i++)
+        any |= all.at[i].load->u.load.slot == slot && !scalar_holds(c, s, all.at[i].load);
+    arena_free(scratch);
+    return any;
+}
+
+const Nest *
+nest_outline(Ctx *c, const Nest *n, const Scalar *s, uint32_t slot, const uint32_t *axis,
+             uint32_t rank, const char *name, const Nest **made)
+{
+    const Expr *at[TN_MAX_RANK];
+    AxisSet summed = summed_axes(scalar_nodes(c, s)), taken = summed;
+
+    if (n->nwrite != 1 || n->nout != 1 || rank > TN_MAX_RANK ||
+        (slot == NO_SLOT ? nest_axes_of_kind(n, AXIS_SCAN) : has_other_reads(c, n, s, slot)))
+        return NULL;
+    for (uint32_t d = 0; d < rank; d++)
+        taken |= axis_one(axis[d]);
+    for (uint32_t k = 0; k < n->naxis; k++)
+        if (axes_in(c, n->axis[k].extent) & summed || (taken >> k & 1 && axis_varies(&n->axis[k])))
+            return NULL;
+    for (uint32_t d = 0; d < n->param[n->write[0].out].type->rank; d++)
+        if (axes_in(c, n->write[0].at[d]) & summed)
+            return NULL;
+    if (made && !(*made = make_along(c, n, s, axis, rank, name)))
+        return NULL;
+    NestEdit e = nest_edit(c, n, 0, 1);
+    ScalarMap m = { .ctx = c, .done = { .arena = e.scratch } };
+    const Type *t = type_along(c, n, s->dtype, axis, rank);
+    if (slot == NO_SLOT) {
+        slot = e.nest.nin++;
+        e.param[slot + 1] = e.param[slot];
+        e.param[slot].name = nest_fresh_param(c, &e, sym(c, "product"));
+        e.write[0].out++;
+    }
+    e.param[slot].type = t;
+    for (uint32_t d = 0; d < rank; d++)
+        at[d] = expr_axis(c, axis[d]);
+    map_put(&m.done, MAP_PTR(s), MAP_PTR(scalar_load(c, s->dtype, slot, rank, at, NULL)));
+    e.write[0].value = scalar_map(&m, n->write[0].value);
+    keep_axes(c, &e, ~summed | summed_axes(scalar_nodes(c, e.write[0].value)));
+    return nest_edit_done(c, &e);
+}
+
+/* ---- a factor -------------------------------------------------------------------------------- */
 
 typedef struct {
     Ctx *c;
@@ -23,29 +163,14 @@ typedef struct {
     Binding bind[TN_MAX_RANK];
     uint32_t nbind;
     AxisSet bound;
-    uint32_t nread; /* the number of its reads */
     bool ok;
 } Outline;
 
 static void
-find_most(void *user, const Scalar *s)
+compare_read(Outline *o, const Scalar *s)
 {
-    Outline *o = user;
-
-    if (s->op == S_LOAD && s->axes && (!o->first || s->u.load.rank > o->first->u.load.rank)) {
-        o->first = s;
-        o->slot = s->u.load.slot;
-    }
-}
-
-static void
-compare_reads(void *user, const Scalar *s)
-{
-    Outline *o = user;
-
-    if (s->op != S_LOAD || s->u.load.slot != o->slot)
+    if (s->u.load.slot != o->slot)
         return;
-    o->nread++;
     o->ok = o->ok && s->u.load.outside == o->first->u.load.outside;
     for (uint32_t d = 0; d < s->u.load.rank; d++) {
         o->ok = o->ok && !expr_uses_kind(s->u.load.at[d], VAR_COMPUTED);
@@ -54,10 +179,8 @@ compare_reads(void *user, const Scalar *s)
 }
 
 static void
-check_others(void *user, const Scalar *s)
+check_other(Outline *o, const Scalar *s)
 {
-    Outline *o = user;
-
     if ((s->op == S_LOAD && s->u.load.slot != o->slot) || s->op == S_INDEX || s->op == S_AT)
         o->ok = o->ok && !(s->axes & ~o->bound);
     o->ok = o->ok && s->op != S_REDUCE;
@@ -126,17 +249,6 @@ read_outside(ScalarMap *m, const Scalar *load)
     return load->u.load.slot == o->slot ? o->first->u.load.outside : load;
 }
 
-typedef struct {
-    const Scalar *factor, *instead;
-} Instead;
-
-static const Scalar *
-put_instead(ScalarMap *m, const Scalar *s)
-{
-    const Instead *i = m->user;
-    return s == i->factor ? i->instead : s;
-}
-
 static const Scalar *
 map_factor(Outline *o, Arena *scratch, const Scalar *factor,
            const Scalar *(*load)(ScalarMap *, const Scalar *),
@@ -146,17 +258,6 @@ map_factor(Outline *o, Arena *scratch, const Scalar *factor,
         .load = load, .expr = expr, .user = o, .ctx = o->c, .done = { .arena = scratch }
     };
     return scalar_map(&m, factor);
-}
-
-static uint32_t
-count_reads(Ctx *c, Arena *scratch, const Nest *n, uint32_t slot)
-{
-    Accesses all = nest_accesses(c, scratch, n);
-    uint32_t count = 0;
-
-    for (uint32_t i = 0; i < all.n; i++)
-        count += all.at[i].load->u.load.slot == slot;
-    return count;
 }
 
 const Nest *
@@ -169,12 +270,18 @@ nest_outline_factor(Ctx *c, const Nest *n, const Scalar *factor, uint32_t *slot,
     const Scalar *outside = NULL;
     const Type *type = NULL;
 
-    scalar_visit(c, factor, find_most, &o);
-    if (o.first && o.slot < n->nin && n->nwrite == 1 && n->write[0].init != o.slot) {
-        scalar_visit(c, factor, compare_reads, &o);
-        o.ok = o.ok && o.nread == count_reads(c, scratch, n, o.slot) &&
-               find_dims(&o, factor->dtype, &type);
-        scalar_visit(c, factor, check_others, &o);
+    FOR_EACH_SCALAR (load, scalar_loads(c, factor))
+        if (load->axes && (!o.first || load->u.load.rank > o.first->u.load.rank)) {
+            o.first = load;
+            o.slot = load->u.load.slot;
+        }
+    if (o.first && o.slot < n->nin && n->nwrite == 1) {
+        FOR_EACH_SCALAR (load, scalar_loads(c, factor))
+            compare_read(&o, load);
+        o.ok =
+            o.ok && !has_other_reads(c, n, factor, o.slot) && find_dims(&o, factor->dtype, &type);
+        FOR_EACH_SCALAR (s, scalar_nodes(c, factor))
+            check_other(&o, s);
         if (o.ok && o.first->u.load.outside)
             outside = map_factor(&o, scratch, factor, read_outside, NULL);
         o.ok = o.ok && (!outside || outside->op == S_CONST);
@@ -190,8 +297,9 @@ nest_outline_factor(Ctx *c, const Nest *n, const Scalar *factor, uint32_t *slot,
         *made = nest_finish(&b);
         *made = *made ? nest_drop_unused(c, *made, keep) : NULL;
         NestEdit e = nest_edit(c, n, 0, 0);
-        Instead i = { factor, scalar_load(c, factor->dtype, o.slot, type->rank, o.at, outside) };
-        ScalarMap m = { .node = put_instead, .user = &i, .ctx = c, .done = { .arena = scratch } };
+        ScalarMap m = { .ctx = c, .done = { .arena = scratch } };
+        map_put(&m.done, MAP_PTR(factor),
+                MAP_PTR(scalar_load(c, factor->dtype, o.slot, type->rank, o.at, outside)));
         e.write[0].value = scalar_map(&m, n->write[0].value);
         e.param[o.slot].type = type;
         *slot = o.slot;
@@ -199,35 +307,4 @@ nest_outline_factor(Ctx *c, const Nest *n, const Scalar *factor, uint32_t *slot,
     }
     arena_free(scratch);
     return out;
-}
-
-/* ---- the sum --------------------------------------------------------------------------------- */
-
-const Nest *
-nest_outline_sum(Ctx *c, const Nest *n, const Scalar *sum, bool *keep)
-{
-    Arena *scratch = arena_child(c->arena);
-    const Type *t = n->param[n->write[0].out].type;
-    const Expr *axis[TN_MAX_RANK];
-    Binding bind[TN_MAX_RANK];
-    NestBuilder b = nest_begin(c, n->name);
-    NestEdit names = nest_edit(c, n, 0, 0);
-
-    for (uint32_t i = 0; i < n->nin; i++)
-        nest_in(&b, n->param[i].name, n->param[i].type);
-    uint32_t slot = nest_in(&b, nest_fresh_param(c, &names, sym(c, "product")), t),
-             to = nest_out(&b, n->param[n->write[0].out].name, t);
-    nest_edit_drop(&names);
-    nest_axes_of(&b, t, axis);
-    for (uint32_t d = 0; d < t->rank; d++) {
-        bind[d].to = axis[d];
-        expr_is_var(n->write[0].at[d], &bind[d].var);
-    }
-    Bindings all = { bind, t->rank };
-    ScalarMap m = { .expr = bindings_apply, .user = &all, .ctx = c, .done = { .arena = scratch } };
-    map_put(&m.done, MAP_PTR(sum), MAP_PTR(nest_load(&b, slot, axis)));
-    nest_write(&b, to, axis, scalar_map(&m, n->write[0].value));
-    arena_free(scratch);
-    const Nest *made = nest_finish(&b);
-    return made ? nest_drop_unused(c, made, keep) : NULL;
 }

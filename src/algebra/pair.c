@@ -133,25 +133,25 @@ scalar_pack(Ctx *c, const Scalar *factor, uint32_t axis, int64_t extent, int cou
 }
 
 /* The axes that share an index of some read with others, as windows do. */
-static void
-find_mixed(void *user, const Scalar *s)
+static AxisSet
+mixed_axes(Ctx *c, const Scalar *factor)
 {
-    AxisSet *mixed = user;
+    AxisSet mixed = 0;
 
-    for (uint32_t d = 0; s->op == S_LOAD && d < s->u.load.rank; d++)
-        if (!expr_is_var(s->u.load.at[d], NULL))
-            *mixed |= expr_axes(s->u.load.at[d]);
+    FOR_EACH_SCALAR (load, scalar_loads(c, factor))
+        for (uint32_t d = 0; d < load->u.load.rank; d++)
+            if (!expr_is_var(load->u.load.at[d], NULL))
+                mixed |= expr_axes(load->u.load.at[d]);
+    return mixed;
 }
 
 uint32_t
 nest_packed_axis(Ctx *c, const Nest *n, const Contraction *view, int64_t count, int64_t *extent)
 {
     uint32_t found = NO_SLOT;
-    AxisSet mixed = 0;
+    AxisSet mixed = mixed_axes(c, view->a) | mixed_axes(c, view->b);
     double least = 1;
 
-    scalar_visit(c, view->a, find_mixed, &mixed);
-    scalar_visit(c, view->b, find_mixed, &mixed);
     for (uint32_t k = 0; k < n->naxis; k++) {
         int64_t e = view->sum & ~mixed & axis_one(k) ? expr_or(n->axis[k].extent, 0) : 0;
         double steps = e > 1 ? (double)((e + count - 1) / count) / (double)e : 1;

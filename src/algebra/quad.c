@@ -79,24 +79,13 @@ find_sides(Ctx *c, const Scalar *u, const Scalar *w, AxisSet sum, SidesKind kind
     return true;
 }
 
-typedef struct {
-    const bool *constant;
-    bool all;
-} Constants;
-
-static void
-check_constant(void *user, const Scalar *s)
-{
-    Constants *k = user;
-    k->all = k->all && (s->op != S_LOAD || k->constant[s->u.load.slot]);
-}
-
 static bool
 is_constant(Ctx *c, const Scalar *s, const bool *constant)
 {
-    Constants k = { constant, true };
-    scalar_visit(c, s, check_constant, &k);
-    return k.all;
+    FOR_EACH_SCALAR (load, scalar_loads(c, s))
+        if (!constant[load->u.load.slot])
+            return false;
+    return true;
 }
 
 /* Which factor becomes the unsigned one? Prefer the unsigned operand, else the non-constant one, so

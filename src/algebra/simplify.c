@@ -143,15 +143,15 @@ search_expr(SplitSearch *s, const Expr *e)
 }
 
 static void
-search_scalar(void *user, const Scalar *node)
+search_scalar(SplitSearch *s, const Scalar *value)
 {
-    SplitSearch *s = user;
-
-    if (node->op == S_INDEX || node->op == S_AT)
-        search_expr(s, node->u.index);
-    if (node->op == S_LOAD)
-        for (uint32_t d = 0; d < node->u.load.rank; d++)
-            search_expr(s, node->u.load.at[d]);
+    FOR_EACH_SCALAR (node, scalar_nodes(s->ctx, value)) {
+        if (node->op == S_INDEX || node->op == S_AT)
+            search_expr(s, node->u.index);
+        if (node->op == S_LOAD)
+            for (uint32_t d = 0; d < node->u.load.rank; d++)
+                search_expr(s, node->u.load.at[d]);
+    }
 }
 
 /* The promise of a score is not computed: the indices of a block table are no digits of its
@@ -166,13 +166,11 @@ without_promise(ScalarMap *m, const Scalar *node)
 /* Only the summand decides whether it is a contraction, whatever selects or scales sums at other
  * digits. */
 static void
-search_summed(void *user, const Scalar *node)
+search_summands(SplitSearch *s, const Scalar *value)
 {
-    const SplitSearch *s = user;
-
-    if (node->op == S_REDUCE)
-        for (uint32_t i = 0; i < node->narg; i++)
-            scalar_visit(s->ctx, node->arg[i], search_scalar, user);
+    FOR_EACH_SCALAR (node, scalar_nodes(s->ctx, value))
+        for (uint32_t i = 0; node->op == S_REDUCE && i < node->narg; i++)
+            search_scalar(s, node->arg[i]);
 }
 
 static bool
@@ -186,9 +184,8 @@ split_an_axis(Simplify *s, AxisKind kind, Arena *scratch)
         return false;
     for (uint32_t i = 0; i < e->nest.nwrite; i++) {
         ScalarMap m = { .node = without_promise, .ctx = c, .done = { .arena = scratch } };
-        const Scalar *value = e->write[i].value;
-        scalar_visit(c, scalar_map(&m, value),
-                     kind == AXIS_PARALLEL ? search_summed : search_scalar, &search);
+        const Scalar *value = scalar_map(&m, e->write[i].value);
+        (kind == AXIS_PARALLEL ? search_summands : search_scalar)(&search, value);
     }
     if (!search.divisor)
         return false;

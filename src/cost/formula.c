@@ -75,28 +75,14 @@ cycles_of(const Formula *f, const Scalar *s)
 }
 
 /* The elements of the largest tensor read below s. */
-typedef struct {
-    Formula *f;
-    double elements, again;
-} Largest;
-
-static void
-seek_largest(void *user, const Scalar *s)
+static double
+largest_read(const Formula *f, const Scalar *s)
 {
-    Largest *l = user;
+    double most = 0;
 
-    if (s->op == S_LOAD) {
-        double n = cost_usual(l->f->c, type_count(l->f->c, l->f->n->param[s->u.load.slot].type));
-        l->elements = n > l->elements ? n : l->elements;
-    }
-}
-
-static void
-mark_factor(void *user, const Scalar *s)
-{
-    Largest *l = user;
-
-    map_put(&l->f->factor, MAP_PTR(s), (uint64_t)fmin(l->elements * l->again, 1e18));
+    FOR_EACH_SCALAR (load, scalar_loads(f->c, s))
+        most = fmax(most, cost_usual(f->c, type_count(f->c, f->n->param[load->u.load.slot].type)));
+    return most;
 }
 
 /* A maximum with a number takes no third instruction for a NaN of it (table.c). */
@@ -190,9 +176,8 @@ typedef struct {
 } Torn;
 
 static void
-seek_torn(void *user, const Scalar *s)
+note_torn(Torn *t, const Scalar *s)
 {
-    Torn *t = user;
     uint32_t lanes = machine_lanes(t->f->m, DT_F32);
 
     if (!scalar_is_compared_choice(s))
@@ -249,18 +234,18 @@ cost_formula(Ctx *c, Arena *a, const Nest *n, const Machine *m)
     Torn torn = { .f = &f, .beside.arena = a };
 
     for (uint32_t i = 0; i < n->nwrite; i++)
-        scalar_visit(c, n->write[i].value, seek_torn, &torn);
+        FOR_EACH_SCALAR (s, scalar_nodes(c, n->write[i].value))
+            note_torn(&torn, s);
     f.product = nest_axes_of_kind(n, AXIS_REDUCE) && nest_contraction(c, n, &f.view);
     for (uint32_t side = 0; f.product && side < 2; side++) {
         const Scalar *s = side ? f.view.b : f.view.a;
         double other = points_of(&f, (side ? f.view.row : f.view.col) | f.view.sum) *
                        dtype_info[f.view.reduce->dtype].bytes;
         AxisSet computed = s->op == S_LOAD ? 0 : scalar_axes(c, s);
-        Largest l = { &f, computed ? points_of(&f, computed) : 0,
-                      times_ready(&f, side ? f.view.row : f.view.col, other) };
-        if (!computed)
-            scalar_visit(c, s, seek_largest, &l);
-        scalar_visit(c, s, mark_factor, &l);
+        double elements = computed ? points_of(&f, computed) : largest_read(&f, s),
+               again = times_ready(&f, side ? f.view.row : f.view.col, other);
+        FOR_EACH_SCALAR (node, scalar_nodes(c, s))
+            map_put(&f.factor, MAP_PTR(node), (uint64_t)fmin(elements * again, 1e18));
     }
     out.trips = points_of(&f, outer);
     arithmetic(&f, a, &out);

@@ -141,27 +141,13 @@ add_access(Unfold *u, Node *n, const Scalar *load, uint32_t buffer, DType t, uin
     VEC_PUSH(u->arena, &u->access, a);
 }
 
-typedef struct {
-    Unfold *u;
-    Node *n;
-} Collect;
-
-static void
-collect(void *user, const Scalar *s)
-{
-    Collect *k = user;
-
-    if (s->op != S_LOAD)
-        return;
-    add_access(k->u, k->n, s, s->u.load.slot, s->dtype, s->lanes, false);
-    k->n->control |= unfold_deps(k->u, s->u.load.valid);
-}
-
 static void
 collect_value(Unfold *u, Node *n, const Scalar *s)
 {
-    Collect k = { u, n };
-    scalar_visit(u->ctx, s, collect, &k);
+    FOR_EACH_SCALAR (load, scalar_loads(u->ctx, s)) {
+        add_access(u, n, load, load->u.load.slot, load->dtype, load->lanes, false);
+        n->control |= unfold_deps(u, load->u.load.valid);
+    }
 }
 
 static void add_block(Unfold *u, Node *parent, const Block *b);

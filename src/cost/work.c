@@ -229,16 +229,6 @@ price_move(Code *k, const MemRef *a, DType t, uint32_t lanes, bool store, double
 enum { FOLDED_USES = 2 };
 
 static void
-add_uses(void *user, const Scalar *s)
-{
-    Code *k = user;
-
-    if (s->op == S_LOAD && s->lanes > 1 &&
-        k->u->k->buffer.at[s->u.load.slot].space == SPACE_REGISTER)
-        k->uses[s->u.load.slot] += all_copies(k);
-}
-
-static void
 price_folded(Code *k, uint32_t b)
 {
     const MemRef *a = k->from[b];
@@ -533,7 +523,9 @@ price_store(Code *k, const Node *n)
     double times = all_copies(k);
 
     price(k, v);
-    scalar_visit(k->u->ctx, v, add_uses, k);
+    FOR_EACH_SCALAR (load, scalar_loads(k->u->ctx, v))
+        if (load->lanes > 1 && k->u->k->buffer.at[load->u.load.slot].space == SPACE_REGISTER)
+            k->uses[load->u.load.slot] += times;
     if (k->u->k->buffer.at[t->u.store.buffer].space == SPACE_REGISTER && v->op == S_LOAD &&
         v->lanes > 1)
         k->from[t->u.store.buffer] = access_of(k, v);

@@ -43,17 +43,6 @@ winograd_last(const Domain *k, uint32_t rank, const Expr *const *at, const Scala
     return scalar_load(k->ctx, DT_F32, last, rank, at, outside);
 }
 
-static void
-find_sources(void *user, const Scalar *s)
-{
-    Step *step = user;
-
-    if (s->op == S_LOAD)
-        step->read |= (uint64_t)1 << s->u.load.slot;
-    if (s->op == S_REDUCE)
-        step->bound |= s->u.reduce.axes;
-}
-
 static const Scalar *
 read_slot(ScalarMap *m, const Scalar *load)
 {
@@ -107,7 +96,10 @@ winograd_step(const Domain *k, WinogradGroup group, const char *name, const Scal
                       .done = { .arena = scratch } };
     const Expr *at[TN_MAX_RANK];
 
-    scalar_visit(c, value, find_sources, &step);
+    FOR_EACH_SCALAR (s, scalar_nodes(c, value)) {
+        step.read |= s->op == S_LOAD ? (uint64_t)1 << s->u.load.slot : 0;
+        step.bound |= s->op == S_REDUCE ? s->u.reduce.axes : 0;
+    }
     const uint32_t *from = add_inputs(k, &step, &b);
     for (uint32_t i = 0; i < n; i++)
         as[step.as.n++] = add_axis(k, &b, axis[i], AXIS_PARALLEL);

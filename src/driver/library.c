@@ -225,12 +225,18 @@ place_call(Products *l, Graph *to, const Node *n, const Graph *from, const OpPro
         graph_call_op(to, &call, 1, &out);
         return true;
     }
+    const Type *t = from->value.at[old].type;
+    uint32_t axis[TN_MAX_RANK];
+    Var v;
+    for (uint32_t d = 0; d < t->rank; d++) { /* each index is an axis: op_product_of */
+        expr_is_var(n->nest->write[0].at[d], &v);
+        axis[d] = (uint32_t)v.id;
+    }
     bool *keep = NEW_ARRAY(to->arena, bool, n->in.count + 1);
-    const Nest *around = nest_outline_sum(c, n->nest, p->sum, keep);
-    if (!around)
+    const Nest *around = nest_outline(c, n->nest, p->sum, NO_SLOT, axis, t->rank, NULL, NULL);
+    if (!around || !(around = nest_drop_unused(c, around, keep)))
         return false;
-    product = graph_value(to, sym_printf(c, "%s.product", from->value.at[old].name),
-                          from->value.at[old].type);
+    product = graph_value(to, sym_printf(c, "%s.product", from->value.at[old].name), t);
     graph_call_op(to, &call, 1, &product);
     ValueId *in = NEW_ARRAY(to->arena, ValueId, n->in.count + 1);
     uint32_t nin = 0;

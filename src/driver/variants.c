@@ -74,21 +74,18 @@ counts_symbols(const Expr *e)
     return e->nterm == 1;
 }
 
-/* Finds axes of points under a window, which are read together with a summed axis. */
-typedef struct {
-    AxisSet sum;
-    AxisSet slides;
-} FindSlides;
-
-static void
-find_slides(void *user, const Scalar *s)
+/* The axes of points under a window, which a factor reads together with a summed axis. */
+static AxisSet
+slides_of(Ctx *c, const Scalar *factor, AxisSet sum)
 {
-    FindSlides *f = user;
+    AxisSet slides = 0;
 
-    for (uint32_t d = 0; s->op == S_LOAD && d < s->u.load.rank; d++) {
-        AxisSet here = expr_axes(s->u.load.at[d]);
-        f->slides |= here & f->sum ? here & ~f->sum : 0;
-    }
+    FOR_EACH_SCALAR (load, scalar_loads(c, factor))
+        for (uint32_t d = 0; d < load->u.load.rank; d++) {
+            AxisSet here = expr_axes(load->u.load.at[d]);
+            slides |= here & sum ? here & ~sum : 0;
+        }
+    return slides;
 }
 
 typedef struct {
@@ -117,13 +114,12 @@ point_symbols(Ctx *c, const Kernel *k, RowSymbols *s, const Expr **points)
         const Nest *n = k->part[i].nest;
         if (!nest_contraction(c, n, &product) || !product.row || !product.col)
             continue;
-        FindSlides f = { product.sum, 0 };
-        scalar_visit(c, product.a, find_slides, &f);
-        scalar_visit(c, product.b, find_slides, &f);
-        f.slides &= product.row | product.col;
+        AxisSet slides =
+            slides_of(c, product.a, product.sum) | slides_of(c, product.b, product.sum);
+        slides &= product.row | product.col;
         for (uint32_t x = 0; x < n->naxis; x++) {
             uint32_t before = s->n;
-            if (f.slides >> x & 1)
+            if (slides >> x & 1)
                 expr_vars(n->axis[x].extent, add_symbol, s);
             if (s->n > before + 1)
                 s->n = before;

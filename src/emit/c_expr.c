@@ -316,32 +316,12 @@ emit_is_trusted(Emit *e, const Scalar *at)
     return expr_is_var(at->u.index, &v) && v.kind == VAR_SYMBOL && expr_symbol_is_trusted(e->c, v);
 }
 
-typedef struct {
-    Emit *e;
-    VEC(const char *) test;
-} Sizes;
-
-static void
-sizes_of_scalar(void *user, const Scalar *s)
+/* Has the index of a check no other bound than its size? */
+static bool
+may_have_none(Emit *e, const Scalar *s)
 {
-    Sizes *z = user;
-    Emit *e = z->e;
-    if (s->op != S_AT || emit_is_trusted(e, s) ||
-        emit_inside(e, expr_int(e->c, 0), s->u.index, expr_int(e->c, 1)))
-        return;
-    const char *test = arena_printf(e->a, "%s > 0", emit_bare(e, emit_index(e, s->u.index)));
-    for (uint32_t i = 0; i < z->test.n; i++)
-        if (!strcmp(z->test.at[i], test))
-            return;
-    VEC_PUSH(e->a, &z->test, test);
-}
-
-static void
-sizes_of_var(void *user, Var v)
-{
-    Sizes *z = user;
-    if (v.kind == VAR_COMPUTED)
-        scalar_visit(z->e->c, computed_scalar(v), sizes_of_scalar, z);
+    return s->op == S_AT && !emit_is_trusted(e, s) &&
+           !emit_inside(e, expr_int(e->c, 0), s->u.index, expr_int(e->c, 1));
 }
 
 /* A checked index that fails becomes 0, and the run continues to its end: harmless, unless the
@@ -349,13 +329,23 @@ sizes_of_var(void *user, Var v)
 const char *
 emit_exists(Emit *e, uint32_t rank, const Expr *const *at)
 {
-    Sizes z = { .e = e };
+    VEC(const char *) test = { 0 };
     Text t = { .arena = e->a };
+
     for (uint32_t d = 0; d < rank; d++)
-        expr_vars(without_lets(e, emit_subst_expr(e, at[d])), sizes_of_var, &z);
-    for (uint32_t i = 0; i < z.test.n; i++)
-        text_printf(&t, "%s%s", i ? " && " : "", z.test.at[i]);
-    return z.test.n ? text_str(&t) : NULL;
+        FOR_EACH_SCALAR (s, expr_nodes(e->c, without_lets(e, emit_subst_expr(e, at[d])))) {
+            if (!may_have_none(e, s))
+                continue;
+            const char *size = emit_bare(e, emit_index(e, s->u.index));
+            uint32_t i = 0;
+            while (i < test.n && strcmp(test.at[i], size))
+                i++;
+            if (i < test.n)
+                continue;
+            VEC_PUSH(e->a, &test, size);
+            text_printf(&t, "%s%s > 0", i ? " && " : "", size);
+        }
+    return test.n ? text_str(&t) : NULL;
 }
 
 static bool unsafe_expr(Emit *e, Map *seen, const Expr *x);

@@ -63,7 +63,7 @@ find_concat(Concats *p, NodeId id)
             p->g->value.at[b < k->nin ? node_in(p->g, node, b) : node_out(p->g, node, 0)].type)
             return;
     uint32_t *slot = NEW_ARRAY(p->arena, uint32_t, k->nin);
-    if (!nest_beside(p->ctx, k->part->nest, &r.dim, slot) || !r.dim)
+    if (!nest_is_concat(p->ctx, k->part->nest, &r.dim, slot) || !r.dim)
         return;
     r.part = NEW_ARRAY(p->arena, ValueId, k->nin);
     for (r.n = 0; r.n < k->nin; r.n++)

@@ -98,8 +98,6 @@ typedef struct {
     uint32_t nhost;
     Map buffer; /* of a value: its buffer */
     VEC(ValueId) in, out;
-    const Nest *seen; /* the stage in progress, and its values */
-    const ValueId *value;
 } Build;
 
 /* A buffer named after the parameter: kernels of equal meaning are equal as text. */
@@ -221,14 +219,12 @@ density_of(const uint8_t *data, const int64_t size[3], int64_t rows, int64_t key
 }
 
 static void
-see_density(void *user, const Scalar *s)
+add_density(Build *b, const FusedCall *p, const Scalar *s)
 {
-    Build *b = user;
-
     if (s->op != S_SEEN || s->arg[0]->op != S_NE || s->arg[0]->arg[0]->op != S_LOAD)
         return;
     uint32_t slot = s->arg[0]->arg[0]->u.load.slot;
-    const Value *v = slot < b->seen->nin ? &b->f->g->value.at[b->value[slot]] : NULL;
+    const Value *v = slot < p->nest->nin ? &b->f->g->value.at[p->value[slot]] : NULL;
     double said = b->f->ctx->density;
     if (!v || v->type->dtype != DT_U8 || v->format || (!v->data && said == 0))
         return;
@@ -236,7 +232,7 @@ see_density(void *user, const Scalar *s)
     int64_t size[3] = { 1, 1, 1 }; /* tables, rows, keys */
     for (uint32_t d = 0, rank = v->type->rank; d < rank; d++)
         size[d + 1 == rank ? 2 : d + 2 == rank ? 1 : 0] *= expr_or(v->type->dim[d], 0);
-    if (!map_get(&b->buffer, b->value[slot], &at))
+    if (!map_get(&b->buffer, p->value[slot], &at))
         return;
     Density *d = &b->kernel->buffer.at[at].density;
     for (uint32_t k = 0; k < DENSITY_KEYS; k++)
@@ -250,10 +246,9 @@ add_densities(Build *b)
 {
     for (uint32_t i = 0; i < b->nhost; i++) {
         const FusedCall *p = &b->f->call[b->host[i]];
-        b->seen = p->nest;
-        b->value = p->value;
         for (uint32_t w = 0; w < p->nest->nwrite; w++)
-            scalar_visit(b->f->ctx, p->nest->write[w].value, see_density, b);
+            FOR_EACH_SCALAR (s, scalar_nodes(b->f->ctx, p->nest->write[w].value))
+                add_density(b, p, s);
     }
 }
 

@@ -196,33 +196,13 @@ product_survives(Ctx *c, const Nest *before, const Nest *after)
            __builtin_popcountll(y.batch) <= __builtin_popcountll(x.batch);
 }
 
-typedef struct {
-    Ctx *c;
-    bool found;
-} Seek;
-
-static void
-seek_reduce(void *user, const Scalar *s)
+static bool
+holds_reduction(const Scalar *const *list)
 {
-    ((Seek *)user)->found |= s->op == S_REDUCE;
-}
-
-static void
-seek_in_computed(void *user, Var v)
-{
-    Seek *k = user;
-
-    if (v.kind == VAR_COMPUTED)
-        scalar_visit(k->c, computed_scalar(v), seek_reduce, k);
-}
-
-static void
-seek_in_index(void *user, const Scalar *s)
-{
-    Seek *k = user;
-
-    if (s->op == S_AT)
-        scalar_visit(k->c, s, seek_reduce, k);
+    FOR_EACH_SCALAR (s, list)
+        if (s->op == S_REDUCE)
+            return true;
+    return false;
 }
 
 /* Is an index computed from a reduction? Indices are computed in place, and a reduction needs loops
@@ -231,17 +211,18 @@ static bool
 reduces_in_index(Ctx *c, Arena *a, const Nest *n)
 {
     Accesses all = nest_accesses(c, a, n);
-    Seek k = { c, false };
+    bool found = false;
 
     for (uint32_t i = 0; i < all.n; i++)
         for (uint32_t d = 0; d < all.at[i].load->u.load.rank; d++)
-            expr_vars(all.at[i].load->u.load.at[d], seek_in_computed, &k);
+            found |= holds_reduction(expr_nodes(c, all.at[i].load->u.load.at[d]));
     for (uint32_t i = 0; i < n->nwrite; i++) {
-        scalar_visit(c, n->write[i].value, seek_in_index, &k);
+        FOR_EACH_SCALAR (s, scalar_nodes(c, n->write[i].value))
+            found |= s->op == S_AT && holds_reduction(scalar_nodes(c, s));
         for (uint32_t d = 0; d < n->param[n->write[i].out].type->rank; d++)
-            expr_vars(n->write[i].at[d], seek_in_computed, &k);
+            found |= holds_reduction(expr_nodes(c, n->write[i].at[d]));
     }
-    return k.found;
+    return found;
 }
 
 static Accesses
@@ -262,22 +243,16 @@ reads_of(Fusion *f, const FusedCall *host, const FusedCall *p)
     return all;
 }
 
-static void
-see_table(void *user, const Scalar *s)
-{
-    *(bool *)user |= s->op == S_SEEN && s->arg[0]->op == S_NE && s->arg[0]->arg[0]->op != S_LOAD;
-}
-
 /* Is a table of visible blocks a reduction? A schedule reads the table before it computes a block
  * (kernel/support.h), so it must be stored. */
 static bool
 reduces_in_table(Ctx *c, const Nest *n)
 {
-    bool found = false;
-
     for (uint32_t i = 0; i < n->nwrite; i++)
-        scalar_visit(c, n->write[i].value, see_table, &found);
-    return found;
+        FOR_EACH_SCALAR (s, scalar_nodes(c, n->write[i].value))
+            if (s->op == S_SEEN && s->arg[0]->op == S_NE && s->arg[0]->arg[0]->op != S_LOAD)
+                return true;
+    return false;
 }
 
 const char *

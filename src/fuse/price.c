@@ -111,15 +111,6 @@ seconds_of(const Pricing *p, Composed *k, Arena *a)
     return p->m->call_seconds + (p->m->cores > 1 ? fmin(one, p->m->wake_seconds + all) : one);
 }
 
-static void
-seek_choice_by_place(void *user, const Scalar *s)
-{
-    bool *any = user;
-
-    *any |= scalar_is_compared_choice(s) &&
-            (s->arg[0]->arg[0]->op == S_INDEX || s->arg[0]->arg[1]->op == S_INDEX);
-}
-
 /* Does node n read a choice by index, directly or through elementwise nests? Inlined, it may limit
  * a reduction's support. */
 static bool
@@ -134,7 +125,9 @@ may_gain_support(const Fusion *f, NodeId n, uint32_t depth)
         if (!from || nest_axes_of_kind(from, AXIS_REDUCE))
             continue;
         for (uint32_t w = 0; w < from->nwrite; w++)
-            scalar_visit(f->ctx, from->write[w].value, seek_choice_by_place, &any);
+            FOR_EACH_SCALAR (s, scalar_nodes(f->ctx, from->write[w].value))
+                any |= scalar_is_compared_choice(s) &&
+                       (s->arg[0]->arg[0]->op == S_INDEX || s->arg[0]->arg[1]->op == S_INDEX);
         any = any || may_gain_support(f, def, depth - 1);
     }
     return any;

@@ -8,7 +8,7 @@
  *     most[b, j, k] = max l: scores[b, j, k, l]
  *
  * As stages of one kernel, all get both axes: values between stages get a dimension for each digit,
- * which is the same in memory (nest_reformat). Then all stages share g, h and k, and a schedule may
+ * which is the same in memory (nest_reindex). Then all stages share g, h and k, and a schedule may
  * process the rows of all heads of a group together, since they read the same keys.
  */
 #include "fuse/internal.h"
@@ -94,7 +94,7 @@ in_digits(const Fusion *f, const NodeId *host, uint32_t n, const FusedCall *p, c
         const Nest *bare = i == nest->nin ? nest_bare(c, nest) : NULL;
         nest = bare && type_eq(c, bare->param[i].type, format_type(c, cut, t)) == YES
                    ? bare
-                   : nest_reformat(c, nest, i, cut);
+                   : nest_reindex(c, nest, i, cut);
     }
     nest = nest ? nest_simplify(c, nest) : NULL;
     return nest ? nest_axes_as_written(c, nest, 0) : NULL;

@@ -463,11 +463,6 @@ known(Ask *q, const Frame *f, const Scalar *s)
 
 /* ---- the comparisons there are --------------------------------------------------------------- */
 
-typedef struct {
-    Ask *q;
-    const Frame *f;
-} Collect;
-
 static void
 note(Ask *q, const Expr *e)
 {
@@ -481,22 +476,21 @@ note(Ask *q, const Expr *e)
 
 /* A comparison may hide where it is false, or where it is true. */
 static void
-collect(void *user, const Scalar *s)
+note_comparisons(Ask *q, const Frame *f, const Scalar *value)
 {
-    const Collect *k = user;
-    Ask *q = k->q;
-    const Expr *e[2];
-    uint32_t n = comparison(q, k->f, s, e);
-    Frame in;
-
-    for (uint32_t i = 0; i < n; i++)
-        note(q, e[i]);
-    if (n == 1)
-        note(q, opposite(q, e[0]));
-    if (s->op == S_LOAD && enter(q, k->f, s, &in)) {
-        q->level++;
-        scalar_visit(q->c, q->k->part[in.part].nest->write[0].value, collect, &(Collect){ q, &in });
-        q->level--;
+    FOR_EACH_SCALAR (s, scalar_nodes(q->c, value)) {
+        const Expr *e[2];
+        uint32_t n = comparison(q, f, s, e);
+        Frame in;
+        for (uint32_t i = 0; i < n; i++)
+            note(q, e[i]);
+        if (n == 1)
+            note(q, opposite(q, e[0]));
+        if (s->op == S_LOAD && enter(q, f, s, &in)) {
+            q->level++;
+            note_comparisons(q, &in, q->k->part[in.part].nest->write[0].value);
+            q->level--;
+        }
     }
 }
 
@@ -635,7 +629,7 @@ find_bounds(Ask *q, const Frame *own, const Scalar *reduce, Support *out)
 {
     Known identity = reduce->u.reduce.combiner == COMB_MAX ? IS_MINUS_INF : IS_ZERO;
 
-    scalar_visit(q->c, reduce->arg[0], collect, &(Collect){ q, own });
+    note_comparisons(q, own, reduce->arg[0]);
     for (uint32_t i = 0; i < q->natom; i++) {
         q->no = q->atom[i];
         Known x = known(q, own, reduce->arg[0]);
@@ -651,27 +645,6 @@ find_bounds(Ask *q, const Frame *own, const Scalar *reduce, Support *out)
 }
 
 /* ---- choices around a reduction -------------------------------------------------------------- */
-
-typedef struct {
-    const Scalar *node;
-    bool found;
-} Within;
-
-static void
-see_node(void *user, const Scalar *s)
-{
-    Within *w = user;
-    w->found |= s == w->node;
-}
-
-static bool
-holds_node(Ctx *c, const Scalar *s, const Scalar *node)
-{
-    Within w = { node, false };
-
-    scalar_visit(c, s, see_node, &w);
-    return w.found;
-}
 
 /* What has to be >= 0, so that the condition holds, or does not; what always is says nothing. */
 static void
@@ -702,7 +675,7 @@ find_conditions(Ask *q, const Frame *f, const Scalar *reduce, Support *out)
     while (s != reduce) {
         uint32_t at = s->narg, users = 0;
         for (uint32_t i = 0; i < s->narg; i++)
-            if (holds_node(q->c, s->arg[i], reduce))
+            if (scalar_holds(q->c, s->arg[i], reduce))
                 at = i, users++;
         if (users != 1)
             return;
@@ -731,14 +704,6 @@ kernel_support(Ctx *c, Arena *a, const Kernel *k, uint32_t part, uint32_t axis, 
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
-typedef struct {
-    Ask *q;
-    const Frame *f;
-    const Scalar *summand;
-    Known identity;
-    const Scalar *found;
-} Seek;
-
 /* The element of a table argument, by the axes of the queried part. NULL: another expression. */
 static const Scalar *
 table_element(Ask *q, const Frame *f, const Scalar *cond)
@@ -760,28 +725,29 @@ table_element(Ask *q, const Frame *f, const Scalar *cond)
     return scalar_load(q->c, load->dtype, buffer, load->u.load.rank, at, NULL);
 }
 
-static void
-seek_table(void *user, const Scalar *s)
+/* The first element in a value that makes the summand the identity where it is 0; NULL: none. */
+static const Scalar *
+find_table(Ask *q, const Frame *f, const Scalar *value, const Scalar *summand, Known identity)
 {
-    Seek *k = user;
-    Ask *q = k->q;
     Frame own = { .part = q->part }, in;
+    const Scalar *found = NULL;
 
-    if (s->op == S_SEEN && !k->found) {
-        const Scalar *element = table_element(q, k->f, s->arg[0]);
-        q->unseen = s;
-        Known x = element ? known(q, &own, k->summand) : IS_ANY;
-        k->found =
-            x == k->identity || (x == IS_HIDDEN && k->identity == IS_MINUS_INF) ? element : NULL;
+    FOR_EACH_SCALAR (s, scalar_nodes(q->c, value)) {
+        if (s->op == S_SEEN) {
+            const Scalar *element = table_element(q, f, s->arg[0]);
+            q->unseen = s;
+            Known x = element ? known(q, &own, summand) : IS_ANY;
+            found = x == identity || (x == IS_HIDDEN && identity == IS_MINUS_INF) ? element : NULL;
+        }
+        if (s->op == S_LOAD && enter(q, f, s, &in)) {
+            q->level++;
+            found = find_table(q, &in, q->k->part[in.part].nest->write[0].value, summand, identity);
+            q->level--;
+        }
+        if (found)
+            break;
     }
-    if (s->op == S_LOAD && enter(q, k->f, s, &in)) {
-        const Frame *before = k->f;
-        k->f = &in;
-        q->level++;
-        scalar_visit(q->c, q->k->part[in.part].nest->write[0].value, seek_table, k);
-        q->level--;
-        k->f = before;
-    }
+    return found;
 }
 
 const Scalar *
@@ -794,10 +760,8 @@ kernel_support_table(Ctx *c, Arena *a, const Kernel *k, uint32_t part, uint32_t 
 
     if (!reduce)
         return NULL;
-    Seek s = { &q, &f, reduce->arg[0],
-               reduce->u.reduce.combiner == COMB_MAX ? IS_MINUS_INF : IS_ZERO, NULL };
-    scalar_visit(c, reduce->arg[0], seek_table, &s);
-    return s.found;
+    return find_table(&q, &f, reduce->arg[0], reduce->arg[0],
+                      reduce->u.reduce.combiner == COMB_MAX ? IS_MINUS_INF : IS_ZERO);
 }
 
 void

@@ -114,11 +114,8 @@ check_lanes(Check *k, uint32_t lanes, const Expr *stride, const Expr *valid)
 }
 
 static void
-check_node(void *user, const Scalar *s)
+check_node(Check *k, const Scalar *s)
 {
-    Check *k = user;
-    if (!k->ok)
-        return;
     if (s->op == S_REDUCE || s->op == S_ITEM)
         broken(k, 3, "a reduction of a nest is left in the tree");
     else if (!scalar_moves_text(s))
@@ -130,30 +127,27 @@ check_node(void *user, const Scalar *s)
         check_lanes(k, s->lanes, s->u.load.lane_stride, s->u.load.valid);
 }
 
+static bool
+check_nodes(Check *k, const Scalar *const *list)
+{
+    FOR_EACH_SCALAR (s, list)
+        if (k->ok)
+            check_node(k, s);
+    return k->ok;
+}
+
 /* Every node below, values of computed variables included. */
 static bool
 check_value(Check *k, const Scalar *s)
 {
-    scalar_visit(k->ctx, s, check_node, k);
-    return k->ok;
-}
-
-static void
-check_computed(void *user, Var v)
-{
-    if (v.kind == VAR_COMPUTED)
-        check_value(user, computed_scalar(v));
+    return check_nodes(k, scalar_nodes(k->ctx, s));
 }
 
 /* An Expr in the tree itself, not inside a Scalar. */
 static bool
 check_tree_expr(Check *k, const Expr *e)
 {
-    if (!check_expr(k, e))
-        return false;
-    if (expr_uses_kind(e, VAR_COMPUTED))
-        expr_vars(e, check_computed, k);
-    return k->ok;
+    return check_expr(k, e) && check_nodes(k, expr_nodes(k->ctx, e));
 }
 
 /* ---- the tree -------------------------------------------------------------------------------- */
@@ -215,8 +209,7 @@ check_store(Check *k, const Tree *t)
     const Buffer *b = &k->k->buffer.at[t->u.store.buffer];
     REQUIRE(k, 6, b->space != SPACE_IN, "input %s is written", b->name);
     for (uint32_t d = 0; d < t->u.store.rank; d++)
-        if (expr_uses_kind(t->u.store.at[d], VAR_COMPUTED))
-            expr_vars(t->u.store.at[d], check_computed, k);
+        check_nodes(k, expr_nodes(k->ctx, t->u.store.at[d]));
     REQUIRE(k, 6,
             !t->u.store.stream || (b->space == SPACE_OUT && value->lanes > 1 && !t->u.store.valid &&
                                    expr_is(t->u.store.lane_stride, 1)),

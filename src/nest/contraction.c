@@ -205,38 +205,25 @@ nest_contraction(Ctx *c, const Nest *n, Contraction *out)
 
 /* ---- factors of constants -------------------------------------------------------------------- */
 
-typedef struct {
-    bool (*known)(void *user, uint32_t slot);
-    void *user;
-    AxisSet axes; /* of all reads */
-    const Scalar *widest;
-    bool again, ok; /* another one varies with as many axes */
-} ConstantRead;
-
-static void
-see_read(void *user, const Scalar *s)
-{
-    ConstantRead *r = user;
-
-    if (s->op == S_REDUCE || s->op == S_AT ||
-        (s->op == S_LOAD && (!r->known(r->user, s->u.load.slot) || s->u.load.outside)))
-        r->ok = false;
-    if (s->op != S_LOAD)
-        return;
-    r->axes |= s->axes;
-    int more =
-        r->widest ? __builtin_popcountll(s->axes) - __builtin_popcountll(r->widest->axes) : 1;
-    r->again = more == 0 || (more < 0 && r->again);
-    if (more > 0)
-        r->widest = s;
-}
-
 const Scalar *
 nest_constant_read(Ctx *c, const Scalar *factor, bool (*known)(void *user, uint32_t slot),
                    void *user)
 {
-    ConstantRead r = { .known = known, .user = user, .ok = true };
+    const Scalar *widest = NULL;
+    AxisSet axes = 0;
+    bool again = false; /* another read varies with as many axes */
 
-    scalar_visit(c, factor, see_read, &r);
-    return r.ok && r.widest && !r.again && r.widest->axes == r.axes ? r.widest : NULL;
+    FOR_EACH_SCALAR (s, scalar_nodes(c, factor)) {
+        if (s->op == S_REDUCE || s->op == S_AT)
+            return NULL;
+        if (s->op != S_LOAD)
+            continue;
+        if (!known(user, s->u.load.slot) || s->u.load.outside)
+            return NULL;
+        axes |= s->axes;
+        int more = widest ? __builtin_popcountll(s->axes) - __builtin_popcountll(widest->axes) : 1;
+        again = more == 0 || (more < 0 && again);
+        widest = more > 0 ? s : widest;
+    }
+    return widest && !again && widest->axes == axes ? widest : NULL;
 }

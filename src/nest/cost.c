@@ -89,14 +89,14 @@ work_of(const Scalar *s)
     return WORK_NONE;
 }
 
-static void
-add_code(void *user, const Scalar *s)
+static uint32_t
+code_of(const Scalar *s)
 {
     static const uint32_t instructions[] = {
         [WORK_NONE] = 0, [WORK_ADD] = 1, [WORK_MUL] = 1, [WORK_DIV] = 4, [WORK_SPECIAL] = 16
     };
 
-    *(uint32_t *)user += instructions[work_of(s)] + (s->op == S_LOAD) + (s->op == S_REDUCE);
+    return instructions[work_of(s)] + (s->op == S_LOAD) + (s->op == S_REDUCE);
 }
 
 uint32_t
@@ -105,7 +105,8 @@ nest_code(Ctx *c, const Nest *n)
     uint32_t code = 0;
 
     for (uint32_t i = 0; i < n->nwrite; i++)
-        scalar_visit(c, n->write[i].value, add_code, &code);
+        FOR_EACH_SCALAR (s, scalar_nodes(c, n->write[i].value))
+            code += code_of(s);
     return code;
 }
 

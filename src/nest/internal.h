@@ -8,6 +8,11 @@
 
 /* The node equal to `proto` with these operands: the existing one, or a new one. */
 const Scalar *scalar_intern(Ctx *c, const Scalar *proto, const Scalar *const *arg);
-Map *scalar_computed(Ctx *c); /* Scalar to its computed Expr variable */
+/* What a context remembers of its Scalars. */
+typedef struct {
+    Map computed;     /* to the Expr variable that stands for one */
+    Map nodes, loads; /* to the lists below one; nodes: also below an Expr (scalar_list.c) */
+} ScalarNotes;
+ScalarNotes *scalar_notes(Ctx *c);
 
 #endif

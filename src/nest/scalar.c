@@ -1,7 +1,7 @@
 /* scalar: the makers of the DAG of scalar expressions.
  *
  * Every node goes through scalar_intern (scalar_table.c), so equal expressions are one pointer.
- * Makers fold constants (fold.c) and apply the identities that hold for every value of the type:
+ * Makers fold constants (number.c) and apply the identities that hold for every value of the type:
  * x*1 and x - 0 always, x + 0 for integers only (-0.0 + 0 is 0.0), x*0 for integers only (NaN).
  * Arithmetic of index values is arithmetic of Exprs: that is where symbolic bounds are decided.
  */
@@ -204,14 +204,14 @@ result_type(ScalarOp op, const Scalar *const *arg)
 static const Scalar *
 fold_constants(Ctx *c, ScalarOp op, const Scalar *const *arg, uint32_t narg)
 {
-    Number x[3], r = { .i = 0 };
+    Number x[3] = { 0 }, r = { 0 };
     for (uint32_t i = 0; i < narg; i++) {
         const Scalar *k = uniform_const(arg[i]);
         if (!k)
             return NULL;
         x[i] = scalar_value(k);
     }
-    if (op == S_SELECT || op == S_SEEN || !number_op(op, arg[0]->dtype, x, &r))
+    if (!number_op(op, arg[0]->dtype, x[0], x[1], x[2], &r))
         return NULL;
     return scalar_splat(c, constant(c, result_type(op, arg), r), arg[0]->lanes);
 }
@@ -563,5 +563,5 @@ expr_computed(Ctx *c, const Scalar *s)
     if (!s)
         return NULL;
     assert(!dtype_is_float(s->dtype) && s->lanes == 1);
-    return computed_of(c, scalar_computed(c), s);
+    return computed_of(c, &scalar_notes(c)->computed, s);
 }

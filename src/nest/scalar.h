@@ -193,15 +193,22 @@ const Expr *scalar_map_expr(ScalarMap *m, const Expr *e);
 /* Substitute variables everywhere in s (indices, guards, computed values). */
 const Scalar *scalar_subst(Ctx *c, const Scalar *s, const Binding *b, uint32_t n);
 
-/* Visit every distinct node below s, operands first; computed values inside Exprs are visited
- * too. */
-void scalar_visit(Ctx *c, const Scalar *s, void (*visit)(void *user, const Scalar *s), void *user);
-bool scalar_uses(const Scalar *s, Var v); /* in any Expr below */
-/* The distinct reads below s, in the order of scalar_visit. */
-typedef VEC(const Scalar *) ScalarReads;
-ScalarReads scalar_reads(Ctx *c, Arena *a, const Scalar *s);
+/* ---- looking through ------------------------------------------------------------------------- */
+
+/* Lists of distinct nodes: s and all below it, operands first, those of computed values inside
+ * Exprs too; the loads among these; the nodes of the computed values of an Expr. A list ends with
+ * NULL, is made once for each s, and stays valid. Of NULL: an empty list. */
+const Scalar *const *scalar_nodes(Ctx *c, const Scalar *s);
+const Scalar *const *scalar_loads(Ctx *c, const Scalar *s);
+const Scalar *const *expr_nodes(Ctx *c, const Expr *e);
+/* FOR_EACH_SCALAR(load, scalar_loads(c, value)) {…} declares load; it may be left at any point. */
+#define FOR_EACH_SCALAR(s, list)                                                                   \
+    for (const Scalar *const *s##_at = (list), *s; (s = *s##_at); s##_at++)
+
 /* The Expr of an index or an i64 number; NULL: it is computed from data. */
 const Expr *scalar_as_index(Ctx *c, const Scalar *s);
-uint32_t scalar_size(Ctx *c, const Scalar *s); /* distinct nodes below */
+bool scalar_uses(const Scalar *s, Var v);                       /* in any Expr below */
+bool scalar_holds(Ctx *c, const Scalar *s, const Scalar *node); /* is node below s, or s? */
+uint32_t scalar_size(Ctx *c, const Scalar *s);                  /* distinct nodes below */
 
 #endif

@@ -11,7 +11,7 @@ struct ScalarTable {
     Scalar **slot; /* open addressing; cap is a power of two */
     uint64_t *hash;
     uint32_t n, cap;
-    Map computed; /* Scalar to the Expr that stands for it */
+    ScalarNotes notes;
 };
 
 /* ---- the table ------------------------------------------------------------------------------ */
@@ -21,7 +21,7 @@ table_of(Ctx *c)
 {
     if (!c->scalars) {
         c->scalars = NEW(c->arena, struct ScalarTable);
-        c->scalars->computed.arena = c->arena;
+        c->scalars->notes = (ScalarNotes){ { c->arena }, { c->arena }, { c->arena } };
         c->scalars->cap = 1024;
         c->scalars->slot = NEW_ARRAY(c->arena, Scalar *, c->scalars->cap);
         c->scalars->hash = NEW_ARRAY(c->arena, uint64_t, c->scalars->cap);
@@ -243,8 +243,8 @@ scalar_intern(Ctx *c, const Scalar *proto, const Scalar *const *arg)
     return s;
 }
 
-Map *
-scalar_computed(Ctx *c)
+ScalarNotes *
+scalar_notes(Ctx *c)
 {
-    return &table_of(c)->computed;
+    return &table_of(c)->notes;
 }

@@ -14,7 +14,8 @@
  *   8  a write names an output; its value has that type
  *   9  a plain write's indices are distinct parallel or scan axes, all of them, each as long as the
  *      output's dimension; or it is one write of the kind that combines
- *  10  a combining write's init is an input of the output's type; its combiner is not on tuples
+ *  10  a combining write's init is an input of the output's type; its combiner is not on tuples, and
+ *      combines bool if it is any or all
  *  11  every output is written
  *  12  lanes are for loop trees: every value here has one
  */
@@ -246,6 +247,10 @@ check_write(Check *k, const Write *w)
     REQUIRE(k, 10,
             w->combiner < COMB_COUNT && w->combiner != COMB_ARGMAX && w->combiner != COMB_ARGMIN,
             "writes to %s cannot be combined by a combiner on tuples", p->name);
+    REQUIRE(k, 10,
+            (w->combiner != COMB_ANY && w->combiner != COMB_ALL) || p->type->dtype == DT_BOOL,
+            "writes to %s are combined by %s, which combines bool, not %s", p->name,
+            combiner_name[w->combiner], dtype_info[p->type->dtype].name);
     REQUIRE(k, 10, p->type->dtype != DT_STR || w->combiner == COMB_LAST,
             "writes of strings to %s are combined", p->name);
     if (w->init == NO_SLOT)

@@ -3,6 +3,7 @@
 #define TENON_NEST_WALK_H
 
 #include "nest/nest.h"
+#include "nest/number.h"
 
 /* The children of a node: arguments, outside values, and the Scalars of computed variables of its
  * Exprs. `guarded`: below an arm of a select, or an outside value. */
@@ -74,21 +75,6 @@ scalar_is_compared_choice(const Scalar *s)
 bool load_is_inside(Ctx *c, const Ranges *r, const Scalar *load, const Type *t);
 /* The same load with another slot, indices or outside value. */
 const Scalar *load_with(Ctx *c, const Scalar *load, uint32_t slot, const Scalar *outside);
-
-/* ---- fold.c: the arithmetic of constants ---------------------------------------------------- */
-
-/* x[i] of type t; the result has the operation's type. False where the operation has no meaning at
- * t. */
-bool number_op(ScalarOp op, DType t, const Number *x, Number *result);
-
-/* The value of an S_CONST. */
-static inline Number
-scalar_value(const Scalar *s)
-{
-    Number v;
-    v.i = s->u.bits; /* a double's bits, or the integer itself */
-    return v;
-}
 
 static inline bool
 scalar_is_const(const Scalar *s)

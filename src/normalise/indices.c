@@ -47,10 +47,9 @@ typedef struct {
 
 /* ---- which nests are forms ------------------------------------------------------------------- */
 
-static void
-see_costly(void *user, const Scalar *s)
+static bool
+is_costly(const Scalar *s)
 {
-    bool *costly = user;
     bool cheap = s->op == S_CONST || s->op == S_INDEX || s->op == S_SELECT || s->op == S_CAST ||
                  s->op == S_ADD || s->op == S_SUB || s->op == S_MUL || s->op == S_MIN ||
                  s->op == S_MAX || s->op == S_AND || s->op == S_OR || s->op == S_XOR ||
@@ -58,7 +57,7 @@ see_costly(void *user, const Scalar *s)
     /* floats are selected, not computed */
     bool chosen = s->op == S_CONST || s->op == S_SELECT || !dtype_is_float(s->dtype);
 
-    *costly |= !cheap || !chosen;
+    return !cheap || !chosen;
 }
 
 /* Is every element the same, `first` being the scan's value before its first step? Then each step
@@ -149,7 +148,8 @@ form_of(Ctx *c, const Nest *n)
     if (n->nout == 1 && n->nwrite == 1 && n->nin == 0 && !costly &&
         write_is_plain(c, n, &n->write[0])) {
         const Scalar *steady = nest_axes_of_kind(n, AXIS_SCAN) ? steady_scan(c, scratch, n) : NULL;
-        scalar_visit(c, n->write[0].value, see_costly, &costly);
+        FOR_EACH_SCALAR (s, scalar_nodes(c, n->write[0].value))
+            costly |= is_costly(s);
         if (steady)
             form = form_of_scalar(c, n->name, n->param[0].type, steady);
         else if (!costly && !nest_axes_of_kind(n, AXIS_SCAN) &&

@@ -74,12 +74,6 @@ is_hiding(const Scalar *s)
     return v <= NORMALISE_HIDES;
 }
 
-static void
-see_hiding(void *user, const Scalar *s)
-{
-    *(bool *)user |= is_hiding(s);
-}
-
 static bool
 holds_hiding(Ctx *c, const Value *v)
 {
@@ -112,7 +106,8 @@ may_hide(const Masks *m, ValueId v, int left)
         found = dtype_is_float(value->type->dtype);
     } else if (n->callee == CALL_NEST && n->nest->nwrite == 1 &&
                !nest_axes_of_kind(n->nest, AXIS_REDUCE) && !nest_axes_of_kind(n->nest, AXIS_SCAN)) {
-        scalar_visit(m->c, n->nest->write[0].value, see_hiding, &found);
+        FOR_EACH_SCALAR (s, scalar_nodes(m->c, n->nest->write[0].value))
+            found |= is_hiding(s);
         for (uint32_t i = 0; i < n->in.count && !found; i++)
             found = may_hide(m, node_in(m->from, n, i), left - 1);
     }
@@ -257,28 +252,29 @@ shown(const Masks *m, const Source *node, const Scalar *s)
     }
 }
 
-typedef struct {
-    const Masks *m;
-    const Source *node;
-    bool ok, reads, bytes;
-} Look;
-
 /* A table can be made of reads at indices; reading a byte takes less time than computing its score,
- * and a constant is computed now. */
-static void
-look_at(void *user, const Scalar *s)
+ * and a constant is computed now (*bytes: all reads are of such). */
+static bool
+reads_at_indices(const Masks *m, const Source *node, const Scalar *cond, bool *bytes)
 {
-    Look *l = user;
+    bool reads = false;
 
-    l->ok &= s->op != S_REDUCE && s->op != S_ITEM && s->op != S_AT;
-    if (s->op != S_LOAD)
-        return;
-    l->reads = true;
-    l->ok &= s->u.load.slot < l->node->nest->nin;
-    for (uint32_t d = 0; d < s->u.load.rank; d++)
-        l->ok &= !expr_uses_kind(s->u.load.at[d], VAR_COMPUTED);
-    l->bytes &= l->ok && (dtype_info[s->dtype].bytes == 1 ||
-                          l->m->from->value.at[l->node->in[s->u.load.slot]].data);
+    *bytes = true;
+    FOR_EACH_SCALAR (s, scalar_nodes(m->c, cond)) {
+        if (s->op == S_REDUCE || s->op == S_ITEM || s->op == S_AT)
+            return false;
+        if (s->op != S_LOAD)
+            continue;
+        reads = true;
+        if (s->u.load.slot >= node->nest->nin)
+            return false;
+        for (uint32_t d = 0; d < s->u.load.rank; d++)
+            if (expr_uses_kind(s->u.load.at[d], VAR_COMPUTED))
+                return false;
+        *bytes &= dtype_info[s->dtype].bytes == 1 ||
+                  m->from->value.at[node->in[s->u.load.slot]].data != NULL;
+    }
+    return reads;
 }
 
 /* ---- blocks of keys -------------------------------------------------------------------------- */
@@ -374,15 +370,14 @@ is_worth_a_table(const Masks *m, const Source *node, const Scalar *cond, uint32_
                  uint32_t rows, bool at_once)
 {
     const Nest *n = node->nest;
-    Look l = { m, node, .ok = true, .bytes = true };
-    bool shared = false;
+    bool shared = false, bytes;
     int64_t least = rows == NO_SLOT ? 1 : expr_or(n->axis[rows].extent, BLOCK_ROWS);
     bool few = least < BLOCK_ROWS || expr_or(n->axis[keys].extent, LEAST_KEYS) < LEAST_KEYS;
 
-    scalar_visit(m->c, cond, look_at, &l);
     for (uint32_t x = 0; x < n->naxis; x++)
         shared |= !(cond->axes >> x & 1) && !expr_is(n->axis[x].extent, 1);
-    return l.ok && l.reads && !few && (shared || l.bytes || at_once) && cond->axes >> keys & 1;
+    return reads_at_indices(m, node, cond, &bytes) && !few && (shared || bytes || at_once) &&
+           cond->axes >> keys & 1;
 }
 
 /* ---- tables ---------------------------------------------------------------------------------- */

@@ -176,29 +176,32 @@ compute(Normal *m, const Nest *n, const ValueId *in, const char *name)
 
 /* A constant operand, packed as the contraction walks it: axes of both sides, its own, sums. */
 static void
-relay_constant(Normal *m, const Scalar *load, const Contraction *view, AxisSet own)
+pack_constant(Normal *m, const Scalar *load, const Contraction *view, AxisSet own)
 {
     Ctx *c = m->ctx;
     uint32_t axis[NEST_MAX_AXES], rank = 0, slot = load->u.load.slot;
     AxisSet used = scalar_axes(c, load);
-    const Nest *move = NULL;
+    const Nest *made;
 
-    if (is_plain_read(c, m->nest, load))
+    if (is_plain_read(c, m->nest, load) ||
+        (load->u.load.outside && load->u.load.outside->op != S_CONST))
         return;
     rank = list_axes(m->nest, used & view->batch, axis, rank);
     rank = list_axes(m->nest, used & own, axis, rank);
     rank = list_axes(m->nest, used & view->sum, axis, rank);
-    const Nest *relaid =
-        rank <= TN_MAX_RANK ? nest_relay_input(c, m->nest, load, axis, rank, &move) : NULL;
-    if (!relaid)
-        return;
     const char *name = arena_printf(c->arena, "%s_relaid", m->to->value.at[m->value[slot]].name);
-    ValueId v = compute(m, move, &m->value[slot], name);
+    const Nest *packed = nest_outline(c, m->nest, load, slot, axis, rank, name, &made);
+    bool *keep = NEW_ARRAY(c->arena, bool, m->nest->nin);
+    made = packed ? nest_drop_unused(c, made, keep) : NULL;
+    /* an index may be read from another tensor */
+    if (!made || made->nin > 1)
+        return;
+    ValueId v = compute(m, made, &m->value[slot], name);
     /* too large: moving it in every run does not pay */
     if (!v)
         return;
     m->value[slot] = v;
-    m->nest = relaid;
+    m->nest = packed;
 }
 
 /* Do columns and other axes share a dimension of the result? */
@@ -229,16 +232,16 @@ gather_columns(Normal *m, const Contraction *view, ValueId out)
     rank = list_axes(n, view->batch, axis, rank);
     rank = list_axes(n, view->row, axis, rank);
     rank = list_axes(n, view->col, axis, rank);
-    const Nest *relaid = rank <= TN_MAX_RANK ? nest_relay_output(c, n, axis, rank, &move) : NULL;
+    const Nest *phases = nest_output_along(c, n, axis, rank, &move);
     /* heads stand around rows, as where scores are made */
-    if (!relaid || !(relaid = nest_axes_as_written(c, relaid, 0)))
+    if (!phases || !(phases = nest_axes_as_written(c, phases, 0)))
         return out;
-    m->nest = relaid;
+    m->nest = phases;
     ValueId made =
         graph_value(m->to, arena_printf(c->arena, "%s_phases", m->to->value.at[out].name),
-                    relaid->param[relaid->nin].type);
+                    phases->param[phases->nin].type);
     m->value[n->nin] = made;
-    graph_call_nest(m->to, relaid, m->node->loc, m->node->origin, m->value, m->value + n->nin);
+    graph_call_nest(m->to, phases, m->node->loc, m->node->origin, m->value, m->value + n->nin);
     call_move(m, move, made, out);
     return 0;
 }
@@ -257,7 +260,7 @@ plain_product(Normal *m)
         return false;
     const Scalar *a = constant_read(m, view.a), *b = constant_read(m, view.b);
     if (a || b)
-        relay_constant(m, a ? a : b, &view, a ? view.row : view.col);
+        pack_constant(m, a ? a : b, &view, a ? view.row : view.col);
     return nest_contraction(m->ctx, m->nest, &view) &&
            !gather_columns(m, &view, m->value[m->nest->nin]);
 }

@@ -8,42 +8,30 @@
  */
 #include "normalise/normalise.h"
 
-typedef struct {
-    const Scalar *found;
-    uint32_t count;
-} Find;
-
-static void
-find_reduce(void *user, const Scalar *s)
-{
-    Find *f = user;
-
-    if (s->op == S_REDUCE) {
-        f->found = s;
-        f->count++;
-    }
-}
-
 /* The nest's one reduction, of one item and over loops of known length, if nothing else takes
  * time. */
 static const Scalar *
 only_reduction(Ctx *c, const Nest *n, int64_t *points)
 {
-    Find f = { NULL, 0 };
+    const Scalar *found = NULL;
     int64_t extent;
 
     *points = 1;
     if (n->nwrite != 1 || n->nout != 1 || n->write[0].combiner != COMB_NONE)
         return NULL;
-    scalar_visit(c, n->write[0].value, find_reduce, &f);
-    if (f.count != 1 || f.found->narg != 1 || f.found->u.reduce.combiner > COMB_MIN)
+    FOR_EACH_SCALAR (s, scalar_nodes(c, n->write[0].value)) {
+        if (s->op == S_REDUCE && found)
+            return NULL;
+        found = s->op == S_REDUCE ? s : found;
+    }
+    if (!found || found->narg != 1 || found->u.reduce.combiner > COMB_MIN)
         return NULL;
     for (uint32_t k = 0; k < n->naxis; k++)
         if (n->axis[k].kind == AXIS_SCAN || !expr_const(n->axis[k].extent, &extent) ||
             (n->axis[k].kind == AXIS_PARALLEL && extent != 1) ||
             mul_overflows(*points, extent, points))
             return NULL;
-    return f.found;
+    return found;
 }
 
 /* how much longer than necessary a chunk may be, if that divides the extent; bounds the search,

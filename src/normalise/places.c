@@ -44,43 +44,38 @@ typedef struct {
 
 /* ---- asking ---------------------------------------------------------------------------------- */
 
-typedef struct {
-    Finder *f;
-    uint32_t work;
-    bool ok, fails;
-} Look;
-
-static void
-look_at(void *user, const Scalar *s)
+/* Can a value be computed for the points that need it? */
+static bool
+is_simple(Finder *f, const Scalar *value)
 {
-    Look *l = user;
-    Ranges r = nest_ranges(l->f->c, l->f->scratch, l->f->n);
+    Ranges r = nest_ranges(f->c, f->scratch, f->n);
 
-    l->work += s->op == S_CAST || s->op > S_HPROD;
-    l->fails |= s->op == S_AT;
-    l->ok = l->ok && s->op != S_REDUCE && s->op != S_ITEM &&
-            (s->op != S_LOAD || s->u.load.outside ||
-             load_is_inside(l->f->c, &r, s, l->f->n->param[s->u.load.slot].type));
+    FOR_EACH_SCALAR (s, scalar_nodes(f->c, value))
+        if (s->op == S_REDUCE || s->op == S_ITEM ||
+            (s->op == S_LOAD && !s->u.load.outside &&
+             !load_is_inside(f->c, &r, s, f->n->param[s->u.load.slot].type)))
+            return false;
+    return true;
 }
 
 /* Operations of a value that can be computed anywhere; 0: not of that kind. */
 static uint32_t
-work_of(Finder *f, const Scalar *s)
+work_of(Finder *f, const Scalar *value)
 {
-    Look l = { f, 0, true, false };
+    uint32_t work = 0;
 
-    scalar_visit(f->c, s, look_at, &l);
-    return l.ok && !l.fails ? l.work : 0;
+    FOR_EACH_SCALAR (s, scalar_nodes(f->c, value)) {
+        if (s->op == S_AT)
+            return 0;
+        work += s->op == S_CAST || s->op > S_HPROD;
+    }
+    return is_simple(f, value) ? work : 0;
 }
 
-/* The same, if it is computed only for the points that need it. */
 static bool
 may_be_wanted(Finder *f, const Scalar *s)
 {
-    Look l = { f, 0, true, false };
-
-    scalar_visit(f->c, s, look_at, &l);
-    return l.ok && !(s->axes & ~f->axes);
+    return is_simple(f, s) && !(s->axes & ~f->axes);
 }
 
 /* Is computing a value once, storing it and reading it for every use cheaper than computing it for

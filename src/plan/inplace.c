@@ -45,12 +45,8 @@ typedef struct {
 } Check;
 
 static void
-check_scalar(void *user, const Scalar *s)
+check_load(Check *k, const Scalar *s)
 {
-    Check *k = user;
-
-    if (s->op != S_LOAD)
-        return;
     uint32_t slot = s->u.load.slot;
     k->ok &= slot != k->out;
     if (!k->is_input[slot])
@@ -64,12 +60,11 @@ check_scalar(void *user, const Scalar *s)
 }
 
 static void
-check_var(void *user, Var v)
+check_loads(Check *k, const Scalar *const *list)
 {
-    Check *k = user;
-
-    if (v.kind == VAR_COMPUTED)
-        scalar_visit(k->c, computed_scalar(v), check_scalar, k);
+    FOR_EACH_SCALAR (s, list)
+        if (s->op == S_LOAD)
+            check_load(k, s);
 }
 
 static void
@@ -79,17 +74,17 @@ check_block(Check *k, const Block *b)
         const Tree *t = b->list.at[i];
         switch (t->kind) {
         case TREE_LOOP:
-            expr_vars(t->u.loop.begin, check_var, k);
-            expr_vars(t->u.loop.end, check_var, k);
+            check_loads(k, expr_nodes(k->c, t->u.loop.begin));
+            check_loads(k, expr_nodes(k->c, t->u.loop.end));
             break;
-        case TREE_LET: expr_vars(t->u.let.value, check_var, k); break;
-        case TREE_IF: scalar_visit(k->c, t->u.test.cond, check_scalar, k); break;
+        case TREE_LET: check_loads(k, expr_nodes(k->c, t->u.let.value)); break;
+        case TREE_IF: check_loads(k, scalar_loads(k->c, t->u.test.cond)); break;
         case TREE_STORE:
             for (uint32_t d = 0; d < t->u.store.rank; d++)
-                expr_vars(t->u.store.at[d], check_var, k);
+                check_loads(k, expr_nodes(k->c, t->u.store.at[d]));
             k->store = t->u.store.buffer == k->out ? t : NULL;
             k->loads = false;
-            scalar_visit(k->c, t->u.store.value, check_scalar, k);
+            check_loads(k, scalar_loads(k->c, t->u.store.value));
             /* a store that does not read the input may precede one that does */
             k->ok &= !k->store || k->loads;
             k->store = NULL;

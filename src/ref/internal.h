@@ -1,4 +1,4 @@
-/* Shared by the files of ref: numbers, compiled expressions, and running them.
+/* Shared by the files of ref: compiled expressions, and running them.
  *
  * A nest is compiled into flat lists of instructions over a register file (scalar.c), then its
  * points run one by one (run.c). Compilation does not change semantics: it assigns each node a
@@ -7,15 +7,24 @@
 #ifndef TENON_REF_INTERNAL_H
 #define TENON_REF_INTERNAL_H
 
+#include "nest/number.h"
 #include "ref/ref.h"
 
-/* ---- numbers (number.c) ---------------------------------------------------------------------- */
+#include <assert.h>
 
-/* x op y on arguments of type t, rounded to the result's type. For SELECT, x is the condition. */
-Number num_op(ScalarOp op, DType t, Number x, Number y, Number z);
-Number num_const(const Scalar *s); /* of an S_CONST */
-/* acc[0..n) combined with v[0..n): n is 1 except for argmax and argmin. */
-void num_combine(Combiner k, DType t, uint32_t n, Number *acc, const Number *v);
+/* ---- numbers --------------------------------------------------------------------------------- */
+
+/* op(x, y, z), which has a meaning at t: the nest was verified. */
+static inline Number
+num_op(ScalarOp op, DType t, Number x, Number y, Number z)
+{
+    Number r = { 0 };
+    bool known = number_op(op, t, x, y, z, &r);
+
+    assert(known);
+    (void)known;
+    return r;
+}
 
 /* ---- tensors, symbols (tensor.c) ------------------------------------------------------------- */
 

@@ -27,7 +27,7 @@ store_point(Program *p, void *user)
         Number v = p->reg.at[s->value];
         if (s->combiner != COMB_NONE) {
             Number old = number_load(m->t.dtype, m->t.data, offset);
-            num_combine(s->combiner, m->t.dtype, 1, &old, &v);
+            number_combine(s->combiner, m->t.dtype, 1, &old, &v);
             v = old;
         }
         number_store(m->t.dtype, m->t.data, offset, v);
@@ -58,7 +58,7 @@ write_init(Program *p, const Write *w)
     }
     Number identity = w->combiner == COMB_LAST
                           ? (Number){ 0 }
-                          : num_const(combiner_identity(p->ctx, w->combiner, out->dtype));
+                          : scalar_value(combiner_identity(p->ctx, w->combiner, out->dtype));
     for (int64_t i = 0; i < n; i++)
         number_store(out->dtype, out->data, i, identity);
     return true;

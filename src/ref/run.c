@@ -183,14 +183,14 @@ combine_point(Program *p, void *user)
         return true;
     }
     if (r->n == 1) {
-        num_combine(r->combiner, in->type, 1, acc, &p->reg.at[r->body[0]]);
+        number_combine(r->combiner, in->type, 1, acc, &p->reg.at[r->body[0]]);
         return true;
     }
     Number v[UINT8_MAX];
     for (uint32_t i = 0; i < r->n; i++)
         v[i] = p->reg.at[r->body[i]];
     if (so_far->any)
-        num_combine(r->combiner, in->type, r->n, acc, v);
+        number_combine(r->combiner, in->type, r->n, acc, v);
     /* for tuples: take the first point, since the identity is no point */
     else
         memcpy(acc, v, r->n * sizeof *acc);
@@ -215,7 +215,7 @@ run_hreduce(Program *p, const Instr *in)
         v[l] = p->reg.at[in->a + l];
     for (uint32_t n = in->b; n > 1; n = (n + 1) / 2)
         for (uint32_t l = 0; l < n / 2; l++)
-            num_combine(in->op, in->type, 1, &v[l], &v[l + (n + 1) / 2]);
+            number_combine(in->op, in->type, 1, &v[l], &v[l + (n + 1) / 2]);
     p->reg.at[in->dst] = v[0];
 }
 

@@ -304,7 +304,7 @@ compile_reduce(Program *p, const Scalar *s)
             return NO_REG;
         use_reg(p, body[i]);
     }
-    identity[0] = num_const(combiner_identity(p->ctx, s->u.reduce.combiner, s->dtype));
+    identity[0] = scalar_value(combiner_identity(p->ctx, s->u.reduce.combiner, s->dtype));
     program_close_domain(p);
     uint32_t depth = close_construct(p);
     for (uint32_t k = 0; k < n; k++)
@@ -508,7 +508,7 @@ compile_const(Program *p, const Scalar *s)
 {
     uint32_t r = new_reg(p, s->lanes, place_at(p, 0));
     for (uint32_t l = 0; l < s->lanes; l++)
-        p->reg.at[r + l] = num_const(s);
+        p->reg.at[r + l] = scalar_value(s);
     return r;
 }
 

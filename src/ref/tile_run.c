@@ -1,7 +1,7 @@
 /* tile_run: runs one tile, each instruction over all points.
  *
  * Sums and products of f32 are computed in f32: rounding the double result once gives the same, as
- * number.c explains. Everything rare goes through number.c, point by point.
+ * nest/number.c explains. Everything rare goes through it, point by point.
  */
 #include "ref/tile.h"
 
@@ -361,7 +361,7 @@ combine(Tiled *t, const Instr *in)
         return;
     for (uint32_t i = 0; i < t->n; i++) {
         Number x = old[i];
-        num_combine(r->combiner, in->type, 1, &x, &v[i]);
+        number_combine(r->combiner, in->type, 1, &x, &v[i]);
         put(acc, i, x);
     }
 }
@@ -516,7 +516,7 @@ store_points(Tiled *t, const Store *s, const TileAt *at)
         Number x = v[i];
         if (s->combiner != COMB_NONE) {
             x = number_load(out->dtype, out->data, t->offset[i]);
-            num_combine(s->combiner, out->dtype, 1, &x, &v[i]);
+            number_combine(s->combiner, out->dtype, 1, &x, &v[i]);
         }
         number_store(out->dtype, out->data, t->offset[i], x);
     }

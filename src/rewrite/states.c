@@ -67,7 +67,7 @@ growth_of(const Graph *g, const Map *definer, const State *s)
     if (slot == UINT32_MAX)
         return w;
     w.keep = NEW_ARRAY(g->arena, bool, n->in.count);
-    w.behind = nest_behind(g->ctx, n->nest, slot, &w.dim, w.keep);
+    w.behind = nest_appended(g->ctx, n->nest, slot, &w.dim, w.keep);
     if (w.behind && w.dim != grows)
         w.behind = NULL;
     return w;

@@ -42,12 +42,8 @@ check_offset(Collapse *k, const Expr *outer_stride, const Expr *inner_stride)
 }
 
 static void
-check_collapse(void *user, const Scalar *s)
+check_node(Collapse *k, const Scalar *s)
 {
-    Collapse *k = user;
-
-    if (!k->ok)
-        return;
     if (s->op == S_INDEX || s->op == S_AT)
         k->ok = !uses_axis(s->u.index, k->outer) && !uses_axis(s->u.index, k->inner);
     if (s->op != S_LOAD)
@@ -73,13 +69,15 @@ low_collapses(Low *l, uint32_t outer, uint32_t inner, const Scalar *const *value
     if (o->kind != i->kind || o->kind == AXIS_SCAN || expr_axes(i->extent) || expr_axes(o->extent))
         return false;
     for (uint32_t v = 0; v < nvalue; v++)
-        scalar_visit(l->c, value[v], check_collapse, &k);
+        FOR_EACH_SCALAR (s, scalar_nodes(l->c, value[v]))
+            if (k.ok)
+                check_node(&k, s);
     if (w && k.ok) {
         /* The write as a read of the output: the same offsets. */
         const NestParam *p = &l->n->param[w->out];
         const Scalar *as_load =
             scalar_load(l->c, p->type->dtype, w->out, p->type->rank, w->at, NULL);
-        check_collapse(&k, as_load);
+        check_node(&k, as_load);
     }
     return k.ok;
 }

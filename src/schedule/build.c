@@ -21,10 +21,10 @@ parts_as_they_lie(Ctx *c, Arena *a, Kernel *k, const Program *program, const cha
             const Buffer *b = &k->buffer.at[part[i].buffer[slot]];
             if (!b->format)
                 continue;
-            part[i].nest = nest_relayout(c, part[i].nest, slot, b->format);
+            part[i].nest = nest_reindex(c, part[i].nest, slot, b->format);
             if (!part[i].nest) {
                 *why = arena_printf(
-                    a, "%s may be read outside of its bounds, so it cannot lie in a format",
+                    a, "%s may be read outside of its bounds, where its format has padding",
                     b->name);
                 return NULL;
             }

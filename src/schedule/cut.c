@@ -238,9 +238,8 @@ cut_lay(const Draft *w, uint32_t part, const Scalar *factor, Panels panels)
 
     if (!nest_constant_read(w->c, factor, is_known, &l))
         return NULL;
-    ScalarReads reads = scalar_reads(w->c, w->a, factor);
-    for (uint32_t i = 0; i < reads.n; i++)
-        lay_read(&l, reads.at[i]);
+    FOR_EACH_SCALAR (load, scalar_loads(w->c, factor))
+        lay_read(&l, load);
     return l.ok && l.laid ? text_str(&l.text) : NULL;
 }
 
@@ -309,14 +308,13 @@ is_digit(Ctx *c, const Ranges *known, const Expr *at, uint32_t axis)
 static bool
 columns_read_windows(Low *l, const Cut *cut)
 {
-    ScalarReads reads = scalar_reads(l->c, l->a, cut->k.b);
     Ranges known = nest_ranges(l->c, l->a, l->n);
 
-    for (uint32_t i = 0; i < reads.n; i++)
-        for (uint32_t d = 0; d < reads.at[i]->u.load.rank; d++) {
-            const Expr *at = reads.at[i]->u.load.at[d];
+    FOR_EACH_SCALAR (load, scalar_loads(l->c, cut->k.b))
+        for (uint32_t d = 0; d < load->u.load.rank; d++) {
+            const Expr *at = load->u.load.at[d];
             AxisSet here = expr_axes(at), cols = here & cut->k.col;
-            for (uint32_t x = 0; here & cut->k.sum && x < NEST_MAX_AXES; x++)
+            for (uint32_t x = 0; here & cut->k.sum && cols >> x; x++)
                 if (cols >> x & 1 && !is_digit(l->c, &known, at, x))
                     return true;
         }
@@ -358,11 +356,10 @@ dimension_of(const Scalar *s, uint32_t axis)
 AxisSet
 cut_unread(Low *l, const Contraction *k)
 {
-    ScalarReads reads = scalar_reads(l->c, l->a, k->b);
     AxisSet read = 0;
 
-    for (uint32_t i = 0; i < reads.n; i++)
-        read |= reads.at[i]->axes;
+    FOR_EACH_SCALAR (load, scalar_loads(l->c, k->b))
+        read |= load->axes;
     return k->sum & ~read;
 }
 
@@ -370,11 +367,10 @@ cut_unread(Low *l, const Contraction *k)
 static uint32_t
 reads_along(Low *l, const Scalar *factor, uint32_t axis)
 {
-    ScalarReads reads = scalar_reads(l->c, l->a, factor);
     uint32_t n = 0;
 
-    for (uint32_t i = 0; i < reads.n; i++)
-        n += reads.at[i]->axes >> axis & 1;
+    FOR_EACH_SCALAR (load, scalar_loads(l->c, factor))
+        n += load->axes >> axis & 1;
     return n;
 }
 

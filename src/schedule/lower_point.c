@@ -236,11 +236,6 @@ lower_init(Env *e, const Node *leaf, Block *b)
     online_begins(e, leaf->hold, l, b);
 }
 
-typedef struct {
-    Env *e;
-    const Scalar *beyond;
-} CheckReads;
-
 static bool
 runs_over_padding(const Env *e, const Expr *x)
 {
@@ -251,16 +246,13 @@ runs_over_padding(const Env *e, const Expr *x)
 }
 
 /* Sums over padding read beyond the end: the check finds reads outside of the buffer. */
-static void
-check_read(void *user, const Scalar *s)
+static bool
+reads_beyond(const Env *e, const Scalar *s)
 {
-    CheckReads *check = user;
-    Env *e = check->e;
     Ranges r = { e->range.at, e->range.n };
 
-    if (s->op != S_LOAD || e->k->buffer.at[s->u.load.slot].space > SPACE_OUT || s->u.load.outside ||
-        s->u.load.valid)
-        return;
+    if (e->k->buffer.at[s->u.load.slot].space > SPACE_OUT || s->u.load.outside || s->u.load.valid)
+        return false;
     const Buffer *b = &e->k->buffer.at[s->u.load.slot];
     const Type *t = buffer_type(e->c, b);
     for (uint32_t d = 0; d < t->rank; d++) {
@@ -270,21 +262,23 @@ check_read(void *user, const Scalar *s)
             last = expr_add(e->c, last, expr_scale(e->c, s->u.load.lane_stride, s->lanes - 1));
         if ((lanes || runs_over_padding(e, last)) &&
             expr_le(e->c, &r, last, expr_offset(e->c, t->dim[d], -1)) != YES)
-            check->beyond = s;
+            return true;
     }
+    return false;
 }
 
 static void
 check_reads(Env *e, const Scalar *value)
 {
-    CheckReads check = { e, NULL };
+    const Scalar *beyond = NULL;
 
-    scalar_visit(e->c, value, check_read, &check);
-    if (check.beyond)
+    FOR_EACH_SCALAR (load, scalar_loads(e->c, value))
+        beyond = reads_beyond(e, load) ? load : beyond;
+    if (beyond)
         points_refuse(e->p,
                       "sums run over padding, and %s might be read beyond its end there: stage it, "
                       "lay it, or say peel",
-                      e->k->buffer.at[check.beyond->u.load.slot].name);
+                      e->k->buffer.at[beyond->u.load.slot].name);
 }
 
 /* The first of the best elements so far, and its index. */
@@ -461,38 +455,25 @@ lower_outputs(Env *e, const Node *leaf, Block *b)
     write_values(e, l, b, leaf->part);
 }
 
-typedef struct {
-    Env *e;
-    Block *b;
-    Binding later;
-    bool far;
-} Fetch;
-
-static void
-fetch_load(void *user, const Scalar *s)
-{
-    Fetch *f = user;
-    Ctx *c = f->e->c;
-
-    if (s->op != S_LOAD || f->e->k->buffer.at[s->u.load.slot].space == SPACE_REGISTER)
-        return;
-    const Expr *place = buffer_offset(c, &f->e->k->buffer.at[s->u.load.slot], s->u.load.at),
-               *later = expr_subst(c, place, &f->later, 1);
-    if (later != place)
-        tree_ahead(f->b, s->u.load.slot, later, f->far);
-}
-
 /* Prefetches what the copy of a later iteration reads. Beyond the last iteration the address is
  * harmless. */
 static void
 fetch_ahead(Env *e, const Copy *k, Block *b, const Scalar *value)
 {
-    Fetch f = { .e = e, .b = b, .far = k->far };
+    Binding next;
 
-    if (!k->ahead || !expr_is_var(env_value(e, k->at->iter), &f.later.var))
+    if (!k->ahead || !expr_is_var(env_value(e, k->at->iter), &next.var))
         return;
-    f.later.to = expr_offset(e->c, env_value(e, k->at->iter), k->ahead);
-    scalar_visit(e->c, value, fetch_load, &f);
+    next.to = expr_offset(e->c, env_value(e, k->at->iter), k->ahead);
+    FOR_EACH_SCALAR (load, scalar_loads(e->c, value)) {
+        const Buffer *from = &e->k->buffer.at[load->u.load.slot];
+        if (from->space == SPACE_REGISTER)
+            continue;
+        const Expr *place = buffer_offset(e->c, from, load->u.load.at),
+                   *later = expr_subst(e->c, place, &next, 1);
+        if (later != place)
+            tree_ahead(b, load->u.load.slot, later, k->far);
+    }
 }
 
 /* Padded sums may read beyond its end, but those results are not stored, so the copy need not fill

@@ -239,35 +239,24 @@ points_part(Points *p, Sym name)
     return NO_SLOT;
 }
 
-typedef struct {
-    const Scalar *found;
-    bool several;
-} FindReduction;
-
-static void
-note_reduction(void *user, const Scalar *s)
-{
-    FindReduction *f = user;
-
-    if (s->op != S_REDUCE || s == f->found)
-        return;
-    f->several |= f->found != NULL;
-    f->found = s;
-}
-
 const Scalar *
 part_reduction(const Points *p, uint32_t part)
 {
     const Nest *n = p->k->part[part].nest;
-    FindReduction f = { NULL, false };
+    const Scalar *found = NULL;
 
     for (uint32_t i = 0; i < n->nwrite; i++) {
-        scalar_visit(p->c, n->write[i].value, note_reduction, &f);
-        f.several |= n->write[i].combiner != COMB_NONE;
+        if (n->write[i].combiner != COMB_NONE)
+            return NULL;
+        FOR_EACH_SCALAR (s, scalar_nodes(p->c, n->write[i].value)) {
+            if (s->op != S_REDUCE)
+                continue;
+            if (found && s != found)
+                return NULL;
+            found = s;
+        }
     }
-    for (uint32_t x = 0; x < n->naxis; x++)
-        f.several |= n->axis[x].kind == AXIS_SCAN;
-    return f.several ? NULL : f.found;
+    return nest_axes_of_kind(n, AXIS_SCAN) ? NULL : found;
 }
 
 const Scalar *

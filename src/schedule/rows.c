@@ -81,28 +81,16 @@ extents_depend_on(const Nest *n, uint32_t axis)
     return false;
 }
 
-/* Counts selects by position along an axis: those whose border falls within a vector, which then
- * reads both sides lane by lane, and the others. */
-typedef struct {
-    const Row *r;
-    uint32_t axis;
-    int64_t torn, whole;
-} Borders;
-
-static void
-seek_border(void *user, const Scalar *s)
+/* Does the border of a select by position fall within a vector, which then reads both sides lane by
+ * lane? */
+static bool
+is_torn(const Scalar *test, int64_t lanes)
 {
-    Borders *b = user;
+    const Scalar *at = test->arg[0], *border = test->arg[1];
     Var v;
 
-    if (s->op < S_EQ || s->op > S_GE || !((s->arg[0]->axes | s->arg[1]->axes) >> b->axis & 1))
-        return;
-    const Scalar *at = s->arg[0], *border = s->arg[1];
-    bool whole = at->op == S_INDEX && expr_is_var(at->u.index, &v) && border->op == S_CONST &&
-                 s->op > S_NE &&
-                 ((int64_t)border->u.bits + (s->op == S_LE || s->op == S_GT)) % b->r->lanes == 0;
-    b->whole += whole;
-    b->torn += !whole;
+    return at->op != S_INDEX || !expr_is_var(at->u.index, &v) || border->op != S_CONST ||
+           test->op <= S_NE || (border->u.bits + (test->op == S_LE || test->op == S_GT)) % lanes;
 }
 
 /* Is the value concatenated along the axis, of more pieces with borders within vectors than vectors
@@ -115,8 +103,8 @@ is_patchwork(Row *r, uint32_t axis)
 {
     enum { MOST_ASKED = 4 };
     Accesses all = nest_accesses(r->low.c, r->low.a, r->low.n);
-    Borders b = { r, axis, 0, 0 };
     int64_t pieces = 1; /* the first one follows the axis */
+    int64_t torn = 0, whole = 0;
     Var v;
 
     for (uint32_t i = 0; i < all.n; i++) {
@@ -128,8 +116,10 @@ is_patchwork(Row *r, uint32_t axis)
         pieces += all.at[i].conditional && moved;
     }
     for (uint32_t i = 0; i < r->low.n->nwrite && pieces > MOST_ASKED; i++)
-        scalar_visit(r->low.c, r->low.n->write[i].value, seek_border, &b);
-    return 1 + (b.torn + b.whole) / (b.whole + 1) > MOST_ASKED;
+        FOR_EACH_SCALAR (s, scalar_nodes(r->low.c, r->low.n->write[i].value))
+            if (s->op >= S_EQ && s->op <= S_GE && (s->arg[0]->axes | s->arg[1]->axes) >> axis & 1)
+                (*(is_torn(s, r->lanes) ? &torn : &whole))++;
+    return 1 + (torn + whole) / (whole + 1) > MOST_ASKED;
 }
 
 /* Can vectors run along the innermost sum? */

@@ -123,35 +123,23 @@ stage_inner(Low *l, const Scalar *load, uint32_t d, AxisSet fixed)
     return x;
 }
 
-typedef struct {
-    AxisSet parallel;
-    StageAxes axes;
-    const Scalar *found;
-    bool sums;
-} FindSliding;
-
-static void
-find_sliding(void *user, const Scalar *s)
-{
-    FindSliding *f = user;
-
-    f->sums |= s->op == S_REDUCE || s->op == S_AT;
-    for (uint32_t d = 0; s->op == S_LOAD && d < s->u.load.rank && !f->found; d++) {
-        AxisSet here = expr_axes(s->u.load.at[d]);
-        if ((here & f->parallel & ~f->axes.fixed) && (here & (f->axes.sum | f->axes.wanted)))
-            f->found = s;
-    }
-}
-
 /* The first read below s that slides. */
 static const Scalar *
 sliding_read(Low *l, const Scalar *s, StageAxes axes, bool *sums)
 {
-    FindSliding f = { nest_axes_of_kind(l->n, AXIS_PARALLEL), axes, NULL, false };
+    AxisSet points = nest_axes_of_kind(l->n, AXIS_PARALLEL) & ~axes.fixed;
+    const Scalar *found = NULL;
 
-    scalar_visit(l->c, s, find_sliding, &f);
-    *sums = f.sums;
-    return f.found;
+    *sums = false;
+    FOR_EACH_SCALAR (below, scalar_nodes(l->c, s)) {
+        *sums |= below->op == S_REDUCE || below->op == S_AT;
+        for (uint32_t d = 0; below->op == S_LOAD && d < below->u.load.rank && !found; d++) {
+            AxisSet here = expr_axes(below->u.load.at[d]);
+            if (here & points && here & (axes.sum | axes.wanted))
+                found = below;
+        }
+    }
+    return found;
 }
 
 const Scalar *
@@ -319,13 +307,16 @@ beyond_border(const Scalar *s)
     return other && other->op == S_CONST ? other : NULL;
 }
 
-static void
-find_padded(void *user, const Scalar *s)
+/* v itself, or else the first node below it, with such a border; NULL: there is none. */
+static const Scalar *
+find_padded(Ctx *c, const Scalar *v)
 {
-    const Scalar **found = user;
-
-    if (!*found && beyond_border(s))
-        *found = s;
+    if (beyond_border(v))
+        return v;
+    FOR_EACH_SCALAR (s, scalar_nodes(c, v))
+        if (beyond_border(s))
+            return s;
+    return NULL;
 }
 
 /* v with a node replaced, and folded. */
@@ -350,10 +341,8 @@ static void
 take_padding(Low *l, Stage *s)
 {
     for (;;) {
-        const Scalar *v = s->value, *found = beyond_border(v) ? v : NULL;
+        const Scalar *v = s->value, *found = find_padded(l->c, v);
         Stage with = *s;
-        if (!found)
-            scalar_visit(l->c, v, find_padded, &found);
         with.fill = found ? instead_of(l, v, found, beyond_border(found)) : NULL;
         if (!with.fill || with.fill->op != S_CONST || (s->fill && s->fill != with.fill) ||
             !(found->op == S_LOAD ? bound_by_read(l, &with, found)

@@ -24,14 +24,13 @@ find_operand(Points *p, Sym name, uint32_t *part)
     if ((!strcmp(own, "lhs") || !strcmp(own, "rhs")) && nest_contraction(p->c, n, &view))
         return own[0] == 'l' ? view.a : view.b;
     const Scalar *reduce = part_reduction(p, *part);
-    ScalarReads reads = scalar_reads(p->c, p->a, reduce ? reduce->arg[0] : n->write[0].value);
     const Scalar *found = NULL;
     uint32_t count = 0;
-    for (uint32_t i = 0; i < reads.n; i++) {
-        uint32_t slot = reads.at[i]->u.load.slot;
-        if (slot < n->nin && !strcmp(n->param[slot].name, own))
-            found = reads.at[i], count++;
-    }
+    FOR_EACH_SCALAR (load, scalar_loads(p->c, reduce ? reduce->arg[0] : n->write[0].value))
+        if (load->u.load.slot < n->nin && !strcmp(n->param[load->u.load.slot].name, own)) {
+            found = load;
+            count++;
+        }
     if (count == 1)
         return found;
     points_refuse(p,
@@ -216,10 +215,8 @@ step_image(Points *p, const Step *s)
     const Scalar *reduce = part_reduction(p, part);
     Low l = low_part(p->c, p->a, p->k, p->m, &p->k->part[part]);
     const Scalar *slides = reduce ? stage_operand(&l, reduce->arg[0], reduce->u.reduce.axes) : NULL;
-    ScalarReads reads = slides ? scalar_reads(p->c, p->a, slides) : (ScalarReads){ 0 };
-    for (uint32_t i = 0; i < reads.n; i++)
-        if (reads.at[i] == c.operand)
-            c.operand = slides;
+    if (slides && c.operand->op == S_LOAD && scalar_holds(p->c, slides, c.operand))
+        c.operand = slides;
     /* An iterator fused at the tile's pitch slides, whether a window moves along it or not. */
     for (IterId x = 1; x < p->iter.n; x++)
         if (p->iter.at[x].pitched) {
@@ -265,7 +262,7 @@ step_image(Points *p, const Step *s)
     return true;
 }
 
-/* A format is carried out on the graph, before kernels become points (relayout.c). */
+/* A format is carried out on the graph, before kernels become points (nest_reindex). */
 bool
 step_lay(Points *p, const Step *s)
 {

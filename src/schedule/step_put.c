@@ -18,12 +18,12 @@ const Scalar *
 value_reads(const Points *p, uint32_t part, const Scalar *value, uint32_t buffer)
 {
     const Part *k = &p->k->part[part];
-    ScalarReads reads = scalar_reads(p->c, p->a, value);
+    const Scalar *found = NULL;
 
-    while (reads.n && (reads.at[reads.n - 1]->u.load.slot >= k->nest->nin ||
-                       k->buffer[reads.at[reads.n - 1]->u.load.slot] != buffer))
-        reads.n--;
-    return reads.n ? reads.at[reads.n - 1] : NULL;
+    FOR_EACH_SCALAR (load, scalar_loads(p->c, value))
+        if (load->u.load.slot < k->nest->nin && k->buffer[load->u.load.slot] == buffer)
+            found = load;
+    return found;
 }
 
 bool
@@ -32,7 +32,6 @@ leaf_reads(const Points *p, const Node *leaf, uint32_t buffer)
     const Part *part = &p->k->part[leaf->part];
     const Scalar *reduce = part_reduction(p, leaf->part);
     ScalarMap without = { .ctx = p->c, .done = { .arena = p->a } };
-    bool any = false;
 
     switch (leaf->phase) {
     case PHASE_INIT:
@@ -48,9 +47,9 @@ leaf_reads(const Points *p, const Node *leaf, uint32_t buffer)
     case PHASE_WHOLE: break;
     }
     for (uint32_t i = 0; i < part->nest->nwrite; i++)
-        any |= value_reads(p, leaf->part, scalar_map(&without, part->nest->write[i].value),
-                           buffer) != NULL;
-    return any;
+        if (value_reads(p, leaf->part, scalar_map(&without, part->nest->write[i].value), buffer))
+            return true;
+    return false;
 }
 
 PartReads

@@ -253,35 +253,16 @@ low_uses_lane(const Expr *e)
     return found;
 }
 
-typedef struct {
-    Low *l;
-    bool found;
-} SeekVector;
-
-static void
-seek_vector(void *user, const Scalar *s)
-{
-    SeekVector *k = user;
-    k->found |= s->op == S_LOAD && k->l->k->buffer.at[s->u.load.slot].lanes > 1;
-}
-
-static void
-seek_summed(void *user, Var v)
-{
-    if (v.kind == VAR_COMPUTED)
-        scalar_visit(((SeekVector *)user)->l->c, computed_scalar(v), seek_vector, user);
-}
-
 /* Does an index depend on accumulators in lanes? It cannot be computed for a single lane. */
 static bool
 is_summed(Vectorizer *v, const Expr *e)
 {
-    SeekVector k = { v->l, false };
-
-    expr_vars(e, seek_summed, &k);
-    if (k.found)
-        v->l->no_lanes = "are at places that each of them sums up";
-    return k.found;
+    FOR_EACH_SCALAR (s, expr_nodes(v->l->c, e))
+        if (s->op == S_LOAD && v->l->k->buffer.at[s->u.load.slot].lanes > 1) {
+            v->l->no_lanes = "are at places that each of them sums up";
+            return true;
+        }
+    return false;
 }
 
 static const Scalar *

@@ -74,9 +74,9 @@ sums_planes(Channels *k)
 
 /* ---- programs -------------------------------------------------------------------------------- */
 
-/* Packs constants that vary with the channel with channels innermost, as lanes read them. */
+/* Packs a constant that varies with the channel with channels innermost, as lanes read it. */
 static void
-lay_channel_last(const Channels *k, const Scalar *s, Text *t)
+lay_channel_last(const Channels *k, Text *t, const Scalar *s)
 {
     const Points *p = k->w->p;
     uint32_t last = UINT32_MAX, count = 0;
@@ -125,9 +125,8 @@ begin_program(Channels *k, uint32_t *slide)
 
     for (uint32_t i = 0; i < k->image.nslide; i++)
         slide[i] = k->image.slide[i].axis;
-    ScalarReads reads = scalar_reads(k->w->c, k->w->a, k->reduce->arg[0]);
-    for (uint32_t i = 0; i < reads.n; i++)
-        lay_channel_last(k, reads.at[i], &t);
+    FOR_EACH_SCALAR (load, scalar_loads(k->w->c, k->reduce->arg[0]))
+        lay_channel_last(k, &t, load);
     return t;
 }
 

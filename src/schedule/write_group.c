@@ -159,25 +159,28 @@ enum { LAID = 64 };
 
 /* Lanes are rows, so a constant beside a sum, such as a mask, is packed along rows. */
 static void
-lay_along_rows(const Draft *w, const Member *m, const Scalar *s, Text *t, uint64_t *laid)
+lay_along_rows(const Draft *w, const Member *m, Text *t)
 {
     const Part *part = &w->p->k->part[m->part];
-    uint32_t rank = s->u.load.rank, row = rank;
+    uint64_t laid = 0;
     AxisSet sums = 0;
     Var v;
 
     for (uint32_t i = 0; i < m->nsum; i++)
         sums |= (AxisSet)1 << m->sum[i];
-    for (uint32_t d = 0; d + 1 < rank && !(s->axes & sums); d++)
-        if (expr_is_var(s->u.load.at[d], &v) && v.kind == VAR_AXIS && v.id == m->row)
-            row = d;
-    if (row == rank || s->u.load.slot >= part->nest->nin)
-        return;
-    uint32_t buffer = part->buffer[s->u.load.slot];
-    if (buffer >= w->p->k->nin || buffer >= LAID || !w->constant[buffer] || *laid >> buffer & 1)
-        return;
-    *laid |= (uint64_t)1 << buffer;
-    write_lay_last(t, w->p->k->buffer.at[buffer].name, rank, row);
+    FOR_EACH_SCALAR (load, scalar_loads(w->c, m->n->write[0].value)) {
+        uint32_t rank = load->u.load.rank, row = rank;
+        for (uint32_t d = 0; d + 1 < rank && !(load->axes & sums); d++)
+            if (expr_is_var(load->u.load.at[d], &v) && v.kind == VAR_AXIS && v.id == m->row)
+                row = d;
+        if (row == rank || load->u.load.slot >= part->nest->nin)
+            continue;
+        uint32_t buffer = part->buffer[load->u.load.slot];
+        if (buffer >= w->p->k->nin || buffer >= LAID || !w->constant[buffer] || laid >> buffer & 1)
+            continue;
+        laid |= (uint64_t)1 << buffer;
+        write_lay_last(t, w->p->k->buffer.at[buffer].name, rank, row);
+    }
 }
 
 /* A tile of that many rows. */
@@ -188,12 +191,8 @@ write_tile(Group *g, int64_t rows)
     Text t = { .arena = g->w->a };
     bool whole = g->nrows >= 0 && g->nrows % rows == 0;
 
-    for (const Member *m = g->member; m < last; m++) {
-        ScalarReads reads = scalar_reads(g->w->c, g->w->a, m->n->write[0].value);
-        uint64_t laid = 0;
-        for (uint32_t i = 0; i < reads.n; i++)
-            lay_along_rows(g->w, m, reads.at[i], &t, &laid);
-    }
+    for (const Member *m = g->member; m < last; m++)
+        lay_along_rows(g->w, m, &t);
     group_write_task(g, &t, rows);
     for (const Member *m = g->member; m < last; m++)
         put_member(g, m, &t, "task");

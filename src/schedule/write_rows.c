@@ -47,15 +47,15 @@ ask_ahead(Draft *w, Row *r, Text *t, const char *around)
 {
     const Kernel *k = w->p->k;
     const MemoryLevel *memory = &w->p->m->level[LEVEL_MEMORY];
-    ScalarReads reads = scalar_reads(w->c, w->a, r->reduce->arg[0]);
-    const Scalar *load = reads.n == 1 && !reads.at[0]->u.load.outside ? reads.at[0] : NULL;
-    uint32_t slot = load ? load->u.load.slot : r->low.n->nin;
+    const Scalar *const *read = scalar_loads(w->c, r->reduce->arg[0]);
+    bool bare = read[0] && !read[1] && !read[0]->u.load.outside;
+    uint32_t slot = bare ? read[0]->u.load.slot : r->low.n->nin;
     uint32_t buffer = slot < r->low.n->nin ? k->part[r->part].buffer[slot] : k->nin;
     if (buffer >= k->nin ||
         cost_home(w->c, k, w->p->m, &(CostAsk){ .threads = 1 }, buffer) != LEVEL_MEMORY)
         return;
     double row = (double)(expr_or(row_extent(r, r->sum + r->nsum - r->sum_run, r->sum_run), 1) *
-                          dtype_info[load->dtype].bytes);
+                          dtype_info[read[0]->dtype].bytes);
     text_printf(t, "stage %s.%s at %s -> %s.near reg of %s.b %s.u ahead %lld\n", r->name,
                 r->low.n->param[slot].name, around, r->name, r->name, r->name,
                 /* as much as is in flight at once (Little's law) */

@@ -27,33 +27,25 @@ typedef struct {
     bool open;
 } Shortened;
 
-typedef struct {
-    Draft *w;
-    uint32_t part, axis; /* of the reduction */
-    Shortened *out;
-} SeekMade;
-
-/* Notes the loop of the part that wrote what s loads, over the dimension indexed by the axis. */
+/* Notes the loop of the part that writes what a reduction of `part` loads, over the dimension
+ * indexed by its axis. */
 static void
-seek_made(void *user, const Scalar *s)
+note_maker(Draft *w, Shortened *out, uint32_t part, uint32_t axis, const Scalar *load)
 {
-    SeekMade *k = user;
-    const Kernel *kernel = k->w->p->k;
+    const Kernel *k = w->p->k;
+    uint32_t buffer = k->part[part].buffer[load->u.load.slot];
     Var v;
 
-    if (s->op != S_LOAD)
-        return;
-    uint32_t buffer = kernel->part[k->part].buffer[s->u.load.slot];
-    for (uint32_t q = 0; q < k->part; q++) {
-        const Nest *n = kernel->part[q].nest;
+    for (uint32_t q = 0; q < part; q++) {
+        const Nest *n = k->part[q].nest;
         for (uint32_t i = 0; i < n->nwrite; i++) {
             const Write *write = &n->write[i];
-            for (uint32_t d = 0; d < s->u.load.rank; d++)
-                if (kernel->part[q].buffer[write->out] == buffer &&
-                    expr_is_var(s->u.load.at[d], &v) && v.kind == VAR_AXIS && v.id == k->axis &&
+            for (uint32_t d = 0; d < load->u.load.rank; d++)
+                if (k->part[q].buffer[write->out] == buffer &&
+                    expr_is_var(load->u.load.at[d], &v) && v.kind == VAR_AXIS && v.id == axis &&
                     expr_is_var(write->at[d], &v) && v.kind == VAR_AXIS &&
-                    k->out->nmade < NEST_MAX_AXES)
-                    k->out->made[k->out->nmade++] = sym(k->w->c, axis_name(k->w, q, v.id));
+                    out->nmade < NEST_MAX_AXES)
+                    out->made[out->nmade++] = sym(w->c, axis_name(w, q, v.id));
         }
     }
 }
@@ -81,8 +73,8 @@ find_reductions(Draft *w, Shortened *out, uint32_t most)
             for (uint32_t r = 0; r < nest->naxis; r++)
                 if (uses >> r & 1)
                     out[n].row[out[n].nrow++] = sym(w->c, axis_name(w, part, r));
-            SeekMade made = { w, part, x, &out[n] };
-            scalar_visit(w->c, reduce, seek_made, &made);
+            FOR_EACH_SCALAR (load, scalar_loads(w->c, reduce))
+                note_maker(w, &out[n], part, x, load);
             n++;
         }
     }

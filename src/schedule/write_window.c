@@ -93,21 +93,20 @@ window_of(Draft *wr, uint32_t part, Window *w)
 static const Scalar *
 filter_of(const Window *w, int64_t busy)
 {
-    ScalarReads reads = scalar_reads(w->w->c, w->w->a, w->reduce->arg[0]);
-    const Scalar *found = NULL;
+    const Scalar *filter = NULL;
     AxisSet sliding = 0;
 
     for (uint32_t i = 0; i < w->image.nslide; i++)
         sliding |= (AxisSet)1 << w->image.slide[i].axis;
-    for (uint32_t i = 0; i < reads.n; i++) {
-        const Scalar *s = reads.at[i];
-        if (!(s->axes & w->reduce->u.reduce.axes) || s->axes & sliding || s->u.load.outside)
+    FOR_EACH_SCALAR (load, scalar_loads(w->w->c, w->reduce->arg[0])) {
+        if (!(load->axes & w->reduce->u.reduce.axes) || load->axes & sliding ||
+            load->u.load.outside)
             continue;
-        if (found)
+        if (filter)
             return NULL;
-        found = s;
+        filter = load;
     }
-    return w->sums.points + busy <= w->w->p->m->vector_registers ? found : NULL;
+    return w->sums.points + busy <= w->w->p->m->vector_registers ? filter : NULL;
 }
 
 /* ---- programs -------------------------------------------------------------------------------- */

@@ -81,7 +81,7 @@ operand_number(Scope *s, Operand *v)
 static bool
 number_operation(Scope *s, ScalarOp op, const Operand *a, uint32_t n, Operand *v)
 {
-    Number x[2] = { { .f = a[0].f }, { .f = n > 1 ? a[1].f : 0 } }, r;
+    Number x = { .f = a[0].f }, y = { .f = n > 1 ? a[1].f : 0 }, r;
     bool whole = a[0].integer && (n < 2 || a[1].integer);
     int64_t i;
     uint32_t lanes = a[0].lanes;
@@ -93,9 +93,9 @@ number_operation(Scope *s, ScalarOp op, const Operand *a, uint32_t n, Operand *v
         *v = plain_integer((int64_t)(0 - (uint64_t)a[0].i));
         v->f = -a[0].f;
     } else if (op >= S_EQ && op <= S_GE) {
-        return operand_set(v, number_op(op, DT_F64, x, &r) ? scalar_int(s->p->ctx, DT_BOOL, r.i)
-                                                           : NULL);
-    } else if (number_op(op, DT_F64, x, &r) && op != S_ISNAN && op != S_ISINF) {
+        return operand_set(
+            v, number_op(op, DT_F64, x, y, y, &r) ? scalar_int(s->p->ctx, DT_BOOL, r.i) : NULL);
+    } else if (number_op(op, DT_F64, x, y, y, &r) && op != S_ISNAN && op != S_ISINF) {
         *v = operand_plain(r.f);
     } else {
         return parse_error(&s->mark, "`%s` needs a value with a type: write f32(…) around a number",

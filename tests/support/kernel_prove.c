@@ -220,10 +220,8 @@ bend_index(Prover *p, const Expr *e)
 }
 
 static void
-bend_node(void *user, const Scalar *s)
+bend_node(Prover *p, const Scalar *s)
 {
-    Prover *p = user;
-
     if (s->op == S_SELECT)
         bend_value(p, s->arg[0]);
     if (s->op == S_AT)
@@ -274,7 +272,8 @@ bend_block(Prover *p, const Block *b)
             bend_value(p, t->u.test.cond);
             break;
         case TREE_STORE:
-            scalar_visit(p->c, t->u.store.value, bend_node, p);
+            FOR_EACH_SCALAR (s, scalar_nodes(p->c, t->u.store.value))
+                bend_node(p, s);
             for (uint32_t d = 0; d < t->u.store.rank; d++)
                 bend_index(p, t->u.store.at[d]);
             bend_all(p, t->u.store.valid);

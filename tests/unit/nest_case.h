@@ -172,8 +172,11 @@ computes(Ctx *c, Arena *a, Kernel *k, const Machine *m, const char *program, con
          Tensor **want, Tensor **got, const char *name)
 {
     const char *why = NULL;
-    bool ok = schedule_build_text(c, a, k, m, program, &why) && kernel_verify(c, k) &&
-              proved(c, a, k, s) && ref_tree(c, a, k, s, got);
+    bool ok =
+        schedule_build_text(c, a, k, m, program, &why) && kernel_verify(c, k) && proved(c, a, k, s);
+    for (uint32_t i = 0; i < k->nin; i++)
+        got[i] = packed(c, a, &k->buffer.at[i], got[i]);
+    ok = ok && ref_tree(c, a, k, s, got);
 
     if (!ok || getenv("SHOW")) {
         Text t = { .arena = a };

@@ -237,6 +237,9 @@ static const Case cases[] = {
       "image x at plane -> img\n"
       "stage w at plane -> filter reg of r s\n"
       "run r s unroll, run l vector, run plane parallel" },
+    { "blocks that a window leaves",
+      "nest t(x: f32[a, 12]) -> (o: f32[a, 14]) { o[i, j] = sum r<3>: x[i, j + r - 2 | 7] }", "a=3",
+      "lay x as [1/4, 0, 1%4], hold o at j -> acc reg, run i parallel" },
 };
 
 /* On a machine whose vectors are lines. */
@@ -303,6 +306,10 @@ static const Refusal refusals[] = {
       "2, k, z | 0] }",
       "order i k j z q, fuse i k -> plane, hold o at z -> acc reg, image x at plane -> img",
       "x varies with z, which neither slides nor is fixed at plane" },
+    { "padded blocks that a window leaves",
+      "nest t(x: f32[a, 13]) -> (o: f32[a, 15]) { o[i, j] = sum r<3>: x[i, j + r - 2 | 7] }",
+      "lay x as [1/4, 0, 1%4], run i parallel",
+      "x may be read outside of its bounds, where its format has padding" },
     { "cut lanes", EXACT_MATMUL, "split j by 8 -> b l, order i q b l, run l vector, cut l by 1 0",
       "l is not a serial loop any more" },
     { "case of another", EXACT_MATMUL, "case q at i by 1 1", "i does not fix where q is" },

@@ -158,9 +158,9 @@ evaluate(World *w, ScalarOp op, DType t, const Scalar *x, const Scalar *y, DType
 }
 
 static bool
-same_double(double a, double b, double tolerance)
+same_double(double a, double b)
 {
-    return (isnan(a) && isnan(b)) || a == b || fabs(a - b) <= tolerance * fabs(b);
+    return (isnan(a) && isnan(b)) || a == b;
 }
 
 static double
@@ -174,8 +174,8 @@ folded_value(const Scalar *s)
     return s->dtype == DT_U64 ? (double)(uint64_t)s->u.bits : (double)s->u.bits;
 }
 
-/* The builder folds constants and the interpreter computes them: two implementations of scalar.def
- * must agree on every operation, type and odd number. */
+/* Folding of constants and the interpreter have one arithmetic, which test_emit_ops.c compares with
+ * compiled C. What the interpreter adds, types of loads and shortcuts for f32, changes no result. */
 static void
 test_agrees_with_folding(void **state)
 {
@@ -199,8 +199,7 @@ test_agrees_with_folding(void **state)
                 double got = evaluate(w, op, t, arg[0], arg[1], &result),
                        want = folded_value(folded);
                 assert_int_equal(result, folded->dtype);
-                bool exact = op < S_EXP && op != S_POW && op != S_ATAN2;
-                if (!same_double(got, want, exact ? 0 : t == DT_F64 ? 1e-15 : 3e-7))
+                if (!same_double(got, want))
                     fail_msg("%s of %g, %g at %s: interpreted %.17g, folded %.17g",
                              scalar_op_info[op].text, folded_value(arg[0]), folded_value(arg[1]),
                              dtype_info[t].name, got, want);
@@ -223,7 +222,7 @@ test_casts(void **state)
                 const Scalar *x = sample(&w->ctx, from, i), *folded = scalar_cast(&w->ctx, to, x);
                 DType result = to;
                 double got = evaluate(w, S_CAST, from, x, x, &result);
-                if (!same_double(got, folded_value(folded), 0))
+                if (!same_double(got, folded_value(folded)))
                     fail_msg("%g from %s to %s: interpreted %.17g, folded %.17g", folded_value(x),
                              dtype_info[from].name, dtype_info[to].name, got, folded_value(folded));
             }

@@ -156,6 +156,17 @@ walks_do_not_blow_up(void **state)
     for (int k = 0; k < 60; k++)
         s = scalar_2(c, S_ADD, s, s);
     assert_int_equal(scalar_size(c, s), 61);
+    uint32_t inner = 0, last = 0;
+    FOR_EACH_SCALAR (node, scalar_nodes(c, s)) {
+        assert_true(node->id > last); /* operands first */
+        last = node->id;
+        FOR_EACH_SCALAR (load, scalar_loads(c, node))
+            inner += load->op == S_LOAD;
+    }
+    assert_int_equal(inner, 61);
+    assert_ptr_equal(scalar_nodes(c, s), scalar_nodes(c, s));
+    assert_true(scalar_holds(c, s, scalar_loads(c, s)[0]));
+    assert_null(scalar_nodes(c, NULL)[0]);
     assert_int_equal(s->depth, 62); /* the index it begins with counts */
     Binding b = { { VAR_AXIS, 0 }, expr_axis(c, 1) };
     const Scalar *t = scalar_subst(c, s, &b, 1);

@@ -1,7 +1,5 @@
-/* permute: parallel axes in another order. */
+/* axes: parallel axes in another order, and a reduction backwards. */
 #include "algebra/internal.h"
-#include "algebra/algebra.h"
-#include "nest/walk.h"
 
 /* The parallel axes after the first `kept`, sorted by their keys, [naxis]. */
 static const Nest *
@@ -30,17 +28,15 @@ sorted_axes(Ctx *c, const Nest *n, uint32_t kept, const uint32_t *key)
     if (same)
         return n;
     NestEdit e = nest_edit(c, n, 0, 0);
-    Arena *scratch = arena_child(c->arena);
     Bindings b = { bind, n->naxis };
     ScalarMap m = { .expr = bindings_apply,
                     .axes = bindings_axes,
                     .user = &b,
                     .ctx = c,
-                    .done = { .arena = scratch } };
+                    .done = { .arena = e.scratch } };
     nest_edit_map(&e, &m);
     for (uint32_t i = 0; i < count; i++)
         e.axis[place[i]] = n->axis[sorted[i]];
-    arena_free(scratch);
     return nest_edit_done(c, &e);
 }
 
@@ -66,4 +62,17 @@ nest_axes_as_read(Ctx *c, const Nest *n, const Scalar *load)
             key[k]++;
     }
     return sorted_axes(c, n, 0, key);
+}
+
+const Nest *
+nest_reverse(Ctx *c, const Nest *n, uint32_t axis)
+{
+    Binding back = { { VAR_AXIS, axis },
+                     expr_sub(c, expr_offset(c, n->axis[axis].extent, -1), expr_axis(c, axis)) };
+    NestEdit e = nest_edit(c, n, 0, 0);
+    Bindings b = { &back, 1 };
+    ScalarMap m = { .expr = bindings_apply, .user = &b, .ctx = c, .done = { .arena = e.scratch } };
+
+    nest_edit_map(&e, &m);
+    return nest_edit_done(c, &e);
 }

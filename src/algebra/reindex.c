@@ -1,4 +1,4 @@
-/* relayout: a parameter stored in another format than the nest says.
+/* reindex: a parameter of a nest with other dimensions than the nest says.
  *
  * A tensor in a format is a plain tensor of other dimensions, so the parameter takes that type, and
  * every read and write the index at which the element is stored. With i and o in the order 0 2 3 1,
@@ -11,24 +11,24 @@
  *
  * which reads like any other nest: nothing beside it says how i is stored. A read of x[k, j] in the
  * format [1/16, 0, 1%16] is x[j // 16, k, j % 16]. A nest that writes a dimension in several parts
- * has an axis for each of them.
+ * has an axis for each of them. If the parts do not divide the dimension, the format has padding,
+ * in which a read outside of the tensor might be.
  */
 #include "algebra/internal.h"
-#include "algebra/algebra.h"
-#include "nest/walk.h"
 
 typedef struct {
     Ctx *ctx;
     uint32_t slot;
     const Format *format;
     const Type *type; /* of the parameter, as the nest says */
+    bool even;        /* the parts of each dimension divide it */
     bool bare;        /* no read can be outside */
-} Relay;
+} Reindex;
 
 static const Scalar *
-relay_load(ScalarMap *m, const Scalar *load)
+reindex_load(ScalarMap *m, const Scalar *load)
 {
-    Relay *r = m->user;
+    Reindex *r = m->user;
     const Expr *at[TN_MAX_RANK];
 
     if (load->u.load.slot != r->slot)
@@ -39,37 +39,25 @@ relay_load(ScalarMap *m, const Scalar *load)
 }
 
 static const Nest *
-relay_reads(Relay *r, const Nest *n)
+reindex_reads(Reindex *r, const Nest *n)
 {
     NestEdit e = nest_edit(r->ctx, n, 0, 0);
-    Arena *scratch = arena_child(r->ctx->arena);
-    ScalarMap m = { .load = relay_load, .user = r, .ctx = r->ctx, .done = { .arena = scratch } };
+    ScalarMap m = {
+        .load = reindex_load, .user = r, .ctx = r->ctx, .done = { .arena = e.scratch }
+    };
 
     nest_edit_map(&e, &m);
     e.param[r->slot].type = format_type(r->ctx, r->format, r->type);
-    arena_free(scratch);
-    return nest_edit_done(r->ctx, &e);
-}
-
-const Nest *
-nest_relayout(Ctx *c, const Nest *n, uint32_t slot, const Format *format)
-{
-    Relay r = { c, slot, format, n->param[slot].type, true };
-
-    if (format->npart > TN_MAX_RANK)
-        return NULL;
-    const Nest *to = relay_reads(&r, n);
-    return r.bare ? to : NULL;
+    const Nest *to = nest_edit_done(r->ctx, &e);
+    return r->even || r->bare ? to : NULL;
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
 typedef struct {
-    const Relay *r;
+    const Reindex *r;
     NestEdit *e;
-    /* each axis as the nest has it, by the axes that it has then; naxis of those */
-    Binding bind[NEST_MAX_AXES];
-    uint32_t naxis;
+    Binding bind[NEST_MAX_AXES]; /* each axis as the nest has it, by the axes that it has then */
 } Spread;
 
 static bool
@@ -80,19 +68,6 @@ is_cut(const Format *f, uint32_t d)
     for (uint32_t p = 0; p < f->npart; p++)
         parts += f->part[p].dim == d;
     return parts > 1;
-}
-
-/* Do the parts of each dimension divide it evenly, so that the format has no padding? */
-static bool
-divides_evenly(const Relay *r)
-{
-    for (uint32_t p = 0; p < r->format->npart; p++) {
-        FormatPart part = r->format->part[p];
-        if (!part.mod && part.div > 1 &&
-            !expr_exact_div(r->ctx, r->type->dim[part.dim], expr_int(r->ctx, part.div)))
-            return false;
-    }
-    return true;
 }
 
 /* The axis along which alone dimension d is written, and whose trips decide nothing else; -1:
@@ -135,15 +110,8 @@ cut_axis(Spread *s, uint32_t d, uint32_t axis, const Type *to, const Expr **at)
     s->bind[axis].to = whole;
 }
 
-static const Expr *
-spread_expr(ScalarMap *m, const Expr *e)
-{
-    const Spread *s = m->user;
-    return expr_subst(m->ctx, e, s->bind, s->naxis);
-}
-
 static const Nest *
-relay_write(const Relay *r, const Nest *n, uint32_t write)
+reindex_write(const Reindex *r, const Nest *n, uint32_t write)
 {
     Ctx *c = r->ctx;
     const Format *f = r->format;
@@ -157,9 +125,7 @@ relay_write(const Relay *r, const Nest *n, uint32_t write)
     if (n->nwrite != 1 || w->combiner != COMB_NONE || n->naxis + f->npart > NEST_MAX_AXES)
         return NULL;
     NestEdit e = nest_edit(c, n, f->npart, 0);
-    Arena *scratch = arena_child(c->arena);
     Spread s = { .r = r, .e = &e };
-    ScalarMap m = { .expr = spread_expr, .user = &s, .ctx = c, .done = { .arena = scratch } };
     const Expr *at[TN_MAX_RANK] = { NULL };
 
     for (uint32_t k = 0; k < n->naxis; k++)
@@ -167,32 +133,39 @@ relay_write(const Relay *r, const Nest *n, uint32_t write)
     for (uint32_t d = 0; d < r->type->rank; d++)
         if (axis[d] >= 0)
             cut_axis(&s, d, (uint32_t)axis[d], to, at);
-    s.naxis = e.nest.naxis;
+    Bindings all = { s.bind, e.nest.naxis };
+    ScalarMap m = {
+        .expr = bindings_apply, .user = &all, .ctx = c, .done = { .arena = e.scratch }
+    };
     e.nest.naxis = 0; /* no bound of an axis names one that is cut */
     nest_edit_map(&e, &m);
-    e.nest.naxis = s.naxis;
+    e.nest.naxis = all.n;
     for (uint32_t p = 0; p < f->npart; p++)
         at[p] = at[p] ? at[p] : e.write[write].at[f->part[p].dim];
     e.write[write].at = arena_copy(c->arena, at, f->npart * sizeof *at);
     e.param[r->slot].type = to;
-    arena_free(scratch);
     return nest_edit_done(c, &e);
 }
 
 /* ---- both ------------------------------------------------------------------------------------ */
 
 const Nest *
-nest_reformat(Ctx *c, const Nest *n, uint32_t slot, const Format *format)
+nest_reindex(Ctx *c, const Nest *n, uint32_t slot, const Format *format)
 {
-    Relay r = { c, slot, format, n->param[slot].type, true };
+    Reindex r = { c, slot, format, n->param[slot].type, true, true };
 
-    if (!divides_evenly(&r))
+    if (format->npart > TN_MAX_RANK)
         return NULL;
+    for (uint32_t p = 0; p < format->npart; p++) {
+        FormatPart part = format->part[p];
+        r.even &= part.mod || part.div == 1 ||
+                  expr_exact_div(c, r.type->dim[part.dim], expr_int(c, part.div));
+    }
     if (slot < n->nin)
-        return relay_reads(&r, n);
-    for (uint32_t w = 0; w < n->nwrite; w++)
+        return reindex_reads(&r, n);
+    for (uint32_t w = 0; r.even && w < n->nwrite; w++)
         if (n->write[w].out == slot)
-            return relay_write(&r, n, w);
+            return reindex_write(&r, n, w);
     return NULL;
 }
 
@@ -204,5 +177,43 @@ nest_permute(Ctx *c, const Nest *n, uint32_t slot, const uint8_t *order)
 
     for (uint32_t d = 0; d < rank; d++)
         part[d] = (FormatPart){ order[d], 1, 0 };
-    return nest_reformat(c, n, slot, &(Format){ rank, part });
+    return nest_reindex(c, n, slot, &(Format){ rank, part });
+}
+
+/* ---- a dimension for each axis --------------------------------------------------------------- */
+
+const Nest *
+nest_output_along(Ctx *c, const Nest *n, const uint32_t *axis, uint32_t rank, const Nest **move)
+{
+    const Write *w = &n->write[0];
+    const NestParam *p = &n->param[w->out];
+    const Expr *at[TN_MAX_RANK], *to[TN_MAX_RANK], *digit_of[NEST_MAX_AXES] = { NULL };
+
+    if (n->nwrite != 1 || !write_is_plain(c, n, w) || rank > TN_MAX_RANK)
+        return NULL;
+    const Type *t = type_along(c, n, p->type->dtype, axis, rank);
+    NestBuilder b = nest_begin(c, arena_printf(c->arena, "%s_relaid", p->name));
+    uint32_t in = nest_in(&b, "x", t), out = nest_out(&b, p->name, p->type);
+    nest_axes_of(&b, p->type, to);
+    for (uint32_t d = 0; d < p->type->rank; d++) {
+        const Expr *above = to[d];
+        uint32_t digit[NEST_MAX_AXES];
+        for (uint32_t i = write_digits(c, n, w, d, digit); i-- > 0;) {
+            const Expr *extent = n->axis[digit[i]].extent;
+            digit_of[digit[i]] = i ? expr_mod(c, above, extent) : above;
+            above = expr_div(c, above, extent);
+        }
+    }
+    for (uint32_t d = 0; d < rank; d++)
+        /* an axis of one point */
+        at[d] = digit_of[axis[d]] ? digit_of[axis[d]] : expr_int(c, 0);
+    nest_write(&b, out, to, nest_load(&b, in, at));
+    *move = nest_finish(&b);
+
+    NestEdit e = nest_edit(c, n, 0, 0);
+    for (uint32_t d = 0; d < rank; d++)
+        at[d] = expr_axis(c, axis[d]);
+    e.write[0].at = arena_copy(c->arena, at, rank * sizeof *at);
+    e.param[w->out].type = t;
+    return *move ? nest_edit_done(c, &e) : NULL;
 }

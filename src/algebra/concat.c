@@ -1,4 +1,4 @@
-/* behind: what a nest appends to an input that it begins with.
+/* concat: what a nest appends to an input that it begins with.
  *
  *     o[i, k, l] = k < p ? x[i, k, l] : v(k)
  *
@@ -9,7 +9,6 @@
  * they are all in their places.
  */
 #include "algebra/internal.h"
-#include "nest/walk.h"
 
 /* Is each dimension d indexed by axis d, and does the nest have no other axes? */
 static bool
@@ -42,7 +41,7 @@ dim_of_test(Ctx *c, const Nest *n, const Scalar *test, const Expr **end)
 }
 
 const Nest *
-nest_behind(Ctx *c, const Nest *n, uint32_t slot, uint32_t *dim, bool *keep)
+nest_appended(Ctx *c, const Nest *n, uint32_t slot, uint32_t *dim, bool *keep)
 {
     const Write *w = &n->write[0];
     const Type *x = n->param[slot].type, *o = n->param[w->out].type;
@@ -128,7 +127,7 @@ are_pieces(Beside *b, const Scalar *value, const Expr *from, const Expr *to)
 }
 
 bool
-nest_beside(Ctx *c, const Nest *n, uint32_t *dim, uint32_t *slot)
+nest_is_concat(Ctx *c, const Nest *n, uint32_t *dim, uint32_t *slot)
 {
     const Write *w = &n->write[0];
 
