@@ -314,7 +314,7 @@ columns_read_windows(Low *l, const Cut *cut)
         for (uint32_t d = 0; d < load->u.load.rank; d++) {
             const Expr *at = load->u.load.at[d];
             AxisSet here = expr_axes(at), cols = here & cut->k.col;
-            for (uint32_t x = 0; here & cut->k.sum && cols >> x; x++)
+            for (uint32_t x = 0; here & cut->k.sum && x < NEST_MAX_AXES; x++)
                 if (cols >> x & 1 && !is_digit(l->c, &known, at, x))
                     return true;
         }
