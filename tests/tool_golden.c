@@ -213,7 +213,6 @@ static bool
 run_normalise(Case *t, Text *out)
 {
     Graph *g = graph_parse(t->ctx, t->arena, t->path, t->input);
-    g = g && graph_verify(g) ? normalise_turns(g) : NULL;
     g = g && graph_verify(g) ? normalise_nests(g, 1 << 20, DOT_NONE, 1 << 10, 1) : NULL;
     if (!g || !graph_verify(g))
         return false;

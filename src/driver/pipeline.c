@@ -244,13 +244,6 @@ normalise(void *user, const Graph *g)
 }
 
 static Graph *
-turns(void *user, const Graph *g)
-{
-    (void)user;
-    return normalise_turns(g);
-}
-
-static Graph *
 indices(void *user, const Graph *g)
 {
     (void)user;
@@ -283,8 +276,7 @@ stage_masks(Job *j)
 static bool
 normalise_rest(Job *j)
 {
-    return stage_masks(j) && replace_graph(j, graph_map(j->graph, turns, j)) &&
-           replace_graph(j, graph_map(j->graph, sums, j)) &&
+    return stage_masks(j) && replace_graph(j, graph_map(j->graph, sums, j)) &&
            replace_graph(j, graph_map(j->graph, normalise, j)) && library_products(j);
 }
 

@@ -64,8 +64,8 @@ read_bind(Read *r, Region *region)
 }
 
 typedef struct {
-    Read *r;
-    Bindings *outside, *inside;
+    Graph *g;
+    Bindings *bind, *back;
 } Fresh;
 
 /* A symbol of an argument gets another name inside, so that what is learnt of it in a branch, which
@@ -74,31 +74,29 @@ static void
 fresh_symbol(void *user, Var v)
 {
     Fresh *f = user;
-    Ctx *c = f->r->g->ctx;
+    Ctx *c = f->g->ctx;
     Binding b = { .to = expr_var(c, v) };
 
-    for (uint32_t i = 0; i < f->outside->n; i++)
-        if (f->outside->at[i].var.id == v.id)
+    for (uint32_t i = 0; i < f->back->n; i++)
+        if (f->back->at[i].var.id == v.id)
             return;
     if (v.kind != VAR_SYMBOL)
         return;
     const Expr *fresh = expr_fresh_symbol(c, (const char *)(uintptr_t)v.id);
     expr_is_var(fresh, &b.var);
     expr_symbol_range(c, b.var, expr_symbol_get(c, v));
-    VEC_PUSH(f->r->g->arena, f->inside, b);
-    VEC_PUSH(f->r->g->arena, f->outside, ((Binding){ v, fresh }));
+    VEC_PUSH(f->g->arena, f->bind, b);
+    VEC_PUSH(f->g->arena, f->back, ((Binding){ v, fresh }));
 }
 
-/* A parameter without a type has that of its argument. */
-static void
-take_type(Fresh *f, Definition *param, ValueId v)
+const Type *
+read_type_inside(Graph *g, const Type *t, Bindings *bind, Bindings *back)
 {
-    const Type *t = f->r->g->value.at[v].type;
+    Fresh f = { g, bind, back };
 
     for (uint32_t d = 0; d < t->rank; d++)
-        expr_vars(t->dim[d], fresh_symbol, f);
-    param->type = type_subst(f->r->g->ctx, t, f->outside->at, f->outside->n);
-    param->data = data_of(f->r, v);
+        expr_vars(t->dim[d], fresh_symbol, &f);
+    return type_subst(g->ctx, t, back->at, back->n);
 }
 
 bool
@@ -108,9 +106,8 @@ read_unify(Read *r, Loc loc, Region *region, Sym callee, uint32_t n, Definition 
     Arena *a = r->g->arena;
     const Type **declared = NEW_ARRAY(a, const Type *, n + 1);
     const Type **given = NEW_ARRAY(a, const Type *, n + 1);
-    Bindings bind = { 0 }, outside = { 0 };
+    Bindings bind = { 0 }, back = { 0 };
     BoundSizes bound = { 0 };
-    Fresh fresh = { r, &outside, &bind };
 
     for (uint32_t i = 0; i < region->nbind; i++)
         VEC_PUSH(a, &bind, region->bind[i]);
@@ -118,8 +115,10 @@ read_unify(Read *r, Loc loc, Region *region, Sym callee, uint32_t n, Definition 
         const Value *x = &r->g->value.at[arg[i]];
         if (!arg[i])
             return read_error(r, loc, "input %%%s of graph %s is absent", param[i].name, callee);
-        if (!param[i].type)
-            take_type(&fresh, &param[i], arg[i]);
+        if (!param[i].type) { /* it has that of its argument */
+            param[i].type = read_type_inside(r->g, x->type, &bind, &back);
+            param[i].data = data_of(r, arg[i]);
+        }
         declared[i] = param[i].type;
         given[i] = x->type;
         if (data_of(r, arg[i]) != param[i].data || x->type->dtype != declared[i]->dtype ||

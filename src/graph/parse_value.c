@@ -272,8 +272,6 @@ read_text(Read *r, Operand *o)
 static bool
 read_inner(Read *r, Operand *o)
 {
-    uint64_t v;
-
     if (parse_accept(&r->p, "["))
         return read_list(r, o);
     if (parse_accept(&r->p, "("))
@@ -291,10 +289,7 @@ read_inner(Read *r, Operand *o)
         return false;
     if (!r->by || parse_peek(&r->p, "("))
         return read_call(r, name, o);
-    if (!map_get(&r->value, MAP_PTR(name), &v))
-        return parse_error(&r->p, "%s is not defined here", name);
-    o->v = (ValueId)v;
-    return true;
+    return read_named(r, name, &o->v);
 }
 
 /* An operand with its signs and subscripts: -x, !x, x[1], which is a list of one element. A list
@@ -375,7 +370,7 @@ read_value(Read *r, ValueId *v)
     return true;
 }
 
-/* ---- statements ------------------------------------------------------------------------------ */
+/* ---- demands --------------------------------------------------------------------------------- */
 
 bool
 graph_demand(Graph *g, ValueId ok, const char *like, const char *why, Loc loc, Sym origin)
@@ -402,110 +397,4 @@ graph_demand(Graph *g, ValueId ok, const char *like, const char *why, Loc loc, S
     /* not assumed to hold: otherwise the symbol's own range would fail first */
     VEC_PUSH(c->arena, &g->constraints, needed);
     return true;
-}
-
-static const char *
-shown(const Statements *s, Sym name)
-{
-    uint64_t is;
-
-    return map_get(&s->shown, MAP_PTR(name), &is) ? (const char *)(uintptr_t)is : name;
-}
-
-/* After the `=`: one value, or several results of one operator. */
-static bool
-read_assigned(Read *r, Statements *s, uint32_t n, const Sym *name)
-{
-    ValueId *v = NEW_ARRAY(r->g->arena, ValueId, n), first = r->g->value.n;
-
-    if (n == 1) {
-        if (!read_value(r, v))
-            return false;
-        if (*v >= first)
-            graph_name(r->g, *v, shown(s, name[0]));
-    } else {
-        const char **names = NEW_ARRAY(r->g->arena, const char *, n);
-        for (uint32_t i = 0; i < n; i++)
-            names[i] = shown(s, name[i]);
-        Sym op = parse_name(&r->p);
-        if (!op || !read_operator(r, op, n, names, v))
-            return false;
-    }
-    for (uint32_t i = 0; i < n; i++)
-        map_put(&r->value, MAP_PTR(name[i]), v[i]);
-    s->last = v[0];
-    return true;
-}
-
-static bool
-name_ahead(Parse *p)
-{
-    return !parse_end(p) && (isalpha((unsigned char)*p->s) || *p->s == '_');
-}
-
-/* `name?`, `!name?` before a statement: run it only if the value is present, or absent. */
-static bool
-is_left_out(Read *r, bool *out)
-{
-    *out = false;
-    for (;;) {
-        Parse begin = r->p;
-        bool negated = parse_accept(&r->p, "!");
-        uint64_t v = 0;
-        Sym name = name_ahead(&r->p) ? parse_name(&r->p) : NULL;
-        if (!name || !parse_accept(&r->p, "?")) {
-            r->p = begin;
-            return true;
-        }
-        if (!map_get(&r->value, MAP_PTR(name), &v))
-            return parse_error(&r->p, "%s is not defined here", name);
-        *out |= !v != negated;
-    }
-}
-
-static bool
-read_statement(Read *r, Statements *s)
-{
-    VEC(Sym) name = { 0 };
-    const char *why;
-    bool left_out;
-
-    if (!is_left_out(r, &left_out))
-        return false;
-    if (left_out) { /* skip the rest of its line */
-        while (r->p.s < r->p.end && *r->p.s != '\n')
-            r->p.s++;
-        return true;
-    }
-    if (parse_accept(&r->p, "demand"))
-        return read_value(r, &s->last) && parse_string(&r->p, &why) &&
-               graph_demand(r->g, s->last, s->like, why, r->loc, r->origin);
-    Parse begin = r->p;
-    while (name_ahead(&r->p)) {
-        VEC_PUSH(r->g->arena, &name, parse_name(&r->p));
-        if (!parse_accept(&r->p, ","))
-            break;
-    }
-    if (name.n && parse_accept(&r->p, "="))
-        return read_assigned(r, s, name.n, name.at);
-    r->p = begin;
-    return read_value(r, &s->last);
-}
-
-bool
-graph_statements(Statements *s, const char *text)
-{
-    Read r = { .p = parse_begin(s->g->ctx, s->origin,
-                                (Bytes){ (const uint8_t *)text, strlen(text) }),
-               .g = s->g,
-               .value = s->name,
-               .loc = s->loc,
-               .origin = s->origin,
-               .by = s };
-    bool ok = true;
-
-    while (ok && !parse_end(&r.p))
-        ok = read_statement(&r, s);
-    s->name = r.value;
-    return ok;
 }

@@ -94,6 +94,7 @@ typedef struct {
     Loc loc;                     /* of the nodes of a line */
     Sym origin;                  /* of nodes whose text says none */
     const struct Statements *by; /* whose statements these are; NULL: lines of a graph */
+    struct Body *body;           /* of the loop that these are the body of; NULL: of none */
     /* a block of a program for many: walks check its sizes */
     bool block;
 } Read;
@@ -130,7 +131,16 @@ bool read_value(Read *r, ValueId *v);
 /* From the parenthesis after an operator's name on: a node with these results. */
 bool read_operator(Read *r, Sym name, uint32_t nout, const char *const *names, ValueId *out);
 
+/* ---- statement.c ---- */
+
+/* The value of a name, which may be absent (0); the body of a loop captures outer names. */
+bool read_named(Read *r, Sym name, ValueId *v);
+
 /* ---- parse_control.c ---- */
+
+/* The type of an argument inside the graph that gets it, where its symbols are others: `bind` has
+ * them in terms of the outer ones, `back` the outer ones in terms of them. */
+const Type *read_type_inside(Graph *g, const Type *t, Bindings *bind, Bindings *back);
 
 /* After the word: a match, if, loop, join or call of a function. */
 bool read_control(Read *r, Loc loc, CalleeKind callee, Definitions *result);

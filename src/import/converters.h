@@ -66,25 +66,11 @@ Convert convert_batch_norm_training, convert_max_pool_places, convert_gradient;
 /* Attention of ONNX Runtime. (heads.c, cached.c) */
 Convert convert_packed_attention, convert_quantised_attention, convert_multi_head,
     convert_group_query;
-ValueId call_columns(Call *k, ValueId x, int64_t from, int64_t to); /* of the last axis */
 /* Defines q, k and v in texts: three slices of the columns of `rows`, the first two of equal width;
  * messages call these columns `what`. */
 bool call_three_parts(Call *k, const Type *rows, const char *what, int64_t wide[3]);
 
-/* Recurrences, and the functions of their gates: `each` per direction. (recurrent.c,
- * quantised_lstm.c) */
-/* takes: the function has the parameter, and it is given */
-typedef struct {
-    const char *name;
-    bool takes_alpha, takes_beta;
-    double alpha, beta;
-} Activation;
-Convert convert_recurrent, convert_quantised_lstm;
-/* Attribute "activations" as names of ONNX, padded to the required number. */
-void call_activations(Call *k, uint32_t each, uint32_t directions);
-const char *call_direction(Call *k);
-/* number i of them; name NULL: unknown function */
-Activation call_activation(Call *k, uint32_t i);
+Convert convert_recurrent, convert_quantised_lstm; /* (recurrent.c) */
 
 /* Random operators. (random.c) */
 extern const OpRow random_rows[];
@@ -140,8 +126,6 @@ typedef struct {
     ValueId x, scale, zero;
 } Scaled;
 ValueId scaled_product(Call *k, Scaled a, Scaled b, ValueId bias);
-/* x as u8, quantised by its range */
-bool call_dynamically(Call *k, ValueId x, Scaled *out);
 /* A QuantizeLinear after a product of dequantised numbers becomes the same in integers, and
  * k->done. (quantised.c) */
 bool quantised_product(Call *k);

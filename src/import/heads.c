@@ -13,13 +13,6 @@
 
 #include <inttypes.h>
 
-ValueId
-call_columns(Call *k, ValueId x, int64_t from, int64_t to)
-{
-    return x ? value_of_text(k, "x", &x, "slice(x, [%" PRId64 "], [%" PRId64 "], [-1])", from, to)
-             : 0;
-}
-
 static const Type *
 type_named(Call *k, const char *name)
 {

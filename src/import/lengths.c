@@ -153,9 +153,6 @@ needed_rank(const Model *m, const Onnx__NodeProto *n, OpKind op)
     case OP_average_pool:
     case OP_lp_pool: return kernel < 0 ? -1 : kernel + 2;
     case OP_transpose: return ints_of(n, "perm");
-    case OP_rnn:
-    case OP_gru:
-    case OP_lstm: return 3;
     case OP_gemm: return 2;
     case OP_depth_to_space:
     case OP_space_to_depth: return 4;
@@ -189,7 +186,7 @@ result_rank(const Call *k)
             for (size_t j = 1; row && row->op == OP_concat && j < n->n_input; j++)
                 any |= !strcmp(text_of(n->input[j]), name.at[at]);
             if (any)
-                rank = needed_rank(m, n, row->op);
+                rank = row->convert == convert_recurrent ? 3 : needed_rank(m, n, row->op);
             if (first && rank < 0 && keeps_rank(row->op))
                 VEC_PUSH(m->arena, &name, sym(m->c, text_of(n->output[0])));
         }

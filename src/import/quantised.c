@@ -200,27 +200,17 @@ convert_matmul_integer_to_float(Call *k)
     return finish(k, scaled_product(k, a, b, call_in(k, 6)));
 }
 
-bool
-call_dynamically(Call *k, ValueId x, Scaled *out)
-{
-    if (!call_names(k, ""))
-        return false;
-    call_name(k, "x", x);
-    if (!call_text(k, "q, scale, zero = dynamic_quantize_linear(x)"))
-        return false;
-    *out = (Scaled){ call_value(k, "q"), call_value(k, "scale"), call_value(k, "zero") };
-    return true;
-}
-
 /* a b b_scale b_zero? bias?: a is quantised at run time. */
 static bool
 convert_dynamic_quantize_matmul(Call *k)
 {
     const Scaled b = { call_in(k, 1), call_in(k, 2), call_in(k, 3) };
-    Scaled a;
 
-    return need_inputs(k, 3) && call_dynamically(k, call_in(k, 0), &a) &&
-           finish(k, scaled_product(k, a, b, call_in(k, 4)));
+    if (!need_inputs(k, 3) || !call_names(k, "x ?") ||
+        !call_text(k, "q, scale, zero = dynamic_quantize_linear(x)"))
+        return false;
+    const Scaled a = { call_value(k, "q"), call_value(k, "scale"), call_value(k, "zero") };
+    return finish(k, scaled_product(k, a, b, call_in(k, 4)));
 }
 
 /* ---- Quantize(product(Dequantize(x), Dequantize(w))): the product in integers ----------------

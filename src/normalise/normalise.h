@@ -55,10 +55,6 @@ typedef struct {
 } RaggedReport;
 Graph *normalise_ragged(const Graph *g, ValueId mask, const RaggedHow *how, RaggedReport *report);
 
-/* Scans that sum over their own results become loops of nests (turns.c): recurrent networks. Before
- * the other passes, so that they see the loops' bodies. */
-Graph *normalise_turns(const Graph *g);
-
 /* Each matrix multiplication in a nest with other reductions becomes a nest of its own (sums.c).
  * Before normalise_nests. */
 Graph *normalise_sums(const Graph *g);

@@ -385,6 +385,32 @@ def test_operators_given_nonsense(save, made, says):
         assert part in done.stderr, done.stderr
 
 
+@pytest.mark.parametrize("op, inputs, outputs, attrs, says", [
+    ("LSTM", "x w", "y", {}, ["3 inputs", "has 2"]),
+    ("RNN", "x w r . . h h", "y", {}, ["6 inputs", "has 7"]),
+    ("GRU", "x w3 r3", "y h c", {}, ['output 2 ("c")']),
+    ("LSTM", "i w r", "y", {}, ["X is i32[t, 2, 3]", "floats"]),
+    ("LSTM", "x double r", "y", {}, ["X is f32[t, 2, 3]", "W is f64[1, 16, 3]"]),
+    ("LSTM", "x w3 r", "y", {}, ["dimension 1 of W is 12, not 16"]),
+    ("LSTM", "x w r short", "y", {}, ["dimension 1 of B is 31, not 32"]),
+    ("LSTM", "x w r . three", "y", {}, ["dimension 0 of sequence_lens is 3, not 2"]),
+    ("LSTM", "x w r . . h3", "y", {}, ["dimension 1 of initial_h is 3, not 2"]),
+    ("LSTM", "x w r", "y", {"hidden_size": 5}, ["hidden_size is 5", "R has 4"]),
+    ("LSTM", "x w r", "y", {"direction": "up"}, ['"up"', "forward, reverse and bidirectional"]),
+    ("LSTM", "x w r", "y", {"activations": ["Tanh", "Sine", "Tanh"]}, ['"activations"', '"Sine"']),
+])
+def test_recurrent_networks_given_nonsense(save, op, inputs, outputs, attrs, says):
+    names = ["" if i == "." else i for i in inputs.split()]
+    model = make([helper.make_node(op, names, outputs.split(), name="p", **attrs)], inputs=[value("x", ["t", 2, 3]), value("i", ["t", 2, 3], TensorProto.INT32)],
+                 weights=[tensor("w", np.ones((1, 16, 3), "f4")), tensor("r", np.ones((1, 16, 4), "f4")), tensor("w3", np.ones((1, 12, 3), "f4")),
+                          tensor("r3", np.ones((1, 12, 4), "f4")), tensor("double", np.ones((1, 16, 3))), tensor("short", np.ones((1, 31), "f4")),
+                          tensor("three", np.ones(3, "i4")), tensor("h", np.ones((1, 2, 4), "f4")), tensor("h3", np.ones((1, 3, 4), "f4"))])
+    done = check(save(model))
+    assert done.returncode in (MODEL, UNSUPPORTED), (done.returncode, done.stderr)
+    for part in ["p", *says]:
+        assert part in done.stderr, done.stderr
+
+
 @pytest.mark.parametrize("inputs, body, says", [
     ("float t, bool c", "more = Identity (go)", ["number of turns", "f32[]", "i64"]),
     ("int64[2] t, bool c", "more = Identity (go)", ["number of turns", "i64[2]"]),

@@ -299,21 +299,6 @@ static const Row row[] = {
       "error: an update of 5 rows does not fit a cache of 4" },
     { "swiglu", "f32[n, d]; f32[n, d]", "", 1, "f32[n, d]" },
 
-    /* recurrences */
-    { "rnn", "f32[t, b, 8]; f32[1, 16, 8]; f32[1, 16, 16]", "", 2,
-      "f32[t, 1, b, 16]; f32[1, b, 16]" },
-    { "gru", "f32[t, b, 8]; f32[2, 48, 8]; f32[2, 16, 48]; f32[2, 96]; i64[b]",
-      "direction = \"bidirectional\", linear_before_reset = 1", 2,
-      "f32[t, 2, b, 16]; f32[2, b, 16]" },
-    { "gru", "f32[t, b, 8]; f32[1, 48, 8]; f32[1, 16, 48]", "", 1, "f32[t, 1, b, 16]" },
-    { "lstm",
-      "f32[b, t, 8]; f32[1, 64, 8]; f32[1, 16, 64]; _; _; f32[b, 1, 16]; f32[b, 1, 16]; f32[1, 48]",
-      "layout = 1, hidden_size = 16", 3, "f32[b, t, 1, 16]; f32[b, 1, 16]; f32[b, 1, 16]" },
-    { "lstm", "f32[t, b, 8]; f32[1, 60, 8]; f32[1, 16, 64]", "", 1,
-      "error: axis 1 of input 1 and what the others say differ: 60 and 64" },
-    { "rnn", "f32[t, b, 8]; f32[1, 16, 8]; f32[1, 16, 16]", "activations = \"Sine\"", 1,
-      "error: has Sine as number 0" },
-
     /* images and signals */
     { "grid_sample", "f32[n, c, h, w]; f32[n, p, q, 2]", "padding_mode = \"reflection\"", 1,
       "f32[n, c, p, q]" },
