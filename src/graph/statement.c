@@ -12,6 +12,7 @@
 #include "graph/text.h"
 
 #include <ctype.h>
+#include <string.h>
 
 /* The body of a loop: its symbols in terms of the outer ones, and back. */
 typedef struct Body {
