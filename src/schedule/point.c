@@ -84,6 +84,13 @@ node_inside(const Node *n, const Node *around)
     return n != NULL;
 }
 
+/* Is the node a loop that steps may name? */
+static bool
+is_named(const Node *n)
+{
+    return (n->kind == NODE_LOOP || n->kind == NODE_WALK) && n->iter;
+}
+
 /* Does this node's loop have that name? */
 static bool
 is_called(const Points *p, const Node *n, const char *name)
@@ -91,7 +98,7 @@ is_called(const Points *p, const Node *n, const char *name)
     const char *own = p->iter.at[n->iter].name;
     size_t prefix = n->prefix ? strlen(n->prefix) : 0;
 
-    if (n->kind == NODE_LEAF || !n->iter)
+    if (!is_named(n))
         return false;
     return prefix ? !strncmp(name, n->prefix, prefix) && name[prefix] == '.' &&
                         !strcmp(name + prefix + 1, own)
@@ -114,7 +121,7 @@ find_loop(const Points *p, Node *n, const char *name)
 static void
 list_loops(const Points *p, const Node *n, Text *t)
 {
-    if (n->kind != NODE_LEAF && n->iter)
+    if (is_named(n))
         text_printf(t, "%s%s%s%s", t->n ? ", " : "", n->prefix ? n->prefix : "",
                     n->prefix ? "." : "", p->iter.at[n->iter].name);
     for (uint32_t i = 0; i < n->body.n; i++)
@@ -147,8 +154,9 @@ iter_new(Points *p, Sym name, AxisKind kind)
 IterId
 points_iter(Points *p, Sym name)
 {
+    /* no step refers to the iterators that run over what is filled, or over an image's row */
     for (IterId x = p->iter.n; x-- > 1;)
-        if (p->iter.at[x].name == name && !p->iter.at[x].size) /* those loops have a prefix */
+        if (p->iter.at[x].name == name && !p->iter.at[x].size)
             return x;
     return points_refuse(p, "there is no loop %s, nor was one cut up", name);
 }

@@ -55,7 +55,8 @@ typedef struct {
     IterId with; /* equal to this one: their loops were fused; 0: none */
 } Iter;
 
-/* NODE_IMAGE: the loops of a padded input tile's copy (lower_image.c) */
+/* NODE_IMAGE: all loops of a padded input tile's copy; they follow from its positions, and steps
+ * cannot name them (lower_image.c) */
 typedef enum { NODE_LOOP, NODE_WALK, NODE_IMAGE, NODE_LEAF } NodeKind;
 typedef enum {
     PHASE_WHOLE,  /* the part, its reduction included */

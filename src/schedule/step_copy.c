@@ -1,8 +1,8 @@
 /* step_copy: operands packed near their readers.
  *
  * A stage copies the value of an operand at each point of some loops, so whatever computes it
- * (padding, a fused producer) is computed once. An image copies what a window reads by its
- * positions instead, so that all points of the window read one copy (stage.h).
+ * (padding, a fused producer) is computed once. An image is such a copy whose points are the
+ * positions under a window instead, so that all points of the window read one copy (stage.h).
  */
 #include "schedule/point.h"
 
@@ -241,21 +241,19 @@ step_image(Points *p, const Step *s)
         return points_refuse(p, "%s is not read under a window%s", s->subject,
                              inner ? ", with the named axes behind what slides"
                                    : ": no index is an output and a summed axis with whole steps");
-    AxisSet fixed = nest_axes_of_kind(l.n, AXIS_PARALLEL);
-    for (uint32_t i = 0; i < c.image->nslide; i++)
-        fixed &= ~((AxisSet)1 << c.image->slide[i].axis);
-    fixed &= ~inner;
-    for (uint32_t x = 0; x < l.n->naxis; x++)
-        if (fixed & c.operand->axes & (AxisSet)1 << x &&
-            !iter_is_known(p, c.at, p->axis[part][x], NULL, 0))
-            return points_refuse(p, "%s varies with %s, which neither slides nor is fixed at %s",
-                                 s->subject, p->iter.at[p->axis[part][x]].name, s->at);
-    c.ndim = c.dim[0] != 0;
     const Stage *image = c.image;
+    AxisSet open = c.operand->axes & nest_axes_of_kind(l.n, AXIS_PARALLEL) & ~(known | inner);
+    for (uint32_t i = 0; i < image->nslide; i++)
+        open &= ~((AxisSet)1 << image->slide[i].axis);
+    if (open)
+        return points_refuse(p, "%s varies with %s, which neither slides nor is fixed at %s",
+                             s->subject, p->iter.at[p->axis[part][__builtin_ctzll(open)]].name,
+                             s->at);
+    c.ndim = c.dim[0] != 0;
     const Expr *row = image->slide[image->nslide - 1].positions;
     c.along = iter_new(p, sym(p->c, "q"), AXIS_PARALLEL);
     p->iter.at[c.along].size = row;
-    Node *n = node_new(p, NODE_IMAGE, c.at, PHASE_COPY, c.name);
+    Node *n = node_new(p, NODE_IMAGE, c.at, PHASE_COPY, NULL);
     n->iter = image->ninner ? p->axis[part][image->inner[image->ninner - 1]] : c.along;
     n->copy = p->copy.n;
     n->lanes = machine_lanes(p->m, c.operand->dtype);

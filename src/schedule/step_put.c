@@ -231,10 +231,10 @@ one_point(Points *p, uint32_t local, uint32_t d, const Node *at)
     PartReads reads = points_reads(p, local);
     for (uint32_t i = 0; i < reads.n; i++) {
         const IterId *axis = p->axis[reads.at[i].part];
-        const Expr *at = reads.at[i].access.load->u.load.at[d];
-        if (expr_is(at, 0) && expr_is(p->k->buffer.at[local].type->dim[d], 1))
+        const Expr *index = reads.at[i].access.load->u.load.at[d];
+        if (expr_is(index, 0) && expr_is(p->k->buffer.at[local].type->dim[d], 1))
             continue; /* there is no other point */
-        if (!expr_is_var(at, &v) || v.kind != VAR_AXIS || (only && axis[v.id] != only))
+        if (!expr_is_var(index, &v) || v.kind != VAR_AXIS || (only && axis[v.id] != only))
             return 0;
         only = axis[v.id];
     }

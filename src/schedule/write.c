@@ -88,12 +88,15 @@ write_steps(Text *t, const char *part, const char *format, ...)
     Text named = { .arena = t->arena };
     va_list args;
 
-    for (; *format; format++)
-        if (*format != '@')
-            text_printf(&named, "%c", *format);
-        else /* the name becomes part of a format */
-            for (const char *n = part; *n; n++)
-                text_add(&named, *n == '%' ? "%%" : (char[]){ *n, 0 });
+    for (;;) {
+        size_t n = strcspn(format, "@");
+        text_bytes(&named, format, n);
+        if (!format[n])
+            break;
+        format += n + 1;
+        for (const char *c = part; *c; c++) /* the name becomes part of a format */
+            text_bytes(&named, *c == '%' ? "%%" : c, *c == '%' ? 2 : 1);
+    }
     va_start(args, format);
     text_vprintf(t, text_str(&named), args);
     va_end(args);

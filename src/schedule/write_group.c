@@ -57,7 +57,7 @@ hold_rows(const Member *m, Text *t, bool whole)
 
 /* Is the operand to be transposed contiguous along the last axis of the sum? */
 static bool
-lies_along_sum(const Group *g, const Member *m)
+lies_along_sum(const Member *m)
 {
     return cut_lies_along(m->l, m->view.a, m->sum[m->nsum - 1]);
 }
@@ -91,7 +91,7 @@ write_member(const Group *g, const Member *m, Text *t, bool whole)
         write_steps(t, a, "run @.cr_ @.r_ unroll\nrun @.l_ vector\n");
         write_steps(t, a, "stage @.lhs at task -> @.rows scratch of %s%s %s\n",
                     group_heads(g, m, false), sums, row);
-        if (lies_along_sum(g, m))
+        if (lies_along_sum(m))
             group_write_turned(g, m, t, "lhs", "rows", row);
         write_steps(t, a, "stage @.rows at %s -> @.col reg of @.r_\n",
                     axis_name(g->w, m->part, m->sum[m->nsum - 1]));

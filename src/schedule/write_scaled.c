@@ -51,12 +51,12 @@ static bool
 find_axes(Scaled *s)
 {
     const Cut *cut = &s->cut;
-    uint32_t shared[NEST_MAX_AXES], nshared = axis_list(shared_axes(s->w, 0), shared),
-                                    other_axis[NEST_MAX_AXES];
+    uint32_t own[NEST_MAX_AXES], shared[NEST_MAX_AXES];
+    uint32_t nshared = axis_list(shared_axes(s->w, 0), shared);
 
-    if (axis_list(own_axes(s->w, 0), other_axis) != 1)
+    if (axis_list(own_axes(s->w, 0), own) != 1)
         return false;
-    s->group = other_axis[0];
+    s->group = own[0];
     uint32_t column = shared[nshared - 1];
     bool rows = in_list(cut->row, cut->nrow, column);
     if (!(rows || in_list(cut->col, cut->ncol, column)))
