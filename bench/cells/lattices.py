@@ -1,6 +1,6 @@
 """A loop over the positions of a lattice that carries the states of the last five. An arc from one
 position before is a character's, arcs from further back are words', with weights of their own. A
-position's state is the sum over its arcs; the last one's classes.
+position's state is the sum over its arcs, and each position has a class.
 """
 import pathlib
 
@@ -65,14 +65,14 @@ class Lattice:
                 now = r.branch(there, [word, *before, *now],
                                lambda y: y.call("arc", rows, word, *before, *now),
                                lambda y: list(now))
-            return None, [*now, *carried[:-states]]
+            tags = r.op("softmax", None, r.dot(now[0], self.w("O", h, self.classes)))
+            return None, [*now, *carried[:-states], tags]
 
-        last = g.turns(n, carried, self.lists, turn)
-        g.end(g.op("softmax", None, g.dot(last[0], self.w("O", h, self.classes))))
+        g.end(g.turns(n, carried, self.lists, turn)[-1])
         return text.save()
 
     def expected(self, r: dict) -> np.ndarray:
-        w = self.w
+        w, tags = self.w, []
         states = [[x[0].astype(float) for x in self.start()]] * FARTHEST
         for i, character in enumerate(r["character"]):
             now = self.cell64(w["characters"][character].astype(float), states[0],
@@ -83,7 +83,8 @@ class Lattice:
                                        states[span - 1], self.arc("word"))
                     now = [a + b for a, b in zip(now, more)]
             states = [now, *states[:-1]]
-        return softmax(states[0][0] @ w["O"].astype(float))
+            tags.append(softmax(now[0] @ w["O"].astype(float)))
+        return np.stack(tags)
 
     def work(self, r: dict) -> Work:
         w, states = Work(), [GIVEN] * FARTHEST
@@ -92,8 +93,8 @@ class Lattice:
             for span in ARCS:
                 if r[f"word{span}"][i] >= 0:
                     now = w.add("word", states[span - 1], now)
+            w.add("out", now)
             states = [now, *states[:-1]]
-        w.add("out", states[0])
         return w
 
 

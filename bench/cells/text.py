@@ -122,11 +122,14 @@ class Graph:
 
     def turns(self, most: str, carried: list[str], given: list[str], write,
               go: str = "_") -> list[str]:
-        """write(graph, turn) -> (goes on or None, what is carried), under the names given."""
+        """write(graph, turn) -> (goes on or None, what is carried, then what is stacked), under the
+        names given. As many turns as the symbol n are taken where something is stacked."""
         inner = self.region("turn", {"turn": NUMBER, "going": tensor(dtype="bool")}
                             | {x: self.type[x] for x in [*carried, *given]})
         again, outputs = write(inner)
-        names, shown = self.results([self.type[x] for x in carried])
+        stacked = [f"{kind[:3]}[n{self.suffix}, {kind[4:]}"
+                   for kind in (inner.type[x] for x in outputs[len(carried):])]
+        names, shown = self.results([self.type[x] for x in carried] + stacked)
         self.lines += [f"{shown} = loop({self.uses([most, go, *carried, *given])}) "
                        f"carried {len(carried)}", *self.closed(inner, [again or "going", *outputs])]
         return names

@@ -151,6 +151,45 @@ go_by_digits(Reach *r, const Node *node)
     }
 }
 
+/* Iterations of a loop that access the same addresses. */
+static double
+trips_in_place(const MemRef *a, const Node *loop, double trips)
+{
+    uint32_t d = loop->depth - 1;
+    double same = 1;
+
+    if (a->random[d] || a->place[d])
+        return 1;
+    if (!loop->ndigit || isnan(a->digit[d][0]))
+        return a->stride[d] == 0 ? trips : 1;
+    for (uint32_t i = 0; i < loop->ndigit; i++) {
+        double end = i + 1 < loop->ndigit ? (double)loop->place[i + 1] : trips;
+        same *= a->digit[d][i] == 0 ? fmax(end / (double)loop->place[i], 1) : 1;
+    }
+    return same;
+}
+
+/* The share of its addresses that an access under tests, such as of a mask's blocks, touches over
+ * the loops from depth `from` on. Iterations that a test depends on and that access the same
+ * addresses touch another part of them each, as if drawn at random. */
+static double
+share_touched(const MemRef *a, uint32_t from)
+{
+    uint64_t depends = 0;
+    double share = 1;
+
+    for (const Node *n = a->node; n && n->depth > from; n = n->parent) {
+        if (n->kind == NODE_ARM && n->parent && n->exec < n->parent->exec) {
+            share *= n->exec / n->parent->exec;
+            depends |= n->parent->control;
+        } else if (n->kind == NODE_LOOP && share < 1 && n->trips > 1 &&
+                   depends & loop_bit(n->tree->u.loop.var)) {
+            share = 1 - pow(1 - share, trips_in_place(a, n, n->trips));
+        }
+    }
+    return share;
+}
+
 /* Distinct addresses of an access under the unrolled loops from depth `from` on, if uneven; *shift
  * [elements]: that of the given number. */
 static uint32_t
@@ -235,6 +274,7 @@ hull_of(Traffic *t, const MemRef *a, uint32_t from, double shift)
     if (random > 1)
         /* addresses drawn at random, some twice */
         lines = all * (1 - exp(-random * lines / all));
+    lines *= share_touched(a, from);
     Hull h = { lo,   hi + bytes, (lines < all ? lines : all) * line,
                run,  pitch,      runs > lines ? lines : runs,
                0,    r.side,     r.rows,

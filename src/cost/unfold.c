@@ -781,6 +781,8 @@ share_out(Unfold *u)
     }
 }
 
+static const double ROUNDING = 1e-9;
+
 void
 unfold(Unfold *u)
 {
@@ -798,6 +800,9 @@ unfold(Unfold *u)
         if (n->kind != NODE_LOOP)
             continue;
         n->trips = n->exec > 0 ? n->trips / n->exec : 0;
+        /* sums of weights round: a whole number stays one */
+        double whole = round(n->trips);
+        n->trips = fabs(n->trips - whole) <= ROUNDING * whole ? whole : n->trips;
         n->varies = n->exec > 0 ? n->varies / n->exec : 0;
         n->at = whole_trips(n->trips / 2);
     }

@@ -320,11 +320,11 @@ link_library(Job *j, const char *path)
         return build_shared(j->arena, &j->ctx->diags, &o, unit, 1, path, &j->report->compiled,
                             &j->report->cached);
     }
-    /* It only decides and calls, so optimisation gains nothing except in library routines. */
-    unit[nunit++] = (BuildUnit){
-        "host program", j->sources.host,
-        runs_routines(j) || j->o->many ? flags : arena_printf(j->arena, "%s -O1", flags), target
-    };
+    /* It only decides and calls, so optimisation gains nothing except in library routines, and in
+     * what is TN_HOT. */
+    unit[nunit++] =
+        (BuildUnit){ "host program", j->sources.host,
+                     runs_routines(j) ? flags : arena_printf(j->arena, "%s -Og", flags), target };
     for (uint32_t i = 0, count; i < n; i += count) {
         const char *text = source_unit(j, i, &count);
         unit[nunit++] = (BuildUnit){ j->sources.function.at[i].kernel->name, text, flags, target };

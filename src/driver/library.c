@@ -214,15 +214,15 @@ place_call(Products *l, Graph *to, const Node *n, const Graph *from, const OpPro
            ValueId *map)
 {
     Ctx *c = to->ctx;
-    Attrs attrs;
-    OpKind op = op_product_call(c, to->arena, p, l->j->machine.cores,
-                                machine_waking_operations(&l->j->machine), &attrs);
     ValueId old = node_out(from, n, 0), out = graph_copy_value(to, from, old), product = out;
     ValueId factor[] = { map[node_in(from, n, p->a)], map[node_in(from, n, p->b)] };
+    OpNode call = { .loc = n->loc, .origin = n->origin, .nin = 2, .in = factor };
 
+    call.op = op_product_call(c, to->arena, p, l->j->machine.cores,
+                              machine_waking_operations(&l->j->machine), &call.attrs);
     map[old] = out;
     if (n->nest->write[0].value == p->sum) {
-        graph_call_op(to, op, attrs, n->loc, n->origin, 2, factor, 1, &out);
+        graph_call_op(to, &call, 1, &out);
         return true;
     }
     bool *keep = NEW_ARRAY(to->arena, bool, n->in.count + 1);
@@ -231,7 +231,7 @@ place_call(Products *l, Graph *to, const Node *n, const Graph *from, const OpPro
         return false;
     product = graph_value(to, sym_printf(c, "%s.product", from->value.at[old].name),
                           from->value.at[old].type);
-    graph_call_op(to, op, attrs, n->loc, n->origin, 2, factor, 1, &product);
+    graph_call_op(to, &call, 1, &product);
     ValueId *in = NEW_ARRAY(to->arena, ValueId, n->in.count + 1);
     uint32_t nin = 0;
     for (uint32_t i = 0; i <= n->in.count; i++)

@@ -74,9 +74,10 @@ list_copy(Arena *a, const SymbolList *from)
 }
 
 static EmitHow
-denormals(const Job *j)
+how_emitted(const Job *j)
 {
-    return j->o->keep_denormals ? EMIT_KEEP_DENORMALS : EMIT_PLAIN;
+    return (j->o->keep_denormals ? EMIT_KEEP_DENORMALS : EMIT_PLAIN) |
+           (j->o->many ? EMIT_CALLS : EMIT_PLAIN);
 }
 
 /* The function of a tree whose TnArgs.sym begins with `before`. NULL: an error was reported. */
@@ -94,7 +95,7 @@ tree_of(Job *j, const Kernel *k, const SymbolList *before, KnownFunctions *known
     *one = (KnownTree){ .before = *before,
                         .sizes = list_copy(j->arena, before),
                         .next = (KnownTree *)(uintptr_t)at };
-    if (!emit_c_kernel(j->ctx, &t, k, placeholder, &one->sizes, denormals(j)))
+    if (!emit_c_kernel(j->ctx, &t, k, placeholder, &one->sizes, how_emitted(j)))
         return NULL;
     one->function = function_of(j, known, k, before, &t);
     map_put(&known->by_tree, tree, MAP_PTR(one));
@@ -256,7 +257,7 @@ source_functions(Job *j, Text *t)
             source_comment(t, f->origin.at[k]);
             text_add(t, k + 1 < f->origin.n ? "\n" : " */\n");
         }
-        if (!emit_c_kernel(j->ctx, t, f->kernel, f->symbol, &sizes, EMIT_COMMENTS | denormals(j)))
+        if (!emit_c_kernel(j->ctx, t, f->kernel, f->symbol, &sizes, EMIT_COMMENTS | how_emitted(j)))
             return false;
     }
     text_add(t, "\n");

@@ -5,9 +5,14 @@
  * symbols 1, with one of them small, and at hinted sizes (--dim-hint). A variant is kept if it is
  * clearly faster there than the kernel's own program; for one row, where the time is that of
  * reading the weights and is predicted more exactly, if it is faster at all. Variants must use the
- * constant layouts of the kernel's own program, and its order of sums if they are kernels of a
- * program for many requests (expr_symbol_alike). One thread may have a program of its own, at those
- * sizes or at all. The answer is a text, each variant with its gain:
+ * constant layouts of the kernel's own program. One thread may have a program of its own, at those
+ * sizes or at all.
+ *
+ * Kernels of a program for many requests (expr_symbol_alike) keep the order of sums in all
+ * variants, and have none for one hinted size: their batches have all sizes between the hinted
+ * ones, so few runs would meet it. One row must be clearly faster there, too.
+ *
+ * The answer is a text, each variant with its gain:
  *
  *   1.42 when batch == 1, seq == 1 {
  *   split j by 16 -> jp jv pad
@@ -24,8 +29,8 @@
 
 #include <string.h>
 
-/* A program for one thread must take less than this share. Most chosen programs are within 5 % of
- * the fastest (./dev bench choices); the rest pays for larger code. */
+/* A program for one thread, or for one request of many, must take less than this share. Most chosen
+ * programs are within 5 % of the fastest (./dev bench choices); the rest pays for larger code. */
 #define CLEARLY_FASTER 0.9
 #define IN_PERCENT 1.1 /* gains below are printed as percentages, others as factors */
 
@@ -308,7 +313,7 @@ is_for_one_thread(const SizeGuard *guard)
 }
 
 static bool
-is_gain(const Candidate *tried)
+is_gain(const Asked *q, const Candidate *tried)
 {
     bool one_row = true;
 
@@ -316,7 +321,8 @@ is_gain(const Candidate *tried)
         return false;
     for (uint32_t i = 0; i < tried->guard.n; i++)
         one_row &= tried->guard.at[i].most == 1;
-    double share = !one_row ? CLEARLY : is_for_one_thread(&tried->guard) ? CLEARLY_FASTER : 1;
+    bool large = q->alike || is_for_one_thread(&tried->guard);
+    double share = !one_row ? CLEARLY : large ? CLEARLY_FASTER : 1;
     return tried->seconds <= share * tried->without;
 }
 
@@ -382,7 +388,7 @@ variants_answer(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool 
     q.sums = q.alike ? schedule_sums_text(c, a, k, m, own) : NULL;
     if (s.n && !image)
         n += try_guard(&q, guard_of(a, &s, 0, 1), tried + n);
-    for (uint32_t i = 0; s.n && i < MOST_EXPECTED; i++)
+    for (uint32_t i = 0; s.n && !q.alike && i < MOST_EXPECTED; i++)
         if (guard_expected(c, a, &s, i, &guard))
             n += try_guard(&q, guard, tried + n);
     for (uint32_t i = 0; i < s.n && !image; i++)
@@ -391,7 +397,7 @@ variants_answer(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool 
         n += try_points(&q, &s, points, tried + n);
     n += try_guard(&q, (SizeGuard){ 0 }, tried + n);
     for (uint32_t i = 0; i < n; i++) {
-        if (!is_gain(&tried[i]))
+        if (!is_gain(&q, &tried[i]))
             continue;
         text_printf(&t, "%.17g when ", tried[i].without / tried[i].seconds);
         guard_print(&t, &tried[i].guard);

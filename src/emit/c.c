@@ -574,6 +574,11 @@ emit_c_kernel(Ctx *c, Text *t, const Kernel *k, const char *symbol, SymbolList *
     if (how & EMIT_COMMENTS)
         comment(c, t, k);
     ask_for_vectors(t, e.lanes_used, needs_others(text_str(&body)));
+    Text calls = { .arena = t->arena };
+    const char *code = text_str(&body);
+    if (how & EMIT_CALLS)
+        code = emit_calls(&calls, code);
+    text_add(t, text_str(&calls));
     bool sums = strstr(text_str(&body), "tn_dot") != NULL;
     text_add(t, sums ? "TN_SUMS\n" : "");
     text_printf(t, "TN_KERNEL %s(const TnArgs *a, int64_t begin, int64_t end, void *scratch)\n{\n",
@@ -582,7 +587,7 @@ emit_c_kernel(Ctx *c, Text *t, const Kernel *k, const char *symbol, SymbolList *
     text_add(t, text_str(&head));
     if (expr_is(e.scratch_end, 0))
         text_add(t, "    (void)scratch;\n");
-    text_add(t, text_str(&body));
+    text_add(t, code);
     if (strstr(text_str(&body), "tn_stream_"))
         text_add(t, "    TN_STREAMED\n");
     text_add(t, sums ? "}\nTN_SUMS_END\n" : "}\n");

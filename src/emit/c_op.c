@@ -353,3 +353,50 @@ emit_one(Emit *e, const Scalar *s)
     default: return plain(call(e, name, t, lanes, x.s, NULL));
     }
 }
+
+/* ---- long functions --------------------------------------------------------------------------- */
+
+/* Functions of many operations that epilogues are full of. Written out for each vector of a tile of
+ * sums, they would be most of a kernel's code, and of the time that C compilers take for it. So
+ * from FEW on they are calls. A call takes as long as a few of the operations, once for a sum. */
+static const char *const long_function[] = { "tanh", "sigmoid", "erf", "softplus" };
+enum { FEW = 8, LONG_FUNCTIONS = sizeof long_function / sizeof *long_function };
+
+/* The text with calls of function f, tn_call_NAME_SHAPE, whose definitions go to `before`; the same
+ * text if there are few. */
+static const char *
+with_calls(Text *before, const char *text, const char *f)
+{
+    const char *name = arena_printf(before->arena, "tn_%s_", f);
+    size_t n = strlen(name);
+    uint32_t count = 0;
+    Text out = { .arena = before->arena };
+
+    for (const char *at = text; (at = strstr(at, name)); at += n)
+        count++;
+    if (count < FEW)
+        return text;
+    for (const char *at; (at = strstr(text, name)); text = at + n) {
+        int shape = (int)strcspn(at + n, "(");
+        text_bytes(&out, text, (size_t)(at - text));
+        if (!memchr(at + n, 'x', (size_t)shape)) { /* one number */
+            text_add(&out, name);
+            continue;
+        }
+        text_printf(&out, "tn_call_%s_", f);
+        const char *define = arena_printf(before->arena, "TN_CALL_%s_%.*s", f, shape, at + n);
+        if (!strstr(text_str(before), define))
+            text_printf(before, "#ifndef %s\n#define %s\nTN_CALL_OF(%s, %.*s)\n#endif\n", define,
+                        define, f, shape, at + n);
+    }
+    text_add(&out, text);
+    return text_str(&out);
+}
+
+const char *
+emit_calls(Text *before, const char *text)
+{
+    for (uint32_t i = 0; i < LONG_FUNCTIONS; i++)
+        text = with_calls(before, text, long_function[i]);
+    return text;
+}

@@ -347,7 +347,7 @@ host_walk(Host *h, const Batch *b, const char *const *host)
     w.function = NEW_ARRAY(h->a, uint32_t, b->code.n + 1);
     find_places(&w);
     text_printf(t,
-                "static int\ntn_batch_walk(TnBatch *b, TnRequestRun *r)\n{\n"
+                "TN_HOT static int\ntn_batch_walk(TnBatch *b, TnRequestRun *r)\n{\n"
                 "    static const unsigned char tn_true[] = {1};\n"
                 "    int32_t *slot = TN_STACK(r), callee = 0;\n    int fault = 0;\n"
                 "    (void)tn_true, (void)callee, (void)slot;\n    goto again;\nagain:\n"

@@ -100,6 +100,9 @@ CValue emit_blocks(Emit *e, const Scalar *s); /* lanes of two vectors */
 CValue emit_fold(Emit *e, const Scalar *s);   /* all lanes to one */
 CValue emit_one(Emit *e, const Scalar *s);    /* operations of one and two operands */
 CValue emit_two(Emit *e, const Scalar *s);
+/* A kernel's text with long functions as calls, if it has many of them; their definitions go to
+ * `before`. */
+const char *emit_calls(Text *before, const char *text);
 
 /* c_expr.c */
 const char *emit_index(Emit *e, const Expr *x);    /* an int64_t expression; may be a sum */

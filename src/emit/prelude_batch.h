@@ -5,10 +5,10 @@
  * handles. Nodes of one block and one depth run together. The files that follow:
  *
  *     batch_sizes    sizes and pools
+ *     batch_memory   rows that nothing reads any more
  *     batch_run      nodes that run together
  *     policy         the order in which they run
  *     batch_walk     control, which records nodes
- *     batch_memory   rows that nothing reads any more
  *     batch_many     all requests, from inputs to results
  */
 #ifndef TN_PRELUDE_BATCH_H
@@ -62,8 +62,8 @@ struct TnRequestRun {                /* how far a request is */
  * it. */
 #define TN_MOST_ASKED (INT64_C(7) << 22)
 enum { TN_SMALLEST_SHARE = 4 };      /* of the first one, a quarter: less brings a few turns */
-/* Rows of one size. */
-typedef struct { TnBlock row; int64_t bytes, used, soon; } TnPool;   /* soon: rows to be made */
+/* Rows of one size. soon: that recorded nodes have yet to make. */
+typedef struct { TnBlock row; int64_t bytes, used, soon; } TnPool;
 /* Requests of equal sizes. */
 typedef struct {
     int64_t *sym;                    /* [2 * nsymbol] as blocks have them; as they were given */
@@ -83,7 +83,8 @@ struct TnBatch {
     const TnBatchPolicy *policy;     /* of the requests, or the program's */
     TnBlock handle, node, arg, order, count, rows, request, sizes, pool, bytes, link, met;
     TnBlock edge, schedule;          /* of a policy with edges */
-    int64_t nhandle, nnode, narg, deepest, deepest_last, nlink, sweep_at, asked, nmet, met_room;
+    int64_t nhandle, nnode, narg, deepest, deepest_last, nlink, asked, nmet, met_room;
+    int64_t row_bytes, sweep_at;     /* bytes of the rows in use; at which dead ones are dropped */
     int64_t walked, share;           /* bytes: asked for by all since rows ran; for one */
     int32_t nsizes, npool;
     int32_t turns;                   /* after which others wait; INT32_MAX: none does */
@@ -134,11 +135,21 @@ TN_INLINE int tn_rows_of(TnBatch *b, TnPool *p, int64_t n, int64_t *row)
         code = tn_keep(&b->frame, &p->row, tn_size_mul(*row, p->bytes),
                        tn_size_mul(*row + n, p->bytes));
     p->used += code ? 0 : n;
+    b->row_bytes += n * p->bytes;
     return code;
+}
+/* The handles that a node reads, and how many. A list's node has them behind two numbers. */
+TN_INLINE const int32_t *tn_reads(const TnBatch *b, const TnNode *x, int32_t *n)
+{
+    const int32_t *arg = (const int32_t *)b->arg.at + x->arg;
+    *n = x->block < b->p->nblock ? b->p->block[x->block].nin : arg[0];
+    return x->block < b->p->nblock ? arg : arg + 2;
 }
 static int tn_new_rows(TnBatch *b, int32_t sizes, int32_t type, int64_t n, int64_t *row)
 {
-    return tn_rows_of(b, tn_pool_of(b, sizes, type), n, row);
+    TnPool *p = tn_pool_of(b, sizes, type);
+    p->soon -= n;
+    return tn_rows_of(b, p, n, row);
 }
 /* N runs of a block, at once. */
 TN_INLINE void tn_tally(const TnBatch *b, int32_t block, int64_t nodes)

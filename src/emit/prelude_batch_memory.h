@@ -1,4 +1,5 @@
-/* prelude_batch_memory: what long walks no longer need is dropped.
+/* prelude_batch_memory: rows that nothing reads any more are dropped, between walks and between the
+ * batches of one run.
  */
 #ifndef TN_PRELUDE_BATCH_MEMORY_H
 #define TN_PRELUDE_BATCH_MEMORY_H
@@ -7,14 +8,6 @@
  * handle, and some more. */
 enum { TN_LEAST_SWEPT = 1 << 20, TN_WORTH_A_HANDLE = 64 };
 enum { TN_KEPT = 16 };               /* caches that pools may have, however few their rows are */
-
-static int64_t tn_pool_bytes(const TnBatch *b)
-{
-    int64_t bytes = 0;
-    for (int32_t i = 0; i < b->npool; i++)
-        bytes += ((const TnPool *)b->pool.at)[i].used * ((const TnPool *)b->pool.at)[i].bytes;
-    return bytes;
-}
 
 /* Numbers on a stack are handles, links of lists or counters. Each is taken for all that it may be:
  * what is kept too long is only memory. */
@@ -44,10 +37,11 @@ static int tn_close_up(TnBatch *b, TnPool *p, int32_t *where, int shrink)
         where[row] = where[row] ? (int32_t)n++ : -1;
     }
     p->used = n;
-    if (!shrink || n * p->bytes > p->row.bytes / 4)
+    const int64_t wanted = (n + tn_max(p->soon, 0)) * p->bytes;
+    if (!shrink || wanted > p->row.bytes / 4)
         return 0;
     TnBlock less = {0, 0};           /* most of it is empty: it takes less from here on */
-    int code = n * p->bytes > 0 ? tn_need(&b->frame, &less, n * p->bytes) : 0;
+    int code = wanted > 0 ? tn_need(&b->frame, &less, wanted) : 0;
     if (code)
         return code;
     if (n * p->bytes > 0)
@@ -57,16 +51,14 @@ static int tn_close_up(TnBatch *b, TnPool *p, int32_t *where, int shrink)
     return 0;
 }
 
-/* Drop the rows that no request can ask for any more, and nothing that is recorded reads, if rows
- * have doubled since the last time and are more than a look at all handles is worth. */
-static int tn_sweep(TnBatch *b)
+/* Drop the rows that no request can ask for any more, and no node reads that has yet to run. */
+TN_COLD int tn_drop_rows(TnBatch *b)
 {
+    const TnNode *node = (const TnNode *)b->node.at;
     TnPool *pool = (TnPool *)b->pool.at;
     TnBlock memory = {0, 0};
     int64_t rows = 0, room = 0;
     int code;
-    if (tn_pool_bytes(b) < tn_max(b->sweep_at, TN_LEAST_SWEPT + TN_WORTH_A_HANDLE * b->nhandle))
-        return 0;
     for (int32_t i = 0; i < b->npool; i++)
         rows += pool[i].used, room += pool[i].row.bytes;
     const int64_t bytes = (rows + b->npool) * (int64_t)sizeof(int32_t) + b->nhandle + b->nlink;
@@ -83,7 +75,13 @@ static int tn_sweep(TnBatch *b)
         const int32_t n = r->ended ? b->p->noutput : r->base + f->nslot + f->ncounter;
         tn_mark(b, (const int32_t *)r->stack.at, n, live, linked);
     }
-    tn_mark(b, (const int32_t *)b->arg.at, b->narg, live, linked);
+    for (int64_t i = 0; i < b->nnode; i++)
+        if (TN_HANDLES(b)[node[i].out].row < 0) {
+            int32_t n;
+            const int32_t *read = tn_reads(b, &node[i], &n);
+            for (int32_t a = 0; a < n; a++)
+                live[read[a]] = 1;
+        }
     for (int64_t h = 0; h < b->nhandle; h++)
         if (live[h] && TN_HANDLES(b)[h].row >= 0)
             where[first[TN_HANDLES(b)[h].pool] + TN_HANDLES(b)[h].row] = 1;
@@ -95,8 +93,19 @@ static int tn_sweep(TnBatch *b)
             x->row = live[h] ? where[first[x->pool] + x->row] : 0;   /* dead ones are not read */
     }
     tn_put(&b->frame, &memory);
-    b->sweep_at = 2 * tn_pool_bytes(b);
+    b->row_bytes = 0;
+    for (int32_t i = 0; i < b->npool; i++)
+        b->row_bytes += pool[i].used * pool[i].bytes;
+    b->sweep_at = b->row_bytes + b->row_bytes / 2;
     return code;
+}
+
+/* If there are half as many rows more than the last time left, and more than a look at all handles
+ * is worth. */
+TN_INLINE int tn_sweep(TnBatch *b)
+{
+    const int64_t least = TN_LEAST_SWEPT + TN_WORTH_A_HANDLE * b->nhandle;
+    return __builtin_expect(b->row_bytes < tn_max(b->sweep_at, least), 1) ? 0 : tn_drop_rows(b);
 }
 
 #endif

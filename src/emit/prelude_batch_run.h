@@ -31,12 +31,17 @@ static int tn_run_alone(TnBatch *b, int32_t number, int32_t sizes, const int32_t
     return k->run(&b->frame);
 }
 
-/* Nodes of one block that are ready, and are of one size, all at once. */
-static int tn_run_block(TnBatch *b, int32_t number, int32_t sizes, const int32_t *member, int32_t n)
+/* Nodes of one block that are ready, and are of one size. They run all at once, or as many at once
+ * as make so many caches of rows: what the block computes between its kernels takes memory for
+ * those alone, and stays near the core. */
+enum { TN_CACHES_AT_ONCE = 2, TN_LEAST_AT_ONCE = 64 };
+TN_HOT static int tn_run_block(TnBatch *b, int32_t number, int32_t sizes, const int32_t *member, int32_t n)
 {
     const TnBatchBlock *k = &b->p->block[number];
     const TnNode *node = (const TnNode *)b->node.at;
     const int32_t *arg = (const int32_t *)b->arg.at;
+    const int64_t bytes = tn_sizes_of(b, sizes)->asked[number];
+    const int64_t at_once = tn_max(TN_LEAST_AT_ONCE, TN_CACHES_AT_ONCE * b->p->cache / bytes);
     const void *in[2 * k->nin + 1];
     void *out[k->nout + 1];
     int64_t first[k->nout + 1], most = 1;
@@ -62,10 +67,17 @@ static int tn_run_block(TnBatch *b, int32_t number, int32_t sizes, const int32_t
     b->frame.inputs = in;
     b->frame.outputs = out;
     b->frame.sym = tn_sizes_of(b, sizes)->sym;
-    b->frame.sym[b->p->instances] = n;
     b->frame.sym[b->p->rows] = most;
     tn_tally(b, number, n);
-    return k->run(&b->frame);
+    for (int64_t at = 0; !code && at < n; at += at_once) {
+        b->frame.sym[b->p->instances] = tn_min(at_once, n - at);
+        code = k->run(&b->frame);
+        for (int32_t i = 0; i < k->nin; i++)
+            in[2 * i + 1] = (const int32_t *)in[2 * i + 1] + at_once;
+        for (int32_t o = 0; o < k->nout; o++)
+            out[o] = (char *)out[o] + at_once * tn_pool_of(b, sizes, k->type[k->nin + o])->bytes;
+    }
+    return code;
 }
 
 /* A list of rows as one row. Arguments of its node: how many, the type of the whole, the rows. */
@@ -83,7 +95,7 @@ static void tn_run_stack(TnBatch *b, int32_t number)
 }
 
 /* Nodes of one block and one depth: those of one size at a time. They are put in that order. */
-static int tn_run_group(TnBatch *b, int32_t *member, int32_t n)
+TN_HOT TN_CALLED int tn_run_group(TnBatch *b, int32_t *member, int32_t n)
 {
     const TnNode *node = (const TnNode *)b->node.at;
     const int32_t block = node[member[0]].block;
@@ -122,7 +134,7 @@ static int tn_run_group(TnBatch *b, int32_t *member, int32_t n)
     return code;
 }
 
-static int tn_flush_by_policy(TnBatch *b, int *ran);       /* prelude_policy.h */
+TN_COLD int tn_flush_by_policy(TnBatch *b, int *ran);       /* prelude_policy.h */
 
 static int64_t tn_bucket(const TnNode *n, int64_t last, int64_t kinds)
 {
@@ -144,6 +156,8 @@ static int tn_expect_rows(TnBatch *b, int64_t pieces)
     const TnNode *node = (const TnNode *)b->node.at;
     TnPool *pool = (TnPool *)b->pool.at;
     int code = 0;
+    for (int32_t i = 0; i < b->npool; i++)
+        pool[i].soon = 0;
     for (int64_t i = 0; i < b->nnode; i++) {
         const TnSizesOf *z = tn_sizes_of(b, node[i].sizes);
         const int32_t list = node[i].block == b->p->nblock;
@@ -158,13 +172,12 @@ static int tn_expect_rows(TnBatch *b, int64_t pieces)
         if (pool[i].soon && !code)
             code = tn_keep(&b->frame, &pool[i].row, pool[i].used * pool[i].bytes,
                            tn_size_mul(rows, pool[i].bytes));
-        pool[i].soon = 0;
     }
     return code;
 }
 
 /* Run what is recorded: pieces 1, all of it; more where a walk goes on. */
-static int tn_flush(TnBatch *b, int64_t pieces)
+TN_HOT static int tn_flush(TnBatch *b, int64_t pieces)
 {
     const TnNode *node = (const TnNode *)b->node.at;
     const int64_t kinds = b->p->nblock + 1;                  /* the last: lists */
@@ -194,8 +207,10 @@ static int tn_flush(TnBatch *b, int64_t pieces)
         order[begin[tn_bucket(&node[i], last, kinds)]++] = (int32_t)i;
     for (int64_t k = 0; !code && k < nkey; k++) {            /* begin[k] is where k ends by now */
         int32_t from = k ? begin[k - 1] : 0;
-        if (begin[k] > from)
+        if (begin[k] > from) {
             code = tn_run_group(b, order + from, begin[k] - from);
+            code = code ? code : tn_sweep(b);
+        }
     }
     b->nnode = b->narg = b->deepest = b->deepest_last = 0;
     return code;

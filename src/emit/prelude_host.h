@@ -5,6 +5,13 @@
 #define TN_PRELUDE_HOST_H
 #include <stdarg.h>
 
+/* The host program is compiled with few optimisations, but for what runs for each call. */
+#if defined __GNUC__ && !defined __clang__
+#define TN_HOT __attribute__((optimize("O2", "no-strict-aliasing")))
+#else
+#define TN_HOT
+#endif
+
 /* Sizes that overflow become TN_BAD_SIZE, which spreads. They are called, not inlined: a model with
  * many sizes from data has tens of thousands of these operations, and their tests took compilers
  * minutes. */
@@ -98,7 +105,7 @@ tn_join(void *to, const void *from, int64_t bytes)
         memmove(to, from, (size_t)bytes);
 }
 /* `count` rows from `row` on, each the call of a kernel; `first` is the number of the first one. */
-__attribute__((unused)) static int
+TN_HOT __attribute__((unused)) static int
 tn_calls(const TnFrame *f, const int64_t *n, TnKernelFn *const *kernel, const int64_t *row, int32_t first, int32_t count)
 {
     for (int32_t c = 0; c < count; c++) {

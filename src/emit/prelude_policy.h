@@ -7,14 +7,6 @@
 #ifndef TN_PRELUDE_POLICY_H
 #define TN_PRELUDE_POLICY_H
 
-/* The handles that a node reads, and how many. */
-TN_INLINE const int32_t *tn_reads(const TnBatch *b, const TnNode *x, int32_t *n)
-{
-    const int32_t *arg = (const int32_t *)b->arg.at + x->arg;
-    *n = x->block < b->p->nblock ? b->p->block[x->block].nin : arg[0];
-    return x->block < b->p->nblock ? arg : arg + 2;
-}
-
 /* What is recorded as a graph, in b->edge. Handles are numbered in the order of what makes them. */
 static int tn_batch_graph(TnBatch *b, TnBatchGraph *g)
 {
@@ -61,7 +53,7 @@ static int tn_batch_graph(TnBatch *b, TnBatchGraph *g)
 }
 
 /* Run what is recorded, or tell of it alone: then *ran is 0. */
-static int tn_flush_by_policy(TnBatch *b, int *ran)
+TN_COLD int tn_flush_by_policy(TnBatch *b, int *ran)
 {
     const TnBatchPolicy *p = b->policy;
     const int typewise = p->kind == TN_POLICY_GREEDY, random = p->kind == TN_POLICY_RANDOM;
@@ -82,8 +74,10 @@ static int tn_flush_by_policy(TnBatch *b, int *ran)
     while (s.left && !code) {
         const int32_t type = tn_choose(&s, p), n = tn_schedule_take(&s, type, random);
         code = tn_run_group(b, s.member, n);
-        if (!code)
+        if (!code) {
             tn_schedule_done(&s, type, n, typewise);
+            code = tn_sweep(b);
+        }
     }
     b->nnode = b->narg = b->deepest = b->deepest_last = 0;
     return code;

@@ -11,25 +11,38 @@
 
 /* ---- reading a row --------------------------------------------------------------------------- */
 
-/* A value computed from a column and a row: o[…] = body. `rows` is the number of rows of the table,
- * `others` that of the table that the column points to. Indices from data are read as unsigned, so
- * that a negative one is an error instead of counting from the end. */
+/* A value computed from a column and a row: o[…] = body. In the body, `rows` is the number of rows
+ * of the table, `others` that of the table that the column points to. Indices from data are read as
+ * unsigned, so that a negative one is an error instead of counting from the end. */
+typedef struct {
+    const Column *column;
+    ValueId contents, row;
+    const Type *type; /* of the value */
+    const char *name, *origin, *body;
+} RowNest;
+
 static ValueId
-row_nest(Read *r, Loc loc, const Column *k, ValueId column, ValueId row, const Type *t,
-         const char *name, const char *origin, const char *body)
+row_nest(Read *r, Loc loc, const RowNest *w)
 {
+    const Column *k = w->column;
     Ctx *c = r->g->ctx;
     const NestParam param[] = { { sym(c, "column"), k->type },
                                 { sym(c, "t"), type_new(c, DT_I64, 0, NULL) },
-                                { sym(c, "o"), t } };
+                                { sym(c, "o"), w->type } };
     const NestName names[] = { { "rows", k->type->dim[0] },
                                { "others", k->data ? k->data->rows : NULL } };
-    const Nest *n = nest_of_text(c, name, 2, 1, param, k->data ? 2 : 1, names, body);
+    const Nest *n = nest_of_text(c, &(NestSource){ .name = w->name,
+                                                   .body = w->body,
+                                                   .nin = 2,
+                                                   .nout = 1,
+                                                   .param = param,
+                                                   .nnames = k->data ? 2 : 1,
+                                                   .names = names });
 
     if (!n)
         return 0;
-    ValueId out = graph_value(r->g, name, t);
-    graph_call_nest(r->g, n, loc, sym(c, origin), (ValueId[]){ column, row }, &out);
+    ValueId out = graph_value(r->g, w->name, w->type);
+    graph_call_nest(r->g, n, loc, sym(c, w->origin), (ValueId[]){ w->contents, w->row }, &out);
     return out;
 }
 
@@ -51,7 +64,14 @@ read_row(Read *r, Loc loc, const Data *d, const Field *f, ValueId row, const cha
     } else if (f->data) {
         body = "o[] = at(u64(column[at(u64(t[]), rows)]), others)";
     }
-    return row_nest(r, loc, k, r->column[d->number][f->column], row, f->type, name, origin, body);
+    return row_nest(r, loc,
+                    &(RowNest){ .column = k,
+                                .contents = r->column[d->number][f->column],
+                                .row = row,
+                                .type = f->type,
+                                .name = name,
+                                .origin = origin,
+                                .body = body });
 }
 
 /* ---- a case ---------------------------------------------------------------------------------- */
@@ -268,10 +288,15 @@ choose(Read *r, const Case *x, const ValueId *in, uint32_t first, uint32_t end, 
                .region = region };
     Values all = { 0 };
 
-    ValueId is = row_nest(
-        r, x->loc, &d->column.at[0], in[x->given + 1 + x->tag], in[x->given],
-        type_new(c, DT_BOOL, 0, NULL), "is",
-        arena_printf(a, "\"%s\", of %u constructors", d->column.at[0].name, d->made.n), body);
+    ValueId is = row_nest(r, x->loc,
+                          &(RowNest){ .column = &d->column.at[0],
+                                      .contents = in[x->given + 1 + x->tag],
+                                      .row = in[x->given],
+                                      .type = type_new(c, DT_BOOL, 0, NULL),
+                                      .name = "is",
+                                      .origin = arena_printf(a, "\"%s\", of %u constructors",
+                                                             d->column.at[0].name, d->made.n),
+                                      .body = body });
     for (uint32_t half = 0; half < 2; half++) {
         uint32_t from = half ? middle : first, to = half ? end : middle;
         if (to - from == 1)

@@ -206,13 +206,14 @@ copy_attrs(Graph *g, Attrs from)
 }
 
 NodeId
-graph_call_op(Graph *g, OpKind op, Attrs attrs, Loc loc, Sym origin, uint32_t nin,
-              const ValueId *in, uint32_t nout, const ValueId *out)
+graph_call_op(Graph *g, const OpNode *call, uint32_t nout, const ValueId *out)
 {
-    Node n = {
-        .callee = CALL_OP, .op = op, .attrs = copy_attrs(g, attrs), .loc = loc, .origin = origin
-    };
-    return graph_add_node(g, n, nin, in, nout, out);
+    Node n = { .callee = CALL_OP,
+               .op = call->op,
+               .attrs = copy_attrs(g, call->attrs),
+               .loc = call->loc,
+               .origin = call->origin };
+    return graph_add_node(g, n, call->nin, call->in, nout, out);
 }
 
 NodeId
@@ -275,23 +276,23 @@ graph_call_kernel(Graph *g, Kernel *k, Loc loc, Sym origin, const ValueId *in, c
 
 /* The call of an operator on values of g, without outputs yet. */
 static OpCall
-call_of(const Graph *g, Arena *a, OpKind op, Attrs attrs, Loc loc, uint32_t nin, const ValueId *in,
-        uint32_t nout)
+call_of(const Graph *g, Arena *a, const OpNode *call, uint32_t nout)
 {
-    const Type **type = NEW_ARRAY(a, const Type *, nin + 1);
-    Known *known = NEW_ARRAY(a, Known, nin + 1);
-    const void **data = NEW_ARRAY(a, const void *, nin + 1);
+    const Type **type = NEW_ARRAY(a, const Type *, call->nin + 1);
+    Known *known = NEW_ARRAY(a, Known, call->nin + 1);
+    const void **data = NEW_ARRAY(a, const void *, call->nin + 1);
 
-    for (uint32_t i = 0; i < nin; i++)
-        if (in[i]) {
-            type[i] = g->value.at[in[i]].type;
-            known[i] = g->value.at[in[i]].known;
-            data[i] = g->value.at[in[i]].data;
+    for (uint32_t i = 0; i < call->nin; i++)
+        if (call->in[i]) {
+            const Value *v = &g->value.at[call->in[i]];
+            type[i] = v->type;
+            known[i] = v->known;
+            data[i] = v->data;
         }
-    return (OpCall){ .op = op,
-                     .loc = loc,
-                     .attrs = attrs,
-                     .nin = nin,
+    return (OpCall){ .op = call->op,
+                     .loc = call->loc,
+                     .attrs = call->attrs,
+                     .nin = call->nin,
                      .nout = nout,
                      .in = type,
                      .known = known,
@@ -302,7 +303,12 @@ OpCall
 graph_op_call(const Graph *g, Arena *scratch, NodeId id)
 {
     const Node *n = &g->node.at[id];
-    return call_of(g, scratch, n->op, n->attrs, n->loc, n->in.count, g->ref.at + n->in.first,
+    return call_of(g, scratch,
+                   &(OpNode){ .op = n->op,
+                              .attrs = n->attrs,
+                              .loc = n->loc,
+                              .nin = n->in.count,
+                              .in = g->ref.at + n->in.first },
                    n->out.count);
 }
 
@@ -319,23 +325,23 @@ known_of_op(const Graph *g, NodeId id)
 }
 
 bool
-graph_infer_op(Graph *g, OpKind op, Attrs attrs, Loc loc, Sym origin, uint32_t nin,
-               const ValueId *in, uint32_t nout, const char *const *out_name, ValueId *out)
+graph_infer_op(Graph *g, const OpNode *call, uint32_t nout, const char *const *out_name,
+               ValueId *out)
 {
-    OpCall call = call_of(g, g->arena, op, attrs, loc, nin, in, nout);
+    OpCall typed = call_of(g, g->arena, call, nout);
     const Type **type = NEW_ARRAY(g->arena, const Type *, nout + 1);
 
-    call.constraints = &g->constraints;
-    if (!op_infer(g->ctx, &call, type))
+    typed.constraints = &g->constraints;
+    if (!op_infer(g->ctx, &typed, type))
         return false;
-    Known known = op_known(g->ctx, &call, type);
+    Known known = op_known(g->ctx, &typed, type);
     for (uint32_t i = 0; i < nout; i++) {
-        const char *name = out_name && out_name[i] ? out_name[i] : op_info[op].name;
+        const char *name = out_name && out_name[i] ? out_name[i] : op_info[call->op].name;
         out[i] = name == graph_absent ? 0 : graph_value(g, name, type[i]);
     }
     if (nout && out[0])
         g->value.at[out[0]].known = known;
-    graph_call_op(g, op, attrs, loc, origin, nin, in, nout, out);
+    graph_call_op(g, call, nout, out);
     return true;
 }
 

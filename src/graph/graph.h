@@ -155,8 +155,16 @@ ValueId graph_input(Graph *g, const char *name, const Type *t);
 ValueId graph_const(Graph *g, const char *name, const Type *t, const void *data);
 /* Input number i becomes a constant, and is no input any more. */
 void graph_input_is(Graph *g, uint32_t i, const void *data);
-NodeId graph_call_op(Graph *g, OpKind op, Attrs attrs, Loc loc, Sym origin, uint32_t nin,
-                     const ValueId *in, uint32_t nout, const ValueId *out);
+/* The call of an operator that becomes a node. */
+typedef struct {
+    OpKind op;
+    Attrs attrs;
+    Loc loc;
+    Sym origin;
+    uint32_t nin;
+    const ValueId *in;
+} OpNode;
+NodeId graph_call_op(Graph *g, const OpNode *call, uint32_t nout, const ValueId *out);
 NodeId graph_call_nest(Graph *g, const Nest *n, Loc loc, Sym origin, const ValueId *in,
                        const ValueId *out);
 /* A nest that a user wrote. Runs check the sizes it needs to stay inside of its tensors. 0,
@@ -180,8 +188,8 @@ Known graph_known_inside(Ctx *c, Arena *a, Known outside, const Region *r);
  * output values with the given names (NULL: made up; graph_absent: no value, 0). False with a
  * diagnostic. */
 extern const char graph_absent[];
-bool graph_infer_op(Graph *g, OpKind op, Attrs attrs, Loc loc, Sym origin, uint32_t nin,
-                    const ValueId *in, uint32_t nout, const char *const *out_name, ValueId *out);
+bool graph_infer_op(Graph *g, const OpNode *call, uint32_t nout, const char *const *out_name,
+                    ValueId *out);
 
 /* Infers the types of g and of all graphs that it runs again, with what has become known of sizes
  * since (again.c). In place: only for the reader of a model, before others see it. False with a

@@ -78,7 +78,9 @@ add_one(Read *r, OpKind op, uint32_t n, const ValueId *in, Attrs attrs)
     for (uint32_t i = 0; i < op_info[op].min_in && i < n; i++)
         if (!in[i])
             return 0;
-    return graph_infer_op(r->g, op, attrs, r->loc, r->origin, n, in, 1, NULL, &out) ? out : 0;
+    OpNode *call = NEW(r->g->arena, OpNode); /* values nest deeply: frames are small */
+    *call = (OpNode){ op, attrs, r->loc, r->origin, n, in };
+    return graph_infer_op(r->g, call, 1, NULL, &out) ? out : 0;
 }
 
 static ValueId
@@ -130,8 +132,7 @@ read_operator(Read *r, Sym name, uint32_t nout, const char *const *names, ValueI
     OpKind op = by && !strcmp(name, "self") ? by->self : op_named(name, strlen(name));
     VEC(Operand) in = { 0 };
     Operand one;
-    Attrs attrs;
-    Sym origin;
+    OpNode *call = NEW(r->g->arena, OpNode);
 
     if (op == OP_NONE)
         return parse_error(&r->p, "there is no operator \"%s\"", name);
@@ -144,7 +145,7 @@ read_operator(Read *r, Sym name, uint32_t nout, const char *const *names, ValueI
             return false;
         VEC_PUSH(r->g->arena, &in, one);
     }
-    if (!parse_expect(&r->p, ")") || !read_attrs(r, &attrs) || !read_origin(r, &origin))
+    if (!parse_expect(&r->p, ")") || !read_attrs(r, &call->attrs) || !read_origin(r, &call->origin))
         return false;
     while (by && in.n && !in.at[in.n - 1].v && !in.at[in.n - 1].number)
         in.n--;
@@ -155,8 +156,13 @@ read_operator(Read *r, Sym name, uint32_t nout, const char *const *names, ValueI
         if (by && !v[i] && i < op_info[op].min_in)
             return false;
     }
-    return graph_infer_op(r->g, op, attrs, r->loc, origin ? origin : r->origin, in.n, v, nout,
-                          names, out);
+    call->op = op;
+    call->loc = r->loc;
+    if (!call->origin)
+        call->origin = r->origin;
+    call->nin = in.n;
+    call->in = v;
+    return graph_infer_op(r->g, call, nout, names, out);
 }
 
 /* match(sizes): contents as symbols. */

@@ -133,20 +133,25 @@ scalar_const(Call *k, const char *name, ValueId like, double v)
 
 /* ---- operators ------------------------------------------------------------------------------- */
 
+OpNode
+call_node(const Call *k, OpKind op, uint32_t nattr, const Attr *attr, uint32_t nin,
+          const ValueId *in)
+{
+    Attr *attrs = nattr ? arena_copy(k->m->arena, attr, nattr * sizeof *attr) : NULL;
+    return (OpNode){ op, { attrs, nattr }, k->loc, k->origin, nin, in };
+}
+
 ValueId
 call_op(Call *k, OpKind op, uint32_t nattr, const Attr *attr, uint32_t nin, const ValueId *in,
         const char *name)
 {
     ValueId out;
-    Attr *attrs = nattr ? arena_copy(k->m->arena, attr, nattr * sizeof *attr) : NULL;
 
     for (uint32_t i = 0; i < nin; i++)
         if (!in[i])
             return 0;
-    return graph_infer_op(k->m->g, op, (Attrs){ attrs, nattr }, k->loc, k->origin, nin, in, 1,
-                          &name, &out)
-               ? out
-               : 0;
+    OpNode call = call_node(k, op, nattr, attr, nin, in);
+    return graph_infer_op(k->m->g, &call, 1, &name, &out) ? out : 0;
 }
 
 /* An operator with inputs that may be absent (0); trailing ones are dropped. */
@@ -154,15 +159,12 @@ ValueId
 call_some(Call *k, OpKind op, uint32_t nattr, const Attr *attr, uint32_t n, const ValueId *x)
 {
     const char *name = output_name(k);
-    Attr *attrs = nattr ? arena_copy(k->m->arena, attr, nattr * sizeof *attrs) : NULL;
     ValueId out;
 
     while (n && !x[n - 1])
         n--;
-    return graph_infer_op(k->m->g, op, (Attrs){ attrs, nattr }, k->loc, k->origin, n, x, 1, &name,
-                          &out)
-               ? out
-               : 0;
+    OpNode call = call_node(k, op, nattr, attr, n, x);
+    return graph_infer_op(k->m->g, &call, 1, &name, &out) ? out : 0;
 }
 
 ValueId

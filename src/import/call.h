@@ -50,6 +50,9 @@ bool need_input(Call *k, uint32_t i);
 /* sets output 0 to v; false if v is 0 */
 bool finish(Call *k, ValueId v);
 bool call_refuse(Call *k, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* An operator of Tenon at the place of k's node; attributes are copied. */
+OpNode call_node(const Call *k, OpKind op, uint32_t nattr, const Attr *attr, uint32_t nin,
+                 const ValueId *in);
 /* Adds an operator of Tenon; 0 if refused. */
 ValueId call_op(Call *k, OpKind op, uint32_t nattr, const Attr *attr, uint32_t nin,
                 const ValueId *in, const char *name);

@@ -608,9 +608,8 @@ add_call(Call *k)
         return true;
     for (uint32_t i = 0; i < k->nout; i++)
         names[i] = *text_of(k->proto->output[i]) ? k->proto->output[i] : NULL;
-    Attr *attrs = arena_copy(m->arena, k->attr.at, k->attr.n * sizeof *attrs);
-    if (!graph_infer_op(m->g, k->op, (Attrs){ attrs, k->attr.n }, k->loc, k->origin, k->in.n,
-                        k->in.at, k->nout, names, out))
+    OpNode call = call_node(k, k->op, k->attr.n, k->attr.at, k->in.n, k->in.at);
+    if (!graph_infer_op(m->g, &call, k->nout, names, out))
         return false;
     for (uint32_t i = 0; i < k->nout; i++)
         call_bind(k, i, out[i]);

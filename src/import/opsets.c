@@ -486,8 +486,8 @@ convert_dropout(Call *k)
     if (k->m->opset >= 10 || k->nout < 2 || !need_input(k, 0))
         return true;
     ValueId out[2]; /* the mask has the type of x */
-    if (!graph_infer_op(k->m->g, OP_dropout, (Attrs){ 0 }, k->loc, k->origin, 1, k->in.at, 2, NULL,
-                        out))
+    OpNode dropout = call_node(k, OP_dropout, 0, NULL, 1, k->in.at);
+    if (!graph_infer_op(k->m->g, &dropout, 2, NULL, out))
         return false;
     call_bind(k, 1, call_cast(k, out[1], input_type(k, 0)->dtype));
     return finish(k, out[0]);
@@ -608,10 +608,8 @@ attention_in_doubles(Call *k)
         if (k->in.at[i] && dtype_is_float(input_type(k, i)->dtype) &&
             !(k->in.at[i] = call_cast(k, k->in.at[i], DT_F64)))
             return false;
-    if (!graph_infer_op(
-            k->m->g, k->op,
-            (Attrs){ arena_copy(k->m->arena, k->attr.at, k->attr.n * sizeof(Attr)), k->attr.n },
-            k->loc, k->origin, k->in.n, k->in.at, k->nout, name, y))
+    OpNode call = call_node(k, k->op, k->attr.n, k->attr.at, k->in.n, k->in.at);
+    if (!graph_infer_op(k->m->g, &call, k->nout, name, y))
         return false;
     for (uint32_t i = 0; i < k->nout && i < 4; i++)
         if (name[i]) {

@@ -473,12 +473,10 @@ split_into(Call *k, ValueId x, int64_t axis, ValueId sizes, uint32_t n)
 {
     ValueId out[64];
     Sequence s;
-    Attr *along = NEW(k->m->arena, Attr);
+    Attr along = { .name = sym(k->m->c, "axis"), .kind = ATTR_INT, .i = axis };
+    OpNode split = call_node(k, OP_split, 1, &along, 2, (ValueId[]){ x, sizes });
 
-    *along = (Attr){ .name = sym(k->m->c, "axis"), .kind = ATTR_INT, .i = axis };
-    return graph_infer_op(k->m->g, OP_split, (Attrs){ along, 1 }, k->loc, k->origin, 2,
-                          (ValueId[]){ x, sizes }, n, NULL, out) &&
-           construct(k, n, out, &s) && give(k, s);
+    return graph_infer_op(k->m->g, &split, n, NULL, out) && construct(k, n, out, &s) && give(k, s);
 }
 
 /* Splits into parts of `each` along the axis, the last of which may be smaller; drop: parts of one,
@@ -584,11 +582,10 @@ read_split(Call *k)
     if (n < 1 || n > 64)
         return call_refuse(k, "SplitToSequence into %lld parts; 1 to 64 are possible",
                            (long long)n);
-    Attr *along = NEW(k->m->arena, Attr);
-    *along = (Attr){ .name = sym(c, "axis"), .kind = ATTR_INT, .i = axis };
-    if (!graph_infer_op(k->m->g, OP_split, (Attrs){ along, 1 }, k->loc, k->origin, 2,
-                        (ValueId[]){ x, call_ints(k, "sizes", (uint32_t)n, size) }, (uint32_t)n,
-                        NULL, out))
+    Attr along = { .name = sym(c, "axis"), .kind = ATTR_INT, .i = axis };
+    OpNode split = call_node(k, OP_split, 1, &along, 2,
+                             (ValueId[]){ x, call_ints(k, "sizes", (uint32_t)n, size) });
+    if (!graph_infer_op(k->m->g, &split, (uint32_t)n, NULL, out))
         return false;
     for (int64_t i = 0; i < n && drop; i++) {
         squeezed = value_of_text(k, "x", &out[i], "squeeze(x, [%" PRId64 "])", axis);

@@ -131,16 +131,17 @@ static bool
 call_function(Call *k, const Foreign *f)
 {
     Model *m = k->m;
-    Attr *attr = NEW_ARRAY(m->arena, Attr, 2);
     const char **names = NEW_ARRAY(m->arena, const char *, k->nout + 1);
     ValueId *out = NEW_ARRAY(m->arena, ValueId, k->nout + 1);
 
-    attr[0] = (Attr){ .name = sym(m->c, "function"), .kind = ATTR_STRING, .s = f->function };
-    attr[1] = (Attr){ .name = sym(m->c, "signature"), .kind = ATTR_STRING, .s = f->signature };
+    Attr attr[] = {
+        { .name = sym(m->c, "function"), .kind = ATTR_STRING, .s = f->function },
+        { .name = sym(m->c, "signature"), .kind = ATTR_STRING, .s = f->signature },
+    };
     for (uint32_t i = 0; i < k->nout; i++)
         names[i] = *text_of(k->proto->output[i]) ? k->proto->output[i] : NULL;
-    if (!graph_infer_op(m->g, OP_library, (Attrs){ attr, 2 }, k->loc, k->origin, k->in.n, k->in.at,
-                        k->nout, names, out))
+    OpNode call = call_node(k, OP_library, 2, attr, k->in.n, k->in.at);
+    if (!graph_infer_op(m->g, &call, k->nout, names, out))
         return false;
     for (uint32_t i = 0; i < k->nout; i++)
         call_bind(k, i, out[i]);

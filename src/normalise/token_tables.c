@@ -37,11 +37,15 @@ table(TokenTables *t, const char *name, const Type *type, uint32_t nin, const Va
         param[i] = (NestParam){ sym(c, in_name[i]), t->to->value.at[in[i]].type };
     }
     param[nin] = (NestParam){ sym(c, "o"), type };
-    const Nest *n = nest_of_text(c, name, nin, 1, param,
-                                 t->last     ? 4
-                                 : t->tokens ? 3
-                                             : 2,
-                                 names, body);
+    const Nest *n = nest_of_text(c, &(NestSource){ .name = name,
+                                                   .body = body,
+                                                   .nin = nin,
+                                                   .nout = 1,
+                                                   .param = param,
+                                                   .nnames = t->last     ? 4
+                                                             : t->tokens ? 3
+                                                                         : 2,
+                                                   .names = names });
     if (!n)
         return 0;
     ValueId out = graph_value(t->to, name, type);

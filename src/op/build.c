@@ -350,9 +350,15 @@ build_text(Build *b, const char *suffix, const char *params, const uint32_t *val
     va_end(ap);
     if (suffix)
         name = arena_printf(c->arena, "%s_%s", name, suffix);
-    NestCall made = { (b->moves ? nest_of_move : nest_of_text)(c, name, m.nin, m.n - m.nin, m.param,
-                                                               b->name.n, b->name.at,
-                                                               text_str(&text)),
+    NestSource source = { .name = name,
+                          .body = text_str(&text),
+                          .nin = m.nin,
+                          .nout = m.n - m.nin,
+                          .param = m.param,
+                          .nnames = b->name.n,
+                          .names = b->name.at,
+                          .moves = b->moves };
+    NestCall made = { nest_of_text(c, &source),
                       arena_copy(c->arena, m.value, m.n * sizeof *m.value) };
     if (!made.nest)
         return false;

@@ -15,14 +15,14 @@ transposed(Graph *g, ValueId v, const int64_t *perm, uint32_t rank)
                   .kind = ATTR_INTS,
                   .n = rank,
                   .ints = arena_copy(g->arena, perm, rank * sizeof *perm) };
-    Attrs attrs = { arena_copy(g->arena, &attr, sizeof attr), 1 };
-    Sym origin = sym_printf(g->ctx, "order of \"%s\"", g->value.at[v].name);
+    OpNode call = { .op = OP_transpose,
+                    .attrs = { arena_copy(g->arena, &attr, sizeof attr), 1 },
+                    .origin = sym_printf(g->ctx, "order of \"%s\"", g->value.at[v].name),
+                    .nin = 1,
+                    .in = &v };
     ValueId out;
 
-    return graph_infer_op(g, OP_transpose, attrs, (Loc){ 0 }, origin, 1, &v, 1,
-                          &g->value.at[v].name, &out)
-               ? out
-               : 0;
+    return graph_infer_op(g, &call, 1, &g->value.at[v].name, &out) ? out : 0;
 }
 
 static const uint8_t *

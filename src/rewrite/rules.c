@@ -52,7 +52,7 @@ rule_call(RuleCall *k, OpKind op, Attrs attrs, uint32_t nin, const ValueId *in)
     Rebuild *r = k->r;
     ValueId out = graph_copy_value(r->to, r->from, k->out0);
     r->map[k->out0] = out;
-    graph_call_op(r->to, op, attrs, k->n->loc, k->origin, nin, in, 1, &out);
+    graph_call_op(r->to, &(OpNode){ op, attrs, k->n->loc, k->origin, nin, in }, 1, &out);
     return true;
 }
 
@@ -73,7 +73,9 @@ rule_call_before(RuleCall *k, OpKind op, const Type *t, ValueId x, ValueId y)
 {
     Graph *g = k->r->to;
     ValueId in[] = { x, y }, out = graph_value(g, op_info[op].name, t);
-    graph_call_op(g, op, (Attrs){ 0 }, k->n->loc, k->origin, 2, in, 1, &out);
+    graph_call_op(g,
+                  &(OpNode){ .op = op, .loc = k->n->loc, .origin = k->origin, .nin = 2, .in = in },
+                  1, &out);
     return out;
 }
 

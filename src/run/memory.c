@@ -2,18 +2,20 @@
  *
  * A freed block is kept for reuse: sizes are rounded up to four classes for each doubling, so that
  * a growing tensor finds blocks that fit, and a model that runs for days asks the system a few
- * times. Everything is returned to the system when the session ends. A run that stops in the middle
- * leaves its blocks in use; heap_take_back frees them all.
+ * times. A block of up to four times the size fits, too: the arenas of batches of all sizes would
+ * otherwise keep one block for each class. Everything is returned to the system when the session
+ * ends. A run that stops in the middle leaves its blocks in use; heap_take_back frees them all.
  */
 #include "run/internal.h"
 
 #include <stdlib.h>
 
-enum { CLASSES = 4 * 48 };
+enum { CLASSES = 4 * 48, LOOSE = 4 * 2 /* classes above that fit */ };
 
 typedef struct Block {
     /* in the list of blocks in use, or (next only) of the free ones of its class */
     struct Block *next, *before;
+    int64_t bytes;
     uint32_t class;
 } Block;
 enum { HEAD = 64 }; /* before a block, which keeps it aligned */
@@ -66,12 +68,15 @@ heap_get(Heap *h, int64_t *bytes)
 {
     int64_t size;
     uint32_t class = class_of(*bytes, &size);
-    Block *b = h->free[class];
+    Block *b = NULL;
 
     if (size < *bytes || size > INT64_MAX / 4)
         return NULL;
+    for (uint32_t c = class; !b && c < CLASSES && c <= class + LOOSE; c++)
+        b = h->free[c];
     if (b) {
-        h->free[class] = b->next;
+        h->free[b->class] = b->next;
+        size = b->bytes;
     } else if (size > h->most - h->bytes) {
         return NULL;
     } else {
@@ -80,6 +85,7 @@ heap_get(Heap *h, int64_t *bytes)
             return NULL;
         h->bytes += size;
         b->class = class;
+        b->bytes = size;
     }
     b->before = &h->out;
     b->next = h->out.next;

@@ -111,43 +111,73 @@ digit_part(Digit d)
     return (FormatPart){ (uint8_t)d.dim, d.step, d.top ? 0 : d.extent };
 }
 
+Panels
+cut_row_panels(const Cut *cut, int64_t width)
+{
+    return (Panels){ .axis = cut->row,
+                     .sum = cut->sum,
+                     .naxis = cut->nrow,
+                     .run = cut->row_run,
+                     .nsum = cut->nsum,
+                     .width = width };
+}
+
+Panels
+cut_column_panels(const Cut *cut, int64_t width)
+{
+    return (Panels){ .axis = cut->col,
+                     .sum = cut->sum,
+                     .naxis = cut->ncol,
+                     .run = cut->col_run,
+                     .nsum = cut->nsum,
+                     .width = width };
+}
+
+static AxisSet
+index_axes(const Panels *p)
+{
+    AxisSet set = 0;
+    for (uint32_t i = p->naxis - p->run; i < p->naxis; i++)
+        set |= (AxisSet)1 << p->axis[i];
+    return set;
+}
+
 static const Format *
-panels_of(Ctx *c, const Nest *n, const Scalar *load, const uint32_t *list, uint32_t nlist,
-          uint32_t run, const uint32_t *sums, uint32_t nsum, int64_t width)
+panels_of(Ctx *c, const Nest *n, const Scalar *load, const Panels *p)
 {
     Digit digit[NEST_MAX_AXES];
-    AxisSet used, tile = 0, sum = 0;
+    AxisSet used, sum = 0, index = index_axes(p);
     uint32_t np = 0;
-    int64_t extent = 1;
+    int64_t extent = 1, width = p->width;
 
-    if (run == 0 || load->u.load.outside || !read_digits(c, n, load, digit, &used))
+    if (p->run == 0 || load->u.load.outside || !read_digits(c, n, load, digit, &used))
         return NULL;
-    for (uint32_t i = 0; i < nsum; i++)
-        sum |= (AxisSet)1 << sums[i];
-    /* The axes of the run are adjacent digits of one dimension. */
-    Digit inner = digit[list[nlist - 1]], outer = digit[list[nlist - run]];
-    for (uint32_t i = nlist; i-- > nlist - run;) {
-        tile |= (AxisSet)1 << list[i];
-        if (!(used >> list[i] & 1) || digit[list[i]].dim != inner.dim ||
-            digit[list[i]].step != inner.step * extent)
+    for (uint32_t i = 0; i < p->nsum; i++)
+        sum |= (AxisSet)1 << p->sum[i];
+    /* The axes of the index are adjacent digits of one dimension. */
+    uint32_t first = p->naxis - p->run;
+    Digit inner = digit[p->axis[p->naxis - 1]], outer = digit[p->axis[first]];
+    if (index & ~used)
+        return NULL;
+    for (uint32_t i = p->naxis; i-- > first;) {
+        Digit d = digit[p->axis[i]];
+        if (d.dim != inner.dim || d.step != inner.step * extent || (d.extent == 0 && i > first))
             return NULL;
-        extent *= digit[list[i]].extent;
-        if (digit[list[i]].extent == 0 && i > nlist - run)
-            return NULL;
+        extent *= d.extent;
     }
     if ((sum & ~used) || extent == 1 || (!outer.top && extent % width))
         return NULL;
     FormatPart *part = NEW_ARRAY(c->arena, FormatPart, NEST_MAX_AXES + 2);
     for (uint32_t x = 0; x < NEST_MAX_AXES; x++)
-        if (used >> x & 1 && !((sum | tile) >> x & 1))
+        if (used >> x & 1 && !((sum | index) >> x & 1))
             part[np++] = digit_part(digit[x]);
     /* a single panel is no digit: for another kernel, the axes around the panel and in it may be
      * one digit */
     if (outer.top || extent != width)
         part[np++] =
             (FormatPart){ (uint8_t)inner.dim, inner.step * width, outer.top ? 0 : extent / width };
-    for (uint32_t i = 0; i < nsum; i++)
-        part[np++] = digit_part(digit[sums[i]]);
+    for (uint32_t i = 0; i < p->nsum; i++)
+        part[np++] = digit_part(digit[p->sum[i]]);
     part[np++] = (FormatPart){ (uint8_t)inner.dim, inner.step, width };
     if (np > TN_MAX_RANK)
         return NULL;
@@ -159,9 +189,7 @@ panels_of(Ctx *c, const Nest *n, const Scalar *load, const uint32_t *list, uint3
 typedef struct {
     const Draft *w;
     const Part *part;
-    const uint32_t *list, *sum;
-    uint32_t nlist, run, nsum;
-    int64_t width;
+    Panels panels;
     Text text;
     uint64_t laid; /* slots */
     bool ok;
@@ -180,17 +208,16 @@ static void
 lay_read(Lay *l, const Scalar *s)
 {
     uint32_t sum[NEST_MAX_AXES], nsum = 0, slot = s->u.load.slot;
-    AxisSet tile = 0;
+    Panels read = l->panels;
 
-    for (uint32_t i = l->nlist - l->run; i < l->nlist; i++)
-        tile |= (AxisSet)1 << l->list[i];
-    if (!(s->axes & tile) || !l->ok)
+    if (!(s->axes & index_axes(&read)) || !l->ok)
         return;
-    for (uint32_t i = 0; i < l->nsum; i++)
-        if (s->axes >> l->sum[i] & 1)
-            sum[nsum++] = l->sum[i];
-    const Format *f =
-        panels_of(l->w->c, l->part->nest, s, l->list, l->nlist, l->run, sum, nsum, l->width);
+    for (uint32_t i = 0; i < read.nsum; i++)
+        if (s->axes >> read.sum[i] & 1)
+            sum[nsum++] = read.sum[i];
+    read.sum = sum;
+    read.nsum = nsum;
+    const Format *f = panels_of(l->w->c, l->part->nest, s, &read);
     l->ok = f && slot < 64 && !(l->laid >> slot & 1);
     if (!l->ok)
         return;
@@ -201,11 +228,13 @@ lay_read(Lay *l, const Scalar *s)
 }
 
 const char *
-cut_lay(const Draft *w, uint32_t part, const Scalar *factor, const uint32_t *list, uint32_t nlist,
-        uint32_t run, const uint32_t *sum, uint32_t nsum, int64_t width)
+cut_lay(const Draft *w, uint32_t part, const Scalar *factor, Panels panels)
 {
-    Lay l = { w,     &w->p->k->part[part], list, sum, nlist, run, nsum,
-              width, { .arena = w->a },    0,    true };
+    Lay l = { .w = w,
+              .part = &w->p->k->part[part],
+              .panels = panels,
+              .text = { .arena = w->a },
+              .ok = true };
 
     if (!nest_constant_read(w->c, factor, is_known, &l))
         return NULL;

@@ -71,11 +71,16 @@ int64_t cut_far(const Machine *m, int64_t trip_bytes);
  * They are last. */
 AxisSet cut_unread(Low *l, const Contraction *k);
 
-/* The layouts of the constants of a part's factor, for tiles of `width` points of the last `run`
- * axes of the list: [outer…, tile // width, sums…, tile % width]. Lines `lay …`; NULL: not made of
- * constants, or its dimensions are not such axes, each once. */
-const char *cut_lay(const Draft *w, uint32_t part, const Scalar *factor, const uint32_t *list,
-                    uint32_t nlist, uint32_t run, const uint32_t *sum, uint32_t nsum,
-                    int64_t width);
+/* Panels of a factor: `width` points of the index that the last `run` axes form, for all sums. */
+typedef struct {
+    const uint32_t *axis, *sum;
+    uint32_t naxis, run, nsum;
+    int64_t width;
+} Panels;
+Panels cut_row_panels(const Cut *cut, int64_t width);
+Panels cut_column_panels(const Cut *cut, int64_t width);
+/* The layouts of the constants of a part's factor: [outer…, index // width, sums…, index % width].
+ * Lines `lay …`; NULL: not made of constants, or its dimensions are not such axes, each once. */
+const char *cut_lay(const Draft *w, uint32_t part, const Scalar *factor, Panels panels);
 
 #endif

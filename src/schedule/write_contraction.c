@@ -85,10 +85,8 @@ lay(const Gemm *g, const Scalar *operand, bool rows, int64_t width)
 {
     const Cut *cut = &g->cut;
 
-    return rows ? cut_lay(g->w, 0, operand, cut->row, cut->nrow, cut->row_run, cut->sum, cut->nsum,
-                          width)
-                : cut_lay(g->w, 0, operand, cut->col, cut->ncol, cut->col_run, cut->sum, cut->nsum,
-                          width);
+    return cut_lay(g->w, 0, operand,
+                   rows ? cut_row_panels(cut, width) : cut_column_panels(cut, width));
 }
 
 /* ---- the program ----------------------------------------------------------------------------- */

@@ -287,6 +287,20 @@ ends_in_product(const Group *g)
     return last->product && stride && expr_is(stride, 1);
 }
 
+/* The number of points that a mask shows to a tile of rows is not known, and what is left of it
+ * beside whole register tiles is computed one by one. Register tiles whose height is a power of two
+ * divide it, since hulls are multiples of it (write_skip.c). */
+static void
+write_even(Group *g)
+{
+    for (int64_t vectors = 1; tile_height(g->w->p->m, vectors) >= 2 * vectors; vectors *= 2) {
+        g->vectors = vectors;
+        for (g->height = 1; 2 * g->height <= tile_height(g->w->p->m, vectors); g->height *= 2)
+            ;
+        write_tile(g, vectors * g->lanes);
+    }
+}
+
 /* vectors of rows in a task, in tiles; bounds the list, prices decide */
 enum { MOST_TILES = 4 };
 
@@ -325,5 +339,7 @@ write_group(Draft *w)
             write_tile(&g, vectors * g.lanes);
         write_omitted(&g);
     }
+    if (has_support(w))
+        write_even(&g);
     return true;
 }

@@ -102,7 +102,10 @@ write_product(const Group *g, const Member *m, Text *head, Text *t, bool whole)
     Draft *w = g->w;
     const char *a = m->name, *sums = axis_names(w, m->part, m->sum, m->nsum);
     int64_t width = g->vectors * g->lanes, columns = expr_or(m->n->axis[m->own[0]].extent, -1);
-    const char *lay = cut_lay(w, m->part, m->view.b, m->own, 1, 1, m->sum, m->nsum, width);
+    const char *lay = cut_lay(
+        w, m->part, m->view.b,
+        (Panels){
+            .axis = m->own, .naxis = 1, .run = 1, .sum = m->sum, .nsum = m->nsum, .width = width });
     const char *heads = group_heads(g, m, true);
     bool pads = lay ? columns < 0 || columns % width : columns < 0;
 

@@ -159,8 +159,7 @@ write_tile(const Pooled *p, const Tile *x)
     Draft *w = p->w;
     const Cut *cut = &p->cut;
     Text t = { .arena = w->a };
-    const char *lay = cut_lay(w, 0, cut->k.b, cut->col, cut->ncol, cut->col_run, cut->sum,
-                              cut->nsum, x->vectors * p->lanes);
+    const char *lay = cut_lay(w, 0, cut->k.b, cut_column_panels(cut, x->vectors * p->lanes));
     uint32_t nslide = p->image.nslide, slide[MAX_SLIDE];
     int64_t width = x->panels * x->vectors * p->lanes;
     bool all = width >= p->channels;

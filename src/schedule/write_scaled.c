@@ -109,7 +109,10 @@ recognise(Scaled *s)
 static void
 lay_scales(const Scaled *s, const Scalar *factor, int64_t width, Text *t)
 {
-    const char *lay = cut_lay(s->w, 1, factor, &s->column, 1, 1, &s->sum, 1, width);
+    const char *lay = cut_lay(
+        s->w, 1, factor,
+        (Panels){
+            .axis = &s->column, .naxis = 1, .run = 1, .sum = &s->sum, .nsum = 1, .width = width });
 
     if (lay)
         text_add(t, lay);
@@ -152,7 +155,13 @@ write_tile(const Scaled *s, int64_t rows, int64_t vectors, int64_t chunk)
 
     for (uint32_t i = 0; i < cut->nsum; i++)
         sums[1 + i] = cut->sum[i];
-    const char *lay = cut_lay(w, 0, s->factor, s->side, s->nside, 1, sums, 1 + cut->nsum, width);
+    const char *lay = cut_lay(w, 0, s->factor,
+                              (Panels){ .axis = s->side,
+                                        .naxis = s->nside,
+                                        .run = 1,
+                                        .sum = sums,
+                                        .nsum = 1 + cut->nsum,
+                                        .width = width });
     text_add(&t, lay ? lay : "");
     lay_scales(s, part_reduction(w->p, 1)->arg[0], width, &t);
     if (row && chunk)

@@ -107,8 +107,7 @@ static const char *
 lay_rows(const Separable *s, int64_t height)
 {
     const Cut *cut = &s->cut;
-    const char *lines =
-        cut_lay(s->w, 1, cut->k.a, cut->row, cut->nrow, cut->row_run, cut->sum, cut->nsum, height);
+    const char *lines = cut_lay(s->w, 1, cut->k.a, cut_row_panels(cut, height));
 
     return lines ? lines : "";
 }

@@ -21,9 +21,42 @@ enum { MOST_STEP = 64 };
  * is checked only for single nests; in a kernel of several parts the price of each copy decides. */
 typedef struct {
     Sym loop, row[NEST_MAX_AXES];
-    uint32_t nrow;
+    /* loops of the parts that compute what it reads, over the dimension that it runs along */
+    Sym made[NEST_MAX_AXES];
+    uint32_t nrow, nmade;
     bool open;
 } Shortened;
+
+typedef struct {
+    Draft *w;
+    uint32_t part, axis; /* of the reduction */
+    Shortened *out;
+} SeekMade;
+
+/* Notes the loop of the part that wrote what s loads, over the dimension indexed by the axis. */
+static void
+seek_made(void *user, const Scalar *s)
+{
+    SeekMade *k = user;
+    const Kernel *kernel = k->w->p->k;
+    Var v;
+
+    if (s->op != S_LOAD)
+        return;
+    uint32_t buffer = kernel->part[k->part].buffer[s->u.load.slot];
+    for (uint32_t q = 0; q < k->part; q++) {
+        const Nest *n = kernel->part[q].nest;
+        for (uint32_t i = 0; i < n->nwrite; i++) {
+            const Write *write = &n->write[i];
+            for (uint32_t d = 0; d < s->u.load.rank; d++)
+                if (kernel->part[q].buffer[write->out] == buffer &&
+                    expr_is_var(s->u.load.at[d], &v) && v.kind == VAR_AXIS && v.id == k->axis &&
+                    expr_is_var(write->at[d], &v) && v.kind == VAR_AXIS &&
+                    k->out->nmade < NEST_MAX_AXES)
+                    k->out->made[k->out->nmade++] = sym(k->w->c, axis_name(k->w, q, v.id));
+        }
+    }
+}
 
 static uint32_t
 find_reductions(Draft *w, Shortened *out, uint32_t most)
@@ -48,6 +81,8 @@ find_reductions(Draft *w, Shortened *out, uint32_t most)
             for (uint32_t r = 0; r < nest->naxis; r++)
                 if (uses >> r & 1)
                     out[n].row[out[n].nrow++] = sym(w->c, axis_name(w, part, r));
+            SeekMade made = { w, part, x, &out[n] };
+            scalar_visit(w->c, reduce, seek_made, &made);
             n++;
         }
     }
@@ -73,18 +108,14 @@ parallel_loop(const Program *p)
     return NULL;
 }
 
-/* Is it a loop over a dimension that one of the reductions runs along? Decided by its name: a wrong
- * answer makes steps longer or splits blocks, which costs time but does not change results. */
+/* Is it the loop over the points that one of the reductions reads? */
 static bool
-is_alike(Sym loop, const Shortened *list, uint32_t n)
+computes_points(Sym loop, const Shortened *list, uint32_t n)
 {
-    const char *own = strrchr(loop, '.');
-
-    for (uint32_t i = 0; own && i < n; i++) {
-        const char *other = strrchr(list[i].loop, '.');
-        if (other && !strcmp(own, other))
-            return true;
-    }
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t k = 0; k < list[i].nmade; k++)
+            if (list[i].made[k] == loop)
+                return true;
     return false;
 }
 
@@ -99,7 +130,7 @@ step_of(const Program *p, const Shortened *list, uint32_t n, bool makers)
         bool counts = false;
         for (uint32_t k = 0; k < n && s->verb == VERB_split; k++)
             counts |= s->subject == list[k].loop;
-        if (s->verb == VERB_split && (counts || (makers && is_alike(s->subject, list, n))))
+        if (s->verb == VERB_split && (counts || (makers && computes_points(s->subject, list, n))))
             step = step / gcd64(step, s->number) * s->number;
         if (step > MOST_STEP)
             return 0;

@@ -86,8 +86,13 @@ write_tile(const Summed *s, int64_t rows, int64_t vectors, bool copy)
     Draft *w = s->w;
     const Cut *cut = &s->cut;
     Text t = { .arena = w->a };
-    const char *lay =
-        cut_lay(w, 0, s->factor, &s->channel, 1, 1, cut->sum, cut->nsum, vectors * s->lanes);
+    const char *lay = cut_lay(w, 0, s->factor,
+                              (Panels){ .axis = &s->channel,
+                                        .naxis = 1,
+                                        .run = 1,
+                                        .sum = cut->sum,
+                                        .nsum = cut->nsum,
+                                        .width = vectors * s->lanes });
     const char *pixel = axis_name(w, 0, s->pixel), *c = axis_name(w, 0, s->channel);
 
     text_add(&t, lay ? lay : "");

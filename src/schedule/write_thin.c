@@ -50,8 +50,7 @@ write_panels(const Thin *g, const char *part, int64_t width, int64_t panels, con
     Draft *w = g->w;
     const Cut *cut = &g->cut;
     Text t = { .arena = w->a };
-    const char *lay =
-        cut_lay(w, 0, cut->k.b, cut->col, cut->ncol, cut->col_run, cut->sum, cut->nsum, width);
+    const char *lay = cut_lay(w, 0, cut->k.b, cut_column_panels(cut, width));
     const char *rows = axis_names(w, 0, cut->row, cut->nrow);
     const char *batch = axis_names(w, 0, cut->batch, cut->nbatch),
                *outer = axis_names(w, 0, cut->col, cut->ncol - cut->col_run);
@@ -148,8 +147,7 @@ width_given(const Thin *g)
     const Cut *cut = &g->cut;
 
     for (int64_t width = 2; g->w->like && width < (int64_t)g->w->p->m->vector_registers; width++) {
-        const char *lay = cut_lay(g->w, 0, cut->k.b, cut->col, cut->ncol, cut->col_run, cut->sum,
-                                  cut->nsum, width);
+        const char *lay = cut_lay(g->w, 0, cut->k.b, cut_column_panels(cut, width));
         if (lay && schedule_lays_alike(lay, g->w->like))
             return width % g->lanes ? width : 0;
     }

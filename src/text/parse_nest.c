@@ -308,57 +308,44 @@ nest_parse(Parse *p)
 }
 
 static bool
-declare_given(NestText *t, uint32_t nparam, const NestParam *param, uint32_t nname,
-              const NestName *name)
+declare_given(NestText *t, const NestSource *source)
 {
     Scope *s = &t->scope;
     Ctx *c = s->p->ctx;
 
-    for (uint32_t i = 0; i < nparam; i++) {
-        if (!scope_declare(s, (NameEntry){ .name = param[i].name, .kind = NAME_SLOT, .id = i }))
+    for (uint32_t i = 0; i < source->nin + source->nout; i++) {
+        const NestParam *param = &source->param[i];
+        if (!scope_declare(s, (NameEntry){ .name = param->name, .kind = NAME_SLOT, .id = i }))
             return false;
-        VEC_PUSH(c->arena, &t->param, param[i]);
-        VEC_PUSH(s->scratch, &s->slot_type, param[i].type);
+        VEC_PUSH(c->arena, &t->param, *param);
+        VEC_PUSH(s->scratch, &s->slot_type, param->type);
     }
-    for (uint32_t i = 0; i < nname; i++)
-        if (!scope_declare(s, (NameEntry){ .name = sym(c, name[i].name),
+    for (uint32_t i = 0; i < source->nnames; i++)
+        if (!scope_declare(s, (NameEntry){ .name = sym(c, source->names[i].name),
                                            .kind = NAME_VALUE,
-                                           .value = scalar_index(c, name[i].index) }))
+                                           .value = scalar_index(c, source->names[i].index) }))
             return false;
     return true;
 }
 
-static const Nest *
-parse_given(Ctx *c, bool widen, const char *name, uint32_t nin, uint32_t nout,
-            const NestParam *param, uint32_t nname, const NestName *names, const char *body)
+const Nest *
+nest_of_text(Ctx *c, const NestSource *source)
 {
     Arena *scratch = arena_child(c->arena);
+    const char *name = source->name, *body = source->body;
     Parse p = parse_begin(c, name, (Bytes){ (const uint8_t *)body, strlen(body) });
-    NestText t = {
-        .scope = { .p = &p, .scratch = scratch, .find = { .arena = scratch }, .widen = widen },
-        .nin = nin,
-        .given = true
-    };
+    NestText t = { .scope = { .p = &p,
+                              .scratch = scratch,
+                              .find = { .arena = scratch },
+                              .widen = !source->moves },
+                   .nin = source->nin,
+                   .given = true };
     const Nest *n = NULL;
 
     t.scope.axes = &t.axes;
-    if (declare_given(&t, nin + nout, param, nname, names) && parse_writes(&t))
+    if (declare_given(&t, source) && parse_writes(&t))
         n = parse_end(&p) ? finished(&t, sym(c, name), (Loc){ .file = name, .line = 1, .col = 1 })
                           : (parse_error(&p, "expected the end of the nest"), NULL);
     arena_free(scratch);
     return n;
-}
-
-const Nest *
-nest_of_text(Ctx *c, const char *name, uint32_t nin, uint32_t nout, const NestParam *param,
-             uint32_t nname, const NestName *names, const char *body)
-{
-    return parse_given(c, true, name, nin, nout, param, nname, names, body);
-}
-
-const Nest *
-nest_of_move(Ctx *c, const char *name, uint32_t nin, uint32_t nout, const NestParam *param,
-             uint32_t nname, const NestName *names, const char *body)
-{
-    return parse_given(c, false, name, nin, nout, param, nname, names, body);
 }

@@ -24,20 +24,21 @@ typedef struct Parse {
     const char *line_start;
 } Parse;
 const Nest *nest_parse(Parse *p); /* from the word `nest` to the closing brace */
-/* A nest from the text between its braces. The caller gives its parameters, inputs first; `names`
- * stand for index expressions, such as extents. One text serves every type: a result is converted
- * to the type of its output. nest_of_text reads floats shorter than f32 as f32; nest_of_move leaves
- * elements unchanged. */
+/* A nest as the text between its braces, with what the text may name. One text serves every type: a
+ * result is converted to the type of its output. */
 typedef struct {
     const char *name;
     const Expr *index;
 } NestName;
-const Nest *nest_of_text(Ctx *c, const char *name, uint32_t nin, uint32_t nout,
-                         const NestParam *param, uint32_t nname, const NestName *names,
-                         const char *body);
-const Nest *nest_of_move(Ctx *c, const char *name, uint32_t nin, uint32_t nout,
-                         const NestParam *param, uint32_t nname, const NestName *names,
-                         const char *body);
+typedef struct {
+    const char *name, *body;
+    uint32_t nin, nout;
+    const NestParam *param; /* [nin + nout], inputs first */
+    uint32_t nnames;
+    const NestName *names; /* index expressions, such as extents */
+    bool moves;            /* elements are unchanged; otherwise floats below f32 are read as f32 */
+} NestSource;
+const Nest *nest_of_text(Ctx *c, const NestSource *source);
 /* One scalar expression over named operands: "max(x, 0)". name[i] stands for operand[i]; numbers
  * take the type of the other operand. For the table of operators. */
 const Scalar *scalar_parse(Ctx *c, const char *text, uint32_t n, const char *const *name,

@@ -22,7 +22,7 @@ BLOCKS = BLOCK.findall((ROOT / "ARCHITECTURE.md").read_text())
 @pytest.fixture(scope="module")
 def dumps(tmp_path_factory):
     made = {}
-    for name, options in {"digits": ["--exact", "--keep", "relu2_out", "--cores", "2"], "power": ["--exact"], "causal": []}.items():
+    for name, options in {"digits": ["--exact", "--keep", "relu2_out", "--cores", "2"], "power": ["--exact"], "causal": ["--cores", "2"]}.items():
         folder = tmp_path_factory.mktemp(name)
         subprocess.run([TENON, "compile", ROOT / f"examples/{name}/{name}.onnx", "--target", "x86-64-v3", *options, "--dump=all", "--dump-dir", folder,
                         "-o", folder / f"{name}.so"], check=True, stdout=subprocess.DEVNULL)

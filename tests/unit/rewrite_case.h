@@ -116,9 +116,11 @@ integers(World *w, uint32_t n, const int64_t *v)
 static inline ValueId
 call(World *w, OpKind op, Attrs attrs, uint32_t nin, const ValueId *in)
 {
+    OpNode made = {
+        .op = op, .attrs = attrs, .origin = sym(&w->ctx, op_info[op].name), .nin = nin, .in = in
+    };
     ValueId out = 0;
-    if (!graph_infer_op(w->g, op, attrs, (Loc){ 0 }, sym(&w->ctx, op_info[op].name), nin, in, 1,
-                        NULL, &out))
+    if (!graph_infer_op(w->g, &made, 1, NULL, &out))
         fail_msg("%s", world_messages(w));
     return out;
 }

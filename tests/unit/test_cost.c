@@ -450,6 +450,26 @@ test_some_stays(void **state)
     }
 }
 
+/* Blocks that a table chooses: half of them for each row if nothing more is known of it, other ones
+ * for each. What one row touches fits, so that all rows together read each block once; without the
+ * test no row would fit. */
+static void
+test_chosen_blocks(void **state)
+{
+    static const char form[] =
+        "kernel k(x: f32[64, 192], t: u8[100, 64]) -> (o: f32[1]) {\n trips 1\n grain 1\n"
+        " serial i < 100 { serial b < 64 { if t[i, %s] != 0 {\n"
+        "  serial j < 192 { o[0] = o[0] + x[b, j] } } } }\n}\n";
+    World *w = *state;
+    double all = 64 * 192 * 4.0, table = 100 * 64;
+    Cost chosen = price(w, arena_printf(w->arena, form, "b"), 1, NULL, 0);
+    Cost by_row = price(w, arena_printf(w->arena, form, "0"), 1, NULL, 0);
+
+    near(chosen.bytes[LEVEL_L2], all + table, 0.05);
+    near(by_row.bytes[LEVEL_L2], all, 0.05 + table / all);
+    near(chosen.work, 100 * 64 * 192 / 2.0, 0.01);
+}
+
 /* An unrolled loop has its accesses where each trip has them, evenly apart or not: points of a
  * window in phases are read as if each were written out. */
 static void
@@ -653,6 +673,7 @@ main(void)
         TEST(test_conflicts),
         TEST(test_sets_hold_more),
         TEST(test_some_stays),
+        TEST(test_chosen_blocks),
         TEST(test_phases),
         TEST(test_window),
         TEST(test_second_level),

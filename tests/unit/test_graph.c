@@ -52,10 +52,10 @@ test_build(void **state)
 
     in[0] = graph_input(g, "x", type_of(&w->ctx, "f32[batch, 4]"));
     in[1] = graph_const(g, "w", type_of(&w->ctx, "f32[4, 2]"), weights);
-    assert_true(graph_infer_op(g, OP_matmul, (Attrs){ 0 }, (Loc){ 0 }, NULL, 2, in, 1,
-                               (const char *[]){ "h" }, &h));
-    assert_true(graph_infer_op(g, OP_relu, (Attrs){ 0 }, (Loc){ 0 }, sym(&w->ctx, "Relu \"r\""), 1,
-                               &h, 1, NULL, &y));
+    OpNode matmul = { .op = OP_matmul, .nin = 2, .in = in };
+    OpNode relu = { .op = OP_relu, .origin = sym(&w->ctx, "Relu \"r\""), .nin = 1, .in = &h };
+    assert_true(graph_infer_op(g, &matmul, 1, (const char *[]){ "h" }, &h));
+    assert_true(graph_infer_op(g, &relu, 1, NULL, &y));
     VEC_PUSH(w->arena, &g->output, y);
     assert_true(graph_verify(g));
     assert_string_equal(print(w, g),
