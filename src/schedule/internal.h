@@ -58,7 +58,7 @@ axis_list(AxisSet set, uint32_t *axis)
 Low low_part(Ctx *c, Arena *a, Kernel *k, const Machine *m, const Part *part);
 Ranges low_ranges(const Low *l);
 
-/* ---- axes (axes.c) --------------------------------------------------------------------------- */
+/* ---- axes (axes.c, grain.c) ------------------------------------------------------------------ */
 
 const Expr *low_extent(Low *l, uint32_t axis); /* with outer axes bound */
 const Expr *axes_product(Low *l, const uint32_t *axis, uint32_t n);

@@ -1,5 +1,5 @@
 /* lower_image: padded input tiles (stage.h): complete, or the rows that an iteration of the
- * enclosing loop needs. One is a copy like others, indexed by positions in place of iterators:
+ * enclosing loop needs. Each is a copy like others, indexed by positions in place of iterators:
  *
  *     [outer…, phases…, (position 0 - first) * pitch + … + last position, inner…]
  *
@@ -142,6 +142,7 @@ copy_stretch(Env *e, const Node *n, Block *b, const Expr *from, const Expr *to,
     env_leave(e, scope);
 }
 
+/* a and b; a may be NULL: always true */
 static const Scalar *
 both(Ctx *c, const Scalar *a, const Scalar *b)
 {
@@ -166,7 +167,7 @@ phase_loop(Env *e, Block **b, const Slide *slide, bool last)
                           expr_int(e->c, slide->phases), 1);
 }
 
-/* Is there a value at position i of these? */
+/* Is there a value at position i, and does `test` hold? */
 static const Scalar *
 inside_test(Env *e, Low *l, const Scalar *test, const Stage *s, uint32_t i)
 {
