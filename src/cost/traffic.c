@@ -25,18 +25,21 @@ enum { WAYS = 8 };
  * 6.3, 6.5, 5.2 and 2.9 GB/s (Cascade Lake) */
 enum { PAGE = 4096, STEP = PAGE / 2, STREAMS = 16 };
 /* [bytes]; lo, hi: from the buffer's begin; run: contiguous bytes, such as a row's columns; pitch:
- * from one to the next, 0: there is one; the others: of Touched */
+ * from one to the next, 0: there is one; along, step: of Reach; loop: the innermost around it; the
+ * others: of Touched */
 typedef struct {
-    double lo, hi, bytes, run, pitch, runs, pieces, side, rows;
+    double lo, hi, bytes, run, pitch, runs, pieces, side, rows, along, step;
+    const Node *loop;
     bool conflict;
 } Hull;
 typedef struct {
     double stride, count;
 } Dim;
 /* runs: contiguous streams; side: streams accessed concurrently; pieces: lines after a gap within a
- * stream; rows: lines written before the one after the first. */
+ * stream; rows: lines written before the one after the first; lost: bytes that are prefetched, and
+ * evicted before they are read. */
 typedef struct {
-    double bytes, runs, pieces, side, rows;
+    double bytes, runs, pieces, side, rows, lost;
 } Touched;
 
 typedef struct {
@@ -79,12 +82,19 @@ common_lines(double step, double stride, double line)
     return x;
 }
 
-/* Do these addresses, a multiple of `step` lines apart, share too few sets of a cache? An odd
- * number of lines visits every set. */
-static bool
-sets_overflow(const Traffic *t, double step, double count, double run, double line)
+/* The same with one more distance; 1: it is no multiple of lines. */
+static double
+step_between(double step, double distance, double line)
 {
-    double distinct = t->sets, each = ceil(run / line);
+    return more(common_lines(step, fabs(distance), line), 1);
+}
+
+/* Do these addresses, a multiple of `step` lines apart and `each` lines long, share too few sets of
+ * so many ways? An odd number of lines visits every set. */
+static bool
+sets_overflow(const Traffic *t, double step, double count, double each, double ways)
+{
+    double distinct = t->sets;
 
     if (step < 2)
         return false;
@@ -93,7 +103,7 @@ sets_overflow(const Traffic *t, double step, double count, double run, double li
         distinct /= 2;
     }
     double places = distinct * (each > 1 ? each : 1);
-    return count * each > (places > t->sets ? t->sets : places) * t->ways;
+    return count * each > (places > t->sets ? t->sets : places) * ways;
 }
 
 /* The footprint of one access, from the innermost loop on. */
@@ -101,8 +111,10 @@ typedef struct {
     const Traffic *t;
     const MemRef *a;
     /* [bytes]; rows: of Touched, INFINITY: none continues; piece: contiguous bytes (0: all); inner:
-     * the stride of the inner loop, as far as it continues a stream */
-    double lo, hi, stretch, piece, inner, runs, side, rows;
+     * the stride of the inner loop, as far as it continues a stream; along: streams that the
+     * innermost such loop continues; step: lines that divide the distances between them (1: they
+     * are no multiples of lines, 0: there is one stream) */
+    double lo, hi, stretch, piece, inner, runs, side, rows, along, step;
     Dim dim[80];
     uint32_t n;
 } Reach;
@@ -124,9 +136,11 @@ go_along(Reach *r, double s, double jump, double trips, double before)
     if (r->piece == 0 && jump > r->stretch + line && (goes_on || r->runs * trips > STREAMS))
         r->piece = r->stretch;
     if (goes_on) { /* continues with each of them */
+        r->along = r->along > 0 ? r->along : r->runs;
         r->stretch += fabs(s) * (trips - 1);
         r->inner = jump;
     } else {
+        r->step = r->along ? r->step : step_between(r->step, s, line);
         r->runs *= trips;
         /* a stream of a page or more is read alone before the next one */
         r->side *= r->stretch < PAGE ? trips : 1;
@@ -275,12 +289,21 @@ hull_of(Traffic *t, const MemRef *a, uint32_t from, double shift)
         /* addresses drawn at random, some twice */
         lines = all * (1 - exp(-random * lines / all));
     lines *= share_touched(a, from);
-    Hull h = { lo,   hi + bytes, (lines < all ? lines : all) * line,
-               run,  pitch,      runs > lines ? lines : runs,
-               0,    r.side,     r.rows,
-               false };
+    Hull h = { .lo = lo,
+               .hi = hi + bytes,
+               .bytes = (lines < all ? lines : all) * line,
+               .run = run,
+               .pitch = pitch,
+               .runs = runs > lines ? lines : runs,
+               .side = r.side,
+               .rows = r.rows,
+               .along = r.along,
+               .step = r.step,
+               .loop = a->node };
+    while (h.loop && h.loop->kind != NODE_LOOP)
+        h.loop = h.loop->parent;
     h.pieces = r.piece > 0 ? h.bytes / line / ceil(r.piece / line) : 0;
-    h.conflict = blocks > 1 && whole && sets_overflow(t, step, blocks, run, line);
+    h.conflict = blocks > 1 && whole && sets_overflow(t, step, blocks, ceil(run / line), t->ways);
     return h;
 }
 
@@ -297,6 +320,42 @@ beyond_columns(const Hull *all, const Hull *h, double *end)
     return *end > all->run ? fmin(*end - all->run, h->run) : 0;
 }
 
+/* Streams that one loop continues side by side. */
+typedef struct {
+    const Node *loop;
+    double lo, count, step, bytes;
+} Streams;
+
+/* Hardware prefetches the next line of each stream into L1. If that is the last one of more lines
+ * than its set holds, it is evicted before it is read. */
+static double
+lost_lines(const Traffic *t, const Streams *s)
+{
+    const Machine *m = t->u->m;
+    double ways = (double)m->level[LEVEL_L1].bytes / m->line_bytes / t->sets;
+
+    return t->level == LEVEL_L1 && sets_overflow(t, s->step, s->count, 1, ways) ? s->bytes : 0;
+}
+
+/* Adds the streams of a hull; *lost: lines of those of another loop before. */
+static void
+add_streams(const Traffic *t, Streams *s, const Hull *h, double *lost)
+{
+    double line = t->u->m->line_bytes;
+
+    if (h->along <= 0)
+        return;
+    if (s->loop != h->loop) {
+        *lost += lost_lines(t, s);
+        *s = (Streams){ h->loop, h->lo, 0, 0, 0 };
+    } else {
+        s->step = step_between(s->step, h->lo - s->lo, line);
+    }
+    s->step = h->step > 0 ? step_between(s->step, h->step * line, line) : s->step;
+    s->count += h->along;
+    s->bytes += h->bytes;
+}
+
 /* The footprint in buffer b of the statements of n, those of one phase or (NULL) all, over loops
  * from depth `from` on. Overlapping accesses count once; adjacent columns of the same rows do not
  * overlap. */
@@ -306,6 +365,7 @@ touched(Traffic *t, const Node *n, uint32_t b, uint32_t from, const Node *phase,
     Unfold *u = t->u;
     VEC(Hull) hull = { 0 };
     Touched sum = { 0 };
+    Streams streams = { 0 };
 
     for (uint32_t i = n->first; i < n->end; i++) {
         const MemRef *a = &u->access.at[i];
@@ -344,7 +404,9 @@ touched(Traffic *t, const Node *n, uint32_t b, uint32_t from, const Node *phase,
         sum.pieces += all.pieces;
         sum.side += all.side;
         sum.rows += all.rows;
+        add_streams(t, &streams, &all, &sum.lost);
     }
+    sum.lost += lost_lines(t, &streams);
     double most = u->buffer_bytes[b] + u->m->line_bytes;
     sum.bytes = sum.bytes < most ? sum.bytes : most;
     return sum;
@@ -455,6 +517,24 @@ waiting(const Traffic *t, const Touched *b)
     return t->level == LEVEL_L3 ? fmax(wait, waiting_for_pieces(t, b)) : wait;
 }
 
+/* Lines that L1 loses come from L2 twice: the seconds of that, for what an execution of n reads. The
+ * loop around n may be the one that continues its streams. */
+static double
+waiting_for_lost(Traffic *t, const Node *n, uint32_t b, const Touched *in)
+{
+    const Node *loop = n;
+    const Touched *around = in;
+    double sum;
+
+    while (loop && (loop == n || loop->kind != NODE_LOOP))
+        loop = loop->parent;
+    if (t->level != LEVEL_L1 || t->u->m->level[LEVEL_L2].one.read <= 0)
+        return 0;
+    if (in->lost <= 0 && loop)
+        around = &footprint(t, loop, true, &sum)[b];
+    return in->bytes * (around->lost / around->bytes) / t->u->m->level[LEVEL_L2].one.read;
+}
+
 /* The first access of buffer b in n; *written: one of them writes. */
 static const MemRef *
 first_access(const Unfold *u, const Node *n, uint32_t b, bool *written)
@@ -507,7 +587,7 @@ static void
 share_charge(Traffic *t, Node *n, uint32_t b, const Touched *in, bool write, double times)
 {
     Unfold *u = t->u;
-    double left = in->bytes, wait = u->far[b] ? 0 : waiting(t, in);
+    double left = in->bytes, wait = u->far[b] ? 0 : waiting(t, in) + waiting_for_lost(t, n, b, in);
     uint32_t from = n->depth - (n->kind == NODE_LOOP);
     bool conflict = false;
 

@@ -424,6 +424,28 @@ test_sets_hold_more(void **state)
     assert_true(narrow.bytes[LEVEL_L2] > 4 * of_twelve.bytes[LEVEL_L2]);
 }
 
+/* Vectors of eight panels that fall into one set of L1 find the next ones there, those of sixteen
+ * evict them and read them twice; of panels that are an odd number of lines longer, they do not. */
+static void
+test_prefetched_lines_are_lost(void **state)
+{
+    const char *panels = "kernel k(x: f32[%d, %d, 16]) -> (o: f32[%d, 16]) {\n trips 1\n"
+                         " grain 1\n register a: f32x16[%d]\n unrolled p < %d { a[p] = splat16(0) }\n"
+                         " serial k < 512 { unrolled p < %d { a[p] = a[p] + load16 x[p, k, 0] } }\n"
+                         " unrolled p < %d { store16 o[p, 0] = a[p] }\n}\n";
+    const int number[] = { 8, 16, 16 }, length[] = { 512, 512, 513 };
+    double seconds[3];
+
+    for (int i = 0; i < 3; i++) {
+        char text[512];
+        int n = number[i];
+        snprintf(text, sizeof text, panels, n, length[i], n, n, n, n, n);
+        seconds[i] = price(*state, text, 1, NULL, 0).l2 / number[i];
+    }
+    assert_true(seconds[1] > 1.9 * seconds[0]);
+    assert_true(seconds[2] < 1.1 * seconds[0]);
+}
+
 /* Rows that more than three quarters of a level hold, walked again and again, stay in part: in the
  * first up to all of it, in the second up to five quarters. What is larger comes anew each time. */
 static void
@@ -672,6 +694,7 @@ main(void)
         TEST(test_digits_over_borders),
         TEST(test_conflicts),
         TEST(test_sets_hold_more),
+        TEST(test_prefetched_lines_are_lost),
         TEST(test_some_stays),
         TEST(test_chosen_blocks),
         TEST(test_phases),
