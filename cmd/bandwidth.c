@@ -18,12 +18,12 @@ typedef struct {
     const Vec *from;
     size_t n;
     double kept;
-} Part;
+} ReadPart;
 
 static void *
 read_part(void *what)
 {
-    Part *p = what;
+    ReadPart *p = what;
     const Vec *from = p->from;
     Vec a = { 0 }, b = a, c = a, d = a, e = a, f = a, g = a, h = a;
 
@@ -40,7 +40,7 @@ read_bandwidth(int threads)
 {
     static Vec *memory;
     pthread_t id[MOST_THREADS];
-    Part part[MOST_THREADS];
+    ReadPart part[MOST_THREADS];
     double best = 0;
 
     threads = threads < 1 ? 1 : threads > MOST_THREADS ? MOST_THREADS : threads;
@@ -54,7 +54,7 @@ read_bandwidth(int threads)
         int begun = 0;
         double start = seconds();
         for (int t = 0; t < threads; t++)
-            part[t] = (Part){ memory + (size_t)t * n, n, 0 };
+            part[t] = (ReadPart){ memory + (size_t)t * n, n, 0 };
         for (int t = 1; t < threads; t++, begun++)
             if (pthread_create(&id[t], NULL, read_part, &part[t]))
                 break;

@@ -16,7 +16,7 @@ typedef struct {
     Requests requests;
     int32_t failed;
     int shapes; /* different ones of the requests; counted up to MOST_SHAPES */
-} Page;
+} BatchReport;
 
 enum { MOST_SHAPES = 100 };
 
@@ -51,7 +51,7 @@ count_shapes(const Requests *r)
 
 /* Of the blocks that requests run together, or of those that each runs alone. */
 static TnBlockUse
-total(const Page *p, bool alone)
+total(const BatchReport *p, bool alone)
 {
     TnBlockUse t = { .size = sizeof t, .name = "total", .host = alone };
 
@@ -84,7 +84,7 @@ print_name(const char *name, int width)
 }
 
 static void
-print_row(const Page *p, const TnBlockUse *b, int width)
+print_row(const BatchReport *p, const TnBlockUse *b, int width)
 {
     const char *run = b->host ? "alone" : "together";
 
@@ -99,7 +99,7 @@ print_row(const Page *p, const TnBlockUse *b, int width)
 }
 
 static void
-print_table(const Page *p)
+print_table(const BatchReport *p)
 {
     enum { WIDEST = 44 };
     TnBlockUse together = total(p, false), alone = total(p, true);
@@ -125,7 +125,7 @@ print_table(const Page *p)
 
 /* What to do next, by what the numbers say. */
 static void
-print_hint(const Page *p)
+print_hint(const BatchReport *p)
 {
     enum { MANY = 8 }; /* instances that fill a batch: a vector of f32 */
     TnBlockUse t = total(p, false);
@@ -154,7 +154,7 @@ print_hint(const Page *p)
 }
 
 static void
-print_text(const Page *p)
+print_text(const BatchReport *p)
 {
     const char *name = p->o->model;
 
@@ -173,7 +173,7 @@ print_text(const Page *p)
 }
 
 static void
-print_json(const Page *p)
+print_json(const BatchReport *p)
 {
     printf("{\"model\": ");
     print_json_string(p->o->model);
@@ -201,7 +201,7 @@ print_json(const Page *p)
 /* ---- the verb --------------------------------------------------------------------------- */
 
 static int
-run_requests(TnContext *ctx, Page *p, TnSession *s)
+run_requests(TnContext *ctx, BatchReport *p, TnSession *s)
 {
     int status = requests_read(p->o, p->model, &p->requests);
 
@@ -217,7 +217,7 @@ run_requests(TnContext *ctx, Page *p, TnSession *s)
 }
 
 static int
-read_blocks(TnContext *ctx, Page *p)
+read_blocks(TnContext *ctx, BatchReport *p)
 {
     TnSession *s = NULL;
 
@@ -238,7 +238,7 @@ read_blocks(TnContext *ctx, Page *p)
 static int
 explain(TnContext *ctx, const Options *o, TnModel *m)
 {
-    Page p = { .o = o, .model = m, .n = tn_model_blocks(m), .single = tn_model_single(m) };
+    BatchReport p = { .o = o, .model = m, .n = tn_model_blocks(m), .single = tn_model_single(m) };
 
     if (!p.n && !p.single)
         p.single = "it was compiled without --many";

@@ -19,7 +19,7 @@ typedef struct {
     double *ms;
     int64_t n, room;
     double sum;
-} Times;
+} RunTimes;
 
 /* One model on one number of threads. */
 typedef struct {
@@ -27,12 +27,12 @@ typedef struct {
     TnContext *ctx;
     TnSession *session;
     Tensors tensors;
-    Times times;
+    RunTimes times;
     Speed speed;
 } Subject;
 
 static void
-add_time(Times *t, double ms)
+add_time(RunTimes *t, double ms)
 {
     if (t->n == t->room) {
         t->room = t->room ? 2 * t->room : 1024;
@@ -52,7 +52,7 @@ by_value(const void *x, const void *y)
 
 /* The smallest time that at least this share of all runs did not exceed. */
 static double
-quantile(const Times *t, double share)
+quantile(const RunTimes *t, double share)
 {
     int64_t i = (int64_t)(share * (double)t->n + 0.999999) - 1;
 
@@ -60,7 +60,7 @@ quantile(const Times *t, double share)
 }
 
 static void
-summarise(Times *t, Speed *s)
+summarise(RunTimes *t, Speed *s)
 {
     qsort(t->ms, (size_t)t->n, sizeof *t->ms, by_value);
     s->runs = t->n;
@@ -110,7 +110,7 @@ is_done(const Subject *s)
 
 /* A model's turn: a slice of time where others wait for theirs, else until it is done. */
 static int
-measure_slice(Subject *s, bool alone, Progress *p, Profile *profile)
+measure_slice(Subject *s, bool alone, Progress *p, ProfileReport *profile)
 {
     double begin = seconds();
     TnStatus status = TN_OK;
@@ -131,7 +131,7 @@ measure_slice(Subject *s, bool alone, Progress *p, Profile *profile)
 
 /* With a profile each run is looked into. */
 static int
-measure(Subject *s, int n, Profile *profile)
+measure(Subject *s, int n, ProfileReport *profile)
 {
     Progress p = progress_begin();
     int status = TN_OK;
@@ -204,15 +204,15 @@ write_trace(void *user, FILE *to)
 
 /* Again, and looked into: the runs that are timed as a whole are not those. */
 static int
-look_into(Subject *s, Profile *profile)
+look_into(Subject *s, ProfileReport *profile)
 {
     free(s->times.ms);
-    s->times = (Times){ 0 };
+    s->times = (RunTimes){ 0 };
     int status = measure(s, 1, profile);
     if (status == TN_OK)
         status = profile_end(s->ctx, &s->o, s->speed.threads, profile);
     if (status == TN_OK && s->o.trace)
-        status = write_beside("trace", s->o.trace, write_trace, &(Traced){ s->ctx, s->session });
+        status = write_report("trace", s->o.trace, write_trace, &(Traced){ s->ctx, s->session });
     return status;
 }
 
@@ -228,7 +228,7 @@ typedef struct {
 /* Every model on `threads` threads (0: all that may be used); `speed` gets a line of each. */
 static int
 bench_threads(TnContext *ctx, const Options *o, const Models *m, int64_t threads, Speed *speed,
-              Profile *profile)
+              ProfileReport *profile)
 {
     Subject s[MOST_MODELS] = { 0 };
     Options how = *o;
@@ -256,7 +256,7 @@ bench_threads(TnContext *ctx, const Options *o, const Models *m, int64_t threads
 static int
 bench(TnContext *ctx, const Options *o, const Models *m)
 {
-    Profile profile = { 0 };
+    ProfileReport profile = { 0 };
     const int64_t any = 0, *threads = o->sweep.n ? o->sweep.at : &any;
     int times = o->sweep.n ? o->sweep.n : 1, status = TN_OK;
     Speed *speed = need(calloc((size_t)(times * m->n), sizeof *speed));

@@ -38,7 +38,7 @@ typedef struct {
 typedef struct {
     int64_t *at;
     int n;
-} Counts; /* 1,2,4 */
+} NumberList; /* 1,2,4 */
 
 /* The command line, read. Zero and NULL mean "not given", unless said otherwise. */
 typedef struct {
@@ -69,7 +69,7 @@ typedef struct {
     double atol, rtol; /* negative: the verb's own */
     int64_t threads;
     /* bench */
-    Counts sweep;               /* numbers of threads */
+    NumberList sweep;           /* numbers of threads */
     const char *compare;        /* another model */
     int64_t iterations, warmup; /* -1: not given */
     bool told;                  /* sizes that were not given have been named */
@@ -89,8 +89,8 @@ typedef struct {
     const char *name, *usage, *summary, *text, *examples;
     bool wants_model;
     int (*run)(TnContext *ctx, const Options *o);
-} Verb;
-extern const Verb verbs[VERB_COUNT];
+} Command;
+extern const Command verbs[VERB_COUNT];
 
 int cmd_compile(TnContext *ctx, const Options *o);
 int cmd_run(TnContext *ctx, const Options *o);
@@ -283,14 +283,14 @@ typedef struct {
     int kernels;
     double sum_ms;
     const char *machine; /* whose roof */
-} Profile;
-int profile_begin(TnContext *ctx, TnSession *s, Profile *p);
-int profile_run(TnContext *ctx, TnSession *s, Profile *p); /* after each run */
-int profile_end(TnContext *ctx, const Options *o, int threads, Profile *p);
-void profile_print(const Profile *p);
-void profile_json(FILE *to, const Profile *p); /* members of an object, after others */
+} ProfileReport;
+int profile_begin(TnContext *ctx, TnSession *s, ProfileReport *p);
+int profile_run(TnContext *ctx, TnSession *s, ProfileReport *p); /* after each run */
+int profile_end(TnContext *ctx, const Options *o, int threads, ProfileReport *p);
+void profile_print(const ProfileReport *p);
+void profile_json(FILE *to, const ProfileReport *p); /* members of an object, after others */
 int profile_trace(TnContext *ctx, TnSession *s, FILE *to);
-void profile_free(Profile *p);
+void profile_free(ProfileReport *p);
 
 /* ---- decode.c, bandwidth.c: a token after the other ---- */
 
@@ -312,10 +312,10 @@ typedef struct {
 } Speed;
 /* Print at[times][models], or write it where --json says. */
 int speeds_tell(const Options *o, const Speed *at, int times, int models,
-                const Profile *profile /* or NULL */);
+                const ProfileReport *profile /* or NULL */);
 /* A file written beside and renamed, as everything that tenon writes; `write` puts its text. TN_OK
  * or printed. */
-int write_beside(const char *option, const char *path, int (*write)(void *user, FILE *to),
+int write_report(const char *option, const char *path, int (*write)(void *user, FILE *to),
                  void *user);
 
 /* ---- against.c: what ONNX Runtime makes of it, through files in a folder ---- */

@@ -205,7 +205,7 @@ measure(Decode *k)
 }
 
 static int
-look_into(Decode *k, Profile *p)
+look_into(Decode *k, ProfileReport *p)
 {
     double unused;
 
@@ -224,8 +224,8 @@ look_into(Decode *k, Profile *p)
 
 typedef struct {
     const Decode *k;
-    const Profile *profile;
-} Found;
+    const ProfileReport *profile;
+} DecodeResult;
 
 static double
 median(const Decode *k)
@@ -238,7 +238,7 @@ median(const Decode *k)
 static int
 write_json(void *user, FILE *to)
 {
-    const Found *f = user;
+    const DecodeResult *f = user;
     const Decode *k = f->k;
     double ms = median(k);
 
@@ -284,23 +284,23 @@ print_found(const Decode *k)
 }
 
 static int
-tell(const Decode *k, const Profile *profile)
+tell(const Decode *k, const ProfileReport *profile)
 {
-    Found f = { k, profile };
+    DecodeResult f = { k, profile };
 
     if (k->o->json_file && !strcmp(k->o->json_file, "-"))
         return write_json(&f, stdout);
     print_found(k);
     if (profile)
         profile_print(profile);
-    return k->o->json_file ? write_beside("json", k->o->json_file, write_json, &f) : TN_OK;
+    return k->o->json_file ? write_report("json", k->o->json_file, write_json, &f) : TN_OK;
 }
 
 static int
 decode(TnContext *ctx, const Options *o, TnModel *m)
 {
     Decode k = { .ctx = ctx, .o = o, .model = m };
-    Profile profile = { 0 };
+    ProfileReport profile = { 0 };
     TnSessionOptions how = { .size = sizeof how,
                              .threads = o->sweep.n ? (int32_t)o->sweep.at[0] : 0 };
 

@@ -86,7 +86,7 @@ man_overview(void)
 static void
 man_verb(VerbId verb)
 {
-    const Verb *v = &verbs[verb];
+    const Command *v = &verbs[verb];
     char page[64];
 
     snprintf(page, sizeof page, "tenon-%s", v->name);

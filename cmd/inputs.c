@@ -20,7 +20,7 @@ typedef struct {
     bool *given; /* [nin] */
     TnDim *size; /* [nsize]: of symbols, and of dimensions' whole texts */
     int32_t nsize;
-} Maker;
+} InputMaker;
 
 void
 fprint_tensor_type(FILE *to, const TnTensor *x)
@@ -56,7 +56,7 @@ output_path(const char *folder, const char *name)
 /* ---- symbols --------------------------------------------------------------------------------- */
 
 static const int64_t *
-find_bound(const Maker *m, const char *symbol)
+find_bound(const InputMaker *m, const char *symbol)
 {
     for (int32_t i = 0; i < m->nsize; i++)
         if (!strcmp(m->size[i].symbol, symbol))
@@ -65,7 +65,7 @@ find_bound(const Maker *m, const char *symbol)
 }
 
 static void
-bind(Maker *m, const char *symbol, int64_t size)
+bind(InputMaker *m, const char *symbol, int64_t size)
 {
     if (find_bound(m, symbol))
         return;
@@ -74,7 +74,7 @@ bind(Maker *m, const char *symbol, int64_t size)
 }
 
 static TnValueInfo
-input_info(const Maker *m, int32_t i)
+input_info(const InputMaker *m, int32_t i)
 {
     TnValueInfo info = TN_INIT(TnValueInfo);
 
@@ -83,7 +83,7 @@ input_info(const Maker *m, int32_t i)
 }
 
 static void
-bind_dims(Maker *m, const TnValueInfo *info, int32_t rank, const int64_t *dims)
+bind_dims(InputMaker *m, const TnValueInfo *info, int32_t rank, const int64_t *dims)
 {
     for (int32_t d = 0; d < rank && d < info->rank; d++)
         if (info->dims[d] < 0)
@@ -91,7 +91,7 @@ bind_dims(Maker *m, const TnValueInfo *info, int32_t rank, const int64_t *dims)
 }
 
 static int
-find_input(const Maker *m, const char *name)
+find_input(const InputMaker *m, const char *name)
 {
     for (int32_t i = 0; i < m->t->nin; i++)
         if (!strcmp(input_info(m, i).name, name))
@@ -100,7 +100,7 @@ find_input(const Maker *m, const char *name)
 }
 
 static int
-no_such_input(const Maker *m, const char *option, const char *name)
+no_such_input(const InputMaker *m, const char *option, const char *name)
 {
     fprintf(stderr, "tenon: error: %s %s: the model has no such input. Its inputs are", option,
             name);
@@ -116,7 +116,7 @@ no_such_input(const Maker *m, const char *option, const char *name)
 /* ---- from files ------------------------------------------------------------------------------ */
 
 static int
-read_into(Maker *m, int32_t i, const char *path)
+read_into(InputMaker *m, int32_t i, const char *path)
 {
     TnValueInfo info = input_info(m, i);
     TnTensor *x = &m->t->in[i];
@@ -131,7 +131,7 @@ read_into(Maker *m, int32_t i, const char *path)
 }
 
 static int
-read_given(Maker *m)
+read_given(InputMaker *m)
 {
     for (int k = 0; k < m->o->input.n; k++) {
         int i = find_input(m, m->o->input.at[k].name);
@@ -146,7 +146,7 @@ read_given(Maker *m)
 
 /* input_K.pb belongs to the input it names, or to the K-th if it names none. */
 static int
-read_folder(Maker *m)
+read_folder(InputMaker *m)
 {
     char path[4096];
 
@@ -175,7 +175,7 @@ read_folder(Maker *m)
 /* Where a dimension of this text has this size: an input given, or one of the first n shapes.
  * False: nowhere by itself. */
 static bool
-find_size(const Maker *m, const TnShape *shape, int n, const char *text, int64_t size,
+find_size(const InputMaker *m, const TnShape *shape, int n, const char *text, int64_t size,
           const char **name, int32_t *dim)
 {
     for (int32_t k = 0; k < n + m->t->nin; k++) {
@@ -195,7 +195,7 @@ find_size(const Maker *m, const TnShape *shape, int n, const char *text, int64_t
 }
 
 static int
-bind_shape(Maker *m, const TnShape *shape, int n)
+bind_shape(InputMaker *m, const TnShape *shape, int n)
 {
     const TnShape *s = &shape[n];
     int i = find_input(m, s->input);
@@ -227,7 +227,7 @@ bind_shape(Maker *m, const TnShape *shape, int n)
 
 /* Sizes that are computed from others, and may not be as --shape has them. */
 static int
-check_shapes(const Maker *m)
+check_shapes(const InputMaker *m)
 {
     TnCompileOptions c;
 
@@ -249,7 +249,7 @@ check_shapes(const Maker *m)
 
 /* Of a model compiled just now --dim is checked already, and no longer open. */
 static int
-check_dim(const Maker *m, const char *symbol)
+check_dim(const InputMaker *m, const char *symbol)
 {
     bool open = false;
 
@@ -278,7 +278,7 @@ check_dim(const Maker *m, const char *symbol)
 
 /* The same words as for compiling, for symbols that were left open then. */
 static int
-bind_options(Maker *m)
+bind_options(InputMaker *m)
 {
     TnCompileOptions c;
 
@@ -304,7 +304,7 @@ bind_options(Maker *m)
 
 /* States are empty when a run of this session begins. */
 static void
-bind_states(Maker *m)
+bind_states(InputMaker *m)
 {
     for (int32_t i = 0; i < tn_model_states(m->model); i++) {
         TnState s = TN_INIT(TnState);
@@ -317,7 +317,7 @@ bind_states(Maker *m)
 /* ---- random ---------------------------------------------------------------------------------- */
 
 static int
-high_of(const Maker *m, const char *name, int64_t *high)
+high_of(const InputMaker *m, const char *name, int64_t *high)
 {
     *high = 2;
     for (int k = 0; k < m->o->max_int.n; k++) {
@@ -343,7 +343,7 @@ high_of(const Maker *m, const char *name, int64_t *high)
 /* The sizes of an input: given ones, what follows from them, 1 where neither says any, and what
  * follows from that. */
 static int
-find_dims(Maker *m, int32_t i, const TnValueInfo *info, int64_t *dims)
+find_dims(InputMaker *m, int32_t i, const TnValueInfo *info, int64_t *dims)
 {
     int status = report(m->ctx, tn_model_solve(m->model, m->size, m->nsize, i, dims));
 
@@ -372,7 +372,7 @@ is_column(const TnValueInfo *info)
 }
 
 static int
-make_random(Maker *m, int32_t i)
+make_random(InputMaker *m, int32_t i)
 {
     TnValueInfo info = input_info(m, i);
     TnTensor *x = &m->t->in[i];
@@ -401,7 +401,7 @@ make_random(Maker *m, int32_t i)
 int
 inputs_make(TnContext *ctx, const Options *o, const TnModel *model, Tensors *t)
 {
-    Maker m = { .ctx = ctx, .o = o, .model = model, .t = t };
+    InputMaker m = { .ctx = ctx, .o = o, .model = model, .t = t };
 
     t->nin = tn_model_inputs(model);
     t->in = need(calloc((size_t)t->nin + 1, sizeof *t->in));

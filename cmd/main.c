@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const Verb verbs[VERB_COUNT] = {
+const Command verbs[VERB_COUNT] = {
     [VERB_COMPILE] = {
         "compile", "compile MODEL [-o FILE] [options]",
         "an ONNX model to a native shared library or a C file",

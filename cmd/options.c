@@ -49,11 +49,11 @@ typedef struct {
     Takes takes;
     size_t field;
     const char *value, *help;
-} Row;
+} OptionRow;
 
 #define FIELD(name) offsetof(Options, name)
 
-static const Row rows[] = {
+static const OptionRow rows[] = {
     { "output", 'o', C, TAKES_TEXT, FIELD(output), "FILE",
       "where to write; default: the model's name with .so (or .c)" },
     { "output", 'o', M, TAKES_TEXT, FIELD(output), "FILE",
@@ -218,7 +218,7 @@ static const Row rows[] = {
     { "max-time", 0, COMPILING, TAKES_REAL, FIELD(max_time), "SECONDS",
       "give up compiling after so long" },
     { "max-trips", 0, COMPILING, TAKES_COUNT, FIELD(max_trips), "N",
-      "stop a run whose loop makes more turns (default 2^30)" },
+      "stop a run whose loop runs more iterations (default 2^30)" },
     { "max-calls", 0, COMPILING, TAKES_COUNT, FIELD(max_calls), "N",
       "stop a run whose functions call each other deeper (default 1000)" },
     { "max-arena", 0, COMPILING, TAKES_BYTES, FIELD(max_arena), "SIZE",
@@ -262,7 +262,7 @@ static void
 help_rows(VerbId verb, bool how)
 {
     for (int i = 0; i < NROW; i++) {
-        const Row *r = &rows[i];
+        const OptionRow *r = &rows[i];
         char left[64], letter[8] = "    ";
         bool is_how = (r->verbs & HOW) && ((1u << verb) & RUNNING);
         if (!(r->verbs & (1u << verb)) || is_how != how)
@@ -278,7 +278,7 @@ help_rows(VerbId verb, bool how)
 void
 options_help(VerbId verb)
 {
-    const Verb *v = &verbs[verb];
+    const Command *v = &verbs[verb];
 
     printf("usage: tenon %s\n\n%s\n\noptions:\n", v->usage, v->text);
     help_rows(verb, false);
@@ -373,7 +373,7 @@ unknown_option(VerbId verb, const char *given)
 /* ---- values ---------------------------------------------------------------------------------- */
 
 static int
-read_count(const Row *r, const char *text, int64_t *out)
+read_count(const OptionRow *r, const char *text, int64_t *out)
 {
     char *end;
 
@@ -387,7 +387,7 @@ read_count(const Row *r, const char *text, int64_t *out)
 
 /* 1,2,4 */
 static int
-read_counts(const Row *r, const char *text, Counts *out)
+read_counts(const OptionRow *r, const char *text, NumberList *out)
 {
     const char *s = text;
 
@@ -408,7 +408,7 @@ read_counts(const Row *r, const char *text, Counts *out)
 
 /* 800M, 800MB, 8G: by 1024 each, as sizes are printed. */
 static int
-read_bytes(const Row *r, const char *text, int64_t *out)
+read_bytes(const OptionRow *r, const char *text, int64_t *out)
 {
     static const char units[] = "KMGT";
     char *end;
@@ -429,7 +429,7 @@ read_bytes(const Row *r, const char *text, int64_t *out)
 }
 
 static int
-read_real(const Row *r, const char *text, double *out)
+read_real(const OptionRow *r, const char *text, double *out)
 {
     char *end;
     double v = strtod(text, &end);
@@ -441,7 +441,7 @@ read_real(const Row *r, const char *text, double *out)
 }
 
 static int
-read_share(const Row *r, const char *text, double *out)
+read_share(const OptionRow *r, const char *text, double *out)
 {
     char *end;
 
@@ -454,7 +454,7 @@ read_share(const Row *r, const char *text, double *out)
 /* Names may hold an equals sign: values of the form @FILE begin after "=@", others that are no
  * files after the last. */
 static int
-read_pair(const Row *r, const char *text, Pairs *out)
+read_pair(const OptionRow *r, const char *text, Pairs *out)
 {
     bool is_file = strchr(r->value, '@') != NULL;
     const char *at = is_file ? strstr(text, "=@") : strrchr(text, '=');
@@ -475,7 +475,7 @@ read_pair(const Row *r, const char *text, Pairs *out)
 }
 
 static int
-set(const Row *r, const char *value, Options *o)
+set(const OptionRow *r, const char *value, Options *o)
 {
     void *field = (char *)o + r->field;
 
@@ -515,7 +515,7 @@ read_all(VerbId verb, int argc, char **argv, const struct option *longs, const c
                                    rows[optopt - FIRST_ID].name, verbs[verb].name);
             return unknown_option(verb, optopt ? letter : argv[optind - 1]);
         }
-        const Row *r = NULL;
+        const OptionRow *r = NULL;
         for (int i = 0; i < NROW && !r; i++)
             if ((rows[i].verbs & (1u << verb)) && (id == FIRST_ID + i || id == rows[i].letter))
                 r = &rows[i];
@@ -529,7 +529,7 @@ read_all(VerbId verb, int argc, char **argv, const struct option *longs, const c
 static int
 read_model(VerbId verb, int argc, char **argv, Options *o)
 {
-    const Verb *v = &verbs[verb];
+    const Command *v = &verbs[verb];
 
     if (o->help || o->list_passes)
         return TN_OK;
@@ -582,7 +582,7 @@ options_read(VerbId verb, int argc, char **argv, Options *o)
         .atol = -1, .rtol = -1, .iterations = -1, .warmup = -1, .duration = -1, .context = 128
     };
     for (int i = 0; i < NROW; i++) {
-        const Row *r = &rows[i];
+        const OptionRow *r = &rows[i];
         if (!(r->verbs & (1u << verb)))
             continue;
         longs[n++] =

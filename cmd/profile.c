@@ -24,14 +24,14 @@ profile_of(TnContext *ctx, TnSession *s, int32_t i, TnKernelProfile *k)
 /* ---- runs ------------------------------------------------------------------------------------ */
 
 int
-profile_begin(TnContext *ctx, TnSession *s, Profile *p)
+profile_begin(TnContext *ctx, TnSession *s, ProfileReport *p)
 {
     int32_t n = kernel_count(s);
 
-    *p = (Profile){ .row = need(calloc((size_t)n + 1, sizeof *p->row)),
-                    .row_of = need(calloc((size_t)n + 1, sizeof *p->row_of)),
-                    .kernel = need(calloc((size_t)n + 1, sizeof *p->kernel)),
-                    .kernels = n };
+    *p = (ProfileReport){ .row = need(calloc((size_t)n + 1, sizeof *p->row)),
+                          .row_of = need(calloc((size_t)n + 1, sizeof *p->row_of)),
+                          .kernel = need(calloc((size_t)n + 1, sizeof *p->kernel)),
+                          .kernels = n };
     int status = report(ctx, tn_session_profile(s, MOST_EVENTS));
     for (int32_t i = 0; i < n && status == TN_OK; i++) {
         TnKernelProfile k;
@@ -53,7 +53,7 @@ profile_begin(TnContext *ctx, TnSession *s, Profile *p)
 
 /* What the run that just ended took, kernel by kernel. */
 int
-profile_run(TnContext *ctx, TnSession *s, Profile *p)
+profile_run(TnContext *ctx, TnSession *s, ProfileReport *p)
 {
     int32_t n = kernel_count(s);
 
@@ -105,7 +105,7 @@ by_time(const void *x, const void *y)
 
 /* Medians, shares, and what the machine could do, from here on in order of time. */
 int
-profile_end(TnContext *ctx, const Options *o, int threads, Profile *p)
+profile_end(TnContext *ctx, const Options *o, int threads, ProfileReport *p)
 {
     TnRoof *roof = need(calloc((size_t)p->n + 1, sizeof *roof));
     Progress progress = progress_begin();
@@ -133,7 +133,7 @@ profile_end(TnContext *ctx, const Options *o, int threads, Profile *p)
 }
 
 void
-profile_free(Profile *p)
+profile_free(ProfileReport *p)
 {
     for (int r = 0; r < p->n; r++)
         free(p->row[r].ms);
@@ -164,7 +164,7 @@ fit(const char *s, int room)
 }
 
 void
-profile_print(const Profile *p)
+profile_print(const ProfileReport *p)
 {
     printf("\n%d runs of %d different kernels; share of %.4g ms, roof by %s\n", p->runs, p->n,
            p->sum_ms, p->machine);
@@ -197,7 +197,7 @@ json_string(FILE *to, const char *s)
 }
 
 void
-profile_json(FILE *to, const Profile *p)
+profile_json(FILE *to, const ProfileReport *p)
 {
     fprintf(to, ",\n  \"machine\": ");
     json_string(to, p->machine);

@@ -23,12 +23,12 @@ typedef struct {
     Request *to;
     Json json;
     const char *input; /* the name of the one that is read, or NULL */
-} Reader;
+} RequestReader;
 
 /* Once: what is reported first is the reason. */
-static bool fail(Reader *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static bool fail(RequestReader *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static bool
-fail(Reader *r, const char *format, ...)
+fail(RequestReader *r, const char *format, ...)
 {
     char *text = NULL, *all = NULL;
     va_list args;
@@ -50,7 +50,7 @@ fail(Reader *r, const char *format, ...)
 }
 
 static JsonToken
-next(Reader *r)
+next(RequestReader *r)
 {
     JsonToken t = json_next(&r->json);
 
@@ -91,7 +91,7 @@ bytes_of(const char *dtype)
 }
 
 static bool
-misfit(Reader *r, const TnTensor *x, double v)
+misfit(RequestReader *r, const TnTensor *x, double v)
 {
     int shown = r->json.n > 40 ? 40 : (int)r->json.n, bits = bits_of(x->dtype);
     const char *text = r->json.text, *type = x->dtype;
@@ -115,7 +115,7 @@ misfit(Reader *r, const TnTensor *x, double v)
 
 /* A double does not hold all integers of 64 bits, and f32 by way of one would be rounded twice. */
 static bool
-put_number(Reader *r, const TnTensor *x, int64_t i)
+put_number(RequestReader *r, const TnTensor *x, int64_t i)
 {
     const char *text = r->json.text;
     bool whole = strspn(text, "-0123456789") == r->json.n;
@@ -135,7 +135,7 @@ put_number(Reader *r, const TnTensor *x, int64_t i)
 }
 
 static bool
-put_element(Reader *r, TnTensor *x, JsonToken t, int64_t i)
+put_element(RequestReader *r, TnTensor *x, JsonToken t, int64_t i)
 {
     int kind = kind_of(x->dtype);
 
@@ -165,7 +165,7 @@ typedef struct {
 } Nesting;
 
 static bool
-begin_list(Reader *r, Nesting *s)
+begin_list(RequestReader *r, Nesting *s)
 {
     if (s->depth == s->rank)
         return fail(r, "a list stands beside a number: lists of one depth hold the same");
@@ -178,7 +178,7 @@ begin_list(Reader *r, Nesting *s)
 }
 
 static bool
-end_list(Reader *r, Nesting *s)
+end_list(RequestReader *r, Nesting *s)
 {
     int d = --s->depth;
 
@@ -190,7 +190,7 @@ end_list(Reader *r, Nesting *s)
 }
 
 static bool
-add_element(Reader *r, Nesting *s, TnTensor *x, JsonToken t)
+add_element(RequestReader *r, Nesting *s, TnTensor *x, JsonToken t)
 {
     if (s->deepest > s->depth)
         return fail(r, "a number stands beside a list: lists of one depth hold the same");
@@ -207,7 +207,7 @@ add_element(Reader *r, Nesting *s, TnTensor *x, JsonToken t)
 
 /* Lists in lists, which began with t. */
 static bool
-read_nested(Reader *r, TnTensor *x, JsonToken t)
+read_nested(RequestReader *r, TnTensor *x, JsonToken t)
 {
     Nesting s = { .rank = -1 };
 
@@ -233,7 +233,7 @@ read_nested(Reader *r, TnTensor *x, JsonToken t)
 }
 
 static bool
-read_member(Reader *r, TnTensor *shape, TnTensor *x)
+read_member(RequestReader *r, TnTensor *shape, TnTensor *x)
 {
     bool is_shape = !strcmp(r->json.text, "shape");
     TnTensor *part = is_shape ? shape : x;
@@ -250,7 +250,7 @@ read_member(Reader *r, TnTensor *shape, TnTensor *x)
 
 /* May x, a list, have this shape? */
 static bool
-fits_shape(Reader *r, const TnTensor *shape, const TnTensor *x)
+fits_shape(RequestReader *r, const TnTensor *shape, const TnTensor *x)
 {
     const int64_t *size = shape->data;
     int64_t n = 1;
@@ -269,7 +269,7 @@ fits_shape(Reader *r, const TnTensor *shape, const TnTensor *x)
 
 /* {"shape": [2, 0, 3], "data": []}, whichever comes first. */
 static bool
-read_shaped(Reader *r, TnTensor *x)
+read_shaped(RequestReader *r, TnTensor *x)
 {
     TnTensor shape = { .size = sizeof shape, .dtype = "i64" };
     JsonToken t = JSON_BAD;
@@ -301,7 +301,7 @@ input_info(const TnModel *m, int32_t i)
 }
 
 static bool
-no_such_input(Reader *r, const char *name, int32_t nin)
+no_such_input(RequestReader *r, const char *name, int32_t nin)
 {
     char *all = need(strdup(""));
 
@@ -318,7 +318,7 @@ no_such_input(Reader *r, const char *name, int32_t nin)
 }
 
 static bool
-read_input(Reader *r, int32_t nin)
+read_input(RequestReader *r, int32_t nin)
 {
     int32_t i = 0;
 
@@ -342,7 +342,7 @@ read_input(Reader *r, int32_t nin)
 }
 
 static bool
-read_line(Reader *r, int32_t nin)
+read_line(RequestReader *r, int32_t nin)
 {
     JsonToken t = next(r);
 
@@ -376,7 +376,9 @@ add_line(Requests *all, const TnModel *m, int64_t number, char *line, size_t n)
         tn_model_output(m, i, &info);
         q->out[i] = (TnTensor){ .size = sizeof *q->out, .name = info.name };
     }
-    Reader r = { .model = m, .to = q, .json = { .begin = line, .at = line, .end = line + n } };
+    RequestReader r = { .model = m,
+                        .to = q,
+                        .json = { .begin = line, .at = line, .end = line + n } };
     read_line(&r, all->nin);
 }
 
@@ -422,7 +424,7 @@ fail_running(Request *q, const char *text)
     const char *word = strstr(text, "error: "), *rest = word ? word + strlen("error: ") : text;
     int before = (int)(word ? word - text : 0), n = (int)strcspn(rest, "\n");
 
-    fail(&(Reader){ .to = q }, "%.*s%.*s", before, text, n, rest);
+    fail(&(RequestReader){ .to = q }, "%.*s%.*s", before, text, n, rest);
 }
 
 int

@@ -7,9 +7,9 @@
 #include <string.h>
 
 typedef struct {
-    const Speed *at;        /* [times][models] */
-    int times, models;      /* numbers of threads */
-    const Profile *profile; /* NULL: none */
+    const Speed *at;              /* [times][models] */
+    int times, models;            /* numbers of threads */
+    const ProfileReport *profile; /* NULL: none */
 } Speeds;
 
 /* How many times as fast the last model is as the first, on the i-th number of threads. */
@@ -79,7 +79,7 @@ write_json(void *user, FILE *to)
 }
 
 int
-write_beside(const char *option, const char *path, int (*write)(void *user, FILE *to), void *user)
+write_report(const char *option, const char *path, int (*write)(void *user, FILE *to), void *user)
 {
     size_t room = strlen(path) + 8;
     char *beside = need(malloc(room));
@@ -150,7 +150,7 @@ print_speeds(const Speeds *s)
 }
 
 int
-speeds_tell(const Options *o, const Speed *at, int times, int models, const Profile *profile)
+speeds_tell(const Options *o, const Speed *at, int times, int models, const ProfileReport *profile)
 {
     Speeds s = { at, times, models, profile };
 
@@ -159,5 +159,5 @@ speeds_tell(const Options *o, const Speed *at, int times, int models, const Prof
     print_speeds(&s);
     if (profile)
         profile_print(profile);
-    return o->json_file ? write_beside("json", o->json_file, write_json, &s) : TN_OK;
+    return o->json_file ? write_report("json", o->json_file, write_json, &s) : TN_OK;
 }

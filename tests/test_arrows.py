@@ -17,7 +17,7 @@ LEVELS = [
     ["api"],
     ["driver"],
     ["import", "rewrite", "lower", "batch", "normalise", "fuse", "format", "schedule", "plan", "page", "emit", "build", "run"],
-    ["domain"],
+    ["winograd"],
     ["ref"],
     ["graph"],
     ["op"],

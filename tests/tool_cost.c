@@ -17,7 +17,7 @@ typedef struct {
     Ctx ctx;
     Arena *arena;
     const char *file, *machine;
-    CostAsk ask;
+    CostQuery ask;
     Size size[64];
     bool time, explain;
     Machine m;
@@ -64,8 +64,9 @@ price_file(Tool *t)
         Level *home = NEW_ARRAY(t->arena, Level, k->nin + k->nout);
         for (uint32_t i = 0; i < k->nin + k->nout; i++) {
             ValueId v = i < k->nin ? node_in(g, node, i) : node_out(g, node, i - k->nin);
-            home[i] = g->value.at[v].data && far ? LEVEL_MEMORY
-                                                 : cost_home(&t->ctx, k, &t->m, &t->ask, i);
+            home[i] = g->value.at[v].data && far
+                          ? LEVEL_MEMORY
+                          : cost_argument_level(&t->ctx, k, &t->m, &t->ask, i);
         }
         t->ask.home = home;
         double start = time_seconds();

@@ -15,7 +15,7 @@
 #include "algebra/algebra.h"
 #include "cost/cost.h"
 #include "graph/graph.h"
-#include "domain/winograd.h"
+#include "winograd/winograd.h"
 #include "normalise/normalise.h"
 #include "rewrite/rewrite.h"
 #include "schedule/schedule.h"
@@ -226,7 +226,7 @@ run_wide(Case *t, Text *out)
 {
     Graph *g = graph_parse(t->ctx, t->arena, t->path, t->input);
     g = g && graph_verify(g)
-            ? rewrite_wide(g, (Widening){ .f16 = true, .bf16 = true, .constants = true })
+            ? rewrite_widen(g, (Widening){ .f16 = true, .bf16 = true, .constants = true })
             : NULL;
     if (!g || !graph_verify(g))
         return false;
@@ -289,7 +289,7 @@ run_cost(Case *t, Text *out)
                               "only kernels with a tree have a price");
         for (uint32_t threads = 1; threads <= 2; threads++) {
             why.n = 0;
-            Cost c = cost_explain(t->ctx, &why, k, &m, &(CostAsk){ .threads = threads });
+            Cost c = cost_explain(t->ctx, &why, k, &m, &(CostQuery){ .threads = threads });
             text_printf(out, "%s, %u thread%s: ", k->name, threads, threads > 1 ? "s" : "");
             cost_print(out, &c);
             text_printf(out, "\n%s", text_str(&why));

@@ -1,4 +1,4 @@
-/* concat: what a nest appends to an input that it begins with.
+/* concat: concatenations, and what a nest appends to an input that it begins with.
  *
  *     o[i, k, l] = k < p ? x[i, k, l] : v(k)
  *
@@ -81,11 +81,11 @@ typedef struct {
     Ctx *c;
     const Nest *n;
     uint32_t dim, *slot, count;
-} Beside;
+} ConcatCheck;
 
 /* From some index of the dimension to another, is the value an input of that extent? */
 static bool
-is_piece(Beside *b, const Scalar *value, const Expr *from, const Expr *to)
+is_piece(ConcatCheck *b, const Scalar *value, const Expr *from, const Expr *to)
 {
     const Write *w = &b->n->write[0];
     const Type *o = b->n->param[w->out].type;
@@ -110,7 +110,7 @@ is_piece(Beside *b, const Scalar *value, const Expr *from, const Expr *to)
 }
 
 static bool
-are_pieces(Beside *b, const Scalar *value, const Expr *from, const Expr *to)
+are_pieces(ConcatCheck *b, const Scalar *value, const Expr *from, const Expr *to)
 {
     uint32_t rank = b->n->param[b->n->write[0].out].type->rank;
     const Expr *end;
@@ -134,7 +134,7 @@ nest_is_concat(Ctx *c, const Nest *n, uint32_t *dim, uint32_t *slot)
     if (n->nwrite != 1 || n->nout != 1 || w->combiner != COMB_NONE ||
         !is_bare(n, n->param[w->out].type->rank, w->at))
         return false;
-    Beside b = { c, n, n->param[w->out].type->rank, slot, 0 };
+    ConcatCheck b = { c, n, n->param[w->out].type->rank, slot, 0 };
     bool all = are_pieces(&b, w->value, expr_int(c, 0), NULL) && b.count == n->nin;
     *dim = b.dim;
     return all;

@@ -16,7 +16,7 @@ enum { MOST_FACTORS = 4 };
 typedef struct {
     uint32_t n;
     const Scalar *what[MOST_FACTORS];
-} Factors;
+} MovedFactors;
 
 static bool
 is_zero(const Scalar *s)
@@ -26,7 +26,7 @@ is_zero(const Scalar *s)
 
 /* s without what can be moved out, which is free of the axes; s itself if there is nothing. */
 static const Scalar *
-take_factors(Ctx *c, const Scalar *s, AxisSet axes, Factors *f)
+take_factors(Ctx *c, const Scalar *s, AxisSet axes, MovedFactors *f)
 {
     bool divides =
         s->op == S_DIV && s->arg[1]->op != S_CONST && !(scalar_axes(c, s->arg[1]) & axes);
@@ -48,7 +48,7 @@ take_factors(Ctx *c, const Scalar *s, AxisSet axes, Factors *f)
 static const Scalar *
 factor_sum(ScalarMap *m, const Scalar *s)
 {
-    Factors f = { 0 };
+    MovedFactors f = { 0 };
 
     if (s->op != S_REDUCE || s->narg != 1 || s->u.reduce.combiner != COMB_SUM)
         return s;

@@ -11,13 +11,13 @@
 const Scalar *scalar_identity(Ctx *c, const Scalar *s);
 
 /* The answer that a comparison of whole numbers has at all points of the ranges; UNKNOWN: it
- * varies, or no proof. (decide.c) */
-Tri scalar_decide(Ctx *c, const Ranges *r, const Scalar *cond);
+ * varies, or no proof. (fold_comparisons.c) */
+Tri scalar_fold_comparisons(Ctx *c, const Ranges *r, const Scalar *cond);
 
 /* n's axes as dimensions of a tensor. (outline.c) */
 const Type *type_along(Ctx *c, const Nest *n, DType t, const uint32_t *axis, uint32_t rank);
 
-/* ---- pair.c ---------------------------------------------------------------------------------- */
+/* ---- dot2.c ---------------------------------------------------------------------------------- */
 
 /* The least and the greatest value of an integer; false: more than 32 bits, or unknown. */
 bool scalar_int_range(const Scalar *s, int64_t *least, int64_t *most);

@@ -278,7 +278,7 @@ tidy_node(ScalarMap *m, const Scalar *node)
     }
     if (node->op < S_EQ || node->op > S_GE || node->arg[0]->dtype != DT_I64)
         return scalar_identity(c, node);
-    Tri t = scalar_decide(c, &s->ranges, node);
+    Tri t = scalar_fold_comparisons(c, &s->ranges, node);
     return t == UNKNOWN ? node : scalar_int(c, DT_BOOL, t == YES);
 }
 

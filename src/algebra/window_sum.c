@@ -19,11 +19,11 @@ typedef struct {
     const Scalar *reduce, *body, *load;
     AxisSet alone; /* summed axes that are a dimension of what is read */
     bool is_alone[TN_MAX_RANK];
-} Window;
+} SummedWindow;
 
 /* f(x[…]), or f(x[…]) less one number everywhere, which is also its outside value. */
 static bool
-find_load(Window *w)
+find_load(SummedWindow *w)
 {
     const Scalar *body = w->body = w->reduce->arg[0], *read = body;
 
@@ -41,7 +41,7 @@ find_load(Window *w)
 }
 
 static bool
-recognise(Window *w)
+recognise(SummedWindow *w)
 {
     const Nest *n = w->n;
     AxisSet seen = 0, twice = 0;
@@ -71,7 +71,7 @@ recognise(Window *w)
 
 /* t: of all n's inputs. */
 static const Nest *
-make_points(const Window *w)
+make_points(const SummedWindow *w)
 {
     Ctx *c = w->c;
     const Type *t = w->n->param[w->load->u.load.slot].type;
@@ -104,7 +104,7 @@ make_points(const Window *w)
 
 /* s: of n's inputs and t. */
 static const Nest *
-make_windows(const Window *w, const Type *points)
+make_windows(const SummedWindow *w, const Type *points)
 {
     NestEdit e = nest_edit(w->c, w->n, 0, 1);
     const Expr *at[TN_MAX_RANK];
@@ -132,7 +132,7 @@ make_windows(const Window *w, const Type *points)
 const Nest *
 nest_window_sum(Ctx *c, const Nest *n, const Nest **points)
 {
-    Window w = { .c = c, .n = n };
+    SummedWindow w = { .c = c, .n = n };
 
     if (!recognise(&w) || !(*points = make_points(&w)))
         return NULL;

@@ -14,7 +14,7 @@ typedef struct {
 typedef struct {
     const char *name;
     int64_t count;
-} Row;
+} CensusCount;
 
 typedef struct {
     const char *file, *kind;                        /* "ONNX", "Tenon text", "artefact" */
@@ -24,16 +24,16 @@ typedef struct {
     VEC(Port) input, output;
     VEC(const char *) symbol, check, kernel, state;
     const char *arena; /* bytes between kernels, as a formula; NULL: not known */
-    VEC(Row) census;
+    VEC(CensusCount) census;
     const Unsupported *unsupported;
     uint32_t nunsupported;
-} Facts;
+} ModelFacts;
 
 /* ---- gathering ------------------------------------------------------------------------------- */
 
 typedef struct {
     Arena *arena;
-    Facts *facts;
+    ModelFacts *facts;
 } Collector;
 
 static void
@@ -51,7 +51,7 @@ collect_symbol(void *user, Var v)
 }
 
 static void
-ports_of_graph(Ctx *c, Arena *a, const Graph *g, Facts *f)
+ports_of_graph(Ctx *c, Arena *a, const Graph *g, ModelFacts *f)
 {
     Collector collector = { a, f };
 
@@ -69,7 +69,7 @@ ports_of_graph(Ctx *c, Arena *a, const Graph *g, Facts *f)
 }
 
 static bool
-facts_of_onnx(TnContext *ctx, Arena *a, const char *path, Bytes file, Facts *f)
+facts_of_onnx(TnContext *ctx, Arena *a, const char *path, Bytes file, ModelFacts *f)
 {
     Ctx *c = &ctx->c;
     Census census = { 0 };
@@ -88,7 +88,8 @@ facts_of_onnx(TnContext *ctx, Arena *a, const char *path, Bytes file, Facts *f)
         VEC_PUSH(a, &f->output,
                  ((Port){ census.output.at[i].name, census.output.at[i].type, NULL }));
     for (uint32_t i = 0; i < census.census.n; i++)
-        VEC_PUSH(a, &f->census, ((Row){ census.census.at[i].op, census.census.at[i].count }));
+        VEC_PUSH(a, &f->census,
+                 ((CensusCount){ census.census.at[i].op, census.census.at[i].count }));
     f->unsupported = census.unsupported.at;
     f->nunsupported = census.unsupported.n;
     if (f->nunsupported)
@@ -101,14 +102,14 @@ facts_of_onnx(TnContext *ctx, Arena *a, const char *path, Bytes file, Facts *f)
 }
 
 static void
-count_row(Arena *a, Facts *f, const char *name)
+count_row(Arena *a, ModelFacts *f, const char *name)
 {
     for (uint32_t i = 0; i < f->census.n; i++)
         if (!strcmp(f->census.at[i].name, name)) {
             f->census.at[i].count++;
             return;
         }
-    VEC_PUSH(a, &f->census, ((Row){ name, 1 }));
+    VEC_PUSH(a, &f->census, ((CensusCount){ name, 1 }));
 }
 
 static const char *
@@ -129,7 +130,7 @@ callee_text(const Node *n)
 }
 
 static bool
-facts_of_text(TnContext *ctx, Arena *a, const char *path, Bytes file, Facts *f)
+facts_of_text(TnContext *ctx, Arena *a, const char *path, Bytes file, ModelFacts *f)
 {
     GraphLoader loader = driver_loader(NULL);
     Graph *g = graph_parse_with(&ctx->c, a, path, file, &loader);
@@ -165,7 +166,7 @@ info_type(Arena *a, const TnTensorInfo *t)
 }
 
 static bool
-facts_of_artefact(TnContext *ctx, Arena *a, const char *path, Facts *f)
+facts_of_artefact(TnContext *ctx, Arena *a, const char *path, ModelFacts *f)
 {
     Artefact *artefact = artefact_open(a, &ctx->c.diags, path);
 
@@ -206,13 +207,13 @@ facts_of_artefact(TnContext *ctx, Arena *a, const char *path, Facts *f)
 }
 
 static bool
-gather(TnContext *ctx, Arena *a, const char *path, Facts *f)
+gather(TnContext *ctx, Arena *a, const char *path, ModelFacts *f)
 {
     Bytes file;
 
     if (!file_map(a, &ctx->c.diags, path, &file))
         return false;
-    *f = (Facts){ .file = path_name(path) };
+    *f = (ModelFacts){ .file = path_name(path) };
     if (file.bytes >= 4 && !memcmp(file.data, "\177ELF", 4))
         return facts_of_artefact(ctx, a, path, f);
     if (import_is_onnx(file))
@@ -254,7 +255,7 @@ text_ports(Text *t, const char *title, const Port *port, uint32_t n)
 }
 
 static void
-text_census(Text *t, const Facts *f)
+text_census(Text *t, const ModelFacts *f)
 {
     text_printf(t, "%-12s %lld node%s\n", "operators", (long long)f->nodes,
                 f->nodes == 1 ? "" : "s");
@@ -274,7 +275,7 @@ text_census(Text *t, const Facts *f)
 }
 
 static void
-print_text(Text *t, const Facts *f)
+print_text(Text *t, const ModelFacts *f)
 {
     text_printf(t, "%s: %s", f->file, f->kind);
     if (f->opset)
@@ -341,7 +342,7 @@ json_list(Text *t, const char *name, const char *const *item, uint32_t n)
 }
 
 static void
-json_census(Text *t, const Facts *f)
+json_census(Text *t, const ModelFacts *f)
 {
     text_add(t, ",\n  \"operators\": {");
     for (uint32_t i = 0; i < f->census.n; i++) {
@@ -363,7 +364,7 @@ json_census(Text *t, const Facts *f)
 }
 
 static void
-print_json(Text *t, const Facts *f)
+print_json(Text *t, const ModelFacts *f)
 {
     text_add(t, "{\n  \"file\": ");
     text_json(t, f->file);
@@ -388,10 +389,10 @@ print_json(Text *t, const Facts *f)
 }
 
 static bool
-inspect(TnContext *ctx, const Call *call, const char *path, int32_t json, const char **out)
+inspect(TnContext *ctx, const ApiCall *call, const char *path, int32_t json, const char **out)
 {
     Text t = { .arena = call->keep };
-    Facts f;
+    ModelFacts f;
 
     if (!path || !out)
         return diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){ 0 }, "no model file was named");
@@ -406,7 +407,7 @@ inspect(TnContext *ctx, const Call *call, const char *path, int32_t json, const 
 }
 
 static TnStatus
-inspect_in(TnContext *ctx, Call *call, const char *path, int32_t json, const char **out)
+inspect_in(TnContext *ctx, ApiCall *call, const char *path, int32_t json, const char **out)
 {
     CALL_ENTER(ctx, call);
     call_begin(ctx, call, NULL);
@@ -416,7 +417,7 @@ inspect_in(TnContext *ctx, Call *call, const char *path, int32_t json, const cha
 TnStatus
 tn_inspect(TnContext *ctx, const char *path, int32_t json, const char **out)
 {
-    Call call = { 0 };
+    ApiCall call = { 0 };
 
     return inspect_in(ctx, &call, path, json, out);
 }

@@ -20,16 +20,16 @@ typedef struct {
     size_t used, most; /* bytes; most 0: no bound */
     size_t wanted;     /* of the allocation that would have crossed it; 0: none did */
     Watch watch;
-} Call;
+} ApiCall;
 
 /* `o` may be NULL. */
-Arena *call_begin(TnContext *ctx, Call *call, const TnCompileOptions *o);
-TnStatus call_end(TnContext *ctx, Call *call, bool ok);
+Arena *call_begin(TnContext *ctx, ApiCall *call, const TnCompileOptions *o);
+TnStatus call_end(TnContext *ctx, ApiCall *call, bool ok);
 /* Where the jump lands when memory or time is out. */
-TnStatus call_no_memory(TnContext *ctx, Call *call);
+TnStatus call_no_memory(TnContext *ctx, ApiCall *call);
 
 /* The options as the driver wants them; `o` may be NULL. False with a diagnostic. */
-bool compile_options(TnContext *ctx, const Call *call, const TnCompileOptions *o,
+bool compile_options(TnContext *ctx, const ApiCall *call, const TnCompileOptions *o,
                      DriverOptions *out);
 
 /* Lines for a person, those that repeat with other numbers told once; how many are left in `out`,

@@ -149,7 +149,7 @@ on_node(void *user, uint32_t done, uint32_t total)
 }
 
 static bool
-interpret(TnContext *ctx, const Call *call, const char *path, const TnCompileOptions *options,
+interpret(TnContext *ctx, const ApiCall *call, const char *path, const TnCompileOptions *options,
           const TnTensor *in, int32_t nin, TnTensor *out, int32_t nout)
 {
     Arena *a = call->arena;
@@ -189,7 +189,7 @@ interpret(TnContext *ctx, const Call *call, const char *path, const TnCompileOpt
 }
 
 static TnStatus
-interpret_in(TnContext *ctx, Call *call, const char *model_path, const TnCompileOptions *o,
+interpret_in(TnContext *ctx, ApiCall *call, const char *model_path, const TnCompileOptions *o,
              const TnTensor *in, int32_t nin, TnTensor *out, int32_t nout)
 {
     CALL_ENTER(ctx, call);
@@ -201,7 +201,7 @@ TnStatus
 tn_interpret(TnContext *ctx, const char *model_path, const TnCompileOptions *o, const TnTensor *in,
              int32_t nin, TnTensor *out, int32_t nout)
 {
-    Call call = { 0 };
+    ApiCall call = { 0 };
 
     return interpret_in(ctx, &call, model_path, o, in, nin, out, nout);
 }

@@ -4,7 +4,8 @@
 #include <string.h>
 
 static bool
-machine(TnContext *ctx, Call *call, const TnCompileOptions *o, const char *path, const char **table)
+machine(TnContext *ctx, ApiCall *call, const TnCompileOptions *o, const char *path,
+        const char **table)
 {
     Ctx *c = &ctx->c;
     Arena *a = call->arena;
@@ -30,7 +31,7 @@ machine(TnContext *ctx, Call *call, const TnCompileOptions *o, const char *path,
     machine_print(&file, &m);
     if (!machine_parse(c, "(measured)", file.s, file.n, &m))
         return false;
-    machine_table(&t, &m);
+    machine_describe(&t, &m);
     if (table)
         *table = text_str(&t);
     if (!w)
@@ -40,7 +41,7 @@ machine(TnContext *ctx, Call *call, const TnCompileOptions *o, const char *path,
 }
 
 static TnStatus
-machine_in(TnContext *ctx, Call *call, const TnCompileOptions *o, const char *path,
+machine_in(TnContext *ctx, ApiCall *call, const TnCompileOptions *o, const char *path,
            const char **table)
 {
     CALL_ENTER(ctx, call);
@@ -51,13 +52,13 @@ machine_in(TnContext *ctx, Call *call, const TnCompileOptions *o, const char *pa
 TnStatus
 tn_machine(TnContext *ctx, const TnCompileOptions *o, const char *path, const char **table)
 {
-    Call call = { 0 };
+    ApiCall call = { 0 };
 
     return machine_in(ctx, &call, o, path, table);
 }
 
 static bool
-roofs(TnContext *ctx, Call *call, const TnCompileOptions *o, int32_t threads, TnRoof *roof,
+roofs(TnContext *ctx, ApiCall *call, const TnCompileOptions *o, int32_t threads, TnRoof *roof,
       int32_t n, const char **name)
 {
     Ctx *c = &ctx->c;
@@ -80,7 +81,7 @@ roofs(TnContext *ctx, Call *call, const TnCompileOptions *o, int32_t threads, Tn
 }
 
 static TnStatus
-roofs_in(TnContext *ctx, Call *call, const TnCompileOptions *o, int32_t threads, TnRoof *roof,
+roofs_in(TnContext *ctx, ApiCall *call, const TnCompileOptions *o, int32_t threads, TnRoof *roof,
          int32_t n, const char **name)
 {
     CALL_ENTER(ctx, call);
@@ -92,7 +93,7 @@ TnStatus
 tn_roofs(TnContext *ctx, const TnCompileOptions *o, int32_t threads, TnRoof *roof, int32_t n,
          const char **machine_name)
 {
-    Call call = { 0 };
+    ApiCall call = { 0 };
 
     return roofs_in(ctx, &call, o, threads, roof, n, machine_name);
 }

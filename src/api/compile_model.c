@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 static bool
-compile(TnContext *ctx, const Call *call, const char *model_path, const char *out_path,
+compile(TnContext *ctx, const ApiCall *call, const char *model_path, const char *out_path,
         const TnCompileOptions *o, TnCompileReport *report)
 {
     DriverOptions options;
@@ -29,7 +29,7 @@ compile(TnContext *ctx, const Call *call, const char *model_path, const char *ou
 }
 
 static TnStatus
-compile_in(TnContext *ctx, Call *call, const char *model_path, const char *out_path,
+compile_in(TnContext *ctx, ApiCall *call, const char *model_path, const char *out_path,
            const TnCompileOptions *o, TnCompileReport *report)
 {
     CALL_ENTER(ctx, call);
@@ -41,7 +41,7 @@ TnStatus
 tn_compile(TnContext *ctx, const char *model_path, const char *out_path, const TnCompileOptions *o,
            TnCompileReport *report)
 {
-    Call call = { 0 };
+    ApiCall call = { 0 };
 
     return compile_in(ctx, &call, model_path, out_path, o, report);
 }

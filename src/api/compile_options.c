@@ -152,7 +152,8 @@ copy_states(TnContext *ctx, Arena *a, const TnCompileOptions *o, DriverOptions *
 }
 
 bool
-compile_options(TnContext *ctx, const Call *call, const TnCompileOptions *given, DriverOptions *out)
+compile_options(TnContext *ctx, const ApiCall *call, const TnCompileOptions *given,
+                DriverOptions *out)
 {
     const TnCompileOptions *o = &call->options;
 
@@ -241,7 +242,7 @@ enum { HEAD = 16 }; /* before each block: its size; keeps the alignment */
 static void *
 bounded_alloc(void *user, size_t bytes)
 {
-    Call *call = user;
+    ApiCall *call = user;
 
     if (bytes > call->most - call->used) {
         call->wanted = bytes;
@@ -259,7 +260,7 @@ bounded_alloc(void *user, size_t bytes)
 static void
 bounded_release(void *user, void *block)
 {
-    Call *call = user;
+    ApiCall *call = user;
     char *start = (char *)block - HEAD;
     size_t bytes;
 
@@ -291,9 +292,9 @@ is_stopped(void *user)
 }
 
 Arena *
-call_begin(TnContext *ctx, Call *call, const TnCompileOptions *o)
+call_begin(TnContext *ctx, ApiCall *call, const TnCompileOptions *o)
 {
-    *call = (Call){ .under = ctx->allocator, .keep = ctx->c.arena };
+    *call = (ApiCall){ .under = ctx->allocator, .keep = ctx->c.arena };
     if (o)
         memcpy(&call->options, o, o->size < sizeof *o ? o->size : sizeof *o);
     if (call->options.max_memory_bytes > 0)
@@ -317,7 +318,7 @@ call_begin(TnContext *ctx, Call *call, const TnCompileOptions *o)
 }
 
 TnStatus
-call_end(TnContext *ctx, Call *call, bool ok)
+call_end(TnContext *ctx, ApiCall *call, bool ok)
 {
     TnStatus status = tn_leave(ctx, ok);
 
@@ -339,7 +340,7 @@ print_progress(char *to, size_t n, const Watch *w)
 }
 
 TnStatus
-call_no_memory(TnContext *ctx, Call *call)
+call_no_memory(TnContext *ctx, ApiCall *call)
 {
     const Watch *w = &call->watch;
     char where[128];

@@ -16,33 +16,33 @@ enum { MOST_DEPTH = 200 }; /* of parentheses and signs */
 typedef struct {
     const char *at;
     size_t n;
-} Word;
+} NameText;
 typedef struct {
-    Word symbol;
+    NameText symbol;
     int64_t size;
-} Known;
+} KnownSize;
 typedef struct {
     Arena *arena;
-    VEC(Known) known;
+    VEC(KnownSize) known;
 } Solver;
 typedef struct {
     const Solver *s;
     const char *at, *end;
     uint32_t depth;
     bool ok;
-} Reader;
+} CheckReader;
 
-static Word
+static NameText
 word(const char *text)
 {
-    return (Word){ text, strlen(text) };
+    return (NameText){ text, strlen(text) };
 }
 
 static const int64_t *
-size_of(const Solver *s, Word symbol)
+size_of(const Solver *s, NameText symbol)
 {
     for (uint32_t i = 0; i < s->known.n; i++) {
-        const Known *k = &s->known.at[i];
+        const KnownSize *k = &s->known.at[i];
         if (k->symbol.n == symbol.n && !memcmp(k->symbol.at, symbol.at, symbol.n))
             return &k->size;
     }
@@ -53,10 +53,10 @@ size_of(const Solver *s, Word symbol)
 /* sum: product (+ or - product)*; product: factor (* or // or % factor)*; factor: number, name,
  * -factor, (sum), min(sum, …) */
 
-static int64_t sum(Reader *r);
+static int64_t sum(CheckReader *r);
 
 static bool
-take(Reader *r, const char *token)
+take(CheckReader *r, const char *token)
 {
     size_t n = strlen(token);
 
@@ -68,10 +68,10 @@ take(Reader *r, const char *token)
     return true;
 }
 
-typedef enum { LEAST, MOST, BROADCAST } Pick;
+typedef enum { LEAST, MOST, BROADCAST } MinMaxKind;
 
 static int64_t
-pick_of(Reader *r, Pick pick)
+pick_of(CheckReader *r, MinMaxKind pick)
 {
     int64_t best = sum(r);
     bool none = best == 0;
@@ -86,9 +86,9 @@ pick_of(Reader *r, Pick pick)
 }
 
 static int64_t
-leaf(Reader *r)
+leaf(CheckReader *r)
 {
-    Word w = { r->at, 0 };
+    NameText w = { r->at, 0 };
 
     while (w.at + w.n < r->end && !strchr(OPERATORS, w.at[w.n]))
         w.n++;
@@ -101,7 +101,7 @@ leaf(Reader *r)
 }
 
 static int64_t
-factor(Reader *r)
+factor(CheckReader *r)
 {
     int64_t v = 0;
 
@@ -125,7 +125,7 @@ factor(Reader *r)
 }
 
 static int64_t
-product(Reader *r)
+product(CheckReader *r)
 {
     int64_t v = factor(r);
 
@@ -144,7 +144,7 @@ product(Reader *r)
 }
 
 static int64_t
-sum(Reader *r)
+sum(CheckReader *r)
 {
     int64_t v = product(r);
 
@@ -161,9 +161,9 @@ sum(Reader *r)
 
 /* False: the text names a symbol without a size, or is not understood. */
 static bool
-evaluate(const Solver *s, Word text, int64_t *out)
+evaluate(const Solver *s, NameText text, int64_t *out)
 {
-    Reader r = { .s = s, .at = text.at, .end = text.at + text.n, .ok = true };
+    CheckReader r = { .s = s, .at = text.at, .end = text.at + text.n, .ok = true };
 
     *out = sum(&r);
     take(&r, "");
@@ -173,15 +173,15 @@ evaluate(const Solver *s, Word text, int64_t *out)
 /* ---- equations ------------------------------------------------------------------------------- */
 
 typedef struct {
-    Word left, right;
+    NameText left, right;
 } Equation;
 
 /* The one symbol without a size in a text, beside *found; false: there is another. */
 static bool
-find_unknown(const Solver *s, Word text, Word *found)
+find_unknown(const Solver *s, NameText text, NameText *found)
 {
     for (size_t at = 0; at < text.n;) {
-        Word w = { text.at + at, 0 };
+        NameText w = { text.at + at, 0 };
         while (at + w.n < text.n && !strchr(OPERATORS, w.at[w.n]))
             w.n++;
         bool is_function = at + w.n < text.n && w.at[w.n] == '(';
@@ -210,12 +210,12 @@ difference(Solver *s, Equation e, int64_t size, int64_t *out)
 static bool
 solve(Solver *s, Equation e)
 {
-    Word unknown = { 0 };
+    NameText unknown = { 0 };
     int64_t at0, at1, at2, slope, next;
 
     if (!find_unknown(s, e.left, &unknown) || !find_unknown(s, e.right, &unknown) || !unknown.n)
         return false;
-    VEC_PUSH(s->arena, &s->known, ((Known){ unknown, 0 }));
+    VEC_PUSH(s->arena, &s->known, ((KnownSize){ unknown, 0 }));
     bool linear = difference(s, e, 0, &at0) && difference(s, e, 1, &at1) &&
                   difference(s, e, 2, &at2) && !__builtin_sub_overflow(at1, at0, &slope) &&
                   !__builtin_sub_overflow(at2, at1, &next) && slope && next == slope;
@@ -266,7 +266,7 @@ solve_all(Solver *s, const TnManifest *m, const TnDim *given, int32_t ngiven)
     bool more = true;
 
     for (int32_t i = 0; i < ngiven; i++)
-        VEC_PUSH(s->arena, &s->known, ((Known){ word(given[i].symbol), given[i].value }));
+        VEC_PUSH(s->arena, &s->known, ((KnownSize){ word(given[i].symbol), given[i].value }));
     while (more) {
         more = false;
         for (int32_t i = 0; i < ngiven; i++) /* "2*n + 1", of which n follows */

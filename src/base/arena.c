@@ -28,9 +28,9 @@
 
 enum { ALIGN = 16, FIRST_CHUNK = 4096, LAST_CHUNK = 1 << 20 };
 
-typedef struct Block {
-    _Alignas(ALIGN) struct Block *next;
-} Block; /* the memory follows */
+typedef struct ArenaBlock {
+    _Alignas(ALIGN) struct ArenaBlock *next;
+} ArenaBlock; /* the memory follows */
 typedef struct Closer {
     struct Closer *next;
     void (*close)(void *);
@@ -41,7 +41,7 @@ struct Arena {
     Allocator allocator;
     Oom *oom;
     Watch *watch;
-    Block *blocks;
+    ArenaBlock *blocks;
     Closer *closers;
     char *at, *end; /* what is left of the open chunk */
     size_t next_chunk;
@@ -127,7 +127,7 @@ arena_free(Arena *a)
         arena_free(a->child);
     for (Closer *c = a->closers; c; c = c->next)
         c->close(c->what);
-    for (Block *b = a->blocks, *next; b; b = next) {
+    for (ArenaBlock *b = a->blocks, *next; b; b = next) {
         next = b->next;
         block_put(&a->allocator, b);
     }
@@ -139,7 +139,7 @@ arena_free(Arena *a)
 static void *
 block_new(Arena *a, size_t bytes, bool zeroed)
 {
-    Block *b =
+    ArenaBlock *b =
         bytes > SIZE_MAX - sizeof *b ? NULL : block_get(&a->allocator, sizeof *b + bytes, zeroed);
     if (!b)
         return NULL;

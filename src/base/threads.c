@@ -21,7 +21,7 @@ typedef struct {
 typedef struct {
     Crew *crew;
     uint32_t number;
-} Worker;
+} ThreadWorker;
 
 Watch
 threads_watch(const Arena *a, uint32_t thread)
@@ -40,7 +40,7 @@ is_over(const Watch *w)
 static void *
 work(void *user)
 {
-    const Worker *me = user;
+    const ThreadWorker *me = user;
     Crew *crew = me->crew;
     Watch watch = threads_watch(crew->arena, me->number);
 
@@ -58,21 +58,21 @@ work(void *user)
 }
 
 bool
-threads_each(const Arena *a, uint32_t threads, uint32_t n,
-             void (*one)(void *user, uint32_t thread, uint32_t i), void *user)
+threads_for_each(const Arena *a, uint32_t threads, uint32_t n,
+                 void (*one)(void *user, uint32_t thread, uint32_t i), void *user)
 {
     Crew crew = { .arena = a, .n = n, .one = one, .user = user };
-    Worker worker[MOST_THREADS];
+    ThreadWorker worker[MOST_THREADS];
     pthread_t thread[MOST_THREADS];
     pthread_attr_t attr;
     uint32_t most = threads < n ? threads : n, started = 1;
 
     most = most < MOST_THREADS ? most : MOST_THREADS;
-    worker[0] = (Worker){ &crew, 0 };
+    worker[0] = (ThreadWorker){ &crew, 0 };
     if (most > 1 && !pthread_attr_init(&attr)) {
         pthread_attr_setstacksize(&attr, STACK_BYTES);
         for (; started < most; started++) {
-            worker[started] = (Worker){ &crew, started };
+            worker[started] = (ThreadWorker){ &crew, started };
             if (pthread_create(&thread[started], &attr, work, &worker[started]))
                 break;
         }

@@ -9,7 +9,7 @@ Watch threads_watch(const Arena *a, uint32_t thread);
 /* Call one(user, thread, i) once for each i < n, on `threads` threads, 0 being the caller; fewer if
  * they cannot be started. `one` allocates nothing from this arena and does not jump. False: the
  * arena's watch ended before all items began. */
-bool threads_each(const Arena *a, uint32_t threads, uint32_t n,
-                  void (*one)(void *user, uint32_t thread, uint32_t i), void *user);
+bool threads_for_each(const Arena *a, uint32_t threads, uint32_t n,
+                      void (*one)(void *user, uint32_t thread, uint32_t i), void *user);
 
 #endif

@@ -1,7 +1,7 @@
 /* batch: whether requests can run together, and the graph that runs them. */
 #include "batch/internal.h"
 
-Run *
+RunGraph *
 batch_run_of(const Batching *b, const Graph *g)
 {
     uint64_t at = 0;
@@ -110,9 +110,9 @@ begin(Batching *b, const Graph *g)
     Ctx *c = g->ctx;
 
     b->all = graph_all(g, b->a);
-    b->run = NEW_ARRAY(b->a, Run, b->all.n);
+    b->run = NEW_ARRAY(b->a, RunGraph, b->all.n);
     for (uint32_t i = 0; i < b->all.n; i++) {
-        b->run[i] = (Run){ .g = b->all.at[i], .first = b->nvalue };
+        b->run[i] = (RunGraph){ .g = b->all.at[i], .first = b->nvalue };
         map_put(&b->at, MAP_PTR(b->all.at[i]), i);
         b->nvalue += b->all.at[i]->value.n;
     }
@@ -131,7 +131,7 @@ begin(Batching *b, const Graph *g)
     expr_symbol_range(c, *rows, (Interval){ 1, INT32_MAX });
     expr_symbol_alike(c, *instances);
     expr_symbol_trust(c, *rows);
-    expr_symbol_expect(c, *instances, (Usual){ 3, usual });
+    expr_symbol_expect(c, *instances, (SizeHints){ 3, usual });
 }
 
 /* Nothing is known of late sizes before the run. */

@@ -11,15 +11,15 @@ typedef struct {
     ValueId *map;       /* [value of from] */
     ValueId *spread;    /* the same, with an axis of instances for shared values too */
     ValueId (*pool)[2]; /* the same, for inputs: the pool, and the row numbers */
-} Making;
+} BlockBuild;
 
-static bool make_node(Making *m, NodeId id);
+static bool make_node(BlockBuild *m, NodeId id);
 
 /* The rows of an input for one reader. Each reader has its own copy of the gather, so fusion can
  * inline it into all of them: rows may be matrices, and gathering those takes longer than reading
  * them through row numbers. */
 static ValueId
-read_rows(Making *m, ValueId v)
+read_rows(BlockBuild *m, ValueId v)
 {
     const Value *x = &m->from->value.at[v];
     const Nest *n = batch_read(m->c, x->type, m->instances, m->rows);
@@ -34,7 +34,7 @@ read_rows(Making *m, ValueId v)
 
 /* A value as a node reads it; shared values are computed on demand. */
 static ValueId
-value_of(Making *m, ValueId v)
+value_of(BlockBuild *m, ValueId v)
 {
     const Value *x = &m->from->value.at[v];
 
@@ -49,11 +49,11 @@ value_of(Making *m, ValueId v)
 
 /* With an axis of instances in any case. */
 static ValueId
-row_of(Making *m, ValueId v)
+row_of(BlockBuild *m, ValueId v)
 {
     ValueId made = value_of(m, v), row;
 
-    if (!m->p->shared[v] || !made || m->p->kind != BLOCK_TOGETHER)
+    if (!m->p->shared[v] || !made || m->p->kind != BLOCK_BATCHED)
         return made;
     if (m->spread[v])
         return m->spread[v];
@@ -76,7 +76,7 @@ is_beginning(const Nest *n, uint32_t slot)
 }
 
 static bool
-make_routine(Making *m, NodeId id)
+make_routine(BlockBuild *m, NodeId id)
 {
     const Node *n = &m->from->node.at[id];
 
@@ -88,7 +88,7 @@ make_routine(Making *m, NodeId id)
 }
 
 static bool
-make_node(Making *m, NodeId id)
+make_node(BlockBuild *m, NodeId id)
 {
     const Node *n = &m->from->node.at[id];
     Arena *a = m->to->arena;
@@ -108,7 +108,7 @@ make_node(Making *m, NodeId id)
         if (!in[i])
             return false;
     }
-    const Nest *nest = all || m->p->kind != BLOCK_TOGETHER
+    const Nest *nest = all || m->p->kind != BLOCK_BATCHED
                            ? n->nest
                            : batch_nest(m->c, n->nest, m->instances, shared);
     if (!nest)
@@ -124,11 +124,11 @@ make_node(Making *m, NodeId id)
 }
 
 static void
-make_input(Making *m, ValueId v)
+make_input(BlockBuild *m, ValueId v)
 {
     const Value *x = &m->from->value.at[v];
 
-    if (m->p->kind != BLOCK_TOGETHER) {
+    if (m->p->kind != BLOCK_BATCHED) {
         m->map[v] = graph_input(m->to, x->name, x->type);
         return;
     }
@@ -140,15 +140,15 @@ Graph *
 batch_block(Arena *a, const BlockParts *p, const char *name)
 {
     Ctx *c = p->g->ctx;
-    Making m = { .p = p,
-                 .c = c,
-                 .from = p->g,
-                 .to = graph_new(c, a, name),
-                 .instances = expr_var(c, p->instances),
-                 .rows = expr_var(c, p->rows),
-                 .map = NEW_ARRAY(a, ValueId, p->g->value.n),
-                 .spread = NEW_ARRAY(a, ValueId, p->g->value.n),
-                 .pool = (ValueId(*)[2])NEW_ARRAY(a, ValueId, 2 * p->g->value.n) };
+    BlockBuild m = { .p = p,
+                     .c = c,
+                     .from = p->g,
+                     .to = graph_new(c, a, name),
+                     .instances = expr_var(c, p->instances),
+                     .rows = expr_var(c, p->rows),
+                     .map = NEW_ARRAY(a, ValueId, p->g->value.n),
+                     .spread = NEW_ARRAY(a, ValueId, p->g->value.n),
+                     .pool = (ValueId(*)[2])NEW_ARRAY(a, ValueId, 2 * p->g->value.n) };
 
     for (uint32_t i = 0; i < p->in.n; i++)
         make_input(&m, p->in.at[i]);

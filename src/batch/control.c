@@ -6,13 +6,13 @@
 #include "batch/internal.h"
 
 void
-batch_put(Code *k, int64_t x)
+batch_put(ControlCode *k, int64_t x)
 {
     VEC_PUSH(k->b->to, &k->b->made->code, (int32_t)x);
 }
 
 int32_t
-batch_new_slot(Code *k, bool is_inline)
+batch_new_slot(ControlCode *k, bool is_inline)
 {
     int32_t slot = is_inline ? k->nslot + k->nslot % 2 : k->nslot;
 
@@ -21,7 +21,7 @@ batch_new_slot(Code *k, bool is_inline)
 }
 
 int32_t
-batch_fresh_slot(Code *k, const Graph *g, ValueId v, bool is_inline)
+batch_fresh_slot(ControlCode *k, const Graph *g, ValueId v, bool is_inline)
 {
     int32_t slot = batch_new_slot(k, is_inline);
 
@@ -31,21 +31,21 @@ batch_fresh_slot(Code *k, const Graph *g, ValueId v, bool is_inline)
 }
 
 static bool
-is_shared(const Code *k, const Graph *g, ValueId v)
+is_shared(const ControlCode *k, const Graph *g, ValueId v)
 {
     return k->b->shared[batch_value(k->b, g, v)];
 }
 
 /* Is it known at its uses, so that calls need not pass it? */
 static bool
-is_known(const Code *k, const Graph *g, ValueId v)
+is_known(const ControlCode *k, const Graph *g, ValueId v)
 {
     return is_shared(k, g, v) || k->b->input[batch_value(k->b, g, v)];
 }
 
 /* An operation with two operands. */
 static void
-put2(Code *k, BatchOp op, int64_t x, int64_t y)
+put2(ControlCode *k, BatchOp op, int64_t x, int64_t y)
 {
     batch_put(k, op);
     batch_put(k, x);
@@ -53,7 +53,7 @@ put2(Code *k, BatchOp op, int64_t x, int64_t y)
 }
 
 void
-batch_move(Code *k, int32_t to, int32_t from, const Graph *g, ValueId v)
+batch_move(ControlCode *k, int32_t to, int32_t from, const Graph *g, ValueId v)
 {
     bool into = to < 0, out_of = from < 0 && !BATCH_IS_INPUT(from);
 
@@ -71,7 +71,7 @@ batch_move(Code *k, int32_t to, int32_t from, const Graph *g, ValueId v)
 
 /* The operand as an inline value or as a slot, as requested. */
 static int32_t
-given_as(Code *k, bool is_inline, int32_t from, const Graph *g, ValueId v)
+given_as(ControlCode *k, bool is_inline, int32_t from, const Graph *g, ValueId v)
 {
     if (!BATCH_IS_INPUT(from) && is_inline == (from < 0))
         return from;
@@ -82,14 +82,14 @@ given_as(Code *k, bool is_inline, int32_t from, const Graph *g, ValueId v)
 
 /* A jump whose target is not known yet; the offset of the target. */
 static uint32_t
-put_jump(Code *k)
+put_jump(ControlCode *k)
 {
     batch_put(k, 0);
     return k->b->made->code.n - 1;
 }
 
 static void
-land(Code *k, uint32_t jump)
+land(ControlCode *k, uint32_t jump)
 {
     k->b->made->code.at[jump] = (int32_t)k->b->made->code.n;
 }
@@ -125,7 +125,7 @@ end_update(Update *u)
 }
 
 static void
-put_update(Code *k, int32_t update)
+put_update(ControlCode *k, int32_t update)
 {
     if (update < 0)
         return;
@@ -134,7 +134,7 @@ put_update(Code *k, int32_t update)
 }
 
 static int32_t
-binding_update(Code *k, const Region *r)
+binding_update(ControlCode *k, const Region *r)
 {
     Update u = { .b = k->b };
 
@@ -163,8 +163,8 @@ add_results(Update *u, const Graph *g, const Node *n, const Graph *in, uint32_t 
 }
 
 static void
-put_results(Code *k, const Graph *g, const Node *n, const Graph *in, uint32_t first, uint32_t count,
-            uint32_t from)
+put_results(ControlCode *k, const Graph *g, const Node *n, const Graph *in, uint32_t first,
+            uint32_t count, uint32_t from)
 {
     Update u = { .b = k->b };
 
@@ -173,7 +173,7 @@ put_results(Code *k, const Graph *g, const Node *n, const Graph *in, uint32_t fi
 }
 
 static int32_t
-late_number(const Code *k, Sym name)
+late_number(const ControlCode *k, Sym name)
 {
     uint64_t at = 0;
 
@@ -199,7 +199,7 @@ see_definer(void *user, Var v)
 /* Constraints whose sizes are all known once node `id` has run; 0: when the graph begins. The
  * model's own of that kind are checked before the run. */
 static void
-put_checks(Code *k, const Graph *g, const Map *definer, NodeId id)
+put_checks(ControlCode *k, const Graph *g, const Map *definer, NodeId id)
 {
     for (uint32_t i = 0; i < g->constraints.n; i++) {
         Constraint x = g->constraints.at[i];
@@ -218,7 +218,7 @@ put_checks(Code *k, const Graph *g, const Map *definer, NodeId id)
 }
 
 static void
-write_match(Code *k, const Graph *g, const Node *n)
+write_match(ControlCode *k, const Graph *g, const Node *n)
 {
     ValueId in = node_in(g, n, 0);
     int32_t slot = batch_slot_of(k, g, in);
@@ -233,25 +233,25 @@ write_match(Code *k, const Graph *g, const Node *n)
 
 /* ---- branches -------------------------------------------------------------------------------- */
 
-static void write_graph(Code *k, const Graph *g, int32_t *out);
+static void write_graph(ControlCode *k, const Graph *g, int32_t *out);
 
 /* Where control will store a value; 0: nothing reads it. */
 static int32_t
-fresh_value(Code *k, const Graph *g, ValueId v)
+fresh_value(ControlCode *k, const Graph *g, ValueId v)
 {
     return batch_fresh_slot(k, g, v, v && batch_is_inline(k->b, g, v));
 }
 
 /* A region's input is the argument itself. */
 static void
-give_slot(Code *k, const Graph *g, ValueId v, const Graph *in, ValueId input)
+give_slot(ControlCode *k, const Graph *g, ValueId v, const Graph *in, ValueId input)
 {
     if (!is_known(k, in, input))
         k->slot[batch_value(k->b, in, input)] = batch_slot_of(k, g, v);
 }
 
 static void
-write_branch(Code *k, const Graph *g, const Node *n, const Graph *in, const int32_t *result)
+write_branch(ControlCode *k, const Graph *g, const Node *n, const Graph *in, const int32_t *result)
 {
     int32_t *out = NEW_ARRAY(k->b->a, int32_t, n->out.count + 1);
 
@@ -267,7 +267,7 @@ write_branch(Code *k, const Graph *g, const Node *n, const Graph *in, const int3
 }
 
 static void
-write_if(Code *k, const Graph *g, const Node *n)
+write_if(ControlCode *k, const Graph *g, const Node *n)
 {
     int32_t *result = NEW_ARRAY(k->b->a, int32_t, n->out.count + 1);
     const Graph *yes = n->region[0].graph, *no = n->region[1].graph;
@@ -308,15 +308,15 @@ typedef struct {
     /* begins: the first iteration is not tested; ends: an iteration may end the loop */
     bool begins, ends;
     const uint32_t *uses; /* of the body's values */
-} Loop;
+} LoopCode;
 
-static Loop
-new_loop(Code *k, const Graph *g, const Node *n)
+static LoopCode
+new_loop(ControlCode *k, const Graph *g, const Node *n)
 {
     Arena *a = k->b->a;
     const Graph *body = n->region[0].graph;
     ValueId go = node_in(g, n, 1), again = body->output.at[0];
-    Loop l = { .g = g, .body = body, .n = n, .carried = n->ncarried, .going = -1 };
+    LoopCode l = { .g = g, .body = body, .n = n, .carried = n->ncarried, .going = -1 };
 
     l.stacked = n->out.count - l.carried;
     l.now = NEW_ARRAY(a, int32_t, l.carried + 1);
@@ -334,7 +334,7 @@ new_loop(Code *k, const Graph *g, const Node *n)
 
 /* Before the first iteration. */
 static void
-begin_loop(Code *k, const Loop *l)
+begin_loop(ControlCode *k, const LoopCode *l)
 {
     const Graph *g = l->g;
     const Node *n = l->n;
@@ -367,26 +367,26 @@ begin_loop(Code *k, const Loop *l)
 
 /* Tests for another iteration; returns the jump to patch. */
 static uint32_t
-put_turn(Code *k, const Loop *l)
+put_iteration(ControlCode *k, const LoopCode *l)
 {
-    ValueId turns = node_in(l->g, l->n, 0);
+    ValueId trips = node_in(l->g, l->n, 0);
 
-    put2(k, BATCH_TURN, l->counter, turns ? batch_slot_of(k, l->g, turns) : -1);
-    batch_put(k, turns ? batch_type_of(k->b, l->g, turns) : 0);
+    put2(k, BATCH_TURN, l->counter, trips ? batch_slot_of(k, l->g, trips) : -1);
+    batch_put(k, trips ? batch_type_of(k->b, l->g, trips) : 0);
     batch_put(k, l->going);
     batch_put(k, l->going == -1 ? 0 : batch_type_of(k->b, l->body, l->body->output.at[0]));
     return put_jump(k);
 }
 
 static void
-write_body(Code *k, const Loop *l)
+write_body(ControlCode *k, const LoopCode *l)
 {
     const Graph *body = l->body;
-    ValueId turn = body->input.at[0], again = body->output.at[0];
+    ValueId iteration = body->input.at[0], again = body->output.at[0];
 
-    if (l->uses[turn]) {
-        int32_t slot = fresh_value(k, body, turn);
-        put2(k, BATCH_COUNT, slot, batch_type_of(k->b, body, turn));
+    if (l->uses[iteration]) {
+        int32_t slot = fresh_value(k, body, iteration);
+        put2(k, BATCH_COUNT, slot, batch_type_of(k->b, body, iteration));
         batch_put(k, l->counter);
     }
     for (uint32_t i = 0; i < l->carried; i++)
@@ -400,7 +400,7 @@ write_body(Code *k, const Loop *l)
 
 /* Updates the sizes of carried values as this iteration left them. */
 static void
-put_rebind(Code *k, const Loop *l)
+put_rebind(ControlCode *k, const LoopCode *l)
 {
     const Graph *body = l->body;
     Update rebind = { .b = k->b };
@@ -417,7 +417,7 @@ put_rebind(Code *k, const Loop *l)
 }
 
 static void
-end_turn(Code *k, const Loop *l)
+end_turn(ControlCode *k, const LoopCode *l)
 {
     const ValueId *out = l->body->output.at;
 
@@ -439,7 +439,7 @@ end_turn(Code *k, const Loop *l)
 
 /* Sizes that the loop defines. */
 static void
-put_loop_sizes(Code *k, const Loop *l)
+put_loop_sizes(ControlCode *k, const LoopCode *l)
 {
     const Node *n = l->n;
     Update carried = { .b = k->b };
@@ -459,7 +459,7 @@ put_loop_sizes(Code *k, const Loop *l)
 }
 
 static void
-put_loop_results(Code *k, const Loop *l)
+put_loop_results(ControlCode *k, const LoopCode *l)
 {
     for (uint32_t i = 0; i < l->n->out.count; i++) {
         ValueId v = node_out(l->g, l->n, i);
@@ -476,16 +476,16 @@ put_loop_results(Code *k, const Loop *l)
 /* test; while it holds: body, then all carried values at once. The condition is tested only if it
  * is not known. */
 static void
-write_loop(Code *k, const Graph *g, const Node *n)
+write_loop(ControlCode *k, const Graph *g, const Node *n)
 {
-    Loop l = new_loop(k, g, n);
+    LoopCode l = new_loop(k, g, n);
 
     if (l.uses[l.body->input.at[1]] > (l.body->output.at[0] == l.body->input.at[1])) {
         k->ok = batch_refuse(k->b, n, "asks in its body whether it goes on");
         return;
     }
     begin_loop(k, &l);
-    uint32_t top = k->b->made->code.n, to_end = put_turn(k, &l);
+    uint32_t top = k->b->made->code.n, to_end = put_iteration(k, &l);
     write_body(k, &l);
     if (!k->ok)
         return;
@@ -503,7 +503,7 @@ write_loop(Code *k, const Graph *g, const Node *n)
 static uint32_t
 function_of(Batching *b, const Graph *g)
 {
-    Run *run = batch_run_of(b, g);
+    RunGraph *run = batch_run_of(b, g);
 
     if (!run->function) {
         run->function = true;
@@ -514,7 +514,7 @@ function_of(Batching *b, const Graph *g)
 }
 
 static void
-write_call(Code *k, const Graph *g, const Node *n)
+write_call(ControlCode *k, const Graph *g, const Node *n)
 {
     const Graph *in = n->region[0].graph;
     Update after = { .b = k->b };
@@ -540,7 +540,7 @@ write_call(Code *k, const Graph *g, const Node *n)
 }
 
 static void
-write_node(Code *k, const Graph *g, NodeId id)
+write_node(ControlCode *k, const Graph *g, NodeId id)
 {
     const Node *n = &g->node.at[id];
 
@@ -558,7 +558,7 @@ write_node(Code *k, const Graph *g, NodeId id)
 
 /* The code of a graph; out: [its outputs] their slots. */
 static void
-write_graph(Code *k, const Graph *g, int32_t *out)
+write_graph(ControlCode *k, const Graph *g, int32_t *out)
 {
     Arena *a = k->b->a;
     Segment s = { .g = g,
@@ -586,7 +586,7 @@ write_graph(Code *k, const Graph *g, int32_t *out)
 }
 
 static void
-write_function(Code *k, uint32_t number)
+write_function(ControlCode *k, uint32_t number)
 {
     Batching *b = k->b;
     const Graph *g = b->function.at[number];
@@ -619,7 +619,7 @@ write_function(Code *k, uint32_t number)
 bool
 batch_write_functions(Batching *b, const Graph *g)
 {
-    Code k = { .b = b, .slot = NEW_ARRAY(b->a, int32_t, b->nvalue), .ok = true };
+    ControlCode k = { .b = b, .slot = NEW_ARRAY(b->a, int32_t, b->nvalue), .ok = true };
 
     k.row = NEW_ARRAY(b->a, int32_t, b->nvalue);
     k.row_made = NEW_ARRAY(b->a, uint32_t, b->nvalue);

@@ -142,14 +142,14 @@ may(const Grouping *x, uint32_t i, uint32_t class)
 
 typedef struct {
     uint32_t taken, ready, frontier;
-} Take;
+} BlockScore;
 
 /* The nests that a block of this class takes, as x->taken; frontier: the number of nests forced to
  * the class that wait for no other such nest; ready: the number of these that it takes. */
-static Take
+static BlockScore
 take(Grouping *x, uint32_t class)
 {
-    Take t = { 0, 0, 0 };
+    BlockScore t = { 0, 0, 0 };
 
     for (uint32_t i = 0; i < x->n; i++) {
         const Node *n = &x->g->node.at[x->node[i]];
@@ -171,7 +171,7 @@ take(Grouping *x, uint32_t class)
 }
 
 static bool
-is_better(Take a, Take b)
+is_better(BlockScore a, BlockScore b)
 {
     uint64_t of_a = (uint64_t)a.ready * (b.frontier ? b.frontier : 1);
     uint64_t of_b = (uint64_t)b.ready * (a.frontier ? a.frontier : 1);
@@ -185,10 +185,10 @@ static uint32_t
 next_group(Grouping *x, Arena *a)
 {
     uint32_t best = 0;
-    Take most = take(x, 0);
+    BlockScore most = take(x, 0);
 
     for (uint32_t c = 1; c < x->class.n; c++) {
-        Take t = take(x, c);
+        BlockScore t = take(x, c);
         if (t.taken && (!most.taken || is_better(t, most))) {
             most = t;
             best = c;

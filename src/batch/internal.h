@@ -11,13 +11,13 @@ typedef struct {
     uint32_t first;
     bool function;
     uint32_t number;
-} Run;
+} RunGraph;
 
 typedef struct {
     Ctx *c;
     Arena *a, *to; /* scratch; arena of the result */
     GraphList all; /* callees before callers, the model last */
-    Run *run;      /* [all.n] */
+    RunGraph *run; /* [all.n] */
     Map at;        /* Graph to its number there */
     uint32_t nvalue;
     /* Facts about values, [nvalue] each. */
@@ -37,7 +37,7 @@ typedef struct {
 
 /* ---- batch.c ---- */
 
-Run *batch_run_of(const Batching *b, const Graph *g);
+RunGraph *batch_run_of(const Batching *b, const Graph *g);
 /* The number of a value among those of all graphs; of its type among the types of rows. */
 uint32_t batch_value(const Batching *b, const Graph *g, ValueId v);
 uint32_t batch_type_of(Batching *b, const Graph *g, ValueId v);
@@ -87,19 +87,19 @@ typedef struct {
     uint32_t scope;          /* changes where control may arrive without having made the copies */
     int32_t nslot, ncounter; /* of the current function */
     bool ok;
-} Code;
+} ControlCode;
 
-void batch_put(Code *k, int64_t x);
+void batch_put(ControlCode *k, int64_t x);
 /* A new operand: a slot, or two for an inline value. */
-int32_t batch_new_slot(Code *k, bool is_inline);
+int32_t batch_new_slot(ControlCode *k, bool is_inline);
 /* A new operand for v, which is its operand from now on. */
-int32_t batch_fresh_slot(Code *k, const Graph *g, ValueId v, bool is_inline);
+int32_t batch_fresh_slot(ControlCode *k, const Graph *g, ValueId v, bool is_inline);
 /* Copies operand `from`, of v's type, to `to`, a slot or inline. */
-void batch_move(Code *k, int32_t to, int32_t from, const Graph *g, ValueId v);
+void batch_move(ControlCode *k, int32_t to, int32_t from, const Graph *g, ValueId v);
 /* The operand of a value; computes a shared value first. */
-int32_t batch_slot_of(Code *k, const Graph *g, ValueId v);
+int32_t batch_slot_of(ControlCode *k, const Graph *g, ValueId v);
 /* The slot of its handle; an inline value is first copied to a row. */
-int32_t batch_row_of(Code *k, const Graph *g, ValueId v);
+int32_t batch_row_of(ControlCode *k, const Graph *g, ValueId v);
 
 /* A segment: the nests between two nodes of control, which may be reordered. */
 typedef struct {
@@ -110,10 +110,10 @@ typedef struct {
     VEC(NodeId) host, later, last;
 } Segment;
 
-void batch_add_nest(Code *k, Segment *s, NodeId id);
-void batch_end_segment(Code *k, Segment *s);
+void batch_add_nest(ControlCode *k, Segment *s, NodeId id);
+void batch_end_segment(ControlCode *k, Segment *s);
 /* A library routine is a block of its own. */
-void batch_write_routine(Code *k, const Graph *g, NodeId id);
+void batch_write_routine(ControlCode *k, const Graph *g, NodeId id);
 
 /* Writes the code of all functions, the model first. false: b->why has the reason, or it is
  * reported. */

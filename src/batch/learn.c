@@ -27,13 +27,13 @@ typedef struct {
     const int32_t *type; /* … by decreasing frontier */
     double *value;       /* [n] value of running each */
     uint32_t met;
-} Entry;
+} ValueEntry;
 
 typedef struct {
     uint32_t state;
     int32_t action;
     double reward;
-} Step; /* UINT32_MAX: none */
+} Transition; /* UINT32_MAX: none */
 
 typedef struct {
     Arena *a;
@@ -41,8 +41,8 @@ typedef struct {
     uint32_t ngraph;
     void *memory; /* of the largest schedule */
     Map at;       /* hash of a state -> its number */
-    VEC(Entry) state;
-    VEC(Step) log;
+    VEC(ValueEntry) state;
+    VEC(Transition) log;
     VEC(int32_t) best; /* [state] its action in the best table, -1: not in it */
     int64_t least;     /* batches by it */
     uint64_t random;
@@ -135,7 +135,7 @@ batches_by_policy(const Learner *l, const TnBatchGraph *g, int kind)
 /* ---- states ---------------------------------------------------------------------------------- */
 
 static bool
-is_state(const Entry *x, const int32_t *type, int32_t n)
+is_state(const ValueEntry *x, const int32_t *type, int32_t n)
 {
     return x->n == n && !memcmp(x->type, type, (size_t)n * sizeof *type);
 }
@@ -152,15 +152,15 @@ find_state(Learner *l, const int32_t *type, int32_t n, bool make)
     if (!make)
         return UINT32_MAX;
     map_put(&l->at, key, l->state.n);
-    Entry fresh = { .n = n,
-                    .type = arena_copy(l->a, type, (size_t)n * sizeof *type),
-                    .value = NEW_ARRAY(l->a, double, n) };
+    ValueEntry fresh = { .n = n,
+                         .type = arena_copy(l->a, type, (size_t)n * sizeof *type),
+                         .value = NEW_ARRAY(l->a, double, n) };
     VEC_PUSH(l->a, &l->state, fresh);
     return l->state.n - 1;
 }
 
 static int32_t
-best_action(const Entry *x)
+best_action(const ValueEntry *x)
 {
     int32_t best = 0;
 
@@ -171,7 +171,7 @@ best_action(const Entry *x)
 }
 
 static bool
-is_known(const Entry *x)
+is_known(const ValueEntry *x)
 {
     return x->met >= LEAST;
 }
@@ -189,12 +189,12 @@ draw(Learner *l)
 static int32_t
 try_type(Learner *l, TnSchedule *s, double chance)
 {
-    Step step = { .state = UINT32_MAX };
+    Transition step = { .state = UINT32_MAX };
     int32_t n = tn_schedule_state(s), type = s->order[0];
 
     if (n > 1) {
         step.state = find_state(l, s->order, n, true);
-        Entry *x = &l->state.at[step.state];
+        ValueEntry *x = &l->state.at[step.state];
         bool any = (double)draw(l) < chance * 0x1p31;
         step.action = any ? (int32_t)(draw(l) % (uint64_t)n) : best_action(x);
         type = x->type[step.action];
@@ -274,7 +274,7 @@ keep_if_better(Learner *l)
     l->least = batches;
     l->best.n = 0;
     for (uint32_t i = 0; i < l->state.n; i++) {
-        const Entry *x = &l->state.at[i];
+        const ValueEntry *x = &l->state.at[i];
         VEC_PUSH(l->a, &l->best, is_known(x) ? x->type[best_action(x)] : -1);
     }
 }
@@ -304,7 +304,7 @@ give_table(Arena *a, const Learner *l, Learnt *out)
     LearntState *state = NEW_ARRAY(a, LearntState, l->best.n + 1);
 
     for (uint32_t i = 0; i < l->best.n; i++) {
-        const Entry *x = &l->state.at[i];
+        const ValueEntry *x = &l->state.at[i];
         if (l->best.at[i] < 0)
             continue;
         int32_t *type = arena_copy(a, x->type, (size_t)x->n * sizeof *type);

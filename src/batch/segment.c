@@ -9,7 +9,7 @@
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
 static void
-put_block(Code *k, BlockParts *p, BlockKind kind, bool last)
+put_block(ControlCode *k, BlockParts *p, BlockKind kind, bool last)
 {
     Batching *b = k->b;
     uint32_t *type = NEW_ARRAY(b->to, uint32_t, p->in.n + p->out.n + 1);
@@ -47,7 +47,7 @@ put_block(Code *k, BlockParts *p, BlockKind kind, bool last)
 }
 
 int32_t
-batch_slot_of(Code *k, const Graph *g, ValueId v)
+batch_slot_of(ControlCode *k, const Graph *g, ValueId v)
 {
     uint32_t x = batch_value(k->b, g, v);
 
@@ -56,13 +56,13 @@ batch_slot_of(Code *k, const Graph *g, ValueId v)
     if (k->slot[x] == -1) {
         BlockParts p = { .g = g };
         VEC_PUSH(k->b->a, &p.out, v);
-        put_block(k, &p, k->b->host[x] && k->b->needed[x] ? BLOCK_HOST : BLOCK_TOGETHER, false);
+        put_block(k, &p, k->b->host[x] && k->b->needed[x] ? BLOCK_HOST : BLOCK_BATCHED, false);
     }
     return k->slot[x];
 }
 
 int32_t
-batch_row_of(Code *k, const Graph *g, ValueId v)
+batch_row_of(ControlCode *k, const Graph *g, ValueId v)
 {
     uint32_t x = batch_value(k->b, g, v);
     int32_t slot = batch_slot_of(k, g, v);
@@ -78,7 +78,7 @@ batch_row_of(Code *k, const Graph *g, ValueId v)
 }
 
 void
-batch_write_routine(Code *k, const Graph *g, NodeId id)
+batch_write_routine(ControlCode *k, const Graph *g, NodeId id)
 {
     const Node *n = &g->node.at[id];
     const bool *shared = k->b->shared + batch_run_of(k->b, g)->first;
@@ -96,13 +96,14 @@ batch_write_routine(Code *k, const Graph *g, NodeId id)
     for (uint32_t i = 0; i < n->out.count; i++)
         if (node_out(g, n, i))
             VEC_PUSH(k->b->a, &p.out, node_out(g, n, i));
-    put_block(k, &p, BLOCK_ALONE, false);
+    put_block(k, &p, BLOCK_SINGLE, false);
 }
 
 /* A block of these nests: its inputs are the values that others make, its outputs those that others
  * read. */
 static void
-put_nests(Code *k, const Segment *s, const NodeId *node, uint32_t n, BlockKind kind, bool last)
+put_nests(ControlCode *k, const Segment *s, const NodeId *node, uint32_t n, BlockKind kind,
+          bool last)
 {
     Arena *a = k->b->a;
     const Graph *g = s->g;
@@ -149,7 +150,7 @@ is_last(const Batching *b, const Graph *g, const Node *n)
 }
 
 void
-batch_add_nest(Code *k, Segment *s, NodeId id)
+batch_add_nest(ControlCode *k, Segment *s, NodeId id)
 {
     const Node *n = &s->g->node.at[id];
     uint32_t made = batch_value(k->b, s->g, node_out(s->g, n, 0));
@@ -165,7 +166,7 @@ batch_add_nest(Code *k, Segment *s, NodeId id)
 }
 
 static void
-put_groups(Code *k, const Segment *s, const NodeId *node, uint32_t n, bool last)
+put_groups(ControlCode *k, const Segment *s, const NodeId *node, uint32_t n, bool last)
 {
     uint32_t *group = NEW_ARRAY(k->b->a, uint32_t, n + 1);
     NodeId *inside = NEW_ARRAY(k->b->a, NodeId, n + 1);
@@ -176,12 +177,12 @@ put_groups(Code *k, const Segment *s, const NodeId *node, uint32_t n, bool last)
         for (uint32_t i = 0; i < n; i++)
             if (group[i] == j)
                 inside[count++] = node[i];
-        put_nests(k, s, inside, count, BLOCK_TOGETHER, last);
+        put_nests(k, s, inside, count, BLOCK_BATCHED, last);
     }
 }
 
 void
-batch_end_segment(Code *k, Segment *s)
+batch_end_segment(ControlCode *k, Segment *s)
 {
     put_nests(k, s, s->host.at, s->host.n, BLOCK_HOST, false);
     put_groups(k, s, s->later.at, s->later.n, false);

@@ -27,12 +27,12 @@ set_late(Batching *b, Var v)
 typedef struct {
     const Batching *b;
     bool late;
-} Uses;
+} SizeUses;
 
 static void
 see_late(void *user, Var v)
 {
-    Uses *u = user;
+    SizeUses *u = user;
     u->late |= v.kind == VAR_SYMBOL && batch_is_late(u->b, v);
 }
 
@@ -54,7 +54,7 @@ static void
 resolve(Batching *b, const Binding *bind)
 {
     const Expr *is = batch_resolved(b, bind->to);
-    Uses u = { b, false };
+    SizeUses u = { b, false };
     uint32_t k = 0;
 
     expr_vars(is, see_late, &u);

@@ -38,10 +38,10 @@ batch_is_inline(const Batching *b, const Graph *g, ValueId v)
 /* ---- edges ----------------------------------------------------------------------------------- */
 
 /* Value `to` is, or is computed from, value `from`. */
-typedef void Edge(Batching *b, uint32_t to, uint32_t from);
+typedef void EdgeFn(Batching *b, uint32_t to, uint32_t from);
 
 static void
-flow_of_region(Batching *b, const Graph *g, const Node *n, const Graph *in, Edge *visit)
+flow_of_region(Batching *b, const Graph *g, const Node *n, const Graph *in, EdgeFn *visit)
 {
     const bool loop = n->callee == CALL_LOOP;
     uint32_t from = batch_control_inputs(n), first = loop ? 2 : 0, given = loop;
@@ -63,7 +63,7 @@ flow_of_region(Batching *b, const Graph *g, const Node *n, const Graph *in, Edge
 }
 
 static void
-for_each_flow(Batching *b, Edge *visit)
+for_each_flow(Batching *b, EdgeFn *visit)
 {
     for (uint32_t i = b->all.n; i-- > 0;) {
         const Graph *g = b->all.at[i];
@@ -78,7 +78,7 @@ for_each_flow(Batching *b, Edge *visit)
 }
 
 static void
-for_each_nest(Batching *b, Edge *visit)
+for_each_nest(Batching *b, EdgeFn *visit)
 {
     for (uint32_t i = 0; i < b->all.n; i++) {
         const Graph *g = b->all.at[i];

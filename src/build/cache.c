@@ -196,8 +196,8 @@ typedef struct {
     const char *path;
     int64_t bytes;
     struct timespec used;
-} Entry;
-typedef VEC(Entry) Entries;
+} CacheEntry;
+typedef VEC(CacheEntry) Entries;
 
 static void
 list_entry(Arena *a, const char *path, void *user)
@@ -206,7 +206,7 @@ list_entry(Arena *a, const char *path, void *user)
     struct stat st;
 
     if (!lstat(path, &st) && S_ISREG(st.st_mode))
-        VEC_PUSH(a, all, ((Entry){ path, (int64_t)st.st_blocks * 512, st.st_mtim }));
+        VEC_PUSH(a, all, ((CacheEntry){ path, (int64_t)st.st_blocks * 512, st.st_mtim }));
 }
 
 static void
@@ -218,7 +218,7 @@ list_shard(Arena *a, const char *path, void *user)
 static int
 by_use(const void *x, const void *y)
 {
-    const Entry *a = x, *b = y;
+    const CacheEntry *a = x, *b = y;
 
     if (a->used.tv_sec != b->used.tv_sec)
         return a->used.tv_sec < b->used.tv_sec ? -1 : 1;

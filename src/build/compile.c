@@ -46,7 +46,7 @@ typedef struct {
     const char *object;
     bool failed;
     Process failure; /* the first one, after its end */
-} Item;
+} BuildItem;
 
 typedef struct {
     Arena *arena;
@@ -57,13 +57,13 @@ typedef struct {
     uint32_t ncc;
     bool others_known;
     Cache cache;
-    Item *item;
+    BuildItem *item;
     uint32_t nitem, done;
     uint32_t njob;
     int64_t compiler_bytes; /* memory for each; 0: no bound */
     Process *job;           /* [njob] */
     uint32_t *job_item;     /* [njob] */
-} Build;
+} BuildRun;
 
 /* ---- what was said --------------------------------------------------------------------------- */
 
@@ -103,7 +103,7 @@ complaint(Arena *a, const Process *p)
 
 /* The machine is out of memory: no other way of compiling helps. */
 static bool
-report_lack(Build *b, const Process *p, const char *what)
+report_lack(BuildRun *b, const Process *p, const char *what)
 {
     const char *said = text_str(&p->said);
     bool full = strstr(said, "No space left on device") || strstr(said, "File too large");
@@ -134,7 +134,7 @@ report_lack(Build *b, const Process *p, const char *what)
 
 /* more: other units that failed. */
 static bool
-report_failure(Build *b, const Process *p, const char *what, const char *more)
+report_failure(BuildRun *b, const Process *p, const char *what, const char *more)
 {
     const char *said = text_str(&p->said);
 
@@ -167,7 +167,7 @@ file_stem(Arena *a, const char *name)
 }
 
 static const char *
-flags_of(Build *b, const Item *it)
+flags_of(BuildRun *b, const BuildItem *it)
 {
     const BuildUnit *u = it->unit;
     const char *target = u->target && !ways[it->way].any_processor ? u->target : "";
@@ -177,7 +177,7 @@ flags_of(Build *b, const Item *it)
 
 /* The key of compiler and flags. */
 static void
-set_key(Build *b, Item *it)
+set_key(BuildRun *b, BuildItem *it)
 {
     const char *flags = flags_of(b, it), *source = it->unit->source;
     uint64_t seed = hash_bytes(flags, strlen(flags), b->cc[it->cc].id);
@@ -187,10 +187,10 @@ set_key(Build *b, Item *it)
 }
 
 static void
-set_items(Build *b, const BuildUnit *unit)
+set_items(BuildRun *b, const BuildUnit *unit)
 {
     for (uint32_t i = 0; i < b->nitem; i++) {
-        b->item[i] = (Item){
+        b->item[i] = (BuildItem){
             .unit = &unit[i],
             .source_bytes = strlen(unit[i].source),
             .object = arena_printf(b->arena, "%s/%04u-%s.o", b->cache.work, i,
@@ -201,9 +201,9 @@ set_items(Build *b, const BuildUnit *unit)
 }
 
 static bool
-start_unit(Build *b, uint32_t job, uint32_t item)
+start_unit(BuildRun *b, uint32_t job, uint32_t item)
 {
-    const Item *it = &b->item[item];
+    const BuildItem *it = &b->item[item];
     const Toolchain *cc = &b->cc[it->cc];
     /* Compilers write the source's name into the object, which other models take from the cache. */
     const char *source = arena_printf(b->arena, "%s/%016llx%016llx.c", b->cache.work,
@@ -233,7 +233,7 @@ start_unit(Build *b, uint32_t job, uint32_t item)
 
 /* Does this way differ from the earlier ones, for this unit? */
 static bool
-is_new_way(const Item *it)
+is_new_way(const BuildItem *it)
 {
     const char *flags = it->unit->flags ? it->unit->flags : "", *flag = ways[it->way].flag;
     size_t n = strlen(flags), m = strlen(flag);
@@ -244,7 +244,7 @@ is_new_way(const Item *it)
 }
 
 static bool
-next_way(Build *b, Item *it)
+next_way(BuildRun *b, BuildItem *it)
 {
     do
         if (++it->way == NWAY) {
@@ -261,7 +261,7 @@ next_way(Build *b, Item *it)
 }
 
 static void
-note_other_way(Build *b, const Item *it)
+note_other_way(BuildRun *b, const BuildItem *it)
 {
     const Toolchain *cc = &b->cc[it->cc];
     const char *flag = ways[it->way].flag,
@@ -276,7 +276,7 @@ note_other_way(Build *b, const Item *it)
 }
 
 static bool
-report_unit(Build *b, const Item *it)
+report_unit(BuildRun *b, const BuildItem *it)
 {
     Text more = { .arena = b->arena };
 
@@ -291,9 +291,9 @@ report_unit(Build *b, const Item *it)
 
 /* done: the unit has an object; otherwise another way begins. */
 static bool
-finish_unit(Build *b, uint32_t job, bool *done)
+finish_unit(BuildRun *b, uint32_t job, bool *done)
 {
-    Item *it = &b->item[b->job_item[job]];
+    BuildItem *it = &b->item[b->job_item[job]];
     const Process *p = &b->job[job];
 
     *done = p->ok && file_exists(it->object);
@@ -315,7 +315,7 @@ finish_unit(Build *b, uint32_t job, bool *done)
 }
 
 static void
-report_progress(Build *b)
+report_progress(BuildRun *b)
 {
     b->done++;
     if (b->o->progress)
@@ -323,7 +323,7 @@ report_progress(Build *b)
 }
 
 static bool
-compile_units(Build *b, const uint32_t *todo, uint32_t ntodo)
+compile_units(BuildRun *b, const uint32_t *todo, uint32_t ntodo)
 {
     uint32_t next = 0;
     bool done;
@@ -344,7 +344,7 @@ compile_units(Build *b, const uint32_t *todo, uint32_t ntodo)
 
 /* Its current place is recorded; the loader also looks in its usual places. */
 static bool
-link_library(Build *b, Argv *argv)
+link_library(BuildRun *b, Argv *argv)
 {
     char *path = realpath(b->o->library, NULL), *slash = path ? strrchr(path, '/') : NULL;
 
@@ -362,7 +362,7 @@ link_library(Build *b, Argv *argv)
 }
 
 static bool
-link_objects(Build *b, const char *path)
+link_objects(BuildRun *b, const char *path)
 {
     Argv argv = { 0 };
     Process *p = &b->job[0]; /* none runs any more, so the first is free */
@@ -387,7 +387,7 @@ link_objects(Build *b, const char *path)
 
 /* Of the objects alone: the libraries beside them may change by the next time. */
 static CacheKey
-library_key(const Build *b)
+library_key(const BuildRun *b)
 {
     CacheKey key = { hash_bytes(LINK_FLAGS, strlen(LINK_FLAGS), 0),
                      hash_bytes(LINK_FLAGS, strlen(LINK_FLAGS), 1) };
@@ -401,7 +401,7 @@ library_key(const Build *b)
 
 /* made: a linker ran. */
 static bool
-take_library(Build *b, const char *out_path, bool *made)
+take_library(BuildRun *b, const char *out_path, bool *made)
 {
     bool alone = !b->o->library && !b->o->link;
     const char *path = arena_printf(b->arena, "%s/library.so", b->cache.work);
@@ -426,7 +426,7 @@ take_library(Build *b, const char *out_path, bool *made)
 static int
 longest_first(const void *x, const void *y, void *user)
 {
-    const Build *b = user;
+    const BuildRun *b = user;
     uint32_t i = *(const uint32_t *)x, j = *(const uint32_t *)y;
     size_t m = b->item[i].source_bytes, n = b->item[j].source_bytes;
 
@@ -435,7 +435,7 @@ longest_first(const void *x, const void *y, void *user)
 
 /* The rest of the compilation's memory, in equal parts. */
 static void
-share_memory(Build *b)
+share_memory(BuildRun *b)
 {
     int64_t left = b->o->memory_bytes - (int64_t)arena_bytes(b->arena);
 
@@ -448,7 +448,7 @@ share_memory(Build *b)
 }
 
 static bool
-build_all(Build *b, const BuildUnit *unit, const char *out_path, uint32_t *compiled,
+build_all(BuildRun *b, const BuildUnit *unit, const char *out_path, uint32_t *compiled,
           uint32_t *cached)
 {
     uint32_t *todo = NEW_ARRAY(b->arena, uint32_t, b->nitem), ntodo = 0;
@@ -492,10 +492,10 @@ build_shared(Arena *a, Diags *d, const BuildOptions *o, const BuildUnit *unit, u
              const char *out_path, uint32_t *compiled, uint32_t *cached)
 {
     int jobs = o->jobs > 0 ? o->jobs : cpu_count();
-    Build *b = NEW(a, Build);
+    BuildRun *b = NEW(a, BuildRun);
 
-    *b = (Build){ .arena = a, .diags = d, .o = o, .nitem = n };
-    b->item = NEW_ARRAY(a, Item, n);
+    *b = (BuildRun){ .arena = a, .diags = d, .o = o, .nitem = n };
+    b->item = NEW_ARRAY(a, BuildItem, n);
     b->job_item = NEW_ARRAY(a, uint32_t, jobs > MAX_JOBS ? MAX_JOBS : jobs);
     b->njob = (uint32_t)(jobs > MAX_JOBS ? MAX_JOBS : jobs);
     bool ok = build_all(b, unit, out_path, compiled, cached);

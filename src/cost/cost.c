@@ -16,7 +16,7 @@ move_seconds(const Unfold *u, double bytes, double one, double all)
 /* A written stream begins with a line that nothing prefetches. Non-temporal stores have no such
  * lines. */
 static double
-level_seconds(const Unfold *u, const Node *n, Level cache)
+level_seconds(const Unfold *u, const CostNode *n, Level cache)
 {
     const Machine *m = u->m;
     const MemoryLevel *from = &m->level[cache + 1];
@@ -36,7 +36,7 @@ level_seconds(const Unfold *u, const Node *n, Level cache)
  * of a short loop overlap with the end of this one, and their chains with its. A single iteration
  * has no neighbour. */
 static double
-beside(const Unfold *u, const Node *of)
+beside(const Unfold *u, const CostNode *of)
 {
     if (!of || of->exec * (of->kind == NODE_LOOP ? of->trips : 1) <= 1)
         return 1;
@@ -44,13 +44,13 @@ beside(const Unfold *u, const Node *of)
 }
 
 /* The enclosing loop of n whose iterations restart the chain through buffer b. */
-static const Node *
-begins_chain(const Unfold *u, const Node *n, uint32_t b)
+static const CostNode *
+begins_chain(const Unfold *u, const CostNode *n, uint32_t b)
 {
-    for (const Node *at = n->parent ? n->parent->phase : NULL; at;
+    for (const CostNode *at = n->parent ? n->parent->phase : NULL; at;
          at = at->parent ? at->parent->phase : NULL)
         for (uint32_t i = at->id + 1; i <= at->last; i++) {
-            const Node *s = u->node.at[i];
+            const CostNode *s = u->node.at[i];
             if (s->kind == NODE_STORE && s->phase == at && s->tree->u.store.buffer == b)
                 return at;
         }
@@ -61,22 +61,22 @@ static void
 sum_uops(Unfold *u, const Work *work)
 {
     for (uint32_t i = 0; i < u->node.n; i++) {
-        const Node *n = u->node.at[i];
+        const CostNode *n = u->node.at[i];
         if (n->phase != n || n->exec <= 0)
             continue;
         double all = work[i].uops * n->exec * (n->kind == NODE_LOOP ? n->trips : 1);
-        for (Node *at = n->phase; at; at = at->parent ? at->parent->phase : NULL)
+        for (CostNode *at = n->phase; at; at = at->parent ? at->parent->phase : NULL)
             at->uops += all / (at->exec * (at->kind == NODE_LOOP ? more(at->trips, 1) : 1));
     }
 }
 
 static void
-explain(Unfold *u, const Node *n, const Work *w, double times, double seconds)
+explain(Unfold *u, const CostNode *n, const Work *w, double times, double seconds)
 {
     const char *path[64];
     uint32_t depth = 0;
 
-    for (const Node *at = n; at && depth < 64; at = at->parent)
+    for (const CostNode *at = n; at && depth < 64; at = at->parent)
         if (at->kind == NODE_LOOP && at->phase == at)
             path[depth++] = at->tree->u.loop.name;
     while (depth > 0)
@@ -101,7 +101,7 @@ explain(Unfold *u, const Node *n, const Work *w, double times, double seconds)
 static const double FAR_OVERLAP = 2;
 
 static void
-add_phase(Unfold *u, Node *n, Work w, Cost *c, double *seconds)
+add_phase(Unfold *u, CostNode *n, Work w, Cost *c, double *seconds)
 {
     bool loop = n->kind == NODE_LOOP;
     double times = loop ? n->exec * n->trips : n->exec, cycle = u->m->cycle_seconds,
@@ -110,7 +110,7 @@ add_phase(Unfold *u, Node *n, Work w, Cost *c, double *seconds)
     /* An execution of a loop ends with the latency of its last iteration, and code between loops
      * waits for its values, unless the next iteration of the enclosing loop is in the reorder
      * buffer. */
-    const Node *around = n->parent ? n->parent->phase : NULL;
+    const CostNode *around = n->parent ? n->parent->phase : NULL;
     double fill = around && around->uops > window ? w.latency * (1 - window / around->uops) : 0;
     if (loop) {
         w.chain = w.chain / beside(u, begins_chain(u, n, w.chain_buffer));
@@ -149,10 +149,10 @@ add_phase(Unfold *u, Node *n, Work w, Cost *c, double *seconds)
 }
 
 Cost
-cost_explain(Ctx *ctx, Text *why, const Kernel *k, const Machine *m, const CostAsk *ask)
+cost_explain(Ctx *ctx, Text *why, const Kernel *k, const Machine *m, const CostQuery *query)
 {
     Arena *scratch = arena_child(ctx->arena);
-    Unfold u = { .ctx = ctx, .arena = scratch, .k = k, .m = m, .ask = ask, .why = why };
+    Unfold u = { .ctx = ctx, .arena = scratch, .k = k, .m = m, .query = query, .why = why };
     Cost c = { 0 };
     double seconds = 0;
 
@@ -164,7 +164,7 @@ cost_explain(Ctx *ctx, Text *why, const Kernel *k, const Machine *m, const CostA
             work[i] = work_of_phase(&u, u.node.at[i]);
     sum_uops(&u, work);
     for (uint32_t i = 0; i < u.node.n; i++) {
-        Node *n = u.node.at[i];
+        CostNode *n = u.node.at[i];
         if (n->phase == n && n->exec > 0)
             add_phase(&u, n, work[i], &c, &seconds);
     }
@@ -182,16 +182,16 @@ cost_explain(Ctx *ctx, Text *why, const Kernel *k, const Machine *m, const CostA
 }
 
 Cost
-cost_kernel(Ctx *ctx, const Kernel *k, const Machine *m, const CostAsk *ask)
+cost_kernel(Ctx *ctx, const Kernel *k, const Machine *m, const CostQuery *query)
 {
-    return cost_explain(ctx, NULL, k, m, ask);
+    return cost_explain(ctx, NULL, k, m, query);
 }
 
 Level
-cost_home(Ctx *c, const Kernel *k, const Machine *m, const CostAsk *ask, uint32_t i)
+cost_argument_level(Ctx *c, const Kernel *k, const Machine *m, const CostQuery *query, uint32_t i)
 {
     Arena *scratch = arena_child(c->arena);
-    Unfold u = { .ctx = c, .arena = scratch, .k = k, .m = m, .ask = ask };
+    Unfold u = { .ctx = c, .arena = scratch, .k = k, .m = m, .query = query };
 
     measure_buffers(&u);
     Level l = cost_level(m, u.buffer_bytes[i]);

@@ -39,7 +39,7 @@ typedef struct {
     const Level *home;
     /* [nin]: in memory, whatever its size, as is what is kept; NULL: none. Not with home */
     const bool *far;
-} CostAsk;
+} CostQuery;
 
 typedef struct {
     double seconds; /* of the call, until its last thread is done */
@@ -60,14 +60,15 @@ typedef struct {
 Level cost_level(const Machine *m, double bytes);
 /* The level of argument i if the caller gives none: the smallest cache that it half fills at
  * most. */
-Level cost_home(Ctx *c, const Kernel *k, const Machine *m, const CostAsk *ask, uint32_t i);
+Level cost_argument_level(Ctx *c, const Kernel *k, const Machine *m, const CostQuery *query,
+                          uint32_t i);
 /* Cost: some microseconds for a loop nest; about 100 for a GEMM with its packing. */
-Cost cost_kernel(Ctx *c, const Kernel *k, const Machine *m, const CostAsk *ask);
+Cost cost_kernel(Ctx *c, const Kernel *k, const Machine *m, const CostQuery *query);
 /* The same, and a line for each phase that takes time: its loops, its iterations, what one is made
  * of. */
-Cost cost_explain(Ctx *c, Text *why, const Kernel *k, const Machine *m, const CostAsk *ask);
-/* A size by the ranges and hints of its symbols, as with an empty CostAsk. */
-double cost_usual(Ctx *c, const Expr *e);
+Cost cost_explain(Ctx *c, Text *why, const Kernel *k, const Machine *m, const CostQuery *query);
+/* A size by the ranges and hints of its symbols, as with an empty CostQuery. */
+double cost_expected_size(Ctx *c, const Expr *e);
 /* The price of a nest by its access maps alone, before it has loops: an estimate, for comparing
  * many of them. */
 typedef struct {
@@ -86,8 +87,8 @@ typedef struct {
 /* Cost: some microseconds. Arena a: for the result and scratch. */
 CostFormula cost_formula(Ctx *c, Arena *a, const Nest *n, const Machine *m);
 /* The share of the points of a nest's sum along these axes that its support leaves; 1: nearly all
- * (share.c). */
-double cost_share(Ctx *c, Arena *a, const Nest *n, AxisSet sum);
+ * (density.c). */
+double cost_density(Ctx *c, Arena *a, const Nest *n, AxisSet sum);
 /* `batch` GEMMs of [rows, sum] and [sum, columns] by the measured library; far: an operand comes
  * from memory. The mean over one core and over all cores, like a schedule's price. */
 typedef struct {

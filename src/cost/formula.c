@@ -15,18 +15,18 @@
 #include "nest/walk.h"
 
 static bool
-usual_value(void *user, Var v, int64_t *out)
+hinted_value(void *user, Var v, int64_t *out)
 {
     *out = v.kind == VAR_SYMBOL ? expr_symbol_supposed(user, v) : EXPR_SUPPOSED;
     return true;
 }
 
 double
-cost_usual(Ctx *c, const Expr *e)
+cost_expected_size(Ctx *c, const Expr *e)
 {
     int64_t v;
 
-    return expr_eval(e, usual_value, c, &v) ? (double)v : EXPR_SUPPOSED;
+    return expr_eval(e, hinted_value, c, &v) ? (double)v : EXPR_SUPPOSED;
 }
 
 typedef struct {
@@ -46,7 +46,7 @@ points_of(const Formula *f, AxisSet axes)
 
     for (uint32_t k = 0; k < f->n->naxis; k++)
         if (axes >> k & 1)
-            p *= cost_usual(f->c, f->n->axis[k].extent);
+            p *= cost_expected_size(f->c, f->n->axis[k].extent);
     return p;
 }
 
@@ -81,11 +81,12 @@ largest_read(const Formula *f, const Scalar *s)
     double most = 0;
 
     FOR_EACH_SCALAR (load, scalar_loads(f->c, s))
-        most = fmax(most, cost_usual(f->c, type_count(f->c, f->n->param[load->u.load.slot].type)));
+        most = fmax(
+            most, cost_expected_size(f->c, type_count(f->c, f->n->param[load->u.load.slot].type)));
     return most;
 }
 
-/* A maximum with a number takes no third instruction for a NaN of it (table.c). */
+/* A maximum with a number takes no third instruction for a NaN of it (scalar_cost.c). */
 static const double NO_NAN = 2.0 / 3;
 
 static double
@@ -149,7 +150,7 @@ lane_axis(const Formula *f)
 
 /* Are elements strided along the axis, and contiguous along none of `or`? */
 static bool
-lies_apart(const Formula *f, const Scalar *load, AxisSet lane, AxisSet or)
+is_strided(const Formula *f, const Scalar *load, AxisSet lane, AxisSet or)
 {
     const Type *t = f->n->param[load->u.load.slot].type;
     bool along = false;
@@ -216,7 +217,7 @@ long_axes(const Formula *f, AxisSet axes)
     AxisSet set = 0;
 
     for (uint32_t k = 0; k < f->n->naxis; k++)
-        if ((axes >> k & 1) && cost_usual(f->c, f->n->axis[k].extent) > LONGEST_WINDOW)
+        if ((axes >> k & 1) && cost_expected_size(f->c, f->n->axis[k].extent) > LONGEST_WINDOW)
             set |= axis_one(k);
     return set;
 }
@@ -252,7 +253,7 @@ cost_formula(Ctx *c, Arena *a, const Nest *n, const Machine *m)
     if (f.product) {
         double points = points_of(&f, f.view.batch | f.view.row | f.view.col | f.view.sum);
         double whole = points / m->fma_per_cycle / machine_lanes(m, DT_F32) * m->cycle_seconds;
-        out.least = whole * cost_share(c, a, n, long_axes(&f, f.view.sum));
+        out.least = whole * cost_density(c, a, n, long_axes(&f, f.view.sum));
         out.inner = fmax(out.inner - (whole - out.least), 0);
     }
     for (uint32_t i = 0; i < reads.n; i++) {
@@ -262,7 +263,7 @@ cost_formula(Ctx *c, Arena *a, const Nest *n, const Machine *m)
         for (uint32_t d = 0; d < load->u.load.rank; d++)
             used |= expr_axes(load->u.load.at[d]);
         out.bytes[slot] = fmin(out.bytes[slot] + points_of(&f, used) * bytes,
-                               cost_usual(c, type_bytes(c, n->param[slot].type)));
+                               cost_expected_size(c, type_bytes(c, n->param[slot].type)));
         uint64_t elements;
         bool factor = map_get(&f.factor, MAP_PTR(load), &elements),
              bare = factor && (load == f.view.a || load == f.view.b);
@@ -271,13 +272,13 @@ cost_formula(Ctx *c, Arena *a, const Nest *n, const Machine *m)
                       load_is_inside(c, &ranges, load, n->param[slot].type);
         bool masked = reads.at[i].conditional && torn.any && !blends;
         out.factor[slot] |= factor;
-        if (factor && !bare && (masked || lies_apart(&f, load, lane, 0)))
+        if (factor && !bare && (masked || is_strided(&f, load, lane, 0)))
             out.inner += (double)elements * gather;
         else if (!factor &&
-                 (masked || lies_apart(&f, load, lane, nest_axes_of_kind(n, AXIS_REDUCE))))
+                 (masked || is_strided(&f, load, lane, nest_axes_of_kind(n, AXIS_REDUCE))))
             out.work += points_of(&f, outer | (reads.at[i].reduce & used)) * gather;
     }
     for (uint32_t i = n->nin; i < n->nin + n->nout; i++)
-        out.bytes[i] = cost_usual(c, type_bytes(c, n->param[i].type));
+        out.bytes[i] = cost_expected_size(c, type_bytes(c, n->param[i].type));
     return out;
 }

@@ -7,16 +7,16 @@
 /* Bound what is kept of an access: for more digits of an iteration, or more places of an unrolled
  * one, the mean stride counts. */
 enum { MOST_DIGITS = 3, MOST_PLACES = 8 };
-typedef enum { NODE_ARM, NODE_LOOP, NODE_IF, NODE_LET, NODE_STORE, NODE_AHEAD } NodeKind;
+typedef enum { NODE_ARM, NODE_LOOP, NODE_IF, NODE_LET, NODE_STORE, NODE_AHEAD } CostNodeKind;
 
 /* A statement of the tree, or an arm of a test (the whole tree is an arm too), in preorder. */
-typedef struct Node Node;
-struct Node {
-    NodeKind kind;
+typedef struct CostNode CostNode;
+struct CostNode {
+    CostNodeKind kind;
     const Tree *tree; /* NULL: an arm */
-    Node *parent, *child, *next;
+    CostNode *parent, *child, *next;
     /* the arm or the loop that is not unrolled whose iteration runs it; for such: itself */
-    Node *phase;
+    CostNode *phase;
     uint32_t id, last;   /* its number, and that of the last node in it */
     uint32_t depth;      /* enclosing loops, and itself if it is one */
     uint32_t first, end; /* accesses in it: Unfold.access[first..end) */
@@ -44,7 +44,7 @@ struct Node {
 };
 
 typedef struct {
-    Node *node;                    /* the store it belongs to, as operand or as destination */
+    CostNode *node;                /* the store it belongs to, as operand or as destination */
     const Scalar *load;            /* NULL: the destination */
     uint32_t buffer, lanes, bytes; /* bytes: of an element */
     bool write;
@@ -70,12 +70,12 @@ typedef struct {
     Arena *arena; /* scratch */
     const Kernel *k;
     const Machine *m;
-    const CostAsk *ask;
+    const CostQuery *query;
     Text *why; /* or NULL */
-    Node *root;
-    VEC(Node *) node;   /* preorder */
-    VEC(MemRef) access; /* of memory; registers have none */
-    int64_t *env;       /* [nloop]: loop and let variables */
+    CostNode *root;
+    VEC(CostNode *) node; /* preorder */
+    VEC(MemRef) access;   /* of memory; registers have none */
+    int64_t *env;         /* [nloop]: loop and let variables */
     /* the assumed value of numbers from data; 0 unless a bound of theirs is searched */
     int64_t data;
     /* [nloop]: loops that each variable depends on, one bit in 64 */
@@ -131,6 +131,6 @@ typedef struct {
     double work, bytes; /* operations; bytes loaded and stored */
     double code_bytes;
 } Work;
-Work work_of_phase(Unfold *u, Node *phase);
+Work work_of_phase(Unfold *u, CostNode *phase);
 
 #endif

@@ -29,12 +29,12 @@ enum { PAGE = 4096, STEP = PAGE / 2, STREAMS = 16 };
  * others: of Touched */
 typedef struct {
     double lo, hi, bytes, run, pitch, runs, pieces, side, rows, along, step;
-    const Node *loop;
+    const CostNode *loop;
     bool conflict;
-} Hull;
+} Footprint;
 typedef struct {
     double stride, count;
-} Dim;
+} LoopStride;
 /* runs: contiguous streams; side: streams accessed concurrently; pieces: lines after a gap within a
  * stream; rows: lines written before the one after the first; lost: bytes that are prefetched, and
  * evicted before they are read. */
@@ -55,11 +55,11 @@ typedef struct {
 /* ---- one access ------------------------------------------------------------------------------ */
 
 static void
-sort_dims(Dim *dim, uint32_t n)
+sort_dims(LoopStride *dim, uint32_t n)
 {
     for (uint32_t i = 1; i < n; i++)
         for (uint32_t j = i; j > 0 && dim[j].stride < dim[j - 1].stride; j--) {
-            Dim d = dim[j];
+            LoopStride d = dim[j];
             dim[j] = dim[j - 1];
             dim[j - 1] = d;
         }
@@ -115,7 +115,7 @@ typedef struct {
      * innermost such loop continues; step: lines that divide the distances between them (1: they
      * are no multiples of lines, 0: there is one stream) */
     double lo, hi, stretch, piece, inner, runs, side, rows, along, step;
-    Dim dim[80];
+    LoopStride dim[80];
     uint32_t n;
 } Reach;
 
@@ -148,12 +148,12 @@ go_along(Reach *r, double s, double jump, double trips, double before)
     before = before < trips ? before : trips - 1;
     r->lo -= s > 0 ? s * before : -s * (trips - 1 - before);
     r->hi += s > 0 ? s * (trips - 1 - before) : -s * before;
-    r->dim[r->n++] = (Dim){ fabs(s), trips };
+    r->dim[r->n++] = (LoopStride){ fabs(s), trips };
 }
 
 /* A loop over several fused indices. */
 static void
-go_by_digits(Reach *r, const Node *node)
+go_by_digits(Reach *r, const CostNode *node)
 {
     const double *moves = r->a->digit[node->depth - 1], bytes = r->a->bytes;
 
@@ -167,7 +167,7 @@ go_by_digits(Reach *r, const Node *node)
 
 /* Iterations of a loop that access the same addresses. */
 static double
-trips_in_place(const MemRef *a, const Node *loop, double trips)
+trips_in_place(const MemRef *a, const CostNode *loop, double trips)
 {
     uint32_t d = loop->depth - 1;
     double same = 1;
@@ -192,7 +192,7 @@ share_touched(const MemRef *a, uint32_t from)
     uint64_t depends = 0;
     double share = 1;
 
-    for (const Node *n = a->node; n && n->depth > from; n = n->parent) {
+    for (const CostNode *n = a->node; n && n->depth > from; n = n->parent) {
         if (n->kind == NODE_ARM && n->parent && n->exec < n->parent->exec) {
             share *= n->exec / n->parent->exec;
             depends |= n->parent->control;
@@ -212,7 +212,7 @@ places_of(const MemRef *a, uint32_t from, uint32_t number, double *shift)
     uint32_t all = 1;
 
     *shift = 0;
-    for (const Node *n = a->node; n && n->depth > from; n = n->parent)
+    for (const CostNode *n = a->node; n && n->depth > from; n = n->parent)
         if (n->kind == NODE_LOOP && a->place[n->depth - 1]) {
             uint32_t trips = (uint32_t)n->trips;
             *shift += a->place[n->depth - 1][number / all % trips];
@@ -223,7 +223,7 @@ places_of(const MemRef *a, uint32_t from, uint32_t number, double *shift)
 
 /* The footprint of one access over the loops from depth `from` on, at distance `shift`; without the
  * loops that places_of describes. */
-static Hull
+static Footprint
 hull_of(Traffic *t, const MemRef *a, uint32_t from, double shift)
 {
     Unfold *u = t->u;
@@ -235,9 +235,9 @@ hull_of(Traffic *t, const MemRef *a, uint32_t from, double shift)
     };
 
     if (a->lanes > 1 && lanes > 1)
-        r.dim[r.n++] = (Dim){ fabs(a->lane_stride) * bytes, lanes };
+        r.dim[r.n++] = (LoopStride){ fabs(a->lane_stride) * bytes, lanes };
     r.hi += a->lane_stride > 0 ? a->lane_stride * bytes * (lanes - 1) : 0;
-    for (const Node *node = a->node; node && node->depth > from; node = node->parent) {
+    for (const CostNode *node = a->node; node && node->depth > from; node = node->parent) {
         double trips = node->trips < 1 ? 1 : node->trips;
         uint32_t d = node->depth - 1;
         if (node->kind != NODE_LOOP || trips <= 1 || a->place[d])
@@ -254,7 +254,7 @@ hull_of(Traffic *t, const MemRef *a, uint32_t from, double shift)
             go_along(&r, s, t->level == LEVEL_L3 ? a->step[d] * bytes : s, trips, (double)node->at);
         }
     }
-    Dim *dim = r.dim;
+    LoopStride *dim = r.dim;
     uint32_t n = r.n;
     double lo = r.lo, hi = r.hi, runs = r.runs;
     sort_dims(dim, n);
@@ -289,17 +289,17 @@ hull_of(Traffic *t, const MemRef *a, uint32_t from, double shift)
         /* addresses drawn at random, some twice */
         lines = all * (1 - exp(-random * lines / all));
     lines *= share_touched(a, from);
-    Hull h = { .lo = lo,
-               .hi = hi + bytes,
-               .bytes = (lines < all ? lines : all) * line,
-               .run = run,
-               .pitch = pitch,
-               .runs = runs > lines ? lines : runs,
-               .side = r.side,
-               .rows = r.rows,
-               .along = r.along,
-               .step = r.step,
-               .loop = a->node };
+    Footprint h = { .lo = lo,
+                    .hi = hi + bytes,
+                    .bytes = (lines < all ? lines : all) * line,
+                    .run = run,
+                    .pitch = pitch,
+                    .runs = runs > lines ? lines : runs,
+                    .side = r.side,
+                    .rows = r.rows,
+                    .along = r.along,
+                    .step = r.step,
+                    .loop = a->node };
     while (h.loop && h.loop->kind != NODE_LOOP)
         h.loop = h.loop->parent;
     h.pieces = r.piece > 0 ? h.bytes / line / ceil(r.piece / line) : 0;
@@ -312,7 +312,7 @@ hull_of(Traffic *t, const MemRef *a, uint32_t from, double shift)
 /* The part of each row of h beyond the columns that `all` has, 0 to h->run [bytes]; *end: its
  * columns end there. */
 static double
-beyond_columns(const Hull *all, const Hull *h, double *end)
+beyond_columns(const Footprint *all, const Footprint *h, double *end)
 {
     double at = all->pitch > 0 && h->pitch == all->pitch ? fmod(h->lo - all->lo, all->pitch) : 0;
 
@@ -322,7 +322,7 @@ beyond_columns(const Hull *all, const Hull *h, double *end)
 
 /* Streams that one loop continues side by side. */
 typedef struct {
-    const Node *loop;
+    const CostNode *loop;
     double lo, count, step, bytes;
 } Streams;
 
@@ -339,7 +339,7 @@ lost_lines(const Traffic *t, const Streams *s)
 
 /* Adds the streams of a hull; *lost: lines of those of another loop before. */
 static void
-add_streams(const Traffic *t, Streams *s, const Hull *h, double *lost)
+add_streams(const Traffic *t, Streams *s, const Footprint *h, double *lost)
 {
     double line = t->u->m->line_bytes;
 
@@ -360,10 +360,11 @@ add_streams(const Traffic *t, Streams *s, const Hull *h, double *lost)
  * from depth `from` on. Overlapping accesses count once; adjacent columns of the same rows do not
  * overlap. */
 static Touched
-touched(Traffic *t, const Node *n, uint32_t b, uint32_t from, const Node *phase, bool *conflict)
+touched(Traffic *t, const CostNode *n, uint32_t b, uint32_t from, const CostNode *phase,
+        bool *conflict)
 {
     Unfold *u = t->u;
-    VEC(Hull) hull = { 0 };
+    VEC(Footprint) hull = { 0 };
     Touched sum = { 0 };
     Streams streams = { 0 };
 
@@ -374,7 +375,7 @@ touched(Traffic *t, const Node *n, uint32_t b, uint32_t from, const Node *phase,
         double shift;
         for (uint32_t number = 0, places = 1; number < places; number++) {
             places = places_of(a, from, number, &shift);
-            Hull h = hull_of(t, a, from, shift);
+            Footprint h = hull_of(t, a, from, shift);
             VEC_PUSH(u->arena, &hull, h);
             uint32_t j = hull.n - 1;
             for (; j > 0 && hull.at[j - 1].lo > h.lo; j--)
@@ -384,9 +385,9 @@ touched(Traffic *t, const Node *n, uint32_t b, uint32_t from, const Node *phase,
         }
     }
     for (uint32_t i = 0; i < hull.n;) {
-        Hull all = hull.at[i++];
+        Footprint all = hull.at[i++];
         for (; i < hull.n && hull.at[i].lo < all.hi; i++) {
-            const Hull *h = &hull.at[i];
+            const Footprint *h = &hull.at[i];
             double end, beyond = beyond_columns(&all, h, &end),
                         more = h->hi > all.hi ? (h->hi - all.hi) / (h->hi - h->lo) * h->bytes : 0;
             more = beyond > 0 ? h->bytes * (beyond / h->run) : more;
@@ -414,7 +415,7 @@ touched(Traffic *t, const Node *n, uint32_t b, uint32_t from, const Node *phase,
 
 /* [buffer] the footprint of an execution of n: with all its iterations, or in one. */
 static const Touched *
-footprint(Traffic *t, const Node *n, bool whole, double *sum)
+footprint(Traffic *t, const CostNode *n, bool whole, double *sum)
 {
     Unfold *u = t->u;
     Touched **memo = whole ? &t->whole[n->id] : &t->body[n->id];
@@ -465,9 +466,9 @@ home_of(const Unfold *u, uint32_t b)
 {
     if (u->k->buffer.at[b].space == SPACE_SCRATCH || u->k->buffer.at[b].space == SPACE_LOCAL)
         return scratch_home(u->m, u->buffer_bytes[b]);
-    if (u->ask->home && b < u->k->nin + u->k->nout)
-        return u->ask->home[b];
-    if (u->ask->far && b < u->k->nin && (u->ask->far[b] || u->k->buffer.at[b].kept))
+    if (u->query->home && b < u->k->nin + u->k->nout)
+        return u->query->home[b];
+    if (u->query->far && b < u->k->nin && (u->query->far[b] || u->k->buffer.at[b].kept))
         return LEVEL_MEMORY;
     return cost_level(u->m, u->buffer_bytes[b]);
 }
@@ -520,9 +521,9 @@ waiting(const Traffic *t, const Touched *b)
 /* Lines that L1 loses come from L2 twice: the seconds of that, for what an execution of n reads. The
  * loop around n may be the one that continues its streams. */
 static double
-waiting_for_lost(Traffic *t, const Node *n, uint32_t b, const Touched *in)
+waiting_for_lost(Traffic *t, const CostNode *n, uint32_t b, const Touched *in)
 {
-    const Node *loop = n;
+    const CostNode *loop = n;
     const Touched *around = in;
     double sum;
 
@@ -537,7 +538,7 @@ waiting_for_lost(Traffic *t, const Node *n, uint32_t b, const Touched *in)
 
 /* The first access of buffer b in n; *written: one of them writes. */
 static const MemRef *
-first_access(const Unfold *u, const Node *n, uint32_t b, bool *written)
+first_access(const Unfold *u, const CostNode *n, uint32_t b, bool *written)
 {
     const MemRef *first = NULL;
 
@@ -584,7 +585,7 @@ apart_share(const Machine *m, double rows)
  * charged: a border that comes first touches little of it. times: executions of n that it is
  * charged to. */
 static void
-share_charge(Traffic *t, Node *n, uint32_t b, const Touched *in, bool write, double times)
+share_charge(Traffic *t, CostNode *n, uint32_t b, const Touched *in, bool write, double times)
 {
     Unfold *u = t->u;
     double left = in->bytes, wait = u->far[b] ? 0 : waiting(t, in) + waiting_for_lost(t, n, b, in);
@@ -594,7 +595,7 @@ share_charge(Traffic *t, Node *n, uint32_t b, const Touched *in, bool write, dou
     u->charges++;
     for (uint32_t i = n->first; i < n->end && left > 0; i++) {
         const MemRef *a = &u->access.at[i];
-        Node *phase = a->node->phase;
+        CostNode *phase = a->node->phase;
         if (a->buffer != b || a->node->exec <= 0 || (write && !a->write) ||
             phase->charged == u->charges)
             continue;
@@ -620,13 +621,13 @@ share_charge(Traffic *t, Node *n, uint32_t b, const Touched *in, bool write, dou
 /* An execution of n transfers each line of its footprint once. here: NULL, or for each buffer the
  * share of executions that find it in the cache. */
 static void
-charge(Traffic *t, Node *n, const double *here)
+charge(Traffic *t, CostNode *n, const double *here)
 {
     Unfold *u = t->u;
     const MemoryLevel *from = &u->m->level[t->level + 1];
     double sum, side = 0;
     const Touched *in = footprint(t, n, true, &sum);
-    Node *longest = NULL; /* the phase that reads most, and how much */
+    CostNode *longest = NULL; /* the phase that reads most, and how much */
     double most = 0;
 
     for (uint32_t b = 0; b < u->k->buffer.n; b++) {
@@ -636,7 +637,7 @@ charge(Traffic *t, Node *n, const double *here)
             (!u->past[b] && n->exec <= 1 && home_of(u, b) <= (Level)t->level))
             continue;
         const MemRef *first = first_access(u, n, b, &written);
-        Node *phase = first->node->phase;
+        CostNode *phase = first->node->phase;
         side += in[b].bytes > PAGE ? in[b].side : 0;
         if (!first->write) {
             share_charge(t, n, b, &in[b], false, times);
@@ -659,7 +660,7 @@ charge(Traffic *t, Node *n, const double *here)
 /* Bytes touched by n beside those of buffer b: in an iteration, if each touches all of b's;
  * otherwise in all. */
 static double
-beside_buffer(Traffic *t, const Node *n, uint32_t b)
+beside_buffer(Traffic *t, const CostNode *n, uint32_t b)
 {
     double trip, all;
     const Touched *body = footprint(t, n, false, &trip), *whole = footprint(t, n, true, &all);
@@ -669,7 +670,7 @@ beside_buffer(Traffic *t, const Node *n, uint32_t b)
 
 /* [buffer] bytes of others touched since each buffer was, when n has run. */
 static void
-pass_by(Traffic *t, const Node *n, double *since)
+pass_by(Traffic *t, const CostNode *n, double *since)
 {
     double all;
     const Touched *in = footprint(t, n, true, &all);
@@ -681,7 +682,7 @@ pass_by(Traffic *t, const Node *n, double *since)
 /* here: as for charge. A statement finds what earlier statements left, and the first that touches a
  * buffer what the previous iteration left, if all iterations touch the same of it. */
 static void
-settle(Traffic *t, Node *n, const double *here)
+settle(Traffic *t, CostNode *n, const double *here)
 {
     Unfold *u = t->u;
     double sum;
@@ -700,7 +701,7 @@ settle(Traffic *t, Node *n, const double *here)
     const Touched *body = footprint(t, n, false, &sum), *whole = footprint(t, n, true, &sum);
     for (uint32_t b = 0; b < u->k->buffer.n; b++)
         since[b] = INFINITY;
-    for (Node *k = n->child; k; k = k->next)
+    for (CostNode *k = n->child; k; k = k->next)
         if (k->first < k->end && k->exec > 0)
             pass_by(t, k, since);
     for (uint32_t b = 0; b < u->k->buffer.n; b++)
@@ -708,7 +709,7 @@ settle(Traffic *t, Node *n, const double *here)
             touches[b] = 1 - 1 / n->trips;
         else
             since[b] = INFINITY;
-    for (Node *k = n->child; k; k = k->next) {
+    for (CostNode *k = n->child; k; k = k->next) {
         if (k->first == k->end || k->exec <= 0)
             continue;
         const Touched *in = footprint(t, k, true, &sum);
@@ -729,7 +730,7 @@ find_ways(Unfold *u)
     u->past = NEW_ARRAY(u->arena, bool, u->k->buffer.n);
     u->far = NEW_ARRAY(u->arena, bool, u->k->buffer.n);
     for (uint32_t i = 0; i < u->node.n; i++) {
-        const Node *n = u->node.at[i];
+        const CostNode *n = u->node.at[i];
         if (n->kind == NODE_AHEAD && n->tree->u.ahead.far)
             u->far[n->tree->u.ahead.buffer] = true;
     }

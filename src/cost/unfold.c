@@ -17,9 +17,9 @@
 static int64_t
 symbol_value(const Unfold *u, Var v)
 {
-    for (uint32_t i = 0; i < u->ask->nsize; i++)
-        if (u->ask->size[i].symbol == (Sym)(uintptr_t)v.id)
-            return u->ask->size[i].value;
+    for (uint32_t i = 0; i < u->query->nsize; i++)
+        if (u->query->size[i].symbol == (Sym)(uintptr_t)v.id)
+            return u->query->size[i].value;
     return expr_symbol_supposed(u->ctx, v);
 }
 
@@ -100,10 +100,10 @@ unfold_vars(Unfold *u, const VarSet *vars)
 
 /* ---- nodes and accesses ---------------------------------------------------------------------- */
 
-static Node *
-node_new(Unfold *u, NodeKind kind, const Tree *t, Node *parent)
+static CostNode *
+node_new(Unfold *u, CostNodeKind kind, const Tree *t, CostNode *parent)
 {
-    Node *n = NEW(u->arena, Node);
+    CostNode *n = NEW(u->arena, CostNode);
     n->kind = kind;
     n->tree = t;
     n->parent = parent;
@@ -117,7 +117,7 @@ node_new(Unfold *u, NodeKind kind, const Tree *t, Node *parent)
 }
 
 static void
-add_access(Unfold *u, Node *n, const Scalar *load, uint32_t buffer, DType t, uint32_t lanes,
+add_access(Unfold *u, CostNode *n, const Scalar *load, uint32_t buffer, DType t, uint32_t lanes,
            bool write)
 {
     if (u->k->buffer.at[buffer].space == SPACE_REGISTER)
@@ -142,7 +142,7 @@ add_access(Unfold *u, Node *n, const Scalar *load, uint32_t buffer, DType t, uin
 }
 
 static void
-collect_value(Unfold *u, Node *n, const Scalar *s)
+collect_value(Unfold *u, CostNode *n, const Scalar *s)
 {
     FOR_EACH_SCALAR (load, scalar_loads(u->ctx, s)) {
         add_access(u, n, load, load->u.load.slot, load->dtype, load->lanes, false);
@@ -150,16 +150,16 @@ collect_value(Unfold *u, Node *n, const Scalar *s)
     }
 }
 
-static void add_block(Unfold *u, Node *parent, const Block *b);
+static void add_block(Unfold *u, CostNode *parent, const Block *b);
 
 static void
-add_arm(Unfold *u, Node *test, const Block *b)
+add_arm(Unfold *u, CostNode *test, const Block *b)
 {
-    Node *arm = node_new(u, NODE_ARM, NULL, test);
+    CostNode *arm = node_new(u, NODE_ARM, NULL, test);
     add_block(u, arm, b);
     arm->end = u->access.n;
     arm->last = u->node.n - 1;
-    for (Node **at = &test->child;; at = &(*at)->next)
+    for (CostNode **at = &test->child;; at = &(*at)->next)
         if (!*at) {
             *at = arm;
             break;
@@ -167,10 +167,10 @@ add_arm(Unfold *u, Node *test, const Block *b)
     test->control |= arm->control;
 }
 
-static Node *
-add_tree(Unfold *u, Node *parent, const Tree *t)
+static CostNode *
+add_tree(Unfold *u, CostNode *parent, const Tree *t)
 {
-    Node *n = NULL;
+    CostNode *n = NULL;
 
     switch (t->kind) {
     case TREE_LOOP:
@@ -207,12 +207,12 @@ add_tree(Unfold *u, Node *parent, const Tree *t)
 }
 
 static void
-add_block(Unfold *u, Node *parent, const Block *b)
+add_block(Unfold *u, CostNode *parent, const Block *b)
 {
-    Node **last = &parent->child;
+    CostNode **last = &parent->child;
 
     for (uint32_t i = 0; i < b->list.n; i++) {
-        Node *n = add_tree(u, parent, b->list.at[i]);
+        CostNode *n = add_tree(u, parent, b->list.at[i]);
         if (!n)
             continue;
         *last = n;
@@ -348,13 +348,13 @@ truth(Unfold *u, const Scalar *s)
 /* of one statement; bounds work: in deep trees fewer iterations of each loop are examined */
 enum { VISITS = 64 };
 
-static void count(Unfold *u, Node *n, double weight, double budget);
+static void count(Unfold *u, CostNode *n, double weight, double budget);
 
 static void
-count_below(Unfold *u, Node *n, double weight, double budget)
+count_below(Unfold *u, CostNode *n, double weight, double budget)
 {
     n->exec += n->kind == NODE_ARM ? weight : 0;
-    for (Node *k = n->child; k; k = k->next)
+    for (CostNode *k = n->child; k; k = k->next)
         count(u, k, weight, budget);
 }
 
@@ -374,7 +374,7 @@ middle_of(int64_t n, uint32_t part, uint32_t of)
 }
 
 static void
-count_loop(Unfold *u, Node *n, double weight, double budget)
+count_loop(Unfold *u, CostNode *n, double weight, double budget)
 {
     const Tree *t = n->tree;
     int64_t begin = unfold_eval(u, t->u.loop.begin, 0), end = unfold_eval(u, t->u.loop.end, begin),
@@ -411,7 +411,7 @@ count_loop(Unfold *u, Node *n, double weight, double budget)
 
 /* Visit n, which runs `weight` times from here; at most `budget` visits of anything below. */
 static void
-count(Unfold *u, Node *n, double weight, double budget)
+count(Unfold *u, CostNode *n, double weight, double budget)
 {
     if (weight <= 0)
         return;
@@ -485,7 +485,7 @@ whole_trips(double trips)
 /* Offsets of all accesses below n, into to[first..end), every loop at its representative
  * iteration. */
 static void
-probe(Unfold *u, Node *n, double *to)
+probe(Unfold *u, CostNode *n, double *to)
 {
     if (n->kind == NODE_LOOP) {
         const Tree *t = n->tree;
@@ -496,7 +496,7 @@ probe(Unfold *u, Node *n, double *to)
     for (uint32_t i = n->first; i < n->end && (n->kind == NODE_STORE || n->kind == NODE_IF); i++)
         if (u->access.at[i].node == n)
             to[i] = offset_of(u, &u->access.at[i]);
-    for (Node *k = n->child; k; k = k->next)
+    for (CostNode *k = n->child; k; k = k->next)
         probe(u, k, to);
 }
 
@@ -514,7 +514,7 @@ enum { MOST_LETS = 8 };
 
 /* Offsets of all accesses below n at an iteration, into u's room. */
 static const double *
-offsets_at(Unfold *u, Node *n, int64_t trip, double *to)
+offsets_at(Unfold *u, CostNode *n, int64_t trip, double *to)
 {
     n->at = trip;
     probe(u, n, to);
@@ -530,7 +530,7 @@ typedef struct {
 } Indices;
 
 static void
-indices_at(Unfold *u, Node *n, const Indices *x, int64_t trip, int64_t *to)
+indices_at(Unfold *u, CostNode *n, const Indices *x, int64_t trip, int64_t *to)
 {
     u->env[n->tree->u.loop.var] =
         unfold_eval(u, n->tree->u.loop.begin, 0) + trip * n->tree->u.loop.step;
@@ -541,7 +541,7 @@ indices_at(Unfold *u, Node *n, const Indices *x, int64_t trip, int64_t *to)
 /* Do all of them move evenly from iteration 0 to iteration k*place, by their change from 0 to
  * `place`? */
 static bool
-move_evenly(Unfold *u, Node *n, const Indices *x, int64_t place, int64_t k)
+move_evenly(Unfold *u, CostNode *n, const Indices *x, int64_t place, int64_t k)
 {
     int64_t there[MOST_LETS];
 
@@ -555,7 +555,7 @@ move_evenly(Unfold *u, Node *n, const Indices *x, int64_t place, int64_t k)
 /* Is a let of loop n used in the index of an access below, or in other lets there? One that only
  * bounds loops is no index: a shorter last block ends no digit. */
 static bool
-is_index(const Unfold *u, const Node *n, const Tree *let)
+is_index(const Unfold *u, const CostNode *n, const Tree *let)
 {
     Var v = { VAR_LOOP, let->u.let.var };
     uint32_t rank;
@@ -567,7 +567,7 @@ is_index(const Unfold *u, const Node *n, const Tree *let)
                 return true;
     }
     for (uint32_t i = n->id + 1; i <= n->last; i++) {
-        const Node *k = u->node.at[i];
+        const CostNode *k = u->node.at[i];
         if (k->kind == NODE_LET && k->tree != let && expr_uses(k->tree->u.let.value, v))
             return true;
     }
@@ -576,12 +576,12 @@ is_index(const Unfold *u, const Node *n, const Tree *let)
 
 /* Each digit ends where some index stops moving evenly, found by bisection. */
 static void
-find_places(Unfold *u, Node *n, int64_t trips)
+find_places(Unfold *u, CostNode *n, int64_t trips)
 {
     Indices x = { 0 };
     int64_t place = 1;
 
-    for (const Node *k = n->child; k && x.n < MOST_LETS; k = k->next)
+    for (const CostNode *k = n->child; k && x.n < MOST_LETS; k = k->next)
         if (k->kind == NODE_LET && u->deps[k->tree->u.let.var] & loop_bit(n->tree->u.loop.var) &&
             is_index(u, n, k->tree))
             x.let[x.n++] = k->tree;
@@ -611,7 +611,7 @@ find_places(Unfold *u, Node *n, int64_t trips)
 /* By what each digit moves accesses: in the middle of the others, and of its own, since they stop
  * at borders. */
 static int64_t
-measure_digits(Unfold *u, Node *n, int64_t trips, double *middle, double *there)
+measure_digits(Unfold *u, CostNode *n, int64_t trips, double *middle, double *there)
 {
     int64_t at = 0;
 
@@ -631,7 +631,7 @@ measure_digits(Unfold *u, Node *n, int64_t trips, double *middle, double *there)
 /* Do the digits bound how far an access is at one iteration from where it is at another? At a
  * border it stops earlier. */
 static bool
-digits_say(const MemRef *a, const Node *n, int64_t from, int64_t to, double moved)
+digits_say(const MemRef *a, const CostNode *n, int64_t from, int64_t to, double moved)
 {
     double sum = 0;
 
@@ -643,7 +643,7 @@ digits_say(const MemRef *a, const Node *n, int64_t from, int64_t to, double move
 /* The offsets in each iteration of an unrolled loop of accesses that do not move evenly in it, such
  * as an index modulo 2. */
 static void
-measure_places(Unfold *u, Node *n, int64_t trips, const double *base, double *there)
+measure_places(Unfold *u, CostNode *n, int64_t trips, const double *base, double *there)
 {
     for (int64_t trip = 0; trip < trips; trip++) {
         offsets_at(u, n, trip, there);
@@ -654,7 +654,7 @@ measure_places(Unfold *u, Node *n, int64_t trips, const double *base, double *th
 }
 
 static void
-measure_loop(Unfold *u, Node *n, const double *base, double *room)
+measure_loop(Unfold *u, CostNode *n, const double *base, double *room)
 {
     uint32_t count = u->access.n, d = n->depth - 1;
     int64_t at = n->at, trips = whole_trips(ceil(n->trips)),
@@ -693,7 +693,7 @@ measure_loop(Unfold *u, Node *n, const double *base, double *room)
 
 /* Strides of all accesses below n in all loops below n, itself included. */
 static void
-measure(Unfold *u, Node *n, const double *base, double *room)
+measure(Unfold *u, CostNode *n, const double *base, double *room)
 {
     if (n->kind == NODE_LOOP) {
         if (n->first < n->end && n->trips > 1)
@@ -703,7 +703,7 @@ measure(Unfold *u, Node *n, const double *base, double *room)
     } else if (n->kind == NODE_LET) {
         u->env[n->tree->u.let.var] = let_value(u, n->tree);
     }
-    for (Node *k = n->child; k; k = k->next)
+    for (CostNode *k = n->child; k; k = k->next)
         measure(u, k, base, room);
 }
 
@@ -717,7 +717,7 @@ find_random(Unfold *u, MemRef *a)
     for (uint32_t d = 0; d < rank; d++)
         if (expr_uses_kind(at[d], VAR_COMPUTED))
             expr_vars(at[d], see_computed, &k);
-    for (Node *n = a->node; n && k.computed; n = n->parent)
+    for (CostNode *n = a->node; n && k.computed; n = n->parent)
         if (n->kind == NODE_LOOP && (k.deps & loop_bit(n->tree->u.loop.var)))
             a->random[n->depth - 1] = true;
 }
@@ -753,12 +753,12 @@ share_out(Unfold *u)
 
     u->trips = u->k->trips ? (double)unfold_eval(u, u->k->trips, 1) : 1;
     u->shares = floor(u->trips / (grain < 1 ? 1 : grain));
-    u->shares = u->shares > u->ask->threads ? u->ask->threads : u->shares < 1 ? 1 : u->shares;
+    u->shares = u->shares > u->query->threads ? u->query->threads : u->shares < 1 ? 1 : u->shares;
     u->most = ceil(u->trips / u->shares);
     if (u->trips <= 0 || u->shares == 1)
         return;
     for (uint32_t i = 0; i < u->node.n; i++) {
-        Node *n = u->node.at[i];
+        CostNode *n = u->node.at[i];
         bool parallel = n->kind == NODE_LOOP && n->tree->u.loop.kind == LOOP_PARALLEL;
         if (n->depth && !parallel)
             n->exec *= u->most / u->trips;
@@ -782,7 +782,7 @@ unfold(Unfold *u)
     measure_buffers(u);
     count_below(u, u->root, 1, VISITS);
     for (uint32_t i = 0; i < u->node.n; i++) {
-        Node *n = u->node.at[i];
+        CostNode *n = u->node.at[i];
         if (n->kind != NODE_LOOP)
             continue;
         n->trips = n->exec > 0 ? n->trips / n->exec : 0;

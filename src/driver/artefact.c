@@ -83,8 +83,8 @@ hash_constants(Job *j, const GraphList *all)
             if (value->data)
                 VEC_PUSH(j->arena, &list, ((Hashed){ value, hash_type(j, value) }));
         }
-    while (
-        !threads_each(j->arena, driver_threads(j), list.n, hash_contents, &(Hashing){ j, list.at }))
+    while (!threads_for_each(j->arena, driver_threads(j), list.n, hash_contents,
+                             &(Hashing){ j, list.at }))
         arena_look(j->arena);
     for (uint32_t i = 0; i < list.n; i++)
         map_put(&j->constant_hash, MAP_PTR(list.at[i].v), list.at[i].hash);
@@ -178,8 +178,8 @@ typedef struct {
     int64_t first, end;
     uint64_t at; /* in the file */
     size_t bytes;
-} Piece;
-typedef VEC(Piece) Pieces;
+} ConstantSlice;
+typedef VEC(ConstantSlice) Pieces;
 
 /* small enough to stay in a cache between rearranging and writing */
 enum { PIECE_BYTES = 1 << 20 };
@@ -187,7 +187,7 @@ enum { PIECE_BYTES = 1 << 20 };
 typedef struct {
     const Job *j;
     Writer *w;
-    const Piece *piece;
+    const ConstantSlice *piece;
     atomic_uint *left; /* [constants]: slices of each that are not written yet */
     void **room;       /* [threads]: memory for a rearranged slice */
 } Writing;
@@ -210,12 +210,12 @@ cut_constant(Job *j, uint32_t constant, uint64_t start, Pieces *pieces, size_t *
     int64_t step = one < PIECE_BYTES ? PIECE_BYTES / one : 1;
     for (int64_t first = 0; first < n; first += step) {
         int64_t end = first + step < n ? first + step : n;
-        Piece p = { v,
-                    constant,
-                    first,
-                    end,
-                    start + (uint64_t)(j->plan->weight.at[constant].offset + first * one),
-                    (size_t)((end - first) * one) };
+        ConstantSlice p = { v,
+                            constant,
+                            first,
+                            end,
+                            start + (uint64_t)(j->plan->weight.at[constant].offset + first * one),
+                            (size_t)((end - first) * one) };
         if (v->format && p.bytes > *most)
             *most = p.bytes;
         VEC_PUSH(j->arena, pieces, p);
@@ -227,7 +227,7 @@ static void
 write_piece(void *user, uint32_t thread, uint32_t i)
 {
     const Writing *x = user;
-    const Piece *p = &x->piece[i];
+    const ConstantSlice *p = &x->piece[i];
     const void *data = (const uint8_t *)p->v->data + (p->v->format ? 0 : p->first);
 
     if (p->v->format) {
@@ -262,7 +262,7 @@ weights_write(Job *j, Writer *w)
         x.left[pieces.at[i].constant]++;
     for (uint32_t i = 0; i < threads && most; i++)
         x.room[i] = arena_alloc(scratch, most);
-    while (ok && !threads_each(j->arena, threads, pieces.n, write_piece, &x))
+    while (ok && !threads_for_each(j->arena, threads, pieces.n, write_piece, &x))
         arena_look(j->arena); /* does not return if the time limit is over */
     arena_free(scratch);
     return ok;
@@ -315,7 +315,7 @@ link_library(Job *j, const char *path)
         return false;
     arena_doing(j->arena, "build", 0, n + 1);
     if (j->o->quick) {
-        unit[0] = (BuildUnit){ j->graph->name, source_whole(j),
+        unit[0] = (BuildUnit){ j->graph->name, source_single_unit(j),
                                arena_printf(j->arena, "%s -Og", flags), target };
         return build_shared(j->arena, &j->ctx->diags, &o, unit, 1, path, &j->report->compiled,
                             &j->report->cached);
@@ -363,7 +363,7 @@ artefact_write(Job *j)
 /* ---- C file ---------------------------------------------------------------------------------- */
 
 const char *
-artefact_beside(Job *j, const char *ending)
+artefact_path(Job *j, const char *ending)
 {
     size_t n = strlen(j->out_path);
     int stem = (int)(n > 2 && !strcmp(j->out_path + n - 2, ".c") ? n - 2 : n);
@@ -389,9 +389,9 @@ weights_in_memory(Job *j, const void **out)
 
 /* A text file beside the output; it is committed with the other files. */
 static Writer *
-text_beside(Job *j, const char *ending, const Text *t)
+write_text_file(Job *j, const char *ending, const Text *t)
 {
-    Writer *w = writer_open(j->arena, &j->ctx->diags, artefact_beside(j, ending));
+    Writer *w = writer_open(j->arena, &j->ctx->diags, artefact_path(j, ending));
 
     if (w)
         writer_put(w, t->s, t->n);
@@ -408,7 +408,7 @@ artefact_write_c(Job *j)
     const char *name = NULL;
 
     if (j->plan->weights_bytes > EMBED_BYTES) {
-        const char *path = artefact_beside(j, ".weights");
+        const char *path = artefact_path(j, ".weights");
         name = path_name(path);
         weights = writer_open(j->arena, &j->ctx->diags, path);
         if (!weights || !weights_write(j, weights))
@@ -421,10 +421,10 @@ artefact_write_c(Job *j)
     writer_put(j->out, source.s, source.n);
     j->report->artefact_bytes = (int64_t)source.n + (weights ? j->plan->weights_bytes : 0);
     header_write(j, &header, name);
-    if (!(with_header = text_beside(j, ".h", &header)))
+    if (!(with_header = write_text_file(j, ".h", &header)))
         return false;
     if (j->o->example && (!header_example(j, &example, name) ||
-                          !(with_example = text_beside(j, "-main.c", &example))))
+                          !(with_example = write_text_file(j, "-main.c", &example))))
         return false;
     return (!weights || writer_commit(weights, 0644)) && writer_commit(with_header, 0644) &&
            (!with_example || writer_commit(with_example, 0644)) && writer_commit(j->out, 0644);

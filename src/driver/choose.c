@@ -119,7 +119,7 @@ typedef struct {
     const char *program, *remark;
     double seconds; /* negative: there is no program */
     const Expr *predicted;
-    Sym question;
+    Sym query;
     /* the value of the first kernel that uses it; NULL: only its price was queried */
     Sym asked;
     bool settled; /* variants have been queried */
@@ -143,43 +143,43 @@ is_noting(const Prices *p)
 }
 
 static void
-note(Prices *p, Sym question)
+note(Prices *p, Sym query)
 {
     for (uint32_t i = 0; i < p->noted.n; i++)
-        if (p->noted.at[i] == question)
+        if (p->noted.at[i] == query)
             return;
-    VEC_PUSH(p->j->arena, &p->noted, question);
+    VEC_PUSH(p->j->arena, &p->noted, query);
 }
 
 /* Programs of an answer: those that are kept, or more if --alternatives wants more. */
 static uint32_t
 most_programs(const Job *j)
 {
-    return j->o->alternatives > QUESTION_KEPT ? (uint32_t)j->o->alternatives : QUESTION_KEPT;
+    return j->o->alternatives > QUERY_KEPT ? (uint32_t)j->o->alternatives : QUERY_KEPT;
 }
 
 /* An answer from the parallel queries, from the cache, or computed now. While prices are recorded,
  * an unknown query is recorded instead. An answer with more programs than are kept is always
  * computed. NULL: there is none, or none yet. */
 static const char *
-answer_of(Prices *p, Arena *a, Sym question)
+answer_of(Prices *p, Arena *a, Sym query)
 {
     Job *j = p->j;
-    bool kept = most_programs(j) == QUESTION_KEPT;
+    bool kept = most_programs(j) == QUERY_KEPT;
     const char *answer;
     uint64_t at;
 
-    if (map_get(&j->ahead, MAP_PTR(question), &at))
+    if (map_get(&j->ahead, MAP_PTR(query), &at))
         return (const char *)(uintptr_t)at;
-    if (kept && choice_cache_get(j, a, question, &answer))
+    if (kept && choice_cache_get(j, a, query, &answer))
         return answer;
     if (kept && is_noting(p)) {
-        note(p, question);
+        note(p, query);
         return NULL;
     }
-    answer = question_answer(a, &j->machine, question, most_programs(j));
+    answer = query_answer(a, &j->machine, query, most_programs(j));
     if (kept && answer)
-        choice_cache_put(j, a, question, answer);
+        choice_cache_put(j, a, query, answer);
     return answer;
 }
 
@@ -192,11 +192,11 @@ picoseconds(double seconds)
 
 /* The choice for a kernel from these programs, without variants. */
 static Chosen *
-first_of(Job *j, const Kernel *k, Sym question, const Choices *choices)
+first_of(Job *j, const Kernel *k, Sym query, const Choices *choices)
 {
     Chosen *chosen = NEW(j->arena, Chosen);
 
-    *chosen = (Chosen){ .question = question,
+    *chosen = (Chosen){ .query = query,
                         .seconds = choices->n ? choices->at[0].seconds : -1,
                         .remark = choice_remark(j, k, choices) };
     chosen->program = choices->n ? arena_str(j->arena, choices->at[0].program) : NULL;
@@ -210,20 +210,20 @@ static Chosen *
 chosen_of(Prices *p, const Kernel *k, const bool *constant)
 {
     Job *j = p->j;
-    Sym question = question_programs(j, k, constant, p->far);
+    Sym query = query_programs(j, k, constant, p->far);
     Choices choices;
     uint64_t at;
 
-    if (map_get(&j->chosen, MAP_PTR(question), &at))
+    if (map_get(&j->chosen, MAP_PTR(query), &at))
         return (Chosen *)(uintptr_t)at;
     Arena *scratch = arena_child(j->arena);
-    const char *answer = answer_of(p, scratch, question);
+    const char *answer = answer_of(p, scratch, query);
     Chosen *chosen = NULL;
     if (answer || !is_noting(p)) {
         if (!answer || !choices_parse(scratch, answer, most_programs(j), &choices))
             choices = schedule_choices(j->ctx, scratch, k, &j->machine, constant, p->far, NULL);
-        chosen = first_of(j, k, question, &choices);
-        map_put(&j->chosen, MAP_PTR(question), MAP_PTR(chosen));
+        chosen = first_of(j, k, query, &choices);
+        map_put(&j->chosen, MAP_PTR(query), MAP_PTR(chosen));
     }
     arena_free(scratch);
     return chosen;
@@ -241,8 +241,8 @@ find_variants(Prices *p, Chosen *chosen, const Kernel *k)
         j->o->variants < 2)
         return;
     Arena *scratch = arena_child(j->arena);
-    Sym question = question_variants(j, chosen->question, chosen->program);
-    const char *answer = answer_of(p, scratch, question);
+    Sym query = query_variants(j, chosen->query, chosen->program);
+    const char *answer = answer_of(p, scratch, query);
     if (answer || !is_noting(p)) {
         chosen->settled = true;
         if (!answer || !variants_parse(j, k, answer, &chosen->variants, &remark))
@@ -305,7 +305,7 @@ choose_note(Prices *p)
      * domain, variants */
     enum { ROUNDS = 2 };
 
-    p->rounds = ahead_can(p->j) ? ROUNDS : 0;
+    p->rounds = query_threads_allowed(p->j) ? ROUNDS : 0;
 }
 
 bool
@@ -314,7 +314,7 @@ choose_noted(Prices *p)
     bool any = p->noted.n > 0;
 
     if (any)
-        ahead_answer(p->j, &p->noted);
+        query_threads_answer(p->j, &p->noted);
     p->noted.n = 0;
     p->rounds = any && p->rounds ? p->rounds - 1 : 0;
     return any;
@@ -334,8 +334,8 @@ seconds_in_order(Prices *p, const Kernel *const *k, const void *const *const *da
         for (uint32_t b = 0; order && b < k[i]->nin + k[i]->nout; b++)
             if (k[i]->buffer.at[b].type->rank == order->rank && !(b < k[i]->nin && data[i][b]))
                 to[b] = order->dim;
-        const Kernel *turned = order ? kernel_permute(p->j->ctx, scratch, k[i], to) : k[i];
-        double seconds = turned ? domains_seconds(p, turned, data[i]) : -1;
+        const Kernel *transposed = order ? kernel_permute(p->j->ctx, scratch, k[i], to) : k[i];
+        double seconds = transposed ? domains_seconds(p, transposed, data[i]) : -1;
         sum = seconds < 0 ? -1 : sum + seconds;
     }
     arena_free(scratch);

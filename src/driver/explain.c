@@ -63,7 +63,7 @@ as_json(Text *t, const Graph *g, const FuseNotes *n, bool nests)
                 "%.9g, \"bound\": %.9g, \"second_best\": %.9g, \"exact\": %s, "
                 "\"states\": %llu, \"sets\": %llu, \"priced\": %llu, \"composed\": %llu, "
                 "\"search_seconds\": %.6f,\n \"groups\": [",
-                fuse_mode_name[k->mode], n->nests, n->kernels, n->joins, k->seconds, k->bound,
+                fuse_mode_name[k->mode], n->nests, n->kernels, n->merges, k->seconds, k->bound,
                 k->second_best, k->exact ? "true" : "false", (unsigned long long)k->states,
                 (unsigned long long)k->steps, (unsigned long long)k->priced,
                 (unsigned long long)k->composed, k->search_seconds);
@@ -81,13 +81,13 @@ as_json(Text *t, const Graph *g, const FuseNotes *n, bool nests)
         }
         text_add(t, "]}");
     }
-    const FuseJoining *joining = &k->joining;
+    const FuseMerging *merging = &k->merging;
     text_printf(
         t,
         "],\n \"joining\": {\"candidates\": %u, \"pay\": %u, \"rivals\": %u, \"circles\": %u, "
         "\"taken\": %u, \"unlisted\": %u, \"gain\": %.9g, \"bound\": %.9g, \"exact\": %s}",
-        joining->candidates, joining->pay, joining->rivals, joining->circles, joining->taken,
-        joining->unlisted, joining->seconds, joining->bound, joining->exact ? "true" : "false");
+        merging->candidates, merging->pay, merging->rivals, merging->cycles, merging->taken,
+        merging->unlisted, merging->seconds, merging->bound, merging->exact ? "true" : "false");
     text_add(t, ",\n \"ports\": [");
     for (uint32_t i = 0; i < n->port.n; i++) {
         const FusePortNote *e = &n->port.at[i];
@@ -102,8 +102,8 @@ as_json(Text *t, const Graph *g, const FuseNotes *n, bool nests)
         text_printf(t,
                     "%s\n  {\"from\": %u, \"to\": %u, \"bytes\": %.0f, \"reason\": \"%s\", "
                     "\"together\": %.9g, \"separate\": %.9g, \"value\": ",
-                    i ? "," : "", e->from, e->to, e->bytes, apart_name[e->reason], e->together,
-                    e->apart);
+                    i ? "," : "", e->from, e->to, e->bytes, separate_name[e->reason], e->merged,
+                    e->separate);
         text_json(t, e->name);
         text_add(t, ", \"text\": ");
         text_json(t, e->text);
@@ -118,7 +118,7 @@ as_json(Text *t, const Graph *g, const FuseNotes *n, bool nests)
 static void
 as_text(Text *t, const Graph *g, const FuseNotes *n)
 {
-    uint32_t count[APART_COUNT] = { 0 };
+    uint32_t count[SEPARATE_COUNT] = { 0 };
     double saved = 0;
 
     for (uint32_t i = 0; i < n->pair.n; i++)
@@ -126,14 +126,14 @@ as_text(Text *t, const Graph *g, const FuseNotes *n)
     for (uint32_t i = 0; i < n->group.n; i++)
         saved += n->group.at[i].saved;
     text_printf(t, "%s: %u nests in %u kernels by %u joins, ", g->name, n->nests, n->kernels,
-                n->joins);
+                n->merges);
     text_size(t, (int64_t)saved);
     text_add(t, " that never go to memory\n");
     fuse_print_certificate(t, &n->known);
     text_printf(t, "\nneighbours apart: %u", n->pair.n);
-    for (uint32_t r = 0; r < APART_COUNT; r++)
+    for (uint32_t r = 0; r < SEPARATE_COUNT; r++)
         if (count[r])
-            text_printf(t, ", %u %s", count[r], apart_name[r]);
+            text_printf(t, ", %u %s", count[r], separate_name[r]);
     text_add(t, "\n");
     for (uint32_t i = 0, at = 0; i < n->group.n; i++) {
         const FuseGroupNote *e = &n->group.at[i];
@@ -149,7 +149,7 @@ as_text(Text *t, const Graph *g, const FuseNotes *n)
             const FusePairNote *p = &n->pair.at[at];
             text_printf(t, "  apart from kernel %u, which reads %%%s (", p->to, p->name);
             text_size(t, (int64_t)p->bytes);
-            text_printf(t, "): %s: %s\n", apart_name[p->reason], p->text);
+            text_printf(t, "): %s: %s\n", separate_name[p->reason], p->text);
         }
     }
 }
@@ -179,7 +179,7 @@ explain_fusion(Job *j, const Graph *g, const FusePlan *p, const FuseCertificate 
         return;
     }
     if (j->o->why) {
-        FuseWish pair = fusion_pair(j, g, p, j->o->why);
+        FuseRequest pair = fusion_pair(j, g, p, j->o->why);
         j->answered |= pair.first != NULL;
         if (pair.first)
             text_printf(&t, "%s\n", fuse_why(g, j->arena, &j->machine, p, pair.first, pair.second));

@@ -128,7 +128,7 @@ formats_ports(Job *j)
         port[i] = (PortOrder){ o->value, order };
     }
     keep_wishes(j);
-    return !n || (j->graph = rewrite_ports(j->graph, n, port)) != NULL;
+    return !n || (j->graph = rewrite_io_layout(j->graph, n, port)) != NULL;
 }
 
 const char *
@@ -208,12 +208,12 @@ read_pins(Job *j, const GraphList *all, FormatPin *pin)
 typedef struct {
     Prices *prices;
     const Graph *g;
-} Asked;
+} PriceQuery;
 
 static double
 price(void *user, NodeId n, const Kernel *k)
 {
-    const Asked *a = user;
+    const PriceQuery *a = user;
     Job *j = a->prices->j;
     const void **data = n ? graph_inputs_data(a->g, j->arena, &a->g->node.at[n])
                           : NEW_ARRAY(j->arena, const void *, k->nin);
@@ -223,14 +223,14 @@ price(void *user, NodeId n, const Kernel *k)
 static void
 begin(void *user)
 {
-    const Asked *a = user;
+    const PriceQuery *a = user;
     choose_note(a->prices);
 }
 
 static bool
 again(void *user)
 {
-    const Asked *a = user;
+    const PriceQuery *a = user;
     return choose_noted(a->prices);
 }
 
@@ -253,15 +253,15 @@ formats_between(Job *j)
         return false;
     domains_begin(&prices);
     for (uint32_t i = 0; i < all.n; i++) {
-        FormatWish wish = { how,
-                            j->o->nformat,
-                            pin,
-                            { price, begin, again, &(Asked){ &prices, all.at[i] } },
-                            j->o->explain_formats ? &explain : NULL,
-                            measured };
+        FormatRequest request = { how,
+                                  j->o->nformat,
+                                  pin,
+                                  { price, begin, again, &(PriceQuery){ &prices, all.at[i] } },
+                                  j->o->explain_formats ? &explain : NULL,
+                                  measured };
         if (j->o->explain_formats && all.n > 1)
             text_printf(&explain, "%s@%s\n\n", i ? "\n" : "", all.at[i]->name);
-        if (!format_values(all.at[i], j->arena, &wish, &remarks))
+        if (!format_values(all.at[i], j->arena, &request, &remarks))
             return false;
     }
     if (j->o->explain_formats && j->o->print)
@@ -278,7 +278,7 @@ formats_between(Job *j)
 static double
 price_as_it_is(void *user, NodeId n, const Kernel *k)
 {
-    const Asked *a = user;
+    const PriceQuery *a = user;
     return choose_seconds(a->prices, a->g, n, k);
 }
 
@@ -294,7 +294,7 @@ formats_concats(Job *j)
         return;
     text_add(&remarks, j->remarks ? j->remarks : "");
     for (uint32_t i = 0; i < all.n; i++) {
-        FormatPrice price = { price_as_it_is, begin, again, &(Asked){ &prices, all.at[i] } };
+        FormatPrice price = { price_as_it_is, begin, again, &(PriceQuery){ &prices, all.at[i] } };
         format_concats(all.at[i], j->arena, &price, &remarks);
     }
     j->remarks = remarks.n ? text_str(&remarks) : NULL;

@@ -70,20 +70,20 @@ with_kept(Job *j, const Graph *g)
     return kept;
 }
 
-FuseWish
+FuseRequest
 fusion_pair(Job *j, const Graph *g, const FusePlan *p, const char *text)
 {
     for (const char *comma = text ? strchr(text, ',') : NULL; comma;
          comma = strchr(comma + 1, ',')) {
-        FuseWish w = { arena_printf(j->arena, "%.*s", (int)(comma - text), text), comma + 1 };
+        FuseRequest w = { arena_printf(j->arena, "%.*s", (int)(comma - text), text), comma + 1 };
         if (fuse_granted(g, p, &w) != UNKNOWN)
             return w;
     }
-    return (FuseWish){ 0 };
+    return (FuseRequest){ 0 };
 }
 
 static bool
-is_granted(Job *j, const Graph *g, const FusePlan *p, const FuseWish *w)
+is_granted(Job *j, const Graph *g, const FusePlan *p, const FuseRequest *w)
 {
     if (!w->first)
         return true;
@@ -139,20 +139,20 @@ ask_again(void *prices)
 
 /* The plan that --fuse makes. */
 static FusePlan
-make_plan(Job *j, const Graph *g, const FuseWish *wish, FuseCertificate *known)
+make_plan(Job *j, const Graph *g, const FuseRequest *request, FuseCertificate *known)
 {
     FuseMode mode = FUSE_DP;
 
     fusion_mode(j->o->fuse, &mode);
-    FusePlan p = fuse_plan(g, j->arena, &j->machine, mode, wish, known);
+    FusePlan p = fuse_plan(g, j->arena, &j->machine, mode, request, known);
     if (mode == FUSE_DP && j->o->schedule != SCHEDULE_PLAIN) {
         Prices prices = choose_prices(j);
         domains_begin(&prices);
         choose_note(&prices);
-        p = fuse_join(g, j->arena, &p, wish,
-                      &(FusePrice){ choose_price_in_turn, ask_again, &prices, KERNEL_SECONDS,
-                                    schedule_beside(&j->machine) },
-                      &known->joining);
+        p = fuse_merge(g, j->arena, &p, request,
+                       &(FusePrice){ choose_price_in_turn, ask_again, &prices, KERNEL_SECONDS,
+                                     schedule_part_saving(&j->machine) },
+                       &known->merging);
     }
     return p;
 }
@@ -167,18 +167,19 @@ is_told(const Job *j)
 /* Reduces plans to the first joins over all graphs (--fuse-bisect), and reports the last of
  * them. */
 static void
-take_joins(Job *j, const Graph *g, FusePlan *p, FuseCertificate *known)
+take_merges(Job *j, const Graph *g, FusePlan *p, FuseCertificate *known)
 {
-    uint32_t all = fuse_joins(g, p), most = j->o->fuse_bisect > 0 ? (uint32_t)j->o->fuse_bisect : 0,
-             left = most > j->joins ? most - j->joins : 0;
+    uint32_t all = fuse_merges(g, p),
+             most = j->o->fuse_bisect > 0 ? (uint32_t)j->o->fuse_bisect : 0,
+             left = most > j->merges ? most - j->merges : 0;
     NodeId last;
 
-    j->joins += all;
+    j->merges += all;
     if (!most || left > all)
         return;
     *known =
         (FuseCertificate){ .mode = known->mode, .seconds = -1, .bound = -1, .second_best = -1 };
-    *p = fuse_first_joins(g, j->arena, p, left, &last);
+    *p = fuse_first_merges(g, j->arena, p, left, &last);
     if (last && is_told(j)) {
         Text t = { .arena = j->arena };
         text_printf(&t, "join %u: %%", most);
@@ -195,16 +196,16 @@ fuse_nests(void *user, const Graph *nests)
     FuseCertificate known = { 0 };
     Graph kept = with_kept(j, nests), *g = &kept;
     FusePlan none = fuse_none(g, j->arena), p;
-    FuseWish wish = fusion_pair(j, g, &none, j->o->must_fuse);
+    FuseRequest request = fusion_pair(j, g, &none, j->o->must_fuse);
 
     if (!j->o->fuse_plan)
-        p = make_plan(j, g, &wish, &known);
+        p = make_plan(j, g, &request, &known);
     else if (!read_plan(j, g, &p, &known))
         return NULL;
-    take_joins(j, g, &p, &known);
+    take_merges(j, g, &p, &known);
     explain_fusion(j, g, &p, &known);
     add_remarks(j, g, &p, known.bound >= 0 ? &known : NULL);
-    Graph *to = is_granted(j, g, &p, &wish) ? fuse_apply(g, &p) : NULL;
+    Graph *to = is_granted(j, g, &p, &request) ? fuse_apply(g, &p) : NULL;
     if (to)
         to->output.n = nests->output.n;
     return to;
@@ -227,8 +228,8 @@ fusion_named(Job *j)
     if (j->fuse_plan && !parse_end(j->fuse_plan))
         return parse_error(j->fuse_plan,
                            "the model has no more graphs with nests, and the plan goes on");
-    if (j->o->fuse_bisect > 0 && (uint32_t)j->o->fuse_bisect > j->joins && is_told(j))
-        j->o->print(j->o->user, arena_printf(j->arena, "all %u joins\n", j->joins));
+    if (j->o->fuse_bisect > 0 && (uint32_t)j->o->fuse_bisect > j->merges && is_told(j))
+        j->o->print(j->o->user, arena_printf(j->arena, "all %u joins\n", j->merges));
     return explain_answered(j);
 }
 
@@ -245,5 +246,5 @@ has_nests(const Graph *g)
 Graph *
 fusion_of(void *job, const Graph *g)
 {
-    return has_nests(g) ? fuse_between(g, fuse_nests, job) : (Graph *)g;
+    return has_nests(g) ? fuse_control_flow(g, fuse_nests, job) : (Graph *)g;
 }

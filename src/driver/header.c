@@ -45,7 +45,7 @@ list_values(Job *j, Text *t, const char *title, const ValueId *value, uint32_t n
 void
 header_write(Job *j, Text *t, const char *weights_name)
 {
-    const char *name = path_name(artefact_beside(j, "")), *guard = guard_of(j, name);
+    const char *name = path_name(artefact_path(j, "")), *guard = guard_of(j, name);
 
     text_printf(t, "/* %s.h: the model in %s, compiled by tenon " TN_VERSION " from ", name,
                 path_name(j->out_path));
@@ -101,7 +101,7 @@ static const char example_head[] =
     "    static const char *const what[] = { \"nothing\", \"an input's dimension\", \"sizes that "
     "do not fit together\", \"an index\",\n"
     "        \"a size that overflows\", \"no weights\", \"a size that data gave\", \"no memory\", "
-    "\"too many turns of a loop\",\n"
+    "\"too many iterations of a loop\",\n"
     "        \"calls too deep\", \"a number that data gave\", \"something that the frame lacks\" "
     "};\n\n"
     "    fprintf(stderr, \"%s: fault %d: %s; where %d, dimension %d, got %lld, wanted %lld\\n\", "
@@ -187,7 +187,7 @@ needs_memory(const Job *j)
 bool
 header_example(Job *j, Text *t, const char *weights_name)
 {
-    const char *name = path_name(artefact_beside(j, ""));
+    const char *name = path_name(artefact_path(j, ""));
     uint32_t nin = j->graph->input.n, nout = j->graph->output.n;
     bool needs = needs_memory(j);
 

@@ -30,10 +30,10 @@ typedef struct {
     const Kernel *kernel;     /* one of its kernels */
     SymbolList sizes;         /* the first sizes in TnArgs.sym */
     VEC(const char *) origin; /* of every node that calls it */
-} Function;
+} KernelFunction;
 
 typedef struct {
-    VEC(Function) function;
+    VEC(KernelFunction) function;
     Map code;         /* of each kernel (Kernel): its KernelCode */
     uint32_t kernels; /* calls in all graphs */
     const char *host; /* the host program */
@@ -56,8 +56,8 @@ typedef struct {
     Graph *padded;         /* the graph before padding was removed (ragged.c); NULL: it was not */
     const Expr *tokens;    /* the number of tokens */
     Map chosen;            /* schedules chosen so far, by query (choose.c) */
-    Map ahead;             /* answers of parallel queries, by query (ahead.c) */
-    FormatDomains domains; /* convolutions that may use the Winograd domain (domains.c) */
+    Map ahead;             /* answers of parallel queries, by query (query_threads.c) */
+    FormatDomains domains; /* convolutions that may use the Winograd domain (winograd.c) */
     /* [graph->state.n]: the layout of a state (states.c); NULL: before that stage */
     const uint8_t **state_order;
     VEC(Sym) wished; /* values whose layout a text gives (formats.c) */
@@ -75,7 +75,7 @@ typedef struct {
     bool answered, keeping, wishing;
     /* the text of --fuse-plan, parsed up to the next graph; NULL: none, or not begun */
     Parse *fuse_plan;
-    uint32_t joins; /* in the graphs fused so far (--fuse-bisect) */
+    uint32_t merges; /* in the graphs fused so far (--fuse-bisect) */
 } Job;
 
 /* ---- pipeline.c ---- */
@@ -104,7 +104,7 @@ bool has_nests(const Graph *g);
 bool fusion_named(Job *j);
 /* "A,B": two nodes of g. Names may have commas: splits at the first comma where both parts name
  * nodes; first NULL: none. */
-FuseWish fusion_pair(Job *j, const Graph *g, const FusePlan *p, const char *text);
+FuseRequest fusion_pair(Job *j, const Graph *g, const FusePlan *p, const char *text);
 /* g with its nests fused into kernels; NULL: reported */
 Graph *fusion_of(void *job, const Graph *g);
 
@@ -114,18 +114,18 @@ void explain_fusion(Job *j, const Graph *g, const FusePlan *p, const FuseCertifi
 /* false, reported: no graph has the names of --why */
 bool explain_answered(Job *j);
 
-/* ---- question.c: queries about a kernel, and their answers ---- */
+/* ---- query.c: queries about a kernel, and their answers -------------------------------------- */
 
 /* programs that an answer keeps: the cheapest, and the second */
-enum { QUESTION_KEPT = 2 };
+enum { QUERY_KEPT = 2 };
 /* The query for a kernel's programs. constant [nin]: inputs known at compile time; far: they come
  * from memory in every call. */
-Sym question_programs(Job *j, const Kernel *k, const bool *constant, bool far);
+Sym query_programs(Job *j, const Kernel *k, const bool *constant, bool far);
 /* The query for the variants of that query's kernel, given its own program. */
-Sym question_variants(Job *j, Sym programs, const char *own);
+Sym query_variants(Job *j, Sym programs, const char *own);
 /* Answers a query, in a context of its own. most: limit of programs. Arena a: of the answer, and of
  * large scratch. NULL: none. */
-const char *question_answer(Arena *a, const Machine *m, Sym question, uint32_t most);
+const char *query_answer(Arena *a, const Machine *m, Sym query, uint32_t most);
 /* Choices as text: their number, and the first of them. */
 const char *choices_text(Arena *a, const Choices *choices, uint32_t most);
 bool choices_parse(Arena *a, const char *text, uint32_t most, Choices *out);
@@ -146,20 +146,20 @@ Kernel *variant_of(Job *j, const Kernel *k, const SizeGuard *guard, const char *
 
 /* ---- choice_cache.c: cached answers ---- */
 
-bool choice_cache_get(Job *j, Arena *a, Sym question, const char **answer);
-void choice_cache_put(Job *j, Arena *a, Sym question, const char *answer);
+bool choice_cache_get(Job *j, Arena *a, Sym query, const char **answer);
+void choice_cache_put(Job *j, Arena *a, Sym query, const char *answer);
 
 /* ---- policy.c: j->policy from --policy, once j->graph is a program for many requests ---- */
 
 bool policy_take(Job *j);
 
-/* ---- ahead.c: parallel queries ---- */
+/* ---- query_threads.c: parallel queries ------------------------------------------------------- */
 
-typedef VEC(Sym) Noted;                /* queries */
-uint32_t driver_threads(const Job *j); /* of the compilation */
-bool ahead_can(const Job *j);          /* may several threads work? */
+typedef VEC(Sym) Noted;                   /* queries */
+uint32_t driver_threads(const Job *j);    /* of the compilation */
+bool query_threads_allowed(const Job *j); /* may several threads work? */
 /* Answers queries into j->ahead; some may stay unanswered. */
-void ahead_answer(Job *j, const Noted *questions);
+void query_threads_answer(Job *j, const Noted *queries);
 
 /* ---- source.c: the graph of kernels as C ---- */
 
@@ -167,7 +167,7 @@ bool source_kernels(Job *j); /* fills j->sources.function */
 bool source_host(Job *j, bool single_file, const void *embed_weights);
 /* The function `first` and some after it as a translation unit; their number. */
 const char *source_unit(Job *j, uint32_t first, uint32_t *count);
-const char *source_whole(Job *j);       /* all functions and the host program as one unit */
+const char *source_single_unit(Job *j); /* all functions and the host program as one unit */
 bool source_functions(Job *j, Text *t); /* all functions, with comments for a reader */
 /* Everything in one file that people can read and ship. weights_name: the file beside it, or NULL
  * if embedded. */
@@ -190,7 +190,7 @@ bool artefact_write(Job *j); /* compiles, links and appends weights: the shared 
 /* NAME.c and NAME.h, NAME.weights if they are large, NAME-main.c on request */
 bool artefact_write_c(Job *j);
 /* The output's path with another suffix: NAME.c and ".h" give NAME.h. */
-const char *artefact_beside(Job *j, const char *ending);
+const char *artefact_path(Job *j, const char *ending);
 
 /* ---- segment.c ---- */
 
@@ -252,11 +252,11 @@ bool states_in_place(Job *j);                    /* makes states grow in place w
 /* the layout of input or output i if it is a state's; otherwise NULL */
 const char *states_order(const Job *j, bool output, uint32_t i);
 
-/* ---- narrow.c: low-precision weights ---- */
+/* ---- low_precision.c: low-precision weights -------------------------------------------------- */
 
-bool weights_narrow(Job *j); /* by --weights */
+bool weights_low_precision(Job *j); /* by --weights */
 
-/* ---- domains.c: convolutions in a Winograd domain ---- */
+/* ---- winograd.c: convolutions in a Winograd domain ------------------------------------------- */
 
 /* prices must live until the next domains_begin, or until the domains are chosen */
 void domains_begin(Prices *prices);

@@ -23,7 +23,7 @@ typedef struct {
     Prices prices;
     Text remarks;
     bool always;
-} Products;
+} LibraryProducts;
 
 /* ---- options --------------------------------------------------------------------------------- */
 
@@ -98,33 +98,33 @@ typedef struct {
     Arena *a;
     uint32_t number;
     VEC(Binding) bind;
-} Sizes;
+} SizeNumbers;
 
 /* The number'th hinted size of a symbol; all symbols advance together, in increasing order. */
 static void
 add_size(void *user, Var v)
 {
-    Sizes *s = user;
+    SizeNumbers *s = user;
 
     for (uint32_t i = 0; i < s->bind.n; i++)
         if (s->bind.at[i].var.id == v.id)
             return;
     if (v.kind != VAR_SYMBOL)
         return;
-    Usual usual = expr_symbol_usual(s->c, v);
+    SizeHints hints = expr_symbol_hints(s->c, v);
     int64_t least = expr_symbol_get(s->c, v).lo, size = least < 1 ? 1 : least;
-    if (usual.n)
-        size = usual.at[s->number < usual.n ? s->number : usual.n - 1];
+    if (hints.n)
+        size = hints.at[s->number < hints.n ? s->number : hints.n - 1];
     else if (s->number)
-        size = (int64_t)cost_usual(s->c, expr_var(s->c, v));
+        size = (int64_t)cost_expected_size(s->c, expr_var(s->c, v));
     VEC_PUSH(s->a, &s->bind, ((Binding){ v, expr_int(s->c, size) }));
 }
 
 static void
-count_usual(void *user, Var v)
+count_hints(void *user, Var v)
 {
-    Sizes *s = user;
-    uint32_t n = v.kind == VAR_SYMBOL ? expr_symbol_usual(s->c, v).n : 0;
+    SizeNumbers *s = user;
+    uint32_t n = v.kind == VAR_SYMBOL ? expr_symbol_hints(s->c, v).n : 0;
 
     s->number = v.kind != VAR_SYMBOL || s->number > n ? s->number : n ? n : 2;
 }
@@ -133,9 +133,9 @@ count_usual(void *user, Var v)
 static uint32_t
 sizes_of(Ctx *c, Arena *a, const Nest *n)
 {
-    Sizes s = { .c = c, .a = a, .number = 1 };
+    SizeNumbers s = { .c = c, .a = a, .number = 1 };
 
-    nest_vars(n, count_usual, &s);
+    nest_vars(n, count_hints, &s);
     return s.number;
 }
 
@@ -145,13 +145,13 @@ elements(Ctx *c, const Nest *n, uint32_t slot, uint32_t first, uint32_t end)
     double count = 1;
 
     for (uint32_t d = first; d < end; d++)
-        count *= cost_usual(c, n->param[slot].type->dim[d]);
+        count *= cost_expected_size(c, n->param[slot].type->dim[d]);
     return count;
 }
 
 /* The call at the sizes of nest n, plus a write and a read of its result. */
 static double
-call_seconds(const Products *l, const Nest *n, const OpProduct *p, const bool *constant)
+call_seconds(const LibraryProducts *l, const Nest *n, const OpProduct *p, const bool *constant)
 {
     Ctx *c = l->j->ctx;
     const Machine *m = &l->j->machine;
@@ -174,7 +174,7 @@ call_seconds(const Products *l, const Nest *n, const OpProduct *p, const bool *c
 
 /* Is the call clearly faster at all of these sizes? */
 static bool
-is_less(Products *l, const Nest *n, const bool *constant, Sym value)
+is_less(LibraryProducts *l, const Nest *n, const bool *constant, Sym value)
 {
     Ctx *c = l->j->ctx;
     bool less = true;
@@ -183,7 +183,7 @@ is_less(Products *l, const Nest *n, const bool *constant, Sym value)
     text_add(&l->remarks, "; %");
     text_name(&l->remarks, value);
     for (uint32_t i = 0; i < times && less; i++) {
-        Sizes s = { .c = c, .a = l->j->arena, .number = i };
+        SizeNumbers s = { .c = c, .a = l->j->arena, .number = i };
         nest_vars(n, add_size, &s);
         const Nest *at = s.bind.n ? nest_bind(c, n, s.bind.at, s.bind.n) : n;
         OpProduct same;
@@ -210,7 +210,7 @@ is_less(Products *l, const Nest *n, const bool *constant, Sym value)
 
 /* Replaces the sum by a call, and what surrounds it by a nest. False: reported. */
 static bool
-place_call(Products *l, Graph *to, const Node *n, const Graph *from, const OpProduct *p,
+place_call(LibraryProducts *l, Graph *to, const Node *n, const Graph *from, const OpProduct *p,
            ValueId *map)
 {
     Ctx *c = to->ctx;
@@ -250,7 +250,7 @@ place_call(Products *l, Graph *to, const Node *n, const Graph *from, const OpPro
 static Graph *
 products(void *user, const Graph *from)
 {
-    Products *l = user;
+    LibraryProducts *l = user;
     ValueId *map;
     Graph *to = graph_rebuild(from, &map);
     bool ok = true;
@@ -277,7 +277,7 @@ products(void *user, const Graph *from)
 bool
 library_products(Job *j)
 {
-    Products l = { .j = j, .remarks = { .arena = j->arena } };
+    LibraryProducts l = { .j = j, .remarks = { .arena = j->arena } };
 
     if (!wanted(j, &l.always))
         return true;

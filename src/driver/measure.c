@@ -463,7 +463,7 @@ driver_measure(Ctx *c, Arena *arena, const DriverOptions *given, Machine *out)
         return diag_error(&c->diags, DIAG_USAGE, (Loc){ 0 },
                           "this processor cannot run code for %s; measure it where it runs",
                           out->name);
-    machine_ask(arena, out);
+    machine_detect(arena, out);
     p->pool = pool_new(arena, &c->diags, (int)out->cores);
     if (!p->pool || !load_probes(p) || !map_buffers(p))
         return false;

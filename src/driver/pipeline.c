@@ -106,7 +106,7 @@ read_model(Job *j)
 static bool
 stage_import(Job *j)
 {
-    if (!ranges_declare(j) || !read_model(j) || !graph_infer_again(j->graph) || !ranges_found(j))
+    if (!ranges_declare(j) || !read_model(j) || !graph_reinfer(j->graph) || !ranges_found(j))
         return false;
     ranges_count(j);
     return formats_ports(j) && states_declare(j);
@@ -161,7 +161,8 @@ stage_fold(Job *j)
                   "calls give functions more than %d different sets of constants; the rest share a "
                   "function, whose weights are then read as inputs",
                   MOST_COPIES);
-    return !rewrite_given(j->graph) || replace_graph(j, graph_map(j->graph, fold, NULL));
+    return !rewrite_constant_arguments(j->graph) ||
+           replace_graph(j, graph_map(j->graph, fold, NULL));
 }
 
 static bool
@@ -190,9 +191,9 @@ wide(void *user, const Graph *g)
     const Job *j = user;
     const Machine *m = &j->machine;
 
-    return rewrite_wide(g, (Widening){ .f16 = true,
-                                       .bf16 = m->bf16_dot_per_second <= m->f32_per_second,
-                                       .constants = j->o->weights_growth >= 100 });
+    return rewrite_widen(g, (Widening){ .f16 = true,
+                                        .bf16 = m->bf16_dot_per_second <= m->f32_per_second,
+                                        .constants = j->o->weights_growth >= 100 });
 }
 
 /* Adds the program for many requests to the program for one. */
@@ -217,7 +218,7 @@ static bool
 stage_lower(Job *j)
 {
     return replace_graph(j, graph_map(j->graph, lower, NULL)) && states_in_place(j) &&
-           weights_narrow(j) && replace_graph(j, graph_map(j->graph, wide, j)) && many(j);
+           weights_low_precision(j) && replace_graph(j, graph_map(j->graph, wide, j)) && many(j);
 }
 
 static bool
@@ -240,7 +241,7 @@ normalise(void *user, const Graph *g)
         (m->bf16_dot_per_second > m->f32_per_second && !j->o->keep_denormals ? DOT_FLOATS : 0);
     Graph *plain = normalise_nests(
         g, FOLD_BYTES, dots, m->cores > 1 ? machine_waking_operations(m) : 0, driver_threads(j));
-    return plain ? normalise_packed(plain, machine_block_bytes(m, LEVEL_L1)) : NULL;
+    return plain ? normalise_pack_words(plain, machine_block_bytes(m, LEVEL_L1)) : NULL;
 }
 
 static Graph *
@@ -254,14 +255,14 @@ static Graph *
 masks(void *user, const Graph *g)
 {
     (void)user;
-    return normalise_masks(g);
+    return normalise_block_masks(g);
 }
 
 static Graph *
 sums(void *user, const Graph *g)
 {
     (void)user;
-    return normalise_sums(g);
+    return normalise_split_contractions(g);
 }
 
 /* Plain loops skip nothing. */
@@ -356,7 +357,7 @@ schedule_once(Job *j, KnownKernels *known, Kernel *k)
     uint64_t hash = kernel_hash(k), at;
     Kernel before = *k;
 
-    while (map_get(&known->at, hash, &at) && !kernel_same(&known->list.at[at].before, k))
+    while (map_get(&known->at, hash, &at) && !kernel_equal(&known->list.at[at].before, k))
         hash++;
     if (map_get(&known->at, hash, &at)) {
         *k = *known->list.at[at].scheduled;
@@ -404,12 +405,12 @@ typedef struct {
     Text *t;
     uint32_t n;
     const char *seen[4];
-} Named;
+} NameSample;
 
 static void
 add_symbol(void *user, Var v)
 {
-    Named *names = user;
+    NameSample *names = user;
     const char *name = v.kind == VAR_SYMBOL ? (Sym)(uintptr_t)v.id : NULL;
 
     for (uint32_t i = 0; i < names->n && name; i++)
@@ -441,7 +442,7 @@ check_arena(Job *j)
             "max_arena_bytes). Allow as much, or give smaller sizes with --dim or --shape",
             text_str(&takes), text_str(&allowed));
     }
-    expr_vars(bytes, add_symbol, &(Named){ .t = &takes });
+    expr_vars(bytes, add_symbol, &(NameSample){ .t = &takes });
     return diag_error(&j->ctx->diags, DIAG_LIMIT, (Loc){ .file = j->model_path },
                       "what values between kernels take at once, the arena, depends on %s, and has "
                       "no bound; it may "
@@ -480,7 +481,7 @@ summarise(Job *j)
         text_size(&t, arena);
     else {
         text_add(&t, "sized by ");
-        expr_vars(j->plan->plan.at[0]->arena_bytes, add_symbol, &(Named){ .t = &t });
+        expr_vars(j->plan->plan.at[0]->arena_bytes, add_symbol, &(NameSample){ .t = &t });
     }
     return text_str(&t);
 }
@@ -621,10 +622,10 @@ verify_after(Job *j, const Stage *s)
 typedef struct {
     Text text;
     uint32_t open[NSTAGE];
-} Times;
+} StageTimes;
 
 static bool
-run_stage(Job *j, Dump *dump, uint32_t i, Times *times)
+run_stage(Job *j, Dump *dump, uint32_t i, StageTimes *times)
 {
     const Stage *s = &pipeline[i];
     double start = time_seconds();
@@ -645,7 +646,7 @@ run_stage(Job *j, Dump *dump, uint32_t i, Times *times)
 }
 
 static bool
-run_stages(Job *j, Dump *dump, Times *times)
+run_stages(Job *j, Dump *dump, StageTimes *times)
 {
     const char *last = j->o->stop_after;
     bool ok = true;
@@ -666,7 +667,7 @@ run_stages(Job *j, Dump *dump, Times *times)
 
 /* Of the queries about sizes without a proof, those that held in all trials, by stage. */
 static void
-tell_open(const Job *j, Times *t)
+tell_open(const Job *j, StageTimes *t)
 {
     Watched w = expr_watched(j->ctx);
     uint32_t stage = 0;
@@ -718,7 +719,7 @@ driver_compile(Ctx *c, Arena *arena, const char *model_path, const char *out_pat
 {
     DriverOptions o = options_resolve(arena, given);
     Job *j = NEW(arena, Job);
-    Times times = { .text.arena = arena };
+    StageTimes times = { .text.arena = arena };
     double start = time_seconds();
 
     *report = (DriverReport){ 0 };

@@ -19,11 +19,11 @@ typedef struct {
     double ms;     /* of the current object; negative: not read yet */
     Sym origin;
     uint32_t n; /* of kernels */
-} Reader;
+} ProfileReader;
 
 /* The contents of a string whose opening quote has been read; NULL: it does not end. */
 static const char *
-read_string(Reader *r)
+read_string(ProfileReader *r)
 {
     Text t = { .arena = r->j->arena };
 
@@ -44,7 +44,7 @@ read_string(Reader *r)
 }
 
 static double
-read_number(Reader *r)
+read_number(ProfileReader *r)
 {
     char digits[32] = "";
     size_t n = 0;
@@ -56,7 +56,7 @@ read_number(Reader *r)
 }
 
 static void
-add_kernel(Reader *r)
+add_kernel(ProfileReader *r)
 {
     uint64_t at;
 
@@ -72,7 +72,7 @@ add_kernel(Reader *r)
 
 /* After a name and its colon. */
 static void
-read_member(Reader *r, const char *name, int *threads)
+read_member(ProfileReader *r, const char *name, int *threads)
 {
     while (r->at < r->end && strchr(" \t\r\n", *r->at))
         r->at++;
@@ -93,7 +93,7 @@ read_member(Reader *r, const char *name, int *threads)
 FormatMeasured *
 profile_read(Job *j, const char *path)
 {
-    Reader r = { .j = j, .out = NEW(j->arena, FormatMeasured), .ms = -1 };
+    ProfileReader r = { .j = j, .out = NEW(j->arena, FormatMeasured), .ms = -1 };
     Bytes file;
     int threads = 0;
 

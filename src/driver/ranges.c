@@ -53,7 +53,7 @@ expect(Job *j, const DriverHint *h)
     for (uint32_t i = 0; i < h->n; i++)
         if (!n || size[i] != size[n - 1])
             size[n++] = size[i];
-    expr_symbol_expect(j->ctx, symbol, (Usual){ n, size });
+    expr_symbol_expect(j->ctx, symbol, (SizeHints){ n, size });
     return true;
 }
 
@@ -229,7 +229,7 @@ count_signal(void *user, Var v)
     Interval possible = expr_symbol_get(j->ctx, v);
 
     if (v.kind != VAR_SYMBOL || possible.hi <= 2 * EXPR_SUPPOSED ||
-        expr_symbol_counts(j->ctx, v) >= 0 || expr_symbol_usual(j->ctx, v).n)
+        expr_symbol_counts(j->ctx, v) >= 0 || expr_symbol_hints(j->ctx, v).n)
         return;
     while (s.value < MOST_SIGNAL && has_few_frames(j->graph, &s))
         s.value *= 2;

@@ -44,11 +44,11 @@ function_of(Job *j, KnownFunctions *known, const Kernel *k, const SymbolList *si
         hash = hash_bytes(t->s, t->n, seed);
         if (!map_get(&known->by_text, hash, &at))
             break;
-        const Function *f = &j->sources.function.at[at];
+        const KernelFunction *f = &j->sources.function.at[at];
         if (f->bytes == t->n && !memcmp(f->emitted, t->s, t->n))
             return at;
     }
-    Function f = { .emitted = t->s, .bytes = t->n, .kernel = k, .sizes = *sizes };
+    KernelFunction f = { .emitted = t->s, .bytes = t->n, .kernel = k, .sizes = *sizes };
     snprintf(f.symbol, sizeof f.symbol, "tk_%016llx", (unsigned long long)hash);
     f.text = arena_str(j->arena, t->s);
     replace_placeholder(f.text, f.symbol);
@@ -111,7 +111,7 @@ add_tree(Job *j, const Kernel *k, const char *origin, SymbolList *sizes, KnownFu
 
     if (!tree)
         return NULL;
-    Function *f = &j->sources.function.at[tree->function];
+    KernelFunction *f = &j->sources.function.at[tree->function];
     KernelCode *code = NEW(j->arena, KernelCode);
     VEC_PUSH(j->arena, &f->origin, origin);
     *sizes = tree->sizes;
@@ -220,7 +220,7 @@ source_unit(Job *j, uint32_t first, uint32_t *count)
 }
 
 const char *
-source_whole(Job *j)
+source_single_unit(Job *j)
 {
     Text t = { .arena = j->arena };
 
@@ -248,7 +248,7 @@ bool
 source_functions(Job *j, Text *t)
 {
     for (uint32_t i = 0; i < j->sources.function.n; i++) {
-        const Function *f = &j->sources.function.at[i];
+        const KernelFunction *f = &j->sources.function.at[i];
         SymbolList sizes = list_copy(j->arena, &f->sizes);
         text_printf(t, "\n/* ---- kernel %u of %u%s", i + 1, j->sources.function.n,
                     f->origin.n > 1 ? ", the same code for\n" : " ---- */\n");
@@ -267,7 +267,7 @@ source_functions(Job *j, Text *t)
 static void
 add_heading(Job *j, Text *t, const char *weights_name)
 {
-    const char *name = path_name(j->out_path), *stem = path_name(artefact_beside(j, ""));
+    const char *name = path_name(j->out_path), *stem = path_name(artefact_path(j, ""));
 
     text_add(t, "/* ");
     source_comment(t, j->graph->name);

@@ -14,9 +14,9 @@ enum { MOST_STARS = 8 };
 typedef struct {
     const char *at;
     size_t n;
-} Piece;
+} PatternPiece;
 typedef struct {
-    Piece star[MOST_STARS];
+    PatternPiece star[MOST_STARS];
     uint32_t n;
 } Stars;
 
@@ -32,7 +32,7 @@ fits(const char *pattern, const char *name, Stars *s)
     uint32_t mine = s->n++;
     for (size_t n = 0;; n++) {
         s->n = mine + 1;
-        s->star[mine] = (Piece){ name, n };
+        s->star[mine] = (PatternPiece){ name, n };
         if (fits(pattern + 1, name + n, s))
             return true;
         if (!name[n])

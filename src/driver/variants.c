@@ -91,12 +91,12 @@ slides_of(Ctx *c, const Scalar *factor, AxisSet sum)
 typedef struct {
     Sym symbol;
     int64_t size;
-} Points;
+} SizePoint;
 
 static bool
 size_of(void *user, Var v, int64_t *out)
 {
-    const Points *p = user;
+    const SizePoint *p = user;
 
     *out = v.kind == VAR_SYMBOL && v.id == MAP_PTR(p->symbol) ? p->size : -1;
     return *out >= 0;
@@ -158,7 +158,7 @@ typedef struct {
     const char *own;
     bool alike;
     const char *sums;
-} Asked;
+} VariantQuery;
 
 typedef struct {
     SizeGuard guard;
@@ -168,7 +168,7 @@ typedef struct {
 
 /* The same guard for one thread. */
 static SizeGuard
-on_one_thread(const Asked *q, SizeGuard guard)
+on_one_thread(const VariantQuery *q, SizeGuard guard)
 {
     SizeBound *at = NEW_ARRAY(q->a, SizeBound, guard.n + 1);
 
@@ -181,13 +181,13 @@ on_one_thread(const Asked *q, SizeGuard guard)
 static void
 find_alike(void *user, Var v)
 {
-    Asked *q = user;
+    VariantQuery *q = user;
 
     q->alike |= v.kind == VAR_SYMBOL && expr_symbol_is_alike(q->c, v);
 }
 
 static bool
-sums_alike(const Asked *q, const Kernel *v, const char *program)
+sums_alike(const VariantQuery *q, const Kernel *v, const char *program)
 {
     const char *sums = q->sums ? schedule_sums_text(q->c, q->a, v, q->machine, program) : NULL;
 
@@ -197,7 +197,8 @@ sums_alike(const Asked *q, const Kernel *v, const char *program)
 /* The cheapest program whose constants have the own program's layouts, if it is cheaper than
  * `best`. */
 static void
-take_cheapest(const Asked *q, const Kernel *v, const Choices *choices, bool alone, Candidate *best)
+take_cheapest(const VariantQuery *q, const Kernel *v, const Choices *choices, bool alone,
+              Candidate *best)
 {
     for (uint32_t i = 0; i < choices->n; i++) {
         const Choice *x = &choices->at[i];
@@ -215,7 +216,7 @@ take_cheapest(const Asked *q, const Kernel *v, const Choices *choices, bool alon
  * thread the candidates are those of a machine with one core. `without`: what runs otherwise. A
  * candidate that is not faster has no program. The number of candidates. */
 static uint32_t
-try_guard(const Asked *q, SizeGuard guard, Candidate out[2])
+try_guard(const VariantQuery *q, SizeGuard guard, Candidate out[2])
 {
     Kernel *v = kernel_variant(q->c, q->a, q->k, guard);
     Machine one_core = *q->machine;
@@ -266,7 +267,7 @@ guard_of_points(Arena *a, const RowSymbols *s, const Expr *const *points, int64_
     SizeBound *at = NEW_ARRAY(a, SizeBound, s->n);
 
     for (uint32_t i = 0; i < s->n; i++) {
-        Points p = { .symbol = s->at[i] };
+        SizePoint p = { .symbol = s->at[i] };
         int64_t n;
         at[i] = (SizeBound){ s->at[i], -1, -1 };
         for (p.size = 0;
@@ -292,9 +293,9 @@ guard_expected(Ctx *c, Arena *a, const RowSymbols *s, uint32_t number, SizeGuard
     bool any = false;
 
     for (uint32_t i = 0; i < s->n; i++) {
-        Usual usual = expr_symbol_usual(c, (Var){ VAR_SYMBOL, MAP_PTR(s->at[i]) });
-        int64_t size = usual.n ? usual.at[number % usual.n] : 1;
-        number = usual.n ? number / usual.n : number;
+        SizeHints hints = expr_symbol_hints(c, (Var){ VAR_SYMBOL, MAP_PTR(s->at[i]) });
+        int64_t size = hints.n ? hints.at[number % hints.n] : 1;
+        number = hints.n ? number / hints.n : number;
         at[i] = (SizeBound){ s->at[i], size, size };
         any |= size > 1;
     }
@@ -309,7 +310,7 @@ is_for_one_thread(const SizeGuard *guard)
 }
 
 static bool
-is_gain(const Asked *q, const Candidate *tried)
+is_gain(const VariantQuery *q, const Candidate *tried)
 {
     bool one_row = true;
 
@@ -325,7 +326,8 @@ is_gain(const Asked *q, const Candidate *tried)
 /* One point of one sample: then channels are lanes. Of several sizes that give one point it takes
  * the largest, since lengths are multiples of strides. */
 static bool
-guard_of_one_point(const Asked *q, const RowSymbols *s, const Expr *const *points, SizeGuard *out)
+guard_of_one_point(const VariantQuery *q, const RowSymbols *s, const Expr *const *points,
+                   SizeGuard *out)
 {
     SizeBound *at = NEW_ARRAY(q->a, SizeBound, MOST_SYMBOLS);
     RowSymbols all = { .c = q->c, .at = NEW_ARRAY(q->a, Sym, MOST_SYMBOLS), .cap = MOST_SYMBOLS };
@@ -348,7 +350,7 @@ guard_of_one_point(const Asked *q, const RowSymbols *s, const Expr *const *point
 /* Candidates for few points of an image: for one point, and for a vector of them. Their prices
  * decide. The number of candidates. */
 static uint32_t
-try_points(const Asked *q, const RowSymbols *s, const Expr *const *points, Candidate *tried)
+try_points(const VariantQuery *q, const RowSymbols *s, const Expr *const *points, Candidate *tried)
 {
     SizeGuard guard;
     uint32_t n = 0;
@@ -364,7 +366,7 @@ const char *
 variants_answer(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool *constant, bool far,
                 const char *own)
 {
-    Asked q = { c, a, k, m, constant, far, own, false, NULL };
+    VariantQuery q = { c, a, k, m, constant, far, own, false, NULL };
     RowSymbols s = { .c = c, .at = NEW_ARRAY(a, Sym, MOST_SYMBOLS), .cap = MOST_SYMBOLS };
     const Expr *points[MOST_SYMBOLS] = { NULL };
     Candidate tried[MOST_TRIED];

@@ -74,7 +74,7 @@ store_register(Emit *e, const Tree *n, const Scalar *value, CValue v)
 {
     const char *name = emit_register(e, n->u.store.buffer, n->u.store.rank, n->u.store.at);
     const char *text =
-        emit_bare(e, value->dtype == DT_BOOL ? emit_mask(e, v, value->lanes, 4) : v.s);
+        emit_without_parens(e, value->dtype == DT_BOOL ? emit_mask(e, v, value->lanes, 4) : v.s);
     if (!n->u.store.valid) {
         emit_line(e, "%s = %s;", name, text);
         return;
@@ -91,7 +91,7 @@ store_memory(Emit *e, const Tree *n, const Scalar *value, CValue v)
 {
     uint32_t b = n->u.store.buffer, lanes = value->lanes;
     const char *at = emit_place(e, b, n->u.store.rank, n->u.store.at);
-    const char *bits = emit_bare(e, to_memory(e, value->dtype, lanes, v));
+    const char *bits = emit_without_parens(e, to_memory(e, value->dtype, lanes, v));
     const char *exists = emit_exists(e, n->u.store.rank, n->u.store.at);
     exists = exists ? arena_printf(e->a, "if (%s) ", exists) : "";
     if (lanes == 1) {
@@ -374,7 +374,7 @@ test(Emit *e, const Tree *n)
     CValue v = emit_value(e, cond);
     if (!v.s)
         return;
-    emit_line(e, "if (%s) {", emit_bare(e, v.s));
+    emit_line(e, "if (%s) {", emit_without_parens(e, v.s));
     e->depth++;
     block(e, &n->body);
     e->depth--;

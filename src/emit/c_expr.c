@@ -73,7 +73,7 @@ compute_var(void *user, Var v)
     if (s->dtype != DT_I64 || !is_word(value.s))
         emit_name(e, s, value);
     else
-        VEC_PUSH(e->a, &e->named, ((Named){ s, value }));
+        VEC_PUSH(e->a, &e->named, ((NamedNode){ s, value }));
 }
 
 /* In terms of loops and symbols alone, for which ranges are known. */
@@ -336,7 +336,7 @@ emit_exists(Emit *e, uint32_t rank, const Expr *const *at)
         FOR_EACH_SCALAR (s, expr_nodes(e->c, without_lets(e, emit_subst_expr(e, at[d])))) {
             if (!may_have_none(e, s))
                 continue;
-            const char *size = emit_bare(e, emit_index(e, s->u.index));
+            const char *size = emit_without_parens(e, emit_index(e, s->u.index));
             uint32_t i = 0;
             while (i < test.n && strcmp(test.at[i], size))
                 i++;

@@ -56,7 +56,7 @@ lengthened(Emit *e, DType from, DType to, uint32_t lanes, const char *s)
         (to != DT_I32 && to != DT_U32 && to != DT_F32))
         return NULL;
     const char *text =
-        arena_printf(e->a, "tn_long_%s(%s)", emit_shape(e, from, lanes), emit_bare(e, s));
+        arena_printf(e->a, "tn_long_%s(%s)", emit_shape(e, from, lanes), emit_without_parens(e, s));
     return to == DT_I32   ? text
            : to == DT_F32 ? converted(e, to, lanes, text)
                           : arena_printf(e->a, "(%s)%s", emit_ctype(e, to, lanes, 0), text);
@@ -171,8 +171,9 @@ call(Emit *e, const char *name, DType t, uint32_t lanes, const char *x, const ch
 {
     const char *shape = emit_shape(e, t, lanes);
     const char *text =
-        y ? arena_printf(e->a, "tn_%s_%s(%s, %s)", name, shape, emit_bare(e, x), emit_bare(e, y))
-          : arena_printf(e->a, "tn_%s_%s(%s)", name, shape, emit_bare(e, x));
+        y ? arena_printf(e->a, "tn_%s_%s(%s, %s)", name, shape, emit_without_parens(e, x),
+                         emit_without_parens(e, y))
+          : arena_printf(e->a, "tn_%s_%s(%s)", name, shape, emit_without_parens(e, x));
     return rounded(e, t, lanes, text);
 }
 
@@ -245,8 +246,8 @@ print_dot_sum(Emit *e, const Scalar *sum, const Scalar *dot)
     if (!c.s || !x.s || !y.s)
         return NULL;
     return arena_printf(e->a, "tn_%s_sum_%s(%s, %s, %s)", scalar_op_info[dot->op].text,
-                        emit_shape(e, dot->dtype, dot->lanes), emit_bare(e, c.s), emit_bare(e, x.s),
-                        emit_bare(e, y.s));
+                        emit_shape(e, dot->dtype, dot->lanes), emit_without_parens(e, c.s),
+                        emit_without_parens(e, x.s), emit_without_parens(e, y.s));
 }
 
 /* From the bit to which a word is shifted, if it is the same for all lanes. */
@@ -261,7 +262,7 @@ print_four_bits(Emit *e, const Scalar *s)
     if (!x.s || !from.s)
         return NO_VALUE;
     return plain(arena_printf(e->a, "tn_four_bits_%s(%s, %s, %s)", emit_shape(e, DT_F32, s->lanes),
-                              emit_bare(e, x.s), emit_bare(e, from.s),
+                              emit_without_parens(e, x.s), emit_without_parens(e, from.s),
                               emit_const(e, DT_F32, less->u.bits)));
 }
 
@@ -305,8 +306,8 @@ emit_two(Emit *e, const Scalar *s)
     case S_GE: return print_compare(e, s, x, y);
     case S_PAIR:
         return plain(arena_printf(e->a, "tn_pair_%s(%s, %s)",
-                                  emit_shape(e, s->arg[0]->dtype, lanes), emit_bare(e, x.s),
-                                  emit_bare(e, y.s)));
+                                  emit_shape(e, s->arg[0]->dtype, lanes),
+                                  emit_without_parens(e, x.s), emit_without_parens(e, y.s)));
     /* mod, rem, pow, atan2, shl, shr, dots */
     default: return plain(call(e, name, t, lanes, x.s, y.s));
     }

@@ -30,9 +30,9 @@ emit_name(Emit *e, const Scalar *s, CValue v)
         return v;
     const char *name = arena_printf(e->a, "t%u", e->ntemp++);
     emit_line(e, "const %s %s = %s;", emit_ctype(e, s->dtype, s->lanes, v.mask), name,
-              emit_bare(e, v.s));
+              emit_without_parens(e, v.s));
     CValue named = { name, v.mask };
-    VEC_PUSH(e->a, &e->named, ((Named){ s, named }));
+    VEC_PUSH(e->a, &e->named, ((NamedNode){ s, named }));
     return named;
 }
 
@@ -267,12 +267,12 @@ branches(Emit *e, const Scalar *s, const char *cond, const Scalar *yes, const Sc
         return (CValue){ arena_printf(e->a, "(%s ? %s : %s)", cond, x.s, y.s), mask };
     const char *name = arena_printf(e->a, "t%u", e->ntemp++);
     emit_line(e, "%s %s;", emit_ctype(e, s->dtype, s->lanes, mask), name);
-    emit_line(e, "if (%s) {", emit_bare(e, cond));
+    emit_line(e, "if (%s) {", emit_without_parens(e, cond));
     text_add(e->t, text_str(&then));
-    emit_line(e, "    %s = %s;", name, emit_bare(e, x.s));
+    emit_line(e, "    %s = %s;", name, emit_without_parens(e, x.s));
     emit_line(e, "} else {");
     text_add(e->t, text_str(&otherwise));
-    emit_line(e, "    %s = %s;", name, emit_bare(e, y.s));
+    emit_line(e, "    %s = %s;", name, emit_without_parens(e, y.s));
     emit_line(e, "}");
     return (CValue){ name, mask };
 }
@@ -482,6 +482,6 @@ emit_value(Emit *e, const Scalar *s)
     if (wants_name(e, s, v))
         return emit_name(e, s, v);
     if (is_word(v.s))
-        VEC_PUSH(e->a, &e->named, ((Named){ s, v }));
+        VEC_PUSH(e->a, &e->named, ((NamedNode){ s, v }));
     return v;
 }

@@ -155,7 +155,7 @@ emit_const(Emit *e, DType t, int64_t bits)
 
 /* The text without parentheses around all of it, for places that have their own. */
 const char *
-emit_bare(Emit *e, const char *s)
+emit_without_parens(Emit *e, const char *s)
 {
     size_t n = strlen(s);
     int depth = 0;

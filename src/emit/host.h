@@ -111,21 +111,22 @@ typedef struct {
     uint32_t nrow;
     /* the open run of rows: its beginning; run_row == nrow: none */
     uint32_t run_at, run_row;
-} Program;
+} ProgramPrinter;
 
-void program_statement(Program *p); /* begin a statement in p->parts.body */
+void program_statement(ProgramPrinter *p); /* begin a statement in p->parts.body */
 /* a value's address, as an expression of a statement */
-const char *program_place(Program *p, ValueId v);
-const char *program_graph(Program *p, const Graph *g); /* the function that runs it */
-const char *program_bytes(Program *p, const Type *t, const Format *f); /* checked for overflow */
+const char *program_place(ProgramPrinter *p, ValueId v);
+const char *program_graph(ProgramPrinter *p, const Graph *g); /* the function that runs it */
+const char *program_bytes(ProgramPrinter *p, const Type *t,
+                          const Format *f); /* checked for overflow */
 /* Check the constraints that are decidable after node `id` (0: at the beginning). */
-void program_constraints(Program *p, NodeId id);
+void program_constraints(ProgramPrinter *p, NodeId id);
 /* memory for the node's results, if it is allocated now */
-void program_memory(Program *p, NodeId id);
+void program_memory(ProgramPrinter *p, NodeId id);
 /* a node that runs graphs or defines symbols */
-void host_control(Program *p, NodeId id);
-void host_routine(Program *p, NodeId id); /* a call of a routine (host_routine.c) */
-void host_routine_sources(Host *h);       /* the sources of all routines called */
+void host_control(ProgramPrinter *p, NodeId id);
+void host_routine(ProgramPrinter *p, NodeId id); /* a call of a routine (host_routine.c) */
+void host_routine_sources(Host *h);              /* the sources of all routines called */
 bool host_is_routine(const Graph *g, NodeId id);
 /* the program for many requests, if there is one (host_batch.c) */
 void host_batch(Host *h);

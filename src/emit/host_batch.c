@@ -98,12 +98,12 @@ typedef struct {
     Host *h;
     const Batch *b;
     VEC(uint32_t) at;
-} Sizes;
+} BlockSizes;
 
 static void
 add_symbol(void *user, Var v)
 {
-    Sizes *s = user;
+    BlockSizes *s = user;
     uint64_t at;
 
     if (v.kind != VAR_SYMBOL || v.id == s->b->instances.id || v.id == s->b->rows.id ||
@@ -119,7 +119,7 @@ add_symbol(void *user, Var v)
 static void
 add_resolved(void *user, Var v)
 {
-    Sizes *s = user;
+    BlockSizes *s = user;
 
     for (uint32_t i = 0; i < s->b->size.n; i++)
         if (s->b->size.at[i].var.id == v.id) {
@@ -136,14 +136,14 @@ add_named(void *user, Sym symbol)
 }
 
 static void
-add_type(Sizes *s, const Type *t)
+add_type(BlockSizes *s, const Type *t)
 {
     for (uint32_t d = 0; d < t->rank; d++)
         expr_vars(t->dim[d], add_resolved, s);
 }
 
 static void
-print_which(Sizes *s, const char *name)
+print_which(BlockSizes *s, const char *name)
 {
     VEC_PUSH(s->h->a, &s->at, UINT32_MAX);
     table(s->h, name, s->at.at, s->at.n);
@@ -153,7 +153,7 @@ print_which(Sizes *s, const char *name)
 static void
 sizes_of_block(Host *h, const Batch *b, uint32_t i, const Graph *g)
 {
-    Sizes s = { .h = h, .b = b };
+    BlockSizes s = { .h = h, .b = b };
 
     for (uint32_t k = 0; k < g->input.n; k++)
         add_type(&s, g->value.at[g->input.at[k]].type);
@@ -412,7 +412,7 @@ host_batch(Host *h)
                     "    {tn_graph_%u, %u, %u, %d, %d, tn_batch_types_%u, "
                     "tn_batch_sizes_%u},\n",
                     plan_number(h, n->region[i].graph), b->block.at[i].nin, b->block.at[i].nout,
-                    b->block.at[i].kind != BLOCK_TOGETHER, b->block.at[i].last, i, i);
+                    b->block.at[i].kind != BLOCK_BATCHED, b->block.at[i].last, i, i);
     text_add(h->t, "    {0, 0, 0, 0, 0, 0, 0}\n};\nstatic const TnBlockInfo tn_batch_info[] = {\n");
     for (uint32_t i = 0; i < b->block.n; i++) {
         text_add(h->t, "    {");

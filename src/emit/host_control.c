@@ -11,7 +11,7 @@
 #include "emit/host.h"
 
 typedef struct {
-    Program *p;
+    ProgramPrinter *p;
     Host *h;
     const Graph *g;
     NodeId id;
@@ -284,10 +284,10 @@ loop_output(Control *k, uint32_t i)
 
     if (b.fixed)
         text_printf(
-            k->t, "            out[%u] = turn %% 2 ? (void *)((char *)f->arena + (%s)) : %s;\n",
+            k->t, "            out[%u] = trip %% 2 ? (void *)((char *)f->arena + (%s)) : %s;\n",
             1 + i, host_plain(k->h, k->p->plan->node[k->id].other[i]), program_place(k->p, v));
     else if (b.in_place)
-        text_printf(k->t, "            out[%u] = (char *)%s + turn * (%s);\n", 1 + i,
+        text_printf(k->t, "            out[%u] = (char *)%s + trip * (%s);\n", 1 + i,
                     program_place(k->p, v), bytes);
     else if (!bytes)
         text_printf(k->t, "            made[%u] = &next[%u];\n", 1 + i, i);
@@ -298,9 +298,9 @@ loop_output(Control *k, uint32_t i)
                     i, bytes, 1 + i, i);
     else
         text_printf(k->t,
-                    "            if ((code = tn_keep(f, &now[%u], tn_size_mul(turn, %s), "
-                    "tn_size_mul(turn + 1, %s))))\n                return code;\n"
-                    "            out[%u] = (char *)now[%u].at + turn * (%s);\n",
+                    "            if ((code = tn_keep(f, &now[%u], tn_size_mul(trip, %s), "
+                    "tn_size_mul(trip + 1, %s))))\n                return code;\n"
+                    "            out[%u] = (char *)now[%u].at + trip * (%s);\n",
                     i, bytes, bytes, 1 + i, i, bytes);
 }
 
@@ -331,7 +331,7 @@ loop_after(Control *k, uint32_t i)
                    *symbol = sym_of(k, k->n->fresh[f].name);
         text_printf(
             k->t,
-            "            if (turn == 0)\n                %s = %s;\n            if (%s != %s)\n"
+            "            if (trip == 0)\n                %s = %s;\n            if (%s != %s)\n"
             "                return tn_refuse(f->fault, TN_FAULT_SYMBOL, %u, 0, %s, %s);\n",
             symbol, size, symbol, size, host_symbol(k->h, k->n->fresh[f].name), size, symbol);
     }
@@ -339,9 +339,9 @@ loop_after(Control *k, uint32_t i)
         return;
     const char *bytes = host_checked(k->h, type_bytes(k->h->c, inner));
     text_printf(k->t,
-                "            if ((code = tn_keep(f, &now[%u], tn_size_mul(turn, %s), "
-                "tn_size_mul(turn + 1, %s))))\n                return code;\n"
-                "            memcpy((char *)now[%u].at + turn * (%s), next[%u].at, "
+                "            if ((code = tn_keep(f, &now[%u], tn_size_mul(trip, %s), "
+                "tn_size_mul(trip + 1, %s))))\n                return code;\n"
+                "            memcpy((char *)now[%u].at + trip * (%s), next[%u].at, "
                 "(size_t)(%s));\n            tn_put(f, &next[%u]);\n",
                 i, bytes, bytes, i, bytes, i, bytes, i);
 }
@@ -389,7 +389,7 @@ loop_result(Control *k, uint32_t i)
                 2 + i, program_place(k->p, v), program_place(k->p, v), 2 + i, bytes);
         else if (!buffering(k, i).in_place)
             text_printf(k->t,
-                        "        if (turn)\n            memcpy(%s, now[%u].at, (size_t)(%s));\n",
+                        "        if (trip)\n            memcpy(%s, now[%u].at, (size_t)(%s));\n",
                         program_place(k->p, v), i, bytes);
         text_printf(k->t, "        tn_put(f, &now[%u]);\n", i);
         return;
@@ -397,7 +397,7 @@ loop_result(Control *k, uint32_t i)
     uint32_t block = k->p->plan->value[v].index;
     text_printf(
         k->t,
-        "        if (turn) {\n            tn_move(f, &f->block[%u], &now[%u]);\n        } else {\n"
+        "        if (trip) {\n            tn_move(f, &f->block[%u], &now[%u]);\n        } else {\n"
         "            if ((code = tn_need(f, &f->block[%u], %s)))\n                return code;\n",
         block, i, block, bytes);
     if (i < k->n->ncarried)
@@ -420,15 +420,15 @@ define_from_loop(Control *k)
             uint32_t f = node_fresh(k->n, t->dim[d]);
             if (f == UINT32_MAX && stacked && d == 0)
                 text_printf(k->t,
-                            "        if (turn != %s)\n            return tn_refuse(f->fault, "
-                            "TN_FAULT_TRIPS, 0, 0, turn, %s);\n",
+                            "        if (trip != %s)\n            return tn_refuse(f->fault, "
+                            "TN_FAULT_TRIPS, 0, 0, trip, %s);\n",
                             host_checked(k->h, t->dim[0]), host_checked(k->h, t->dim[0]));
             if (f == UINT32_MAX || done[f])
                 continue;
             done[f] = true;
             const char *size =
                 !stacked ? host_checked(k->h, body->value.at[body->input.at[2 + i]].type->dim[d])
-                : d == 0 ? "turn"
+                : d == 0 ? "trip"
                          : sym_of(k, k->n->fresh[f].name);
             define(k, f, size, "        ");
         }
@@ -441,26 +441,26 @@ print_loop(Control *k)
     const Region *r = &k->n->region[0];
     uint32_t nout = k->n->out.count;
     int64_t most = k->h->p->max_trips ? k->h->p->max_trips : EMIT_MAX_TRIPS;
-    ValueId turns = node_in(k->g, k->n, 0), go = node_in(k->g, k->n, 1);
+    ValueId trips = node_in(k->g, k->n, 0), go = node_in(k->g, k->n, 1);
 
-    text_add(k->t, "    {\n        int64_t turn = 0;\n        unsigned char go = 1, again = 1;\n");
-    print_inputs(k, 2, "&turn, &go, ");
+    text_add(k->t, "    {\n        int64_t trip = 0;\n        unsigned char go = 1, again = 1;\n");
+    print_inputs(k, 2, "&trip, &go, ");
     print_frame(k, nout + 1);
     text_add(k->t, "        out[0] = &again;\n");
-    if (turns)
-        text_printf(k->t, "        const int64_t turns = *(const int64_t *)%s;\n",
-                    program_place(k->p, turns));
+    if (trips)
+        text_printf(k->t, "        const int64_t trips = *(const int64_t *)%s;\n",
+                    program_place(k->p, trips));
     if (go)
         text_printf(k->t, "        go = *(const unsigned char *)%s;\n", program_place(k->p, go));
     loop_before(k);
     bind_symbols(k, r, "        ");
-    text_printf(k->t, "        for (; go%s; turn++, go = again) {\n",
-                turns ? " && turn < turns" : "");
+    text_printf(k->t, "        for (; go%s; trip++, go = again) {\n",
+                trips ? " && trip < trips" : "");
     /* a body that is never entered has nothing to check */
     check_bindings(k, r, "            ");
     text_printf(k->t,
-                "            if (turn >= INT64_C(%lld))\n                return "
-                "tn_refuse(f->fault, TN_FAULT_TRIPS, 0, 0, turn, INT64_C(%lld));\n",
+                "            if (trip >= INT64_C(%lld))\n                return "
+                "tn_refuse(f->fault, TN_FAULT_TRIPS, 0, 0, trip, INT64_C(%lld));\n",
                 (long long)most, (long long)most);
     for (uint32_t i = 0; i < nout; i++)
         loop_output(k, i);
@@ -603,7 +603,7 @@ print_join(Control *k)
 }
 
 void
-host_control(Program *p, NodeId id)
+host_control(ProgramPrinter *p, NodeId id)
 {
     Control k = {
         .p = p, .h = p->h, .g = p->g, .id = id, .n = &p->g->node.at[id], .t = &p->parts.body

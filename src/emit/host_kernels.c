@@ -43,14 +43,14 @@ known(Host *h, const Expr *x)
 typedef struct {
     const Expr *operations, *bytes, *predicted;
     uint32_t first;
-} Work;
+} CallWork;
 /* Functions are printed as they fill up, so rows of the table are kept apart until all are
  * there. */
 typedef struct {
     Host *h;
     Parts parts;
     Map at;
-    VEC(Work) list;
+    VEC(CallWork) list;
     Text same, table;
 } Works;
 
@@ -61,7 +61,7 @@ add_work(Works *w, const KernelWork *k, const Expr *predicted, uint32_t number)
     uint64_t hash = hash_bytes(key, sizeof key, 0), at;
 
     for (; map_get(&w->at, hash, &at); hash++) {
-        const Work *known_work = &w->list.at[at];
+        const CallWork *known_work = &w->list.at[at];
         if (known_work->operations == key[0] && known_work->bytes == key[1] &&
             known_work->predicted == key[2]) {
             text_printf(&w->same, "    %u,\n", known_work->first);
@@ -69,7 +69,7 @@ add_work(Works *w, const KernelWork *k, const Expr *predicted, uint32_t number)
         }
     }
     map_put(&w->at, hash, w->list.n);
-    VEC_PUSH(w->h->a, &w->list, ((Work){ key[0], key[1], key[2], number }));
+    VEC_PUSH(w->h->a, &w->list, ((CallWork){ key[0], key[1], key[2], number }));
     text_printf(&w->same, "    %u,\n", number);
     part_statement(&w->parts);
     text_printf(&w->parts.body, "    work[%u] = (TnWork){%s, %s, %s};\n", number,

@@ -13,12 +13,12 @@ typedef struct {
     const bool *known;
     Var unknown;
     uint32_t n;
-} Census;
+} UnsolvedSymbol;
 
 static void
 count_unknown(void *user, Var v)
 {
-    Census *k = user;
+    UnsolvedSymbol *k = user;
     uint64_t at;
     if (v.kind == VAR_SYMBOL && map_get(&k->h->symbol_at, v.id, &at) && k->known[at])
         return;
@@ -32,7 +32,7 @@ bind_from(Parts *p, bool *known, uint32_t i, uint32_t d, const Expr *dim)
 {
     Host *h = p->h;
     const Expr *coef, *rest;
-    Census k = { .h = h, .known = known };
+    UnsolvedSymbol k = { .h = h, .known = known };
     expr_vars(dim, count_unknown, &k);
     if (k.n != 1 || k.unknown.kind != VAR_SYMBOL ||
         !expr_linear(h->c, dim, k.unknown, &coef, &rest))
@@ -59,12 +59,12 @@ bind_from(Parts *p, bool *known, uint32_t i, uint32_t d, const Expr *dim)
 typedef struct {
     const Map *definer;
     NodeId last;
-} Defined;
+} LastDefiner;
 
 static void
 find_definer(void *user, Var v)
 {
-    Defined *d = user;
+    LastDefiner *d = user;
     uint64_t id;
 
     if (v.kind == VAR_SYMBOL && map_get(d->definer, v.id, &id) && id > d->last)
@@ -74,7 +74,7 @@ find_definer(void *user, Var v)
 NodeId
 host_defined(const Map *definer, const Expr *x)
 {
-    Defined d = { definer, 0 };
+    LastDefiner d = { definer, 0 };
     expr_vars(x, find_definer, &d);
     return d.last;
 }
@@ -83,12 +83,12 @@ typedef struct {
     Host *h;
     Map definer;
     bool *used;
-} Entry;
+} EntrySymbols;
 
 static void
 mark_entry(void *user, Sym symbol)
 {
-    Entry *e = user;
+    EntrySymbols *e = user;
     uint64_t at;
 
     if (!map_get(&e->definer, MAP_PTR(symbol), NULL) &&
@@ -107,7 +107,7 @@ mark_entry_var(void *user, Var v)
 static bool *
 entry_symbols(Host *h)
 {
-    Entry e = { h, graph_definers(h->g, h->a), NEW_ARRAY(h->a, bool, h->nsymbol + 1) };
+    EntrySymbols e = { h, graph_definers(h->g, h->a), NEW_ARRAY(h->a, bool, h->nsymbol + 1) };
 
     for (NodeId n = 1; n < h->g->node.n; n++)
         graph_symbols(h->g, n, mark_entry, &e);

@@ -15,7 +15,7 @@ host_is_routine(const Graph *g, NodeId id)
 }
 
 static void
-print_array(Program *p, ValueId v, uint32_t at)
+print_array(ProgramPrinter *p, ValueId v, uint32_t at)
 {
     Text *t = &p->parts.body;
     const Type *type = v ? p->g->value.at[v].type : NULL;
@@ -31,7 +31,7 @@ print_array(Program *p, ValueId v, uint32_t at)
 }
 
 static void
-print_dims(Program *p, ValueId v, uint32_t at)
+print_dims(ProgramPrinter *p, ValueId v, uint32_t at)
 {
     const Type *type = v ? p->g->value.at[v].type : NULL;
     Text *t = &p->parts.body;
@@ -45,7 +45,7 @@ print_dims(Program *p, ValueId v, uint32_t at)
 }
 
 void
-host_routine(Program *p, NodeId id)
+host_routine(ProgramPrinter *p, NodeId id)
 {
     const Node *n = &p->g->node.at[id];
     const OpInfo *info = &op_info[n->op];

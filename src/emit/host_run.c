@@ -17,7 +17,7 @@
 /* The memory of a value, and the byte in it: as two columns of a row, or two arguments of
  * tn_place. */
 static void
-print_place(Program *p, Text *t, ValueId v)
+print_access(ProgramPrinter *p, Text *t, ValueId v)
 {
     static const char *const where[] = {
         [PLACE_INPUT] = "TN_INPUT", [PLACE_OUTPUT] = "TN_OUTPUT", [PLACE_WEIGHT] = "TN_WEIGHTS",
@@ -41,7 +41,7 @@ print_place(Program *p, Text *t, ValueId v)
 /* ---- statements ------------------------------------------------------------------------------ */
 
 static void
-end_calls(Program *p)
+end_calls(ProgramPrinter *p)
 {
     if (p->run_row < p->nrow)
         text_printf(&p->parts.body,
@@ -53,32 +53,32 @@ end_calls(Program *p)
 }
 
 void
-program_statement(Program *p)
+program_statement(ProgramPrinter *p)
 {
     end_calls(p);
     part_statement(&p->parts);
 }
 
 const char *
-program_place(Program *p, ValueId v)
+program_place(ProgramPrinter *p, ValueId v)
 {
     Text t = { .arena = p->h->a };
 
     text_add(&t, "tn_place(f, n, ");
-    print_place(p, &t, v);
+    print_access(p, &t, v);
     text_add(&t, ")");
     return text_str(&t);
 }
 
 const char *
-program_bytes(Program *p, const Type *t, const Format *f)
+program_bytes(ProgramPrinter *p, const Type *t, const Format *f)
 {
     Ctx *c = p->h->c;
     return host_checked(p->h, expr_scale(c, format_count(c, f, t), dtype_info[t->dtype].bytes));
 }
 
 void
-program_memory(Program *p, NodeId id)
+program_memory(ProgramPrinter *p, NodeId id)
 {
     const Node *n = &p->g->node.at[id];
 
@@ -97,7 +97,7 @@ program_memory(Program *p, NodeId id)
 
 /* Scratch that prepare could not size. */
 static void
-get_scratch(Program *p, NodeId id)
+get_scratch(ProgramPrinter *p, NodeId id)
 {
     const Expr *scratch = kernel_scratch_bytes(p->h->c, p->g->node.at[id].kernel);
 
@@ -108,23 +108,23 @@ get_scratch(Program *p, NodeId id)
     }
 }
 
-typedef const Expr *OfKernel(Program *p, const Kernel *k);
+typedef const Expr *OfKernel(ProgramPrinter *p, const Kernel *k);
 
 static const Expr *
-function_of(Program *p, const Kernel *k)
+function_of(ProgramPrinter *p, const Kernel *k)
 {
     return expr_int(p->h->c, host_function(p->h, k));
 }
 
 static const Expr *
-trips_of(Program *p, const Kernel *k)
+trips_of(ProgramPrinter *p, const Kernel *k)
 {
     (void)p;
     return k->trips;
 }
 
 static const Expr *
-grain_of(Program *p, const Kernel *k)
+grain_of(ProgramPrinter *p, const Kernel *k)
 {
     (void)p;
     return k->grain;
@@ -132,7 +132,7 @@ grain_of(Program *p, const Kernel *k)
 
 /* A column of a row: the kernel's, or that of the variant that runs. */
 static void
-column(Program *p, const Kernel *k, OfKernel *say)
+column(ProgramPrinter *p, const Kernel *k, OfKernel *say)
 {
     const Expr **of = NEW_ARRAY(p->h->a, const Expr *, 1 + k->nvariant);
 
@@ -143,7 +143,7 @@ column(Program *p, const Kernel *k, OfKernel *say)
 }
 
 static void
-call(Program *p, NodeId id)
+call(ProgramPrinter *p, NodeId id)
 {
     const Node *n = &p->g->node.at[id];
     Text *t = &p->rows;
@@ -162,8 +162,8 @@ call(Program *p, NodeId id)
     column(p, n->kernel, grain_of);
     text_printf(t, ", %u, %u,  ", nbuffer, sizes->n);
     for (uint32_t i = 0; i < nbuffer; i++) {
-        print_place(p, t,
-                    i < n->in.count ? node_in(p->g, n, i) : node_out(p->g, n, i - n->in.count));
+        print_access(p, t,
+                     i < n->in.count ? node_in(p->g, n, i) : node_out(p->g, n, i - n->in.count));
         text_add(t, i + 1 < nbuffer ? ", " : ",");
     }
     for (uint32_t i = 0; i < sizes->n; i++)
@@ -188,7 +188,7 @@ is_last_copy(const Plan *plan, uint32_t k)
 }
 
 static void
-copy(Program *p, uint32_t k)
+copy(ProgramPrinter *p, uint32_t k)
 {
     ValueId from = p->plan->copy.at[k].from;
     uint32_t output = p->plan->copy.at[k].output;
@@ -221,7 +221,7 @@ copy(Program *p, uint32_t k)
 /* Sizes of results that only the run determines, for callers that cannot read this graph's
  * symbols. */
 static void
-tell_dims(Program *p)
+tell_dims(ProgramPrinter *p)
 {
     uint32_t at = 0;
 
@@ -243,7 +243,7 @@ tell_dims(Program *p)
 /* ---- what must hold -------------------------------------------------------------------------- */
 
 void
-program_constraints(Program *p, NodeId id)
+program_constraints(ProgramPrinter *p, NodeId id)
 {
     for (uint32_t i = 0; i < p->g->constraints.n; i++) {
         const Constraint *k = &p->g->constraints.at[i];
@@ -264,7 +264,7 @@ program_constraints(Program *p, NodeId id)
 /* ---- the tables, the functions --------------------------------------------------------------- */
 
 static void
-print_tables(const Program *p, Text *t)
+print_tables(const ProgramPrinter *p, Text *t)
 {
     text_add(t, "static TnKernelFn *const tn_functions[] = {\n");
     for (uint32_t i = 0; i < p->h->function.n; i++)
@@ -277,7 +277,7 @@ print_tables(const Program *p, Text *t)
 }
 
 const char *
-program_graph(Program *p, const Graph *g)
+program_graph(ProgramPrinter *p, const Graph *g)
 {
     for (uint32_t i = 0; i < p->h->p->plan->plan.n; i++)
         if (p->h->p->plan->plan.at[i]->graph == g)
@@ -290,7 +290,7 @@ program_graph(Program *p, const Graph *g)
 /* The memory of one run of the graph, around its statements. After a fault the caller frees the
  * blocks. */
 static void
-graph_function(Program *p, Text *t)
+graph_function(ProgramPrinter *p, Text *t)
 {
     text_printf(t, "/* ");
     host_comment(t, p->g->name);
@@ -319,7 +319,7 @@ graph_function(Program *p, Text *t)
 }
 
 static void
-print_graph(Program *p, const Plan *plan, uint32_t number)
+print_graph(ProgramPrinter *p, const Plan *plan, uint32_t number)
 {
     Host *h = p->h;
 
@@ -441,7 +441,7 @@ void
 host_run(Host *h)
 {
     Text functions = { .arena = h->a };
-    Program p = { .h = h, .rows.arena = h->a, .functions = &functions };
+    ProgramPrinter p = { .h = h, .rows.arena = h->a, .functions = &functions };
     const ModelPlan *m = h->p->plan;
 
     for (uint32_t i = m->plan.n; i-- > 0;) /* callees first */

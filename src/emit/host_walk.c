@@ -15,11 +15,11 @@ typedef struct {
     bool *target;            /* [ncode] targets of jumps */
     bool *resume;            /* [ncode] where a request may have stopped: also after calls */
     uint32_t *function;      /* [ncode] the function of an operation */
-} Walk;
+} WalkPrinter;
 
 /* The size of the frame of the function that operation `at` is in: slots, then counters. */
 static uint32_t
-frame_of(const Walk *w, uint32_t at)
+frame_of(const WalkPrinter *w, uint32_t at)
 {
     const BatchFunction *f = &w->b->function.at[w->function[at]];
 
@@ -29,14 +29,14 @@ frame_of(const Walk *w, uint32_t at)
 static void
 see_target(void *user, char kind, int32_t x)
 {
-    Walk *w = user;
+    WalkPrinter *w = user;
 
     if (kind == 'J' || kind == 'F')
         w->target[kind == 'J' ? (uint32_t)x : w->b->function.at[x].code] = true;
 }
 
 static void
-find_places(Walk *w)
+find_places(WalkPrinter *w)
 {
     const Batch *b = w->b;
     uint32_t function = 0;
@@ -60,7 +60,7 @@ find_places(Walk *w)
 
 /* The size of a type that may be inline. */
 static int64_t
-bytes_of(const Walk *w, int32_t type)
+bytes_of(const WalkPrinter *w, int32_t type)
 {
     int64_t bytes = 0;
 
@@ -70,7 +70,7 @@ bytes_of(const Walk *w, int32_t type)
 
 /* The address of a value that is computed. */
 static const char *
-place(const Walk *w, int32_t operand, uint32_t type)
+place(const WalkPrinter *w, int32_t operand, uint32_t type)
 {
     if (BATCH_IS_INPUT(operand))
         return arena_printf(w->h->a, "r->input[%d]", operand - BATCH_INPUT(0));
@@ -81,7 +81,7 @@ place(const Walk *w, int32_t operand, uint32_t type)
 
 /* The same as `at`, after code that returns if the value is not computed yet. */
 static void
-print_wait(const Walk *w, uint32_t code, int32_t operand, uint32_t type)
+print_wait(const WalkPrinter *w, uint32_t code, int32_t operand, uint32_t type)
 {
     text_printf(w->h->t, "        const void *at = %s;\n", place(w, operand, type));
     if (operand >= 0)
@@ -92,13 +92,13 @@ print_wait(const Walk *w, uint32_t code, int32_t operand, uint32_t type)
 }
 
 static void
-print_try(const Walk *w, const char *call)
+print_try(const WalkPrinter *w, const char *call)
 {
     text_printf(w->h->t, "        if ((fault = %s))\n            return fault;\n", call);
 }
 
 static const char *
-slots_of(const Walk *w, const int32_t *slot, uint32_t n)
+slots_of(const WalkPrinter *w, const int32_t *slot, uint32_t n)
 {
     Text t = { .arena = w->h->a };
 
@@ -108,7 +108,7 @@ slots_of(const Walk *w, const int32_t *slot, uint32_t n)
 }
 
 static void
-print_block(const Walk *w, const int32_t *c)
+print_block(const WalkPrinter *w, const int32_t *c)
 {
     const BatchBlock *k = &w->b->block.at[c[1]];
 
@@ -119,7 +119,7 @@ print_block(const Walk *w, const int32_t *c)
 }
 
 static void
-print_host(const Walk *w, const int32_t *c)
+print_host(const WalkPrinter *w, const int32_t *c)
 {
     const BatchBlock *k = &w->b->block.at[c[1]];
     const int32_t *out = c + 2 + k->nin;
@@ -145,7 +145,7 @@ print_host(const Walk *w, const int32_t *c)
 }
 
 static void
-print_update(const Walk *w, int32_t update, const char *from)
+print_update(const WalkPrinter *w, int32_t update, const char *from)
 {
     if (update >= 0)
         print_try(w, arena_printf(w->h->a, "tn_update(b, %d, %s, &r->sizes)", update, from));
@@ -153,7 +153,7 @@ print_update(const Walk *w, int32_t update, const char *from)
 
 /* Copies a value between frames: slots `to` and `from` are relative to this frame. */
 static void
-print_copy(const Walk *w, int32_t to, int32_t from, int32_t to_frame, int32_t from_frame)
+print_copy(const WalkPrinter *w, int32_t to, int32_t from, int32_t to_frame, int32_t from_frame)
 {
     bool is_inline = to < 0;
 
@@ -167,7 +167,7 @@ print_copy(const Walk *w, int32_t to, int32_t from, int32_t to_frame, int32_t fr
 
 /* The callee's frame follows the caller's. Its results are still there after it returns. */
 static void
-print_call(const Walk *w, uint32_t at)
+print_call(const WalkPrinter *w, uint32_t at)
 {
     const int32_t *c = w->b->code.at + at, *given = c + 3, *result = given + c[2] + 1;
     const BatchFunction *to = &w->b->function.at[c[1]];
@@ -187,7 +187,7 @@ print_call(const Walk *w, uint32_t at)
 }
 
 static void
-print_return(const Walk *w, uint32_t at)
+print_return(const WalkPrinter *w, uint32_t at)
 {
     const BatchFunction *f = &w->b->function.at[w->function[at]];
 
@@ -203,14 +203,14 @@ print_return(const Walk *w, uint32_t at)
 }
 
 static void
-print_turn(const Walk *w, uint32_t at)
+print_turn(const WalkPrinter *w, uint32_t at)
 {
     const int32_t *c = w->b->code.at + at;
     uint32_t counter = w->b->function.at[w->function[at]].nslot + (uint32_t)c[1];
     Text *t = w->h->t;
 
     if (c[2] != -1)
-        text_printf(t, "        const void *turns = %s;\n", place(w, c[2], (uint32_t)c[3]));
+        text_printf(t, "        const void *trips = %s;\n", place(w, c[2], (uint32_t)c[3]));
     if (c[4] < -1)
         text_printf(t, "        const void *going = %s;\n", place(w, c[4], (uint32_t)c[5]));
     if (c[4] >= 0)
@@ -220,10 +220,10 @@ print_turn(const Walk *w, uint32_t at)
         text_printf(t,
                     "        if (%s || %s) {\n            r->at = %u;\n            return 0;\n"
                     "        }\n",
-                    c[2] >= 0 ? "!turns" : "0", c[4] >= 0 ? "!going" : "0", at);
+                    c[2] >= 0 ? "!trips" : "0", c[4] >= 0 ? "!going" : "0", at);
     if (c[2] != -1)
         text_printf(t,
-                    "        if (slot[%u] >= *(const int64_t *)turns)\n"
+                    "        if (slot[%u] >= *(const int64_t *)trips)\n"
                     "            goto at_%d;\n",
                     counter, c[6]);
     if (c[4] != -1)
@@ -236,13 +236,13 @@ print_turn(const Walk *w, uint32_t at)
 
 /* The upper bound of late size i. */
 static long long
-most_of(const Walk *w, int32_t i)
+most_of(const WalkPrinter *w, int32_t i)
 {
     return (long long)expr_symbol_get(w->h->c, w->b->late.at[i]).hi;
 }
 
 static void
-print_match(const Walk *w, uint32_t at)
+print_match(const WalkPrinter *w, uint32_t at)
 {
     const int32_t *c = w->b->code.at + at;
 
@@ -256,7 +256,7 @@ print_match(const Walk *w, uint32_t at)
 }
 
 static void
-print_operation(const Walk *w, uint32_t at)
+print_operation(const WalkPrinter *w, uint32_t at)
 {
     const int32_t *c = w->b->code.at + at;
     uint32_t counters = w->b->function.at[w->function[at]].nslot;
@@ -304,8 +304,8 @@ print_operation(const Walk *w, uint32_t at)
         if (c[1] >= 0)
             print_try(w, arena_printf(a, "tn_row_in(b, r->sizes, %d, &slot[%d])", c[2], c[1]));
         text_printf(t,
-                    "        const int64_t turn = slot[%u];\n"
-                    "        memcpy((void *)(%s), &turn, 8);\n",
+                    "        const int64_t trip = slot[%u];\n"
+                    "        memcpy((void *)(%s), &trip, 8);\n",
                     counters + (uint32_t)c[3], place(w, c[1], (uint32_t)c[2]));
         break;
     case BATCH_NEXT:
@@ -339,7 +339,7 @@ print_operation(const Walk *w, uint32_t at)
 void
 host_walk(Host *h, const Batch *b, const char *const *host)
 {
-    Walk w = { .h = h, .b = b, .host = host };
+    WalkPrinter w = { .h = h, .b = b, .host = host };
     Text *t = h->t;
 
     w.target = NEW_ARRAY(h->a, bool, b->code.n + 1);

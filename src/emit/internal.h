@@ -13,7 +13,7 @@ typedef struct {
 typedef struct {
     const Scalar *node;
     CValue value;
-} Named;
+} NamedNode;
 
 /* A serial or parallel loop being printed: loop-invariant quotients are named in front of it. */
 typedef struct {
@@ -40,10 +40,10 @@ typedef struct Emit {
     /* [nloop] of loop and let variables: the number of open loops where they were declared,
      * including their own */
     uint32_t *level;
-    uint32_t nquotient; /* quotients named so far: y0, y1, … */
-    VEC(Named) named;   /* nodes that have a C variable here */
-    Map uses;           /* of the nodes of this statement */
-    CValue guard;       /* lanes that are needed at all; s NULL: every lane */
+    uint32_t nquotient;   /* quotients named so far: y0, y1, … */
+    VEC(NamedNode) named; /* nodes that have a C variable here */
+    Map uses;             /* of the nodes of this statement */
+    CValue guard;         /* lanes that are needed at all; s NULL: every lane */
     uint32_t ntemp;
     const Expr **scratch_at; /* [buffers]: byte offset in scratch, or NULL */
     const Expr *scratch_end;
@@ -139,6 +139,6 @@ const char *emit_memory_shape(Emit *e, DType t, uint32_t lanes); /* f32x16, u16x
 const char *emit_mask(Emit *e, CValue v, uint32_t lanes, uint32_t bytes);
 uint32_t emit_value_bytes(DType t); /* in registers */
 const char *emit_const(Emit *e, DType t, int64_t bits);
-const char *emit_bare(Emit *e, const char *s); /* without outer parentheses */
+const char *emit_without_parens(Emit *e, const char *s); /* without outer parentheses */
 
 #endif

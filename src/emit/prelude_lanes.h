@@ -40,22 +40,22 @@
 typedef double tn_pairs4 __attribute__((vector_size(32)));
 #define TN_SQRT_LANE(l, x) __builtin_sqrtf(x[l])
 #define TN_SQRT_LANE_F64(l, x) __builtin_sqrt(x[l])
-#define TN_TURN_2(l, h) (((l) + (h)) & 1)
-#define TN_TURN_4(l, h) (((l) + (h)) & 3)
-#define TN_TURN_8(l, h) (((l) + (h)) & 7)
-#define TN_TURN_16(l, h) (((l) + (h)) & 15)
-#define TN_TURN_32(l, h) (((l) + (h)) & 31)
-#define TN_TURN_64(l, h) (((l) + (h)) & 63)
+#define TN_ROTATE_2(l, h) (((l) + (h)) & 1)
+#define TN_ROTATE_4(l, h) (((l) + (h)) & 3)
+#define TN_ROTATE_8(l, h) (((l) + (h)) & 7)
+#define TN_ROTATE_16(l, h) (((l) + (h)) & 15)
+#define TN_ROTATE_32(l, h) (((l) + (h)) & 31)
+#define TN_ROTATE_64(l, h) (((l) + (h)) & 63)
 
 /* All lanes combined in a fixed tree: halves first, so lane l meets lane l + N/2. */
 #define TN_FOLD(N, v, OP)                                                                          \
     do {                                                                                           \
-        if (N > 32) v = OP(v, __builtin_shufflevector(v, v, TN_EACH##N(TN_TURN_##N, 32)));         \
-        if (N > 16) v = OP(v, __builtin_shufflevector(v, v, TN_EACH##N(TN_TURN_##N, 16)));         \
-        if (N > 8) v = OP(v, __builtin_shufflevector(v, v, TN_EACH##N(TN_TURN_##N, 8)));           \
-        if (N > 4) v = OP(v, __builtin_shufflevector(v, v, TN_EACH##N(TN_TURN_##N, 4)));           \
-        if (N > 2) v = OP(v, __builtin_shufflevector(v, v, TN_EACH##N(TN_TURN_##N, 2)));           \
-        v = OP(v, __builtin_shufflevector(v, v, TN_EACH##N(TN_TURN_##N, 1)));                      \
+        if (N > 32) v = OP(v, __builtin_shufflevector(v, v, TN_EACH##N(TN_ROTATE_##N, 32)));         \
+        if (N > 16) v = OP(v, __builtin_shufflevector(v, v, TN_EACH##N(TN_ROTATE_##N, 16)));         \
+        if (N > 8) v = OP(v, __builtin_shufflevector(v, v, TN_EACH##N(TN_ROTATE_##N, 8)));           \
+        if (N > 4) v = OP(v, __builtin_shufflevector(v, v, TN_EACH##N(TN_ROTATE_##N, 4)));           \
+        if (N > 2) v = OP(v, __builtin_shufflevector(v, v, TN_EACH##N(TN_ROTATE_##N, 2)));           \
+        v = OP(v, __builtin_shufflevector(v, v, TN_EACH##N(TN_ROTATE_##N, 1)));                      \
     } while (0)
 #define TN_ADD(x, y) ((x) + (y))
 #define TN_MUL(x, y) ((x) * (y))

@@ -13,12 +13,12 @@ typedef struct {
     Arena *arena;
     Map seen;
     VEC(Sym) list;
-} Collect;
+} SymbolCollector;
 
 static void
 collect(void *user, Var v)
 {
-    Collect *k = user;
+    SymbolCollector *k = user;
     if (v.kind != VAR_SYMBOL || map_get(&k->seen, v.id, NULL))
         return;
     map_put(&k->seen, v.id, 1);
@@ -26,7 +26,7 @@ collect(void *user, Var v)
 }
 
 static void
-collect_type(Collect *k, const Type *t, bool bare)
+collect_type(SymbolCollector *k, const Type *t, bool bare)
 {
     for (uint32_t d = 0; d < t->rank; d++)
         if (!bare || expr_is_var(t->dim[d], NULL))
@@ -34,7 +34,7 @@ collect_type(Collect *k, const Type *t, bool bare)
 }
 
 static void
-collect_buffer(Collect *k, const Buffer *b)
+collect_buffer(SymbolCollector *k, const Buffer *b)
 {
     collect_type(k, b->type, false);
     if (b->within)
@@ -42,7 +42,7 @@ collect_buffer(Collect *k, const Buffer *b)
 }
 
 static void
-collect_graph(Collect *k, const Graph *g)
+collect_graph(SymbolCollector *k, const Graph *g)
 {
     for (ValueId v = 1; v < g->value.n; v++)
         collect_type(k, g->value.at[v].type, false);
@@ -72,7 +72,7 @@ collect_graph(Collect *k, const Graph *g)
 uint32_t
 emit_symbols(const Graph *g, Arena *a, const Sym **out)
 {
-    Collect k = { .arena = a, .seen = { .arena = a } };
+    SymbolCollector k = { .arena = a, .seen = { .arena = a } };
     GraphList all = graph_all(g, a);
     for (int bare = 1; bare >= 0; bare--)
         for (uint32_t i = 0; i < g->input.n; i++)

@@ -30,7 +30,7 @@ expr_table(Ctx *c)
     if (t)
         return t;
     t = c->exprs = NEW(c->arena, struct ExprTable);
-    t->exprs.arena = t->atoms.arena = t->range.arena = t->late.arena = t->usual.arena =
+    t->exprs.arena = t->atoms.arena = t->range.arena = t->late.arena = t->hints.arena =
         t->count.arena = t->alike.arena = t->trusted.arena = t->simple.arena = t->unproved.arena =
             c->arena;
     Expr *bad = NEW(c->arena, Expr);

@@ -150,9 +150,9 @@ Interval expr_symbol_get(Ctx *c, Var symbol);
 typedef struct {
     uint32_t n;
     const int64_t *at;
-} Usual;
-void expr_symbol_expect(Ctx *c, Var symbol, Usual sizes); /* copies them */
-Usual expr_symbol_usual(Ctx *c, Var symbol);
+} SizeHints;
+void expr_symbol_expect(Ctx *c, Var symbol, SizeHints sizes); /* copies them */
+SizeHints expr_symbol_hints(Ctx *c, Var symbol);
 /* The size to assume if there are no hints; negative: unknown as well. */
 void expr_symbol_count(Ctx *c, Var symbol, int64_t size);
 int64_t expr_symbol_counts(Ctx *c, Var symbol);
@@ -186,13 +186,13 @@ void expr_watch(Ctx *c);
 typedef struct {
     const char *text;
     uint64_t times;
-} OpenQuestion;
+} OpenQuery;
 /* at [n]: the queries that held at all sample sizes, in the order of the first time. Context
  * lifetime. */
 typedef struct {
     uint64_t asked, unknown;
     uint32_t n;
-    const OpenQuestion *at;
+    const OpenQuery *at;
 } Watched;
 Watched expr_watched(Ctx *c);
 

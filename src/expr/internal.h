@@ -13,12 +13,12 @@
 typedef struct {
     const Atom *atom;
     const Expr *to;
-} Fact;
+} LearntFact;
 
 struct ExprTable {
     Map exprs, atoms; /* by hash, to chains */
     Map range;        /* symbol id to its Interval, if it was narrowed */
-    Map usual;        /* symbol id to its size hints */
+    Map hints;        /* symbol id to its size hints */
     Map count;        /* symbol id to the size that it counts as */
     Map alike;        /* ids of symbols by which the order of sums may not differ */
     Map trusted;      /* ids of symbols whose indices are unchecked */
@@ -33,16 +33,17 @@ struct ExprTable {
     /* number of facts and narrowings: results simplified at an earlier count may be out of date */
     uint32_t nlearnt;
     const Expr *bad;
-    VEC(Fact) fact;          /* no `to` mentions a symbol that has a fact */
-    struct ExprWatch *watch; /* open.c; NULL: nobody watches */
+    VEC(LearntFact) fact;    /* no `to` mentions a symbol that has a fact */
+    struct ExprWatch *watch; /* unproved.c; NULL: nobody watches */
 };
 
 struct ExprTable *expr_table(Ctx *c);
 
 /* Reports a query and its answer to the watch: a <= b, a == b, a a multiple of b. Returns the
  * answer. */
-typedef enum { ASKED_LE, ASKED_EQ, ASKED_MULTIPLE } Question;
-Tri expr_answered(Ctx *c, const Ranges *r, Question kind, const Expr *a, const Expr *b, Tri answer);
+typedef enum { ASKED_LE, ASKED_EQ, ASKED_MULTIPLE } QueryKind;
+Tri expr_answered(Ctx *c, const Ranges *r, QueryKind kind, const Expr *a, const Expr *b,
+                  Tri answer);
 
 /* A filter for "is this variable in that expression?": one bit for each kind, and one that
  * variables share by their ids. */

@@ -137,21 +137,21 @@ expr_symbol_range(Ctx *c, Var symbol, Interval range)
 }
 
 void
-expr_symbol_expect(Ctx *c, Var symbol, Usual sizes)
+expr_symbol_expect(Ctx *c, Var symbol, SizeHints sizes)
 {
     sizes.at = arena_copy(c->arena, sizes.at, sizes.n * sizeof *sizes.at);
-    map_put(&expr_table(c)->usual, symbol.id, MAP_PTR(arena_copy(c->arena, &sizes, sizeof sizes)));
+    map_put(&expr_table(c)->hints, symbol.id, MAP_PTR(arena_copy(c->arena, &sizes, sizeof sizes)));
 }
 
-Usual
-expr_symbol_usual(Ctx *c, Var symbol)
+SizeHints
+expr_symbol_hints(Ctx *c, Var symbol)
 {
     Interval possible = expr_symbol_get(c, symbol);
     uint64_t found;
 
-    if (!map_get(&expr_table(c)->usual, symbol.id, &found))
-        return (Usual){ 0 };
-    Usual u = *(Usual *)(uintptr_t)found;
+    if (!map_get(&expr_table(c)->hints, symbol.id, &found))
+        return (SizeHints){ 0 };
+    SizeHints u = *(SizeHints *)(uintptr_t)found;
     for (; u.n && u.at[0] < possible.lo; u.n--)
         u.at++;
     while (u.n && u.at[u.n - 1] > possible.hi)
@@ -200,7 +200,7 @@ expr_symbol_is_trusted(Ctx *c, Var symbol)
 int64_t
 expr_symbol_supposed(Ctx *c, Var symbol)
 {
-    Usual said = expr_symbol_usual(c, symbol);
+    SizeHints said = expr_symbol_hints(c, symbol);
     Interval r = expr_symbol_get(c, symbol);
     int64_t count = expr_symbol_counts(c, symbol);
 

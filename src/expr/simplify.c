@@ -380,7 +380,7 @@ typedef struct Simplified {
 } Simplified;
 
 static uint64_t
-hash_question(const Ranges *r, const Expr *e)
+hash_query(const Ranges *r, const Expr *e)
 {
     uint64_t h = MAP_PTR(e);
 
@@ -418,7 +418,7 @@ expr_simplify(Ctx *c, const Ranges *r, const Expr *e)
     if (e->bad || is_settled(t, e))
         return e;
     const Ranges none = { 0 }, *ranges = r ? r : &none;
-    uint64_t key = hash_question(ranges, e);
+    uint64_t key = hash_query(ranges, e);
     Simplified *first = map_get(&t->simple, key, &at) ? (void *)(uintptr_t)at : NULL,
                *s = find_simplified(first, ranges, e);
     if (s && s->learnt == t->nlearnt)
@@ -590,7 +590,7 @@ add_fact(Ctx *c, const Atom *a, const Expr *to)
 {
     struct ExprTable *t = expr_table(c);
 
-    VEC_PUSH(c->arena, &t->fact, ((Fact){ a, to }));
+    VEC_PUSH(c->arena, &t->fact, ((LearntFact){ a, to }));
     t->nsaid += a->kind == ATOM_VAR;
     t->nlearnt++;
 }
@@ -603,7 +603,7 @@ renew_facts(Ctx *c)
     struct ExprTable *t = expr_table(c);
 
     for (uint32_t i = 0, left = t->fact.n; left && i < t->fact.n; i++) {
-        Fact f = t->fact.at[i];
+        LearntFact f = t->fact.at[i];
         if (f.atom->kind == ATOM_VAR)
             continue;
         const Expr *arg[f.atom->narg], *e;

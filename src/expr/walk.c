@@ -120,12 +120,12 @@ expr_linear(Ctx *c, const Expr *e, Var v, const Expr **coef, const Expr **rest)
 typedef struct {
     const Binding *at;
     uint32_t n;
-} Bindings;
+} BindingArray;
 
 static bool
 is_bound(void *user, const Atom *a)
 {
-    const Bindings *b = user;
+    const BindingArray *b = user;
 
     for (uint32_t i = 0; i < b->n; i++)
         if (same_var(b->at[i].var, a->var))
@@ -134,15 +134,15 @@ is_bound(void *user, const Atom *a)
 }
 
 static bool
-term_is_bound(const Term *t, Bindings *b)
+term_is_bound(const Term *t, BindingArray *b)
 {
     return any_var(&(Expr){ .nterm = 1, .term = t }, is_bound, b);
 }
 
-static const Expr *subst(Ctx *c, const Expr *e, Bindings b);
+static const Expr *subst(Ctx *c, const Expr *e, BindingArray b);
 
 static const Expr *
-subst_atom(Ctx *c, const Atom *a, Bindings b)
+subst_atom(Ctx *c, const Atom *a, BindingArray b)
 {
     if (a->kind == ATOM_VAR) {
         for (uint32_t i = 0; i < b.n; i++)
@@ -170,7 +170,7 @@ subst_atom(Ctx *c, const Atom *a, Bindings b)
 }
 
 static const Expr *
-subst(Ctx *c, const Expr *e, Bindings b)
+subst(Ctx *c, const Expr *e, BindingArray b)
 {
     if (e->bad || !any_var(e, is_bound, &b))
         return e;
@@ -197,15 +197,15 @@ subst(Ctx *c, const Expr *e, Bindings b)
 const Expr *
 expr_subst(Ctx *c, const Expr *e, const Binding *b, uint32_t n)
 {
-    return subst(c, e, (Bindings){ b, n });
+    return subst(c, e, (BindingArray){ b, n });
 }
 
 /* ---- evaluation ------------------------------------------------------------------------------ */
 
-typedef bool Value(void *user, Var v, int64_t *out);
+typedef bool ValueFn(void *user, Var v, int64_t *out);
 
 static bool
-eval_atom(const Atom *a, Value *value, void *user, int64_t *out)
+eval_atom(const Atom *a, ValueFn *value, void *user, int64_t *out)
 {
     int64_t x, y;
 
@@ -234,7 +234,7 @@ eval_atom(const Atom *a, Value *value, void *user, int64_t *out)
 }
 
 bool
-expr_eval(const Expr *e, Value *value, void *user, int64_t *out)
+expr_eval(const Expr *e, ValueFn *value, void *user, int64_t *out)
 {
     int64_t sum = 0;
 

@@ -152,7 +152,7 @@ uint32_t
 format_proposals(Ctx *c, const Kernel *k, const bool *constant, FormatOrder *out)
 {
     const Nest *first = k->part[0].nest;
-    bool beside = kernel_is_beside(k);
+    bool beside = kernel_has_independent_parts(k);
     FormatOrder own[2];
     uint32_t n = 0;
 
@@ -271,9 +271,9 @@ pinned_order(Formats *f, ValueId v, const uint8_t **order)
             "%%%s is to have a format that is no order of its %u dimensions; values can "
             "have formats such as [0, 2, 3, 1], constants others too",
             value->name, value->type->rank);
-    for (uint32_t i = 0; i < f->wish->npin; i++)
-        if (!strcmp(f->wish->pin[i].value, value->name))
-            *order = f->wish->pin[i].order;
+    for (uint32_t i = 0; i < f->request->npin; i++)
+        if (!strcmp(f->request->pin[i].value, value->name))
+            *order = f->request->pin[i].order;
     return true;
 }
 
@@ -300,7 +300,7 @@ static bool
 has_parts(const Formats *f, NodeId n)
 {
     const Kernel *k = f->g->node.at[n].kernel;
-    return k->npart > 1 && !kernel_is_beside(k);
+    return k->npart > 1 && !kernel_has_independent_parts(k);
 }
 
 /* Does a kernel of several stages make or read the value? Such kernels have schedules for some
@@ -324,7 +324,7 @@ add_variable(Formats *f, ValueId v, const uint8_t *pin)
     if (pin) {
         x.order[0] = order_is_plain(t->rank, pin) ? NULL : pin;
         x.pinned = true;
-    } else if (f->wish->how != FORMAT_NONE) {
+    } else if (f->request->how != FORMAT_NONE) {
         x.n += orders_of(f, t, x.order + 1);
         x.last = t->rank > 1 ? channels_last(f, t, &x) : 0;
         x.parts = meets_parts(f, v);

@@ -4,7 +4,7 @@
  *
  * This kernel copies two tensors and computes nothing. If the producers of a and b write into o
  * directly, nothing is left to do: the kernel becomes a `join` along dimension 3, and a and b are
- * stored within its result (graph/whole.c). The rows of a are then as far apart as those of o, for
+ * stored within its result (graph/within.c). The rows of a are then as far apart as those of o, for
  * all kernels that make or read a, and their schedules have other prices: axes that were contiguous
  * no longer are. So the concatenation is removed where the sum of all these prices is lower without
  * it.

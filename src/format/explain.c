@@ -55,8 +55,8 @@ measured(const Formats *f, const char *origin)
 {
     uint64_t at;
 
-    if (!f->wish->measured || !origin ||
-        !map_get(&f->wish->measured->seconds, MAP_PTR(sym(f->ctx, origin)), &at))
+    if (!f->request->measured || !origin ||
+        !map_get(&f->request->measured->seconds, MAP_PTR(sym(f->ctx, origin)), &at))
         return -1;
     return *(const double *)(uintptr_t)at;
 }
@@ -81,7 +81,7 @@ print_measured(const Formats *f, Text *t)
     }
     text_add(t, ", measured ");
     text_seconds(t, sum);
-    text_printf(t, " %s", f->wish->measured->how);
+    text_printf(t, " %s", f->request->measured->how);
     if (missing)
         text_printf(t,
                     ", where %u of these kernels are missing: was it measured of this model, "
@@ -112,7 +112,7 @@ print_head(const Formats *f, const FormatFound *found, Text *t)
                 "that make and read them take\n\n",
                 n, n == 1 ? "" : "s", changed, changed == 1 ? "s" : "ve");
     print_row(t, found->cost, "as chosen");
-    if (f->wish->measured)
+    if (f->request->measured)
         print_measured(f, t);
     text_add(t, "\n");
     print_row(t, found->plain, "if nothing were changed, in the same kernels\n");
@@ -370,7 +370,7 @@ print_changes(const Formats *f, const FormatFound *found, Text *t)
                 n == 1 ? "" : "s");
     text_size(t, bytes);
     text_printf(t, " in all%s\n%s", n ? ":" : ".", text_str(&lines));
-    if (!f->wish->measured)
+    if (!f->request->measured)
         text_add(t, "\nTimes are measured by `tenon bench MODEL --profile --json FILE`; with "
                     "--profile FILE beside --explain-formats they are shown here too.\n");
 }

@@ -53,12 +53,12 @@ typedef struct {
      * be NULL */
     Text *explain;
     const FormatMeasured *measured; /* for the report; may be NULL */
-} FormatWish;
+} FormatRequest;
 
 /* Chooses an order of dimensions for every value that only kernels make and read, and applies it to
  * types and nests, so no later stage knows of formats. The choice goes to remarks, one comment line
  * each. False with a diagnostic. */
-bool format_values(Graph *g, Arena *a, const FormatWish *wish, Text *remarks);
+bool format_values(Graph *g, Arena *a, const FormatRequest *request, Text *remarks);
 
 /* An order of dimensions, the innermost last. */
 typedef struct {
@@ -76,7 +76,7 @@ uint32_t format_proposals(Ctx *c, const Kernel *k, const bool *constant, FormatO
  * all kernels together take less time then. Each goes to remarks, one comment line. */
 void format_concats(Graph *g, Arena *a, const FormatPrice *price, Text *remarks);
 
-/* ---- Winograd domains (domain.c) ------------------------------------------------------------- */
+/* ---- Winograd domains (winograd.c) ----------------------------------------------------------- */
 
 /* Predicted seconds of a kernel; constant [nin]: which inputs are known; negative: no schedule. */
 typedef double FormatKernelPrice(void *user, const Kernel *k, const bool *constant);

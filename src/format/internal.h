@@ -43,13 +43,13 @@ typedef struct {
 typedef struct {
     uint32_t factor;
     uint64_t at;
-} Wanted;
+} WantedPrice;
 
 typedef struct {
     Graph *g;
     Ctx *ctx;
     Arena *arena;
-    const FormatWish *wish;
+    const FormatRequest *request;
     Users users;
     bool *can; /* [node.n]: a kernel whose arguments may have other orders */
     VEC(Proposal) order;
@@ -58,9 +58,9 @@ typedef struct {
     uint32_t nvar, *size; /* [nvar]: choices */
     /* of kernels, in their order; without variables if it has none, or too many */
     VEC(FormatFactor) factor;
-    NodeId *kernel;     /* [factor.n]: its node */
-    CostTable **table;  /* [factor.n]: its table */
-    VEC(Wanted) wanted; /* entries to be priced together */
+    NodeId *kernel;          /* [factor.n]: its node */
+    CostTable **table;       /* [factor.n]: its table */
+    VEC(WantedPrice) wanted; /* entries to be priced together */
     /* fix the values of kernels with too many of them */
     VEC(FormatFactor) kept;
     Map cost; /* tables by key (price.c) */

@@ -52,7 +52,7 @@ format_orders(const Formats *f, NodeId n, const uint32_t *choice)
 double
 format_price(const Formats *f, NodeId n, const Kernel *k)
 {
-    double seconds = k ? f->wish->price.of(f->wish->price.user, n, k) : -1;
+    double seconds = k ? f->request->price.of(f->request->price.user, n, k) : -1;
 
     return seconds < 0 ? INFINITY : rint(seconds * 1e12);
 }
@@ -128,7 +128,7 @@ tied_arguments(const Formats *f, NodeId n, uint32_t lead, uint32_t nvar)
     bool *tied = NEW_ARRAY(f->arena, bool, k->nin + k->nout),
          free = format_has_choice(f, format_argument(f, n, lead));
     Contraction view;
-    bool product = k->npart == 1 || kernel_is_beside(k);
+    bool product = k->npart == 1 || kernel_has_independent_parts(k);
 
     for (uint32_t p = 0; p < k->npart && product; p++)
         product = nest_contraction(f->ctx, k->part[p].nest, &view);
@@ -154,7 +154,7 @@ typedef struct {
     const uint32_t *var;
     bool tied[MAX_SCOPE];
     uint32_t number[MAX_SCOPE][MAX_ORDERS + 1];
-} Alike;
+} TiedOrders;
 
 /* The number of an order (NULL: the model's) among those seen. */
 typedef struct {
@@ -182,14 +182,14 @@ rank_of(const Formats *f, uint32_t var)
     return f->g->value.at[f->variable.at[var].value].type->rank;
 }
 
-static Alike
+static TiedOrders
 alike_of(const Formats *f, NodeId n, uint32_t nvar, const uint32_t *var)
 {
     const Kernel *k = f->g->node.at[n].kernel;
     Seen seen[MAX_SCOPE * (MAX_ORDERS + 1)];
     uint32_t lead = leader(f, n), nseen = 0, leading = argument_variable(f, n, lead);
     const bool *tied = tied_arguments(f, n, lead, nvar);
-    Alike a = { .nvar = nvar, .var = var };
+    TiedOrders a = { .nvar = nvar, .var = var };
     bool any = false;
 
     for (uint32_t i = 0; i < nvar; i++) {
@@ -207,7 +207,7 @@ alike_of(const Formats *f, NodeId n, uint32_t nvar, const uint32_t *var)
 
 /* Gives all tied variables one order; false: one of them does not have it. */
 static bool
-lie_as(const Formats *f, const Alike *a, uint32_t order, uint32_t *choice)
+lie_as(const Formats *f, const TiedOrders *a, uint32_t order, uint32_t *choice)
 {
     for (uint32_t i = 0; i < a->nvar; i++) {
         uint32_t c = 0;
@@ -223,7 +223,7 @@ lie_as(const Formats *f, const Alike *a, uint32_t order, uint32_t *choice)
 }
 
 static bool
-lies_alike(const Alike *a, const uint32_t *choice)
+lies_alike(const TiedOrders *a, const uint32_t *choice)
 {
     uint32_t first = UINT32_MAX;
 
@@ -287,7 +287,7 @@ choice_at(const Formats *f, uint32_t nvar, const uint32_t *var, uint64_t at, uin
 /* The expected cost of a combination in which tied variables differ: the least cost with all of
  * them in the order of one of them. other [nvar]: scratch. */
 static double
-expected(const Formats *f, const Alike *a, const CostTable *t, const uint32_t *choice,
+expected(const Formats *f, const TiedOrders *a, const CostTable *t, const uint32_t *choice,
          uint32_t *other)
 {
     double least = INFINITY;
@@ -327,7 +327,7 @@ table_of(Formats *f, NodeId n, uint32_t nvar, const uint32_t *var, uint32_t *cho
         t->entries *= f->size[var[i]];
     t->cost = NEW_ARRAY(f->arena, double, t->entries);
     t->known = NEW_ARRAY(f->arena, bool, t->entries);
-    Alike a = alike_of(f, n, nvar, var);
+    TiedOrders a = alike_of(f, n, nvar, var);
     uint32_t *other = NEW_ARRAY(f->arena, uint32_t, f->nvar);
     for (uint64_t at = 0; at < t->entries; at++) {
         choice_at(f, nvar, var, at, choice);
@@ -445,14 +445,14 @@ want(Formats *f, uint32_t factor, uint64_t at)
     for (uint32_t i = 0; i < f->wanted.n; i++)
         if (f->table[f->wanted.at[i].factor] == f->table[factor] && f->wanted.at[i].at == at)
             return;
-    VEC_PUSH(f->arena, &f->wanted, ((Wanted){ factor, at }));
+    VEC_PUSH(f->arena, &f->wanted, ((WantedPrice){ factor, at }));
 }
 
 /* Prices all wanted entries as one batch; false: there were none. */
 static bool
 price_wanted(Formats *f)
 {
-    const FormatPrice *price = &f->wish->price;
+    const FormatPrice *price = &f->request->price;
     uint32_t *choice = NEW_ARRAY(f->arena, uint32_t, f->nvar), n = f->wanted.n;
 
     if (n && price->begin)

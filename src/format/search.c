@@ -26,7 +26,7 @@ typedef struct {
     const uint32_t *var;
     const Contents *of;
     bool gone;
-} Table;
+} PriceTable;
 typedef struct {
     const Contents *left;
     const uint32_t *best;
@@ -47,7 +47,7 @@ typedef struct {
 typedef struct {
     Arena *arena;
     const FormatProblem *p;
-    VEC(Table) table;
+    VEC(PriceTable) table;
     VEC(uint32_t) * of;   /* [nvar]: the tables that name it, some eliminated */
     Map contents, solved; /* by hash: Contents, Solved */
     uint32_t ncontents, nsolved;
@@ -78,7 +78,7 @@ interned(Elimination *s, uint64_t entries, const double *cost)
 static void
 add_table(Elimination *s, uint32_t n, const uint32_t *var, const Contents *of)
 {
-    VEC_PUSH(s->arena, &s->table, ((Table){ n, var, of, false }));
+    VEC_PUSH(s->arena, &s->table, ((PriceTable){ n, var, of, false }));
     for (uint32_t i = 0; i < n; i++)
         VEC_PUSH(s->arena, &s->of[var[i]], s->table.n - 1);
 }
@@ -151,7 +151,7 @@ count(Elimination *s, uint32_t var)
     drop_gone(s, var);
     s->seen[var] = ++s->stamp;
     for (uint32_t t = 0; t < s->of[var].n; t++) {
-        const Table *table = &s->table.at[s->of[var].at[t]];
+        const PriceTable *table = &s->table.at[s->of[var].at[t]];
         for (uint32_t i = 0; i < table->n; i++) {
             uint32_t v = table->var[i];
             if (s->seen[v] == s->stamp)
@@ -181,7 +181,7 @@ smallest(Elimination *s)
 typedef struct {
     uint32_t nscope, *scope;
     uint32_t ntable;
-    const Table **table;
+    const PriceTable **table;
     uint32_t **place;
 } Bucket;
 
@@ -192,12 +192,12 @@ static Bucket
 bucket_of(Elimination *s, uint32_t var)
 {
     uint32_t n = s->of[var].n;
-    Bucket b = { .table = NEW_ARRAY(s->arena, const Table *, n + 1),
+    Bucket b = { .table = NEW_ARRAY(s->arena, const PriceTable *, n + 1),
                  .place = NEW_ARRAY(s->arena, uint32_t *, n + 1) };
     VEC(uint32_t) scope = { 0 };
 
     for (uint32_t t = 0; t < n; t++) {
-        const Table *table = &s->table.at[s->of[var].at[t]];
+        const PriceTable *table = &s->table.at[s->of[var].at[t]];
         uint32_t at = b.ntable++;
         for (; at > 0 && b.table[at - 1]->of->id > table->of->id; at--)
             b.table[at] = b.table[at - 1];
@@ -333,7 +333,7 @@ typedef struct {
 } Partial;
 
 static double
-entry_at(const Elimination *s, const Table *t, const uint32_t *choice)
+entry_at(const Elimination *s, const PriceTable *t, const uint32_t *choice)
 {
     uint64_t at = 0;
 
@@ -384,7 +384,7 @@ complete_tables(const Elimination *s, uint32_t var, const bool *decided, const u
     double sum = 0;
 
     for (uint32_t k = 0; k < s->of[var].n; k++) {
-        const Table *t = &s->table.at[s->of[var].at[k]];
+        const PriceTable *t = &s->table.at[s->of[var].at[k]];
         bool all = !t->gone;
         for (uint32_t i = 0; i < t->n && all; i++)
             all = decided[t->var[i]];

@@ -35,7 +35,7 @@ static void
 choose_channels_last(Formats *f, uint32_t *choice)
 {
     const double far = 1e12; /* picoseconds: a second */
-    FormatFactor *wish = NEW_ARRAY(f->arena, FormatFactor, f->nvar);
+    FormatFactor *request = NEW_ARRAY(f->arena, FormatFactor, f->nvar);
     uint32_t *var = NEW_ARRAY(f->arena, uint32_t, f->nvar);
 
     for (uint32_t i = 0; i < f->nvar; i++) {
@@ -44,9 +44,9 @@ choose_channels_last(Formats *f, uint32_t *choice)
         for (uint32_t c = 0; c < f->size[i]; c++)
             cost[c] = c == v->last ? 0 : c > 0 ? INFINITY : v->parts ? 0 : far;
         var[i] = i;
-        wish[i] = (FormatFactor){ 1, &var[i], cost };
+        request[i] = (FormatFactor){ 1, &var[i], cost };
     }
-    format_least(f, wish, f->nvar, choice);
+    format_least(f, request, f->nvar, choice);
 }
 
 /* ---- carrying it out ------------------------------------------------------------------------- */
@@ -110,17 +110,17 @@ solve(Formats *f, Text *remarks)
              *greedy = NEW_ARRAY(f->arena, uint32_t, f->nvar),
              *searched = NEW_ARRAY(f->arena, uint32_t, f->nvar);
 
-    if (f->wish->price.begin)
-        f->wish->price.begin(f->wish->price.user);
+    if (f->request->price.begin)
+        f->request->price.begin(f->request->price.user);
     do
         format_factors(f, searched);
-    while (f->wish->price.again && f->wish->price.again(f->wish->price.user));
+    while (f->request->price.again && f->request->price.again(f->request->price.user));
     choose_channels_last(f, last);
     format_greedy(f, greedy);
-    const uint32_t *choice = f->wish->how == FORMAT_CHANNELS_LAST ? last : plain;
+    const uint32_t *choice = f->request->how == FORMAT_CHANNELS_LAST ? last : plain;
     double as_it_is = format_cost_of_all(f, plain);
     FormatFound found = { choice, format_cost_of_all(f, choice), as_it_is };
-    if (f->wish->how == FORMAT_SEARCH) {
+    if (f->request->how == FORMAT_SEARCH) {
         FormatResult r = format_least(f, NULL, 0, searched);
         found = (FormatFound){ searched, r.cost, as_it_is };
         if (!r.exact)
@@ -135,19 +135,19 @@ solve(Formats *f, Text *remarks)
     if (!isfinite(found.cost))
         return refuse(f, found.choice);
     format_remark(f, &found, remarks);
-    if (f->wish->explain)
-        format_explain(f, &found, f->wish->explain);
+    if (f->request->explain)
+        format_explain(f, &found, f->request->explain);
     return apply(f, found.choice);
 }
 
 bool
-format_values(Graph *g, Arena *a, const FormatWish *wish, Text *remarks)
+format_values(Graph *g, Arena *a, const FormatRequest *request, Text *remarks)
 {
     Arena *scratch = arena_child(a);
     Formats f = { .g = g,
                   .ctx = g->ctx,
                   .arena = scratch,
-                  .wish = wish,
+                  .request = request,
                   .users = graph_users(g, scratch),
                   .can = NEW_ARRAY(scratch, bool, g->node.n),
                   .var = NEW_ARRAY(scratch, uint32_t, g->value.n) };
@@ -155,8 +155,8 @@ format_values(Graph *g, Arena *a, const FormatWish *wish, Text *remarks)
 
     if (ok && f.variable.n)
         ok = solve(&f, remarks);
-    else if (ok && wish->explain)
-        text_printf(wish->explain,
+    else if (ok && request->explain)
+        text_printf(request->explain,
                     "no value between kernels has more than one order to choose from\n");
     arena_free(scratch);
     return ok;

@@ -18,10 +18,10 @@
 typedef struct {
     Arena *arena;
     VEC(const char *) list;
-} Words;
+} NameWords;
 
 static void
-add_word(Words *w, const char *word)
+add_word(NameWords *w, const char *word)
 {
     for (uint32_t i = 0; i < w->list.n; i++)
         if (!strcmp(w->list.at[i], word))
@@ -31,7 +31,7 @@ add_word(Words *w, const char *word)
 
 /* Is another word of the list a prefix of this one, as softmax is of softmax_max? */
 static bool
-is_detail(const Words *w, uint32_t which)
+is_detail(const NameWords *w, uint32_t which)
 {
     const char *word = w->list.at[which];
 
@@ -44,7 +44,7 @@ is_detail(const Words *w, uint32_t which)
 }
 
 static const char *
-join(const Words *w, const char *between, size_t limit)
+join(const NameWords *w, const char *between, size_t limit)
 {
     Text t = { .arena = w->arena };
 
@@ -70,8 +70,8 @@ static Label
 label_group(const Fusion *f, const NodeId *member, uint32_t n)
 {
     const Graph *g = f->g;
-    Words work = { .arena = f->arena }, views = { .arena = f->arena },
-          origin = { .arena = f->arena };
+    NameWords work = { .arena = f->arena }, views = { .arena = f->arena },
+              origin = { .arena = f->arena };
     Label label = { 0 };
 
     for (uint32_t i = 0; i < n; i++) {
@@ -94,15 +94,15 @@ typedef struct {
     const Fusion *f;
     Arena *arena; /* of the new graph */
     Kernel *kernel;
-    NodeId *host; /* [nhost], ascending */
-    uint32_t nhost;
+    NodeId *stage; /* [nhost], ascending */
+    uint32_t nstage;
     Map buffer; /* of a value: its buffer */
     VEC(ValueId) in, out;
-} Build;
+} KernelBuild;
 
 /* A buffer named after the parameter: kernels of equal meaning are equal as text. */
 static void
-add_buffer(Build *b, ValueId v, Sym name, Space space)
+add_buffer(KernelBuild *b, ValueId v, Sym name, Space space)
 {
     if (map_get(&b->buffer, v, NULL))
         return;
@@ -118,19 +118,19 @@ add_buffer(Build *b, ValueId v, Sym name, Space space)
 }
 
 static void
-add_buffers(Build *b)
+add_buffers(KernelBuild *b)
 {
     for (int pass = 0; pass < 3; pass++)
-        for (uint32_t i = 0; i < b->nhost; i++) {
-            const FusedCall *p = &b->f->call[b->host[i]];
+        for (uint32_t i = 0; i < b->nstage; i++) {
+            const FusedCall *p = &b->f->call[b->stage[i]];
             uint32_t nin = p->nest->nin;
             for (uint32_t k = 0; k < nin + p->nest->nout; k++) {
                 ValueId v = p->value[k];
                 Sym name = p->nest->param[k].name;
                 if (pass == 0 && k < nin &&
-                    !fuse_is_among(b->host, b->nhost, b->f->g->value.at[v].def))
+                    !fuse_is_among(b->stage, b->nstage, b->f->g->value.at[v].def))
                     add_buffer(b, v, name, SPACE_IN);
-                if (pass == 1 && k >= nin && fuse_escapes(b->f, v, b->host, b->nhost))
+                if (pass == 1 && k >= nin && fuse_escapes(b->f, v, b->stage, b->nstage))
                     add_buffer(b, v, name, SPACE_OUT);
                 if (pass == 2 && k >= nin)
                     add_buffer(b, v, name, SPACE_LOCAL);
@@ -154,12 +154,12 @@ read_inside(const Kernel *k, uint32_t buffer)
 /* An output that is written at digits of axes gets a dimension for each axis inside the kernel, so
  * that schedules see plain axes. The memory is the same. */
 static void
-see_bare_outputs(Build *b, Part *part)
+see_bare_outputs(KernelBuild *b, Part *part)
 {
     Kernel *k = b->kernel;
 
     for (uint32_t i = 0; i < k->npart; i++) {
-        const Nest *bare = nest_bare(b->f->ctx, part[i].nest);
+        const Nest *bare = nest_dim_per_axis(b->f->ctx, part[i].nest);
         bool free = bare != NULL;
         for (uint32_t o = 0; o < part[i].nest->nout && free; o++)
             free = !read_inside(k, part[i].buffer[part[i].nest->nin + o]);
@@ -172,13 +172,13 @@ see_bare_outputs(Build *b, Part *part)
 }
 
 static void
-add_parts(Build *b)
+add_parts(KernelBuild *b)
 {
-    Part *part = NEW_ARRAY(b->arena, Part, b->nhost);
-    const Nest *const *nest = fuse_parts(b->f, b->host, b->nhost);
+    Part *part = NEW_ARRAY(b->arena, Part, b->nstage);
+    const Nest *const *nest = fuse_parts(b->f, b->stage, b->nstage);
 
-    for (uint32_t i = 0; i < b->nhost; i++) {
-        const FusedCall *p = &b->f->call[b->host[i]];
+    for (uint32_t i = 0; i < b->nstage; i++) {
+        const FusedCall *p = &b->f->call[b->stage[i]];
         uint32_t nparam = p->nest->nin + p->nest->nout;
         uint32_t *buffer = NEW_ARRAY(b->arena, uint32_t, nparam);
         for (uint32_t k = 0; k < nparam; k++) {
@@ -191,9 +191,9 @@ add_parts(Build *b)
         part[i] = (Part){ nest[i], buffer };
     }
     b->kernel->part = part;
-    b->kernel->npart = b->nhost;
+    b->kernel->npart = b->nstage;
     see_bare_outputs(b, part);
-    for (uint32_t i = 0; i < b->nhost; i++)
+    for (uint32_t i = 0; i < b->nstage; i++)
         part[i].nest = nest_named(b->f->ctx, part[i].nest);
 }
 
@@ -219,7 +219,7 @@ density_of(const uint8_t *data, const int64_t size[3], int64_t rows, int64_t key
 }
 
 static void
-add_density(Build *b, const FusedCall *p, const Scalar *s)
+add_density(KernelBuild *b, const FusedCall *p, const Scalar *s)
 {
     if (s->op != S_SEEN || s->arg[0]->op != S_NE || s->arg[0]->arg[0]->op != S_LOAD)
         return;
@@ -242,10 +242,10 @@ add_density(Build *b, const FusedCall *p, const Scalar *s)
 }
 
 static void
-add_densities(Build *b)
+add_densities(KernelBuild *b)
 {
-    for (uint32_t i = 0; i < b->nhost; i++) {
-        const FusedCall *p = &b->f->call[b->host[i]];
+    for (uint32_t i = 0; i < b->nstage; i++) {
+        const FusedCall *p = &b->f->call[b->stage[i]];
         for (uint32_t w = 0; w < p->nest->nwrite; w++)
             FOR_EACH_SCALAR (s, scalar_nodes(b->f->ctx, p->nest->write[w].value))
                 add_density(b, p, s);
@@ -254,21 +254,23 @@ add_densities(Build *b)
 
 /* ---- the graph ------------------------------------------------------------------------------- */
 
-static Build
+static KernelBuild
 make_kernel(const Fusion *f, Arena *a, const Label *label, const NodeId *node, uint32_t n)
 {
-    Build b = { .f = f,
-                .arena = a,
-                .kernel = NEW(a, Kernel),
-                .host = NEW_ARRAY(f->arena, NodeId, n),
-                .buffer.arena = f->arena };
+    KernelBuild b = { .f = f,
+                      .arena = a,
+                      .kernel = NEW(a, Kernel),
+                      .stage = NEW_ARRAY(f->arena, NodeId, n),
+                      .buffer.arena = f->arena };
 
-    b.nhost = fuse_hosts(f, node, n, b.host);
+    b.nstage = fuse_stages(f, node, n, b.stage);
     b.kernel->name = label->name;
     /* what reads rows, of --many, came from no node */
     b.kernel->origin = *label->origin ? sym(f->ctx, label->origin) : NULL;
-    uint32_t depth = fuse_depth(f, b.host, b.nhost), most = fuse_shared(f, b.host, b.nhost);
-    b.kernel->shared = fuse_beside(f, b.host, b.nhost) ? 0 : depth && depth < most ? depth : most;
+    uint32_t depth = fuse_depth(f, b.stage, b.nstage), most = fuse_shared(f, b.stage, b.nstage);
+    b.kernel->shared = fuse_are_independent(f, b.stage, b.nstage) ? 0
+                       : depth && depth < most                    ? depth
+                                                                  : most;
     add_buffers(&b);
     add_parts(&b);
     add_densities(&b);
@@ -280,7 +282,7 @@ static void
 add_kernel(const Fusion *f, Graph *to, const NodeId *node, uint32_t n, ValueId *map)
 {
     Label label = label_group(f, node, n);
-    Build b = make_kernel(f, to->arena, &label, node, n);
+    KernelBuild b = make_kernel(f, to->arena, &label, node, n);
     ValueId *in = NEW_ARRAY(f->arena, ValueId, b.in.n),
             *out = NEW_ARRAY(f->arena, ValueId, b.out.n);
 
@@ -295,7 +297,7 @@ const Kernel *
 fuse_kernel(const Fusion *f, const NodeId *node, uint32_t n, const void *const **data)
 {
     Label label = label_group(f, node, n);
-    Build b = make_kernel(f, f->arena, &label, node, n);
+    KernelBuild b = make_kernel(f, f->arena, &label, node, n);
     const void **known = NEW_ARRAY(f->arena, const void *, b.in.n + 1);
 
     for (uint32_t i = 0; i < b.in.n; i++)

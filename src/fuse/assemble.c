@@ -20,7 +20,7 @@ fuse_nodes(const Graph *g, Arena *scratch, const FuseRules *rules)
                     .at = NEW_ARRAY(scratch, uint32_t, g->node.n) };
 
     for (NodeId n = 1; n < g->node.n; n++)
-        if (s.f.host[n] == n) {
+        if (s.f.stage[n] == n) {
             s.at[n] = s.n;
             s.node[s.n++] = n;
         }
@@ -63,7 +63,7 @@ fuse_members(const FuseNodes *s, const uint32_t *group, uint32_t ngroup)
 
 /* For one group: the host of each node, and the number of its kernel. */
 static void
-place_members(const FuseNodes *s, const NodeId *node, uint32_t n, NodeId *host, uint32_t *number,
+place_members(const FuseNodes *s, const NodeId *node, uint32_t n, NodeId *stage, uint32_t *number,
               uint32_t *next)
 {
     Composed c = fuse_compose_group(&s->f, s->scratch, node, n);
@@ -71,30 +71,30 @@ place_members(const FuseNodes *s, const NodeId *node, uint32_t n, NodeId *host, 
 
     *next += one;
     for (uint32_t i = 0; i < n; i++) {
-        NodeId to = c.f.host[c.as[i]];
-        host[node[i]] = 0;
+        NodeId to = c.f.stage[c.as[i]];
+        stage[node[i]] = 0;
         for (uint32_t j = 0; j < n && to; j++)
             if (c.as[j] == to)
-                host[node[i]] = node[j];
-        if (host[node[i]] == node[i])
+                stage[node[i]] = node[j];
+        if (stage[node[i]] == node[i])
             number[node[i]] = one ? *next : ++*next;
     }
 }
 
 /* Views inlined before there were groups get the host of their readers; 0: several hosts. */
 static void
-place_views(const FuseNodes *s, NodeId *host)
+place_views(const FuseNodes *s, NodeId *stage)
 {
     const Graph *g = s->g;
 
     for (NodeId n = g->node.n; --n > 0;) {
         const Node *view = &g->node.at[n];
         bool any = false;
-        for (uint32_t o = 0; s->f.host[n] != n && o < view->out.count; o++) {
+        for (uint32_t o = 0; s->f.stage[n] != n && o < view->out.count; o++) {
             ValueId v = node_out(g, view, o);
             for (uint32_t r = s->f.users.first[v]; r < s->f.users.first[v + 1]; r++) {
-                NodeId to = host[s->f.users.node[r]];
-                host[n] = !any || host[n] == to ? to : 0;
+                NodeId to = stage[s->f.users.node[r]];
+                stage[n] = !any || stage[n] == to ? to : 0;
                 any = true;
             }
         }
@@ -106,22 +106,22 @@ fuse_assemble(const FuseNodes *s, Arena *a, const uint32_t *group, uint32_t ngro
 {
     const Graph *g = s->g;
     FusePlan p = fuse_none(g, a);
-    NodeId *host = NEW_ARRAY(s->scratch, NodeId, g->node.n);
+    NodeId *stage = NEW_ARRAY(s->scratch, NodeId, g->node.n);
     uint32_t *number = NEW_ARRAY(s->scratch, uint32_t, g->node.n), next = 0;
     Groups all = fuse_members(s, group, ngroup);
 
     for (uint32_t k = 1; k <= ngroup; k++)
         if (all.first[k + 1] > all.first[k])
-            place_members(s, all.node + all.first[k], all.first[k + 1] - all.first[k], host, number,
-                          &next);
-    place_views(s, host);
-    fuse_vanish(g, &p, host);
+            place_members(s, all.node + all.first[k], all.first[k + 1] - all.first[k], stage,
+                          number, &next);
+    place_views(s, stage);
+    fuse_vanish(g, &p, stage);
     for (NodeId n = 1; n < g->node.n; n++) {
-        bool stays = host[n] == n;
-        p.group[n] = number[host[n]];
-        p.why[n] = stays     ? "what its kernel makes"
-                   : host[n] ? "computed where its kernel reads it"
-                             : "computed wherever it is read";
+        bool stays = stage[n] == n;
+        p.group[n] = number[stage[n]];
+        p.why[n] = stays      ? "what its kernel makes"
+                   : stage[n] ? "computed where its kernel reads it"
+                              : "computed wherever it is read";
     }
     fuse_number(g, a, &p);
     fuse_settle(g, &p);
@@ -129,11 +129,11 @@ fuse_assemble(const FuseNodes *s, Arena *a, const uint32_t *group, uint32_t ngro
 }
 
 bool
-fuse_wished(const Graph *g, const FuseWish *wish, NodeId node[2])
+fuse_requested(const Graph *g, const FuseRequest *request, NodeId node[2])
 {
     Arena *scratch = arena_child(g->ctx->arena);
     FuseNodes s = fuse_nodes(g, scratch, &fuse_rules_views);
-    uint32_t x = fuse_find(&s, wish->first), y = fuse_find(&s, wish->second);
+    uint32_t x = fuse_find(&s, request->first), y = fuse_find(&s, request->second);
     bool found = x != NO_SLOT && y != NO_SLOT;
 
     node[0] = found ? s.node[x] : 0;
@@ -143,11 +143,11 @@ fuse_wished(const Graph *g, const FuseWish *wish, NodeId node[2])
 }
 
 Tri
-fuse_granted(const Graph *g, const FusePlan *p, const FuseWish *wish)
+fuse_granted(const Graph *g, const FusePlan *p, const FuseRequest *request)
 {
     NodeId node[2];
 
-    return !fuse_wished(g, wish, node)              ? UNKNOWN
+    return !fuse_requested(g, request, node)        ? UNKNOWN
            : p->group[node[0]] == p->group[node[1]] ? YES
                                                     : NO;
 }

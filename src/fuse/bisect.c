@@ -16,12 +16,12 @@ typedef struct {
     Groups groups;
     /* join [node.n]: number of a node's join, 0: none; most [ngroup + 1]: the last join of a
      * kernel */
-    uint32_t *join, *most;
+    uint32_t *merge, *most;
     uint32_t n;
-} Joins;
+} Merges;
 
 static void
-number_joins(Joins *j, Arena *a)
+number_merges(Merges *j, Arena *a)
 {
     const Graph *g = j->g;
     /* some reader inlines it */
@@ -38,38 +38,38 @@ number_joins(Joins *j, Arena *a)
         for (uint32_t i = j->groups.first[k]; i < j->groups.first[k + 1]; i++) {
             NodeId n = j->groups.node[i];
             if (k == 0 || inside[n] || i + 1 < j->groups.first[k + 1])
-                j->join[n] = ++j->n;
+                j->merge[n] = ++j->n;
         }
         j->most[k] = j->n;
     }
 }
 
-static Joins
-joins_of(const Graph *g, Arena *a, const FusePlan *p)
+static Merges
+merges_of(const Graph *g, Arena *a, const FusePlan *p)
 {
-    Joins j = { g,
-                p,
-                fuse_groups(g, a, p),
-                NEW_ARRAY(a, uint32_t, g->node.n),
-                NEW_ARRAY(a, uint32_t, p->ngroup + 1),
-                0 };
+    Merges j = { g,
+                 p,
+                 fuse_groups(g, a, p),
+                 NEW_ARRAY(a, uint32_t, g->node.n),
+                 NEW_ARRAY(a, uint32_t, p->ngroup + 1),
+                 0 };
 
-    number_joins(&j, a);
+    number_merges(&j, a);
     return j;
 }
 
 uint32_t
-fuse_joins(const Graph *g, const FusePlan *p)
+fuse_merges(const Graph *g, const FusePlan *p)
 {
     Arena *scratch = arena_child(g->ctx->arena);
-    uint32_t n = joins_of(g, scratch, p).n;
+    uint32_t n = merges_of(g, scratch, p).n;
 
     arena_free(scratch);
     return n;
 }
 
 static FusePlan
-with_joins(const Joins *j, Arena *a, uint32_t most)
+with_merges(const Merges *j, Arena *a, uint32_t most)
 {
     const Graph *g = j->g;
     const FusePlan *p = j->plan;
@@ -86,31 +86,31 @@ with_joins(const Joins *j, Arena *a, uint32_t most)
         const Node *node = &g->node.at[n];
         for (uint32_t i = 0; i < node->in.count; i++) {
             NodeId def = node_in(g, node, i) ? g->value.at[node_in(g, node, i)].def : 0;
-            bool joined = j->join[def] && j->join[def] <= most;
-            if (def && j->join[def] && !joined)
+            bool joined = j->merge[def] && j->merge[def] <= most;
+            if (def && j->merge[def] && !joined)
                 out.edge[node->in.first + i] = (FuseEdge){ EDGE_STORE, 0 };
             else if (joined && p->group[def] && p->group[def] == p->group[n])
                 sets_unite(root, def, n);
         }
     }
     for (NodeId n = 1; n < g->node.n; n++)
-        out.group[n] = p->group[n] || j->join[n] > most ? sets_root(root, n) : 0;
+        out.group[n] = p->group[n] || j->merge[n] > most ? sets_root(root, n) : 0;
     fuse_number(g, a, &out);
     fuse_settle(g, &out);
     return out;
 }
 
 FusePlan
-fuse_first_joins(const Graph *g, Arena *a, const FusePlan *p, uint32_t most, NodeId *last)
+fuse_first_merges(const Graph *g, Arena *a, const FusePlan *p, uint32_t most, NodeId *last)
 {
-    Joins j = joins_of(g, a, p);
+    Merges j = merges_of(g, a, p);
 
     *last = 0;
     for (NodeId n = 1; n < g->node.n; n++)
-        if (most && j.join[n] == most)
+        if (most && j.merge[n] == most)
             *last = n;
-    FusePlan out = with_joins(&j, a, most);
+    FusePlan out = with_merges(&j, a, most);
     while (most && fuse_illegal(g, &out))
-        out = with_joins(&j, a, --most);
+        out = with_merges(&j, a, --most);
     return out;
 }

@@ -6,7 +6,7 @@
  * convolution). Contractions that read one value can run side by side in one kernel. All candidates
  * are listed against the plan as it is, whether they share groups or not.
  */
-#include "fuse/join.h"
+#include "fuse/merge_groups.h"
 
 #include <string.h>
 
@@ -18,27 +18,27 @@
 /* ---- groups ---------------------------------------------------------------------------------- */
 
 static uint32_t
-list_hosts(Join *j, NodeId group)
+list_stages(GroupMerge *j, NodeId group)
 {
-    return join_nodes(j, j->f, &group, 1).hosts;
+    return merge_nodes(j, j->f, &group, 1).stages;
 }
 
 /* Is the group one contraction? */
 static bool
-is_product(Join *j, NodeId group)
+is_product(GroupMerge *j, NodeId group)
 {
-    return group && list_hosts(j, group) == 1 && fuse_traits_of(j->f, j->host[0])->contraction;
+    return group && list_stages(j, group) == 1 && fuse_traits_of(j->f, j->stage[0])->contraction;
 }
 
 /* Is the group rows: reductions along them, and elementwise work around? */
 static bool
-is_rows(Join *j, NodeId group)
+is_rows(GroupMerge *j, NodeId group)
 {
-    uint32_t n = group ? list_hosts(j, group) : 0;
+    uint32_t n = group ? list_stages(j, group) : 0;
     bool row = false;
 
     for (uint32_t i = 0; i < n; i++) {
-        const NestTraits *t = fuse_traits_of(j->f, j->host[i]);
+        const NestTraits *t = fuse_traits_of(j->f, j->stage[i]);
         row |= t->row;
         if (!t->row && !t->elementwise)
             return false;
@@ -47,19 +47,19 @@ is_rows(Join *j, NodeId group)
 }
 
 static NodeId
-group_of(const Join *j, ValueId v)
+group_of(const GroupMerge *j, ValueId v)
 {
     return j->order.group[j->g->value.at[v].def];
 }
 
 /* Are all values of these groups, except the last, read only inside them? */
 static bool
-is_closed(Join *j, const NodeId *group, uint32_t n)
+is_closed(GroupMerge *j, const NodeId *group, uint32_t n)
 {
     for (uint32_t k = 0; k + 1 < n; k++) {
-        uint32_t hosts = list_hosts(j, group[k]);
-        for (uint32_t i = 0; i < hosts; i++) {
-            const FusedCall *p = &j->f->call[j->host[i]];
+        uint32_t stages = list_stages(j, group[k]);
+        for (uint32_t i = 0; i < stages; i++) {
+            const FusedCall *p = &j->f->call[j->stage[i]];
             for (uint32_t o = 0; o < p->nest->nout; o++) {
                 ValueId v = p->value[p->nest->nin + o];
                 if (j->f->visible[v])
@@ -81,20 +81,20 @@ is_closed(Join *j, const NodeId *group, uint32_t n)
 /* ---- kinds of candidates --------------------------------------------------------------------- */
 
 static bool
-has_same_groups(const JoinCandidate *x, const JoinCandidate *y)
+has_same_groups(const MergeCandidate *x, const MergeCandidate *y)
 {
     return x->n == y->n && !memcmp(x->group, y->group, x->n * sizeof *x->group);
 }
 
 /* Adds a candidate, unless it is listed, or merging it would form a cycle. */
 static void
-add(Join *j, JoinCandidate t)
+add(GroupMerge *j, MergeCandidate t)
 {
     for (uint32_t i = 0; i < t.n; i++)
         t.group[i] = j->order.group[t.member[i]];
     uint32_t *newest = &j->newest[t.group[t.n - 1]];
     for (uint32_t i = *newest; i; i = j->found.at[i - 1].next) {
-        const JoinCandidate *other = &j->found.at[i - 1];
+        const MergeCandidate *other = &j->found.at[i - 1];
         if (!has_same_groups(&t, other))
             continue;
         if (t.depth == other->depth && t.between == other->between)
@@ -109,21 +109,21 @@ add(Join *j, JoinCandidate t)
 }
 
 static NodeId
-last_of_rows(Join *j, const NodeId *host, uint32_t n, NodeId product)
+last_of_rows(GroupMerge *j, const NodeId *stage, uint32_t n, NodeId product)
 {
     for (uint32_t k = 0; k < n; k++) {
-        const FusedCall *p = &j->f->call[host[k]];
+        const FusedCall *p = &j->f->call[stage[k]];
         ValueId v = p->value[p->nest->nin];
-        if (p->nest->nout == 1 && fuse_traits_of(j->f, host[k])->elementwise &&
+        if (p->nest->nout == 1 && fuse_traits_of(j->f, stage[k])->elementwise &&
             j->f->readers[v].n == 1 && j->f->readers[v].at[0] == product)
-            return host[k];
+            return stage[k];
     }
     return 0;
 }
 
 /* Contraction, rows, contraction: an attention. */
 static void
-add_triples(Join *j, NodeId product, NodeId group)
+add_triples(GroupMerge *j, NodeId product, NodeId group)
 {
     const FusedCall *p = &j->f->call[product];
 
@@ -131,29 +131,29 @@ add_triples(Join *j, NodeId product, NodeId group)
         NodeId rows = group_of(j, p->value[i]);
         if (!rows || rows == group || !is_rows(j, rows))
             continue;
-        uint32_t hosts = list_hosts(j, rows);
-        NodeId *host = arena_copy(j->f->arena, j->host, hosts * sizeof *host);
-        for (uint32_t k = 0; k < hosts; k++)
-            for (uint32_t s = 0; s < j->f->call[host[k]].nest->nin; s++) {
-                NodeId three[] = { group_of(j, j->f->call[host[k]].value[s]), rows, group };
+        uint32_t stages = list_stages(j, rows);
+        NodeId *stage = arena_copy(j->f->arena, j->stage, stages * sizeof *stage);
+        for (uint32_t k = 0; k < stages; k++)
+            for (uint32_t s = 0; s < j->f->call[stage[k]].nest->nin; s++) {
+                NodeId three[] = { group_of(j, j->f->call[stage[k]].value[s]), rows, group };
                 if (three[0] == rows || !is_product(j, three[0]) || !is_closed(j, three, 3))
                     continue;
                 add(j,
-                    (JoinCandidate){ .member = { j->g->value.at[j->f->call[host[k]].value[s]].def,
-                                                 host[k], product },
-                                     .n = 3,
-                                     .last = last_of_rows(j, host, hosts, product) });
+                    (MergeCandidate){ .member = { j->g->value.at[j->f->call[stage[k]].value[s]].def,
+                                                  stage[k], product },
+                                      .n = 3,
+                                      .last = last_of_rows(j, stage, stages, product) });
             }
     }
 }
 
 /* Is the group one reduction over a sliding window? */
 static bool
-is_window(Join *j, NodeId group)
+is_window(GroupMerge *j, NodeId group)
 {
-    if (!group || list_hosts(j, group) != 1 || !fuse_traits_of(j->f, j->host[0])->reduces)
+    if (!group || list_stages(j, group) != 1 || !fuse_traits_of(j->f, j->stage[0])->reduces)
         return false;
-    const Nest *n = j->f->call[j->host[0]].nest;
+    const Nest *n = j->f->call[j->stage[0]].nest;
     Accesses reads = nest_accesses(j->f->ctx, j->f->arena, n);
     for (uint32_t i = 0; i < reads.n; i++)
         if (nest_mapping(j->f->ctx, n, &reads.at[i]) == MAP_WIN)
@@ -163,7 +163,7 @@ is_window(Join *j, NodeId group)
 
 /* Window, contraction: a depthwise and a pointwise convolution. */
 static void
-add_windows(Join *j, NodeId product, NodeId group)
+add_windows(GroupMerge *j, NodeId product, NodeId group)
 {
     const FusedCall *p = &j->f->call[product];
 
@@ -171,13 +171,13 @@ add_windows(Join *j, NodeId product, NodeId group)
         NodeId two[] = { group_of(j, p->value[i]), group };
         if (two[0] != group && is_window(j, two[0]) && is_closed(j, two, 2))
             add(j,
-                (JoinCandidate){ .member = { j->g->value.at[p->value[i]].def, product }, .n = 2 });
+                (MergeCandidate){ .member = { j->g->value.at[p->value[i]].def, product }, .n = 2 });
     }
 }
 
 /* Contraction, rows of its result, which may be stored too: a normalisation behind it. */
 static void
-add_rows(Join *j, NodeId row, NodeId group)
+add_rows(GroupMerge *j, NodeId row, NodeId group)
 {
     const FusedCall *p = &j->f->call[row];
 
@@ -186,14 +186,14 @@ add_rows(Join *j, NodeId row, NodeId group)
     for (uint32_t i = 0; i < p->nest->nin; i++) {
         NodeId product = group_of(j, p->value[i]);
         if (product != group && is_product(j, product))
-            add(j, (JoinCandidate){ .member = { j->g->value.at[p->value[i]].def, row }, .n = 2 });
+            add(j, (MergeCandidate){ .member = { j->g->value.at[p->value[i]].def, row }, .n = 2 });
     }
 }
 
 /* The number of outer axes that contraction and window can share: those before the first axis of
  * either side that the window slides over or does not. 0: no read of v slides. */
 static uint32_t
-depth_under(Join *j, NodeId product, NodeId window, ValueId v)
+depth_under(GroupMerge *j, NodeId product, NodeId window, ValueId v)
 {
     Ctx *c = j->f->ctx;
     const Nest *n = j->f->call[product].nest;
@@ -224,30 +224,30 @@ depth_under(Join *j, NodeId product, NodeId window, ValueId v)
 
 /* Contraction, sliding window over its result: a pooling behind a convolution. */
 static void
-add_pooled(Join *j, NodeId window, NodeId group)
+add_pooled(GroupMerge *j, NodeId window, NodeId group)
 {
     const FusedCall *p = &j->f->call[window];
     const NestTraits *k = fuse_traits_of(j->f, window);
 
-    if (!k->reduces || k->contraction || list_hosts(j, group) != 1)
+    if (!k->reduces || k->contraction || list_stages(j, group) != 1)
         return;
     for (uint32_t i = 0; i < p->nest->nin; i++) {
         NodeId two[] = { group_of(j, p->value[i]), group };
         if (two[0] == group || !is_product(j, two[0]))
             continue;
-        uint32_t depth = depth_under(j, j->host[0], window, p->value[i]);
+        uint32_t depth = depth_under(j, j->stage[0], window, p->value[i]);
         if (depth && is_closed(j, two, 2))
-            add(j, (JoinCandidate){ .member = { j->g->value.at[p->value[i]].def, window },
-                                    .n = 2,
-                                    .between = p->value[i],
-                                    .depth = depth });
+            add(j, (MergeCandidate){ .member = { j->g->value.at[p->value[i]].def, window },
+                                     .n = 2,
+                                     .between = p->value[i],
+                                     .depth = depth });
     }
 }
 
 /* Is the input read once, indexed by all parallel axes and then the reduction axis, one a
  * dimension? */
 static bool
-reads_as_summed(Join *j, NodeId reader, uint32_t slot)
+reads_as_summed(GroupMerge *j, NodeId reader, uint32_t slot)
 {
     const Nest *n = j->f->call[reader].nest;
     Accesses reads = nest_accesses(j->f->ctx, j->f->arena, n);
@@ -270,31 +270,31 @@ reads_as_summed(Join *j, NodeId reader, uint32_t slot)
 
 /* Contraction over each group of summands, sum over the groups, which may be scaled. */
 static void
-add_scaled(Join *j, NodeId sum, NodeId group)
+add_scaled(GroupMerge *j, NodeId sum, NodeId group)
 {
     const FusedCall *p = &j->f->call[sum];
 
-    if (!fuse_traits_of(j->f, sum)->reduces || list_hosts(j, group) != 1)
+    if (!fuse_traits_of(j->f, sum)->reduces || list_stages(j, group) != 1)
         return;
     for (uint32_t i = 0; i < p->nest->nin; i++) {
         NodeId two[] = { group_of(j, p->value[i]), group };
         uint32_t depth = p->nest->param[i].type->rank - 1u;
         if (depth && two[0] != group && is_product(j, two[0]) && is_closed(j, two, 2) &&
             reads_as_summed(j, sum, i))
-            add(j, (JoinCandidate){ .member = { j->g->value.at[p->value[i]].def, sum },
-                                    .n = 2,
-                                    .between = p->value[i],
-                                    .depth = depth });
+            add(j, (MergeCandidate){ .member = { j->g->value.at[p->value[i]].def, sum },
+                                     .n = 2,
+                                     .between = p->value[i],
+                                     .depth = depth });
     }
 }
 
 /* ---- products side by side ------------------------------------------------------------------- */
 
-typedef VEC(JoinCandidate) Sets;
+typedef VEC(MergeCandidate) Sets;
 
 /* The contractions that read a value, in the order of their groups. */
 static uint32_t
-products_of(Join *j, ValueId v, NodeId *out)
+products_of(GroupMerge *j, ValueId v, NodeId *out)
 {
     uint32_t n = 0;
 
@@ -303,7 +303,8 @@ products_of(Join *j, ValueId v, NodeId *out)
         uint32_t at = n, place = j->order.at[j->order.group[to]];
         while (at > 0 && j->order.at[j->order.group[out[at - 1]]] > place)
             at--;
-        if ((at > 0 && out[at - 1] == to) || !is_product(j, j->order.group[to]) || j->host[0] != to)
+        if ((at > 0 && out[at - 1] == to) || !is_product(j, j->order.group[to]) ||
+            j->stage[0] != to)
             continue;
         memmove(out + at + 1, out + at, (n - at) * sizeof *out);
         out[at] = to;
@@ -314,7 +315,7 @@ products_of(Join *j, ValueId v, NodeId *out)
 
 /* [n][n]: does contraction k depend on i? Dependence is transitive, which saves path searches. */
 static bool *
-find_waits(Join *j, const NodeId *product, uint32_t n)
+find_waits(GroupMerge *j, const NodeId *product, uint32_t n)
 {
     bool *waits = NEW_ARRAY(j->f->arena, bool, (size_t)n *n);
 
@@ -322,7 +323,7 @@ find_waits(Join *j, const NodeId *product, uint32_t n)
         for (uint32_t k = i + 1; k < n; k++) {
             NodeId two[] = { j->order.group[product[i]], j->order.group[product[k]] };
             bool *own = waits + (size_t)i * n, *other = waits + (size_t)k * n;
-            if (own[k] || (fuse_beside(j->f, (NodeId[]){ product[i], product[k] }, 2) &&
+            if (own[k] || (fuse_are_independent(j->f, (NodeId[]){ product[i], product[k] }, 2) &&
                            order_allows(&j->order, two, 2)))
                 continue;
             own[k] = true;
@@ -334,23 +335,23 @@ find_waits(Join *j, const NodeId *product, uint32_t n)
 
 /* A set of contractions that read one value, by number, ascending. */
 typedef struct {
-    uint32_t at[ORDER_MOST_JOINED], n;
+    uint32_t at[ORDER_MOST_MERGED], n;
 } ProductSet;
 typedef struct {
     const NodeId *product;
     const bool *waits;
     uint32_t n;
     VEC(ProductSet) set;
-} Beside;
+} ProductSets;
 
 /* Extends a set by one, if that depends on none of it. */
 static bool
-may_have(const Beside *b, ProductSet *s, uint32_t more)
+may_have(const ProductSets *b, ProductSet *s, uint32_t more)
 {
     for (uint32_t i = 0; i < s->n; i++)
         if (b->waits[(size_t)s->at[i] * b->n + more])
             return false;
-    if (s->n == ORDER_MOST_JOINED)
+    if (s->n == ORDER_MOST_MERGED)
         return false;
     s->at[s->n++] = more;
     return true;
@@ -358,7 +359,7 @@ may_have(const Beside *b, ProductSet *s, uint32_t more)
 
 /* Lists all legal sets by size; false: there are too many. */
 static bool
-list_sets(Beside *b, Arena *a)
+list_sets(ProductSets *b, Arena *a)
 {
     for (uint32_t i = 0; i < b->n; i++)
         VEC_PUSH(a, &b->set, ((ProductSet){ { i }, 1 }));
@@ -379,7 +380,7 @@ list_sets(Beside *b, Arena *a)
 /* Lists greedy maximal sets, each starting with the first contraction not in an earlier one, and
  * each also without one of its members. */
 static void
-list_some_sets(Beside *b, Arena *a)
+list_some_sets(ProductSets *b, Arena *a)
 {
     bool *gone = NEW_ARRAY(a, bool, b->n);
 
@@ -402,7 +403,7 @@ list_some_sets(Beside *b, Arena *a)
 
 /* Members are in the order of their groups. */
 static bool
-is_part(const JoinCandidate *t, const JoinCandidate *of)
+is_part(const MergeCandidate *t, const MergeCandidate *of)
 {
     uint32_t met = 0;
 
@@ -413,7 +414,7 @@ is_part(const JoinCandidate *t, const JoinCandidate *of)
 
 /* Adds sets of independent contractions that read one value. */
 static void
-add_beside(Join *j, ValueId v)
+add_beside(GroupMerge *j, ValueId v)
 {
     Arena *a = j->f->arena;
     NodeId *product = NEW_ARRAY(a, NodeId, j->f->readers[v].n + 1);
@@ -421,7 +422,7 @@ add_beside(Join *j, ValueId v)
 
     if (n < 2)
         return;
-    Beside b = { .product = product, .waits = find_waits(j, product, n), .n = n };
+    ProductSets b = { .product = product, .waits = find_waits(j, product, n), .n = n };
     if (!list_sets(&b, a)) {
         j->unlisted++;
         list_some_sets(&b, a);
@@ -429,7 +430,7 @@ add_beside(Join *j, ValueId v)
     /* the largest first: ties go to the first */
     for (uint32_t i = b.set.n; i-- > 0;) {
         const ProductSet *s = &b.set.at[i];
-        JoinCandidate t = { .n = s->n, .side_by_side = true };
+        MergeCandidate t = { .n = s->n, .side_by_side = true };
         for (uint32_t k = 0; k < s->n; k++)
             t.member[k] = product[s->at[k]];
         for (uint32_t k = first; k < j->found.n && !t.instead; k++)
@@ -440,13 +441,13 @@ add_beside(Join *j, ValueId v)
 }
 
 void
-join_candidates(Join *j)
+merge_candidates(GroupMerge *j)
 {
     for (NodeId n = 1; n < j->g->node.n; n++) {
         NodeId group = j->order.group[n];
-        if (!group || j->f->host[n] != n)
+        if (!group || j->f->stage[n] != n)
             continue;
-        if (fuse_traits_of(j->f, n)->contraction && list_hosts(j, group) == 1) {
+        if (fuse_traits_of(j->f, n)->contraction && list_stages(j, group) == 1) {
             add_triples(j, n, group);
             add_windows(j, n, group);
         }

@@ -71,47 +71,47 @@ slot_of(FusedCall p, ValueId v)
 
 /* The host with output `out` of node inlined for its input `slot`; nest NULL: not possible. */
 static FusedCall
-inlined_at(Fusion *f, FusedCall host, uint32_t slot, FusedCall node, uint32_t out)
+inlined_at(Fusion *f, FusedCall stage, uint32_t slot, FusedCall node, uint32_t out)
 {
-    uint32_t nin = host.nest->nin, kept = nin - 1;
+    uint32_t nin = stage.nest->nin, kept = nin - 1;
     uint32_t *same = NEW_ARRAY(f->arena, uint32_t, node.nest->nin + 1);
-    ValueId *value = NEW_ARRAY(f->arena, ValueId, nin + node.nest->nin + host.nest->nout);
+    ValueId *value = NEW_ARRAY(f->arena, ValueId, nin + node.nest->nin + stage.nest->nout);
 
-    memcpy(value, host.value, slot * sizeof *value);
-    memcpy(value + slot, host.value + slot + 1, (nin - 1 - slot) * sizeof *value);
+    memcpy(value, stage.value, slot * sizeof *value);
+    memcpy(value + slot, stage.value + slot + 1, (nin - 1 - slot) * sizeof *value);
     for (uint32_t i = 0; i < node.nest->nin; i++) {
-        same[i] = slot_of(host, node.value[i]);
+        same[i] = slot_of(stage, node.value[i]);
         if (same[i] == NO_SLOT || same[i] == slot)
             same[i] = NO_SLOT, value[kept++] = node.value[i];
     }
-    memcpy(value + kept, host.value + nin, host.nest->nout * sizeof *value);
-    return (FusedCall){ nest_inline_same(f->ctx, host.nest, slot, node.nest, out, same), value };
+    memcpy(value + kept, stage.value + nin, stage.nest->nout * sizeof *value);
+    return (FusedCall){ nest_inline_same(f->ctx, stage.nest, slot, node.nest, out, same), value };
 }
 
 /* The host with all values of node inlined; nest NULL: not possible. */
 static FusedCall
-with_inlined(Fusion *f, FusedCall host, FusedCall node)
+with_inlined(Fusion *f, FusedCall stage, FusedCall node)
 {
-    host = merge_same(f, host); /* one slot per tensor: concat(x, x) reads x twice */
+    stage = merge_same(f, stage); /* one slot per tensor: concat(x, x) reads x twice */
     for (uint32_t o = 0; o < node.nest->nout; o++) {
-        uint32_t slot = slot_of(host, node.value[node.nest->nin + o]);
+        uint32_t slot = slot_of(stage, node.value[node.nest->nin + o]);
         if (slot == NO_SLOT)
             continue;
-        host = inlined_at(f, host, slot, node, o);
-        if (!host.nest)
-            return host;
-        host = merge_same(f, host); /* the node may read one tensor twice itself */
+        stage = inlined_at(f, stage, slot, node, o);
+        if (!stage.nest)
+            return stage;
+        stage = merge_same(f, stage); /* the node may read one tensor twice itself */
     }
-    host.nest = nest_simplify(f->ctx, host.nest);
-    return host.nest ? drop_unread(f, host) : host;
+    stage.nest = nest_simplify(f->ctx, stage.nest);
+    return stage.nest ? drop_unread(f, stage) : stage;
 }
 
 /* ---- readers --------------------------------------------------------------------------------- */
 
 static uint64_t
-reading_key(NodeId host, ValueId v)
+reading_key(NodeId stage, ValueId v)
 {
-    return (uint64_t)host << 32 | v;
+    return (uint64_t)stage << 32 | v;
 }
 
 static bool
@@ -148,48 +148,48 @@ refuse_plan(Fusion *f, const char *format, ...)
 /* What a node reads in the graph stays a read of its host, even if simplifying drops it: plans
  * order groups by the graph's edges. */
 static void
-add_reading(Fusion *f, NodeId host, ValueId v, FuseEdge edge)
+add_reading(Fusion *f, NodeId stage, ValueId v, FuseEdge edge)
 {
     uint64_t at = 0;
 
-    if (map_get(&f->reader_at, reading_key(host, v), &at) && at) {
+    if (map_get(&f->reader_at, reading_key(stage, v), &at) && at) {
         FuseEdge *was = &f->edges[v].at[at - 1];
         if (f->plan && is_taken(*was) != is_taken(edge))
             refuse_plan(
                 f,
                 "%s reads %s at two places that are one nest: it is computed in both, or in none",
-                name_of(f, host), name_of(f, f->g->value.at[v].def));
+                name_of(f, stage), name_of(f, f->g->value.at[v].def));
         if (edge.depth && (!was->depth || edge.depth < was->depth))
             was->depth = edge.depth;
         return;
     }
-    VEC_PUSH(f->arena, &f->readers[v], host);
+    VEC_PUSH(f->arena, &f->readers[v], stage);
     VEC_PUSH(f->arena, &f->edges[v], edge);
-    VEC_PUSH(f->arena, &f->reads[host], v);
-    map_put(&f->reader_at, reading_key(host, v), f->readers[v].n);
+    VEC_PUSH(f->arena, &f->reads[stage], v);
+    map_put(&f->reader_at, reading_key(stage, v), f->readers[v].n);
 }
 
 static FuseEdge
-edge_of(Fusion *f, ValueId v, NodeId host)
+edge_of(Fusion *f, ValueId v, NodeId stage)
 {
     uint64_t at = 0;
 
-    return map_get(&f->reader_at, reading_key(host, v), &at) && at ? f->edges[v].at[at - 1]
-                                                                   : (FuseEdge){ EDGE_STORE, 0 };
+    return map_get(&f->reader_at, reading_key(stage, v), &at) && at ? f->edges[v].at[at - 1]
+                                                                    : (FuseEdge){ EDGE_STORE, 0 };
 }
 
 static void
-remove_reader(Fusion *f, ValueId v, NodeId host)
+remove_reader(Fusion *f, ValueId v, NodeId stage)
 {
     uint64_t at = 0;
 
-    if (!map_get(&f->reader_at, reading_key(host, v), &at) || !at)
+    if (!map_get(&f->reader_at, reading_key(stage, v), &at) || !at)
         return;
     NodeId last = f->readers[v].at[--f->readers[v].n];
     f->readers[v].at[at - 1] = last;
     f->edges[v].at[at - 1] = f->edges[v].at[--f->edges[v].n];
     map_put(&f->reader_at, reading_key(last, v), at);
-    map_put(&f->reader_at, reading_key(host, v), 0);
+    map_put(&f->reader_at, reading_key(stage, v), 0);
 }
 
 /* ---- vanishing ------------------------------------------------------------------------------- */
@@ -198,13 +198,13 @@ typedef struct {
     NodeId *at;
     uint32_t n;
     bool visible;
-} Hosts;
+} Stages;
 
-static Hosts
-hosts_of(Fusion *f, NodeId n)
+static Stages
+stages_of(Fusion *f, NodeId n)
 {
     const Nest *nest = f->call[n].nest;
-    Hosts h = { 0 };
+    Stages h = { 0 };
     uint32_t most = 0;
 
     for (uint32_t o = 0; o < nest->nout; o++) {
@@ -227,7 +227,7 @@ hosts_of(Fusion *f, NodeId n)
 
 /* Moves the hosts that the plan inlines n into to the front; their number. */
 static uint32_t
-taking_hosts(Fusion *f, NodeId n, Hosts *h)
+taking_stages(Fusion *f, NodeId n, Stages *h)
 {
     const Nest *nest = f->call[n].nest;
     uint32_t taken = 0;
@@ -238,42 +238,42 @@ taking_hosts(Fusion *f, NodeId n, Hosts *h)
             takes |= is_taken(edge_of(f, f->call[n].value[nest->nin + o], h->at[i]));
         if (!takes)
             continue;
-        NodeId host = h->at[i];
+        NodeId stage = h->at[i];
         h->at[i] = h->at[taken];
-        h->at[taken++] = host;
+        h->at[taken++] = stage;
     }
     return taken;
 }
 
 static bool
-is_inlined(Fusion *f, NodeId n, NodeId host)
+is_inlined(Fusion *f, NodeId n, NodeId stage)
 {
     const Nest *nest = f->call[n].nest;
     bool any = false;
 
     for (uint32_t o = 0; o < nest->nout; o++)
-        any |= edge_of(f, f->call[n].value[nest->nin + o], host).kind == EDGE_INLINE;
+        any |= edge_of(f, f->call[n].value[nest->nin + o], stage).kind == EDGE_INLINE;
     return any;
 }
 
 /* Why a node must stay whatever the rules say; NULL: it need not. */
 static const char *
-must_stay(const Hosts *h)
+must_stay(const Stages *h)
 {
     return h->visible ? "an output of the model" : !h->n ? "nothing reads it" : NULL;
 }
 
 /* "computed where %relu1_out reads it" */
 static const char *
-inlined_why(Fusion *f, NodeId host, bool others)
+inlined_why(Fusion *f, NodeId stage, bool others)
 {
-    return arena_printf(f->arena, "computed where %s reads it%s", name_of(f, host),
+    return arena_printf(f->arena, "computed where %s reads it%s", name_of(f, stage),
                         others ? ", and others" : "");
 }
 
 /* Inlines n into hosts, which become after[i]. stays: n is stored too. */
 static void
-vanish(Fusion *f, NodeId n, const Hosts *h, uint32_t nhost, const FusedCall *after, bool stays)
+vanish(Fusion *f, NodeId n, const Stages *h, uint32_t nstage, const FusedCall *after, bool stays)
 {
     const Nest *nest = f->call[n].nest;
     uint32_t nread = f->reads[n].n;
@@ -283,7 +283,7 @@ vanish(Fusion *f, NodeId n, const Hosts *h, uint32_t nhost, const FusedCall *aft
         edge[r] = edge_of(f, f->reads[n].at[r], n);
     for (uint32_t r = 0; r < nread && !stays; r++)
         remove_reader(f, f->reads[n].at[r], n);
-    for (uint32_t i = 0; i < nhost; i++) {
+    for (uint32_t i = 0; i < nstage; i++) {
         f->call[h->at[i]] = after[i];
         for (uint32_t o = 0; o < nest->nout && stays; o++)
             remove_reader(f, f->call[n].value[nest->nin + o], h->at[i]);
@@ -291,15 +291,15 @@ vanish(Fusion *f, NodeId n, const Hosts *h, uint32_t nhost, const FusedCall *aft
             add_reading(f, h->at[i], f->reads[n].at[r], edge[r]);
     }
     if (!stays)
-        f->host[n] = nhost == 1 ? h->at[0] : 0;
-    f->why[n] = inlined_why(f, h->at[0], nhost > 1 || stays);
+        f->stage[n] = nstage == 1 ? h->at[0] : 0;
+    f->why[n] = inlined_why(f, h->at[0], nstage > 1 || stays);
 }
 
 /* Inlines n into all readers, or none, as the rules say. */
 static void
 vanish_by_rules(Fusion *f, NodeId n)
 {
-    Hosts h = hosts_of(f, n);
+    Stages h = stages_of(f, n);
     const char *no = must_stay(&h);
     FusedCall *after = NEW_ARRAY(f->arena, FusedCall, h.n);
 
@@ -319,16 +319,16 @@ vanish_by_rules(Fusion *f, NodeId n)
 static void
 vanish_by_plan(Fusion *f, NodeId n)
 {
-    Hosts h = hosts_of(f, n);
-    uint32_t nhost = taking_hosts(f, n, &h);
-    bool stays = h.visible || nhost < h.n;
+    Stages h = stages_of(f, n);
+    uint32_t nstage = taking_stages(f, n, &h);
+    bool stays = h.visible || nstage < h.n;
     FusedCall *after = NEW_ARRAY(f->arena, FusedCall, h.n);
 
     f->why[n] = h.visible ? "an output of the model"
                 : !h.n    ? "nothing reads it"
                           : "the plan keeps it";
-    for (uint32_t i = 0; i < nhost; i++) {
-        if (is_inlined(f, n, h.at[i]) && (stays || nhost > 1)) {
+    for (uint32_t i = 0; i < nstage; i++) {
+        if (is_inlined(f, n, h.at[i]) && (stays || nstage > 1)) {
             if (h.visible)
                 refuse_plan(f,
                             "%s is to be computed in %s alone, but is an output of the model: "
@@ -354,8 +354,8 @@ vanish_by_plan(Fusion *f, NodeId n)
             return;
         }
     }
-    if (nhost)
-        vanish(f, n, &h, nhost, after, stays);
+    if (nstage)
+        vanish(f, n, &h, nstage, after, stays);
 }
 
 Fusion
@@ -370,7 +370,7 @@ fuse_compose(const Graph *g, Arena *a, const FusePlan *plan, const FuseRules *ru
                  .users = graph_users(g, a),
                  .visible = graph_outputs(g, a),
                  .call = NEW_ARRAY(a, FusedCall, nn),
-                 .host = NEW_ARRAY(a, NodeId, nn),
+                 .stage = NEW_ARRAY(a, NodeId, nn),
                  .rowish = NEW_ARRAY(a, bool, nn),
                  .reader_at.arena = a,
                  .traits = NEW_ARRAY(a, NestTraits, nn),
@@ -382,8 +382,8 @@ fuse_compose(const Graph *g, Arena *a, const FusePlan *plan, const FuseRules *ru
     f.edges = arena_alloc_array(a, nv, sizeof *f.edges);
     f.reads = arena_alloc_array(a, nn, sizeof *f.reads);
     for (NodeId n = 1; n < nn; n++) {
-        f.host[n] = n;
-        f.call[n] = fuse_prepare(g, a, n);
+        f.stage[n] = n;
+        f.call[n] = fuse_scalar_constants(g, a, n);
         const Node *node = &g->node.at[n];
         for (uint32_t i = 0; i < node->in.count; i++)
             if (node_in(g, node, i))

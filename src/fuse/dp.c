@@ -15,7 +15,7 @@
 #include <math.h>
 
 /* Limits of the exact search of a component; where one is met, merging makes its partition
- * (merge.c). */
+ * (greedy.c). */
 #define MOST_STATES 300000 /* some hundred megabytes, some seconds */
 #define MOST_STEPS 4000000
 /* groups of nests with few operands: one takes from a tenth of a millisecond to eight */
@@ -24,8 +24,8 @@
 typedef struct {
     FuseNodes s;
     Pricing *pricing;
-    Member *member;   /* [s.n] */
-    uint32_t wish[2]; /* nodes that the user wants together; NO_SLOT: none */
+    Member *member;      /* [s.n] */
+    uint32_t request[2]; /* nodes that the user wants together; NO_SLOT: none */
 } Dp;
 
 static bool
@@ -67,16 +67,16 @@ price(void *user, const uint32_t *node, uint32_t n)
 {
     Dp *d = user;
     NodeId id[FUSE_MOST_MEMBERS] = { 0 };
-    uint32_t wished = 0;
+    uint32_t requested = 0;
 
     for (uint32_t i = 0; i < n; i++) {
         id[i] = d->s.node[node[i]];
-        wished += node[i] == d->wish[0] || node[i] == d->wish[1];
+        requested += node[i] == d->request[0] || node[i] == d->request[1];
     }
     if (is_hopeless(d, node, id, n))
         return INFINITY;
     GroupPrice p = fuse_group_price(d->pricing, id, n);
-    return p.no && n > 1 ? INFINITY : p.seconds + (wished == 1 ? UNWISHED : 0);
+    return p.no && n > 1 ? INFINITY : p.seconds + (requested == 1 ? UNWISHED : 0);
 }
 
 static void
@@ -84,7 +84,7 @@ begin(Dp *d, const Graph *g, Arena *scratch, const Machine *m)
 {
     d->s = fuse_nodes(g, scratch, &fuse_rules_views);
     d->member = NEW_ARRAY(scratch, Member, d->s.n + 1);
-    d->wish[0] = d->wish[1] = NO_SLOT;
+    d->request[0] = d->request[1] = NO_SLOT;
     d->pricing = fuse_pricing(&d->s.f, scratch, m);
     for (uint32_t i = 0; i < d->s.n; i++)
         d->member[i] = fuse_member(&d->s.f, d->s.node[i]);
@@ -103,7 +103,7 @@ add_edges(Dp *d, SearchEdges *edges, NodeId n)
         ValueId v = d->s.f.reads[n].at[r];
         NodeId def = d->s.g->value.at[v].def;
         bool read = false;
-        if (!def || d->s.f.host[def] != def)
+        if (!def || d->s.f.stage[def] != def)
             continue;
         for (uint32_t i = 0; i < p->nest->nin; i++)
             read |= p->value[i] == v;
@@ -112,7 +112,7 @@ add_edges(Dp *d, SearchEdges *edges, NodeId n)
 }
 
 FusePlan
-fuse_dp(const Graph *g, Arena *a, const Machine *m, const FuseWish *wish,
+fuse_dp(const Graph *g, Arena *a, const Machine *m, const FuseRequest *request,
         FuseCertificate *certificate)
 {
     Arena *scratch = arena_child(g->ctx->arena);
@@ -121,11 +121,11 @@ fuse_dp(const Graph *g, Arena *a, const Machine *m, const FuseWish *wish,
     Dp d;
 
     begin(&d, g, scratch, m);
-    if (wish && wish->first) {
-        d.wish[0] = fuse_find(&d.s, wish->first);
-        d.wish[1] = fuse_find(&d.s, wish->second);
-        if (d.wish[0] == NO_SLOT || d.wish[1] == NO_SLOT || d.wish[0] == d.wish[1])
-            d.wish[0] = d.wish[1] = NO_SLOT;
+    if (request && request->first) {
+        d.request[0] = fuse_find(&d.s, request->first);
+        d.request[1] = fuse_find(&d.s, request->second);
+        if (d.request[0] == NO_SLOT || d.request[1] == NO_SLOT || d.request[0] == d.request[1])
+            d.request[0] = d.request[1] = NO_SLOT;
     }
     double *least = NEW_ARRAY(scratch, double, d.s.n + 1);
     for (uint32_t i = 0; i < d.s.n; i++) {
@@ -147,8 +147,8 @@ fuse_dp(const Graph *g, Arena *a, const Machine *m, const FuseWish *wish,
                               .most_spent = MOST_COMPOSED };
     SearchResult r = search_partition(&problem, scratch);
     FusePlan p = fuse_assemble(&d.s, a, r.group, r.ngroup);
-    bool apart = d.wish[0] != NO_SLOT && r.group[d.wish[0]] != r.group[d.wish[1]];
-    double unwished = apart ? 2 * UNWISHED : 0;
+    bool separate = d.request[0] != NO_SLOT && r.group[d.request[0]] != r.group[d.request[1]];
+    double unwished = separate ? 2 * UNWISHED : 0;
     if (certificate)
         *certificate = (FuseCertificate){ FUSE_DP,
                                           r.seconds - unwished,

@@ -11,7 +11,7 @@
 
 /* ---- states ---------------------------------------------------------------------------------- */
 
-static const Word *
+static const SetWord *
 left_of(const Subgraph *k, uint32_t state)
 {
     return k->key + (size_t)state * k->words;
@@ -25,7 +25,8 @@ grow_states(Subgraph *k)
     k->state_at = NEW_ARRAY(k->arena, uint32_t, room);
     k->state_room = room;
     for (uint32_t i = 0; i < k->state.n; i++) {
-        uint32_t at = (uint32_t)hash_bytes(left_of(k, i), k->words * sizeof(Word), 0) & (room - 1);
+        uint32_t at =
+            (uint32_t)hash_bytes(left_of(k, i), k->words * sizeof(SetWord), 0) & (room - 1);
         while (k->state_at[at])
             at = (at + 1) & (room - 1);
         k->state_at[at] = i + 1;
@@ -33,7 +34,7 @@ grow_states(Subgraph *k)
 }
 
 static uint32_t
-state_of(Subgraph *k, const Word *left)
+state_of(Subgraph *k, const SetWord *left)
 {
     if (2 * k->state.n >= k->state_room)
         grow_states(k);
@@ -42,7 +43,7 @@ state_of(Subgraph *k, const Word *left)
         if (!memcmp(left_of(k, k->state_at[at] - 1), left, k->words * sizeof *left))
             return k->state_at[at] - 1;
     if (k->state.n == k->key_room) {
-        Word *old = k->key;
+        SetWord *old = k->key;
         k->key_room = k->key_room ? 2 * k->key_room : 256;
         k->key = arena_alloc_array(k->arena, (size_t)k->key_room * k->words, sizeof *k->key);
         if (old)
@@ -50,7 +51,7 @@ state_of(Subgraph *k, const Word *left)
     }
     memcpy(k->key + (size_t)k->state.n * k->words, left, k->words * sizeof *left);
     k->state_at[at] = k->state.n + 1;
-    VEC_PUSH(k->arena, &k->state, ((State){ .price = NEVER, .group = NONE, .rest = NONE }));
+    VEC_PUSH(k->arena, &k->state, ((SearchState){ .price = NEVER, .group = NONE, .rest = NONE }));
     ++*k->states;
     return k->state.n - 1;
 }
@@ -92,7 +93,7 @@ compare_sets(const Subgraph *k, uint32_t a, uint32_t b)
 static int
 compare_choices(const void *a, const void *b, void *subgraph)
 {
-    const Choice *x = a, *y = b;
+    const SearchChoice *x = a, *y = b;
 
     if (x->least != y->least)
         return x->least < y->least ? -1 : 1;
@@ -103,7 +104,7 @@ compare_choices(const void *a, const void *b, void *subgraph)
 
 /* The choices of a state with one component, the most promising first. */
 static void
-open_choices(Subgraph *k, Frame *f)
+open_choices(Subgraph *k, SearchFrame *f)
 {
     uint64_t limit = k->p->most_steps > *k->steps ? k->p->most_steps - *k->steps : 0;
     Rest all = subgraph_rest(k, left_of(k, f->state));
@@ -119,7 +120,7 @@ open_choices(Subgraph *k, Frame *f)
         if (price == NEVER)
             continue;
         Rest rest = subgraph_without(k, all, set);
-        Choice c = { set, 0, 0 };
+        SearchChoice c = { set, 0, 0 };
         if (!k->p->blind) {
             c.least = price + subgraph_bound(k, rest);
             c.bound_groups = 1 + subgraph_least_groups(k, rest.n);
@@ -131,7 +132,7 @@ open_choices(Subgraph *k, Frame *f)
 }
 
 static void
-open_state(Subgraph *k, Frame *f)
+open_state(Subgraph *k, SearchFrame *f)
 {
     uint32_t ncomponent =
         k->p->whole || k->state.at[f->state].single ? 1 : subgraph_split(k, left_of(k, f->state));
@@ -148,12 +149,12 @@ open_state(Subgraph *k, Frame *f)
 static uint32_t
 step_components(Subgraph *k, uint32_t state)
 {
-    State *s = &k->state.at[state];
+    SearchState *s = &k->state.at[state];
     int64_t price = 0;
     uint32_t ngroup = 0;
 
     for (uint32_t i = 0; i < s->ncomponent; i++) {
-        const State *component = &k->state.at[k->component.at[s->component + i]];
+        const SearchState *component = &k->state.at[k->component.at[s->component + i]];
         if (!component->solved)
             return k->component.at[s->component + i];
         price = price_sum(price, component->price);
@@ -167,11 +168,11 @@ step_components(Subgraph *k, uint32_t state)
 
 /* The next unsolved state that a choice leads to; NONE: the state is solved. */
 static uint32_t
-step_choices(Subgraph *k, Frame *f)
+step_choices(Subgraph *k, SearchFrame *f)
 {
     for (; f->next < f->n; f->next++) {
-        Choice c = k->choice.at[f->first + f->next];
-        const State *best = &k->state.at[f->state];
+        SearchChoice c = k->choice.at[f->first + f->next];
+        const SearchState *best = &k->state.at[f->state];
         uint32_t rest = NONE;
         if (!k->p->blind && best->group != NONE &&
             (c.least > best->price || (c.least == best->price && c.bound_groups >= best->ngroup)))
@@ -187,7 +188,7 @@ step_choices(Subgraph *k, Frame *f)
             if (!k->state.at[rest].solved)
                 return rest;
         }
-        State *s = &k->state.at[f->state];
+        SearchState *s = &k->state.at[f->state];
         int64_t price =
             price_sum(k->set.at[c.set].price, rest == NONE ? 0 : k->state.at[rest].price);
         uint32_t ngroup = 1 + (rest == NONE ? 0 : k->state.at[rest].ngroup);
@@ -206,9 +207,9 @@ step_choices(Subgraph *k, Frame *f)
 static bool
 solve(Subgraph *k, uint32_t root)
 {
-    VEC_PUSH(k->arena, &k->frame, ((Frame){ .state = root }));
+    VEC_PUSH(k->arena, &k->frame, ((SearchFrame){ .state = root }));
     while (k->frame.n) {
-        Frame *f = &k->frame.at[k->frame.n - 1];
+        SearchFrame *f = &k->frame.at[k->frame.n - 1];
         if (!f->open)
             open_state(k, f);
         if (k->over || *k->states > k->p->most_states)
@@ -216,7 +217,7 @@ solve(Subgraph *k, uint32_t root)
         uint32_t wants =
             k->state.at[f->state].ncomponent ? step_components(k, f->state) : step_choices(k, f);
         if (wants != NONE) {
-            VEC_PUSH(k->arena, &k->frame, ((Frame){ .state = wants }));
+            VEC_PUSH(k->arena, &k->frame, ((SearchFrame){ .state = wants }));
             continue;
         }
         k->choice.n = f->first;
@@ -234,7 +235,7 @@ collect(Subgraph *k, uint32_t root, uint32_t *group, uint32_t *ngroup)
 
     VEC_PUSH(k->arena, &todo, root);
     while (todo.n) {
-        const State *s = &k->state.at[todo.at[--todo.n]];
+        const SearchState *s = &k->state.at[todo.at[--todo.n]];
         for (uint32_t i = 0; i < s->ncomponent; i++)
             VEC_PUSH(k->arena, &todo, k->component.at[s->component + i]);
         if (s->group == NONE)
@@ -246,7 +247,7 @@ collect(Subgraph *k, uint32_t root, uint32_t *group, uint32_t *ngroup)
 }
 
 bool
-subgraph_exact(Subgraph *k, const Word *all, uint32_t *group, uint32_t *ngroup, int64_t *price)
+subgraph_exact(Subgraph *k, const SetWord *all, uint32_t *group, uint32_t *ngroup, int64_t *price)
 {
     uint32_t root = state_of(k, all);
 

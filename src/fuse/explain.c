@@ -1,8 +1,8 @@
 /* explain: describe a plan, and why neighbouring groups are not one kernel.
  *
  * For every two groups between which a value passes, the merged group is composed and priced as the
- * search does it, so each pair has one reason (ApartReason), and both prices where the price is the
- * reason. In an optimal plan no merge is faster. The second best plan is the best of those that
+ * search does it, so each pair has one reason (SeparateReason), and both prices where the price is
+ * the reason. In an optimal plan no merge is faster. The second best plan is the best of those that
  * differ by one merge or by one node split off.
  */
 #include "fuse/internal.h"
@@ -10,8 +10,9 @@
 #include <math.h>
 #include <string.h>
 
-const char *const apart_name[APART_COUNT] = { "together", "visible",  "order", "pair", "capacity",
-                                              "cost",     "unproven", "rival", "user" };
+const char *const separate_name[SEPARATE_COUNT] = { "together", "visible",  "order",
+                                                    "pair",     "capacity", "cost",
+                                                    "unproven", "rival",    "user" };
 
 typedef struct {
     FuseNodes s;
@@ -102,7 +103,7 @@ time_of(Arena *a, double seconds)
     return text_str(&t);
 }
 
-/* The best candidate of fuse_join for both groups; NULL: it has not tried. */
+/* The best candidate of fuse_merge for both groups; NULL: it has not tried. */
 static const FuseTried *
 tried(const Explain *e, uint32_t x, uint32_t y)
 {
@@ -111,7 +112,7 @@ tried(const Explain *e, uint32_t x, uint32_t y)
     for (uint32_t i = 0; i < e->plan->tried.n; i++) {
         const FuseTried *t = &e->plan->tried.at[i];
         if (e->plan->group[t->from] == x && e->plan->group[t->to] == y &&
-            (!found || t->apart - t->together > found->apart - found->together))
+            (!found || t->separate - t->merged > found->separate - found->merged))
             found = t;
     }
     return found;
@@ -121,11 +122,11 @@ static const char *
 text_of_tried(const Explain *e, Arena *a, const FuseTried *t)
 {
     const char *prices = arena_printf(a, "together %s, apart %s, by their best schedules",
-                                      time_of(a, t->together), time_of(a, t->apart));
+                                      time_of(a, t->merged), time_of(a, t->separate));
 
     if (!t->given_up)
         return prices;
-    const char *gain = time_of(a, t->apart - t->together), *rivals = time_of(a, t->rivals);
+    const char *gain = time_of(a, t->separate - t->merged), *rivals = time_of(a, t->rivals);
     if (t->nrival == 0)
         return arena_printf(
             a, "%s: gains %s, given up for others, with which it would form a cycle", prices, gain);
@@ -145,9 +146,9 @@ reason_of(Explain *e, Arena *a, uint32_t x, uint32_t y, FusePairNote *out)
     Member *member = NEW_ARRAY(e->s.scratch, Member, n);
     const FuseTried *prices = tried(e, x, y);
 
-    out->together = -1;
-    out->apart = fuse_group_price(e->pricing, nodes_of(e, x), size_of(e, x)).seconds +
-                 fuse_group_price(e->pricing, nodes_of(e, y), size_of(e, y)).seconds;
+    out->merged = -1;
+    out->separate = fuse_group_price(e->pricing, nodes_of(e, x), size_of(e, x)).seconds +
+                    fuse_group_price(e->pricing, nodes_of(e, y), size_of(e, y)).seconds;
     for (uint32_t i = 0; i < n; i++)
         member[i] = fuse_member(&e->s.f, node[i]);
     const char *no = fuse_no_group(e->s.f.ctx, member, n);
@@ -157,30 +158,30 @@ reason_of(Explain *e, Arena *a, uint32_t x, uint32_t y, FusePairNote *out)
                                out->value,
                                out->name,
                                out->bytes,
-                               prices->given_up ? APART_RIVAL : APART_COST,
+                               prices->given_up ? SEPARATE_RIVAL : SEPARATE_COST,
                                text_of_tried(e, a, prices),
-                               prices->together,
-                               prices->apart };
+                               prices->merged,
+                               prices->separate };
     } else if (round) {
-        out->reason = APART_ORDER;
+        out->reason = SEPARATE_ORDER;
         out->text = arena_printf(a, "%s reads the first, and the second reads what comes of it",
                                  label_of(e, nodes_of(e, round)[0]));
     } else if (no) {
-        out->reason = APART_PAIR;
+        out->reason = SEPARATE_PAIR;
         out->text = no;
     } else if (n > FUSE_MOST_MEMBERS) {
-        out->reason = APART_CAPACITY;
+        out->reason = SEPARATE_CAPACITY;
         out->text = arena_printf(a, "%u nests, the limit is %d", n, FUSE_MOST_MEMBERS);
     } else {
         Composed c = fuse_compose_group(&e->s.f, e->s.scratch, node, n);
         GroupPrice p = fuse_group_price(e->pricing, node, n);
-        out->reason = c.no ? c.reason : APART_COST;
-        out->together = c.no ? -1 : p.seconds;
-        if (c.no && out->reason == APART_PAIR && e->s.f.visible[out->value])
-            out->reason = APART_VISIBLE;
+        out->reason = c.no ? c.reason : SEPARATE_COST;
+        out->merged = c.no ? -1 : p.seconds;
+        if (c.no && out->reason == SEPARATE_PAIR && e->s.f.visible[out->value])
+            out->reason = SEPARATE_VISIBLE;
         out->text = c.no ? arena_str(a, c.no)
                          : arena_printf(a, "together %s, apart %s", time_of(a, p.seconds),
-                                        time_of(a, out->apart));
+                                        time_of(a, out->separate));
     }
 }
 
@@ -196,7 +197,7 @@ between(const Explain *e, uint32_t x, uint32_t y)
         for (uint32_t o = p->nest->nin; o < p->nest->nin + p->nest->nout; o++)
             for (uint32_t r = 0; r < e->s.f.readers[p->value[o]].n; r++) {
                 double bytes =
-                    cost_usual(e->s.f.ctx, type_bytes(e->s.f.ctx, p->nest->param[o].type));
+                    cost_expected_size(e->s.f.ctx, type_bytes(e->s.f.ctx, p->nest->param[o].type));
                 if (e->of[e->s.at[e->s.f.readers[p->value[o]].at[r]]] == y && bytes > most)
                     found = p->value[o], most = bytes;
             }
@@ -210,10 +211,10 @@ note_port(const Explain *e, Arena *a, ValueId v, uint32_t k, bool in, FuseNotes 
     for (uint32_t i = 0; i < out->port.n; i++)
         if (out->port.at[i].value == v && out->port.at[i].kernel == k)
             return;
-    VEC_PUSH(
-        a, &out->port,
-        ((FusePortNote){
-            v, k, in, cost_usual(e->s.f.ctx, type_bytes(e->s.f.ctx, e->s.g->value.at[v].type)) }));
+    VEC_PUSH(a, &out->port,
+             ((FusePortNote){ v, k, in,
+                              cost_expected_size(
+                                  e->s.f.ctx, type_bytes(e->s.f.ctx, e->s.g->value.at[v].type)) }));
 }
 
 static void
@@ -243,7 +244,7 @@ note_group(Explain *e, Arena *a, uint32_t k, FuseNotes *out)
         for (uint32_t o = p->nest->nin; o < p->nest->nin + p->nest->nout; o++)
             if (!fuse_escapes(&e->s.f, p->value[o], nodes_of(e, k), size_of(e, k)))
                 note.saved +=
-                    cost_usual(e->s.f.ctx, type_bytes(e->s.f.ctx, p->nest->param[o].type));
+                    cost_expected_size(e->s.f.ctx, type_bytes(e->s.f.ctx, p->nest->param[o].type));
     }
     note.name = text_str(&t);
     VEC_PUSH(a, &out->group, note);
@@ -301,7 +302,7 @@ note_nests(const Graph *g, Arena *a, FuseNotes *out)
                               .reduces = t->reduces,
                               .contraction = t->contraction,
                               .mixed = mixes_axes(&reads),
-                              .bytes = cost_usual(
+                              .bytes = cost_expected_size(
                                   g->ctx, type_bytes(g->ctx, p->nest->param[p->nest->nin].type)) };
         for (uint32_t o = p->nest->nin; o < p->nest->nin + p->nest->nout; o++)
             note.visible |= s.f.visible[p->value[o]];
@@ -336,7 +337,7 @@ fuse_explain(const Graph *g, Arena *a, const Machine *m, const FusePlan *p,
     Arena *scratch = arena_child(g->ctx->arena);
     Explain e = begin(g, scratch, p);
     FuseNotes out = {
-        .known = *known, .nests = g->node.n - 1, .kernels = p->ngroup, .joins = fuse_joins(g, p)
+        .known = *known, .nests = g->node.n - 1, .kernels = p->ngroup, .merges = fuse_merges(g, p)
     };
     double second = INFINITY, sum = 0;
 
@@ -355,11 +356,11 @@ fuse_explain(const Graph *g, Arena *a, const Machine *m, const FusePlan *p,
                                   .to = y,
                                   .value = v,
                                   .name = g->value.at[v].name,
-                                  .bytes =
-                                      cost_usual(g->ctx, type_bytes(g->ctx, g->value.at[v].type)) };
+                                  .bytes = cost_expected_size(
+                                      g->ctx, type_bytes(g->ctx, g->value.at[v].type)) };
             reason_of(&e, a, x, y, &pair);
-            if (pair.together >= 0 && !tried(&e, x, y))
-                second = fmin(second, pair.together - pair.apart);
+            if (pair.merged >= 0 && !tried(&e, x, y))
+                second = fmin(second, pair.merged - pair.separate);
             VEC_PUSH(a, &out.pair, pair);
         }
     }
@@ -392,7 +393,7 @@ fuse_why(const Graph *g, Arena *a, const Machine *m, const FusePlan *p, const ch
             reason_of(&e, a, x, y, &pair);
             text = arena_printf(a, "%s is in kernel %u, %s in %u%s: %s: %s", first, e.of[i], second,
                                 e.of[j], pair.value ? "" : ", and no value passes between them",
-                                apart_name[pair.reason], pair.text);
+                                separate_name[pair.reason], pair.text);
         }
     }
     arena_free(scratch);
@@ -403,7 +404,7 @@ fuse_why(const Graph *g, Arena *a, const Machine *m, const FusePlan *p, const ch
 
 /* What is known of the choice among joins, if there was one. */
 static void
-print_joining(Text *t, const FuseJoining *k)
+print_merging(Text *t, const FuseMerging *k)
 {
     if (!k->candidates)
         return;
@@ -448,5 +449,5 @@ fuse_print_certificate(Text *t, const FuseCertificate *k)
 {
     text_printf(t, "%s: ", fuse_mode_name[k->mode]);
     print_search(t, k);
-    print_joining(t, &k->joining);
+    print_merging(t, &k->merging);
 }

@@ -1,7 +1,7 @@
 /* fuse: decide which nests become one kernel, and make those kernels.
  *
  * A FusePlan puts every node of a graph of nests into a group and says, for each read, how the
- * value gets to its reader (EdgeKind). fuse_dp finds the plan of least predicted time, fuse_join
+ * value gets to its reader (EdgeKind). fuse_dp finds the plan of least predicted time, fuse_merge
  * merges groups whose joint schedule is faster, a text can give a plan too. fuse_apply turns a plan
  * into a graph of kernels: it inlines what the plan inlines (nest_inline), and makes the rest of a
  * group stages of one kernel that share outer axes. doc/fusion.md explains rules and prices.
@@ -32,11 +32,11 @@ typedef struct {
     uint32_t depth;
 } FuseEdge;
 
-/* Two neighbours that fuse_join priced and did not merge, both ways with their best schedules
+/* Two neighbours that fuse_merge priced and did not merge, both ways with their best schedules
  * [seconds]. */
 typedef struct {
     NodeId from, to;
-    double together, apart;
+    double merged, separate;
     bool given_up; /* merging is faster, but other candidates were accepted instead */
     /* accepted candidates that share a group with it; 0: none, merging would form a cycle */
     uint32_t nrival;
@@ -51,7 +51,7 @@ typedef struct {
     uint32_t ngroup;
     FuseEdge *edge;       /* [g->ref.n]: of each read, node->in.first + i */
     const char **why;     /* [g->node.n]: one line on the decision, for the dump */
-    VEC(FuseTried) tried; /* what fuse_join priced and did not merge */
+    VEC(FuseTried) tried; /* what fuse_merge priced and did not merge */
 } FusePlan;
 
 FusePlan fuse_none(const Graph *g, Arena *a); /* every node a group of its own */
@@ -64,7 +64,8 @@ const char *fuse_illegal(const Graph *g, const FusePlan *p);
 Graph *fuse_apply(const Graph *g, const FusePlan *p);
 /* Fuses the nests of g, whose other nodes (loops, branches, size definitions) stay: `fuse` gets one
  * graph for each run of nests between them. Regions of nodes are not entered. */
-Graph *fuse_between(const Graph *g, Graph *(*fuse)(void *user, const Graph *nests), void *user);
+Graph *fuse_control_flow(const Graph *g, Graph *(*fuse)(void *user, const Graph *nests),
+                         void *user);
 
 /* Plans as text (text.c). Parsing reports what is no plan of g and returns false. */
 void fuse_print_plan(const Graph *g, Text *t, const FusePlan *p);
@@ -72,8 +73,9 @@ bool fuse_parse_plan(const Graph *g, Arena *a, Parse *p, FusePlan *out);
 
 /* For bisection: the number of joins of a plan, and the plan with only the first `most` of them;
  * *last: the node that the last of those joins to its readers (bisect.c). */
-uint32_t fuse_joins(const Graph *g, const FusePlan *p);
-FusePlan fuse_first_joins(const Graph *g, Arena *a, const FusePlan *p, uint32_t most, NodeId *last);
+uint32_t fuse_merges(const Graph *g, const FusePlan *p);
+FusePlan fuse_first_merges(const Graph *g, Arena *a, const FusePlan *p, uint32_t most,
+                           NodeId *last);
 
 /* ---- making plans ---------------------------------------------------------------------------- */
 
@@ -91,13 +93,13 @@ extern const char *const fuse_mode_name[FUSE_MODE_COUNT + 1];
 typedef struct {
     uint32_t candidates, pay, taken;
     /* of those that pay: candidates that share a group with another; cycles that choices closed */
-    uint32_t rivals, circles;
+    uint32_t rivals, cycles;
     /* values with more readers that are matrix multiplications than all subsets are listed for */
     uint32_t unlisted;
     /* gain of the accepted, and the upper bound of any legal choice */
     double seconds, bound;
     bool exact;
-} FuseJoining;
+} FuseMerging;
 
 /* What a search knows of its plan. Times are by the printed cost model; negative: not known. */
 typedef struct {
@@ -107,25 +109,25 @@ typedef struct {
     bool exact;
     uint64_t states, steps, priced, composed;
     double search_seconds;
-    FuseJoining joining; /* candidates 0: there was nothing to join */
+    FuseMerging merging; /* candidates 0: there was nothing to join */
 } FuseCertificate;
 void fuse_print_certificate(Text *t, const FuseCertificate *k); /* one line, without a newline */
 
 /* Two nodes that the user wants in one kernel, by names of operators or values; NULL: none. */
 typedef struct {
     const char *first, *second;
-} FuseWish;
+} FuseRequest;
 /* YES: both are in one kernel; UNKNOWN: g does not have both. */
-Tri fuse_granted(const Graph *g, const FusePlan *p, const FuseWish *wish);
+Tri fuse_granted(const Graph *g, const FusePlan *p, const FuseRequest *request);
 
 /* The plan of a mode; only FUSE_DP considers the wish. */
-FusePlan fuse_plan(const Graph *g, Arena *a, const Machine *m, FuseMode mode, const FuseWish *wish,
-                   FuseCertificate *known);
+FusePlan fuse_plan(const Graph *g, Arena *a, const Machine *m, FuseMode mode,
+                   const FuseRequest *request, FuseCertificate *known);
 /* The cheapest partition (dp.c); certificate: may be NULL. */
-FusePlan fuse_dp(const Graph *g, Arena *a, const Machine *m, const FuseWish *wish,
+FusePlan fuse_dp(const Graph *g, Arena *a, const Machine *m, const FuseRequest *request,
                  FuseCertificate *certificate);
 
-/* How fuse_join asks for prices. */
+/* How fuse_merge asks for prices. */
 typedef struct {
     /* Predicted time of n kernels run in turn, in the formats that suit them together [seconds];
      * negative: not known. data [nin] of a kernel: contents of inputs known now, or NULL. */
@@ -144,25 +146,25 @@ typedef struct {
  * contraction and rows of its result, contractions of one value side by side. Picks the legal set
  * of candidates with the largest total gain, and always one that grants the wish, if there is
  * one. */
-FusePlan fuse_join(const Graph *g, Arena *a, const FusePlan *p, const FuseWish *wish,
-                   const FusePrice *price, FuseJoining *told);
+FusePlan fuse_merge(const Graph *g, Arena *a, const FusePlan *p, const FuseRequest *request,
+                    const FusePrice *price, FuseMerging *told);
 
 /* ---- explaining plans ------------------------------------------------------------------------ */
 
 /* Why two neighbours are not in one group. */
 typedef enum {
-    APART_NOT,      /* they are in one */
-    APART_VISIBLE,  /* the value is an output, or the user keeps it (--keep) */
-    APART_ORDER,    /* merging would form a cycle */
-    APART_PAIR,     /* no kernel computes both: the second needs all of the first */
-    APART_CAPACITY, /* scratch memory or code exceeds its limit: both numbers in `text` */
-    APART_COST,     /* merging is slower: both prices in `text` */
-    APART_UNPROVEN, /* sizes or indices are known only at run time */
-    APART_RIVAL,    /* merging is faster, but a rival candidate gains more: both gains in `text` */
-    APART_USER,     /* a plan or an option says so */
-    APART_COUNT
-} ApartReason;
-extern const char *const apart_name[APART_COUNT];
+    SEPARATE_NOT,      /* they are in one */
+    SEPARATE_VISIBLE,  /* the value is an output, or the user keeps it (--keep) */
+    SEPARATE_ORDER,    /* merging would form a cycle */
+    SEPARATE_PAIR,     /* no kernel computes both: the second needs all of the first */
+    SEPARATE_CAPACITY, /* scratch memory or code exceeds its limit: both numbers in `text` */
+    SEPARATE_COST,     /* merging is slower: both prices in `text` */
+    SEPARATE_UNPROVEN, /* sizes or indices are known only at run time */
+    SEPARATE_RIVAL, /* merging is faster, but a rival candidate gains more: both gains in `text` */
+    SEPARATE_USER,  /* a plan or an option says so */
+    SEPARATE_COUNT
+} SeparateReason;
+extern const char *const separate_name[SEPARATE_COUNT];
 
 /* Groups and pairs in the order of groups; prices by the formula that fuse_dp minimises. */
 typedef struct {
@@ -176,9 +178,9 @@ typedef struct {
     ValueId value;     /* the largest that passes between them */
     const char *name;
     double bytes;
-    ApartReason reason;
+    SeparateReason reason;
     const char *text;
-    double together, apart; /* [seconds]; together negative: no kernel computes both */
+    double merged, separate; /* [seconds]; together negative: no kernel computes both */
 } FusePairNote;
 /* an input of the graph that a kernel reads, or an output that it makes */
 typedef struct {
@@ -204,7 +206,7 @@ typedef struct {
     FuseCertificate known;
     VEC(FuseNestNote) nest;
     /* a kernel that only moves data has no group note: elsewhere it would be inlined */
-    uint32_t nests, kernels, joins;
+    uint32_t nests, kernels, merges;
     VEC(FuseGroupNote) group;
     VEC(FusePairNote) pair;
     VEC(FusePortNote) port;

@@ -6,7 +6,7 @@
 #include "fuse/subgraph.h"
 
 void
-subgraph_ideals(Subgraph *k, const Word *left, uint64_t limit)
+subgraph_ideals(Subgraph *k, const SetWord *left, uint64_t limit)
 {
     uint32_t low = bit_next(left, k->words, 0) / 64;
     uint64_t looked = 0;
@@ -14,7 +14,7 @@ subgraph_ideals(Subgraph *k, const Word *left, uint64_t limit)
     k->stamp++;
     k->work.n = 0;
     FOR_EACH_BIT (i, left, k->words) {
-        const Word *before = k->before + (size_t)i * k->words;
+        const SetWord *before = k->before + (size_t)i * k->words;
         bool free = true;
         for (uint32_t w = low; w <= i / 64 && free; w++)
             free = !(before[w] & left[w]);
@@ -33,7 +33,7 @@ subgraph_ideals(Subgraph *k, const Word *left, uint64_t limit)
                 uint32_t to = k->succ[e], n = 0;
                 if (!k->runs[e] || !bit_is(left, to) || bit_is(k->bits, to))
                     continue;
-                const Word *before = k->before + (size_t)to * k->words;
+                const SetWord *before = k->before + (size_t)to * k->words;
                 for (uint32_t w = 0; w < k->words; w++)
                     k->grown[w] = k->bits[w] | (before[w] & left[w]);
                 bit_put(k->grown, to);

@@ -142,7 +142,7 @@ const char fuse_not_before_it_runs[] = "is read at places known only when it run
 /* A reduction can be inlined only if each of its values is used once, in one place, by elementwise
  * code. */
 static const char *
-refuse_epilogue(Ctx *c, const Nest *host, const NestTraits *h, const Accesses *reads)
+refuse_epilogue(Ctx *c, const Nest *stage, const NestTraits *h, const Accesses *reads)
 {
     const Scalar *only = NULL;
 
@@ -152,7 +152,7 @@ refuse_epilogue(Ctx *c, const Nest *host, const NestTraits *h, const Accesses *r
         const Access *a = &reads->at[i];
         if (only && only != a->load)
             return "its values are read at several places";
-        if (!reads_all_once(c, host, a))
+        if (!reads_all_once(c, stage, a))
             return "a reduction's values are read again, or under a condition";
         only = a->load;
     }
@@ -161,9 +161,9 @@ refuse_epilogue(Ctx *c, const Nest *host, const NestTraits *h, const Accesses *r
 
 /* Are columns of a contraction contiguous in its result? */
 static bool
-columns_lie_together(Ctx *c, const Nest *n, AxisSet col)
+columns_are_adjacent(Ctx *c, const Nest *n, AxisSet col)
 {
-    const Nest *bare = nest_bare(c, n);
+    const Nest *bare = nest_dim_per_axis(c, n);
     const Write *w = &bare->write[0];
 
     for (uint32_t d = bare->param[w->out].type->rank; d-- > 0;) {
@@ -190,7 +190,7 @@ product_survives(Ctx *c, const Nest *before, const Nest *after)
     for (uint32_t k = 0; k < after->naxis; k++)
         if (expr_is(after->axis[k].extent, 1))
             y.batch &= ~((AxisSet)1 << k);
-    if (columns_lie_together(c, before, x.col) && !columns_lie_together(c, after, y.col))
+    if (columns_are_adjacent(c, before, x.col) && !columns_are_adjacent(c, after, y.col))
         return false;
     return (y.row != 0) + (y.col != 0) >= (x.row != 0) + (x.col != 0) &&
            __builtin_popcountll(y.batch) <= __builtin_popcountll(x.batch);
@@ -226,13 +226,13 @@ reduces_in_index(Ctx *c, Arena *a, const Nest *n)
 }
 
 static Accesses
-reads_of(Fusion *f, const FusedCall *host, const FusedCall *p)
+reads_of(Fusion *f, const FusedCall *stage, const FusedCall *p)
 {
-    Accesses all = nest_accesses(f->ctx, f->arena, host->nest);
+    Accesses all = nest_accesses(f->ctx, f->arena, stage->nest);
     uint32_t kept = 0;
 
     for (uint32_t i = 0; i < all.n; i++) {
-        ValueId v = host->value[all.at[i].load->u.load.slot];
+        ValueId v = stage->value[all.at[i].load->u.load.slot];
         bool ours = false;
         for (uint32_t o = 0; o < p->nest->nout; o++)
             ours = ours || p->value[p->nest->nin + o] == v;
@@ -266,9 +266,9 @@ fuse_cannot(Fusion *f, NodeId node, const Nest *after)
 }
 
 const char *
-fuse_hides(Fusion *f, NodeId node, NodeId host, const Nest *after)
+fuse_hides(Fusion *f, NodeId node, NodeId stage, const Nest *after)
 {
-    const FusedCall *p = &f->call[node], *h = &f->call[host];
+    const FusedCall *p = &f->call[node], *h = &f->call[stage];
     bool reduces = fuse_traits_of(f, node)->reduces;
     NestTraits th = fuse_kind(f->ctx, h->nest);
     Accesses reads = reads_of(f, h, p);
@@ -298,12 +298,12 @@ made_of_pieces(const Nest *n)
 }
 
 const char *
-fuse_reads_badly(Fusion *f, NodeId node, NodeId host)
+fuse_reads_badly(Fusion *f, NodeId node, NodeId stage)
 {
-    const Nest *h = f->call[host].nest;
+    const Nest *h = f->call[stage].nest;
     const NestTraits *p = fuse_traits_of(f, node);
     bool product = fuse_kind(f->ctx, h).contraction;
-    Accesses reads = reads_of(f, &f->call[host], &f->call[node]);
+    Accesses reads = reads_of(f, &f->call[stage], &f->call[node]);
 
     for (uint32_t i = 0; i < reads.n; i++)
         switch (nest_mapping(f->ctx, h, &reads.at[i])) {
@@ -335,9 +335,9 @@ fuse_reads_badly(Fusion *f, NodeId node, NodeId host)
 }
 
 bool
-fuse_repeats(Fusion *f, NodeId node, NodeId host)
+fuse_repeats(Fusion *f, NodeId node, NodeId stage)
 {
-    const FusedCall *h = &f->call[host];
+    const FusedCall *h = &f->call[stage];
     Accesses reads = reads_of(f, h, &f->call[node]);
 
     for (uint32_t i = 0; i < reads.n; i++) {

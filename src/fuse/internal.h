@@ -50,7 +50,7 @@ typedef struct {
     void (*begin)(Fusion *f); /* before anything is inlined */
     /* Why `p` should not be inlined into `host`, which would become `after`; nhost: readers of p.
      * NULL if it should. */
-    const char *(*refuse)(Fusion *f, NodeId p, NodeId host, const Nest *after, uint32_t nhost);
+    const char *(*refuse)(Fusion *f, NodeId p, NodeId stage, const Nest *after, uint32_t nstage);
 } FuseRules;
 /* inline views and values computed from indices alone, in every reader (legal.c) */
 extern const FuseRules fuse_rules_views;
@@ -72,7 +72,7 @@ struct Fusion {
     bool *visible;   /* [value.n]: an output of the graph */
     FusedCall *call; /* [node.n] */
     /* [node.n]: itself; the one node that it is inlined into; 0: several */
-    NodeId *host;
+    NodeId *stage;
     /* [value.n]: hosts that read the value, or did before simplifying */
     VEC(NodeId) * readers;
     VEC(FuseEdge) * edges; /* [value.n]: how it comes to each of those, beside readers */
@@ -87,9 +87,9 @@ struct Fusion {
     const char **why; /* [node.n] */
 };
 
-/* ---- prepare.c ------------------------------------------------------------------------------- */
+/* ---- scalar_constants.c ---------------------------------------------------------------------- */
 /* one-element constants become numbers */
-FusedCall fuse_prepare(const Graph *g, Arena *a, NodeId n);
+FusedCall fuse_scalar_constants(const Graph *g, Arena *a, NodeId n);
 
 /* ---- inline.c -------------------------------------------------------------------------------- */
 /* only elementwise, reduces and contraction are set */
@@ -104,31 +104,31 @@ const char *fuse_cannot(Fusion *f, NodeId p, const Nest *after);
 
 /* Why `after` computes a reduction of p more than once for a value, or is no contraction any more;
  * NULL if neither. */
-const char *fuse_hides(Fusion *f, NodeId p, NodeId host, const Nest *after);
+const char *fuse_hides(Fusion *f, NodeId p, NodeId stage, const Nest *after);
 /* Why an elementwise p cannot be computed at the indices at which the host reads it; NULL: it
  * can. */
-const char *fuse_reads_badly(Fusion *f, NodeId p, NodeId host);
+const char *fuse_reads_badly(Fusion *f, NodeId p, NodeId stage);
 /* Does the host read elements of it more than once, by a broadcast or under a reduction? */
-bool fuse_repeats(Fusion *f, NodeId node, NodeId host);
+bool fuse_repeats(Fusion *f, NodeId node, NodeId stage);
 /* one of its reasons */
 extern const char fuse_not_before_it_runs[];
 
 /* ---- compose.c ------------------------------------------------------------------------------- */
 Fusion fuse_compose(const Graph *g, Arena *a, const FusePlan *plan, const FuseRules *rules);
 
-/* ---- shared.c -------------------------------------------------------------------------------- */
+/* ---- common_axes.c --------------------------------------------------------------------------- */
 /* These hosts [n] as stages of one kernel: a dimension that one of them indexes by digits is split
  * in all of them. Parameters stay. */
-const Nest *const *fuse_parts(const Fusion *f, const NodeId *host, uint32_t n);
+const Nest *const *fuse_parts(const Fusion *f, const NodeId *stage, uint32_t n);
 /* The number of outer parallel axes that they can share then (kernel.h). */
-uint32_t fuse_shared(const Fusion *f, const NodeId *host, uint32_t n);
+uint32_t fuse_shared(const Fusion *f, const NodeId *stage, uint32_t n);
 /* Are they contractions of which none reads another's result? As a kernel they share no axis and
  * run one after the other. */
-bool fuse_beside(const Fusion *f, const NodeId *host, uint32_t n);
+bool fuse_are_independent(const Fusion *f, const NodeId *stage, uint32_t n);
 /* Iterations of a nest's outermost `depth` parallel axes. */
 const Expr *fuse_trips(Ctx *c, const Nest *n, uint32_t depth);
 /* The least depth that the plan gives an edge between them; 0: none is given. */
-uint32_t fuse_depth(const Fusion *f, const NodeId *host, uint32_t n);
+uint32_t fuse_depth(const Fusion *f, const NodeId *stage, uint32_t n);
 
 /* ---- apply.c --------------------------------------------------------------------------------- */
 /* The kernel of a group of nodes [n, ascending], in f's arena; *data: contents of its inputs, NULL
@@ -162,12 +162,12 @@ bool fuse_escapes(const Fusion *f, ValueId v, const NodeId *node, uint32_t n);
 typedef struct {
     Graph *graph;
     Fusion f;
-    NodeId *as;             /* [n]: each member in that graph */
-    NodeId *host;           /* [nhost]: the stages of its kernel, in that graph */
-    uint32_t nhost, shared; /* shared: outer axes of several stages */
-    const Expr *trips;      /* iterations of those; NULL: one stage */
-    const char *no;         /* why it is no kernel, and … */
-    ApartReason reason;     /* … of which kind that is */
+    NodeId *as;              /* [n]: each member in that graph */
+    NodeId *stage;           /* [nhost]: the stages of its kernel, in that graph */
+    uint32_t nstage, shared; /* shared: outer axes of several stages */
+    const Expr *trips;       /* iterations of those; NULL: one stage */
+    const char *no;          /* why it is no kernel, and … */
+    SeparateReason reason;   /* … of which kind that is */
 } Composed;
 /* f: with only views inlined. node: ascending. */
 Composed fuse_compose_group(const Fusion *f, Arena *a, const NodeId *node, uint32_t n);
@@ -178,7 +178,7 @@ typedef struct Pricing Pricing;
 /* no: as of Composed */
 typedef struct {
     double seconds;
-    ApartReason reason;
+    SeparateReason reason;
     const char *no;
 } GroupPrice;
 Pricing *fuse_pricing(Fusion *f, Arena *a, const Machine *m);
@@ -211,7 +211,7 @@ FuseNodes fuse_nodes(const Graph *g, Arena *scratch, const FuseRules *rules);
 /* A node by its operator's label, the name in that, or its value; NO_SLOT: there is none. */
 uint32_t fuse_find(const FuseNodes *s, const char *name);
 /* false: g lacks a node of the wish */
-bool fuse_wished(const Graph *g, const FuseWish *wish, NodeId node[2]);
+bool fuse_requested(const Graph *g, const FuseRequest *request, NodeId node[2]);
 /* group [s->n]: any numbers from 1 to ngroup, without cycles among groups. A group that no kernel
  * can compute is split. */
 Groups fuse_members(const FuseNodes *s, const uint32_t *group, uint32_t ngroup);
@@ -219,7 +219,7 @@ FusePlan fuse_assemble(const FuseNodes *s, Arena *a, const uint32_t *group, uint
 
 /* ---- plan.c ---------------------------------------------------------------------------------- */
 /* Sets the edges of inlined nodes: into their host, or (host 0) into every reader. */
-void fuse_vanish(const Graph *g, FusePlan *p, const NodeId *host);
+void fuse_vanish(const Graph *g, FusePlan *p, const NodeId *stage);
 /* Sets the other edges by the groups: scratch inside one, memory between two. */
 void fuse_settle(const Graph *g, FusePlan *p);
 /* Renumbers groups from 1 in topological order; in: any number for each group, 0 for nodes that all
@@ -229,7 +229,7 @@ void fuse_number(const Graph *g, Arena *a, FusePlan *p);
 Groups fuse_groups(const Graph *g, Arena *a, const FusePlan *p);
 /* The nodes [n] of a group that are not inlined, the stages of its kernel, into host; their
  * number. */
-uint32_t fuse_hosts(const Fusion *f, const NodeId *node, uint32_t n, NodeId *host);
+uint32_t fuse_stages(const Fusion *f, const NodeId *node, uint32_t n, NodeId *stage);
 /* The two halves of fuse_illegal: faults of the plan's numbers, and of its composed kernels. */
 const char *fuse_illegal_numbers(const Graph *g, const FusePlan *p);
 const char *fuse_illegal_kernels(const Fusion *f, const Groups *groups);

@@ -10,7 +10,7 @@
  *
  * fuse_no_group is the cheap test that the search makes first: two contractions or windows, or rows
  * of different numbers, cannot be in one group, since the first is not complete when the second
- * needs it (join.c knows exceptions). Its refusal holds for all supersets.
+ * needs it (merge_groups.c knows exceptions). Its refusal holds for all supersets.
  */
 #include "fuse/internal.h"
 
@@ -37,14 +37,14 @@ begin_inside(Fusion *f)
 }
 
 static const char *
-refuse_all(Fusion *f, NodeId node, NodeId host, const Nest *after, uint32_t nhost)
+refuse_all(Fusion *f, NodeId node, NodeId stage, const Nest *after, uint32_t nstage)
 {
-    (void)f, (void)node, (void)host, (void)after, (void)nhost;
+    (void)f, (void)node, (void)stage, (void)after, (void)nstage;
     return "is for its group to compute";
 }
 
 static const char *
-refuse_inside(Fusion *f, NodeId node, NodeId host, const Nest *after, uint32_t nhost)
+refuse_inside(Fusion *f, NodeId node, NodeId stage, const Nest *after, uint32_t nstage)
 {
     const NestTraits *p = fuse_traits_of(f, node);
     uint32_t code = nest_code(f->ctx, after);
@@ -53,29 +53,29 @@ refuse_inside(Fusion *f, NodeId node, NodeId host, const Nest *after, uint32_t n
         return arena_printf(f->arena,
                             "the expression would take about %u instructions, the limit is %d",
                             code, FUSE_MAX_CODE);
-    const char *no = fuse_hides(f, node, host, after);
+    const char *no = fuse_hides(f, node, stage, after);
     if (no || fuse_is_free(p))
         return no;
-    if (nhost > 1)
+    if (nstage > 1)
         return "several stages read it";
     if (f->rowish[node] && p->elementwise && p->work > FUSE_BROADCAST_WORK &&
-        fuse_repeats(f, node, host))
+        fuse_repeats(f, node, stage))
         return "is done once for each row";
     return p->reduces        ? NULL
            : !p->elementwise ? "is walked in order"
-                             : fuse_reads_badly(f, node, host);
+                             : fuse_reads_badly(f, node, stage);
 }
 
 /* Refuses all but views and values computed from indices. */
 static const char *
-refuse_but_views(Fusion *f, NodeId node, NodeId host, const Nest *after, uint32_t nhost)
+refuse_but_views(Fusion *f, NodeId node, NodeId stage, const Nest *after, uint32_t nstage)
 {
     const NestTraits *p = fuse_traits_of(f, node);
 
-    (void)nhost;
+    (void)nstage;
     if (p->reduces || !fuse_is_free(p))
         return "is for its group to compute";
-    return fuse_hides(f, node, host, after);
+    return fuse_hides(f, node, stage, after);
 }
 
 const FuseRules fuse_rules_nothing = { begin_nothing, refuse_all };
@@ -151,26 +151,26 @@ not_rows(Composed *k)
     bool row = false;
     int64_t work;
 
-    for (uint32_t i = 0; i < k->nhost; i++) {
-        const NestTraits *t = fuse_traits_of(f, k->host[i]);
+    for (uint32_t i = 0; i < k->nstage; i++) {
+        const NestTraits *t = fuse_traits_of(f, k->stage[i]);
         row |= t->row;
         if (!t->row && !t->elementwise)
             return "several stages are left, and one of them reduces over more than rows";
     }
     if (!row)
         return "several stages are left, and they share no rows";
-    k->shared = fuse_shared(f, k->host, k->nhost);
+    k->shared = fuse_shared(f, k->stage, k->nstage);
     if (!k->shared)
         return "the stages share no outer axis";
-    k->trips = fuse_trips(c, f->call[k->host[0]].nest, k->shared);
-    for (uint32_t i = 0; i < k->nhost; i++) {
-        const Nest *n = f->call[k->host[i]].nest;
-        if (fuse_traits_of(f, k->host[i])->row &&
+    k->trips = fuse_trips(c, f->call[k->stage[0]].nest, k->shared);
+    for (uint32_t i = 0; i < k->nstage; i++) {
+        const Nest *n = f->call[k->stage[i]].nest;
+        if (fuse_traits_of(f, k->stage[i])->row &&
             expr_eq(c, NULL, fuse_trips(c, n, NEST_MAX_AXES), k->trips) != YES)
             return "neighbouring rows would be computed one by one";
         const Expr *local = expr_exact_div(c, type_count(c, n->param[n->nin].type), k->trips);
         if (local && expr_const(local, &work) && work > FUSE_MAX_ROW) {
-            k->reason = APART_CAPACITY;
+            k->reason = SEPARATE_CAPACITY;
             return arena_printf(f->arena,
                                 "a row of %lld elements passes between the stages, the limit is %d",
                                 (long long)work, FUSE_MAX_ROW);
@@ -244,29 +244,29 @@ fuse_escapes(const Fusion *f, ValueId v, const NodeId *node, uint32_t n)
 Composed
 fuse_compose_group(const Fusion *f, Arena *a, const NodeId *node, uint32_t n)
 {
-    Composed k = { .reason = APART_NOT, .as = NEW_ARRAY(a, NodeId, n) };
+    Composed k = { .reason = SEPARATE_NOT, .as = NEW_ARRAY(a, NodeId, n) };
 
     k.graph = graph_of_members(f, a, node, n, k.as);
     k.f = fuse_compose(k.graph, a, NULL, &fuse_rules_inside);
-    k.host = NEW_ARRAY(a, NodeId, n);
+    k.stage = NEW_ARRAY(a, NodeId, n);
     for (uint32_t i = 0; i < n; i++)
-        if (k.f.host[k.as[i]] == k.as[i])
-            k.host[k.nhost++] = k.as[i];
-    if (k.nhost > FUSE_MAX_PARTS) {
-        k.reason = APART_CAPACITY;
-        k.no = arena_printf(a, "%u stages are left, the limit is %d", k.nhost, FUSE_MAX_PARTS);
-    } else if (k.nhost > 1) {
-        k.reason = APART_PAIR;
+        if (k.f.stage[k.as[i]] == k.as[i])
+            k.stage[k.nstage++] = k.as[i];
+    if (k.nstage > FUSE_MAX_PARTS) {
+        k.reason = SEPARATE_CAPACITY;
+        k.no = arena_printf(a, "%u stages are left, the limit is %d", k.nstage, FUSE_MAX_PARTS);
+    } else if (k.nstage > 1) {
+        k.reason = SEPARATE_PAIR;
         k.no = not_rows(&k);
     }
     if (!k.no)
-        k.reason = APART_NOT;
+        k.reason = SEPARATE_NOT;
     /* the reason why a stage was not inlined says more */
-    for (uint32_t i = 0; k.no && k.reason == APART_PAIR && i < n; i++)
-        if (k.f.host[k.as[i]] == k.as[i] && k.f.why[k.as[i]] &&
+    for (uint32_t i = 0; k.no && k.reason == SEPARATE_PAIR && i < n; i++)
+        if (k.f.stage[k.as[i]] == k.as[i] && k.f.why[k.as[i]] &&
             !k.f.visible[k.f.call[k.as[i]].value[k.f.call[k.as[i]].nest->nin]]) {
             k.reason =
-                !strcmp(k.f.why[k.as[i]], fuse_not_before_it_runs) ? APART_UNPROVEN : k.reason;
+                !strcmp(k.f.why[k.as[i]], fuse_not_before_it_runs) ? SEPARATE_UNPROVEN : k.reason;
             k.no =
                 arena_printf(a, "%s: %s; %s", fuse_label(k.graph, k.as[i]), k.f.why[k.as[i]], k.no);
         }

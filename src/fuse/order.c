@@ -8,18 +8,18 @@
 
 #include <string.h>
 
-Order
+GroupOrder
 order_begin(const Fusion *f, Arena *a, const uint32_t *number)
 {
     uint32_t nn = f->g->node.n;
-    Order o = { .f = f,
-                .group = NEW_ARRAY(a, NodeId, nn),
-                .next = NEW_ARRAY(a, NodeId, nn),
-                .order = NEW_ARRAY(a, NodeId, nn),
-                .at = NEW_ARRAY(a, uint32_t, nn),
-                .reached = NEW_ARRAY(a, NodeId, nn),
-                .stack = NEW_ARRAY(a, NodeId, nn),
-                .seen = NEW_ARRAY(a, bool, nn) };
+    GroupOrder o = { .f = f,
+                     .group = NEW_ARRAY(a, NodeId, nn),
+                     .next = NEW_ARRAY(a, NodeId, nn),
+                     .order = NEW_ARRAY(a, NodeId, nn),
+                     .at = NEW_ARRAY(a, uint32_t, nn),
+                     .reached = NEW_ARRAY(a, NodeId, nn),
+                     .stack = NEW_ARRAY(a, NodeId, nn),
+                     .seen = NEW_ARRAY(a, bool, nn) };
     NodeId *last = o.stack;
 
     for (NodeId n = 1; n < nn; n++) {
@@ -39,7 +39,7 @@ order_begin(const Fusion *f, Arena *a, const uint32_t *number)
 
 /* Removes and returns the earliest node of several lists (heads [n]); 0: all are empty. */
 static NodeId
-take_first(const Order *o, NodeId *head, uint32_t n)
+take_first(const GroupOrder *o, NodeId *head, uint32_t n)
 {
     NodeId first = 0;
 
@@ -51,9 +51,9 @@ take_first(const Order *o, NodeId *head, uint32_t n)
 }
 
 uint32_t
-order_nodes(const Order *o, const NodeId *group, uint32_t n, NodeId *node)
+order_nodes(const GroupOrder *o, const NodeId *group, uint32_t n, NodeId *node)
 {
-    NodeId head[ORDER_MOST_JOINED];
+    NodeId head[ORDER_MOST_MERGED];
     uint32_t count = 0;
 
     memcpy(head, group, n * sizeof *head);
@@ -65,7 +65,7 @@ order_nodes(const Order *o, const NodeId *group, uint32_t n, NodeId *node)
 /* ---- paths between groups -------------------------------------------------------------------- */
 
 typedef struct {
-    Order *o;
+    GroupOrder *o;
     const NodeId *group;
     uint32_t n, first, last, nreached, depth;
     bool returns;
@@ -85,13 +85,13 @@ is_among(const PathSearch *s, NodeId group)
 static void
 follow(PathSearch *s, NodeId group)
 {
-    Order *o = s->o;
+    GroupOrder *o = s->o;
     const Fusion *f = o->f;
     bool outside = !is_among(s, group);
 
     for (NodeId n = group; n && !s->returns; n = o->next[n]) {
         const FusedCall *p = &f->call[n];
-        for (uint32_t k = 0; k < p->nest->nout && f->host[n] == n; k++) {
+        for (uint32_t k = 0; k < p->nest->nout && f->stage[n] == n; k++) {
             ValueId v = p->value[p->nest->nin + k];
             for (uint32_t i = 0; i < f->readers[v].n; i++) {
                 NodeId to = o->group[f->readers[v].at[i]];
@@ -111,7 +111,7 @@ follow(PathSearch *s, NodeId group)
 
 /* Marks the groups that depend on one of these, up to the last of them in the order. */
 static PathSearch
-search(Order *o, const NodeId *group, uint32_t n)
+search(GroupOrder *o, const NodeId *group, uint32_t n)
 {
     PathSearch s = { .o = o, .group = group, .n = n, .first = UINT32_MAX };
 
@@ -134,7 +134,7 @@ search_end(const PathSearch *s)
 }
 
 bool
-order_allows(Order *o, const NodeId *group, uint32_t n)
+order_allows(GroupOrder *o, const NodeId *group, uint32_t n)
 {
     PathSearch s = search(o, group, n);
 
@@ -149,7 +149,7 @@ order_allows(Order *o, const NodeId *group, uint32_t n)
 static void
 reorder(const PathSearch *s, NodeId joined)
 {
-    Order *o = s->o;
+    GroupOrder *o = s->o;
     uint32_t at = s->first, nbehind = 0;
 
     for (uint32_t i = s->first; i <= s->last; i++) {
@@ -171,12 +171,12 @@ reorder(const PathSearch *s, NodeId joined)
 }
 
 bool
-order_join(Order *o, const NodeId *group, uint32_t n)
+order_merge(GroupOrder *o, const NodeId *group, uint32_t n)
 {
     PathSearch s = search(o, group, n);
 
     if (!s.returns) {
-        NodeId head[ORDER_MOST_JOINED], joined, last;
+        NodeId head[ORDER_MOST_MERGED], joined, last;
         memcpy(head, group, n * sizeof *head);
         joined = last = take_first(o, head, n);
         reorder(&s, joined);

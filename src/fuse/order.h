@@ -4,7 +4,7 @@
 
 #include "fuse/internal.h"
 
-enum { ORDER_MOST_JOINED = 8 }; /* groups merged at a time, at most */
+enum { ORDER_MOST_MERGED = 8 }; /* groups merged at a time, at most */
 
 /* A group is named by its first node. */
 typedef struct {
@@ -17,15 +17,15 @@ typedef struct {
     /* [node.n]: scratch: groups that a path search has reached, and has yet to expand */
     NodeId *reached, *stack;
     bool *seen; /* [node.n]: by group: is it reached? */
-} Order;
+} GroupOrder;
 
 /* number [node.n]: groups from 1 in topological order, 0 for nodes in none. */
-Order order_begin(const Fusion *f, Arena *a, const uint32_t *number);
+GroupOrder order_begin(const Fusion *f, Arena *a, const uint32_t *number);
 /* The nodes of these groups in the graph's order, and a 0 behind them; their number. */
-uint32_t order_nodes(const Order *o, const NodeId *group, uint32_t n, NodeId *node);
+uint32_t order_nodes(const GroupOrder *o, const NodeId *group, uint32_t n, NodeId *node);
 /* Can they be merged without forming a cycle? */
-bool order_allows(Order *o, const NodeId *group, uint32_t n);
+bool order_allows(GroupOrder *o, const NodeId *group, uint32_t n);
 /* Merges them if they can be. */
-bool order_join(Order *o, const NodeId *group, uint32_t n);
+bool order_merge(GroupOrder *o, const NodeId *group, uint32_t n);
 
 #endif

@@ -181,13 +181,13 @@ fuse_groups(const Graph *g, Arena *a, const FusePlan *p)
 }
 
 uint32_t
-fuse_hosts(const Fusion *f, const NodeId *node, uint32_t n, NodeId *host)
+fuse_stages(const Fusion *f, const NodeId *node, uint32_t n, NodeId *stage)
 {
     uint32_t stay = 0;
 
     for (uint32_t i = 0; i < n; i++)
-        if (f->host[node[i]] == node[i])
-            host[stay++] = node[i];
+        if (f->stage[node[i]] == node[i])
+            stage[stay++] = node[i];
     return stay;
 }
 
@@ -196,11 +196,11 @@ fuse_hosts(const Fusion *f, const NodeId *node, uint32_t n, NodeId *host)
 const char *const fuse_mode_name[FUSE_MODE_COUNT + 1] = { "none", "dp", "given" };
 
 FusePlan
-fuse_plan(const Graph *g, Arena *a, const Machine *m, FuseMode mode, const FuseWish *wish,
+fuse_plan(const Graph *g, Arena *a, const Machine *m, FuseMode mode, const FuseRequest *request,
           FuseCertificate *known)
 {
     *known = (FuseCertificate){ .mode = mode, .seconds = -1, .bound = -1, .second_best = -1 };
-    return mode == FUSE_DP ? fuse_dp(g, a, m, wish, known) : fuse_none(g, a);
+    return mode == FUSE_DP ? fuse_dp(g, a, m, request, known) : fuse_none(g, a);
 }
 
 FusePlan
@@ -244,15 +244,15 @@ fuse_set(const Graph *g, FusePlan *p, NodeId maker, NodeId reader, FuseEdge edge
 }
 
 void
-fuse_vanish(const Graph *g, FusePlan *p, const NodeId *host)
+fuse_vanish(const Graph *g, FusePlan *p, const NodeId *stage)
 {
     for (NodeId n = 1; n < g->node.n; n++) {
         const Node *node = &g->node.at[n];
         for (uint32_t i = 0; i < node->in.count; i++) {
             NodeId maker = node_in(g, node, i) ? g->value.at[node_in(g, node, i)].def : 0;
-            if (maker && host[maker] != maker)
+            if (maker && stage[maker] != maker)
                 p->edge[node->in.first + i] =
-                    (FuseEdge){ host[maker] ? EDGE_INLINE : EDGE_RECOMPUTE, 0 };
+                    (FuseEdge){ stage[maker] ? EDGE_INLINE : EDGE_RECOMPUTE, 0 };
         }
     }
 }
@@ -315,14 +315,14 @@ wrong_edge(const Graph *g, const FusePlan *p)
                 return arena_printf(g->ctx->arena,
                                     "%s is in no group, but %s does not recompute it",
                                     fuse_label(g, def), fuse_label(g, n));
-            bool together = !p->group[n] || p->group[def] == p->group[n];
-            if (e.kind != EDGE_STORE && !together)
+            bool merged = !p->group[n] || p->group[def] == p->group[n];
+            if (e.kind != EDGE_STORE && !merged)
                 return arena_printf(
                     g->ctx->arena,
                     "%s is to be %s for %s, which is in group %u, not in its group %u",
                     fuse_label(g, def), e.kind == EDGE_SCRATCH ? "kept in scratch" : "inlined",
                     fuse_label(g, n), p->group[n], p->group[def]);
-            if (e.kind == EDGE_STORE && p->group[n] && together)
+            if (e.kind == EDGE_STORE && p->group[n] && merged)
                 return arena_printf(
                     g->ctx->arena,
                     "%s is to be stored for %s, which is in its group %u: scratch keeps it there",
@@ -357,31 +357,31 @@ fuse_illegal_kernels(const Fusion *f, const Groups *groups)
 {
     const Graph *g = f->g;
     const FusePlan *p = f->plan;
-    NodeId *host = NEW_ARRAY(f->arena, NodeId, g->node.n);
+    NodeId *stage = NEW_ARRAY(f->arena, NodeId, g->node.n);
 
     if (f->refused)
         return arena_str(f->ctx->arena, f->refused);
     for (NodeId n = 1; n < g->node.n; n++)
-        if (!p->group[n] && f->host[n] == n)
+        if (!p->group[n] && f->stage[n] == n)
             return arena_printf(f->ctx->arena, "%s is in no group, but %s", fuse_label(g, n),
                                 f->why[n]);
     for (uint32_t group = 1; group <= p->ngroup; group++) {
         uint32_t first = groups->first[group],
-                 nhost =
-                     fuse_hosts(f, &groups->node[first], groups->first[group + 1] - first, host);
-        uint32_t shared = nhost > 1 ? fuse_shared(f, host, nhost) : 0,
-                 depth = fuse_depth(f, host, nhost);
-        if (fuse_beside(f, host, nhost))
+                 nstage =
+                     fuse_stages(f, &groups->node[first], groups->first[group + 1] - first, stage);
+        uint32_t shared = nstage > 1 ? fuse_shared(f, stage, nstage) : 0,
+                 depth = fuse_depth(f, stage, nstage);
+        if (fuse_are_independent(f, stage, nstage))
             continue;
-        if (nhost > 1 && !shared)
+        if (nstage > 1 && !shared)
             return arena_printf(f->ctx->arena, "group %u: %s and %s share no outer axis", group,
-                                fuse_label(g, host[0]), fuse_label(g, host[1]));
-        if (nhost > 1 && depth > shared)
+                                fuse_label(g, stage[0]), fuse_label(g, stage[1]));
+        if (nstage > 1 && depth > shared)
             return arena_printf(
                 f->ctx->arena,
                 "group %u: the value of %s is to be kept for each iteration of %u outer axes, but "
                 "the stages share %u: %s reads elsewhere, or has other axes",
-                group, fuse_label(g, host[0]), depth, shared, fuse_label(g, host[nhost - 1]));
+                group, fuse_label(g, stage[0]), depth, shared, fuse_label(g, stage[nstage - 1]));
     }
     return NULL;
 }

@@ -49,7 +49,7 @@ fuse_pricing(Fusion *f, Arena *a, const Machine *m)
                     .known.arena = a };
     for (ValueId v = 1; v < f->g->value.n; v++)
         if (f->g->value.at[v].data)
-            constants += cost_usual(f->ctx, type_bytes(f->ctx, f->g->value.at[v].type));
+            constants += cost_expected_size(f->ctx, type_bytes(f->ctx, f->g->value.at[v].type));
     p->far = constants > (double)machine_block_bytes(m, LEVEL_L3);
     return p;
 }
@@ -85,20 +85,20 @@ seconds_of(const Pricing *p, Composed *k, Arena *a)
 {
     Fusion *f = &k->f;
     const Graph *g = k->graph;
-    double one = 0, all = 0, trips = k->trips ? cost_usual(f->ctx, k->trips) : 0;
+    double one = 0, all = 0, trips = k->trips ? cost_expected_size(f->ctx, k->trips) : 0;
     bool *met = NEW_ARRAY(a, bool, g->value.n);
 
-    for (uint32_t i = 0; i < k->nhost; i++) {
-        const FusedCall *call = &f->call[k->host[i]];
+    for (uint32_t i = 0; i < k->nstage; i++) {
+        const FusedCall *call = &f->call[k->stage[i]];
         const Nest *n = call->nest;
         CostFormula cost = cost_formula(f->ctx, a, n, p->m);
         Level *home = NEW_ARRAY(a, Level, n->nin + n->nout + 1);
         double parallel = trips > 0 ? trips : cost.trips, threads = fmin(p->m->cores, parallel);
         for (uint32_t s = 0; s < n->nin + n->nout; s++) {
             ValueId v = call->value[s];
-            double bytes = cost_usual(f->ctx, type_bytes(f->ctx, g->value.at[v].type));
+            double bytes = cost_expected_size(f->ctx, type_bytes(f->ctx, g->value.at[v].type));
             bool passes =
-                k->nhost > 1 && (s >= n->nin ? !f->visible[v] : g->value.at[v].def || met[v]);
+                k->nstage > 1 && (s >= n->nin ? !f->visible[v] : g->value.at[v].def || met[v]);
             home[s] = g->value.at[v].data && p->far
                           ? LEVEL_MEMORY
                           : cost_level(p->m, passes && trips > 0 ? bytes / trips : bytes);
@@ -161,14 +161,14 @@ fuse_spent(const Pricing *p)
 
 /* ---- equal groups ---------------------------------------------------------------------------- */
 
-typedef VEC(uint64_t) Words;
+typedef VEC(uint64_t) HashWords;
 
 /* The key of a nest's meaning; expressions and types are interned. */
 static uint32_t
 class_of(Pricing *p, Arena *a, NodeId id)
 {
     const Nest *n = p->f->call[id].nest;
-    Words w = { 0 };
+    HashWords w = { 0 };
     uint64_t class;
 
     if (p->class[id])
@@ -203,12 +203,12 @@ class_of(Pricing *p, Arena *a, NodeId id)
 
 /* The key of a group: classes of its nests, the values that pass between them, and which are
  * constant or visible outside. */
-static Words
+static HashWords
 signature(Pricing *p, Arena *a, const NodeId *node, uint32_t n)
 {
     const Fusion *f = p->f;
     Map number = { .arena = a };
-    Words w = { 0 };
+    HashWords w = { 0 };
     uint64_t at;
 
     for (uint32_t i = 0; i < n; i++) {
@@ -245,7 +245,7 @@ GroupPrice
 fuse_group_price(Pricing *p, const NodeId *node, uint32_t n)
 {
     Arena *a = arena_child(p->arena);
-    Words w = signature(p, a, node, n);
+    HashWords w = signature(p, a, node, n);
     uint64_t hash = hash_bytes(w.at, w.n * sizeof *w.at, 0), at;
 
     for (; map_get(&p->known, hash, &at); hash++) {

@@ -30,7 +30,7 @@ by_size(const void *x, const void *y)
 }
 
 static void
-solve_component(Subgraph *k, const Word *component, Answer *r)
+solve_component(Subgraph *k, const SetWord *component, Answer *r)
 {
     int64_t price, bound;
 
@@ -39,7 +39,7 @@ solve_component(Subgraph *k, const Word *component, Answer *r)
     } else {
         r->result.exact = false;
         bound = subgraph_bound(k, subgraph_rest(k, component));
-        price = subgraph_merge(k, component, r->result.group, &r->result.ngroup);
+        price = subgraph_greedy(k, component, r->result.group, &r->result.ngroup);
     }
     r->price = price_sum(r->price, price);
     r->bound = price_sum(r->bound, bound);
@@ -51,7 +51,7 @@ solve_subgraph(const SearchProblem *p, Arena *parent, const uint32_t *global, ui
 {
     Arena *a = arena_child(parent);
     Subgraph k = subgraph_begin(p, a, global, n, edge, nedge);
-    Word *all = NEW_ARRAY(a, Word, k.words), *bits = NEW_ARRAY(a, Word, k.words);
+    SetWord *all = NEW_ARRAY(a, SetWord, k.words), *bits = NEW_ARRAY(a, SetWord, k.words);
     Component *component = NEW_ARRAY(a, Component, n);
     uint32_t *root = NEW_ARRAY(a, uint32_t, n), ncomponent = 0;
 

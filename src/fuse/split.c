@@ -12,15 +12,15 @@
  * linked by `next`. */
 typedef struct {
     uint32_t component, node, edge;
-} Walk;
+} TarjanFrame;
 
 static void
-unite_waiting(Subgraph *k, const Word *left)
+unite_waiting(Subgraph *k, const SetWord *left)
 {
     Arena *scratch = arena_child(k->arena);
     uint32_t *next = NEW_ARRAY(scratch, uint32_t, k->n), *head = NEW_ARRAY(scratch, uint32_t, k->n),
              met = 0, nstack = 0;
-    VEC(Walk) walk = { 0 };
+    VEC(TarjanFrame) walk = { 0 };
 
     memset(k->number, 0, k->n * sizeof *k->number);
     memset(k->mark, 0, k->n * sizeof *k->mark);
@@ -35,12 +35,12 @@ unite_waiting(Subgraph *k, const Word *left)
     FOR_EACH_BIT (begin, left, k->words) {
         if (head[begin] == NONE || k->number[begin])
             continue;
-        VEC_PUSH(scratch, &walk, ((Walk){ begin, head[begin], k->first[head[begin]] }));
+        VEC_PUSH(scratch, &walk, ((TarjanFrame){ begin, head[begin], k->first[head[begin]] }));
         k->number[begin] = k->low[begin] = ++met;
         k->stack[nstack++] = begin;
         k->mark[begin] = 1;
         while (walk.n) {
-            Walk *w = &walk.at[walk.n - 1];
+            TarjanFrame *w = &walk.at[walk.n - 1];
             uint32_t c = w->component;
             if (w->node != NONE && w->edge == k->first[w->node + 1]) {
                 w->node = next[w->node];
@@ -54,7 +54,7 @@ unite_waiting(Subgraph *k, const Word *left)
                     k->number[r] = k->low[r] = ++met;
                     k->stack[nstack++] = r;
                     k->mark[r] = 1;
-                    VEC_PUSH(scratch, &walk, ((Walk){ r, head[r], k->first[head[r]] }));
+                    VEC_PUSH(scratch, &walk, ((TarjanFrame){ r, head[r], k->first[head[r]] }));
                 } else if (r != c && k->mark[r] && k->number[r] < k->low[c]) {
                     k->low[c] = k->number[r];
                 }
@@ -84,7 +84,7 @@ unite_waiting(Subgraph *k, const Word *left)
 }
 
 uint32_t
-subgraph_split(Subgraph *k, const Word *left)
+subgraph_split(Subgraph *k, const SetWord *left)
 {
     uint32_t nroot = 0;
 

@@ -101,7 +101,7 @@ subgraph_price(Subgraph *k, uint32_t which)
 }
 
 void
-subgraph_bits(const Subgraph *k, uint32_t which, Word *b)
+subgraph_bits(const Subgraph *k, uint32_t which, SetWord *b)
 {
     const Set *s = &k->set.at[which];
 
@@ -128,7 +128,7 @@ subgraph_least_groups(const Subgraph *k, uint32_t n)
 }
 
 Rest
-subgraph_rest(const Subgraph *k, const Word *left)
+subgraph_rest(const Subgraph *k, const SetWord *left)
 {
     Rest r = { 0 };
 
@@ -161,7 +161,7 @@ subgraph_bound(const Subgraph *k, Rest r)
 static bool
 is_cut(Subgraph *k, uint32_t from, uint32_t to)
 {
-    const Word *before = k->before + (size_t)to * k->words;
+    const SetWord *before = k->before + (size_t)to * k->words;
     uint32_t n = 0, numbers[k->p->most];
 
     for (uint32_t i = from; i <= to; i++) {
@@ -194,8 +194,8 @@ subgraph_begin(const SearchProblem *p, Arena *a, const uint32_t *global, uint32_
     k.mark = NEW_ARRAY(a, uint32_t, n);
     k.list = NEW_ARRAY(a, uint32_t, n);
     k.root = NEW_ARRAY(a, uint32_t, n);
-    k.bits = NEW_ARRAY(a, Word, k.words);
-    k.grown = NEW_ARRAY(a, Word, k.words);
+    k.bits = NEW_ARRAY(a, SetWord, k.words);
+    k.grown = NEW_ARRAY(a, SetWord, k.words);
     fill = NEW_ARRAY(a, uint32_t, n + 1);
     for (uint32_t e = 0; e < nedge; e++)
         k.first[edge[e].from + 1]++;
@@ -212,7 +212,7 @@ subgraph_begin(const SearchProblem *p, Arena *a, const uint32_t *global, uint32_
     /* in topological order: predecessors of i are complete */
     for (uint32_t i = 0; i < n; i++)
         for (uint32_t e = k.first[i]; e < k.first[i + 1]; e++) {
-            Word *to = k.before + (size_t)k.succ[e] * k.words;
+            SetWord *to = k.before + (size_t)k.succ[e] * k.words;
             for (uint32_t w = 0; w < k.words; w++)
                 to[w] |= k.before[(size_t)i * k.words + w];
             bit_put(to, i);

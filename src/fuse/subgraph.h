@@ -14,7 +14,7 @@
 #define NONE UINT32_MAX
 #define NEVER INT64_MAX /* price of a set that is no group */
 
-typedef uint64_t Word;
+typedef uint64_t SetWord;
 
 /* A set of nodes. */
 typedef struct {
@@ -31,16 +31,16 @@ typedef struct {
     uint32_t group, rest;           /* the set taken; the state it leaves, or NONE */
     uint32_t component, ncomponent; /* in Subgraph.component, if it has several */
     bool solved, single;            /* single: known to be one component */
-} State;
+} SearchState;
 
 typedef struct {
     uint32_t set, bound_groups;
     int64_t least;
-} Choice;
+} SearchChoice;
 typedef struct {
     uint32_t state, first, n, next;
     bool open;
-} Frame;
+} SearchFrame;
 
 typedef struct {
     const SearchProblem *p;
@@ -49,24 +49,24 @@ typedef struct {
     const uint32_t *global; /* [n]: its number in the problem */
     uint32_t *first, *succ; /* successors of l: succ[first[l] .. first[l + 1]); … */
     bool *runs;             /* … may a group contain the edge? */
-    Word *before;           /* [n][words]: predecessors, transitively */
+    SetWord *before;        /* [n][words]: predecessors, transitively */
     int64_t *least;         /* [n] */
     int64_t start;
 
     VEC(Set) set;
     VEC(uint32_t) member;
     uint32_t *set_at, set_room, stamp; /* open addressing: number plus 1 */
-    VEC(State) state;
-    Word *key; /* [state][words] */
+    VEC(SearchState) state;
+    SetWord *key; /* [state][words] */
     uint32_t key_room;
     uint32_t *state_at, state_room;
     VEC(uint32_t) component; /* states of components, one run for each state that has some */
-    VEC(Choice) choice;
-    VEC(Frame) frame;
+    VEC(SearchChoice) choice;
+    VEC(SearchFrame) frame;
 
     uint32_t *number, *stack, *low, *mark; /* [n]: scratch of splitting */
     uint32_t *list, *root;                 /* [n] */
-    Word *bits, *grown;                    /* [words] */
+    SetWord *bits, *grown;                 /* [words] */
     VEC(uint32_t) work;                    /* sets to grow from */
     uint64_t *states, *steps, *priced;     /* of the whole search */
     bool over;                             /* a limit was met */
@@ -75,19 +75,19 @@ typedef struct {
 /* ---- bits ------------------------------------------------------------------------------------ */
 
 static inline bool
-bit_is(const Word *b, uint32_t i)
+bit_is(const SetWord *b, uint32_t i)
 {
     return b[i / 64] >> i % 64 & 1;
 }
 
 static inline void
-bit_put(Word *b, uint32_t i)
+bit_put(SetWord *b, uint32_t i)
 {
-    b[i / 64] |= (Word)1 << i % 64;
+    b[i / 64] |= (SetWord)1 << i % 64;
 }
 
 static inline uint32_t
-bit_count(const Word *b, uint32_t words)
+bit_count(const SetWord *b, uint32_t words)
 {
     uint32_t n = 0;
 
@@ -98,10 +98,10 @@ bit_count(const Word *b, uint32_t words)
 
 /* The first bit from `i` on; NONE: there is no more. */
 static inline uint32_t
-bit_next(const Word *b, uint32_t words, uint32_t i)
+bit_next(const SetWord *b, uint32_t words, uint32_t i)
 {
     for (uint32_t w = i / 64; w < words; w++) {
-        Word left = w == i / 64 ? b[w] & ~(Word)0 << i % 64 : b[w];
+        SetWord left = w == i / 64 ? b[w] & ~(SetWord)0 << i % 64 : b[w];
         if (left)
             return 64 * w + (uint32_t)__builtin_ctzll(left);
     }
@@ -129,7 +129,7 @@ Subgraph subgraph_begin(const SearchProblem *p, Arena *a, const uint32_t *global
 /* the number of a set; nodes ascend */
 uint32_t subgraph_set(Subgraph *k, const uint32_t *node, uint32_t n);
 int64_t subgraph_price(Subgraph *k, uint32_t set);
-void subgraph_bits(const Subgraph *k, uint32_t set, Word *b);
+void subgraph_bits(const Subgraph *k, uint32_t set, SetWord *b);
 /* puts the nodes of a set into a group of the problem */
 void subgraph_take(const Subgraph *k, uint32_t set, uint32_t *group, uint32_t number);
 
@@ -138,7 +138,7 @@ typedef struct {
     int64_t least;
     uint32_t n;
 } Rest;
-Rest subgraph_rest(const Subgraph *k, const Word *left);
+Rest subgraph_rest(const Subgraph *k, const SetWord *left);
 Rest subgraph_without(const Subgraph *k, Rest r, uint32_t set);
 uint32_t subgraph_least_groups(const Subgraph *k, uint32_t n);
 /* a lower bound for all partitions of these nodes */
@@ -148,17 +148,17 @@ int64_t subgraph_bound(const Subgraph *k, Rest r);
 
 /* Lists each connected ideal of `left` once in k->work; enumerates at most `limit` sets.
  * (ideals.c) */
-void subgraph_ideals(Subgraph *k, const Word *left, uint64_t limit);
+void subgraph_ideals(Subgraph *k, const SetWord *left, uint64_t limit);
 /* The components of `left` into k->root, each named by its lowest node; their number. (split.c) */
-uint32_t subgraph_split(Subgraph *k, const Word *left);
+uint32_t subgraph_split(Subgraph *k, const SetWord *left);
 
 /* ---- two ways of solving it ------------------------------------------------------------------ */
 
 /* The groups of the best partition of `all` into group[n], numbered on from *ngroup, and its price;
  * false: a limit was met. (exact.c) */
-bool subgraph_exact(Subgraph *k, const Word *all, uint32_t *group, uint32_t *ngroup,
+bool subgraph_exact(Subgraph *k, const SetWord *all, uint32_t *group, uint32_t *ngroup,
                     int64_t *price);
-/* The same by merging neighbours: few prices, not always the best. Returns the price. (merge.c) */
-int64_t subgraph_merge(Subgraph *k, const Word *all, uint32_t *group, uint32_t *ngroup);
+/* The same by merging neighbours: few prices, not always the best. Returns the price. (greedy.c) */
+int64_t subgraph_greedy(Subgraph *k, const SetWord *all, uint32_t *group, uint32_t *ngroup);
 
 #endif

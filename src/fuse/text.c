@@ -60,14 +60,14 @@ same_edge(FuseEdge a, FuseEdge b)
 typedef struct {
     NodeId reader;
     FuseEdge edge;
-} Read;
-typedef VEC(Read) Reads;
+} EdgeRead;
+typedef VEC(EdgeRead) EdgeReads;
 
-static Reads
+static EdgeReads
 reads_of(const Graph *g, Arena *a, const FusePlan *p, const Users *users, NodeId n)
 {
     const Node *node = &g->node.at[n];
-    Reads all = { 0 };
+    EdgeReads all = { 0 };
 
     for (uint32_t o = 0; o < node->out.count; o++) {
         ValueId v = node_out(g, node, o);
@@ -75,15 +75,16 @@ reads_of(const Graph *g, Arena *a, const FusePlan *p, const Users *users, NodeId
             const Node *reader = &g->node.at[users->node[u]];
             for (uint32_t i = 0; i < reader->in.count; i++)
                 if (node_in(g, reader, i) == v)
-                    VEC_PUSH(a, &all,
-                             ((Read){ users->node[u], told_of(p->edge[reader->in.first + i]) }));
+                    VEC_PUSH(
+                        a, &all,
+                        ((EdgeRead){ users->node[u], told_of(p->edge[reader->in.first + i]) }));
         }
     }
     return all;
 }
 
 static void
-put_edges(Text *t, const Graph *g, const Reads *r)
+put_edges(Text *t, const Graph *g, const EdgeReads *r)
 {
     static const char *const word[] = {
         [EDGE_INLINE] = " inline", [EDGE_RECOMPUTE] = " recompute", [EDGE_SCRATCH] = " scratch"
@@ -123,7 +124,7 @@ fuse_print_plan(const Graph *g, Text *t, const FusePlan *p)
         uint32_t first = groups.first[k], n = groups.first[k + 1] - first;
         for (uint32_t i = 0; i < n; i++) {
             NodeId id = groups.node[first + i];
-            Reads reads = reads_of(g, scratch, p, &users, id);
+            EdgeReads reads = reads_of(g, scratch, p, &users, id);
             text_add(t, k == 0   ? "  everywhere "
                         : n == 1 ? "  kernel { "
                         : i == 0 ? "  kernel {\n    "
@@ -150,10 +151,10 @@ typedef struct {
     Users users;
     /* kinds of entries so far: `group`, or `kernel` and `everywhere` */
     bool groups, others;
-} Reading;
+} PlanParser;
 
 static NodeId
-read_node(Reading *r)
+read_node(PlanParser *r)
 {
     Sym name = parse_accept(r->p, "%") ? parse_name(r->p) : NULL;
     uint64_t id = 0;
@@ -168,7 +169,7 @@ read_node(Reading *r)
 }
 
 static NodeId
-read_member(Reading *r, uint32_t group)
+read_member(PlanParser *r, uint32_t group)
 {
     NodeId id = read_node(r);
 
@@ -186,7 +187,7 @@ read_member(Reading *r, uint32_t group)
 
 /* Sets the edges to all readers of the maker, or to those that are named. */
 static bool
-set_edges(Reading *r, NodeId maker, FuseEdge e)
+set_edges(PlanParser *r, NodeId maker, FuseEdge e)
 {
     const Node *node = &r->g->node.at[maker];
 
@@ -208,7 +209,7 @@ set_edges(Reading *r, NodeId maker, FuseEdge e)
 }
 
 static bool
-read_edges(Reading *r, NodeId maker)
+read_edges(PlanParser *r, NodeId maker)
 {
     for (;;) {
         FuseEdge e = { EDGE_STORE, 0 };
@@ -232,7 +233,7 @@ read_edges(Reading *r, NodeId maker)
 
 /* `group { %name … }`: nodes that are to be together. */
 static bool
-read_group(Reading *r)
+read_group(PlanParser *r)
 {
     uint32_t group = ++r->plan->ngroup;
 
@@ -247,7 +248,7 @@ read_group(Reading *r)
 
 /* One entry of a plan: `everywhere %name`, a kernel or a group. */
 static bool
-read_entry(Reading *r)
+read_entry(PlanParser *r)
 {
     if (parse_accept(r->p, "group"))
         return read_group(r);
@@ -271,7 +272,7 @@ read_entry(Reading *r)
 
 /* Makes the plan of a text that has groups alone. */
 static void
-assemble_groups(Reading *r, Arena *a)
+assemble_groups(PlanParser *r, Arena *a)
 {
     FuseNodes nodes = fuse_nodes(r->g, r->node.arena, &fuse_rules_nothing);
     uint32_t *group = NEW_ARRAY(r->node.arena, uint32_t, nodes.n + 1);
@@ -285,12 +286,12 @@ bool
 fuse_parse_plan(const Graph *g, Arena *a, Parse *p, FusePlan *out)
 {
     Arena *scratch = arena_child(g->ctx->arena);
-    Reading r = { .g = g,
-                  .p = p,
-                  .plan = out,
-                  .node.arena = scratch,
-                  .met = NEW_ARRAY(scratch, bool, g->node.n),
-                  .users = graph_users(g, scratch) };
+    PlanParser r = { .g = g,
+                     .p = p,
+                     .plan = out,
+                     .node.arena = scratch,
+                     .met = NEW_ARRAY(scratch, bool, g->node.n),
+                     .users = graph_users(g, scratch) };
     bool ok = parse_accept(p, "graph");
     Sym name = ok ? parse_name(p) : NULL;
 

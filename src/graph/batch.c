@@ -111,12 +111,12 @@ batch_operands(const Batch *b, const int32_t *c, BatchVisit *visit, void *user)
 typedef struct {
     BatchFunction *function;
     bool *input_row;
-} Frame;
+} InputRows;
 
 static void
 measure(void *user, char kind, int32_t x)
 {
-    Frame *f = user;
+    InputRows *f = user;
     uint32_t *slots = &f->function->nslot, *counters = &f->function->ncounter, n = 0;
 
     if (strchr("SENOPDRQ", kind) && !BATCH_IS_INPUT(x))
@@ -132,7 +132,7 @@ measure(void *user, char kind, int32_t x)
 void
 batch_finish(Arena *a, Batch *b)
 {
-    Frame f = { NULL, NEW_ARRAY(a, bool, b->function.at[0].nparam + 1) };
+    InputRows f = { NULL, NEW_ARRAY(a, bool, b->function.at[0].nparam + 1) };
     uint32_t at = 0;
 
     for (uint32_t i = 0; i < b->function.n; i++) {
@@ -185,7 +185,7 @@ print_block(Text *t, const Batch *b, const int32_t *c)
 {
     const BatchBlock *k = &b->block.at[c[0]];
 
-    text_printf(t, "%d %s", c[0], k->kind == BLOCK_ALONE ? "alone " : "");
+    text_printf(t, "%d %s", c[0], k->kind == BLOCK_SINGLE ? "alone " : "");
     print_list(t, b, c + 1, k->type, k->nin);
     text_add(t, " -> ");
     print_list(t, b, c + 1 + k->nin, k->type + k->nin, k->nout);

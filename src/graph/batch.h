@@ -71,12 +71,12 @@ typedef struct {
 } BatchFunction;
 
 typedef enum {
-    BLOCK_TOGETHER, /* runs for many requests at once */
+    BLOCK_BATCHED, /* runs for many requests at once */
     /* runs on the host during control, for one request at a time, on values instead of rows */
     BLOCK_HOST,
     /* a library routine: runs with the others of its depth, but for one request at a time, on
      * values instead of rows */
-    BLOCK_ALONE,
+    BLOCK_SINGLE,
 } BlockKind;
 
 typedef struct {

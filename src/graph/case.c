@@ -22,7 +22,7 @@ typedef struct {
 } RowNest;
 
 static ValueId
-row_nest(Read *r, Loc loc, const RowNest *w)
+row_nest(GraphParser *r, Loc loc, const RowNest *w)
 {
     const Column *k = w->column;
     Ctx *c = r->g->ctx;
@@ -48,7 +48,7 @@ row_nest(Read *r, Loc loc, const RowNest *w)
 
 /* Field f of row `row`; column [d->column.n] are its table's columns. */
 static ValueId
-read_row(Read *r, Loc loc, const Data *d, const Field *f, ValueId row, const char *name)
+read_row(GraphParser *r, Loc loc, const Data *d, const Field *f, ValueId row, const char *name)
 {
     const Column *k = &d->column.at[f->column];
     Arena *a = r->g->arena;
@@ -111,7 +111,7 @@ constructors(Arena *a, const Data *d)
 }
 
 static bool
-check_fields(Read *r, const Case *x, const Constructor *k, Head *h)
+check_fields(GraphParser *r, const Case *x, const Constructor *k, Head *h)
 {
     if (h->param.n != k->field.n + x->given)
         return parse_error(&r->p,
@@ -137,11 +137,11 @@ check_fields(Read *r, const Case *x, const Constructor *k, Head *h)
 
 /* with [k_1 = k] graph @node(%left: Tree[], %right: Tree[], %x: f32[k_1]) -> (…) { … } */
 static bool
-read_arm(Read *outer, Case *x, uint32_t number)
+read_arm(GraphParser *outer, Case *x, uint32_t number)
 {
     const Constructor *k = &x->data->made.at[number];
     Region *region = &x->arm[number];
-    Read r = read_inside(outer, outer->g);
+    GraphParser r = read_inside(outer, outer->g);
     Head h;
 
     if (!read_bind(&r, region) || !parse_expect(&r.p, "graph") || !read_head(&r, &h, false) ||
@@ -185,7 +185,7 @@ read_arm(Read *outer, Case *x, uint32_t number)
 }
 
 static bool
-read_arms(Read *r, Case *x)
+read_arms(GraphParser *r, Case *x)
 {
     const Data *d = x->data;
     Sym name;
@@ -223,7 +223,7 @@ read_arms(Read *r, Case *x)
 
 typedef struct {
     Graph *g;
-    Bindings bind;
+    BindingList bind;
 } SameSymbols;
 
 static void
@@ -238,19 +238,19 @@ same_symbol(void *user, Var v)
         VEC_PUSH(s->g->arena, &s->bind, ((Binding){ v, expr_var(s->g->ctx, v) }));
 }
 
-static bool choose(Read *r, const Case *x, const ValueId *in, uint32_t first, uint32_t end,
+static bool choose(GraphParser *r, const Case *x, const ValueId *in, uint32_t first, uint32_t end,
                    const ValueId *out);
 
 /* Arms first <= i < end as one graph with the inputs of each. It uses the symbols of the graph
  * around it. */
 static bool
-choice(Read *outer, const Case *x, const ValueId *from, uint32_t first, uint32_t end,
+choice(GraphParser *outer, const Case *x, const ValueId *from, uint32_t first, uint32_t end,
        Region *region)
 {
     Graph *g = outer->g;
     const Constructor *made = x->data->made.at;
     Sym name = sym_printf(g->ctx, "%s to %s", made[first].name, made[end - 1].name);
-    Read r = read_inside(outer, graph_new(g->ctx, g->arena, name));
+    GraphParser r = read_inside(outer, graph_new(g->ctx, g->arena, name));
     ValueId *in = NEW_ARRAY(g->arena, ValueId, x->in.n);
     ValueId *out = NEW_ARRAY(g->arena, ValueId, x->nresult + 1);
     SameSymbols same = { .g = g };
@@ -272,7 +272,8 @@ choice(Read *outer, const Case *x, const ValueId *from, uint32_t first, uint32_t
 /* Selects among the arms first <= i < end, at least two. The depth is logarithmic in their
  * number. */
 static bool
-choose(Read *r, const Case *x, const ValueId *in, uint32_t first, uint32_t end, const ValueId *out)
+choose(GraphParser *r, const Case *x, const ValueId *in, uint32_t first, uint32_t end,
+       const ValueId *out)
 {
     const Data *d = x->data;
     Ctx *c = r->g->ctx;
@@ -312,7 +313,7 @@ choose(Read *r, const Case *x, const ValueId *in, uint32_t first, uint32_t end, 
 
 /* For a type with one constructor: its arm is a function. */
 static bool
-call_arm(Read *r, const Case *x, const ValueId *out)
+call_arm(GraphParser *r, const Case *x, const ValueId *out)
 {
     Region *arm = &x->arm[0];
     Node n = { .callee = CALL_GRAPH, .loc = x->loc, .nregion = 1, .region = arm };
@@ -330,7 +331,7 @@ call_arm(Read *r, const Case *x, const ValueId *out)
 /* The position of the tag of x->data among the columns after the row, which are in the order of the
  * data types' declarations. */
 static uint32_t
-tag_place(const Read *r, const Case *x)
+tag_place(const GraphParser *r, const Case *x)
 {
     uint32_t place = 0;
 
@@ -340,7 +341,7 @@ tag_place(const Read *r, const Case *x)
 }
 
 bool
-read_case(Read *r, Loc loc, Definitions *result)
+read_case(GraphParser *r, Loc loc, Definitions *result)
 {
     Arena *a = r->g->arena;
     Case x = { .loc = loc,

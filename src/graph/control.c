@@ -248,10 +248,10 @@ typedef struct {
     const Graph *g;
     NodeId node;
     uint32_t region;
-} Visit;
+} GraphVisit;
 
 static const Graph *
-next_inside(Visit *v)
+next_inside(GraphVisit *v)
 {
     for (; v->node < v->g->node.n; v->node++, v->region = 0)
         while (v->region < v->g->node.at[v->node].nregion) {
@@ -268,17 +268,17 @@ graph_all(const Graph *g, Arena *a)
 {
     GraphList list = { 0 };
     Map seen = { .arena = a };
-    VEC(Visit) open = { 0 };
+    VEC(GraphVisit) open = { 0 };
 
     map_put(&seen, MAP_PTR(g), 1);
-    VEC_PUSH(a, &open, ((Visit){ g, 1, 0 }));
+    VEC_PUSH(a, &open, ((GraphVisit){ g, 1, 0 }));
     while (open.n) {
         const Graph *inside = next_inside(&open.at[open.n - 1]);
         if (!inside) {
             VEC_PUSH(a, &list, (Graph *)open.at[--open.n].g);
         } else if (!map_get(&seen, MAP_PTR(inside), NULL)) {
             map_put(&seen, MAP_PTR(inside), 1);
-            VEC_PUSH(a, &open, ((Visit){ inside, 1, 0 }));
+            VEC_PUSH(a, &open, ((GraphVisit){ inside, 1, 0 }));
         }
     }
     return list;

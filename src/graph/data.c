@@ -27,7 +27,7 @@
 /* ---- declarations ---------------------------------------------------------------------------- */
 
 const Data *
-read_data_name(Read *r)
+read_data_name(GraphParser *r)
 {
     for (uint32_t i = 0; i < r->source->data.n; i++)
         if (parse_accept(&r->p, r->source->data.at[i]->name))
@@ -36,7 +36,7 @@ read_data_name(Read *r)
 }
 
 static void
-add_column(Read *r, Data *d, Sym name, const Type *element, const Data *of)
+add_column(GraphParser *r, Data *d, Sym name, const Type *element, const Data *of)
 {
     const Expr *dim[TN_MAX_RANK] = { d->rows };
     Ctx *c = r->g->ctx;
@@ -50,7 +50,7 @@ add_column(Read *r, Data *d, Sym name, const Type *element, const Data *of)
 
 /* The column of that name, added if there is none; UINT32_MAX, reported: it has another type. */
 static uint32_t
-column_of(Read *r, Data *d, const Field *f)
+column_of(GraphParser *r, Data *d, const Field *f)
 {
     Sym name = sym_printf(r->g->ctx, "%s.%s", d->name, f->name);
 
@@ -73,7 +73,7 @@ column_of(Read *r, Data *d, const Field *f)
 }
 
 static bool
-read_field(Read *r, Data *d, Constructor *made)
+read_field(GraphParser *r, Data *d, Constructor *made)
 {
     Field f = { .name = parse_name(&r->p) };
     Definition t = { 0 };
@@ -100,7 +100,7 @@ read_field(Read *r, Data *d, Constructor *made)
 }
 
 static bool
-read_constructor(Read *r, Data *d)
+read_constructor(GraphParser *r, Data *d)
 {
     Constructor k = { .name = parse_name(&r->p) };
 
@@ -132,7 +132,7 @@ drop_tag(Data *d)
 }
 
 bool
-read_data(Read *r)
+read_data(GraphParser *r)
 {
     Data *d = NEW(r->g->arena, Data);
     Ctx *c = r->g->ctx;
@@ -172,7 +172,7 @@ read_data(Read *r)
 /* ---- values, and the columns that go with them ----------------------------------------------- */
 
 const Data *
-data_of(const Read *r, ValueId v)
+data_of(const GraphParser *r, ValueId v)
 {
     uint64_t d;
 
@@ -190,7 +190,7 @@ data_of_params(uint32_t n, const Definition *param)
 }
 
 DataSet
-data_of_values(const Read *r, uint32_t n, const ValueId *v)
+data_of_values(const GraphParser *r, uint32_t n, const ValueId *v)
 {
     DataSet set = 0;
 
@@ -200,7 +200,7 @@ data_of_values(const Read *r, uint32_t n, const ValueId *v)
 }
 
 bool
-data_inputs(Read *r, DataSet set)
+data_inputs(GraphParser *r, DataSet set)
 {
     uint32_t own = r->g->input.n;
 
@@ -224,9 +224,9 @@ data_inputs(Read *r, DataSet set)
 }
 
 void
-data_arguments(Read *r, DataSet set, Values *in, Region *region)
+data_arguments(GraphParser *r, DataSet set, Values *in, Region *region)
 {
-    Bindings bind = { 0 };
+    BindingList bind = { 0 };
     Binding b;
 
     for (uint32_t i = 0; region && i < region->nbind; i++)

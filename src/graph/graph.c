@@ -253,7 +253,7 @@ graph_call_written_nest(Graph *g, const Nest *written, Loc loc, Sym origin, cons
 {
     Arena *scratch = arena_child(g->ctx->arena);
     Demands demands = { 0 };
-    const Nest *n = nest_inside(g->ctx, scratch, written, &demands);
+    const Nest *n = nest_in_bounds(g->ctx, scratch, written, &demands);
     NodeId id = n ? graph_call_nest(g, n, loc, origin, in, out) : 0;
 
     if (id)

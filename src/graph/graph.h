@@ -46,7 +46,7 @@
  * A `join` concatenates tensors, by default along their first dimension. It is a node of its own,
  * not a nest, because it assigns memory rather than work: a part that is computed in its place, or
  * is there from the run before, is not copied. Parts that are joined along another dimension are
- * always in place: kernels that write or read one of them know its offset and strides (whole.c).
+ * always in place: kernels that write or read one of them know its offset and strides (within.c).
  */
 #ifndef TENON_GRAPH_H
 #define TENON_GRAPH_H
@@ -192,9 +192,9 @@ bool graph_infer_op(Graph *g, const OpNode *call, uint32_t nout, const char *con
                     ValueId *out);
 
 /* Infers the types of g and of all graphs that it runs again, with what has become known of sizes
- * since (again.c). In place: only for the reader of a model, before others see it. False with a
+ * since (reinfer.c). In place: only for the reader of a model, before others see it. False with a
  * diagnostic. */
-bool graph_infer_again(Graph *g);
+bool graph_reinfer(Graph *g);
 /* Rewrites the types of inputs whose sizes are equal, or follow from other sizes, so that each
  * input tells it. Not along the dimension in which a state grows. In place. */
 bool graph_unify_inputs(Graph *g);

@@ -13,7 +13,7 @@
 /* ---- values ---------------------------------------------------------------------------------- */
 
 bool
-read_error(const Read *r, Loc loc, const char *format, ...)
+read_error(const GraphParser *r, Loc loc, const char *format, ...)
 {
     va_list args;
     char text[512]; /* as in parse_error */
@@ -25,13 +25,13 @@ read_error(const Read *r, Loc loc, const char *format, ...)
 }
 
 static Sym
-read_name(Read *r)
+read_name(GraphParser *r)
 {
     return parse_expect(&r->p, "%") ? parse_name(&r->p) : NULL;
 }
 
 bool
-read_use(Read *r, ValueId *v)
+read_use(GraphParser *r, ValueId *v)
 {
     uint64_t id;
 
@@ -75,7 +75,7 @@ read_part(Parse *p, const Type *t, FormatPart *part)
 
 /* as [0/14, 1, 0%14] */
 static bool
-read_format(Read *r, const Type *t, const Format **out)
+read_format(GraphParser *r, const Type *t, const Format **out)
 {
     VEC(FormatPart) part = { 0 };
     FormatPart one;
@@ -97,7 +97,7 @@ read_format(Read *r, const Type *t, const Format **out)
 }
 
 bool
-read_type(Read *r, Definition *d)
+read_type(GraphParser *r, Definition *d)
 {
     d->data = read_data_name(r);
     if (!d->data)
@@ -114,14 +114,14 @@ read_type(Read *r, Definition *d)
 }
 
 const char *
-read_type_str(const Read *r, const Data *data, const Type *t)
+read_type_str(const GraphParser *r, const Data *data, const Type *t)
 {
     return data ? arena_printf(r->g->arena, "%s[]", data->name) : type_str(r->g->ctx, t);
 }
 
 /* typed: the type is required. */
 static bool
-read_definition(Read *r, Definition *d, bool typed)
+read_definition(GraphParser *r, Definition *d, bool typed)
 {
     parse_peek(&r->p, "%"); /* peeking skips white space */
     *d = (Definition){ .loc = parse_here(&r->p) };
@@ -143,7 +143,7 @@ read_definition(Read *r, Definition *d, bool typed)
 }
 
 ValueId
-read_define(Read *r, const Definition *d, ValueId v)
+read_define(GraphParser *r, const Definition *d, ValueId v)
 {
     r->g->value.at[v].format = d->format;
     if (d->data)
@@ -155,7 +155,7 @@ read_define(Read *r, const Definition *d, ValueId v)
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
 bool
-read_arguments(Read *r, Values *in)
+read_arguments(GraphParser *r, Values *in)
 {
     if (!parse_expect(&r->p, "("))
         return false;
@@ -170,7 +170,7 @@ read_arguments(Read *r, Values *in)
 }
 
 ValueId *
-read_define_results(Read *r, uint32_t n, const Definition *result)
+read_define_results(GraphParser *r, uint32_t n, const Definition *result)
 {
     ValueId *out = NEW_ARRAY(r->g->arena, ValueId, n + 1);
     for (uint32_t i = 0; i < n; i++)
@@ -182,7 +182,7 @@ read_define_results(Read *r, uint32_t n, const Definition *result)
 /* What the text claims of a result and the rule does not prove is checked in runs. For a library
  * routine the text defines the sizes. */
 static void
-require_declared(Read *r, OpKind op, const Definition *d, const Type *is)
+require_declared(GraphParser *r, OpKind op, const Definition *d, const Type *is)
 {
     Ctx *c = r->g->ctx;
 
@@ -199,7 +199,7 @@ require_declared(Read *r, OpKind op, const Definition *d, const Type *is)
 }
 
 bool
-read_origin(Read *r, Sym *origin)
+read_origin(GraphParser *r, Sym *origin)
 {
     const char *s;
 
@@ -214,7 +214,7 @@ read_origin(Read *r, Sym *origin)
 
 /* A line whose results an operator computes. Types in the text must be those of the rule. */
 static bool
-read_made(Read *r, const Definitions *result)
+read_made(GraphParser *r, const Definitions *result)
 {
     Graph *g = r->g;
     const char **names = NEW_ARRAY(g->arena, const char *, result->n);
@@ -258,34 +258,35 @@ read_made(Read *r, const Definitions *result)
 typedef struct {
     Map known;
     Sym stray;
-} Symbols;
+} CallSymbols;
 
 static void
 know_symbol(void *user, Var v)
 {
-    map_put(&((Symbols *)user)->known, v.id, 1);
+    map_put(&((CallSymbols *)user)->known, v.id, 1);
 }
 
 static void
 seek_symbol(void *user, Var v)
 {
-    Symbols *s = user;
+    CallSymbols *s = user;
 
     if (v.kind == VAR_SYMBOL && !map_get(&s->known, v.id, NULL))
         s->stray = (Sym)(uintptr_t)v.id;
 }
 
 static void
-type_vars(const Type *t, void (*each)(void *, Var), Symbols *s)
+type_vars(const Type *t, void (*each)(void *, Var), CallSymbols *s)
 {
     for (uint32_t d = 0; d < t->rank; d++)
         expr_vars(t->dim[d], each, s);
 }
 
 static bool
-check_symbols(Read *r, const Values *in, const Definitions *result, const Nest *n, const Kernel *k)
+check_symbols(GraphParser *r, const Values *in, const Definitions *result, const Nest *n,
+              const Kernel *k)
 {
-    Symbols s = { .known = { .arena = r->g->arena } };
+    CallSymbols s = { .known = { .arena = r->g->arena } };
 
     for (uint32_t i = 0; i < in->n; i++)
         if (in->at[i])
@@ -305,7 +306,7 @@ check_symbols(Read *r, const Values *in, const Definitions *result, const Nest *
 }
 
 static bool
-read_call(Read *r, Loc loc, Definitions *result)
+read_call(GraphParser *r, Loc loc, Definitions *result)
 {
     Values in = { 0 };
     Sym origin;
@@ -344,7 +345,7 @@ read_call(Read *r, Loc loc, Definitions *result)
 
 /* Definitions, `=`, then a constant or a call. */
 static bool
-read_line(Read *r)
+read_line(GraphParser *r)
 {
     Definitions result = { 0 };
     Definition d;
@@ -399,7 +400,7 @@ read_line(Read *r)
 /* ---- the head -------------------------------------------------------------------------------- */
 
 static bool
-read_definitions(Read *r, Definitions *list, bool inputs, bool typed)
+read_definitions(GraphParser *r, Definitions *list, bool inputs, bool typed)
 {
     Map seen = { .arena = r->g->arena };
     Definition d;
@@ -421,7 +422,7 @@ read_definitions(Read *r, Definitions *list, bool inputs, bool typed)
 
 /* From the @ of its name to the results. */
 bool
-read_head(Read *r, Head *h, bool typed)
+read_head(GraphParser *r, Head *h, bool typed)
 {
     *h = (Head){ 0 };
     h->name = parse_expect(&r->p, "@") ? parse_name(&r->p) : NULL;
@@ -430,7 +431,7 @@ read_head(Read *r, Head *h, bool typed)
 }
 
 void
-read_inputs(Read *r, const Head *h, uint32_t first)
+read_inputs(GraphParser *r, const Head *h, uint32_t first)
 {
     for (uint32_t i = first; i < h->param.n; i++)
         read_define(r, &h->param.at[i],
@@ -453,7 +454,7 @@ visit_required(void *user, Var v)
 
 /* "or one is 1", "or the first is 1": sizes that broadcast. */
 static bool
-read_rule(Read *r, SizeRule *rule)
+read_rule(GraphParser *r, SizeRule *rule)
 {
     *rule = SIZES_EQUAL;
     if (!parse_accept(&r->p, "or"))
@@ -465,7 +466,7 @@ read_rule(Read *r, SizeRule *rule)
 }
 
 bool
-read_constraint(Read *r, Constraint *k)
+read_constraint(GraphParser *r, Constraint *k)
 {
     *k = (Constraint){ .a = parse_expr(&r->p) };
     if (!k->a || !parse_expect(&r->p, "=="))
@@ -489,7 +490,7 @@ read_constraint(Read *r, Constraint *k)
 }
 
 static bool
-read_require(Read *r)
+read_require(GraphParser *r)
 {
     Constraint k;
 
@@ -501,7 +502,7 @@ read_require(Read *r)
 
 /* %past = %present: an input, and an output that the body has yet to define. */
 static bool
-read_state(Read *r, const Definitions *output)
+read_state(GraphParser *r, const Definitions *output)
 {
     State s = { UINT32_MAX, 0 };
     ValueId v;
@@ -525,7 +526,7 @@ read_state(Read *r, const Definitions *output)
 
 /* Compares the results in the head with their definitions. */
 static bool
-check_result(Read *r, const Definition *d, ValueId v)
+check_result(GraphParser *r, const Definition *d, ValueId v)
 {
     const Type *t = r->g->value.at[v].type;
 
@@ -536,7 +537,7 @@ check_result(Read *r, const Definition *d, ValueId v)
 }
 
 bool
-read_body(Read *r, const Head *h)
+read_body(GraphParser *r, const Head *h)
 {
     const Data **returns = NEW_ARRAY(r->g->arena, const Data *, h->result.n + 1);
     uint64_t v;
@@ -561,10 +562,10 @@ read_body(Read *r, const Head *h)
     return true;
 }
 
-Read
-read_inside(const Read *outer, Graph *g)
+GraphParser
+read_inside(const GraphParser *outer, Graph *g)
 {
-    Read r = *outer;
+    GraphParser r = *outer;
     Arena *a = g->arena;
 
     r.g = g;

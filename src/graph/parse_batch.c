@@ -24,7 +24,7 @@ typedef struct {
 } Ahead;
 
 typedef struct {
-    Read *r;
+    GraphParser *r;
     Arena *a;
     Batch *b;
     Map place;        /* of this function: number in the text to offset in the code */
@@ -130,7 +130,7 @@ read_block(ReadWalk *w, bool host)
 {
     Parse *p = &w->r->p;
     Operands list = { 0 };
-    BatchBlock k = { .kind = host ? BLOCK_HOST : BLOCK_TOGETHER };
+    BatchBlock k = { .kind = host ? BLOCK_HOST : BLOCK_BATCHED };
     int64_t number, nodes;
 
     if (!parse_int(p, &number))
@@ -141,7 +141,7 @@ read_block(ReadWalk *w, bool host)
                            "in the order of the text",
                            (long long)number, w->b->block.n);
     if (!host && parse_accept(p, "alone"))
-        k.kind = BLOCK_ALONE;
+        k.kind = BLOCK_SINGLE;
     if (!read_list(w, host ? 'R' : 'S', true, &list))
         return false;
     k.nin = list.at.n;
@@ -195,7 +195,7 @@ read_late_list(ReadWalk *w)
 static bool
 read_update(ReadWalk *w, const char *word)
 {
-    Bindings list = { 0 };
+    BindingList list = { 0 };
     bool some = parse_peek(&w->r->p, word);
 
     put(w, some ? (int64_t)w->b->update.n : -1);
@@ -388,9 +388,9 @@ read_program(ReadWalk *w)
 
 /* A block's graph, which captures nothing. */
 static Graph *
-read_block_graph(Read *outer)
+read_block_graph(GraphParser *outer)
 {
-    Read r = read_inside(outer, outer->g);
+    GraphParser r = read_inside(outer, outer->g);
     Head h;
 
     r.block = true;
@@ -404,7 +404,7 @@ read_block_graph(Read *outer)
 }
 
 static bool
-read_graphs(Read *r, Node *n, uint32_t nblock)
+read_graphs(GraphParser *r, Node *n, uint32_t nblock)
 {
     n->region = NEW_ARRAY(r->g->arena, Region, nblock + 1);
     n->nregion = nblock;
@@ -434,13 +434,13 @@ name_sizes(ReadWalk *w, const Node *n)
 }
 
 bool
-read_blocks(Read *r, Loc loc, Definitions *result)
+read_blocks(GraphParser *r, Loc loc, Definitions *result)
 {
     Arena *a = r->g->arena;
     Batch *b = NEW(a, Batch);
     Node n = { .callee = CALL_BLOCKS, .loc = loc, .batch = b };
     Values in = { 0 };
-    Bindings size = { 0 };
+    BindingList size = { 0 };
     ReadWalk w = { .r = r, .a = a, .b = b };
 
     if (!read_arguments(r, &in) || (parse_peek(&r->p, "with") && !read_bindings(r, "with", &size)))

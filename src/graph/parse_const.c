@@ -10,7 +10,7 @@
 /* ---- contents -------------------------------------------------------------------------------- */
 
 static bool
-read_file(Read *r, int64_t bytes, const void **data)
+read_file(GraphParser *r, int64_t bytes, const void **data)
 {
     const char *name;
     int64_t offset;
@@ -41,7 +41,7 @@ read_file(Read *r, int64_t bytes, const void **data)
 }
 
 bool
-read_contents(Read *r, const Type *t, const void **data)
+read_contents(GraphParser *r, const Type *t, const void **data)
 {
     int64_t bytes, n;
 
@@ -81,7 +81,7 @@ float_ahead(Parse *p)
 }
 
 static bool
-read_list(Read *r, Attr *a)
+read_list(GraphParser *r, Attr *a)
 {
     VEC(int64_t) ints = { 0 };
     VEC(double) floats = { 0 };
@@ -108,7 +108,7 @@ read_list(Read *r, Attr *a)
 }
 
 static bool
-read_attr(Read *r, Attr *a)
+read_attr(GraphParser *r, Attr *a)
 {
     Parse *p = &r->p;
 
@@ -131,7 +131,7 @@ read_attr(Read *r, Attr *a)
 }
 
 bool
-read_attrs(Read *r, Attrs *out)
+read_attrs(GraphParser *r, Attrs *out)
 {
     VEC(Attr) list = { 0 };
     Attr a;

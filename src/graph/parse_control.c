@@ -15,7 +15,7 @@ typedef struct {
 } Given;
 
 bool
-read_fresh(Read *r, Node *n)
+read_fresh(GraphParser *r, Node *n)
 {
     VEC(NewSymbol) list = { 0 };
 
@@ -35,7 +35,7 @@ read_fresh(Read *r, Node *n)
 }
 
 bool
-read_bindings(Read *r, const char *word, Bindings *list)
+read_bindings(GraphParser *r, const char *word, BindingList *list)
 {
     if (!parse_accept(&r->p, word))
         return true;
@@ -53,9 +53,9 @@ read_bindings(Read *r, const char *word, Bindings *list)
 }
 
 bool
-read_bind(Read *r, Region *region)
+read_bind(GraphParser *r, Region *region)
 {
-    Bindings list = { 0 };
+    BindingList list = { 0 };
     bool ok = read_bindings(r, "with", &list);
 
     region->bind = list.at;
@@ -65,7 +65,7 @@ read_bind(Read *r, Region *region)
 
 typedef struct {
     Graph *g;
-    Bindings *bind, *back;
+    BindingList *bind, *back;
 } Fresh;
 
 /* A symbol of an argument gets another name inside, so that what is learnt of it in a branch, which
@@ -90,7 +90,7 @@ fresh_symbol(void *user, Var v)
 }
 
 const Type *
-read_type_inside(Graph *g, const Type *t, Bindings *bind, Bindings *back)
+read_type_inside(Graph *g, const Type *t, BindingList *bind, BindingList *back)
 {
     Fresh f = { g, bind, back };
 
@@ -100,13 +100,13 @@ read_type_inside(Graph *g, const Type *t, Bindings *bind, Bindings *back)
 }
 
 bool
-read_unify(Read *r, Loc loc, Region *region, Sym callee, uint32_t n, Definition *param,
+read_unify(GraphParser *r, Loc loc, Region *region, Sym callee, uint32_t n, Definition *param,
            const ValueId *arg)
 {
     Arena *a = r->g->arena;
     const Type **declared = NEW_ARRAY(a, const Type *, n + 1);
     const Type **given = NEW_ARRAY(a, const Type *, n + 1);
-    Bindings bind = { 0 }, back = { 0 };
+    BindingList bind = { 0 }, back = { 0 };
     BoundSizes bound = { 0 };
 
     for (uint32_t i = 0; i < region->nbind; i++)
@@ -137,7 +137,7 @@ read_unify(Read *r, Loc loc, Region *region, Sym callee, uint32_t n, Definition 
 }
 
 bool
-read_results(Read *r, const Region *region, uint32_t first, uint32_t n, Definition *result)
+read_results(GraphParser *r, const Region *region, uint32_t first, uint32_t n, Definition *result)
 {
     const Graph *g = region->graph;
     uint64_t known;
@@ -162,7 +162,7 @@ read_results(Read *r, const Region *region, uint32_t first, uint32_t n, Definiti
 }
 
 bool
-read_deeper(Read *r)
+read_deeper(GraphParser *r)
 {
     return ++r->depth <= depth_levels(r->p.ctx) ||
            parse_too_deep(&r->p, "graphs are nested", depth_levels(r->p.ctx));
@@ -170,9 +170,9 @@ read_deeper(Read *r)
 
 /* A graph inside another. */
 static Graph *
-read_region_graph(Read *outer, Region *region, const Given *given)
+read_region_graph(GraphParser *outer, Region *region, const Given *given)
 {
-    Read r = read_inside(outer, outer->g);
+    GraphParser r = read_inside(outer, outer->g);
     uint32_t first = given->first, n = given->n;
     Head h;
 
@@ -202,7 +202,7 @@ read_region_graph(Read *outer, Region *region, const Given *given)
 }
 
 static bool
-read_region(Read *r, Region *region, const Given *given)
+read_region(GraphParser *r, Region *region, const Given *given)
 {
     *region = (Region){ 0 };
     if (!read_bind(r, region) || !read_deeper(r))
@@ -216,18 +216,19 @@ read_region(Read *r, Region *region, const Given *given)
 
 /* Results of a loop are its carried values, of their initial types, and the stacked ones. */
 static bool
-loop_results(Read *r, const Node *n, const Values *in, Definitions *result)
+loop_results(GraphParser *r, const Node *n, const Values *in, Definitions *result)
 {
     for (uint32_t i = 0; i < result->n; i++) {
         Definition *d = &result->at[i];
         if (!d->name || d->type)
             continue;
         if (i >= n->ncarried || !in->at[2 + i])
-            return read_error(r, d->loc,
-                              "the type of %%%s is not known here: it is stacked over the turns, "
-                              "whose number is a symbol of its own. Write it: "
-                              "%%%s: f32[turns, …] = loop(…) … new [turns]",
-                              d->name, d->name);
+            return read_error(
+                r, d->loc,
+                "the type of %%%s is not known here: it is stacked over the iterations, "
+                "whose number is a symbol of its own. Write it: "
+                "%%%s: f32[turns, …] = loop(…) … new [turns]",
+                d->name, d->name);
         d->type = r->g->value.at[in->at[2 + i]].type;
         d->data = data_of(r, in->at[2 + i]);
     }
@@ -236,7 +237,7 @@ loop_results(Read *r, const Node *n, const Values *in, Definitions *result)
 
 /* A carried value of a data type must get a value of that type from the body. */
 static bool
-carried_data(Read *r, const Node *n, const Values *in)
+carried_data(GraphParser *r, const Node *n, const Values *in)
 {
     Definition *next = NEW_ARRAY(r->g->arena, Definition, n->ncarried + 1);
 
@@ -250,7 +251,7 @@ carried_data(Read *r, const Node *n, const Values *in)
 }
 
 static bool
-read_branches(Read *r, Node *n, Values *in, Definitions *result)
+read_branches(GraphParser *r, Node *n, Values *in, Definitions *result)
 {
     uint32_t from = n->callee == CALL_LOOP ? 2 : 1;
     Given given = { .loc = n->loc,
@@ -273,7 +274,7 @@ read_branches(Read *r, Node *n, Values *in, Definitions *result)
 
 /* The types of a function's results as its head gives them, if its body is not read yet. */
 static bool
-promised_results(Read *r, const Function *f, const Region *region, Definitions *result)
+promised_results(GraphParser *r, const Function *f, const Region *region, Definitions *result)
 {
     for (uint32_t i = 0; i < result->n && i < f->head.result.n; i++) {
         const Definition *promised = &f->head.result.at[i];
@@ -301,7 +302,7 @@ promised_results(Read *r, const Function *f, const Region *region, Definitions *
 /* One symbol of the function stands for several sizes of the caller: unless they are proved equal,
  * runs check it. */
 static void
-require_sizes(Read *r, const Function *f, const Region *region, uint32_t i, ValueId v)
+require_sizes(GraphParser *r, const Function *f, const Region *region, uint32_t i, ValueId v)
 {
     Ctx *c = r->g->ctx;
     const Value *x = &r->g->value.at[v];
@@ -319,7 +320,7 @@ require_sizes(Read *r, const Function *f, const Region *region, uint32_t i, Valu
 }
 
 static bool
-read_function_call(Read *r, Loc loc, const Function *f, Region *region, Values *in,
+read_function_call(GraphParser *r, Loc loc, const Function *f, Region *region, Values *in,
                    Definitions *result)
 {
     if (!read_bind(r, region))
@@ -341,7 +342,7 @@ read_function_call(Read *r, Loc loc, const Function *f, Region *region, Values *
 
 /* For nodes whose result types neither a graph nor a rule gives. */
 bool
-read_all_typed(Read *r, const Definitions *result, const char *what)
+read_all_typed(GraphParser *r, const Definitions *result, const char *what)
 {
     for (uint32_t i = 0; i < result->n; i++)
         if (result->at[i].name && !result->at[i].type)
@@ -353,7 +354,7 @@ read_all_typed(Read *r, const Definitions *result, const char *what)
 }
 
 bool
-read_control(Read *r, Loc loc, CalleeKind callee, Definitions *result)
+read_control(GraphParser *r, Loc loc, CalleeKind callee, Definitions *result)
 {
     Node n = { .callee = callee, .loc = loc };
     Region region[2] = { { 0 }, { 0 } };

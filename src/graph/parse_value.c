@@ -19,14 +19,14 @@ typedef struct {
     bool number, real;
     int64_t i;
     double f;
-} Operand;
+} ValueOperand;
 
-static bool read_operand(Read *r, Operand *o);
+static bool read_operand(GraphParser *r, ValueOperand *o);
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
 static ValueId
-number_const(Read *r, const Operand *o, DType t)
+number_const(GraphParser *r, const ValueOperand *o, DType t)
 {
     void *at = arena_alloc(r->g->arena, 16);
 
@@ -39,7 +39,7 @@ number_const(Read *r, const Operand *o, DType t)
 
 /* The operand as a value; a number gets type t, or DT_NONE: its own. */
 static ValueId
-value_of(Read *r, const Operand *o, DType t)
+value_of(GraphParser *r, const ValueOperand *o, DType t)
 {
     if (!o->number)
         return o->v;
@@ -47,18 +47,18 @@ value_of(Read *r, const Operand *o, DType t)
 }
 
 static DType
-dtype_of(const Read *r, ValueId v)
+dtype_of(const GraphParser *r, ValueId v)
 {
     return r->g->value.at[v].type->dtype;
 }
 
 /* At a digit, `inf` or `nan`. Integers have no point and no exponent. */
 static bool
-read_number(Read *r, Operand *o)
+read_number(GraphParser *r, ValueOperand *o)
 {
     const char *s = r->p.s;
 
-    *o = (Operand){ .number = true, .real = true };
+    *o = (ValueOperand){ .number = true, .real = true };
     while (s < r->p.end && isdigit((unsigned char)*s))
         s++;
     if (s > r->p.s && (s == r->p.end || !strchr(".eExX", *s))) {
@@ -71,7 +71,7 @@ read_number(Read *r, Operand *o)
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
 static ValueId
-add_one(Read *r, OpKind op, uint32_t n, const ValueId *in, Attrs attrs)
+add_one(GraphParser *r, OpKind op, uint32_t n, const ValueId *in, Attrs attrs)
 {
     ValueId out;
 
@@ -84,14 +84,14 @@ add_one(Read *r, OpKind op, uint32_t n, const ValueId *in, Attrs attrs)
 }
 
 static ValueId
-add_pair(Read *r, OpKind op, ValueId a, ValueId b)
+add_pair(GraphParser *r, OpKind op, ValueId a, ValueId b)
 {
     const ValueId in[] = { a, b };
     return add_one(r, op, b ? 2 : 1, in, (Attrs){ 0 });
 }
 
 static ValueId
-add_concat(Read *r, uint32_t n, const ValueId *part)
+add_concat(GraphParser *r, uint32_t n, const ValueId *part)
 {
     Attr axis = { .name = sym(r->g->ctx, "axis"), .kind = ATTR_INT };
 
@@ -100,7 +100,7 @@ add_concat(Read *r, uint32_t n, const ValueId *part)
 }
 
 static ValueId
-add_cast(Read *r, const Operand *o, DType t)
+add_cast(GraphParser *r, const ValueOperand *o, DType t)
 {
     Attr to = { .name = sym(r->g->ctx, "to"),
                 .kind = ATTR_STRING,
@@ -115,7 +115,7 @@ add_cast(Read *r, const Operand *o, DType t)
 /* Numbers among the operands of an operator get the element type of its last value; a condition
  * (bool) counts only if there is no other value. */
 static DType
-type_beside(const Read *r, uint32_t n, const Operand *o)
+type_of_others(const GraphParser *r, uint32_t n, const ValueOperand *o)
 {
     DType t = DT_NONE;
 
@@ -126,12 +126,12 @@ type_beside(const Read *r, uint32_t n, const Operand *o)
 }
 
 bool
-read_operator(Read *r, Sym name, uint32_t nout, const char *const *names, ValueId *out)
+read_operator(GraphParser *r, Sym name, uint32_t nout, const char *const *names, ValueId *out)
 {
     const Statements *by = r->by;
     OpKind op = by && !strcmp(name, "self") ? by->self : op_named(name, strlen(name));
-    VEC(Operand) in = { 0 };
-    Operand one;
+    VEC(ValueOperand) in = { 0 };
+    ValueOperand one;
     OpNode *call = NEW(r->g->arena, OpNode);
 
     if (op == OP_NONE)
@@ -139,7 +139,7 @@ read_operator(Read *r, Sym name, uint32_t nout, const char *const *names, ValueI
     if (!parse_expect(&r->p, "("))
         return false;
     while (!parse_peek(&r->p, ")")) {
-        one = (Operand){ 0 };
+        one = (ValueOperand){ 0 };
         if ((in.n && !parse_expect(&r->p, ",")) ||
             (!parse_accept(&r->p, "_") && !read_operand(r, &one)))
             return false;
@@ -149,7 +149,7 @@ read_operator(Read *r, Sym name, uint32_t nout, const char *const *names, ValueI
         return false;
     while (by && in.n && !in.at[in.n - 1].v && !in.at[in.n - 1].number)
         in.n--;
-    DType t = op_has_one_dtype(op) ? type_beside(r, in.n, in.at) : DT_NONE;
+    DType t = op_has_one_dtype(op) ? type_of_others(r, in.n, in.at) : DT_NONE;
     ValueId *v = NEW_ARRAY(r->g->arena, ValueId, in.n + 1);
     for (uint32_t i = 0; i < in.n; i++) {
         v[i] = value_of(r, &in.at[i], t);
@@ -167,7 +167,7 @@ read_operator(Read *r, Sym name, uint32_t nout, const char *const *names, ValueI
 
 /* match(sizes): contents as symbols. */
 static bool
-read_match(Read *r, Operand *o)
+read_match(GraphParser *r, ValueOperand *o)
 {
     if (!parse_expect(&r->p, "(") || !read_operand(r, o) || !parse_expect(&r->p, ")"))
         return false;
@@ -178,15 +178,15 @@ read_match(Read *r, Operand *o)
 /* like(x, y): x in the element type of y. f32(x): in this one. iota(n): 0, 1, … below n, which is a
  * number or a list of one. Others are operators. */
 static bool
-read_call(Read *r, Sym name, Operand *o)
+read_call(GraphParser *r, Sym name, ValueOperand *o)
 {
     DType t = dtype_from_name(name, strlen(name));
     bool like = !strcmp(name, "like"), iota = !strcmp(name, "iota");
-    Operand y = { 0 };
+    ValueOperand y = { 0 };
 
     if (r->by && !strcmp(name, "match"))
         return read_match(r, o);
-    *o = (Operand){ 0 };
+    *o = (ValueOperand){ 0 };
     if (t == DT_NONE && !like && !iota)
         return read_operator(r, name, 1, NULL, &o->v);
     if (!parse_expect(&r->p, "(") || !read_operand(r, o) ||
@@ -195,12 +195,12 @@ read_call(Read *r, Sym name, Operand *o)
     if (like && !y.v)
         return false;
     if (iota) {
-        const ValueId in[] = { number_const(r, &(Operand){ .number = true }, DT_I64),
+        const ValueId in[] = { number_const(r, &(ValueOperand){ .number = true }, DT_I64),
                                add_pair(r, op_form.number, value_of(r, o, DT_NONE), 0),
-                               number_const(r, &(Operand){ .number = true, .i = 1 }, DT_I64) };
-        *o = (Operand){ .v = add_one(r, op_form.range, 3, in, (Attrs){ 0 }) };
+                               number_const(r, &(ValueOperand){ .number = true, .i = 1 }, DT_I64) };
+        *o = (ValueOperand){ .v = add_one(r, op_form.range, 3, in, (Attrs){ 0 }) };
     } else {
-        *o = (Operand){ .v = add_cast(r, o, like ? dtype_of(r, y.v) : t) };
+        *o = (ValueOperand){ .v = add_cast(r, o, like ? dtype_of(r, y.v) : t) };
     }
     return o->v != 0;
 }
@@ -208,12 +208,12 @@ read_call(Read *r, Sym name, Operand *o)
 /* ---- lists ----------------------------------------------------------------------------------- */
 
 typedef struct {
-    VEC(Operand) run;  /* consecutive numbers */
-    VEC(ValueId) part; /* lists of i64 */
-} List;
+    VEC(ValueOperand) run; /* consecutive numbers */
+    VEC(ValueId) part;     /* lists of i64 */
+} ListText;
 
 static void
-end_run(Read *r, List *l)
+end_run(GraphParser *r, ListText *l)
 {
     const Expr *n = expr_int(r->g->ctx, l->run.n);
     bool real = false;
@@ -231,9 +231,9 @@ end_run(Read *r, List *l)
 }
 
 static bool
-read_list(Read *r, Operand *o)
+read_list(GraphParser *r, ValueOperand *o)
 {
-    List l = { 0 };
+    ListText l = { 0 };
 
     for (bool first = true; !parse_peek(&r->p, "]"); first = false) {
         if ((!first && !parse_expect(&r->p, ",")) || !read_operand(r, o))
@@ -250,27 +250,27 @@ read_list(Read *r, Operand *o)
     }
     if (l.run.n || !l.part.n)
         end_run(r, &l);
-    *o = (Operand){ .v = l.part.n == 1 ? l.part.at[0] : add_concat(r, l.part.n, l.part.at) };
+    *o = (ValueOperand){ .v = l.part.n == 1 ? l.part.at[0] : add_concat(r, l.part.n, l.part.at) };
     return o->v && parse_expect(&r->p, "]");
 }
 
 /* ---- expressions ----------------------------------------------------------------------------- */
 
 static bool
-read_text(Read *r, Operand *o)
+read_text(GraphParser *r, ValueOperand *o)
 {
     const char *s;
 
     if (!parse_string(&r->p, &s))
         return false;
     Sym word = sym(r->g->ctx, s);
-    *o = (Operand){ .v = graph_const(r->g, "text", type_new(r->g->ctx, DT_STR, 0, NULL),
-                                     arena_copy(r->g->arena, &word, sizeof word)) };
+    *o = (ValueOperand){ .v = graph_const(r->g, "text", type_new(r->g->ctx, DT_STR, 0, NULL),
+                                          arena_copy(r->g->arena, &word, sizeof word)) };
     return true;
 }
 
 static bool
-read_inner(Read *r, Operand *o)
+read_inner(GraphParser *r, ValueOperand *o)
 {
     if (parse_accept(&r->p, "["))
         return read_list(r, o);
@@ -281,7 +281,7 @@ read_inner(Read *r, Operand *o)
     if (parse_peek(&r->p, "inf") || parse_peek(&r->p, "nan") ||
         (r->p.s < r->p.end && isdigit((unsigned char)*r->p.s)))
         return read_number(r, o);
-    *o = (Operand){ 0 };
+    *o = (ValueOperand){ 0 };
     if (!r->by && parse_peek(&r->p, "%"))
         return read_use(r, &o->v);
     Sym name = parse_name(&r->p);
@@ -295,7 +295,7 @@ read_inner(Read *r, Operand *o)
 /* An operand with its signs and subscripts: -x, !x, x[1], which is a list of one element. A list
  * after white space is not a subscript. */
 static bool
-read_signed(Read *r, Operand *o)
+read_signed(GraphParser *r, ValueOperand *o)
 {
     bool minus = parse_accept(&r->p, "-"), negated = !minus && parse_accept(&r->p, "!");
     int64_t at;
@@ -311,18 +311,18 @@ read_signed(Read *r, Operand *o)
         return true;
     }
     if (minus || negated) {
-        *o = (Operand){ .v = add_pair(r, minus ? op_form.minus : op_form.negation,
-                                      value_of(r, o, DT_NONE), 0) };
+        *o = (ValueOperand){ .v = add_pair(r, minus ? op_form.minus : op_form.negation,
+                                           value_of(r, o, DT_NONE), 0) };
         return o->v != 0;
     }
     while (!o->number && parse_peek(&r->p, "[") && !isspace((unsigned char)r->p.s[-1])) {
         r->p.s++;
         if (!parse_int(&r->p, &at) || !parse_expect(&r->p, "]"))
             return false;
-        List l = { 0 };
-        VEC_PUSH(r->g->arena, &l.run, ((Operand){ .number = true, .i = at }));
+        ListText l = { 0 };
+        VEC_PUSH(r->g->arena, &l.run, ((ValueOperand){ .number = true, .i = at }));
         end_run(r, &l);
-        *o = (Operand){ .v = add_pair(r, op_form.element, o->v, l.part.at[0]) };
+        *o = (ValueOperand){ .v = add_pair(r, op_form.element, o->v, l.part.at[0]) };
         if (!o->v)
             return false;
     }
@@ -331,21 +331,21 @@ read_signed(Read *r, Operand *o)
 
 /* Operands joined by operators of this precedence or tighter, left-associative. */
 static bool
-read_level(Read *r, Operand *o, int level)
+read_level(GraphParser *r, ValueOperand *o, int level)
 {
     if (level == OP_SIGN_LEVELS)
         return read_signed(r, o);
     if (!read_level(r, o, level + 1))
         return false;
     for (int i = 0; i < OP_SIGNS; i++) {
-        Operand both[2] = { *o, { 0 } };
+        ValueOperand both[2] = { *o, { 0 } };
         if (op_sign[i].level != level || !parse_accept(&r->p, op_sign[i].sign))
             continue;
         if (!read_level(r, &both[1], level + 1))
             return false;
-        DType t = type_beside(r, 2, both);
+        DType t = type_of_others(r, 2, both);
         ValueId a = value_of(r, &both[0], t), b = value_of(r, &both[1], t);
-        *o = (Operand){ .v = a && b ? add_pair(r, op_sign[i].op, a, b) : 0 };
+        *o = (ValueOperand){ .v = a && b ? add_pair(r, op_sign[i].op, a, b) : 0 };
         if (!o->v)
             return false;
         i = -1; /* another one may follow */
@@ -354,15 +354,15 @@ read_level(Read *r, Operand *o, int level)
 }
 
 static bool
-read_operand(Read *r, Operand *o)
+read_operand(GraphParser *r, ValueOperand *o)
 {
     return read_level(r, o, 0);
 }
 
 bool
-read_value(Read *r, ValueId *v)
+read_value(GraphParser *r, ValueId *v)
 {
-    Operand o;
+    ValueOperand o;
 
     if (!read_operand(r, &o))
         return false;
@@ -377,13 +377,13 @@ graph_demand(Graph *g, ValueId ok, const char *like, const char *why, Loc loc, S
 {
     Ctx *c = g->ctx;
     const Expr *yes = expr_int(c, 1), *known;
-    Read r = { .g = g, .loc = loc, .origin = origin };
-    List shape = { 0 };
+    GraphParser r = { .g = g, .loc = loc, .origin = origin };
+    ListText shape = { 0 };
 
-    VEC_PUSH(g->arena, &shape.run, ((Operand){ .number = true, .i = -1 }));
+    VEC_PUSH(g->arena, &shape.run, ((ValueOperand){ .number = true, .i = -1 }));
     end_run(&r, &shape);
     ok = ok ? add_pair(&r, op_form.as_shape, ok, shape.part.at[0]) : 0;
-    ok = ok ? add_cast(&r, &(Operand){ .v = ok }, DT_I64) : 0;
+    ok = ok ? add_cast(&r, &(ValueOperand){ .v = ok }, DT_I64) : 0;
     if (ok && !g->value.at[ok].known.at)
         ok = graph_match(g, ok, like, &yes, loc, origin);
     if (!ok)

@@ -260,12 +260,12 @@ print_node(Print *p, const Node *n)
 typedef struct {
     Print *p;
     Map seen;
-} Symbols;
+} PrintedSymbols;
 
 static void
 print_fact(void *user, Var v)
 {
-    Symbols *s = user;
+    PrintedSymbols *s = user;
 
     if (v.kind != VAR_SYMBOL || map_get(&s->seen, v.id, NULL))
         return;
@@ -303,7 +303,7 @@ static void
 print_facts(Print *p)
 {
     const Graph *g = p->g;
-    Symbols s = { p, { .arena = g->ctx->arena } };
+    PrintedSymbols s = { p, { .arena = g->ctx->arena } };
 
     for (uint32_t i = 0; i < g->input.n; i++) {
         const Type *t = g->value.at[g->input.at[i]].type;

@@ -12,8 +12,8 @@ typedef struct {
     Parse at;
     Graph *graph;
     Function *function;
-} Item;
-typedef VEC(Item) Items;
+} TextItem;
+typedef VEC(TextItem) TextItems;
 
 const Function *
 source_function(const Source *s, Sym name)
@@ -38,7 +38,7 @@ head_of_graph(const Graph *g, Head *h)
 
 /* graph @cell = file "cell.onnx" */
 static bool
-read_model_file(Read *r, Function *f)
+read_model_file(GraphParser *r, Function *f)
 {
     const GraphLoader *loader = r->source->loader;
     Arena *a = r->g->arena;
@@ -91,9 +91,9 @@ skip_body(Parse *p)
 }
 
 static bool
-read_item(Read *r, Items *items)
+read_item(GraphParser *r, TextItems *items)
 {
-    Item i = { .at = r->p };
+    TextItem i = { .at = r->p };
     Function *f = NEW(r->g->arena, Function);
     Parse head = r->p;
 
@@ -115,7 +115,7 @@ read_item(Read *r, Items *items)
 
 /* All graphs except the last one are functions that calls can name. */
 static bool
-name_last(Read *r, const Items *items)
+name_last(GraphParser *r, const TextItems *items)
 {
     Function *f = items->n ? items->at[items->n - 1].function : NULL;
 
@@ -127,7 +127,7 @@ name_last(Read *r, const Items *items)
 }
 
 static bool
-read_items(Read *r, Items *items)
+read_items(GraphParser *r, TextItems *items)
 {
     bool data;
 
@@ -147,9 +147,9 @@ read_items(Read *r, Items *items)
 /* ---- the second walk ------------------------------------------------------------------------- */
 
 static bool
-read_item_body(const Read *outer, const Item *i, Parse *end)
+read_item_body(const GraphParser *outer, const TextItem *i, Parse *end)
 {
-    Read r = read_inside(outer, i->graph);
+    GraphParser r = read_inside(outer, i->graph);
     Head h;
 
     r.p = i->at;
@@ -168,12 +168,12 @@ graph_parse_with(Ctx *c, Arena *arena, const char *path, Bytes text, const Graph
                       .file = { .arena = arena },
                       .returns = { .arena = arena },
                       .loader = loader };
-    Read r = { .p = parse_begin(c, path, text),
-               .g = graph_new(c, arena, ""),
-               .value = { .arena = arena },
-               .data = { .arena = arena },
-               .source = &source };
-    Items items = { 0 };
+    GraphParser r = { .p = parse_begin(c, path, text),
+                      .g = graph_new(c, arena, ""),
+                      .value = { .arena = arena },
+                      .data = { .arena = arena },
+                      .source = &source };
+    TextItems items = { 0 };
     Parse end = r.p;
 
     if (!read_items(&r, &items))

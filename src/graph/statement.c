@@ -16,8 +16,8 @@
 
 /* The body of a loop: its symbols in terms of the outer ones, and back. */
 typedef struct Body {
-    Read *outer;
-    Bindings bind, back;
+    GraphParser *outer;
+    BindingList bind, back;
     Values in; /* of the loop */
 } Body;
 
@@ -27,7 +27,7 @@ typedef VEC(Sym) Names;
 
 /* Value v of the outer graph as an input of the body. */
 static ValueId
-body_input(Read *r, ValueId v, Known known)
+body_input(GraphParser *r, ValueId v, Known known)
 {
     Body *b = r->body;
     const Value *x = &b->outer->g->value.at[v];
@@ -41,7 +41,7 @@ body_input(Read *r, ValueId v, Known known)
 }
 
 bool
-read_named(Read *r, Sym name, ValueId *v)
+read_named(GraphParser *r, Sym name, ValueId *v)
 {
     uint64_t id;
 
@@ -70,11 +70,11 @@ shown(const Statements *s, Sym name)
 
 /* ---- loops ----------------------------------------------------------------------------------- */
 
-static bool read_statement(Read *r, Statements *s);
+static bool read_statement(GraphParser *r, Statements *s);
 
 /* The iteration number, and names with initial values; then names of stacked values. */
 static bool
-read_loop_head(Read *r, Read *in, Names *next, uint32_t *carried)
+read_loop_head(GraphParser *r, GraphParser *in, Names *next, uint32_t *carried)
 {
     Ctx *c = r->g->ctx;
     ValueId limit, v;
@@ -104,7 +104,7 @@ read_loop_head(Read *r, Read *in, Names *next, uint32_t *carried)
 
 /* The number of iterations is known as a size, so results have known types. */
 static const Type *
-stacked_type(Read *r, const Type *t, ValueId limit)
+stacked_type(GraphParser *r, const Type *t, ValueId limit)
 {
     const Expr *dim[TN_MAX_RANK + 1] = { r->g->value.at[limit].known.at[0] };
 
@@ -114,11 +114,11 @@ stacked_type(Read *r, const Type *t, ValueId limit)
 }
 
 static bool
-read_loop(Read *r, Statements *s, uint32_t n, const Sym *name)
+read_loop(GraphParser *r, Statements *s, uint32_t n, const Sym *name)
 {
     Graph *g = r->g;
     Body body = { .outer = r };
-    Read in = read_inside(r, graph_new(g->ctx, g->arena, "step"));
+    GraphParser in = read_inside(r, graph_new(g->ctx, g->arena, "step"));
     Statements inner = *s;
     ValueId *out = NEW_ARRAY(g->arena, ValueId, n), v;
     Names next = { 0 };
@@ -163,7 +163,7 @@ read_loop(Read *r, Statements *s, uint32_t n, const Sym *name)
 
 /* After the `=`: one value, or several results of one operator or of a loop. */
 static bool
-read_assigned(Read *r, Statements *s, uint32_t n, const Sym *name)
+read_assigned(GraphParser *r, Statements *s, uint32_t n, const Sym *name)
 {
     ValueId *v = NEW_ARRAY(r->g->arena, ValueId, n), first = r->g->value.n;
 
@@ -196,7 +196,7 @@ name_ahead(Parse *p)
 
 /* `name?`, `!name?` before a statement: run it only if the value is present, or absent. */
 static bool
-is_left_out(Read *r, bool *out)
+is_left_out(GraphParser *r, bool *out)
 {
     *out = false;
     for (;;) {
@@ -215,7 +215,7 @@ is_left_out(Read *r, bool *out)
 }
 
 static bool
-read_statement(Read *r, Statements *s)
+read_statement(GraphParser *r, Statements *s)
 {
     Names name = { 0 };
     const char *why;
@@ -246,13 +246,13 @@ read_statement(Read *r, Statements *s)
 bool
 graph_statements(Statements *s, const char *text)
 {
-    Read r = { .p = parse_begin(s->g->ctx, s->origin,
-                                (Bytes){ (const uint8_t *)text, strlen(text) }),
-               .g = s->g,
-               .value = s->name,
-               .loc = s->loc,
-               .origin = s->origin,
-               .by = s };
+    GraphParser r = { .p = parse_begin(s->g->ctx, s->origin,
+                                       (Bytes){ (const uint8_t *)text, strlen(text) }),
+                      .g = s->g,
+                      .value = s->name,
+                      .loc = s->loc,
+                      .origin = s->origin,
+                      .by = s };
     bool ok = true;
 
     while (ok && !parse_end(&r.p))

@@ -54,7 +54,7 @@ typedef struct {
 } Definition;
 typedef VEC(Definition) Definitions;
 typedef VEC(ValueId) Values;
-typedef VEC(Binding) Bindings;
+typedef VEC(Binding) BindingList;
 
 /* @name(param, …) -> (result, …); a result's type is NULL if it is omitted. */
 typedef struct {
@@ -97,100 +97,101 @@ typedef struct {
     struct Body *body;           /* of the loop that these are the body of; NULL: of none */
     /* a block of a program for many: walks check its sizes */
     bool block;
-} Read;
+} GraphParser;
 
 /* ---- parse.c ---- */
 
 /* An error at a location before the cursor. */
-bool read_error(const Read *r, Loc loc, const char *format, ...)
+bool read_error(const GraphParser *r, Loc loc, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* A type, or a data type, into `d`. */
-bool read_type(Read *r, Definition *d);
+bool read_type(GraphParser *r, Definition *d);
 /* For messages: f32[4], Tree[]. */
-const char *read_type_str(const Read *r, const Data *data, const Type *t);
+const char *read_type_str(const GraphParser *r, const Data *data, const Type *t);
 /* typed: parameters must have types. */
-bool read_head(Read *r, Head *h, bool typed);
+bool read_head(GraphParser *r, Head *h, bool typed);
 /* A reader for a graph inside of `outer`, at its cursor, empty. */
-Read read_inside(const Read *outer, Graph *g);
+GraphParser read_inside(const GraphParser *outer, Graph *g);
 /* Inputs from number `first` on, with their types. */
-void read_inputs(Read *r, const Head *h, uint32_t first);
-ValueId read_define(Read *r, const Definition *d, ValueId v);
+void read_inputs(GraphParser *r, const Head *h, uint32_t first);
+ValueId read_define(GraphParser *r, const Definition *d, ValueId v);
 /* From the opening brace to the closing one. False: reported. */
-bool read_body(Read *r, const Head *h);
-bool read_use(Read *r, ValueId *v); /* %name or _ */
-bool read_arguments(Read *r, Values *in);
-bool read_origin(Read *r, Sym *origin);
+bool read_body(GraphParser *r, const Head *h);
+bool read_use(GraphParser *r, ValueId *v); /* %name or _ */
+bool read_arguments(GraphParser *r, Values *in);
+bool read_origin(GraphParser *r, Sym *origin);
 /* a == b "why": holds from there on. */
-bool read_constraint(Read *r, Constraint *k);
-ValueId *read_define_results(Read *r, uint32_t n, const Definition *result);
+bool read_constraint(GraphParser *r, Constraint *k);
+ValueId *read_define_results(GraphParser *r, uint32_t n, const Definition *result);
 
 /* ---- parse_value.c ---- */
 
 /* An expression; 0: an absent value. */
-bool read_value(Read *r, ValueId *v);
+bool read_value(GraphParser *r, ValueId *v);
 /* From the parenthesis after an operator's name on: a node with these results. */
-bool read_operator(Read *r, Sym name, uint32_t nout, const char *const *names, ValueId *out);
+bool read_operator(GraphParser *r, Sym name, uint32_t nout, const char *const *names, ValueId *out);
 
 /* ---- statement.c ---- */
 
 /* The value of a name, which may be absent (0); the body of a loop captures outer names. */
-bool read_named(Read *r, Sym name, ValueId *v);
+bool read_named(GraphParser *r, Sym name, ValueId *v);
 
 /* ---- parse_control.c ---- */
 
 /* The type of an argument inside the graph that gets it, where its symbols are others: `bind` has
  * them in terms of the outer ones, `back` the outer ones in terms of them. */
-const Type *read_type_inside(Graph *g, const Type *t, Bindings *bind, Bindings *back);
+const Type *read_type_inside(Graph *g, const Type *t, BindingList *bind, BindingList *back);
 
 /* After the word: a match, if, loop, join or call of a function. */
-bool read_control(Read *r, Loc loc, CalleeKind callee, Definitions *result);
-bool read_bind(Read *r, Region *region);
+bool read_control(GraphParser *r, Loc loc, CalleeKind callee, Definitions *result);
+bool read_bind(GraphParser *r, Region *region);
 /* `word` [a = e, …], optional. */
-bool read_bindings(Read *r, const char *word, Bindings *list);
-bool read_fresh(Read *r, Node *n);
+bool read_bindings(GraphParser *r, const char *word, BindingList *list);
+bool read_fresh(GraphParser *r, Node *n);
 /* Enters a nested graph; checks the depth. */
-bool read_deeper(Read *r);
+bool read_deeper(GraphParser *r);
 
 /* Matches arguments arg [n] with a graph's parameters from `param` on: data types, ranks and
  * element types must agree. Without a `with`, symbols are bound to the dimensions of the arguments'
  * types. A parameter without a type gets its argument's. */
-bool read_unify(Read *r, Loc loc, Region *region, Sym callee, uint32_t n, Definition *param,
+bool read_unify(GraphParser *r, Loc loc, Region *region, Sym callee, uint32_t n, Definition *param,
                 const ValueId *arg);
 /* Omitted types of results are those of the region's outputs from number `first` on. */
-bool read_results(Read *r, const Region *region, uint32_t first, uint32_t n, Definition *result);
+bool read_results(GraphParser *r, const Region *region, uint32_t first, uint32_t n,
+                  Definition *result);
 /* Do all results have a type? `what` does not give it, for the message. */
-bool read_all_typed(Read *r, const Definitions *result, const char *what);
+bool read_all_typed(GraphParser *r, const Definitions *result, const char *what);
 
 /* ---- parse_const.c ---- */
 
-bool read_contents(Read *r, const Type *t, const void **data);
-bool read_attrs(Read *r, Attrs *out);
+bool read_contents(GraphParser *r, const Type *t, const void **data);
+bool read_attrs(GraphParser *r, Attrs *out);
 
 /* ---- data.c ---- */
 
 /* After the word `data`. */
-bool read_data(Read *r);
+bool read_data(GraphParser *r);
 /* The data type named at the cursor, which moves past it; NULL: none. */
-const Data *read_data_name(Read *r);
-const Data *data_of(const Read *r, ValueId v);
+const Data *read_data_name(GraphParser *r);
+const Data *data_of(const GraphParser *r, ValueId v);
 /* The data types whose columns a graph with these parameters gets: theirs, and those that they
  * refer to. */
 DataSet data_of_params(uint32_t n, const Definition *param);
-DataSet data_of_values(const Read *r, uint32_t n, const ValueId *v);
+DataSet data_of_values(const GraphParser *r, uint32_t n, const ValueId *v);
 /* Adds inputs for the columns of these types. False, reported: another input has such a name. */
-bool data_inputs(Read *r, DataSet set);
+bool data_inputs(GraphParser *r, DataSet set);
 /* Appends the columns to the arguments of a call, and binds the lengths of their tables. */
-void data_arguments(Read *r, DataSet set, Values *in, Region *region);
+void data_arguments(GraphParser *r, DataSet set, Values *in, Region *region);
 
 /* ---- case.c ---- */
 
 /* From its opening parenthesis on. */
-bool read_case(Read *r, Loc loc, Definitions *result);
+bool read_case(GraphParser *r, Loc loc, Definitions *result);
 
 /* ---- parse_batch.c ---- */
 
 /* A program for many requests, from its opening parenthesis on. */
-bool read_blocks(Read *r, Loc loc, Definitions *result);
+bool read_blocks(GraphParser *r, Loc loc, Definitions *result);
 
 /* ---- source.c ---- */
 

@@ -203,12 +203,12 @@ check_match(const Verify *by, const Node *n)
 typedef struct {
     const Region *region;
     Sym stray;
-} Bound;
+} BindingCheck;
 
 static void
 seek_unbound(void *user, Var v)
 {
-    Bound *b = user;
+    BindingCheck *b = user;
 
     for (uint32_t i = 0; i < b->region->nbind; i++)
         if (b->region->bind[i].var.id == v.id)
@@ -228,7 +228,7 @@ check_arguments(const Verify *by, const Node *n, const Region *r, uint32_t first
     for (uint32_t i = 0; first + i < r->graph->input.n; i++) {
         const Value *param = &r->graph->value.at[r->graph->input.at[first + i]];
         ValueId v = node_in(g, n, from + i);
-        Bound b = { r, NULL };
+        BindingCheck b = { r, NULL };
         REQUIRE(by, n->loc, 10, v, "input %%%s of graph %s is absent", param->name, r->graph->name);
         for (uint32_t d = 0; d < param->type->rank; d++)
             expr_vars(param->type->dim[d], seek_unbound, &b);
@@ -291,7 +291,7 @@ check_loop(const Verify *by, const Node *n)
     REQUIRE(by, n->loc, 10, n->nregion == 1 && n->in.count >= 2 + n->ncarried,
             "a loop has one body, and all of its carried values");
     REQUIRE(by, n->loc, 11, !node_in(g, n, 0) || is_one(g, node_in(g, n, 0), DT_I64),
-            "the number of turns of a loop is one i64");
+            "the number of iterations of a loop is one i64");
     REQUIRE(by, n->loc, 11, !node_in(g, n, 1) || is_one(g, node_in(g, n, 1), DT_BOOL),
             "the condition of a loop is one bool");
     const Region *r = &n->region[0];
@@ -302,7 +302,7 @@ check_loop(const Verify *by, const Node *n)
     REQUIRE(by, n->loc, 11,
             is_one(body, body->input.at[0], DT_I64) && is_one(body, body->input.at[1], DT_BOOL) &&
                 is_one(body, body->output.at[0], DT_BOOL),
-            "the body of a loop begins with the turn, an i64, and the condition, a bool");
+            "the body of a loop begins with the iteration, an i64, and the condition, a bool");
     if (!check_arguments(by, n, r, 2, 2))
         return false;
     for (uint32_t i = 0; i < n->out.count; i++)
@@ -468,12 +468,12 @@ typedef struct {
     NodeId id;
     Map definer;
     bool ok;
-} Defined;
+} DefinerCheck;
 
 static void
 check_defined(void *user, Sym symbol)
 {
-    Defined *d = user;
+    DefinerCheck *d = user;
     uint64_t id;
 
     if (d->ok && map_get(&d->definer, MAP_PTR(symbol), &id) && id >= d->id)
@@ -486,7 +486,7 @@ check_symbols(const Verify *by)
 {
     const Graph *g = by->g;
     Map seen = { .arena = g->ctx->arena };
-    Defined d = { .by = by, .definer = graph_definers(g, g->ctx->arena), .ok = true };
+    DefinerCheck d = { .by = by, .definer = graph_definers(g, g->ctx->arena), .ok = true };
 
     if (!d.definer.n)
         return true;

@@ -26,7 +26,7 @@ typedef enum {
     INLINE,
     LIST,
     ALWAYS
-} Held; /* ALWAYS: a loop's condition that is true initially */
+} SlotContents; /* ALWAYS: a loop's condition that is true initially */
 
 typedef struct {
     const Graph *g;
@@ -39,7 +39,7 @@ typedef struct {
     const int32_t *op;
     bool writes; /* the second pass over the operands of an operation */
     const char *wrong;
-} Check;
+} BatchCheck;
 
 #define NEED(c, condition, ...)                                                                    \
     do {                                                                                           \
@@ -64,12 +64,12 @@ has_type(const Graph *g, ValueId v, const Type *t, const Var *rows)
 }
 
 static void
-check_block(Check *c, uint32_t i)
+check_block(BatchCheck *c, uint32_t i)
 {
     const Batch *b = c->b;
     const BatchBlock *k = &b->block.at[i];
     const Graph *g = c->n->region[i].graph;
-    const bool rows = k->kind == BLOCK_TOGETHER;
+    const bool rows = k->kind == BLOCK_BATCHED;
     const Expr *one = expr_var(g->ctx, b->instances);
     const Type *row = type_new(g->ctx, DT_I32, 1, &one);
 
@@ -92,7 +92,7 @@ check_block(Check *c, uint32_t i)
 }
 
 static void
-check_model(Check *c)
+check_model(BatchCheck *c)
 {
     const Graph *g = c->g;
     const BatchFunction *f = c->b->function.at;
@@ -116,7 +116,7 @@ check_model(Check *c)
 }
 
 static bool
-is_number(const Check *c, int32_t type, DType dtype)
+is_number(const BatchCheck *c, int32_t type, DType dtype)
 {
     const Type *t = c->b->type.at[type];
 
@@ -125,7 +125,7 @@ is_number(const Check *c, int32_t type, DType dtype)
 
 /* Is v of the type that control reads? An inline value must fit. */
 static void
-check_types(Check *c, const int32_t *op)
+check_types(BatchCheck *c, const int32_t *op)
 {
     Ctx *ctx = c->g->ctx;
     const Type *const *type = c->b->type.at;
@@ -137,9 +137,9 @@ check_types(Check *c, const int32_t *op)
         NEED(c,
              (op[2] == -1 || is_number(c, op[3], DT_I64)) &&
                  (op[4] == -1 || is_number(c, op[5], DT_BOOL)),
-             "the turns of a loop are one i64, and whether it goes on one bool");
+             "the iterations of a loop are one i64, and whether it goes on one bool");
         break;
-    case BATCH_COUNT: NEED(c, is_number(c, op[2], DT_I64), "a turn is one i64"); break;
+    case BATCH_COUNT: NEED(c, is_number(c, op[2], DT_I64), "an iteration is one i64"); break;
     case BATCH_MATCH:
         NEED(c, dtype_is_int(type[op[2]]->dtype) && expr_is(type_count(ctx, type[op[2]]), op[3]),
              "a match of %s defines %d symbols", type_str(ctx, type[op[2]]), op[3]);
@@ -155,7 +155,7 @@ check_types(Check *c, const int32_t *op)
 }
 
 static void
-check_call(Check *c, const int32_t *op)
+check_call(BatchCheck *c, const int32_t *op)
 {
     const BatchFunction *f = &c->b->function.at[op[1]];
     const uint32_t given = (uint32_t)op[2], made = (uint32_t)op[3 + given];
@@ -173,10 +173,10 @@ check_call(Check *c, const int32_t *op)
 /* ---- what slots hold ------------------------------------------------------------------------- */
 
 static void
-read_slot(Check *c, int32_t x, bool list)
+read_slot(BatchCheck *c, int32_t x, bool list)
 {
     uint32_t slot = (uint32_t)(x < 0 ? BATCH_INLINE(x) : x);
-    Held want = list ? LIST : x < 0 ? INLINE : VALUE;
+    SlotContents want = list ? LIST : x < 0 ? INLINE : VALUE;
     bool always = c->op[0] == BATCH_TURN && c->held[slot] == ALWAYS;
 
     NEED(c, c->held[slot] == want || always,
@@ -185,7 +185,7 @@ read_slot(Check *c, int32_t x, bool list)
 }
 
 static void
-write_slot(Check *c, int32_t x, Held held)
+write_slot(BatchCheck *c, int32_t x, SlotContents held)
 {
     uint32_t slot = (uint32_t)(x < 0 ? BATCH_INLINE(x) : x);
 
@@ -200,7 +200,7 @@ write_slot(Check *c, int32_t x, Held held)
 static void
 see_operand(void *user, char kind, int32_t x)
 {
-    Check *c = user;
+    BatchCheck *c = user;
     bool begins = c->op[0] == BATCH_BEGIN;
 
     if (kind == 'C' && begins == c->writes) {
@@ -216,7 +216,7 @@ see_operand(void *user, char kind, int32_t x)
 }
 
 static void
-arrive(Check *c, uint32_t at)
+arrive(BatchCheck *c, uint32_t at)
 {
     uint32_t n = c->f->nslot + c->f->ncounter;
 
@@ -231,13 +231,13 @@ arrive(Check *c, uint32_t at)
 static void
 see_place(void *user, char kind, int32_t x)
 {
-    Check *c = user;
+    BatchCheck *c = user;
     const int32_t *code = c->b->code.at, *op = c->op;
 
     if (kind != 'J')
         return;
     if (op[0] != BATCH_NEXT) {
-        NEED(c, code + x > op, "walk @%s goes back, which only the next turn of a loop may",
+        NEED(c, code + x > op, "walk @%s goes back, which only the next iteration of a loop may",
              c->f->name);
         if (!c->wrong)
             arrive(c, (uint32_t)x);
@@ -246,17 +246,18 @@ see_place(void *user, char kind, int32_t x)
     bool loop = code + x < op && code[x] == BATCH_TURN && code[x + 1] == op[1];
     for (const int32_t *p = code + x; loop && p < op; p += batch_operands(c->b, p, NULL, NULL))
         loop = p[0] != BATCH_BEGIN || p[1] != op[1];
-    NEED(c, loop, "the next turn of counter %d is no place before it where it turns, begun outside",
+    NEED(c, loop,
+         "the next iteration of counter %d is no place before it where it turns, begun outside",
          op[1]);
     for (uint32_t i = 0; !c->wrong && i < c->f->nslot + c->f->ncounter; i++) {
-        Held first = c->arriving[x][i];
+        SlotContents first = c->arriving[x][i];
         NEED(c, first == EMPTY || first == c->held[i] || (first == ALWAYS && c->held[i] == VALUE),
-             "slot %u is another thing at the end of a turn than where it began", i);
+             "slot %u is another thing at the end of an iteration than where it began", i);
     }
 }
 
 static void
-check_function(Check *c, uint32_t end)
+check_function(BatchCheck *c, uint32_t end)
 {
     const BatchFunction *f = c->f;
     const int32_t *code = c->b->code.at;
@@ -290,7 +291,7 @@ check_function(Check *c, uint32_t end)
 const char *
 batch_wrong(const Graph *g, const Node *n)
 {
-    Check c = { .g = g, .n = n, .b = n->batch };
+    BatchCheck c = { .g = g, .n = n, .b = n->batch };
 
     if (!n->batch || !n->batch->function.n)
         return "blocks without a program that runs them";

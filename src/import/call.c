@@ -185,7 +185,7 @@ call_transposed(Call *k, ValueId x, const int64_t *perm)
 
 /* Transposes the last two axes. */
 ValueId
-call_turned(Call *k, ValueId x)
+call_matrix_transposed(Call *k, ValueId x)
 {
     int64_t perm[TN_MAX_RANK], rank = x ? value_type(k, x)->rank : 0;
 

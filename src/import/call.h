@@ -62,7 +62,7 @@ ValueId call_some(Call *k, OpKind op, uint32_t nattr, const Attr *attr, uint32_t
                   const ValueId *in);
 ValueId call_concat(Call *k, uint32_t n, const ValueId *v); /* along axis 0 */
 ValueId call_transposed(Call *k, ValueId x, const int64_t *perm);
-ValueId call_turned(Call *k, ValueId x); /* transposes the last two axes */
+ValueId call_matrix_transposed(Call *k, ValueId x); /* transposes the last two axes */
 /* x[n, …, c] as [n, c, …] (to 1), or back (-1) */
 ValueId call_channels(Call *k, ValueId x, int to);
 ValueId call_in(Call *k, uint32_t i); /* 0 if it is absent */

@@ -19,16 +19,16 @@
 typedef struct {
     Model *m;
     Map name;
-} Names;
+} DependentNames;
 
 static bool
-is_among(const Names *s, const char *name)
+is_among(const DependentNames *s, const char *name)
 {
     return *text_of(name) && map_get(&s->name, MAP_PTR(sym(s->m->c, name)), NULL);
 }
 
 static void
-note(Names *s, const Onnx__NodeProto *n)
+note(DependentNames *s, const Onnx__NodeProto *n)
 {
     for (size_t i = 0; i < n->n_output; i++)
         if (*text_of(n->output[i]))
@@ -38,7 +38,7 @@ note(Names *s, const Onnx__NodeProto *n)
 /* Does the node, or a graph in it, read one of the names? Reading the file has bounded the
  * depth. */
 static bool
-reads(const Names *s, const Onnx__NodeProto *n)
+reads(const DependentNames *s, const Onnx__NodeProto *n)
 {
     for (size_t i = 0; i < n->n_input; i++)
         if (is_among(s, n->input[i]))
@@ -118,12 +118,12 @@ declared_shape(const Onnx__ValueInfoProto *v)
 }
 
 bool
-rest_inside(Model *m, const uint32_t *order, size_t n)
+model_continuation(Model *m, const uint32_t *order, size_t n)
 {
     const Onnx__GraphProto *g = m->from;
     const Onnx__NodeProto *open = g->node[order[0]];
     const char *why = m->ranks;
-    Names names = { m, { .arena = m->arena } };
+    DependentNames names = { m, { .arena = m->arena } };
     Onnx__NodeProto **rest = NEW_ARRAY(m->arena, Onnx__NodeProto *, n);
     Onnx__ValueInfoProto **out = NEW_ARRAY(m->arena, Onnx__ValueInfoProto *, g->n_output + 1);
     size_t nrest = 0, nout = 0;

@@ -27,7 +27,7 @@ fused_operand(Call *k, uint32_t i, const char *batch, const char *turn)
     for (int64_t d = 0; d < rank; d++)
         perm[d] = d + 2 < rank ? d + 1 : d + 2 == rank ? 0 : d;
     x = get_int(k, batch, 0) && rank > 2 ? call_transposed(k, x, perm) : x;
-    return get_int(k, turn, 0) ? call_turned(k, x) : x;
+    return get_int(k, turn, 0) ? call_matrix_transposed(k, x) : x;
 }
 
 static bool

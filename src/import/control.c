@@ -17,7 +17,7 @@
 typedef struct {
     Call *k;
     Map seen;
-} Names;
+} CapturedNames;
 
 const Onnx__AttributeProto *
 inside_attribute(const Onnx__NodeProto *n, const char *name)
@@ -28,13 +28,13 @@ inside_attribute(const Onnx__NodeProto *n, const char *name)
     return NULL;
 }
 
-typedef struct Inner {
-    const struct Inner *outer;
+typedef struct InnerNames {
+    const struct InnerNames *outer;
     Map defined;
-} Inner;
+} InnerNames;
 
 static void
-use_name(Names *names, const Inner *in, const char *s)
+use_name(CapturedNames *names, const InnerNames *in, const char *s)
 {
     Sym name = sym(names->k->m->c, text_of(s));
 
@@ -48,10 +48,10 @@ use_name(Names *names, const Inner *in, const char *s)
 }
 
 static void
-collect_names(Names *names, const Inner *outer, const Onnx__GraphProto *g)
+collect_names(CapturedNames *names, const InnerNames *outer, const Onnx__GraphProto *g)
 {
     Ctx *c = names->k->m->c;
-    Inner in = { outer, { .arena = names->k->m->arena } };
+    InnerNames in = { outer, { .arena = names->k->m->arena } };
 
     for (size_t i = 0; i < g->n_input; i++)
         map_put(&in.defined, MAP_PTR(sym(c, text_of(g->input[i]->name))), 1);
@@ -76,7 +76,7 @@ collect_names(Names *names, const Inner *outer, const Onnx__GraphProto *g)
 bool
 control_names(Call *k, bool *skip)
 {
-    Names names = { k, { .arena = k->m->arena } };
+    CapturedNames names = { k, { .arena = k->m->arena } };
     uint64_t v;
 
     for (size_t a = 0; a < k->proto->n_attribute; a++)
@@ -126,13 +126,13 @@ inside_graph(Call *k, const char *name, const Onnx__GraphProto **out)
 /* ---- inner graphs ---------------------------------------------------------------------------- */
 
 void
-inside_enter(Inside *in, Call *k, const Onnx__GraphProto *from, const char *name)
+inside_enter(InnerGraph *in, Call *k, const Onnx__GraphProto *from, const char *name)
 {
     Model *m = k->m;
 
-    *in = (Inside){ .k = k,
-                    .around = { m->from, m->g, m->value, m->in_place },
-                    .g = graph_new(m->c, m->arena, name) };
+    *in = (InnerGraph){ .k = k,
+                        .around = { m->from, m->g, m->value, m->in_place },
+                        .g = graph_new(m->c, m->arena, name) };
     m->in_place = false;
     m->from = from;
     m->g = in->g;
@@ -140,7 +140,7 @@ inside_enter(Inside *in, Call *k, const Onnx__GraphProto *from, const char *name
 }
 
 void
-inside_leave(Inside *in)
+inside_leave(InnerGraph *in)
 {
     Model *m = in->k->m;
 
@@ -160,7 +160,7 @@ symbol_name(const Expr *e)
 
 /* A fresh symbol of the inner graph for the outer expression e. */
 const Expr *
-inside_bind(Inside *in, const char *like, const Expr *e)
+inside_bind(InnerGraph *in, const char *like, const Expr *e)
 {
     Ctx *c = in->k->m->c;
     const Expr *fresh = expr_fresh_symbol(c, like);
@@ -178,7 +178,7 @@ inside_bind(Inside *in, const char *like, const Expr *e)
 static void
 rename_symbol(void *user, Var v)
 {
-    Inside *in = user;
+    InnerGraph *in = user;
 
     for (uint32_t i = 0; i < in->back.n; i++)
         if (in->back.at[i].var.id == v.id)
@@ -188,14 +188,14 @@ rename_symbol(void *user, Var v)
 }
 
 const Expr *
-inside_expr(Inside *in, const Expr *e)
+inside_expr(InnerGraph *in, const Expr *e)
 {
     expr_vars(e, rename_symbol, in);
     return expr_subst(in->k->m->c, e, in->back.at, in->back.n);
 }
 
 static const Type *
-inside_type(Inside *in, const Type *t)
+inside_type(InnerGraph *in, const Type *t)
 {
     for (uint32_t d = 0; d < t->rank; d++)
         expr_vars(t->dim[d], rename_symbol, in);
@@ -204,7 +204,7 @@ inside_type(Inside *in, const Type *t)
 
 /* Passes the outer value v in under a name: a constant, or an input, which becomes an argument. */
 bool
-inside_hand_in(Inside *in, const char *name, ValueId v, ValueList *args)
+inside_hand_in(InnerGraph *in, const char *name, ValueId v, ValueList *args)
 {
     Model *m = in->k->m;
     const Value value = in->around.g->value.at[v];
@@ -224,7 +224,7 @@ inside_hand_in(Inside *in, const char *name, ValueId v, ValueList *args)
 }
 
 bool
-inside_captured(Inside *in, ValueList *args)
+inside_captured(InnerGraph *in, ValueList *args)
 {
     for (uint32_t i = 0; i < in->k->captured.n; i++) {
         Map inner = in->k->m->value;
@@ -242,7 +242,7 @@ inside_captured(Inside *in, ValueList *args)
 
 /* Reads its nodes and outputs. A value of 0 among these was refused and reported. */
 bool
-inside_read(Inside *in)
+inside_read(InnerGraph *in)
 {
     in->mark = NEW_ARRAY(in->k->m->arena, uint64_t, in->k->m->from->n_output + 1);
     if (!model_body(in->k->m, &in->output) || !model_outputs(in->k->m, &in->output, in->mark))
@@ -282,21 +282,21 @@ inside_take_back(Model *m, uint32_t first, uint32_t end)
 }
 
 Region
-inside_region(const Inside *in)
+inside_region(const InnerGraph *in)
 {
     return (Region){ in->g, in->bind.n, in->bind.at };
 }
 
 typedef struct {
-    const Inside *in;
+    const InnerGraph *in;
     const bool *changes;
     bool all;
-} Bound;
+} InvariantCheck;
 
 static void
 check_bound(void *user, Var v)
 {
-    Bound *b = user;
+    InvariantCheck *b = user;
 
     for (uint32_t i = 0; i < b->in->bind.n; i++)
         if (b->in->bind.at[i].var.id == v.id) {
@@ -308,9 +308,9 @@ check_bound(void *user, Var v)
 
 /* An inner dimension in outer symbols; NULL if an inner symbol has no single outer value. */
 const Expr *
-inside_out(const Inside *in, const bool *changes, const Expr *dim)
+inside_out(const InnerGraph *in, const bool *changes, const Expr *dim)
 {
-    Bound b = { in, changes, true };
+    InvariantCheck b = { in, changes, true };
 
     expr_vars(dim, check_bound, &b);
     return b.all ? expr_subst(in->k->m->c, dim, in->bind.at, in->bind.n) : NULL;
@@ -434,7 +434,7 @@ inside_apply(Call *k, const Onnx__GraphProto *from, ValueId x)
 /* The dimension if both branches agree, otherwise a new symbol with the larger of both as its
  * bound. */
 static const Expr *
-join_dim(Call *k, NewSymbols *fresh, const Inside *in, uint32_t i, uint32_t d)
+join_dim(Call *k, NewSymbols *fresh, const InnerGraph *in, uint32_t i, uint32_t d)
 {
     Ctx *c = k->m->c;
     const Expr *dim[2];
@@ -448,7 +448,7 @@ join_dim(Call *k, NewSymbols *fresh, const Inside *in, uint32_t i, uint32_t d)
 }
 
 static bool
-join_type(Call *k, NewSymbols *fresh, const Inside *in, uint32_t i, const Type **out)
+join_type(Call *k, NewSymbols *fresh, const InnerGraph *in, uint32_t i, const Type **out)
 {
     const Type *t[2];
     const Expr *dim[TN_MAX_RANK];
@@ -468,7 +468,7 @@ join_type(Call *k, NewSymbols *fresh, const Inside *in, uint32_t i, const Type *
 
 /* Outputs of different ranks; m->ranks tells which. */
 static bool
-ranks_differ(Call *k, const Inside *in)
+ranks_differ(Call *k, const InnerGraph *in)
 {
     Model *m = k->m;
 
@@ -487,7 +487,7 @@ ranks_differ(Call *k, const Inside *in)
 /* Does each result have the rank that the branch's graph declares for it? At least one is
  * declared. */
 static bool
-ranks_declared(const Inside *in, const Onnx__GraphProto *from)
+ranks_declared(const InnerGraph *in, const Onnx__GraphProto *from)
 {
     bool any = false;
 
@@ -556,7 +556,7 @@ read_if(Call *k)
     const Type **type = NEW_ARRAY(m->arena, const Type *, 2 * k->proto->n_output + 1);
     ValueList args = { 0 };
     NewSymbols fresh = { 0 };
-    Inside in[2];
+    InnerGraph in[2];
     bool fits[2], goes_on = m->goes_on;
     const DiagClass worst = m->c->diags.worst;
     uint32_t said[3] = { m->c->diags.list.n };
@@ -625,12 +625,12 @@ read_if(Call *k)
     return inside_finish(k, &n, &args, type, names);
 }
 
-Control *
+ControlFn *
 control_named(const char *onnx)
 {
     static const struct {
         const char *onnx;
-        Control *read;
+        ControlFn *read;
     } rows[] = { { "If", read_if }, { "Loop", loop_read }, { "Scan", loop_read_scan } };
 
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)

@@ -21,7 +21,7 @@ typedef struct {
     ValueList output;  /* a sequence is two of them … */
     bool may_be_empty; /* some sequence may have no rank yet */
     uint64_t *mark;    /* … and its mark is here, by output of the ONNX graph */
-} Inside;
+} InnerGraph;
 
 typedef VEC(NewSymbol) NewSymbols;
 /* The node's results by name; a sequence is two of them. */
@@ -34,28 +34,28 @@ ValueId inside_outer(const Call *k, Sym name);
 /* The graph of an attribute. Errors: there is none. */
 bool inside_graph(Call *k, const char *name, const Onnx__GraphProto **out);
 /* Starts to read `from` as a separate graph … */
-void inside_enter(Inside *in, Call *k, const Onnx__GraphProto *from, const char *name);
+void inside_enter(InnerGraph *in, Call *k, const Onnx__GraphProto *from, const char *name);
 /* … and returns to the outer one. */
-void inside_leave(Inside *in);
+void inside_leave(InnerGraph *in);
 /* A fresh symbol of the inner graph for the outer expression e. */
-const Expr *inside_bind(Inside *in, const char *like, const Expr *e);
+const Expr *inside_bind(InnerGraph *in, const char *like, const Expr *e);
 /* An outer expression in inner symbols. */
-const Expr *inside_expr(Inside *in, const Expr *e);
+const Expr *inside_expr(InnerGraph *in, const Expr *e);
 /* Passes the outer value v in under a name: a constant, or an input, which becomes an argument. */
-bool inside_hand_in(Inside *in, const char *name, ValueId v, ValueList *args);
+bool inside_hand_in(InnerGraph *in, const char *name, ValueId v, ValueList *args);
 /* Passes in all values that the node captures. */
-bool inside_captured(Inside *in, ValueList *args);
+bool inside_captured(InnerGraph *in, ValueList *args);
 /* Reads its nodes and outputs. False also if one of these values was refused, which has been
  * reported. */
-bool inside_read(Inside *in);
+bool inside_read(InnerGraph *in);
 /* Retracts the diagnostics `first` to `end` if all are about nodes, and returns the first error of
  * them. Limits are not retracted: what they keep from being read is unknown. NULL: they stay. */
 const Diag *inside_take_back(Model *m, uint32_t first, uint32_t end);
 /* The region for the node. */
-Region inside_region(const Inside *in);
+Region inside_region(const InnerGraph *in);
 /* An inner dimension in outer symbols; NULL if an inner symbol (other than those that change) has
  * no single outer value. */
-const Expr *inside_out(const Inside *in, const bool *changes, const Expr *dim);
+const Expr *inside_out(const InnerGraph *in, const bool *changes, const Expr *dim);
 /* A symbol that the node defines. */
 const Expr *inside_new_symbol(Model *m, NewSymbols *fresh, const char *like, const Expr *most);
 /* The name of the symbol for result i's dimension d. */
@@ -70,8 +70,8 @@ bool inside_finish(Call *k, Node *n, const ValueList *in, const Type *const *typ
 ValueId inside_apply(Call *k, const Onnx__GraphProto *from, ValueId x);
 
 /* Loop and Scan. (loop.c) */
-Control loop_read, loop_read_scan;
+ControlFn loop_read, loop_read_scan;
 /* Scan of opset 8. (scan8.c) */
-Control scan_batches;
+ControlFn scan_batches;
 
 #endif

@@ -25,10 +25,10 @@ bool call_numbers(Call *k, const char *full); /* full: the name with its domain 
 bool call_lengths(Call *k);                   /* attributes are converted already */
 
 /* Operators that run graphs. (control.c, flex_attention.c) */
-typedef bool Control(Call *k);
+typedef bool ControlFn(Call *k);
 /* full: the name with its domain */
-Control *flex_named(const Onnx__NodeProto *n, const char *full);
-Control *control_named(const char *onnx); /* NULL: none of them */
+ControlFn *flex_named(const Onnx__NodeProto *n, const char *full);
+ControlFn *control_named(const char *onnx); /* NULL: none of them */
 /* Fills k->captured. False: a name does not exist, reported; or one comes from a node that was
  * refused, *skip. */
 bool control_names(Call *k, bool *skip);
@@ -63,7 +63,7 @@ Convert convert_tree_ensemble, convert_tree_regressor, convert_tree_classifier, 
 extern const OpRow training_rows[];
 Convert convert_batch_norm_training, convert_max_pool_places, convert_gradient;
 
-/* Attention of ONNX Runtime. (heads.c, cached.c) */
+/* Attention of ONNX Runtime. (multi_head_attention.c, group_query_attention.c) */
 Convert convert_packed_attention, convert_quantised_attention, convert_multi_head,
     convert_group_query;
 /* Defines q, k and v in texts: three slices of the columns of `rows`, the first two of equal width;
@@ -84,7 +84,7 @@ ValueId call_strings(Call *k, const char *name, const Onnx__AttributeProto *a);
 ValueId call_string(Call *k, const char *name, const char *s); /* str[] */
 Convert convert_string_split, convert_string_normalizer, convert_regex_full_match,
     convert_tokenizer;
-Convert convert_image_decoder; /* (image.c) */
+Convert convert_image_decoder; /* (image_decoder.c) */
 bool convert_equal(Call *k);   /* changes the operator if the inputs are strings */
 ValueId regex_program(Call *k, const char *pattern); /* 0, reported (regex.c) */
 
@@ -97,8 +97,8 @@ bool map_input(Model *m, const Onnx__ValueInfoProto *v, bool *is); /* (map.c) */
 ValueId map_output(const Model *m, const Onnx__ValueInfoProto *v);
 Sym map_part(Ctx *c, Sym name, int part); /* 0: the values, 1: their keys */
 bool sequence_input(Model *m, const char *name, DType t, int64_t rank, bool optional, bool list);
-Sym sequence_part(Ctx *c, Sym name, int part);            /* 0: the items, 1: their sizes */
-Control *sequence_named(const Call *k, const char *onnx); /* NULL: none of its operators */
+Sym sequence_part(Ctx *c, Sym name, int part);              /* 0: the items, 1: their sizes */
+ControlFn *sequence_named(const Call *k, const char *onnx); /* NULL: none of its operators */
 /* `name`, empty so far, gets the rank of `mark` */
 bool sequence_settle(Call *k, Sym name, uint64_t mark);
 
@@ -115,8 +115,8 @@ extern const OpRow map_rows[];       /* (map.c) */
 extern const OpRow composed_rows[];  /* (contrib.c) */
 extern const OpRow quantised_rows[]; /* (quantised.c) */
 extern const OpRow minor_rows[];     /* (rare_operators.c) */
-extern const OpRow packed_rows[];    /* (packed.c) */
-extern const OpRow sparse_rows[];    /* (sparse.c) */
+extern const OpRow packed_rows[];    /* (packed_sequences.c) */
+extern const OpRow sparse_rows[];    /* (sparse_attention.c) */
 Convert convert_longformer;          /* (longformer.c) */
 Convert convert_embed_norm;
 
@@ -124,8 +124,8 @@ Convert convert_embed_norm;
  * be 0. (quantised.c) */
 typedef struct {
     ValueId x, scale, zero;
-} Scaled;
-ValueId scaled_product(Call *k, Scaled a, Scaled b, ValueId bias);
+} ScaledIntegers;
+ValueId scaled_product(Call *k, ScaledIntegers a, ScaledIntegers b, ValueId bias);
 /* A QuantizeLinear after a product of dequantised numbers becomes the same in integers, and
  * k->done. (quantised.c) */
 bool quantised_product(Call *k);

@@ -60,9 +60,9 @@ read_flex(Call *k)
             type_str(c, q), type_str(c, kt));
     DType real = q->dtype == DT_F64 ? DT_F64 : DT_F32;
     ValueId y = repeated(k, call_cast(k, k->in.at[1], real), shared, heads / shared);
-    ValueId scores =
-        value_of_text(k, "x y", VALUES(k->in.at[0], call_turned(k, y)), "matmul(%s(x), y) * %a",
-                      dtype_info[real].name, given ? (double)given->f : 1 / sqrt((double)size));
+    ValueId scores = value_of_text(k, "x y", VALUES(k->in.at[0], call_matrix_transposed(k, y)),
+                                   "matmul(%s(x), y) * %a", dtype_info[real].name,
+                                   given ? (double)given->f : 1 / sqrt((double)size));
     scores = modified(k, "score_mod", scores);
     ValueId probs = scores ? value_of_text(k, "scores", &scores, "softmax(scores)") : 0;
     ValueId values = repeated(k, call_cast(k, k->in.at[2], real), shared, heads / shared);
@@ -73,7 +73,7 @@ read_flex(Call *k)
     return call_text(k, "y = identity(like(matmul(probs, values), x))") && call_finish(k);
 }
 
-Control *
+ControlFn *
 flex_named(const Onnx__NodeProto *n, const char *full)
 {
     return !strcmp(full, "ai.onnx.preview.FlexAttention") && is_modified(n) ? read_flex : NULL;

@@ -24,7 +24,7 @@ typedef struct {
     uint32_t nin;
     ValueId in[8], out;
     Sym origin;
-} Step;
+} NodeCopy;
 
 /* v summed over the axes along which x was broadcast. */
 static ValueId
@@ -58,7 +58,7 @@ give(Gradient *a, ValueId x, ValueId v)
 
 /* Each reduced element gets the gradient of the result. */
 static bool
-through_reduction(Gradient *a, const Step *s, ValueId g)
+through_reduction(Gradient *a, const NodeCopy *s, ValueId g)
 {
     ValueId x = s->in[0], axes = attr_int(s->attrs, "keepdims", 1) || s->nin < 2 ? 0 : s->in[1];
 
@@ -72,20 +72,22 @@ through_reduction(Gradient *a, const Step *s, ValueId g)
 }
 
 static bool
-through_matmul(Gradient *a, const Step *s, ValueId g)
+through_matmul(Gradient *a, const NodeCopy *s, ValueId g)
 {
     Call *k = a->k;
 
     if (value_type(k, s->in[0])->rank < 2 || value_type(k, s->in[1])->rank < 2)
         return call_refuse(k, "Gradient through a product with a vector (%s)", s->origin);
     return give(a, s->in[0],
-                value_of_text(k, "g y", VALUES(g, call_turned(k, s->in[1])), "matmul(g, y)")) &&
+                value_of_text(k, "g y", VALUES(g, call_matrix_transposed(k, s->in[1])),
+                              "matmul(g, y)")) &&
            give(a, s->in[1],
-                value_of_text(k, "g x", VALUES(g, call_turned(k, s->in[0])), "matmul(x, g)"));
+                value_of_text(k, "g x", VALUES(g, call_matrix_transposed(k, s->in[0])),
+                              "matmul(x, g)"));
 }
 
 static bool
-through_transpose(Gradient *a, const Step *s, ValueId g)
+through_transpose(Gradient *a, const NodeCopy *s, ValueId g)
 {
     const Attr *perm = attr_find(s->attrs, "perm");
     uint32_t rank = value_type(a->k, g)->rank;
@@ -122,7 +124,7 @@ static const struct {
 };
 
 static bool
-step_back(Gradient *a, const Step *s, ValueId g)
+step_back(Gradient *a, const NodeCopy *s, ValueId g)
 {
     const ValueId v[] = { g, s->in[0], s->nin > 1 ? s->in[1] : 0, s->out };
 
@@ -141,15 +143,15 @@ step_back(Gradient *a, const Step *s, ValueId g)
     return call_refuse(a->k, "Gradient through %s", s->origin);
 }
 
-static Step
+static NodeCopy
 step_of(const Graph *g, NodeId id)
 {
     const Node *n = &g->node.at[id];
-    Step s = { .op = n->callee == CALL_OP ? n->op : OP_NONE,
-               .attrs = n->attrs,
-               .nin = n->in.count < 8 ? n->in.count : 8,
-               .out = node_out(g, n, 0),
-               .origin = n->origin };
+    NodeCopy s = { .op = n->callee == CALL_OP ? n->op : OP_NONE,
+                   .attrs = n->attrs,
+                   .nin = n->in.count < 8 ? n->in.count : 8,
+                   .out = node_out(g, n, 0),
+                   .origin = n->origin };
 
     for (uint32_t i = 0; i < s.nin; i++)
         s.in[i] = node_in(g, n, i);
@@ -171,7 +173,7 @@ go_back(Gradient *a, ValueId y)
             a->depends[node_out(g, n, i)] |= depends;
     }
     for (NodeId id = last; id >= 1; id--) {
-        Step s = step_of(g, id);
+        NodeCopy s = step_of(g, id);
         if (a->depends[s.out] && a->got[s.out] && !step_back(a, &s, a->got[s.out]))
             return false;
     }

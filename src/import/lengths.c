@@ -200,11 +200,11 @@ typedef struct {
     uint32_t input;
     const char *what;
     int64_t n;
-} List; /* n -1: unknown */
+} LengthList; /* n -1: unknown */
 
 /* Lists of equal length. */
 static bool
-lists_alike(Call *k, uint32_t n, const List *list)
+lists_alike(Call *k, uint32_t n, const LengthList *list)
 {
     int64_t all = -1;
 
@@ -222,7 +222,7 @@ lists_alike(Call *k, uint32_t n, const List *list)
 static bool
 one_list(Call *k, uint32_t input, const char *what, int64_t n)
 {
-    return lists_alike(k, 1, &(List){ input, what, n });
+    return lists_alike(k, 1, &(LengthList){ input, what, n });
 }
 
 /* The difference of ranks; none if one of them is unknown, or if the operator's own rule reports
@@ -262,10 +262,10 @@ call_lengths(Call *k)
     case OP_unsqueeze: return one_list(k, 1, "the axes", more(result_rank(k), rank));
     case OP_slice:
         return lists_alike(k, 4,
-                           (List[]){ { 1, "the starts", -1 },
-                                     { 2, "the ends", -1 },
-                                     { 3, "the axes", -1 },
-                                     { 4, "the steps", -1 } });
+                           (LengthList[]){ { 1, "the starts", -1 },
+                                           { 2, "the ends", -1 },
+                                           { 3, "the axes", -1 },
+                                           { 4, "the steps", -1 } });
     case OP_pad:
         if (k->in.n < 4 || !k->in.at[3])
             return one_list(k, 1, "the pads", 2 * rank);

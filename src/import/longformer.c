@@ -4,9 +4,9 @@
  *     global    a token with a flag attends to all tokens, with projections of its own
  *
  * The first is an attention of all tokens with a mask of positions. The second has few rows: the
- * global tokens of all sequences are concatenated and attend to their own sequence, as in packed.c,
- * and its results replace rows of the first. The mask is added to the scores of each key; rows
- * where it is below 0 are padding, and 0.
+ * global tokens of all sequences are concatenated and attend to their own sequence, as in
+ * packed_sequences.c, and its results replace rows of the first. The mask is added to the scores of
+ * each key; rows where it is below 0 are padding, and 0.
  *
  * Source: ONNX Runtime's ContribOperators.md; for shapes
  * contrib_ops/cpu/bert/longformer_attention_base.cc; for projections and masks

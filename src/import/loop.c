@@ -16,7 +16,7 @@
 typedef struct {
     Call *k;
     const Onnx__GraphProto *from;
-    ValueId turns, cond;     /* 0: absent */
+    ValueId trips, cond;     /* 0: absent */
     const Expr *known_turns; /* NULL: unknown before the run */
     uint32_t ncarried;
     ValueId *carried; /* initial values; a sequence is two of them */
@@ -30,7 +30,7 @@ typedef struct {
     const int64_t *axis;
     const int64_t *reversed;
     bool *free; /* [ncarried * TN_MAX_RANK]: dimensions that change */
-    Inside in;
+    InnerGraph in;
     VEC(bool) changes; /* of in.bind: symbols of dimensions that change */
     ValueList args;
 } LoopRead;
@@ -88,11 +88,11 @@ carried_inputs(LoopRead *l, uint32_t first)
 
 /* One iteration's slice of input i of a Scan: gather(x, iteration), or from the end. */
 static bool
-slice_input(LoopRead *l, uint32_t i, ValueId turn)
+slice_input(LoopRead *l, uint32_t i, ValueId iteration)
 {
     Model *m = l->k->m;
     const char *name = text_of(l->from->input[l->ncarried + i]->name);
-    ValueId whole, index = turn, out, at[2];
+    ValueId whole, index = iteration, out, at[2];
 
     if (!inside_hand_in(&l->in, "", l->slice[i], &l->args))
         return false;
@@ -112,7 +112,8 @@ slice_input(LoopRead *l, uint32_t i, ValueId turn)
                                                            type_new(m->c, DT_I64, 0, NULL), one) },
                           "last")
                 : 0;
-        index = last ? call_op(l->k, OP_sub, 0, NULL, 2, (ValueId[]){ last, turn }, "index") : 0;
+        index =
+            last ? call_op(l->k, OP_sub, 0, NULL, 2, (ValueId[]){ last, iteration }, "index") : 0;
         if (!index)
             return false;
     }
@@ -132,10 +133,10 @@ body_goes_on(const LoopRead *l)
         return true;
     const Type *t = l->in.g->value.at[go].type;
     return (t->dtype == DT_BOOL && expr_is(type_count(m->c, t), 1)) ||
-           diag_error(
-               &m->c->diags, DIAG_MODEL, l->k->loc,
-               "the body's first result, whether there is another turn, is %s; one bool is needed",
-               type_str(m->c, t));
+           diag_error(&m->c->diags, DIAG_MODEL, l->k->loc,
+                      "the body's first result, whether there is another iteration, is %s; one "
+                      "bool is needed",
+                      type_str(m->c, t));
 }
 
 /* Reads the body with the dimensions known to change. */
@@ -148,18 +149,18 @@ read_loop_body(LoopRead *l)
 
     l->args.n = 0;
     l->changes.n = 0;
-    VEC_PUSH(m->arena, &l->args, l->turns);
+    VEC_PUSH(m->arena, &l->args, l->trips);
     VEC_PUSH(m->arena, &l->args, l->cond);
     inside_enter(&l->in, l->k, l->from, "body");
-    ValueId turn = one_input(l, scan ? "turn" : text_of(l->from->input[0]->name), DT_I64,
-                             scan ? 0 : declared_rank(l->from->input[0]));
+    ValueId iteration = one_input(l, scan ? "turn" : text_of(l->from->input[0]->name), DT_I64,
+                                  scan ? 0 : declared_rank(l->from->input[0]));
     ValueId cond = one_input(l, scan ? "go" : text_of(l->from->input[1]->name), DT_BOOL,
                              scan ? 0 : declared_rank(l->from->input[1]));
-    bool ok = scan || (model_define(m, l->from->input[0]->name, turn, l->k->loc) &&
+    bool ok = scan || (model_define(m, l->from->input[0]->name, iteration, l->k->loc) &&
                        model_define(m, l->from->input[1]->name, cond, l->k->loc));
     ok = ok && carried_inputs(l, first);
     for (uint32_t i = 0; ok && i < l->nslice; i++)
-        ok = slice_input(l, i, turn);
+        ok = slice_input(l, i, iteration);
     if (ok && scan)
         VEC_PUSH(m->arena, &l->in.g->output, cond);
     l->in.may_be_empty = true;
@@ -184,14 +185,14 @@ compare_carried(LoopRead *l, bool *again)
                    *out = g->value.at[g->output.at[1 + i]].type;
         const char *name = g->value.at[g->input.at[2 + i]].name;
         if (in->dtype != out->dtype)
-            return diag_error(
-                &c->diags, DIAG_MODEL, l->k->loc,
-                "the carried value \"%s\" is %s, a turn gives %s; both must have one element type",
-                name, type_str(c, in), type_str(c, out));
+            return diag_error(&c->diags, DIAG_MODEL, l->k->loc,
+                              "the carried value \"%s\" is %s, an iteration gives %s; both must "
+                              "have one element type",
+                              name, type_str(c, in), type_str(c, out));
         if (in->rank != out->rank)
             return call_refuse(
-                l->k, "the carried value \"%s\" is %s, a turn gives %s; Tenon needs one rank", name,
-                type_str(c, in), type_str(c, out));
+                l->k, "the carried value \"%s\" is %s, an iteration gives %s; Tenon needs one rank",
+                name, type_str(c, in), type_str(c, out));
         for (uint32_t d = 0; d < in->rank; d++)
             if (!l->free[i * TN_MAX_RANK + d] && expr_eq(c, NULL, in->dim[d], out->dim[d]) != YES)
                 *again = l->free[i * TN_MAX_RANK + d] = true;
@@ -237,7 +238,8 @@ settle_sequences(LoopRead *l, uint32_t first_in, bool *again)
         uint64_t now = l->in.mark[1 + i];
         if (!l->mark[i] != !now)
             return call_refuse(
-                l->k, "carried value %u is a sequence before or after a turn, and none else", i);
+                l->k, "carried value %u is a sequence before or after an iteration, and none else",
+                i);
         if (!now || (sequence_has_rank(l->mark[i]) && sequence_same_rank(l->mark[i], now)))
             continue;
         if (!sequence_has_rank(now))
@@ -307,7 +309,7 @@ finish_loop(LoopRead *l)
     uint32_t nout = l->ncarried + l->nstacked;
     const Type **type = NEW_ARRAY(m->arena, const Type *, nout + 1);
     NewSymbols fresh = { 0 };
-    const Expr *dim[TN_MAX_RANK], *turns = NULL;
+    const Expr *dim[TN_MAX_RANK], *trips = NULL;
     const Value *cond = l->cond ? &m->g->value.at[l->cond] : NULL;
     bool always = !cond || (cond->known.at && expr_is(cond->known.at[0], 1));
 
@@ -319,12 +321,12 @@ finish_loop(LoopRead *l)
                                t->rank + 1, TN_MAX_RANK);
         if (!stacked)
             t = l->in.g->value.at[l->in.g->input.at[2 + i]].type;
-        if (stacked && !turns)
-            turns = always && l->known_turns && goes_on(l->in.g, l->in.g->output.at[0])
+        if (stacked && !trips)
+            trips = always && l->known_turns && goes_on(l->in.g, l->in.g->output.at[0])
                         ? expr_max(c, l->known_turns, expr_int(c, 0))
                         : inside_new_symbol(m, &fresh, inside_size_name(k, i, 0), l->known_turns);
         if (stacked)
-            dim[0] = turns;
+            dim[0] = trips;
         for (uint32_t d = 0; d < t->rank; d++) {
             const Expr *e = inside_out(&l->in, l->changes.at, t->dim[d]);
             dim[stacked + d] =
@@ -351,7 +353,7 @@ known_number(const Model *m, ValueId v)
 
 /* Is it known that there is no iteration? */
 static bool
-makes_no_turn(const LoopRead *l)
+never_iterates(const LoopRead *l)
 {
     const Expr *go = known_number(l->k->m, l->cond);
 
@@ -362,7 +364,7 @@ makes_no_turn(const LoopRead *l)
 /* The results of a body that cannot be read and never runs: carried values are unchanged, stacks
  * are empty, with their declared types. */
 static bool
-without_turns(LoopRead *l)
+without_iterations(LoopRead *l)
 {
     Call *k = l->k;
     Model *m = k->m;
@@ -422,14 +424,15 @@ loop_read(Call *k)
     if (k->in.n != 2 + l.nmark)
         return diag_error(&m->c->diags, DIAG_MODEL, k->loc,
                           "the body carries %u values, the node gives %u", l.nmark, k->in.n - 2);
-    if (!need_one(k, 0, DT_I64, "the number of turns") || !need_one(k, 1, DT_BOOL, "the condition"))
+    if (!need_one(k, 0, DT_I64, "the number of iterations") ||
+        !need_one(k, 1, DT_BOOL, "the condition"))
         return false;
     for (uint32_t i = 2; i < k->in.n; i++)
         if (!*text_of(k->proto->input[i]))
             return diag_error(&m->c->diags, DIAG_MODEL, k->loc, "input %u of Loop is absent", i);
-    l.turns = k->in.at[0];
+    l.trips = k->in.at[0];
     l.cond = k->in.at[1];
-    l.known_turns = known_number(m, l.turns);
+    l.known_turns = known_number(m, l.trips);
     l.carried = NEW_ARRAY(m->arena, ValueId, 2 * l.nmark + 1);
     l.name = NEW_ARRAY(m->arena, Sym, 2 * l.nmark + 1);
     l.mark = NEW_ARRAY(m->arena, uint64_t, l.nmark + 1);
@@ -439,7 +442,8 @@ loop_read(Call *k)
     const DiagClass worst = m->c->diags.worst;
     if (read_until_stable(&l))
         return finish_loop(&l);
-    if (!makes_no_turn(&l) || !without_turns(&l) || !inside_take_back(m, said, m->c->diags.list.n))
+    if (!never_iterates(&l) || !without_iterations(&l) ||
+        !inside_take_back(m, said, m->c->diags.list.n))
         return false;
     m->c->diags.worst = worst;
     return true;
@@ -558,9 +562,9 @@ loop_read_scan(Call *k)
     l.reversed = reversed;
     Attr part[2] = { { .name = sym(m->c, "start"), .kind = ATTR_INT, .i = axis[0] },
                      { .name = sym(m->c, "end"), .kind = ATTR_INT, .i = axis[0] + 1 } };
-    l.turns = call_op(k, OP_shape, 2, part, 1, &l.slice[0], "turns");
-    l.known_turns = known_number(m, l.turns);
-    if (!l.turns || !read_until_stable(&l) || !finish_loop(&l))
+    l.trips = call_op(k, OP_shape, 2, part, 1, &l.slice[0], "turns");
+    l.known_turns = known_number(m, l.trips);
+    if (!l.trips || !read_until_stable(&l) || !finish_loop(&l))
         return false;
     for (uint32_t i = 0; i < l.nstacked; i++)
         if (l.ncarried + i < k->proto->n_output && *text_of(k->proto->output[l.ncarried + i]) &&

@@ -111,13 +111,13 @@ static bool
 convert_dict_vectorizer(Call *k)
 {
     const Onnx__AttributeProto *a = proto_attr(k, "string_vocabulary");
-    List words = ml_ints(k, "int64_vocabulary");
+    AttrList words = ml_ints(k, "int64_vocabulary");
     ValueId keys = read_keys(k), strings = keys && a ? call_strings(k, "vocabulary", a) : 0;
 
     if (!keys || (a && !strings))
         return false;
     if (a)
-        words = (List){ DT_STR, (int64_t)a->n_strings, k->m->g->value.at[strings].data };
+        words = (AttrList){ DT_STR, (int64_t)a->n_strings, k->m->g->value.at[strings].data };
     if (!words.n)
         return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
                           "DictVectorizer without a vocabulary");
@@ -177,7 +177,7 @@ convert_cast_map(Call *k)
 static int
 by_label(const void *x, const void *y, void *labels)
 {
-    const List *l = labels;
+    const AttrList *l = labels;
     int64_t a = *(const int64_t *)x, b = *(const int64_t *)y;
 
     if (l->t == DT_STR)
@@ -188,7 +188,7 @@ by_label(const void *x, const void *y, void *labels)
 
 /* Columns sorted by their labels, as entries of a map are. */
 static ValueId
-sorted(Call *k, ValueId table, const List *labels, Sym name, ValueId *keys)
+sorted(Call *k, ValueId table, const AttrList *labels, Sym name, ValueId *keys)
 {
     int64_t *order = NEW_ARRAY(k->m->arena, int64_t, labels->n);
     size_t bytes = dtype_info[labels->t].bytes;
@@ -214,7 +214,7 @@ static bool
 convert_zip_map(Call *k)
 {
     Ctx *c = k->m->c;
-    List labels;
+    AttrList labels;
 
     if (!need_input(k, 0) || !ml_list(k, "classlabels", &labels))
         return false;

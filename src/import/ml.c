@@ -16,29 +16,30 @@
 
 /* ---- attributes ------------------------------------------------------------------------------ */
 
-List
+AttrList
 ml_floats(Call *k, const char *name)
 {
     const Onnx__AttributeProto *a = proto_attr(k, name);
-    return a ? (List){ DT_F32, (int64_t)a->n_floats, a->floats } : (List){ DT_F32, 0, NULL };
+    return a ? (AttrList){ DT_F32, (int64_t)a->n_floats, a->floats }
+             : (AttrList){ DT_F32, 0, NULL };
 }
 
-List
+AttrList
 ml_ints(Call *k, const char *name)
 {
     const Onnx__AttributeProto *a = proto_attr(k, name);
-    return a ? (List){ DT_I64, (int64_t)a->n_ints, a->ints } : (List){ DT_I64, 0, NULL };
+    return a ? (AttrList){ DT_I64, (int64_t)a->n_ints, a->ints } : (AttrList){ DT_I64, 0, NULL };
 }
 
 bool
-ml_list(Call *k, const char *base, List *out)
+ml_list(Call *k, const char *base, AttrList *out)
 {
     static const char *const end[] = {
         "strings", "int64s", "ints", "floats", "tensor", "as_tensor"
     };
     const Type *type;
 
-    *out = (List){ 0 };
+    *out = (AttrList){ 0 };
     for (int i = 0; i < 6; i++) {
         const Onnx__AttributeProto *a =
             proto_attr(k, arena_printf(k->m->arena, "%s_%s", base, end[i]));
@@ -48,11 +49,11 @@ ml_list(Call *k, const char *base, List *out)
             ValueId v = call_strings(k, base, a);
             if (!v)
                 return false;
-            *out = (List){ DT_STR, (int64_t)a->n_strings, k->m->g->value.at[v].data };
+            *out = (AttrList){ DT_STR, (int64_t)a->n_strings, k->m->g->value.at[v].data };
         } else if (i < 3) {
-            *out = (List){ DT_I64, (int64_t)a->n_ints, a->ints };
+            *out = (AttrList){ DT_I64, (int64_t)a->n_ints, a->ints };
         } else if (i == 3) {
-            *out = (List){ DT_F32, (int64_t)a->n_floats, a->floats };
+            *out = (AttrList){ DT_F32, (int64_t)a->n_floats, a->floats };
         } else if (a->t) {
             if (!tensor_read(k->m, a->t, base, k->loc, &type, &out->data) ||
                 !expr_const(type_count(k->m->c, type), &out->n))
@@ -72,7 +73,7 @@ ml_word(Call *k, const char *name, const char *otherwise)
 }
 
 double
-ml_number(const List *l, int64_t i)
+ml_number(const AttrList *l, int64_t i)
 {
     return number_get(l->t, l->data, i);
 }
@@ -180,7 +181,7 @@ named_result(Call *k, ValueId v, uint32_t i)
 }
 
 bool
-ml_labels(Call *k, const List *labels, ValueId which)
+ml_labels(Call *k, const AttrList *labels, ValueId which)
 {
     ValueId v = which;
 
@@ -205,7 +206,7 @@ by_key(const void *x, const void *y, void *user)
 }
 
 ValueId
-ml_place(Call *k, ValueId x, const List *keys)
+ml_place(Call *k, ValueId x, const AttrList *keys)
 {
     Arena *a = k->m->arena;
     int64_t *order = NEW_ARRAY(a, int64_t, keys->n + 2), kept = 0;
@@ -240,7 +241,7 @@ ml_place(Call *k, ValueId x, const List *keys)
 
 /* values[place], with the default appended. */
 static bool
-map_to(Call *k, ValueId place, const List *values, const void *otherwise)
+map_to(Call *k, ValueId place, const AttrList *values, const void *otherwise)
 {
     uint32_t size = dtype_info[values->t].bytes;
     char *all = arena_alloc(k->m->arena, (size_t)(values->n + 1) * size + 1);
@@ -280,7 +281,7 @@ default_of(Call *k, DType t, const void **out, const char *unknown)
 static bool
 convert_label_encoder(Call *k)
 {
-    List keys, values, classes;
+    AttrList keys, values, classes;
     const void *otherwise;
 
     if (!need_input(k, 0) || !ml_list(k, "keys", &keys) || !ml_list(k, "values", &values) ||
@@ -290,7 +291,7 @@ convert_label_encoder(Call *k)
         int64_t *place = NEW_ARRAY(k->m->arena, int64_t, classes.n);
         for (int64_t i = 0; i < classes.n; i++)
             place[i] = i;
-        keys = values = (List){ DT_I64, classes.n, place };
+        keys = values = (AttrList){ DT_I64, classes.n, place };
         *(input_type(k, 0)->dtype == DT_STR ? &keys : &values) = classes;
     }
     if (keys.n != values.n)
@@ -309,7 +310,7 @@ convert_label_encoder(Call *k)
 static bool
 convert_category_mapper(Call *k)
 {
-    List words, numbers = ml_ints(k, "cats_int64s");
+    AttrList words, numbers = ml_ints(k, "cats_int64s");
     const Onnx__AttributeProto *a = proto_attr(k, "cats_strings");
     const void *otherwise;
 
@@ -319,13 +320,13 @@ convert_category_mapper(Call *k)
     ValueId v = call_strings(k, "cats", a);
     if (!v)
         return false;
-    words = (List){ DT_STR, (int64_t)a->n_strings, k->m->g->value.at[v].data };
+    words = (AttrList){ DT_STR, (int64_t)a->n_strings, k->m->g->value.at[v].data };
     if (words.n != numbers.n)
         return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
                           "CategoryMapper has %lld strings and %lld numbers", (long long)words.n,
                           (long long)numbers.n);
     bool back = input_type(k, 0)->dtype != DT_STR;
-    const List *keys = back ? &numbers : &words, *values = back ? &words : &numbers;
+    const AttrList *keys = back ? &numbers : &words, *values = back ? &words : &numbers;
     return default_of(k, values->t, &otherwise, "_Unused") &&
            map_to(k, ml_place(k, k->in.at[0], keys), values, otherwise);
 }
@@ -335,7 +336,7 @@ convert_category_mapper(Call *k)
 static bool
 convert_one_hot_encoder(Call *k)
 {
-    List cats;
+    AttrList cats;
     bool zeros = get_int(k, "zeros", 1) != 0;
 
     if (!need_input(k, 0) || !ml_list(k, "cats", &cats) || !cats.n)
@@ -358,7 +359,7 @@ convert_one_hot_encoder(Call *k)
 static bool
 convert_scaler(Call *k)
 {
-    List offset = ml_floats(k, "offset"), scale = ml_floats(k, "scale");
+    AttrList offset = ml_floats(k, "offset"), scale = ml_floats(k, "scale");
 
     if (!call_names(k, "x -> y"))
         return false;
@@ -388,7 +389,7 @@ convert_normalizer(Call *k)
 static bool
 convert_imputer(Call *k)
 {
-    List values = ml_floats(k, "imputed_value_floats");
+    AttrList values = ml_floats(k, "imputed_value_floats");
     double gone = get_float(k, "replaced_value_float", 0);
 
     if (!values.n) {
@@ -445,7 +446,7 @@ convert_array_feature_extractor(Call *k)
 
 /* x w' + b, w of `rows` rows. */
 static ValueId
-linear(Call *k, ValueId x, const List *w, const List *b, int64_t rows)
+linear(Call *k, ValueId x, const AttrList *w, const AttrList *b, int64_t rows)
 {
     if (!x || rows < 1 || w->n % rows) {
         diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "%lld coefficients for %lld rows",
@@ -453,12 +454,12 @@ linear(Call *k, ValueId x, const List *w, const List *b, int64_t rows)
         return 0;
     }
     int64_t columns = w->n / rows;
-    float *turned = NEW_ARRAY(k->m->arena, float, w->n + 1);
+    float *transposed = NEW_ARRAY(k->m->arena, float, w->n + 1);
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < columns; j++)
-            turned[j * rows + i] = ((const float *)w->data)[i * columns + j];
+            transposed[j * rows + i] = ((const float *)w->data)[i * columns + j];
     return value_of_text(k, "x w b",
-                         VALUES(x, ml_floats_const(k, "coefficients", columns, rows, turned),
+                         VALUES(x, ml_floats_const(k, "coefficients", columns, rows, transposed),
                                 b->n ? ml_const(k, "intercepts", DT_F32, b->n, -1, b->data) : 0),
                          "y = matmul(x, like(w, x))\n"
                          "b? y = y + like(b, x)");
@@ -467,7 +468,7 @@ linear(Call *k, ValueId x, const List *w, const List *b, int64_t rows)
 static bool
 convert_linear_regressor(Call *k)
 {
-    List w = ml_floats(k, "coefficients"), b = ml_floats(k, "intercepts");
+    AttrList w = ml_floats(k, "coefficients"), b = ml_floats(k, "intercepts");
     ValueId x = need_input(k, 0) ? ml_rows(k, ml_real(k, k->in.at[0])) : 0;
     ValueId y = linear(k, x, &w, &b, get_int(k, "targets", 1));
 
@@ -491,7 +492,7 @@ give_scores(Call *k, ValueId scores)
 static bool
 convert_linear_classifier(Call *k)
 {
-    List w = ml_floats(k, "coefficients"), b = ml_floats(k, "intercepts"), labels;
+    AttrList w = ml_floats(k, "coefficients"), b = ml_floats(k, "intercepts"), labels;
     int64_t columns, rows = b.n;
 
     if (!need_input(k, 0) || !ml_list(k, "classlabels", &labels))
@@ -515,13 +516,13 @@ convert_linear_classifier(Call *k)
 
 /* The kernel of x[n, c] with each vector: [n, v]. */
 static ValueId
-kernel_of(Call *k, ValueId x, const List *vectors, int64_t count, const char *kind)
+kernel_of(Call *k, ValueId x, const AttrList *vectors, int64_t count, const char *kind)
 {
-    List params = ml_floats(k, "kernel_params");
+    AttrList params = ml_floats(k, "kernel_params");
     double gamma = params.n > 0 ? ml_number(&params, 0) : 0,
            coef = params.n > 1 ? ml_number(&params, 1) : 0,
            degree = params.n > 2 ? ml_number(&params, 2) : 0;
-    List none = { 0 };
+    AttrList none = { 0 };
 
     /* |x - v|^2, directly: a difference of squares would lose digits */
     if (!strcmp(kind, "RBF")) {
@@ -548,8 +549,8 @@ kernel_of(Call *k, ValueId x, const List *vectors, int64_t count, const char *ki
 static bool
 convert_svm_regressor(Call *k)
 {
-    List w = ml_floats(k, "coefficients"), rho = ml_floats(k, "rho"),
-         vectors = ml_floats(k, "support_vectors"), none = { 0 };
+    AttrList w = ml_floats(k, "coefficients"), rho = ml_floats(k, "rho"),
+             vectors = ml_floats(k, "support_vectors"), none = { 0 };
     int64_t count = get_int(k, "n_supports", 0);
     const char *kind = count > 0 ? ml_word(k, "kernel_type", "LINEAR") : "LINEAR";
     ValueId x = need_input(k, 0) ? ml_rows(k, ml_real(k, k->in.at[0])) : 0;
@@ -571,9 +572,9 @@ convert_svm_regressor(Call *k)
 typedef struct {
     float *weight, *first, *second;
     int64_t pairs;
-} Pairs;
+} ClassPairs;
 static bool
-pairs_of(Call *k, const List *w, const List *per_class, int64_t count, Pairs *p)
+pairs_of(Call *k, const AttrList *w, const AttrList *per_class, int64_t count, ClassPairs *p)
 {
     Arena *a = k->m->arena;
     int64_t n = per_class->n, from_i = 0;
@@ -604,13 +605,13 @@ pairs_of(Call *k, const List *w, const List *per_class, int64_t count, Pairs *p)
 static bool
 convert_svm_classifier(Call *k)
 {
-    List w = ml_floats(k, "coefficients"), rho = ml_floats(k, "rho"),
-         vectors = ml_floats(k, "support_vectors"), per_class = ml_ints(k, "vectors_per_class");
-    List prob_a = ml_floats(k, "prob_a"), prob_b = ml_floats(k, "prob_b"), labels;
+    AttrList w = ml_floats(k, "coefficients"), rho = ml_floats(k, "rho"),
+             vectors = ml_floats(k, "support_vectors"), per_class = ml_ints(k, "vectors_per_class");
+    AttrList prob_a = ml_floats(k, "prob_a"), prob_b = ml_floats(k, "prob_b"), labels;
     const char *transform = ml_word(k, "post_transform", "NONE");
     ValueId x = need_input(k, 0) ? ml_rows(k, ml_real(k, k->in.at[0])) : 0;
     int64_t count = 0;
-    Pairs p = { 0 };
+    ClassPairs p = { 0 };
 
     if (!x || !ml_list(k, "classlabels", &labels))
         return false;
@@ -625,7 +626,7 @@ convert_svm_classifier(Call *k)
         count += some;
     }
     if (!count) { /* one linear function per class */
-        List none = { 0 };
+        AttrList none = { 0 };
         ValueId s = linear(k, x, &w, &none, labels.n ? labels.n : 1);
         s = value_of_text(k, "s", &s, "s + %a", ml_number(&rho, 0));
         return s && ml_labels(k, &labels, best_column(k, s)) &&

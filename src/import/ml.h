@@ -9,14 +9,14 @@ typedef struct {
     DType t;
     int64_t n;
     const void *data;
-} List;
+} AttrList;
 /* The attribute of this name, or of its versions: BASE_strings, BASE_int64s, BASE_ints,
  * BASE_floats, BASE_tensor, BASE_as_tensor. */
-bool ml_list(Call *k, const char *base, List *out);
-List ml_floats(Call *k, const char *name); /* f32[n] of one attribute */
-List ml_ints(Call *k, const char *name);
+bool ml_list(Call *k, const char *base, AttrList *out);
+AttrList ml_floats(Call *k, const char *name); /* f32[n] of one attribute */
+AttrList ml_ints(Call *k, const char *name);
 const char *ml_word(Call *k, const char *name, const char *otherwise);
-double ml_number(const List *l, int64_t i);
+double ml_number(const AttrList *l, int64_t i);
 /* columns -1: a list */
 ValueId ml_const(Call *k, const char *name, DType t, int64_t rows, int64_t columns,
                  const void *data);
@@ -28,9 +28,9 @@ ValueId ml_rows(Call *k, ValueId x); /* with rank 2: rank 1 is one row */
 ValueId ml_transform(Call *k, ValueId scores, const char *name);
 /* The index of each x among the keys in their order; keys->n if it is not among them. Of equal keys
  * the first counts. */
-ValueId ml_place(Call *k, ValueId x, const List *keys);
+ValueId ml_place(Call *k, ValueId x, const AttrList *keys);
 /* Labels of classes by their numbers: output 0. */
-bool ml_labels(Call *k, const List *labels, ValueId which);
+bool ml_labels(Call *k, const AttrList *labels, ValueId which);
 /* [-x, x] or [1 - x, x] of a column. */
 ValueId ml_both(Call *k, ValueId x, bool negative);
 

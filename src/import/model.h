@@ -79,7 +79,7 @@ bool model_body(Model *m, ValueList *output);
 bool model_node(Model *m, const Onnx__NodeProto *n, uint32_t index);
 /* The If g->node[order[0]], with the reason m->ranks, and the n - 1 nodes after it: reads those
  * that depend on it in its branches. (continuation.c) */
-bool rest_inside(Model *m, const uint32_t *order, size_t n);
+bool model_continuation(Model *m, const uint32_t *order, size_t n);
 /* NULL: its rank is not declared */
 const Onnx__TensorShapeProto *declared_shape(const Onnx__ValueInfoProto *v);
 /* The values of m->from's outputs: a sequence is two of them, and has its mark in `mark`,

@@ -636,7 +636,7 @@ model_node(Model *m, const Onnx__NodeProto *n, uint32_t index)
     const char *full = standard ? text_of(n->op_type)
                                 : arena_printf(m->arena, "%s.%s", domain, text_of(n->op_type));
     const OpRow *row = op_row(full);
-    Control *control = standard ? control_named(full) : flex_named(n, full);
+    ControlFn *control = standard ? control_named(full) : flex_named(n, full);
     if (standard && !control)
         control = sequence_named(&k, text_of(n->op_type));
     bool lists = control != NULL;
@@ -681,7 +681,7 @@ model_body(Model *m, ValueList *output)
     for (size_t i = 0; i < g->n_node; i++) {
         ok &= model_node(m, g->node[order[i]], order[i]);
         if (m->ranks) {
-            ok &= rest_inside(m, order + i, g->n_node - i);
+            ok &= model_continuation(m, order + i, g->n_node - i);
             break;
         }
     }

@@ -70,36 +70,36 @@ typedef struct {
     uint32_t first, last; /* its ranges, as a list of numbers */
     const ProtoMessage *type;
     void *to; /* NULL: nested too deep, and only counted */
-} Work;
+} MessageWork;
 typedef struct {
     size_t at, end;
     uint32_t next; /* 0: none */
-} Range;
+} ByteRange;
 typedef struct {
-    VEC(Work) work;
-    VEC(Range) range;
-} Level;
+    VEC(MessageWork) work;
+    VEC(ByteRange) range;
+} MessageLevel;
 
 typedef struct {
     Ctx *c;
     Arena *a, *scratch;
     const ProtoSource *from;
-    Level level[2]; /* the messages of the current depth, and those in them, alternating */
+    MessageLevel level[2]; /* the messages of the current depth, and those in them, alternating */
     uint32_t depth;
     size_t copied; /* bytes since pages of the file were released */
     char *room;    /* for large contents; NULL: not allocated yet */
     size_t left;   /* bytes left in it */
-} Reader;
+} ProtoReader;
 
 typedef struct {
     uint32_t field; /* index in the message's table */
     Wire wire;
     uint64_t number; /* of a varint */
     size_t at, bytes;
-} Item;
+} WireField;
 
 static bool
-truncated(Reader *r)
+truncated(ProtoReader *r)
 {
     return diag_error(&r->c->diags, DIAG_MODEL, r->from->loc,
                       "not a readable %s: the file ends in the middle of a field, or is not ONNX; "
@@ -108,7 +108,7 @@ truncated(Reader *r)
 }
 
 static bool
-mistyped(Reader *r, const ProtoMessage *type, const ProtoField *f)
+mistyped(ProtoReader *r, const ProtoMessage *type, const ProtoField *f)
 {
     return diag_error(&r->c->diags, DIAG_MODEL, r->from->loc,
                       "not a readable %s: a field has another type than ONNX gives it (field %u of "
@@ -131,7 +131,7 @@ varint(const uint8_t *data, size_t *at, size_t end, uint64_t *v)
 
 /* The next known field at *at; field is nfield at the end. */
 static bool
-next_item(Reader *r, const ProtoMessage *type, size_t *at, size_t end, Item *item)
+next_item(ProtoReader *r, const ProtoMessage *type, size_t *at, size_t end, WireField *item)
 {
     const uint8_t *data = r->from->bytes.data;
 
@@ -171,7 +171,7 @@ next_item(Reader *r, const ProtoMessage *type, size_t *at, size_t end, Item *ite
 
 /* The number of elements of an item: one, or those of a packed list. */
 static bool
-count_of(Reader *r, const ProtoMessage *type, const Item *item, size_t *count)
+count_of(ProtoReader *r, const ProtoMessage *type, const WireField *item, size_t *count)
 {
     const ProtoField *f = &type->field[item->field];
     Wire wire = wire_of(f->kind);
@@ -198,7 +198,7 @@ enum { AT_ONCE = 4 << 20, PAGE = 4096, LARGE = 64 << 10, ALIGN = 16, FORGET = 16
 
 /* Drops the pages of a mapped file, which would otherwise be in memory beside their copy. */
 static void
-give_back(Reader *r)
+give_back(ProtoReader *r)
 {
     if (r->from->mapped)
         file_forget(r->from->bytes);
@@ -209,7 +209,7 @@ give_back(Reader *r)
  * huge pages, as far as it is written. Page faults take longer than copying, so pages are touched
  * first, with a check of the time limit in between. */
 static void *
-take(Reader *r, size_t bytes)
+take(ProtoReader *r, size_t bytes)
 {
     size_t whole = (bytes + ALIGN - 1) / ALIGN * ALIGN;
 
@@ -239,7 +239,7 @@ set_pointer(void *to, void *p)
 
 /* Converts one value to its kind in memory. at: in an item, or in a packed list; it advances. */
 static void
-store(Reader *r, ProtoKind kind, const Item *item, size_t *at, void *to)
+store(ProtoReader *r, ProtoKind kind, const WireField *item, size_t *at, void *to)
 {
     const uint8_t *from = r->from->bytes.data + *at;
     uint64_t v = item->number;
@@ -278,22 +278,22 @@ store(Reader *r, ProtoKind kind, const Item *item, size_t *at, void *to)
  * counted from 1; 0: not yet; NULL: the field is repeated. to: the pointer to it; NULL: nested too
  * deep. */
 static void
-queue(Reader *r, const ProtoMessage *type, const Item *item, uint32_t *known, void *to)
+queue(ProtoReader *r, const ProtoMessage *type, const WireField *item, uint32_t *known, void *to)
 {
-    Level *l = &r->level[r->depth % 2];
-    Range range = { item->at, item->at + item->bytes, 0 };
+    MessageLevel *l = &r->level[r->depth % 2];
+    ByteRange range = { item->at, item->at + item->bytes, 0 };
 
     if (!l->range.n)
-        VEC_PUSH(r->scratch, &l->range, ((Range){ 0 })); /* number 0 is none */
+        VEC_PUSH(r->scratch, &l->range, ((ByteRange){ 0 })); /* number 0 is none */
     if (known && *known) {
-        Work *w = &l->work.at[*known - 1];
+        MessageWork *w = &l->work.at[*known - 1];
         l->range.at[w->last].next = l->range.n;
         w->last = l->range.n;
     } else {
         void *inside = to ? arena_alloc(r->a, type->bytes) : NULL;
         if (to)
             set_pointer(to, inside);
-        VEC_PUSH(r->scratch, &l->work, ((Work){ l->range.n, l->range.n, type, inside }));
+        VEC_PUSH(r->scratch, &l->work, ((MessageWork){ l->range.n, l->range.n, type, inside }));
         if (known)
             *known = l->work.n;
     }
@@ -302,7 +302,7 @@ queue(Reader *r, const ProtoMessage *type, const Item *item, uint32_t *known, vo
 
 /* known: the queued number of the singular message of each field. */
 static void
-fill(Reader *r, const Work *w, const Item *item, size_t count, uint32_t *known)
+fill(ProtoReader *r, const MessageWork *w, const WireField *item, size_t count, uint32_t *known)
 {
     const ProtoField *f = &w->type->field[item->field];
     char *to = w->to;
@@ -329,7 +329,7 @@ fill(Reader *r, const Work *w, const Item *item, size_t count, uint32_t *known)
 }
 
 static void
-make_arrays(Reader *r, const Work *w, const size_t *count)
+make_arrays(ProtoReader *r, const MessageWork *w, const size_t *count)
 {
     for (uint32_t i = 0; i < w->type->nfield && w->to; i++) {
         const ProtoField *f = &w->type->field[i];
@@ -339,11 +339,11 @@ make_arrays(Reader *r, const Work *w, const size_t *count)
 }
 
 static bool
-read_message(Reader *r, const Work *w, const Range *ranges)
+read_message(ProtoReader *r, const MessageWork *w, const ByteRange *ranges)
 {
     size_t count[PROTO_MOST_FIELDS] = { 0 }, n;
     uint32_t known[PROTO_MOST_FIELDS] = { 0 };
-    Item item;
+    WireField item = { 0 };
 
     for (int pass = 0; pass < 2; pass++) {
         for (uint32_t k = w->first; k; k = ranges[k].next)
@@ -365,14 +365,14 @@ read_message(Reader *r, const Work *w, const Range *ranges)
 }
 
 static bool
-read_levels(Reader *r, const ProtoMessage *type, void *to)
+read_levels(ProtoReader *r, const ProtoMessage *type, void *to)
 {
     uint32_t most = depth_levels(r->c);
 
-    queue(r, type, &(Item){ .bytes = r->from->bytes.bytes }, NULL, NULL);
+    queue(r, type, &(WireField){ .bytes = r->from->bytes.bytes }, NULL, NULL);
     r->level[0].work.at[0].to = to;
     while (r->level[r->depth % 2].work.n) {
-        Level *l = &r->level[r->depth++ % 2];
+        MessageLevel *l = &r->level[r->depth++ % 2];
         for (uint32_t i = 0; i < l->work.n; i++) {
             if (r->depth > most)
                 l->work.at[i].to = NULL;
@@ -391,7 +391,7 @@ read_levels(Reader *r, const ProtoMessage *type, void *to)
 bool
 proto_read(Ctx *c, Arena *a, const ProtoSource *from, const ProtoMessage *type, void *to)
 {
-    Reader r = {
+    ProtoReader r = {
         .c = c, .a = a, .scratch = arena_child(c->arena), .from = from, .left = from->bytes.bytes
     };
     bool ok = read_levels(&r, type, to);

@@ -89,9 +89,9 @@ convert_qgemm(Call *k)
     if (!call_names(k, "a a_scale a_zero b b_scale ? b_zero c y_scale y_zero -> y"))
         return false;
     if (get_int(k, "transA", 0))
-        call_name(k, "a", call_turned(k, call_in(k, 0)));
+        call_name(k, "a", call_matrix_transposed(k, call_in(k, 0)));
     if (get_int(k, "transB", 0))
-        call_name(k, "b", call_turned(k, call_in(k, 3)));
+        call_name(k, "b", call_matrix_transposed(k, call_in(k, 3)));
     return call_text(k,
                      "a_scale = a_scale%s\n"
                      "sums = matmul_integer(a, b, a_zero, b_zero)\n"
@@ -180,7 +180,7 @@ convert_qlinear_concat(Call *k)
 }
 
 ValueId
-scaled_product(Call *k, Scaled a, Scaled b, ValueId bias)
+scaled_product(Call *k, ScaledIntegers a, ScaledIntegers b, ValueId bias)
 {
     return value_of_text(k, "a a_scale a_zero b b_scale b_zero bias",
                          VALUES(a.x, a.scale, a.zero, b.x, b.scale, b.zero, bias),
@@ -195,8 +195,8 @@ convert_matmul_integer_to_float(Call *k)
 {
     if (!need_inputs(k, 4))
         return false;
-    const Scaled a = { call_in(k, 0), call_in(k, 2), call_in(k, 4) },
-                 b = { call_in(k, 1), call_in(k, 3), call_in(k, 5) };
+    const ScaledIntegers a = { call_in(k, 0), call_in(k, 2), call_in(k, 4) },
+                         b = { call_in(k, 1), call_in(k, 3), call_in(k, 5) };
     return finish(k, scaled_product(k, a, b, call_in(k, 6)));
 }
 
@@ -204,12 +204,12 @@ convert_matmul_integer_to_float(Call *k)
 static bool
 convert_dynamic_quantize_matmul(Call *k)
 {
-    const Scaled b = { call_in(k, 1), call_in(k, 2), call_in(k, 3) };
+    const ScaledIntegers b = { call_in(k, 1), call_in(k, 2), call_in(k, 3) };
 
     if (!need_inputs(k, 3) || !call_names(k, "x ?") ||
         !call_text(k, "q, scale, zero = dynamic_quantize_linear(x)"))
         return false;
-    const Scaled a = { call_value(k, "q"), call_value(k, "scale"), call_value(k, "zero") };
+    const ScaledIntegers a = { call_value(k, "q"), call_value(k, "scale"), call_value(k, "zero") };
     return finish(k, scaled_product(k, a, b, call_in(k, 4)));
 }
 
@@ -383,7 +383,7 @@ product_sums(Call *k, const Product *p)
 
     if (n->op == OP_conv)
         return conv_sums(k, n->attrs, p->x.x, p->w.x, p->x.zero, p->w.zero, p->bias);
-    ValueId w = attr_int(n->attrs, "transB", 0) ? call_turned(k, p->w.x) : p->w.x;
+    ValueId w = attr_int(n->attrs, "transB", 0) ? call_matrix_transposed(k, p->w.x) : p->w.x;
     return matmul_sums(k, p->x.x, w, p->x.zero, p->w.zero, p->bias);
 }
 

@@ -12,14 +12,14 @@
 
 enum { MOST_INSTRUCTIONS = 20000, MOST_REPEATS = 1000, MOST_NESTING = 200 };
 
-typedef enum { EMPTY, SET, HERE, BOTH, EITHER, REPEAT } PieceKind;
-typedef struct Piece {
-    PieceKind kind;
-    const struct Piece *a, *b;
+typedef enum { EMPTY, SET, HERE, BOTH, EITHER, REPEAT } RegexNodeKind;
+typedef struct RegexNode {
+    RegexNodeKind kind;
+    const struct RegexNode *a, *b;
     uint32_t first, n; /* SET: ranges; HERE: n is the condition */
     bool negative;
     int64_t least, most; /* REPEAT; most -1: any number */
-} Piece;
+} RegexNode;
 
 typedef struct {
     Call *k;
@@ -30,7 +30,7 @@ typedef struct {
     bool failed;
 } Regex;
 
-static const Piece *
+static const RegexNode *
 refuse(Regex *x, const char *what)
 {
     if (!x->failed)
@@ -40,8 +40,8 @@ refuse(Regex *x, const char *what)
     return NULL;
 }
 
-static const Piece *
-piece(Regex *x, Piece t)
+static const RegexNode *
+piece(Regex *x, RegexNode t)
 {
     return arena_copy(x->k->m->arena, &t, sizeof t);
 }
@@ -181,10 +181,10 @@ named_class(Regex *x)
     return false;
 }
 
-static const Piece *
+static const RegexNode *
 parse_set(Regex *x)
 {
-    Piece t = { .kind = SET, .first = x->range.n / 2 };
+    RegexNode t = { .kind = SET, .first = x->range.n / 2 };
 
     t.negative = x->s < x->end && *x->s == '^';
     x->s += t.negative;
@@ -221,18 +221,18 @@ parse_set(Regex *x)
 
 /* ---- parts of an expression ------------------------------------------------------------------ */
 
-static const Piece *parse_either(Regex *x);
+static const RegexNode *parse_either(Regex *x);
 
-static const Piece *
+static const RegexNode *
 one(Regex *x, int64_t c)
 {
-    Piece t = { .kind = SET, .first = x->range.n / 2, .n = 1 };
+    RegexNode t = { .kind = SET, .first = x->range.n / 2, .n = 1 };
 
     add_range(x, c, c);
     return piece(x, t);
 }
 
-static const Piece *
+static const RegexNode *
 parse_group(Regex *x)
 {
     if (x->s < x->end && *x->s == '?') {
@@ -247,13 +247,13 @@ parse_group(Regex *x)
         else
             return refuse(x, "a flag, which Tenon does not know,");
     }
-    const Piece *t = parse_either(x);
+    const RegexNode *t = parse_either(x);
     if (!t || x->s >= x->end || *x->s++ != ')')
         return refuse(x, "no end of (");
     return t;
 }
 
-static const Piece *
+static const RegexNode *
 parse_atom(Regex *x)
 {
     char c = *x->s;
@@ -264,13 +264,13 @@ parse_atom(Regex *x)
     }
     if (c == '.') {
         x->s++;
-        const Piece *t = one(x, '\n');
-        ((Piece *)t)->negative = true;
+        const RegexNode *t = one(x, '\n');
+        ((RegexNode *)t)->negative = true;
         return t;
     }
     if (c == '^' || c == '$') {
         x->s++;
-        return piece(x, (Piece){ .kind = HERE, .n = c == '^' ? 1 : 2 });
+        return piece(x, (RegexNode){ .kind = HERE, .n = c == '^' ? 1 : 2 });
     }
     if (strchr("*+?", c))
         return refuse(x, "a repetition of nothing");
@@ -281,9 +281,9 @@ parse_atom(Regex *x)
         const char *place = strchr(places, *x->s);
         if (place) {
             x->s++;
-            return piece(x, (Piece){ .kind = HERE, .n = 1u << (place - places) });
+            return piece(x, (RegexNode){ .kind = HERE, .n = 1u << (place - places) });
         }
-        Piece t = { .kind = SET, .first = x->range.n / 2 };
+        RegexNode t = { .kind = SET, .first = x->range.n / 2 };
         if (class_of(x, *x->s)) {
             x->s++;
             t.n = x->range.n / 2 - t.first;
@@ -325,10 +325,10 @@ counted(Regex *x, int64_t *least, int64_t *most)
     return false;
 }
 
-static const Piece *
+static const RegexNode *
 parse_repeat(Regex *x)
 {
-    const Piece *t = parse_atom(x);
+    const RegexNode *t = parse_atom(x);
     int64_t least = 0, most = 0;
 
     while (t && x->s < x->end && strchr("*+?{", *x->s)) {
@@ -342,27 +342,27 @@ parse_repeat(Regex *x)
             most = *x->s++ == '?' ? 1 : -1;
         }
         x->s += x->s < x->end && *x->s == '?'; /* lazy */
-        t = piece(x, (Piece){ .kind = REPEAT, .a = t, .least = least, .most = most });
+        t = piece(x, (RegexNode){ .kind = REPEAT, .a = t, .least = least, .most = most });
     }
     return t;
 }
 
-static const Piece *
+static const RegexNode *
 parse_either(Regex *x)
 {
-    const Piece *all = NULL;
+    const RegexNode *all = NULL;
 
     if (++x->depth > MOST_NESTING)
         return refuse(x, "more than 200 groups in each other");
     for (;;) {
-        const Piece *t = piece(x, (Piece){ .kind = EMPTY });
+        const RegexNode *t = piece(x, (RegexNode){ .kind = EMPTY });
         while (x->s < x->end && *x->s != '|' && *x->s != ')') {
-            const Piece *next = parse_repeat(x);
+            const RegexNode *next = parse_repeat(x);
             if (!next || x->failed)
                 return NULL;
-            t = piece(x, (Piece){ .kind = BOTH, .a = t, .b = next });
+            t = piece(x, (RegexNode){ .kind = BOTH, .a = t, .b = next });
         }
-        all = all ? piece(x, (Piece){ .kind = EITHER, .a = all, .b = t }) : t;
+        all = all ? piece(x, (RegexNode){ .kind = EITHER, .a = all, .b = t }) : t;
         if (x->s >= x->end || *x->s != '|')
             break;
         x->s++;
@@ -396,9 +396,9 @@ here(const Regex *x)
 
 /* A chain of BOTH is as long as the pattern, so this loops instead of recursing. */
 static void
-emit(Regex *x, const Piece *t)
+emit(Regex *x, const RegexNode *t)
 {
-    VEC(const Piece *) later = { 0 };
+    VEC(const RegexNode *) later = { 0 };
     int64_t at, over;
 
     for (; t->kind == BOTH; t = t->a)
@@ -446,7 +446,7 @@ ValueId
 regex_program(Call *k, const char *pattern)
 {
     Regex x = { .k = k, .begin = pattern, .s = pattern, .end = pattern + strlen(pattern) };
-    const Piece *t = parse_either(&x);
+    const RegexNode *t = parse_either(&x);
 
     if (t && x.s < x.end)
         t = refuse(&x, "a ) without (");

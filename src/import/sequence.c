@@ -699,10 +699,11 @@ sequence_settle(Call *k, Sym name, uint64_t mark)
 
     map_get(&k->m->value, MAP_PTR(name), &s.mark);
     if (sequence_has_rank(s.mark) && !may_be_empty(k, &s))
-        return call_refuse(k,
-                           "a carried sequence of items of rank %u, to which a turn adds one of "
-                           "rank %u; Tenon needs one rank",
-                           rank_of(s.mark), rank_of(mark));
+        return call_refuse(
+            k,
+            "a carried sequence of items of rank %u, to which an iteration adds one of "
+            "rank %u; Tenon needs one rank",
+            rank_of(s.mark), rank_of(mark));
     if (!sequence_has_rank(s.mark))
         s = empty(k, dtype_of(mark), rank_of(mark));
     else if (!fix_rank(k, &s, rank_of(mark)))
@@ -820,12 +821,12 @@ read_map(Call *k)
     return ok;
 }
 
-Control *
+ControlFn *
 sequence_named(const Call *k, const char *onnx)
 {
     static const struct {
         const char *onnx;
-        Control *read;
+        ControlFn *read;
     } rows[] = {
         { "SequenceEmpty", read_empty },
         { "SequenceConstruct", read_construct },

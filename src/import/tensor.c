@@ -20,7 +20,7 @@ typedef struct {
     DType dtype;
     int64_t count;
     int64_t bytes; /* in the file */
-} Source;
+} TensorSource;
 
 const char *
 onnx_type_name(Arena *a, int type)
@@ -38,7 +38,7 @@ onnx_type_name(Arena *a, int type)
 }
 
 static bool
-bad(Source *s, const char *text, int64_t got, int64_t want)
+bad(TensorSource *s, const char *text, int64_t got, int64_t want)
 {
     return diag_error(&s->c->diags, DIAG_MODEL, s->loc,
                       "%s has %" PRId64 " %s, its type needs %" PRId64 "; export the model again",
@@ -46,7 +46,7 @@ bad(Source *s, const char *text, int64_t got, int64_t want)
 }
 
 static bool
-external_path(Source *s, const char *location, const char **out)
+external_path(TensorSource *s, const char *location, const char **out)
 {
     Ctx *c = s->c;
     const char *folder = path_folder(s->a, s->path);
@@ -83,7 +83,7 @@ external_path(Source *s, const char *location, const char **out)
 
 /* A file may hold all weights of a model: it is mapped once. */
 static bool
-map_beside(Source *s, Sym path, Bytes *out)
+map_external(TensorSource *s, Sym path, Bytes *out)
 {
     uint64_t found;
 
@@ -98,7 +98,7 @@ map_beside(Source *s, Sym path, Bytes *out)
 }
 
 static bool
-decimal(Source *s, const char *key, const char *text, uint64_t *v)
+decimal(TensorSource *s, const char *key, const char *text, uint64_t *v)
 {
     char *end;
 
@@ -112,7 +112,7 @@ decimal(Source *s, const char *key, const char *text, uint64_t *v)
 }
 
 static bool
-external(Source *s, const void **data)
+external(TensorSource *s, const void **data)
 {
     const char *location = NULL;
     Sym path;
@@ -129,7 +129,7 @@ external(Source *s, const void **data)
                  (!strcmp(e->key, "length") && !decimal(s, e->key, e->value, &length)))
             return false;
     }
-    if (!external_path(s, location, &path) || !map_beside(s, path, &file))
+    if (!external_path(s, location, &path) || !map_external(s, path, &file))
         return false;
     if (length != (uint64_t)s->bytes)
         return diag_error(&s->c->diags, DIAG_MODEL, s->loc,
@@ -158,7 +158,7 @@ is_packed(DType t)
 
 /* Unpacks each into a byte. */
 static const void *
-unpacked(Source *s, const uint8_t *from)
+unpacked(TensorSource *s, const uint8_t *from)
 {
     int bits = dtype_info[s->dtype].bits;
     uint8_t *out = arena_alloc(s->a, (size_t)s->count + 1);
@@ -175,7 +175,7 @@ unpacked(Source *s, const uint8_t *from)
 /* Typed lists: float_data, int32_data (everything up to 32 bits, and 16-bit floats as bits),
  * int64_data, … */
 static bool
-typed(Source *s, const void **data)
+typed(TensorSource *s, const void **data)
 {
     const Onnx__TensorProto *t = s->t;
     size_t have = s->dtype == DT_F32                         ? t->n_float_data
@@ -211,7 +211,7 @@ typed(Source *s, const void **data)
 
 /* Strings end with a zero byte: none can be inside. */
 static bool
-strings(Source *s, const void **data)
+strings(TensorSource *s, const void **data)
 {
     const Onnx__TensorProto *t = s->t;
     const char **out = NEW_ARRAY(s->a, const char *, s->count + 1);
@@ -236,9 +236,9 @@ tensor_read(Model *m, const Onnx__TensorProto *t, const char *what, Loc loc, con
 {
     Ctx *c = m->c;
     Arena *a = m->arena;
-    Source s = { m,    c,   a, m->path,
-                 what, loc, t, dtype_from_onnx(t->has_data_type ? t->data_type : 0),
-                 1,    0 };
+    TensorSource s = { m,    c,   a, m->path,
+                       what, loc, t, dtype_from_onnx(t->has_data_type ? t->data_type : 0),
+                       1,    0 };
     const Expr *dim[TN_MAX_RANK];
 
     if (s.dtype == DT_NONE)

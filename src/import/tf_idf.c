@@ -33,9 +33,9 @@ by_contents(const void *x, const void *y, void *user)
 
 /* The table of n-grams. False, reported: the attributes contradict each other. */
 static bool
-grams_of(Call *k, const List *pool, Gram **out, int64_t *count, int64_t *columns)
+grams_of(Call *k, const AttrList *pool, Gram **out, int64_t *count, int64_t *columns)
 {
-    List starts = ml_ints(k, "ngram_counts"), index = ml_ints(k, "ngram_indexes");
+    AttrList starts = ml_ints(k, "ngram_counts"), index = ml_ints(k, "ngram_indexes");
     const int64_t *start = starts.data, *column = index.data;
     Gram *g = NEW_ARRAY(k->m->arena, Gram, index.n + 1);
     TnArray array = { (void *)pool->data, routine_type(pool->t), 1, &pool->n };
@@ -71,7 +71,7 @@ bool
 convert_tf_idf(Call *k)
 {
     const char *mode = ml_word(k, "mode", "TF");
-    List weights = ml_floats(k, "weights"), pool;
+    AttrList weights = ml_floats(k, "weights"), pool;
     int64_t count = 0, columns = 0;
     Gram *grams = NULL;
     bool idf = !strcmp(mode, "IDF"), weigh = idf || !strcmp(mode, "TFIDF");

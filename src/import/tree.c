@@ -175,7 +175,7 @@ ensemble(Forest *f, ValueId x, int64_t targets, int64_t how)
 /* ---- versions 1 to 3: nodes by two numbers --------------------------------------------------- */
 
 static bool
-int_list(Call *k, const char *name, int64_t n, List *out)
+int_list(Call *k, const char *name, int64_t n, AttrList *out)
 {
     *out = ml_ints(k, name);
     return out->n == n || diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
@@ -183,10 +183,10 @@ int_list(Call *k, const char *name, int64_t n, List *out)
                                      k->proto->op_type, name, (long long)out->n, (long long)n);
 }
 
-static List
+static AttrList
 real_list(Call *k, const char *name)
 {
-    List plain = ml_floats(k, name), wide = { 0 };
+    AttrList plain = ml_floats(k, name), wide = { 0 };
     const Onnx__AttributeProto *a = proto_attr(k, arena_printf(k->m->arena, "%s_as_tensor", name));
     const Type *type;
 
@@ -221,8 +221,9 @@ static bool
 read_nodes(Forest *f, Map *at)
 {
     Call *k = f->k;
-    List tree = ml_ints(k, "nodes_treeids"), id, feature, yes, no,
-         values = real_list(k, "nodes_values"), nan = ml_ints(k, "nodes_missing_value_tracks_true");
+    AttrList tree = ml_ints(k, "nodes_treeids"), id, feature, yes, no,
+             values = real_list(k, "nodes_values"),
+             nan = ml_ints(k, "nodes_missing_value_tracks_true");
     const Onnx__AttributeProto *modes = proto_attr(k, "nodes_modes");
     int64_t n = tree.n;
     uint64_t to[2];
@@ -275,8 +276,8 @@ read_weights(Forest *f, const Map *at, const char *what)
 {
     Call *k = f->k;
     Arena *a = k->m->arena;
-    List id = ml_ints(k, arena_printf(a, "%s_ids", what)), tree, node,
-         weight = real_list(k, arena_printf(a, "%s_weights", what));
+    AttrList id = ml_ints(k, arena_printf(a, "%s_ids", what)), tree, node,
+             weight = real_list(k, arena_printf(a, "%s_weights", what));
     uint32_t n = f->threshold.n;
     uint64_t to;
 
@@ -314,7 +315,7 @@ read_weights(Forest *f, const Map *at, const char *what)
 static ValueId
 with_base(Call *k, ValueId scores)
 {
-    List base = real_list(k, "base_values");
+    AttrList base = real_list(k, "base_values");
 
     if (!scores || !base.n)
         return scores;
@@ -358,7 +359,7 @@ convert_tree_regressor(Call *k)
 
 /* Two classes may share one score; its weights tell whether it is a probability. */
 static bool
-give_binary(Call *k, const Forest *f, const List *labels, ValueId score, const char *transform)
+give_binary(Call *k, const Forest *f, const AttrList *labels, ValueId score, const char *transform)
 {
     bool positive = true;
 
@@ -380,7 +381,7 @@ bool
 convert_tree_classifier(Call *k)
 {
     const char *transform = ml_word(k, "post_transform", "NONE");
-    List labels;
+    AttrList labels;
     Forest f;
     Map at;
     ValueId x;
@@ -395,7 +396,7 @@ convert_tree_classifier(Call *k)
     if (labels.n < 2)
         return call_refuse(k, "TreeEnsembleClassifier with %lld labels", (long long)labels.n);
     ValueId s = call_cast(k, ensemble(&f, x, one ? 1 : labels.n, 0), DT_F32);
-    List base = real_list(k, "base_values");
+    AttrList base = real_list(k, "base_values");
     if (one && base.n == 2) { /* the score is that of the second class */
         double v = ml_number(&base, 1);
         s = value_of_text(k, "s", &s, "s + %a", v);
@@ -438,9 +439,9 @@ bool
 convert_tree_ensemble(Call *k)
 {
     Arena *a = k->m->arena;
-    List root = ml_ints(k, "tree_roots"), feature = ml_ints(k, "nodes_featureids"), yes, no,
-         yes_leaf, no_leaf, modes, values, weight, member, target;
-    List nan = ml_ints(k, "nodes_missing_value_tracks_true");
+    AttrList root = ml_ints(k, "tree_roots"), feature = ml_ints(k, "nodes_featureids"), yes, no,
+             yes_leaf, no_leaf, modes, values, weight, member, target;
+    AttrList nan = ml_ints(k, "nodes_missing_value_tracks_true");
     static const char *const transforms[] = { "NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO",
                                               "PROBIT" };
     int64_t n = feature.n, transform = get_int(k, "post_transform", 0),
@@ -453,7 +454,7 @@ convert_tree_ensemble(Call *k)
     target = ml_ints(k, "leaf_targetids");
     const struct {
         const char *name;
-        List *to;
+        AttrList *to;
         bool needed;
     } tensors[] = { { "nodes_modes", &modes, true },
                     { "nodes_splits", &values, true },
@@ -462,7 +463,7 @@ convert_tree_ensemble(Call *k)
     for (int i = 0; i < 4; i++) {
         const Onnx__AttributeProto *t = proto_attr(k, tensors[i].name);
         const Type *type;
-        *tensors[i].to = (List){ DT_F32, 0, NULL };
+        *tensors[i].to = (AttrList){ DT_F32, 0, NULL };
         if (!t || !t->t) {
             if (tensors[i].needed)
                 return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,

@@ -92,7 +92,7 @@ kernel_scratch_bytes(Ctx *c, const Kernel *k)
 /* ---- parts ----------------------------------------------------------------------------------- */
 
 bool
-kernel_is_beside(const Kernel *k)
+kernel_has_independent_parts(const Kernel *k)
 {
     for (uint32_t i = 0; i < k->npart; i++)
         for (uint32_t slot = 0; slot < k->part[i].nest->nin; slot++)

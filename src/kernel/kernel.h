@@ -201,11 +201,11 @@ const Expr *kernel_scratch_bytes(Ctx *c, const Kernel *k);
 
 /* Does it have several parts that share no loop and do not depend on each other? They are
  * contractions of one input. */
-bool kernel_is_beside(const Kernel *k);
+bool kernel_has_independent_parts(const Kernel *k);
 
 /* Equal parts over equal buffers, names included, so that a schedule of one is one of the other;
  * and a hash that is equal then. For kernels without a tree. */
-bool kernel_same(const Kernel *a, const Kernel *b);
+bool kernel_equal(const Kernel *a, const Kernel *b);
 uint64_t kernel_hash(const Kernel *k);
 
 /* A kernel, not scheduled yet, whose arguments have other orders of dimensions (nest_permute):

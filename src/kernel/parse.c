@@ -245,12 +245,12 @@ parse_store(KernelText *t, Block *b)
 {
     Scope *s = &t->scope;
     Parse *p = s->p;
-    Place at;
+    ParsedAccess at;
     const Expr *stride = NULL, *valid = NULL;
     parse_skip(p);
     uint32_t lanes = store_word(p, "store");
     bool stream = !lanes && (lanes = store_word(p, "stream")) > 0;
-    if (!parse_place(s, &at) || !parse_place_end(s, &stride, &valid) || !parse_expect(p, "="))
+    if (!parse_access(s, &at) || !parse_access_end(s, &stride, &valid) || !parse_expect(p, "="))
         return false;
     if (lanes == 0)
         lanes = at.lanes;

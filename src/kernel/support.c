@@ -26,7 +26,7 @@ typedef enum {
     IS_POSITIVE,
     IS_FALSE,
     IS_TRUE
-} Known;
+} ValueFact;
 
 /* Numbers of at most this hide the score that they are added to. Scores are assumed to be far above
  * it. */
@@ -41,7 +41,7 @@ enum {
 typedef struct {
     uint32_t part, n;
     Binding bind[NEST_MAX_AXES];
-} Frame;
+} PartFrame;
 
 typedef struct {
     Ctx *c;
@@ -59,16 +59,16 @@ typedef struct {
     const Expr *atom[MOST_ATOMS];          /* E >= 0 */
     const Expr *bound[SUPPORT_MAX_BOUNDS]; /* those of them that are bounds */
     uint32_t level;
-} Ask;
+} SupportQuery;
 
-static Known known(Ask *q, const Frame *f, const Scalar *s);
+static ValueFact known(SupportQuery *q, const PartFrame *f, const Scalar *s);
 
 /* ---- comparisons ----------------------------------------------------------------------------- */
 
 /* A whole number from an argument, a length; slots of loads are buffers of the kernel. NULL:
  * another expression. */
 static const Expr *
-given_number(Ask *q, const Frame *f, const Scalar *s)
+given_number(SupportQuery *q, const PartFrame *f, const Scalar *s)
 {
     const Part *part = &q->k->part[f->part];
     const Expr *at[TN_MAX_RANK];
@@ -93,7 +93,7 @@ given_number(Ask *q, const Frame *f, const Scalar *s)
 
 /* Is it the same number in this type? 32-bit counts are assumed not to wrap. */
 static bool
-holds(Ask *q, DType t, const Expr *e)
+holds(SupportQuery *q, DType t, const Expr *e)
 {
     Interval v = expr_bounds(q->c, &q->ranges, e);
 
@@ -104,7 +104,7 @@ holds(Ask *q, DType t, const Expr *e)
 }
 
 static const Expr *
-index_of(Ask *q, const Frame *f, const Scalar *s)
+index_of(SupportQuery *q, const PartFrame *f, const Scalar *s)
 {
     if (s->op == S_LOAD)
         return given_number(q, f, s);
@@ -121,7 +121,7 @@ index_of(Ask *q, const Frame *f, const Scalar *s)
 
 /* Expressions that are all >= 0 where the comparison is true; 0: no comparison of indices. */
 static uint32_t
-comparison(Ask *q, const Frame *f, const Scalar *s, const Expr *e[2])
+comparison(SupportQuery *q, const PartFrame *f, const Scalar *s, const Expr *e[2])
 {
     if (s->op < S_EQ || s->op > S_GE || s->op == S_NE)
         return 0;
@@ -139,8 +139,8 @@ comparison(Ask *q, const Frame *f, const Scalar *s, const Expr *e[2])
 }
 
 /* Is E >= 0 false, or true, where `no` <= -1? */
-static Known
-follows(Ask *q, const Expr *e, const Expr *no)
+static ValueFact
+follows(SupportQuery *q, const Expr *e, const Expr *no)
 {
     int64_t d;
 
@@ -153,7 +153,7 @@ follows(Ask *q, const Expr *e, const Expr *no)
 
 /* Does one of the bounds make E >= 0? */
 static bool
-bound_makes(Ask *q, const Expr *e)
+bound_makes(SupportQuery *q, const Expr *e)
 {
     int64_t d;
 
@@ -165,14 +165,14 @@ bound_makes(Ask *q, const Expr *e)
 
 /* E >= 0 is false there. */
 static const Expr *
-opposite(Ask *q, const Expr *e)
+opposite(SupportQuery *q, const Expr *e)
 {
     return expr_offset(q->c, expr_scale(q->c, e, -1), -1);
 }
 
 /* Are all of E >= 0 true where the bounds hold, or is one false? */
-static Known
-known_where_all(Ask *q, const Expr *const *e, uint32_t n)
+static ValueFact
+known_where_all(SupportQuery *q, const Expr *const *e, uint32_t n)
 {
     uint32_t found = 0;
 
@@ -184,8 +184,8 @@ known_where_all(Ask *q, const Expr *const *e, uint32_t n)
     return n && found == n ? IS_TRUE : IS_ANY;
 }
 
-static Known
-known_comparison(Ask *q, const Frame *f, const Scalar *s)
+static ValueFact
+known_comparison(SupportQuery *q, const PartFrame *f, const Scalar *s)
 {
     const Expr *e[2];
     uint32_t n = q->no || q->all ? comparison(q, f, s, e) : 0;
@@ -193,10 +193,10 @@ known_comparison(Ask *q, const Frame *f, const Scalar *s)
     if (q->all)
         return known_where_all(q, e, n);
     /* one assumption makes no two inequalities true */
-    Known all = n == 1 ? IS_TRUE : IS_ANY;
+    ValueFact all = n == 1 ? IS_TRUE : IS_ANY;
 
     for (uint32_t i = 0; i < n; i++) {
-        Known one = follows(q, e[i], q->no);
+        ValueFact one = follows(q, e[i], q->no);
         all = one == IS_FALSE ? IS_FALSE : one == IS_ANY && all == IS_TRUE ? IS_ANY : all;
     }
     return n ? all : IS_ANY;
@@ -204,12 +204,12 @@ known_comparison(Ask *q, const Frame *f, const Scalar *s)
 
 /* ---- operations ------------------------------------------------------------------------------ */
 
-static Known not(Known x)
+static ValueFact not(ValueFact x)
 {
     return x == IS_TRUE ? IS_FALSE : x == IS_FALSE ? IS_TRUE : IS_ANY;
 }
 
-static Known
+static ValueFact
 known_const(const Scalar *s)
 {
     double v;
@@ -227,16 +227,16 @@ known_const(const Scalar *s)
 }
 
 /* Two known values are equal only if both are known to be the same number. */
-static Known
-known_equal(Known x, Known y)
+static ValueFact
+known_equal(ValueFact x, ValueFact y)
 {
     if (x <= IS_UNSURE || y <= IS_UNSURE)
         return IS_ANY;
     return x != y ? IS_FALSE : x == IS_POSITIVE || x == IS_HIDDEN ? IS_ANY : IS_TRUE;
 }
 
-static Known
-known_sum(Known x, Known y)
+static ValueFact
+known_sum(ValueFact x, ValueFact y)
 {
     if (x == IS_MINUS_INF || y == IS_MINUS_INF)
         return IS_MINUS_INF;
@@ -249,13 +249,13 @@ known_sum(Known x, Known y)
 }
 
 static bool
-may_hide(Known x)
+may_hide(ValueFact x)
 {
     return x == IS_UNSURE || x == IS_MINUS_INF || x == IS_HIDDEN;
 }
 
-static Known
-known_product(Known x, Known y)
+static ValueFact
+known_product(ValueFact x, ValueFact y)
 {
     if (x == IS_ZERO || y == IS_ZERO)
         return x == IS_MINUS_INF || y == IS_MINUS_INF || x == IS_UNSURE || y == IS_UNSURE ? IS_ANY
@@ -265,21 +265,21 @@ known_product(Known x, Known y)
     return x == y && x == IS_POSITIVE ? IS_POSITIVE : IS_ANY;
 }
 
-static Known
-known_select(Ask *q, const Frame *f, const Scalar *s)
+static ValueFact
+known_select(SupportQuery *q, const PartFrame *f, const Scalar *s)
 {
-    Known cond = known(q, f, s->arg[0]);
+    ValueFact cond = known(q, f, s->arg[0]);
 
     if (cond == IS_TRUE || cond == IS_FALSE)
         return known(q, f, s->arg[cond == IS_TRUE ? 1 : 2]);
-    Known x = known(q, f, s->arg[1]), y = known(q, f, s->arg[2]);
+    ValueFact x = known(q, f, s->arg[1]), y = known(q, f, s->arg[2]);
     return x == y ? x : may_hide(x) || may_hide(y) ? IS_UNSURE : IS_ANY;
 }
 
-static Known
-known_cast(Ask *q, const Frame *f, const Scalar *s)
+static ValueFact
+known_cast(SupportQuery *q, const PartFrame *f, const Scalar *s)
 {
-    Known x = known(q, f, s->arg[0]);
+    ValueFact x = known(q, f, s->arg[0]);
 
     if (s->dtype == DT_BOOL)
         return x == IS_ZERO ? IS_FALSE : x == IS_POSITIVE ? IS_TRUE : x;
@@ -288,10 +288,10 @@ known_cast(Ask *q, const Frame *f, const Scalar *s)
     return x == IS_ZERO || (may_hide(x) && dtype_is_float(s->dtype)) ? x : IS_ANY;
 }
 
-static Known
-known_operation(Ask *q, const Frame *f, const Scalar *s)
+static ValueFact
+known_operation(SupportQuery *q, const PartFrame *f, const Scalar *s)
 {
-    Known x = known(q, f, s->arg[0]), y = s->narg > 1 ? known(q, f, s->arg[1]) : IS_ANY;
+    ValueFact x = known(q, f, s->arg[0]), y = s->narg > 1 ? known(q, f, s->arg[1]) : IS_ANY;
 
     switch ((ScalarOp)s->op) {
     case S_ADD: return known_sum(x, y);
@@ -330,7 +330,7 @@ known_operation(Ask *q, const Frame *f, const Scalar *s)
 
 /* The part that makes a local, whose dimensions are its axes, each once; NO_SLOT: none. */
 static uint32_t
-maker_of(const Ask *q, uint32_t reader, uint32_t buffer)
+maker_of(const SupportQuery *q, uint32_t reader, uint32_t buffer)
 {
     for (uint32_t i = 0; i < reader; i++) {
         const Nest *n = q->k->part[i].nest;
@@ -345,7 +345,7 @@ maker_of(const Ask *q, uint32_t reader, uint32_t buffer)
 
 /* The producer's axes in terms of the load's index. */
 static bool
-enter(Ask *q, const Frame *f, const Scalar *load, Frame *in)
+enter(SupportQuery *q, const PartFrame *f, const Scalar *load, PartFrame *in)
 {
     uint32_t maker = load->u.load.slot < q->k->part[f->part].nest->nin && !load->u.load.outside
                          ? maker_of(q, f->part, q->k->part[f->part].buffer[load->u.load.slot])
@@ -354,7 +354,7 @@ enter(Ask *q, const Frame *f, const Scalar *load, Frame *in)
 
     if (maker == NO_SLOT || q->level == MOST_LEVELS)
         return false;
-    *in = (Frame){ .part = maker };
+    *in = (PartFrame){ .part = maker };
     const Write *w = &q->k->part[maker].nest->write[0];
     for (uint32_t d = 0; d < load->u.load.rank; d++) {
         if (expr_uses_kind(load->u.load.at[d], VAR_COMPUTED))
@@ -368,22 +368,22 @@ enter(Ask *q, const Frame *f, const Scalar *load, Frame *in)
     return true;
 }
 
-static Known
-known_load(Ask *q, const Frame *f, const Scalar *s)
+static ValueFact
+known_load(SupportQuery *q, const PartFrame *f, const Scalar *s)
 {
-    Frame in;
+    PartFrame in;
 
     if (!enter(q, f, s, &in))
         return IS_ANY;
     q->level++;
-    Known x = known(q, &in, q->k->part[in.part].nest->write[0].value);
+    ValueFact x = known(q, &in, q->k->part[in.part].nest->write[0].value);
     q->level--;
     return x;
 }
 
 /* Does a reduction run along one axis over as many points as the queried one? */
 static bool
-runs_alike(Ask *q, const Frame *f, const Scalar *s)
+runs_alike(SupportQuery *q, const PartFrame *f, const Scalar *s)
 {
     if (s->narg != 1 || !dtype_is_float(s->dtype) || __builtin_popcountll(s->u.reduce.axes) != 1 ||
         f->n == NEST_MAX_AXES)
@@ -396,7 +396,7 @@ runs_alike(Ask *q, const Frame *f, const Scalar *s)
 /* The frame in which the reduction's own axis is the queried one. False: its operand varies with
  * that one too. */
 static bool
-along_axis(Ask *q, const Frame *f, const Scalar *s, Frame *in)
+along_axis(SupportQuery *q, const PartFrame *f, const Scalar *s, PartFrame *in)
 {
     Var own = { VAR_AXIS, (uint64_t)__builtin_ctzll(s->u.reduce.axes) },
         asked = { VAR_AXIS, q->axis };
@@ -413,14 +413,14 @@ along_axis(Ask *q, const Frame *f, const Scalar *s, Frame *in)
 
 /* A reduction over other points is unknown, unless it sees no other: then it combines identities,
  * whichever bound each point violates. */
-static Known
-known_reduction(Ask *q, const Frame *f, const Scalar *s)
+static ValueFact
+known_reduction(SupportQuery *q, const PartFrame *f, const Scalar *s)
 {
-    Known identity = s->u.reduce.combiner == COMB_MAX   ? IS_MINUS_INF
-                     : s->u.reduce.combiner == COMB_SUM ? IS_ZERO
-                                                        : IS_ANY;
+    ValueFact identity = s->u.reduce.combiner == COMB_MAX   ? IS_MINUS_INF
+                         : s->u.reduce.combiner == COMB_SUM ? IS_ZERO
+                                                            : IS_ANY;
     const Expr *no = q->no;
-    Frame in;
+    PartFrame in;
 
     if (!q->empty || identity == IS_ANY || !along_axis(q, f, s, &in))
         return IS_ANY;
@@ -432,12 +432,12 @@ known_reduction(Ask *q, const Frame *f, const Scalar *s)
     return identity;
 }
 
-static Known
-known(Ask *q, const Frame *f, const Scalar *s)
+static ValueFact
+known(SupportQuery *q, const PartFrame *f, const Scalar *s)
 {
     switch ((ScalarOp)s->op) {
     case S_CONST: {
-        Known x = known_const(s);
+        ValueFact x = known_const(s);
         q->hides |= x == IS_HIDDEN;
         return x;
     }
@@ -451,7 +451,7 @@ known(Ask *q, const Frame *f, const Scalar *s)
     case S_LE:
     case S_GT:
     case S_GE: {
-        Known x = known_comparison(q, f, s);
+        ValueFact x = known_comparison(q, f, s);
         return x == IS_ANY && s->op == S_EQ ? known_operation(q, f, s) : x;
     }
     case S_INDEX:
@@ -464,7 +464,7 @@ known(Ask *q, const Frame *f, const Scalar *s)
 /* ---- the comparisons there are --------------------------------------------------------------- */
 
 static void
-note(Ask *q, const Expr *e)
+note(SupportQuery *q, const Expr *e)
 {
     bool known_already = !(expr_axes(e) >> q->axis & 1) || q->natom == MOST_ATOMS;
 
@@ -476,12 +476,12 @@ note(Ask *q, const Expr *e)
 
 /* A comparison may hide where it is false, or where it is true. */
 static void
-note_comparisons(Ask *q, const Frame *f, const Scalar *value)
+note_comparisons(SupportQuery *q, const PartFrame *f, const Scalar *value)
 {
     FOR_EACH_SCALAR (s, scalar_nodes(q->c, value)) {
         const Expr *e[2];
         uint32_t n = comparison(q, f, s, e);
-        Frame in;
+        PartFrame in;
         for (uint32_t i = 0; i < n; i++)
             note(q, e[i]);
         if (n == 1)
@@ -496,7 +496,7 @@ note_comparisons(Ask *q, const Frame *f, const Scalar *value)
 
 /* E >= 0 as a bound of the axis. False: E is not affine in it. */
 static bool
-bound_of(Ask *q, const Expr *e, SupportBound *out)
+bound_of(SupportQuery *q, const Expr *e, SupportBound *out)
 {
     const Expr *coef, *rest;
     int64_t k;
@@ -535,9 +535,9 @@ sees_something(Ctx *c, Arena *a, const Nest *n, uint32_t axis, const Support *s)
 /* Is a score computed and not hidden where all bounds hold? Sums of products are, and maxima along
  * the row with such a point; an argument that is added may be a mask. */
 static bool
-is_score(Ask *q, const Frame *f, const Scalar *s)
+is_score(SupportQuery *q, const PartFrame *f, const Scalar *s)
 {
-    Frame in;
+    PartFrame in;
 
     switch ((ScalarOp)s->op) {
     case S_REDUCE:
@@ -546,7 +546,7 @@ is_score(Ask *q, const Frame *f, const Scalar *s)
                 is_score(q, &in, s->arg[0]));
     case S_INDEX: return true;
     case S_CONST: {
-        Known x = known_const(s);
+        ValueFact x = known_const(s);
         return x != IS_HIDDEN && x != IS_MINUS_INF;
     }
     case S_LOAD:
@@ -558,7 +558,7 @@ is_score(Ask *q, const Frame *f, const Scalar *s)
         return score;
     case S_SEEN: return is_score(q, f, s->arg[1]);
     case S_SELECT: {
-        Known cond = known(q, f, s->arg[0]);
+        ValueFact cond = known(q, f, s->arg[0]);
         return (cond == IS_FALSE || is_score(q, f, s->arg[1])) &&
                (cond == IS_TRUE || is_score(q, f, s->arg[2]));
     }
@@ -574,7 +574,7 @@ is_score(Ask *q, const Frame *f, const Scalar *s)
 
 /* Is the summand the identity in rows without a point within all bounds? */
 static bool
-is_identity_in_empty_rows(Ask *q, const Frame *f, const Scalar *s, Known identity)
+is_identity_in_empty_rows(SupportQuery *q, const PartFrame *f, const Scalar *s, ValueFact identity)
 {
     bool is = true;
 
@@ -587,7 +587,7 @@ is_identity_in_empty_rows(Ask *q, const Frame *f, const Scalar *s, Known identit
 }
 
 static bool
-nothing_else_hides(Ask *q, const Frame *f, const Scalar *s)
+nothing_else_hides(SupportQuery *q, const PartFrame *f, const Scalar *s)
 {
     q->all = true;
     bool score = is_score(q, f, s);
@@ -625,14 +625,14 @@ shortened_reduction(const Nest *n, Ctx *c, Arena *a, uint32_t axis)
 
 /* Bounds outside of which the summand is the identity. False: there are none that may be used. */
 static bool
-find_bounds(Ask *q, const Frame *own, const Scalar *reduce, Support *out)
+find_bounds(SupportQuery *q, const PartFrame *own, const Scalar *reduce, Support *out)
 {
-    Known identity = reduce->u.reduce.combiner == COMB_MAX ? IS_MINUS_INF : IS_ZERO;
+    ValueFact identity = reduce->u.reduce.combiner == COMB_MAX ? IS_MINUS_INF : IS_ZERO;
 
     note_comparisons(q, own, reduce->arg[0]);
     for (uint32_t i = 0; i < q->natom; i++) {
         q->no = q->atom[i];
-        Known x = known(q, own, reduce->arg[0]);
+        ValueFact x = known(q, own, reduce->arg[0]);
         if ((x == identity || (x == IS_HIDDEN && identity == IS_MINUS_INF)) &&
             out->n < SUPPORT_MAX_BOUNDS && bound_of(q, q->no, &out->bound[out->n]))
             q->bound[q->nbound++] = q->no, out->n++;
@@ -648,7 +648,7 @@ find_bounds(Ask *q, const Frame *own, const Scalar *reduce, Support *out)
 
 /* What has to be >= 0, so that the condition holds, or does not; what always is says nothing. */
 static void
-add_condition(Ask *q, const Frame *f, const Scalar *cond, bool holds, Support *out)
+add_condition(SupportQuery *q, const PartFrame *f, const Scalar *cond, bool holds, Support *out)
 {
     const Expr *e[2];
 
@@ -667,7 +667,7 @@ add_condition(Ask *q, const Frame *f, const Scalar *cond, bool holds, Support *o
 
 /* The conditions of all choices that the value of a write takes the reduction by. */
 static void
-find_conditions(Ask *q, const Frame *f, const Scalar *reduce, Support *out)
+find_conditions(SupportQuery *q, const PartFrame *f, const Scalar *reduce, Support *out)
 {
     const Nest *n = q->k->part[q->part].nest;
     const Scalar *s = n->nwrite == 1 ? n->write[0].value : reduce;
@@ -690,8 +690,10 @@ kernel_support(Ctx *c, Arena *a, const Kernel *k, uint32_t part, uint32_t axis, 
 {
     const Nest *n = k->part[part].nest;
     const Scalar *reduce = shortened_reduction(n, c, a, axis);
-    Ask q = { .c = c, .a = a, .k = k, .part = part, .axis = axis, .ranges = nest_ranges(c, a, n) };
-    Frame f = { .part = part };
+    SupportQuery q = {
+        .c = c, .a = a, .k = k, .part = part, .axis = axis, .ranges = nest_ranges(c, a, n)
+    };
+    PartFrame f = { .part = part };
 
     *out = (Support){ 0 };
     if (!reduce)
@@ -706,7 +708,7 @@ kernel_support(Ctx *c, Arena *a, const Kernel *k, uint32_t part, uint32_t axis, 
 
 /* The element of a table argument, by the axes of the queried part. NULL: another expression. */
 static const Scalar *
-table_element(Ask *q, const Frame *f, const Scalar *cond)
+table_element(SupportQuery *q, const PartFrame *f, const Scalar *cond)
 {
     const Part *part = &q->k->part[f->part];
     const Expr *at[TN_MAX_RANK];
@@ -727,16 +729,17 @@ table_element(Ask *q, const Frame *f, const Scalar *cond)
 
 /* The first element in a value that makes the summand the identity where it is 0; NULL: none. */
 static const Scalar *
-find_table(Ask *q, const Frame *f, const Scalar *value, const Scalar *summand, Known identity)
+find_table(SupportQuery *q, const PartFrame *f, const Scalar *value, const Scalar *summand,
+           ValueFact identity)
 {
-    Frame own = { .part = q->part }, in;
+    PartFrame own = { .part = q->part }, in;
     const Scalar *found = NULL;
 
     FOR_EACH_SCALAR (s, scalar_nodes(q->c, value)) {
         if (s->op == S_SEEN) {
             const Scalar *element = table_element(q, f, s->arg[0]);
             q->unseen = s;
-            Known x = element ? known(q, &own, summand) : IS_ANY;
+            ValueFact x = element ? known(q, &own, summand) : IS_ANY;
             found = x == identity || (x == IS_HIDDEN && identity == IS_MINUS_INF) ? element : NULL;
         }
         if (s->op == S_LOAD && enter(q, f, s, &in)) {
@@ -755,8 +758,10 @@ kernel_support_table(Ctx *c, Arena *a, const Kernel *k, uint32_t part, uint32_t 
 {
     const Nest *n = k->part[part].nest;
     const Scalar *reduce = shortened_reduction(n, c, a, axis);
-    Ask q = { .c = c, .a = a, .k = k, .part = part, .axis = axis, .ranges = nest_ranges(c, a, n) };
-    Frame f = { .part = part };
+    SupportQuery q = {
+        .c = c, .a = a, .k = k, .part = part, .axis = axis, .ranges = nest_ranges(c, a, n)
+    };
+    PartFrame f = { .part = part };
 
     if (!reduce)
         return NULL;

@@ -14,8 +14,8 @@
  *     o[s, i, j] = i < len[s] ? (sum k: a[s, i, k] * b[s, k, j]) : 0
  *
  * If only data know, a table of blocks says what is seen: `seen(used[i // 16, j // 16] != 0, …)` in
- * the value of a score (normalise/mask.c). The step `omit` skips blocks of a sum and its maximum
- * that no row of a task sees.
+ * the value of a score (normalise/block_mask.c). The step `omit` skips blocks of a sum and its
+ * maximum that no row of a task sees.
  *
  * What is skipped is assumed to be finite: 0 times an infinity or a NaN that a mask hides would be
  * a NaN. In an exact context nothing has a support.

@@ -36,10 +36,10 @@ typedef struct {
     bool need_constant; /* while visiting an index of a register */
     int serial;         /* serial loops around */
     Arena *scratch;
-} Check;
+} KernelCheck;
 
 static bool __attribute__((format(printf, 3, 4)))
-broken(Check *k, int rule, const char *format, ...)
+broken(KernelCheck *k, int rule, const char *format, ...)
 {
     va_list args;
     char text[512];
@@ -58,7 +58,7 @@ broken(Check *k, int rule, const char *format, ...)
 static void
 check_var(void *user, Var v)
 {
-    Check *k = user;
+    KernelCheck *k = user;
     if (v.kind == VAR_AXIS)
         broken(k, 3, "an axis of a nest is left in the tree");
     else if (v.kind == VAR_LOOP && (v.id >= k->k->nloop || k->var[v.id] == VAR_UNBOUND))
@@ -68,7 +68,7 @@ check_var(void *user, Var v)
 }
 
 static bool
-check_expr(Check *k, const Expr *e)
+check_expr(KernelCheck *k, const Expr *e)
 {
     REQUIRE(k, 3, e && !e->bad, "an index is missing or overflows 64 bits");
     /* Scalars behind computed variables: see check_value */
@@ -77,7 +77,7 @@ check_expr(Check *k, const Expr *e)
 }
 
 static bool
-check_place(Check *k, uint32_t buffer, uint32_t rank, const Expr *const *at, DType t,
+check_place(KernelCheck *k, uint32_t buffer, uint32_t rank, const Expr *const *at, DType t,
             uint32_t lanes)
 {
     REQUIRE(k, 4, buffer < k->k->buffer.n, "buffer number %u is accessed, there are %u", buffer,
@@ -103,7 +103,7 @@ check_place(Check *k, uint32_t buffer, uint32_t rank, const Expr *const *at, DTy
 }
 
 static bool
-check_lanes(Check *k, uint32_t lanes, const Expr *stride, const Expr *valid)
+check_lanes(KernelCheck *k, uint32_t lanes, const Expr *stride, const Expr *valid)
 {
     if (lanes == 1) {
         REQUIRE(k, 10, !valid, "one value has a limit of lanes");
@@ -114,7 +114,7 @@ check_lanes(Check *k, uint32_t lanes, const Expr *stride, const Expr *valid)
 }
 
 static void
-check_node(Check *k, const Scalar *s)
+check_node(KernelCheck *k, const Scalar *s)
 {
     if (s->op == S_REDUCE || s->op == S_ITEM)
         broken(k, 3, "a reduction of a nest is left in the tree");
@@ -128,7 +128,7 @@ check_node(Check *k, const Scalar *s)
 }
 
 static bool
-check_nodes(Check *k, const Scalar *const *list)
+check_nodes(KernelCheck *k, const Scalar *const *list)
 {
     FOR_EACH_SCALAR (s, list)
         if (k->ok)
@@ -138,24 +138,24 @@ check_nodes(Check *k, const Scalar *const *list)
 
 /* Every node below, values of computed variables included. */
 static bool
-check_value(Check *k, const Scalar *s)
+check_value(KernelCheck *k, const Scalar *s)
 {
     return check_nodes(k, scalar_nodes(k->ctx, s));
 }
 
 /* An Expr in the tree itself, not inside a Scalar. */
 static bool
-check_tree_expr(Check *k, const Expr *e)
+check_tree_expr(KernelCheck *k, const Expr *e)
 {
     return check_expr(k, e) && check_nodes(k, expr_nodes(k->ctx, e));
 }
 
 /* ---- the tree -------------------------------------------------------------------------------- */
 
-static bool check_block(Check *k, const Block *b, bool top);
+static bool check_block(KernelCheck *k, const Block *b, bool top);
 
 typedef struct {
-    const Check *k;
+    const KernelCheck *k;
     bool constant;
 } Constancy;
 
@@ -167,7 +167,7 @@ vary(void *user, Var v)
 }
 
 static bool
-is_constant(const Check *k, const Expr *e)
+is_constant(const KernelCheck *k, const Expr *e)
 {
     Constancy c = { k, true };
     expr_vars(e, vary, &c);
@@ -175,7 +175,7 @@ is_constant(const Check *k, const Expr *e)
 }
 
 static bool
-check_loop(Check *k, const Tree *t, bool top)
+check_loop(KernelCheck *k, const Tree *t, bool top)
 {
     LoopKind kind = t->u.loop.kind;
     uint32_t var = t->u.loop.var;
@@ -199,7 +199,7 @@ check_loop(Check *k, const Tree *t, bool top)
 }
 
 static bool
-check_store(Check *k, const Tree *t)
+check_store(KernelCheck *k, const Tree *t)
 {
     const Scalar *value = t->u.store.value;
     REQUIRE(k, 5, value != NULL, "a value is missing");
@@ -221,7 +221,7 @@ check_store(Check *k, const Tree *t)
 }
 
 static bool
-check_tree(Check *k, const Tree *t, bool top)
+check_tree(KernelCheck *k, const Tree *t, bool top)
 {
     switch (t->kind) {
     case TREE_LOOP: return check_loop(k, t, top);
@@ -262,7 +262,7 @@ check_tree(Check *k, const Tree *t, bool top)
 }
 
 static bool
-check_block(Check *k, const Block *b, bool top)
+check_block(KernelCheck *k, const Block *b, bool top)
 {
     for (uint32_t i = 0; i < b->list.n; i++)
         if (!check_tree(k, b->list.at[i], top))
@@ -278,7 +278,7 @@ check_block(Check *k, const Block *b, bool top)
 }
 
 static bool
-check_top(Check *k)
+check_top(KernelCheck *k)
 {
     const Block *b = &k->k->tree;
     uint32_t parallel = 0, others = 0;
@@ -297,7 +297,7 @@ check_top(Check *k)
 /* ---- the whole ------------------------------------------------------------------------------- */
 
 static bool
-check_part(Check *k, const Part *part)
+check_part(KernelCheck *k, const Part *part)
 {
     const Nest *n = part->nest;
     if (!nest_verify(k->ctx, n, k->class))
@@ -318,7 +318,7 @@ check_part(Check *k, const Part *part)
 
 /* Loops around all parts run over an axis of each; a local is made before it is read. */
 static bool
-check_between(Check *k)
+check_between(KernelCheck *k)
 {
     const Kernel *kernel = k->k;
     bool *made = NEW_ARRAY(k->scratch, bool, kernel->buffer.n);
@@ -343,7 +343,7 @@ check_between(Check *k)
 }
 
 static bool
-check_variants(Check *k)
+check_variants(KernelCheck *k)
 {
     const Kernel *kernel = k->k;
     for (uint32_t i = 0; i < kernel->nvariant; i++) {
@@ -368,7 +368,7 @@ check_variants(Check *k)
 }
 
 static bool
-check_within(Check *k, const Buffer *b, bool argument)
+check_within(KernelCheck *k, const Buffer *b, bool argument)
 {
     bool fits = b->within && argument && b->space <= SPACE_OUT && !b->format &&
                 b->within->dtype == b->type->dtype && b->within->rank == b->type->rank;
@@ -381,7 +381,7 @@ check_within(Check *k, const Buffer *b, bool argument)
 }
 
 static bool
-check_kernel(Check *k)
+check_kernel(KernelCheck *k)
 {
     const Kernel *kernel = k->k;
     REQUIRE(k, 1, kernel->nin + kernel->nout <= kernel->buffer.n,
@@ -408,7 +408,9 @@ bool
 kernel_check(Ctx *c, const Kernel *k, DiagClass class, Loc loc)
 {
     Arena *scratch = arena_child(c->arena);
-    Check check = { .ctx = c, .k = k, .class = class, .loc = loc, .ok = true, .scratch = scratch };
+    KernelCheck check = {
+        .ctx = c, .k = k, .class = class, .loc = loc, .ok = true, .scratch = scratch
+    };
     check.var = NEW_ARRAY(scratch, uint8_t, k->nloop);
     check.alive = NEW_ARRAY(scratch, bool, k->buffer.n);
     bool ok = check_kernel(&check);

@@ -114,9 +114,9 @@ bool machine_runs_here(const Machine *m);
  * row's. Errors name the line. */
 void machine_print(Text *t, const Machine *m);
 bool machine_parse(Ctx *c, const char *file, const char *text, size_t n, Machine *out);
-void machine_table(Text *t, const Machine *m); /* for people */
+void machine_describe(Text *t, const Machine *m); /* for people */
 /* Replaces name, cores and caches by what the system says of the running processor. */
-void machine_ask(Arena *a, Machine *m);
+void machine_detect(Arena *a, Machine *m);
 static inline uint32_t
 machine_lanes(const Machine *m, DType t)
 {

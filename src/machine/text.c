@@ -21,7 +21,7 @@ typedef struct {
     FactKind kind;
     size_t at; /* of the field in Machine */
     const char *unit, *what;
-} Fact;
+} FactRow;
 
 #define AT(field) offsetof(Machine, field)
 #define COUNT(field, unit, what) { #field, FACT_COUNT, AT(field), unit, what },
@@ -42,7 +42,7 @@ typedef struct {
                             RATE(#name ".all.copy", level[l].all.copy,                             \
                                  "read and written, by all cores")
 
-static const Fact facts[] = {
+static const FactRow facts[] = {
 #include "machine/facts.def"
 };
 #undef AT
@@ -50,7 +50,7 @@ static const Fact facts[] = {
 enum { NFACT = sizeof facts / sizeof *facts, MOST_CORES = 4096 };
 
 static bool
-is_memory_size(const Fact *f)
+is_memory_size(const FactRow *f)
 {
     return f->at == offsetof(Machine, level[LEVEL_MEMORY].bytes);
 }
@@ -58,7 +58,7 @@ is_memory_size(const Fact *f)
 /* ---- printing -------------------------------------------------------------------------------- */
 
 static void
-add_value(Text *t, const Machine *m, const Fact *f)
+add_value(Text *t, const Machine *m, const FactRow *f)
 {
     const void *at = (const char *)m + f->at;
 
@@ -75,7 +75,7 @@ machine_print(Text *t, const Machine *m)
 {
     text_printf(t, "%-24s %s\n%-24s \"%s\"\n", "target", m->name, "processor", m->processor);
     for (size_t i = 0; i < NFACT; i++) {
-        const Fact *f = &facts[i];
+        const FactRow *f = &facts[i];
         Text value = { .arena = t->arena };
         if (is_memory_size(f))
             continue; /* memory has no size */
@@ -93,16 +93,16 @@ typedef struct {
     char name[64], value[256];
     Machine *m;
     uint32_t seen[NFACT]; /* the line that gave the fact; 0: none */
-} Reader;
+} MachineReader;
 
 static bool
-wrong(Reader *r, const char *why)
+wrong(MachineReader *r, const char *why)
 {
     return diag_error(&r->c->diags, DIAG_USAGE, r->loc, "%s %s: %s", r->name, r->value, why);
 }
 
 static bool
-set_count(Reader *r, const Fact *f)
+set_count(MachineReader *r, const FactRow *f)
 {
     char *end;
 
@@ -119,7 +119,7 @@ set_count(Reader *r, const Fact *f)
 }
 
 static bool
-set_bytes(Reader *r, const Fact *f)
+set_bytes(MachineReader *r, const FactRow *f)
 {
     char *end;
 
@@ -132,7 +132,7 @@ set_bytes(Reader *r, const Fact *f)
 }
 
 static bool
-set_real(Reader *r, const Fact *f)
+set_real(MachineReader *r, const FactRow *f)
 {
     char *end;
 
@@ -145,10 +145,10 @@ set_real(Reader *r, const Fact *f)
 }
 
 static bool
-set_fact(Reader *r)
+set_fact(MachineReader *r)
 {
     for (size_t i = 0; i < NFACT; i++) {
-        const Fact *f = &facts[i];
+        const FactRow *f = &facts[i];
         if (strcmp(f->name, r->name) != 0 || is_memory_size(f))
             continue;
         if (r->seen[i])
@@ -169,7 +169,7 @@ set_fact(Reader *r)
 }
 
 static bool
-set_line(Reader *r)
+set_line(MachineReader *r)
 {
     if (strcmp(r->name, "target") == 0) {
         if (r->m->name)
@@ -193,7 +193,7 @@ set_line(Reader *r)
 /* `name value ; comment`, the value a word or in quotes. A line of blanks and comment: an empty
  * name. */
 static bool
-split_line(Reader *r, const char *s, const char *end)
+split_line(MachineReader *r, const char *s, const char *end)
 {
     const char *comment = memchr(s, ';', (size_t)(end - s));
     const char *quote = memchr(s, '"', (size_t)(end - s));
@@ -251,7 +251,7 @@ check_levels(Ctx *c, const char *file, const Machine *m)
 bool
 machine_parse(Ctx *c, const char *file, const char *text, size_t n, Machine *out)
 {
-    Reader r = { .c = c, .loc = { .file = file }, .m = out };
+    MachineReader r = { .c = c, .loc = { .file = file }, .m = out };
 
     *out = (Machine){ 0 };
     for (const char *s = text, *all = text + n, *end; s < all; s = end + 1) {

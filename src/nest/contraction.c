@@ -23,10 +23,10 @@ typedef struct {
     const Scalar *at[MAX_FACTORS];
     uint32_t n;
     bool full;
-} Factors;
+} FactorList;
 
 static void
-flatten(const Scalar *s, Factors *f)
+flatten(const Scalar *s, FactorList *f)
 {
     if (s->op == S_MUL) {
         flatten(s->arg[0], f);
@@ -40,7 +40,7 @@ flatten(const Scalar *s, Factors *f)
 
 /* The product of the factors in `pick`, in order. */
 static const Scalar *
-product(Ctx *c, const Factors *f, uint32_t pick)
+product(Ctx *c, const FactorList *f, uint32_t pick)
 {
     const Scalar *p = NULL;
 
@@ -53,7 +53,7 @@ product(Ctx *c, const Factors *f, uint32_t pick)
 /* The rank of a split whose side a has the factors in `pick`: first that both sides have axes of
  * their own, then the number of those axes. 0: no contraction. */
 static int
-merit(const Factors *f, const AxisSet *axes, uint32_t pick, AxisSet parallel, AxisSet sum)
+merit(const FactorList *f, const AxisSet *axes, uint32_t pick, AxisSet parallel, AxisSet sum)
 {
     AxisSet in_a = 0, in_b = 0;
 
@@ -69,12 +69,12 @@ static bool
 split_body(Ctx *c, const Scalar *body, AxisSet parallel, AxisSet sum, const Scalar **a,
            const Scalar **b)
 {
-    Factors f = { .n = 0 };
+    FactorList f = { .n = 0 };
     AxisSet axes[MAX_FACTORS];
 
     if (scalar_is_dot(body->op)) { /* pairs or quads of products: one factor each side */
         AxisSet side[2] = { scalar_axes(c, body->arg[0]), scalar_axes(c, body->arg[1]) };
-        f = (Factors){ { body->arg[0], body->arg[1] }, 2, false };
+        f = (FactorList){ { body->arg[0], body->arg[1] }, 2, false };
         *a = body->arg[0];
         *b = body->arg[1];
         return merit(&f, side, 1, parallel, sum) > 0;

@@ -6,9 +6,9 @@
  */
 #include "nest/walk.h"
 
-typedef enum { WORK_NONE, WORK_ADD, WORK_MUL, WORK_DIV, WORK_SPECIAL } Work;
+typedef enum { WORK_NONE, WORK_ADD, WORK_MUL, WORK_DIV, WORK_SPECIAL } WorkKind;
 
-static Work
+static WorkKind
 work_of(const Scalar *s)
 {
     switch ((ScalarOp)s->op) {
@@ -133,7 +133,7 @@ nest_cost(Ctx *c, const Nest *n)
 
     for (uint32_t i = 0; i < walk.n; i++) {
         const Scalar *s = walk.at[i].node;
-        Work work = work_of(s);
+        WorkKind work = work_of(s);
         if (s->op == S_LOAD)
             read[s->u.load.slot] = true;
         if (work == WORK_NONE && s->op != S_REDUCE)

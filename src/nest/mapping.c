@@ -42,21 +42,21 @@ typedef struct {
     int64_t step, extent;
     uint32_t row;
     bool reduce, twice;
-} Digit;
+} MapDigit;
 typedef struct {
     uint32_t digit;
     int64_t coef;
-} RowTerm;
+} LinearTerm;
 typedef struct {
     uint32_t n;
-    RowTerm at[MAX_TERMS];
+    LinearTerm at[MAX_TERMS];
     bool hard;
-} Row;
+} LinearIndex;
 /* (axis // lo) % (hi / lo); hi 0: no mod */
 typedef struct {
     uint32_t axis;
     int64_t lo, hi;
-} Piece;
+} AxisSlice;
 
 #define NO_ROW UINT32_MAX
 
@@ -71,10 +71,10 @@ typedef struct {
     AxisSet reduce, one;         /* one: axes of extent 1 */
     const Expr *at[TN_MAX_RANK]; /* the read, with axes of extent 1 replaced by their begin */
     const Expr *to[TN_MAX_RANK]; /* the write, likewise */
-} Question;
+} MapQuery;
 
 static void
-prepare(Question *q, Ranges r)
+prepare(MapQuery *q, Ranges r)
 {
     const Nest *n = q->nest;
     Binding bind[NEST_MAX_AXES];
@@ -134,7 +134,7 @@ without_mod(Ctx *c, const Expr *e)
 
 /* As many elements as points, and row-major offsets that differ by a constant: the same order. */
 static bool
-same_linear_order(const Question *q, Ranges r)
+same_linear_order(const MapQuery *q, Ranges r)
 {
     Ctx *c = q->ctx;
     const Type *out = q->nest->param[q->write->out].type;
@@ -149,7 +149,7 @@ same_linear_order(const Question *q, Ranges r)
 /* The types whose rows are single axes: id, part, perm, relayout. MAP_UNKNOWN: not of this
  * family. */
 static MappingType
-simple_type(const Question *q, Ranges r)
+simple_type(const MapQuery *q, Ranges r)
 {
     const Type *out = q->nest->param[q->write->out].type;
     AxisSet want = 0, seen = 0;
@@ -197,14 +197,14 @@ simple_type(const Question *q, Ranges r)
 
 /* Is the atom a part of one axis, as // and % by constants split it? */
 static bool
-piece_of(const Atom *m, Piece *p)
+piece_of(const Atom *m, AxisSlice *p)
 {
     int64_t s;
 
     if (m->kind == ATOM_VAR) {
         if (m->var.kind != VAR_AXIS)
             return false;
-        *p = (Piece){ (uint32_t)m->var.id, 1, 0 };
+        *p = (AxisSlice){ (uint32_t)m->var.id, 1, 0 };
         return true;
     }
     if (m->kind != ATOM_DIV && m->kind != ATOM_MOD)
@@ -247,7 +247,7 @@ find_cuts(const Expr *e, Cuts *k)
 {
     for (uint32_t i = 0; i < e->nterm; i++)
         for (uint32_t f = 0; f < e->term[i].nfactor; f++) {
-            Piece p;
+            AxisSlice p;
             if (piece_of(e->term[i].factor[f].atom, &p) &&
                 (!add_cut(k, p.axis, p.lo) || (p.hi && !add_cut(k, p.axis, p.hi))))
                 return false;
@@ -257,7 +257,7 @@ find_cuts(const Expr *e, Cuts *k)
 
 /* The digits of all axes the nest has; digits of extent 1 are left out. */
 static bool
-make_digits(const Question *q, const Cuts *k, Digit *digit, uint32_t *ndigit)
+make_digits(const MapQuery *q, const Cuts *k, MapDigit *digit, uint32_t *ndigit)
 {
     *ndigit = 0;
     for (uint32_t a = 0; a < q->nest->naxis; a++) {
@@ -277,7 +277,7 @@ make_digits(const Question *q, const Cuts *k, Digit *digit, uint32_t *ndigit)
                 continue;
             if (*ndigit == MAX_DIGITS)
                 return false;
-            digit[(*ndigit)++] = (Digit){ a, lo, e, NO_ROW, reduce, false };
+            digit[(*ndigit)++] = (MapDigit){ a, lo, e, NO_ROW, reduce, false };
         }
     }
     return true;
@@ -285,10 +285,11 @@ make_digits(const Question *q, const Cuts *k, Digit *digit, uint32_t *ndigit)
 
 /* Add coef * piece to a row, digit by digit. */
 static void
-add_piece(Row *row, uint32_t number, Piece p, int64_t coef, Digit *digit, uint32_t ndigit)
+add_piece(LinearIndex *row, uint32_t number, AxisSlice p, int64_t coef, MapDigit *digit,
+          uint32_t ndigit)
 {
     for (uint32_t i = 0; i < ndigit; i++) {
-        Digit *d = &digit[i];
+        MapDigit *d = &digit[i];
         int64_t scaled;
         if (d->axis != p.axis || d->step < p.lo || (p.hi && d->step >= p.hi))
             continue;
@@ -303,28 +304,28 @@ add_piece(Row *row, uint32_t number, Piece p, int64_t coef, Digit *digit, uint32
         while (at < row->n && row->at[at].digit != i)
             at++;
         if (at == row->n)
-            row->at[row->n++] = (RowTerm){ i, 0 };
+            row->at[row->n++] = (LinearTerm){ i, 0 };
         row->at[at].coef += scaled;
     }
 }
 
 static void
-mark_axes(AxisSet axes, uint32_t number, Digit *digit, uint32_t ndigit)
+mark_axes(AxisSet axes, uint32_t number, MapDigit *digit, uint32_t ndigit)
 {
     for (uint32_t i = 0; i < ndigit; i++)
         if (axes & axis_one(digit[i].axis))
             digit[i].row = number;
 }
 
-static Row
-make_row(const Expr *e, uint32_t number, Digit *digit, uint32_t ndigit)
+static LinearIndex
+make_row(const Expr *e, uint32_t number, MapDigit *digit, uint32_t ndigit)
 {
-    Row row = { 0 };
+    LinearIndex row = { 0 };
 
     for (uint32_t i = 0; i < e->nterm; i++) {
         const Term *t = &e->term[i];
         AxisSet used = 0;
-        Piece p;
+        AxisSlice p;
         for (uint32_t f = 0; f < t->nfactor; f++) {
             const Atom *m = t->factor[f].atom;
             if (m->kind != ATOM_VAR)
@@ -350,14 +351,14 @@ make_row(const Expr *e, uint32_t number, Digit *digit, uint32_t ndigit)
 static int
 by_coef(const void *x, const void *y)
 {
-    int64_t a = llabs(((const RowTerm *)x)->coef), b = llabs(((const RowTerm *)y)->coef);
+    int64_t a = llabs(((const LinearTerm *)x)->coef), b = llabs(((const LinearTerm *)y)->coef);
 
     return a < b ? -1 : a > b;
 }
 
 /* Digits of a positional number system: different digits, different index. */
 static bool
-is_mixed_radix(Row *row, const Digit *digit)
+is_mixed_radix(LinearIndex *row, const MapDigit *digit)
 {
     int64_t reach = 0;
 
@@ -375,10 +376,10 @@ is_mixed_radix(Row *row, const Digit *digit)
 
 /* Do different parallel points share one index of this row? */
 static Tri
-row_reuses(Row *row, const Digit *digit)
+row_reuses(LinearIndex *row, const MapDigit *digit)
 {
     uint32_t nparallel = 0, nreduce = 0, kept = 0;
-    RowTerm p = { 0 }, r = { 0 };
+    LinearTerm p = { 0 }, r = { 0 };
 
     if (row->hard)
         return UNKNOWN;
@@ -409,12 +410,12 @@ typedef struct {
 } Reuse;
 
 static Reuse
-measure(const Digit *digit, uint32_t ndigit, Row *row, uint32_t nrow)
+measure(const MapDigit *digit, uint32_t ndigit, LinearIndex *row, uint32_t nrow)
 {
     Reuse u = { .window = NO };
 
     for (uint32_t i = 0; i < ndigit; i++) {
-        const Digit *d = &digit[i];
+        const MapDigit *d = &digit[i];
         bool axis_used = false;
         if (d->twice)
             u.window = UNKNOWN;
@@ -440,11 +441,11 @@ measure(const Digit *digit, uint32_t ndigit, Row *row, uint32_t nrow)
 }
 
 static MappingType
-digit_type(const Question *q)
+digit_type(const MapQuery *q)
 {
     Cuts cuts = { .naxis = q->nest->naxis };
-    Digit digit[MAX_DIGITS];
-    Row row[TN_MAX_RANK];
+    MapDigit digit[MAX_DIGITS];
+    LinearIndex row[TN_MAX_RANK];
     uint32_t ndigit;
 
     for (uint32_t d = 0; d < q->type->rank; d++)
@@ -473,7 +474,7 @@ digit_type(const Question *q)
 /* ---- the query ------------------------------------------------------------------------------- */
 
 static bool
-scans(const Question *q, AxisSet used)
+scans(const MapQuery *q, AxisSet used)
 {
     const Nest *n = q->nest;
 
@@ -488,10 +489,10 @@ scans(const Question *q, AxisSet used)
 MappingType
 nest_mapping(Ctx *c, const Nest *n, const Access *access)
 {
-    n = nest_bare(c, n);
+    n = nest_dim_per_axis(c, n);
     const Scalar *load = access->load;
     const Write *w = nest_write_of(n, n->nin);
-    Question q = { .ctx = c, .nest = n, .write = w, .load = load };
+    MapQuery q = { .ctx = c, .nest = n, .write = w, .load = load };
     Ranges r = nest_ranges(c, c->arena, n);
     AxisSet used = 0;
     bool computed = false;

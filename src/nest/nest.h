@@ -134,7 +134,7 @@ typedef VEC(Demand) Demands;
 /* A hand-written nest in which no access leaves its tensor once the added demands hold: an access
  * that neither a proof nor a demand settles is checked at run time. NULL, reported: an access is
  * outside at all sizes. */
-const Nest *nest_inside(Ctx *c, Arena *a, const Nest *n, Demands *demands);
+const Nest *nest_in_bounds(Ctx *c, Arena *a, const Nest *n, Demands *demands);
 
 /* Mapping type of one read, derived from its access map alone (doc/fusion.md, source: DNNFusion's
  * types refined so that disjoint reductions, windows and contractions differ). */
@@ -213,6 +213,6 @@ const Nest *nest_bind(Ctx *c, const Nest *n, const Binding *b, uint32_t nb);
 /* The same axes, reads and values, with a dimension of the outputs for every axis that indexes
  * them: o[4*j + k] to 12 elements becomes o[j, k] to 3 by 4, which is the same memory. n itself if
  * each dimension is one axis already. */
-const Nest *nest_bare(Ctx *c, const Nest *n);
+const Nest *nest_dim_per_axis(Ctx *c, const Nest *n);
 
 #endif

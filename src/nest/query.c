@@ -68,7 +68,7 @@ expr_axes(const Expr *e)
 }
 
 const Expr *
-scalar_whole_number(Ctx *c, const Scalar *s, const Scalar **choice)
+scalar_as_expr(Ctx *c, const Scalar *s, const Scalar **choice)
 {
     if (s->op == S_INDEX)
         return s->u.index;
@@ -82,8 +82,8 @@ scalar_whole_number(Ctx *c, const Scalar *s, const Scalar **choice)
     }
     if (s->dtype != DT_I64 || (s->op != S_ADD && s->op != S_SUB))
         return NULL;
-    const Expr *x = scalar_whole_number(c, s->arg[0], choice),
-               *y = x || *choice ? scalar_whole_number(c, s->arg[1], choice) : NULL;
+    const Expr *x = scalar_as_expr(c, s->arg[0], choice),
+               *y = x || *choice ? scalar_as_expr(c, s->arg[1], choice) : NULL;
     return !x || !y ? NULL : s->op == S_ADD ? expr_add(c, x, y) : expr_sub(c, x, y);
 }
 
@@ -206,7 +206,7 @@ write_splits(Ctx *c, const Nest *n, const Write *w)
 }
 
 const Nest *
-nest_bare(Ctx *c, const Nest *n)
+nest_dim_per_axis(Ctx *c, const Nest *n)
 {
     bool any = false;
 

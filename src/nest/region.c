@@ -15,13 +15,13 @@ typedef struct {
     uint32_t naxis;
     const Expr *const *lo, *const *width;
     bool data;
-} Region;
+} BoxQuery;
 
-static Box box_of(const Region *g, const Expr *e);
+static Box box_of(const BoxQuery *g, const Expr *e);
 
 /* A number from data, if the box has one point along all axes that it varies with. */
 static Box
-data_box(const Region *g, Var v)
+data_box(const BoxQuery *g, Var v)
 {
     const Scalar *s = computed_scalar(v);
     Binding bind[NEST_MAX_AXES];
@@ -39,7 +39,7 @@ data_box(const Region *g, Var v)
 }
 
 static Box
-atom_box(const Region *g, const Atom *m)
+atom_box(const BoxQuery *g, const Atom *m)
 {
     Ctx *c = g->ctx;
     const Expr *zero = expr_int(c, 0);
@@ -90,7 +90,7 @@ atom_box(const Region *g, const Atom *m)
 
 /* Symbols are never negative, so a product with at most one varying factor keeps its order. */
 static Box
-term_box(const Region *g, const Term *t)
+term_box(const BoxQuery *g, const Term *t)
 {
     Ctx *c = g->ctx;
     Box box = { expr_int(c, t->coef), expr_int(c, t->coef) };
@@ -112,7 +112,7 @@ term_box(const Region *g, const Term *t)
 }
 
 static Box
-box_of(const Region *g, const Expr *e)
+box_of(const BoxQuery *g, const Expr *e)
 {
     Box sum = { expr_int(g->ctx, 0), expr_int(g->ctx, 0) };
 
@@ -129,7 +129,7 @@ void
 access_region(Ctx *c, const Access *a, uint32_t naxis, const Expr *const *lo,
               const Expr *const *width, const Expr **out_lo, const Expr **out_width)
 {
-    Region g = { c, naxis, lo, width, false };
+    BoxQuery g = { c, naxis, lo, width, false };
 
     for (uint32_t d = 0; d < a->load->u.load.rank; d++) {
         Box b = box_of(&g, a->load->u.load.at[d]);
@@ -142,7 +142,7 @@ bool
 expr_region(Ctx *c, const Expr *e, uint32_t naxis, const Expr *const *lo, const Expr *const *width,
             const Expr **least, const Expr **most)
 {
-    Region g = { c, naxis, lo, width, true };
+    BoxQuery g = { c, naxis, lo, width, true };
     Box b = box_of(&g, e);
 
     *least = b.lo;

@@ -34,10 +34,10 @@ typedef struct {
     Arena *scratch;
     /* node and set of axes bound around it, hashed, once checked */
     Map done;
-} Check;
+} NestCheck;
 
 static bool __attribute__((format(printf, 3, 4)))
-broken(Check *k, int rule, const char *format, ...)
+broken(NestCheck *k, int rule, const char *format, ...)
 {
     va_list args;
     char text[512];
@@ -63,10 +63,10 @@ scalar_moves_text(const Scalar *s)
     return true;
 }
 
-static bool check_scalar(Check *k, const Scalar *s);
+static bool check_scalar(NestCheck *k, const Scalar *s);
 
 typedef struct {
-    Check *check;
+    NestCheck *check;
     uint32_t limit;
 } ExprCheck;
 
@@ -74,7 +74,7 @@ static void
 check_var(void *user, Var v)
 {
     ExprCheck *e = user;
-    Check *k = e->check;
+    NestCheck *k = e->check;
     const Nest *n = k->nest;
     if (!k->ok)
         return;
@@ -100,7 +100,7 @@ check_var(void *user, Var v)
 }
 
 static bool
-check_expr(Check *k, const Expr *e, uint32_t limit)
+check_expr(NestCheck *k, const Expr *e, uint32_t limit)
 {
     ExprCheck user = { k, limit };
     REQUIRE(k, 3, e != NULL, "an index is missing");
@@ -110,7 +110,7 @@ check_expr(Check *k, const Expr *e, uint32_t limit)
 }
 
 static bool
-check_load(Check *k, const Scalar *s)
+check_load(NestCheck *k, const Scalar *s)
 {
     const Nest *n = k->nest;
     uint32_t slot = s->u.load.slot;
@@ -138,7 +138,7 @@ check_load(Check *k, const Scalar *s)
 }
 
 static bool
-check_reduce(Check *k, const Scalar *s)
+check_reduce(NestCheck *k, const Scalar *s)
 {
     AxisSet axes = s->u.reduce.axes, around = k->bound;
     Combiner comb = s->u.reduce.combiner;
@@ -172,7 +172,7 @@ check_reduce(Check *k, const Scalar *s)
 }
 
 static bool
-check_scalar(Check *k, const Scalar *s)
+check_scalar(NestCheck *k, const Scalar *s)
 {
     uint64_t key = MAP_PTR(s) ^ k->bound * 0x9e3779b97f4a7c15u;
     REQUIRE(k, 8, s != NULL, "a value is missing");
@@ -195,7 +195,7 @@ check_scalar(Check *k, const Scalar *s)
 }
 
 static bool
-check_plain_write(Check *k, const Write *w)
+check_plain_write(NestCheck *k, const Write *w)
 {
     const Nest *n = k->nest;
     const NestParam *p = &n->param[w->out];
@@ -227,7 +227,7 @@ check_plain_write(Check *k, const Write *w)
 }
 
 static bool
-check_write(Check *k, const Write *w)
+check_write(NestCheck *k, const Write *w)
 {
     const Nest *n = k->nest;
     REQUIRE(k, 8, w->out >= n->nin && w->out < n->nin + n->nout, "a write names no output");
@@ -264,7 +264,7 @@ check_write(Check *k, const Write *w)
 }
 
 static bool
-check_nest(Check *k)
+check_nest(NestCheck *k)
 {
     const Nest *n = k->nest;
     REQUIRE(k, 1, n->naxis <= NEST_MAX_AXES, "it has %u axes, the limit is %d", n->naxis,
@@ -301,12 +301,12 @@ bool
 nest_verify(Ctx *c, const Nest *n, DiagClass class)
 {
     Arena *scratch = arena_child(c->arena);
-    Check k = { .ctx = c,
-                .nest = n,
-                .class = class,
-                .ok = true,
-                .scratch = scratch,
-                .done = { .arena = scratch } };
+    NestCheck k = { .ctx = c,
+                    .nest = n,
+                    .class = class,
+                    .ok = true,
+                    .scratch = scratch,
+                    .done = { .arena = scratch } };
     bool ok = check_nest(&k);
     arena_free(scratch);
     return ok;

@@ -64,7 +64,7 @@ void nest_edit_drop(NestEdit *e);
 Sym nest_fresh_axis(Ctx *c, const NestEdit *e, Sym wanted);
 Sym nest_fresh_param(Ctx *c, const NestEdit *e, Sym wanted);
 /* The Expr of a whole number; NULL, and *choice set if a select prevents it: not a number. */
-const Expr *scalar_whole_number(Ctx *c, const Scalar *s, const Scalar **choice);
+const Expr *scalar_as_expr(Ctx *c, const Scalar *s, const Scalar **choice);
 /* Is it a choice by a comparison? */
 static inline bool
 scalar_is_compared_choice(const Scalar *s)

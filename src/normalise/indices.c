@@ -32,16 +32,16 @@ enum { MOST_OPERATIONS = 24 }; /* of a form: a larger one is computed once */
 typedef struct {
     const Nest *nest;
     ValueId in;
-} Form;
+} IndexForm;
 
 typedef struct {
     Ctx *c;
     const Graph *from;
     Graph *to;
-    ValueId *map; /* 0 for forms that no reader needed as a value yet */
-    Form *form;   /* [from->value.n]; nest NULL: no form */
+    ValueId *map;    /* 0 for forms that no reader needed as a value yet */
+    IndexForm *form; /* [from->value.n]; nest NULL: no form */
     /* likewise: a read of another value, which does not vary along some dimension */
-    Form *view;
+    IndexForm *view;
     NodeId *maker; /* of forms */
 } Forms;
 
@@ -83,17 +83,17 @@ steady_scan(Ctx *c, Arena *a, const Nest *n)
 /* A select of two constants; cond NULL: one constant. */
 typedef struct {
     const Scalar *cond, *arm[2];
-} Choice;
+} ConstantSelect;
 
 static bool
-choice_of(Ctx *c, const Scalar *s, Choice *out)
+choice_of(Ctx *c, const Scalar *s, ConstantSelect *out)
 {
-    *out = (Choice){ NULL, { s, s } };
+    *out = (ConstantSelect){ NULL, { s, s } };
     if (s->op == S_SELECT)
-        *out = (Choice){ s->arg[0], { s->arg[1], s->arg[2] } };
+        *out = (ConstantSelect){ s->arg[0], { s->arg[1], s->arg[2] } };
     else if (s->op == S_CAST && s->arg[0]->dtype == DT_BOOL)
-        *out =
-            (Choice){ s->arg[0], { scalar_number(c, s->dtype, 1), scalar_number(c, s->dtype, 0) } };
+        *out = (ConstantSelect){ s->arg[0],
+                                 { scalar_number(c, s->dtype, 1), scalar_number(c, s->dtype, 0) } };
     return out->arm[0]->op == S_CONST && out->arm[1]->op == S_CONST;
 }
 
@@ -103,7 +103,7 @@ chosen(ScalarMap *m, const Scalar *s)
 {
     Ctx *c = m->ctx;
     const Scalar *cond = NULL, *made[2];
-    Choice arg[2];
+    ConstantSelect arg[2];
 
     if (s->op == S_CAST && s->arg[0]->dtype == DT_BOOL && choice_of(c, s, &arg[0]))
         return scalar_select(c, arg[0].cond, arg[0].arm[0], arg[0].arm[1]);
@@ -270,7 +270,7 @@ with_forms(Forms *f, const Node *node, bool numbers, bool views, Input *in)
 
     for (uint32_t slot = 0; n && slot < n->nin;) {
         ValueId v = in[slot].old;
-        Form form = f->form[v];
+        IndexForm form = f->form[v];
         if (!form.nest && views)
             form = f->view[v];
         if (v && !form.nest && numbers)
@@ -343,7 +343,7 @@ put_narrow(Forms *f, NodeId id, const Nest *n, const Input *in)
         graph_value(f->to, arena_printf(f->c->arena, "%s_once", f->from->value.at[v].name),
                     narrow_type(f->c, n, idle));
     call(f, id, made, in, &out);
-    f->form[v] = (Form){ form, out };
+    f->form[v] = (IndexForm){ form, out };
     f->maker[v] = id;
     return true;
 }
@@ -356,7 +356,7 @@ note_view(Forms *f, const Node *node, const Nest *n, const Input *in)
 
     if (node->out.count == 1 && n->nin == 1 && idle_axes(f->c, n) && value->op == S_LOAD &&
         !value->u.load.outside)
-        f->view[node_out(f->from, node, 0)] = (Form){ n, input_value(f, &in[0]) };
+        f->view[node_out(f->from, node, 0)] = (IndexForm){ n, input_value(f, &in[0]) };
 }
 
 /* The node's only value follows from indices: it gets a form. */
@@ -424,8 +424,8 @@ normalise_indices(const Graph *g)
     Forms f = { .c = g->ctx,
                 .from = g,
                 .to = graph_rebuild(g, &map),
-                .form = NEW_ARRAY(scratch, Form, g->value.n),
-                .view = NEW_ARRAY(scratch, Form, g->value.n),
+                .form = NEW_ARRAY(scratch, IndexForm, g->value.n),
+                .view = NEW_ARRAY(scratch, IndexForm, g->value.n),
                 .maker = NEW_ARRAY(scratch, NodeId, g->value.n) };
 
     f.map = map;

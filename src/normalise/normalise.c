@@ -430,11 +430,11 @@ quad_product(Normal *m)
     Ctx *c = m->ctx;
     uint32_t nin = m->nest->nin;
     bool *constant = NEW_ARRAY(c->arena, bool, nin + 1);
-    QuadSums sums;
+    Dot4Sums sums;
 
     for (uint32_t i = 0; i < nin; i++)
         constant[i] = m->to->value.at[m->value[i]].data != NULL;
-    const Nest *quads = nest_quad_products(c, m->nest, constant, &sums);
+    const Nest *quads = nest_dot4_products(c, m->nest, constant, &sums);
     if (!sums.n)
         return quads;
     ValueId *value = NEW_ARRAY(c->arena, ValueId, nin + sums.n + 1);
@@ -459,7 +459,7 @@ dot_product(Normal *m)
     Contraction view;
 
     if (dots == m->nest) {
-        dots = nest_pair_products(m->ctx, m->nest, m->dots & DOT_PAIRS, m->dots & DOT_FLOATS);
+        dots = nest_dot2_products(m->ctx, m->nest, m->dots & DOT_PAIRS, m->dots & DOT_FLOATS);
         what = "pairs";
     }
     bool same = dots == m->nest;
@@ -492,7 +492,7 @@ in_pieces(Normal *m)
 {
     const Nest *made, *rest, *n = m->nest;
 
-    if (!m->worth || !normalise_pieces(m->ctx, n, m->worth, &made, &rest))
+    if (!m->worth || !normalise_split_reduction(m->ctx, n, m->worth, &made, &rest))
         return false;
     ValueId *in = NEW_ARRAY(m->ctx->arena, ValueId, n->nin + 1), out = m->value[n->nin];
     ValueId v =
@@ -510,7 +510,7 @@ in_pieces(Normal *m)
 
 /* Tables that vary with the same axes: computed now, or by one nest. */
 static void
-make_tables(Normal *m, const Nest *from, const PlaceTable *table, uint32_t count, ValueId **to)
+make_tables(Normal *m, const Nest *from, const GatherTable *table, uint32_t count, ValueId **to)
 {
     Ctx *c = m->ctx;
     bool *keep = NEW_ARRAY(c->arena, bool, from->nin + 1), constant = true;
@@ -546,14 +546,14 @@ static void
 share_places(Normal *m)
 {
     Ctx *c = m->ctx;
-    PlaceTables p;
-    const Nest *from = m->nest, *rest = normalise_places(c, from, &p);
+    GatherTables p;
+    const Nest *from = m->nest, *rest = normalise_gather_tables(c, from, &p);
 
     if (!rest)
         return;
     ValueId *value = NEW_ARRAY(c->arena, ValueId, from->nin + p.n + 1),
             **to = NEW_ARRAY(c->arena, ValueId *, p.n);
-    PlaceTable *table = NEW_ARRAY(c->arena, PlaceTable, p.n);
+    GatherTable *table = NEW_ARRAY(c->arena, GatherTable, p.n);
     for (uint32_t i = 0; i < from->nin; i++)
         value[i] = m->value[i];
     value[from->nin + p.n] = m->value[from->nin];

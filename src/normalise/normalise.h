@@ -8,13 +8,13 @@
  * computed.
  *
  * Sums of products of narrow numbers use dot products over pairs or quads where the machine has the
- * instruction (algebra/pair.c, quad.c): each factor is a tensor of them, computed now if it is
+ * instruction (algebra/dot2.c, dot4.c): each factor is a tensor of them, computed now if it is
  * constant.
  *
  * Gather indices, and weights beside them, are computed once for all channels that are read there
- * (places.c).
+ * (gather_tables.c).
  *
- * A reduction to a scalar is split into chunks that threads can share (pieces.c).
+ * A reduction to a scalar is split into chunks that threads can share (split_reduction.c).
  *
  * Needs nests; no operators. Keeps names, types and order of the values that were there.
  */
@@ -34,9 +34,9 @@ const Nest *normalise_choices(Ctx *c, const Nest *n);
  * and the shortest types round it to -9984. */
 #define NORMALISE_HIDES -9000.0
 
-/* Tables of the blocks of scores that a mask shows, where only data know (mask.c). After
+/* Tables of the blocks of scores that a mask shows, where only data know (block_mask.c). After
  * normalise_indices: what indices hide needs none. */
-Graph *normalise_masks(const Graph *g);
+Graph *normalise_block_masks(const Graph *g);
 
 /* A padded batch computed for its tokens alone: `mask`, an input of g of [batch, length], is 1 for
  * each token and 0 for padding (ragged.c). After normalise_indices. NULL: reported. */
@@ -55,30 +55,31 @@ typedef struct {
 } RaggedReport;
 Graph *normalise_ragged(const Graph *g, ValueId mask, const RaggedHow *how, RaggedReport *report);
 
-/* Each matrix multiplication in a nest with other reductions becomes a nest of its own (sums.c).
- * Before normalise_nests. */
-Graph *normalise_sums(const Graph *g);
+/* Each matrix multiplication in a nest with other reductions becomes a nest of its own
+ * (split_contractions.c). Before normalise_nests. */
+Graph *normalise_split_contractions(const Graph *g);
 
 /* A reduction to a scalar as two nests: chunks of at least `worth` points, and their combination
  * (its inputs are n's, then the chunks). False: no such reduction, too short, or not divisible. */
-bool normalise_pieces(Ctx *c, const Nest *n, int64_t worth, const Nest **made, const Nest **rest);
+bool normalise_split_reduction(Ctx *c, const Nest *n, int64_t worth, const Nest **made,
+                               const Nest **rest);
 
-/* Values that a nest computes once for many points, next to its gathers (places.c): tables of them,
- * and the nest that reads those, whose inputs are n's, then the tables. NULL, quietly: none that
- * pay. */
+/* Values that a nest computes once for many points, next to its gathers (gather_tables.c): tables
+ * of them, and the nest that reads those, whose inputs are n's, then the tables. NULL, quietly:
+ * none that pay. */
 typedef struct {
     const Scalar *value;
     const Type *type;
-} PlaceTable;
-typedef VEC(PlaceTable) PlaceTables;
-const Nest *normalise_places(Ctx *c, const Nest *n, PlaceTables *tables);
+} GatherTable;
+typedef VEC(GatherTable) GatherTables;
+const Nest *normalise_gather_tables(Ctx *c, const Nest *n, GatherTables *tables);
 /* The nest that makes tables which vary with the same axes, from the inputs of n. */
-const Nest *normalise_tables(Ctx *c, const Nest *n, const PlaceTable *table, uint32_t count);
+const Nest *normalise_tables(Ctx *c, const Nest *n, const GatherTable *table, uint32_t count);
 
-/* Packs constants of four and two bits that sums read into words (pack.c), if they have more than
- * `near` bytes: smaller ones stay in a cache anyway. After normalise_nests, which inlines their
- * widening into the sums. */
-Graph *normalise_packed(const Graph *g, int64_t near);
+/* Packs constants of four and two bits that sums read into words (pack_words.c), if they have more
+ * than `near` bytes: smaller ones stay in a cache anyway. After normalise_nests, which inlines
+ * their widening into the sums. */
+Graph *normalise_pack_words(const Graph *g, int64_t near);
 
 /* The dot-product instructions of a machine, for which sums are rewritten. */
 typedef enum {

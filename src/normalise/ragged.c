@@ -10,7 +10,7 @@
  * The number of tokens is a symbol from data, or a dimension of packed inputs. Which values may be
  * packed, and what they hold at padding, tokens.h determines. In scores the mask is replaced by a
  * comparison of sequences, which hides what it hid: kernels skip blocks of scores between different
- * sequences, as under any mask (mask.c).
+ * sequences, as under any mask (block_mask.c).
  *
  * Padded values are read in place; outputs and rows of sequences that are needed padded are
  * scattered there, with padding 0. If inputs and outputs of tokens are to be packed too, offsets

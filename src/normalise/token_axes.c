@@ -70,13 +70,13 @@ tokens_by_shape(const TokenMap *m, const Type *t)
 {
     bool rows = t->rank >= 2 && same(m, t->dim[0], m->batch) && same(m, t->dim[1], m->length);
     bool turned = t->rank >= 2 && same(m, t->dim[0], m->length) && same(m, t->dim[1], m->batch);
-    Digit *digit;
+    TokenDigit *digit;
 
     if (!rows && !turned)
         return (Tokens){ .count = 0 };
-    digit = NEW_ARRAY(m->a, Digit, t->rank);
+    digit = NEW_ARRAY(m->a, TokenDigit, t->rank);
     for (uint32_t d = 0; d < t->rank; d++)
-        digit[d] = (Digit){ (uint8_t)d, DIGIT_OTHER, t->dim[d] };
+        digit[d] = (TokenDigit){ (uint8_t)d, DIGIT_OTHER, t->dim[d] };
     digit[!rows].counts = DIGIT_SEQUENCE;
     digit[rows].counts = DIGIT_TOKEN;
     return (Tokens){ .count = 1, .ndigit = (uint8_t)t->rank, .digit = digit };
@@ -144,12 +144,12 @@ split_index(Split *s, const Tokens *t, const Expr *const *at)
 typedef struct {
     Bindings axes;
     uint32_t outer, inner;
-} Digits;
+} TokenDigits;
 
 static AxisSet
 digit_axes(ScalarMap *map, AxisSet axes)
 {
-    const Digits *d = map->user;
+    const TokenDigits *d = map->user;
 
     return axes | (axes >> d->outer & 1 ? axis_one(d->inner) : 0);
 }
@@ -164,7 +164,7 @@ split(const Split *s)
     const Expr *both =
         expr_add(c, expr_mul(c, s->divisor, expr_axis(c, outer)), expr_axis(c, inner));
     Binding bind = { { VAR_AXIS, outer }, both };
-    Digits digits = { { &bind, 1 }, outer, inner };
+    TokenDigits digits = { { &bind, 1 }, outer, inner };
     ScalarMap map = { .expr = bindings_apply,
                       .axes = digit_axes,
                       .user = &digits,
@@ -250,7 +250,7 @@ tokens_read(const TokenMap *m, const Nest *n, const Runs *runs, const Tokens *t,
 }
 
 static bool
-run_as(Runs *r, uint32_t x, Run run, uint32_t sequence)
+run_as(Runs *r, uint32_t x, RunKind run, uint32_t sequence)
 {
     bool fits = r->run[x] == RUNS_ELSEWHERE ||
                 (r->run[x] == run && (run != RUNS_COLUMNS || r->sequence[x] == sequence));
@@ -297,9 +297,10 @@ tokens_runs(const TokenMap *m, const Nest *n, const ValueId *in, const Tokens *o
 /* One more digit of dimension d; adjacent digits that count neither sequences nor tokens are
  * merged. False: too many. */
 static bool
-add_digit(const TokenMap *m, Tokens *t, Digit *digit, uint32_t d, Counts counts, const Expr *extent)
+add_digit(const TokenMap *m, Tokens *t, TokenDigit *digit, uint32_t d, Counts counts,
+          const Expr *extent)
 {
-    Digit *last = t->ndigit ? &digit[t->ndigit - 1] : NULL;
+    TokenDigit *last = t->ndigit ? &digit[t->ndigit - 1] : NULL;
 
     if (last && last->dim == d && last->counts == DIGIT_OTHER && counts == DIGIT_OTHER) {
         last->extent = expr_mul(m->c, last->extent, extent);
@@ -307,7 +308,7 @@ add_digit(const TokenMap *m, Tokens *t, Digit *digit, uint32_t d, Counts counts,
     }
     if (t->ndigit == MOST_DIGITS)
         return false;
-    digit[t->ndigit++] = (Digit){ (uint8_t)d, counts, extent };
+    digit[t->ndigit++] = (TokenDigit){ (uint8_t)d, counts, extent };
     return true;
 }
 
@@ -316,7 +317,7 @@ tokens_written(const TokenMap *m, const Nest *n, const Runs *r, Tokens *out)
 {
     const Write *w = &n->write[0];
     const Type *type = n->param[w->out].type;
-    Digit *digit = NEW_ARRAY(m->a, Digit, MOST_DIGITS);
+    TokenDigit *digit = NEW_ARRAY(m->a, TokenDigit, MOST_DIGITS);
     AxisSet placed = 0;
     bool sequences = false;
 
@@ -326,7 +327,7 @@ tokens_written(const TokenMap *m, const Nest *n, const Runs *r, Tokens *out)
         if (!count && !add_digit(m, out, digit, d, DIGIT_OTHER, type->dim[d]))
             return "has too many dimensions";
         for (uint32_t i = 0; i < count; i++) {
-            Run run = r->run[axis[i]];
+            RunKind run = r->run[axis[i]];
             Counts counts = run == RUNS_SEQUENCES ? DIGIT_SEQUENCE
                             : run == RUNS_COLUMNS ? DIGIT_TOKEN + out->count++
                                                   : DIGIT_OTHER;

@@ -82,7 +82,7 @@ count_tokens(TokenTables *t, double density)
     int64_t tokens = (int64_t)((double)all * density);
     Var v;
 
-    if (expr_is_var(t->tokens, &v) && !expr_symbol_usual(t->c, v).n)
+    if (expr_is_var(t->tokens, &v) && !expr_symbol_hints(t->c, v).n)
         expr_symbol_count(t->c, v, tokens > 0 ? tokens : 1);
 }
 

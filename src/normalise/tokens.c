@@ -21,9 +21,9 @@ typedef struct {
     /* at padding; NO_SLOT: two tokens are of different sequences */
     uint32_t axis;
     const Pad *apart; /* then, by slots: for scores */
-} Look;
+} PaddingQuery;
 
-static Pad pad_of(const Look *l, const Scalar *s);
+static Pad pad_of(const PaddingQuery *l, const Scalar *s);
 
 static Pad
 number(const Scalar *s)
@@ -58,7 +58,7 @@ number_of_form(const Nest *form)
 }
 
 static Pad
-pad_of_load(const Look *l, const Scalar *s)
+pad_of_load(const PaddingQuery *l, const Scalar *s)
 {
     const TokenMap *m = l->m;
     TokenRead read;
@@ -80,7 +80,7 @@ pad_of_load(const Look *l, const Scalar *s)
 }
 
 static Pad
-pad_of_reduction(const Look *l, const Scalar *s)
+pad_of_reduction(const PaddingQuery *l, const Scalar *s)
 {
     Pad x = s->narg == 1 ? pad_of(l, s->arg[0]) : (Pad){ NULL };
 
@@ -95,7 +95,7 @@ pad_of_reduction(const Look *l, const Scalar *s)
 }
 
 static Pad
-pad_of_select(const Look *l, const Scalar *s)
+pad_of_select(const PaddingQuery *l, const Scalar *s)
 {
     Pad cond = pad_of(l, s->arg[0]);
 
@@ -113,7 +113,7 @@ truth(Ctx *c, bool is)
 
 /* Joins hidden with another number, or with anything finite. */
 static Pad
-pad_of_hidden(const Look *l, const Scalar *s, Pad x, Pad y)
+pad_of_hidden(const PaddingQuery *l, const Scalar *s, Pad x, Pad y)
 {
     Ctx *c = l->m->c;
     Pad hidden = { NULL, true }, any = { NULL };
@@ -141,7 +141,7 @@ pad_of_hidden(const Look *l, const Scalar *s, Pad x, Pad y)
 }
 
 static Pad
-pad_of_operation(const Look *l, const Scalar *s)
+pad_of_operation(const PaddingQuery *l, const Scalar *s)
 {
     Pad x = pad_of(l, s->arg[0]), y = s->narg > 1 ? pad_of(l, s->arg[1]) : x;
     Ctx *c = l->m->c;
@@ -165,7 +165,7 @@ pad_of_operation(const Look *l, const Scalar *s)
 }
 
 static Pad
-pad_of(const Look *l, const Scalar *s)
+pad_of(const PaddingQuery *l, const Scalar *s)
 {
     Pad x;
 
@@ -201,7 +201,7 @@ Pad
 tokens_apart(const TokenMap *m, const Nest *n, const ValueId *in, const Runs *runs, const Scalar *s,
              const Pad *apart)
 {
-    return pad_of(&(Look){ m, n, in, runs, NO_SLOT, apart }, s);
+    return pad_of(&(PaddingQuery){ m, n, in, runs, NO_SLOT, apart }, s);
 }
 
 /* Does no reduction along tokens need padding? */
@@ -215,7 +215,7 @@ reductions_fit(const TokenMap *m, const Nest *n, const ValueId *in, const Runs *
         for (uint32_t x = 0; x < n->naxis && s->op == S_REDUCE; x++) {
             if (!(s->u.reduce.axes >> x & 1) || runs->run[x] == RUNS_ELSEWHERE)
                 continue;
-            Look l = { m, n, in, runs, x, NULL };
+            PaddingQuery l = { m, n, in, runs, x, NULL };
             if (runs->run[x] != RUNS_COLUMNS ||
                 !pad_is_identity(m->c, s, s->narg == 1 ? pad_of(&l, s->arg[0]) : (Pad){ NULL }))
                 return runs->run[x] == RUNS_COLUMNS ? "takes padding in"
@@ -315,7 +315,7 @@ find_value(TokenMap *m, const Node *node, Tokens *out)
     if (!why && out->count && !tokens_read(m, n, &runs, out, n->write[0].at, &written))
         why = "has tokens in an order of its own";
     for (uint32_t k = 0; k < out->count && !why; k++) {
-        Look l = { m, n, in, &runs, written.axis[k], NULL };
+        PaddingQuery l = { m, n, in, &runs, written.axis[k], NULL };
         out->pad[k] = pad_of(&l, n->write[0].value);
     }
     for (uint32_t i = 0; i < node->in.count && !out->count && !why; i++)

@@ -43,7 +43,7 @@ typedef struct {
     uint8_t dim;
     Counts counts;
     const Expr *extent;
-} Digit;
+} TokenDigit;
 
 enum { MOST_DIGITS = 2 * TN_MAX_RANK };
 
@@ -51,7 +51,7 @@ enum { MOST_DIGITS = 2 * TN_MAX_RANK };
 typedef struct {
     uint8_t count;  /* digits that count tokens: 0, 1, or 2 for scores */
     uint8_t ndigit; /* of all dimensions; 0 if count is 0 */
-    const Digit *digit;
+    const TokenDigit *digit;
     Pad pad[2]; /* its elements where token i is padding and the other is not */
     /* its elements where nothing is padding, a nest without inputs; NULL: they follow from more
      * than indices */
@@ -62,11 +62,15 @@ typedef struct {
 } Tokens;
 
 /* What an axis of a nest runs along. */
-typedef enum { RUNS_ELSEWHERE, RUNS_SEQUENCES, RUNS_COLUMNS /* of the sequences of an axis */ } Run;
+typedef enum {
+    RUNS_ELSEWHERE,
+    RUNS_SEQUENCES,
+    RUNS_COLUMNS /* of the sequences of an axis */
+} RunKind;
 
 /* A nest beside its operands' tokens. */
 typedef struct {
-    Run run[NEST_MAX_AXES];
+    RunKind run[NEST_MAX_AXES];
     uint8_t sequence[NEST_MAX_AXES]; /* for RUNS_COLUMNS: the axis of its sequences */
     /* NULL: every read of tokens is at axes as above, or at one position of a sequence */
     const char *why;

@@ -156,7 +156,7 @@ const Foreign *op_foreign(Ctx *c, const OpCall *call);
 typedef struct {
     const Scalar *sum;
     uint32_t a, b, batch;
-    bool turned_a, turned_b;
+    bool transposed_a, transposed_b;
 } OpProduct;
 bool op_product_of(Ctx *c, const Nest *n, OpProduct *p);
 OpKind op_product_call(Ctx *c, Arena *a, const OpProduct *p, int64_t parts, int64_t worth,

@@ -35,8 +35,8 @@ infer_library_product(Ctx *c, const OpCall *call, const Type **out)
             c, call, DIAG_MODEL,
             "parts = %lld, worth = %lld; 1 to %d parts are possible, and each is worth 1 or more",
             (long long)op_int(call, "parts"), (long long)op_int(call, "worth"), MOST_PARTS);
-    uint32_t sum_a = op_int(call, "turned_a") ? (uint32_t)batch : a->rank - 1u,
-             sum_b = op_int(call, "turned_b") ? b->rank - 1u : (uint32_t)batch;
+    uint32_t sum_a = op_int(call, "transposed_a") ? (uint32_t)batch : a->rank - 1u,
+             sum_b = op_int(call, "transposed_b") ? b->rank - 1u : (uint32_t)batch;
     if (!op_require_eq(c, call, a->dim[sum_a], b->dim[sum_b], "summed dimensions of both inputs"))
         return false;
     for (uint32_t d = 0; d < a->rank; d++) {
@@ -110,10 +110,10 @@ fits(const Nest *n, const Contraction *v, AxisSet sum, OpProduct *p)
         rank_a + rank_b - batch - 2 != n->param[n->write[0].out].type->rank)
         return false;
     return lies(n, v->a, 0, batch, 0) && lies(n, v->b, 0, batch, 0) &&
-           is_summed(n, v->a, p->turned_a ? batch : rank_a - 1, sum) &&
-           lies(n, v->a, batch + p->turned_a, rank_a - batch - 1, batch) &&
-           is_summed(n, v->b, p->turned_b ? rank_b - 1 : batch, sum) &&
-           lies(n, v->b, batch + !p->turned_b, rank_b - batch - 1, rank_a - 1);
+           is_summed(n, v->a, p->transposed_a ? batch : rank_a - 1, sum) &&
+           lies(n, v->a, batch + p->transposed_a, rank_a - batch - 1, batch) &&
+           is_summed(n, v->b, p->transposed_b ? rank_b - 1 : batch, sum) &&
+           lies(n, v->b, batch + !p->transposed_b, rank_b - batch - 1, rank_a - 1);
 }
 
 static bool
@@ -141,9 +141,9 @@ op_product_of(Ctx *c, const Nest *n, OpProduct *p)
             return false;
     *p = (OpProduct){ .sum = v.reduce, .a = v.a->u.load.slot, .b = v.b->u.load.slot };
     for (; p->batch <= o->rank; p->batch++)
-        for (uint32_t turned = 0; turned < 4; turned++) {
-            p->turned_a = turned & 1;
-            p->turned_b = turned >> 1;
+        for (uint32_t transposed = 0; transposed < 4; transposed++) {
+            p->transposed_a = transposed & 1;
+            p->transposed_b = transposed >> 1;
             if (fits(n, &v, sum, p))
                 return true;
         }
@@ -157,8 +157,8 @@ op_product_call(Ctx *c, Arena *a, const OpProduct *p, int64_t parts, int64_t wor
         const char *name;
         int64_t value;
     } said[] = { { "batch", p->batch },
-                 { "turned_a", p->turned_a },
-                 { "turned_b", p->turned_b },
+                 { "transposed_a", p->transposed_a },
+                 { "transposed_b", p->transposed_b },
                  { "parts", parts },
                  { "worth", worth } };
     enum { N = sizeof said / sizeof *said };

@@ -240,13 +240,13 @@ typedef struct {
     Build *b;
     uint32_t d, rank;
     const Expr **first; /* the begin of each part */
-} Concat;
+} ConcatBuild;
 
 /* Element $i of inputs [from, to) of the concatenation: i < first[mid] ? of the left half : of the
  * right half. A chain would be as deep as the number of inputs, and models have hundreds. Two and
  * three inputs are the chain. */
 static const char *
-concat_text(const Concat *v, uint32_t from, uint32_t to)
+concat_text(const ConcatBuild *v, uint32_t from, uint32_t to)
 {
     Build *b = v->b;
     const Expr *at[TN_MAX_RANK];
@@ -279,7 +279,7 @@ concat_nest(Build *b, uint32_t d, const char *suffix, const uint32_t *part, uint
     }
     text_add(&params, "-> o");
     value[n] = to;
-    Concat whole = { b, d, build_type(b, to)->rank, first };
+    ConcatBuild whole = { b, d, build_type(b, to)->rank, first };
     return build_text(b, suffix, text_str(&params), value, "o = %s", concat_text(&whole, 0, n));
 }
 

@@ -42,10 +42,10 @@ typedef struct {
     /* the store to `out` whose value is being visited, or NULL */
     const Tree *store;
     bool ok, loads; /* loads: this store reads the input */
-} Check;
+} InPlaceCheck;
 
 static void
-check_load(Check *k, const Scalar *s)
+check_load(InPlaceCheck *k, const Scalar *s)
 {
     uint32_t slot = s->u.load.slot;
     k->ok &= slot != k->out;
@@ -60,7 +60,7 @@ check_load(Check *k, const Scalar *s)
 }
 
 static void
-check_loads(Check *k, const Scalar *const *list)
+check_loads(InPlaceCheck *k, const Scalar *const *list)
 {
     FOR_EACH_SCALAR (s, list)
         if (s->op == S_LOAD)
@@ -68,7 +68,7 @@ check_loads(Check *k, const Scalar *const *list)
 }
 
 static void
-check_block(Check *k, const Block *b)
+check_block(InPlaceCheck *k, const Block *b)
 {
     for (uint32_t i = 0; i < b->list.n && k->ok; i++) {
         const Tree *t = b->list.at[i];
@@ -118,7 +118,7 @@ plan_in_place(const Graph *g, Arena *scratch, const Node *n, uint32_t out, Value
     if (n->callee == CALL_NEST)
         return reads_where_it_writes(g->ctx, scratch, n->nest, NULL, is_input);
     const Part *part = &n->kernel->part[0];
-    Check k = { g->ctx, is_input, n->in.count + out, NULL, true, false };
+    InPlaceCheck k = { g->ctx, is_input, n->in.count + out, NULL, true, false };
     if (!reads_where_it_writes(g->ctx, scratch, part->nest, part->buffer, is_input))
         return false;
     check_block(&k, &n->kernel->tree);

@@ -177,12 +177,12 @@ walk_time(Arena *scratch, PackItem *item, uint32_t n, void (*begin)(void *user, 
 typedef struct {
     int64_t live, most;
     uint64_t count, pairs;
-} Census;
+} PackStats;
 
 static void
 census_begin(void *user, PackItem *i)
 {
-    Census *c = user;
+    PackStats *c = user;
 
     c->live += i->size;
     c->most = c->live > c->most ? c->live : c->most;
@@ -192,7 +192,7 @@ census_begin(void *user, PackItem *i)
 static void
 census_end(void *user, PackItem *i)
 {
-    Census *c = user;
+    PackStats *c = user;
 
     c->live -= i->size;
     c->count--;
@@ -201,7 +201,7 @@ census_end(void *user, PackItem *i)
 int64_t
 plan_max_live(Arena *scratch, PackItem *item, uint32_t n)
 {
-    Census c = { 0 };
+    PackStats c = { 0 };
 
     walk_time(scratch, item, n, census_begin, census_end, &c);
     return c.most;
@@ -287,7 +287,7 @@ plan_pack(Arena *scratch, PackItem *item, uint32_t n)
                 .placed = placed,
                 .base = item,
                 .used = NEW_ARRAY(scratch, Hole, n) };
-    Census c = { 0 };
+    PackStats c = { 0 };
 
     if (!n)
         return 0;
@@ -338,11 +338,11 @@ typedef struct {
     int64_t size;
     const Expr *unit;
     uint32_t next;
-} Measure;
+} SizeUnit;
 
 /* Packs the blocks that share a unit, from `base` on; returns the new end. */
 static const Expr *
-place_unit(Ctx *c, Arena *scratch, PlanBlock *block, const Measure *m, uint32_t first, uint32_t n,
+place_unit(Ctx *c, Arena *scratch, PlanBlock *block, const SizeUnit *m, uint32_t first, uint32_t n,
            const Expr *base)
 {
     PackItem *item = NEW_ARRAY(scratch, PackItem, n);
@@ -365,7 +365,7 @@ place_units(Ctx *c, Arena *scratch, PlanBlock *block, uint32_t n, const Expr *en
     typedef struct {
         uint32_t first, last, n;
     } List;
-    Measure *m = NEW_ARRAY(scratch, Measure, n);
+    SizeUnit *m = NEW_ARRAY(scratch, SizeUnit, n);
     VEC(List) list = { 0 };
     Map list_of = { .arena = scratch };
 

@@ -35,8 +35,8 @@ typedef struct {
     const BatchFunction *f;
     Symbols *s; /* current sizes */
     Cell *cell;
-    int64_t *turn; /* by counter: the iteration number */
-} Walk;
+    int64_t *iteration; /* by counter: the iteration number */
+} BatchFrame;
 
 static bool
 refuse(const BatchRun *run, const char *format, int64_t x, int64_t y)
@@ -57,13 +57,13 @@ copy_symbols(Arena *a, const Symbols *from)
 /* ---- values ---------------------------------------------------------------------------------- */
 
 static Cell *
-cell_at(Walk *w, int32_t operand)
+cell_at(BatchFrame *w, int32_t operand)
 {
     return &w->cell[operand < 0 ? BATCH_INLINE(operand) : operand];
 }
 
 static const Tensor *
-value_at(Walk *w, int32_t operand)
+value_at(BatchFrame *w, int32_t operand)
 {
     return BATCH_IS_INPUT(operand) ? w->run->input[operand - BATCH_INPUT(0)]
                                    : cell_at(w, operand)->value;
@@ -71,7 +71,7 @@ value_at(Walk *w, int32_t operand)
 
 /* The same; NULL, reported: it has another type. */
 static const Tensor *
-typed_at(Walk *w, int32_t operand, int32_t type)
+typed_at(BatchFrame *w, int32_t operand, int32_t type)
 {
     const BatchRun *run = w->run;
     const Tensor *t = value_at(w, operand);
@@ -82,7 +82,7 @@ typed_at(Walk *w, int32_t operand, int32_t type)
 }
 
 static bool
-set_value(Walk *w, int32_t operand, const Tensor *t)
+set_value(BatchFrame *w, int32_t operand, const Tensor *t)
 {
     *cell_at(w, operand) = (Cell){ .value = t };
     return t != NULL;
@@ -90,7 +90,7 @@ set_value(Walk *w, int32_t operand, const Tensor *t)
 
 /* A tensor of this type, to be filled in; NULL, reported. */
 static Tensor *
-new_value(Walk *w, int32_t type)
+new_value(BatchFrame *w, int32_t type)
 {
     const BatchRun *run = w->run;
     Tensor *t = NEW(run->a, Tensor);
@@ -148,7 +148,7 @@ update_sizes(const BatchRun *run, int32_t update, const Symbols *from, Symbols *
 }
 
 static bool
-match_sizes(Walk *w, const int32_t *c)
+match_sizes(BatchFrame *w, const int32_t *c)
 {
     const Tensor *t = typed_at(w, c[1], c[2]);
 
@@ -162,13 +162,13 @@ match_sizes(Walk *w, const int32_t *c)
 /* ---- operations ------------------------------------------------------------------------------ */
 
 static bool
-run_block(Walk *w, const int32_t *c)
+run_block(BatchFrame *w, const int32_t *c)
 {
     static int32_t first = 0;
     const Tensor row = { .dtype = DT_I32, .rank = 1, .dim = { 1 }, .data = &first };
     const BatchRun *run = w->run;
     const BatchBlock *k = &run->b->block.at[c[1]];
-    const bool rows = k->kind == BLOCK_TOGETHER;
+    const bool rows = k->kind == BLOCK_BATCHED;
     Tensor *in = NEW_ARRAY(run->a, Tensor, 2 * k->nin + 1),
            *out = NEW_ARRAY(run->a, Tensor, k->nout + 1);
 
@@ -190,20 +190,21 @@ run_block(Walk *w, const int32_t *c)
 
 /* Stacks the values of a list. */
 static bool
-stack_list(Walk *w, const int32_t *c)
+stack_list(BatchFrame *w, const int32_t *c)
 {
     const Cell *from = cell_at(w, c[3]);
     Tensor *all = new_value(w, c[2]);
     int64_t n = from->list.n, count = all && n ? tensor_count(all) / n : 0;
 
     if (all && n * count != tensor_count(all))
-        return refuse(w->run, "%lld turns of a loop fill a stack of %lld elements", n,
+        return refuse(w->run, "%lld iterations of a loop fill a stack of %lld elements", n,
                       tensor_count(all));
     for (int64_t i = 0; all && i < n; i++) {
         const Tensor *t = from->list.at[i];
         size_t bytes = (size_t)count * dtype_info[all->dtype].bytes;
         if (t->dtype != all->dtype || tensor_count(t) != count)
-            return refuse(w->run, "a turn of a loop makes %lld elements for a stack of %lld each",
+            return refuse(w->run,
+                          "an iteration of a loop makes %lld elements for a stack of %lld each",
                           tensor_count(t), count);
         if (bytes)
             memcpy((char *)all->data + (size_t)i * bytes, t->data, bytes);
@@ -212,12 +213,12 @@ stack_list(Walk *w, const int32_t *c)
 }
 
 static bool
-count_turn(Walk *w, const int32_t *c)
+count_turn(BatchFrame *w, const int32_t *c)
 {
     Tensor *t = new_value(w, c[2]);
 
     if (t)
-        number_store(t->dtype, t->data, 0, (Number){ .i = w->turn[c[3]] });
+        number_store(t->dtype, t->data, 0, (Number){ .i = w->iteration[c[3]] });
     return set_value(w, c[1], t);
 }
 
@@ -226,21 +227,21 @@ static const Tensor always = { .dtype = DT_BOOL, .data = (uint8_t[]){ 1 } };
 
 /* *to: the next operation if there is no further iteration. */
 static bool
-begin_turn(Walk *w, const int32_t *c, uint32_t *to)
+begin_turn(BatchFrame *w, const int32_t *c, uint32_t *to)
 {
-    int64_t turn = w->turn[c[1]];
-    const Tensor *turns = c[2] == -1 ? NULL : value_at(w, c[2]),
+    int64_t iteration = w->iteration[c[1]];
+    const Tensor *trips = c[2] == -1 ? NULL : value_at(w, c[2]),
                  *going = c[4] == -1 ? NULL : value_at(w, c[4]);
 
-    if ((turns && !typed_at(w, c[2], c[3])) ||
+    if ((trips && !typed_at(w, c[2], c[3])) ||
         (going && going != &always && !typed_at(w, c[4], c[5])))
         return false;
-    if ((turns && turn >= *(const int64_t *)turns->data) ||
+    if ((trips && iteration >= *(const int64_t *)trips->data) ||
         (going && !*(const uint8_t *)going->data))
         *to = (uint32_t)c[6];
-    else if (turn == REF_MAX_TRIPS)
+    else if (iteration == REF_MAX_TRIPS)
         return diag_error(&w->run->c->diags, DIAG_LIMIT, w->run->n->loc,
-                          "a loop made %d turns; the interpreter makes no more", REF_MAX_TRIPS);
+                          "a loop ran %d iterations; the interpreter runs no more", REF_MAX_TRIPS);
     return true;
 }
 
@@ -248,7 +249,7 @@ static bool walk(BatchRun *run, int32_t function, Symbols *s, const Tensor **giv
                  const Tensor **made);
 
 static bool
-call(Walk *w, const int32_t *c)
+call(BatchFrame *w, const int32_t *c)
 {
     BatchRun *run = w->run;
     const int32_t *in = c + 3, *out = in + c[2] + 1, n = out[-1];
@@ -268,7 +269,7 @@ call(Walk *w, const int32_t *c)
 
 /* Runs one operation; *to is the next one. */
 static bool
-step(Walk *w, const int32_t *c, uint32_t *to)
+step(BatchFrame *w, const int32_t *c, uint32_t *to)
 {
     const BatchRun *run = w->run;
     const Tensor *t;
@@ -288,15 +289,15 @@ step(Walk *w, const int32_t *c, uint32_t *to)
     case BATCH_GIVEN: return set_value(w, c[1], run->input[c[2]]);
     case BATCH_CALL: return call(w, c);
     case BATCH_RETURN: return true;
-    case BATCH_BEGIN: w->turn[c[1]] = 0; return c[2] == -1 || set_value(w, c[2], &always);
+    case BATCH_BEGIN: w->iteration[c[1]] = 0; return c[2] == -1 || set_value(w, c[2], &always);
     case BATCH_TURN: return begin_turn(w, c, to);
     case BATCH_COUNT: return count_turn(w, c);
     case BATCH_NEXT:
-        w->turn[c[1]]++;
+        w->iteration[c[1]]++;
         *to = (uint32_t)c[2];
         return true;
     case BATCH_UPDATE: return update_sizes(run, c[1], w->s, w->s);
-    case BATCH_TURNS: return set_size(run, w->s, run->b->late.at[c[1]], w->turn[c[2]]);
+    case BATCH_TURNS: return set_size(run, w->s, run->b->late.at[c[1]], w->iteration[c[2]]);
     case BATCH_MATCH: return match_sizes(w, c);
     case BATCH_CHECK: return check_constraint(run->c, w->s, &run->b->check.at[c[1]]);
     case BATCH_LIST: *cell_at(w, c[1]) = (Cell){ 0 }; return true;
@@ -313,8 +314,8 @@ walk(BatchRun *run, int32_t function, Symbols *s, const Tensor **given, const Te
 {
     const int32_t *code = run->b->code.at;
     const BatchFunction *f = &run->b->function.at[function];
-    Walk w = { run, f, s, NEW_ARRAY(run->a, Cell, f->nslot + 1),
-               NEW_ARRAY(run->a, int64_t, f->ncounter + 1) };
+    BatchFrame w = { run, f, s, NEW_ARRAY(run->a, Cell, f->nslot + 1),
+                     NEW_ARRAY(run->a, int64_t, f->ncounter + 1) };
 
     if (++run->calls + run->r->depth > REF_MAX_DEPTH)
         return diag_error(&run->c->diags, DIAG_LIMIT, run->n->loc,

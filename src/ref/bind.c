@@ -10,12 +10,12 @@ typedef struct {
     const Symbols *symbols;
     Var unknown;
     uint32_t nunknown;
-} Census;
+} UnknownSymbol;
 
 static void
 count_unknown(void *user, Var v)
 {
-    Census *k = user;
+    UnknownSymbol *k = user;
     int64_t value;
     if (v.kind == VAR_SYMBOL && symbols_get(k->symbols, (Sym)(uintptr_t)v.id, &value))
         return;
@@ -33,7 +33,7 @@ known_symbol(void *user, Var v, int64_t *out)
 static bool
 solve(Ctx *c, Symbols *s, const Expr *dim, int64_t size)
 {
-    Census k = { .symbols = s };
+    UnknownSymbol k = { .symbols = s };
     const Expr *coef, *rest;
     int64_t slope, offset;
     expr_vars(dim, count_unknown, &k);

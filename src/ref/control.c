@@ -134,25 +134,25 @@ rebind(Arena *a, const Graph *body, uint32_t ncarried, const Tensor *in, Symbols
 
 /* Appends the value of one iteration to the stack; all iterations have one shape. */
 static bool
-stack_turn(ControlRun *k, Arena *a, uint32_t i, int64_t turn, const Tensor *value, Tensor *all)
+stack_turn(ControlRun *k, Arena *a, uint32_t i, int64_t iteration, const Tensor *value, Tensor *all)
 {
     const Graph *g = k->r->g;
     size_t bytes = (size_t)tensor_count(value) * dtype_info[value->dtype].bytes;
 
-    for (uint32_t d = 0; turn && d < value->rank; d++)
+    for (uint32_t d = 0; iteration && d < value->rank; d++)
         if (value->dim[d] != all->dim[d + 1])
-            return diag_error(
-                &g->ctx->diags, DIAG_USAGE, k->n->loc,
-                "%s: stacked result %u has %lld elements on axis %u in turn %lld and %lld before",
-                k->n->origin ? k->n->origin : "a loop", i, (long long)value->dim[d], d,
-                (long long)turn, (long long)all->dim[d + 1]);
-    char *grown = arena_alloc(a, bytes * (size_t)(turn + 1) + 1);
-    if (turn)
-        memcpy(grown, all->data, bytes * (size_t)turn);
+            return diag_error(&g->ctx->diags, DIAG_USAGE, k->n->loc,
+                              "%s: stacked result %u has %lld elements on axis %u in iteration "
+                              "%lld and %lld before",
+                              k->n->origin ? k->n->origin : "a loop", i, (long long)value->dim[d],
+                              d, (long long)iteration, (long long)all->dim[d + 1]);
+    char *grown = arena_alloc(a, bytes * (size_t)(iteration + 1) + 1);
+    if (iteration)
+        memcpy(grown, all->data, bytes * (size_t)iteration);
     if (bytes)
-        memcpy(grown + bytes * (size_t)turn, value->data, bytes);
+        memcpy(grown + bytes * (size_t)iteration, value->data, bytes);
     *all = (Tensor){ .dtype = value->dtype, .rank = value->rank + 1, .data = grown };
-    all->dim[0] = turn + 1;
+    all->dim[0] = iteration + 1;
     memcpy(all->dim + 1, value->dim, value->rank * sizeof *value->dim);
     return true;
 }
@@ -179,7 +179,7 @@ run_loop(ControlRun *k)
     uint32_t nin = body->input.n, nout = k->n->out.count, carried = k->n->ncarried;
     Tensor *in = NEW_ARRAY(k->scratch, Tensor, nin), *out = NEW_ARRAY(k->scratch, Tensor, nout + 1),
            *all = NEW_ARRAY(k->scratch, Tensor, nout + 1);
-    int64_t turns = k->in[0] ? *(const int64_t *)k->in[0]->data : INT64_MAX, turn = 0;
+    int64_t trips = k->in[0] ? *(const int64_t *)k->in[0]->data : INT64_MAX, iteration = 0;
     uint8_t go = k->in[1] ? *(const uint8_t *)k->in[1]->data != 0 : 1;
     Arena *now = arena_child(g->ctx->arena), *next = NULL;
     Symbols s = { 0 };
@@ -189,17 +189,18 @@ run_loop(ControlRun *k)
     in[0] = (Tensor){ .dtype = DT_I64,
                       .rank = body->value.at[body->input.at[0]].type->rank,
                       .dim = { 1 },
-                      .data = &turn };
+                      .data = &iteration };
     in[1] = (Tensor){ .dtype = DT_BOOL,
                       .rank = body->value.at[body->input.at[1]].type->rank,
                       .dim = { 1 },
                       .data = &go };
     for (uint32_t i = 2; i < nin; i++)
         in[i] = *k->in[i];
-    for (; ok && go && turn < turns; turn++) {
-        if (turn == REF_MAX_TRIPS) {
-            ok = diag_error(&g->ctx->diags, DIAG_LIMIT, k->n->loc,
-                            "a loop made %d turns; the interpreter makes no more", REF_MAX_TRIPS);
+    for (; ok && go && iteration < trips; iteration++) {
+        if (iteration == REF_MAX_TRIPS) {
+            ok =
+                diag_error(&g->ctx->diags, DIAG_LIMIT, k->n->loc,
+                           "a loop ran %d iterations; the interpreter runs no more", REF_MAX_TRIPS);
             break;
         }
         next = arena_child(g->ctx->arena);
@@ -208,7 +209,7 @@ run_loop(ControlRun *k)
         ok = check_constraints(body, &s) &&
              run_graph(body, next, &s, k->r->depth + 1, in, out, NULL, NULL);
         for (uint32_t i = carried; ok && i < nout; i++)
-            ok = !node_out(g, k->n, i) || stack_turn(k, next, i, turn, &out[1 + i], &all[i]);
+            ok = !node_out(g, k->n, i) || stack_turn(k, next, i, iteration, &out[1 + i], &all[i]);
         if (ok)
             go = *(const uint8_t *)out[0].data != 0;
         for (uint32_t i = 0; ok && i < carried; i++)
@@ -218,7 +219,7 @@ run_loop(ControlRun *k)
     }
     for (uint32_t i = 0; ok && i < carried; i++)
         all[i] = in[2 + i];
-    for (uint32_t i = carried; ok && i < nout && turn == 0; i++)
+    for (uint32_t i = carried; ok && i < nout && iteration == 0; i++)
         ok = !node_out(g, k->n, i) || empty_stack(k, i, &all[i]);
     ok = ok && take_results(k, all);
     arena_free(now);

@@ -142,14 +142,14 @@ typedef struct {
 } Frame;
 typedef struct {
     uint32_t depth, serial;
-} Place;
+} RegisterPlace;
 /* a construct being compiled, with frames from base up */
 typedef struct {
     uint32_t base, need;
     bool pinned;
 } Open;
 
-typedef struct Program {
+typedef struct CompiledNest {
     Ctx *ctx;
     Arena *arena;
     Loc loc;
@@ -165,28 +165,28 @@ typedef struct Program {
     int64_t *axis_first; /* [naxis] the first point of each axis that runs */
     uint32_t nloop;
     uint32_t *loop_reg;
-    Mem *mem;         /* by slot */
-    VEC(Number) reg;  /* the register file; constants are in it from the start */
-    VEC(Place) place; /* by register */
+    Mem *mem;                 /* by slot */
+    VEC(Number) reg;          /* the register file; constants are in it from the start */
+    VEC(RegisterPlace) place; /* by register */
     VEC(Frame) frame;
     VEC(Open) open;
     uint32_t serial;
     Map memo;   /* Scalar, Expr or Atom to register */
     Code start; /* frame 0 */
-} Program;
+} CompiledNest;
 
-void program_begin(Program *p, Ctx *c, Arena *a, Loc loc, const char *what, const Symbols *s);
-uint32_t program_reg(Program *p, uint32_t lanes); /* a variable: the caller sets it */
+void program_begin(CompiledNest *p, Ctx *c, Arena *a, Loc loc, const char *what, const Symbols *s);
+uint32_t program_reg(CompiledNest *p, uint32_t lanes); /* a variable: the caller sets it */
 /* The register of the value; NO_REG, reported, if it cannot be computed. */
-uint32_t program_scalar(Program *p, const Scalar *s);
-uint32_t program_expr(Program *p, const Expr *e);
+uint32_t program_scalar(CompiledNest *p, const Scalar *s);
+uint32_t program_expr(CompiledNest *p, const Expr *e);
 /* Code for one statement of a tree: what is compiled between these calls goes to *code. */
-void program_enter(Program *p, Code *code);
-void program_leave(Program *p);
+void program_enter(CompiledNest *p, Code *code);
+void program_leave(CompiledNest *p);
 /* Opens the axes of a domain: compiles their bounds; further code goes to the blocks until it is
  * closed. */
-bool program_open_domain(Program *p, Domain *d, uint32_t n, const uint32_t *axes);
-void program_close_domain(Program *p);
+bool program_open_domain(CompiledNest *p, Domain *d, uint32_t n, const uint32_t *axes);
+void program_close_domain(CompiledNest *p);
 
 /* ---- running (run.c) ------------------------------------------------------------------------- */
 
@@ -204,15 +204,16 @@ index_op(InstrKind kind, int64_t x, int64_t y)
     }
 }
 
-bool run_instr(Program *p, const Instr *in);
-bool run_code(Program *p, const Code *code);
-bool run_domain(Program *p, const Domain *d, bool (*point)(Program *p, void *user), void *user);
+bool run_instr(CompiledNest *p, const Instr *in);
+bool run_code(CompiledNest *p, const Code *code);
+bool run_domain(CompiledNest *p, const Domain *d, bool (*point)(CompiledNest *p, void *user),
+                void *user);
 /* Row-major offset of the index in registers at[rank]; -1 if outside, with the dimension in
  * *bad. */
-int64_t run_offset(const Program *p, const Mem *m, uint32_t rank, const uint32_t *at, bool guarded,
-                   uint32_t *bad);
+int64_t run_offset(const CompiledNest *p, const Mem *m, uint32_t rank, const uint32_t *at,
+                   bool guarded, uint32_t *bad);
 /* reports */
-bool run_outside(Program *p, const Mem *m, const char *verb, uint32_t rank, const uint32_t *at,
+bool run_outside(CompiledNest *p, const Mem *m, const char *verb, uint32_t rank, const uint32_t *at,
                  uint32_t bad);
 
 /* ---- nests (nest.c), many points at a time (tile.c) ------------------------------------------ */
@@ -227,12 +228,12 @@ typedef struct {
     uint32_t n;
     Store *store;
 } Stores;
-bool store_point(Program *p, void *stores);
+bool store_point(CompiledNest *p, void *stores);
 
 /* An axis's extent; -1: it depends on a symbol without a value. */
-int64_t axis_extent(const Program *p, const Axis *axis);
+int64_t axis_extent(const CompiledNest *p, const Axis *axis);
 /* The domain's points in order, each stored; in tiles where the code allows it. */
-bool run_tiled(Program *p, const Domain *d, const uint32_t *axes, const Stores *stores);
+bool run_tiled(CompiledNest *p, const Domain *d, const uint32_t *axes, const Stores *stores);
 /* ref_nest, one point at a time: the reference for tests of tiles. */
 bool ref_nest_by_points(Ctx *c, const Nest *n, const Symbols *s, Tensor *const *param);
 

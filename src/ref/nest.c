@@ -14,7 +14,7 @@
 #include <string.h>
 
 bool
-store_point(Program *p, void *user)
+store_point(CompiledNest *p, void *user)
 {
     const Stores *stores = user;
     for (uint32_t k = 0; k < stores->n; k++) {
@@ -37,7 +37,7 @@ store_point(Program *p, void *user)
 
 /* The initial contents of a combined output. */
 static bool
-write_init(Program *p, const Write *w)
+write_init(CompiledNest *p, const Write *w)
 {
     Tensor *out = &p->mem[w->out].t;
     int64_t n = tensor_count(out);
@@ -65,7 +65,7 @@ write_init(Program *p, const Write *w)
 }
 
 static bool
-compile_write(Program *p, const Write *w, uint32_t rank, Store *s)
+compile_write(CompiledNest *p, const Write *w, uint32_t rank, Store *s)
 {
     uint32_t *at = NEW_ARRAY(p->arena, uint32_t, rank);
     *s = (Store){ w->out, rank, at, program_scalar(p, w->value), w->combiner };
@@ -78,7 +78,7 @@ compile_write(Program *p, const Write *w, uint32_t rank, Store *s)
 /* Axes of one point do not affect the order; they become the outermost, so that the innermost axes
  * have several points. */
 static uint32_t
-order_axes(Program *p, const Nest *n, uint32_t *axes)
+order_axes(CompiledNest *p, const Nest *n, uint32_t *axes)
 {
     uint32_t naxes = 0;
     for (int single = 1; single >= 0; single--)
@@ -89,7 +89,7 @@ order_axes(Program *p, const Nest *n, uint32_t *axes)
 }
 
 static bool
-run_nest(Program *p, const Nest *n, bool tiles)
+run_nest(CompiledNest *p, const Nest *n, bool tiles)
 {
     Domain d;
     uint32_t axes[NEST_MAX_AXES], naxes = order_axes(p, n, axes);
@@ -120,7 +120,7 @@ interpret(Ctx *c, const Nest *n, const Symbols *s, Tensor *const *param, bool ti
     Arena *a = arena_child(c->arena);
     const char *what = arena_printf(a, "nest %s", n->name ? n->name : "");
     uint32_t nparam = n->nin + n->nout;
-    Program p;
+    CompiledNest p;
     program_begin(&p, c, a, n->loc, what, s);
     p.first_output = n->nin;
     p.naxis = n->naxis;
@@ -243,7 +243,7 @@ ref_nest_shared(Ctx *c, const Nest *n, const Symbols *s, Tensor *const *param, u
     if (threads < 2 || !arena_is_plain(c->arena) || !axis_to_share(c, n, &x.axis, &x.extent))
         return ref_nest(c, n, s, param);
     x.pieces = x.extent < (int64_t)threads * PIECES ? x.extent : (int64_t)threads * PIECES;
-    if (threads_each(c->arena, threads, (uint32_t)x.pieces, run_piece, &x) &&
+    if (threads_for_each(c->arena, threads, (uint32_t)x.pieces, run_piece, &x) &&
         !atomic_load(&x.failed))
         return true;
     arena_look(c->arena);

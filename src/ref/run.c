@@ -33,7 +33,7 @@ quick_load(DType t, const void *data, int64_t at)
 
 /* A tree may fuse several axes into one: only the linear offset must be in bounds. */
 static int64_t
-linear_offset(const Program *p, const Mem *m, uint32_t rank, const uint32_t *at, uint32_t *bad)
+linear_offset(const CompiledNest *p, const Mem *m, uint32_t rank, const uint32_t *at, uint32_t *bad)
 {
     int64_t offset = 0;
     for (uint32_t d = 0; d < rank; d++)
@@ -43,7 +43,7 @@ linear_offset(const Program *p, const Mem *m, uint32_t rank, const uint32_t *at,
 }
 
 int64_t
-run_offset(const Program *p, const Mem *m, uint32_t rank, const uint32_t *at, bool guarded,
+run_offset(const CompiledNest *p, const Mem *m, uint32_t rank, const uint32_t *at, bool guarded,
            uint32_t *bad)
 {
     int64_t offset = 0;
@@ -61,7 +61,7 @@ run_offset(const Program *p, const Mem *m, uint32_t rank, const uint32_t *at, bo
 }
 
 bool
-run_outside(Program *p, const Mem *m, const char *verb, uint32_t rank, const uint32_t *at,
+run_outside(CompiledNest *p, const Mem *m, const char *verb, uint32_t rank, const uint32_t *at,
             uint32_t bad)
 {
     Text where = { .arena = p->arena };
@@ -74,7 +74,7 @@ run_outside(Program *p, const Mem *m, const char *verb, uint32_t rank, const uin
 }
 
 static bool
-run_lanes(Program *p, const Instr *in, const Mem *m, int64_t offset)
+run_lanes(CompiledNest *p, const Instr *in, const Mem *m, int64_t offset)
 {
     const LoadAt *load = in->u.load;
     Number *dst = &p->reg.at[in->dst];
@@ -97,7 +97,7 @@ run_lanes(Program *p, const Instr *in, const Mem *m, int64_t offset)
 /* One side of a select of vectors: lanes outside of the tensor are poisoned, so that selecting one
  * shows. */
 static void
-run_partial(Program *p, const Instr *in, const Mem *m)
+run_partial(CompiledNest *p, const Instr *in, const Mem *m)
 {
     const LoadAt *load = in->u.load;
     int64_t offset = 0, total = tensor_count(&m->t) * m->lanes,
@@ -118,7 +118,7 @@ run_partial(Program *p, const Instr *in, const Mem *m)
 }
 
 static bool
-run_load(Program *p, const Instr *in)
+run_load(CompiledNest *p, const Instr *in)
 {
     const LoadAt *load = in->u.load;
     const Mem *m = &p->mem[load->slot];
@@ -151,7 +151,7 @@ run_load(Program *p, const Instr *in)
 }
 
 static bool
-run_at(Program *p, const Instr *in)
+run_at(CompiledNest *p, const Instr *in)
 {
     int64_t i = p->reg.at[in->a].i, n = p->reg.at[in->b].i,
             wrapped = i < 0 && in->type != DT_U64 ? i + n : i;
@@ -172,7 +172,7 @@ typedef struct {
 } Combined;
 
 static bool
-combine_point(Program *p, void *user)
+combine_point(CompiledNest *p, void *user)
 {
     Combined *so_far = user;
     const Instr *in = so_far->in;
@@ -199,7 +199,7 @@ combine_point(Program *p, void *user)
 }
 
 static bool
-run_reduce(Program *p, const Instr *in)
+run_reduce(CompiledNest *p, const Instr *in)
 {
     for (uint32_t i = 0; i < in->u.reduce->n; i++)
         p->reg.at[in->dst + i] = in->u.reduce->identity[i];
@@ -208,7 +208,7 @@ run_reduce(Program *p, const Instr *in)
 
 /* Adds halves until one lane is left. */
 static void
-run_hreduce(Program *p, const Instr *in)
+run_hreduce(CompiledNest *p, const Instr *in)
 {
     Number v[UINT8_MAX];
     for (uint32_t l = 0; l < in->b; l++)
@@ -222,7 +222,7 @@ run_hreduce(Program *p, const Instr *in)
 /* ---- instructions ---------------------------------------------------------------------------- */
 
 static int64_t
-affine_value(const Program *p, const Affine *a)
+affine_value(const CompiledNest *p, const Affine *a)
 {
     uint64_t v = (uint64_t)a->base;
     for (uint32_t k = 0; k < a->n; k++)
@@ -231,7 +231,7 @@ affine_value(const Program *p, const Affine *a)
 }
 
 static bool
-run_branch(Program *p, const Instr *in)
+run_branch(CompiledNest *p, const Instr *in)
 {
     const Arm *arm = &in->u.arm[p->reg.at[in->a].i ? 0 : 1];
     if (!run_code(p, &arm->code))
@@ -241,7 +241,7 @@ run_branch(Program *p, const Instr *in)
 }
 
 static inline bool
-instr(Program *p, const Instr *in)
+instr(CompiledNest *p, const Instr *in)
 {
     Number *dst = &p->reg.at[in->dst], *a = &p->reg.at[in->a], *b = &p->reg.at[in->b],
            *c = &p->reg.at[in->c];
@@ -286,13 +286,13 @@ instr(Program *p, const Instr *in)
 }
 
 bool
-run_instr(Program *p, const Instr *in)
+run_instr(CompiledNest *p, const Instr *in)
 {
     return instr(p, in);
 }
 
 bool
-run_code(Program *p, const Code *code)
+run_code(CompiledNest *p, const Code *code)
 {
     for (const Instr *in = code->list.at, *end = in ? in + code->list.n : in; in < end; in++)
         if (!instr(p, in))
@@ -303,16 +303,16 @@ run_code(Program *p, const Code *code)
 /* ---- domains --------------------------------------------------------------------------------- */
 
 typedef struct {
-    Program *p;
+    CompiledNest *p;
     const Domain *d;
-    bool (*point)(Program *, void *);
+    bool (*point)(CompiledNest *, void *);
     void *user;
     uint32_t stale;
-} Walk;
+} DomainWalk;
 
 /* One point: the blocks that depend on axes that have moved since they ran, then the body. */
 static inline bool
-walk_point(Walk *w)
+walk_point(DomainWalk *w)
 {
     const Domain *d = w->d;
     arena_poll(w->p->arena);
@@ -324,9 +324,9 @@ walk_point(Walk *w)
 }
 
 static bool
-walk_level(Walk *w, uint32_t level)
+walk_level(DomainWalk *w, uint32_t level)
 {
-    Program *p = w->p;
+    CompiledNest *p = w->p;
     const Domain *d = w->d;
     if (level == d->naxis)
         return walk_point(w);
@@ -345,8 +345,8 @@ walk_level(Walk *w, uint32_t level)
 }
 
 bool
-run_domain(Program *p, const Domain *d, bool (*point)(Program *p, void *user), void *user)
+run_domain(CompiledNest *p, const Domain *d, bool (*point)(CompiledNest *p, void *user), void *user)
 {
-    Walk w = { p, d, point, user, 0 };
+    DomainWalk w = { p, d, point, user, 0 };
     return walk_level(&w, 0);
 }

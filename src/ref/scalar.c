@@ -21,7 +21,7 @@
 /* ---- registers and places -------------------------------------------------------------------- */
 
 static uint32_t
-new_reg(Program *p, uint32_t lanes, Place place)
+new_reg(CompiledNest *p, uint32_t lanes, RegisterPlace place)
 {
     uint32_t r = p->reg.n;
     for (uint32_t l = 0; l < lanes; l++) {
@@ -32,7 +32,7 @@ new_reg(Program *p, uint32_t lanes, Place place)
 }
 
 static void
-push_frame(Program *p, Code *code, bool holds_all, bool holds_failing)
+push_frame(CompiledNest *p, Code *code, bool holds_all, bool holds_failing)
 {
     uint32_t depth = p->frame.n;
     const Frame *outer = depth ? &p->frame.at[depth - 1] : NULL;
@@ -45,20 +45,20 @@ push_frame(Program *p, Code *code, bool holds_all, bool holds_failing)
 }
 
 static Frame *
-top_frame(Program *p)
+top_frame(CompiledNest *p)
 {
     return &p->frame.at[p->frame.n - 1];
 }
 
-static Place
-place_at(const Program *p, uint32_t depth)
+static RegisterPlace
+place_at(const CompiledNest *p, uint32_t depth)
 {
-    return (Place){ depth, p->frame.at[depth].serial };
+    return (RegisterPlace){ depth, p->frame.at[depth].serial };
 }
 
 /* The constructs around this use cannot be hoisted out of the register's frame. */
 static uint32_t
-use_reg(Program *p, uint32_t r)
+use_reg(CompiledNest *p, uint32_t r)
 {
     uint32_t depth = p->place.at[r].depth;
     for (uint32_t k = 0; k < p->open.n; k++)
@@ -69,7 +69,7 @@ use_reg(Program *p, uint32_t r)
 
 /* Places the instruction in the outermost frame possible, `depth` or further in; its register. */
 static uint32_t
-place_instr(Program *p, Instr in, uint32_t depth, uint32_t lanes)
+place_instr(CompiledNest *p, Instr in, uint32_t depth, uint32_t lanes)
 {
     if (!p->lazy)
         depth = p->frame.n - 1;
@@ -80,7 +80,7 @@ place_instr(Program *p, Instr in, uint32_t depth, uint32_t lanes)
 }
 
 static uint32_t
-depth_of(Program *p, uint32_t floor, const uint32_t *reg, uint32_t n)
+depth_of(CompiledNest *p, uint32_t floor, const uint32_t *reg, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
         uint32_t d = use_reg(p, reg[i]);
@@ -92,14 +92,14 @@ depth_of(Program *p, uint32_t floor, const uint32_t *reg, uint32_t n)
 /* Opens a construct with frames of its own; it collects which outer frames it needs until it is
  * closed. */
 static void
-open_construct(Program *p)
+open_construct(CompiledNest *p)
 {
     VEC_PUSH(p->arena, &p->open, ((Open){ p->frame.n, 0, false }));
 }
 
 /* The outermost depth for the construct's own instruction, which may fail. */
 static uint32_t
-close_construct(Program *p)
+close_construct(CompiledNest *p)
 {
     Open o = p->open.at[--p->open.n];
     uint32_t depth = top_frame(p)->safe_floor;
@@ -116,18 +116,18 @@ close_construct(Program *p)
 
 /* The register of a node compiled before, if its frame still exists. */
 static bool
-known_reg(const Program *p, const void *node, uint32_t *r)
+known_reg(const CompiledNest *p, const void *node, uint32_t *r)
 {
     uint64_t v;
     if (!map_get(&p->memo, MAP_PTR(node), &v))
         return false;
-    Place at = p->place.at[v];
+    RegisterPlace at = p->place.at[v];
     *r = (uint32_t)v;
     return at.depth < p->frame.n && p->frame.at[at.depth].serial == at.serial;
 }
 
 static uint32_t
-remember(Program *p, const void *node, uint32_t r)
+remember(CompiledNest *p, const void *node, uint32_t r)
 {
     if (r != NO_REG)
         map_put(&p->memo, MAP_PTR(node), r);
@@ -135,7 +135,7 @@ remember(Program *p, const void *node, uint32_t r)
 }
 
 static uint32_t
-const_reg(Program *p, Number v)
+const_reg(CompiledNest *p, Number v)
 {
     uint32_t r = new_reg(p, 1, place_at(p, 0));
     p->reg.at[r] = v;
@@ -145,7 +145,7 @@ const_reg(Program *p, Number v)
 /* ---- Exprs ----------------------------------------------------------------------------------- */
 
 static uint32_t
-compile_var(Program *p, Var v)
+compile_var(CompiledNest *p, Var v)
 {
     int64_t value;
     switch (v.kind) {
@@ -173,7 +173,7 @@ compile_var(Program *p, Var v)
 }
 
 static uint32_t
-emit_pair(Program *p, InstrKind kind, uint32_t a, uint32_t b)
+emit_pair(CompiledNest *p, InstrKind kind, uint32_t a, uint32_t b)
 {
     uint32_t arg[] = { a, b };
     if (a == NO_REG || b == NO_REG)
@@ -183,7 +183,7 @@ emit_pair(Program *p, InstrKind kind, uint32_t a, uint32_t b)
 }
 
 static uint32_t
-compile_atom(Program *p, const Atom *atom)
+compile_atom(CompiledNest *p, const Atom *atom)
 {
     static const InstrKind kind_of[] = { [ATOM_DIV] = I_DIV,
                                          [ATOM_MOD] = I_MOD,
@@ -202,7 +202,7 @@ compile_atom(Program *p, const Atom *atom)
 }
 
 static uint32_t
-compile_product(Program *p, const Term *t)
+compile_product(CompiledNest *p, const Term *t)
 {
     uint32_t r = NO_REG;
     for (uint32_t f = 0; f < t->nfactor; f++) {
@@ -216,7 +216,7 @@ compile_product(Program *p, const Term *t)
 }
 
 uint32_t
-program_expr(Program *p, const Expr *e)
+program_expr(CompiledNest *p, const Expr *e)
 {
     uint32_t r;
     if (e->bad) {
@@ -252,7 +252,7 @@ program_expr(Program *p, const Expr *e)
 /* ---- domains --------------------------------------------------------------------------------- */
 
 bool
-program_open_domain(Program *p, Domain *d, uint32_t n, const uint32_t *axes)
+program_open_domain(CompiledNest *p, Domain *d, uint32_t n, const uint32_t *axes)
 {
     uint32_t base = p->frame.n;
     uint32_t *axis = NEW_ARRAY(p->arena, uint32_t, n), *begin = NEW_ARRAY(p->arena, uint32_t, n);
@@ -279,13 +279,13 @@ program_open_domain(Program *p, Domain *d, uint32_t n, const uint32_t *axes)
 }
 
 void
-program_close_domain(Program *p)
+program_close_domain(CompiledNest *p)
 {
     p->frame.n = p->open.at[p->open.n - 1].base;
 }
 
 static uint32_t
-compile_reduce(Program *p, const Scalar *s)
+compile_reduce(CompiledNest *p, const Scalar *s)
 {
     Reduce *r = NEW(p->arena, Reduce);
     uint32_t axes[NEST_MAX_AXES], outer[NEST_MAX_AXES],
@@ -319,7 +319,7 @@ compile_reduce(Program *p, const Scalar *s)
 
 /* Compiles s into an arm of its own, inside of an open construct. */
 static bool
-compile_arm(Program *p, Arm *arm, const Scalar *s)
+compile_arm(CompiledNest *p, Arm *arm, const Scalar *s)
 {
     push_frame(p, &arm->code, true, true);
     arm->value = program_scalar(p, s);
@@ -343,7 +343,7 @@ mark_certain(Map *seen, const Scalar *s)
 }
 
 static bool
-compile_common(Program *p, const Map *certain, Map *seen, const Scalar *s)
+compile_common(CompiledNest *p, const Map *certain, Map *seen, const Scalar *s)
 {
     if (map_get(seen, MAP_PTR(s), NULL))
         return true;
@@ -359,7 +359,7 @@ compile_common(Program *p, const Map *certain, Map *seen, const Scalar *s)
 }
 
 static uint32_t
-compile_select(Program *p, const Scalar *s)
+compile_select(CompiledNest *p, const Scalar *s)
 {
     Map certain = { .arena = p->arena }, seen = { .arena = p->arena };
     Arm *arm = NEW_ARRAY(p->arena, Arm, 2);
@@ -378,7 +378,7 @@ compile_select(Program *p, const Scalar *s)
 /* ---- reads ----------------------------------------------------------------------------------- */
 
 static uint32_t
-compile_load(Program *p, const Scalar *s)
+compile_load(CompiledNest *p, const Scalar *s)
 {
     LoadAt *load = NEW(p->arena, LoadAt);
     uint32_t *at = NEW_ARRAY(p->arena, uint32_t, s->u.load.rank + 2), n = s->u.load.rank;
@@ -417,7 +417,7 @@ compile_load(Program *p, const Scalar *s)
 }
 
 static uint32_t
-compile_at(Program *p, const Scalar *s)
+compile_at(CompiledNest *p, const Scalar *s)
 {
     uint32_t arg[] = { program_scalar(p, s->arg[0]), program_expr(p, s->u.index) };
     if (arg[0] == NO_REG || arg[1] == NO_REG)
@@ -436,7 +436,7 @@ compile_at(Program *p, const Scalar *s)
 /* ---- the rest -------------------------------------------------------------------------------- */
 
 static uint32_t
-compile_op(Program *p, const Scalar *s)
+compile_op(CompiledNest *p, const Scalar *s)
 {
     uint32_t *arg = NEW_ARRAY(p->arena, uint32_t, s->narg < 3 ? 3 : s->narg);
     bool outside = p->partial;
@@ -495,7 +495,7 @@ compile_op(Program *p, const Scalar *s)
 }
 
 static uint32_t
-compile_iota(Program *p, const Scalar *s)
+compile_iota(CompiledNest *p, const Scalar *s)
 {
     uint32_t r = new_reg(p, s->lanes, place_at(p, 0));
     for (uint32_t l = 0; l < s->lanes; l++)
@@ -504,7 +504,7 @@ compile_iota(Program *p, const Scalar *s)
 }
 
 static uint32_t
-compile_const(Program *p, const Scalar *s)
+compile_const(CompiledNest *p, const Scalar *s)
 {
     uint32_t r = new_reg(p, s->lanes, place_at(p, 0));
     for (uint32_t l = 0; l < s->lanes; l++)
@@ -513,14 +513,14 @@ compile_const(Program *p, const Scalar *s)
 }
 
 static uint32_t
-compile_item(Program *p, const Scalar *s)
+compile_item(CompiledNest *p, const Scalar *s)
 {
     uint32_t tuple = program_scalar(p, s->arg[0]);
     return tuple == NO_REG ? NO_REG : tuple + s->u.item;
 }
 
 static uint32_t
-compile_node(Program *p, const Scalar *s)
+compile_node(CompiledNest *p, const Scalar *s)
 {
     switch (s->op) {
     case S_CONST: return compile_const(p, s);
@@ -537,7 +537,7 @@ compile_node(Program *p, const Scalar *s)
 }
 
 uint32_t
-program_scalar(Program *p, const Scalar *s)
+program_scalar(CompiledNest *p, const Scalar *s)
 {
     uint32_t r;
     if (known_reg(p, s, &r))
@@ -548,33 +548,33 @@ program_scalar(Program *p, const Scalar *s)
 /* ---- programs -------------------------------------------------------------------------------- */
 
 void
-program_begin(Program *p, Ctx *c, Arena *a, Loc loc, const char *what, const Symbols *s)
+program_begin(CompiledNest *p, Ctx *c, Arena *a, Loc loc, const char *what, const Symbols *s)
 {
-    *p = (Program){ .ctx = c,
-                    .arena = a,
-                    .loc = loc,
-                    .what = what,
-                    .symbols = s,
-                    .lazy = true,
-                    .first_output = UINT32_MAX,
-                    .memo = { .arena = a } };
+    *p = (CompiledNest){ .ctx = c,
+                         .arena = a,
+                         .loc = loc,
+                         .what = what,
+                         .symbols = s,
+                         .lazy = true,
+                         .first_output = UINT32_MAX,
+                         .memo = { .arena = a } };
     push_frame(p, &p->start, true, true);
 }
 
 uint32_t
-program_reg(Program *p, uint32_t lanes)
+program_reg(CompiledNest *p, uint32_t lanes)
 {
     return new_reg(p, lanes, place_at(p, 0));
 }
 
 void
-program_enter(Program *p, Code *code)
+program_enter(CompiledNest *p, Code *code)
 {
     push_frame(p, code, true, true);
 }
 
 void
-program_leave(Program *p)
+program_leave(CompiledNest *p)
 {
     p->frame.n--;
 }

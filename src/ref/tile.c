@@ -12,7 +12,7 @@ enum { FEW_POINTS = 4 };
 /* ---- forms ----------------------------------------------------------------------------------- */
 
 static void
-set_form(Tiled *t, uint32_t r, Form form, DType type)
+set_form(Tiled *t, uint32_t r, RegisterForm form, DType type)
 {
     TileReg *reg = &t->reg[r];
     *reg = (TileReg){ .form = form, .f32 = type == DT_F32 };
@@ -22,10 +22,10 @@ set_form(Tiled *t, uint32_t r, Form form, DType type)
         reg->v = NEW_ARRAY(t->p->arena, Number, TILE_POINTS);
 }
 
-static Form
+static RegisterForm
 worst_form(const Tiled *t, const uint32_t *reg, uint32_t n)
 {
-    Form f = FORM_SAME;
+    RegisterForm f = FORM_SAME;
     for (uint32_t i = 0; i < n; i++)
         if (t->reg[reg[i]].form > f)
             f = t->reg[reg[i]].form;
@@ -33,7 +33,7 @@ worst_form(const Tiled *t, const uint32_t *reg, uint32_t n)
 }
 
 /* The form of a result computed from these by anything but an affine function. */
-static Form
+static RegisterForm
 form_from(const Tiled *t, const uint32_t *reg, uint32_t n)
 {
     return worst_form(t, reg, n) == FORM_SAME ? FORM_SAME : FORM_EACH;
@@ -80,11 +80,11 @@ is_total(const TileCode *c)
     return true;
 }
 
-static Form
+static RegisterForm
 compile_affine(Tiled *t, const Instr *in)
 {
     const Affine *a = in->u.affine;
-    Form form = worst_form(t, a->reg, a->n);
+    RegisterForm form = worst_form(t, a->reg, a->n);
     uint64_t urow = 0, ucol = 0;
     if (form == FORM_EACH)
         return form;
@@ -202,7 +202,7 @@ symbol_value(void *user, Var v, int64_t *out)
 }
 
 int64_t
-axis_extent(const Program *p, const Axis *axis)
+axis_extent(const CompiledNest *p, const Axis *axis)
 {
     void *symbols = (void *)p->symbols;
     int64_t extent;
@@ -210,7 +210,7 @@ axis_extent(const Program *p, const Axis *axis)
 }
 
 static bool
-points_are_independent(const Program *p, const Domain *d, const uint32_t *axes,
+points_are_independent(const CompiledNest *p, const Domain *d, const uint32_t *axes,
                        const Stores *stores)
 {
     for (uint32_t l = 0; l < d->naxis; l++)
@@ -237,7 +237,7 @@ has_reduce(const Code *code)
 static bool
 compile_tile(Tiled *t, const uint32_t *axes, uint32_t first)
 {
-    Program *p = t->p;
+    CompiledNest *p = t->p;
     const Domain *d = t->domain;
     uint32_t n = d->naxis;
     bool two = first + 2 == n;
@@ -263,7 +263,7 @@ compile_tile(Tiled *t, const uint32_t *axes, uint32_t first)
 }
 
 static Tiled *
-tiled_new(Program *p, const Domain *d, const uint32_t *axes, const Stores *stores)
+tiled_new(CompiledNest *p, const Domain *d, const uint32_t *axes, const Stores *stores)
 {
     if (d->naxis == 0 || !points_are_independent(p, d, axes, stores))
         return NULL;
@@ -295,7 +295,7 @@ static bool
 run_box(Tiled *t, int64_t row, int64_t rows, int64_t col, int64_t cols)
 {
     const Domain *d = t->domain;
-    Program *p = t->p;
+    CompiledNest *p = t->p;
     uint32_t last = d->naxis - 1;
     if (t->first < last)
         p->reg.at[d->axis[t->first]].i = p->reg.at[d->begin[t->first]].i + row;
@@ -332,7 +332,7 @@ run_boxes(Tiled *t)
 static bool
 run_level(Tiled *t, uint32_t level, uint32_t *stale)
 {
-    Program *p = t->p;
+    CompiledNest *p = t->p;
     const Domain *d = t->domain;
     if (!run_code(p, &d->bound[level]))
         return false;
@@ -355,7 +355,7 @@ run_level(Tiled *t, uint32_t level, uint32_t *stale)
 }
 
 bool
-run_tiled(Program *p, const Domain *d, const uint32_t *axes, const Stores *stores)
+run_tiled(CompiledNest *p, const Domain *d, const uint32_t *axes, const Stores *stores)
 {
     Tiled *t = tiled_new(p, d, axes, stores);
     uint32_t stale = 0;

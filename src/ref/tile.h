@@ -24,7 +24,7 @@
 
 enum { TILE_POINTS = 512 };
 
-typedef enum { FORM_SAME, FORM_LINEAR, FORM_EACH } Form;
+typedef enum { FORM_SAME, FORM_LINEAR, FORM_EACH } RegisterForm;
 typedef struct {
     uint8_t form;     /* Form */
     bool f32;         /* EACH: which array */
@@ -49,14 +49,14 @@ typedef struct {
 struct TileInstr {
     const Instr *in;
     /* of its result; unless EACH, running it for the first point suffices */
-    Form form;
+    RegisterForm form;
     bool total;           /* BRANCH: no side can fail, so both may be evaluated */
     TileAt place;         /* LOAD */
     const TileCode *code; /* REDUCE: [naxis + 1] blocks; BRANCH: [2] sides */
 };
 
 typedef struct Tiled {
-    Program *p;
+    CompiledNest *p;
     const Domain *domain;
     const Stores *stores;
     uint32_t first;                 /* the tile is the levels from here on: one or two */

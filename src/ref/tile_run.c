@@ -369,7 +369,7 @@ combine(Tiled *t, const Instr *in)
 static bool
 reduce_level(Tiled *t, const TileInstr *ti, uint32_t level, uint32_t *stale)
 {
-    Program *p = t->p;
+    CompiledNest *p = t->p;
     const Domain *d = &ti->in->u.reduce->domain;
     if (level == d->naxis) {
         for (; *stale < d->naxis; ++*stale)

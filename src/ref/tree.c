@@ -25,7 +25,7 @@ struct Stmt {
 };
 
 typedef struct {
-    Program p;
+    CompiledNest p;
     const Kernel *k;
     Arena *arena;
     int64_t *capacity;
@@ -36,7 +36,7 @@ typedef struct {
 static bool compile_block(TreeRun *r, const Block *b, Stmts *out);
 
 static bool
-compile_exprs(Program *p, uint32_t n, const Expr *const *e, const uint32_t **out)
+compile_exprs(CompiledNest *p, uint32_t n, const Expr *const *e, const uint32_t **out)
 {
     uint32_t *reg = NEW_ARRAY(p->arena, uint32_t, n);
     *out = reg;
@@ -47,7 +47,7 @@ compile_exprs(Program *p, uint32_t n, const Expr *const *e, const uint32_t **out
 }
 
 static bool
-compile_optional(Program *p, const Expr *e, uint32_t *out)
+compile_optional(CompiledNest *p, const Expr *e, uint32_t *out)
 {
     *out = e ? program_expr(p, e) : NO_REG;
     return !e || *out != NO_REG;
@@ -56,7 +56,7 @@ compile_optional(Program *p, const Expr *e, uint32_t *out)
 static bool
 compile_operands(TreeRun *r, Stmt *s)
 {
-    Program *p = &r->p;
+    CompiledNest *p = &r->p;
     const Tree *t = s->tree;
     switch (t->kind) {
     case TREE_LOOP:
@@ -155,7 +155,7 @@ run_buffer(TreeRun *r, const Stmt *s)
 static bool
 run_store(TreeRun *r, const Stmt *s)
 {
-    Program *p = &r->p;
+    CompiledNest *p = &r->p;
     const Scalar *value = s->tree->u.store.value;
     Mem *m = &p->mem[s->tree->u.store.buffer];
     int64_t valid = s->valid == NO_REG ? value->lanes : p->reg.at[s->valid].i;
@@ -281,7 +281,7 @@ give_part(TreeRun *r, uint32_t i, const Tensor *arg)
 static bool
 take_argument(TreeRun *r, uint32_t i, const Tensor *arg)
 {
-    Program *p = &r->p;
+    CompiledNest *p = &r->p;
     const Type *type = buffer_type(p->ctx, &r->k->buffer.at[i]);
     Tensor t;
     if (!sizes_of(r, type, &t))

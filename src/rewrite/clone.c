@@ -21,8 +21,8 @@ typedef struct {
     Graph *caller, *f;
     NodeId id;
     const Value **given;
-} Call; /* given [inputs] */
-typedef VEC(Call) Calls;
+} CloneCall; /* given [inputs] */
+typedef VEC(CloneCall) Calls;
 
 /* A constant of more than one number; NULL: the argument is something else. */
 static const Value *
@@ -46,10 +46,10 @@ calls_of(Arena *a, const GraphList *all)
             const Node *n = &all->at[i]->node.at[id];
             if (n->callee != CALL_GRAPH)
                 continue;
-            Call k = { .caller = all->at[i],
-                       .f = n->region[0].graph,
-                       .id = id,
-                       .given = NEW_ARRAY(a, const Value *, n->in.count + 1) };
+            CloneCall k = { .caller = all->at[i],
+                            .f = n->region[0].graph,
+                            .id = id,
+                            .given = NEW_ARRAY(a, const Value *, n->in.count + 1) };
             for (uint32_t j = 0; j < n->in.count; j++)
                 k.given[j] = weight_of(k.caller, node_in(k.caller, n, j));
             VEC_PUSH(a, &list, k);
@@ -69,7 +69,7 @@ is_same(const Value *x, const Value *y)
 }
 
 static bool
-gives_same(const Call *x, const Call *y)
+gives_same(const CloneCall *x, const CloneCall *y)
 {
     for (uint32_t i = 0; i < x->f->input.n; i++)
         if (!is_same(x->given[i], y->given[i]))
@@ -79,7 +79,7 @@ gives_same(const Call *x, const Call *y)
 
 /* Does f run the graph that calls it? */
 static bool
-is_inside(const Call *k, Arena *a)
+is_inside(const CloneCall *k, Arena *a)
 {
     GraphList all = graph_all(k->f, a);
 
@@ -108,12 +108,12 @@ copy(void *user, const Graph *from)
 static bool
 clone_for(const Calls *list, uint32_t first, Arena *a, uint32_t most, uint32_t *made)
 {
-    VEC(const Call *) kind = { 0 };
+    VEC(const CloneCall *) kind = { 0 };
     VEC(Graph *) becomes = { 0 };
     const Graph *f = list->at[first].f;
 
     for (uint32_t i = first; i < list->n; i++) {
-        const Call *k = &list->at[i];
+        const CloneCall *k = &list->at[i];
         uint32_t j = 0;
         if (k->f != f || is_inside(k, a))
             continue;

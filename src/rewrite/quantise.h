@@ -15,7 +15,8 @@ typedef struct {
     /* I4: neighbours along `dim` share one, U8 or I32, the first in its low bits, 8 added to each;
      * NONE: a byte each */
     DType word;
-    /* as dots.c wants them: I8 as U8, 128 added; of eight in a word 4*p + e at bits 8*e + 4*p */
+    /* as integer_matmul.c wants them: I8 as U8, 128 added; of eight in a word 4*p + e at bits
+     * 8*e + 4*p */
     bool dots;
 } Quantising;
 

@@ -16,9 +16,9 @@ Graph *rewrite_rules(const Graph *g, bool fast_math, uint32_t *fired);
 Graph *rewrite_cse(const Graph *g);
 Graph *rewrite_dce(const Graph *g);
 
-/* Make constant arguments of graphs constants inside them (given.c). In place, in all graphs that g
- * runs. Returns the number of arguments. */
-uint32_t rewrite_given(Graph *g);
+/* Make constant arguments of graphs constants inside them (constant_arguments.c). In place, in all
+ * graphs that g runs. Returns the number of arguments. */
+uint32_t rewrite_constant_arguments(Graph *g);
 
 /* Copy a function for each set of constant arguments, with at most `most` copies (clone.c). In
  * place, in all graphs that g runs. False: some calls with different constants still share a
@@ -26,21 +26,21 @@ uint32_t rewrite_given(Graph *g);
 bool rewrite_clone(Graph *g, uint32_t most);
 
 /* Change the layout of the named inputs and outputs: dimension d becomes the model's order[d]
- * (ports.c). NULL with a diagnostic. */
+ * (io_layout.c). NULL with a diagnostic. */
 typedef struct {
     Sym name;
     const uint8_t *order;
 } PortOrder;
-Graph *rewrite_ports(const Graph *g, uint32_t n, const PortOrder *port);
+Graph *rewrite_io_layout(const Graph *g, uint32_t n, const PortOrder *port);
 /* In a graph of nests, let states grow in place (states.c). order[i] is the new order of the
  * dimensions of state i [g->state.n], or NULL if it is unchanged. */
 Graph *rewrite_states(const Graph *g, const uint8_t **order);
 
-/* In a graph of nests, store constant operands of matmuls in fewer bits (narrow.c). */
+/* In a graph of nests, store constant operands of matmuls in fewer bits (low_precision.c). */
 typedef struct {
     DType dtype;   /* BF16, F16, I8, I4 */
     int64_t group; /* elements of integers that share a scale; 0: all of a sum */
-    /* quantise the other operand to 8 bits as well (dots.c) */
+    /* quantise the other operand to 8 bits as well (integer_matmul.c) */
     bool dots;
     /* does the constant, read by the node of this origin, stay as it is? */
     bool (*keep)(void *user, const char *name, const char *origin);
@@ -50,13 +50,13 @@ typedef struct {
     uint32_t tensors, kept, products; /* out, added to; products: integer matmuls */
     int64_t bytes_before, bytes_after;
 } Narrowing;
-Graph *rewrite_narrow(const Graph *g, Narrowing *how);
+Graph *rewrite_low_precision(const Graph *g, Narrowing *how);
 
-/* In a graph of nests, store floats of these types that matmuls read as f32 (wide.c). constants:
+/* In a graph of nests, store floats of these types that matmuls read as f32 (widen.c). constants:
  * the weights of convolutions too. */
 typedef struct {
     bool f16, bf16, constants;
 } Widening;
-Graph *rewrite_wide(const Graph *g, Widening how);
+Graph *rewrite_widen(const Graph *g, Widening how);
 
 #endif

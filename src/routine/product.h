@@ -52,11 +52,11 @@ tn_product_alone(void)
 #endif
 
 /* CBLAS's numbers; parts begin at multiples of STEP */
-enum { TN_ROW_MAJOR = 101, TN_AS_IT_LIES = 111, TN_TURNED = 112, TN_PRODUCT_STEP = 16 };
+enum { TN_ROW_MAJOR = 101, TN_NO_TRANSPOSE = 111, TN_TRANSPOSE = 112, TN_PRODUCT_STEP = 16 };
 
 typedef struct {
     int64_t batch, m, n, k, parts;
-    int turned_a, turned_b;
+    int transposed_a, transposed_b;
 } TnProduct;
 TN_ROUTINE TnProduct
 tn_product_sizes(const TnRoutine *r)
@@ -65,11 +65,11 @@ tn_product_sizes(const TnRoutine *r)
     int64_t batch = (int64_t)r->attr[0];
     TnProduct p = { tn_product(a->dim, 0, batch), 0, 0, 0, 1, r->attr[1] != 0, r->attr[2] != 0 };
 
-    p.k = a->dim[p.turned_a ? batch : a->rank - 1];
-    p.m = p.turned_a ? tn_product(a->dim, batch + 1, a->rank)
-                     : tn_product(a->dim, batch, a->rank - 1);
-    p.n = p.turned_b ? tn_product(b->dim, batch, b->rank - 1)
-                     : tn_product(b->dim, batch + 1, b->rank);
+    p.k = a->dim[p.transposed_a ? batch : a->rank - 1];
+    p.m = p.transposed_a ? tn_product(a->dim, batch + 1, a->rank)
+                         : tn_product(a->dim, batch, a->rank - 1);
+    p.n = p.transposed_b ? tn_product(b->dim, batch, b->rank - 1)
+                         : tn_product(b->dim, batch + 1, b->rank);
     /* As many parts as are worth a thread, up to the expected number of processors. */
     double worth = (double)p.m * (double)p.n * (double)p.k / r->attr[4];
     if (p.batch < r->attr[3])
@@ -103,11 +103,12 @@ tn_product_part(int64_t whole, int64_t i, int64_t parts)
         for (int64_t x = 0; x < rows && !p.k; x++)                                                 \
             memset(c + x * p.n, 0, (size_t)columns * sizeof(TYPE));                                \
         if (p.k)                                                                                   \
-            MULTIPLY(TN_ROW_MAJOR, p.turned_a ? TN_TURNED : TN_AS_IT_LIES,                         \
-                     p.turned_b ? TN_TURNED : TN_AS_IT_LIES, (int)rows, (int)columns, (int)p.k, 1, \
-                     a + (p.turned_a ? row : row * p.k), (int)(p.turned_a ? p.m : p.k),            \
-                     b + (p.turned_b ? column * p.k : column), (int)(p.turned_b ? p.k : p.n), 0,   \
-                     c, (int)p.n);                                                                 \
+            MULTIPLY(TN_ROW_MAJOR, p.transposed_a ? TN_TRANSPOSE : TN_NO_TRANSPOSE,                \
+                     p.transposed_b ? TN_TRANSPOSE : TN_NO_TRANSPOSE, (int)rows, (int)columns,     \
+                     (int)p.k, 1, a + (p.transposed_a ? row : row * p.k),                          \
+                     (int)(p.transposed_a ? p.m : p.k),                                            \
+                     b + (p.transposed_b ? column * p.k : column),                                 \
+                     (int)(p.transposed_b ? p.k : p.n), 0, c, (int)p.n);                           \
     } while (0)
 TN_ROUTINE void
 tn_library_product(const TnArgs *args, int64_t begin, int64_t end, void *scratch)

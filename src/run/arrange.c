@@ -17,12 +17,12 @@ typedef struct {
     uint32_t outer;          /* dimensions of the grid of chunks */
     int64_t piece;           /* bytes of a chunk */
     int64_t pieces;
-} Walk;
+} ChunkWalk;
 
-static Walk
+static ChunkWalk
 walk_of(const Arranged *x, const Arrangement *a)
 {
-    Walk w = { .x = x, .a = a, .piece = x->element, .pieces = 1 };
+    ChunkWalk w = { .x = x, .a = a, .piece = x->element, .pieces = 1 };
 
     w.outer = (uint32_t)(x->sequence > x->row ? x->sequence : x->row) + 1;
     for (uint32_t e = 0; e < x->rank; e++) {
@@ -37,7 +37,7 @@ walk_of(const Arranged *x, const Arrangement *a)
 
 /* The old chunk that becomes chunk i; -1: none. */
 static int64_t
-source_of(const Walk *w, int64_t i)
+source_of(const ChunkWalk *w, int64_t i)
 {
     int64_t at[TN_MAX_RANK] = { 0 }, b, from = 0;
 
@@ -58,7 +58,7 @@ source_of(const Walk *w, int64_t i)
 bool
 arrange_in_place(const Arranged *x, const Arrangement *a)
 {
-    Walk w = walk_of(x, a);
+    ChunkWalk w = walk_of(x, a);
 
     for (int64_t i = 0; i < w.pieces; i++) {
         int64_t from = source_of(&w, i);
@@ -71,7 +71,7 @@ arrange_in_place(const Arranged *x, const Arrangement *a)
 void
 arrange(const Arranged *x, const Arrangement *a, const char *from, char *to)
 {
-    Walk w = walk_of(x, a);
+    ChunkWalk w = walk_of(x, a);
 
     for (int64_t i = 0; w.piece && i < w.pieces; i++) {
         int64_t k = source_of(&w, i);

@@ -17,8 +17,8 @@ struct Artefact {
  * beginning. */
 bool head_read(Diags *d, Loc loc, int fd, uint64_t bytes, ArtefactHead *out, uint64_t *address);
 
-/* A file of pages that rooms share, closed with its last user. NULL if the system has none.
- * (room.c) */
+/* A file of pages that reservations share, closed with its last user. NULL if the system has none.
+ * (reservation.c) */
 typedef struct {
     atomic_int users;
     int fd;
@@ -31,7 +31,7 @@ void pages_leave(Pages *p);
  * pages. */
 /* generations of forks; later ones are copied */
 enum { SHARED_PARTS = 8 };
-/* in the file, and in the room [bytes] */
+/* in the file, and in the reservation [bytes] */
 typedef struct {
     Pages *pages;
     int64_t offset, begin;
@@ -43,14 +43,15 @@ typedef struct {
     int parts;
     int64_t shared;
     SharedPart part[SHARED_PARTS];
-} Room;
+} Reservation;
 /* At least so many bytes, 64-byte aligned. The first `stay` are kept; the others may be written
  * from now on. False: r is unchanged. */
-bool room_take(Room *r, int64_t stay, int64_t bytes);
-/* A new room of so many bytes that begins with the first `used` of `from`, sharing memory as far as
- * `pages`, or NULL, allows. */
-bool room_share(Room *to, Room *from, int64_t used, int64_t bytes, Pages *pages);
-void room_free(Room *r);
+bool reservation_grow(Reservation *r, int64_t stay, int64_t bytes);
+/* A new reservation of so many bytes that begins with the first `used` of `from`, sharing memory as
+ * far as `pages`, or NULL, allows. */
+bool reservation_share(Reservation *to, Reservation *from, int64_t used, int64_t bytes,
+                       Pages *pages);
+void reservation_free(Reservation *r);
 
 /* What a session keeps between runs. (state.c) The lists are of all inputs and outputs of the
  * manifest. */

@@ -12,17 +12,17 @@
 
 enum { CLASSES = 4 * 48, LOOSE = 4 * 2 /* classes above that fit */ };
 
-typedef struct Block {
+typedef struct HeapBlock {
     /* in the list of blocks in use, or (next only) of the free ones of its class */
-    struct Block *next, *before;
+    struct HeapBlock *next, *before;
     int64_t bytes;
     uint32_t class;
-} Block;
+} HeapBlock;
 enum { HEAD = 64 }; /* before a block, which keeps it aligned */
 
 struct Heap {
-    Block out; /* head of the list of blocks in use */
-    Block *free[CLASSES];
+    HeapBlock out; /* head of the list of blocks in use */
+    HeapBlock *free[CLASSES];
     int64_t bytes; /* taken from the system */
     /* the machine's memory: a size from data never requests more */
     int64_t most;
@@ -46,7 +46,7 @@ heap_end(void *what)
 
     heap_take_back(h, NULL);
     for (uint32_t i = 0; i < CLASSES; i++)
-        for (Block *b = h->free[i], *next; b; b = next) {
+        for (HeapBlock *b = h->free[i], *next; b; b = next) {
             next = b->next;
             free(b);
         }
@@ -68,7 +68,7 @@ heap_get(Heap *h, int64_t *bytes)
 {
     int64_t size;
     uint32_t class = class_of(*bytes, &size);
-    Block *b = NULL;
+    HeapBlock *b = NULL;
 
     if (size < *bytes || size > INT64_MAX / 4)
         return NULL;
@@ -97,7 +97,7 @@ heap_get(Heap *h, int64_t *bytes)
 void
 heap_put(Heap *h, void *at, int64_t bytes)
 {
-    Block *b = (Block *)(void *)((char *)at - HEAD);
+    HeapBlock *b = (HeapBlock *)(void *)((char *)at - HEAD);
 
     (void)bytes;
     b->next->before = b->before;

@@ -17,7 +17,7 @@ typedef struct {
     size_t name_bytes;
     unsigned method, flags;
     uint64_t packed, size, offset;
-} Member;
+} ZipMember;
 typedef struct {
     Bytes file;
     uint64_t at, end;
@@ -68,7 +68,7 @@ find_directory(Bytes file, Directory *dir)
 
 /* Sizes that did not fit the record, in this order. */
 static bool
-read_zip64(const uint8_t *extra, size_t n, Member *m)
+read_zip64(const uint8_t *extra, size_t n, ZipMember *m)
 {
     uint64_t *field[] = { &m->size, &m->packed, &m->offset };
     while (n >= 4) {
@@ -97,7 +97,7 @@ read_zip64(const uint8_t *extra, size_t n, Member *m)
 
 /* 1: a member, 0: no more, -1: malformed. */
 static int
-next_member(Directory *dir, Member *m)
+next_member(Directory *dir, ZipMember *m)
 {
     enum { RECORD = 46 };
     if (dir->at == dir->end)
@@ -108,7 +108,7 @@ next_member(Directory *dir, Member *m)
     size_t name = number(p + 28, 2), extra = number(p + 30, 2), comment = number(p + 32, 2);
     if (dir->end - dir->at - RECORD < name + extra + comment)
         return -1;
-    *m = (Member){
+    *m = (ZipMember){
         .name = p + RECORD,
         .name_bytes = name,
         .flags = (unsigned)number(p + 8, 2),
@@ -122,7 +122,7 @@ next_member(Directory *dir, Member *m)
 }
 
 static bool
-member_bytes(Bytes file, const Member *m, Bytes *out)
+member_bytes(Bytes file, const ZipMember *m, Bytes *out)
 {
     enum { LOCAL = 30 };
     if (!signature(file, m->offset, LOCAL, "\3\4"))
@@ -137,7 +137,7 @@ member_bytes(Bytes file, const Member *m, Bytes *out)
 
 /* Deflate expands at most 1032 times: a larger promised size is refused. */
 static bool
-inflated(Arena *a, const Member *m, Bytes *bytes)
+inflated(Arena *a, const ZipMember *m, Bytes *bytes)
 {
     enum { MOST = 1032 };
     unsigned long size = (unsigned long)m->size, packed = (unsigned long)m->packed;
@@ -153,7 +153,7 @@ inflated(Arena *a, const Member *m, Bytes *bytes)
 
 /* Is the member NAME or NAME.npy? */
 static bool
-is_named(const Member *m, const char *name)
+is_named(const ZipMember *m, const char *name)
 {
     size_t n = strlen(name);
     if (m->name_bytes < n || memcmp(m->name, name, n) != 0)
@@ -166,7 +166,7 @@ static const char *
 member_names(Arena *a, Directory dir)
 {
     Text names = { .arena = a };
-    Member m;
+    ZipMember m;
     for (int n = 0; next_member(&dir, &m) == 1; n++) {
         if (n == 16) {
             text_add(&names, ", ...");
@@ -185,7 +185,7 @@ member_names(Arena *a, Directory dir)
 static const char *
 only_member(Arena *a, Directory dir)
 {
-    Member m, second;
+    ZipMember m, second;
 
     if (next_member(&dir, &m) != 1 || next_member(&dir, &second) != 0)
         return NULL;
@@ -207,7 +207,7 @@ npz_read(Arena *a, Diags *d, const char *path, const char *name, NpyArray *out)
     Loc loc = { .file = path };
     Bytes file, bytes;
     Directory dir, all;
-    Member m;
+    ZipMember m;
     if (!file_map(a, d, path, &file))
         return false;
     if (!find_directory(file, &dir))

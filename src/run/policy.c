@@ -24,7 +24,7 @@ typedef struct {
     uint32_t line;
     int32_t ntype;
     VEC(TnBatchState) state;
-} Reader;
+} PolicyReader;
 
 uint64_t
 policy_blocks(const TnBlockInfo *block, int32_t n)
@@ -40,14 +40,14 @@ policy_blocks(const TnBlockInfo *block, int32_t n)
 }
 
 static bool
-wrong(const Reader *r, const char *why)
+wrong(const PolicyReader *r, const char *why)
 {
     return diag_error(r->d, DIAG_USAGE, (Loc){ .file = r->file, .line = r->line }, "%s", why);
 }
 
 /* A type after blanks; false: none. */
 static bool
-read_type(Reader *r, int32_t *type)
+read_type(PolicyReader *r, int32_t *type)
 {
     int64_t n = 0;
 
@@ -62,14 +62,14 @@ read_type(Reader *r, int32_t *type)
 }
 
 static bool
-read_char(Reader *r, char c)
+read_char(PolicyReader *r, char c)
 {
     return r->at < r->end && *r->at++ == c;
 }
 
 /* The child of `of`, -1 being the root, for a type. */
 static int32_t
-child(Reader *r, int32_t of, int32_t type)
+child(PolicyReader *r, int32_t of, int32_t type)
 {
     int32_t at = of >= 0 ? r->state.at[of].child : r->state.n ? 0 : -1, last = -1;
 
@@ -88,7 +88,7 @@ child(Reader *r, int32_t of, int32_t type)
 }
 
 static bool
-read_state(Reader *r)
+read_state(PolicyReader *r)
 {
     int32_t at = -1, type;
 
@@ -110,7 +110,7 @@ policy_is_table(const char *text)
 }
 
 static bool
-read_table(Reader *r, const TnBlockInfo *block, int32_t nblock, TnBatchPolicy *out)
+read_table(PolicyReader *r, const TnBlockInfo *block, int32_t nblock, TnBatchPolicy *out)
 {
     const char *blocks = arena_printf(r->a, "%sblocks %d of %016llx\n", head, nblock,
                                       (unsigned long long)policy_blocks(block, nblock));
@@ -136,7 +136,7 @@ policy_read(Arena *a, Diags *d, const char *file, Bytes text, const TnBlockInfo 
             int32_t nblock, TnBatchPolicy *out)
 {
     const char *at = (const char *)text.data;
-    Reader r = { a, d, file, at, at + text.bytes, .line = 1, .ntype = nblock + 1 };
+    PolicyReader r = { a, d, file, at, at + text.bytes, .line = 1, .ntype = nblock + 1 };
 
     *out = (TnBatchPolicy){ .size = sizeof *out, .kind = TN_POLICY_FSM };
     return read_table(&r, block, nblock, out);

@@ -38,7 +38,7 @@ struct Session {
 
     const void **input_data;
     void **output_data;
-    Room arena, scratch;
+    Reservation arena, scratch;
 
     Heap *heap; /* for tensors whose size only the run determines */
     TnMemory memory;
@@ -51,18 +51,18 @@ struct Session {
 
 /* The contents are lost. What grows by a row with every token gets a quarter more than before. */
 static bool
-grow(Room *r, int64_t bytes)
+grow(Reservation *r, int64_t bytes)
 {
     int64_t more = r->bytes + r->bytes / 4;
-    return room_take(r, 0, bytes > r->bytes && bytes < more ? more : bytes);
+    return reservation_grow(r, 0, bytes > r->bytes && bytes < more ? more : bytes);
 }
 
 static void
 session_end(void *what)
 {
     Session *s = what;
-    room_free(&s->arena);
-    room_free(&s->scratch);
+    reservation_free(&s->arena);
+    reservation_free(&s->scratch);
 }
 
 static void
@@ -327,10 +327,10 @@ report_fault(const Session *s, Diags *d, const TnFault *f)
                                          "size; run smaller inputs",
                                          got);
     case TN_FAULT_TRIPS:
-        return diag_error(
-            d, DIAG_LIMIT, at_model(s),
-            "a loop made %lld turns, the limit is %lld; raise it with --max-trips when compiling",
-            got, want);
+        return diag_error(d, DIAG_LIMIT, at_model(s),
+                          "a loop ran %lld iterations, the limit is %lld; raise it with "
+                          "--max-trips when compiling",
+                          got, want);
     case TN_FAULT_DEPTH:
         return diag_error(d, DIAG_LIMIT, at_model(s),
                           "functions call each other %lld deep, the limit is %lld; raise it with "

@@ -21,7 +21,7 @@ typedef struct {
     bool kept; /* a run left it, with these dims */
     int64_t dims[TN_MAX_RANK];
     int64_t given[TN_MAX_RANK]; /* the dims of the next run's input */
-    Room room[2];
+    Reservation room[2];
     int turn; /* which of the two is current */
 } Kept;
 
@@ -71,7 +71,7 @@ states_end(void *what)
     States *s = what;
     for (int32_t i = 0; i < s->n; i++)
         for (int k = 0; k < 2; k++)
-            room_free(&s->at[i].room[k]);
+            reservation_free(&s->at[i].room[k]);
 }
 
 States *
@@ -180,7 +180,7 @@ no_memory(Diags *d, Loc loc, const Kept *k, int64_t bytes)
  * twice as many rows, within the bound; a state that is replaced gets a quarter more once it has
  * grown. */
 static int64_t
-bytes_to_take(const States *s, const Kept *k, const Room *r, int64_t rows, int64_t bytes)
+bytes_to_take(const States *s, const Kept *k, const Reservation *r, int64_t rows, int64_t bytes)
 {
     int64_t row = rows ? bytes / rows : 0, wanted, most;
 
@@ -198,7 +198,7 @@ bytes_to_take(const States *s, const Kept *k, const Room *r, int64_t rows, int64
 static bool
 place(States *s, Diags *d, Loc loc, Kept *k, RunInput *in, RunOutput *out)
 {
-    Room *from = &k->room[k->turn], *to = k->info->in_place ? from : &k->room[!k->turn];
+    Reservation *from = &k->room[k->turn], *to = k->info->in_place ? from : &k->room[!k->turn];
     int64_t rows = rows_of(k, out->dims), held = 0, begin = 0;
 
     if (s->most && rows > s->most)
@@ -209,11 +209,11 @@ place(States *s, Diags *d, Loc loc, Kept *k, RunInput *in, RunOutput *out)
                           k->in->name, (long long)rows_of(k, in->dims), (long long)rows,
                           (long long)s->most);
     tensor_bytes(k->dtype, k->rank, k->kept ? k->dims : k->given, k->kept ? &held : &begin);
-    if (!room_take(from, held, begin))
+    if (!reservation_grow(from, held, begin))
         return no_memory(d, loc, k, begin);
     if (!out->made) {
         int64_t stay = to == from ? held : 0, wanted = bytes_to_take(s, k, to, rows, out->bytes);
-        if (!room_take(to, stay, wanted) && !room_take(to, stay, out->bytes))
+        if (!reservation_grow(to, stay, wanted) && !reservation_grow(to, stay, out->bytes))
             return no_memory(d, loc, k, out->bytes);
     }
     if (begin && s->pretended < 0)
@@ -243,8 +243,8 @@ states_taken(States *s, Diags *d, Loc loc, const RunOutput *out)
     for (int32_t i = 0; i < s->n; i++) {
         Kept *k = &s->at[i];
         const RunOutput *o = &out[k->info->output];
-        Room *to = &k->room[!k->turn];
-        if (o->made && !room_take(to, 0, o->bytes))
+        Reservation *to = &k->room[!k->turn];
+        if (o->made && !reservation_grow(to, 0, o->bytes))
             return no_memory(d, loc, k, o->bytes);
         if (o->made && o->bytes)
             memcpy(to->at, o->data, (size_t)o->bytes);
@@ -293,14 +293,14 @@ shorten(Kept *k, int64_t rows)
 {
     int64_t outer = 1, inner = dtype_info[k->dtype].bytes;
     int32_t dim = k->info->dim;
-    Room *r = &k->room[k->turn];
+    Reservation *r = &k->room[k->turn];
     char *at = r->at;
 
     for (int32_t e = 0; e < dim; e++)
         outer *= k->dims[e];
     for (uint32_t e = (uint32_t)dim + 1; e < k->rank; e++)
         inner *= k->dims[e];
-    room_take(r, outer == 1 ? rows * inner : 0, 0);
+    reservation_grow(r, outer == 1 ? rows * inner : 0, 0);
     for (int64_t o = 1; o < outer && inner; o++)
         memmove(at + o * rows * inner, at + o * k->dims[dim] * inner, (size_t)(rows * inner));
     k->dims[dim] = rows;
@@ -397,10 +397,10 @@ plan_arrangement(Diags *d, Loc loc, Kept *k, const Arrangement *a, Arranged *x, 
     if (!tensor_bytes(k->dtype, k->rank, dims, &bytes))
         return diag_error(d, DIAG_LIMIT, loc, "state \"%s\" would be %s, which cannot be",
                           k->in->name, dims_text(d->arena, k->dtype, k->rank, dims));
-    const Room *now = &k->room[k->turn];
+    const Reservation *now = &k->room[k->turn];
     *here = bytes <= now->bytes && arrange_in_place(x, a);
     bytes = bytes > now->bytes ? bytes : now->bytes; /* reserved memory stays reserved */
-    return *here || room_take(&k->room[!k->turn], 0, bytes) || no_memory(d, loc, k, bytes);
+    return *here || reservation_grow(&k->room[!k->turn], 0, bytes) || no_memory(d, loc, k, bytes);
 }
 
 /* All memory is allocated before anything moves: then nothing can fail. */
@@ -431,7 +431,7 @@ states_arrange(States *s, Diags *d, Loc loc, const Arrangement *a)
         Kept *k = &s->at[i];
         const char *from = k->room[k->turn].at;
         k->turn = here[i] ? k->turn : !k->turn;
-        room_take(&k->room[k->turn], 0, 0);
+        reservation_grow(&k->room[k->turn], 0, 0);
         arrange(&x[i], a, from, k->room[k->turn].at);
         k->dims[x[i].sequence] = a->sequences;
         if (x[i].row >= 0)
@@ -445,22 +445,22 @@ states_arrange(States *s, Diags *d, Loc loc, const Arrangement *a)
 /* In a new room, so that s keeps its contents if another state fails; with as much room behind as
  * either had. */
 static bool
-fork_one(Diags *d, Loc loc, const Kept *k, Kept *from, Pages *pages, Room *room)
+fork_one(Diags *d, Loc loc, const Kept *k, Kept *from, Pages *pages, Reservation *room)
 {
-    Room *r = &from->room[from->turn];
+    Reservation *r = &from->room[from->turn];
     int64_t bytes = 0, now = k->room[k->turn].bytes;
 
     if (!from->kept)
         return true;
     tensor_bytes(from->dtype, from->rank, from->dims, &bytes);
-    return room_share(room, r, bytes, r->bytes > now ? r->bytes : now, pages) ||
+    return reservation_share(room, r, bytes, r->bytes > now ? r->bytes : now, pages) ||
            no_memory(d, loc, k, bytes);
 }
 
 bool
 states_fork(States *s, Diags *d, Loc loc, States *from)
 {
-    Room *room = NEW_ARRAY(d->arena, Room, s->n);
+    Reservation *room = NEW_ARRAY(d->arena, Reservation, s->n);
     bool ok = true;
 
     if (!s->n)
@@ -477,13 +477,13 @@ states_fork(States *s, Diags *d, Loc loc, States *from)
     for (int32_t i = 0; i < s->n; i++) {
         Kept *k = &s->at[i];
         if (ok) {
-            Room old = k->room[k->turn];
+            Reservation old = k->room[k->turn];
             k->room[k->turn] = room[i];
             room[i] = old;
             k->kept = from->at[i].kept;
             memcpy(k->dims, from->at[i].dims, sizeof k->dims);
         }
-        room_free(&room[i]);
+        reservation_free(&room[i]);
     }
     return ok;
 }

@@ -66,7 +66,8 @@ carry_out(Points *p, Arena *a, const Program *program, uint32_t first, uint32_t 
 uint32_t
 schedule_pieces(const Kernel *k, const Program *program)
 {
-    return kernel_is_beside(k) && program->step.n && program->step.at[0].verb == VERB_alone
+    return kernel_has_independent_parts(k) && program->step.n &&
+                   program->step.at[0].verb == VERB_alone
                ? k->npart
                : 1;
 }
@@ -183,8 +184,8 @@ takes_turns(Ctx *c, const Expr *const *trips, uint32_t n, int64_t *own)
 /* One loop over the tasks of all parts, in rounds, so that each thread has its share of every part,
  * and of the same columns of all of them. */
 static bool
-build_beside(Ctx *c, Arena *a, Kernel *k, const Machine *m, const Program *program,
-             const char **why)
+build_independent_parts(Ctx *c, Arena *a, Kernel *k, const Machine *m, const Program *program,
+                        const char **why)
 {
     Block *tree = NEW_ARRAY(a, Block, k->npart), *b;
     const Expr **trips = NEW_ARRAY(a, const Expr *, k->npart), *grain = expr_int(c, 1),
@@ -261,7 +262,7 @@ schedule_build(Ctx *c, Arena *a, Kernel *k, const Machine *m, const Program *pro
     k->part = part;
     k->nloop = 0;
     bool ok = schedule_pieces(k, program) > 1
-                  ? build_beside(c, a, k, m, program, why)
+                  ? build_independent_parts(c, a, k, m, program, why)
                   : carry_out(points_of(c, a, k, m), a, program, 0, program->step.n, why);
     k->part = meaning;
     program_print(c, &t, program, 0);
@@ -284,7 +285,7 @@ schedule_sums(Ctx *c, Arena *a, Kernel *k, const Machine *m, const Program *prog
         k->npart = n > 1 ? 1 : npart;
         Points *p = points_of(c, a, k, m);
         ok = take_steps(p, a, program, first, end, &why);
-        points_sums(p, p->root, t);
+        points_summation_order(p, p->root, t);
         k->part = meaning;
         k->npart = npart;
     }

@@ -2,19 +2,19 @@
 #include "schedule/group.h"
 
 static bool
-recognise_member(const Group *g, uint32_t part, Member *m)
+recognise_member(const Group *g, uint32_t part, GroupMember *m)
 {
     const Points *p = g->w->p;
     const Part *k = &p->k->part[part];
     const Nest *n = k->nest;
     uint32_t seen = 0;
 
-    *m = (Member){ .part = part,
-                   .n = n,
-                   .l = draft_low(g->w, part),
-                   .name = part_name(p, part),
-                   .reduce = part_reduction(p, part),
-                   .head = NEST_MAX_AXES };
+    *m = (GroupMember){ .part = part,
+                        .n = n,
+                        .l = draft_low(g->w, part),
+                        .name = part_name(p, part),
+                        .reduce = part_reduction(p, part),
+                        .head = NEST_MAX_AXES };
     m->product = nest_contraction(g->w->c, n, &m->view);
     for (uint32_t x = 0; x < n->naxis; x++) {
         if (axis_varies(&n->axis[x]) || expr_is(n->axis[x].extent, 0))
@@ -44,10 +44,10 @@ recognise_member(const Group *g, uint32_t part, Member *m)
 static int64_t
 shared_heads(const Group *g)
 {
-    const Member *last = &g->member[g->n - 1];
+    const GroupMember *last = &g->member[g->n - 1];
     bool alike = last->head != NEST_MAX_AXES;
 
-    for (const Member *m = g->member; m <= last && alike; m++)
+    for (const GroupMember *m = g->member; m <= last && alike; m++)
         alike = !m->product || (m->view.row >> m->head & 1);
     return alike ? expr_or(last->n->axis[last->head].extent, 1) : 1;
 }
@@ -62,7 +62,7 @@ group_of(Draft *w, Group *g)
     if (k->npart < 2 || !k->shared)
         return false;
     g->n = k->npart;
-    g->member = NEW_ARRAY(g->w->a, Member, g->n);
+    g->member = NEW_ARRAY(g->w->a, GroupMember, g->n);
     for (uint32_t i = 0; i < g->n; i++) {
         if (!recognise_member(g, i, &g->member[i]))
             return false;
@@ -71,7 +71,7 @@ group_of(Draft *w, Group *g)
             k->buffer.at[k->part[i].buffer[g->member[i].n->nin]].space != SPACE_LOCAL)
             return false;
     }
-    const Member *last = &g->member[g->n - 1];
+    const GroupMember *last = &g->member[g->n - 1];
     if (!products)
         return false;
     for (uint32_t x = 0; n + 2 < k->shared; x++)
@@ -86,48 +86,48 @@ group_of(Draft *w, Group *g)
 }
 
 const char *
-group_row(const Group *g, const Member *m)
+group_row(const Group *g, const GroupMember *m)
 {
     return arena_printf(g->w->a, "%s.%s", m->name, m->n->axis[m->row].name);
 }
 
 const char *
-group_own(const Group *g, const Member *m)
+group_own(const Group *g, const GroupMember *m)
 {
     return axis_names(g->w, m->part, m->own, m->nown);
 }
 
 const char *
-group_heads(const Group *g, const Member *m, bool together)
+group_heads(const Group *g, const GroupMember *m, bool together)
 {
-    bool here = g->how != HEADS_APART && (g->how == HEADS_TOGETHER) == together;
+    bool here = g->how != HEADS_SEPARATE && (g->how == HEADS_FUSED) == together;
     return here ? arena_printf(g->w->a, "%s.%s ", m->name, m->n->axis[m->head].name) : "";
 }
 
 const char *
 group_last_heads(const Group *g, bool together)
 {
-    bool here = g->how != HEADS_APART && (g->how == HEADS_TOGETHER) == together;
+    bool here = g->how != HEADS_SEPARATE && (g->how == HEADS_FUSED) == together;
     return here ? arena_printf(g->w->a, "%s ", g->around) : "";
 }
 
 bool
 group_may(const Group *g)
 {
-    return g->how == HEADS_APART ||
+    return g->how == HEADS_SEPARATE ||
            (g->heads > 1 && (g->how == HEADS_INSIDE || g->heads <= g->height));
 }
 
 int64_t
 group_in_task(const Group *g)
 {
-    return g->how == HEADS_APART ? 1 : g->heads;
+    return g->how == HEADS_SEPARATE ? 1 : g->heads;
 }
 
 int64_t
 group_in_tile(const Group *g)
 {
-    return g->how == HEADS_TOGETHER ? g->heads : 1;
+    return g->how == HEADS_FUSED ? g->heads : 1;
 }
 
 void
@@ -135,15 +135,15 @@ group_write_task(const Group *g, Text *t, int64_t rows)
 {
     text_printf(t, "split %s by %lld -> ib ir %s\n", g->rows, (long long)rows,
                 g->nrows >= 0 && g->nrows % rows == 0 ? "exact" : "guard");
-    if (g->how == HEADS_APART)
+    if (g->how == HEADS_SEPARATE)
         text_printf(t, "fuse %s %s ib -> task\n", g->outer, g->around);
     else
         text_printf(t, "order ib %s ir\nfuse %s ib -> task\n", g->around, g->outer);
 }
 
 void
-group_write_turned(const Group *g, const Member *m, Text *t, const char *operand, const char *copy,
-                   const char *across)
+group_write_transposed(const Group *g, const GroupMember *m, Text *t, const char *operand,
+                       const char *copy, const char *across)
 {
     const char *a = m->name, *c = arena_printf(g->w->a, "%s.%s", a, copy),
                *along = axis_name(g->w, m->part, m->sum[m->nsum - 1]);

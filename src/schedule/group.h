@@ -25,11 +25,11 @@ typedef struct {
     uint32_t head;                     /* and of the one around it; NEST_MAX_AXES: none */
     uint32_t own[NEST_MAX_AXES], nown; /* parallel axes that are not shared */
     uint32_t sum[NEST_MAX_AXES], nsum;
-} Member;
+} GroupMember;
 
 typedef struct {
     Draft *w;
-    Member *member;
+    GroupMember *member;
     uint32_t n;         /* of them */
     const char *outer;  /* the shared loops but the last two … */
     const char *around; /* … the one around the rows, "" if there is none … */
@@ -39,20 +39,20 @@ typedef struct {
     int64_t lanes, vectors, height;
     int64_t heads; /* of a row, which share operands; 1: none do */
     /* each in a task of its own, all in a task, all in a register tile */
-    enum { HEADS_APART, HEADS_INSIDE, HEADS_TOGETHER } how;
-    int64_t block;     /* of the online sums; 0: none */
-    const Member *max; /* the maximum of those */
-    bool omits;        /* a table tells which blocks are unseen */
+    enum { HEADS_SEPARATE, HEADS_INSIDE, HEADS_FUSED } how;
+    int64_t block;          /* of the online sums; 0: none */
+    const GroupMember *max; /* the maximum of those */
+    bool omits;             /* a table tells which blocks are unseen */
 } Group;
 
 /* False: it is none. */
 bool group_of(Draft *w, Group *g);
 /* The loop over the rows of a part's box; the loops over what is a part's own. */
-const char *group_row(const Group *g, const Member *m);
-const char *group_own(const Group *g, const Member *m);
+const char *group_row(const Group *g, const GroupMember *m);
+const char *group_own(const Group *g, const GroupMember *m);
 /* The loop over the heads of its box if they are in the task, otherwise "": outside of register
  * tiles, or in them. The last part's. */
-const char *group_heads(const Group *g, const Member *m, bool together);
+const char *group_heads(const Group *g, const GroupMember *m, bool together);
 const char *group_last_heads(const Group *g, bool together);
 /* Is this placement of heads possible? In tasks of their own always; in one task if they share
  * operands; in one register tile if it has a row for each. */
@@ -65,19 +65,20 @@ void group_write_task(const Group *g, Text *t, int64_t rows);
 
 /* The loops of a task's copy of an operand whose sum is contiguous: lanes are its points along
  * `across`, a loop of it, in tiles that are transposed in registers. */
-void group_write_turned(const Group *g, const Member *m, Text *t, const char *operand,
-                        const char *copy, const char *across);
+void group_write_transposed(const Group *g, const GroupMember *m, Text *t, const char *operand,
+                            const char *copy, const char *across);
 
 /* The steps of a last part that is a contraction: a tile of its rows broadcasts elements of the
  * intermediate tensor to lanes, which run along its columns. (write_group.c) */
 void group_write_last(const Group *g, Text *t);
 /* A part that is no contraction, along its row. row: the loop over rows. False: its columns are
- * more than one index. (write_lines.c) */
-bool group_write_line(const Group *g, const Member *m, Text *t, const char *row);
+ * more than one index. (write_group_columns.c) */
+bool group_write_line(const Group *g, const GroupMember *m, Text *t, const char *row);
 /* Programs whose lanes are columns: the results of contractions are stored row-major.
- * (write_lines.c) */
-void write_lines(const Group *g);
-/* Programs for one row a head, of all heads whose columns are contiguous. (write_token.c) */
-void write_token(const Group *g);
+ * (write_group_columns.c) */
+void write_group_columns(const Group *g);
+/* Programs for one row a head, of all heads whose columns are contiguous.
+ * (write_decode_attention.c) */
+void write_decode_attention(const Group *g);
 
 #endif

@@ -69,7 +69,7 @@ bool low_collapses(Low *l, uint32_t outer, uint32_t inner, const Scalar *const *
 /* Iterations worth a thread, from the scalar operations of one. */
 const Expr *low_grain(Ctx *c, const Machine *m, const Expr *work_per_trip);
 
-/* ---- values (value.c) ------------------------------------------------------------------------ */
+/* ---- values (lower_value.c) ------------------------------------------------------------------ */
 
 const Expr *low_expr(Low *l, const Expr *e);
 bool low_uses_lane(const Expr *e); /* does it differ between lanes? */

@@ -8,14 +8,14 @@
  */
 #include "schedule/lower.h"
 
-static void lower_node(Env *e, const Node *n, Block *b);
+static void lower_node(Env *e, const LoopNode *n, Block *b);
 
 /* ---- loops ----------------------------------------------------------------------------------- */
 
 /* A loop over the points of a padded split, in multiples of its padding, which indexes a register
  * accumulator declared at n; 0: none. */
 static IterId
-narrowed_at(Env *e, const Node *n)
+narrowed_at(Env *e, const LoopNode *n)
 {
     for (uint32_t i = 0; i < n->holds.n; i++) {
         const Hold *h = &e->p->hold.at[n->holds.at[i]];
@@ -31,7 +31,7 @@ narrowed_at(Env *e, const Node *n)
 }
 
 static bool
-sums(const Node *n)
+sums(const LoopNode *n)
 {
     return n->phase == PHASE_INIT || n->phase == PHASE_UPDATE || n->phase == PHASE_FLUSH ||
            n->phase == PHASE_COPY;
@@ -40,7 +40,7 @@ sums(const Node *n)
 /* Lowers the children of n that use the accumulator, specialised for each number of iterations of
  * x; the rest of the children is not specialised. Returns the number of children lowered. */
 static uint32_t
-lower_narrowed(Env *e, const Node *n, IterId x, Block *b)
+lower_narrowed(Env *e, const LoopNode *n, IterId x, Block *b)
 {
     const Iter *points = env_iter(e, env_iter(e, x)->parent);
     int64_t step = points->rest;
@@ -58,10 +58,10 @@ lower_narrowed(Env *e, const Node *n, IterId x, Block *b)
                          ? tree_if(b, scalar_2(c, S_LT, scalar_int(c, DT_I64, (trips - 1) * step),
                                                scalar_index(c, left)))
                          : NULL;
-        Scope s = env_enter(e);
+        EnvScope s = env_enter(e);
         env_change(e, env_iter(e, x)->parent)->extent = expr_int(c, trips * step);
         for (uint32_t k = 0; k < count && !e->p->why; k++) {
-            Scope child = env_enter(e);
+            EnvScope child = env_enter(e);
             lower_node(e, n->body.at[k], more ? &more->body : b);
             env_leave(e, child);
         }
@@ -73,9 +73,9 @@ lower_narrowed(Env *e, const Node *n, IterId x, Block *b)
 
 /* The body of a loop, or of the cases between its borders and at them. */
 static void
-lower_cases(Env *e, const Node *n, uint32_t i, Block *b)
+lower_cases(Env *e, const LoopNode *n, uint32_t i, Block *b)
 {
-    Scope s = env_enter(e);
+    EnvScope s = env_enter(e);
     Var v;
 
     if (i == n->border.n) {
@@ -103,7 +103,7 @@ lower_cases(Env *e, const Node *n, uint32_t i, Block *b)
         test = scalar_2(c, S_AND, test,
                         scalar_2(c, S_LT, scalar_index(c, value), scalar_index(c, end)));
     Tree *between = tree_if(b, test);
-    Scope arm = env_enter(e);
+    EnvScope arm = env_enter(e);
     VEC_PUSH(e->a, &e->range, ((Range){ v, begin, expr_sub(c, end, begin) }));
     lower_cases(e, n, i + 1, &between->body);
     env_leave(e, arm);
@@ -112,7 +112,7 @@ lower_cases(Env *e, const Node *n, uint32_t i, Block *b)
 }
 
 void
-lower_body(Env *e, const Node *n, Block *b)
+lower_body(Env *e, const LoopNode *n, Block *b)
 {
     if (n == e->task)
         place_scratch(e, b);
@@ -132,10 +132,10 @@ lower_body(Env *e, const Node *n, Block *b)
 typedef struct {
     IterId last;
     const Expr *row, *lo;
-} Row;
+} FusedRow;
 
 static void
-bind_lane(Env *e, const Node *n, const Row *row, const Expr *at)
+bind_lane(Env *e, const LoopNode *n, const FusedRow *row, const Expr *at)
 {
     if (row)
         env_bind(e, row->last, at);
@@ -146,18 +146,18 @@ bind_lane(Env *e, const Node *n, const Row *row, const Expr *at)
  * not go beyond the end: then the points run one by one, or, if lanes are accumulators, further
  * lanes repeat the last point. */
 static void
-lower_lanes(Env *e, const Node *n, const Row *row, Block *b, const Expr *base, uint32_t lanes,
-            const Expr *extent)
+lower_lanes(Env *e, const LoopNode *n, const FusedRow *row, Block *b, const Expr *base,
+            uint32_t lanes, const Expr *extent)
 {
     const Expr *lane = expr_var(e->c, LANE);
-    const Node *leaf = node_only_leaf(n);
+    const LoopNode *leaf = node_only_leaf(n);
     Low *l = &e->low[leaf->part];
     bool stays = leaf_has_tile(e, leaf) || (leaf->hold && e->p->hold.at[leaf->hold].lanes > 1);
     Block trial = { .arena = b->arena };
 
     e->lanes = lanes;
     VEC_PUSH(e->a, &e->range, ((Range){ LANE, expr_int(e->c, 0), expr_int(e->c, lanes) }));
-    Scope s = env_enter(e);
+    EnvScope s = env_enter(e);
     if (expr_is(extent, lanes)) {
         bind_lane(e, n, row, expr_add(e->c, base, lane));
         lower_body(e, n, b);
@@ -248,12 +248,12 @@ bind_trip(Env *e, IterId x, const Expr *trip)
 /* The iterations of a serial or unrolled loop from `begin` to `end`, which are within [least,
  * most). */
 static void
-lower_stretch(Env *e, const Node *n, Block *b, const Expr *begin, const Expr *end,
+lower_stretch(Env *e, const LoopNode *n, Block *b, const Expr *begin, const Expr *end,
               const Expr *least, const Expr *most)
 {
     IterId x = n->iter;
     const Expr *trips = env_simplify(e, expr_sub(e->c, end, begin)), *trip = begin;
-    Scope s = env_enter(e);
+    EnvScope s = env_enter(e);
     Var v;
 
     if (expr_is(trips, 0))
@@ -266,7 +266,7 @@ lower_stretch(Env *e, const Node *n, Block *b, const Expr *begin, const Expr *en
             VEC_PUSH(e->a, &e->range, ((Range){ v, least, expr_sub(e->c, most, least) }));
     }
     bind_trip(e, x, trip);
-    for (IterId y = x; y && n->phase == PHASE_WHOLE; y = next_with(e, x, y))
+    for (IterId y = x; y && n->phase == PHASE_COMPLETE; y = next_with(e, x, y))
         bind_digits(e, b, y);
     lower_body(e, n, b);
     env_leave(e, s);
@@ -274,7 +274,7 @@ lower_stretch(Env *e, const Node *n, Block *b, const Expr *begin, const Expr *en
 
 /* All iterations: peeled ones at both ends first and last. */
 static void
-lower_trips(Env *e, const Node *n, Block *b, const Expr *trips)
+lower_trips(Env *e, const LoopNode *n, Block *b, const Expr *trips)
 {
     Ctx *c = e->c;
     const Expr *zero = expr_int(c, 0), *most = expr_offset(c, trips, -n->last);
@@ -288,7 +288,7 @@ lower_trips(Env *e, const Node *n, Block *b, const Expr *trips)
 }
 
 static void
-lower_peeled(Env *e, const Node *n, Block *b)
+lower_peeled(Env *e, const LoopNode *n, Block *b)
 {
     IterId x = n->iter;
     const Iter *it = env_iter(e, x);
@@ -303,9 +303,9 @@ lower_peeled(Env *e, const Node *n, Block *b)
                *rest = rest_of(e, it->parent, it->factor, &maybe);
     if (n->run == WORD_unroll && !expr_const(trips, NULL))
         env_change(e, x)->counted = true;
-    Scope s = env_enter(e);
+    EnvScope s = env_enter(e);
     for (IterId y = x; y; y = next_with(e, x, y))
-        env_change(e, y)->trip = TRIP_WHOLE;
+        env_change(e, y)->trip = TRIP_COMPLETE;
     lower_trips(e, n, b, trips);
     env_leave(e, s);
     if (expr_is(rest, 0))
@@ -325,7 +325,7 @@ lower_peeled(Env *e, const Node *n, Block *b)
     if (maybe && expr_le(c, &known, expr_offset(c, end, 1), whole) != YES)
         b = &tree_if(b, scalar_2(c, S_LT, scalar_index(c, end), scalar_index(c, whole)))->body;
     for (IterId y = x; y; y = next_with(e, x, y))
-        env_change(e, y)->trip = TRIP_REST;
+        env_change(e, y)->trip = TRIP_REMAINDER;
     bind_trip(e, x, expr_const(trips, NULL) ? trips : env_let(e, b, it->name, trips, NULL));
     const Expr *left =
         expr_const(rest, NULL)
@@ -341,7 +341,7 @@ lower_peeled(Env *e, const Node *n, Block *b)
 }
 
 static void
-lower_parallel(Env *e, const Node *n, Block *b)
+lower_parallel(Env *e, const LoopNode *n, Block *b)
 {
     IterId x = n->iter;
 
@@ -355,7 +355,7 @@ lower_parallel(Env *e, const Node *n, Block *b)
 }
 
 static void
-lower_loop(Env *e, const Node *n, Block *b)
+lower_loop(Env *e, const LoopNode *n, Block *b)
 {
     IterId x = n->iter;
     const Iter *it = env_iter(e, x);
@@ -378,11 +378,12 @@ lower_loop(Env *e, const Node *n, Block *b)
 
 /* Vectors from left to right; the last one may be partial. */
 static void
-lower_run(Env *e, const Node *n, const Row *row, Block *b, const Expr *left, const Expr *right)
+lower_run(Env *e, const LoopNode *n, const FusedRow *row, Block *b, const Expr *left,
+          const Expr *right)
 {
     Ctx *c = e->c;
     const Expr *count = env_simplify(e, expr_sub(c, right, left)), *lanes = expr_int(c, n->lanes);
-    Scope s = env_enter(e);
+    EnvScope s = env_enter(e);
 
     if (!expr_const(count, NULL))
         count = env_let(e, b, "count", count, NULL);
@@ -405,7 +406,7 @@ lower_run(Env *e, const Node *n, const Row *row, Block *b, const Expr *left, con
 }
 
 void
-lower_vectors(Env *e, const Node *n, Block *b, const Expr *left, const Expr *right)
+lower_vectors(Env *e, const LoopNode *n, Block *b, const Expr *left, const Expr *right)
 {
     lower_run(e, n, NULL, b, left, right);
 }
@@ -413,7 +414,7 @@ lower_vectors(Env *e, const Node *n, Block *b, const Expr *left, const Expr *rig
 /* The points [lo, lo + count) of fused axes, row by row. Rows of an image are longer than those of
  * the output, and there may be more of them: points beyond the output are skipped. */
 static void
-lower_walk(Env *e, const Node *n, Block *b)
+lower_walk(Env *e, const LoopNode *n, Block *b)
 {
     IterId x = n->iter, run = x;
     Ctx *c = e->c;
@@ -428,7 +429,7 @@ lower_walk(Env *e, const Node *n, Block *b)
         count = env_let(e, b, "n", count, NULL);
     lo = env_let(e, b, "first", env_simplify(e, lo), NULL);
     const Expr *end = expr_add(c, lo, count);
-    Row w = { it->from[it->nfrom - 1], expr_int(c, 0), lo };
+    FusedRow w = { it->from[it->nfrom - 1], expr_int(c, 0), lo };
     if (it->nfrom > 1) {
         const Expr *pitch = env_digit_step(e, run, it->nfrom - 2);
         const Expr *y = env_loop(e, &b, LOOP_SERIAL, env_iter(e, it->from[it->nfrom - 2])->name,
@@ -494,10 +495,10 @@ decided_at_first(Env *e, const Scalar *test, uint32_t part, uint32_t axis, const
 /* Hoists a select whose condition is invariant (which input of a concatenation this row, or these
  * channels, come from): each arm gets loops of its own. */
 static bool
-lower_arms(Env *e, const Node *n, Block *b)
+lower_arms(Env *e, const LoopNode *n, Block *b)
 {
-    const Node *leaf =
-        n->phase == PHASE_WHOLE && n->run != WORD_parallel ? node_only_leaf(n) : NULL;
+    const LoopNode *leaf =
+        n->phase == PHASE_COMPLETE && n->run != WORD_parallel ? node_only_leaf(n) : NULL;
 
     if (!leaf || leaf->hold || n->kind != NODE_LOOP || !n->iter ||
         e->low[leaf->part].n->nwrite != 1 || part_reduction(e->p, leaf->part))
@@ -518,7 +519,7 @@ lower_arms(Env *e, const Node *n, Block *b)
     Tree *test = tree_if(b, low_value(l, value->arg[0]));
     const Scalar *before = e->value[leaf->part];
     for (int arm = 1; arm <= 2; arm++) {
-        Scope s = env_enter(e);
+        EnvScope s = env_enter(e);
         e->value[leaf->part] = value->arg[arm];
         lower_node(e, n, arm == 1 ? &test->body : &test->other);
         env_leave(e, s);
@@ -528,7 +529,7 @@ lower_arms(Env *e, const Node *n, Block *b)
 }
 
 static void
-lower_node(Env *e, const Node *n, Block *b)
+lower_node(Env *e, const LoopNode *n, Block *b)
 {
     Phase before = e->phase;
 
@@ -540,7 +541,7 @@ lower_node(Env *e, const Node *n, Block *b)
     else if (n->kind == NODE_WALK)
         lower_walk(e, n, b);
     else if (n->kind == NODE_IMAGE)
-        lower_image(e, n, b);
+        lower_input_tile(e, n, b);
     else
         lower_loop(e, n, b);
     e->phase = before;
@@ -552,12 +553,12 @@ lower_node(Env *e, const Node *n, Block *b)
  * step. */
 enum { POINT_WORK = 4 };
 static const Expr *
-work_below(Env *e, const Node *n, const Expr *points)
+work_below(Env *e, const LoopNode *n, const Expr *points)
 {
     const Expr *work = expr_int(e->c, 0);
 
     if (n->kind == NODE_LEAF)
-        return n->phase == PHASE_INIT || n->phase == PHASE_COPY || n->phase == PHASE_TURN ||
+        return n->phase == PHASE_INIT || n->phase == PHASE_COPY || n->phase == PHASE_TRANSPOSE ||
                        n->phase == PHASE_FILL || n->phase == PHASE_RESCALE
                    ? work
                    : expr_scale(e->c, points, POINT_WORK);
@@ -600,7 +601,7 @@ points_lower(Points *p)
         e.low[i] = low_part(p->c, p->a, k, p->m, &k->part[i]);
         e.low[i].stream = p->stream;
     }
-    const Node *top = p->root->body.n == 1 ? p->root->body.at[0] : p->root;
+    const LoopNode *top = p->root->body.n == 1 ? p->root->body.at[0] : p->root;
     e.task = top->run == WORD_parallel ? top : p->root;
     k->tree = (Block){ .arena = p->a };
     k->trips = k->grain = expr_int(p->c, 1);

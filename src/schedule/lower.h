@@ -5,7 +5,7 @@
 
 #include "schedule/point.h"
 
-typedef enum { TRIP_ANY, TRIP_WHOLE, TRIP_REST, TRIP_TILES } Trip;
+typedef enum { TRIP_ANY, TRIP_COMPLETE, TRIP_REMAINDER, TRIP_TILES } Trip;
 
 typedef struct {
     const Expr *value;  /* NULL: follows from others, or unknown */
@@ -41,19 +41,19 @@ typedef struct {
     const Expr *unstopped[NEST_MAX_AXES];
     VEC(Var) padding; /* variables that run over padding while sums are made */
     /* the parallel loop, or the root: where a worker's scratch begins */
-    const Node *task;
+    const LoopNode *task;
 } Env;
 
 typedef struct {
     uint32_t undo, range;
-} Scope;
+} EnvScope;
 
 /* ---- iterators (lower_iter.c) ---------------------------------------------------------------- */
 
 /* Bindings, and the ranges of loop variables, from here on… */
-Scope env_enter(const Env *e);
+EnvScope env_enter(const Env *e);
 /* … are forgotten again. */
-void env_leave(Env *e, Scope s);
+void env_leave(Env *e, EnvScope s);
 /* The state of x, to be changed until the scope is left. */
 IterState *env_change(Env *e, IterId x);
 const Expr *env_simplify(const Env *e, const Expr *x);
@@ -87,14 +87,14 @@ bool env_box(Env *e, IterId x, const Expr **lo, const Expr **width);
  * finds its operands. */
 bool boxes_begin(Env *e);
 /* The boxes of the parts computed at n, at the beginning of its body. */
-void boxes_place(Env *e, const Node *n, Block *b);
+void boxes_place(Env *e, const LoopNode *n, Block *b);
 /* The beginning of the boxes along x, and the number of points of all of them, at the enclosing
  * loops: further out than the part is computed. */
 void box_range(Env *e, IterId x, const Expr **lo, const Expr **width);
 /* The points of an axis in one iteration of the enclosing loops, exactly… */
 void points_here(Env *e, IterId x, const Expr **lo, const Expr **width);
 /* … and their largest number in an iteration of loop `at`, in symbols. */
-void points_most(Env *e, IterId x, const Node *at, const Expr **width);
+void points_most(Env *e, IterId x, const LoopNode *at, const Expr **width);
 
 /* ---- buffers (lower_buffer.c) ---------------------------------------------------------------- */
 
@@ -109,16 +109,16 @@ void place_scratch(Env *e, Block *b);
 bool place_index(Env *e, Sym name, const IterId *dim, uint32_t ndim, const Hold *h,
                  const Expr **at);
 
-/* ---- tiles (lower_turn.c) -------------------------------------------------------------------- */
+/* ---- tiles (lower_transpose.c) --------------------------------------------------------------- */
 
 /* Registers for a copy that is transposed. */
 void place_tile(Env *e, Block *b, Copy *k);
-void lower_turn(Env *e, const Node *leaf, Block *b);
+void lower_transpose(Env *e, const LoopNode *leaf, Block *b);
 /* A loop over rows of a tile with fewer rows than the tile: missing rows are 0. False: no such
  * loop. */
-bool lower_tile_rows(Env *e, const Node *n, Block *b);
+bool lower_tile_rows(Env *e, const LoopNode *n, Block *b);
 /* Does the leaf make or read a tile, so that it has to be vectors? */
-bool leaf_has_tile(const Env *e, const Node *leaf);
+bool leaf_has_tile(const Env *e, const LoopNode *leaf);
 
 /* ---- online (lower_online.c) ----------------------------------------------------------------- */
 
@@ -128,15 +128,15 @@ void place_online(Env *e, Block *b);
 /* Where a hold begins: the initial maximum is below any; earlier sums are scaled. */
 void online_begins(Env *e, uint32_t hold, Low *l, Block *b);
 const Scalar *online_scaled(Env *e, uint32_t hold, Low *l, const Scalar *held);
-void lower_rescale(Env *e, const Node *leaf, Block *b, const Scalar *held);
+void lower_rescale(Env *e, const LoopNode *leaf, Block *b, const Scalar *held);
 /* The block for the body of a loop: under a test of its table, if its blocks may be omitted. */
-Block *online_seen(Env *e, const Node *n, Block *b);
+Block *online_seen(Env *e, const LoopNode *n, Block *b);
 
-/* ---- images (lower_image.c) ------------------------------------------------------------------ */
+/* ---- images (lower_input_tile.c) ------------------------------------------------------------- */
 
 /* Memory for the padded input tile, and the loops of its copy. */
-void place_image(Env *e, Block *b, Copy *k);
-void lower_image(Env *e, const Node *n, Block *b);
+void place_input_tile(Env *e, Block *b, Copy *k);
+void lower_input_tile(Env *e, const LoopNode *n, Block *b);
 /* The value at the point that is being copied, whose axes are bound. */
 const Scalar *image_value(Env *e, const Copy *k, Low *l);
 /* The index in it of that point, or of the point that is read here; its rank. */
@@ -144,9 +144,9 @@ uint32_t image_index(Env *e, const Copy *k, Low *l, bool making, const Expr **at
 
 /* ---- loops (lower.c) ------------------------------------------------------------------------- */
 
-void lower_body(Env *e, const Node *n, Block *b);
+void lower_body(Env *e, const LoopNode *n, Block *b);
 /* The body of n in vectors from left to right; the last one may be partial. */
-void lower_vectors(Env *e, const Node *n, Block *b, const Expr *left, const Expr *right);
+void lower_vectors(Env *e, const LoopNode *n, Block *b, const Expr *left, const Expr *right);
 
 /* ---- points (lower_point.c) ------------------------------------------------------------------ */
 
@@ -155,6 +155,6 @@ Low *env_axes(Env *e, uint32_t part);
 /* The part's axes at this point; the values computed here decide which of them are one axis. */
 Low *env_low(Env *e, uint32_t part, const Scalar *const *value, uint32_t nvalue, const Write *w);
 /* The code of a leaf, at the point of its enclosing loops. */
-void lower_leaf(Env *e, const Node *leaf, Block *b);
+void lower_leaf(Env *e, const LoopNode *leaf, Block *b);
 
 #endif

@@ -32,13 +32,13 @@ is_alone(const Env *e, IterId x)
 /* An unknown index that is equal wherever it occurs. */
 #define SOMEWHERE(x) ((Var){ VAR_LOOP, UINT32_MAX - 1 - (x) })
 
-static void find_most(Env *e, const Put *put, const Node *at, const Expr **first,
+static void find_most(Env *e, const Put *put, const LoopNode *at, const Expr **first,
                       const Expr **most);
-static void hull_most(Env *e, IterId box, const Node *at, const Expr **lo, const Expr **width);
+static void hull_most(Env *e, IterId box, const LoopNode *at, const Expr **lo, const Expr **width);
 
 /* The points of x in one iteration of `at`: a first one, and the largest number. */
 static void
-most_points(Env *e, IterId x, const Node *at, const Expr **lo, const Expr **width)
+most_points(Env *e, IterId x, const LoopNode *at, const Expr **lo, const Expr **width)
 {
     const Iter *it = env_iter(e, x);
 
@@ -118,7 +118,7 @@ static void join_box(Union *u, const Type *t, const Access *a, const Expr **lo, 
 
 /* Joins the regions that readers read: of an iteration of `at`, or (NULL) at this point. */
 static void
-join_reads(Env *e, const Put *put, const Node *at, Union *u)
+join_reads(Env *e, const Put *put, const LoopNode *at, Union *u)
 {
     PartReads reads = points_reads(e->p, put->local);
     const Expr *lo[NEST_MAX_AXES], *width[NEST_MAX_AXES], *first[TN_MAX_RANK], *points[TN_MAX_RANK];
@@ -154,7 +154,7 @@ note_most(Union *u, const Type *t, const Access *a, const Expr **lo, const Expr 
 
 /* The largest boxes of a put in one iteration of `at`. */
 static void
-find_most(Env *e, const Put *put, const Node *at, const Expr **first, const Expr **most)
+find_most(Env *e, const Put *put, const LoopNode *at, const Expr **first, const Expr **most)
 {
     Union u = { .e = e, .lo = first, .end = most };
 
@@ -177,7 +177,7 @@ finds_shared(Env *e, uint32_t reader, uint32_t maker)
 {
     const Nest *n = e->k->part[maker].nest;
     uint32_t shared = 0;
-    const Node *at = NULL;
+    const LoopNode *at = NULL;
 
     for (uint32_t i = 1; i < e->p->put.n; i++)
         if (e->p->put.at[i].part == reader)
@@ -199,7 +199,7 @@ finds_shared(Env *e, uint32_t reader, uint32_t maker)
 static bool
 finds_put(Env *e, uint32_t reader, const Put *put)
 {
-    const Node *leaf = part_leaf(e->p, reader);
+    const LoopNode *leaf = part_leaf(e->p, reader);
     return node_inside(leaf, put->at) ||
            points_refuse(e->p, "%s reads %s, which is put inside %s alone", part_name(e->p, reader),
                          part_name(e->p, put->part), env_iter(e, put->at->iter)->name);
@@ -243,7 +243,7 @@ boxes_begin(Env *e)
 /* ---- boxes at the current point -------------------------------------------------------------- */
 
 void
-points_most(Env *e, IterId x, const Node *at, const Expr **width)
+points_most(Env *e, IterId x, const LoopNode *at, const Expr **width)
 {
     const Expr *lo;
 
@@ -337,7 +337,7 @@ box_here(Env *e, const Put *put, Union *u)
     Phase before = e->phase;
 
     /* padding of sums need not be computed */
-    e->phase = PHASE_WHOLE;
+    e->phase = PHASE_COMPLETE;
     join_reads(e, put, NULL, u);
     e->phase = before;
 }
@@ -396,7 +396,7 @@ hull_of(Env *e, const Skip *s, const Expr *const *row_lo, const Expr *const *row
 
 /* The points of x, an axis that a skip shortened, in one iteration of `at`. */
 static void
-hull_most(Env *e, IterId box, const Node *at, const Expr **lo, const Expr **width)
+hull_most(Env *e, IterId box, const LoopNode *at, const Expr **lo, const Expr **width)
 {
     const Skip *s = &e->p->skip.at[env_iter(e, box)->skip];
     const Expr *row_lo[NEST_MAX_AXES], *row_width[NEST_MAX_AXES], *hi;
@@ -491,7 +491,7 @@ place_hull(Env *e, const Skip *s, Block *b, const Hull *before, uint32_t nbefore
 }
 
 void
-boxes_place(Env *e, const Node *n, Block *b)
+boxes_place(Env *e, const LoopNode *n, Block *b)
 {
     Hull *hull = NEW_ARRAY(e->a, Hull, e->p->skip.n);
     uint32_t nhull = 0;

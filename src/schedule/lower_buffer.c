@@ -92,7 +92,7 @@ place_hold(Env *e, Block *b, uint32_t id)
     h->ndim = 0;
     h->lanes = 1;
     h->over_lanes = false;
-    for (const Node *n = h->update->up; n != h->at; n = n->up) {
+    for (const LoopNode *n = h->update->up; n != h->at; n = n->up) {
         bool over = hold_is_over(h, n->iter);
         if (!n->iter || (env_iter(e, n->iter)->kind != AXIS_PARALLEL && !over))
             continue;
@@ -122,14 +122,14 @@ place_copy(Env *e, Block *b, uint32_t id)
     Copy *c = &e->p->copy.at[id];
 
     if (c->image) {
-        place_image(e, b, c);
+        place_input_tile(e, b, c);
         return;
     }
     c->lanes = 1;
-    for (const Node *n = c->leaf->up; n != c->at; n = n->up)
+    for (const LoopNode *n = c->leaf->up; n != c->at; n = n->up)
         if (n->run == WORD_vector && c->space == WORD_reg)
             c->lanes = (uint32_t)env_iter(e, n->iter)->factor;
-    if (c->turned) {
+    if (c->transposed) {
         place_tile(e, b, c);
         return;
     }

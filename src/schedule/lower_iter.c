@@ -3,14 +3,14 @@
 
 /* ---- scopes ---------------------------------------------------------------------------------- */
 
-Scope
+EnvScope
 env_enter(const Env *e)
 {
-    return (Scope){ e->undo.n, e->range.n };
+    return (EnvScope){ e->undo.n, e->range.n };
 }
 
 void
-env_leave(Env *e, Scope s)
+env_leave(Env *e, EnvScope s)
 {
     while (e->undo.n > s.undo) {
         Undo u = e->undo.at[--e->undo.n];
@@ -69,7 +69,7 @@ env_sums(const Env *e)
 
 /* ---- extents --------------------------------------------------------------------------------- */
 
-static const Stage *
+static const InputTile *
 image_along(const Env *e, IterId x)
 {
     for (uint32_t i = 1; i < e->p->copy.n; i++)
@@ -86,7 +86,7 @@ env_digit_step(Env *e, IterId x, uint32_t i)
     const Expr *step = expr_int(e->c, 1);
 
     if (it->pitched) {
-        const Stage *s = image_along(e, x);
+        const InputTile *s = image_along(e, x);
         return s && i < s->nslide ? s->slide[i].pitch : step;
     }
     while (++i < it->nfrom)
@@ -137,7 +137,7 @@ inner_extent(Env *e, IterId x)
     int64_t most = trip == TRIP_TILES ? it->rest : it->factor;
     const Expr *full = expr_int(c, most), *start = env_start(e, it->sibling);
 
-    if (trip == TRIP_WHOLE || it->tail == WORD_exact || !start || most == 1)
+    if (trip == TRIP_COMPLETE || it->tail == WORD_exact || !start || most == 1)
         return full;
     if ((it->tail == WORD_pad && env_sums(e)) || is_clamped(e, trip))
         return full;

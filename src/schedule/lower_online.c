@@ -78,7 +78,7 @@ online_scaled(Env *e, uint32_t hold, Low *l, const Scalar *held)
 
 /* held: the maximum of all blocks so far. */
 void
-lower_rescale(Env *e, const Node *leaf, Block *b, const Scalar *held)
+lower_rescale(Env *e, const LoopNode *leaf, Block *b, const Scalar *held)
 {
     const Online *o = &e->p->online.at[e->p->hold.at[leaf->hold].online];
     const Scalar *reduce = part_reduction(e->p, leaf->part);
@@ -129,7 +129,7 @@ any_element(Env *e, const Scalar *table, uint32_t naxis, const Expr *const *lo,
 }
 
 Block *
-online_seen(Env *e, const Node *n, Block *b)
+online_seen(Env *e, const LoopNode *n, Block *b)
 {
     const Expr *lo[NEST_MAX_AXES], *width[NEST_MAX_AXES], *here, *at[TN_MAX_RANK];
     const Online *o = NULL;

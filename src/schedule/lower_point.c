@@ -36,8 +36,8 @@ use_held(Env *e, Low *l, uint32_t id, const Scalar *reduce)
 static bool
 slides_in_image(const Env *e, uint32_t part, uint32_t axis)
 {
-    for (uint32_t i = 1; i < e->p->copy.n && (e->phase == PHASE_UPDATE || e->phase == PHASE_WHOLE);
-         i++) {
+    for (uint32_t i = 1;
+         i < e->p->copy.n && (e->phase == PHASE_UPDATE || e->phase == PHASE_COMPLETE); i++) {
         const Copy *k = &e->p->copy.at[i];
         for (uint32_t s = 0; k->image && k->part == part && !k->ndim && s < k->image->nslide; s++)
             if (k->image->slide[s].axis == axis)
@@ -122,7 +122,7 @@ env_low(Env *e, uint32_t part, const Scalar *const *value, uint32_t nvalue, cons
 /* Does this leaf read copy i of its operand? The part reads copies that no other copy reads; a copy
  * reads earlier ones, and those made for it; a copy made for another one reads what that would. */
 static bool
-reads_copy(const Points *p, const Node *leaf, uint32_t i)
+reads_copy(const Points *p, const LoopNode *leaf, uint32_t i)
 {
     const Copy *k = &p->copy.at[i], *own = leaf->copy ? &p->copy.at[leaf->copy] : NULL;
 
@@ -136,13 +136,14 @@ reads_copy(const Points *p, const Node *leaf, uint32_t i)
 static bool
 copy_index(Env *e, const Copy *k, Low *l, bool making, const Expr **at, uint32_t *rank)
 {
-    *rank = k->image ? image_index(e, k, l, making, at) : k->turned ? 1 : k->ndim;
-    return k->image || place_index(e, k->name, k->dim + (k->turned && !making), *rank, NULL, at);
+    *rank = k->image ? image_index(e, k, l, making, at) : k->transposed ? 1 : k->ndim;
+    return k->image ||
+           place_index(e, k->name, k->dim + (k->transposed && !making), *rank, NULL, at);
 }
 
 /* Replaces reads of copied operands by reads of the copies, the innermost one of each. */
 static void
-use_copies(Env *e, Low *l, const Node *leaf)
+use_copies(Env *e, Low *l, const LoopNode *leaf)
 {
     const Expr *at[STEP_MAX_LOOPS];
     uint32_t rank;
@@ -157,7 +158,7 @@ use_copies(Env *e, Low *l, const Node *leaf)
 
 /* The value with its copied operands replaced by unknowns. */
 static const Scalar *
-without_copies(Env *e, const Node *leaf, const Scalar *s)
+without_copies(Env *e, const LoopNode *leaf, const Scalar *s)
 {
     ScalarMap m = { .ctx = e->c, .done = { .arena = e->a } };
     bool any = false;
@@ -208,7 +209,7 @@ in_lanes_of(Low *l, const Scalar *stands_for, const Scalar *value)
 }
 
 static void
-lower_init(Env *e, const Node *leaf, Block *b)
+lower_init(Env *e, const LoopNode *leaf, Block *b)
 {
     const Hold *h = &e->p->hold.at[leaf->hold];
     const Scalar *reduce = part_reduction(e->p, leaf->part);
@@ -283,7 +284,7 @@ check_reads(Env *e, const Scalar *value)
 
 /* The first of the best elements so far, and its index. */
 static void
-lower_pick(Env *e, const Node *leaf, Low *l, Block *b, const Scalar *reduce)
+lower_pick(Env *e, const LoopNode *leaf, Low *l, Block *b, const Scalar *reduce)
 {
     const Scalar *best = reduction_item(e->c, reduce, 0), *place = reduction_item(e->c, reduce, 1);
     const Scalar *better = combiner_better(e->c, reduce->u.reduce.combiner, reduce->arg[0], best);
@@ -299,7 +300,7 @@ lower_pick(Env *e, const Node *leaf, Low *l, Block *b, const Scalar *reduce)
 }
 
 static void
-lower_update(Env *e, const Node *leaf, Block *b)
+lower_update(Env *e, const LoopNode *leaf, Block *b)
 {
     const Hold *h = &e->p->hold.at[leaf->hold];
     const Scalar *reduce = part_reduction(e->p, leaf->part),
@@ -397,7 +398,7 @@ write_values(Env *e, Low *l, Block *b, uint32_t part)
 }
 
 static void
-lower_flush(Env *e, const Node *leaf, Block *b)
+lower_flush(Env *e, const LoopNode *leaf, Block *b)
 {
     const Hold *h = &e->p->hold.at[leaf->hold];
     const Scalar *reduce = part_reduction(e->p, leaf->part), *sum = reduce;
@@ -416,7 +417,7 @@ lower_flush(Env *e, const Node *leaf, Block *b)
 
 /* One element of a scan: held for the next one, and stored. */
 static void
-lower_step(Env *e, Low *l, const Node *leaf, Block *b)
+lower_step(Env *e, Low *l, const LoopNode *leaf, Block *b)
 {
     const Write *w = &l->n->write[0];
 
@@ -428,7 +429,7 @@ lower_step(Env *e, Low *l, const Node *leaf, Block *b)
 
 /* Outputs, with or without an accumulated sum. */
 static void
-lower_outputs(Env *e, const Node *leaf, Block *b)
+lower_outputs(Env *e, const LoopNode *leaf, Block *b)
 {
     const Nest *n = e->low[leaf->part].n;
     const Scalar *reduce = part_reduction(e->p, leaf->part), *reads[NEST_MAX_AXES];
@@ -479,7 +480,7 @@ fetch_ahead(Env *e, const Copy *k, Block *b, const Scalar *value)
 /* Padded sums may read beyond its end, but those results are not stored, so the copy need not fill
  * its padding. */
 static void
-lower_copy(Env *e, const Node *leaf, Block *b)
+lower_copy(Env *e, const LoopNode *leaf, Block *b)
 {
     Copy *k = &e->p->copy.at[leaf->copy];
     const Expr *at[STEP_MAX_LOOPS];
@@ -494,15 +495,15 @@ lower_copy(Env *e, const Node *leaf, Block *b)
     if (e->padding.n && k->space == WORD_reg)
         check_reads(e, value);
     /* lanes beyond the end are 0, or repeat the last one */
-    if (k->turned)
+    if (k->transposed)
         l->valid = NULL;
-    low_store(l, b, k->turned ? k->rows : k->buffer, at, rank, value);
+    low_store(l, b, k->transposed ? k->rows : k->buffer, at, rank, value);
     fetch_ahead(e, k, b, value);
 }
 
 /* Initial contents of an output: those of an input, or the combiner's identity. */
 static void
-lower_fill(Env *e, const Node *leaf, Block *b)
+lower_fill(Env *e, const LoopNode *leaf, Block *b)
 {
     Low *l = env_low(e, leaf->part, NULL, 0, &e->low[leaf->part].n->write[leaf->write]);
     Write w = l->n->write[leaf->write];
@@ -521,7 +522,7 @@ lower_fill(Env *e, const Node *leaf, Block *b)
 }
 
 static void
-lower_phase(Env *e, const Node *leaf, Block *b)
+lower_phase(Env *e, const LoopNode *leaf, Block *b)
 {
     switch (leaf->phase) {
     case PHASE_INIT: lower_init(e, leaf, b); return;
@@ -529,15 +530,15 @@ lower_phase(Env *e, const Node *leaf, Block *b)
     case PHASE_FLUSH: lower_flush(e, leaf, b); return;
     case PHASE_COPY: lower_copy(e, leaf, b); return;
     case PHASE_FILL: lower_fill(e, leaf, b); return;
-    case PHASE_TURN: lower_turn(e, leaf, b); return;
+    case PHASE_TRANSPOSE: lower_transpose(e, leaf, b); return;
     case PHASE_RESCALE: lower_rescale(e, leaf, b, held(e, leaf->hold)); return;
-    case PHASE_WHOLE:
+    case PHASE_COMPLETE:
     case PHASE_FINISH: lower_outputs(e, leaf, b); return;
     }
 }
 
 void
-lower_leaf(Env *e, const Node *leaf, Block *b)
+lower_leaf(Env *e, const LoopNode *leaf, Block *b)
 {
     Low *l = &e->low[leaf->part];
 

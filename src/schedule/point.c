@@ -21,27 +21,27 @@ points_refuse(Points *p, const char *format, ...)
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
-Node *
-node_new(Points *p, NodeKind kind, Node *up, Phase phase, Sym prefix)
+LoopNode *
+node_new(Points *p, LoopNodeKind kind, LoopNode *up, Phase phase, Sym prefix)
 {
-    Node *n = NEW(p->a, Node);
+    LoopNode *n = NEW(p->a, LoopNode);
 
-    *n = (Node){ .kind = kind, .up = up, .phase = phase, .prefix = prefix, .run = WORD_serial };
+    *n = (LoopNode){ .kind = kind, .up = up, .phase = phase, .prefix = prefix, .run = WORD_serial };
     if (up)
         VEC_PUSH(p->a, &up->body, n);
     return n;
 }
 
-Node *
-node_loop(Points *p, Node *up, IterId x, Phase phase, Sym prefix)
+LoopNode *
+node_loop(Points *p, LoopNode *up, IterId x, Phase phase, Sym prefix)
 {
-    Node *n = node_new(p, NODE_LOOP, up, phase, prefix);
+    LoopNode *n = node_new(p, NODE_LOOP, up, phase, prefix);
     n->iter = x;
     return n;
 }
 
 uint32_t
-node_place(const Node *up, const Node *child)
+node_place(const LoopNode *up, const LoopNode *child)
 {
     uint32_t i = 0;
 
@@ -51,9 +51,9 @@ node_place(const Node *up, const Node *child)
 }
 
 void
-node_move_last(Node *up, uint32_t place)
+node_move_last(LoopNode *up, uint32_t place)
 {
-    Node *last = up->body.at[--up->body.n];
+    LoopNode *last = up->body.at[--up->body.n];
 
     memmove(up->body.at + place + 1, up->body.at + place,
             (up->body.n++ - place) * sizeof *up->body.at);
@@ -61,23 +61,23 @@ node_move_last(Node *up, uint32_t place)
 }
 
 void
-node_detach(Node *up, const Node *child)
+node_detach(LoopNode *up, const LoopNode *child)
 {
     uint32_t i = node_place(up, child);
 
     memmove(up->body.at + i, up->body.at + i + 1, (--up->body.n - i) * sizeof *up->body.at);
 }
 
-Node *
-node_only_leaf(const Node *n)
+LoopNode *
+node_only_leaf(const LoopNode *n)
 {
     while (n->kind != NODE_LEAF && n->body.n == 1)
         n = n->body.at[0];
-    return n->kind == NODE_LEAF ? (Node *)(uintptr_t)n : NULL;
+    return n->kind == NODE_LEAF ? (LoopNode *)(uintptr_t)n : NULL;
 }
 
 bool
-node_inside(const Node *n, const Node *around)
+node_inside(const LoopNode *n, const LoopNode *around)
 {
     while (n && n != around)
         n = n->up;
@@ -86,14 +86,14 @@ node_inside(const Node *n, const Node *around)
 
 /* Is the node a loop that steps may name? */
 static bool
-is_named(const Node *n)
+is_named(const LoopNode *n)
 {
     return (n->kind == NODE_LOOP || n->kind == NODE_WALK) && n->iter;
 }
 
 /* Does this node's loop have that name? */
 static bool
-is_called(const Points *p, const Node *n, const char *name)
+is_called(const Points *p, const LoopNode *n, const char *name)
 {
     const char *own = p->iter.at[n->iter].name;
     size_t prefix = n->prefix ? strlen(n->prefix) : 0;
@@ -105,13 +105,13 @@ is_called(const Points *p, const Node *n, const char *name)
                   : !strcmp(name, own);
 }
 
-static Node *
-find_loop(const Points *p, Node *n, const char *name)
+static LoopNode *
+find_loop(const Points *p, LoopNode *n, const char *name)
 {
     if (is_called(p, n, name))
         return n;
     for (uint32_t i = 0; i < n->body.n; i++) {
-        Node *found = find_loop(p, n->body.at[i], name);
+        LoopNode *found = find_loop(p, n->body.at[i], name);
         if (found)
             return found;
     }
@@ -119,7 +119,7 @@ find_loop(const Points *p, Node *n, const char *name)
 }
 
 static void
-list_loops(const Points *p, const Node *n, Text *t)
+list_loops(const Points *p, const LoopNode *n, Text *t)
 {
     if (is_named(n))
         text_printf(t, "%s%s%s%s", t->n ? ", " : "", n->prefix ? n->prefix : "",
@@ -128,11 +128,11 @@ list_loops(const Points *p, const Node *n, Text *t)
         list_loops(p, n->body.at[i], t);
 }
 
-Node *
+LoopNode *
 points_loop(Points *p, Sym name)
 {
     Text t = { .arena = p->a };
-    Node *n = strcmp(name, "all") ? find_loop(p, p->root, name) : p->root;
+    LoopNode *n = strcmp(name, "all") ? find_loop(p, p->root, name) : p->root;
 
     if (!n) {
         list_loops(p, p->root, &t);
@@ -169,14 +169,14 @@ name_is_free(Points *p, Sym name, Sym prefix)
 }
 
 bool
-iter_is_known(const Points *p, const Node *at, IterId x, const IterId *dim, uint32_t ndim)
+iter_is_known(const Points *p, const LoopNode *at, IterId x, const IterId *dim, uint32_t ndim)
 {
     const Iter *it = &p->iter.at[x];
 
     for (uint32_t i = 0; i < ndim; i++)
         if (dim[i] == x)
             return true;
-    for (const Node *n = at; n; n = n->up)
+    for (const LoopNode *n = at; n; n = n->up)
         if (n->iter == x)
             return true;
     IterId from[] = { it->whole, it->box, it->with };
@@ -199,20 +199,21 @@ iter_is_known(const Points *p, const Node *at, IterId x, const IterId *dim, uint
 
 /* ---- parts ----------------------------------------------------------------------------------- */
 
-static Node *
-find_leaf(Node *n, uint32_t part)
+static LoopNode *
+find_leaf(LoopNode *n, uint32_t part)
 {
     if (n->kind == NODE_LEAF)
-        return n->part == part && (n->phase == PHASE_WHOLE || n->phase == PHASE_UPDATE) ? n : NULL;
+        return n->part == part && (n->phase == PHASE_COMPLETE || n->phase == PHASE_UPDATE) ? n
+                                                                                           : NULL;
     for (uint32_t i = 0; i < n->body.n; i++) {
-        Node *found = find_leaf(n->body.at[i], part);
+        LoopNode *found = find_leaf(n->body.at[i], part);
         if (found)
             return found;
     }
     return NULL;
 }
 
-Node *
+LoopNode *
 part_leaf(Points *p, uint32_t part)
 {
     return find_leaf(p->root, part);
@@ -328,7 +329,7 @@ part_is_filled(const Points *p, uint32_t part)
 }
 
 bool
-axis_writes_apart(Ctx *c, const Nest *n, uint32_t axis)
+axis_separates_writes(Ctx *c, const Nest *n, uint32_t axis)
 {
     if (n->axis[axis].kind != AXIS_PARALLEL)
         return false;
@@ -349,13 +350,13 @@ axis_writes_apart(Ctx *c, const Nest *n, uint32_t axis)
 /* ---- initial points -------------------------------------------------------------------------- */
 
 static Sym
-unique_name(Points *p, Sym wish)
+unique_name(Points *p, Sym like)
 {
-    Sym name = wish;
+    Sym name = like;
 
     for (uint32_t suffix = 2, x = 1; x < p->iter.n; x++)
         if (p->iter.at[x].name == name) {
-            name = sym_printf(p->c, "%s_%u", wish, suffix++);
+            name = sym_printf(p->c, "%s_%u", like, suffix++);
             x = 0;
         }
     return name;
@@ -363,7 +364,7 @@ unique_name(Points *p, Sym wish)
 
 /* Loops over the output dimensions that no axis covers completely. */
 static void
-fill_loops(Points *p, uint32_t part, uint32_t write, Node *in, AxisSet outside)
+fill_loops(Points *p, uint32_t part, uint32_t write, LoopNode *in, AxisSet outside)
 {
     const Nest *n = p->k->part[part].nest;
     const Write *w = &n->write[write];
@@ -381,7 +382,7 @@ fill_loops(Points *p, uint32_t part, uint32_t write, Node *in, AxisSet outside)
         p->iter.at[dim[d]].size = t->dim[d];
         in = node_loop(p, in, dim[d], PHASE_FILL, prefix);
     }
-    Node *leaf = node_new(p, NODE_LEAF, in, PHASE_FILL, NULL);
+    LoopNode *leaf = node_new(p, NODE_LEAF, in, PHASE_FILL, NULL);
     leaf->part = part;
     leaf->write = write;
     leaf->dim = dim;
@@ -406,8 +407,8 @@ reads_across(const Nest *n, const Accesses *all)
     return false;
 }
 
-static Node *
-axis_loop(Points *p, uint32_t part, uint32_t x, AxisKind kind, Node *in)
+static LoopNode *
+axis_loop(Points *p, uint32_t part, uint32_t x, AxisKind kind, LoopNode *in)
 {
     const Nest *n = p->k->part[part].nest;
     Sym name = p->k->npart > 1 ? sym_printf(p->c, "%s.%s", part_name(p, part), n->axis[x].name)
@@ -416,11 +417,11 @@ axis_loop(Points *p, uint32_t part, uint32_t x, AxisKind kind, Node *in)
 
     p->iter.at[it].part = part;
     p->iter.at[it].axis = x;
-    return node_loop(p, in, it, PHASE_WHOLE, NULL);
+    return node_loop(p, in, it, PHASE_COMPLETE, NULL);
 }
 
 static void
-part_loops(Points *p, uint32_t part, Node *in, const IterId *shared, uint32_t nshared)
+part_loops(Points *p, uint32_t part, LoopNode *in, const IterId *shared, uint32_t nshared)
 {
     const Nest *n = p->k->part[part].nest;
     Accesses all = nest_accesses(p->c, p->a, n);
@@ -435,7 +436,7 @@ part_loops(Points *p, uint32_t part, Node *in, const IterId *shared, uint32_t ns
             placed[x] = true;
         }
     for (uint32_t x = 0; filled && x < n->naxis; x++)
-        if (!placed[x] && axis_writes_apart(p->c, n, x)) {
+        if (!placed[x] && axis_separates_writes(p->c, n, x)) {
             in = axis_loop(p, part, x, AXIS_PARALLEL, in);
             outside |= (AxisSet)1 << x;
             placed[x] = true;
@@ -448,7 +449,7 @@ part_loops(Points *p, uint32_t part, Node *in, const IterId *shared, uint32_t ns
             if (!placed[x] && (n->axis[x].kind == AXIS_REDUCE) == reduce)
                 in = axis_loop(p, part, x, in_order && !reduce ? AXIS_SCAN : n->axis[x].kind, in);
         }
-    Node *leaf = node_new(p, NODE_LEAF, in, PHASE_WHOLE, NULL);
+    LoopNode *leaf = node_new(p, NODE_LEAF, in, PHASE_COMPLETE, NULL);
     leaf->part = part;
 }
 
@@ -471,15 +472,15 @@ points_of(Ctx *c, Arena *a, Kernel *k, const Machine *m)
     VEC_PUSH(a, &p->put, (Put){ 0 });
     VEC_PUSH(a, &p->online, (Online){ 0 });
     VEC_PUSH(a, &p->skip, (Skip){ 0 });
-    p->root = node_new(p, NODE_LOOP, NULL, PHASE_WHOLE, NULL);
-    Node *outer = p->root;
+    p->root = node_new(p, NODE_LOOP, NULL, PHASE_COMPLETE, NULL);
+    LoopNode *outer = p->root;
     uint32_t parallel[NEST_MAX_AXES];
     axis_list(nest_axes_of_kind(k->part[0].nest, AXIS_PARALLEL), parallel);
     for (uint32_t j = 0; j < nshared; j++) {
         uint32_t x = parallel[j];
         shared[j] = iter_new(p, unique_name(p, k->part[0].nest->axis[x].name), AXIS_PARALLEL);
         p->iter.at[shared[j]].axis = x;
-        outer = node_loop(p, outer, shared[j], PHASE_WHOLE, NULL);
+        outer = node_loop(p, outer, shared[j], PHASE_COMPLETE, NULL);
     }
     for (uint32_t i = 0; i < k->npart; i++)
         part_loops(p, i, outer, shared, nshared);

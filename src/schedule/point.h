@@ -27,7 +27,7 @@
 #include "kernel/support.h"
 #include "schedule/internal.h"
 #include "schedule/program.h"
-#include "schedule/stage.h"
+#include "schedule/input_tile.h"
 
 typedef uint32_t IterId; /* index into Points.iter; 0 is "none" */
 
@@ -56,18 +56,18 @@ typedef struct {
 } Iter;
 
 /* NODE_IMAGE: all loops of a padded input tile's copy; they follow from its positions, and steps
- * cannot name them (lower_image.c) */
-typedef enum { NODE_LOOP, NODE_WALK, NODE_IMAGE, NODE_LEAF } NodeKind;
+ * cannot name them (lower_input_tile.c) */
+typedef enum { NODE_LOOP, NODE_WALK, NODE_IMAGE, NODE_LEAF } LoopNodeKind;
 typedef enum {
-    PHASE_WHOLE,  /* the part, its reduction included */
-    PHASE_INIT,   /* the sum begins */
-    PHASE_UPDATE, /* one summand */
+    PHASE_COMPLETE, /* the part, its reduction included */
+    PHASE_INIT,     /* the sum begins */
+    PHASE_UPDATE,   /* one summand */
     /* a part of the sum is complete, and is added to the enclosing hold */
     PHASE_FLUSH,
-    PHASE_FINISH, /* the sum is complete: the epilogue, and the store */
-    PHASE_COPY,   /* an operand is copied */
-    PHASE_TURN,   /* a packed tile is transposed */
-    PHASE_FILL,   /* an output is initialised: it accumulates later */
+    PHASE_FINISH,    /* the sum is complete: the epilogue, and the store */
+    PHASE_COPY,      /* an operand is copied */
+    PHASE_TRANSPOSE, /* a packed tile is transposed */
+    PHASE_FILL,      /* an output is initialised: it accumulates later */
     /* the maximum so far is stored, and the factor by which earlier sums are scaled */
     PHASE_RESCALE,
 } Phase;
@@ -78,10 +78,10 @@ typedef struct {
     int64_t first, last;
 } Border;
 
-typedef struct Node Node;
-struct Node {
-    NodeKind kind;
-    Node *up; /* NULL at the root */
+typedef struct LoopNode LoopNode;
+struct LoopNode {
+    LoopNodeKind kind;
+    LoopNode *up; /* NULL at the root */
     Phase phase;
     Sym prefix;    /* loops are called prefix.name: "acc.fin"; NULL: name alone */
     IterId iter;   /* of a loop; 0 at the root, which runs once */
@@ -93,7 +93,7 @@ struct Node {
     /* of a leaf that fills: the write, and the iterators of its dimensions; 0: an axis */
     uint32_t write;
     const IterId *dim;
-    VEC(Node *) body;
+    VEC(LoopNode *) body;
     VEC(uint32_t) holds, copies; /* buffers declared where the body begins */
     VEC(Border) border;          /* iterations between borders are separate loops */
     /* parts that are computed here: the beginning of their boxes is known from here on */
@@ -105,7 +105,7 @@ struct Node {
 typedef struct {
     Sym name;
     uint32_t part;
-    Node *at, *update; /* the loop that declares it, the leaf that adds to it */
+    LoopNode *at, *update; /* the loop that declares it, the leaf that adds to it */
     Word space;
     uint32_t nover;
     IterId over[STEP_MAX_LOOPS];
@@ -129,11 +129,11 @@ typedef struct {
     Sym name;
     uint32_t part;
     const Scalar *operand; /* of the nest: the operand that is copied */
-    Node *at, *leaf;
+    LoopNode *at, *leaf;
     Word space;
     bool odd;
     /* stored as rows dim[0] of lanes dim[1], read as rows dim[1] of lanes dim[0] */
-    bool turned;
+    bool transposed;
     /* iterations of `at` by which its memory is prefetched; 0: not */
     int64_t ahead;
     bool far; /* … into L2, not L1 */
@@ -142,7 +142,7 @@ typedef struct {
     uint32_t ndim;
     IterId dim[STEP_MAX_LOOPS];
     /* a padded copy of what a window reads instead; dim[0] runs along it, `along` makes its rows */
-    Stage *image;
+    InputTile *image;
     IterId along;
     uint32_t buffer, lanes; /* made when it is lowered */
     uint32_t rows;          /* of a transposed one: the buffer it is stored in */
@@ -150,7 +150,7 @@ typedef struct {
 
 typedef struct {
     uint32_t part, local; /* the buffer of the kernel that it makes */
-    Node *at;
+    LoopNode *at;
     /* along each dimension of its value; 0: it has one point there */
     IterId box[TN_MAX_RANK];
     uint32_t dim[TN_MAX_RANK]; /* the dimensions in memory order, outermost first */
@@ -167,7 +167,7 @@ typedef struct {
  * (step_skip.c). */
 typedef struct {
     uint32_t part, axis;
-    Node *at;
+    LoopNode *at;
     IterId box; /* the iterator over them */
     /* they begin at a multiple of this, and end at one or with the axis */
     int64_t by;
@@ -176,7 +176,7 @@ typedef struct {
 
 /* A maximum and sums that use it, in one loop over blocks (step_online.c). */
 typedef struct {
-    Node *at_loop;
+    LoopNode *at_loop;
     uint32_t max, weight; /* parts: the maximum, the value computed with it */
     uint32_t local;       /* the buffer of the maximum */
     uint32_t nsum, sum[STEP_MAX_LOOPS];
@@ -199,7 +199,7 @@ typedef struct Points {
     VEC(Put) put;       /* [0] unused */
     VEC(Online) online; /* [0] unused */
     VEC(Skip) skip;     /* [0] unused */
-    Node *root;
+    LoopNode *root;
     IterId (*axis)[NEST_MAX_AXES]; /* [part][axis] */
     /* the innermost shared axes that each part has loops of its own for */
     uint32_t apart;
@@ -218,35 +218,35 @@ Points *points_of(Ctx *c, Arena *a, Kernel *k, const Machine *m);
 bool points_step(Points *p, const Step *s);
 /* Fill k->tree from the points. */
 bool points_lower(Points *p);
-/* The order of the reductions below n, a line for each leaf (sums.c). */
-void points_sums(const Points *p, const Node *n, Text *t);
+/* The order of the reductions below n, a line for each leaf (summation_order.c). */
+void points_summation_order(const Points *p, const LoopNode *n, Text *t);
 
 /* ---- for those who apply steps --------------------------------------------------------------- */
 
 /* false */
 bool points_refuse(Points *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
-Node *node_new(Points *p, NodeKind kind, Node *up, Phase phase, Sym prefix);
-Node *node_loop(Points *p, Node *up, IterId x, Phase phase, Sym prefix);
+LoopNode *node_new(Points *p, LoopNodeKind kind, LoopNode *up, Phase phase, Sym prefix);
+LoopNode *node_loop(Points *p, LoopNode *up, IterId x, Phase phase, Sym prefix);
 /* The place of a child in the body that contains it; moves the last child to a place; removes a
  * child. */
-uint32_t node_place(const Node *up, const Node *child);
-void node_move_last(Node *up, uint32_t place);
-void node_detach(Node *up, const Node *child);
+uint32_t node_place(const LoopNode *up, const LoopNode *child);
+void node_move_last(LoopNode *up, uint32_t place);
+void node_detach(LoopNode *up, const LoopNode *child);
 /* The one leaf below n; NULL: there are several. */
-Node *node_only_leaf(const Node *n);
+LoopNode *node_only_leaf(const LoopNode *n);
 /* The loop of this name, "acc.fin.j"; "all": the root. NULL, refused: none. */
-Node *points_loop(Points *p, Sym name);
+LoopNode *points_loop(Points *p, Sym name);
 IterId points_iter(Points *p, Sym name); /* the iterator of this name; 0, refused */
 IterId iter_new(Points *p, Sym name, AxisKind kind);
 /* Moves the buffers of one loop's body to another's. */
-void points_live_at(Points *p, const Node *was, Node *is);
+void points_live_at(Points *p, const LoopNode *was, LoopNode *is);
 bool name_is_free(Points *p, Sym name, Sym prefix); /* or refused */
 /* The leaf that adds to (or is) part `part`, and its number by the name of its result; NO_SLOT,
  * refused. */
-Node *part_leaf(Points *p, uint32_t part);
+LoopNode *part_leaf(Points *p, uint32_t part);
 uint32_t points_part(Points *p, Sym name);
 /* Is n inside loop `around`? */
-bool node_inside(const Node *n, const Node *around);
+bool node_inside(const LoopNode *n, const LoopNode *around);
 /* Its one reduction, which has loops of its own; NULL: none. */
 const Scalar *part_reduction(const Points *p, uint32_t part);
 /* An unknown value: in place of one that is not to be examined. A number would be simplified. */
@@ -259,12 +259,12 @@ const Scalar *part_previous(const Points *p, uint32_t part);
 bool part_is_filled(const Points *p, uint32_t part); /* before it runs */
 /* Is the axis a complete dimension of every write, so that its iterations write separate
  * elements? */
-bool axis_writes_apart(Ctx *c, const Nest *n, uint32_t axis);
+bool axis_separates_writes(Ctx *c, const Nest *n, uint32_t axis);
 Sym part_name(const Points *p, uint32_t part); /* of what it makes */
 /* Is the value of x known inside loop `at`, given the iterators of a list? */
-bool iter_is_known(const Points *p, const Node *at, IterId x, const IterId *dim, uint32_t ndim);
+bool iter_is_known(const Points *p, const LoopNode *at, IterId x, const IterId *dim, uint32_t ndim);
 /* Do a part's boxes begin at one index along this dimension, in all iterations inside `at`? */
-bool box_is_steady(const Points *p, const Put *put, uint32_t dim, const Node *at);
+bool box_is_steady(const Points *p, const Put *put, uint32_t dim, const LoopNode *at);
 /* Are two loops restricted to the same points, if at all? (step_skip.c) */
 bool points_same_skip(const Points *p, IterId a, IterId b);
 /* The reads of a buffer in all parts. */
@@ -276,7 +276,7 @@ typedef VEC(PartRead) PartReads;
 PartReads points_reads(const Points *p, uint32_t buffer);
 /* A read of a buffer in a value of a part; NULL: none. Is there one in a leaf itself? */
 const Scalar *value_reads(const Points *p, uint32_t part, const Scalar *value, uint32_t buffer);
-bool leaf_reads(const Points *p, const Node *leaf, uint32_t buffer);
+bool leaf_reads(const Points *p, const LoopNode *leaf, uint32_t buffer);
 
 /* A step each, by the verb's name (step_loops.c, step_cut.c, step_hold.c, step_copy.c, step_put.c,
  * step_skip.c, step_online.c, step_omit.c, step_together.c, step_stream.c). */

@@ -30,10 +30,10 @@ typedef struct {
     char word[16];
     bool optional;
     uint32_t subjects, mades, numbers, words;
-} Form;
+} FormWord;
 
 static bool
-form_next(Form *f)
+form_next(FormWord *f)
 {
     uint32_t n = 0;
 
@@ -52,7 +52,7 @@ form_next(Form *f)
 
 /* Does the step have the optional part that begins here? */
 static bool
-form_given(const Form *f, const Step *s)
+form_given(const FormWord *f, const Step *s)
 {
     if (!strcmp(f->word, "N"))
         return *(f->numbers ? &s->rest : &s->number) != 0;
@@ -73,7 +73,7 @@ print_loops(Text *t, const Step *s)
 void
 step_print(Ctx *c, Text *t, const Step *s)
 {
-    Form f = { .at = verb_form[s->verb] };
+    FormWord f = { .at = verb_form[s->verb] };
     (void)c;
 
     text_add(t, verb_name[s->verb]);
@@ -211,7 +211,7 @@ parse_format(Line *l)
 }
 
 static bool
-parse_argument(Line *l, const Form *f, Step *s)
+parse_argument(Line *l, const FormWord *f, Step *s)
 {
     switch (f->word[1] ? 0 : f->word[0]) {
     case 'L':
@@ -259,7 +259,7 @@ parse_argument(Line *l, const Form *f, Step *s)
 
 /* Does the text at the cursor start an optional part? */
 static bool
-stands_here(Line *l, const Form *f)
+stands_here(Line *l, const FormWord *f)
 {
     const char *before = l->p.s;
     int64_t number;
@@ -286,7 +286,7 @@ parse_step(Line *l, Arena *a, Program *out)
         return parse_error(&l->p, "no step of a schedule is called so; there are %s", text_str(&t));
     }
     l->p.s += strlen(verb_name[s.verb]);
-    Form f = { .at = verb_form[s.verb] };
+    FormWord f = { .at = verb_form[s.verb] };
     while (form_next(&f)) {
         if (f.optional && !stands_here(l, &f)) {
             if (f.word[1]) /* a keyword: without it, its operand is absent too */

@@ -6,7 +6,7 @@
 /* Does every read that varies with the axis have a constant stride along it of 0 or 1 (at least one
  * of them 1, on request), without a guard? */
 static bool
-reads_run_along(Row *r, uint32_t axis, bool one)
+reads_run_along(RowPart *r, uint32_t axis, bool one)
 {
     Low *l = &r->low;
     Accesses all = nest_accesses(l->c, l->a, l->n);
@@ -29,7 +29,7 @@ reads_run_along(Row *r, uint32_t axis, bool one)
 }
 
 static bool
-writes_along(Row *r, uint32_t axis)
+writes_along(RowPart *r, uint32_t axis)
 {
     const Nest *n = r->low.n;
 
@@ -49,7 +49,7 @@ writes_along(Row *r, uint32_t axis)
 
 /* Is every access without a fixed stride along the axis indexed by data, with a test of its own? */
 static bool
-reads_are_placed(Row *r, uint32_t axis)
+reads_are_placed(RowPart *r, uint32_t axis)
 {
     Accesses all = nest_accesses(r->low.c, r->low.a, r->low.n);
     bool placed = false;
@@ -99,7 +99,7 @@ is_torn(const Scalar *test, int64_t lanes)
  * 2, 20 and 65 elements; 2.1 of 3, 5 and 6), 1.6 to 2.4 with eight, 4 with sixteen; without borders
  * within vectors a fortieth (sixteen pieces of 64). */
 static bool
-is_patchwork(Row *r, uint32_t axis)
+is_patchwork(RowPart *r, uint32_t axis)
 {
     enum { MOST_ASKED = 4 };
     Accesses all = nest_accesses(r->low.c, r->low.a, r->low.n);
@@ -124,7 +124,7 @@ is_patchwork(Row *r, uint32_t axis)
 
 /* Can vectors run along the innermost sum? */
 static bool
-sums_run(Row *r)
+sums_run(RowPart *r)
 {
     uint32_t last = r->sum[r->nsum - 1];
 
@@ -132,13 +132,13 @@ sums_run(Row *r)
            reads_run_along(r, last, true);
 }
 
-Row
+RowPart
 row_of(Draft *w, uint32_t part, uint32_t shared)
 {
     const Points *p = w->p;
     const Part *k = &p->k->part[part];
     const Nest *n = k->nest;
-    Row r = { .part = part, .low = *draft_low(w, part), .reduce = part_reduction(p, part) };
+    RowPart r = { .part = part, .low = *draft_low(w, part), .reduce = part_reduction(p, part) };
     const Scalar *value[NEST_MAX_AXES];
     uint32_t seen = 0;
 
@@ -154,7 +154,7 @@ row_of(Draft *w, uint32_t part, uint32_t shared)
     for (int behind = 0; behind < 2; behind++, seen = 0)
         for (uint32_t x = 0; x < n->naxis; x++)
             if (n->axis[x].kind != AXIS_REDUCE && seen++ >= shared &&
-                (filled && !axis_writes_apart(w->c, n, x)) == behind)
+                (filled && !axis_separates_writes(w->c, n, x)) == behind)
                 r.own[r.nown++] = x;
     for (uint32_t x = 0; x < n->naxis; x++)
         if (n->axis[x].kind == AXIS_REDUCE) {
@@ -165,12 +165,12 @@ row_of(Draft *w, uint32_t part, uint32_t shared)
            !extents_depend_on(n, r.own[r.nown - 1]))
         r.nown--; /* a loop of one point is useless */
     while (r.free < r.nown && p->iter.at[p->axis[part][r.own[r.free]]].kind == AXIS_PARALLEL &&
-           (!filled || axis_writes_apart(w->c, n, r.own[r.free])))
+           (!filled || axis_separates_writes(w->c, n, r.own[r.free])))
         r.free++;
     r.run = r.nown > 0;
     uint32_t last_own = r.nown ? r.own[r.nown - 1] : 0;
     if (r.nown && p->iter.at[p->axis[part][last_own]].kind == AXIS_PARALLEL &&
-        !(filled && axis_writes_apart(w->c, n, last_own)) && writes_along(&r, last_own) &&
+        !(filled && axis_separates_writes(w->c, n, last_own)) && writes_along(&r, last_own) &&
         !extents_depend_on(n, last_own)) {
         r.along = (!(r.reduce || inner_sums) || reads_run_along(&r, last_own, false)) &&
                   !is_patchwork(&r, last_own);
@@ -200,7 +200,7 @@ row_of(Draft *w, uint32_t part, uint32_t shared)
 }
 
 uint32_t
-row_axis_beside_places(Row *r)
+row_gather_axis(RowPart *r)
 {
     Accesses all = nest_accesses(r->low.c, r->low.a, r->low.n);
 
@@ -235,7 +235,7 @@ row_is_gathered(Draft *w)
 /* ---- pieces of programs ---------------------------------------------------------------------- */
 
 const Expr *
-row_extent(Row *r, const uint32_t *axis, uint32_t n)
+row_extent(RowPart *r, const uint32_t *axis, uint32_t n)
 {
     const Expr *all = expr_int(r->low.c, 1);
     for (uint32_t i = 0; i < n; i++)
@@ -244,7 +244,7 @@ row_extent(Row *r, const uint32_t *axis, uint32_t n)
 }
 
 int64_t
-row_lanes(const Row *r, const Expr *extent)
+row_lanes(const RowPart *r, const Expr *extent)
 {
     int64_t lanes = r->lanes, points = expr_or(extent, INT64_MAX);
 
@@ -254,7 +254,7 @@ row_lanes(const Row *r, const Expr *extent)
 }
 
 bool
-row_is_lines(const Row *r, int64_t bytes)
+row_is_lines(const RowPart *r, int64_t bytes)
 {
     Low l = r->low;
     const Write *w = &l.n->write[0];
@@ -284,7 +284,7 @@ row_block(const Draft *w, const Expr *columns, int64_t bytes, int64_t most)
 }
 
 const char *
-row_index(Draft *w, const Row *r, Text *t, const uint32_t *axis, uint32_t n, const char *suffix)
+row_index(Draft *w, const RowPart *r, Text *t, const uint32_t *axis, uint32_t n, const char *suffix)
 {
     if (n == 1)
         return axis_name(w, r->part, axis[0]);

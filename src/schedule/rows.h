@@ -22,33 +22,33 @@ typedef struct {
     uint32_t sum_run;
     int64_t lanes;
     int64_t operations; /* of one point, once computed; 0: not yet */
-} Row;
+} RowPart;
 
-Row row_of(Draft *w, uint32_t part, uint32_t shared);
+RowPart row_of(Draft *w, uint32_t part, uint32_t shared);
 /* of contiguous axes */
-const Expr *row_extent(Row *r, const uint32_t *axis, uint32_t n);
+const Expr *row_extent(RowPart *r, const uint32_t *axis, uint32_t n);
 /* Of a part that gathers: an axis of at least a vector's lanes that is contiguous in all reads that
  * vary with it; NO_SLOT: none. Channels of an image sampled at computed positions, for example. */
-uint32_t row_axis_beside_places(Row *r);
+uint32_t row_gather_axis(RowPart *r);
 /* Lanes of a vector, fewer if there are fewer points. */
-int64_t row_lanes(const Row *r, const Expr *extent);
+int64_t row_lanes(const RowPart *r, const Expr *extent);
 /* Is a vector of the last index, at a multiple of its lanes, made of complete cache lines of the
  * output? */
-bool row_is_lines(const Row *r, int64_t bytes);
+bool row_is_lines(const RowPart *r, int64_t bytes);
 /* Columns of a task, in complete cache lines: at least a task for each core, and at most `most`
  * columns. */
 int64_t row_block(const Draft *w, const Expr *columns, int64_t bytes, int64_t most);
 /* The index over a run of axes: its one axis, or the fused ones, named after the part with a
  * suffix. */
-const char *row_index(Draft *w, const Row *r, Text *t, const uint32_t *axis, uint32_t n,
+const char *row_index(Draft *w, const RowPart *r, Text *t, const uint32_t *axis, uint32_t n,
                       const char *suffix);
 
 /* A single part that scans, or accumulates into its output (scatters). False: none, or without
  * vectors. */
-bool write_scan(Draft *w, Row *r);
-bool write_scatter(Draft *w, Row *r);
+bool write_scan(Draft *w, RowPart *r);
+bool write_scatter(Draft *w, RowPart *r);
 /* Sums of columns: row after row is added to a block of sums that fits a near cache, a few rows at
  * once. False: no such part, or with so few rows that narrow strips accumulate in registers. */
-bool write_columns(Draft *w, Row *r, Text *t, const char *outside, int64_t block);
+bool write_column_sums(Draft *w, RowPart *r, Text *t, const char *outside, int64_t block);
 
 #endif

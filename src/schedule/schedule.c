@@ -51,35 +51,35 @@ enum {
 typedef struct {
     Ctx *c;
     const SizeGuard *where;
-    Size *size;                 /* those of the guard, then hinted ones */
-    Usual usual[MOST_EXPECTED]; /* hints of the latter */
+    Size *size;                     /* those of the guard, then hinted ones */
+    SizeHints hints[MOST_EXPECTED]; /* hints of the latter */
     uint32_t nsize;
-} Sizes;
+} PricedSizes;
 
 static void
 add_expected(void *user, Var v)
 {
-    Sizes *s = user;
-    Usual usual = v.kind == VAR_SYMBOL ? expr_symbol_usual(s->c, v) : (Usual){ 0 };
+    PricedSizes *s = user;
+    SizeHints hints = v.kind == VAR_SYMBOL ? expr_symbol_hints(s->c, v) : (SizeHints){ 0 };
     Sym symbol = (Sym)(uintptr_t)v.id;
 
     for (uint32_t i = 0; i < s->nsize; i++)
         if (s->size[i].symbol == symbol)
             return;
-    if (!usual.n || s->nsize - s->where->n == MOST_EXPECTED)
+    if (!hints.n || s->nsize - s->where->n == MOST_EXPECTED)
         return;
-    s->usual[s->nsize - s->where->n] = usual;
-    s->size[s->nsize++] = (Size){ symbol, usual.at[0] };
+    s->hints[s->nsize - s->where->n] = hints;
+    s->size[s->nsize++] = (Size){ symbol, hints.at[0] };
 }
 
 /* The middle of the guard's bounds, and the first hints of other symbols. */
-static Sizes
+static PricedSizes
 sizes_of(Ctx *c, Arena *a, const Kernel *k, const SizeGuard *where)
 {
-    Sizes s = { .c = c,
-                .where = where,
-                .size = NEW_ARRAY(a, Size, where->n + MOST_EXPECTED),
-                .nsize = where->n };
+    PricedSizes s = { .c = c,
+                      .where = where,
+                      .size = NEW_ARRAY(a, Size, where->n + MOST_EXPECTED),
+                      .nsize = where->n };
 
     for (uint32_t i = 0; i < where->n; i++)
         s.size[i] = (Size){ where->at[i].symbol,
@@ -92,10 +92,10 @@ sizes_of(Ctx *c, Arena *a, const Kernel *k, const SizeGuard *where)
 
 /* The next combination of hinted sizes: an odometer, the first symbol fastest. */
 static bool
-next_sizes(Sizes *s)
+next_sizes(PricedSizes *s)
 {
     for (uint32_t i = s->where->n; i < s->nsize; i++) {
-        const Usual *u = &s->usual[i - s->where->n];
+        const SizeHints *u = &s->hints[i - s->where->n];
         uint32_t at = 0;
         while (u->at[at] != s->size[i].value)
             at++;
@@ -125,13 +125,13 @@ build_pieces(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const Program 
 /* The sum of sequential kernels, except for the call and the wake-up of threads, which occur
  * once. */
 static double
-seconds_of(Ctx *c, const Kernel *piece, uint32_t n, const Machine *m, const CostAsk *ask)
+seconds_of(Ctx *c, const Kernel *piece, uint32_t n, const Machine *m, const CostQuery *query)
 {
     double sum = 0;
     bool woken = false;
 
     for (uint32_t i = 0; i < n; i++) {
-        Cost cost = cost_kernel(c, &piece[i], m, ask);
+        Cost cost = cost_kernel(c, &piece[i], m, query);
         sum += cost.seconds - (i ? cost.startup : 0) -
                (woken && cost.parallel > 0 ? m->wake_seconds : 0);
         woken |= cost.parallel > 0;
@@ -140,7 +140,7 @@ seconds_of(Ctx *c, const Kernel *piece, uint32_t n, const Machine *m, const Cost
 }
 
 double
-schedule_beside(const Machine *m)
+schedule_part_saving(const Machine *m)
 {
     double all = m->cores > 1 ? m->cores * (m->call_seconds + m->wake_seconds) : m->call_seconds;
 
@@ -163,7 +163,7 @@ schedule_price(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const char *
     uint32_t n = schedule_pieces(k, &steps);
     if (n > 1 && !(piece = build_pieces(c, a, k, m, &steps, n, why)))
         return (Choice){ .seconds = -1 };
-    Sizes sizes = sizes_of(c, a, k, where);
+    PricedSizes sizes = sizes_of(c, a, k, where);
     double alone = 0, all = 0, straight = 0;
     uint32_t points = 0;
     for (uint32_t i = 0; i < n; i++) {
@@ -171,11 +171,11 @@ schedule_price(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const char *
         straight = size.straight > straight ? size.straight : straight;
     }
     do {
-        CostAsk ask = { .size = sizes.size, .nsize = sizes.nsize, .threads = 1, .far = far };
-        double one = seconds_of(c, piece, n, m, &ask);
-        ask.threads = m->cores;
+        CostQuery query = { .size = sizes.size, .nsize = sizes.nsize, .threads = 1, .far = far };
+        double one = seconds_of(c, piece, n, m, &query);
+        query.threads = m->cores;
         alone += one;
-        all += m->cores > 1 ? m->cores * seconds_of(c, piece, n, m, &ask) : one;
+        all += m->cores > 1 ? m->cores * seconds_of(c, piece, n, m, &query) : one;
         points++;
     } while (points < MOST_POINTS && next_sizes(&sizes));
     return (Choice){ .program = built.schedule,
@@ -196,7 +196,7 @@ add_samples(void *user, Var v)
 {
     Samples *s = user;
     int64_t size = v.kind == VAR_SYMBOL ? expr_symbol_counts(s->c, v) : -1;
-    bool counts = size >= 0 && size < EXPR_SUPPOSED && !expr_symbol_usual(s->c, v).n;
+    bool counts = size >= 0 && size < EXPR_SUPPOSED && !expr_symbol_hints(s->c, v).n;
 
     for (uint32_t i = 0; i < s->at.n; i++)
         counts &= s->at.at[i].symbol != (Sym)(uintptr_t)v.id;
@@ -220,7 +220,7 @@ many_samples(Ctx *c, Arena *a, const Kernel *k)
         for (uint32_t e = 0; e < 2; e++) {
             double points = 1;
             for (uint32_t x = 0; x < n->naxis; x++)
-                points *= side[e] >> x & 1 ? cost_usual(c, n->axis[x].extent) : 1;
+                points *= side[e] >> x & 1 ? cost_expected_size(c, n->axis[x].extent) : 1;
             for (uint32_t x = 0; x < n->naxis && points < EXPR_SUPPOSED; x++)
                 if (side[e] >> x & 1)
                     expr_vars(n->axis[x].extent, add_samples, &s);
@@ -321,15 +321,16 @@ schedule_choices(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool
     Choices out = { .refused = NULL };
     SizeGuard many = many_samples(c, a, k), where = many.n ? many : k->guard;
 
-    if (write_each(&w, far) || write_square(&w) || write_group(&w) || write_separable(&w) ||
-        write_pooled(&w) || (write_summed(&w) | write_scaled(&w)))
+    if (write_independent(&w, far) || write_two_sided(&w) || write_group(&w) ||
+        write_separable(&w) || write_pooled(&w) || (write_global_pool(&w) | write_scaled(&w)))
         ;
     else if (row_is_gathered(&w))
         write_rows(&w);
     else if (write_contraction(&w)) {
-        write_thin(&w);
+        write_gemv(&w);
         write_dots(&w);
-    } else if (!write_channels(&w) && !write_window(&w) && !write_alone(&w) && !write_turn(&w))
+    } else if (!write_window_channels(&w) && !write_window(&w) && !write_alone(&w) &&
+               !write_transpose(&w))
         write_rows(&w);
     write_skips(&w);
     price_programs(&w, k, &where, far && constant, &out);
@@ -341,7 +342,7 @@ schedule_choices(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool
     }
     if (!out.n) {
         w.p = points_of(c, a, &begin, m);
-        write_plain(&w);
+        write_default(&w);
         price_programs(&w, k, &where, far && constant, &out);
     }
     drop_long_code(&out);
@@ -349,10 +350,10 @@ schedule_choices(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool
     /* prices are reported at the assumed sizes, as for other kernels */
     for (uint32_t i = 0; i < out.n && many.n; i++) {
         const char *why;
-        Choice usual = schedule_price(c, a, k, m, out.at[i].program, &k->guard,
+        Choice hints = schedule_price(c, a, k, m, out.at[i].program, &k->guard,
                                       far && constant ? constant : NULL, &why);
-        out.at[i].seconds = usual.seconds;
-        out.at[i].alone = usual.alone;
+        out.at[i].seconds = hints.seconds;
+        out.at[i].alone = hints.alone;
     }
     return out;
 }
@@ -392,7 +393,7 @@ plain_program(Ctx *c, Arena *a, const Kernel *k, const Machine *m)
     Kernel begin = kernel_copy(a, k);
     Draft w = { .c = c, .a = a, .p = points_of(c, a, &begin, m) };
 
-    write_plain(&w);
+    write_default(&w);
     return w.program.at[0];
 }
 

@@ -46,7 +46,7 @@ bool schedule_lays_alike(const char *program, const char *other);
 Choice schedule_price(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const char *program,
                       const SizeGuard *where, const bool *far, const char **why);
 /* The most that each further separate part saves [seconds]. */
-double schedule_beside(const Machine *m);
+double schedule_part_saving(const Machine *m);
 
 /* Fill k->tree by a program, and its buffers' formats. False: `why` names the step, what it needs
  * and what to do. */
@@ -55,9 +55,9 @@ bool schedule_build(Ctx *c, Arena *a, Kernel *k, const Machine *m, const Program
 bool schedule_build_text(Ctx *c, Arena *a, Kernel *k, const Machine *m, const char *text,
                          const char **why);
 
-/* The order in which a program adds up, as text (sums.c). Programs of a kernel and of its variants
- * with equal texts give the same bits. k: a copy, which gets formats. False, NULL: the program does
- * not fit. */
+/* The order in which a program adds up, as text (summation_order.c). Programs of a kernel and of
+ * its variants with equal texts give the same bits. k: a copy, which gets formats. False, NULL: the
+ * program does not fit. */
 bool schedule_sums(Ctx *c, Arena *a, Kernel *k, const Machine *m, const Program *program, Text *t);
 const char *schedule_sums_text(Ctx *c, Arena *a, const Kernel *k, const Machine *m,
                                const char *program);

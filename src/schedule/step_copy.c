@@ -2,7 +2,7 @@
  *
  * A stage copies the value of an operand at each point of some loops, so whatever computes it
  * (padding, a fused producer) is computed once. An image is such a copy whose points are the
- * positions under a window instead, so that all points of the window read one copy (stage.h).
+ * positions under a window instead, so that all points of the window read one copy (input_tile.h).
  */
 #include "schedule/point.h"
 
@@ -44,18 +44,18 @@ find_operand(Points *p, Sym name, uint32_t *part)
 
 /* The vector loop on the path from `at` down to a leaf. */
 static IterId
-lane_loop(const Node *leaf, const Node *at)
+lane_loop(const LoopNode *leaf, const LoopNode *at)
 {
-    for (const Node *n = leaf; n != at; n = n->up)
+    for (const LoopNode *n = leaf; n != at; n = n->up)
         if (n->run == WORD_vector)
             return n->iter;
     return 0;
 }
 
-static Node *
-begin_copy(Points *p, const Step *s, uint32_t part, Copy *c, Node **sub)
+static LoopNode *
+begin_copy(Points *p, const Step *s, uint32_t part, Copy *c, LoopNode **sub)
 {
-    Node *at = points_loop(p, s->at), *leaf = at ? part_leaf(p, part) : NULL;
+    LoopNode *at = points_loop(p, s->at), *leaf = at ? part_leaf(p, part) : NULL;
 
     if (!leaf)
         return NULL;
@@ -79,10 +79,10 @@ begin_copy(Points *p, const Step *s, uint32_t part, Copy *c, Node **sub)
     return leaf;
 }
 
-static Node *
-copy_leaf(Points *p, const Copy *c, Node *in, Phase phase, const Node *sub)
+static LoopNode *
+copy_leaf(Points *p, const Copy *c, LoopNode *in, Phase phase, const LoopNode *sub)
 {
-    Node *leaf = node_new(p, NODE_LEAF, in, phase, NULL);
+    LoopNode *leaf = node_new(p, NODE_LEAF, in, phase, NULL);
 
     leaf->part = c->part;
     leaf->copy = p->copy.n;
@@ -92,25 +92,25 @@ copy_leaf(Points *p, const Copy *c, Node *in, Phase phase, const Node *sub)
 
 /* A copy whose innermost loop is `in`, before `sub`. */
 static void
-add_copy(Points *p, Copy *c, Node *in, const Node *sub)
+add_copy(Points *p, Copy *c, LoopNode *in, const LoopNode *sub)
 {
     c->leaf = copy_leaf(p, c, in, PHASE_COPY, sub);
-    if (c->turned)
-        copy_leaf(p, c, c->at, PHASE_TURN, sub);
+    if (c->transposed)
+        copy_leaf(p, c, c->at, PHASE_TRANSPOSE, sub);
     VEC_PUSH(p->a, &c->at->copies, p->copy.n);
     VEC_PUSH(p->a, &p->copy, *c);
 }
 
 /* Can the copy be transposed: are rows lanes where it is read, and lanes unrolled there? */
 static bool
-is_tile(Points *p, const Copy *c, const Node *leaf)
+is_tile(Points *p, const Copy *c, const LoopNode *leaf)
 {
     const Iter *row = &p->iter.at[c->dim[0]], *lane = &p->iter.at[c->dim[1]];
     bool unrolled = false;
 
     if (c->space != WORD_reg || c->ndim != 2)
         return points_refuse(p, "a tile that is turned is in reg, of two loops");
-    for (const Node *n = leaf; n != c->at; n = n->up)
+    for (const LoopNode *n = leaf; n != c->at; n = n->up)
         unrolled |= n->iter == c->dim[1] && n->run == WORD_unroll;
     if (lane_loop(leaf, c->at) != c->dim[0] || !unrolled)
         return points_refuse(p,
@@ -129,7 +129,7 @@ is_tile(Points *p, const Copy *c, const Node *leaf)
 
 /* A skipped reduction runs over its whole axis outside of the skip. */
 static IterId
-outside_skips(const Points *p, const Node *at, IterId x)
+outside_skips(const Points *p, const LoopNode *at, IterId x)
 {
     const Iter *it = &p->iter.at[x];
 
@@ -141,7 +141,7 @@ step_stage(Points *p, const Step *s)
 {
     Copy c = { .space = s->word, .odd = s->word2 == WORD_odd };
     uint32_t part = NO_SLOT;
-    Node *sub, *leaf;
+    LoopNode *sub, *leaf;
 
     for (uint32_t i = 1; i < p->copy.n; i++)
         if (p->copy.at[i].name == s->subject) {
@@ -152,7 +152,7 @@ step_stage(Points *p, const Step *s)
         return false;
     if (!(leaf = begin_copy(p, s, part, &c, &sub)))
         return false;
-    c.turned = s->word2 == WORD_turned;
+    c.transposed = s->word2 == WORD_turned;
     c.ahead = s->number;
     c.far = s->word2 == WORD_far;
     if (s->word != WORD_reg && s->word != WORD_scratch)
@@ -174,14 +174,16 @@ step_stage(Points *p, const Step *s)
     bool varies = false; /* from lane to lane */
     for (uint32_t x = 0; lane && x < NEST_MAX_AXES; x++)
         varies |= axes >> x & 1 && !iter_is_known(p, c.at, p->axis[part][x], c.dim, c.ndim);
-    if (c.turned && !is_tile(p, &c, leaf))
+    if (c.transposed && !is_tile(p, &c, leaf))
         return false;
     /* registers hold what the sums read, as far as they read */
-    Phase phase = s->word == WORD_reg && !c.turned ? PHASE_UPDATE : PHASE_COPY;
-    Node *in = c.at;
+    Phase phase = s->word == WORD_reg && !c.transposed ? PHASE_UPDATE : PHASE_COPY;
+    LoopNode *in = c.at;
     for (uint32_t i = 0; i < c.ndim; i++) {
         in = node_loop(p, in, c.dim[i], phase, c.name);
-        in->run = c.turned && i > 0 ? WORD_vector : s->word == WORD_reg ? WORD_unroll : WORD_serial;
+        in->run = c.transposed && i > 0 ? WORD_vector
+                  : s->word == WORD_reg ? WORD_unroll
+                                        : WORD_serial;
     }
     if (varies) {
         in = node_loop(p, in, lane, phase, c.name);
@@ -205,16 +207,17 @@ axis_called(const Points *p, uint32_t part, Sym name)
 bool
 step_image(Points *p, const Step *s)
 {
-    Copy c = { .space = WORD_scratch, .image = NEW(p->a, Stage) };
+    Copy c = { .space = WORD_scratch, .image = NEW(p->a, InputTile) };
     uint32_t part;
-    Node *sub;
+    LoopNode *sub;
     AxisSet wanted = 0, known = 0, inner = 0;
 
     if (!(c.operand = find_operand(p, s->subject, &part)) || !begin_copy(p, s, part, &c, &sub))
         return false;
     const Scalar *reduce = part_reduction(p, part);
     Low l = low_part(p->c, p->a, p->k, p->m, &p->k->part[part]);
-    const Scalar *slides = reduce ? stage_operand(&l, reduce->arg[0], reduce->u.reduce.axes) : NULL;
+    const Scalar *slides =
+        reduce ? input_tile_operand(&l, reduce->arg[0], reduce->u.reduce.axes) : NULL;
     if (slides && c.operand->op == S_LOAD && scalar_holds(p->c, slides, c.operand))
         c.operand = slides;
     /* An iterator fused at the tile's pitch slides, whether a window moves along it or not. */
@@ -233,12 +236,12 @@ step_image(Points *p, const Step *s)
     for (uint32_t x = 0; x < l.n->naxis; x++)
         if (l.n->axis[x].kind == AXIS_PARALLEL && iter_is_known(p, c.at, p->axis[part][x], NULL, 0))
             known |= (AxisSet)1 << x;
-    StageAxes axes = { reduce ? reduce->u.reduce.axes : 0, wanted, known & ~wanted, inner };
-    if (!reduce || !stage_recognise(&l, c.operand, axes, c.image))
+    InputTileAxes axes = { reduce ? reduce->u.reduce.axes : 0, wanted, known & ~wanted, inner };
+    if (!reduce || !input_tile_recognise(&l, c.operand, axes, c.image))
         return points_refuse(p, "%s is not read under a window%s", s->subject,
                              inner ? ", with the named axes behind what slides"
                                    : ": no index is an output and a summed axis with whole steps");
-    const Stage *image = c.image;
+    const InputTile *image = c.image;
     AxisSet open = c.operand->axes & nest_axes_of_kind(l.n, AXIS_PARALLEL) & ~(known | inner);
     for (uint32_t i = 0; i < image->nslide; i++)
         open &= ~((AxisSet)1 << image->slide[i].axis);
@@ -250,7 +253,7 @@ step_image(Points *p, const Step *s)
     const Expr *row = image->slide[image->nslide - 1].positions;
     c.along = iter_new(p, sym(p->c, "q"), AXIS_PARALLEL);
     p->iter.at[c.along].size = row;
-    Node *n = node_new(p, NODE_IMAGE, c.at, PHASE_COPY, NULL);
+    LoopNode *n = node_new(p, NODE_IMAGE, c.at, PHASE_COPY, NULL);
     n->iter = image->ninner ? p->axis[part][image->inner[image->ninner - 1]] : c.along;
     n->copy = p->copy.n;
     n->lanes = machine_lanes(p->m, c.operand->dtype);

@@ -8,7 +8,7 @@
 bool
 step_cut(Points *p, const Step *s)
 {
-    Node *n = points_loop(p, s->subject);
+    LoopNode *n = points_loop(p, s->subject);
 
     if (!n)
         return false;
@@ -22,7 +22,7 @@ step_cut(Points *p, const Step *s)
 bool
 step_case(Points *p, const Step *s)
 {
-    Node *at = points_loop(p, s->at);
+    LoopNode *at = points_loop(p, s->at);
     IterId x = at ? points_iter(p, s->subject) : 0;
 
     if (!x)

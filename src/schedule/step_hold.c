@@ -18,7 +18,7 @@
 #include "schedule/point.h"
 
 static bool
-is_summed(const Points *p, const Node *n)
+is_summed(const Points *p, const LoopNode *n)
 {
     return n->iter && p->iter.at[n->iter].kind != AXIS_PARALLEL;
 }
@@ -33,30 +33,30 @@ among(IterId x, const IterId *list, uint32_t n)
 }
 
 /* Loops of n down to `leaf` that are outputs (or in `over`), copied after `last`; the new leaf. */
-static Node *
-copy_chain(Points *p, Node *n, const Node *leaf, Node *under, Phase phase, Sym prefix,
+static LoopNode *
+copy_chain(Points *p, LoopNode *n, const LoopNode *leaf, LoopNode *under, Phase phase, Sym prefix,
            const Hold *h, bool over)
 {
     for (; n != leaf; n = n->body.at[0]) {
         if (is_summed(p, n) && !(over && among(n->iter, h->over, h->nover)))
             continue;
-        Node *copy = node_loop(p, under, n->iter, phase, prefix);
+        LoopNode *copy = node_loop(p, under, n->iter, phase, prefix);
         copy->run = n->run;
         under = copy;
     }
-    Node *end = node_new(p, NODE_LEAF, under, phase, NULL);
+    LoopNode *end = node_new(p, NODE_LEAF, under, phase, NULL);
     end->part = leaf->part;
     end->hold = p->hold.n;
     return end;
 }
 
-static Node *
-find_init(Node *n, uint32_t hold)
+static LoopNode *
+find_init(LoopNode *n, uint32_t hold)
 {
     if (n->kind == NODE_LEAF)
         return n->phase == PHASE_INIT && n->hold == hold ? n : NULL;
     for (uint32_t i = 0; i < n->body.n; i++) {
-        Node *found = find_init(n->body.at[i], hold);
+        LoopNode *found = find_init(n->body.at[i], hold);
         if (found)
             return found;
     }
@@ -67,7 +67,7 @@ find_init(Node *n, uint32_t hold)
 static void
 drop_init(Points *p, uint32_t hold)
 {
-    Node *n = find_init(p->root, hold), *at = p->hold.at[hold].at;
+    LoopNode *n = find_init(p->root, hold), *at = p->hold.at[hold].at;
 
     while (n && n->up != at)
         n = n->up;
@@ -111,8 +111,8 @@ bool
 step_hold(Points *p, const Step *s)
 {
     uint32_t part = points_part(p, s->subject);
-    Node *at = part == NO_SLOT ? NULL : points_loop(p, s->at),
-         *leaf = at ? part_leaf(p, part) : NULL, *sub;
+    LoopNode *at = part == NO_SLOT ? NULL : points_loop(p, s->at),
+             *leaf = at ? part_leaf(p, part) : NULL, *sub;
     const Scalar *reduce = leaf ? part_reduction(p, part) : NULL,
                  *previous = leaf ? part_previous(p, part) : NULL;
     Hold h = { .name = s->made[0], .part = part, .at = at, .update = leaf, .space = s->word };
@@ -135,8 +135,8 @@ step_hold(Points *p, const Step *s)
             return points_refuse(p, "the name %s is taken", s->made[0]);
     h.outer = leaf->hold;
     h.fresh = true;
-    const Node *limit = h.outer ? p->hold.at[h.outer].at : p->root;
-    for (const Node *n = at; n != limit; n = n->up) {
+    const LoopNode *limit = h.outer ? p->hold.at[h.outer].at : p->root;
+    for (const LoopNode *n = at; n != limit; n = n->up) {
         if (n == p->root)
             return points_refuse(p, "%s lives outside %s, which %s is a part of", s->made[0],
                                  p->hold.at[h.outer].name, s->made[0]);
@@ -159,7 +159,7 @@ step_hold(Points *p, const Step *s)
             return points_refuse(p, "something else stands in %s by now; hold before staging",
                                  p->iter.at[sub->up->iter].name);
     for (uint32_t i = 0; i < s->nloop; i++) {
-        Node *over = points_loop(p, s->loop[i]);
+        LoopNode *over = points_loop(p, s->loop[i]);
         if (!over)
             return false;
         if (!is_summed(p, over) || !node_inside(leaf, over) || !node_inside(over, sub))
@@ -179,7 +179,7 @@ step_hold(Points *p, const Step *s)
     copy_chain(p, sub, leaf, at, h.outer ? PHASE_FLUSH : PHASE_FINISH,
                sym_printf(p->c, "%s.fin", h.name), &h, false);
     node_move_last(at, i + 2);
-    for (Node *n = sub;; n = n->body.at[0]) {
+    for (LoopNode *n = sub;; n = n->body.at[0]) {
         n->phase = PHASE_UPDATE;
         if (n == leaf)
             break;

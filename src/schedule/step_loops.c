@@ -54,7 +54,7 @@ divides(Points *p, IterId x, int64_t n)
 }
 
 void
-points_live_at(Points *p, const Node *was, Node *is)
+points_live_at(Points *p, const LoopNode *was, LoopNode *is)
 {
     for (uint32_t i = 1; i < p->hold.n; i++)
         p->hold.at[i].at = p->hold.at[i].at == was ? is : p->hold.at[i].at;
@@ -69,7 +69,7 @@ points_live_at(Points *p, const Node *was, Node *is)
 bool
 step_split(Points *p, const Step *s)
 {
-    Node *n = points_loop(p, s->subject);
+    LoopNode *n = points_loop(p, s->subject);
 
     if (!n)
         return false;
@@ -109,7 +109,7 @@ step_split(Points *p, const Step *s)
         it->tail = tail;
         it->rest = s->rest;
     }
-    Node *child = NEW(p->a, Node);
+    LoopNode *child = NEW(p->a, LoopNode);
     *child = *n;
     child->iter = inner;
     child->up = n;
@@ -139,7 +139,7 @@ is_rectangular(Points *p, IterId x)
 bool
 step_fuse(Points *p, const Step *s)
 {
-    Node *first = points_loop(p, s->loop[0]), *n = first;
+    LoopNode *first = points_loop(p, s->loop[0]), *n = first;
     IterId from[STEP_MAX_LOOPS];
 
     for (uint32_t i = 0; n && i < s->nloop; i++) {
@@ -224,7 +224,7 @@ needs_outside(Points *p, IterId x, IterId y)
 bool
 step_order(Points *p, const Step *s)
 {
-    Node *named[STEP_MAX_LOOPS] = { NULL }, *at[STEP_MAX_LOOPS];
+    LoopNode *named[STEP_MAX_LOOPS] = { NULL }, *at[STEP_MAX_LOOPS];
     IterId iter[STEP_MAX_LOOPS];
     Sym prefix[STEP_MAX_LOOPS];
     uint32_t n = 0;
@@ -239,10 +239,10 @@ step_order(Points *p, const Step *s)
             return points_refuse(p, "%s is not a plain serial loop any more", s->loop[i]);
     }
     /* their positions on the chain, outermost first */
-    Node *inner = named[0];
+    LoopNode *inner = named[0];
     for (uint32_t i = 1; i < s->nloop; i++)
         inner = node_inside(named[i], inner) ? named[i] : inner;
-    for (Node *x = inner; x && n < s->nloop; x = x->up) {
+    for (LoopNode *x = inner; x && n < s->nloop; x = x->up) {
         for (uint32_t i = 0; i < s->nloop; i++)
             if (named[i] == x)
                 at[n++] = x;
@@ -261,8 +261,8 @@ step_order(Points *p, const Step *s)
         at[s->nloop - 1 - i]->prefix = prefix[i];
     }
     /* loops between that are not named as well */
-    for (const Node *x = inner; x != at[s->nloop - 1]; x = x->up)
-        for (const Node *around = x->up; around;
+    for (const LoopNode *x = inner; x != at[s->nloop - 1]; x = x->up)
+        for (const LoopNode *around = x->up; around;
              around = around == at[s->nloop - 1] ? NULL : around->up)
             if (around->kind == NODE_LOOP && x->kind == NODE_LOOP && around->iter && x->iter &&
                 needs_outside(p, around->iter, x->iter))
@@ -273,8 +273,8 @@ step_order(Points *p, const Step *s)
 
 /* ---- apart ----------------------------------------------------------------------------------- */
 
-static const Node *
-first_leaf(const Node *n)
+static const LoopNode *
+first_leaf(const LoopNode *n)
 {
     while (n->kind != NODE_LEAF)
         n = n->body.at[0];
@@ -324,7 +324,7 @@ last_shared(const Points *p)
 /* The prefix of the names of loops around a child. Parts of a shared axis stay one iterator of all
  * parts. */
 static Sym
-apart_prefix(const Points *p, const Node *child, bool piece)
+apart_prefix(const Points *p, const LoopNode *child, bool piece)
 {
     Sym part = p->k->npart > 1 ? part_name(p, first_leaf(child)->part) : NULL;
 
@@ -337,11 +337,11 @@ apart_prefix(const Points *p, const Node *child, bool piece)
 bool
 step_apart(Points *p, const Step *s)
 {
-    Node *n = points_loop(p, s->subject), *up = n ? n->up : NULL;
+    LoopNode *n = points_loop(p, s->subject), *up = n ? n->up : NULL;
 
     if (!n)
         return false;
-    if (!up || n->kind != NODE_LOOP || n->run != WORD_serial || n->phase != PHASE_WHOLE ||
+    if (!up || n->kind != NODE_LOOP || n->run != WORD_serial || n->phase != PHASE_COMPLETE ||
         n->holds.n || n->copies.n || n->puts.n || n->body.n < 2)
         return points_refuse(p, "%s is no plain serial loop around several", s->subject);
     for (uint32_t i = 0; i < n->body.n; i++)
@@ -361,10 +361,10 @@ step_apart(Points *p, const Step *s)
         return points_refuse(p, "something else stands beside %s", s->subject);
     up->body.n = 0;
     for (uint32_t i = 0; i < n->body.n; i++) {
-        Node *child = n->body.at[i];
+        LoopNode *child = n->body.at[i];
         IterId x =
             p->k->npart > 1 && !piece ? own_iter(p, first_leaf(child)->part, n->iter) : n->iter;
-        Node *loop = node_loop(p, up, x, child->phase, apart_prefix(p, child, piece));
+        LoopNode *loop = node_loop(p, up, x, child->phase, apart_prefix(p, child, piece));
         VEC_PUSH(p->a, &loop->body, child);
         child->up = loop;
     }
@@ -376,7 +376,7 @@ step_apart(Points *p, const Step *s)
 /* ---- run ------------------------------------------------------------------------------------- */
 
 static bool
-only_parallel(Points *p, const Node *n)
+only_parallel(Points *p, const LoopNode *n)
 {
     return p->iter.at[n->iter].kind == AXIS_PARALLEL;
 }
@@ -384,7 +384,7 @@ only_parallel(Points *p, const Node *n)
 /* A register has no index at run time: the loops that begin and finish a hold run like those that
  * add to it. */
 static void
-run_with(Points *p, Node *n, Sym name, const Node *like)
+run_with(Points *p, LoopNode *n, Sym name, const LoopNode *like)
 {
     size_t length = strlen(name);
 
@@ -396,7 +396,7 @@ run_with(Points *p, Node *n, Sym name, const Node *like)
 }
 
 static void
-run_registers(Points *p, const Node *n)
+run_registers(Points *p, const LoopNode *n)
 {
     for (uint32_t i = 1; i < p->hold.n; i++) {
         const Hold *h = &p->hold.at[i];
@@ -414,7 +414,7 @@ step_run(Points *p, const Step *s)
                              "%s is no way to run a loop; serial, unroll, vector and parallel are",
                              word_name[s->word]);
     for (uint32_t i = 0; i < s->nloop; i++) {
-        Node *n = points_loop(p, s->loop[i]);
+        LoopNode *n = points_loop(p, s->loop[i]);
         if (!n)
             return false;
         if (n->kind != NODE_LOOP)
@@ -443,8 +443,8 @@ step_run(Points *p, const Step *s)
 /* ---- walk ------------------------------------------------------------------------------------ */
 
 /* The chain of loops over the parts of x and nothing else, from n down; the node below it. */
-static Node *
-below_pieces(Points *p, Node *n, IterId x, uint32_t *pieces)
+static LoopNode *
+below_pieces(Points *p, LoopNode *n, IterId x, uint32_t *pieces)
 {
     for (; n->kind == NODE_LOOP; n = n->body.at[0]) {
         IterId y = n->iter;
@@ -457,8 +457,8 @@ below_pieces(Points *p, Node *n, IterId x, uint32_t *pieces)
     return n;
 }
 
-static Node *
-find_piece(Points *p, Node *n, Sym prefix, IterId x)
+static LoopNode *
+find_piece(Points *p, LoopNode *n, Sym prefix, IterId x)
 {
     uint32_t pieces = 0;
 
@@ -466,7 +466,7 @@ find_piece(Points *p, Node *n, Sym prefix, IterId x)
         below_pieces(p, n, x, &pieces) != n)
         return n;
     for (uint32_t i = 0; i < n->body.n; i++) {
-        Node *found = find_piece(p, n->body.at[i], prefix, x);
+        LoopNode *found = find_piece(p, n->body.at[i], prefix, x);
         if (found)
             return found;
     }
@@ -495,12 +495,13 @@ step_walk(Points *p, const Step *s)
         if (p->iter.at[p->iter.at[run].from[i]].axis == NEST_MAX_AXES)
             return points_refuse(p, "%s is made of pieces, not of whole axes: it has no rows",
                                  p->iter.at[run].name);
-    Node *n = find_piece(p, p->root, prefix, x);
+    LoopNode *n = find_piece(p, p->root, prefix, x);
     if (!n)
         return points_refuse(p, "there is no loop over the pieces of %s", s->subject);
-    Node *inside = below_pieces(p, n, x, &pieces);
-    if (inside->kind != NODE_LEAF || (inside->phase != PHASE_FINISH &&
-                                      inside->phase != PHASE_COPY && inside->phase != PHASE_WHOLE))
+    LoopNode *inside = below_pieces(p, n, x, &pieces);
+    if (inside->kind != NODE_LEAF ||
+        (inside->phase != PHASE_FINISH && inside->phase != PHASE_COPY &&
+         inside->phase != PHASE_COMPLETE))
         return points_refuse(p, "%s has to be innermost, and not where sums are made", s->subject);
     n->kind = NODE_WALK;
     n->iter = x;

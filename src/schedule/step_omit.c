@@ -3,10 +3,10 @@
  *     kb: { t max= s;  u = u*h;  u += exp(s - t) }
  *     kb: if (used[rows of the task, keys of kb]) { … }
  *
- * A table says of each block whether some row sees a key of it (normalise/mask.c). Where it is 0
- * the score is hidden, so the maximum stays, and the sums get 0 and are scaled by 1: the maximum of
- * an `online` loop is finite from its beginning on. Parts computed at the loop, the scores, are
- * skipped too.
+ * A table says of each block whether some row sees a key of it (normalise/block_mask.c). Where it
+ * is 0 the score is hidden, so the maximum stays, and the sums get 0 and are scaled by 1: the
+ * maximum of an `online` loop is finite from its beginning on. Parts computed at the loop, the
+ * scores, are skipped too.
  */
 #include "schedule/point.h"
 
@@ -23,7 +23,7 @@ reduced_axis(const Points *p, uint32_t part, uint32_t *axis)
 bool
 step_omit(Points *p, const Step *s)
 {
-    Node *n = points_loop(p, s->subject);
+    LoopNode *n = points_loop(p, s->subject);
     Online *o = NULL;
     uint32_t axis;
 

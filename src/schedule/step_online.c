@@ -125,7 +125,7 @@ only_reader(Points *p, uint32_t local)
 
 /* The hold that begins at the loop; 0, refused. */
 static uint32_t
-hold_around(Points *p, uint32_t part, const Node *loop)
+hold_around(Points *p, uint32_t part, const LoopNode *loop)
 {
     for (uint32_t i = 1; i < p->hold.n; i++)
         if (p->hold.at[i].part == part && p->hold.at[i].at == loop->up && !p->hold.at[i].outer &&
@@ -138,15 +138,15 @@ hold_around(Points *p, uint32_t part, const Node *loop)
 
 /* Does a sum begin inside the loop once for each of its elements, from an enclosing hold? */
 static bool
-begins_inside(Points *p, uint32_t part, uint32_t outer, const Node *loop)
+begins_inside(Points *p, uint32_t part, uint32_t outer, const LoopNode *loop)
 {
-    const Node *leaf = part_leaf(p, part);
+    const LoopNode *leaf = part_leaf(p, part);
     const Hold *in = &p->hold.at[leaf->hold];
 
     if (leaf->hold == outer || in->outer != outer || in->fresh || in->at == loop->up)
         return points_refuse(p, "%s is not held inside %s as well, where it could be scaled",
                              part_name(p, part), p->iter.at[loop->iter].name);
-    for (const Node *n = in->at; n != loop; n = n->up)
+    for (const LoopNode *n = in->at; n != loop; n = n->up)
         if (p->iter.at[n->iter].kind != AXIS_PARALLEL && p->iter.at[n->iter].part == part)
             return points_refuse(p, "%s begins in each trip of %s", p->hold.at[leaf->hold].name,
                                  p->iter.at[n->iter].name);
@@ -154,9 +154,9 @@ begins_inside(Points *p, uint32_t part, uint32_t outer, const Node *loop)
 }
 
 static bool
-is_block(Points *p, const Step *s, uint32_t i, Node *first, Node **loop)
+is_block(Points *p, const Step *s, uint32_t i, LoopNode *first, LoopNode **loop)
 {
-    Node *n = *loop = points_loop(p, s->loop[i]);
+    LoopNode *n = *loop = points_loop(p, s->loop[i]);
 
     if (!n)
         return false;
@@ -267,11 +267,11 @@ place_of_maximum(Points *p, Online *o, uint32_t i, const Scalar *sum_read, const
 /* ---- the loops ------------------------------------------------------------------------------- */
 
 /* Where the hold ends, in a body. */
-static Node *
-fin_of(Node *at, uint32_t hold)
+static LoopNode *
+fin_of(LoopNode *at, uint32_t hold)
 {
     for (uint32_t i = 0; i < at->body.n; i++) {
-        const Node *leaf = node_only_leaf(at->body.at[i]);
+        const LoopNode *leaf = node_only_leaf(at->body.at[i]);
         if (leaf && leaf->phase == PHASE_FINISH && leaf->hold == hold)
             return at->body.at[i];
     }
@@ -279,7 +279,7 @@ fin_of(Node *at, uint32_t hold)
 }
 
 static void
-give_child(Points *p, Node *up, Node *child)
+give_child(Points *p, LoopNode *up, LoopNode *child)
 {
     VEC_PUSH(p->a, &up->body, child);
     child->up = up;
@@ -288,9 +288,9 @@ give_child(Points *p, Node *up, Node *child)
 /* Moves the bodies of all into the first loop, and the ends of the sums after it. The end of the
  * maximum becomes its store, block by block. */
 static void
-join_loops(Points *p, Node *const *loop, uint32_t n, const uint32_t *hold)
+join_loops(Points *p, LoopNode *const *loop, uint32_t n, const uint32_t *hold)
 {
-    Node *all = loop[0], *at = all->up, *fin[STEP_MAX_LOOPS];
+    LoopNode *all = loop[0], *at = all->up, *fin[STEP_MAX_LOOPS];
 
     for (uint32_t i = 0; i < n; i++) {
         fin[i] = fin_of(at, hold[i]);
@@ -316,7 +316,7 @@ bool
 step_online(Points *p, const Step *s)
 {
     Online o = { .nsum = s->nloop - 1 };
-    Node *loop[STEP_MAX_LOOPS];
+    LoopNode *loop[STEP_MAX_LOOPS];
     uint32_t hold[STEP_MAX_LOOPS], along = NEST_MAX_AXES;
     Var v;
 

@@ -27,7 +27,7 @@ value_reads(const Points *p, uint32_t part, const Scalar *value, uint32_t buffer
 }
 
 bool
-leaf_reads(const Points *p, const Node *leaf, uint32_t buffer)
+leaf_reads(const Points *p, const LoopNode *leaf, uint32_t buffer)
 {
     const Part *part = &p->k->part[leaf->part];
     const Scalar *reduce = part_reduction(p, leaf->part);
@@ -36,7 +36,7 @@ leaf_reads(const Points *p, const Node *leaf, uint32_t buffer)
     switch (leaf->phase) {
     case PHASE_INIT:
     case PHASE_FLUSH:
-    case PHASE_TURN:
+    case PHASE_TRANSPOSE:
     case PHASE_RESCALE: return false;
     case PHASE_FILL:
         return part->nest->write[leaf->write].init != NO_SLOT &&
@@ -44,7 +44,7 @@ leaf_reads(const Points *p, const Node *leaf, uint32_t buffer)
     case PHASE_UPDATE: return value_reads(p, leaf->part, reduce->arg[0], buffer);
     case PHASE_COPY: return value_reads(p, leaf->part, p->copy.at[leaf->copy].operand, buffer);
     case PHASE_FINISH: reduction_left_out(p->c, &without.done, reduce); break;
-    case PHASE_WHOLE: break;
+    case PHASE_COMPLETE: break;
     }
     for (uint32_t i = 0; i < part->nest->nwrite; i++)
         if (value_reads(p, leaf->part, scalar_map(&without, part->nest->write[i].value), buffer))
@@ -69,15 +69,15 @@ points_reads(const Points *p, uint32_t buffer)
 }
 
 /* The innermost loop around all leaves below n that read the buffer; NULL: none does. */
-static Node *
-around_readers(const Points *p, Node *n, uint32_t buffer)
+static LoopNode *
+around_readers(const Points *p, LoopNode *n, uint32_t buffer)
 {
-    Node *found = NULL;
+    LoopNode *found = NULL;
 
     if (n->kind == NODE_LEAF)
         return leaf_reads(p, n, buffer) ? n : NULL;
     for (uint32_t i = 0; i < n->body.n; i++) {
-        Node *here = around_readers(p, n->body.at[i], buffer);
+        LoopNode *here = around_readers(p, n->body.at[i], buffer);
         if (found && here)
             return n;
         found = here ? here : found;
@@ -89,7 +89,7 @@ around_readers(const Points *p, Node *n, uint32_t buffer)
 
 /* Is x, or a part of it, known where a part is computed, but not yet at `at`? */
 static bool
-moves_between(const Points *p, IterId x, const Node *put, const Node *at)
+moves_between(const Points *p, IterId x, const LoopNode *put, const LoopNode *at)
 {
     if (iter_is_known(p, put, x, NULL, 0))
         return !iter_is_known(p, at, x, NULL, 0);
@@ -100,7 +100,7 @@ moves_between(const Points *p, IterId x, const Node *put, const Node *at)
 }
 
 bool
-box_is_steady(const Points *p, const Put *put, uint32_t dim, const Node *at)
+box_is_steady(const Points *p, const Put *put, uint32_t dim, const LoopNode *at)
 {
     if (node_inside(at, put->at))
         return true;
@@ -121,7 +121,7 @@ box_is_steady(const Points *p, const Put *put, uint32_t dim, const Node *at)
 /* ---- where it may stand ---------------------------------------------------------------------- */
 
 static void
-list_around(const Points *p, const Node *n, Text *t)
+list_around(const Points *p, const LoopNode *n, Text *t)
 {
     for (; n; n = n->up)
         if (n->kind == NODE_LOOP && n->run != WORD_vector)
@@ -130,10 +130,10 @@ list_around(const Points *p, const Node *n, Text *t)
 }
 
 static bool
-may_stand(Points *p, const Step *s, uint32_t local, const Node *at)
+may_stand(Points *p, const Step *s, uint32_t local, const LoopNode *at)
 {
     Text places = { .arena = p->a };
-    Node *readers = around_readers(p, p->root, local);
+    LoopNode *readers = around_readers(p, p->root, local);
 
     if (!readers)
         return points_refuse(p, "nothing reads %s", s->subject);
@@ -192,7 +192,7 @@ local_of(Points *p, const Step *s, uint32_t part)
 
 /* The first child of `at` that reads it. */
 static uint32_t
-first_reader(const Points *p, const Node *at, uint32_t local)
+first_reader(const Points *p, const LoopNode *at, uint32_t local)
 {
     for (uint32_t i = 0; i < at->body.n; i++)
         if (around_readers(p, at->body.at[i], local))
@@ -201,16 +201,16 @@ first_reader(const Points *p, const Node *at, uint32_t local)
 }
 
 /* Its initial loops: no step changed them, so that new ones can replace them. */
-static Node *
-untouched(Points *p, const Step *s, Node *leaf)
+static LoopNode *
+untouched(Points *p, const Step *s, LoopNode *leaf)
 {
-    Node *n = leaf;
+    LoopNode *n = leaf;
 
     while (n->up->body.n == 1 && n->up != p->root)
         n = n->up;
-    if (leaf->phase != PHASE_WHOLE)
+    if (leaf->phase != PHASE_COMPLETE)
         return points_refuse(p, "%s is held already: put it first", s->subject), NULL;
-    for (const Node *x = leaf->up; x != n->up; x = x->up)
+    for (const LoopNode *x = leaf->up; x != n->up; x = x->up)
         if (x->kind != NODE_LOOP || x->run != WORD_serial ||
             (p->iter.at[x->iter].axis == NEST_MAX_AXES && !p->iter.at[x->iter].put))
             return points_refuse(p, "the loops of %s were changed already: put it first",
@@ -222,7 +222,7 @@ untouched(Points *p, const Step *s, Node *leaf)
 /* The iterator whose value is all that readers need along a dimension, known inside `at`; 0: they
  * need more. */
 static IterId
-one_point(Points *p, uint32_t local, uint32_t d, const Node *at)
+one_point(Points *p, uint32_t local, uint32_t d, const LoopNode *at)
 {
     IterId only = 0;
     Var v;
@@ -241,12 +241,12 @@ one_point(Points *p, uint32_t local, uint32_t d, const Node *at)
 }
 
 /* A new loop for each axis with more than one point, sums innermost. */
-static Node *
-new_loops(Points *p, Put *put, uint32_t number, Node *at)
+static LoopNode *
+new_loops(Points *p, Put *put, uint32_t number, LoopNode *at)
 {
     const Part *k = &p->k->part[put->part];
     const Nest *n = k->nest;
-    Node *in = at;
+    LoopNode *in = at;
     Var v;
 
     for (int reduce = 0; reduce < 2; reduce++)
@@ -277,7 +277,7 @@ new_loops(Points *p, Put *put, uint32_t number, Node *at)
                     p->iter.at[loop].put = number;
                     p->iter.at[loop].dim = d;
                 }
-            in = node_loop(p, in, loop, PHASE_WHOLE, NULL);
+            in = node_loop(p, in, loop, PHASE_COMPLETE, NULL);
         }
     return in;
 }
@@ -313,7 +313,7 @@ forget_put(Points *p, uint32_t part)
     for (uint32_t i = 1; i < p->put.n; i++) {
         if (p->put.at[i].part != part)
             continue;
-        Node *at = p->put.at[i].at;
+        LoopNode *at = p->put.at[i].at;
         for (uint32_t k = 0; k < at->puts.n; k++)
             if (at->puts.at[k] == i)
                 at->puts.at[k--] = at->puts.at[--at->puts.n];
@@ -328,7 +328,7 @@ step_put(Points *p, const Step *s)
 {
     uint32_t part = points_part(p, s->subject),
              local = part == NO_SLOT ? NO_SLOT : local_of(p, s, part);
-    Node *at = local == NO_SLOT ? NULL : points_loop(p, s->at), *leaf, *top;
+    LoopNode *at = local == NO_SLOT ? NULL : points_loop(p, s->at), *leaf, *top;
     Put put = { .part = part, .local = local, .at = at };
 
     if (!at || !may_stand(p, s, local, at))

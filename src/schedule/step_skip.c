@@ -10,15 +10,15 @@
 #include "schedule/point.h"
 
 /* The loop over a whole reduced axis that no step has changed; NULL, refused. */
-static Node *
+static LoopNode *
 whole_reduction(Points *p, const Step *s)
 {
-    Node *n = points_loop(p, s->subject);
+    LoopNode *n = points_loop(p, s->subject);
 
     if (!n)
         return NULL;
     const Iter *it = &p->iter.at[n->iter];
-    if (n->kind != NODE_LOOP || n->run != WORD_serial || n->phase != PHASE_WHOLE ||
+    if (n->kind != NODE_LOOP || n->run != WORD_serial || n->phase != PHASE_COMPLETE ||
         it->axis == NEST_MAX_AXES || it->kind != AXIS_REDUCE || it->skip || it->nfrom || it->parent)
         return points_refuse(p,
                              "%s is no loop over a whole reduced axis: skip it before it is split",
@@ -58,7 +58,7 @@ points_same_skip(const Points *p, IterId a, IterId b)
 bool
 step_skip(Points *p, const Step *s)
 {
-    Node *n = whole_reduction(p, s), *at = n ? points_loop(p, s->at) : NULL;
+    LoopNode *n = whole_reduction(p, s), *at = n ? points_loop(p, s->at) : NULL;
     Skip k = { .at = at, .by = s->number };
 
     if (!at)

@@ -16,7 +16,7 @@
 /* axes of two parts, in pairs */
 typedef struct {
     uint32_t n, from[NEST_MAX_AXES], to[NEST_MAX_AXES];
-} Alike;
+} AxisPairs;
 
 static uint32_t
 axis_of_part(const Points *p, uint32_t part, IterId x)
@@ -51,7 +51,7 @@ iter_of_part(const Points *p, uint32_t part, IterId x)
 
 /* Have two iterators the same iterations over the same points? Then their axes, in pairs. */
 static bool
-same_points(const Points *p, uint32_t from, IterId a, uint32_t to, IterId b, Alike *out)
+same_points(const Points *p, uint32_t from, IterId a, uint32_t to, IterId b, AxisPairs *out)
 {
     const Iter *x = &p->iter.at[a], *y = &p->iter.at[b];
 
@@ -81,7 +81,7 @@ same_points(const Points *p, uint32_t from, IterId a, uint32_t to, IterId b, Ali
 
 /* Is an element read at the points where it was written, along all these axes? */
 static bool
-reads_where_written(Ctx *c, const Write *w, const Scalar *load, const Alike *axes)
+reads_where_written(Ctx *c, const Write *w, const Scalar *load, const AxisPairs *axes)
 {
     for (uint32_t i = 0; i < axes->n; i++) {
         bool found = false;
@@ -97,7 +97,7 @@ reads_where_written(Ctx *c, const Write *w, const Scalar *load, const Alike *axe
 /* The tensor between two parts: its name, NULL if there is none; and is all of it read at the
  * points where it was written? */
 static Sym
-passed_on(const Points *p, uint32_t from, uint32_t to, const Alike *axes, bool *there)
+passed_on(const Points *p, uint32_t from, uint32_t to, const AxisPairs *axes, bool *there)
 {
     const Part *maker = &p->k->part[from], *reader = &p->k->part[to];
     Accesses all = nest_accesses(p->c, p->a, reader->nest);
@@ -119,7 +119,7 @@ passed_on(const Points *p, uint32_t from, uint32_t to, const Alike *axes, bool *
 /* ---- leaves ---------------------------------------------------------------------------------- */
 
 static bool
-has_part(const Node *n, uint32_t part)
+has_part(const LoopNode *n, uint32_t part)
 {
     bool any = n->kind == NODE_LEAF && n->part == part;
 
@@ -130,10 +130,10 @@ has_part(const Node *n, uint32_t part)
 
 /* Does a part compute anything outside of a loop? Copies of its operands may be made there. */
 static bool
-computes_outside(const Node *n, uint32_t part, const Node *loop)
+computes_outside(const LoopNode *n, uint32_t part, const LoopNode *loop)
 {
-    bool any =
-        n->kind == NODE_LEAF && n->part == part && n->phase != PHASE_COPY && n->phase != PHASE_TURN;
+    bool any = n->kind == NODE_LEAF && n->part == part && n->phase != PHASE_COPY &&
+               n->phase != PHASE_TRANSPOSE;
 
     for (uint32_t i = 0; i < n->body.n; i++)
         any |= n->body.at[i] != loop && computes_outside(n->body.at[i], part, loop);
@@ -142,9 +142,9 @@ computes_outside(const Node *n, uint32_t part, const Node *loop)
 
 /* Does only a sum begin here? Then it may begin earlier. */
 static bool
-only_begins(const Points *p, const Node *n)
+only_begins(const Points *p, const LoopNode *n)
 {
-    const Node *leaf = node_only_leaf(n);
+    const LoopNode *leaf = node_only_leaf(n);
 
     return leaf && leaf->phase == PHASE_INIT && part_reduction(p, leaf->part) &&
            !p->hold.at[leaf->hold].outer && !p->hold.at[leaf->hold].online;
@@ -152,10 +152,10 @@ only_begins(const Points *p, const Node *n)
 
 /* ---- the step -------------------------------------------------------------------------------- */
 
-static Node *
+static LoopNode *
 plain_loop(Points *p, Sym name)
 {
-    Node *n = points_loop(p, name);
+    LoopNode *n = points_loop(p, name);
 
     for (uint32_t i = 1; n && i < p->online.n; i++)
         if (p->online.at[i].at_loop == n)
@@ -178,11 +178,11 @@ not_alike(Points *p, const Step *s)
 /* May part `to` read in `second` what part `from` makes in loop `first`? *alike: the loops are
  * proved to have the same iterations. */
 static bool
-may_meet(Points *p, const Step *s, const Node *first, uint32_t from, const Node *second,
+may_meet(Points *p, const Step *s, const LoopNode *first, uint32_t from, const LoopNode *second,
          uint32_t to, bool *alike)
 {
     IterId a = iter_of_part(p, from, first->iter), b = iter_of_part(p, to, second->iter);
-    Alike axes = { 0 };
+    AxisPairs axes = { 0 };
     bool same = a && b && same_points(p, from, a, to, b, &axes), there;
     Sym passed = passed_on(p, from, to, &axes, &there);
 
@@ -207,7 +207,7 @@ may_meet(Points *p, const Step *s, const Node *first, uint32_t from, const Node 
 }
 
 static bool
-may_join(Points *p, const Step *s, const Node *first, const Node *second)
+may_join(Points *p, const Step *s, const LoopNode *first, const LoopNode *second)
 {
     bool alike = false;
 
@@ -221,7 +221,7 @@ may_join(Points *p, const Step *s, const Node *first, const Node *second)
 /* Appends the body of the second loop to the first one's, and its beginning to where that one
  * begins. */
 static void
-join_bodies(Points *p, Node *first, Node *second)
+join_bodies(Points *p, LoopNode *first, LoopNode *second)
 {
     for (uint32_t i = 0; i < second->body.n; i++) {
         VEC_PUSH(p->a, &first->body, second->body.at[i]);
@@ -239,9 +239,9 @@ join_bodies(Points *p, Node *first, Node *second)
 /* Are only beginnings of sums between two loops of one body? Then moves the first directly before
  * the second. */
 static bool
-bring_near(Points *p, const Step *s, Node *first, Node *second)
+bring_near(Points *p, const Step *s, LoopNode *first, LoopNode *second)
 {
-    Node *up = first->up;
+    LoopNode *up = first->up;
     uint32_t i = 0;
 
     while (up && i < up->body.n && up->body.at[i] != first)
@@ -266,7 +266,7 @@ step_together(Points *p, const Step *s)
 {
     if (s->nloop != 2)
         return points_refuse(p, "two loops are named: of what is made, and of what reads it");
-    Node *first = plain_loop(p, s->loop[0]), *second = first ? plain_loop(p, s->loop[1]) : NULL;
+    LoopNode *first = plain_loop(p, s->loop[0]), *second = first ? plain_loop(p, s->loop[1]) : NULL;
     if (!second || first == second)
         return second && points_refuse(p, "%s is named twice", s->loop[0]);
     if (!may_join(p, s, first, second))

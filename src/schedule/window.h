@@ -16,7 +16,7 @@ typedef struct {
 const Scalar *window_read(Low *l, const Scalar *reduce, int64_t most, WindowSums *sums,
                           uint32_t *last);
 /* The outputs that neither slide over the image nor are lanes, into outer[]; their number. */
-uint32_t window_outer(const Nest *n, const Stage *image, AxisSet lanes, uint32_t *outer);
+uint32_t window_outer(const Nest *n, const InputTile *image, AxisSet lanes, uint32_t *outer);
 
 typedef struct {
     Draft *w;
@@ -24,7 +24,7 @@ typedef struct {
     uint32_t part;
     const char *name; /* of what it makes */
     const Scalar *reduce;
-    Stage image;
+    InputTile image;
     uint32_t outer[NEST_MAX_AXES], nouter; /* outputs that do not slide */
     WindowSums sums;
     int64_t lanes, across, down; /* of a vector; outputs of a row, and rows; -1: unknown */

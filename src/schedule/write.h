@@ -60,28 +60,29 @@ bool write_contraction(Draft *w);
 /* Contractions of one row under a window, whose columns are pixels: a convolution to one channel, a
  * window of many points. */
 bool write_alone(Draft *w);
-void write_thin(Draft *w); /* skinny GEMM and GEMV */
+void write_gemv(Draft *w); /* skinny GEMM and GEMV */
 void write_dots(Draft *w); /* GEMV whose sum is contiguous in its columns */
 /* A window that slides over its outputs: depthwise convolution, pooling. */
 bool write_window(Draft *w);
 /* Such windows with channels innermost; their results may also be summed over complete planes. */
-bool write_channels(Draft *w);
+bool write_window_channels(Draft *w);
 /* Movement whose inputs are contiguous along another axis than its outputs: transposes. */
-bool write_turn(Draft *w);
-/* Contractions among parts over shared rows; lanes along rows, or along columns (write_lines.c). */
+bool write_transpose(Draft *w);
+/* Contractions among parts over shared rows; lanes along rows, or along columns
+ * (write_group_columns.c). */
 bool write_group(Draft *w);
 /* A contraction whose columns come from a window: depthwise and pointwise convolution. */
 bool write_separable(Draft *w);
 /* A window over the result of a contraction: pooling after a convolution. */
 bool write_pooled(Draft *w);
 /* Sums over all points of a contraction's result. */
-bool write_summed(Draft *w);
+bool write_global_pool(Draft *w);
 /* Sums over groups of a contraction's results, times scales. */
 bool write_scaled(Draft *w);
 /* Two sums over short axes, one of the other's results: a Winograd transform. */
-bool write_square(Draft *w);
+bool write_two_sided(Draft *w);
 /* Separate parts, each by the best of its own programs with the required constant layouts. */
-bool write_each(Draft *w, bool far);
+bool write_independent(Draft *w, bool far);
 /* Parts that share rows, reductions, elementwise work: anything. */
 void write_rows(Draft *w);
 /* Does the only part sum gathered elements, with contiguous outputs? As a contraction it would have
@@ -92,6 +93,6 @@ bool has_support(Draft *w);
 /* Copies of all programs so far in which reductions skip points outside of their support. */
 void write_skips(Draft *w);
 /* Nested loops, nothing unrolled, no vectors: the reference of the others. */
-void write_plain(Draft *w);
+void write_default(Draft *w);
 
 #endif

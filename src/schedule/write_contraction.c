@@ -18,7 +18,7 @@
  * scratch, so the output is written once.
  */
 #include "cost/cost.h"
-#include "schedule/cut.h"
+#include "schedule/gemm_axes.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -43,12 +43,12 @@ typedef struct {
     bool image;
     bool row_image; /* the image under A is copied as a padded input tile */
     int64_t band;   /* rows of that tile per task; 0: all */
-} Tile;
+} GemmTile;
 
 typedef struct {
     Draft *w;
     Low *l;
-    Cut cut;
+    GemmAxes gemm;
     const char *part; /* the name of its result */
     int64_t lanes;
     const char *lane;            /* the loop over the lanes of a vector */
@@ -57,42 +57,42 @@ typedef struct {
     bool widened;
     bool a_direct, b_direct;     /* can be read in place */
     int64_t nrows, ncols, depth; /* -1: unknown */
-} Gemm;
+} GemmDraft;
 
 /* ---- operands -------------------------------------------------------------------------------- */
 
 /* Can rows of A be broadcast from where they are: is the offset linear in the row and in every
  * sum? */
 static bool
-rows_in_place(const Gemm *g)
+rows_in_place(const GemmDraft *g)
 {
-    return cut_rows_linear(g->l, &g->cut) &&
-           (g->cut.nrow == 0 || low_stride(g->l, g->cut.k.a, g->cut.row[g->cut.nrow - 1]));
+    return gemm_rows_linear(g->l, &g->gemm) &&
+           (g->gemm.nrow == 0 || low_stride(g->l, g->gemm.k.a, g->gemm.row[g->gemm.nrow - 1]));
 }
 
 /* Do the columns collapse to one index for B too? */
 static bool
-columns_are_one(const Gemm *g)
+columns_are_one(const GemmDraft *g)
 {
-    for (uint32_t i = g->cut.ncol - g->cut.col_run; i + 1 < g->cut.ncol; i++)
-        if (!low_collapses(g->l, g->cut.col[i], g->cut.col[i + 1], &g->cut.k.b, 1, NULL))
+    for (uint32_t i = g->gemm.ncol - g->gemm.col_run; i + 1 < g->gemm.ncol; i++)
+        if (!low_collapses(g->l, g->gemm.col[i], g->gemm.col[i + 1], &g->gemm.k.b, 1, NULL))
             return false;
     return true;
 }
 
 static const char *
-lay(const Gemm *g, const Scalar *operand, bool rows, int64_t width)
+lay(const GemmDraft *g, const Scalar *operand, bool rows, int64_t width)
 {
-    const Cut *cut = &g->cut;
+    const GemmAxes *gemm = &g->gemm;
 
-    return cut_lay(g->w, 0, operand,
-                   rows ? cut_row_panels(cut, width) : cut_column_panels(cut, width));
+    return gemm_layouts(g->w, 0, operand,
+                        rows ? gemm_row_panels(gemm, width) : gemm_column_panels(gemm, width));
 }
 
 /* ---- the program ----------------------------------------------------------------------------- */
 
 static const char *
-names_of(const Gemm *g, const uint32_t *axis, uint32_t n)
+names_of(const GemmDraft *g, const uint32_t *axis, uint32_t n)
 {
     return axis_names(g->w, 0, axis, n);
 }
@@ -108,17 +108,17 @@ last_of(const char *names)
 /* Copies columns: in tiles transposed in registers if they are contiguous along the last sum,
  * otherwise in vectors. */
 static void
-write_columns(const Gemm *g, Text *t, const char *at, const char *sums)
+write_column_sums(const GemmDraft *g, Text *t, const char *at, const char *sums)
 {
-    const Cut *cut = &g->cut;
+    const GemmAxes *gemm = &g->gemm;
     long long lanes = g->lanes;
 
     text_printf(t, "stage rhs at %s -> pack scratch of jq %s jv\n", at, sums);
-    if (cut->nsum && !g->widened && columns_are_one(g) &&
-        cut_lies_along(g->l, cut->k.b, cut->sum[cut->nsum - 1])) {
+    if (gemm->nsum && !g->widened && columns_are_one(g) &&
+        gemm_is_contiguous(g->l, gemm->k.b, gemm->sum[gemm->nsum - 1])) {
         const char *last = last_of(sums);
         text_printf(t, "split pack.%s by %lld -> kv kl\n", last, lanes);
-        if (dtype_info[cut->k.b->dtype].bytes < 4) { /* there are no tiles of narrower types */
+        if (dtype_info[gemm->k.b->dtype].bytes < 4) { /* there are no tiles of narrower types */
             text_add(t, "order pack.jv pack.kv pack.kl\nrun pack.kl vector\n");
         } else {
             text_printf(t,
@@ -127,7 +127,7 @@ write_columns(const Gemm *g, Text *t, const char *at, const char *sums)
             text_add(t, "run pack.kl unroll\nrun pack.jl vector\nstage rhs at pack.kv -> tile reg "
                         "of jl kl turned\n");
         }
-    } else if (cut->col_run > 1 && !columns_are_one(g)) {
+    } else if (gemm->col_run > 1 && !columns_are_one(g)) {
         text_printf(t, "walk pack.jv by %lld\n", lanes);
     } else {
         text_printf(t, "split pack.jv by %lld -> jc jl\nrun pack.jl vector\n", lanes);
@@ -136,20 +136,20 @@ write_columns(const Gemm *g, Text *t, const char *at, const char *sums)
 
 /* The prefetch distance for rows of a panel, in iterations; 0: no prefetch. */
 static int64_t
-trips_ahead(const Gemm *g, const Tile *x)
+trips_ahead(const GemmDraft *g, const GemmTile *x)
 {
-    const Cut *cut = &g->cut;
-    int64_t outer = expr_or(low_extent(g->l, cut->sum[0]), -1), depth = g->depth,
-            inner = expr_or(low_extent(g->l, cut->sum[cut->nsum - 1]), -1);
+    const GemmAxes *gemm = &g->gemm;
+    int64_t outer = expr_or(low_extent(g->l, gemm->sum[0]), -1), depth = g->depth,
+            inner = expr_or(low_extent(g->l, gemm->sum[gemm->nsum - 1]), -1);
 
     if (x->depth) {
         depth = outer > 0 && depth > 0 ? x->depth * (depth / outer) : depth;
-        inner = cut->nsum == 1 ? x->depth : inner;
+        inner = gemm->nsum == 1 ? x->depth : inner;
     }
-    return x->image
-               ? 0
-               : cut_ahead(g->w->p->m, cut->k.reduce->dtype,
-                           (TileShape){ .rows = x->rows, .vectors = x->vectors }, depth, inner);
+    return x->image ? 0
+                    : gemm_prefetch_distance(g->w->p->m, gemm->k.reduce->dtype,
+                                             (TileShape){ .rows = x->rows, .vectors = x->vectors },
+                                             depth, inner);
 }
 
 /* Unrolled points of a window. Bounds code: with a tile of 24 sums these are about 600
@@ -169,9 +169,9 @@ ceil_to(int64_t a, int64_t b)
 
 /* The step of the image along a summed axis's dimension between outputs. */
 static int64_t
-window_stride(const Cut *cut, uint32_t axis)
+window_stride(const GemmAxes *gemm, uint32_t axis)
 {
-    const Stage *s = &cut->window;
+    const InputTile *s = &gemm->window;
 
     for (uint32_t i = 0; i < s->nslide; i++)
         if (expr_axes(s->load->u.load.at[s->slide[i].dim]) >> axis & 1)
@@ -184,27 +184,27 @@ window_stride(const Cut *cut, uint32_t axis)
  * split and the inner part unrolled, so that every iteration has the same phases: multiples of a
  * stride, or divisors of one. */
 static const char *
-window_sums(const Gemm *g, Text *splits, const char **unrolled)
+window_sums(const GemmDraft *g, Text *splits, const char **unrolled)
 {
-    const Cut *cut = &g->cut;
-    uint32_t n = 0, last = cut->nsum - 1;
+    const GemmAxes *gemm = &g->gemm;
+    uint32_t n = 0, last = gemm->nsum - 1;
     int64_t points = 1;
     bool phases = false;
 
-    for (uint32_t i = 0; i < cut->window.nslide; i++)
-        phases |= cut->window.slide[i].phases > 1;
-    while (n < cut->nsum && cut->window.window >> cut->sum[last - n] & 1) {
-        points *= expr_or(low_extent(g->l, cut->sum[last - n]), UNROLLED_POINTS);
+    for (uint32_t i = 0; i < gemm->window.nslide; i++)
+        phases |= gemm->window.slide[i].phases > 1;
+    while (n < gemm->nsum && gemm->window.window >> gemm->sum[last - n] & 1) {
+        points *= expr_or(low_extent(g->l, gemm->sum[last - n]), UNROLLED_POINTS);
         if (points > UNROLLED_POINTS || (n > 0 && !phases))
             break;
         n++;
     }
-    *unrolled = names_of(g, cut->sum + cut->nsum - n, n);
-    if (n || !cut->nsum || points <= UNROLLED_POINTS)
-        return names_of(g, cut->sum, cut->nsum);
-    int64_t stride = window_stride(cut, cut->sum[last]),
+    *unrolled = names_of(g, gemm->sum + gemm->nsum - n, n);
+    if (n || !gemm->nsum || points <= UNROLLED_POINTS)
+        return names_of(g, gemm->sum, gemm->nsum);
+    int64_t stride = window_stride(gemm, gemm->sum[last]),
             step = stride <= UNROLLED_POINTS ? stride : 1, left = points;
-    const char *axis = names_of(g, cut->sum + last, 1), *outer = "";
+    const char *axis = names_of(g, gemm->sum + last, 1), *outer = "";
     if (stride > UNROLLED_POINTS && points > stride) {
         text_printf(splits, "split %s by %lld -> wq wp\n", axis, (long long)stride);
         axis = "wp", outer = "wq ", left = stride;
@@ -213,46 +213,46 @@ window_sums(const Gemm *g, Text *splits, const char **unrolled)
         ceil_to(ceil_to(left, ceil_to(left, UNROLLED_POINTS / step * step)), step) * step;
     text_printf(splits, "split %s by %lld -> wb wi\n", axis, (long long)even);
     *unrolled = "wi";
-    return arena_printf(g->w->a, "%s %swb wi", names_of(g, cut->sum, last), outer);
+    return arena_printf(g->w->a, "%s %swb wi", names_of(g, gemm->sum, last), outer);
 }
 
 /* Windows that do not overlap are copied as panels; short innermost sums over their points are
  * unrolled, since a compiler that finds nested loops of two or three iterations keeps accumulators
  * in memory. */
 static void
-write_unrolled_points(const Gemm *g, const Tile *x, Text *t)
+write_unrolled_points(const GemmDraft *g, const GemmTile *x, Text *t)
 {
-    const Cut *cut = &g->cut;
+    const GemmAxes *gemm = &g->gemm;
     int64_t points = 1;
     uint32_t n = 0;
 
-    while (n + (x->depth > 0) < cut->nsum &&
-           cut->window.window >> cut->sum[cut->nsum - n - 1] & 1) {
-        points *= expr_or(low_extent(g->l, cut->sum[cut->nsum - n - 1]), UNROLLED_POINTS + 1);
+    while (n + (x->depth > 0) < gemm->nsum &&
+           gemm->window.window >> gemm->sum[gemm->nsum - n - 1] & 1) {
+        points *= expr_or(low_extent(g->l, gemm->sum[gemm->nsum - n - 1]), UNROLLED_POINTS + 1);
         if (points > UNROLLED_POINTS)
             break;
         n++;
     }
     if (n)
-        text_printf(t, "run %s unroll\n", names_of(g, cut->sum + cut->nsum - n, n));
+        text_printf(t, "run %s unroll\n", names_of(g, gemm->sum + gemm->nsum - n, n));
 }
 
 static void
-write_tile(const Gemm *g, const Tile *x)
+write_tile(const GemmDraft *g, const GemmTile *x)
 {
     Draft *w = g->w;
-    const Cut *cut = &g->cut;
+    const GemmAxes *gemm = &g->gemm;
     Text t = { .arena = w->a }, sums = { .arena = w->a }, tasks = { .arena = w->a };
-    const uint32_t *row_run = cut->row + cut->nrow - cut->row_run,
-                   *col_run = cut->col + cut->ncol - cut->col_run;
-    const char *outer_rows = names_of(g, cut->row, cut->nrow - cut->row_run);
-    const char *rows = cut->row_run ? names_of(g, row_run, cut->row_run) : "",
-               *cols = names_of(g, col_run, cut->col_run);
+    const uint32_t *row_run = gemm->row + gemm->nrow - gemm->row_run,
+                   *col_run = gemm->col + gemm->ncol - gemm->col_run;
+    const char *outer_rows = names_of(g, gemm->row, gemm->nrow - gemm->row_run);
+    const char *rows = gemm->row_run ? names_of(g, row_run, gemm->row_run) : "",
+               *cols = names_of(g, col_run, gemm->col_run);
     /* the loop around a tile's sum */
-    const char *tile = x->panels_outside && cut->row_run ? "ip" : "jq";
-    const char *lay_a = g->a_constant ? lay(g, cut->k.a, true, x->laid ? x->laid : x->rows) : NULL;
+    const char *tile = x->panels_outside && gemm->row_run ? "ip" : "jq";
+    const char *lay_a = g->a_constant ? lay(g, gemm->k.a, true, x->laid ? x->laid : x->rows) : NULL;
     const char *lay_b =
-        g->b_constant && !x->image ? lay(g, cut->k.b, false, x->vectors * g->lanes) : NULL;
+        g->b_constant && !x->image ? lay(g, gemm->k.b, false, x->vectors * g->lanes) : NULL;
     /* No partial panels: sums are stored from registers. This needs a known number of remaining
      * rows. */
     bool exact = !x->in_place && !x->image && !x->depth && g->ncols >= 0 &&
@@ -261,8 +261,8 @@ write_tile(const Gemm *g, const Tile *x)
     long long width = x->vectors * g->lanes;
     /* Epilogue of a tile's rows over all panels of the task, so that fewer rows of the image are
      * split, whose ends are partial vectors, if their sums stay in L1. */
-    bool wide = x->image && x->panels > 1 && cut->row_run && !x->panels_outside &&
-                x->rows * x->panels * width * dtype_info[cut->k.reduce->dtype].bytes <=
+    bool wide = x->image && x->panels > 1 && gemm->row_run && !x->panels_outside &&
+                x->rows * x->panels * width * dtype_info[gemm->k.reduce->dtype].bytes <=
                     machine_usable_bytes(w->p->m, LEVEL_L1);
 
     /* If the image's size is symbolic, the last panel has only as many vectors as it needs. */
@@ -281,18 +281,18 @@ write_tile(const Gemm *g, const Tile *x)
     if (x->band) {
         text_printf(&t, "split %s by %lld -> yb_ yi_ exact\n", names_of(g, row_run, 1),
                     (long long)x->band);
-        rows = arena_printf(w->a, "yi_ %s", names_of(g, row_run + 1, cut->row_run - 1));
+        rows = arena_printf(w->a, "yi_ %s", names_of(g, row_run + 1, gemm->row_run - 1));
         outer_rows = arena_printf(w->a, "%s yb_", outer_rows);
     }
-    text_printf(&t, "order %s %s %s %s %s %s\n", names_of(g, cut->batch, cut->nbatch), outer_rows,
-                names_of(g, cut->col, cut->ncol - cut->col_run), rows, cols,
-                names_of(g, cut->sum, cut->nsum));
-    if (cut->row_run)
+    text_printf(&t, "order %s %s %s %s %s %s\n", names_of(g, gemm->batch, gemm->nbatch), outer_rows,
+                names_of(g, gemm->col, gemm->ncol - gemm->col_run), rows, cols,
+                names_of(g, gemm->sum, gemm->nsum));
+    if (gemm->row_run)
         text_printf(&t, "fuse %s -> i_\n", rows);
     text_printf(&t, "fuse %s -> j_%s\n", cols, x->image ? " pitched" : "");
-    if (cut->row_run && x->chunk)
+    if (gemm->row_run && x->chunk)
         text_printf(&t, "split i_ by %lld -> ic ii guard\n", (long long)(x->chunk * x->rows));
-    if (cut->row_run)
+    if (gemm->row_run)
         text_printf(&t, "split %s by %lld -> ip ir%s\n", x->chunk ? "ii" : "i_", (long long)x->rows,
                     g->nrows >= 0 || x->rows == 1
                         ? ""
@@ -308,22 +308,22 @@ write_tile(const Gemm *g, const Tile *x)
                     (long long)x->panels * width, width);
     text_printf(&t, "split jv by %lld -> jr %s\n", (long long)g->lanes, g->lane);
     const char *unrolled = "", *sums_written = x->image ? window_sums(g, &t, &unrolled) : NULL;
-    for (uint32_t i = 0; i < cut->nsum && !x->image; i++)
+    for (uint32_t i = 0; i < gemm->nsum && !x->image; i++)
         text_printf(&sums, "%s%s", i ? " " : "",
-                    i == 0 && x->depth ? "ki" : axis_name(w, 0, cut->sum[i]));
+                    i == 0 && x->depth ? "ki" : axis_name(w, 0, gemm->sum[i]));
     text_add(&sums, x->image ? sums_written : "");
     if (x->depth)
-        text_printf(&t, "split %s by %lld -> kb ki guard\n", axis_name(w, 0, cut->sum[0]),
+        text_printf(&t, "split %s by %lld -> kb ki guard\n", axis_name(w, 0, gemm->sum[0]),
                     (long long)x->depth);
-    const char *chunks = cut->row_run && x->chunk ? "ic" : "";
-    text_printf(&tasks, "%s %s %s %s jb %s", names_of(g, cut->batch, cut->nbatch),
+    const char *chunks = gemm->row_run && x->chunk ? "ic" : "";
+    text_printf(&tasks, "%s %s %s %s jb %s", names_of(g, gemm->batch, gemm->nbatch),
                 x->rows_inside ? "" : outer_rows, x->rows_outside ? chunks : "",
-                names_of(g, cut->col, cut->ncol - cut->col_run), x->rows_outside ? "" : chunks);
-    const char *ip = cut->row_run ? "ip" : "";
+                names_of(g, gemm->col, gemm->ncol - gemm->col_run), x->rows_outside ? "" : chunks);
+    const char *ip = gemm->row_run ? "ip" : "";
     text_printf(&t, "order %s%s %s %s %s %s%s jr %s\nfuse %s -> task\n", text_str(&tasks),
                 x->depth ? " kb" : "", x->rows_inside ? outer_rows : "",
                 x->panels_outside ? "jq" : ip, x->panels_outside ? ip : "jq", text_str(&sums),
-                cut->row_run ? " ir" : "", g->lane, text_str(&tasks));
+                gemm->row_run ? " ir" : "", g->lane, text_str(&tasks));
     if (pads)
         text_printf(&t, "hold %s at %s -> sums scratch\n", g->part,
                     x->depth ? "task"
@@ -332,7 +332,7 @@ write_tile(const Gemm *g, const Tile *x)
     if (wide)
         text_add(&t, "order sums.fin.ir sums.fin.jq\n");
     text_printf(&t, "hold %s at %s -> acc reg\n", g->part, tile);
-    text_printf(&t, "run %s jr unroll\nrun %s vector\n", cut->row_run ? "ir" : "", g->lane);
+    text_printf(&t, "run %s jr unroll\nrun %s vector\n", gemm->row_run ? "ir" : "", g->lane);
     if (pads && x->image)
         text_printf(&t, "walk sums.fin.%s by %lld\n", wide ? "jj" : "jv", (long long)g->lanes);
     else if (pads)
@@ -344,27 +344,27 @@ write_tile(const Gemm *g, const Tile *x)
         if (*unrolled)
             text_printf(&t, "run %s unroll\n", unrolled);
     } else if (g->widened || (!lay_b && !x->in_place)) {
-        write_columns(g, &t, x->depth ? "kb" : "task", text_str(&sums));
-        if (cut->strided)
+        write_column_sums(g, &t, x->depth ? "kb" : "task", text_str(&sums));
+        if (gemm->strided)
             write_unrolled_points(g, x, &t);
     }
     if (x->row_image)
-        text_printf(&t, "image lhs at task -> image%s%s\n", cut->row_window.ninner ? " of " : "",
-                    names_of(g, cut->row_window.inner, cut->row_window.ninner));
+        text_printf(&t, "image lhs at task -> image%s%s\n", gemm->row_window.ninner ? " of " : "",
+                    names_of(g, gemm->row_window.inner, gemm->row_window.ninner));
     const char *last = last_of(text_str(&sums));
     if (x->copy_rows)
         text_printf(&t, "stage lhs at %s -> rows scratch of %s %s odd\n",
-                    x->panels_outside || !cut->row_run ? "task" : "ip", cut->row_run ? "ir" : "",
+                    x->panels_outside || !gemm->row_run ? "task" : "ip", gemm->row_run ? "ir" : "",
                     text_str(&sums));
     if (x->pack_rows)
         text_printf(&t,
                     "stage lhs at %s -> rows scratch of ip %s ir\norder rows.ip rows.ir rows.%s\n",
                     x->depth ? "kb" : "task", text_str(&sums), last);
-    if (cut->nsum && (x->copy_rows || x->pack_rows))
+    if (gemm->nsum && (x->copy_rows || x->pack_rows))
         text_printf(&t, "split rows.%s by %lld -> av al\nrun rows.al vector\n", last,
                     (long long)g->lanes);
     /* A row of columns is loaded once for all rows of the tile. */
-    if (cut->nsum && x->rows > 1) {
+    if (gemm->nsum && x->rows > 1) {
         int64_t ahead = trips_ahead(g, x);
         text_printf(&t, "stage rhs at %s -> col reg of jr", last);
         if (ahead)
@@ -416,13 +416,13 @@ rows_worth_a_copy(const Machine *m)
  * the cost of copying counts. Otherwise the rows stay in L2, beside the task's panels, between
  * tasks. 0: all. */
 static int64_t
-near_rows(const Gemm *g, const Tile *x, int64_t tasks)
+near_rows(const GemmDraft *g, const GemmTile *x, int64_t tasks)
 {
     const Machine *m = g->w->p->m;
-    int64_t bytes = dtype_info[g->cut.k.reduce->dtype].bytes,
+    int64_t bytes = dtype_info[g->gemm.k.reduce->dtype].bytes,
             room = machine_usable_bytes(m, LEVEL_L2), rows;
 
-    if (!g->cut.row_run)
+    if (!g->gemm.row_run)
         return 0;
     if (g->b_constant) {
         rows = (int64_t)(PANEL_SHARE * m->f32_per_second * (double)bytes /
@@ -445,9 +445,9 @@ enum { MOST_PANELS = 8 };
 /* The possible orders of a tile's loops. several: a task has several panels; with one, both orders
  * of rows and panels are the same. */
 static void
-write_orders(const Gemm *g, Tile x, bool image, bool several)
+write_orders(const GemmDraft *g, GemmTile x, bool image, bool several)
 {
-    const Cut *cut = &g->cut;
+    const GemmAxes *gemm = &g->gemm;
 
     for (int outside = 0; outside <= several; outside++)
         for (int copy = 0; copy < 2; copy++)
@@ -456,7 +456,7 @@ write_orders(const Gemm *g, Tile x, bool image, bool several)
                 x.copy_rows = copy;
                 x.rows_inside = inside;
                 if (!(copy && outside) &&
-                    !(inside && (cut->nrow == cut->row_run || x.depth || image)))
+                    !(inside && (gemm->nrow == gemm->row_run || x.depth || image)))
                     write_tile(g, &x);
             }
 }
@@ -464,27 +464,28 @@ write_orders(const Gemm *g, Tile x, bool image, bool several)
 /* All useful parameters for one register tile: the share of B that a task keeps in L2, and whether
  * the sum is blocked so that a tile's rows stay in L1. */
 static void
-write_shape(const Gemm *g, TileShape s, int64_t laid, bool image)
+write_shape(const GemmDraft *g, TileShape s, int64_t laid, bool image)
 {
     const Machine *m = g->w->p->m;
-    const Cut *cut = &g->cut;
-    int64_t bytes = dtype_info[cut->k.reduce->dtype].bytes, width = s.vectors * g->lanes, outer = 0,
-            inner = 1;
+    const GemmAxes *gemm = &g->gemm;
+    int64_t bytes = dtype_info[gemm->k.reduce->dtype].bytes, width = s.vectors * g->lanes,
+            outer = 0, inner = 1;
     /* An image of symbolic size is split for its assumed size: tasks with too few panels copy its
      * rows again and again. */
-    int64_t cols = g->ncols < 0 && image ? (int64_t)cost_usual(g->w->c, cut->cols) : g->ncols;
+    int64_t cols =
+        g->ncols < 0 && image ? (int64_t)cost_expected_size(g->w->c, gemm->cols) : g->ncols;
     int64_t panels = cols < 0   ? MOST_PANELS
                      : cols > 0 ? ceil_to(cols, width)
                                 : 1,
-            depth = g->depth < 0 ? (int64_t)cost_usual(g->w->c, cut->depth) : g->depth;
-    Tile x = { .rows = s.rows, .vectors = s.vectors, .laid = laid, .image = image };
+            depth = g->depth < 0 ? (int64_t)cost_expected_size(g->w->c, gemm->depth) : g->depth;
+    GemmTile x = { .rows = s.rows, .vectors = s.vectors, .laid = laid, .image = image };
 
     /* All points of a window read one image. */
-    for (uint32_t i = 0; image && g->depth > 0 && i < cut->nsum; i++)
-        if (cut->window.window >> cut->sum[i] & 1)
-            depth /= expr_or(low_extent(g->l, cut->sum[i]), 1);
-    if (cut->nsum)
-        outer = expr_or(low_extent(g->l, cut->sum[0]), 0);
+    for (uint32_t i = 0; image && g->depth > 0 && i < gemm->nsum; i++)
+        if (gemm->window.window >> gemm->sum[i] & 1)
+            depth /= expr_or(low_extent(g->l, gemm->sum[i]), 1);
+    if (gemm->nsum)
+        outer = expr_or(low_extent(g->l, gemm->sum[0]), 0);
     if (outer > 0 && g->depth > 0)
         inner = g->depth / outer;
     depth = depth > 0 ? depth : 1;
@@ -496,7 +497,7 @@ write_shape(const Gemm *g, TileShape s, int64_t laid, bool image)
             break;
         /* Low-precision weights in groups: widening a complete panel takes six times as long as
          * widening its blocks (int4 on Cascade Lake). */
-        if (!blocked && blocks > 1 && g->widened && cut->nsum > 1 && g->nrows < 0)
+        if (!blocked && blocks > 1 && g->widened && gemm->nsum > 1 && g->nrows < 0)
             continue;
         x.depth = blocked ? ceil_to(outer, blocks) : 0;
         int64_t deep = blocked ? x.depth * inner : depth;
@@ -512,7 +513,7 @@ write_shape(const Gemm *g, TileShape s, int64_t laid, bool image)
                     tiles = g->nrows < 0 ? 0 : ceil_to(g->nrows, s.rows);
             int64_t pieces =
                 tasks < machine_tasks(m) && tiles > 1 ? ceil_to(machine_tasks(m), tasks) : 1;
-            x.rows_outside = g->nrows < 0 && !image && !cut->windowed;
+            x.rows_outside = g->nrows < 0 && !image && !gemm->windowed;
             if (x.rows_outside && n > 1 && tasks < m->cores)
                 continue; /* a task would have few rows */
             x.chunk = x.rows_outside                     ? near_rows(g, &x, tasks)
@@ -535,24 +536,25 @@ enum { BANDS = 2 };
  * uses some panels of columns; or it copies a band of it and uses all panels. Bands divide the
  * image: the largest that leaves half of L2 free, or the next smaller one. */
 static void
-write_shape_row_image(const Gemm *all, TileShape s)
+write_shape_row_image(const GemmDraft *all, TileShape s)
 {
     const Machine *m = all->w->p->m;
     /* rows of one image, if several images collapse */
-    Gemm own = *all, *g = &own;
-    const Cut *cut = &g->cut;
-    const Stage *st = &cut->row_window;
-    if (own.cut.row_run > st->nslide) {
-        own.cut.row_run = st->nslide;
-        own.nrows = expr_or(axes_product(g->l, cut->row + cut->nrow - st->nslide, st->nslide), -1);
+    GemmDraft own = *all, *g = &own;
+    const GemmAxes *gemm = &g->gemm;
+    const InputTile *st = &gemm->row_window;
+    if (own.gemm.row_run > st->nslide) {
+        own.gemm.row_run = st->nslide;
+        own.nrows =
+            expr_or(axes_product(g->l, gemm->row + gemm->nrow - st->nslide, st->nslide), -1);
     }
-    int64_t bytes = dtype_info[cut->k.reduce->dtype].bytes,
+    int64_t bytes = dtype_info[gemm->k.reduce->dtype].bytes,
             panels = g->ncols < 0 ? MOST_PANELS : ceil_to(g->ncols, s.vectors * g->lanes);
-    bool banded = st->nslide > 1 && st->nslide == cut->row_run &&
-                  cut->row[cut->nrow - cut->row_run] == st->slide[0].axis;
+    bool banded = st->nslide > 1 && st->nslide == gemm->row_run &&
+                  gemm->row[gemm->nrow - gemm->row_run] == st->slide[0].axis;
     int64_t high = expr_or(low_extent(g->l, st->slide[0].axis), 0),
             row = expr_or(st->slide[0].pitch, 0), above = st->slide[0].span - 1;
-    Tile x = { .rows = s.rows, .vectors = s.vectors, .row_image = true };
+    GemmTile x = { .rows = s.rows, .vectors = s.vectors, .row_image = true };
 
     for (uint32_t i = 0; i < st->ninner; i++)
         row *= expr_or(low_extent(g->l, st->inner[i]), 1);
@@ -585,22 +587,22 @@ write_shape_row_image(const Gemm *all, TileShape s)
 enum { LEAST_WIDE = 8, MOST_WIDE = 64 };
 
 static void
-write_shape_blocked(const Gemm *g, TileShape s)
+write_shape_blocked(const GemmDraft *g, TileShape s)
 {
     const Machine *m = g->w->p->m;
-    int64_t bytes = dtype_info[g->cut.k.reduce->dtype].bytes, width = s.vectors * g->lanes,
-            outer = expr_or(low_extent(g->l, g->cut.sum[0]), 0);
+    int64_t bytes = dtype_info[g->gemm.k.reduce->dtype].bytes, width = s.vectors * g->lanes,
+            outer = expr_or(low_extent(g->l, g->gemm.sum[0]), 0);
     int64_t inner = outer > 0 ? g->depth / outer : 0,
             block = inner > 0 ? machine_block_bytes(m, LEVEL_L1) / (width * bytes * inner) : 0;
 
     if (s.rows == 1 || block < g->lanes || outer <= block ||
         g->ncols * g->depth * bytes <= m->level[LEVEL_L2].bytes)
         return;
-    Tile x = { .rows = s.rows,
-               .vectors = s.vectors,
-               .panels_outside = true,
-               .pack_rows = true,
-               .depth = ceil_to(outer, ceil_to(outer, block)) };
+    GemmTile x = { .rows = s.rows,
+                   .vectors = s.vectors,
+                   .panels_outside = true,
+                   .pack_rows = true,
+                   .depth = ceil_to(outer, ceil_to(outer, block)) };
     for (int64_t panels = LEAST_WIDE; panels <= MOST_WIDE && panels / 2 < ceil_to(g->ncols, width);
          panels *= 2) {
         int64_t rows =
@@ -614,20 +616,20 @@ write_shape_blocked(const Gemm *g, TileShape s)
 
 /* Contiguous columns that stay in L2 are read in place by all tasks, which distribute the rows. */
 static void
-write_shape_in_place(const Gemm *g, TileShape s)
+write_shape_in_place(const GemmDraft *g, TileShape s)
 {
     const Machine *m = g->w->p->m;
-    int64_t bytes = dtype_info[g->cut.k.reduce->dtype].bytes, width = s.vectors * g->lanes,
+    int64_t bytes = dtype_info[g->gemm.k.reduce->dtype].bytes, width = s.vectors * g->lanes,
             tiles = g->nrows < 0 ? 0 : ceil_to(g->nrows, s.rows);
-    Tile x = {
+    GemmTile x = {
         .rows = s.rows, .vectors = s.vectors, .panels = ceil_to(g->ncols, width), .in_place = true
     };
 
     if (g->depth < 0 || g->ncols * g->depth * bytes > m->level[LEVEL_L2].bytes)
         return;
-    for (int cut = tiles >= FEW_TILES; cut <= (tiles > 1); cut++)
+    for (int gemm = tiles >= FEW_TILES; gemm <= (tiles > 1); gemm++)
         for (int outside = 0; outside < 2; outside++) {
-            x.chunk = cut ? ceil_to(tiles, machine_tasks(m)) : 0;
+            x.chunk = gemm ? ceil_to(tiles, machine_tasks(m)) : 0;
             x.panels_outside = outside;
             write_tile(g, &x);
         }
@@ -638,10 +640,10 @@ enum { HIGHEST_LAID = 128 };
 
 /* The height of tiles that the given layout of the rows' constant implies; 0: any. */
 static int64_t
-height_given(const Gemm *g)
+height_given(const GemmDraft *g)
 {
     for (int64_t rows = 2; g->w->like && g->a_constant && rows <= HIGHEST_LAID; rows++) {
-        const char *laid = lay(g, g->cut.k.a, true, rows);
+        const char *laid = lay(g, g->gemm.k.a, true, rows);
         if (laid && schedule_lays_alike(laid, g->w->like))
             return rows;
     }
@@ -652,11 +654,11 @@ height_given(const Gemm *g)
  * with a symbolic number of columns: if there are only one or two columns, its rows are lanes. 0:
  * none, or it takes more memory than panels as high as a tile. */
 static int64_t
-whole_vectors(const Gemm *g, int64_t rows)
+whole_vectors(const GemmDraft *g, int64_t rows)
 {
     int64_t laid = rows * g->lanes / gcd64(rows, g->lanes);
 
-    if (g->ncols >= 0 || !g->cut.windowed || !g->a_constant || g->w->like || g->nrows < 0)
+    if (g->ncols >= 0 || !g->gemm.windowed || !g->a_constant || g->w->like || g->nrows < 0)
         return 0;
     return ceil_to(g->nrows, laid) * laid == ceil_to(g->nrows, rows) * rows ? laid : 0;
 }
@@ -667,9 +669,9 @@ enum { WIDEST_IN_PLACE = 4 };
 
 /* Columns of an image at its pitch, from the first to the last; -1: unknown. */
 static int64_t
-image_columns(const Gemm *g)
+image_columns(const GemmDraft *g)
 {
-    const Stage *image = &g->cut.window;
+    const InputTile *image = &g->gemm.window;
     int64_t n = 1;
 
     for (uint32_t i = 0; i < image->nslide; i++) {
@@ -689,39 +691,39 @@ write_products(Draft *w, bool alone)
     const Points *p = w->p;
     if (p->k->npart != 1)
         return false;
-    Gemm g = { .w = w, .l = draft_low(w, 0) };
+    GemmDraft g = { .w = w, .l = draft_low(w, 0) };
     TileShape best[TILE_SHAPES];
 
-    if (!cut_contraction(g.l, &g.cut) || alone != (!g.cut.nrow && g.cut.windowed))
+    if (!gemm_axes_of(g.l, &g.gemm) || alone != (!g.gemm.nrow && g.gemm.windowed))
         return false;
     g.part = part_name(p, 0);
-    g.lanes = machine_lanes(p->m, g.cut.k.reduce->dtype);
-    g.lane = lane_name(w, g.cut.col + g.cut.ncol - g.cut.col_run, g.cut.col_run);
-    g.nrows = expr_or(g.cut.rows, -1);
-    g.ncols = expr_or(g.cut.cols, -1);
-    g.depth = expr_or(g.cut.depth, -1);
-    g.a_constant = lay(&g, g.cut.k.a, true, 2) != NULL;
-    g.b_constant = lay(&g, g.cut.k.b, false, g.lanes) != NULL;
+    g.lanes = machine_lanes(p->m, g.gemm.k.reduce->dtype);
+    g.lane = lane_name(w, g.gemm.col + g.gemm.ncol - g.gemm.col_run, g.gemm.col_run);
+    g.nrows = expr_or(g.gemm.rows, -1);
+    g.ncols = expr_or(g.gemm.cols, -1);
+    g.depth = expr_or(g.gemm.depth, -1);
+    g.a_constant = lay(&g, g.gemm.k.a, true, 2) != NULL;
+    g.b_constant = lay(&g, g.gemm.k.b, false, g.lanes) != NULL;
     g.a_direct = rows_in_place(&g);
-    g.b_direct = columns_are_one(&g) && is_unit(g.l, g.cut.k.b, g.cut.col[g.cut.ncol - 1]);
+    g.b_direct = columns_are_one(&g) && is_unit(g.l, g.gemm.k.b, g.gemm.col[g.gemm.ncol - 1]);
     /* Columns under a window are unaligned, and those between rows of the image are computed. */
-    bool image = g.cut.windowed;
-    cut_shapes(p->m, g.nrows, image ? image_columns(&g) : g.ncols, g.lanes,
-               image ? cut_loads_anywhere(p->m, g.cut.k.reduce->dtype) : 1, best);
+    bool image = g.gemm.windowed;
+    gemm_tile_shapes(p->m, g.nrows, image ? image_columns(&g) : g.ncols, g.lanes,
+                     image ? gemm_unaligned_loads(p->m, g.gemm.k.reduce->dtype) : 1, best);
     /* of tiles with similar cycles, those whose packed constant serves all sizes */
     bool whole = false;
     for (int i = 0; i < TILE_SHAPES && best[i].rows; i++)
         whole |= whole_vectors(&g, best[i].rows) > 0;
     for (int i = 0; i < TILE_SHAPES && best[i].rows; i++) {
         if (!whole || whole_vectors(&g, best[i].rows))
-            write_shape(&g, best[i], whole_vectors(&g, best[i].rows), g.cut.windowed);
-        if (g.cut.rows_windowed && g.b_constant)
+            write_shape(&g, best[i], whole_vectors(&g, best[i].rows), g.gemm.windowed);
+        if (g.gemm.rows_windowed && g.b_constant)
             write_shape_row_image(&g, best[i]);
-        if (g.cut.strided)
+        if (g.gemm.strided)
             write_shape(&g, best[i], 0, true);
         if (g.b_direct && !g.b_constant && g.ncols >= 0)
             write_shape_in_place(&g, best[i]);
-        if (g.cut.nsum && g.cut.row_run && !g.a_constant && !g.cut.windowed && g.nrows >= 0 &&
+        if (g.gemm.nsum && g.gemm.row_run && !g.a_constant && !g.gemm.windowed && g.nrows >= 0 &&
             g.ncols >= 0 && g.depth > 0)
             write_shape_blocked(&g, best[i]);
     }
@@ -733,24 +735,24 @@ write_products(Draft *w, bool alone)
             if (rows == high || ((high % rows == 0 || rows % high == 0) &&
                                  rows * vectors >= vectors_in_flight(p->m)))
                 write_shape(&g, (TileShape){ .rows = rows, .vectors = vectors }, high,
-                            g.cut.windowed);
+                            g.gemm.windowed);
     /* A constant that is widened as it is read is widened for each tile of rows; or once for all of
      * them. */
-    g.widened = g.b_constant && g.cut.k.b->op != S_LOAD;
+    g.widened = g.b_constant && g.gemm.k.b->op != S_LOAD;
     for (int i = 0; i < TILE_SHAPES && best[i].rows && g.widened; i++) {
         write_shape(&g, best[i], 0, false);
-        if (g.cut.rows_windowed)
+        if (g.gemm.rows_windowed)
             write_shape_row_image(&g, best[i]);
     }
     g.widened = false;
     /* With few rows, copying contiguous columns gains nothing. */
     if (g.b_direct && g.nrows >= 0 && g.nrows <= (int64_t)p->m->vector_registers / 2)
         for (int64_t vectors = 1; vectors <= (g.ncols < 0 ? 1 : WIDEST_IN_PLACE); vectors *= 2)
-            write_tile(&g, &(Tile){ .rows = g.nrows ? g.nrows : 1,
-                                    .vectors = vectors,
-                                    .panels = 1,
-                                    .in_place = true,
-                                    .copy_rows = !g.a_direct && !g.a_constant });
+            write_tile(&g, &(GemmTile){ .rows = g.nrows ? g.nrows : 1,
+                                        .vectors = vectors,
+                                        .panels = 1,
+                                        .in_place = true,
+                                        .copy_rows = !g.a_direct && !g.a_constant });
     return w->program.n > 0;
 }
 

@@ -8,7 +8,7 @@
  * place, for all rows, and each sum is added across its lanes at the end. The heads between one key
  * and the next are processed before the next, so memory is read sequentially.
  */
-#include "schedule/cut.h"
+#include "schedule/gemm_axes.h"
 
 /* Keys of a task. Bounds the list; prices balance enough tasks for all cores against few new
  * streams. */
@@ -21,34 +21,34 @@ write_dots(Draft *w)
     if (p->k->npart != 1)
         return;
     Low *l = draft_low(w, 0);
-    Cut cut;
+    GemmAxes gemm;
 
-    if (!cut_contraction(l, &cut) || cut.windowed || !cut.nsum)
+    if (!gemm_axes_of(l, &gemm) || gemm.windowed || !gemm.nsum)
         return;
-    const Scalar *a = cut_only_read(cut.k.a), *b = cut_only_read(cut.k.b);
+    const Scalar *a = gemm_only_read(gemm.k.a), *b = gemm_only_read(gemm.k.b);
     const char *name = part_name(p, 0);
-    int64_t lanes = machine_lanes(p->m, cut.k.reduce->dtype),
-            rows = expr_or(axes_product(l, cut.row, cut.nrow), -1);
-    uint32_t along = cut.sum[cut.nsum - 1], column = cut.col[cut.ncol - 1], outer[NEST_MAX_AXES],
-             inner[NEST_MAX_AXES], nouter = 0, ninner = 0;
+    int64_t lanes = machine_lanes(p->m, gemm.k.reduce->dtype),
+            rows = expr_or(axes_product(l, gemm.row, gemm.nrow), -1);
+    uint32_t along = gemm.sum[gemm.nsum - 1], column = gemm.col[gemm.ncol - 1],
+             outer[NEST_MAX_AXES], inner[NEST_MAX_AXES], nouter = 0, ninner = 0;
     int64_t length = expr_or(low_extent(l, along), 0);
     if (!a || !b || rows < 1 || rows * 2 > (int64_t)p->m->vector_registers || length < lanes ||
-        length % lanes || !cut_lies_along(l, a, along) || !cut_lies_along(l, b, along))
+        length % lanes || !gemm_is_contiguous(l, a, along) || !gemm_is_contiguous(l, b, along))
         return;
-    for (uint32_t i = 0; i < cut.nbatch; i++) {
-        bool between = b->axes >> cut.batch[i] & 1 &&
-                       stride_along(l, b, cut.batch[i]) < stride_along(l, b, column);
+    for (uint32_t i = 0; i < gemm.nbatch; i++) {
+        bool between = b->axes >> gemm.batch[i] & 1 &&
+                       stride_along(l, b, gemm.batch[i]) < stride_along(l, b, column);
         if (between)
-            inner[ninner++] = cut.batch[i];
+            inner[ninner++] = gemm.batch[i];
         else
-            outer[nouter++] = cut.batch[i];
+            outer[nouter++] = gemm.batch[i];
     }
-    for (uint32_t i = 0; i + 1 < cut.ncol; i++)
-        outer[nouter++] = cut.col[i];
+    for (uint32_t i = 0; i + 1 < gemm.ncol; i++)
+        outer[nouter++] = gemm.col[i];
     const char *outside = axis_names(w, 0, outer, nouter),
                *between = axis_names(w, 0, inner, ninner),
-               *of_row = axis_names(w, 0, cut.row, cut.nrow);
-    const char *walked = axis_names(w, 0, cut.sum, cut.nsum - 1), *lane = lane_name(w, &along, 1);
+               *of_row = axis_names(w, 0, gemm.row, gemm.nrow);
+    const char *walked = axis_names(w, 0, gemm.sum, gemm.nsum - 1), *lane = lane_name(w, &along, 1);
     for (int keys = MOST_KEYS; keys >= LEAST_KEYS; keys /= FEWER) {
         Text t = { .arena = w->a };
         text_printf(&t, "split %s by %d -> jb ji guard\nsplit %s by %lld -> kv %s exact\n",
@@ -57,7 +57,7 @@ write_dots(Draft *w)
                     of_row, walked, lane, outside);
         text_printf(&t, "hold %s at %s -> acc reg over %s\n", name,
                     ninner ? axis_name(w, 0, inner[ninner - 1]) : "ji", lane);
-        if (length <= CUT_MOST_UNROLLED * lanes)
+        if (length <= GEMM_MOST_UNROLLED * lanes)
             text_add(&t, "run kv unroll\n");
         if (*of_row)
             text_printf(&t, "run %s unroll\n", of_row);

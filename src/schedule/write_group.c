@@ -11,7 +11,7 @@
  * Longer rows are processed in blocks if the parts between are a maximum, exp and sums of it
  * (`online`): keys and values of a block stay in L1 while the rows of a task pass.
  */
-#include "schedule/cut.h"
+#include "schedule/gemm_axes.h"
 #include "schedule/group.h"
 
 /* ---- programs -------------------------------------------------------------------------------- */
@@ -19,7 +19,7 @@
 /* Splits rows into several vectors of lanes. If the last tile may be partial, its sums run over
  * padding, in scratch of their own. */
 static void
-split_rows(const Group *g, const Member *m, Text *t, bool whole)
+split_rows(const Group *g, const GroupMember *m, Text *t, bool whole)
 {
     const char *a = m->name;
 
@@ -30,7 +30,7 @@ split_rows(const Group *g, const Member *m, Text *t, bool whole)
 
 /* Does the part sum, block by block, along the intermediate dimension? */
 static bool
-is_online(const Group *g, const Member *m)
+is_online(const Group *g, const GroupMember *m)
 {
     return g->block && m->reduce && (m == g->max || !m->product || m == &g->member[g->n - 1]);
 }
@@ -38,7 +38,7 @@ is_online(const Group *g, const Member *m)
 /* Splits the sum into blocks, the outermost loop; the inner loops keep their order. Accumulators
  * persist between blocks. */
 static const char *
-cut_blocks(const Group *g, const Member *m, Text *t)
+cut_blocks(const Group *g, const GroupMember *m, Text *t)
 {
     write_steps(t, m->name, "split %s by %lld -> @.kb_ @.kk_ guard\n",
                 axis_name(g->w, m->part, m->sum[0]), (long long)g->block);
@@ -46,7 +46,7 @@ cut_blocks(const Group *g, const Member *m, Text *t)
 }
 
 static void
-hold_rows(const Member *m, Text *t, bool whole)
+hold_rows(const GroupMember *m, Text *t, bool whole)
 {
     const char *a = m->name;
 
@@ -57,13 +57,13 @@ hold_rows(const Member *m, Text *t, bool whole)
 
 /* Is the operand to be transposed contiguous along the last axis of the sum? */
 static bool
-lies_along_sum(const Member *m)
+lies_along_sum(const GroupMember *m)
 {
-    return cut_lies_along(m->l, m->view.a, m->sum[m->nsum - 1]);
+    return gemm_is_contiguous(m->l, m->view.a, m->sum[m->nsum - 1]);
 }
 
 static void
-write_member(const Group *g, const Member *m, Text *t, bool whole)
+write_member(const Group *g, const GroupMember *m, Text *t, bool whole)
 {
     const char *a = m->name, *sums = axis_names(g->w, m->part, m->sum, m->nsum);
 
@@ -92,7 +92,7 @@ write_member(const Group *g, const Member *m, Text *t, bool whole)
         write_steps(t, a, "stage @.lhs at task -> @.rows scratch of %s%s %s\n",
                     group_heads(g, m, false), sums, row);
         if (lies_along_sum(m))
-            group_write_turned(g, m, t, "lhs", "rows", row);
+            group_write_transposed(g, m, t, "lhs", "rows", row);
         write_steps(t, a, "stage @.rows at %s -> @.col reg of @.r_\n",
                     axis_name(g->w, m->part, m->sum[m->nsum - 1]));
     } else if (m->reduce && whole) {
@@ -120,7 +120,7 @@ write_member(const Group *g, const Member *m, Text *t, bool whole)
 void
 group_write_last(const Group *g, Text *t)
 {
-    const Member *m = &g->member[g->n - 1];
+    const GroupMember *m = &g->member[g->n - 1];
     const char *a = m->name, *sums = axis_names(g->w, m->part, m->sum, m->nsum),
                *col = axis_name(g->w, m->part, m->own[0]);
     const char *outside = group_last_heads(g, false), *inside = group_last_heads(g, true);
@@ -148,7 +148,7 @@ group_write_last(const Group *g, Text *t)
 }
 
 static void
-put_member(const Group *g, const Member *m, Text *t, const char *at)
+put_member(const Group *g, const GroupMember *m, Text *t, const char *at)
 {
     text_printf(t, "put %s at %s scratch of %s%s %s\n", m->name, at, group_heads(g, m, false),
                 group_own(g, m), group_row(g, m));
@@ -159,7 +159,7 @@ enum { LAID = 64 };
 
 /* Lanes are rows, so a constant beside a sum, such as a mask, is packed along rows. */
 static void
-lay_along_rows(const Draft *w, const Member *m, Text *t)
+lay_along_rows(const Draft *w, const GroupMember *m, Text *t)
 {
     const Part *part = &w->p->k->part[m->part];
     uint64_t laid = 0;
@@ -187,29 +187,29 @@ lay_along_rows(const Draft *w, const Member *m, Text *t)
 static void
 write_tile(Group *g, int64_t rows)
 {
-    const Member *last = &g->member[g->n - 1];
+    const GroupMember *last = &g->member[g->n - 1];
     Text t = { .arena = g->w->a };
     bool whole = g->nrows >= 0 && g->nrows % rows == 0;
 
-    for (const Member *m = g->member; m < last; m++)
+    for (const GroupMember *m = g->member; m < last; m++)
         lay_along_rows(g->w, m, &t);
     group_write_task(g, &t, rows);
-    for (const Member *m = g->member; m < last; m++)
+    for (const GroupMember *m = g->member; m < last; m++)
         put_member(g, m, &t, "task");
-    for (const Member *m = g->member; m < last; m++)
+    for (const GroupMember *m = g->member; m < last; m++)
         if (!g->block || is_online(g, m))
             write_member(g, m, &t, whole);
     group_write_last(g, &t);
     if (g->block) {
         text_printf(&t, "online %s.kb_", g->max->name);
-        for (const Member *m = g->member; m <= last; m++)
+        for (const GroupMember *m = g->member; m <= last; m++)
             if (m != g->max && is_online(g, m))
                 text_printf(&t, " %s.kb_", m->name);
         text_add(&t, g->omits ? " -> kb\nomit kb\n" : " -> kb\n");
-        for (const Member *m = last; m-- > g->member;)
+        for (const GroupMember *m = last; m-- > g->member;)
             if (!is_online(g, m))
                 put_member(g, m, &t, "kb");
-        for (const Member *m = g->member; m < last; m++)
+        for (const GroupMember *m = g->member; m < last; m++)
             if (!is_online(g, m))
                 write_member(g, m, &t, whole);
     }
@@ -226,10 +226,10 @@ enum { LEAST_BLOCK = 64, MOST_BLOCK = 256 };
 static bool
 has_blocks(Group *g)
 {
-    const Member *last = &g->member[g->n - 1];
+    const GroupMember *last = &g->member[g->n - 1];
     uint32_t made = 0;
 
-    for (const Member *m = g->member; m < last; m++) {
+    for (const GroupMember *m = g->member; m < last; m++) {
         made += !m->reduce;
         if (m->reduce && m->reduce->u.reduce.combiner == COMB_MAX && m->nsum == 1)
             g->max = m;
@@ -251,14 +251,14 @@ write_blocks(Group *g, int64_t rows)
 }
 
 /* Keys of a block that a mask may hide: those of a column of its table, of two and of four
- * (normalise/mask.c). Smaller blocks are skipped more often, larger ones take less time per key;
- * the price counts the blocks of either size that a constant mask shows. */
+ * (normalise/block_mask.c). Smaller blocks are skipped more often, larger ones take less time per
+ * key; the price counts the blocks of either size that a constant mask shows. */
 enum { LEAST_OMITTED = 16, MOST_OMITTED = 64 };
 
 static void
 write_omitted(Group *g)
 {
-    const Member *last = &g->member[g->n - 1];
+    const GroupMember *last = &g->member[g->n - 1];
 
     if (!has_blocks(g) ||
         !kernel_support_table(g->w->c, g->w->a, g->w->p->k, last->part, last->sum[0]))
@@ -274,7 +274,7 @@ write_omitted(Group *g)
 static bool
 ends_in_product(const Group *g)
 {
-    const Member *last = &g->member[g->n - 1];
+    const GroupMember *last = &g->member[g->n - 1];
     const Draft *w = g->w;
     const Write *out = &last->n->write[0];
     const Type *t = last->n->param[out->out].type;
@@ -313,24 +313,25 @@ write_group(Draft *w)
         return false;
     g.lanes = machine_lanes(m, DT_F32);
     /* Accumulators, a row of vectors and one broadcast fill the registers. Square tiles load least
-     * (cut.h). The widest power of two, as the sizes of heads are, that is no wider than high. */
+     * (gemm_axes.h). The widest power of two, as the sizes of heads are, that is no wider than
+     * high. */
     for (g.vectors = 1; tile_height(m, 2 * g.vectors) >= 2 * g.vectors; g.vectors *= 2)
         ;
     g.height = tile_height(m, g.vectors);
-    write_lines(&g);
-    write_token(&g);
+    write_group_columns(&g);
+    write_decode_attention(&g);
     if (!ends_in_product(&g))
         return w->program.n > 0;
     for (int blocks = 0; blocks < 2; blocks++)
-        /* HEADS_TOGETHER needs rows along the registers; here rows are lanes */
-        for (g.how = HEADS_APART; g.how <= HEADS_INSIDE; g.how++) {
+        /* HEADS_FUSED needs rows along the registers; here rows are lanes */
+        for (g.how = HEADS_SEPARATE; g.how <= HEADS_INSIDE; g.how++) {
             for (int64_t tiles = 1; tiles <= MOST_TILES && group_may(&g); tiles *= 2)
                 if (tiles == 1 || g.nrows < 0 || g.nrows >= tiles * g.vectors * g.lanes)
                     (blocks ? write_blocks : write_tile)(&g, tiles * g.vectors * g.lanes);
             if (blocks && group_may(&g))
                 write_omitted(&g);
         }
-    g.how = HEADS_APART;
+    g.how = HEADS_SEPARATE;
     for (int64_t vectors = g.vectors / 2; vectors; vectors /= 2) {
         g.vectors = vectors;
         g.height = tile_height(m, vectors);

@@ -5,17 +5,17 @@
  * computed at it, so its output is as large as the task and stays in a cache. Its rows are pixels,
  * across the ends of rows; points that windows of two tasks share are computed twice.
  */
-#include "schedule/cut.h"
+#include "schedule/gemm_axes.h"
 #include "schedule/window.h"
 
 typedef struct {
     Draft *w;
     Low *low[2];
-    Cut cut;                    /* of the contraction */
+    GemmAxes gemm;              /* of the contraction */
     const char *product, *name; /* the results of the parts */
     const Scalar *reduce;       /* of the window */
     WindowSums sums;
-    Stage image; /* the contraction's result under it */
+    InputTile image; /* the contraction's result under it */
     uint32_t channel;
     const char *shared;                           /* the loops that both parts share */
     const char *pixels;                           /* the contraction's, within a task */
@@ -29,7 +29,7 @@ typedef struct {
 typedef struct {
     int64_t band, panels, rows, vectors, across;
     bool copy_rows, panels_outside;
-} Tile;
+} PooledTile;
 
 /* ---- recognising ----------------------------------------------------------------------------- */
 
@@ -55,15 +55,15 @@ static bool
 find_pixels(Pooled *p)
 {
     const Kernel *k = p->w->p->k;
-    const Cut *cut = &p->cut;
-    uint32_t slide = p->image.nslide, first = cut->nrow - slide;
+    const GemmAxes *gemm = &p->gemm;
+    uint32_t slide = p->image.nslide, first = gemm->nrow - slide;
 
-    if (cut->ncol != 1 || cut->nrow < slide || first + cut->nbatch != k->shared)
+    if (gemm->ncol != 1 || gemm->nrow < slide || first + gemm->nbatch != k->shared)
         return false;
-    for (uint32_t i = first; i + 1 < cut->nrow; i++)
-        if (!low_collapses(p->low[0], cut->row[i], cut->row[i + 1], NULL, 0, NULL))
+    for (uint32_t i = first; i + 1 < gemm->nrow; i++)
+        if (!low_collapses(p->low[0], gemm->row[i], gemm->row[i + 1], NULL, 0, NULL))
             return false;
-    p->pixels = axis_names(p->w, 0, cut->row + first, slide);
+    p->pixels = axis_names(p->w, 0, gemm->row + first, slide);
     return true;
 }
 
@@ -83,50 +83,50 @@ recognise(Pooled *p)
     AxisSet lanes = read ? (AxisSet)1 << p->channel : 0;
     if (!read || read->op != S_LOAD ||
         k->part[1].buffer[read->u.load.slot] != k->part[0].buffer[made->nin] ||
-        !stage_recognise(p->low[1], read,
-                         (StageAxes){ .sum = p->reduce->u.reduce.axes, .inner = lanes },
-                         &p->image) ||
+        !input_tile_recognise(p->low[1], read,
+                              (InputTileAxes){ .sum = p->reduce->u.reduce.axes, .inner = lanes },
+                              &p->image) ||
         p->image.nouter || p->image.ninner != 1)
         return false;
-    if (!cut_contraction(p->low[0], &p->cut) || p->cut.windowed ||
-        dtype_info[p->cut.k.reduce->dtype].bytes != 4 || !shares_the_rest(p) || !find_pixels(p))
+    if (!gemm_axes_of(p->low[0], &p->gemm) || p->gemm.windowed ||
+        dtype_info[p->gemm.k.reduce->dtype].bytes != 4 || !shares_the_rest(p) || !find_pixels(p))
         return false;
     p->product = part_name(w->p, 0);
     p->name = part_name(w->p, 1);
-    p->lanes = machine_lanes(w->p->m, p->cut.k.reduce->dtype);
-    p->channels = expr_or(made->axis[p->cut.col[0]].extent, -1);
-    p->depth = expr_or(p->cut.depth, -1);
+    p->lanes = machine_lanes(w->p->m, p->gemm.k.reduce->dtype);
+    p->channels = expr_or(made->axis[p->gemm.col[0]].extent, -1);
+    p->depth = expr_or(p->gemm.depth, -1);
     p->down = expr_or(low_extent(p->low[1], p->image.slide[0].axis), -1);
     p->across = p->image.nslide > 1
                     ? expr_or(low_extent(p->low[1], p->image.slide[p->image.nslide - 1].axis), -1)
                     : -1;
-    p->padded = !cut_rows_linear(p->low[0], &p->cut);
+    p->padded = !gemm_rows_linear(p->low[0], &p->gemm);
     if (p->channels < p->lanes || p->channels % p->lanes || p->depth <= 0 || p->down <= 0 ||
         p->across <= 0)
         return false;
     /* A row of the image under the contraction is about as long as one of its result, times its
      * stride; the window's sums are not over channels. */
-    int64_t wide = expr_or(low_extent(p->low[0], p->cut.row[p->cut.nrow - 1]), -1), points = 1;
-    for (uint32_t i = 0; i < p->cut.nsum; i++)
-        if (p->cut.row_window.window >> p->cut.sum[i] & 1)
-            points *= expr_or(low_extent(p->low[0], p->cut.sum[i]), 1);
+    int64_t wide = expr_or(low_extent(p->low[0], p->gemm.row[p->gemm.nrow - 1]), -1), points = 1;
+    for (uint32_t i = 0; i < p->gemm.nsum; i++)
+        if (p->gemm.row_window.window >> p->gemm.sum[i] & 1)
+            points *= expr_or(low_extent(p->low[0], p->gemm.sum[i]), 1);
     p->made_bytes = wide * (int64_t)sizeof(float);
     p->row_bytes = wide * (p->depth / points) * (int64_t)sizeof(float);
-    for (uint32_t i = 0; i < p->cut.row_window.nslide; i++)
-        p->row_bytes *= p->cut.row_window.slide[i].phases;
+    for (uint32_t i = 0; i < p->gemm.row_window.nslide; i++)
+        p->row_bytes *= p->gemm.row_window.slide[i].phases;
     return wide > 0;
 }
 
 /* ---- programs -------------------------------------------------------------------------------- */
 
 static void
-write_product(const Pooled *p, const Tile *x, Text *t)
+write_product(const Pooled *p, const PooledTile *x, Text *t)
 {
     Draft *w = p->w;
-    const Cut *cut = &p->cut;
-    const char *sums = axis_names(w, 0, cut->sum, cut->nsum),
-               *last = axis_name(w, 0, cut->sum[cut->nsum - 1]),
-               *col = axis_name(w, 0, cut->col[0]);
+    const GemmAxes *gemm = &p->gemm;
+    const char *sums = axis_names(w, 0, gemm->sum, gemm->nsum),
+               *last = axis_name(w, 0, gemm->sum[gemm->nsum - 1]),
+               *col = axis_name(w, 0, gemm->col[0]);
     const char *held = x->panels_outside ? "ip" : "jq";
     bool exact = p->channels % (x->vectors * p->lanes) == 0;
 
@@ -146,20 +146,21 @@ write_product(const Pooled *p, const Tile *x, Text *t)
                     "stage %s.lhs at %s -> rows scratch of ir %s odd\nsplit rows.%s by %lld -> av "
                     "al\nrun rows.al vector\n",
                     p->product, x->panels_outside ? "task" : "ip", sums, last, (long long)p->lanes);
-    else if (cut->rows_windowed)
+    else if (gemm->rows_windowed)
         text_printf(t, "image %s.lhs at task -> image%s%s\n", p->product,
-                    cut->row_window.ninner ? " of " : "",
-                    axis_names(w, 0, cut->row_window.inner, cut->row_window.ninner));
+                    gemm->row_window.ninner ? " of " : "",
+                    axis_names(w, 0, gemm->row_window.inner, gemm->row_window.ninner));
     text_printf(t, "stage %s.rhs at %s -> col reg of jr\n", p->product, last);
 }
 
 static void
-write_tile(const Pooled *p, const Tile *x)
+write_tile(const Pooled *p, const PooledTile *x)
 {
     Draft *w = p->w;
-    const Cut *cut = &p->cut;
+    const GemmAxes *gemm = &p->gemm;
     Text t = { .arena = w->a };
-    const char *lay = cut_lay(w, 0, cut->k.b, cut_column_panels(cut, x->vectors * p->lanes));
+    const char *lay =
+        gemm_layouts(w, 0, gemm->k.b, gemm_column_panels(gemm, x->vectors * p->lanes));
     uint32_t nslide = p->image.nslide, slide[MAX_SLIDE];
     int64_t width = x->panels * x->vectors * p->lanes;
     bool all = width >= p->channels;
@@ -193,7 +194,7 @@ write_tile(const Pooled *p, const Tile *x)
 /* Rows of an image that `rows` rows of outputs read: of the contraction's result under the window,
  * or of the image under the contraction. */
 static int64_t
-rows_under(const Stage *s, int64_t rows)
+rows_under(const InputTile *s, int64_t rows)
 {
     return s->nslide ? (rows - 1) * s->slide[0].stride + s->slide[0].span : rows;
 }
@@ -203,7 +204,7 @@ write_shape(const Pooled *p, TileShape s)
 {
     const Machine *m = p->w->p->m;
     int64_t width = s.vectors * p->lanes, panels = (p->channels + width - 1) / width, before = 0;
-    Tile x = { .rows = s.rows, .vectors = s.vectors };
+    PooledTile x = { .rows = s.rows, .vectors = s.vectors };
 
     for (x.across = ACROSS;
          x.across > 1 && (x.across > p->across || x.across * p->sums.points > MAX_POINTS);
@@ -218,14 +219,14 @@ write_shape(const Pooled *p, TileShape s)
             continue;
         before = x.band;
         for (x.panels = panels;; x.panels = (x.panels + FEWER - 1) / FEWER) {
-            int64_t image = rows_under(&p->cut.row_window, made) * p->row_bytes;
+            int64_t image = rows_under(&p->gemm.row_window, made) * p->row_bytes;
             bool near = made * p->made_bytes * x.panels * width <= machine_block_bytes(m, LEVEL_L2);
             for (int copy = 0; copy < 2 && near; copy++)
                 for (int outside = 0; outside < (x.panels > 1 ? 2 : 1); outside++) {
                     x.copy_rows = copy;
                     x.panels_outside = outside;
-                    if (copy ? !outside && p->cut.rows_windowed
-                        : !p->cut.rows_windowed
+                    if (copy ? !outside && p->gemm.rows_windowed
+                        : !p->gemm.rows_windowed
                             ? !p->padded
                             : image <= machine_block_bytes(m, LEVEL_L2) || tasks == 1)
                         write_tile(p, &x);
@@ -244,7 +245,7 @@ write_pooled(Draft *w)
 
     if (!recognise(&p))
         return false;
-    cut_shapes(w->p->m, -1, p.channels, p.lanes, 1, best);
+    gemm_tile_shapes(w->p->m, -1, p.channels, p.lanes, 1, best);
     for (int i = 0; i < TILE_SHAPES && best[i].rows; i++)
         write_shape(&p, best[i]);
     return w->program.n > 0;

@@ -23,14 +23,14 @@ enum {
 /* ---- programs -------------------------------------------------------------------------------- */
 
 static const char *
-names(Draft *w, const Row *r, const uint32_t *axis, uint32_t n)
+names(Draft *w, const RowPart *r, const uint32_t *axis, uint32_t n)
 {
     return axis_names(w, r->part, axis, n);
 }
 
 /* Operations of one point of a part. */
 static int64_t
-operations(const Draft *w, Row *r)
+operations(const Draft *w, RowPart *r)
 {
     for (uint32_t i = 0, n = r->operations ? 0 : r->low.n->nwrite; i < n; i++)
         r->operations += scalar_size(w->c, r->low.n->write[i].value);
@@ -43,7 +43,7 @@ operations(const Draft *w, Row *r)
  * and 3.4 in both cases with a distance of 2, 4, 8 or 16 rows. Longer rows, and those of one part,
  * gain nothing. */
 static void
-ask_ahead(Draft *w, Row *r, Text *t, const char *around)
+ask_ahead(Draft *w, RowPart *r, Text *t, const char *around)
 {
     const Kernel *k = w->p->k;
     const MemoryLevel *memory = &w->p->m->level[LEVEL_MEMORY];
@@ -52,7 +52,7 @@ ask_ahead(Draft *w, Row *r, Text *t, const char *around)
     uint32_t slot = bare ? read[0]->u.load.slot : r->low.n->nin;
     uint32_t buffer = slot < r->low.n->nin ? k->part[r->part].buffer[slot] : k->nin;
     if (buffer >= k->nin ||
-        cost_home(w->c, k, w->p->m, &(CostAsk){ .threads = 1 }, buffer) != LEVEL_MEMORY)
+        cost_argument_level(w->c, k, w->p->m, &(CostQuery){ .threads = 1 }, buffer) != LEVEL_MEMORY)
         return;
     double row = (double)(expr_or(row_extent(r, r->sum + r->nsum - r->sum_run, r->sum_run), 1) *
                           dtype_info[read[0]->dtype].bytes);
@@ -64,7 +64,7 @@ ask_ahead(Draft *w, Row *r, Text *t, const char *around)
 
 /* Vectors along x, `unroll` at once; the loop over those, and a space, "" if there is one. */
 static const char *
-split_vectors(Draft *w, const Row *r, Text *t, const char *x, int64_t unroll, int64_t lanes)
+split_vectors(Draft *w, const RowPart *r, Text *t, const char *x, int64_t unroll, int64_t lanes)
 {
     if (unroll > 1)
         write_steps(t, r->name, "split %s by %lld -> @.b @.v\nsplit @.v by %lld -> @.u @.l\n", x,
@@ -86,12 +86,12 @@ distribute(Text *t, const char *outside, const char *loops)
 /* A part inside of loop `outside` (NULL: by itself). `unroll` vectors are in flight. False: not
  * possible. */
 static bool
-write_part(Draft *w, Row *r, Text *t, const char *outside, int64_t unroll, int64_t chunk)
+write_part(Draft *w, RowPart *r, Text *t, const char *outside, int64_t unroll, int64_t chunk)
 {
     const char *a = r->name, *x = NULL, *around = outside, *sums;
     const uint32_t *run = r->own + r->nown - r->run;
 
-    if (write_columns(w, r, t, outside, unroll * chunk / vectors_in_flight(w->p->m)))
+    if (write_column_sums(w, r, t, outside, unroll * chunk / vectors_in_flight(w->p->m)))
         return true;
     const char *outer = names(w, r, r->own, r->nown - r->run);
     const char *free = names(w, r, r->own, r->free < r->nown - r->run ? r->free : r->nown - r->run);
@@ -167,7 +167,7 @@ write_part(Draft *w, Row *r, Text *t, const char *outside, int64_t unroll, int64
 
 /* Programs whose parts are in loops over the first `shared` axes. */
 static void
-write_parts(Draft *w, Row *row, uint32_t shared, const char *before)
+write_parts(Draft *w, RowPart *row, uint32_t shared, const char *before)
 {
     const Points *p = w->p;
     uint32_t n = p->k->npart;
@@ -211,10 +211,10 @@ write_parts(Draft *w, Row *row, uint32_t shared, const char *before)
     }
 }
 
-static Row *
+static RowPart *
 rows_of(Draft *w, uint32_t shared)
 {
-    Row *row = NEW_ARRAY(w->a, Row, w->p->k->npart);
+    RowPart *row = NEW_ARRAY(w->a, RowPart, w->p->k->npart);
 
     for (uint32_t i = 0; i < w->p->k->npart; i++)
         row[i] = row_of(w, i, shared);
@@ -226,7 +226,7 @@ rows_of(Draft *w, uint32_t shared)
 static void
 write_along_shared(Draft *w, uint32_t shared)
 {
-    Row *row = rows_of(w, shared - 1);
+    RowPart *row = rows_of(w, shared - 1);
     const char *name = row[0].nown ? axis_name(w, 0, row[0].own[0]) : "";
     Step apart = { .verb = VERB_apart, .subject = sym(w->c, name) };
 
@@ -241,7 +241,7 @@ write_along_shared(Draft *w, uint32_t shared)
 /* The outer axes of a part that only moves elements, by decreasing stride of its reads. False: they
  * are in that order already, or some stride is unknown. */
 static bool
-axes_as_read(Row *r, const Scalar *load)
+axes_as_read(RowPart *r, const Scalar *load)
 {
     uint32_t outer = r->nown - r->run;
     int64_t stride[NEST_MAX_AXES];
@@ -265,7 +265,7 @@ axes_as_read(Row *r, const Scalar *load)
 /* Movement of bursts that are complete vectors, in the order of the reads: hardware does not
  * prefetch large strides for reads, but stores do not wait. */
 static void
-write_as_read(Draft *w, Row row)
+write_as_read(Draft *w, RowPart row)
 {
     Accesses all = nest_accesses(w->c, w->a, row.low.n);
 
@@ -277,9 +277,9 @@ write_as_read(Draft *w, Row row)
 
 /* Gathers with contiguous lanes: an index is looked up once for all of them; stores are strided. */
 static void
-write_beside_places(Draft *w, Row *row)
+write_gather(Draft *w, RowPart *row)
 {
-    uint32_t axis = row_axis_beside_places(row), rest[NEST_MAX_AXES], n = 0;
+    uint32_t axis = row_gather_axis(row), rest[NEST_MAX_AXES], n = 0;
     const char *a = row->name, *x = axis != NO_SLOT ? axis_name(w, row->part, axis) : NULL;
     int64_t extent = x ? expr_or(row->low.n->axis[axis].extent, 0) : 0;
 
@@ -304,14 +304,14 @@ void
 write_rows(Draft *w)
 {
     uint32_t n = w->p->k->npart, shared = n > 1 ? w->p->k->shared : 0;
-    Row *row = rows_of(w, shared);
+    RowPart *row = rows_of(w, shared);
 
     if (n == 1 && (write_scan(w, &row[0]) || write_scatter(w, &row[0])))
         return;
     write_parts(w, row, shared, "");
     if (n == 1) {
         write_as_read(w, row[0]);
-        write_beside_places(w, &row[0]);
+        write_gather(w, &row[0]);
     }
     if (shared > 1)
         write_along_shared(w, shared);

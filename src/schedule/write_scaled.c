@@ -9,12 +9,12 @@
  * it as integers, computed at it, and is added from L1, so t is never stored as a whole. The
  * constants of both are packed in panels.
  */
-#include "schedule/cut.h"
+#include "schedule/gemm_axes.h"
 
 typedef struct {
     Draft *w;
     Low *l;
-    Cut cut;                    /* of the contraction */
+    GemmAxes gemm;              /* of the contraction */
     const Scalar *factor;       /* the factor of the contraction that varies with the columns */
     const char *product, *name; /* the results of the parts */
     /* the contraction's axes: those of that factor, columns last … */
@@ -50,7 +50,7 @@ find_sum(Scaled *s)
 static bool
 find_axes(Scaled *s)
 {
-    const Cut *cut = &s->cut;
+    const GemmAxes *gemm = &s->gemm;
     uint32_t own[NEST_MAX_AXES], shared[NEST_MAX_AXES];
     uint32_t nshared = axis_list(shared_axes(s->w, 0), shared);
 
@@ -58,13 +58,13 @@ find_axes(Scaled *s)
         return false;
     s->group = own[0];
     uint32_t column = shared[nshared - 1];
-    bool rows = in_list(cut->row, cut->nrow, column);
-    if (!(rows || in_list(cut->col, cut->ncol, column)))
+    bool rows = in_list(gemm->row, gemm->nrow, column);
+    if (!(rows || in_list(gemm->col, gemm->ncol, column)))
         return false;
-    s->factor = rows ? cut->k.a : cut->k.b;
-    const uint32_t *side = rows ? cut->row : cut->col, *other = rows ? cut->col : cut->row,
-                   nother = rows ? cut->ncol : cut->nrow;
-    for (uint32_t i = 0; i < (rows ? cut->nrow : cut->ncol); i++)
+    s->factor = rows ? gemm->k.a : gemm->k.b;
+    const uint32_t *side = rows ? gemm->row : gemm->col, *other = rows ? gemm->col : gemm->row,
+                   nother = rows ? gemm->ncol : gemm->nrow;
+    for (uint32_t i = 0; i < (rows ? gemm->nrow : gemm->ncol); i++)
         if (side[i] != column)
             s->side[s->nside++] = side[i];
     s->side[s->nside++] = column;
@@ -89,12 +89,12 @@ recognise(Scaled *s)
     if (!is_pair(w))
         return false;
     s->l = draft_low(w, 0);
-    if (!cut_contraction(s->l, &s->cut) || !s->cut.nsum || s->cut.windowed ||
-        s->cut.rows_windowed || !find_sum(s) || !find_axes(s))
+    if (!gemm_axes_of(s->l, &s->gemm) || !s->gemm.nsum || s->gemm.windowed ||
+        s->gemm.rows_windowed || !find_sum(s) || !find_axes(s))
         return false;
     s->product = part_name(w->p, 0);
     s->name = part_name(w->p, 1);
-    s->lanes = machine_lanes(w->p->m, s->cut.k.reduce->dtype);
+    s->lanes = machine_lanes(w->p->m, s->gemm.k.reduce->dtype);
     s->columns = expr_or(made->axis[s->side[s->nside - 1]].extent, -1);
     /* boxes of a partial panel have no constant extent */
     while (s->lanes > LEAST_LANES && s->columns % s->lanes)
@@ -109,7 +109,7 @@ recognise(Scaled *s)
 static void
 lay_scales(const Scaled *s, const Scalar *factor, int64_t width, Text *t)
 {
-    const char *lay = cut_lay(
+    const char *lay = gemm_layouts(
         s->w, 1, factor,
         (Panels){
             .axis = &s->column, .naxis = 1, .run = 1, .sum = &s->sum, .nsum = 1, .width = width });
@@ -122,18 +122,18 @@ lay_scales(const Scaled *s, const Scalar *factor, int64_t width, Text *t)
 }
 
 /* The unrolled sums, innermost first, with at most this many iterations. Bounds code, as
- * CUT_MOST_UNROLLED. */
+ * GEMM_MOST_UNROLLED. */
 static const char *
 written_out(const Scaled *s)
 {
-    const Cut *cut = &s->cut;
+    const GemmAxes *gemm = &s->gemm;
     uint32_t n = 0;
     int64_t trips = 1;
 
-    while (n < cut->nsum && (trips *= expr_or(low_extent(s->l, cut->sum[cut->nsum - n - 1]),
-                                              CUT_MOST_UNROLLED + 1)) <= CUT_MOST_UNROLLED)
+    while (n < gemm->nsum && (trips *= expr_or(low_extent(s->l, gemm->sum[gemm->nsum - n - 1]),
+                                               GEMM_MOST_UNROLLED + 1)) <= GEMM_MOST_UNROLLED)
         n++;
-    return axis_names(s->w, 0, cut->sum + cut->nsum - n, n);
+    return axis_names(s->w, 0, gemm->sum + gemm->nsum - n, n);
 }
 
 /* A tile of `rows` by `vectors`; `chunk`: rows of a task, 0: all. */
@@ -141,7 +141,7 @@ static void
 write_tile(const Scaled *s, int64_t rows, int64_t vectors, int64_t chunk)
 {
     Draft *w = s->w;
-    const Cut *cut = &s->cut;
+    const GemmAxes *gemm = &s->gemm;
     Text t = { .arena = w->a };
     uint32_t sums[NEST_MAX_AXES] = { s->group };
     const char *column = axis_name(w, 0, s->side[s->nside - 1]),
@@ -150,18 +150,18 @@ write_tile(const Scaled *s, int64_t rows, int64_t vectors, int64_t chunk)
                *at = row          ? "ip_"
                      : s->naround ? axis_name(w, 0, s->around[s->naround - 1])
                                   : "task",
-               *last = axis_name(w, 0, cut->sum[cut->nsum - 1]);
+               *last = axis_name(w, 0, gemm->sum[gemm->nsum - 1]);
     long long width = vectors * s->lanes;
 
-    for (uint32_t i = 0; i < cut->nsum; i++)
-        sums[1 + i] = cut->sum[i];
-    const char *lay = cut_lay(w, 0, s->factor,
-                              (Panels){ .axis = s->side,
-                                        .naxis = s->nside,
-                                        .run = 1,
-                                        .sum = sums,
-                                        .nsum = 1 + cut->nsum,
-                                        .width = width });
+    for (uint32_t i = 0; i < gemm->nsum; i++)
+        sums[1 + i] = gemm->sum[i];
+    const char *lay = gemm_layouts(w, 0, s->factor,
+                                   (Panels){ .axis = s->side,
+                                             .naxis = s->nside,
+                                             .run = 1,
+                                             .sum = sums,
+                                             .nsum = 1 + gemm->nsum,
+                                             .width = width });
     text_add(&t, lay ? lay : "");
     lay_scales(s, part_reduction(w->p, 1)->arg[0], width, &t);
     if (row && chunk)
@@ -182,13 +182,13 @@ write_tile(const Scaled *s, int64_t rows, int64_t vectors, int64_t chunk)
     const char *rows_put = row && rows > 1 ? arena_printf(w->a, "%s.%s", s->product, row) : "";
     text_printf(&t,
                 "split %s.%s by %lld -> tr_ tl_\norder %s %s tr_ tl_\nhold %s at %s -> acc reg\n",
-                s->product, column, (long long)s->lanes, axis_names(w, 0, cut->sum, cut->nsum),
+                s->product, column, (long long)s->lanes, axis_names(w, 0, gemm->sum, gemm->nsum),
                 rows_put, s->product, groups);
     text_printf(&t, "run %s %s tr_ unroll\nrun tl_ vector\n", written_out(s), rows_put);
     /* a row of columns is loaded once for all rows */
     if (rows > 1)
         text_printf(&t, "stage %s.%s at %s -> col reg of tr_\n", s->product,
-                    s->factor == cut->k.a ? "lhs" : "rhs", last);
+                    s->factor == gemm->k.a ? "lhs" : "rhs", last);
     text_add(&t, "run task parallel\n");
     write_program(w, &t);
 }

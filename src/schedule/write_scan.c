@@ -20,7 +20,7 @@ rows_of_task(const Draft *w, const Expr *rows)
 }
 
 bool
-write_scan(Draft *w, Row *r)
+write_scan(Draft *w, RowPart *r)
 {
     const char *a = r->name;
     Text t = { .arena = w->a };

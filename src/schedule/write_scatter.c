@@ -27,7 +27,7 @@ fill_names(const Draft *w, uint32_t part)
  * and in what is read, and that do not affect a row's index. 0: the last one does, or is no
  * column. */
 static uint32_t
-columns_run(Row *r)
+columns_run(RowPart *r)
 {
     const Nest *n = r->low.n;
     const Write *out = &n->write[0];
@@ -48,7 +48,7 @@ columns_run(Row *r)
 }
 
 bool
-write_scatter(Draft *w, Row *r)
+write_scatter(Draft *w, RowPart *r)
 {
     const char *a = r->name;
     const Nest *n = r->low.n;

@@ -6,13 +6,13 @@
  * window writes it. The contraction reads it in place, once for each tile of its own rows (output
  * channels); columns are pixels, across the ends of rows.
  */
-#include "schedule/cut.h"
+#include "schedule/gemm_axes.h"
 #include "schedule/window.h"
 
 typedef struct {
     Draft *w;
     Window window;
-    Cut cut;
+    GemmAxes gemm;
     const char *name; /* the result of the contraction */
     /* its columns, [cut.col_run]: pixels; tasks split the slowest axis */
     const uint32_t *col;
@@ -26,7 +26,7 @@ typedef struct {
     int64_t height, rows, vectors;
     bool columns_outside;
     int64_t window_rows, window_vectors;
-} Tile;
+} SeparableTile;
 
 /* ---- recognising ----------------------------------------------------------------------------- */
 
@@ -41,11 +41,11 @@ recognise(Separable *s)
     const Nest *n = k->part[1].nest;
     Low *l = draft_low(w, 1);
     AxisSet shared = shared_axes(w, 1);
-    if (!window_of(w, 0, &s->window) || !cut_contraction(l, &s->cut) || s->cut.windowed ||
-        !s->cut.nrow || !s->cut.nsum)
+    if (!window_of(w, 0, &s->window) || !gemm_axes_of(l, &s->gemm) || s->gemm.windowed ||
+        !s->gemm.nrow || !s->gemm.nsum)
         return false;
-    const Cut *cut = &s->cut;
-    const Scalar *b = cut->k.b;
+    const GemmAxes *gemm = &s->gemm;
+    const Scalar *b = gemm->k.b;
     if (b->op != S_LOAD || b->u.load.outside ||
         k->part[1].buffer[b->u.load.slot] != k->part[0].buffer[k->part[0].nest->nin] ||
         dtype_info[b->dtype].bytes != 4)
@@ -54,19 +54,19 @@ recognise(Separable *s)
     if (s->window.image.slide[0].dim + s->window.image.nslide !=
         n->param[b->u.load.slot].type->rank)
         return false;
-    s->col = cut->col + cut->ncol - cut->col_run;
-    for (uint32_t i = 0; i + 1 < cut->col_run; i++)
-        if (!low_collapses(l, s->col[i], s->col[i + 1], &cut->k.b, 1, NULL))
+    s->col = gemm->col + gemm->ncol - gemm->col_run;
+    for (uint32_t i = 0; i + 1 < gemm->col_run; i++)
+        if (!low_collapses(l, s->col[i], s->col[i + 1], &gemm->k.b, 1, NULL))
             return false;
-    for (uint32_t i = 0; i < cut->nbatch + cut->ncol - cut->col_run; i++)
-        if (!(shared >> (i < cut->nbatch ? cut->batch[i] : cut->col[i - cut->nbatch]) & 1))
+    for (uint32_t i = 0; i < gemm->nbatch + gemm->ncol - gemm->col_run; i++)
+        if (!(shared >> (i < gemm->nbatch ? gemm->batch[i] : gemm->col[i - gemm->nbatch]) & 1))
             return false;
     s->name = part_name(w->p, 1);
     s->down = expr_or(n->axis[s->col[0]].extent, -1);
-    s->nrows = expr_or(cut->rows, -1);
-    s->ncols = expr_or(cut->cols, -1);
-    s->lanes = machine_lanes(w->p->m, cut->k.reduce->dtype);
-    int64_t depth = expr_or(cut->depth, -1);
+    s->nrows = expr_or(gemm->rows, -1);
+    s->ncols = expr_or(gemm->cols, -1);
+    s->lanes = machine_lanes(w->p->m, gemm->k.reduce->dtype);
+    int64_t depth = expr_or(gemm->depth, -1);
     s->line_bytes = depth > 0 && s->down > 0 && s->ncols > 0
                         ? depth * (s->ncols / s->down) * (int64_t)sizeof(float)
                         : -1;
@@ -76,23 +76,23 @@ recognise(Separable *s)
 /* ---- programs -------------------------------------------------------------------------------- */
 
 static void
-write_product(const Separable *s, const Tile *x, Text *t)
+write_product(const Separable *s, const SeparableTile *x, Text *t)
 {
     Draft *w = s->w;
-    const Cut *cut = &s->cut;
-    const char *rows = axis_names(w, 1, cut->row, cut->nrow),
-               *sums = axis_names(w, 1, cut->sum, cut->nsum),
-               *last = axis_name(w, 1, cut->sum[cut->nsum - 1]);
+    const GemmAxes *gemm = &s->gemm;
+    const char *rows = axis_names(w, 1, gemm->row, gemm->nrow),
+               *sums = axis_names(w, 1, gemm->sum, gemm->nsum),
+               *last = axis_name(w, 1, gemm->sum[gemm->nsum - 1]);
     int64_t width = x->vectors * s->lanes;
     bool pads = s->ncols % width || s->ncols / s->down * x->height % width;
 
-    if (cut->nrow > 1)
+    if (gemm->nrow > 1)
         text_printf(t, "fuse %s -> i_\n", rows);
-    text_printf(t, "split %s by %lld -> ip ir\n", cut->nrow > 1 ? "i_" : rows, (long long)x->rows);
-    if (cut->col_run > 1)
-        text_printf(t, "fuse yr %s -> j_\n", axis_names(w, 1, s->col + 1, cut->col_run - 1));
+    text_printf(t, "split %s by %lld -> ip ir\n", gemm->nrow > 1 ? "i_" : rows, (long long)x->rows);
+    if (gemm->col_run > 1)
+        text_printf(t, "fuse yr %s -> j_\n", axis_names(w, 1, s->col + 1, gemm->col_run - 1));
     text_printf(t, "split %s by %lld -> jq jv%s\nsplit jv by %lld -> jr l\n",
-                cut->col_run > 1 ? "j_" : "yr", (long long)width, pads ? " pad" : "",
+                gemm->col_run > 1 ? "j_" : "yr", (long long)width, pads ? " pad" : "",
                 (long long)s->lanes);
     text_printf(t, "order %s %s ir jr l\n", x->columns_outside ? "jq ip" : "ip jq", sums);
     if (pads)
@@ -106,17 +106,17 @@ write_product(const Separable *s, const Tile *x, Text *t)
 static const char *
 lay_rows(const Separable *s, int64_t height)
 {
-    const Cut *cut = &s->cut;
-    const char *lines = cut_lay(s->w, 1, cut->k.a, cut_row_panels(cut, height));
+    const GemmAxes *gemm = &s->gemm;
+    const char *lines = gemm_layouts(s->w, 1, gemm->k.a, gemm_row_panels(gemm, height));
 
     return lines ? lines : "";
 }
 
 static void
-write_tile(const Separable *s, const Tile *x)
+write_tile(const Separable *s, const SeparableTile *x)
 {
     Draft *w = s->w;
-    const Cut *cut = &s->cut;
+    const GemmAxes *gemm = &s->gemm;
     const Window *win = &s->window;
     Text t = { .arena = w->a };
     uint32_t plane[NEST_MAX_AXES], nplane = 0;
@@ -129,8 +129,8 @@ write_tile(const Separable *s, const Tile *x)
     text_add(&t, lay_rows(s, x->rows));
     text_printf(&t, "split %s by %lld -> yb yr guard\n", axis_name(w, 1, s->col[0]),
                 (long long)x->height);
-    text_printf(&t, "order yb %s yr %s\nput %s at yb\n", axis_names(w, 1, cut->row, cut->nrow),
-                axis_names(w, 1, s->col + 1, cut->col_run - 1), win->name);
+    text_printf(&t, "order yb %s yr %s\nput %s at yb\n", axis_names(w, 1, gemm->row, gemm->nrow),
+                axis_names(w, 1, s->col + 1, gemm->col_run - 1), win->name);
     text_printf(&t, "fuse %s yb -> task\n", set_names(w, 1, shared_axes(w, 1)));
     write_product(s, x, &t);
     const char *loops = window_loops(win, &t, x->window_rows, x->window_vectors, false),
@@ -163,9 +163,9 @@ write_height(const Separable *s, int64_t vectors, int64_t height)
 {
     const Machine *m = s->w->p->m;
     const Window *win = &s->window;
-    Tile x = { .height = height,
-               .vectors = vectors,
-               .rows = even_height(s->nrows, tile_height(m, vectors)) };
+    SeparableTile x = { .height = height,
+                        .vectors = vectors,
+                        .rows = even_height(s->nrows, tile_height(m, vectors)) };
 
     for (int outside = 0; outside < 2; outside++)
         /* of the window: a vector, several of a row, several of a column */

@@ -64,7 +64,7 @@ find_reductions(Draft *w, Shortened *out, uint32_t most)
             AxisSet uses = 0;
             if (!(reduce->u.reduce.axes >> x & 1) ||
                 !kernel_support(w->c, w->a, p->k, part, x, &s) ||
-                (p->k->npart == 1 && cost_share(w->c, w->a, nest, axis_one(x)) == 1))
+                (p->k->npart == 1 && cost_density(w->c, w->a, nest, axis_one(x)) == 1))
                 continue;
             out[n] = (Shortened){ .loop = sym(w->c, axis_name(w, part, x)),
                                   .open = !expr_const(nest->axis[x].extent, NULL) };

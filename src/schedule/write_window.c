@@ -42,11 +42,11 @@ window_read(Low *l, const Scalar *reduce, int64_t most, WindowSums *sums, uint32
     if (rank == 0 || !expr_is_var(out->at[rank - 1], &v) || v.kind != VAR_AXIS)
         return NULL;
     *last = (uint32_t)v.id;
-    return stage_operand(l, reduce->arg[0], reduce->u.reduce.axes);
+    return input_tile_operand(l, reduce->arg[0], reduce->u.reduce.axes);
 }
 
 uint32_t
-window_outer(const Nest *n, const Stage *image, AxisSet lanes, uint32_t *outer)
+window_outer(const Nest *n, const InputTile *image, AxisSet lanes, uint32_t *outer)
 {
     AxisSet inside = lanes;
     uint32_t count = 0;
@@ -69,10 +69,10 @@ window_of(Draft *wr, uint32_t part, Window *w)
     };
     w->l = draft_low(wr, part);
     const Scalar *read = window_read(w->l, w->reduce, MAX_WINDOW, &w->sums, &last);
-    if (!read || !stage_recognise(
-                     w->l, read,
-                     (StageAxes){ .sum = w->reduce->u.reduce.axes, .wanted = (AxisSet)1 << last },
-                     &w->image))
+    if (!read || !input_tile_recognise(w->l, read,
+                                       (InputTileAxes){ .sum = w->reduce->u.reduce.axes,
+                                                        .wanted = (AxisSet)1 << last },
+                                       &w->image))
         return false;
     if (w->image.nouter || w->image.slide[w->image.nslide - 1].axis != last)
         return false;

@@ -186,7 +186,7 @@ parse_expr(Parse *p)
 /* ---- symbols --------------------------------------------------------------------------------- */
 
 static bool
-parse_usual(Parse *p, Var symbol)
+parse_hints(Parse *p, Var symbol)
 {
     Interval range = expr_symbol_get(p->ctx, symbol);
     VEC(int64_t) size = { 0 };
@@ -203,8 +203,8 @@ parse_usual(Parse *p, Var symbol)
                                (const char *)(uintptr_t)symbol.id, v, range.lo, range.hi);
         VEC_PUSH(p->ctx->arena, &size, v);
     } while (parse_accept(p, ","));
-    if (!expr_symbol_usual(p->ctx, symbol).n)
-        expr_symbol_expect(p->ctx, symbol, (Usual){ size.n, size.at });
+    if (!expr_symbol_hints(p->ctx, symbol).n)
+        expr_symbol_expect(p->ctx, symbol, (SizeHints){ size.n, size.at });
     return true;
 }
 
@@ -231,18 +231,18 @@ parse_symbol(Parse *p)
     }
     if (parse_accept(p, "alike"))
         expr_symbol_alike(p->ctx, symbol);
-    return !parse_accept(p, "usually") || parse_usual(p, symbol);
+    return !parse_accept(p, "usually") || parse_hints(p, symbol);
 }
 
 bool
 symbol_print(Ctx *c, Text *t, Var symbol)
 {
     Interval range = expr_symbol_get(c, symbol);
-    Usual usual = expr_symbol_usual(c, symbol);
+    SizeHints hints = expr_symbol_hints(c, symbol);
     int64_t count = expr_symbol_counts(c, symbol);
     bool narrowed = range.lo != 0 || range.hi != INT64_MAX;
 
-    if (!narrowed && !usual.n && count < 0 && !expr_symbol_is_alike(c, symbol))
+    if (!narrowed && !hints.n && count < 0 && !expr_symbol_is_alike(c, symbol))
         return false;
     text_add(t, "symbol ");
     text_name(t, (const char *)(uintptr_t)symbol.id);
@@ -253,8 +253,8 @@ symbol_print(Ctx *c, Text *t, Var symbol)
     if (count >= 0)
         text_printf(t, " counts %" PRId64, count);
     text_add(t, expr_symbol_is_alike(c, symbol) ? " alike" : "");
-    for (uint32_t i = 0; i < usual.n; i++)
-        text_printf(t, "%s%" PRId64, i ? ", " : " usually ", usual.at[i]);
+    for (uint32_t i = 0; i < hints.n; i++)
+        text_printf(t, "%s%" PRId64, i ? ", " : " usually ", hints.at[i]);
     return true;
 }
 
@@ -282,7 +282,7 @@ infer_extent(Scope *s, const Expr *at, const Expr *dim)
 }
 
 bool
-parse_place(Scope *s, Place *to)
+parse_access(Scope *s, ParsedAccess *to)
 {
     Parse before = *s->p;
     Sym name = parse_name(s->p);
@@ -323,7 +323,7 @@ parse_place(Scope *s, Place *to)
 }
 
 bool
-parse_place_end(Scope *s, const Expr **stride, const Expr **valid)
+parse_access_end(Scope *s, const Expr **stride, const Expr **valid)
 {
     if (parse_accept(s->p, "by") && !(*stride = parse_index(s)))
         return false;

@@ -19,11 +19,11 @@ static bool ternary(Scope *s, Operand *v);
 static bool
 load(Scope *s, uint32_t lanes, Operand *v)
 {
-    Place at;
+    ParsedAccess at;
     Ctx *c = s->p->ctx;
     const Scalar *outside = NULL;
     const Expr *stride = NULL, *valid = NULL;
-    if (!parse_place(s, &at))
+    if (!parse_access(s, &at))
         return false;
     if (parse_accept(s->p, "|")) {
         Operand o;
@@ -35,7 +35,7 @@ load(Scope *s, uint32_t lanes, Operand *v)
     }
     if (lanes == 0)
         lanes = at.lanes;
-    if (!parse_place_end(s, &stride, &valid))
+    if (!parse_access_end(s, &stride, &valid))
         return false;
     if (lanes == 1) {
         const Scalar *read = scalar_load(c, at.type->dtype, at.slot, at.rank, at.at, outside);
@@ -50,10 +50,10 @@ load(Scope *s, uint32_t lanes, Operand *v)
 static bool
 inside(Scope *s, Operand *v)
 {
-    Place at;
+    ParsedAccess at;
     Ctx *c = s->p->ctx;
     const Scalar *all = scalar_int(c, DT_BOOL, 1);
-    if (!parse_expect(s->p, "(") || !parse_place(s, &at) || !parse_expect(s->p, "]") ||
+    if (!parse_expect(s->p, "(") || !parse_access(s, &at) || !parse_expect(s->p, "]") ||
         !parse_expect(s->p, ")"))
         return false;
     for (uint32_t d = 0; d < at.rank; d++) {

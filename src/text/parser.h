@@ -74,9 +74,9 @@ typedef struct { /* name[index, …, */
     uint32_t slot, rank, lanes;
     const Type *type;
     const Expr *at[PARSE_MAX_RANK];
-} Place;
-bool parse_place(Scope *s, Place *to);                                   /* up to the last index */
-bool parse_place_end(Scope *s, const Expr **stride, const Expr **valid); /*  by 4 if < n]  */
+} ParsedAccess;
+bool parse_access(Scope *s, ParsedAccess *to);                            /* up to the last index */
+bool parse_access_end(Scope *s, const Expr **stride, const Expr **valid); /*  by 4 if < n]  */
 
 /* ---- parse_operand.c ------------------------------------------------------------------------- */
 

@@ -15,12 +15,12 @@
 /* ---- names ----------------------------------------------------------------------------------- */
 
 Sym
-printer_name(Printer *p, Sym wish)
+printer_name(Printer *p, Sym like)
 {
-    Sym name = wish;
+    Sym name = like;
     uint64_t used;
     for (uint32_t i = 2; map_get(&p->taken, MAP_PTR(name), &used) && used; i++)
-        name = sym_printf(p->ctx, "%s_%u", wish, i);
+        name = sym_printf(p->ctx, "%s_%u", like, i);
     map_put(&p->taken, MAP_PTR(name), 1);
     return name;
 }

@@ -20,12 +20,12 @@ typedef struct {
     Map in_types;
     VEC(Sym) extra;
     Arena *arena;
-} Symbols;
+} ExtraSymbols;
 
 static void
 note_extra(void *user, Var v)
 {
-    Symbols *s = user;
+    ExtraSymbols *s = user;
     if (v.kind != VAR_SYMBOL || map_get(&s->in_types, v.id, NULL))
         return;
     map_put(&s->in_types, v.id, 1);
@@ -34,7 +34,7 @@ note_extra(void *user, Var v)
 
 /* The symbols of the parameters' types, then those that only the body uses. */
 static void
-collect_symbols(const Nest *n, Symbols *s)
+collect_symbols(const Nest *n, ExtraSymbols *s)
 {
     for (uint32_t i = 0; i < n->nin + n->nout; i++)
         for (uint32_t d = 0; d < n->param[i].type->rank; d++)
@@ -58,7 +58,7 @@ reset(Printer *p)
 }
 
 static Printer
-printer_of(Ctx *c, Arena *scratch, const Nest *n, Symbols *symbols)
+printer_of(Ctx *c, Arena *scratch, const Nest *n, ExtraSymbols *symbols)
 {
     uint32_t nslot = n->nin + n->nout;
     Printer p = { .ctx = c,
@@ -96,7 +96,7 @@ mention(Printer *p, uint32_t axis)
 }
 
 static void
-print_place(Printer *p, Text *t, const Write *w)
+print_access(Printer *p, Text *t, const Write *w)
 {
     const Nest *n = p->nest;
     const Type *type = n->param[w->out].type;
@@ -166,7 +166,7 @@ print_write(Printer *p, Text *t, uint32_t w, uint32_t count, int indent)
         print_word(t, p->slot[write[i].out]);
     }
     text_add(t, count > 1 ? ")" : "");
-    print_place(p, t, write);
+    print_access(p, t, write);
     text_printf(t, " %s= ", combiner_name[write->combiner]);
     print_scan(p, t);
     Text value = { .arena = p->scratch };
@@ -281,7 +281,7 @@ void
 nest_print(Ctx *c, Text *t, const Nest *n, int indent)
 {
     Arena *scratch = arena_child(c->arena);
-    Symbols symbols = { 0 };
+    ExtraSymbols symbols = { 0 };
     Printer p = printer_of(c, scratch, n, &symbols);
     text_indent(t, indent);
     text_add(t, "nest ");
@@ -305,7 +305,7 @@ void
 scalar_print(Ctx *c, Text *t, const Nest *n, const Scalar *s)
 {
     Arena *scratch = arena_child(c->arena);
-    Symbols symbols = { 0 };
+    ExtraSymbols symbols = { 0 };
     Printer p = printer_of(c, scratch, n, &symbols);
     print_value(&p, t, &s, 1, true, -1);
     arena_free(scratch);
@@ -315,7 +315,7 @@ const Nest *
 nest_named(Ctx *c, const Nest *n)
 {
     Arena *scratch = arena_child(c->arena);
-    Symbols symbols = { 0 };
+    ExtraSymbols symbols = { 0 };
     Printer p = printer_of(c, scratch, n, &symbols);
     bool same = true;
 

@@ -38,7 +38,7 @@ typedef struct Printer {
     AxisSet bound;       /* reduction axes of the enclosing reductions */
 } Printer;
 
-Sym printer_name(Printer *p, Sym wish); /* `wish`, with a suffix if it is taken */
+Sym printer_name(Printer *p, Sym like); /* `wish`, with a suffix if it is taken */
 void printer_free(Printer *p, Sym name);
 void print_index(Printer *p, Text *t, const Expr *e);
 void print_type(Printer *p, Text *t, const Type *type);

@@ -4,12 +4,12 @@
 typedef struct {
     const BoundSizes *bind;
     bool all;
-} Bound;
+} BoundCheck;
 
 static void
 is_bound(void *user, Var v)
 {
-    Bound *b = user;
+    BoundCheck *b = user;
     bool found = v.kind != VAR_SYMBOL;
 
     for (uint32_t i = 0; i < b->bind->n; i++)
@@ -20,7 +20,7 @@ is_bound(void *user, Var v)
 static bool
 is_known(const BoundSizes *bind, const Expr *size)
 {
-    Bound b = { bind, true };
+    BoundCheck b = { bind, true };
 
     expr_vars(size, is_bound, &b);
     return b.all;

@@ -110,7 +110,7 @@ typedef struct {
     int64_t index[TN_MAX_RANK];  /* where the walk is */
     const uint8_t *from;
     uint8_t *to;
-} Walk;
+} FormatWalk;
 
 #define COPY_STRIDED(T)                                                                            \
     for (int64_t i = 0; i < n; i++)                                                                \
@@ -133,7 +133,7 @@ copy_run(uint8_t *to, const uint8_t *from, int64_t n, int64_t step, size_t size)
 
 /* The innermost part: its points inside the tensor, then zeros. */
 static void
-run(Walk *w, uint32_t p)
+run(FormatWalk *w, uint32_t p)
 {
     const FormatPart *part = &w->f->part[p];
     int64_t n = w->physical[p], base = w->index[part->dim], inside = 0, offset = 0;
@@ -154,7 +154,7 @@ run(Walk *w, uint32_t p)
 
 /* Points first <= i < end of part p. */
 static void
-walk(Walk *w, uint32_t p, int64_t first, int64_t end)
+walk(FormatWalk *w, uint32_t p, int64_t first, int64_t end)
 {
     const FormatPart *part = &w->f->part[p];
 
@@ -180,11 +180,11 @@ walk(Walk *w, uint32_t p, int64_t first, int64_t end)
 
 /* Everything but source and destination; room: [2 * f->npart]. False: not static. */
 static bool
-walk_begin(Walk *w, const Format *f, const Type *t, int64_t *room)
+walk_begin(FormatWalk *w, const Format *f, const Type *t, int64_t *room)
 {
     int64_t count = 1;
 
-    *w = (Walk){
+    *w = (FormatWalk){
         .f = f, .size = dtype_info[t->dtype].bytes, .physical = room, .inner = room + f->npart
     };
     for (uint32_t d = t->rank; d-- > 0;) {
@@ -210,7 +210,7 @@ int64_t
 format_slices(const Format *f, const Type *t, int64_t *bytes)
 {
     int64_t room[2 * f->npart];
-    Walk w;
+    FormatWalk w;
 
     if (!walk_begin(&w, f, t, room) || !w.count)
         return 0;
@@ -224,7 +224,7 @@ format_apply_slices(const Format *f, const Type *t, const void *from, void *to, 
                     int64_t end)
 {
     int64_t room[2 * f->npart];
-    Walk w;
+    FormatWalk w;
 
     if (!walk_begin(&w, f, t, room))
         return false;

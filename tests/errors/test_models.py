@@ -412,8 +412,8 @@ def test_recurrent_networks_given_nonsense(save, op, inputs, outputs, attrs, say
 
 
 @pytest.mark.parametrize("inputs, body, says", [
-    ("float t, bool c", "more = Identity (go)", ["number of turns", "f32[]", "i64"]),
-    ("int64[2] t, bool c", "more = Identity (go)", ["number of turns", "i64[2]"]),
+    ("float t, bool c", "more = Identity (go)", ["number of iterations", "f32[]", "i64"]),
+    ("int64[2] t, bool c", "more = Identity (go)", ["number of iterations", "i64[2]"]),
     ("int64 t, float c", "more = Identity (go)", ["condition", "f32[]", "bool"]),
     ("int64 t, bool c", "more = Neg (v)", ["first result", "f32", "bool"]),
     ("int64 t, bool c", "more = Greater (v, v)", ["first result", "bool[", "one bool"]),

@@ -200,11 +200,11 @@ reads_back(World *w, const FusePlan *p)
 static inline void
 begins_everywhere(World *w, const FusePlan *p, const Tensor *want)
 {
-    uint32_t all = fuse_joins(w->g, p), before = w->g->node.n - 1;
+    uint32_t all = fuse_merges(w->g, p), before = w->g->node.n - 1;
     NodeId last;
 
     for (uint32_t n = 0; n <= all; n++) {
-        FusePlan first = fuse_first_joins(w->g, w->arena, p, n, &last);
+        FusePlan first = fuse_first_merges(w->g, w->arena, p, n, &last);
         const char *no = fuse_illegal(w->g, &first);
         if (no)
             fail_msg("%u of %u joins: %s", n, all, no);

@@ -444,7 +444,7 @@ threads_fill_the_room_of_a_file(void **state)
     writer_put(f.w, "before", 6);
     f.at = writer_room(f.w, 8 * N + 5);
     assert_int_equal(f.at, 6);
-    assert_true(threads_each(a, 4, N, fill_one, &f));
+    assert_true(threads_for_each(a, 4, N, fill_one, &f));
     assert_int_equal(f.calls, N);
     writer_put(f.w, "behind", 6);
     assert_true(writer_commit(f.w, 0644) && file_map(a, &d, path, &b));
@@ -457,7 +457,7 @@ threads_fill_the_room_of_a_file(void **state)
     f.calls = 0;
     f.stop = true;
     arena_watch(a, &watch);
-    assert_false(threads_each(a, 1, N, fill_one, &f));
+    assert_false(threads_for_each(a, 1, N, fill_one, &f));
     assert_int_equal(f.calls, 0);
     assert_int_equal(unlink(path), 0);
     arena_free(a);

@@ -60,7 +60,7 @@ price_on(World *w, const Machine *m, const char *text, uint32_t threads, const c
         fail_msg("%s", world_messages(w));
     Size s = { symbol ? sym(&w->ctx, symbol) : NULL, size };
     return cost_kernel(&w->ctx, k, m,
-                       &(CostAsk){ .size = &s, .nsize = symbol != NULL, .threads = threads });
+                       &(CostQuery){ .size = &s, .nsize = symbol != NULL, .threads = threads });
 }
 
 static Cost
@@ -429,10 +429,11 @@ test_sets_hold_more(void **state)
 static void
 test_prefetched_lines_are_lost(void **state)
 {
-    const char *panels = "kernel k(x: f32[%d, %d, 16]) -> (o: f32[%d, 16]) {\n trips 1\n"
-                         " grain 1\n register a: f32x16[%d]\n unrolled p < %d { a[p] = splat16(0) }\n"
-                         " serial k < 512 { unrolled p < %d { a[p] = a[p] + load16 x[p, k, 0] } }\n"
-                         " unrolled p < %d { store16 o[p, 0] = a[p] }\n}\n";
+    const char *panels =
+        "kernel k(x: f32[%d, %d, 16]) -> (o: f32[%d, 16]) {\n trips 1\n"
+        " grain 1\n register a: f32x16[%d]\n unrolled p < %d { a[p] = splat16(0) }\n"
+        " serial k < 512 { unrolled p < %d { a[p] = a[p] + load16 x[p, k, 0] } }\n"
+        " unrolled p < %d { store16 o[p, 0] = a[p] }\n}\n";
     const int number[] = { 8, 16, 16 }, length[] = { 512, 512, 513 };
     double seconds[3];
 

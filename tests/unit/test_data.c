@@ -90,7 +90,7 @@ static const struct {
       "the type of %y is not known here: a join does not tell it" },
     { "graph @g(%n: i64[], %x: f32[2]) -> (%y) { %y = loop(%n, _) carried 0 graph @b(%i: i64[], "
       "%c: bool[]) -> (%c, %i) { } }",
-      "the type of %y is not known here: it is stacked over the turns" },
+      "the type of %y is not known here: it is stacked over the iterations" },
     { "graph @f(%x: f32[2]) -> (%y) { %y = call @f(%x) } graph @g(%x: f32[2]) -> (%y) { %y = call "
       "@f(%x) }",
       "the type of %y is not known here, since graph f is not read yet" },

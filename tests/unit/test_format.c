@@ -350,12 +350,13 @@ values_lie_where_kernels_are_cheapest(void **state)
     for (ValueId v = 1; v < g->value.n; v++)
         if (!strcmp(g->value.at[v].name, "u"))
             g->value.at[v].data = w;
-    assert_true(format_values(g, w->arena, &(FormatWish){ .price = { .of = cannot } }, &remarks));
+    assert_true(
+        format_values(g, w->arena, &(FormatRequest){ .price = { .of = cannot } }, &remarks));
     for (ValueId v = 1; v < g->value.n; v++)
         if (g->value.at[v].type->rank == 4 && g->value.at[v].def)
             assert_int_equal(expr_or(g->value.at[v].type->dim[3], 0), 5);
-    assert_true(format_values(g, w->arena, &(FormatWish){ .price = { .of = likes_channels_last } },
-                              &remarks));
+    assert_true(format_values(
+        g, w->arena, &(FormatRequest){ .price = { .of = likes_channels_last } }, &remarks));
     for (ValueId v = 1; v < g->value.n; v++) {
         const Value *value = &g->value.at[v];
         if (!strcmp(value->name, "u"))
@@ -407,7 +408,7 @@ any_orders_give_the_same_numbers(void **state)
         }
         assert_true(format_values(
             g, w->arena,
-            &(FormatWish){
+            &(FormatRequest){
                 .how = FORMAT_NONE, .npin = 3, .pin = pin, .price = { .of = likes_channels_last } },
             &remarks));
         assert_true(graph_verify(g));
@@ -439,15 +440,15 @@ what_cannot_be_is_refused(void **state)
         FormatPin pin = { sym(&w->ctx, name[i]), last };
         assert_false(format_values(
             g, w->arena,
-            &(FormatWish){ .npin = 1, .pin = &pin, .price = { .of = likes_channels_last } },
+            &(FormatRequest){ .npin = 1, .pin = &pin, .price = { .of = likes_channels_last } },
             &remarks));
         assert_non_null(strstr(world_messages(w), says[i]));
     }
     Text remarks = { .arena = w->arena };
     FormatPin pin = { sym(&w->ctx, "a"), last };
-    assert_false(format_values(kernels_of(w, body_of(w, 6, 5)), w->arena,
-                               &(FormatWish){ .npin = 1, .pin = &pin, .price = { .of = cannot } },
-                               &remarks));
+    assert_false(format_values(
+        kernels_of(w, body_of(w, 6, 5)), w->arena,
+        &(FormatRequest){ .npin = 1, .pin = &pin, .price = { .of = cannot } }, &remarks));
     assert_non_null(strstr(world_messages(w), "has no schedule for that order"));
 }
 
@@ -500,7 +501,7 @@ the_order_of_nodes_does_not_matter(void **state)
             if (!strcmp(g->value.at[v].name, "u"))
                 g->value.at[v].data = w;
         assert_true(
-            format_values(g, w->arena, &(FormatWish){ .price = { .of = likes_one } }, &remarks));
+            format_values(g, w->arena, &(FormatRequest){ .price = { .of = likes_one } }, &remarks));
         for (ValueId v = 1; v < g->value.n; v++)
             if (!strcmp(g->value.at[v].name, "p") || !strcmp(g->value.at[v].name, "q"))
                 type[other][*g->value.at[v].name == 'q'] = g->value.at[v].type;
@@ -570,7 +571,7 @@ seconds_of_all(const Graph *g, void *user)
 }
 
 static Graph *
-laid(World *w, FormatWish wish, Text *remarks)
+laid(World *w, FormatRequest wish, Text *remarks)
 {
     Graph *g = kernels_of(w, windows_of(w));
 
@@ -611,12 +612,12 @@ orders_are_exact(void **state)
         double best = INFINITY;
         for (int i = 0; i < 4; i++) {
             FormatPin pin[] = { pin_of(w, "a", order[i % 2]), pin_of(w, "b", order[i / 2]), c };
-            Graph *g =
-                laid(w, (FormatWish){ .how = FORMAT_NONE, .npin = 3, .pin = pin, .price = price },
-                     &remarks);
+            Graph *g = laid(
+                w, (FormatRequest){ .how = FORMAT_NONE, .npin = 3, .pin = pin, .price = price },
+                &remarks);
             best = fmin(best, seconds_of_all(g, &user));
         }
-        Graph *g = laid(w, (FormatWish){ .npin = 1, .pin = &c, .price = price }, &remarks);
+        Graph *g = laid(w, (FormatRequest){ .npin = 1, .pin = &c, .price = price }, &remarks);
         assert_true(seconds_of_all(g, &user) == best);
     }
 }
@@ -681,7 +682,7 @@ rows(World *w)
 
 /* The sum of all kernels' prices of a graph where these chose. */
 static double
-cost_as_chosen(World *w, const char *text, FormatWish wish)
+cost_as_chosen(World *w, const char *text, FormatRequest wish)
 {
     Graph *g = kernels_of(w, text);
     Text remarks = { .arena = w->arena };
@@ -709,19 +710,20 @@ nobody_finds_less_than_the_search(void **state)
     for (uint64_t round = 0; round < 100; round++) {
         AnyPrice user = { w, round };
         FormatPrice price = { any_price, NULL, NULL, &user };
-        double least =
-            cost_as_chosen(w, additions(w), (FormatWish){ .how = FORMAT_SEARCH, .price = price });
+        double least = cost_as_chosen(w, additions(w),
+                                      (FormatRequest){ .how = FORMAT_SEARCH, .price = price });
         for (size_t i = 0; i < sizeof how / sizeof *how; i++) {
             double other =
-                cost_as_chosen(w, additions(w), (FormatWish){ .how = how[i], .price = price });
+                cost_as_chosen(w, additions(w), (FormatRequest){ .how = how[i], .price = price });
             assert_true(least <= other);
             less += least < other;
         }
         /* an order that no product proposes is nobody's */
         for (size_t i = 0; i < sizeof how / sizeof *how; i++)
             assert_true(
-                cost_as_chosen(w, rows(w), (FormatWish){ .how = how[i], .price = price }) ==
-                cost_as_chosen(w, rows(w), (FormatWish){ .how = FORMAT_SEARCH, .price = price }));
+                cost_as_chosen(w, rows(w), (FormatRequest){ .how = how[i], .price = price }) ==
+                cost_as_chosen(w, rows(w),
+                               (FormatRequest){ .how = FORMAT_SEARCH, .price = price }));
     }
     assert_true(less > 100);
 }
@@ -764,12 +766,13 @@ arguments_lie_apart_where_that_is_least(void **state)
                 pin[i] = pin_of(w, name[i], way >> i & 1 ? "nhwc" : "nchw");
             double cost = cost_as_chosen(
                 w, additions(w),
-                (FormatWish){ .how = FORMAT_NONE, .npin = 4, .pin = pin, .price = price });
+                (FormatRequest){ .how = FORMAT_NONE, .npin = 4, .pin = pin, .price = price });
             best = fmin(best, cost);
             alike = way == 0 || way == 15 ? fmin(alike, cost) : alike;
         }
         assert_true(cost_as_chosen(w, additions(w),
-                                   (FormatWish){ .how = FORMAT_SEARCH, .price = price }) == best);
+                                   (FormatRequest){ .how = FORMAT_SEARCH, .price = price }) ==
+                    best);
         apart += best < alike;
     }
     assert_true(apart > 10);

@@ -514,9 +514,9 @@ none_is_cheaper(void **state)
         bool within;
         double seconds = predict(w, &best, &m, &within);
         assert_true(known.exact && within);
-        for (uint32_t joins = fuse_joins(w->g, &best); joins-- > 0;) {
+        for (uint32_t joins = fuse_merges(w->g, &best); joins-- > 0;) {
             NodeId last;
-            FusePlan p = fuse_first_joins(w->g, w->arena, &best, joins, &last);
+            FusePlan p = fuse_first_merges(w->g, w->arena, &best, joins, &last);
             double its = predict(w, &p, &m, &within);
             compared += within;
             if (within && its < seconds * 0.999999 - 1e-11)

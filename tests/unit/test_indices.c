@@ -1,6 +1,6 @@
 /* What follows from indices is computed where it is read (normalise/indices.c), and comparisons
- * that have one answer are decided (algebra/decide.c): graphs and nests compute afterwards what they
- * computed before, to the bit. */
+ * that have one answer are decided (algebra/fold_comparisons.c): graphs and nests compute
+ * afterwards what they computed before, to the bit. */
 #include "algebra/algebra.h"
 #include "world.h"
 

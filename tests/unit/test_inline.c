@@ -289,7 +289,7 @@ splitting_parallel(void **state)
         const Nest *again = parse(w, text_of(w, s));
         assert_string_equal(text_of(w, again), text_of(w, s));
         /* A dimension for every axis: the same elements in the same order. */
-        const Nest *bare = nest_bare(&w->ctx, s);
+        const Nest *bare = nest_dim_per_axis(&w->ctx, s);
         assert_true(bare->param[bare->nin].type->rank > s->param[s->nin].type->rank);
         assert_same(w, run(w, s, NULL, NULL), run(w, bare, NULL, NULL), text[i]);
     }

@@ -1,5 +1,6 @@
-/* The tables of blocks that masks show (normalise/mask.c) against counts of tiles that are known:
- * for 1024 rows and keys, windows and strips of 32 (Dai et al., STOF, PPoPP 2026: its masks). */
+/* The tables of blocks that masks show (normalise/block_mask.c) against counts of tiles that are
+ * known: for 1024 rows and keys, windows and strips of 32 (Dai et al., STOF, PPoPP 2026: its
+ * masks). */
 #include "world.h"
 
 #include "normalise/normalise.h"
@@ -107,7 +108,8 @@ static Graph *
 tables_graph(World *w)
 {
     Bytes text = { (const uint8_t *)attention, sizeof attention - 1 };
-    Graph *g = graph_parse(&w->ctx, w->arena, "test", text), *after = g ? normalise_masks(g) : NULL;
+    Graph *g = graph_parse(&w->ctx, w->arena, "test", text),
+          *after = g ? normalise_block_masks(g) : NULL;
     ValueId *map;
 
     if (!after || !graph_verify(after))

@@ -145,7 +145,7 @@ begin(World *w, const Case *k, const char *target)
     assert_non_null(w->n);
     set_dims(w->a, &w->c, &w->s, k->dims);
     make_tensors(&w->c, w->a, w->n, &w->s, w->want, w->got);
-    w->paired = nest_pair_products(&w->c, w->n, true, true);
+    w->paired = nest_dot2_products(&w->c, w->n, true, true);
     assert_non_null(w->paired);
 }
 
@@ -180,7 +180,7 @@ pairs_give_the_same_bits(void **state)
 /* The sums that correct a product of quads, of the inputs in from, behind the inputs in param; over
  * windows in two as well, with the same result. */
 static void
-make_sums(World *w, const QuadSums *sums, Tensor *const *from, Tensor **param)
+make_sums(World *w, const Dot4Sums *sums, Tensor *const *from, Tensor **param)
 {
     for (uint32_t i = 0; i < sums->n; i++) {
         const Nest *n = sums->nest[i], *points, *windows = nest_window_sum(&w->c, n, &points);
@@ -210,10 +210,10 @@ quads_give_the_same_bits(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         World w;
         begin(&w, &cases[i], "x86-64-v3");
-        QuadSums sums;
+        Dot4Sums sums;
         for (int known = 0; known < 2; known++) {
             bool constant[8] = { false, known, known, known };
-            const Nest *n = nest_quad_products(&w.c, w.n, constant, &sums);
+            const Nest *n = nest_dot4_products(&w.c, w.n, constant, &sums);
             Tensor *param[8];
             assert_int_equal(n != w.n, cases[i].quads);
             memcpy(param, w.got, sizeof param);
@@ -288,8 +288,8 @@ static void
 take_quads(World *w)
 {
     bool constant[8] = { false, true, true, true };
-    QuadSums sums;
-    const Nest *quads = nest_quad_products(&w->c, w->n, constant, &sums);
+    Dot4Sums sums;
+    const Nest *quads = nest_dot4_products(&w->c, w->n, constant, &sums);
     Tensor *param[8];
 
     if (quads == w->n)

@@ -524,7 +524,7 @@ static const Row row[] = {
     { "determinant", "f32[b, 3, 4]", "", 1, "error: rows and columns of a matrix differ: 4 and 3" },
     { "library_product", "f32[b, n, 4]; f32[4, 5, m]", "", 1, "f32[b, n, 5, m]" },
     { "library_product", "f64[b, 4, n]; f64[b, m, 4]",
-      "batch = 1, turned_a = 1, turned_b = 1, parts = 2, worth = 100", 1, "f64[b, n, m]" },
+      "batch = 1, transposed_a = 1, transposed_b = 1, parts = 2, worth = 100", 1, "f64[b, n, m]" },
     { "library_product", "f32[4]; f32[4]", "", 1, "f32[]" },
     { "library_product", "f32[n, 4]; f32[5, m]", "", 1,
       "error: summed dimensions of both inputs differ: 4 and 5" },

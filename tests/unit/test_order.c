@@ -38,7 +38,7 @@ make_graph(World *w)
 
 /* path[x][y]: a value of group x reaches group y. */
 static void
-reach(const Order *o, bool path[NODES + 1][NODES + 1])
+reach(const GroupOrder *o, bool path[NODES + 1][NODES + 1])
 {
     const Fusion *f = o->f;
 
@@ -57,7 +57,7 @@ reach(const Order *o, bool path[NODES + 1][NODES + 1])
 
 /* Would they, as one, wait for a third that waits for them? */
 static bool
-waits(bool path[NODES + 1][NODES + 1], const Order *o, const NodeId *group, uint32_t n)
+waits(bool path[NODES + 1][NODES + 1], const GroupOrder *o, const NodeId *group, uint32_t n)
 {
     for (NodeId third = 1; third <= NODES; third++) {
         bool member = false, before = false, behind = false;
@@ -74,7 +74,7 @@ waits(bool path[NODES + 1][NODES + 1], const Order *o, const NodeId *group, uint
 
 /* None reads a later group; the nodes of each are listed once, in the graph's order. */
 static void
-check_order(const Order *o)
+check_order(const GroupOrder *o)
 {
     bool path[NODES + 1][NODES + 1];
     NodeId node[NODES + 1];
@@ -106,7 +106,7 @@ joins_keep_the_order(void **state)
     for (int graph = 0; graph < GRAPHS; graph++) {
         make_graph(w);
         Fusion f = fuse_compose(w->g, w->arena, NULL, &fuse_rules_nothing);
-        Order o = order_begin(&f, w->arena, number);
+        GroupOrder o = order_begin(&f, w->arena, number);
         for (int join = 0; join < JOINS; join++) {
             bool path[NODES + 1][NODES + 1];
             NodeId group[3];
@@ -116,7 +116,7 @@ joins_keep_the_order(void **state)
             reach(&o, path);
             bool wait = waits(path, &o, group, n);
             assert_int_equal(order_allows(&o, group, n), !wait);
-            assert_int_equal(order_join(&o, group, n), !wait);
+            assert_int_equal(order_merge(&o, group, n), !wait);
             for (uint32_t i = 0; i < n && !wait; i++)
                 assert_int_equal(o.group[group[i]], o.group[group[0]]);
             *(wait ? &refused : &allowed) += 1;

@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-/* n doubled as often as `turns` says, by a function; then the numbers of the turns. */
+/* n doubled as often as `turns` says, by a function; then the numbers of its iterations. */
 static const char program[] =
     "graph @g(%x: f32[2], %turns: i64[]) -> (%y, %all) {\n"
     "  %y: f32[2], %all: i64[t] = blocks(%x, %turns) new [instances, rows, t]\n"
@@ -119,13 +119,13 @@ test_mistakes_in_text(void **state)
         { "call @twice($4)", "call @twice(#2)", "is not inline, a call has it otherwise" },
         { "#10: bool[]) nodes", "#10: i64[]) nodes", "its program has i64[] there" },
         { "branch #10: bool[]", "branch #10: i64[]", "a branch is by one bool" },
-        { "below #2: i64[]", "below #2: i32[]", "the turns of a loop are one i64" },
+        { "below #2: i64[]", "below #2: i32[]", "the iterations of a loop are one i64" },
         { "$0: f32[2], $1: i64[]", "$0: f32[3], $1: i64[]", "%x is f32[2], walk @g has f32[3]" },
         { "$0: f32[2], $1", "$1: f32[2], $0", "are its first slots" },
         { "row: i32[instances]) -> (%o)", "row: i32[2]) -> (%o)", "is no list of rows" },
         { "block 2 ($0: f32[2])", "block 2 ($0: f32[3])", "its program has rows of f32[3] there" },
         /* what would hang, or read what is not there */
-        { "jump 40", "jump 10", "goes back, which only the next turn of a loop may" },
+        { "jump 40", "jump 10", "goes back, which only the next iteration of a loop may" },
         { "next counter 0 to 10", "next counter 0 to 20", "is no place before it where it turns" },
         { "append to", "begin counter 0 going $6\nappend to", "begun outside" },
         { "begin counter 0 going $6", "list $6", "reads counter 0 before it begins" },
@@ -156,7 +156,7 @@ test_mistakes_in_runs(void **state)
         const char *from, *to, *error;
     } row[] = {
         { "turns t counter 0\n", "turns t counter 0\nupdate with [t = t + 1]\n",
-          "2 turns of a loop fill a stack of 3 elements" },
+          "2 iterations of a loop fill a stack of 3 elements" },
         { "turns t counter 0\n", "update with [t = 0 - 1]\n", "a size is -1" },
         { "turns t counter 0\n", "turns t counter 0\nrequire t == 3 \"three turns\"\n",
           "three turns: t is 2 and 3 is 3" },

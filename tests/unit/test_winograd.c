@@ -8,7 +8,7 @@
 
 #include "format/format.h"
 #include "fuse/fuse.h"
-#include "domain/winograd.h"
+#include "winograd/winograd.h"
 
 /* 0 <= result < n, from a seed of the test's own. */
 static uint32_t
@@ -175,7 +175,7 @@ run_step(Ctx *c, Arena *a, const Nest *n, const Symbols *s, Tensor **param, cons
         return;
     }
     assert_true(machine_find(c, target, &m));
-    Kernel *k = kernel_of(c, a, nest_bare(c, n));
+    Kernel *k = kernel_of(c, a, nest_dim_per_axis(c, n));
     Choices choices = schedule_choices(c, a, k, &m, constant, false, NULL);
     assert_true(choices.n > 0);
     k->schedule = choices.at[0].program;

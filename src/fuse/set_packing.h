@@ -1,0 +1,47 @@
+/* set_packing: choose the items of largest total gain, where each item uses some groups, exactly.
+ *
+ * No group may be used twice (weighted set packing), and some sets of items are forbidden although
+ * each item alone is allowed: together they close a cycle. Items that share groups
+ * are solved together, others by themselves. Circles are found lazily: the caller is asked whether
+ * the whole choice is allowed; if not, a smallest forbidden subset is found, and from then on one
+ * of its items is left out.
+ *
+ * Gains are whole picoseconds, so sums are exact in any order. The result does not depend on the
+ * numbers of items and groups beyond ties, which go to fewer items, then to the first.
+ * doc/fusion.md, Joining.
+ */
+#ifndef TENON_FUSE_SET_PACKING_H
+#define TENON_FUSE_SET_PACKING_H
+
+#include "base/base.h"
+
+typedef struct {
+    uint32_t n, ngroup;
+    const int64_t *gain; /* [n]: picoseconds, above 0; their sum fits an int64_t */
+    /* item i uses group[first[i] .. first[i + 1]), each once. The closer the numbers of an item's
+     * groups, the fewer states */
+    const uint32_t *first, *group;
+    /* Are these items [nitem, ascending, no group twice] allowed together? Singletons are; every
+     * superset of a forbidden set is forbidden. */
+    bool (*may)(void *user, const uint32_t *item, uint32_t nitem);
+    void *user;
+    /* limits: states of items that are solved together, */
+    uint64_t most_steps;
+    /* and cycles; beyond it, the item of a cycle with the least gain is dropped for good */
+    uint32_t most_cycles;
+} PackingProblem;
+
+typedef struct {
+    bool *chosen;        /* [n] */
+    int64_t gain, bound; /* of the chosen, and an upper bound for all. Equal: exact */
+    /* false: a limit was met, and some items were chosen greedily, the largest gain first */
+    bool exact;
+    /* items that share a group with another; cycles found */
+    uint32_t rivals, cycles;
+    uint64_t steps;
+} PackingResult;
+
+/* Arena  of the result; scratch is freed. */
+PackingResult packing_best(const PackingProblem *p, Arena *a);
+
+#endif

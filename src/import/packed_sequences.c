@@ -1,0 +1,166 @@
+/* packed_sequences: ONNX Runtime's operators on batches without padding: the rows of all sequences
+ * concatenated, and the running sums of their lengths.
+ *
+ *     rows[t, …]      sums = [0, n0, n0 + n1, …, t]
+ *
+ * Attention over such rows is one attention over all of them with a mask: rows attend to rows of
+ * their own sequence. Blocks of rows and keys without a common sequence are skipped as for any mask
+ * (normalise/block_mask.c). Source: ONNX Runtime's ContribOperators.md; its kernels run only on
+ * GPUs.
+ */
+#include "import/compose.h"
+#include "import/converters.h"
+
+#include <inttypes.h>
+
+/* Rows q, k [t, n*size] and v [t, n*other] attend to the rows of their own sequence. A row's
+ * sequence is the number of ends up to it. A bias[1 or b, 1 or heads, s, s] of padded sequences is
+ * added to the scores; the index of a key of another sequence may exceed this row's sequence, so
+ * sizes must hold for all. */
+static bool
+attend_rows(Call *k)
+{
+    const int64_t heads = get_int(k, "num_heads", 0);
+    const double scale = get_float(k, "scale", 0);
+    const Type *bias = value_type(k, call_value(k, "bias"));
+
+    if (heads < 1)
+        return call_refuse(k, "%s of %lld heads", k->proto->op_type, (long long)heads);
+    if (bias && bias->rank != 4)
+        return call_refuse(k, "%s with a bias of type %s for its scores", k->proto->op_type,
+                           type_str(k->m->c, bias));
+    return call_text(k,
+                     "sums = i64(sums)\n"
+                     "t = iota(shape(q)[0])\n"
+                     "ends = slice(sums, [1], [%" PRId64 "])\n"
+                     "passed = unsqueeze(t, [1]) >= unsqueeze(ends, [0])\n"
+                     "sequence = reduce_sum(i64(passed), [1]) {keepdims = 0}\n"
+                     "position = t - gather(sums, sequence)\n"
+                     "narrow = i32(sequence)\n"
+                     "mask = unsqueeze(narrow, [1]) == unsqueeze(narrow, [0])",
+                     INT64_MAX) &&
+           (!bias ||
+            call_text(k,
+                      "none = position * 0\n"
+                      "zero = unsqueeze(none, [0])\n"
+                      "batch = unsqueeze(unsqueeze(%s, [1]) + zero, [2])\n"
+                      "query = unsqueeze(unsqueeze(position, [1]) + zero, [2])\n"
+                      "key = unsqueeze(unsqueeze(none, [1]) + unsqueeze(position, [0]), [2])\n"
+                      "at = concat(batch, query, key) {axis = 2}\n"
+                      "bias = gather_nd(transpose(bias) {perm = [0, 2, 3, 1]}, at)\n"
+                      "bias = transpose(bias) {perm = [2, 0, 1]}\n"
+                      "mask = unsqueeze(where(mask, bias, like(-inf, bias)), [0])",
+                      expr_is(bias->dim[0], 1) ? "none" : "sequence")) &&
+           call_text(k,
+                     "y = attention(unsqueeze(q, [0]), unsqueeze(k, [0]), unsqueeze(v, [0]), mask) "
+                     "{q_num_heads = %" PRId64 ", kv_num_heads = %" PRId64 "%s}\n"
+                     "y = squeeze(y, [0])",
+                     heads, heads,
+                     scale != 0 ? arena_printf(k->m->arena, ", scale = %a", scale) : "") &&
+           call_finish(k);
+}
+
+static bool
+convert_packed_rows(Call *k)
+{
+    int64_t wide[3];
+
+    if (!call_names(k, "x w row_bias offsets sums ? bias -> y") ||
+        !call_text(k, "rows = matmul(x, w) + row_bias"))
+        return false;
+    const Type *rows = value_type(k, call_value(k, "rows"));
+    if (rows->rank != 2 || !expr_const(rows->dim[1], NULL))
+        return call_refuse(k, "%s of %s, where rows of known width are needed", k->proto->op_type,
+                           type_str(k->m->c, rows));
+    return call_three_parts(k, rows, "rows", wide) && attend_rows(k);
+}
+
+/* q[t, n*size] k v, or q[t, n, 3, size] alone. */
+static bool
+convert_packed_heads(Call *k)
+{
+    static const char *const names[] = { "q", "k", "v" };
+    int64_t at = 0, size;
+
+    if (!call_in(k, 0) || !call_in(k, 5))
+        return call_refuse(k, "%s without queries or sums of lengths", k->proto->op_type);
+    if (!call_names(k, "q ? k v row_bias offsets sums bias -> y") ||
+        (input_type(k, 0)->rank == 4 &&
+         !call_text(k, "n = shape(q)[0]\n"
+                       "k = reshape(gather(q, 1) {axis = 2}, [n, -1])\n"
+                       "v = reshape(gather(q, 2) {axis = 2}, [n, -1])\n"
+                       "q = reshape(gather(q, 0) {axis = 2}, [n, -1])")))
+        return false;
+    for (uint32_t i = 0; i < 3; i++) {
+        const Type *t = value_type(k, call_value(k, names[i]));
+        if (!t || t->rank != 2)
+            return call_refuse(
+                k, "%s of queries, keys and values that are not three of rank 2, or one of rank 4",
+                k->proto->op_type);
+        if (!call_value(k, "row_bias"))
+            continue;
+        if (!expr_const(t->dim[1], &size))
+            return call_refuse(k, "%s with a bias for sizes that are not known", k->proto->op_type);
+        if (!call_text(k, "%s = %s + slice(row_bias, [%" PRId64 "], [%" PRId64 "], [-1])", names[i],
+                       names[i], at, at + size))
+            return false;
+        at += size;
+    }
+    return attend_rows(k);
+}
+
+/* x[b, s, n]: the rows below each length; their original indices followed by those of padding,
+ * i32[b, s]; running sums of lengths; the longest. */
+static bool
+convert_remove_padding(Call *k)
+{
+    if (!call_names(k, "x lengths -> rows offsets sums longest"))
+        return false;
+    if (input_type(k, 0)->rank != 3)
+        return call_refuse(k, "RemovePadding of %s, where batches of rows are needed",
+                           type_str(k->m->c, input_type(k, 0)));
+    if (!call_text(k, "lengths = i64(lengths)\n"
+                      "b = shape(x)[0]\n"
+                      "s = shape(x)[1]\n"
+                      "there = unsqueeze(iota(s), [0]) < unsqueeze(lengths, [1])\n"
+                      "there = reshape(there, [-1])"))
+        return false;
+    call_name(k, "kept", call_positions(k, call_value(k, "there")));
+    if (!call_value(k, "kept") || !call_text(k, "padding = !there"))
+        return false;
+    call_name(k, "gone", call_positions(k, call_value(k, "padding")));
+    return call_value(k, "gone") &&
+           call_text(k, "rows = gather(reshape(x, [b * s, -1]), kept)\n"
+                        "offsets = i32(reshape([kept, gone], [b, s]))\n"
+                        "sums = i32([0, cum_sum(lengths, 0)])\n"
+                        "longest = i32(reduce_max(lengths, [0]) {keepdims = 1})") &&
+           call_finish(k);
+}
+
+/* rows[t, n] offsets[b, s]: row i goes to the index that offset i gives, padding is 0. */
+static bool
+convert_restore_padding(Call *k)
+{
+    if (!call_names(k, "rows offsets -> y"))
+        return false;
+    if (input_type(k, 0)->rank != 2 || input_type(k, 1)->rank != 2)
+        return call_refuse(k, "RestorePadding of %s, where rows and a grid of offsets are needed",
+                           type_str(k->m->c, input_type(k, 0)));
+    return call_text(k, "offsets = i64(offsets)\n"
+                        "list = reshape(offsets, [-1])\n"
+                        "n = shape(rows)[0]\n"
+                        "width = shape(rows)[1]\n"
+                        "at = slice(list, [0], n)\n"
+                        "room = expand(like(0, rows), [shape(list), width])\n"
+                        "y = scatter_nd(room, unsqueeze(at, [1]), rows)\n"
+                        "y = reshape(y, [shape(offsets), width])") &&
+           call_finish(k);
+}
+
+const OpRow packed_rows[] = {
+    { "com.microsoft.PackedAttention", OP_NONE, convert_packed_rows },
+    { "com.microsoft.PackedMultiHeadAttention", OP_NONE, convert_packed_heads },
+    { "com.microsoft.RemovePadding", OP_NONE, convert_remove_padding },
+    { "com.microsoft.RestorePadding", OP_NONE, convert_restore_padding },
+    { 0 },
+};
