@@ -1,7 +1,7 @@
 /* winograd: choose the Winograd domain of a convolution as one more format.
  *
  * A convolution with a window of 3 and stride 1 along some axes can be a batched matrix
- * multiplication between small constant contractions (domain/winograd.h): fewer multiplications,
+ * multiplication between small constant contractions (winograd/winograd.h): fewer multiplications,
  * more memory traffic. Each group of steps is a kernel with a price like any other; the domain is
  * chosen where the steps together are predicted to be faster than the direct kernel. No threshold
  * on channels is needed.
