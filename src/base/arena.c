@@ -174,7 +174,7 @@ arena_look(Arena *a)
     Watch *w = a->watch;
     if (!w || w->over || !a->oom)
         return; /* cleaning up after the jump is not watched */
-    if (w->stopped && w->stopped(w->user))
+    if (w->told || (w->stopped && w->stopped(w->user)))
         w->over = WATCH_STOPPED;
     else if (w->until > 0 && time_seconds() >= w->until)
         w->over = WATCH_TIME;
@@ -187,6 +187,13 @@ arena_poll(Arena *a)
 {
     if (a->watch && ++a->watch->ticks % LOOK_EVERY == 0)
         arena_look(a);
+}
+
+void
+arena_told(const Arena *a)
+{
+    if (a->watch)
+        a->watch->told = true;
 }
 
 Watch

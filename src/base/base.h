@@ -65,14 +65,16 @@ typedef struct {
     const char *doing;
     uint32_t done, total;
     WatchEnd over;
+    bool told; /* `stopped` answered a thread: the next look ends the computation */
     uint32_t ticks;
 } Watch;
 void arena_watch(Arena *a, Watch *w); /* for this arena and every arena made of it from now on */
 /* the watch, for an arena of another thread; all 0: none */
 Watch arena_watched(const Arena *a);
 void arena_doing(Arena *a, const char *what, uint32_t done, uint32_t total);
-void arena_poll(Arena *a); /* cheap: checks now and then */
-void arena_look(Arena *a); /* checks now */
+void arena_told(const Arena *a); /* `stopped` was true; it need not be true when asked again */
+void arena_poll(Arena *a);       /* cheap: checks now and then */
+void arena_look(Arena *a);       /* checks now */
 /* milliseconds to wait for something before the next look; -1: any */
 int arena_patience(const Arena *a);
 
@@ -135,8 +137,8 @@ void text_numbers(Text *t, const char *sentence, int64_t at, int64_t got, int64_
 const char *text_str(const Text *t); /* "" when empty */
 /* 48 B, 12.0 KB, 97.5 MB: powers of 1024 */
 void text_size(Text *t, int64_t bytes);
-void text_json(Text *t, const char *s); /* quoted, as JSON reads it */
-void text_seconds(Text *t, double s);   /* 12.3 us, 1.27 ms, 4.5 s */
+void text_json(Text *t, const char *s); /* quoted, as JSON reads it; U+FFFD for invalid UTF-8 */
+void text_seconds(Text *t, double s);   /* four digits: 12.34 us, 1.273 ms, 4.5 s */
 void text_indent(Text *t, int depth);   /* two spaces per level */
 
 /* ---- diagnostics --------------------------------------------------------------------------- */

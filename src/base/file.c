@@ -91,10 +91,10 @@ static void
 writer_close(void *what)
 {
     Writer *w = what;
-    if (w->fd >= 0)
-        close(w->fd);
     if (w->created)
         unlink(w->temp);
+    if (w->fd >= 0)
+        close(w->fd);
     w->fd = -1;
     w->created = false;
 }
@@ -130,7 +130,8 @@ advice_for(int err)
     }
 }
 
-/* The file a link leads to, so that the link itself survives the rename. */
+/* The file a link leads to, so that the link itself survives the rename. One that leads nowhere is
+ * replaced. */
 static const char *
 behind_link(Arena *a, const char *path)
 {
@@ -159,7 +160,7 @@ writer_open(Arena *a, Diags *d, const char *path)
     const char *folder = path_folder(a, w->path);
     char *temp = arena_alloc(a, strlen(folder) + 64);
     w->temp = temp;
-    /* 0777 less the process's umask, which commit reads back and keeps to. */
+    /* open subtracts the umask from 0777; commit keeps to what is left. */
     for (int i = 0; i < 10000 && w->fd < 0; i++) {
         snprintf(temp, strlen(folder) + 64, "%s/" LEASE_FILE "%ld-%d.tmp", folder, (long)getpid(),
                  i);
@@ -186,8 +187,8 @@ writer_put_at(Writer *w, uint64_t offset, const void *data, size_t n)
 {
     while (n && !w->err) {
         ssize_t put = pwrite(w->fd, data, n < 1 << 30 ? n : 1 << 30, (off_t)offset);
-        if (put < 0 && errno != EINTR)
-            w->err = errno;
+        if (put == 0 || (put < 0 && errno != EINTR))
+            w->err = put ? errno : EIO;
         if (put > 0) {
             data = (const uint8_t *)data + put;
             offset += (uint64_t)put;
@@ -203,9 +204,10 @@ flush(Writer *w)
     w->n = 0;
 }
 
-/* A page of a file keeps the size it had at its first use: a partial write creates small pages, a
- * read where huge ones were requested creates huge ones. Unwritten ranges read as zeros without the
- * disk. A few are mapped at a time, since mapped pages count as the process's memory. */
+/* The page cache keeps a range of a file in pages of the size of its first use: small ones for a
+ * partial write, huge ones for a read where these are requested. So unwritten ranges, which read as
+ * zeros without the disk, are read first, a few pages at a time, since mapped pages count as the
+ * process's memory. */
 static void
 read_in_huge_pages(int fd, uint64_t from, uint64_t end)
 {
@@ -284,11 +286,14 @@ writer_commit(Writer *w, int mode)
     struct stat st;
     if (!w->err && (fstat(w->fd, &st) || fchmod(w->fd, st.st_mode & (mode_t)mode)))
         w->err = errno;
+    int lock = dup(w->fd); /* until the name is final: a sweeper removes what has no lock */
     if (close(w->fd) && !w->err && errno != EINTR) /* a quota may be noticed only now */
         w->err = errno;
     w->fd = -1;
     if (!w->err && rename(w->temp, w->path))
         w->err = errno;
+    if (lock >= 0)
+        close(lock);
     if (!w->err) {
         w->created = false;
         return true;
@@ -322,10 +327,11 @@ folder_make(Diags *d, const char *path)
         char was = part[i];
         part[i] = 0;
         struct stat st;
-        if (mkdir(part, 0777) && !(stat(part, &st) == 0 && S_ISDIR(st.st_mode))) {
-            int err = errno == EEXIST ? ENOTDIR : errno;
-            return diag_error(d, class_of(err), at_file(part), "cannot make this folder: %s",
-                              strerror(err));
+        int err = mkdir(part, 0777) ? errno : 0;
+        if (err && !(stat(part, &st) == 0 && S_ISDIR(st.st_mode))) {
+            err = err == EEXIST ? ENOTDIR : err;
+            return diag_error(d, class_of(err), at_file(part), "cannot make this folder: %s%s",
+                              strerror(err), advice_for(err));
         }
         part[i] = was;
     }

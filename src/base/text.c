@@ -1,10 +1,11 @@
-/* text: a string that grows, over an arena. Always 0-terminated once something was added. */
+/* text: a string that grows, over an arena (the room src/text is the text form of nests).
+ * NUL-terminated once something was added. */
 #include "base/base.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Make room for n more bytes and the 0. */
+/* Makes room for n more bytes and the terminator. */
 static void
 reserve(Text *t, size_t n)
 {
@@ -12,7 +13,8 @@ reserve(Text *t, size_t n)
         return;
     size_t cap = t->cap ? t->cap * 2 : 64;
     while (cap - t->n <= n)
-        cap = cap > SIZE_MAX / 4 ? SIZE_MAX : cap * 2; /* the arena refuses SIZE_MAX */
+        cap = cap > SIZE_MAX / 4 ? SIZE_MAX
+                                 : cap * 2; /* the arena refuses that, and does not return */
     char *s = arena_alloc(t->arena, cap);
     if (t->n)
         memcpy(s, t->s, t->n);
@@ -105,22 +107,42 @@ text_size(Text *t, int64_t bytes)
     double size = (double)bytes;
     int u = 0;
 
-    for (; size >= 1000 && u < 4; u++)
+    for (; size >= (u ? 999.95 : 1000) && u < 4; u++) /* three digits before the point */
         size /= 1024;
     text_printf(t, u ? "%.1f %s" : "%.0f %s", size, unit[u]);
+}
+
+/* The bytes of the character at s in UTF-8, from two on; 0: it is none. Source: RFC 3629. */
+static size_t
+utf8_bytes(const unsigned char *s)
+{
+    size_t n = s[0] < 0xc2 ? 0 : s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : s[0] < 0xf5 ? 4 : 0;
+
+    for (size_t i = 1; i < n; i++)
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+    bool too_long = (s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xf0 && s[1] < 0x90),
+         no_character = (s[0] == 0xed && s[1] > 0x9f) || (s[0] == 0xf4 && s[1] > 0x8f);
+    return n && !too_long && !no_character ? n : 0;
 }
 
 void
 text_json(Text *t, const char *s)
 {
     text_add(t, "\"");
-    for (; *s; s++)
-        if (*s == '"' || *s == '\\')
-            text_printf(t, "\\%c", *s);
-        else if ((unsigned char)*s < ' ')
-            text_printf(t, "\\u%04x", (unsigned char)*s);
+    for (size_t n; *s; s += n) {
+        unsigned char c = (unsigned char)*s;
+        n = c < 0x80 ? 1 : utf8_bytes((const unsigned char *)s);
+        if (c == '"' || c == '\\')
+            text_printf(t, "\\%c", c);
+        else if (c < ' ')
+            text_printf(t, "\\u%04x", c);
+        else if (n)
+            text_bytes(t, s, n);
         else
-            text_bytes(t, s, 1);
+            text_add(t, "\\ufffd");
+        n = n ? n : 1;
+    }
     text_add(t, "\"");
 }
 

@@ -5,7 +5,7 @@
 
 enum {
     MOST_THREADS = 256,
-    /* a compilation within the default depth needs half of it (base.h) */
+    /* twice what a compilation within the default depth needs (base.h) */
     STACK_BYTES = 16 << 20,
 };
 
@@ -13,7 +13,7 @@ typedef struct {
     const Arena *arena;
     uint32_t n;
     atomic_uint next;
-    atomic_bool over;
+    atomic_bool end, told; /* no item begins any more; since `stopped` said so */
     void (*one)(void *user, uint32_t thread, uint32_t i);
     void *user;
 } Crew;
@@ -28,13 +28,16 @@ threads_watch(const Arena *a, uint32_t thread)
 {
     Watch w = arena_watched(a);
 
+    /* `stopped` may be called by the caller's thread alone (tenon.h) */
     return thread ? (Watch){ .until = w.until } : w;
 }
 
 static bool
-is_over(const Watch *w)
+is_over(Crew *crew, const Watch *w)
 {
-    return (w->stopped && w->stopped(w->user)) || (w->until > 0 && time_seconds() >= w->until);
+    if (w->stopped && w->stopped(w->user))
+        atomic_store(&crew->told, true);
+    return atomic_load(&crew->told) || (w->until > 0 && time_seconds() >= w->until);
 }
 
 static void *
@@ -44,9 +47,9 @@ work(void *user)
     Crew *crew = me->crew;
     Watch watch = threads_watch(crew->arena, me->number);
 
-    while (!atomic_load(&crew->over)) {
-        if (is_over(&watch)) {
-            atomic_store(&crew->over, true);
+    while (!atomic_load(&crew->end)) {
+        if (is_over(crew, &watch)) {
+            atomic_store(&crew->end, true);
             break;
         }
         uint32_t i = atomic_fetch_add(&crew->next, 1);
@@ -65,21 +68,22 @@ threads_for_each(const Arena *a, uint32_t threads, uint32_t n,
     ThreadWorker worker[MOST_THREADS];
     pthread_t thread[MOST_THREADS];
     pthread_attr_t attr;
-    uint32_t most = threads < n ? threads : n, started = 1;
+    uint32_t workers = threads < n ? threads : n, running = 1; /* the caller */
 
-    most = most < MOST_THREADS ? most : MOST_THREADS;
+    workers = workers < MOST_THREADS ? workers : MOST_THREADS;
     worker[0] = (ThreadWorker){ &crew, 0 };
-    if (most > 1 && !pthread_attr_init(&attr)) {
-        pthread_attr_setstacksize(&attr, STACK_BYTES);
-        for (; started < most; started++) {
-            worker[started] = (ThreadWorker){ &crew, started };
-            if (pthread_create(&thread[started], &attr, work, &worker[started]))
-                break;
+    if (workers > 1 && !pthread_attr_init(&attr)) {
+        bool ok = !pthread_attr_setstacksize(&attr, STACK_BYTES);
+        for (; ok && running < workers; running += ok) {
+            worker[running] = (ThreadWorker){ &crew, running };
+            ok = !pthread_create(&thread[running], &attr, work, &worker[running]);
         }
         pthread_attr_destroy(&attr);
     }
     work(&worker[0]);
-    while (started > 1)
-        pthread_join(thread[--started], NULL);
-    return atomic_load(&crew.next) >= n;
+    while (running > 1)
+        pthread_join(thread[--running], NULL);
+    if (atomic_load(&crew.told))
+        arena_told(a);
+    return atomic_load(&crew.next) >= n; /* an item that was taken was run */
 }

@@ -83,9 +83,9 @@ hash_constants(Job *j, const GraphList *all)
             if (value->data)
                 VEC_PUSH(j->arena, &list, ((Hashed){ value, hash_type(j, value) }));
         }
-    while (!threads_for_each(j->arena, driver_threads(j), list.n, hash_contents,
-                             &(Hashing){ j, list.at }))
-        arena_look(j->arena);
+    if (!threads_for_each(j->arena, driver_threads(j), list.n, hash_contents,
+                          &(Hashing){ j, list.at }))
+        arena_look(j->arena); /* does not return */
     for (uint32_t i = 0; i < list.n; i++)
         map_put(&j->constant_hash, MAP_PTR(list.at[i].v), list.at[i].hash);
 }
@@ -262,8 +262,8 @@ weights_write(Job *j, Writer *w)
         x.left[pieces.at[i].constant]++;
     for (uint32_t i = 0; i < threads && most; i++)
         x.room[i] = arena_alloc(scratch, most);
-    while (ok && !threads_for_each(j->arena, threads, pieces.n, write_piece, &x))
-        arena_look(j->arena); /* does not return if the time limit is over */
+    if (ok && !threads_for_each(j->arena, threads, pieces.n, write_piece, &x))
+        arena_look(j->arena); /* does not return */
     arena_free(scratch);
     return ok;
 }

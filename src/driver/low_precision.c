@@ -4,8 +4,11 @@
  *
  * With int4 weights, activations are quantised to 8 bits unless activations=f32 is given: the error
  * of that is a hundredth of the error of such weights. With int8 weights the activations' error
- * would exceed that of the weights, so they stay floats unless requested (doc/weights.md).
- * --weights-keep names constants, or the nodes that multiply by them; * and ? are wildcards.
+ * would exceed that of the weights, so they stay floats unless requested (doc/weights.md). On
+ * targets without an int8 dot product they stay floats.
+ *
+ * --weights-keep names constants, or the nodes that multiply by them, which then read them as they
+ * are; names may be patterns as in a shell.
  */
 #include "driver/internal.h"
 
@@ -30,7 +33,7 @@ typedef struct {
 static const struct {
     const char *name;
     DType dtype;
-} width[] = { { "bf16", DT_BF16 }, { "f16", DT_F16 }, { "int8", DT_I8 }, { "int4", DT_I4 } };
+} format[] = { { "bf16", DT_BF16 }, { "f16", DT_F16 }, { "int8", DT_I8 }, { "int4", DT_I4 } };
 
 static bool
 refuse(Job *j, const char *why)
@@ -47,7 +50,7 @@ is_word(const char *word, const char *text, size_t n)
 
 /* An option after a comma: "group=32", "activations=int8". */
 static bool
-read_more(NarrowOptions *w, const char *text, size_t n)
+read_option(NarrowOptions *w, const char *text, size_t n)
 {
     Job *j = w->j;
     char *end = NULL;
@@ -81,9 +84,9 @@ read_how(NarrowOptions *w)
     const char *text = j->o->weights;
     size_t n = strcspn(text, ",");
 
-    for (size_t i = 0; i < sizeof width / sizeof *width; i++)
-        if (is_word(width[i].name, text, n))
-            how->dtype = width[i].dtype;
+    for (size_t i = 0; i < sizeof format / sizeof *format; i++)
+        if (is_word(format[i].name, text, n))
+            how->dtype = format[i].dtype;
     if (how->dtype == DT_NONE)
         return refuse(j, "bf16, f16, int8 and int4 are possible, and ,group=N and "
                          ",activations=int8 or ,activations=f32 behind the last two");
@@ -94,21 +97,31 @@ read_how(NarrowOptions *w)
             j, "floats have no scales, so they have no groups, and are multiplied by floats");
     for (text += n; *text; text += n) {
         n = strcspn(++text, ",");
-        if (!read_more(w, text, n))
+        if (!read_option(w, text, n))
             return false;
     }
     return true;
 }
 
-/* The name between the quotes of `Conv "layer1.0/conv"`. */
+static bool
+fits(const char *pattern, const char *name)
+{
+    return !strcmp(pattern, name) || !fnmatch(pattern, name, 0);
+}
+
+/* Does a name between quotes fit? `Mul "a" + MatMul "b"` has two. */
 static bool
 origin_fits(const char *pattern, const char *origin, Arena *a)
 {
-    const char *from = origin ? strchr(origin, '"') : NULL,
-               *to = from ? strrchr(origin, '"') : NULL;
+    static const char joint[] = "\" + ";
 
-    return from && to > from &&
-           !fnmatch(pattern, arena_printf(a, "%.*s", (int)(to - from - 1), from + 1), 0);
+    for (const char *from = origin ? strchr(origin, '"') : NULL; from;) {
+        const char *next = strstr(from + 1, joint), *to = next ? next : strrchr(from + 1, '"');
+        if (to && fits(pattern, arena_printf(a, "%.*s", (int)(to - from - 1), from + 1)))
+            return true;
+        from = next ? strchr(next + sizeof joint - 1, '"') : NULL;
+    }
+    return false;
 }
 
 static bool
@@ -118,8 +131,7 @@ is_kept(void *user, const char *name, const char *origin)
     bool kept = false;
 
     for (uint32_t i = 0; i < w->keep.n; i++)
-        if (!fnmatch(w->keep.at[i].text, name, 0) ||
-            origin_fits(w->keep.at[i].text, origin, w->j->arena))
+        if (fits(w->keep.at[i].text, name) || origin_fits(w->keep.at[i].text, origin, w->j->arena))
             kept = w->keep.at[i].met = true;
     return kept;
 }
@@ -131,7 +143,7 @@ narrow(void *user, const Graph *g)
 }
 
 static void
-tell(const NarrowOptions *w)
+print_report(const NarrowOptions *w)
 {
     const Job *j = w->j;
     const Narrowing *how = &w->how;
@@ -140,13 +152,12 @@ tell(const NarrowOptions *w)
     text_printf(&t, "weights as %s: %u tensor%s, ", j->o->weights, how->tensors,
                 how->tensors == 1 ? "" : "s");
     text_size(&t, how->bytes_before);
-    text_add(&t, " are ");
+    text_add(&t, " -> ");
     text_size(&t, how->bytes_after);
     if (how->dots)
-        text_printf(&t, " in %u product%s of integers", how->products,
-                    how->products == 1 ? "" : "s");
-    text_add(&t, "; error of all elements as a share of them (of squares), and the largest as a "
-                 "share of the largest\n");
+        text_printf(&t, "; %u integer product%s", how->products, how->products == 1 ? "" : "s");
+    text_add(&t,
+             "; relative error (root of the mean square), and largest error / largest weight\n");
     text_add(&t, text_str(&w->lines));
     if (j->o->print)
         j->o->print(j->o->user, text_str(&t));
@@ -165,17 +176,20 @@ weights_low_precision(Job *j)
         return true;
     if (!read_how(&w))
         return false;
-    for (const char *at = j->o->weights_keep; at && *at; at += strcspn(at, ","), at += *at == ',')
-        VEC_PUSH(j->arena, &w.keep,
-                 ((Keep){ arena_printf(j->arena, "%.*s", (int)strcspn(at, ","), at), false }));
+    for (const char *at = j->o->weights_keep; at && *at;) {
+        size_t n = strcspn(at, ",");
+        if (n)
+            VEC_PUSH(j->arena, &w.keep,
+                     ((Keep){ arena_printf(j->arena, "%.*s", (int)n, at), false }));
+        at += n + (at[n] == ',');
+    }
     if (w.how.dots && j->machine.i8_dot_per_second <= 0) {
         /* a dot product of 4 bytes would take several instructions, more than floats do */
         w.how.dots = false;
         if (w.asked_dots)
             diag_note(&j->ctx->diags, (Loc){ .file = j->model_path },
-                      "--weights %s: %s multiplies no bytes by four at a time, so what weights are "
-                      "multiplied by stays f32; "
-                      "x86-64-v4-vnni does",
+                      "--weights %s: %s has no int8 dot product, so activations stay f32; "
+                      "x86-64-v4-vnni has one",
                       j->o->weights, j->machine.name);
     }
     w.how.keep = is_kept;
@@ -189,9 +203,9 @@ weights_low_precision(Job *j)
             return diag_error(
                 &j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path },
                 "--weights-keep %s: no product's weight is called so, nor an operator "
-                "that has one; leave --weights-keep out to see their names",
+                "that has one; without --weights-keep the weights are listed",
                 w.keep.at[i].text);
     j->graph = g;
-    tell(&w);
+    print_report(&w);
     return true;
 }

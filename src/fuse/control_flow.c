@@ -1,13 +1,14 @@
 /* control_flow: fuse the nests of a graph that also branches, loops, or defines sizes at run time.
  *
  * Fusion works on graphs of nests alone. This file orders the nodes into runs of nests, each as
- * long as possible, with the other nodes between them as late as possible, and fuses each run as a
- * graph of its own. An elementwise nest that only later runs read moves into the first of those: so
- * a mask that every layer of a decoder computes from the same booleans is computed where a layer
- * reads it, instead of being kept for all of them.
+ * long as possible, and fuses each run as a graph of its own. A run takes all nests that are ready;
+ * behind it come all joins that are ready, or if there is none, one other node, and then the next
+ * run. An elementwise nest that only later runs read moves into the first of those: so a mask that
+ * every layer of a decoder computes from the same booleans is computed where a layer reads it,
+ * instead of being kept for all of them.
  *
- * Sizes that follow from inputs in a few small steps (a count, a check of offsets) are defined
- * first: defined later they would cut runs apart.
+ * A size that only small nests and matches compute (a count, a check of offsets) is defined first:
+ * defined later it would cut runs apart.
  */
 #include "fuse/internal.h"
 
@@ -16,51 +17,62 @@ typedef struct {
     Graph *to;
     Arena *scratch;
     ValueId *map;      /* [from->value.n]: the value in `to` */
-    bool *done;        /* [from->node.n]: placed */
+    ValueId *inside;   /* [from->value.n]: the value in the graph of the current run; 0: none */
+    bool *done;        /* [from->node.n]: placed, or in the current run */
     bool *early;       /* [from->node.n]: needed for a size that is defined first */
     Map definer;       /* of symbols */
     Map constant;      /* name to value of `from` */
-    bool ready;        /* result of the current query */
+    const bool *set;   /* [from->node.n]: of the current query, operands_in */
+    bool all;          /* its result */
     VEC(NodeId) run;   /* the current run of nests */
-    uint32_t *readers; /* [from->value.n]: uses that are not in the run */
+    uint32_t *readers; /* [from->value.n]: uses outside of the runs so far; an output is one */
     Users users;
     bool *output; /* [from->value.n] */
-} Between;
+} Runs;
 
 /* ---- order ----------------------------------------------------------------------------------- */
 
 static void
-need_symbol(void *user, Sym symbol)
+check_definer(void *user, Sym symbol)
 {
-    Between *b = user;
+    Runs *r = user;
     uint64_t id;
 
-    if (map_get(&b->definer, MAP_PTR(symbol), &id))
-        b->ready &= b->done[id];
+    if (map_get(&r->definer, MAP_PTR(symbol), &id))
+        r->all &= r->set[id];
 }
 
+/* Are all nodes in the set that compute the node's inputs and define its sizes? */
 static bool
-is_ready(Between *b, NodeId id)
+operands_in(Runs *r, NodeId id, const bool *set)
 {
-    const Graph *g = b->from;
+    const Graph *g = r->from;
     const Node *n = &g->node.at[id];
 
-    b->ready = !b->done[id];
-    for (uint32_t i = 0; i < n->in.count && b->ready; i++) {
+    r->set = set;
+    r->all = true;
+    for (uint32_t i = 0; i < n->in.count && r->all; i++) {
         NodeId def = g->value.at[node_in(g, n, i)].def;
-        b->ready = !def || b->done[def];
+        r->all = !def || set[def];
     }
-    if (b->ready && b->definer.n)
-        graph_symbols(g, id, need_symbol, b);
-    return b->ready;
+    if (r->all && r->definer.n)
+        graph_symbols(g, id, check_definer, r);
+    return r->all;
 }
 
-/* Should a nest move to a later run? Not reductions and contractions: their inputs would live
- * longer and are larger than their results. */
 static bool
-waits(const Between *b, NodeId id)
+is_ready(Runs *r, NodeId id)
 {
-    const Graph *g = b->from;
+    return !r->done[id] && operands_in(r, id, r->done);
+}
+
+/* Should the nest move to a later run: only nests read it, none of them in this run, and it neither
+ * reduces nor scans? The inputs of a reduction are larger than its results, and would live
+ * longer. */
+static bool
+waits(const Runs *r, NodeId id)
+{
+    const Graph *g = r->from;
     const Node *n = &g->node.at[id];
     bool read = false;
 
@@ -68,11 +80,11 @@ waits(const Between *b, NodeId id)
         return false;
     for (uint32_t o = 0; o < n->out.count; o++) {
         ValueId v = node_out(g, n, o);
-        if (b->output[v])
+        if (r->output[v])
             return false;
-        for (uint32_t i = b->users.first[v]; i < b->users.first[v + 1]; i++) {
-            NodeId user = b->users.node[i];
-            if (g->node.at[user].callee != CALL_NEST || b->done[user])
+        for (uint32_t i = r->users.first[v]; i < r->users.first[v + 1]; i++) {
+            NodeId user = r->users.node[i];
+            if (g->node.at[user].callee != CALL_NEST || r->done[user])
                 return false;
             read = true;
         }
@@ -80,22 +92,7 @@ waits(const Between *b, NodeId id)
     return read;
 }
 
-typedef struct {
-    const Between *b;
-    bool *needed;
-} Needed;
-
-static void
-mark_definer(void *user, Sym symbol)
-{
-    const Needed *k = user;
-    uint64_t id;
-
-    if (map_get(&k->b->definer, MAP_PTR(symbol), &id))
-        k->needed[id] = true;
-}
-
-/* Does the node make only a few numbers? */
+/* Is it a nest or match with at most OP_KNOWN_MAX elements in each result? */
 static bool
 is_small(const Graph *g, const Node *n)
 {
@@ -108,139 +105,151 @@ is_small(const Graph *g, const Node *n)
     return small;
 }
 
-/* Marks each match whose sizes follow in small steps, and what it needs. */
 static void
-find_early(Between *b)
+mark_definer(void *user, Sym symbol)
 {
-    const Graph *g = b->from;
+    Runs *r = user;
+    uint64_t id;
 
-    b->early = NEW_ARRAY(b->scratch, bool, g->node.n);
-    for (NodeId match = 1; match < g->node.n; match++) {
-        Needed k = { b, NEW_ARRAY(b->scratch, bool, g->node.n) };
-        bool small = g->node.at[match].callee == CALL_MATCH;
-        k.needed[match] = true;
-        for (NodeId id = match; id > 0 && small; id--) {
-            const Node *n = &g->node.at[id];
-            small = !k.needed[id] || is_small(g, n);
-            for (uint32_t i = 0; i < n->in.count && k.needed[id]; i++)
-                k.needed[g->value.at[node_in(g, n, i)].def] = true;
-            if (k.needed[id])
-                graph_symbols(g, id, mark_definer, &k);
-        }
-        for (NodeId id = 1; id <= match && small; id++)
-            b->early[id] |= k.needed[id];
+    if (map_get(&r->definer, MAP_PTR(symbol), &id))
+        r->early[id] = true;
+}
+
+/* Marks each match that needs small nodes alone, and these. In topological order forwards, a node's
+ * operands are known; backwards, its readers are. */
+static void
+find_early(Runs *r)
+{
+    const Graph *g = r->from;
+    bool *small = NEW_ARRAY(r->scratch, bool, g->node.n); /* it, and all that it needs */
+
+    r->early = NEW_ARRAY(r->scratch, bool, g->node.n);
+    for (NodeId id = 1; id < g->node.n; id++)
+        small[id] = is_small(g, &g->node.at[id]) && operands_in(r, id, small);
+    for (NodeId id = g->node.n; id-- > 1;) {
+        const Node *n = &g->node.at[id];
+        r->early[id] |= n->callee == CALL_MATCH && small[id];
+        if (!r->early[id])
+            continue;
+        for (uint32_t i = 0; i < n->in.count; i++)
+            r->early[g->value.at[node_in(g, n, i)].def] = true;
+        graph_symbols(g, id, mark_definer, r);
     }
 }
 
 /* Collects all nests that can run now, except those that should move to a later run; their number.
  * While an early size is undefined, only nests that it needs. */
 static uint32_t
-begin_run(Between *b)
+begin_run(Runs *r)
 {
-    const Graph *g = b->from;
+    const Graph *g = r->from;
     uint32_t stay = 0;
     bool early = false;
 
     for (NodeId id = 1; id < g->node.n && !early; id++)
-        early = b->early[id] && !b->done[id];
-    for (bool found = true; found;) {
-        found = false;
-        for (NodeId id = 1; id < g->node.n; id++)
-            if (g->node.at[id].callee == CALL_NEST && (!early || b->early[id]) && is_ready(b, id)) {
-                b->done[id] = found = true;
-                VEC_PUSH(b->scratch, &b->run, id);
-            }
-    }
-    for (uint32_t k = b->run.n; k-- > 0;) /* readers come behind their operands */
-        if (waits(b, b->run.at[k]))
-            b->done[b->run.at[k]] = false;
-    for (uint32_t k = 0; k < b->run.n; k++)
-        if (b->done[b->run.at[k]])
-            b->run.at[stay++] = b->run.at[k];
-    return b->run.n = stay;
+        early = r->early[id] && !r->done[id];
+    for (NodeId id = 1; id < g->node.n; id++)
+        if (g->node.at[id].callee == CALL_NEST && (!early || r->early[id]) && is_ready(r, id)) {
+            r->done[id] = true;
+            VEC_PUSH(r->scratch, &r->run, id);
+        }
+    /* Backwards: a nest that moves is not done, so the nests that it reads may move with it. */
+    for (uint32_t k = r->run.n; k-- > 0;)
+        if (waits(r, r->run.at[k]))
+            r->done[r->run.at[k]] = false;
+    for (uint32_t k = 0; k < r->run.n; k++)
+        if (r->done[r->run.at[k]])
+            r->run.at[stay++] = r->run.at[k];
+    return r->run.n = stay;
 }
 
 /* ---- one run of nests ------------------------------------------------------------------------ */
 
-static ValueId
-value_inside(Between *b, Graph *sub, ValueId *inside, ValueId v)
-{
-    const Value *value = &b->from->value.at[v];
+typedef VEC(ValueId) Values;
 
-    if (!v || inside[v])
-        return inside[v];
-    inside[v] = graph_copy_value(sub, b->from, v);
-    if (!value->data)
-        VEC_PUSH(sub->arena, &sub->input, inside[v]);
-    return inside[v];
-}
-
-/* The run as a graph; *input, *output: the outer values behind its inputs and outputs. */
+/* The run as a graph; *input, *output: the outer values of its inputs and outputs. */
 static Graph *
-graph_of_run(Between *b, ValueId **input, ValueId **output)
+graph_of_run(Runs *r, Values *input, Values *output)
 {
-    const Graph *g = b->from;
+    const Graph *g = r->from;
     Graph *sub = graph_new(g->ctx, g->arena, g->name);
-    ValueId *inside = NEW_ARRAY(b->scratch, ValueId, g->value.n);
-    uint32_t nin = 0, nout = 0;
 
-    for (uint32_t k = 0; k < b->run.n; k++) {
-        const Node *n = &g->node.at[b->run.at[k]];
+    for (uint32_t k = 0; k < r->run.n; k++) {
+        const Node *n = &g->node.at[r->run.at[k]];
         for (uint32_t i = 0; i < n->in.count; i++) {
             ValueId v = node_in(g, n, i);
-            value_inside(b, sub, inside, v);
-            b->readers[v]--;
+            if (!v)
+                continue;
+            r->readers[v]--;
+            if (r->inside[v])
+                continue;
+            r->inside[v] = graph_copy_value(sub, g, v);
+            if (g->value.at[v].data)
+                continue;
+            VEC_PUSH(sub->arena, &sub->input, r->inside[v]);
+            VEC_PUSH(r->scratch, input, v);
         }
-        graph_copy_node(sub, g, b->run.at[k], inside);
+        graph_copy_node(sub, g, r->run.at[k], r->inside);
     }
-    *input = NEW_ARRAY(b->scratch, ValueId, sub->input.n + 1);
-    *output = NEW_ARRAY(b->scratch, ValueId, g->value.n);
-    for (ValueId v = 1; v < g->value.n; v++) {
-        NodeId def = g->value.at[v].def;
-        bool made = inside[v] && sub->value.at[inside[v]].def;
-        if (made && (b->readers[v] || !def)) {
-            VEC_PUSH(sub->arena, &sub->output, inside[v]);
-            (*output)[nout++] = v;
+    for (uint32_t k = 0; k < r->run.n; k++) {
+        const Node *n = &g->node.at[r->run.at[k]];
+        for (uint32_t i = 0; i < n->out.count; i++) {
+            ValueId v = node_out(g, n, i);
+            if (!v || !r->readers[v])
+                continue;
+            VEC_PUSH(sub->arena, &sub->output, r->inside[v]);
+            VEC_PUSH(r->scratch, output, v);
         }
     }
-    for (uint32_t i = 0; i < sub->input.n; i++)
-        for (ValueId v = 1; v < g->value.n; v++)
-            if (inside[v] == sub->input.at[i])
-                (*input)[nin++] = v;
+    for (uint32_t k = 0; k < r->run.n; k++) { /* empty again, for the next run */
+        const Node *n = &g->node.at[r->run.at[k]];
+        for (uint32_t i = 0; i < n->in.count; i++)
+            r->inside[node_in(g, n, i)] = 0;
+        for (uint32_t i = 0; i < n->out.count; i++)
+            r->inside[node_out(g, n, i)] = 0;
+    }
     return sub;
 }
 
-/* Copies the kernels of the fused run into the new graph. */
-static void
-lay_back(Between *b, const Graph *fused, const ValueId *input, const ValueId *output)
+/* Copies the kernels of the fused run into the new graph. Constants are found by name: names are
+ * unique in a graph, and a copy of a value or a graph keeps them. */
+static bool
+lay_back(Runs *r, const Graph *fused, const Values *input, const Values *output)
 {
-    ValueId *map = NEW_ARRAY(b->scratch, ValueId, fused->value.n);
+    ValueId *map = NEW_ARRAY(r->scratch, ValueId, fused->value.n);
     uint64_t v;
 
     for (uint32_t i = 0; i < fused->input.n; i++)
-        map[fused->input.at[i]] = b->map[input[i]];
-    for (ValueId c = 1; c < fused->value.n; c++)
-        if (fused->value.at[c].data && map_get(&b->constant, MAP_PTR(fused->value.at[c].name), &v))
-            map[c] = b->map[v];
+        map[fused->input.at[i]] = r->map[input->at[i]];
+    for (ValueId c = 1; c < fused->value.n; c++) {
+        const Value *value = &fused->value.at[c];
+        if (!value->data)
+            continue;
+        if (!map_get(&r->constant, MAP_PTR(value->name), &v))
+            return diag_error(&fused->ctx->diags, DIAG_INTERNAL, (Loc){ 0 },
+                              "fuse: a run of graph %s has a constant \"%s\" that the graph lacks",
+                              fused->name, value->name);
+        map[c] = r->map[v];
+    }
     for (NodeId n = 1; n < fused->node.n; n++)
-        graph_copy_node(b->to, fused, n, map);
+        graph_copy_node(r->to, fused, n, map);
     for (uint32_t i = 0; i < fused->output.n; i++)
-        b->map[output[i]] = map[fused->output.at[i]];
+        r->map[output->at[i]] = map[fused->output.at[i]];
+    return true;
 }
 
 static bool
-fuse_run(Between *b, Graph *(*fuse)(void *user, const Graph *nests), void *user)
+fuse_run(Runs *r, Graph *(*fuse)(void *user, const Graph *nests), void *user)
 {
-    ValueId *input, *output;
+    Values input = { 0 }, output = { 0 };
 
-    if (!b->run.n)
+    if (!r->run.n)
         return true;
-    Graph *sub = graph_of_run(b, &input, &output);
+    Graph *sub = graph_of_run(r, &input, &output);
     Graph *fused = fuse(user, sub);
-    if (!fused)
+    if (!fused || !lay_back(r, fused, &input, &output))
         return false;
-    lay_back(b, fused, input, output);
-    b->run.n = 0;
+    r->run.n = 0;
     return true;
 }
 
@@ -254,41 +263,42 @@ fuse_control_flow(const Graph *g, Graph *(*fuse)(void *user, const Graph *nests)
     if (!mixed)
         return fuse(user, g);
 
-    Between b = { .from = g, .scratch = arena_child(g->ctx->arena) };
-    b.to = graph_rebuild(g, &b.map);
-    b.done = NEW_ARRAY(b.scratch, bool, g->node.n);
-    b.definer = graph_definers(g, b.scratch);
-    b.readers = graph_uses(g, b.scratch);
-    b.users = graph_users(g, b.scratch);
-    b.output = graph_outputs(g, b.scratch);
-    b.constant.arena = b.scratch;
-    find_early(&b);
+    Runs r = { .from = g, .scratch = arena_child(g->ctx->arena) };
+    r.to = graph_rebuild(g, &r.map);
+    r.inside = NEW_ARRAY(r.scratch, ValueId, g->value.n);
+    r.done = NEW_ARRAY(r.scratch, bool, g->node.n);
+    r.definer = graph_definers(g, r.scratch);
+    r.readers = graph_uses(g, r.scratch);
+    r.users = graph_users(g, r.scratch);
+    r.output = graph_outputs(g, r.scratch);
+    r.constant.arena = r.scratch;
+    find_early(&r);
     for (ValueId v = 1; v < g->value.n; v++)
         if (g->value.at[v].data)
-            map_put(&b.constant, MAP_PTR(g->value.at[v].name), v);
+            map_put(&r.constant, MAP_PTR(g->value.at[v].name), v);
     uint32_t left = g->node.n - 1;
     bool ok = true;
     while (left && ok) {
         NodeId other = 0;
-        uint32_t ran = begin_run(&b);
+        uint32_t ran = begin_run(&r);
         left -= ran;
-        ok = fuse_run(&b, fuse, user);
+        ok = fuse_run(&r, fuse, user);
         bool joined = false;
         /* all ready joins at once: each cut between runs limits fusion */
         for (NodeId id = 1; id < g->node.n && ok; id++)
-            if (g->node.at[id].callee == CALL_JOIN && is_ready(&b, id)) {
-                graph_copy_node(b.to, g, id, b.map);
-                b.done[id] = joined = true;
+            if (g->node.at[id].callee == CALL_JOIN && is_ready(&r, id)) {
+                graph_copy_node(r.to, g, id, r.map);
+                r.done[id] = joined = true;
                 left--;
             }
         if (joined)
             continue;
         for (NodeId id = 1; id < g->node.n && !other; id++)
-            if (g->node.at[id].callee != CALL_NEST && is_ready(&b, id))
+            if (g->node.at[id].callee != CALL_NEST && is_ready(&r, id))
                 other = id;
         if (other && ok) {
-            graph_copy_node(b.to, g, other, b.map);
-            b.done[other] = true;
+            graph_copy_node(r.to, g, other, r.map);
+            r.done[other] = true;
             left--;
         } else if (ok && left && !ran) {
             ok = diag_error(&g->ctx->diags, DIAG_INTERNAL, (Loc){ 0 },
@@ -296,7 +306,7 @@ fuse_control_flow(const Graph *g, Graph *(*fuse)(void *user, const Graph *nests)
         }
     }
     if (ok)
-        graph_finish(b.to, g, b.map);
-    arena_free(b.scratch);
-    return ok ? b.to : NULL;
+        graph_finish(r.to, g, r.map);
+    arena_free(r.scratch);
+    return ok ? r.to : NULL;
 }

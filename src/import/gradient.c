@@ -1,9 +1,14 @@
 /* gradient: Gradient of the training domain: the derivative of the sum of y's elements by each of
  * xs, by reverse-mode differentiation.
  *
- * The nodes between xs and y have been imported already, so the rules are about Tenon's operators.
- * Each gives the gradient of an input from that of the result; if several nodes read a value, their
- * gradients are added. xs are inputs of the node, under their names in the graph.
+ * The attributes xs, zs and y name values of the graph: y is differentiated by each of xs, and zs
+ * are other values that it depends on. The node's inputs give the point: one value for each of xs,
+ * then of zs. Only the values of those names themselves are supported: y, and all between, is
+ * computed at that point anyway.
+ *
+ * The nodes between xs and y are in the graph already, so the rules are about Tenon's operators.
+ * Each rule gives an input's gradient (its adjoint) from the result's; if several nodes read a
+ * value, their contributions are added.
  */
 #include "import/compose.h"
 #include "import/converters.h"
@@ -12,23 +17,23 @@
 
 typedef struct {
     Call *k;
-    uint32_t nvalue;
-    bool *depends; /* on some x */
-    ValueId *got;  /* the gradient of each value so far; 0: none */
+    uint32_t nvalue;  /* values before this node; those it adds have no adjoints */
+    bool *depends;    /* [nvalue]: on some x */
+    ValueId *adjoint; /* [nvalue]: the gradient by this value, as far as summed; 0: none */
 } Gradient;
 
-/* A copy of a node, since adding others moves the graph's arrays. */
+/* What rules need of a node; a copy, since adding nodes moves the graph's arrays. 0: absent. */
 typedef struct {
     OpKind op;
     Attrs attrs;
-    uint32_t nin;
-    ValueId in[8], out;
+    ValueId in[2], out;
     Sym origin;
 } NodeCopy;
 
-/* v summed over the axes along which x was broadcast. */
+/* v summed to x's shape, undoing the broadcasting of x: over leading axes that x lacks, and axes in
+ * which x has size 1. */
 static ValueId
-like_operand(Call *k, ValueId v, ValueId x)
+sum_to_shape(Call *k, ValueId v, ValueId x)
 {
     const Type *to = value_type(k, x), *from = value_type(k, v);
     uint32_t more = from->rank - to->rank, kept = 0;
@@ -44,58 +49,71 @@ like_operand(Call *k, ValueId v, ValueId x)
                      : v;
 }
 
+/* x's shape and type, each element n. */
+static ValueId
+filled(Call *k, ValueId x, int n)
+{
+    return value_of_text(k, "x", &x, "expand(like(%d, x), shape(x))", n);
+}
+
+/* Adds v, of a shape to which x is broadcast, to x's adjoint. v 0: an error is reported already. */
 static bool
-give(Gradient *a, ValueId x, ValueId v)
+add_adjoint(Gradient *a, ValueId x, ValueId v)
 {
     if (x >= a->nvalue || !a->depends[x])
         return true;
-    v = v ? like_operand(a->k, v, x) : 0;
-    if (v && a->got[x])
-        v = value_of_text(a->k, "a b", VALUES(a->got[x], v), "a + b");
-    a->got[x] = v;
+    v = v ? sum_to_shape(a->k, v, x) : 0;
+    if (v && a->adjoint[x])
+        v = value_of_text(a->k, "a b", VALUES(a->adjoint[x], v), "a + b");
+    a->adjoint[x] = v;
     return v != 0;
 }
 
-/* Each reduced element gets the gradient of the result. */
+/* Each reduced element gets the gradient of the result. The share of a mean is computed in f32 at
+ * least: counts overflow f16. */
 static bool
 through_reduction(Gradient *a, const NodeCopy *s, ValueId g)
 {
-    ValueId x = s->in[0], axes = attr_int(s->attrs, "keepdims", 1) || s->nin < 2 ? 0 : s->in[1];
+    ValueId x = s->in[0], axes = attr_int(s->attrs, "keepdims", 1) ? 0 : s->in[1];
+    const char *wide = value_type(a->k, x)->dtype == DT_F64 ? "f64" : "f32",
+               *mean = arena_printf(a->k->m->arena, "g * like(%s(size(o)) / %s(size(x)), x)", wide,
+                                    wide);
 
-    return give(
-        a, x,
-        value_of_text(a->k, "g x o axes", VALUES(g, x, s->out, axes),
-                      "axes? g = unsqueeze(g, axes)\n"
-                      "g = expand(g, shape(x))\n"
-                      "%s",
-                      s->op == OP_reduce_mean ? "g * (like(size(o), x) / like(size(x), x))" : "g"));
+    return add_adjoint(a, x,
+                       value_of_text(a->k, "g x o axes", VALUES(g, x, s->out, axes),
+                                     "axes? g = unsqueeze(g, axes)\n"
+                                     "g = expand(g, shape(x))\n"
+                                     "%s",
+                                     s->op == OP_reduce_mean ? mean : "g"));
 }
 
 static bool
 through_matmul(Gradient *a, const NodeCopy *s, ValueId g)
 {
     Call *k = a->k;
+    ValueId x = s->in[0], y = s->in[1];
 
-    if (value_type(k, s->in[0])->rank < 2 || value_type(k, s->in[1])->rank < 2)
-        return call_refuse(k, "Gradient through a product with a vector (%s)", s->origin);
-    return give(a, s->in[0],
-                value_of_text(k, "g y", VALUES(g, call_matrix_transposed(k, s->in[1])),
-                              "matmul(g, y)")) &&
-           give(a, s->in[1],
-                value_of_text(k, "g x", VALUES(g, call_matrix_transposed(k, s->in[0])),
-                              "matmul(x, g)"));
+    if (value_type(k, x)->rank < 2 || value_type(k, y)->rank < 2)
+        return call_refuse(k, "Gradient through a matrix multiplication by a vector (%s)",
+                           s->origin);
+    return add_adjoint(a, x,
+                       value_of_text(k, "g yt", VALUES(g, call_matrix_transposed(k, y)),
+                                     "matmul(g, yt)")) &&
+           add_adjoint(
+               a, y,
+               value_of_text(k, "xt g", VALUES(call_matrix_transposed(k, x), g), "matmul(xt, g)"));
 }
 
 static bool
 through_transpose(Gradient *a, const NodeCopy *s, ValueId g)
 {
-    const Attr *perm = attr_find(s->attrs, "perm");
-    uint32_t rank = value_type(a->k, g)->rank;
-    int64_t back[TN_MAX_RANK];
+    uint32_t rank = value_type(a->k, g)->rank, perm[TN_MAX_RANK];
+    int64_t inverse[TN_MAX_RANK];
 
+    op_permutation(s->attrs, rank, perm);
     for (uint32_t d = 0; d < rank; d++)
-        back[perm ? (uint32_t)perm->ints[d] : rank - 1 - d] = d;
-    return give(a, s->in[0], call_transposed(a->k, g, back));
+        inverse[perm[d]] = d;
+    return add_adjoint(a, s->in[0], call_transposed(a->k, g, inverse));
 }
 
 /* The gradients of inputs x and y, given the gradient g of the result o. */
@@ -123,10 +141,11 @@ static const struct {
     { OP_unsqueeze, "reshape(g, shape(x))", 0 },
 };
 
+/* Adds to the adjoints of the node's inputs, given the adjoint g of its result. */
 static bool
-step_back(Gradient *a, const NodeCopy *s, ValueId g)
+differentiate_node(Gradient *a, const NodeCopy *s, ValueId g)
 {
-    const ValueId v[] = { g, s->in[0], s->nin > 1 ? s->in[1] : 0, s->out };
+    const ValueId v[] = { g, s->in[0], s->in[1], s->out };
 
     if (s->op == OP_matmul)
         return through_matmul(a, s, g);
@@ -136,46 +155,93 @@ step_back(Gradient *a, const NodeCopy *s, ValueId g)
         return through_reduction(a, s, g);
     for (size_t i = 0; i < sizeof derivatives / sizeof *derivatives; i++)
         if (derivatives[i].op == s->op) {
-            const char *y = derivatives[i].y;
-            return give(a, v[1], value_of_text(a->k, "g x y o", v, "%s", derivatives[i].x)) &&
-                   (!y || give(a, v[2], value_of_text(a->k, "g x y o", v, "%s", y)));
+            const char *x = derivatives[i].x, *y = derivatives[i].y;
+            return add_adjoint(a, v[1], value_of_text(a->k, "g x y o", v, "%s", x)) &&
+                   (!y || add_adjoint(a, v[2], value_of_text(a->k, "g x y o", v, "%s", y)));
         }
     return call_refuse(a->k, "Gradient through %s", s->origin);
 }
 
 static NodeCopy
-step_of(const Graph *g, NodeId id)
+copy_of(const Graph *g, NodeId id)
 {
     const Node *n = &g->node.at[id];
-    NodeCopy s = { .op = n->callee == CALL_OP ? n->op : OP_NONE,
-                   .attrs = n->attrs,
-                   .nin = n->in.count < 8 ? n->in.count : 8,
-                   .out = node_out(g, n, 0),
-                   .origin = n->origin };
 
-    for (uint32_t i = 0; i < s.nin; i++)
-        s.in[i] = node_in(g, n, i);
-    return s;
+    return (NodeCopy){ .op = n->callee == CALL_OP ? n->op : OP_NONE,
+                       .attrs = n->attrs,
+                       .in = { n->in.count > 0 ? node_in(g, n, 0) : 0,
+                               n->in.count > 1 ? node_in(g, n, 1) : 0 },
+                       .out = node_out(g, n, 0),
+                       .origin = n->origin };
 }
 
-static bool
-go_back(Gradient *a, ValueId y)
+/* Marks what depends on xs, among the nodes up to `last`. */
+static void
+find_dependent(Gradient *a, NodeId last)
 {
-    Graph *g = a->k->m->g;
-    NodeId last = g->value.at[y].def;
+    const Graph *g = a->k->m->g;
 
     for (NodeId id = 1; id <= last; id++) {
         const Node *n = &g->node.at[id];
         bool depends = false;
         for (uint32_t i = 0; i < n->in.count; i++)
-            depends |= node_in(g, n, i) && a->depends[node_in(g, n, i)];
+            depends |= a->depends[node_in(g, n, i)];
         for (uint32_t i = 0; i < n->out.count; i++)
-            a->depends[node_out(g, n, i)] |= depends;
+            if (node_out(g, n, i))
+                a->depends[node_out(g, n, i)] |= depends;
     }
+}
+
+static bool
+reverse_sweep(Gradient *a, NodeId last)
+{
+    const Graph *g = a->k->m->g;
+
     for (NodeId id = last; id >= 1; id--) {
-        NodeCopy s = step_of(g, id);
-        if (a->depends[s.out] && a->got[s.out] && !step_back(a, &s, a->got[s.out]))
+        const Node *n = &g->node.at[id];
+        NodeCopy s = copy_of(g, id);
+        /* rules are about operators with one result */
+        for (uint32_t i = 1; i < n->out.count; i++)
+            if (a->depends[node_out(g, n, i)] && a->adjoint[node_out(g, n, i)])
+                return call_refuse(a->k, "Gradient through result %u of %s", i, s.origin);
+        if (a->depends[s.out] && a->adjoint[s.out] && !differentiate_node(a, &s, a->adjoint[s.out]))
             return false;
+    }
+    return true;
+}
+
+/* The value of that name; 0, reported: there is none. */
+static ValueId
+value_named(Call *k, const char *attr, const char *name)
+{
+    Diags *d = &k->m->c->diags;
+    uint64_t v = 0;
+
+    if (!map_get(&k->m->value, MAP_PTR(sym(k->m->c, name)), &v) || !v)
+        diag_error(d, DIAG_MODEL, k->loc,
+                   "Gradient: %s names \"%s\", which no node before this one makes", attr, name);
+    else if (sequence_is(v))
+        diag_error(d, DIAG_MODEL, k->loc,
+                   "Gradient: %s names \"%s\", a sequence; a tensor is needed", attr, name);
+    else
+        return (ValueId)v;
+    return 0;
+}
+
+/* Are the inputs from `first` on the values that the attribute names? */
+static bool
+are_inputs(Call *k, const char *attr, const Onnx__AttributeProto *names, size_t first)
+{
+    for (size_t i = 0; names && i < names->n_strings; i++) {
+        const char *one =
+            arena_printf(k->m->arena, "%.*s", (int)names->strings[i].len,
+                         names->strings[i].len ? (const char *)names->strings[i].data : "");
+        ValueId v = value_named(k, attr, one);
+        if (!v)
+            return false;
+        if (v != k->in.at[first + i])
+            return call_refuse(k, "Gradient: input %zu must be the value \"%s\" itself", first + i,
+                               one);
     }
     return true;
 }
@@ -183,32 +249,34 @@ go_back(Gradient *a, ValueId y)
 bool
 convert_gradient(Call *k)
 {
-    Model *m = k->m;
-    const Onnx__AttributeProto *xs = proto_attr(k, "xs");
-    const char *name = attr_string((Attrs){ k->attr.at, k->attr.n }, "y", "");
-    uint64_t y = 0, x = 0;
-    Gradient a = { .k = k, .nvalue = m->g->value.n };
+    const Onnx__AttributeProto *xs = proto_attr(k, "xs"), *zs = proto_attr(k, "zs");
+    Diags *d = &k->m->c->diags;
+    size_t nx = xs ? xs->n_strings : 0, nz = zs ? zs->n_strings : 0;
+    Gradient a = { .k = k, .nvalue = k->m->g->value.n };
 
-    if (!xs || !xs->n_strings || xs->n_strings > k->in.n ||
-        !map_get(&m->value, MAP_PTR(sym(m->c, name)), &y) || !y || sequence_is(y))
-        return diag_error(
-            &m->c->diags, DIAG_MODEL, k->loc,
-            "Gradient needs xs, a value for each, and a y that is made before; y is \"%s\"", name);
-    a.depends = NEW_ARRAY(m->arena, bool, a.nvalue);
-    a.got = NEW_ARRAY(m->arena, ValueId, a.nvalue);
-    for (size_t i = 0; i < xs->n_strings; i++) {
-        const char *one = arena_printf(m->arena, "%.*s", (int)xs->strings[i].len,
-                                       xs->strings[i].len ? (const char *)xs->strings[i].data : "");
-        if (!map_get(&m->value, MAP_PTR(sym(m->c, one)), &x) || !x || x != k->in.at[i])
-            return call_refuse(k, "Gradient for \"%s\" at another point than where it is", one);
-        a.depends[x] = true;
-    }
-    a.got[y] = value_of_text(k, "y", VALUES((ValueId)y), "expand(like(1, y), shape(y))");
-    if (!a.got[y] || !go_back(&a, (ValueId)y))
+    if (!nx)
+        return diag_error(d, DIAG_MODEL, k->loc,
+                          "Gradient: xs, the names of the values to differentiate by, is absent");
+    if (k->in.n != nx + nz)
+        return diag_error(d, DIAG_MODEL, k->loc,
+                          "Gradient has %u inputs; xs and zs name %zu values", k->in.n, nx + nz);
+    if (k->nout > nx)
+        return diag_error(d, DIAG_MODEL, k->loc, "Gradient has %u outputs; xs names %zu values",
+                          k->nout, nx);
+    ValueId y = value_named(k, "y", attr_string((Attrs){ k->attr.at, k->attr.n }, "y", ""));
+    if (!y || !are_inputs(k, "xs", xs, 0) || !are_inputs(k, "zs", zs, nx))
         return false;
-    for (uint32_t i = 0; i < k->nout && i < xs->n_strings; i++) {
-        x = k->in.at[i];
-        ValueId v = a.got[x] ? a.got[x] : value_of_text(k, "x", VALUES((ValueId)x), "x * 0");
+    a.depends = NEW_ARRAY(k->m->arena, bool, a.nvalue);
+    a.adjoint = NEW_ARRAY(k->m->arena, ValueId, a.nvalue);
+    for (size_t i = 0; i < nx; i++)
+        a.depends[k->in.at[i]] = true;
+    NodeId last = k->m->g->value.at[y].def;
+    find_dependent(&a, last);
+    a.adjoint[y] = filled(k, y, 1);
+    if (!a.adjoint[y] || !reverse_sweep(&a, last))
+        return false;
+    for (uint32_t i = 0; i < k->nout; i++) {
+        ValueId x = k->in.at[i], v = a.adjoint[x] ? a.adjoint[x] : filled(k, x, 0);
         if (!v)
             return false;
         call_bind(k, i, v);

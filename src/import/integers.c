@@ -1,15 +1,17 @@
-/* integers: inputs that are counts or indices: shapes, axes, lengths.
+/* integers: inputs for which the schemas allow i32 or i64 alone: shapes, axes, lengths, indices;
+ * also masks, and biases of quantised operators.
  *
- * ONNX has i32 or i64 there. Any integers are accepted; floats are refused before a converter sees
- * them, since what it does with such an input (a cast, a match) is meant for integers and would
- * change the model's meaning. loop.c checks the inputs of a Loop.
+ * Integers of any width are accepted. All else is refused here, once for all converters: they cast
+ * such an input, or read its contents as sizes, which would silently truncate floats. loop.c checks
+ * the inputs of a Loop, with messages of its own.
  */
 #include "import/converters.h"
 
 #include <string.h>
 
-/* The operators, and which of their inputs, a digit each. tests/errors/test_models.py compares them
- * with the schemas of ONNX and ONNX Runtime. */
+/* The operators, and which of their inputs, a digit each (none is beyond 9).
+ * tests/errors/test_models.py checks against the newest schemas of ONNX and ONNX Runtime that none
+ * is missing. */
 static const struct {
     const char *op, *inputs;
 } integers[] = {
@@ -86,12 +88,12 @@ static const struct {
     { "com.microsoft.PackedAttention", "34" },
     { "com.microsoft.PackedMultiHeadAttention", "45" },
     { "com.microsoft.Pad", "1" },
-    { "com.microsoft.RemovePadding", "1" },
-    { "com.microsoft.RestorePadding", "1" },
     { "com.microsoft.QAttention", "5" },
     { "com.microsoft.QEmbedLayerNormalization", "017" },
     { "com.microsoft.QGemm", "6" },
     { "com.microsoft.QLinearConv", "8" },
+    { "com.microsoft.RemovePadding", "1" },
+    { "com.microsoft.RestorePadding", "1" },
     { "com.microsoft.RotaryEmbedding", "1" },
     { "com.microsoft.SparseAttention", "5678" },
     { "com.microsoft.Trilu", "1" },
@@ -107,11 +109,11 @@ integers_checked(Call *k, const char *full)
             inputs = integers[i].inputs;
     for (const char *s = inputs; *s; s++) {
         uint32_t i = (uint32_t)(*s - '0');
-        const Type *t = i < k->in.n && k->in.at[i] ? value_type(k, k->in.at[i]) : NULL;
+        const Type *t = input_type(k, i);
         if (t && !dtype_is_int(t->dtype))
             return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
-                              "input %u of %s is %s; ONNX has integers there", i, k->proto->op_type,
-                              type_str(k->m->c, t));
+                              "input %u of %s is %s, and has to be of integers; cast it to int64",
+                              i, full, type_str(k->m->c, t));
     }
     return true;
 }

@@ -1,4 +1,4 @@
-/* tf_idf: TfIdfVectorizer: n-grams sorted by length and contents, so that the routine finds each by
+/* tf_idf: TfIdfVectorizer: sorts the n-grams by length and words, so that the routine finds each by
  * binary search. */
 #include "import/compose.h"
 #include "import/ml.h"
@@ -10,9 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* run: n-grams of this length start here, at the first of them */
+/* A row of the routine's table (routine/tf_idf.h). */
 typedef struct {
-    int64_t length, first, column, run;
+    int64_t length;
+    int64_t first; /* its first word in the pool */
+    int64_t column;
+    int64_t alike; /* n-grams of this length from this one on */
 } Gram;
 
 static int
@@ -45,15 +48,17 @@ grams_of(Call *k, const AttrList *pool, Gram **out, int64_t *count, int64_t *col
     for (int64_t l = 0; l < starts.n; l++) {
         int64_t end = l + 1 < starts.n ? start[l + 1] : pool->n;
         if (start[l] < 0 || end < start[l] || end > pool->n || (end - start[l]) % (l + 1))
-            return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
-                              "ngram_counts: runs of %lld from %lld to %lld, of %lld",
-                              (long long)l + 1, (long long)start[l], (long long)end,
-                              (long long)pool->n);
+            return diag_error(
+                &k->m->c->diags, DIAG_MODEL, k->loc,
+                "ngram_counts: n-grams of %lld words are words %lld to %lld of a pool "
+                "of %lld; whole n-grams within the pool are needed",
+                (long long)l + 1, (long long)start[l], (long long)end, (long long)pool->n);
         for (int64_t at = start[l]; at < end; at += l + 1, n++) {
             if (n >= index.n || column[n] < 0 || column[n] >= INT32_MAX)
-                return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
-                                  "ngram_indexes has %lld entries, from 0 on; run %lld has none",
-                                  (long long)index.n, (long long)n);
+                return diag_error(
+                    &k->m->c->diags, DIAG_MODEL, k->loc,
+                    "ngram_indexes has %lld entries; n-gram %lld needs one, in [0, %d)",
+                    (long long)index.n, (long long)n, INT32_MAX);
             g[n] = (Gram){ l + 1, at, column[n], 0 };
         }
     }
@@ -61,7 +66,7 @@ grams_of(Call *k, const AttrList *pool, Gram **out, int64_t *count, int64_t *col
         *columns = column[i] >= *columns ? column[i] + 1 : *columns;
     qsort_r(g, (size_t)n, sizeof *g, by_contents, &array);
     for (int64_t i = n; i-- > 0;)
-        g[i].run = i + 1 < n && g[i + 1].length == g[i].length ? g[i + 1].run + 1 : 1;
+        g[i].alike = i + 1 < n && g[i + 1].length == g[i].length ? g[i + 1].alike + 1 : 1;
     *out = g;
     *count = n;
     return true;

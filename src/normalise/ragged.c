@@ -102,7 +102,7 @@ padded_copy(Ragged *r, ValueId v)
 
     for (uint32_t i = 0; i < k->ndigit; i++) {
         digit[i] = nest_axis(&b, "i", AXIS_PARALLEL, k->digit[i].extent);
-        if (k->digit[i].counts != DIGIT_OTHER)
+        if (k->digit[i].counts != DIGIT_NEITHER)
             where[k->digit[i].counts == DIGIT_TOKEN] = digit[i];
     }
     for (uint32_t i = 0; i < k->ndigit; i++)
@@ -171,7 +171,7 @@ change_load(ScalarMap *map, const Scalar *load)
     for (uint32_t i = 0; i < t->ndigit; i++) {
         Counts counts = t->digit[i].counts;
         uint32_t x = counts >= DIGIT_TOKEN ? read.axis[counts - DIGIT_TOKEN] : NO_SLOT;
-        if (counts == DIGIT_OTHER)
+        if (counts == DIGIT_NEITHER)
             at[rank++] = read.digit[i];
         else if (x != NO_SLOT && k->fresh[x] != NO_SLOT)
             at[rank++] = expr_axis(c, k->fresh[x]);
@@ -565,7 +565,7 @@ find_late(const Ragged *r, const Value *v, const Tokens *k, LateSizes *late)
     for (uint32_t i = 0; i < k->ndigit; i++) {
         const Expr *dim = k->digit[i].extent;
         Var symbol;
-        bool known = k->digit[i].counts == DIGIT_OTHER || expr_const(dim, NULL);
+        bool known = k->digit[i].counts == DIGIT_NEITHER || expr_const(dim, NULL);
         if (!known && !expr_is_var(dim, &symbol))
             return diag_error(&r->c->diags, DIAG_UNSUPPORTED, (Loc){ 0 },
                               "--packed: input %s has %s elements along dimension %u; offsets "

@@ -76,7 +76,7 @@ tokens_by_shape(const TokenMap *m, const Type *t)
         return (Tokens){ .count = 0 };
     digit = NEW_ARRAY(m->a, TokenDigit, t->rank);
     for (uint32_t d = 0; d < t->rank; d++)
-        digit[d] = (TokenDigit){ (uint8_t)d, DIGIT_OTHER, t->dim[d] };
+        digit[d] = (TokenDigit){ (uint8_t)d, DIGIT_NEITHER, t->dim[d] };
     digit[!rows].counts = DIGIT_SEQUENCE;
     digit[rows].counts = DIGIT_TOKEN;
     return (Tokens){ .count = 1, .ndigit = (uint8_t)t->rank, .digit = digit };
@@ -131,7 +131,7 @@ split_index(Split *s, const Tokens *t, const Expr *const *at)
     for (uint32_t i = t->ndigit; i-- > 0;) {
         const Expr *e = at[t->digit[i].dim];
         step = is_last_of_dim(t, i) ? expr_int(c, 1) : step;
-        tokens = t->digit[i].counts != DIGIT_OTHER || (tokens && !is_last_of_dim(t, i));
+        tokens = t->digit[i].counts != DIGIT_NEITHER || (tokens && !is_last_of_dim(t, i));
         for (uint32_t x = 0; x < s->n->naxis && !is_last_of_dim(t, i); x++)
             if (expr_axes(e) >> x & 1 && expr_linear(c, e, (Var){ VAR_AXIS, x }, &coef, &rest))
                 split_at(s, x, expr_exact_div(c, step, coef));
@@ -302,7 +302,7 @@ add_digit(const TokenMap *m, Tokens *t, TokenDigit *digit, uint32_t d, Counts co
 {
     TokenDigit *last = t->ndigit ? &digit[t->ndigit - 1] : NULL;
 
-    if (last && last->dim == d && last->counts == DIGIT_OTHER && counts == DIGIT_OTHER) {
+    if (last && last->dim == d && last->counts == DIGIT_NEITHER && counts == DIGIT_NEITHER) {
         last->extent = expr_mul(m->c, last->extent, extent);
         return true;
     }
@@ -324,13 +324,13 @@ tokens_written(const TokenMap *m, const Nest *n, const Runs *r, Tokens *out)
     *out = (Tokens){ .digit = digit };
     for (uint32_t d = 0; d < type->rank; d++) {
         uint32_t axis[NEST_MAX_AXES], count = write_digits(m->c, n, w, d, axis);
-        if (!count && !add_digit(m, out, digit, d, DIGIT_OTHER, type->dim[d]))
+        if (!count && !add_digit(m, out, digit, d, DIGIT_NEITHER, type->dim[d]))
             return "has too many dimensions";
         for (uint32_t i = 0; i < count; i++) {
             RunKind run = r->run[axis[i]];
             Counts counts = run == RUNS_SEQUENCES ? DIGIT_SEQUENCE
                             : run == RUNS_COLUMNS ? DIGIT_TOKEN + out->count++
-                                                  : DIGIT_OTHER;
+                                                  : DIGIT_NEITHER;
             if (out->count > 2 || (run == RUNS_SEQUENCES && sequences))
                 return "has tokens along too many dimensions";
             if (!add_digit(m, out, digit, d, counts, n->axis[axis[i]].extent))

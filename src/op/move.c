@@ -5,24 +5,34 @@
 
 /* ---- transpose ------------------------------------------------------------------------------- */
 
-/* perm[d] is the input's axis that becomes the output's axis d. */
+/* Absent: the axes reversed. Negative entries count from the back. */
+void
+op_permutation(Attrs attrs, uint32_t rank, uint32_t *perm)
+{
+    const Attr *given = attr_find(attrs, "perm");
+
+    for (uint32_t d = 0; d < rank; d++) {
+        int64_t axis = given ? given->ints[d] : rank - 1 - d;
+        perm[d] = (uint32_t)(axis < 0 ? axis + rank : axis);
+    }
+}
+
 static bool
-permutation(Ctx *c, const OpCall *call, uint32_t *perm)
+is_permutation(Ctx *c, const OpCall *call)
 {
     const Attr *given = attr_find(call->attrs, "perm");
-    uint32_t rank = call->in[0]->rank;
+    uint32_t rank = call->in[0]->rank, axis;
     uint64_t seen = 0;
 
     if (given && (given->kind != ATTR_INTS || given->n != rank))
         return op_fail(c, call, DIAG_MODEL, "attribute \"perm\" has %u entries, input 0 is %s",
                        given->kind == ATTR_INTS ? given->n : 0, type_str(c, call->in[0]));
-    for (uint32_t d = 0; d < rank; d++) {
-        perm[d] = rank - 1 - d;
-        if (given && !op_axis(c, call, "an entry of perm", given->ints[d], rank, &perm[d]))
+    for (uint32_t d = 0; given && d < rank; d++) {
+        if (!op_axis(c, call, "an entry of perm", given->ints[d], rank, &axis))
             return false;
-        if (seen >> perm[d] & 1)
-            return op_fail(c, call, DIAG_MODEL, "attribute \"perm\" names axis %u twice", perm[d]);
-        seen |= UINT64_C(1) << perm[d];
+        if (seen >> axis & 1)
+            return op_fail(c, call, DIAG_MODEL, "attribute \"perm\" names axis %u twice", axis);
+        seen |= UINT64_C(1) << axis;
     }
     return true;
 }
@@ -33,8 +43,9 @@ infer_transpose(Ctx *c, const OpCall *call, const Type **out)
     const Expr *dim[TN_MAX_RANK];
     uint32_t perm[TN_MAX_RANK];
 
-    if (!permutation(c, call, perm))
+    if (!is_permutation(c, call))
         return false;
+    op_permutation(call->attrs, call->in[0]->rank, perm);
     for (uint32_t d = 0; d < call->in[0]->rank; d++)
         dim[d] = call->in[0]->dim[perm[d]];
     out[0] = type_new(c, call->in[0]->dtype, call->in[0]->rank, dim);
@@ -47,8 +58,7 @@ expand_transpose(Build *b)
     uint32_t perm[TN_MAX_RANK];
     const Expr *at[TN_MAX_RANK];
 
-    if (!permutation(b->c, b->call, perm))
-        return false;
+    op_permutation(b->call->attrs, b->out[0]->rank, perm);
     for (uint32_t d = 0; d < b->out[0]->rank; d++)
         at[perm[d]] = build_axis(b, d);
     return build_move(b, 0, build_out(b, 0), at);

@@ -130,7 +130,7 @@ bool
 op_has_one_dtype(OpKind op)
 {
     return op_is_elementwise(op) || op == OP_pow || op == OP_max || op == OP_min || op == OP_sum ||
-           op == OP_mean || op == OP_clip;
+           op == OP_mean || op == OP_clip || op == OP_shift_right;
 }
 
 bool

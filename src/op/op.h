@@ -101,6 +101,9 @@ OpKind op_named(const char *name, size_t n);
 
 /* Types of the outputs, into out[nout]. Errors: at call->loc, with both facts that disagree. */
 bool op_infer(Ctx *c, const OpCall *call, const Type **out);
+/* Of a transpose with valid attributes: perm[d] is the input's axis that becomes the output's axis
+ * d, in [0, rank). (move.c) */
+void op_permutation(Attrs attrs, uint32_t rank, uint32_t *perm);
 /* Contents of output 0 if they follow from known inputs (and shapes); at NULL otherwise. It
  * evaluates the expansion on Exprs; `shape`, `size` and similar ones read the types. */
 Known op_known(Ctx *c, const OpCall *call, const Type *const *out);

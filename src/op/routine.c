@@ -292,6 +292,27 @@ is_constant(Ctx *c, const OpCall *call, uint32_t i, DType t, uint32_t rank, int6
                    type_str(c, call->in[i]), dtype_info[t].name, rank);
 }
 
+/* Is row i of the grams within the pool and the columns, and are the rows that it counts of its
+ * length? The routine's search reads what they say, and a user's text may say anything. */
+static bool
+is_gram(Ctx *c, const OpCall *call, int64_t n, int64_t i, int64_t pool, int64_t columns)
+{
+    const int64_t *g = (const int64_t *)call->data[2] + 4 * i;
+
+    if (g[0] < 1 || g[1] < 0 || g[0] > pool - g[1] || g[2] < 0 || g[2] >= columns || g[3] < 1 ||
+        g[3] > n - i)
+        return op_fail(c, call, DIAG_MODEL,
+                       "row %lld of the grams does not fit its pool of %lld and %lld columns",
+                       (long long)i, (long long)pool, (long long)columns);
+    if (g[3] > 1 && (g[4] != g[0] || g[7] != g[3] - 1))
+        return op_fail(c, call, DIAG_MODEL,
+                       "row %lld of the grams begins %lld of length %lld; the next begins %lld of "
+                       "length %lld, and %lld of length %lld are needed",
+                       (long long)i, (long long)g[3], (long long)g[0], (long long)g[7],
+                       (long long)g[4], (long long)g[3] - 1, (long long)g[0]);
+    return true;
+}
+
 bool
 infer_tf_idf(Ctx *c, const OpCall *call, const Type **out)
 {
@@ -305,14 +326,9 @@ infer_tf_idf(Ctx *c, const OpCall *call, const Type **out)
         return x->rank <= 2 ? false
                             : op_fail(c, call, DIAG_MODEL, "input 0 is %s; rank 2 is the most",
                                       type_str(c, x));
-    for (int64_t i = 0; i < n; i++) {
-        const int64_t *g = (const int64_t *)call->data[2] + 4 * i;
-        if (g[0] < 1 || g[1] < 0 || g[0] > pool - g[1] || g[2] < 0 || g[2] >= columns || g[3] < 1 ||
-            g[3] > n - i)
-            return op_fail(c, call, DIAG_MODEL,
-                           "row %lld of the grams does not fit its pool of %lld and %lld columns",
-                           (long long)i, (long long)pool, (long long)columns);
-    }
+    for (int64_t i = 0; i < n; i++)
+        if (!is_gram(c, call, n, i, pool, columns))
+            return false;
     dim[0] = x->rank == 2 ? x->dim[0] : NULL;
     dim[x->rank == 2] = expr_int(c, columns);
     out[0] = type_new(c, DT_F32, x->rank == 2 ? 2 : 1, dim);

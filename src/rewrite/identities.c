@@ -199,20 +199,12 @@ rule_join_relayouts(RuleCall *k)
     return rule_call(k, OP_reshape, (Attrs){ 0 }, 2, in);
 }
 
-static void
-transpose_perm(const Node *n, uint32_t rank, int64_t *perm)
-{
-    const Attr *a = attr_find(n->attrs, "perm");
-    for (uint32_t d = 0; d < rank; d++)
-        perm[d] = a && a->n == rank ? a->ints[d] : rank - 1 - d;
-}
-
 bool
 rule_drop_transpose(RuleCall *k)
 {
     uint32_t rank = k->r->from->value.at[k->out0].type->rank;
-    int64_t perm[TN_MAX_RANK];
-    transpose_perm(k->n, rank, perm);
+    uint32_t perm[TN_MAX_RANK];
+    op_permutation(k->n->attrs, rank, perm);
     for (uint32_t d = 0; d < rank; d++)
         if (perm[d] != d)
             return false;
@@ -224,11 +216,12 @@ rule_join_transposes(RuleCall *k)
 {
     const Node *inner = rule_producer(k, k->in0, OP_transpose);
     uint32_t rank = k->r->from->value.at[k->out0].type->rank;
-    int64_t outer_perm[TN_MAX_RANK], inner_perm[TN_MAX_RANK], perm[TN_MAX_RANK];
+    uint32_t outer_perm[TN_MAX_RANK], inner_perm[TN_MAX_RANK];
+    int64_t perm[TN_MAX_RANK];
     if (!inner)
         return false;
-    transpose_perm(k->n, rank, outer_perm);
-    transpose_perm(inner, rank, inner_perm);
+    op_permutation(k->n->attrs, rank, outer_perm);
+    op_permutation(inner->attrs, rank, inner_perm);
     for (uint32_t d = 0; d < rank; d++)
         perm[d] = inner_perm[outer_perm[d]];
     Attr attr = { .name = sym(k->r->to->ctx, "perm"), .kind = ATTR_INTS, .n = rank, .ints = perm };

@@ -34,6 +34,7 @@ typedef struct {
     Graph *to;
     /* (constant, dimension of groups, for integer matmuls?) -> Stored; 0: it is kept */
     Map made;
+    Map kept; /* constants that the report has as kept for a reader */
     Dots dots;
 } Narrow;
 
@@ -137,7 +138,7 @@ widening(Ctx *c, const Quantising *q, const Type *whole, const Type *stored, con
 
 /* Store constant v in its narrow form. Needs w->q and w->extent. False: it is kept. */
 static bool
-store(Narrow *m, ValueId v, Sym origin, Stored *w)
+store(Narrow *m, ValueId v, Stored *w)
 {
     Ctx *c = m->to->ctx;
     const Value *value = &m->from->value.at[v];
@@ -165,8 +166,6 @@ store(Narrow *m, ValueId v, Sym origin, Stored *w)
     const Nest *nest = q->dots ? NULL : widening(c, q, t, stored, scales);
     if (q->dots ? before < NEST_LEAST_WIDE : !nest || !nest_widens(c, nest, bytes + scale_bytes))
         return false;
-    if (m->how->keep(m->how->user, value->name, origin))
-        return remark(m, v, "--weights-keep names it"), false;
     Arena *scratch = arena_child(m->to->arena);
     void *data = arena_alloc(m->to->arena, (size_t)bytes),
          *scale = scales ? arena_alloc(m->to->arena, (size_t)scale_bytes) : NULL;
@@ -195,8 +194,8 @@ store(Narrow *m, ValueId v, Sym origin, Stored *w)
     return true;
 }
 
-/* The narrow form of constant v, which `load` reads in contraction k of n; NULL: it is kept. *other:
- * the other operand, if the matmul becomes one of integers. */
+/* The narrow form of constant v, which `load` reads in contraction k of n; NULL: n reads it as it
+ * is. *other: the other operand, if the matmul becomes one of integers. */
 static const Stored *
 stored_for(Narrow *m, ValueId v, const Node *n, const Contraction *k, const Scalar *load,
            const Scalar **other)
@@ -206,10 +205,16 @@ stored_for(Narrow *m, ValueId v, const Node *n, const Contraction *k, const Scal
 
     if (!plan_of(m->how, load, k->sum, m->from->value.at[v].type, w->extent, &w->q))
         return NULL;
+    if (m->how->keep(m->how->user, m->from->value.at[v].name, n->origin)) {
+        if (!map_get(&m->kept, v, NULL))
+            remark(m, v, "--weights-keep names it");
+        map_put(&m->kept, v, 1);
+        return NULL;
+    }
     w->q.dots = m->how->dots && dots_fit(m->to->ctx, n->nest, k, load, &w->q, other);
     uint64_t key = ((uint64_t)v * TN_MAX_RANK + w->q.dim) << 1 | w->q.dots;
     if (!map_get(&m->made, key, &known)) {
-        known = store(m, v, n->origin, w) ? MAP_PTR(w) : 0;
+        known = store(m, v, w) ? MAP_PTR(w) : 0;
         map_put(&m->made, key, known);
     }
     return (const Stored *)(uintptr_t)known;
@@ -265,6 +270,7 @@ rewrite_low_precision(const Graph *from, Narrowing *how)
                  .from = from,
                  .to = to,
                  .made = { .arena = from->arena },
+                 .kept = { .arena = from->arena },
                  .dots = { from, to, { .arena = from->arena } } };
 
     for (NodeId n = 1; n < from->node.n; n++)

@@ -42,7 +42,7 @@ typedef struct {
     int64_t group; /* elements of integers that share a scale; 0: all of a sum */
     /* quantise the other operand to 8 bits as well (integer_matmul.c) */
     bool dots;
-    /* does the constant, read by the node of this origin, stay as it is? */
+    /* does the node of this origin read the constant as it is? asked for each reader */
     bool (*keep)(void *user, const char *name, const char *origin);
     void *user;
     /* gets a line for each constant: its name, and its errors or why it is kept */

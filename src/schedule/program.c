@@ -196,9 +196,9 @@ parse_format(Line *l)
         return NULL;
     do {
         FormatPart *q = &part[f->npart];
-        q->div = 1;
         if (f->npart == TN_MAX_RANK || !parse_int(&l->p, &dim) || dim < 0 || dim >= TN_MAX_RANK)
             return NULL;
+        q->div = 1;
         q->dim = (uint8_t)dim;
         if (parse_accept(&l->p, "/") && (!parse_int(&l->p, &q->div) || q->div < 1))
             return NULL;
@@ -216,7 +216,8 @@ parse_argument(Line *l, const FormWord *f, Step *s)
     switch (f->word[1] ? 0 : f->word[0]) {
     case 'L':
         return (*(f->subjects ? &s->at : &s->subject) = parse_loop(l)) ||
-               parse_error(&l->p, "%s: the name of a loop is missing", verb_name[s->verb]);
+               parse_error(&l->p, "%s: the name of a loop or a value is missing",
+                           verb_name[s->verb]);
     case 'M':
         return (s->made[f->mades] = parse_loop(l)) ||
                parse_error(&l->p, "%s: a name for what it makes is missing", verb_name[s->verb]);

@@ -1,9 +1,10 @@
 /* write_pooled: a window over a contraction's result with channels innermost: pooling after a
  * convolution.
  *
- * A task is some rows of the window's outputs, and some of their channels: the contraction is
- * computed at it, so its output is as large as the task and stays in a cache. Its rows are pixels,
- * across the ends of rows; points that windows of two tasks share are computed twice.
+ * A task is a band of rows of the window's outputs, times some channels. What it needs of the
+ * contraction is computed in the task (Halide's compute_at), so that it stays in a cache; points
+ * that windows of two bands share are computed twice. The contraction's rows are pixels: one index
+ * over the rows of the image.
  */
 #include "schedule/gemm_axes.h"
 #include "schedule/window.h"
@@ -20,12 +21,13 @@ typedef struct {
     const char *shared;                           /* the loops that both parts share */
     const char *pixels;                           /* the contraction's, within a task */
     int64_t lanes, channels, down, across, depth; /* of the window's outputs; -1: unknown */
-    /* bytes of a row: of the image under the contraction, of its result */
+    /* bytes of a row: of the contraction's input, all channels; of its result, one channel */
     int64_t row_bytes, made_bytes;
-    bool padded; /* the contraction reads beyond the image */
+    bool in_place; /* the rows' factor is read at linear addresses, without a border */
 } Pooled;
 
-/* The parameters of one program. */
+/* The parameters of one program. band: rows of outputs in a task; panels: of columns, in a task;
+ * rows x vectors: the register tile; across: outputs that the window computes at once. */
 typedef struct {
     int64_t band, panels, rows, vectors, across;
     bool copy_rows, panels_outside;
@@ -33,13 +35,12 @@ typedef struct {
 
 /* ---- recognising ----------------------------------------------------------------------------- */
 
-/* unrolled points of a window times sums; bounds code: of larger windows fewer sums, or none */
-enum { MAX_POINTS = 64 };
-/* sums of the window at a time, halved where they are too many: each is a maximum, and four hide
- * its latency */
-enum { ACROSS = 4 };
+/* MAX_POINTS bounds the code: points of a window, times outputs that are computed at once. ACROSS:
+ * that many outputs of a row, fewer of large windows; four chains hide the latency of a maximum. */
+enum { MAX_POINTS = 64, ACROSS = 4 };
 
-/* Loops around both parts; the window's others slide or are lanes. */
+/* Are the window's parallel axes exactly those that both parts share, those that slide, and the
+ * channel? Names the shared ones. */
 static bool
 shares_the_rest(Pooled *p)
 {
@@ -100,19 +101,21 @@ recognise(Pooled *p)
     p->across = p->image.nslide > 1
                     ? expr_or(low_extent(p->low[1], p->image.slide[p->image.nslide - 1].axis), -1)
                     : -1;
-    p->padded = !gemm_rows_linear(p->low[0], &p->gemm);
+    p->in_place = gemm_rows_linear(p->low[0], &p->gemm);
     if (p->channels < p->lanes || p->channels % p->lanes || p->depth <= 0 || p->down <= 0 ||
         p->across <= 0)
         return false;
-    /* A row of the image under the contraction is about as long as one of its result, times its
-     * stride; the window's sums are not over channels. */
-    int64_t wide = expr_or(low_extent(p->low[0], p->gemm.row[p->gemm.nrow - 1]), -1), points = 1;
+    /* A row of the contraction's input is about as long as one of its result, times the strides
+     * along it; rows_under has the stride from row to row. */
+    int64_t wide = 1, points = 1;
+    for (uint32_t i = p->gemm.nrow - p->image.nslide + 1; i < p->gemm.nrow && wide > 0; i++)
+        wide *= expr_or(low_extent(p->low[0], p->gemm.row[i]), -1);
     for (uint32_t i = 0; i < p->gemm.nsum; i++)
         if (p->gemm.row_window.window >> p->gemm.sum[i] & 1)
             points *= expr_or(low_extent(p->low[0], p->gemm.sum[i]), 1);
     p->made_bytes = wide * (int64_t)sizeof(float);
     p->row_bytes = wide * (p->depth / points) * (int64_t)sizeof(float);
-    for (uint32_t i = 0; i < p->gemm.row_window.nslide; i++)
+    for (uint32_t i = 1; i < p->gemm.row_window.nslide; i++)
         p->row_bytes *= p->gemm.row_window.slide[i].phases;
     return wide > 0;
 }
@@ -143,9 +146,9 @@ write_product(const Pooled *p, const PooledTile *x, Text *t)
         text_add(t, "run sums.fin.l_ vector\n");
     if (x->copy_rows)
         text_printf(t,
-                    "stage %s.lhs at %s -> rows scratch of ir %s odd\nsplit rows.%s by %lld -> av "
+                    "stage %s.lhs at ip -> rows scratch of ir %s odd\nsplit rows.%s by %lld -> av "
                     "al\nrun rows.al vector\n",
-                    p->product, x->panels_outside ? "task" : "ip", sums, last, (long long)p->lanes);
+                    p->product, sums, last, (long long)p->lanes);
     else if (gemm->rows_windowed)
         text_printf(t, "image %s.lhs at task -> image%s%s\n", p->product,
                     gemm->row_window.ninner ? " of " : "",
@@ -199,6 +202,16 @@ rows_under(const InputTile *s, int64_t rows)
     return s->nslide ? (rows - 1) * s->slide[0].stride + s->slide[0].span : rows;
 }
 
+/* How the rows' factor is read: rows under a window are packed for each tile, or a padded copy of
+ * their image is made in each task; others are read in place. */
+static bool
+reads_rows_so(const Pooled *p, const PooledTile *x, bool image_fits)
+{
+    if (x->copy_rows)
+        return p->gemm.rows_windowed && !x->panels_outside;
+    return p->gemm.rows_windowed ? image_fits : p->in_place;
+}
+
 static void
 write_shape(const Pooled *p, TileShape s)
 {
@@ -213,22 +226,22 @@ write_shape(const Pooled *p, TileShape s)
     for (int64_t tasks = 1; tasks <= p->down; tasks *= 2) {
         x.band = (p->down + tasks - 1) / tasks;
         int64_t made = rows_under(&p->image, x.band);
-        if (x.band == before || (tasks > 1 && p->image.slide[0].span > p->image.slide[0].stride &&
-                                 x.band < p->image.slide[0].span))
-            /* neighbouring tasks compute most of it too */
-            continue;
+        if (x.band == before)
+            continue; /* written already */
+        if (tasks > 1 && p->image.slide[0].span > p->image.slide[0].stride &&
+            x.band < p->image.slide[0].span)
+            break; /* shorter than the window: bands would compute much of each other's rows */
         before = x.band;
         for (x.panels = panels;; x.panels = (x.panels + FEWER - 1) / FEWER) {
             int64_t image = rows_under(&p->gemm.row_window, made) * p->row_bytes;
+            /* one task is as good as any where no band is short enough */
+            bool fits = image <= machine_block_bytes(m, LEVEL_L2) || tasks == 1;
             bool near = made * p->made_bytes * x.panels * width <= machine_block_bytes(m, LEVEL_L2);
             for (int copy = 0; copy < 2 && near; copy++)
                 for (int outside = 0; outside < (x.panels > 1 ? 2 : 1); outside++) {
                     x.copy_rows = copy;
                     x.panels_outside = outside;
-                    if (copy ? !outside && p->gemm.rows_windowed
-                        : !p->gemm.rows_windowed
-                            ? !p->padded
-                            : image <= machine_block_bytes(m, LEVEL_L2) || tasks == 1)
+                    if (reads_rows_so(p, &x, fits))
                         write_tile(p, &x);
                 }
             if (x.panels == 1)

@@ -486,6 +486,16 @@ node(
     dict(mode="TF", min_gram_length=1, max_gram_length=1, max_skip_count=0, ngram_counts=[0], ngram_indexes=[0, 1], pool_strings=["a", "b"]),
     opset=9,
 )
+most = 2**63 - 1
+node(
+    "tfidf_any_distance",
+    "TfIdfVectorizer",
+    [np.array([1, 9, 2, 9, 1, 2])],
+    dict(mode="TF", min_gram_length=1, max_gram_length=most, max_skip_count=most, ngram_counts=[0, 2], ngram_indexes=[0, 1, 2], pool_int64s=[1, 2, 1, 2]),
+    opset=9,
+    want=[np.array([2, 2, 3], "f4")],
+    kept=True,
+)
 node("labelenc_s", "LabelEncoder", [words("a", "zz")], dict(keys_strings=["a", "b"], values_int64s=[1, 2], default_int64=-5), opset=13, domain="ai.onnx.ml")
 # signal / vision
 for m in ("linear", "nearest", "cubic"):

@@ -40,9 +40,9 @@ def run(folder, what, arrays, *more):
 
 
 def calls(folder, *more):
-    """The calls of the library in what is compiled: batch, turned_a, turned_b of each."""
+    """The calls of the library in what is compiled: batch, transposed_a, transposed_b of each."""
     dump = works(folder, "compile", "m.onnx", "--dump=normalise", "--stop-after=normalise", *more)
-    return [tuple(map(int, m)) for m in re.findall(r"library_product\(.*batch = (\d+), turned_a = (\d), turned_b = (\d)", dump)]
+    return [tuple(map(int, m)) for m in re.findall(r"library_product\(.*batch = (\d+), transposed_a = (\d), transposed_b = (\d)", dump)]
 
 
 def close(y, want, k):

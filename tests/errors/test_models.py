@@ -443,7 +443,8 @@ def test_what_counts_or_places_is_integers(save, domain, op, at):
     model = make([made], inputs=[value("x", [2])], opset=25)
     if domain:
         model.opset_import.append(helper.make_opsetid(domain, 1))
-    fails(MODEL, save(model), f"input {at} of {op} is f32[2]; ONNX has integers there")
+    full = f"{domain}.{op}" if domain else op
+    fails(MODEL, save(model), f"input {at} of {full} is f32[2], and has to be of integers")
 
 
 # ---- types and tensors -----------------------------------------------------------------------------------------------

@@ -458,6 +458,7 @@ threads_fill_the_room_of_a_file(void **state)
     f.stop = true;
     arena_watch(a, &watch);
     assert_false(threads_for_each(a, 1, N, fill_one, &f));
+    assert_true(watch.told);
     assert_int_equal(f.calls, 0);
     assert_int_equal(unlink(path), 0);
     arena_free(a);

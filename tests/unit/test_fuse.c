@@ -573,6 +573,41 @@ torn_pieces_are_copied(void **state)
     assert_int_equal(groups_of_pieces(*state, 23), 2);
 }
 
+/* The run as it is, and a constant that its graph does not have. */
+static Graph *
+with_a_constant(void *user, const Graph *nests)
+{
+    World *w = user;
+    ValueId *map;
+    Graph *g = graph_rebuild(nests, &map);
+
+    for (NodeId n = 1; n < nests->node.n; n++)
+        graph_copy_node(g, nests, n, map);
+    for (uint32_t i = 0; i < nests->output.n; i++)
+        VEC_PUSH(g->arena, &g->output, map[nests->output.at[i]]);
+    graph_const(g, "made", type_new(&w->ctx, DT_F32, 0, NULL), NEW(w->arena, float));
+    return g;
+}
+
+static void
+runs_keep_to_the_constants_of_the_graph(void **state)
+{
+    World *w = *state;
+    const char *text = "graph @g(%x: f32[n], %count: i64[1]) -> (%y, %k) {\n"
+                       "  %y: f32[n] = call(%x) nest next(x: f32[n]) -> (y: f32[n]) {\n"
+                       "    y[i] = x[i] + 1\n"
+                       "  }\n"
+                       "  %k: i64[1] = match(%count) new [few to 9]\n"
+                       "}\n";
+    Graph *g =
+        graph_parse(&w->ctx, w->arena, "t.tn", (Bytes){ (const uint8_t *)text, strlen(text) });
+
+    assert_non_null(g);
+    assert_null(fuse_control_flow(g, with_a_constant, w));
+    assert_int_equal(w->ctx.diags.list.n, 1);
+    assert_non_null(strstr(w->ctx.diags.list.at[0].text, "\"made\""));
+}
+
 int
 main(void)
 {
@@ -600,6 +635,7 @@ main(void)
         TEST(one_value_read_as_two),
         TEST(pieces_are_read_where_they_lie),
         TEST(torn_pieces_are_copied),
+        TEST(runs_keep_to_the_constants_of_the_graph),
         TEST(random_graphs),
         TEST(none_is_cheaper),
     };

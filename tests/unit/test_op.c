@@ -507,6 +507,10 @@ static const Row row[] = {
       "f32[b, 4]" },
     { "tf_idf", "i64[b, n]; i64[2] = [5, 6]; i64[1, 4] = [2, 1, 3, 1]", "columns = 4", 1,
       "error: row 0 of the grams" },
+    { "tf_idf", "i64[b, n]; i64[2] = [5, 6]; i64[2, 4] = [1, 0, 0, 2, 2, 0, 1, 1]", "columns = 4",
+      1, "error: row 0 of the grams begins 2 of length 1; the next begins 1 of length 2" },
+    { "tf_idf", "i64[b, n]; i64[2] = [5, 6]; i64[2, 4] = [1, 0, 0, 2, 1, 1, 1, 1]", "columns = 4",
+      1, "f32[b, 4]" },
     { "tree_ensemble",
       "f32[n, 3]; i32[1, 4] = [0, 0, 0, 0]; f32[1] = [0.0]; i32[1, 2] = [0, 0]; i32[2] = [0, 1]; "
       "i32[1] = [0]; f32[1] = [1.0]",

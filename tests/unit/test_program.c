@@ -286,6 +286,8 @@ static const Refusal wide_refusals[] = {
 static const Refusal refusals[] = {
     { "unknown loop", EXACT_MATMUL, "split h by 4 -> a b",
       "there is no loop h; there are i, j, q" },
+    { "parts of a format", EXACT_MATMUL, "lay x as [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]",
+      "its text does not parse" },
     { "not exact", EXACT_MATMUL, "split i by 4 -> a b exact",
       "i is not known to be a multiple of 4" },
     /* 2^64 + 3 * 2^32 trips: what is left of them in 64 bits is a multiple of 3. */

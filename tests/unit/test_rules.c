@@ -174,12 +174,12 @@ LEFT(unsqueeze, join_relayouts)
 }
 LEFT(transpose, drop_transpose)
 {
-    return transpose(w, X, 2, (int64_t[]){ 0, 1 });
+    return transpose(w, X, 2, (int64_t[]){ 0, -1 });
 }
 LEFT(transpose, join_transposes)
 {
     return transpose(w, transpose(w, IMAGE, 4, (int64_t[]){ 1, 2, 0, 3 }), 4,
-                     (int64_t[]){ 3, 0, 1, 2 });
+                     (int64_t[]){ -1, 0, -3, 2 });
 }
 LEFT(batch_norm, norm_into_conv)
 {

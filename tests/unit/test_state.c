@@ -781,14 +781,14 @@ memory_in_use(void)
 static void
 test_what_forks_begin_with_is_there_once(void **state)
 {
-    enum { FORKED = 8, ROWS = LONG - 8, KB = ROWS * WIDE * (int)sizeof(float) / 1024 };
+    enum { FORKED = 8, SHARED = LONG - 8, KB = SHARED * WIDE * (int)sizeof(float) / 1024 };
     TnModel *m = model_wide();
     Branch first = branch_new(m), more[FORKED];
     (void)state;
 
     for (int i = 0; i < FORKED; i++)
         more[i] = branch_new(m);
-    branch_run(&first, ROWS, 1);
+    branch_run(&first, SHARED, 1);
     branch_fork(&more[0], &first);
     branch_fork(&more[0], &first);
     long before = memory_in_use();
