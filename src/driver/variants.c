@@ -342,7 +342,7 @@ guard_of_one_point(const VariantQuery *q, const RowSymbols *s, const Expr *const
             expr_vars(q->k->part[i].nest->axis[x].extent, add_symbol, &all);
     for (uint32_t i = 0; i < all.n && out->n < MOST_SYMBOLS; i++)
         if (all.at[i] != s->at[0] &&
-            expr_symbol_counts(q->c, (Var){ VAR_SYMBOL, MAP_PTR(all.at[i]) }) == 1)
+            expr_symbol_default(q->c, (Var){ VAR_SYMBOL, MAP_PTR(all.at[i]) }) == 1)
             at[out->n++] = (SizeBound){ all.at[i], 1, 1 };
     return true;
 }

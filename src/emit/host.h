@@ -133,7 +133,8 @@ void host_batch(Host *h);
 /* Its control (host_walk.c); host [blocks]: C functions of blocks that the host computes, NULL: run
  * as any graph. */
 void host_walk(Host *h, const struct Batch *b, const char *const *host);
-/* constants of strings and their helpers, if there are any (host_tables.c) */
+/* String constants and helpers, if there are any. Also sets h->texts, which what is printed later
+ * reads: call it first (host_tables.c). */
 void host_tables(Host *h);
 /* the stack check of function calls (host_control.c) */
 void host_stack(Host *h);

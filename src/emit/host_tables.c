@@ -1,4 +1,5 @@
-/* host_tables: constants of strings as data of the host program, which the loader relocates. */
+/* host_tables: string constants, as arrays of pointers to literals in the host program (the dynamic
+ * loader relocates them), and the string helpers. */
 #include "emit/host.h"
 
 static bool
@@ -13,17 +14,23 @@ has_strings(const Host *h)
     return false;
 }
 
+/* In the layout, padding is NULL, which is printed as "". */
 static void
 print_table(Host *h, uint32_t i)
 {
     const Value *v = h->p->plan->table.at[i];
-    int64_t n = expr_or(format_count(h->c, v->format, v->type), 0);
     const char *const *s = v->data;
+    const char **packed = NULL;
+    int64_t n;
 
-    if (v->format) {
-        void *arranged = arena_alloc(h->a, (size_t)n * sizeof *s + 1);
-        h->failed |= !format_apply(v->format, v->type, v->data, arranged);
-        s = arranged;
+    bool fixed = expr_const(format_count(h->c, v->format, v->type), &n);
+    if (fixed && v->format)
+        s = packed = NEW_ARRAY(h->a, const char *, n ? n : 1);
+    if (!fixed || (packed && !format_apply(v->format, v->type, v->data, packed))) {
+        h->failed = !diag_error(&h->c->diags, DIAG_INTERNAL, (Loc){ 0 },
+                                "emit: strings %%%s cannot be packed: their type is %s", v->name,
+                                type_str(h->c, v->type));
+        return;
     }
     text_printf(h->t, "static const char *const tn_table_%u[] = {    /* %%", i);
     host_comment(h->t, v->name);
@@ -33,7 +40,7 @@ print_table(Host *h, uint32_t i)
         host_string(h->t, s[k]);
         text_add(h->t, ",\n");
     }
-    text_add(h->t, "    0\n};\n");
+    text_add(h->t, "    0\n};\n"); /* C has no empty array, and n may be 0 */
 }
 
 void

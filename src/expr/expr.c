@@ -31,7 +31,7 @@ expr_table(Ctx *c)
         return t;
     t = c->exprs = NEW(c->arena, struct ExprTable);
     t->exprs.arena = t->atoms.arena = t->range.arena = t->late.arena = t->hints.arena =
-        t->count.arena = t->alike.arena = t->trusted.arena = t->simple.arena = t->unproved.arena =
+        t->size.arena = t->alike.arena = t->trusted.arena = t->simple.arena = t->unproved.arena =
             c->arena;
     Expr *bad = NEW(c->arena, Expr);
     *bad = (Expr){ .hash = 0xbad, .bad = true };
@@ -103,21 +103,26 @@ same_terms(const Expr *e, const Term *term, uint32_t n)
     return true;
 }
 
-/* terms: sorted, combined, without zeros. They are copied. */
+/* terms: sorted, combined, without zeros. They are copied. Too many terms or atoms: bad. */
 static const Expr *
 intern(Ctx *c, const Term *term, uint32_t n)
 {
     struct ExprTable *t = expr_table(c);
     uint64_t h = n, found = 0;
+    uint32_t size = 0; /* no term has more factors than its degree, so it does not overflow */
 
     if (n > EXPR_MAX_TERMS)
         return t->bad;
     arena_poll(c->arena); /* an expression that exists takes no memory, and the walk may be long */
     for (uint32_t i = 0; i < n; i++) {
         h = mix(h, (uint64_t)term[i].coef);
-        for (uint32_t k = 0; k < term[i].nfactor; k++)
+        for (uint32_t k = 0; k < term[i].nfactor; k++) {
             h = mix(h, (uint64_t)term[i].factor[k].atom->order << 32 | term[i].factor[k].power);
+            size += term[i].factor[k].atom->size;
+        }
     }
+    if (size > EXPR_MAX_SIZE)
+        return t->bad;
     map_get(&t->exprs, h, &found);
     for (ExprNode *node = (ExprNode *)(uintptr_t)found; node; node = node->next)
         if (same_terms(&node->e, term, n))
@@ -389,6 +394,10 @@ static const Expr *
 mul_term(Ctx *c, const Expr *a, const Term *t)
 {
     uint32_t nfactor = 1;
+
+    /* the first term has the highest degree */
+    if (a->nterm && term_degree(&a->term[0]) + term_degree(t) > EXPR_MAX_DEGREE)
+        return expr_bad(c);
     for (uint32_t i = 0; i < a->nterm; i++)
         nfactor += a->term[i].nfactor + t->nfactor;
 

@@ -4,16 +4,24 @@
  * terms floordiv, mod, min, max and broadcast, whose own children are canonical. Equal normal forms
  * are the same pointer, so `==` decides polynomial equality. Division rounds down everywhere.
  *
- * A coefficient that would overflow makes the result expr_bad(c), and so does an expression with
- * too many atoms. Everything computed from expr_bad(c) is bad too, and a query for its value is
- * refused; nothing ever wraps.
+ * An overflowing coefficient, a degree above EXPR_MAX_DEGREE, more than EXPR_MAX_TERMS terms or more
+ * than EXPR_MAX_SIZE atoms make the result expr_bad(c). Everything computed from expr_bad(c) is bad
+ * too, and a query for its value is refused; nothing ever wraps.
  *
- * Answers have three values: UNKNOWN is an answer, never an assumption.
+ * Answers have three values. YES: at every point of the ranges; NO: at none; UNKNOWN: neither was
+ * proved. Ranges are assumed to have points.
  */
 #ifndef TENON_EXPR_H
 #define TENON_EXPR_H
 
 #include "base/base.h"
+
+/* Named limits: an expression beyond one is expr_bad. */
+#define EXPR_MAX_TERMS 512
+/* of a term, the sum of its powers: far above that of any size that fits 64 bits, since 2^63 does
+ * not */
+#define EXPR_MAX_DEGREE 128
+#define EXPR_MAX_SIZE 16384 /* atoms at all depths, counted with repetition */
 
 typedef enum {
     VAR_SYMBOL,   /* a dimension of the model: id is its Sym. Never negative. */
@@ -57,7 +65,7 @@ struct Expr { /* interned; sum of terms, canonical order, constant last */
     uint64_t hash;
     uint64_t vars;  /* bits of the variables in it */
     uint32_t nterm; /* 0 terms is the number 0 */
-    bool bad;       /* overflowed */
+    bool bad;       /* overflowed, or too large */
     const Term *term;
 };
 
@@ -67,10 +75,10 @@ const Expr *expr_int(Ctx *c, int64_t v);
 const Expr *expr_bad(Ctx *c);
 const Expr *expr_var(Ctx *c, Var v);
 const Expr *expr_symbol(Ctx *c, const char *name);
-/* A symbol that no expression uses yet: like, like_1, …; it is late. */
+/* A symbol that no expression uses yet: like, like_1, …; marked by expr_symbol_late. */
 const Expr *expr_fresh_symbol(Ctx *c, const char *like);
-/* A late symbol is defined by a node, after all symbols that were late before it. Equalities never
- * rewrite a symbol in terms of a later one. */
+/* Marks a symbol as defined during the run by a node (the others are known at the start). Calls are
+ * in the order of definition. Equalities never rewrite a symbol in terms of a later one. */
 void expr_symbol_late(Ctx *c, Var symbol);
 const Expr *expr_axis(Ctx *c, uint32_t axis);
 const Expr *expr_loop(Ctx *c, uint32_t id);
@@ -79,7 +87,8 @@ const Expr *expr_sub(Ctx *c, const Expr *a, const Expr *b);
 const Expr *expr_mul(Ctx *c, const Expr *a, const Expr *b);
 const Expr *expr_scale(Ctx *c, const Expr *a, int64_t k);
 const Expr *expr_offset(Ctx *c, const Expr *a, int64_t k); /* a + k */
-/* Division by a divisor that may be zero stays an opaque atom, which evaluates to 0 there. */
+/* Division by a divisor not known to be at least 1 (or a nonzero number) stays an opaque atom; where
+ * the divisor is 0, C gives 0 and expr_eval fails. */
 const Expr *expr_div(Ctx *c, const Expr *a, const Expr *b);      /* floor(a / b) */
 const Expr *expr_mod(Ctx *c, const Expr *a, const Expr *b);      /* a - b * floor(a / b) */
 const Expr *expr_ceil_div(Ctx *c, const Expr *a, const Expr *b); /* (a + b - 1) / b */
@@ -140,7 +149,8 @@ typedef struct {
 
 typedef enum { NO = -1, UNKNOWN = 0, YES = 1 } Tri;
 
-/* of the absolute values; 1 if it does not fit an int64_t */
+/* The greatest common divisor of the absolute values, 0 of two zeros; 1 if it does not fit an
+ * int64_t. */
 int64_t gcd64(int64_t a, int64_t b);
 
 /* A symbol is in [0, INT64_MAX] until narrowed. False if the ranges do not meet. */
@@ -153,19 +163,20 @@ typedef struct {
 } SizeHints;
 void expr_symbol_expect(Ctx *c, Var symbol, SizeHints sizes); /* copies them */
 SizeHints expr_symbol_hints(Ctx *c, Var symbol);
-/* The size to assume if there are no hints; negative: unknown as well. */
-void expr_symbol_count(Ctx *c, Var symbol, int64_t size);
-int64_t expr_symbol_counts(Ctx *c, Var symbol);
-/* All programs add up in the same order, whatever this symbol's size: results have the same bits at
- * all sizes. */
+/* The size to assume if there are no hints; negative: none is given. */
+void expr_symbol_set_default(Ctx *c, Var symbol, int64_t size);
+int64_t expr_symbol_default(Ctx *c, Var symbol);
+/* Require: kernels may not choose their order of sums by this symbol, so results have the same bits
+ * at all its sizes. */
 void expr_symbol_alike(Ctx *c, Var symbol);
 bool expr_symbol_is_alike(Ctx *c, Var symbol);
-/* The runtime makes the indices below this symbol: they are in bounds and need no check. */
+/* Indices bounded by this symbol come from the runtime and are in bounds: they need no check. */
 void expr_symbol_trust(Ctx *c, Var symbol);
 bool expr_symbol_is_trusted(Ctx *c, Var symbol);
-/* The size to assume for a symbol: the largest hint, which takes most of the time; otherwise
- * expr_symbol_count's; otherwise the middle of its range, or EXPR_SUPPOSED if it has none. Most
- * batches and lengths are within 1 and 16,384, and 128 is the geometric mean of those. */
+/* The size to assume for a symbol: the largest hint, which takes most of the time; otherwise its
+ * default, moved into its range; otherwise the middle of its range if that ends by 2 *
+ * EXPR_SUPPOSED; otherwise EXPR_SUPPOSED, or the range's beginning if that is larger. Most batches
+ * and lengths are within 1 and 16,384, and 128 is the geometric mean of those. */
 enum { EXPR_SUPPOSED = 128 };
 int64_t expr_symbol_supposed(Ctx *c, Var symbol);
 /* Learn a == b, which a check at run time guarantees. Narrows symbols (min(n, 512) == n gives n <=
@@ -181,7 +192,7 @@ Tri expr_eq(Ctx *c, const Ranges *r, const Expr *a, const Expr *b);
 Tri expr_le(Ctx *c, const Ranges *r, const Expr *a, const Expr *b);
 Tri expr_divisible(Ctx *c, const Ranges *r, const Expr *e, int64_t k);
 
-/* From now on count queries, and try those that stay UNKNOWN at sample sizes. */
+/* From now on count queries, and evaluate those that stay UNKNOWN at sample sizes. */
 void expr_watch(Ctx *c);
 typedef struct {
     const char *text;
@@ -203,21 +214,22 @@ Watched expr_watched(Ctx *c);
 bool expr_eval(const Expr *e, bool (*value)(void *user, Var v, int64_t *out), void *user,
                int64_t *out);
 
-/* Text. `name` gives variables their spelling (NULL: symbols by name, axes $k, loops @k).
- * Printed as  2*y + r - 1 ,  (n + 15) // 16 ,  n % 16 ,  min(a, b) ; parses back to the same
- * pointer. */
+/* How to print; zeroed: for people. */
 typedef struct {
+    /* prints a variable; NULL: symbols by name, axes as $k, loops as @k */
     void (*name)(void *user, Text *t, Var v);
-    void *user;
+    void *user; /* of the three functions */
+    /* C over int64_t: tn_div(a, b), tn_mod(a, b), tn_min(a, b), tn_max(a, b), tn_broadcast(a, b) */
     bool c_syntax;
+    /* Is the value never negative? In C, its quotient and remainder by a positive number are then
+     * tn_quo(a, b) and tn_rem(a, b), which take fewer instructions. NULL: unknown */
     bool (*natural)(void *user, const Expr *e);
     /* prints a quotient, remainder, minimum or maximum as a name; false: it has none. NULL: no
      * names */
     bool (*named)(void *user, Text *t, const Atom *a);
 } ExprStyle;
-/* c_syntax prints C over int64_t: tn_div(a, b), tn_mod(a, b), tn_min(a, b), tn_max(a, b),
- * tn_broadcast(a, b). If b is a positive number and `natural` says that a is never negative,
- * tn_quo(a, b) and tn_rem(a, b), which take fewer instructions. NULL: unknown. */
+/* Printed as  2*y + r - 1 ,  (n + 15) // 16 ,  n % 16 ,  min(a, b) . With names that the text's
+ * parser knows, and without c_syntax, the text parses back to the same pointer. */
 void expr_print(Text *t, const Expr *e, const ExprStyle *style);
 /* for messages; context lifetime */
 const char *expr_str(Ctx *c, const Expr *e);

@@ -4,10 +4,7 @@
 
 #include "expr/expr.h"
 
-#define EXPR_MAX_TERMS 512 /* named limit: longer polynomials become expr_bad */
-#define EXPR_MAX_ARGS 16   /* arguments of one min or max */
-/* atoms of an expression, counted with repetition; one with more becomes expr_bad */
-#define EXPR_MAX_SIZE 16384
+#define EXPR_MAX_ARGS 16 /* arguments of one min or max */
 
 /* a symbol's value in symbols defined no later; or what a min, max or broadcast equals */
 typedef struct {
@@ -19,7 +16,7 @@ struct ExprTable {
     Map exprs, atoms; /* by hash, to chains */
     Map range;        /* symbol id to its Interval, if it was narrowed */
     Map hints;        /* symbol id to its size hints */
-    Map count;        /* symbol id to the size that it counts as */
+    Map size;         /* symbol id to the size to assume without hints */
     Map alike;        /* ids of symbols by which the order of sums may not differ */
     Map trusted;      /* ids of symbols whose indices are unchecked */
     /* id of a late symbol to its position among those */

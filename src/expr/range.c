@@ -160,17 +160,17 @@ expr_symbol_hints(Ctx *c, Var symbol)
 }
 
 void
-expr_symbol_count(Ctx *c, Var symbol, int64_t size)
+expr_symbol_set_default(Ctx *c, Var symbol, int64_t size)
 {
-    map_put(&expr_table(c)->count, symbol.id, (uint64_t)size);
+    map_put(&expr_table(c)->size, symbol.id, (uint64_t)size);
 }
 
 int64_t
-expr_symbol_counts(Ctx *c, Var symbol)
+expr_symbol_default(Ctx *c, Var symbol)
 {
     uint64_t size;
 
-    return map_get(&expr_table(c)->count, symbol.id, &size) ? (int64_t)size : -1;
+    return map_get(&expr_table(c)->size, symbol.id, &size) ? (int64_t)size : -1;
 }
 
 void
@@ -202,7 +202,7 @@ expr_symbol_supposed(Ctx *c, Var symbol)
 {
     SizeHints said = expr_symbol_hints(c, symbol);
     Interval r = expr_symbol_get(c, symbol);
-    int64_t count = expr_symbol_counts(c, symbol);
+    int64_t count = expr_symbol_default(c, symbol);
 
     if (said.n)
         return said.at[said.n - 1];

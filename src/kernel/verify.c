@@ -70,7 +70,7 @@ check_var(void *user, Var v)
 static bool
 check_expr(KernelCheck *k, const Expr *e)
 {
-    REQUIRE(k, 3, e && !e->bad, "an index is missing or overflows 64 bits");
+    REQUIRE(k, 3, e && !e->bad, "an index is missing, overflows 64 bits or is too long");
     /* Scalars behind computed variables: see check_value */
     expr_vars(e, check_var, k);
     return k->ok;

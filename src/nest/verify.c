@@ -104,7 +104,7 @@ check_expr(NestCheck *k, const Expr *e, uint32_t limit)
 {
     ExprCheck user = { k, limit };
     REQUIRE(k, 3, e != NULL, "an index is missing");
-    REQUIRE(k, 3, !e->bad, "an index overflows 64 bits");
+    REQUIRE(k, 3, !e->bad, "an index overflows 64 bits or is too long");
     expr_vars(e, check_var, &user);
     return k->ok;
 }

@@ -156,7 +156,8 @@ op_infer(Ctx *c, const OpCall *call, const Type **out)
                            out[i]->rank, TN_MAX_RANK);
         for (uint32_t d = 0; d < out[i]->rank; d++) {
             if (out[i]->dim[d]->bad)
-                return op_fail(c, call, DIAG_LIMIT, "axis %u of output %u overflows 63 bits", d, i);
+                return op_fail(c, call, DIAG_LIMIT,
+                               "axis %u of output %u overflows 63 bits or is too long", d, i);
             const Expr *none = expr_int(c, 0), *dim = out[i]->dim[d];
             Tri fits = expr_le(c, NULL, none, dim);
             if (fits == NO)

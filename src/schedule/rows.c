@@ -167,7 +167,7 @@ row_of(Draft *w, uint32_t part, uint32_t shared)
     while (r.free < r.nown && p->iter.at[p->axis[part][r.own[r.free]]].kind == AXIS_PARALLEL &&
            (!filled || axis_separates_writes(w->c, n, r.own[r.free])))
         r.free++;
-    r.run = r.nown > 0;
+    r.nfused = r.nown > 0;
     uint32_t last_own = r.nown ? r.own[r.nown - 1] : 0;
     if (r.nown && p->iter.at[p->axis[part][last_own]].kind == AXIS_PARALLEL &&
         !(filled && axis_separates_writes(w->c, n, last_own)) && writes_along(&r, last_own) &&
@@ -178,22 +178,22 @@ row_of(Draft *w, uint32_t part, uint32_t shared)
             !r.along && r.nsum && r.reduce && !sums_run(&r) && reads_are_placed(&r, last_own);
         r.along |= r.placed;
     }
-    while (r.along && r.run < r.nown) {
-        bool all = !extents_depend_on(n, r.own[r.nown - r.run - 1]);
+    while (r.along && r.nfused < r.nown) {
+        bool all = !extents_depend_on(n, r.own[r.nown - r.nfused - 1]);
         for (uint32_t i = 0; all && i < n->nwrite; i++)
-            all = low_collapses(&r.low, r.own[r.nown - r.run - 1], r.own[r.nown - r.run], value,
-                                n->nwrite, &n->write[i]);
+            all = low_collapses(&r.low, r.own[r.nown - r.nfused - 1], r.own[r.nown - r.nfused],
+                                value, n->nwrite, &n->write[i]);
         if (!all)
             break;
-        r.run++;
+        r.nfused++;
     }
     if (!r.reduce || r.along || !r.nsum)
         return r;
     r.lanes = low_lanes(&r.low, r.reduce->dtype);
     if (!sums_run(&r))
         return r;
-    for (r.sum_run = 1; r.sum_run < r.nsum; r.sum_run++)
-        if (!low_collapses(&r.low, r.sum[r.nsum - r.sum_run - 1], r.sum[r.nsum - r.sum_run],
+    for (r.nsum_fused = 1; r.nsum_fused < r.nsum; r.nsum_fused++)
+        if (!low_collapses(&r.low, r.sum[r.nsum - r.nsum_fused - 1], r.sum[r.nsum - r.nsum_fused],
                            r.reduce->arg, 1, NULL))
             break;
     return r;
@@ -204,7 +204,7 @@ row_gather_axis(RowPart *r)
 {
     Accesses all = nest_accesses(r->low.c, r->low.a, r->low.n);
 
-    for (uint32_t k = r->placed ? 0 : r->nown; k < r->nown - r->run; k++) {
+    for (uint32_t k = r->placed ? 0 : r->nown; k < r->nown - r->nfused; k++) {
         uint32_t axis = r->own[k];
         bool unit = false, other = expr_or(r->low.n->axis[axis].extent, 0) < r->lanes;
         for (uint32_t i = 0; i < all.n && !other; i++) {
@@ -253,17 +253,24 @@ row_lanes(const RowPart *r, const Expr *extent)
     return lanes;
 }
 
+/* Elements of a cache line; 1 if it holds none. */
+static int64_t
+line_elements(const Machine *m, int64_t bytes)
+{
+    return m->line_bytes > bytes ? m->line_bytes / bytes : 1;
+}
+
 bool
 row_is_lines(const RowPart *r, int64_t bytes)
 {
     Low l = r->low;
     const Write *w = &l.n->write[0];
     const Type *t = l.n->param[w->out].type;
-    int64_t line = l.m->line_bytes / bytes;
+    int64_t line = line_elements(l.m, bytes);
 
     if (l.m->vector_bytes % l.m->line_bytes)
         return false;
-    for (uint32_t i = 0; i + r->run < r->nown; i++) {
+    for (uint32_t i = 0; i + r->nfused < r->nown; i++) {
         const Expr *stride =
             low_stride(&l, scalar_load(l.c, t->dtype, w->out, t->rank, w->at, NULL), r->own[i]);
         if (!stride || expr_divisible(l.c, NULL, stride, line) != YES)
@@ -275,7 +282,7 @@ row_is_lines(const RowPart *r, int64_t bytes)
 int64_t
 row_block(const Draft *w, const Expr *columns, int64_t bytes, int64_t most)
 {
-    int64_t line = w->p->m->line_bytes / bytes, cores = w->p->m->cores, n;
+    int64_t line = line_elements(w->p->m, bytes), cores = w->p->m->cores, n;
 
     if (!expr_const(columns, &n))
         return most;

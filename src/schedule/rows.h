@@ -1,5 +1,6 @@
-/* rows: the parts of a kernel as rows, for the writers of their programs: a part's own axes, which
- * of them are contiguous, and whether vectors run along outputs or along a sum. */
+/* rows: a part of a kernel seen as rows: for each point of the axes that all parts share, the part's
+ * own axes; which of them are contiguous, and whether vectors go along outputs or along a sum. For
+ * the schedule writers (write_*.c). */
 #ifndef TENON_ROWS_H
 #define TENON_ROWS_H
 
@@ -8,43 +9,49 @@
 typedef struct {
     uint32_t part;
     Low low;
-    const char *name;     /* what it makes */
+    const char *name;     /* of its output */
     const Scalar *reduce; /* or NULL */
-    /* parallel axes that are not shared, outermost first */
+    /* axes of the part alone, other than reductions (a scan's axis too), in the order of their
+     * loops: if the part accumulates into its output, first those that write separate elements */
     uint32_t own[NEST_MAX_AXES], nown;
-    /* the first `free` of them are outputs whose iterations write separate elements */
+    /* the first `free` of them are parallel, and their iterations write separate elements */
     uint32_t free;
-    uint32_t run; /* the last `run` of them are contiguous: one index */
-    bool along;   /* vectors run along the run */
-    bool placed;  /* although some summands are gathered */
-    uint32_t sum[NEST_MAX_AXES], nsum;
-    /* the same for the sums, if vectors run along them; 0: they do not */
-    uint32_t sum_run;
+    /* the last `nfused` of them form one index; more than 1 only if they are contiguous for all
+     * accesses */
+    uint32_t nfused;
+    bool along;  /* vectors go along that index */
+    bool placed; /* `along`, and some reads along it have data-dependent indices (gathers) */
+    uint32_t sum[NEST_MAX_AXES], nsum; /* the reduction axes */
+    /* if vectors go along a sum, the last `nsum_fused` of these form one index; 0: they do not */
+    uint32_t nsum_fused;
+    /* of a vector: of the widest output type, or of the sum's type if !along */
     int64_t lanes;
     int64_t operations; /* of one point, once computed; 0: not yet */
 } RowPart;
 
+/* The part, of which the first `shared` axes other than reductions are shared. */
 RowPart row_of(Draft *w, uint32_t part, uint32_t shared);
-/* of contiguous axes */
+/* The product of the axes' extents. */
 const Expr *row_extent(RowPart *r, const uint32_t *axis, uint32_t n);
-/* Of a part that gathers: an axis of at least a vector's lanes that is contiguous in all reads that
- * vary with it; NO_SLOT: none. Channels of an image sampled at computed positions, for example. */
+/* Of a part that is `placed`: an axis outside of its index, of at least a vector's lanes, along which
+ * all reads that vary with it are contiguous; NO_SLOT: none. Channels of an image sampled at computed
+ * positions, for example. */
 uint32_t row_gather_axis(RowPart *r);
-/* Lanes of a vector, fewer if there are fewer points. */
+/* The part's lanes, halved while half of them cover the extent: a vector is not mostly empty. */
 int64_t row_lanes(const RowPart *r, const Expr *extent);
-/* Is a vector of the last index, at a multiple of its lanes, made of complete cache lines of the
- * output? */
+/* Is each vector of the part's index, at a multiple of its lanes, made of complete cache lines of the
+ * first output? `bytes`: of its element. */
 bool row_is_lines(const RowPart *r, int64_t bytes);
-/* Columns of a task, in complete cache lines: at least a task for each core, and at most `most`
- * columns. */
+/* Columns of a task: an even share of the columns for each core, rounded up to complete cache lines,
+ * but at most `most`; `most` if their number is symbolic. `bytes`: of an element. */
 int64_t row_block(const Draft *w, const Expr *columns, int64_t bytes, int64_t most);
-/* The index over a run of axes: its one axis, or the fused ones, named after the part with a
- * suffix. */
+/* The name of the index over adjacent axes: of the one axis, or, after a printed step that fuses
+ * them, of the part with a suffix. */
 const char *row_index(Draft *w, const RowPart *r, Text *t, const uint32_t *axis, uint32_t n,
                       const char *suffix);
 
-/* A single part that scans, or accumulates into its output (scatters). False: none, or without
- * vectors. */
+/* A single part that scans, or accumulates into its output (scatters). False: the part is no such
+ * thing, or no vector fits where one is needed; nothing is written. */
 bool write_scan(Draft *w, RowPart *r);
 bool write_scatter(Draft *w, RowPart *r);
 /* Sums of columns: row after row is added to a block of sums that fits a near cache, a few rows at

@@ -195,7 +195,7 @@ static void
 add_samples(void *user, Var v)
 {
     Samples *s = user;
-    int64_t size = v.kind == VAR_SYMBOL ? expr_symbol_counts(s->c, v) : -1;
+    int64_t size = v.kind == VAR_SYMBOL ? expr_symbol_default(s->c, v) : -1;
     bool counts = size >= 0 && size < EXPR_SUPPOSED && !expr_symbol_hints(s->c, v).n;
 
     for (uint32_t i = 0; i < s->at.n; i++)

@@ -23,13 +23,13 @@ bool
 write_column_sums(Draft *w, RowPart *r, Text *t, const char *outside, int64_t block)
 {
     const char *a = r->name;
-    const Expr *extent = row_extent(r, r->own + r->nown - r->run, r->run);
+    const Expr *extent = row_extent(r, r->own + r->nown - r->nfused, r->nfused);
 
     if (!r->reduce || r->reduce->narg > 1 || !r->along || r->free < r->nown || !is_deep(w, r) ||
         row_lanes(r, extent) == 1 || expr_or(extent, INT64_MAX) <= block / 2)
         return false;
-    const char *x = row_index(w, r, t, r->own + r->nown - r->run, r->run, "x");
-    const char *outer = axis_names(w, r->part, r->own, r->nown - r->run);
+    const char *x = row_index(w, r, t, r->own + r->nown - r->nfused, r->nfused, "x");
+    const char *outer = axis_names(w, r->part, r->own, r->nown - r->nfused);
     write_steps(t, a, "split %s by %lld -> @.c @.i guard\nsplit @.i by %lld -> @.b @.l\n", x,
                 (long long)block, (long long)row_lanes(r, extent));
     write_steps(t, a, "split %s by %d -> @.r @.s\n", axis_name(w, r->part, r->sum[r->nsum - 1]),

@@ -54,8 +54,9 @@ ask_ahead(Draft *w, RowPart *r, Text *t, const char *around)
     if (buffer >= k->nin ||
         cost_argument_level(w->c, k, w->p->m, &(CostQuery){ .threads = 1 }, buffer) != LEVEL_MEMORY)
         return;
-    double row = (double)(expr_or(row_extent(r, r->sum + r->nsum - r->sum_run, r->sum_run), 1) *
-                          dtype_info[read[0]->dtype].bytes);
+    double row =
+        (double)(expr_or(row_extent(r, r->sum + r->nsum - r->nsum_fused, r->nsum_fused), 1) *
+                 dtype_info[read[0]->dtype].bytes);
     text_printf(t, "stage %s.%s at %s -> %s.near reg of %s.b %s.u ahead %lld\n", r->name,
                 r->low.n->param[slot].name, around, r->name, r->name, r->name,
                 /* as much as is in flight at once (Little's law) */
@@ -89,19 +90,20 @@ static bool
 write_part(Draft *w, RowPart *r, Text *t, const char *outside, int64_t unroll, int64_t chunk)
 {
     const char *a = r->name, *x = NULL, *around = outside, *sums;
-    const uint32_t *run = r->own + r->nown - r->run;
+    const uint32_t *run = r->own + r->nown - r->nfused;
 
     if (write_column_sums(w, r, t, outside, unroll * chunk / vectors_in_flight(w->p->m)))
         return true;
-    const char *outer = names(w, r, r->own, r->nown - r->run);
-    const char *free = names(w, r, r->own, r->free < r->nown - r->run ? r->free : r->nown - r->run);
+    const char *outer = names(w, r, r->own, r->nown - r->nfused);
+    const char *free =
+        names(w, r, r->own, r->free < r->nown - r->nfused ? r->free : r->nown - r->nfused);
 
     if (r->along || (!r->reduce && r->nown)) {
-        const Expr *extent = row_extent(r, run, r->run);
+        const Expr *extent = row_extent(r, run, r->nfused);
         int64_t lanes = r->along ? row_lanes(r, extent) : 1;
         bool fixed = expr_const(extent, NULL);
-        x = row_index(w, r, t, run, r->run, "x");
-        if (!outside && r->run == r->nown && r->free == r->nown &&
+        x = row_index(w, r, t, run, r->nfused, "x");
+        if (!outside && r->nfused == r->nown && r->free == r->nown &&
             (!fixed || expr_or(extent, 0) > chunk) && (!r->reduce || fixed)) {
             write_steps(t, a, "split %s by %lld -> @.c @.i guard\n", x, (long long)chunk);
             x = arena_printf(w->a, "%s.i", a);
@@ -142,14 +144,14 @@ write_part(Draft *w, RowPart *r, Text *t, const char *outside, int64_t unroll, i
     }
     if (!around)
         around = "all";
-    if (r->sum_run) {
-        const Expr *extent = row_extent(r, r->sum + r->nsum - r->sum_run, r->sum_run);
+    if (r->nsum_fused) {
+        const Expr *extent = row_extent(r, r->sum + r->nsum - r->nsum_fused, r->nsum_fused);
         int64_t lanes = row_lanes(r, extent);
         if (lanes == 1)
             lanes = 2;
         if (unroll > 1 && expr_or(extent, INT64_MAX) < unroll * lanes)
             return false;
-        sums = row_index(w, r, t, r->sum + r->nsum - r->sum_run, r->sum_run, "r");
+        sums = row_index(w, r, t, r->sum + r->nsum - r->nsum_fused, r->nsum_fused, "r");
         const char *several = split_vectors(w, r, t, sums, unroll, lanes);
         write_steps(t, a, "hold @ at %s -> @.acc reg over %s@.l\n", around, several);
         if (*several)
@@ -175,7 +177,7 @@ write_parts(Draft *w, RowPart *row, uint32_t shared, const char *before)
     bool sums = false;
 
     for (uint32_t i = 0; i < n; i++)
-        sums |= row[i].sum_run > 0;
+        sums |= row[i].nsum_fused > 0;
     /* Of equal prices the first is taken: the shortest code; for sums along vectors, the one with
      * the most accumulators. */
     for (int64_t step = 1; step <= most; step *= 2) {
@@ -243,7 +245,7 @@ write_along_shared(Draft *w, uint32_t shared)
 static bool
 axes_as_read(RowPart *r, const Scalar *load)
 {
-    uint32_t outer = r->nown - r->run;
+    uint32_t outer = r->nown - r->nfused;
     int64_t stride[NEST_MAX_AXES];
     bool moved = false;
 
@@ -269,7 +271,7 @@ write_as_read(Draft *w, RowPart row)
 {
     Accesses all = nest_accesses(w->c, w->a, row.low.n);
 
-    if (row.along && !row.reduce && !row.nsum && row.free == row.nown && row.run < row.nown &&
+    if (row.along && !row.reduce && !row.nsum && row.free == row.nown && row.nfused < row.nown &&
         all.n == 1 && axes_as_read(&row, all.at[0].load))
         write_parts(w, &row, 0,
                     arena_printf(w->a, "order %s\n", names(w, &row, row.own, row.nown)));

@@ -49,11 +49,11 @@ write_scan(Draft *w, RowPart *r)
     } else {
         if (!r->along)
             return false;
-        const Expr *extent = row_extent(r, r->own + r->nown - r->run, r->run);
+        const Expr *extent = row_extent(r, r->own + r->nown - r->nfused, r->nfused);
         int64_t lanes = row_lanes(r, extent), bytes = w->p->m->vector_bytes / r->lanes,
                 block = row_block(w, extent, bytes, machine_block_bytes(w->p->m, LEVEL_L1) / bytes);
-        const char *x = row_index(w, r, &t, r->own + r->nown - r->run, r->run, "x"),
-                   *between = axis_names(w, r->part, r->own + scan, r->nown - r->run - scan);
+        const char *x = row_index(w, r, &t, r->own + r->nown - r->nfused, r->nfused, "x"),
+                   *between = axis_names(w, r->part, r->own + scan, r->nown - r->nfused - scan);
         if (lanes == 1)
             return false;
         write_steps(&t, a, "split %s by %lld -> @.c @.i guard\nsplit @.i by %lld -> @.b @.l\n", x,

@@ -75,7 +75,7 @@ write_tiles(Draft *w, const Transpose *u)
     RowPart *r = u->r;
     Text t = { .arena = w->a };
     const char *a = r->name, *y = row_index(w, r, &t, u->y, u->ny, "y"),
-               *x = row_index(w, r, &t, r->own + r->nown - r->run, r->run, "x");
+               *x = row_index(w, r, &t, r->own + r->nown - r->nfused, r->nfused, "x");
     long long lanes = u->lanes;
 
     write_steps(&t, a, "split %s by %lld -> @.yc @.yi guard\nsplit @.yi by %lld -> @.yb @.yl\n", y,
@@ -130,13 +130,13 @@ write_transpose(Draft *w)
         return false;
     while (r.own[at] != axis[0])
         at++;
-    if (at >= r.nown - r.run)
+    if (at >= r.nown - r.nfused)
         return false;
     uint32_t run = run_before(&r, at);
     int64_t bytes = dtype_info[load[0]->dtype].bytes, lanes = w->p->m->vector_bytes / bytes;
     if (bytes < 4 || dtype_info[n->param[n->write[0].out].type->dtype].bytes != bytes ||
         expr_or(row_extent(&r, r.own + at - run + 1, run), INT64_MAX) < lanes ||
-        expr_or(row_extent(&r, r.own + r.nown - r.run, r.run), INT64_MAX) < lanes)
+        expr_or(row_extent(&r, r.own + r.nown - r.nfused, r.nfused), INT64_MAX) < lanes)
         return false;
     for (uint32_t i = 0; i < nload; i++)
         for (uint32_t o = 0; o < all.n; o++)
@@ -147,7 +147,7 @@ write_transpose(Draft *w)
         .r = &r, .y = r.own + at - run + 1, .ny = run, .load = load, .nload = nload, .lanes = lanes
     };
     turn.outer = axis_names(w, 0, r.own, at - run + 1);
-    turn.between = axis_names(w, 0, r.own + at + 1, r.nown - r.run - at - 1);
+    turn.between = axis_names(w, 0, r.own + at + 1, r.nown - r.nfused - at - 1);
     write_blocks(w, &turn, LEVEL_L1, bytes);
     if (w->p->m->level[LEVEL_L2].bytes)
         write_blocks(w, &turn, LEVEL_L2, bytes);

@@ -169,7 +169,7 @@ parse_index(Scope *s)
     bool ok = index_sum(s, &e);
     s->depth = depth;
     if (ok && e->bad)
-        ok = parse_error(s->p, "an index overflows 64 bits");
+        ok = parse_error(s->p, "an index overflows 64 bits or is too long");
     return ok ? e : NULL;
 }
 
@@ -227,7 +227,7 @@ parse_symbol(Parse *p)
         int64_t size;
         if (!parse_int(p, &size) || size < 0)
             return parse_error(p, "symbol %s counts as a size, which is 0 or more", name);
-        expr_symbol_count(p->ctx, symbol, size);
+        expr_symbol_set_default(p->ctx, symbol, size);
     }
     if (parse_accept(p, "alike"))
         expr_symbol_alike(p->ctx, symbol);
@@ -239,7 +239,7 @@ symbol_print(Ctx *c, Text *t, Var symbol)
 {
     Interval range = expr_symbol_get(c, symbol);
     SizeHints hints = expr_symbol_hints(c, symbol);
-    int64_t count = expr_symbol_counts(c, symbol);
+    int64_t count = expr_symbol_default(c, symbol);
     bool narrowed = range.lo != 0 || range.hi != INT64_MAX;
 
     if (!narrowed && !hints.n && count < 0 && !expr_symbol_is_alike(c, symbol))

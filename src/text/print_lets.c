@@ -2,14 +2,17 @@
  * them.
  *
  * A node that would be printed twice becomes a `let` in the outermost body in which all of its axes
- * are bound, so the length of a text is linear in its DAG. A node whose text would nest too deep
- * becomes one too.
+ * are bound, unless its text is short. So a text is as long as its DAG, except that each of several
+ * reductions over an axis prints what it shares with the others. A node whose text would nest too
+ * deep becomes a let too.
  */
 #include "text/printer.h"
 
 typedef struct {
     const Scalar *s;
-    AxisSet free;    /* reduction axes it uses that it does not bind */
+    /* reduction axes that must be bound around its text: those that it uses, in the extents of what
+     * it binds too (Scalar.axes omits these), and does not bind itself */
+    AxisSet free;
     uint32_t times;  /* how often it would be printed, at most 2 */
     uint32_t height; /* nesting of its text */
     bool let;
@@ -20,26 +23,10 @@ typedef struct {
 typedef struct {
     Printer *p;
     VEC(Use) use;
-    Map number;   /* Scalar to its index in use, plus 1 */
-    AxisSet free; /* of the Exprs of the node being entered */
+    Map number; /* Scalar to its index in use, plus 1 */
 } Uses;
 
-static AxisSet uses_enter(Uses *u, const Scalar *s);
-
-static void
-uses_var(void *user, Var v)
-{
-    Uses *u = user;
-    if (v.kind == VAR_COMPUTED) {
-        AxisSet here = u->free;
-        AxisSet below = uses_enter(u, computed_scalar(v));
-        u->free = here | below;
-    } else if (v.kind == VAR_AXIS && u->p->nest && u->p->nest->axis[v.id].kind == AXIS_REDUCE) {
-        u->free |= (AxisSet)1 << v.id;
-    }
-}
-
-/* Visits the Exprs of a node. */
+/* Visits the variables of a node's Exprs, each once for each Expr. */
 static void
 each_expr(const Scalar *s, void (*visit)(void *user, Var v), void *user)
 {
@@ -55,27 +42,55 @@ each_expr(const Scalar *s, void (*visit)(void *user, Var v), void *user)
         expr_vars(s->u.load.valid, visit, user);
 }
 
+/* The same, and its operands, as computed variables. */
+static void
+each_below(const Scalar *s, void (*visit)(void *user, Var v), void *user)
+{
+    for (uint32_t k = 0; k < s->narg; k++)
+        visit(user, (Var){ VAR_COMPUTED, MAP_PTR(s->arg[k]) });
+    if (s->op == S_LOAD && s->u.load.outside)
+        visit(user, (Var){ VAR_COMPUTED, MAP_PTR(s->u.load.outside) });
+    each_expr(s, visit, user);
+}
+
+typedef struct {
+    Uses *uses;
+    AxisSet free;
+} Entering;
+
+static AxisSet uses_enter(Uses *u, const Scalar *s);
+
+static void
+enter_var(void *user, Var v)
+{
+    Entering *e = user;
+    if (v.kind == VAR_COMPUTED)
+        e->free |= uses_enter(e->uses, computed_scalar(v));
+    else if (v.kind == VAR_AXIS && v.id < NEST_MAX_AXES)
+        e->free |= axis_one((uint32_t)v.id);
+}
+
 static AxisSet
 uses_enter(Uses *u, const Scalar *s)
 {
+    const Nest *n = u->p->nest;
+    Entering e = { u, 0 };
     uint64_t known;
     if (printer_let(u->p, s))
         return 0;
     if (map_get(&u->number, MAP_PTR(s), &known))
         return u->use.at[known - 1].free;
-    AxisSet free = 0;
-    for (uint32_t i = 0; i < s->narg; i++)
-        free |= uses_enter(u, s->arg[i]);
-    if (s->op == S_LOAD && s->u.load.outside)
-        free |= uses_enter(u, s->u.load.outside);
-    u->free = 0;
-    each_expr(s, uses_var, u);
-    free |= u->free;
-    if (s->op == S_REDUCE)
-        free &= ~s->u.reduce.axes;
-    VEC_PUSH(u->p->scratch, &u->use, ((Use){ .s = s, .free = free }));
+    each_below(s, enter_var, &e);
+    if (s->op == S_REDUCE) {
+        for (uint32_t x = 0; x < n->naxis; x++)
+            if (s->u.reduce.axes >> x & 1)
+                e.free |= expr_axes(n->axis[x].extent);
+        e.free &= ~s->u.reduce.axes;
+    }
+    e.free &= n ? nest_axes_of_kind(n, AXIS_REDUCE) : 0;
+    VEC_PUSH(u->p->scratch, &u->use, ((Use){ .s = s, .free = e.free }));
     map_put(&u->number, MAP_PTR(s), u->use.n);
-    return free;
+    return e.free;
 }
 
 typedef struct {
@@ -110,25 +125,14 @@ is_short(const Scalar *s)
     case S_CONST:
     case S_IOTA:
     case S_ITEM: return true;
-    case S_INDEX: return !expr_uses_kind(s->u.index, VAR_COMPUTED);
+    case S_INDEX:
     case S_LOAD:
-        for (uint32_t d = 0; d < s->u.load.rank; d++)
-            if (expr_uses_kind(s->u.load.at[d], VAR_COMPUTED))
+        for (uint32_t i = 0; i < s->vars->n; i++)
+            if (s->vars->at[i].kind == VAR_COMPUTED)
                 return false;
-        return !s->u.load.outside || scalar_is_const(s->u.load.outside);
+        return s->op == S_INDEX || !s->u.load.outside || scalar_is_const(s->u.load.outside);
     default: return false;
     }
-}
-
-/* Visits the operands of a node. */
-static void
-each_below(const Scalar *s, void (*visit)(void *user, Var v), void *user)
-{
-    for (uint32_t k = 0; k < s->narg; k++)
-        visit(user, (Var){ VAR_COMPUTED, MAP_PTR(s->arg[k]) });
-    if (s->op == S_LOAD && s->u.load.outside)
-        visit(user, (Var){ VAR_COMPUTED, MAP_PTR(s->u.load.outside) });
-    each_expr(s, visit, user);
 }
 
 typedef struct {
@@ -149,9 +153,11 @@ height_var(void *user, Var v)
 }
 
 /* Selects lets. Operands are numbered before their users, so in reverse order every user's count is
- * final when it is propagated; a let is printed once whatever its own count. In forward order, a
- * text that would nest too deep becomes a let; bodies inside are broken up when they are
- * printed. */
+ * final when it is propagated; a let is printed once whatever its own count.
+ *
+ * Then, in forward order, a text that would nest too deep becomes a let. A node with axes that are
+ * bound further inside cannot be one here: the body that binds them breaks it up when it is
+ * printed. So its height counts as half of the limit at most, and the body need not become a let. */
 static void
 choose_lets(Uses *u, const Scalar *const *root, uint32_t n)
 {
@@ -166,13 +172,13 @@ choose_lets(Uses *u, const Scalar *const *root, uint32_t n)
     }
     for (uint32_t i = 0; i < u->use.n; i++) {
         Use *use = &u->use.at[i];
-        bool known = !(use->free & ~u->p->bound);
+        bool bound = !(use->free & ~u->p->bound);
         Heights h = { u, 0 };
         each_below(use->s, height_var, &h);
         use->height = h.height + 1;
-        if (!known && use->height > PRINT_MAX_HEIGHT / 2)
+        if (!bound && use->height > PRINT_MAX_HEIGHT / 2)
             use->height = PRINT_MAX_HEIGHT / 2;
-        use->let = use->let || (known && use->height > PRINT_MAX_HEIGHT && !is_short(use->s));
+        use->let = use->let || (bound && use->height > PRINT_MAX_HEIGHT && !is_short(use->s));
     }
 }
 
@@ -186,7 +192,7 @@ line_break(Text *t, int depth)
 }
 
 void
-print_value(Printer *p, Text *t, const Scalar *const *value, uint32_t n, bool typed, int lines)
+print_value(Printer *p, Text *t, const Scalar *const *value, uint32_t n, bool typed, int indent)
 {
     Uses u = { .p = p, .number = { .arena = p->scratch } };
     VEC(const Scalar *) let = { 0 };
@@ -197,22 +203,23 @@ print_value(Printer *p, Text *t, const Scalar *const *value, uint32_t n, bool ty
         if (!u.use.at[i].let)
             continue;
         const Scalar *s = u.use.at[i].s;
-        line_break(t, lines);
+        line_break(t, indent);
         text_add(t, "let ");
         Text body = { .arena = p->scratch };
-        uint32_t mentioned = p->order.n;
+        uint32_t before = p->order.n;
         print_scalar(p, &body, s, PREC_BODY, true);
-        for (uint32_t k = mentioned; k < p->order.n; k++)
+        /* the axes that the let introduces; a reduction behind it may bind them again */
+        for (uint32_t k = before; k < p->order.n; k++)
             p->at[p->order.at[k]].closed = true;
         Sym name = printer_name(p, sym_printf(p->ctx, "t%u", ++p->nlet));
         print_word(t, name);
         text_printf(t, " = %s in", text_str(&body));
-        text_add(t, lines < 0 ? " " : "");
+        text_add(t, indent < 0 ? " " : "");
         map_put(&p->let, MAP_PTR(s), MAP_PTR(name));
         VEC_PUSH(p->scratch, &let, s);
     }
     if (let.n)
-        line_break(t, lines);
+        line_break(t, indent);
     text_add(t, n > 1 ? "(" : "");
     for (uint32_t i = 0; i < n; i++) {
         text_add(t, i ? ", " : "");

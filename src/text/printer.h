@@ -54,9 +54,9 @@ void print_scalar(Printer *p, Text *t, const Scalar *s, int prec, bool typed);
 /* ---- print_lets.c ---------------------------------------------------------------------------- */
 
 /* value[n] as one body: a tuple if n > 1, after lets for what is used more than once. `typed`: a
- * lone number must have its type. If `lines` >= 0, each let is on its own line at that
- * indentation. */
+ * lone number must have its type. `indent`: of the lines of the lets; negative: all on one
+ * line. */
 void print_value(Printer *p, Text *t, const Scalar *const *value, uint32_t n, bool typed,
-                 int lines);
+                 int indent);
 
 #endif

@@ -571,13 +571,14 @@ def test_folding_is_bounded(save, nodes):
     bounded(save(make(nodes, weights=weights)))
 
 
-def test_a_chain_of_products_of_dimensions(save):
-    """The dimension doubles its degree at each step: (n + m)^(2^20) would have a million terms."""
+@pytest.mark.parametrize("dims, steps", [(["a", "b", "c"], 24), (["a"], 26)])
+def test_a_chain_of_products_of_dimensions(save, dims, steps):
+    """The dimension doubles its degree at each step: (a + b)^(2^20) would have a million terms, a^(2^26) has many million factors."""
     nodes = [node("Shape", "x", "s"), node("ReduceSum", "s", "d0", keepdims=1)]
-    for k in range(24):
+    for k in range(steps):
         nodes.append(node("Mul", f"d{k} d{k}", f"d{k + 1}"))
-    nodes += [node("Expand", "one d24", "e"), node("ReduceSum", "e", "y", keepdims=0)]
-    bounded(save(make(nodes, inputs=[value("x", ["a", "b", "c"])], weights=[tensor("one", np.float32(1))])))
+    nodes += [node("Expand", f"one d{steps}", "e"), node("ReduceSum", "e", "y", keepdims=0)]
+    bounded(save(make(nodes, inputs=[value("x", dims)], weights=[tensor("one", np.float32(1))])))
 
 
 def test_a_long_chain_is_no_deep_stack(save):

@@ -246,6 +246,33 @@ overflow(void **state)
     assert_true(DIV(n, N(INT64_MIN))->bad);
 }
 
+/* Without limits, powers wrap, and walks take as long and as much stack as a model wants. */
+static void
+too_large(void **state)
+{
+    CTX;
+    const Expr *n = S("n"), *m = S("m"), *power = n, *sum = N(0), *mixed = N(1);
+
+    for (uint32_t i = 1; i < EXPR_MAX_DEGREE; i++)
+        power = MUL(power, n);
+    assert_false(power->bad);
+    assert_true(MUL(power, n)->bad);
+    assert_true(MUL(m, power)->bad);
+    assert_true(MUL(ADD(n, m), ADD(power, N(1)))->bad);
+    assert_ptr_equal(MUL(power, N(0)), N(0));
+    for (int i = 0; i < 40; i++) {
+        n = MUL(n, n);
+        assert_true(n->bad || n->term->factor->power == UINT32_C(2) << i);
+    }
+    assert_true(n->bad);
+    for (int i = 0; i < 8; i++) /* some hundred atoms in the end */
+        mixed = DIV(ADD(mixed, m), ADD(ADD(MUL(mixed, mixed), m), N(i + 2)));
+    assert_false(mixed->bad);
+    for (int i = 0; i < EXPR_MAX_TERMS && !sum->bad; i++)
+        sum = ADD(sum, DIV(mixed, N(1000003 + i)));
+    assert_true(sum->bad);
+}
+
 static void
 structure(void **state)
 {
@@ -587,6 +614,7 @@ main(void)
         cmocka_unit_test_setup_teardown(broadcasts, world_begin, world_end),
         cmocka_unit_test_setup_teardown(learning, world_begin, world_end),
         cmocka_unit_test_setup_teardown(overflow, world_begin, world_end),
+        cmocka_unit_test_setup_teardown(too_large, world_begin, world_end),
         cmocka_unit_test_setup_teardown(structure, world_begin, world_end),
         cmocka_unit_test_setup_teardown(text, world_begin, world_end),
         cmocka_unit_test_setup_teardown(random_rules, world_begin, world_end),

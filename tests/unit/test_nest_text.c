@@ -74,6 +74,25 @@ text_is_as_long_as_the_dag(void **state)
     assert_ptr_equal(again->write[0].value, s);
 }
 
+/* A value that is used twice becomes a let where the axes of the extents inside are bound, although
+ * it uses none of them otherwise. */
+static void
+lets_know_the_extents_inside(void **state)
+{
+    Ctx *c = &((World *)*state)->ctx;
+    const Nest *n = parse(c, "nest a(x: f32[n]) -> (o: f32[]) {\n"
+                             "  o[] = sum i<n>: let t = exp(sum k<i>: x[2*k | 0]) in t * tanh(t)\n"
+                             "}");
+    assert_non_null(n);
+    assert_true(expr_uses_kind(n->axis[1].extent, VAR_AXIS));
+    const char *text = print(c, n);
+    assert_non_null(strstr(text, "sum i<n>: let "));
+    const Nest *again = parse(c, text);
+    assert_non_null(again);
+    assert_ptr_equal(again->write[0].value, n->write[0].value);
+    assert_string_equal(print(c, again), text);
+}
+
 static void
 mistakes_are_told(void **state)
 {
@@ -168,11 +187,9 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test_setup_teardown(f, world_begin, world_end)
-        T(axes_may_be_numbered_in_any_order),
-        T(text_is_as_long_as_the_dag),
-        T(mistakes_are_told),
-        T(hostile_text_meets_limits),
-        T(cut_texts_are_refused),
+        T(axes_may_be_numbered_in_any_order), T(text_is_as_long_as_the_dag),
+        T(lets_know_the_extents_inside),      T(mistakes_are_told),
+        T(hostile_text_meets_limits),         T(cut_texts_are_refused),
         T(expressions_of_the_operator_table),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

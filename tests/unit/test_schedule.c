@@ -1,6 +1,7 @@
 /* Every schedule of a nest computes what the nest means: the interpreter of loop trees on the
  * scheduled kernel against the interpreter of nests, over shapes that leave remainders. */
 #include "nest_case.h"
+#include "schedule/rows.h"
 #include "text/text.h"
 
 typedef struct {
@@ -617,6 +618,26 @@ long_windows_stay_short_code(void **state)
     }
 }
 
+/* An element may be longer than a cache line: a task then has complete elements. */
+static void
+columns_of_tasks(void **state)
+{
+    (void)state;
+    Arena *a = arena_new(NULL, NULL);
+    Ctx c;
+    Machine m = { .line_bytes = 64, .cores = 2 };
+    Points p = { .m = &m };
+    Draft w = { .p = &p };
+
+    ctx_init(&c, a);
+    assert_int_equal(row_block(&w, expr_int(&c, 100), 4, 1000), 64);
+    assert_int_equal(row_block(&w, expr_int(&c, 100), 4, 16), 16);
+    assert_int_equal(row_block(&w, expr_symbol(&c, "n"), 4, 1000), 1000);
+    m.line_bytes = 4;
+    assert_int_equal(row_block(&w, expr_int(&c, 100), 8, 1000), 50);
+    arena_free(a);
+}
+
 int
 main(void)
 {
@@ -629,6 +650,7 @@ main(void)
         cmocka_unit_test(symbolic_rows),
         cmocka_unit_test(every_choice),
         cmocka_unit_test(within_others),
+        cmocka_unit_test(columns_of_tasks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
