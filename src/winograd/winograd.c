@@ -8,8 +8,6 @@
 
 #include "nest/walk.h"
 
-#include <string.h>
-
 const char *const winograd_group_name[WINOGRAD_GROUPS] = { "filter", "image", "product", "back",
                                                            "crop" };
 
@@ -307,8 +305,8 @@ domain_of(Ctx *c, Winograd *to, const Nest *n, uint32_t m)
 {
     WinogradBuild k = { .ctx = c, .to = to, .m = m, .t = m + WINOGRAD_WINDOW - 1, .n = n };
 
-    memcpy(k.axis, n->axis, n->naxis * sizeof *k.axis);
-    k.naxis = n->naxis;
+    for (; k.naxis < n->naxis; k.naxis++)
+        k.axis[k.naxis] = n->axis[k.naxis];
     return k;
 }
 
