@@ -188,7 +188,7 @@ TN_INLINE void tn_part_load_if(void *v, const void *p, const void *mask, int64_t
 
 /* Vectors past the caches: a line that is written whole need not be read first. Only where they lie
  * at multiples of their size, which callers' outputs need not. Such stores keep no order with
- * others: TN_STREAMED stands between them and whoever is told that they are made. */
+ * others: TN_STREAMED stands between them and the signal that they are made. */
 #if defined(__AVX512F__)
 #define TN_STREAM_BYTES 64
 #define TN_STREAM movntps512

@@ -83,7 +83,7 @@ put_block(void *user, void *at, int64_t bytes)
     heap_put(((Session *)user)->heap, at, bytes);
 }
 
-/* Each range has at least this much scratch, whoever runs it. Only a caller's host reports a
+/* Each range has at least this much scratch, on any thread. Only a caller's host reports a
  * refusal. */
 static bool
 get_scratch(Session *s, int64_t bytes)

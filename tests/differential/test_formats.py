@@ -84,7 +84,7 @@ def test_a_frame_goes_in_as_it_is(model, tmp_path):
     assert len(json.loads(tenon("inspect", frames, "--json"))["kernels"]) == len(json.loads(tenon("inspect", plain, "--json"))["kernels"])
 
 
-def test_a_pin_holds_whoever_chooses(model):
+def test_a_pin_holds_for_every_search(model):
     for words in ([], ["--formats", "nhwc"], ["--formats", "none"]):
         text, types = layout(model, "--format", "b=cwhn", *words)
         assert types["b"] == "f32[16, 23, 17, n]" and "; %b: cwhn" in text

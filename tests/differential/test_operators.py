@@ -197,7 +197,7 @@ def judged_well(worker, folder, cases):
 
 
 class Results:
-    """Two threads take cases in their order, some at once; whoever asks for one waits until it is done."""
+    """Two threads take cases in their order, some at once; the one that asks for a case waits until it is done."""
 
     def __init__(self, folder, wanted):
         self.folder, self.waiting, self.found = folder, list(reversed(wanted)), {case: queue.SimpleQueue() for case in wanted}

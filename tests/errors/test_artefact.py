@@ -93,7 +93,7 @@ def test_the_systems_loader_alone_finds_the_weights(tenon, built, loader):
 
 
 def test_a_library_without_its_weights_says_so(tenon, loader):
-    """Many weights lie beside an emitted C file; whoever forgets them is told how many are missing."""
+    """Many weights lie beside an emitted C file; if they are forgotten, a message tells how many are missing."""
     work = tenon.folder / "work"
     text = "graph @wide(%x: f32[1, 512]) -> (%y) {\n  %w: f32[512, 600] = const file \"w.bin\" 0\n  %y: f32[1, 600] = matmul(%x, %w)\n}\n"
     (work / "wide.tn").write_text(text)

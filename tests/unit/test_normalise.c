@@ -130,7 +130,7 @@ test_constants(void **state)
     assert_int_equal(poor->node.n, 3);
 }
 
-/* A large constant that others alone are computed of, here two, goes with the last of them: whoever
+/* A large constant that others alone are computed of, here two, goes with the last of them: one that
  * came later would read what is not there any more. */
 static void
 test_constants_between(void **state)

@@ -221,7 +221,7 @@ wait_in_the_first(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
     }
 }
 
-/* A trip that takes long holds nobody up: the others of its part are done by whoever is free. */
+/* A trip that takes long holds nobody up: the others of its part are done by free threads. */
 static void
 trips_of_unequal_length(void **state)
 {

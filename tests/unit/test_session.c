@@ -318,7 +318,7 @@ longer_structs_load(void **state)
     says(tn_load(ctx, in_folder("short.so"), &m), TN_MODEL, "do not belong together");
 }
 
-/* The weights come with the code for whoever loads it, stripped or not. */
+/* The weights come with the code for any program that loads it, stripped or not. */
 static void
 the_loader_alone_finds_the_weights(void **state)
 {
