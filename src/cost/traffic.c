@@ -204,6 +204,15 @@ share_touched(const MemRef *a, uint32_t from)
     return share;
 }
 
+/* The innermost loop that n is or is in; NULL: none. */
+static const CostNode *
+loop_around(const CostNode *n)
+{
+    while (n && n->kind != NODE_LOOP)
+        n = n->parent;
+    return n;
+}
+
 /* Distinct addresses of an access under the unrolled loops from depth `from` on, if uneven; *shift
  * [elements]: that of the given number. */
 static uint32_t
@@ -299,9 +308,7 @@ hull_of(Traffic *t, const MemRef *a, uint32_t from, double shift)
                     .rows = r.rows,
                     .along = r.along,
                     .step = r.step,
-                    .loop = a->node };
-    while (h.loop && h.loop->kind != NODE_LOOP)
-        h.loop = h.loop->parent;
+                    .loop = loop_around(a->node) };
     h.pieces = r.piece > 0 ? h.bytes / line / ceil(r.piece / line) : 0;
     h.conflict = blocks > 1 && whole && sets_overflow(t, step, blocks, ceil(run / line), t->ways);
     return h;
@@ -320,7 +327,7 @@ beyond_columns(const Footprint *all, const Footprint *h, double *end)
     return *end > all->run ? fmin(*end - all->run, h->run) : 0;
 }
 
-/* Streams that one loop continues side by side. */
+/* Concurrent streams that one loop continues. */
 typedef struct {
     const CostNode *loop;
     double lo, count, step, bytes;
@@ -334,16 +341,16 @@ lost_lines(const Traffic *t, const Streams *s)
     const Machine *m = t->u->m;
     double ways = (double)m->level[LEVEL_L1].bytes / m->line_bytes / t->sets;
 
-    return t->level == LEVEL_L1 && sets_overflow(t, s->step, s->count, 1, ways) ? s->bytes : 0;
+    return sets_overflow(t, s->step, s->count, 1, ways) ? s->bytes : 0;
 }
 
-/* Adds the streams of a hull; *lost: lines of those of another loop before. */
+/* At L1 alone: adds the streams of a hull; *lost: lines of those of another loop before. */
 static void
 add_streams(const Traffic *t, Streams *s, const Footprint *h, double *lost)
 {
     double line = t->u->m->line_bytes;
 
-    if (h->along <= 0)
+    if (t->level != LEVEL_L1 || h->along <= 0)
         return;
     if (s->loop != h->loop) {
         *lost += lost_lines(t, s);
@@ -523,12 +530,10 @@ waiting(const Traffic *t, const Touched *b)
 static double
 waiting_for_lost(Traffic *t, const CostNode *n, uint32_t b, const Touched *in)
 {
-    const CostNode *loop = n;
+    const CostNode *loop = loop_around(n->parent);
     const Touched *around = in;
     double sum;
 
-    while (loop && (loop == n || loop->kind != NODE_LOOP))
-        loop = loop->parent;
     if (t->level != LEVEL_L1 || t->u->m->level[LEVEL_L2].one.read <= 0)
         return 0;
     if (in->lost <= 0 && loop)

@@ -42,7 +42,6 @@ static const char *
 remark(const Narrow *m, ValueId v, const char *what)
 {
     (void)text_printf(m->how->report, "  %-48s kept: %s\n", m->from->value.at[v].name, what);
-    m->how->kept++;
     return NULL;
 }
 

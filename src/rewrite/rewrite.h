@@ -47,7 +47,7 @@ typedef struct {
     void *user;
     /* gets a line for each constant: its name, and its errors or why it is kept */
     Text *report;
-    uint32_t tensors, kept, products; /* out, added to; products: integer matmuls */
+    uint32_t tensors, products; /* out, added to; products: integer matmuls */
     int64_t bytes_before, bytes_after;
 } Narrowing;
 Graph *rewrite_low_precision(const Graph *g, Narrowing *how);

@@ -40,9 +40,10 @@ note_maker(Draft *w, Shortened *out, uint32_t part, uint32_t axis, const Scalar 
         const Nest *n = k->part[q].nest;
         for (uint32_t i = 0; i < n->nwrite; i++) {
             const Write *write = &n->write[i];
+            if (k->part[q].buffer[write->out] != buffer)
+                continue;
             for (uint32_t d = 0; d < load->u.load.rank; d++)
-                if (k->part[q].buffer[write->out] == buffer &&
-                    expr_is_var(load->u.load.at[d], &v) && v.kind == VAR_AXIS && v.id == axis &&
+                if (expr_is_var(load->u.load.at[d], &v) && v.kind == VAR_AXIS && v.id == axis &&
                     expr_is_var(write->at[d], &v) && v.kind == VAR_AXIS &&
                     out->nmade < NEST_MAX_AXES)
                     out->made[out->nmade++] = sym(w->c, axis_name(w, q, v.id));
