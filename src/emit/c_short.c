@@ -144,7 +144,7 @@ emit_sum_at(Emit *e, uint32_t buffer, uint32_t rank, const Expr *const *at)
     return arena_printf(e->a, "q%u[%s]", buffer, emit_index(e, index));
 }
 
-/* ---- long functions --------------------------------------------------------------------------- */
+/* ---- long functions -------------------------------------------------------------------------- */
 
 /* Functions of many operations that epilogues are full of. Written out for each vector of a tile of
  * sums, they would be most of a kernel's code, and of the time that C compilers take for it. So
