@@ -102,7 +102,7 @@ arithmetic_constant(Ctx *c, const Value *v)
 
 /* ---- bands ----------------------------------------------------------------------------------- */
 
-/* Two numbers, one of which fills, in each row i of the last two dimensions, the range from low +
+/* Two numbers, or one, of which one fills, in each row i of the last two dimensions, the range from low +
  * i*low_step to below high + i*high_step, clipped to the row: a causal mask, a window, a block. */
 typedef struct {
     double inside, outside;
@@ -168,8 +168,11 @@ is_band(Arena *a, const Value *v, Band *band)
         if (!exact || (z != x && z != y) || (z == 0 && signbit(z) != signbit(z == x ? x : y)))
             return false;
     }
+    *band = (Band){ .inside = x, .outside = y };
+    if (x == y) /* everywhere the same */
+        return rows > 1 && n > 1;
     int64_t *begin = NEW_ARRAY(a, int64_t, rows), *end = NEW_ARRAY(a, int64_t, rows);
-    for (int turn = 0; turn < 2 && x != y && rows > 1 && n > 1; turn++) {
+    for (int turn = 0; turn < 2 && rows > 1 && n > 1; turn++) {
         double inside = turn ? y : x;
         bool runs = true;
         for (int64_t i = 0; i < rows * planes && runs; i++) {

@@ -146,6 +146,14 @@ def test_a_mask_is_bits(tmp_path):
     assert "i32[8, 256]" in text and "f32[256, 256]" not in text
 
 
+def test_a_mask_that_hides_nothing(tmp_path):
+    """One number everywhere is no constant to read."""
+    mask = numpy_helper.from_array(np.zeros((256, 256), np.float32), "mask")
+    attention(tmp_path, [], 256, 256, [mask])
+    text = dump(tmp_path, "choose")
+    assert "const" not in text and not omits(tmp_path)
+
+
 def test_documents(tmp_path):
     """Tokens see those of their own document: a comparison of two given lists."""
     nodes = [helper.make_node("Unsqueeze", ["rows", "axis1"], ["a"]), helper.make_node("Unsqueeze", ["keys", "axis0"], ["c"]), helper.make_node("Equal", ["a", "c"], ["seen"]),
