@@ -614,7 +614,7 @@ points_lower(Points *p)
                                expr_int(p->c, g->least),
                                expr_int(p->c, g->most - g->least + 1) }));
     }
-    if (!boxes_begin(&e) || !online_finds(&e))
+    if (!omits_hold(p) || !boxes_begin(&e) || !online_finds(&e))
         return false;
     lower_body(&e, p->root, &k->tree);
     if (p->why || !streams_are_lines(p))

@@ -49,21 +49,15 @@ omits_place(Env *e, const LoopNode *n)
     }
 }
 
-/* Do all that read what the part makes omit the blocks that its loop omits? Their tables are equal
- * (step_omit.c), so blocks have to begin at the same points, and reads have to stand in the loops
- * that omit. */
+/* Blocks of what is computed at a loop are those of its readers if both begin at the first point. */
 static bool
-readers_omit(Env *e, const Omit *o)
+begins_with_readers(Env *e, const Omit *o)
 {
-    const Points *p = e->p;
-    IterId box = p->iter.at[p->axis[o->part][o->axis]].box;
+    IterId box = env_iter(e, e->p->axis[o->part][o->axis])->box;
 
-    if (!box)
-        return true;
-    if (!expr_is(e->at[box].lo, 0))
-        return points_refuse(e->p, "what is computed of %s does not begin at its first point",
-                             env_iter(e, o->at_loop->iter)->name);
-    return true;
+    return !box || expr_is(e->at[box].lo, 0) ||
+           points_refuse(e->p, "what is computed of %s does not begin at its first point",
+                         env_iter(e, o->at_loop->iter)->name);
 }
 
 Block *
@@ -75,7 +69,7 @@ omit_test(Env *e, const LoopNode *n, Block *b)
 
     for (uint32_t i = 0; i < e->p->omit.n && !o; i++)
         o = e->p->omit.at[i].at_loop == n ? &e->p->omit.at[i] : NULL;
-    if (!o || !readers_omit(e, o))
+    if (!o || !begins_with_readers(e, o))
         return b;
     for (uint32_t x = 0; x < e->low[o->part].n->naxis; x++) {
         bool own = o->rows == n || x == o->axis;

@@ -276,6 +276,8 @@ bool iter_is_known(const Points *p, const LoopNode *at, IterId x, const IterId *
 bool box_is_steady(const Points *p, const Put *put, uint32_t dim, const LoopNode *at);
 /* Are two loops restricted to the same points, if at all? (step_skip.c) */
 bool points_same_skip(const Points *p, IterId a, IterId b);
+/* Are all loops with omitted blocks still as the steps found them? (step_omit.c) */
+bool omits_hold(Points *p);
 /* The reads of a buffer in all parts. */
 typedef struct {
     uint32_t part;

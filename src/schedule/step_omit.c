@@ -145,35 +145,62 @@ omit_made(Points *p, Omit *o)
     return o->table || no_table(p, o->part);
 }
 
+/* The loop that `online` made; NULL: another one made it. */
+static const Online *
+online_of(const Points *p, const LoopNode *n)
+{
+    for (uint32_t i = 1; i < p->online.n; i++)
+        if (p->online.at[i].at_loop == n)
+            return &p->online.at[i];
+    return NULL;
+}
+
+/* Finds the part, the axis and the table. */
+static bool
+find_omit(Points *p, Omit *o)
+{
+    const LoopNode *n = o->at_loop;
+    Sym name = p->iter.at[n->iter].name;
+    const Online *online = online_of(p, n);
+
+    o->table = NULL;
+    if (online)
+        return omit_online(p, online, o);
+    o->part = p->iter.at[n->iter].part;
+    o->axis = n->kind == NODE_LOOP ? axis_of_blocks(p, o->part, n->iter) : NO_SLOT;
+    if (o->axis == NO_SLOT || o->rows == n || !node_inside(n, o->rows))
+        return points_refuse(p,
+                             "%s is no loop over blocks of an axis inside a loop whose rows count: "
+                             "split the axis, and say omit %s at L",
+                             name, name);
+    const Scalar *reduce = part_reduction(p, o->part);
+    if (!reduce || !(reduce->u.reduce.axes >> o->axis & 1))
+        return omit_made(p, o);
+    o->table = kernel_support_table(p->c, p->a, p->k, o->part, o->axis);
+    return o->table || no_table(p, o->part);
+}
+
 bool
 step_omit(Points *p, const Step *s)
 {
     LoopNode *n = points_loop(p, s->subject), *rows = n && s->at ? points_loop(p, s->at) : n;
     Omit o = { .at_loop = n, .rows = rows };
 
-    if (!rows)
+    if (!rows || !find_omit(p, &o))
         return false;
-    for (uint32_t i = 1; i < p->online.n; i++)
-        if (p->online.at[i].at_loop == n) {
-            if (!omit_online(p, &p->online.at[i], &o))
-                return false;
-            VEC_PUSH(p->a, &p->omit, o);
-            return true;
-        }
-    o.part = p->iter.at[n->iter].part;
-    o.axis = n->kind == NODE_LOOP ? axis_of_blocks(p, o.part, n->iter) : NO_SLOT;
-    if (o.axis == NO_SLOT || !s->at || !node_inside(n, rows))
-        return points_refuse(p,
-                             "%s is no loop over blocks of an axis inside a loop whose rows count: "
-                             "split the axis, and say omit %s at L",
-                             s->subject, s->subject);
-    const Scalar *reduce = part_reduction(p, o.part);
-    if (reduce && reduce->u.reduce.axes >> o.axis & 1)
-        o.table = kernel_support_table(p->c, p->a, p->k, o.part, o.axis);
-    else if (!omit_made(p, &o))
-        return false;
-    if (!o.table)
-        return no_table(p, o.part);
     VEC_PUSH(p->a, &p->omit, o);
+    return true;
+}
+
+bool
+omits_hold(Points *p)
+{
+    for (uint32_t i = 0; i < p->omit.n; i++) {
+        Omit now = p->omit.at[i];
+        if (!find_omit(p, &now))
+            return false;
+        if (!node_inside(now.at_loop, p->root) || now.table != p->omit.at[i].table)
+            return points_refuse(p, "a later step changed a loop that `omit` names: omit last");
+    }
     return true;
 }
