@@ -21,6 +21,7 @@ put_block(ControlCode *k, BlockParts *p, BlockKind kind, bool last)
     p->kind = kind;
     p->rows = b->made->rows;
     int32_t *in = NEW_ARRAY(b->a, int32_t, p->in.n + 1);
+    bool *split = NULL;
     for (uint32_t i = 0; i < p->in.n; i++) {
         type[i] = batch_type_of(b, p->g, p->in.at[i]);
         in[i] = kind == BLOCK_HOST ? batch_slot_of(k, p->g, p->in.at[i])
@@ -38,10 +39,14 @@ put_block(ControlCode *k, BlockParts *p, BlockKind kind, bool last)
     for (uint32_t i = 0; i < p->out.n; i++) {
         bool is_inline = kind == BLOCK_HOST && batch_is_small(b, p->g, p->out.at[i]);
         type[p->in.n + i] = batch_type_of(b, p->g, p->out.at[i]);
+        if (b->split[batch_value(b, p->g, p->out.at[i])]) {
+            split = split ? split : NEW_ARRAY(b->to, bool, p->out.n);
+            split[i] = true;
+        }
         batch_put(k, batch_fresh_slot(k, p->g, p->out.at[i], is_inline));
     }
     const char *name = made_last ? batch_called(b, made_last) : "constants";
-    BatchBlock block = { name, p->in.n, p->out.n, p->node.n, type, kind, last };
+    BatchBlock block = { name, p->in.n, p->out.n, p->node.n, type, kind, split, last };
     VEC_PUSH(b->to, &b->made->block, block);
     VEC_PUSH(b->to, &b->region, ((Region){ .graph = g }));
 }
@@ -157,12 +162,30 @@ batch_add_nest(ControlCode *k, Segment *s, NodeId id)
 
     if (k->b->shared[made])
         return; /* computed by its readers */
-    if (k->b->host[made] && k->b->needed[made])
+    if (k->b->element[made])
+        VEC_PUSH(k->b->a, &s->element, id);
+    else if (k->b->host[made] && k->b->needed[made])
         VEC_PUSH(k->b->a, &s->host, id);
     else if (is_last(k->b, s->g, n))
         VEC_PUSH(k->b->a, &s->last, id);
     else
         VEC_PUSH(k->b->a, &s->later, id);
+}
+
+/* Elements of split values, whose indices the host has computed. */
+static void
+put_element(ControlCode *k, const Graph *g, NodeId id)
+{
+    const Node *n = &g->node.at[id];
+    ValueId in[] = { node_in(g, n, BATCH_ELEMENT_OF), node_in(g, n, BATCH_ELEMENT_INDEX) };
+    int32_t operand[] = { batch_slot_of(k, g, in[0]), batch_slot_of(k, g, in[1]) };
+
+    batch_put(k, BATCH_ELEMENT);
+    batch_put(k, batch_fresh_slot(k, g, node_out(g, n, 0), false));
+    for (uint32_t i = 0; i < 2; i++) {
+        batch_put(k, operand[i]);
+        batch_put(k, batch_type_of(k->b, g, in[i]));
+    }
 }
 
 static void
@@ -185,7 +208,9 @@ void
 batch_end_segment(ControlCode *k, Segment *s)
 {
     put_nests(k, s, s->host.at, s->host.n, BLOCK_HOST, false);
+    for (uint32_t i = 0; i < s->element.n && k->ok; i++)
+        put_element(k, s->g, s->element.at[i]);
     put_groups(k, s, s->later.at, s->later.n, false);
     put_groups(k, s, s->last.at, s->last.n, true);
-    s->host.n = s->later.n = s->last.n = 0;
+    s->host.n = s->element.n = s->later.n = s->last.n = 0;
 }

@@ -50,6 +50,7 @@ find_places(WalkPrinter *w)
         case BATCH_BRANCH: w->resume[at] = c[1] >= 0; break;
         case BATCH_UNBOX: w->resume[at] = c[3] >= 0; break;
         case BATCH_MATCH: w->resume[at] = c[1] >= 0; break;
+        case BATCH_ELEMENT: w->resume[at] = c[4] >= 0; break;
         case BATCH_TURN:
         case BATCH_CALL: w->resume[at] = true; break;
         }
@@ -114,8 +115,8 @@ print_block(const WalkPrinter *w, const int32_t *c)
 
     text_printf(w->h->t, "        static const int32_t in[] = {%s0}, out[] = {%s0};\n",
                 slots_of(w, c + 2, k->nin), slots_of(w, c + 2 + k->nin, k->nout));
-    print_try(w, arena_printf(w->h->a, "tn_record(b, r, slot, %d, %u, %u, in, out)", c[1], k->nin,
-                              k->nout));
+    print_try(w, arena_printf(w->h->a, "tn_record(b, r, slot, %d, %u, %u, in, out, %d)", c[1],
+                              k->nin, k->nout, k->split != NULL));
 }
 
 static void
@@ -332,6 +333,11 @@ print_operation(const WalkPrinter *w, uint32_t at)
     case BATCH_STACK:
         print_try(
             w, arena_printf(a, "tn_record_stack(b, r->sizes, slot, %d, %d, %d)", c[1], c[2], c[3]));
+        break;
+    case BATCH_ELEMENT:
+        print_wait(w, at, c[4], (uint32_t)c[5]);
+        print_try(w, arena_printf(a, "tn_element(b, slot, %d, %d, *(const int%d_t *)at)", c[1],
+                                  c[2], 8 * dtype_info[w->b->type.at[c[5]]->dtype].bytes));
         break;
     }
 }

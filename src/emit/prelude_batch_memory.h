@@ -16,8 +16,12 @@ static void tn_mark(const TnBatch *b, const int32_t *at, int64_t n, unsigned cha
 {
     const TnLink *link = (const TnLink *)b->link.at;
     for (int64_t i = 0; i < n; i++) {
-        if (at[i] >= 0 && at[i] < b->nhandle)
+        if (at[i] >= 0 && at[i] < b->nhandle) {
+            const TnHandle *x = TN_HANDLES(b) + at[i];
             live[at[i]] = 1;
+            if (x->pool < 0)         /* it is split */
+                memset(live + ~x->pool, 1, (size_t)x[~x->pool - at[i] - 1].pool);
+        }
         for (int32_t l = at[i] < b->nlink ? at[i] : -1; l >= 0 && !linked[l]; l = link[l].before) {
             linked[l] = 1;
             live[link[l].handle] = 1;

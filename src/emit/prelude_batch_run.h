@@ -61,8 +61,15 @@ TN_HOT static int tn_run_block(TnBatch *b, int32_t number, int32_t sizes, const 
     for (int32_t o = 0; o < k->nout; o++) {
         const int32_t type = k->type[k->nin + o], pool = tn_sizes_of(b, sizes)->pool[type];
         out[o] = (void *)tn_row(b, sizes, type, first[o]);
-        for (int32_t j = 0; j < n; j++)
+        const int32_t each = (int32_t)tn_sizes_of(b, sizes)->rows[type];
+        for (int32_t j = 0; j < n && each < 0; j++)
             TN_HANDLES(b)[node[member[j]].out + o] = (TnHandle){(int32_t)first[o] + j, 0, pool};
+        for (int32_t j = 0; j < n && each >= 0; j++) {
+            TnHandle *x = TN_HANDLES(b) + node[member[j]].out + o, *element = TN_HANDLES(b) + ~x->pool;
+            for (int32_t i = 0; i < each; i++)
+                element[i] = (TnHandle){(int32_t)first[o] + j * each + i, 0, pool};
+            *x = (TnHandle){-2, 0, x->pool};
+        }
     }
     b->frame.inputs = in;
     b->frame.outputs = out;
@@ -74,8 +81,11 @@ TN_HOT static int tn_run_block(TnBatch *b, int32_t number, int32_t sizes, const 
         code = k->run(&b->frame);
         for (int32_t i = 0; i < k->nin; i++)
             in[2 * i + 1] = (const int32_t *)in[2 * i + 1] + at_once;
-        for (int32_t o = 0; o < k->nout; o++)
-            out[o] = (char *)out[o] + at_once * tn_pool_of(b, sizes, k->type[k->nin + o])->bytes;
+        for (int32_t o = 0; o < k->nout; o++) {
+            const int32_t type = k->type[k->nin + o];
+            out[o] = (char *)out[o] +
+                     at_once * tn_rows_each(b, sizes, type) * tn_pool_of(b, sizes, type)->bytes;
+        }
     }
     return code;
 }
@@ -165,7 +175,7 @@ static int tn_expect_rows(TnBatch *b, int64_t pieces)
         const int32_t *arg = (const int32_t *)b->arg.at + node[i].arg;
         const int32_t *type = list ? arg + 1 : k->type + k->nin;
         for (int32_t o = 0; o < (list ? 1 : k->nout); o++)
-            pool[z->pool[type[o]]].soon++;
+            pool[z->pool[type[o]]].soon += tn_rows_each(b, node[i].sizes, type[o]);
     }
     for (int32_t i = 0; i < b->npool; i++) {
         const int64_t rows = tn_size_add(pool[i].used, tn_size_mul(pieces, pool[i].soon));

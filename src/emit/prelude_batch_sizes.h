@@ -89,20 +89,23 @@ static int tn_take_sizes(TnBatch *b, const int64_t *sym, int32_t *out)
     int code = 0;
     if ((code = tn_meet(b, TN_MET_SIZES, sym, b->nsizes, out)) || *out < b->nsizes)
         return code;
-    TnSizesOf z = {0, 0, 0, 0, -1, -1, {0, 0}};
+    TnSizesOf z = {0, 0, 0, 0, 0, -1, -1, {0, 0}};
     const int64_t memory =
-        (2 * ns + nb) * (int64_t)sizeof(int64_t) + (nt + nb) * (int64_t)sizeof(int32_t);
+        (2 * ns + nb + nt) * (int64_t)sizeof(int64_t) + (nt + nb) * (int64_t)sizeof(int32_t);
     if ((code = tn_room(b, &b->sizes, b->nsizes, 1, sizeof(TnSizesOf))) ||
         (code = tn_room(b, &b->bytes, 0, nt, sizeof(int64_t))) ||
         (code = tn_need(&b->frame, &z.memory, memory + 8)))
         return code;
     z.sym = (int64_t *)z.memory.at;
     z.asked = z.sym + 2 * ns;
-    z.block = (int32_t *)(z.asked + nb);
+    z.rows = z.asked + nb;
+    z.block = (int32_t *)(z.rows + nt);
     z.pool = z.block + nb;
     memcpy(z.sym, sym, (size_t)ns * sizeof *sym);
     memcpy(z.sym + ns, sym, (size_t)ns * sizeof *sym);
-    b->p->sizes(z.sym, (int64_t *)b->bytes.at);
+    for (int64_t i = 0; i < nt; i++)
+        z.rows[i] = -1;
+    b->p->sizes(z.sym, (int64_t *)b->bytes.at, z.rows);
     *tn_sizes_of(b, b->nsizes++) = z;
     for (int64_t i = 0; i < nb && !code; i++)
         code = tn_meet(b, (int32_t)i, sym, *out, &z.block[i]);
@@ -111,9 +114,12 @@ static int tn_take_sizes(TnBatch *b, const int64_t *sym, int32_t *out)
     for (int64_t i = 0; i < nb; i++) {
         const TnBatchBlock *k = &b->p->block[i];
         z.asked[i] = (int64_t)sizeof(TnNode) + k->nin * (int64_t)sizeof(int32_t);
-        for (int32_t o = 0; o < k->nout && !code; o++)
-            z.asked[i] += tn_size_add(((const int64_t *)b->bytes.at)[k->type[k->nin + o]],
-                                      (int64_t)sizeof(TnHandle));
+        for (int32_t o = 0; o < k->nout && !code; o++) {
+            const int32_t type = k->type[k->nin + o];
+            const int64_t bytes = tn_size_add(((const int64_t *)b->bytes.at)[type],
+                                              (int64_t)sizeof(TnHandle));
+            z.asked[i] = tn_size_add(z.asked[i], tn_size_mul(tn_rows_each(b, *out, type), bytes));
+        }
     }
     return code;
 }

@@ -14,9 +14,32 @@ static int tn_is_enough(const TnBatch *b)
     return b->asked / (b->deepest + b->deepest_last + 1) > b->p->weights;
 }
 
-/* A node for a block: slots of what it reads, and of what it makes. */
+/* Handles of the elements of what a node makes, where it is split. made: its handles. */
+TN_CALLED int tn_record_split(TnBatch *b, int32_t sizes, int32_t block, int64_t made)
+{
+    const TnBatchBlock *k = b->p->block + block;
+    int code = 0;
+    for (int32_t o = 0; o < k->nout && !code; o++) {
+        const int64_t n = tn_sizes_of(b, sizes)->rows[k->type[k->nin + o]];
+        if (n < 0)
+            continue;
+        if (n >= INT32_MAX)
+            return tn_refuse(b->frame.fault, TN_FAULT_MEMORY, 0, 0, n, 0);
+        code = tn_room_for_handles(b, n + 1);
+        const int32_t first = (int32_t)b->nhandle + 1;
+        for (int64_t i = 0; i <= n && !code; i++)
+            TN_HANDLES(b)[b->nhandle + i] =
+                (TnHandle){i ? -1 : -2, i ? TN_HANDLES(b)[made + o].depth : 0, i ? 0 : (int32_t)n};
+        if (!code)
+            TN_HANDLES(b)[made + o].pool = ~first;
+        b->nhandle += code ? 0 : n + 1;
+    }
+    return code;
+}
+
+/* A node for a block: slots of what it reads, and of what it makes. split: some of that is. */
 TN_INLINE int tn_record(TnBatch *b, TnRequestRun *r, int32_t *slot, int32_t block, int32_t nin,
-                        int32_t nout, const int32_t *in, const int32_t *out)
+                        int32_t nout, const int32_t *in, const int32_t *out, int split)
 {
     int fault;
     if ((fault = tn_room(b, &b->node, b->nnode, 1, sizeof(TnNode))) ||
@@ -37,6 +60,8 @@ TN_INLINE int tn_record(TnBatch *b, TnRequestRun *r, int32_t *slot, int32_t bloc
     ((TnNode *)b->node.at)[b->nnode++] = node;
     b->narg += nin;
     b->nhandle += nout;
+    if (split && (fault = tn_record_split(b, r->sizes, block, node.out)))
+        return fault;
     const int64_t bytes = tn_sizes_of(b, r->sizes)->asked[block];
     r->asked += bytes;
     b->asked += bytes;
@@ -71,6 +96,17 @@ TN_CALLED int tn_record_stack(TnBatch *b, int32_t sizes, int32_t *slot, int32_t 
     ((TnNode *)b->node.at)[b->nnode++] = made;
     b->narg += n + 2;
     tn_deepen(b, depth);
+    return 0;
+}
+
+/* Element i of what is split. */
+TN_INLINE int tn_element(TnBatch *b, int32_t *slot, int32_t to, int32_t from, int64_t i)
+{
+    const int32_t first = ~TN_HANDLES(b)[slot[from]].pool, n = TN_HANDLES(b)[first - 1].pool;
+    const int64_t at = i < 0 ? i + n : i;
+    if (__builtin_expect(!tn_inside(at, n), 0))
+        return tn_refuse(b->frame.fault, TN_FAULT_INDEX, -1, 0, i, n);
+    slot[to] = first + (int32_t)at;
     return 0;
 }
 

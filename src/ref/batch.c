@@ -212,6 +212,23 @@ stack_list(BatchFrame *w, const int32_t *c)
     return set_value(w, c[1], all);
 }
 
+/* An outermost element of a split value. */
+static bool
+take_element(BatchFrame *w, const int32_t *c)
+{
+    const Tensor *t = typed_at(w, c[2], c[3]), *at = typed_at(w, c[4], c[5]);
+    int64_t n = t ? t->dim[0] : 0, i = at ? number_load(at->dtype, at->data, 0).i : 0;
+    Tensor *x = t ? as_rows(w->run->a, t, -1) : NULL;
+
+    if (!t || !at)
+        return false;
+    if (i < -n || i >= n)
+        return refuse(w->run, "element %lld is asked for, of %lld", i, n);
+    i += i < 0 ? n : 0;
+    x->data = (char *)t->data + i * tensor_count(x) * dtype_info[t->dtype].bytes;
+    return set_value(w, c[1], x);
+}
+
 static bool
 count_turn(BatchFrame *w, const int32_t *c)
 {
@@ -303,6 +320,7 @@ step(BatchFrame *w, const int32_t *c, uint32_t *to)
     case BATCH_LIST: *cell_at(w, c[1]) = (Cell){ 0 }; return true;
     case BATCH_ADD: VEC_PUSH(run->a, &cell_at(w, c[1])->list, value_at(w, c[2])); return true;
     case BATCH_STACK: return stack_list(w, c);
+    case BATCH_ELEMENT: return take_element(w, c);
     }
     return false;
 }
