@@ -182,7 +182,7 @@ print_list(Text *t, const Batch *b, const int32_t *x, const uint32_t *type, cons
         if (type)
             print_operand_type(t, b, type[i]);
         if (split && split[i])
-            text_add(t, " split");
+            text_add(t, " rows");
     }
     text_add(t, ")");
 }

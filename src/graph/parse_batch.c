@@ -106,7 +106,7 @@ typedef struct {
     VEC(bool) split;
 } Operands;
 
-/* Appends ($0: f32[4], $1: f32[n, 4] split, …) to the list. Only outputs of blocks, of kind U, may
+/* Appends ($0: f32[4], $1: f32[n, 4] rows, …) to the list. Only outputs of blocks, of kind U, may
  * be split. */
 static bool
 read_list(ReadWalk *w, char kind, bool typed, Operands *list)
@@ -122,7 +122,7 @@ read_list(ReadWalk *w, char kind, bool typed, Operands *list)
             return false;
         VEC_PUSH(w->a, &list->at, x);
         VEC_PUSH(w->a, &list->type, type);
-        VEC_PUSH(w->a, &list->split, kind == 'U' && parse_accept(&w->r->p, "split"));
+        VEC_PUSH(w->a, &list->split, kind == 'U' && parse_accept(&w->r->p, "rows"));
         if (list->split.at[list->at.n - 1] && !w->b->type.at[type]->rank)
             return parse_error(&w->r->p, "what has no dimensions cannot be split");
     }
