@@ -44,8 +44,7 @@ print_split(Host *h, const Batch *b)
                 continue;
             const Type *row = type_new(h->c, t->dtype, t->rank - 1, t->dim + 1);
             text_printf(h->t, "    row_bytes[%u] = %s;\n    rows[%u] = %s;\n", number,
-                        host_checked(h, type_bytes(h->c, row)), number,
-                        host_checked(h, t->dim[0]));
+                        host_checked(h, type_bytes(h->c, row)), number, host_checked(h, t->dim[0]));
             number++;
         }
 }

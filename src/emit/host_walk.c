@@ -115,8 +115,10 @@ print_block(const WalkPrinter *w, const int32_t *c)
 
     text_printf(w->h->t, "        static const int32_t in[] = {%s0}, out[] = {%s0};\n",
                 slots_of(w, c + 2, k->nin), slots_of(w, c + 2 + k->nin, k->nout));
-    print_try(w, arena_printf(w->h->a, "tn_record(b, r, slot, %d, %u, %u, in, out, %d)", c[1],
-                              k->nin, k->nout, k->split != NULL));
+    print_try(w, arena_printf(w->h->a,
+                              "tn_record(b, r, slot, %d, %u, %u, in, out, tn_batch_types_%d + %u, "
+                              "%d, %d)",
+                              c[1], k->nin, k->nout, c[1], k->nin, k->last, k->split != NULL));
 }
 
 static void
@@ -353,7 +355,7 @@ host_walk(Host *h, const Batch *b, const char *const *host)
     w.function = NEW_ARRAY(h->a, uint32_t, b->code.n + 1);
     find_places(&w);
     text_printf(t,
-                "TN_HOT static int\ntn_batch_walk(TnBatch *b, TnRequestRun *r)\n{\n"
+                "TN_WALK static int\ntn_batch_walk(TnBatch *b, TnRequestRun *r)\n{\n"
                 "    static const unsigned char tn_true[] = {1};\n"
                 "    int32_t *slot = TN_STACK(r), callee = 0;\n    int fault = 0;\n"
                 "    (void)tn_true, (void)callee, (void)slot;\n    goto again;\nagain:\n"

@@ -119,11 +119,11 @@ static int tn_new_handles(TnBatch *b, int64_t n)
     b->nhandle += code ? 0 : n;
     return code;
 }
-static TnSizesOf *tn_sizes_of(const TnBatch *b, int32_t sizes)
+TN_INLINE TnSizesOf *tn_sizes_of(const TnBatch *b, int32_t sizes)
 {
     return (TnSizesOf *)b->sizes.at + sizes;
 }
-static TnPool *tn_pool_of(const TnBatch *b, int32_t sizes, int32_t type)
+TN_INLINE TnPool *tn_pool_of(const TnBatch *b, int32_t sizes, int32_t type)
 {
     return (TnPool *)b->pool.at + tn_sizes_of(b, sizes)->pool[type];
 }
@@ -158,7 +158,8 @@ TN_INLINE int64_t tn_rows_each(const TnBatch *b, int32_t sizes, int32_t type)
 static int tn_new_rows(TnBatch *b, int32_t sizes, int32_t type, int64_t n, int64_t *row)
 {
     TnPool *p = tn_pool_of(b, sizes, type);
-    n = tn_size_mul(n, tn_rows_each(b, sizes, type));
+    const int64_t each = tn_sizes_of(b, sizes)->rows[type];
+    n = each < 0 ? n : tn_size_mul(n, each);
     p->soon -= n;
     return tn_rows_of(b, p, n, row);
 }

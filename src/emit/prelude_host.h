@@ -8,8 +8,11 @@
 /* The host program is compiled with few optimisations, but for what runs for each call. */
 #if defined __GNUC__ && !defined __clang__
 #define TN_HOT __attribute__((optimize("O2", "no-strict-aliasing")))
+/* Slots are copied one by one: a load of two that were just stored waits for both stores. */
+#define TN_WALK __attribute__((optimize("O2", "no-strict-aliasing", "no-tree-slp-vectorize")))
 #else
 #define TN_HOT
+#define TN_WALK
 #endif
 
 /* Sizes that overflow become TN_BAD_SIZE, which spreads. They are called, not inlined: a model with

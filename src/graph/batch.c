@@ -95,8 +95,11 @@ batch_operands(const Batch *b, const int32_t *c, BatchVisit *visit, void *user)
             at = visit_some(c, at, 1, 'B', visit, user);
             at = visit_some(c, at, k->nin, host ? 'R' : 'S', visit, user);
             for (uint32_t i = 0; i < k->nout; i++)
-                at = visit_some(c, at, 1, host ? 'D' : k->split && k->split[i] ? 'U' : 'E', visit,
-                                user);
+                at = visit_some(c, at, 1,
+                                host                      ? 'D'
+                                : k->split && k->split[i] ? 'U'
+                                                          : 'E',
+                                visit, user);
         } else if (*s == 'A' || *s == 'Z' || *s == 'M') {
             at = visit_some(c, at + 1, (uint32_t)c[at],
                             *s == 'M'   ? 'L'

@@ -155,9 +155,7 @@ check_types(BatchCheck *c, const int32_t *op)
              type_str(ctx, type[op[2]]));
         break;
     case BATCH_ELEMENT:
-        NEED(c,
-             type[op[3]]->rank &&
-                 (is_number(c, op[5], DT_I64) || is_number(c, op[5], DT_I32)),
+        NEED(c, type[op[3]]->rank && (is_number(c, op[5], DT_I64) || is_number(c, op[5], DT_I32)),
              "an element is that of an outermost dimension, at one i64 or i32");
         break;
     default: break;
@@ -192,7 +190,10 @@ read_slot(BatchCheck *c, int32_t x, SlotContents want)
 
     NEED(c, c->held[slot] == want || always,
          "walk @%s reads %s%u, where there is no %s on every way there", c->f->name,
-         x < 0 ? "#" : "$", slot, want == LIST ? "list" : want == SPLIT ? "split value" : "value");
+         x < 0 ? "#" : "$", slot,
+         want == LIST    ? "list"
+         : want == SPLIT ? "split value"
+                         : "value");
 }
 
 static void
