@@ -475,6 +475,13 @@ put_loop_sizes(ControlCode *k, const LoopCode *l)
 }
 
 static void
+put_drop(ControlCode *k, int32_t slot)
+{
+    batch_put(k, BATCH_DROP);
+    batch_put(k, slot);
+}
+
+static void
 put_loop_results(ControlCode *k, const LoopCode *l)
 {
     for (uint32_t i = 0; i < l->n->out.count; i++) {
@@ -486,6 +493,26 @@ put_loop_results(ControlCode *k, const LoopCode *l)
         int32_t slot = batch_fresh_slot(k, l->g, v, false);
         put2(k, BATCH_STACK, slot, batch_type_of(k->b, l->g, v));
         batch_put(k, l->list[i - l->carried]);
+        put_drop(k, l->list[i - l->carried]);
+    }
+}
+
+/* Rows that the loop was the last to read: they need no memory beside those of what follows. */
+static void
+drop_captured(ControlCode *k, const Graph *g, NodeId id, const Users *users, const bool *output)
+{
+    const Node *n = &g->node.at[id];
+
+    for (uint32_t i = 2 + n->ncarried; i < n->in.count; i++) {
+        ValueId v = node_in(g, n, i);
+        int32_t slot = k->slot[batch_value(k->b, g, v)];
+        /* others have slots that may be those of other values, too */
+        bool last = slot >= 0 && !output[v] && g->value.at[v].def &&
+                    g->node.at[g->value.at[v].def].callee == CALL_NEST;
+        for (uint32_t u = users->first[v]; u < users->first[v + 1]; u++)
+            last = last && users->node[u] <= id && g->node.at[users->node[u]].callee != CALL_MATCH;
+        if (last)
+            put_drop(k, slot);
     }
 }
 
@@ -591,6 +618,8 @@ write_graph(ControlCode *k, const Graph *g, int32_t *out)
         }
         batch_end_segment(k, &s);
         write_node(k, g, id);
+        if (g->node.at[id].callee == CALL_LOOP && k->ok)
+            drop_captured(k, g, id, &s.users, s.output);
         if (g->node.at[id].nfresh && k->ok)
             put_checks(k, g, &definer, id);
     }

@@ -328,6 +328,7 @@ print_operation(const WalkPrinter *w, uint32_t at)
                                   "b->frame.fault)",
                                   c[1]));
         break;
+    case BATCH_DROP:
     case BATCH_LIST: text_printf(t, "        slot[%d] = -1;\n", c[1]); break;
     case BATCH_ADD:
         print_try(w, arena_printf(a, "tn_append(b, &slot[%d], slot[%d])", c[1], c[2]));

@@ -159,21 +159,6 @@ TN_INLINE void tn_deepen(TnBatch *b, int32_t depth)
         b->deepest_last = tn_max(b->deepest_last, depth - TN_LAST);
 }
 
-/* Room for the rows that what is recorded makes, at once, since a pool that grows is copied; for so
- * many times as many where more pieces like this one follow. */
-static int tn_expect_rows(TnBatch *b, int64_t pieces)
-{
-    TnPool *pool = (TnPool *)b->pool.at;
-    int code = 0;
-    for (int32_t i = 0; i < b->npool; i++) {
-        const int64_t rows = tn_size_add(pool[i].used, tn_size_mul(pieces, pool[i].soon));
-        if (pool[i].soon && !code)
-            code = tn_keep(&b->frame, &pool[i].row, pool[i].used * pool[i].bytes,
-                           tn_size_mul(rows, pool[i].bytes));
-    }
-    return code;
-}
-
 /* Run what is recorded: pieces 1, all of it; more where a walk goes on. */
 TN_HOT static int tn_flush(TnBatch *b, int64_t pieces)
 {

@@ -51,6 +51,7 @@ const char *const batch_form[] = {
     [BATCH_TURNS] = "turns L counter C",
     [BATCH_MATCH] = "match R: M",
     [BATCH_CHECK] = "require K",
+    [BATCH_DROP] = "drop E",
     [BATCH_LIST] = "list E",
     [BATCH_ADD] = "append to Q from S",
     [BATCH_STACK] = "stack E: from Q",

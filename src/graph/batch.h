@@ -58,6 +58,7 @@ typedef enum {
     BATCH_TURNS,  /* late, counter: set a late size to the number of iterations */
     BATCH_MATCH,  /* value, type, n, late…: set late sizes to its elements */
     BATCH_CHECK,  /* check: test a constraint on sizes */
+    BATCH_DROP,   /* slot: nothing reads it any more */
     BATCH_LIST,   /* slot: an empty list */
     BATCH_ADD,    /* list slot, slot: append */
     BATCH_STACK,  /* slot, type, list slot: stack its values */

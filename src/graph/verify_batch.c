@@ -225,7 +225,8 @@ see_operand(void *user, char kind, int32_t x)
         read_slot(c, x, kind == 'Q' ? LIST : kind == 'V' ? SPLIT : VALUE);
     if (c->writes && strchr("EODU", kind))
         write_slot(c, x,
-                   c->op[0] == BATCH_LIST ? LIST
+                   c->op[0] == BATCH_LIST   ? LIST
+                   : c->op[0] == BATCH_DROP ? EMPTY
                    : kind == 'U'          ? SPLIT
                    : begins               ? ALWAYS
                                           : VALUE);

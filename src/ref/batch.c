@@ -317,6 +317,7 @@ step(BatchFrame *w, const int32_t *c, uint32_t *to)
     case BATCH_TURNS: return set_size(run, w->s, run->b->late.at[c[1]], w->iteration[c[2]]);
     case BATCH_MATCH: return match_sizes(w, c);
     case BATCH_CHECK: return check_constraint(run->c, w->s, &run->b->check.at[c[1]]);
+    case BATCH_DROP:
     case BATCH_LIST: *cell_at(w, c[1]) = (Cell){ 0 }; return true;
     case BATCH_ADD: VEC_PUSH(run->a, &cell_at(w, c[1])->list, value_at(w, c[2])); return true;
     case BATCH_STACK: return stack_list(w, c);
