@@ -241,6 +241,12 @@ first_call(const Host *h, uint32_t number)
     return first;
 }
 
+uint32_t
+host_first_call(const Host *h, const Graph *g)
+{
+    return first_call(h, plan_number(h, g));
+}
+
 /* Does a kernel's text use only functions that kernels share with the host program
  * (prelude_sizes.h)? */
 static bool
@@ -468,7 +474,7 @@ host_batch(Host *h)
     text_add(h->t, "0};\n");
     print_sizes(h, b);
     print_updates(h, b);
-    host_walk(h, b, host);
+    host_walk(h, n, host);
     print_policy(h, h->p->policy);
     text_printf(
         h->t,

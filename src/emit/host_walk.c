@@ -11,6 +11,7 @@
 typedef struct {
     Host *h;
     const Batch *b;
+    const Node *blocks;
     const char *const *host; /* [nblock] C functions of host blocks, or NULL */
     bool *target;            /* [ncode] targets of jumps */
     bool *resume;            /* [ncode] where a request may have stopped: also after calls */
@@ -258,6 +259,21 @@ print_match(const WalkPrinter *w, uint32_t at)
                                   most_of(w, c[4 + i])));
 }
 
+/* Where a fault is: the first call of the first block that reads the slot. -1: none does. */
+static int32_t
+reader_of(const WalkPrinter *w, uint32_t at, int32_t slot)
+{
+    const Batch *b = w->b;
+
+    for (; at < b->code.n; at += batch_operands(b, b->code.at + at, NULL, NULL)) {
+        const int32_t *c = b->code.at + at;
+        for (uint32_t i = 0; c[0] == BATCH_BLOCK && i < b->block.at[c[1]].nin; i++)
+            if (c[2 + i] == slot)
+                return (int32_t)host_first_call(w->h, w->blocks->region[c[1]].graph);
+    }
+    return -1;
+}
+
 static void
 print_operation(const WalkPrinter *w, uint32_t at)
 {
@@ -339,16 +355,18 @@ print_operation(const WalkPrinter *w, uint32_t at)
         break;
     case BATCH_ELEMENT:
         print_wait(w, at, c[4], (uint32_t)c[5]);
-        print_try(w, arena_printf(a, "tn_element(b, slot, %d, %d, *(const int%d_t *)at)", c[1],
-                                  c[2], 8 * dtype_info[w->b->type.at[c[5]]->dtype].bytes));
+        print_try(w, arena_printf(a, "tn_element(b, slot, %d, %d, *(const int%d_t *)at, %d)", c[1],
+                                  c[2], 8 * dtype_info[w->b->type.at[c[5]]->dtype].bytes,
+                                  reader_of(w, at, c[1])));
         break;
     }
 }
 
 void
-host_walk(Host *h, const Batch *b, const char *const *host)
+host_walk(Host *h, const Node *blocks, const char *const *host)
 {
-    WalkPrinter w = { .h = h, .b = b, .host = host };
+    const Batch *b = blocks->batch;
+    WalkPrinter w = { .h = h, .b = b, .blocks = blocks, .host = host };
     Text *t = h->t;
 
     w.target = NEW_ARRAY(h->a, bool, b->code.n + 1);

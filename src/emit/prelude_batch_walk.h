@@ -107,13 +107,14 @@ TN_CALLED int tn_record_stack(TnBatch *b, int32_t sizes, int32_t *slot, int32_t 
     return 0;
 }
 
-/* Element i of what is split. */
-TN_INLINE int tn_element(TnBatch *b, int32_t *slot, int32_t to, int32_t from, int64_t i)
+/* Element i of what is split; where: the kernel that reads it. */
+TN_INLINE int tn_element(TnBatch *b, int32_t *slot, int32_t to, int32_t from, int64_t i,
+                         int32_t where)
 {
     const int32_t first = ~TN_HANDLES(b)[slot[from]].pool, n = TN_HANDLES(b)[first - 1].pool;
     const int64_t at = i < 0 ? i + n : i;
     if (__builtin_expect(!tn_inside(at, n), 0))
-        return tn_refuse(b->frame.fault, TN_FAULT_INDEX, -1, 0, i, n);
+        return tn_refuse(b->frame.fault, TN_FAULT_INDEX, where, 0, i, n);
     slot[to] = first + (int32_t)at;
     return 0;
 }

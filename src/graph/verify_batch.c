@@ -227,9 +227,9 @@ see_operand(void *user, char kind, int32_t x)
         write_slot(c, x,
                    c->op[0] == BATCH_LIST   ? LIST
                    : c->op[0] == BATCH_DROP ? EMPTY
-                   : kind == 'U'          ? SPLIT
-                   : begins               ? ALWAYS
-                                          : VALUE);
+                   : kind == 'U'            ? SPLIT
+                   : begins                 ? ALWAYS
+                                            : VALUE);
 }
 
 static void
