@@ -2,7 +2,9 @@
  *
  * A segment has up to three parts: what control reads and the host computes, what results alone
  * depend on, and everything else. Each is a block, or several if nests depend on different sizes
- * (groups.c). Shared values belong to no block: each block computes those that it reads.
+ * (groups.c). A nest that only gives another shape to a row of an earlier segment is in
+ * no block: it is that row.
+ * Shared values belong to no block: each block computes those that it reads.
  */
 #include "batch/internal.h"
 
@@ -154,6 +156,52 @@ is_last(const Batching *b, const Graph *g, const Node *n)
     return last;
 }
 
+/* The position of an access in its tensor, in row-major order. */
+static const Expr *
+position(Ctx *c, const Type *t, const Expr *const *at)
+{
+    const Expr *sum = expr_int(c, 0);
+
+    for (uint32_t d = 0; d < t->rank; d++)
+        sum = expr_add(c, expr_mul(c, sum, t->dim[d]), at[d]);
+    return sum;
+}
+
+/* Does a nest give all elements of its input, in their order? */
+static bool
+is_view(Ctx *c, Arena *a, const Nest *n)
+{
+    const Write *w = n->write;
+    const Scalar *s = w->value;
+
+    if (n->nin != 1 || n->nwrite != 1 || n->nout != 1 || w->combiner != COMB_NONE ||
+        s->op != S_LOAD || s->u.load.outside)
+        return false;
+    const Type *from = n->param[0].type, *to = n->param[1].type;
+    Ranges r = nest_ranges(c, a, n);
+    return from->dtype == to->dtype &&
+           expr_eq(c, NULL, type_count(c, from), type_count(c, to)) == YES &&
+           expr_eq(c, &r, position(c, from, s->u.load.at), position(c, to, w->at)) == YES;
+}
+
+/* The same row, if an earlier segment made it. */
+static bool
+put_view(ControlCode *k, const Graph *g, const Node *n)
+{
+    ValueId in = n->in.count ? node_in(g, n, 0) : 0, out = node_out(g, n, 0);
+
+    if (!in || k->b->split[batch_value(k->b, g, out)] ||
+        (k->slot[batch_value(k->b, g, in)] < 0 && !k->b->input[batch_value(k->b, g, in)]) ||
+        !is_view(k->b->c, k->b->a, n->nest))
+        return false;
+    int32_t from = batch_row_of(k, g, in);
+    batch_put(k, BATCH_VIEW);
+    batch_put(k, batch_fresh_slot(k, g, out, false));
+    batch_put(k, batch_type_of(k->b, g, out));
+    batch_put(k, from);
+    return true;
+}
+
 void
 batch_add_nest(ControlCode *k, Segment *s, NodeId id)
 {
@@ -166,6 +214,8 @@ batch_add_nest(ControlCode *k, Segment *s, NodeId id)
         VEC_PUSH(k->b->a, &s->element, id);
     else if (k->b->host[made] && k->b->needed[made])
         VEC_PUSH(k->b->a, &s->host, id);
+    else if (put_view(k, s->g, n))
+        return;
     else if (is_last(k->b, s->g, n))
         VEC_PUSH(k->b->a, &s->last, id);
     else

@@ -298,6 +298,7 @@ print_operation(const WalkPrinter *w, uint32_t at)
         text_printf(t, "        slot[%d] = ((const int32_t *)r->stack.at)[%d];\n", c[1], c[2]);
         break;
     case BATCH_MOVE: text_printf(t, "        slot[%d] = slot[%d];\n", c[1], c[2]); break;
+    case BATCH_VIEW: text_printf(t, "        slot[%d] = slot[%d];\n", c[1], c[3]); break;
     case BATCH_COPY:
         text_printf(t, "        memcpy(slot + %d, slot + %d, 8);\n", BATCH_INLINE(c[1]),
                     BATCH_INLINE(c[2]));

@@ -37,6 +37,7 @@ const char *const batch_form[] = {
     [BATCH_BRANCH] = "branch R: else J",
     [BATCH_JUMP] = "jump J",
     [BATCH_MOVE] = "move E from S",
+    [BATCH_VIEW] = "view E: from S",
     [BATCH_COPY] = "copy O from N",
     [BATCH_BOX] = "box E: from N",
     [BATCH_UNBOX] = "unbox O: from R",

@@ -42,6 +42,7 @@ typedef enum {
     BATCH_BRANCH, /* condition, type, to: jump if it is false */
     BATCH_JUMP,   /* to */
     BATCH_MOVE,   /* to slot, from slot: copy a handle */
+    BATCH_VIEW,   /* to slot, its type, from slot: copy a handle; the elements are the same */
     BATCH_COPY,   /* to, from: copy an inline value */
     BATCH_BOX,    /* slot, type, from: store an inline value in a row */
     BATCH_UNBOX,  /* to, type, slot: read a row into an inline value */

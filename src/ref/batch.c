@@ -229,6 +229,22 @@ take_element(BatchFrame *w, const int32_t *c)
     return set_value(w, c[1], x);
 }
 
+/* The same elements as another type. */
+static bool
+view(BatchFrame *w, const int32_t *c)
+{
+    const Tensor *from = value_at(w, c[3]);
+    Tensor *t = new_value(w, c[2]);
+
+    if (!t)
+        return false;
+    if (t->dtype != from->dtype || tensor_count(t) != tensor_count(from))
+        return refuse(w->run, "%lld elements are viewed as %lld", tensor_count(from),
+                      tensor_count(t));
+    t->data = from->data;
+    return set_value(w, c[1], t);
+}
+
 static bool
 count_turn(BatchFrame *w, const int32_t *c)
 {
@@ -303,6 +319,7 @@ step(BatchFrame *w, const int32_t *c, uint32_t *to)
     case BATCH_COPY: return set_value(w, c[1], value_at(w, c[2]));
     case BATCH_BOX:
     case BATCH_UNBOX: return set_value(w, c[1], typed_at(w, c[3], c[2]));
+    case BATCH_VIEW: return view(w, c);
     case BATCH_GIVEN: return set_value(w, c[1], run->input[c[2]]);
     case BATCH_CALL: return call(w, c);
     case BATCH_RETURN: return true;

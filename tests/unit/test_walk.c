@@ -169,6 +169,7 @@ test_mistakes_in_runs(void **state)
         { "turns t counter 0\n", "turns t counter 0\nrequire t == 3 \"three turns\"\n",
           "three turns: t is 2 and 3 is 3" },
         { "turns t counter 0\n", "", "t" },
+        { "move $9 from $4", "view $9: f32[3] from $4", "2 elements are viewed as 3" },
         { "walk @twice($0: f32[2])", "walk @twice($0: f32[3])", "a value" },
     };
 
