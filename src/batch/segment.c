@@ -2,9 +2,8 @@
  *
  * A segment has up to three parts: what control reads and the host computes, what results alone
  * depend on, and everything else. Each is a block, or several if nests depend on different sizes
- * (groups.c). A nest that only gives another shape to a row of an earlier segment is in
- * no block: it is that row.
- * Shared values belong to no block: each block computes those that it reads.
+ * (groups.c). A nest that only gives another shape to a row of an earlier segment is in no block: it
+ * is that row. Shared values belong to no block: each block computes those that it reads.
  */
 #include "batch/internal.h"
 
