@@ -212,11 +212,12 @@ read_attr(Call *k, const Onnx__AttributeProto *p)
     }
     if (!right_kind(k, &a, known))
         return false;
-    const char *what = arena_printf(m->arena, "attribute \"%s\"", name);
-    if (a.kind == ATTR_TENSOR &&
-        !(p->t ? tensor_read(m, p->t, what, k->loc, &a.type, &a.data)
-               : sparse_read(m, p->sparse_tensor, what, k->loc, &a.type, &a.data)))
-        return false;
+    if (a.kind == ATTR_TENSOR) {
+        const char *what = arena_printf(m->arena, "attribute \"%s\"", name);
+        if (!(p->t ? tensor_read(m, p->t, what, k->loc, &a.type, &a.data)
+                   : sparse_read(m, p->sparse_tensor, what, k->loc, &a.type, &a.data)))
+            return false;
+    }
     VEC_PUSH(m->arena, &k->attr, a);
     return true;
 }

@@ -197,7 +197,7 @@ activation_text(Call *k)
     while (r < sizeof known / sizeof *known && strcmp(known[r], name))
         r++;
     if (r < sizeof known / sizeof *known) {
-        OpKind op = op_row(name)->op;
+        OpKind op = op_row(k->m, name)->op;
         text_printf(&text, "%s(y) {", op_info[op].name);
         for (uint32_t i = 0; i < sizeof names / sizeof *names; i++)
             if (strstr(op_info[op].attrs, names[i]) && activation_number(k, names[i], nth++, &v))

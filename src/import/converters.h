@@ -103,8 +103,8 @@ ControlFn *sequence_named(const Call *k, const char *onnx); /* NULL: none of its
 bool sequence_settle(Call *k, Sym name, uint64_t mark);
 
 /* ONNX's operators. (ops.c) */
-const OpRow *op_row(const char *onnx);
-const OpRow *op_row_at(uint32_t i); /* all rows, in no order; NULL after the last */
+const OpRow *op_row(Model *m, const char *onnx); /* NULL: none of that name */
+const OpRow *op_row_at(uint32_t i);              /* all rows, in no order; NULL after the last */
 /* Reports why there is no such operator. (names.c) */
 bool refuse_operator(Call *k, const char *name);
 /* Converts the node's attributes, applies the row's converters, refuses unknown attributes. */

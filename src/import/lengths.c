@@ -180,7 +180,7 @@ result_rank(const Call *k)
         for (size_t i = 0; i < g->n_node && rank < 0; i++) {
             const Onnx__NodeProto *n = g->node[i];
             const OpRow *row = n->n_input && n->n_output && !*text_of(n->domain)
-                                   ? op_row(text_of(n->op_type))
+                                   ? op_row(k->m, text_of(n->op_type))
                                    : NULL;
             bool first = row && !strcmp(text_of(n->input[0]), name.at[at]), any = first;
             for (size_t j = 1; row && row->op == OP_concat && j < n->n_input; j++)

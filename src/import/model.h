@@ -36,6 +36,7 @@ typedef struct {
     /* Sym of a name -> ValueId; 0: of a node that was refused */
     Map value;
     Map mapped; /* Sym of a path -> Bytes of the file beside the model */
+    Map row;    /* Sym of an operator -> its row (ops.c) */
     /* Sym of an input -> the branch that reads it; names of sizes that differ between branches
      * (branch.c) */
     Map branch, divided;

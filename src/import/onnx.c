@@ -635,7 +635,7 @@ model_node(Model *m, const Onnx__NodeProto *n, uint32_t index)
     bool standard = !*domain || !strcmp(domain, "ai.onnx");
     const char *full = standard ? text_of(n->op_type)
                                 : arena_printf(m->arena, "%s.%s", domain, text_of(n->op_type));
-    const OpRow *row = op_row(full);
+    const OpRow *row = op_row(m, full);
     ControlFn *control = standard ? control_named(full) : flex_named(n, full);
     if (standard && !control)
         control = sequence_named(&k, text_of(n->op_type));

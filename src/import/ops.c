@@ -187,40 +187,37 @@ static const OpRow rows[] = {
     { "TopK", OP_top_k, convert_top_k },
     { "NonMaxSuppression", OP_non_max_suppression, convert_non_max_suppression },
     { "Unique", OP_unique, convert_unique },
+    { 0 },
 };
 
-static const OpRow *const more_rows[] = {
-    composed_rows, packed_rows, sparse_rows,   quantised_rows, minor_rows,
-    ml_rows_table, map_rows,    training_rows, random_rows,
+static const OpRow *const tables[] = {
+    rows,       composed_rows, packed_rows, sparse_rows,   quantised_rows,
+    minor_rows, ml_rows_table, map_rows,    training_rows, random_rows,
 };
-enum { TABLES = sizeof more_rows / sizeof *more_rows };
 
 const OpRow *
-op_row(const char *onnx)
+op_row_at(uint32_t i)
 {
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (!strcmp(rows[i].onnx, onnx))
-            return &rows[i];
-    for (int t = 0; t < TABLES; t++)
-        for (const OpRow *row = more_rows[t]; row->onnx; row++)
-            if (!strcmp(row->onnx, onnx))
+    for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
+        for (const OpRow *row = tables[t]; row->onnx; row++)
+            if (i-- == 0)
                 return row;
     return NULL;
 }
 
 const OpRow *
-op_row_at(uint32_t i)
+op_row(Model *m, const char *onnx)
 {
-    uint32_t n = sizeof rows / sizeof *rows;
+    uint64_t found = 0;
 
-    if (i < n)
-        return &rows[i];
-    i -= n;
-    for (int t = 0; t < TABLES; t++)
-        for (const OpRow *row = more_rows[t]; row->onnx; row++)
-            if (i-- == 0)
-                return row;
-    return NULL;
+    if (!m->row.arena) {
+        m->row.arena = m->arena;
+        for (size_t t = sizeof tables / sizeof *tables; t-- > 0;)
+            for (const OpRow *row = tables[t]; row->onnx; row++)
+                map_put(&m->row, MAP_PTR(sym(m->c, row->onnx)), MAP_PTR(row));
+    }
+    map_get(&m->row, MAP_PTR(sym(m->c, onnx)), &found);
+    return (const OpRow *)(uintptr_t)found;
 }
 
 bool

@@ -34,7 +34,8 @@ OpKind
 op_named(const char *name, size_t n)
 {
     for (uint32_t k = OP_NONE + 1; k < OP_COUNT; k++)
-        if (strncmp(op_info[k].name, name, n) == 0 && !op_info[k].name[n])
+        if (*op_info[k].name == *name && strncmp(op_info[k].name, name, n) == 0 &&
+            !op_info[k].name[n])
             return (OpKind)k;
     return OP_NONE;
 }
@@ -159,7 +160,7 @@ op_infer(Ctx *c, const OpCall *call, const Type **out)
                 return op_fail(c, call, DIAG_LIMIT,
                                "axis %u of output %u overflows 63 bits or is too long", d, i);
             const Expr *none = expr_int(c, 0), *dim = out[i]->dim[d];
-            Tri fits = expr_le(c, NULL, none, dim);
+            Tri fits = expr_or(dim, -1) >= 0 ? YES : expr_le(c, NULL, none, dim);
             if (fits == NO)
                 return op_fail(c, call, DIAG_MODEL, "axis %u of output %u would have %s elements",
                                d, i, expr_str(c, dim));

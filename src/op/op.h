@@ -127,7 +127,7 @@ typedef struct {
     OpKind op;
     int level;
 } OpSign;
-enum { OP_SIGNS = 11, OP_SIGN_LEVELS = 5 };
+enum { OP_SIGNS = 11 };
 extern const OpSign op_sign[OP_SIGNS];
 extern const struct OpForms {
     OpKind minus, negation;         /* -x, !x */

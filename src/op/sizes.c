@@ -221,10 +221,16 @@ op_broadcast(Ctx *c, const OpCall *call, uint32_t first, uint32_t n, uint32_t *r
             continue;
         uint32_t skip = *rank - call->in[i]->rank;
         for (uint32_t d = 0; d < call->in[i]->rank; d++) {
-            const char *what = arena_printf(
-                c->arena, "axis %u of the broadcast shape and axis %u of input %u", skip + d, d, i);
-            dim[skip + d] = op_broadcast_dim(c, call, dim[skip + d], call->in[i]->dim[d], what);
-            if (!dim[skip + d])
+            const Expr **all = &dim[skip + d], *own = expr_simplify(c, NULL, call->in[i]->dim[d]);
+            if (expr_is(*all, 1))
+                *all = own;
+            if (*all == own || expr_is(own, 1))
+                continue;
+            *all = op_broadcast_dim(
+                c, call, *all, own,
+                arena_printf(c->arena, "axis %u of the broadcast shape and axis %u of input %u",
+                             skip + d, d, i));
+            if (!*all)
                 return false;
         }
     }
