@@ -246,7 +246,9 @@ attributes_are_known(Call *k, const OpRow *row)
 const Attr *
 call_attr(Call *k, const char *name)
 {
-    return attr_find((Attrs){ k->attr.at, k->attr.n }, name);
+    const Attr *a = attr_find((Attrs){ k->attr.at, k->attr.n }, name);
+
+    return a ? a : attr_find((Attrs){ k->aside.at, k->aside.n }, name);
 }
 
 void
@@ -278,19 +280,25 @@ set_string(Call *k, const char *name, const char *v)
 double
 get_float(Call *k, const char *name, double otherwise)
 {
-    return attr_float((Attrs){ k->attr.at, k->attr.n }, name, otherwise);
+    const Attr *a = call_attr(k, name);
+
+    return attr_float((Attrs){ a, a != NULL }, name, otherwise);
 }
 
 const char *
 get_string(Call *k, const char *name, const char *otherwise)
 {
-    return attr_string((Attrs){ k->attr.at, k->attr.n }, name, otherwise);
+    const Attr *a = call_attr(k, name);
+
+    return attr_string((Attrs){ a, a != NULL }, name, otherwise);
 }
 
 int64_t
 get_int(Call *k, const char *name, int64_t otherwise)
 {
-    return attr_int((Attrs){ k->attr.at, k->attr.n }, name, otherwise);
+    const Attr *a = call_attr(k, name);
+
+    return attr_int((Attrs){ a, a != NULL }, name, otherwise);
 }
 
 bool
@@ -309,5 +317,28 @@ dtype_attr(Call *k, const char *name)
         return call_refuse(k, "attribute \"%s\" names ONNX type %s, which Tenon does not have",
                            name, onnx_type_name(k->m->arena, (int)a->i));
     set_string(k, name, dtype_info[t].name);
+    return true;
+}
+
+bool
+attributes_changed(Call *k, const OpRow *row)
+{
+    call_drop(k, "consumed_inputs");
+    for (const char *s = row->attrs && k->attr.n ? row->attrs : ""; *s; s += strspn(s, " ")) {
+        const bool kept_aside = *s == '-', is_type = *s == '=';
+        s += kept_aside || is_type;
+        Sym name = sym_n(k->m->c, s, strcspn(s, "> "));
+        const Attr *a = call_attr(k, name);
+        s += strcspn(s, " ");
+        if (is_type && !dtype_attr(k, name))
+            return false;
+        if (!a || is_type)
+            continue;
+        if (kept_aside)
+            VEC_PUSH(k->m->arena, &k->aside, *a);
+        else
+            set_input(k, (uint32_t)(s[-1] - '0'), call_ints(k, name, a->n, a->ints));
+        call_drop(k, name);
+    }
     return true;
 }

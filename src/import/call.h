@@ -10,7 +10,7 @@ typedef struct {
     Loc loc;
     Sym origin;
     OpKind op;
-    VEC(Attr) attr;
+    VEC(Attr) attr, aside; /* of the operator; only for the converter (ops.c) */
     ValueList in;
     /* names of the outer scope that the node's graphs read, in their order; */
     VEC(Sym) captured;

@@ -47,13 +47,6 @@ convert_quick_gelu(Call *k)
     return call_says(k, "x -> y", "y = self(x) {alpha = %a}", get_float(k, "alpha", 1.702));
 }
 
-static bool
-convert_simplified_norm(Call *k)
-{
-    call_drop(k, "stash_type"); /* sums are at least that wide */
-    return true;
-}
-
 /* Without a mean (rms_norm) there is no bias, and the mean output is 0; the deviation output is its
  * reciprocal. */
 static bool
@@ -132,8 +125,6 @@ convert_rotary(Call *k)
     if (x->rank == 3 && !heads && expr_const(x->dim[2], &hidden) &&
         expr_const(cache->dim[1], &half) && half > 0)
         set_int(k, "num_heads", hidden / (2 * half));
-    call_drop(k, "is_packed_batching");
-    call_drop(k, "scale");
     return call_value(k, "positions") &&
            call_text(k, "y = rotary_embedding(x, cos, sin, positions) {*}") && call_finish(k);
 }
@@ -143,7 +134,6 @@ convert_matmul_nbits(Call *k)
 {
     if (call_in(k, 4))
         return call_refuse(k, "MatMulNBits with an order of groups (g_idx)");
-    call_drop(k, "accuracy_level");
     return true;
 }
 
@@ -275,18 +265,19 @@ const OpRow composed_rows[] = {
     { "com.microsoft.TransposeMatMul", OP_NONE, convert_fused_matmul },
     { "com.microsoft.SkipLayerNormalization", OP_layer_norm, convert_skip_norm },
     { "com.microsoft.SkipSimplifiedLayerNormalization", OP_rms_norm, convert_skip_norm },
-    { "SimplifiedLayerNormalization", OP_rms_norm, convert_simplified_norm },
-    { "com.microsoft.RotaryEmbedding", OP_NONE, convert_rotary },
-    { "com.microsoft.Attention", OP_attention, convert_packed_attention },
-    { "com.microsoft.QAttention", OP_attention, convert_quantised_attention },
-    { "com.microsoft.MultiHeadAttention", OP_attention, convert_multi_head },
+    { "SimplifiedLayerNormalization", OP_rms_norm, 0, 0, "-stash_type" },
+    { "com.microsoft.RotaryEmbedding", OP_NONE, convert_rotary, "i1",
+      "-is_packed_batching -scale" },
+    { "com.microsoft.Attention", OP_attention, convert_packed_attention, "i36" },
+    { "com.microsoft.QAttention", OP_attention, convert_quantised_attention, "i5" },
+    { "com.microsoft.MultiHeadAttention", OP_attention, convert_multi_head, "i489" },
     { "com.microsoft.FusedConv", OP_NONE, convert_fused_conv },
     { "com.microsoft.FusedGemm", OP_NONE, convert_fused_gemm },
     { "com.microsoft.NhwcConv", OP_NONE, convert_fused_conv_last },
     { "com.microsoft.NhwcFusedConv", OP_NONE, convert_fused_conv_last },
     { "com.microsoft.NhwcMaxPool", OP_max_pool, convert_channels_last },
-    { "com.microsoft.EmbedLayerNormalization", OP_layer_norm, convert_embed_norm },
-    { "com.microsoft.GroupQueryAttention", OP_attention, convert_group_query },
-    { "com.microsoft.MatMulNBits", OP_matmul_nbits, convert_matmul_nbits },
+    { "com.microsoft.EmbedLayerNormalization", OP_layer_norm, convert_embed_norm, "i0178" },
+    { "com.microsoft.GroupQueryAttention", OP_attention, convert_group_query, "i569" },
+    { "com.microsoft.MatMulNBits", OP_matmul_nbits, convert_matmul_nbits, "i4", "-accuracy_level" },
     { 0 },
 };

@@ -625,16 +625,9 @@ read_if(Call *k)
     return inside_finish(k, &n, &args, type, names);
 }
 
-ControlFn *
-control_named(const char *onnx)
-{
-    static const struct {
-        const char *onnx;
-        ControlFn *read;
-    } rows[] = { { "If", read_if }, { "Loop", loop_read }, { "Scan", loop_read_scan } };
-
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (!strcmp(rows[i].onnx, onnx))
-            return rows[i].read;
-    return NULL;
-}
+const OpRow control_rows[] = {
+    { "If", OP_NONE, read_if, "n0", .control = true },
+    { "Loop", OP_NONE, loop_read, "n01", .control = true },
+    { "Scan", OP_NONE, loop_read_scan, .control = true },
+    { 0 },
+};

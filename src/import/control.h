@@ -70,8 +70,8 @@ bool inside_finish(Call *k, Node *n, const ValueList *in, const Type *const *typ
 ValueId inside_apply(Call *k, const Onnx__GraphProto *from, ValueId x);
 
 /* Loop and Scan. (loop.c) */
-ControlFn loop_read, loop_read_scan;
+Convert loop_read, loop_read_scan;
 /* Scan of opset 8. (scan8.c) */
-ControlFn scan_batches;
+Convert scan_batches;
 
 #endif

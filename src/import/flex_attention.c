@@ -73,8 +73,11 @@ read_flex(Call *k)
     return call_text(k, "y = identity(like(matmul(probs, values), x))") && call_finish(k);
 }
 
-ControlFn *
-flex_named(const Onnx__NodeProto *n, const char *full)
+const OpRow *
+flex_row(const Call *k, const OpRow *row)
 {
-    return !strcmp(full, "ai.onnx.preview.FlexAttention") && is_modified(n) ? read_flex : NULL;
+    static const OpRow flex = { "ai.onnx.preview.FlexAttention", OP_attention, read_flex,
+                                .control = true };
+
+    return row && !strcmp(row->onnx, flex.onnx) && is_modified(k->proto) ? &flex : row;
 }

@@ -674,7 +674,7 @@ const OpRow ml_rows_table[] = {
     { "ai.onnx.ml.Imputer", OP_NONE, convert_imputer },
     { "ai.onnx.ml.Binarizer", OP_NONE, convert_binarizer },
     { "ai.onnx.ml.FeatureVectorizer", OP_NONE, convert_feature_vectorizer },
-    { "ai.onnx.ml.ArrayFeatureExtractor", OP_gather, convert_array_feature_extractor },
+    { "ai.onnx.ml.ArrayFeatureExtractor", OP_gather, convert_array_feature_extractor, "i1" },
     { "ai.onnx.ml.LinearRegressor", OP_NONE, convert_linear_regressor },
     { "ai.onnx.ml.LinearClassifier", OP_NONE, convert_linear_classifier },
     { "ai.onnx.ml.SVMRegressor", OP_NONE, convert_svm_regressor },

@@ -102,8 +102,9 @@ import_operators(Text *t)
     const OpRow *row[512];
     uint32_t n = 0;
 
-    for (; op_row_at(n) && n < sizeof row / sizeof *row; n++)
-        row[n] = op_row_at(n);
+    for (uint32_t i = 0; op_row_at(i) && n < sizeof row / sizeof *row; i++)
+        if (!op_row_at(i)->control)
+            row[n++] = op_row_at(i);
     qsort(row, n, sizeof *row, by_name);
     text_add(
         t,

@@ -635,28 +635,26 @@ model_node(Model *m, const Onnx__NodeProto *n, uint32_t index)
     bool standard = !*domain || !strcmp(domain, "ai.onnx");
     const char *full = standard ? text_of(n->op_type)
                                 : arena_printf(m->arena, "%s.%s", domain, text_of(n->op_type));
-    const OpRow *row = op_row(m, full);
-    ControlFn *control = standard ? control_named(full) : flex_named(n, full);
-    if (standard && !control)
-        control = sequence_named(&k, text_of(n->op_type));
-    bool lists = control != NULL;
-    bool own = !row && !control && own_named(m, n, full);
-    if (own)
-        control = own_call;
-    if (!row && !control && function_named(m, n))
-        control = function_call;
-    if (!row && !control)
+    static const OpRow own = { "", OP_NONE, own_call, .control = true },
+                       function = { "", OP_NONE, function_call, .control = true };
+    const OpRow *row = flex_row(&k, sequence_row(&k, op_row(m, full)));
+    bool lists = row && row->control;
+    if (!row && own_named(m, n, full))
+        row = &own;
+    if (!row && function_named(m, n))
+        row = &function;
+    if (!row)
         return refuse_operator(&k, full);
     if (!read_operands(&k, lists, &skip))
         return false;
-    if (skip || (control && !control_names(&k, &skip)))
+    if (skip || (row->control && !control_names(&k, &skip)))
         return skip;
-    if (!integers_checked(&k, full) || !call_numbers(&k, full))
+    if (!inputs_checked(&k, row))
         return false;
-    if (control)
-        return control(&k);
+    if (row->control)
+        return row->convert(&k);
     k.op = row->op;
-    if (!call_convert(&k, row) || (!k.done && (!call_lengths(&k) || !call_sizes(&k))))
+    if (!call_convert(&k, row) || (!k.done && (!call_lengths(&k) || !call_sizes(&k, row))))
         return false;
     return k.done || add_call(&k);
 }

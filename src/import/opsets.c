@@ -9,18 +9,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Attribute `name` (integers) becomes input i if the opset still has it as an attribute. */
-static void
-ints_to_input(Call *k, const char *name, uint32_t i)
-{
-    const Attr *a = call_attr(k, name);
-
-    if (!a)
-        return;
-    set_input(k, i, call_ints(k, name, a->n, a->ints));
-    call_drop(k, name);
-}
-
 /* Input i with `n` trailing axes of extent 1. */
 static bool
 widen(Call *k, uint32_t i, int64_t n)
@@ -46,8 +34,6 @@ convert_pair(Call *k)
     if (!need_input(k, 0) || !need_input(k, 1))
         return false;
     int64_t rank = input_type(k, 0)->rank, first = axis ? axis->i : -1;
-    call_drop(k, "axis");
-    call_drop(k, "broadcast");
     return !axis || first < 0 || widen(k, 1, rank - first - input_type(k, 1)->rank);
 }
 
@@ -66,13 +52,6 @@ convert_prelu(Call *k)
     bool per_channel =
         k->m->opset < 7 && input_type(k, 1)->rank == 1 && !expr_is(input_type(k, 1)->dim[0], 1);
     return !per_channel || widen(k, 1, (int64_t)input_type(k, 0)->rank - 2);
-}
-
-bool
-convert_gemm(Call *k)
-{
-    call_drop(k, "broadcast");
-    return true;
 }
 
 bool
@@ -155,15 +134,6 @@ convert_clip(Call *k)
         set_input(k, 1, scalar_const(k, "min", k->in.at[0], lo->f));
     if (hi)
         set_input(k, 2, scalar_const(k, "max", k->in.at[0], hi->f));
-    call_drop(k, "min");
-    call_drop(k, "max");
-    return true;
-}
-
-bool
-convert_axes(Call *k)
-{
-    ints_to_input(k, "axes", 1);
     return true;
 }
 
@@ -173,7 +143,6 @@ convert_axes_real(Call *k)
 {
     DType t = input_type(k, 0) ? input_type(k, 0)->dtype : DT_NONE;
 
-    ints_to_input(k, "axes", 1);
     if (!dtype_is_int(t) || call_is_open(k, 1)) /* axes from data: sizes.c */
         return true;
     k->in.at[0] = call_cast(k, k->in.at[0], DT_F64);
@@ -181,13 +150,6 @@ convert_axes_real(Call *k)
         k, k->in.at[0]
                ? call_cast(k, call_some(k, k->op, k->attr.n, k->attr.at, k->in.n, k->in.at), t)
                : 0);
-}
-
-bool
-convert_reshape(Call *k)
-{
-    ints_to_input(k, "shape", 1);
-    return true;
 }
 
 /* Parts of equal size, rounded up; the last ones have the remainder. If the axis's size is known,
@@ -221,21 +183,7 @@ convert_split(Call *k)
 {
     bool uneven = call_attr(k, "num_outputs") != NULL;
 
-    ints_to_input(k, "split", 1);
-    call_drop(k, "num_outputs");
     return uneven && k->in.n == 1 && need_input(k, 0) ? split_rounded_up(k) : true;
-}
-
-bool
-convert_slice(Call *k)
-{
-    bool axes = call_attr(k, "axes") != NULL;
-
-    ints_to_input(k, "starts", 1);
-    ints_to_input(k, "ends", 2);
-    if (axes)
-        ints_to_input(k, "axes", 3);
-    return true;
 }
 
 bool
@@ -247,15 +195,6 @@ convert_pad(Call *k)
         return false;
     if (value && value->kind == ATTR_FLOAT && k->m->opset < 11 && value->f != 0)
         set_input(k, 2, scalar_const(k, "value", k->in.at[0], value->f));
-    call_drop(k, "value");
-    ints_to_input(k, "pads", 1);
-    return true;
-}
-
-bool
-convert_tile(Call *k)
-{
-    ints_to_input(k, "repeats", 1);
     return true;
 }
 
@@ -332,7 +271,6 @@ convert_gelu(Call *k)
     const char *how = get_string(k, "approximate", "none");
     if (!strcmp(how, "tanh"))
         k->op = OP_gelu_tanh;
-    call_drop(k, "approximate");
     return true;
 }
 
@@ -341,7 +279,6 @@ convert_mod(Call *k)
 {
     if (get_int(k, "fmod", 0))
         k->op = OP_fmod;
-    call_drop(k, "fmod");
     return true;
 }
 
@@ -353,7 +290,6 @@ convert_shift(Call *k)
     if (strcmp(way, "LEFT") && strcmp(way, "RIGHT"))
         return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
                           "BitShift needs direction LEFT or RIGHT, not \"%s\"", way);
-    call_drop(k, "direction");
     return true;
 }
 
@@ -387,10 +323,6 @@ convert_batch_norm(Call *k)
                            "BatchNormalization in training mode; export the model for inference");
     if (!get_int(k, "spatial", 1))
         return batch_norm_of_places(k);
-    call_drop(k, "training_mode");
-    call_drop(k, "spatial");
-    call_drop(k, "momentum");
-    call_drop(k, "is_test");
     return true;
 }
 
@@ -399,7 +331,6 @@ convert_norm(Call *k)
 {
     if (get_int(k, "stash_type", 1) != 1)
         return call_refuse(k, "%s with stash_type other than float", k->proto->op_type);
-    call_drop(k, "stash_type");
     return true;
 }
 
@@ -478,9 +409,6 @@ convert_dropout(Call *k)
 
     if (train && !(train->at && expr_is(train->at[0], 0)))
         return need_input(k, 0) && convert_dropout_training(k);
-    call_drop(k, "ratio");
-    call_drop(k, "seed");
-    call_drop(k, "is_test");
     if (k->in.n > 1) /* the ratio */
         k->in.at[1] = 0;
     if (k->m->opset >= 10 || k->nout < 2 || !need_input(k, 0))
@@ -498,14 +426,7 @@ convert_max_pool(Call *k)
 {
     if (k->nout > 1)
         return convert_max_pool_places(k);
-    call_drop(k, "storage_order");
     return true;
-}
-
-bool
-convert_eye_like(Call *k)
-{
-    return dtype_attr(k, "dtype");
 }
 
 /* To floats of 8 bits, where values beyond the range become NaN: a quotient that is cast. For
@@ -537,8 +458,6 @@ convert_quantize(Call *k)
 {
     bool saturates = get_int(k, "saturate", 1);
 
-    call_drop(k, "saturate");
-    call_drop(k, "precision");
     if (k->op == OP_quantize_linear && k->in.n > 1 && input_type(k, 1) &&
         dtype_is_int(input_type(k, 1)->dtype))
         k->in.at[1] = call_cast(k, k->in.at[1], DT_F32);
@@ -579,14 +498,7 @@ convert_dft(Call *k)
 
     if (k->m->opset < 20)
         set_input(k, 2, call_ints(k, "axis", 1, &axis));
-    call_drop(k, "axis");
     return true;
-}
-
-bool
-convert_window(Call *k)
-{
-    return dtype_attr(k, "output_datatype");
 }
 
 /* If one of queries, keys and values is f64, all are converted; each result has the type of its
@@ -625,7 +537,6 @@ convert_attention(Call *k)
 {
     bool doubles = false, others = false;
 
-    call_drop(k, "softmax_precision"); /* always at least f32 */
     for (uint32_t i = 0; i < 6 && i < k->in.n; i++) {
         DType t = input_type(k, i) ? input_type(k, i)->dtype : DT_NONE;
         doubles |= t == DT_F64;

@@ -158,9 +158,9 @@ convert_restore_padding(Call *k)
 }
 
 const OpRow packed_rows[] = {
-    { "com.microsoft.PackedAttention", OP_NONE, convert_packed_rows },
-    { "com.microsoft.PackedMultiHeadAttention", OP_NONE, convert_packed_heads },
-    { "com.microsoft.RemovePadding", OP_NONE, convert_remove_padding },
-    { "com.microsoft.RestorePadding", OP_NONE, convert_restore_padding },
+    { "com.microsoft.PackedAttention", OP_NONE, convert_packed_rows, "i34" },
+    { "com.microsoft.PackedMultiHeadAttention", OP_NONE, convert_packed_heads, "i45" },
+    { "com.microsoft.RemovePadding", OP_NONE, convert_remove_padding, "i1" },
+    { "com.microsoft.RestorePadding", OP_NONE, convert_restore_padding, "i1" },
     { 0 },
 };

@@ -152,7 +152,6 @@ only_defaults(Call *k, uint32_t n, const char *const *name, const int64_t *value
             return call_refuse(k, "%s with %s = %lld; only %lld is known", k->proto->op_type,
                                name[i], (long long)get_int(k, name[i], value[i]),
                                (long long)value[i]);
-        call_drop(k, name[i]);
     }
     return true;
 }
@@ -277,18 +276,21 @@ const OpRow minor_rows[] = {
     { "Crop", OP_NONE, convert_crop },
     { "DynamicSlice", OP_slice, 0 },
     { "com.microsoft.Range", OP_range, convert_range },
-    { "com.microsoft.ExpandDims", OP_unsqueeze, convert_expand_dims },
-    { "com.microsoft.Trilu", OP_trilu, 0 },
-    { "com.microsoft.GatherND", OP_gather_nd, 0 },
-    { "com.microsoft.Pad", OP_pad, convert_pad_row },
+    { "com.microsoft.ExpandDims", OP_unsqueeze, convert_expand_dims, "i1" },
+    { "com.microsoft.Trilu", OP_trilu, 0, "i1" },
+    { "com.microsoft.GatherND", OP_gather_nd, 0, "i1" },
+    { "com.microsoft.Pad", OP_pad, convert_pad_row, "i1" },
     { "com.microsoft.GridSample", OP_grid_sample, convert_bilinear },
     { "com.microsoft.CDist", OP_NONE, convert_distances },
     { "com.microsoft.MatMulInteger16", OP_NONE, convert_matmul_integer_16 },
     { "com.microsoft.MatMulBnb4", OP_NONE, convert_matmul_bnb4 },
-    { "com.microsoft.CausalConvWithState", OP_causal_conv, convert_causal_conv },
-    { "com.microsoft.LinearAttention", OP_linear_attention, convert_linear_attention },
+    { "com.microsoft.CausalConvWithState", OP_causal_conv, convert_causal_conv, 0,
+      "-ndim -dilation -channels_last -state_window" },
+    { "com.microsoft.LinearAttention", OP_linear_attention, convert_linear_attention, 0,
+      "-state_window" },
     { "com.microsoft.GatedAdd", OP_NONE, convert_gated_add },
     { "com.microsoft.GatedRMSNorm", OP_NONE, convert_gated_norm },
-    { "com.microsoft.QEmbedLayerNormalization", OP_layer_norm, convert_quantised_embed_norm },
+    { "com.microsoft.QEmbedLayerNormalization", OP_layer_norm, convert_quantised_embed_norm,
+      "i017" },
     { 0 },
 };

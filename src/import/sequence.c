@@ -821,32 +821,26 @@ read_map(Call *k)
     return ok;
 }
 
-ControlFn *
-sequence_named(const Call *k, const char *onnx)
-{
-    static const struct {
-        const char *onnx;
-        ControlFn *read;
-    } rows[] = {
-        { "SequenceEmpty", read_empty },
-        { "SequenceConstruct", read_construct },
-        { "SequenceLength", read_length },
-        { "SequenceAt", read_at },
-        { "SequenceInsert", read_insert },
-        { "SequenceErase", read_erase },
-        { "ConcatFromSequence", read_concat },
-        { "SplitToSequence", read_split },
-        { "OptionalHasElement", read_has_element },
-        { "OptionalGetElement", read_get_element },
-        { "Optional", read_optional },
-        { "SequenceMap", read_map },
-    };
-    uint64_t entry = 0;
+const OpRow sequence_rows[] = {
+    { "SequenceEmpty", OP_NONE, read_empty, .control = true },
+    { "SequenceConstruct", OP_NONE, read_construct, .control = true },
+    { "SequenceLength", OP_NONE, read_length, .control = true },
+    { "SequenceAt", OP_NONE, read_at, "i1 n1", .control = true },
+    { "SequenceInsert", OP_NONE, read_insert, "i2 n2", .control = true },
+    { "SequenceErase", OP_NONE, read_erase, "i1 n1", .control = true },
+    { "ConcatFromSequence", OP_NONE, read_concat, .control = true },
+    { "SplitToSequence", OP_NONE, read_split, "i1", .control = true },
+    { "OptionalHasElement", OP_NONE, read_has_element, .control = true },
+    { "OptionalGetElement", OP_NONE, read_get_element, .control = true },
+    { "Optional", OP_NONE, read_optional, .control = true },
+    { "SequenceMap", OP_NONE, read_map, .control = true },
+    { 0 },
+};
 
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (!strcmp(rows[i].onnx, onnx))
-            return rows[i].read;
-    if (k->proto->n_input)
-        map_get(&k->m->value, MAP_PTR(sym(k->m->c, text_of(k->proto->input[0]))), &entry);
-    return !strcmp(onnx, "Identity") && sequence_is(entry) ? read_identity : NULL;
+const OpRow *
+sequence_row(const Call *k, const OpRow *row)
+{
+    static const OpRow identity = { "Identity", OP_identity, read_identity, .control = true };
+
+    return row && !strcmp(row->onnx, "Identity") && sequence_is(mark_at(k, 0)) ? &identity : row;
 }

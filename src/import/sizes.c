@@ -727,10 +727,15 @@ match_input(Call *k, uint32_t i, const Expr *most)
     return k->in.at[i] != 0;
 }
 
-/* Sizes of at least 1. */
+/* Sizes that a row describes (converters.h). */
 static bool
-match_positive(Call *k, uint32_t i)
+size_input(Call *k, const OpRow *row, char what, uint32_t i)
 {
+    (void)row;
+    if ((what != 's' && what != 'p') || !call_is_open(k, i))
+        return true;
+    if (what == 's')
+        return match_input(k, i, NULL);
     if (length(k, k->in.at[i], "sizes are") < 0)
         return false;
     k->in.at[i] = match_positive_list(k, k->in.at[i], UINT32_MAX);
@@ -738,13 +743,15 @@ match_positive(Call *k, uint32_t i)
 }
 
 bool
-call_sizes(Call *k)
+call_sizes(Call *k, const OpRow *row)
 {
     if (!k->in.n || !k->in.at[0] || !k->proto->n_output)
         return true;
     for (uint32_t i = 0; i < op_info[k->op].min_in; i++)
         if (i >= k->in.n || !k->in.at[i])
             return true; /* the operator's own rule reports what is missing */
+    if (!row_inputs(k, row, size_input))
+        return false;
     switch (k->op) {
     case OP_reshape: return !call_is_open(k, 1) || size_reshape(k);
     case OP_expand: return !call_is_open(k, 1) || size_expand(k);
@@ -755,29 +762,10 @@ call_sizes(Call *k)
                  call_is_open(k, 4)) ||
                size_slice(k);
     case OP_pad: return !(call_is_open(k, 1) || call_is_open(k, 3)) || size_pad(k);
-    case OP_affine_grid:
-    case OP_center_crop_pad: return !call_is_open(k, 1) || match_input(k, 1, NULL);
-    case OP_col2im:
-        return (!call_is_open(k, 1) || match_input(k, 1, NULL)) &&
-               (!call_is_open(k, 2) || match_positive(k, 2));
-    case OP_max_unpool: return !call_is_open(k, 2) || match_input(k, 2, NULL);
-    case OP_hann_window:
-    case OP_hamming_window:
-    case OP_blackman_window: return !call_is_open(k, 0) || match_input(k, 0, NULL);
-    case OP_mel_weight_matrix:
-        return (!call_is_open(k, 0) || match_input(k, 0, NULL)) &&
-               (!call_is_open(k, 1) || match_input(k, 1, NULL));
-    case OP_stft:
-        return (!call_is_open(k, 1) || match_positive(k, 1)) &&
-               (!call_is_open(k, 3) || match_positive(k, 3));
-    case OP_dft:
-        return (!call_is_open(k, 1) || match_input(k, 1, NULL)) &&
-               (!call_is_open(k, 2) || size_dft(k));
+    case OP_dft: return !call_is_open(k, 2) || size_dft(k);
     case OP_cum_sum:
     case OP_cum_prod: return !call_is_open(k, 1) || size_cum_sum(k);
-    case OP_tile: return !call_is_open(k, 1) || match_input(k, 1, NULL);
     case OP_gather_nd: return size_gather_nd(k);
-    case OP_constant_of_shape: return !call_is_open(k, 0) || match_input(k, 0, NULL);
     case OP_split:
         return !call_is_open(k, 1) || match_input(k, 1, largest_dim(k, value_type(k, k->in.at[0])));
     case OP_resize:

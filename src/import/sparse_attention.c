@@ -131,7 +131,7 @@ convert_sparse_attention(Call *k)
 }
 
 const OpRow sparse_rows[] = {
-    { "com.microsoft.LongformerAttention", OP_NONE, convert_longformer },
-    { "com.microsoft.SparseAttention", OP_NONE, convert_sparse_attention },
+    { "com.microsoft.LongformerAttention", OP_NONE, convert_longformer, "i6" },
+    { "com.microsoft.SparseAttention", OP_NONE, convert_sparse_attention, "i5678" },
     { 0 },
 };

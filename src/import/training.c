@@ -195,7 +195,6 @@ convert_max_pool_places(Call *k)
     if (n > TN_MAX_RANK - 2)
         return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "MaxPool of %s",
                           type_str(k->m->c, value_type(k, x)));
-    call_drop(k, "storage_order");
     for (uint32_t d = 0; d < n; d++) {
         for (int i = 0; i < 4; i++) {
             const Attr *a = i < 3 || !strcmp(pad, "NOTSET") ? call_attr(k, names[i]) : NULL;
@@ -244,10 +243,10 @@ convert_global_lp_pool(Call *k)
 
 const OpRow training_rows[] = {
     { "GlobalLpPool", OP_NONE, convert_global_lp_pool },
-    { "ai.onnx.preview.training.Adagrad", OP_NONE, convert_adagrad },
-    { "ai.onnx.preview.training.Adam", OP_NONE, convert_adam },
+    { "ai.onnx.preview.training.Adagrad", OP_NONE, convert_adagrad, "i1" },
+    { "ai.onnx.preview.training.Adam", OP_NONE, convert_adam, "i1" },
     { "ai.onnx.preview.training.Gradient", OP_NONE, convert_gradient },
-    { "ai.onnx.preview.training.Momentum", OP_NONE, convert_momentum },
+    { "ai.onnx.preview.training.Momentum", OP_NONE, convert_momentum, "i1" },
     { "MeanVarianceNormalization", OP_NONE, convert_mean_variance },
     { "BitCast", OP_bit_cast, convert_bit_cast },
     { 0 },
