@@ -168,8 +168,7 @@ right_kind(Call *k, Attr *a, bool known)
             (known && (want == given || is_other_kind(k->proto->op_type, a->name, given))))
             continue;
         if (!known || !convert_numbers(k->m->arena, a, want))
-            return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
-                              "attribute \"%s\" must be %s%s%s", a->name, kind_name[want],
+            return call_wrong(k, "attribute \"%s\" must be %s%s%s", a->name, kind_name[want],
                               known ? ", not " : "", known ? kind_name[given] : "");
         diag_note(&k->m->c->diags, k->loc,
                   "attribute \"%s\" is %s where ONNX has %s; it is taken as that", a->name,
@@ -180,6 +179,15 @@ right_kind(Call *k, Attr *a, bool known)
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
+
+const Onnx__AttributeProto *
+node_attribute(const Onnx__NodeProto *n, const char *name)
+{
+    for (size_t i = 0; i < n->n_attribute; i++)
+        if (!strcmp(text_of(n->attribute[i]->name), name))
+            return n->attribute[i];
+    return NULL;
+}
 
 static bool
 read_attr(Call *k, const Onnx__AttributeProto *p)

@@ -43,8 +43,7 @@ need_input(Call *k, uint32_t i)
 {
     if (input_type(k, i))
         return true;
-    return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
-                      "%s takes %u inputs or more, the node has %u", k->proto->op_type, i + 1,
+    return call_wrong(k, "%s takes %u inputs or more, the node has %u", k->proto->op_type, i + 1,
                       k->in.n);
 }
 
@@ -66,13 +65,13 @@ need_shape(Call *k, uint32_t i, const char *name, uint32_t rank, const Expr *con
     const char *op = k->proto->op_type;
 
     if (!t || t->rank != rank)
-        return diag_error(&c->diags, DIAG_MODEL, k->loc, "%s: %s is %s; it needs %u dimensions", op,
-                          name, t ? type_str(c, t) : "left out", rank);
+        return call_wrong(k, "%s: %s is %s; it needs %u dimensions", op, name,
+                          t ? type_str(c, t) : "left out", rank);
     for (uint32_t d = 0; d < rank; d++) {
         const char *why = arena_printf(c->arena, "%s: dimension %u of %s", k->origin, d, name);
         if (size[d] && !model_require(k->m, t->dim[d], size[d], why))
-            return diag_error(&c->diags, DIAG_MODEL, k->loc, "%s: dimension %u of %s is %s, not %s",
-                              op, d, name, expr_str(c, t->dim[d]), expr_str(c, size[d]));
+            return call_wrong(k, "%s: dimension %u of %s is %s, not %s", op, d, name,
+                              expr_str(c, t->dim[d]), expr_str(c, size[d]));
     }
     return true;
 }

@@ -26,6 +26,8 @@ typedef struct {
     const char *results; /* names of outputs, in order (compose.h) */
 } Call;
 
+/* The attribute as in the file; NULL: absent. (attribute.c) */
+const Onnx__AttributeProto *node_attribute(const Onnx__NodeProto *n, const char *name);
 /* A node's attributes (attribute.c): read as the kinds that operators expect, with a note if they
  * have another kind. Those that remain when a converter is done are the operator's. */
 bool read_attributes(Call *k);
@@ -49,7 +51,9 @@ const Type *input_type(Call *k, uint32_t i); /* NULL if it is absent */
 bool need_input(Call *k, uint32_t i);
 /* sets output 0 to v; false if v is 0 */
 bool finish(Call *k, ValueId v);
+/* Reports what Tenon does not have, or what is wrong with the model; false. */
 bool call_refuse(Call *k, const char *format, ...) __attribute__((format(printf, 2, 3)));
+bool call_wrong(Call *k, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* An operator of Tenon at the place of k's node; attributes are copied. */
 OpNode call_node(const Call *k, OpKind op, uint32_t nattr, const Attr *attr, uint32_t nin,
                  const ValueId *in);

@@ -117,8 +117,7 @@ convert_rotary(Call *k)
     if (get_int(k, "is_packed_batching", 0) || get_float(k, "scale", 1) != 1)
         return call_refuse(k, "RotaryEmbedding packed or scaled");
     if (x->rank < 3 || cache->rank != 2 || at->rank < 1 || at->rank > 2)
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
-                          "RotaryEmbedding of %s at positions %s with cosines %s",
+        return call_wrong(k, "RotaryEmbedding of %s at positions %s with cosines %s",
                           type_str(k->m->c, x), type_str(k->m->c, at), type_str(k->m->c, cache));
     if (at->rank == 1)
         call_name(k, "positions", positions_from(k, call_in(k, 0), call_in(k, 1)));

@@ -94,8 +94,6 @@ extern const OpRow random_rows[];
 bool convert_dropout_training(Call *k);
 
 /* Strings. (strings.c) */
-/* as in the file; NULL: absent */
-const Onnx__AttributeProto *proto_attr(const Call *k, const char *name);
 /* a constant, str[n]; a NULL: none. 0, reported */
 ValueId call_strings(Call *k, const char *name, const Onnx__AttributeProto *a);
 ValueId call_string(Call *k, const char *name, const char *s); /* str[] */

@@ -32,8 +32,7 @@ list_of(Call *k, ValueId v, int64_t n, const char *what)
         arena_printf(c->arena, "%s has to be %" PRId64, expr_str(c, t->dim[0]), n)
     };
     if (n > 2 * TN_MAX_RANK || !model_require_said(k->m, needed))
-        return (ValueId)diag_error(&c->diags, DIAG_MODEL, k->loc,
-                                   "%s of type %s; it has to have %" PRId64 " elements", what,
+        return (ValueId)call_wrong(k, "%s of type %s; it has to have %" PRId64 " elements", what,
                                    type_str(c, t), n);
     return value_of_text(k, "v", &v, "reshape(v, [%" PRId64 "])", n);
 }
@@ -96,10 +95,9 @@ rank_of(const Model *m, const char *name)
 static int64_t
 ints_of(const Onnx__NodeProto *n, const char *name)
 {
-    for (size_t i = 0; i < n->n_attribute; i++)
-        if (!strcmp(text_of(n->attribute[i]->name), name))
-            return (int64_t)n->attribute[i]->n_ints;
-    return -1;
+    const Onnx__AttributeProto *a = node_attribute(n, name);
+
+    return a ? (int64_t)a->n_ints : -1;
 }
 
 /* Does its first result have the rank of its first input? */

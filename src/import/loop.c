@@ -398,8 +398,7 @@ need_one(Call *k, uint32_t i, DType t, const char *what)
     const Type *given = i < k->in.n ? value_type(k, k->in.at[i]) : NULL;
 
     return !given || (given->dtype == t && expr_is(type_count(k->m->c, given), 1)) ||
-           diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
-                      "input %u of %s, %s, is %s; one %s is needed", i, k->proto->op_type, what,
+           call_wrong(k, "input %u of %s, %s, is %s; one %s is needed", i, k->proto->op_type, what,
                       type_str(k->m->c, given), dtype_info[t].name);
 }
 
@@ -413,23 +412,21 @@ loop_read(Call *k)
         return false;
     if (l.from->n_input < 2 || l.from->n_output < l.from->n_input - 1 ||
         k->proto->n_output > l.from->n_output - 1)
-        return diag_error(
-            &m->c->diags, DIAG_MODEL, k->loc,
-            "a body with %zu inputs and %zu results does not fit a Loop with %zu results",
+        return call_wrong(
+            k, "a body with %zu inputs and %zu results does not fit a Loop with %zu results",
             l.from->n_input, l.from->n_output, k->proto->n_output);
     l.nmark = (uint32_t)l.from->n_input - 2;
     l.nstacked = (uint32_t)(l.from->n_output - 1) - l.nmark;
     while (k->in.n < k->proto->n_input || k->in.n < 2)
         VEC_PUSH(m->arena, &k->in, 0);
     if (k->in.n != 2 + l.nmark)
-        return diag_error(&m->c->diags, DIAG_MODEL, k->loc,
-                          "the body carries %u values, the node gives %u", l.nmark, k->in.n - 2);
+        return call_wrong(k, "the body carries %u values, the node gives %u", l.nmark, k->in.n - 2);
     if (!need_one(k, 0, DT_I64, "the number of iterations") ||
         !need_one(k, 1, DT_BOOL, "the condition"))
         return false;
     for (uint32_t i = 2; i < k->in.n; i++)
         if (!*text_of(k->proto->input[i]))
-            return diag_error(&m->c->diags, DIAG_MODEL, k->loc, "input %u of Loop is absent", i);
+            return call_wrong(k, "input %u of Loop is absent", i);
     l.trips = k->in.at[0];
     l.cond = k->in.at[1];
     l.known_turns = known_number(m, l.trips);
@@ -454,11 +451,10 @@ loop_read(Call *k)
 static bool
 ints_attr(Call *k, const char *name, uint32_t n, int64_t *out)
 {
-    const Onnx__AttributeProto *a = inside_attribute(k->proto, name);
+    const Onnx__AttributeProto *a = node_attribute(k->proto, name);
 
     if (a && a->n_ints != n)
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
-                          "attribute \"%s\" has %zu entries, %u are needed", name, a->n_ints, n);
+        return call_wrong(k, "attribute \"%s\" has %zu entries, %u are needed", name, a->n_ints, n);
     for (uint32_t i = 0; i < n; i++)
         out[i] = a ? a->ints[i] : 0;
     return true;
@@ -471,8 +467,7 @@ wrap_axis(Call *k, int64_t *axis, uint32_t rank)
 
     *axis += given < 0 ? rank : 0;
     return (*axis >= 0 && *axis < rank) ||
-           diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
-                      "axis %lld is outside of a tensor of rank %u", (long long)given, rank);
+           call_wrong(k, "axis %lld is outside of a tensor of rank %u", (long long)given, rank);
 }
 
 static ValueId
@@ -519,7 +514,7 @@ bool
 loop_read_scan(Call *k)
 {
     Model *m = k->m;
-    const Onnx__AttributeProto *count = inside_attribute(k->proto, "num_scan_inputs");
+    const Onnx__AttributeProto *count = node_attribute(k->proto, "num_scan_inputs");
     LoopRead l = { .k = k };
 
     if (!inside_graph(k, "body", &l.from))
@@ -529,14 +524,13 @@ loop_read_scan(Call *k)
     l.nslice = count && count->i > 0 && (uint64_t)count->i <= k->in.n ? (uint32_t)count->i : 0;
     if (!l.nslice || l.from->n_input != k->in.n || l.from->n_output < k->in.n - l.nslice ||
         k->proto->n_output > l.from->n_output)
-        return diag_error(&m->c->diags, DIAG_MODEL, k->loc,
+        return call_wrong(k,
                           "a body with %zu inputs and %zu results does not fit a Scan of %u inputs "
                           "and %zu results",
                           l.from->n_input, l.from->n_output, k->in.n, k->proto->n_output);
     for (uint32_t i = 0; i < k->in.n; i++)
         if (!k->in.at[i])
-            return diag_error(&m->c->diags, DIAG_MODEL, k->loc,
-                              "input %u of Scan is %s; a tensor is needed", i,
+            return call_wrong(k, "input %u of Scan is %s; a tensor is needed", i,
                               *text_of(k->proto->input[i]) ? "none" : "absent");
     l.ncarried = k->in.n - l.nslice;
     l.nstacked = (uint32_t)l.from->n_output - l.ncarried;

@@ -19,7 +19,7 @@
 AttrList
 ml_floats(Call *k, const char *name)
 {
-    const Onnx__AttributeProto *a = proto_attr(k, name);
+    const Onnx__AttributeProto *a = node_attribute(k->proto, name);
     return a ? (AttrList){ DT_F32, (int64_t)a->n_floats, a->floats }
              : (AttrList){ DT_F32, 0, NULL };
 }
@@ -27,7 +27,7 @@ ml_floats(Call *k, const char *name)
 AttrList
 ml_ints(Call *k, const char *name)
 {
-    const Onnx__AttributeProto *a = proto_attr(k, name);
+    const Onnx__AttributeProto *a = node_attribute(k->proto, name);
     return a ? (AttrList){ DT_I64, (int64_t)a->n_ints, a->ints } : (AttrList){ DT_I64, 0, NULL };
 }
 
@@ -42,7 +42,7 @@ ml_list(Call *k, const char *base, AttrList *out)
     *out = (AttrList){ 0 };
     for (int i = 0; i < 6; i++) {
         const Onnx__AttributeProto *a =
-            proto_attr(k, arena_printf(k->m->arena, "%s_%s", base, end[i]));
+            node_attribute(k->proto, arena_printf(k->m->arena, "%s_%s", base, end[i]));
         if (!a)
             continue;
         if (i == 0) {
@@ -166,7 +166,7 @@ ml_transform(Call *k, ValueId scores, const char *name)
         return softmax_zero(k, scores);
     if (!strcmp(name, "PROBIT"))
         return probit(k, scores);
-    diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
+    call_wrong(k,
                "%s: post_transform \"%s\"; NONE, SOFTMAX, LOGISTIC, SOFTMAX_ZERO and PROBIT exist",
                k->proto->op_type, name);
     return 0;
@@ -257,7 +257,7 @@ map_to(Call *k, ValueId place, const AttrList *values, const void *otherwise)
 static bool
 default_of(Call *k, DType t, const void **out, const char *unknown)
 {
-    const Onnx__AttributeProto *a = proto_attr(k, "default_tensor");
+    const Onnx__AttributeProto *a = node_attribute(k->proto, "default_tensor");
     const Type *type;
     Number n = { 0 };
 
@@ -295,14 +295,12 @@ convert_label_encoder(Call *k)
         *(input_type(k, 0)->dtype == DT_STR ? &keys : &values) = classes;
     }
     if (keys.n != values.n)
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
-                          "LabelEncoder has %lld keys and %lld values", (long long)keys.n,
+        return call_wrong(k, "LabelEncoder has %lld keys and %lld values", (long long)keys.n,
                           (long long)values.n);
     if (!keys.n)
         return call_refuse(k, "LabelEncoder without keys");
     if (!default_of(k, values.t, &otherwise, "_Unused"))
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
-                          "the default of LabelEncoder is not of its values' type, %s",
+        return call_wrong(k, "the default of LabelEncoder is not of its values' type, %s",
                           dtype_info[values.t].name);
     return map_to(k, ml_place(k, k->in.at[0], &keys), &values, otherwise);
 }
@@ -311,19 +309,17 @@ static bool
 convert_category_mapper(Call *k)
 {
     AttrList words, numbers = ml_ints(k, "cats_int64s");
-    const Onnx__AttributeProto *a = proto_attr(k, "cats_strings");
+    const Onnx__AttributeProto *a = node_attribute(k->proto, "cats_strings");
     const void *otherwise;
 
     if (!need_input(k, 0) || !a)
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
-                          "CategoryMapper needs an input and cats_strings");
+        return call_wrong(k, "CategoryMapper needs an input and cats_strings");
     ValueId v = call_strings(k, "cats", a);
     if (!v)
         return false;
     words = (AttrList){ DT_STR, (int64_t)a->n_strings, k->m->g->value.at[v].data };
     if (words.n != numbers.n)
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
-                          "CategoryMapper has %lld strings and %lld numbers", (long long)words.n,
+        return call_wrong(k, "CategoryMapper has %lld strings and %lld numbers", (long long)words.n,
                           (long long)numbers.n);
     bool back = input_type(k, 0)->dtype != DT_STR;
     const AttrList *keys = back ? &numbers : &words, *values = back ? &words : &numbers;
@@ -340,8 +336,7 @@ convert_one_hot_encoder(Call *k)
     bool zeros = get_int(k, "zeros", 1) != 0;
 
     if (!need_input(k, 0) || !ml_list(k, "cats", &cats) || !cats.n)
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
-                          "OneHotEncoder needs an input and categories");
+        return call_wrong(k, "OneHotEncoder needs an input and categories");
     if (cats.n > 1 << 12)
         return call_refuse(k, "OneHotEncoder of %lld categories; 4096 are possible",
                            (long long)cats.n);
@@ -397,7 +392,7 @@ convert_imputer(Call *k)
         gone = (double)get_int(k, "replaced_value_int64", 0);
     }
     if (!need_input(k, 0) || !values.n)
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "Imputer needs an input and values");
+        return call_wrong(k, "Imputer needs an input and values");
     if (!call_names(k, "x -> y"))
         return false;
     call_name(k, "values", ml_const(k, "values", values.t, values.n, -1, values.data));
@@ -449,8 +444,7 @@ static ValueId
 linear(Call *k, ValueId x, const AttrList *w, const AttrList *b, int64_t rows)
 {
     if (!x || rows < 1 || w->n % rows) {
-        diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "%lld coefficients for %lld rows",
-                   (long long)w->n, (long long)rows);
+        call_wrong(k, "%lld coefficients for %lld rows", (long long)w->n, (long long)rows);
         return 0;
     }
     int64_t columns = w->n / rows;
@@ -541,8 +535,7 @@ kernel_of(Call *k, ValueId x, const AttrList *vectors, int64_t count, const char
         return value_of_text(k, "dot", &dot, "tanh(dot)");
     if (!strcmp(kind, "POLY"))
         return value_of_text(k, "dot", &dot, "pow(dot, %a)", degree);
-    diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
-               "kernel_type \"%s\"; LINEAR, POLY, RBF and SIGMOID exist", kind);
+    call_wrong(k, "kernel_type \"%s\"; LINEAR, POLY, RBF and SIGMOID exist", kind);
     return 0;
 }
 
@@ -556,8 +549,7 @@ convert_svm_regressor(Call *k)
     ValueId x = need_input(k, 0) ? ml_rows(k, ml_real(k, k->in.at[0])) : 0;
 
     if (!x || !rho.n || (count > 0 && vectors.n % count))
-        return x && diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
-                               "%lld vectors of %lld numbers, %lld of rho", (long long)count,
+        return x && call_wrong(k, "%lld vectors of %lld numbers, %lld of rho", (long long)count,
                                (long long)vectors.n, (long long)rho.n);
     if (count > 0)
         x = kernel_of(k, x, &vectors, count, kind);
@@ -581,8 +573,7 @@ pairs_of(Call *k, const AttrList *w, const AttrList *per_class, int64_t count, C
 
     p->pairs = n * (n - 1) / 2;
     if (n < 2 || w->n != (n - 1) * count)
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
-                          "%lld coefficients for %lld vectors of %lld classes", (long long)w->n,
+        return call_wrong(k, "%lld coefficients for %lld vectors of %lld classes", (long long)w->n,
                           (long long)count, (long long)n);
     p->weight = NEW_ARRAY(a, float, count * p->pairs + 1);
     p->first = NEW_ARRAY(a, float, p->pairs *n);
@@ -616,13 +607,11 @@ convert_svm_classifier(Call *k)
     if (!x || !ml_list(k, "classlabels", &labels))
         return false;
     if (!rho.n || !w.n)
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
-                          "SVMClassifier without coefficients or rho");
+        return call_wrong(k, "SVMClassifier without coefficients or rho");
     for (int64_t i = 0; i < per_class.n; i++) {
         int64_t some = ((const int64_t *)per_class.data)[i];
         if (some < 0 || some > vectors.n)
-            return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "vectors_per_class has %lld",
-                              (long long)some);
+            return call_wrong(k, "vectors_per_class has %lld", (long long)some);
         count += some;
     }
     if (!count) { /* one linear function per class */
@@ -633,14 +622,12 @@ convert_svm_classifier(Call *k)
                give_scores(k, ml_transform(k, s, transform));
     }
     if (vectors.n % count || !pairs_of(k, &w, &per_class, count, &p))
-        return vectors.n % count
-                   ? diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "%lld numbers of %lld vectors",
-                                (long long)vectors.n, (long long)count)
-                   : false;
+        return vectors.n % count ? call_wrong(k, "%lld numbers of %lld vectors",
+                                              (long long)vectors.n, (long long)count)
+                                 : false;
     if (rho.n != p.pairs || (prob_a.n && (prob_a.n != p.pairs || prob_b.n != p.pairs)))
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
-                          "%lld of rho, %lld of prob_a for %lld pairs of classes", (long long)rho.n,
-                          (long long)prob_a.n, (long long)p.pairs);
+        return call_wrong(k, "%lld of rho, %lld of prob_a for %lld pairs of classes",
+                          (long long)rho.n, (long long)prob_a.n, (long long)p.pairs);
     ValueId kernel = kernel_of(k, x, &vectors, count, ml_word(k, "kernel_type", "LINEAR"));
     ValueId s =
         value_of_text(k, "kernel weights rho x",

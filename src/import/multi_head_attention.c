@@ -206,10 +206,9 @@ call_three_parts(Call *k, const Type *rows, const char *what, int64_t wide[3])
         wide[i] = sizes && sizes->kind == ATTR_INTS && sizes->n == 3 ? sizes->ints[i] : all / 3;
     if (wide[0] < 1 || wide[2] < 1 || wide[0] != wide[1] || wide[0] > all || wide[2] > all ||
         2 * wide[0] + wide[2] != all)
-        return diag_error(
-            &k->m->c->diags, DIAG_MODEL, k->loc,
-            "%s of %lld columns do not hold queries, keys and values of %lld, %lld and %lld", what,
-            (long long)all, (long long)wide[0], (long long)wide[1], (long long)wide[2]);
+        return call_wrong(
+            k, "%s of %lld columns do not hold queries, keys and values of %lld, %lld and %lld",
+            what, (long long)all, (long long)wide[0], (long long)wide[1], (long long)wide[2]);
     return call_text(k,
                      "q = slice(rows, [0], [%" PRId64 "], [-1])\n"
                      "k = slice(rows, [%" PRId64 "], [%" PRId64 "], [-1])\n"
@@ -244,7 +243,7 @@ attend_packed(Call *k)
     if (k->nout < 2)
         return call_finish(k);
     if (wide[0] != wide[2])
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
+        return call_wrong(k,
                           "%s cannot give keys of %lld numbers and values of %lld as one output "
                           "(\"%s\"); leave that output out",
                           k->proto->op_type, (long long)wide[0], (long long)wide[2],

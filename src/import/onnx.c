@@ -508,16 +508,35 @@ read_initializers(Model *m)
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
+static bool
+report(Call *k, DiagClass class, const char *format, va_list args)
+{
+    Text t = { .arena = k->m->arena };
+
+    text_vprintf(&t, format, args);
+    return diag_error(&k->m->c->diags, class, k->loc, "%s", text_str(&t));
+}
+
 bool
 call_refuse(Call *k, const char *format, ...)
 {
-    va_list ap;
-    char text[400];
+    va_list args;
 
-    va_start(ap, format);
-    vsnprintf(text, sizeof text, format, ap);
-    va_end(ap);
-    return diag_error(&k->m->c->diags, DIAG_UNSUPPORTED, k->loc, "%s", text);
+    va_start(args, format);
+    report(k, DIAG_UNSUPPORTED, format, args);
+    va_end(args);
+    return false;
+}
+
+bool
+call_wrong(Call *k, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    report(k, DIAG_MODEL, format, args);
+    va_end(args);
+    return false;
 }
 
 void
@@ -558,8 +577,7 @@ read_operands(Call *k, bool lists, bool *skip)
             continue;
         }
         if (!there)
-            return diag_error(&m->c->diags, DIAG_MODEL, k->loc,
-                              "input \"%s\" is made by no node, input or initializer", name);
+            return call_wrong(k, "input \"%s\" is made by no node, input or initializer", name);
         *skip |= v == 0;
         if (sequence_is(v) && !lists)
             return call_refuse(k, "input \"%s\" is a sequence, which %s does not take in Tenon",
@@ -595,12 +613,11 @@ add_call(Call *k)
     ValueId *out = NEW_ARRAY(m->arena, ValueId, k->nout + 1);
 
     if (k->in.n < info->min_in || (info->max_in != 255 && k->in.n > info->max_in))
-        return diag_error(&m->c->diags, DIAG_MODEL, k->loc, "%s takes %s, the node has %u",
-                          k->proto->op_type, arity(m->arena, info), k->in.n);
+        return call_wrong(k, "%s takes %s, the node has %u", k->proto->op_type,
+                          arity(m->arena, info), k->in.n);
     for (uint32_t i = 0; i < info->min_in; i++)
         if (!k->in.at[i])
-            return diag_error(&m->c->diags, DIAG_MODEL, k->loc,
-                              "input %u of %s is required and absent", i, k->proto->op_type);
+            return call_wrong(k, "input %u of %s is required and absent", i, k->proto->op_type);
     if (info->max_out != 255 && k->nout > info->max_out)
         return call_refuse(k, "output %u (\"%s\") of %s is not computed by Tenon", info->max_out,
                            k->proto->output[info->max_out], k->proto->op_type);

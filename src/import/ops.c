@@ -243,8 +243,7 @@ is_as_described(Call *k, const OpRow *row, char what, uint32_t i)
     const Type *t = input_type(k, i);
 
     if (t && what == 'i' && !dtype_is_int(t->dtype))
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
-                          "input %u of %s is %s, and has to be of integers; cast it to int64", i,
+        return call_wrong(k, "input %u of %s is %s, and has to be of integers; cast it to int64", i,
                           row->onnx, type_str(k->m->c, t));
     if (t && what == 'n')
         k->in.at[i] =

@@ -63,7 +63,7 @@ convert_constant(Call *k)
     float f;
 
     if (!a || k->attr.n != 1 || (strncmp(a->name, "value", 5) && strcmp(a->name, "sparse_value")))
-        return diag_error(&m->c->diags, DIAG_MODEL, k->loc, "a Constant has exactly one value");
+        return call_wrong(k, "a Constant has exactly one value");
     k->done = true;
     switch (a->kind) {
     case ATTR_TENSOR: return finish(k, graph_const(m->g, name, a->type, a->data));
@@ -83,7 +83,7 @@ convert_constant(Call *k)
     }
     case ATTR_STRING: {
         bool many = !strcmp(a->name, "value_strings");
-        return finish(k, many ? call_strings(k, name, proto_attr(k, a->name))
+        return finish(k, many ? call_strings(k, name, node_attribute(k->proto, a->name))
                               : call_string(k, name, a->s));
     }
     }
@@ -109,7 +109,7 @@ bool
 convert_cast(Call *k)
 {
     if (!call_attr(k, "to"))
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "Cast needs the attribute \"to\"");
+        return call_wrong(k, "Cast needs the attribute \"to\"");
     return dtype_attr(k, "to") && cast_text(k);
 }
 
@@ -288,8 +288,7 @@ convert_shift(Call *k)
     const char *way = get_string(k, "direction", "");
     k->op = !strcmp(way, "LEFT") ? OP_shift_left : OP_shift_right;
     if (strcmp(way, "LEFT") && strcmp(way, "RIGHT"))
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
-                          "BitShift needs direction LEFT or RIGHT, not \"%s\"", way);
+        return call_wrong(k, "BitShift needs direction LEFT or RIGHT, not \"%s\"", way);
     return true;
 }
 
@@ -303,7 +302,7 @@ batch_norm_of_places(Call *k)
     const Type *x = input_type(k, 0);
     for (uint32_t i = 1; i < 5; i++)
         if (input_type(k, i)->rank + 1 != x->rank)
-            return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
+            return call_wrong(k,
                               "BatchNormalization of %s with spatial=0, and input %u is %s: it "
                               "needs one number for each place "
                               "of a sample, all dimensions but the first",
@@ -392,8 +391,7 @@ convert_group_norm(Call *k)
     int64_t groups = get_int(k, "num_groups", 0);
     if (groups < 1 || input_type(k, 0)->rank < 2 || input_type(k, 1)->rank != 1 ||
         input_type(k, 2)->rank != 1)
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
-                          "GroupNormalization of %s in %lld groups with a scale %s",
+        return call_wrong(k, "GroupNormalization of %s in %lld groups with a scale %s",
                           type_str(k->m->c, input_type(k, 0)), (long long)groups,
                           type_str(k->m->c, input_type(k, 1)));
     for (uint32_t i = 1; i < 3; i++)

@@ -43,8 +43,7 @@ convert_random(Call *k)
     DType t;
 
     if (!like && !shape)
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "%s needs a shape",
-                          k->proto->op_type);
+        return call_wrong(k, "%s needs a shape", k->proto->op_type);
     if (!call_names(k, like ? "x -> y" : "-> y") ||
         !type_of_result(k, like ? input_type(k, 0)->dtype : DT_F32, &t))
         return false;
@@ -77,8 +76,8 @@ convert_multinomial(Call *k)
     if (!call_names(k, "x -> y") || !type_of_result(k, DT_I32, &t))
         return false;
     if (input_type(k, 0)->rank != 2 || samples < 1)
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "Multinomial of %s, %lld samples",
-                          type_str(k->m->c, input_type(k, 0)), (long long)samples);
+        return call_wrong(k, "Multinomial of %s, %lld samples", type_str(k->m->c, input_type(k, 0)),
+                          (long long)samples);
     return call_text(k,
                      "p = softmax(f32(x))\n"
                      "like = constant_of_shape([shape(p)[0], %" PRId64 "])\n"

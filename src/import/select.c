@@ -32,11 +32,9 @@ convert_top_k(Call *k)
     const Type *t = input_type(k, 0);
     int64_t d = axis < 0 ? axis + t->rank : axis;
     if (d < 0 || d >= t->rank)
-        return diag_error(&c->diags, DIAG_MODEL, k->loc, "axis %lld of %s", (long long)axis,
-                          type_str(c, t));
+        return call_wrong(k, "axis %lld of %s", (long long)axis, type_str(c, t));
     if (!expr_is(type_count(c, input_type(k, 1)), 1))
-        return diag_error(&c->diags, DIAG_MODEL, k->loc,
-                          "input 1 (k) of TopK is %s; it has one number",
+        return call_wrong(k, "input 1 (k) of TopK is %s; it has one number",
                           type_str(c, input_type(k, 1)));
     const Known *known = &k->m->g->value.at[k->in.at[1]].known;
     ValueId n = call_int_list(k, k->in.at[1]);
@@ -102,8 +100,7 @@ convert_unique(Call *k)
     const Type *t = input_type(k, 0);
     int64_t axis = along ? along->i + (along->i < 0 ? t->rank : 0) : 0;
     if (along && (axis < 0 || axis >= t->rank))
-        return diag_error(&c->diags, DIAG_MODEL, k->loc, "axis %lld of %s", (long long)along->i,
-                          type_str(c, t));
+        return call_wrong(k, "axis %lld of %s", (long long)along->i, type_str(c, t));
     if (along)
         call_name(k, "rows", in_front(k, k->in.at[0], (uint32_t)axis));
     if (!call_text(k,

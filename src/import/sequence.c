@@ -124,8 +124,7 @@ read(Call *k, uint32_t i, Sequence *s)
             k,
             "a sequence whose items' rank the model does not say; declare the shape of its items");
     if (!sequence_is(s->mark))
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "input %u of %s is no sequence", i,
-                          k->proto->op_type);
+        return call_wrong(k, "input %u of %s is no sequence", i, k->proto->op_type);
     s->items = value_of(k, sequence_part(k->m->c, name, 0));
     s->sizes = value_of(k, sequence_part(k->m->c, name, 1));
     return true;
@@ -167,8 +166,7 @@ construct(Call *k, uint32_t n, const ValueId *x, Sequence *s)
 
     for (uint32_t i = 0; i < n; i++) {
         if (!x[i])
-            return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
-                              "item %u of the sequence is absent", i);
+            return call_wrong(k, "item %u of the sequence is absent", i);
         if (value_type(k, x[i])->rank != value_type(k, x[0])->rank ||
             value_type(k, x[i])->dtype != value_type(k, x[0])->dtype)
             return call_refuse(
@@ -212,19 +210,10 @@ name_sequence(Call *k, const Sequence *s)
 
 /* ---- the operators --------------------------------------------------------------------------- */
 
-static const Onnx__AttributeProto *
-attribute(const Call *k, const char *name)
-{
-    for (size_t i = 0; i < k->proto->n_attribute; i++)
-        if (!strcmp(text_of(k->proto->attribute[i]->name), name))
-            return k->proto->attribute[i];
-    return NULL;
-}
-
 static int64_t
 int_attr(const Call *k, const char *name, int64_t otherwise)
 {
-    const Onnx__AttributeProto *a = attribute(k, name);
+    const Onnx__AttributeProto *a = node_attribute(k->proto, name);
     return a ? a->i : otherwise;
 }
 
@@ -246,7 +235,7 @@ read_construct(Call *k)
     Sequence s;
 
     if (!k->in.n)
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "SequenceConstruct has no input");
+        return call_wrong(k, "SequenceConstruct has no input");
     return construct(k, k->in.n, k->in.at, &s) && give(k, s);
 }
 
@@ -270,7 +259,7 @@ read_at(Call *k)
     if (!read(k, 0, &s) || !need_input(k, 1))
         return false;
     if (!s.sizes)
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "the sequence is empty");
+        return call_wrong(k, "the sequence is empty");
     name_sequence(k, &s);
     call_name(k, "p", call_int_list(k, k->in.at[1]));
     return call_text(k, POSITION "shape = match(reshape(gather(sizes, p), [-1]))\n"
@@ -367,7 +356,7 @@ read_erase(Call *k)
     if (!read(k, 0, &s))
         return false;
     if (!s.sizes)
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "the sequence is empty");
+        return call_wrong(k, "the sequence is empty");
     name_sequence(k, &s);
     call_name(k, "p", k->in.n > 1 ? call_int_list(k, k->in.at[1]) : 0);
     if (!call_text(
@@ -432,12 +421,11 @@ read_concat(Call *k)
     if (!read(k, 0, &s))
         return false;
     if (!s.sizes)
-        return diag_error(&c->diags, DIAG_MODEL, k->loc, "the sequence is empty");
+        return call_wrong(k, "the sequence is empty");
     uint32_t rank = rank_of(s.mark), full = rank + fresh;
     axis += axis < 0 ? full : 0;
     if (axis < 0 || axis >= full || full > TN_MAX_RANK)
-        return diag_error(&c->diags, DIAG_MODEL, k->loc, "axis %lld of items of rank %u",
-                          (long long)axis, rank);
+        return call_wrong(k, "axis %lld of items of rank %u", (long long)axis, rank);
     name_sequence(k, &s);
     Text shape = { .arena = k->m->arena };
     for (uint32_t d = 0; d < full; d++)
@@ -541,8 +529,7 @@ read_split(Call *k)
 
     axis += t && axis < 0 ? t->rank : 0;
     if (!t || axis < 0 || axis >= t->rank)
-        return diag_error(&c->diags, DIAG_MODEL, k->loc, "SplitToSequence along axis %lld",
-                          (long long)axis);
+        return call_wrong(k, "SplitToSequence along axis %lld", (long long)axis);
     if (given && !known->at && value_type(k, given)->rank == 0)
         return split_evenly(k, x, (uint32_t)axis, given, false);
     if (given && !known->at) {
@@ -634,7 +621,7 @@ read_get_element(Call *k)
     Sequence s;
 
     if (!mark)
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "OptionalGetElement of nothing");
+        return call_wrong(k, "OptionalGetElement of nothing");
     if (!sequence_is(mark)) {
         ValueId v = call_op(k, OP_identity, 0, NULL, 1, &k->in.at[0], k->proto->output[0]);
         call_bind(k, 0, v);
@@ -654,7 +641,7 @@ static bool
 read_optional(Call *k)
 {
     uint64_t mark = mark_at(k, 0);
-    const Onnx__AttributeProto *a = attribute(k, "type");
+    const Onnx__AttributeProto *a = node_attribute(k->proto, "type");
     const Onnx__TypeProto *t = a ? a->tp : NULL;
     Sequence s;
 
@@ -775,15 +762,14 @@ read_map(Call *k)
 {
     Model *m = k->m;
     Arena *a = m->arena;
-    const Onnx__AttributeProto *attr = attribute(k, "body");
+    const Onnx__AttributeProto *attr = node_attribute(k->proto, "body");
     const Onnx__GraphProto *body = attr ? attr->g : NULL, *from = m->from;
     size_t nin = k->proto->n_input, nout = k->proto->n_output;
 
     if (!body || body->n_input != nin || body->n_output < nout || !nin ||
         !sequence_is(mark_at(k, 0)))
-        return diag_error(
-            &m->c->diags, DIAG_MODEL, k->loc,
-            "SequenceMap needs a sequence, and a body that takes %zu values and gives %zu", nin,
+        return call_wrong(
+            k, "SequenceMap needs a sequence, and a body that takes %zu values and gives %zu", nin,
             nout);
     Onnx__GraphProto *g = NEW(a, Onnx__GraphProto);
     g->name = arena_str(a, "map");

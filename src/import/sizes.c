@@ -41,8 +41,7 @@ as_long_as(Call *k, ValueId v, ValueId other, int64_t times, const char *what)
 
     return model_require(k->m, n, wanted,
                          arena_printf(c->arena, "%s: the lengths of %s", k->origin, what)) ||
-           diag_error(&c->diags, DIAG_MODEL, k->loc,
-                      "the lengths of %s do not fit together: %s and %s", what, expr_str(c, n),
+           call_wrong(k, "the lengths of %s do not fit together: %s and %s", what, expr_str(c, n),
                       expr_str(c, wanted));
 }
 
@@ -220,8 +219,7 @@ size_expand(Call *k)
             arena_printf(c->arena, "%s has to be at most %u", expr_str(c, is), r)
         };
         if (!model_require_said(k->m, needed))
-            return diag_error(&c->diags, DIAG_MODEL, k->loc,
-                              "shape is of type %s, the result has rank %u",
+            return call_wrong(k, "shape is of type %s, the result has rank %u",
                               type_str(c, value_type(k, s)), r);
         s = value_of_text(k, "s", &s, "gather([%ss], shape(s) + %s)", ones_text(k, r),
                           below_text(k, r));
@@ -382,8 +380,7 @@ size_slice(Call *k)
     for (uint32_t i = 0; i < 4; i++)
         part[i] = i + 1 < k->in.n && k->in.at[i + 1] ? call_int_list(k, k->in.at[i + 1]) : 0;
     if (k->in.n < 3 || !k->in.at[1] || !k->in.at[2])
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
-                          "Slice takes starts and ends, the node has %u inputs", k->in.n);
+        return call_wrong(k, "Slice takes starts and ends, the node has %u inputs", k->in.n);
     const bool open = length_is_open(k, part[0]);
     int64_t n = open ? 0 : part[0] && part[1] ? length(k, part[0], "starts are") : -1;
     if (n < 0)
@@ -393,8 +390,7 @@ size_slice(Call *k)
             return false;
     for (uint32_t i = 1; i < 4; i++)
         if (!open && part[i] && length(k, part[i], "ends, axes and steps are") != n)
-            return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
-                              "Slice has %lld starts, and another number of ends, axes or steps",
+            return call_wrong(k, "Slice has %lld starts, and another number of ends, axes or steps",
                               (long long)n);
     if (!part[3])
         part[3] = value_of_text(k, "starts", part,
@@ -408,8 +404,8 @@ size_slice(Call *k)
             return call_refuse(k, "axes of Slice that depend on the inputs' sizes");
         axis[i] += axis[i] < 0 ? rank : 0;
         if (axis[i] < 0 || axis[i] >= rank)
-            return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "axis %lld of %s",
-                              (long long)axis[i], type_str(k->m->c, value_type(k, x)));
+            return call_wrong(k, "axis %lld of %s", (long long)axis[i],
+                              type_str(k->m->c, value_type(k, x)));
         x = slice_axis(k, x, (uint32_t)axis[i], VALUES(part[0], part[1], part[3]), i);
         if (!x)
             return false;
@@ -462,8 +458,7 @@ size_pad(Call *k)
     if (axes && !open && axes_length(k, axes, t) < 0)
         return false;
     if (!open && n != 2 * (axes ? length(k, axes, "axes are") : t->rank))
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "%lld pads for %s", (long long)n,
-                          type_str(k->m->c, t));
+        return call_wrong(k, "%lld pads for %s", (long long)n, type_str(k->m->c, t));
     int64_t half[2 * TN_MAX_RANK], none[TN_MAX_RANK] = { 0 };
     for (uint32_t i = 0; i < n; i++)
         half[i] = i;
@@ -527,8 +522,7 @@ size_range(Call *k)
     DType t = input_type(k, 0)->dtype, limit = input_type(k, 1)->dtype,
           delta = input_type(k, 2)->dtype;
     if (limit != t || delta != t)
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
-                          "start, limit and delta are %s, %s and %s; one type is needed",
+        return call_wrong(k, "start, limit and delta are %s, %s and %s; one type is needed",
                           dtype_info[t].name, dtype_info[limit].name, dtype_info[delta].name);
     if (!call_text(k, "demand !(delta == 0) \"the step (delta) is 0\""))
         return false;
@@ -580,8 +574,7 @@ size_resize(Call *k)
 
     if (n < 0 || n != (axes ? (int64_t)axes->n : (int64_t)t->rank))
         return n < 0 ? false
-                     : diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "%lld scales for %s",
-                                  (long long)n, type_str(k->m->c, t));
+                     : call_wrong(k, "%lld scales for %s", (long long)n, type_str(k->m->c, t));
     k->in.at[2] = match_positive_list(
         k,
         value_of_text(k, "x scales", VALUES(x, scales),
@@ -619,7 +612,7 @@ convert_nonzero(Call *k)
     Text rows = { .arena = k->m->arena };
 
     if (!k->in.n || !k->in.at[0])
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "NonZero has no input");
+        return call_wrong(k, "NonZero has no input");
     if (!call_names(k, "x -> y"))
         return false;
     uint32_t rank = input_type(k, 0)->rank;
@@ -652,7 +645,7 @@ convert_compress(Call *k)
     const Attr *axis = call_attr(k, "axis");
 
     if (k->in.n < 2 || !k->in.at[0] || !k->in.at[1])
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "Compress takes two inputs");
+        return call_wrong(k, "Compress takes two inputs");
     if (!call_names(k, "x condition -> y"))
         return false;
     call_name(k, "at", call_positions(k, k->in.at[1]));
@@ -709,7 +702,7 @@ size_gather_nd(Call *k)
                                    "declared rank of the result says are indexed",
                                    k->origin)))
         return true;
-    return diag_error(&c->diags, DIAG_MODEL, k->loc,
+    return call_wrong(k,
                       "the result is declared of rank %" PRId64 ", so that indices of %" PRId64
                       " axes are wanted; input 1 is %s",
                       rank, width, type_str(c, index));
