@@ -72,6 +72,13 @@ add_count(Text *t, uint32_t least, uint32_t most)
 }
 
 static void
+add_cell(Text *t, const char *s)
+{
+    for (; *s; s++)
+        text_printf(t, *s == '|' ? "\\|" : "%c", *s);
+}
+
+static void
 add_row(Text *t, const OpRow *row)
 {
     const OpInfo *info = &op_info[row->op];
@@ -84,9 +91,10 @@ add_row(Text *t, const OpRow *row)
     text_printf(t, "`%s` | ", info->name);
     add_count(t, info->min_in, info->max_in);
     text_add(t, " | ");
-    text_printf(t, *info->attrs ? "`%s` | " : "%s| ", info->attrs);
-    for (const char *s = info->meaning; *s; s++)
-        text_printf(t, *s == '|' ? "\\|" : "%c", *s);
+    text_add(t, *info->attrs ? "`" : "");
+    add_cell(t, info->attrs);
+    text_add(t, *info->attrs ? "` | " : "| ");
+    add_cell(t, info->meaning);
     text_add(t, " |\n");
 }
 

@@ -148,11 +148,6 @@ infer_attention(Ctx *c, const OpCall *call, const Type **out)
                                !require(c, call, call->in[SEEN]->dim[0], s.batch,
                                         "the entries of nonpad_kv_seqlen and the batch of q")))
         return false;
-    int64_t mode = op_int(call, "qk_matmul_output_mode");
-    if (mode < 0 || mode > 3)
-        return op_fail(c, call, DIAG_MODEL,
-                       "attribute \"qk_matmul_output_mode\" is %lld; 0 to 3 exist",
-                       (long long)mode);
     const Expr *flat[] = { s.batch, s.queries, expr_mul(c, s.heads, s.value_size) },
                *dim[] = { s.batch, s.heads, s.queries, s.value_size };
     const Expr *keys[] = { s.batch, s.kv_heads, s.total, s.size },

@@ -75,7 +75,7 @@ default_of(OpKind op, const char *name, size_t *n)
         size_t word = strcspn(s, " ");
         if (word >= length && memcmp(s, name, length) == 0 &&
             (word == length || s[length] == '=')) {
-            *n = word == length ? 0 : word - length - 1;
+            *n = word == length ? 0 : strcspn(s + length + 1, "| ");
             return word == length ? "" : s + length + 1;
         }
         s += word + strspn(s + word, " ");
@@ -88,6 +88,33 @@ op_has_attr(OpKind op, const char *name)
 {
     size_t n;
     return default_of(op, name, &n) != NULL;
+}
+
+bool
+op_has_value(Ctx *c, const OpCall *call, const Attr *a)
+{
+    size_t n;
+    const char *values = default_of(call->op, a->name, &n),
+               *is = a->kind == ATTR_STRING ? a->s : "";
+    Text exist = { .arena = c->arena };
+
+    if (!values || values[n] != '|')
+        return true;
+    if (a->kind == ATTR_INT)
+        is = arena_printf(c->arena, "%lld", (long long)a->i);
+    for (const char *s = values, *end;; s = end + 1) {
+        end = s + strcspn(s, "| ");
+        if (strlen(is) == (size_t)(end - s) && !memcmp(s, is, strlen(is)))
+            return true;
+        text_printf(&exist, "%s%.*s",
+                    s == values   ? ""
+                    : *end == '|' ? ", "
+                                  : " and ",
+                    (int)(end - s), s);
+        if (*end != '|')
+            return op_fail(c, call, DIAG_MODEL, "attribute \"%s\" is \"%s\"; %s exist", a->name, is,
+                           text_str(&exist));
+    }
 }
 
 int64_t

@@ -29,6 +29,8 @@ double op_float(const OpCall *call, const char *attr);
 const char *op_string(Ctx *c, const OpCall *call, const char *attr);
 bool op_string_is(const OpCall *call, const char *attr, const char *value);
 bool op_has_attr(OpKind op, const char *name); /* does ops.def list it? */
+/* Has the attribute one of the values that ops.def lists, if it lists any? */
+bool op_has_value(Ctx *c, const OpCall *call, const Attr *a);
 /* An axis in [0, rank); negative ones count from the back. */
 bool op_axis(Ctx *c, const OpCall *call, const char *what, int64_t axis, uint32_t rank,
              uint32_t *out);

@@ -36,11 +36,6 @@ infer_loss(Ctx *c, const OpCall *call, const Type **out)
     const Type *x = call->in[0];
     bool none = op_string_is(call, "reduction", "none");
 
-    if (!none && !op_string_is(call, "reduction", "mean") &&
-        !op_string_is(call, "reduction", "sum"))
-        return op_fail(c, call, DIAG_MODEL,
-                       "attribute \"reduction\" is \"%s\"; none, mean and sum exist",
-                       op_string(c, call, "reduction"));
     if (!check_targets(c, call))
         return false;
     out[0] = none ? type_with_dtype(c, call->in[1], x->dtype) : type_new(c, x->dtype, 0, NULL);

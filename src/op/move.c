@@ -169,9 +169,6 @@ infer_depth_to_space(Ctx *c, const OpCall *call, const Type **out)
 
     if (!block_size(c, call, &k))
         return false;
-    if (!op_string_is(call, "mode", "DCR") && !op_string_is(call, "mode", "CRD"))
-        return op_fail(c, call, DIAG_MODEL, "attribute \"mode\" is \"%s\"; DCR and CRD exist",
-                       op_string(c, call, "mode"));
     const Expr *dim[4] = { x->dim[0], exact_part(c, call, 1, k * k), expr_scale(c, x->dim[2], k),
                            expr_scale(c, x->dim[3], k) };
     if (!dim[1])

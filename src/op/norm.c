@@ -139,9 +139,6 @@ expand_lp_norm(Build *b)
     int64_t p = op_int(b->call, "p");
     uint32_t d;
 
-    if (p != 1 && p != 2)
-        return op_fail(b->c, b->call, DIAG_UNSUPPORTED, "attribute \"p\" is %lld; 1 and 2 exist",
-                       (long long)p);
     if (!op_axis_attr(b->c, b->call, b->call->in[0]->rank, &d))
         return false;
     NormGroups g = groups_over(b, UINT64_C(1) << d, false);

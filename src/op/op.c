@@ -104,10 +104,13 @@ check_call(Ctx *c, const OpCall *call)
         if (has_in(call, i) && call->in[i]->dtype == DT_STR && !takes_text(call->op))
             return op_fail(c, call, DIAG_MODEL, "input %u is %s; it does not take strings", i,
                            type_str(c, call->in[i]));
-    for (uint32_t i = 0; i < call->attrs.n; i++)
+    for (uint32_t i = 0; i < call->attrs.n; i++) {
         if (!op_has_attr(call->op, call->attrs.at[i].name))
             return op_fail(c, call, DIAG_UNSUPPORTED, "attribute \"%s\" is unknown%s%s",
                            call->attrs.at[i].name, *o->attrs ? "; there are: " : "", o->attrs);
+        if (!op_has_value(c, call, &call->attrs.at[i]))
+            return false;
+    }
     return true;
 }
 

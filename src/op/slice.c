@@ -390,11 +390,6 @@ infer_pad(Ctx *c, const OpCall *call, const Type **out)
     const Expr *before[TN_MAX_RANK], *after[TN_MAX_RANK], *dim[TN_MAX_RANK];
     const char *mode = op_string(c, call, "mode");
 
-    if (strcmp(mode, "constant") && strcmp(mode, "reflect") && strcmp(mode, "edge") &&
-        strcmp(mode, "wrap"))
-        return op_fail(c, call, DIAG_UNSUPPORTED,
-                       "attribute \"mode\" is \"%s\"; constant, reflect, edge and wrap exist",
-                       mode);
     if (!op_same_dtype(c, call, 0, 2) || !pad_widths(c, call, before, after))
         return false;
     for (uint32_t d = 0; d < x->rank; d++) {

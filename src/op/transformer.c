@@ -117,10 +117,6 @@ infer_tensor_scatter(Ctx *c, const OpCall *call, const Type **out)
         return false;
     if (axis == 0)
         return op_fail(c, call, DIAG_MODEL, "axis is the batch axis; another is needed");
-    if (!op_string_is(call, "mode", "linear") && !op_string_is(call, "mode", "circular"))
-        return op_fail(c, call, DIAG_MODEL,
-                       "attribute \"mode\" is \"%s\"; linear and circular exist",
-                       op_string(c, call, "mode"));
     for (uint32_t d = 0; d < x->rank; d++)
         if (d != axis &&
             !op_require_eq(c, call, x->dim[d], u->dim[d],
@@ -172,11 +168,6 @@ infer_causal_conv(Ctx *c, const OpCall *call, const Type **out)
         !op_require_eq(c, call, w->dim[1], expr_int(c, 1),
                        "axis 1 of the weights and one channel of each"))
         return false;
-    if (!op_string_is(call, "activation", "none") && !op_string_is(call, "activation", "silu") &&
-        !op_string_is(call, "activation", "swish"))
-        return op_fail(c, call, DIAG_MODEL,
-                       "attribute \"activation\" is \"%s\"; none, silu and swish exist",
-                       op_string(c, call, "activation"));
     const Expr *state[] = { x->dim[0], x->dim[1], expr_offset(c, w->dim[2], -1) };
     if (has_in(call, 2) &&
         (!op_rank_is(c, call, 2, 1) || !op_require_eq(c, call, call->in[2]->dim[0], x->dim[1],
@@ -257,12 +248,6 @@ infer_linear_attention(Ctx *c, const OpCall *call, const Type **out)
     bool gated = strstr(rule, "gated") != NULL, delta = strstr(rule, "delta") != NULL;
     int64_t heads, kv;
 
-    if (strcmp(rule, "linear") && strcmp(rule, "gated") && strcmp(rule, "delta") &&
-        strcmp(rule, "gated_delta"))
-        return op_fail(
-            c, call, DIAG_MODEL,
-            "attribute \"update_rule\" is \"%s\"; linear, gated, delta and gated_delta exist",
-            rule);
     if (gated != has_in(call, DECAY) || delta != has_in(call, BETA))
         return op_fail(c, call, DIAG_MODEL, "update_rule \"%s\" %s a decay and %s a beta", rule,
                        gated ? "needs" : "has no", delta ? "needs" : "has no");

@@ -80,11 +80,6 @@ read_frame(Ctx *c, const OpCall *call, ConvWindow *w)
         !read_ints(c, call, "pads", 2 * w->n, 0, 0, pads))
         return false;
     bool none = op_string_is(call, "auto_pad", "NOTSET");
-    if (!none && !is_same(call) && !op_string_is(call, "auto_pad", "VALID"))
-        return op_fail(
-            c, call, DIAG_MODEL,
-            "attribute \"auto_pad\" is \"%s\"; NOTSET, SAME_UPPER, SAME_LOWER and VALID exist",
-            op_string(c, call, "auto_pad"));
     for (uint32_t i = 0; i < w->n; i++) {
         w->in[i] = x->dim[2 + i];
         w->before[i] = expr_int(c, none ? pads[i] : 0);

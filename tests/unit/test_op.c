@@ -343,7 +343,7 @@ static const Row row[] = {
     { "nll_loss", "f32[n, c, d]; i64[n, d]; f32[c]", "ignore_index = -1", 1, "f32[]" },
     { "nll_loss", "f32[n, c]; i32[n]", "reduction = \"none\"", 1, "f32[n]" },
     { "nll_loss", "f32[n, c]; i32[n]", "reduction = \"all\"", 1,
-      "error: none, mean and sum exist" },
+      "error: mean, none and sum exist" },
     { "cross_entropy", "f32[n, c, h, w]; i64[n, h, w]", "reduction = \"sum\"", 2,
       "f32[]; f32[n, c, h, w]" },
 
