@@ -40,15 +40,14 @@ heads_of(Ctx *c, const OpCall *call, uint32_t i, const char *attr, const Expr **
                        expr_str(c, t->dim[2]), (long long)n);
     *heads = expr_int(c, n);
     *size = expr_div(c, t->dim[2], *heads);
-    return op_require_multiple(
-        c, call, t->dim[2], *heads,
-        arena_printf(c->arena, "the last axis of input %u and heads times their size", i));
+    return op_require_multiple(c, call, t->dim[2], *heads,
+                               "the last axis of input %u and heads times their size", i);
 }
 
 static bool
 require(Ctx *c, const OpCall *call, const Expr *a, const Expr *b, const char *what)
 {
-    return op_require_eq(c, call, a, b, what);
+    return op_require_eq(c, call, a, b, "%s", what);
 }
 
 static bool
@@ -85,7 +84,7 @@ check_mask(Ctx *c, const OpCall *call, const Shape *s)
                        type_str(c, m), m->rank);
     for (uint32_t d = 0; d + 1 < m->rank; d++)
         if (!op_broadcast_into(c, call, m->dim[d], full[4 - m->rank + d],
-                               arena_printf(c->arena, "axis %u of the mask and of the scores", d)))
+                               "axis %u of the mask and of the scores", d))
             return false;
     return true;
 }

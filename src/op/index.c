@@ -92,9 +92,8 @@ beside_axis(Ctx *c, const OpCall *call, uint32_t axis)
     const Type *x = call->in[0], *index = call->in[1];
 
     for (uint32_t d = 0; d < x->rank; d++)
-        if (d != axis &&
-            !op_require_le(c, call, index->dim[d], x->dim[d],
-                           arena_printf(c->arena, "axis %u of the indices and of the data", d)))
+        if (d != axis && !op_require_le(c, call, index->dim[d], x->dim[d],
+                                        "axis %u of the indices and of the data", d))
             return false;
     return true;
 }
@@ -176,8 +175,7 @@ infer_gather_nd(Ctx *c, const OpCall *call, const Type **out)
     if (!tuple_width(c, call, (uint32_t)batch, ANY_REST, &width))
         return false;
     for (uint32_t d = 0; d < batch; d++)
-        if (!op_require_eq(c, call, x->dim[d], index->dim[d],
-                           arena_printf(c->arena, "batch axis %u of both inputs", d)))
+        if (!op_require_eq(c, call, x->dim[d], index->dim[d], "batch axis %u of both inputs", d))
             return false;
     for (uint32_t d = 0; d + 1 < index->rank; d++)
         dim[rank++] = index->dim[d];
@@ -282,7 +280,7 @@ infer_scatter_elements(Ctx *c, const OpCall *call, const Type **out)
         return false;
     for (uint32_t d = 0; d < x->rank; d++)
         if (!op_require_eq(c, call, call->in[1]->dim[d], call->in[2]->dim[d],
-                           arena_printf(c->arena, "axis %u of the indices and of the updates", d)))
+                           "axis %u of the indices and of the updates", d))
             return false;
     if (!beside_axis(c, call, axis))
         return false;
@@ -329,9 +327,8 @@ infer_scatter_nd(Ctx *c, const OpCall *call, const Type **out)
     for (uint32_t d = 0; d < u->rank; d++) {
         const Expr *dim =
             d + 1 < index->rank ? index->dim[d] : x->dim[width + d - (index->rank - 1)];
-        if (!op_require_eq(
-                c, call, u->dim[d], dim,
-                arena_printf(c->arena, "axis %u of the updates and what indices and data give", d)))
+        if (!op_require_eq(c, call, u->dim[d], dim,
+                           "axis %u of the updates and what indices and data give", d))
             return false;
     }
     out[0] = x;

@@ -20,8 +20,7 @@ check_targets(Ctx *c, const OpCall *call)
                        type_str(c, t));
     for (uint32_t d = 0; d < t->rank; d++)
         if (!op_require_eq(c, call, t->dim[d], x->dim[d + (d > 0)],
-                           arena_printf(c->arena, "axis %u of input 1 and axis %u of input 0", d,
-                                        d + (d > 0))))
+                           "axis %u of input 1 and axis %u of input 0", d, d + (d > 0)))
             return false;
     if (!has_in(call, 2))
         return true;

@@ -83,9 +83,8 @@ infer_expand(Ctx *c, const OpCall *call, const Type **out)
         uint32_t skip_x = rank - x->rank, skip_s = rank - shape.n;
         const Expr *a = d < skip_x ? expr_int(c, 1) : x->dim[d - skip_x];
         const Expr *s = d < skip_s ? expr_int(c, 1) : shape.at[d - skip_s];
-        dim[d] = op_broadcast_dim(
-            c, call, a, s,
-            arena_printf(c->arena, "axis %u of input 0 (%s) and of the shape", d, type_str(c, x)));
+        dim[d] = op_broadcast_dim(c, call, a, s, "axis %u of input 0 (%s) and of the shape", d,
+                                  type_str(c, x));
         if (!dim[d])
             return false;
     }
@@ -158,7 +157,7 @@ exact_part(Ctx *c, const OpCall *call, uint32_t axis, int64_t k)
     const Expr *q = expr_div(c, e, by);
     const char *what = arena_printf(c->arena, "axis %u of %s and a multiple of %lld", axis,
                                     type_str(c, call->in[0]), (long long)k);
-    return op_require_eq(c, call, e, expr_scale(c, q, k), what) ? q : NULL;
+    return op_require_eq(c, call, e, expr_scale(c, q, k), "%s", what) ? q : NULL;
 }
 
 bool

@@ -169,9 +169,8 @@ op_infer(Ctx *c, const OpCall *call, const Type **out)
                                d, i, expr_str(c, dim));
             /* a window larger than its input would not write all elements */
             if (fits == UNKNOWN &&
-                !op_require_eq(
-                    c, call, dim, expr_max(c, dim, none),
-                    arena_printf(c->arena, "axis %u of output %u has 0 elements or more", d, i)))
+                !op_require_eq(c, call, dim, expr_max(c, dim, none),
+                               "axis %u of output %u has 0 elements or more", d, i))
                 return false;
         }
         out[i] = type_simplify(c, out[i]);

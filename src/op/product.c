@@ -40,8 +40,7 @@ infer_library_product(Ctx *c, const OpCall *call, const Type **out)
     if (!op_require_eq(c, call, a->dim[sum_a], b->dim[sum_b], "summed dimensions of both inputs"))
         return false;
     for (uint32_t d = 0; d < a->rank; d++) {
-        if (d < batch && !op_require_eq(c, call, a->dim[d], b->dim[d],
-                                        arena_printf(c->arena, "axis %u of both inputs", d)))
+        if (d < batch && !op_require_eq(c, call, a->dim[d], b->dim[d], "axis %u of both inputs", d))
             return false;
         if (d != sum_a)
             dim[n++] = a->dim[d];

@@ -142,8 +142,7 @@ infer_arg(Ctx *c, const OpCall *call, const Type **out)
     const Type *x = call->in[0];
     out[0] = without_axes(c, x, UINT64_C(1) << axis, op_int(call, "keepdims") != 0, DT_I64);
     const Expr *wanted = expr_min(c, expr_int(c, 1), type_count(c, out[0]));
-    return op_require_le(c, call, wanted, x->dim[axis],
-                         arena_printf(c->arena, "an element to find along axis %u", axis));
+    return op_require_le(c, call, wanted, x->dim[axis], "an element to find along axis %u", axis);
 }
 
 /* The combiner keeps the first of equal values; in reverse order, that is the last. NaN is both the

@@ -181,7 +181,7 @@ infer_resize(Ctx *c, const OpCall *call, const Type **out)
         dim[d] = s[d].p ? s[d].extent : x->dim[d];
         if (s[d].p && has_in(call, 3) && !nothing_stays(c, dim[d], x->dim[d]) &&
             !op_require_le(c, call, expr_min(c, expr_int(c, 1), dim[d]), x->dim[d],
-                           arena_printf(c->arena, "an element to make axis %u of", d)))
+                           "an element to make axis %u of", d))
             return false;
     }
     out[0] = type_new(c, x->dtype, x->rank, dim);

@@ -357,9 +357,8 @@ infer_deform_conv(Ctx *c, const OpCall *call, const Type **out)
         const Expr *room =
             expr_sub(c, expr_offset(c, x->dim[2 + s], d.pad[s] + d.pad[2 + s]), window);
         dim[2 + s] = expr_offset(c, expr_div(c, room, expr_int(c, d.stride[s])), 1);
-        if (!op_require_eq(
-                c, call, off->dim[2 + s], dim[2 + s],
-                arena_printf(c->arena, "axis %u of the offsets and of the output", 2 + s)))
+        if (!op_require_eq(c, call, off->dim[2 + s], dim[2 + s],
+                           "axis %u of the offsets and of the output", 2 + s))
             return false;
     }
     if (!op_require_eq(c, call, x->dim[1], expr_scale(c, w->dim[1], d.group),
@@ -374,8 +373,8 @@ infer_deform_conv(Ctx *c, const OpCall *call, const Type **out)
         return false;
     for (uint32_t k = 0; has_in(call, 4) && k < 4; k++)
         if (!op_require_eq(c, call, call->in[4]->dim[k], k == 1 ? points : dim[k],
-                           arena_printf(c->arena, "axis %u of the mask and %s", k,
-                                        k == 1 ? "the points of the window" : "of the output")))
+                           "axis %u of the mask and %s", k,
+                           k == 1 ? "the points of the window" : "of the output"))
             return false;
     out[0] = type_new(c, x->dtype, 4, dim);
     return true;

@@ -47,9 +47,8 @@ has_rows_of(Ctx *c, const OpCall *call, uint32_t i, const Rotary *r)
 
     for (uint32_t d = 0; d < 2; d++)
         if (!op_broadcast_into(c, call, t->dim[d], want[d],
-                               arena_printf(c->arena,
-                                            "axis %u of input %u and %s of what is turned", d, i,
-                                            d ? "tokens" : "the batch")))
+                               "axis %u of input %u and %s of what is turned", d, i,
+                               d ? "tokens" : "the batch"))
             return false;
     return true;
 }
@@ -65,7 +64,7 @@ infer_rotary(Ctx *c, const OpCall *call, const Type **out)
         return false;
     for (uint32_t d = 0; d < call->in[1]->rank; d++)
         if (!op_require_eq(c, call, call->in[1]->dim[d], call->in[2]->dim[d],
-                           arena_printf(c->arena, "axis %u of cosines and sines", d)))
+                           "axis %u of cosines and sines", d))
             return false;
     out[0] = call->in[0];
     return (!has_in(call, 3) || op_rank_is(c, call, 3, 2)) &&
@@ -118,9 +117,8 @@ infer_tensor_scatter(Ctx *c, const OpCall *call, const Type **out)
     if (axis == 0)
         return op_fail(c, call, DIAG_MODEL, "axis is the batch axis; another is needed");
     for (uint32_t d = 0; d < x->rank; d++)
-        if (d != axis &&
-            !op_require_eq(c, call, x->dim[d], u->dim[d],
-                           arena_printf(c->arena, "axis %u of the cache and of the update", d)))
+        if (d != axis && !op_require_eq(c, call, x->dim[d], u->dim[d],
+                                        "axis %u of the cache and of the update", d))
             return false;
     if (expr_le(c, NULL, u->dim[axis], x->dim[axis]) == NO)
         return op_fail(c, call, DIAG_MODEL, "an update of %s rows does not fit a cache of %s",
@@ -177,10 +175,8 @@ infer_causal_conv(Ctx *c, const OpCall *call, const Type **out)
         if (!op_rank_is(c, call, 3, 3))
             return false;
         for (uint32_t d = 0; d < 3; d++)
-            if (!op_require_eq(
-                    c, call, call->in[3]->dim[d], state[d],
-                    arena_printf(c->arena,
-                                 "axis %u of the state and of what comes before the input", d)))
+            if (!op_require_eq(c, call, call->in[3]->dim[d], state[d],
+                               "axis %u of the state and of what comes before the input", d))
                 return false;
     }
     out[0] = x;
@@ -257,10 +253,9 @@ infer_linear_attention(Ctx *c, const OpCall *call, const Type **out)
         if (has_in(call, i) &&
             (!op_need_floats(c, call, i) || !op_rank_is(c, call, i, i == STATE ? 4 : 3) ||
              !op_require_eq(c, call, call->in[i]->dim[0], call->in[0]->dim[0],
-                            arena_printf(c->arena, "the batches of inputs %u and 0", i)) ||
-             (i != STATE &&
-              !op_require_eq(c, call, call->in[i]->dim[1], call->in[0]->dim[1],
-                             arena_printf(c->arena, "the lengths of inputs %u and 0", i)))))
+                            "the batches of inputs %u and 0", i) ||
+             (i != STATE && !op_require_eq(c, call, call->in[i]->dim[1], call->in[0]->dim[1],
+                                           "the lengths of inputs %u and 0", i))))
             return false;
     const Type *q = call->in[QUERY], *v = call->in[VALUE];
     const Expr *k_size = expr_div(c, q->dim[2], expr_int(c, heads)),
@@ -282,7 +277,7 @@ infer_linear_attention(Ctx *c, const OpCall *call, const Type **out)
         return false;
     for (uint32_t d = 1; has_in(call, STATE) && d < 4; d++)
         if (!op_require_eq(c, call, call->in[STATE]->dim[d], state[d],
-                           arena_printf(c->arena, "axis %u of the past state and of the state", d)))
+                           "axis %u of the past state and of the state", d))
             return false;
     out[0] = type_new(c, q->dtype, 3, dim);
     if (call->nout > 1)

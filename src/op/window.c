@@ -192,10 +192,8 @@ conv_window(Ctx *c, const OpCall *call, ConvWindow *w)
         return false;
     for (uint32_t i = 0; i + 2 < x->rank; i++) {
         w->kernel[i] = f->dim[2 + i];
-        if (kernel[i] &&
-            !op_require_eq(
-                c, call, f->dim[2 + i], expr_int(c, kernel[i]),
-                arena_printf(c->arena, "axis %u of the weights and kernel_shape", 2 + i)))
+        if (kernel[i] && !op_require_eq(c, call, f->dim[2 + i], expr_int(c, kernel[i]),
+                                        "axis %u of the weights and kernel_shape", 2 + i))
             return false;
     }
     return read_frame(c, call, w);
@@ -212,7 +210,7 @@ conv_groups(Ctx *c, const OpCall *call, const Expr *split, const char *what, int
         return op_fail(c, call, DIAG_MODEL, "%s, %s, cannot be split into %lld groups", what,
                        expr_str(c, split), (long long)*group);
     return op_require_multiple(c, call, split, expr_int(c, *group),
-                               arena_printf(c->arena, "%s and groups times their size", what));
+                               "%s and groups times their size", what);
 }
 
 static bool
@@ -226,9 +224,8 @@ infer_convolution(Ctx *c, const OpCall *call, DType t, const Type **out)
     if (!conv_window(c, call, &w) || !shrink(c, call, &w) ||
         !conv_groups(c, call, f->dim[0], "axis 0 of the weights", &group) ||
         !op_require_eq(c, call, x->dim[1], expr_scale(c, f->dim[1], group),
-                       arena_printf(c->arena,
-                                    "channels of the input %s and of the weights %s in %lld groups",
-                                    type_str(c, x), type_str(c, f), (long long)group)))
+                       "channels of the input %s and of the weights %s in %lld groups",
+                       type_str(c, x), type_str(c, f), (long long)group))
         return false;
     dim[0] = x->dim[0];
     dim[1] = f->dim[0];
@@ -259,7 +256,7 @@ infer_conv_integer(Ctx *c, const OpCall *call, const Type **out)
         for (uint32_t d = 0; has_in(call, i) && d < call->in[i]->rank; d++)
             if (!expr_is(call->in[i]->dim[d], 1) &&
                 !op_require_eq(c, call, call->in[i]->dim[d],
-                               i == 2 ? expr_int(c, 1) : call->in[1]->dim[0],
+                               i == 2 ? expr_int(c, 1) : call->in[1]->dim[0], "%s",
                                i == 2 ? "the zero point of input 0 and one number"
                                       : "the zero points of input 1 and its filters"))
                 return false;
