@@ -165,13 +165,26 @@ read_operator(GraphParser *r, Sym name, uint32_t nout, const char *const *names,
     return graph_infer_op(r->g, call, nout, names, out);
 }
 
-/* match(sizes): contents as symbols. */
+/* match(sizes), match(sizes, x.0): contents as symbols, each at most dimension 0 of x. */
 static bool
 read_match(GraphParser *r, ValueOperand *o)
 {
-    if (!parse_expect(&r->p, "(") || !read_operand(r, o) || !parse_expect(&r->p, ")"))
+    const Expr *most[2 * TN_MAX_RANK];
+    ValueId x = 0;
+    int64_t d = 0;
+    Sym name;
+
+    if (!parse_expect(&r->p, "(") || !read_operand(r, o) ||
+        (parse_accept(&r->p, ",") && (!(name = parse_name(&r->p)) || !read_named(r, name, &x) ||
+                                      !parse_expect(&r->p, ".") || !parse_int(&r->p, &d))) ||
+        !parse_expect(&r->p, ")"))
         return false;
-    o->v = o->v ? graph_match(r->g, o->v, r->by->like, NULL, r->loc, r->origin) : 0;
+    const Type *t = x ? r->g->value.at[x].type : NULL;
+    if (t && (d < 0 || d >= t->rank))
+        return parse_error(&r->p, "%s has no dimension %lld", type_str(r->g->ctx, t), (long long)d);
+    for (uint32_t i = 0; t && i < 2 * TN_MAX_RANK; i++)
+        most[i] = t->dim[d];
+    o->v = o->v ? graph_match(r->g, o->v, r->by->like, t ? most : NULL, r->loc, r->origin) : 0;
     return o->v != 0;
 }
 

@@ -7,8 +7,10 @@
  * A Scan is a loop: its number of iterations is the length of its inputs, and each iteration takes
  * one slice of each.
  */
+#include "import/compose.h"
 #include "import/control.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 /* ---- loops ----------------------------------------------------------------------------------- */
@@ -92,33 +94,17 @@ slice_input(LoopRead *l, uint32_t i, ValueId iteration)
 {
     Model *m = l->k->m;
     const char *name = text_of(l->from->input[l->ncarried + i]->name);
-    ValueId whole, index = iteration, out, at[2];
 
     if (!inside_hand_in(&l->in, "", l->slice[i], &l->args))
         return false;
-    whole = l->in.g->value.n - 1;
-    Attr axis = { .name = sym(m->c, "axis"), .kind = ATTR_INT, .i = l->axis[i] };
-    if (l->reversed[i]) {
-        Attr part[2] = { { .name = sym(m->c, "start"), .kind = ATTR_INT, .i = l->axis[i] },
-                         { .name = sym(m->c, "end"), .kind = ATTR_INT, .i = l->axis[i] + 1 } };
-        int64_t *one = NEW(m->arena, int64_t);
-        *one = 1;
-        at[0] = call_op(l->k, OP_shape, 2, part, 1, &whole, "length");
-        ValueId scalar = at[0] ? call_op(l->k, OP_squeeze, 0, NULL, 1, at, "length") : 0;
-        ValueId last =
-            scalar
-                ? call_op(l->k, OP_sub, 0, NULL, 2,
-                          (ValueId[]){ scalar, graph_const(l->in.g, "one",
-                                                           type_new(m->c, DT_I64, 0, NULL), one) },
-                          "last")
-                : 0;
-        index =
-            last ? call_op(l->k, OP_sub, 0, NULL, 2, (ValueId[]){ last, iteration }, "index") : 0;
-        if (!index)
-            return false;
-    }
-    out =
-        call_op(l->k, OP_gather, 1, &axis, 2, (ValueId[]){ whole, index }, *name ? name : "slice");
+    const char *end = arena_printf(
+        m->arena, "i = squeeze(shape(x) {start = %" PRId64 ", end = %" PRId64 "}) - 1 - i\n",
+        l->axis[i], l->axis[i] + 1);
+    ValueId out =
+        value_of_text(l->k, "x i", VALUES(l->in.g->value.n - 1, iteration),
+                      "%sgather(x, i) {axis = %" PRId64 "}", l->reversed[i] ? end : "", l->axis[i]);
+    if (out)
+        graph_name(l->in.g, out, *name ? name : "slice");
     return out && model_define(m, name, out, l->k->loc);
 }
 
@@ -470,14 +456,6 @@ wrap_axis(Call *k, int64_t *axis, uint32_t rank)
            call_wrong(k, "axis %lld is outside of a tensor of rank %u", (long long)given, rank);
 }
 
-static ValueId
-ints_const(Call *k, const char *name, uint32_t n, const int64_t *v)
-{
-    const Expr *dim = expr_int(k->m->c, n);
-    return graph_const(k->m->g, name, type_new(k->m->c, DT_I64, 1, &dim),
-                       arena_copy(k->m->arena, v, n * sizeof *v));
-}
-
 /* Results are stacked along the first axis, in the order of iterations; a Scan may require another
  * axis, or the reverse order. */
 static bool
@@ -490,22 +468,12 @@ arrange(Call *k, uint32_t output, int64_t axis, bool reversed)
 
     if (!wrap_axis(k, &axis, rank))
         return false;
-    if (reversed) {
-        const int64_t start = -1, end = INT64_MIN, first = 0, step = -1;
-        const ValueId in[5] = { v, ints_const(k, "starts", 1, &start),
-                                ints_const(k, "ends", 1, &end), ints_const(k, "axes", 1, &first),
-                                ints_const(k, "steps", 1, &step) };
-        v = call_op(k, OP_slice, 0, NULL, 5, in, "backwards");
-    }
+    if (reversed)
+        v = value_of_text(k, "v", &v, "slice(v, [-1], [%" PRId64 "], [0], [-1])", -INT64_MAX);
     for (uint32_t d = 0, next = 1; d < rank; d++)
         perm[d] = d == axis ? 0 : next++;
-    if (v && axis) {
-        Attr a = { .name = sym(m->c, "perm"),
-                   .kind = ATTR_INTS,
-                   .n = rank,
-                   .ints = arena_copy(m->arena, perm, rank * sizeof *perm) };
-        v = call_op(k, OP_transpose, 1, &a, 1, &v, "arranged");
-    }
+    if (axis)
+        v = call_transposed(k, v, perm);
     call_bind(k, output, v);
     return v != 0;
 }
@@ -554,9 +522,9 @@ loop_read_scan(Call *k)
             return false;
     l.axis = axis;
     l.reversed = reversed;
-    Attr part[2] = { { .name = sym(m->c, "start"), .kind = ATTR_INT, .i = axis[0] },
-                     { .name = sym(m->c, "end"), .kind = ATTR_INT, .i = axis[0] + 1 } };
-    l.trips = call_op(k, OP_shape, 2, part, 1, &l.slice[0], "turns");
+    l.trips =
+        value_of_text(k, "x", &l.slice[0], "shape(x) {start = %" PRId64 ", end = %" PRId64 "}",
+                      axis[0], axis[0] + 1);
     l.known_turns = known_number(m, l.trips);
     if (!l.trips || !read_until_stable(&l) || !finish_loop(&l))
         return false;

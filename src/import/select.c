@@ -65,14 +65,12 @@ convert_non_max_suppression(Call *k)
         if (known->at && known->n == 1 && expr_const(known->at[0], &number))
             most = number < 0 ? 0 : number;
     }
-    if (!call_text(k,
-                   "rows, count = self(boxes, scores, each, iou, score) "
-                   "{center_point_box = %" PRId64 ", most = %" PRId64 "}",
-                   get_int(k, "center_point_box", 0), most))
-        return false;
-    call_name(k, "n",
-              call_match(k, call_value(k, "count"), &value_type(k, call_value(k, "rows"))->dim[0]));
-    return call_text(k, "y = slice(rows, [0], n)") && call_finish(k);
+    return call_text(k,
+                     "rows, count = self(boxes, scores, each, iou, score) "
+                     "{center_point_box = %" PRId64 ", most = %" PRId64 "}\n"
+                     "y = slice(rows, [0], match(count, rows.0))",
+                     get_int(k, "center_point_box", 0), most) &&
+           call_finish(k);
 }
 
 /* Moves the axis to the front; the others follow in order. */
@@ -103,19 +101,15 @@ convert_unique(Call *k)
         return call_wrong(k, "axis %lld of %s", (long long)along->i, type_str(c, t));
     if (along)
         call_name(k, "rows", in_front(k, k->in.at[0], (uint32_t)axis));
-    if (!call_text(k,
-                   "rows = %s\n"
-                   "first, inverse, times, count = unique(%s(rows)) {sorted = %d}",
-                   along ? "flatten(rows) {axis = 1}\n"
-                         : "reshape(x, [-1, 1])\nx = reshape(x, [-1])",
-                   dtype_info[compared_as(t->dtype)].name, get_int(k, "sorted", 1) != 0))
-        return false;
-    call_name(k, "n",
-              call_match(k, call_value(k, "count"), &value_type(k, call_value(k, "rows"))->dim[0]));
     return call_text(k,
+                     "rows = %s\n"
+                     "first, inverse, times, count = unique(%s(rows)) {sorted = %d}\n"
+                     "n = match(count, rows.0)\n"
                      "place = slice(first, [0], n)\n"
                      "times = slice(times, [0], n)\n"
                      "y = gather(x, place) {axis = %" PRId64 "}",
-                     axis) &&
+                     along ? "flatten(rows) {axis = 1}\n"
+                           : "reshape(x, [-1, 1])\nx = reshape(x, [-1])",
+                     dtype_info[compared_as(t->dtype)].name, get_int(k, "sorted", 1) != 0, axis) &&
            call_finish(k);
 }

@@ -130,17 +130,20 @@ read(Call *k, uint32_t i, Sequence *s)
     return true;
 }
 
+static void
+put(Call *k, Sym name, Sequence s)
+{
+    map_put(&k->m->value, MAP_PTR(name), s.mark);
+    map_put(&k->m->value, MAP_PTR(sequence_part(k->m->c, name, 0)), s.items);
+    map_put(&k->m->value, MAP_PTR(sequence_part(k->m->c, name, 1)), s.sizes);
+}
+
 static bool
 give(Call *k, Sequence s)
 {
-    Ctx *c = k->m->c;
-    Sym name = sym(c, k->proto->n_output ? text_of(k->proto->output[0]) : "");
-
     if (sequence_has_rank(s.mark) && (!s.items || !s.sizes))
         return false;
-    map_put(&k->m->value, MAP_PTR(name), s.mark);
-    map_put(&k->m->value, MAP_PTR(sequence_part(c, name, 0)), s.items);
-    map_put(&k->m->value, MAP_PTR(sequence_part(c, name, 1)), s.sizes);
+    put(k, sym(k->m->c, k->proto->n_output ? text_of(k->proto->output[0]) : ""), s);
     return true;
 }
 
@@ -456,15 +459,20 @@ read_concat(Call *k)
            call_finish(k);
 }
 
+/* drop: parts of one, without the axis */
 static bool
-split_into(Call *k, ValueId x, int64_t axis, ValueId sizes, uint32_t n)
+split_into(Call *k, ValueId x, int64_t axis, ValueId sizes, uint32_t n, bool drop)
 {
     ValueId out[64];
     Sequence s;
     Attr along = { .name = sym(k->m->c, "axis"), .kind = ATTR_INT, .i = axis };
     OpNode split = call_node(k, OP_split, 1, &along, 2, (ValueId[]){ x, sizes });
 
-    return graph_infer_op(k->m->g, &split, n, NULL, out) && construct(k, n, out, &s) && give(k, s);
+    if (!sizes || !graph_infer_op(k->m->g, &split, n, NULL, out))
+        return false;
+    for (uint32_t i = 0; i < n && drop; i++)
+        out[i] = value_of_text(k, "x", VALUES(out[i]), "squeeze(x, [%" PRId64 "])", axis);
+    return construct(k, n, out, &s) && give(k, s);
 }
 
 /* Splits into parts of `each` along the axis, the last of which may be smaller; drop: parts of one,
@@ -484,13 +492,11 @@ split_evenly(Call *k, ValueId x, uint32_t axis, ValueId each, bool drop)
                    "shape = shape(x)\n"
                    "n = squeeze(shape[%u])\n"
                    "s = max(i64(each), 1)\n"
-                   "count = reshape((n + (s - 1)) / s, [-1])",
-                   axis) ||
+                   "count = match(reshape((n + (s - 1)) / s, [-1]), x.%u)\n"
+                   "part = iota(count)\n"
+                   "width = min(s, n - part * s)",
+                   axis, axis) ||
         !read_around(k, axis, t->rank))
-        return false;
-    call_name(k, "count", call_match(k, call_value(k, "count"), &t->dim[axis]));
-    if (!call_text(k, "part = iota(count)\n"
-                      "width = min(s, n - part * s)"))
         return false;
     for (uint32_t d = 0; d < t->rank; d++)
         if (d != axis)
@@ -520,12 +526,11 @@ static bool
 read_split(Call *k)
 {
     Ctx *c = k->m->c;
-    ValueId x = k->in.n ? k->in.at[0] : 0, given = k->in.n > 1 ? k->in.at[1] : 0, out[64], squeezed;
+    ValueId x = k->in.n ? k->in.at[0] : 0, given = k->in.n > 1 ? k->in.at[1] : 0;
     const Type *t = x ? value_type(k, x) : NULL;
     int64_t axis = int_attr(k, "axis", 0), extent, size[64], n = 0, each = 1;
     const Known *known = given ? &k->m->g->value.at[given].known : NULL;
     bool drop = !given && !int_attr(k, "keepdims", 1);
-    Sequence s;
 
     axis += t && axis < 0 ? t->rank : 0;
     if (!t || axis < 0 || axis >= t->rank)
@@ -541,11 +546,11 @@ read_split(Call *k)
             return call_refuse(k, "SplitToSequence into %s parts; 64 are possible",
                                type_str(c, value_type(k, given)));
         given = call_match(k, call_int_list(k, given), most);
-        return given && split_into(k, x, axis, given, (uint32_t)count);
+        return split_into(k, x, axis, given, (uint32_t)count, false);
     }
     if (!expr_const(t->dim[axis], &extent) && given && value_type(k, given)->rank == 1)
         return known->n <= 64
-                   ? split_into(k, x, axis, given, known->n)
+                   ? split_into(k, x, axis, given, known->n, false)
                    : call_refuse(k, "SplitToSequence into %u parts; 64 are possible", known->n);
     if (!expr_const(t->dim[axis], &extent))
         return split_evenly(k, x, (uint32_t)axis,
@@ -569,16 +574,7 @@ read_split(Call *k)
     if (n < 1 || n > 64)
         return call_refuse(k, "SplitToSequence into %lld parts; 1 to 64 are possible",
                            (long long)n);
-    Attr along = { .name = sym(c, "axis"), .kind = ATTR_INT, .i = axis };
-    OpNode split = call_node(k, OP_split, 1, &along, 2,
-                             (ValueId[]){ x, call_ints(k, "sizes", (uint32_t)n, size) });
-    if (!graph_infer_op(k->m->g, &split, (uint32_t)n, NULL, out))
-        return false;
-    for (int64_t i = 0; i < n && drop; i++) {
-        squeezed = value_of_text(k, "x", &out[i], "squeeze(x, [%" PRId64 "])", axis);
-        out[i] = squeezed;
-    }
-    return construct(k, (uint32_t)n, out, &s) && give(k, s);
+    return split_into(k, x, axis, call_ints(k, "sizes", (uint32_t)n, size), (uint32_t)n, drop);
 }
 
 /* ---- optionals ------------------------------------------------------------------------------- */
@@ -695,9 +691,7 @@ sequence_settle(Call *k, Sym name, uint64_t mark)
         s = empty(k, dtype_of(mark), rank_of(mark));
     else if (!fix_rank(k, &s, rank_of(mark)))
         return false;
-    map_put(&k->m->value, MAP_PTR(name), s.mark);
-    map_put(&k->m->value, MAP_PTR(sequence_part(k->m->c, name, 0)), s.items);
-    map_put(&k->m->value, MAP_PTR(sequence_part(k->m->c, name, 1)), s.sizes);
+    put(k, name, s);
     return true;
 }
 

@@ -334,37 +334,33 @@ known_list(Call *k, ValueId v)
 static ValueId
 slice_axis(Call *k, ValueId x, uint32_t d, const ValueId bound[3], uint32_t at)
 {
-    const Expr *dim = value_type(k, x)->dim[d];
-
     if (!call_names(k, ""))
         return 0;
     call_name(k, "x", x);
     call_name(k, "starts", bound[0]);
     call_name(k, "ends", bound[1]);
     call_name(k, "steps", bound[2]);
-    if (!call_text(k,
-                   "start = starts[%u]\n"
-                   "end = ends[%u]\n"
-                   "step = steps[%u]\n"
-                   "n = shape(x)[%u]\n"
-                   "demand !(step == 0) \"the step along axis %u is 0\"\n"
-                   "step = max(min(step, %" PRId64 "), %" PRId64 ")\n"
-                   "back = step < 0\n"
-                   "last = n - 1\n"
-                   "start = where(start < 0, start + n, start)\n"
-                   "end = where(end < 0, end + n, end)\n"
-                   "start = max(start, 0)\n"
-                   "start = where(back, min(start, last), min(start, n))\n"
-                   "end = where(back, max(end, -1), max(end, 0))\n"
-                   "end = where(back, min(end, last), min(end, n))\n"
-                   "span = end - start\n"
-                   "span = max(where(back, -span, span), 0)\n"
-                   "width = abs(step)\n"
-                   "count = (span + (width - 1)) / max(width, 1)",
-                   at, at, at, d, d, INT64_MAX / 2, -INT64_MAX / 2))
-        return 0;
-    call_name(k, "count", call_match(k, call_value(k, "count"), &dim));
-    return call_text(k, "x = gather(x, start + step * iota(count)) {axis = %u}", d)
+    return call_text(k,
+                     "start = starts[%u]\n"
+                     "end = ends[%u]\n"
+                     "step = steps[%u]\n"
+                     "n = shape(x)[%u]\n"
+                     "demand !(step == 0) \"the step along axis %u is 0\"\n"
+                     "step = max(min(step, %" PRId64 "), %" PRId64 ")\n"
+                     "back = step < 0\n"
+                     "last = n - 1\n"
+                     "start = where(start < 0, start + n, start)\n"
+                     "end = where(end < 0, end + n, end)\n"
+                     "start = max(start, 0)\n"
+                     "start = where(back, min(start, last), min(start, n))\n"
+                     "end = where(back, max(end, -1), max(end, 0))\n"
+                     "end = where(back, min(end, last), min(end, n))\n"
+                     "span = end - start\n"
+                     "span = max(where(back, -span, span), 0)\n"
+                     "width = abs(step)\n"
+                     "count = match((span + (width - 1)) / max(width, 1), x.%u)\n"
+                     "x = gather(x, start + step * iota(count)) {axis = %u}",
+                     at, at, at, d, d, INT64_MAX / 2, -INT64_MAX / 2, d, d)
                ? call_value(k, "x")
                : 0;
 }
@@ -594,10 +590,9 @@ size_resize(Call *k)
 ValueId
 call_positions(Call *k, ValueId mask)
 {
-    ValueId total = mask ? value_of_text(k, "mask", &mask, "reduce_sum(i64(mask), [0])") : 0;
-    ValueId hits = total ? call_match(k, total, &value_type(k, mask)->dim[0]) : 0;
-
-    return hits ? value_of_text(k, "mask total hits", VALUES(mask, total, hits),
+    return mask ? value_of_text(k, "mask", &mask,
+                                "total = reduce_sum(i64(mask), [0])\n"
+                                "hits = match(total, mask.0)\n"
                                 "count = cum_sum(i64(mask), 0)\n"
                                 "slot = where(mask, count - 1, total)\n"
                                 "empty = constant_of_shape(hits + 1) {value = const i64[] [0]}\n"

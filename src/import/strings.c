@@ -70,16 +70,13 @@ convert_string_normalizer(Call *k)
     if (t->rank != 1 && !(t->rank == 2 && expr_is(t->dim[0], 1)))
         return call_wrong(k, "StringNormalizer of %s; [n] and [1, n] are possible", type_str(c, t));
     call_name(k, "words", words);
-    if (!call_text(k,
-                   "kept, count = string_normalize(%s, words) "
-                   "{case = %d, sensitive = %" PRId64 "}",
-                   t->rank == 2 ? "reshape(x, [-1])" : "x", way,
-                   get_int(k, "is_case_sensitive", 0)))
-        return false;
-    call_name(k, "n",
-              call_match(k, call_value(k, "count"), &value_type(k, call_value(k, "kept"))->dim[0]));
-    return call_text(k, t->rank == 1 ? "y = slice(kept, [0], n)"
-                                     : "y = reshape(slice(kept, [0], n), [1, -1])") &&
+    return call_text(k,
+                     "kept, count = string_normalize(%s, words) "
+                     "{case = %d, sensitive = %" PRId64 "}\n"
+                     "y = slice(kept, [0], match(count, kept.0))%s",
+                     t->rank == 2 ? "reshape(x, [-1])" : "x", way,
+                     get_int(k, "is_case_sensitive", 0),
+                     t->rank == 2 ? "\ny = reshape(y, [1, -1])" : "") &&
            call_finish(k);
 }
 
