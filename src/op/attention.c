@@ -143,9 +143,7 @@ infer_attention(Ctx *c, const OpCall *call, const Type **out)
 
     if (!shape_of(c, call, &s))
         return false;
-    if (has_in(call, SEEN) && (!op_rank_is(c, call, SEEN, 1) ||
-                               !require(c, call, call->in[SEEN]->dim[0], s.batch,
-                                        "the entries of nonpad_kv_seqlen and the batch of q")))
+    if (!op_vector(c, call, SEEN, s.batch, "the entries of nonpad_kv_seqlen and the batch of q"))
         return false;
     const Expr *flat[] = { s.batch, s.queries, expr_mul(c, s.heads, s.value_size) },
                *dim[] = { s.batch, s.heads, s.queries, s.value_size };

@@ -170,11 +170,35 @@ op_numbers(const OpCall *call, Arena *a, const double **out)
 /* ---- types of inputs --------------------------------------------------------------------- */
 
 bool
+op_elements(Ctx *c, const OpCall *call, uint32_t i, const char *kinds)
+{
+    enum { INTEGERS = 1 << KIND_INT | 1 << KIND_UINT, FLOATS = 1 << KIND_FLOAT };
+    static const struct {
+        const char *name;
+        uint32_t kinds;
+    } many[] = { { "floats", FLOATS }, { "integers", INTEGERS }, { "numbers", INTEGERS | FLOATS } };
+    const DType t = has_in(call, i) ? call->in[i]->dtype : DT_NONE;
+    size_t n;
+
+    if (t == DT_NONE)
+        return true;
+    for (const char *s = kinds; *s; s += n + strspn(s + n, ", ")) {
+        n = strcspn(s, ", ");
+        if (t == (strncmp(s, "strings", n) ? dtype_from_name(s, n) : DT_STR))
+            return true;
+        for (size_t k = 0; k < sizeof many / sizeof *many; k++)
+            if (strlen(many[k].name) == n && !memcmp(many[k].name, s, n) &&
+                many[k].kinds >> dtype_info[t].kind & 1)
+                return true;
+    }
+    return op_fail(c, call, DIAG_MODEL, "input %u is %s; its elements must be %s", i,
+                   type_str(c, call->in[i]), kinds);
+}
+
+bool
 op_need_floats(Ctx *c, const OpCall *call, uint32_t i)
 {
-    return dtype_is_float(call->in[i]->dtype) ||
-           op_fail(c, call, DIAG_MODEL, "input %u is %s; its elements must be floats", i,
-                   type_str(c, call->in[i]));
+    return op_elements(c, call, i, "floats");
 }
 
 bool
@@ -194,6 +218,13 @@ op_rank_at_least(Ctx *c, const OpCall *call, uint32_t i, uint32_t rank)
         return true;
     return op_fail(c, call, DIAG_MODEL, "input %u is %s, of rank %u; rank %u or more is needed", i,
                    type_str(c, call->in[i]), call->in[i]->rank, rank);
+}
+
+bool
+op_vector(Ctx *c, const OpCall *call, uint32_t i, const Expr *n, const char *what)
+{
+    return !has_in(call, i) || (op_rank_is(c, call, i, 1) &&
+                                op_require_eq(c, call, call->in[i]->dim[0], n, "%s", what));
 }
 
 bool
@@ -240,6 +271,30 @@ op_param(Ctx *c, const OpCall *call, uint32_t i, const char *what, Known *out)
                        i, what, type_str(c, call->in[i]));
     *out = call->known[i];
     return true;
+}
+
+bool
+op_param_one(Ctx *c, const OpCall *call, uint32_t i, const char *what, const Expr **out)
+{
+    Known k;
+
+    if (!op_param(c, call, i, what, &k))
+        return false;
+    if (k.n != 1)
+        return op_fail(c, call, DIAG_MODEL, "input %u (%s) is %s, with %u elements; one is needed",
+                       i, what, type_str(c, call->in[i]), k.n);
+    *out = k.at[0];
+    return true;
+}
+
+bool
+op_named_type(Ctx *c, const OpCall *call, const char *attr, DType otherwise, DType *t)
+{
+    const char *name = op_string(c, call, attr);
+
+    *t = *name ? dtype_from_name(name, strlen(name)) : otherwise;
+    return *t != DT_NONE || op_fail(c, call, DIAG_UNSUPPORTED,
+                                    "attribute \"%s\" names no element type: \"%s\"", attr, name);
 }
 
 bool

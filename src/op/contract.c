@@ -43,10 +43,8 @@ infer_matmul(Ctx *c, const OpCall *call, const Type **out)
     const Expr *dim[TN_MAX_RANK];
     uint32_t rank;
 
-    if (call->in[0]->dtype == DT_BOOL)
-        return op_fail(c, call, DIAG_MODEL, "input 0 is %s; its elements must be numbers",
-                       type_str(c, call->in[0]));
-    if (!op_same_dtype(c, call, 0, 1) || !matmul_dims(c, call, &rank, dim))
+    if (!op_elements(c, call, 0, "numbers") || !op_same_dtype(c, call, 0, 1) ||
+        !matmul_dims(c, call, &rank, dim))
         return false;
     out[0] = type_new(c, call->in[0]->dtype, rank, dim);
     return true;
@@ -84,11 +82,8 @@ infer_matmul_integer(Ctx *c, const OpCall *call, const Type **out)
     const Expr *dim[TN_MAX_RANK];
     uint32_t rank;
 
-    for (uint32_t i = 0; i < 2; i++)
-        if (dtype_info[call->in[i]->dtype].bytes != 1 || !dtype_is_int(call->in[i]->dtype))
-            return op_fail(c, call, DIAG_MODEL, "input %u is %s; i8 or u8 is needed", i,
-                           type_str(c, call->in[i]));
-    if (!op_same_dtype(c, call, 0, 2) || !op_same_dtype(c, call, 1, 3) ||
+    if (!op_elements(c, call, 0, "i8 or u8") || !op_elements(c, call, 1, "i8 or u8") ||
+        !op_same_dtype(c, call, 0, 2) || !op_same_dtype(c, call, 1, 3) ||
         !matmul_dims(c, call, &rank, dim) || !zero_fits(c, call, 0) || !zero_fits(c, call, 1))
         return false;
     out[0] = type_new(c, DT_I32, rank, dim);

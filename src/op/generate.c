@@ -224,12 +224,10 @@ expand_range(Build *b)
 bool
 infer_eye_like(Ctx *c, const OpCall *call, const Type **out)
 {
-    const char *name = op_string(c, call, "dtype");
-    DType t = *name ? dtype_from_name(name, strlen(name)) : call->in[0]->dtype;
+    DType t;
 
-    if (t == DT_NONE)
-        return op_fail(c, call, DIAG_UNSUPPORTED,
-                       "attribute \"dtype\" names no element type: \"%s\"", name);
+    if (!op_named_type(c, call, "dtype", call->in[0]->dtype, &t))
+        return false;
     out[0] = type_with_dtype(c, call->in[0], t);
     return op_rank_is(c, call, 0, 2);
 }

@@ -7,16 +7,6 @@
 
 #include <string.h>
 
-static bool
-check_indices(Ctx *c, const OpCall *call, uint32_t i)
-{
-    DType t = call->in[i]->dtype;
-    if (t == DT_I32 || t == DT_I64)
-        return true;
-    return op_fail(c, call, DIAG_MODEL, "input %u (indices) is %s; i32 or i64 is needed", i,
-                   type_str(c, call->in[i]));
-}
-
 /* The text `value`, read from input `input`, as an index into a dimension of n elements. */
 static const char *
 index_into(Build *b, uint32_t input, const char *value, const Expr *n)
@@ -51,7 +41,7 @@ infer_gather(Ctx *c, const OpCall *call, const Type **out)
     const Expr *dim[2 * TN_MAX_RANK];
     uint32_t axis, rank = 0;
 
-    if (!check_indices(c, call, 1) || !op_axis_attr(c, call, x->rank, &axis))
+    if (!op_elements(c, call, 1, "i32 or i64") || !op_axis_attr(c, call, x->rank, &axis))
         return false;
     if (x->rank - 1 + index->rank > TN_MAX_RANK)
         return op_fail(c, call, DIAG_LIMIT, "the result has rank %u, more than %d",
@@ -105,7 +95,7 @@ infer_gather_elements(Ctx *c, const OpCall *call, const Type **out)
     uint32_t axis;
 
     out[0] = type_with_dtype(c, call->in[1], x->dtype);
-    return check_indices(c, call, 1) && op_rank_is(c, call, 1, x->rank) &&
+    return op_elements(c, call, 1, "i32 or i64") && op_rank_is(c, call, 1, x->rank) &&
            op_axis_attr(c, call, x->rank, &axis) && beside_axis(c, call, axis);
 }
 
@@ -136,7 +126,7 @@ tuple_width(Ctx *c, const OpCall *call, uint32_t batch, uint32_t rest, uint32_t 
     const Type *x = call->in[0], *index = call->in[1];
     int64_t n;
 
-    if (!check_indices(c, call, 1) || !op_rank_at_least(c, call, 1, batch + 1))
+    if (!op_elements(c, call, 1, "i32 or i64") || !op_rank_at_least(c, call, 1, batch + 1))
         return false;
     const Expr *size = expr_simplify(c, NULL, index->dim[index->rank - 1]);
     if (!expr_const(size, &n)) {
@@ -274,7 +264,7 @@ infer_scatter_elements(Ctx *c, const OpCall *call, const Type **out)
     uint32_t axis;
     Combiner k;
 
-    if (!check_indices(c, call, 1) || !op_same_dtype(c, call, 0, 2) ||
+    if (!op_elements(c, call, 1, "i32 or i64") || !op_same_dtype(c, call, 0, 2) ||
         !op_rank_is(c, call, 1, x->rank) || !op_rank_is(c, call, 2, x->rank) ||
         !op_axis_attr(c, call, x->rank, &axis) || !scatter_combiner(c, call, &k))
         return false;

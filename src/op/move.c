@@ -262,11 +262,9 @@ infer_reverse_sequence(Ctx *c, const OpCall *call, const Type **out)
     uint32_t batch, time;
 
     out[0] = x;
-    if (!sequence_axes(c, call, &batch, &time) || !op_rank_is(c, call, 1, 1))
+    if (!sequence_axes(c, call, &batch, &time) || !op_rank_is(c, call, 1, 1) ||
+        !op_elements(c, call, 1, "integers"))
         return false;
-    if (!dtype_is_int(length->dtype))
-        return op_fail(c, call, DIAG_MODEL, "input 1 is %s; lengths are integers",
-                       type_str(c, length));
     return op_require_eq(c, call, length->dim[0], x->dim[batch],
                          "the number of lengths and of sequences");
 }

@@ -20,9 +20,8 @@ check_scale(Ctx *c, const OpCall *call)
     int64_t block = op_int(call, "block_size");
     uint32_t axis;
 
-    if (!dtype_is_float(s->dtype))
-        return op_fail(c, call, DIAG_MODEL, "input 1 (scale) is %s; its elements must be floats",
-                       type_str(c, s));
+    if (!op_need_floats(c, call, 1))
+        return false;
     bool one = s->rank <= 1 && expr_is(type_count(c, s), 1);
     if (has_in(call, 2) &&
         !(one && call->in[2]->rank <= 1 && expr_is(type_count(c, call->in[2]), 1)) &&

@@ -180,11 +180,10 @@ infer_roi_align(Ctx *c, const OpCall *call, const Type **out)
     int64_t height = op_int(call, "output_height"), width = op_int(call, "output_width");
 
     if (!op_need_floats(c, call, 0) || !op_rank_is(c, call, 0, 4) || !op_rank_is(c, call, 1, 2) ||
-        !op_same_dtype(c, call, 0, 1) || !op_rank_is(c, call, 2, 1) ||
+        !op_same_dtype(c, call, 0, 1) ||
         !op_require_eq(c, call, rois->dim[1], expr_int(c, 4),
                        "axis 1 of the regions and the four coordinates") ||
-        !op_require_eq(c, call, call->in[2]->dim[0], rois->dim[0],
-                       "the number of batch indices and of regions"))
+        !op_vector(c, call, 2, rois->dim[0], "the number of batch indices and of regions"))
         return false;
     if (height < 1 || width < 1)
         return op_fail(c, call, DIAG_MODEL, "the output would be %lld by %lld", (long long)height,

@@ -123,12 +123,8 @@ infer_tensor_scatter(Ctx *c, const OpCall *call, const Type **out)
     if (expr_le(c, NULL, u->dim[axis], x->dim[axis]) == NO)
         return op_fail(c, call, DIAG_MODEL, "an update of %s rows does not fit a cache of %s",
                        expr_str(c, u->dim[axis]), expr_str(c, x->dim[axis]));
-    if (has_in(call, 2) &&
-        (!op_rank_is(c, call, 2, 1) || !op_require_eq(c, call, call->in[2]->dim[0], x->dim[0],
-                                                      "the number of write_indices and the batch")))
-        return false;
     out[0] = x;
-    return true;
+    return op_vector(c, call, 2, x->dim[0], "the number of write_indices and the batch");
 }
 
 bool
@@ -167,9 +163,7 @@ infer_causal_conv(Ctx *c, const OpCall *call, const Type **out)
                        "axis 1 of the weights and one channel of each"))
         return false;
     const Expr *state[] = { x->dim[0], x->dim[1], expr_offset(c, w->dim[2], -1) };
-    if (has_in(call, 2) &&
-        (!op_rank_is(c, call, 2, 1) || !op_require_eq(c, call, call->in[2]->dim[0], x->dim[1],
-                                                      "the extent of the bias and the channels")))
+    if (!op_vector(c, call, 2, x->dim[1], "the extent of the bias and the channels"))
         return false;
     if (has_in(call, 3)) {
         if (!op_rank_is(c, call, 3, 3))

@@ -130,6 +130,15 @@ shrink(Ctx *c, const OpCall *call, ConvWindow *w)
     return true;
 }
 
+static const Type *
+window_type(Ctx *c, const OpCall *call, DType t, const Expr *channels, const ConvWindow *w)
+{
+    const Expr *dim[TN_MAX_RANK + 2] = { call->in[0]->dim[0], channels };
+
+    memcpy(dim + 2, w->out, w->n * sizeof *dim);
+    return type_new(c, t, w->n + 2, dim);
+}
+
 /* A list being built: axes of a reduction, or indices. */
 typedef struct {
     const char *at[TN_MAX_RANK + 1];
@@ -217,7 +226,6 @@ static bool
 infer_convolution(Ctx *c, const OpCall *call, DType t, const Type **out)
 {
     const Type *x = call->in[0], *f = call->in[1];
-    const Expr *dim[TN_MAX_RANK];
     int64_t group;
     ConvWindow w;
 
@@ -227,10 +235,7 @@ infer_convolution(Ctx *c, const OpCall *call, DType t, const Type **out)
                        "channels of the input %s and of the weights %s in %lld groups",
                        type_str(c, x), type_str(c, f), (long long)group))
         return false;
-    dim[0] = x->dim[0];
-    dim[1] = f->dim[0];
-    memcpy(dim + 2, w.out, w.n * sizeof *dim);
-    out[0] = type_new(c, t, x->rank, dim);
+    out[0] = window_type(c, call, t, f->dim[0], &w);
     return true;
 }
 
@@ -240,18 +245,14 @@ infer_conv(Ctx *c, const OpCall *call, const Type **out)
     if (!op_same_dtype(c, call, 0, 1) || !op_same_dtype(c, call, 0, 2) ||
         !infer_convolution(c, call, call->in[0]->dtype, out))
         return false;
-    return !has_in(call, 2) || (op_rank_is(c, call, 2, 1) &&
-                                op_require_eq(c, call, call->in[2]->dim[0], out[0]->dim[1],
-                                              "the bias's extent and the output's channels"));
+    return op_vector(c, call, 2, out[0]->dim[1], "the bias's extent and the output's channels");
 }
 
 bool
 infer_conv_integer(Ctx *c, const OpCall *call, const Type **out)
 {
-    for (uint32_t i = 0; i < 2; i++)
-        if (dtype_info[call->in[i]->dtype].bytes != 1 || !dtype_is_int(call->in[i]->dtype))
-            return op_fail(c, call, DIAG_MODEL, "input %u is %s; i8 or u8 is needed", i,
-                           type_str(c, call->in[i]));
+    if (!op_elements(c, call, 0, "i8 or u8") || !op_elements(c, call, 1, "i8 or u8"))
+        return false;
     for (uint32_t i = 2; i < 4; i++)
         for (uint32_t d = 0; has_in(call, i) && d < call->in[i]->rank; d++)
             if (!expr_is(call->in[i]->dim[d], 1) &&
@@ -378,7 +379,6 @@ bool
 infer_conv_transpose(Ctx *c, const OpCall *call, const Type **out)
 {
     const Type *x = call->in[0], *f = call->in[1];
-    const Expr *dim[TN_MAX_RANK];
     int64_t group;
     ConvWindow w;
 
@@ -388,13 +388,9 @@ infer_conv_transpose(Ctx *c, const OpCall *call, const Type **out)
         !op_require_eq(c, call, x->dim[1], f->dim[0],
                        "channels of the input and axis 0 of the weights"))
         return false;
-    dim[0] = x->dim[0];
-    dim[1] = expr_scale(c, f->dim[1], group);
-    memcpy(dim + 2, w.out, w.n * sizeof *dim);
-    out[0] = type_new(c, x->dtype, x->rank, dim);
-    return !has_in(call, 2) || (op_rank_is(c, call, 2, 1) &&
-                                op_require_eq(c, call, call->in[2]->dim[0], dim[1],
-                                              "the bias's extent and the output's channels"));
+    const Expr *channels = expr_scale(c, f->dim[1], group);
+    out[0] = window_type(c, call, x->dtype, channels, &w);
+    return op_vector(c, call, 2, channels, "the bias's extent and the output's channels");
 }
 
 /* Output point y gets input point p through window point r if y + before = p * stride + r *
@@ -473,15 +469,11 @@ bool
 infer_pool(Ctx *c, const OpCall *call, const Type **out)
 {
     const Type *x = call->in[0];
-    const Expr *dim[TN_MAX_RANK];
     ConvWindow w;
 
     if (!pool_window(c, call, &w))
         return false;
-    dim[0] = x->dim[0];
-    dim[1] = x->dim[1];
-    memcpy(dim + 2, w.out, w.n * sizeof *dim);
-    out[0] = type_new(c, x->dtype, x->rank, dim);
+    out[0] = window_type(c, call, x->dtype, x->dim[1], &w);
     return true;
 }
 
