@@ -91,7 +91,11 @@ call_list(Call *k, const char *name, DType t, uint32_t n, const void *data)
 {
     Ctx *c = k->m->c;
     const Expr *dim = expr_int(c, n);
-    void *copy = arena_copy(k->m->arena, data, (size_t)n * dtype_info[t].bytes + 1);
+    const size_t bytes = (size_t)n * dtype_info[t].bytes;
+    char *copy = arena_alloc(k->m->arena, bytes + 1);
+
+    if (bytes)
+        memcpy(copy, data, bytes);
     return graph_const(k->m->g, name, type_new(c, t, 1, &dim), copy);
 }
 
@@ -99,10 +103,17 @@ call_list(Call *k, const char *name, DType t, uint32_t n, const void *data)
 ValueId
 call_ints(Call *k, const char *name, uint32_t n, const int64_t *v)
 {
-    int64_t *padded = NEW_ARRAY(k->m->arena, int64_t, n + 1);
+    return call_list(k, name, DT_I64, n, v);
+}
+
+ValueId
+call_floats(Call *k, const char *name, uint32_t n, const double *v)
+{
+    float *narrow = NEW_ARRAY(k->m->arena, float, n + 1);
+
     for (uint32_t i = 0; i < n; i++)
-        padded[i] = v[i];
-    return call_list(k, name, DT_I64, n, padded);
+        narrow[i] = (float)v[i];
+    return call_list(k, name, DT_F32, n, narrow);
 }
 
 /* A rank-0 constant with the element type of value `like`. */

@@ -44,6 +44,7 @@ bool dtype_attr(Call *k, const char *name);
 /* Constants: a list of n elements, i64[n], and one number of the element type of `like`. */
 ValueId call_list(Call *k, const char *name, DType t, uint32_t n, const void *data);
 ValueId call_ints(Call *k, const char *name, uint32_t n, const int64_t *v);
+ValueId call_floats(Call *k, const char *name, uint32_t n, const double *v); /* f32[n] */
 ValueId scalar_const(Call *k, const char *name, ValueId like, double v);
 void set_input(Call *k, uint32_t i, ValueId v);
 const char *output_name(Call *k);
@@ -61,6 +62,8 @@ OpNode call_node(const Call *k, OpKind op, uint32_t nattr, const Attr *attr, uin
 ValueId call_op(Call *k, OpKind op, uint32_t nattr, const Attr *attr, uint32_t nin,
                 const ValueId *in, const char *name);
 void call_bind(Call *k, uint32_t output, ValueId v);
+/* Adds an operator of k's inputs, whose results are the node's. */
+bool call_outputs(Call *k, OpKind op, uint32_t nattr, const Attr *attr);
 /* The same with inputs that may be absent (0); trailing ones are dropped. */
 ValueId call_some(Call *k, OpKind op, uint32_t nattr, const Attr *attr, uint32_t nin,
                   const ValueId *in);

@@ -37,8 +37,7 @@ convert_fused_matmul(Call *k)
         return false;
     call_name(k, "a", fused_operand(k, 0, "transBatchA", "transA"));
     call_name(k, "b", fused_operand(k, 1, "transBatchB", "transB"));
-    return call_text(k, "y = matmul(a, b)%s", times_text(k, get_float(k, "alpha", 1))) &&
-           call_finish(k);
+    return call_text(k, "y = matmul(a, b)%s", times_text(k, get_float(k, "alpha", 1)));
 }
 
 static bool
@@ -67,8 +66,7 @@ convert_skip_norm(Call *k)
                      "%s = self(sum, scale%s) {*}",
                      results, rms ? "" : ", bias") &&
            (!rms || k->nout < 2 ||
-            call_text(k, "mean = expand(like(0, deviation), shape(deviation))")) &&
-           call_finish(k);
+            call_text(k, "mean = expand(like(0, deviation), shape(deviation))"));
 }
 
 /* Adds a row each of two or three tables and normalises; the number of tokens of each sequence by
@@ -125,7 +123,7 @@ convert_rotary(Call *k)
         expr_const(cache->dim[1], &half) && half > 0)
         set_int(k, "num_heads", hidden / (2 * half));
     return call_value(k, "positions") &&
-           call_text(k, "y = rotary_embedding(x, cos, sin, positions) {*}") && call_finish(k);
+           call_text(k, "y = rotary_embedding(x, cos, sin, positions) {*}");
 }
 
 static bool
@@ -230,8 +228,7 @@ convert_fused_conv_last(Call *k)
     return call_text(k,
                      "z? y = y + z\n"
                      "y = %s",
-                     activation) &&
-           call_finish(k);
+                     activation);
 }
 
 static bool

@@ -234,7 +234,7 @@ bool
 inside_read(InnerGraph *in)
 {
     in->mark = NEW_ARRAY(in->k->m->arena, uint64_t, in->k->m->from->n_output + 1);
-    if (!model_body(in->k->m, &in->output) || !model_outputs(in->k->m, &in->output, in->mark))
+    if (!model_body(in->k->m, &in->output, in->mark))
         return false;
     for (size_t i = 0; i < in->k->m->from->n_output; i++)
         if (in->mark[i] && !sequence_has_rank(in->mark[i]))
@@ -381,7 +381,7 @@ read_body(Call *k, const Onnx__GraphProto *from, Map inner, bool in_place, Value
     m->from = from;
     m->value = inner;
     m->in_place = in_place;
-    bool ok = model_body(m, output) && model_outputs(m, output, mark);
+    bool ok = model_body(m, output, mark);
     m->in_place = around.in_place;
     m->from = around.from;
     m->value = around.value;

@@ -69,7 +69,7 @@ read_flex(Call *k)
         return false;
     call_name(k, "probs", modified(k, "prob_mod", probs));
     call_name(k, "values", values);
-    return call_text(k, "y = identity(like(matmul(probs, values), x))") && call_finish(k);
+    return call_text(k, "y = identity(like(matmul(probs, values), x))");
 }
 
 const OpRow *

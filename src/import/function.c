@@ -142,7 +142,7 @@ function_call(Call *k)
     m->from = graph_of(&r);
     m->value = inner;
     m->opset = opset_of(m, f);
-    bool ok = model_body(m, &output);
+    bool ok = model_body(m, &output, NULL);
     m->in_place = in_place;
     m->opset = opset;
     m->value = value;

@@ -248,8 +248,7 @@ cached_attend(Cached *a)
                      scale != 0 ? arena_printf(k->m->arena, "scale = %a", scale) : "",
                      scale != 0 && cap != 0 ? ", " : "",
                      cap != 0 ? arena_printf(k->m->arena, "softcap = %a", cap) : "",
-                     a->heads * a->size) &&
-           call_finish(k);
+                     a->heads * a->size);
 }
 
 /* Lengths exclude each sequence's last token. */

@@ -124,5 +124,5 @@ convert_longformer(Call *k)
                    wide))
         return false;
     call_name(k, "at", call_positions(k, call_value(k, "marked")));
-    return call_value(k, "at") && attend(k, heads, wide) && call_finish(k);
+    return call_value(k, "at") && attend(k, heads, wide);
 }

@@ -133,7 +133,8 @@ convert_cast_map(Call *k)
         const char *name;
         DType t;
     } form[] = { { "TO_FLOAT", DT_F32 }, { "TO_STRING", DT_STR }, { "TO_INT64", DT_I64 } };
-    const char *to = ml_word(k, "cast_to", "TO_FLOAT"), *how = ml_word(k, "map_form", "DENSE");
+    const char *to = get_string(k, "cast_to", "TO_FLOAT"),
+               *how = get_string(k, "map_form", "DENSE");
     int64_t most = get_int(k, "max_map", 1);
     ValueId keys = read_keys(k);
     DType t = DT_NONE;

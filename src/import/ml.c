@@ -66,12 +66,6 @@ ml_list(Call *k, const char *base, AttrList *out)
     return true;
 }
 
-const char *
-ml_word(Call *k, const char *name, const char *otherwise)
-{
-    return attr_string((Attrs){ k->attr.at, k->attr.n }, name, otherwise);
-}
-
 double
 ml_number(const AttrList *l, int64_t i)
 {
@@ -264,7 +258,7 @@ default_of(Call *k, DType t, const void **out, const char *unknown)
     if (a && a->t)
         return tensor_read(k->m, a->t, "default_tensor", k->loc, &type, out) && type->dtype == t;
     if (t == DT_STR) {
-        Sym s = sym(k->m->c, ml_word(k, "default_string", unknown));
+        Sym s = sym(k->m->c, get_string(k, "default_string", unknown));
         *out = arena_copy(k->m->arena, &s, sizeof s);
         return true;
     }
@@ -363,14 +357,13 @@ convert_scaler(Call *k)
     return call_text(k, "y = f32(x)\n"
                         "offset? y = y - offset\n"
                         "scale? y = y * scale\n"
-                        "y = identity(y)") &&
-           call_finish(k);
+                        "y = identity(y)");
 }
 
 static bool
 convert_normalizer(Call *k)
 {
-    const char *norm = ml_word(k, "norm", "MAX");
+    const char *norm = get_string(k, "norm", "MAX");
 
     return call_says(k, "x -> y",
                      "x = f32(x)\n"
@@ -397,7 +390,7 @@ convert_imputer(Call *k)
         return false;
     call_name(k, "values", ml_const(k, "values", values.t, values.n, -1, values.data));
     return (isnan(gone) ? call_text(k, "is = is_nan(x)") : call_text(k, "is = x == %a", gone)) &&
-           call_text(k, "y = where(is, like(values, x), x)") && call_finish(k);
+           call_text(k, "y = where(is, like(values, x), x)");
 }
 
 static bool
@@ -420,7 +413,7 @@ convert_feature_vectorizer(Call *k)
             return false;
         text_printf(&parts, i ? ", f32(%s)" : "f32(%s)", name);
     }
-    return call_text(k, "y = concat(%s) {axis = 1}", text_str(&parts)) && call_finish(k);
+    return call_text(k, "y = concat(%s) {axis = 1}", text_str(&parts));
 }
 
 static bool
@@ -433,8 +426,7 @@ convert_array_feature_extractor(Call *k)
     if (input_type(k, 0)->rank == 1)
         call_name(k, "x", ml_rows(k, k->in.at[0]));
     return call_text(k, "y = gather(x, %s) {axis = -1}",
-                     input_type(k, 1)->rank == 1 ? "at" : "reshape(at, [-1])") &&
-           call_finish(k);
+                     input_type(k, 1)->rank == 1 ? "at" : "reshape(at, [-1])");
 }
 
 /* ---- linear models --------------------------------------------------------------------------- */
@@ -466,7 +458,8 @@ convert_linear_regressor(Call *k)
     ValueId x = need_input(k, 0) ? ml_rows(k, ml_real(k, k->in.at[0])) : 0;
     ValueId y = linear(k, x, &w, &b, get_int(k, "targets", 1));
 
-    return finish(k, named_result(k, ml_transform(k, y, ml_word(k, "post_transform", "NONE")), 0));
+    return finish(k,
+                  named_result(k, ml_transform(k, y, get_string(k, "post_transform", "NONE")), 0));
 }
 
 static ValueId
@@ -503,7 +496,7 @@ convert_linear_classifier(Call *k)
     if (rows == 1)
         s = ml_both(k, s, true);
     return ml_labels(k, &labels, best_column(k, s)) &&
-           give_scores(k, ml_transform(k, s, ml_word(k, "post_transform", "NONE")));
+           give_scores(k, ml_transform(k, s, get_string(k, "post_transform", "NONE")));
 }
 
 /* ---- support vectors ------------------------------------------------------------------------- */
@@ -545,7 +538,7 @@ convert_svm_regressor(Call *k)
     AttrList w = ml_floats(k, "coefficients"), rho = ml_floats(k, "rho"),
              vectors = ml_floats(k, "support_vectors"), none = { 0 };
     int64_t count = get_int(k, "n_supports", 0);
-    const char *kind = count > 0 ? ml_word(k, "kernel_type", "LINEAR") : "LINEAR";
+    const char *kind = count > 0 ? get_string(k, "kernel_type", "LINEAR") : "LINEAR";
     ValueId x = need_input(k, 0) ? ml_rows(k, ml_real(k, k->in.at[0])) : 0;
 
     if (!x || !rho.n || (count > 0 && vectors.n % count))
@@ -556,7 +549,8 @@ convert_svm_regressor(Call *k)
     ValueId y = linear(k, x, &w, &none, 1);
     y = value_of_text(k, "y", &y, "y = y + %a\n%s", ml_number(&rho, 0),
                       get_int(k, "one_class", 0) ? "where(y > 0, like(1, y), -1)" : "");
-    return finish(k, named_result(k, ml_transform(k, y, ml_word(k, "post_transform", "NONE")), 0));
+    return finish(k,
+                  named_result(k, ml_transform(k, y, get_string(k, "post_transform", "NONE")), 0));
 }
 
 /* Each pair of classes has a score, and votes for one of them. Columns of these matrices are
@@ -599,7 +593,7 @@ convert_svm_classifier(Call *k)
     AttrList w = ml_floats(k, "coefficients"), rho = ml_floats(k, "rho"),
              vectors = ml_floats(k, "support_vectors"), per_class = ml_ints(k, "vectors_per_class");
     AttrList prob_a = ml_floats(k, "prob_a"), prob_b = ml_floats(k, "prob_b"), labels;
-    const char *transform = ml_word(k, "post_transform", "NONE");
+    const char *transform = get_string(k, "post_transform", "NONE");
     ValueId x = need_input(k, 0) ? ml_rows(k, ml_real(k, k->in.at[0])) : 0;
     int64_t count = 0;
     ClassPairs p = { 0 };
@@ -628,7 +622,7 @@ convert_svm_classifier(Call *k)
     if (rho.n != p.pairs || (prob_a.n && (prob_a.n != p.pairs || prob_b.n != p.pairs)))
         return call_wrong(k, "%lld of rho, %lld of prob_a for %lld pairs of classes",
                           (long long)rho.n, (long long)prob_a.n, (long long)p.pairs);
-    ValueId kernel = kernel_of(k, x, &vectors, count, ml_word(k, "kernel_type", "LINEAR"));
+    ValueId kernel = kernel_of(k, x, &vectors, count, get_string(k, "kernel_type", "LINEAR"));
     ValueId s =
         value_of_text(k, "kernel weights rho x",
                       VALUES(kernel, ml_floats_const(k, "weights", count, p.pairs, p.weight),

@@ -15,7 +15,6 @@ typedef struct {
 bool ml_list(Call *k, const char *base, AttrList *out);
 AttrList ml_floats(Call *k, const char *name); /* f32[n] of one attribute */
 AttrList ml_ints(Call *k, const char *name);
-const char *ml_word(Call *k, const char *name, const char *otherwise);
 double ml_number(const AttrList *l, int64_t i);
 /* columns -1: a list */
 ValueId ml_const(Call *k, const char *name, DType t, int64_t rows, int64_t columns,

@@ -74,8 +74,8 @@ bool model_define(Model *m, const char *name, ValueId v, Loc loc);
 bool model_require(Model *m, const Expr *a, const Expr *b, const char *why);
 bool model_require_said(Model *m, Constraint needed);
 /* Reads m->from, whose inputs are defined: its initializers and nodes, into m->g; then its
- * outputs. */
-bool model_body(Model *m, ValueList *output);
+ * outputs; `mark`, or NULL: those that are sequences. */
+bool model_body(Model *m, ValueList *output, uint64_t *mark);
 /* One node of m->from, or a synthetic one. */
 bool model_node(Model *m, const Onnx__NodeProto *n, uint32_t index);
 /* The If g->node[order[0]], with the reason m->ranks, and the n - 1 nodes after it: reads those
@@ -83,9 +83,6 @@ bool model_node(Model *m, const Onnx__NodeProto *n, uint32_t index);
 bool model_continuation(Model *m, const uint32_t *order, size_t n);
 /* NULL: its rank is not declared */
 const Onnx__TensorShapeProto *declared_shape(const Onnx__ValueInfoProto *v);
-/* The values of m->from's outputs: a sequence is two of them, and has its mark in `mark`,
- * [n_output]. */
-bool model_outputs(Model *m, ValueList *output, uint64_t *mark);
 
 /* The name of a dimension if it stands for one size everywhere; otherwise NULL. (onnx.c) */
 const char *shared_dim_name(const Onnx__TensorShapeProto__Dimension *dim);

@@ -193,7 +193,7 @@ convert_multi_head(Call *k)
             return false;
         at += size;
     }
-    return attend(k) && call_finish(k);
+    return attend(k);
 }
 
 bool
@@ -241,15 +241,14 @@ attend_packed(Call *k)
         !attend(k))
         return false;
     if (k->nout < 2)
-        return call_finish(k);
+        return true;
     if (wide[0] != wide[2])
         return call_wrong(k,
                           "%s cannot give keys of %lld numbers and values of %lld as one output "
                           "(\"%s\"); leave that output out",
                           k->proto->op_type, (long long)wide[0], (long long)wide[2],
                           k->proto->output[1]);
-    return call_text(k, "present = [unsqueeze(present_key, [0]), unsqueeze(present_value, [0])]") &&
-           call_finish(k);
+    return call_text(k, "present = [unsqueeze(present_key, [0]), unsqueeze(present_value, [0])]");
 }
 
 /* q, k and v are x w + row_bias. */

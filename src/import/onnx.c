@@ -3,6 +3,7 @@
  * All nodes that cannot be imported are reported, not only the first: their outputs become value 0,
  * and nodes that depend on them are skipped without a report.
  */
+#include "import/compose.h"
 #include "import/converters.h"
 
 #include <inttypes.h>
@@ -604,13 +605,27 @@ arity(Arena *a, const OpInfo *info)
     return arena_printf(a, "%u to %u input%s", info->min_in, info->max_in, many);
 }
 
+bool
+call_outputs(Call *k, OpKind op, uint32_t nattr, const Attr *attr)
+{
+    const char **names = NEW_ARRAY(k->m->arena, const char *, k->nout + 1);
+    ValueId *out = NEW_ARRAY(k->m->arena, ValueId, k->nout + 1);
+    OpNode call = call_node(k, op, nattr, attr, k->in.n, k->in.at);
+
+    for (uint32_t i = 0; i < k->nout; i++)
+        names[i] = *text_of(k->proto->output[i]) ? k->proto->output[i] : NULL;
+    if (!graph_infer_op(k->m->g, &call, k->nout, names, out))
+        return false;
+    for (uint32_t i = 0; i < k->nout; i++)
+        call_bind(k, i, out[i]);
+    return true;
+}
+
 static bool
 add_call(Call *k)
 {
     Model *m = k->m;
     const OpInfo *info = &op_info[k->op];
-    const char **names = NEW_ARRAY(m->arena, const char *, k->nout + 1);
-    ValueId *out = NEW_ARRAY(m->arena, ValueId, k->nout + 1);
 
     if (k->in.n < info->min_in || (info->max_in != 255 && k->in.n > info->max_in))
         return call_wrong(k, "%s takes %s, the node has %u", k->proto->op_type,
@@ -621,16 +636,7 @@ add_call(Call *k)
     if (info->max_out != 255 && k->nout > info->max_out)
         return call_refuse(k, "output %u (\"%s\") of %s is not computed by Tenon", info->max_out,
                            k->proto->output[info->max_out], k->proto->op_type);
-    if (k->nout == 0)
-        return true;
-    for (uint32_t i = 0; i < k->nout; i++)
-        names[i] = *text_of(k->proto->output[i]) ? k->proto->output[i] : NULL;
-    OpNode call = call_node(k, k->op, k->attr.n, k->attr.at, k->in.n, k->in.at);
-    if (!graph_infer_op(m->g, &call, k->nout, names, out))
-        return false;
-    for (uint32_t i = 0; i < k->nout; i++)
-        call_bind(k, i, out[i]);
-    return true;
+    return k->nout == 0 || call_outputs(k, k->op, k->attr.n, k->attr.at);
 }
 
 bool
@@ -668,16 +674,40 @@ model_node(Model *m, const Onnx__NodeProto *n, uint32_t index)
         return skip;
     if (!inputs_checked(&k, row))
         return false;
-    if (row->control)
-        return row->convert(&k);
     k.op = row->op;
-    if (!call_convert(&k, row) || (!k.done && (!call_lengths(&k) || !call_sizes(&k, row))))
+    if (!(row->control ? row->convert(&k) : call_convert(&k, row)))
         return false;
-    return k.done || add_call(&k);
+    if (!row->control && !k.done && (!call_lengths(&k) || !call_sizes(&k, row)))
+        return false;
+    call_finish(&k);
+    return row->control || k.done || add_call(&k);
+}
+
+static bool
+model_outputs(Model *m, ValueList *output, uint64_t *mark)
+{
+    const Onnx__GraphProto *g = m->from;
+    uint64_t v;
+
+    output->n = 0;
+    for (size_t i = 0; i < g->n_output; i++) {
+        Sym name = sym(m->c, text_of(g->output[i]->name));
+        if (!map_get(&m->value, MAP_PTR(name), &v))
+            return diag_error(&m->c->diags, DIAG_MODEL, (Loc){ .file = m->path },
+                              "output \"%s\" is made by no node, input or initializer", name);
+        mark[i] = sequence_is(v) ? v : 0;
+        for (int part = 0; mark[i] && part < 2; part++) {
+            map_get(&m->value, MAP_PTR(sequence_part(m->c, name, part)), &v);
+            VEC_PUSH(m->arena, output, (ValueId)v);
+        }
+        if (!mark[i])
+            VEC_PUSH(m->arena, output, (ValueId)v);
+    }
+    return true;
 }
 
 bool
-model_body(Model *m, ValueList *output)
+model_body(Model *m, ValueList *output, uint64_t *mark)
 {
     const Onnx__GraphProto *g = m->from;
     uint32_t most = depth_levels(m->c);
@@ -701,30 +731,8 @@ model_body(Model *m, ValueList *output)
         }
     }
     m->depth--;
-    return ok && model_outputs(m, output, NEW_ARRAY(m->arena, uint64_t, g->n_output + 1));
-}
-
-bool
-model_outputs(Model *m, ValueList *output, uint64_t *mark)
-{
-    const Onnx__GraphProto *g = m->from;
-    uint64_t v;
-
-    output->n = 0;
-    for (size_t i = 0; i < g->n_output; i++) {
-        Sym name = sym(m->c, text_of(g->output[i]->name));
-        if (!map_get(&m->value, MAP_PTR(name), &v))
-            return diag_error(&m->c->diags, DIAG_MODEL, (Loc){ .file = m->path },
-                              "output \"%s\" is made by no node, input or initializer", name);
-        mark[i] = sequence_is(v) ? v : 0;
-        for (int part = 0; mark[i] && part < 2; part++) {
-            map_get(&m->value, MAP_PTR(sequence_part(m->c, name, part)), &v);
-            VEC_PUSH(m->arena, output, (ValueId)v);
-        }
-        if (!mark[i])
-            VEC_PUSH(m->arena, output, (ValueId)v);
-    }
-    return true;
+    return ok &&
+           model_outputs(m, output, mark ? mark : NEW_ARRAY(m->arena, uint64_t, g->n_output + 1));
 }
 
 /* An output gets the model's name for it; inputs and constants, and values that are an output under
@@ -785,10 +793,9 @@ import_onnx(Ctx *c, Arena *arena, const char *path, Bytes file, const ImportOpti
         return NULL;
     }
     initializer_names(&m, &constants);
-    if (!read_inputs(&m, o, &constants) || !model_body(&m, &output))
-        return NULL;
     uint64_t *mark = NEW_ARRAY(arena, uint64_t, m.from->n_output + 1);
-    model_outputs(&m, &output, mark);
+    if (!read_inputs(&m, o, &constants) || !model_body(&m, &output, mark))
+        return NULL;
     for (uint32_t i = 0, at = 0; at < output.n; i++) {
         Sym given = sym(c, text_of(m.from->output[i]->name));
         ValueId keys = mark[i] ? 0 : map_output(&m, m.from->output[i]);

@@ -4,6 +4,7 @@
  * opset. opsets.c has converters; those of operators that Tenon does not have are in files by
  * topic.
  */
+#include "import/compose.h"
 #include "import/converters.h"
 
 #include <ctype.h>
@@ -264,5 +265,6 @@ call_convert(Call *k, const OpRow *row)
         return false;
     if (row->convert && !row->convert(k))
         return false;
+    call_finish(k);
     return k->done || attributes_are_known(k, row);
 }

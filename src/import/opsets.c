@@ -60,7 +60,6 @@ convert_constant(Call *k)
     Model *m = k->m;
     const char *name = output_name(k) ? output_name(k) : "constant";
     const Attr *a = k->attr.n ? &k->attr.at[0] : NULL;
-    float f;
 
     if (!a || k->attr.n != 1 || (strncmp(a->name, "value", 5) && strcmp(a->name, "sparse_value")))
         return call_wrong(k, "a Constant has exactly one value");
@@ -68,19 +67,15 @@ convert_constant(Call *k)
     switch (a->kind) {
     case ATTR_TENSOR: return finish(k, graph_const(m->g, name, a->type, a->data));
     case ATTR_INT:
-        return finish(k, graph_const(m->g, name, type_new(m->c, DT_I64, 0, NULL),
-                                     arena_copy(m->arena, &a->i, sizeof a->i)));
-    case ATTR_FLOAT:
-        f = (float)a->f;
-        return finish(k, graph_const(m->g, name, type_new(m->c, DT_F32, 0, NULL),
-                                     arena_copy(m->arena, &f, sizeof f)));
-    case ATTR_INTS: return finish(k, call_ints(k, name, a->n, a->ints));
-    case ATTR_FLOATS: {
-        float *v = NEW_ARRAY(m->arena, float, a->n + 1);
-        for (uint32_t i = 0; i < a->n; i++)
-            v[i] = (float)a->floats[i];
-        return finish(k, call_list(k, name, DT_F32, a->n, v));
+    case ATTR_FLOAT: {
+        const bool real = a->kind == ATTR_FLOAT;
+        float f = (float)a->f;
+        return finish(k, graph_const(m->g, name, type_new(m->c, real ? DT_F32 : DT_I64, 0, NULL),
+                                     real ? arena_copy(m->arena, &f, sizeof f)
+                                          : arena_copy(m->arena, &a->i, sizeof a->i)));
     }
+    case ATTR_INTS: return finish(k, call_ints(k, name, a->n, a->ints));
+    case ATTR_FLOATS: return finish(k, call_floats(k, name, a->n, a->floats));
     case ATTR_STRING: {
         bool many = !strcmp(a->name, "value_strings");
         return finish(k, many ? call_strings(k, name, node_attribute(k->proto, a->name))
@@ -214,8 +209,7 @@ resize_integers(Call *k)
                      "y = %s",
                      narrow ? "f32" : "f64",
                      narrow ? "quantize_linear(resized, like(1, resized), like(0, x))"
-                            : "like(round(resized), x)") &&
-           call_finish(k);
+                            : "like(round(resized), x)");
 }
 
 bool
@@ -227,10 +221,7 @@ convert_resize(Call *k)
     if (!upsample)
         return need_input(k, 0) && resize_integers(k);
     if (scales) {
-        float *v = NEW_ARRAY(k->m->arena, float, scales->n + 1);
-        for (uint32_t i = 0; i < scales->n; i++)
-            v[i] = (float)scales->floats[i];
-        set_input(k, 1, call_list(k, "scales", DT_F32, scales->n, v));
+        set_input(k, 1, call_floats(k, "scales", scales->n, scales->floats));
         call_drop(k, "scales");
     }
     if (!need_input(k, 1))

@@ -56,8 +56,7 @@ attend_rows(Call *k)
                      "{q_num_heads = %" PRId64 ", kv_num_heads = %" PRId64 "%s}\n"
                      "y = squeeze(y, [0])",
                      heads, heads,
-                     scale != 0 ? arena_printf(k->m->arena, ", scale = %a", scale) : "") &&
-           call_finish(k);
+                     scale != 0 ? arena_printf(k->m->arena, ", scale = %a", scale) : "");
 }
 
 static bool
@@ -133,8 +132,7 @@ convert_remove_padding(Call *k)
            call_text(k, "rows = gather(reshape(x, [b * s, -1]), kept)\n"
                         "offsets = i32(reshape([kept, gone], [b, s]))\n"
                         "sums = i32([0, cum_sum(lengths, 0)])\n"
-                        "longest = i32(reduce_max(lengths, [0]) {keepdims = 1})") &&
-           call_finish(k);
+                        "longest = i32(reduce_max(lengths, [0]) {keepdims = 1})");
 }
 
 /* rows[t, n] offsets[b, s]: row i goes to the index that offset i gives, padding is 0. */
@@ -153,8 +151,7 @@ convert_restore_padding(Call *k)
                         "at = slice(list, [0], n)\n"
                         "room = expand(like(0, rows), [shape(list), width])\n"
                         "y = scatter_nd(room, unsqueeze(at, [1]), rows)\n"
-                        "y = reshape(y, [shape(offsets), width])") &&
-           call_finish(k);
+                        "y = reshape(y, [shape(offsets), width])");
 }
 
 const OpRow packed_rows[] = {

@@ -45,8 +45,7 @@ convert_image_scaler(Call *k)
             arena_printf(k->m->arena, " + reshape(like(%s, x), %s)",
                          floats_text(k, bias->n, bias->floats), ints_text(k, t->rank - 1u, column));
     }
-    return call_text(k, "y = identity(x%s%s)", times_text(k, get_float(k, "scale", 1)), more) &&
-           call_finish(k);
+    return call_text(k, "y = identity(x%s%s)", times_text(k, get_float(k, "scale", 1)), more);
 }
 
 /* border: left, top, right, bottom; scale: height and width from the left and top on; the rest is
@@ -70,8 +69,7 @@ convert_crop(Call *k)
                      "ends = %s%s\n"
                      "y = identity(slice(x, %s, ends, [2, 3]))",
                      size ? "" : "gather(shape(x), [2, 3]) + ", ints_text(k, 2, to),
-                     ints_text(k, 2, from)) &&
-           call_finish(k);
+                     ints_text(k, 2, from));
 }
 
 /* ---- ONNX Runtime's -------------------------------------------------------------------------- */
@@ -139,8 +137,7 @@ convert_matmul_integer_16(Call *k)
     if (!call_names(k, "a b -> y"))
         return false;
     bool both = input_type(k, 0)->dtype == DT_U16 && input_type(k, 1)->dtype == DT_U16;
-    return call_text(k, both ? "y = matmul(u32(a), u32(b))" : "y = matmul(i32(a), i32(b))") &&
-           call_finish(k);
+    return call_text(k, both ? "y = matmul(u32(a), u32(b))" : "y = matmul(i32(a), i32(b))");
 }
 
 /* Attributes that Tenon's operator does not have: they may have their default values. */
@@ -196,8 +193,7 @@ convert_gated_norm(Call *k)
                      "rows = rms_norm(rows, %s(scale)) {epsilon = %a}\n"
                      "y = identity(like(reshape(rows, shape(x)) * %s(%s(gate)), x))",
                      wide, size, wide, get_float(k, "epsilon", 1e-5),
-                     strcmp(name, "sigmoid") ? "swish" : "sigmoid", wide) &&
-           call_finish(k);
+                     strcmp(name, "sigmoid") ? "swish" : "sigmoid", wide);
 }
 
 /* ids segments? words places segments' rows? scale bias mask? then a scale of each table, scale and
@@ -263,8 +259,7 @@ convert_matmul_bnb4(Call *k)
                      "w = reshape(w, [-1, %" PRId64 "]) * scale\n"
                      "w = transpose(reshape(w, [%" PRId64 ", %" PRId64 "])) {perm = [1, 0]}\n"
                      "y = matmul(x, like(w, x))",
-                     block, rows, columns) &&
-           call_finish(k);
+                     block, rows, columns);
 }
 
 const OpRow minor_rows[] = {

@@ -427,7 +427,7 @@ convert(Net n)
              !call_text(k, "%s = transpose(%s) {perm = %s}", result[i], result[i], perm[i])))
             return false;
     }
-    return call_finish(k);
+    return true;
 }
 
 bool

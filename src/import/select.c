@@ -48,8 +48,7 @@ convert_top_k(Call *k)
     return call_text(k,
                      "y, place = top_k(%s(x), n) {axis = %" PRId64 ", largest = %d}\n"
                      "y = like(y, x)",
-                     dtype_info[compared_as(t->dtype)].name, axis, get_int(k, "largest", 1) != 0) &&
-           call_finish(k);
+                     dtype_info[compared_as(t->dtype)].name, axis, get_int(k, "largest", 1) != 0);
 }
 
 bool
@@ -69,8 +68,7 @@ convert_non_max_suppression(Call *k)
                      "rows, count = self(boxes, scores, each, iou, score) "
                      "{center_point_box = %" PRId64 ", most = %" PRId64 "}\n"
                      "y = slice(rows, [0], match(count, rows.0))",
-                     get_int(k, "center_point_box", 0), most) &&
-           call_finish(k);
+                     get_int(k, "center_point_box", 0), most);
 }
 
 /* Moves the axis to the front; the others follow in order. */
@@ -110,6 +108,5 @@ convert_unique(Call *k)
                      "y = gather(x, place) {axis = %" PRId64 "}",
                      along ? "flatten(rows) {axis = 1}\n"
                            : "reshape(x, [-1, 1])\nx = reshape(x, [-1])",
-                     dtype_info[compared_as(t->dtype)].name, get_int(k, "sorted", 1) != 0, axis) &&
-           call_finish(k);
+                     dtype_info[compared_as(t->dtype)].name, get_int(k, "sorted", 1) != 0, axis);
 }

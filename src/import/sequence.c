@@ -268,8 +268,7 @@ read_at(Call *k)
     return call_text(k, POSITION "shape = match(reshape(gather(sizes, p), [-1]))\n"
                                  "count = reduce_prod(shape) {keepdims = 0}\n"
                                  "at = gather(starts, p) + range(0, count, 1)\n"
-                                 "y = reshape(gather(items, at), shape) {allowzero = 1}") &&
-           call_finish(k);
+                                 "y = reshape(gather(items, at), shape) {allowzero = 1}");
 }
 
 /* May it have no items? */
@@ -455,8 +454,7 @@ read_concat(Call *k)
                      "at = o * unsqueeze(width, [1]) + unsqueeze(local, [1])\n"
                      "at = at * inner + begin + i\n"
                      "y = reshape(gather(items, at), shape) {allowzero = 1}",
-                     axis) &&
-           call_finish(k);
+                     axis);
 }
 
 /* drop: parts of one, without the axis */
@@ -796,7 +794,7 @@ read_map(Call *k)
     for (size_t i = 0; i < nout; i++) /* now results of the loop */
         map_put(&m->value, MAP_PTR(sym(m->c, text_of(k->proto->output[i]))), 0);
     m->from = g;
-    bool ok = model_body(m, &output);
+    bool ok = model_body(m, &output, NULL);
     m->from = from;
     return ok;
 }

@@ -154,8 +154,7 @@ size_reshape(Call *k)
                         "demand unknown < 2 \"more than one entry of the new shape is -1\"\n"
                         "rest = reduce_prod(where(left, 1, shape)) {keepdims = 0}\n"
                         "shape = match(where(left, size(x) / max(rest, 1), shape))\n"
-                        "y = reshape(x, shape) {allowzero = 1}") &&
-           call_finish(k);
+                        "y = reshape(x, shape) {allowzero = 1}");
 }
 
 static ValueId
@@ -233,8 +232,7 @@ size_expand(Call *k)
                      "new = [%sshape]\n"
                      "y = expand(x, match(where(new == 1, old, new)))",
                      ones_text(k, n > r ? (uint32_t)n - r : 0),
-                     ones_text(k, n < r ? r - (uint32_t)n : 0)) &&
-           call_finish(k);
+                     ones_text(k, n < r ? r - (uint32_t)n : 0));
 }
 
 /* ---- reductions over axes from data ---------------------------------------------------------- */
@@ -317,8 +315,7 @@ size_cum_sum(Call *k)
         return false;
     call_name(k, "parts", sizes_around(k, call_value(k, "sizes"), axis, rank, rank));
     return call_text(k, "parts = reshape(x, parts) {allowzero = 1}\n"
-                        "y = reshape(self(parts, 1) {*}, sizes) {allowzero = 1}") &&
-           call_finish(k);
+                        "y = reshape(self(parts, 1) {*}, sizes) {allowzero = 1}");
 }
 
 /* ---- slices and padding ---------------------------------------------------------------------- */
@@ -502,8 +499,7 @@ size_pad(Call *k)
     return call_text(k, "!outside? y = identity(x)\n"
                         "outside? value? value = like(value, x)\n"
                         "outside? !value? value = like(0, x)\n"
-                        "outside? y = where(outside, value, x)") &&
-           call_finish(k);
+                        "outside? y = where(outside, value, x)");
 }
 
 /* ---- numbers --------------------------------------------------------------------------------- */
@@ -541,8 +537,7 @@ size_range(Call *k)
                             "count = where(first < end, count, 0)",
                             INT64_MAX - 1)) &&
            call_text(k, "i = iota(match(max(count, 0)))\n"
-                        "y = like(i, start) * delta + start") &&
-           call_finish(k);
+                        "y = like(i, start) * delta + start");
 }
 
 /* v's contents as symbols, the first n of them at least 1. */
@@ -619,7 +614,7 @@ convert_nonzero(Call *k)
     if (!call_value(k, "at"))
         return false;
     if (!rank) /* no rows; as many columns as set elements */
-        return call_text(k, "y = slice(unsqueeze(at, [0]), [0], [0])") && call_finish(k);
+        return call_text(k, "y = slice(unsqueeze(at, [0]), [0], [0])");
     for (uint32_t d = rank; d-- > 0;)
         if (!call_text(k,
                        "n = shape(x)[%u]\n"
@@ -629,7 +624,7 @@ convert_nonzero(Call *k)
             return false;
     for (uint32_t d = 0; d < rank; d++)
         text_printf(&rows, d ? ", row_%u" : "row_%u", d);
-    return call_text(k, "y = concat(%s) {axis = 0}", text_str(&rows)) && call_finish(k);
+    return call_text(k, "y = concat(%s) {axis = 0}", text_str(&rows));
 }
 
 /* Slices of x along an axis, or elements of flat x, where the condition is set; the condition may
@@ -644,10 +639,8 @@ convert_compress(Call *k)
     if (!call_names(k, "x condition -> y"))
         return false;
     call_name(k, "at", call_positions(k, k->in.at[1]));
-    return call_value(k, "at") &&
-           call_text(k, "y = gather(%s, at) {axis = %" PRId64 "}", axis ? "x" : "reshape(x, [-1])",
-                     axis ? axis->i : 0) &&
-           call_finish(k);
+    return call_value(k, "at") && call_text(k, "y = gather(%s, at) {axis = %" PRId64 "}",
+                                            axis ? "x" : "reshape(x, [-1])", axis ? axis->i : 0);
 }
 
 /* ---- transforms along an axis from data ------------------------------------------------------ */
@@ -674,8 +667,7 @@ size_dft(Call *k)
                      "is = %s == gather(%s, axis)\n"
                      "to = match(where(is, shape(parts)[1], sizes))\n"
                      "y = reshape(parts, [to, shape(parts)[3]]) {allowzero = 1}",
-                     rank, below_text(k, rank), below_text(k, all)) &&
-           call_finish(k);
+                     rank, below_text(k, rank), below_text(k, all));
 }
 
 /* The number of indexed axes is the size of the indices' last axis; if that is symbolic, it follows

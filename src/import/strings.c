@@ -52,8 +52,7 @@ convert_string_split(Call *k)
                      "pieces = string_pieces(x, by) {maxsplit = %" PRId64 "}\n"
                      "most = reduce_max(reshape(pieces, [-1])) {keepdims = 0}\n"
                      "y = string_split(x, by, match(max(most, 0))) {maxsplit = %" PRId64 "}",
-                     cuts, cuts) &&
-           call_finish(k);
+                     cuts, cuts);
 }
 
 bool
@@ -76,8 +75,7 @@ convert_string_normalizer(Call *k)
                      "y = slice(kept, [0], match(count, kept.0))%s",
                      t->rank == 2 ? "reshape(x, [-1])" : "x", way,
                      get_int(k, "is_case_sensitive", 0),
-                     t->rank == 2 ? "\ny = reshape(y, [1, -1])" : "") &&
-           call_finish(k);
+                     t->rank == 2 ? "\ny = reshape(y, [1, -1])" : "");
 }
 
 bool
@@ -86,8 +84,7 @@ convert_regex_full_match(Call *k)
     if (!call_names(k, "x -> y"))
         return false;
     call_name(k, "program", regex_program(k, string_attr(k, "pattern")));
-    return call_value(k, "program") && call_text(k, "y = regex_match(x, program)") &&
-           call_finish(k);
+    return call_value(k, "program") && call_text(k, "y = regex_match(x, program)");
 }
 
 /* Separators as one expression: any of them, taken literally. */
@@ -137,8 +134,7 @@ convert_tokenizer(Call *k)
                      "most = max(reduce_max(reshape(n, [-1])) {keepdims = 0}, 0)\n"
                      "%s" /* without tokens there are no marks */
                      "y = tokenize(x, program, pad, match(most)) {%s, marks = %d}",
-                     attrs, marks ? "most = most + 2 * min(most, 1)\n" : "", attrs, marks != 0) &&
-           call_finish(k);
+                     attrs, marks ? "most = most + 2 * min(most, 1)\n" : "", attrs, marks != 0);
 }
 
 bool

@@ -74,7 +74,7 @@ grams_of(Call *k, const AttrList *pool, Gram **out, int64_t *count, int64_t *col
 bool
 convert_tf_idf(Call *k)
 {
-    const char *mode = ml_word(k, "mode", "TF");
+    const char *mode = get_string(k, "mode", "TF");
     AttrList weights = ml_floats(k, "weights"), pool;
     int64_t count = 0, columns = 0;
     Gram *grams = NULL;
@@ -105,6 +105,5 @@ convert_tf_idf(Call *k)
                      "%s"
                      "weights? y = y * weights",
                      get_int(k, "min_gram_length", 1), get_int(k, "max_gram_length", 1),
-                     get_int(k, "max_skip_count", 0), columns, idf ? "y = f32(y > 0)\n" : "") &&
-           call_finish(k);
+                     get_int(k, "max_skip_count", 0), columns, idf ? "y = f32(y > 0)\n" : "");
 }

@@ -128,8 +128,7 @@ convert_batch_norm_training(Call *k)
                      "variance = old_variance * %a + new * %a",
                      ints_text(k, n, axes), ints_text(k, t->rank, wide), real,
                      get_float(k, "epsilon", 1e-5), real, real, momentum, 1 - momentum, momentum,
-                     1 - momentum) &&
-           call_finish(k);
+                     1 - momentum);
 }
 
 static bool
@@ -210,8 +209,7 @@ convert_max_pool_places(Call *k)
                      "y = self(x) {*}\n"
                      "windows = reshape([%s], [%u, 4])\n"
                      "places = max_pool_place(x, y, windows) {by_columns = %" PRId64 "}",
-                     text_str(&windows), n, columns) &&
-           call_finish(k);
+                     text_str(&windows), n, columns);
 }
 
 /* The p-norm of each channel. */
@@ -233,8 +231,7 @@ convert_global_lp_pool(Call *k)
     const char *axes = ints_text(k, t->rank - 2u, axis);
     return (p <= 2 ? call_text(k, "y = reduce_l%d(x, %s)", (int)p, axes)
                    : call_text(k, "y = pow(reduce_sum(pow(abs(x), %a), %s), %a)", (double)p, axes,
-                               1 / (double)p)) &&
-           call_finish(k);
+                               1 / (double)p));
 }
 
 const OpRow training_rows[] = {

@@ -348,9 +348,9 @@ convert_tree_regressor(Call *k)
     ValueId y =
         call_cast(k,
                   with_base(k, ensemble(&f, x, get_int(k, "n_targets", 1),
-                                        aggregate_of(ml_word(k, "aggregate_function", "SUM")))),
+                                        aggregate_of(get_string(k, "aggregate_function", "SUM")))),
                   DT_F32);
-    y = ml_transform(k, y, ml_word(k, "post_transform", "NONE"));
+    y = ml_transform(k, y, get_string(k, "post_transform", "NONE"));
     return finish(k, y ? call_op(k, OP_identity, 0, NULL, 1, &y, output_name(k)) : 0);
 }
 
@@ -377,7 +377,7 @@ give_binary(Call *k, const Forest *f, const AttrList *labels, ValueId score, con
 bool
 convert_tree_classifier(Call *k)
 {
-    const char *transform = ml_word(k, "post_transform", "NONE");
+    const char *transform = get_string(k, "post_transform", "NONE");
     AttrList labels;
     Forest f;
     Map at;

@@ -129,22 +129,12 @@ fits_function(Call *k, const Foreign *f)
 static bool
 call_function(Call *k, const Foreign *f)
 {
-    Model *m = k->m;
-    const char **names = NEW_ARRAY(m->arena, const char *, k->nout + 1);
-    ValueId *out = NEW_ARRAY(m->arena, ValueId, k->nout + 1);
-
-    Attr attr[] = {
-        { .name = sym(m->c, "function"), .kind = ATTR_STRING, .s = f->function },
-        { .name = sym(m->c, "signature"), .kind = ATTR_STRING, .s = f->signature },
+    const Attr attr[] = {
+        { .name = sym(k->m->c, "function"), .kind = ATTR_STRING, .s = f->function },
+        { .name = sym(k->m->c, "signature"), .kind = ATTR_STRING, .s = f->signature },
     };
-    for (uint32_t i = 0; i < k->nout; i++)
-        names[i] = *text_of(k->proto->output[i]) ? k->proto->output[i] : NULL;
-    OpNode call = call_node(k, OP_library, 2, attr, k->in.n, k->in.at);
-    if (!graph_infer_op(m->g, &call, k->nout, names, out))
-        return false;
-    for (uint32_t i = 0; i < k->nout; i++)
-        call_bind(k, i, out[i]);
-    return true;
+
+    return call_outputs(k, OP_library, 2, attr);
 }
 
 bool
