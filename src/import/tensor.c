@@ -245,7 +245,9 @@ read_dims(Ctx *c, const char *what, Loc loc, size_t n, const int64_t *size, int6
                               size[d]);
         if (mul_overflows(*count, size[d], count) || *count > INT64_MAX / 16)
             return diag_error(&c->diags, DIAG_MODEL, loc,
-                              "%s: its dimensions multiply to more than 2^59 elements", what);
+                              "%s: its dimensions multiply to more than 2^59 elements, from "
+                              "dimension %zu on, which is %" PRId64,
+                              what, d, size[d]);
         dim[d] = expr_int(c, size[d]);
     }
     return true;
