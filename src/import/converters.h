@@ -86,6 +86,8 @@ Convert convert_packed_attention, convert_quantised_attention, convert_multi_hea
 /* Defines q, k and v in texts: three slices of the columns of `rows`, the first two of equal width;
  * messages call these columns `what`. */
 bool call_three_parts(Call *k, const Type *rows, const char *what, int64_t wide[3]);
+/* Adds consecutive parts of row_bias, if it is there, to the first n of q, k and v. */
+bool add_row_bias(Call *k, uint32_t n);
 
 Convert convert_recurrent, convert_quantised_lstm; /* (recurrent.c) */
 

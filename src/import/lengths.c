@@ -270,16 +270,7 @@ call_lengths(Call *k)
         n = list_length(k, k->in.at[1]), m = list_length(k, k->in.at[3]);
         return one_list(k, 3, "the axes", n < 0 || n % 2 ? -1 : n / 2) &&
                one_list(k, 1, "the pads", m < 0 ? -1 : 2 * m);
-    case OP_reduce_sum:
-    case OP_reduce_mean:
-    case OP_reduce_prod:
-    case OP_reduce_max:
-    case OP_reduce_min:
-    case OP_reduce_l1:
-    case OP_reduce_l2:
-    case OP_reduce_sum_square:
-    case OP_reduce_log_sum:
-    case OP_reduce_log_sum_exp:
+    case OP_reduce_sum ... OP_reduce_log_sum_exp:
         return get_int(k, "keepdims", 1) || one_list(k, 1, "the axes", more(rank, result_rank(k)));
     default: return true;
     }

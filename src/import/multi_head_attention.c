@@ -166,11 +166,25 @@ part_rows(Call *k)
 }
 
 bool
-convert_multi_head(Call *k)
+add_row_bias(Call *k, uint32_t n)
 {
     static const char *const rows[] = { "q", "k", "v" };
     int64_t at = 0, size;
 
+    for (uint32_t i = 0; call_value(k, "row_bias") && i < n; i++, at += size) {
+        const Type *t = type_named(k, rows[i]);
+        if (!expr_const(t->dim[t->rank - 1], &size))
+            return call_refuse(k, "%s with a bias for sizes that are not known", k->proto->op_type);
+        if (!call_text(k, "%s = %s + slice(row_bias, [%" PRId64 "], [%" PRId64 "], [-1])", rows[i],
+                       rows[i], at, at + size))
+            return false;
+    }
+    return true;
+}
+
+bool
+convert_multi_head(Call *k)
+{
     if (!call_names(k, "q ? k v row_bias mask bias past_key past_value length beams "
                        "-> y present_key present_value scores"))
         return false;
@@ -185,15 +199,7 @@ convert_multi_head(Call *k)
         !call_value(k, "past_key") != !call_value(k, "past_value"))
         return call_refuse(k, "MultiHeadAttention of queries, keys and values of other ranks than "
                               "3, 4 or 5, or of half a past");
-    for (uint32_t i = 0; call_value(k, "row_bias") && i < (keys->rank == 4 ? 1 : 3); i++) {
-        if (!expr_const(type_named(k, rows[i])->dim[2], &size))
-            return call_refuse(k, "MultiHeadAttention with a bias for sizes that are not known");
-        if (!call_text(k, "%s = %s + slice(row_bias, [%" PRId64 "], [%" PRId64 "], [-1])", rows[i],
-                       rows[i], at, at + size))
-            return false;
-        at += size;
-    }
-    return attend(k);
+    return add_row_bias(k, keys->rank == 4 ? 1 : 3) && attend(k);
 }
 
 bool

@@ -4,6 +4,7 @@
  * Tenon's spelling; doc/operators.md lists the latter.
  */
 #include "import/compose.h"
+#include "import/control.h"
 #include "import/converters.h"
 
 #include <inttypes.h>
@@ -23,6 +24,30 @@ widen(Call *k, uint32_t i, int64_t n)
     k->in.at[i] =
         value_of_text(k, "x", &k->in.at[i], "unsqueeze(x, %s)", ints_text(k, (uint32_t)n, axes));
     return k->in.at[i] != 0;
+}
+
+/* The node's operator on its first input and all floats as type t; result i gets the type of input
+ * like[i]. */
+static bool
+compute_as(Call *k, DType t, const uint32_t like[4])
+{
+    DType was[4];
+
+    for (uint32_t i = 0; i < 4 && i < k->nout; i++)
+        was[i] = input_type(k, like[i])->dtype;
+    for (uint32_t i = 0; i < k->in.n; i++)
+        if (k->in.at[i] && (!i || dtype_is_float(input_type(k, i)->dtype)) &&
+            !(k->in.at[i] = call_cast(k, k->in.at[i], t)))
+            return false;
+    if (!call_outputs(k, k->op, k->attr.n, k->attr.at))
+        return false;
+    for (uint32_t i = 0; i < 4 && i < k->nout; i++) {
+        ValueId v = inside_outer(k, sym(k->m->c, text_of(k->proto->output[i])));
+        if (v && !(v = call_cast(k, v, was[i])))
+            return false;
+        call_bind(k, i, v);
+    }
+    return k->done = true;
 }
 
 /* Before opset 7 the second input is broadcast only on request, and from an axis on. */
@@ -138,13 +163,8 @@ convert_axes_real(Call *k)
 {
     DType t = input_type(k, 0) ? input_type(k, 0)->dtype : DT_NONE;
 
-    if (!dtype_is_int(t) || call_is_open(k, 1)) /* axes from data: sizes.c */
-        return true;
-    k->in.at[0] = call_cast(k, k->in.at[0], DT_F64);
-    return finish(
-        k, k->in.at[0]
-               ? call_cast(k, call_some(k, k->op, k->attr.n, k->attr.at, k->in.n, k->in.at), t)
-               : 0);
+    /* axes from data: sizes.c */
+    return !dtype_is_int(t) || call_is_open(k, 1) || compute_as(k, DT_F64, (uint32_t[4]){ 0 });
 }
 
 /* Parts of equal size, rounded up; the last ones have the remainder. If the axis's size is known,
@@ -324,30 +344,19 @@ convert_norm(Call *k)
     return true;
 }
 
-/* The node's operator on its inputs converted to type t, and its result converted to `to`. */
-static bool
-compute_as(Call *k, DType t, DType to)
-{
-    for (uint32_t i = 0; i < k->in.n; i++)
-        if (k->in.at[i] && !(k->in.at[i] = call_cast(k, k->in.at[i], t)))
-            return false;
-    ValueId y = call_op(k, k->op, k->attr.n, k->attr.at, k->in.n, k->in.at, "wide");
-    return finish(k, y && t == to ? y : call_cast(k, y, to));
-}
-
 /* Thresholds and biases are floats, for integers too. */
 bool
 convert_shrink(Call *k)
 {
-    return need_inputs(k, 1) && (dtype_is_float(input_type(k, 0)->dtype) ||
-                                 compute_as(k, DT_F64, input_type(k, 0)->dtype));
+    return need_inputs(k, 1) &&
+           (dtype_is_float(input_type(k, 0)->dtype) || compute_as(k, DT_F64, (uint32_t[4]){ 0 }));
 }
 
 bool
 convert_det(Call *k)
 {
-    return need_inputs(k, 1) && (!dtype_is_short(input_type(k, 0)->dtype) ||
-                                 compute_as(k, DT_F32, input_type(k, 0)->dtype));
+    return need_inputs(k, 1) &&
+           (!dtype_is_short(input_type(k, 0)->dtype) || compute_as(k, DT_F32, (uint32_t[4]){ 0 }));
 }
 
 /* The result has the type of the scale. */
@@ -358,7 +367,7 @@ convert_rms_norm(Call *k)
         return false;
     DType x = input_type(k, 0)->dtype, scale = input_type(k, 1)->dtype;
     return x == scale || !dtype_is_float(x) || !dtype_is_float(scale) ||
-           compute_as(k, x == DT_F64 || scale == DT_F64 ? DT_F64 : DT_F32, scale);
+           compute_as(k, x == DT_F64 || scale == DT_F64 ? DT_F64 : DT_F32, (uint32_t[4]){ 1 });
 }
 
 /* v[g], one number for each group, repeated for each channel of x. */
@@ -492,35 +501,6 @@ convert_dft(Call *k)
 
 /* If one of queries, keys and values is f64, all are converted; each result has the type of its
  * operand. */
-static bool
-attention_in_doubles(Call *k)
-{
-    static const uint32_t like[] = { 0, 1, 2, 0 };
-    const char *name[4];
-    DType was[4];
-    ValueId y[4];
-
-    for (uint32_t i = 0; i < k->nout && i < 4; i++) {
-        name[i] =
-            i < k->proto->n_output && *text_of(k->proto->output[i]) ? k->proto->output[i] : NULL;
-        was[i] = input_type(k, like[i])->dtype;
-    }
-    for (uint32_t i = 0; i < 6 && i < k->in.n; i++)
-        if (k->in.at[i] && dtype_is_float(input_type(k, i)->dtype) &&
-            !(k->in.at[i] = call_cast(k, k->in.at[i], DT_F64)))
-            return false;
-    OpNode call = call_node(k, k->op, k->attr.n, k->attr.at, k->in.n, k->in.at);
-    if (!graph_infer_op(k->m->g, &call, k->nout, name, y))
-        return false;
-    for (uint32_t i = 0; i < k->nout && i < 4; i++)
-        if (name[i]) {
-            if (!(y[i] = call_cast(k, y[i], was[i])))
-                return false;
-            call_bind(k, i, y[i]);
-        }
-    return k->done = true;
-}
-
 bool
 convert_attention(Call *k)
 {
@@ -531,5 +511,6 @@ convert_attention(Call *k)
         doubles |= t == DT_F64;
         others |= dtype_is_float(t) && t != DT_F64;
     }
-    return need_inputs(k, 3) && (!doubles || !others || attention_in_doubles(k));
+    return need_inputs(k, 3) &&
+           (!doubles || !others || compute_as(k, DT_F64, (uint32_t[4]){ 0, 1, 2, 0 }));
 }

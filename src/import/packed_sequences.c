@@ -79,7 +79,6 @@ static bool
 convert_packed_heads(Call *k)
 {
     static const char *const names[] = { "q", "k", "v" };
-    int64_t at = 0, size;
 
     if (!call_in(k, 0) || !call_in(k, 5))
         return call_refuse(k, "%s without queries or sums of lengths", k->proto->op_type);
@@ -96,16 +95,8 @@ convert_packed_heads(Call *k)
             return call_refuse(
                 k, "%s of queries, keys and values that are not three of rank 2, or one of rank 4",
                 k->proto->op_type);
-        if (!call_value(k, "row_bias"))
-            continue;
-        if (!expr_const(t->dim[1], &size))
-            return call_refuse(k, "%s with a bias for sizes that are not known", k->proto->op_type);
-        if (!call_text(k, "%s = %s + slice(row_bias, [%" PRId64 "], [%" PRId64 "], [-1])", names[i],
-                       names[i], at, at + size))
-            return false;
-        at += size;
     }
-    return attend_rows(k);
+    return add_row_bias(k, 3) && attend_rows(k);
 }
 
 /* x[b, s, n]: the rows below each length; their original indices followed by those of padding,

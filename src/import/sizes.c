@@ -759,16 +759,7 @@ call_sizes(Call *k, const OpRow *row)
     case OP_range:
         return !(call_is_open(k, 0) || call_is_open(k, 1) || call_is_open(k, 2)) || k->in.n < 3 ||
                size_range(k);
-    case OP_reduce_sum:
-    case OP_reduce_mean:
-    case OP_reduce_prod:
-    case OP_reduce_max:
-    case OP_reduce_min:
-    case OP_reduce_l1:
-    case OP_reduce_l2:
-    case OP_reduce_sum_square:
-    case OP_reduce_log_sum:
-    case OP_reduce_log_sum_exp: return !call_is_open(k, 1) || size_reduce(k);
+    case OP_reduce_sum ... OP_reduce_log_sum_exp: return !call_is_open(k, 1) || size_reduce(k);
     default: return true;
     }
 }

@@ -44,38 +44,13 @@ op_named(const char *name, size_t n)
 static bool
 takes_text(OpKind op)
 {
-    static const OpKind moves[] = { OP_identity,
-                                    OP_where,
-                                    OP_reshape,
-                                    OP_flatten,
-                                    OP_squeeze,
-                                    OP_unsqueeze,
-                                    OP_transpose,
-                                    OP_expand,
-                                    OP_tile,
-                                    OP_concat,
-                                    OP_split,
-                                    OP_slice,
-                                    OP_reverse_sequence,
-                                    OP_gather,
-                                    OP_gather_elements,
-                                    OP_gather_nd,
-                                    OP_scatter_elements,
-                                    OP_scatter_nd,
-                                    OP_shape,
-                                    OP_size,
-                                    OP_one_hot,
-                                    OP_pad,
-                                    OP_trilu,
-                                    OP_depth_to_space,
-                                    OP_space_to_depth,
-                                    OP_center_crop_pad,
-                                    OP_tensor_scatter };
+    static const OpKind others[] = { OP_identity, OP_where,           OP_shape,
+                                     OP_size,     OP_center_crop_pad, OP_tensor_scatter };
 
-    for (uint32_t i = 0; i < sizeof moves / sizeof *moves; i++)
-        if (op == moves[i])
+    for (uint32_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (op == others[i])
             return true;
-    return op_is_routine(op);
+    return (op >= OP_reshape && op <= OP_one_hot) || op_is_routine(op);
 }
 
 /* ---- infer and expand ------------------------------------------------------------------------ */
