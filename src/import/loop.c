@@ -41,9 +41,9 @@ typedef struct {
 static uint32_t
 declared_rank(const Onnx__ValueInfoProto *v)
 {
-    const Onnx__TypeProto *t = v->type;
-    return t && t->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE && t->tensor_type->shape &&
-           t->tensor_type->shape->n_dim == 1;
+    const Onnx__TensorShapeProto *shape = declared_shape(v);
+
+    return shape && shape->n_dim == 1;
 }
 
 static ValueId

@@ -28,9 +28,7 @@ map_input(Model *m, const Onnx__ValueInfoProto *v, bool *is)
         t && t->value_case == ONNX__TYPE_PROTO__VALUE_MAP_TYPE ? t->map_type : NULL;
     const Onnx__TypeProto *value = map ? map->value_type : NULL;
     DType key = map ? dtype_from_onnx(map->key_type) : DT_NONE;
-    DType of = value && value->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE
-                   ? dtype_from_onnx(value->tensor_type->elem_type)
-                   : DT_NONE;
+    DType of = tensor_type(value) ? dtype_from_onnx(value->tensor_type->elem_type) : DT_NONE;
     const Expr *entries = expr_symbol(m->c, arena_printf(m->arena, "%s_entries", v->name));
     Loc loc = { .file = m->path };
 

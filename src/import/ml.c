@@ -87,20 +87,6 @@ ml_const(Call *k, const char *name, DType t, int64_t rows, int64_t columns, cons
 }
 
 ValueId
-ml_floats_const(Call *k, const char *name, int64_t rows, int64_t columns, const float *v)
-{
-    return ml_const(k, name, DT_F32, rows, columns, v);
-}
-
-ValueId
-ml_float(Call *k, double v)
-{
-    float f = (float)v;
-    return graph_const(k->m->g, "number", type_new(k->m->c, DT_F32, 0, NULL),
-                       arena_copy(k->m->arena, &f, sizeof f));
-}
-
-ValueId
 ml_real(Call *k, ValueId v)
 {
     return v && value_type(k, v)->dtype != DT_F64 ? call_cast(k, v, DT_F32) : v;
@@ -166,12 +152,15 @@ ml_transform(Call *k, ValueId scores, const char *name)
     return 0;
 }
 
-static ValueId
-named_result(Call *k, ValueId v, uint32_t i)
+bool
+ml_result(Call *k, uint32_t i, ValueId v)
 {
     const char *name =
         i < k->proto->n_output && *text_of(k->proto->output[i]) ? k->proto->output[i] : "unused";
-    return v ? call_op(k, OP_identity, 0, NULL, 1, &v, name) : 0;
+    v = v ? call_op(k, OP_identity, 0, NULL, 1, &v, name) : 0;
+    call_bind(k, i, v);
+    k->done = true;
+    return v != 0;
 }
 
 bool
@@ -184,8 +173,7 @@ ml_labels(Call *k, const AttrList *labels, ValueId which)
             k, "labels which",
             VALUES(ml_const(k, "labels", labels->t, labels->n, -1, labels->data), which),
             "gather(labels, which)");
-    call_bind(k, 0, named_result(k, v, 0));
-    return v != 0;
+    return ml_result(k, 0, v);
 }
 
 /* ---- dictionaries ---------------------------------------------------------------------------- */
@@ -339,7 +327,7 @@ convert_one_hot_encoder(Call *k)
         unit[i * cats.n + i] = 1;
     ValueId x = cats.t == DT_STR ? k->in.at[0] : call_cast(k, k->in.at[0], cats.t),
             at = ml_place(k, x, &cats);
-    ValueId table = ml_floats_const(k, "rows", cats.n + zeros, cats.n, unit);
+    ValueId table = ml_const(k, "rows", DT_F32, cats.n + zeros, cats.n, unit);
     return at && finish(k, value_of_text(k, "table at", VALUES(table, at), "gather(table, at)"));
 }
 
@@ -445,7 +433,7 @@ linear(Call *k, ValueId x, const AttrList *w, const AttrList *b, int64_t rows)
         for (int64_t j = 0; j < columns; j++)
             transposed[j * rows + i] = ((const float *)w->data)[i * columns + j];
     return value_of_text(k, "x w b",
-                         VALUES(x, ml_floats_const(k, "coefficients", columns, rows, transposed),
+                         VALUES(x, ml_const(k, "coefficients", DT_F32, columns, rows, transposed),
                                 b->n ? ml_const(k, "intercepts", DT_F32, b->n, -1, b->data) : 0),
                          "y = matmul(x, like(w, x))\n"
                          "b? y = y + like(b, x)");
@@ -458,22 +446,13 @@ convert_linear_regressor(Call *k)
     ValueId x = need_input(k, 0) ? ml_rows(k, ml_real(k, k->in.at[0])) : 0;
     ValueId y = linear(k, x, &w, &b, get_int(k, "targets", 1));
 
-    return finish(k,
-                  named_result(k, ml_transform(k, y, get_string(k, "post_transform", "NONE")), 0));
+    return ml_result(k, 0, ml_transform(k, y, get_string(k, "post_transform", "NONE")));
 }
 
 static ValueId
 best_column(Call *k, ValueId scores)
 {
     return value_of_text(k, "x", &scores, "arg_max(x) {axis = 1, keepdims = 0}");
-}
-
-static bool
-give_scores(Call *k, ValueId scores)
-{
-    call_bind(k, 1, named_result(k, scores, 1));
-    k->done = true;
-    return scores != 0;
 }
 
 static bool
@@ -496,7 +475,7 @@ convert_linear_classifier(Call *k)
     if (rows == 1)
         s = ml_both(k, s, true);
     return ml_labels(k, &labels, best_column(k, s)) &&
-           give_scores(k, ml_transform(k, s, get_string(k, "post_transform", "NONE")));
+           ml_result(k, 1, ml_transform(k, s, get_string(k, "post_transform", "NONE")));
 }
 
 /* ---- support vectors ------------------------------------------------------------------------- */
@@ -549,8 +528,7 @@ convert_svm_regressor(Call *k)
     ValueId y = linear(k, x, &w, &none, 1);
     y = value_of_text(k, "y", &y, "y = y + %a\n%s", ml_number(&rho, 0),
                       get_int(k, "one_class", 0) ? "where(y > 0, like(1, y), -1)" : "");
-    return finish(k,
-                  named_result(k, ml_transform(k, y, get_string(k, "post_transform", "NONE")), 0));
+    return ml_result(k, 0, ml_transform(k, y, get_string(k, "post_transform", "NONE")));
 }
 
 /* Each pair of classes has a score, and votes for one of them. Columns of these matrices are
@@ -613,7 +591,7 @@ convert_svm_classifier(Call *k)
         ValueId s = linear(k, x, &w, &none, labels.n ? labels.n : 1);
         s = value_of_text(k, "s", &s, "s + %a", ml_number(&rho, 0));
         return s && ml_labels(k, &labels, best_column(k, s)) &&
-               give_scores(k, ml_transform(k, s, transform));
+               ml_result(k, 1, ml_transform(k, s, transform));
     }
     if (vectors.n % count || !pairs_of(k, &w, &per_class, count, &p))
         return vectors.n % count ? call_wrong(k, "%lld numbers of %lld vectors",
@@ -625,13 +603,13 @@ convert_svm_classifier(Call *k)
     ValueId kernel = kernel_of(k, x, &vectors, count, get_string(k, "kernel_type", "LINEAR"));
     ValueId s =
         value_of_text(k, "kernel weights rho x",
-                      VALUES(kernel, ml_floats_const(k, "weights", count, p.pairs, p.weight),
+                      VALUES(kernel, ml_const(k, "weights", DT_F32, count, p.pairs, p.weight),
                              ml_const(k, "rho", DT_F32, rho.n, -1, rho.data), x),
                       "matmul(kernel, like(weights, x)) + like(rho, x)");
     ValueId votes =
         value_of_text(k, "s first second",
-                      VALUES(s, ml_floats_const(k, "first", p.pairs, per_class.n, p.first),
-                             ml_floats_const(k, "second", p.pairs, per_class.n, p.second)),
+                      VALUES(s, ml_const(k, "first", DT_F32, p.pairs, per_class.n, p.first),
+                             ml_const(k, "second", DT_F32, p.pairs, per_class.n, p.second)),
                       "won = f32(s > 0)\n"
                       "matmul(won, first) + matmul(1 - won, second)");
     ValueId which = best_column(k, votes);
@@ -643,7 +621,7 @@ convert_svm_classifier(Call *k)
                           per_class.n);
     else if (p.pairs == 1)
         s = ml_both(k, s, true);
-    return ml_labels(k, &labels, which) && give_scores(k, ml_transform(k, s, transform));
+    return ml_labels(k, &labels, which) && ml_result(k, 1, ml_transform(k, s, transform));
 }
 
 const OpRow ml_rows_table[] = {

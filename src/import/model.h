@@ -81,7 +81,8 @@ bool model_node(Model *m, const Onnx__NodeProto *n, uint32_t index);
 /* The If g->node[order[0]], with the reason m->ranks, and the n - 1 nodes after it: reads those
  * that depend on it in its branches. (continuation.c) */
 bool model_continuation(Model *m, const uint32_t *order, size_t n);
-/* NULL: its rank is not declared */
+/* NULL: it is no tensor, and its rank is not declared */
+const Onnx__TypeProto__Tensor *tensor_type(const Onnx__TypeProto *t);
 const Onnx__TensorShapeProto *declared_shape(const Onnx__ValueInfoProto *v);
 
 /* The name of a dimension if it stands for one size everywhere; otherwise NULL. (onnx.c) */

@@ -114,12 +114,10 @@ model_define(Model *m, const char *name, ValueId v, Loc loc)
     return true;
 }
 
-static const Onnx__TypeProto__Tensor *
-tensor_type(const Onnx__ValueInfoProto *v)
+const Onnx__TypeProto__Tensor *
+tensor_type(const Onnx__TypeProto *t)
 {
-    return v->type && v->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE
-               ? v->type->tensor_type
-               : NULL;
+    return t && t->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ? t->tensor_type : NULL;
 }
 
 /* A sequence or an optional: its two tensors. */
@@ -132,7 +130,7 @@ list_input(Model *m, const Onnx__ValueInfoProto *v, bool *is)
     t = optional ? t->optional_type->elem_type : t;
     bool list = t && t->value_case == ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE && t->sequence_type;
     t = list ? t->sequence_type->elem_type : t;
-    *is = (optional || list) && t && t->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
+    *is = (optional || list) && tensor_type(t);
     DType dtype = *is ? dtype_from_onnx(t->tensor_type->elem_type) : DT_NONE;
     if (dtype == DT_NONE) {
         *is = false;
@@ -202,7 +200,7 @@ static bool
 name_is_taken(const Model *m, const char *name, const Onnx__ValueInfoProto *v, size_t d)
 {
     for (size_t i = 0; i < m->from->n_input; i++) {
-        const Onnx__TypeProto__Tensor *t = tensor_type(m->from->input[i]);
+        const Onnx__TypeProto__Tensor *t = tensor_type(m->from->input[i]->type);
         for (size_t k = 0; t && t->shape && k < t->shape->n_dim; k++) {
             if (v == m->from->input[i] && k == d)
                 return false;
@@ -225,7 +223,7 @@ own_symbol(const Model *m, const char *name)
 static const Expr *
 input_dim(const Model *m, const Onnx__ValueInfoProto *v, size_t d)
 {
-    const Onnx__TensorShapeProto__Dimension *dim = tensor_type(v)->shape->dim[d];
+    const Onnx__TensorShapeProto__Dimension *dim = tensor_type(v->type)->shape->dim[d];
     const char *name = dim_name(dim);
 
     if (dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE &&
@@ -263,7 +261,7 @@ static bool
 bind_shape(Model *m, const Onnx__ValueInfoProto *v, const ImportShape *s, Binding *b, uint32_t *nb,
            Loc loc)
 {
-    const Onnx__TypeProto__Tensor *t = tensor_type(v);
+    const Onnx__TypeProto__Tensor *t = tensor_type(v->type);
     Var var;
     int64_t fixed;
 
@@ -290,7 +288,7 @@ static bool
 declared_input(Model *m, const Onnx__ValueInfoProto *v, const ImportShape *shape, const Binding *b,
                uint32_t nb, Loc loc, const Type **out)
 {
-    const Onnx__TypeProto__Tensor *t = tensor_type(v);
+    const Onnx__TypeProto__Tensor *t = tensor_type(v->type);
     const Expr *dim[TN_MAX_RANK];
     DType dtype = dtype_from_onnx(t->elem_type);
 
@@ -403,7 +401,7 @@ unknown_binding(Model *m, const ImportOptions *o, Loc loc)
     for (uint32_t i = 0; i < o->ndim; i++) {
         bool found = false;
         for (size_t v = 0; v < g->n_input; v++) {
-            const Onnx__TypeProto__Tensor *t = tensor_type(g->input[v]);
+            const Onnx__TypeProto__Tensor *t = tensor_type(g->input[v]->type);
             for (size_t d = 0; t && t->shape && d < t->shape->n_dim; d++) {
                 Var var;
                 const Expr *e = input_dim(m, g->input[v], d);
@@ -442,7 +440,7 @@ read_inputs(Model *m, const ImportOptions *o, Map *constants)
     for (size_t i = 0; i < g->n_input; i++) {
         const Onnx__ValueInfoProto *v = g->input[i];
         const ImportShape *s = shape_for(o, text_of(v->name));
-        if (s && tensor_type(v) && !bind_shape(m, v, s, b, &nb, loc))
+        if (s && tensor_type(v->type) && !bind_shape(m, v, s, b, &nb, loc))
             return false;
     }
     for (size_t i = 0; i < g->n_input; i++) {
@@ -453,7 +451,7 @@ read_inputs(Model *m, const ImportOptions *o, Map *constants)
             return diag_error(&m->c->diags, DIAG_MODEL, loc, "input %zu of the graph has no name",
                               i);
         bool list = false;
-        if (!tensor_type(v) &&
+        if (!tensor_type(v->type) &&
             (!map_input(m, v, &list) || (!list && !list_input(m, v, &list)) || !list))
             return list ? false : refuse_input(m, v, loc);
         if (list)

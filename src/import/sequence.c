@@ -654,8 +654,7 @@ read_optional(Call *k)
     bool list = t && t->value_case == ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE;
     if (list)
         t = t->sequence_type->elem_type;
-    if (!t || t->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ||
-        dtype_from_onnx(t->tensor_type->elem_type) == DT_NONE)
+    if (!tensor_type(t) || dtype_from_onnx(t->tensor_type->elem_type) == DT_NONE)
         return call_refuse(k, "Optional without an element, of a type that Tenon does not have");
     DType dtype = dtype_from_onnx(t->tensor_type->elem_type);
     s = t->tensor_type->shape ? empty(k, dtype, (uint32_t)t->tensor_type->shape->n_dim)
@@ -778,10 +777,7 @@ read_map(Call *k)
         const Onnx__TypeProto *t = body->output[i]->type;
         Onnx__NodeProto *n = made_node(a, "SequenceEmpty", 0, 1);
         n->output[0] = arena_printf(a, "map empty %zu", i);
-        made_int(a, n, "dtype",
-                 t && t->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE
-                     ? t->tensor_type->elem_type
-                     : 1);
+        made_int(a, n, "dtype", tensor_type(t) ? t->tensor_type->elem_type : 1);
         loop->input[2 + i] = n->output[0];
         loop->output[i] = i < nout ? k->proto->output[i] : arena_printf(a, "map unused %zu", i);
         g->node[g->n_node++] = n;

@@ -6,6 +6,7 @@
 #include "import/compose.h"
 #include "import/ml.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -144,9 +145,6 @@ static ValueId
 ensemble(Forest *f, ValueId x, int64_t targets, int64_t how)
 {
     Call *k = f->k;
-    Attr *attr = NEW_ARRAY(k->m->arena, Attr, 3);
-    const char *const name[3] = { "targets", "aggregate", "features" };
-    const int64_t number[3] = { targets, how, f->features };
     uint32_t n = f->threshold.n;
 
     if (!x || !n || targets < 1 || targets > INT32_MAX)
@@ -155,8 +153,6 @@ ensemble(Forest *f, ValueId x, int64_t targets, int64_t how)
                       : (ValueId)(x && call_refuse(k, "%s without trees", k->proto->op_type));
     if (!find_depths(f))
         return 0;
-    for (int i = 0; i < 3; i++)
-        attr[i] = (Attr){ .name = sym(k->m->c, name[i]), .kind = ATTR_INT, .i = number[i] };
     for (uint32_t i = 0; i < f->target.n; i++)
         if (f->target.at[i] < 0 || f->target.at[i] >= targets)
             return (ValueId)broken(k, "its weight is of a class or target that is not there", i);
@@ -167,7 +163,11 @@ ensemble(Forest *f, ValueId x, int64_t targets, int64_t how)
                             ints_const(k, "first", f->first.at, f->first.n, -1),
                             ints_const(k, "targets", f->target.at, f->target.n, -1),
                             reals_const(f, "weights", f->weight.at, f->weight.n) };
-    return call_op(k, OP_tree_ensemble, 3, attr, 7, in, "scores");
+    return value_of_text(
+        k, "x nodes thresholds roots first targets weights", in,
+        "scores = tree_ensemble(x, nodes, thresholds, roots, first, targets, weights) "
+        "{targets = %" PRId64 ", aggregate = %" PRId64 ", features = %" PRId64 "}",
+        targets, how, f->features);
 }
 
 /* ---- versions 1 to 3: nodes by two numbers --------------------------------------------------- */
@@ -351,7 +351,7 @@ convert_tree_regressor(Call *k)
                                         aggregate_of(get_string(k, "aggregate_function", "SUM")))),
                   DT_F32);
     y = ml_transform(k, y, get_string(k, "post_transform", "NONE"));
-    return finish(k, y ? call_op(k, OP_identity, 0, NULL, 1, &y, output_name(k)) : 0);
+    return ml_result(k, 0, y);
 }
 
 /* Two classes may share one score; its weights tell whether it is a probability. */
@@ -366,12 +366,7 @@ give_binary(Call *k, const Forest *f, const AttrList *labels, ValueId score, con
         value_of_text(k, "score", &score, "reshape(i64(score > %a), [-1])", positive ? 0.5 : 0.0);
     ValueId both = ml_both(k, score, !positive);
     both = positive ? both : ml_transform(k, both, transform);
-    call_bind(k, 1,
-              both ? call_op(k, OP_identity, 0, NULL, 1, &both,
-                             k->proto->n_output > 1 ? k->proto->output[1] : "scores")
-                   : 0);
-    k->done = true;
-    return ml_labels(k, labels, which) && both;
+    return ml_labels(k, labels, which) && ml_result(k, 1, both);
 }
 
 bool
@@ -406,12 +401,7 @@ convert_tree_classifier(Call *k)
         return give_binary(k, &f, &labels, s, transform);
     ValueId which = value_of_text(k, "s", &s, "arg_max(s) {axis = 1, keepdims = 0}"),
             y = ml_transform(k, s, transform);
-    call_bind(k, 1,
-              y ? call_op(k, OP_identity, 0, NULL, 1, &y,
-                          k->proto->n_output > 1 ? k->proto->output[1] : "scores")
-                : 0);
-    k->done = true;
-    return ml_labels(k, &labels, which) && y;
+    return ml_labels(k, &labels, which) && ml_result(k, 1, y);
 }
 
 /* ---- version 5: nodes and leaves by their indices -------------------------------------------- */
@@ -529,5 +519,5 @@ convert_tree_ensemble(Call *k)
     ValueId y = ensemble(&f, x, get_int(k, "n_targets", 1), aggregate[how]);
     y = ml_transform(k, y, transforms[transform]);
     y = y ? call_cast(k, y, input_type(k, 0)->dtype) : 0;
-    return finish(k, y ? call_op(k, OP_identity, 0, NULL, 1, &y, output_name(k)) : 0);
+    return ml_result(k, 0, y);
 }

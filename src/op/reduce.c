@@ -43,9 +43,9 @@ infer_reduce(Ctx *c, const OpCall *call, const Type **out)
 
     if (!reduced_axes(c, call, &set, &keep))
         return false;
-    if (call->in[0]->dtype == DT_BOOL && call->op != OP_reduce_max && call->op != OP_reduce_min)
-        return op_fail(c, call, DIAG_MODEL, "input 0 is %s; its elements must be numbers",
-                       type_str(c, call->in[0]));
+    if (call->op != OP_reduce_max && call->op != OP_reduce_min &&
+        !op_elements(c, call, 0, "numbers"))
+        return false;
     out[0] = without_axes(c, call->in[0], set, keep, call->in[0]->dtype);
     return true;
 }
