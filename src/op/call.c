@@ -184,12 +184,14 @@ op_elements(Ctx *c, const OpCall *call, uint32_t i, const char *kinds)
         return true;
     for (const char *s = kinds; *s; s += n + strspn(s + n, ", ")) {
         n = strcspn(s, ", ");
-        if (t == (strncmp(s, "strings", n) ? dtype_from_name(s, n) : DT_STR))
+        size_t k = 0;
+        while (k < sizeof many / sizeof *many &&
+               (strlen(many[k].name) != n || memcmp(many[k].name, s, n)))
+            k++;
+        if (k < sizeof many / sizeof *many
+                ? many[k].kinds >> dtype_info[t].kind & 1
+                : t == (strncmp(s, "strings", n) ? dtype_from_name(s, n) : DT_STR))
             return true;
-        for (size_t k = 0; k < sizeof many / sizeof *many; k++)
-            if (strlen(many[k].name) == n && !memcmp(many[k].name, s, n) &&
-                many[k].kinds >> dtype_info[t].kind & 1)
-                return true;
     }
     return op_fail(c, call, DIAG_MODEL, "input %u is %s; its elements must be %s", i,
                    type_str(c, call->in[i]), kinds);
