@@ -401,26 +401,15 @@ stage_schedule(Job *j)
     return true;
 }
 
-typedef struct {
-    Text *t;
-    uint32_t n;
-    const char *seen[4];
-} NameSample;
-
+/* The first three symbols of e. */
 static void
-add_symbol(void *user, Var v)
+text_symbols(Text *t, const Expr *e)
 {
-    NameSample *names = user;
-    const char *name = v.kind == VAR_SYMBOL ? (Sym)(uintptr_t)v.id : NULL;
+    SymbolSet s = { .seen.arena = t->arena };
 
-    for (uint32_t i = 0; i < names->n && name; i++)
-        if (names->seen[i] == name)
-            name = NULL;
-    if (!name || names->n == 4)
-        return;
-    text_printf(names->t, "%s%s", names->n ? names->n == 3 ? ", …" : ", " : "",
-                names->n == 3 ? "" : name);
-    names->seen[names->n++] = name;
+    expr_symbols(&s, e);
+    for (uint32_t i = 0; i < s.n && i < 4; i++)
+        text_printf(t, "%s%s", i ? i == 3 ? ", …" : ", " : "", i == 3 ? "" : s.at[i]);
 }
 
 /* Checks the bound for all sizes of the model. */
@@ -442,7 +431,7 @@ check_arena(Job *j)
             "max_arena_bytes). Allow as much, or give smaller sizes with --dim or --shape",
             text_str(&takes), text_str(&allowed));
     }
-    expr_vars(bytes, add_symbol, &(NameSample){ .t = &takes });
+    text_symbols(&takes, bytes);
     return diag_error(&j->ctx->diags, DIAG_LIMIT, (Loc){ .file = j->model_path },
                       "what values between kernels take at once, the arena, depends on %s, and has "
                       "no bound; it may "
@@ -481,7 +470,7 @@ summarise(Job *j)
         text_size(&t, arena);
     else {
         text_add(&t, "sized by ");
-        expr_vars(j->plan->plan.at[0]->arena_bytes, add_symbol, &(NameSample){ .t = &t });
+        text_symbols(&t, j->plan->plan.at[0]->arena_bytes);
     }
     return text_str(&t);
 }

@@ -84,16 +84,7 @@ ranges_declare(Job *j)
 static bool
 is_found(Job *j, const char *name)
 {
-    const Graph *g = j->graph;
-    Var v = symbol_of(j->ctx, name);
-    bool found = false;
-
-    for (uint32_t k = 0; k < g->input.n; k++) {
-        const Type *t = g->value.at[g->input.at[k]].type;
-        for (uint32_t d = 0; d < t->rank; d++)
-            found |= expr_uses(t->dim[d], v);
-    }
-    return found;
+    return graph_is_given(j->graph, symbol_of(j->ctx, name));
 }
 
 bool
@@ -222,9 +213,8 @@ has_few_frames(const Graph *g, Supposed *s)
 }
 
 static void
-count_signal(void *user, Var v)
+count_signal(Job *j, Var v)
 {
-    Job *j = user;
     Supposed s = { j->ctx, v, EXPR_SUPPOSED };
     Interval possible = expr_symbol_get(j->ctx, v);
 
@@ -253,6 +243,7 @@ ranges_count(Job *j)
     for (uint32_t k = 0; k < g->input.n; k++) {
         const Type *t = g->value.at[g->input.at[k]].type;
         for (uint32_t d = 0; d < t->rank; d++)
-            expr_vars(t->dim[d], count_signal, j);
+            FOR_EACH_VARIABLE (s, t->dim[d])
+                count_signal(j, s);
     }
 }

@@ -113,8 +113,34 @@ bool expr_is_var(const Expr *e, Var *v);           /* exactly one variable? v ma
 uint32_t expr_depth(const Expr *e);
 bool expr_uses(const Expr *e, Var v); /* at any depth */
 bool expr_uses_kind(const Expr *e, VarKind k);
-/* Visit each distinct variable once, in a deterministic order. */
-void expr_vars(const Expr *e, void (*visit)(void *user, Var v), void *user);
+/* FOR_EACH_VARIABLE(v, e) {…} declares Var v: each distinct variable of e once, in a deterministic
+ * order; none if e is NULL. It may be left at any point. */
+#define FOR_EACH_VARIABLE(v, e)                                                                    \
+    for (Var v##_list[expr_count_vars(e) + 1], *v##_at = v##_list,                                 \
+                                               *v##_end = expr_list_vars((e), v##_list), v;        \
+         v##_at < v##_end && (v = *v##_at, true); v##_at++)
+uint32_t expr_count_vars(const Expr *e);           /* at all depths, with repetition */
+Var *expr_list_vars(const Expr *e, Var *distinct); /* the end of the list */
+
+/* Distinct symbols in the order in which they were added; { .seen.arena = a } is empty. */
+typedef struct {
+    Map seen;
+    uint32_t n, cap;
+    Sym *at;
+} SymbolSet;
+bool symbols_add(SymbolSet *s, Sym symbol); /* false: it is in the set */
+void expr_symbols(SymbolSet *s, const Expr *e);
+static inline Var
+symbol_var(Sym s)
+{
+    return (Var){ VAR_SYMBOL, MAP_PTR(s) };
+}
+static inline Sym
+var_symbol(Var v)
+{
+    return (Sym)(uintptr_t)v.id;
+}
+
 /* The number with high = floor(number / base) and low = number mod base; NULL: not of this form. */
 const Expr *expr_of_digits(const Expr *high, const Expr *low, const Expr *base);
 /* e = coef * v + rest with neither using v? (coef 0 when v is absent) */

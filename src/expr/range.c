@@ -496,33 +496,20 @@ at_range_end(Proof *p, const Expr *e)
     return NULL;
 }
 
-typedef struct {
-    Proof *p;
-    const Expr *e, *least;
-} SymbolSearch;
-
-static void
-try_symbol(void *user, Var v)
-{
-    SymbolSearch *s = user;
-
-    if (s->least || v.kind != VAR_SYMBOL)
-        return;
-    Interval b = var_bounds(s->p, v);
-    Slope slope = slope_in(s->p, s->e, v);
-    if (slope == RISING && b.lo != LO)
-        s->least = put(s->p, s->e, v, expr_int(s->p->c, b.lo));
-    if (slope == FALLING && b.hi != HI)
-        s->least = put(s->p, s->e, v, expr_int(s->p->c, b.hi));
-}
-
 static const Expr *
 at_symbol_end(Proof *p, const Expr *e)
 {
-    SymbolSearch s = { p, e, NULL };
-
-    expr_vars(e, try_symbol, &s);
-    return s.least;
+    FOR_EACH_VARIABLE (v, e) {
+        if (v.kind != VAR_SYMBOL)
+            continue;
+        Interval b = var_bounds(p, v);
+        Slope slope = slope_in(p, e, v);
+        if (slope == RISING && b.lo != LO)
+            return put(p, e, v, expr_int(p->c, b.lo));
+        if (slope == FALLING && b.hi != HI)
+            return put(p, e, v, expr_int(p->c, b.hi));
+    }
+    return NULL;
 }
 
 /* The first atom of this kind that e is linear in. */

@@ -483,29 +483,16 @@ learn_min_max(Ctx *c, const Expr *x, const Expr *y)
     return a != NULL;
 }
 
-typedef struct {
-    const Map *late;
-    uint64_t when;
-} Latest;
-
-static void
-see_late(void *user, Var v)
-{
-    Latest *l = user;
-    uint64_t when;
-
-    if (v.kind == VAR_SYMBOL && map_get(l->late, v.id, &when) && when > l->when)
-        l->when = when;
-}
-
 /* The position of the last late symbol in it; 0: none. */
 static uint64_t
 latest_in(Ctx *c, const Expr *e)
 {
-    Latest l = { .late = &expr_table(c)->late };
+    uint64_t last = 0, when;
 
-    expr_vars(e, see_late, &l);
-    return l.when;
+    FOR_EACH_VARIABLE (v, e)
+        if (v.kind == VAR_SYMBOL && map_get(&expr_table(c)->late, v.id, &when) && when > last)
+            last = when;
+    return last;
 }
 
 /* Is one of its symbols defined after v? v may be used before that. */

@@ -101,8 +101,9 @@ bool axis_varies(const Axis *a);
 /* Item i of a reduction before the first point: the combiner's identity, and for an index that of
  * the first point. Data equal to the identity still give the first such point's index. */
 const Scalar *nest_reduction_begin(Ctx *c, const Nest *n, const Scalar *reduce, uint32_t i);
-/* Each variable of its types, bounds, indices and values, some more than once. */
-void nest_vars(const Nest *n, void (*visit)(void *user, Var v), void *user);
+/* Adds the symbols of its types, then those of its extents, indices and values. */
+void nest_symbols(SymbolSet *s, const Nest *n);
+void scalar_symbols(SymbolSet *s, const Scalar *value);
 /* axes an Expr uses, inside computed values too */
 AxisSet expr_axes(const Expr *e);
 static inline AxisSet

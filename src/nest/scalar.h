@@ -205,6 +205,24 @@ const Scalar *const *expr_nodes(Ctx *c, const Expr *e);
 #define FOR_EACH_SCALAR(s, list)                                                                   \
     for (const Scalar *const *s##_at = (list), *s; (s = *s##_at); s##_at++)
 
+/* FOR_EACH_OPERAND(x, s) {…}: the nodes that s is computed from, each time that it uses them: its
+ * arguments, its outside value, and the values of the computed variables of each of its Exprs. */
+#define FOR_EACH_OPERAND(x, s)                                                                     \
+    for (const Scalar *x##_list[scalar_count_operands(s) + 1],                                     \
+         **x##_at = scalar_list_operands((s), x##_list), *x;                                       \
+         (x = *x##_at); x##_at++)
+uint32_t scalar_count_operands(const Scalar *s); /* at least as many */
+const Scalar **scalar_list_operands(const Scalar *s, const Scalar **list);
+/* Is operand i an arm of a select, or an outside value, so that it may be unused? */
+static inline bool
+scalar_guards(const Scalar *s, uint32_t i)
+{
+    return s->op == S_SELECT ? i > 0 : s->op == S_LOAD && s->u.load.outside && i == 0;
+}
+/* Its Exprs: the indices of a load, then lane_stride and valid, which may be NULL. */
+uint32_t scalar_exprs(const Scalar *s);
+const Expr *scalar_expr(const Scalar *s, uint32_t i);
+
 /* The Expr of an index or an i64 number; NULL: it is computed from data. */
 const Expr *scalar_as_index(Ctx *c, const Scalar *s);
 bool scalar_uses(const Scalar *s, Var v);                       /* in any Expr below */

@@ -540,18 +540,6 @@ report(const Ragged *r, RaggedReport *out)
 
 /* ---- inputs and outputs without padding ------------------------------------------------------ */
 
-static bool
-is_given(const Graph *g, Var symbol)
-{
-    for (uint32_t i = 0; i < g->input.n; i++) {
-        const Type *t = g->value.at[g->input.at[i]].type;
-        for (uint32_t d = 0; d < t->rank; d++)
-            if (expr_uses(t->dim[d], symbol))
-                return true;
-    }
-    return false;
-}
-
 typedef struct {
     LateSize at[2 * TN_MAX_RANK];
     uint32_t n;
@@ -573,7 +561,7 @@ find_late(const Ragged *r, const Value *v, const Tokens *k, LateSizes *late)
                               v->name, expr_str(r->c, dim), k->digit[i].dim);
         for (uint32_t n = 0; n < late->n && !known; n++)
             known = late->at[n].symbol.id == symbol.id;
-        if (!known && !is_given(r->to, symbol) && late->n < 2 * TN_MAX_RANK)
+        if (!known && !graph_is_given(r->to, symbol) && late->n < 2 * TN_MAX_RANK)
             late->at[late->n++] = (LateSize){ symbol, k->digit[i].counts == DIGIT_SEQUENCE };
     }
     return true;
