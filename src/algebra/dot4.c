@@ -180,7 +180,6 @@ nest_dot4_products(Ctx *c, const Nest *n, const bool *constant, Dot4Sums *sums)
                                   scalar_pack(c, s.words, axis, extent, 4, false));
     NestEdit e = nest_edit(c, n, 0, MOST_DOT4_SUMS);
     const Scalar *dots = scalar_reduce(c, COMB_SUM, view.reduce->u.reduce.axes, &body, 1);
-    ScalarMap m = { .ctx = c, .done = { .arena = e.scratch } };
     if (s.less)
         dots = scalar_2(c, S_SUB, dots, correction(c, n, &e, s.less, s.words, view.sum, sums));
     if (s.more)
@@ -190,8 +189,7 @@ nest_dot4_products(Ctx *c, const Nest *n, const bool *constant, Dot4Sums *sums)
         *sums = (Dot4Sums){ 0 };
         return n;
     }
-    map_put(&m.done, MAP_PTR(view.reduce), MAP_PTR(dots));
     e.axis[axis].extent = expr_int(c, (extent + 3) / 4);
-    e.write[0].value = scalar_map(&m, n->write[0].value);
+    e.write[0].value = scalar_replace(c, n->write[0].value, view.reduce, dots);
     return nest_edit_done(c, &e);
 }

@@ -77,7 +77,6 @@ make_points(const SummedWindow *w)
     const Type *t = w->n->param[w->load->u.load.slot].type;
     NestBuilder b = nest_begin(c, w->n->name);
     const Expr *at[TN_MAX_RANK], *own[TN_MAX_RANK], *dim[TN_MAX_RANK];
-    ScalarMap m = { .ctx = c, .done = { .arena = arena_child(c->arena) } };
     AxisSet reduced = 0;
     uint32_t rank = 0;
 
@@ -93,10 +92,9 @@ make_points(const SummedWindow *w)
         own[rank] = at[d];
         dim[rank++] = t->dim[d];
     }
-    map_put(&m.done, MAP_PTR(w->load),
-            MAP_PTR(scalar_load(c, w->load->dtype, w->load->u.load.slot, t->rank, at, NULL)));
-    const Scalar *body = scalar_map(&m, w->body);
-    arena_free(m.done.arena);
+    const Scalar *body =
+        scalar_replace(c, w->body, w->load,
+                       scalar_load(c, w->load->dtype, w->load->u.load.slot, t->rank, at, NULL));
     nest_write(&b, nest_out(&b, "t", type_new(c, w->reduce->dtype, rank, dim)), own,
                scalar_reduce(c, COMB_SUM, reduced, &body, 1));
     return nest_finish(&b);

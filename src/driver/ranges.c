@@ -163,8 +163,8 @@ count_picture(Ctx *c, const Type *t)
     Var v;
 
     for (uint32_t i = 0; d && i < 2; i++)
-        if (expr_is_var(t->dim[d + i], &v) && expr_symbol_default(c, v) < 0)
-            expr_symbol_set_default(c, v, PICTURE_SIDE);
+        if (expr_is_var(t->dim[d + i], &v) && expr_symbol_info(c, v)->size < 0)
+            expr_symbol_info(c, v)->size = PICTURE_SIDE;
 }
 
 /* A signal, whose length windows divide, is assumed so long that each derived size is at least
@@ -219,12 +219,12 @@ count_signal(Job *j, Var v)
     Interval possible = expr_symbol_get(j->ctx, v);
 
     if (v.kind != VAR_SYMBOL || possible.hi <= 2 * EXPR_SUPPOSED ||
-        expr_symbol_default(j->ctx, v) >= 0 || expr_symbol_hints(j->ctx, v).n)
+        expr_symbol_info(j->ctx, v)->size >= 0 || expr_symbol_hints(j->ctx, v).n)
         return;
     while (s.value < MOST_SIGNAL && has_few_frames(j->graph, &s))
         s.value *= 2;
     if (s.value > EXPR_SUPPOSED && s.value < MOST_SIGNAL)
-        expr_symbol_set_default(j->ctx, v, s.value);
+        expr_symbol_info(j->ctx, v)->size = s.value;
 }
 
 void
@@ -236,8 +236,8 @@ ranges_count(Job *j)
     for (uint32_t k = 0; k < g->input.n; k++) {
         const Type *t = g->value.at[g->input.at[k]].type;
         if (t->rank && expr_is_var(t->dim[0], &v) && v.kind == VAR_SYMBOL && is_first(g, v) &&
-            has_rows(t) && expr_symbol_default(j->ctx, v) < 0)
-            expr_symbol_set_default(j->ctx, v, 1);
+            has_rows(t) && expr_symbol_info(j->ctx, v)->size < 0)
+            expr_symbol_info(j->ctx, v)->size = 1;
         count_picture(j->ctx, t);
     }
     for (uint32_t k = 0; k < g->input.n; k++) {

@@ -8,7 +8,7 @@
  * constant layouts of the kernel's own program. One thread may have a program of its own, at those
  * sizes or at all.
  *
- * Kernels of a program for many requests (expr_symbol_alike) keep the order of sums in all
+ * Kernels of a program for many requests (SymbolInfo.alike) keep the order of sums in all
  * variants, and have none for one hinted size: their batches have all sizes between the hinted
  * ones, so few runs would meet it. One row must be clearly faster there, too.
  *
@@ -334,7 +334,7 @@ guard_of_one_point(const VariantQuery *q, const RowSymbols *s, const Expr *const
             add_symbols(&all, q->k->part[i].nest->axis[x].extent);
     for (uint32_t i = 0; i < all.n && out->n < MOST_SYMBOLS; i++)
         if (all.at[i] != s->at[0] &&
-            expr_symbol_default(q->c, (Var){ VAR_SYMBOL, MAP_PTR(all.at[i]) }) == 1)
+            expr_symbol_info(q->c, (Var){ VAR_SYMBOL, MAP_PTR(all.at[i]) })->size == 1)
             at[out->n++] = (SizeBound){ all.at[i], 1, 1 };
     return true;
 }
@@ -375,7 +375,7 @@ variants_answer(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool 
     for (uint32_t i = 0; i < k->npart; i++)
         for (uint32_t x = 0; x < k->part[i].nest->naxis; x++)
             FOR_EACH_VARIABLE (v, k->part[i].nest->axis[x].extent)
-                q.alike |= v.kind == VAR_SYMBOL && expr_symbol_is_alike(c, v);
+                q.alike |= v.kind == VAR_SYMBOL && expr_symbol_info(c, v)->alike;
     q.sums = q.alike ? schedule_sums_text(c, a, k, m, own) : NULL;
     if (s.n && !image)
         n += try_guard(&q, guard_of(a, &s, 0, 1), tried + n);

@@ -291,7 +291,8 @@ bool
 emit_is_trusted(Emit *e, const Scalar *at)
 {
     Var v;
-    return expr_is_var(at->u.index, &v) && v.kind == VAR_SYMBOL && expr_symbol_is_trusted(e->c, v);
+    return expr_is_var(at->u.index, &v) && v.kind == VAR_SYMBOL &&
+           expr_symbol_info(e->c, v)->trusted;
 }
 
 /* Has the index of a check no other bound than its size? */

@@ -14,13 +14,7 @@ typedef struct {
 
 struct ExprTable {
     Map exprs, atoms; /* by hash, to chains */
-    Map range;        /* symbol id to its Interval, if it was narrowed */
-    Map hints;        /* symbol id to its size hints */
-    Map size;         /* symbol id to the size to assume without hints */
-    Map alike;        /* ids of symbols by which the order of sums may not differ */
-    Map trusted;      /* ids of symbols whose indices are unchecked */
-    /* id of a late symbol to its position among those */
-    Map late;
+    Map symbol;       /* by id, to its SymbolInfo */
     /* by hash of expression and ranges, to chains of what was simplified */
     Map simple;
     /* expression of symbols to nlearnt + 1 at which no proof was found that it is at least 0 */

@@ -484,14 +484,14 @@ learn_min_max(Ctx *c, const Expr *x, const Expr *y)
 }
 
 /* The position of the last late symbol in it; 0: none. */
-static uint64_t
+static uint32_t
 latest_in(Ctx *c, const Expr *e)
 {
-    uint64_t last = 0, when;
+    uint32_t last = 0;
 
     FOR_EACH_VARIABLE (v, e)
-        if (v.kind == VAR_SYMBOL && map_get(&expr_table(c)->late, v.id, &when) && when > last)
-            last = when;
+        if (v.kind == VAR_SYMBOL && expr_symbol_info(c, v)->late > last)
+            last = expr_symbol_info(c, v)->late;
     return last;
 }
 

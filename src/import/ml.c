@@ -99,14 +99,6 @@ ml_floats_const(Call *k, const char *name, int64_t rows, int64_t columns, const 
 }
 
 ValueId
-ml_float(Call *k, double v)
-{
-    float f = (float)v;
-    return graph_const(k->m->g, "number", type_new(k->m->c, DT_F32, 0, NULL),
-                       arena_copy(k->m->arena, &f, sizeof f));
-}
-
-ValueId
 ml_real(Call *k, ValueId v)
 {
     return v && value_type(k, v)->dtype != DT_F64 ? call_cast(k, v, DT_F32) : v;

@@ -190,6 +190,9 @@ const Scalar *scalar_map(ScalarMap *m, const Scalar *s);
 /* The same on an Expr: m->expr applied, and computed variables mapped through their Scalars. */
 const Expr *scalar_map_expr(ScalarMap *m, const Expr *e);
 
+/* s with a node replaced. */
+const Scalar *scalar_replace(Ctx *c, const Scalar *s, const Scalar *node, const Scalar *by);
+
 /* Substitute variables everywhere in s (indices, guards, computed values). */
 const Scalar *scalar_subst(Ctx *c, const Scalar *s, const Binding *b, uint32_t n);
 

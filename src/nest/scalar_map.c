@@ -108,6 +108,18 @@ scalar_map(ScalarMap *m, const Scalar *s)
     return to;
 }
 
+const Scalar *
+scalar_replace(Ctx *c, const Scalar *s, const Scalar *node, const Scalar *by)
+{
+    Arena *scratch = arena_child(c->arena);
+    ScalarMap m = { .ctx = c, .done = { .arena = scratch } };
+
+    map_put(&m.done, MAP_PTR(node), MAP_PTR(by));
+    s = scalar_map(&m, s);
+    arena_free(scratch);
+    return s;
+}
+
 const Expr *
 bindings_apply(ScalarMap *m, const Expr *e)
 {

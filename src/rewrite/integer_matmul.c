@@ -336,9 +336,8 @@ scaled_sum(Ctx *c, const DotProduct *p, const Nest *n, const Type *t, const Type
             at[nat++] = p->weights->u.load.at[d];
     const Scalar *scale = scalar_cast(c, DT_F32, scalar_load(c, s->dtype, slot + 2, nat, at, NULL));
     const Scalar *body = scalar_2(c, S_MUL, sum, scalar_2(c, S_MUL, own, scale));
-    ScalarMap m = { .ctx = c, .done = { .arena = e.scratch } };
-    map_put(&m.done, MAP_PTR(p->k.reduce), MAP_PTR(scalar_reduce(c, COMB_SUM, p->k.sum, &body, 1)));
-    e.write[0].value = scalar_map(&m, n->write[0].value);
+    e.write[0].value = scalar_replace(c, n->write[0].value, p->k.reduce,
+                                      scalar_reduce(c, COMB_SUM, p->k.sum, &body, 1));
     return nest_edit_done(c, &e);
 }
 

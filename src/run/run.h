@@ -120,8 +120,6 @@ bool policy_read(Arena *a, Diags *d, const char *file, Bytes text, const TnBlock
 uint64_t policy_blocks(const TnBlockInfo *block, int32_t n); /* a hash that identifies them */
 
 int64_t session_arena_bytes(const Session *s); /* as last prepared */
-/* allocated for tensors whose size only data decide, over all runs */
-int64_t session_taken_bytes(const Session *s);
 
 /* States: empty at first; each run appends to those that grow, and replaces others. */
 /* the most rows of those that grow; 0: the artefact's limit */

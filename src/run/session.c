@@ -738,12 +738,6 @@ session_state_reserve(Session *s, Diags *d, int64_t length, const RunInput *in, 
     return ok;
 }
 
-int64_t
-session_taken_bytes(const Session *s)
-{
-    return heap_bytes(s->heap);
-}
-
 void
 session_profile(Session *s, Profile *p)
 {

@@ -31,10 +31,8 @@ bare_load(const Scalar *s)
 static const Scalar *
 epilogue_only(Low *l, const Scalar *reduce)
 {
-    ScalarMap m = { .ctx = l->c, .done = { .arena = l->a } };
-
-    map_put(&m.done, MAP_PTR(reduce), MAP_PTR(scalar_number(l->c, reduce->dtype, 0)));
-    return scalar_map(&m, l->n->write[0].value);
+    return scalar_replace(l->c, l->n->write[0].value, reduce,
+                          scalar_number(l->c, reduce->dtype, 0));
 }
 
 /* The number of innermost axes of the list that form one axis in memory, for the write, the

@@ -320,16 +320,6 @@ find_padded(Ctx *c, const Scalar *v)
     return NULL;
 }
 
-/* v with a node replaced, and folded. */
-static const Scalar *
-instead_of(Low *l, const Scalar *v, const Scalar *node, const Scalar *by)
-{
-    ScalarMap m = { .ctx = l->c, .done = { .arena = l->a } };
-
-    map_put(&m.done, MAP_PTR(node), MAP_PTR(by));
-    return scalar_map(&m, v);
-}
-
 static const Scalar *
 unpadded(Ctx *c, const Scalar *load)
 {
@@ -344,15 +334,15 @@ take_padding(Low *l, InputTile *s)
     for (;;) {
         const Scalar *v = s->value, *found = find_padded(l->c, v);
         InputTile with = *s;
-        with.fill = found ? instead_of(l, v, found, beyond_border(found)) : NULL;
+        with.fill = found ? scalar_replace(l->c, v, found, beyond_border(found)) : NULL;
         if (!with.fill || with.fill->op != S_CONST || (s->fill && s->fill != with.fill) ||
             !(found->op == S_LOAD ? bound_by_read(l, &with, found)
                                   : bound_by_test(l, &with, found->arg[0])))
             return;
         if (found->op == S_LOAD)
-            with.value = instead_of(l, v, found, unpadded(l->c, found));
+            with.value = scalar_replace(l->c, v, found, unpadded(l->c, found));
         else /* the test holds, also at its other uses */
-            with.value = instead_of(l, v, found->arg[0], scalar_int(l->c, DT_BOOL, 1));
+            with.value = scalar_replace(l->c, v, found->arg[0], scalar_int(l->c, DT_BOOL, 1));
         if (with.value == v)
             return;
         *s = with;

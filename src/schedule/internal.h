@@ -56,7 +56,6 @@ axis_list(AxisSet set, uint32_t *axis)
 }
 
 Low low_part(Ctx *c, Arena *a, Kernel *k, const Machine *m, const Part *part);
-Ranges low_ranges(const Low *l);
 
 /* ---- axes (axes.c, grain.c) ------------------------------------------------------------------ */
 

@@ -61,7 +61,8 @@ env_iter(const Env *e, IterId x)
     return &e->p->iter.at[x];
 }
 
-bool
+/* Are sums being made, so that padded loops run over their padding? */
+static bool
 env_sums(const Env *e)
 {
     return e->phase == PHASE_INIT || e->phase == PHASE_UPDATE || e->phase == PHASE_FLUSH;

@@ -17,7 +17,7 @@ low_part(Ctx *c, Arena *a, Kernel *k, const Machine *m, const Part *part)
     return l;
 }
 
-Ranges
+static Ranges
 low_ranges(const Low *l)
 {
     return (Ranges){ l->range.at, l->range.n };

@@ -210,7 +210,7 @@ many_samples(Ctx *c, Arena *a, const Kernel *k)
     /* Symbols that count samples are priced at the size of an unknown symbol. */
     for (uint32_t i = 0; i < s.n; i++) {
         Var v = symbol_var(s.at[i]);
-        int64_t size = expr_symbol_default(c, v);
+        int64_t size = expr_symbol_info(c, v)->size;
         if (size >= 0 && size < EXPR_SUPPOSED && !expr_symbol_hints(c, v).n)
             VEC_PUSH(a, &samples, ((SizeBound){ s.at[i], EXPR_SUPPOSED, EXPR_SUPPOSED }));
     }

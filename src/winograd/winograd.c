@@ -105,19 +105,16 @@ is_uniform(const WinogradBuild *k)
 {
     Ctx *c = k->ctx;
     const Write *w = &k->n->write[0];
-    Arena *scratch = arena_child(c->arena);
-    ScalarMap map = { .ctx = c, .done = { .arena = scratch } };
     AxisSet image = 0, written = 0;
     uint32_t parallel = (uint32_t)__builtin_popcountll(nest_axes_of_kind(k->n, AXIS_PARALLEL));
     Var v;
 
     for (uint32_t i = 0; i < k->nside; i++)
         image |= axis_one(k->side[i].axis);
-    map_put(&map.done, MAP_PTR(k->inner), MAP_PTR(scalar_float(c, DT_F32, 0)));
-    bool same = !(scalar_axes(c, scalar_map(&map, w->value)) & image);
+    const Scalar *rest = scalar_replace(c, w->value, k->inner, scalar_float(c, DT_F32, 0));
+    bool same = !(rest->axes & image);
     for (uint32_t d = 0; d < k->n->param[w->out].type->rank; d++)
         written |= expr_is_var(w->at[d], &v) && v.kind == VAR_AXIS ? axis_one((uint32_t)v.id) : 0;
-    arena_free(scratch);
     return same && k->n->param[w->out].type->rank == parallel &&
            (uint32_t)__builtin_popcountll(written) == parallel;
 }
@@ -386,11 +383,8 @@ add_outputs(const WinogradBuild *k, WinogradGroup group, const Scalar *inner, bo
                      : add_dim(k, form, w->at[d], type->dim[d], &to);
     if (!fits)
         return false;
-    Arena *scratch = arena_child(c->arena);
-    ScalarMap map = { .ctx = c, .done = { .arena = scratch } };
-    map_put(&map.done, MAP_PTR(as_cut(k, k->inner)), MAP_PTR(inner));
-    const Scalar *value = alone ? inner : scalar_map(&map, as_cut(k, w->value));
-    arena_free(scratch);
+    const Scalar *value =
+        alone ? inner : scalar_replace(c, as_cut(k, w->value), as_cut(k, k->inner), inner);
     for (uint32_t i = 0; i < k->nside; i++)
         outputs |= k->side[i].points > 1 ? axis_one(k->side[i].place) : 0;
     return winograd_step(k, group, alone ? "winograd_tiles" : k->n->name, value,
