@@ -45,7 +45,6 @@ recognise(SummedWindow *w)
 {
     const Nest *n = w->n;
     AxisSet seen = 0, twice = 0;
-    Var v;
 
     if (n->nwrite != 1 || n->write[0].combiner != COMB_NONE || n->write[0].value->op != S_REDUCE)
         return false;
@@ -61,10 +60,11 @@ recognise(SummedWindow *w)
     }
     for (uint32_t d = 0; d < w->load->u.load.rank; d++) {
         const Expr *dim = n->param[w->load->u.load.slot].type->dim[d];
-        w->is_alone[d] = expr_is_var(w->load->u.load.at[d], &v) && v.kind == VAR_AXIS &&
-                         w->reduce->u.reduce.axes >> v.id & 1 && !(twice >> v.id & 1) &&
-                         expr_eq(w->c, NULL, n->axis[v.id].extent, dim) == YES;
-        w->alone |= w->is_alone[d] ? axis_one((uint32_t)v.id) : 0;
+        AxisSet bit = axis_bit(w->load->u.load.at[d]);
+        w->is_alone[d] =
+            w->reduce->u.reduce.axes & ~twice & bit &&
+            expr_eq(w->c, NULL, n->axis[axis_of(w->load->u.load.at[d])].extent, dim) == YES;
+        w->alone |= w->is_alone[d] ? bit : 0;
     }
     return w->alone && w->alone != w->reduce->u.reduce.axes && !(w->reduce->u.reduce.axes & ~seen);
 }

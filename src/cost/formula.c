@@ -138,10 +138,9 @@ lane_axis(const Formula *f)
     const Write *w = &f->n->write[0];
 
     for (uint32_t d = f->n->param[w->out].type->rank; d-- > 0;) {
-        Var v;
-        AxisSet axes = expr_axes(w->at[d]);
-        if (expr_is_var(w->at[d], &v) && v.kind == VAR_AXIS && !expr_is(f->n->axis[v.id].extent, 1))
-            return axis_one(v.id);
+        AxisSet axes = expr_axes(w->at[d]), bit = axis_bit(w->at[d]);
+        if (bit && !expr_is(f->n->axis[axis_of(w->at[d])].extent, 1))
+            return bit;
         if (axes)
             return axis_one(63 - (uint32_t)__builtin_clzll(axes)); /* the last digit */
     }

@@ -82,7 +82,6 @@ void nest_axes_of(NestBuilder *b, const Type *t, const Expr **axis);
 const Scalar *nest_load(NestBuilder *b, uint32_t slot, const Expr *const *at);
 const Scalar *nest_load_or(NestBuilder *b, uint32_t slot, const Expr *const *at,
                            const Scalar *outside);
-AxisSet axis_bit(const Expr *axis);
 void nest_write(NestBuilder *b, uint32_t out, const Expr *const *at, const Scalar *value);
 void nest_write_combine(NestBuilder *b, uint32_t out, const Expr *const *at, Combiner k,
                         uint32_t init, const Scalar *value);
@@ -104,6 +103,9 @@ const Scalar *nest_reduction_begin(Ctx *c, const Nest *n, const Scalar *reduce, 
 /* Adds the symbols of its types, then those of its extents, indices and values. */
 void nest_symbols(SymbolSet *s, const Nest *n);
 void scalar_symbols(SymbolSet *s, const Scalar *value);
+/* The axis that an Expr is; NO_SLOT: it is something else. Its bit; 0. */
+uint32_t axis_of(const Expr *e);
+AxisSet axis_bit(const Expr *e);
 /* axes an Expr uses, inside computed values too */
 AxisSet expr_axes(const Expr *e);
 static inline AxisSet

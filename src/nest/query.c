@@ -9,6 +9,20 @@
 
 /* ---- free axes ------------------------------------------------------------------------------- */
 
+uint32_t
+axis_of(const Expr *e)
+{
+    Var v;
+
+    return expr_is_var(e, &v) && v.kind == VAR_AXIS ? (uint32_t)v.id : NO_SLOT;
+}
+
+AxisSet
+axis_bit(const Expr *e)
+{
+    return axis_of(e) < NEST_MAX_AXES ? axis_one(axis_of(e)) : 0;
+}
+
 AxisSet
 expr_axes(const Expr *e)
 {
@@ -92,12 +106,10 @@ write_digits(Ctx *c, const Nest *n, const Write *w, uint32_t d, uint32_t *axis)
                *coef, *next;
     AxisSet left = expr_axes(rest);
     uint32_t count = 0;
-    Var v;
 
-    if (expr_is_var(rest, &v) && v.kind == VAR_AXIS) {
-        axis[0] = (uint32_t)v.id;
+    axis[0] = axis_of(rest);
+    if (axis[0] != NO_SLOT)
         return 1;
-    }
     /* the stride of the next digit is the extent of those below */
     while (left) {
         uint32_t k = 0;

@@ -188,13 +188,12 @@ change_load(ScalarMap *map, const Scalar *load)
 static uint32_t
 column_axis(const Change *k, const Scalar *s, uint32_t *sequence)
 {
-    Var v;
+    uint32_t axis = s->op == S_INDEX ? axis_of(s->u.index) : NO_SLOT;
 
-    if (s->op != S_INDEX || !expr_is_var(s->u.index, &v) || v.kind != VAR_AXIS ||
-        v.id >= k->n->naxis || k->runs.run[v.id] != RUNS_COLUMNS)
+    if (axis >= k->n->naxis || k->runs.run[axis] != RUNS_COLUMNS)
         return NO_SLOT;
-    *sequence = k->runs.sequence[v.id];
-    return k->fresh[v.id];
+    *sequence = k->runs.sequence[axis];
+    return k->fresh[axis];
 }
 
 /* Columns of one sequence are in the order of its tokens, so comparing them needs no table: j <= i,
@@ -203,7 +202,8 @@ static const Scalar *
 change_comparison(Change *k, const Scalar *s)
 {
     Ctx *c = k->r->c;
-    uint32_t one, other, f = column_axis(k, s->arg[0], &one), g = column_axis(k, s->arg[1], &other);
+    uint32_t one = 0, other = 0, f = column_axis(k, s->arg[0], &one),
+             g = column_axis(k, s->arg[1], &other);
 
     return f == NO_SLOT || g == NO_SLOT || one != other
                ? s

@@ -34,7 +34,6 @@ note_maker(Draft *w, Shortened *out, uint32_t part, uint32_t axis, const Scalar 
 {
     const Kernel *k = w->p->k;
     uint32_t buffer = k->part[part].buffer[load->u.load.slot];
-    Var v;
 
     for (uint32_t q = 0; q < part; q++) {
         const Nest *n = k->part[q].nest;
@@ -43,10 +42,9 @@ note_maker(Draft *w, Shortened *out, uint32_t part, uint32_t axis, const Scalar 
             if (k->part[q].buffer[write->out] != buffer)
                 continue;
             for (uint32_t d = 0; d < load->u.load.rank; d++)
-                if (expr_is_var(load->u.load.at[d], &v) && v.kind == VAR_AXIS && v.id == axis &&
-                    expr_is_var(write->at[d], &v) && v.kind == VAR_AXIS &&
+                if (axis_of(load->u.load.at[d]) == axis && axis_bit(write->at[d]) &&
                     out->nmade < NEST_MAX_AXES)
-                    out->made[out->nmade++] = sym(w->c, axis_name(w, q, v.id));
+                    out->made[out->nmade++] = sym(w->c, axis_name(w, q, axis_of(write->at[d])));
         }
     }
 }

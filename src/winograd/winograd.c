@@ -107,14 +107,13 @@ is_uniform(const WinogradBuild *k)
     const Write *w = &k->n->write[0];
     AxisSet image = 0, written = 0;
     uint32_t parallel = (uint32_t)__builtin_popcountll(nest_axes_of_kind(k->n, AXIS_PARALLEL));
-    Var v;
 
     for (uint32_t i = 0; i < k->nside; i++)
         image |= axis_one(k->side[i].axis);
     const Scalar *rest = scalar_replace(c, w->value, k->inner, scalar_float(c, DT_F32, 0));
     bool same = !(rest->axes & image);
     for (uint32_t d = 0; d < k->n->param[w->out].type->rank; d++)
-        written |= expr_is_var(w->at[d], &v) && v.kind == VAR_AXIS ? axis_one((uint32_t)v.id) : 0;
+        written |= axis_bit(w->at[d]);
     return same && k->n->param[w->out].type->rank == parallel &&
            (uint32_t)__builtin_popcountll(written) == parallel;
 }
@@ -198,8 +197,7 @@ transform_filter(WinogradBuild *k, uint32_t s)
 static bool
 is_point(const WinogradBuild *k, const Expr *at)
 {
-    Var v;
-    return expr_is_var(at, &v) && v.kind == VAR_AXIS && v.id >= k->point && v.id < k->p;
+    return axis_of(at) >= k->point && axis_of(at) < k->p;
 }
 
 /* A new axis over dimension d of what x reads, with the name of the axis there. */
@@ -453,7 +451,6 @@ read_places(const WinogradBuild *k)
     Range range[NEST_MAX_AXES];
     Ranges ranges = { range, k->naxis };
     uint32_t rank = 0;
-    Var v;
 
     for (uint32_t a = 0; a < k->naxis; a++)
         range[a] = (Range){ { VAR_AXIS, a }, expr_int(c, 0), k->axis[a].extent };
@@ -465,8 +462,7 @@ read_places(const WinogradBuild *k)
                 e = expr_simplify(c, &ranges, expr_div(c, e, m));
                 break;
             }
-        if (!expr_is(e, 0) &&
-            (!expr_is_var(e, &v) || v.kind != VAR_AXIS || k->axis[v.id].kind != AXIS_PARALLEL))
+        if (!expr_is(e, 0) && (axis_of(e) == NO_SLOT || k->axis[axis_of(e)].kind != AXIS_PARALLEL))
             return NULL;
         at[rank++] = e;
         if (place)
