@@ -117,9 +117,7 @@ sums_of(Ctx *c, const Nest *n, const Scalar *factor, AxisSet sum, uint32_t slot,
 
     for (uint32_t i = 0; i < n->nin; i++)
         nest_in(&b, n->param[i].name, n->param[i].type);
-    for (uint32_t k = 0; k < n->naxis; k++) {
-        if (!(axes >> k & 1))
-            continue;
+    FOR_EACH_AXIS (k, axes) {
         bool summed = sum >> k & 1;
         const Expr *axis =
             nest_axis(&b, n->axis[k].name, summed ? AXIS_REDUCE : AXIS_PARALLEL, n->axis[k].extent);

@@ -62,11 +62,9 @@ make_along(Ctx *c, const Nest *n, const Scalar *s, const uint32_t *axis, uint32_
         at[d] = nest_axis(&b, n->axis[axis[d]].name, AXIS_PARALLEL, n->axis[axis[d]].extent);
         bind[all.n++] = (Binding){ { VAR_AXIS, axis[d] }, at[d] };
     }
-    for (uint32_t k = 0; k < n->naxis; k++)
-        if (summed >> k & 1)
-            bind[all.n++] =
-                (Binding){ { VAR_AXIS, k },
-                           nest_axis(&b, n->axis[k].name, AXIS_REDUCE, n->axis[k].extent) };
+    FOR_EACH_AXIS (k, summed)
+        bind[all.n++] = (Binding){ { VAR_AXIS, k },
+                                   nest_axis(&b, n->axis[k].name, AXIS_REDUCE, n->axis[k].extent) };
     ScalarMap m = { .expr = bindings_apply,
                     .axes = bindings_axes,
                     .user = &all,

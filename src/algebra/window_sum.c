@@ -119,10 +119,9 @@ make_windows(const SummedWindow *w, const Type *points)
     e.write[0].out++;
     e.write[0].value =
         scalar_reduce(w->c, COMB_SUM, w->reduce->u.reduce.axes & ~w->alone, &body, 1);
-    for (uint32_t x = 0; x < w->n->naxis; x++)
-        if (w->alone >> x & 1)
-            /* nothing is summed over them; they are dropped */
-            e.axis[x].extent = expr_int(w->c, 1);
+    FOR_EACH_AXIS (x, w->alone)
+        /* nothing is summed over them; they are dropped */
+        e.axis[x].extent = expr_int(w->c, 1);
     const Nest *n = nest_edit_done(w->c, &e);
     return n ? nest_simplify(w->c, n) : NULL;
 }

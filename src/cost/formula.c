@@ -44,9 +44,8 @@ points_of(const Formula *f, AxisSet axes)
 {
     double p = 1;
 
-    for (uint32_t k = 0; k < f->n->naxis; k++)
-        if (axes >> k & 1)
-            p *= cost_expected_size(f->c, f->n->axis[k].extent);
+    FOR_EACH_AXIS (k, axes)
+        p *= cost_expected_size(f->c, f->n->axis[k].extent);
     return p;
 }
 

@@ -44,9 +44,8 @@ product(Ctx *c, const FactorList *f, uint32_t pick)
 {
     const Scalar *p = NULL;
 
-    for (uint32_t i = 0; i < f->n; i++)
-        if (pick >> i & 1)
-            p = p ? scalar_2(c, S_MUL, p, f->at[i]) : f->at[i];
+    FOR_EACH_AXIS (i, pick)
+        p = p ? scalar_2(c, S_MUL, p, f->at[i]) : f->at[i];
     return p;
 }
 

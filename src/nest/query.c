@@ -284,14 +284,12 @@ nest_reduction_begin(Ctx *c, const Nest *n, const Scalar *reduce, uint32_t i)
     if (i == 0)
         return combiner_identity(c, reduce->u.reduce.combiner, reduce->arg[0]->dtype);
     const Scalar *none = scalar_number(c, reduce->arg[i]->dtype, 0), *first = reduce->arg[i];
-    for (uint32_t k = 0; k < n->naxis; k++)
-        if (reduce->u.reduce.axes >> k & 1) {
-            const Scalar *any = scalar_2(c, S_LT, scalar_index(c, expr_int(c, 0)),
-                                         scalar_index(c, n->axis[k].extent));
-            first = scalar_select(
-                c, any, scalar_subst(c, first, &(Binding){ { VAR_AXIS, k }, expr_int(c, 0) }, 1),
-                none);
-        }
+    FOR_EACH_AXIS (k, reduce->u.reduce.axes) {
+        const Scalar *any =
+            scalar_2(c, S_LT, scalar_index(c, expr_int(c, 0)), scalar_index(c, n->axis[k].extent));
+        first = scalar_select(
+            c, any, scalar_subst(c, first, &(Binding){ { VAR_AXIS, k }, expr_int(c, 0) }, 1), none);
+    }
     return first;
 }
 

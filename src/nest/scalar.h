@@ -62,6 +62,25 @@ typedef enum {
 
 typedef uint64_t AxisSet; /* bit k is axis k; a nest has at most 64 axes (named limit) */
 #define NEST_MAX_AXES 64  /* named limit */
+/* FOR_EACH_AXIS(x, set) {…} declares uint32_t x; the set is read again before each axis. */
+#define FOR_EACH_AXIS(x, set)                                                                      \
+    for (uint32_t x = axis_from((set), 0); x < NEST_MAX_AXES; x = axis_from((set), x + 1))
+/* The first axis from `first` on; NEST_MAX_AXES: none. */
+static inline uint32_t
+axis_from(AxisSet set, uint32_t first)
+{
+    AxisSet left = first < NEST_MAX_AXES ? set >> first << first : 0;
+    return left ? (uint32_t)__builtin_ctzll(left) : NEST_MAX_AXES;
+}
+/* The axes of a set in order, into axis[0..count). */
+static inline uint32_t
+axis_list(AxisSet set, uint32_t *axis)
+{
+    uint32_t n = 0;
+    FOR_EACH_AXIS (k, set)
+        axis[n++] = k;
+    return n;
+}
 
 /* Distinct variables; a computed variable is listed beside those of its Scalar. */
 typedef struct VarSet {

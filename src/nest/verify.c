@@ -138,9 +138,7 @@ check_reduce(NestCheck *k, const Scalar *s)
     REQUIRE(k, 4, s->narg == 0 || s->arg[0]->dtype != DT_STR, "a reduction combines strings");
     REQUIRE(k, 4, s->narg == (tuple ? 2 : 1), "%s combines %d values, not %u", combiner_name[comb],
             tuple ? 2 : 1, s->narg);
-    for (uint32_t i = 0; i < NEST_MAX_AXES; i++) {
-        if (!(axes >> i & 1))
-            continue;
+    FOR_EACH_AXIS (i, axes) {
         REQUIRE(k, 4, i < k->nest->naxis, "a reduction binds axis number %u, there are %u", i,
                 k->nest->naxis);
         REQUIRE(k, 4, k->nest->axis[i].kind == AXIS_REDUCE,

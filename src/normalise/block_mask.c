@@ -638,9 +638,7 @@ find_mask(const Masks *m, const MaskNode *node, uint32_t keys, Mask *out)
     };
     if (!out->cond || !is_worth_a_table(m, node, out->cond, keys, rows, at_once != NULL))
         return false;
-    for (uint32_t x = 0; x < n->naxis; x++)
-        if (out->cond->axes >> x & 1)
-            out->axis[out->n++] = x;
+    out->n += axis_list(out->cond->axes, out->axis + out->n);
     out->rows = rows != NO_SLOT && out->cond->axes >> rows & 1 ? rows : NO_SLOT;
     return true;
 }

@@ -198,9 +198,8 @@ narrow(Ctx *c, const Nest *n, AxisSet idle)
     NestEdit e = nest_edit(c, n, 0, 0);
 
     e.param[n->nin].type = narrow_type(c, n, idle);
-    for (uint32_t x = 0; x < n->naxis; x++)
-        if (idle >> x & 1)
-            e.axis[x].extent = expr_int(c, 1);
+    FOR_EACH_AXIS (x, idle)
+        e.axis[x].extent = expr_int(c, 1);
     return nest_edit_done(c, &e);
 }
 

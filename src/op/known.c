@@ -120,13 +120,12 @@ eval_reduce(Eval *e, const Scalar *s)
 
     if (s->narg != 1 || !is_integer((DType)s->dtype) || k == COMB_ARGMAX || k == COMB_ARGMIN)
         return NULL;
-    for (uint32_t i = 0; i < e->nest->naxis; i++)
-        if (s->u.reduce.axes >> i & 1) {
-            if (!expr_const(e->nest->axis[i].extent, &extent[n]) || extent[n] > OP_KNOWN_MAX ||
-                (total *= extent[n]) > OP_KNOWN_MAX)
-                return NULL;
-            axis[n++] = i;
-        }
+    FOR_EACH_AXIS (i, s->u.reduce.axes) {
+        if (!expr_const(e->nest->axis[i].extent, &extent[n]) || extent[n] > OP_KNOWN_MAX ||
+            (total *= extent[n]) > OP_KNOWN_MAX)
+            return NULL;
+        axis[n++] = i;
+    }
     if (base + n > NEST_MAX_AXES)
         return NULL;
     const Scalar *identity = combiner_identity(e->c, k, (DType)s->dtype);

@@ -47,9 +47,7 @@ slide_of(Low *l, const Scalar *load, uint32_t d, AxisSet sum, AxisSet fixed, Sli
 
     *out =
         (Slide){ .dim = d, .span = 1, .reach = expr_int(c, 0), .inside = e != load->u.load.at[d] };
-    for (uint32_t x = 0; x < l->n->naxis; x++) {
-        if (!((axes & ~fixed) >> x & 1))
-            continue;
+    FOR_EACH_AXIS (x, axes & ~fixed) {
         if (!expr_linear(c, e, (Var){ VAR_AXIS, x }, &coef, &rest) || !expr_const(coef, &k) ||
             k < 1)
             return false;
@@ -454,9 +452,8 @@ input_tile_recognise(Low *l, const Scalar *operand, InputTileAxes axes, InputTil
     drop_padding(l, s);
     for (uint32_t i = 0; i < s->ninner; i++)
         named |= (AxisSet)1 << s->inner[i];
-    for (uint32_t x = 0; x < NEST_MAX_AXES; x++)
-        if ((operand->axes & axes.sum & ~s->window & ~named) >> x & 1)
-            s->outer[s->nouter++] = x;
+    FOR_EACH_AXIS (x, operand->axes & axes.sum & ~s->window & ~named)
+        s->outer[s->nouter++] = x;
     const Expr *pitch = expr_int(c, 1);
     for (uint32_t i = s->nslide; i-- > 0;) {
         s->slide[i].pitch = pitch;

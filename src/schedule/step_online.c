@@ -222,9 +222,8 @@ is_maximum_of(Points *p, uint32_t max, uint32_t weight, const Scalar *exp, uint3
             continue;
         bind[n++] = (Binding){ v, read->u.load.at[d] };
     }
-    for (uint32_t x = 0; x < from->nest->naxis; x++)
-        if (reduce->u.reduce.axes >> x & 1)
-            bind[n++] = (Binding){ { VAR_AXIS, x }, expr_axis(p->c, along) };
+    FOR_EACH_AXIS (x, reduce->u.reduce.axes)
+        bind[n++] = (Binding){ { VAR_AXIS, x }, expr_axis(p->c, along) };
     for (uint32_t i = 0; i < all.n; i++) {
         const Scalar *load = all.at[i].load;
         const Expr *at[TN_MAX_RANK];

@@ -69,9 +69,8 @@ find_reductions(Draft *w, Shortened *out, uint32_t most)
                                   .open = !expr_const(nest->axis[x].extent, NULL) };
             for (uint32_t i = 0; i < s.n; i++)
                 uses |= expr_axes(s.bound[i].at);
-            for (uint32_t r = 0; r < nest->naxis; r++)
-                if (uses >> r & 1)
-                    out[n].row[out[n].nrow++] = sym(w->c, axis_name(w, part, r));
+            FOR_EACH_AXIS (r, uses)
+                out[n].row[out[n].nrow++] = sym(w->c, axis_name(w, part, r));
             FOR_EACH_SCALAR (load, scalar_loads(w->c, reduce))
                 note_maker(w, &out[n], part, x, load);
             n++;

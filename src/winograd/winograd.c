@@ -24,9 +24,7 @@ find_side(const WinogradBuild *k, uint32_t d, Side *side)
     *side = (Side){ .dim = d, .axis = NO_SLOT, .window = NO_SLOT };
     if (__builtin_popcountll(here) != 2)
         return false;
-    for (uint32_t a = 0; a < n->naxis; a++) {
-        if (!(here >> a & 1))
-            continue;
+    FOR_EACH_AXIS (a, here) {
         if (!expr_linear(k->ctx, rest, (Var){ VAR_AXIS, a }, &coef, &rest) || !expr_is(coef, 1))
             return false;
         *(k->sum >> a & 1 ? &side->window : &side->axis) = a;
