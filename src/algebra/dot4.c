@@ -57,7 +57,7 @@ find_sides(Ctx *c, const Scalar *u, const Scalar *w, AxisSet sum, SidesKind kind
     const Scalar *half = scalar_int(c, DT_I32, 128), *less = NULL, *more = NULL, *whole = u;
     bool signs = kind == SIDES_SIGNED;
 
-    if (kind == SIDES_UNSIGNED && w->op == S_SUB && !(scalar_axes(c, w->arg[1]) & sum) &&
+    if (kind == SIDES_UNSIGNED && w->op == S_SUB && !(w->arg[1]->axes & sum) &&
         fits(w->arg[0], 0, UINT8_MAX)) {
         more = scalar_2(c, S_SUB, half, w->arg[1]);
         w = scalar_2(c, S_SUB, w->arg[0], half);
@@ -66,7 +66,7 @@ find_sides(Ctx *c, const Scalar *u, const Scalar *w, AxisSet sum, SidesKind kind
         w = scalar_2(c, S_SUB, w, half);
     }
 
-    if (u->op == S_SUB && !(scalar_axes(c, u->arg[1]) & sum) && !fits(u, 0, UINT8_MAX)) {
+    if (u->op == S_SUB && !(u->arg[1]->axes & sum) && !fits(u, 0, UINT8_MAX)) {
         less = u->arg[1];
         u = u->arg[0];
     }
@@ -112,7 +112,7 @@ sums_of(Ctx *c, const Nest *n, const Scalar *factor, AxisSet sum, uint32_t slot,
     NestBuilder b = nest_begin(c, arena_printf(c->arena, "%s_sums", n->name));
     const Expr *at[NEST_MAX_AXES], *own[NEST_MAX_AXES], *dim[NEST_MAX_AXES];
     Binding bind[NEST_MAX_AXES];
-    AxisSet axes = scalar_axes(c, factor) | sum, reduced = 0;
+    AxisSet axes = factor->axes | sum, reduced = 0;
     uint32_t rank = 0, nbind = 0;
 
     for (uint32_t i = 0; i < n->nin; i++)

@@ -240,7 +240,7 @@ cost_formula(Ctx *c, Arena *a, const Nest *n, const Machine *m)
         const Scalar *s = side ? f.view.b : f.view.a;
         double other = points_of(&f, (side ? f.view.row : f.view.col) | f.view.sum) *
                        dtype_info[f.view.reduce->dtype].bytes;
-        AxisSet computed = s->op == S_LOAD ? 0 : scalar_axes(c, s);
+        AxisSet computed = s->op == S_LOAD ? 0 : s->axes;
         double elements = computed ? points_of(&f, computed) : largest_read(&f, s),
                again = times_ready(&f, side ? f.view.row : f.view.col, other);
         FOR_EACH_SCALAR (node, scalar_nodes(c, s))

@@ -230,9 +230,8 @@ expr_atom(Ctx *c, AtomKind kind, Var var, uint32_t narg, const Expr *const *arg)
 }
 
 const Expr *
-expr_of_atom(Ctx *c, const Atom *atom)
+expr_of_atom(const Atom *atom)
 {
-    (void)c;
     return ((const AtomNode *)(const void *)atom)->expr;
 }
 

@@ -65,7 +65,7 @@ mix_range(uint64_t h, const Range *r)
 
 /* The expression of one atom; var for ATOM_VAR, arguments else. Nothing is normalised. */
 const Expr *expr_atom(Ctx *c, AtomKind kind, Var var, uint32_t narg, const Expr *const *arg);
-const Expr *expr_of_atom(Ctx *c, const Atom *atom);
+const Expr *expr_of_atom(const Atom *atom);
 const Expr *expr_term(Ctx *c, Term t);
 /* Some of the terms of an expression, in its order. */
 const Expr *expr_of_terms(Ctx *c, uint32_t n, const Term *term);

@@ -45,7 +45,7 @@ nonneg_above_least(Ctx *c, const Expr *e)
         const Expr *product = expr_int(c, e->term[i].coef);
         for (uint32_t k = 0; k < e->term[i].nfactor; k++) {
             Factor f = e->term[i].factor[k];
-            const Expr *atom = expr_of_atom(c, f.atom);
+            const Expr *atom = expr_of_atom(f.atom);
             int64_t least = proof_bounds(&p, atom).lo;
             if (least == INT64_MIN)
                 return false;

@@ -155,7 +155,7 @@ subst_atom(Ctx *c, const Atom *a, BindingArray b)
         for (uint32_t i = 0; i < b.n; i++)
             if (same_var(b.at[i].var, a->var))
                 return b.at[i].to;
-        return expr_of_atom(c, a);
+        return expr_of_atom(a);
     }
     const Expr *arg[a->narg + 1];
     bool changed = false;
@@ -164,7 +164,7 @@ subst_atom(Ctx *c, const Atom *a, BindingArray b)
         changed |= arg[i] != a->arg[i];
     }
     if (!changed)
-        return expr_of_atom(c, a);
+        return expr_of_atom(a);
     switch (a->kind) {
     case ATOM_DIV: return expr_div(c, arg[0], arg[1]);
     case ATOM_MOD: return expr_mod(c, arg[0], arg[1]);

@@ -131,7 +131,7 @@ proposals_of(Ctx *c, const Kernel *k, const Part *part, const bool *constant, Fo
 
     /* a depthwise convolution: each channel is a sum of its own */
     if (!lanes)
-        lanes = bare = view.batch & scalar_axes(c, a ? view.a : view.b);
+        lanes = bare = view.batch & (a ? view.a : view.b)->axes;
     out[n++] = order_with_last(part->nest->param[w->out].type->rank, w->at, lanes);
     for (uint32_t d = 0; moving->op == S_LOAD && d < moving->u.load.rank; d++)
         bare |= view.sum & axis_bit(moving->u.load.at[d]);

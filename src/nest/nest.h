@@ -108,12 +108,6 @@ uint32_t axis_of(const Expr *e);
 AxisSet axis_bit(const Expr *e);
 /* axes an Expr uses, inside computed values too */
 AxisSet expr_axes(const Expr *e);
-static inline AxisSet
-scalar_axes(Ctx *c, const Scalar *s)
-{
-    (void)c;
-    return s->axes;
-}
 
 /* All reads, in the order of their ids. */
 typedef struct {

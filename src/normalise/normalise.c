@@ -171,7 +171,7 @@ pack_constant(Normal *m, const Scalar *load, const Contraction *view, AxisSet ow
 {
     Ctx *c = m->ctx;
     uint32_t axis[NEST_MAX_AXES], rank = 0, slot = load->u.load.slot;
-    AxisSet used = scalar_axes(c, load);
+    AxisSet used = load->axes;
     const Nest *made;
 
     if (is_plain_read(c, m->nest, load) ||

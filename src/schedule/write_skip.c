@@ -230,7 +230,7 @@ write_shortened(Draft *w, const Program *p, const Shortened *list, uint32_t n, W
                 text_printf(&t, "skip %s at %s by %lld\n", list[k].loop, at, (long long)by);
             any += at != NULL;
         }
-        step_print(w->c, &t, &p->step.at[i]);
+        step_print(&t, &p->step.at[i]);
         text_add(&t, "\n");
     }
     if (any)

@@ -73,7 +73,7 @@ find_small(Draft *w, uint32_t part, Small *m)
     m->moving = view.b;
     m->name = part_name(w->p, part);
     if (!rank || view.sum != (AxisSet)1 << m->sum || view.row != (AxisSet)1 << m->row ||
-        (view.batch & scalar_axes(w->c, view.a)))
+        (view.batch & view.a->axes))
         return false;
     m->lane = axis_of(out->at[rank - 1]);
     if (m->lane == NO_SLOT)

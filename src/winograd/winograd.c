@@ -40,7 +40,7 @@ find_side(const WinogradBuild *k, uint32_t d, Side *side)
 static bool
 find_sides(WinogradBuild *k)
 {
-    AxisSet seen = 0, twice = 0, filter = scalar_axes(k->ctx, k->w), sum = k->sum;
+    AxisSet seen = 0, twice = 0, filter = k->w->axes, sum = k->sum;
     Side side;
 
     for (uint32_t d = 0; d < k->x->u.load.rank; d++) {
@@ -186,7 +186,7 @@ transform_filter(WinogradBuild *k, uint32_t s)
 {
     uint32_t r = k->side[s].window, a = k->point + s;
     const Scalar *w = scalar_cast(k->ctx, DT_F32, k->w);
-    AxisSet axes = (scalar_axes(k->ctx, w) & ~axis_one(r)) | axis_one(a);
+    AxisSet axes = (w->axes & ~axis_one(r)) | axis_one(a);
 
     k->w = add_over(k, WINOGRAD_FILTER, "filter", small_sum(k, MATRIX_FILTER, a, r, w), axes);
     return k->w != NULL;
