@@ -26,8 +26,7 @@ value_reads(const Points *p, uint32_t part, const Scalar *value, uint32_t buffer
     return found;
 }
 
-/* Does a leaf itself read the buffer? */
-static bool
+bool
 leaf_reads(const Points *p, const LoopNode *leaf, uint32_t buffer)
 {
     const Part *part = &p->k->part[leaf->part];
